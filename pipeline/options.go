@@ -1,0 +1,163 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package pipeline
+
+import "fmt"
+
+// Policy decides when the stages may edit.
+type Policy string
+
+// The policies.
+const (
+	// CostAware edits only where it is free or pays: blocks never forwarded
+	// before, and everything eligible when the cache is known to be cold.
+	CostAware Policy = "cost_aware"
+	// Eager runs every stage on every request, exactly as the zones say.
+	Eager Policy = "eager"
+	// Observe computes what CostAware would do and sends the original.
+	Observe Policy = "observe"
+	// Off forwards every request untouched and unread.
+	Off Policy = "off"
+)
+
+// Mode switches a stage.
+type Mode string
+
+// The modes of a stage. The empty Mode is Auto.
+const (
+	// Auto leaves it to the stage: it acts where the upstream's rules allow it
+	// and it has been measured to help.
+	Auto Mode = "auto"
+	// On asks for the stage wherever the upstream's rules allow it.
+	On Mode = "on"
+	// Disabled switches the stage off. It is written "off".
+	Disabled Mode = "off"
+)
+
+// Options configure the pipeline. The zero value is the default.
+type Options struct {
+	// Policy decides when edits are made: cost_aware, eager, observe or off.
+	// Default: cost_aware.
+	Policy Policy `json:"policy,omitempty"`
+	// Zones split a conversation into a frozen head, a middle and a hot tail.
+	Zones Zones `json:"zones,omitzero"`
+	// StripThinking removes the thinking of finished turns.
+	StripThinking StripThinking `json:"strip_thinking,omitzero"`
+	// CompactToolResults shortens long tool results of the middle zone.
+	CompactToolResults CompactToolResults `json:"compact_tool_results,omitzero"`
+	// StripNarration removes filler sentences of the assistant in the middle zone.
+	StripNarration StripNarration `json:"strip_narration,omitzero"`
+	// Prune replaces blocks that the model no longer refers to by stubs.
+	Prune Prune `json:"prune,omitzero"`
+	// Breakpoints closes the stable parts of the prompt by cache markers.
+	Breakpoints Breakpoints `json:"breakpoints,omitzero"`
+}
+
+// Zones split a conversation by turns. A turn is one assistant message and the
+// messages that answer it; what stands before the first assistant message
+// belongs to the first turn.
+type Zones struct {
+	// Frozen is the number of turns at the start that are never edited. Default: 2.
+	Frozen *int `json:"frozen,omitempty"`
+	// Hot is the number of turns at the end that are never edited. Default: 4.
+	Hot *int `json:"hot,omitempty"`
+	// MinMessages is the number of messages below which nothing is edited. Default: 6.
+	MinMessages *int `json:"min_messages,omitempty"`
+}
+
+// StripThinking configures the stage of that name.
+type StripThinking struct {
+	// Mode is auto, on or off. Default: auto.
+	Mode Mode `json:"mode,omitempty"`
+}
+
+// CompactToolResults configures the stage of that name.
+type CompactToolResults struct {
+	// Mode is auto, on or off. Default: auto.
+	Mode Mode `json:"mode,omitempty"`
+	// Over is the length in characters above which a tool result is compacted. Default: 500.
+	Over *int `json:"over,omitempty"`
+}
+
+// StripNarration configures the stage of that name.
+type StripNarration struct {
+	// Mode is auto, on or off. Default: auto.
+	Mode Mode `json:"mode,omitempty"`
+	// Under is the length in characters up to which a text that begins like
+	// filler counts as filler. Default: 160.
+	Under *int `json:"under,omitempty"`
+}
+
+// Prune configures the stage of that name.
+type Prune struct {
+	// Mode is auto, on or off. Default: auto.
+	Mode Mode `json:"mode,omitempty"`
+	// After is K: the number of turns in a row that must not refer to a block
+	// before it is pruned. Default: 3.
+	After *int `json:"after,omitempty"`
+	// Preview is the number of first lines that a stub keeps. Default: 2.
+	Preview *int `json:"preview,omitempty"`
+}
+
+// Breakpoints configures the stage of that name.
+type Breakpoints struct {
+	// Mode is auto, on or off. Auto places markers only for upstreams whose
+	// cache asks for them. Default: auto.
+	Mode Mode `json:"mode,omitempty"`
+}
+
+func or[T any](p *T, def T) T {
+	if p == nil {
+		return def
+	}
+	return *p
+}
+
+// Validate returns an error that names the first option out of its range.
+func (o *Options) Validate() error {
+	switch o.Policy {
+	case "", CostAware, Eager, Observe, Off:
+	default:
+		return fmt.Errorf("policy: %q is none of cost_aware, eager, observe, off", o.Policy)
+	}
+	for name, m := range map[string]Mode{
+		"strip_thinking": o.StripThinking.Mode, "compact_tool_results": o.CompactToolResults.Mode,
+		"strip_narration": o.StripNarration.Mode, "prune": o.Prune.Mode, "breakpoints": o.Breakpoints.Mode,
+	} {
+		switch m {
+		case "", Auto, On, Disabled:
+		default:
+			return fmt.Errorf("%s: %q is none of auto, on, off", name, m)
+		}
+	}
+	for _, r := range []struct {
+		name     string
+		value    *int
+		min, max int
+	}{
+		{"zones: frozen", o.Zones.Frozen, 0, 10000},
+		{"zones: hot", o.Zones.Hot, 1, 10000},
+		{"zones: min_messages", o.Zones.MinMessages, 0, 10000},
+		{"compact_tool_results: over", o.CompactToolResults.Over, 100, 1 << 20},
+		{"strip_narration: under", o.StripNarration.Under, 1, 2000},
+		{"prune: after", o.Prune.After, 1, 1000},
+		{"prune: preview", o.Prune.Preview, 0, 20},
+	} {
+		if r.value != nil && (*r.value < r.min || *r.value > r.max) {
+			return fmt.Errorf("%s: %d is not between %d and %d", r.name, *r.value, r.min, r.max)
+		}
+	}
+	return nil
+}

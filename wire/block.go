@@ -1,0 +1,155 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package wire
+
+import "encoding/hex"
+
+// Hash identifies a block by its canonical content: cache markers dropped, a
+// string content counted as one text block, white space between tokens
+// ignored. Equal hashes mean equal meaning to the model, in the same role.
+// It is the first half of a SHA-256, so that no content can be made to collide
+// with another, and it is the same in every process.
+type Hash [16]byte
+
+// String returns the hash in hexadecimal.
+func (h Hash) String() string { return hex.EncodeToString(h[:]) }
+
+// IsZero tells whether the hash was never set.
+func (h Hash) IsZero() bool { return h == Hash{} }
+
+// Span is a range of bytes in a body, from Start up to but excluding End.
+type Span struct{ Start, End int32 }
+
+// Empty tells whether the span holds no byte. Absent members have empty spans.
+func (s Span) Empty() bool { return s.End <= s.Start }
+
+// Len returns the number of bytes in the span.
+func (s Span) Len() int { return int(s.End - s.Start) }
+
+// Of returns the bytes of raw that the span covers, without copying.
+func (s Span) Of(raw []byte) []byte { return raw[s.Start:s.End] }
+
+func (s Span) shift(by int32) Span {
+	if s.Empty() {
+		return s
+	}
+	return Span{s.Start + by, s.End + by}
+}
+
+// Section is the part of a prompt that a block stands in, in the order in
+// which providers render them.
+type Section uint8
+
+// The sections.
+const (
+	SectionTools Section = iota
+	SectionSystem
+	SectionMessages
+)
+
+// Role is the role of the message that a block stands in.
+type Role uint8
+
+// The roles. RoleTool is a message of role "tool" in OpenAI chat; in Anthropic
+// tool results stand in messages of RoleUser. RoleSystem covers "developer".
+const (
+	RoleNone Role = iota
+	RoleSystem
+	RoleUser
+	RoleAssistant
+	RoleTool
+)
+
+// Kind is what a block is.
+type Kind uint8
+
+// The kinds of blocks. Blocks of a type that this package does not know are
+// KindOther and are never edited.
+const (
+	KindOther Kind = iota
+	KindToolDef
+	KindText
+	KindThinking
+	KindRedactedThinking
+	KindToolUse
+	KindToolResult
+	KindImage
+	KindDocument
+	KindServerTool
+)
+
+var kindNames = [...]string{"other", "tool_def", "text", "thinking", "redacted_thinking", "tool_use", "tool_result", "image", "document", "server_tool"}
+
+// String returns the name of the kind as it stands in reports.
+func (k Kind) String() string { return kindNames[k] }
+
+// Kinds is the number of kinds, for arrays indexed by Kind.
+const Kinds = len(kindNames)
+
+// Flags are properties of a block.
+type Flags uint8
+
+const (
+	// FlagError marks a tool result with is_error true.
+	FlagError Flags = 1 << iota
+	// FlagString marks a block that stands as a plain string where an array
+	// of blocks would be allowed too: it is the whole content of its message
+	// (or the whole system prompt).
+	FlagString
+	// FlagDeferred marks a tool definition with defer_loading true.
+	FlagDeferred
+	// FlagMedia marks a tool result whose content holds parts that are not text.
+	FlagMedia
+	// FlagEmpty marks a text or content of zero characters.
+	FlagEmpty
+	// FlagMember marks a block that is a member of its message object, not an
+	// element of a content array: reasoning_content of OpenAI chat.
+	FlagMember
+)
+
+// Block is the unit that a provider hashes: one text, thinking, tool_use,
+// tool_result, image, one tool definition. Spans point into [View.Raw].
+type Block struct {
+	// Hash is the canonical hash of the block in its role.
+	Hash Hash
+	// Span is the whole JSON value: an object, or the string of a FlagString
+	// block. A FlagMember block spans its member, key included.
+	Span Span
+	// Body is the JSON value that an edit of the content may replace: the
+	// string of a text or thinking, the content of a tool_result (a string
+	// or an array), the input of a tool_use. Empty where there is none.
+	Body Span
+	// ID is the id of a tool_use or the tool_use_id of a tool_result, without
+	// quotes.
+	ID Span
+	// Name is the tool's name in a tool_use or a tool definition, without quotes.
+	Name Span
+	// Marker is the JSON value of the block's own cache_control, empty if it
+	// has none.
+	Marker Span
+	// Message is the index in [View.Messages], -1 for tools and system.
+	Message int32
+	// Kind is what the block is.
+	Kind Kind
+	// Section is where the block stands.
+	Section Section
+	// Role is the role of its message.
+	Role Role
+	// Flags are further properties.
+	Flags Flags
+}
+
+// Has tells whether the block has all the flags f.
+func (b *Block) Has(f Flags) bool { return b.Flags&f == f }

@@ -1,0 +1,26 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+// Package wire reads the bodies of language model APIs as views and writes
+// them as splices.
+//
+// A [View] names the blocks of a request by byte spans into the client's own
+// bytes and gives each a canonical hash. An edit replaces, removes or marks
+// blocks; [View.Splice] applies a set of them in one pass. Every byte outside
+// the edited spans is the client's: key order, number forms, escapes, unknown
+// fields and white space survive, and nothing is ever encoded again.
+//
+// The answer's side is read by a [Decoder], which is fed the bytes of a stream
+// or of a JSON answer as they pass and yields a [Turn].
+package wire

@@ -1,0 +1,40 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package wire
+
+// Op is what an edit does to its block.
+type Op uint8
+
+const (
+	// OpReplace puts Value, a JSON value, in the place of the block's Body.
+	OpReplace Op = iota
+	// OpRemove takes the block out of its message, comma and all. A message
+	// never loses its last block: Splice refuses that.
+	OpRemove
+	// OpMark gives the block a cache_control of Value, a JSON value. A
+	// FlagString block becomes an array of one text block on the way. Blocks
+	// that have a marker already are refused.
+	OpMark
+)
+
+// Edit is one change of one block.
+type Edit struct {
+	// Block is an index in [View.Blocks].
+	Block int
+	// Op is what to do.
+	Op Op
+	// Value is a JSON value, see Op.
+	Value []byte
+}

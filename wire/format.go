@@ -1,0 +1,47 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package wire
+
+import (
+	"net/http"
+	"strings"
+)
+
+// Format names a wire format.
+type Format string
+
+// The formats that this package reads.
+const (
+	// Anthropic is the Messages API: POST …/v1/messages.
+	Anthropic Format = "anthropic"
+	// OpenAIChat is the chat completions API: POST …/v1/chat/completions.
+	OpenAIChat Format = "openai_chat"
+)
+
+// Detect tells which format a request speaks, by its method and the end of its
+// path, and whether it is one that this package reads at all. Token counting,
+// model lists and everything else are not.
+func Detect(method, path string) (Format, bool) {
+	if method != http.MethodPost {
+		return "", false
+	}
+	switch {
+	case strings.HasSuffix(path, "/v1/messages"):
+		return Anthropic, true
+	case strings.HasSuffix(path, "/chat/completions"):
+		return OpenAIChat, true
+	}
+	return "", false
+}

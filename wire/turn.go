@@ -1,0 +1,73 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package wire
+
+// Usage is what an answer says it cost, in tokens, in exclusive buckets: each
+// token of the prompt stands in just one of them.
+type Usage struct {
+	// Uncached is the part of the prompt neither read from nor written to a cache.
+	Uncached int64 `json:"uncached"`
+	// Write5m and Write1h are the parts written to the cache, by lifetime.
+	// Providers that do not tell lifetimes apart report in Write5m.
+	Write5m int64 `json:"write_5m"`
+	// Write1h: see Write5m.
+	Write1h int64 `json:"write_1h"`
+	// Read is the part read from the cache.
+	Read int64 `json:"read"`
+	// Output is the length of the answer, thinking included.
+	Output int64 `json:"output"`
+	// Reported tells whether the answer held a usage at all.
+	Reported bool `json:"reported"`
+}
+
+// Prompt returns the length of the whole prompt.
+func (u Usage) Prompt() int64 { return u.Uncached + u.Write5m + u.Write1h + u.Read }
+
+// Add returns the sum of two usages.
+func (u Usage) Add(o Usage) Usage {
+	return Usage{u.Uncached + o.Uncached, u.Write5m + o.Write5m, u.Write1h + o.Write1h, u.Read + o.Read, u.Output + o.Output, u.Reported || o.Reported}
+}
+
+// Call is a tool call in an answer.
+type Call struct {
+	// ID is the id of the call.
+	ID string
+	// Name is the tool's name.
+	Name string
+	// Arguments is the complete JSON text of the arguments, as the model wrote it.
+	Arguments string
+}
+
+// Turn is an answer, in whichever format and form it came.
+type Turn struct {
+	// ID and Model are as the answer gives them.
+	ID, Model string
+	// Text and Thinking are the concatenated texts of the answer.
+	Text, Thinking string
+	// Calls are the tool calls in order.
+	Calls []Call
+	// Usage is the final usage.
+	Usage Usage
+	// StopReason is the format's own word for why the answer ended.
+	StopReason string
+	// ErrorType and ErrorMessage are set when the answer is, or ends in, an error.
+	ErrorType, ErrorMessage string
+	// Done tells that the answer came to its proper end: the terminal event of
+	// a stream, or a whole JSON value. A cut stream is never done.
+	Done bool
+}
+
+// Failed tells whether the answer is an error.
+func (t *Turn) Failed() bool { return t.ErrorType != "" || t.ErrorMessage != "" }

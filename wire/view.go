@@ -1,0 +1,74 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package wire
+
+// Message is one entry of a request's messages.
+type Message struct {
+	// Span is the message object.
+	Span Span
+	// Content is the JSON value of its content, empty if absent.
+	Content Span
+	// First and End bound its blocks: View.Blocks[First:End].
+	First, End int32
+	// Role is the message's role.
+	Role Role
+}
+
+// View is a parsed request: blocks with spans into the client's own bytes.
+// It is read-only and may be read from several goroutines.
+type View struct {
+	// Format is the wire format of the body.
+	Format Format
+	// Raw is the body, as the client sent it (after content decoding).
+	Raw []byte
+	// Blocks are all blocks in prompt order: tools, system, messages.
+	Blocks []Block
+	// Messages are the entries of messages.
+	Messages []Message
+	// Tools and System are the ends of the first two sections:
+	// Blocks[:Tools] are tool definitions, Blocks[Tools:System] the system
+	// prompt, Blocks[System:] the messages. OpenAI chat has its system prompt
+	// in messages, so System equals Tools there.
+	Tools, System int
+	// Model is the model asked for.
+	Model string
+	// Session is the conversation id that the body carries, if any: the
+	// session_id in metadata.user_id, or prompt_cache_key.
+	Session string
+	// Stream tells whether the answer is to be streamed.
+	Stream bool
+	// MaxTokens is the bound on the answer, -1 if absent.
+	MaxTokens int
+	// ToolChoice, Thinking and OutputConfig are the JSON values of the members
+	// of these names (reasoning_effort in place of thinking in OpenAI chat).
+	ToolChoice, Thinking, OutputConfig Span
+	// AutoMarker is the value of a top-level cache_control: the provider then
+	// marks the last cacheable block itself and one slot is taken.
+	AutoMarker Span
+	// ContextManagement is the value of a top-level context_management.
+	ContextManagement Span
+	// Recalled counts the blocks that were recognised from a [Known] and not
+	// scanned again.
+	Recalled int
+}
+
+// MessageBlocks returns the blocks of the messages section.
+func (v *View) MessageBlocks() []Block { return v.Blocks[v.System:] }
+
+// Bytes returns the bytes of a span.
+func (v *View) Bytes(s Span) []byte { return s.Of(v.Raw) }
+
+// Text returns the bytes of a span as a string.
+func (v *View) Text(s Span) string { return string(s.Of(v.Raw)) }

@@ -62,6 +62,8 @@ type View struct {
 	// Recalled counts the blocks that were recognised from a [Known] and not
 	// scanned again.
 	Recalled int
+
+	known *Known
 }
 
 // MessageBlocks returns the blocks of the messages section.

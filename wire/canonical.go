@@ -1,0 +1,56 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package wire
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"hash"
+)
+
+// canonical computes canonical block hashes. What goes in: where and as what
+// the block stands, then its members in the order given, without cache_control.
+// A string content goes in as the one text block that it means.
+type canonical struct {
+	sum   hash.Hash
+	buf   [sha256.Size]byte
+	small [8]byte
+}
+
+func (c *canonical) begin(s Section, r Role, k Kind) {
+	if c.sum == nil {
+		c.sum = sha256.New()
+	}
+	c.sum.Reset()
+	c.small[0], c.small[1], c.small[2] = byte(s), byte(r), byte(k)
+	c.sum.Write(c.small[:3])
+}
+
+// add writes a byte string in front of its length, so that no two lists of
+// strings give the same input.
+func (c *canonical) add(b []byte) {
+	binary.LittleEndian.PutUint64(c.small[:], uint64(len(b)))
+	c.sum.Write(c.small[:])
+	c.sum.Write(b)
+}
+
+func (c *canonical) member(key, value []byte) {
+	c.add(key)
+	c.add(value)
+}
+
+func (c *canonical) end() Hash {
+	return Hash(c.sum.Sum(c.buf[:0])[:len(Hash{})])
+}

@@ -1,0 +1,172 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package wire
+
+import (
+	"crypto/sha256"
+	"hash/maphash"
+	"unsafe"
+)
+
+// Known is what a parse leaves behind for the next request of the same
+// conversation: where its blocks stood, their hashes, and a hash of the bytes
+// of each message and section. It holds no content. It is immutable.
+type Known struct {
+	format          Format
+	blocks          []Block
+	messages        []Message
+	raw             []uint64
+	tools, system   section
+	nTools, nSystem int
+}
+
+// section is the whole value of tools or system.
+type section struct {
+	span Span
+	hash uint64
+}
+
+// rawSeed makes the hashes of bytes unpredictable, so that nobody can make two
+// messages look the same. They never leave the process.
+var rawSeed = maphash.MakeSeed()
+
+func rawHash(b []byte) uint64 { return maphash.Bytes(rawSeed, b) }
+
+// Known returns what to remember of the request.
+func (v *View) Known() *Known { return v.known }
+
+// First returns the hash of the whole first message, by which a conversation
+// is recalled.
+func (k *Known) First() Hash {
+	if len(k.messages) == 0 {
+		return Hash{}
+	}
+	return joint(k.blocks[k.messages[0].First:k.messages[0].End])
+}
+
+// joint returns one hash for a run of blocks, zero for none.
+func joint(blocks []Block) Hash {
+	if len(blocks) == 0 {
+		return Hash{}
+	}
+	sum := sha256.New()
+	for i := range blocks {
+		sum.Write(blocks[i].Hash[:])
+	}
+	return Hash(sum.Sum(nil)[:len(Hash{})])
+}
+
+// Chain returns the blocks of the messages section, in order.
+func (k *Known) Chain() []Block { return k.blocks[k.nSystem:] }
+
+// Size returns the memory that the Known holds, in bytes.
+func (k *Known) Size() int {
+	return int(unsafe.Sizeof(*k)) + cap(k.blocks)*int(unsafe.Sizeof(Block{})) +
+		cap(k.messages)*int(unsafe.Sizeof(Message{})) + cap(k.raw)*8
+}
+
+// First returns the hash of the whole first message, zero if it is empty.
+func (v *View) First() Hash { return v.known.First() }
+
+// remember asks for what is known, once the first message has been read.
+func (p *parser) remember() {
+	if p.recall == nil || len(p.blocks) == p.front {
+		return
+	}
+	p.known = p.recall(joint(p.blocks[p.front:]))
+	if p.known == nil || p.known.format != p.v.Format {
+		p.known = nil
+		return
+	}
+	// Room for what is known and a little more, tools and system in front.
+	k := p.known
+	blocks := make([]Block, k.nSystem+len(p.blocks), len(k.blocks)+24)
+	copy(blocks[k.nSystem:], p.blocks)
+	p.blocks, p.front = blocks, k.nSystem
+	messages := make([]Message, len(p.v.Messages), len(k.messages)+8)
+	copy(messages, p.v.Messages)
+	for i := range messages {
+		messages[i].First += int32(p.front)
+		messages[i].End += int32(p.front)
+	}
+	p.v.Messages = messages
+	p.raw = append(make([]uint64, 0, len(k.messages)+8), p.raw...)
+}
+
+// recallMessage recognises message i at b[at] and returns the index behind it,
+// or 0.
+func (p *parser) recallMessage(i, at int) int {
+	k := p.known
+	if k == nil || i >= len(k.messages) {
+		return 0
+	}
+	old := &k.messages[i]
+	end := at + old.Span.Len()
+	if end > len(p.b) || rawHash(p.b[at:end]) != k.raw[i] {
+		return 0
+	}
+	by, first := int32(at)-old.Span.Start, int32(len(p.blocks))
+	p.take(k.blocks[old.First:old.End], by)
+	p.v.Messages = append(p.v.Messages, Message{
+		Span: old.Span.shift(by), Content: old.Content.shift(by),
+		First: first, End: int32(len(p.blocks)), Role: old.Role,
+	})
+	p.raw = append(p.raw, k.raw[i])
+	return end
+}
+
+// take appends known blocks, moved by some bytes.
+func (p *parser) take(blocks []Block, by int32) {
+	n := len(p.blocks)
+	p.blocks = append(p.blocks, blocks...)
+	p.v.Recalled += len(blocks)
+	if by != 0 {
+		move(p.blocks[n:], by)
+	}
+}
+
+func move(blocks []Block, by int32) {
+	for i := range blocks {
+		b := &blocks[i]
+		b.Span, b.Body = b.Span.shift(by), b.Body.shift(by)
+		b.ID, b.Name, b.Marker = b.ID.shift(by), b.Name.shift(by), b.Marker.shift(by)
+	}
+}
+
+// recallSection recognises the value of tools or system.
+func (p *parser) recallSection(value Span, tools bool) bool {
+	k := p.known
+	if k == nil {
+		return false
+	}
+	old, blocks := k.system, k.blocks[k.nTools:k.nSystem]
+	if tools {
+		old, blocks = k.tools, k.blocks[:k.nTools]
+	}
+	if old.span.Len() != value.Len() || rawHash(value.Of(p.b)) != old.hash {
+		return false
+	}
+	moved := append([]Block(nil), blocks...)
+	if by := value.Start - old.span.Start; by != 0 {
+		move(moved, by)
+	}
+	if tools {
+		p.tools = moved
+	} else {
+		p.system = moved
+	}
+	p.v.Recalled += len(moved)
+	return true
+}

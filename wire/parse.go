@@ -1,0 +1,311 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package wire
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+
+	"github.com/tidwall/gjson"
+)
+
+// The reasons why a body is not read. None of them holds any content.
+var (
+	// ErrSyntax says that the body is not one well-formed JSON object, or is
+	// nested too deeply.
+	ErrSyntax = errors.New("not a well-formed JSON object")
+	// ErrDuplicate says that an object holds a member twice that decides what
+	// the request means, so that two readers could understand it differently.
+	ErrDuplicate = errors.New("a member stands twice")
+	// ErrShape says that the body is JSON, but not a request of its format.
+	ErrShape = errors.New("not a request of this format")
+	// ErrFormat says that the format is none that this package reads.
+	ErrFormat = errors.New("unknown format")
+)
+
+// Parse reads a body as a view. An error means that the body is not one that
+// can be edited safely; it should be passed on as it is.
+//
+// Where recall is given, it is called with the hash of the first message
+// and may return what is known of the conversation that begins
+// so. Messages, tools and system prompts that have not changed since are then
+// recognised by a hash of their bytes and not scanned again. What recall
+// returns need not be the right conversation: nothing is taken from it unless
+// the bytes are equal.
+func Parse(f Format, body []byte, recall func(first Hash) *Known) (*View, error) {
+	if len(body) > math.MaxInt32 {
+		return nil, fmt.Errorf("%w: longer than 2 GiB", ErrShape)
+	}
+	p := parser{b: body, recall: recall, v: &View{Format: f, Raw: body, MaxTokens: -1}}
+	switch f {
+	case Anthropic:
+		p.message, p.tool = p.anthropicMessage, p.anthropicTool
+	case OpenAIChat:
+		p.message, p.tool = p.chatMessage, p.chatTool
+	default:
+		return nil, fmt.Errorf("%w: %q", ErrFormat, f)
+	}
+	if err := p.run(); err != nil {
+		return nil, err
+	}
+	return p.v, nil
+}
+
+// parser builds a View. Its methods return the index behind what they read, or
+// -1 after setting err.
+type parser struct {
+	b      []byte
+	v      *View
+	recall func(Hash) *Known
+	known  *Known
+	hasher canonical
+	err    error
+
+	message func(at int) int
+	tool    func(at int) int
+
+	// blocks gathers message blocks from index front on; the tools and system
+	// blocks, which may come later in the bytes, are put before them.
+	blocks       []Block
+	front        int
+	raw          []uint64 // seeded hash of each message's bytes
+	tools        []Block
+	system       []Block
+	toolsValue   Span
+	systemValue  Span
+	toolsSection section
+	sysSection   section
+}
+
+func (p *parser) fail(err error) int {
+	if p.err == nil {
+		p.err = err
+	}
+	return -1
+}
+
+// Bits for the top-level members that must not stand twice.
+const (
+	seenModel = 1 << iota
+	seenMessages
+	seenSystem
+	seenTools
+	seenStream
+	seenMaxTokens
+	seenToolChoice
+	seenThinking
+	seenOutputConfig
+	seenAutoMarker
+	seenContextManagement
+	seenMetadata
+	seenCacheKey
+)
+
+func (p *parser) run() error {
+	var seen int
+	var metadata, cacheKey, model Span
+	m := walk(p.b, 0)
+	for m.next() {
+		bit := 0
+		switch string(m.key) {
+		case "model":
+			bit, model = seenModel, m.skip()
+		case "messages":
+			bit = seenMessages
+			if seen&bit == 0 {
+				m.at = p.messages(m.at)
+			}
+		case "system":
+			if bit = seenSystem; p.v.Format == Anthropic {
+				p.systemValue = m.skip()
+			} else {
+				m.skip()
+			}
+		case "tools":
+			bit, p.toolsValue = seenTools, m.skip()
+		case "stream":
+			s := m.skip()
+			bit, p.v.Stream = seenStream, m.at > 0 && string(s.Of(p.b)) == "true"
+		case "max_tokens", "max_completion_tokens":
+			s := m.skip()
+			if n, err := strconv.Atoi(string(s.Of(p.b))); err == nil {
+				p.v.MaxTokens = n
+			}
+			if m.key[4] == 't' { // the two names may stand side by side
+				bit = seenMaxTokens
+			}
+		case "tool_choice":
+			bit, p.v.ToolChoice = seenToolChoice, m.skip()
+		case "thinking", "reasoning_effort":
+			bit, p.v.Thinking = seenThinking, m.skip()
+		case "output_config", "response_format":
+			bit, p.v.OutputConfig = seenOutputConfig, m.skip()
+		case "cache_control":
+			bit, p.v.AutoMarker = seenAutoMarker, m.skip()
+		case "context_management":
+			bit, p.v.ContextManagement = seenContextManagement, m.skip()
+		case "metadata":
+			bit, metadata = seenMetadata, m.skip()
+		case "prompt_cache_key":
+			bit, cacheKey = seenCacheKey, m.skip()
+		default:
+			m.skip()
+		}
+		if p.err != nil {
+			return p.err
+		}
+		if seen&bit != 0 {
+			return ErrDuplicate
+		}
+		seen |= bit
+	}
+	if p.err != nil {
+		return p.err
+	}
+	if m.bad || skipSpace(p.b, m.end) != len(p.b) {
+		return ErrSyntax
+	}
+	if seen&seenMessages == 0 || len(p.v.Messages) == 0 {
+		return fmt.Errorf("%w: no messages", ErrShape)
+	}
+	if isNull(p.b, p.v.AutoMarker) {
+		p.v.AutoMarker = Span{}
+	}
+	p.v.Model = p.text(model)
+	p.v.Session = p.session(metadata, cacheKey)
+	if err := p.sections(); err != nil {
+		return err
+	}
+	p.assemble()
+	return nil
+}
+
+// text decodes a JSON string value; anything else gives "".
+func (p *parser) text(s Span) string {
+	if unquoted(p.b, s).Empty() {
+		return ""
+	}
+	return gjson.ParseBytes(s.Of(p.b)).String()
+}
+
+func isNull(b []byte, s Span) bool { return string(s.Of(b)) == "null" }
+
+// session finds the conversation id of Claude Code (a JSON object in a string
+// in metadata.user_id, in older versions user_…_session_<id>) or of OpenAI.
+func (p *parser) session(metadata, cacheKey Span) string {
+	if !cacheKey.Empty() {
+		if key := p.text(cacheKey); key != "" {
+			return key
+		}
+	}
+	if metadata.Empty() || p.b[metadata.Start] != '{' {
+		return ""
+	}
+	user := gjson.GetBytes(metadata.Of(p.b), "user_id").String()
+	if len(user) == 0 {
+		return ""
+	}
+	if user[0] == '{' {
+		return gjson.Get(user, "session_id").String()
+	}
+	const sep = "_session_"
+	for i := len(user) - len(sep); i > 0; i-- {
+		if user[i:i+len(sep)] == sep {
+			return user[i+len(sep):]
+		}
+	}
+	return ""
+}
+
+// messages reads the array of messages at b[at].
+func (p *parser) messages(at int) int {
+	e := list(p.b, at)
+	for e.next() {
+		i := len(p.v.Messages)
+		if i == 1 {
+			p.remember()
+		}
+		if end := p.recallMessage(i, e.at); end > 0 {
+			e.at = end
+			continue
+		}
+		start, first := e.at, len(p.blocks)
+		p.v.Messages = append(p.v.Messages, Message{First: int32(first)})
+		end := p.message(start)
+		if end < 0 {
+			return p.fail(ErrSyntax)
+		}
+		msg := &p.v.Messages[i]
+		msg.Span = Span{int32(start), int32(end)}
+		msg.End = int32(len(p.blocks))
+		p.raw = append(p.raw, rawHash(p.b[start:end]))
+		e.at = end
+	}
+	if e.bad {
+		return p.fail(ErrSyntax)
+	}
+	return e.end
+}
+
+// sections reads tools and system, or recognises them.
+func (p *parser) sections() error {
+	if !p.toolsValue.Empty() && !isNull(p.b, p.toolsValue) {
+		if !p.recallSection(p.toolsValue, true) {
+			e := list(p.b, int(p.toolsValue.Start))
+			for e.next() {
+				if e.at = p.tool(e.at); e.at < 0 {
+					return p.err
+				}
+			}
+			if e.bad {
+				return fmt.Errorf("%w: tools is not an array", ErrShape)
+			}
+		}
+		p.toolsSection = section{p.toolsValue, rawHash(p.toolsValue.Of(p.b))}
+	}
+	if !p.systemValue.Empty() && !isNull(p.b, p.systemValue) {
+		if !p.recallSection(p.systemValue, false) {
+			n := len(p.blocks)
+			if p.content(p.systemValue, SectionSystem, RoleSystem) < 0 {
+				return p.err
+			}
+			p.system = append(p.system, p.blocks[n:]...)
+			p.blocks = p.blocks[:n]
+		}
+		p.sysSection = section{p.systemValue, rawHash(p.systemValue.Of(p.b))}
+	}
+	return nil
+}
+
+// assemble puts tools and system before the message blocks.
+func (p *parser) assemble() {
+	v := p.v
+	v.Tools, v.System = len(p.tools), len(p.tools)+len(p.system)
+	if v.System != p.front {
+		blocks := make([]Block, v.System+len(p.blocks)-p.front)
+		copy(blocks[v.System:], p.blocks[p.front:])
+		for i := range v.Messages {
+			v.Messages[i].First += int32(v.System - p.front)
+			v.Messages[i].End += int32(v.System - p.front)
+		}
+		p.blocks = blocks
+	}
+	copy(p.blocks, p.tools)
+	copy(p.blocks[v.Tools:], p.system)
+	v.Blocks = p.blocks
+	v.known = &Known{blocks: v.Blocks, messages: v.Messages, raw: p.raw, tools: p.toolsSection, system: p.sysSection, nTools: v.Tools, nSystem: v.System, format: v.Format}
+}

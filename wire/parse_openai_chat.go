@@ -1,0 +1,235 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package wire
+
+import "fmt"
+
+// chatTool reads one entry of tools: {"type":"function","function":{…}}.
+func (p *parser) chatTool(at int) int {
+	b := Block{Kind: KindToolDef, Section: SectionTools, Message: -1}
+	m := walk(p.b, at)
+	p.hasher.begin(SectionTools, RoleNone, KindToolDef)
+	for m.next() {
+		key := m.key
+		value := m.skip()
+		if m.at < 0 {
+			break
+		}
+		switch string(key) {
+		case "cache_control":
+			b.Marker = value
+			continue
+		case "function":
+			f := walk(p.b, int(value.Start))
+			for f.next() {
+				inner := string(f.key)
+				s := f.skip()
+				if inner == "name" {
+					b.Name = unquoted(p.b, s)
+				}
+			}
+		}
+		p.hasher.member(key, value.Of(p.b))
+	}
+	if m.bad {
+		return p.fail(fmt.Errorf("%w: a tool is not an object", ErrShape))
+	}
+	b.Span = Span{int32(at), int32(m.end)}
+	b.Hash = p.hasher.end()
+	p.tools = append(p.tools, b)
+	return m.end
+}
+
+// chatMembers are the members of a chat message that mean something here.
+type chatMembers struct {
+	role, content, reasoning, calls, callID Span
+	reasoningKey                            int
+}
+
+// chatMessage reads one entry of messages. Its blocks come in the order
+// reasoning, content, calls, whichever way the members stand.
+func (p *parser) chatMessage(at int) int {
+	msg := &p.v.Messages[len(p.v.Messages)-1]
+	index := int32(len(p.v.Messages) - 1)
+	var f chatMembers
+	m := walk(p.b, at)
+	for m.next() {
+		var slot *Span
+		from := m.from
+		switch string(m.key) {
+		case "role":
+			slot = &f.role
+		case "content":
+			slot = &f.content
+		case "reasoning_content", "reasoning":
+			slot = &f.reasoning
+		case "tool_calls":
+			slot = &f.calls
+		case "tool_call_id":
+			slot = &f.callID
+		}
+		value := m.skip()
+		if m.at < 0 {
+			break
+		}
+		if slot == nil {
+			continue
+		}
+		if !slot.Empty() {
+			return p.fail(ErrDuplicate)
+		}
+		*slot = value
+		if slot == &f.reasoning {
+			f.reasoningKey = from
+		}
+	}
+	if m.bad {
+		return p.fail(ErrSyntax)
+	}
+	switch string(f.role.Of(p.b)) {
+	case `"user"`:
+		msg.Role = RoleUser
+	case `"assistant"`:
+		msg.Role = RoleAssistant
+	case `"system"`, `"developer"`:
+		msg.Role = RoleSystem
+	case `"tool"`:
+		msg.Role = RoleTool
+	default:
+		return p.fail(fmt.Errorf("%w: unknown role", ErrShape))
+	}
+	msg.Content = f.content
+	if !f.reasoning.Empty() && p.b[f.reasoning.Start] == '"' {
+		p.reasoning(&f, msg.Role, index)
+	}
+	if !f.content.Empty() && !isNull(p.b, f.content) {
+		if !p.chatContent(&f, msg.Role, index) {
+			return -1
+		}
+	}
+	if !f.calls.Empty() && !isNull(p.b, f.calls) {
+		e := list(p.b, int(f.calls.Start))
+		for e.next() {
+			if e.at = p.chatCall(e.at, msg.Role, index); e.at < 0 {
+				return -1
+			}
+		}
+		if e.bad {
+			return p.fail(fmt.Errorf("%w: tool_calls is not an array", ErrShape))
+		}
+	}
+	return m.end
+}
+
+func (p *parser) reasoning(f *chatMembers, role Role, index int32) {
+	b := Block{
+		Kind: KindThinking, Section: SectionMessages, Role: role, Message: index, Flags: FlagMember,
+		Span: Span{int32(f.reasoningKey), f.reasoning.End}, Body: f.reasoning,
+	}
+	p.hasher.begin(SectionMessages, role, KindThinking)
+	p.hasher.add(f.reasoning.Of(p.b))
+	b.Hash = p.hasher.end()
+	p.blocks = append(p.blocks, b)
+}
+
+func (p *parser) chatContent(f *chatMembers, role Role, index int32) bool {
+	c := p.b[f.content.Start]
+	if c != '"' && c != '[' {
+		p.fail(fmt.Errorf("%w: content is neither text nor parts", ErrShape))
+		return false
+	}
+	if role == RoleTool {
+		b := Block{
+			Kind: KindToolResult, Section: SectionMessages, Role: role, Message: index,
+			Span: f.content, Body: f.content, ID: unquoted(p.b, f.callID),
+		}
+		if c == '"' {
+			b.Flags |= FlagString
+		} else if !p.allText(f.content) {
+			b.Flags |= FlagMedia
+		}
+		if f.content.Len() == 2 {
+			b.Flags |= FlagEmpty
+		}
+		p.hasher.begin(SectionMessages, role, KindToolResult)
+		p.hasher.member(keyID, b.ID.Of(p.b))
+		p.hasher.member(keyContent, p.lone(f.content).Of(p.b))
+		b.Hash = p.hasher.end()
+		p.blocks = append(p.blocks, b)
+		return true
+	}
+	if c == '"' {
+		p.blocks = append(p.blocks, p.plain(f.content, SectionMessages, role, index))
+		return true
+	}
+	e := list(p.b, int(f.content.Start))
+	for e.next() {
+		// Parts have the members of Anthropic's blocks where it matters: type,
+		// text and, at some hosts, cache_control.
+		n := len(p.blocks)
+		if e.at = p.anthropicBlock(e.at, SectionMessages, role, index); e.at < 0 {
+			return false
+		}
+		// Whatever is not text has other members here; it is never edited.
+		if b := &p.blocks[n]; b.Kind != KindText {
+			b.Kind, b.Body, b.ID, b.Name = KindOther, Span{}, Span{}, Span{}
+		}
+	}
+	if e.bad {
+		p.fail(ErrSyntax)
+		return false
+	}
+	return true
+}
+
+// chatCall reads one entry of tool_calls.
+func (p *parser) chatCall(at int, role Role, index int32) int {
+	b := Block{Kind: KindToolUse, Section: SectionMessages, Role: role, Message: index}
+	m := walk(p.b, at)
+	p.hasher.begin(SectionMessages, role, KindToolUse)
+	for m.next() {
+		key := string(m.key)
+		value := m.skip()
+		if m.at < 0 {
+			break
+		}
+		switch key {
+		case "index": // a stream's numbering that some clients send back
+			continue
+		case "id":
+			b.ID = unquoted(p.b, value)
+		case "function":
+			f := walk(p.b, int(value.Start))
+			for f.next() {
+				inner := string(f.key)
+				s := f.skip()
+				switch inner {
+				case "name":
+					b.Name = unquoted(p.b, s)
+				case "arguments":
+					b.Body = s
+				}
+			}
+		}
+		p.hasher.member([]byte(key), value.Of(p.b))
+	}
+	if m.bad {
+		return p.fail(ErrSyntax)
+	}
+	b.Span = Span{int32(at), int32(m.end)}
+	b.Hash = p.hasher.end()
+	p.blocks = append(p.blocks, b)
+	return m.end
+}

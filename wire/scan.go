@@ -1,0 +1,319 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package wire
+
+import "bytes"
+
+// maxDepth bounds the nesting of JSON that is read. Clients' tool inputs and
+// schemas stay far below; deeper bodies pass through unread.
+const maxDepth = 512
+
+// The functions below walk JSON text without recursion and without allocating.
+// They take an index and return the index behind what they read, or -1 if the
+// text is not well formed there. Escapes inside strings are not validated:
+// strings are never taken apart, only skipped or copied whole.
+
+func skipSpace(b []byte, i int) int {
+	for i < len(b) && (b[i] == ' ' || b[i] == '\n' || b[i] == '\t' || b[i] == '\r') {
+		i++
+	}
+	return i
+}
+
+// skipString skips the string that begins with the quote at b[i].
+func skipString(b []byte, i int) int {
+	if i < 0 || i >= len(b) || b[i] != '"' {
+		return -1
+	}
+	start := i + 1
+	for i = start; ; {
+		q := bytes.IndexByte(b[i:], '"')
+		if q < 0 {
+			return -1
+		}
+		i += q
+		escaped := false
+		for j := i - 1; j >= start && b[j] == '\\'; j-- {
+			escaped = !escaped
+		}
+		i++
+		if !escaped {
+			return i
+		}
+	}
+}
+
+// skipKey skips a member's key and colon.
+func skipKey(b []byte, i int) int {
+	i = skipString(b, skipSpace(b, i))
+	if i < 0 {
+		return -1
+	}
+	i = skipSpace(b, i)
+	if i >= len(b) || b[i] != ':' {
+		return -1
+	}
+	return i + 1
+}
+
+func skipWord(b []byte, i int, word string) int {
+	if len(b)-i < len(word) || string(b[i:i+len(word)]) != word {
+		return -1
+	}
+	return i + len(word)
+}
+
+func skipDigits(b []byte, i int) int {
+	start := i
+	for i < len(b) && b[i] >= '0' && b[i] <= '9' {
+		i++
+	}
+	if i == start {
+		return -1
+	}
+	return i
+}
+
+func skipNumber(b []byte, i int) int {
+	if b[i] == '-' {
+		i++
+	}
+	if i < len(b) && b[i] == '0' {
+		i++
+	} else if i = skipDigits(b, i); i < 0 {
+		return -1
+	}
+	if i < len(b) && b[i] == '.' {
+		if i = skipDigits(b, i+1); i < 0 {
+			return -1
+		}
+	}
+	if i < len(b) && (b[i] == 'e' || b[i] == 'E') {
+		i++
+		if i < len(b) && (b[i] == '+' || b[i] == '-') {
+			i++
+		}
+		return skipDigits(b, i)
+	}
+	return i
+}
+
+// skipValue skips one JSON value of any kind, white space before it included.
+func skipValue(b []byte, i int) int {
+	var objects [maxDepth / 64]uint64 // one bit per open container: is it an object
+	depth := 0
+	push := func(object bool) bool {
+		if depth == maxDepth {
+			return false
+		}
+		if object {
+			objects[depth/64] |= 1 << (depth % 64)
+		} else {
+			objects[depth/64] &^= 1 << (depth % 64)
+		}
+		depth++
+		return true
+	}
+	for {
+		i = skipSpace(b, i)
+		if i >= len(b) {
+			return -1
+		}
+		switch c := b[i]; c {
+		case '"':
+			i = skipString(b, i)
+		case '{', '[':
+			i = skipSpace(b, i+1)
+			if i < len(b) && b[i] == c+2 { // '}' is '{'+2, ']' is '['+2
+				i++
+				break
+			}
+			if !push(c == '{') {
+				return -1
+			}
+			if c == '{' {
+				if i = skipKey(b, i); i < 0 {
+					return -1
+				}
+			}
+			continue
+		case 't':
+			i = skipWord(b, i, "true")
+		case 'f':
+			i = skipWord(b, i, "false")
+		case 'n':
+			i = skipWord(b, i, "null")
+		case '-', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9':
+			i = skipNumber(b, i)
+		default:
+			return -1
+		}
+		// A value has ended: close containers until another value must follow.
+		for next := false; !next; {
+			if i < 0 || depth == 0 {
+				return i
+			}
+			i = skipSpace(b, i)
+			if i >= len(b) {
+				return -1
+			}
+			object := objects[(depth-1)/64]&(1<<((depth-1)%64)) != 0
+			switch {
+			case b[i] == ',' && object:
+				if i = skipKey(b, i+1); i < 0 {
+					return -1
+				}
+				next = true
+			case b[i] == ',':
+				i++
+				next = true
+			case b[i] == '}' && object, b[i] == ']' && !object:
+				i++
+				depth--
+			default:
+				return -1
+			}
+		}
+	}
+}
+
+// members walks the members of an object. After next returns true, key is the
+// key's text and at the index of the value, which the caller must skip by
+// setting at to the index behind it.
+type members struct {
+	b    []byte
+	key  []byte
+	from int // where the key's quote stands
+	at   int
+	open bool // the first member was seen
+	bad  bool
+	end  int // behind the closing brace, once next returned false
+}
+
+// walk begins at the object's brace, white space before it allowed.
+func walk(b []byte, i int) members {
+	i = skipSpace(b, i)
+	if i >= len(b) || b[i] != '{' {
+		return members{bad: true}
+	}
+	return members{b: b, at: i + 1}
+}
+
+func (m *members) next() bool {
+	if m.bad || m.at < 0 {
+		m.bad = true
+		return false
+	}
+	i := skipSpace(m.b, m.at)
+	if i >= len(m.b) {
+		m.bad = true
+		return false
+	}
+	switch {
+	case m.b[i] == '}':
+		m.end = i + 1
+		return false
+	case m.open && m.b[i] == ',':
+		i = skipSpace(m.b, i+1)
+	case m.open:
+		m.bad = true
+		return false
+	}
+	m.open = true
+	end := skipString(m.b, i)
+	if end < 0 {
+		m.bad = true
+		return false
+	}
+	colon := skipSpace(m.b, end)
+	if colon >= len(m.b) || m.b[colon] != ':' {
+		m.bad = true
+		return false
+	}
+	m.from, m.key = i, m.b[i+1:end-1]
+	m.at = skipSpace(m.b, colon+1)
+	// An escaped key could spell a name that we act on in another way.
+	if bytes.IndexByte(m.key, '\\') >= 0 || m.at >= len(m.b) {
+		m.bad = true
+		return false
+	}
+	return true
+}
+
+// skip moves over the value at m.at and returns its span.
+func (m *members) skip() Span {
+	start := m.at
+	m.at = skipValue(m.b, start)
+	if m.at < 0 {
+		return Span{}
+	}
+	return Span{int32(start), int32(m.at)}
+}
+
+// elements walks the elements of an array: after next returns true, at is the
+// index of an element, which the caller must skip by setting at behind it.
+type elements struct {
+	b    []byte
+	at   int
+	open bool
+	bad  bool
+	end  int
+}
+
+func list(b []byte, i int) elements {
+	i = skipSpace(b, i)
+	if i >= len(b) || b[i] != '[' {
+		return elements{bad: true}
+	}
+	return elements{b: b, at: i + 1}
+}
+
+func (e *elements) next() bool {
+	if e.bad || e.at < 0 {
+		e.bad = true
+		return false
+	}
+	i := skipSpace(e.b, e.at)
+	if i >= len(e.b) {
+		e.bad = true
+		return false
+	}
+	switch {
+	case e.b[i] == ']':
+		e.end = i + 1
+		return false
+	case e.open && e.b[i] == ',':
+		i = skipSpace(e.b, i+1)
+	case e.open:
+		e.bad = true
+		return false
+	}
+	e.open = true
+	e.at = i
+	if i >= len(e.b) || e.b[i] == ']' {
+		e.bad = true
+		return false
+	}
+	return true
+}
+
+// unquoted returns the span inside the quotes of a string value, or an empty
+// one if the value is not a string.
+func unquoted(b []byte, s Span) Span {
+	if s.Len() < 2 || b[s.Start] != '"' {
+		return Span{}
+	}
+	return Span{s.Start + 1, s.End - 1}
+}

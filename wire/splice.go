@@ -1,0 +1,206 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package wire
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// ErrEdit says that an edit asks for what would not be a valid request.
+var ErrEdit = errors.New("impossible edit")
+
+// cut replaces raw[start:end] by bytes.
+type cut struct {
+	start, end int32
+	with       []byte
+}
+
+// Splice applies edits to the client's bytes and returns a new body. Bytes
+// outside the edited spans are copied as they are. Several edits of one block
+// are allowed where they touch different parts of it (a replacement and a
+// marker). Without edits the body itself is returned.
+func (v *View) Splice(edits []Edit) ([]byte, error) {
+	if len(edits) == 0 {
+		return v.Raw, nil
+	}
+	cuts := make([]cut, 0, len(edits)+4)
+	var removed []int
+	for i := range edits {
+		e := &edits[i]
+		if e.Block < 0 || e.Block >= len(v.Blocks) {
+			return nil, fmt.Errorf("%w: no block %d", ErrEdit, e.Block)
+		}
+		b := &v.Blocks[e.Block]
+		switch e.Op {
+		case OpReplace:
+			if b.Body.Empty() {
+				return nil, fmt.Errorf("%w: a %s without content is to be replaced", ErrEdit, b.Kind)
+			}
+			cuts = append(cuts, cut{b.Body.Start, b.Body.End, e.Value})
+		case OpMark:
+			c, err := v.mark(b, e.Value)
+			if err != nil {
+				return nil, err
+			}
+			cuts = append(cuts, c...)
+		case OpRemove:
+			removed = append(removed, e.Block)
+		}
+	}
+	removals, err := v.removals(removed)
+	if err != nil {
+		return nil, err
+	}
+	return join(v.Raw, append(cuts, removals...))
+}
+
+// join copies raw with the cuts made. Insertions at one place keep their order
+// around a replacement that begins or ends there.
+func join(raw []byte, cuts []cut) ([]byte, error) {
+	slices.SortStableFunc(cuts, func(a, b cut) int {
+		if a.start != b.start {
+			return int(a.start) - int(b.start)
+		}
+		return int(a.end) - int(b.end)
+	})
+	size := len(raw)
+	for i, c := range cuts {
+		if i > 0 && c.start < cuts[i-1].end {
+			return nil, fmt.Errorf("%w: two edits overlap", ErrEdit)
+		}
+		size += len(c.with) - int(c.end-c.start)
+	}
+	out := make([]byte, 0, size)
+	at := int32(0)
+	for _, c := range cuts {
+		out = append(out, raw[at:c.start]...)
+		out = append(out, c.with...)
+		at = c.end
+	}
+	return append(out, raw[at:]...), nil
+}
+
+// mark gives a block a cache_control.
+func (v *View) mark(b *Block, value []byte) ([]cut, error) {
+	switch {
+	case !b.Marker.Empty():
+		return nil, fmt.Errorf("%w: a %s has a marker already", ErrEdit, b.Kind)
+	case b.Has(FlagEmpty) && b.Kind == KindText, b.Has(FlagDeferred), b.Has(FlagMember), b.Kind == KindThinking, b.Kind == KindRedactedThinking:
+		return nil, fmt.Errorf("%w: this %s cannot carry a marker", ErrEdit, b.Kind)
+	}
+	member := make([]byte, 0, len(value)+20)
+	member = append(member, `,"cache_control":`...)
+	member = append(member, value...)
+	if b.Has(FlagString) {
+		if b.Kind != KindText {
+			return nil, fmt.Errorf("%w: this %s cannot carry a marker", ErrEdit, b.Kind)
+		}
+		return []cut{
+			{b.Span.Start, b.Span.Start, []byte(`[{"type":"text","text":`)},
+			{b.Span.End, b.Span.End, append(member, `}]`...)},
+		}, nil
+	}
+	return []cut{{b.Span.End - 1, b.Span.End - 1, member}}, nil
+}
+
+// removals takes blocks out of their messages.
+func (v *View) removals(removed []int) ([]cut, error) {
+	if len(removed) == 0 {
+		return nil, nil
+	}
+	slices.Sort(removed)
+	removed = slices.Compact(removed)
+	cuts := make([]cut, 0, len(removed))
+	for i := 0; i < len(removed); {
+		first := &v.Blocks[removed[i]]
+		if first.Message < 0 {
+			return nil, fmt.Errorf("%w: a %s outside messages is to be removed", ErrEdit, first.Kind)
+		}
+		msg := &v.Messages[first.Message]
+		n := i
+		for n < len(removed) && removed[n] < int(msg.End) {
+			n++
+		}
+		if n-i == int(msg.End-msg.First) {
+			return nil, fmt.Errorf("%w: message %d would be left empty", ErrEdit, first.Message)
+		}
+		c, err := v.removeFrom(msg, removed[i:n])
+		if err != nil {
+			return nil, err
+		}
+		cuts = append(cuts, c...)
+		i = n
+	}
+	return cuts, nil
+}
+
+// removeFrom takes some, not all, of one message's blocks out of it.
+func (v *View) removeFrom(msg *Message, removed []int) ([]cut, error) {
+	cuts := make([]cut, 0, len(removed))
+	for i := 0; i < len(removed); i++ {
+		b := &v.Blocks[removed[i]]
+		switch {
+		case b.Kind == KindToolUse || b.Kind == KindToolResult || b.Kind == KindServerTool:
+			return nil, fmt.Errorf("%w: a %s is one of a pair", ErrEdit, b.Kind)
+		case b.Has(FlagMember):
+			cuts = append(cuts, v.member(b.Span))
+			continue
+		case b.Has(FlagString): // the content of a chat message that also has calls
+			cuts = append(cuts, cut{b.Span.Start, b.Span.End, []byte("null")})
+			continue
+		}
+		// A run of elements goes with the comma behind it, or, at the end of
+		// the array, with the comma before it.
+		last := i
+		for last+1 < len(removed) && removed[last+1] == removed[last]+1 && v.element(msg, removed[last+1]) {
+			last++
+		}
+		prev, next := removed[i]-1, removed[last]+1
+		switch {
+		case v.element(msg, next):
+			cuts = append(cuts, cut{b.Span.Start, v.Blocks[next].Span.Start, nil})
+		case v.element(msg, prev):
+			cuts = append(cuts, cut{v.Blocks[prev].Span.End, v.Blocks[removed[last]].Span.End, nil})
+		default: // the whole array of a chat message that also has calls
+			cuts = append(cuts, cut{msg.Content.Start, msg.Content.End, []byte("null")})
+		}
+		i = last
+	}
+	return cuts, nil
+}
+
+// element tells whether a block is an element of its message's content array.
+func (v *View) element(msg *Message, block int) bool {
+	return block >= int(msg.First) && block < int(msg.End) &&
+		v.Blocks[block].Span.Start >= msg.Content.Start && v.Blocks[block].Span.End <= msg.Content.End
+}
+
+// member cuts an object's member with one of its commas.
+func (v *View) member(s Span) cut {
+	end := int32(skipSpace(v.Raw, int(s.End)))
+	if v.Raw[end] == ',' {
+		return cut{s.Start, int32(skipSpace(v.Raw, int(end)+1)), nil}
+	}
+	start := s.Start
+	for start > 0 && v.Raw[start] != ',' && v.Raw[start] != '{' {
+		start--
+	}
+	if v.Raw[start] == '{' {
+		start++
+	}
+	return cut{start, s.End, nil}
+}

@@ -35,7 +35,7 @@ func (p *parser) anthropicTool(at int) int {
 	for m.next() {
 		key := m.key
 		value := m.skip()
-		if m.at < 0 {
+		if m.bad {
 			break
 		}
 		switch string(key) {
@@ -214,7 +214,7 @@ func (p *parser) anthropicBlock(at int, section Section, role Role, message int3
 	for m.next() {
 		slot := f.slot(m.key)
 		value := m.skip()
-		if m.at < 0 {
+		if m.bad {
 			break
 		}
 		if slot == nil {

@@ -24,7 +24,7 @@ func (p *parser) chatTool(at int) int {
 	for m.next() {
 		key := m.key
 		value := m.skip()
-		if m.at < 0 {
+		if m.bad {
 			break
 		}
 		switch string(key) {
@@ -81,7 +81,7 @@ func (p *parser) chatMessage(at int) int {
 			slot = &f.callID
 		}
 		value := m.skip()
-		if m.at < 0 {
+		if m.bad {
 			break
 		}
 		if slot == nil {
@@ -202,7 +202,7 @@ func (p *parser) chatCall(at int, role Role, index int32) int {
 	for m.next() {
 		key := string(m.key)
 		value := m.skip()
-		if m.at < 0 {
+		if m.bad {
 			break
 		}
 		switch key {

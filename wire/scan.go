@@ -257,6 +257,7 @@ func (m *members) skip() Span {
 	start := m.at
 	m.at = skipValue(m.b, start)
 	if m.at < 0 {
+		m.bad = true
 		return Span{}
 	}
 	return Span{int32(start), int32(m.at)}

@@ -1,0 +1,198 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package wire
+
+import (
+	"bytes"
+	"strings"
+	"unsafe"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/sse"
+)
+
+// Decoder reads an answer on the side, as its bytes pass on to the client. It
+// is fed them in whatever pieces they come, never fails and never blocks: where
+// an answer is malformed, or larger than 32 MiB in an event, in a JSON body or
+// in what the model wrote, it stops reading and the turn is never done. The
+// cost is linear in the bytes fed. A Decoder belongs to one goroutine.
+type Decoder struct {
+	format Format
+	stream bool
+	form   answerForm
+	events sse.Parser
+	emit   func(sse.Event)
+	doc    answerDocument
+	answer answer
+}
+
+// answerForm is the form that an answer has turned out to have.
+type answerForm uint8
+
+const (
+	answerUnknown  answerForm = iota // only white space so far
+	answerStream                     // server-sent events
+	answerWhole                      // one JSON object
+	answerFinished                   // nothing more to read, for better or worse
+)
+
+// NewDecoder returns a decoder for an answer in format f. The flag stream says
+// whether to expect server-sent events, by the Content-Type of the response;
+// an answer that plainly begins as the other form is read as that. Of a format
+// that this package does not read nothing is known but errors.
+func NewDecoder(f Format, stream bool) *Decoder {
+	d := &Decoder{format: f, stream: stream}
+	d.emit = d.event
+	return d
+}
+
+// Feed takes the next bytes of the answer, after content decoding. It keeps no
+// reference to p.
+func (d *Decoder) Feed(p []byte) {
+	if d.form == answerUnknown {
+		p = bytes.TrimLeft(p, " \t\r\n")
+		if len(p) == 0 {
+			return
+		}
+		d.form = d.recognise(p[0])
+	}
+	switch d.form {
+	case answerStream:
+		d.events.Feed(p, d.emit)
+		if d.events.Err() != nil {
+			d.stop()
+		}
+	case answerWhole:
+		d.whole(p)
+	}
+}
+
+// recognise tells the form by the first byte. No JSON value begins with the
+// letter of a field of an event, nor with a comment.
+func (d *Decoder) recognise(first byte) answerForm {
+	switch {
+	case first == '{':
+		return answerWhole
+	case d.stream || strings.IndexByte("deir:", first) >= 0:
+		return answerStream
+	}
+	return answerFinished
+}
+
+// Done tells whether the answer has come to its proper end, see [Turn.Done].
+func (d *Decoder) Done() bool { return d.answer.turn.Done }
+
+// Begun tells whether the model has written anything yet: text, thinking or a
+// tool call. Comments, pings and the envelope of the answer do not count, so
+// that the moment at which it turns true is the time to first token. A JSON
+// answer turns true as a whole.
+func (d *Decoder) Begun() bool { return d.answer.begun }
+
+// Turn returns what is known of the answer so far. It may be called at any
+// time and costs no copy of the texts.
+func (d *Decoder) Turn() *Turn { return d.answer.snapshot() }
+
+// event reads one event of a stream.
+func (d *Decoder) event(e sse.Event) {
+	if d.form != answerStream {
+		return
+	}
+	data := bytes.TrimSpace(e.Data)
+	switch {
+	case len(data) == 0:
+		return
+	case string(data) == "[DONE]":
+		// Some servers end a stream of Anthropic events with it as well.
+		if d.format == OpenAIChat {
+			d.finish()
+		}
+		return
+	}
+	// What is kept of the text is copied: it is gone when this returns.
+	text := answerText(data)
+	if !answerShallow(data) || !gjson.Valid(text) {
+		d.stop()
+		return
+	}
+	root := gjson.Parse(text)
+	if !root.IsObject() {
+		return
+	}
+	if d.answer.fail(root, string(e.Name)) {
+		d.stop()
+		return
+	}
+	end := false
+	switch d.format {
+	case Anthropic:
+		end = d.answer.anthropicEvent(root)
+	case OpenAIChat:
+		d.answer.chatChunk(root)
+	}
+	switch {
+	case d.answer.broken:
+		d.stop()
+	case end:
+		d.finish()
+	}
+}
+
+// whole reads the next bytes of a JSON answer.
+func (d *Decoder) whole(p []byte) {
+	closed := d.doc.closed
+	if !d.doc.feed(p) {
+		d.answer.turn.Done = false
+		d.stop()
+		return
+	}
+	if closed || !d.doc.closed {
+		return
+	}
+	text := d.doc.raw.String()
+	if !gjson.Valid(text) {
+		d.stop()
+		return
+	}
+	root := gjson.Parse(text)
+	if !d.answer.fail(root, "") {
+		switch d.format {
+		case Anthropic:
+			d.answer.anthropicMessage(root)
+		case OpenAIChat:
+			d.answer.chatCompletion(root)
+		}
+	}
+	d.doc.raw.Reset()
+	d.answer.turn.Done = !d.answer.broken
+}
+
+// finish ends a stream at its terminal event.
+func (d *Decoder) finish() {
+	d.answer.turn.Done = true
+	d.form = answerFinished
+}
+
+// stop gives up reading.
+func (d *Decoder) stop() {
+	d.form = answerFinished
+	d.doc = answerDocument{}
+}
+
+// answerText returns b as a string without copying it. The string, and all
+// that gjson cuts out of it, must not outlive b or be used after b changes.
+func answerText(b []byte) string {
+	return unsafe.String(unsafe.SliceData(b), len(b)) //nolint:gosec // G103: see above; the decoder's fuzz target overwrites b
+}

@@ -1,0 +1,94 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package wire
+
+import (
+	"bytes"
+	"strings"
+)
+
+// maxAnswerDepth bounds the nesting of JSON in answers: gjson.Valid recurses,
+// and a stack that overflows takes the process with it.
+const maxAnswerDepth = 1000
+
+// answerNesting follows the nesting of a JSON text that comes in pieces.
+type answerNesting struct {
+	depth             int
+	inString, escaped bool
+}
+
+// next reads p and returns the index behind the byte that closes the text's
+// outermost value, -1 if that byte is still to come. It returns false if the
+// nesting is too deep.
+func (n *answerNesting) next(p []byte) (int, bool) {
+	for i, c := range p {
+		switch {
+		case n.escaped:
+			n.escaped = false
+		case n.inString:
+			n.escaped = c == '\\'
+			n.inString = c != '"'
+		case c == '"':
+			n.inString = true
+		case c == '{', c == '[':
+			if n.depth++; n.depth > maxAnswerDepth {
+				return -1, false
+			}
+		case c == '}', c == ']':
+			if n.depth--; n.depth <= 0 {
+				return i + 1, true
+			}
+		}
+	}
+	return -1, true
+}
+
+// answerShallow tells whether the nesting of a JSON text is within bounds.
+// Where it has too few brackets to be deep, it is not looked at more closely.
+func answerShallow(text []byte) bool {
+	if bytes.Count(text, []byte{'{'})+bytes.Count(text, []byte{'['}) <= maxAnswerDepth {
+		return true
+	}
+	var n answerNesting
+	_, ok := n.next(text)
+	return ok
+}
+
+// answerDocument gathers a JSON object that comes in pieces and knows its end
+// without reading any byte twice.
+type answerDocument struct {
+	raw     strings.Builder
+	nesting answerNesting
+	closed  bool
+}
+
+// feed takes the next bytes. It returns false if the object is too large or too
+// deep, or if something other than white space follows it.
+func (d *answerDocument) feed(p []byte) bool {
+	if d.closed {
+		return len(bytes.TrimLeft(p, " \t\r\n")) == 0
+	}
+	end, ok := d.nesting.next(p)
+	if end < 0 {
+		end = len(p)
+	} else {
+		d.closed = true
+	}
+	if !ok || d.raw.Len()+end > maxAnswer {
+		return false
+	}
+	d.raw.Write(p[:end])
+	return len(bytes.TrimLeft(p[end:], " \t\r\n")) == 0
+}

@@ -1,0 +1,189 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package wire
+
+import "github.com/tidwall/gjson"
+
+// chatChunk reads one chunk of a chat completions stream. The usage comes in a
+// chunk of its own without choices, or in every chunk, or not at all.
+func (a *answer) chatChunk(root gjson.Result) {
+	root.ForEach(func(key, value gjson.Result) bool {
+		switch key.Str {
+		case "id":
+			a.identify(value.Str, "")
+		case "model":
+			a.identify("", value.Str)
+		case "usage":
+			a.chatUsage(value)
+		case "timings":
+			a.chatTimings(value)
+		case "choices":
+			a.chatChoice(value.Get("0"), "delta")
+		}
+		return !a.broken
+	})
+}
+
+// chatCompletion reads a JSON answer.
+func (a *answer) chatCompletion(root gjson.Result) {
+	a.identify(root.Get("id").Str, root.Get("model").Str)
+	a.chatChoice(root.Get("choices.0"), "message")
+	a.chatUsage(root.Get("usage"))
+	a.chatTimings(root.Get("timings"))
+}
+
+// chatChoice reads a choice, of which the member named from holds what the
+// model wrote. The turn is the first choice where several were asked for.
+func (a *answer) chatChoice(choice gjson.Result, from string) {
+	if choice.Get("index").Int() != 0 {
+		return
+	}
+	var reasoning, alias string
+	choice.Get(from).ForEach(func(key, value gjson.Result) bool {
+		switch key.Str {
+		case "content":
+			a.chatContent(value)
+		case "refusal":
+			a.write(&a.text, value.Str)
+		case "reasoning_content":
+			reasoning = value.Str
+		case "reasoning":
+			alias = value.Str
+		case "tool_calls":
+			a.chatCalls(value, from == "message")
+		}
+		return !a.broken
+	})
+	// DeepSeek's name and that of mlx_lm.server, Ollama and OpenRouter; some
+	// servers send the same text under both.
+	if reasoning == "" {
+		reasoning = alias
+	}
+	a.write(&a.thinking, reasoning)
+	if s := choice.Get("finish_reason").Str; s != "" {
+		a.turn.StopReason = a.keep(s)
+	}
+}
+
+// chatContent reads a content: a string, or an array of parts.
+func (a *answer) chatContent(content gjson.Result) {
+	if !content.IsArray() {
+		a.write(&a.text, content.Str)
+		return
+	}
+	content.ForEach(func(_, part gjson.Result) bool {
+		a.write(&a.text, part.Get("text").Str)
+		return !a.broken
+	})
+}
+
+// chatCalls reads tool calls, whole or as fragments that belong together by
+// their index. Servers that stream calls whole may leave the index out or give
+// all calls the same: another id is another call.
+func (a *answer) chatCalls(list gjson.Result, whole bool) {
+	position := int64(-1)
+	list.ForEach(func(_, item gjson.Result) bool {
+		position++
+		id, function := item.Get("id").Str, item.Get("function")
+		var c *answerCall
+		index := item.Get("index")
+		switch {
+		case whole:
+		case index.Exists():
+			c = a.call(index.Int())
+		case len(a.calls) > 0:
+			c = a.calls[len(a.calls)-1]
+		}
+		if c == nil || id != "" && c.id != "" && id != c.id {
+			at := position
+			if index.Exists() {
+				at = index.Int()
+			}
+			if c = a.open(at, id, function.Get("name").Str); c == nil {
+				return false
+			}
+		}
+		if c.id == "" {
+			c.id = a.keep(id)
+		}
+		if c.name == "" {
+			c.name = a.keep(function.Get("name").Str)
+		}
+		a.write(&c.arguments, chatArguments(function.Get("arguments")))
+		return !a.broken
+	})
+}
+
+// chatArguments returns the JSON text of arguments, which is a string; some
+// servers send the object itself.
+func chatArguments(v gjson.Result) string {
+	if v.IsObject() {
+		return v.Raw
+	}
+	return v.Str
+}
+
+// chatUsage takes in a usage object, which replaces one that came before. The
+// format counts inclusively: prompt_tokens holds what was read from the cache
+// and what was written to it. The cached part has a name per vendor:
+// prompt_tokens_details.cached_tokens (OpenAI, mlx_lm.server, llama-server),
+// cached_tokens (oMLX), prompt_cache_hit_tokens (DeepSeek),
+// cache_read_input_tokens (gateways in front of Anthropic).
+func (a *answer) chatUsage(u gjson.Result) {
+	if !u.IsObject() {
+		return
+	}
+	details := u.Get("prompt_tokens_details")
+	prompt, output := answerCount(u.Get("prompt_tokens")), answerCount(u.Get("completion_tokens"))
+	read := max(
+		answerCount(details.Get("cached_tokens")),
+		answerCount(u.Get("cached_tokens")),
+		answerCount(u.Get("prompt_cache_hit_tokens")),
+		answerCount(u.Get("cache_read_input_tokens")),
+	)
+	write := max(
+		answerCount(details.Get("cache_write_tokens")),
+		answerCount(details.Get("cache_creation_tokens")),
+		answerCount(u.Get("cache_creation_input_tokens")),
+	)
+	if prompt+output == 0 {
+		return
+	}
+	read = min(read, prompt)
+	write = min(write, prompt-read)
+	a.turn.Usage = Usage{
+		Uncached: prompt - read - write,
+		Write5m:  write,
+		Read:     read,
+		// Some vendors leave reasoning out of completion_tokens, none leaves
+		// it out of the total.
+		Output:   max(output, answerCount(u.Get("total_tokens"))-prompt),
+		Reported: true,
+	}
+}
+
+// chatTimings takes the usage from the timings of llama-server, which come with
+// the last chunk of a stream even where the client did not ask for its usage.
+func (a *answer) chatTimings(t gjson.Result) {
+	if a.turn.Usage.Reported || !t.IsObject() {
+		return
+	}
+	a.turn.Usage = Usage{
+		Uncached: answerCount(t.Get("prompt_n")),
+		Read:     answerCount(t.Get("cache_n")),
+		Output:   answerCount(t.Get("predicted_n")),
+		Reported: true,
+	}
+}

@@ -1,0 +1,222 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package sse
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// read feeds the pieces, each in a buffer that is overwritten after Feed, and
+// returns the events as "name|data".
+func read(p *Parser, pieces ...string) []string {
+	var events []string
+	for _, piece := range pieces {
+		b := []byte(piece)
+		p.Feed(b, func(e Event) {
+			events = append(events, string(e.Name)+"|"+string(e.Data))
+		})
+		for i := range b {
+			b[i] = '#'
+		}
+	}
+	return events
+}
+
+func TestParser(t *testing.T) {
+	for _, c := range []struct {
+		name, stream string
+		want         []string
+	}{
+		{"nothing", "", nil},
+		{"one", "event: a\ndata: b\n\n", []string{"a|b"}},
+		{"crlf", "event: a\r\ndata: b\r\n\r\ndata: c\r\n\r\n", []string{"a|b", "|c"}},
+		{"cr", "event: a\rdata: b\r\rdata: c\r\r", []string{"a|b", "|c"}},
+		{"mixed ends", "data: a\r\n\rdata: b\n\r\ndata: c\r\n\n", []string{"|a", "|b", "|c"}},
+		{"byte order mark", "\xEF\xBB\xBFdata: a\n\n", []string{"|a"}},
+		{"byte order mark later", "data: a\n\n\xEF\xBB\xBFdata: b\n\ndata: c\n\n", []string{"|a", "|c"}},
+		{"comments", ": keepalive 2048/9000\n\n:\n\n:x\ndata: a\n: y\n\n", []string{"|a"}},
+		{"several lines", "data: a\ndata: b\ndata:\ndata: c\n\n", []string{"|a\nb\n\nc"}},
+		{"empty data", "data:\n\ndata\n\ndata: \n\n", []string{"|", "|", "|"}},
+		{"two empty lines", "data\ndata\n\n", []string{"|\n"}},
+		{"name without data", "event: a\n\ndata: b\n\n", []string{"|b"}},
+		{"name twice", "event: a\nevent: b\ndata: c\n\n", []string{"b|c"}},
+		{"name after data", "data: c\nevent: b\n\n", []string{"b|c"}},
+		{"one space only", "data:  a \n\n", []string{"| a "}},
+		{"no space", "event:a\ndata:{\"b\":1}\n\n", []string{"a|{\"b\":1}"}},
+		{"colons", "data: a: b\n\n", []string{"|a: b"}},
+		{"other fields", "id: 1\nretry: 100\nfoo: bar\nDATA: x\n data: y\ndata: a\n\n", []string{"|a"}},
+		{"unfinished", "data: a\n\ndata: b\n", []string{"|a"}},
+		{"unfinished line", "data: a\n\ndata: [DONE]", []string{"|a"}},
+		{"blank lines", "\n\n\r\n\rdata: a\n\n\n\n", []string{"|a"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if got := read(&Parser{}, c.stream); !slices.Equal(got, c.want) {
+				t.Errorf("whole: got %q, want %q", got, c.want)
+			}
+			if got := read(&Parser{}, strings.Split(c.stream, "")...); !slices.Equal(got, c.want) {
+				t.Errorf("byte by byte: got %q, want %q", got, c.want)
+			}
+			for i := range len(c.stream) {
+				if got := read(&Parser{}, c.stream[:i], c.stream[i:]); !slices.Equal(got, c.want) {
+					t.Errorf("cut at %d: got %q, want %q", i, got, c.want)
+				}
+			}
+		})
+	}
+}
+
+func TestParserLimit(t *testing.T) {
+	const limit = 20
+	for _, c := range []struct {
+		name, stream string
+		want         []string
+		fails        bool
+	}{
+		{"at the limit", "data: " + strings.Repeat("a", limit-6) + "\n\n", []string{"|" + strings.Repeat("a", limit-6)}, false},
+		{"long line", "data: b\n\ndata: " + strings.Repeat("a", limit-5) + "\n\ndata: c\n\n", []string{"|b"}, true},
+		{"long comment", ":" + strings.Repeat("a", limit) + "\n\ndata: c\n\n", nil, true},
+		{"many lines", strings.Repeat("data: a\n", limit) + "\n", nil, true},
+		{"long name", "event: 123456789012\ndata: 12\n\ndata: c\n\n", []string{"123456789012|12", "|c"}, false},
+		{"longer name", "event: 123456789012\ndata: 123\n\ndata: c\n\n", nil, true},
+		{"many events", strings.Repeat("data: a\n\n", 3), []string{"|a", "|a", "|a"}, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			for _, pieces := range [][]string{{c.stream}, strings.Split(c.stream, "")} {
+				p := &Parser{Limit: limit}
+				if got := read(p, pieces...); !slices.Equal(got, c.want) {
+					t.Errorf("in %d pieces: got %q, want %q", len(pieces), got, c.want)
+				}
+				if got := errors.Is(p.Err(), ErrTooLarge); got != c.fails {
+					t.Errorf("in %d pieces: error %v", len(pieces), p.Err())
+				}
+			}
+		})
+	}
+	t.Run("default", func(t *testing.T) {
+		p, piece := &Parser{}, bytes.Repeat([]byte("a"), 1<<20)
+		p.Feed([]byte("data: "), nil)
+		for range DefaultLimit/len(piece) - 1 {
+			p.Feed(piece, nil)
+		}
+		if p.Err() != nil {
+			t.Fatal("in error below the limit")
+		}
+		p.Feed(piece, nil)
+		if !errors.Is(p.Err(), ErrTooLarge) {
+			t.Fatalf("error %v beyond the limit", p.Err())
+		}
+	})
+}
+
+// An event that is fed whole lies in the bytes fed; one that is cut goes
+// through memory that is used again.
+func TestParserAllocations(t *testing.T) {
+	for _, pieces := range []string{
+		"event: a\ndata: {\"b\":1}\n\n",
+		"event: a\nda|ta: {\"b\"|:1}\n\n",
+		"event: a\ndata: 1\nda|ta: 2\n\n",
+	} {
+		var feed [][]byte
+		for piece := range strings.SplitSeq(pieces, "|") {
+			feed = append(feed, []byte(piece))
+		}
+		p, n := &Parser{}, 0
+		emit := func(Event) { n++ }
+		one := func() {
+			for _, b := range feed {
+				p.Feed(b, emit)
+			}
+		}
+		one()
+		if allocs := testing.AllocsPerRun(100, one); allocs != 0 {
+			t.Errorf("%q: %v allocations an event", pieces, allocs)
+		}
+		if n != 102 {
+			t.Errorf("%q: %d events", pieces, n)
+		}
+	}
+}
+
+// reference reads a whole stream line by line, as the standard words it.
+func reference(stream string) []string {
+	stream = strings.TrimPrefix(stream, "\xEF\xBB\xBF")
+	stream = strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(stream)
+	lines := strings.Split(stream, "\n")
+	var events []string
+	name, data := "", ""
+	for _, line := range lines[:len(lines)-1] { // the last has no end
+		field, value, _ := strings.Cut(line, ":")
+		value = strings.TrimPrefix(value, " ")
+		switch {
+		case line == "":
+			if data != "" {
+				events = append(events, name+"|"+strings.TrimSuffix(data, "\n"))
+			}
+			name, data = "", ""
+		case field == "event":
+			name = value
+		case field == "data":
+			data += value + "\n"
+		}
+	}
+	return events
+}
+
+func FuzzParser(f *testing.F) {
+	f.Add("event: a\r\ndata: b\r\n\r\n: c\n\ndata: d\rdata\r\r", 3)
+	f.Add("\xEF\xBB\xBFdata:x\n\ndata: y", 1)
+	f.Add("data\n\nevent:\ndata: \n\n", 2)
+	f.Fuzz(func(t *testing.T, stream string, n int) {
+		want := reference(stream)
+		if got := read(&Parser{}, stream); !slices.Equal(got, want) {
+			t.Errorf("whole: got %q, want %q", got, want)
+		}
+		if got := read(&Parser{}, strings.SplitAfter(stream, "")...); !slices.Equal(got, want) {
+			t.Errorf("character by character: got %q, want %q", got, want)
+		}
+		var pieces []string
+		for piece := range slices.Chunk([]byte(stream), max(n, 1)) {
+			pieces = append(pieces, string(piece))
+		}
+		if got := read(&Parser{}, pieces...); !slices.Equal(got, want) {
+			t.Errorf("in pieces of %d: got %q, want %q", n, got, want)
+		}
+	})
+}
+
+func BenchmarkParser(b *testing.B) {
+	event := "event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"type\":\"text_delta\",\"text\":\" word\"}}\n\n"
+	const events = 64
+	stream := []byte(strings.Repeat(event, events))
+	for _, size := range []int{len(stream), 1000, 16} {
+		b.Run(fmt.Sprintf("pieces=%d", size), func(b *testing.B) {
+			p, n := &Parser{}, 0
+			emit := func(Event) { n++ }
+			b.SetBytes(int64(len(stream)))
+			b.ReportAllocs()
+			for b.Loop() {
+				for piece := range slices.Chunk(stream, size) {
+					p.Feed(piece, emit)
+				}
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(n), "ns/event")
+		})
+	}
+}

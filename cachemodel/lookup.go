@@ -1,0 +1,160 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package cachemodel
+
+import (
+	"strings"
+	"time"
+)
+
+// Lifetimes of the hosted caches.
+const (
+	// shortTTL and longTTL are Anthropic's two lifetimes [D].
+	shortTTL = 5 * time.Minute
+	longTTL  = time.Hour
+	// memoryTTL is how long OpenAI's older models and Gemini keep a prefix that is
+	// not used: documented as five to ten minutes, counted here as five.
+	memoryTTL = 5 * time.Minute
+	dayTTL    = 24 * time.Hour
+	// breakpointTTL is the least that OpenAI's newer models promise [D].
+	breakpointTTL = 30 * time.Minute
+)
+
+// slots is how many prompts the engines behind a local provider keep, as far as
+// their sources tell. What is not here keeps one.
+var slots = map[string]int{
+	"mlx_lm":            10, // --prompt-cache-size
+	"lm_studio":         10, // the same cache, below a server of its own
+	"mlx_openai_server": 10,
+	"omlx":              64, // paged, on disk too
+	"rapid_mlx":         10,
+	"vllm_mlx":          4, // snapshots of the system prompt
+	"llama_cpp":         4, // and a cache of displaced slots in main memory
+	"ollama":            1, // OLLAMA_NUM_PARALLEL
+	"swift_lm":          1,
+	"letta":             1,
+}
+
+// Lookup returns the rules of a model at a provider at a time.
+//
+// The provider is the name of a preset: anthropic, bedrock, vertex, openai,
+// gemini, or a local engine (mlx_lm, lm_studio, ollama, llama_cpp …), whose rules
+// do not depend on the model. Empty, it is inferred from the model's name.
+// Names with a vendor before them, with a date, a Bedrock revision or [1m] behind
+// them are understood. A time before the first known price takes that price.
+//
+// Models that the table does not know get the rules of their kind with no prices:
+// those of a Claude of that version on the cautious side, those of an OpenAI or
+// Gemini model of that version; anything else the rules of a local engine with
+// one slot.
+func Lookup(provider, model string, at time.Time) Rules {
+	n := parseName(model)
+	if provider == "" {
+		provider = n.vendor
+	}
+	switch provider {
+	case "anthropic", "bedrock", "vertex":
+		return anthropicRules(provider, n, at)
+	case "openai", "azure":
+		return openAIRules(provider, n, at)
+	case "gemini":
+		return geminiRules(n, at)
+	}
+	r := Rules{Provider: provider, Model: n.model, Write: 1, Write1h: 1, Slots: 1, KeepsThinking: true, Mark: "[I]"}
+	if s := slots[provider]; s > 0 {
+		r.Slots = s
+	}
+	return r
+}
+
+func anthropicRules(provider string, n name, at time.Time) Rules {
+	row, ok := find(provider, n.model, at)
+	if !ok {
+		row, ok = find("anthropic", n.model, at)
+	}
+	r := row.rules
+	if !ok {
+		r = unknownClaude(n)
+	}
+	r.Provider, r.Regime = provider, Markers
+	r.TTL, r.LongTTL = shortTTL, longTTL
+	r.Markers, r.LookBack = 4, 20
+	r.CollapseRuns = provider == "anthropic" // elsewhere each block is a position [D]
+	if n.long {
+		r.ContextWindow = 1000000
+	}
+	return r
+}
+
+// unknownClaude returns cautious rules: the highest price of reading, the
+// largest minimum, and the checks that models of that version are known to make.
+func unknownClaude(n name) Rules {
+	r := Rules{Model: n.model, Write: 1.25, Write1h: 2, Read: 0.1, MinTokens: 4096, Mark: "[I]"}
+	if n.major < 0 { // an alias: it may be any model
+		r.BindsThinking, r.KeepsThinking, r.RefusesPrefill = true, true, true
+		return r
+	}
+	r.BindsThinking = !n.below(5, 1)
+	r.RefusesPrefill = !n.below(4, 6)
+	switch n.family {
+	case "opus":
+		r.KeepsThinking = !n.below(4, 5)
+	case "sonnet":
+		r.KeepsThinking = !n.below(4, 6)
+	default:
+		r.KeepsThinking = !n.below(4, 6)
+	}
+	return r
+}
+
+func openAIRules(provider string, n name, at time.Time) Rules {
+	row, ok := find("openai", n.model, at)
+	r := row.rules
+	newer := n.major >= 0 && !n.below(5, 6)
+	if !ok {
+		r = Rules{Model: n.model, Read: 0.5, Write: 1, Write1h: 1, MinTokens: 1024, KeepsThinking: true, Mark: "[D] read by version"}
+		switch {
+		case newer:
+			r.Read, r.Write, r.Write1h = 0.1, 1.25, 1.25
+		case n.major == 5:
+			r.Read = 0.1
+		case n.major == 4 && n.minor == 1, strings.HasPrefix(n.model, "o3"):
+			r.Read = 0.25
+		}
+	}
+	r.Provider = provider
+	if newer {
+		r.Regime, r.TTL, r.Markers = Breakpoints, breakpointTTL, 4
+		return r
+	}
+	r.Regime, r.TTL, r.LongTTL = Automatic, memoryTTL, dayTTL
+	if row.day {
+		r.TTL = dayTTL
+	}
+	return r
+}
+
+func geminiRules(n name, at time.Time) Rules {
+	row, ok := find("gemini", n.model, at)
+	r := row.rules
+	if !ok {
+		r = Rules{Model: n.model, Read: 0.1, Write: 1, Write1h: 1, MinTokens: 4096, KeepsThinking: true, Mark: "[D] minimum by version"}
+		if n.major >= 0 && n.below(3, 0) {
+			r.MinTokens = 2048
+		}
+	}
+	r.Provider, r.Regime, r.TTL = "gemini", Automatic, memoryTTL
+	return r
+}

@@ -52,7 +52,7 @@ const (
 // NewDecoder returns a decoder for an answer in format f. The flag stream says
 // whether to expect server-sent events, by the Content-Type of the response;
 // an answer that plainly begins as the other form is read as that. Of a format
-// that this package does not read nothing is known but errors.
+// that this package does not read it knows nothing but the end.
 func NewDecoder(f Format, stream bool) *Decoder {
 	d := &Decoder{format: f, stream: stream}
 	d.emit = d.event
@@ -131,19 +131,15 @@ func (d *Decoder) event(e sse.Event) {
 	if !root.IsObject() {
 		return
 	}
-	if d.answer.fail(root, string(e.Name)) {
-		d.stop()
-		return
-	}
 	end := false
 	switch d.format {
 	case Anthropic:
-		end = d.answer.anthropicEvent(root)
+		end = d.answer.anthropicEvent(root, answerText(e.Name))
 	case OpenAIChat:
-		d.answer.chatChunk(root)
+		d.answer.chatAnswer(root, "delta", answerText(e.Name))
 	}
 	switch {
-	case d.answer.broken:
+	case d.answer.broken, d.answer.turn.Failed():
 		d.stop()
 	case end:
 		d.finish()
@@ -152,30 +148,31 @@ func (d *Decoder) event(e sse.Event) {
 
 // whole reads the next bytes of a JSON answer.
 func (d *Decoder) whole(p []byte) {
-	closed := d.doc.closed
-	if !d.doc.feed(p) {
+	open := !d.doc.closed
+	ok := d.doc.feed(p)
+	if open && d.doc.closed {
+		d.document()
+	}
+	if !ok {
 		d.answer.turn.Done = false
 		d.stop()
-		return
 	}
-	if closed || !d.doc.closed {
-		return
-	}
+}
+
+// document reads a JSON answer that has come to its end.
+func (d *Decoder) document() {
 	text := d.doc.raw.String()
+	d.doc.raw.Reset()
 	if !gjson.Valid(text) {
 		d.stop()
 		return
 	}
-	root := gjson.Parse(text)
-	if !d.answer.fail(root, "") {
-		switch d.format {
-		case Anthropic:
-			d.answer.anthropicMessage(root)
-		case OpenAIChat:
-			d.answer.chatCompletion(root)
-		}
+	switch root := gjson.Parse(text); d.format {
+	case Anthropic:
+		d.answer.anthropicMessage(root)
+	case OpenAIChat:
+		d.answer.chatAnswer(root, "message", "")
 	}
-	d.doc.raw.Reset()
 	d.answer.turn.Done = !d.answer.broken
 }
 

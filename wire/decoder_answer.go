@@ -39,6 +39,7 @@ type answer struct {
 	calls          []*answerCall
 	size           int  // bytes gathered
 	begun          bool // the model has written something
+	counted        bool // an OpenAI usage came
 	broken         bool // a bound was exceeded
 }
 
@@ -123,24 +124,23 @@ func (a *answer) call(index int64) *answerCall {
 	return nil
 }
 
-// fail records the error that root is or holds and tells whether there is one.
-// The shapes are {"error":{"type","message","code"}} of both formats, an error
-// that is a plain string (mlx_lm.server), {"object":"error","message"} (vLLM
-// and its kin) and {"detail"} (FastAPI); an event named error is one in any
-// shape.
-func (a *answer) fail(root gjson.Result, event string) bool {
+// fail records the error that root is or holds, if there is one. The shapes are
+// {"error":{"type","message","code"}} of both formats, an error that is a plain
+// string (mlx_lm.server), {"object":"error","message"} (vLLM and its kin) and
+// {"detail"} (FastAPI); an event named error is one in any shape.
+func (a *answer) fail(root gjson.Result, event string) {
 	e := root.Get("error")
 	switch {
 	case e.IsObject():
 	case e.Type == gjson.String && e.Str != "":
 		a.turn.ErrorMessage = a.keep(e.Str)
-		return true
+		return
 	case event == "error", root.Get("object").Str == "error", root.Get("type").Str == "error":
 		e = root
-	case root.Get("detail").Exists() && !root.Get("id").Exists():
+	case root.Get("detail").Exists() && !root.Get("type").Exists():
 		e = root
 	default:
-		return false
+		return
 	}
 	kind := e.Get("type")
 	if kind.Type != gjson.String || kind.Str == "" {
@@ -155,7 +155,6 @@ func (a *answer) fail(root gjson.Result, event string) bool {
 		message = e.Get("detail")
 	}
 	a.turn.ErrorMessage = a.keep(message.String())
-	return true
 }
 
 // answerCount reads a count of tokens; absent, null and negative count as 0.

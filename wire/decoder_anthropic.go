@@ -20,7 +20,7 @@ import "github.com/tidwall/gjson"
 // the last. Its type stands in the data as well as in the event's name. Pings
 // and events of other types are skipped: the documentation asks clients to
 // tolerate new ones.
-func (a *answer) anthropicEvent(root gjson.Result) bool {
+func (a *answer) anthropicEvent(root gjson.Result, name string) bool {
 	switch root.Get("type").Str {
 	case "content_block_delta":
 		a.anthropicDelta(root)
@@ -37,6 +37,9 @@ func (a *answer) anthropicEvent(root gjson.Result) bool {
 		a.anthropicUsage(root.Get("usage"))
 	case "message_stop":
 		return true
+	case "content_block_stop", "ping":
+	default:
+		a.fail(root, name)
 	}
 	return false
 }
@@ -76,11 +79,31 @@ func (a *answer) anthropicBlock(block gjson.Result, index int64) {
 
 // anthropicMessage reads a JSON answer.
 func (a *answer) anthropicMessage(root gjson.Result) {
-	a.identify(root.Get("id").Str, root.Get("model").Str)
-	a.turn.StopReason = a.keep(root.Get("stop_reason").Str)
-	a.anthropicUsage(root.Get("usage"))
+	message := false
+	root.ForEach(func(key, value gjson.Result) bool {
+		switch key.Str {
+		case "id":
+			a.identify(value.Str, "")
+		case "model":
+			a.identify("", value.Str)
+		case "stop_reason":
+			a.turn.StopReason = a.keep(value.Str)
+		case "usage":
+			a.anthropicUsage(value)
+		case "content":
+			message = true
+			a.anthropicContent(value)
+		}
+		return !a.broken
+	})
+	if !message {
+		a.fail(root, "")
+	}
+}
+
+func (a *answer) anthropicContent(content gjson.Result) {
 	index := int64(0)
-	root.Get("content").ForEach(func(_, block gjson.Result) bool {
+	content.ForEach(func(_, block gjson.Result) bool {
 		a.anthropicBlock(block, index)
 		index++
 		return !a.broken
@@ -96,10 +119,11 @@ func (a *answer) anthropicUsage(u gjson.Result) {
 		return
 	}
 	total := anthropicBuckets(u, a.turn.Usage)
-	if sum := anthropicIterations(u.Get("iterations"), total); sum.Prompt() >= total.Prompt() && sum.Output >= total.Output {
+	sum := anthropicIterations(u.Get("iterations"), total)
+	switch {
+	case sum.Prompt() > 0 && sum.Prompt() >= total.Prompt() && sum.Output >= total.Output:
 		total = sum
-	}
-	if total.Prompt() == 0 {
+	case anthropicBuckets(u, Usage{}).Prompt() == 0:
 		output := total.Output
 		total = a.turn.Usage
 		total.Output = output

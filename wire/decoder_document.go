@@ -33,20 +33,29 @@ type answerNesting struct {
 // outermost value, -1 if that byte is still to come. It returns false if the
 // nesting is too deep.
 func (n *answerNesting) next(p []byte) (int, bool) {
-	for i, c := range p {
-		switch {
-		case n.escaped:
+	for i := 0; i < len(p); i++ {
+		if n.escaped {
 			n.escaped = false
-		case n.inString:
-			n.escaped = c == '\\'
-			n.inString = c != '"'
-		case c == '"':
+			continue
+		}
+		if n.inString {
+			for i < len(p) && p[i] != '"' && p[i] != '\\' {
+				i++
+			}
+			if i < len(p) {
+				n.escaped = p[i] == '\\'
+				n.inString = n.escaped
+			}
+			continue
+		}
+		switch p[i] {
+		case '"':
 			n.inString = true
-		case c == '{', c == '[':
+		case '{', '[':
 			if n.depth++; n.depth > maxAnswerDepth {
 				return -1, false
 			}
-		case c == '}', c == ']':
+		case '}', ']':
 			if n.depth--; n.depth <= 0 {
 				return i + 1, true
 			}

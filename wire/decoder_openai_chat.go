@@ -16,9 +16,11 @@ package wire
 
 import "github.com/tidwall/gjson"
 
-// chatChunk reads one chunk of a chat completions stream. The usage comes in a
+// chatAnswer reads a chunk of a chat completions stream, where from is "delta",
+// or a JSON answer, where it is "message". The usage of a stream comes in a
 // chunk of its own without choices, or in every chunk, or not at all.
-func (a *answer) chatChunk(root gjson.Result) {
+func (a *answer) chatAnswer(root gjson.Result, from, event string) {
+	chunk, failed := false, false
 	root.ForEach(func(key, value gjson.Result) bool {
 		switch key.Str {
 		case "id":
@@ -30,22 +32,20 @@ func (a *answer) chatChunk(root gjson.Result) {
 		case "timings":
 			a.chatTimings(value)
 		case "choices":
-			a.chatChoice(value.Get("0"), "delta")
+			chunk = true
+			a.chatChoice(value.Get("0"), from)
+		case "error":
+			failed = true
 		}
 		return !a.broken
 	})
+	if failed || !chunk {
+		a.fail(root, event)
+	}
 }
 
-// chatCompletion reads a JSON answer.
-func (a *answer) chatCompletion(root gjson.Result) {
-	a.identify(root.Get("id").Str, root.Get("model").Str)
-	a.chatChoice(root.Get("choices.0"), "message")
-	a.chatUsage(root.Get("usage"))
-	a.chatTimings(root.Get("timings"))
-}
-
-// chatChoice reads a choice, of which the member named from holds what the
-// model wrote. The turn is the first choice where several were asked for.
+// chatChoice reads a choice. The turn is the first one where the client asked
+// for several.
 func (a *answer) chatChoice(choice gjson.Result, from string) {
 	if choice.Get("index").Int() != 0 {
 		return
@@ -161,6 +161,7 @@ func (a *answer) chatUsage(u gjson.Result) {
 	if prompt+output == 0 {
 		return
 	}
+	a.counted = true
 	read = min(read, prompt)
 	write = min(write, prompt-read)
 	a.turn.Usage = Usage{
@@ -175,9 +176,10 @@ func (a *answer) chatUsage(u gjson.Result) {
 }
 
 // chatTimings takes the usage from the timings of llama-server, which come with
-// the last chunk of a stream even where the client did not ask for its usage.
+// the last chunk of a stream even where the client did not ask for its usage,
+// and with every chunk where it asked for timings.
 func (a *answer) chatTimings(t gjson.Result) {
-	if a.turn.Usage.Reported || !t.IsObject() {
+	if a.counted || !t.IsObject() {
 		return
 	}
 	a.turn.Usage = Usage{

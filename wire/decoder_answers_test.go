@@ -1,0 +1,245 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package wire
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// answers are the files in testdata/answers and what each says.
+var answers = map[string]Turn{
+	"anthropic_text.sse": {
+		ID: "msg_01", Model: "claude-opus-5-5", Text: "Hello, “world”\n\t😀 done \\ \"quoted\"", StopReason: "end_turn", Done: true,
+		Usage: Usage{Uncached: 12, Write5m: 340, Read: 5600, Output: 21, Reported: true},
+	},
+	"anthropic_tools.sse": {
+		ID: "msg_01", Model: "claude-opus-5-5", Text: "Let me look.", StopReason: "tool_use", Done: true,
+		Calls: []Call{
+			{ID: "toolu_a", Name: "Read", Arguments: `{"file_path": "/tmp/a.go"}`},
+			{ID: "toolu_b", Name: "Bash", Arguments: `{"command":"ls -l \"x y\""}`},
+			{ID: "toolu_c", Name: "Now", Arguments: `{}`},
+		},
+		Usage: Usage{Uncached: 4, Write5m: 900, Read: 20000, Output: 88, Reported: true},
+	},
+	"anthropic_thinking.sse": {
+		ID: "msg_01", Model: "claude-opus-5-5", Thinking: "First, the file.", Text: "Done.", StopReason: "end_turn", Done: true,
+		Usage: Usage{Uncached: 7, Write5m: 600, Write1h: 1000, Read: 30000, Output: 40, Reported: true},
+	},
+	"anthropic_refusal.sse": {
+		ID: "msg_01", Model: "claude-opus-5-5", Text: "I", StopReason: "refusal", Done: true,
+		Usage: Usage{Uncached: 30, Output: 2, Reported: true},
+	},
+	"anthropic_max_tokens.sse": {
+		ID: "msg_01", Model: "claude-opus-5-5", StopReason: "max_tokens", Done: true,
+		Calls: []Call{{ID: "toolu_a", Name: "Write", Arguments: `{"content":"half`}},
+		Usage: Usage{Uncached: 30, Output: 32, Reported: true},
+	},
+	"anthropic_error.sse": {
+		ID: "msg_01", Model: "claude-opus-5-5", Text: "Hal", ErrorType: "overloaded_error", ErrorMessage: "Overloaded",
+		Usage: Usage{Uncached: 30, Output: 1, Reported: true},
+	},
+	"anthropic_cut.sse": {
+		ID: "msg_01", Model: "claude-opus-5-5",
+		Calls: []Call{{ID: "toolu_a", Name: "Read", Arguments: `{"file_path":`}},
+		Usage: Usage{Uncached: 30, Output: 1, Reported: true},
+	},
+	"anthropic_unstopped.sse": {
+		ID: "msg_01", Model: "claude-opus-5-5", Text: "All said.", StopReason: "end_turn",
+		Usage: Usage{Uncached: 30, Output: 5, Reported: true},
+	},
+	"anthropic_usage_late.sse": {
+		ID: "msg_01", Model: "qwen3.5", Text: "Hi", StopReason: "end_turn", Done: true,
+		Usage: Usage{Uncached: 50, Read: 4000, Output: 6, Reported: true},
+	},
+	"anthropic_usage_undone.sse": {
+		ID: "msg_01", Model: "claude-opus-5-5", Text: "Hi", StopReason: "end_turn", Done: true,
+		Usage: Usage{Uncached: 120, Read: 4000, Output: 6, Reported: true},
+	},
+	"anthropic_usage_omlx.sse": {
+		ID: "msg_01", Model: "qwen3.5", Text: "Hi", StopReason: "end_turn", Done: true,
+		Usage: Usage{Write5m: 808, Read: 8192, Output: 6, Reported: true},
+	},
+	"anthropic_usage_null.sse": {
+		ID: "msg_01", Model: "claude-opus-5-5", Text: "Hi", StopReason: "end_turn", Done: true,
+		Usage: Usage{Uncached: 120, Output: 6, Reported: true},
+	},
+	"anthropic_usage_none.sse": {ID: "msg_02", Model: "m", Text: "Hi", StopReason: "end_turn", Done: true},
+	"anthropic_iterations.sse": {
+		ID: "msg_01", Model: "claude-opus-5-5", Text: "Hi", StopReason: "end_turn", Done: true,
+		Usage: Usage{Uncached: 43000, Write5m: 100, Write1h: 400, Read: 160000, Output: 4500, Reported: true},
+	},
+	"anthropic_iterations_partial.sse": {
+		ID: "msg_01", Model: "claude-opus-5-5", Text: "Hi", StopReason: "end_turn", Done: true,
+		Usage: Usage{Uncached: 100, Output: 50, Reported: true},
+	},
+	"anthropic_server_tool.sse": {
+		ID: "msg_01", Model: "claude-opus-5-5", Text: "Found.", StopReason: "pause_turn", Done: true,
+		Usage: Usage{Uncached: 10, Write5m: 300, Write1h: 700, Read: 100, Output: 9, Reported: true},
+	},
+	"anthropic_message.json": {
+		ID: "msg_03", Model: "claude-sonnet-5", Thinking: "Hm.", Text: "Two calls:\nand", StopReason: "tool_use", Done: true,
+		Calls: []Call{
+			{ID: "toolu_a", Name: "Read", Arguments: "{\n        \"file_path\": \"/tmp/ü.go\",\n        \"limit\": 100.0\n      }"},
+			{ID: "toolu_b", Name: "Now", Arguments: `{}`},
+		},
+		Usage: Usage{Uncached: 5, Write5m: 10, Write1h: 20, Read: 2000, Output: 77, Reported: true},
+	},
+	"anthropic_prewarm.json": {
+		ID: "msg_04", Model: "claude-opus-5-5", StopReason: "max_tokens", Done: true,
+		Usage: Usage{Uncached: 3, Write5m: 9000, Reported: true},
+	},
+	"anthropic_error_body.json": {
+		ErrorType: "invalid_request_error", ErrorMessage: "messages.1.content.0: Invalid `signature` in `thinking` block", Done: true,
+	},
+	"openai_text.sse": {
+		ID: "chatcmpl-1", Model: "gpt-6-sol", Text: "Hello, “world”\n😀", StopReason: "stop", Done: true,
+		Usage: Usage{Uncached: 368, Write5m: 512, Read: 5120, Output: 9, Reported: true},
+	},
+	"openai_usage_none.sse": {ID: "chatcmpl-1", Model: "gpt-6-sol", Text: "Hello", StopReason: "stop", Done: true},
+	"openai_tools.sse": {
+		ID: "chatcmpl-1", Model: "gpt-6-sol", StopReason: "tool_calls", Done: true,
+		Calls: []Call{
+			{ID: "call_a", Name: "read", Arguments: `{"path": "/tmp/a"}`},
+			{ID: "call_b", Name: "bash", Arguments: `{"command":"ls \"x\""}`},
+			{ID: "call_c", Name: "now"},
+		},
+		Usage: Usage{Uncached: 100, Output: 40, Reported: true},
+	},
+	"openai_mlx_lm.sse": {
+		ID: "chatcmpl-mlx", Model: "default_model", Thinking: "Thinking.", Text: "Hi", StopReason: "tool_calls", Done: true,
+		Calls: []Call{
+			{ID: "id-1", Name: "read", Arguments: `{"path": "a"}`},
+			{ID: "id-2", Name: "read", Arguments: `{"path": "b"}`},
+		},
+		Usage: Usage{Uncached: 120, Read: 9000, Output: 30, Reported: true},
+	},
+	"openai_deepseek.sse": {
+		ID: "chatcmpl-1", Model: "deepseek-chat", Thinking: "Hm.", Text: "Hi", StopReason: "stop", Done: true,
+		Usage: Usage{Uncached: 60, Read: 640, Output: 12, Reported: true},
+	},
+	"openai_omlx.sse": {
+		ID: "chatcmpl-1", Model: "qwen3.5", Text: "Hi", StopReason: "stop", Done: true,
+		Usage: Usage{Uncached: 808, Read: 8192, Output: 2, Reported: true},
+	},
+	"openai_ollama.sse": {
+		ID: "chatcmpl-1", Model: "qwen3:8b", Thinking: "Hm.", Text: "Hi", StopReason: "stop", Done: true,
+		Usage: Usage{Uncached: 4089, Output: 5, Reported: true},
+	},
+	"openai_llama_server.sse": {
+		ID: "chatcmpl-1", Model: "tiny", Text: "Hi", StopReason: "stop", Done: true,
+		Usage: Usage{Uncached: 24, Read: 9100, Output: 3, Reported: true},
+	},
+	"openai_continuous_usage.sse": {
+		ID: "chatcmpl-1", Model: "gpt-6-sol", Text: "Hi", StopReason: "stop", Done: true,
+		Usage: Usage{Uncached: 50, Output: 2, Reported: true},
+	},
+	"openai_gateway.sse": {
+		ID: "chatcmpl-1", Model: "claude-opus-5-5", Text: "Hi", StopReason: "stop", Done: true,
+		Usage: Usage{Uncached: 100, Write5m: 300, Read: 600, Output: 60, Reported: true},
+	},
+	"openai_error.sse": {
+		ID: "chatcmpl-1", Model: "default_model", Text: "Hal", ErrorType: "server_error", ErrorMessage: "Failed to generate",
+	},
+	"openai_error_text.sse": {ErrorMessage: "prompt too long"},
+	"openai_cut.sse":        {ID: "chatcmpl-1", Model: "gpt-6-sol", Text: "All", StopReason: "stop"},
+	"openai_refusal.sse":    {ID: "chatcmpl-1", Model: "gpt-6-sol", Text: "I can't.", StopReason: "content_filter", Done: true},
+	"openai_same_index.sse": {
+		ID: "chatcmpl-1", Model: "gpt-6-sol", StopReason: "tool_calls", Done: true,
+		Calls: []Call{
+			{ID: "call_a", Name: "read", Arguments: `{"p":1}`},
+			{ID: "call_b", Name: "read", Arguments: `{"p":2}`},
+		},
+	},
+	"openai_two_choices.sse": {ID: "chatcmpl-1", Model: "gpt-6-sol", Text: "one", StopReason: "stop", Done: true},
+	"openai_azure.sse":       {ID: "chatcmpl-1", Model: "gpt-6-sol", Text: "Hi", StopReason: "stop", Done: true},
+	"openai_completion.json": {
+		ID: "chatcmpl-2", Model: "gpt-6-sol", Thinking: "Hm.", Text: "Hi", StopReason: "tool_calls", Done: true,
+		Calls: []Call{
+			{ID: "call_a", Name: "read", Arguments: `{"path": "/tmp/\u00fc"}`},
+			{ID: "call_b", Name: "now", Arguments: `{}`},
+		},
+		Usage: Usage{Uncached: 80, Read: 1920, Output: 15, Reported: true},
+	},
+	"openai_completion_odd.json": {
+		ID: "c", Model: "m", Text: "ab", StopReason: "stop", Done: true,
+		Calls: []Call{
+			{Name: "f", Arguments: "{\n                \"x\": [\n                  1,\n                  2\n                ]\n              }"},
+			{Name: "g", Arguments: `{}`},
+		},
+		Usage: Usage{Read: 10, Reported: true},
+	},
+	"openai_error_body.json":    {ErrorType: "invalid_request_error", ErrorMessage: "Incorrect API key provided", Done: true},
+	"openai_error_code.json":    {ErrorType: "503", ErrorMessage: "busy", Done: true},
+	"openai_error_mlx_lm.json":  {ErrorMessage: "Only 'text' content type is supported.", Done: true},
+	"openai_error_vllm.json":    {ErrorType: "BadRequestError", ErrorMessage: "This model's maximum context length is 4096", Done: true},
+	"openai_error_fastapi.json": {ErrorType: "error", ErrorMessage: "Not Found", Done: true},
+}
+
+func answerFormat(name string) Format {
+	if strings.HasPrefix(name, "openai") {
+		return OpenAIChat
+	}
+	return Anthropic
+}
+
+// decode feeds an answer in pieces, each in a buffer that is overwritten once
+// it was fed, so that whatever was kept without a copy shows.
+func decode(f Format, stream bool, answer []byte, piece int) *Turn {
+	d := NewDecoder(f, stream)
+	d.Feed(nil)
+	for p := range slices.Chunk(answer, piece) {
+		p = bytes.Clone(p)
+		d.Feed(p)
+		for i := range p {
+			p[i] = '#'
+		}
+	}
+	return d.Turn()
+}
+
+func TestDecoderAnswers(t *testing.T) {
+	files, err := filepath.Glob("testdata/answers/*")
+	if err != nil || len(files) != len(answers) {
+		t.Fatalf("%d files for %d answers (%v)", len(files), len(answers), err)
+	}
+	for name, want := range answers {
+		t.Run(name, func(t *testing.T) {
+			b, err := os.ReadFile(filepath.Join("testdata", "answers", name))
+			if err != nil {
+				t.Fatal(err)
+			}
+			forms := map[string][]byte{"as it is": b}
+			if strings.HasSuffix(name, ".sse") {
+				forms["with crlf"] = bytes.ReplaceAll(b, []byte("\n"), []byte("\r\n"))
+				forms["with cr"] = bytes.ReplaceAll(b, []byte("\n"), []byte("\r"))
+			}
+			for form, b := range forms {
+				for _, piece := range []int{len(b), 1, 7, 100} {
+					for _, stream := range []bool{true, false} { // the content decides
+						if got := decode(answerFormat(name), stream, b, piece); !reflect.DeepEqual(*got, want) {
+							t.Errorf("%s, stream %v, in pieces of %d:\n got %+v\nwant %+v", form, stream, piece, *got, want)
+						}
+					}
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,356 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package wire
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const (
+	anthropicText = "event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"type\":\"text_delta\",\"text\":%q}}\n\n"
+	anthropicStop = "event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n"
+	chatText      = "data: {\"id\":\"chatcmpl-1\",\"object\":\"chat.completion.chunk\",\"created\":1790000000,\"model\":\"gpt-6-sol\",\"choices\":[{\"index\":0,\"delta\":{\"content\":%q},\"logprobs\":null,\"finish_reason\":null}]}\n\n"
+	chatDone      = "data: [DONE]\n\n"
+)
+
+// An answer that breaks a rule is never done, what stood before the break is
+// known, and what follows it is not read.
+func TestDecoderStops(t *testing.T) {
+	hello := fmt.Sprintf(anthropicText, "hello")
+	deep := strings.Repeat("[", maxAnswerDepth+1) + strings.Repeat("]", maxAnswerDepth+1)
+	for _, c := range []struct {
+		name   string
+		format Format
+		stream bool
+		answer string
+		text   string
+	}{
+		{"cut event", Anthropic, true, hello + "data: {\"type\":\"content_block_delta\",\n\n" + hello + anthropicStop, "hello"},
+		{"foreign data", Anthropic, true, hello + "data: beep\n\n" + anthropicStop, "hello"},
+		{"control character", Anthropic, true, hello + "data: {\"type\":\"message_st\x01op\"}\n\n" + anthropicStop, "hello"},
+		{"deep event", Anthropic, true, hello + "data: {\"type\":" + deep + "}\n\n" + anthropicStop, "hello"},
+		{"unclosed deep event", Anthropic, true, hello + "data: " + strings.Repeat("{\"a\":", 1<<20) + "\n\n" + anthropicStop, "hello"},
+		{"end of the other format", Anthropic, true, hello + chatDone, "hello"},
+		{"other end", OpenAIChat, true, fmt.Sprintf(chatText, "hello") + anthropicStop, "hello"},
+		{"after an error", OpenAIChat, true, fmt.Sprintf(chatText, "hello") + "data: {\"error\":{\"message\":\"x\"}}\n\n" + fmt.Sprintf(chatText, "more") + chatDone, "hello"},
+		{"named error", OpenAIChat, true, "event: error\ndata: {\"message\":\"x\"}\n\n" + chatDone, ""},
+		{"nothing", Anthropic, true, "", ""},
+		{"white space", Anthropic, false, " \r\n", ""},
+		{"html", Anthropic, false, "<html>{}</html>", ""},
+		{"html as a stream", Anthropic, true, "<html>\n\n{}</html>", ""},
+		{"array", OpenAIChat, false, "[{\"choices\":[]}]", ""},
+		{"cut document", OpenAIChat, false, "{\"choices\":[{\"message\":{\"content\":\"hello\"}}]", ""},
+		{"broken document", OpenAIChat, false, "{\"choices\":[{\"message\":{\"content\":\"hello\",}}]}", ""},
+		{"mismatched document", OpenAIChat, false, "{\"choices\":[}]", ""},
+		{"deep document", OpenAIChat, false, "{\"choices\":" + deep + "}", ""},
+		{"unclosed deep document", OpenAIChat, false, "{\"choices\":" + strings.Repeat("[", 1<<22), ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			for _, piece := range []int{1 << 20, 11} {
+				got := decode(c.format, c.stream, []byte(c.answer), piece)
+				if got.Done {
+					t.Errorf("in pieces of %d: done", piece)
+				}
+				if got.Text != c.text {
+					t.Errorf("in pieces of %d: text %q, want %q", piece, got.Text, c.text)
+				}
+			}
+		})
+	}
+}
+
+// Trailing bytes undo a document, brackets in strings are not nesting, and
+// words after the terminal event are not read.
+func TestDecoderTolerates(t *testing.T) {
+	brackets := strings.Repeat("[{", maxAnswerDepth)
+	for _, c := range []struct {
+		name   string
+		format Format
+		stream bool
+		answer string
+		text   string
+		done   bool
+	}{
+		{"white space around a document", OpenAIChat, false, "\n\n {\"choices\":[{\"message\":{\"content\":\"hello\"}}]}\r\n ", "hello", true},
+		{"more after a document", OpenAIChat, false, "{\"choices\":[{\"message\":{\"content\":\"hello\"}}]}\n{}", "hello", false},
+		{"brackets in a document", OpenAIChat, false, "{\"choices\":[{\"message\":{\"content\":\"" + brackets + "\\\"\"}}]}", brackets + "\"", true},
+		{"brackets in an event", Anthropic, true, fmt.Sprintf(anthropicText, brackets) + anthropicStop, brackets, true},
+		{"more after the end", OpenAIChat, true, fmt.Sprintf(chatText, "a") + chatDone + fmt.Sprintf(chatText, "b") + "data: {\n\n", "a", true},
+		{"comments, empty data, scalars", OpenAIChat, true, ":\n\ndata:\n\ndata: null\n\ndata: 1\n\n" + fmt.Sprintf(chatText, "a") + chatDone, "a", true},
+		{"odd types", Anthropic, true, "data: {\"type\":1,\"index\":{}}\n\ndata: {\"type\":\"content_block_delta\",\"index\":\"x\",\"delta\":[]}\n\ndata: {\"type\":\"message_delta\",\"delta\":7,\"usage\":[1]}\n\n" + anthropicStop, "", true},
+		{"odd types in chunks", OpenAIChat, true, "data: {\"id\":1,\"choices\":{},\"usage\":\"x\",\"error\":null}\n\ndata: {\"choices\":[[]]}\n\ndata: {\"choices\":[{\"delta\":{\"content\":{},\"tool_calls\":[1]}}]}\n\n" + chatDone, "", true},
+		{"lone surrogate", OpenAIChat, true, "data: {\"choices\":[{\"delta\":{\"content\":\"\\ud83d\"}}]}\n\n" + chatDone, "\uFFFD", true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			for _, piece := range []int{len(c.answer), 13} {
+				got := decode(c.format, c.stream, []byte(c.answer), piece)
+				if got.Text != c.text || got.Done != c.done {
+					t.Errorf("in pieces of %d: got %q, done %v; want %q, done %v", piece, got.Text, got.Done, c.text, c.done)
+				}
+			}
+		})
+	}
+}
+
+func TestDecoderProgress(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		format Format
+		stream bool
+		// silent, first and rest are fed in turn: first holds the first token,
+		// the last byte of rest ends the answer.
+		silent, first, rest string
+	}{
+		{"anthropic", Anthropic, true, "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"content\":[]}}\n\nevent: content_block_start\ndata: {\"type\":\"content_block_start\",\"index\":0,\"content_block\":{\"type\":\"text\",\"text\":\"\"}}\n\ndata: {\"type\":\"ping\"}\n\n", fmt.Sprintf(anthropicText, "a"), anthropicStop},
+		{"anthropic tool", Anthropic, true, ": x\n\n", "data: {\"type\":\"content_block_start\",\"index\":0,\"content_block\":{\"type\":\"tool_use\",\"id\":\"a\",\"name\":\"b\",\"input\":{}}}\n\n", anthropicStop},
+		{"anthropic redacted", Anthropic, true, ": x\n\n", "data: {\"type\":\"content_block_start\",\"index\":0,\"content_block\":{\"type\":\"redacted_thinking\",\"data\":\"x\"}}\n\n", anthropicStop},
+		{"openai", OpenAIChat, true, ": keepalive 1/2\n\n" + fmt.Sprintf(chatText, ""), fmt.Sprintf(chatText, "a"), chatDone},
+		{"openai reasoning", OpenAIChat, true, fmt.Sprintf(chatText, ""), "data: {\"choices\":[{\"delta\":{\"reasoning\":\"a\"}}]}\n\n", chatDone},
+		{"document", OpenAIChat, false, "{\"choices\":[{\"message\":{\"content\":\"a\"}}]", "}", ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			d := NewDecoder(c.format, c.stream)
+			d.Feed([]byte(c.silent))
+			if d.Begun() || d.Done() {
+				t.Fatalf("before the first token: begun %v, done %v", d.Begun(), d.Done())
+			}
+			d.Feed([]byte(c.first))
+			if !d.Begun() {
+				t.Fatal("not begun after the first token")
+			}
+			if c.rest == "" {
+				if !d.Done() {
+					t.Fatal("not done")
+				}
+				return
+			}
+			d.Feed([]byte(c.rest[:len(c.rest)-1]))
+			if d.Done() {
+				t.Fatal("done before the last byte")
+			}
+			d.Feed([]byte(c.rest[len(c.rest)-1:]))
+			if !d.Done() || !d.Turn().Done {
+				t.Fatal("not done after the last byte")
+			}
+		})
+	}
+}
+
+// A turn taken midway stays what it was.
+func TestDecoderTurnMidway(t *testing.T) {
+	d := NewDecoder(Anthropic, true)
+	d.Feed([]byte("data: {\"type\":\"content_block_start\",\"index\":1,\"content_block\":{\"type\":\"tool_use\",\"id\":\"a\",\"name\":\"b\",\"input\":{}}}\n\n"))
+	d.Feed(fmt.Appendf(nil, anthropicText, "one"))
+	midway := d.Turn()
+	d.Feed(fmt.Appendf(nil, anthropicText, " two"))
+	d.Feed([]byte("data: {\"type\":\"content_block_delta\",\"index\":1,\"delta\":{\"type\":\"input_json_delta\",\"partial_json\":\"{\\\"x\\\":1}\"}}\n\n" + anthropicStop))
+	if want := (&Turn{Text: "one", Calls: []Call{{"a", "b", "{}"}}}); !reflect.DeepEqual(midway, want) {
+		t.Errorf("midway: got %+v, want %+v", midway, want)
+	}
+	if got, want := d.Turn(), (&Turn{Text: "one two", Calls: []Call{{"a", "b", `{"x":1}`}}, Done: true}); !reflect.DeepEqual(got, want) {
+		t.Errorf("at the end: got %+v, want %+v", got, want)
+	}
+}
+
+func TestDecoderBounds(t *testing.T) {
+	const mebibyte = 1 << 20
+	large := strings.Repeat("a", mebibyte)
+	t.Run("texts", func(t *testing.T) {
+		for name, event := range map[string]string{
+			"text":      fmt.Sprintf(anthropicText, large),
+			"thinking":  "data: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"type\":\"thinking_delta\",\"thinking\":\"" + large + "\"}}\n\n",
+			"arguments": "data: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"type\":\"input_json_delta\",\"partial_json\":\"" + large + "\"}}\n\n",
+		} {
+			d := NewDecoder(Anthropic, true)
+			d.Feed([]byte("data: {\"type\":\"content_block_start\",\"index\":0,\"content_block\":{\"type\":\"tool_use\",\"id\":\"\",\"name\":\"\",\"input\":{}}}\n\n"))
+			for range 40 {
+				d.Feed([]byte(event))
+			}
+			d.Feed([]byte(anthropicStop))
+			turn := d.Turn()
+			if n := len(turn.Text) + len(turn.Thinking) + len(turn.Calls[0].Arguments); n > maxAnswer || n < maxAnswer-mebibyte {
+				t.Errorf("%s: gathered %d bytes", name, n)
+			}
+			if turn.Done {
+				t.Errorf("%s: done", name)
+			}
+		}
+	})
+	t.Run("calls", func(t *testing.T) {
+		d := NewDecoder(OpenAIChat, true)
+		for i := range maxAnswerCalls + 1 {
+			if d.form != answerStream && i > 0 {
+				t.Fatalf("stopped at %d", i)
+			}
+			d.Feed(fmt.Appendf(nil, "data: {\"choices\":[{\"delta\":{\"tool_calls\":[{\"index\":%d,\"id\":\"c%d\",\"function\":{\"name\":\"f\",\"arguments\":\"{}\"}}]}}]}\n\n", i, i))
+		}
+		d.Feed([]byte(chatDone))
+		if turn := d.Turn(); turn.Done || len(turn.Calls) != maxAnswerCalls {
+			t.Errorf("done %v, %d calls", turn.Done, len(turn.Calls))
+		}
+	})
+	t.Run("event", func(t *testing.T) {
+		d := NewDecoder(Anthropic, true)
+		d.Feed(fmt.Appendf(nil, anthropicText, "hello"))
+		d.Feed([]byte("data: {\"type\":\"x\",\"y\":\""))
+		for range 33 {
+			d.Feed([]byte(large))
+		}
+		d.Feed([]byte("\"}\n\n" + anthropicStop))
+		if turn := d.Turn(); turn.Done || turn.Text != "hello" {
+			t.Errorf("done %v, text %.20q", turn.Done, turn.Text)
+		}
+	})
+	t.Run("document", func(t *testing.T) {
+		d := NewDecoder(OpenAIChat, false)
+		d.Feed([]byte("{\"choices\":[{\"message\":{\"content\":\""))
+		for range 33 {
+			d.Feed([]byte(large))
+		}
+		d.Feed([]byte("\"}}]}"))
+		if d.Done() || d.doc.raw.Cap() != 0 {
+			t.Errorf("done %v, holds %d bytes", d.Done(), d.doc.raw.Cap())
+		}
+	})
+	t.Run("counts", func(t *testing.T) {
+		d := NewDecoder(Anthropic, false)
+		huge := "{\"input_tokens\":9e18,\"cache_read_input_tokens\":9e18,\"cache_creation\":{\"ephemeral_1h_input_tokens\":9e18,\"ephemeral_5m_input_tokens\":-1},\"output_tokens\":9e18}"
+		d.Feed([]byte("{\"usage\":{\"iterations\":[" + strings.Repeat(huge+",", 1000) + huge + "]}}"))
+		u := d.Turn().Usage
+		if !d.Done() || min(u.Uncached, u.Write5m, u.Write1h, u.Read, u.Output) < 0 || u.Prompt() <= 0 {
+			t.Errorf("usage %+v", u)
+		}
+	})
+}
+
+// The end of a document is found without reading a byte again: it is found
+// even if the bytes fed before are gone.
+func TestDecoderReadsOnce(t *testing.T) {
+	var d answerDocument
+	answer := []byte("{\"a\":[\"" + strings.Repeat("x\\\"{", 1<<18) + "\"]}")
+	for p := range slices.Chunk(answer[:len(answer)-1], 100) {
+		if !d.feed(p) || d.closed {
+			t.Fatal("closed too early")
+		}
+	}
+	if d.raw.Len() != len(answer)-1 {
+		t.Fatalf("holds %d of %d bytes", d.raw.Len(), len(answer)-1)
+	}
+	d.raw.Reset()
+	if !d.feed(answer[len(answer)-1:]) || !d.closed {
+		t.Fatal("not closed")
+	}
+}
+
+func FuzzDecoderSplit(f *testing.F) {
+	files, err := filepath.Glob("testdata/answers/*")
+	if err != nil || len(files) == 0 {
+		f.Fatal("no answers to begin with", err)
+	}
+	for i, file := range files {
+		b, err := os.ReadFile(file)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(b, strings.HasPrefix(filepath.Base(file), "openai"), i%2 == 0, 1+i)
+	}
+	f.Fuzz(func(t *testing.T, answer []byte, openai, stream bool, piece int) {
+		format := Anthropic
+		if openai {
+			format = OpenAIChat
+		}
+		want := decode(format, stream, answer, max(len(answer), 1))
+		for _, piece := range []int{1, max(piece, 1)} {
+			if got := decode(format, stream, answer, piece); !reflect.DeepEqual(got, want) {
+				t.Errorf("in pieces of %d:\n got %+v\nwant %+v", piece, got, want)
+			}
+		}
+		if u := want.Usage; min(u.Uncached, u.Write5m, u.Write1h, u.Read, u.Output) < 0 {
+			t.Errorf("negative usage %+v", u)
+		}
+	})
+}
+
+func BenchmarkDecoderEvent(b *testing.B) {
+	for _, c := range []struct {
+		name   string
+		format Format
+		event  string
+	}{
+		{"anthropic", Anthropic, fmt.Sprintf(anthropicText, " word")},
+		{"anthropic_escaped", Anthropic, fmt.Sprintf(anthropicText, "\n\tx")},
+		{"openai_chat", OpenAIChat, fmt.Sprintf(chatText, " word")},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			event := []byte(c.event)
+			d := NewDecoder(c.format, true)
+			b.ReportAllocs()
+			for n := 0; b.Loop(); n++ {
+				if n%4096 == 0 {
+					d = NewDecoder(c.format, true)
+				}
+				d.Feed(event)
+			}
+			if d.form != answerStream {
+				b.Fatal("stopped")
+			}
+		})
+	}
+}
+
+func BenchmarkDecoderDocument(b *testing.B) {
+	answer := []byte("{\"id\":\"a\",\"choices\":[{\"message\":{\"content\":\"" + strings.Repeat("some words, \\\"quoted\\\"\\n", 1<<20/23) + "\"}}]}")
+	for _, piece := range []int{len(answer), 32 << 10, 100, 1} {
+		b.Run(fmt.Sprintf("pieces=%d", piece), func(b *testing.B) {
+			b.SetBytes(int64(len(answer)))
+			b.ReportAllocs()
+			for b.Loop() {
+				d := NewDecoder(OpenAIChat, false)
+				for p := range slices.Chunk(answer, piece) {
+					d.Feed(p)
+				}
+				if !d.Done() {
+					b.Fatal("not done")
+				}
+			}
+		})
+	}
+}
+
+func BenchmarkDecoderStream(b *testing.B) {
+	stream := bytes.Repeat(fmt.Appendf(nil, anthropicText, " word"), 1<<13)
+	for _, piece := range []int{32 << 10, 100, 1} {
+		b.Run(fmt.Sprintf("pieces=%d", piece), func(b *testing.B) {
+			b.SetBytes(int64(len(stream)))
+			b.ReportAllocs()
+			for b.Loop() {
+				d := NewDecoder(Anthropic, true)
+				for p := range slices.Chunk(stream, piece) {
+					d.Feed(p)
+				}
+				if len(d.Turn().Text) != 5<<13 {
+					b.Fatal("text lost")
+				}
+			}
+		})
+	}
+}

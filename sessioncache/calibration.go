@@ -1,0 +1,81 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package sessioncache
+
+import "github.com/caddy-llm-cache/caddy-llm-cache/wire"
+
+// Calibration estimates tokens from bytes, by kind of block. It begins with
+// what was measured on recorded conversations and learns from each usage that
+// an upstream reports. The zero value is ready to use.
+type Calibration struct {
+	learned bool
+	weights [wire.Kinds]float32
+}
+
+// Sizes are bytes of JSON by kind of block.
+type Sizes [wire.Kinds]int
+
+// Add counts a block of some bytes.
+func (s *Sizes) Add(k wire.Kind, bytes int) { s[k] += bytes }
+
+// prior is tokens per byte of a block's JSON, by the growth of recorded
+// prompts of Claude models with the size of what was added. Thinking counts
+// with its signature. Media are not proportional to their bytes and weigh
+// little.
+var prior = [wire.Kinds]float32{
+	wire.KindOther: 0.25, wire.KindToolDef: 0.25, wire.KindText: 0.27, wire.KindThinking: 0.17,
+	wire.KindRedactedThinking: 0.17, wire.KindToolUse: 0.28, wire.KindToolResult: 0.31,
+	wire.KindImage: 0.01, wire.KindDocument: 0.02, wire.KindServerTool: 0.25,
+}
+
+// Tokens estimates a prompt, or a part of one.
+func (c *Calibration) Tokens(s *Sizes) int {
+	w := &prior
+	if c.learned {
+		w = &c.weights
+	}
+	var sum float32
+	for k, n := range s {
+		sum += w[k] * float32(n)
+	}
+	return int(sum)
+}
+
+// Learn corrects the weights by what a growth of the prompt really took: one
+// step of normalised least mean squares. Steps that look like something else
+// than growth (a changed history, another tokenizer) are left out.
+func (c *Calibration) Learn(grown *Sizes, tokens int64) {
+	if !c.learned {
+		c.weights = prior
+	}
+	var estimate, norm float32
+	for k, n := range grown {
+		estimate += c.weights[k] * float32(n)
+		norm += float32(n) * float32(n)
+	}
+	if tokens <= 0 || estimate < 200 || float32(tokens) > 4*estimate || 4*float32(tokens) < estimate {
+		return
+	}
+	c.learned = true
+	const rate = 0.2
+	step := rate * (float32(tokens) - estimate) / norm
+	for k, n := range grown {
+		if n == 0 {
+			continue
+		}
+		w := c.weights[k] + step*float32(n)
+		c.weights[k] = min(max(w, prior[k]/4), prior[k]*4)
+	}
+}

@@ -1,0 +1,141 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package sessioncache
+
+import (
+	"time"
+	"unsafe"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
+
+// Lineage is one growing conversation inside a session. Its fields are read
+// and changed only while the session is locked.
+type Lineage struct {
+	id    int
+	known *wire.Known
+
+	// States has one entry for each message block of the last request.
+	States []State
+	// Observed tells that the edits in States were computed, but never sent.
+	Observed bool
+	// Frozen tells that an edit of ours was refused upstream: this
+	// conversation is not edited any more.
+	Frozen bool
+	// Model is the model of the last request.
+	Model string
+	// Requests counts requests that ended well.
+	Requests int
+	// Created and Started are the starts of the first and the last of them.
+	// Cache lifetimes count from the start of a request.
+	Created, Started time.Time
+	// TTL is the lifetime that the upstream gave the prefix, 0 if unknown.
+	TTL time.Duration
+	// Last is the usage of the last request, Total that of all of them.
+	Last, Total wire.Usage
+	// OriginalTokens and SentTokens sum up the estimates of all requests.
+	OriginalTokens, SentTokens int64
+	// Estimate is what the last request was estimated at before its usage
+	// was known; with Last it corrects the next estimate.
+	Estimate int
+}
+
+// State is what is remembered of one message block.
+type State struct {
+	// Edit is what the lineage has committed to doing with the block, nil if
+	// it goes out as it came.
+	Edit *Edit
+	// Trait tells how to recognise a reference to the block, nil for blocks
+	// that are never pruned.
+	Trait *Trait
+	// Unused is the number of answers in a row that did not refer to it.
+	Unused uint16
+}
+
+// Edit is one entry of the ledger. It is immutable and replayed byte for byte.
+type Edit struct {
+	// Stage is the name of the stage that made it.
+	Stage string
+	// Op and Value are as in [wire.Edit].
+	Op    wire.Op
+	Value []byte
+}
+
+// Trait is what a tool result can be recognised by, without its content.
+type Trait struct {
+	// Terms are hashes of the distinctive arguments of the call: a path, its
+	// last element.
+	Terms []uint64
+	// Lines is a Bloom filter over the hashes of the result's longer lines.
+	Lines []uint64
+}
+
+// Len returns the number of message blocks of the last request.
+func (l *Lineage) Len() int { return len(l.States) }
+
+// Known returns what was parsed of the last request.
+func (l *Lineage) Known() *wire.Known { return l.known }
+
+func (l *Lineage) chain() []wire.Block {
+	if l.known == nil {
+		return nil
+	}
+	return l.known.Chain()
+}
+
+// Warm tells whether the prefix is expected to be cached upstream at a time.
+// Unknown lifetimes count as ttl.
+func (l *Lineage) Warm(at time.Time, ttl time.Duration) bool {
+	if l.TTL > 0 {
+		ttl = l.TTL
+	}
+	return ttl == 0 || at.Sub(l.Started) <= ttl
+}
+
+// supersededBy tells whether a request that shares n blocks with the lineage
+// takes its place: it continues it, or differs from it only behind the last
+// answer (a reminder was dropped, the last message was written anew). A
+// request that leaves out an answer went another way, and both ways stay.
+func (l *Lineage) supersededBy(v *wire.View, n int) bool {
+	chain := l.chain()
+	for _, b := range chain[min(n, len(chain)):] {
+		if b.Role == wire.RoleAssistant {
+			return false
+		}
+	}
+	return true
+}
+
+// inherit takes over what holds for the whole conversation from the lineage
+// that a new one branches off.
+func (l *Lineage) inherit(parent *Lineage) {
+	l.Observed, l.Frozen, l.TTL = parent.Observed, parent.Frozen, parent.TTL
+}
+
+func (l *Lineage) size() int64 {
+	n := int64(unsafe.Sizeof(*l)) + int64(cap(l.States))*int64(unsafe.Sizeof(State{}))
+	if l.known != nil {
+		n += int64(l.known.Size())
+	}
+	for i := range l.States {
+		if e := l.States[i].Edit; e != nil {
+			n += int64(unsafe.Sizeof(*e)) + int64(cap(e.Value))
+		}
+		if t := l.States[i].Trait; t != nil {
+			n += int64(unsafe.Sizeof(*t)) + int64(cap(t.Terms)+cap(t.Lines))*8
+		}
+	}
+	return n
+}

@@ -1,0 +1,103 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package sessioncache
+
+import (
+	"time"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
+
+// SessionReport is what an operator may see of a session: ids, counters, sizes
+// and warmth, no content.
+type SessionReport struct {
+	// ID is the public id, as in the X-Llm-Cache-Session header.
+	ID string `json:"id"`
+	// Upstream is the upstream of the session.
+	Upstream string `json:"upstream"`
+	// Created is when the session was first seen.
+	Created time.Time `json:"created"`
+	// Bytes is the memory that it holds.
+	Bytes int64 `json:"bytes"`
+	// Lineages are its conversations, most recently used first.
+	Lineages []LineageReport `json:"lineages"`
+}
+
+// LineageReport is what an operator may see of one conversation.
+type LineageReport struct {
+	// ID numbers the conversations of a session.
+	ID int `json:"id"`
+	// Model is the model of the last request.
+	Model string `json:"model"`
+	// Requests counts requests that ended well.
+	Requests int `json:"requests"`
+	// Blocks is the number of message blocks of the last request.
+	Blocks int `json:"blocks"`
+	// Created and Started are the starts of the first and the last request.
+	Created time.Time `json:"created"`
+	Started time.Time `json:"started"`
+	// TTLSeconds is the lifetime that the upstream gave the prefix, 0 if unknown.
+	TTLSeconds float64 `json:"ttl_seconds"`
+	// Warm tells whether the prefix is expected to be cached upstream now.
+	Warm bool `json:"warm"`
+	// Observed and Frozen: see [Lineage].
+	Observed bool `json:"observed"`
+	Frozen   bool `json:"frozen"`
+	// OriginalTokens and SentTokens sum up the prompts as the client sent
+	// them and as they went upstream, estimated.
+	OriginalTokens int64 `json:"original_tokens"`
+	SentTokens     int64 `json:"sent_tokens"`
+	// Last is the usage of the last request, Total that of all of them.
+	Last  wire.Usage `json:"last_usage"`
+	Total wire.Usage `json:"total_usage"`
+	// Ledger counts the edits in force by stage, and the bytes that stand in
+	// for what was edited.
+	Ledger      map[string]int `json:"ledger"`
+	LedgerBytes int            `json:"ledger_bytes"`
+	// Unused counts prunable blocks by the number of answers in a row that
+	// did not refer to them; the last entry holds all above.
+	Unused []int `json:"unused"`
+}
+
+// Report returns the operator's view of the session at a moment.
+func (s *Session) Report(now time.Time) SessionReport {
+	s.Lock()
+	defer s.Unlock()
+	r := SessionReport{ID: s.id, Upstream: s.upstream, Created: s.created, Bytes: s.size(), Lineages: make([]LineageReport, 0, len(s.lineages))}
+	for _, l := range s.lineages {
+		r.Lineages = append(r.Lineages, l.report(now))
+	}
+	return r
+}
+
+func (l *Lineage) report(now time.Time) LineageReport {
+	r := LineageReport{
+		ID: l.id, Model: l.Model, Requests: l.Requests, Blocks: len(l.States), Created: l.Created, Started: l.Started,
+		TTLSeconds: l.TTL.Seconds(), Warm: l.Warm(now, 5*time.Minute), Observed: l.Observed, Frozen: l.Frozen,
+		OriginalTokens: l.OriginalTokens, SentTokens: l.SentTokens, Last: l.Last, Total: l.Total,
+		Ledger: map[string]int{}, Unused: make([]int, 8),
+	}
+	for i := range l.States {
+		st := &l.States[i]
+		if st.Edit != nil {
+			r.Ledger[st.Edit.Stage]++
+			r.LedgerBytes += len(st.Edit.Value)
+		}
+		if st.Trait != nil {
+			r.Unused[min(int(st.Unused), len(r.Unused)-1)]++
+		}
+	}
+	return r
+}

@@ -1,0 +1,160 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package sessioncache
+
+import (
+	"sync"
+	"time"
+	"unsafe"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
+
+// maxLineages bounds the conversations in one session. Beyond it the one not
+// used for longest is forgotten.
+const maxLineages = 16
+
+// Session is all traffic of one client conversation. Its lineages are read and
+// changed only while it is locked.
+type Session struct {
+	sync.Mutex
+
+	digest   string
+	id       string
+	upstream string
+	tenant   Tenant
+	created  time.Time
+	lineages []*Lineage // most recently used first
+	next     int
+
+	// Calibration turns bytes into tokens for this conversation.
+	Calibration Calibration
+	// Unseen is how long, when the session was made, the store had been
+	// remembering everything. A conversation that begins here with a long
+	// history has been idle at least that long, or came from elsewhere.
+	Unseen time.Duration
+
+	// Owned by the store, under its lock.
+	node
+}
+
+// ID is the session's public id: a one-way hash.
+func (s *Session) ID() string { return s.id }
+
+// Match is the lineage that a request continues.
+type Match struct {
+	// Lineage is nil for a conversation that begins with this request.
+	Lineage *Lineage
+	// Common is the number of the request's message blocks that stand in the
+	// lineage too, from the first on.
+	Common int
+}
+
+// Match finds the lineage with the longest common chain of blocks. The session
+// must be locked.
+func (s *Session) Match(v *wire.View) Match {
+	var best Match
+	blocks := v.MessageBlocks()
+	for _, l := range s.lineages {
+		n := common(blocks, l.chain())
+		if n > best.Common {
+			best = Match{l, n}
+		}
+	}
+	return best
+}
+
+func common(a, b []wire.Block) int {
+	n := min(len(a), len(b))
+	for i := range n {
+		if a[i].Hash != b[i].Hash {
+			return i
+		}
+	}
+	return n
+}
+
+// Commit makes a request part of the session: it grows the lineage that it
+// continues, or begins a new one where the client went another way. The
+// session must be locked. States are kept, not copied.
+func (s *Session) Commit(m Match, v *wire.View, states []State) *Lineage {
+	l := m.Lineage
+	if l == nil || !s.has(l) || !l.supersededBy(v, m.Common) {
+		var parent *Lineage
+		if l != nil {
+			parent = l
+		}
+		l = s.begin(parent)
+	}
+	l.known = v.Known()
+	l.States = states
+	s.touch(l)
+	return l
+}
+
+func (s *Session) has(l *Lineage) bool {
+	for _, x := range s.lineages {
+		if x == l {
+			return true
+		}
+	}
+	return false
+}
+
+func (s *Session) begin(parent *Lineage) *Lineage {
+	l := &Lineage{id: s.next}
+	s.next++
+	if parent != nil {
+		l.inherit(parent)
+	}
+	if len(s.lineages) == maxLineages {
+		s.lineages = s.lineages[:maxLineages-1]
+	}
+	s.lineages = append(s.lineages, l)
+	return l
+}
+
+// touch moves a lineage to the front.
+func (s *Session) touch(l *Lineage) {
+	for i, x := range s.lineages {
+		if x == l {
+			copy(s.lineages[1:i+1], s.lineages[:i])
+			s.lineages[0] = l
+			return
+		}
+	}
+}
+
+// recall returns what is known of the most recent lineage that begins with
+// this message.
+func (s *Session) recall(first wire.Hash) *wire.Known {
+	s.Lock()
+	defer s.Unlock()
+	for _, l := range s.lineages {
+		if l.known.First() == first {
+			return l.known
+		}
+	}
+	return nil
+}
+
+// size is the memory that the session holds, in bytes.
+func (s *Session) size() int64 {
+	n := int64(unsafe.Sizeof(*s)) + 200 // the store's own index entries
+	for _, l := range s.lineages {
+		n += l.size()
+	}
+	return n
+}

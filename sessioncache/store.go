@@ -1,0 +1,92 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package sessioncache
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"time"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
+
+// Tenant is a keyed hash of a credential. Every key contains one, so that
+// nothing is ever shared between credentials.
+type Tenant [16]byte
+
+// Key names a session.
+type Key struct {
+	// Tenant is whose session it is.
+	Tenant Tenant
+	// Upstream tells apart the same conversation at two upstreams.
+	Upstream string
+	// ID is the conversation id, as the client gives it or as derived from
+	// the first messages.
+	ID string
+}
+
+// digest is the key in the store. It is one way: ids do not leave it.
+func (k Key) digest() string {
+	h := sha256.New()
+	h.Write(k.Tenant[:])
+	h.Write([]byte(k.Upstream))
+	h.Write([]byte{0})
+	h.Write([]byte(k.ID))
+	return string(h.Sum(nil)[:16])
+}
+
+// publicID is how a session is named in headers, logs and the admin API.
+func publicID(digest string) string { return hex.EncodeToString([]byte(digest[:8])) }
+
+// Store keeps sessions. All methods may be called from several goroutines.
+type Store interface {
+	// Recall finds what was last parsed of the conversation whose first
+	// message has this hash; nil if there is none.
+	Recall(t Tenant, first wire.Hash) *wire.Known
+	// Acquire returns the session of a key, made if need be, and pins it: it
+	// is not evicted before Release was called as often as Acquire.
+	Acquire(k Key) *Session
+	// Release takes back a pin and accounts for what the session has become.
+	Release(s *Session)
+	// Find returns a session by its public id, nil if there is none.
+	Find(id string) *Session
+	// Delete forgets a session by its public id and tells whether there was one.
+	Delete(id string) bool
+	// All calls yield for each session, most recently used first, until it
+	// returns false.
+	All(yield func(*Session) bool)
+	// Stats returns counters.
+	Stats() Stats
+	// Close releases what the store holds. Sessions acquired before may still
+	// be used and released.
+	Close() error
+}
+
+// Stats are the counters of a store.
+type Stats struct {
+	// Sessions and Bytes tell what is held now.
+	Sessions int   `json:"sessions"`
+	Bytes    int64 `json:"bytes"`
+	// MaxBytes is the bound.
+	MaxBytes int64 `json:"max_bytes"`
+	// Created, Evicted and Expired count sessions that were made, pushed out
+	// for want of room, and forgotten for idleness.
+	Created uint64 `json:"created"`
+	Evicted uint64 `json:"evicted"`
+	Expired uint64 `json:"expired"`
+	// Since is the moment from which on nothing was forgotten but for
+	// idleness: the start, or the last eviction.
+	Since time.Time `json:"since"`
+}

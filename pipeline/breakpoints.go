@@ -1,0 +1,163 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package pipeline
+
+import (
+	"bytes"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
+
+const stageBreakpoints = "breakpoints"
+
+// ephemeral is the marker that is set where the client has set none to copy.
+var ephemeral = []byte(`{"type":"ephemeral"}`)
+
+// lookBack is how many positions a provider searches back from a marker, the
+// marker's own included.
+const lookBack = 20
+
+func isLong(marker []byte) bool { return bytes.Contains(marker, []byte(`"1h"`)) }
+
+// breakpoints proposes markers for the free slots. The client's own stay as
+// they are. The stable part (tools, system) and the settled part of the
+// history are closed by markers, the volatile tail is not, except where the
+// client marks nothing at all:
+//
+//   - a client without markers gets one behind the system prompt and one at the
+//     end, once the conversation has grown (auto) or at once (on);
+//   - where a policy keeps editing at a sliding edge, the settled frontier
+//     before that edge is marked on every request: entries exist only where a
+//     marker stood, and without one every edit would throw away all history;
+//   - where a turn has added more positions than the look-back spans, the
+//     previous end is marked, so that what was written there is found again.
+func (f *frame) breakpoints() []wire.Edit {
+	o := &f.o.Breakpoints
+	if o.Mode == Disabled || f.rules.Regime != cachemodel.Markers || f.rules.Markers == 0 || f.view.Format != wire.Anthropic {
+		return nil
+	}
+	marked := make([]int, 0, 8) // view indices of the client's markers
+	for i := range f.view.Blocks {
+		if !f.view.Blocks[i].Marker.Empty() {
+			marked = append(marked, i)
+		}
+	}
+	free := f.rules.Markers - len(marked)
+	if !f.view.AutoMarker.Empty() {
+		free--
+	}
+	var edits []wire.Edit
+	place := func(i int) {
+		i = f.markable(i)
+		if free <= 0 || i < 0 || !f.view.Blocks[i].Marker.Empty() {
+			return
+		}
+		for j := range edits {
+			if edits[j].Block == i {
+				return
+			}
+		}
+		edits = append(edits, wire.Edit{Block: i, Op: wire.OpMark, Value: f.tier(marked, i)})
+		free--
+	}
+	if len(marked) == 0 && f.view.AutoMarker.Empty() {
+		if o.Mode != On && f.previous == 0 {
+			return nil
+		}
+		place(len(f.view.Blocks) - 1)
+		place(f.view.System - 1)
+	}
+	if i := f.frontier(); i > 0 {
+		place(f.view.System + i - 1)
+	}
+	if f.previous > 0 && f.forwarded == f.previous && f.positions(f.previous-1) > lookBack {
+		place(f.view.System + f.previous - 1)
+	}
+	return edits
+}
+
+// frontier returns the number of blocks that are settled while edits go on at
+// a sliding edge behind them, 0 if none do.
+func (f *frame) frontier() int {
+	if f.policy != Eager || f.zones == (zones{}) {
+		return 0
+	}
+	return int(f.view.Messages[f.zones.end].First) - f.view.System
+}
+
+// positions counts the positions from a message block to the end, both
+// included, as the provider does: a run of tool calls is one, and so is a run
+// of tool results.
+func (f *frame) positions(from int) int {
+	n := 0
+	last := wire.KindOther
+	for i := from; i < len(f.blocks); i++ {
+		if f.removed(i) {
+			continue
+		}
+		k := f.blocks[i].Kind
+		if !f.rules.CollapseRuns || k != last || (k != wire.KindToolUse && k != wire.KindToolResult) {
+			n++
+		}
+		last = k
+	}
+	return n
+}
+
+// markable returns the last block at or before i, in the same section, that
+// may carry a marker, -1 if there is none.
+func (f *frame) markable(i int) int {
+	if i < 0 {
+		return -1
+	}
+	section := f.view.Blocks[i].Section
+	for ; i >= 0 && f.view.Blocks[i].Section == section; i-- {
+		b := &f.view.Blocks[i]
+		if section == wire.SectionMessages && f.removed(i-f.view.System) {
+			continue
+		}
+		switch b.Kind {
+		case wire.KindText, wire.KindToolUse, wire.KindToolResult, wire.KindImage, wire.KindDocument, wire.KindToolDef:
+			if b.Has(wire.FlagDeferred) || (b.Kind == wire.KindText && b.Has(wire.FlagEmpty)) ||
+				(section == wire.SectionMessages && b.Role == wire.RoleSystem) {
+				continue
+			}
+			return i
+		}
+	}
+	return -1
+}
+
+// tier returns the marker to set at a block: that of the client's next marker
+// behind it, else of the last before it, so that markers of the long lifetime
+// keep standing before those of the short one.
+func (f *frame) tier(marked []int, at int) []byte {
+	long := isLong(f.view.Bytes(f.view.AutoMarker))
+	for _, m := range marked {
+		long = isLong(f.view.Bytes(f.view.Blocks[m].Marker))
+		if m > at {
+			break
+		}
+	}
+	return marker(long)
+}
+
+func marker(long bool) []byte {
+	if long {
+		return []byte(`{"type":"ephemeral","ttl":"1h"}`)
+	}
+	return ephemeral
+}

@@ -1,0 +1,248 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package pipeline
+
+import (
+	"bytes"
+	"time"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
+
+// Fired counts what one stage did in one request.
+type Fired struct {
+	// Stage is the stage's name, as in the configuration.
+	Stage string
+	// Count is the number of its edits in the request that goes upstream,
+	// those replayed from the ledger included.
+	Count int
+}
+
+// Exchange is one request, from the decision what to send to the end of its
+// answer. Its methods are called by one goroutine at a time.
+type Exchange struct {
+	// Body is what to send upstream: the client's own bytes where nothing was
+	// edited, or where the policy only observes.
+	Body []byte
+	// Edited tells whether Body differs from the client's bytes.
+	Edited bool
+	// OriginalTokens and SentTokens are estimates of the prompt as the client
+	// sent it and as the policy would have it. Where the policy only observes,
+	// SentTokens tells what would have been sent.
+	OriginalTokens, SentTokens int
+	// Fired are the stages that did something, markers included.
+	Fired []Fired
+	// Policy is the policy in force.
+	Policy Policy
+	// Markers is the number of cache markers added.
+	Markers int
+	// Err is set when the edits could not be applied, and so none were.
+	Err error
+
+	view    *wire.View
+	session *sessioncache.Session
+	match   sessioncache.Match
+	rules   cachemodel.Rules
+	start   time.Time
+	states  []sessioncache.State
+	deep    bool // an edit was made of what had been forwarded
+	frozen  bool
+	resent  bool
+
+	sizes    sessioncache.Sizes // of what is sent
+	grown    sessioncache.Sizes // of what is new in it
+	estimate int                // of sizes, before correction
+}
+
+// settle fixes what is sent. The session is locked.
+func (x *Exchange) settle(f *frame, markers []wire.Edit) {
+	x.states = f.states
+	for i := range f.fresh {
+		x.deep = x.deep || i < f.forwarded
+	}
+	original := x.measure(f)
+	cal := &x.session.Calibration
+	x.estimate = cal.Tokens(&x.sizes)
+	scale := 1.0
+	if l := x.match.Lineage; l != nil && l.Estimate > 0 && l.Last.Reported {
+		scale = min(max(float64(l.Last.Prompt())/float64(l.Estimate), 0.25), 4)
+	}
+	x.OriginalTokens = int(scale * float64(cal.Tokens(&original)))
+	x.SentTokens = int(scale * float64(x.estimate))
+	x.Markers = len(markers)
+	x.Fired = fired(f, len(markers))
+
+	edits := f.edits(markers)
+	if len(edits) == 0 || f.policy == Observe {
+		return
+	}
+	body, err := x.view.Splice(edits)
+	if err != nil {
+		x.Err = err
+		x.unedit()
+		return
+	}
+	x.Body, x.Edited = body, !bytes.Equal(body, x.view.Raw)
+}
+
+// measure sums up the sizes of the original, and of what is sent in x.
+func (x *Exchange) measure(f *frame) sessioncache.Sizes {
+	var original sessioncache.Sizes
+	for i := range f.view.Blocks {
+		b := &f.view.Blocks[i]
+		n := b.Span.Len()
+		original.Add(b.Kind, n)
+		j := i - f.view.System
+		if j >= 0 {
+			switch e := f.states[j].Edit; {
+			case e == nil:
+			case e.Op == wire.OpRemove:
+				n = 0
+			default:
+				n += len(e.Value) - b.Body.Len()
+			}
+			if j >= f.previous {
+				x.grown.Add(b.Kind, n)
+			}
+		}
+		x.sizes.Add(b.Kind, n)
+	}
+	return original
+}
+
+// fired counts edits by stage, in the order of the stages.
+func fired(f *frame, markers int) []Fired {
+	names := [...]string{stageThinking, stageNarration, stageToolResults, stagePrune, stageBreakpoints}
+	counts := [len(names)]int{len(names) - 1: markers}
+	for i := range f.states {
+		if e := f.states[i].Edit; e != nil {
+			for j, name := range names {
+				if name == e.Stage {
+					counts[j]++
+				}
+			}
+		}
+	}
+	var out []Fired
+	for j, n := range counts {
+		if n > 0 {
+			out = append(out, Fired{names[j], n})
+		}
+	}
+	return out
+}
+
+// unedit takes every edit out of the exchange: the original is sent.
+func (x *Exchange) unedit() {
+	for i := range x.states {
+		x.states[i].Edit = nil
+	}
+	x.Body, x.Edited, x.Fired, x.Markers = x.view.Raw, false, nil, 0
+	x.SentTokens = x.OriginalTokens
+	x.deep = true // what was estimated is not what was sent
+}
+
+// Resent tells that the upstream refused the request for an edit of ours and
+// that the client's original was sent in its place. The conversation is not
+// edited any more.
+func (x *Exchange) Resent() {
+	x.unedit()
+	x.resent, x.frozen = true, true
+	x.session.Lock()
+	defer x.session.Unlock()
+	if l := x.match.Lineage; l != nil {
+		l.Frozen = true
+		for i := range l.States {
+			l.States[i].Edit = nil
+		}
+	}
+}
+
+// Commit makes the request and its answer part of the conversation. It must be
+// called only when the answer came to its proper end.
+func (x *Exchange) Commit(t *wire.Turn, now time.Time) {
+	x.session.Lock()
+	defer x.session.Unlock()
+	prev := x.match.Lineage
+	var last wire.Usage
+	continued := prev != nil && x.match.Common == prev.Len()
+	if prev != nil {
+		last = prev.Last
+	}
+	x.count(t)
+	l := x.session.Commit(x.match, x.view, x.states)
+	l.Frozen = l.Frozen || x.frozen
+	l.Observed = x.Policy == Observe
+	l.Model = x.view.Model
+	if l.Requests++; l.Requests == 1 {
+		l.Created = x.start
+	}
+	l.Started = x.start
+	l.OriginalTokens += int64(x.OriginalTokens)
+	l.SentTokens += int64(x.SentTokens)
+	if !t.Usage.Reported {
+		return
+	}
+	l.Last, l.Total = t.Usage, l.Total.Add(t.Usage)
+	switch {
+	case t.Usage.Write1h > 0:
+		l.TTL = x.rules.Lifetime(true)
+	case t.Usage.Write5m > 0:
+		l.TTL = x.rules.Lifetime(false)
+	}
+	if x.Policy == Observe {
+		l.Estimate = 0 // what was estimated is not what was sent
+		return
+	}
+	l.Estimate = x.estimate
+	if continued && !x.deep && last.Reported {
+		x.session.Calibration.Learn(&x.grown, t.Usage.Prompt()-last.Prompt())
+	}
+}
+
+// Abandon tells that the answer failed or was cut off. Nothing is remembered,
+// except that a conversation in which an edit was refused is left alone.
+func (x *Exchange) Abandon() {
+	if !x.resent || x.match.Lineage != nil {
+		return
+	}
+	x.session.Lock()
+	defer x.session.Unlock()
+	l := x.session.Commit(x.match, x.view, x.states)
+	l.Frozen = true
+	l.Created, l.Started, l.Model = x.start, x.start, x.view.Model
+}
+
+// count raises the K counters of the blocks that the answer does not refer to,
+// and resets those that it does refer to.
+func (x *Exchange) count(t *wire.Turn) {
+	var m *mention
+	for i := range x.states {
+		s := &x.states[i]
+		if s.Trait == nil {
+			continue
+		}
+		if m == nil {
+			m = newMention(t)
+		}
+		if m.of(s.Trait) {
+			s.Unused = 0
+		} else if s.Unused < 1<<15 {
+			s.Unused++
+		}
+	}
+}

@@ -1,0 +1,195 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package pipeline
+
+import (
+	"time"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
+
+// frame is one request on its way through the stages.
+type frame struct {
+	o      *Options
+	policy Policy
+	rules  cachemodel.Rules
+	view   *wire.View
+	blocks []wire.Block         // the message blocks
+	states []sessioncache.State // one for each of blocks
+	zones  zones
+
+	// forwarded is the number of blocks that may be cached upstream in the
+	// bytes they went out in last time.
+	forwarded int
+	// previous is the number of blocks that stood in the last request too.
+	previous int
+	// cold tells that the upstream's cache is known to have expired.
+	cold bool
+	// loop tells that the model is in the middle of a run of tool calls;
+	// task is the first block of that run, or the number of blocks.
+	loop bool
+	task int
+
+	// fresh are the edits made in this request, by block: what the state was
+	// before. Deep edits can be taken back as long as nothing was sent.
+	fresh map[int]*sessioncache.Edit
+}
+
+func newFrame(o *Options, rules cachemodel.Rules, v *wire.View, m sessioncache.Match, unseen time.Duration, now time.Time) *frame {
+	f := &frame{o: o, policy: o.Policy, rules: rules, view: v, blocks: v.MessageBlocks(), previous: m.Common, forwarded: m.Common}
+	if f.policy == "" {
+		f.policy = CostAware
+	}
+	f.states = make([]sessioncache.State, len(f.blocks), len(f.blocks)+8)
+	f.zones = newZones(&o.Zones, v)
+	f.findTask()
+	if l := m.Lineage; l != nil {
+		n := copy(f.states, l.States[:min(m.Common, len(l.States))])
+		if l.Observed != (f.policy == Observe) {
+			// What was only observed was never sent, and the other way round.
+			for i := range n {
+				f.states[i].Edit = nil
+			}
+		}
+		f.cold = f.expired(l, now)
+		return f
+	}
+	// A history that this process has not seen. If it has been watching for
+	// longer than any lifetime, the cache is cold; else it may be warm, and
+	// all that an upstream may have been shown counts as forwarded.
+	longest := max(rules.TTL, rules.LongTTL)
+	f.cold = rules.TTL > 0 && unseen > longest+margin(longest)
+	for i := len(f.blocks) - 1; i >= 0; i-- {
+		if f.blocks[i].Role == wire.RoleAssistant {
+			f.forwarded = i
+			break
+		}
+	}
+	return f
+}
+
+// expired tells whether the cached prefix of a lineage has outlived its
+// lifetime for certain.
+func (f *frame) expired(l *sessioncache.Lineage, now time.Time) bool {
+	ttl := l.TTL
+	if ttl == 0 {
+		ttl = f.rules.Lifetime(f.longMarker())
+	}
+	return ttl > 0 && !l.Started.IsZero() && now.Sub(l.Started) > ttl+margin(ttl)
+}
+
+// margin is how much longer than the lifetime a pause must be to count as
+// certain: clocks differ, and the request takes time to arrive.
+func margin(ttl time.Duration) time.Duration { return min(ttl/10, time.Minute) }
+
+// findTask finds out whether the request continues a run of tool calls, and
+// where that run began: behind the last prompt of a person.
+func (f *frame) findTask() {
+	f.task = len(f.blocks)
+	for i := len(f.view.Messages) - 1; i >= 0; i-- {
+		m := &f.view.Messages[i]
+		switch {
+		case m.Role == wire.RoleAssistant:
+			if f.task == len(f.blocks) && !f.loop {
+				return // the request ends in a prompt
+			}
+			f.task = int(m.First) - f.view.System
+		case f.answersTool(m):
+			f.loop = true
+		case m.Role == wire.RoleUser:
+			if f.loop {
+				return
+			}
+		}
+	}
+}
+
+func (f *frame) answersTool(m *wire.Message) bool {
+	for i := m.First; i < m.End; i++ {
+		if f.view.Blocks[i].Kind == wire.KindToolResult || f.view.Blocks[i].Kind == wire.KindServerTool {
+			return true
+		}
+	}
+	return false
+}
+
+// may tells whether the policy allows a new edit of a block now.
+func (f *frame) may(i int) bool {
+	return f.policy == Eager || i >= f.forwarded || f.cold
+}
+
+// set enters an edit of a block in the ledger.
+func (f *frame) set(i int, stage string, op wire.Op, value []byte) {
+	if f.fresh == nil {
+		f.fresh = make(map[int]*sessioncache.Edit)
+	}
+	if _, again := f.fresh[i]; !again {
+		f.fresh[i] = f.states[i].Edit
+	}
+	f.states[i].Edit = &sessioncache.Edit{Stage: stage, Op: op, Value: value}
+}
+
+// undo takes a fresh edit back.
+func (f *frame) undo(i int) {
+	f.states[i].Edit = f.fresh[i]
+	delete(f.fresh, i)
+}
+
+func (f *frame) removed(i int) bool {
+	e := f.states[i].Edit
+	return e != nil && e.Op == wire.OpRemove
+}
+
+// message returns the range of a block's message in blocks.
+func (f *frame) message(i int) (first, end int) {
+	m := &f.view.Messages[f.blocks[i].Message]
+	return int(m.First) - f.view.System, int(m.End) - f.view.System
+}
+
+// alone tells whether no other block of the message would stay if the block
+// were removed.
+func (f *frame) alone(i int) bool {
+	first, end := f.message(i)
+	for j := first; j < end; j++ {
+		if j != i && !f.removed(j) {
+			return false
+		}
+	}
+	return true
+}
+
+// size is the number of bytes a block's body goes out in.
+func (f *frame) size(i int) int {
+	switch e := f.states[i].Edit; {
+	case e == nil:
+		return f.blocks[i].Body.Len()
+	case e.Op == wire.OpRemove:
+		return 0
+	default:
+		return len(e.Value)
+	}
+}
+
+// longMarker tells whether the client asks for the long cache lifetime.
+func (f *frame) longMarker() bool {
+	for i := range f.view.Blocks {
+		if m := f.view.Blocks[i].Marker; !m.Empty() && isLong(f.view.Bytes(m)) {
+			return true
+		}
+	}
+	return isLong(f.view.Bytes(f.view.AutoMarker))
+}

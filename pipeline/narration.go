@@ -1,0 +1,80 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package pipeline
+
+import (
+	"strings"
+	"unicode/utf8"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
+
+const stageNarration = "strip_narration"
+
+// openers are how filler sentences of coding agents begin.
+var openers = []string{
+	"Let me ", "Let's ", "Now let me ", "Now let's ", "Now I'll ", "Now I will ", "Now I need to ", "I'll ", "I will ",
+	"I need to ", "I'm going to ", "Next, I'll ", "Next, let me ", "First, let me ", "First, I'll ", "Sure", "Great", "Good",
+	"Perfect", "Excellent", "OK, ", "Okay, ", "Alright", "Certainly", "Of course",
+}
+
+// stripNarration removes short texts of the assistant in the middle zone that
+// only announce what the tool call beside them does.
+func (f *frame) stripNarration() {
+	o := &f.o.StripNarration
+	if o.Mode == Disabled {
+		return
+	}
+	under := or(o.Under, 160)
+	for i := range f.blocks {
+		b := &f.blocks[i]
+		if b.Kind != wire.KindText || b.Role != wire.RoleAssistant || b.Body.Len() > 6*under ||
+			f.states[i].Edit != nil || !b.Marker.Empty() || !f.zones.middle(b) || !f.may(i) || !f.besideCall(i) {
+			continue
+		}
+		if opens(string(f.view.Bytes(b.Body)[1:])) && isNarration(textOf(f.view, b), under) {
+			f.set(i, stageNarration, wire.OpRemove, nil)
+		}
+	}
+}
+
+// besideCall tells whether the block's message also holds a tool call, which
+// is what makes an announcement superfluous and the message not empty without.
+func (f *frame) besideCall(i int) bool {
+	first, end := f.message(i)
+	for j := first; j < end; j++ {
+		if f.blocks[j].Kind == wire.KindToolUse {
+			return true
+		}
+	}
+	return false
+}
+
+func isNarration(text string, under int) bool {
+	text = strings.TrimSpace(text)
+	if utf8.RuneCountInString(text) > under || strings.Contains(text, "\n") {
+		return false
+	}
+	return opens(text)
+}
+
+func opens(text string) bool {
+	for _, o := range openers {
+		if strings.HasPrefix(text, o) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,95 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package pipeline
+
+import (
+	"time"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
+
+// Pipeline runs the stages over requests. It holds no state of its own and may
+// be used from several goroutines.
+type Pipeline struct {
+	options Options
+	rules   func(model string, at time.Time) cachemodel.Rules
+	stages  []func(*frame)
+}
+
+// New makes a pipeline. The rules say, for the model of a request, what its
+// upstream's prefix cache does and costs.
+func New(o Options, rules func(model string, at time.Time) cachemodel.Rules) *Pipeline {
+	if o.Policy == "" {
+		o.Policy = CostAware
+	}
+	return &Pipeline{options: o, rules: rules, stages: []func(*frame){
+		(*frame).traits,
+		(*frame).stripThinking,
+		(*frame).stripNarration,
+		(*frame).prune,
+		(*frame).compactToolResults,
+		(*frame).bindThinking,
+	}}
+}
+
+// Begin decides about a request. It never fails: where nothing can or should be
+// edited, the exchange's body is the client's own. Exactly one of
+// [Exchange.Commit] and [Exchange.Abandon] must follow.
+func (p *Pipeline) Begin(v *wire.View, s *sessioncache.Session, now time.Time) *Exchange {
+	s.Lock()
+	defer s.Unlock()
+	m := s.Match(v)
+	rules := p.rules(v.Model, now)
+	x := &Exchange{Body: v.Raw, Policy: p.options.Policy, view: v, session: s, match: m, start: now, rules: rules}
+	f := newFrame(&p.options, rules, v, m, s.Unseen, now)
+	if m.Lineage != nil && m.Lineage.Frozen {
+		for i := range f.states {
+			f.states[i].Edit = nil
+		}
+		(*frame).traits(f)
+		x.frozen = true
+		x.settle(f, nil)
+		return x
+	}
+	for _, stage := range p.stages {
+		stage(f)
+	}
+	markers := f.breakpoints()
+	x.settle(f, markers)
+	return x
+}
+
+// edits lists what to do with the bytes: the ledger of this request and the
+// markers.
+func (f *frame) edits(markers []wire.Edit) []wire.Edit {
+	n := 0
+	for i := range f.states {
+		if f.states[i].Edit != nil {
+			n++
+		}
+	}
+	if n+len(markers) == 0 {
+		return nil
+	}
+	edits := make([]wire.Edit, 0, n+len(markers))
+	for i := range f.states {
+		if e := f.states[i].Edit; e != nil {
+			edits = append(edits, wire.Edit{Block: f.view.System + i, Op: e.Op, Value: e.Value})
+		}
+	}
+	return append(edits, markers...)
+}

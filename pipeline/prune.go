@@ -1,0 +1,71 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package pipeline
+
+import (
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
+
+const stagePrune = "prune"
+
+// minGain is the number of bytes that a stub must save at least.
+const minGain = 64
+
+// prune replaces tool results of the middle zone that the model has not
+// referred to for K answers by stubs. A result compacted before is pruned only
+// if that still saves something.
+func (f *frame) prune() {
+	o := &f.o.Prune
+	if o.Mode == Disabled {
+		return
+	}
+	after := or(o.After, 3)
+	for i := range f.blocks {
+		b := &f.blocks[i]
+		t := f.states[i].Trait
+		if t == nil || int(f.states[i].Unused) < after || b.Has(wire.FlagError) || !f.zones.middle(b) || !f.may(i) {
+			continue
+		}
+		if e := f.states[i].Edit; e != nil && e.Stage == stagePrune || f.size(i) < minTrait {
+			continue
+		}
+		value := f.withMedia(b, f.stub(i, or(o.Preview, 2)))
+		if len(value)+minGain <= f.size(i) {
+			f.set(i, stagePrune, wire.OpReplace, value)
+		}
+	}
+}
+
+// stub says what stood in a block and how to get it back.
+func (f *frame) stub(i, preview int) string {
+	b := &f.blocks[i]
+	text := textOf(f.view, b)
+	what := "tool result"
+	if call := f.callOf(i); call != nil {
+		what = f.view.Text(call.Name)
+		if a := argument(gjson.ParseBytes(f.view.Bytes(call.Body))); a != "" {
+			what += " " + clip(strings.Join(strings.Fields(a), " "), 120)
+		}
+	}
+	head := fmt.Sprintf("[llm_cache pruned %x: %s, %d lines, %d chars. Run the call again to see it.]",
+		b.Hash[:4], what, countLines(text), utf8.RuneCountInString(text))
+	return strings.Join(append([]string{head}, headLines(text, preview, 100)...), "\n")
+}

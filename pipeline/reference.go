@@ -1,0 +1,240 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package pipeline
+
+import (
+	"hash/maphash"
+	"path"
+	"strings"
+	"unicode"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
+
+// minQuote is the length from which a line is taken to be a quotation when it
+// stands both in a tool result and in an answer.
+const minQuote = 25
+
+// minTrait is the length in bytes below which a result is not worth pruning.
+const minTrait = 200
+
+var traitSeed = maphash.MakeSeed()
+
+func hashOf(s string) uint64 { return maphash.String(traitSeed, s) }
+
+// arguments are the members of tool inputs that say what a call was about, the
+// most telling first.
+var arguments = []string{"file_path", "filePath", "notebook_path", "path", "filename", "url", "command", "cmd", "pattern", "query"}
+
+// argument returns the most telling argument of a call.
+func argument(input gjson.Result) string {
+	if input.Type == gjson.String { // OpenAI chat: JSON text in a string
+		input = gjson.Parse(input.Str)
+	}
+	for _, name := range arguments {
+		switch v := input.Get(name); {
+		case v.Type == gjson.String:
+			return v.Str
+		case v.IsArray():
+			return v.Raw
+		}
+	}
+	return ""
+}
+
+// callOf finds the call that a tool result answers, in the messages before it.
+func (f *frame) callOf(i int) *wire.Block {
+	id := f.view.Bytes(f.blocks[i].ID)
+	for j := i - 1; j >= 0; j-- {
+		b := &f.blocks[j]
+		if b.Kind == wire.KindToolUse && string(f.view.Bytes(b.ID)) == string(id) {
+			return b
+		}
+		if b.Role == wire.RoleAssistant && b.Message+2 < f.blocks[i].Message && f.view.Format == wire.Anthropic {
+			break // results follow their call at once
+		}
+	}
+	return nil
+}
+
+// traits remembers what new tool results can be recognised by.
+func (f *frame) traits() {
+	if f.o.Prune.Mode == Disabled {
+		return
+	}
+	for i := f.previous; i < len(f.blocks); i++ {
+		b := &f.blocks[i]
+		if b.Kind != wire.KindToolResult || b.Body.Len() < minTrait || f.states[i].Trait != nil {
+			continue
+		}
+		t := &sessioncache.Trait{Terms: []uint64{hashOf(f.view.Text(b.ID))}}
+		if call := f.callOf(i); call != nil {
+			t.Terms = appendTerms(t.Terms, argument(gjson.ParseBytes(f.view.Bytes(call.Body))))
+		}
+		t.Lines = bloom(textOf(f.view, b))
+		f.states[i].Trait = t
+	}
+}
+
+// appendTerms adds the hashes of the path-like words of an argument.
+func appendTerms(terms []uint64, argument string) []uint64 {
+	const most = 9
+	for _, word := range words(argument) {
+		if len(terms) >= most {
+			break
+		}
+		if !strings.ContainsAny(word, "/.") || len(word) < 4 {
+			continue
+		}
+		terms = append(terms, hashOf(word))
+		if base := path.Base(word); base != word && len(base) > 4 && strings.Contains(base, ".") {
+			terms = append(terms, hashOf(base))
+		}
+	}
+	return terms
+}
+
+// words splits a text into words of the characters that paths are made of.
+func words(s string) []string {
+	return strings.FieldsFunc(s, func(r rune) bool {
+		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("_./-~@+", r)
+	})
+}
+
+// quotable brings a line into the form in which quotations are compared:
+// without indentation and without the line number that file tools put before.
+func quotable(line string) (string, bool) {
+	line = strings.TrimSpace(line)
+	rest := strings.TrimLeft(line, "0123456789")
+	if len(rest) < len(line) {
+		for _, sep := range []string{"→", "\t", ":", "|"} {
+			if after, ok := strings.CutPrefix(rest, sep); ok {
+				line = strings.TrimSpace(after)
+				break
+			}
+		}
+	}
+	return line, len(line) >= minQuote
+}
+
+// bloom makes a Bloom filter of the quotable lines of a text, about ten bits
+// a line and three probes: one in sixty lines is taken for a quotation wrongly,
+// which only keeps a block longer.
+func bloom(text string) []uint64 {
+	var hashes []uint64
+	for line := range strings.Lines(text) {
+		if q, ok := quotable(line); ok {
+			hashes = append(hashes, hashOf(q))
+		}
+	}
+	if len(hashes) == 0 {
+		return nil
+	}
+	bits := make([]uint64, (len(hashes)*10+63)/64)
+	for _, h := range hashes {
+		for probe := range 3 {
+			at := probeAt(h, probe, len(bits))
+			bits[at/64] |= 1 << (at % 64)
+		}
+	}
+	return bits
+}
+
+func probeAt(h uint64, probe, words int) uint64 {
+	return (h>>(probe*21) ^ h*uint64(2*probe+1)) % uint64(words*64)
+}
+
+func inBloom(bits []uint64, h uint64) bool {
+	if len(bits) == 0 {
+		return false
+	}
+	for probe := range 3 {
+		at := probeAt(h, probe, len(bits))
+		if bits[at/64]&(1<<(at%64)) == 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// mention is what an answer says, in the form that traits are compared with.
+type mention struct {
+	terms map[uint64]struct{}
+	lines []uint64
+}
+
+// maxMention bounds the lines of an answer that are compared.
+const maxMention = 400
+
+func newMention(t *wire.Turn) *mention {
+	m := &mention{terms: make(map[uint64]struct{})}
+	m.text(t.Text)
+	m.text(t.Thinking)
+	for i := range t.Calls {
+		m.value(gjson.Parse(t.Calls[i].Arguments), 0)
+	}
+	return m
+}
+
+// value takes in the strings of a call's arguments.
+func (m *mention) value(v gjson.Result, depth int) {
+	switch {
+	case v.Type == gjson.String:
+		m.text(v.Str)
+	case depth < 6 && (v.IsArray() || v.IsObject()):
+		v.ForEach(func(_, inner gjson.Result) bool {
+			m.value(inner, depth+1)
+			return true
+		})
+	}
+}
+
+func (m *mention) text(s string) {
+	for _, word := range words(s) {
+		if word = strings.TrimRight(word, "."); len(word) < 4 {
+			continue
+		}
+		m.terms[hashOf(word)] = struct{}{}
+		if base := path.Base(word); base != word {
+			m.terms[hashOf(base)] = struct{}{}
+		}
+	}
+	for line := range strings.Lines(s) {
+		if len(m.lines) == maxMention {
+			return
+		}
+		if q, ok := quotable(line); ok {
+			m.lines = append(m.lines, hashOf(q))
+		}
+	}
+}
+
+// of tells whether the answer refers to a block.
+func (m *mention) of(t *sessioncache.Trait) bool {
+	for _, term := range t.Terms {
+		if _, ok := m.terms[term]; ok {
+			return true
+		}
+	}
+	for _, line := range m.lines {
+		if inBloom(t.Lines, line) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,43 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package pipeline
+
+import "github.com/caddy-llm-cache/caddy-llm-cache/wire"
+
+// zones are the bounds of the middle of a conversation, in messages: what
+// stands before begin is frozen, what stands from end on is hot.
+type zones struct{ begin, end int }
+
+func newZones(o *Zones, v *wire.View) zones {
+	if len(v.Messages) < or(o.MinMessages, 6) {
+		return zones{}
+	}
+	frozen, hot := or(o.Frozen, 2), or(o.Hot, 4)
+	turns := make([]int, 0, len(v.Messages)/2+1) // first message of each
+	for i := range v.Messages {
+		if v.Messages[i].Role == wire.RoleAssistant && (i == 0 || v.Messages[i-1].Role != wire.RoleAssistant) {
+			turns = append(turns, i)
+		}
+	}
+	if len(turns) <= frozen+hot {
+		return zones{}
+	}
+	return zones{turns[frozen], turns[len(turns)-hot]}
+}
+
+// middle tells whether a block stands between the frozen head and the hot tail.
+func (z zones) middle(b *wire.Block) bool {
+	return int(b.Message) >= z.begin && int(b.Message) < z.end
+}

@@ -186,11 +186,12 @@ var answers = map[string]Turn{
 		},
 		Usage: Usage{Read: 10, Reported: true},
 	},
-	"openai_error_body.json":    {ErrorType: "invalid_request_error", ErrorMessage: "Incorrect API key provided", Done: true},
-	"openai_error_code.json":    {ErrorType: "503", ErrorMessage: "busy", Done: true},
-	"openai_error_mlx_lm.json":  {ErrorMessage: "Only 'text' content type is supported.", Done: true},
-	"openai_error_vllm.json":    {ErrorType: "BadRequestError", ErrorMessage: "This model's maximum context length is 4096", Done: true},
-	"openai_error_fastapi.json": {ErrorType: "error", ErrorMessage: "Not Found", Done: true},
+	"openai_completion_null.json": {ID: "c", Model: "m", Text: "a", StopReason: "stop", Done: true},
+	"openai_error_body.json":      {ErrorType: "invalid_request_error", ErrorMessage: "Incorrect API key provided", Done: true},
+	"openai_error_code.json":      {ErrorType: "503", ErrorMessage: "busy", Done: true},
+	"openai_error_mlx_lm.json":    {ErrorMessage: "Only 'text' content type is supported.", Done: true},
+	"openai_error_vllm.json":      {ErrorType: "BadRequestError", ErrorMessage: "This model's maximum context length is 4096", Done: true},
+	"openai_error_fastapi.json":   {ErrorType: "error", ErrorMessage: "Not Found", Done: true},
 }
 
 func answerFormat(name string) Format {

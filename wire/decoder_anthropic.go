@@ -138,6 +138,9 @@ func (a *answer) anthropicUsage(u gjson.Result) {
 // not say how long its writes live, the totals do.
 func anthropicIterations(list gjson.Result, total Usage) Usage {
 	var sum Usage
+	if !list.IsArray() {
+		return sum
+	}
 	list.ForEach(func(_, u gjson.Result) bool {
 		sum = sum.Add(anthropicBuckets(u, Usage{}))
 		sum.Output = min(sum.Output, maxAnswerCount)

@@ -33,7 +33,10 @@ func (a *answer) chatAnswer(root gjson.Result, from, event string) {
 			a.chatTimings(value)
 		case "choices":
 			chunk = true
-			a.chatChoice(value.Get("0"), from)
+			value.ForEach(func(_, choice gjson.Result) bool {
+				a.chatChoice(choice, from)
+				return false
+			})
 		case "error":
 			failed = true
 		}
@@ -47,11 +50,32 @@ func (a *answer) chatAnswer(root gjson.Result, from, event string) {
 // chatChoice reads a choice. The turn is the first one where the client asked
 // for several.
 func (a *answer) chatChoice(choice gjson.Result, from string) {
-	if choice.Get("index").Int() != 0 {
+	var index int64
+	var delta, finish gjson.Result
+	choice.ForEach(func(key, value gjson.Result) bool {
+		switch key.Str {
+		case "index":
+			index = value.Int()
+		case "finish_reason":
+			finish = value
+		case from:
+			delta = value
+		}
+		return true
+	})
+	if index != 0 {
 		return
 	}
+	a.chatDelta(delta, from == "message")
+	if finish.Str != "" {
+		a.turn.StopReason = a.keep(finish.Str)
+	}
+}
+
+// chatDelta reads a message, or the fragment of one.
+func (a *answer) chatDelta(delta gjson.Result, whole bool) {
 	var reasoning, alias string
-	choice.Get(from).ForEach(func(key, value gjson.Result) bool {
+	delta.ForEach(func(key, value gjson.Result) bool {
 		switch key.Str {
 		case "content":
 			a.chatContent(value)
@@ -62,7 +86,7 @@ func (a *answer) chatChoice(choice gjson.Result, from string) {
 		case "reasoning":
 			alias = value.Str
 		case "tool_calls":
-			a.chatCalls(value, from == "message")
+			a.chatCalls(value, whole)
 		}
 		return !a.broken
 	})
@@ -72,9 +96,6 @@ func (a *answer) chatChoice(choice gjson.Result, from string) {
 		reasoning = alias
 	}
 	a.write(&a.thinking, reasoning)
-	if s := choice.Get("finish_reason").Str; s != "" {
-		a.turn.StopReason = a.keep(s)
-	}
 }
 
 // chatContent reads a content: a string, or an array of parts.
@@ -93,9 +114,15 @@ func (a *answer) chatContent(content gjson.Result) {
 // their index. Servers that stream calls whole may leave the index out or give
 // all calls the same: another id is another call.
 func (a *answer) chatCalls(list gjson.Result, whole bool) {
+	if !list.IsArray() {
+		return
+	}
 	position := int64(-1)
 	list.ForEach(func(_, item gjson.Result) bool {
 		position++
+		if !item.IsObject() {
+			return true
+		}
 		id, function := item.Get("id").Str, item.Get("function")
 		var c *answerCall
 		index := item.Get("index")

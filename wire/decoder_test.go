@@ -103,8 +103,8 @@ func TestDecoderTolerates(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			for _, piece := range []int{len(c.answer), 13} {
 				got := decode(c.format, c.stream, []byte(c.answer), piece)
-				if got.Text != c.text || got.Done != c.done {
-					t.Errorf("in pieces of %d: got %q, done %v; want %q, done %v", piece, got.Text, got.Done, c.text, c.done)
+				if got.Text != c.text || got.Done != c.done || got.Calls != nil {
+					t.Errorf("in pieces of %d: got %q, done %v, calls %v; want %q, done %v", piece, got.Text, got.Done, got.Calls, c.text, c.done)
 				}
 			}
 		})

@@ -78,7 +78,7 @@ func (x *Exchange) settle(f *frame, markers []wire.Edit) {
 	cal := &x.session.Calibration
 	x.estimate = cal.Tokens(&x.sizes)
 	scale := 1.0
-	if l := x.match.Lineage; l != nil && l.Estimate > 0 && l.Last.Reported {
+	if l := x.match.Lineage; l != nil && l.Estimate > 0 && l.Last.Prompt() > 0 {
 		scale = min(max(float64(l.Last.Prompt())/float64(l.Estimate), 0.25), 4)
 	}
 	x.OriginalTokens = int(scale * float64(cal.Tokens(&original)))
@@ -194,7 +194,7 @@ func (x *Exchange) Commit(t *wire.Turn, now time.Time) {
 	l.Started = x.start
 	l.OriginalTokens += int64(x.OriginalTokens)
 	l.SentTokens += int64(x.SentTokens)
-	if !t.Usage.Reported {
+	if t.Usage.Prompt() == 0 {
 		return
 	}
 	l.Last, l.Total = t.Usage, l.Total.Add(t.Usage)
@@ -209,7 +209,7 @@ func (x *Exchange) Commit(t *wire.Turn, now time.Time) {
 		return
 	}
 	l.Estimate = x.estimate
-	if continued && !x.deep && last.Reported {
+	if continued && !x.deep && last.Prompt() > 0 {
 		x.session.Calibration.Learn(&x.grown, t.Usage.Prompt()-last.Prompt())
 	}
 }

@@ -30,6 +30,9 @@ var openers = []string{
 	"Perfect", "Excellent", "OK, ", "Okay, ", "Alright", "Certainly", "Of course",
 }
 
+// maxOpener is longer than any opener, so that few bytes need to be looked at.
+const maxOpener = 32
+
 // stripNarration removes short texts of the assistant in the middle zone that
 // only announce what the tool call beside them does.
 func (f *frame) stripNarration() {
@@ -40,11 +43,12 @@ func (f *frame) stripNarration() {
 	under := or(o.Under, 160)
 	for i := range f.blocks {
 		b := &f.blocks[i]
-		if b.Kind != wire.KindText || b.Role != wire.RoleAssistant || b.Body.Len() > 6*under ||
+		if b.Kind != wire.KindText || b.Role != wire.RoleAssistant || b.Body.Len() < 3 || b.Body.Len() > 6*under ||
 			f.states[i].Edit != nil || !b.Marker.Empty() || !f.zones.middle(b) || !f.may(i) || !f.besideCall(i) {
 			continue
 		}
-		if opens(string(f.view.Bytes(b.Body)[1:])) && isNarration(textOf(f.view, b), under) {
+		raw := f.view.Bytes(b.Body)
+		if opens(string(raw[1:min(len(raw), maxOpener)])) && isNarration(textOf(f.view, b), under) {
 			f.set(i, stageNarration, wire.OpRemove, nil)
 		}
 	}

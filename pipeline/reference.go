@@ -156,7 +156,7 @@ func bloom(text string) []uint64 {
 }
 
 func probeAt(h uint64, probe, words int) uint64 {
-	return (h>>(probe*21) ^ h*uint64(2*probe+1)) % uint64(words*64)
+	return (h + uint64(probe)*(h>>32|1)) % uint64(words*64)
 }
 
 func inBloom(bits []uint64, h uint64) bool {

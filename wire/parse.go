@@ -306,6 +306,15 @@ func (p *parser) assemble() {
 	}
 	copy(p.blocks, p.tools)
 	copy(p.blocks[v.Tools:], p.system)
-	v.Blocks = p.blocks
+	// These live as long as the conversation.
+	v.Blocks, v.Messages, p.raw = trim(p.blocks), trim(v.Messages), trim(p.raw)
 	v.known = &Known{blocks: v.Blocks, messages: v.Messages, raw: p.raw, tools: p.toolsSection, system: p.sysSection, nTools: v.Tools, nSystem: v.System, format: v.Format}
+}
+
+// trim gives up spare room where growing has left much of it.
+func trim[T any](s []T) []T {
+	if cap(s) <= len(s)+len(s)/16+32 {
+		return s
+	}
+	return append(make([]T, 0, len(s)), s...)
 }

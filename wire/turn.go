@@ -28,7 +28,7 @@ type Usage struct {
 	Read int64 `json:"read"`
 	// Output is the length of the answer, thinking included.
 	Output int64 `json:"output"`
-	// Reported tells whether the answer held a usage at all.
+	// Reported tells whether the answer gave any count above zero.
 	Reported bool `json:"reported"`
 }
 
@@ -56,7 +56,8 @@ type Turn struct {
 	ID, Model string
 	// Text and Thinking are the concatenated texts of the answer.
 	Text, Thinking string
-	// Calls are the tool calls in order.
+	// Calls are the calls of tools that the client is to run, in order; tools
+	// that the provider runs itself are left out.
 	Calls []Call
 	// Usage is the final usage.
 	Usage Usage
@@ -65,7 +66,8 @@ type Turn struct {
 	// ErrorType and ErrorMessage are set when the answer is, or ends in, an error.
 	ErrorType, ErrorMessage string
 	// Done tells that the answer came to its proper end: the terminal event of
-	// a stream, or a whole JSON value. A cut stream is never done.
+	// a stream, or a whole JSON value. A cut stream is never done, nor is one
+	// that ends in an error; an error in a JSON body is whole, see Failed.
 	Done bool
 }
 

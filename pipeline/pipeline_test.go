@@ -1,0 +1,458 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package pipeline
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
+
+// script plays a conversation of a coding agent through a pipeline: each turn
+// is an answer with an optional thought, a sentence and one call, and the
+// call's result.
+type script struct {
+	t        testing.TB
+	p        *Pipeline
+	s        *sessioncache.Session
+	format   wire.Format
+	marker   string // what the client puts on its last block
+	now      time.Time
+	messages []string
+	last     string // the last message without its closing, for the marker
+	answer   wire.Turn
+}
+
+var binding, plain = cachemodel.Rules{
+	Regime: cachemodel.Markers, Markers: 4, LookBack: 20, CollapseRuns: true, BindsThinking: true, KeepsThinking: true,
+	Write: 1.25, Write1h: 2, Read: 0.05, TTL: 5 * time.Minute, LongTTL: time.Hour, MinTokens: 512,
+}, cachemodel.Rules{
+	Regime: cachemodel.Markers, Markers: 4, LookBack: 20, CollapseRuns: true, KeepsThinking: true,
+	Write: 1.25, Write1h: 2, Read: 0.1, TTL: 5 * time.Minute, LongTTL: time.Hour, MinTokens: 1024,
+}
+
+func newScript(t testing.TB, o Options, rules cachemodel.Rules) *script {
+	t.Helper()
+	m, err := sessioncache.NewMemory(sessioncache.MemoryOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := m.Acquire(sessioncache.Key{ID: "s"})
+	t.Cleanup(func() { m.Release(s) })
+	return &script{
+		t: t, s: s, format: wire.Anthropic, now: time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC),
+		p:      New(o, func(string, time.Time) cachemodel.Rules { return rules }),
+		marker: `,"cache_control":{"type":"ephemeral"}`,
+	}
+}
+
+func (s *script) add(message string) { s.messages = append(s.messages, message) }
+
+// prompt adds a person's prompt.
+func (s *script) prompt(text string) {
+	s.add(fmt.Sprintf(`{"role":"user","content":[{"type":"text","text":%q}]}`, text))
+}
+
+// turn adds an answer that calls a tool on a path, and the result.
+func (s *script) turn(n int, path, result string, more ...string) {
+	thought := ""
+	if len(more) > 0 {
+		thought = fmt.Sprintf(`{"type":"thinking","thinking":%q,"signature":"sig%d"},`, more[0], n)
+	}
+	args := fmt.Sprintf(`{"file_path":%q}`, path)
+	s.answer = wire.Turn{Text: "Let me read it.", Calls: []wire.Call{{ID: fmt.Sprint("t", n), Name: "Read", Arguments: args}}, Done: true}
+	s.add(fmt.Sprintf(`{"role":"assistant","content":[%s{"type":"text","text":"Let me read it."},{"type":"tool_use","id":"t%d","name":"Read","input":%s}]}`, thought, n, args))
+	s.add(fmt.Sprintf(`{"role":"user","content":[{"type":"tool_result","tool_use_id":"t%d","content":%s}]}`, n, quote(result)))
+}
+
+// final adds an answer without a call.
+func (s *script) final(text string) {
+	s.answer = wire.Turn{Text: text, Done: true}
+	s.add(fmt.Sprintf(`{"role":"assistant","content":[{"type":"text","text":%q}]}`, text))
+}
+
+func (s *script) body() string {
+	n := len(s.messages) - 1
+	last := strings.TrimSuffix(s.messages[n], "}]}") + s.marker + "}]}"
+	return `{"model":"m","messages":[` + strings.Join(append(s.messages[:n:n], last), ",") + `],"system":[{"type":"text","text":"You are helpful."` + s.marker + `}]}`
+}
+
+// send sends what has been added as one request and commits it; the answer is
+// the turn that is added next.
+func (s *script) send(answer wire.Turn) *Exchange {
+	s.t.Helper()
+	v, err := wire.Parse(s.format, []byte(s.body()), nil)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	x := s.p.Begin(v, s.s, s.now)
+	if x.Err != nil {
+		s.t.Fatal(x.Err)
+	}
+	if !json.Valid(x.Body) {
+		s.t.Fatalf("not JSON: %s", x.Body)
+	}
+	if answer.Done {
+		x.Commit(&answer, s.now.Add(5*time.Second))
+	} else {
+		x.Abandon()
+	}
+	s.now = s.now.Add(10 * time.Second)
+	return x
+}
+
+func long(what string) string {
+	var b strings.Builder
+	for i := range 60 {
+		fmt.Fprintf(&b, "%s line %d of the file with some text\n", what, i)
+	}
+	return b.String()
+}
+
+// run plays n turns, one request after each.
+func (s *script) run(from, n int, thoughts bool) []*Exchange {
+	out := make([]*Exchange, 0, n)
+	for i := from; i < from+n; i++ {
+		var more []string
+		if thoughts {
+			more = []string{fmt.Sprint("thought ", i)}
+		}
+		answer := wire.Turn{Text: "unrelated words", Done: true}
+		out = append(out, s.send(answer))
+		s.turn(i, fmt.Sprintf("/src/file%d.go", i), long(fmt.Sprint("f", i)), more...)
+	}
+	return out
+}
+
+func count(x *Exchange, stage string) int {
+	for _, f := range x.Fired {
+		if f.Stage == stage {
+			return f.Count
+		}
+	}
+	return 0
+}
+
+func ptr[T any](v T) *T { return &v }
+
+// prefix returns what two bodies share in prompt order: the number of message
+// blocks with equal canonical hashes.
+func prefix(t testing.TB, a, b []byte) (shared, of int) {
+	t.Helper()
+	v, err := wire.Parse(wire.Anthropic, a, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := wire.Parse(wire.Anthropic, b, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	x, y := v.MessageBlocks(), w.MessageBlocks()
+	for shared < min(len(x), len(y)) && x[shared].Hash == y[shared].Hash {
+		shared++
+	}
+	return shared, len(x)
+}
+
+func TestEagerFiresInTheMiddleOnly(t *testing.T) {
+	s := newScript(t, Options{Policy: Eager, Prune: Prune{Mode: Disabled}}, plain)
+	s.prompt("Fix the bug.")
+	xs := s.run(0, 12, false)
+	for i, x := range xs {
+		// Requests 0..: i turns so far; the first 2 are frozen, the last 4 hot.
+		want := max(0, i-6)
+		if got := count(x, stageToolResults); got != want {
+			t.Errorf("request %d: %d results compacted, want %d", i, got, want)
+		}
+		if got := count(x, stageNarration); got != want {
+			t.Errorf("request %d: %d sentences removed, want %d", i, got, want)
+		}
+	}
+	last := string(xs[11].Body)
+	for _, want := range []string{`[Compacted: 60 lines, `, `f2 line 0 of`, `f1 line 59`, `f8 line 59`} {
+		if !strings.Contains(last, want) {
+			t.Errorf("%q is missing", want)
+		}
+	}
+	if strings.Contains(last, "f2 line 1 ") || strings.Contains(last, "f6 line 59") {
+		t.Error("a result of the middle zone went out whole")
+	}
+}
+
+// Once sent, stays sent: what goes out grows at its end, except where the hot
+// edge passes.
+func TestEagerIsStableBehindTheFrontier(t *testing.T) {
+	s := newScript(t, Options{Policy: Eager}, plain)
+	s.prompt("Fix the bug.")
+	xs := s.run(0, 14, false)
+	for i := 1; i < len(xs); i++ {
+		shared, of := prefix(t, xs[i-1].Body, xs[i].Body)
+		if i > 8 && (of-shared > 4*3 || xs[i].Markers != 1) {
+			t.Errorf("request %d: shares %d of %d blocks, %d markers", i, shared, of, xs[i].Markers)
+		}
+	}
+}
+
+func TestRetryGivesTheSameBytes(t *testing.T) {
+	for _, policy := range []Policy{Eager, CostAware} {
+		s := newScript(t, Options{Policy: policy}, plain)
+		s.prompt("Fix the bug.")
+		s.run(0, 12, true)
+		s.now = s.now.Add(time.Hour) // cold
+		a := s.send(wire.Turn{})     // fails
+		b := s.send(wire.Turn{Done: true})
+		if !a.Edited || string(a.Body) != string(b.Body) {
+			t.Errorf("%s: the retry differs (edited %t)", policy, a.Edited)
+		}
+	}
+}
+
+func TestCostAware(t *testing.T) {
+	s := newScript(t, Options{}, plain)
+	s.prompt("Fix the bug.")
+	for i, x := range s.run(0, 12, true) {
+		if x.Edited {
+			t.Fatalf("request %d was edited while warm: %v", i, x.Fired)
+		}
+	}
+	s.now = s.now.Add(4 * time.Minute)
+	if x := s.send(wire.Turn{Done: true}); x.Edited {
+		t.Fatal("edited although still warm")
+	}
+	s.now = s.now.Add(7 * time.Minute)
+	x := s.send(wire.Turn{Done: true})
+	if count(x, stagePrune)+count(x, stageToolResults) != 6 || count(x, stageNarration) != 6 {
+		t.Fatalf("cold: %v", x.Fired)
+	}
+	// In an open run of calls thinking has to stay.
+	if count(x, stageThinking) != 0 {
+		t.Errorf("thinking of the open run was removed: %v", x.Fired)
+	}
+	s.turn(50, "/src/other.go", long("other"))
+	y := s.send(wire.Turn{Done: true})
+	if shared, of := prefix(t, x.Body, y.Body); shared != of {
+		t.Errorf("warm again, but only %d of %d blocks stayed", shared, of)
+	}
+}
+
+// A history that this process never saw may be warm upstream.
+func TestUnseenHistoryIsLeftAlone(t *testing.T) {
+	for _, c := range []struct {
+		unseen time.Duration
+		want   bool
+	}{{0, false}, {2 * time.Hour, true}} {
+		s := newScript(t, Options{}, plain)
+		s.s.Unseen = c.unseen
+		s.prompt("Fix the bug.")
+		for i := range 12 {
+			s.turn(i, fmt.Sprintf("/src/file%d.go", i), long(fmt.Sprint("f", i)))
+		}
+		if x := s.send(wire.Turn{Done: true}); x.Edited != c.want {
+			t.Errorf("watching for %s: edited = %t", c.unseen, x.Edited)
+		}
+	}
+}
+
+func TestObserveSendsTheOriginal(t *testing.T) {
+	s := newScript(t, Options{Policy: Observe}, plain)
+	s.prompt("Fix the bug.")
+	s.run(0, 12, true)
+	s.now = s.now.Add(time.Hour)
+	body := s.body()
+	x := s.send(wire.Turn{Done: true})
+	if x.Edited || string(x.Body) != body {
+		t.Error("the body was changed")
+	}
+	if len(x.Fired) == 0 || x.SentTokens >= x.OriginalTokens {
+		t.Errorf("nothing was observed: %v, %d of %d tokens", x.Fired, x.SentTokens, x.OriginalTokens)
+	}
+	// Under another policy, what was only observed has not been sent.
+	s.p = New(Options{}, s.p.rules)
+	if x := s.send(wire.Turn{Done: true}); x.Edited {
+		t.Errorf("observed edits were replayed: %v", x.Fired)
+	}
+}
+
+// On models that bind thinking to its past, no thinking goes out behind a
+// change that it has not seen.
+func TestThinkingBoundToItsPast(t *testing.T) {
+	s := newScript(t, Options{Policy: Eager}, binding)
+	s.prompt("Fix the bug.")
+	for i, x := range s.run(0, 12, true) {
+		if n := count(x, stageToolResults) + count(x, stagePrune) + count(x, stageNarration); n > 0 {
+			t.Fatalf("request %d: edited in an open run: %v", i, x.Fired)
+		}
+	}
+	s.final("Done.")
+	s.prompt("Now the tests.")
+	x := s.send(wire.Turn{Done: true})
+	if count(x, stageToolResults)+count(x, stagePrune) == 0 {
+		t.Fatalf("not edited between two tasks: %v", x.Fired)
+	}
+	v, err := wire.Parse(wire.Anthropic, x.Body, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	edited := false
+	for _, b := range v.MessageBlocks() {
+		text := string(v.Bytes(b.Body))
+		edited = edited || strings.Contains(text, "[Compacted") || strings.Contains(text, "[llm_cache pruned")
+		if edited && b.Kind == wire.KindThinking {
+			t.Fatal("thinking stands behind an edit that it has not seen")
+		}
+	}
+	// New thinking has seen the edits; it stays, and they stay.
+	s.turn(60, "/src/new.go", long("new"), "new thought")
+	y := s.send(wire.Turn{Done: true})
+	if shared, of := prefix(t, x.Body, y.Body); shared != of || !strings.Contains(string(y.Body), "new thought") {
+		t.Errorf("shares %d of %d", shared, of)
+	}
+}
+
+func TestPruneCountsReferences(t *testing.T) {
+	s := newScript(t, Options{Policy: Eager, CompactToolResults: CompactToolResults{Mode: Disabled}, Prune: Prune{After: ptr(3)}}, plain)
+	s.prompt("Fix the bug.")
+	var x *Exchange
+	for i := range 13 {
+		answer := wire.Turn{Text: "unrelated", Done: true}
+		switch {
+		case i == 7 || i == 10:
+			answer.Text = "In file3.go there is a mistake." // by the name of its file
+		case i == 8 || i == 11:
+			answer.Calls = []wire.Call{{Name: "Edit", Arguments: `{"old_string":"x\nf4 line 7 of the file with some text"}`}} // by a quoted line
+		}
+		x = s.send(answer)
+		s.turn(i, fmt.Sprintf("/src/file%d.go", i), long(fmt.Sprint("f", i)))
+	}
+	body := string(x.Body)
+	for i, want := range map[int]bool{0: false, 1: false, 2: true, 3: false, 4: false, 5: true, 6: true, 7: true, 8: false} {
+		if got := strings.Contains(body, fmt.Sprintf("Read /src/file%d.go, 60 lines", i)); got != want {
+			t.Errorf("result %d pruned: %t, want %t", i, got, want)
+		}
+	}
+}
+
+func TestRefusedEditsFreezeTheLineage(t *testing.T) {
+	s := newScript(t, Options{Policy: Eager}, plain)
+	s.prompt("Fix the bug.")
+	s.run(0, 10, false)
+	v, err := wire.Parse(wire.Anthropic, []byte(s.body()), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := s.p.Begin(v, s.s, s.now)
+	if !x.Edited {
+		t.Fatal("nothing to refuse")
+	}
+	x.Resent()
+	if x.Edited || string(x.Body) != s.body() {
+		t.Error("the body is not the original")
+	}
+	x.Commit(&wire.Turn{Done: true}, s.now)
+	s.turn(70, "/src/z.go", long("z"))
+	if y := s.send(wire.Turn{Done: true}); y.Edited || y.Markers != 0 {
+		t.Error("edited again")
+	}
+}
+
+// A refused edit in the very first request is remembered even if the original
+// fails too.
+func TestRefusedFirstRequest(t *testing.T) {
+	s := newScript(t, Options{Policy: Eager}, plain)
+	s.prompt("Fix the bug.")
+	for i := range 10 {
+		s.turn(i, "/a.go", long("a"))
+	}
+	v, err := wire.Parse(wire.Anthropic, []byte(s.body()), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := s.p.Begin(v, s.s, s.now)
+	x.Resent()
+	x.Abandon()
+	if y := s.send(wire.Turn{Done: true}); y.Edited {
+		t.Error("edited again")
+	}
+}
+
+func TestResultsThatStay(t *testing.T) {
+	s := newScript(t, Options{Policy: Eager}, plain)
+	s.prompt("Fix the bug.")
+	s.run(0, 3, false)
+	text := string(quote(long("mixed")))
+	image := `{"type":"image","source":{"type":"base64","media_type":"image/png","data":"AAAA"}}`
+	s.add(`{"role":"assistant","content":[{"type":"tool_use","id":"m1","name":"Shot","input":{}},{"type":"tool_use","id":"m2","name":"Run","input":{"command":"make"}}]}`)
+	s.add(`{"role":"user","content":[{"type":"tool_result","tool_use_id":"m1","content":[` + image + `,{"type":"text","text":` + text + `}]},{"type":"tool_result","tool_use_id":"m2","is_error":true,"content":` + text + `}]}`)
+	xs := s.run(10, 8, false)
+	body := string(xs[7].Body)
+	if !strings.Contains(body, `},`+image+`]},{"type":"tool_result","tool_use_id":"m2","is_error":true,"content":`+text) {
+		t.Errorf("an image or an error was changed: %s", body)
+	}
+	if strings.Count(body, text) != 1 {
+		t.Error("the text beside the image was not compacted")
+	}
+}
+
+func TestBreakpoints(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		marker  string
+		mode    Mode
+		turns   int
+		markers int
+	}{
+		{"client marks", `,"cache_control":{"type":"ephemeral"}`, "", 3, 0},
+		{"client marks nothing, first request", "", "", 0, 0},
+		{"client marks nothing, first request, on", "", On, 0, 2},
+		{"client marks nothing", "", "", 2, 2},
+		{"off", "", Disabled, 2, 0},
+	} {
+		s := newScript(t, Options{Breakpoints: Breakpoints{Mode: c.mode}}, plain)
+		s.marker = c.marker
+		s.prompt("Fix the bug.")
+		s.run(0, c.turns, false)
+		if x := s.send(wire.Turn{Done: true}); x.Markers != c.markers {
+			t.Errorf("%s: %d markers, want %d", c.name, x.Markers, c.markers)
+		}
+	}
+}
+
+// A turn longer than the look-back gets a marker on the previous end, of the
+// client's own lifetime.
+func TestBreakpointOnThePreviousEnd(t *testing.T) {
+	s := newScript(t, Options{}, plain)
+	s.marker = `,"cache_control":{"type":"ephemeral","ttl":"1h"}`
+	s.prompt("Fix the bug.")
+	s.run(0, 3, false)
+	s.send(wire.Turn{Done: true})
+	end := s.messages[len(s.messages)-1]
+	texts := make([]string, 30)
+	for i := range texts {
+		texts[i] = fmt.Sprintf(`{"type":"text","text":"note %d"}`, i)
+	}
+	s.final("Done.")
+	s.add(`{"role":"user","content":[` + strings.Join(texts, ",") + `]}`)
+	x := s.send(wire.Turn{Done: true})
+	want := strings.TrimSuffix(end, "}]}") + s.marker + "}]}"
+	if x.Markers != 1 || !strings.Contains(string(x.Body), want) {
+		t.Errorf("%d markers: %s", x.Markers, x.Body)
+	}
+}

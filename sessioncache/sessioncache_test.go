@@ -1,0 +1,345 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package sessioncache
+
+import (
+	"fmt"
+	"runtime"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
+
+func open(t testing.TB, o MemoryOptions) *Memory {
+	t.Helper()
+	m, err := NewMemory(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+func view(t testing.TB, messages string, recall func(wire.Hash) *wire.Known) *wire.View {
+	t.Helper()
+	v, err := wire.Parse(wire.Anthropic, []byte(`{"model":"m","messages":[`+messages+`]}`), recall)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+// commit sends a request through a session, as the pipeline does.
+func commit(s *Session, v *wire.View) *Lineage {
+	s.Lock()
+	defer s.Unlock()
+	m := s.Match(v)
+	states := make([]State, len(v.MessageBlocks()))
+	if m.Lineage != nil {
+		copy(states, m.Lineage.States[:m.Common])
+	}
+	l := s.Commit(m, v, states)
+	l.Requests++
+	return l
+}
+
+const (
+	user1   = `{"role":"user","content":"one"}`
+	answer1 = `,{"role":"assistant","content":"first"}`
+	user2   = `,{"role":"user","content":"two"}`
+	answer2 = `,{"role":"assistant","content":"second"}`
+	other2  = `,{"role":"user","content":"another way"}`
+)
+
+func TestLineages(t *testing.T) {
+	m := open(t, MemoryOptions{})
+	s := m.Acquire(Key{ID: "s"})
+	defer m.Release(s)
+	main := commit(s, view(t, user1, nil))
+	if l := commit(s, view(t, user1+answer1+user2, nil)); l != main {
+		t.Error("a continuation began a new lineage")
+	}
+	if l := commit(s, view(t, user1+answer1+user2, nil)); l != main {
+		t.Error("a retry began a new lineage")
+	}
+	if l := commit(s, view(t, user1+answer1+other2, nil)); l != main || l.Len() != 3 {
+		t.Error("a last message written anew began a new lineage")
+	}
+	commit(s, view(t, user1+answer1+user2+answer2+user2, nil))
+	fork := commit(s, view(t, user1+answer1+other2, nil))
+	if fork == main {
+		t.Error("a rewind took the place of what it left out")
+	}
+	side := commit(s, view(t, `{"role":"user","content":"title?"}`, nil))
+	if side == main || side == fork || len(s.lineages) != 3 || s.lineages[0] != side {
+		t.Error("a side request has no lineage of its own")
+	}
+	s.Lock()
+	defer s.Unlock()
+	if got := s.Match(view(t, user1+answer1+user2+answer2+user2+answer1+user2, nil)); got.Lineage != main || got.Common != 5 {
+		t.Errorf("matched %d blocks", got.Common)
+	}
+}
+
+func TestLineagesAreBounded(t *testing.T) {
+	m := open(t, MemoryOptions{})
+	s := m.Acquire(Key{ID: "s"})
+	defer m.Release(s)
+	for i := range 3 * maxLineages {
+		commit(s, view(t, fmt.Sprintf(`{"role":"user","content":"side request %d"}`, i), nil))
+	}
+	if len(s.lineages) != maxLineages {
+		t.Errorf("%d lineages", len(s.lineages))
+	}
+}
+
+// A session can be read at once after it was made, in use or not.
+func TestSessionsAreThereAtOnce(t *testing.T) {
+	m := open(t, MemoryOptions{})
+	for i := range 2000 {
+		k := Key{ID: fmt.Sprint(i)}
+		s := m.Acquire(k)
+		commit(s, view(t, user1, nil))
+		if m.Acquire(k) != s {
+			t.Fatal("a session in use was not found")
+		}
+		m.Release(s)
+		m.Release(s)
+		again := m.Acquire(k)
+		if again != s {
+			t.Fatalf("session %d was lost at once", i)
+		}
+		m.Release(again)
+	}
+	if st := m.Stats(); st.Sessions != 2000 || st.Created != 2000 || st.Bytes == 0 {
+		t.Errorf("%+v", st)
+	}
+}
+
+// A full store takes newcomers in, however often the old ones were read, and
+// keeps its bound.
+func TestNewcomersAreAdmitted(t *testing.T) {
+	m := open(t, MemoryOptions{MaxBytes: MinMaxBytes})
+	use := func(i int) {
+		s := m.Acquire(Key{ID: fmt.Sprint(i)})
+		if len(s.lineages) == 0 {
+			commit(s, view(t, user1, nil))
+		}
+		m.Release(s)
+	}
+	n := 0
+	for ; m.Stats().Evicted == 0; n++ {
+		use(n)
+	}
+	for range 50 {
+		for i := n - 100; i < n; i++ {
+			use(i)
+		}
+	}
+	for i := n; i < 2*n; i++ {
+		use(i)
+		s := m.Acquire(Key{ID: fmt.Sprint(i)})
+		if len(s.lineages) == 0 {
+			t.Fatalf("newcomer %d was refused", i)
+		}
+		m.Release(s)
+	}
+	if st := m.Stats(); st.Bytes > st.MaxBytes || st.Sessions > n {
+		t.Errorf("over the bound: %+v", st)
+	}
+}
+
+func TestPinnedSessionsStay(t *testing.T) {
+	m := open(t, MemoryOptions{MaxBytes: MinMaxBytes})
+	s := m.Acquire(Key{ID: "pinned"})
+	commit(s, view(t, user1, nil))
+	m.Release(m.Acquire(Key{ID: "pinned"}))
+	for i := 0; m.Stats().Evicted < 100; i++ {
+		x := m.Acquire(Key{ID: fmt.Sprint(i)})
+		commit(x, view(t, user1, nil))
+		m.Release(x)
+	}
+	if m.Acquire(Key{ID: "pinned"}) != s {
+		t.Error("a session in use was evicted")
+	}
+}
+
+func TestIdleSessionsExpire(t *testing.T) {
+	m := open(t, MemoryOptions{IdleTTL: 10 * time.Millisecond})
+	s := m.Acquire(Key{ID: "s"})
+	commit(s, view(t, user1, nil))
+	m.Release(s)
+	time.Sleep(30 * time.Millisecond)
+	if m.Acquire(Key{ID: "s"}) == s {
+		t.Error("an idle session is still there")
+	}
+}
+
+func TestTenantsNeverMeet(t *testing.T) {
+	m := open(t, MemoryOptions{})
+	a := m.Acquire(Key{Tenant: Tenant{1}, ID: "s"})
+	v := view(t, user1, nil)
+	commit(a, v)
+	m.Release(a)
+	b := m.Acquire(Key{Tenant: Tenant{2}, ID: "s"})
+	defer m.Release(b)
+	if a == b || a.ID() == b.ID() {
+		t.Error("two tenants share a session")
+	}
+	if m.Recall(Tenant{2}, v.First()) != nil {
+		t.Error("a tenant recalls what another one sent")
+	}
+	if m.Recall(Tenant{1}, v.First()) == nil {
+		t.Error("a tenant does not recall its own")
+	}
+	if c := m.Acquire(Key{Tenant: Tenant{1}, Upstream: "other", ID: "s"}); c == a {
+		t.Error("two upstreams share a session")
+	}
+}
+
+func TestFindAndDelete(t *testing.T) {
+	m := open(t, MemoryOptions{})
+	s := m.Acquire(Key{ID: "s"})
+	v := view(t, user1, nil)
+	commit(s, v)
+	m.Release(s)
+	if m.Find(s.ID()) != s || m.Find("no such id") != nil {
+		t.Error("not found by its id")
+	}
+	r := s.Report(time.Now())
+	if r.ID != s.ID() || len(r.Lineages) != 1 || r.Lineages[0].Blocks != 1 {
+		t.Errorf("%+v", r)
+	}
+	if !m.Delete(s.ID()) || m.Delete(s.ID()) {
+		t.Error("deleted never, or twice")
+	}
+	if m.Find(s.ID()) != nil || m.Recall(Tenant{}, v.First()) != nil || m.Stats().Bytes != 0 {
+		t.Error("not forgotten")
+	}
+	if m.Acquire(Key{ID: "s"}) == s {
+		t.Error("back again")
+	}
+}
+
+// Streams of an old configuration may release their sessions while the store
+// is being closed.
+func TestCloseWhileInUse(t *testing.T) {
+	for range 20 {
+		m := open(t, MemoryOptions{})
+		var wg sync.WaitGroup
+		for i := range 16 {
+			wg.Go(func() {
+				for j := range 20 {
+					s := m.Acquire(Key{ID: fmt.Sprint(i, j)})
+					commit(s, view(t, user1, nil))
+					m.Release(s)
+				}
+			})
+		}
+		if err := m.Close(); err != nil {
+			t.Fatal(err)
+		}
+		wg.Wait()
+	}
+}
+
+func TestOptionsAreChecked(t *testing.T) {
+	for _, o := range []MemoryOptions{{MaxBytes: 5}, {IdleTTL: -1}} {
+		if _, err := NewMemory(o); err == nil {
+			t.Errorf("%+v was accepted", o)
+		}
+	}
+	m := open(t, MemoryOptions{})
+	if err := m.SetLimits(MemoryOptions{MaxBytes: 2 << 20, IdleTTL: time.Minute}); err != nil || m.Stats().MaxBytes != 2<<20 {
+		t.Errorf("limits were not changed: %v", err)
+	}
+}
+
+func TestCalibrationLearns(t *testing.T) {
+	var c Calibration
+	var s Sizes
+	s.Add(wire.KindText, 1000)
+	before := c.Tokens(&s)
+	for range 50 {
+		var g Sizes
+		g.Add(wire.KindText, 4000)
+		g.Add(wire.KindToolResult, 8000)
+		c.Learn(&g, 4000*40/100+8000*25/100)
+		var h Sizes
+		h.Add(wire.KindText, 6000)
+		c.Learn(&h, 6000*40/100)
+	}
+	if after := c.Tokens(&s); before > 300 || after < 385 || after > 415 {
+		t.Errorf("1000 bytes of text: %d tokens before, %d after, want about 400", before, after)
+	}
+	c.Learn(&s, 1_000_000) // not a growth
+	if after := c.Tokens(&s); after > 415 {
+		t.Errorf("an outlier was believed: %d", after)
+	}
+}
+
+// Ten thousand live sessions of a hundred turns fit the stated memory.
+func TestMemoryOfManySessions(t *testing.T) {
+	if testing.Short() {
+		t.Skip("needs 600 MiB")
+	}
+	const sessions, turns = 10_000, 100
+	m := open(t, MemoryOptions{MaxBytes: 2 << 30})
+	body := user1
+	var last *wire.View
+	for i := range turns {
+		body += fmt.Sprintf(`,{"role":"assistant","content":[{"type":"text","text":"Let me look."},{"type":"tool_use","id":"t%d","name":"Read","input":{}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"t%d","content":"text"}]}`, i, i)
+	}
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	for i := range sessions {
+		last = view(t, body, nil)
+		s := m.Acquire(Key{ID: fmt.Sprint(i)})
+		l := commit(s, last)
+		for j := range l.States { // a hundred results of forty lines each
+			if last.MessageBlocks()[j].Kind == wire.KindToolResult {
+				l.States[j].Trait = &Trait{Terms: make([]uint64, 3), Lines: make([]uint64, 7)}
+			}
+		}
+		m.Release(s)
+	}
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	held := int64(after.HeapAlloc - before.HeapAlloc)
+	t.Logf("%d sessions of %d turns hold %d MiB, counted as %d MiB", sessions, turns, held>>20, m.Stats().Bytes>>20)
+	if st := m.Stats(); st.Sessions != sessions {
+		t.Errorf("%d sessions are left", st.Sessions)
+	}
+	if held > 640<<20 {
+		t.Errorf("%d MiB are over the bound of 640 MiB", held>>20)
+	}
+	if counted := m.Stats().Bytes; counted < held*8/10 || counted > held*12/10 {
+		t.Errorf("counted %d MiB, held %d MiB", counted>>20, held>>20)
+	}
+}
+
+func BenchmarkAcquireRelease(b *testing.B) {
+	m := open(b, MemoryOptions{})
+	k := Key{ID: "s"}
+	s := m.Acquire(k)
+	commit(s, view(b, user1+answer1+user2, nil))
+	m.Release(s)
+	b.ReportAllocs()
+	for b.Loop() {
+		m.Release(m.Acquire(k))
+	}
+}

@@ -1,0 +1,428 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package llmcache
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"net/http"
+	"net/http/httptrace"
+	"net/textproto"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// TestStreamPassesAsSent lets the upstream go on only when the client has what
+// was sent before: nothing may be held back, not even half an event.
+func TestStreamPassesAsSent(t *testing.T) {
+	for name, site := range map[string]func(*upstream) string{"unedited": plain, "edited": eager} {
+		t.Run(name, func(t *testing.T) {
+			seen := make(chan struct{})
+			var pieces []string
+			for _, e := range events {
+				pieces = append(pieces, e[:len(e)/2], e[len(e)/2:])
+			}
+			u := newUpstream(t, func(w http.ResponseWriter, r *http.Request, _ int) {
+				w.Header().Set("Content-Type", "text/event-stream; charset=utf-8")
+				for _, piece := range pieces {
+					_, _ = io.WriteString(w, piece)
+					w.(http.Flusher).Flush()
+					select {
+					case <-seen:
+					case <-r.Context().Done():
+						return
+					}
+				}
+			})
+			p := start(t, site(u))
+			res := p.post("/v1/messages", conversation(9, true), "TE", "trailers", "Connection", "TE")
+			for i, piece := range pieces {
+				buf := make([]byte, len(piece))
+				if _, err := io.ReadFull(res.Body, buf); err != nil {
+					t.Fatal(err)
+				}
+				if string(buf) != piece {
+					t.Fatalf("piece %d is %q, want %q", i, buf, piece)
+				}
+				seen <- struct{}{}
+			}
+			if rest := read(t, res); rest != "" {
+				t.Errorf("more came: %q", rest)
+			}
+			if res.Header.Get("X-Llm-Cache-Session") == "" || res.Header.Get("X-Llm-Cache-Cached-Tokens") != "" {
+				t.Errorf("headers are %v", res.Header)
+			}
+			if got := res.Trailer.Get("X-Llm-Cache-Cached-Tokens"); got != "1234" {
+				t.Errorf("trailer is %q, want 1234", got)
+			}
+			if s := p.sessions(); len(s) != 1 || s[0].requests() != 1 {
+				t.Errorf("sessions are %v, want one with one request", s)
+			}
+		})
+	}
+}
+
+// TestGzipUpstream asks for answers that can be read, and leaves those alone
+// that come compressed all the same.
+func TestGzipUpstream(t *testing.T) {
+	polite := newUpstream(t, func(w http.ResponseWriter, r *http.Request, n int) {
+		if !strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
+			answerMessage(w, r, n)
+			return
+		}
+		t.Error("gzip was asked for")
+	})
+	p := start(t, plain(polite))
+	res := p.post("/v1/messages", conversation(1, false), "Accept-Encoding", "gzip, br")
+	if read(t, res) != message || res.Header.Get("X-Llm-Cache-Cached-Tokens") != "1234" {
+		t.Errorf("headers are %v", res.Header)
+	}
+
+	packed := gzipped(t, message)
+	rude := newUpstream(t, func(w http.ResponseWriter, _ *http.Request, _ int) {
+		w.Header().Set("Content-Type", "application/json")
+		w.Header().Set("Content-Encoding", "gzip")
+		_, _ = io.WriteString(w, packed)
+	})
+	p.reload(plain(rude))
+	before := p.metric(`caddy_llm_cache_fail_open_total{reason="answer_encoding"}`)
+	res = p.post("/v1/messages", conversation(1, false), "X-Session-Id", "packed")
+	if got := read(t, res); got != packed || res.Header.Get("Content-Encoding") != "gzip" {
+		t.Error("answer changed")
+	}
+	if p.metric(`caddy_llm_cache_fail_open_total{reason="answer_encoding"}`) != before+1 {
+		t.Error("not counted")
+	}
+}
+
+// TestCutStream must stay cut, and teach the session nothing.
+func TestCutStream(t *testing.T) {
+	for name, site := range map[string]func(*upstream) string{"unedited": plain, "edited": eager} {
+		t.Run(name, func(t *testing.T) {
+			u := newUpstream(t, func(w http.ResponseWriter, _ *http.Request, _ int) {
+				w.Header().Set("Content-Type", "text/event-stream")
+				_, _ = io.WriteString(w, events[0]+events[1])
+				w.(http.Flusher).Flush()
+				panic(http.ErrAbortHandler)
+			})
+			p := start(t, site(u))
+			before := p.metric(`caddy_llm_cache_requests_total{outcome="interrupted",policy="` + policyOf(name) + `"}`)
+			res := p.post("/v1/messages", conversation(9, true))
+			got, err := io.ReadAll(res.Body)
+			if err == nil || string(got) != events[0]+events[1] {
+				t.Errorf("got %q and error %v", got, err)
+			}
+			if s := p.sessions(); len(s) != 1 || s[0].requests() != 0 {
+				t.Errorf("sessions are %v, want one without requests", s)
+			}
+			if p.metric(`caddy_llm_cache_requests_total{outcome="interrupted",policy="`+policyOf(name)+`"}`) != before+1 {
+				t.Error("not counted")
+			}
+		})
+	}
+}
+
+func policyOf(name string) string {
+	if name == "edited" {
+		return "eager"
+	}
+	return "cost_aware"
+}
+
+// TestCutAnswer is the same for an answer that is held for its header.
+func TestCutAnswer(t *testing.T) {
+	u := newUpstream(t, func(w http.ResponseWriter, _ *http.Request, _ int) {
+		w.Header().Set("Content-Type", "application/json")
+		w.Header().Set("Content-Length", strconv.Itoa(len(message)))
+		_, _ = io.WriteString(w, message[:50])
+		w.(http.Flusher).Flush()
+		panic(http.ErrAbortHandler)
+	})
+	p := start(t, plain(u))
+	res := p.post("/v1/messages", conversation(1, false))
+	got, err := io.ReadAll(res.Body)
+	if err == nil || string(got) != message[:50] {
+		t.Errorf("got %q and error %v", got, err)
+	}
+	if s := p.sessions(); len(s) != 1 || s[0].requests() != 0 {
+		t.Errorf("sessions are %v, want one without requests", s)
+	}
+}
+
+// TestClientLeavesAfterTheEnd as Codex does: the exchange has succeeded.
+func TestClientLeavesAfterTheEnd(t *testing.T) {
+	left := make(chan struct{})
+	u := newUpstream(t, func(w http.ResponseWriter, r *http.Request, _ int) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		_, _ = io.WriteString(w, strings.Join(events, ""))
+		w.(http.Flusher).Flush()
+		<-r.Context().Done() // the stream stays open until the client goes
+		close(left)
+	})
+	p := start(t, plain(u))
+	ctx, cancel := context.WithCancel(t.Context())
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+p.addr+"/v1/messages", strings.NewReader(conversation(1, true)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	res, err := p.client.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	lines := bufio.NewScanner(res.Body)
+	for lines.Scan() && lines.Text() != "event: message_stop" {
+	}
+	cancel()
+	<-left
+	if s := p.sessions(); len(s) != 1 || s[0].requests() != 1 {
+		t.Errorf("sessions are %v, want one with one request", s)
+	}
+}
+
+// TestResend sends the original once when an edit of ours met a 400, through
+// route groups that let a request pass only once.
+func TestResend(t *testing.T) {
+	u := newUpstream(t, func(w http.ResponseWriter, r *http.Request, n int) {
+		if n > 1 {
+			answerMessage(w, r, n)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		w.Header().Set("X-First", "yes")
+		w.WriteHeader(http.StatusBadRequest)
+		_, _ = io.WriteString(w, `{"type":"error","error":{"type":"invalid_request_error","message":"messages.3.content.0: tool_use ids were found without tool_result blocks"}}`)
+	})
+	site := "route {\n" + strings.Replace(eager(u), "reverse_proxy", "handle /v1/* {\n uri strip_prefix /v1\n reverse_proxy", 1) + " {\n header_up X-Var {vars.team}\n }\n }\n handle {\n respond 404\n }\n}"
+	p := start(t, "vars team red\n"+site)
+	before := p.metric("caddy_llm_cache_resends_total")
+	body := conversation(9, false)
+	res := p.post("/v1/messages", gzipped(t, body), "Content-Encoding", "gzip")
+	if res.StatusCode != http.StatusOK || read(t, res) != message {
+		t.Fatalf("status %d", res.StatusCode)
+	}
+	got := u.requests()
+	if len(got) != 2 {
+		t.Fatalf("upstream got %d requests, want 2", len(got))
+	}
+	if len(got[0].body) >= len(body) || got[0].header.Get("Content-Encoding") != "" {
+		t.Error("the first request was not edited")
+	}
+	if got[1].body != gzipped(t, body) || got[1].header.Get("Content-Encoding") != "gzip" {
+		t.Error("the second request was not the original")
+	}
+	for i, r := range got {
+		if r.path != "/messages" || r.header.Get("X-Var") != "red" || r.header.Get("Accept-Encoding") != "identity" {
+			t.Errorf("request %d: path %s, headers %v", i, r.path, r.header)
+		}
+	}
+	h := res.Header
+	if len(h["Via"]) != 1 || len(h["Content-Type"]) != 1 || h.Get("X-First") != "" {
+		t.Errorf("headers are %v", h)
+	}
+	if h.Get("X-Llm-Cache-Transforms") != "none;resent" || h.Get("X-Llm-Cache-Saved-Tokens") != "0" {
+		t.Errorf("headers are %v", h)
+	}
+	if p.metric("caddy_llm_cache_resends_total") != before+1 {
+		t.Error("not counted")
+	}
+	if s := p.sessions(); len(s) != 1 || s[0].requests() != 1 {
+		t.Errorf("sessions are %v, want one with one request", s)
+	}
+
+	// From here on the lineage is left alone.
+	longer := conversation(10, false)
+	if read(t, p.post("/v1/messages", longer)); u.last().body != longer {
+		t.Error("the lineage was edited again")
+	}
+}
+
+// TestOtherErrors reach the client as they are, once.
+func TestOtherErrors(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		status int
+		body   string
+	}{
+		{"unrelated 400", 400, `{"error":{"message":"prompt is too long: 210000 tokens > 200000 maximum"}}`},
+		{"large 400", 400, `{"error":{"message":"` + strings.Repeat("tool_use ", 10_000) + `"}}`},
+		{"empty 400", 400, ""},
+		{"overloaded", 529, `{"error":{"message":"tool_use thinking"}}`},
+		{"rate limit", 429, `{"error":{"message":"slow down"}}`},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			u := newUpstream(t, func(w http.ResponseWriter, _ *http.Request, _ int) {
+				w.Header().Set("Content-Type", "application/json")
+				w.Header().Set("Request-Id", "req_1")
+				w.WriteHeader(test.status)
+				_, _ = io.WriteString(w, test.body)
+			})
+			p := start(t, eager(u))
+			res := p.post("/v1/messages", conversation(9, false))
+			if res.StatusCode != test.status || read(t, res) != test.body || res.Header.Get("Request-Id") != "req_1" {
+				t.Errorf("status %d, headers %v", res.StatusCode, res.Header)
+			}
+			if res.Header.Get("X-Llm-Cache-Session") == "" || len(res.Header["Via"]) != 1 {
+				t.Errorf("headers are %v", res.Header)
+			}
+			if n := len(u.requests()); n != 1 {
+				t.Errorf("upstream got %d requests", n)
+			}
+			if s := p.sessions(); len(s) != 1 || s[0].requests() != 0 {
+				t.Errorf("sessions are %v, want one without requests", s)
+			}
+		})
+	}
+}
+
+// TestSecond400 reaches the client: the original is sent once, not for ever.
+func TestSecond400(t *testing.T) {
+	u := newUpstream(t, func(w http.ResponseWriter, _ *http.Request, n int) {
+		w.WriteHeader(http.StatusBadRequest)
+		_, _ = io.WriteString(w, "tool_use "+strconv.Itoa(n))
+	})
+	p := start(t, eager(u))
+	res := p.post("/v1/messages", conversation(9, false))
+	if got := read(t, res); res.StatusCode != http.StatusBadRequest || got != "tool_use 2" {
+		t.Errorf("status %d, body %q", res.StatusCode, got)
+	}
+	if n := len(u.requests()); n != 2 {
+		t.Errorf("upstream got %d requests, want 2", n)
+	}
+}
+
+// TestEarlyHints passes 1xx answers on without keeping their headers.
+func TestEarlyHints(t *testing.T) {
+	for name, site := range map[string]func(*upstream) string{"unedited": plain, "edited": eager} {
+		t.Run(name, func(t *testing.T) {
+			u := newUpstream(t, func(w http.ResponseWriter, r *http.Request, n int) {
+				w.Header().Set("Link", "</style.css>; rel=preload")
+				w.WriteHeader(http.StatusEarlyHints)
+				w.Header().Del("Link")
+				answerMessage(w, r, n)
+			})
+			p := start(t, site(u))
+			var hints []string
+			ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{
+				Got1xxResponse: func(code int, h textproto.MIMEHeader) error {
+					hints = append(hints, strconv.Itoa(code)+" "+h.Get("Link"))
+					return nil
+				},
+			})
+			req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+p.addr+"/v1/messages", strings.NewReader(conversation(9, false)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			res, err := p.client.Do(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer res.Body.Close()
+			if len(hints) != 1 || hints[0] != "103 </style.css>; rel=preload" {
+				t.Errorf("hints are %q", hints)
+			}
+			if res.StatusCode != http.StatusOK || read(t, res) != message || res.Header.Get("Link") != "" {
+				t.Errorf("status %d, headers %v", res.StatusCode, res.Header)
+			}
+		})
+	}
+}
+
+// TestTrailersOfTheUpstream reach the client past our header map.
+func TestTrailersOfTheUpstream(t *testing.T) {
+	for name, site := range map[string]func(*upstream) string{"unedited": plain, "edited": eager} {
+		t.Run(name, func(t *testing.T) {
+			u := newUpstream(t, func(w http.ResponseWriter, _ *http.Request, _ int) {
+				w.Header().Set("Content-Type", "text/event-stream")
+				w.Header().Set("Trailer", "X-Checksum")
+				_, _ = io.WriteString(w, strings.Join(events, ""))
+				w.Header().Set("X-Checksum", "42")
+			})
+			p := start(t, site(u))
+			res := p.post("/v1/messages", conversation(9, true))
+			if got := read(t, res); got != strings.Join(events, "") || res.Trailer.Get("X-Checksum") != "42" {
+				t.Errorf("trailer is %v", res.Trailer)
+			}
+		})
+	}
+}
+
+func TestHeadersOff(t *testing.T) {
+	u := newUpstream(t, answerMessage)
+	p := start(t, "llm_cache {\n headers off\n}\nreverse_proxy "+u.Listener.Addr().String())
+	res := p.post("/v1/messages", conversation(2, false), "TE", "trailers")
+	if read(t, res) != message {
+		t.Error("answer changed")
+	}
+	for name := range res.Header {
+		if strings.HasPrefix(name, "X-Llm-Cache") {
+			t.Errorf("header %s", name)
+		}
+	}
+	if s := p.sessions(); len(s) != 1 || s[0].requests() != 1 {
+		t.Errorf("sessions are %v, want one with one request", s)
+	}
+}
+
+func TestHeaders(t *testing.T) {
+	u := newUpstream(t, answerMessage)
+	p := start(t, plain(u))
+	h := p.post("/v1/messages", conversation(2, false)).Header
+	for name, want := range map[string]string{
+		"Policy": "cost_aware", "Saved-Tokens": "0", "Reduction-Pct": "0.0", "Cached-Tokens": "1234",
+	} {
+		if got := h.Get("X-Llm-Cache-" + name); got != want {
+			t.Errorf("%s is %q, want %q", name, got, want)
+		}
+	}
+	for _, name := range []string{"Session", "Original-Tokens", "Sent-Tokens", "Transforms", "Overhead-Us"} {
+		if h.Get("X-Llm-Cache-"+name) == "" {
+			t.Errorf("no %s", name)
+		}
+	}
+	if h.Get("X-Llm-Cache-Original-Tokens") != h.Get("X-Llm-Cache-Sent-Tokens") {
+		t.Errorf("headers are %v", h)
+	}
+	// A second llm_cache upstream has its own figures; the outer one's count.
+	chained := newUpstream(t, func(w http.ResponseWriter, r *http.Request, n int) {
+		w.Header().Set("X-Llm-Cache-Policy", "off")
+		w.Header().Set("X-Llm-Cache-Cached-Tokens", "9")
+		answerMessage(w, r, n)
+	})
+	p.reload(plain(chained))
+	h = p.post("/v1/messages", conversation(2, false)).Header
+	if len(h["X-Llm-Cache-Policy"]) != 1 || h.Get("X-Llm-Cache-Policy") != "cost_aware" || h.Get("X-Llm-Cache-Cached-Tokens") != "1234" {
+		t.Errorf("headers are %v", h)
+	}
+}
+
+// TestRespond answers by other handlers than a proxy.
+func TestRespond(t *testing.T) {
+	p := start(t, "route {\n llm_cache\n header Content-Type application/json\n respond <<E\n"+message+"\nE 200\n}")
+	res := p.post("/v1/messages", conversation(1, false))
+	if read(t, res) != message || res.Header.Get("X-Llm-Cache-Session") == "" {
+		t.Errorf("headers are %v", res.Header)
+	}
+	p.reload("route {\n llm_cache\n error 503\n}")
+	if res := p.post("/v1/messages", conversation(1, false)); res.StatusCode != http.StatusServiceUnavailable || res.Header.Get("X-Llm-Cache-Session") == "" {
+		t.Errorf("status %d, headers %v", res.StatusCode, res.Header)
+	}
+	p.reload("llm_cache")
+	if res := p.post("/v1/messages", conversation(1, false)); res.StatusCode != http.StatusOK || read(t, res) != "" {
+		t.Errorf("status %d", res.StatusCode)
+	}
+}

@@ -1,0 +1,322 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package llmcache
+
+import (
+	"encoding/json"
+	"math"
+	"strconv"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig"
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"github.com/dustin/go-humanize"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/handler"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
+)
+
+// parseApp sets up the app from the global options. The block may be repeated,
+// in an imported file for instance, as long as no option is. Syntax:
+//
+//	{
+//		llm_cache {
+//			store <module> {
+//				<options of the store>
+//			}
+//		}
+//	}
+//
+// The one store there is so far, and the default:
+//
+//	store memory {
+//		max_size <size>
+//		idle_ttl <duration>
+//	}
+func parseApp(d *caddyfile.Dispenser, existing any) (any, error) {
+	app := new(handler.App)
+	if before, ok := existing.(httpcaddyfile.App); ok {
+		if err := json.Unmarshal(before.Value, app); err != nil {
+			return nil, d.WrapErr(err)
+		}
+	}
+	d.Next() // the name of the option
+	if d.NextArg() {
+		return nil, d.ArgErr()
+	}
+	err := parseBlock(d, "llm_cache", options{
+		"store": func(d *caddyfile.Dispenser) error {
+			if app.StoreRaw != nil {
+				return d.Err("duplicate option \"store\"")
+			}
+			if !d.NextArg() {
+				return d.ArgErr()
+			}
+			name := d.Val()
+			store, err := caddyfile.UnmarshalModule(d, "llm_cache.stores."+name)
+			if err != nil {
+				return err
+			}
+			app.StoreRaw = caddyconfig.JSONModuleObject(store, "module", name, nil)
+			return nil
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	return httpcaddyfile.App{Name: "llm_cache", Value: caddyconfig.JSON(app, nil)}, nil
+}
+
+// parseHandler sets up the handler from its directive, which is ordered before
+// reverse_proxy. Every option may be left out. Syntax:
+//
+//	llm_cache [<matcher>] {
+//		upstream [<preset>] {
+//			format           anthropic|openai_chat
+//			cache_ttl        <duration>
+//			cache_write      <multiple>
+//			cache_read       <multiple>
+//			cache_min_tokens <tokens>
+//			context_window   <tokens>
+//		}
+//		policy cost_aware|eager|observe|off
+//		zones {
+//			frozen       <turns>
+//			hot          <turns>
+//			min_messages <messages>
+//		}
+//		strip_thinking [auto|on|off]
+//		compact_tool_results [auto|on|off] {
+//			over <characters>
+//		}
+//		strip_narration [auto|on|off] {
+//			under <characters>
+//		}
+//		prune [auto|on|off] {
+//			after   <turns>
+//			preview <lines>
+//		}
+//		breakpoints [auto|on|off]
+//		session_header <name>
+//		max_body       <size>
+//		headers        on|off
+//		health         <path>
+//	}
+//
+// Presets are anthropic, openai, gemini, mlx_lm, lm_studio, omlx, vllm_mlx,
+// ollama, llama_cpp and letta. Multiples are of the price of an uncached input
+// token. What each option means and its default stand at the fields of
+// handler.Handler, handler.Upstream and pipeline.Options.
+func parseHandler(helper httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) {
+	d := helper.Dispenser
+	d.Next() // the name of the directive
+	if d.NextArg() {
+		return nil, d.ArgErr()
+	}
+	h := new(handler.Handler)
+	err := parseBlock(d, "llm_cache", options{
+		"upstream": func(d *caddyfile.Dispenser) error {
+			h.Upstream = new(handler.Upstream)
+			return parseUpstream(d, h.Upstream)
+		},
+		"policy": checked(word(&h.Policy), h.Options.Validate),
+		"zones": func(d *caddyfile.Dispenser) error {
+			if d.NextArg() {
+				return d.ArgErr()
+			}
+			return parseBlock(d, "zones", options{
+				"frozen":       checked(number(&h.Zones.Frozen), h.Options.Validate),
+				"hot":          checked(number(&h.Zones.Hot), h.Options.Validate),
+				"min_messages": checked(number(&h.Zones.MinMessages), h.Options.Validate),
+			})
+		},
+		"strip_thinking": stage(h, "strip_thinking", &h.StripThinking.Mode, nil),
+		"compact_tool_results": stage(h, "compact_tool_results", &h.CompactToolResults.Mode, options{
+			"over": checked(number(&h.CompactToolResults.Over), h.Options.Validate),
+		}),
+		"strip_narration": stage(h, "strip_narration", &h.StripNarration.Mode, options{
+			"under": checked(number(&h.StripNarration.Under), h.Options.Validate),
+		}),
+		"prune": stage(h, "prune", &h.Prune.Mode, options{
+			"after":   checked(number(&h.Prune.After), h.Options.Validate),
+			"preview": checked(number(&h.Prune.Preview), h.Options.Validate),
+		}),
+		"breakpoints":    stage(h, "breakpoints", &h.Breakpoints.Mode, nil),
+		"session_header": checked(word(&h.SessionHeader), h.Validate),
+		"max_body":       checked(size(&h.MaxBody), h.Validate),
+		"headers":        onOff(&h.Headers),
+		"health":         checked(word(&h.Health), h.Validate),
+	})
+	return h, err
+}
+
+func parseUpstream(d *caddyfile.Dispenser, u *handler.Upstream) error {
+	if d.NextArg() {
+		u.Preset = d.Val()
+	}
+	if d.NextArg() {
+		return d.ArgErr()
+	}
+	if err := u.Validate(); err != nil {
+		return d.WrapErr(err)
+	}
+	return parseBlock(d, "upstream", options{
+		"format":           checked(word(&u.Format), u.Validate),
+		"cache_ttl":        checked(duration(&u.CacheTTL), u.Validate),
+		"cache_write":      checked(fraction(&u.CacheWrite), u.Validate),
+		"cache_read":       checked(fraction(&u.CacheRead), u.Validate),
+		"cache_min_tokens": checked(number(&u.CacheMinTokens), u.Validate),
+		"context_window":   checked(number(&u.ContextWindow), u.Validate),
+	})
+}
+
+// option parses the rest of an option whose name has been read.
+type option func(*caddyfile.Dispenser) error
+
+// options are the options of a block, by name.
+type options map[string]option
+
+// parseBlock parses a block, if there is one, and refuses options that it does
+// not know or has met before.
+func parseBlock(d *caddyfile.Dispenser, of string, known options) error {
+	seen := make(map[string]bool, len(known))
+	for nesting := d.Nesting(); d.NextBlock(nesting); {
+		name := d.Val()
+		parse, ok := known[name]
+		if !ok {
+			return d.Errf("unrecognized option %q of %s", name, of)
+		}
+		if seen[name] {
+			return d.Errf("duplicate option %q of %s", name, of)
+		}
+		seen[name] = true
+		if err := parse(d); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checked parses an option and has the result judged while the line is known.
+func checked(parse option, validate func() error) option {
+	return func(d *caddyfile.Dispenser) error {
+		if err := parse(d); err != nil {
+			return err
+		}
+		if err := validate(); err != nil {
+			return d.WrapErr(err)
+		}
+		return nil
+	}
+}
+
+// stage parses a stage: its mode and its own options, if it has any.
+func stage(h *handler.Handler, name string, mode *pipeline.Mode, own options) option {
+	return func(d *caddyfile.Dispenser) error {
+		if d.NextArg() {
+			*mode = pipeline.Mode(d.Val())
+		}
+		if d.NextArg() {
+			return d.ArgErr()
+		}
+		if err := h.Options.Validate(); err != nil {
+			return d.WrapErr(err)
+		}
+		return parseBlock(d, name, own)
+	}
+}
+
+func word[T ~string](to *T) option {
+	return func(d *caddyfile.Dispenser) error {
+		var s string
+		if !d.AllArgs(&s) {
+			return d.ArgErr()
+		}
+		if s == "" {
+			return d.Errf("empty value")
+		}
+		*to = T(s)
+		return nil
+	}
+}
+
+func number(to **int) option {
+	return parsed(func(s string) (err error) {
+		var n int
+		n, err = strconv.Atoi(s)
+		*to = &n
+		return err
+	}, "a whole number")
+}
+
+func fraction(to **float64) option {
+	return parsed(func(s string) (err error) {
+		var f float64
+		f, err = strconv.ParseFloat(s, 64)
+		*to = &f
+		return err
+	}, "a number")
+}
+
+// duration refuses 0, which means absent in JSON; so does size.
+func duration(to *caddy.Duration) option {
+	return parsed(func(s string) error {
+		t, err := caddy.ParseDuration(s)
+		if err == nil && t <= 0 {
+			err = strconv.ErrRange
+		}
+		*to = caddy.Duration(t)
+		return err
+	}, "a duration above zero")
+}
+
+func size(to *int64) option {
+	return parsed(func(s string) error {
+		n, err := humanize.ParseBytes(s)
+		if err == nil && n == 0 {
+			err = strconv.ErrRange
+		}
+		*to = int64(min(n, math.MaxInt64)) //nolint:gosec // G115: bounded
+		return err
+	}, "a size above zero")
+}
+
+func onOff(to **bool) option {
+	return parsed(func(s string) error {
+		on := s == "on"
+		*to = &on
+		if !on && s != "off" {
+			return strconv.ErrSyntax
+		}
+		return nil
+	}, "on or off")
+}
+
+// parsed reads the one value of an option.
+func parsed(parse func(string) error, what string) option {
+	return func(d *caddyfile.Dispenser) error {
+		name := d.Val()
+		var s string
+		if !d.AllArgs(&s) {
+			return d.ArgErr()
+		}
+		if err := parse(s); err != nil {
+			return d.Errf("%s: %q is not %s", name, s, what)
+		}
+		return nil
+	}
+}

@@ -1,0 +1,107 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package handler
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+)
+
+// App is the Caddy app `llm_cache`: what all handlers share. It needs no
+// configuration. Its state outlives reloads.
+type App struct {
+	// StoreRaw is where sessions are kept. Default: memory.
+	StoreRaw json.RawMessage `json:"store,omitempty" caddy:"namespace=llm_cache.stores inline_key=module"`
+
+	store Store
+	key   string
+	lease *lease
+}
+
+// Store is what modules in the namespace `llm_cache.stores` implement: a place
+// to keep sessions.
+type Store interface {
+	// Identity names the state that this configuration of the module opens.
+	// Configurations of one module with equal identities share one open
+	// store, within a configuration and across reloads.
+	Identity() string
+	// Open opens the store.
+	Open() (sessioncache.Store, error)
+	// Adjust applies the limits of this configuration to a store that an
+	// earlier one may have opened. It is called when the configuration starts.
+	Adjust(sessioncache.Store) error
+}
+
+// CaddyModule returns the Caddy module information.
+func (App) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{ID: "llm_cache", New: func() caddy.Module { return new(App) }}
+}
+
+// Provision opens the store, or finds it open.
+func (a *App) Provision(ctx caddy.Context) error {
+	if err := registerMetrics(ctx.GetMetricsRegistry()); err != nil {
+		return err
+	}
+	if a.StoreRaw == nil {
+		a.StoreRaw = caddyconfig.JSONModuleObject(new(MemoryStore), "module", "memory", nil)
+	}
+	v, err := ctx.LoadModule(a, "StoreRaw")
+	if err != nil {
+		return fmt.Errorf("loading the session store: %w", err)
+	}
+	store, ok := v.(Store)
+	if !ok {
+		return fmt.Errorf("loading the session store: %T keeps no sessions", v)
+	}
+	a.store = store
+	a.key = string(v.(caddy.Module).CaddyModule().ID) + " " + store.Identity()
+	a.lease, err = a.share()
+	return err
+}
+
+// share takes one more share of the store.
+func (a *App) share() (*lease, error) {
+	l, err := acquire(a.key, a.store.Open)
+	if err != nil {
+		return nil, fmt.Errorf("opening the session store: %w", err)
+	}
+	return l, nil
+}
+
+// Start applies this configuration's limits to the store.
+func (a *App) Start() error {
+	if err := a.store.Adjust(a.lease.state.Store); err != nil {
+		return fmt.Errorf("adjusting the session store: %w", err)
+	}
+	return nil
+}
+
+// Stop does nothing: what runs on the store may outlive the configuration.
+func (*App) Stop() error { return nil }
+
+// Cleanup gives the share of the store back.
+func (a *App) Cleanup() error {
+	if a.lease == nil { // Provision failed before it took one
+		return nil
+	}
+	l := a.lease
+	a.lease = nil
+	return l.release()
+}

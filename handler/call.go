@@ -1,0 +1,230 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package handler
+
+import (
+	"bytes"
+	"context"
+	"maps"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"golang.org/x/net/http/httpguts"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
+
+var identity = []string{"identity"}
+
+// blame are the words by which an upstream's 400 names something that an edit
+// of ours can break.
+var blame = [][]byte{
+	[]byte("signature"), []byte("thinking"), []byte("cache_control"),
+	[]byte("tool_use"), []byte("tool_result"), []byte("tool_call"),
+}
+
+// call is one request that is being processed, from its edits to the end of
+// its answer.
+type call struct {
+	h        *Handler
+	view     *wire.View
+	session  *sessioncache.Session
+	id       string // public id of the session
+	ex       *pipeline.Exchange
+	raw      []byte // the body as the client sent it
+	overhead time.Duration
+	turn     *wire.Turn // set by settle
+	settled  bool
+	resent   bool
+	trailers bool // the client takes trailers
+}
+
+// serve hands the request on and sees its answer to the client.
+func (c *call) serve(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler, started time.Time) error {
+	var original *http.Request
+	if c.ex.Edited {
+		original = r.Clone(r.Context()) // what next does to r must not show in a second pass
+	}
+	c.trailers = httpguts.HeaderValuesContainsToken(r.Header["Te"], "trailers")
+	c.announce(r)
+	restore := c.substitute(r)
+	defer restore()
+
+	c.overhead = time.Since(started)
+	c.countRequest()
+	t := newTap(w, c, c.ex.Edited)
+	err := c.pass(t, r, next)
+	if err != nil || !t.isHeld() || !t.blamesUs() {
+		return c.finish(t, err)
+	}
+	t.drop()
+	return c.again(w, original, next)
+}
+
+// substitute puts the body to send into the request and asks for an answer
+// that can be read. The returned function puts the client's own back, for the
+// access log and for error routes.
+func (c *call) substitute(r *http.Request) (restore func()) {
+	header, length, coding := r.Header, r.ContentLength, r.TransferEncoding
+	r.Header = maps.Clone(header)
+	r.Header["Accept-Encoding"] = identity
+	if !c.ex.Edited {
+		setBody(r, c.raw)
+	} else {
+		setBody(r, c.ex.Body)
+		r.ContentLength, r.TransferEncoding = int64(len(c.ex.Body)), nil
+		r.Header["Content-Length"] = []string{strconv.Itoa(len(c.ex.Body))}
+		delete(r.Header, "Content-Encoding")
+		delete(r.Header, "Transfer-Encoding")
+	}
+	return func() {
+		r.Header, r.ContentLength, r.TransferEncoding = header, length, coding
+		setBody(r, c.raw)
+	}
+}
+
+// pass runs the handlers behind this one. Should they panic, as reverse_proxy
+// does for an answer that is cut, the client gets what there is and the panic
+// goes on its way.
+func (c *call) pass(t *tap, r *http.Request, next caddyhttp.Handler) error {
+	returned := false
+	defer func() {
+		if !returned {
+			c.settle(t, nil)
+			_ = t.release()
+			_ = t.FlushError()
+		}
+	}()
+	err := next.ServeHTTP(t, r)
+	returned = true
+	return err
+}
+
+// again sends the client's original after a 400 that an edit of ours caused.
+// The client sees only the answer to that.
+func (c *call) again(w http.ResponseWriter, original *http.Request, next caddyhttp.Handler) error {
+	c.resent = true
+	metrics.resends.Inc()
+	c.h.guard("giving up edits after a 400", c.ex.Resent)
+	setBody(original, c.raw)
+	original.Header["Accept-Encoding"] = identity
+	t := newTap(w, c, false)
+	return c.finish(t, c.pass(t, isolate(original, t), next))
+}
+
+// isolate gives a request what a second pass through the same handlers needs
+// of its own: route groups, variables and placeholders, which begin as those
+// of the first pass.
+func isolate(r *http.Request, w http.ResponseWriter) *http.Request {
+	ctx := r.Context()
+	srv, ok := ctx.Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server)
+	if !ok || srv == nil {
+		return r
+	}
+	repl := caddy.NewReplacer()
+	r = caddyhttp.PrepareRequest(r, repl, w, srv)
+	if before, ok := ctx.Value(caddy.ReplacerCtxKey).(*caddy.Replacer); ok {
+		repl.Map(before.Get)
+	}
+	before, _ := ctx.Value(caddyhttp.VarsCtxKey).(map[string]any)
+	vars, _ := r.Context().Value(caddyhttp.VarsCtxKey).(map[string]any)
+	for k, v := range before {
+		if _, ok := vars[k]; !ok {
+			vars[k] = v
+		}
+	}
+	if extra := ctx.Value(caddyhttp.ExtraLogFieldsCtxKey); extra != nil {
+		r = r.WithContext(context.WithValue(r.Context(), caddyhttp.ExtraLogFieldsCtxKey, extra))
+	}
+	return r
+}
+
+// blamesUs tells whether a held 400 speaks of something that an edit of ours
+// can have broken.
+func (t *tap) blamesUs() bool {
+	if t.status != http.StatusBadRequest {
+		return false
+	}
+	text, err := decodeBody(contentCoding(t.Header()), t.held, 16*holdError)
+	if err != nil {
+		return false
+	}
+	for _, word := range blame {
+		if bytes.Contains(text, word) {
+			return true
+		}
+	}
+	return false
+}
+
+// finish ends a pass that was not cut. The session learns of the answer before
+// the client has the last of it, so that the next request finds it known.
+func (c *call) finish(t *tap, err error) error {
+	c.settle(t, err)
+	if t.status == 0 {
+		if t.own != nil {
+			replace(t.ResponseWriter.Header(), t.own)
+			t.own = nil
+		}
+		if err != nil { // an error route will answer
+			c.stamp(t.ResponseWriter.Header(), t)
+		}
+		return err
+	}
+	if e := t.release(); e != nil && err == nil {
+		return e
+	}
+	c.stampTrailer(t)
+	return err
+}
+
+// settle tells the session how the exchange ended, once.
+func (c *call) settle(t *tap, err error) {
+	if c.settled {
+		return
+	}
+	c.settled = true
+	outcome := outcomeInterrupted
+	c.h.guard("settling an exchange", func() {
+		c.turn = t.turn()
+		if err == nil && t.status/100 == 2 && c.turn != nil && c.turn.Done && !c.turn.Failed() {
+			outcome = outcomeCompleted
+			c.ex.Commit(c.turn, c.h.now())
+			return
+		}
+		if err != nil || t.status/100 != 2 {
+			outcome = outcomeFailed
+		}
+		c.ex.Abandon()
+	})
+	c.h.count(outcome)
+	c.countTokens()
+}
+
+// guard runs f and keeps a panic in it from reaching the client's answer.
+func (h *Handler) guard(doing string, f func()) {
+	defer func() {
+		if p := recover(); p != nil {
+			h.logPanic(doing, p)
+			h.failOpen(reasonPanic)
+		}
+	}()
+	f()
+}

@@ -1,0 +1,27 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+// Package handler is the HTTP side of llm_cache: the Caddy handler that reads
+// a request, lets the pipeline edit it, hands it on and watches the answer;
+// the Caddy app that keeps sessions across reloads; its stores, metrics and
+// admin routes.
+//
+// A request takes this way:
+//
+//	ServeHTTP ─► body.go     read and decode, bounded
+//	          ─► prepare.go  parse, find the session, edit; or fail open
+//	          ─► tap.go      the answer's writer: the client first, then a look
+//	          ─► next        reverse_proxy
+//	          ─► call.go     resend after a 400 of our making, commit, count
+package handler

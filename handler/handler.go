@@ -1,0 +1,245 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package handler
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"go.uber.org/zap"
+	"golang.org/x/net/http/httpguts"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
+
+const (
+	defaultMaxBody       = 32 << 20
+	largestMaxBody       = 1 << 30
+	defaultSessionHeader = "X-Session-Id"
+)
+
+// Handler makes long conversations with language models cheap: it keeps what
+// the upstream has cached byte-identical, edits the rest only where that is
+// free or pays for itself, and watches the answers to learn what they cost.
+// It stands before `reverse_proxy`.
+//
+// It reads POST requests that end in `/v1/messages` (Anthropic Messages) and
+// in `/chat/completions` (OpenAI chat completions). Everything else passes
+// untouched and unread, except WebSocket upgrades of `…/v1/responses`, which
+// are answered by 426 so that the client falls back to POST. A request that is
+// not understood passes untouched; a body over the bound is answered by 413.
+//
+// These placeholders are set on each request that it processes:
+//
+// Placeholder | Description
+// ------------|-------------
+// `{http.llm_cache.session}` | Public id of the session, as on the admin API
+// `{http.llm_cache.policy}` | Policy in force
+// `{http.llm_cache.original_tokens}` | Estimated prompt tokens of the client's body
+// `{http.llm_cache.sent_tokens}` | Estimated prompt tokens of the body sent upstream
+// `{http.llm_cache.saved_tokens}` | The difference of the two
+// `{http.llm_cache.reduction_pct}` | The same in percent, one decimal
+// `{http.llm_cache.transforms}` | Stages that fired, as `stage;n=count, …`, or `none`
+// `{http.llm_cache.overhead_us}` | Own time before the request was handed on, in microseconds, without the time spent waiting for the body
+// `{http.llm_cache.cached_tokens}` | Prompt tokens that the upstream read from its cache, once it has said so
+//
+// Under the policy `observe` the sent and saved tokens tell what would have
+// been sent. The same values are response headers named `X-Llm-Cache-Session` and so on.
+// `X-Llm-Cache-Cached-Tokens` is a header of answers in one piece, a trailer
+// of streams to clients that sent `TE: trailers`, and absent otherwise. The
+// variable `llm_session` and the access log field of that name hold the
+// session too.
+type Handler struct {
+	// Upstream states what stands behind this handler. Default: inferred
+	// from each request's format and model.
+	Upstream *Upstream `json:"upstream,omitempty"`
+
+	pipeline.Options
+
+	// SessionHeader is the request header that names the conversation, the
+	// first place looked at. Default: X-Session-Id.
+	SessionHeader string `json:"session_header,omitempty"`
+
+	// MaxBody is the size in bytes that a request body may have, as sent and
+	// after decoding its Content-Encoding. Larger ones are answered by 413.
+	// At most 1 GiB. Default: 33554432 (32 MiB).
+	MaxBody int64 `json:"max_body,omitempty"`
+
+	// Headers tells whether answers carry X-Llm-Cache-* headers. Default: true.
+	Headers *bool `json:"headers,omitempty"`
+
+	// Health is a path that GET and HEAD requests find answered by the
+	// effective configuration as JSON. Default: none.
+	Health string `json:"health,omitempty"`
+
+	lease   *lease // what Cleanup gives back
+	state   *state
+	pipe    *pipeline.Pipeline
+	format  wire.Format // what the upstream speaks, empty: either
+	logger  *zap.Logger
+	now     func() time.Time
+	headers bool
+}
+
+// CaddyModule returns the Caddy module information.
+func (Handler) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{
+		ID:  "http.handlers.llm_cache",
+		New: func() caddy.Module { return new(Handler) },
+	}
+}
+
+// Provision fills in defaults and takes a share of the app's session store.
+func (h *Handler) Provision(ctx caddy.Context) error {
+	v, err := ctx.App("llm_cache")
+	if err != nil {
+		return fmt.Errorf("loading the llm_cache app: %w", err)
+	}
+	if err := registerMetrics(ctx.GetMetricsRegistry()); err != nil {
+		return err
+	}
+	l, err := v.(*App).share()
+	if err != nil {
+		return err
+	}
+	h.lease = l
+	h.prepareToServe(l.state, ctx.Logger(), time.Now)
+	return nil
+}
+
+// Attach makes the handler ready to serve outside of a Caddy configuration, on
+// a store and a clock of the caller's. It takes the place of Provision in
+// replays and benchmarks; the store stays the caller's to close.
+func (h *Handler) Attach(store sessioncache.Store, logger *zap.Logger, now func() time.Time) error {
+	h.prepareToServe(newState(store), logger, now)
+	return h.Validate()
+}
+
+func (h *Handler) prepareToServe(s *state, logger *zap.Logger, now func() time.Time) {
+	if h.Policy == "" {
+		h.Policy = pipeline.CostAware
+	}
+	if h.SessionHeader == "" {
+		h.SessionHeader = defaultSessionHeader
+	}
+	if h.MaxBody == 0 {
+		h.MaxBody = defaultMaxBody
+	}
+	h.SessionHeader = http.CanonicalHeaderKey(h.SessionHeader)
+	h.headers = h.Headers == nil || *h.Headers
+	h.format = h.Upstream.format()
+	h.state, h.logger, h.now = s, logger, now
+	h.pipe = pipeline.New(h.Options, h.Upstream.rules())
+}
+
+// Validate reports the first option that makes no sense.
+func (h *Handler) Validate() error {
+	if err := h.Options.Validate(); err != nil {
+		return err
+	}
+	if err := h.Upstream.Validate(); err != nil {
+		return fmt.Errorf("upstream: %w", err)
+	}
+	if h.MaxBody < 0 || h.MaxBody > largestMaxBody {
+		return fmt.Errorf("max_body: %d is not between 1 and %d bytes", h.MaxBody, largestMaxBody)
+	}
+	if h.SessionHeader != "" && !httpguts.ValidHeaderFieldName(h.SessionHeader) {
+		return fmt.Errorf("session_header: %q is not a header name", h.SessionHeader)
+	}
+	if h.Health != "" && !strings.HasPrefix(h.Health, "/") {
+		return fmt.Errorf("health: %q does not begin with a slash", h.Health)
+	}
+	return nil
+}
+
+// Cleanup gives the share of the session store back. Requests in flight keep
+// theirs to their end.
+func (h *Handler) Cleanup() error {
+	if h.lease == nil { // Provision failed before it took one
+		return nil
+	}
+	l := h.lease
+	h.lease = nil
+	return l.release()
+}
+
+// ServeHTTP implements caddyhttp.MiddlewareHandler.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
+	if h.Health != "" && r.URL.Path == h.Health && (r.Method == http.MethodGet || r.Method == http.MethodHead) {
+		return h.serveHealth(w, r)
+	}
+	if h.Policy == pipeline.Off {
+		return next.ServeHTTP(w, r)
+	}
+	if isResponsesSocket(r) {
+		return refuseSocket(w)
+	}
+	format, ok := wire.Detect(r.Method, r.URL.Path)
+	if !ok || (h.format != "" && format != h.format) || caddyhttp.IsIncremental(r.Header) {
+		return next.ServeHTTP(w, r)
+	}
+	if reason := unreadable(r.Header); reason != "" {
+		h.failOpen(reason)
+		h.count(outcomePassed)
+		return next.ServeHTTP(w, r)
+	}
+	if !h.state.pin() { // the configuration is gone and this request came late
+		h.failOpen(reasonStore)
+		h.count(outcomePassed)
+		return next.ServeHTTP(w, r)
+	}
+	defer h.unpin()
+
+	raw, err := readBody(w, r, h.MaxBody)
+	if err != nil {
+		if errors.Is(err, errTooLarge) {
+			h.count(outcomeRefused)
+		}
+		return err
+	}
+	return h.serve(w, r, next, format, raw)
+}
+
+// unpin ends a request's hold on the store.
+func (h *Handler) unpin() {
+	if err := h.state.unpin(); err != nil {
+		h.logger.Error("closing the session store", zap.Error(err))
+	}
+}
+
+// isResponsesSocket tells whether the request asks for a WebSocket to the
+// Responses API, as Codex does before it tries POST.
+func isResponsesSocket(r *http.Request) bool {
+	return r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, "/v1/responses") &&
+		httpguts.HeaderValuesContainsToken(r.Header["Upgrade"], "websocket")
+}
+
+// refuseSocket answers 426, the one status that makes Codex fall back to POST
+// at once.
+func refuseSocket(w http.ResponseWriter) error {
+	w.Header().Set("Upgrade", "HTTP/1.1")
+	w.Header().Set("Connection", "Upgrade")
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.WriteHeader(http.StatusUpgradeRequired)
+	_, err := w.Write([]byte("Upgrade Required\n"))
+	return err
+}

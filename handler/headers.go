@@ -1,0 +1,153 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package handler
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+)
+
+// The response headers, in canonical form.
+const (
+	headerSession   = "X-Llm-Cache-Session"
+	headerPolicy    = "X-Llm-Cache-Policy"
+	headerOriginal  = "X-Llm-Cache-Original-Tokens"
+	headerSent      = "X-Llm-Cache-Sent-Tokens"
+	headerSaved     = "X-Llm-Cache-Saved-Tokens"
+	headerReduction = "X-Llm-Cache-Reduction-Pct"
+	headerFired     = "X-Llm-Cache-Transforms"
+	headerOverhead  = "X-Llm-Cache-Overhead-Us"
+	headerCached    = "X-Llm-Cache-Cached-Tokens"
+)
+
+// sent returns the estimate of what went upstream, which is the original
+// after a resend.
+func (c *call) sent() int {
+	if c.resent {
+		return c.ex.OriginalTokens
+	}
+	return c.ex.SentTokens
+}
+
+func (c *call) saved() int { return c.ex.OriginalTokens - c.sent() }
+
+func (c *call) reduction() string {
+	if c.ex.OriginalTokens <= 0 {
+		return "0.0"
+	}
+	return strconv.FormatFloat(100*float64(c.saved())/float64(c.ex.OriginalTokens), 'f', 1, 64)
+}
+
+func (c *call) transforms() string {
+	if c.resent {
+		return "none;resent"
+	}
+	if len(c.ex.Fired) == 0 {
+		return "none"
+	}
+	var b strings.Builder
+	for i, f := range c.ex.Fired {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		b.WriteString(f.Stage)
+		b.WriteString(";n=")
+		b.WriteString(strconv.Itoa(f.Count))
+	}
+	return b.String()
+}
+
+// cached returns what the upstream read from its cache, once it has said so.
+func (c *call) cached() (string, bool) {
+	if c.turn == nil || !c.turn.Usage.Reported {
+		return "", false
+	}
+	return strconv.FormatInt(c.turn.Usage.Read, 10), true
+}
+
+// stamp writes the headers of an answer, at the moment when it is released.
+func (c *call) stamp(h http.Header, t *tap) {
+	if !c.h.headers {
+		return
+	}
+	values := make([]string, 0, 9)
+	set := func(name, value string) {
+		values = append(values, value)
+		h[name] = values[len(values)-1 : len(values) : len(values)]
+	}
+	set(headerSession, c.id)
+	set(headerPolicy, string(c.ex.Policy))
+	set(headerOriginal, strconv.Itoa(c.ex.OriginalTokens))
+	set(headerSent, strconv.Itoa(c.sent()))
+	set(headerSaved, strconv.Itoa(c.saved()))
+	set(headerReduction, c.reduction())
+	set(headerFired, c.transforms())
+	set(headerOverhead, strconv.FormatInt(c.overhead.Microseconds(), 10))
+	delete(h, headerCached) // another llm_cache upstream may have set it
+	if n, ok := c.cached(); ok {
+		set(headerCached, n)
+	} else if c.wantsTrailer(t) {
+		h.Add("Trailer", headerCached)
+	}
+}
+
+func (c *call) wantsTrailer(t *tap) bool {
+	return c.trailers && t.dec != nil && len(t.Header()["Content-Length"]) == 0
+}
+
+// stampTrailer writes the trailer that stamp announced.
+func (c *call) stampTrailer(t *tap) {
+	if !c.h.headers || !c.wantsTrailer(t) {
+		return
+	}
+	h := t.ResponseWriter.Header()
+	if _, ok := h[headerCached]; ok { // it was a header
+		return
+	}
+	if n, ok := c.cached(); ok {
+		h[headerCached] = []string{n}
+	}
+}
+
+// placeholder resolves {http.llm_cache.*}.
+func (c *call) placeholder(key string) (any, bool) {
+	name, ok := strings.CutPrefix(key, "http.llm_cache.")
+	if !ok {
+		return nil, false
+	}
+	switch name {
+	case "session":
+		return c.id, true
+	case "policy":
+		return string(c.ex.Policy), true
+	case "original_tokens":
+		return c.ex.OriginalTokens, true
+	case "sent_tokens":
+		return c.sent(), true
+	case "saved_tokens":
+		return c.saved(), true
+	case "reduction_pct":
+		return c.reduction(), true
+	case "transforms":
+		return c.transforms(), true
+	case "overhead_us":
+		return c.overhead.Microseconds(), true
+	case "cached_tokens":
+		n, _ := c.cached()
+		return n, true
+	}
+	return nil, false
+}

@@ -1,0 +1,52 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package handler
+
+import (
+	"encoding/json"
+	"net/http"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
+
+// health is what the health path answers.
+type health struct {
+	Status        string           `json:"status"`
+	Upstream      *Upstream        `json:"upstream"` // null: inferred
+	Format        wire.Format      `json:"format"`   // empty: either
+	Options       pipeline.Options `json:"options"`
+	SessionHeader string           `json:"session_header"`
+	MaxBody       int64            `json:"max_body"`
+	Headers       bool             `json:"headers"`
+}
+
+// serveHealth answers with the effective configuration, which holds no secret.
+func (h *Handler) serveHealth(w http.ResponseWriter, r *http.Request) error {
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	if r.Method == http.MethodHead {
+		return nil
+	}
+	return json.NewEncoder(w).Encode(health{
+		Status:        "ok",
+		Upstream:      h.Upstream,
+		Format:        h.format,
+		Options:       h.Options,
+		SessionHeader: h.SessionHeader,
+		MaxBody:       h.MaxBody,
+		Headers:       h.headers,
+	})
+}

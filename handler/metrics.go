@@ -1,0 +1,144 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package handler
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+)
+
+// How a request ended.
+const (
+	outcomeCompleted   = "completed"   // the answer came to its proper end
+	outcomeFailed      = "failed"      // the upstream answered with an error, or not at all
+	outcomeInterrupted = "interrupted" // the answer was cut, or could not be read
+	outcomePassed      = "passed"      // failed open: forwarded untouched
+	outcomeRefused     = "too_large"   // answered by 413
+)
+
+// Why a request or its answer was not read.
+const (
+	reasonContentType    = "content_type"
+	reasonEncoding       = "content_encoding"
+	reasonDecode         = "decode"
+	reasonParse          = "parse"
+	reasonSplice         = "splice"
+	reasonPanic          = "panic"
+	reasonStore          = "store"
+	reasonAnswerEncoding = "answer_encoding"
+)
+
+const (
+	namespace = "caddy"
+	subsystem = "llm_cache"
+)
+
+func counterVec(name, help string, labels ...string) *prometheus.CounterVec {
+	return prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Subsystem: subsystem, Name: name, Help: help}, labels)
+}
+
+func gauge(name, help string, value func(sessioncache.Stats) float64) prometheus.Collector {
+	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: namespace, Subsystem: subsystem, Name: name, Help: help}, func() (sum float64) {
+		eachStore(func(s *state) bool {
+			sum += value(s.Stats())
+			return true
+		})
+		return sum
+	})
+}
+
+// metrics live as long as the process: each configuration registers the same
+// collectors anew, so that a reload resets none of them.
+var metrics = struct {
+	requests *prometheus.CounterVec
+	tokens   *prometheus.CounterVec
+	edits    *prometheus.CounterVec
+	failOpen *prometheus.CounterVec
+	resends  prometheus.Counter
+	sessions prometheus.Collector
+	bytes    prometheus.Collector
+	overhead prometheus.Histogram
+}{
+	requests: counterVec("requests_total", "Requests to model endpoints, by policy and how they ended.", "policy", "outcome"),
+	tokens:   counterVec("tokens_total", "Tokens by bucket: uncached, write_5m, write_1h, read and output as upstreams reported them, removed as estimated.", "bucket"),
+	edits:    counterVec("edits_total", "Edits in requests sent, those repeated from earlier requests included, by stage.", "stage"),
+	failOpen: counterVec("fail_open_total", "Requests and answers left alone because they could not be read, by reason.", "reason"),
+	resends: prometheus.NewCounter(prometheus.CounterOpts{
+		Namespace: namespace, Subsystem: subsystem, Name: "resends_total",
+		Help: "Originals sent once more after an edit met a 400.",
+	}),
+	sessions: gauge("sessions", "Sessions held.", func(s sessioncache.Stats) float64 { return float64(s.Sessions) }),
+	bytes:    gauge("store_bytes", "Estimated bytes that sessions take.", func(s sessioncache.Stats) float64 { return float64(s.Bytes) }),
+	overhead: prometheus.NewHistogram(prometheus.HistogramOpts{
+		Namespace: namespace, Subsystem: subsystem, Name: "overhead_seconds",
+		Help:    "Own time before a request is handed on, without the time its body took to arrive.",
+		Buckets: []float64{0.000025, 0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.05},
+	}),
+}
+
+// registerMetrics makes the collectors known to a configuration's registry.
+// Any number of handlers may ask for it.
+func registerMetrics(reg *prometheus.Registry) error {
+	for _, c := range []prometheus.Collector{
+		metrics.requests, metrics.tokens, metrics.edits, metrics.failOpen,
+		metrics.resends, metrics.sessions, metrics.bytes, metrics.overhead,
+	} {
+		err := reg.Register(c)
+		if _, ok := errors.AsType[prometheus.AlreadyRegisteredError](err); err != nil && !ok {
+			return fmt.Errorf("registering metrics: %w", err)
+		}
+	}
+	return nil
+}
+
+func (h *Handler) count(outcome string) {
+	metrics.requests.WithLabelValues(string(h.Policy), outcome).Inc()
+}
+
+func (h *Handler) failOpen(reason string) { metrics.failOpen.WithLabelValues(reason).Inc() }
+
+// countRequest counts what is known before a request is handed on.
+func (c *call) countRequest() {
+	metrics.overhead.Observe(c.overhead.Seconds())
+	if !c.ex.Edited {
+		return
+	}
+	for _, f := range c.ex.Fired {
+		metrics.edits.WithLabelValues(f.Stage).Add(float64(f.Count))
+	}
+}
+
+// countTokens counts what is known after the answer.
+func (c *call) countTokens() {
+	if n := c.saved(); n > 0 && c.ex.Edited {
+		metrics.tokens.WithLabelValues("removed").Add(float64(n))
+	}
+	if c.turn == nil || !c.turn.Usage.Reported {
+		return
+	}
+	u := c.turn.Usage
+	for _, b := range [...]struct {
+		name string
+		n    int64
+	}{{"uncached", u.Uncached}, {"write_5m", u.Write5m}, {"write_1h", u.Write1h}, {"read", u.Read}, {"output", u.Output}} {
+		if b.n > 0 {
+			metrics.tokens.WithLabelValues(b.name).Add(float64(b.n))
+		}
+	}
+}

@@ -1,0 +1,140 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package handler
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"runtime"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
+
+// serve processes one request whose body has been read.
+func (h *Handler) serve(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler, format wire.Format, raw []byte) error {
+	started := time.Now()
+	c, err := h.prepare(r, format, raw)
+	if err != nil {
+		return err
+	}
+	if c == nil {
+		h.count(outcomePassed)
+		setBody(r, raw)
+		return next.ServeHTTP(w, r)
+	}
+	defer h.state.Release(c.session)
+	return c.serve(w, r, next, started)
+}
+
+// prepare decides what becomes of a request. It returns nil where the original
+// is to be forwarded untouched, and an error only for a body over the bound.
+// A panic in here costs the request nothing.
+func (h *Handler) prepare(r *http.Request, format wire.Format, raw []byte) (c *call, err error) {
+	var session *sessioncache.Session
+	defer func() {
+		if p := recover(); p != nil {
+			h.logPanic("preparing a request", p)
+			h.failOpen(reasonPanic)
+			if session != nil {
+				h.state.Release(session)
+			}
+			c, err = nil, nil
+		}
+	}()
+
+	body, err := decodeBody(contentCoding(r.Header), raw, h.MaxBody)
+	if errors.Is(err, errTooLarge) {
+		h.count(outcomeRefused)
+		return nil, err
+	}
+	if err != nil {
+		h.failOpen(reasonDecode)
+		h.logFailOpen(reasonDecode, err)
+		return nil, nil
+	}
+	tenant := h.state.tenant(r)
+	view, err := wire.Parse(format, body, func(first wire.Hash) *wire.Known { return h.state.Recall(tenant, first) })
+	if err != nil {
+		h.failOpen(reasonParse)
+		h.logFailOpen(reasonParse, err)
+		return nil, nil
+	}
+	session = h.state.Acquire(sessioncache.Key{
+		Tenant:   tenant,
+		Upstream: h.upstreamKey(r),
+		ID:       sessionID(r.Header, h.SessionHeader, view),
+	})
+	c = &call{h: h, view: view, session: session, id: session.ID(), raw: raw}
+	c.ex = h.pipe.Begin(view, session, h.now())
+	if c.ex.Err != nil {
+		h.failOpen(reasonSplice)
+		h.logFailOpen(reasonSplice, c.ex.Err)
+	}
+	return c, nil
+}
+
+// upstreamKey tells conversations at one upstream from those at another: by
+// the preset and by the base URL under which the client knows it.
+func (h *Handler) upstreamKey(r *http.Request) string {
+	path := r.URL.Path
+	if o, ok := r.Context().Value(caddyhttp.OriginalRequestCtxKey).(http.Request); ok && o.URL != nil {
+		path = o.URL.Path
+	}
+	preset := ""
+	if h.Upstream != nil {
+		preset = h.Upstream.Preset
+	}
+	return preset + " " + strings.ToLower(r.Host) + path
+}
+
+// announce makes the session known to the handlers after this one and to the
+// access log.
+func (c *call) announce(r *http.Request) {
+	ctx := r.Context()
+	caddyhttp.SetVar(ctx, "llm_session", c.id)
+	if extra, ok := ctx.Value(caddyhttp.ExtraLogFieldsCtxKey).(*caddyhttp.ExtraLogFields); ok {
+		extra.Set(zap.String("llm_session", c.id))
+	}
+	if repl, ok := ctx.Value(caddy.ReplacerCtxKey).(*caddy.Replacer); ok {
+		repl.Map(c.placeholder)
+	}
+}
+
+// logPanic logs where a panic of our own came from. The value of a panic may
+// quote a prompt, so only its type is logged, and the text of runtime errors,
+// which holds nothing but numbers and types.
+func (h *Handler) logPanic(doing string, p any) {
+	what := fmt.Sprintf("%T", p)
+	if e, ok := p.(runtime.Error); ok {
+		what = e.Error()
+	}
+	h.logger.Error("recovered from a panic", zap.String("doing", doing), zap.String("panic", what), zap.ByteString("stack", debug.Stack()))
+}
+
+func (h *Handler) logFailOpen(reason string, err error) {
+	if ce := h.logger.Check(zapcore.DebugLevel, "forwarding a request untouched"); ce != nil {
+		ce.Write(zap.String("reason", reason), zap.Error(err))
+	}
+}

@@ -1,0 +1,119 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package handler
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"io"
+	"net/http"
+
+	"github.com/caddyserver/caddy/v2"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
+
+// longestID bounds the ids that clients may make us keep. Longer ones are hashed.
+const longestID = 128
+
+// credentialHeaders are the headers that tell tenants apart.
+var credentialHeaders = [...]string{"Authorization", "X-Api-Key", "X-Goog-Api-Key", "Api-Key"}
+
+// sessionID names the conversation of a request within its tenant: what the
+// client says in a header or in the body, else a hash of how the conversation
+// began.
+func sessionID(h http.Header, configured string, v *wire.View) string {
+	if id := first(h, configured); id != "" {
+		return bounded(id)
+	}
+	if id := first(h, "X-Claude-Code-Session-Id"); id != "" {
+		if agent := first(h, "X-Claude-Code-Agent-Id"); agent != "" {
+			id += "/" + agent
+		}
+		return bounded(id)
+	}
+	for _, name := range [...]string{"Session-Id", "X-Session-Affinity"} {
+		if id := first(h, name); id != "" {
+			return bounded(id)
+		}
+	}
+	if v.Session != "" {
+		return bounded(v.Session)
+	}
+	return beginning(v)
+}
+
+// first is Header.Get for a name in canonical form.
+func first(h http.Header, canonical string) string {
+	if v := h[canonical]; len(v) > 0 {
+		return v[0]
+	}
+	return ""
+}
+
+func bounded(id string) string {
+	if len(id) <= longestID {
+		return id
+	}
+	sum := sha256.Sum256([]byte(id))
+	return hex.EncodeToString(sum[:])
+}
+
+// beginning hashes the system prompt and everything up to the end of the
+// first user message: the part of a conversation that never changes.
+func beginning(v *wire.View) string {
+	end := v.System
+	for _, m := range v.Messages {
+		end = int(m.End)
+		if m.Role == wire.RoleUser {
+			break
+		}
+	}
+	sum := sha256.New()
+	for i := v.Tools; i < end; i++ {
+		sum.Write(v.Blocks[i].Hash[:])
+	}
+	var out [sha256.Size]byte
+	return "begins-" + hex.EncodeToString(sum.Sum(out[:0])[:16])
+}
+
+// tenant returns the keyed hash of a request's credentials. The key never
+// leaves the process and lives as long as the sessions do.
+func (s *state) tenant(r *http.Request) (t sessioncache.Tenant) {
+	mac := hmac.New(sha256.New, s.secret[:])
+	for _, name := range credentialHeaders {
+		for _, v := range r.Header[name] {
+			writeField(mac, v)
+		}
+		writeField(mac, "")
+	}
+	if repl, ok := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer); ok {
+		if user, ok := repl.GetString("http.auth.user.id"); ok {
+			writeField(mac, user)
+		}
+	}
+	var out [sha256.Size]byte
+	copy(t[:], mac.Sum(out[:0]))
+	return t
+}
+
+// writeField writes a value so that no two lists of values read alike: header
+// values hold no NUL.
+func writeField(w io.Writer, v string) {
+	_, _ = io.WriteString(w, v)
+	_, _ = w.Write([]byte{0})
+}

@@ -1,0 +1,100 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package handler
+
+import (
+	"crypto/rand"
+	"sync/atomic"
+
+	"github.com/caddyserver/caddy/v2"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+)
+
+// states holds every open session store, so that a store outlives the
+// configurations that use it.
+var states = caddy.NewUsagePool()
+
+// state is an open store and the key that tenants are hashed with. It closes
+// when the last configuration has let go of it and the last request that runs
+// on it has ended.
+type state struct {
+	sessioncache.Store
+	secret [32]byte
+	pins   atomic.Int64 // one for the configurations, one for each request
+}
+
+func newState(store sessioncache.Store) *state {
+	s := &state{Store: store}
+	_, _ = rand.Read(s.secret[:]) // never fails
+	s.pins.Store(1)
+	return s
+}
+
+// pin keeps the store open for one request. It returns false when the store
+// is closed already.
+func (s *state) pin() bool {
+	for {
+		n := s.pins.Load()
+		if n == 0 {
+			return false
+		}
+		if s.pins.CompareAndSwap(n, n+1) {
+			return true
+		}
+	}
+}
+
+func (s *state) unpin() error {
+	if s.pins.Add(-1) > 0 {
+		return nil
+	}
+	return s.Close()
+}
+
+// Destruct implements caddy.Destructor.
+func (s *state) Destruct() error { return s.unpin() }
+
+// lease is one configuration's share of a state.
+type lease struct {
+	key   string
+	state *state
+}
+
+// acquire takes a share of the state under key and opens it if there is none.
+func acquire(key string, open func() (sessioncache.Store, error)) (*lease, error) {
+	v, _, err := states.LoadOrNew(key, func() (caddy.Destructor, error) {
+		store, err := open()
+		if err != nil {
+			return nil, err
+		}
+		return newState(store), nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &lease{key: key, state: v.(*state)}, nil
+}
+
+// release gives the share back.
+func (l *lease) release() error {
+	_, err := states.Delete(l.key)
+	return err
+}
+
+// eachStore calls f for every open store until it returns false.
+func eachStore(f func(*state) bool) {
+	states.Range(func(_, v any) bool { return f(v.(*state)) })
+}

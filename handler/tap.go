@@ -1,0 +1,234 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package handler
+
+import (
+	"io"
+	"maps"
+	"net/http"
+	"strconv"
+
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
+
+const (
+	// holdError bounds the error body that is held to see whether an edit of
+	// ours caused it.
+	holdError = 64 << 10
+	// holdAnswer bounds the JSON answer that is held so that its header can
+	// tell the cached tokens.
+	holdAnswer = 8 << 20
+)
+
+// tap is the writer of an answer. Bytes go to the client first and at once and
+// are looked at afterwards. Two kinds of answers are held until they are
+// complete: a 400 that an edit of ours may have caused, and a JSON answer of
+// known length, whose header is to tell what was read from the cache.
+type tap struct {
+	*caddyhttp.ResponseWriterWrapper
+	call *call
+	// own is a header map apart from the client's, until the header is
+	// released: what a first pass sets must not show in the answer of a second.
+	own      http.Header
+	dec      *wire.Decoder
+	stream   bool // dec reads events
+	held     []byte
+	hold     int // how many bytes may be held
+	status   int // final status, 0 before
+	resend   bool
+	released bool
+}
+
+// newTap returns the writer of one pass. With resend, a 400 is held and the
+// header map is the pass's own.
+func newTap(w http.ResponseWriter, c *call, resend bool) *tap {
+	t := &tap{ResponseWriterWrapper: &caddyhttp.ResponseWriterWrapper{ResponseWriter: w}, call: c, resend: resend}
+	if resend {
+		t.own = w.Header().Clone()
+	}
+	return t
+}
+
+// Header returns the header map to fill.
+func (t *tap) Header() http.Header {
+	if t.own != nil {
+		return t.own
+	}
+	return t.ResponseWriter.Header()
+}
+
+// WriteHeader decides, once, how the answer is dealt with.
+func (t *tap) WriteHeader(status int) {
+	if status < http.StatusOK {
+		t.inform(status)
+		return
+	}
+	if t.status != 0 {
+		return
+	}
+	t.status = status
+	h := t.Header()
+	switch {
+	case status == http.StatusBadRequest && t.resend:
+		t.hold = holdError
+	case status/100 == 2:
+		t.observe(h)
+	}
+	if t.hold == 0 {
+		_ = t.release() // writes nothing but the header
+	}
+}
+
+// observe picks the decoder of a successful answer by what it says it is.
+func (t *tap) observe(h http.Header) {
+	if contentCoding(h) != "" {
+		t.call.h.failOpen(reasonAnswerEncoding)
+		return
+	}
+	kind := mediaType(h.Get("Content-Type"))
+	switch {
+	case kind == "text/event-stream":
+		t.stream = true
+		t.dec = wire.NewDecoder(t.call.view.Format, true)
+	case isJSON(kind):
+		t.dec = wire.NewDecoder(t.call.view.Format, false)
+		n, err := strconv.Atoi(h.Get("Content-Length"))
+		if err == nil && n > 0 && n <= holdAnswer && t.call.h.headers {
+			t.hold = n
+		}
+	}
+}
+
+// inform passes a 1xx answer on, with the headers that stand now and without
+// keeping them.
+func (t *tap) inform(status int) {
+	if t.own == nil {
+		t.ResponseWriter.WriteHeader(status)
+		return
+	}
+	h := t.ResponseWriter.Header()
+	before := maps.Clone(h)
+	replace(h, t.own)
+	t.ResponseWriter.WriteHeader(status)
+	replace(h, before)
+}
+
+func replace(dst, src http.Header) {
+	clear(dst)
+	maps.Copy(dst, src)
+}
+
+// Write implements io.Writer.
+func (t *tap) Write(p []byte) (int, error) {
+	if t.status == 0 {
+		t.WriteHeader(http.StatusOK)
+	}
+	if !t.released {
+		if len(t.held)+len(p) <= t.hold {
+			t.keep(p)
+			return len(p), nil
+		}
+		if err := t.release(); err != nil {
+			return 0, err
+		}
+	}
+	n, err := t.ResponseWriter.Write(p)
+	t.look(p[:n])
+	return n, err
+}
+
+func (t *tap) keep(p []byte) {
+	if t.held == nil && t.status != http.StatusBadRequest {
+		t.held = make([]byte, 0, min(t.hold, firstBuffer))
+	}
+	t.held = append(t.held, p...)
+	t.look(p)
+}
+
+// look feeds the decoder. At the terminal event of a stream the exchange is
+// settled, before the proxy flushes that event: whoever has seen it finds the
+// session up to date. A panic in there ends the looking, not the answer.
+func (t *tap) look(p []byte) {
+	if t.dec == nil || len(p) == 0 {
+		return
+	}
+	defer func() {
+		if e := recover(); e != nil {
+			t.dec = nil
+			t.call.h.logPanic("decoding an answer", e)
+			t.call.h.failOpen(reasonPanic)
+		}
+	}()
+	t.dec.Feed(p)
+	if t.stream && t.dec.Done() {
+		t.call.settle(t, nil)
+	}
+}
+
+// ReadFrom hides the inner writer's, which would get round Write.
+func (t *tap) ReadFrom(r io.Reader) (int64, error) {
+	return io.Copy(struct{ io.Writer }{t}, r)
+}
+
+// FlushError implements what http.ResponseController looks for. What is held
+// stays held.
+func (t *tap) FlushError() error {
+	if t.status == 0 {
+		t.WriteHeader(http.StatusOK)
+	}
+	if !t.released {
+		return nil
+	}
+	return http.NewResponseController(t.ResponseWriter).Flush()
+}
+
+// release sends the header and what was held to the client. From here on the
+// answer passes through.
+func (t *tap) release() error {
+	if t.released || t.status == 0 {
+		return nil
+	}
+	t.released = true
+	h := t.ResponseWriter.Header()
+	if t.own != nil {
+		replace(h, t.own)
+		t.own = nil
+	}
+	t.call.stamp(h, t)
+	t.ResponseWriter.WriteHeader(t.status)
+	held := t.held
+	t.held = nil
+	if len(held) == 0 {
+		return nil
+	}
+	_, err := t.ResponseWriter.Write(held)
+	return err
+}
+
+// drop forgets an answer that is held, so that another can take its place.
+func (t *tap) drop() { t.held, t.own, t.released = nil, nil, true }
+
+// turn returns what the answer said so far, nil if it was not one to decode.
+func (t *tap) turn() *wire.Turn {
+	if t.dec == nil {
+		return nil
+	}
+	return t.dec.Turn()
+}
+
+// isHeld tells whether the client has seen nothing of the answer yet.
+func (t *tap) isHeld() bool { return t.status != 0 && !t.released }

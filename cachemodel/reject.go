@@ -1,0 +1,133 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package cachemodel
+
+import (
+	"fmt"
+	"net/http"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
+
+// APIError is an error as the provider's API words it.
+type APIError struct {
+	// Status is the HTTP status.
+	Status int
+	// Type is the API's name of the error, such as invalid_request_error.
+	Type string
+	// Message is the API's text.
+	Message string
+}
+
+// Error returns type and text.
+func (e *APIError) Error() string { return e.Type + ": " + e.Message }
+
+func invalid(message string) *APIError {
+	return &APIError{Status: http.StatusBadRequest, Type: "invalid_request_error", Message: message}
+}
+
+func invalidf(format string, args ...any) *APIError { return invalid(fmt.Sprintf(format, args...)) }
+
+// path names a block as the Messages API does in its errors.
+func path(v *wire.View, block int) string {
+	b := &v.Blocks[block]
+	switch {
+	case b.Section == wire.SectionTools:
+		return fmt.Sprintf("tools.%d", block)
+	case b.Section == wire.SectionSystem:
+		return fmt.Sprintf("system.%d", block-v.Tools)
+	}
+	return fmt.Sprintf("messages.%d.content.%d", b.Message, block-int(v.Messages[b.Message].First))
+}
+
+// validate refuses what a request shows to be wrong by itself, and returns the
+// cache markers of one that is right. It reads each block once.
+func validate(v *wire.View, r Rules) ([]marker, *APIError) {
+	if v.Format == wire.OpenAIChat {
+		return chatMarkers(v, r), validateChat(v)
+	}
+	var marks []marker
+	if r.Regime == Markers {
+		var err *APIError
+		if marks, err = markers(v, r); err != nil {
+			return nil, err
+		}
+	}
+	for _, check := range []func(*wire.View, Rules) *APIError{validateContent, validatePairs, validateThinking} {
+		if err := check(v, r); err != nil {
+			return nil, err
+		}
+	}
+	return marks, nil
+}
+
+// validateContent checks the order of the roles and that nothing is empty.
+func validateContent(v *wire.View, r Rules) *APIError {
+	if len(v.Messages) == 0 {
+		return invalid("messages: at least one message is required")
+	}
+	if v.Messages[0].Role != wire.RoleUser {
+		return invalid(`messages: first message must use the "user" role`)
+	}
+	final := len(v.Messages) - 1
+	if r.RefusesPrefill && v.Messages[final].Role == wire.RoleAssistant {
+		return invalid("This model does not support assistant message prefill. The conversation must end with a user message.")
+	}
+	for m := range v.Messages {
+		msg := &v.Messages[m]
+		if msg.First == msg.End && (m < final || msg.Role != wire.RoleAssistant) {
+			return invalidf("messages.%d: all messages must have non-empty content except for the optional final assistant message", m)
+		}
+		texts, blank := 0, 0
+		for i := msg.First; i < msg.End; i++ {
+			b := &v.Blocks[i]
+			if b.Kind != wire.KindText {
+				continue
+			}
+			if b.Has(wire.FlagEmpty) {
+				return invalid("messages: text content blocks must be non-empty")
+			}
+			texts++
+			if isBlank(b.Body.Of(v.Raw)) {
+				blank++
+			}
+		}
+		if texts > 0 && texts == blank && texts == int(msg.End-msg.First) {
+			return invalid("messages: text content blocks must contain non-whitespace text")
+		}
+	}
+	for i := v.Tools; i < v.System; i++ {
+		if v.Blocks[i].Kind == wire.KindText && v.Blocks[i].Has(wire.FlagEmpty) && !v.Blocks[i].Has(wire.FlagString) {
+			return invalid("system: text content blocks must be non-empty")
+		}
+	}
+	return nil
+}
+
+// isBlank tells whether a JSON string holds white space only.
+func isBlank(s []byte) bool {
+	for i := 1; i < len(s)-1; i++ {
+		switch s[i] {
+		case ' ':
+		case '\\':
+			if i++; s[i] != 'n' && s[i] != 't' && s[i] != 'r' {
+				return false
+			}
+		default:
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,99 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package cachemodel
+
+import (
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
+
+// validateThinking checks where thinking may stand and which tools may be
+// demanded.
+func validateThinking(v *wire.View, r Rules) *APIError {
+	manual := manualThinking(v)
+	switch choice := member(v, v.ToolChoice, "type"); {
+	case choice != "tool" && choice != "any":
+	case r.RefusesForcedTools:
+		return invalid(`tool_choice: type "tool" and "any" are not supported for this model.`)
+	case manual:
+		return invalid("Thinking may not be enabled when tool_choice forces tool use.")
+	}
+	last := -1
+	for m := range v.Messages {
+		msg := &v.Messages[m]
+		if msg.Role != wire.RoleAssistant || msg.First == msg.End {
+			continue
+		}
+		last = m
+		// The answers of one turn may come in several messages.
+		if m+1 < len(v.Messages) && v.Messages[m+1].Role == wire.RoleAssistant {
+			continue
+		}
+		if isThinking(&v.Blocks[msg.End-1]) {
+			return invalidf("messages.%d: The final block in an assistant message cannot be `thinking`.", m)
+		}
+	}
+	if !manual || last < 0 || !inToolLoop(v) {
+		return nil
+	}
+	return manualOrder(v, last)
+}
+
+// manualOrder checks the last answers of an open tool loop for a request whose
+// thinking has a fixed budget: the loop begins with thinking, and the latest
+// answer does where it holds any.
+func manualOrder(v *wire.View, last int) *APIError {
+	for m := lastPrompt(v) + 1; m <= last; m++ {
+		msg := &v.Messages[m]
+		if msg.Role != wire.RoleAssistant || msg.First == msg.End {
+			continue
+		}
+		if b := &v.Blocks[msg.First]; !isThinking(b) {
+			return invalidf("messages.%d.content.0.type: Expected `thinking` or `redacted_thinking`, but found `%s`. When `thinking` is enabled, a final `assistant` message must start with a thinking block (preceeding the lastmost set of `tool_use` and `tool_result` blocks). We recommend you include thinking blocks from previous turns. To avoid this requirement, disable `thinking`. Please consult our documentation at https://docs.claude.com/en/docs/build-with-claude/extended-thinking", m, b.Kind)
+		}
+		break
+	}
+	msg := &v.Messages[last]
+	first := &v.Blocks[msg.First]
+	for i := msg.First + 1; i < msg.End && !isThinking(first); i++ {
+		if isThinking(&v.Blocks[i]) {
+			return invalidf("messages.%d.content.0: If an assistant message contains any thinking blocks, the first block must be `thinking` or `redacted_thinking`. Found `%s`.", last, first.Kind)
+		}
+	}
+	return nil
+}
+
+// manualThinking tells whether the request asks for thinking with a fixed budget.
+func manualThinking(v *wire.View) bool { return member(v, v.Thinking, "type") == "enabled" }
+
+// inToolLoop tells whether the request goes on with a turn: its last message, but
+// for those of the system, holds a tool result.
+func inToolLoop(v *wire.View) bool {
+	for m := len(v.Messages) - 1; m >= 0; m-- {
+		if v.Messages[m].Role != wire.RoleSystem {
+			return answersTool(v, m)
+		}
+	}
+	return false
+}
+
+// lastAnswer returns the index of the last assistant message, -1 if there is none.
+func lastAnswer(v *wire.View) int {
+	for m := len(v.Messages) - 1; m >= 0; m-- {
+		if v.Messages[m].Role == wire.RoleAssistant {
+			return m
+		}
+	}
+	return -1
+}

@@ -1,0 +1,188 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package cachemodel
+
+import (
+	"bytes"
+	"unicode/utf8"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
+
+// Tokens for a hundred characters, by kind. They are least squares fits of the
+// growth of prompts that the APIs billed in recorded conversations of coding
+// agents on the characters that were added: text measured 0.25 to 0.29 where it
+// was a fair part of what was added, tool inputs 0.28 to 0.35, tool results 0.31
+// to 0.35, thinking 0.29 to 0.54 by its text and 0.19 to 0.20 by its signature,
+// which carries the whole where the text is a summary. Definitions of tools and
+// system prompts are prose and JSON that few records hold; 0.27 is between the
+// two.
+const (
+	perCentText      = 29
+	perCentTool      = 33
+	perCentSignature = 19
+	perCentFixed     = 27
+
+	// framing is what stands around each block.
+	framing = 4
+	// tokensImage is what an image counts: near the 1,600 at which the Claude API
+	// scales images down. Sizes are not decoded.
+	tokensImage = 1500
+	// pageBytes is about how much base64 one page of a document takes; a page
+	// counts like an image.
+	pageBytes = 64 << 10
+)
+
+// Tokens estimates how many tokens a block of a view takes in the prompt. The
+// estimate depends on the block's meaning only: not on cache markers, not on
+// whether a lone text stands as a string or in an array, not on how characters
+// are escaped. It is no less than 1.
+func Tokens(v *wire.View, b *wire.Block) int {
+	return framing + content(v, b)
+}
+
+func content(v *wire.View, b *wire.Block) int {
+	body := b.Body.Of(v.Raw)
+	switch b.Kind {
+	case wire.KindText:
+		if b.Role == wire.RoleSystem || b.Section == wire.SectionSystem {
+			return chars(body) * perCentFixed / 100
+		}
+		return chars(body) * perCentText / 100
+	case wire.KindThinking:
+		n := chars(body) * perCentText / 100
+		if b.Has(wire.FlagMember) {
+			return n
+		}
+		return max(n, len(signature(v, b))*perCentSignature/100)
+	case wire.KindRedactedThinking:
+		return len(body) * perCentSignature / 100
+	case wire.KindToolUse:
+		return (chars(body) + b.Name.Len()) * perCentTool / 100
+	case wire.KindToolResult:
+		return parts(body, perCentTool)
+	case wire.KindImage:
+		return tokensImage
+	case wire.KindDocument:
+		return document(unmarked(v, b))
+	case wire.KindToolDef:
+		return chars(unmarked(v, b)) * perCentFixed / 100
+	}
+	s := unmarked(v, b)
+	switch gjson.GetBytes(s, "type").Str {
+	case "image_url", "input_image":
+		return tokensImage
+	}
+	return chars(s) * perCentTool / 100
+}
+
+// signature returns the signature of a thinking block, empty if it has none.
+func signature(v *wire.View, b *wire.Block) string {
+	if b.Kind == wire.KindRedactedThinking {
+		return v.Text(b.Body)
+	}
+	if b.Has(wire.FlagMember) {
+		return ""
+	}
+	return gjson.GetBytes(b.Span.Of(v.Raw), "signature").Str
+}
+
+// parts counts the content of a tool result: a string or a list of texts and images.
+func parts(body []byte, perCent int) int {
+	if len(body) == 0 || body[0] != '[' {
+		return chars(body) * perCent / 100
+	}
+	texts, media := 0, 0
+	gjson.ParseBytes(body).ForEach(func(_, part gjson.Result) bool {
+		switch part.Get("type").Str {
+		case "text", "":
+			texts += chars([]byte(part.Get("text").Raw))
+		case "image", "image_url", "input_image":
+			media += tokensImage
+		case "document":
+			media += document([]byte(part.Raw))
+		default:
+			texts += chars([]byte(part.Raw))
+		}
+		return true
+	})
+	return texts*perCent/100 + media
+}
+
+func document(s []byte) int {
+	source := gjson.GetBytes(s, "source")
+	switch source.Get("type").Str {
+	case "base64":
+		return (len(source.Get("data").Str)/pageBytes + 1) * tokensImage
+	case "text":
+		return chars([]byte(source.Get("data").Raw)) * perCentText / 100
+	case "content":
+		return parts([]byte(source.Get("content").Raw), perCentText)
+	}
+	return tokensImage // by URL or file id: one page
+}
+
+// chars counts the characters of a JSON value as they are decoded: an escape is
+// one character, and the quotes of a string are none.
+func chars(s []byte) int {
+	n := 0
+	if len(s) > 1 && s[0] == '"' {
+		s = s[1 : len(s)-1]
+	}
+	for {
+		i := bytes.IndexByte(s, '\\')
+		if i < 0 || i+1 >= len(s) {
+			return n + utf8.RuneCount(s)
+		}
+		n += utf8.RuneCount(s[:i])
+		width := 2
+		if s[i+1] == 'u' {
+			width = 6
+			if i+2 < len(s) && (s[i+2] == 'd' || s[i+2] == 'D') && i+3 < len(s) && s[i+3]|0x20 >= 'c' {
+				n-- // the second half of a pair
+			}
+		}
+		n++
+		s = s[min(i+width, len(s)):]
+	}
+}
+
+// unmarked returns the bytes of a block without its cache_control member.
+func unmarked(v *wire.View, b *wire.Block) []byte {
+	s := b.Span.Of(v.Raw)
+	if b.Marker.Empty() {
+		return s
+	}
+	from, to := int(b.Marker.Start-b.Span.Start), int(b.Marker.End-b.Span.Start)
+	from = bytes.LastIndexByte(s[:from], ':')
+	if from < 0 {
+		return s
+	}
+	from = bytes.LastIndex(s[:from], []byte(`"cache_control"`))
+	if from < 0 {
+		return s
+	}
+	head := bytes.TrimRight(s[:from], " \t\r\n")
+	tail := bytes.TrimLeft(s[to:], " \t\r\n")
+	if bytes.HasSuffix(head, []byte(",")) {
+		head, tail = head[:len(head)-1], s[to:]
+	} else {
+		tail = bytes.TrimLeft(bytes.TrimPrefix(tail, []byte(",")), " \t\r\n")
+		head = s[:from]
+	}
+	return append(append(make([]byte, 0, len(head)+len(tail)), head...), tail...)
+}

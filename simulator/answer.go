@@ -1,0 +1,118 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package simulator
+
+import (
+	"bytes"
+	"encoding/json"
+	"time"
+)
+
+// Answer is what the simulated model says to one request.
+type Answer struct {
+	// Blocks are the content, in order.
+	Blocks []Block
+	// StopReason is the API's word for why the answer ends. Default: tool_use
+	// (OpenAI: tool_calls) if there is a call, else end_turn (stop).
+	StopReason string
+	// Delay passes before the first byte of the answer.
+	Delay time.Duration
+	// Truncate, if positive, breaks the connection after that many events of a
+	// stream, or in the middle of an answer that is not streamed.
+	Truncate int
+	// Failure, if set, is answered in the place of the content.
+	Failure *Failure
+}
+
+// BlockType is what a block of an answer is.
+type BlockType string
+
+// The types of blocks in answers.
+const (
+	Text     BlockType = "text"
+	Thinking BlockType = "thinking"
+	ToolUse  BlockType = "tool_use"
+)
+
+// Block is one block of an answer.
+type Block struct {
+	// Type is what the block is.
+	Type BlockType
+	// Text is the text or the thinking.
+	Text string
+	// Signature closes a thinking block of the Messages API.
+	Signature string
+	// ID, Name and Input make a tool call. Input is a JSON object.
+	ID, Name string
+	Input    json.RawMessage
+}
+
+// Failure is an error of the API.
+type Failure struct {
+	// Status is the HTTP status. Default: 500.
+	Status int
+	// Type is the error's type. Default: what the API uses with the status.
+	Type string
+	// Message is the error's text. Default: a text that says it was asked for.
+	Message string
+}
+
+// calls tells whether the answer holds a tool call.
+func (a *Answer) calls() bool {
+	for i := range a.Blocks {
+		if a.Blocks[i].Type == ToolUse {
+			return true
+		}
+	}
+	return false
+}
+
+// tokens estimates the length of the answer, at four bytes a token.
+func (a *Answer) tokens() int64 {
+	n := 0
+	for i := range a.Blocks {
+		b := &a.Blocks[i]
+		n += len(b.Text) + len(b.Name) + len(b.Input)
+	}
+	return int64(n+3) / 4
+}
+
+// encode writes v as compact JSON in raw UTF-8, as the APIs do: nothing that
+// JSON allows is escaped.
+func encode(v any) []byte {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		// Only types of this package are encoded; a script's inputs were
+		// checked when it was read.
+		panic("simulator: " + err.Error())
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
+}
+
+// chunks cuts a text into pieces of about n bytes at the bounds of characters.
+// An empty text gives one empty piece.
+func chunks(s string, n int) []string {
+	var out []string
+	for len(s) > n {
+		cut := n
+		for cut < len(s) && s[cut]&0xC0 == 0x80 {
+			cut++
+		}
+		out, s = append(out, s[:cut]), s[cut:]
+	}
+	return append(out, s)
+}

@@ -1,0 +1,206 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package simulator
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
+
+// Script is what the simulated model does, step by step. Which step a request
+// gets depends on the number of assistant messages in it alone, so a retry, a
+// resumed conversation and a second client get what the first one got.
+type Script struct {
+	steps []*Step
+}
+
+// Step is one answer of a script.
+type Step struct {
+	// Thinking, Text and Calls are the content, in this order; empty ones are
+	// left out.
+	Thinking string `json:"thinking,omitempty"`
+	// Text: see Thinking.
+	Text string `json:"text,omitempty"`
+	// Calls are tool calls, several for parallel ones.
+	Calls []ScriptCall `json:"calls,omitempty"`
+	// StopReason overrides the reason why the answer ends.
+	StopReason string `json:"stop_reason,omitempty"`
+	// Status makes the step an error of this HTTP status, with the type Error
+	// and the text Message, instead of its content.
+	Status int `json:"status,omitempty"`
+	// Error: see Status. Default: what the API uses with the status.
+	Error string `json:"error,omitempty"`
+	// Message: see Status.
+	Message string `json:"message,omitempty"`
+	// Truncate breaks the connection after that many events of the stream, or
+	// in the middle of an answer that is not streamed.
+	Truncate int `json:"truncate,omitempty"`
+	// Times is how often Status or Truncate apply before the step answers
+	// properly; -1 is always. All clients count together. Default: 1.
+	Times *int `json:"times,omitempty"`
+	// Delay passes before the first byte, as "200ms" or "2s".
+	Delay Duration `json:"delay,omitempty"`
+
+	failed atomic.Int64
+}
+
+// ScriptCall is one tool call of a step.
+type ScriptCall struct {
+	// Name is the tool's name.
+	Name string `json:"name"`
+	// Input is the JSON object of its arguments.
+	Input json.RawMessage `json:"input"`
+}
+
+// Duration is a time.Duration that is written as a string in JSON: "200ms".
+type Duration time.Duration
+
+// UnmarshalJSON reads a string that time.ParseDuration understands.
+func (d *Duration) UnmarshalJSON(b []byte) error {
+	var s string
+	if err := json.Unmarshal(b, &s); err != nil {
+		return fmt.Errorf("duration: %w", err)
+	}
+	v, err := time.ParseDuration(s)
+	if err != nil {
+		return fmt.Errorf("duration: %w", err)
+	}
+	*d = Duration(v)
+	return nil
+}
+
+// ReadScript reads a script: a file that holds a JSON array of steps.
+func ReadScript(path string) (*Script, error) {
+	b, err := os.ReadFile(path) //nolint:gosec // the operator names the file
+	if err != nil {
+		return nil, fmt.Errorf("script: %w", err)
+	}
+	s, err := ParseScript(b)
+	if err != nil {
+		return nil, fmt.Errorf("script %s: %w", path, err)
+	}
+	return s, nil
+}
+
+// ParseScript reads a JSON array of steps. Unknown members, calls without a
+// name and inputs that are no objects are refused.
+func ParseScript(b []byte) (*Script, error) {
+	d := json.NewDecoder(bytes.NewReader(b))
+	d.DisallowUnknownFields()
+	s := &Script{}
+	if err := d.Decode(&s.steps); err != nil {
+		return nil, err
+	}
+	if d.More() {
+		return nil, errors.New("something follows the array of steps")
+	}
+	for i, step := range s.steps {
+		if err := step.validate(); err != nil {
+			return nil, fmt.Errorf("step %d: %w", i, err)
+		}
+	}
+	return s, nil
+}
+
+func (s *Step) validate() error {
+	if s == nil {
+		return errors.New("is null")
+	}
+	if s.Status != 0 && (s.Status < 400 || s.Status > 599) {
+		return fmt.Errorf("status: %d is not between 400 and 599", s.Status)
+	}
+	if s.Truncate < 0 {
+		return fmt.Errorf("truncate: %d is negative", s.Truncate)
+	}
+	for i := range s.Calls {
+		c := &s.Calls[i]
+		if c.Name == "" {
+			return fmt.Errorf("call %d: no name", i)
+		}
+		if len(c.Input) == 0 {
+			c.Input = json.RawMessage("{}")
+		}
+		if c.Input[0] != '{' {
+			return fmt.Errorf("call %d: input is not an object", i)
+		}
+		var compact bytes.Buffer
+		if err := json.Compact(&compact, c.Input); err != nil {
+			return fmt.Errorf("call %d: input: %w", i, err)
+		}
+		c.Input = compact.Bytes()
+	}
+	return nil
+}
+
+// answer returns the answer to a request, or nil if the script has none for
+// it: the request offers no tools or the script is over.
+func (s *Script) answer(v *wire.View) *Answer {
+	if s == nil || v.Tools == 0 {
+		return nil
+	}
+	at := 0
+	for i := range v.Messages {
+		if v.Messages[i].Role == wire.RoleAssistant && (i == 0 || v.Messages[i-1].Role != wire.RoleAssistant) {
+			at++
+		}
+	}
+	if at >= len(s.steps) {
+		return nil
+	}
+	return s.steps[at].answer(at)
+}
+
+func (s *Step) answer(at int) *Answer {
+	a := &Answer{StopReason: s.StopReason, Delay: time.Duration(s.Delay)}
+	if s.misbehaves() {
+		if s.Status != 0 {
+			a.Failure = &Failure{Status: s.Status, Type: s.Error, Message: s.Message}
+			return a
+		}
+		a.Truncate = s.Truncate
+	}
+	if s.Thinking != "" {
+		a.Blocks = append(a.Blocks, Block{Type: Thinking, Text: s.Thinking, Signature: Sign(s.Thinking)})
+	}
+	if s.Text != "" {
+		a.Blocks = append(a.Blocks, Block{Type: Text, Text: s.Text})
+	}
+	for i, c := range s.Calls {
+		a.Blocks = append(a.Blocks, Block{Type: ToolUse, ID: fmt.Sprintf("toolu_sim%04d%02d", at, i), Name: c.Name, Input: c.Input})
+	}
+	if len(a.Blocks) == 0 {
+		a.Blocks = []Block{{Type: Text, Text: "Done."}}
+	}
+	return a
+}
+
+// misbehaves tells whether the step fails or is cut this time, and counts it.
+func (s *Step) misbehaves() bool {
+	if s.Status == 0 && s.Truncate == 0 {
+		return false
+	}
+	times := int64(1)
+	if s.Times != nil {
+		times = int64(*s.Times)
+	}
+	return times < 0 || s.failed.Add(1) <= times
+}

@@ -1,0 +1,232 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package replay
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
+	"github.com/caddy-llm-cache/caddy-llm-cache/handler"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+	"github.com/caddy-llm-cache/caddy-llm-cache/simulator"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
+
+// arm sends one conversation through a handler of its own, under one policy,
+// to a simulated provider of its own.
+type arm struct {
+	policy  pipeline.Policy
+	profile cachemodel.Profile
+	handler *handler.Handler
+	store   sessioncache.Store
+	up      *simulator.Handler
+	errors  atomic.Int64 // errors that the handler has logged
+	result  Result
+
+	// What follows belongs to the request that is under way.
+	clock    time.Time
+	request  *request
+	sent     []byte
+	known    *wire.Known // of the last body that was not the client's own
+	attempts int
+	usage    wire.Usage
+	refused  *cachemodel.APIError
+}
+
+// request is one request of a conversation, as all arms get it.
+type request struct {
+	body   []byte
+	view   *wire.View
+	header http.Header
+	path   string
+	at     time.Time
+	end    time.Time
+	answer *simulator.Answer
+	edits  [][]string
+	// texts of the body, once an arm has asked for them.
+	history []byte
+}
+
+// storeBytes bounds the sessions of one arm: a conversation and some room.
+const storeBytes = 64 << 20
+
+func newArm(policy pipeline.Policy, profile cachemodel.Profile, options []byte) (*arm, error) {
+	a := &arm{policy: policy, profile: profile, result: Result{Profile: profile.Name, Policy: policy}}
+	a.up = &simulator.Handler{Cache: cachemodel.NewSimulator(profile.Config()), Hooks: simulator.Hooks{
+		Now:    func(context.Context) time.Time { return a.clock },
+		Answer: func(context.Context, *wire.View) *simulator.Answer { return a.request.answer },
+		Parse:  a.parse,
+		Call:   func(_ context.Context, c *cachemodel.Call) { c.Client = a.request.view },
+		Done:   a.done,
+	}}
+	store, err := sessioncache.NewMemory(sessioncache.MemoryOptions{MaxBytes: storeBytes, IdleTTL: 365 * 24 * time.Hour})
+	if err != nil {
+		return nil, fmt.Errorf("replay: %w", err)
+	}
+	a.store = store
+	if a.handler, err = configure(options); err != nil {
+		_ = store.Close()
+		return nil, err
+	}
+	a.handler.Policy = policy
+	if err := a.handler.Attach(store, a.logger(), func() time.Time { return a.clock }); err != nil {
+		_ = store.Close()
+		return nil, fmt.Errorf("replay: %w", err)
+	}
+	return a, nil
+}
+
+// logger counts what the handler finds worth a warning and drops it.
+func (a *arm) logger() *zap.Logger {
+	core := zapcore.NewCore(zapcore.NewJSONEncoder(zapcore.EncoderConfig{}), zapcore.AddSync(nowhere{}), zapcore.ErrorLevel)
+	return zap.New(zapcore.RegisterHooks(core, func(zapcore.Entry) error {
+		a.errors.Add(1)
+		return nil
+	}))
+}
+
+// parse reads what has arrived upstream.
+func (a *arm) parse(_ context.Context, f wire.Format, body []byte) (*wire.View, error) {
+	a.attempts++
+	a.sent = body
+	if bytes.Equal(body, a.request.body) {
+		return a.request.view, nil
+	}
+	v, err := wire.Parse(f, body, func(wire.Hash) *wire.Known { return a.known })
+	if err != nil {
+		return nil, err
+	}
+	a.known = v.Known()
+	return v, nil
+}
+
+// done notes what became of a request. The answer takes its time from here on.
+func (a *arm) done(_ context.Context, u wire.Usage, refused *cachemodel.APIError) {
+	u.Output = 0 // the same with and without the handler
+	a.usage, a.refused = u, refused
+	if refused != nil {
+		a.result.refuse(refused)
+		return
+	}
+	a.clock = a.request.end
+}
+
+// run sends one request and notes what came of it.
+func (a *arm) run(ctx context.Context, c *request) error {
+	a.request, a.clock = c, c.at
+	a.sent, a.attempts, a.usage, a.refused = nil, 0, wire.Usage{}, nil
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://replay.invalid"+c.path, bytes.NewReader(c.body))
+	if err != nil {
+		return fmt.Errorf("replay: %w", err)
+	}
+	r.Header = c.header.Clone()
+	r.RemoteAddr, r.RequestURI = "127.0.0.1:1", c.path
+	w := &sink{header: http.Header{}}
+	r = caddyhttp.PrepareRequest(r, caddy.NewReplacer(), w, &caddyhttp.Server{})
+	logged := a.errors.Load()
+	err = a.handler.ServeHTTP(w, r, caddyhttp.HandlerFunc(func(w http.ResponseWriter, r *http.Request) error {
+		a.up.ServeHTTP(w, r)
+		return nil
+	}))
+	if err != nil {
+		return fmt.Errorf("replay: the handler answered an error: %w", err)
+	}
+	if a.attempts == 0 {
+		return fmt.Errorf("replay: the request did not reach the upstream; the answer was %d", w.status)
+	}
+	a.note(c, w, a.errors.Load() > logged)
+	return nil
+}
+
+// note adds a request to the result.
+func (a *arm) note(c *request, w *sink, troubled bool) {
+	res := &a.result
+	res.Calls++
+	res.Resent += a.attempts - 1
+	res.Sent = res.Sent.Add(a.usage)
+	res.Cost += a.profile.Rules().Cost(a.usage)
+	res.MaxPrompt = max(res.MaxPrompt, a.usage.Prompt())
+	if a.refused != nil || w.status != http.StatusOK {
+		res.Rejected++
+	}
+	if !bytes.Equal(a.sent, c.body) {
+		res.Changed++
+	}
+	// A request that the handler gave up on carries none of its headers.
+	if troubled || (a.policy != pipeline.Off && w.header.Get("X-Llm-Cache-Session") == "") {
+		res.FailedOpen++
+	}
+	for field := range strings.SplitSeq(w.header.Get("X-Llm-Cache-Transforms"), ",") {
+		name, count, ok := strings.Cut(strings.TrimSpace(field), ";n=")
+		if n, err := strconv.Atoi(count); ok && err == nil {
+			if res.Fired == nil {
+				res.Fired = map[string]int{}
+			}
+			res.Fired[name] += n
+		}
+	}
+	res.Edits += len(c.edits)
+	if len(c.edits) == 0 || bytes.Equal(a.sent, c.body) {
+		return
+	}
+	if c.history == nil {
+		c.history = texts(c.body)
+	}
+	shown := texts(a.sent)
+	for _, lines := range c.edits {
+		if harmed(lines, c.history, shown) {
+			res.Harmed++
+		}
+	}
+}
+
+// sink is the client's side of a request: it keeps status and headers and
+// drops the answer, which it knows already.
+type sink struct {
+	header http.Header
+	status int
+}
+
+func (w *sink) Header() http.Header { return w.header }
+
+func (w *sink) WriteHeader(status int) {
+	if status >= 200 && w.status == 0 {
+		w.status = status
+	}
+}
+
+func (w *sink) Write(b []byte) (int, error) {
+	w.WriteHeader(http.StatusOK)
+	return len(b), nil
+}
+
+func (w *sink) Flush() {}
+
+type nowhere struct{}
+
+func (nowhere) Write(b []byte) (int, error) { return len(b), nil }

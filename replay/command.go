@@ -1,0 +1,154 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package replay
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	caddycmd "github.com/caddyserver/caddy/v2/cmd"
+	"github.com/spf13/cobra"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
+)
+
+// Command returns the command `caddy llm-cache` with its subcommand replay, to
+// be registered with Caddy.
+func Command() caddycmd.Command {
+	return caddycmd.Command{
+		Name:  "llm-cache",
+		Usage: "replay [--profile <names>] [--policy <names>] [--json] <path>...",
+		Short: "Tools around the llm_cache handler",
+		CobraFunc: func(cmd *cobra.Command) {
+			cmd.AddCommand(replayCommand())
+		},
+	}
+}
+
+func replayCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "replay [flags] <path>...",
+		Short: "Sends recorded conversations through the handler and tells what it saves",
+		Long: `
+Sends recorded conversations through the llm_cache handler to a simulated
+provider, on a virtual clock, and compares with what the client's own bytes
+would have cost: tokens and cost by conversation, requests that the provider
+would refuse, and edits of files that quote text which the upstream was not
+shown.
+
+Paths are traces (.jsonl or .jsonl.gz) or folders of traces. Several profiles
+and policies may be given, separated by commas, or "all"; a summary of all of
+them is printed at the end. The command fails if a request is refused, if the
+handler gives up on one, or if the policies off or observe change one.
+`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return caddycmd.WrapCommandFuncForCobra(func(f caddycmd.Flags) (int, error) {
+				return replayMain(cmd, f)
+			})(cmd, args)
+		},
+	}
+	cmd.Flags().String("profile", cachemodel.Profiles()[0], "Simulated providers: "+strings.Join(cachemodel.Profiles(), ", "))
+	cmd.Flags().String("policy", string(pipeline.CostAware), "Policies: off, observe, eager, cost_aware")
+	cmd.Flags().String("options", "", "Further options of the handler, as JSON")
+	cmd.Flags().Bool("json", false, "Print the report as JSON")
+	return cmd
+}
+
+func replayMain(cmd *cobra.Command, f caddycmd.Flags) (int, error) {
+	o := Options{Profiles: list(f.String("profile"), cachemodel.Profiles())}
+	names := make([]string, len(Policies))
+	for i, p := range Policies {
+		names[i] = string(p)
+	}
+	for _, name := range list(f.String("policy"), names) {
+		if !slices.Contains(names, name) {
+			return caddy.ExitCodeFailedStartup, fmt.Errorf("policy: %q is none of %s", name, strings.Join(names, ", "))
+		}
+		o.Policies = append(o.Policies, pipeline.Policy(name))
+	}
+	if s := f.String("options"); s != "" {
+		if !json.Valid([]byte(s)) {
+			return caddy.ExitCodeFailedStartup, fmt.Errorf("options: not valid JSON")
+		}
+		o.Handler = []byte(s)
+	}
+	conversations, err := Find(f.Args()...)
+	if err != nil {
+		return caddy.ExitCodeFailedStartup, err
+	}
+	line := &progressLine{w: cmd.ErrOrStderr()}
+	o.Progress = line.show
+	report, err := Run(cmd.Context(), conversations, o)
+	line.clear()
+	if err != nil {
+		return caddy.ExitCodeFailedStartup, err
+	}
+	write := report.WriteText
+	if f.Bool("json") {
+		write = report.WriteJSON
+	}
+	if err := write(cmd.OutOrStdout()); err != nil {
+		return caddy.ExitCodeFailedStartup, err
+	}
+	if v := report.Violations(); len(v) > 0 {
+		return caddy.ExitCodeFailedStartup, fmt.Errorf("%d results against the rules, the first: %s", len(v), v[0])
+	}
+	return caddy.ExitCodeSuccess, nil
+}
+
+// list splits names at commas; "all" stands for all.
+func list(s string, all []string) []string {
+	if s == "all" {
+		return all
+	}
+	var out []string
+	for name := range strings.SplitSeq(s, ",") {
+		if name = strings.TrimSpace(name); name != "" {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
+// progressLine writes one line over and over.
+type progressLine struct {
+	w     io.Writer
+	mu    sync.Mutex
+	shown time.Time
+}
+
+func (p *progressLine) show(done, total int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if now := time.Now(); done == total || now.Sub(p.shown) > 200*time.Millisecond {
+		p.shown = now
+		fmt.Fprintf(p.w, "\rreplayed %d of %d requests", done, total)
+	}
+}
+
+// clear ends the line, so that what follows does not overwrite it.
+func (p *progressLine) clear() {
+	if !p.shown.IsZero() {
+		fmt.Fprintln(p.w)
+	}
+}

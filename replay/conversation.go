@@ -1,0 +1,157 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package replay
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"sort"
+	"strings"
+)
+
+// Conversation is one recorded session: all its traces in order of time.
+type Conversation struct {
+	// Name is short and tells conversations apart: agent and session.
+	Name string
+	// Session is the session id.
+	Session string
+	// Parts are the paths of its traces.
+	Parts []string
+	// Calls is the number of requests.
+	Calls int
+	// Tools are the names of the tools that were used, sorted.
+	Tools []string
+	// Overhead is the length in characters of what was not recorded: system
+	// prompt and tool definitions.
+	Overhead int
+}
+
+// Find reads files and folders of traces and groups them by session, sorted by
+// name. In a folder all files that end in .jsonl or .jsonl.gz are taken.
+func Find(paths ...string) ([]*Conversation, error) {
+	var files []string
+	for _, path := range paths {
+		info, err := os.Stat(path)
+		if err != nil {
+			return nil, fmt.Errorf("traces: %w", err)
+		}
+		if !info.IsDir() {
+			files = append(files, path)
+			continue
+		}
+		entries, err := os.ReadDir(path)
+		if err != nil {
+			return nil, fmt.Errorf("traces: %w", err)
+		}
+		for _, e := range entries {
+			if name := e.Name(); !e.IsDir() && (strings.HasSuffix(name, ".jsonl") || strings.HasSuffix(name, ".jsonl.gz")) {
+				files = append(files, filepath.Join(path, name))
+			}
+		}
+	}
+	if len(files) == 0 {
+		return nil, fmt.Errorf("traces: none in %s", strings.Join(paths, ", "))
+	}
+	return group(files)
+}
+
+// part is what a first look at a trace tells.
+type part struct {
+	path  string
+	head  Header
+	calls int
+	tools map[string]bool
+}
+
+func group(files []string) ([]*Conversation, error) {
+	sessions := map[string][]*part{}
+	for _, path := range files {
+		p, err := look(path)
+		if err != nil {
+			return nil, err
+		}
+		sessions[p.head.Session] = append(sessions[p.head.Session], p)
+	}
+	all := make([]*Conversation, 0, len(sessions))
+	for _, parts := range sessions {
+		all = append(all, assemble(parts))
+	}
+	sort.Slice(all, func(i, j int) bool { return all[i].Name < all[j].Name })
+	return all, nil
+}
+
+func look(path string) (*part, error) {
+	t, err := OpenTrace(path)
+	if err != nil {
+		return nil, err
+	}
+	defer t.Close() //nolint:errcheck // only read from
+	p := &part{path: path, head: t.Header, tools: map[string]bool{}}
+	for {
+		c, err := t.Next()
+		if errors.Is(err, io.EOF) {
+			return p, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		p.calls++
+		for i := range c.Messages {
+			for _, b := range c.Messages[i].Content {
+				if b.Type == "tool_use" {
+					p.tools[b.Name] = true
+				}
+			}
+		}
+	}
+}
+
+// fillerTokens is what package cachemodel counts for a character of a system
+// prompt or a tool definition.
+const fillerTokens = 0.27
+
+// assemble makes a conversation of its parts. All parts get one and the same
+// system prompt and tools, sized by the mean of their fits, because a client
+// does not change them within a session.
+func assemble(parts []*part) *Conversation {
+	sort.Slice(parts, func(i, j int) bool {
+		a, b := parts[i].head, parts[j].head
+		return a.Offset < b.Offset || a.Offset == b.Offset && a.Part < b.Part
+	})
+	head := parts[0].head
+	c := &Conversation{Name: head.Agent + "-" + head.Session[:min(8, len(head.Session))], Session: head.Session}
+	tools := map[string]bool{}
+	overhead := 0.0
+	for _, p := range parts {
+		c.Parts = append(c.Parts, p.path)
+		c.Calls += p.calls
+		for name := range p.tools {
+			tools[name] = true
+		}
+		overhead += p.head.Fit.Overhead * float64(p.calls)
+	}
+	for name := range tools {
+		c.Tools = append(c.Tools, name)
+	}
+	slices.Sort(c.Tools)
+	if c.Calls > 0 && len(head.System) == 0 {
+		c.Overhead = max(0, int(overhead/float64(c.Calls)/fillerTokens))
+	}
+	return c
+}

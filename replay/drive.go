@@ -1,0 +1,233 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package replay
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
+	"github.com/caddy-llm-cache/caddy-llm-cache/handler"
+	"github.com/caddy-llm-cache/caddy-llm-cache/simulator"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
+
+// unrecorded is the time between two requests of a trace without times.
+const unrecorded = 10 * time.Second
+
+// drive sends one conversation to one provider: once as the client's own
+// bytes, and once through each arm.
+type drive struct {
+	conversation *Conversation
+	profile      cachemodel.Profile
+	start        time.Time
+	progress     func()
+	results      []Result // one for each policy, in their order
+
+	arms []*arm
+
+	plain    *cachemodel.Simulator
+	baseline baseline
+	known    *wire.Known
+	now      time.Time
+}
+
+// baseline is what the client's own bytes cost.
+type baseline struct {
+	usage     wire.Usage
+	cost      float64
+	maxPrompt int64
+	rejected  int
+}
+
+// configure makes a handler of options in JSON, as they stand in a Caddy
+// configuration.
+func configure(options []byte) (*handler.Handler, error) {
+	h := new(handler.Handler)
+	if len(options) == 0 {
+		return h, nil
+	}
+	if err := json.Unmarshal(options, h); err != nil {
+		return nil, fmt.Errorf("replay: options of the handler: %w", err)
+	}
+	return h, nil
+}
+
+func (d *drive) run(ctx context.Context) error {
+	d.plain = cachemodel.NewSimulator(d.profile.Config())
+	d.now = d.start
+	for _, path := range d.conversation.Parts {
+		if err := d.part(ctx, path); err != nil {
+			return err
+		}
+	}
+	for _, a := range d.arms {
+		r := a.result
+		r.Conversation = d.conversation.Name
+		r.Base, r.BaseCost = d.baseline.usage, d.baseline.cost
+		r.BaseMaxPrompt, r.BaseRejected = d.baseline.maxPrompt, d.baseline.rejected
+		d.results = append(d.results, r)
+	}
+	return nil
+}
+
+// part sends the requests of one trace. The answer to each is the first
+// message that the next one brings.
+func (d *drive) part(ctx context.Context, path string) error {
+	t, err := OpenTrace(path)
+	if err != nil {
+		return err
+	}
+	defer t.Close() //nolint:errcheck // only read from
+	next, err := t.Next()
+	if err != nil {
+		return noCalls(path, err)
+	}
+	agent := d.client(settle(d.conversation, &t.Header, next))
+	from := d.start.Add(seconds(t.Header.Offset))
+	for next != nil {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		c := next
+		if next, err = t.Next(); err != nil && !errors.Is(err, io.EOF) {
+			return err
+		}
+		sign(c.Messages)
+		agent.add(c.Messages)
+		r := &request{body: agent.body()}
+		d.time(r, from, c)
+		r.answer = last
+		if next != nil && next.Messages[0].Role == "assistant" {
+			answer := &next.Messages[0]
+			sign(next.Messages[:1])
+			r.answer, r.edits = recorded(answer), edits(answer)
+		}
+		if err := d.send(ctx, r); err != nil {
+			return fmt.Errorf("%s: line %d: %w", path, t.line, err)
+		}
+		d.progress()
+	}
+	return nil
+}
+
+func noCalls(path string, err error) error {
+	if errors.Is(err, io.EOF) {
+		return fmt.Errorf("trace %s: holds no call", path)
+	}
+	return err
+}
+
+// send hands a request to the baseline and to all arms.
+func (d *drive) send(ctx context.Context, r *request) error {
+	var err error
+	r.view, err = wire.Parse(d.profile.Format, r.body, func(wire.Hash) *wire.Known { return d.known })
+	if err != nil {
+		return fmt.Errorf("replay: the body it built: %w", err)
+	}
+	d.known = r.view.Known()
+	d.address(r)
+	run, refused := d.plain.Begin(cachemodel.Call{View: r.view, Client: r.view, Credential: d.conversation.Session, At: r.at})
+	if refused != nil {
+		d.baseline.rejected++
+	} else {
+		u := run.Usage()
+		run.FirstByte(r.at)
+		d.baseline.usage = d.baseline.usage.Add(u)
+		d.baseline.cost += d.profile.Rules().Cost(u)
+		d.baseline.maxPrompt = max(d.baseline.maxPrompt, u.Prompt())
+	}
+	for _, a := range d.arms {
+		if err := a.run(ctx, r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// client is the agent that speaks the profile's format.
+func (d *drive) client(s setting) client {
+	p := d.profile
+	if p.Format == wire.OpenAIChat {
+		kv := p.Rules().Regime == cachemodel.KV
+		return newChat(s, chatShape{model: p.Model, reasoning: kv, cacheKey: !kv})
+	}
+	return newClaudeCode(s, claudeShape{model: p.Model, long: p.LongTTL, adaptive: p.Adaptive})
+}
+
+// address sets path and headers as the clients do.
+func (d *drive) address(r *request) {
+	r.header = http.Header{"Content-Type": {"application/json"}, "Accept": {"application/json"}}
+	id := sessionID(d.conversation.Session)
+	if d.profile.Format == wire.OpenAIChat {
+		r.path = "/v1/chat/completions"
+		r.header.Set("Authorization", "Bearer "+d.conversation.Session)
+		r.header.Set("X-Session-Affinity", id)
+		return
+	}
+	r.path = "/v1/messages?beta=true"
+	r.header.Set("X-Api-Key", d.conversation.Session)
+	r.header.Set("Anthropic-Version", "2023-06-01")
+	r.header.Set("X-Claude-Code-Session-Id", id)
+}
+
+// time sets when the request is sent and when its answer ends. Time never
+// goes back.
+func (d *drive) time(r *request, from time.Time, c *Call) {
+	switch {
+	case c.At != nil:
+		r.at = from.Add(seconds(*c.At))
+	case d.now.Equal(d.start):
+		r.at = from
+	default:
+		r.at = d.now.Add(unrecorded)
+	}
+	if r.at.Before(d.now) {
+		r.at = d.now
+	}
+	r.end = r.at
+	if c.End != nil {
+		if end := from.Add(seconds(*c.End)); end.After(r.at) {
+			r.end = end
+		}
+	}
+	d.now = r.at
+}
+
+func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
+
+// last is the answer to the last request of a trace, which is in none.
+var last = &simulator.Answer{Blocks: []simulator.Block{{Type: simulator.Text, Text: "Done."}}}
+
+// recorded is an answer as it was recorded.
+func recorded(m *Message) *simulator.Answer {
+	a := &simulator.Answer{}
+	for i := range m.Content {
+		switch b := &m.Content[i]; b.Type {
+		case "text":
+			a.Blocks = append(a.Blocks, simulator.Block{Type: simulator.Text, Text: b.Text})
+		case "thinking":
+			a.Blocks = append(a.Blocks, simulator.Block{Type: simulator.Thinking, Text: b.Thinking, Signature: b.Signature})
+		case "tool_use":
+			a.Blocks = append(a.Blocks, simulator.Block{Type: simulator.ToolUse, ID: b.ID, Name: b.Name, Input: b.Input})
+		}
+	}
+	return a
+}

@@ -1,0 +1,111 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package replay
+
+import (
+	"encoding/json"
+	"reflect"
+	"testing"
+)
+
+func TestEdits(t *testing.T) {
+	const line = `    return forecast[day].rain > 0.5`
+	want := []string{"return forecast[day].rain > 0.5"}
+	tests := map[string]struct {
+		name, input string
+		want        []string
+	}{
+		"Claude Code":      {"Edit", `{"file_path":"a","old_string":"` + line + `\n  short\n","new_string":"x","replace_all":false}`, want},
+		"MultiEdit":        {"MultiEdit", `{"file_path":"a","edits":[{"old_string":"x","new_string":"y"},{"old_string":"` + line + `","new_string":""}]}`, want},
+		"pi":               {"edit", `{"path":"a","oldText":"` + line + `","newText":"x"}`, want},
+		"str_replace":      {"str_replace_based_edit_tool", `{"command":"str_replace","path":"a","old_str":"` + line + `","new_str":"x"}`, want},
+		"search, replace":  {"edit", `{"search":"` + line + `","replace":"x"}`, want},
+		"patch":            {"apply_patch", `{"input":"*** Begin Patch\n*** Update File: a\n-` + line + `\n+x\n"}`, want},
+		"sed":              {"bash", `{"command":"cd /a && sed -i 's/    return forecast\\[day\\].rain > 0\\.5/x/' a.py"}`, want},
+		"sed with numbers": {"bash", `{"command":"sed -i \"3,9s|` + line + `|x|\" a.py"}`, want},
+		"script":           {"bash", `{"command":"python - <<'EOF'\nold = '''` + line + `\n'''\nEOF"}`, want},
+		"replace call":     {"bash", `{"command":"python -c \"s = s.replace('` + line + `', 'x')\""}`, want},
+		"search alone":     {"Grep", `{"search":"` + line + `"}`, nil},
+		"new text alone":   {"Write", `{"file_path":"a","content":"` + line + `"}`, nil},
+		"short lines":      {"Edit", `{"old_string":"short\nlines\n","new_string":"x"}`, nil},
+		"reading":          {"bash", `{"command":"cat a.py | sed 's/` + line + `/x/'"}`, nil},
+		"scalars":          {"odd", `{"old":5,"new":7,"list":[1,null,true]}`, nil},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			if !json.Valid([]byte(test.input)) {
+				t.Fatalf("the test is wrong: %s", test.input)
+			}
+			var got []string
+			for _, lines := range edits(&Message{Content: []Block{{Type: "tool_use", Name: test.name, Input: json.RawMessage(test.input)}}}) {
+				got = append(got, lines...)
+			}
+			if !reflect.DeepEqual(got, test.want) {
+				t.Errorf("got %q, want %q", got, test.want)
+			}
+		})
+	}
+}
+
+// Lines are found whatever way they are escaped, in results, in the inputs of
+// calls and in arguments, which are JSON in a string.
+func TestTexts(t *testing.T) {
+	const line = "\tif a < \"b\" && größe → \\n ✅😀 {"
+	quoted := string(quote(line))
+	plain, _ := json.Marshal(line) // escapes <, > and &
+	ascii := `"\tif a \u003c \"b\" \u0026\u0026 gr\u00f6\u00dfe \u2192 \\n \u2705\ud83d\ude00 {"`
+	for name, body := range map[string]string{
+		"result":    `{"content":` + quoted + `}`,
+		"escaped":   `{"content":` + string(plain) + `}`,
+		"ascii":     `{"content":[{"text" : ` + ascii + `}]}`,
+		"input":     `{"input":{"content":` + quoted + `}}`,
+		"arguments": `{"arguments":` + string(quote(`{"content":`+quoted+`}`)) + `}`,
+	} {
+		if !json.Valid([]byte(body)) {
+			t.Fatalf("%s: the test is wrong: %s", name, body)
+		}
+		if got := string(texts([]byte(body))); got != line+"\n" {
+			t.Errorf("%s: got %q, want %q", name, got, line+"\n")
+		}
+	}
+	for _, broken := range []string{`"`, `{"a":"b`, `"\`, `"\u12`, `"\ud83d\u`, `{"arguments":"\"`} {
+		texts([]byte(broken)) // must not panic
+	}
+}
+
+func TestHarmed(t *testing.T) {
+	const a, b = "the first line that is quoted", "the second line that is quoted"
+	both, one, none := []byte(a+"\n"+b), []byte("x "+a+" y"), []byte("nothing of it")
+	for _, test := range []struct {
+		history, shown []byte
+		want           bool
+	}{
+		{both, both, false},
+		{both, one, true},
+		{both, none, true},
+		{none, none, false}, // the model knew it from elsewhere
+		{one, one, false},
+		{none, both, false},
+	} {
+		if got := harmed([]string{a, b}, test.history, test.shown); got != test.want {
+			t.Errorf("history %q, shown %q: %t", test.history, test.shown, got)
+		}
+	}
+}
+
+func FuzzTexts(f *testing.F) {
+	f.Add([]byte(`{"arguments":"{\"a\":\"b\\n\"}","c":["d",{"e":"\ud83d\ude00"}]}`))
+	f.Fuzz(func(_ *testing.T, b []byte) { texts(b) })
+}

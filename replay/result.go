@@ -1,0 +1,153 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package replay
+
+import (
+	"maps"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
+
+// Result is what one conversation, or all of them, came to under one profile
+// and one policy. Costs are in units of one uncached input token and count the
+// prompts alone: answers are the same with and without the handler.
+type Result struct {
+	// Conversation is the name of the conversation, "total" for all of them.
+	Conversation string `json:"conversation"`
+	// Profile and Policy are what it was replayed under.
+	Profile string `json:"profile"`
+	// Policy: see Profile.
+	Policy pipeline.Policy `json:"policy"`
+	// Calls is the number of requests.
+	Calls int `json:"calls"`
+
+	// BaseCost and Cost are the costs of the client's own bytes and of what
+	// the handler sent.
+	BaseCost float64 `json:"base_cost"`
+	// Cost: see BaseCost.
+	Cost float64 `json:"cost"`
+	// Base and Sent are the same in prompt tokens by bucket.
+	Base wire.Usage `json:"base"`
+	// Sent: see Base.
+	Sent wire.Usage `json:"sent"`
+	// BaseMaxPrompt and MaxPrompt are the longest prompts, in tokens.
+	BaseMaxPrompt int64 `json:"base_max_prompt"`
+	// MaxPrompt: see BaseMaxPrompt.
+	MaxPrompt int64 `json:"max_prompt"`
+
+	// Changed counts the requests that did not reach the upstream in the
+	// client's own bytes.
+	Changed int `json:"changed"`
+	// Rejected counts the requests that the client saw refused, BaseRejected
+	// those that are refused in the client's own bytes too.
+	Rejected int `json:"rejected"`
+	// BaseRejected: see Rejected.
+	BaseRejected int `json:"base_rejected"`
+	// Refusals are the upstream's reasons, with counts, those included after
+	// which the original was sent.
+	Refusals map[string]int `json:"refusals,omitempty"`
+	// FailedOpen counts the requests that the handler gave up on and forwarded
+	// untouched.
+	FailedOpen int `json:"failed_open"`
+	// Resent counts the requests that were sent a second time.
+	Resent int `json:"resent"`
+	// Fired counts what the stages did, summed over the requests.
+	Fired map[string]int `json:"fired,omitempty"`
+
+	// Edits counts the recorded edits of files that quote a line of 25
+	// characters or more; Harmed those of them that quote text which the
+	// client's request held and the upstream was not shown.
+	Edits int `json:"edits"`
+	// Harmed: see Edits.
+	Harmed int `json:"harmed"`
+}
+
+// CostRatio is the cost as a multiple of what the client's own bytes cost.
+func (r *Result) CostRatio() float64 { return ratio(r.Cost, r.BaseCost) }
+
+// TokenRatio is the same in prompt tokens.
+func (r *Result) TokenRatio() float64 {
+	return ratio(float64(r.Sent.Prompt()), float64(r.Base.Prompt()))
+}
+
+// Harm is the share of edits that were harmed.
+func (r *Result) Harm() float64 {
+	if r.Edits == 0 {
+		return 0
+	}
+	return float64(r.Harmed) / float64(r.Edits)
+}
+
+func ratio(a, b float64) float64 {
+	if b == 0 {
+		return 1
+	}
+	return a / b
+}
+
+// Violations names what must never happen: a refused request, one that the
+// handler gave up on, and under the policies off and observe a changed one.
+func (r *Result) Violations() []string {
+	var out []string
+	if r.Rejected > 0 {
+		out = append(out, "rejected")
+	}
+	if r.FailedOpen > 0 {
+		out = append(out, "failed open")
+	}
+	if (r.Policy == pipeline.Off || r.Policy == pipeline.Observe) && r.Changed > 0 {
+		out = append(out, "changed")
+	}
+	return out
+}
+
+func (r *Result) refuse(e *cachemodel.APIError) {
+	if r.Refusals == nil {
+		r.Refusals = map[string]int{}
+	}
+	r.Refusals[e.Message]++
+}
+
+// add sums results. The longest prompt is the longest of any.
+func (r *Result) add(o *Result) {
+	r.Calls += o.Calls
+	r.BaseCost += o.BaseCost
+	r.Cost += o.Cost
+	r.Base, r.Sent = r.Base.Add(o.Base), r.Sent.Add(o.Sent)
+	r.BaseMaxPrompt, r.MaxPrompt = max(r.BaseMaxPrompt, o.BaseMaxPrompt), max(r.MaxPrompt, o.MaxPrompt)
+	r.Changed += o.Changed
+	r.Rejected += o.Rejected
+	r.BaseRejected += o.BaseRejected
+	r.FailedOpen += o.FailedOpen
+	r.Resent += o.Resent
+	r.Edits += o.Edits
+	r.Harmed += o.Harmed
+	r.Refusals, r.Fired = sum(r.Refusals, o.Refusals), sum(r.Fired, o.Fired)
+}
+
+func sum(a, b map[string]int) map[string]int {
+	if len(b) == 0 {
+		return a
+	}
+	if a = maps.Clone(a); a == nil {
+		a = map[string]int{}
+	}
+	for k, n := range b {
+		a[k] += n
+	}
+	return a
+}

@@ -1,0 +1,163 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+// Package replay drives recorded conversations of coding agents through the
+// real handler, on a virtual clock, to a simulated provider, and tells what it
+// cost and saved against the client's own bytes, and what it did harm to.
+//
+// A [Trace] is a recorded session. Its requests are built as the agents send
+// them, byte for byte stable; each goes through the handler to a simulated
+// provider, which answers what was recorded, and once more straight to a
+// second one, which gives the baseline.
+package replay
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
+)
+
+// Policies are all policies, the mildest first.
+var Policies = []pipeline.Policy{pipeline.Off, pipeline.Observe, pipeline.Eager, pipeline.CostAware}
+
+// Options say what to replay.
+type Options struct {
+	// Profiles are names of simulated providers, see [cachemodel.Profiles].
+	// Default: the first one.
+	Profiles []string
+	// Policies are the policies to compare. Default: cost_aware.
+	Policies []pipeline.Policy
+	// Handler holds further options of the handler in JSON, as in a Caddy
+	// configuration. The policy in it is overridden.
+	Handler []byte
+	// Start is when the conversations begin; prices depend on it. Default:
+	// 2026-11-20 00:00 UTC.
+	Start time.Time
+	// Workers is how many conversations are replayed at a time. Default:
+	// GOMAXPROCS.
+	Workers int
+	// Progress, if set, is told now and then how many of how many requests
+	// have been replayed, from several goroutines.
+	Progress func(done, total int)
+}
+
+// defaultStart is fixed, so that a replay gives the same figures every day.
+var defaultStart = time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC)
+
+// Run replays conversations under all given profiles and policies. It stops at
+// the first trace that cannot be read, and at the first request that the
+// handler does not pass on.
+func Run(ctx context.Context, conversations []*Conversation, o Options) (*Report, error) {
+	profiles, err := o.defaults()
+	if err != nil {
+		return nil, err
+	}
+	if _, err := configure(o.Handler); err != nil {
+		return nil, err
+	}
+	var jobs []*drive
+	total := 0
+	for _, p := range profiles {
+		for _, c := range conversations {
+			jobs = append(jobs, &drive{conversation: c, profile: p, start: o.Start})
+			total += c.Calls
+		}
+	}
+	var done atomic.Int64
+	progress := func() {
+		if n := done.Add(1); o.Progress != nil {
+			o.Progress(int(n), total)
+		}
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	queue := make(chan *drive)
+	var workers sync.WaitGroup
+	for range o.Workers {
+		workers.Go(func() {
+			for d := range queue {
+				d.progress = progress
+				if err := d.replay(ctx, &o); err != nil {
+					cancel(fmt.Errorf("%s, profile %s: %w", d.conversation.Name, d.profile.Name, err))
+				}
+			}
+		})
+	}
+	for _, d := range slices.SortedStableFunc(slices.Values(jobs), longestFirst) {
+		queue <- d
+	}
+	close(queue)
+	workers.Wait()
+	if err := context.Cause(ctx); err != nil {
+		return nil, err
+	}
+	return newReport(jobs, profiles, o.Policies), nil
+}
+
+// longestFirst keeps all workers busy to the end.
+func longestFirst(a, b *drive) int { return cmp.Compare(b.conversation.Calls, a.conversation.Calls) }
+
+func (o *Options) defaults() ([]cachemodel.Profile, error) {
+	if len(o.Policies) == 0 {
+		o.Policies = []pipeline.Policy{pipeline.CostAware}
+	}
+	if len(o.Profiles) == 0 {
+		o.Profiles = cachemodel.Profiles()[:1]
+	}
+	if o.Start.IsZero() {
+		o.Start = defaultStart
+	}
+	if o.Workers <= 0 {
+		o.Workers = runtime.GOMAXPROCS(0)
+	}
+	profiles := make([]cachemodel.Profile, 0, len(o.Profiles))
+	for _, name := range o.Profiles {
+		p, err := cachemodel.ProfileByName(name)
+		if err != nil {
+			return nil, err
+		}
+		profiles = append(profiles, p)
+	}
+	return profiles, nil
+}
+
+// replay runs a drive and frees what its arms hold.
+func (d *drive) replay(ctx context.Context, o *Options) (err error) {
+	if ctx.Err() != nil {
+		return nil // another one has failed already
+	}
+	defer func() {
+		for _, a := range d.arms {
+			err = errors.Join(err, a.store.Close())
+		}
+		d.arms = nil
+	}()
+	for _, policy := range o.Policies {
+		a, err := newArm(policy, d.profile, o.Handler)
+		if err != nil {
+			return err
+		}
+		d.arms = append(d.arms, a)
+	}
+	return d.run(ctx)
+}

@@ -1,0 +1,238 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package replay
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
+)
+
+func replayed(t *testing.T, o Options, paths ...string) *Report {
+	t.Helper()
+	conversations, err := Find(paths...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	report, err := Run(t.Context(), conversations, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return report
+}
+
+func TestFind(t *testing.T) {
+	got, err := Find("testdata/traces")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(got) != 2 || got[0].Name != "ferry-22222222" || got[1].Name != "gardener-11111111" {
+		t.Fatalf("%d conversations", len(got))
+	}
+	g := got[1]
+	if len(g.Parts) != 2 || g.Calls != 15 || strings.Join(g.Tools, " ") != "Bash Edit Read" || g.Overhead != 10_000 {
+		t.Errorf("%+v", g)
+	}
+	if got[0].Overhead != 0 {
+		t.Errorf("a recorded system prompt needs no filler of %d", got[0].Overhead)
+	}
+}
+
+// Under every profile and policy the conversations pass unrefused, and the
+// policies that promise it leave them as they are.
+func TestRun(t *testing.T) {
+	report := replayed(t, Options{Profiles: cachemodel.Profiles(), Policies: Policies}, "testdata/traces")
+	if v := report.Violations(); len(v) > 0 {
+		t.Errorf("%s", strings.Join(v, "\n"))
+	}
+	if want := len(cachemodel.Profiles()) * len(Policies); len(report.Runs) != want {
+		t.Fatalf("%d runs, want %d", len(report.Runs), want)
+	}
+	for i := range report.Runs {
+		c := &report.Runs[i].Total
+		if c.Calls != 18 || c.Edits != 2 || c.BaseRejected != 0 || c.MaxPrompt == 0 {
+			t.Errorf("%s, %s: %+v", c.Profile, c.Policy, c)
+		}
+		untouched := c.Policy == pipeline.Off || c.Policy == pipeline.Observe
+		if untouched && (c.Cost != c.BaseCost || c.Sent != c.Base || c.Harmed != 0 || c.BaseMaxPrompt != c.MaxPrompt) {
+			t.Errorf("%s, %s: it cost %v instead of %v, %+v instead of %+v", c.Profile, c.Policy, c.Cost, c.BaseCost, c.Sent, c.Base)
+		}
+		if c.Policy == pipeline.Eager && c.Changed == 0 {
+			t.Errorf("%s, %s: nothing was changed", c.Profile, c.Policy)
+		}
+		if c.Cost <= 0 || c.Base.Prompt() <= 0 {
+			t.Errorf("%s, %s: nothing was billed", c.Profile, c.Policy)
+		}
+	}
+}
+
+// The gardener edits a line that it read long ago and one that it has just
+// read: where old results are compacted, the first edit lacks its text.
+func TestHarmOfCompaction(t *testing.T) {
+	o := Options{Policies: []pipeline.Policy{pipeline.Eager, pipeline.Off}, Handler: []byte(`{"compact_tool_results":{"mode":"on"},"prune":{"mode":"off"}}`)}
+	report := replayed(t, o, "testdata/traces")
+	if c := report.Runs[0].Total; c.Edits != 2 || c.Harmed != 1 || c.Harm() != 0.5 {
+		t.Errorf("eager: %d of %d edits", c.Harmed, c.Edits)
+	}
+	if c := report.Runs[0].Total; c.Fired["compact_tool_results"] == 0 {
+		t.Errorf("stages %v", c.Fired)
+	}
+	if c := report.Runs[1].Total; c.Edits != 2 || c.Harmed != 0 {
+		t.Errorf("off: %d of %d edits", c.Harmed, c.Edits)
+	}
+}
+
+// The pause of six minutes is longer than one lifetime and shorter than the
+// other.
+func TestVirtualClock(t *testing.T) {
+	o := Options{Profiles: []string{"anthropic-5m", "anthropic-1h"}, Policies: []pipeline.Policy{pipeline.Off}}
+	report := replayed(t, o, gardener)
+	short, long := report.Runs[0].Total.Base, report.Runs[1].Total.Base
+	if short.Write1h != 0 || long.Write5m != 0 || short.Write5m <= long.Write1h {
+		t.Errorf("5 minutes: %+v, 1 hour: %+v", short, long)
+	}
+	if long.Write1h != report.Runs[1].Total.BaseMaxPrompt {
+		t.Errorf("in an hour nothing is written twice: %+v", long)
+	}
+}
+
+func TestReportIsReproducible(t *testing.T) {
+	var texts [2]bytes.Buffer
+	for i := range texts {
+		report := replayed(t, Options{Profiles: []string{"opus-5.5", "kv"}, Policies: Policies, Workers: 1 + i}, "testdata/traces")
+		if err := report.WriteJSON(&texts[i]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if texts[0].String() != texts[1].String() {
+		t.Error("two replays differ")
+	}
+}
+
+func TestViolations(t *testing.T) {
+	for _, test := range []struct {
+		result Result
+		want   string
+	}{
+		{Result{Policy: pipeline.Off}, ""},
+		{Result{Policy: pipeline.Eager, Changed: 5, Resent: 1}, ""},
+		{Result{Policy: pipeline.Off, Changed: 1}, "changed"},
+		{Result{Policy: pipeline.Observe, Changed: 1, Rejected: 1}, "rejected changed"},
+		{Result{Policy: pipeline.CostAware, FailedOpen: 1}, "failed open"},
+	} {
+		if got := strings.Join(test.result.Violations(), " "); got != test.want {
+			t.Errorf("%+v: %q, want %q", test.result, got, test.want)
+		}
+	}
+}
+
+func TestBadTraces(t *testing.T) {
+	const head, call = `{"agent":"a","session":"s"}`, `{"messages":[{"role":"user","content":[{"type":"text","text":"a"}]}]}`
+	var zipped bytes.Buffer
+	z := gzip.NewWriter(&zipped)
+	if _, err := z.Write([]byte(head + "\n" + call)); err != nil {
+		t.Fatal(err)
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for name, content := range map[string]string{
+		"empty":             "",
+		"not JSON":          "hello",
+		"no session":        `{"agent":"a"}`,
+		"ends in the midst": head + "\n" + call[:30],
+		"no messages":       head + "\n{}",
+		"unknown role":      head + "\n" + strings.Replace(call, "user", "judge", 1),
+		"ends with answer":  head + "\n" + strings.Replace(call, "user", "assistant", 1),
+		"empty message":     head + "\n" + `{"messages":[{"role":"user","content":[]}]}`,
+		"cut gzip":          zipped.String()[:zipped.Len()-12],
+	} {
+		path := filepath.Join(t.TempDir(), "t.jsonl.gz")
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Find(path); err == nil || !strings.Contains(err.Error(), path) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := Find(t.TempDir()); err == nil {
+		t.Error("an empty folder was taken")
+	}
+}
+
+func TestBadOptions(t *testing.T) {
+	conversations, err := Find(ferry)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, o := range map[string]Options{
+		"profile": {Profiles: []string{"none"}},
+		"policy":  {Policies: []pipeline.Policy{"none"}},
+		"handler": {Handler: []byte(`{"prune":5}`)},
+		"range":   {Handler: []byte(`{"prune":{"after":0}}`)},
+	} {
+		if _, err := Run(t.Context(), conversations, o); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+}
+
+func TestCommand(t *testing.T) {
+	run := func(args ...string) (string, string, error) {
+		var out, progress bytes.Buffer
+		c := Command()
+		root := &cobra.Command{Use: c.Name, SilenceUsage: true, SilenceErrors: true}
+		c.CobraFunc(root)
+		root.SetOut(&out)
+		root.SetErr(&progress)
+		root.SetArgs(append([]string{"replay"}, args...))
+		err := root.Execute()
+		return out.String(), progress.String(), err
+	}
+	out, progress, err := run("--profile", "kv,openai", "--policy", "all", "testdata/traces")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"gardener-11111111", "kv, eager", "worst:", "openai  cost_aware", "left every byte as it was"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("%q is missing in:\n%s", want, out)
+		}
+	}
+	if !strings.Contains(progress, "replayed 36 of 36 requests") {
+		t.Errorf("progress %q", progress)
+	}
+	out, _, err = run("--json", ferry)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var report Report
+	if err := json.Unmarshal([]byte(out), &report); err != nil || len(report.Runs) != 1 || report.Runs[0].Total.Policy != pipeline.CostAware {
+		t.Errorf("%v: %s", err, out)
+	}
+	for _, args := range [][]string{{}, {"--policy", "bold", ferry}, {"--profile", "none", ferry}, {"--options", "{", ferry}, {"missing"}} {
+		if _, _, err := run(args...); err == nil {
+			t.Errorf("%v: no error", args)
+		}
+	}
+}

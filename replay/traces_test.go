@@ -1,0 +1,60 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package replay
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
+)
+
+// tracesEnv names the folder of recorded conversations. Without it they are
+// looked for beside the module.
+const tracesEnv = "LLM_CACHE_TRACES"
+
+// Over all recorded conversations, under every profile and policy: nothing is
+// refused or given up on, and off and observe are byte-identical.
+func TestRecordedConversations(t *testing.T) {
+	if testing.Short() {
+		t.Skip("replays half a gigabyte, 24 times")
+	}
+	folder := os.Getenv(tracesEnv)
+	if folder == "" {
+		folder = "../../shared/traces"
+	}
+	if _, err := os.Stat(folder); err != nil {
+		t.Skipf("no recorded conversations: set %s to their folder", tracesEnv)
+	}
+	profiles, policies := cachemodel.Profiles(), Policies
+	if raceDetector {
+		// Ten times as slow: two formats are enough to find races.
+		profiles = []string{"opus-5.5", "kv"}
+	}
+	report := replayed(t, Options{Profiles: profiles, Policies: policies}, folder)
+	if v := report.Violations(); len(v) > 0 {
+		t.Errorf("%s", strings.Join(v, "\n"))
+	}
+	for i := range report.Runs {
+		run := &report.Runs[i]
+		c := &run.Total
+		t.Logf("%-12s %-10s cost %s tokens %s worst %s harm %.1f %% of %d edits", c.Profile, c.Policy,
+			change(c.CostRatio()), change(c.TokenRatio()), change(run.WorstRatio), 100*c.Harm(), c.Edits)
+		if c.BaseRejected > 0 {
+			t.Errorf("%s: %d of the client's own requests are refused", c.Profile, c.BaseRejected)
+		}
+	}
+}

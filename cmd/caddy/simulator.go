@@ -1,0 +1,195 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
+	"github.com/caddy-llm-cache/caddy-llm-cache/simulator"
+)
+
+// maxPace bounds the pace of a simulated stream.
+const maxPace = time.Minute
+
+func init() {
+	caddy.RegisterModule(Simulator{})
+	httpcaddyfile.RegisterHandlerDirective("llm_cache_simulator", parseSimulator)
+	// Registered after llm_cache, so between that and reverse_proxy.
+	httpcaddyfile.RegisterDirectiveOrder("llm_cache_simulator", httpcaddyfile.Before, "reverse_proxy")
+}
+
+// Simulator answers requests to language models without one: Messages and chat
+// completions, streamed or not, token counts and model lists. It says a short
+// fixed text or what a script tells it to, and reports what a provider's prompt
+// cache would have read and written. What the provider's API refuses, it
+// refuses too.
+type Simulator struct {
+	// Profile names the provider to simulate: anthropic-5m, anthropic-1h,
+	// opus-5.5, fable-5.2, openai or kv. Default: the one whose model the
+	// request names; a model that no table knows counts as one on a box whose
+	// cached prefix is free.
+	Profile string `json:"profile,omitempty"`
+	// Script is the path of a JSON file that holds an array of answers. A
+	// request that offers tools gets the answer whose index is the number of
+	// answers in it already. Default: a short text for every request.
+	Script string `json:"script,omitempty"`
+	// Pace passes before each event of a stream. At most 1m. Default: 0.
+	Pace caddy.Duration `json:"pace,omitempty"`
+
+	handler *simulator.Handler
+	pooled  bool
+}
+
+// caches hold the state of the simulated providers, by profile. It survives
+// reloads, as that of a real provider would.
+var caches = caddy.NewUsagePool()
+
+type cache struct{ *cachemodel.Simulator }
+
+// Destruct has nothing to release but memory.
+func (cache) Destruct() error { return nil }
+
+// CaddyModule returns the Caddy module information.
+func (Simulator) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{
+		ID:  "http.handlers.llm_cache_simulator",
+		New: func() caddy.Module { return new(Simulator) },
+	}
+}
+
+// Provision reads the script and takes a share of the profile's state.
+func (s *Simulator) Provision(caddy.Context) error {
+	config := cachemodel.SimulatorConfig{
+		Rules: func(model string, at time.Time) cachemodel.Rules { return cachemodel.Lookup("", model, at) },
+	}
+	if s.Profile != "" {
+		profile, err := cachemodel.ProfileByName(s.Profile)
+		if err != nil {
+			return err
+		}
+		config = profile.Config()
+	}
+	h := &simulator.Handler{Pace: time.Duration(s.Pace)}
+	if s.Script != "" {
+		path, err := caddy.NewReplacer().ReplaceOrErr(s.Script, true, true)
+		if err != nil {
+			return fmt.Errorf("script: %w", err)
+		}
+		if h.Script, err = simulator.ReadScript(path); err != nil {
+			return err
+		}
+	}
+	shared, _, err := caches.LoadOrNew(s.Profile, func() (caddy.Destructor, error) {
+		return cache{cachemodel.NewSimulator(config)}, nil
+	})
+	if err != nil {
+		return err
+	}
+	s.pooled = true
+	h.Cache = shared.(cache).Simulator
+	s.handler = h
+	return nil
+}
+
+// Validate reports a pace out of range.
+func (s *Simulator) Validate() error {
+	if pace := time.Duration(s.Pace); pace < 0 || pace > maxPace {
+		return fmt.Errorf("pace: %s is not between 0 and %s", pace, maxPace)
+	}
+	return nil
+}
+
+// Cleanup gives the share of the profile's state back.
+func (s *Simulator) Cleanup() error {
+	if !s.pooled { // Provision failed before it took one
+		return nil
+	}
+	s.pooled = false
+	_, err := caches.Delete(s.Profile)
+	return err
+}
+
+// ServeHTTP answers every request; it never calls the next handler.
+func (s *Simulator) ServeHTTP(w http.ResponseWriter, r *http.Request, _ caddyhttp.Handler) error {
+	s.handler.ServeHTTP(w, r)
+	return nil
+}
+
+func parseSimulator(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) {
+	s := new(Simulator)
+	err := s.UnmarshalCaddyfile(h.Dispenser)
+	return s, err
+}
+
+// UnmarshalCaddyfile reads:
+//
+//	llm_cache_simulator [<script>] {
+//		profile <name>
+//		pace    <duration>
+//	}
+func (s *Simulator) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
+	d.Next() // the directive
+	if d.NextArg() {
+		s.Script = d.Val()
+	}
+	if d.NextArg() {
+		return d.ArgErr()
+	}
+	seen := map[string]bool{}
+	for d.NextBlock(0) {
+		option := d.Val()
+		if seen[option] {
+			return d.Errf("%s stands twice", option)
+		}
+		seen[option] = true
+		var value string
+		if !d.AllArgs(&value) {
+			return d.ArgErr()
+		}
+		switch option {
+		case "profile":
+			if _, err := cachemodel.ProfileByName(value); err != nil {
+				return d.WrapErr(err)
+			}
+			s.Profile = value
+		case "pace":
+			pace, err := caddy.ParseDuration(value)
+			if err != nil || pace < 0 || pace > maxPace {
+				return d.Errf("pace: %q is no duration between 0 and %s", value, maxPace)
+			}
+			s.Pace = caddy.Duration(pace)
+		default:
+			return d.Errf("unknown option %q", option)
+		}
+	}
+	return nil
+}
+
+// Interface guards
+var (
+	_ caddy.Provisioner           = (*Simulator)(nil)
+	_ caddy.Validator             = (*Simulator)(nil)
+	_ caddy.CleanerUpper          = (*Simulator)(nil)
+	_ caddyhttp.MiddlewareHandler = (*Simulator)(nil)
+	_ caddyfile.Unmarshaler       = (*Simulator)(nil)
+)

@@ -144,9 +144,13 @@ func parseSimulator(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error)
 // UnmarshalCaddyfile reads:
 //
 //	llm_cache_simulator [<script>] {
+//		script  <path>
 //		profile <name>
 //		pace    <duration>
 //	}
+//
+// An absolute path has to stand inside the block: behind the directive it would
+// be taken for a path matcher.
 func (s *Simulator) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	d.Next() // the directive
 	if d.NextArg() {
@@ -155,7 +159,7 @@ func (s *Simulator) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	if d.NextArg() {
 		return d.ArgErr()
 	}
-	seen := map[string]bool{}
+	seen := map[string]bool{"script": s.Script != ""}
 	for d.NextBlock(0) {
 		option := d.Val()
 		if seen[option] {
@@ -167,6 +171,8 @@ func (s *Simulator) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 			return d.ArgErr()
 		}
 		switch option {
+		case "script":
+			s.Script = value
 		case "profile":
 			if _, err := cachemodel.ProfileByName(value); err != nil {
 				return d.WrapErr(err)

@@ -69,9 +69,11 @@ type request struct {
 }
 
 const (
-	recentRequests   = 32
-	maxOrigins       = 1 << 16
-	maxTwins         = 8 // blocks with one signature; a provider makes none, test doubles may
+	recentRequests = 32
+	maxOrigins     = 1 << 16
+	// maxTwins bounds the blocks that share a signature. A provider makes no two, but
+	// a simulated model may think the same twice.
+	maxTwins         = 64
 	maxConversations = 256
 )
 
@@ -161,14 +163,17 @@ func (p *past) check(c Call, r Rules) (found, *APIError) {
 // it does. at is what stands before it, turn what stands before its message.
 func (p *past) origin(id wire.Hash, at, turn history, b *wire.Block, conv *conversation, c Call) (origin, bool) {
 	known := p.origins[id]
+	here := false // the same blocks, but not the same thinking, before it
 	for _, o := range known {
 		if at.endsLike(o.before) {
 			return o, true
 		}
+		here = here || at.blocks == o.before.blocks
 	}
 	asked := false
-	if conv != nil {
-		for _, q := range conv.recent {
+	if conv != nil && !here {
+		for n := range recentRequests { // the latest first
+			q := &conv.recent[(conv.next+recentRequests-1-n)%recentRequests]
 			if q.messages == 0 || q.messages != b.Message {
 				continue
 			}
@@ -290,9 +295,14 @@ func (p *past) accept(f found) {
 		p.origins = make(map[wire.Hash][]origin)
 	}
 	for _, s := range f.origins {
-		if of := p.origins[s.id]; len(of) < maxTwins && !slices.Contains(of, s.from) {
-			p.origins[s.id] = append(of, s.from)
+		of := p.origins[s.id]
+		if slices.Contains(of, s.from) {
+			continue
 		}
+		if len(of) == maxTwins {
+			of = slices.Delete(of, 0, 1)
+		}
+		p.origins[s.id] = append(of, s.from)
 	}
 	p.clock++
 	conv := p.conversations[f.conversation]

@@ -1,0 +1,108 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package cachemodel
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
+
+// one returns the tokens of the last block of a request.
+func one(t *testing.T, f wire.Format, body string) int {
+	t.Helper()
+	v := parse(t, f, body)
+	return Tokens(v, &v.Blocks[len(v.Blocks)-1])
+}
+
+func TestTokens(t *testing.T) {
+	hundred := strings.Repeat("x", 100)
+	history := hi + assistant("["+use+"]") + ","
+	for _, c := range []struct {
+		name, body string
+		want       int
+	}{
+		{"text", ask(user(`"`+hundred+`"`), ""), framing + 29},
+		{"escapes", ask(user(`"`+strings.Repeat(`\n`, 50)+strings.Repeat(`\u00e4`, 50)+`"`), ""), framing + 29},
+		{"pairs of escapes", ask(user(`"`+strings.Repeat(`\ud83d\uDE00`, 100)+`"`), ""), framing + 29},
+		{"umlauts", ask(user(`"`+strings.Repeat("ä", 100)+`"`), ""), framing + 29},
+		{"tool_result", ask(history+user(`[{"type":"tool_result","tool_use_id":"t1","content":"`+hundred+`"}]`), ""), framing + 33},
+		{"tool_result in parts", ask(history+user(`[{"type":"tool_result","tool_use_id":"t1","content":[{"type":"text","text":"`+hundred[:50]+`"},{"type":"text","text":"`+hundred[:50]+`"}]}]`), ""), framing + 33},
+		{"tool_result with an image", ask(history+user(`[{"type":"tool_result","tool_use_id":"t1","content":[{"type":"image","source":{"type":"base64","data":"`+hundred+`"}}]}]`), ""), framing + tokensImage},
+		{"empty tool_result", ask(history+user(`[{"type":"tool_result","tool_use_id":"t1"}]`), ""), framing},
+		{"tool_use", ask(hi+assistant(`[{"type":"tool_use","id":"t","name":"edit","input":{"text":"`+hundred[:85]+`"}}]`), ""), framing + 33},
+		{"thinking by its text", ask(hi+assistant(`[{"type":"thinking","thinking":"`+hundred+`","signature":"abc"}]`), ""), framing + 29},
+		{"thinking by its signature", ask(hi+assistant(`[{"type":"thinking","thinking":"","signature":"`+hundred+hundred+`"}]`), ""), framing + 38},
+		{"redacted thinking", ask(hi+assistant(`[{"type":"redacted_thinking","data":"`+hundred[:98]+`"}]`), ""), framing + 19},
+		{"image", ask(user(`[{"type":"image","source":{"type":"base64","data":"`+hundred+`"}}]`), ""), framing + tokensImage},
+		{"document as text", ask(user(`[{"type":"document","source":{"type":"text","data":"`+hundred+`"}}]`), ""), framing + 29},
+		{"document of two pages", ask(user(`[{"type":"document","source":{"type":"base64","data":"`+strings.Repeat("x", pageBytes+1)+`"}}]`), ""), framing + 2*tokensImage},
+		{"document by address", ask(user(`[{"type":"document","source":{"type":"url","url":"http://x"}}]`), ""), framing + tokensImage},
+	} {
+		if got := one(t, wire.Anthropic, c.body); got != c.want {
+			t.Errorf("%s: %d tokens, want %d", c.name, got, c.want)
+		}
+	}
+	if got := one(t, wire.OpenAIChat, ask(user(`[{"type":"image_url","image_url":{"url":"data:`+hundred+`"}}]`), "")); got != framing+tokensImage {
+		t.Errorf("image_url: %d tokens", got)
+	}
+	if got := one(t, wire.OpenAIChat, ask(hi+`,{"role":"assistant","reasoning_content":"`+hundred+`"}`, "")); got != framing+29 {
+		t.Errorf("reasoning: %d tokens", got)
+	}
+	if got := one(t, wire.OpenAIChat, ask(`{"role":"system","content":"`+hundred+`"}`, "")); got != framing+27 {
+		t.Errorf("system: %d tokens", got)
+	}
+}
+
+func TestTokensDoNotDependOnForm(t *testing.T) {
+	pairs := [][2]string{
+		{ask(user(`"some text"`), ""), ask(user(`[{"type":"text","text":"some text"}]`), "")},
+		{ask(user(`"some text"`), ""), ask(user(`[{"cache_control":{"type":"ephemeral"},"type":"text","text":"some text"}]`), "")},
+		{ask(hi+assistant("["+use+"]")+","+user("["+result+"]"), ""), ask(hi+assistant("["+use+"]")+","+user(`[{"type":"tool_result","tool_use_id":"t1","content":[{"type":"text","text":"ok"}],"cache_control":{"type":"ephemeral","ttl":"1h"}}]`), "")},
+		{ask(user(`[{"type":"odd","x":1}]`), ""), ask(user(`[{"type":"odd","x":1,"cache_control":{"type":"ephemeral"}}]`), "")},
+	}
+	for _, p := range pairs {
+		if a, b := one(t, wire.Anthropic, p[0]), one(t, wire.Anthropic, p[1]); a != b {
+			t.Errorf("%d tokens of %s\n%d of %s", a, p[0], b, p[1])
+		}
+	}
+	tools := []string{
+		`{"name":"a","input_schema":{"type":"object"}}`,
+		`{"name":"a","cache_control":{"type":"ephemeral"},"input_schema":{"type":"object"}}`,
+		`{"name":"a","input_schema":{"type":"object"},"cache_control":{"type":"ephemeral"}}`,
+		`{"cache_control":{"type":"ephemeral"},"name":"a","input_schema":{"type":"object"}}`,
+		`{"name":"a","cache_control" : {"type": "ephemeral"} ,"input_schema":{"type":"object"}}`,
+	}
+	want := 0
+	for i, tool := range tools {
+		v := parse(t, wire.Anthropic, ask(hi, `,"tools":[`+tool+`]`))
+		got := Tokens(v, &v.Blocks[0])
+		if i == 0 {
+			want = got
+		}
+		if diff := got - want; diff != 0 {
+			t.Errorf("%s: %d tokens, want %d", tool, got, want)
+		}
+	}
+}
+
+func TestCharsOfBrokenEscapes(t *testing.T) {
+	for s, want := range map[string]int{`"\"`: 1, `"\u12"`: 1, `"a\`: 2, `\`: 1, `"`: 1, ``: 0, `""`: 0} {
+		if got := chars([]byte(s)); got < 0 || got > want {
+			t.Errorf("%q: %d characters", s, got)
+		}
+	}
+}

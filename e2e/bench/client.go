@@ -1,0 +1,114 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/e2e/internal/conversation"
+)
+
+// client is one kept-alive connection to a target. It writes bodies from the
+// pieces they are made of, so that the load costs little next to what it loads.
+type client struct {
+	target *target
+	conn   net.Conn
+	in     *bufio.Reader
+}
+
+func dial(t *target) (*client, error) {
+	conn, err := net.Dial("tcp", t.addr)
+	if err != nil {
+		return nil, err
+	}
+	return &client{target: t, conn: conn, in: bufio.NewReaderSize(conn, 64<<10)}, nil
+}
+
+func (c *client) close() { _ = c.conn.Close() }
+
+// send posts a body and returns the answer with its body unread. Headers are
+// lines that end in CRLF.
+func (c *client) send(path, headers string, body net.Buffers, length int) (*http.Response, error) {
+	head := fmt.Appendf(nil, "POST %s HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nX-Api-Key: bench\r\nAnthropic-Version: 2023-06-01\r\nContent-Length: %d\r\n%s\r\n",
+		path, c.target.addr, length, headers)
+	pieces := append(net.Buffers{head}, body...)
+	if _, err := pieces.WriteTo(c.conn); err != nil {
+		return nil, fmt.Errorf("send: %w", err)
+	}
+	resp, err := http.ReadResponse(c.in, nil)
+	if err != nil {
+		return nil, fmt.Errorf("answer: %w", err)
+	}
+	if resp.StatusCode != http.StatusOK {
+		b, _ := io.ReadAll(resp.Body)
+		return nil, fmt.Errorf("answer: %s: %s", resp.Status, b)
+	}
+	if c.target.edits == (resp.Header.Get("X-Llm-Cache-Session") == "") {
+		return nil, fmt.Errorf("answer: %s: llm_cache had its hands on it: %t", c.target.name, !c.target.edits)
+	}
+	return resp, nil
+}
+
+// talk is one conversation after the other over a client.
+type talk struct {
+	client *client
+	load   *load
+	tape   *conversation.Tape
+	key    string // of the tape, for the upstream
+	name   string // of the talk
+	count  int    // conversations begun
+	turns  int
+	from   int
+	to     int
+}
+
+func (b *bench) newTape(l *load) (*conversation.Tape, string) {
+	t := conversation.NewTape(l.shape, l.size, l.to)
+	return t, b.upstream.add(t)
+}
+
+func newTalk(c *client, l *load, t *conversation.Tape, key, name string) *talk {
+	k := &talk{client: c, load: l, tape: t, key: key, name: name, from: t.TurnsOf(l.from), to: t.TurnsOf(l.to)}
+	k.turns = k.to // the first request begins a conversation
+	return k
+}
+
+// begins tells whether the next request begins a conversation.
+func (k *talk) begins() bool { return k.turns >= k.to }
+
+// next sends the next request and reads its answer to the end.
+func (k *talk) next() error {
+	if k.begins() {
+		k.count++
+		k.turns = k.from
+	} else {
+		k.turns++
+	}
+	body, length := k.tape.Body(fmt.Sprintf("%s-%d", k.name, k.count), k.turns, true)
+	headers := fmt.Sprintf("%s: %s\r\n%s: %d\r\n%s: %d\r\n%s: true\r\n", headerTape, k.key, headerTurns, k.turns, headerLength, length, headerStream)
+	resp, err := k.client.send(k.load.shape.Path(), headers, body, length)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if _, err := io.Copy(io.Discard, resp.Body); err != nil {
+		return fmt.Errorf("answer: %w", err)
+	}
+	return nil
+}

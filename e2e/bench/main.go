@@ -1,0 +1,129 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+// Command bench measures what llm_cache adds to a Caddy: processor time per
+// request, throughput, and the delay of streamed events, each against the same
+// Caddy with a bare reverse_proxy, on the same machine and in turns.
+//
+//	go run ./bench                     # all tables, a few minutes
+//	go run ./bench -only cost -rounds 9
+//
+// It builds ./cmd/caddy of the module above, or takes the binary in -caddy.
+// The model is a handler in this process that answers at once. All traffic
+// stays on the loopback interface.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/e2e/internal/caddy"
+	"github.com/caddy-llm-cache/caddy-llm-cache/e2e/internal/conversation"
+)
+
+// bench is one run of the program.
+type bench struct {
+	binary   string
+	rounds   int
+	policies []string
+	only     []string
+	upstream *upstream
+	targets  []*target // the first is bare
+}
+
+// load is a kind of traffic.
+type load struct {
+	name     string
+	shape    conversation.Shape
+	size     conversation.Size
+	from, to int // the band in which bodies grow, in bytes
+	requests int // per round, one after the other
+}
+
+var loads = []load{
+	{"Claude Code, 2 KB", conversation.Claude, conversation.Small, 1700, 2600, 2000},
+	{"Claude Code, 200 KB", conversation.Claude, conversation.Agent, 170 << 10, 230 << 10, 600},
+	{"Claude Code, 1 MB", conversation.Claude, conversation.Agent, 950 << 10, 1050 << 10, 200},
+	{"chat, 2 KB", conversation.Chat, conversation.Small, 1700, 2600, 2000},
+	{"chat, 200 KB", conversation.Chat, conversation.Agent, 170 << 10, 230 << 10, 600},
+	{"chat, 1 MB", conversation.Chat, conversation.Agent, 950 << 10, 1050 << 10, 200},
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := run(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context) error {
+	b := &bench{}
+	policies := flag.String("policies", "cost_aware,eager", "policies to measure, with commas")
+	only := flag.String("only", "cost,throughput,stream", "tables to make, with commas")
+	flag.StringVar(&b.binary, "caddy", "", "Caddy `binary`; built from the module above if empty")
+	flag.IntVar(&b.rounds, "rounds", 7, "`times` that each measurement is taken; the median counts")
+	flag.Parse()
+	b.policies, b.only = strings.Split(*policies, ","), strings.Split(*only, ",")
+
+	dir, err := os.MkdirTemp("", "llm_cache-bench-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	if b.binary == "" {
+		b.binary = filepath.Join(dir, "caddy")
+		if err := caddy.Build(ctx, "..", b.binary); err != nil {
+			return err
+		}
+	}
+	if b.binary, err = filepath.Abs(b.binary); err != nil {
+		return err
+	}
+	if b.upstream, err = newUpstream(); err != nil {
+		return err
+	}
+	defer b.upstream.close()
+	for i, policy := range append([]string{""}, b.policies...) {
+		t, err := startTarget(ctx, b.binary, filepath.Join(dir, strconv.Itoa(i)), policy, b.upstream.addr)
+		if err != nil {
+			return err
+		}
+		defer t.stop()
+		b.targets = append(b.targets, t)
+	}
+	fmt.Printf("%s, %d processors (%s), %s, medians of %d rounds\n", time.Now().UTC().Format(time.DateOnly), runtime.NumCPU(), cpuModel(), runtime.Version(), b.rounds)
+	for _, table := range []struct {
+		name string
+		make func(context.Context) error
+	}{{"cost", b.cost}, {"throughput", b.throughput}, {"stream", b.stream}} {
+		if !slices.Contains(b.only, table.name) {
+			continue
+		}
+		if err := table.make(ctx); err != nil {
+			return fmt.Errorf("%s: %w", table.name, err)
+		}
+	}
+	return nil
+}

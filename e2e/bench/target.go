@@ -1,0 +1,88 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/e2e/internal/caddy"
+)
+
+// target is a Caddy under measurement.
+type target struct {
+	name    string
+	addr    string
+	edits   bool // llm_cache reads what passes
+	process *caddy.Process
+}
+
+// startTarget starts a Caddy with llm_cache under a policy, or without it if
+// the policy is empty.
+func startTarget(ctx context.Context, binary, dir, policy, upstream string) (*target, error) {
+	addrs, err := caddy.FreeAddrs(2)
+	if err != nil {
+		return nil, err
+	}
+	t := &target{name: "bare", addr: addrs[0]}
+	directive := ""
+	if policy != "" {
+		t.name, t.edits = policy, policy != "off"
+		directive = fmt.Sprintf("llm_cache {\n\t\tpolicy %s\n\t}", policy)
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+	defer cancel()
+	t.process, err = caddy.Start(ctx, binary, dir, addrs[1], fmt.Sprintf(`{
+	admin %s
+	persist_config off
+	auto_https off
+	log {
+		level ERROR
+	}
+}
+http://%s {
+	%s
+	reverse_proxy %s
+}
+`, addrs[1], t.addr, directive, upstream))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", t.name, err)
+	}
+	return t, nil
+}
+
+// cpu returns the processor time that the target used while f ran.
+func (t *target) cpu(f func() error) (time.Duration, error) {
+	before, err := cpuTime(t.process.PID())
+	if err != nil {
+		return 0, err
+	}
+	if err := f(); err != nil {
+		return 0, err
+	}
+	after, err := cpuTime(t.process.PID())
+	return after - before, err
+}
+
+func (t *target) stop() {
+	if err := t.process.Stop(); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", t.name+":", err)
+	}
+}

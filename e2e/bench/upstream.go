@@ -1,0 +1,114 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package main
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/e2e/internal/conversation"
+)
+
+// Headers by which the client tells the upstream what to answer. Both are this
+// process, and the answer is what the client's next request sends back.
+const (
+	headerTape   = "X-Bench-Tape"
+	headerTurns  = "X-Bench-Turns"
+	headerLength = "X-Bench-Length"
+	headerStream = "X-Bench-Stream"
+)
+
+// upstream is a model that answers at once.
+type upstream struct {
+	addr   string
+	server *http.Server
+
+	mu    sync.RWMutex
+	tapes []*conversation.Tape
+}
+
+func newUpstream() (*upstream, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, fmt.Errorf("upstream: %w", err)
+	}
+	u := &upstream{addr: l.Addr().String()}
+	u.server = &http.Server{Handler: u, ReadHeaderTimeout: 10 * time.Second}
+	go u.server.Serve(l) //nolint:errcheck // ends with close
+	return u, nil
+}
+
+func (u *upstream) close() { _ = u.server.Close() }
+
+// add registers a tape and returns the value of headerTape that asks for it.
+func (u *upstream) add(t *conversation.Tape) string {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.tapes = append(u.tapes, t)
+	return strconv.Itoa(len(u.tapes) - 1)
+}
+
+func (u *upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if _, err := io.Copy(io.Discard, r.Body); err != nil {
+		return // the client went away
+	}
+	if r.Header.Get(headerStream) == "clocked" {
+		clockedStream(w)
+		return
+	}
+	tape, _ := strconv.Atoi(r.Header.Get(headerTape))
+	turns, _ := strconv.Atoi(r.Header.Get(headerTurns))
+	length, _ := strconv.Atoi(r.Header.Get(headerLength))
+	u.mu.RLock()
+	t := u.tapes[tape]
+	u.mu.RUnlock()
+	stream := r.Header.Get(headerStream) == "true"
+	w.Header().Set("Content-Type", "application/json")
+	if stream {
+		w.Header().Set("Content-Type", "text/event-stream; charset=utf-8")
+	}
+	_, _ = w.Write(t.Answer(turns, length, stream))
+}
+
+// Events of a clocked stream.
+const (
+	clockedEvents = 200
+	clockedGap    = 4 * time.Millisecond
+	clockedMark   = `"text":"sent at `
+)
+
+// clockedStream sends events that tell when they were sent.
+func clockedStream(w http.ResponseWriter) {
+	w.Header().Set("Content-Type", "text/event-stream; charset=utf-8")
+	flush := http.NewResponseController(w).Flush
+	fmt.Fprint(w, "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"id\":\"msg_1\",\"type\":\"message\",\"role\":\"assistant\",\"model\":\"m\",\"content\":[],\"usage\":{\"input_tokens\":9,\"output_tokens\":1}}}\n\n"+
+		"event: content_block_start\ndata: {\"type\":\"content_block_start\",\"index\":0,\"content_block\":{\"type\":\"text\",\"text\":\"\"}}\n\n")
+	for range clockedEvents {
+		time.Sleep(clockedGap)
+		fmt.Fprintf(w, "event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"type\":\"text_delta\",%s%d %s\"}}\n\n", clockedMark, time.Now().UnixNano(), strings.Repeat("word ", 8))
+		if flush() != nil {
+			return
+		}
+	}
+	fmt.Fprint(w, "event: content_block_stop\ndata: {\"type\":\"content_block_stop\",\"index\":0}\n\n"+
+		"event: message_delta\ndata: {\"type\":\"message_delta\",\"delta\":{\"stop_reason\":\"end_turn\",\"stop_sequence\":null},\"usage\":{\"output_tokens\":200}}\n\n"+
+		"event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n")
+}

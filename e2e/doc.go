@@ -1,0 +1,32 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+// Package e2e tests a built Caddy from outside, with the clients that people
+// use: Claude Code, the SDKs of Anthropic and OpenAI, and a load that goes on
+// while the configuration is reloaded.
+//
+// The model is the llm_cache_simulator of the same Caddy, scripted with tool
+// calls. On Linux the whole test process moves into a network namespace that
+// has the loopback interface only, so that no client can reach anything else.
+//
+// The package is a Go module of its own, so that the SDKs do not become
+// dependencies of the plugin and `go test ./...` in the root needs only Go. It
+// runs with
+//
+//	LLM_CACHE_E2E=1 go -C e2e test ./...
+//
+// and takes a ready binary from LLM_CACHE_CADDY and Claude Code from
+// LLM_CACHE_CLAUDE, the path of its executable. Without that, the tests of
+// Claude Code are skipped; where CI=true they fail.
+package e2e

@@ -1,0 +1,207 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+// Package caddy runs a built Caddy as users run it: a process of its own, with
+// a configuration file, an admin endpoint and a log.
+package caddy
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// Build builds cmd/caddy of the module in the folder root into the file out.
+func Build(ctx context.Context, root, out string) error {
+	cmd := exec.CommandContext(ctx, "go", "build", "-o", out, "./cmd/caddy")
+	cmd.Dir = root
+	if b, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("build ./cmd/caddy: %w\n%s", err, b)
+	}
+	return nil
+}
+
+// FreeAddrs returns n addresses on the loopback interface on which nothing
+// listens.
+func FreeAddrs(n int) ([]string, error) {
+	addrs := make([]string, n)
+	for i := range addrs {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return nil, fmt.Errorf("free address: %w", err)
+		}
+		defer l.Close() // all stay taken until the last is found
+		addrs[i] = l.Addr().String()
+	}
+	return addrs, nil
+}
+
+// Process is a running Caddy.
+type Process struct {
+	// Admin is the host and port of the admin endpoint.
+	Admin string
+	// LogFile holds what the process printed.
+	LogFile string
+
+	cmd  *exec.Cmd
+	done chan struct{}
+	err  error
+}
+
+// Start runs the binary with a Caddyfile, in the folder dir, which also is its
+// home, and waits until it serves. The Caddyfile must put the admin endpoint at
+// the address admin. Variables in env are added to a bare environment.
+func Start(ctx context.Context, binary, dir, admin, caddyfile string, env ...string) (*Process, error) {
+	config := filepath.Join(dir, "Caddyfile")
+	if err := os.WriteFile(config, []byte(caddyfile), 0o600); err != nil {
+		return nil, fmt.Errorf("start caddy: %w", err)
+	}
+	cmd := exec.Command(binary, "run", "--adapter", "caddyfile", "--config", config)
+	cmd.Dir = dir
+	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "XDG_DATA_HOME=" + dir, "XDG_CONFIG_HOME=" + dir}, env...)
+	return Run(ctx, cmd, admin, filepath.Join(dir, "caddy.log"))
+}
+
+// Run starts a prepared command that runs Caddy with its admin endpoint at the
+// address admin, writes what it prints to logFile, and waits until it serves.
+func Run(ctx context.Context, cmd *exec.Cmd, admin, logFile string) (*Process, error) {
+	log, err := os.Create(logFile)
+	if err != nil {
+		return nil, fmt.Errorf("start caddy: %w", err)
+	}
+	defer log.Close()
+	cmd.Stdout, cmd.Stderr = log, log
+	// A group of its own, so that what `go run` starts is stopped with it.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("start caddy: %w", err)
+	}
+	p := &Process{Admin: admin, LogFile: logFile, cmd: cmd, done: make(chan struct{})}
+	go func() {
+		p.err = cmd.Wait()
+		close(p.done)
+	}()
+	if err := p.ready(ctx); err != nil {
+		_ = p.Stop() // err says more
+		return nil, fmt.Errorf("start caddy: %w\n%s", err, p.LogTail())
+	}
+	return p, nil
+}
+
+func (p *Process) ready(ctx context.Context) error {
+	for {
+		select {
+		case <-p.done:
+			return fmt.Errorf("ended at once: %w", p.err)
+		case <-ctx.Done():
+			return fmt.Errorf("not ready in time: %w", ctx.Err())
+		case <-time.After(20 * time.Millisecond):
+		}
+		var apps struct {
+			Apps map[string]json.RawMessage `json:"apps"`
+		}
+		// The admin endpoint shows a configuration only once all of it runs.
+		if p.Get(ctx, "/config/", &apps) == nil && apps.Apps["http"] != nil {
+			return nil
+		}
+	}
+}
+
+// PID is the process id.
+func (p *Process) PID() int { return p.cmd.Process.Pid }
+
+// Stop ends the process and what it started: it asks, and after ten seconds it
+// insists. It returns an error if the process had ended by itself before, or
+// did not end when asked.
+func (p *Process) Stop() error {
+	select {
+	case <-p.done:
+		return fmt.Errorf("caddy had ended before it was stopped: %w", p.err)
+	default:
+	}
+	_ = syscall.Kill(-p.PID(), syscall.SIGTERM)
+	select {
+	case <-p.done:
+		return nil
+	case <-time.After(10 * time.Second):
+	}
+	_ = syscall.Kill(-p.PID(), syscall.SIGKILL)
+	<-p.done
+	return errors.New("caddy did not end within 10 s and was killed")
+}
+
+// Reload loads a Caddyfile as `caddy reload --force` does.
+func (p *Process) Reload(ctx context.Context, caddyfile string) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+p.Admin+"/load", strings.NewReader(caddyfile))
+	if err != nil {
+		return fmt.Errorf("reload: %w", err)
+	}
+	req.Header.Set("Content-Type", "text/caddyfile")
+	req.Header.Set("Cache-Control", "must-revalidate")
+	return p.do(req, nil)
+}
+
+// Get reads a path of the admin endpoint and decodes its JSON answer into v,
+// unless v is nil.
+func (p *Process) Get(ctx context.Context, path string, v any) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+p.Admin+path, nil)
+	if err != nil {
+		return fmt.Errorf("admin: %w", err)
+	}
+	return p.do(req, v)
+}
+
+func (p *Process) do(req *http.Request, v any) error {
+	what := req.Method + " " + req.URL.Path
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return fmt.Errorf("admin: %w", err)
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return fmt.Errorf("admin: %s: %w", what, err)
+	}
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("admin: %s: %s: %s", what, resp.Status, b)
+	}
+	if v == nil {
+		return nil
+	}
+	if err := json.Unmarshal(b, v); err != nil {
+		return fmt.Errorf("admin: %s: %w in %s", what, err, b)
+	}
+	return nil
+}
+
+// LogTail returns the last lines of the log.
+func (p *Process) LogTail() string {
+	b, err := os.ReadFile(p.LogFile)
+	if err != nil {
+		return err.Error()
+	}
+	lines := bytes.Split(bytes.TrimSpace(b), []byte("\n"))
+	return string(bytes.Join(lines[max(0, len(lines)-40):], []byte("\n")))
+}

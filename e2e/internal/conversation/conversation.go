@@ -1,0 +1,227 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+// Package conversation makes long conversations as agents and chats send them,
+// the same ones every time, so that runs can be compared.
+//
+// A conversation grows by a turn per request: the assistant's message, which
+// is the answer that was given to the request before, and what the client
+// answers to it. In the Claude shape the last block carries a cache marker that
+// moves on with every request, and the messages precede the system prompt and
+// the tools, as in Claude Code's own bodies.
+package conversation
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"strings"
+)
+
+// Shape is a kind of conversation.
+type Shape string
+
+// The shapes.
+const (
+	// Claude is Anthropic Messages as Claude Code sends them: tool calls,
+	// thinking, three cache markers.
+	Claude Shape = "claude"
+	// Chat is OpenAI chat completions with tool calls, as opencode sends them.
+	Chat Shape = "chat"
+)
+
+// Path is the endpoint of the shape.
+func (s Shape) Path() string {
+	if s == Chat {
+		return "/v1/chat/completions"
+	}
+	return "/v1/messages"
+}
+
+// Model is the model that the shape asks for.
+func (s Shape) Model() string {
+	if s == Chat {
+		return "gpt-5.4"
+	}
+	return "claude-opus-4-6"
+}
+
+// Size is about how long the parts of a conversation are, in bytes.
+type Size struct {
+	// System and Tools are the lengths of the system prompt and of all tool
+	// definitions.
+	System, Tools int
+	// Result is the mean length of a tool result.
+	Result int
+	// Thinking tells whether the assistant thinks aloud.
+	Thinking bool
+}
+
+// The sizes that occur: a chat of a few lines, and an agent's session.
+var (
+	Small = Size{System: 300, Tools: 200, Result: 20}
+	Agent = Size{System: 8 << 10, Tools: 34 << 10, Result: 3 << 10, Thinking: true}
+)
+
+// Tape holds the turns that all conversations of one shape and size run
+// through. They differ in their first message only.
+type Tape struct {
+	shape Shape
+	size  Size
+	turns []turn
+	// flat holds the turns as they are resent, one behind the other. Before
+	// them stands head with the first message, behind them one of the tails.
+	flat, head, streamed, whole []byte
+}
+
+type turn struct {
+	// start and user are where the turn and the client's part of it begin in
+	// flat.
+	start, user int
+	// marked is the client's part as it is when it is the last.
+	marked []byte
+	// answer is what the model said at the beginning of the turn.
+	answer answer
+}
+
+type answer struct {
+	thinking, signature, text string
+	id, tool, input           string
+}
+
+// NewTape makes the turns of conversations of up to that many bytes.
+func NewTape(shape Shape, size Size, upTo int) *Tape {
+	t := &Tape{shape: shape, size: size}
+	text := &author{rand.New(rand.NewPCG(1, uint64(len(shape))))} //nolint:gosec // must repeat
+	t.frame(text)
+	for len(t.flat)+len(t.head)+len(t.streamed) < upTo {
+		t.add(text)
+	}
+	t.add(text) // the answer to the last request
+	return t
+}
+
+func (t *Tape) frame(text *author) {
+	system, tools := quote(text.prose(t.size.System)), t.tools(text)
+	tail := `],"system":[{"type":"text","text":"You are an agent that works on a repository.","cache_control":{"type":"ephemeral"}},` +
+		`{"type":"text","text":` + system + `,"cache_control":{"type":"ephemeral"}}],"tools":` + tools + `,"max_tokens":32000,"stream":`
+	t.head = fmt.Appendf(nil, `{"model":%q,"messages":[`, t.shape.Model())
+	if t.shape == Chat {
+		tail = `],"tools":` + tools + `,"tool_choice":"auto","stream_options":{"include_usage":true},"stream":`
+		t.head = append(t.head, `{"role":"system","content":`+system+`},`...)
+	}
+	t.streamed, t.whole = []byte(tail+"true}"), []byte(tail+"false}")
+}
+
+func (t *Tape) tools(text *author) string {
+	const each = 2 << 10
+	var tools []string
+	for i := range max(1, t.size.Tools/each) {
+		name, about := fmt.Sprintf("tool_%d", i), quote(text.prose(min(t.size.Tools, each)-150))
+		schema := `{"type":"object","properties":{"path":{"type":"string"}},"required":["path"]}`
+		if t.shape == Chat {
+			tools = append(tools, fmt.Sprintf(`{"type":"function","function":{"name":%q,"description":%s,"parameters":%s}}`, name, about, schema))
+			continue
+		}
+		tools = append(tools, fmt.Sprintf(`{"name":%q,"description":%s,"input_schema":%s}`, name, about, schema))
+	}
+	return "[" + strings.Join(tools, ",") + "]"
+}
+
+func (t *Tape) add(text *author) {
+	n := len(t.turns)
+	a := answer{id: fmt.Sprintf("toolu_%08d", n), tool: "tool_0", text: text.prose(60)}
+	a.input = fmt.Sprintf(`{"path":"src/%s/file_%d.go"}`, text.word(), text.IntN(1+n/2))
+	if t.size.Thinking && n%2 == 0 {
+		a.thinking, a.signature = text.prose(240), text.signature(400)
+	}
+	// Few results are long, most are short: a third of the mean, or more than
+	// the double of it.
+	length := t.size.Result / 3
+	if text.IntN(10) < 4 {
+		length = t.size.Result * 2
+	}
+	result := quote(text.code(length))
+
+	u := turn{start: len(t.flat), answer: a}
+	t.flat = append(t.flat, ',')
+	t.flat = append(t.flat, t.assistant(a)...)
+	u.user = len(t.flat)
+	plain, end, marker := `,{"role":"user","content":[{"tool_use_id":"`+a.id+`","type":"tool_result","content":`+result, `}]}`, `,"cache_control":{"type":"ephemeral"}`
+	if t.shape == Chat {
+		plain, end, marker = `,{"role":"tool","tool_call_id":"`+a.id+`","content":`+result, `}`, ""
+	}
+	u.marked = []byte(plain + marker + end)
+	t.flat = append(t.flat, plain+end...)
+	t.turns = append(t.turns, u)
+}
+
+func (t *Tape) assistant(a answer) []byte {
+	if t.shape == Chat {
+		return fmt.Appendf(nil, `{"role":"assistant","content":%s,"tool_calls":[{"id":%q,"type":"function","function":{"name":%q,"arguments":%s}}]}`,
+			quote(a.text), a.id, a.tool, quote(a.input))
+	}
+	b := []byte(`{"role":"assistant","content":[`)
+	if a.thinking != "" {
+		b = fmt.Appendf(b, `{"type":"thinking","thinking":%s,"signature":%q},`, quote(a.thinking), a.signature)
+	}
+	return fmt.Appendf(b, `{"type":"text","text":%s},{"type":"tool_use","id":%q,"name":%q,"input":%s}]}`, quote(a.text), a.id, a.tool, a.input)
+}
+
+// Turns is the number of turns on the tape that can be asked for.
+func (t *Tape) Turns() int { return len(t.turns) - 1 }
+
+// TurnsOf returns the number of turns after which a body has that many bytes.
+func (t *Tape) TurnsOf(bytes int) int {
+	frame := len(t.head) + len(t.streamed)
+	for i, u := range t.turns {
+		if frame+u.start >= bytes {
+			return min(i, t.Turns())
+		}
+	}
+	return t.Turns()
+}
+
+// Body returns the body of the request after that many turns of the named
+// conversation, in pieces that must not be changed, and its length.
+func (t *Tape) Body(name string, turns int, stream bool) (pieces net.Buffers, length int) {
+	first := fmt.Appendf(nil, `%s{"role":"user","content":"Conversation %s: find out why the build fails and mend it."}`, t.head, name)
+	pieces = append(pieces, first)
+	if turns > 0 {
+		u := t.turns[turns-1]
+		pieces = append(pieces, t.flat[:u.user], u.marked)
+	}
+	if stream {
+		pieces = append(pieces, t.streamed)
+	} else {
+		pieces = append(pieces, t.whole)
+	}
+	for _, p := range pieces {
+		length += len(p)
+	}
+	return pieces, length
+}
+
+// quote returns s as a JSON string in the form in which JavaScript writes it.
+func quote(s string) string {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(s); err != nil {
+		panic(err) // strings always encode
+	}
+	return strings.TrimSuffix(b.String(), "\n")
+}

@@ -1,0 +1,40 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package e2e
+
+import "strings"
+
+// step is one answer of the simulated model; which one a request gets depends
+// on how many answers it holds already.
+type step struct {
+	Thinking string     `json:"thinking,omitempty"`
+	Text     string     `json:"text,omitempty"`
+	Calls    []toolCall `json:"calls,omitempty"`
+}
+
+// toolCall is a call of a client's tool.
+type toolCall struct {
+	Name  string         `json:"name"`
+	Input map[string]any `json:"input"`
+}
+
+// calls is a step that says a filler sentence and calls tools.
+func calls(c ...toolCall) step { return step{Text: "Let me look at the next thing.", Calls: c} }
+
+// think is the step with a thought before it.
+func (s step) think() step {
+	s.Thinking = strings.Repeat("The next file names the function that the test calls, so it comes before the answer. ", 5)
+	return s
+}

@@ -15,6 +15,7 @@
 package pipeline
 
 import (
+	"math"
 	"time"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
@@ -47,10 +48,18 @@ type frame struct {
 	// fresh are the edits made in this request, by block: what the state was
 	// before. Deep edits can be taken back as long as nothing was sent.
 	fresh map[int]*sessioncache.Edit
+	// broken is the first message that differs from what the upstream has
+	// cached, because of a fresh edit in it or in the results of its calls.
+	broken int32
 }
 
+// smallGain is the saving in bytes below which an edit that throws away cached
+// bytes is not made for its own sake: what stands behind it, at least the hot
+// zone, would be written anew for less than it is read for.
+const smallGain = 320
+
 func newFrame(o *Options, rules cachemodel.Rules, v *wire.View, m sessioncache.Match, unseen time.Duration, now time.Time) *frame {
-	f := &frame{o: o, policy: o.Policy, rules: rules, view: v, blocks: v.MessageBlocks(), previous: m.Common, forwarded: m.Common}
+	f := &frame{o: o, policy: o.Policy, rules: rules, view: v, blocks: v.MessageBlocks(), previous: m.Common, forwarded: m.Common, broken: math.MaxInt32}
 	if f.policy == "" {
 		f.policy = CostAware
 	}
@@ -132,6 +141,18 @@ func (f *frame) may(i int) bool {
 	return f.policy == Eager || i >= f.forwarded || f.cold
 }
 
+// pays tells whether an edit that saves some bytes should be made now. Under
+// On it should whenever the policy allows it. Under Auto a small one waits
+// until it throws nothing away: the block was never forwarded, the cache is
+// cold, or another edit in front of it has broken the prefix already.
+func (f *frame) pays(m Mode, i, saving int) bool {
+	return m == On || saving >= smallGain || f.free(i)
+}
+
+func (f *frame) free(i int) bool {
+	return i >= f.previous || f.cold || f.blocks[i].Message >= f.broken
+}
+
 // set enters an edit of a block in the ledger.
 func (f *frame) set(i int, stage string, op wire.Op, value []byte) {
 	if f.fresh == nil {
@@ -141,6 +162,11 @@ func (f *frame) set(i int, stage string, op wire.Op, value []byte) {
 		f.fresh[i] = f.states[i].Edit
 	}
 	f.states[i].Edit = &sessioncache.Edit{Stage: stage, Op: op, Value: value}
+	message := f.blocks[i].Message
+	if f.blocks[i].Kind == wire.KindToolResult && message > 0 {
+		message-- // the calls are all that stands between
+	}
+	f.broken = min(f.broken, message)
 }
 
 // undo takes a fresh edit back.

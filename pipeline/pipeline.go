@@ -38,10 +38,11 @@ func New(o Options, rules func(model string, at time.Time) cachemodel.Rules) *Pi
 	}
 	return &Pipeline{options: o, rules: rules, stages: []func(*frame){
 		(*frame).traits,
-		(*frame).stripThinking,
-		(*frame).stripNarration,
 		(*frame).prune,
 		(*frame).compactToolResults,
+		(*frame).prune, // again, for what rides along with the edits made since
+		(*frame).stripNarration,
+		(*frame).stripThinking,
 		(*frame).bindThinking,
 	}}
 }

@@ -29,6 +29,9 @@ const stagePrune = "prune"
 // minGain is the number of bytes that a stub must save at least.
 const minGain = 64
 
+// minStub is shorter than any stub.
+const minStub = 80
+
 // prune replaces tool results of the middle zone that the model has not
 // referred to for K answers by stubs. A result compacted before is pruned only
 // if that still saves something.
@@ -44,11 +47,11 @@ func (f *frame) prune() {
 		if t == nil || int(f.states[i].Unused) < after || b.Has(wire.FlagError) || !f.zones.middle(b) || !f.may(i) {
 			continue
 		}
-		if e := f.states[i].Edit; e != nil && e.Stage == stagePrune || f.size(i) < minTrait {
+		if e := f.states[i].Edit; e != nil && e.Stage == stagePrune || f.size(i) < minTrait || !f.pays(o.Mode, i, f.size(i)-minStub) {
 			continue
 		}
 		value := f.withMedia(b, f.stub(i, or(o.Preview, 2)))
-		if len(value)+minGain <= f.size(i) {
+		if saving := f.size(i) - len(value); saving >= minGain && f.pays(o.Mode, i, saving) {
 			f.set(i, stagePrune, wire.OpReplace, value)
 		}
 	}

@@ -38,7 +38,7 @@ func (f *frame) stripThinking() {
 		if !isThinking(&f.blocks[i]) || f.removed(i) {
 			continue
 		}
-		if !f.may(i) || !f.removable(i) {
+		if !f.may(i) || !f.removable(i) || (f.o.StripThinking.Mode != On && !f.free(i)) {
 			return
 		}
 		f.set(i, stageThinking, wire.OpRemove, nil)

@@ -47,7 +47,7 @@ func (f *frame) compactToolResults() {
 			continue
 		}
 		value := f.withMedia(b, compacted(text, chars))
-		if len(value) < b.Body.Len() {
+		if saving := b.Body.Len() - len(value); saving > 0 && f.pays(o.Mode, i, saving) {
 			f.set(i, stageToolResults, wire.OpReplace, value)
 		}
 	}

@@ -28,9 +28,13 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// firstBuffer bounds what a Content-Length makes us allocate before a byte
-// has come.
-const firstBuffer = 1 << 20
+const (
+	// firstBuffer bounds what a Content-Length makes us allocate before a byte
+	// has come.
+	firstBuffer = 256 << 10
+	// growth bounds what it makes us allocate for each byte that has.
+	growth = 8
+)
 
 var errTooLarge = errors.New("body too large")
 
@@ -90,8 +94,7 @@ func readBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, erro
 	if r.Body == nil || r.Body == http.NoBody {
 		return nil, nil
 	}
-	size := min(max(r.ContentLength, 511), firstBuffer) + 1 // one more, to meet the end without growing
-	buf, err := readAll(http.MaxBytesReader(w, r.Body, limit), size)
+	buf, err := readAll(http.MaxBytesReader(w, r.Body, limit), max(r.ContentLength, 511))
 	if err == nil {
 		return buf, nil
 	}
@@ -101,9 +104,10 @@ func readBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, erro
 	return nil, caddyhttp.Error(http.StatusBadRequest, fmt.Errorf("reading request body: %w", err))
 }
 
-// readAll is io.ReadAll with a first size.
+// readAll is io.ReadAll for what is expected to be of that size.
 func readAll(r io.Reader, size int64) ([]byte, error) {
-	buf := make([]byte, 0, size)
+	size++ // to meet the end without growing
+	buf := make([]byte, 0, min(size, firstBuffer))
 	for {
 		n, err := r.Read(buf[len(buf):cap(buf)])
 		buf = buf[:len(buf)+n]
@@ -113,7 +117,12 @@ func readAll(r io.Reader, size int64) ([]byte, error) {
 		if err != nil {
 			return buf, err
 		}
-		if len(buf) == cap(buf) {
+		if len(buf) < cap(buf) {
+			continue
+		}
+		if n := min(int(size), growth*len(buf)); n > len(buf) {
+			buf = append(make([]byte, 0, n), buf...)
+		} else {
 			buf = append(buf, 0)[:len(buf)]
 		}
 	}
@@ -142,7 +151,7 @@ func decodeBody(coding string, raw []byte, limit int64) ([]byte, error) {
 	default:
 		return nil, fmt.Errorf("decoding %q: unknown coding", coding)
 	}
-	buf, err := readAll(io.LimitReader(r, limit+1), min(int64(len(raw))*4, limit)+1)
+	buf, err := readAll(io.LimitReader(r, limit+1), min(int64(len(raw))*4, limit))
 	if err != nil {
 		return nil, fmt.Errorf("decoding %s: %w", coding, err)
 	}

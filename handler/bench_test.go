@@ -1,0 +1,134 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package handler
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"go.uber.org/zap"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+)
+
+// growing is a conversation of about size bytes and how it grows, turn by turn.
+func growing(size, steps int) [][]byte {
+	var b bytes.Buffer
+	b.WriteString(`{"model":"claude-opus-4-6","max_tokens":1000,"system":[{"type":"text","text":"You are an agent.","cache_control":{"type":"ephemeral"}}],"messages":[{"role":"user","content":"Fix the build."}`)
+	var bodies [][]byte
+	for i := 0; len(bodies) < steps; i++ {
+		fmt.Fprintf(&b, `,{"role":"assistant","content":[{"type":"text","text":"Reading on."},{"type":"tool_use","id":"toolu_%d","name":"Read","input":{"file_path":"/src/file%d.go"}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"toolu_%d","content":"`, i, i, i)
+		for line := range min(size/600+1, 40) {
+			fmt.Fprintf(&b, `%d: func name%d(a, b int) (int, error) { return a*%d + b, nil }\n`, line, i, line)
+		}
+		b.WriteString(`"}]}`)
+		if b.Len() >= size {
+			bodies = append(bodies, append(bytes.Clone(b.Bytes()), `]}`...))
+		}
+	}
+	return bodies
+}
+
+// sink is a client's connection.
+type sink struct{ header http.Header }
+
+func (s *sink) Header() http.Header         { return s.header }
+func (s *sink) Write(p []byte) (int, error) { return len(p), nil }
+func (s *sink) WriteHeader(int)             {}
+
+var answerBytes = []byte(`{"id":"msg_1","type":"message","role":"assistant","model":"claude-opus-4-6","content":[{"type":"text","text":"Done."}],"stop_reason":"end_turn","usage":{"input_tokens":3,"cache_creation_input_tokens":40,"cache_read_input_tokens":1234,"output_tokens":5}}`)
+
+// endpoint reads the request and answers, as a proxy in front of a model would.
+var endpoint = caddyhttp.HandlerFunc(func(w http.ResponseWriter, r *http.Request) error {
+	if _, err := io.Copy(io.Discard, r.Body); err != nil {
+		return err
+	}
+	w.Header()["Content-Type"] = []string{"application/json"}
+	w.Header()["Content-Length"] = []string{strconv.Itoa(len(answerBytes))}
+	w.WriteHeader(http.StatusOK)
+	_, err := w.Write(answerBytes)
+	return err
+})
+
+func attached(tb testing.TB, o pipeline.Options) *Handler {
+	tb.Helper()
+	store, err := sessioncache.NewMemory(sessioncache.MemoryOptions{})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	h := &Handler{Options: o}
+	if err := h.Attach(store, zap.NewNop(), time.Now); err != nil {
+		tb.Fatal(err)
+	}
+	return h
+}
+
+func request(body []byte, session string) *http.Request {
+	ctx := context.WithValue(context.Background(), caddy.ReplacerCtxKey, caddy.NewReplacer())
+	ctx = context.WithValue(ctx, caddyhttp.VarsCtxKey, map[string]any{})
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://example.com/v1/messages", io.NopCloser(bytes.NewReader(body)))
+	if err != nil {
+		panic(err)
+	}
+	r.ContentLength = int64(len(body))
+	r.Header["Content-Type"] = []string{"application/json"}
+	r.Header["X-Api-Key"] = []string{"key"}
+	r.Header["X-Session-Id"] = []string{session}
+	return r
+}
+
+// BenchmarkServeHTTP measures what the handler adds to a request of a known
+// and growing conversation; bare is the same without it.
+func BenchmarkServeHTTP(b *testing.B) {
+	const steps = 16
+	for _, size := range []int{2 << 10, 200 << 10, 1 << 20} {
+		bodies := growing(size, steps)
+		run := func(name string, serve func(http.ResponseWriter, *http.Request) error) {
+			b.Run(fmt.Sprintf("%s/%dKB", name, size>>10), func(b *testing.B) {
+				b.ReportAllocs()
+				b.SetBytes(int64(len(bodies[steps/2])))
+				i := 0
+				for b.Loop() {
+					step := i % (steps - 1)
+					if step == 0 { // another conversation, begun outside of the measurement
+						b.StopTimer()
+						if err := serve(&sink{http.Header{}}, request(bodies[0], strconv.Itoa(i/(steps-1)%64))); err != nil {
+							b.Fatal(err)
+						}
+						b.StartTimer()
+					}
+					if err := serve(&sink{http.Header{}}, request(bodies[step+1], strconv.Itoa(i/(steps-1)%64))); err != nil {
+						b.Fatal(err)
+					}
+					i++
+				}
+			})
+		}
+		run("bare", endpoint.ServeHTTP)
+		for _, policy := range []pipeline.Policy{pipeline.Observe, pipeline.CostAware, pipeline.Eager} {
+			h := attached(b, pipeline.Options{Policy: policy})
+			run(string(policy), func(w http.ResponseWriter, r *http.Request) error { return h.ServeHTTP(w, r, endpoint) })
+		}
+	}
+}

@@ -1,0 +1,112 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package handler
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/iotest"
+
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+)
+
+func TestReadBody(t *testing.T) {
+	const limit = 5 << 20
+	for _, size := range []int{0, 1, 511, 512, 513, firstBuffer - 1, firstBuffer, firstBuffer + 1, growth*firstBuffer + 1, limit} {
+		body := bytes.Repeat([]byte("0123456789abcdef"), size/16+1)[:size]
+		for name, length := range map[string]int64{"known": int64(size), "unknown": -1, "too short": min(1, int64(size))} {
+			for kind, reader := range map[string]func(io.Reader) io.Reader{"whole": func(r io.Reader) io.Reader { return r }, "halves": iotest.HalfReader, "end with data": iotest.DataErrReader} {
+				r := httptest.NewRequest(http.MethodPost, "/", io.NopCloser(reader(bytes.NewReader(body))))
+				r.ContentLength = length
+				got, err := readBody(httptest.NewRecorder(), r, limit)
+				if err != nil || !bytes.Equal(got, body) {
+					t.Errorf("%d bytes, length %s, in %s: got %d bytes, %v", size, name, kind, len(got), err)
+				}
+			}
+		}
+	}
+}
+
+func TestReadBodyFails(t *testing.T) {
+	gone := errors.New("gone")
+	for _, test := range []struct {
+		name   string
+		body   io.Reader
+		length int64
+		status int
+	}{
+		{"declared too large", strings.NewReader(""), 11, http.StatusRequestEntityTooLarge},
+		{"too large", strings.NewReader("01234567890"), -1, http.StatusRequestEntityTooLarge},
+		{"cut", io.MultiReader(strings.NewReader("0123"), iotest.ErrReader(gone)), 10, http.StatusBadRequest},
+		{"refused before", iotest.ErrReader(caddyhttp.Error(http.StatusTooManyRequests, gone)), 10, http.StatusTooManyRequests},
+	} {
+		r := httptest.NewRequest(http.MethodPost, "/", io.NopCloser(test.body))
+		r.ContentLength = test.length
+		_, err := readBody(httptest.NewRecorder(), r, 10)
+		if e, ok := errors.AsType[caddyhttp.HandlerError](err); !ok || e.StatusCode != test.status {
+			t.Errorf("%s: got %v, want status %d", test.name, err, test.status)
+		}
+	}
+}
+
+// TestReadAllTrustsLittle: a declared length allocates in proportion to what
+// has come.
+func TestReadAllTrustsLittle(t *testing.T) {
+	got, err := readAll(strings.NewReader("x"), 1<<30)
+	if err != nil || len(got) != 1 || cap(got) > firstBuffer {
+		t.Errorf("%d bytes in %d, %v", len(got), cap(got), err)
+	}
+	got, err = readAll(io.LimitReader(zeros{}, firstBuffer+1), 1<<30)
+	if err != nil || len(got) != firstBuffer+1 || cap(got) > growth*firstBuffer {
+		t.Errorf("%d bytes in %d, %v", len(got), cap(got), err)
+	}
+}
+
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) { return len(p), nil }
+
+func TestContentCoding(t *testing.T) {
+	for want, values := range map[string][]string{
+		"": nil, "gzip": {" GZIP "}, "zstd": {"zstd"}, "gzip, zstd": {"gzip, zstd"}, "gzip,zstd": {"gzip", "zstd"},
+	} {
+		if got := contentCoding(http.Header{"Content-Encoding": values}); got != want {
+			t.Errorf("%q: got %q, want %q", values, got, want)
+		}
+	}
+	if got := contentCoding(http.Header{"Content-Encoding": {"identity"}}); got != "" {
+		t.Errorf("identity: got %q", got)
+	}
+}
+
+func TestUnreadable(t *testing.T) {
+	for contentType, want := range map[string]string{
+		"": "", "application/json": "", "application/json; charset=utf-8": "", "APPLICATION/JSON": "", "application/vnd.api+json": "",
+		"text/plain": reasonContentType, "application/x-www-form-urlencoded": reasonContentType, ";": reasonContentType, "application/jsonl": reasonContentType,
+	} {
+		h := http.Header{}
+		if contentType != "" {
+			h.Set("Content-Type", contentType)
+		}
+		if got := unreadable(h); got != want {
+			t.Errorf("%q: got %q, want %q", contentType, got, want)
+		}
+	}
+}

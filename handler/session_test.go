@@ -1,0 +1,136 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package handler
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/caddyserver/caddy/v2"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
+
+func TestSessionID(t *testing.T) {
+	view, err := wire.Parse(wire.Anthropic, []byte(`{"model":"m","max_tokens":1,"metadata":{"user_id":"{\"session_id\":\"from-body\"}"},"messages":[{"role":"user","content":"hi"}]}`), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Each header in turn is the first that counts.
+	ordered := []struct{ name, value, want string }{
+		{"X-Conversation", "configured", "configured"},
+		{"X-Claude-Code-Agent-Id", "agent", "claude/agent"},
+		{"X-Claude-Code-Session-Id", "claude", "claude"},
+		{"Session-Id", "codex", "codex"},
+		{"X-Session-Affinity", "opencode", "opencode"},
+	}
+	h := http.Header{}
+	for _, o := range ordered {
+		h.Set(o.name, o.value)
+	}
+	for _, o := range ordered {
+		if got := sessionID(h, "X-Conversation", view); got != o.want {
+			t.Errorf("got %q, want %q", got, o.want)
+		}
+		h.Del(o.name)
+	}
+	if got := sessionID(h, "X-Conversation", view); got != "from-body" {
+		t.Errorf("got %q, want from-body", got)
+	}
+	h.Set("Session-Id", strings.Repeat("x", 10_000))
+	if got := sessionID(h, "X-Conversation", view); len(got) > longestID || strings.Contains(got, "x") {
+		t.Errorf("got %d characters", len(got))
+	}
+}
+
+// TestBeginning: a conversation without an id is known by how it began, for as
+// long as it goes on, and markers do not matter.
+func TestBeginning(t *testing.T) {
+	id := func(f wire.Format, body string) string {
+		t.Helper()
+		v, err := wire.Parse(f, []byte(body), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return sessionID(http.Header{}, defaultSessionHeader, v)
+	}
+	const head = `{"model":"m","max_tokens":1,"system":"S","messages":[{"role":"user","content":"one"}`
+	first := id(wire.Anthropic, head+`]}`)
+	if got := id(wire.Anthropic, head+`,{"role":"assistant","content":"a"},{"role":"user","content":"two"}]}`); got != first {
+		t.Error("a longer conversation has another id")
+	}
+	if got := id(wire.Anthropic, strings.Replace(head, `"one"`, `[{"type":"text","text":"one","cache_control":{"type":"ephemeral"}}]`, 1)+`]}`); got != first {
+		t.Error("a marker makes another id")
+	}
+	if got := id(wire.Anthropic, strings.Replace(head, "one", "two", 1)+`]}`); got == first {
+		t.Error("another first message has the same id")
+	}
+	if got := id(wire.Anthropic, strings.Replace(head, `"S"`, `"T"`, 1)+`]}`); got == first {
+		t.Error("another system prompt has the same id")
+	}
+	const chat = `{"model":"m","messages":[{"role":"system","content":"S"},{"role":"user","content":"one"}`
+	if id(wire.OpenAIChat, chat+`]}`) != id(wire.OpenAIChat, chat+`,{"role":"assistant","content":"a"},{"role":"user","content":"b"}]}`) {
+		t.Error("a longer chat has another id")
+	}
+	if id(wire.OpenAIChat, chat+`]}`) == id(wire.OpenAIChat, strings.Replace(chat, "one", "two", 1)+`]}`) {
+		t.Error("another chat has the same id")
+	}
+}
+
+func TestTenant(t *testing.T) {
+	s := newState(nil)
+	of := func(user string, headers ...string) sessioncache.Tenant {
+		r := httptest.NewRequest(http.MethodPost, "/", nil)
+		for i := 0; i < len(headers); i += 2 {
+			r.Header.Add(headers[i], headers[i+1])
+		}
+		repl := caddy.NewReplacer()
+		if user != "" {
+			repl.Set("http.auth.user.id", user)
+		}
+		return s.tenant(r.WithContext(context.WithValue(r.Context(), caddy.ReplacerCtxKey, repl)))
+	}
+	seen := map[sessioncache.Tenant]int{}
+	cases := []sessioncache.Tenant{
+		of(""),
+		of("alice"),
+		of("bob"),
+		of("", "Authorization", "Bearer a"),
+		of("alice", "Authorization", "Bearer a"),
+		of("", "X-Api-Key", "Bearer a"),
+		of("", "X-Goog-Api-Key", "Bearer a"),
+		of("", "Api-Key", "Bearer a"),
+		of("", "X-Api-Key", "a", "X-Api-Key", "b"),
+		of("", "X-Api-Key", "ab"),
+		of("", "X-Api-Key", "a", "X-Goog-Api-Key", "b"),
+	}
+	for i, c := range cases {
+		if j, ok := seen[c]; ok {
+			t.Errorf("cases %d and %d are one tenant", i, j)
+		}
+		seen[c] = i
+	}
+	if of("", "X-Api-Key", "ab") != of("", "X-Api-Key", "ab", "X-Session-Id", "z") {
+		t.Error("a tenant is not stable")
+	}
+	other := newState(nil)
+	if r := httptest.NewRequest(http.MethodPost, "/", nil); other.tenant(r) == s.tenant(r) {
+		t.Error("two stores hash alike")
+	}
+}

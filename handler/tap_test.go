@@ -1,0 +1,241 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package handler
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+)
+
+const body = `{"model":"m","max_tokens":1,"messages":[{"role":"user","content":"hi"}]}`
+
+// recorder is a client's connection that knows the fast ways in.
+type recorder struct {
+	*httptest.ResponseRecorder
+	readFrom bool
+	flushed  int
+}
+
+func (r *recorder) ReadFrom(src io.Reader) (int64, error) {
+	r.readFrom = true
+	return io.Copy(r.ResponseRecorder, src)
+}
+
+func (r *recorder) FlushError() error {
+	r.flushed++
+	return nil
+}
+
+func serve(t *testing.T, h *Handler, next caddyhttp.HandlerFunc) (*recorder, error) {
+	t.Helper()
+	w := &recorder{ResponseRecorder: httptest.NewRecorder()}
+	return w, h.ServeHTTP(w, request([]byte(body), "s"), next)
+}
+
+func committed(h *Handler) (n int) {
+	h.state.All(func(s *sessioncache.Session) bool {
+		for _, l := range s.Report(h.now()).Lineages {
+			n += l.Requests
+		}
+		return true
+	})
+	return n
+}
+
+// TestReadFrom: what is copied by the writer's ReadFrom is seen as well.
+func TestReadFrom(t *testing.T) {
+	for _, length := range []bool{false, true} {
+		h := attached(t, pipeline.Options{})
+		w, err := serve(t, h, func(w http.ResponseWriter, _ *http.Request) error {
+			w.Header().Set("Content-Type", "application/json")
+			if length {
+				w.Header().Set("Content-Length", strconv.Itoa(len(answerBytes)))
+			}
+			_, err := io.Copy(w, struct{ io.Reader }{strings.NewReader(string(answerBytes))})
+			return err
+		})
+		if err != nil || w.Body.String() != string(answerBytes) {
+			t.Errorf("body is %q, %v", w.Body, err)
+		}
+		if committed(h) != 1 {
+			t.Error("not committed")
+		}
+	}
+}
+
+// TestFlush reaches the client unless the answer is held.
+func TestFlush(t *testing.T) {
+	for contentType, want := range map[string]int{"text/event-stream": 2, "application/json": 0} {
+		h := attached(t, pipeline.Options{})
+		w, err := serve(t, h, func(w http.ResponseWriter, _ *http.Request) error {
+			w.Header().Set("Content-Type", contentType)
+			if want == 0 {
+				w.Header().Set("Content-Length", "3")
+			}
+			for range 2 {
+				_, _ = w.Write([]byte("{"))
+				if err := http.NewResponseController(w).Flush(); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil || w.flushed != want {
+			t.Errorf("%s: flushed %d times, want %d; %v", contentType, w.flushed, want, err)
+		}
+		if w.Body.String() != "{{" {
+			t.Errorf("%s: body is %q", contentType, w.Body)
+		}
+	}
+}
+
+func TestFlushBeforeTheHeader(t *testing.T) {
+	h := attached(t, pipeline.Options{})
+	w, err := serve(t, h, func(w http.ResponseWriter, _ *http.Request) error {
+		return http.NewResponseController(w).Flush()
+	})
+	if err != nil || w.Header().Get(headerSession) == "" || w.flushed != 1 {
+		t.Errorf("headers are %v, %v", w.Header(), err)
+	}
+}
+
+// TestSecondHeader is ignored, as net/http does.
+func TestSecondHeader(t *testing.T) {
+	h := attached(t, pipeline.Options{})
+	w, err := serve(t, h, func(w http.ResponseWriter, _ *http.Request) error {
+		w.WriteHeader(http.StatusTeapot)
+		w.WriteHeader(http.StatusOK)
+		return nil
+	})
+	if err != nil || w.Code != http.StatusTeapot {
+		t.Errorf("status %d, %v", w.Code, err)
+	}
+}
+
+// TestLongerThanItSays: an answer that outgrows its Content-Length passes on.
+func TestLongerThanItSays(t *testing.T) {
+	h := attached(t, pipeline.Options{})
+	w, err := serve(t, h, func(w http.ResponseWriter, _ *http.Request) error {
+		w.Header().Set("Content-Type", "application/json")
+		w.Header().Set("Content-Length", "2")
+		for _, part := range []string{"{", "}", "more"} {
+			if _, err := io.WriteString(w, part); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil || w.Body.String() != "{}more" {
+		t.Errorf("body is %q, %v", w.Body, err)
+	}
+}
+
+// TestPanicBefore: a panic of ours forwards the original.
+func TestPanicBefore(t *testing.T) {
+	h := attached(t, pipeline.Options{})
+	h.pipe = nil
+	var got string
+	w, err := serve(t, h, func(w http.ResponseWriter, r *http.Request) error {
+		b, err := io.ReadAll(r.Body)
+		got = string(b)
+		w.WriteHeader(http.StatusNoContent)
+		return err
+	})
+	if err != nil || w.Code != http.StatusNoContent || got != body {
+		t.Errorf("status %d, upstream got %q, %v", w.Code, got, err)
+	}
+	if w.Header().Get(headerSession) != "" {
+		t.Error("headers of an exchange that there was not")
+	}
+}
+
+// TestPanicInSettle leaves the answer whole.
+func TestPanicInSettle(t *testing.T) {
+	h := attached(t, pipeline.Options{})
+	c := &call{h: h, ex: new(pipeline.Exchange)} // no session: Commit and Abandon panic
+	w := &recorder{ResponseRecorder: httptest.NewRecorder()}
+	tp := newTap(w, c, false)
+	tp.WriteHeader(http.StatusOK)
+	_, _ = tp.Write([]byte("answer"))
+	if err := c.finish(tp, nil); err != nil || w.Body.String() != "answer" {
+		t.Errorf("body is %q, %v", w.Body, err)
+	}
+}
+
+// TestPanicBehind goes on its way, and the client gets what there was.
+func TestPanicBehind(t *testing.T) {
+	h := attached(t, pipeline.Options{})
+	w := &recorder{ResponseRecorder: httptest.NewRecorder()}
+	func() {
+		defer func() {
+			if p := recover(); p != http.ErrAbortHandler { //nolint:errorlint // a panic's value
+				t.Errorf("panic is %v", p)
+			}
+		}()
+		_ = h.ServeHTTP(w, request([]byte(body), "s"), caddyhttp.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) error {
+			w.Header().Set("Content-Type", "application/json")
+			w.Header().Set("Content-Length", "100")
+			_, _ = io.WriteString(w, `{"id"`)
+			panic(http.ErrAbortHandler)
+		}))
+	}()
+	if w.Body.String() != `{"id"` || w.flushed == 0 || committed(h) != 0 {
+		t.Errorf("body is %q, flushed %d times, %d commits", w.Body, w.flushed, committed(h))
+	}
+}
+
+// TestRequestIsRestored for the access log and for error routes.
+func TestRequestIsRestored(t *testing.T) {
+	h := attached(t, pipeline.Options{})
+	r := request([]byte(body), "s")
+	r.Header.Set("Accept-Encoding", "br")
+	failed := errors.New("failed")
+	err := h.ServeHTTP(httptest.NewRecorder(), r, caddyhttp.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) error {
+		if r.Header.Get("Accept-Encoding") != "identity" || r.GetBody == nil {
+			t.Errorf("headers are %v", r.Header)
+		}
+		_, _ = io.Copy(io.Discard, r.Body)
+		return failed
+	}))
+	b, _ := io.ReadAll(r.Body)
+	if !errors.Is(err, failed) || r.Header.Get("Accept-Encoding") != "br" || string(b) != body {
+		t.Errorf("%v, headers %v, body %q", err, r.Header, b)
+	}
+}
+
+// TestLateRequest passes untouched when the store has been closed.
+func TestLateRequest(t *testing.T) {
+	h := attached(t, pipeline.Options{})
+	if err := h.state.unpin(); err != nil {
+		t.Fatal(err)
+	}
+	w, err := serve(t, h, func(w http.ResponseWriter, _ *http.Request) error {
+		w.WriteHeader(http.StatusNoContent)
+		return nil
+	})
+	if err != nil || w.Code != http.StatusNoContent || w.Header().Get(headerSession) != "" {
+		t.Errorf("status %d, %v", w.Code, err)
+	}
+}

@@ -101,7 +101,7 @@ func newArm(policy pipeline.Policy, profile cachemodel.Profile, options []byte) 
 	return a, nil
 }
 
-// logger counts what the handler finds worth a warning and drops it.
+// logger counts what the handler logs as an error and drops it.
 func (a *arm) logger() *zap.Logger {
 	core := zapcore.NewCore(zapcore.NewJSONEncoder(zapcore.EncoderConfig{}), zapcore.AddSync(nowhere{}), zapcore.ErrorLevel)
 	return zap.New(zapcore.RegisterHooks(core, func(zapcore.Entry) error {

@@ -116,6 +116,19 @@ func sign(messages []Message) {
 	}
 }
 
+// unbind takes the thinking out of answers that a client carries over from
+// before a compaction. A model that binds thinking to what stood before it
+// refuses it there, so a client of such a model has to.
+func unbind(messages []Message) {
+	for i := range messages {
+		m := &messages[i]
+		rest := slices.DeleteFunc(slices.Clone(m.Content), func(b Block) bool { return b.Type == "thinking" })
+		if len(rest) > 0 {
+			m.Content = rest
+		}
+	}
+}
+
 // member puts a member at the end of a JSON object that is not empty.
 func member(object []byte, m string) []byte {
 	out := slices.Grow([]byte(nil), len(object)+len(m)+1)

@@ -67,6 +67,7 @@ func configure(options []byte) (*handler.Handler, error) {
 	if err := json.Unmarshal(options, h); err != nil {
 		return nil, fmt.Errorf("replay: options of the handler: %w", err)
 	}
+	h.Headers = nil // the results are read from them
 	return h, nil
 }
 
@@ -99,6 +100,9 @@ func (d *drive) part(ctx context.Context, path string) error {
 	next, err := t.Next()
 	if err != nil {
 		return noCalls(path, err)
+	}
+	if d.profile.Rules().BindsThinking {
+		unbind(next.Messages)
 	}
 	agent := d.client(settle(d.conversation, &t.Header, next))
 	from := d.start.Add(seconds(t.Header.Offset))

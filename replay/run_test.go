@@ -117,6 +117,21 @@ func TestVirtualClock(t *testing.T) {
 	}
 }
 
+// What a compaction carried over is bound to a past that is gone: a client of a
+// model that checks it leaves the thinking out.
+func TestUnbind(t *testing.T) {
+	thinking, text := Block{Type: "thinking"}, Block{Type: "text"}
+	messages := []Message{{Content: []Block{thinking, text}}, {Content: []Block{thinking}}}
+	shared := messages[0].Content
+	unbind(messages)
+	if len(messages[0].Content) != 1 || messages[0].Content[0].Type != "text" || shared[0].Type != "thinking" {
+		t.Errorf("%+v", messages[0])
+	}
+	if len(messages[1].Content) != 1 {
+		t.Error("a message of thinking alone was emptied")
+	}
+}
+
 func TestReportIsReproducible(t *testing.T) {
 	var texts [2]bytes.Buffer
 	for i := range texts {

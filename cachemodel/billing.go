@@ -127,10 +127,10 @@ func (e entries) billMarkers(p *prompt, r Rules, at time.Time, bps []breakpoint)
 
 // lookBack returns the number of positions of the longest prefix that is found.
 func (e entries) lookBack(p *prompt, r Rules, at time.Time, bps []breakpoint) int {
-	for k := len(bps) - 1; k >= 0; k-- {
+	for _, bp := range slices.Backward(bps) {
 		seen := 1
-		for i := bps[k].at; i >= 0; i-- {
-			if i < bps[k].at && !(r.CollapseRuns && p.sameRun(i)) {
+		for i := bp.at; i >= 0; i-- {
+			if i < bp.at && (!r.CollapseRuns || !p.sameRun(i)) {
 				seen++
 			}
 			if r.LookBack > 0 && seen > r.LookBack {

@@ -108,14 +108,7 @@ func unknownClaude(n name) Rules {
 	}
 	r.BindsThinking = !n.below(5, 1)
 	r.RefusesPrefill = !n.below(4, 6)
-	switch n.family {
-	case "opus":
-		r.KeepsThinking = !n.below(4, 5)
-	case "sonnet":
-		r.KeepsThinking = !n.below(4, 6)
-	default:
-		r.KeepsThinking = !n.below(4, 6)
-	}
+	r.KeepsThinking = !n.below(4, 6) || n.family == "opus" && !n.below(4, 5)
 	return r
 }
 

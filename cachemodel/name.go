@@ -89,7 +89,7 @@ func parseName(s string) name {
 // claude reads claude-opus-4-5, claude-opus-4.5 and claude-3-5-sonnet alike.
 func (n *name) claude(s string) {
 	var version []int
-	for _, part := range strings.Split(strings.ReplaceAll(s[len("claude-"):], ".", "-"), "-") {
+	for part := range strings.SplitSeq(strings.ReplaceAll(s[len("claude-"):], ".", "-"), "-") {
 		v, err := strconv.Atoi(part)
 		switch {
 		case err == nil && len(part) <= 2 && len(version) < 2:

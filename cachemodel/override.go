@@ -94,8 +94,11 @@ func (o *Override) Validate() error {
 		value *float64
 		max   float64
 	}{
-		{"input", o.Input, 1e4}, {"output", o.Output, 1e4},
-		{"write", o.Write, 100}, {"write_1h", o.Write1h, 100}, {"read", o.Read, 1},
+		{"input", o.Input, 1e4},
+		{"output", o.Output, 1e4},
+		{"write", o.Write, 100},
+		{"write_1h", o.Write1h, 100},
+		{"read", o.Read, 1},
 	} {
 		if f.value != nil && !(*f.value >= 0 && *f.value <= f.max) {
 			return fmt.Errorf("%s: %g is not between 0 and %g", f.name, *f.value, f.max)
@@ -106,8 +109,11 @@ func (o *Override) Validate() error {
 		value *int
 		max   int
 	}{
-		{"min_tokens", o.MinTokens, 1 << 20}, {"markers", o.Markers, 100}, {"look_back", o.LookBack, 1 << 20},
-		{"slots", o.Slots, 1 << 16}, {"context_window", o.ContextWindow, 1 << 30},
+		{"min_tokens", o.MinTokens, 1 << 20},
+		{"markers", o.Markers, 100},
+		{"look_back", o.LookBack, 1 << 20},
+		{"slots", o.Slots, 1 << 16},
+		{"context_window", o.ContextWindow, 1 << 30},
 	} {
 		if f.value != nil && (*f.value < 0 || *f.value > f.max) {
 			return fmt.Errorf("%s: %d is not between 0 and %d", f.name, *f.value, f.max)

@@ -118,7 +118,7 @@ func parsePrice(f []string) (price, error) {
 	if f[11] == "-" {
 		return p, nil
 	}
-	for _, fact := range strings.Split(f[11], ",") {
+	for fact := range strings.SplitSeq(f[11], ",") {
 		switch fact {
 		case "binds":
 			r.BindsThinking = true

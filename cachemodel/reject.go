@@ -43,13 +43,14 @@ func invalidf(format string, args ...any) *APIError { return invalid(fmt.Sprintf
 // path names a block as the Messages API does in its errors.
 func path(v *wire.View, block int) string {
 	b := &v.Blocks[block]
-	switch {
-	case b.Section == wire.SectionTools:
+	switch b.Section {
+	case wire.SectionTools:
 		return fmt.Sprintf("tools.%d", block)
-	case b.Section == wire.SectionSystem:
+	case wire.SectionSystem:
 		return fmt.Sprintf("system.%d", block-v.Tools)
+	default:
+		return fmt.Sprintf("messages.%d.content.%d", b.Message, block-int(v.Messages[b.Message].First))
 	}
-	return fmt.Sprintf("messages.%d.content.%d", b.Message, block-int(v.Messages[b.Message].First))
 }
 
 // validate refuses what a request shows to be wrong by itself, and returns the

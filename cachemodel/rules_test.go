@@ -163,6 +163,9 @@ func TestCost(t *testing.T) {
 	if got := r.Dollars(u); !near(got, 5350*4/1e6) {
 		t.Errorf("dollars %g", got)
 	}
+	if got := Lookup("mlx_lm", "any", today).CostOutput(u); got != 0 {
+		t.Errorf("output without prices: %g", got)
+	}
 	if got := Lookup("mlx_lm", "any", today).Cost(u); !near(got, 1600) {
 		t.Errorf("an engine's cost %g: all but what it reuses", got)
 	}

@@ -275,7 +275,7 @@ func TestIsolation(t *testing.T) {
 
 func TestRunsAreOnePosition(t *testing.T) {
 	turn := func(n int) string {
-		var uses, results []string
+		uses, results := make([]string, 0, n), make([]string, 0, n)
 		for i := range n {
 			uses = append(uses, fmt.Sprintf(`{"type":"tool_use","id":"toolu_%d","name":"read","input":{"n":%d}}`, i, i))
 			results = append(results, fmt.Sprintf(`{"type":"tool_result","tool_use_id":"toolu_%d","content":"result %d"}`, i, i))
@@ -382,6 +382,12 @@ func TestAutomaticMarker(t *testing.T) {
 	shares(t, "first", s.send(auto(4, nil, "5m")), 0, 0, 4, 0)
 	shares(t, "goes along", s.send(auto(6, nil, "5m")), 4, 0, 2, 0)
 	shares(t, "same as the client's", s.send(auto(7, at(7), "5m")), 6, 0, 1, 0)
+	// It walks back past what cannot be marked.
+	tail := `{"model":"m","messages":[{"role":"user","content":"go"},{"role":"assistant","content":[{"type":"thinking","thinking":"hm","signature":"s"}]},{"role":"assistant","content":"so"}]`
+	older := &script{t: t, sim: NewSimulator(rules(func(r *Rules) { r.RefusesPrefill = false }))}
+	if u := older.send(tail + mark("5m") + "}"); u.Write5m != u.Prompt() {
+		t.Errorf("last block: %+v", u)
+	}
 	if _, err := s.sim.Begin(Call{View: s.view(auto(7, at(7), "1h")), At: start}); err == nil {
 		t.Error("two lifetimes on one block were accepted")
 	}

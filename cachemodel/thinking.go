@@ -15,6 +15,8 @@
 package cachemodel
 
 import (
+	"slices"
+
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
@@ -60,7 +62,7 @@ func manualOrder(v *wire.View, last int) *APIError {
 			continue
 		}
 		if b := &v.Blocks[msg.First]; !isThinking(b) {
-			return invalidf("messages.%d.content.0.type: Expected `thinking` or `redacted_thinking`, but found `%s`. When `thinking` is enabled, a final `assistant` message must start with a thinking block (preceeding the lastmost set of `tool_use` and `tool_result` blocks). We recommend you include thinking blocks from previous turns. To avoid this requirement, disable `thinking`. Please consult our documentation at https://docs.claude.com/en/docs/build-with-claude/extended-thinking", m, b.Kind)
+			return invalidf("messages.%d.content.0.type: Expected `thinking` or `redacted_thinking`, but found `%s`. When `thinking` is enabled, a final `assistant` message must start with a thinking block (preceeding the lastmost set of `tool_use` and `tool_result` blocks). We recommend you include thinking blocks from previous turns. To avoid this requirement, disable `thinking`. Please consult our documentation at https://docs.claude.com/en/docs/build-with-claude/extended-thinking", m, b.Kind) //nolint:misspell // the API's own spelling
 		}
 		break
 	}
@@ -80,8 +82,8 @@ func manualThinking(v *wire.View) bool { return member(v, v.Thinking, "type") ==
 // inToolLoop tells whether the request goes on with a turn: its last message, but
 // for those of the system, holds a tool result.
 func inToolLoop(v *wire.View) bool {
-	for m := len(v.Messages) - 1; m >= 0; m-- {
-		if v.Messages[m].Role != wire.RoleSystem {
+	for m, msg := range slices.Backward(v.Messages) {
+		if msg.Role != wire.RoleSystem {
 			return answersTool(v, m)
 		}
 	}
@@ -90,8 +92,8 @@ func inToolLoop(v *wire.View) bool {
 
 // lastAnswer returns the index of the last assistant message, -1 if there is none.
 func lastAnswer(v *wire.View) int {
-	for m := len(v.Messages) - 1; m >= 0; m-- {
-		if v.Messages[m].Role == wire.RoleAssistant {
+	for m, msg := range slices.Backward(v.Messages) {
+		if msg.Role == wire.RoleAssistant {
 			return m
 		}
 	}

@@ -81,6 +81,7 @@ func content(v *wire.View, b *wire.Block) int {
 		return document(unmarked(v, b))
 	case wire.KindToolDef:
 		return chars(unmarked(v, b)) * perCentFixed / 100
+	case wire.KindOther, wire.KindServerTool:
 	}
 	s := unmarked(v, b)
 	switch gjson.GetBytes(s, "type").Str {
@@ -97,6 +98,14 @@ func signature(v *wire.View, b *wire.Block) string {
 	}
 	if b.Has(wire.FlagMember) {
 		return ""
+	}
+	// It comes after the text in all answers, and holds nothing to decode.
+	if rest := v.Raw[max(b.Body.End, b.Span.Start):b.Span.End]; len(rest) > 0 {
+		if _, value, ok := bytes.Cut(rest, []byte(`"signature":"`)); ok {
+			if end := bytes.IndexByte(value, '"'); end >= 0 && bytes.IndexByte(value[:end], '\\') < 0 {
+				return string(value[:end])
+			}
+		}
 	}
 	return gjson.GetBytes(b.Span.Of(v.Raw), "signature").Str
 }

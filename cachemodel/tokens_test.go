@@ -46,6 +46,8 @@ func TestTokens(t *testing.T) {
 		{"tool_use", ask(hi+assistant(`[{"type":"tool_use","id":"t","name":"edit","input":{"text":"`+hundred[:85]+`"}}]`), ""), framing + 33},
 		{"thinking by its text", ask(hi+assistant(`[{"type":"thinking","thinking":"`+hundred+`","signature":"abc"}]`), ""), framing + 29},
 		{"thinking by its signature", ask(hi+assistant(`[{"type":"thinking","thinking":"","signature":"`+hundred+hundred+`"}]`), ""), framing + 38},
+		{"signature before the text", ask(hi+assistant(`[{"signature":"`+hundred+hundred+`","type":"thinking","thinking":""}]`), ""), framing + 38},
+		{"tool_result with a document", ask(history+user(`[{"type":"tool_result","tool_use_id":"t1","content":[{"type":"document","source":{"type":"content","content":"`+hundred+`"}},{"type":"search_result","x":1}]}]`), ""), framing + 29 + 9},
 		{"redacted thinking", ask(hi+assistant(`[{"type":"redacted_thinking","data":"`+hundred[:98]+`"}]`), ""), framing + 19},
 		{"image", ask(user(`[{"type":"image","source":{"type":"base64","data":"`+hundred+`"}}]`), ""), framing + tokensImage},
 		{"document as text", ask(user(`[{"type":"document","source":{"type":"text","data":"`+hundred+`"}}]`), ""), framing + 29},

@@ -44,7 +44,7 @@ func (h *Handler) serveHealth(w http.ResponseWriter, r *http.Request) error {
 		Status:        "ok",
 		Upstream:      h.Upstream,
 		Format:        h.format,
-		Options:       h.Options,
+		Options:       h.Options.WithDefaults(),
 		SessionHeader: h.SessionHeader,
 		MaxBody:       h.MaxBody,
 		Headers:       h.headers,

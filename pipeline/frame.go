@@ -60,9 +60,6 @@ const smallGain = 320
 
 func newFrame(o *Options, rules cachemodel.Rules, v *wire.View, m sessioncache.Match, unseen time.Duration, now time.Time) *frame {
 	f := &frame{o: o, policy: o.Policy, rules: rules, view: v, blocks: v.MessageBlocks(), previous: m.Common, forwarded: m.Common, broken: math.MaxInt32}
-	if f.policy == "" {
-		f.policy = CostAware
-	}
 	f.states = make([]sessioncache.State, len(f.blocks), len(f.blocks)+8)
 	f.zones = newZones(&o.Zones, v)
 	f.findTask()

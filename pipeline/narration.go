@@ -40,7 +40,7 @@ func (f *frame) stripNarration() {
 	if o.Mode == Disabled {
 		return
 	}
-	under := or(o.Under, 160)
+	under := *o.Under
 	for i := range f.blocks {
 		b := &f.blocks[i]
 		if b.Kind != wire.KindText || b.Role != wire.RoleAssistant || b.Body.Len() < 3 || b.Body.Len() > 6*under ||

@@ -118,11 +118,36 @@ type Breakpoints struct {
 	Mode Mode `json:"mode,omitempty"`
 }
 
-func or[T any](p *T, def T) T {
-	if p == nil {
-		return def
+// WithDefaults returns the options with every default filled in.
+func (o Options) WithDefaults() Options {
+	fill(&o.Policy, CostAware)
+	for _, m := range []*Mode{
+		&o.StripThinking.Mode, &o.CompactToolResults.Mode, &o.StripNarration.Mode, &o.Prune.Mode, &o.Breakpoints.Mode,
+	} {
+		fill(m, Auto)
 	}
-	return *p
+	for _, n := range []struct {
+		option **int
+		value  int
+	}{
+		{&o.Zones.Frozen, 2},
+		{&o.Zones.Hot, 4},
+		{&o.Zones.MinMessages, 6},
+		{&o.CompactToolResults.Over, 500},
+		{&o.StripNarration.Under, 160},
+		{&o.Prune.After, 3},
+		{&o.Prune.Preview, 2},
+	} {
+		fill(n.option, &n.value)
+	}
+	return o
+}
+
+func fill[T comparable](option *T, value T) {
+	var zero T
+	if *option == zero {
+		*option = value
+	}
 }
 
 // Validate returns an error that names the first option out of its range.

@@ -33,10 +33,7 @@ type Pipeline struct {
 // New makes a pipeline. The rules say, for the model of a request, what its
 // upstream's prefix cache does and costs.
 func New(o Options, rules func(model string, at time.Time) cachemodel.Rules) *Pipeline {
-	if o.Policy == "" {
-		o.Policy = CostAware
-	}
-	return &Pipeline{options: o, rules: rules, stages: []func(*frame){
+	return &Pipeline{options: o.WithDefaults(), rules: rules, stages: []func(*frame){
 		(*frame).traits,
 		(*frame).prune,
 		(*frame).compactToolResults,

@@ -40,7 +40,7 @@ func (f *frame) prune() {
 	if o.Mode == Disabled {
 		return
 	}
-	after := or(o.After, 3)
+	after := *o.After
 	for i := range f.blocks {
 		b := &f.blocks[i]
 		t := f.states[i].Trait
@@ -50,7 +50,7 @@ func (f *frame) prune() {
 		if e := f.states[i].Edit; e != nil && e.Stage == stagePrune || f.size(i) < minTrait || !f.pays(o.Mode, i, f.size(i)-minStub) {
 			continue
 		}
-		value := f.withMedia(b, f.stub(i, or(o.Preview, 2)))
+		value := f.withMedia(b, f.stub(i, *o.Preview))
 		if saving := f.size(i) - len(value); saving >= minGain && f.pays(o.Mode, i, saving) {
 			f.set(i, stagePrune, wire.OpReplace, value)
 		}

@@ -34,7 +34,7 @@ func (f *frame) compactToolResults() {
 	if o.Mode == Disabled {
 		return
 	}
-	over := or(o.Over, 500)
+	over := *o.Over
 	for i := range f.blocks {
 		b := &f.blocks[i]
 		if b.Kind != wire.KindToolResult || f.states[i].Edit != nil || b.Body.Len() <= over ||

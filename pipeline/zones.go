@@ -21,10 +21,10 @@ import "github.com/caddy-llm-cache/caddy-llm-cache/wire"
 type zones struct{ begin, end int }
 
 func newZones(o *Zones, v *wire.View) zones {
-	if len(v.Messages) < or(o.MinMessages, 6) {
+	if len(v.Messages) < *o.MinMessages {
 		return zones{}
 	}
-	frozen, hot := or(o.Frozen, 2), or(o.Hot, 4)
+	frozen, hot := *o.Frozen, *o.Hot
 	turns := make([]int, 0, len(v.Messages)/2+1) // first message of each
 	for i := range v.Messages {
 		if v.Messages[i].Role == wire.RoleAssistant && (i == 0 || v.Messages[i-1].Role != wire.RoleAssistant) {

@@ -23,10 +23,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/caddyserver/caddy/v2"
-	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
@@ -102,8 +103,8 @@ func (h *Handler) upstreamKey(r *http.Request) string {
 	if o, ok := r.Context().Value(caddyhttp.OriginalRequestCtxKey).(http.Request); ok && o.URL != nil {
 		path = o.URL.Path
 	}
-	preset := ""
-	if h.Upstream != nil {
+	preset := "inferred"
+	if h.Upstream != nil && h.Upstream.Preset != "" {
 		preset = h.Upstream.Preset
 	}
 	return preset + " " + strings.ToLower(r.Host) + path

@@ -49,6 +49,11 @@ func (f *frame) breakpoints() []wire.Edit {
 	if o.Mode == Disabled || f.rules.Regime != cachemodel.Markers || f.rules.Markers == 0 || f.view.Format != wire.Anthropic {
 		return nil
 	}
+	// No prompt has more tokens than half its bytes: below the provider's
+	// minimum nothing is cached, markers or not.
+	if len(f.view.Raw)/2 < f.rules.MinTokens {
+		return nil
+	}
 	marked := make([]int, 0, 8) // view indices of the client's markers
 	for i := range f.view.Blocks {
 		if !f.view.Blocks[i].Marker.Empty() {

@@ -425,13 +425,24 @@ func TestBreakpoints(t *testing.T) {
 		{"client marks nothing", "", "", 2, 2},
 		{"off", "", Disabled, 2, 0},
 	} {
+		long := long("the task in many words")
 		s := newScript(t, Options{Breakpoints: Breakpoints{Mode: c.mode}}, plain)
 		s.marker = c.marker
-		s.prompt("Fix the bug.")
+		s.prompt("Fix the bug. " + long)
 		s.run(0, c.turns, false)
 		if x := s.send(wire.Turn{Done: true}); x.Markers != c.markers {
 			t.Errorf("%s: %d markers, want %d", c.name, x.Markers, c.markers)
 		}
+	}
+}
+
+// Below the provider's minimum nothing is cached, so nothing is marked.
+func TestNoMarkersBelowTheMinimum(t *testing.T) {
+	s := newScript(t, Options{Breakpoints: Breakpoints{Mode: On}}, plain)
+	s.marker = ""
+	s.prompt("Fix the bug.")
+	if x := s.send(wire.Turn{Done: true}); x.Edited {
+		t.Errorf("edited: %v", x.Fired)
 	}
 }
 

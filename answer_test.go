@@ -32,7 +32,7 @@ func TestStreamPassesAsSent(t *testing.T) {
 	for name, site := range map[string]func(*upstream) string{"unedited": plain, "edited": eager} {
 		t.Run(name, func(t *testing.T) {
 			seen := make(chan struct{})
-			var pieces []string
+			pieces := make([]string, 0, 2*len(events))
 			for _, e := range events {
 				pieces = append(pieces, e[:len(e)/2], e[len(e)/2:])
 			}
@@ -335,7 +335,7 @@ func TestEarlyHints(t *testing.T) {
 			if len(hints) != 1 || hints[0] != "103 </style.css>; rel=preload" {
 				t.Errorf("hints are %q", hints)
 			}
-			if res.StatusCode != http.StatusOK || read(t, res) != message || res.Header.Get("Link") != "" {
+			if res.StatusCode != http.StatusOK || read(t, response{res}) != message || res.Header.Get("Link") != "" {
 				t.Errorf("status %d, headers %v", res.StatusCode, res.Header)
 			}
 		})

@@ -68,7 +68,7 @@ func start(t *testing.T, site string) *proxy {
 	}
 	addr := l.Addr().String()
 	_ = l.Close()
-	dir, err := os.MkdirTemp("", "llm") // t.TempDir is too long for a socket's name
+	dir, err := os.MkdirTemp("", "llm") //nolint:usetesting // t.TempDir is too long for a socket's name
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,9 +114,12 @@ func (p *proxy) reload(site string) {
 	}
 }
 
+// response is an answer whose body is closed when the test ends.
+type response struct{ *http.Response }
+
 // post sends a body to an endpoint, with headers given as name, value pairs.
 // The client retries what meets a listener in the middle of a reload.
-func (p *proxy) post(path, body string, headers ...string) *http.Response {
+func (p *proxy) post(path, body string, headers ...string) response {
 	p.t.Helper()
 	for try := 0; ; try++ {
 		req, err := http.NewRequestWithContext(p.t.Context(), http.MethodPost, "http://"+p.addr+path, strings.NewReader(body))
@@ -130,7 +133,7 @@ func (p *proxy) post(path, body string, headers ...string) *http.Response {
 		res, err := p.client.Do(req)
 		if err == nil {
 			p.t.Cleanup(func() { _ = res.Body.Close() })
-			return res
+			return response{res}
 		}
 		if try == 20 {
 			p.t.Fatal(err)
@@ -140,6 +143,7 @@ func (p *proxy) post(path, body string, headers ...string) *http.Response {
 }
 
 // adminDo calls the admin API and decodes its answer into v, if there is one.
+// It retries what meets the endpoint in the middle of a reload.
 func (p *proxy) adminDo(method, path string, v any) int {
 	p.t.Helper()
 	req, err := http.NewRequestWithContext(p.t.Context(), method, "http://localhost"+path, nil)
@@ -147,6 +151,10 @@ func (p *proxy) adminDo(method, path string, v any) int {
 		p.t.Fatal(err)
 	}
 	res, err := p.admin.Do(req)
+	for try := 0; err != nil && try < 20; try++ {
+		time.Sleep(50 * time.Millisecond)
+		res, err = p.admin.Do(req)
+	}
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -290,7 +298,7 @@ func plain(u *upstream) string {
 	return "llm_cache\nreverse_proxy " + u.Listener.Addr().String()
 }
 
-func read(t *testing.T, res *http.Response) string {
+func read(t *testing.T, res response) string {
 	t.Helper()
 	body, err := io.ReadAll(res.Body)
 	if err != nil {

@@ -19,12 +19,13 @@ import (
 	"math"
 	"strconv"
 
+	"github.com/dustin/go-humanize"
+
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
-	"github.com/dustin/go-humanize"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/handler"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
@@ -290,7 +291,7 @@ func size(to *int64) option {
 		if err == nil && n == 0 {
 			err = strconv.ErrRange
 		}
-		*to = int64(min(n, math.MaxInt64)) //nolint:gosec // G115: bounded
+		*to = int64(min(n, math.MaxInt64))
 		return err
 	}, "a size above zero")
 }

@@ -17,8 +17,12 @@ package llmcache
 import (
 	"io"
 	"net/http"
+	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/caddyserver/caddy/v2"
 )
@@ -187,5 +191,65 @@ func TestAdmin(t *testing.T) {
 	}
 	if res := p.post("/v1/messages", conversation(3, false), "X-Api-Key", secret, "X-Session-Id", "visible-id"); res.StatusCode != http.StatusOK {
 		t.Errorf("after a deletion: status %d", res.StatusCode)
+	}
+}
+
+// TestReloadUnderLoad reloads while conversations go on: no request that has
+// reached Caddy may fail, and none may be lost to its session. Connections that
+// are reset as Caddy passes the port on are the client's to open again, with or
+// without this module.
+func TestReloadUnderLoad(t *testing.T) {
+	u := newUpstream(t, answerMessage)
+	p := start(t, plain(u))
+	const workers, reloads = 4, 10
+	done := make(chan struct{})
+	var turns atomic.Int64
+	var group sync.WaitGroup
+	for i := range workers {
+		group.Go(func() {
+			client := &http.Client{Transport: new(http.Transport)}
+			defer client.CloseIdleConnections()
+			id := "worker-" + strconv.Itoa(i)
+			for n := 0; ; {
+				select {
+				case <-done:
+					return
+				default:
+				}
+				req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+p.addr+"/v1/messages", strings.NewReader(conversation(n, false)))
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				req.Header.Set("Content-Type", "application/json")
+				req.Header.Set("X-Session-Id", id)
+				res, err := client.Do(req)
+				if err != nil { // reset
+					continue
+				}
+				n++
+				turns.Add(1)
+				_, err = io.Copy(io.Discard, res.Body)
+				_ = res.Body.Close()
+				if err != nil || res.StatusCode != http.StatusOK {
+					t.Errorf("turn %d: status %d, %v", n, res.StatusCode, err)
+				}
+			}
+		})
+	}
+	for range reloads {
+		p.reload(plain(u))
+		for before := turns.Load(); turns.Load() < before+workers; {
+			time.Sleep(time.Millisecond)
+		}
+	}
+	close(done)
+	group.Wait()
+	got := 0
+	for _, s := range p.sessions() {
+		got += s.requests()
+	}
+	if want := int(turns.Load()); got != want {
+		t.Errorf("sessions hold %d requests, want %d", got, want)
 	}
 }

@@ -249,7 +249,7 @@ func TestMaxBody(t *testing.T) {
 func TestWebSocketIsRefused(t *testing.T) {
 	u := newUpstream(t, answerMessage)
 	p := start(t, plain(u))
-	get := func(path, upgrade string) *http.Response {
+	get := func(path, upgrade string) response {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+p.addr+path, nil)
 		if err != nil {
 			t.Fatal(err)
@@ -263,7 +263,7 @@ func TestWebSocketIsRefused(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = res.Body.Close() })
-		return res
+		return response{res}
 	}
 	res := get("/v1/responses", "websocket")
 	if res.StatusCode != http.StatusUpgradeRequired || !strings.Contains(read(t, res), "Upgrade Required") {
@@ -369,7 +369,7 @@ func TestHealth(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		body := read(t, res)
+		body := read(t, response{res})
 		_ = res.Body.Close()
 		if res.StatusCode != want {
 			t.Errorf("%s: status %d, want %d", method, res.StatusCode, want)

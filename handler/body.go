@@ -24,8 +24,9 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"github.com/klauspost/compress/zstd"
+
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 )
 
 const (

@@ -16,6 +16,7 @@ package replay
 
 import (
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -39,12 +40,17 @@ func TestRecordedConversations(t *testing.T) {
 	if _, err := os.Stat(folder); err != nil {
 		t.Skipf("no recorded conversations: set %s to their folder", tracesEnv)
 	}
-	profiles, policies := cachemodel.Profiles(), Policies
-	if raceDetector {
-		// Ten times as slow: two formats are enough to find races.
-		profiles = []string{"opus-5.5", "kv"}
+	conversations, err := Find(folder)
+	if err != nil {
+		t.Fatal(err)
 	}
-	report := replayed(t, Options{Profiles: profiles, Policies: policies}, folder)
+	if raceDetector { // ten times as slow, and the short ones have all the races too
+		conversations = slices.DeleteFunc(conversations, func(c *Conversation) bool { return c.Calls > 60 })
+	}
+	report, err := Run(t.Context(), conversations, Options{Profiles: cachemodel.Profiles(), Policies: Policies})
+	if err != nil {
+		t.Fatal(err)
+	}
 	if v := report.Violations(); len(v) > 0 {
 		t.Errorf("%s", strings.Join(v, "\n"))
 	}

@@ -118,7 +118,12 @@ func (r *Report) WriteText(w io.Writer) error {
 
 // writeVerdict ends the report: what went against the rules, or that nothing did.
 func (r *Report) writeVerdict(w io.Writer) error {
-	verdict := "\nNo request was refused or given up on; off and observe left every byte as it was.\n"
+	verdict := "\nNo request was refused or given up on.\n"
+	for i := range r.Runs {
+		if p := r.Runs[i].Total.Policy; p == pipeline.Off || p == pipeline.Observe {
+			verdict = "\nNo request was refused or given up on; off and observe left every byte as it was.\n"
+		}
+	}
 	if v := r.Violations(); len(v) > 0 {
 		verdict = "\nFAILED:\n  " + strings.Join(v, "\n  ") + "\n"
 	}

@@ -20,9 +20,11 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
+	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/handler"
+	"github.com/caddy-llm-cache/caddy-llm-cache/replay"
 )
 
 func init() {
@@ -30,6 +32,8 @@ func init() {
 	caddy.RegisterModule(handler.Handler{})
 	caddy.RegisterModule(handler.MemoryStore{})
 	caddy.RegisterModule(handler.Admin{})
+
+	caddycmd.RegisterCommand(replay.Command())
 
 	httpcaddyfile.RegisterGlobalOption("llm_cache", parseApp)
 	httpcaddyfile.RegisterHandlerDirective("llm_cache", parseHandler)

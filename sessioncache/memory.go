@@ -69,6 +69,10 @@ func (o *MemoryOptions) defaults() error {
 // holds sessions in use outside.
 type Memory struct {
 	cache *ristretto.Cache[string, *Session]
+	// use is held for reading while the cache is changed and for writing while
+	// it is closed: Ristretto panics when it is changed after that. It is
+	// never taken while mu is held.
+	use sync.RWMutex
 
 	mu     sync.Mutex
 	opts   MemoryOptions
@@ -154,7 +158,7 @@ func (m *Memory) Acquire(k Key) *Session {
 	defer m.mu.Unlock()
 	s := m.pinned[digest]
 	if s == nil {
-		if found, ok := m.cache.Get(digest); ok && !found.deleted {
+		if found, ok := m.find(digest); ok && !found.deleted {
 			s = found
 		}
 	}
@@ -168,6 +172,13 @@ func (m *Memory) Acquire(k Key) *Session {
 	m.pinned[digest] = s
 	m.front(&s.node)
 	return s
+}
+
+func (m *Memory) find(digest string) (*Session, bool) {
+	if m.closed {
+		return nil, false
+	}
+	return m.cache.Get(digest)
 }
 
 // Release implements Store.
@@ -210,6 +221,11 @@ func (m *Memory) Release(s *Session) {
 // keep puts a session in the cache and makes sure that it is there: insertions
 // are queued, and a full queue drops them.
 func (m *Memory) keep(s *Session, bytes int64, ttl time.Duration) {
+	m.use.RLock()
+	defer m.use.RUnlock()
+	if !m.open() {
+		return
+	}
 	for range 3 {
 		m.cache.SetWithTTL(s.digest, s, bytes, ttl)
 		if found, ok := m.cache.Get(s.digest); ok && found == s {
@@ -287,10 +303,16 @@ func (m *Memory) drop(s *Session) {
 // forget takes sessions out of the cache. It must not hold the lock, because
 // the cache calls back.
 func (m *Memory) forget(sessions []*Session) {
+	if len(sessions) == 0 {
+		return
+	}
+	m.use.RLock()
+	defer m.use.RUnlock()
+	if !m.open() {
+		return
+	}
 	for _, s := range sessions {
-		if m.open() {
-			m.cache.Del(s.digest)
-		}
+		m.cache.Del(s.digest)
 	}
 }
 
@@ -366,14 +388,19 @@ func (m *Memory) Stats() Stats {
 	return st
 }
 
-// Close implements Store. The cache itself is left to the garbage collector: a
-// stream that began before may still release its session, and Ristretto panics
-// when it is used after being closed.
+// Close implements Store. A stream that began before may still release its
+// session, which then goes nowhere.
 func (m *Memory) Close() error {
+	m.use.Lock()
+	defer m.use.Unlock()
 	m.mu.Lock()
-	defer m.mu.Unlock()
+	closed := m.closed
 	m.closed = true
 	m.order.prev, m.order.next = &m.order, &m.order
 	m.pinned, m.firsts = map[string]*Session{}, map[first]*Session{}
+	m.mu.Unlock()
+	if !closed {
+		m.cache.Close()
+	}
 	return nil
 }

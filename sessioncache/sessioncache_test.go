@@ -15,6 +15,7 @@
 package sessioncache
 
 import (
+	"errors"
 	"fmt"
 	"runtime"
 	"sync"
@@ -249,7 +250,7 @@ func TestCloseWhileInUse(t *testing.T) {
 				}
 			})
 		}
-		if err := m.Close(); err != nil {
+		if err := errors.Join(m.Close(), m.Close()); err != nil {
 			t.Fatal(err)
 		}
 		wg.Wait()

@@ -51,7 +51,7 @@ func TestClaudeCode(t *testing.T) {
 			}
 			r := newRepository(t)
 			first, second := r.script()
-			s := startStack(t, c.options, append(first, second...))
+			s := startStack(t, setup{cache: c.options, script: append(first, second...)})
 			claude := &claudeCode{path: cli, url: s.url, dir: r.dir, home: t.TempDir(), model: c.model}
 
 			said := claude.run(t, "Look through this repository, find the TODOs and fix the first one in src/a.go.")

@@ -63,7 +63,7 @@ func TestSDKs(t *testing.T) {
 		for _, policy := range []string{"cost_aware", "eager"} {
 			t.Run(sdk.name+" "+policy, func(t *testing.T) {
 				script := sdkScript()
-				s := startStack(t, "policy "+policy, script)
+				s := startStack(t, setup{cache: "policy " + policy, script: script})
 				a := sdk.make(s.url)
 				replies := make([]reply, 0, len(script))
 				a.prompt("Find out why the build fails.")

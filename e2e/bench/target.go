@@ -58,6 +58,7 @@ func startTarget(ctx context.Context, binary, dir, policy, upstream string) (*ta
 	}
 }
 http://%s {
+	bind 127.0.0.1
 	%s
 	reverse_proxy %s
 }

@@ -50,6 +50,8 @@ type Exchange struct {
 	Policy Policy
 	// Markers is the number of cache markers added.
 	Markers int
+	// Decision says why history was edited or left alone.
+	Decision Decision
 	// Err is set when the edits could not be applied, and so none were.
 	Err error
 

@@ -1,0 +1,61 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package pipeline
+
+// Epoch is a moment at which blocks that were forwarded before may be edited.
+type Epoch string
+
+// The epochs.
+const (
+	// NoEpoch: what was forwarded stays as it is.
+	NoEpoch Epoch = "none"
+	// Cold: the upstream's cache has expired for certain.
+	Cold Epoch = "cold"
+	// Diverged: the client itself wrote history anew; only what stands behind
+	// the first difference is edited.
+	Diverged Epoch = "diverged"
+	// ModelChanged: another model has its own cache.
+	ModelChanged Epoch = "model"
+	// WindowNear: the prompt comes near the model's context window.
+	WindowNear Epoch = "window"
+	// TaskBoundary: a person's prompt, and the expected net gain is positive.
+	TaskBoundary Epoch = "boundary"
+	// InLoop: within a run of tool calls, and the expected net gain is large.
+	InLoop Epoch = "loop"
+)
+
+// Decision says why a request was edited or left alone. Sizes are estimated
+// tokens; the gain is in units of one uncached input token.
+type Decision struct {
+	// Epoch is the moment, NoEpoch where history was left alone.
+	Epoch Epoch `json:"epoch"`
+	// Reason says in a few words why history was left alone, empty if not.
+	Reason string `json:"reason,omitempty"`
+	// Candidates is the number of blocks that could have been folded, Folded
+	// the number of those that were, in this request.
+	Candidates int `json:"candidates"`
+	// Folded: see Candidates.
+	Folded int `json:"folded"`
+	// Removed is what the folded blocks took (ΔT), Rewritten what stands
+	// behind the first of them and has to be written to the cache again (S).
+	Removed int `json:"removed"`
+	// Rewritten: see Removed.
+	Rewritten int `json:"rewritten"`
+	// Further is the number of further requests expected (R).
+	Further float64 `json:"further"`
+	// Gain is what folding is expected to earn, net of what is written again
+	// and of text that has to be fetched again.
+	Gain float64 `json:"gain"`
+}

@@ -30,23 +30,23 @@ const side = 4
 // begin one, at the lower end of the band, have a column of their own.
 func (b *bench) cost(ctx context.Context) error {
 	heading("Cost of one request, in ms", "traffic", "Caddy", "CPU", "added CPU", "added CPU, first request", "time p50", "time p99")
-	for i := range loads {
+	for i := range b.loads {
 		talks := make([]*talks, len(b.targets))
-		tape, key := b.newTape(&loads[i])
+		tape, key := b.newTape(&b.loads[i])
 		for j, t := range b.targets {
 			c, err := dial(t)
 			if err != nil {
 				return err
 			}
 			defer c.close()
-			talks[j] = newTalks(c, &loads[i], tape, key)
+			talks[j] = newTalks(c, &b.loads[i], tape, key)
 		}
 		sums := make([]costs, len(b.targets))
 		for round := range b.rounds + 1 {
 			for j := range talks {
 				c, err := talks[j].round(ctx)
 				if err != nil {
-					return fmt.Errorf("%s: %s: %w", loads[i].name, b.targets[j].name, err)
+					return fmt.Errorf("%s: %s: %w", b.loads[i].name, b.targets[j].name, err)
 				}
 				if round > 0 { // the first warms up
 					sums[j].add(c)
@@ -59,7 +59,7 @@ func (b *bench) cost(ctx context.Context) error {
 				added = ms(median(differences(sums[j].known, sums[0].known)))
 				first = ms(median(differences(sums[j].first, sums[0].first)))
 			}
-			row(loads[i].name, t.name, ms(median(sums[j].known)), added, first, ms(quantile(sums[j].times, 0.5)), ms(quantile(sums[j].times, 0.99)))
+			row(b.loads[i].name, t.name, ms(median(sums[j].known)), added, first, ms(quantile(sums[j].times, 0.5)), ms(quantile(sums[j].times, 0.99)))
 		}
 	}
 	return nil

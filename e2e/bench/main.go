@@ -47,6 +47,7 @@ type bench struct {
 	rounds   int
 	policies []string
 	only     []string
+	loads    []load
 	upstream *upstream
 	targets  []*target // the first is bare
 }
@@ -82,10 +83,16 @@ func run(ctx context.Context) error {
 	b := &bench{}
 	policies := flag.String("policies", "cost_aware,eager", "policies to measure, with commas")
 	only := flag.String("only", "cost,throughput,stream", "tables to make, with commas")
+	traffic := flag.String("traffic", "", "`part` of the names of the traffic to measure, as \"1 MB\"; all if empty")
 	flag.StringVar(&b.binary, "caddy", "", "Caddy `binary`; built from the module above if empty")
 	flag.IntVar(&b.rounds, "rounds", 7, "`times` that each measurement is taken; the median counts")
 	flag.Parse()
 	b.policies, b.only = strings.Split(*policies, ","), strings.Split(*only, ",")
+	for _, l := range loads {
+		if strings.Contains(l.name, *traffic) {
+			b.loads = append(b.loads, l)
+		}
+	}
 
 	dir, err := os.MkdirTemp("", "llm_cache-bench-")
 	if err != nil {

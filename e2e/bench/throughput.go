@@ -34,8 +34,8 @@ const (
 // that begin a conversation count like the others.
 func (b *bench) throughput(ctx context.Context) error {
 	heading(fmt.Sprintf("Throughput, %d connections", connections), "traffic", "Caddy", "requests/s", "ratio to bare")
-	for i := range loads {
-		l := &loads[i]
+	for i := range b.loads {
+		l := &b.loads[i]
 		tape, key := b.newTape(l)
 		rates := make([][]float64, len(b.targets))
 		for round := range b.rounds + 1 {

@@ -65,18 +65,19 @@ func (f *frame) breakpoints() []wire.Edit {
 		free--
 	}
 	var edits []wire.Edit
-	place := func(i int) {
+	place := func(i int) bool {
 		i = f.markable(i)
 		if free <= 0 || i < 0 || !f.view.Blocks[i].Marker.Empty() {
-			return
+			return false
 		}
 		for j := range edits {
 			if edits[j].Block == i {
-				return
+				return false
 			}
 		}
 		edits = append(edits, wire.Edit{Block: i, Op: wire.OpMark, Value: f.tier(marked, i)})
 		free--
+		return true
 	}
 	if len(marked) == 0 && f.view.AutoMarker.Empty() {
 		if o.Mode != On && f.previous == 0 {
@@ -85,8 +86,8 @@ func (f *frame) breakpoints() []wire.Edit {
 		place(len(f.view.Blocks) - 1)
 		place(f.view.System - 1)
 	}
-	if i := f.frontier(); i > 0 {
-		place(f.view.System + i - 1)
+	if i := f.frontier(); i > 0 && place(f.view.System+i-1) {
+		f.stake = i
 	}
 	if f.previous > 0 && f.forwarded == f.previous && f.positions(f.previous-1) > lookBack {
 		place(f.view.System + f.previous - 1)
@@ -94,10 +95,26 @@ func (f *frame) breakpoints() []wire.Edit {
 	return edits
 }
 
-// frontier returns the number of blocks that are settled while edits go on at
-// a sliding edge behind them, 0 if none do.
+// frontier returns the number of blocks in front of which nothing changes any
+// more while edits go on behind them, 0 if there is no such place: under eager
+// the sliding edge of the hot zone; else the entry that a fold in this request
+// builds on, or the end of what the last fold left, from where the next begins.
 func (f *frame) frontier() int {
-	if f.policy != Eager || f.zones == (zones{}) {
+	if f.policy != Eager {
+		if f.at > 0 {
+			return f.at
+		}
+		return f.settled
+	}
+	if f.zones == (zones{}) {
+		return 0
+	}
+	return f.hot()
+}
+
+// hot returns the number of blocks in front of the hot tail.
+func (f *frame) hot() int {
+	if f.zones == (zones{}) {
 		return 0
 	}
 	return int(f.view.Messages[f.zones.end].First) - f.view.System

@@ -65,6 +65,10 @@ type Exchange struct {
 	frozen  bool
 	resent  bool
 
+	broken  int // blocks in front of the first fresh edit
+	settled int // blocks in front of the hot tail, when folded
+	stake   int // blocks in front of the marker that keeps an entry alive
+
 	sizes    sessioncache.Sizes // of what is sent
 	grown    sessioncache.Sizes // of what is new in it
 	estimate int                // of sizes, before correction
@@ -73,16 +77,15 @@ type Exchange struct {
 // settle fixes what is sent. The session is locked.
 func (x *Exchange) settle(f *frame, markers []wire.Edit) {
 	x.states = f.states
+	x.broken, x.settled, x.stake = len(f.blocks), f.hot(), f.stake
 	for i := range f.fresh {
 		x.deep = x.deep || i < f.forwarded
+		x.broken = min(x.broken, i)
 	}
 	original := x.measure(f)
 	cal := &x.session.Calibration
 	x.estimate = cal.Tokens(&x.sizes)
-	scale := 1.0
-	if l := x.match.Lineage; l != nil && l.Estimate > 0 && l.Last.Prompt() > 0 {
-		scale = min(max(float64(l.Last.Prompt())/float64(l.Estimate), 0.25), 4)
-	}
+	scale := rate(x.match.Lineage)
 	x.OriginalTokens = int(scale * float64(cal.Tokens(&original)))
 	x.SentTokens = int(scale * float64(x.estimate))
 	x.Markers = len(markers)
@@ -99,6 +102,14 @@ func (x *Exchange) settle(f *frame, markers []wire.Edit) {
 		return
 	}
 	x.Body, x.Edited = body, !bytes.Equal(body, x.view.Raw)
+}
+
+// rate corrects estimates by what the last request of a lineage really took.
+func rate(l *sessioncache.Lineage) float64 {
+	if l == nil || l.Estimate == 0 || l.Last.Prompt() == 0 {
+		return 1
+	}
+	return min(max(float64(l.Last.Prompt())/float64(l.Estimate), 0.25), 4)
 }
 
 // measure sums up the sizes of the original, and of what is sent in x.
@@ -128,7 +139,7 @@ func (x *Exchange) measure(f *frame) sessioncache.Sizes {
 
 // fired counts edits by stage, in the order of the stages.
 func fired(f *frame, markers int) []Fired {
-	names := [...]string{stageThinking, stageNarration, stageToolResults, stagePrune, stageBreakpoints}
+	names := [...]string{stageThinking, stageNarration, stageToolResults, stagePrune, stageInputs, stageBreakpoints}
 	counts := [len(names)]int{len(names) - 1: markers}
 	for i := range f.states {
 		if e := f.states[i].Edit; e != nil {
@@ -200,6 +211,7 @@ func (x *Exchange) Commit(t *wire.Turn, now time.Time) {
 		return
 	}
 	l.Last, l.Total = t.Usage, l.Total.Add(t.Usage)
+	x.account(l, t.Usage)
 	switch {
 	case t.Usage.Write1h > 0:
 		l.TTL = x.rules.Lifetime(true)
@@ -214,6 +226,28 @@ func (x *Exchange) Commit(t *wire.Turn, now time.Time) {
 	if continued && !x.deep && last.Prompt() > 0 {
 		x.session.Calibration.Learn(&x.grown, t.Usage.Prompt()-last.Prompt())
 	}
+}
+
+// account notes what the request cost and where the upstream now holds entries.
+func (x *Exchange) account(l *sessioncache.Lineage, u wire.Usage) {
+	if x.Policy == Observe {
+		return
+	}
+	d := &x.Decision
+	l.Spent += x.rules.Cost(u)
+	l.Staked -= float64(x.OriginalTokens-x.SentTokens) * x.rules.Read
+	if d.Folded > 0 {
+		l.Staked += float64(d.Rewritten) * (x.rules.Write - x.rules.Read)
+		l.Settled = x.settled
+		l.Cut(x.broken)
+	}
+	if x.stake > 0 {
+		l.Mark(x.stake, x.start)
+	}
+	if x.match.Common > 0 && x.match.Common <= x.broken {
+		l.Mark(x.match.Common, x.start) // found, and so refreshed
+	}
+	l.Mark(len(x.states), x.start)
 }
 
 // Abandon tells that the answer failed or was cut off. Nothing is remembered,

@@ -44,6 +44,13 @@ type frame struct {
 	// task is the first block of that run, or the number of blocks.
 	loop bool
 	task int
+	// answer is the first block of the last answer.
+	answer int
+	// at is the end of the cache entry that a fold in this request builds on,
+	// and stake the place from which the next fold is expected to begin.
+	at, stake int
+	// settled is where the last fold ended.
+	settled int
 
 	// fresh are the edits made in this request, by block: what the state was
 	// before. Deep edits can be taken back as long as nothing was sent.
@@ -63,6 +70,7 @@ func newFrame(o *Options, rules cachemodel.Rules, v *wire.View, m sessioncache.M
 	f.states = make([]sessioncache.State, len(f.blocks), len(f.blocks)+8)
 	f.zones = newZones(&o.Zones, v)
 	f.findTask()
+	f.answer = f.lastAnswer()
 	if l := m.Lineage; l != nil {
 		n := copy(f.states, l.States[:min(m.Common, len(l.States))])
 		if l.Observed != (f.policy == Observe) {
@@ -72,6 +80,9 @@ func newFrame(o *Options, rules cachemodel.Rules, v *wire.View, m sessioncache.M
 			}
 		}
 		f.cold = f.expired(l, now)
+		if l.Settled <= m.Common {
+			f.settled = l.Settled
+		}
 		return f
 	}
 	// A history that this process has not seen. If it has been watching for
@@ -135,7 +146,7 @@ func (f *frame) answersTool(m *wire.Message) bool {
 
 // may tells whether the policy allows a new edit of a block now.
 func (f *frame) may(i int) bool {
-	return f.policy == Eager || i >= f.forwarded || f.cold
+	return f.policy == Eager || i >= f.forwarded || f.cold || f.blocks[i].Message >= f.broken
 }
 
 // pays tells whether an edit that saves some bytes should be made now. Under

@@ -63,6 +63,8 @@ type Options struct {
 	Prune Prune `json:"prune,omitzero"`
 	// Breakpoints closes the stable parts of the prompt by cache markers.
 	Breakpoints Breakpoints `json:"breakpoints,omitzero"`
+	// Planner weighs what the policies cost_aware and observe do.
+	Planner Planner `json:"planner,omitzero"`
 }
 
 // Zones split a conversation by turns. A turn is one assistant message and the
@@ -111,6 +113,17 @@ type Prune struct {
 	Preview *int `json:"preview,omitempty"`
 }
 
+// Planner configures the policies that count costs.
+type Planner struct {
+	// Risk says how much of a chance is taken that the agent needs a folded
+	// text again: 0 folds only what is certainly not needed, 1 is the default,
+	// higher values save more and harm more. Default: 1.
+	Risk *float64 `json:"risk,omitempty"`
+	// FoldInputs lets the planner fold what old calls have written into files,
+	// too. Default: true.
+	FoldInputs *bool `json:"fold_inputs,omitempty"`
+}
+
 // Breakpoints configures the stage of that name.
 type Breakpoints struct {
 	// Mode is auto, on or off. Auto places markers only for upstreams whose
@@ -130,18 +143,39 @@ func (o Options) WithDefaults() Options {
 		option **int
 		value  int
 	}{
-		{&o.Zones.Frozen, 2},
-		{&o.Zones.Hot, 4},
+		{&o.Zones.Frozen, o.eager(2, 0)},
+		{&o.Zones.Hot, o.eager(4, 1)},
 		{&o.Zones.MinMessages, 6},
 		{&o.CompactToolResults.Over, 500},
 		{&o.StripNarration.Under, 160},
-		{&o.Prune.After, 3},
+		{&o.Prune.After, o.eager(3, 1)},
 		{&o.Prune.Preview, 2},
 	} {
 		fill(n.option, &n.value)
 	}
 	return o
 }
+
+// eager is the default of an option that the planner does not need: it looks
+// at each block.
+func (o *Options) eager(eager, planned int) int {
+	if o.Policy == Eager {
+		return eager
+	}
+	return planned
+}
+
+// care is how many times its cost the need of a folded text counts.
+func (p *Planner) care() float64 {
+	if p.Risk == nil {
+		return baseCare
+	}
+	return baseCare / max(*p.Risk, 1e-6)
+}
+
+// baseCare weighs the harm of taking away what is needed against its price: a
+// model that does not notice what is missing does worse than pay for it.
+const baseCare = 20
 
 func fill[T comparable](option *T, value T) {
 	var zero T

@@ -33,15 +33,23 @@ type Pipeline struct {
 // New makes a pipeline. The rules say, for the model of a request, what its
 // upstream's prefix cache does and costs.
 func New(o Options, rules func(model string, at time.Time) cachemodel.Rules) *Pipeline {
-	return &Pipeline{options: o.WithDefaults(), rules: rules, stages: []func(*frame){
-		(*frame).traits,
-		(*frame).prune,
-		(*frame).compactToolResults,
-		(*frame).prune, // again, for what rides along with the edits made since
-		(*frame).stripNarration,
-		(*frame).stripThinking,
-		(*frame).bindThinking,
-	}}
+	p := &Pipeline{options: o.WithDefaults(), rules: rules}
+	if p.options.Policy == Eager {
+		p.stages = []func(*frame){
+			(*frame).prune,
+			(*frame).compactToolResults,
+			(*frame).prune, // again, for what rides along with the edits made since
+			(*frame).stripNarration,
+			(*frame).stripThinking,
+			(*frame).bindThinking,
+		}
+	} else {
+		p.stages = []func(*frame){
+			(*frame).stripNarration,
+			(*frame).bindThinking,
+		}
+	}
+	return p
 }
 
 // Begin decides about a request. It never fails: where nothing can or should be
@@ -58,10 +66,14 @@ func (p *Pipeline) Begin(v *wire.View, s *sessioncache.Session, now time.Time) *
 		for i := range f.states {
 			f.states[i].Edit = nil
 		}
-		(*frame).traits(f)
+		f.learn()
 		x.frozen = true
 		x.settle(f, nil)
 		return x
+	}
+	f.learn()
+	if p.options.Policy != Eager {
+		x.Decision = f.plan(&planner{lineage: m.Lineage, calibration: &s.Calibration, now: now, rate: rate(m.Lineage)})
 	}
 	for _, stage := range p.stages {
 		stage(f)

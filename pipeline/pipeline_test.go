@@ -92,7 +92,7 @@ func (s *script) final(text string) {
 func (s *script) body() string {
 	n := len(s.messages) - 1
 	last := strings.TrimSuffix(s.messages[n], "}]}") + s.marker + "}]}"
-	return `{"model":"m","messages":[` + strings.Join(append(s.messages[:n:n], last), ",") + `],"system":[{"type":"text","text":"You are helpful."` + s.marker + `}]}`
+	return `{"model":"m","messages":[` + strings.Join(append(s.messages[:n:n], last), ",") + `],"system":[{"type":"text","text":"You are helpful."` + s.marker + `}],"tools":[{"name":"Read"}]}`
 }
 
 // send sends what has been added as one request and commits it; the answer is

@@ -44,7 +44,7 @@ func (f *frame) prune() {
 	for i := range f.blocks {
 		b := &f.blocks[i]
 		t := f.states[i].Trait
-		if t == nil || int(f.states[i].Unused) < after || b.Has(wire.FlagError) || !f.zones.middle(b) || !f.may(i) {
+		if t == nil || b.Kind != wire.KindToolResult || int(f.states[i].Unused) < after || b.Has(wire.FlagError) || !f.zones.middle(b) || !f.may(i) {
 			continue
 		}
 		if e := f.states[i].Edit; e != nil && e.Stage == stagePrune || f.size(i) < minTrait || !f.pays(o.Mode, i, f.size(i)-minStub) {
@@ -62,7 +62,8 @@ func (f *frame) stub(i, preview int) string {
 	b := &f.blocks[i]
 	text := textOf(f.view, b)
 	what := "tool result"
-	if call := f.callOf(i); call != nil {
+	if j := f.callOf(i); j >= 0 {
+		call := &f.blocks[j]
 		what = f.view.Text(call.Name)
 		if a := argument(gjson.ParseBytes(f.view.Bytes(call.Body))); a != "" {
 			what += " " + clip(strings.Join(strings.Fields(a), " "), 120)

@@ -57,38 +57,20 @@ func argument(input gjson.Result) string {
 	return ""
 }
 
-// callOf finds the call that a tool result answers, in the messages before it.
-func (f *frame) callOf(i int) *wire.Block {
+// callOf finds the call that a tool result answers, in the messages before it:
+// its index, or -1.
+func (f *frame) callOf(i int) int {
 	id := f.view.Bytes(f.blocks[i].ID)
 	for j := i - 1; j >= 0; j-- {
 		b := &f.blocks[j]
 		if b.Kind == wire.KindToolUse && string(f.view.Bytes(b.ID)) == string(id) {
-			return b
+			return j
 		}
 		if b.Role == wire.RoleAssistant && b.Message+2 < f.blocks[i].Message && f.view.Format == wire.Anthropic {
 			break // results follow their call at once
 		}
 	}
-	return nil
-}
-
-// traits remembers what new tool results can be recognised by.
-func (f *frame) traits() {
-	if f.o.Prune.Mode == Disabled {
-		return
-	}
-	for i := f.previous; i < len(f.blocks); i++ {
-		b := &f.blocks[i]
-		if b.Kind != wire.KindToolResult || b.Body.Len() < minTrait || f.states[i].Trait != nil {
-			continue
-		}
-		t := &sessioncache.Trait{Terms: []uint64{hashOf(f.view.Text(b.ID))}}
-		if call := f.callOf(i); call != nil {
-			t.Terms = appendTerms(t.Terms, argument(gjson.ParseBytes(f.view.Bytes(call.Body))))
-		}
-		t.Lines = bloom(textOf(f.view, b))
-		f.states[i].Trait = t
-	}
+	return -1
 }
 
 // appendTerms adds the hashes of the path-like words of an argument.
@@ -132,8 +114,8 @@ func quotable(line string) (string, bool) {
 	return line, len(line) >= minQuote
 }
 
-// bloom makes a Bloom filter of the quotable lines of a text, about ten bits
-// a line and three probes: one in sixty lines is taken for a quotation wrongly,
+// bloom makes a Bloom filter of the quotable lines of a text: about ten bits a
+// line and three probes: one in sixty lines is taken for a quotation wrongly,
 // which only keeps a block longer.
 func bloom(text string) []uint64 {
 	var hashes []uint64
@@ -142,6 +124,10 @@ func bloom(text string) []uint64 {
 			hashes = append(hashes, hashOf(q))
 		}
 	}
+	return filter(hashes)
+}
+
+func filter(hashes []uint64) []uint64 {
 	if len(hashes) == 0 {
 		return nil
 	}

@@ -53,6 +53,14 @@ func (c *Calibration) Tokens(s *Sizes) int {
 	return int(sum)
 }
 
+// PerByte returns the tokens that a byte of a kind of block is estimated at.
+func (c *Calibration) PerByte(k wire.Kind) float64 {
+	if c.learned {
+		return float64(c.weights[k])
+	}
+	return float64(prior[k])
+}
+
 // Learn corrects the weights by what a growth of the prompt really took: one
 // step of normalised least mean squares. Steps that look like something else
 // than growth (a changed history, another tokenizer) are left out.

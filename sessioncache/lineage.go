@@ -15,6 +15,7 @@
 package sessioncache
 
 import (
+	"slices"
 	"time"
 	"unsafe"
 
@@ -47,6 +48,16 @@ type Lineage struct {
 	Last, Total wire.Usage
 	// OriginalTokens and SentTokens sum up the estimates of all requests.
 	OriginalTokens, SentTokens int64
+	// Spent is what all prompts have cost by the usage reported, and Staked
+	// what folds of cached history were expected to cost at first, less what
+	// they have saved since: in units of one uncached input token.
+	Spent, Staked float64
+	// Settled is the number of blocks that the last fold looked at: what it
+	// left of them is expected to stay.
+	Settled int
+	// Ends are the block counts at which the upstream is expected to hold a
+	// cache entry, with the time at which it was last written or read.
+	Ends []End
 	// Estimate is what the last request was estimated at before its usage
 	// was known; with Last it corrects the next estimate.
 	Estimate int
@@ -60,8 +71,66 @@ type State struct {
 	// Trait tells how to recognise a reference to the block, nil for blocks
 	// that are never pruned.
 	Trait *Trait
+	// Path is a hash of the file that a call, or the call that a result
+	// answers, is about; 0 if it is about none.
+	Path uint64
 	// Unused is the number of answers in a row that did not refer to it.
 	Unused uint16
+	// Turn and Task count the answers and the prompts of a person before it.
+	Turn, Task uint16
+	// Class is what kind of call the block is, or answers.
+	Class Class
+}
+
+// Class is what a tool call does, as far as its name and arguments tell.
+type Class uint8
+
+// The classes. ClassNone is a block that neither is a call nor answers one.
+const (
+	ClassNone Class = iota
+	ClassOther
+	ClassRead
+	ClassEdit
+	ClassWrite
+	ClassSearch
+	ClassCommand
+)
+
+// End is a place in a conversation at which the upstream holds a cache entry.
+type End struct {
+	// Blocks is the number of message blocks in front of it.
+	Blocks int
+	// At is when the entry was last written or read.
+	At time.Time
+}
+
+// maxEnds bounds the entries that are remembered.
+const maxEnds = 24
+
+// Mark notes that an entry was written or read at some place.
+func (l *Lineage) Mark(blocks int, at time.Time) {
+	for i := range l.Ends {
+		if l.Ends[i].Blocks == blocks {
+			l.Ends[i].At = at
+			return
+		}
+	}
+	if len(l.Ends) == maxEnds {
+		oldest := 0
+		for i := range l.Ends {
+			if l.Ends[i].At.Before(l.Ends[oldest].At) {
+				oldest = i
+			}
+		}
+		l.Ends[oldest] = End{blocks, at}
+		return
+	}
+	l.Ends = append(l.Ends, End{blocks, at})
+}
+
+// Cut forgets the entries behind some place, whose prefix has changed.
+func (l *Lineage) Cut(blocks int) {
+	l.Ends = slices.DeleteFunc(l.Ends, func(e End) bool { return e.Blocks > blocks })
 }
 
 // Edit is one entry of the ledger. It is immutable and replayed byte for byte.
@@ -125,7 +194,7 @@ func (l *Lineage) inherit(parent *Lineage) {
 }
 
 func (l *Lineage) size() int64 {
-	n := int64(unsafe.Sizeof(*l)) + int64(cap(l.States))*int64(unsafe.Sizeof(State{}))
+	n := int64(unsafe.Sizeof(*l)) + int64(cap(l.Ends))*int64(unsafe.Sizeof(End{})) + int64(cap(l.States))*int64(unsafe.Sizeof(State{}))
 	if l.known != nil {
 		n += int64(l.known.Size())
 	}

@@ -1,0 +1,196 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package pipeline
+
+import (
+	"strings"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
+
+// call is what is understood of a tool call.
+type call struct {
+	class sessioncache.Class
+	// path is the file that it is about, "" if it is about none.
+	path string
+	// argument is its most telling argument.
+	argument string
+}
+
+// classes are parts of tool names and what such tools do. The first that fits
+// counts.
+var classes = []struct {
+	part  string
+	class sessioncache.Class
+}{
+	{"todo", sessioncache.ClassOther},
+	{"notebookread", sessioncache.ClassRead},
+	{"edit", sessioncache.ClassEdit},
+	{"replace", sessioncache.ClassEdit},
+	{"patch", sessioncache.ClassEdit},
+	{"write", sessioncache.ClassWrite},
+	{"create_file", sessioncache.ClassWrite},
+	{"grep", sessioncache.ClassSearch},
+	{"glob", sessioncache.ClassSearch},
+	{"search", sessioncache.ClassSearch},
+	{"find", sessioncache.ClassSearch},
+	{"list", sessioncache.ClassSearch},
+	{"bash", sessioncache.ClassCommand},
+	{"shell", sessioncache.ClassCommand},
+	{"exec", sessioncache.ClassCommand},
+	{"command", sessioncache.ClassCommand},
+	{"terminal", sessioncache.ClassCommand},
+	{"run", sessioncache.ClassCommand},
+	{"read", sessioncache.ClassRead},
+	{"view", sessioncache.ClassRead},
+	{"open", sessioncache.ClassRead},
+	{"cat", sessioncache.ClassRead},
+}
+
+// printers are commands that print files.
+var printers = []string{"cat", "sed", "head", "tail", "nl", "less", "awk", "bat", "git show", "git diff", "git blame"}
+
+// finders are commands that look for files or lines.
+var finders = []string{"grep", "rg", "find", "ls", "fd", "tree", "ag", "git grep", "git log", "git status"}
+
+// understand tells what a call does from its name and its input.
+func understand(name string, input gjson.Result) call {
+	if input.Type == gjson.String { // OpenAI chat: JSON text in a string
+		input = gjson.Parse(input.Str)
+	}
+	c := call{class: sessioncache.ClassOther, argument: argument(input)}
+	name = strings.ToLower(name)
+	for _, k := range classes {
+		if strings.Contains(name, k.part) {
+			c.class = k.class
+			break
+		}
+	}
+	if c.class == sessioncache.ClassCommand {
+		c.command()
+		return c
+	}
+	for _, key := range []string{"file_path", "filePath", "notebook_path", "path", "filename"} {
+		if v := input.Get(key); v.Type == gjson.String {
+			c.path = v.Str
+			break
+		}
+	}
+	return c
+}
+
+// command looks into a shell command: what prints files is a read, what looks
+// for them a search, and what writes them by here-document or in place an edit.
+func (c *call) command() {
+	text := c.argument
+	for _, part := range strings.FieldsFunc(text, func(r rune) bool { return r == '&' || r == ';' || r == '|' || r == '\n' }) {
+		part = strings.TrimSpace(part)
+		if strings.HasPrefix(part, "cd ") || part == "" {
+			continue
+		}
+		switch {
+		case strings.HasPrefix(part, "sed -i") || strings.HasPrefix(part, "perl -i") || strings.Contains(text, "<<"):
+			c.class = sessioncache.ClassEdit
+		case starts(part, printers):
+			c.class = sessioncache.ClassRead
+		case starts(part, finders):
+			c.class = sessioncache.ClassSearch
+		}
+		break
+	}
+	if c.class == sessioncache.ClassCommand {
+		return
+	}
+	for _, word := range words(text) {
+		if strings.ContainsAny(word, "/.") && len(word) > 3 && word[0] != '-' {
+			c.path = word
+		}
+	}
+}
+
+func starts(command string, names []string) bool {
+	for _, n := range names {
+		if rest, ok := strings.CutPrefix(command, n); ok && (rest == "" || rest[0] == ' ') {
+			return true
+		}
+	}
+	return false
+}
+
+// learn notes what is to be remembered of the blocks that are new.
+func (f *frame) learn() {
+	var turn, task uint16
+	if f.previous > 0 {
+		turn, task = f.states[f.previous-1].Turn, f.states[f.previous-1].Task
+	}
+	calls := map[string]sessioncache.State{}
+	for i := f.previous; i < len(f.blocks); i++ {
+		b, s := &f.blocks[i], &f.states[i]
+		if i == 0 || b.Message != f.blocks[i-1].Message {
+			switch m := &f.view.Messages[b.Message]; {
+			case m.Role == wire.RoleAssistant:
+				turn++
+			case m.Role == wire.RoleUser && !f.answersTool(m):
+				task++
+			}
+		}
+		s.Turn, s.Task = turn, task
+		switch b.Kind {
+		case wire.KindToolUse:
+			c := understand(f.view.Text(b.Name), gjson.ParseBytes(f.view.Bytes(b.Body)))
+			s.Class = c.class
+			if c.path != "" {
+				s.Path = hashOf(c.path)
+			}
+			if b.Body.Len() >= minTrait && s.Trait == nil {
+				s.Trait = f.inputTrait(b, c)
+			}
+			calls[f.view.Text(b.ID)] = *s
+		case wire.KindToolResult:
+			c, ok := calls[f.view.Text(b.ID)]
+			if !ok {
+				if j := f.callOf(i); j >= 0 {
+					c = f.states[j]
+				}
+			}
+			s.Class, s.Path = c.Class, c.Path
+			if b.Body.Len() >= minTrait && s.Trait == nil {
+				s.Trait = f.resultTrait(i)
+			}
+		}
+	}
+}
+
+// resultTrait tells by what a later answer can be seen to refer to a result.
+func (f *frame) resultTrait(i int) *sessioncache.Trait {
+	t := &sessioncache.Trait{Terms: []uint64{hashOf(f.view.Text(f.blocks[i].ID))}}
+	if j := f.callOf(i); j >= 0 {
+		t.Terms = appendTerms(t.Terms, argument(gjson.ParseBytes(f.view.Bytes(f.blocks[j].Body))))
+	}
+	t.Lines = bloom(textOf(f.view, &f.blocks[i]))
+	return t
+}
+
+// inputTrait does the same for what a call has written.
+func (f *frame) inputTrait(b *wire.Block, c call) *sessioncache.Trait {
+	t := &sessioncache.Trait{Terms: appendTerms(nil, c.argument)}
+	m := &mention{terms: map[uint64]struct{}{}}
+	m.value(gjson.ParseBytes(f.view.Bytes(b.Body)), 0)
+	t.Lines = filter(m.lines)
+	return t
+}

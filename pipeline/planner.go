@@ -1,0 +1,260 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package pipeline
+
+import (
+	"math"
+	"time"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
+
+// planner decides which blocks of a conversation to fold now. Folding removes
+// ΔT tokens from every further request, which the upstream would have read
+// from its cache; but what stands behind the first folded block has to be
+// written to the cache again, as far as it was there. So the expected gain of
+// folding everything worthwhile from depth d on is
+//
+//	Σ value(i ≥ d) − S(d)·(w−r)   with   value(i) = ΔT(i)·r·R − need(i)·refetch(i)
+//
+// where R is the number of further requests expected and S(d) the tokens kept
+// between the deepest cache entry in front of d and the end of what is cached.
+// Where nothing is cached (cold, another model, history that the client itself
+// wrote anew) S is zero.
+type planner struct {
+	*frame
+	lineage     *sessioncache.Lineage
+	calibration *sessioncache.Calibration
+	now         time.Time
+	rate        float64 // corrects estimates by what the last usage said
+	warm        int     // blocks that are cached as they were sent
+	further     float64 // R
+	total       float64 // tokens of the prompt as it stands
+	value       []float64
+	saving      []float64 // tokens
+}
+
+// plan folds what is worth it, under the policies that count costs.
+func (f *frame) plan(p *planner) Decision {
+	p.frame = f
+	p.further = p.expect()
+	p.warm = f.forwarded
+	d := Decision{Epoch: NoEpoch, Further: p.further}
+	switch {
+	case f.cold:
+		p.warm = 0
+		d.Epoch = Cold
+	case p.lineage != nil && p.lineage.Model != f.view.Model && f.rules.Regime != cachemodel.KV:
+		p.warm = 0
+		d.Epoch = ModelChanged
+	case p.lineage != nil && f.previous < p.lineage.Len():
+		d.Epoch = Diverged
+	}
+	if f.view.Tools == 0 || f.compaction() {
+		d.Epoch, d.Reason = NoEpoch, "side request"
+		return d
+	}
+	p.appraise(&d)
+	if d.Candidates == 0 {
+		d.Epoch, d.Reason = NoEpoch, "nothing to fold"
+		return d
+	}
+	from, s, gain := p.best()
+	d.Gain, d.Rewritten = gain, int(s)
+	if from == len(f.blocks) {
+		d.Epoch, d.Reason = NoEpoch, "no gain"
+		return d
+	}
+	if s > 0 {
+		if d.Reason = p.forbids(s, gain, from); d.Reason != "" {
+			d.Epoch = NoEpoch
+			return d
+		}
+		if d.Epoch == NoEpoch || d.Epoch == Diverged {
+			d.Epoch = TaskBoundary
+			if f.loop {
+				d.Epoch = InLoop
+			}
+		}
+	}
+	if s > 0 {
+		p.at = p.entry(from)
+	}
+	d.Folded, d.Removed = p.fold(from)
+	return d
+}
+
+// appraise values every block that could be folded.
+func (p *planner) appraise(d *Decision) {
+	n := len(p.blocks)
+	p.value, p.saving = make([]float64, n), make([]float64, n)
+	w, r := p.rules.Write, p.rules.Read
+	if p.lineage != nil && p.rules.LongTTL > 0 && p.lineage.TTL == p.rules.LongTTL {
+		w = p.rules.Write1h
+	}
+	var needs []float64
+	prompt := 0.0
+	for i := range p.view.Blocks {
+		prompt += p.weigh(p.view.Blocks[i].Kind, p.view.Blocks[i].Span.Len())
+	}
+	p.total = prompt
+	for i := range p.blocks {
+		saved := p.foldable(i)
+		if saved < minFold {
+			continue
+		}
+		if needs == nil {
+			needs = p.needs()
+		}
+		tokens := p.weigh(p.blocks[i].Kind, saved)
+		worth := tokens * r * p.further
+		if i >= p.warm {
+			worth += tokens * (w - r) // not written at all
+		}
+		refetch := prompt*r + tokens*w + turnCost
+		if v := worth - p.o.Planner.care()*needs[i]*refetch; v > 0 {
+			p.value[i], p.saving[i] = v, tokens
+			d.Candidates++
+		}
+	}
+}
+
+// minReturn is what a fold that breaks a warm cache must be expected to gain,
+// as a multiple of what it costs at first.
+const minReturn = 0.5
+
+// maxStake is what folds that have not paid back yet may cost, as a share of
+// what the conversation has cost so far. It bounds what is lost where a
+// conversation ends sooner than expected.
+const maxStake = 0.01
+
+// turnCost is what one more answer costs besides its prompt, in uncached input
+// tokens: a call of a hundred tokens at five times the input price, and the time.
+const turnCost = 1000
+
+// minFold is the saving in bytes below which a block is not folded.
+const minFold = 300
+
+// best finds the depth from which folding gains most: the first block to fold,
+// what has to be written again, and the gain.
+func (p *planner) best() (from int, rewritten, gain float64) {
+	n := len(p.blocks)
+	from = n
+	kept := make([]float64, n+1) // tokens that stay, from a block to the end of what is cached
+	for i := n - 1; i >= 0; i-- {
+		kept[i] = kept[i+1]
+		if i < p.warm {
+			kept[i] += p.weigh(p.blocks[i].Kind, p.sent(i)) - p.saving[i]
+		}
+	}
+	sum := 0.0
+	w := p.rules.Write
+	if p.lineage != nil && p.rules.LongTTL > 0 && p.lineage.TTL == p.rules.LongTTL {
+		w = p.rules.Write1h
+	}
+	for i := n - 1; i >= 0; i-- {
+		if p.value[i] <= 0 {
+			continue
+		}
+		sum += p.value[i]
+		s := 0.0
+		if i < p.warm {
+			e := p.entry(i)
+			s = kept[e]
+			// What is in front of the fold keeps what would be folded there.
+			for j := e; j < i; j++ {
+				s += p.saving[j]
+			}
+		}
+		if g := sum - s*(w-p.rules.Read); g > gain {
+			from, rewritten, gain = i, s, g
+		}
+	}
+	return from, rewritten, gain
+}
+
+// entry returns the end of the deepest cache entry in front of a block, in blocks.
+func (p *planner) entry(i int) int {
+	if p.rules.Regime == cachemodel.KV || p.rules.Regime == cachemodel.Automatic {
+		return i
+	}
+	deepest := 0
+	if p.lineage == nil {
+		return 0
+	}
+	ttl := p.lineage.TTL
+	if ttl == 0 {
+		ttl = p.rules.TTL
+	}
+	for _, e := range p.lineage.Ends {
+		if e.Blocks <= i && e.Blocks > deepest && p.now.Sub(e.At) < ttl-margin(ttl) {
+			deepest = e.Blocks
+		}
+	}
+	return deepest
+}
+
+// forbids says why a fold that breaks a warm cache is not made, "" if it is.
+func (p *planner) forbids(s, gain float64, from int) string {
+	if p.loop && p.rules.BindsThinking {
+		return "thinking is bound and the run of calls is open"
+	}
+	w := p.rules.Write
+	stake := s * (w - p.rules.Read)
+	if gain < stake*minReturn {
+		return "the gain is small"
+	}
+	// A conversation may end with this request. What the fold costs then must
+	// be little beside what the conversation has cost so far.
+	if p.lineage == nil || stake+math.Max(p.lineage.Staked, -p.lineage.Spent) > maxStake*p.lineage.Spent {
+		return "too much at stake so early"
+	}
+	return ""
+}
+
+// expect estimates the number of further requests: a conversation that has run
+// n requests is expected to run about n more.
+func (p *planner) expect() float64 {
+	if p.lineage == nil {
+		return 2
+	}
+	return math.Max(2, float64(p.lineage.Requests))
+}
+
+// weigh estimates the tokens of some bytes of a kind of block.
+func (p *planner) weigh(k wire.Kind, bytes int) float64 {
+	return p.rate * p.calibration.PerByte(k) * float64(bytes)
+}
+
+// sent is the number of bytes that a whole block goes out in.
+func (f *frame) sent(i int) int {
+	if f.removed(i) {
+		return 0
+	}
+	return f.blocks[i].Span.Len() - f.blocks[i].Body.Len() + f.size(i)
+}
+
+// compaction tells whether the request asks for a summary of the conversation,
+// after which there will be another one.
+func (f *frame) compaction() bool {
+	for i := len(f.blocks) - 1; i >= 0 && f.blocks[i].Role == wire.RoleUser; i-- {
+		if f.blocks[i].Kind == wire.KindText && compacts(string(f.view.Bytes(f.blocks[i].Body))) {
+			return true
+		}
+	}
+	return false
+}

@@ -139,7 +139,7 @@ func (x *Exchange) measure(f *frame) sessioncache.Sizes {
 
 // fired counts edits by stage, in the order of the stages.
 func fired(f *frame, markers int) []Fired {
-	names := [...]string{stageThinking, stageNarration, stageToolResults, stagePrune, stageInputs, stageBreakpoints}
+	names := [...]string{stageAdmission, stageThinking, stageNarration, stageToolResults, stagePrune, stageInputs, stageBreakpoints}
 	counts := [len(names)]int{len(names) - 1: markers}
 	for i := range f.states {
 		if e := f.states[i].Edit; e != nil {

@@ -53,6 +53,9 @@ type Options struct {
 	Policy Policy `json:"policy,omitempty"`
 	// Zones split a conversation into a frozen head, a middle and a hot tail.
 	Zones Zones `json:"zones,omitzero"`
+	// Admission takes out of tool results what says nothing, when they are seen
+	// for the first time.
+	Admission Admission `json:"admission,omitzero"`
 	// StripThinking removes the thinking of finished turns.
 	StripThinking StripThinking `json:"strip_thinking,omitzero"`
 	// CompactToolResults shortens long tool results of the middle zone.
@@ -134,6 +137,7 @@ type Breakpoints struct {
 // WithDefaults returns the options with every default filled in.
 func (o Options) WithDefaults() Options {
 	fill(&o.Policy, CostAware)
+	o.Admission.fill()
 	for _, m := range []*Mode{
 		&o.StripThinking.Mode, &o.CompactToolResults.Mode, &o.StripNarration.Mode, &o.Prune.Mode, &o.Breakpoints.Mode,
 	} {
@@ -192,7 +196,7 @@ func (o *Options) Validate() error {
 		return fmt.Errorf("policy: %q is none of cost_aware, eager, observe, off", o.Policy)
 	}
 	for name, m := range map[string]Mode{
-		"strip_thinking": o.StripThinking.Mode, "compact_tool_results": o.CompactToolResults.Mode,
+		"admission": o.Admission.Mode, "strip_thinking": o.StripThinking.Mode, "compact_tool_results": o.CompactToolResults.Mode,
 		"strip_narration": o.StripNarration.Mode, "prune": o.Prune.Mode, "breakpoints": o.Breakpoints.Mode,
 	} {
 		switch m {

@@ -72,6 +72,7 @@ func (p *Pipeline) Begin(v *wire.View, s *sessioncache.Session, now time.Time) *
 		return x
 	}
 	f.learn()
+	f.admit()
 	if p.options.Policy != Eager {
 		x.Decision = f.plan(&planner{lineage: m.Lineage, calibration: &s.Calibration, now: now, rate: rate(m.Lineage)})
 	}

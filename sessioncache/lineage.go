@@ -76,6 +76,9 @@ type State struct {
 	Path uint64
 	// Unused is the number of answers in a row that did not refer to it.
 	Unused uint16
+	// Content is a hash of the text of a tool result that a later one may be
+	// equal to, 0 if none was taken.
+	Content uint64
 	// Turn and Task count the answers and the prompts of a person before it.
 	Turn, Task uint16
 	// Class is what kind of call the block is, or answers.

@@ -1,0 +1,103 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package pipeline
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
+
+const pointerMark = mark + "same content as the result of "
+
+// reread makes a pointer to an equal result that stands earlier in the
+// conversation and goes out as it was admitted. It returns "" if there is none.
+// The earlier result counts as referred to.
+func (f *frame) reread(i int, text string) string {
+	essence := unwrapped(text)
+	if len(essence) < minAdmission {
+		return ""
+	}
+	hash := hashOf(essence)
+	f.states[i].Content = hash
+	for j := range i {
+		if f.states[j].Content != hash || !f.visible(j) || unwrapped(textOf(f.view, &f.blocks[j])) != essence {
+			continue
+		}
+		f.states[j].Unused = 0
+		return fmt.Sprintf("%s%s above (%s), %d lines]", pointerMark, f.calledFor(j), f.view.Text(f.blocks[j].ID), countLines(essence))
+	}
+	return ""
+}
+
+// visible tells whether the upstream is shown a result, at least as admitted.
+func (f *frame) visible(j int) bool {
+	e := f.states[j].Edit
+	return e == nil || e.Stage == stageAdmission && !f.pointer(j)
+}
+
+// pointer tells whether a block stands as a pointer to an earlier one, whose
+// text it relies on.
+func (f *frame) pointer(i int) bool {
+	e := f.states[i].Edit
+	return e != nil && e.Stage == stageAdmission && bytes.HasPrefix(e.Value, []byte(`"`+pointerMark))
+}
+
+// calledFor names the call that a result answers, in a few words.
+func (f *frame) calledFor(i int) string {
+	j := f.callOf(i)
+	if j < 0 {
+		return "a call"
+	}
+	call := &f.blocks[j]
+	name := f.view.Text(call.Name)
+	if a := argument(gjson.ParseBytes(f.view.Bytes(call.Body))); a != "" {
+		return name + " " + clip(strings.Join(strings.Fields(a), " "), 120)
+	}
+	return name
+}
+
+// unwrapped cuts off what clients put around a tool's output and what differs
+// each time: reminders at its end (Claude Code), the header with the time that
+// a command took (Codex), the number of the process group (Gemini CLI).
+func unwrapped(s string) string {
+	for {
+		t := strings.TrimRight(s, " \r\n")
+		if !strings.HasSuffix(t, "</system-reminder>") {
+			break
+		}
+		i := strings.LastIndex(t, "<system-reminder>")
+		if i < 0 {
+			break
+		}
+		s = t[:i]
+	}
+	if strings.HasPrefix(s, "Chunk ID: ") || strings.HasPrefix(s, "Wall time: ") {
+		if i := strings.Index(s[:min(len(s), 400)], "\nOutput:\n"); i >= 0 {
+			s = s[i:]
+		}
+	}
+	if i := strings.LastIndex(s, "Process Group PGID: "); i >= 0 && digits(strings.TrimSpace(s[i+len("Process Group PGID: "):])) {
+		s = s[:i]
+	}
+	return strings.TrimRight(s, " \r\n")
+}
+
+// pointable tells whether a result may stand as a pointer, or be pointed to.
+func pointable(b *wire.Block) bool { return !b.Has(wire.FlagError) && !b.Has(wire.FlagMedia) }

@@ -100,6 +100,22 @@ func parseApp(d *caddyfile.Dispenser, existing any) (any, error) {
 //			hot          <turns>
 //			min_messages <messages>
 //		}
+//		admission [auto|on|off] {
+//			ansi             on|off
+//			carriage_returns on|off
+//			trailing_blanks  on|off
+//			blobs            on|off
+//			long_lines       on|off
+//			timestamps       on|off
+//			repeats          on|off
+//			passing_tests    on|off
+//			progress         on|off
+//			long_outputs     on|off
+//			line_numbers     on|off
+//			search_hits      on|off
+//			echoes           on|off
+//			rereads          on|off
+//		}
 //		strip_thinking [auto|on|off]
 //		compact_tool_results [auto|on|off] {
 //			over <characters>
@@ -145,6 +161,22 @@ func parseHandler(helper httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, err
 				"min_messages": checked(number(&h.Zones.MinMessages), h.Options.Validate),
 			})
 		},
+		"admission": stage(h, "admission", &h.Admission.Mode, options{
+			"ansi":             onOff(&h.Admission.ANSI),
+			"carriage_returns": onOff(&h.Admission.CarriageReturns),
+			"trailing_blanks":  onOff(&h.Admission.TrailingBlanks),
+			"blobs":            onOff(&h.Admission.Blobs),
+			"long_lines":       onOff(&h.Admission.LongLines),
+			"timestamps":       onOff(&h.Admission.Timestamps),
+			"repeats":          onOff(&h.Admission.Repeats),
+			"passing_tests":    onOff(&h.Admission.PassingTests),
+			"progress":         onOff(&h.Admission.Progress),
+			"long_outputs":     onOff(&h.Admission.LongOutputs),
+			"line_numbers":     onOff(&h.Admission.LineNumbers),
+			"search_hits":      onOff(&h.Admission.SearchHits),
+			"echoes":           onOff(&h.Admission.Echoes),
+			"rereads":          onOff(&h.Admission.Rereads),
+		}),
 		"strip_thinking": stage(h, "strip_thinking", &h.StripThinking.Mode, nil),
 		"compact_tool_results": stage(h, "compact_tool_results", &h.CompactToolResults.Mode, options{
 			"over": checked(number(&h.CompactToolResults.Over), h.Options.Validate),

@@ -47,6 +47,7 @@ type arm struct {
 	up      *simulator.Handler
 	errors  atomic.Int64 // errors that the handler has logged
 	result  Result
+	watch   func(time.Time, *Step) // told of each request when it is over, if set
 
 	// What follows belongs to the request that is under way.
 	clock    time.Time
@@ -68,6 +69,11 @@ type request struct {
 	end    time.Time
 	answer *simulator.Answer
 	edits  [][]string
+	// continued tells whether the body holds all of the one before it.
+	continued bool
+	// base and baseCost are what the body itself came to.
+	base     wire.Usage
+	baseCost float64
 	// texts of the body, once an arm has asked for them.
 	history []byte
 }
@@ -181,28 +187,46 @@ func (a *arm) note(c *request, w *sink, troubled bool) {
 	if troubled || (a.policy != pipeline.Off && w.header.Get("X-Llm-Cache-Session") == "") {
 		res.FailedOpen++
 	}
-	for field := range strings.SplitSeq(w.header.Get("X-Llm-Cache-Transforms"), ",") {
+	fired := transforms(w.header)
+	res.Fired = sum(res.Fired, fired)
+	harm := a.harm(c)
+	res.Edits += len(c.edits)
+	res.Harmed += harm
+	if a.watch != nil {
+		a.watch(c.at, a.step(c, w, fired, harm))
+	}
+}
+
+// transforms reads what the stages did from the header that tells it.
+func transforms(h http.Header) map[string]int {
+	var out map[string]int
+	for field := range strings.SplitSeq(h.Get("X-Llm-Cache-Transforms"), ",") {
 		name, count, ok := strings.Cut(strings.TrimSpace(field), ";n=")
 		if n, err := strconv.Atoi(count); ok && err == nil {
-			if res.Fired == nil {
-				res.Fired = map[string]int{}
+			if out == nil {
+				out = map[string]int{}
 			}
-			res.Fired[name] += n
+			out[name] += n
 		}
 	}
-	res.Edits += len(c.edits)
+	return out
+}
+
+// harm counts the edits in the answer that quote what was not shown.
+func (a *arm) harm(c *request) int {
 	if len(c.edits) == 0 || bytes.Equal(a.sent, c.body) {
-		return
+		return 0
 	}
 	if c.history == nil {
 		c.history = texts(c.body)
 	}
-	shown := texts(a.sent)
+	n, shown := 0, texts(a.sent)
 	for _, lines := range c.edits {
 		if harmed(lines, c.history, shown) {
-			res.Harmed++
+			n++
 		}
 	}
+	return n
 }
 
 // sink is the client's side of a request: it keeps status and headers and

@@ -15,10 +15,12 @@
 package replay
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -31,15 +33,15 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
 )
 
-// Command returns the command `caddy llm-cache` with its subcommand replay, to
-// be registered with Caddy.
+// Command returns the command `caddy llm-cache` with its subcommands replay and
+// explain, to be registered with Caddy.
 func Command() caddycmd.Command {
 	return caddycmd.Command{
 		Name:  "llm-cache",
-		Usage: "replay [--profile <names>] [--policy <names>] [--json] <path>...",
+		Usage: "replay|explain [--profile <names>] [--policy <names>] [--options <json>] [--json] <path>...",
 		Short: "Tools around the llm_cache handler",
 		CobraFunc: func(cmd *cobra.Command) {
-			cmd.AddCommand(replayCommand())
+			cmd.AddCommand(replayCommand(), explainCommand())
 		},
 	}
 }
@@ -59,6 +61,18 @@ Paths are traces (.jsonl or .jsonl.gz) or folders of traces. Several profiles
 and policies may be given, separated by commas, or "all"; a summary of all of
 them is printed at the end. The command fails if a request is refused, if the
 handler gives up on one, or if the policies off or observe change one.
+
+With --optimum the summary has rows for the best that folding old tool results
+could come to with hindsight: at any request, and at the prompts of persons and
+when the cache is cold.
+
+With --folds and --fold only a part of the conversations is replayed, so that
+what was fitted on the others can be tested: a conversation is in the same part
+every time.
+
+With --frontier the first policy is replayed at several tolerances of harm, and
+cost against harm is drawn, one curve for each profile, with eager and off for
+comparison.
 `,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -70,35 +84,41 @@ handler gives up on one, or if the policies off or observe change one.
 	cmd.Flags().String("profile", cachemodel.Profiles()[0], "Simulated providers: "+strings.Join(cachemodel.Profiles(), ", "))
 	cmd.Flags().String("policy", string(pipeline.CostAware), "Policies: off, observe, eager, cost_aware")
 	cmd.Flags().String("options", "", "Further options of the handler, as JSON")
+	cmd.Flags().Bool("optimum", false, "Tell the best possible result too: folding old tool results with hindsight, without harm")
+	cmd.Flags().Int("optimum-over", 500, "The length in characters above which --optimum folds")
+	cmd.Flags().Int("optimum-hot", 4, "The number of turns at the end that --optimum leaves alone")
+	cmd.Flags().Bool("optimum-inputs", false, "Let --optimum fold inputs of tools too")
+	cmd.Flags().Int("folds", 0, "Split the conversations into so many parts, by a hash of the session id, and replay one: see --fold")
+	cmd.Flags().Int("fold", 1, "Which part to replay, from 1 to --folds; negative for all but that part")
+	cmd.Flags().String("frontier", "", "File to draw cost against harm to, an SVG: replays the policy at the harm tolerances of --risks")
+	cmd.Flags().String("risks", "0,0.25,0.5,1,2,4", "Values of the planner's option risk for --frontier")
 	cmd.Flags().Bool("json", false, "Print the report as JSON")
 	return cmd
 }
 
 func replayMain(cmd *cobra.Command, f caddycmd.Flags) (int, error) {
-	o := Options{Profiles: list(f.String("profile"), cachemodel.Profiles())}
-	names := make([]string, len(Policies))
-	for i, p := range Policies {
-		names[i] = string(p)
+	o, err := options(f)
+	if err != nil {
+		return caddy.ExitCodeFailedStartup, err
 	}
-	for _, name := range list(f.String("policy"), names) {
-		if !slices.Contains(names, name) {
-			return caddy.ExitCodeFailedStartup, fmt.Errorf("policy: %q is none of %s", name, strings.Join(names, ", "))
-		}
-		o.Policies = append(o.Policies, pipeline.Policy(name))
-	}
-	if s := f.String("options"); s != "" {
-		if !json.Valid([]byte(s)) {
-			return caddy.ExitCodeFailedStartup, fmt.Errorf("options: not valid JSON")
-		}
-		o.Handler = []byte(s)
+	if f.Bool("optimum") {
+		o.Optimum = &OptimumOptions{Over: f.Int("optimum-over"), Hot: f.Int("optimum-hot"), Inputs: f.Bool("optimum-inputs")}
 	}
 	conversations, err := Find(f.Args()...)
+	if k := f.Int("folds"); err == nil && k != 0 {
+		conversations, err = Select(conversations, k, f.Int("fold"))
+	}
 	if err != nil {
 		return caddy.ExitCodeFailedStartup, err
 	}
 	line := &progressLine{w: cmd.ErrOrStderr()}
 	o.Progress = line.show
-	report, err := Run(cmd.Context(), conversations, o)
+	var report findings
+	if path := f.String("frontier"); path != "" {
+		report, err = sweep(cmd.Context(), conversations, o, path, f.String("risks"))
+	} else {
+		report, err = Run(cmd.Context(), conversations, o)
+	}
 	line.clear()
 	if err != nil {
 		return caddy.ExitCodeFailedStartup, err
@@ -114,6 +134,55 @@ func replayMain(cmd *cobra.Command, f caddycmd.Flags) (int, error) {
 		return caddy.ExitCodeFailedStartup, fmt.Errorf("%d results against the rules, the first: %s", len(v), v[0])
 	}
 	return caddy.ExitCodeSuccess, nil
+}
+
+// findings is what a replay or a sweep has found out.
+type findings interface {
+	WriteText(w io.Writer) error
+	WriteJSON(w io.Writer) error
+	Violations() []string
+}
+
+// sweep replays at several tolerances and draws the frontier to a file.
+func sweep(ctx context.Context, conversations []*Conversation, o Options, path, risks string) (*Frontier, error) {
+	var values []float64
+	for _, s := range list(risks, nil) {
+		v, err := strconv.ParseFloat(s, 64)
+		if err != nil {
+			return nil, fmt.Errorf("risks: %q is not a number", s)
+		}
+		values = append(values, v)
+	}
+	if len(values) == 0 {
+		return nil, fmt.Errorf("risks: none given")
+	}
+	f, err := Sweep(ctx, conversations, o, values)
+	if err != nil {
+		return nil, err
+	}
+	return f, save(path, f.Draw)
+}
+
+// options reads the flags that all commands share.
+func options(f caddycmd.Flags) (Options, error) {
+	o := Options{Profiles: list(f.String("profile"), cachemodel.Profiles())}
+	names := make([]string, len(Policies))
+	for i, p := range Policies {
+		names[i] = string(p)
+	}
+	for _, name := range list(f.String("policy"), names) {
+		if !slices.Contains(names, name) {
+			return o, fmt.Errorf("policy: %q is none of %s", name, strings.Join(names, ", "))
+		}
+		o.Policies = append(o.Policies, pipeline.Policy(name))
+	}
+	if s := f.String("options"); s != "" {
+		if !json.Valid([]byte(s)) {
+			return o, fmt.Errorf("options: not valid JSON")
+		}
+		o.Handler = []byte(s)
+	}
+	return o, nil
 }
 
 // list splits names at commas; "all" stands for all.

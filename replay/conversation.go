@@ -15,6 +15,8 @@
 package replay
 
 import (
+	"crypto/sha256"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -69,6 +71,33 @@ func Find(paths ...string) ([]*Conversation, error) {
 		return nil, fmt.Errorf("traces: none in %s", strings.Join(paths, ", "))
 	}
 	return group(files)
+}
+
+// Fold returns which of k parts a session belongs to, from 1 to k. It depends on
+// the session id alone, so that a part keeps its sessions when others come in.
+func Fold(session string, k int) int {
+	sum := sha256.Sum256([]byte(session))
+	return int(binary.BigEndian.Uint64(sum[:8])%uint64(k)) + 1
+}
+
+// Select returns the conversations of one fold of k, or all but those where the
+// fold is negative. It is for cross-validation: what was fitted on all but a fold
+// is measured on that fold, and no conversation is on both sides.
+func Select(conversations []*Conversation, k, fold int) ([]*Conversation, error) {
+	want := max(fold, -fold)
+	if k < 2 || want < 1 || want > k {
+		return nil, fmt.Errorf("folds: fold %d of %d: there are 1 to %d, or -1 to -%d for all but one", fold, k, k, k)
+	}
+	var out []*Conversation
+	for _, c := range conversations {
+		if (Fold(c.Session, k) == want) == (fold > 0) {
+			out = append(out, c)
+		}
+	}
+	if len(out) == 0 {
+		return nil, fmt.Errorf("folds: no conversation is in fold %d of %d", fold, k)
+	}
+	return out, nil
 }
 
 // part is what a first look at a trace tells.

@@ -21,6 +21,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
@@ -45,7 +46,10 @@ type drive struct {
 
 	plain    *cachemodel.Simulator
 	baseline baseline
+	past     *hindsight  // set where the optimum is asked for
+	optima   []OptimumOf // one for each of moments, if so
 	known    *wire.Known
+	before   []wire.Hash // the blocks of the request before
 	now      time.Time
 }
 
@@ -85,6 +89,10 @@ func (d *drive) run(ctx context.Context) error {
 		r.Base, r.BaseCost = d.baseline.usage, d.baseline.cost
 		r.BaseMaxPrompt, r.BaseRejected = d.baseline.maxPrompt, d.baseline.rejected
 		d.results = append(d.results, r)
+	}
+	if d.past != nil {
+		d.optima = d.past.solve()
+		d.past = nil
 	}
 	return nil
 }
@@ -148,15 +156,20 @@ func (d *drive) send(ctx context.Context, r *request) error {
 	}
 	d.known = r.view.Known()
 	d.address(r)
+	r.continued = d.continued(r.view)
 	run, refused := d.plain.Begin(cachemodel.Call{View: r.view, Client: r.view, Credential: d.conversation.Session, At: r.at})
 	if refused != nil {
 		d.baseline.rejected++
 	} else {
 		u := run.Usage()
 		run.FirstByte(r.at)
+		r.base, r.baseCost = u, d.profile.Rules().Cost(u)
 		d.baseline.usage = d.baseline.usage.Add(u)
-		d.baseline.cost += d.profile.Rules().Cost(u)
+		d.baseline.cost += r.baseCost
 		d.baseline.maxPrompt = max(d.baseline.maxPrompt, u.Prompt())
+	}
+	if d.past != nil {
+		d.past.add(r)
 	}
 	for _, a := range d.arms {
 		if err := a.run(ctx, r); err != nil {
@@ -164,6 +177,18 @@ func (d *drive) send(ctx context.Context, r *request) error {
 		}
 	}
 	return nil
+}
+
+// continued tells whether a request holds all blocks of the one before it, in
+// front of its own.
+func (d *drive) continued(v *wire.View) bool {
+	now := make([]wire.Hash, len(v.Blocks))
+	for i := range v.Blocks {
+		now[i] = v.Blocks[i].Hash
+	}
+	before := d.before
+	d.before = now
+	return len(before) > 0 && len(before) <= len(now) && slices.Equal(before, now[:len(before)])
 }
 
 // client is the agent that speaks the profile's format.

@@ -50,6 +50,8 @@ type Options struct {
 	// Handler holds further options of the handler in JSON, as in a Caddy
 	// configuration. The policy in it is overridden.
 	Handler []byte
+	// Optimum, if set, asks for the optimum of each conversation too.
+	Optimum *OptimumOptions
 	// Start is when the conversations begin; prices depend on it. Default:
 	// 2026-11-20 00:00 UTC.
 	Start time.Time
@@ -79,7 +81,11 @@ func Run(ctx context.Context, conversations []*Conversation, o Options) (*Report
 	total := 0
 	for _, p := range profiles {
 		for _, c := range conversations {
-			jobs = append(jobs, &drive{conversation: c, profile: p, start: o.Start})
+			d := &drive{conversation: c, profile: p, start: o.Start}
+			if o.Optimum != nil {
+				d.past = &hindsight{rules: p.Rules(), o: *o.Optimum}
+			}
+			jobs = append(jobs, d)
 			total += c.Calls
 		}
 	}
@@ -111,7 +117,11 @@ func Run(ctx context.Context, conversations []*Conversation, o Options) (*Report
 	if err := context.Cause(ctx); err != nil {
 		return nil, err
 	}
-	return newReport(jobs, profiles, o.Policies), nil
+	report := newReport(jobs, profiles, o.Policies)
+	if o.Optimum != nil {
+		report.addOptima(jobs, profiles, o.Optimum.Inputs)
+	}
+	return report, nil
 }
 
 // longestFirst keeps all workers busy to the end.

@@ -90,7 +90,7 @@ func TestRun(t *testing.T) {
 // The gardener edits a line that it read long ago and one that it has just
 // read: where old results are compacted, the first edit lacks its text.
 func TestHarmOfCompaction(t *testing.T) {
-	o := Options{Policies: []pipeline.Policy{pipeline.Eager, pipeline.Off}, Handler: []byte(`{"compact_tool_results":{"mode":"on"},"prune":{"mode":"off"}}`)}
+	o := Options{Policies: []pipeline.Policy{pipeline.Eager, pipeline.Off}, Handler: []byte(`{"admission":{"mode":"off"},"compact_tool_results":{"mode":"on"},"prune":{"mode":"off"}}`)}
 	report := replayed(t, o, "testdata/traces")
 	if c := report.Runs[0].Total; c.Edits != 2 || c.Harmed != 1 || c.Harm() != 0.5 {
 		t.Errorf("eager: %d of %d edits", c.Harmed, c.Edits)
@@ -213,18 +213,21 @@ func TestBadOptions(t *testing.T) {
 	}
 }
 
+// command runs a subcommand and returns what it prints, and its progress.
+func command(args ...string) (string, string, error) {
+	var out, progress bytes.Buffer
+	c := Command()
+	root := &cobra.Command{Use: c.Name, SilenceUsage: true, SilenceErrors: true}
+	c.CobraFunc(root)
+	root.SetOut(&out)
+	root.SetErr(&progress)
+	root.SetArgs(args)
+	err := root.Execute()
+	return out.String(), progress.String(), err
+}
+
 func TestCommand(t *testing.T) {
-	run := func(args ...string) (string, string, error) {
-		var out, progress bytes.Buffer
-		c := Command()
-		root := &cobra.Command{Use: c.Name, SilenceUsage: true, SilenceErrors: true}
-		c.CobraFunc(root)
-		root.SetOut(&out)
-		root.SetErr(&progress)
-		root.SetArgs(append([]string{"replay"}, args...))
-		err := root.Execute()
-		return out.String(), progress.String(), err
-	}
+	run := func(args ...string) (string, string, error) { return command(append([]string{"replay"}, args...)...) }
 	out, progress, err := run("--profile", "kv,openai", "--policy", "all", "testdata/traces")
 	if err != nil {
 		t.Fatal(err)

@@ -1,0 +1,249 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package replay
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strconv"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
+)
+
+// inks are the colours of the profiles.
+var inks = [...]string{"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#b8860b", "#444444", "#56b4e9"}
+
+// The place of the plot, in pixels.
+const (
+	plotWidth  = 960
+	plotLeft   = 76
+	plotRight  = 720
+	plotTop    = 76
+	plotBottom = 500
+	plotHeight = 560
+)
+
+// plot is a frontier being drawn.
+type plot struct {
+	*svg
+	f          *Frontier
+	harm, cost axis
+	profiles   []string
+	outside    int // points drawn above or below their place so far
+}
+
+// Draw draws the frontier as an SVG: cost against harm, one curve for each
+// profile through the tolerances, with off at the origin and eager beside. Where
+// eager lies outside of what is drawn, its figures stand at the edge.
+func (f *Frontier) Draw(w io.Writer) error {
+	title := "Cost against harm"
+	about := "each point is all conversations at one tolerance of harm; lower left is better"
+	p := &plot{svg: newSVG(plotWidth, plotHeight, title, about), f: f}
+	p.scale()
+	p.text(plotLeft, 28, "start", title, `font-size="18" font-weight="600"`)
+	p.text(plotLeft, 48, "start", about, `fill="`+inkQuiet+`"`)
+	p.axes()
+	for i, name := range p.profiles {
+		ink, y := inks[i%len(inks)], float64(plotTop+10+62*i)
+		p.reference(name, ink)
+		p.optimum(name, ink)
+		p.curve(name, ink)
+		p.entry(name, ink, y)
+	}
+	p.key(float64(plotTop + 24 + 62*len(p.profiles)))
+	return p.writeTo(w)
+}
+
+// key explains the marks.
+func (p *plot) key(y float64) {
+	x := float64(plotRight + 36)
+	next := func(label string) {
+		p.text(x+12, y+4, "start", label, `font-size="11" fill="`+inkQuiet+`"`)
+		x += 24 + 7*float64(len(label))
+	}
+	p.circle(x, y, 3.6, outlined(inkQuiet))
+	next("by risk")
+	p.square(point{x, y}, inkQuiet)
+	next("eager")
+	p.plus(point{x, y})
+	next("off")
+	if len(p.f.Optima) > 0 {
+		x, y = plotRight+36, y+20
+		p.diamond(point{x, y}, inkQuiet)
+		next("optimum with hindsight")
+	}
+}
+
+func outlined(ink string) string {
+	return `fill="` + paper + `" stroke="` + ink + `" stroke-width="1.8"`
+}
+
+func (p *plot) square(at point, ink string) { p.rect(at.x-4, at.y-4, 8, 8, outlined(ink)) }
+
+func (p *plot) plus(at point) {
+	p.line(at.x-5, at.y, at.x+5, at.y, `stroke="#222" stroke-width="1.6"`)
+	p.line(at.x, at.y-5, at.x, at.y+5, `stroke="#222" stroke-width="1.6"`)
+}
+
+func (p *plot) diamond(at point, ink string) {
+	p.path([]point{{at.x - 5, at.y}, {at.x, at.y - 5}, {at.x + 5, at.y}, {at.x, at.y + 5}}, true, `fill="`+ink+`"`)
+}
+
+// scale finds the axes: they hold all points of the curves and the origin.
+func (p *plot) scale() {
+	low, high, harm := 0.0, 0.0, 0.0
+	for i := range p.f.Points {
+		r := &p.f.Points[i].Total
+		if n := len(p.profiles); n == 0 || p.profiles[n-1] != r.Profile {
+			p.profiles = append(p.profiles, r.Profile)
+		}
+		low, high, harm = min(low, r.CostRatio()-1), max(high, r.CostRatio()-1), max(harm, r.Harm())
+	}
+	for i := range p.f.Optima {
+		low = min(low, p.f.Optima[i].CostRatio()-1)
+	}
+	p.harm = newAxis(0, max(1, 115*harm), plotLeft, plotRight, 8)
+	p.cost = newAxis(110*low, max(5, 110*high), plotBottom, plotTop, 8)
+}
+
+func (p *plot) axes() {
+	for _, v := range p.cost.ticks() {
+		y, stroke := p.cost.at(v), inkGrid
+		if v == 0 {
+			stroke = "#999"
+		}
+		p.line(plotLeft, y, plotRight, y, `stroke="`+stroke+`"`)
+		p.text(plotLeft-8, y+4, "end", percent(v), `fill="`+inkQuiet+`"`)
+	}
+	for _, v := range p.harm.ticks() {
+		x := p.harm.at(v)
+		p.line(x, plotTop, x, plotBottom, `stroke="`+inkGrid+`"`)
+		p.text(x, plotBottom+18, "middle", fmt.Sprintf("%g %%", v), `fill="`+inkQuiet+`"`)
+	}
+	middle := (plotTop + plotBottom) / 2.0
+	p.text(18, middle, "middle", "cost against the client's own bytes", fmt.Sprintf(`fill="%s" transform="rotate(-90 18 %s)"`, inkQuiet, num(middle)))
+	p.text((plotLeft+plotRight)/2, plotBottom+40, "middle", "harm: share of edits that quote text which was not shown", `fill="`+inkQuiet+`"`)
+}
+
+// percent writes a change, without a sign where there is none.
+func percent(v float64) string {
+	if v == 0 {
+		return "0 %"
+	}
+	return fmt.Sprintf("%+g %%", v)
+}
+
+// of returns the points of a profile.
+func (p *plot) of(profile string) []*FrontierPoint {
+	var out []*FrontierPoint
+	for i := range p.f.Points {
+		if f := &p.f.Points[i]; f.Total.Profile == profile {
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+// curve draws the points of a profile. Those that stand apart are labelled with
+// their tolerance.
+func (p *plot) curve(profile, ink string) {
+	var places []point
+	for _, f := range p.of(profile) {
+		places = append(places, p.place(&f.Total))
+	}
+	p.path(places, false, `fill="none" stroke="`+ink+`" stroke-width="1.8"`)
+	labelled := point{-100, -100}
+	for i, f := range p.of(profile) {
+		at := places[i]
+		p.circle(at.x, at.y, 3.6, outlined(ink))
+		if math.Hypot(at.x-labelled.x, at.y-labelled.y) > 24 {
+			labelled = at
+			p.text(at.x+7, at.y-6, "start", strconv.FormatFloat(f.Risk, 'g', -1, 64), `font-size="10" fill="`+ink+`"`)
+		}
+	}
+}
+
+// tolerable is the share of harmed edits up to which a point counts as good.
+const tolerable = 0.01
+
+// entry writes a profile into the legend, with its cheapest point that does
+// tolerable harm, or its least harmful one.
+func (p *plot) entry(profile, ink string, y float64) {
+	best := slices.MinFunc(p.of(profile), func(a, b *FrontierPoint) int {
+		if c := cmp.Compare(max(a.Total.Harm(), tolerable), max(b.Total.Harm(), tolerable)); c != 0 {
+			return c
+		}
+		return cmp.Compare(a.Total.CostRatio(), b.Total.CostRatio())
+	})
+	x := float64(plotRight + 28)
+	p.line(x, y-4, x+18, y-4, `stroke="`+ink+`" stroke-width="2.5"`)
+	p.text(x+24, y, "start", profile, `font-weight="600"`)
+	small := `font-size="11" fill="` + inkQuiet + `"`
+	p.text(x+24, y+15, "start", fmt.Sprintf("%s at %.2f %% harm (risk %g)", change(best.Total.CostRatio()), 100*best.Total.Harm(), best.Risk), small)
+	p.text(x+24, y+29, "start", "worst conversation "+change(best.WorstRatio), small)
+	if o := p.best(profile); o != nil {
+		p.text(x+24, y+43, "start", "optimum "+change(o.CostRatio()), small)
+	}
+}
+
+// best returns the optimum of a profile at any request, nil if not asked for.
+func (p *plot) best(profile string) *Optimum {
+	for i := range p.f.Optima {
+		if o := &p.f.Optima[i]; o.Profile == profile && o.Moments == AnyRequest {
+			return o
+		}
+	}
+	return nil
+}
+
+func (p *plot) optimum(profile, ink string) {
+	if o := p.best(profile); o != nil {
+		p.diamond(point{p.harm.at(0), p.cost.at(100 * (o.CostRatio() - 1))}, ink)
+	}
+}
+
+// place is where a result stands.
+func (p *plot) place(r *Result) point {
+	return point{p.harm.at(100 * r.Harm()), p.cost.at(100 * (r.CostRatio() - 1))}
+}
+
+// reference draws eager as a square and off as a cross. What lies outside is
+// drawn at the edge, with its figures.
+func (p *plot) reference(profile, ink string) {
+	for i := range p.f.References {
+		r := &p.f.References[i].Total
+		if r.Profile != profile {
+			continue
+		}
+		at := p.place(r)
+		if r.Policy == pipeline.Off {
+			p.plus(at)
+			continue
+		}
+		inside := point{min(at.x, plotRight), min(max(at.y, plotTop), plotBottom)}
+		if inside != at {
+			if inside.y != at.y {
+				inside.y += 16 * float64(p.outside) // not one upon the other
+				p.outside++
+			}
+			label := fmt.Sprintf("eager %s at %.1f %% harm", change(r.CostRatio()), 100*r.Harm())
+			p.text(inside.x-8, inside.y+4, "end", label, `font-size="10" fill="`+ink+`" stroke="`+paper+`" stroke-width="3" paint-order="stroke"`)
+		}
+		p.square(inside, ink)
+	}
+}

@@ -105,12 +105,11 @@ func (o *Admission) admitParts(body []byte, from *origin) []byte {
 		if len(t) == len(text) {
 			return true
 		}
-		start := part.Index + v.Index
-		if v.Index == 0 || !bytes.HasPrefix(body[start:], []byte(v.Raw)) {
+		if v.Index < copied || !bytes.HasPrefix(body[v.Index:], []byte(v.Raw)) {
 			return true
 		}
-		out = appendText(append(out, body[copied:start]...), t)
-		copied = start + len(v.Raw)
+		out = appendText(append(out, body[copied:v.Index]...), t)
+		copied = v.Index + len(v.Raw)
 		return true
 	})
 	if copied == 0 {

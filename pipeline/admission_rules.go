@@ -69,13 +69,13 @@ const maxRounds = 8
 
 // admitted returns what a text is sent as.
 func (o *Admission) admitted(s string, from *origin) string {
+	if len(s) < minAdmission {
+		return s
+	}
 	for range maxRounds {
 		before := len(s)
 		for i := range rules {
 			r := &rules[i]
-			if len(s) < minAdmission {
-				return s
-			}
 			if r.of&from.source == 0 || from.failed && !r.errors || !enabled(*r.option(o)) {
 				continue
 			}

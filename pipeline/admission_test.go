@@ -1,0 +1,290 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package pipeline
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
+
+// result adds a call of a tool and its result, whose content and further
+// members are JSON.
+func (s *script) result(n int, name, input, content string) {
+	s.answer = wire.Turn{Calls: []wire.Call{{ID: fmt.Sprint("t", n), Name: name, Arguments: input}}, Done: true}
+	s.add(fmt.Sprintf(`{"role":"assistant","content":[{"type":"tool_use","id":"t%d","name":%q,"input":%s}]}`, n, name, input))
+	s.add(fmt.Sprintf(`{"role":"user","content":[{"type":"tool_result","tool_use_id":"t%d","content":%s}]}`, n, content))
+}
+
+// admitting has no stage but admission.
+func admitting(p Policy) Options {
+	return Options{
+		Policy: p, Prune: Prune{Mode: Disabled}, CompactToolResults: CompactToolResults{Mode: Disabled},
+		StripNarration: StripNarration{Mode: Disabled}, StripThinking: StripThinking{Mode: Disabled}, Planner: Planner{FoldInputs: ptr(false)},
+	}
+}
+
+const readInput = `{"file_path":"/src/a.go"}`
+
+func read(lines int) string { return string(quote(numberedFile(lines))) }
+
+// What goes out grows at its end only: a result is edited when it is first seen,
+// and replayed.
+func TestAdmissionIsReplayed(t *testing.T) {
+	for _, policy := range []Policy{CostAware, Eager} {
+		s := newScript(t, admitting(policy), keeping)
+		s.prompt("Fix the bug.")
+		s.send(wire.Turn{Text: "I read.", Done: true})
+		var before *Exchange
+		for i := range 8 {
+			s.result(i, "Read", fmt.Sprintf(`{"file_path":"/src/%d.go"}`, i), read(40+i))
+			x := s.send(s.answer)
+			if got := count(x, stageAdmission); got != i+1 {
+				t.Fatalf("%s: request %d: %d results admitted", policy, i, got)
+			}
+			if !strings.Contains(string(x.Body), `"1→\tline number 1 of a file \n2→`) {
+				t.Fatalf("%s: request %d: the padding stays", policy, i)
+			}
+			if before != nil {
+				if shared, of := prefix(t, before.Body, x.Body); shared != of {
+					t.Fatalf("%s: request %d: %d of %d blocks stay", policy, i, shared, of)
+				}
+			}
+			before = x
+		}
+	}
+}
+
+// A process that has forgotten the conversation sends the same bytes.
+func TestAdmissionAfterRestart(t *testing.T) {
+	for _, rules := range []cachemodel.Rules{keeping, binding} {
+		s := newScript(t, admitting(CostAware), rules)
+		s.prompt("Fix the bug.")
+		s.send(wire.Turn{Text: "I read.", Done: true})
+		for i := range 4 {
+			s.turn(i, fmt.Sprintf("/src/%d.go", i), numberedFile(40+i), "thought")
+			s.send(s.answer)
+		}
+		s.turn(9, "/src/1.go", numberedFile(41), "thought") // the same as that of turn 1
+		a := s.send(wire.Turn{})
+		again := newScript(t, admitting(CostAware), rules)
+		again.messages = s.messages
+		b := again.send(wire.Turn{Done: true})
+		if string(a.Body) != string(b.Body) {
+			t.Errorf("binds thinking %t: not the same after a restart", rules.BindsThinking)
+		}
+		if count(b, stageAdmission) != 5 || !strings.Contains(string(b.Body), "[llm_cache: same content as the result of Read /src/1.go above (t1), 41 lines]") {
+			t.Errorf("binds thinking %t: %v\n%s", rules.BindsThinking, b.Fired, b.Body)
+		}
+	}
+}
+
+// What went out whole stays whole.
+func TestAdmissionLeavesForwardedResults(t *testing.T) {
+	off := admitting(CostAware)
+	off.Admission.Mode = Disabled
+	s := newScript(t, off, keeping)
+	s.prompt("Fix the bug.")
+	s.send(wire.Turn{Text: "I read.", Done: true})
+	s.result(0, "Read", readInput, read(40))
+	if x := s.send(s.answer); x.Edited {
+		t.Fatalf("edited although off: %v", x.Fired)
+	}
+	s.p = New(admitting(CostAware), s.p.rules)
+	s.result(1, "Read", readInput, read(50))
+	x := s.send(s.answer)
+	if count(x, stageAdmission) != 1 || !strings.Contains(string(x.Body), `"     1→\tline`) || !strings.Contains(string(x.Body), `"1→\tline`) {
+		t.Errorf("%v\n%s", x.Fired, x.Body)
+	}
+}
+
+func TestAdmissionIsObserved(t *testing.T) {
+	s := newScript(t, admitting(Observe), keeping)
+	s.prompt("Fix the bug.")
+	s.result(0, "Read", readInput, read(40))
+	x := s.send(s.answer)
+	if x.Edited || string(x.Body) != s.body() || count(x, stageAdmission) != 1 || x.SentTokens >= x.OriginalTokens {
+		t.Errorf("edited %t, %v, %d of %d tokens", x.Edited, x.Fired, x.SentTokens, x.OriginalTokens)
+	}
+}
+
+// Each request holds one result; the table says what it goes out as.
+func TestAdmissionOfForms(t *testing.T) {
+	repeated := strings.Repeat("the same line of some log\n", 40)
+	for _, c := range []struct {
+		name, tool, input, content string
+		want                       string // in the body, "" where nothing is edited
+	}{
+		{"string", "Bash", `{"command":"make"}`, string(quote(repeated)), `"content":"the same line of some log\n[llm_cache: the line above 39 more times]\n"`},
+		{
+			"parts", "Bash", `{"command":"make"}`,
+			`[ {"text": ` + string(quote(repeated)) + `, "type": "text"}, {"type":"image","source":{"type":"base64","media_type":"image/png","data":"AA=="}}, {"type":"text","text":"short"} ]`,
+			`[ {"text": "the same line of some log\n[llm_cache: the line above 39 more times]\n", "type": "text"}, {"type":"image","source":{"type":"base64","media_type":"image/png","data":"AA=="}}, {"type":"text","text":"short"} ]`,
+		},
+		{"unknown tool", "mcp__x__frobnicate", `{}`, string(quote(repeated)), ""},
+		{"a file keeps its lines", "Read", readInput, string(quote(repeated)), ""},
+		{"printed file", "Bash", `{"command":"cd /src && cat a.txt"}`, string(quote(repeated)), ""},
+		{"short", "Bash", `{"command":"make"}`, string(quote(strings.Repeat("x\n", 100))), ""},
+		{"escapes in JSON", "Bash", `{"command":"make"}`, `"` + strings.Repeat(`\u001b[31m\u00e9\u001b[0m \ud83d\ude00 <b>\n`, 20) + `"`, `"é 😀 <b>\n[llm_cache: the line above 19 more times]\n"`},
+	} {
+		s := newScript(t, admitting(CostAware), keeping)
+		s.prompt("Fix the bug.")
+		s.result(0, c.tool, c.input, c.content)
+		switch x := s.send(s.answer); {
+		case c.want == "" && x.Edited:
+			t.Errorf("%s: edited: %s", c.name, x.Body)
+		case !strings.Contains(string(x.Body), c.want):
+			t.Errorf("%s: got %s", c.name, x.Body)
+		}
+	}
+}
+
+// A pointer is made only to a result that the upstream is shown.
+func TestRereads(t *testing.T) {
+	const pointer = "[llm_cache: same content as the result of Read /src/a.go above (t0), 40 lines]"
+	s := newScript(t, admitting(CostAware), keeping)
+	s.prompt("Fix the bug.")
+	s.send(wire.Turn{Text: "I read.", Done: true})
+	s.result(0, "Read", readInput, string(quote(numberedFile(40)+"\n<system-reminder>\n100 tokens left\n</system-reminder>")))
+	s.send(s.answer)
+	s.result(1, "Read", readInput, string(quote(numberedFile(40)+"\n<system-reminder>\n90 tokens left\n</system-reminder>\n")))
+	x := s.send(s.answer)
+	if !strings.Contains(string(x.Body), pointer) {
+		t.Fatalf("no pointer: %s", x.Body)
+	}
+	s.result(2, "Read", readInput, read(41)) // another content
+	s.result(3, "Read", readInput, read(40)) // points to the first, not to the pointer
+	x = s.send(s.answer)
+	if n := strings.Count(string(x.Body), pointer); n != 2 {
+		t.Fatalf("%d pointers: %s", n, x.Body)
+	}
+	// Once the first is folded, the next one goes out itself.
+	lineage := lineageOf(t, s)
+	for i := range lineage.States {
+		if st := &lineage.States[i]; st.Edit != nil && st.Content != 0 && !strings.Contains(string(st.Edit.Value), "same content") && strings.Contains(string(st.Edit.Value), "tokens left") {
+			st.Edit = &sessioncache.Edit{Stage: stagePrune, Op: wire.OpReplace, Value: []byte(`"[pruned]"`)}
+		}
+	}
+	s.result(4, "Read", readInput, read(40))
+	x = s.send(s.answer)
+	if n := strings.Count(string(x.Body), pointer); n != 2 || !strings.Contains(string(x.Body), "[pruned]") {
+		t.Fatalf("%d pointers: %s", n, x.Body)
+	}
+	s.result(5, "Read", readInput, read(40))
+	if x = s.send(s.answer); !strings.Contains(string(x.Body), "above (t4), 40 lines]") {
+		t.Fatalf("no pointer to the last: %s", x.Body)
+	}
+}
+
+// lineageOf returns the lineage that the script's messages continue.
+func lineageOf(t *testing.T, s *script) *sessioncache.Lineage {
+	t.Helper()
+	v, err := wire.Parse(s.format, []byte(s.body()), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.s.Lock()
+	defer s.s.Unlock()
+	return s.s.Match(v).Lineage
+}
+
+// A result that a pointer relies on counts as referred to, and is not folded at
+// once.
+func TestRereadKeepsWhatItPointsTo(t *testing.T) {
+	s := newScript(t, Options{}, keeping)
+	s.prompt("Fix the bug.")
+	s.send(wire.Turn{Text: "I read.", Done: true})
+	s.result(0, "Read", readInput, read(200))
+	for i := 1; i < 9; i++ {
+		s.send(wire.Turn{Text: "unrelated words", Done: true})
+		s.result(i, "Bash", `{"command":"true"}`, `"ok"`)
+	}
+	s.send(wire.Turn{Text: "unrelated words", Done: true})
+	s.result(9, "Read", readInput, read(200))
+	s.now = s.now.Add(time.Hour) // cold: all may be folded that nobody refers to
+	x := s.send(wire.Turn{})
+	if !strings.Contains(string(x.Body), "same content as the result of Read") || !strings.Contains(string(x.Body), "line number 100 of a file") {
+		t.Errorf("%v\n%s", x.Fired, x.Body)
+	}
+}
+
+func TestUnwrapped(t *testing.T) {
+	for _, c := range []struct{ in, want string }{
+		{"text", "text"},
+		{"text\n<system-reminder>\n1\n</system-reminder>\n\n<system-reminder>\n2\n</system-reminder>\n", "text"},
+		{"text <system-reminder>not at the end</system-reminder> more", "text <system-reminder>not at the end</system-reminder> more"},
+		{"open</system-reminder>", "open</system-reminder>"},
+		{"Chunk ID: 81c\nWall time: 0.1 seconds\nProcess exited with code 0\nOutput:\ntext\n", "\nOutput:\ntext"},
+		{"Wall time: 0.1 seconds\nno more", "Wall time: 0.1 seconds\nno more"},
+		{"Output: text\nProcess Group PGID: 4711", "Output: text"},
+		{"Process Group PGID: none", "Process Group PGID: none"},
+	} {
+		if got := unwrapped(c.in); got != c.want {
+			t.Errorf("%q becomes %q, want %q", c.in, got, c.want)
+		}
+	}
+}
+
+func TestOrigin(t *testing.T) {
+	shell := func(command string) string { return `{"command":` + string(quote(command)) + `}` }
+	for _, c := range []struct {
+		tool, input string
+		want        source
+		numbered    bool
+	}{
+		{"Read", readInput, sourceRead, true},
+		{"read_file", readInput, sourceRead, true},
+		{"mcp__files__read-text-file", readInput, sourceRead, true},
+		{"Grep", `{}`, sourceSearch, false},
+		{"WebFetch", `{}`, sourceOther, false},
+		{"Task", `{}`, sourceOther, false},
+		{"Write", readInput, sourceWrite, true},
+		{"bash", shell("npm test"), sourceCommand, false},
+		{"bash", shell("npm test 2>&1 | tail -50"), sourceCommand, false},
+		{"bash", shell("cd /src && FOO=1 timeout 60 go test ./... | grep FAIL"), sourceCommand, false},
+		{"bash", shell("git log --oneline -5; git status"), sourceCommand, false},
+		{"bash", shell("tail -n 100 /tmp/build.log"), sourceCommand, false},
+		{"bash", shell("tail -n 100 main.go"), sourceRead, false},
+		{"bash", shell("cat build.log main.go"), sourceRead, false},
+		{"bash", shell("make && cat main.go"), sourceRead, false},
+		{"bash", shell("cat -n main.go"), sourceRead, true},
+		{"bash", shell("cd src; nl -ba main.go | sed -n '1,9p'"), sourceRead, true},
+		{"bash", shell("git -C /src --no-pager diff HEAD~1"), sourceRead, false},
+		{"bash", shell("/usr/bin/git show HEAD:main.go"), sourceRead, false},
+		{"bash", shell("git ls-files | xargs head -5"), sourceRead, false},
+		{"bash", shell("find . -name '*.go' -exec cat {} +"), sourceRead, false},
+		{"bash", shell("docker exec web cat /etc/nginx.conf"), sourceRead, false},
+		{"bash", shell(`python -c "print(open('a').read())"`), sourceRead, false},
+		{"bash", shell("grep -rn foo src"), sourceSearch, false},
+		{"bash", shell("git ls-files | xargs grep foo"), sourceSearch, false},
+		{"bash", shell("grep -q foo a && sed -n 1,5p a"), sourceRead, false},
+		{"bash", `{}`, sourceCommand, false},
+		{"shell", `{"command":["bash","-lc","cat a.go"]}`, sourceRead, false},
+		{"shell", `{"command":["bash","-lc","go build"]}`, sourceCommand, false},
+		{"exec_command", string(quote(`{"cmd":"sed -n 1,9p a.go"}`)), sourceRead, false},
+	} {
+		o := originOf(c.tool, gjson.Parse(c.input), false)
+		if o.source != c.want || o.numbered != c.numbered {
+			t.Errorf("%s %s: source %d numbered %t, want %d %t", c.tool, c.input, o.source, o.numbered, c.want, c.numbered)
+		}
+	}
+}

@@ -30,14 +30,14 @@ var rewrite = flag.Bool("rewrite", false, "write what the rules of admission yie
 // controls are the characters that samples show by their pictures.
 var controls = strings.NewReplacer("␛", "\x1b", "␍", "\r", "␈", "\b")
 
-// sample is a tool result before and after admission.
-type sample struct {
+// beforeAfter is a tool result before and after admission.
+type beforeAfter struct {
 	head, before, after string
 	rule                int // the field of Admission that it is about
 	origin              *origin
 }
 
-func readSample(t *testing.T, file string) sample {
+func readSample(t *testing.T, file string) beforeAfter {
 	t.Helper()
 	data, err := os.ReadFile(file)
 	if err != nil {
@@ -48,7 +48,7 @@ func readSample(t *testing.T, file string) sample {
 	if !ok || !ok2 {
 		t.Fatal("not a sample")
 	}
-	s := sample{head: head, before: before, after: after, rule: -1}
+	s := beforeAfter{head: head, before: before, after: after, rule: -1}
 	fields := map[string]string{}
 	for line := range strings.Lines(head) {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), ": ")

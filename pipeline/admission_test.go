@@ -27,6 +27,12 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
+// unbound are rules under which history may be edited.
+var unbound = cachemodel.Rules{
+	Regime: cachemodel.Markers, Markers: 4, LookBack: 20, CollapseRuns: true, KeepsThinking: true,
+	Write: 1.25, Write1h: 2, Read: 0.1, TTL: 5 * time.Minute, LongTTL: time.Hour, MinTokens: 1024,
+}
+
 // result adds a call of a tool and its result, whose content and further
 // members are JSON.
 func (s *script) result(n int, name, input, content string) {
@@ -51,7 +57,7 @@ func read(lines int) string { return string(quote(numberedFile(lines))) }
 // and replayed.
 func TestAdmissionIsReplayed(t *testing.T) {
 	for _, policy := range []Policy{CostAware, Eager} {
-		s := newScript(t, admitting(policy), keeping)
+		s := newScript(t, admitting(policy), unbound)
 		s.prompt("Fix the bug.")
 		s.send(wire.Turn{Text: "I read.", Done: true})
 		var before *Exchange
@@ -76,7 +82,7 @@ func TestAdmissionIsReplayed(t *testing.T) {
 
 // A process that has forgotten the conversation sends the same bytes.
 func TestAdmissionAfterRestart(t *testing.T) {
-	for _, rules := range []cachemodel.Rules{keeping, binding} {
+	for _, rules := range []cachemodel.Rules{unbound, binding} {
 		s := newScript(t, admitting(CostAware), rules)
 		s.prompt("Fix the bug.")
 		s.send(wire.Turn{Text: "I read.", Done: true})
@@ -102,7 +108,7 @@ func TestAdmissionAfterRestart(t *testing.T) {
 func TestAdmissionLeavesForwardedResults(t *testing.T) {
 	off := admitting(CostAware)
 	off.Admission.Mode = Disabled
-	s := newScript(t, off, keeping)
+	s := newScript(t, off, unbound)
 	s.prompt("Fix the bug.")
 	s.send(wire.Turn{Text: "I read.", Done: true})
 	s.result(0, "Read", readInput, read(40))
@@ -118,7 +124,7 @@ func TestAdmissionLeavesForwardedResults(t *testing.T) {
 }
 
 func TestAdmissionIsObserved(t *testing.T) {
-	s := newScript(t, admitting(Observe), keeping)
+	s := newScript(t, admitting(Observe), unbound)
 	s.prompt("Fix the bug.")
 	s.result(0, "Read", readInput, read(40))
 	x := s.send(s.answer)
@@ -146,7 +152,7 @@ func TestAdmissionOfForms(t *testing.T) {
 		{"short", "Bash", `{"command":"make"}`, string(quote(strings.Repeat("x\n", 100))), ""},
 		{"escapes in JSON", "Bash", `{"command":"make"}`, `"` + strings.Repeat(`\u001b[31m\u00e9\u001b[0m \ud83d\ude00 <b>\n`, 20) + `"`, `"é 😀 <b>\n[llm_cache: the line above 19 more times]\n"`},
 	} {
-		s := newScript(t, admitting(CostAware), keeping)
+		s := newScript(t, admitting(CostAware), unbound)
 		s.prompt("Fix the bug.")
 		s.result(0, c.tool, c.input, c.content)
 		switch x := s.send(s.answer); {
@@ -161,7 +167,7 @@ func TestAdmissionOfForms(t *testing.T) {
 // A pointer is made only to a result that the upstream is shown.
 func TestRereads(t *testing.T) {
 	const pointer = "[llm_cache: same content as the result of Read /src/a.go above (t0), 40 lines]"
-	s := newScript(t, admitting(CostAware), keeping)
+	s := newScript(t, admitting(CostAware), unbound)
 	s.prompt("Fix the bug.")
 	s.send(wire.Turn{Text: "I read.", Done: true})
 	s.result(0, "Read", readInput, string(quote(numberedFile(40)+"\n<system-reminder>\n100 tokens left\n</system-reminder>")))
@@ -210,7 +216,7 @@ func lineageOf(t *testing.T, s *script) *sessioncache.Lineage {
 // A result that a pointer relies on counts as referred to, and is not folded at
 // once.
 func TestRereadKeepsWhatItPointsTo(t *testing.T) {
-	s := newScript(t, Options{}, keeping)
+	s := newScript(t, Options{}, unbound)
 	s.prompt("Fix the bug.")
 	s.send(wire.Turn{Text: "I read.", Done: true})
 	s.result(0, "Read", readInput, read(200))

@@ -103,7 +103,6 @@ func parseApp(d *caddyfile.Dispenser, existing any) (any, error) {
 //		admission [auto|on|off] {
 //			ansi             on|off
 //			carriage_returns on|off
-//			trailing_blanks  on|off
 //			blobs            on|off
 //			long_lines       on|off
 //			timestamps       on|off
@@ -164,7 +163,6 @@ func parseHandler(helper httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, err
 		"admission": stage(h, "admission", &h.Admission.Mode, options{
 			"ansi":             onOff(&h.Admission.ANSI),
 			"carriage_returns": onOff(&h.Admission.CarriageReturns),
-			"trailing_blanks":  onOff(&h.Admission.TrailingBlanks),
 			"blobs":            onOff(&h.Admission.Blobs),
 			"long_lines":       onOff(&h.Admission.LongLines),
 			"timestamps":       onOff(&h.Admission.Timestamps),

@@ -26,9 +26,6 @@ type Admission struct {
 	// CarriageReturns keeps the last state of a line that was drawn again and
 	// again, like a progress bar. Default: true.
 	CarriageReturns *bool `json:"carriage_returns,omitempty"`
-	// TrailingBlanks removes eight and more blanks at line ends of command
-	// output. Default: true.
-	TrailingBlanks *bool `json:"trailing_blanks,omitempty"`
 	// Blobs cuts runs of 1,000 and more characters of base64 or hexadecimal in
 	// command output. Default: true.
 	Blobs *bool `json:"blobs,omitempty"`

@@ -33,7 +33,6 @@ const sourceProgram = sourceCommand | sourceOther
 var rules = [...]rule{
 	{func(o *Admission) **bool { return &o.ANSI }, sourceProgram | sourceSearch, true, alone(stripEscapes)},
 	{func(o *Admission) **bool { return &o.CarriageReturns }, sourceCommand, true, alone(keepLastState)},
-	{func(o *Admission) **bool { return &o.TrailingBlanks }, sourceCommand, true, alone(stripTrailing)},
 	{func(o *Admission) **bool { return &o.Blobs }, sourceProgram | sourceSearch, true, alone(cutBlobs)},
 	{func(o *Admission) **bool { return &o.LongLines }, sourceCommand, false, alone(func(s string) string {
 		return cutLines(s, longLine, longLineHead, longLineTail)

@@ -148,27 +148,3 @@ func firstWord(s string) string {
 	}
 	return ""
 }
-
-// minTrailing is the number of blanks at a line's end that are taken for the
-// padding of a table. Fewer may be what a failing test is about.
-const minTrailing = 8
-
-// stripTrailing removes padding at line ends.
-func stripTrailing(s string) string {
-	const blanks = "        "
-	if !strings.Contains(s, blanks+"\n") && !strings.Contains(s, blanks+"\r\n") {
-		return s
-	}
-	var out strings.Builder
-	out.Grow(len(s))
-	for line := range strings.Lines(s) {
-		text := chomp(line)
-		if t := strings.TrimRight(text, " "); len(text)-len(t) >= minTrailing && len(text) < len(line) {
-			out.WriteString(t)
-			out.WriteString(line[len(text):])
-			continue
-		}
-		out.WriteString(line)
-	}
-	return out.String()
-}

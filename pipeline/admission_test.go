@@ -45,7 +45,7 @@ func (s *script) result(n int, name, input, content string) {
 func admitting(p Policy) Options {
 	return Options{
 		Policy: p, Prune: Prune{Mode: Disabled}, CompactToolResults: CompactToolResults{Mode: Disabled},
-		StripNarration: StripNarration{Mode: Disabled}, StripThinking: StripThinking{Mode: Disabled}, Planner: Planner{FoldInputs: ptr(false)},
+		StripNarration: StripNarration{Mode: Disabled}, StripThinking: StripThinking{Mode: Disabled}, Planner: Planner{FoldInputs: new(false)},
 	}
 }
 

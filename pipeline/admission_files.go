@@ -156,7 +156,7 @@ func dropEcho(s, written string) string {
 func echoes(numbered, text string) bool {
 	for line := range strings.Lines(numbered) {
 		pad, n, sep := numberedLine(line)
-		line = strings.TrimRight(line[pad+n+sep:], "\r\n")
+		line = chomp(line[pad+n+sep:])
 		want, rest, more := strings.Cut(text, "\n")
 		if strings.TrimRight(want, "\r") != line {
 			return false

@@ -34,7 +34,7 @@ var passed = byFirst(
 
 // passing returns 1 for a line that only says that a test begins or has passed.
 func passing(line string) uint64 {
-	line = strings.Trim(untag(line), " \t")
+	line = trimBlanks(untag(line))
 	if len(line) < 4 || len(line) > 500 || strings.HasSuffix(line, "statements") && strings.Contains(line, "coverage:") {
 		return 0
 	}
@@ -90,7 +90,7 @@ var layers = []string{
 // progress returns 1 for a line about one of many things on their way, as long
 // as nothing went wrong with it.
 func progress(line string) uint64 {
-	line = strings.Trim(untag(line), " \t")
+	line = trimBlanks(untag(line))
 	if len(line) < 4 || len(line) > 500 {
 		return 0
 	}
@@ -171,6 +171,17 @@ func untag(line string) string {
 		return line[i+2:]
 	}
 	return line
+}
+
+// trimBlanks cuts off blanks and tabs at both ends.
+func trimBlanks(s string) string {
+	for len(s) > 0 && (s[0] == ' ' || s[0] == '\t') {
+		s = s[1:]
+	}
+	for len(s) > 0 && (s[len(s)-1] == ' ' || s[len(s)-1] == '\t') {
+		s = s[:len(s)-1]
+	}
+	return s
 }
 
 func hexadecimal(s string) bool {

@@ -136,7 +136,7 @@ func shape(line string) uint64 {
 // isLog tells whether a line begins as lines of logs do: with a time or with a
 // level that is no warning.
 func isLog(line string) bool {
-	line = strings.TrimLeft(line, " [")
+	line = line[opening(line):]
 	if date, _ := stamp(line); date > 0 {
 		return true
 	}

@@ -29,7 +29,7 @@ func dropDates(s string) string {
 	out.Grow(len(s))
 	date, zone := "", ""
 	for line := range strings.Lines(s) {
-		before := len(line) - len(strings.TrimLeft(line, " ["))
+		before := opening(line)
 		n, rest := stamp(line[before:])
 		if n == 0 {
 			out.WriteString(line)
@@ -56,13 +56,22 @@ func dropDates(s string) string {
 func stamped(s string) bool {
 	n := 0
 	for line := range strings.Lines(s) {
-		if date, _ := stamp(strings.TrimLeft(line, " [")); date > 0 {
+		if date, _ := stamp(line[opening(line):]); date > 0 {
 			if n++; n == minStamps {
 				return true
 			}
 		}
 	}
 	return false
+}
+
+// opening returns the number of blanks and brackets that a line begins with.
+func opening(line string) int {
+	n := 0
+	for n < len(line) && (line[n] == ' ' || line[n] == '[') {
+		n++
+	}
+	return n
 }
 
 // stamp measures the date and the time that a line begins with, as in

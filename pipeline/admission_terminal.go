@@ -93,7 +93,7 @@ func keepLastState(s string) string {
 		if strings.IndexByte(line, '\b') >= 0 {
 			line = eraseBack(line)
 		}
-		text := strings.TrimRight(line, "\r\n")
+		text := chomp(line)
 		end := line[len(text):]
 		for {
 			i := strings.IndexByte(text, '\r')

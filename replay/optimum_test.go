@@ -17,11 +17,14 @@ package replay
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
 // Five requests, all but the first warm: each reads what the one before it held.
@@ -177,6 +180,81 @@ func (s *stretch) cost(plan []int) float64 {
 		}
 	}
 	return sum
+}
+
+// A fold costs at the simulated providers what the optimum counts for it: where
+// all prefixes are found, and where markers have to stand.
+func TestOptimumOfSimulator(t *testing.T) {
+	for _, name := range []string{"kv", "anthropic-5m"} {
+		profile, err := cachemodel.ProfileByName(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rules := profile.Rules()
+		sent := bodies(t, gardener, (&drive{profile: profile}).client)
+		h := &hindsight{rules: rules, o: OptimumOptions{Over: 500, Hot: 4}}
+		plain := cachemodel.NewSimulator(profile.Config())
+		for i, body := range sent {
+			r := &request{view: parsed(t, profile, body), continued: i > 0}
+			r.base = billed(t, plain, r.view, i)
+			r.baseCost = rules.Cost(r.base)
+			h.add(r)
+		}
+		s := h.stretches[0]
+		from := slices.IndexFunc(s.items, func(it item) bool { return it.saves > 0 && it.ripe < len(sent)-2 })
+		if len(h.stretches) != 1 || from < 0 {
+			t.Fatalf("%s: %d stretches, block %d", name, len(h.stretches), from)
+		}
+		at := s.items[from].ripe + 1
+		plan := make([]int, len(s.asks))
+		for i := range plan {
+			plan[i] = len(s.items)
+		}
+		plan[at] = from
+
+		folding, cost := cachemodel.NewSimulator(profile.Config()), 0.0
+		for i, body := range sent {
+			v := parsed(t, profile, body)
+			var edits []wire.Edit
+			if rules.Regime == cachemodel.Markers && (i == at-1 || i == at) {
+				edits = append(edits, wire.Edit{Block: from - 1, Op: wire.OpMark, Value: []byte(`{"type":"ephemeral"}`)})
+			}
+			for j := from; j < len(v.Blocks) && i >= at; j++ {
+				if it := &s.items[j]; it.saves > 0 && it.ripe <= at {
+					edits = append(edits, wire.Edit{Block: j, Value: quote(strings.Repeat("x", 110))}) // stubTokens
+				}
+			}
+			folded, err := v.Splice(edits)
+			if err != nil {
+				t.Fatal(err)
+			}
+			cost += rules.Cost(billed(t, folding, parsed(t, profile, string(folded)), i))
+		}
+		if want := s.cost(plan); math.Abs(cost-want) > 1e-6 {
+			t.Errorf("%s: it cost %.2f, want %.2f", name, cost, want)
+		}
+	}
+}
+
+func parsed(t *testing.T, p cachemodel.Profile, body string) *wire.View {
+	t.Helper()
+	v, err := wire.Parse(p.Format, []byte(body), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+// billed sends a request, the i-th of a conversation.
+func billed(t *testing.T, s *cachemodel.Simulator, v *wire.View, i int) wire.Usage {
+	t.Helper()
+	at := defaultStart.Add(time.Duration(i) * time.Second)
+	run, refused := s.Begin(cachemodel.Call{View: v, At: at})
+	if refused != nil {
+		t.Fatal(refused)
+	}
+	run.FirstByte(at)
+	return run.Usage()
 }
 
 // What an edit quotes is kept until that edit, unless something else shows it.

@@ -49,7 +49,7 @@ type Conversation struct {
 func Find(paths ...string) ([]*Conversation, error) {
 	var files []string
 	for _, path := range paths {
-		info, err := os.Stat(path)
+		info, err := os.Stat(path) //nolint:gosec // the caller names the files
 		if err != nil {
 			return nil, fmt.Errorf("traces: %w", err)
 		}
@@ -130,7 +130,7 @@ func look(path string) (*part, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer t.Close() //nolint:errcheck // only read from
+	defer t.Close()
 	p := &part{path: path, head: t.Header, tools: map[string]bool{}}
 	for {
 		c, err := t.Next()

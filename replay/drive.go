@@ -104,7 +104,7 @@ func (d *drive) part(ctx context.Context, path string) error {
 	if err != nil {
 		return err
 	}
-	defer t.Close() //nolint:errcheck // only read from
+	defer t.Close()
 	next, err := t.Next()
 	if err != nil {
 		return noCalls(path, err)

@@ -16,6 +16,7 @@ package replay
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -29,8 +30,13 @@ const minQuote = 25
 // replacements are the names under which tools that edit files take the old
 // and the new text.
 var replacements = [...][2]string{
-	{"old_string", "new_string"}, {"old_str", "new_str"}, {"old_text", "new_text"}, {"old", "new"},
-	{"oldString", "newString"}, {"oldText", "newText"}, {"search", "replace"},
+	{"old_string", "new_string"},
+	{"old_str", "new_str"},
+	{"old_text", "new_text"},
+	{"old", "new"},
+	{"oldString", "newString"},
+	{"oldText", "newText"},
+	{"search", "replace"},
 }
 
 // edits returns, for each edit of a file in an answer, the lines of the old
@@ -104,12 +110,10 @@ var (
 // shellEdits returns the texts that a shell command replaces by sed or by a
 // script in it, where it quotes them.
 func shellEdits(command string) []string {
-	var out []string
-	for _, m := range sed.FindAllStringSubmatchIndex(command, -1) {
-		out = append(out, until(command[m[1]:], command[m[2]:m[3]]))
-	}
-	for _, m := range literal.FindAllStringSubmatchIndex(command, -1) {
-		out = append(out, until(command[m[1]:], command[m[2]:m[3]]))
+	found := slices.Concat(sed.FindAllStringSubmatchIndex(command, -1), literal.FindAllStringSubmatchIndex(command, -1))
+	out := make([]string, len(found))
+	for i, m := range found {
+		out[i] = until(command[m[1]:], command[m[2]:m[3]])
 	}
 	return out
 }

@@ -20,9 +20,10 @@ import (
 	"os"
 	"strings"
 
+	"github.com/spf13/cobra"
+
 	"github.com/caddyserver/caddy/v2"
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
-	"github.com/spf13/cobra"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
@@ -101,7 +102,7 @@ func explainMain(cmd *cobra.Command, f caddycmd.Flags) (int, error) {
 
 // save writes a drawing to a file.
 func save(path string, draw func(io.Writer) error) error {
-	f, err := os.Create(path) //nolint:gosec // the user names the file
+	f, err := os.Create(path)
 	if err != nil {
 		return fmt.Errorf("drawing: %w", err)
 	}

@@ -162,13 +162,14 @@ func (p *plot) of(profile string) []*FrontierPoint {
 // curve draws the points of a profile. Those that stand apart are labelled with
 // their tolerance.
 func (p *plot) curve(profile, ink string) {
-	var places []point
-	for _, f := range p.of(profile) {
-		places = append(places, p.place(&f.Total))
+	results := p.of(profile)
+	places := make([]point, len(results))
+	for i, f := range results {
+		places[i] = p.place(&f.Total)
 	}
 	p.path(places, false, `fill="none" stroke="`+ink+`" stroke-width="1.8"`)
 	labelled := point{-100, -100}
-	for i, f := range p.of(profile) {
+	for i, f := range results {
 		at := places[i]
 		p.circle(at.x, at.y, 3.6, outlined(ink))
 		if math.Hypot(at.x-labelled.x, at.y-labelled.y) > 24 {

@@ -158,8 +158,8 @@ func TestFolds(t *testing.T) {
 			t.Errorf("conversation %d is in %d folds", i, seen[c])
 		}
 	}
-	if Fold("11111111-garden", 5) != Fold("11111111-garden", 5) || Fold("a", 1) != 1 {
-		t.Error("a fold depends on more than the session")
+	if Fold("11111111-garden", 7) != 1 || Fold("22222222-ferry", 7) != 3 || Fold("a", 1) != 1 {
+		t.Error("a session has changed its fold")
 	}
 	for _, bad := range [][2]int{{1, 1}, {4, 0}, {4, 5}, {4, -5}, {-4, 1}} {
 		if _, err := Select(all, bad[0], bad[1]); err == nil {

@@ -38,7 +38,9 @@ func byHand() *stretch {
 	s := &stretch{items: []item{
 		{tokens: 500, ripe: never},
 		{tokens: 1000, saves: 900, ripe: 2},
-		{tokens: 100, ripe: never}, {tokens: 100, ripe: never}, {tokens: 100, ripe: never},
+		{tokens: 100, ripe: never},
+		{tokens: 100, ripe: never},
+		{tokens: 100, ripe: never},
 	}}
 	for i := range 5 {
 		s.asks = append(s.asks, ask{items: i + 1, read: i, warm: 0.1, rest: 1.25})

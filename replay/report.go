@@ -155,7 +155,7 @@ func (r *Report) writeVerdict(w io.Writer) error {
 func (r *Combination) writeText(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintf(t, "%s, %s\n", r.Total.Profile, r.Total.Policy)
-	fmt.Fprintln(t, "conversation\tcalls\tbase cost\tcost\t\ttokens\tuncached\twritten\tread\tlongest\tharm\tchanged\trejected\tfail-open\tresent\t")
+	fmt.Fprintln(t, "conversation\tcalls\tbase\tcost\t\ttokens\tuncached\twritten\tread\tlongest\tharm\tchanged\trejected\tfail-open\tresent\t")
 	for i := range r.Conversations {
 		r.Conversations[i].writeRow(t)
 	}

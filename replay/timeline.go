@@ -72,7 +72,7 @@ func Explain(ctx context.Context, c *Conversation, o Options) (*Timeline, error)
 	if err != nil {
 		return nil, err
 	}
-	defer a.store.Close() //nolint:errcheck // a store in memory
+	defer a.store.Close()
 	a.watch = func(at time.Time, s *Step) { t.add(s, at.Sub(o.Start)) }
 	done := 0
 	d := &drive{conversation: c, profile: profiles[0], start: o.Start, arms: []*arm{a}, progress: func() {

@@ -30,12 +30,12 @@ var inks = [...]string{"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#b8860b", "#
 
 // The place of the plot, in pixels.
 const (
-	plotWidth  = 960
+	plotWidth  = 1000
 	plotLeft   = 76
 	plotRight  = 720
 	plotTop    = 76
-	plotBottom = 500
-	plotHeight = 560
+	plotBottom = 560
+	plotHeight = 620
 )
 
 // plot is a frontier being drawn.
@@ -44,12 +44,11 @@ type plot struct {
 	f          *Frontier
 	harm, cost axis
 	profiles   []string
-	outside    int // points drawn above or below their place so far
 }
 
 // Draw draws the frontier as an SVG: cost against harm, one curve for each
-// profile through the tolerances, with off at the origin and eager beside. Where
-// eager lies outside of what is drawn, its figures stand at the edge.
+// profile through the tolerances, with off at the origin and eager where it is not
+// too far away.
 func (f *Frontier) Draw(w io.Writer) error {
 	title := "Cost against harm"
 	about := "each point is all conversations at one tolerance of harm; lower left is better"
@@ -59,13 +58,13 @@ func (f *Frontier) Draw(w io.Writer) error {
 	p.text(plotLeft, 48, "start", about, `fill="`+inkQuiet+`"`)
 	p.axes()
 	for i, name := range p.profiles {
-		ink, y := inks[i%len(inks)], float64(plotTop+10+62*i)
+		ink, y := inks[i%len(inks)], float64(plotTop+10+76*i)
 		p.reference(name, ink)
 		p.optimum(name, ink)
 		p.curve(name, ink)
 		p.entry(name, ink, y)
 	}
-	p.key(float64(plotTop + 24 + 62*len(p.profiles)))
+	p.key(float64(plotTop + 8 + 76*len(p.profiles)))
 	return p.writeTo(w)
 }
 
@@ -197,8 +196,11 @@ func (p *plot) entry(profile, ink string, y float64) {
 	small := `font-size="11" fill="` + inkQuiet + `"`
 	p.text(x+24, y+15, "start", fmt.Sprintf("%s at %.2f %% harm (risk %g)", change(best.Total.CostRatio()), 100*best.Total.Harm(), best.Risk), small)
 	p.text(x+24, y+29, "start", "worst conversation "+change(best.WorstRatio), small)
+	if e := p.under(profile, pipeline.Eager); e != nil {
+		p.text(x+24, y+43, "start", fmt.Sprintf("eager %s at %.2f %% harm", change(e.CostRatio()), 100*e.Harm()), small)
+	}
 	if o := p.best(profile); o != nil {
-		p.text(x+24, y+43, "start", "optimum "+change(o.CostRatio()), small)
+		p.text(x+24, y+57, "start", "optimum "+change(o.CostRatio()), small)
 	}
 }
 
@@ -223,28 +225,24 @@ func (p *plot) place(r *Result) point {
 	return point{p.harm.at(100 * r.Harm()), p.cost.at(100 * (r.CostRatio() - 1))}
 }
 
-// reference draws eager as a square and off as a cross. What lies outside is
-// drawn at the edge, with its figures.
-func (p *plot) reference(profile, ink string) {
+// under returns the result of a policy for comparison, nil if there is none.
+func (p *plot) under(profile string, policy pipeline.Policy) *Result {
 	for i := range p.f.References {
-		r := &p.f.References[i].Total
-		if r.Profile != profile {
-			continue
+		if r := &p.f.References[i].Total; r.Profile == profile && r.Policy == policy {
+			return r
 		}
-		at := p.place(r)
-		if r.Policy == pipeline.Off {
-			p.plus(at)
-			continue
+	}
+	return nil
+}
+
+// reference draws off, and eager if it lies within the axes.
+func (p *plot) reference(profile, ink string) {
+	if r := p.under(profile, pipeline.Off); r != nil {
+		p.plus(p.place(r))
+	}
+	if r := p.under(profile, pipeline.Eager); r != nil {
+		if at := p.place(r); at.x <= plotRight && at.y >= plotTop && at.y <= plotBottom {
+			p.square(at, ink)
 		}
-		inside := point{min(at.x, plotRight), min(max(at.y, plotTop), plotBottom)}
-		if inside != at {
-			if inside.y != at.y {
-				inside.y += 16 * float64(p.outside) // not one upon the other
-				p.outside++
-			}
-			label := fmt.Sprintf("eager %s at %.1f %% harm", change(r.CostRatio()), 100*r.Harm())
-			p.text(inside.x-8, inside.y+4, "end", label, `font-size="10" fill="`+ink+`" stroke="`+paper+`" stroke-width="3" paint-order="stroke"`)
-		}
-		p.square(inside, ink)
 	}
 }

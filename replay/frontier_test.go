@@ -81,7 +81,8 @@ func TestFrontierDrawing(t *testing.T) {
 	for _, want := range []string{
 		"-20.0% at 0.90 % harm (risk 1)", // the cheapest of little harm
 		"-3.0% at 2.00 % harm (risk 0)",  // the least harmful
-		"eager +70.0% at 10.4 % harm",    // outside of what is drawn
+		"eager +70.0% at 10.40 % harm",
+		"eager -15.0% at 3.50 % harm",
 		"optimum -35.0%",
 		"worst conversation +2.0%",
 	} {
@@ -89,7 +90,10 @@ func TestFrontierDrawing(t *testing.T) {
 			t.Errorf("%q is missing in %s", want, texts)
 		}
 	}
-	if strings.Contains(texts, "eager -15.0%") || strings.Contains(texts, "optimum -25.0%") {
+	if elements["rect"] != 1+1+1 { // the paper, eager in the key, and the one that is not too far away
+		t.Errorf("elements %v", elements)
+	}
+	if strings.Contains(texts, "optimum -25.0%") {
 		t.Errorf("too much in %s", texts)
 	}
 }

@@ -47,7 +47,7 @@ type Step struct {
 	BaseCost float64 `json:"base_cost"`
 	// Cost: see BaseCost.
 	Cost float64 `json:"cost"`
-	// Net is what was saved up to and with this request.
+	// Net is what was saved up to and with this request, refused ones left out.
 	Net float64 `json:"net"`
 	// Refused tells that the client saw the request refused.
 	Refused bool `json:"refused,omitempty"`
@@ -70,6 +70,8 @@ type Step struct {
 	Edits int `json:"edits,omitempty"`
 	// Harmed: see Edits.
 	Harmed int `json:"harmed,omitempty"`
+
+	shorter int64 // tokens by which the prompt is shorter
 }
 
 const (
@@ -97,14 +99,18 @@ func (a *arm) step(c *request, w *sink, fired map[string]int, harmed int) *Step 
 // follow fills in what depends on the step before, nil for the first one.
 func (s *Step) follow(before *Step, at time.Duration) {
 	s.At = at.Seconds()
-	s.Net = s.BaseCost - s.Cost
-	fired, saved := map[string]int(nil), int64(0)
+	s.Net = s.saving()
+	s.shorter = s.Base.Prompt() - s.Sent.Prompt()
+	fired, shorter := map[string]int(nil), int64(0)
 	if before != nil {
 		s.Pause = s.At - before.At
 		s.Net += before.Net
 		if s.Continued {
-			fired, saved = before.Fired, before.saved()
+			fired, shorter = before.Fired, before.shorter
 		}
+	}
+	if s.Refused { // nothing is known of it
+		s.shorter = shorter
 	}
 	for stage, n := range s.Fired {
 		if n -= fired[stage]; n > 0 {
@@ -115,12 +121,18 @@ func (s *Step) follow(before *Step, at time.Duration) {
 		}
 	}
 	if len(s.Folded) > 0 {
-		s.Removed = max(0, s.saved()-saved)
+		s.Removed = max(0, s.shorter-shorter)
 	}
 }
 
-// saved is the number of tokens by which the prompt is shorter.
-func (s *Step) saved() int64 { return s.Base.Prompt() - s.Sent.Prompt() }
+// saving is what the request cost less than the client's own bytes. One that was
+// refused saves nothing.
+func (s *Step) saving() float64 {
+	if s.Refused {
+		return 0
+	}
+	return s.BaseCost - s.Cost
+}
 
 // epoch tells whether history was edited in this request.
 func (s *Step) epoch() bool {

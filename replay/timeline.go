@@ -109,7 +109,7 @@ func (t *Timeline) sum() {
 		}
 		if open != nil {
 			open.Requests++
-			open.Net += s.BaseCost - s.Cost
+			open.Net += s.saving()
 		}
 	}
 }
@@ -132,7 +132,7 @@ func (t *Timeline) share() {
 		if !s.Continued {
 			makers, removed = nil, 0
 		}
-		saving := s.BaseCost - s.Cost
+		saving := s.saving()
 		if s.Removed == 0 {
 			share(saving)
 			continue

@@ -66,6 +66,9 @@ func (t *Timeline) Draw(w io.Writer) error {
 	title := fmt.Sprintf("%s under %s, %s", r.Conversation, r.Profile, r.Policy)
 	about := fmt.Sprintf("%d requests, cost %s, %d of %d edits harmed, history edited in %d requests",
 		len(t.Steps), change(r.CostRatio()), r.Harmed, r.Edits, len(t.Epochs))
+	if r.Rejected > 0 {
+		about += fmt.Sprintf(", %d refused", r.Rejected)
+	}
 	c := &chart{svg: newSVG(drawWidth, drawHeight, title, about), t: t}
 	c.width = float64(panelRight-panelLeft) / float64(max(1, len(t.Steps)))
 	c.tokens = newAxis(0, float64(max(r.BaseMaxPrompt, r.MaxPrompt, 1)), panelBottom, panelTop, 7)
@@ -73,6 +76,7 @@ func (t *Timeline) Draw(w io.Writer) error {
 	c.text(panelLeft, 48, "start", about, `fill="`+inkQuiet+`"`)
 	c.legend()
 	c.grid(c.tokens, "tokens")
+	c.refusals()
 	c.buckets()
 	c.outlines()
 	c.pauses()
@@ -214,6 +218,15 @@ func (c *chart) epochs() {
 		labelled = append(labelled, x)
 		c.upright(x+11, panelTop+4, fmt.Sprintf("%s: −%s, earned %s", e.Decision.Epoch, thousands(int64(e.Decision.Removed)), signed(e.Earned)),
 			`font-size="11" fill="`+inkEpoch+`" stroke="`+paper+`" stroke-width="3" paint-order="stroke"`)
+	}
+}
+
+// refusals marks the requests that the client saw refused.
+func (c *chart) refusals() {
+	for i := range c.t.Steps {
+		if c.t.Steps[i].Refused {
+			c.rect(c.x(i), panelTop, c.width, panelBottom-panelTop, `fill="`+inkHarm+`" fill-opacity="0.25"`)
+		}
 	}
 }
 

@@ -118,14 +118,13 @@ func (c *call) pass(t *tap, r *http.Request, next caddyhttp.Handler) error {
 	return err
 }
 
-// again sends the client's original after a 400 that an edit of ours caused.
-// The client sees only the answer to that.
+// again sends what the exchange has in place of an edit that met a 400: the
+// client's original, as a rule. The client sees only the answer to that.
 func (c *call) again(w http.ResponseWriter, original *http.Request, next caddyhttp.Handler) error {
 	c.resent = true
 	metrics.resends.Inc()
 	c.h.guard("giving up edits after a 400", c.ex.Resent)
-	setBody(original, c.raw)
-	original.Header["Accept-Encoding"] = identity
+	defer c.substitute(original)()
 	t := newTap(w, c, false)
 	return c.finish(t, c.pass(t, isolate(original, t), next))
 }

@@ -15,6 +15,7 @@
 package pipeline
 
 import (
+	"math"
 	"strings"
 
 	"github.com/tidwall/gjson"
@@ -28,6 +29,8 @@ type call struct {
 	class sessioncache.Class
 	// path is the file that it is about, "" if it is about none.
 	path string
+	// whole tells that it reads the file from beginning to end.
+	whole bool
 	// argument is its most telling argument.
 	argument string
 }
@@ -91,6 +94,8 @@ func understand(name string, input gjson.Result) call {
 			break
 		}
 	}
+	c.whole = c.class == sessioncache.ClassRead && !input.Get("offset").Exists() && !input.Get("limit").Exists() &&
+		!input.Get("view_range").Exists() && !input.Get("start_line").Exists()
 	return c
 }
 
@@ -108,6 +113,7 @@ func (c *call) command() {
 			c.class = sessioncache.ClassEdit
 		case starts(part, printers):
 			c.class = sessioncache.ClassRead
+			c.whole = starts(part, []string{"cat", "nl"}) && !strings.Contains(text, "|")
 		case starts(part, finders):
 			c.class = sessioncache.ClassSearch
 		}
@@ -153,12 +159,15 @@ func (f *frame) learn() {
 		switch b.Kind {
 		case wire.KindToolUse:
 			c := understand(f.view.Text(b.Name), gjson.ParseBytes(f.view.Bytes(b.Body)))
-			s.Class = c.class
+			s.Class, s.Whole = c.class, c.whole
 			if c.path != "" {
 				s.Path = hashOf(c.path)
 			}
 			if b.Body.Len() >= minTrait && s.Trait == nil {
 				s.Trait = f.inputTrait(b, c)
+			}
+			if c.class == sessioncache.ClassEdit && b.Body.Len() >= minFold {
+				s.Replaced = uint16(min(replacedBytes(gjson.ParseBytes(f.view.Bytes(b.Body))), math.MaxUint16))
 			}
 			calls[f.view.Text(b.ID)] = *s
 		case wire.KindToolResult:
@@ -168,7 +177,7 @@ func (f *frame) learn() {
 					c = f.states[j]
 				}
 			}
-			s.Class, s.Path = c.Class, c.Path
+			s.Class, s.Path, s.Whole = c.Class, c.Path, c.Whole
 			if b.Body.Len() >= minTrait && s.Trait == nil {
 				s.Trait = f.resultTrait(i)
 			}

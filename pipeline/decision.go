@@ -32,8 +32,6 @@ const (
 	WindowNear Epoch = "window"
 	// TaskBoundary: a person's prompt, and the expected net gain is positive.
 	TaskBoundary Epoch = "boundary"
-	// InLoop: within a run of tool calls, and the expected net gain is large.
-	InLoop Epoch = "loop"
 )
 
 // Decision says why a request was edited or left alone. Sizes are estimated

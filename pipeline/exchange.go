@@ -58,6 +58,7 @@ type Exchange struct {
 	view    *wire.View
 	session *sessioncache.Session
 	match   sessioncache.Match
+	frame   *frame
 	rules   cachemodel.Rules
 	start   time.Time
 	states  []sessioncache.State
@@ -76,7 +77,7 @@ type Exchange struct {
 
 // settle fixes what is sent. The session is locked.
 func (x *Exchange) settle(f *frame, markers []wire.Edit) {
-	x.states = f.states
+	x.states, x.frame = f.states, f
 	x.broken, x.settled, x.stake = len(f.blocks), f.hot(), f.stake
 	for i := range f.fresh {
 		x.deep = x.deep || i < f.forwarded
@@ -98,6 +99,9 @@ func (x *Exchange) settle(f *frame, markers []wire.Edit) {
 	body, err := x.view.Splice(edits)
 	if err != nil {
 		x.Err = err
+		for i := range x.states {
+			x.states[i].Edit = nil
+		}
 		x.unedit()
 		return
 	}
@@ -139,7 +143,7 @@ func (x *Exchange) measure(f *frame) sessioncache.Sizes {
 
 // fired counts edits by stage, in the order of the stages.
 func fired(f *frame, markers int) []Fired {
-	names := [...]string{stageAdmission, stageThinking, stageNarration, stageToolResults, stagePrune, stageInputs, stageBreakpoints}
+	names := [...]string{stageAdmission, stageThinking, stageNarration, stageToolResults, stagePrune, stageReplaced, stageInputs, stageBreakpoints}
 	counts := [len(names)]int{len(names) - 1: markers}
 	for i := range f.states {
 		if e := f.states[i].Edit; e != nil {
@@ -161,24 +165,33 @@ func fired(f *frame, markers int) []Fired {
 
 // unedit takes every edit out of the exchange: the original is sent.
 func (x *Exchange) unedit() {
-	for i := range x.states {
-		x.states[i].Edit = nil
-	}
 	x.Body, x.Edited, x.Fired, x.Markers = x.view.Raw, false, nil, 0
 	x.SentTokens = x.OriginalTokens
 	x.deep = true // what was estimated is not what was sent
 }
 
-// Resent tells that the upstream refused the request for an edit of ours and
-// that the client's original was sent in its place. The conversation is not
-// edited any more.
+// Resent tells that the upstream refused the request for an edit of ours. Body
+// is then what to send in its place: the client's original, or, where earlier
+// thinking has seen edits and is bound to them, the request with those alone.
+// From here on the conversation is not edited anew.
 func (x *Exchange) Resent() {
-	x.unedit()
-	x.resent, x.frozen = true, true
 	x.session.Lock()
 	defer x.session.Unlock()
-	if l := x.match.Lineage; l != nil {
-		l.Frozen = true
+	x.resent, x.frozen = true, true
+	f := x.frame
+	f.keep(x.match)
+	x.unedit()
+	if edits := f.edits(nil); len(edits) > 0 {
+		if body, err := x.view.Splice(edits); err == nil {
+			x.Body, x.Edited, x.Fired = body, true, fired(f, 0)
+		}
+	}
+	l := x.match.Lineage
+	if l == nil {
+		return
+	}
+	l.Frozen = true
+	if !x.rules.BindsThinking {
 		for i := range l.States {
 			l.States[i].Edit = nil
 		}

@@ -25,7 +25,10 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
-const stageInputs = "fold_inputs"
+const (
+	stageInputs   = "fold_inputs"
+	stageReplaced = "fold_replaced"
+)
 
 // foldable returns the bytes that folding a block would save, about, 0 if it
 // is not to be folded.
@@ -42,19 +45,38 @@ func (p *planner) foldable(i int) int {
 		}
 		return p.size(i) - stubLength
 	case wire.KindToolUse:
-		if p.o.Planner.FoldInputs != nil && !*p.o.Planner.FoldInputs || s.Trait == nil || s.Edit != nil ||
-			s.Class != sessioncache.ClassEdit && s.Class != sessioncache.ClassWrite {
+		if !p.inputs(i) || s.Edit != nil && s.Edit.Stage == stageInputs {
 			return 0
 		}
 		return b.Body.Len() - stubLength
 	case wire.KindThinking, wire.KindRedactedThinking:
-		if p.o.StripThinking.Mode == Disabled || s.Edit != nil || p.loop && i >= p.task || !p.removable(i) ||
-			!p.rules.BindsThinking && i >= p.answer {
+		// Where thinking is bound to its past, bindThinking takes away what the
+		// other edits invalidate, and nothing else may go.
+		if p.rules.BindsThinking || p.o.StripThinking.Mode == Disabled || s.Edit != nil ||
+			i >= p.answer || p.loop && i >= p.task || !p.removable(i) {
 			return 0
 		}
 		return b.Span.Len()
 	}
 	return 0
+}
+
+// inputs tells whether a block is a call that wrote into a file.
+func (p *planner) inputs(i int) bool {
+	s := &p.states[i]
+	return (p.o.Planner.FoldInputs == nil || *p.o.Planner.FoldInputs) && s.Trait != nil &&
+		(s.Class == sessioncache.ClassEdit || s.Class == sessioncache.ClassWrite)
+}
+
+// replaced returns the bytes that folding only what a call has replaced would
+// save: text that its file does not hold any more, and that no later edit of it
+// can quote.
+func (p *planner) replaced(i int) int {
+	s := &p.states[i]
+	if p.blocks[i].Kind != wire.KindToolUse || s.Edit != nil || !p.zones.middle(&p.blocks[i]) || !p.inputs(i) {
+		return 0
+	}
+	return int(s.Replaced) - stubLength/2
 }
 
 // stubLength is about how long what stands in for a block is.
@@ -76,11 +98,15 @@ func (p *planner) fold(from int) (blocks, tokens int) {
 			}
 			p.set(i, stagePrune, wire.OpReplace, value)
 		case wire.KindToolUse:
-			value := foldInput(p.view.Bytes(b.Body))
-			if len(value)+minGain > b.Body.Len() {
+			value := foldInput(p.view.Bytes(b.Body), p.partly[i])
+			if len(value)+minGain > p.size(i) {
 				continue
 			}
-			p.set(i, stageInputs, wire.OpReplace, value)
+			stage := stageInputs
+			if p.partly[i] {
+				stage = stageReplaced
+			}
+			p.set(i, stage, wire.OpReplace, value)
 		default:
 			p.set(i, stageThinking, wire.OpRemove, nil)
 		}
@@ -93,36 +119,62 @@ func (p *planner) fold(from int) (blocks, tokens int) {
 // longString is the length from which a string in a call's input is folded.
 const longString = 160
 
-// foldInput replaces the long strings in the input of a call. Names, paths and
-// everything short stay, in the client's own bytes.
-func foldInput(body []byte) []byte {
+// foldInput replaces the long strings in the input of a call, or only those
+// that say what it replaced. Names, paths and everything short stay, in the
+// client's own bytes.
+func foldInput(body []byte, replaced bool) []byte {
 	if len(body) > 0 && body[0] == '"' { // OpenAI chat: JSON text in a string
-		return quote(string(foldStrings([]byte(gjson.ParseBytes(body).Str))))
+		return quote(string(foldStrings([]byte(gjson.ParseBytes(body).Str), replaced)))
 	}
-	return foldStrings(body)
+	return foldStrings(body, replaced)
 }
 
-// foldStrings replaces the long string values of a JSON object, at the top
-// level and in arrays of objects below it (several edits in one call).
-func foldStrings(object []byte) []byte {
+// foldStrings replaces long string values of a JSON object, at the top level
+// and in arrays of objects below it (several edits in one call).
+func foldStrings(object []byte, replaced bool) []byte {
 	out := make([]byte, 0, 256)
 	at := 0
-	var visit func(v gjson.Result, depth int)
-	visit = func(v gjson.Result, depth int) {
-		v.ForEach(func(_, x gjson.Result) bool {
-			switch {
-			case x.Type == gjson.String && len(x.Raw) > longString && x.Index > 0:
-				out = append(out, object[at:x.Index]...)
-				out = append(out, quote(fmt.Sprintf("[llm_cache folded %d lines, %d chars]", countLines(x.Str), utf8.RuneCountInString(x.Str)))...)
-				at = x.Index + len(x.Raw)
-			case depth < 2 && (x.IsArray() || x.IsObject()):
-				visit(x, depth+1)
-			}
-			return true
-		})
-	}
-	visit(gjson.ParseBytes(object), 0)
+	longStrings(gjson.ParseBytes(object), 0, func(key string, x gjson.Result) {
+		if replaced && !isReplaced(key) || x.Index < at {
+			return
+		}
+		out = append(out, object[at:x.Index]...)
+		out = append(out, quote(fmt.Sprintf("[llm_cache folded %d lines, %d chars]", countLines(x.Str), utf8.RuneCountInString(x.Str)))...)
+		at = x.Index + len(x.Raw)
+	})
 	return append(out, object[at:]...)
+}
+
+// longStrings calls f for the long string values of an object.
+func longStrings(v gjson.Result, depth int, f func(key string, x gjson.Result)) {
+	if !v.IsObject() && !v.IsArray() {
+		return
+	}
+	v.ForEach(func(k, x gjson.Result) bool {
+		switch {
+		case x.Type == gjson.String && len(x.Raw) > longString && x.Index > 0:
+			f(k.Str, x)
+		case depth < 3:
+			longStrings(x, depth+1, f)
+		}
+		return true
+	})
+}
+
+// isReplaced tells whether a member of an edit's input says what it replaced.
+func isReplaced(key string) bool { return strings.HasPrefix(key, "old") }
+
+// replacedBytes counts what an edit says it replaced.
+func replacedBytes(input gjson.Result) (n int) {
+	if input.Type == gjson.String {
+		input = gjson.Parse(input.Str)
+	}
+	longStrings(input, 0, func(key string, x gjson.Result) {
+		if isReplaced(key) {
+			n += len(x.Raw)
+		}
+	})
+	return n
 }
 
 // summons is how the requests of coding agents begin that ask for a summary to

@@ -21,95 +21,135 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
-// history is what later blocks say about a file, gathered from the end of the
+// past is what later blocks say about a file, gathered from the end of the
 // conversation to its beginning.
-type history struct {
+type past struct {
 	touched uint16 // the turn of the last call about it
+	task    uint16 // and its task
 	reads   int    // later reads of it
+	whole   int    // those of them that read it from beginning to end
 	edits   int    // later edits of it
 }
 
-// features are what is known of a block at the moment when it might be folded,
-// and what the chance that its text is needed again depends on.
-type features struct {
-	class  sessioncache.Class
-	input  bool    // it is a call, not a result
-	idle   float64 // turns since the last call about the same file, or since itself
-	edited bool    // the file was edited since
-	reread bool    // the file was read since
-	tasks  float64 // tasks begun since
+// group is a kind of blocks whose need has a model of its own.
+type group uint8
+
+const (
+	groupResults group = iota // of commands, searches and all else
+	groupReads                // results that show a file
+	groupInputs               // what calls have written into files
+	groups
+)
+
+// The terms of the linear model, each a number that is known of a block when
+// it might be folded.
+const (
+	termOne      = iota // the constant
+	termAge             // log2 of the turns since the block
+	termIdle            // log2 of the turns since the last call about its file
+	termUnused          // log2 of the answers in a row that did not refer to it
+	termEdited          // the file was edited since
+	termReread          // the file was read since
+	termWhole           // the whole file was read since
+	termTasks           // tasks begun since the block, up to two
+	termAway            // no call of the running task was about the file
+	termSearch          // it is the result of a search
+	termSize            // log2 of its size in kilobytes
+	termAge2            // the square of termAge: the need of old blocks falls faster
+	termHot             // log2 of the edits of the file so far, before the block and since
+	termLoop            // the agent is in the middle of a run of tool calls
+	termLoopSize        // termSize, there
+	termLoopAge         // termAge, there
+	terms
+)
+
+// features are the terms of one block.
+type features [terms]float64
+
+// appraisal is what is known of a block's need.
+type appraisal struct {
+	group group
+	x     features
 }
 
-// need estimates the chance that an agent will want to quote a block's text
-// once more: a logistic model over a few features, fitted on recorded
-// conversations.
-func (x *features) need() float64 {
-	w := &needWeights[x.class]
-	if x.input {
-		w = &needInputs
+// need is the chance that the agent will want to quote the block once more.
+func (a *appraisal) need() float64 {
+	z := 0.0
+	for i, w := range needWeights[a.group] {
+		z += w * a.x[i]
 	}
-	z := w.base + w.idle*math.Log2(1+x.idle)
-	if x.edited {
-		z += w.edited
-	}
-	if x.reread {
-		z += w.reread
-	}
-	z += w.tasks * math.Min(x.tasks, 2)
 	return 1 / (1 + math.Exp(-z))
 }
 
-// weights are the coefficients of one class of blocks.
-type weights struct{ base, idle, edited, reread, tasks float64 }
-
-var needWeights = [...]weights{
-	sessioncache.ClassNone:    {base: -3, idle: -0.8, tasks: -1},
-	sessioncache.ClassOther:   {base: -3.5, idle: -0.8, tasks: -1},
-	sessioncache.ClassRead:    {base: 1.2, idle: -0.75, edited: -1.4, reread: -1.2, tasks: -1.2},
-	sessioncache.ClassEdit:    {base: -4, idle: -0.5, tasks: -1},
-	sessioncache.ClassWrite:   {base: -4, idle: -0.5, tasks: -1},
-	sessioncache.ClassSearch:  {base: -3.3, idle: -0.9, tasks: -1},
-	sessioncache.ClassCommand: {base: -2.8, idle: -0.7, tasks: -1},
-}
-
-var needInputs = weights{base: 0.2, idle: -0.65, reread: -0.8, tasks: -0.8}
-
-// needs estimates the need for every block.
-func (f *frame) needs() []float64 {
-	out := make([]float64, len(f.blocks))
+// appraisals gathers the features of all blocks that are calls or results.
+func (f *frame) appraisals() []appraisal {
+	out := make([]appraisal, len(f.blocks))
 	if len(f.blocks) == 0 {
 		return out
 	}
 	now, task := f.states[len(f.states)-1].Turn, f.states[len(f.states)-1].Task
-	files := make(map[uint64]history)
+	files := make(map[uint64]past)
+	edits := make(map[uint64]int)
+	for i := range f.states {
+		if s := &f.states[i]; s.Path != 0 && f.blocks[i].Kind == wire.KindToolUse && (s.Class == sessioncache.ClassEdit || s.Class == sessioncache.ClassWrite) {
+			edits[s.Path]++
+		}
+	}
 	for i := len(f.blocks) - 1; i >= 0; i-- {
-		s := &f.states[i]
+		s, b := &f.states[i], &f.blocks[i]
 		if s.Class == sessioncache.ClassNone {
 			continue
 		}
-		h, seen := files[s.Path]
-		x := features{class: s.Class, input: f.blocks[i].Kind == wire.KindToolUse, tasks: float64(task - s.Task)}
-		last := s.Turn
-		if s.Path != 0 && seen {
-			last = max(last, h.touched)
-			x.edited, x.reread = h.edits > 0, h.reads > 0
+		a := &out[i]
+		h := files[s.Path]
+		input := b.Kind == wire.KindToolUse
+		switch {
+		case input:
+			a.group = groupInputs
+		case s.Class == sessioncache.ClassRead:
+			a.group = groupReads
 		}
-		if int(s.Unused) < int(now-s.Turn) { // an answer referred to it since
-			last = max(last, now-s.Unused)
+		a.x = features{
+			termOne: 1, termAge: log2(int(now - s.Turn)), termUnused: log2(min(int(s.Unused), int(now-s.Turn))),
+			termTasks: float64(min(task-s.Task, 2)), termSize: math.Log2(1 + float64(b.Body.Len())/1000),
 		}
-		x.idle = float64(now - last)
-		out[i] = x.need()
+		last, lastTask := s.Turn, s.Task
+		if s.Path != 0 {
+			last, lastTask = max(last, h.touched), max(lastTask, h.task)
+			a.x[termHot] = log2(edits[s.Path])
+			a.x[termEdited], a.x[termReread], a.x[termWhole] = yes(h.edits > 0), yes(h.reads > 0), yes(h.whole > 0)
+		}
+		a.x[termIdle], a.x[termAway], a.x[termSearch] = log2(int(now-last)), yes(lastTask < task), yes(s.Class == sessioncache.ClassSearch)
+		a.x[termAge2] = a.x[termAge] * a.x[termAge]
+		if f.loop {
+			a.x[termLoop], a.x[termLoopSize], a.x[termLoopAge] = 1, a.x[termSize], a.x[termAge]
+		}
 		if s.Path == 0 {
 			continue
 		}
-		h.touched = max(h.touched, s.Turn)
+		h.touched, h.task = last, lastTask
 		switch {
-		case x.input && (s.Class == sessioncache.ClassEdit || s.Class == sessioncache.ClassWrite):
+		case input && (s.Class == sessioncache.ClassEdit || s.Class == sessioncache.ClassWrite):
 			h.edits++
-		case !x.input && s.Class == sessioncache.ClassRead && f.blocks[i].Flags&wire.FlagError == 0:
+			if s.Class == sessioncache.ClassWrite {
+				h.whole++
+			}
+		case !input && s.Class == sessioncache.ClassRead && !b.Has(wire.FlagError) && !f.pointer(i):
 			h.reads++
+			if s.Whole {
+				h.whole++
+			}
 		}
 		files[s.Path] = h
 	}
 	return out
+}
+
+func log2(n int) float64 { return math.Log2(1 + float64(n)) }
+
+func yes(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
 }

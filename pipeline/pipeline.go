@@ -63,10 +63,8 @@ func (p *Pipeline) Begin(v *wire.View, s *sessioncache.Session, now time.Time) *
 	x := &Exchange{Body: v.Raw, Policy: p.options.Policy, view: v, session: s, match: m, start: now, rules: rules}
 	f := newFrame(&p.options, rules, v, m, s.Unseen, now)
 	if m.Lineage != nil && m.Lineage.Frozen {
-		for i := range f.states {
-			f.states[i].Edit = nil
-		}
 		f.learn()
+		f.keep(m)
 		x.frozen = true
 		x.settle(f, nil)
 		return x
@@ -82,6 +80,18 @@ func (p *Pipeline) Begin(v *wire.View, s *sessioncache.Session, now time.Time) *
 	markers := f.breakpoints()
 	x.settle(f, markers)
 	return x
+}
+
+// keep takes every edit back but those that thinking has seen: where it is bound
+// to its past, the original would be refused as well.
+func (f *frame) keep(m sessioncache.Match) {
+	for i := range f.states {
+		f.states[i].Edit = nil
+		if l := m.Lineage; f.rules.BindsThinking && l != nil && i < min(m.Common, len(l.States)) && !l.Observed {
+			f.states[i].Edit = l.States[i].Edit
+		}
+	}
+	f.fresh = nil
 }
 
 // edits lists what to do with the bytes: the ledger of this request and the

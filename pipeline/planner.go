@@ -46,6 +46,7 @@ type planner struct {
 	total       float64 // tokens of the prompt as it stands
 	value       []float64
 	saving      []float64 // tokens
+	partly      []bool    // of a call, fold only what it replaced
 }
 
 // plan folds what is worth it, under the policies that count costs.
@@ -79,16 +80,15 @@ func (f *frame) plan(p *planner) Decision {
 		d.Epoch, d.Reason = NoEpoch, "no gain"
 		return d
 	}
-	if s > 0 {
-		if d.Reason = p.forbids(s, gain, from); d.Reason != "" {
+	if s > 0 && p.full() {
+		d.Epoch = WindowNear
+	} else if s > 0 {
+		if d.Reason = p.forbids(s, gain); d.Reason != "" {
 			d.Epoch = NoEpoch
 			return d
 		}
 		if d.Epoch == NoEpoch || d.Epoch == Diverged {
 			d.Epoch = TaskBoundary
-			if f.loop {
-				d.Epoch = InLoop
-			}
 		}
 	}
 	if s > 0 {
@@ -101,46 +101,61 @@ func (f *frame) plan(p *planner) Decision {
 // appraise values every block that could be folded.
 func (p *planner) appraise(d *Decision) {
 	n := len(p.blocks)
-	p.value, p.saving = make([]float64, n), make([]float64, n)
-	w, r := p.rules.Write, p.rules.Read
-	if p.lineage != nil && p.rules.LongTTL > 0 && p.lineage.TTL == p.rules.LongTTL {
-		w = p.rules.Write1h
-	}
-	var needs []float64
+	p.value, p.saving, p.partly = make([]float64, n), make([]float64, n), make([]bool, n)
+	w, r := p.write(), p.rules.Read
+	var known []appraisal
 	prompt := 0.0
 	for i := range p.view.Blocks {
 		prompt += p.weigh(p.view.Blocks[i].Kind, p.view.Blocks[i].Span.Len())
 	}
 	p.total = prompt
 	for i := range p.blocks {
-		saved := p.foldable(i)
-		if saved < minFold {
+		all, part := p.foldable(i), p.replaced(i)
+		if all < minFold && part < minFold {
 			continue
 		}
-		if needs == nil {
-			needs = p.needs()
+		if known == nil {
+			known = p.appraisals()
 		}
-		tokens := p.weigh(p.blocks[i].Kind, saved)
-		worth := tokens * r * p.further
-		if i >= p.warm {
-			worth += tokens * (w - r) // not written at all
+		worth := func(bytes int, need float64) (value, tokens float64) {
+			if bytes < minFold {
+				return 0, 0
+			}
+			tokens = p.weigh(p.blocks[i].Kind, bytes)
+			value = tokens * r * p.further
+			if i >= p.warm {
+				value += tokens * (w - r) // not written at all
+			}
+			return value - p.care(i)*need*(prompt*r+tokens*w+turnCost), tokens
 		}
-		refetch := prompt*r + tokens*w + turnCost
-		if v := worth - p.o.Planner.care()*needs[i]*refetch; v > 0 {
-			p.value[i], p.saving[i] = v, tokens
-			d.Candidates++
+		need := known[i].need()
+		if isThinking(&p.blocks[i]) {
+			need = 0
 		}
+		p.value[i], p.saving[i] = worth(all, need)
+		if v, tokens := worth(part, needReplaced); v > p.value[i] {
+			p.value[i], p.saving[i], p.partly[i] = v, tokens, true
+		}
+		if p.value[i] <= 0 {
+			p.value[i], p.saving[i] = 0, 0
+			continue
+		}
+		d.Candidates++
 	}
 }
 
+// needReplaced is the need of text that an edit has replaced: only an undoing of
+// the edit could quote it.
+const needReplaced = 0.001
+
 // minReturn is what a fold that breaks a warm cache must be expected to gain,
 // as a multiple of what it costs at first.
-const minReturn = 0.5
+const minReturn = 0.2
 
 // maxStake is what folds that have not paid back yet may cost, as a share of
 // what the conversation has cost so far. It bounds what is lost where a
 // conversation ends sooner than expected.
-const maxStake = 0.01
+const maxStake = 0.05
 
 // turnCost is what one more answer costs besides its prompt, in uncached input
 // tokens: a call of a hundred tokens at five times the input price, and the time.
@@ -162,10 +177,7 @@ func (p *planner) best() (from int, rewritten, gain float64) {
 		}
 	}
 	sum := 0.0
-	w := p.rules.Write
-	if p.lineage != nil && p.rules.LongTTL > 0 && p.lineage.TTL == p.rules.LongTTL {
-		w = p.rules.Write1h
-	}
+	w := p.write()
 	for i := n - 1; i >= 0; i-- {
 		if p.value[i] <= 0 {
 			continue
@@ -186,6 +198,24 @@ func (p *planner) best() (from int, rewritten, gain float64) {
 	}
 	return from, rewritten, gain
 }
+
+// write is the price of a token written with the lifetime that this
+// conversation's prefix has.
+func (p *planner) write() float64 {
+	if p.lineage != nil && p.rules.LongTTL > 0 && p.lineage.TTL == p.rules.LongTTL {
+		return p.rules.Write1h
+	}
+	return p.rules.Write
+}
+
+// full tells whether the prompt comes so near the model's window that folding
+// is better than what the client would do next: summarise and begin anew.
+func (p *planner) full() bool {
+	return p.rules.ContextWindow > 0 && p.total > nearWindow*float64(p.rules.ContextWindow) && !(p.loop && p.rules.BindsThinking)
+}
+
+// nearWindow is the share of the window from which a prompt counts as near it.
+const nearWindow = 0.85
 
 // entry returns the end of the deepest cache entry in front of a block, in blocks.
 func (p *planner) entry(i int) int {
@@ -209,12 +239,11 @@ func (p *planner) entry(i int) int {
 }
 
 // forbids says why a fold that breaks a warm cache is not made, "" if it is.
-func (p *planner) forbids(s, gain float64, from int) string {
-	if p.loop && p.rules.BindsThinking {
-		return "thinking is bound and the run of calls is open"
+func (p *planner) forbids(s, gain float64) string {
+	if p.loop {
+		return "the run of calls is open"
 	}
-	w := p.rules.Write
-	stake := s * (w - p.rules.Read)
+	stake := s * (p.write() - p.rules.Read)
 	if gain < stake*minReturn {
 		return "the gain is small"
 	}
@@ -258,3 +287,22 @@ func (f *frame) compaction() bool {
 	}
 	return false
 }
+
+// care is how many times its price the need of a folded block counts: least
+// where nothing is cached, because all of it would have to be written again,
+// and most for what a call has written, which the agent knows by heart.
+func (p *planner) care(i int) float64 {
+	care := p.o.Planner.care()
+	switch {
+	case p.blocks[i].Kind == wire.KindToolUse:
+		return care * careInputs
+	case p.warm == 0:
+		return care * careCold
+	}
+	return care
+}
+
+const (
+	careInputs = 40
+	careCold   = 0.25
+)

@@ -15,11 +15,11 @@
 package pipeline
 
 import (
-	"hash/maphash"
 	"path"
 	"strings"
 	"unicode"
 
+	"github.com/cespare/xxhash/v2"
 	"github.com/tidwall/gjson"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
@@ -33,9 +33,9 @@ const minQuote = 25
 // minTrait is the length in bytes below which a result is not worth pruning.
 const minTrait = 200
 
-var traitSeed = maphash.MakeSeed()
-
-func hashOf(s string) uint64 { return maphash.String(traitSeed, s) }
+// hashOf is the same in every process: what it decides must not change with a
+// restart.
+func hashOf(s string) uint64 { return xxhash.Sum64String(s) }
 
 // arguments are the members of tool inputs that say what a call was about, the
 // most telling first.

@@ -37,7 +37,7 @@ func (f *frame) compactToolResults() {
 	over := *o.Over
 	for i := range f.blocks {
 		b := &f.blocks[i]
-		if b.Kind != wire.KindToolResult || f.states[i].Edit != nil || b.Body.Len() <= over ||
+		if b.Kind != wire.KindToolResult || !f.open(i) || f.size(i) <= over ||
 			b.Has(wire.FlagError) || !f.zones.middle(b) || !f.may(i) {
 			continue
 		}
@@ -47,10 +47,16 @@ func (f *frame) compactToolResults() {
 			continue
 		}
 		value := f.withMedia(b, compacted(text, chars))
-		if saving := b.Body.Len() - len(value); saving > 0 && f.pays(o.Mode, i, saving) {
+		if saving := f.size(i) - len(value); saving > 0 && f.pays(o.Mode, i, saving) {
 			f.set(i, stageToolResults, wire.OpReplace, value)
 		}
 	}
+}
+
+// open tells whether nothing has been done to a block but to admit it.
+func (f *frame) open(i int) bool {
+	e := f.states[i].Edit
+	return e == nil || e.Stage == stageAdmission
 }
 
 func compacted(text string, chars int) string {

@@ -83,6 +83,11 @@ type State struct {
 	Turn, Task uint16
 	// Class is what kind of call the block is, or answers.
 	Class Class
+	// Replaced is the number of bytes in an edit's input that say what it
+	// replaced, at most 65,535.
+	Replaced uint16
+	// Whole tells that the call reads a file from beginning to end.
+	Whole bool
 }
 
 // Class is what a tool call does, as far as its name and arguments tell.

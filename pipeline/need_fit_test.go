@@ -1,0 +1,368 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package pipeline
+
+import (
+	"bufio"
+	"compress/gzip"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"hash/fnv"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
+
+var fit = flag.Bool("fit", false, "fit the need model on the recorded conversations and print its coefficients")
+
+// sample is one block at one moment: what was known, and what came of it.
+type sample struct {
+	x      features
+	needed float64
+	loop   bool
+	bytes  int
+}
+
+// weight makes up for prompts being rare beside tool results: both moments
+// count about alike.
+func (s *sample) weight() float64 {
+	if s.loop {
+		return 1
+	}
+	return 20
+}
+
+// recorded is one conversation, call by call.
+type recorded struct {
+	file  string
+	calls [][]json.RawMessage
+}
+
+func readRecorded(t *testing.T) []recorded {
+	t.Helper()
+	folder := os.Getenv("LLM_CACHE_TRACES")
+	if folder == "" {
+		folder = "../../shared/traces"
+	}
+	files, _ := filepath.Glob(filepath.Join(folder, "*.jsonl.gz"))
+	if len(files) == 0 {
+		t.Skip("no recorded conversations beside the module")
+	}
+	out := make([]recorded, 0, len(files))
+	for _, file := range files {
+		r, err := os.Open(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		z, err := gzip.NewReader(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines := bufio.NewScanner(z)
+		lines.Buffer(nil, 64<<20)
+		lines.Scan() // the header
+		c := recorded{file: filepath.Base(file)}
+		for lines.Scan() {
+			var entry struct {
+				Messages []json.RawMessage `json:"messages"`
+			}
+			if err := json.Unmarshal(lines.Bytes(), &entry); err != nil {
+				t.Fatal(err)
+			}
+			c.calls = append(c.calls, entry.Messages)
+		}
+		r.Close()
+		out = append(out, c)
+	}
+	return out
+}
+
+// quoted returns the lines that the edits in an answer quote.
+func quoted(answer json.RawMessage) map[string]bool {
+	out := map[string]bool{}
+	var visit func(v gjson.Result)
+	visit = func(v gjson.Result) {
+		v.ForEach(func(k, x gjson.Result) bool {
+			switch k.Str {
+			case "old_string", "oldText", "old_str", "old":
+				for line := range strings.Lines(x.Str) {
+					if q, ok := quotable(line); ok {
+						out[q] = true
+					}
+				}
+			default:
+				if x.IsArray() || x.IsObject() {
+					visit(x)
+				}
+			}
+			return true
+		})
+	}
+	gjson.GetBytes(answer, "content").ForEach(func(_, b gjson.Result) bool {
+		if b.Get("type").Str == "tool_use" {
+			visit(b.Get("input"))
+		}
+		return true
+	})
+	return out
+}
+
+// samples plays a conversation and returns what was known of each block at
+// each moment, and whether an edit quoted it later that no later block held.
+func (c *recorded) samples(t *testing.T) [groups][]sample {
+	m, err := sessioncache.NewMemory(sessioncache.MemoryOptions{MaxBytes: 1 << 30})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	s := m.Acquire(sessioncache.Key{ID: c.file})
+	p := New(Options{Policy: Observe}, func(string, time.Time) cachemodel.Rules { return keeping })
+	type pending struct {
+		block int
+		call  int
+		group group
+		x     features
+		loop  bool
+		bytes int
+	}
+	var open []pending
+	holder := map[string]int{} // line → the last block that holds it
+	needed := map[int]int{}    // block → the last call whose answer needed it
+	now := time.Unix(0, 0)
+	body, seen := []byte(`{"model":"m","messages":[`), 0
+	for k, messages := range c.calls {
+		for _, msg := range messages {
+			if len(body) > 25 {
+				body = append(body, ',')
+			}
+			body = append(body, msg...)
+		}
+		v, err := wire.Parse(wire.Anthropic, append(body[:len(body):len(body)], `],"tools":[{"name":"a"}]}`...), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Lock()
+		f := newFrame(&p.options, keeping, v, s.Match(v), 0, now)
+		s.Unlock()
+		f.learn()
+		for ; seen < len(f.blocks); seen++ {
+			f.hold(seen, holder)
+		}
+		for i, a := range f.appraisals() {
+			if st := &f.states[i]; st.Trait != nil && st.Turn < f.states[len(f.states)-1].Turn && f.blocks[i].Body.Len() >= minFold+stubLength {
+				open = append(open, pending{i, k, a.group, a.x, f.loop, f.blocks[i].Body.Len()})
+			}
+		}
+		if k+1 == len(c.calls) {
+			break
+		}
+		answer := c.calls[k+1][0]
+		for line := range quoted(answer) {
+			if b, ok := holder[line]; ok {
+				needed[b] = k
+			}
+		}
+		turn := turnOf(answer)
+		p.Begin(v, s, now).Commit(turn, now)
+		now = now.Add(10 * time.Second)
+	}
+	var out [groups][]sample
+	for _, o := range open {
+		last, ok := needed[o.block]
+		out[o.group] = append(out[o.group], sample{o.x, yes(ok && last >= o.call), o.loop, o.bytes})
+	}
+	return out
+}
+
+// hold notes the lines that a block holds.
+func (f *frame) hold(i int, holder map[string]int) {
+	note := func(text string) {
+		for line := range strings.Lines(text) {
+			if q, ok := quotable(line); ok {
+				holder[q] = i
+			}
+		}
+	}
+	switch b := &f.blocks[i]; b.Kind {
+	case wire.KindToolUse:
+		var visit func(v gjson.Result)
+		visit = func(v gjson.Result) {
+			v.ForEach(func(k, x gjson.Result) bool {
+				switch {
+				case strings.HasPrefix(k.Str, "old"):
+				case x.Type == gjson.String:
+					note(x.Str)
+				case x.IsArray() || x.IsObject():
+					visit(x)
+				}
+				return true
+			})
+		}
+		visit(gjson.ParseBytes(f.view.Bytes(b.Body)))
+	case wire.KindText, wire.KindToolResult:
+		note(textOf(f.view, b))
+	}
+}
+
+func turnOf(answer json.RawMessage) *wire.Turn {
+	t := &wire.Turn{Done: true}
+	gjson.GetBytes(answer, "content").ForEach(func(_, b gjson.Result) bool {
+		switch b.Get("type").Str {
+		case "text":
+			t.Text += b.Get("text").Str
+		case "thinking":
+			t.Thinking += b.Get("thinking").Str
+		case "tool_use":
+			t.Calls = append(t.Calls, wire.Call{ID: b.Get("id").Str, Name: b.Get("name").Str, Arguments: b.Get("input").Raw})
+		}
+		return true
+	})
+	return t
+}
+
+// logistic fits coefficients by Newton's method with a small ridge.
+func logistic(data []sample) features {
+	const ridge = 30
+	var w features
+	for range 25 {
+		var g features
+		var h [terms][terms]float64
+		for i := range data {
+			x := &data[i].x
+			z := 0.0
+			for j := range w {
+				z += w[j] * x[j]
+			}
+			p, n := 1/(1+math.Exp(-z)), data[i].weight()
+			for j := range x {
+				g[j] += n * (data[i].needed - p) * x[j]
+				for l := range x {
+					h[j][l] += n * p * (1 - p) * x[j] * x[l]
+				}
+			}
+		}
+		for j := range w {
+			if j > 0 {
+				g[j] -= ridge * w[j]
+			}
+			h[j][j] += ridge
+		}
+		step := solve(h, g)
+		for j := range w {
+			w[j] += step[j]
+		}
+	}
+	return w
+}
+
+// solve solves a linear system by elimination.
+func solve(a [terms][terms]float64, b features) features {
+	for i := range b {
+		best := i
+		for j := i; j < terms; j++ {
+			if math.Abs(a[j][i]) > math.Abs(a[best][i]) {
+				best = j
+			}
+		}
+		a[i], a[best], b[i], b[best] = a[best], a[i], b[best], b[i]
+		for j := i + 1; j < terms; j++ {
+			q := a[j][i] / a[i][i]
+			for k := i; k < terms; k++ {
+				a[j][k] -= q * a[i][k]
+			}
+			b[j] -= q * b[i]
+		}
+	}
+	for i := terms - 1; i >= 0; i-- {
+		for k := i + 1; k < terms; k++ {
+			b[i] -= a[i][k] * b[k]
+		}
+		b[i] /= a[i][i]
+	}
+	return b
+}
+
+func loss(data []sample, w features) (sum, expected, found float64) {
+	for i := range data {
+		z := 0.0
+		for j := range w {
+			z += w[j] * data[i].x[j]
+		}
+		p := min(max(1/(1+math.Exp(-z)), 1e-9), 1-1e-9)
+		expected += p
+		found += data[i].needed
+		sum -= data[i].needed*math.Log(p) + (1-data[i].needed)*math.Log(1-p)
+	}
+	return sum, expected, found
+}
+
+// TestFitNeed prints the coefficients of need_weights.go, fitted on all recorded
+// conversations, and how well a fit on four fifths of them does on the rest.
+func TestFitNeed(t *testing.T) {
+	if !*fit {
+		t.Skip("run with -fit to fit the need model")
+	}
+	const folds = 5
+	var all [groups][]sample
+	var byFold [folds][groups][]sample
+	for _, c := range readRecorded(t) {
+		h := fnv.New32()
+		h.Write([]byte(strings.Split(c.file, "-p")[0]))
+		s := c.samples(t)
+		for g := range s {
+			all[g] = append(all[g], s[g]...)
+			byFold[h.Sum32()%folds][g] = append(byFold[h.Sum32()%folds][g], s[g]...)
+		}
+	}
+	names := [groups]string{"groupResults", "groupReads", "groupInputs"}
+	fields := [terms]string{"termOne", "termAge", "termIdle", "termUnused", "termEdited", "termReread", "termWhole", "termTasks", "termAway", "termSearch", "termSize", "termAge2", "termHot", "termLoop", "termLoopSize", "termLoopAge"}
+	for g := range all {
+		w := logistic(all[g])
+		fmt.Printf("\t%s: {", names[g])
+		for j, v := range w {
+			if v != 0 {
+				fmt.Printf("%s: %.2f, ", fields[j], v)
+			}
+		}
+		fmt.Println("},")
+		within, expected, found := loss(all[g], w)
+		n := float64(len(all[g]))
+		fmt.Printf("\t\t// %d samples, %.0f needed (%.0f expected), loss %.4f\n", len(all[g]), found, expected, within/n)
+		crossed := 0.0
+		for k := range byFold {
+			var rest []sample
+			for l := range byFold {
+				if l != k {
+					rest = append(rest, byFold[l][g]...)
+				}
+			}
+			sum, e, fd := loss(byFold[k][g], logistic(rest))
+			crossed += sum
+			fmt.Printf("\t\t// fold %d: %d samples, %.0f needed, %.0f expected\n", k, len(byFold[k][g]), fd, e)
+		}
+		base := found / n
+		fmt.Printf("\t\t// cross-validated loss %.4f, of the mean alone %.4f\n", crossed/n, -base*math.Log(base)-(1-base)*math.Log(1-base))
+	}
+}

@@ -23,15 +23,12 @@ import (
 	"time"
 )
 
-// Concurrent load: so many connections, each with conversations of its own, for
-// so long.
-const (
-	connections = 8
-	spell       = 2 * time.Second
-)
+// connections are busy at once.
+const connections = 8
 
-// throughput measures requests a second with all connections busy. Requests
-// that begin a conversation count like the others.
+// throughput measures requests a second with all connections busy, in
+// conversations that were begun before: agents begin one and continue it for
+// hundreds of requests.
 func (b *bench) throughput(ctx context.Context) error {
 	heading(fmt.Sprintf("Throughput, %d connections", connections), "traffic", "Caddy", "requests/s", "ratio to bare")
 	for i := range b.loads {
@@ -40,16 +37,13 @@ func (b *bench) throughput(ctx context.Context) error {
 		rates := make([][]float64, len(b.targets))
 		for round := range b.rounds + 1 {
 			for j, t := range b.targets {
-				var fleet []*talk
-				for n := range connections {
-					c, err := dial(t)
-					if err != nil {
-						return err
+				rate, err := storm(ctx, t, func(c *client, n int) []*talk {
+					talks := make([]*talk, max(1, l.requests*4/connections/(tape.TurnsOf(l.to)-tape.TurnsOf(l.from))))
+					for k := range talks {
+						talks[k] = newTalk(c, l, tape, key, fmt.Sprintf("%s busy %d.%d.%d", l.name, round, n, k))
 					}
-					defer c.close()
-					fleet = append(fleet, newTalk(c, l, tape, key, fmt.Sprintf("%s busy %d.%d", l.name, round, n)))
-				}
-				rate, err := storm(ctx, fleet)
+					return talks
+				})
 				if err != nil {
 					return fmt.Errorf("%s: %s: %w", l.name, t.name, err)
 				}
@@ -73,30 +67,44 @@ func (b *bench) throughput(ctx context.Context) error {
 	return nil
 }
 
-// storm lets all talk for a spell and returns the requests a second.
-func storm(ctx context.Context, fleet []*talk) (float64, error) {
-	ctx, cancel := context.WithTimeout(ctx, spell)
-	defer cancel()
+// storm lets every connection run its conversations, one after the other, to
+// their end, and returns the requests a second.
+func storm(ctx context.Context, t *target, talksOf func(c *client, n int) []*talk) (float64, error) {
+	fleet := make([][]*talk, connections)
+	for i := range fleet {
+		c, err := dial(t)
+		if err != nil {
+			return 0, err
+		}
+		defer c.close()
+		fleet[i] = talksOf(c, i)
+		for _, k := range fleet[i] {
+			if err := k.next(); err != nil {
+				return 0, err
+			}
+		}
+	}
 	var (
 		wg    sync.WaitGroup
 		count atomic.Int64
 	)
-	errs := make([]error, len(fleet))
+	errs := make([]error, len(fleet), len(fleet)+1)
 	start := time.Now()
-	for i, k := range fleet {
+	for i, talks := range fleet {
 		wg.Go(func() {
-			for ctx.Err() == nil {
-				if errs[i] = k.next(); errs[i] != nil {
-					cancel()
-					return
+			for _, k := range talks {
+				for !k.begins() && ctx.Err() == nil {
+					if errs[i] = k.next(); errs[i] != nil {
+						return
+					}
+					count.Add(1)
 				}
-				count.Add(1)
 			}
 		})
 	}
 	wg.Wait()
 	took := time.Since(start)
-	if err := errors.Join(errs...); err != nil {
+	if err := errors.Join(append(errs, ctx.Err())...); err != nil {
 		return 0, err
 	}
 	return float64(count.Load()) / took.Seconds(), nil

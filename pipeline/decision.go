@@ -32,6 +32,8 @@ const (
 	WindowNear Epoch = "window"
 	// TaskBoundary: a person's prompt, and the expected net gain is positive.
 	TaskBoundary Epoch = "boundary"
+	// InLoop: within a run of tool calls, and what is folded is hardly needed.
+	InLoop Epoch = "loop"
 )
 
 // Decision says why a request was edited or left alone. Sizes are estimated

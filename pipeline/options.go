@@ -179,7 +179,7 @@ func (p *Planner) care() float64 {
 
 // baseCare weighs the harm of taking away what is needed against its price: a
 // model that does not notice what is missing does worse than pay for it.
-const baseCare = 20
+const baseCare = 2.5
 
 func fill[T comparable](option *T, value T) {
 	var zero T

@@ -89,6 +89,9 @@ func (f *frame) plan(p *planner) Decision {
 		}
 		if d.Epoch == NoEpoch || d.Epoch == Diverged {
 			d.Epoch = TaskBoundary
+			if f.loop {
+				d.Epoch = InLoop
+			}
 		}
 	}
 	if s > 0 {
@@ -152,10 +155,15 @@ const needReplaced = 0.001
 // as a multiple of what it costs at first.
 const minReturn = 0.2
 
-// maxStake is what folds that have not paid back yet may cost, as a share of
-// what the conversation has cost so far. It bounds what is lost where a
-// conversation ends sooner than expected.
-const maxStake = 0.05
+// stakes bound what folds that have not paid back yet may cost, as a share of
+// what the conversation has cost so far: so many times r/(w−r), between two
+// tasks and in a run of calls, which may end sooner than it seems. The dearer
+// writing is against reading, the longer a fold takes to pay back, and the
+// more conversations end before.
+const (
+	stakeBetween = 2
+	stakeInLoop  = 0.35
+)
 
 // turnCost is what one more answer costs besides its prompt, in uncached input
 // tokens: a call of a hundred tokens at five times the input price, and the time.
@@ -240,8 +248,8 @@ func (p *planner) entry(i int) int {
 
 // forbids says why a fold that breaks a warm cache is not made, "" if it is.
 func (p *planner) forbids(s, gain float64) string {
-	if p.loop {
-		return "the run of calls is open"
+	if p.loop && p.rules.BindsThinking {
+		return "thinking is bound and the run of calls is open"
 	}
 	stake := s * (p.write() - p.rules.Read)
 	if gain < stake*minReturn {
@@ -249,7 +257,11 @@ func (p *planner) forbids(s, gain float64) string {
 	}
 	// A conversation may end with this request. What the fold costs then must
 	// be little beside what the conversation has cost so far.
-	if p.lineage == nil || stake+math.Max(p.lineage.Staked, -p.lineage.Spent) > maxStake*p.lineage.Spent {
+	share := stakeBetween * p.rules.Read / (p.write() - p.rules.Read)
+	if p.loop {
+		share *= stakeInLoop / stakeBetween
+	}
+	if p.lineage == nil || stake+math.Max(p.lineage.Staked, -p.lineage.Spent) > share*p.lineage.Spent {
 		return "too much at stake so early"
 	}
 	return ""
@@ -290,7 +302,8 @@ func (f *frame) compaction() bool {
 
 // care is how many times its price the need of a folded block counts: least
 // where nothing is cached, because all of it would have to be written again,
-// and most for what a call has written, which the agent knows by heart.
+// most in a run of calls, where the agent works with what it has just seen, and
+// much for what it has written itself, which it quotes from memory.
 func (p *planner) care(i int) float64 {
 	care := p.o.Planner.care()
 	switch {
@@ -298,11 +311,14 @@ func (p *planner) care(i int) float64 {
 		return care * careInputs
 	case p.warm == 0:
 		return care * careCold
+	case p.loop:
+		return care * careInLoop
 	}
 	return care
 }
 
 const (
-	careInputs = 40
+	careInputs = 10
 	careCold   = 0.25
+	careInLoop = 40
 )

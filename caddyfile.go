@@ -127,6 +127,10 @@ func parseApp(d *caddyfile.Dispenser, existing any) (any, error) {
 //			preview <lines>
 //		}
 //		breakpoints [auto|on|off]
+//		planner {
+//			risk        <number>
+//			fold_inputs on|off
+//		}
 //		session_header <name>
 //		max_body       <size>
 //		headers        on|off
@@ -186,7 +190,16 @@ func parseHandler(helper httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, err
 			"after":   checked(number(&h.Prune.After), h.Options.Validate),
 			"preview": checked(number(&h.Prune.Preview), h.Options.Validate),
 		}),
-		"breakpoints":    stage(h, "breakpoints", &h.Breakpoints.Mode, nil),
+		"breakpoints": stage(h, "breakpoints", &h.Breakpoints.Mode, nil),
+		"planner": func(d *caddyfile.Dispenser) error {
+			if d.NextArg() {
+				return d.ArgErr()
+			}
+			return parseBlock(d, "planner", options{
+				"risk":        checked(fraction(&h.Planner.Risk), h.Options.Validate),
+				"fold_inputs": onOff(&h.Planner.FoldInputs),
+			})
+		},
 		"session_header": checked(word(&h.SessionHeader), h.Validate),
 		"max_body":       checked(size(&h.MaxBody), h.Validate),
 		"headers":        onOff(&h.Headers),

@@ -60,6 +60,7 @@ const (
 // `{http.llm_cache.saved_tokens}` | The difference of the two
 // `{http.llm_cache.reduction_pct}` | The same in percent, one decimal
 // `{http.llm_cache.transforms}` | Stages that fired, as `stage;n=count, …`, or `none`
+// `{http.llm_cache.decision}` | Why history was folded or left alone
 // `{http.llm_cache.overhead_us}` | Own time before the request was handed on, in microseconds, without the time spent waiting for the body
 // `{http.llm_cache.cached_tokens}` | Prompt tokens that the upstream read from its cache, once it has said so
 //

@@ -30,6 +30,7 @@ const (
 	headerReduction = "X-Llm-Cache-Reduction-Pct"
 	headerFired     = "X-Llm-Cache-Transforms"
 	headerOverhead  = "X-Llm-Cache-Overhead-Us"
+	headerDecision  = "X-Llm-Cache-Decision"
 	headerCached    = "X-Llm-Cache-Cached-Tokens"
 )
 
@@ -83,7 +84,7 @@ func (c *call) stamp(h http.Header, t *tap) {
 	if !c.h.headers {
 		return
 	}
-	values := make([]string, 0, 9)
+	values := make([]string, 0, 10)
 	set := func(name, value string) {
 		values = append(values, value)
 		h[name] = values[len(values)-1 : len(values) : len(values)]
@@ -95,6 +96,9 @@ func (c *call) stamp(h http.Header, t *tap) {
 	set(headerSaved, strconv.Itoa(c.saved()))
 	set(headerReduction, c.reduction())
 	set(headerFired, c.transforms())
+	if c.ex.Decision.Epoch != "" {
+		set(headerDecision, c.ex.Decision.String())
+	}
 	set(headerOverhead, strconv.FormatInt(c.overhead.Microseconds(), 10))
 	delete(h, headerCached) // another llm_cache upstream may have set it
 	if n, ok := c.cached(); ok {
@@ -143,6 +147,8 @@ func (c *call) placeholder(key string) (any, bool) {
 		return c.reduction(), true
 	case "transforms":
 		return c.transforms(), true
+	case "decision":
+		return c.ex.Decision.String(), true
 	case "overhead_us":
 		return c.overhead.Microseconds(), true
 	case "cached_tokens":

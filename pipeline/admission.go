@@ -63,7 +63,7 @@ func (f *frame) admission(i int) []byte {
 	b, o := &f.blocks[i], &f.o.Admission
 	from := f.originOf(i)
 	if enabled(o.Rereads) && pointable(b) {
-		if p := f.reread(i, textOf(f.view, b)); p != "" {
+		if p := f.reread(i, f.text(i)); p != "" {
 			return appendText(nil, p)
 		}
 	}

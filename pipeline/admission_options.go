@@ -44,7 +44,7 @@ type Admission struct {
 	// write on their way instead of listing them. Default: true.
 	Progress *bool `json:"progress,omitempty"`
 	// LongOutputs cuts command output of more than 16,000 characters down to its
-	// head, its tail, and what looks like an error between. Default: true.
+	// head, its tail, and what looks like an error between. Default: false.
 	LongOutputs *bool `json:"long_outputs,omitempty"`
 	// LineNumbers removes the padding in front of the line numbers of files.
 	// Default: true.
@@ -62,8 +62,9 @@ type Admission struct {
 
 // fill fills in the defaults.
 func (a *Admission) fill() {
-	yes := true
+	yes, no := true, false
 	fill(&a.Mode, Auto)
+	fill(&a.LongOutputs, &no) // the one rule that takes away what may be wanted
 	for i := range rules {
 		fill(rules[i].option(a), &yes)
 	}

@@ -191,7 +191,7 @@ func (f *frame) resultTrait(i int) *sessioncache.Trait {
 	if j := f.callOf(i); j >= 0 {
 		t.Terms = appendTerms(t.Terms, argument(gjson.ParseBytes(f.view.Bytes(f.blocks[j].Body))))
 	}
-	t.Lines = bloom(textOf(f.view, &f.blocks[i]))
+	t.Lines = bloom(f.text(i))
 	return t
 }
 

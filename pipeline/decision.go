@@ -14,6 +14,8 @@
 
 package pipeline
 
+import "fmt"
+
 // Epoch is a moment at which blocks that were forwarded before may be edited.
 type Epoch string
 
@@ -58,4 +60,14 @@ type Decision struct {
 	// Gain is what folding is expected to earn, net of what is written again
 	// and of text that has to be fetched again.
 	Gain float64 `json:"gain"`
+}
+
+// String renders the decision as it stands in the X-Llm-Cache-Decision header.
+func (d *Decision) String() string {
+	s := fmt.Sprintf("epoch=%s; candidates=%d; folded=%d; removed=%d; rewritten=%d; further=%.0f; gain=%.0f",
+		d.Epoch, d.Candidates, d.Folded, d.Removed, d.Rewritten, d.Further, d.Gain)
+	if d.Reason != "" {
+		s += fmt.Sprintf("; reason=%q", d.Reason)
+	}
+	return s
 }

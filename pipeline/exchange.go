@@ -214,6 +214,9 @@ func (x *Exchange) Commit(t *wire.Turn, now time.Time) {
 	l.Frozen = l.Frozen || x.frozen
 	l.Observed = x.Policy == Observe
 	l.Model = x.view.Model
+	if x.Decision.Epoch != "" {
+		l.Decision = x.Decision.String()
+	}
 	if l.Requests++; l.Requests == 1 {
 		l.Created = x.start
 	}

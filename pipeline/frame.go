@@ -52,6 +52,8 @@ type frame struct {
 	// settled is where the last fold ended.
 	settled int
 
+	// texts are the texts decoded so far, by block.
+	texts map[int]string
 	// fresh are the edits made in this request, by block: what the state was
 	// before. Deep edits can be taken back as long as nothing was sent.
 	fresh map[int]*sessioncache.Edit

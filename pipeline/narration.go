@@ -48,7 +48,7 @@ func (f *frame) stripNarration() {
 			continue
 		}
 		raw := f.view.Bytes(b.Body)
-		if opens(string(raw[1:min(len(raw), maxOpener)])) && isNarration(textOf(f.view, b), under) {
+		if opens(string(raw[1:min(len(raw), maxOpener)])) && isNarration(f.text(i), under) {
 			f.set(i, stageNarration, wire.OpRemove, nil)
 		}
 	}

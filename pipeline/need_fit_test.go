@@ -222,7 +222,7 @@ func (f *frame) hold(i int, holder map[string]int) {
 		}
 		visit(gjson.ParseBytes(f.view.Bytes(b.Body)))
 	case wire.KindText, wire.KindToolResult:
-		note(textOf(f.view, b))
+		note(f.text(i))
 	}
 }
 

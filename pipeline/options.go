@@ -119,8 +119,8 @@ type Prune struct {
 // Planner configures the policies that count costs.
 type Planner struct {
 	// Risk says how much of a chance is taken that the agent needs a folded
-	// text again: 0 folds only what is certainly not needed, 1 is the default,
-	// higher values save more and harm more. Default: 1.
+	// text again, 0 to 100: lower values fold less, higher values save more and
+	// harm more. Default: 1.
 	Risk *float64 `json:"risk,omitempty"`
 	// FoldInputs lets the planner fold what old calls have written into files,
 	// too. Default: true.
@@ -204,6 +204,9 @@ func (o *Options) Validate() error {
 		default:
 			return fmt.Errorf("%s: %q is none of auto, on, off", name, m)
 		}
+	}
+	if r := o.Planner.Risk; r != nil && !(*r >= 0 && *r <= 100) {
+		return fmt.Errorf("planner: risk: %v is not between 0 and 100", *r)
 	}
 	for _, r := range []struct {
 		name     string

@@ -15,13 +15,29 @@
 package pipeline
 
 import (
+	"bytes"
 	"strings"
 	"unicode/utf8"
+	"unsafe"
 
 	"github.com/tidwall/gjson"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
+
+// text returns the decoded text of a message block. Several stages look at new
+// blocks, so it is decoded once.
+func (f *frame) text(i int) string {
+	if f.texts == nil {
+		f.texts = make(map[int]string)
+	}
+	s, ok := f.texts[i]
+	if !ok {
+		s = textOf(f.view, &f.blocks[i])
+		f.texts[i] = s
+	}
+	return s
+}
 
 // textOf decodes the text of a block's body: a string, or the text parts of an
 // array of blocks, joined by line ends.
@@ -29,6 +45,9 @@ func textOf(v *wire.View, b *wire.Block) string {
 	body := v.Bytes(b.Body)
 	if len(body) == 0 {
 		return ""
+	}
+	if body[0] == '"' {
+		return unquote(body)
 	}
 	content := gjson.ParseBytes(body)
 	if !content.IsArray() {
@@ -45,6 +64,36 @@ func textOf(v *wire.View, b *wire.Block) string {
 		return true
 	})
 	return s.String()
+}
+
+// unquote decodes a JSON string. It copies what stands between escapes at once,
+// which matters for the long texts of tool results.
+func unquote(raw []byte) string {
+	s := raw[1 : len(raw)-1]
+	i := bytes.IndexByte(s, '\\')
+	if i < 0 {
+		return string(s)
+	}
+	out := make([]byte, 0, len(s))
+	for ; i >= 0 && i+1 < len(s); i = bytes.IndexByte(s, '\\') {
+		out = append(out, s[:i]...)
+		switch c := s[i+1]; c {
+		case 'n':
+			out = append(out, '\n')
+		case 't':
+			out = append(out, '\t')
+		case 'r':
+			out = append(out, '\r')
+		case '"', '\\', '/':
+			out = append(out, c)
+		default: // rare, and not worth being fast
+			rest := gjson.Parse(`"` + string(s[i:]) + `"`).Str
+			return string(append(out, rest...))
+		}
+		s = s[i+2:]
+	}
+	out = append(out, s...)
+	return unsafe.String(unsafe.SliceData(out), len(out)) //nolint:gosec // nothing else holds the bytes
 }
 
 // quote encodes a text as a JSON string.

@@ -52,6 +52,9 @@ type Lineage struct {
 	// what folds of cached history were expected to cost at first, less what
 	// they have saved since: in units of one uncached input token.
 	Spent, Staked float64
+	// Decision says, in a form for people, why the last request was edited or
+	// left alone.
+	Decision string
 	// Settled is the number of blocks that the last fold looked at: what it
 	// left of them is expected to stay.
 	Settled int

@@ -55,6 +55,8 @@ type LineageReport struct {
 	// Observed and Frozen: see [Lineage].
 	Observed bool `json:"observed"`
 	Frozen   bool `json:"frozen"`
+	// Decision says why the history in the last request was folded or left alone.
+	Decision string `json:"decision,omitempty"`
 	// OriginalTokens and SentTokens sum up the prompts as the client sent
 	// them and as they went upstream, estimated.
 	OriginalTokens int64 `json:"original_tokens"`
@@ -85,7 +87,7 @@ func (s *Session) Report(now time.Time) SessionReport {
 func (l *Lineage) report(now time.Time) LineageReport {
 	r := LineageReport{
 		ID: l.id, Model: l.Model, Requests: l.Requests, Blocks: len(l.States), Created: l.Created, Started: l.Started,
-		TTLSeconds: l.TTL.Seconds(), Warm: l.Warm(now, 5*time.Minute), Observed: l.Observed, Frozen: l.Frozen,
+		TTLSeconds: l.TTL.Seconds(), Warm: l.Warm(now, 5*time.Minute), Observed: l.Observed, Frozen: l.Frozen, Decision: l.Decision,
 		OriginalTokens: l.OriginalTokens, SentTokens: l.SentTokens, Last: l.Last, Total: l.Total,
 		Ledger: map[string]int{}, Unused: make([]int, 8),
 	}

@@ -37,7 +37,6 @@ type script struct {
 	marker   string // what the client puts on its last block
 	now      time.Time
 	messages []string
-	last     string // the last message without its closing, for the marker
 	answer   wire.Turn
 }
 
@@ -150,8 +149,6 @@ func count(x *Exchange, stage string) int {
 	}
 	return 0
 }
-
-func ptr[T any](v T) *T { return &v }
 
 // prefix returns what two bodies share in prompt order: the number of message
 // blocks with equal canonical hashes.
@@ -328,7 +325,7 @@ func TestThinkingBoundToItsPast(t *testing.T) {
 }
 
 func TestPruneCountsReferences(t *testing.T) {
-	s := newScript(t, Options{Policy: Eager, CompactToolResults: CompactToolResults{Mode: Disabled}, Prune: Prune{After: ptr(3)}}, keeping)
+	s := newScript(t, Options{Policy: Eager, CompactToolResults: CompactToolResults{Mode: Disabled}, Prune: Prune{After: new(3)}}, keeping)
 	s.prompt("Fix the bug.")
 	var x *Exchange
 	for i := range 13 {

@@ -15,6 +15,7 @@
 package sessioncache
 
 import (
+	"slices"
 	"sync"
 	"time"
 	"unsafe"
@@ -62,18 +63,26 @@ type Match struct {
 	Common int
 }
 
-// Match finds the lineage with the longest common chain of blocks. The session
-// must be locked.
+// Match finds the lineage that a request continues: of those whose place it
+// would take, the one with the longest common chain of blocks; failing that, the
+// one with the longest common chain at all, from which it then branches off. The
+// session must be locked.
 func (s *Session) Match(v *wire.View) Match {
-	var best Match
+	var best, branch Match
 	blocks := v.MessageBlocks()
 	for _, l := range s.lineages {
 		n := common(blocks, l.chain())
-		if n > best.Common {
+		if n > best.Common && l.supersededBy(v, n) {
 			best = Match{l, n}
 		}
+		if n > branch.Common {
+			branch = Match{l, n}
+		}
 	}
-	return best
+	if best.Lineage != nil {
+		return best
+	}
+	return branch
 }
 
 func common(a, b []wire.Block) int {
@@ -105,12 +114,7 @@ func (s *Session) Commit(m Match, v *wire.View, states []State) *Lineage {
 }
 
 func (s *Session) has(l *Lineage) bool {
-	for _, x := range s.lineages {
-		if x == l {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(s.lineages, l)
 }
 
 func (s *Session) begin(parent *Lineage) *Lineage {

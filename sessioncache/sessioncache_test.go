@@ -95,6 +95,23 @@ func TestLineages(t *testing.T) {
 	}
 }
 
+// A conversation that is played once more under the same id grows a lineage of
+// its own, not one for each request.
+func TestReplayedConversation(t *testing.T) {
+	m := open(t, MemoryOptions{})
+	s := m.Acquire(Key{ID: "s"})
+	defer m.Release(s)
+	bodies := []string{user1, user1 + answer1 + user2, user1 + answer1 + user2 + answer2 + user2}
+	for range 2 {
+		for _, body := range bodies {
+			commit(s, view(t, body, nil))
+		}
+	}
+	if len(s.lineages) != 2 {
+		t.Errorf("%d lineages, want 2", len(s.lineages))
+	}
+}
+
 func TestLineagesAreBounded(t *testing.T) {
 	m := open(t, MemoryOptions{})
 	s := m.Acquire(Key{ID: "s"})

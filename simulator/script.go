@@ -90,7 +90,7 @@ func (d *Duration) UnmarshalJSON(b []byte) error {
 
 // ReadScript reads a script: a file that holds a JSON array of steps.
 func ReadScript(path string) (*Script, error) {
-	b, err := os.ReadFile(path) //nolint:gosec // the operator names the file
+	b, err := os.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("script: %w", err)
 	}

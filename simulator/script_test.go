@@ -66,8 +66,12 @@ func TestScriptIsStateless(t *testing.T) {
 		more    string
 		want    string
 	}{
-		{2, withTools, "two"}, {0, withTools, "zero"}, {0, withTools, "zero"}, {1, withTools, "one"},
-		{3, withTools, "This is a simulated model."}, {1, "", "This is a simulated model."},
+		{2, withTools, "two"},
+		{0, withTools, "zero"},
+		{0, withTools, "zero"},
+		{1, withTools, "one"},
+		{3, withTools, "This is a simulated model."},
+		{1, "", "This is a simulated model."},
 	} {
 		got := turn(t, wire.Anthropic, false, post(h, "/v1/messages", history(test.answers, test.more)))
 		if !strings.HasPrefix(got.Text, test.want) {
@@ -107,7 +111,8 @@ func TestScriptTruncates(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		d, cut := wire.NewDecoder(wire.Anthropic, stream), false
+		var cut bool
+		d := wire.NewDecoder(wire.Anthropic, stream)
 		for buf := make([]byte, 512); ; {
 			n, err := resp.Body.Read(buf)
 			d.Feed(buf[:n])

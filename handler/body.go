@@ -27,6 +27,8 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
 const (
@@ -108,7 +110,7 @@ func readBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, erro
 // readAll is io.ReadAll for what is expected to be of that size.
 func readAll(r io.Reader, size int64) ([]byte, error) {
 	size++ // to meet the end without growing
-	buf := make([]byte, 0, min(size, firstBuffer))
+	buf := wire.Buffer(int(min(size, firstBuffer)))
 	for {
 		n, err := r.Read(buf[len(buf):cap(buf)])
 		buf = buf[:len(buf)+n]
@@ -122,7 +124,9 @@ func readAll(r io.Reader, size int64) ([]byte, error) {
 			continue
 		}
 		if n := min(int(size), growth*len(buf)); n > len(buf) {
-			buf = append(make([]byte, 0, n), buf...)
+			old := buf
+			buf = append(wire.Buffer(n), old...)
+			wire.Recycle(old)
 		} else {
 			buf = append(buf, 0)[:len(buf)]
 		}

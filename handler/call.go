@@ -49,7 +49,8 @@ type call struct {
 	session  *sessioncache.Session
 	id       string // public id of the session
 	ex       *pipeline.Exchange
-	raw      []byte // the body as the client sent it
+	raw      []byte   // the body as the client sent it
+	out      *payload // the body that goes upstream
 	overhead time.Duration
 	turn     *wire.Turn // set by settle
 	settled  bool
@@ -79,6 +80,19 @@ func (c *call) serve(w http.ResponseWriter, r *http.Request, next caddyhttp.Hand
 	return c.again(w, original, next)
 }
 
+// recycle gives the memory of the bodies back once nothing can read them any
+// more: after an answer without an error, which no error route will look at.
+func (c *call) recycle(r *http.Request) {
+	if c.resent {
+		return
+	}
+	r.Body, r.GetBody = http.NoBody, nil
+	c.out.recycle()
+	if c.ex.Edited {
+		wire.Recycle(c.raw)
+	}
+}
+
 // substitute puts the body to send into the request and asks for an answer
 // that can be read. The returned function puts the client's own back, for the
 // access log and for error routes.
@@ -87,14 +101,15 @@ func (c *call) substitute(r *http.Request) (restore func()) {
 	r.Header = maps.Clone(header)
 	r.Header["Accept-Encoding"] = identity
 	if !c.ex.Edited {
-		setBody(r, c.raw)
+		c.out = &payload{data: c.raw}
 	} else {
-		setBody(r, c.ex.Body)
+		c.out = &payload{data: c.ex.Body}
 		r.ContentLength, r.TransferEncoding = int64(len(c.ex.Body)), nil
 		r.Header["Content-Length"] = []string{strconv.Itoa(len(c.ex.Body))}
 		delete(r.Header, "Content-Encoding")
 		delete(r.Header, "Transfer-Encoding")
 	}
+	c.out.attach(r)
 	return func() {
 		r.Header, r.ContentLength, r.TransferEncoding = header, length, coding
 		setBody(r, c.raw)

@@ -46,7 +46,11 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, next caddyhttp.H
 		return next.ServeHTTP(w, r)
 	}
 	defer h.state.Release(c.session)
-	return c.serve(w, r, next, started)
+	if err := c.serve(w, r, next, started); err != nil {
+		return err
+	}
+	c.recycle(r)
+	return nil
 }
 
 // prepare decides what becomes of a request. It returns nil where the original

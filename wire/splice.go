@@ -32,7 +32,8 @@ type cut struct {
 // Splice applies edits to the client's bytes and returns a new body. Bytes
 // outside the edited spans are copied as they are. Several edits of one block
 // are allowed where they touch different parts of it (a replacement and a
-// marker). Without edits the body itself is returned.
+// marker). Without edits the body itself is returned; a new one may be given to
+// [Recycle] once nobody needs it.
 func (v *View) Splice(edits []Edit) ([]byte, error) {
 	if len(edits) == 0 {
 		return v.Raw, nil
@@ -84,7 +85,7 @@ func join(raw []byte, cuts []cut) ([]byte, error) {
 		}
 		size += len(c.with) - int(c.end-c.start)
 	}
-	out := make([]byte, 0, size)
+	out := Buffer(size)
 	at := int32(0)
 	for _, c := range cuts {
 		out = append(out, raw[at:c.start]...)

@@ -1,0 +1,93 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package handler
+
+import (
+	"io"
+	"net/http"
+	"sync"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
+
+// payload is a body in memory that is taken back, and its memory used again,
+// once the request is over. A transport may still be sending it then, to an
+// upstream that answered before it had read everything; readers that come too
+// late find nothing.
+type payload struct {
+	mu   sync.Mutex
+	data []byte
+}
+
+// attach makes the payload the request's body, to be read again as often as a
+// transport needs it for a safe retry.
+func (p *payload) attach(r *http.Request) {
+	if len(p.data) == 0 {
+		r.Body, r.GetBody = http.NoBody, nil
+		return
+	}
+	r.GetBody = func() (io.ReadCloser, error) { return &payloadReader{payload: p}, nil }
+	r.Body = &payloadReader{payload: p}
+}
+
+// recycle takes the payload back, unless it is being sent right now.
+func (p *payload) recycle() {
+	if !p.mu.TryLock() {
+		return
+	}
+	data := p.data
+	p.data = nil
+	p.mu.Unlock()
+	wire.Recycle(data)
+}
+
+type payloadReader struct {
+	*payload
+	at     int
+	closed bool
+}
+
+func (r *payloadReader) Read(b []byte) (int, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed || r.data == nil {
+		return 0, http.ErrBodyReadAfterClose
+	}
+	if r.at == len(r.data) {
+		return 0, io.EOF
+	}
+	n := copy(b, r.data[r.at:])
+	r.at += n
+	return n, nil
+}
+
+// WriteTo spares the copy. The payload cannot be taken back in the meantime.
+func (r *payloadReader) WriteTo(w io.Writer) (int64, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed || r.data == nil {
+		return 0, http.ErrBodyReadAfterClose
+	}
+	n, err := w.Write(r.data[r.at:])
+	r.at += n
+	return int64(n), err
+}
+
+func (r *payloadReader) Close() error {
+	r.mu.Lock()
+	r.closed = true
+	r.mu.Unlock()
+	return nil
+}

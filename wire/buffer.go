@@ -30,7 +30,7 @@ var buffers [largestBuffer + 1]sync.Pool
 
 // Buffer returns an empty slice with room for at least n bytes.
 func Buffer(n int) []byte {
-	class := max(bits.Len(uint(max(n, 1)-1)), smallestBuffer) //nolint:gosec // n is not negative
+	class := max(bits.Len(uint(max(n, 1)-1)), smallestBuffer)
 	if class > largestBuffer {
 		return make([]byte, 0, n)
 	}

@@ -94,6 +94,7 @@ type node struct {
 	prev, next *node
 	session    *Session // nil in the ring's head
 	bytes      int64
+	kept       time.Time // when it was last put in the cache
 	pins       int
 	deleted    bool
 	firsts     []wire.Hash
@@ -202,14 +203,18 @@ func (m *Memory) Release(s *Session) {
 	s.bytes = bytes
 	m.index(s, firsts)
 	ttl := m.opts.IdleTTL
-	if s.pins > 1 && !isNew {
+	now := time.Now()
+	if !isNew && now.Sub(s.kept) < ttl/refresh {
 		m.unpin(s)
+		evicted := m.evict()
 		m.mu.Unlock()
+		m.forget(evicted)
 		return
 	}
+	s.kept = now
 	m.mu.Unlock()
 
-	m.keep(s, bytes, ttl)
+	m.keep(s, bytes, ttl+ttl/refresh)
 
 	m.mu.Lock()
 	m.unpin(s)
@@ -217,6 +222,10 @@ func (m *Memory) Release(s *Session) {
 	m.mu.Unlock()
 	m.forget(evicted)
 }
+
+// refresh is the part of its time after which a session in use gets all of it
+// again. To do so on every request would wake the cache's own goroutine on each.
+const refresh = 16
 
 // keep puts a session in the cache and makes sure that it is there: insertions
 // are queued, and a full queue drops them.

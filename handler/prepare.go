@@ -42,14 +42,26 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, next caddyhttp.H
 	}
 	if c == nil {
 		h.count(outcomePassed)
-		setBody(r, raw)
-		return next.ServeHTTP(w, r)
+		return passBody(w, r, next, raw)
 	}
 	defer h.state.Release(c.session)
 	if err := c.serve(w, r, next, started); err != nil {
 		return err
 	}
 	c.recycle(r)
+	return nil
+}
+
+// passBody hands a request on with the body that it came with.
+func passBody(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler, raw []byte) error {
+	p := &payload{data: raw}
+	p.attach(r)
+	if err := next.ServeHTTP(w, r); err != nil {
+		setBody(r, raw) // for an error route
+		return err
+	}
+	r.Body, r.GetBody = http.NoBody, nil
+	p.recycle()
 	return nil
 }
 

@@ -68,14 +68,17 @@ func (f *frame) admission(i int) []byte {
 		}
 	}
 	body := f.view.Bytes(b.Body)
-	if content := gjson.ParseBytes(body); !content.IsArray() {
-		text := content.String()
+	if body[0] == '"' {
+		text := f.text(i)
 		if t := o.admitted(text, from); len(t) < len(text) {
 			return appendText(nil, t)
 		}
 		return nil
 	}
-	return o.admitParts(body, from)
+	if body[0] == '[' {
+		return o.admitParts(body, from)
+	}
+	return nil
 }
 
 // originOf tells where a tool result comes from.

@@ -93,10 +93,19 @@ func unwrapped(s string) string {
 			s = s[i:]
 		}
 	}
-	if i := strings.LastIndex(s, "Process Group PGID: "); i >= 0 && digits(strings.TrimSpace(s[i+len("Process Group PGID: "):])) {
+	if i := lastIndex(s, "Process Group PGID: "); i >= 0 && digits(strings.TrimSpace(s[i+len("Process Group PGID: "):])) {
 		s = s[:i]
 	}
 	return strings.TrimRight(s, " \r\n")
+}
+
+// lastIndex is strings.LastIndex for what can only stand near the end.
+func lastIndex(s, what string) int {
+	from := max(0, len(s)-100)
+	if i := strings.LastIndex(s[from:], what); i >= 0 {
+		return from + i
+	}
+	return -1
 }
 
 // pointable tells whether a result may stand as a pointer, or be pointed to.

@@ -69,6 +69,10 @@ func (f *frame) plan(p *planner) Decision {
 		d.Epoch, d.Reason = NoEpoch, "side request"
 		return d
 	}
+	if f.loop && d.Epoch == NoEpoch && p.lineage != nil && (f.rules.BindsThinking || p.lineage.Requests%loopStride != 0) {
+		d.Reason = "the run of calls is open"
+		return d
+	}
 	p.appraise(&d)
 	if d.Candidates == 0 {
 		d.Epoch, d.Reason = NoEpoch, "nothing to fold"
@@ -164,6 +168,10 @@ const (
 	stakeBetween = 2
 	stakeInLoop  = 0.35
 )
+
+// loopStride is the number of requests in a run of calls after which folding is
+// considered again: little changes from one to the next.
+const loopStride = 4
 
 // turnCost is what one more answer costs besides its prompt, in uncached input
 // tokens: a call of a hundred tokens at five times the input price, and the time.

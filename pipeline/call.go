@@ -122,7 +122,7 @@ func (c *call) command() {
 	if c.class == sessioncache.ClassCommand {
 		return
 	}
-	for _, word := range words(text) {
+	for word := range words(text) {
 		if strings.ContainsAny(word, "/.") && len(word) > 3 && word[0] != '-' {
 			c.path = word
 		}

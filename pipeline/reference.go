@@ -15,9 +15,9 @@
 package pipeline
 
 import (
+	"iter"
 	"path"
 	"strings"
-	"unicode"
 
 	"github.com/cespare/xxhash/v2"
 	"github.com/tidwall/gjson"
@@ -76,7 +76,7 @@ func (f *frame) callOf(i int) int {
 // appendTerms adds the hashes of the path-like words of an argument.
 func appendTerms(terms []uint64, argument string) []uint64 {
 	const most = 9
-	for _, word := range words(argument) {
+	for word := range words(argument) {
 		if len(terms) >= most {
 			break
 		}
@@ -91,11 +91,31 @@ func appendTerms(terms []uint64, argument string) []uint64 {
 	return terms
 }
 
-// words splits a text into words of the characters that paths are made of.
-func words(s string) []string {
-	return strings.FieldsFunc(s, func(r rune) bool {
-		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("_./-~@+", r)
-	})
+// inWord tells of each byte whether paths and words are made of it. What is not
+// ASCII parts words, as quotation marks and arrows do.
+var inWord = func() (table [256]bool) {
+	for c := range table {
+		table[c] = c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c < 0x80 && strings.IndexByte("_./-~@+", byte(c)) >= 0
+	}
+	return table
+}()
+
+// words yields the words of a text, of the characters that paths are made of.
+func words(s string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for i := 0; i < len(s); i++ {
+			if !inWord[s[i]] {
+				continue
+			}
+			start := i
+			for i < len(s) && inWord[s[i]] {
+				i++
+			}
+			if !yield(s[start:i]) {
+				return
+			}
+		}
+	}
 }
 
 // quotable brings a line into the form in which quotations are compared:
@@ -191,13 +211,13 @@ func (m *mention) value(v gjson.Result, depth int) {
 }
 
 func (m *mention) text(s string) {
-	for _, word := range words(s) {
+	for word := range words(s) {
 		if word = strings.TrimRight(word, "."); len(word) < 4 {
 			continue
 		}
 		m.terms[hashOf(word)] = struct{}{}
-		if base := path.Base(word); base != word {
-			m.terms[hashOf(base)] = struct{}{}
+		if i := strings.LastIndexByte(word, '/'); i >= 0 && i+1 < len(word) {
+			m.terms[hashOf(word[i+1:])] = struct{}{}
 		}
 	}
 	for line := range strings.Lines(s) {

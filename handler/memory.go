@@ -34,7 +34,7 @@ const shortestIdleTTL = time.Minute
 // reloads, not restarts.
 type MemoryStore struct {
 	// MaxSize is the memory in bytes that sessions may take; the ones idle
-	// the longest go first. At least 1 MiB. Default: 536870912 (512 MiB).
+	// the longest go first. At least 1 MiB. Default: 671088640 (640 MiB).
 	MaxSize int64 `json:"max_size,omitempty"`
 	// IdleTTL is how long a session is kept after its last request. At least
 	// 1m. Default: 3h.

@@ -138,7 +138,7 @@ func TestMemoryStoreLimits(t *testing.T) {
 		}
 	}
 	m := new(MemoryStore)
-	if err := m.Provision(caddy.Context{}); err != nil || m.MaxSize != 512<<20 || m.IdleTTL != caddy.Duration(sessioncache.DefaultIdleTTL) {
+	if err := m.Provision(caddy.Context{}); err != nil || m.MaxSize != sessioncache.DefaultMaxBytes || m.IdleTTL != caddy.Duration(sessioncache.DefaultIdleTTL) {
 		t.Errorf("defaults are %+v, %v", m, err)
 	}
 }

@@ -27,7 +27,7 @@ import (
 // Defaults of the memory store.
 const (
 	// DefaultMaxBytes is the default of [MemoryOptions.MaxBytes].
-	DefaultMaxBytes = 512 << 20
+	DefaultMaxBytes = 640 << 20
 	// DefaultIdleTTL is the default of [MemoryOptions.IdleTTL].
 	DefaultIdleTTL = 3 * time.Hour
 	// MinMaxBytes is the smallest bound accepted.
@@ -37,7 +37,7 @@ const (
 // MemoryOptions configure a memory store.
 type MemoryOptions struct {
 	// MaxBytes bounds the memory of all sessions together. Beyond it those
-	// not used for longest are forgotten. Default: 512 MiB.
+	// not used for longest are forgotten. Default: 640 MiB: ten thousand conversations of a hundred turns.
 	MaxBytes int64
 	// IdleTTL is how long a session is remembered after its last request.
 	// Default: 3 hours.

@@ -1,0 +1,58 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package handler
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net/http"
+	"testing"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
+
+// A body can be read again and again while the request lasts, and not at all
+// once its memory has been given back.
+func TestPayload(t *testing.T) {
+	data := append(wire.Buffer(5000), bytes.Repeat([]byte("abcde"), 1000)...)
+	p := &payload{data: data}
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://example.com", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.attach(r)
+	again, err := r.GetBody()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, body := range []io.Reader{r.Body, struct{ io.Reader }{again}} {
+		got, err := io.ReadAll(body)
+		if err != nil || len(got) != 5000 {
+			t.Errorf("read %d bytes, %v", len(got), err)
+		}
+	}
+	late, err := r.GetBody()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.recycle()
+	if _, err := late.Read(make([]byte, 1)); !errors.Is(err, http.ErrBodyReadAfterClose) {
+		t.Errorf("a late reader got %v", err)
+	}
+	if n, err := io.Copy(io.Discard, late); n != 0 || !errors.Is(err, http.ErrBodyReadAfterClose) {
+		t.Errorf("a late copy got %d bytes, %v", n, err)
+	}
+}

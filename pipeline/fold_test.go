@@ -1,0 +1,136 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package pipeline
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
+
+func TestFoldInput(t *testing.T) {
+	long := strings.Repeat("a line of text\\n", 20)
+	edit := `{"file_path":"/a.go", "old_string":"` + long + `","new_string":"` + long + `x","n":1.50}`
+	const stub = `"[llm_cache folded 20 lines, 300 chars]"`
+	for _, c := range []struct {
+		name, body string
+		replaced   bool
+		want       string
+	}{
+		{"all", edit, false, `{"file_path":"/a.go", "old_string":` + stub + `,"new_string":"[llm_cache folded 21 lines, 301 chars]","n":1.50}`},
+		{"what was replaced", edit, true, `{"file_path":"/a.go", "old_string":` + stub + `,"new_string":"` + long + `x","n":1.50}`},
+		{"several edits", `{"edits":[{"oldText":"` + long + `","newText":"b"}]}`, true, `{"edits":[{"oldText":` + stub + `,"newText":"b"}]}`},
+		{"nothing long", `{"a":"b"}`, false, `{"a":"b"}`},
+		{"not an object", `"text"`, false, `"text"`},
+	} {
+		got := string(foldInput([]byte(c.body), c.replaced))
+		if got != c.want || !json.Valid([]byte(got)) {
+			t.Errorf("%s: got %s\nwant %s", c.name, got, c.want)
+		}
+	}
+	// OpenAI chat has the input as JSON text in a string.
+	inner, _ := json.Marshal(edit)
+	var back string
+	if err := json.Unmarshal(foldInput(inner, true), &back); err != nil || !strings.Contains(back, stub) || !json.Valid([]byte(back)) {
+		t.Errorf("chat: %q, %v", back, err)
+	}
+}
+
+func TestUnquote(t *testing.T) {
+	for _, s := range []string{"", "plain", "a\nb\tc\r\"\\/", "\\", "ü → 日本", "tail\\", strings.Repeat("x\n", 1000)} {
+		raw, _ := json.Marshal(s)
+		if got := unquote(raw); got != s {
+			t.Errorf("%s: got %q, want %q", raw, got, s)
+		}
+	}
+	for raw, want := range map[string]string{`"a\u00e9b\n"`: "aéb\n", `"\ud83d\ude00 x"`: "😀 x", `"\b\f"`: "\b\f"} {
+		if got := unquote([]byte(raw)); got != want {
+			t.Errorf("%s: got %q, want %q", raw, got, want)
+		}
+	}
+}
+
+// A conversation folded between two tasks pays for itself, and the decision
+// says so; in the first requests nothing is at stake yet.
+func TestFoldsBetweenTasks(t *testing.T) {
+	s := newScript(t, Options{}, keeping)
+	s.prompt("Fix the bug.")
+	n := 0
+	usage := func(x int) wire.Turn {
+		return wire.Turn{Text: "unrelated", Done: true, Usage: wire.Usage{Read: int64(1000 * x), Write5m: 1000, Reported: true}}
+	}
+	for task := range 6 {
+		for range 12 {
+			n++
+			if x := s.send(usage(n)); x.Decision.Epoch == Cold {
+				t.Fatalf("cold: %+v", x.Decision)
+			}
+			s.turn(n, fmt.Sprintf("/src/file%d.go", n), long(fmt.Sprint("f", n)))
+		}
+		n++
+		s.send(usage(n))
+		s.final("Done.")
+		s.prompt(fmt.Sprint("Next: ", task))
+	}
+	x := s.send(usage(n))
+	if count(x, stagePrune) == 0 {
+		t.Fatalf("nothing was folded in %d requests: %s", n, x.Decision.String())
+	}
+	if d := x.Decision.String(); !strings.HasPrefix(d, "epoch=") || !strings.Contains(d, "gain=") {
+		t.Errorf("decision: %s", d)
+	}
+}
+
+// Where thinking has seen edits and is bound to them, a refusal is answered by
+// the request with those edits alone: the original would be refused as well.
+func TestRefusalWhereThinkingIsBound(t *testing.T) {
+	s := newScript(t, Options{Policy: Eager}, binding)
+	s.prompt("Fix the bug.")
+	s.run(0, 12, true)
+	s.final("Done.")
+	s.prompt("Now the tests.")
+	first := s.send(wire.Turn{Done: true})
+	if !first.Edited {
+		t.Fatal("nothing was edited")
+	}
+	for i := range 8 {
+		s.turn(100+i, fmt.Sprintf("/test/file%d.go", i), long(fmt.Sprint("t", i)), "a thought")
+		s.send(wire.Turn{Done: true})
+	}
+	s.final("Done.")
+	s.prompt("And the docs.")
+	v, err := wire.Parse(wire.Anthropic, []byte(s.body()), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := s.p.Begin(v, s.s, s.now)
+	fresh := string(x.Body)
+	x.Resent()
+	if !x.Edited || string(x.Body) == fresh || string(x.Body) == s.body() {
+		t.Error("neither the edits that were seen, nor without the new ones")
+	}
+	if shared, of := prefix(t, first.Body, x.Body); shared != of {
+		t.Errorf("only %d of %d blocks are as they were seen", shared, of)
+	}
+	x.Commit(&wire.Turn{Done: true}, s.now.Add(time.Second))
+	s.turn(200, "/docs/a.md", long("d"), "another thought")
+	if y := s.send(wire.Turn{Done: true}); !y.Edited || y.Markers != 0 {
+		t.Error("the edits that were seen are not repeated, or there are new ones")
+	}
+}

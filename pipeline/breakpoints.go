@@ -26,10 +26,6 @@ const stageBreakpoints = "breakpoints"
 // ephemeral is the marker that is set where the client has set none to copy.
 var ephemeral = []byte(`{"type":"ephemeral"}`)
 
-// lookBack is how many positions a provider searches back from a marker, the
-// marker's own included.
-const lookBack = 20
-
 func isLong(marker []byte) bool { return bytes.Contains(marker, []byte(`"1h"`)) }
 
 // breakpoints proposes markers for the free slots. The client's own stay as
@@ -89,7 +85,7 @@ func (f *frame) breakpoints() []wire.Edit {
 	if i := f.frontier(); i > 0 && place(f.view.System+i-1) {
 		f.stake = i
 	}
-	if f.previous > 0 && f.forwarded == f.previous && f.positions(f.previous-1) > lookBack {
+	if n := f.rules.LookBack; n > 0 && f.previous > 0 && f.forwarded == f.previous && f.positions(f.previous-1) > n {
 		place(f.view.System + f.previous - 1)
 	}
 	return edits

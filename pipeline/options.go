@@ -22,7 +22,7 @@ type Policy string
 // The policies.
 const (
 	// CostAware edits only where it is free or pays: blocks never forwarded
-	// before, and everything eligible when the cache is known to be cold.
+	// before, and history when its cache is cold or the expected gain is positive.
 	CostAware Policy = "cost_aware"
 	// Eager runs every stage on every request, exactly as the zones say.
 	Eager Policy = "eager"
@@ -58,11 +58,12 @@ type Options struct {
 	Admission Admission `json:"admission,omitzero"`
 	// StripThinking removes the thinking of finished turns.
 	StripThinking StripThinking `json:"strip_thinking,omitzero"`
-	// CompactToolResults shortens long tool results of the middle zone.
+	// CompactToolResults shortens long tool results of the middle zone, under
+	// the policy eager.
 	CompactToolResults CompactToolResults `json:"compact_tool_results,omitzero"`
 	// StripNarration removes filler sentences of the assistant in the middle zone.
 	StripNarration StripNarration `json:"strip_narration,omitzero"`
-	// Prune replaces blocks that the model no longer refers to by stubs.
+	// Prune replaces tool results that are no longer needed by stubs.
 	Prune Prune `json:"prune,omitzero"`
 	// Breakpoints closes the stable parts of the prompt by cache markers.
 	Breakpoints Breakpoints `json:"breakpoints,omitzero"`
@@ -74,9 +75,11 @@ type Options struct {
 // messages that answer it; what stands before the first assistant message
 // belongs to the first turn.
 type Zones struct {
-	// Frozen is the number of turns at the start that are never edited. Default: 2.
+	// Frozen is the number of turns at the start that are never edited.
+	// Default: 2 under eager, else 0.
 	Frozen *int `json:"frozen,omitempty"`
-	// Hot is the number of turns at the end that are never edited. Default: 4.
+	// Hot is the number of turns at the end that are never edited.
+	// Default: 4 under eager, else 1.
 	Hot *int `json:"hot,omitempty"`
 	// MinMessages is the number of messages below which nothing is edited. Default: 6.
 	MinMessages *int `json:"min_messages,omitempty"`
@@ -110,7 +113,7 @@ type Prune struct {
 	// Mode is auto, on or off. Default: auto.
 	Mode Mode `json:"mode,omitempty"`
 	// After is K: the number of turns in a row that must not refer to a block
-	// before it is pruned. Default: 3.
+	// before it is pruned. Default: 3 under eager, else 1.
 	After *int `json:"after,omitempty"`
 	// Preview is the number of first lines that a stub keeps. Default: 2.
 	Preview *int `json:"preview,omitempty"`

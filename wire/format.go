@@ -28,6 +28,11 @@ const (
 	Anthropic Format = "anthropic"
 	// OpenAIChat is the chat completions API: POST …/v1/chat/completions.
 	OpenAIChat Format = "openai_chat"
+	// OpenAIResponses is the Responses API: POST …/v1/responses.
+	OpenAIResponses Format = "openai_responses"
+	// Gemini is the Gemini API: POST …/models/{model}:generateContent and
+	// :streamGenerateContent.
+	Gemini Format = "gemini"
 )
 
 // Detect tells which format a request speaks, by its method and the end of its

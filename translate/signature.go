@@ -1,0 +1,125 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package translate
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"strconv"
+	"strings"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
+
+// Sealed is a piece of reasoning that only the upstream it came from can read:
+// a signature, encrypted content, or redacted thinking. Clients of another
+// format get it as one opaque string in the place where their own format has
+// one, hand it back verbatim, and it is opened again on the way up:
+//
+//   - anthropic: the signature of a thinking block, or the data of a
+//     redacted_thinking block if there is no text to show;
+//   - openai_responses: the encrypted_content of a reasoning item;
+//   - gemini: the thoughtSignature of the first functionCall part behind it (the
+//     Gemini CLI does not send thought parts again), else of the thought part;
+//   - openai_chat: the data of an entry of type reasoning.encrypted in the
+//     message's reasoning_details, as OpenRouter has it.
+//
+// The signature of a function call of Gemini goes into the call's id instead,
+// see [SealID].
+type Sealed struct {
+	// Format is the format of the upstream that wrote it.
+	Format wire.Format `json:"llm_cache"`
+	// ID is the id of a reasoning item of openai_responses.
+	ID string `json:"id,omitempty"`
+	// Text is the readable part: the thinking, or the summary.
+	Text string `json:"text,omitempty"`
+	// Data is the opaque part: a signature, or encrypted content.
+	Data string `json:"data,omitempty"`
+	// Redacted tells that Data is that of a redacted_thinking block.
+	Redacted bool `json:"redacted,omitempty"`
+}
+
+// sealedPrefix is how every sealed string begins: `{"llm_cache"` in base64.
+const sealedPrefix = "eyJsbG1fY2FjaGUi"
+
+// Seal returns the string to hand to the client: standard base64, which is what
+// Gemini's SDKs expect of a signature.
+func (s Sealed) Seal() string {
+	b, err := json.Marshal(s)
+	if err != nil {
+		return "" // strings and a bool always marshal
+	}
+	return base64.StdEncoding.EncodeToString(b)
+}
+
+// Unseal opens a string that Seal returned, and false for all others, such as
+// the upstream's own signatures.
+func Unseal(text string) (s Sealed, ok bool) {
+	if !strings.HasPrefix(text, sealedPrefix) {
+		return s, false
+	}
+	b, err := base64.StdEncoding.DecodeString(text)
+	if err != nil || json.Unmarshal(b, &s) != nil || s.Format == "" {
+		return Sealed{}, false
+	}
+	return s, true
+}
+
+// The marks behind which a call's id holds a signature: as base64 that was
+// rewritten in the alphabet that ids may use, or as any bytes in that alphabet.
+// The length stands last, so that no signature can look like a mark.
+const (
+	idSignature    = "_sig_"
+	idSignatureRaw = "_raw_"
+)
+
+// SealID returns the id of a call with the signature that the upstream put on
+// the call. Ids are the one thing that clients of every format must hand back.
+func SealID(id, signature string) string {
+	if signature == "" {
+		return id
+	}
+	mark, text := idSignatureRaw, ""
+	if b, err := base64.StdEncoding.DecodeString(signature); err == nil && base64.StdEncoding.EncodeToString(b) == signature {
+		mark, text = idSignature, base64.RawURLEncoding.EncodeToString(b)
+	} else {
+		text = base64.RawURLEncoding.EncodeToString([]byte(signature))
+	}
+	return id + mark + text + "_" + strconv.Itoa(len(text))
+}
+
+// UnsealID returns the id and the signature that SealID put together. An id
+// without a signature comes back as it is.
+func UnsealID(sealed string) (id, signature string) {
+	end := strings.LastIndexByte(sealed, '_')
+	if end < 0 {
+		return sealed, ""
+	}
+	n, err := strconv.Atoi(sealed[end+1:])
+	at := end - n - len(idSignature)
+	if err != nil || n <= 0 || at < 0 {
+		return sealed, ""
+	}
+	mark := sealed[at : at+len(idSignature)]
+	b, err := base64.RawURLEncoding.DecodeString(sealed[end-n : end])
+	switch {
+	case err != nil:
+	case mark == idSignature:
+		return sealed[:at], base64.StdEncoding.EncodeToString(b)
+	case mark == idSignatureRaw:
+		return sealed[:at], string(b)
+	}
+	return sealed, ""
+}

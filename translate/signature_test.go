@@ -1,0 +1,54 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package translate
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
+
+func TestSealed(t *testing.T) {
+	for _, s := range []Sealed{
+		{Format: wire.Anthropic, Text: "so <it> \"is\"\nü", Data: "EqQB/+=="},
+		{Format: wire.OpenAIResponses, ID: "rs_1", Data: "gAAA"},
+		{Format: wire.Anthropic, Data: "x", Redacted: true},
+	} {
+		got, ok := Unseal(s.Seal())
+		if !ok || got != s || !strings.HasPrefix(s.Seal(), sealedPrefix) {
+			t.Errorf("%+v came back as %+v, %v", s, got, ok)
+		}
+	}
+	for _, text := range []string{"", "EqQB", sealedPrefix, sealedPrefix + "!", "eyJsbG1fY2FjaGUiOiIifQ=="} {
+		if s, ok := Unseal(text); ok {
+			t.Errorf("%q opened as %+v", text, s)
+		}
+	}
+}
+
+func TestSealID(t *testing.T) {
+	for _, sig := range []string{"", "CgYIAB+/", "Cg==", "not base64!", "skip_thought_signature_validator", "Cg=", "\x00\xff", "_sig_AAAA"} {
+		for _, id := range []string{"call_1", "", "a_sig_b", "x_raw_", "x_9"} {
+			sealed := SealID(id, sig)
+			if gotID, gotSig := UnsealID(sealed); gotID != id || gotSig != sig {
+				t.Errorf("%q, %q came back as %q, %q", id, sig, gotID, gotSig)
+			}
+			if strings.Trim(strings.TrimPrefix(sealed, id), "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") != "" {
+				t.Errorf("%q holds what ids may not", sealed)
+			}
+		}
+	}
+}

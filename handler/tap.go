@@ -19,6 +19,7 @@ import (
 	"maps"
 	"net/http"
 	"strconv"
+	"time"
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
@@ -51,12 +52,16 @@ type tap struct {
 	status   int // final status, 0 before
 	resend   bool
 	released bool
+	// sent is when the request was handed on; timing counts from there.
+	sent   time.Time
+	timing wire.Timing
 }
 
 // newTap returns the writer of one pass. With resend, a 400 is held and the
 // header map is the pass's own.
 func newTap(w http.ResponseWriter, c *call, resend bool) *tap {
-	t := &tap{ResponseWriterWrapper: &caddyhttp.ResponseWriterWrapper{ResponseWriter: w}, call: c, resend: resend}
+	t := &tap{ResponseWriterWrapper: &caddyhttp.ResponseWriterWrapper{ResponseWriter: w}, call: c, resend: resend, sent: time.Now()}
+	t.timing.Queue = c.overhead
 	if resend {
 		t.own = w.Header().Clone()
 	}
@@ -174,8 +179,27 @@ func (t *tap) look(p []byte) {
 		}
 	}()
 	t.dec.Feed(p)
+	t.clock()
 	if t.stream && t.dec.Done() {
 		t.call.settle(t, nil)
+	}
+}
+
+// clock notes when what came first and last came. It is asked after the client
+// has the bytes.
+func (t *tap) clock() {
+	if t.timing.LastToken != 0 {
+		return
+	}
+	at := time.Since(t.sent)
+	if t.timing.FirstByte == 0 {
+		t.timing.FirstByte = at
+	}
+	if t.timing.FirstToken == 0 && t.dec.Begun() {
+		t.timing.FirstToken = at
+	}
+	if t.dec.Done() {
+		t.timing.LastToken = at
 	}
 }
 
@@ -227,7 +251,9 @@ func (t *tap) turn() *wire.Turn {
 	if t.dec == nil {
 		return nil
 	}
-	return t.dec.Turn()
+	turn := t.dec.Turn()
+	turn.Timing = t.timing
+	return turn
 }
 
 // isHeld tells whether the client has seen nothing of the answer yet.

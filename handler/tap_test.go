@@ -27,6 +27,7 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
 const body = `{"model":"m","max_tokens":1,"messages":[{"role":"user","content":"hi"}]}`
@@ -237,5 +238,27 @@ func TestLateRequest(t *testing.T) {
 	})
 	if err != nil || w.Code != http.StatusNoContent || w.Header().Get(headerSession) != "" {
 		t.Errorf("status %d, %v", w.Code, err)
+	}
+}
+
+// TestTiming: the moments of an answer come in their order, and all of them.
+func TestTiming(t *testing.T) {
+	h := attached(t, pipeline.Options{})
+	c := &call{h: h, ex: new(pipeline.Exchange), view: &wire.View{Format: wire.Anthropic}, settled: true, overhead: 1}
+	tp := newTap(&recorder{ResponseRecorder: httptest.NewRecorder()}, c, false)
+	tp.Header().Set("Content-Type", "text/event-stream")
+	for _, e := range []string{
+		": comment\n\n",
+		"event: content_block_start\ndata: {\"type\":\"content_block_start\",\"index\":0,\"content_block\":{\"type\":\"text\",\"text\":\"\"}}\n\n",
+		"event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"type\":\"text_delta\",\"text\":\"a\"}}\n\n",
+	} {
+		_, _ = io.WriteString(tp, e)
+	}
+	if got := tp.turn().Timing; got.Queue != 1 || got.FirstByte <= 0 || got.FirstToken < got.FirstByte || got.LastToken != 0 {
+		t.Errorf("in the middle: %+v", got)
+	}
+	_, _ = io.WriteString(tp, "event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n")
+	if got := tp.turn().Timing; got.LastToken < got.FirstToken {
+		t.Errorf("at the end: %+v", got)
 	}
 }

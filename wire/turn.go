@@ -14,6 +14,8 @@
 
 package wire
 
+import "time"
+
 // Usage is what an answer says it cost, in tokens, in exclusive buckets: each
 // token of the prompt stands in just one of them.
 type Usage struct {
@@ -50,6 +52,22 @@ type Call struct {
 	Arguments string
 }
 
+// Timing tells how long an answer took, by the clock of whoever handled it.
+// A moment that never came is zero.
+type Timing struct {
+	// Queue is the time from when the whole request was there to when it was
+	// handed on to the upstream.
+	Queue time.Duration `json:"queue"`
+	// FirstByte, FirstToken and LastToken are counted from the hand-over: to the
+	// first byte of the answer's body, to the first text, thinking or call, and
+	// to the end of the answer (its terminal event, or the last byte of JSON).
+	FirstByte time.Duration `json:"first_byte"`
+	// FirstToken: see FirstByte.
+	FirstToken time.Duration `json:"first_token"`
+	// LastToken: see FirstByte.
+	LastToken time.Duration `json:"last_token"`
+}
+
 // Turn is an answer, in whichever format and form it came.
 type Turn struct {
 	// ID and Model are as the answer gives them.
@@ -69,6 +87,9 @@ type Turn struct {
 	// a stream, or a whole JSON value. A cut stream is never done, nor is one
 	// that ends in an error; an error in a JSON body is whole, see Failed.
 	Done bool
+	// Timing is how long it took. Decoders leave it empty; whoever feeds them
+	// holds the clock.
+	Timing Timing
 }
 
 // Failed tells whether the answer is an error.

@@ -51,6 +51,7 @@ func Parse(f Format, body []byte, recall func(first Hash) *Known) (*View, error)
 		return nil, fmt.Errorf("%w: longer than 2 GiB", ErrShape)
 	}
 	p := parser{b: body, recall: recall, v: &View{Format: f, Raw: body, MaxTokens: -1}}
+	p.list = p.messages
 	switch f {
 	case Anthropic:
 		p.message, p.tool = p.anthropicMessage, p.anthropicTool
@@ -75,8 +76,14 @@ type parser struct {
 	hasher canonical
 	err    error
 
+	// list reads the value of messages, message and tool an entry of messages
+	// and of tools.
+	list    func(at int) int
 	message func(at int) int
 	tool    func(at int) int
+	// rename gives a top-level member of the format the name that its like has
+	// in the Messages API, an empty one if it has none. Nil keeps all names.
+	rename func(key []byte) []byte
 
 	// blocks gathers message blocks from index front on; the tools and system
 	// blocks, which may come later in the bytes, are put before them.
@@ -120,17 +127,20 @@ func (p *parser) run() error {
 	var metadata, cacheKey, model Span
 	m := walk(p.b, 0)
 	for m.next() {
-		bit := 0
-		switch string(m.key) {
+		bit, key := 0, m.key
+		if p.rename != nil {
+			key = p.rename(key)
+		}
+		switch string(key) {
 		case "model":
 			bit, model = seenModel, m.skip()
 		case "messages":
 			bit = seenMessages
 			if seen&bit == 0 {
-				m.at = p.messages(m.at)
+				m.at = p.list(m.at)
 			}
 		case "system":
-			if bit = seenSystem; p.v.Format == Anthropic {
+			if bit = seenSystem; p.v.Format != OpenAIChat {
 				p.systemValue = m.skip()
 			} else {
 				m.skip()
@@ -145,7 +155,7 @@ func (p *parser) run() error {
 			if n, err := strconv.Atoi(string(s.Of(p.b))); err == nil {
 				p.v.MaxTokens = n
 			}
-			if m.key[4] == 't' { // the two names may stand side by side
+			if key[4] == 't' { // the two names may stand side by side
 				bit = seenMaxTokens
 			}
 		case "tool_choice":

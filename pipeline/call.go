@@ -191,7 +191,8 @@ func (f *frame) resultTrait(i int) *sessioncache.Trait {
 	if j := f.callOf(i); j >= 0 {
 		t.Terms = appendTerms(t.Terms, argument(gjson.ParseBytes(f.view.Bytes(f.blocks[j].Body))))
 	}
-	t.Lines = bloom(f.text(i))
+	f.lines = f.appendLines(f.lines[:0], i)
+	t.Lines = filter(f.lines)
 	return t
 }
 

@@ -54,6 +54,9 @@ type frame struct {
 
 	// texts are the texts decoded so far, by block.
 	texts map[int]string
+	// lines and line are room for the lines of one block at a time.
+	lines []uint64
+	line  []byte
 	// fresh are the edits made in this request, by block: what the state was
 	// before. Deep edits can be taken back as long as nothing was sent.
 	fresh map[int]*sessioncache.Edit

@@ -121,32 +121,30 @@ func words(s string) iter.Seq[string] {
 // quotable brings a line into the form in which quotations are compared:
 // without indentation and without the line number that file tools put before.
 func quotable(line string) (string, bool) {
+	if len(line) < minQuote {
+		return "", false
+	}
 	line = strings.TrimSpace(line)
-	rest := strings.TrimLeft(line, "0123456789")
-	if len(rest) < len(line) {
-		for _, sep := range []string{"→", "\t", ":", "|"} {
-			if after, ok := strings.CutPrefix(rest, sep); ok {
+	i := 0
+	for i < len(line) && line[i] >= '0' && line[i] <= '9' {
+		i++
+	}
+	if rest := line[i:]; i > 0 && rest != "" {
+		switch rest[0] {
+		case '\t', ':', '|':
+			line = strings.TrimSpace(rest[1:])
+		case "→"[0]:
+			if after, ok := strings.CutPrefix(rest, "→"); ok {
 				line = strings.TrimSpace(after)
-				break
 			}
 		}
 	}
 	return line, len(line) >= minQuote
 }
 
-// bloom makes a Bloom filter of the quotable lines of a text: about ten bits a
+// filter makes a Bloom filter of hashes of quotable lines: about ten bits a
 // line and three probes: one in sixty lines is taken for a quotation wrongly,
 // which only keeps a block longer.
-func bloom(text string) []uint64 {
-	var hashes []uint64
-	for line := range strings.Lines(text) {
-		if q, ok := quotable(line); ok {
-			hashes = append(hashes, hashOf(q))
-		}
-	}
-	return filter(hashes)
-}
-
 func filter(hashes []uint64) []uint64 {
 	if len(hashes) == 0 {
 		return nil

@@ -31,7 +31,7 @@ import (
 //   - anthropic: the signature of a thinking block, or the data of a
 //     redacted_thinking block if there is no text to show;
 //   - openai_responses: the encrypted_content of a reasoning item;
-//   - gemini: the thoughtSignature of the first functionCall part behind it (the
+//   - wire.Gemini: the thoughtSignature of the first functionCall part behind it (the
 //     Gemini CLI does not send thought parts again), else of the thought part;
 //   - openai_chat: the data of an entry of type reasoning.encrypted in the
 //     message's reasoning_details, as OpenRouter has it.

@@ -1,0 +1,93 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package translate
+
+import (
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
+
+// anthropicVersion is what anthropic-version says where the client said nothing.
+const anthropicVersion = "2023-06-01"
+
+// Headers turns a client's headers, in canonical form, into those that an
+// upstream of another format understands, in place. The credential moves to
+// the header where that format has it (x-api-key, Authorization: Bearer or
+// x-goog-api-key; a Gemini client may have it as key in the raw query), and
+// headers that belong to the client's format are removed. It returns the names
+// of those removed that change what the upstream does, in lower case, sorted.
+func Headers(from, to wire.Format, h map[string][]string, query string) (dropped []string) {
+	if from == to {
+		return nil
+	}
+	token, oauth := credential(h, query)
+	for name := range h {
+		lower := strings.ToLower(name)
+		switch {
+		case lower == "anthropic-version", lower == "x-api-key", lower == "x-goog-api-key":
+			delete(h, name)
+		case strings.HasPrefix(lower, "anthropic-") && to != wire.Anthropic,
+			strings.HasPrefix(lower, "openai-") && !openAI(to),
+			lower == "chatgpt-account-id",
+			strings.HasPrefix(lower, "x-openai-") && !openAI(to),
+			strings.HasPrefix(lower, "x-goog-") && to != wire.Gemini:
+			delete(h, name)
+			dropped = append(dropped, lower)
+		}
+	}
+	h["Content-Type"] = []string{"application/json"}
+	if token != "" {
+		delete(h, "Authorization")
+		switch {
+		case to == wire.Gemini:
+			h["X-Goog-Api-Key"] = []string{token}
+		case to == wire.Anthropic && !oauth:
+			h["X-Api-Key"] = []string{token}
+		default:
+			h["Authorization"] = []string{"Bearer " + token}
+		}
+	}
+	if to == wire.Anthropic {
+		h["Anthropic-Version"] = []string{anthropicVersion}
+	}
+	slices.Sort(dropped)
+	return dropped
+}
+
+// credential finds the key that a request carries. OAuth tokens of Claude
+// accounts go as bearer tokens everywhere.
+func credential(h map[string][]string, query string) (token string, oauth bool) {
+	for _, name := range []string{"X-Api-Key", "X-Goog-Api-Key"} {
+		if v := h[name]; len(v) > 0 && v[0] != "" {
+			return v[0], false
+		}
+	}
+	if v := h["Authorization"]; len(v) > 0 {
+		scheme, t, _ := strings.Cut(v[0], " ")
+		if strings.EqualFold(scheme, "bearer") {
+			t = strings.TrimSpace(t)
+			return t, strings.HasPrefix(t, "sk-ant-oat")
+		}
+	}
+	if values, err := url.ParseQuery(query); err == nil {
+		return values.Get("key"), false
+	}
+	return "", false
+}
+
+func openAI(f wire.Format) bool { return f == wire.OpenAIChat || f == wire.OpenAIResponses }

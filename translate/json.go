@@ -1,0 +1,312 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package translate
+
+import (
+	"bytes"
+	"fmt"
+	"iter"
+	"strconv"
+	"unicode/utf16"
+	"unicode/utf8"
+
+	"github.com/tidwall/gjson"
+)
+
+// raw is a JSON value as the client wrote it. All functions here but
+// wellFormed take for granted that it is well formed.
+type raw []byte
+
+// maxDepth bounds the nesting of a body, as in package wire.
+const maxDepth = 512
+
+// wellFormed tells whether a body is one JSON object that is not nested too
+// deeply.
+func wellFormed(b []byte) error {
+	depth := 0
+	for i := 0; i < len(b); i++ {
+		switch b[i] {
+		case '"':
+			i = skipString(b, i) - 1
+		case '{', '[':
+			if depth++; depth > maxDepth {
+				return fmt.Errorf("%w: nested too deeply", ErrBody)
+			}
+		case '}', ']':
+			depth--
+		}
+	}
+	if !gjson.ValidBytes(b) || !raw(b).trim().isObject() {
+		return fmt.Errorf("%w: not a JSON object", ErrBody)
+	}
+	return nil
+}
+
+// skipString returns the index behind the string whose quote stands at i, or
+// the end of b if it is not closed.
+func skipString(b []byte, i int) int {
+	for i++; i < len(b); {
+		q := bytes.IndexByte(b[i:], '"')
+		if q < 0 {
+			return len(b)
+		}
+		end := i + q
+		j := end
+		for j > i && b[j-1] == '\\' {
+			j--
+		}
+		if (end-j)%2 == 0 {
+			return end + 1
+		}
+		i = end + 1
+	}
+	return len(b)
+}
+
+func skipSpace(b []byte, i int) int {
+	for i < len(b) && (b[i] == ' ' || b[i] == '\n' || b[i] == '\t' || b[i] == '\r') {
+		i++
+	}
+	return i
+}
+
+// skipValue returns the index behind the value that begins at i.
+func skipValue(b []byte, i int) int {
+	depth := 0
+	for i < len(b) {
+		switch b[i] {
+		case '"':
+			i = skipString(b, i)
+			if depth == 0 {
+				return i
+			}
+			continue
+		case '{', '[':
+			depth++
+		case '}', ']':
+			if depth == 0 {
+				return i
+			}
+			if depth--; depth == 0 {
+				return i + 1
+			}
+		case ',', ' ', '\n', '\t', '\r':
+			if depth == 0 {
+				return i
+			}
+		}
+		i++
+	}
+	return i
+}
+
+func (v raw) trim() raw { return raw(bytes.Trim(v, " \n\t\r")) }
+
+func (v raw) isObject() bool { return len(v) > 0 && v[0] == '{' }
+func (v raw) isArray() bool  { return len(v) > 0 && v[0] == '[' }
+func (v raw) isString() bool { return len(v) > 0 && v[0] == '"' }
+func (v raw) isNumber() bool { return len(v) > 0 && (v[0] == '-' || v[0] >= '0' && v[0] <= '9') }
+func (v raw) isTrue() bool   { return string(v) == "true" }
+
+// absent tells whether the value is missing, null, or false, or an empty
+// string, array or object: what clients send for "not used".
+func (v raw) absent() bool {
+	switch string(v) {
+	case "", "null", "false", `""`, "[]", "{}":
+		return true
+	}
+	return false
+}
+
+// members yields the members of an object, nothing for any other value.
+func (v raw) members() iter.Seq2[string, raw] {
+	return func(yield func(string, raw) bool) {
+		if !v.isObject() {
+			return
+		}
+		for i := skipSpace(v, 1); i < len(v) && v[i] == '"'; {
+			end := skipString(v, i)
+			key := text(v[i+1 : end-1])
+			start := skipSpace(v, skipSpace(v, end)+1)
+			end = skipValue(v, start)
+			if !yield(key.decoded(), v[start:end]) {
+				return
+			}
+			if i = skipSpace(v, end); i < len(v) && v[i] == ',' {
+				i = skipSpace(v, i+1)
+			}
+		}
+	}
+}
+
+// elements yields the elements of an array, nothing for any other value.
+func (v raw) elements() iter.Seq2[int, raw] {
+	return func(yield func(int, raw) bool) {
+		if !v.isArray() {
+			return
+		}
+		n := 0
+		for i := skipSpace(v, 1); i < len(v) && v[i] != ']'; n++ {
+			end := skipValue(v, i)
+			if !yield(n, v[i:end]) {
+				return
+			}
+			if i = skipSpace(v, end); i < len(v) && v[i] == ',' {
+				i = skipSpace(v, i+1)
+			}
+		}
+	}
+}
+
+// member returns a member of an object, nil if there is none.
+func (v raw) member(name string) raw {
+	for key, value := range v.members() {
+		if key == name {
+			return value
+		}
+	}
+	return nil
+}
+
+// text returns what stands between a string's quotes, escapes kept.
+func (v raw) text() text {
+	if !v.isString() {
+		return nil
+	}
+	return text(v[1 : len(v)-1])
+}
+
+// string returns a string's decoded text.
+func (v raw) string() string { return v.text().decoded() }
+
+func (v raw) int() (int, bool) {
+	if !v.isNumber() {
+		return 0, false
+	}
+	f, err := strconv.ParseFloat(string(v), 64)
+	if err != nil || f < -1<<31 || f > 1<<31 {
+		return 0, false
+	}
+	return int(f), true
+}
+
+// text is the inside of a JSON string: escapes are kept, so that it can be put
+// into another body as it is.
+type text []byte
+
+func (t text) empty() bool { return len(t) == 0 }
+
+// decoded returns the text with its escapes undone.
+func (t text) decoded() string {
+	if bytes.IndexByte(t, '\\') < 0 {
+		return string(t)
+	}
+	return string(t.appendDecoded(make([]byte, 0, len(t))))
+}
+
+// appendDecoded undoes the escapes. Half a surrogate pair, which has no UTF-8
+// form, stays an escape.
+func (t text) appendDecoded(b []byte) []byte {
+	for i := 0; i < len(t); {
+		n := bytes.IndexByte(t[i:], '\\')
+		if n < 0 || i+n+1 >= len(t) {
+			return append(b, t[i:]...)
+		}
+		b = append(b, t[i:i+n]...)
+		i += n
+		switch c := t[i+1]; c {
+		case 'n':
+			b = append(b, '\n')
+		case 't':
+			b = append(b, '\t')
+		case 'r':
+			b = append(b, '\r')
+		case 'b':
+			b = append(b, '\b')
+		case 'f':
+			b = append(b, '\f')
+		case 'u':
+			r, size := t[i:].unicode()
+			if r < 0 {
+				b = append(b, t[i:i+size]...)
+			} else {
+				b = utf8.AppendRune(b, r)
+			}
+			i += size
+			continue
+		default:
+			b = append(b, c)
+		}
+		i += 2
+	}
+	return b
+}
+
+// unicode reads the \u escape at the beginning of t, or two that are a
+// surrogate pair. It returns -1 for half a pair.
+func (t text) unicode() (r rune, size int) {
+	hex := func(b []byte) rune {
+		if len(b) < 6 || b[0] != '\\' || b[1] != 'u' {
+			return -1
+		}
+		n, err := strconv.ParseUint(string(b[2:6]), 16, 16)
+		if err != nil {
+			return -1
+		}
+		return rune(n)
+	}
+	r = hex(t)
+	if r < 0 {
+		return utf8.RuneError, min(len(t), 6)
+	}
+	if !utf16.IsSurrogate(r) {
+		return r, 6
+	}
+	if pair := utf16.DecodeRune(r, hex(t[6:])); pair != utf8.RuneError {
+		return pair, 12
+	}
+	return -1, 6
+}
+
+// appendEscaped appends bytes as the inside of a JSON string. It escapes what
+// JSON demands and nothing else.
+func appendEscaped[T []byte | string | raw](b []byte, s T) []byte {
+	const digits = "0123456789abcdef"
+	from := 0
+	for i := 0; i < len(s); i++ {
+		c := s[i]
+		if c >= ' ' && c != '"' && c != '\\' {
+			continue
+		}
+		b = append(b, s[from:i]...)
+		from = i + 1
+		switch c {
+		case '"', '\\':
+			b = append(b, '\\', c)
+		case '\n':
+			b = append(b, '\\', 'n')
+		case '\t':
+			b = append(b, '\\', 't')
+		case '\r':
+			b = append(b, '\\', 'r')
+		default:
+			b = append(b, '\\', 'u', '0', '0', digits[c>>4], digits[c&15])
+		}
+	}
+	return append(b, s[from:]...)
+}
+
+// escaped returns a Go string as the inside of a JSON string.
+func escaped(s string) text { return appendEscaped(nil, s) }

@@ -1,0 +1,91 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package translate
+
+// Role is who speaks in a message.
+type Role uint8
+
+// The roles. Results of tools stand in messages of the user.
+const (
+	User Role = iota
+	Assistant
+	System
+)
+
+// Message is one message: what one side said before the other spoke.
+type Message struct {
+	Role  Role
+	Parts []Part
+}
+
+// PartKind says what a part is.
+type PartKind uint8
+
+// The kinds of parts.
+const (
+	// TextPart is text.
+	TextPart PartKind = iota
+	// ThinkingPart is reasoning, with text or something sealed or both.
+	ThinkingPart
+	// CallPart is a call of a tool.
+	CallPart
+	// ResultPart is the result of a call.
+	ResultPart
+	// MediaPart is an image, a document or a sound.
+	MediaPart
+)
+
+// Part is one piece of a message.
+type Part struct {
+	Kind PartKind
+	// Text is the text of a TextPart or ThinkingPart.
+	Text text
+	// Sealed is what the provider gave out with a ThinkingPart: Format says
+	// whose it is, empty if nobody's.
+	Sealed Sealed
+	// Signature is what Gemini gave out with a call or a text.
+	Signature string
+	// ID is the id of a call, or of the call that a result answers.
+	ID string
+	// Tool is the tool of a call or result.
+	Tool ToolName
+	// Input is the input of a call: a JSON value, or for a custom tool nil, its
+	// input being in Text.
+	Input raw
+	// Content is the content of a result: texts and media.
+	Content []Part
+	// Failed tells that the tool failed.
+	Failed bool
+	// Media is what a MediaPart holds.
+	Media *Media
+	// Cache is the part's cache_control.
+	Cache raw
+	// Field is the client's path of the part, for errors. Only media have one.
+	Field string
+}
+
+// Media is an image, a document or a sound: its bytes in base64, or a URL.
+type Media struct {
+	// Type is the media type, such as image/png. Empty where a URL tells it.
+	Type string
+	// Data is the content in base64.
+	Data text
+	// URL is where the content lies, if Data is empty.
+	URL text
+	// Name is the name of a document.
+	Name text
+	// Detail is OpenAI's detail of an image.
+	Detail raw
+}

@@ -1,0 +1,128 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package translate
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
+
+// Incoming is a request as the client sent it.
+type Incoming struct {
+	// Body is the request's body, decoded.
+	Body []byte
+	// Path is the request's path. In the Gemini format it holds the model and
+	// whether the answer is streamed.
+	Path string
+	// Query is the raw query, without the question mark.
+	Query string
+}
+
+// Outgoing is a request as the upstream is to get it, and what is needed to
+// translate its answer back.
+type Outgoing struct {
+	// Body is the body to send. It is Incoming.Body itself where both formats
+	// are the same.
+	Body []byte
+	// Path is the path of the upstream's endpoint. What stood before the
+	// client's endpoint stays before it.
+	Path string
+	// Query is the raw query to send.
+	Query string
+	// Dropped lists the client's fields that the upstream's format cannot hold,
+	// sorted, each once, as paths without content: "messages[].cache_control".
+	Dropped []string
+	// Names maps the names of tools in the answer back to the client's own.
+	Names *Names
+	// Stream tells whether the client asked for a streamed answer.
+	Stream bool
+	// IncludeUsage tells whether a chat client asked for the usage chunk at the
+	// end of a stream. It is true for all other formats.
+	IncludeUsage bool
+	// Model is the model that the client asked for, by its own name.
+	Model string
+	// Stop are the client's stop sequences if the upstream's format has none:
+	// the answer's text is to be cut before the first of them, see [Stops].
+	Stop []string
+}
+
+// ErrBody says that a body is not a request of its format. It holds no content.
+var ErrBody = errors.New("not a request of this format")
+
+// Unsupported says that a request cannot be put into another format without
+// changing its meaning. It is answered with a 400.
+type Unsupported struct {
+	// Field is the client's field, as a path: "messages[3].content[0].source".
+	Field string
+	// Reason says why, in a few words.
+	Reason string
+}
+
+// Error names the field and the reason.
+func (u *Unsupported) Error() string { return u.Field + ": " + u.Reason }
+
+// Formats are the formats that Convert takes, in the order of the
+// documentation's tables.
+var Formats = []wire.Format{wire.Anthropic, wire.OpenAIChat, wire.OpenAIResponses, wire.Gemini}
+
+// Convert turns a request of one format into another. Between a format and
+// itself nothing is changed or read. It returns an [*Unsupported] for what
+// cannot be carried, and an error that wraps [ErrBody] for a body that is not
+// of the client's format.
+func Convert(from, to wire.Format, in Incoming, o Options) (*Outgoing, error) {
+	if !slices.Contains(Formats, from) || !slices.Contains(Formats, to) {
+		return nil, fmt.Errorf("translate from %q to %q: no such format", from, to)
+	}
+	if from == to {
+		return &Outgoing{Body: in.Body, Path: in.Path, Query: in.Query, IncludeUsage: true}, nil
+	}
+	q, err := Read(from, in)
+	if err != nil {
+		return nil, err
+	}
+	return Write(to, q, in, o)
+}
+
+// Read reads a request of any format. The result points into in.Body.
+func Read(from wire.Format, in Incoming) (*Request, error) {
+	if err := wellFormed(in.Body); err != nil {
+		return nil, err
+	}
+	r := reader{q: &Request{Format: from}}
+	if err := r.read(from, in); err != nil {
+		return nil, err
+	}
+	return r.q, nil
+}
+
+// Write writes a request that Read returned in another format. Of in it uses
+// the path.
+func Write(to wire.Format, q *Request, in Incoming, o Options) (*Outgoing, error) {
+	w := newWriter(to, q, o)
+	if err := w.write(); err != nil {
+		return nil, err
+	}
+	out := &Outgoing{
+		Body: w.b, Names: w.names, Stream: q.Stream, Stop: w.stop,
+		IncludeUsage: q.Format != wire.OpenAIChat || q.IncludeUsage, Model: q.Model,
+	}
+	out.Path, out.Query = endpoint(q.Format, to, in.Path, w.model, q.Stream)
+	slices.Sort(w.dropped)
+	out.Dropped = slices.Compact(w.dropped)
+	return out, nil
+}

@@ -22,6 +22,7 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp/reverseproxy"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/handler"
 	"github.com/caddy-llm-cache/caddy-llm-cache/replay"
@@ -32,6 +33,7 @@ func init() {
 	caddy.RegisterModule(handler.Handler{})
 	caddy.RegisterModule(handler.MemoryStore{})
 	caddy.RegisterModule(handler.Admin{})
+	caddy.RegisterModule(handler.Affinity{})
 
 	caddycmd.RegisterCommand(replay.Command())
 
@@ -56,4 +58,9 @@ var (
 	_ caddyfile.Unmarshaler = (*handler.MemoryStore)(nil)
 
 	_ caddy.AdminRouter = (*handler.Admin)(nil)
+
+	_ reverseproxy.Selector = (*handler.Affinity)(nil)
+	_ caddy.Provisioner     = (*handler.Affinity)(nil)
+	_ caddy.Validator       = (*handler.Affinity)(nil)
+	_ caddyfile.Unmarshaler = (*handler.Affinity)(nil)
 )

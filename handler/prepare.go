@@ -131,6 +131,7 @@ func (h *Handler) upstreamKey(r *http.Request) string {
 func (c *call) announce(r *http.Request) {
 	ctx := r.Context()
 	caddyhttp.SetVar(ctx, "llm_session", c.id)
+	caddyhttp.SetVar(ctx, "llm_lineage", c.view.First())
 	if extra, ok := ctx.Value(caddyhttp.ExtraLogFieldsCtxKey).(*caddyhttp.ExtraLogFields); ok {
 		extra.Set(zap.String("llm_session", c.id))
 	}

@@ -1,0 +1,115 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package handler
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strconv"
+	"testing"
+
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp/reverseproxy"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
+
+func boxes(n int) reverseproxy.UpstreamPool {
+	pool := make(reverseproxy.UpstreamPool, n)
+	for i := range pool {
+		pool[i] = &reverseproxy.Upstream{Host: new(reverseproxy.Host), Dial: fmt.Sprintf("10.0.0.%d:8080", i)}
+	}
+	return pool
+}
+
+// of makes a request of a conversation; agent tells apart those of one session.
+func of(session string, agent byte) *http.Request {
+	vars := map[string]any{}
+	if session != "" {
+		vars["llm_session"], vars["llm_lineage"] = session, wire.Hash{agent}
+	}
+	r, err := http.NewRequestWithContext(context.WithValue(context.Background(), caddyhttp.VarsCtxKey, vars), http.MethodPost, "http://box/v1/messages", nil)
+	if err != nil {
+		panic(err)
+	}
+	return r
+}
+
+func chosen(t *testing.T, pool reverseproxy.UpstreamPool, n int) []string {
+	t.Helper()
+	a := &Affinity{Load: 100}
+	out := make([]string, n)
+	for i := range out {
+		r := of(strconv.Itoa(i), 0)
+		out[i] = a.Select(pool, r, nil).Dial
+		if again := a.Select(pool, r, nil).Dial; again != out[i] { // a retry
+			t.Fatalf("session %d went to %s, then to %s", i, out[i], again)
+		}
+	}
+	return out
+}
+
+func TestAffinityMovesOnlyTheConversationsOfADeadBox(t *testing.T) {
+	const sessions = 300
+	pool := boxes(4)
+	before := chosen(t, pool, sessions)
+	dead := pool[1]
+	during := chosen(t, append(boxes(1), pool[2:]...), sessions) // the others, by their addresses
+	after := chosen(t, pool, sessions)
+	count := map[string]int{}
+	for i := range before {
+		count[before[i]]++
+		if before[i] != dead.Dial && during[i] != before[i] {
+			t.Errorf("session %d moved from %s, which is alive, to %s", i, before[i], during[i])
+		}
+		if after[i] != before[i] {
+			t.Errorf("session %d did not move back from %s to %s", i, after[i], before[i])
+		}
+	}
+	for _, u := range pool {
+		if n := count[u.Dial]; n < sessions/8 || n > sessions/2 {
+			t.Errorf("%s has %d of %d conversations", u.Dial, n, sessions)
+		}
+	}
+}
+
+func TestAffinitySpreadsSubAgents(t *testing.T) {
+	pool, a := boxes(4), &Affinity{Load: 100}
+	seen := map[string]bool{}
+	for agent := range byte(32) {
+		seen[a.Select(pool, of("one", agent), nil).Dial] = true
+	}
+	if len(seen) < 3 {
+		t.Errorf("32 agents of a session are on %d of 4 boxes", len(seen))
+	}
+}
+
+func TestAffinityOfOtherRequests(t *testing.T) {
+	pool, a := boxes(3), &Affinity{Load: 2}
+	seen := map[string]bool{}
+	for range 200 {
+		seen[a.Select(pool, of("", 0), nil).Dial] = true
+	}
+	if len(seen) != 3 {
+		t.Errorf("requests without a conversation went to %d of 3 boxes", len(seen))
+	}
+	if u := a.Select(nil, of("", 0), nil); u != nil {
+		t.Errorf("an empty pool gave %v", u)
+	}
+	if u := a.Select(nil, of("one", 0), nil); u != nil {
+		t.Errorf("an empty pool gave %v", u)
+	}
+}

@@ -1,0 +1,60 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package audit
+
+// maxGroups bounds the groups in which turns are counted together. Beyond it
+// only the outcome is told apart.
+const maxGroups = 256
+
+// group is what turns have in common that are counted together.
+type group struct {
+	tenant, user, client, model  string
+	clientFormat, upstreamFormat string
+	kind, policy, outcome        string
+}
+
+// groups are turns that have lost their details.
+type groups map[group]*Record
+
+// add counts a turn together with those of its group. A record of many turns
+// adds all of them.
+func (g groups) add(r *Record) {
+	key := group{r.Tenant, r.User, r.Client, r.Model, r.ClientFormat, r.UpstreamFormat, r.Kind, r.Policy, r.Outcome}
+	sum := g[key]
+	if sum == nil && len(g) >= maxGroups {
+		key = group{kind: r.Kind, outcome: r.Outcome}
+		sum = g[key]
+	}
+	if sum == nil {
+		sum = &Record{
+			ID: NewID(r.At), At: r.At, Kind: key.kind, Outcome: key.outcome, Policy: key.policy,
+			Tenant: key.tenant, User: key.user, Client: key.client, Model: key.model,
+			ClientFormat: key.clientFormat, UpstreamFormat: key.upstreamFormat,
+		}
+		g[key] = sum
+	}
+	sum.Turns += r.Turns
+	sum.OriginalTokens += r.OriginalTokens
+	sum.SentTokens += r.SentTokens
+	sum.Billed.add(&r.Billed)
+	sum.ClientBilled.add(&r.ClientBilled)
+	sum.Cost += r.Cost
+	sum.ClientCost += r.ClientCost
+	sum.USD += r.USD
+	sum.ClientUSD += r.ClientUSD
+	sum.Folded += r.Folded
+	sum.Removed += r.Removed
+	sum.Rewritten += r.Rewritten
+}

@@ -1,0 +1,101 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package audit
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// columns are the columns of the table of turns, in every store that is a
+// database, in the order of values and targets.
+var columns = []string{
+	"id", "at", "turns", "kind", "tenant", "user_id", "session", "lineage", "client", "model", "client_format", "upstream_format",
+	"policy", "stream", "original_tokens", "sent_tokens",
+	"uncached", "write_5m", "write_1h", "read", "output", "client_uncached", "client_write_5m", "client_write_1h", "client_read",
+	"cost", "client_cost", "usd", "client_usd",
+	"edits", "epoch", "reason", "folded", "removed", "rewritten", "break",
+	"queue_us", "first_byte_us", "first_token_us", "last_token_us", "total_us",
+	"status", "outcome", "stop_reason", "resent",
+}
+
+// columnList is the columns as SQL lists them.
+var columnList = strings.Join(columns, ", ")
+
+// values are what goes into the columns of a record. Databases differ in how
+// they write ids and times.
+func (r *Record) values(id, at any) []any {
+	var edits any // NULL
+	if len(r.Edits) > 0 {
+		b, _ := json.Marshal(r.Edits) // strings and numbers: it never fails
+		edits = string(b)
+	}
+	b, c := &r.Billed, &r.ClientBilled
+	return []any{
+		id, at, r.Turns, r.Kind, r.Tenant, r.User, r.Session, int64(r.Lineage), r.Client, r.Model, r.ClientFormat, r.UpstreamFormat,
+		r.Policy, r.Stream, r.OriginalTokens, r.SentTokens,
+		b.Uncached, b.Write5m, b.Write1h, b.Read, b.Output, c.Uncached, c.Write5m, c.Write1h, c.Read,
+		r.Cost, r.ClientCost, r.USD, r.ClientUSD,
+		edits, r.Epoch, r.Reason, r.Folded, r.Removed, r.Rewritten, r.Break,
+		r.Queue.Microseconds(), r.FirstByte.Microseconds(), r.FirstToken.Microseconds(), r.LastToken.Microseconds(), r.Total.Microseconds(),
+		int64(r.Status), r.Outcome, r.StopReason, r.Resent,
+	}
+}
+
+// targets are where the columns of a record are read to.
+func (r *Record) targets(id, at any) []any {
+	b, c := &r.Billed, &r.ClientBilled
+	return []any{
+		id, at, &r.Turns, &r.Kind, &r.Tenant, &r.User, &r.Session, &r.Lineage, &r.Client, &r.Model, &r.ClientFormat, &r.UpstreamFormat,
+		&r.Policy, &r.Stream, &r.OriginalTokens, &r.SentTokens,
+		&b.Uncached, &b.Write5m, &b.Write1h, &b.Read, &b.Output, &c.Uncached, &c.Write5m, &c.Write1h, &c.Read,
+		&r.Cost, &r.ClientCost, &r.USD, &r.ClientUSD,
+		(*editList)(&r.Edits), &r.Epoch, &r.Reason, &r.Folded, &r.Removed, &r.Rewritten, &r.Break,
+		(*micros)(&r.Queue), (*micros)(&r.FirstByte), (*micros)(&r.FirstToken), (*micros)(&r.LastToken), (*micros)(&r.Total),
+		&r.Status, &r.Outcome, &r.StopReason, &r.Resent,
+	}
+}
+
+// micros is a duration that a database holds in microseconds.
+type micros time.Duration
+
+// Scan implements sql.Scanner.
+func (m *micros) Scan(v any) error {
+	n, ok := v.(int64)
+	if !ok {
+		return fmt.Errorf("audit: %T is no number of microseconds", v)
+	}
+	*m = micros(n) * micros(time.Microsecond)
+	return nil
+}
+
+// editList is a list that a database holds as JSON, NULL for none.
+type editList []Edits
+
+// Scan implements sql.Scanner.
+func (l *editList) Scan(v any) error {
+	*l = nil
+	switch v := v.(type) {
+	case nil:
+		return nil
+	case string:
+		return json.Unmarshal([]byte(v), l)
+	case []byte:
+		return json.Unmarshal(v, l)
+	}
+	return fmt.Errorf("audit: %T is no list of edits", v)
+}

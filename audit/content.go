@@ -1,0 +1,78 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package audit
+
+import (
+	"encoding/json"
+	"fmt"
+	"sync"
+
+	"github.com/klauspost/compress/zstd"
+)
+
+// Content is the text of a turn.
+type Content struct {
+	// Prompt is the request's body as the client sent it, after content decoding.
+	Prompt json.RawMessage `json:"prompt"`
+	// Answer is what the model wrote, as JSON: text, thinking and calls.
+	Answer json.RawMessage `json:"answer"`
+}
+
+func (c *Content) size() int {
+	if c == nil {
+		return 0
+	}
+	return len(c.Prompt) + len(c.Answer)
+}
+
+var encoder = sync.OnceValues(func() (*zstd.Encoder, error) {
+	return zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1))
+})
+
+var decoder = sync.OnceValues(func() (*zstd.Decoder, error) {
+	return zstd.NewReader(nil, zstd.WithDecoderConcurrency(1))
+})
+
+// pack compresses a text as databases hold it.
+func pack(text []byte) ([]byte, error) {
+	e, err := encoder()
+	if err != nil {
+		return nil, fmt.Errorf("audit: compressing content: %w", err)
+	}
+	return e.EncodeAll(text, nil), nil
+}
+
+func unpack(packed []byte) ([]byte, error) {
+	d, err := decoder()
+	if err == nil {
+		packed, err = d.DecodeAll(packed, nil)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("audit: decompressing content: %w", err)
+	}
+	return packed, nil
+}
+
+func unpacked(prompt, answer []byte) (*Content, error) {
+	prompt, err := unpack(prompt)
+	if err != nil {
+		return nil, err
+	}
+	answer, err = unpack(answer)
+	if err != nil {
+		return nil, err
+	}
+	return &Content{Prompt: prompt, Answer: answer}, nil
+}

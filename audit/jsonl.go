@@ -1,0 +1,118 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package audit
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+)
+
+// JSONL writes a line of JSON for each record. Should a write fail half way, the
+// batch is written again: a reader leaves out lines that are no JSON, and ids
+// that it has met.
+type JSONL struct {
+	w    io.WriteCloser
+	torn bool // what was written last may end within a line
+}
+
+// NewJSONL writes to w, which is closed with the store.
+func NewJSONL(w io.WriteCloser) *JSONL { return &JSONL{w: w} }
+
+// Write implements Store.
+func (j *JSONL) Write(_ context.Context, batch []*Record) error {
+	var b bytes.Buffer
+	if j.torn {
+		b.WriteByte('\n')
+	}
+	for _, r := range batch {
+		line, err := json.Marshal(r)
+		if err != nil { // content that is no JSON
+			bare := *r
+			bare.Content = nil
+			if line, err = json.Marshal(&bare); err != nil {
+				return fmt.Errorf("audit: %w", err)
+			}
+		}
+		b.Write(line)
+		b.WriteByte('\n')
+	}
+	_, err := j.w.Write(b.Bytes())
+	j.torn = err != nil
+	if err != nil {
+		return fmt.Errorf("audit: %w", err)
+	}
+	return nil
+}
+
+// Prune implements Store. What becomes of old lines is up to the writer.
+func (*JSONL) Prune(context.Context, time.Time) (int64, error) { return 0, nil }
+
+// Close implements Store.
+func (j *JSONL) Close() error { return j.w.Close() }
+
+// JSONLFile is a file of lines of JSON to read.
+type JSONLFile struct{ path string }
+
+// ReadJSONL returns a source that reads a file.
+func ReadJSONL(path string) (*JSONLFile, error) {
+	if _, err := os.Stat(path); err != nil {
+		return nil, fmt.Errorf("audit: %w", err)
+	}
+	return &JSONLFile{path}, nil
+}
+
+// Each implements Source. Records come in the order in which they were written,
+// which is that of their ends.
+func (j *JSONLFile) Each(ctx context.Context, since time.Time, f func(*Record) error) error {
+	file, err := os.Open(j.path)
+	if err != nil {
+		return fmt.Errorf("audit: %w", err)
+	}
+	defer file.Close()
+	met := map[ID]struct{}{}
+	lines := bufio.NewReaderSize(file, 1<<20)
+	for {
+		line, err := lines.ReadBytes('\n')
+		if err != nil && !errors.Is(err, io.EOF) {
+			return fmt.Errorf("audit: %w", err)
+		}
+		var r Record
+		if json.Unmarshal(line, &r) == nil && !r.At.Before(since) {
+			if _, again := met[r.ID]; !again {
+				met[r.ID] = struct{}{}
+				r.Content = nil
+				if err := f(&r); err != nil {
+					return err
+				}
+			}
+		}
+		if err != nil {
+			return nil
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+	}
+}
+
+// Close implements Source.
+func (*JSONLFile) Close() error { return nil }

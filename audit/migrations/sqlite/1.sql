@@ -1,0 +1,56 @@
+-- What the columns mean stands in docs/audit.md. Times are UTC, as SQLite's date
+-- functions read them.
+CREATE TABLE turns (
+	id TEXT PRIMARY KEY,
+	at TEXT NOT NULL,
+	turns INTEGER NOT NULL,
+	kind TEXT NOT NULL,
+	tenant TEXT NOT NULL,
+	user_id TEXT NOT NULL,
+	session TEXT NOT NULL,
+	lineage INTEGER NOT NULL,
+	client TEXT NOT NULL,
+	model TEXT NOT NULL,
+	client_format TEXT NOT NULL,
+	upstream_format TEXT NOT NULL,
+	policy TEXT NOT NULL,
+	stream INTEGER NOT NULL,
+	original_tokens INTEGER NOT NULL,
+	sent_tokens INTEGER NOT NULL,
+	uncached INTEGER NOT NULL,
+	write_5m INTEGER NOT NULL,
+	write_1h INTEGER NOT NULL,
+	read INTEGER NOT NULL,
+	output INTEGER NOT NULL,
+	client_uncached INTEGER NOT NULL,
+	client_write_5m INTEGER NOT NULL,
+	client_write_1h INTEGER NOT NULL,
+	client_read INTEGER NOT NULL,
+	cost REAL NOT NULL,
+	client_cost REAL NOT NULL,
+	usd REAL NOT NULL,
+	client_usd REAL NOT NULL,
+	edits TEXT,
+	epoch TEXT NOT NULL,
+	reason TEXT NOT NULL,
+	folded INTEGER NOT NULL,
+	removed INTEGER NOT NULL,
+	rewritten INTEGER NOT NULL,
+	break TEXT NOT NULL,
+	queue_us INTEGER NOT NULL,
+	first_byte_us INTEGER NOT NULL,
+	first_token_us INTEGER NOT NULL,
+	last_token_us INTEGER NOT NULL,
+	total_us INTEGER NOT NULL,
+	status INTEGER NOT NULL,
+	outcome TEXT NOT NULL,
+	stop_reason TEXT NOT NULL,
+	resent INTEGER NOT NULL
+) WITHOUT ROWID;
+CREATE INDEX turns_at ON turns (at);
+-- prompt and answer are JSON, compressed by zstd.
+CREATE TABLE contents (
+	turn TEXT PRIMARY KEY REFERENCES turns (id) ON DELETE CASCADE,
+	prompt BLOB NOT NULL,
+	answer BLOB NOT NULL
+);

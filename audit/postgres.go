@@ -1,0 +1,215 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package audit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// migrationLock is the advisory lock under which one of several processes
+// migrates a database: an arbitrary number.
+const migrationLock = 7236018430
+
+// Postgres keeps records in a PostgreSQL database, in the tables turns and
+// contents of the schema llm_cache. Any number of processes may write to it.
+type Postgres struct {
+	pool     *pgxpool.Pool
+	migrated bool
+}
+
+// OpenPostgres prepares connections to a database, by a connection string or
+// URL as libpq takes it. It does not connect: the first batch does, and makes the
+// tables if need be.
+func OpenPostgres(dsn string) (*Postgres, error) {
+	cfg, err := pgxpool.ParseConfig(dsn)
+	if err != nil {
+		return nil, fmt.Errorf("audit: %w", err) // pgx leaves passwords out of it
+	}
+	cfg.MaxConns = 2
+	if cfg.ConnConfig.ConnectTimeout == 0 {
+		cfg.ConnConfig.ConnectTimeout = 5 * time.Second
+	}
+	pool, err := pgxpool.NewWithConfig(context.Background(), cfg)
+	if err != nil {
+		return nil, fmt.Errorf("audit: %w", err)
+	}
+	return &Postgres{pool: pool}, nil
+}
+
+func (p *Postgres) migrate(ctx context.Context, tx pgx.Tx) error {
+	if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock($1)", int64(migrationLock)); err != nil {
+		return err
+	}
+	if _, err := tx.Exec(ctx, "CREATE SCHEMA IF NOT EXISTS llm_cache"); err != nil {
+		return err
+	}
+	if _, err := tx.Exec(ctx, "CREATE TABLE IF NOT EXISTS llm_cache.versions (version bigint PRIMARY KEY, at timestamptz NOT NULL DEFAULT now())"); err != nil {
+		return err
+	}
+	version := 0
+	if err := tx.QueryRow(ctx, "SELECT coalesce(max(version), 0) FROM llm_cache.versions").Scan(&version); err != nil {
+		return err
+	}
+	if version > latest {
+		return newer(version)
+	}
+	for version < latest {
+		version++
+		statements, err := migration("postgres", version)
+		if err != nil {
+			return err
+		}
+		if _, err := tx.Conn().PgConn().Exec(ctx, statements).ReadAll(); err != nil {
+			return fmt.Errorf("migration to version %d: %w", version, err)
+		}
+		if _, err := tx.Exec(ctx, "INSERT INTO llm_cache.versions (version) VALUES ($1)", version); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Write implements Store.
+func (p *Postgres) Write(ctx context.Context, batch []*Record) error {
+	if !p.migrated {
+		if err := pgx.BeginFunc(ctx, p.pool, func(tx pgx.Tx) error { return p.migrate(ctx, tx) }); err != nil {
+			return fmt.Errorf("audit: %w", err)
+		}
+		p.migrated = true
+	}
+	rows := make([][]any, len(batch))
+	var contents [][]any
+	for i, r := range batch {
+		rows[i] = r.values([16]byte(r.ID), r.At)
+		if r.Content == nil {
+			continue
+		}
+		prompt, err := pack(r.Content.Prompt)
+		if err != nil {
+			return err
+		}
+		answer, err := pack(r.Content.Answer)
+		if err != nil {
+			return err
+		}
+		contents = append(contents, []any{[16]byte(r.ID), prompt, answer})
+	}
+	err := p.copy(ctx, rows, contents, false)
+	if pg, ok := errors.AsType[*pgconn.PgError](err); ok && pg.Code == uniqueViolation {
+		// An earlier attempt was kept, though its answer never came.
+		err = p.copy(ctx, rows, contents, true)
+	}
+	if err != nil {
+		return fmt.Errorf("audit: %w", err)
+	}
+	return nil
+}
+
+const uniqueViolation = "23505"
+
+// copy sends a batch by COPY. With known it may hold records that are kept
+// already.
+func (p *Postgres) copy(ctx context.Context, turns, contents [][]any, known bool) error {
+	return pgx.BeginFunc(ctx, p.pool, func(tx pgx.Tx) error {
+		for _, t := range []struct {
+			name    string
+			columns []string
+			rows    [][]any
+		}{{"turns", columns, turns}, {"contents", []string{"turn", "prompt", "answer"}, contents}} {
+			if len(t.rows) == 0 {
+				continue
+			}
+			into := pgx.Identifier{"llm_cache", t.name}
+			if known {
+				into = pgx.Identifier{"llm_cache_" + t.name}
+				if _, err := tx.Exec(ctx, fmt.Sprintf("CREATE TEMPORARY TABLE llm_cache_%s (LIKE llm_cache.%s) ON COMMIT DROP", t.name, t.name)); err != nil {
+					return err
+				}
+			}
+			if _, err := tx.CopyFrom(ctx, into, t.columns, pgx.CopyFromRows(t.rows)); err != nil {
+				return err
+			}
+			if !known {
+				continue
+			}
+			if _, err := tx.Exec(ctx, fmt.Sprintf("INSERT INTO llm_cache.%s SELECT * FROM llm_cache_%s ON CONFLICT DO NOTHING", t.name, t.name)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// Prune implements Store. Contents go with their turns.
+func (p *Postgres) Prune(ctx context.Context, before time.Time) (int64, error) {
+	if !p.migrated {
+		return 0, nil
+	}
+	tag, err := p.pool.Exec(ctx, "DELETE FROM llm_cache.turns WHERE at < $1", before)
+	if err != nil {
+		return 0, fmt.Errorf("audit: %w", err)
+	}
+	return tag.RowsAffected(), nil
+}
+
+// Each implements Source.
+func (p *Postgres) Each(ctx context.Context, since time.Time, f func(*Record) error) error {
+	rows, err := p.pool.Query(ctx, "SELECT "+columnList+" FROM llm_cache.turns WHERE at >= $1 ORDER BY at", since)
+	if err != nil {
+		return fmt.Errorf("audit: %w", err)
+	}
+	defer rows.Close()
+	var r Record
+	targets := r.targets((*[16]byte)(&r.ID), &r.At)
+	for rows.Next() {
+		if err := rows.Scan(targets...); err != nil {
+			return fmt.Errorf("audit: %w", err)
+		}
+		r.ClientBilled.Output = r.Billed.Output // one answer
+		if err := f(&r); err != nil {
+			return err
+		}
+	}
+	if err := rows.Err(); err != nil {
+		return fmt.Errorf("audit: %w", err)
+	}
+	return nil
+}
+
+// Content returns the content of a turn, nil if none was kept.
+func (p *Postgres) Content(ctx context.Context, id ID) (*Content, error) {
+	var prompt, answer []byte
+	err := p.pool.QueryRow(ctx, "SELECT prompt, answer FROM llm_cache.contents WHERE turn = $1", [16]byte(id)).Scan(&prompt, &answer)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("audit: %w", err)
+	}
+	return unpacked(prompt, answer)
+}
+
+// Close implements Store.
+func (p *Postgres) Close() error {
+	p.pool.Close()
+	return nil
+}

@@ -1,0 +1,221 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package audit
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	_ "modernc.org/sqlite" // the driver
+)
+
+// sqliteTime is how times stand in SQLite: as its date functions read them, and
+// in an order that sorts. They are UTC.
+const sqliteTime = "2006-01-02 15:04:05.000000"
+
+// SQLite keeps records in a file, in the tables turns and contents. Readers and
+// one writer may have it open at the same time.
+type SQLite struct {
+	db     *sql.DB
+	insert string
+}
+
+// OpenSQLite opens a file for reading and writing, and makes it and the folders
+// above it if need be, for nobody but the user to read.
+func OpenSQLite(path string) (*SQLite, error) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return nil, fmt.Errorf("audit: %w", err)
+	}
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600) // the driver would make it for all to read
+	if err != nil {
+		return nil, fmt.Errorf("audit: %w", err)
+	}
+	if err := f.Close(); err != nil {
+		return nil, fmt.Errorf("audit: %w", err)
+	}
+	s, err := openSQLite(path, "rwc", "journal_mode(WAL)", "synchronous(FULL)", "foreign_keys(1)")
+	if err != nil {
+		return nil, err
+	}
+	if err := s.migrate(context.Background()); err != nil {
+		return nil, errors.Join(fmt.Errorf("audit: %s: %w", path, err), s.Close())
+	}
+	return s, nil
+}
+
+// ReadSQLite opens a file that is there for reading.
+func ReadSQLite(path string) (*SQLite, error) {
+	if _, err := os.Stat(path); err != nil {
+		return nil, fmt.Errorf("audit: %w", err)
+	}
+	s, err := openSQLite(path, "rw", "query_only(1)") // readers of a WAL need to write its index
+	if err != nil {
+		return nil, err
+	}
+	version := 0
+	if err := s.db.QueryRow("PRAGMA user_version").Scan(&version); err != nil || version != latest {
+		if err == nil {
+			err = fmt.Errorf("the schema is of version %d, this program reads version %d", version, latest)
+		}
+		return nil, errors.Join(fmt.Errorf("audit: %s: %w", path, err), s.Close())
+	}
+	return s, nil
+}
+
+func openSQLite(path, mode string, pragmas ...string) (*SQLite, error) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return nil, fmt.Errorf("audit: %w", err)
+	}
+	query := url.Values{"mode": {mode}, "_txlock": {"immediate"}, "_pragma": append([]string{"busy_timeout(5000)"}, pragmas...)}
+	name := url.URL{Scheme: "file", Path: filepath.ToSlash(path), RawQuery: query.Encode()}
+	db, err := sql.Open("sqlite", name.String())
+	if err != nil {
+		return nil, fmt.Errorf("audit: %w", err)
+	}
+	db.SetMaxOpenConns(2)
+	return &SQLite{db: db, insert: "INSERT OR IGNORE INTO turns (" + columnList + ") VALUES (" + strings.Repeat("?, ", len(columns)-1) + "?)"}, nil
+}
+
+func (s *SQLite) migrate(ctx context.Context) error {
+	tx, err := s.db.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer tx.Rollback() //nolint:errcheck // after a commit it does nothing
+	version := 0
+	if err := tx.QueryRowContext(ctx, "PRAGMA user_version").Scan(&version); err != nil {
+		return err
+	}
+	if version > latest {
+		return newer(version)
+	}
+	for version < latest {
+		version++
+		statements, err := migration("sqlite", version)
+		if err != nil {
+			return err
+		}
+		if _, err := tx.ExecContext(ctx, statements); err != nil {
+			return fmt.Errorf("migration to version %d: %w", version, err)
+		}
+	}
+	if _, err := tx.ExecContext(ctx, fmt.Sprintf("PRAGMA user_version = %d", version)); err != nil {
+		return err
+	}
+	return tx.Commit()
+}
+
+// Write implements Store.
+func (s *SQLite) Write(ctx context.Context, batch []*Record) error {
+	tx, err := s.db.BeginTx(ctx, nil)
+	if err != nil {
+		return fmt.Errorf("audit: %w", err)
+	}
+	defer tx.Rollback() //nolint:errcheck // after a commit it does nothing
+	insert, err := tx.PrepareContext(ctx, s.insert)
+	if err != nil {
+		return fmt.Errorf("audit: %w", err)
+	}
+	defer insert.Close()
+	for _, r := range batch {
+		if _, err := insert.ExecContext(ctx, r.values(r.ID.String(), r.At.UTC().Format(sqliteTime))...); err != nil {
+			return fmt.Errorf("audit: %w", err)
+		}
+		if r.Content == nil {
+			continue
+		}
+		prompt, err := pack(r.Content.Prompt)
+		if err != nil {
+			return err
+		}
+		answer, err := pack(r.Content.Answer)
+		if err != nil {
+			return err
+		}
+		if _, err := tx.ExecContext(ctx, "INSERT OR IGNORE INTO contents (turn, prompt, answer) VALUES (?, ?, ?)", r.ID.String(), prompt, answer); err != nil {
+			return fmt.Errorf("audit: %w", err)
+		}
+	}
+	if err := tx.Commit(); err != nil {
+		return fmt.Errorf("audit: %w", err)
+	}
+	return nil
+}
+
+// Prune implements Store. Contents go with their turns.
+func (s *SQLite) Prune(ctx context.Context, before time.Time) (int64, error) {
+	result, err := s.db.ExecContext(ctx, "DELETE FROM turns WHERE at < ?", before.UTC().Format(sqliteTime))
+	if err != nil {
+		return 0, fmt.Errorf("audit: %w", err)
+	}
+	return result.RowsAffected()
+}
+
+// Each implements Source.
+func (s *SQLite) Each(ctx context.Context, since time.Time, f func(*Record) error) error {
+	rows, err := s.db.QueryContext(ctx, "SELECT "+columnList+" FROM turns WHERE at >= ? ORDER BY at", since.UTC().Format(sqliteTime))
+	if err != nil {
+		return fmt.Errorf("audit: %w", err)
+	}
+	defer rows.Close()
+	var (
+		r      Record
+		id, at string
+	)
+	targets := r.targets(&id, &at)
+	for rows.Next() {
+		if err := rows.Scan(targets...); err != nil {
+			return fmt.Errorf("audit: %w", err)
+		}
+		if err := r.ID.UnmarshalText([]byte(id)); err != nil {
+			return err
+		}
+		if r.At, err = time.Parse(sqliteTime, at); err != nil {
+			return fmt.Errorf("audit: %w", err)
+		}
+		r.ClientBilled.Output = r.Billed.Output // one answer
+		if err := f(&r); err != nil {
+			return err
+		}
+	}
+	if err := rows.Err(); err != nil {
+		return fmt.Errorf("audit: %w", err)
+	}
+	return nil
+}
+
+// Content returns the content of a turn, nil if none was kept.
+func (s *SQLite) Content(ctx context.Context, id ID) (*Content, error) {
+	var prompt, answer []byte
+	err := s.db.QueryRowContext(ctx, "SELECT prompt, answer FROM contents WHERE turn = ?", id.String()).Scan(&prompt, &answer)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("audit: %w", err)
+	}
+	return unpacked(prompt, answer)
+}
+
+// Close implements Store.
+func (s *SQLite) Close() error { return s.db.Close() }

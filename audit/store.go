@@ -1,0 +1,43 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package audit
+
+import (
+	"context"
+	"time"
+)
+
+// Store is where records are kept. Its methods are called by one goroutine at a
+// time, except Each.
+type Store interface {
+	// Write keeps a batch, all of it or nothing. A batch that is written again
+	// after an error, because nobody knows what became of it, is kept once.
+	Write(ctx context.Context, batch []*Record) error
+	// Prune forgets what is older than before and returns the number of records
+	// that went.
+	Prune(ctx context.Context, before time.Time) (int64, error)
+	// Close releases what the store holds.
+	Close() error
+}
+
+// Source is a store that can be read again.
+type Source interface {
+	// Each calls f for every record since a time, oldest first, without content,
+	// until f returns an error, which it returns. The record is f's only until
+	// it returns.
+	Each(ctx context.Context, since time.Time, f func(*Record) error) error
+	// Close releases what the source holds.
+	Close() error
+}

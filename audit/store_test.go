@@ -1,0 +1,272 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package audit
+
+import (
+	"context"
+	"database/sql"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+)
+
+// dsnEnv names a PostgreSQL database for the tests of the store. Its schema
+// llm_cache is dropped.
+const dsnEnv = "LLM_CACHE_POSTGRES"
+
+// store is a Store that can be read.
+type store interface {
+	Store
+	Source
+}
+
+func postgres(tb testing.TB) *Postgres {
+	tb.Helper()
+	dsn := os.Getenv(dsnEnv)
+	if dsn == "" {
+		tb.Skipf("set %s to a connection string; the end-to-end tests do", dsnEnv)
+	}
+	p, err := OpenPostgres(dsn)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { _ = p.Close() })
+	if _, err := p.pool.Exec(context.Background(), "DROP SCHEMA IF EXISTS llm_cache CASCADE"); err != nil {
+		tb.Fatal(err)
+	}
+	return p
+}
+
+func sqlite(tb testing.TB) *SQLite {
+	tb.Helper()
+	s, err := OpenSQLite(filepath.Join(tb.TempDir(), "new folder", "audit #1?.db"))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+// rw is a JSONL file that is written and read.
+type rw struct {
+	*JSONL
+	*JSONLFile
+}
+
+func (r rw) Close() error { return r.JSONL.Close() }
+
+func TestStores(t *testing.T) {
+	for name, open := range map[string]func(*testing.T) store{
+		"sqlite":   func(t *testing.T) store { return sqlite(t) },
+		"postgres": func(t *testing.T) store { return postgres(t) },
+		"jsonl": func(t *testing.T) store {
+			path := filepath.Join(t.TempDir(), "audit.jsonl")
+			f, err := os.Create(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = f.Close() })
+			r, err := ReadJSONL(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return rw{NewJSONL(f), r}
+		},
+	} {
+		t.Run(name, func(t *testing.T) { testStore(t, open(t)) })
+	}
+}
+
+func testStore(t *testing.T, s store) {
+	ctx := t.Context()
+	batch := []*Record{sample(0), sample(1), sample(2)}
+	batch[1].Edits, batch[1].Resent, batch[1].Stream = nil, false, false
+	batch[2].Content = &Content{Prompt: []byte(`{"messages":[]}`), Answer: []byte(`{"text":"Done."}`)}
+	// What was kept although an error came back is written again.
+	for range 2 {
+		if err := s.Write(ctx, batch); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Write(ctx, []*Record{batch[2], sample(3)}); err != nil {
+		t.Fatal(err)
+	}
+	read := func(since time.Time) (all []Record) {
+		t.Helper()
+		if err := s.Each(ctx, since, func(r *Record) error { all = append(all, *r); return nil }); err != nil {
+			t.Fatal(err)
+		}
+		return all
+	}
+	got := read(time.Time{})
+	if len(got) != 4 {
+		t.Fatalf("%d records", len(got))
+	}
+	for i, want := range batch {
+		w := *want
+		w.Content = nil
+		got[i].At = got[i].At.UTC()
+		if !reflect.DeepEqual(got[i], w) {
+			t.Errorf("record %d: got\n%+v\nwant\n%+v", i, got[i], w)
+		}
+	}
+	if n := len(read(batch[1].At)); n != 3 {
+		t.Errorf("%d records since the second", n)
+	}
+	c, ok := s.(interface {
+		Content(context.Context, ID) (*Content, error)
+	})
+	if !ok {
+		return // neither content nor retention is the store's
+	}
+	if kept, err := c.Content(ctx, batch[2].ID); err != nil || !reflect.DeepEqual(kept, batch[2].Content) {
+		t.Errorf("content %+v, %v", kept, err)
+	}
+	if n, err := s.Prune(ctx, got[3].At); err != nil || n != 3 {
+		t.Errorf("pruned %d, %v", n, err)
+	}
+	if left := read(time.Time{}); len(left) != 1 || left[0].ID != got[3].ID {
+		t.Errorf("left are %d", len(left))
+	}
+	if kept, err := c.Content(ctx, batch[2].ID); err != nil || kept != nil {
+		t.Errorf("content outlived its turn: %v", err)
+	}
+}
+
+func TestSQLiteFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "audit.db")
+	s, err := OpenSQLite(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Write(t.Context(), []*Record{sample(1)}); err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("%v, %v", info.Mode(), err)
+	}
+	// A reader beside the writer, and a second opening.
+	r, err := ReadSQLite(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	if err := r.Each(t.Context(), time.Time{}, func(*Record) error { n++; return nil }); err != nil || n != 1 {
+		t.Errorf("%d records, %v", n, err)
+	}
+	if err := r.Write(t.Context(), []*Record{sample(2)}); err == nil {
+		t.Error("a reader has written")
+	}
+	_ = r.Close()
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	again, err := OpenSQLite(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := again.Write(t.Context(), []*Record{sample(3)}); err != nil {
+		t.Fatal(err)
+	}
+	_ = again.Close()
+
+	db, err := sql.Open("sqlite", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := db.Exec("PRAGMA user_version = 99"); err != nil {
+		t.Fatal(err)
+	}
+	_ = db.Close()
+	for _, open := range []func(string) (*SQLite, error){OpenSQLite, ReadSQLite} {
+		if _, err := open(path); err == nil || !strings.Contains(err.Error(), "version 99") {
+			t.Errorf("a newer schema: %v", err)
+		}
+	}
+	if _, err := ReadSQLite(filepath.Join(t.TempDir(), "nothing.db")); err == nil {
+		t.Error("a file that is not there was opened for reading")
+	}
+}
+
+// tornFile fails in the middle of a write, once.
+type tornFile struct {
+	strings.Builder
+	torn bool
+}
+
+func (f *tornFile) Write(p []byte) (int, error) {
+	if !f.torn {
+		f.torn = true
+		n, _ := f.Builder.Write(p[:len(p)/2])
+		return n, os.ErrDeadlineExceeded
+	}
+	return f.Builder.Write(p)
+}
+
+func (*tornFile) Close() error { return nil }
+
+func TestTornLines(t *testing.T) {
+	f := new(tornFile)
+	j := NewJSONL(f)
+	batch := []*Record{sample(1), sample(2), sample(3)}
+	batch[0].Content = &Content{Prompt: []byte("no JSON")}
+	if j.Write(t.Context(), batch) == nil {
+		t.Fatal("half a write is no error")
+	}
+	if err := j.Write(t.Context(), batch); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "x.jsonl")
+	if err := os.WriteFile(path, []byte(f.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r, err := ReadJSONL(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	if err := r.Each(t.Context(), time.Time{}, func(*Record) error { n++; return nil }); err != nil || n != 3 {
+		t.Errorf("%d records, %v", n, err)
+	}
+}
+
+// BenchmarkStore is how many turns a store takes, in the batches of the default.
+func BenchmarkStore(b *testing.B) {
+	for name, open := range map[string]func(testing.TB) Store{
+		"sqlite":   func(tb testing.TB) Store { return sqlite(tb) },
+		"postgres": func(tb testing.TB) Store { return postgres(tb) },
+	} {
+		b.Run(name, func(b *testing.B) {
+			s := open(b)
+			n := 0
+			for b.Loop() {
+				b.StopTimer()
+				batch := make([]*Record, DefaultBatch)
+				for i := range batch {
+					batch[i] = sample(n)
+					n++
+				}
+				b.StartTimer()
+				if err := s.Write(b.Context(), batch); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64(n)/b.Elapsed().Seconds(), "turns/s")
+		})
+	}
+}

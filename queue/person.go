@@ -1,0 +1,68 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package queue
+
+import (
+	"slices"
+	"time"
+)
+
+// person is somebody who shares the box.
+type person struct {
+	name    string
+	served  time.Duration // of slots, corrected when a request ends
+	running int
+	turns   []*Turn // waiting, in the order they came
+}
+
+func (p *person) idle() bool { return p.running == 0 && len(p.turns) == 0 }
+
+func (p *person) add(t *Turn) { p.turns = append(p.turns, t) }
+
+func (p *person) remove(t *Turn) {
+	if i := slices.Index(p.turns, t); i >= 0 {
+		p.turns = slices.Delete(p.turns, i, i+1)
+	}
+}
+
+// first is the person's next turn: conversations first.
+func (p *person) first(now time.Time) *Turn {
+	for _, t := range p.turns {
+		if !t.side(now) {
+			return t
+		}
+	}
+	if len(p.turns) > 0 {
+		return p.turns[0]
+	}
+	return nil
+}
+
+// side tells whether a turn stands back behind conversations.
+func (t *Turn) side(now time.Time) bool {
+	return t.ticket.Side && now.Sub(t.came) < sideAge
+}
+
+// before tells whether a turn goes first: conversations do, then the person who
+// has been served least, then who came first.
+func (t *Turn) before(o *Turn, now time.Time) bool {
+	if a, b := t.side(now), o.side(now); a != b {
+		return b
+	}
+	if t.person.served != o.person.served {
+		return t.person.served < o.person.served
+	}
+	return t.number < o.number
+}

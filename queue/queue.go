@@ -1,0 +1,284 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+// Package queue lets a bounded number of requests at a time through to a box
+// that runs a model: fairly between people, conversations before side requests,
+// and each conversation to the slot that holds its prefix.
+package queue
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+)
+
+// ErrFull tells that as many requests wait as may.
+var ErrFull = errors.New("queue: full")
+
+// ErrPatience tells that a request has waited as long as it may.
+var ErrPatience = errors.New("queue: waited too long")
+
+const (
+	// firstGuess is how long a request is expected to take before any has ended.
+	firstGuess = 10 * time.Second
+	// forget is the weight of the latest request in the mean of their durations.
+	forget = 0.2
+	// sideAge is how long a side request waits behind conversations before it
+	// counts as one: a stream of conversations must not starve it.
+	sideAge = 30 * time.Second
+)
+
+// Limits bound a queue.
+type Limits struct {
+	// Slots is how many requests run at a time.
+	Slots int
+	// Waiting is how many more may wait.
+	Waiting int
+	// Patience is how long one may wait, 0 for as long as its client does.
+	Patience time.Duration
+}
+
+// Ticket says who asks, and for what.
+type Ticket struct {
+	// Person is who the turn is counted for: people share the box in equal parts.
+	Person string
+	// Lineage names the conversation, so that it finds its slot again.
+	Lineage string
+	// Side tells a side request: a title, a routing question, a count of tokens.
+	Side bool
+}
+
+// Queue is the queue before one upstream. Its methods may be called
+// concurrently.
+type Queue struct {
+	mu      sync.Mutex
+	limits  Limits
+	slots   slots
+	people  map[string]*person
+	waiting int
+	took    time.Duration // the mean of late, 0 before any has ended
+	served  time.Duration // what the least served of those waiting has had
+	count   uint64        // of requests that came
+}
+
+// New makes a queue.
+func New(l Limits) *Queue {
+	q := &Queue{people: make(map[string]*person)}
+	q.SetLimits(l)
+	return q
+}
+
+// SetLimits changes the limits. Requests that run or wait keep their places.
+func (q *Queue) SetLimits(l Limits) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.limits = l
+	q.slots.resize(max(1, l.Slots))
+	q.dispatch()
+}
+
+// Turn is a request's place in the queue, and then in a slot.
+type Turn struct {
+	// Ahead is how many requests waited in front of it when it came, and
+	// Expected how long it was expected to wait.
+	Ahead int
+	// Expected: see Ahead.
+	Expected time.Duration
+	// Slot is the number of the slot it runs in, from 0.
+	Slot int
+
+	queue   *Queue
+	ticket  Ticket
+	person  *person
+	ready   chan struct{} // closed when it has a slot
+	number  uint64        // in the order they came
+	came    time.Time
+	started time.Time
+	charged time.Duration
+}
+
+// Enter gives a request its place. It returns ErrFull if there is none; the
+// turn then tells only how long the queue is.
+func (q *Queue) Enter(t Ticket) (*Turn, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	turn := &Turn{queue: q, ticket: t, ready: make(chan struct{}), came: time.Now(), Ahead: q.waiting, Slot: -1}
+	if turn.Ahead > 0 || q.slots.free() == 0 {
+		turn.Expected = q.mean() * time.Duration(turn.Ahead+1) / time.Duration(q.slots.limit)
+	}
+	if q.slots.free() == 0 && q.waiting >= q.limits.Waiting {
+		return turn, ErrFull
+	}
+	p := q.people[t.Person]
+	if p == nil {
+		p = &person{name: t.Person}
+		q.people[t.Person] = p
+	}
+	if p.idle() {
+		// Nobody saves up turns for later by staying away.
+		p.served = max(p.served, q.served)
+	}
+	q.count++
+	turn.person, turn.number = p, q.count
+	p.add(turn)
+	q.waiting++
+	q.dispatch()
+	return turn, nil
+}
+
+// Wait returns when the turn has a slot. If the client leaves first, or the
+// queue's patience ends, it gives the place up and says why.
+func (t *Turn) Wait(ctx context.Context) error {
+	select {
+	case <-t.ready:
+		return nil
+	default:
+	}
+	var end <-chan time.Time
+	t.queue.mu.Lock()
+	patience := t.queue.limits.Patience
+	t.queue.mu.Unlock()
+	if patience > 0 {
+		timer := time.NewTimer(patience)
+		defer timer.Stop()
+		end = timer.C
+	}
+	select {
+	case <-t.ready:
+		return nil
+	case <-ctx.Done():
+		t.Leave()
+		return context.Cause(ctx)
+	case <-end:
+		t.Leave()
+		return ErrPatience
+	}
+}
+
+// Waited is how long the turn waited for its slot, so far if it has none.
+func (t *Turn) Waited() time.Duration {
+	t.queue.mu.Lock()
+	defer t.queue.mu.Unlock()
+	if t.started.IsZero() {
+		return time.Since(t.came)
+	}
+	return t.started.Sub(t.came)
+}
+
+// Leave gives the slot back, or the place in the queue. It may be called more
+// than once.
+func (t *Turn) Leave() {
+	q := t.queue
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	switch {
+	case t.person == nil:
+		return
+	case t.started.IsZero():
+		t.person.remove(t)
+		q.waiting--
+	default:
+		took := time.Since(t.started)
+		q.slots.give(t.Slot)
+		t.person.running--
+		t.person.served += took - t.charged
+		if !t.ticket.Side {
+			q.learn(took)
+		}
+	}
+	if t.person.idle() && t.person.served <= q.served {
+		delete(q.people, t.person.name)
+	}
+	t.person = nil
+	q.dispatch()
+}
+
+// Length tells how many requests run and how many wait.
+func (q *Queue) Length() (running, waiting int) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.slots.busy, q.waiting
+}
+
+// RetryAfter is when a place is likely to be free again.
+func (q *Queue) RetryAfter() time.Duration {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return max(time.Second, q.mean()/time.Duration(q.slots.limit))
+}
+
+// dispatch fills the free slots.
+func (q *Queue) dispatch() {
+	for q.waiting > 0 && q.slots.free() > 0 {
+		t := q.next()
+		t.person.remove(t)
+		q.waiting--
+		t.Slot = q.slots.take(t.ticket)
+		t.started = time.Now()
+		t.person.running++
+		// Charged in advance, or a person with many requests would get all
+		// slots before the first has ended.
+		t.charged = q.mean()
+		q.served = max(q.served, t.person.served)
+		t.person.served += t.charged
+		close(t.ready)
+	}
+	if q.waiting == 0 {
+		q.tidy()
+	}
+}
+
+// next is the turn to run now: of those who wait with a conversation, the first
+// request of the person who has been served least; if there is none, the same
+// among the side requests.
+func (q *Queue) next() *Turn {
+	now := time.Now()
+	var best *Turn
+	for _, p := range q.people {
+		t := p.first(now)
+		if t == nil {
+			continue
+		}
+		if best == nil || t.before(best, now) {
+			best = t
+		}
+	}
+	return best
+}
+
+// tidy forgets the people who are not there. What the others have been served
+// is kept.
+func (q *Queue) tidy() {
+	for name, p := range q.people {
+		if p.idle() {
+			delete(q.people, name)
+		}
+	}
+}
+
+func (q *Queue) mean() time.Duration {
+	if q.took == 0 {
+		return firstGuess
+	}
+	return q.took
+}
+
+func (q *Queue) learn(took time.Duration) {
+	if q.took == 0 {
+		q.took = took
+		return
+	}
+	q.took += time.Duration(forget * float64(took-q.took))
+}

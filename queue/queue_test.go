@@ -1,0 +1,248 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// enter is a request that must get a place.
+func enter(t *testing.T, q *Queue, ticket Ticket) *Turn {
+	t.Helper()
+	turn, err := q.Enter(ticket)
+	if err != nil {
+		t.Fatalf("%+v: %v", ticket, err)
+	}
+	return turn
+}
+
+func running(t *Turn) bool {
+	select {
+	case <-t.ready:
+		return true
+	default:
+		return false
+	}
+}
+
+func TestSlotsAreBounded(t *testing.T) {
+	q := New(Limits{Slots: 2, Waiting: 1})
+	a, b := enter(t, q, Ticket{Person: "a"}), enter(t, q, Ticket{Person: "b"})
+	c := enter(t, q, Ticket{Person: "c"})
+	if !running(a) || !running(b) || running(c) {
+		t.Fatalf("running: %t %t %t, want the first two", running(a), running(b), running(c))
+	}
+	if a.Slot == b.Slot {
+		t.Fatalf("two requests run in slot %d", a.Slot)
+	}
+	d, err := q.Enter(Ticket{Person: "d"})
+	if !errors.Is(err, ErrFull) || d.Ahead != 1 || d.Expected <= 0 {
+		t.Fatalf("a fourth request: %v, %d ahead, %s expected; want it refused behind 1", err, d.Ahead, d.Expected)
+	}
+	a.Leave()
+	a.Leave() // once is enough
+	if !running(c) || c.Slot != a.Slot {
+		t.Fatalf("the place of %d was not given to the one who waits: slot %d", a.Slot, c.Slot)
+	}
+	if r, w := q.Length(); r != 2 || w != 0 {
+		t.Fatalf("%d run and %d wait, want 2 and 0", r, w)
+	}
+}
+
+func TestOnePersonDoesNotTakeAll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := New(Limits{Slots: 1, Waiting: 100})
+		var order []string
+		first := enter(t, q, Ticket{Person: "many"})
+		var rest []*Turn
+		for range 5 {
+			rest = append(rest, enter(t, q, Ticket{Person: "many"}))
+		}
+		time.Sleep(time.Second)
+		rest = append(rest, enter(t, q, Ticket{Person: "one"}), enter(t, q, Ticket{Person: "two"}))
+		time.Sleep(time.Second)
+		first.Leave()
+		for len(rest) > 0 {
+			i := slices.IndexFunc(rest, running)
+			order = append(order, rest[i].ticket.Person)
+			time.Sleep(2 * time.Second)
+			rest[i].Leave()
+			rest = slices.Delete(rest, i, i+1)
+		}
+		if want := []string{"one", "two"}; !slices.Equal(order[:2], want) {
+			t.Errorf("served in the order %v, want %v before the other five", order, want)
+		}
+	})
+}
+
+func TestConversationsGoBeforeSideRequests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := New(Limits{Slots: 1, Waiting: 10})
+		busy := enter(t, q, Ticket{Person: "a"})
+		side := enter(t, q, Ticket{Person: "b", Side: true})
+		time.Sleep(time.Second)
+		main := enter(t, q, Ticket{Person: "c"})
+		busy.Leave()
+		if running(side) || !running(main) {
+			t.Fatal("a side request went before a conversation")
+		}
+		// But it does not wait for ever.
+		time.Sleep(sideAge)
+		another := enter(t, q, Ticket{Person: "d"})
+		main.Leave()
+		if !running(side) || running(another) {
+			t.Fatal("a side request starves")
+		}
+	})
+}
+
+func TestConversationsFindTheirSlot(t *testing.T) {
+	q := New(Limits{Slots: 3, Waiting: 10})
+	run := func(lineage string, side bool) int {
+		turn := enter(t, q, Ticket{Person: lineage, Lineage: lineage, Side: side})
+		defer turn.Leave()
+		return turn.Slot
+	}
+	a, b := run("a", false), run("b", false)
+	title := run("title", true)
+	if a == b || a == title || b == title {
+		t.Fatalf("slots %d, %d and %d: an empty one was left aside", a, b, title)
+	}
+	for range 3 {
+		if run("b", false) != b || run("a", false) != a {
+			t.Fatal("a conversation left the slot with its prefix")
+		}
+		if got := run("another title", true); got != title {
+			t.Fatalf("a side request took slot %d of a conversation, not %d", got, title)
+		}
+	}
+	if got := run("c", false); got != title {
+		t.Fatalf("a new conversation took slot %d, not the side requests' %d", got, title)
+	}
+	if got := run("title", true); got != b { // last used before a and c
+		t.Fatalf("slot %d was taken, not the one unused for longest, %d", got, b)
+	}
+}
+
+func TestLeavingTheQueue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := New(Limits{Slots: 1, Waiting: 2, Patience: time.Minute})
+		busy := enter(t, q, Ticket{Person: "a"})
+		ctx, cancel := context.WithCancelCause(t.Context())
+		gone, late := enter(t, q, Ticket{Person: "b"}), enter(t, q, Ticket{Person: "c"})
+		reason := errors.New("client left")
+		go func() {
+			time.Sleep(time.Second)
+			cancel(reason)
+		}()
+		if err := gone.Wait(ctx); !errors.Is(err, reason) {
+			t.Fatalf("a client that left: %v", err)
+		}
+		if _, waiting := q.Length(); waiting != 1 {
+			t.Fatalf("%d wait, want 1: the place was not given up", waiting)
+		}
+		if err := late.Wait(t.Context()); !errors.Is(err, ErrPatience) {
+			t.Fatalf("after a minute: %v", err)
+		}
+		if waited := late.Waited(); waited < time.Minute {
+			t.Errorf("gave up after %s", waited)
+		}
+		busy.Leave()
+		if err := enter(t, q, Ticket{Person: "d"}).Wait(ctx); err != nil {
+			t.Errorf("a request that has its slot is turned away: %v", err)
+		}
+	})
+}
+
+func TestChangedLimits(t *testing.T) {
+	q := New(Limits{Slots: 2, Waiting: 10})
+	var turns []*Turn
+	for i := range 4 {
+		turns = append(turns, enter(t, q, Ticket{Person: fmt.Sprint(i)}))
+	}
+	q.SetLimits(Limits{Slots: 1, Waiting: 10})
+	turns[0].Leave()
+	if running(turns[2]) {
+		t.Fatal("one slot, and two requests run")
+	}
+	turns[1].Leave()
+	if !running(turns[2]) || running(turns[3]) || turns[2].Slot != 0 {
+		t.Fatalf("slot %d, want 0 and one request running", turns[2].Slot)
+	}
+	q.SetLimits(Limits{Slots: 3, Waiting: 10})
+	if !running(turns[3]) {
+		t.Fatal("a slot more, and the last request waits")
+	}
+}
+
+// TestNobodyStarves lets eight people work for ten minutes on two slots.
+func TestNobodyStarves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := New(Limits{Slots: 2, Waiting: 100})
+		type wait struct{ sum, longest time.Duration }
+		waits := make([]wait, 8)
+		requests := make([]int, 8)
+		done := make(chan struct{})
+		for p := range waits {
+			go func() {
+				defer func() { done <- struct{}{} }()
+				random := rand.New(rand.NewPCG(1, uint64(p))) //nolint:gosec // must repeat
+				for end := time.Now().Add(10 * time.Minute); time.Now().Before(end); {
+					turn, err := q.Enter(Ticket{Person: fmt.Sprint(p), Lineage: fmt.Sprint(p)})
+					if err != nil {
+						t.Errorf("person %d: %v", p, err)
+						return
+					}
+					if err := turn.Wait(t.Context()); err != nil {
+						t.Errorf("person %d: %v", p, err)
+						return
+					}
+					w := turn.Waited()
+					waits[p].sum += w
+					waits[p].longest = max(waits[p].longest, w)
+					requests[p]++
+					time.Sleep(time.Duration(1+random.IntN(5)) * time.Second)
+					turn.Leave()
+					time.Sleep(time.Duration(random.IntN(3)) * time.Second) // the tool runs
+				}
+			}()
+		}
+		for range waits {
+			<-done
+		}
+		var sum, longest time.Duration
+		n := 0
+		for p, w := range waits {
+			sum += w.sum
+			longest = max(longest, w.longest)
+			n += requests[p]
+		}
+		mean := sum / time.Duration(n)
+		t.Logf("%d requests, waits: mean %s, longest %s; by person %v", n, mean, longest, requests)
+		if longest > 3*mean {
+			t.Errorf("the longest wait, %s, is over three times the mean, %s", longest, mean)
+		}
+		if slices.Min(requests)*2 < slices.Max(requests) {
+			t.Errorf("people had %v requests", requests)
+		}
+	})
+}

@@ -1,0 +1,84 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package queue
+
+// slot is one of the places in which the box computes, each with the prefix of
+// the request that ran there last.
+type slot struct {
+	busy    bool
+	used    uint64 // when it was last given out, 0 if never
+	lineage string // whose prefix it holds
+	side    bool   // of a side request
+}
+
+// slots are those of one box. The queue's lock guards them.
+type slots struct {
+	list  []slot
+	limit int // how many of list may be busy
+	busy  int
+	clock uint64
+}
+
+// resize changes their number. A busy one behind the new end stays busy until
+// it is given back, and counts.
+func (s *slots) resize(n int) {
+	for len(s.list) < n {
+		s.list = append(s.list, slot{})
+	}
+	s.limit = n
+}
+
+func (s *slots) free() int { return max(0, s.limit-s.busy) }
+
+func (s *slots) give(i int) {
+	s.list[i].busy = false
+	s.busy--
+}
+
+// take gives out a free slot: the one that holds the conversation's prefix,
+// else the one whose prefix is missed least. There must be a free one.
+func (s *slots) take(t Ticket) int {
+	best := -1
+	for i := range s.list[:s.limit] {
+		c := &s.list[i]
+		if c.busy {
+			continue
+		}
+		if c.used > 0 && c.lineage == t.Lineage {
+			best = i
+			break
+		}
+		if best < 0 || c.dispensable(&s.list[best]) {
+			best = i
+		}
+	}
+	s.clock++
+	s.busy++
+	s.list[best] = slot{busy: true, used: s.clock, lineage: t.Lineage, side: t.Side}
+	return best
+}
+
+// dispensable tells whether a slot's prefix is missed less than another's: a
+// side request's before a conversation's, then the one unused for longest; an
+// empty one before all.
+func (c *slot) dispensable(o *slot) bool {
+	if empty := c.used == 0; empty != (o.used == 0) {
+		return empty
+	}
+	if c.side != o.side {
+		return c.side
+	}
+	return c.used < o.used
+}

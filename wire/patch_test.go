@@ -1,0 +1,91 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package wire
+
+import (
+	"encoding/json"
+	"errors"
+	"reflect"
+	"testing"
+)
+
+func TestPatch(t *testing.T) {
+	set := func(name, value string) Member { return Member{name, []byte(value)} }
+	drop := func(name string) Member { return Member{Name: name} }
+	for _, tt := range []struct {
+		name, object string
+		patches      []Member
+		want         string
+	}{
+		{"replace", `{ "a" : 1 , "b":[1, 2]}`, []Member{set("a", `"x"`)}, `{ "a" : "x" , "b":[1, 2]}`},
+		{"add", `{"a":1 }`, []Member{set("b", "2"), set("c", "3")}, `{"a":1 ,"b":2,"c":3}`},
+		{"add to nothing", ` {} `, []Member{set("b", "2"), set("c", "3")}, ` {"b":2,"c":3} `},
+		{"drop the first", `{"a":1, "b":2}`, []Member{drop("a")}, `{"b":2}`},
+		{"drop one in the middle", `{"a":1, "b":2, "c":3}`, []Member{drop("b")}, `{"a":1, "c":3}`},
+		{"drop the last", `{"a":1, "b":2 }`, []Member{drop("b")}, `{"a":1 }`},
+		{"drop two at the beginning", `{"a":1, "b":2, "c":3}`, []Member{drop("a"), drop("b")}, `{"c":3}`},
+		{"drop two at the end", `{"a":1, "b":2, "c":3}`, []Member{drop("c"), drop("b")}, `{"a":1}`},
+		{"drop all", `{ "a":1, "b":2 }`, []Member{drop("a"), drop("b")}, `{  }`},
+		{"drop all, add one", `{"a":1,"b":2}`, []Member{drop("a"), drop("b"), set("c", "3")}, `{"c":3}`},
+		{"drop the first and the last", `{"a":1,"b":2,"c":3}`, []Member{drop("a"), drop("c")}, `{"b":2}`},
+		{"drop what is not there", `{"a":1}`, []Member{drop("b")}, `{"a":1}`},
+		{"inner names stay", `{"a":{"b":1},"b":2}`, []Member{set("b", "3")}, `{"a":{"b":1},"b":3}`},
+		{"twice", `{"a":1,"b":2,"a":3}`, []Member{set("a", "0")}, `{"a":0,"b":2,"a":0}`},
+		{"twice, dropped", `{"a":1,"b":2,"a":3}`, []Member{drop("a")}, `{"b":2}`},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			before := []byte(tt.object)
+			got, err := Patch(before, tt.patches...)
+			if err != nil || string(got) != tt.want {
+				t.Errorf("got %s, %v; want %s", got, err, tt.want)
+			}
+			if string(before) != tt.object {
+				t.Errorf("the object became %s", before)
+			}
+		})
+	}
+	same := []byte(`{"a":1}`)
+	if got, err := Patch(same, set("a", "1")); err != nil || &got[0] != &same[0] {
+		t.Errorf("nothing to do made a copy: %s, %v", got, err)
+	}
+	for _, bad := range []string{``, `[]`, `"a"`, `{`, `{"a":1`, `{"a":1}}`, `{"a" 1}`, `{"a":1,}`} {
+		if got, err := Patch([]byte(bad), set("b", "1")); !errors.Is(err, ErrNotObject) {
+			t.Errorf("%q: got %s, %v", bad, got, err)
+		}
+	}
+}
+
+func FuzzPatch(f *testing.F) {
+	f.Add(`{"a":1,"b":{"a":2},"c":[]}`)
+	f.Add(` { "max_tokens" : 5 } `)
+	f.Fuzz(func(t *testing.T, object string) {
+		got, err := Patch([]byte(object), Member{"a", []byte(`"new"`)}, Member{"b", nil}, Member{"z", []byte("null")})
+		if err != nil {
+			return
+		}
+		var before, after map[string]any
+		if json.Unmarshal([]byte(object), &before) != nil {
+			return // strict about more than we are
+		}
+		if err := json.Unmarshal(got, &after); err != nil {
+			t.Fatalf("%s became %s: %v", object, got, err)
+		}
+		before["a"], before["z"] = "new", nil
+		delete(before, "b")
+		if !reflect.DeepEqual(before, after) {
+			t.Errorf("%s became %s", object, got)
+		}
+	})
+}

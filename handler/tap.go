@@ -38,7 +38,9 @@ const (
 // tap is the writer of an answer. Bytes go to the client first and at once and
 // are looked at afterwards. Two kinds of answers are held until they are
 // complete: a 400 that an edit of ours may have caused, and a JSON answer of
-// known length, whose header is to tell what was read from the cache.
+// known length, whose header is to tell what was read from the cache. Nothing is
+// ever added to a stream: Gemini's clients break at any comment or event that is
+// not an answer.
 type tap struct {
 	*caddyhttp.ResponseWriterWrapper
 	call *call
@@ -180,7 +182,7 @@ func (t *tap) look(p []byte) {
 	}()
 	t.dec.Feed(p)
 	t.clock()
-	if t.stream && t.dec.Done() {
+	if t.stream && t.dec.Ended() {
 		t.call.settle(t, nil)
 	}
 }

@@ -117,6 +117,9 @@ const (
 	// FlagMember marks a block that is a member of its message object, not an
 	// element of a content array: reasoning_content of OpenAI chat.
 	FlagMember
+	// FlagSigned marks a part with a thoughtSignature of the model (Gemini). It
+	// goes back as it came: it is neither edited nor removed.
+	FlagSigned
 )
 
 // Block is the unit that a provider hashes: one text, thinking, tool_use,
@@ -129,12 +132,14 @@ type Block struct {
 	Span Span
 	// Body is the JSON value that an edit of the content may replace: the
 	// string of a text or thinking, the content of a tool_result (a string
-	// or an array), the input of a tool_use. Empty where there is none.
+	// or an array; in Gemini a string in the response, or the whole response,
+	// an object), the input of a tool_use. Empty where there is none.
 	Body Span
 	// ID is the id of a tool_use or the tool_use_id of a tool_result, without
-	// quotes.
+	// quotes. Gemini may leave it out on either side.
 	ID Span
-	// Name is the tool's name in a tool_use or a tool definition, without quotes.
+	// Name is the tool's name in a tool_use or a tool definition, in Gemini also
+	// in a tool_result, without quotes.
 	Name Span
 	// Marker is the JSON value of the block's own cache_control, empty if it
 	// has none.

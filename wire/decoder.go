@@ -46,6 +46,7 @@ const (
 	answerUnknown  answerForm = iota // only white space so far
 	answerStream                     // server-sent events
 	answerWhole                      // one JSON object
+	answerArray                      // a JSON array of the events of a stream (Gemini)
 	answerFinished                   // nothing more to read, for better or worse
 )
 
@@ -67,7 +68,9 @@ func (d *Decoder) Feed(p []byte) {
 		if len(p) == 0 {
 			return
 		}
-		d.form = d.recognise(p[0])
+		if d.form = d.recognise(p[0]); d.form == answerArray {
+			p = p[1:]
+		}
 	}
 	switch d.form {
 	case answerStream:
@@ -77,6 +80,8 @@ func (d *Decoder) Feed(p []byte) {
 		}
 	case answerWhole:
 		d.whole(p)
+	case answerArray:
+		d.array(p)
 	}
 }
 
@@ -86,6 +91,8 @@ func (d *Decoder) recognise(first byte) answerForm {
 	switch {
 	case first == '{':
 		return answerWhole
+	case first == '[' && d.format == Gemini:
+		return answerArray
 	case d.stream || strings.IndexByte("deir:", first) >= 0:
 		return answerStream
 	}
@@ -94,6 +101,11 @@ func (d *Decoder) recognise(first byte) answerForm {
 
 // Done tells whether the answer has come to its proper end, see [Turn.Done].
 func (d *Decoder) Done() bool { return d.answer.turn.Done }
+
+// Ended tells whether the terminal event of a stream has come, behind which
+// nothing is read. A stream of Gemini's has none, only an end: it may be done
+// and still go on.
+func (d *Decoder) Ended() bool { return d.answer.turn.Done && d.form == answerFinished }
 
 // Begun tells whether the model has written anything yet: text, thinking or a
 // tool call. Comments, pings and the envelope of the answer do not count, so
@@ -137,6 +149,9 @@ func (d *Decoder) event(e sse.Event) {
 		end = d.answer.anthropicEvent(root, answerText(e.Name))
 	case OpenAIChat:
 		d.answer.chatAnswer(root, "delta", answerText(e.Name))
+	case Gemini:
+		d.answer.geminiAnswer(root)
+		d.answer.turn.Done = d.answer.ended
 	}
 	switch {
 	case d.answer.broken, d.answer.turn.Failed():
@@ -172,6 +187,8 @@ func (d *Decoder) document() {
 		d.answer.anthropicMessage(root)
 	case OpenAIChat:
 		d.answer.chatAnswer(root, "message", "")
+	case Gemini:
+		d.answer.geminiAnswer(root)
 	}
 	d.answer.turn.Done = !d.answer.broken
 }
@@ -184,6 +201,7 @@ func (d *Decoder) finish() {
 
 // stop gives up reading.
 func (d *Decoder) stop() {
+	d.answer.turn.Done = false
 	d.form = answerFinished
 	d.doc = answerDocument{}
 }

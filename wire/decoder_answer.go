@@ -40,6 +40,7 @@ type answer struct {
 	size           int  // bytes gathered
 	begun          bool // the model has written something
 	counted        bool // an OpenAI usage came
+	ended          bool // a Gemini answer told why it ended
 	broken         bool // a bound was exceeded
 }
 

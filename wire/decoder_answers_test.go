@@ -192,11 +192,52 @@ var answers = map[string]Turn{
 	"openai_error_mlx_lm.json":    {ErrorMessage: "Only 'text' content type is supported.", Done: true},
 	"openai_error_vllm.json":      {ErrorType: "BadRequestError", ErrorMessage: "This model's maximum context length is 4096", Done: true},
 	"openai_error_fastapi.json":   {ErrorType: "error", ErrorMessage: "Not Found", Done: true},
+	"gemini_text.sse": {
+		ID: "r1", Model: "gemini-3.1-pro", Thinking: "**Looking**\n\nFirst, the file.", Text: "Hello, “world” \\ \"quoted\"", StopReason: "STOP", Done: true,
+		Usage: Usage{Uncached: 200, Read: 4800, Output: 21, Reported: true},
+	},
+	"gemini_calls.sse": {
+		ID: "r2", Model: "gemini-3.8-flash", StopReason: "STOP", Done: true,
+		Calls: []Call{
+			{ID: "fc1", Name: "read_file", Arguments: `{"file_path": "/tmp/\u00fc"}`},
+			{Name: "now", Arguments: `{}`},
+			{Name: "glob", Arguments: `{"pattern":"*.go"}`},
+		},
+		Usage: Usage{Uncached: 130, Output: 27, Reported: true},
+	},
+	"gemini_cut.sse": {
+		ID: "r3", Model: "gemini-3.1-pro", Text: "Half",
+		Usage: Usage{Uncached: 100, Output: 1, Reported: true},
+	},
+	"gemini_error.sse": {
+		ID: "r4", Model: "gemini-3.1-pro", Text: "Half", StopReason: "STOP",
+		ErrorType: "UNAVAILABLE", ErrorMessage: "The model is overloaded. Please try again later.",
+		Usage: Usage{Uncached: 100, Output: 1, Reported: true},
+	},
+	"gemini_blocked.sse": {
+		Model: "gemini-3.1-pro", StopReason: "PROHIBITED_CONTENT", Done: true,
+		Usage: Usage{Uncached: 40, Reported: true},
+	},
+	"gemini_array.json": {
+		ID: "r5", Model: "gemini-2.5-flash", Text: "One ]},{ two", StopReason: "MAX_TOKENS", Done: true,
+		Usage: Usage{Uncached: 60, Output: 5, Reported: true},
+	},
+	"gemini_array_cut.json":   {ID: "r6", Text: "All", StopReason: "STOP"},
+	"gemini_array_error.json": {ErrorType: "INVALID_ARGUMENT", ErrorMessage: "API key not valid."},
+	"gemini_response.json": {
+		ID: "r7", Model: "gemini-3.1-pro", Thinking: "Hm.", Text: "Let me look.", StopReason: "STOP", Done: true,
+		Calls: []Call{{Name: "run_shell_command", Arguments: `{"command":"ls -l \"x y\""}`}},
+		Usage: Usage{Uncached: 500, Read: 1500, Output: 40, Reported: true},
+	},
+	"gemini_error_body.json": {ErrorType: "RESOURCE_EXHAUSTED", ErrorMessage: "Quota exceeded.", Done: true},
 }
 
 func answerFormat(name string) Format {
-	if strings.HasPrefix(name, "openai") {
+	switch {
+	case strings.HasPrefix(name, "openai"):
 		return OpenAIChat
+	case strings.HasPrefix(name, "gemini"):
+		return Gemini
 	}
 	return Anthropic
 }

@@ -86,8 +86,15 @@ type answerDocument struct {
 // feed takes the next bytes. It returns false if the object is too large or too
 // deep, or if something other than white space follows it.
 func (d *answerDocument) feed(p []byte) bool {
+	rest, ok := d.take(p)
+	return ok && len(bytes.TrimLeft(rest, " \t\r\n")) == 0
+}
+
+// take takes the next bytes up to the object's end and returns those behind it.
+// It returns false if the object is too large or too deep.
+func (d *answerDocument) take(p []byte) ([]byte, bool) {
 	if d.closed {
-		return len(bytes.TrimLeft(p, " \t\r\n")) == 0
+		return p, true
 	}
 	end, ok := d.nesting.next(p)
 	if end < 0 {
@@ -96,8 +103,8 @@ func (d *answerDocument) feed(p []byte) bool {
 		d.closed = true
 	}
 	if !ok || d.raw.Len()+end > maxAnswer {
-		return false
+		return nil, false
 	}
 	d.raw.Write(p[:end])
-	return len(bytes.TrimLeft(p[end:], " \t\r\n")) == 0
+	return p[end:], true
 }

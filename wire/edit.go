@@ -18,14 +18,16 @@ package wire
 type Op uint8
 
 const (
-	// OpReplace puts Value, a JSON value, in the place of the block's Body.
+	// OpReplace puts Value, a JSON value, in the place of the block's Body. Where
+	// that is the whole response of a Gemini function, a string goes in as
+	// {"output": …}.
 	OpReplace Op = iota
 	// OpRemove takes the block out of its message, comma and all. A message
 	// never loses its last block: Splice refuses that.
 	OpRemove
 	// OpMark gives the block a cache_control of Value, a JSON value. A
 	// FlagString block becomes an array of one text block on the way. Blocks
-	// that have a marker already are refused.
+	// that have a marker already are refused, and so is the whole Gemini format.
 	OpMark
 )
 

@@ -31,7 +31,8 @@ const (
 	// OpenAIResponses is the Responses API: POST …/v1/responses.
 	OpenAIResponses Format = "openai_responses"
 	// Gemini is the Gemini API: POST …/models/{model}:generateContent and
-	// :streamGenerateContent.
+	// :streamGenerateContent. Its clients take any comment or event that is not
+	// an answer for a broken stream, so none may be added to one.
 	Gemini Format = "gemini"
 )
 
@@ -47,6 +48,9 @@ func Detect(method, path string) (Format, bool) {
 		return Anthropic, true
 	case strings.HasSuffix(path, "/chat/completions"):
 		return OpenAIChat, true
+	}
+	if _, _, _, ok := GeminiPath(path); ok {
+		return Gemini, true
 	}
 	return "", false
 }

@@ -33,6 +33,9 @@ var (
 	ErrDuplicate = errors.New("a member stands twice")
 	// ErrShape says that the body is JSON, but not a request of its format.
 	ErrShape = errors.New("not a request of this format")
+	// ErrStored says that a part of the prompt is held by the provider, so that
+	// the body does not show what an edit would stand behind.
+	ErrStored = errors.New("a part of the prompt is stored at the provider")
 	// ErrFormat says that the format is none that this package reads.
 	ErrFormat = errors.New("unknown format")
 )
@@ -57,6 +60,8 @@ func Parse(f Format, body []byte, recall func(first Hash) *Known) (*View, error)
 		p.message, p.tool = p.anthropicMessage, p.anthropicTool
 	case OpenAIChat:
 		p.message, p.tool = p.chatMessage, p.chatTool
+	case Gemini:
+		p.message, p.tool = p.geminiContent, p.geminiTool
 	default:
 		return nil, fmt.Errorf("%w: %q", ErrFormat, f)
 	}
@@ -173,7 +178,11 @@ func (p *parser) run() error {
 		case "prompt_cache_key":
 			bit, cacheKey = seenCacheKey, m.skip()
 		default:
-			m.skip()
+			if p.v.Format == Gemini {
+				bit = p.geminiMember(&m)
+			} else {
+				m.skip()
+			}
 		}
 		if p.err != nil {
 			return p.err
@@ -290,7 +299,12 @@ func (p *parser) sections() error {
 	if !p.systemValue.Empty() && !isNull(p.b, p.systemValue) {
 		if !p.recallSection(p.systemValue, false) {
 			n := len(p.blocks)
-			if p.content(p.systemValue, SectionSystem, RoleSystem) < 0 {
+			if p.v.Format == Gemini {
+				p.geminiSystem(p.systemValue)
+			} else {
+				p.content(p.systemValue, SectionSystem, RoleSystem)
+			}
+			if p.err != nil {
 				return p.err
 			}
 			p.system = append(p.system, p.blocks[n:]...)

@@ -292,7 +292,11 @@ func everyEdit(v *View) []Edit {
 		m := &v.Messages[i]
 		left := int(m.End - m.First)
 		for j := int(m.First); j < int(m.End); j++ {
-			switch b := &v.Blocks[j]; b.Kind {
+			b := &v.Blocks[j]
+			if b.Has(FlagSigned) {
+				continue
+			}
+			switch b.Kind {
 			case KindThinking, KindRedactedThinking:
 				if left > 1 {
 					edits = append(edits, Edit{Block: j, Op: OpRemove})

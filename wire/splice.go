@@ -15,6 +15,7 @@
 package wire
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"slices"
@@ -46,12 +47,15 @@ func (v *View) Splice(edits []Edit) ([]byte, error) {
 			return nil, fmt.Errorf("%w: no block %d", ErrEdit, e.Block)
 		}
 		b := &v.Blocks[e.Block]
+		if b.Has(FlagSigned) {
+			return nil, fmt.Errorf("%w: a signed %s is to be edited", ErrEdit, b.Kind)
+		}
 		switch e.Op {
 		case OpReplace:
 			if b.Body.Empty() {
 				return nil, fmt.Errorf("%w: a %s without content is to be replaced", ErrEdit, b.Kind)
 			}
-			cuts = append(cuts, cut{b.Body.Start, b.Body.End, e.Value})
+			cuts = append(cuts, cut{b.Body.Start, b.Body.End, v.content(b, e.Value)})
 		case OpMark:
 			c, err := v.mark(b, e.Value)
 			if err != nil {
@@ -95,9 +99,20 @@ func join(raw []byte, cuts []cut) ([]byte, error) {
 	return append(out, raw[at:]...), nil
 }
 
+// content returns a new content in the form that has to stand in the place of
+// the old one: a response of Gemini is always an object.
+func (v *View) content(b *Block, value []byte) []byte {
+	if v.Format != Gemini || b.Kind != KindToolResult || v.Raw[b.Body.Start] != '{' || bytes.HasPrefix(value, []byte{'{'}) {
+		return value
+	}
+	return slices.Concat([]byte(`{"output":`), value, []byte{'}'})
+}
+
 // mark gives a block a cache_control.
 func (v *View) mark(b *Block, value []byte) ([]cut, error) {
 	switch {
+	case v.Format == Gemini:
+		return nil, fmt.Errorf("%w: this format has no markers", ErrEdit)
 	case !b.Marker.Empty():
 		return nil, fmt.Errorf("%w: a %s has a marker already", ErrEdit, b.Kind)
 	case b.Has(FlagEmpty) && b.Kind == KindText, b.Has(FlagDeferred), b.Has(FlagMember), b.Kind == KindThinking, b.Kind == KindRedactedThinking:

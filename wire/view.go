@@ -42,17 +42,20 @@ type View struct {
 	// prompt, Blocks[System:] the messages. OpenAI chat has its system prompt
 	// in messages, so System equals Tools there.
 	Tools, System int
-	// Model is the model asked for.
+	// Model is the model asked for. In Gemini it stands in the path, see
+	// [View.Address].
 	Model string
 	// Session is the conversation id that the body carries, if any: the
 	// session_id in metadata.user_id, or prompt_cache_key.
 	Session string
-	// Stream tells whether the answer is to be streamed.
+	// Stream tells whether the answer is to be streamed; in Gemini see
+	// [View.Address].
 	Stream bool
 	// MaxTokens is the bound on the answer, -1 if absent.
 	MaxTokens int
 	// ToolChoice, Thinking and OutputConfig are the JSON values of the members
-	// of these names (reasoning_effort in place of thinking in OpenAI chat).
+	// of these names (reasoning_effort in place of thinking in OpenAI chat;
+	// toolConfig, thinkingConfig and the response's schema in Gemini).
 	ToolChoice, Thinking, OutputConfig Span
 	// AutoMarker is the value of a top-level cache_control: the provider then
 	// marks the last cacheable block itself and one slot is taken.

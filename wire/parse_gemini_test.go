@@ -1,0 +1,297 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package wire
+
+import (
+	"errors"
+	"net/http"
+	"os"
+	"reflect"
+	"strings"
+	"testing"
+)
+
+func TestDetectGemini(t *testing.T) {
+	for _, c := range []struct {
+		path, base, model string
+		stream            bool
+	}{
+		{"/v1beta/models/gemini-3.1-pro:generateContent", "/v1beta/models/", "gemini-3.1-pro", false},
+		{"/v1beta/models/gemini-3.1-pro:streamGenerateContent", "/v1beta/models/", "gemini-3.1-pro", true},
+		{"/team/v1/models/m:streamGenerateContent", "/team/v1/models/", "m", true},
+		{"/v1/projects/p/locations/l/publishers/google/models/m@001:generateContent", "/v1/projects/p/locations/l/publishers/google/models/", "m@001", false},
+		{"/v1beta/tunedModels/mine:generateContent", "/v1beta/tunedModels/", "mine", false},
+		{"/v1/projects/p/locations/l/endpoints/123:generateContent", "/v1/projects/p/locations/l/endpoints/", "123", false},
+		{"/v1beta/models/m:countTokens", "", "", false},
+		{"/v1beta/models/m:embedContent", "", "", false},
+		{"/v1beta/models/m:batchGenerateContent", "", "", false},
+		{"/v1beta/models/:generateContent", "", "", false},
+		{"/v1beta/models/m", "", "", false},
+		{"/v1internal:generateContent", "", "", false}, // Code Assist wraps the request
+		{"/v1beta/m:generateContent", "", "", false},
+	} {
+		f, ok := Detect(http.MethodPost, c.path)
+		if ok != (c.base != "") || ok && f != Gemini {
+			t.Errorf("%s: %q, %t", c.path, f, ok)
+		}
+		base, model, stream, _ := GeminiPath(c.path)
+		if base != c.base || model != c.model || stream != c.stream {
+			t.Errorf("%s: base %q, model %q, stream %t", c.path, base, model, stream)
+		}
+	}
+	if _, ok := Detect(http.MethodGet, "/v1beta/models/m:generateContent"); ok {
+		t.Error("a GET was taken for a request")
+	}
+}
+
+// geminiRequest has the shapes that clients send: those of Gemini CLI in the
+// members of the first name, others in those of the second.
+const geminiRequest = `{"contents":[
+ {"role":"user","parts":[{"text":"This is the environment."}]},
+ {"role":"user","parts":[{"text":"hi"},{"inlineData":{"mimeType":"image/png","data":"aGk="}},{"file_data":{"file_uri":"gs://x"}}]},
+ {"role":"model","parts":[{"text":"hm","thought":true},{"text":"Let me look."},
+  {"functionCall":{"id":"c1","name":"read_file","args":{"file_path":"a.go"}},"thoughtSignature":"c2ln"},
+  {"functionCall":{"name":"glob","args":{"pattern":"*"}}},
+  {"thoughtSignature":"skip_thought_signature_validator","function_call":{"name":"now"}}]},
+ {"role":"user","parts":[{"functionResponse":{"id":"c1","name":"read_file","response":{"output":"package a"}}},
+  {"functionResponse":{"name":"glob","response":{"error":"no \"x\""}}},
+  {"function_response":{"name":"now","response":{"hour":7},"parts":[{"inlineData":{"mimeType":"image/png","data":"aGk="}}]}}]},
+ {"role":"model","parts":[{"executableCode":{"language":"PYTHON","code":"1"}},{"codeExecutionResult":{"outcome":"OUTCOME_OK"}},{"text":"","thoughtSignature":"c2ln"}]},
+ {"parts":{"text":"go on"}},
+ {"role":"function","parts":[{"functionResponse":{"name":"x"}}]},
+ {"role":"model","parts":[{"novelty":1},{"text":1},{"text":"a","inlineData":{"mimeType":"application/pdf"}},{"inlineData":{"mimeType":"application/pdf","data":""}}]}],
+ "systemInstruction":{"role":"user","parts":[{"text":"sys"}]},
+ "tools":[{"functionDeclarations":[{"name":"read_file","parametersJsonSchema":{}},{"name":"glob"}]},{"googleSearch":{}}],
+ "toolConfig":{"functionCallingConfig":{"mode":"AUTO"}},
+ "generationConfig":{"temperature":1,"maxOutputTokens":7,"thinkingConfig":{"includeThoughts":true},"responseJsonSchema":{"type":"object"}}}`
+
+func TestParseGemini(t *testing.T) {
+	v := mustParse(t, Gemini, geminiRequest)
+	want := `0/0/tool_def||read_file||
+0/0/tool_def||glob||
+0/0/tool_def||||
+1/1/text|||"sys"|
+2/2/text|||"This is the environment."|
+2/2/text|||"hi"|
+2/2/image||||
+2/2/other||||
+2/3/thinking|||"hm"|
+2/3/text|||"Let me look."|
+2/3/tool_use|c1|read_file|{"file_path":"a.go"}||1000000
+2/3/tool_use||glob|{"pattern":"*"}|
+2/3/tool_use||now||
+2/2/tool_result|c1|read_file|"package a"|
+2/2/tool_result||glob|"no \"x\""||00001
+2/2/tool_result||now|{"hour":7}||01000
+2/3/server_tool||||
+2/3/server_tool||||
+2/3/text|||""||1010000
+2/2/text|||"go on"|
+2/4/tool_result||x|||10000
+2/3/other||||
+2/3/other||||
+2/3/other||||
+2/3/document||||
+`
+	if got := outline(v); got != want {
+		t.Errorf("got\n%swant\n%s", got, want)
+	}
+	if v.Tools != 3 || v.System != 4 || v.MaxTokens != 7 || v.Text(v.ToolChoice) != `{"functionCallingConfig":{"mode":"AUTO"}}` ||
+		v.Text(v.Thinking) != `{"includeThoughts":true}` || v.Text(v.OutputConfig) != `{"type":"object"}` {
+		t.Errorf("settings: %+v", v)
+	}
+	if v.Model != "" || v.Stream {
+		t.Errorf("the body says nothing of model %q and stream %t", v.Model, v.Stream)
+	}
+	v.Address("/v1beta/models/gemini-3.1-pro:streamGenerateContent")
+	if v.Model != "gemini-3.1-pro" || !v.Stream {
+		t.Errorf("the path says model %q and stream %t", v.Model, v.Stream)
+	}
+	snake := strings.NewReplacer("systemInstruction", "system_instruction", "functionDeclarations", "function_declarations", "toolConfig", "tool_config",
+		"generationConfig", "generation_config", "maxOutputTokens", "max_output_tokens", "thinkingConfig", "thinking_config", "responseJsonSchema", "response_json_schema",
+		"functionCall", "function_call", "functionResponse", "function_response", "thoughtSignature", "thought_signature", "inlineData", "inline_data", "mimeType", "mime_type",
+		"executableCode", "executable_code", "codeExecutionResult", "code_execution_result").Replace(geminiRequest)
+	if got := outline(mustParse(t, Gemini, snake)); got != want {
+		t.Errorf("with names of the second form\n%swant\n%s", got, want)
+	}
+}
+
+func TestParseGeminiRefuses(t *testing.T) {
+	part := func(p string) string { return `{"contents":[{"role":"user","parts":[` + p + `]}]}` }
+	for _, c := range []struct {
+		name, body string
+		want       error
+	}{
+		{"no contents", `{"generationConfig":{}}`, ErrShape},
+		{"contents empty", `{"contents":[]}`, ErrShape},
+		{"contents an object", `{"contents":{"parts":[{"text":"a"}]}}`, ErrSyntax},
+		{"contents twice", `{"contents":[{"parts":[{"text":"a"}]}],"contents":[{"parts":[{"text":"b"}]}]}`, ErrDuplicate},
+		{"system under two names", `{"systemInstruction":{"parts":[]},"system_instruction":{"parts":[]},"contents":[{"parts":[]}]}`, ErrDuplicate},
+		{"system a text", `{"systemInstruction":"a","contents":[{"parts":[]}]}`, ErrShape},
+		{"parts twice", `{"contents":[{"parts":[],"parts":[]}]}`, ErrDuplicate},
+		{"parts a text", `{"contents":[{"parts":"a"}]}`, ErrShape},
+		{"unknown role", `{"contents":[{"role":"assistant","parts":[]}]}`, ErrShape},
+		{"a part is a text", part(`"a"`), ErrSyntax},
+		{"a call under two names", part(`{"functionCall":{"name":"a"},"function_call":{"name":"b"}}`), ErrDuplicate},
+		{"a signature under two names", part(`{"text":"a","thoughtSignature":"","thought_signature":"x"}`), ErrDuplicate},
+		{"args twice", part(`{"functionCall":{"name":"a","args":{"a":1},"args":{"b":1}}}`), ErrDuplicate},
+		{"output twice", part(`{"functionResponse":{"name":"a","response":{"output":"a","output":"b"}}}`), ErrDuplicate},
+		{"a call is a text", part(`{"functionCall":"a"}`), ErrShape},
+		{"declarations an object", `{"contents":[{"parts":[]}],"tools":[{"functionDeclarations":{}}]}`, ErrShape},
+		{"a name twice", `{"contents":[{"parts":[]}],"tools":[{"functionDeclarations":[{"name":"a","name":"b"}]}]}`, ErrDuplicate},
+		{"a tool is a text", `{"contents":[{"parts":[]}],"tools":["a"]}`, ErrShape},
+		{"cached content", `{"cachedContent":"cachedContents/x","contents":[{"parts":[{"text":"a"}]}]}`, ErrStored},
+		{"cached content last", `{"contents":[{"parts":[{"text":"a"}]}],"cached_content":"cachedContents/x"}`, ErrStored},
+	} {
+		if _, err := Parse(Gemini, []byte(c.body), nil); !errors.Is(err, c.want) {
+			t.Errorf("%s: got %v, want %v", c.name, err, c.want)
+		}
+	}
+	mustParse(t, Gemini, `{"contents":[{"parts":[{"text":"a"}]}],"cachedContent":null,"safetySettings":[]}`)
+	// A tool may answer with any keys.
+	v := mustParse(t, Gemini, part(`{"functionResponse":{"name":"a","response":{"outp\u0075t":"a","output":"b"}}}`))
+	if got := v.Text(v.Blocks[0].Body); got != `{"outp\u0075t":"a","output":"b"}` {
+		t.Errorf("the response is replaced in part: %s", got)
+	}
+}
+
+func TestHashGemini(t *testing.T) {
+	user := func(part string) string { return `{"contents":[{"role":"user","parts":[` + part + `]}]}` }
+	model := func(part string) string { return `{"contents":[{"role":"model","parts":[` + part + `]}]}` }
+	const call, skipped = `"functionCall":{"name":"a","args":{}}`, `"thoughtSignature":"skip_thought_signature_validator"`
+	for _, c := range []struct {
+		name, a, b string
+		same       bool
+	}{
+		{"lone part", user(`{"text":"a"}`), `{"contents":[{"parts":{"text":"a"}}]}`, true},
+		{"names of two forms", user(`{"inlineData":{"data":""}}`), user(`{"inline_data":{"data":""}}`), true},
+		{"space between members", user(`{"text":"a"}`), user(` { "text" : "a" } `), true},
+		{"other role", user(`{"text":"a"}`), model(`{"text":"a"}`), false},
+		{"thought", model(`{"text":"a","thought":true}`), model(`{"text":"a"}`), false},
+		{"not a thought", model(`{"text":"a","thought":false}`), model(`{"text":"a"}`), true},
+		{"nothing in a signature's place", model(`{` + call + `}`), model(`{` + call + `,` + skipped + `}`), true},
+		{"a signature", model(`{` + call + `}`), model(`{` + call + `,"thoughtSignature":"c2ln"}`), false},
+		{"another signature", model(`{` + call + `,"thoughtSignature":"c2ln"}`), model(`{` + call + `,"thoughtSignature":"c2lo"}`), false},
+		{"another id", model(`{"functionCall":{"id":"1","name":"a"}}`), model(`{"functionCall":{"id":"2","name":"a"}}`), false},
+		{"another response", user(`{"functionResponse":{"name":"a","response":{"output":"x"}}}`), user(`{"functionResponse":{"name":"a","response":{"output":"y"}}}`), false},
+	} {
+		a, b := mustParse(t, Gemini, c.a), mustParse(t, Gemini, c.b)
+		if (a.Blocks[0].Hash == b.Blocks[0].Hash) != c.same {
+			t.Errorf("%s: same = %t, want %t", c.name, !c.same, c.same)
+		}
+	}
+}
+
+func TestSpliceGemini(t *testing.T) {
+	v := mustParse(t, Gemini, geminiRequest)
+	at := func(text string) int {
+		for i := range v.Blocks {
+			if strings.Contains(v.Text(v.Blocks[i].Span), text) && v.Blocks[i].Message >= 0 {
+				return i
+			}
+		}
+		t.Fatalf("no block holds %s", text)
+		return -1
+	}
+	stub := []byte(`"stub"`)
+	for _, c := range []struct {
+		name     string
+		edit     Edit
+		old, new string // "" = refused
+	}{
+		{"output", Edit{at("package a"), OpReplace, stub}, `"package a"`, `"stub"`},
+		{"error", Edit{at(`no \"x\"`), OpReplace, stub}, `"no \"x\""`, `"stub"`},
+		{"whole response", Edit{at(`{"hour":7}`), OpReplace, stub}, `{"hour":7}`, `{"output":"stub"}`},
+		{"whole response by an object", Edit{at(`{"hour":7}`), OpReplace, []byte(`{"a":1}`)}, `{"hour":7}`, `{"a":1}`},
+		{"args", Edit{at(`"pattern"`), OpReplace, []byte(`{}`)}, `{"pattern":"*"}`, `{}`},
+		{"thought", Edit{at("hm"), OpRemove, nil}, `{"text":"hm","thought":true},`, ``},
+		{"narration", Edit{at("Let me"), OpRemove, nil}, "{\"text\":\"Let me look.\"},\n  ", ``},
+		{"signed args", Edit{at(`"c1"`), OpReplace, []byte(`{}`)}, "", ""},
+		{"signed text", Edit{at(`{"text":"","thoughtSignature"`), OpRemove, nil}, "", ""},
+		{"response", Edit{at("package a"), OpRemove, nil}, "", ""},
+		{"no response", Edit{at(`{"name":"x"}`), OpReplace, stub}, "", ""},
+		{"lone part", Edit{at("go on"), OpRemove, nil}, "", ""},
+		{"marker", Edit{at("hi"), OpMark, []byte(`{}`)}, "", ""},
+	} {
+		got, err := v.Splice([]Edit{c.edit})
+		if c.old == "" {
+			if !errors.Is(err, ErrEdit) {
+				t.Errorf("%s: got %s, %v", c.name, got, err)
+			}
+			continue
+		}
+		if want := strings.Replace(geminiRequest, c.old, c.new, 1); err != nil || string(got) != want {
+			t.Errorf("%s: got %s, %v\nwant %s", c.name, got, err, want)
+		}
+	}
+	checkSplice(t, v)
+}
+
+// A conversation that has grown is recognised but for its first message, by which
+// it is found, and for what is new.
+func TestRecallGemini(t *testing.T) {
+	head := geminiRequest[:strings.Index(geminiRequest, `,
+ {"parts":{"text":"go on"}}`)]
+	tail := geminiRequest[strings.Index(geminiRequest, `],
+ "systemInstruction"`):]
+	known := mustParse(t, Gemini, head+tail).Known()
+	v, err := Parse(Gemini, []byte(geminiRequest), func(Hash) *Known { return known })
+	if err != nil {
+		t.Fatal(err)
+	}
+	sameViews(t, v, mustParse(t, Gemini, geminiRequest))
+	if want := len(v.Blocks) - 7; v.Recalled != want {
+		t.Errorf("recalled %d of %d blocks, want %d", v.Recalled, len(v.Blocks), want)
+	}
+}
+
+func FuzzSpliceGemini(f *testing.F) {
+	f.Add([]byte(geminiRequest))
+	f.Add([]byte(`{"contents":[{"parts":{"functionResponse":{"name":"a","response":{"content":"\"\\"}}},"role":"user"}],"system_instruction":{"parts":{"text":"s"}},"tools":[{"code_execution":{}}]}`))
+	f.Add([]byte(`{ "contents" : [ { "parts" : [ ] } , { "role" : null } ] , "generation_config" : 1 }`))
+	f.Fuzz(func(t *testing.T, body []byte) {
+		v, err := Parse(Gemini, body, nil)
+		if err != nil {
+			return
+		}
+		checkSplice(t, v)
+		again, err := Parse(Gemini, body, func(Hash) *Known { return v.Known() })
+		if err != nil {
+			t.Fatalf("not readable a second time: %v", err)
+		}
+		sameViews(t, v, again)
+	})
+}
+
+func FuzzDecoderSplitGemini(f *testing.F) {
+	for i, name := range []string{"text.sse", "calls.sse", "cut.sse", "array.json", "array_cut.json", "array_error.json", "response.json", "error_body.json"} {
+		b, err := os.ReadFile("testdata/answers/gemini_" + name)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(b, i%2 == 0, 1+i)
+	}
+	f.Fuzz(func(t *testing.T, answer []byte, stream bool, piece int) {
+		want := decode(Gemini, stream, answer, max(len(answer), 1))
+		for _, piece := range []int{1, max(piece, 1)} {
+			if got := decode(Gemini, stream, answer, piece); !reflect.DeepEqual(got, want) {
+				t.Errorf("in pieces of %d:\n got %+v\nwant %+v", piece, got, want)
+			}
+		}
+		if u := want.Usage; min(u.Uncached, u.Read, u.Output) < 0 || u.Write5m+u.Write1h != 0 {
+			t.Errorf("usage %+v", u)
+		}
+	})
+}

@@ -39,6 +39,7 @@ var identity = []string{"identity"}
 var blame = [][]byte{
 	[]byte("signature"), []byte("thinking"), []byte("cache_control"),
 	[]byte("tool_use"), []byte("tool_result"), []byte("tool_call"),
+	[]byte("function call"), []byte("function response"), // Gemini
 }
 
 // call is one request that is being processed, from its edits to the end of

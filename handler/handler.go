@@ -43,8 +43,9 @@ const (
 // free or pays for itself, and watches the answers to learn what they cost.
 // It stands before `reverse_proxy`.
 //
-// It reads POST requests that end in `/v1/messages` (Anthropic Messages) and
-// in `/chat/completions` (OpenAI chat completions). Everything else passes
+// It reads POST requests that end in `/v1/messages` (Anthropic Messages), in
+// `/chat/completions` (OpenAI chat completions), and in `:generateContent` or
+// `:streamGenerateContent` behind a model (Gemini). Everything else passes
 // untouched and unread, except WebSocket upgrades of `…/v1/responses`, which
 // are answered by 426 so that the client falls back to POST. A request that is
 // not understood passes untouched; a body over the bound is answered by 413.

@@ -98,6 +98,7 @@ func (h *Handler) prepare(r *http.Request, format wire.Format, raw []byte) (c *c
 		h.logFailOpen(reasonParse, err)
 		return nil, nil
 	}
+	view.Address(r.URL.Path)
 	session = h.state.Acquire(sessioncache.Key{
 		Tenant:   tenant,
 		Upstream: h.upstreamKey(r),
@@ -113,11 +114,15 @@ func (h *Handler) prepare(r *http.Request, format wire.Format, raw []byte) (c *c
 }
 
 // upstreamKey tells conversations at one upstream from those at another: by
-// the preset and by the base URL under which the client knows it.
+// the preset and by the base URL under which the client knows it. A model that
+// stands in the path is not part of that.
 func (h *Handler) upstreamKey(r *http.Request) string {
 	path := r.URL.Path
 	if o, ok := r.Context().Value(caddyhttp.OriginalRequestCtxKey).(http.Request); ok && o.URL != nil {
 		path = o.URL.Path
+	}
+	if base, _, _, ok := wire.GeminiPath(path); ok {
+		path = base
 	}
 	preset := "inferred"
 	if h.Upstream != nil && h.Upstream.Preset != "" {

@@ -20,6 +20,7 @@ import (
 	"encoding/hex"
 	"io"
 	"net/http"
+	"net/url"
 
 	"github.com/caddyserver/caddy/v2"
 
@@ -32,6 +33,9 @@ const longestID = 128
 
 // credentialHeaders are the headers that tell tenants apart.
 var credentialHeaders = [...]string{"Authorization", "X-Api-Key", "X-Goog-Api-Key", "Api-Key"}
+
+// credentialParameters do the same in the query of the Gemini API.
+var credentialParameters = [...]string{"key", "access_token"}
 
 // sessionID names the conversation of a request within its tenant: what the
 // client says in a header or in the body, else a hash of how the conversation
@@ -74,17 +78,27 @@ func bounded(id string) string {
 }
 
 // beginning hashes the system prompt and everything up to the end of the
-// first user message: the part of a conversation that never changes.
+// first user message: the part of a conversation that never changes. Gemini CLI
+// puts a content of its own before the first prompt that tells the day and lists
+// the files, and makes it anew when it resumes: of several contents of the user
+// at the start only the last counts.
 func beginning(v *wire.View) string {
-	end := v.System
-	for _, m := range v.Messages {
+	first, end := v.System, v.System
+	for i, m := range v.Messages {
 		end = int(m.End)
-		if m.Role == wire.RoleUser {
+		if m.Role != wire.RoleUser {
+			continue
+		}
+		if v.Format != wire.Gemini || i+1 == len(v.Messages) || v.Messages[i+1].Role != wire.RoleUser {
 			break
 		}
+		first = end
 	}
 	sum := sha256.New()
-	for i := v.Tools; i < end; i++ {
+	for i := v.Tools; i < v.System; i++ {
+		sum.Write(v.Blocks[i].Hash[:])
+	}
+	for i := first; i < end; i++ {
 		sum.Write(v.Blocks[i].Hash[:])
 	}
 	var out [sha256.Size]byte
@@ -101,6 +115,7 @@ func (s *state) tenant(r *http.Request) (t sessioncache.Tenant) {
 		}
 		writeField(mac, "")
 	}
+	writeQuery(mac, r.URL.RawQuery)
 	if repl, ok := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer); ok {
 		if user, ok := repl.GetString("http.auth.user.id"); ok {
 			writeField(mac, user)
@@ -109,6 +124,24 @@ func (s *state) tenant(r *http.Request) (t sessioncache.Tenant) {
 	var out [sha256.Size]byte
 	copy(t[:], mac.Sum(out[:0]))
 	return t
+}
+
+// writeQuery writes the credentials in a query, where Gemini takes them too. One
+// that cannot be read is a credential as a whole.
+func writeQuery(w io.Writer, raw string) {
+	if raw == "" {
+		return
+	}
+	query, err := url.ParseQuery(raw)
+	if err != nil {
+		writeField(w, raw)
+		return
+	}
+	for _, name := range credentialParameters {
+		for _, v := range query[name] {
+			writeField(w, name+"="+url.QueryEscape(v))
+		}
+	}
 }
 
 // writeField writes a value so that no two lists of values read alike: header

@@ -91,6 +91,18 @@ func TestBeginning(t *testing.T) {
 	if id(wire.OpenAIChat, chat+`]}`) == id(wire.OpenAIChat, strings.Replace(chat, "one", "two", 1)+`]}`) {
 		t.Error("another chat has the same id")
 	}
+	// Gemini CLI tells its environment first, in a content of its own.
+	const gemini = `{"systemInstruction":{"parts":[{"text":"S"}]},"contents":[{"role":"user","parts":[{"text":"It is Monday."}]},{"role":"user","parts":[{"text":"one"}]}`
+	first = id(wire.Gemini, gemini+`]}`)
+	if got := id(wire.Gemini, gemini+`,{"role":"model","parts":[{"text":"a"}]},{"role":"user","parts":[{"text":"b"}]}]}`); got != first {
+		t.Error("a longer conversation with Gemini has another id")
+	}
+	if got := id(wire.Gemini, strings.Replace(gemini, "Monday", "Tuesday", 1)+`]}`); got != first {
+		t.Error("a conversation with Gemini has another id once it is resumed")
+	}
+	if got := id(wire.Gemini, strings.Replace(gemini, "one", "two", 1)+`]}`); got == first {
+		t.Error("another conversation with Gemini has the same id")
+	}
 }
 
 func TestTenant(t *testing.T) {
@@ -128,6 +140,18 @@ func TestTenant(t *testing.T) {
 	}
 	if of("", "X-Api-Key", "ab") != of("", "X-Api-Key", "ab", "X-Session-Id", "z") {
 		t.Error("a tenant is not stable")
+	}
+	query := func(raw string) sessioncache.Tenant {
+		return s.tenant(httptest.NewRequest(http.MethodPost, "/?"+raw, nil))
+	}
+	for i, raw := range []string{"key=a", "key=b", "access_token=a", "key=a&key=b", "key=a%00key%3Db", "key=a;b", "key=a;c"} {
+		if j, ok := seen[query(raw)]; ok {
+			t.Errorf("query %s and case %d are one tenant", raw, j)
+		}
+		seen[query(raw)] = len(cases) + i
+	}
+	if query("alt=sse") != of("") || query("key=a&alt=sse") != query("alt=sse&%6Bey=a") {
+		t.Error("what is no credential makes another tenant")
 	}
 	other := newState(nil)
 	if r := httptest.NewRequest(http.MethodPost, "/", nil); other.tenant(r) == s.tenant(r) {

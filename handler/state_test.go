@@ -106,7 +106,7 @@ func TestValidateLeavesNothing(t *testing.T) {
 		"bad policy":     {`{"handler":"llm_cache","policy":"greedy"}`, false},
 		"bad zone":       {`{"handler":"llm_cache","zones":{"hot":0}}`, false},
 		"bad preset":     {`{"handler":"llm_cache","upstream":{"preset":"x"}}`, false},
-		"bad format":     {`{"handler":"llm_cache","upstream":{"format":"gemini"}}`, false},
+		"bad format":     {`{"handler":"llm_cache","upstream":{"format":"morse"}}`, false},
 		"bad ttl":        {`{"handler":"llm_cache","upstream":{"cache_ttl":"1ms"}}`, false},
 		"bad write":      {`{"handler":"llm_cache","upstream":{"cache_write":-1}}`, false},
 		"bad window":     {`{"handler":"llm_cache","upstream":{"context_window":0}}`, false},

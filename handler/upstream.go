@@ -34,9 +34,9 @@ type Upstream struct {
 	// from the model of each request; a model that no table knows counts as
 	// one on a box whose cached prefix is free.
 	Preset string `json:"preset,omitempty"`
-	// Format is what the upstream speaks: anthropic or openai_chat. Requests
-	// in another format pass untouched. Default: anthropic for the preset
-	// anthropic, openai_chat for openai and gemini, either for the others.
+	// Format is what the upstream speaks: anthropic, openai_chat or gemini.
+	// Requests in another format pass untouched. Default: anthropic for the
+	// preset anthropic, openai_chat for openai, any for the others.
 	Format wire.Format `json:"format,omitempty"`
 	// CacheTTL is how long a cached prefix lives unused. Default: as the
 	// built-in table has it.
@@ -68,9 +68,9 @@ func (u *Upstream) Validate() error {
 		return fmt.Errorf("preset: %q is none of %s", u.Preset, strings.Join(presets, ", "))
 	}
 	switch u.Format {
-	case "", wire.Anthropic, wire.OpenAIChat:
+	case "", wire.Anthropic, wire.OpenAIChat, wire.Gemini:
 	default:
-		return fmt.Errorf("format: %q is none of %s, %s", u.Format, wire.Anthropic, wire.OpenAIChat)
+		return fmt.Errorf("format: %q is none of %s, %s, %s", u.Format, wire.Anthropic, wire.OpenAIChat, wire.Gemini)
 	}
 	if ttl := time.Duration(u.CacheTTL); ttl != 0 && (ttl < time.Second || ttl > 30*24*time.Hour) {
 		return fmt.Errorf("cache_ttl: %s is not between 1s and 30d", ttl)
@@ -107,10 +107,10 @@ func (u *Upstream) format() wire.Format {
 	switch u.Preset {
 	case "anthropic":
 		return wire.Anthropic
-	case "openai", "gemini":
+	case "openai":
 		return wire.OpenAIChat
 	}
-	return "" // local engines speak both
+	return "" // local engines and Gemini speak several
 }
 
 // rules returns the cache rules of the upstream as a function of the model.

@@ -41,7 +41,11 @@ func (f *frame) reread(i int, text string) string {
 			continue
 		}
 		f.states[j].Unused = 0
-		return fmt.Sprintf("%s%s above (%s), %d lines]", pointerMark, f.calledFor(j), f.view.Text(f.blocks[j].ID), countLines(essence))
+		id := ""
+		if b := &f.blocks[j]; !b.ID.Empty() { // Gemini's results may have none
+			id = " (" + f.view.Text(b.ID) + ")"
+		}
+		return fmt.Sprintf("%s%s above%s, %d lines]", pointerMark, f.calledFor(j), id, countLines(essence))
 	}
 	return ""
 }

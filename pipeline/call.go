@@ -88,7 +88,7 @@ func understand(name string, input gjson.Result) call {
 		c.command()
 		return c
 	}
-	for _, key := range []string{"file_path", "filePath", "notebook_path", "path", "filename"} {
+	for _, key := range []string{"file_path", "filePath", "absolute_path", "notebook_path", "path", "filename"} {
 		if v := input.Get(key); v.Type == gjson.String {
 			c.path = v.Str
 			break
@@ -169,10 +169,12 @@ func (f *frame) learn() {
 			if c.class == sessioncache.ClassEdit && b.Body.Len() >= minFold {
 				s.Replaced = uint16(min(replacedBytes(gjson.ParseBytes(f.view.Bytes(b.Body))), math.MaxUint16))
 			}
-			calls[f.view.Text(b.ID)] = *s
+			if !b.ID.Empty() {
+				calls[f.view.Text(b.ID)] = *s
+			}
 		case wire.KindToolResult:
 			c, ok := calls[f.view.Text(b.ID)]
-			if !ok {
+			if b.ID.Empty() || !ok {
 				if j := f.callOf(i); j >= 0 {
 					c = f.states[j]
 				}

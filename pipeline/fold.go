@@ -61,10 +61,11 @@ func (p *planner) foldable(i int) int {
 	return 0
 }
 
-// inputs tells whether a block is a call that wrote into a file.
+// inputs tells whether a block is a call that wrote into a file, and that is not
+// signed.
 func (p *planner) inputs(i int) bool {
 	s := &p.states[i]
-	return (p.o.Planner.FoldInputs == nil || *p.o.Planner.FoldInputs) && s.Trait != nil &&
+	return (p.o.Planner.FoldInputs == nil || *p.o.Planner.FoldInputs) && s.Trait != nil && !p.blocks[i].Has(wire.FlagSigned) &&
 		(s.Class == sessioncache.ClassEdit || s.Class == sessioncache.ClassWrite)
 }
 
@@ -181,6 +182,7 @@ func replacedBytes(input gjson.Result) (n int) {
 // go on from.
 var summons = []string{
 	"CRITICAL: Respond with TEXT ONLY", "You are performing a CONTEXT CHECKPOINT COMPACTION", "Your task is to create a detailed summary of the conversation",
+	"First, reason in your scratchpad. Then, generate the <state_snapshot>",
 }
 
 func compacts(body string) bool {

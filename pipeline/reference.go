@@ -39,7 +39,7 @@ func hashOf(s string) uint64 { return xxhash.Sum64String(s) }
 
 // arguments are the members of tool inputs that say what a call was about, the
 // most telling first.
-var arguments = []string{"file_path", "filePath", "notebook_path", "path", "filename", "url", "command", "cmd", "pattern", "query"}
+var arguments = []string{"file_path", "filePath", "absolute_path", "notebook_path", "path", "dir_path", "filename", "url", "command", "cmd", "pattern", "query"}
 
 // argument returns the most telling argument of a call.
 func argument(input gjson.Result) string {
@@ -61,6 +61,9 @@ func argument(input gjson.Result) string {
 // its index, or -1.
 func (f *frame) callOf(i int) int {
 	id := f.view.Bytes(f.blocks[i].ID)
+	if len(id) == 0 {
+		return f.callInOrder(i)
+	}
 	for j := i - 1; j >= 0; j-- {
 		b := &f.blocks[j]
 		if b.Kind == wire.KindToolUse && string(f.view.Bytes(b.ID)) == string(id) {
@@ -69,6 +72,42 @@ func (f *frame) callOf(i int) int {
 		if b.Role == wire.RoleAssistant && b.Message+2 < f.blocks[i].Message && f.view.Format == wire.Anthropic {
 			break // results follow their call at once
 		}
+	}
+	if f.view.Format == wire.Gemini { // the client has made up an id of its own
+		return f.callInOrder(i)
+	}
+	return -1
+}
+
+// callInOrder finds the call that a tool result without an id answers: of the
+// calls of its name in the answer before it, the one that has as many in front
+// of it as the result has results of that name.
+func (f *frame) callInOrder(i int) int {
+	name := f.view.Bytes(f.blocks[i].Name)
+	if len(name) == 0 {
+		return -1
+	}
+	same := func(j int, k wire.Kind) bool {
+		return f.blocks[j].Kind == k && string(f.view.Bytes(f.blocks[j].Name)) == string(name)
+	}
+	before, j := 0, i-1
+	for ; j >= 0 && f.blocks[j].Role != wire.RoleAssistant; j-- {
+		if same(j, wire.KindToolResult) {
+			before++
+		}
+	}
+	first := j
+	for first > 0 && f.blocks[first-1].Role == wire.RoleAssistant {
+		first--
+	}
+	for n := max(first, 0); n <= j; n++ {
+		if !same(n, wire.KindToolUse) {
+			continue
+		}
+		if before == 0 {
+			return n
+		}
+		before--
 	}
 	return -1
 }

@@ -31,7 +31,7 @@ func (f *frame) stripThinking() {
 		return
 	}
 	end := f.lastAnswer()
-	if f.view.Format == wire.Anthropic && f.loop {
+	if f.view.Format != wire.OpenAIChat && f.loop {
 		end = min(end, f.task)
 	}
 	for i := range f.blocks[:end] {
@@ -56,7 +56,10 @@ func (f *frame) lastAnswer() int {
 }
 
 // removable tells whether a block can go without leaving an empty message.
-func (f *frame) removable(i int) bool { return f.blocks[i].Marker.Empty() && !f.alone(i) }
+func (f *frame) removable(i int) bool {
+	b := &f.blocks[i]
+	return b.Marker.Empty() && !b.Has(wire.FlagSigned) && !f.alone(i)
+}
 
 // bindThinking keeps the promise that models which check it make of thinking:
 // nothing in front of a thinking block has changed since the model wrote it.

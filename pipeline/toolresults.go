@@ -64,9 +64,10 @@ func compacted(text string, chars int) string {
 }
 
 // withMedia makes a tool result's new content: the text alone, or the text in
-// front of the parts that are not text, in the client's own bytes.
+// front of the parts that are not text, in the client's own bytes. In Gemini
+// those stand beside the text, not in it.
 func (f *frame) withMedia(b *wire.Block, text string) []byte {
-	if !b.Has(wire.FlagMedia) {
+	if !b.Has(wire.FlagMedia) || f.view.Format == wire.Gemini {
 		return quote(text)
 	}
 	out := append([]byte(`[{"type":"text","text":`), quote(text)...)

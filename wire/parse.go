@@ -61,7 +61,7 @@ func Parse(f Format, body []byte, recall func(first Hash) *Known) (*View, error)
 	case OpenAIChat:
 		p.message, p.tool = p.chatMessage, p.chatTool
 	case Gemini:
-		p.message, p.tool = p.geminiContent, p.geminiTool
+		p.message, p.tool, p.rename = p.geminiContent, p.geminiTool, geminiName
 	default:
 		return nil, fmt.Errorf("%w: %q", ErrFormat, f)
 	}
@@ -178,10 +178,8 @@ func (p *parser) run() error {
 		case "prompt_cache_key":
 			bit, cacheKey = seenCacheKey, m.skip()
 		default:
-			if p.v.Format == Gemini {
-				bit = p.geminiMember(&m)
-			} else {
-				m.skip()
+			if s := m.skip(); p.v.Format == Gemini && !m.bad {
+				p.geminiMember(m.key, s)
 			}
 		}
 		if p.err != nil {

@@ -31,33 +31,41 @@ import (
 // the same as none.
 var skipSignature = [...]string{`"skip_thought_signature_validator"`, `"context_engineering_is_the_way_to_go"`}
 
-// geminiMember reads one member of a request's top level, and returns its bit.
-func (p *parser) geminiMember(m *members) int {
-	switch string(m.key) {
+// The names that the Messages API has for members of a Gemini request.
+var (
+	nameMessages   = []byte("messages")
+	nameSystem     = []byte("system")
+	nameTools      = []byte("tools")
+	nameToolChoice = []byte("tool_choice")
+)
+
+func geminiName(key []byte) []byte {
+	switch string(key) {
 	case "contents":
-		if len(p.v.Messages) == 0 {
-			m.at = p.messages(m.at)
-		}
-		return seenMessages
+		return nameMessages
 	case "systemInstruction", "system_instruction":
-		p.systemValue = m.skip()
-		return seenSystem
+		return nameSystem
+	case "tools":
+		return nameTools
 	case "toolConfig", "tool_config":
-		p.v.ToolChoice = m.skip()
-		return seenToolChoice
+		return nameToolChoice
+	}
+	return nil
+}
+
+// geminiMember reads a member of the top level that has no like in the Messages
+// API.
+func (p *parser) geminiMember(key []byte, value Span) {
+	switch string(key) {
 	case "generationConfig", "generation_config":
-		if s := m.skip(); !m.bad && p.b[s.Start] == '{' {
-			p.geminiConfig(s)
+		if p.b[value.Start] == '{' {
+			p.geminiConfig(value)
 		}
-		return seenOutputConfig
 	case "cachedContent", "cached_content":
-		if s := m.skip(); !m.bad && !isNull(p.b, s) {
+		if !isNull(p.b, value) {
 			p.fail(ErrStored)
 		}
-		return 0
 	}
-	m.skip()
-	return 0
 }
 
 // geminiConfig reads what of a generationConfig means something here.

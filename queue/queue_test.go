@@ -175,7 +175,7 @@ func TestLeavingTheQueue(t *testing.T) {
 
 func TestChangedLimits(t *testing.T) {
 	q := New(Limits{Slots: 2, Waiting: 10})
-	var turns []*Turn
+	turns := make([]*Turn, 0, 4)
 	for i := range 4 {
 		turns = append(turns, enter(t, q, Ticket{Person: fmt.Sprint(i)}))
 	}
@@ -205,7 +205,7 @@ func TestNobodyStarves(t *testing.T) {
 		for p := range waits {
 			go func() {
 				defer func() { done <- struct{}{} }()
-				random := rand.New(rand.NewPCG(1, uint64(p))) //nolint:gosec // must repeat
+				random := rand.New(rand.NewPCG(1, uint64(p)))
 				for end := time.Now().Add(10 * time.Minute); time.Now().Before(end); {
 					turn, err := q.Enter(Ticket{Person: fmt.Sprint(p), Lineage: fmt.Sprint(p)})
 					if err != nil {

@@ -1,0 +1,95 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package engine
+
+import (
+	"regexp"
+	"slices"
+)
+
+// words splits a text much as the tokenizer that the model names does; near
+// enough to learn merges from.
+var words = regexp.MustCompile(`(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\pL\pN]?\pL+|\pN| ?[^\s\pL\pN]+[\r\n]*|\s*[\r\n]+|\s+`)
+
+// alphabet names each byte by a printable character, as byte-level BPE does.
+func alphabet() (names [256]string) {
+	spare := rune(256)
+	for b := range names {
+		if b >= '!' && b <= '~' || b >= 0xA1 && b <= 0xAC || b >= 0xAE {
+			names[b] = string(rune(b))
+			continue
+		}
+		names[b] = string(spare)
+		spare++
+	}
+	return names
+}
+
+type merge struct{ left, right string }
+
+func (m merge) less(o merge) bool {
+	return m.left+" "+m.right < o.left+" "+o.right
+}
+
+// learn finds the most frequent merges of a text.
+func learn(text string, most int) []merge {
+	type word struct {
+		symbols []string
+		count   int
+	}
+	counts := map[string]int{}
+	for _, w := range words.FindAllString(text, -1) {
+		counts[w]++
+	}
+	names := alphabet()
+	list := make([]word, 0, len(counts))
+	for w, n := range counts {
+		symbols := make([]string, len(w))
+		for i := range len(w) {
+			symbols[i] = names[w[i]]
+		}
+		list = append(list, word{symbols, n})
+	}
+	var merges []merge
+	for len(merges) < most {
+		pairs := map[merge]int{}
+		for _, w := range list {
+			for i := range len(w.symbols) - 1 {
+				pairs[merge{w.symbols[i], w.symbols[i+1]}] += w.count
+			}
+		}
+		best, count := merge{}, 1
+		for p, n := range pairs {
+			if n > count || n == count && count > 1 && p.less(best) {
+				best, count = p, n
+			}
+		}
+		if count < 2 {
+			break
+		}
+		merges = append(merges, best)
+		for i := range list {
+			s := list[i].symbols
+			for j := 0; j+1 < len(s); j++ {
+				if s[j] == best.left && s[j+1] == best.right {
+					s[j] += s[j+1]
+					s = slices.Delete(s, j+1, j+2)
+				}
+			}
+			list[i].symbols = s
+		}
+	}
+	return merges
+}

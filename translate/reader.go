@@ -16,6 +16,8 @@ package translate
 
 import (
 	"fmt"
+	"strconv"
+	"strings"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
@@ -23,19 +25,189 @@ import (
 // reader fills a Request.
 type reader struct {
 	q *Request
+	// at is where in the body the reader is, for the names of fields.
+	at []step
+	// pending are the calls that no result has answered yet, for formats
+	// without ids.
+	pending []pendingCall
+	// loaded are the names of deferred tools in the order in which results
+	// referred to them.
+	loaded []string
+	// hosted is the path of a tool that the provider itself would run.
+	hosted  string
+	scratch []byte
+}
+
+// step is a member of an object, and an index if the member is an array.
+type step struct {
+	name  string
+	index int
 }
 
 func (r *reader) read(from wire.Format, in Incoming) error {
+	body := raw(in.Body).trim()
+	var err error
 	switch from {
 	case wire.Anthropic:
-		return r.anthropic(in)
+		err = r.anthropic(body)
 	case wire.OpenAIChat:
-		return r.chat(in)
+		err = r.chat(body)
+	case wire.OpenAIResponses:
+		err = r.responses(body)
+	case wire.Gemini:
+		err = r.gemini(body, in)
 	}
-	return &Unsupported{Field: "model", Reason: fmt.Sprintf("requests in the format %s are not translated", from)}
+	if err != nil {
+		return err
+	}
+	if r.hosted != "" && len(r.q.Tools) == 0 {
+		return &Unsupported{Field: r.hosted, Reason: "a tool that the provider runs has no counterpart at this upstream"}
+	}
+	if r.q.Messages == nil {
+		return fmt.Errorf("%w: it has no messages", ErrBody)
+	}
+	return nil
 }
 
-// drop lists a field that is left out for every other format.
+func (r *reader) enter(name string, index int) { r.at = append(r.at, step{name, index}) }
+func (r *reader) leave()                       { r.at = r.at[:len(r.at)-1] }
+
+// path returns the path of a field where the reader is.
+func (r *reader) path(field string) string {
+	return string(r.appendPath(nil, field, true))
+}
+
+func (r *reader) appendPath(b []byte, field string, indices bool) []byte {
+	for _, s := range r.at {
+		b = append(b, s.name...)
+		if s.index >= 0 {
+			b = append(b, '[')
+			if indices {
+				b = strconv.AppendInt(b, int64(s.index), 10)
+			}
+			b = append(b, ']')
+		}
+		b = append(b, '.')
+	}
+	if field == "" {
+		return b[:max(len(b)-1, 0)]
+	}
+	// Names come from the client and go into a header.
+	for i := 0; i < len(field) && i < 48; i++ {
+		switch c := field[i]; {
+		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', strings.IndexByte("_-.[]", c) >= 0:
+			b = append(b, c)
+		default:
+			b = append(b, '?')
+		}
+	}
+	return b
+}
+
+// maxDropped bounds the list of fields that are left out.
+const maxDropped = 64
+
+// drop lists a field that is left out toward every other format.
 func (r *reader) drop(field string) {
-	r.q.dropped = append(r.q.dropped, field)
+	r.scratch = r.appendPath(r.scratch[:0], field, false)
+	if r.q.dropped == nil {
+		r.q.dropped = map[string]bool{}
+	}
+	if len(r.q.dropped) < maxDropped && !r.q.dropped[string(r.scratch)] {
+		r.q.dropped[string(r.scratch)] = true
+	}
+}
+
+// dropUsed lists a field unless its value says that it is not used.
+func (r *reader) dropUsed(field string, v raw) {
+	if !v.absent() {
+		r.drop(field)
+	}
+}
+
+func (r *reader) refuse(field, reason string) error {
+	return &Unsupported{Field: r.path(field), Reason: reason}
+}
+
+func (r *reader) malformed(field string) error {
+	return fmt.Errorf("%w: %s", ErrBody, r.path(field))
+}
+
+// param keeps the value of a parameter by its name in the client's format.
+func (r *reader) param(name string, v raw) bool {
+	for p := range paramNames {
+		if paramNames[p][r.q.Format] == name {
+			if !v.absent() || v.isNumber() {
+				r.q.Params[p] = v
+			}
+			return true
+		}
+	}
+	return false
+}
+
+// object returns the value of a member that must be an object, nil if it is
+// null or not there.
+func (r *reader) object(field string, v raw) (raw, error) {
+	if v.isObject() || v.absent() {
+		return v, nil
+	}
+	return nil, r.malformed(field)
+}
+
+// input returns the arguments of a call, which come as the text of a JSON
+// object. A model's broken arguments stay readable as a text in an object.
+func input(arguments text) raw {
+	b := raw(arguments.appendDecoded(make([]byte, 0, len(arguments)))).trim()
+	switch {
+	case len(b) == 0, string(b) == "null":
+		return raw("{}")
+	case wellFormed(b) == nil:
+		return b
+	}
+	return append(append(raw(`{"arguments":"`), arguments...), `"}`...)
+}
+
+// message appends a message unless it is empty.
+func (r *reader) message(role Role, parts []Part) {
+	if len(parts) > 0 {
+		r.q.Messages = append(r.q.Messages, Message{Role: role, Parts: parts})
+	}
+}
+
+// join appends parts to the last message if it is of the same role.
+func (r *reader) join(role Role, parts ...Part) {
+	if n := len(r.q.Messages); n > 0 && r.q.Messages[n-1].Role == role {
+		r.q.Messages[n-1].Parts = append(r.q.Messages[n-1].Parts, parts...)
+		return
+	}
+	r.message(role, parts)
+}
+
+// thinking returns a part of reasoning with what the client keeps in the place
+// of a proof.
+func (r *reader) thinking(t text, proof string) Part {
+	p := Part{Kind: ThinkingPart, Text: t, Sealed: Sealed{Format: r.q.Format, Data: proof}}
+	if s, ok := Unseal(proof); ok {
+		p.Sealed = s
+		if s.Text != "" {
+			p.Text = escaped(s.Text)
+		}
+	}
+	return p
+}
+
+// dataURL takes data:image/png;base64,… apart.
+func dataURL(t text) (mediaType string, data text, ok bool) {
+	s, ok := strings.CutPrefix(string(t), "data:")
+	if !ok {
+		return "", nil, false
+	}
+	head, _, ok := strings.Cut(s, ",")
+	if !ok {
+		return "", nil, false
+	}
+	mediaType, ok = strings.CutSuffix(head, ";base64")
+	mediaType, _, _ = strings.Cut(mediaType, ";")
+	return text(mediaType).decoded(), t[len("data:")+len(head)+1:], ok
 }

@@ -42,7 +42,7 @@ type Request struct {
 	// Output is the form that the answer must have.
 	Output Output
 	// dropped are the fields that no other format holds.
-	dropped []string
+	dropped map[string]bool
 }
 
 // Choice says which tools the model may call.

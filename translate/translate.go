@@ -17,6 +17,7 @@ package translate
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
@@ -113,7 +114,7 @@ func Read(from wire.Format, in Incoming) (*Request, error) {
 // Write writes a request that Read returned in another format. Of in it uses
 // the path.
 func Write(to wire.Format, q *Request, in Incoming, o Options) (*Outgoing, error) {
-	w := newWriter(to, q, o)
+	w := newWriter(to, q, o, len(in.Body))
 	if err := w.write(); err != nil {
 		return nil, err
 	}
@@ -122,7 +123,6 @@ func Write(to wire.Format, q *Request, in Incoming, o Options) (*Outgoing, error
 		IncludeUsage: q.Format != wire.OpenAIChat || q.IncludeUsage, Model: q.Model,
 	}
 	out.Path, out.Query = endpoint(q.Format, to, in.Path, w.model, q.Stream)
-	slices.Sort(w.dropped)
-	out.Dropped = slices.Compact(w.dropped)
+	out.Dropped = slices.Sorted(maps.Keys(w.dropped))
 	return out, nil
 }

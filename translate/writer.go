@@ -15,12 +15,15 @@
 package translate
 
 import (
-	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
-// writer makes a body out of a Request.
+// writer makes a body out of a Request. Members come first, the messages last.
 type writer struct {
 	b       []byte
 	to      wire.Format
@@ -29,20 +32,333 @@ type writer struct {
 	names   *Names
 	model   string
 	stop    []string
-	dropped []string
+	dropped map[string]bool
+	// tools are the tools that the model may call, messages the messages in the
+	// shape that the format wants.
+	tools    []Tool
+	messages []Message
+	// called tells which tool each call was of, for results that do not say.
+	called map[string]ToolName
 }
 
-func newWriter(to wire.Format, q *Request, o Options) *writer {
-	w := &writer{to: to, q: q, o: o, names: newNames(to, o.NameLimit), model: q.Model, dropped: append([]string(nil), q.dropped...)}
+func newWriter(to wire.Format, q *Request, o Options, room int) *writer {
+	w := &writer{to: to, q: q, o: o, names: newNames(to, o.NameLimit), model: q.Model, dropped: maps.Clone(q.dropped)}
+	if w.dropped == nil {
+		w.dropped = map[string]bool{}
+	}
 	if o.Model != nil {
 		w.model = o.Model(q.Model)
 	}
-	for _, t := range q.Tools {
+	w.b = wire.Buffer(room + room/8 + 1024)
+	w.tools = w.allowed()
+	for _, t := range w.tools {
 		w.names.upstream(t.ToolName)
 	}
 	return w
 }
 
 func (w *writer) write() error {
-	return fmt.Errorf("translate to %q: no such format", w.to)
+	if strings.Contains(w.model, "..") || strings.ContainsFunc(w.model, func(r rune) bool { return r < ' ' }) {
+		return &Unsupported{Field: "model", Reason: "not the name of a model"}
+	}
+	w.messages = w.shape()
+	w.b = append(w.b, '{')
+	var err error
+	switch w.to {
+	case wire.Anthropic:
+		err = w.anthropic()
+	case wire.OpenAIChat:
+		err = w.chat()
+	case wire.OpenAIResponses:
+		err = w.responses()
+	case wire.Gemini:
+		err = w.gemini()
+	}
+	w.b = append(w.b, '}')
+	return err
+}
+
+// drop lists a field of the client that is left out.
+func (w *writer) drop(field string) {
+	if len(w.dropped) < maxDropped && !w.dropped[field] {
+		w.dropped[field] = true
+	}
+}
+
+// allowed returns the tools. Where the format cannot say that only some of
+// them may be called, the others are left out.
+func (w *writer) allowed() []Tool {
+	c := w.q.Choice
+	if len(c.Tools) == 0 || c.Mode == "any" && len(c.Tools) == 1 || w.to == wire.Gemini || w.o.Official && openAI(w.to) {
+		return w.q.Tools
+	}
+	var tools []Tool
+	for _, t := range w.q.Tools {
+		if slices.ContainsFunc(c.Tools, func(n ToolName) bool { return n.Name == t.Name && n.Namespace == t.Namespace }) {
+			tools = append(tools, t)
+		}
+	}
+	return tools
+}
+
+// comma puts a comma between members or elements.
+func (w *writer) comma() {
+	if c := w.b[len(w.b)-1]; c != '{' && c != '[' && c != ':' {
+		w.b = append(w.b, ',')
+	}
+}
+
+// key writes a member's name. Names are ours and need no escapes.
+func (w *writer) key(name string) {
+	w.comma()
+	w.b = append(append(append(w.b, '"'), name...), `":`...)
+}
+
+// open and close write a bracket.
+func (w *writer) open(c byte) {
+	w.comma()
+	w.b = append(w.b, c)
+}
+
+func (w *writer) close(c byte) { w.b = append(w.b, c) }
+
+// member writes a member with a value that is JSON.
+func (w *writer) member(name string, v raw) {
+	w.key(name)
+	w.b = append(w.b, v...)
+}
+
+// text writes a member with a text that is already escaped.
+func (w *writer) text(name string, t text) {
+	w.key(name)
+	w.b = append(append(append(w.b, '"'), t...), '"')
+}
+
+// string writes a member with a text.
+func (w *writer) string(name, s string) {
+	w.key(name)
+	w.b = append(appendEscaped(append(w.b, '"'), s), '"')
+}
+
+// bool writes a member.
+func (w *writer) bool(name string, v bool) {
+	w.key(name)
+	w.b = strconv.AppendBool(w.b, v)
+}
+
+// int writes a member.
+func (w *writer) int(name string, n int) {
+	w.key(name)
+	w.b = strconv.AppendInt(w.b, int64(n), 10)
+}
+
+// quoted writes a member whose value is the text of some JSON.
+func (w *writer) quoted(name string, v raw) {
+	w.key(name)
+	w.b = append(appendEscaped(append(w.b, '"'), v), '"')
+}
+
+// param writes a parameter under the format's name.
+func (w *writer) param(p Param) {
+	v := w.value(p)
+	if v == nil {
+		return
+	}
+	name := w.paramName(p)
+	name = name[strings.LastIndexByte(name, '.')+1:]
+	w.member(name, v)
+}
+
+func (w *writer) paramName(p Param) string {
+	if w.to == wire.OpenAIChat && !w.o.Official {
+		switch p {
+		case MaxTokens:
+			return "max_tokens" // the name that every local engine knows
+		case TopK:
+			return "top_k"
+		}
+	}
+	return paramNames[p][w.to]
+}
+
+// dropParam lists a parameter by the client's name.
+func (w *writer) dropParam(p Param) {
+	if name := paramNames[p][w.q.Format]; name != "" {
+		w.drop(name)
+	} else {
+		w.drop("top_k")
+	}
+}
+
+// value returns a parameter as the upstream takes it, nil if it takes none.
+func (w *writer) value(p Param) raw {
+	v := w.q.Params[p]
+	if v == nil {
+		if p == CacheKey && w.o.CacheKey != "" && openAI(w.to) {
+			return append(appendEscaped(raw(`"`), w.o.CacheKey), '"')
+		}
+		return nil
+	}
+	ok := w.paramName(p) != ""
+	switch p {
+	case MaxTokens:
+		n, number := v.int()
+		ok = ok && number && n > 0
+	case Temperature, TopP, TopK, PresencePenalty, FrequencyPenalty:
+		ok = ok && v.isNumber() && w.samples(p)
+		if n, _ := v.int(); ok && p == Temperature && w.to == wire.Anthropic && n >= 1 && string(v) != "1" && string(v) != "1.0" {
+			w.dropParam(p)
+			return raw("1") // the most that Anthropic takes
+		}
+	case UserID:
+		ok = ok && v.isString() && (w.to == wire.Anthropic || len(v) <= 64+2)
+	case ServiceTier:
+		v = w.tier(v.string())
+		ok = ok && v != nil
+	}
+	if !ok {
+		w.dropParam(p)
+		return nil
+	}
+	return v
+}
+
+// samples tells whether the model takes a sampling parameter.
+func (w *writer) samples(p Param) bool {
+	switch {
+	case w.to == wire.Anthropic:
+		if p == TopP && w.q.Params[Temperature] != nil {
+			return false // recent models take one of the two
+		}
+		return !claudeOf(w.model).fixedSampling()
+	case w.o.Official && openAI(w.to):
+		return !reasons(w.model)
+	}
+	return true
+}
+
+// tier maps a service tier, nil where there is none of the same meaning.
+func (w *writer) tier(name string) raw {
+	switch {
+	case name == "auto":
+		return raw(`"auto"`)
+	case name == "standard_only" && openAI(w.to):
+		return raw(`"default"`)
+	case name == "default" && w.to == wire.Anthropic:
+		return raw(`"standard_only"`)
+	case openAI(w.to) && openAI(w.q.Format):
+		return w.q.Params[ServiceTier]
+	}
+	return nil
+}
+
+// stops returns the stop sequences to send, at most limit. If there are more,
+// or the format has none, the answer is to be cut by us.
+func (w *writer) stops(limit int) []text {
+	stop := w.q.Stop
+	if len(stop) <= limit {
+		return stop
+	}
+	for _, s := range stop {
+		w.stop = append(w.stop, s.decoded())
+	}
+	return stop[:limit]
+}
+
+func (w *writer) texts(name string, list []text) {
+	w.key(name)
+	w.b = append(w.b, '[')
+	for _, t := range list {
+		w.comma()
+		w.b = append(append(append(w.b, '"'), t...), '"')
+	}
+	w.b = append(w.b, ']')
+}
+
+// joined returns several texts as one, an empty line between them.
+func joined(parts []Part) text {
+	var t text
+	for _, p := range parts {
+		switch {
+		case p.Kind != TextPart || p.Text.empty():
+		case t == nil:
+			t = p.Text[:len(p.Text):len(p.Text)]
+		default:
+			t = append(append(t, `\n\n`...), p.Text...)
+		}
+	}
+	return t
+}
+
+// system returns the system prompt. The line in which Claude Code names its
+// version and the conversation is for Anthropic only.
+func (w *writer) system() []Part {
+	parts := w.q.System
+	if w.to != wire.Anthropic && len(parts) > 0 && strings.HasPrefix(string(parts[0].Text), "x-anthropic-billing-header:") {
+		return parts[1:]
+	}
+	return parts
+}
+
+// customSchema is the input of a custom tool where the format has functions only.
+var customSchema = raw(`{"type":"object","properties":{"input":{"type":"string"}},"required":["input"],"additionalProperties":false}`)
+
+// function returns a tool as a function: its description and schema.
+func (w *writer) function(t Tool) (description text, schema raw) {
+	if !t.Custom {
+		return t.Description, t.Schema
+	}
+	description = t.Description
+	format := t.Format
+	if g := format.member("grammar"); g.isObject() {
+		format = g
+	}
+	if d := format.member("definition").text(); !d.empty() {
+		description = append(append(description[:len(description):len(description)], `\n\nThe input must match this grammar:\n`...), d...)
+	}
+	return description, customSchema
+}
+
+// arguments returns the input of a call as a JSON object.
+func (w *writer) arguments(p Part) raw {
+	if p.Input != nil {
+		return p.Input
+	}
+	return append(append(raw(`{"input":"`), p.Text...), `"}`...)
+}
+
+// own tells whether sealed reasoning is of the upstream's own format.
+func (w *writer) own(p Part) bool { return p.Sealed.Format == w.to && p.Sealed.Data != "" }
+
+// dropThinking lists reasoning that the upstream could not read.
+func (w *writer) dropThinking() {
+	switch w.q.Format {
+	case wire.Anthropic:
+		w.drop("messages[].content[].thinking")
+	case wire.OpenAIChat:
+		w.drop("messages[].reasoning_content")
+	case wire.OpenAIResponses:
+		w.drop("input[].encrypted_content")
+	case wire.Gemini:
+		w.drop("contents[].parts[].thoughtSignature")
+	}
+}
+
+// dropCache lists a marker that the format does not have.
+func (w *writer) dropCache(marker raw, section string) {
+	if marker != nil {
+		w.drop(section)
+	}
+}
+
+// dropFailed lists that a tool failed, which the format cannot say.
+func (w *writer) dropFailed(p Part) {
+	if p.Failed {
+		w.drop("messages[].content[].is_error")
+	}
+}
+
+// refuseMedia says that the format has no place for a medium.
+func (w *writer) refuseMedia(p Part) error {
+	return &Unsupported{Field: p.Field, Reason: "the upstream's format cannot hold this kind of content"}
 }

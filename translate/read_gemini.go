@@ -1,0 +1,421 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package translate
+
+import (
+	"net/url"
+	"strconv"
+	"strings"
+)
+
+// skipValidator is what stands for a signature in a history made elsewhere.
+const skipValidator = "skip_thought_signature_validator"
+
+// pendingCall is a call that no result has answered yet.
+type pendingCall struct{ id, name string }
+
+func (r *reader) gemini(body raw, in Incoming) error {
+	q := r.q
+	q.IncludeUsage = true
+	model, method, ok := geminiPath(in.Path)
+	if !ok {
+		return &Unsupported{Field: "model", Reason: "the path names none"}
+	}
+	q.Model = model
+	switch method {
+	case "generateContent":
+	case "streamGenerateContent":
+		q.Stream = true
+		if values, err := url.ParseQuery(in.Query); err != nil || values.Get("alt") != "sse" {
+			return &Unsupported{Field: "alt", Reason: "only streams with alt=sse are translated"}
+		}
+	default:
+		return &Unsupported{Field: "model", Reason: "only generateContent and streamGenerateContent are translated"}
+	}
+	for key, v := range body.members() {
+		var err error
+		switch key {
+		case "contents":
+			err = r.geminiContents(v)
+		case "systemInstruction", "system_instruction":
+			r.enter(key, -1)
+			if v.isString() {
+				q.System = []Part{{Text: v.text()}}
+			} else {
+				q.System, err = r.geminiParts(v.member("parts"), 0)
+			}
+			r.leave()
+		case "tools":
+			err = r.geminiTools(v)
+		case "toolConfig", "tool_config":
+			err = r.geminiChoice(v)
+		case "generationConfig", "generation_config":
+			err = r.geminiConfig(v)
+		case "cachedContent", "cached_content":
+			if !v.absent() {
+				err = r.refuse(key, notStored)
+			}
+		default:
+			r.dropUsed(key, v)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *reader) geminiConfig(v raw) error {
+	q := r.q
+	schema := false
+	for key, m := range v.members() {
+		name := camel(key)
+		switch name {
+		case "stopSequences":
+			for _, s := range m.elements() {
+				q.Stop = append(q.Stop, s.text())
+			}
+		case "candidateCount":
+			if n, ok := m.int(); ok && n != 1 {
+				return r.refuse("generationConfig.candidateCount", "only one answer can be asked for")
+			}
+		case "responseLogprobs", "logprobs":
+			if !m.absent() && string(m) != "0" {
+				return r.refuse("generationConfig."+name, "the upstream gives no log probabilities")
+			}
+		case "responseModalities":
+			for _, s := range m.elements() {
+				if !strings.EqualFold(s.string(), "text") {
+					return r.refuse("generationConfig."+name, "the upstream answers in text only")
+				}
+			}
+		case "responseMimeType":
+			switch m.string() {
+			case "application/json":
+				if !schema {
+					q.Output.Kind = "json"
+				}
+			case "text/plain", "":
+			default:
+				return r.refuse("generationConfig."+name, "the upstream answers in text or JSON only")
+			}
+		case "responseSchema":
+			if !m.absent() {
+				schema = true
+				q.Output = Output{Kind: "schema", Schema: jsonSchema(m)}
+			}
+		case "responseJsonSchema":
+			if !m.absent() {
+				schema = true
+				q.Output = Output{Kind: "schema", Schema: m}
+			}
+		case "thinkingConfig":
+			r.geminiThinking(m)
+		default:
+			if !r.param("generationConfig."+name, m) {
+				r.dropUsed("generationConfig."+name, m)
+			}
+		}
+	}
+	return nil
+}
+
+// camel returns a name in Gemini's preferred spelling: it takes snake_case too.
+func camel(name string) string {
+	head, tail, found := strings.Cut(name, "_")
+	for found {
+		if tail == "" {
+			break
+		}
+		head += strings.ToUpper(tail[:1])
+		var next string
+		next, tail, found = strings.Cut(tail[1:], "_")
+		head += next
+	}
+	return head
+}
+
+func (r *reader) geminiThinking(v raw) {
+	g := &r.q.Reasoning
+	for key, m := range v.members() {
+		switch camel(key) {
+		case "includeThoughts":
+			g.Show = m.isTrue()
+		case "thinkingBudget":
+			switch n, _ := m.int(); {
+			case n == 0:
+				g.Mode = "off"
+			case n < 0:
+				g.Mode = "adaptive"
+			default:
+				g.Mode, g.Budget = "on", n
+			}
+		case "thinkingLevel":
+			g.Mode, g.Effort = "on", strings.ToLower(m.string())
+		}
+	}
+}
+
+func (r *reader) geminiTools(v raw) error {
+	for i, group := range v.elements() {
+		r.enter("tools", i)
+		for key, m := range group.members() {
+			if camel(key) != "functionDeclarations" {
+				r.drop(key)
+				r.hosted = r.path(key)
+				continue
+			}
+			for j, f := range m.elements() {
+				r.enter("functionDeclarations", j)
+				var tool Tool
+				for name, x := range f.members() {
+					switch camel(name) {
+					case "name":
+						tool.Name = x.string()
+					case "description":
+						tool.Description = x.text()
+					case "parametersJsonSchema":
+						tool.Schema = used(x)
+					case "parameters":
+						if !x.absent() {
+							tool.Schema = jsonSchema(x)
+						}
+					default:
+						r.dropUsed(name, x)
+					}
+				}
+				if tool.Name == "" {
+					return r.malformed("name")
+				}
+				r.q.Tools = append(r.q.Tools, tool)
+				r.leave()
+			}
+		}
+		r.leave()
+	}
+	return nil
+}
+
+func (r *reader) geminiChoice(v raw) error {
+	c := &r.q.Choice
+	for key, m := range v.members() {
+		if camel(key) != "functionCallingConfig" {
+			r.dropUsed("toolConfig."+key, m)
+			continue
+		}
+		for name, x := range m.members() {
+			switch camel(name) {
+			case "mode":
+				switch strings.ToUpper(x.string()) {
+				case "AUTO", "VALIDATED":
+					c.Mode = "auto"
+				case "ANY":
+					c.Mode = "any"
+				case "NONE":
+					c.Mode = "none"
+				}
+			case "allowedFunctionNames":
+				for _, s := range x.elements() {
+					c.Tools = append(c.Tools, ToolName{Name: s.string()})
+				}
+			}
+		}
+	}
+	return nil
+}
+
+func (r *reader) geminiContents(v raw) error {
+	if !v.isArray() {
+		return r.malformed("contents")
+	}
+	r.q.Messages = []Message{}
+	for i, c := range v.elements() {
+		r.enter("contents", i)
+		parts, err := r.geminiParts(c.member("parts"), i)
+		if err != nil {
+			return err
+		}
+		switch c.member("role").string() {
+		case "user", "function", "tool", "":
+			r.message(User, parts)
+		case "model":
+			r.message(Assistant, parts)
+		default:
+			return r.malformed("role")
+		}
+		r.leave()
+	}
+	return nil
+}
+
+func (r *reader) geminiParts(v raw, content int) ([]Part, error) {
+	var parts []Part
+	for i, v := range v.elements() {
+		r.enter("parts", i)
+		var p Part
+		var signature string
+		var call, response, inline, file raw
+		thought, known := false, false
+		for key, m := range v.members() {
+			switch camel(key) {
+			case "text":
+				p.Text, known = m.text(), true
+			case "thought":
+				thought = m.isTrue()
+			case "thoughtSignature":
+				if signature = m.string(); signature == skipValidator {
+					signature = ""
+				}
+			case "functionCall":
+				call, known = m, true
+			case "functionResponse":
+				response, known = m, true
+			case "inlineData":
+				inline, known = m, true
+			case "fileData":
+				file, known = m, true
+			default:
+				r.dropUsed(key, m)
+			}
+		}
+		var err error
+		sealed, foreign := Unseal(signature)
+		switch {
+		case !known:
+			r.leave()
+			continue
+		case call != nil:
+			p, err = r.geminiCall(call, content, i)
+		case response != nil:
+			p, err = r.geminiResponse(response, content)
+		case inline != nil:
+			p.Kind, p.Field = MediaPart, r.path("inlineData")
+			p.Media = &Media{Type: geminiMember(inline, "mimeType").string(), Data: inline.member("data").text(), Name: geminiMember(inline, "displayName").text()}
+		case file != nil:
+			p.Kind, p.Field = MediaPart, r.path("fileData")
+			p.Media = &Media{Type: geminiMember(file, "mimeType").string(), URL: geminiMember(file, "fileUri").text()}
+			if strings.Contains(string(p.Media.URL), "generativelanguage.googleapis.com") || strings.HasPrefix(string(p.Media.URL), "gs:") {
+				err = r.refuse("fileData", "a file that lies at the provider cannot be read by another one")
+			}
+		case thought:
+			p = r.thinking(p.Text, signature)
+			foreign = false
+		}
+		if err != nil {
+			return nil, err
+		}
+		switch {
+		case foreign:
+			parts = withThinking(parts, sealed)
+		case !thought:
+			p.Signature = signature
+		}
+		parts = append(parts, p)
+		r.leave()
+	}
+	return parts, nil
+}
+
+// withThinking appends reasoning that a client kept on the part behind it. The
+// client may still have the text as a thought of its own.
+func withThinking(parts []Part, s Sealed) []Part {
+	if n := len(parts); n > 0 && parts[n-1].Kind == ThinkingPart && parts[n-1].Sealed.Data == "" {
+		parts = parts[:n-1]
+	}
+	return append(parts, Part{Kind: ThinkingPart, Text: escaped(s.Text), Sealed: s})
+}
+
+// geminiMember returns a member in either spelling.
+func geminiMember(v raw, name string) raw {
+	for key, m := range v.members() {
+		if camel(key) == name {
+			return m
+		}
+	}
+	return nil
+}
+
+// geminiCall reads a call. Where it has no id, its place makes one.
+func (r *reader) geminiCall(v raw, content, part int) (Part, error) {
+	p := Part{Kind: CallPart, ID: v.member("id").string(), Input: raw("{}")}
+	p.Tool.Name = v.member("name").string()
+	if p.Tool.Name == "" {
+		return p, r.malformed("functionCall.name")
+	}
+	if args := v.member("args"); args.isObject() {
+		p.Input = args
+	}
+	if p.ID == "" {
+		p.ID = "call_" + strconv.Itoa(content) + "_" + strconv.Itoa(part)
+	}
+	r.pending = append(r.pending, pendingCall{p.ID, p.Tool.Name})
+	return p, nil
+}
+
+// geminiResponse reads a result. It answers the call with its id, or the first
+// open one of its name.
+func (r *reader) geminiResponse(v raw, content int) (Part, error) {
+	id, name := v.member("id").string(), v.member("name").string()
+	at := -1
+	for i, c := range r.pending {
+		if id != "" && c.id == id || id == "" && c.name == name {
+			at = i
+			break
+		}
+	}
+	if at < 0 {
+		return Part{}, r.refuse("functionResponse", "it answers no call before it")
+	}
+	p := Part{Kind: ResultPart, ID: r.pending[at].id, Tool: ToolName{Name: name}}
+	r.pending = append(r.pending[:at], r.pending[at+1:]...)
+	t, failed := geminiResult(v.member("response"))
+	p.Failed = failed
+	if !t.empty() {
+		p.Content = []Part{{Text: t}}
+	}
+	media, err := r.geminiParts(v.member("parts"), content)
+	if err != nil {
+		return p, err
+	}
+	p.Content = append(p.Content, media...)
+	return p, nil
+}
+
+// geminiResult returns the text of a response object: the text in its only
+// member output, result or error, or the JSON of the object.
+func geminiResult(v raw) (t text, failed bool) {
+	if key, only := soleText(v); only != nil {
+		return only.text(), key == "error"
+	}
+	if v.absent() {
+		return nil, false
+	}
+	return escaped(string(v)), false
+}
+
+// soleText returns the text member of an object that is nothing but a wrapper
+// of it.
+func soleText(v raw) (key string, only raw) {
+	n := 0
+	for k, m := range v.members() {
+		if n++; m.isString() && (k == "output" || k == "result" || k == "error") {
+			key, only = k, m
+		}
+	}
+	if n != 1 {
+		return "", nil
+	}
+	return key, only
+}

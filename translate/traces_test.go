@@ -1,0 +1,266 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package translate
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
+
+const (
+	testSystem = `[{"type":"text","text":"You are careful.\nAlways."},{"type":"text","text":"Second block: \"quoted\" ünïcode <&>"}]`
+	testTools  = `[{"name":"Read","description":"Reads a file.","input_schema":{"type":"object","properties":{"file_path":{"type":"string"},"limit":{"minimum":1.0,"type":"number"}},"required":["file_path"]}},{"name":"Bash","input_schema":{"type":"object","properties":{"command":{"type":"string"}}}}]`
+)
+
+// traceFiles are the recorded conversations beside the module.
+func traceFiles(t testing.TB) []string {
+	folder := os.Getenv("LLM_CACHE_TRACES")
+	if folder == "" {
+		folder = "../../shared/traces"
+	}
+	files, _ := filepath.Glob(filepath.Join(folder, "*.jsonl.gz"))
+	if len(files) == 0 {
+		t.Skip("no recorded conversations beside the module")
+	}
+	return files
+}
+
+// traceBodies calls f with the body of each request of a conversation, as far as f returns true.
+func traceBodies(t testing.TB, file string, f func(call int, body []byte) bool) {
+	t.Helper()
+	r, err := os.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	z, err := gzip.NewReader(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(z)
+	lines.Buffer(nil, 64<<20)
+	lines.Scan() // the header
+	body := []byte(`{"model":"claude-opus-4-6","max_tokens":32000,"stream":true,"thinking":{"type":"enabled","budget_tokens":8192},"system":` + testSystem + `,"tools":` + testTools + `,"messages":[`)
+	for call := 0; lines.Scan(); call++ {
+		var entry struct {
+			Messages []json.RawMessage `json:"messages"`
+		}
+		if err := json.Unmarshal(lines.Bytes(), &entry); err != nil {
+			t.Fatal(err)
+		}
+		for i, m := range entry.Messages {
+			if call+i > 0 {
+				body = append(body, ',')
+			}
+			body = append(body, m...)
+		}
+		if !f(call, append(body[:len(body):len(body)], `]}`...)) {
+			return
+		}
+	}
+}
+
+// settings are the upstreams that the traces are translated for.
+var settings = map[string]Options{"local": {}, "official": {Official: true}}
+
+// A longer conversation gives a longer body: what was sent for the request
+// before stands at its beginning, so that the upstream's cached prefix holds.
+func TestTracePrefix(t *testing.T) {
+	files := traceFiles(t)
+	for name, o := range settings {
+		for _, to := range Formats {
+			if to == wire.Anthropic {
+				continue
+			}
+			t.Run(name+"/"+string(to), func(t *testing.T) {
+				if to == wire.Gemini {
+					o.Model = func(string) string { return "gemini-3.1-pro" }
+				}
+				for i, file := range files {
+					if testing.Short() && i%8 > 0 {
+						continue
+					}
+					var before []byte
+					traceBodies(t, file, func(call int, body []byte) bool {
+						if call > 20 && call%19 > 1 { // pairs of requests, not all of them
+							before = nil
+							return true
+						}
+						out, err := Convert(wire.Anthropic, to, Incoming{Body: body, Path: "/v1/messages"}, o)
+						if err != nil {
+							t.Fatalf("%s call %d: %v", filepath.Base(file), call, err)
+						}
+						if call%10 == 0 && !json.Valid(out.Body) {
+							t.Fatalf("%s call %d: not JSON", filepath.Base(file), call)
+						}
+						if !bytes.HasPrefix(out.Body, bytes.TrimRight(before, "]}")) {
+							t.Fatalf("%s call %d: the request before is not the beginning of this one", filepath.Base(file), call)
+						}
+						before = out.Body
+						return true
+					})
+				}
+			})
+		}
+	}
+}
+
+// pathOf is a request path of a format.
+func pathOf(f wire.Format) (path, query string) {
+	switch f {
+	case wire.Anthropic:
+		return "/v1/messages", ""
+	case wire.OpenAIChat:
+		return "/v1/chat/completions", ""
+	case wire.OpenAIResponses:
+		return "/v1/responses", ""
+	}
+	return "/v1beta/models/gemini-3.1-pro:streamGenerateContent", "alt=sse"
+}
+
+// From each format to each other and back, the recorded conversations keep all
+// that both formats can hold.
+func TestTraceRoundTrip(t *testing.T) {
+	files := traceFiles(t)
+	for _, a := range Formats {
+		for _, b := range Formats {
+			if a == b {
+				continue
+			}
+			t.Run(string(a)+"/"+string(b), func(t *testing.T) {
+				for _, file := range files {
+					last := []byte(nil)
+					traceBodies(t, file, func(call int, body []byte) bool {
+						last = body
+						return call < 40
+					})
+					path, query := pathOf(wire.Anthropic)
+					in := Incoming{Body: last, Path: path, Query: query}
+					if a != wire.Anthropic {
+						out, err := Convert(wire.Anthropic, a, in, Options{})
+						if err != nil {
+							t.Fatal(err)
+						}
+						in = Incoming{Body: out.Body, Path: out.Path, Query: out.Query}
+					}
+					there, err := Convert(a, b, in, Options{})
+					if err != nil {
+						t.Fatalf("%s: there: %v", filepath.Base(file), err)
+					}
+					back, err := Convert(b, a, Incoming{Body: there.Body, Path: there.Path, Query: there.Query}, Options{})
+					if err != nil {
+						t.Fatalf("%s: back: %v", filepath.Base(file), err)
+					}
+					sameMeaning(t, a, b, in, Incoming{Body: back.Body, Path: back.Path, Query: back.Query})
+				}
+			})
+		}
+	}
+}
+
+// sameMeaning compares two requests in the format a, one of which has been
+// through the format b.
+func sameMeaning(t *testing.T, a, b wire.Format, x, y Incoming) {
+	t.Helper()
+	p, err := Read(a, x)
+	if err != nil {
+		t.Fatal(err)
+	}
+	q, err := Read(a, y)
+	if err != nil {
+		t.Fatalf("%v: %.300s", err, y.Body)
+	}
+	want, got := meaning(p, a, b), meaning(q, a, b)
+	for i := range max(len(want), len(got)) {
+		switch {
+		case i >= len(want):
+			t.Fatalf("line %d: got %.300s, want nothing", i, got[i])
+		case i >= len(got):
+			t.Fatalf("line %d: got nothing, want %.300s", i, want[i])
+		case want[i] != got[i]:
+			t.Fatalf("line %d:\n got %.300s\nwant %.300s", i, got[i], want[i])
+		}
+	}
+}
+
+// meaning returns a request line by line, without what one of two formats
+// cannot hold.
+func meaning(q *Request, a, b wire.Format) (lines []string) {
+	add := func(words ...string) { lines = append(lines, strings.Join(words, " ")) }
+	add("model", q.Model)
+	add("system", joined(q.System).decoded())
+	for p := range paramCount {
+		if paramNames[p][a] != "" && paramNames[p][b] != "" {
+			add("param", string(q.Params[p]))
+		}
+	}
+	add("effort", q.Reasoning.effort())
+	for _, s := range q.Stop {
+		if a != wire.OpenAIResponses && b != wire.OpenAIResponses {
+			add("stop", s.decoded())
+		}
+	}
+	for _, tool := range q.Tools {
+		add("tool", tool.Name, tool.Description.decoded(), string(tool.Schema))
+	}
+	add("choice", q.Choice.Mode)
+	for _, m := range q.Messages {
+		var texts []Part
+		flush := func() {
+			if t := joined(texts); t != nil {
+				add("text", string(rune('0'+m.Role)), t.decoded())
+			}
+			texts = nil
+		}
+		var rest, results []string
+		for _, p := range m.Parts {
+			switch p.Kind {
+			case TextPart:
+				texts = append(texts, p)
+			case ThinkingPart:
+				add("thinking", p.Text.decoded())
+			case CallPart:
+				rest = append(rest, "call "+p.ID+" "+p.Tool.Name+" "+string(p.Input))
+			case ResultPart:
+				line := "result " + p.ID + " " + joined(p.Content).decoded()
+				if a != wire.OpenAIChat && b != wire.OpenAIChat && a != wire.OpenAIResponses && b != wire.OpenAIResponses && p.Failed {
+					line += " failed"
+				}
+				for _, c := range p.Content {
+					if c.Kind == MediaPart && a != wire.OpenAIChat && b != wire.OpenAIChat {
+						line += " " + c.Media.Type + " " + string(c.Media.Data) + string(c.Media.URL)
+					}
+				}
+				results = append(results, line)
+			case MediaPart:
+				rest = append(rest, "media "+p.Media.Type+" "+string(p.Media.Data)+string(p.Media.URL))
+			}
+		}
+		slices.Sort(results) // Gemini wants the order of the calls
+		lines = append(lines, results...)
+		flush()
+		lines = append(lines, rest...)
+	}
+	return lines
+}

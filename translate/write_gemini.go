@@ -27,7 +27,7 @@ func (w *writer) gemini() error {
 		w.key("parts")
 		w.open('[')
 		for _, p := range system {
-			w.dropCache(p.Cache, "system[].cache_control")
+			w.dropCache(p.Cache, inSystem)
 			w.geminiText(p, false)
 		}
 		w.close(']')
@@ -121,7 +121,7 @@ func (w *writer) geminiTools() {
 			w.member("parametersJsonSchema", schema)
 		}
 		w.close('}')
-		w.dropCache(t.Cache, "tools[].cache_control")
+		w.dropCache(t.Cache, inTools)
 		if t.Strict.isTrue() {
 			w.drop(strictField[w.q.Format])
 		}
@@ -185,7 +185,7 @@ func (w *writer) geminiMessage(m Message, calls []Part) error {
 	}
 	first := true
 	for _, p := range m.Parts {
-		w.dropCache(p.Cache, "messages[].content[].cache_control")
+		w.dropCache(p.Cache, inMessages)
 		switch p.Kind {
 		case TextPart:
 			w.geminiText(p, false)

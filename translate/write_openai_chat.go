@@ -48,7 +48,7 @@ func (w *writer) chat() error {
 	if system := w.system(); len(system) > 0 {
 		w.open('{')
 		w.string("role", "system")
-		if err := w.chatContent(system, "system[].cache_control"); err != nil {
+		if err := w.chatContent(system, inSystem); err != nil {
 			return err
 		}
 		w.close('}')
@@ -152,7 +152,7 @@ func (w *writer) chatTools() {
 		if w.o.CacheControl && t.Cache != nil {
 			w.member("cache_control", t.Cache)
 		} else {
-			w.dropCache(t.Cache, "tools[].cache_control")
+			w.dropCache(t.Cache, inTools)
 		}
 		w.close('}')
 	}
@@ -223,7 +223,7 @@ func (w *writer) chatMessage(m Message) error {
 			role = "developer"
 		}
 		w.string("role", role)
-		err := w.chatContent(m.Parts, "messages[].content[].cache_control")
+		err := w.chatContent(m.Parts, inMessages)
 		w.close('}')
 		return err
 	case Assistant:
@@ -235,7 +235,7 @@ func (w *writer) chatMessage(m Message) error {
 	}
 	w.open('{')
 	w.string("role", "user")
-	err = w.chatContent(rest, "messages[].content[].cache_control")
+	err = w.chatContent(rest, inMessages)
 	w.close('}')
 	return err
 }
@@ -292,7 +292,7 @@ func (w *writer) chatResults(parts []Part) (rest []Part, err error) {
 		w.dropFailed(p)
 		if len(content) == 0 {
 			w.string("content", "")
-		} else if err := w.chatContent(content, "messages[].content[].cache_control"); err != nil {
+		} else if err := w.chatContent(content, inMessages); err != nil {
 			return nil, err
 		}
 		w.close('}')
@@ -302,7 +302,7 @@ func (w *writer) chatResults(parts []Part) (rest []Part, err error) {
 
 // chatContent writes the content of a message: one string where it is text,
 // else parts.
-func (w *writer) chatContent(parts []Part, cacheField string) error {
+func (w *writer) chatContent(parts []Part, place string) error {
 	plain, marked := true, false
 	for _, p := range parts {
 		plain = plain && p.Kind == TextPart
@@ -310,7 +310,7 @@ func (w *writer) chatContent(parts []Part, cacheField string) error {
 	}
 	keep := marked && (w.o.CacheControl || w.o.Breakpoints)
 	if marked && !keep {
-		w.drop(cacheField)
+		w.drop(markerField(w.q.Format, place))
 	}
 	if plain && !keep && (len(parts) == 1 || !w.o.Official) {
 		w.text("content", joined(parts))
@@ -437,7 +437,7 @@ func (w *writer) chatAssistant(parts []Part) error {
 		if !w.o.CacheControl {
 			said = unmarked(said)
 		}
-		if err := w.chatContent(said, "messages[].content[].cache_control"); err != nil {
+		if err := w.chatContent(said, inMessages); err != nil {
 			return err
 		}
 	case calls:
@@ -521,5 +521,5 @@ func (w *writer) chatCalls(parts []Part) {
 }
 
 func (w *writer) dropCallCache(p Part) {
-	w.dropCache(p.Cache, "messages[].content[].cache_control")
+	w.dropCache(p.Cache, inMessages)
 }

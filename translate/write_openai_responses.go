@@ -49,7 +49,7 @@ func (w *writer) responses() error {
 	if system := w.system(); len(system) > 0 {
 		w.text("instructions", joined(system))
 		for _, p := range system {
-			w.dropCache(p.Cache, "system[].cache_control")
+			w.dropCache(p.Cache, inSystem)
 		}
 	}
 	w.responsesTools()
@@ -110,7 +110,7 @@ func (w *writer) responsesTools() {
 			w.member("parameters", objectSchema(t.Schema))
 			w.bool("strict", t.Strict.isTrue()) // unset would mean true here
 		}
-		w.dropCache(t.Cache, "tools[].cache_control")
+		w.dropCache(t.Cache, inTools)
 		w.close('}')
 	}
 	w.close(']')
@@ -219,7 +219,7 @@ func (w *writer) responsesResult(p Part, content []Part) error {
 	w.string("type", kind)
 	w.string("call_id", callID(w.to, p.ID))
 	w.dropFailed(p)
-	w.dropCache(p.Cache, "messages[].content[].cache_control")
+	w.dropCache(p.Cache, inMessages)
 	plain := true
 	for _, c := range content {
 		plain = plain && c.Kind == TextPart
@@ -258,7 +258,7 @@ func (w *writer) responsesContent(name string, parts []Part) error {
 			return err
 		}
 		if p.Cache != nil && !w.o.Breakpoints {
-			w.drop("messages[].content[].cache_control")
+			w.drop(markerField(w.q.Format, inMessages))
 		}
 		w.openAIMarker(p)
 		w.close('}')
@@ -310,7 +310,7 @@ func (w *writer) responsesAssistant(parts []Part) {
 			if p.Text.empty() {
 				continue
 			}
-			w.dropCache(p.Cache, "messages[].content[].cache_control")
+			w.dropCache(p.Cache, inMessages)
 			w.open('{')
 			w.string("type", "message")
 			w.string("role", "assistant")
@@ -323,7 +323,7 @@ func (w *writer) responsesAssistant(parts []Part) {
 			w.close(']')
 			w.close('}')
 		case CallPart:
-			w.dropCache(p.Cache, "messages[].content[].cache_control")
+			w.dropCache(p.Cache, inMessages)
 			w.open('{')
 			if p.Tool.Custom {
 				w.string("type", "custom_tool_call")

@@ -345,16 +345,16 @@ func (w *writer) dropThinking() {
 }
 
 // dropCache lists a marker that the format does not have.
-func (w *writer) dropCache(marker raw, section string) {
+func (w *writer) dropCache(marker raw, place string) {
 	if marker != nil {
-		w.drop(section)
+		w.drop(markerField(w.q.Format, place))
 	}
 }
 
 // dropFailed lists that a tool failed, which the format cannot say.
 func (w *writer) dropFailed(p Part) {
 	if p.Failed {
-		w.drop("messages[].content[].is_error")
+		w.drop(failedField[w.q.Format])
 	}
 }
 

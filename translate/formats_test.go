@@ -1,0 +1,192 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package translate
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
+
+var update = flag.Bool("update", false, "write docs/formats.md anew")
+
+// row is a line of the tables in docs/formats.md: what becomes of something
+// between a client and an upstream. An empty cell says that the client's
+// format cannot say it.
+type row struct {
+	name string
+	cell func(t *testing.T, client, upstream wire.Format) string
+}
+
+// section is a part of docs/formats.md with tables of its own, one for each
+// client format.
+type section struct {
+	title, intro string
+	rows         []row
+}
+
+// sections are filled by the tests of requests and of answers.
+var sections = []section{{
+	title: "Requests",
+	intro: "*left out* names the fields that the response header `X-Llm-Cache-Dropped` lists.",
+	rows:  featureRows(),
+}}
+
+const (
+	works = "works"
+	none  = "–"
+)
+
+func featureRows() (rows []row) {
+	for _, f := range features {
+		rows = append(rows, row{f.name, func(t *testing.T, client, upstream wire.Format) string {
+			return f.cell(t, client, upstream)
+		}})
+	}
+	return rows
+}
+
+// tableModels are the models that the table is made for.
+var tableModels = map[wire.Format]string{
+	wire.Anthropic: "claude-opus-4-5", wire.OpenAIChat: "m", wire.OpenAIResponses: "m", wire.Gemini: "gemini-2.5-pro",
+}
+
+// cell translates a feature's request and says what became of it. A feature
+// that is lost without a word fails the test.
+func (f feature) cell(t *testing.T, client, upstream wire.Format) string {
+	body, ok := f.say[client]
+	if !ok {
+		return none
+	}
+	path, query := pathOf(client)
+	if client == wire.Gemini && f.name != "streamed answer" {
+		path, query = "/v1beta/models/m:generateContent", ""
+	}
+	in := Incoming{Body: []byte(body), Path: path, Query: query}
+	out, err := Convert(client, upstream, in, Options{Model: func(string) string { return tableModels[upstream] }})
+	var refused *Unsupported
+	switch {
+	case errors.As(err, &refused):
+		return "refused: `" + refused.Field + "`: " + refused.Reason
+	case err != nil:
+		t.Fatalf("%s: %s to %s: %v", f.name, client, upstream, err)
+	case client == upstream:
+		if !bytes.Equal(out.Body, in.Body) || out.Path != path || out.Query != query {
+			t.Errorf("%s: %s to itself: changed", f.name, client)
+		}
+		return works
+	}
+	if !json.Valid(out.Body) {
+		t.Errorf("%s: %s to %s: not JSON: %s", f.name, client, upstream, out.Body)
+	}
+	q, err := Read(upstream, Incoming{Body: out.Body, Path: out.Path, Query: out.Query})
+	if err != nil {
+		t.Fatalf("%s: %s to %s: %v\n%s", f.name, client, upstream, err, out.Body)
+	}
+	switch {
+	case f.kept(q):
+		return works
+	case len(out.Stop) > 0:
+		return works + ", by cutting the answer"
+	case len(out.Dropped) > 0:
+		return "left out: `" + strings.Join(out.Dropped, "`, `") + "`"
+	}
+	t.Errorf("%s: %s to %s: lost without a word: %s", f.name, client, upstream, out.Body)
+	return ""
+}
+
+const formatsFile = "../docs/formats.md"
+
+// The table in docs/formats.md says what the code does.
+func TestFormatsTable(t *testing.T) {
+	var b strings.Builder
+	b.WriteString(`# Formats
+
+Which requests and answers pass between which client and upstream. Made by
+` + "`go test ./translate -run TestFormatsTable -update`" + ` out of the cases that the test runs: *works* means
+that what was asked for was found again in the body that goes upstream; *left out* that it is not sent and listed in
+the header ` + "`X-Llm-Cache-Dropped`" + `; *refused* that the client gets a 400 with that text; – that the
+client's format cannot say it. Between a format and itself the body is not touched.
+
+The tables hold for an upstream that is not a provider's own API. For a provider's own, what it would refuse is left out
+as well: reasoning made elsewhere (its own is sealed into the client's and comes back whole), and the sampling
+parameters at models that reason.
+`)
+	for _, s := range sections {
+		fmt.Fprintf(&b, "\n## %s\n\n%s\n", s.title, s.intro)
+		for _, client := range Formats {
+			fmt.Fprintf(&b, "\n### Client: %s\n\n| |", client)
+			for _, upstream := range Formats {
+				fmt.Fprintf(&b, " %s |", upstream)
+			}
+			b.WriteString("\n|---|---|---|---|---|\n")
+			for _, r := range s.rows {
+				cells := make([]string, 0, len(Formats))
+				said := false
+				for _, upstream := range Formats {
+					cell := r.cell(t, client, upstream)
+					said = said || cell != none
+					cells = append(cells, cell)
+				}
+				if !said {
+					cells = []string{none, none, none, none}
+				}
+				fmt.Fprintf(&b, "| %s | %s |\n", r.name, strings.Join(cells, " | "))
+			}
+		}
+	}
+	if *update {
+		if err := os.WriteFile(formatsFile, []byte(b.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	have, err := os.ReadFile(formatsFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(have) != b.String() {
+		t.Errorf("%s is not what the code does; run go test ./translate -run TestFormatsTable -update", formatsFile)
+	}
+}
+
+// A provider's own API gets the same or less, and always JSON.
+func TestFeaturesOfficial(t *testing.T) {
+	models := map[wire.Format]string{wire.Anthropic: "claude-opus-5-5", wire.OpenAIChat: "gpt-5.2", wire.OpenAIResponses: "gpt-5.2", wire.Gemini: "gemini-3.1-pro"}
+	for _, f := range features {
+		for client, body := range f.say {
+			for _, upstream := range Formats {
+				path, query := pathOf(client)
+				out, err := Convert(client, upstream, Incoming{Body: []byte(body), Path: path, Query: query}, Options{Official: true, Model: func(string) string { return models[upstream] }})
+				var refused *Unsupported
+				if errors.As(err, &refused) {
+					continue
+				}
+				if err != nil {
+					t.Errorf("%s: %s to %s: %v", f.name, client, upstream, err)
+				} else if !json.Valid(out.Body) {
+					t.Errorf("%s: %s to %s: not JSON: %s", f.name, client, upstream, out.Body)
+				}
+			}
+		}
+	}
+}

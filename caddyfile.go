@@ -87,7 +87,7 @@ func parseApp(d *caddyfile.Dispenser, existing any) (any, error) {
 //
 //	llm_cache [<matcher>] {
 //		upstream [<preset>] {
-//			format           anthropic|openai_chat
+//			format           anthropic|openai_chat|openai_responses
 //			cache_ttl        <duration>
 //			cache_write      <multiple>
 //			cache_read       <multiple>

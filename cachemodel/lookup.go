@@ -60,15 +60,17 @@ var slots = map[string]int{
 // Gemini model of that version; anything else the rules of a local engine with
 // one slot.
 func Lookup(provider, model string, at time.Time) Rules {
-	n := parseName(model)
-	if provider == "" {
+	n, named := parseName(model), provider != ""
+	if !named {
 		provider = n.vendor
 	}
 	switch provider {
 	case "anthropic", "bedrock", "vertex":
 		return anthropicRules(provider, n, at)
 	case "openai", "azure":
-		return openAIRules(provider, n, at)
+		r := openAIRules(provider, n, at)
+		r.Explicit = named && provider == "openai" && r.Regime == Breakpoints
+		return r
 	case "gemini":
 		return geminiRules(n, at)
 	}
@@ -130,6 +132,7 @@ func openAIRules(provider string, n name, at time.Time) Rules {
 	r.Provider = provider
 	if newer {
 		r.Regime, r.TTL, r.Markers = Breakpoints, breakpointTTL, 4
+		r.BindsReasoning = true
 		return r
 	}
 	r.Regime, r.TTL, r.LongTTL = Automatic, memoryTTL, dayTTL

@@ -56,8 +56,11 @@ func path(v *wire.View, block int) string {
 // validate refuses what a request shows to be wrong by itself, and returns the
 // cache markers of one that is right. It reads each block once.
 func validate(v *wire.View, r Rules) ([]marker, *APIError) {
-	if v.Format == wire.OpenAIChat {
+	switch v.Format {
+	case wire.OpenAIChat:
 		return chatMarkers(v, r), validateChat(v)
+	case wire.OpenAIResponses:
+		return nil, validateResponses(v)
 	}
 	var marks []marker
 	if r.Regime == Markers {

@@ -116,6 +116,15 @@ type Rules struct {
 	// 2026-08-31 are spared by some of these models; whose account it is cannot
 	// be told from outside, so they are not counted as spared.
 	BindsThinking bool `json:"binds_thinking,omitempty"`
+	// BindsReasoning tells that a reasoning item of the Responses API is left out
+	// of the prompt, without an error, when anything before it differs from what
+	// the model saw when it wrote it [D].
+	BindsReasoning bool `json:"binds_reasoning,omitempty"`
+	// Explicit tells that a request may carry breakpoints of the client's own,
+	// prompt_cache_breakpoint, in content parts. Hosts that do not know the
+	// member refuse the request, so it holds only where the provider is known
+	// by configuration, not by the model's name [D].
+	Explicit bool `json:"explicit,omitempty"`
 	// KeepsThinking tells that the thinking of finished turns stays in the
 	// prompt. Where it is false the provider itself leaves it out as soon as a
 	// person's prompt follows.

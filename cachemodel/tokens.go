@@ -71,6 +71,12 @@ func content(v *wire.View, b *wire.Block) int {
 		return max(n, len(signature(v, b))*perCentSignature/100)
 	case wire.KindRedactedThinking:
 		return len(body) * perCentSignature / 100
+	case wire.KindReasoning:
+		s := b.Span.Of(v.Raw)
+		if sealed := gjson.GetBytes(s, "encrypted_content").Str; sealed != "" {
+			return len(sealed) * perCentSignature / 100
+		}
+		return chars(s) * perCentText / 100
 	case wire.KindToolUse:
 		return (chars(body) + b.Name.Len()) * perCentTool / 100
 	case wire.KindToolResult:
@@ -118,11 +124,11 @@ func parts(body []byte, perCent int) int {
 	texts, media := 0, 0
 	gjson.ParseBytes(body).ForEach(func(_, part gjson.Result) bool {
 		switch part.Get("type").Str {
-		case "text", "":
+		case "text", "input_text", "":
 			texts += chars([]byte(part.Get("text").Raw))
 		case "image", "image_url", "input_image":
 			media += tokensImage
-		case "document":
+		case "document", "input_file":
 			media += document([]byte(part.Raw))
 		default:
 			texts += chars([]byte(part.Raw))
@@ -133,6 +139,9 @@ func parts(body []byte, perCent int) int {
 }
 
 func document(s []byte) int {
+	if file := gjson.GetBytes(s, "file_data").Str; file != "" {
+		return (len(file)/pageBytes + 1) * tokensImage
+	}
 	source := gjson.GetBytes(s, "source")
 	switch source.Get("type").Str {
 	case "base64":

@@ -39,7 +39,8 @@ var identity = []string{"identity"}
 var blame = [][]byte{
 	[]byte("signature"), []byte("thinking"), []byte("cache_control"),
 	[]byte("tool_use"), []byte("tool_result"), []byte("tool_call"),
-	[]byte("function call"), []byte("function response"), // Gemini
+	[]byte("function call"), []byte("function response"), // Gemini, Responses
+	[]byte("function_call"), []byte("'reasoning' item"), []byte("type 'reasoning'"), []byte("prompt_cache_breakpoint"), // Responses
 }
 
 // call is one request that is being processed, from its edits to the end of

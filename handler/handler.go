@@ -18,6 +18,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -44,9 +45,10 @@ const (
 // It stands before `reverse_proxy`.
 //
 // It reads POST requests that end in `/v1/messages` (Anthropic Messages), in
-// `/chat/completions` (OpenAI chat completions), and in `:generateContent` or
-// `:streamGenerateContent` behind a model (Gemini). Everything else passes
-// untouched and unread, except WebSocket upgrades of `…/v1/responses`, which
+// `/chat/completions` (OpenAI chat completions), in `/responses` (OpenAI
+// Responses), and in `:generateContent` or `:streamGenerateContent` behind a
+// model (Gemini). Everything else passes
+// untouched and unread, except WebSocket upgrades of `…/responses`, which
 // are answered by 426 so that the client falls back to POST. A request that is
 // not understood passes untouched; a body over the bound is answered by 413.
 //
@@ -97,7 +99,7 @@ type Handler struct {
 	lease   *lease // what Cleanup gives back
 	state   *state
 	pipe    *pipeline.Pipeline
-	format  wire.Format // what the upstream speaks, empty: either
+	formats []wire.Format // what the upstream speaks, none: any
 	logger  *zap.Logger
 	now     func() time.Time
 	headers bool
@@ -149,7 +151,7 @@ func (h *Handler) prepareToServe(s *state, logger *zap.Logger, now func() time.T
 	}
 	h.SessionHeader = http.CanonicalHeaderKey(h.SessionHeader)
 	h.headers = h.Headers == nil || *h.Headers
-	h.format = h.Upstream.format()
+	h.formats = h.Upstream.formats()
 	h.state, h.logger, h.now = s, logger, now
 	h.pipe = pipeline.New(h.Options, h.Upstream.rules())
 }
@@ -197,7 +199,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 		return refuseSocket(w)
 	}
 	format, ok := wire.Detect(r.Method, r.URL.Path)
-	if !ok || (h.format != "" && format != h.format) || caddyhttp.IsIncremental(r.Header) {
+	if !ok || (len(h.formats) > 0 && !slices.Contains(h.formats, format)) || caddyhttp.IsIncremental(r.Header) {
 		return next.ServeHTTP(w, r)
 	}
 	if reason := unreadable(r.Header); reason != "" {
@@ -232,7 +234,7 @@ func (h *Handler) unpin() {
 // isResponsesSocket tells whether the request asks for a WebSocket to the
 // Responses API, as Codex does before it tries POST.
 func isResponsesSocket(r *http.Request) bool {
-	return r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, "/v1/responses") &&
+	return r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, "/responses") &&
 		httpguts.HeaderValuesContainsToken(r.Header["Upgrade"], "websocket")
 }
 

@@ -26,7 +26,7 @@ import (
 type health struct {
 	Status        string           `json:"status"`
 	Upstream      *Upstream        `json:"upstream"` // null: inferred
-	Format        wire.Format      `json:"format"`   // empty: either
+	Formats       []wire.Format    `json:"formats"`  // null: any
 	Options       pipeline.Options `json:"options"`
 	SessionHeader string           `json:"session_header"`
 	MaxBody       int64            `json:"max_body"`
@@ -43,7 +43,7 @@ func (h *Handler) serveHealth(w http.ResponseWriter, r *http.Request) error {
 	return json.NewEncoder(w).Encode(health{
 		Status:        "ok",
 		Upstream:      h.Upstream,
-		Format:        h.format,
+		Formats:       h.formats,
 		Options:       h.Options.WithDefaults(),
 		SessionHeader: h.SessionHeader,
 		MaxBody:       h.MaxBody,

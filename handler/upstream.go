@@ -34,9 +34,10 @@ type Upstream struct {
 	// from the model of each request; a model that no table knows counts as
 	// one on a box whose cached prefix is free.
 	Preset string `json:"preset,omitempty"`
-	// Format is what the upstream speaks: anthropic, openai_chat or gemini.
-	// Requests in another format pass untouched. Default: anthropic for the
-	// preset anthropic, openai_chat for openai, any for the others.
+	// Format is what the upstream speaks: anthropic, openai_chat,
+	// openai_responses or gemini. Requests in another format pass untouched.
+	// Default: anthropic for the preset anthropic, openai_chat and
+	// openai_responses for openai, any for the others.
 	Format wire.Format `json:"format,omitempty"`
 	// CacheTTL is how long a cached prefix lives unused. Default: as the
 	// built-in table has it.
@@ -68,9 +69,9 @@ func (u *Upstream) Validate() error {
 		return fmt.Errorf("preset: %q is none of %s", u.Preset, strings.Join(presets, ", "))
 	}
 	switch u.Format {
-	case "", wire.Anthropic, wire.OpenAIChat, wire.Gemini:
+	case "", wire.Anthropic, wire.OpenAIChat, wire.OpenAIResponses, wire.Gemini:
 	default:
-		return fmt.Errorf("format: %q is none of %s, %s, %s", u.Format, wire.Anthropic, wire.OpenAIChat, wire.Gemini)
+		return fmt.Errorf("format: %q is none of %s, %s, %s, %s", u.Format, wire.Anthropic, wire.OpenAIChat, wire.OpenAIResponses, wire.Gemini)
 	}
 	if ttl := time.Duration(u.CacheTTL); ttl != 0 && (ttl < time.Second || ttl > 30*24*time.Hour) {
 		return fmt.Errorf("cache_ttl: %s is not between 1s and 30d", ttl)
@@ -96,21 +97,21 @@ func (u *Upstream) Validate() error {
 	return nil
 }
 
-// format returns the format that the upstream speaks, empty for any.
-func (u *Upstream) format() wire.Format {
+// formats returns the formats that the upstream speaks, none for any.
+func (u *Upstream) formats() []wire.Format {
 	if u == nil {
-		return ""
+		return nil
 	}
 	if u.Format != "" {
-		return u.Format
+		return []wire.Format{u.Format}
 	}
 	switch u.Preset {
 	case "anthropic":
-		return wire.Anthropic
+		return []wire.Format{wire.Anthropic}
 	case "openai":
-		return wire.OpenAIChat
+		return []wire.Format{wire.OpenAIChat, wire.OpenAIResponses}
 	}
-	return "" // local engines and Gemini speak several
+	return nil // local engines and Gemini speak several
 }
 
 // rules returns the cache rules of the upstream as a function of the model.

@@ -70,6 +70,9 @@ func (f *frame) admission(i int) []byte {
 	body := f.view.Bytes(b.Body)
 	if body[0] == '"' {
 		text := f.text(i)
+		if maybeWrapped(body) {
+			text = unquote(body)
+		}
 		if t := o.admitted(text, from); len(t) < len(text) {
 			return appendText(nil, t)
 		}
@@ -100,7 +103,7 @@ func (o *Admission) admitParts(body []byte, from *origin) []byte {
 	copied := 0
 	gjson.ParseBytes(body).ForEach(func(_, part gjson.Result) bool {
 		v := part.Get("text")
-		if part.Get("type").Str != "text" || v.Type != gjson.String {
+		if !isTextPart(part) || v.Type != gjson.String {
 			return true
 		}
 		text := v.String()

@@ -92,7 +92,7 @@ func unwrapped(s string) string {
 		}
 		s = t[:i]
 	}
-	if strings.HasPrefix(s, "Chunk ID: ") || strings.HasPrefix(s, "Wall time: ") {
+	if strings.HasPrefix(s, "Chunk ID: ") || strings.HasPrefix(s, "Wall time: ") || strings.HasPrefix(s, "Script ") {
 		if i := strings.Index(s[:min(len(s), 400)], "\nOutput:\n"); i >= 0 {
 			s = s[i:]
 		}

@@ -14,6 +14,8 @@
 
 package pipeline
 
+import "github.com/tidwall/gjson"
+
 // rule is one thing that admission does to a text. It is a pure function of the
 // text and its origin, it never makes a text longer, and what it leaves it leaves
 // alone the next time.
@@ -69,6 +71,13 @@ const maxRounds = 8
 // admitted returns what a text is sent as.
 func (o *Admission) admitted(s string, from *origin) string {
 	if len(s) < minAdmission {
+		return s
+	}
+	if start, end, ok := wrapped(s); ok {
+		text := gjson.Parse(s[start:end]).Str
+		if t := o.admitted(text, from); len(t) < len(text) {
+			return s[:start] + string(appendText(nil, t)) + s[end:]
+		}
 		return s
 	}
 	for range maxRounds {

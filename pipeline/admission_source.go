@@ -64,9 +64,7 @@ var (
 
 // originOf tells where the result of a call comes from.
 func originOf(name string, input gjson.Result, failed bool) origin {
-	if input.Type == gjson.String && gjson.Valid(input.Str) { // OpenAI chat: JSON text in a string
-		input = gjson.Parse(input.Str)
-	}
+	input = decoded(input)
 	o := origin{source: sourceOther, failed: failed}
 	switch name = bareName(name); {
 	case slices.Contains(readers, name):
@@ -81,7 +79,7 @@ func originOf(name string, input gjson.Result, failed bool) origin {
 				break
 			}
 		}
-	case slices.Contains(shells, name):
+	case slices.Contains(shells, name) && (input.Type != gjson.String || onlyCommands(input.Str)):
 		o.command(commandIn(input))
 	}
 	return o
@@ -103,17 +101,15 @@ func bareName(name string) string {
 
 // commandIn returns the command line in the input of a shell tool.
 func commandIn(input gjson.Result) string {
+	if input.Type == gjson.String {
+		return strings.Join(commandsIn(input.Str), "\n")
+	}
 	for _, key := range []string{"command", "cmd", "script"} {
 		switch v := input.Get(key); {
 		case v.Type == gjson.String:
 			return v.Str
 		case v.IsArray():
-			var words []string
-			v.ForEach(func(_, word gjson.Result) bool {
-				words = append(words, word.String())
-				return true
-			})
-			return strings.Join(words, " ")
+			return shellLine(v)
 		}
 	}
 	return ""

@@ -42,6 +42,9 @@ func isLong(marker []byte) bool { return bytes.Contains(marker, []byte(`"1h"`)) 
 //     previous end is marked, so that what was written there is found again.
 func (f *frame) breakpoints() []wire.Edit {
 	o := &f.o.Breakpoints
+	if f.view.Format == wire.OpenAIResponses {
+		return f.explicit()
+	}
 	if o.Mode == Disabled || f.rules.Regime != cachemodel.Markers || f.rules.Markers == 0 || f.view.Format != wire.Anthropic {
 		return nil
 	}
@@ -89,6 +92,31 @@ func (f *frame) breakpoints() []wire.Edit {
 		place(f.view.System + f.previous - 1)
 	}
 	return edits
+}
+
+// explicit proposes the one marker that OpenAI's newer models have use for: they
+// set one at the latest message themselves and find any that was ever set, but
+// where a policy keeps editing at a sliding edge nothing of that is found again.
+// Only messages that are not the model's can carry it.
+func (f *frame) explicit() []wire.Edit {
+	if f.o.Breakpoints.Mode == Disabled || !f.rules.Explicit || len(f.view.Raw)/2 < f.rules.MinTokens {
+		return nil
+	}
+	free := f.rules.Markers - 1
+	for i := range f.view.Blocks {
+		if !f.view.Blocks[i].Marker.Empty() {
+			free--
+		}
+	}
+	i := f.frontier() - 1
+	for i >= 0 && !f.view.Markable(&f.blocks[i]) {
+		i--
+	}
+	if free <= 0 || i < 0 || !f.blocks[i].Marker.Empty() {
+		return nil
+	}
+	f.stake = i + 1
+	return []wire.Edit{{Block: f.view.System + i, Op: wire.OpMark, Value: []byte(`{"mode":"explicit"}`)}}
 }
 
 // frontier returns the number of blocks in front of which nothing changes any

@@ -46,6 +46,7 @@ var classes = []struct {
 	{"edit", sessioncache.ClassEdit},
 	{"replace", sessioncache.ClassEdit},
 	{"patch", sessioncache.ClassEdit},
+	{"stdin", sessioncache.ClassCommand},
 	{"write", sessioncache.ClassWrite},
 	{"create_file", sessioncache.ClassWrite},
 	{"grep", sessioncache.ClassSearch},
@@ -73,9 +74,7 @@ var finders = []string{"grep", "rg", "find", "ls", "fd", "tree", "ag", "git grep
 
 // understand tells what a call does from its name and its input.
 func understand(name string, input gjson.Result) call {
-	if input.Type == gjson.String { // OpenAI chat: JSON text in a string
-		input = gjson.Parse(input.Str)
-	}
+	input = decoded(input)
 	c := call{class: sessioncache.ClassOther, argument: argument(input)}
 	name = strings.ToLower(name)
 	for _, k := range classes {
@@ -83,6 +82,13 @@ func understand(name string, input gjson.Result) call {
 			c.class = k.class
 			break
 		}
+	}
+	switch patch, path := patchIn(input); {
+	case patch:
+		c.class, c.path = sessioncache.ClassEdit, path
+		return c
+	case input.Type == gjson.String && len(commandsIn(input.Str)) > 0:
+		c.class = sessioncache.ClassCommand
 	}
 	if c.class == sessioncache.ClassCommand {
 		c.command()
@@ -163,7 +169,7 @@ func (f *frame) learn() {
 			if c.path != "" {
 				s.Path = hashOf(c.path)
 			}
-			if b.Body.Len() >= minTrait && s.Trait == nil {
+			if b.Body.Len() >= minTrait && s.Trait == nil && foldableInput(f.view.Bytes(b.Body)) {
 				s.Trait = f.inputTrait(b, c)
 			}
 			if c.class == sessioncache.ClassEdit && b.Body.Len() >= minFold {
@@ -202,7 +208,7 @@ func (f *frame) resultTrait(i int) *sessioncache.Trait {
 func (f *frame) inputTrait(b *wire.Block, c call) *sessioncache.Trait {
 	t := &sessioncache.Trait{Terms: appendTerms(nil, c.argument)}
 	m := &mention{terms: map[uint64]struct{}{}}
-	m.value(gjson.ParseBytes(f.view.Bytes(b.Body)), 0)
+	m.value(decoded(gjson.ParseBytes(f.view.Bytes(b.Body))), 0)
 	t.Lines = filter(m.lines)
 	return t
 }

@@ -234,8 +234,8 @@ func (x *Exchange) Commit(t *wire.Turn, now time.Time) {
 	case t.Usage.Write5m > 0:
 		l.TTL = x.rules.Lifetime(false)
 	}
-	if x.Policy == Observe {
-		l.Estimate = 0 // what was estimated is not what was sent
+	if x.Policy == Observe || x.view.Partial {
+		l.Estimate = 0 // what was estimated is not what was sent, or not all of it
 		return
 	}
 	l.Estimate = x.estimate

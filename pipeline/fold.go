@@ -124,8 +124,12 @@ const longString = 160
 // that say what it replaced. Names, paths and everything short stay, in the
 // client's own bytes.
 func foldInput(body []byte, replaced bool) []byte {
-	if len(body) > 0 && body[0] == '"' { // OpenAI chat: JSON text in a string
-		return quote(string(foldStrings([]byte(gjson.ParseBytes(body).Str), replaced)))
+	if len(body) > 0 && body[0] == '"' { // OpenAI: JSON text in a string, or a patch
+		text := gjson.ParseBytes(body).Str
+		if isPatch(text) {
+			return quote(foldPatch(text, replaced))
+		}
+		return quote(string(foldStrings([]byte(text), replaced)))
 	}
 	return foldStrings(body, replaced)
 }
@@ -136,10 +140,16 @@ func foldStrings(object []byte, replaced bool) []byte {
 	out := make([]byte, 0, 256)
 	at := 0
 	longStrings(gjson.ParseBytes(object), 0, func(key string, x gjson.Result) {
-		if replaced && !isReplaced(key) || x.Index < at {
+		patch := isPatch(x.Str)
+		if replaced && !isReplaced(key) && !patch || x.Index < at {
 			return
 		}
 		out = append(out, object[at:x.Index]...)
+		if patch {
+			out = append(out, quote(foldPatch(x.Str, replaced))...)
+			at = x.Index + len(x.Raw)
+			return
+		}
 		out = append(out, quote(fmt.Sprintf("[llm_cache folded %d lines, %d chars]", countLines(x.Str), utf8.RuneCountInString(x.Str)))...)
 		at = x.Index + len(x.Raw)
 	})
@@ -167,11 +177,16 @@ func isReplaced(key string) bool { return strings.HasPrefix(key, "old") }
 
 // replacedBytes counts what an edit says it replaced.
 func replacedBytes(input gjson.Result) (n int) {
-	if input.Type == gjson.String {
-		input = gjson.Parse(input.Str)
+	if input = decoded(input); input.Type == gjson.String {
+		if isPatch(input.Str) {
+			n = patchedBytes(input.Str)
+		}
+		return n
 	}
 	longStrings(input, 0, func(key string, x gjson.Result) {
-		if isReplaced(key) {
+		if isPatch(x.Str) {
+			n += patchedBytes(x.Str)
+		} else if isReplaced(key) {
 			n += len(x.Raw)
 		}
 	})

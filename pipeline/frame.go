@@ -38,6 +38,9 @@ type frame struct {
 	forwarded int
 	// previous is the number of blocks that stood in the last request too.
 	previous int
+	// bound tells that what the model has thought is bound to what stood before
+	// it: by the provider's checks, or because it is left out otherwise.
+	bound bool
 	// cold tells that the upstream's cache is known to have expired.
 	cold bool
 	// loop tells that the model is in the middle of a run of tool calls;
@@ -74,6 +77,7 @@ func newFrame(o *Options, rules cachemodel.Rules, v *wire.View, m sessioncache.M
 	f := &frame{o: o, policy: o.Policy, rules: rules, view: v, blocks: v.MessageBlocks(), previous: m.Common, forwarded: m.Common, broken: math.MaxInt32}
 	f.states = make([]sessioncache.State, len(f.blocks), len(f.blocks)+8)
 	f.zones = newZones(&o.Zones, v)
+	f.bound = rules.BindsThinking || rules.BindsReasoning && f.lastReasoning() >= 0
 	f.findTask()
 	f.answer = f.lastAnswer()
 	if l := m.Lineage; l != nil {

@@ -27,7 +27,7 @@ import (
 // reads the JSON string as it stands: a line without escapes is not copied.
 func (f *frame) appendLines(hashes []uint64, i int) []uint64 {
 	body := f.view.Bytes(f.blocks[i].Body)
-	if _, decoded := f.texts[i]; !decoded && len(body) > 1 && body[0] == '"' {
+	if _, decoded := f.texts[i]; !decoded && len(body) > 1 && body[0] == '"' && !maybeWrapped(body) {
 		if out, ok := f.appendRawLines(hashes, body[1:len(body)-1]); ok {
 			return out
 		}

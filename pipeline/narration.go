@@ -44,7 +44,7 @@ func (f *frame) stripNarration() {
 	for i := range f.blocks {
 		b := &f.blocks[i]
 		if b.Kind != wire.KindText || b.Role != wire.RoleAssistant || b.Body.Len() < 3 || b.Body.Len() > 6*under ||
-			f.states[i].Edit != nil || !b.Marker.Empty() || b.Has(wire.FlagSigned) || !f.zones.middle(b) || !f.may(i) || !f.pays(o.Mode, i, b.Span.Len()) || !f.besideCall(i) {
+			f.states[i].Edit != nil || !b.Marker.Empty() || !f.zones.middle(b) || !f.may(i) || !f.pays(o.Mode, i, b.Span.Len()) || !f.besideCall(i) || !f.view.Removable(f.view.System+i) {
 			continue
 		}
 		raw := f.view.Bytes(b.Body)

@@ -62,10 +62,13 @@ func (p *Pipeline) Begin(v *wire.View, s *sessioncache.Session, now time.Time) *
 	rules := p.rules(v.Model, now)
 	x := &Exchange{Body: v.Raw, Policy: p.options.Policy, view: v, session: s, match: m, start: now, rules: rules}
 	f := newFrame(&p.options, rules, v, m, s.Unseen, now)
-	if m.Lineage != nil && m.Lineage.Frozen {
+	if v.Partial || m.Lineage != nil && m.Lineage.Frozen {
 		f.learn()
 		f.keep(m)
-		x.frozen = true
+		x.frozen = !v.Partial
+		if v.Partial {
+			x.Decision = Decision{Epoch: NoEpoch, Reason: "the provider holds the history"}
+		}
 		x.settle(f, nil)
 		return x
 	}

@@ -18,6 +18,8 @@ import (
 	"math"
 	"time"
 
+	"github.com/tidwall/gjson"
+
 	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
@@ -65,11 +67,11 @@ func (f *frame) plan(p *planner) Decision {
 	case p.lineage != nil && f.previous < p.lineage.Len():
 		d.Epoch = Diverged
 	}
-	if f.view.Tools == 0 || f.compaction() {
+	if !f.view.OffersTools() || f.compaction() {
 		d.Epoch, d.Reason = NoEpoch, "side request"
 		return d
 	}
-	if f.loop && d.Epoch == NoEpoch && p.lineage != nil && (f.rules.BindsThinking || p.lineage.Requests%loopStride != 0) {
+	if f.loop && d.Epoch == NoEpoch && p.lineage != nil && (f.bound || p.lineage.Requests%loopStride != 0) {
 		d.Reason = "the run of calls is open"
 		return d
 	}
@@ -227,7 +229,7 @@ func (p *planner) write() float64 {
 // full tells whether the prompt comes so near the model's window that folding
 // is better than what the client would do next: summarise and begin anew.
 func (p *planner) full() bool {
-	return p.rules.ContextWindow > 0 && p.total > nearWindow*float64(p.rules.ContextWindow) && !(p.loop && p.rules.BindsThinking)
+	return p.rules.ContextWindow > 0 && p.total > nearWindow*float64(p.rules.ContextWindow) && !(p.loop && p.bound)
 }
 
 // nearWindow is the share of the window from which a prompt counts as near it.
@@ -256,7 +258,7 @@ func (p *planner) entry(i int) int {
 
 // forbids says why a fold that breaks a warm cache is not made, "" if it is.
 func (p *planner) forbids(s, gain float64) string {
-	if p.loop && p.rules.BindsThinking {
+	if p.loop && p.bound {
 		return "thinking is bound and the run of calls is open"
 	}
 	stake := s * (p.write() - p.rules.Read)
@@ -301,7 +303,10 @@ func (f *frame) sent(i int) int {
 // after which there will be another one.
 func (f *frame) compaction() bool {
 	for i := len(f.blocks) - 1; i >= 0 && f.blocks[i].Role == wire.RoleUser; i-- {
-		if f.blocks[i].Kind == wire.KindText && compacts(string(f.view.Bytes(f.blocks[i].Body))) {
+		switch b := &f.blocks[i]; {
+		case b.Kind == wire.KindText && compacts(string(f.view.Bytes(b.Body))):
+			return true
+		case b.Kind == wire.KindOther && gjson.GetBytes(f.view.Bytes(b.Span), "type").Str == "compaction_trigger":
 			return true
 		}
 	}

@@ -43,15 +43,22 @@ var arguments = []string{"file_path", "filePath", "absolute_path", "notebook_pat
 
 // argument returns the most telling argument of a call.
 func argument(input gjson.Result) string {
-	if input.Type == gjson.String { // OpenAI chat: JSON text in a string
-		input = gjson.Parse(input.Str)
+	input = decoded(input)
+	if _, file := patchIn(input); file != "" {
+		return file
+	}
+	if input.Type == gjson.String {
+		if commands := commandsIn(input.Str); len(commands) > 0 {
+			return strings.Join(commands, "\n")
+		}
+		return input.Str
 	}
 	for _, name := range arguments {
 		switch v := input.Get(name); {
 		case v.Type == gjson.String:
 			return v.Str
 		case v.IsArray():
-			return v.Raw
+			return shellLine(v)
 		}
 	}
 	return ""
@@ -229,7 +236,11 @@ func newMention(t *wire.Turn) *mention {
 	m.text(t.Text)
 	m.text(t.Thinking)
 	for i := range t.Calls {
-		m.value(gjson.Parse(t.Calls[i].Arguments), 0)
+		if c := &t.Calls[i]; c.Free {
+			m.text(c.Arguments)
+		} else {
+			m.value(gjson.Parse(c.Arguments), 0)
+		}
 	}
 	return m
 }

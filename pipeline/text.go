@@ -39,15 +39,21 @@ func (f *frame) text(i int) string {
 	return s
 }
 
+// isTextPart tells whether a part of a content is text.
+func isTextPart(part gjson.Result) bool {
+	kind := part.Get("type").Str
+	return kind == "text" || kind == "input_text"
+}
+
 // textOf decodes the text of a block's body: a string, or the text parts of an
-// array of blocks, joined by line ends.
+// array of blocks, joined by line ends. Of output in JSON it is the output.
 func textOf(v *wire.View, b *wire.Block) string {
 	body := v.Bytes(b.Body)
 	if len(body) == 0 {
 		return ""
 	}
 	if body[0] == '"' {
-		return unquote(body)
+		return unwrapJSON(unquote(body))
 	}
 	content := gjson.ParseBytes(body)
 	if !content.IsArray() {
@@ -55,11 +61,11 @@ func textOf(v *wire.View, b *wire.Block) string {
 	}
 	var s strings.Builder
 	content.ForEach(func(_, part gjson.Result) bool {
-		if part.Get("type").Str == "text" {
+		if isTextPart(part) {
 			if s.Len() > 0 {
 				s.WriteByte('\n')
 			}
-			s.WriteString(part.Get("text").String())
+			s.WriteString(unwrapJSON(part.Get("text").String()))
 		}
 		return true
 	})

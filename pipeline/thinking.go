@@ -66,6 +66,7 @@ func (f *frame) removable(i int) bool {
 // Every fresh edit in front of thinking that stays either takes all thinking
 // behind it along, which providers allow between two tasks, or is taken back.
 func (f *frame) bindThinking() {
+	f.bindReasoning()
 	if !f.rules.BindsThinking || len(f.fresh) == 0 {
 		return
 	}
@@ -87,6 +88,33 @@ func (f *frame) bindThinking() {
 			return
 		}
 	}
+}
+
+// bindReasoning keeps edits from what the model has reasoned in the running task.
+// OpenAI's newer models leave reasoning items out, without a word, when what
+// stood before them has changed (guide "Keep the prefix unchanged", autumn
+// 2026). Between two tasks that is what other providers' clients do themselves;
+// in a run of tool calls the edits are taken back.
+func (f *frame) bindReasoning() {
+	if !f.rules.BindsReasoning || !f.loop || len(f.fresh) == 0 {
+		return
+	}
+	last := f.lastReasoning()
+	for i := range f.fresh {
+		if i < last {
+			f.undo(i)
+		}
+	}
+}
+
+// lastReasoning returns the last reasoning item, -1 if there is none.
+func (f *frame) lastReasoning() int {
+	for i := len(f.blocks) - 1; i >= 0; i-- {
+		if f.blocks[i].Kind == wire.KindReasoning {
+			return i
+		}
+	}
+	return -1
 }
 
 // firstFresh returns the first block with a fresh edit. Removed thinking does

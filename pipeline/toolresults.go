@@ -70,10 +70,14 @@ func (f *frame) withMedia(b *wire.Block, text string) []byte {
 	if !b.Has(wire.FlagMedia) || f.view.Format == wire.Gemini {
 		return quote(text)
 	}
-	out := append([]byte(`[{"type":"text","text":`), quote(text)...)
+	kind := `[{"type":"text","text":`
+	if f.view.Format == wire.OpenAIResponses {
+		kind = `[{"type":"input_text","text":`
+	}
+	out := append([]byte(kind), quote(text)...)
 	out = append(out, '}')
 	gjson.ParseBytes(f.view.Bytes(b.Body)).ForEach(func(_, part gjson.Result) bool {
-		if part.Get("type").Str != "text" {
+		if !isTextPart(part) {
 			out = append(append(out, ','), part.Raw...)
 		}
 		return true

@@ -38,6 +38,7 @@ var prior = [wire.Kinds]float32{
 	wire.KindOther: 0.25, wire.KindToolDef: 0.25, wire.KindText: 0.27, wire.KindThinking: 0.17,
 	wire.KindRedactedThinking: 0.17, wire.KindToolUse: 0.28, wire.KindToolResult: 0.31,
 	wire.KindImage: 0.01, wire.KindDocument: 0.02, wire.KindServerTool: 0.25,
+	wire.KindReasoning: 0.17,
 }
 
 // Tokens estimates a prompt, or a part of one.

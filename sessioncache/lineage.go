@@ -35,6 +35,9 @@ type Lineage struct {
 	// Frozen tells that an edit of ours was refused upstream: this
 	// conversation is not edited any more.
 	Frozen bool
+	// Partial tells that the requests hold the end of the conversation only:
+	// the provider has the rest.
+	Partial bool
 	// Model is the model of the last request.
 	Model string
 	// Requests counts requests that ended well.

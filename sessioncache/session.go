@@ -66,11 +66,18 @@ type Match struct {
 // Match finds the lineage that a request continues: of those whose place it
 // would take, the one with the longest common chain of blocks; failing that, the
 // one with the longest common chain at all, from which it then branches off. The
-// session must be locked.
+// session must be locked. Requests whose history the provider holds continue one
+// another without a common block.
 func (s *Session) Match(v *wire.View) Match {
 	var best, branch Match
 	blocks := v.MessageBlocks()
 	for _, l := range s.lineages {
+		if v.Partial && l.Partial {
+			return Match{Lineage: l}
+		}
+		if v.Partial || l.Partial {
+			continue
+		}
 		n := common(blocks, l.chain())
 		if n > best.Common && l.supersededBy(v, n) {
 			best = Match{l, n}
@@ -100,7 +107,7 @@ func common(a, b []wire.Block) int {
 // session must be locked. States are kept, not copied.
 func (s *Session) Commit(m Match, v *wire.View, states []State) *Lineage {
 	l := m.Lineage
-	if l == nil || !s.has(l) || !l.supersededBy(v, m.Common) {
+	if l == nil || !s.has(l) || !v.Partial && !l.supersededBy(v, m.Common) {
 		var parent *Lineage
 		if l != nil {
 			parent = l
@@ -108,6 +115,7 @@ func (s *Session) Commit(m Match, v *wire.View, states []State) *Lineage {
 		l = s.begin(parent)
 	}
 	l.known = v.Known()
+	l.Partial = v.Partial
 	l.States = states
 	s.touch(l)
 	return l

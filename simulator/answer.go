@@ -25,7 +25,8 @@ type Answer struct {
 	// Blocks are the content, in order.
 	Blocks []Block
 	// StopReason is the API's word for why the answer ends. Default: tool_use
-	// (OpenAI: tool_calls) if there is a call, else end_turn (stop).
+	// (OpenAI chat: tool_calls) if there is a call, else end_turn (stop); in the
+	// Responses API completed, and any other is why it is incomplete.
 	StopReason string
 	// Delay passes before the first byte of the answer.
 	Delay time.Duration
@@ -52,9 +53,11 @@ type Block struct {
 	Type BlockType
 	// Text is the text or the thinking.
 	Text string
-	// Signature closes a thinking block of the Messages API.
+	// Signature closes a thinking block of the Messages API; in the Responses
+	// API it stands for the encrypted content of the reasoning.
 	Signature string
-	// ID, Name and Input make a tool call. Input is a JSON object.
+	// ID, Name and Input make a tool call. Input is a JSON object, or for a
+	// custom tool of the Responses API a JSON string.
 	ID, Name string
 	Input    json.RawMessage
 }

@@ -12,8 +12,8 @@
 // See the License for the specific language governing permissions and
 // limitations under the License.
 
-// Package simulator is the HTTP face of a simulated model: it answers Messages
-// and chat completions requests, streamed and not, with a usage that follows
+// Package simulator is the HTTP face of a simulated model: it answers Messages,
+// chat completions and Responses requests, streamed and not, with a usage that follows
 // the cache rules of a provider, and refuses what the provider's API refuses.
 // What it says is a short fixed text or comes from a [Script].
 package simulator
@@ -80,6 +80,9 @@ type format interface {
 	requestID() string
 }
 
+// spoken are the formats that the simulated model speaks.
+var spoken = map[wire.Format]format{wire.Anthropic: anthropic{}, wire.OpenAIChat: openai{}, wire.OpenAIResponses: responses{}}
+
 // exchange is one request and its answer.
 type exchange struct {
 	view   *wire.View
@@ -89,11 +92,11 @@ type exchange struct {
 	at     time.Time
 }
 
-// ServeHTTP answers POST …/v1/messages, …/v1/messages/count_tokens and
-// …/chat/completions, GET …/v1/models and GET and HEAD of /; everything else is
+// ServeHTTP answers POST …/v1/messages, …/v1/messages/count_tokens,
+// …/chat/completions and …/responses, GET …/v1/models and GET and HEAD of /; everything else is
 // not found.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if f, ok := wire.Detect(r.Method, r.URL.Path); ok {
+	if f, ok := wire.Detect(r.Method, r.URL.Path); ok && spoken[f] != nil {
 		h.serve(w, r, f, false)
 		return
 	}
@@ -111,10 +114,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func (h *Handler) serve(w http.ResponseWriter, r *http.Request, name wire.Format, count bool) {
-	var f format = anthropic{}
-	if name == wire.OpenAIChat {
-		f = openai{}
-	}
+	f := spoken[name]
 	ctx, id := r.Context(), newID()
 	body, err := read(w, r)
 	if err != nil {

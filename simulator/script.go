@@ -67,7 +67,8 @@ type Step struct {
 type ScriptCall struct {
 	// Name is the tool's name.
 	Name string `json:"name"`
-	// Input is the JSON object of its arguments.
+	// Input is the JSON object of its arguments, or the JSON string of the free
+	// text that a custom tool of the Responses API takes.
 	Input json.RawMessage `json:"input"`
 }
 
@@ -102,7 +103,7 @@ func ReadScript(path string) (*Script, error) {
 }
 
 // ParseScript reads a JSON array of steps. Unknown members, calls without a
-// name and inputs that are no objects are refused.
+// name and inputs that are neither objects nor texts are refused.
 func ParseScript(b []byte) (*Script, error) {
 	d := json.NewDecoder(bytes.NewReader(b))
 	d.DisallowUnknownFields()
@@ -139,8 +140,8 @@ func (s *Step) validate() error {
 		if len(c.Input) == 0 {
 			c.Input = json.RawMessage("{}")
 		}
-		if c.Input[0] != '{' {
-			return fmt.Errorf("call %d: input is not an object", i)
+		if c.Input[0] != '{' && c.Input[0] != '"' {
+			return fmt.Errorf("call %d: input is neither an object nor a text", i)
 		}
 		var compact bytes.Buffer
 		if err := json.Compact(&compact, c.Input); err != nil {
@@ -154,7 +155,7 @@ func (s *Step) validate() error {
 // answer returns the answer to a request, or nil if the script has none for
 // it: the request offers no tools or the script is over.
 func (s *Script) answer(v *wire.View) *Answer {
-	if s == nil || v.Tools == 0 {
+	if s == nil || !v.OffersTools() {
 		return nil
 	}
 	at := 0

@@ -62,8 +62,9 @@ const (
 // Role is the role of the message that a block stands in.
 type Role uint8
 
-// The roles. RoleTool is a message of role "tool" in OpenAI chat; in Anthropic
-// tool results stand in messages of RoleUser. RoleSystem covers "developer".
+// The roles. RoleTool is a message of role "tool" in OpenAI chat, or outputs of
+// tools in the Responses API; in Anthropic tool results stand in messages of
+// RoleUser. RoleSystem covers "developer".
 const (
 	RoleNone Role = iota
 	RoleSystem
@@ -88,9 +89,13 @@ const (
 	KindImage
 	KindDocument
 	KindServerTool
+	// KindReasoning is a reasoning item of the Responses API. It is opaque and
+	// belongs to the item behind it: it is never edited, and nothing comes
+	// between the two.
+	KindReasoning
 )
 
-var kindNames = [...]string{"other", "tool_def", "text", "thinking", "redacted_thinking", "tool_use", "tool_result", "image", "document", "server_tool"}
+var kindNames = [...]string{"other", "tool_def", "text", "thinking", "redacted_thinking", "tool_use", "tool_result", "image", "document", "server_tool", "reasoning"}
 
 // String returns the name of the kind as it stands in reports.
 func (k Kind) String() string { return kindNames[k] }
@@ -120,6 +125,9 @@ const (
 	// FlagSigned marks a part with a thoughtSignature of the model (Gemini). It
 	// goes back as it came: it is neither edited nor removed.
 	FlagSigned
+	// FlagPart marks a block that is one of several parts of an item in the
+	// Responses API. It is never removed.
+	FlagPart
 )
 
 // Block is the unit that a provider hashes: one text, thinking, tool_use,
@@ -128,12 +136,15 @@ type Block struct {
 	// Hash is the canonical hash of the block in its role.
 	Hash Hash
 	// Span is the whole JSON value: an object, or the string of a FlagString
-	// block. A FlagMember block spans its member, key included.
+	// block. A FlagMember block spans its member, key included. The text of an
+	// answer in the Responses API spans its item, if it is all that is in it.
 	Span Span
 	// Body is the JSON value that an edit of the content may replace: the
 	// string of a text or thinking, the content of a tool_result (a string
 	// or an array; in Gemini a string in the response, or the whole response,
-	// an object), the input of a tool_use. Empty where there is none.
+	// an object), the input of a tool_use: an object, or in the OpenAI formats
+	// a string, which holds JSON or, of a custom tool, free text. Empty where
+	// there is none.
 	Body Span
 	// ID is the id of a tool_use or the tool_use_id of a tool_result, without
 	// quotes. Gemini may leave it out on either side.
@@ -141,8 +152,8 @@ type Block struct {
 	// Name is the tool's name in a tool_use or a tool definition, in Gemini also
 	// in a tool_result, without quotes.
 	Name Span
-	// Marker is the JSON value of the block's own cache_control, empty if it
-	// has none.
+	// Marker is the JSON value of the block's own cache_control (in the
+	// Responses API prompt_cache_breakpoint), empty if it has none.
 	Marker Span
 	// Message is the index in [View.Messages], -1 for tools and system.
 	Message int32

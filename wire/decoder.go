@@ -152,6 +152,8 @@ func (d *Decoder) event(e sse.Event) {
 	case Gemini:
 		d.answer.geminiAnswer(root)
 		d.answer.turn.Done = d.answer.ended
+	case OpenAIResponses:
+		end = d.answer.responsesEvent(root, answerText(e.Name))
 	}
 	switch {
 	case d.answer.broken, d.answer.turn.Failed():
@@ -189,6 +191,8 @@ func (d *Decoder) document() {
 		d.answer.chatAnswer(root, "message", "")
 	case Gemini:
 		d.answer.geminiAnswer(root)
+	case OpenAIResponses:
+		d.answer.responsesAnswer(root)
 	}
 	d.answer.turn.Done = !d.answer.broken
 }

@@ -37,11 +37,12 @@ type answer struct {
 	turn           Turn // without its texts and calls
 	text, thinking strings.Builder
 	calls          []*answerCall
-	size           int  // bytes gathered
-	begun          bool // the model has written something
-	counted        bool // an OpenAI usage came
-	ended          bool // a Gemini answer told why it ended
-	broken         bool // a bound was exceeded
+	size           int                // bytes gathered
+	begun          bool               // the model has written something
+	told           map[int64]struct{} // items of Responses whose text has come
+	counted        bool               // an OpenAI usage came
+	ended          bool               // a Gemini answer told why it ended
+	broken         bool               // a bound was exceeded
 }
 
 // answerCall is a tool call whose arguments are still coming.
@@ -50,6 +51,7 @@ type answerCall struct {
 	id, name  string
 	initial   string // arguments that came with the call itself
 	arguments strings.Builder
+	free      bool // they are free text
 }
 
 // snapshot returns the turn as far as it is known.
@@ -60,7 +62,7 @@ func (a *answer) snapshot() *Turn {
 		t.Calls = make([]Call, len(a.calls))
 	}
 	for i, c := range a.calls {
-		t.Calls[i] = Call{ID: c.id, Name: c.name, Arguments: c.arguments.String()}
+		t.Calls[i] = Call{ID: c.id, Name: c.name, Arguments: c.arguments.String(), Free: c.free}
 		if c.arguments.Len() == 0 {
 			t.Calls[i].Arguments = c.initial
 		}

@@ -230,10 +230,53 @@ var answers = map[string]Turn{
 		Usage: Usage{Uncached: 500, Read: 1500, Output: 40, Reported: true},
 	},
 	"gemini_error_body.json": {ErrorType: "RESOURCE_EXHAUSTED", ErrorMessage: "Quota exceeded.", Done: true},
+	"responses_tools.sse": {
+		ID: "resp_1", Model: "gpt-6.1-sol", Thinking: "First, the\nfile.", Text: "Let me “look”.", StopReason: "completed", Done: true,
+		Calls: []Call{
+			{ID: "call_a", Name: "exec_command", Arguments: `{"cmd": "ls \"x\""}`},
+			{ID: "call_b", Name: "exec", Arguments: "text(await tools.ls());\n", Free: true},
+		},
+		Usage: Usage{Uncached: 368, Write5m: 512, Read: 5120, Output: 87, Reported: true},
+	},
+	"responses_items.sse": { // a server that sends items whole, without deltas
+		ID: "resp_1", Model: "m", Thinking: "Hm.", Text: "Hi", StopReason: "max_output_tokens", Done: true,
+		Calls: []Call{
+			{ID: "call_a", Name: "local_shell", Arguments: `{"type":"exec","command":["ls"]}`},
+			{ID: "call_b", Name: "now"},
+		},
+		Usage: Usage{Uncached: 100, Output: 7, Reported: true},
+	},
+	"responses_end.sse": { // one that tells all in its last event
+		ID: "resp_1", Model: "m", Text: "Hi", StopReason: "completed", Done: true,
+		Calls: []Call{{ID: "call_a", Name: "read", Arguments: `{}`}},
+		Usage: Usage{Uncached: 10, Output: 2, Reported: true},
+	},
+	"responses_compaction.sse": {
+		ID: "resp_1", Model: "gpt-6.1-sol", StopReason: "completed", Done: true,
+		Usage: Usage{Uncached: 50, Read: 150, Output: 30, Reported: true},
+	},
+	"responses_failed.sse": {ID: "resp_1", Model: "m", Text: "Hal", StopReason: "failed", ErrorType: "rate_limit_exceeded", ErrorMessage: "Slow down"},
+	"responses_error.sse":  {ID: "resp_1", Model: "m", Text: "Hal", ErrorType: "server_error", ErrorMessage: "Oops"},
+	"responses_cut.sse":    {ID: "resp_1", Model: "m", Calls: []Call{{ID: "call_a", Name: "read", Arguments: `{"path":`}}},
+	"responses_object.json": {
+		ID: "resp_2", Model: "gpt-5.4", Thinking: "Hm.", Text: "Hi I can't.", StopReason: "completed", Done: true,
+		Calls: []Call{
+			{ID: "call_a", Name: "read", Arguments: `{"path": "/tmp/\u00fc"}`},
+			{ID: "call_b", Name: "apply_patch", Arguments: "*** Begin Patch\n*** End Patch", Free: true},
+		},
+		Usage: Usage{Uncached: 80, Read: 1920, Output: 15, Reported: true},
+	},
+	"responses_object_failed.json": {ID: "resp_3", Model: "m", StopReason: "failed", ErrorType: "server_error", ErrorMessage: "Oops", Done: true},
+	"responses_error_body.json":    {ErrorType: "invalid_request_error", ErrorMessage: "No tool output found for function call call_a.", Done: true},
 }
+
+// answerFormats are the formats that are decoded.
+var answerFormats = []Format{Anthropic, OpenAIChat, OpenAIResponses, Gemini}
 
 func answerFormat(name string) Format {
 	switch {
+	case strings.HasPrefix(name, "responses"):
+		return OpenAIResponses
 	case strings.HasPrefix(name, "openai"):
 		return OpenAIChat
 	case strings.HasPrefix(name, "gemini"):

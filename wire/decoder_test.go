@@ -30,6 +30,8 @@ const (
 	anthropicStop = "event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n"
 	chatText      = "data: {\"id\":\"chatcmpl-1\",\"object\":\"chat.completion.chunk\",\"created\":1790000000,\"model\":\"gpt-6-sol\",\"choices\":[{\"index\":0,\"delta\":{\"content\":%q},\"logprobs\":null,\"finish_reason\":null}]}\n\n"
 	chatDone      = "data: [DONE]\n\n"
+	responsesText = "event: response.output_text.delta\ndata: {\"type\":\"response.output_text.delta\",\"sequence_number\":4,\"item_id\":\"msg_1\",\"output_index\":0,\"content_index\":0,\"delta\":%q}\n\n"
+	responsesEnd  = "event: response.completed\ndata: {\"type\":\"response.completed\",\"response\":{}}\n\n"
 )
 
 // An answer that breaks a rule is never done, what stood before the break is
@@ -53,6 +55,8 @@ func TestDecoderStops(t *testing.T) {
 		{"other end", OpenAIChat, true, fmt.Sprintf(chatText, "hello") + anthropicStop, "hello"},
 		{"after an error", OpenAIChat, true, fmt.Sprintf(chatText, "hello") + "data: {\"error\":{\"message\":\"x\"}}\n\n" + fmt.Sprintf(chatText, "more") + chatDone, "hello"},
 		{"named error", OpenAIChat, true, "event: error\ndata: {\"message\":\"x\"}\n\n" + chatDone, ""},
+		{"no terminal event", OpenAIResponses, true, fmt.Sprintf(responsesText, "hello") + chatDone, "hello"},
+		{"a failed response", OpenAIResponses, true, fmt.Sprintf(responsesText, "hello") + "data: {\"type\":\"response.failed\",\"response\":{\"error\":null}}\n\n" + responsesEnd, "hello"},
 		{"nothing", Anthropic, true, "", ""},
 		{"white space", Anthropic, false, " \r\n", ""},
 		{"html", Anthropic, false, "<html>{}</html>", ""},
@@ -125,6 +129,9 @@ func TestDecoderProgress(t *testing.T) {
 		{"anthropic redacted", Anthropic, true, ": x\n\n", "data: {\"type\":\"content_block_start\",\"index\":0,\"content_block\":{\"type\":\"redacted_thinking\",\"data\":\"x\"}}\n\n", anthropicStop},
 		{"openai", OpenAIChat, true, ": keepalive 1/2\n\n" + fmt.Sprintf(chatText, ""), fmt.Sprintf(chatText, "a"), chatDone},
 		{"openai reasoning", OpenAIChat, true, fmt.Sprintf(chatText, ""), "data: {\"choices\":[{\"delta\":{\"reasoning\":\"a\"}}]}\n\n", chatDone},
+		{"responses", OpenAIResponses, true, "event: response.created\ndata: {\"type\":\"response.created\",\"response\":{\"output\":[]}}\n\ndata: {\"type\":\"response.output_item.added\",\"output_index\":0,\"item\":{\"type\":\"message\",\"content\":[]}}\n\n", fmt.Sprintf(responsesText, "a"), responsesEnd},
+		{"responses reasoning", OpenAIResponses, true, ": x\n\n", "data: {\"type\":\"response.output_item.added\",\"output_index\":0,\"item\":{\"type\":\"reasoning\",\"summary\":[]}}\n\n", responsesEnd},
+		{"responses call", OpenAIResponses, true, ": x\n\n", "data: {\"type\":\"response.output_item.added\",\"output_index\":0,\"item\":{\"type\":\"custom_tool_call\",\"call_id\":\"c\",\"name\":\"n\",\"input\":\"\"}}\n\n", responsesEnd},
 		{"document", OpenAIChat, false, "{\"choices\":[{\"message\":{\"content\":\"a\"}}]", "}", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -163,10 +170,10 @@ func TestDecoderTurnMidway(t *testing.T) {
 	midway := d.Turn()
 	d.Feed(fmt.Appendf(nil, anthropicText, " two"))
 	d.Feed([]byte("data: {\"type\":\"content_block_delta\",\"index\":1,\"delta\":{\"type\":\"input_json_delta\",\"partial_json\":\"{\\\"x\\\":1}\"}}\n\n" + anthropicStop))
-	if want := (&Turn{Text: "one", Calls: []Call{{"a", "b", "{}"}}}); !reflect.DeepEqual(midway, want) {
+	if want := (&Turn{Text: "one", Calls: []Call{{ID: "a", Name: "b", Arguments: "{}"}}}); !reflect.DeepEqual(midway, want) {
 		t.Errorf("midway: got %+v, want %+v", midway, want)
 	}
-	if got, want := d.Turn(), (&Turn{Text: "one two", Calls: []Call{{"a", "b", `{"x":1}`}}, Done: true}); !reflect.DeepEqual(got, want) {
+	if got, want := d.Turn(), (&Turn{Text: "one two", Calls: []Call{{ID: "a", Name: "b", Arguments: `{"x":1}`}}, Done: true}); !reflect.DeepEqual(got, want) {
 		t.Errorf("at the end: got %+v, want %+v", got, want)
 	}
 }
@@ -271,13 +278,11 @@ func FuzzDecoderSplit(f *testing.F) {
 		if err != nil {
 			f.Fatal(err)
 		}
-		f.Add(b, strings.HasPrefix(filepath.Base(file), "openai"), i%2 == 0, 1+i)
+		format := slices.Index(answerFormats, answerFormat(filepath.Base(file)))
+		f.Add(b, uint8(format), i%2 == 0, 1+i)
 	}
-	f.Fuzz(func(t *testing.T, answer []byte, openai, stream bool, piece int) {
-		format := Anthropic
-		if openai {
-			format = OpenAIChat
-		}
+	f.Fuzz(func(t *testing.T, answer []byte, f uint8, stream bool, piece int) {
+		format := answerFormats[int(f)%len(answerFormats)]
 		want := decode(format, stream, answer, max(len(answer), 1))
 		for _, piece := range []int{1, max(piece, 1)} {
 			if got := decode(format, stream, answer, piece); !reflect.DeepEqual(got, want) {
@@ -299,6 +304,7 @@ func BenchmarkDecoderEvent(b *testing.B) {
 		{"anthropic", Anthropic, fmt.Sprintf(anthropicText, " word")},
 		{"anthropic_escaped", Anthropic, fmt.Sprintf(anthropicText, "\n\tx")},
 		{"openai_chat", OpenAIChat, fmt.Sprintf(chatText, " word")},
+		{"openai_responses", OpenAIResponses, fmt.Sprintf(responsesText, " word")},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			event := []byte(c.event)

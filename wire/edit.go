@@ -25,9 +25,10 @@ const (
 	// OpRemove takes the block out of its message, comma and all. A message
 	// never loses its last block: Splice refuses that.
 	OpRemove
-	// OpMark gives the block a cache_control of Value, a JSON value. A
-	// FlagString block becomes an array of one text block on the way. Blocks
-	// that have a marker already are refused, and so is the whole Gemini format.
+	// OpMark gives the block a cache_control (in the Responses API a
+	// prompt_cache_breakpoint) of Value, a JSON value. A FlagString block
+	// becomes an array of one text block on the way. Blocks that have a marker
+	// already are refused, and so is the whole Gemini format.
 	OpMark
 )
 

@@ -28,7 +28,7 @@ const (
 	Anthropic Format = "anthropic"
 	// OpenAIChat is the chat completions API: POST …/v1/chat/completions.
 	OpenAIChat Format = "openai_chat"
-	// OpenAIResponses is the Responses API: POST …/v1/responses.
+	// OpenAIResponses is the Responses API: POST …/responses.
 	OpenAIResponses Format = "openai_responses"
 	// Gemini is the Gemini API: POST …/models/{model}:generateContent and
 	// :streamGenerateContent. Its clients take any comment or event that is not
@@ -38,7 +38,7 @@ const (
 
 // Detect tells which format a request speaks, by its method and the end of its
 // path, and whether it is one that this package reads at all. Token counting,
-// model lists and everything else are not.
+// model lists, …/responses/compact and everything else are not.
 func Detect(method, path string) (Format, bool) {
 	if method != http.MethodPost {
 		return "", false
@@ -48,6 +48,8 @@ func Detect(method, path string) (Format, bool) {
 		return Anthropic, true
 	case strings.HasSuffix(path, "/chat/completions"):
 		return OpenAIChat, true
+	case strings.HasSuffix(path, "/responses"):
+		return OpenAIResponses, true
 	}
 	if _, _, _, ok := GeminiPath(path); ok {
 		return Gemini, true

@@ -30,6 +30,7 @@ type Known struct {
 	raw             []uint64
 	tools, system   section
 	nTools, nSystem int
+	opening         int // messages that tell the conversation: the first, or all in front of the first answer
 }
 
 // section is the whole value of tools or system.
@@ -47,13 +48,14 @@ func rawHash(b []byte) uint64 { return maphash.Bytes(rawSeed, b) }
 // Known returns what to remember of the request.
 func (v *View) Known() *Known { return v.known }
 
-// First returns the hash of the whole first message, by which a conversation
-// is recalled.
+// First returns the hash by which a conversation is recalled: that of the whole
+// first message, or, of Responses, of all that stands in front of the first
+// answer, since agents begin all conversations with the same items.
 func (k *Known) First() Hash {
 	if len(k.messages) == 0 {
 		return Hash{}
 	}
-	return joint(k.blocks[k.messages[0].First:k.messages[0].End])
+	return joint(k.blocks[k.messages[0].First:k.messages[k.opening-1].End])
 }
 
 // joint returns one hash for a run of blocks, zero for none.
@@ -77,10 +79,12 @@ func (k *Known) Size() int {
 		cap(k.messages)*int(unsafe.Sizeof(Message{})) + cap(k.raw)*8
 }
 
-// First returns the hash of the whole first message, zero if it is empty.
+// First returns the hash of the whole first message, see [Known.First]; zero if
+// it is empty.
 func (v *View) First() Hash { return v.known.First() }
 
-// remember asks for what is known, once the first message has been read.
+// remember asks for what is known, once that has been read by which a
+// conversation is recalled.
 func (p *parser) remember() {
 	if p.recall == nil || len(p.blocks) == p.front {
 		return
@@ -92,10 +96,10 @@ func (p *parser) remember() {
 	}
 	// Room for what is known and a little more, tools and system in front.
 	k := p.known
-	blocks := make([]Block, k.nSystem+len(p.blocks), len(k.blocks)+24)
+	blocks := make([]Block, k.nSystem+len(p.blocks), max(len(k.blocks), k.nSystem+len(p.blocks))+24)
 	copy(blocks[k.nSystem:], p.blocks)
 	p.blocks, p.front = blocks, k.nSystem
-	messages := make([]Message, len(p.v.Messages), len(k.messages)+8)
+	messages := make([]Message, len(p.v.Messages), max(len(k.messages), len(p.v.Messages))+8)
 	copy(messages, p.v.Messages)
 	for i := range messages {
 		messages[i].First += int32(p.front)

@@ -62,6 +62,8 @@ func Parse(f Format, body []byte, recall func(first Hash) *Known) (*View, error)
 		p.message, p.tool = p.chatMessage, p.chatTool
 	case Gemini:
 		p.message, p.tool, p.rename = p.geminiContent, p.geminiTool, geminiName
+	case OpenAIResponses:
+		p.list, p.tool, p.rename = p.responsesInput, p.responsesTool, responsesName
 	default:
 		return nil, fmt.Errorf("%w: %q", ErrFormat, f)
 	}
@@ -95,6 +97,8 @@ type parser struct {
 	blocks       []Block
 	front        int
 	raw          []uint64 // seeded hash of each message's bytes
+	opening      int      // messages in front of the first answer, of Responses
+	grown        bool     // the last message has grown since it was hashed
 	tools        []Block
 	system       []Block
 	toolsValue   Span
@@ -125,11 +129,13 @@ const (
 	seenContextManagement
 	seenMetadata
 	seenCacheKey
+	seenPrevious
+	seenConversation
 )
 
 func (p *parser) run() error {
 	var seen int
-	var metadata, cacheKey, model Span
+	var metadata, cacheKey, conversation, model Span
 	m := walk(p.b, 0)
 	for m.next() {
 		bit, key := 0, m.key
@@ -177,6 +183,12 @@ func (p *parser) run() error {
 			bit, metadata = seenMetadata, m.skip()
 		case "prompt_cache_key":
 			bit, cacheKey = seenCacheKey, m.skip()
+		case "previous_response_id":
+			s := m.skip()
+			bit, p.v.Partial = seenPrevious, p.v.Partial || p.refers(s)
+		case "conversation":
+			bit, conversation = seenConversation, m.skip()
+			p.v.Partial = p.v.Partial || p.refers(conversation)
 		default:
 			if s := m.skip(); p.v.Format == Gemini && !m.bad {
 				p.geminiMember(m.key, s)
@@ -203,7 +215,7 @@ func (p *parser) run() error {
 		p.v.AutoMarker = Span{}
 	}
 	p.v.Model = p.text(model)
-	p.v.Session = p.session(metadata, cacheKey)
+	p.v.Session = p.session(metadata, cacheKey, conversation)
 	if err := p.sections(); err != nil {
 		return err
 	}
@@ -221,13 +233,25 @@ func (p *parser) text(s Span) string {
 
 func isNull(b []byte, s Span) bool { return string(s.Of(b)) == "null" }
 
+// refers tells whether a member of a Responses request names what the provider
+// is to put before the input.
+func (p *parser) refers(s Span) bool {
+	return p.v.Format == OpenAIResponses && !s.Empty() && !isNull(p.b, s)
+}
+
 // session finds the conversation id of Claude Code (a JSON object in a string
 // in metadata.user_id, in older versions user_…_session_<id>) or of OpenAI.
-func (p *parser) session(metadata, cacheKey Span) string {
+func (p *parser) session(metadata, cacheKey, conversation Span) string {
 	if !cacheKey.Empty() {
 		if key := p.text(cacheKey); key != "" {
 			return key
 		}
+	}
+	if p.refers(conversation) {
+		if p.b[conversation.Start] == '{' {
+			return gjson.GetBytes(conversation.Of(p.b), "id").String()
+		}
+		return p.text(conversation)
 	}
 	if metadata.Empty() || p.b[metadata.Start] != '{' {
 		return ""
@@ -297,9 +321,12 @@ func (p *parser) sections() error {
 	if !p.systemValue.Empty() && !isNull(p.b, p.systemValue) {
 		if !p.recallSection(p.systemValue, false) {
 			n := len(p.blocks)
-			if p.v.Format == Gemini {
+			switch {
+			case p.v.Format == Gemini:
 				p.geminiSystem(p.systemValue)
-			} else {
+			case p.v.Format == OpenAIResponses && p.b[p.systemValue.Start] != '"':
+				return fmt.Errorf("%w: instructions is not a text", ErrShape)
+			default:
 				p.content(p.systemValue, SectionSystem, RoleSystem)
 			}
 			if p.err != nil {
@@ -330,7 +357,7 @@ func (p *parser) assemble() {
 	copy(p.blocks[v.Tools:], p.system)
 	// These live as long as the conversation.
 	v.Blocks, v.Messages, p.raw = trim(p.blocks), trim(v.Messages), trim(p.raw)
-	v.known = &Known{blocks: v.Blocks, messages: v.Messages, raw: p.raw, tools: p.toolsSection, system: p.sysSection, nTools: v.Tools, nSystem: v.System, format: v.Format}
+	v.known = &Known{blocks: v.Blocks, messages: v.Messages, raw: p.raw, tools: p.toolsSection, system: p.sysSection, nTools: v.Tools, nSystem: v.System, opening: max(p.opening, 1), format: v.Format}
 }
 
 // trim gives up spare room where growing has left much of it.

@@ -321,7 +321,7 @@ func (p *parser) lone(content Span) Span {
 			switch {
 			case key == "text":
 				text = value
-			case key == "type" && string(value.Of(p.b)) == `"text"`, key == "cache_control":
+			case key == "type" && isTextType(value.Of(p.b)), key == "cache_control", key == "prompt_cache_breakpoint":
 			default:
 				return content
 			}
@@ -333,6 +333,10 @@ func (p *parser) lone(content Span) Span {
 	}
 	return text
 }
+
+// isTextType tells whether the type of a part is that of a text: the Responses
+// API has a name of its own for it.
+func isTextType(kind []byte) bool { return string(kind) == `"text"` || string(kind) == `"input_text"` }
 
 // allText tells whether a content is a string, or an array of text blocks only.
 func (p *parser) allText(content Span) bool {
@@ -347,7 +351,7 @@ func (p *parser) allText(content Span) bool {
 			key := string(m.key)
 			value := m.skip()
 			if key == "type" {
-				text = string(value.Of(p.b)) == `"text"`
+				text = isTextType(value.Of(p.b))
 			}
 		}
 		if m.bad || !text {

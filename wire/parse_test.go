@@ -302,6 +302,11 @@ func everyEdit(v *View) []Edit {
 					edits = append(edits, Edit{Block: j, Op: OpRemove})
 					left--
 				}
+			case KindText:
+				if v.Format == OpenAIResponses && m.Role == RoleAssistant && left > 1 && v.Removable(j) {
+					edits = append(edits, Edit{Block: j, Op: OpRemove})
+					left--
+				}
 			case KindToolResult:
 				if !b.Body.Empty() {
 					edits = append(edits, Edit{Block: j, Op: OpReplace, Value: []byte(`"stub"`)})

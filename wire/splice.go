@@ -108,8 +108,11 @@ func (v *View) content(b *Block, value []byte) []byte {
 	return slices.Concat([]byte(`{"output":`), value, []byte{'}'})
 }
 
-// mark gives a block a cache_control.
+// mark gives a block a cache marker.
 func (v *View) mark(b *Block, value []byte) ([]cut, error) {
+	if v.Format == OpenAIResponses {
+		return v.markPart(b, value)
+	}
 	switch {
 	case v.Format == Gemini:
 		return nil, fmt.Errorf("%w: this format has no markers", ErrEdit)
@@ -172,11 +175,22 @@ func (v *View) removeFrom(msg *Message, removed []int) ([]cut, error) {
 		switch {
 		case b.Kind == KindToolUse || b.Kind == KindToolResult || b.Kind == KindServerTool:
 			return nil, fmt.Errorf("%w: a %s is one of a pair", ErrEdit, b.Kind)
+		case !v.Removable(removed[i]):
+			return nil, fmt.Errorf("%w: this %s cannot be removed", ErrEdit, b.Kind)
 		case b.Has(FlagMember):
 			cuts = append(cuts, v.member(b.Span))
 			continue
 		case b.Has(FlagString): // the content of a chat message that also has calls
 			cuts = append(cuts, cut{b.Span.Start, b.Span.End, []byte("null")})
+			continue
+		}
+		if v.Format == OpenAIResponses && msg.Role == RoleAssistant {
+			last := i
+			for last+1 < len(removed) && v.adjoin(removed[last], removed[last+1]) {
+				last++
+			}
+			cuts = append(cuts, v.items(b.Span.Start, v.Blocks[removed[last]].Span.End))
+			i = last
 			continue
 		}
 		// A run of elements goes with the comma behind it, or, at the end of

@@ -48,8 +48,11 @@ type Call struct {
 	ID string
 	// Name is the tool's name.
 	Name string
-	// Arguments is the complete JSON text of the arguments, as the model wrote it.
+	// Arguments is the complete JSON text of the arguments, as the model wrote
+	// it, or the free text that a custom tool of the Responses API takes.
 	Arguments string
+	// Free tells that Arguments is free text.
+	Free bool
 }
 
 // Timing tells how long an answer took, by the clock of whoever handled it.

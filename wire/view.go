@@ -14,11 +14,14 @@
 
 package wire
 
-// Message is one entry of a request's messages.
+// Message is one entry of a request's messages. In the Responses API it is an
+// input item, or a run of them: the items of one answer, the outputs of its
+// calls.
 type Message struct {
 	// Span is the message object.
 	Span Span
-	// Content is the JSON value of its content, empty if absent.
+	// Content is the JSON value of its content, empty if absent. Of a run of
+	// items it is the run.
 	Content Span
 	// First and End bound its blocks: View.Blocks[First:End].
 	First, End int32
@@ -40,14 +43,19 @@ type View struct {
 	// Tools and System are the ends of the first two sections:
 	// Blocks[:Tools] are tool definitions, Blocks[Tools:System] the system
 	// prompt, Blocks[System:] the messages. OpenAI chat has its system prompt
-	// in messages, so System equals Tools there.
+	// in messages, so System equals Tools there. Some clients of the Responses
+	// API have all tools in messages, see [View.OffersTools].
 	Tools, System int
 	// Model is the model asked for. In Gemini it stands in the path, see
 	// [View.Address].
 	Model string
 	// Session is the conversation id that the body carries, if any: the
-	// session_id in metadata.user_id, or prompt_cache_key.
+	// session_id in metadata.user_id, prompt_cache_key, or conversation.
 	Session string
+	// Partial tells that the provider is to put before the messages what the
+	// body only refers to (previous_response_id, conversation): what the model
+	// will see is not all here.
+	Partial bool
 	// Stream tells whether the answer is to be streamed; in Gemini see
 	// [View.Address].
 	Stream bool
@@ -55,6 +63,7 @@ type View struct {
 	MaxTokens int
 	// ToolChoice, Thinking and OutputConfig are the JSON values of the members
 	// of these names (reasoning_effort in place of thinking in OpenAI chat;
+	// reasoning and text in place of the last two in the Responses API;
 	// toolConfig, thinkingConfig and the response's schema in Gemini).
 	ToolChoice, Thinking, OutputConfig Span
 	// AutoMarker is the value of a top-level cache_control: the provider then
@@ -71,6 +80,22 @@ type View struct {
 
 // MessageBlocks returns the blocks of the messages section.
 func (v *View) MessageBlocks() []Block { return v.Blocks[v.System:] }
+
+// OffersTools tells whether the request offers the model any tool.
+func (v *View) OffersTools() bool {
+	if v.Tools > 0 {
+		return true
+	}
+	if v.Format != OpenAIResponses {
+		return false
+	}
+	for i := range v.Blocks {
+		if v.Blocks[i].Kind == KindToolDef {
+			return true
+		}
+	}
+	return false
+}
 
 // Bytes returns the bytes of a span.
 func (v *View) Bytes(s Span) []byte { return s.Of(v.Raw) }

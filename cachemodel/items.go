@@ -1,0 +1,66 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package cachemodel
+
+import (
+	"github.com/tidwall/gjson"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
+
+// validateResponses checks that each tool call of the Responses format has its
+// output somewhere behind it and each output its call, and that reasoning stands
+// in front of what it led to. Of a conversation that the provider holds only the
+// end is here, and calls may stand in it by reference.
+func validateResponses(v *wire.View) *APIError {
+	hidden := v.Partial
+	calls := make(map[string]bool) // and whether they are answered
+	var order []string
+	for i := range v.Blocks {
+		b := &v.Blocks[i]
+		switch id := v.Text(b.ID); b.Kind {
+		case wire.KindOther:
+			hidden = hidden || gjson.GetBytes(b.Span.Of(v.Raw), "type").Str == "item_reference"
+		case wire.KindReasoning:
+			if next := i + 1; next == len(v.Blocks) || v.Blocks[next].Message != b.Message {
+				return invalidf("Item '%s' of type 'reasoning' was provided without its required following item.", gjson.GetBytes(b.Span.Of(v.Raw), "id").Str)
+			}
+		case wire.KindToolUse:
+			if _, twice := calls[id]; !twice {
+				order = append(order, id)
+			}
+			calls[id] = false
+		case wire.KindToolResult:
+			if _, ok := calls[id]; !ok && !hidden && id != "" {
+				return invalidf("No tool call found for %s with call_id %s.", outputName(v, b), id)
+			}
+			calls[id] = true
+		}
+	}
+	for _, id := range order {
+		if !calls[id] {
+			return invalidf("No tool output found for function call %s.", id)
+		}
+	}
+	return nil
+}
+
+// outputName is how the API calls an output in its errors.
+func outputName(v *wire.View, b *wire.Block) string {
+	if gjson.GetBytes(b.Span.Of(v.Raw), "type").Str == "custom_tool_call_output" {
+		return "custom tool call output"
+	}
+	return "function call output"
+}

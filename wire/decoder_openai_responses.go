@@ -1,0 +1,204 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package wire
+
+import (
+	"strings"
+
+	"github.com/tidwall/gjson"
+)
+
+// responsesEvent reads one event of a Responses stream and tells whether it is
+// the last. What an item holds comes as deltas, and whole at the item's end;
+// where servers leave the deltas out, the end counts, and where they leave that
+// out too, the last event.
+func (a *answer) responsesEvent(root gjson.Result, name string) bool {
+	kind := root.Get("type").Str
+	if kind == "" {
+		kind = name
+	}
+	switch kind {
+	case "response.output_text.delta", "response.refusal.delta":
+		a.tell(root.Get("output_index").Int())
+		a.write(&a.text, root.Get("delta").Str)
+	case "response.reasoning_summary_text.delta", "response.reasoning_text.delta":
+		a.tell(root.Get("output_index").Int())
+		a.write(&a.thinking, root.Get("delta").Str)
+	case "response.function_call_arguments.delta", "response.custom_tool_call_input.delta":
+		if c := a.call(root.Get("output_index").Int()); c != nil {
+			a.write(&c.arguments, root.Get("delta").Str)
+		}
+	case "response.output_item.added":
+		a.responsesItem(root.Get("item"), root.Get("output_index").Int(), false)
+	case "response.output_item.done":
+		a.responsesItem(root.Get("item"), root.Get("output_index").Int(), true)
+	case "response.created", "response.in_progress", "response.queued":
+		r := root.Get("response")
+		a.identify(r.Get("id").Str, r.Get("model").Str)
+	case "response.completed", "response.incomplete":
+		a.responsesEnd(root.Get("response"))
+		return true
+	case "response.failed":
+		a.responsesEnd(root.Get("response"))
+		if !a.turn.Failed() {
+			a.turn.ErrorType = "error"
+		}
+	case "error":
+		a.responsesError(root)
+	default:
+		if !strings.HasPrefix(kind, "response.") {
+			a.fail(root, name)
+		}
+	}
+	return false
+}
+
+// responsesEnd reads a response object: the JSON answer, or what the last event
+// of a stream holds.
+func (a *answer) responsesEnd(r gjson.Result) {
+	a.identify(r.Get("id").Str, r.Get("model").Str)
+	a.responsesUsage(r.Get("usage"))
+	if index := int64(0); len(a.told)+len(a.calls) == 0 {
+		r.Get("output").ForEach(func(_, item gjson.Result) bool {
+			a.responsesItem(item, index, true)
+			index++
+			return !a.broken
+		})
+	}
+	a.turn.StopReason = a.keep(r.Get("status").Str)
+	if reason := r.Get("incomplete_details.reason").Str; reason != "" {
+		a.turn.StopReason = a.keep(reason)
+	}
+	if e := r.Get("error"); e.IsObject() {
+		a.responsesError(e)
+	}
+}
+
+// responsesAnswer reads a JSON answer.
+func (a *answer) responsesAnswer(root gjson.Result) {
+	if !root.Get("output").IsArray() && !root.Get("status").Exists() {
+		a.fail(root, "")
+		return
+	}
+	a.responsesEnd(root)
+}
+
+// responsesError reads an error: flat, or in a member of that name.
+func (a *answer) responsesError(e gjson.Result) {
+	if inner := e.Get("error"); inner.IsObject() {
+		e = inner
+	}
+	kind := e.Get("code").String()
+	if kind == "" {
+		kind = e.Get("type").String()
+	}
+	if kind == "" {
+		kind = "error"
+	}
+	a.turn.ErrorType, a.turn.ErrorMessage = a.keep(kind), a.keep(e.Get("message").String())
+}
+
+// tell notes that what an item says is known.
+func (a *answer) tell(index int64) {
+	if a.told == nil {
+		a.told = make(map[int64]struct{})
+	}
+	if _, known := a.told[index]; known {
+		return
+	}
+	if len(a.told) == maxAnswerCalls {
+		a.broken = true
+		return
+	}
+	a.told[index] = struct{}{}
+}
+
+// responsesItem reads an item of the output, as it begins or whole. Tools that
+// the provider runs itself have no call_id.
+func (a *answer) responsesItem(item gjson.Result, index int64, whole bool) {
+	kind := item.Get("type").Str
+	if _, told := a.told[index]; whole && !told {
+		switch kind {
+		case "message":
+			a.tell(index)
+			a.responsesTexts(&a.text, item.Get("content"))
+		case "reasoning":
+			a.tell(index)
+			a.responsesTexts(&a.thinking, item.Get("summary"))
+			a.responsesTexts(&a.thinking, item.Get("content"))
+		}
+	}
+	if kind == "reasoning" {
+		a.begun = true
+	}
+	id := item.Get("call_id").Str
+	if id == "" || !strings.HasSuffix(kind, "_call") {
+		return
+	}
+	c := a.call(index)
+	if c == nil || c.id != id {
+		name := item.Get("name").Str
+		if name == "" {
+			name = strings.TrimSuffix(kind, "_call")
+		}
+		if c = a.open(index, id, name); c == nil {
+			return
+		}
+		c.free = kind == "custom_tool_call"
+	}
+	if !whole || c.arguments.Len() > 0 || c.initial != "" {
+		return
+	}
+	for _, member := range [...]string{"arguments", "input", "action", "operation"} {
+		if v := item.Get(member); v.Exists() {
+			c.initial = a.keep(chatArguments(v))
+			return
+		}
+	}
+}
+
+// responsesTexts writes the texts of a list of parts.
+func (a *answer) responsesTexts(to *strings.Builder, parts gjson.Result) {
+	parts.ForEach(func(_, part gjson.Result) bool {
+		text := part.Get("text")
+		if !text.Exists() {
+			text = part.Get("refusal")
+		}
+		a.write(to, text.Str)
+		return !a.broken
+	})
+}
+
+// responsesUsage takes in a usage object. It counts inclusively: input_tokens
+// holds what was read from the cache and what was written to it.
+func (a *answer) responsesUsage(u gjson.Result) {
+	if !u.IsObject() {
+		return
+	}
+	details := u.Get("input_tokens_details")
+	prompt, output := answerCount(u.Get("input_tokens")), answerCount(u.Get("output_tokens"))
+	if prompt+output == 0 {
+		return
+	}
+	read := min(answerCount(details.Get("cached_tokens")), prompt)
+	write := min(answerCount(details.Get("cache_write_tokens")), prompt-read)
+	a.turn.Usage = Usage{
+		Uncached: prompt - read - write,
+		Write5m:  write,
+		Read:     read,
+		Output:   output,
+		Reported: true,
+	}
+}

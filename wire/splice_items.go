@@ -1,0 +1,91 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package wire
+
+import "fmt"
+
+// Removable tells whether a block may be taken out of its message, as far as
+// the format goes: it is not one of a pair, nor signed, nor a part of an item that
+// would be left empty, nor reasoning or what follows it, which the Responses API wants
+// to find behind it.
+func (v *View) Removable(block int) bool {
+	switch b := &v.Blocks[block]; {
+	case b.Message < 0 || b.Has(FlagPart) || b.Has(FlagSigned):
+		return false
+	case b.Kind == KindToolUse || b.Kind == KindToolResult || b.Kind == KindServerTool || b.Kind == KindReasoning:
+		return false
+	default:
+		return block == 0 || v.Blocks[block-1].Kind != KindReasoning || v.Blocks[block-1].Message != b.Message
+	}
+}
+
+// adjoin tells whether two items stand side by side.
+func (v *View) adjoin(a, b int) bool {
+	i := skipSpace(v.Raw, int(v.Blocks[a].Span.End))
+	return v.Raw[i] == ',' && skipSpace(v.Raw, i+1) == int(v.Blocks[b].Span.Start)
+}
+
+// items cuts whole items of an input out, with the comma behind or, at the end,
+// before them. Another item is left in their message, so that there is one.
+func (v *View) items(start, end int32) cut {
+	if i := skipSpace(v.Raw, int(end)); v.Raw[i] == ',' {
+		return cut{start, int32(skipSpace(v.Raw, i+1)), nil}
+	}
+	for v.Raw[start] != ',' {
+		start--
+	}
+	return cut{start, end, nil}
+}
+
+// markPart gives a part of a message a prompt_cache_breakpoint. A text becomes
+// the one part that it means.
+func (v *View) markPart(b *Block, value []byte) ([]cut, error) {
+	switch {
+	case !b.Marker.Empty():
+		return nil, fmt.Errorf("%w: a %s has a marker already", ErrEdit, b.Kind)
+	case !v.Markable(b):
+		return nil, fmt.Errorf("%w: this %s cannot carry a marker", ErrEdit, b.Kind)
+	}
+	member := make([]byte, 0, len(value)+32)
+	member = append(member, `,"prompt_cache_breakpoint":`...)
+	member = append(member, value...)
+	if !b.Has(FlagString) {
+		return []cut{{b.Span.End - 1, b.Span.End - 1, member}}, nil
+	}
+	before, after := `[{"type":"input_text","text":`, `}]`
+	if b.Span == v.Messages[b.Message].Span { // the input is a text
+		before, after = `[{"role":"user","content":`+before, after+`}]`
+	}
+	return []cut{
+		{b.Span.Start, b.Span.Start, []byte(before)},
+		{b.Span.End, b.Span.End, append(member, after...)},
+	}, nil
+}
+
+// Markable tells whether a block of a Responses request may carry a
+// prompt_cache_breakpoint: a text, image or file in a message that is not the
+// model's.
+func (v *View) Markable(b *Block) bool {
+	if b.Section != SectionMessages || b.Role != RoleUser && b.Role != RoleSystem {
+		return false
+	}
+	switch b.Kind {
+	case KindText:
+		return !b.Has(FlagEmpty)
+	case KindImage, KindDocument:
+		return true
+	}
+	return false
+}

@@ -39,6 +39,9 @@ import (
 //			store <module> {
 //				<options of the store>
 //			}
+//			audit [<module>] {
+//				<options of the audit store>
+//			}
 //		}
 //	}
 //
@@ -48,6 +51,8 @@ import (
 //		max_size <size>
 //		idle_ttl <duration>
 //	}
+//
+// The audit stores stand at parseAudit.
 func parseApp(d *caddyfile.Dispenser, existing any) (any, error) {
 	app := new(handler.App)
 	if before, ok := existing.(httpcaddyfile.App); ok {
@@ -75,6 +80,7 @@ func parseApp(d *caddyfile.Dispenser, existing any) (any, error) {
 			app.StoreRaw = caddyconfig.JSONModuleObject(store, "module", name, nil)
 			return nil
 		},
+		"audit": parseAudit(app),
 	})
 	if err != nil {
 		return nil, err
@@ -135,6 +141,7 @@ func parseApp(d *caddyfile.Dispenser, existing any) (any, error) {
 //		max_body       <size>
 //		headers        on|off
 //		health         <path>
+//		audit          on|off
 //	}
 //
 // Presets are anthropic, openai, gemini, mlx_lm, lm_studio, omlx, vllm_mlx,
@@ -204,6 +211,7 @@ func parseHandler(helper httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, err
 		"max_body":       checked(size(&h.MaxBody), h.Validate),
 		"headers":        onOff(&h.Headers),
 		"health":         checked(word(&h.Health), h.Validate),
+		"audit":          onOff(&h.Audit),
 	})
 	return h, err
 }

@@ -32,6 +32,9 @@ func init() {
 	caddy.RegisterModule(handler.App{})
 	caddy.RegisterModule(handler.Handler{})
 	caddy.RegisterModule(handler.MemoryStore{})
+	caddy.RegisterModule(handler.AuditSQLite{})
+	caddy.RegisterModule(handler.AuditPostgres{})
+	caddy.RegisterModule(handler.AuditJSONL{})
 	caddy.RegisterModule(handler.Admin{})
 	caddy.RegisterModule(handler.Affinity{})
 
@@ -56,6 +59,16 @@ var (
 	_ handler.Store         = (*handler.MemoryStore)(nil)
 	_ caddy.Provisioner     = (*handler.MemoryStore)(nil)
 	_ caddyfile.Unmarshaler = (*handler.MemoryStore)(nil)
+
+	_ handler.AuditStore    = (*handler.AuditSQLite)(nil)
+	_ caddy.Provisioner     = (*handler.AuditSQLite)(nil)
+	_ caddyfile.Unmarshaler = (*handler.AuditSQLite)(nil)
+	_ handler.AuditStore    = (*handler.AuditPostgres)(nil)
+	_ caddy.Provisioner     = (*handler.AuditPostgres)(nil)
+	_ caddyfile.Unmarshaler = (*handler.AuditPostgres)(nil)
+	_ handler.AuditStore    = (*handler.AuditJSONL)(nil)
+	_ caddy.Provisioner     = (*handler.AuditJSONL)(nil)
+	_ caddyfile.Unmarshaler = (*handler.AuditJSONL)(nil)
 
 	_ caddy.AdminRouter = (*handler.Admin)(nil)
 

@@ -16,7 +16,10 @@ package handler
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+
+	"go.uber.org/zap"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig"
@@ -30,9 +33,16 @@ type App struct {
 	// StoreRaw is where sessions are kept. Default: memory.
 	StoreRaw json.RawMessage `json:"store,omitempty" caddy:"namespace=llm_cache.stores inline_key=module"`
 
+	// AuditRaw is where a record of every turn is kept. Default: nowhere.
+	AuditRaw json.RawMessage `json:"audit,omitempty" caddy:"namespace=llm_cache.audit inline_key=module"`
+
 	store Store
 	key   string
 	lease *lease
+
+	audit  AuditStore
+	ledger *auditLease
+	logger *zap.Logger
 }
 
 // Store is what modules in the namespace `llm_cache.stores` implement: a place
@@ -72,8 +82,10 @@ func (a *App) Provision(ctx caddy.Context) error {
 	}
 	a.store = store
 	a.key = string(v.(caddy.Module).CaddyModule().ID) + " " + store.Identity()
-	a.lease, err = a.share()
-	return err
+	if a.lease, err = a.share(); err != nil {
+		return err
+	}
+	return a.provisionAudit(ctx)
 }
 
 // share takes one more share of the store.
@@ -90,18 +102,20 @@ func (a *App) Start() error {
 	if err := a.store.Adjust(a.lease.state.Store); err != nil {
 		return fmt.Errorf("adjusting the session store: %w", err)
 	}
-	return nil
+	return a.startAudit()
 }
 
 // Stop does nothing: what runs on the store may outlive the configuration.
 func (*App) Stop() error { return nil }
 
-// Cleanup gives the share of the store back.
+// Cleanup gives the shares of the stores back.
 func (a *App) Cleanup() error {
+	err := a.ledger.release()
+	a.ledger = nil
 	if a.lease == nil { // Provision failed before it took one
-		return nil
+		return err
 	}
 	l := a.lease
 	a.lease = nil
-	return l.release()
+	return errors.Join(err, l.release())
 }

@@ -58,6 +58,7 @@ type call struct {
 	settled  bool
 	resent   bool
 	trailers bool // the client takes trailers
+	account  *account
 }
 
 // serve hands the request on and sees its answer to the client.
@@ -73,6 +74,7 @@ func (c *call) serve(w http.ResponseWriter, r *http.Request, next caddyhttp.Hand
 
 	c.overhead = time.Since(started)
 	c.countRequest()
+	c.h.guard("opening a record", func() { c.open(r) })
 	t := newTap(w, c, c.ex.Edited)
 	err := c.pass(t, r, next)
 	if err != nil || !t.isHeld() || !t.blamesUs() {
@@ -233,6 +235,11 @@ func (c *call) settle(t *tap, err error) {
 	})
 	c.h.count(outcome)
 	c.countTokens()
+	c.h.guard("closing a record", func() {
+		bill := c.ex.Bill(c.turn)
+		countCost(&bill)
+		c.account.close(c, outcome, t.status)
+	})
 }
 
 // guard runs f and keeps a panic in it from reaching the client's answer.

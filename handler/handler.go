@@ -96,7 +96,13 @@ type Handler struct {
 	// effective configuration as JSON. Default: none.
 	Health string `json:"health,omitempty"`
 
+	// Audit tells whether turns of this handler are put on record, where the
+	// app `llm_cache` is configured to keep records. Default: true.
+	Audit *bool `json:"audit,omitempty"`
+
 	lease   *lease // what Cleanup gives back
+	ledger  *auditLease
+	sink    *auditSink // nil for no records
 	state   *state
 	pipe    *pipeline.Pipeline
 	formats []wire.Format // what the upstream speaks, none: any
@@ -127,6 +133,12 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 		return err
 	}
 	h.lease = l
+	if h.Audit == nil || *h.Audit {
+		if h.ledger, err = v.(*App).shareAudit(); err != nil {
+			return err
+		}
+		h.sink = h.ledger.sinkOf()
+	}
 	h.prepareToServe(l.state, ctx.Logger(), time.Now)
 	return nil
 }
@@ -176,15 +188,17 @@ func (h *Handler) Validate() error {
 	return nil
 }
 
-// Cleanup gives the share of the session store back. Requests in flight keep
-// theirs to their end.
+// Cleanup gives the shares of the stores back. Requests in flight keep theirs to
+// their end.
 func (h *Handler) Cleanup() error {
+	err := h.ledger.release()
+	h.ledger = nil
 	if h.lease == nil { // Provision failed before it took one
-		return nil
+		return err
 	}
 	l := h.lease
 	h.lease = nil
-	return l.release()
+	return errors.Join(err, l.release())
 }
 
 // ServeHTTP implements caddyhttp.MiddlewareHandler.

@@ -95,10 +95,10 @@ var metrics = struct {
 // registerMetrics makes the collectors known to a configuration's registry.
 // Any number of handlers may ask for it.
 func registerMetrics(reg *prometheus.Registry) error {
-	for _, c := range []prometheus.Collector{
-		metrics.requests, metrics.tokens, metrics.edits, metrics.failOpen,
+	for _, c := range append([]prometheus.Collector{
+		costs, metrics.requests, metrics.tokens, metrics.edits, metrics.failOpen,
 		metrics.resends, metrics.sessions, metrics.bytes, metrics.overhead,
-	} {
+	}, auditMetrics...) {
 		err := reg.Register(c)
 		if _, ok := errors.AsType[prometheus.AlreadyRegisteredError](err); err != nil && !ok {
 			return fmt.Errorf("registering metrics: %w", err)

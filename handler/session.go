@@ -108,7 +108,15 @@ func beginning(v *wire.View) string {
 // tenant returns the keyed hash of a request's credentials. The key never
 // leaves the process and lives as long as the sessions do.
 func (s *state) tenant(r *http.Request) (t sessioncache.Tenant) {
-	mac := hmac.New(sha256.New, s.secret[:])
+	var out [sha256.Size]byte
+	credentials(s.secret[:], r, &out)
+	copy(t[:], out[:])
+	return t
+}
+
+// credentials hashes what tells tenants apart.
+func credentials(secret []byte, r *http.Request, out *[sha256.Size]byte) {
+	mac := hmac.New(sha256.New, secret)
 	for _, name := range credentialHeaders {
 		for _, v := range r.Header[name] {
 			writeField(mac, v)
@@ -121,9 +129,7 @@ func (s *state) tenant(r *http.Request) (t sessioncache.Tenant) {
 			writeField(mac, user)
 		}
 	}
-	var out [sha256.Size]byte
-	copy(t[:], mac.Sum(out[:0]))
-	return t
+	mac.Sum(out[:0])
 }
 
 // writeQuery writes the credentials in a query, where Gemini takes them too. One

@@ -52,6 +52,9 @@ type Exchange struct {
 	Markers int
 	// Decision says why history was edited or left alone.
 	Decision Decision
+	// Lineage numbers the conversation within its session, -1 for one that
+	// begins with this request and was not committed yet.
+	Lineage int
 	// Err is set when the edits could not be applied, and so none were.
 	Err error
 
@@ -69,6 +72,10 @@ type Exchange struct {
 	broken  int // blocks in front of the first fresh edit
 	settled int // blocks in front of the hot tail, when folded
 	stake   int // blocks in front of the marker that keeps an entry alive
+
+	bill   Bill
+	billed bool
+	front  uint64 // hash of the client's prompt up to its first message block
 
 	sizes    sessioncache.Sizes // of what is sent
 	grown    sessioncache.Sizes // of what is new in it
@@ -210,10 +217,16 @@ func (x *Exchange) Commit(t *wire.Turn, now time.Time) {
 		last = prev.Last
 	}
 	x.count(t)
+	if !x.billed && t.Usage.Prompt() > 0 {
+		x.bill, x.billed = x.charge(t.Usage), true
+	}
 	l := x.session.Commit(x.match, x.view, x.states)
 	l.Frozen = l.Frozen || x.frozen
 	l.Observed = x.Policy == Observe
 	l.Model = x.view.Model
+	x.Lineage = l.ID()
+	l.Front, l.Diverged = x.front, l.Diverged || x.Edited
+	l.Cost.Add(x.bill.Cost, x.bill.ClientCost, x.bill.Dollars, x.bill.ClientDollars)
 	if x.Decision.Epoch != "" {
 		l.Decision = x.Decision.String()
 	}

@@ -60,7 +60,7 @@ func (p *Pipeline) Begin(v *wire.View, s *sessioncache.Session, now time.Time) *
 	defer s.Unlock()
 	m := s.Match(v)
 	rules := p.rules(v.Model, now)
-	x := &Exchange{Body: v.Raw, Policy: p.options.Policy, view: v, session: s, match: m, start: now, rules: rules}
+	x := &Exchange{Body: v.Raw, Policy: p.options.Policy, view: v, session: s, match: m, start: now, rules: rules, Lineage: m.Lineage.ID()}
 	f := newFrame(&p.options, rules, v, m, s.Unseen, now)
 	if v.Partial || m.Lineage != nil && m.Lineage.Frozen {
 		f.learn()

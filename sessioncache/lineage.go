@@ -49,6 +49,13 @@ type Lineage struct {
 	TTL time.Duration
 	// Last is the usage of the last request, Total that of all of them.
 	Last, Total wire.Usage
+	// Cost is what all requests have cost.
+	Cost Cost
+	// Diverged tells that what was sent has not always been the client's own
+	// bytes.
+	Diverged bool
+	// Front is a hash of the client's last prompt up to its first message block.
+	Front uint64
 	// OriginalTokens and SentTokens sum up the estimates of all requests.
 	OriginalTokens, SentTokens int64
 	// Spent is what all prompts have cost by the usage reported, and Staked
@@ -67,6 +74,25 @@ type Lineage struct {
 	// Estimate is what the last request was estimated at before its usage
 	// was known; with Last it corrects the next estimate.
 	Estimate int
+}
+
+// Cost is what requests have cost, and what the client's own bytes would have
+// cost in their place, answers included.
+type Cost struct {
+	// Units and ClientUnits are in units of one uncached input token.
+	Units       float64 `json:"units"`
+	ClientUnits float64 `json:"client_units"`
+	// USD and ClientUSD are in US dollars, 0 where prices are not known.
+	USD       float64 `json:"usd"`
+	ClientUSD float64 `json:"client_usd"`
+}
+
+// Add adds the cost of a request.
+func (c *Cost) Add(units, clientUnits, usd, clientUSD float64) {
+	c.Units += units
+	c.ClientUnits += clientUnits
+	c.USD += usd
+	c.ClientUSD += clientUSD
 }
 
 // State is what is remembered of one message block.
@@ -168,6 +194,14 @@ type Trait struct {
 // Len returns the number of message blocks of the last request.
 func (l *Lineage) Len() int { return len(l.States) }
 
+// ID numbers the lineage within its session, -1 for none.
+func (l *Lineage) ID() int {
+	if l == nil {
+		return -1
+	}
+	return l.id
+}
+
 // Known returns what was parsed of the last request.
 func (l *Lineage) Known() *wire.Known { return l.known }
 
@@ -205,6 +239,7 @@ func (l *Lineage) supersededBy(v *wire.View, n int) bool {
 // that a new one branches off.
 func (l *Lineage) inherit(parent *Lineage) {
 	l.Observed, l.Frozen, l.TTL = parent.Observed, parent.Frozen, parent.TTL
+	l.Diverged, l.Front = parent.Diverged, parent.Front
 }
 
 func (l *Lineage) size() int64 {

@@ -64,6 +64,8 @@ type LineageReport struct {
 	// Last is the usage of the last request, Total that of all of them.
 	Last  wire.Usage `json:"last_usage"`
 	Total wire.Usage `json:"total_usage"`
+	// Cost is what all requests have cost, against the client's own bytes.
+	Cost Cost `json:"cost"`
 	// Ledger counts the edits in force by stage, and the bytes that stand in
 	// for what was edited.
 	Ledger      map[string]int `json:"ledger"`
@@ -88,7 +90,7 @@ func (l *Lineage) report(now time.Time) LineageReport {
 	r := LineageReport{
 		ID: l.id, Model: l.Model, Requests: l.Requests, Blocks: len(l.States), Created: l.Created, Started: l.Started,
 		TTLSeconds: l.TTL.Seconds(), Warm: l.Warm(now, 5*time.Minute), Observed: l.Observed, Frozen: l.Frozen, Decision: l.Decision,
-		OriginalTokens: l.OriginalTokens, SentTokens: l.SentTokens, Last: l.Last, Total: l.Total,
+		OriginalTokens: l.OriginalTokens, SentTokens: l.SentTokens, Last: l.Last, Total: l.Total, Cost: l.Cost,
 		Ledger: map[string]int{}, Unused: make([]int, 8),
 	}
 	for i := range l.States {

@@ -42,6 +42,8 @@ type Session struct {
 
 	// Calibration turns bytes into tokens for this conversation.
 	Calibration Calibration
+	// Shadow is what the upstream would hold of the client's own bytes.
+	Shadow Shadow
 	// Unseen is how long, when the session was made, the store had been
 	// remembering everything. A conversation that begins here with a long
 	// history has been idle at least that long, or came from elsewhere.
@@ -164,7 +166,8 @@ func (s *Session) recall(first wire.Hash) *wire.Known {
 
 // size is the memory that the session holds, in bytes.
 func (s *Session) size() int64 {
-	n := int64(unsafe.Sizeof(*s)) + 200 // the store's own index entries
+	n := int64(unsafe.Sizeof(*s)) + 200 + // the store's own index entries
+		int64(cap(s.Shadow.entries))*int64(unsafe.Sizeof(ShadowEntry{}))
 	for _, l := range s.lineages {
 		n += l.size()
 	}

@@ -1,0 +1,176 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package handler
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/audit"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
+
+// account is the record of a turn on its way to the audit store.
+type account struct {
+	sink   *auditSink
+	turn   *audit.Turn
+	record *audit.Record
+}
+
+// open begins the record of a turn. What is known now stands in it should the
+// process end before the turn does.
+func (c *call) open(r *http.Request) {
+	s := c.h.sink
+	if s == nil || !s.pin() {
+		return
+	}
+	at := time.Now()
+	rec := &audit.Record{
+		ID: audit.NewID(at), At: at, Turns: 1, Kind: c.kind(),
+		Tenant: s.tenant(r), Session: c.id, Lineage: c.ex.Lineage, Client: clientName(first(r.Header, "User-Agent")),
+		Model: c.view.Model, ClientFormat: string(c.view.Format), UpstreamFormat: string(c.view.Format), Policy: string(c.ex.Policy), Stream: c.view.Stream,
+		OriginalTokens: int64(c.ex.OriginalTokens), SentTokens: int64(c.sent()), Queue: c.overhead,
+	}
+	rec.User = rec.Tenant
+	if repl, ok := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer); ok {
+		if user, ok := repl.GetString("http.auth.user.id"); ok && user != "" {
+			rec.User = user
+		}
+	}
+	c.account = &account{s, s.queue.Begin(rec), rec}
+}
+
+// kind tells a client's conversation from what it asks on the side, which
+// carries no tools.
+func (c *call) kind() string {
+	if c.view.Tools == 0 {
+		return audit.KindSide
+	}
+	return audit.KindTurn
+}
+
+// close puts a turn on record, once.
+func (a *account) close(c *call, outcome string, status int) {
+	if a == nil || a.sink == nil {
+		return
+	}
+	defer a.sink.unpin()
+	defer func() { a.sink = nil }()
+	r := a.record
+	r.Outcome, r.Status, r.Resent = outcome, status, c.resent
+	r.Total = time.Since(r.At)
+	x := c.ex
+	r.Lineage, r.SentTokens = x.Lineage, int64(c.sent())
+	if len(x.Fired) > 0 {
+		r.Edits = make([]audit.Edits, len(x.Fired))
+		for i, f := range x.Fired {
+			r.Edits[i] = audit.Edits{Stage: f.Stage, Count: f.Count}
+		}
+	}
+	d := &x.Decision
+	r.Epoch, r.Reason = string(d.Epoch), d.Reason
+	r.Folded, r.Removed, r.Rewritten = int64(d.Folded), int64(d.Removed), int64(d.Rewritten)
+	b := x.Bill(c.turn)
+	r.Billed, r.ClientBilled = tokens(b.Actual), tokens(b.Client)
+	r.Cost, r.ClientCost, r.USD, r.ClientUSD = b.Cost, b.ClientCost, b.Dollars, b.ClientDollars
+	if t := c.turn; t != nil {
+		r.StopReason = t.StopReason
+		r.FirstByte, r.FirstToken, r.LastToken = t.Timing.FirstByte, t.Timing.FirstToken, t.Timing.LastToken
+	}
+	if a.sink.content.Load() {
+		r.Content = content(c.view, c.turn)
+	}
+	a.sink.queue.End(a.turn, r)
+}
+
+func tokens(u wire.Usage) audit.Tokens {
+	return audit.Tokens{Uncached: u.Uncached, Write5m: u.Write5m, Write1h: u.Write1h, Read: u.Read, Output: u.Output}
+}
+
+// content copies what was asked and answered, the bodies' memory being used again.
+func content(v *wire.View, t *wire.Turn) *audit.Content {
+	c := &audit.Content{Prompt: bytes.Clone(v.Raw), Answer: json.RawMessage("null")}
+	if t == nil {
+		return c
+	}
+	answer := struct {
+		Text     string      `json:"text"`
+		Thinking string      `json:"thinking,omitempty"`
+		Calls    []wire.Call `json:"calls,omitempty"`
+		Error    string      `json:"error,omitempty"`
+	}{t.Text, t.Thinking, t.Calls, t.ErrorMessage}
+	if b, err := json.Marshal(answer); err == nil {
+		c.Answer = b
+	}
+	return c
+}
+
+// tenant hashes a request's credentials as they stand on record: by a key that
+// outlives the process.
+func (s *auditSink) tenant(r *http.Request) string {
+	secret := s.secret()
+	var sum [sha256.Size]byte
+	credentials(secret[:], r, &sum)
+	return hex.EncodeToString(sum[:8])
+}
+
+// clients are what the User-Agents of known programs begin with. SDKs stand
+// behind the programs that use them.
+var clients = []struct{ prefix, name string }{
+	{"claude-cli/", "claude-code"},
+	{"claude-code/", "claude-code"},
+	{"codex", "codex"},
+	{"opencode/", "opencode"},
+	{"geminicli", "gemini-cli"},
+	{"gemini-cli", "gemini-cli"},
+	{"anthropic/", "anthropic-sdk"},
+	{"asyncanthropic/", "anthropic-sdk"},
+	{"openai/", "openai-sdk"},
+	{"asyncopenai/", "openai-sdk"},
+	{"google-genai-sdk", "google-sdk"},
+	{"ai-sdk/", "ai-sdk"},
+	{"ai/", "ai-sdk"},
+}
+
+// longestClient bounds the names of programs that are not known.
+const longestClient = 32
+
+// clientName names the program that asks by its User-Agent.
+func clientName(agent string) string {
+	if agent == "" {
+		return "unknown"
+	}
+	head := agent
+	if len(head) > 24 {
+		head = head[:24]
+	}
+	head = strings.ToLower(head)
+	for _, c := range clients {
+		if strings.HasPrefix(head, c.prefix) {
+			return c.name
+		}
+	}
+	if i := strings.IndexAny(agent, "/ ("); i > 0 {
+		agent = agent[:i]
+	}
+	return strings.ToLower(agent[:min(len(agent), longestClient)])
+}

@@ -1,0 +1,75 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package handler
+
+import (
+	"sync/atomic"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/audit"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
+)
+
+// auditCounters are those of all sinks since the process began.
+var auditCounters audit.Counters
+
+func auditCounter(name, help string, value *atomic.Int64) prometheus.Collector {
+	return prometheus.NewCounterFunc(prometheus.CounterOpts{Namespace: namespace, Subsystem: subsystem, Name: name, Help: help}, func() float64 {
+		return float64(value.Load())
+	})
+}
+
+func auditGauge(name, help string, value func(audit.Stats) float64) prometheus.Collector {
+	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: namespace, Subsystem: subsystem, Name: name, Help: help}, func() (most float64) {
+		for _, s := range openSinks() {
+			most = max(most, value(s.queue.Stats()))
+		}
+		return most
+	})
+}
+
+// openSinks collects the open sinks, so that no work is done under the pool's lock.
+func openSinks() (all []*auditSink) {
+	sinks.Range(func(_, v any) bool {
+		all = append(all, v.(*auditSink))
+		return true
+	})
+	return all
+}
+
+// auditMetrics live as long as the process.
+var auditMetrics = []prometheus.Collector{
+	auditCounter("audit_records_total", "Turns that an audit store has acknowledged.", &auditCounters.Written),
+	auditCounter("audit_coalesced_total", "Turns that lost their details for want of room, because the audit store was down or slow; they are counted.", &auditCounters.Coalesced),
+	auditCounter("audit_stripped_total", "Turns that lost their content for want of room.", &auditCounters.Stripped),
+	auditCounter("audit_dropped_total", "Turns that no audit store had taken at its end.", &auditCounters.Dropped),
+	auditCounter("audit_write_errors_total", "Batches that an audit store did not take, retries included.", &auditCounters.WriteErrors),
+	auditGauge("audit_queue_records", "Records that wait for the audit store.", func(s audit.Stats) float64 { return float64(s.Waiting) }),
+	auditGauge("audit_lag_seconds", "Age of the oldest record that waits for the audit store.", func(s audit.Stats) float64 { return s.Lag.Seconds() }),
+}
+
+// costs count what turns have cost, and what the client's own bytes would have.
+var costs = counterVec("cost_usd_total", "Cost of turns in US dollars where prices are known: actual, and what the client's own bytes would have cost.", "kind")
+
+// countCost counts what a turn has cost.
+func countCost(b *pipeline.Bill) {
+	if b.Dollars > 0 {
+		costs.WithLabelValues("actual").Add(b.Dollars)
+	}
+	if b.ClientDollars > 0 {
+		costs.WithLabelValues("client").Add(b.ClientDollars)
+	}
+}

@@ -1,0 +1,104 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package replay
+
+import (
+	"math"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
+
+// shadowed replays a conversation under a policy and returns what its client's
+// own bytes have cost, prompts only: by the simulated provider that got them,
+// and by the account that the handler keeps from the answers to what it sent.
+func shadowed(t *testing.T, c *Conversation, profile cachemodel.Profile, policy pipeline.Policy) (exact, shadow, actual float64) {
+	t.Helper()
+	d := &drive{conversation: c, profile: profile, start: defaultStart, progress: func() {}}
+	a, err := newArm(policy, profile, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.store.Close()
+	d.arms = []*arm{a}
+	if err := d.run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	requests := 0
+	rules := profile.Rules() // no answer is long enough for the upper tier, all together may be
+	output := func(tokens int64) float64 { return rules.CostOutput(wire.Usage{Output: tokens}) }
+	a.store.All(func(s *sessioncache.Session) bool {
+		for _, l := range s.Report(time.Time{}).Lineages {
+			requests += l.Requests
+			shadow += l.Cost.ClientUnits - output(l.Total.Output)
+			actual += l.Cost.Units - output(l.Total.Output)
+		}
+		return true
+	})
+	if requests != a.result.Calls {
+		t.Errorf("%s: %d of %d requests are on the account", c.Name, requests, a.result.Calls)
+	}
+	if math.Abs(actual-a.result.Cost) > 1e-6*a.result.Cost {
+		t.Errorf("%s: what was sent cost %.0f, on the account are %.0f", c.Name, a.result.Cost, actual)
+	}
+	return d.baseline.cost, shadow, actual
+}
+
+// The account of what the client's own bytes would have cost agrees with a
+// provider that got them: exactly where nothing is edited, and else within 3 %
+// over all conversations.
+func TestShadowAccount(t *testing.T) {
+	folder, within := os.Getenv(tracesEnv), 0.03
+	if folder == "" {
+		folder = "../../shared/traces"
+	}
+	if _, err := os.Stat(folder); err != nil || testing.Short() {
+		t.Logf("no recorded conversations, or -short: the two that are part of the module must do; set %s to a folder of others", tracesEnv)
+		folder, within = "testdata/traces", 0.05
+	}
+	conversations, err := Find(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range cachemodel.Profiles() {
+		profile, err := cachemodel.ProfileByName(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, policy := range []pipeline.Policy{pipeline.CostAware, pipeline.Observe} {
+			var exact, shadow, actual float64
+			for _, c := range conversations {
+				e, s, a := shadowed(t, c, profile, policy)
+				exact, shadow, actual = exact+e, shadow+s, actual+a
+				if policy == pipeline.Observe {
+					if math.Abs(s-e) > 1e-6*e {
+						t.Errorf("%s, %s: %.0f instead of %.0f though nothing was edited", name, c.Name, s, e)
+					}
+					continue
+				}
+				t.Logf("%-12s %-28s cost %+6.1f %%, by the account %+6.1f %%; error of the client's side %+5.2f %%", name, c.Name, 100*(a/e-1), 100*(a/s-1), 100*(s/e-1))
+			}
+			t.Logf("%-12s %-28s cost %+6.1f %%, by the account %+6.1f %%; error of the client's side %+5.2f %%", name, policy, 100*(actual/exact-1), 100*(actual/shadow-1), 100*(shadow/exact-1))
+			if math.Abs(shadow/exact-1) > within {
+				t.Errorf("%s, %s: the client's side is off by %+.2f %%", name, policy, 100*(shadow/exact-1))
+			}
+		}
+	}
+}

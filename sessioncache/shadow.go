@@ -1,0 +1,72 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package sessioncache
+
+import "time"
+
+// Shadow is what an upstream's cache would hold for a session had it been sent
+// the client's own bytes all along.
+type Shadow struct {
+	entries []ShadowEntry
+}
+
+// ShadowEntry is one such prefix.
+type ShadowEntry struct {
+	// Prefix is a hash of the prefix, of the model, and of what else the
+	// upstream's cache depends on.
+	Prefix uint64
+	// Blocks is the number of blocks in it, tools and system prompt included.
+	Blocks int
+	// Tokens is its length.
+	Tokens int64
+	// At is when it was last written or read, TTL how long it lives from then
+	// on, 0 for ever.
+	At time.Time
+	// TTL: see At.
+	TTL time.Duration
+}
+
+// maxShadow bounds the prefixes of a session: four for each lineage.
+const maxShadow = 4 * maxLineages
+
+// Live tells whether the entry can be found at a time.
+func (e *ShadowEntry) Live(at time.Time) bool { return e.TTL == 0 || at.Sub(e.At) < e.TTL }
+
+// Entries are the prefixes that have been noted, live or not.
+func (s *Shadow) Entries() []ShadowEntry { return s.entries }
+
+// Put notes a prefix that was written or read. One that lives longer keeps its
+// lifetime.
+func (s *Shadow) Put(e ShadowEntry) {
+	oldest := 0
+	for i := range s.entries {
+		old := &s.entries[i]
+		if old.Prefix == e.Prefix && old.Blocks == e.Blocks {
+			if old.Live(e.At) && (old.TTL == 0 || old.TTL > e.TTL && e.TTL != 0) {
+				e.TTL = old.TTL
+			}
+			*old = e
+			return
+		}
+		if old.At.Before(s.entries[oldest].At) {
+			oldest = i
+		}
+	}
+	if len(s.entries) == maxShadow {
+		s.entries[oldest] = e
+		return
+	}
+	s.entries = append(s.entries, e)
+}

@@ -153,7 +153,7 @@ func TestStoreDown(t *testing.T) {
 		q.Add(r)
 	}
 	until(t, "several attempts", func() bool { return s.attempts() > 2 })
-	if w := q.Stats().Waiting; w > 50+10+2 {
+	if w := q.Stats().Waiting; w > 50+10+2+2 {
 		t.Errorf("%d records wait", w)
 	}
 	if lag := q.Stats().Lag; lag <= 0 {
@@ -179,7 +179,7 @@ func TestStoreDown(t *testing.T) {
 			}
 		}
 	}
-	if turns != n || interrupted != n/5 || cost != n*10.5 || sums != 2 {
+	if turns != n || interrupted != n/5 || cost != n*10.5 || sums < 2 {
 		t.Errorf("%d turns, %d interrupted, cost %v, %d sums", turns, interrupted, cost, sums)
 	}
 	if c.Coalesced.Load() == 0 || c.Written.Load() != n || c.WriteErrors.Load() == 0 || c.Dropped.Load() != 0 {

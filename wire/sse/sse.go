@@ -46,6 +46,9 @@ type Parser struct {
 	// Limit bounds an event, in bytes of its name, its data and the line being
 	// read. Default: 32 MiB.
 	Limit int
+	// Comment, if set, is called for each line that is a comment, which
+	// upstreams send as a sign of life.
+	Comment func()
 
 	tail []byte // the last line, as long as its end has not come
 
@@ -123,6 +126,10 @@ func (p *Parser) take(line []byte, emit func(Event)) {
 		p.dispatch(emit)
 		return
 	}
+	if line[0] == ':' && p.Comment != nil {
+		p.Comment()
+		return
+	}
 	field, value := line, []byte(nil)
 	if i := bytes.IndexByte(line, ':'); i >= 0 {
 		field, value = line[:i], line[i+1:]
@@ -170,7 +177,7 @@ func (p *Parser) bound(line []byte) {
 	if len(line)+len(p.name)+len(p.data) <= limit {
 		return
 	}
-	*p = Parser{Limit: p.Limit, err: ErrTooLarge}
+	*p = Parser{Limit: p.Limit, Comment: p.Comment, err: ErrTooLarge}
 }
 
 // keep moves an unfinished event out of the bytes fed and out of tail.

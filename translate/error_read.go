@@ -1,0 +1,103 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package translate
+
+import (
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
+
+// longestMessage bounds what is taken over from an error that is no JSON, such
+// as a proxy's page.
+const longestMessage = 1 << 10
+
+// ReadFailure reads the body of an upstream's error, whatever its form: the
+// format's own, a bare string, {"detail": …} or text.
+func ReadFailure(from wire.Format, status int, body []byte) *Failure {
+	text := strings.TrimSpace(strings.ToValidUTF8(string(body), "\uFFFD"))
+	if strings.HasPrefix(text, "[") { // a stream of gemini without alt=sse
+		if gjson.Valid(text) {
+			text = gjson.Parse(text).Get("0").Raw
+		}
+	}
+	if strings.HasPrefix(text, "{") && shallow([]byte(text)) && gjson.Valid(text) {
+		f := readFailure(from, status, gjson.Parse(text))
+		f.complete()
+		return f
+	}
+	if strings.HasPrefix(text, "<") {
+		text = "" // a page for people
+	}
+	if len(text) > longestMessage {
+		text = strings.ToValidUTF8(text[:longestMessage], "")
+	}
+	f := &Failure{Status: status, Message: text}
+	f.complete()
+	return f
+}
+
+// readFailure reads an object that is an error or holds one.
+func readFailure(from wire.Format, status int, root gjson.Result) *Failure {
+	f := &Failure{Status: status}
+	e := root.Get("error")
+	switch {
+	case e.IsObject():
+	case e.Type == gjson.String:
+		f.Message = keep(e.Str)
+		return f
+	default:
+		e = root
+	}
+	f.Type, f.Code = word(e.Get("type")), word(e.Get("code"))
+	if from == wire.Gemini {
+		f.Type = word(e.Get("status"))
+	}
+	if f.Type == "error" { // the name of a stream's event
+		f.Type = ""
+	}
+	if n, err := strconv.Atoi(f.Code); err == nil { // servers that repeat the status
+		f.Code = ""
+		if f.Status == 0 && n >= 400 && n < 600 {
+			f.Status = n
+		}
+	}
+	for _, name := range [...]string{"message", "detail", "msg"} {
+		if m := e.Get(name); m.Exists() && m.Type != gjson.Null {
+			f.Message = keep(m.String())
+			break
+		}
+	}
+	f.tokens, f.limit = e.Get("n_prompt_tokens").Int(), e.Get("n_ctx").Int()
+	e.Get("details").ForEach(func(_, d gjson.Result) bool {
+		if delay, err := time.ParseDuration(d.Get("retryDelay").Str); err == nil && delay > 0 && delay < 24*time.Hour {
+			f.RetryAfter = int(math.Ceil(delay.Seconds()))
+		}
+		return true
+	})
+	return f
+}
+
+func word(r gjson.Result) string {
+	if r.Type != gjson.String && r.Type != gjson.Number {
+		return ""
+	}
+	return keep(r.String())
+}

@@ -1,0 +1,144 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package translate
+
+import "github.com/caddy-llm-cache/caddy-llm-cache/wire"
+
+// An answer is a sequence of neutral events: it starts, blocks are opened,
+// filled and closed one after another, and it finishes, or fails, or is cut.
+// A reader of one format calls the methods of flow, which put the events into
+// that order; a writer of another gets them.
+
+// answerWriter puts an answer into a client's format. It is called in this order:
+// start, then open, delta and close for each block in turn, then finish; ping
+// at any time; fail at any time in the place of all that would follow.
+type answerWriter interface {
+	start(m *message)
+	open(b *block)
+	// delta takes more of an open block. The text is the inside of a JSON
+	// string, escapes and all: such pieces may be put together and stay valid.
+	// It is gone when delta returns.
+	delta(b *block, text string)
+	close(b *block)
+	finish(m *message)
+	fail(f *Failure)
+	ping()
+}
+
+// message is what is known of an answer as a whole.
+type message struct {
+	id, model string
+	usage     wire.Usage
+	reasoning int64 // tokens of the output that were reasoning
+	stop      stopReason
+	sequence  string // the stop sequence that was met, escaped
+	calls     int
+	started   bool
+	blocks    bool // something was written
+	refused   bool
+}
+
+// reason is why the answer ended. APIs differ in whether a call has a reason of
+// its own; here it has one.
+func (m *message) reason() stopReason {
+	switch {
+	case m.stop == stopEnd || m.stop == stopUnknown:
+		if m.calls > 0 {
+			return stopCalls
+		}
+		if m.refused {
+			return stopRefusal
+		}
+		return stopEnd
+	}
+	return m.stop
+}
+
+// blockKind is what a block of an answer is.
+type blockKind uint8
+
+const (
+	blockText blockKind = iota
+	blockThinking
+	blockCall
+)
+
+// block is one block of an answer.
+type block struct {
+	kind  blockKind
+	index int64 // of a call, as the upstream counts
+	at    int   // as the writer counts
+	// id and name are those of a call, or id that of a reasoning item.
+	id, name string
+	// signature is known when the block is closed, at a call when it is opened.
+	signature string
+	redacted  bool // signature is the data of a redacted_thinking block
+
+	initial  string // the arguments, if none are streamed, escaped
+	givenID  bool   // the upstream gave the id
+	custom   bool   // the arguments are free text
+	item     string // the id of the item that it is (openai_responses)
+	content  []byte // what was written, where a writer needs it again
+	held     []byte // what came before the block's turn
+	args     argumentsEnd
+	filled   bool // something came
+	opened   bool
+	done     bool // nothing more will come
+	sent     bool // closed
+	explicit bool // the upstream says itself when the block ends
+}
+
+// stopReason is why an answer ended.
+type stopReason uint8
+
+const (
+	stopUnknown stopReason = iota
+	stopEnd
+	stopLength
+	stopCalls
+	stopSequence
+	stopRefusal
+	stopFilter  // cut off by a filter of the provider
+	stopPause   // the model wants to be called again
+	stopContext // the context window is full
+)
+
+// Answering is what an answer has to know of the request that it answers.
+type Answering struct {
+	// Stream tells whether the client asked for a stream. The upstream may
+	// answer in either form.
+	Stream bool
+	// Usage tells whether a client of chat completions asked for a usage chunk
+	// of its own (stream_options.include_usage). Without it the usage stands in
+	// the chunk with the finish_reason.
+	Usage bool
+	// Model is the model to name in the answer. Default: as the upstream names it.
+	Model string
+	// Names maps the names of tools back to the client's own. Nil: all the same.
+	Names *Names
+	// Stop are stop sequences that the upstream knows nothing of.
+	Stop []string
+	// BufferCalls has each tool call held until it is complete and sent whole.
+	BufferCalls bool
+	// Array has a streamed answer of gemini sent as one JSON array, as the API
+	// does for requests without alt=sse.
+	Array bool
+	// Created is the time of the answer, in seconds since 1970, for formats
+	// that carry one.
+	Created int64
+	// Seed goes into ids that the upstream did not give. Equal seeds give
+	// equal ids.
+	Seed string
+}

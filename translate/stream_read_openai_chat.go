@@ -1,0 +1,209 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package translate
+
+import (
+	"github.com/tidwall/gjson"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
+
+// chatReader reads answers of chat completions, in the dialects that servers
+// speak. Choices beyond the first are left out: no other format has them.
+type chatReader struct{}
+
+func (c *chatReader) event(f *flow, name string, root gjson.Result) {
+	if !c.answer(f, root, "delta") {
+		if name == "error" || root.Get("error").Exists() || root.Get("object").Str == "error" {
+			f.fail(readFailure(wire.OpenAIChat, 0, root))
+		}
+	}
+}
+
+// whole reads an answer that is not streamed; it is over when it is read.
+func (c *chatReader) whole(f *flow, root gjson.Result) {
+	if !c.answer(f, root, "message") {
+		f.fail(readFailure(wire.OpenAIChat, 0, root))
+		return
+	}
+	f.end()
+}
+
+// answer reads an answer or a chunk of one, and tells whether it was one.
+func (c *chatReader) answer(f *flow, root gjson.Result, from string) bool {
+	var id, model string
+	var choices, usage, timings, fault gjson.Result
+	root.ForEach(func(key, value gjson.Result) bool {
+		switch key.Str {
+		case "id":
+			id = value.Str
+		case "model":
+			model = value.Str
+		case "choices":
+			choices = value
+		case "usage":
+			usage = value
+		case "timings":
+			timings = value
+		case "error":
+			fault = value
+		}
+		return true
+	})
+	if fault.IsObject() || fault.Str != "" || !choices.Exists() {
+		return false
+	}
+	f.count(usage)
+	f.countTimings(timings)
+	if !f.started {
+		f.begin(keep(id), keep(model))
+	}
+	choices.ForEach(func(_, choice gjson.Result) bool {
+		c.choice(f, choice, from)
+		return false
+	})
+	return true
+}
+
+func (c *chatReader) choice(f *flow, choice gjson.Result, from string) {
+	var index int64
+	var delta, finish gjson.Result
+	choice.ForEach(func(key, value gjson.Result) bool {
+		switch key.Str {
+		case "index":
+			index = value.Int()
+		case "finish_reason":
+			finish = value
+		case from:
+			delta = value
+		}
+		return true
+	})
+	if index != 0 {
+		return
+	}
+	c.delta(f, delta, from == "message")
+	if finish.Str == "" {
+		return
+	}
+	stop, ok := chatStops[finish.Str]
+	if !ok {
+		stop = stopEnd
+	}
+	f.stopped(stop)
+}
+
+// chatStops are the reasons of chat completions.
+var chatStops = map[string]stopReason{
+	"stop":           stopEnd,
+	"length":         stopLength,
+	"tool_calls":     stopCalls,
+	"function_call":  stopCalls,
+	"content_filter": stopFilter,
+}
+
+func (c *chatReader) delta(f *flow, delta gjson.Result, whole bool) {
+	var content, refusal, reasoning, alias, details, calls gjson.Result
+	delta.ForEach(func(key, value gjson.Result) bool {
+		switch key.Str {
+		case "content":
+			content = value
+		case "refusal":
+			refusal = value
+		case "reasoning_content":
+			reasoning = value
+		case "reasoning":
+			alias = value
+		case "reasoning_details":
+			details = value
+		case "tool_calls":
+			calls = value
+		}
+		return true
+	})
+	if inside(reasoning) == "" {
+		reasoning = alias
+	}
+	f.thinking(inside(reasoning))
+	c.sealed(f, details)
+	if content.IsArray() {
+		content.ForEach(func(_, part gjson.Result) bool {
+			f.text(inside(part.Get("text")))
+			return true
+		})
+	} else {
+		f.text(inside(content))
+	}
+	if s := inside(refusal); s != "" {
+		f.refused = true
+		f.text(s)
+	}
+	if calls.IsArray() {
+		c.calls(f, calls, whole)
+	}
+}
+
+// sealed reads the encrypted reasoning that OpenRouter and this package put
+// beside a message.
+func (c *chatReader) sealed(f *flow, details gjson.Result) {
+	details.ForEach(func(_, d gjson.Result) bool {
+		if d.Get("type").Str == "reasoning.encrypted" {
+			f.sign(keep(d.Get("id").Str), keep(d.Get("data").Str), false)
+		}
+		return true
+	})
+}
+
+// calls reads tool_calls as wire's decoder does. A new call has a new index in
+// a stream; some servers give every call the same index, or none, but new ids.
+func (c *chatReader) calls(f *flow, list gjson.Result, whole bool) {
+	position := int64(-1)
+	list.ForEach(func(_, item gjson.Result) bool {
+		position++
+		if !item.IsObject() {
+			return true
+		}
+		id, function, index := item.Get("id").Str, item.Get("function"), item.Get("index")
+		var b *block
+		switch {
+		case whole:
+		case index.Exists():
+			b = f.find(index.Int())
+		default:
+			b = f.last()
+		}
+		name, signature := function.Get("name").Str, item.Get("extra_content.google.thought_signature").Str
+		if b == nil || id != "" && b.givenID && id != b.id {
+			at := position
+			if index.Exists() {
+				at = index.Int()
+			}
+			if b = f.call(at, keep(id), keep(name), keep(signature), false); b == nil {
+				return false
+			}
+		}
+		f.name(b, id, name)
+		arguments := function.Get("arguments")
+		if arguments.IsObject() {
+			f.arguments(b, string(escaped(arguments.Raw)))
+		} else {
+			f.arguments(b, inside(arguments))
+		}
+		return !f.ended
+	})
+}
+
+func (c *chatReader) done(f *flow) { f.end() }
+func (c *chatReader) eof(*flow)    {}

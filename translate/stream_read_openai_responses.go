@@ -1,0 +1,170 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package translate
+
+import (
+	"github.com/tidwall/gjson"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
+
+// responsesReader reads answers of the Responses API. Items of tools that the
+// provider runs itself are left out: no other format has them.
+type responsesReader struct {
+	// texts and summaries tell which items came in deltas: what is done then
+	// repeats them.
+	texts, thoughts map[int64]bool
+}
+
+func (r *responsesReader) event(f *flow, name string, root gjson.Result) {
+	at := root.Get("output_index").Int()
+	switch root.Get("type").Str {
+	case "response.output_text.delta":
+		r.texts = mark(r.texts, at)
+		f.text(inside(root.Get("delta")))
+	case "response.refusal.delta":
+		r.texts = mark(r.texts, at)
+		f.refused = true
+		f.text(inside(root.Get("delta")))
+	case "response.reasoning_summary_text.delta", "response.reasoning_text.delta":
+		r.thoughts = mark(r.thoughts, at)
+		f.thinking(inside(root.Get("delta")))
+	case "response.function_call_arguments.delta":
+		if b := f.find(at); b != nil && !b.custom {
+			f.arguments(b, inside(root.Get("delta")))
+		}
+	case "response.output_item.added":
+		r.open(f, root.Get("item"), at)
+	case "response.output_item.done":
+		r.item(f, root.Get("item"), at)
+	case "response.created":
+		m := root.Get("response")
+		f.begin(keep(m.Get("id").Str), keep(m.Get("model").Str))
+	case "response.completed", "response.incomplete":
+		r.end(f, root.Get("response"))
+	case "response.failed":
+		f.fail(readFailure(wire.OpenAIResponses, 0, root.Get("response")))
+	case "response.in_progress", "response.queued", "keepalive":
+		if f.started {
+			f.ping()
+		}
+	default:
+		if name == "error" || root.Get("type").Str == "error" || root.Get("error").IsObject() {
+			f.fail(readFailure(wire.OpenAIResponses, 0, root))
+		}
+	}
+}
+
+func mark(m map[int64]bool, at int64) map[int64]bool {
+	if m == nil {
+		m = map[int64]bool{}
+	}
+	m[at] = true
+	return m
+}
+
+// open begins a call; other items begin with their first text.
+func (r *responsesReader) open(f *flow, item gjson.Result, at int64) *block {
+	switch kind := item.Get("type").Str; kind {
+	case "function_call", "custom_tool_call":
+		b := f.call(at, keep(item.Get("call_id").Str), keep(item.Get("name").Str), "", true)
+		if b != nil {
+			b.custom = kind == "custom_tool_call"
+		}
+		return b
+	}
+	return nil
+}
+
+// item takes an item that is complete, with what no delta has brought.
+func (r *responsesReader) item(f *flow, item gjson.Result, at int64) {
+	switch item.Get("type").Str {
+	case "message":
+		if !r.texts[at] {
+			item.Get("content").ForEach(func(_, part gjson.Result) bool {
+				f.text(inside(part.Get("text")))
+				if s := inside(part.Get("refusal")); s != "" {
+					f.refused = true
+					f.text(s)
+				}
+				return true
+			})
+		}
+		f.endBlock()
+	case "reasoning":
+		if !r.thoughts[at] {
+			for _, list := range [...]string{"summary", "content"} {
+				item.Get(list).ForEach(func(_, part gjson.Result) bool {
+					f.thinking(inside(part.Get("text")))
+					return true
+				})
+			}
+		}
+		f.sign(keep(item.Get("id").Str), keep(item.Get("encrypted_content").Str), false)
+		f.endBlock()
+	case "function_call", "custom_tool_call":
+		b := f.find(at)
+		if b == nil || b.done && b.id != item.Get("call_id").Str {
+			if b = r.open(f, item, at); b == nil {
+				return
+			}
+		}
+		switch {
+		case b.custom && !b.filled:
+			f.arguments(b, string(escaped(`{"input":`+item.Get("input").Raw+`}`)))
+		case !b.filled:
+			f.arguments(b, inside(item.Get("arguments")))
+		}
+		f.endCall(b)
+	}
+}
+
+// end takes the final response.
+func (r *responsesReader) end(f *flow, m gjson.Result) {
+	f.count(m.Get("usage"))
+	f.begin(keep(m.Get("id").Str), keep(m.Get("model").Str))
+	if !f.blocks { // some servers stream nothing but the end
+		r.output(f, m.Get("output"))
+	}
+	switch m.Get("incomplete_details.reason").Str {
+	case "max_output_tokens":
+		f.stopped(stopLength)
+	case "content_filter":
+		f.stopped(stopFilter)
+	default:
+		f.stopped(stopEnd)
+	}
+	f.end()
+}
+
+func (r *responsesReader) output(f *flow, list gjson.Result) {
+	at := int64(0)
+	list.ForEach(func(_, item gjson.Result) bool {
+		r.item(f, item, at)
+		at++
+		return !f.ended
+	})
+}
+
+func (r *responsesReader) whole(f *flow, root gjson.Result) {
+	if root.Get("status").Str == "failed" || !root.Get("output").Exists() {
+		f.fail(readFailure(wire.OpenAIResponses, 0, root))
+		return
+	}
+	r.end(f, root)
+}
+
+func (r *responsesReader) done(*flow) {}
+func (r *responsesReader) eof(*flow)  {}

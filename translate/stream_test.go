@@ -1,0 +1,397 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package translate
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/sse"
+)
+
+// answerFile is a recorded or hand-made answer of an upstream.
+type answerFile struct {
+	name   string
+	format wire.Format
+	stream bool
+	data   []byte
+}
+
+// answerFiles are the answers that package wire's decoders are tested with.
+func answerFiles(tb testing.TB) (files []answerFile) {
+	tb.Helper()
+	paths, err := filepath.Glob("../wire/testdata/answers/*")
+	if err != nil || len(paths) < 40 {
+		tb.Fatalf("%d answers, %v", len(paths), err)
+	}
+	for _, path := range paths {
+		name := filepath.Base(path)
+		f := answerFile{name: name, stream: strings.HasSuffix(name, ".sse")}
+		for _, p := range []struct {
+			prefix string
+			format wire.Format
+		}{{"anthropic_", wire.Anthropic}, {"responses_", wire.OpenAIResponses}, {"openai_responses", wire.OpenAIResponses}, {"gemini_", wire.Gemini}, {"openai_", wire.OpenAIChat}} {
+			if strings.HasPrefix(name, p.prefix) {
+				f.format = p.format
+				break
+			}
+		}
+		if f.format == "" {
+			tb.Fatalf("whose answer is %s?", name)
+		}
+		if f.data, err = os.ReadFile(path); err != nil {
+			tb.Fatal(err)
+		}
+		files = append(files, f)
+	}
+	return files
+}
+
+// run translates an answer, cut into pieces at the given places.
+func run(from, to wire.Format, asked Answering, data []byte, cuts ...int) ([]byte, *Stream) {
+	s := NewStream(from, to, &asked)
+	var out []byte
+	at := 0
+	for _, cut := range append(cuts, len(data)) {
+		piece := bytes.Clone(data[at:cut]) // so that a string kept too long shows
+		out = append(out, s.Feed(piece)...)
+		for i := range piece {
+			piece[i] = '#'
+		}
+		at = cut
+	}
+	return append(out, s.Close(false)...), s
+}
+
+func decode(f wire.Format, stream bool, data []byte) *wire.Turn {
+	d := wire.NewDecoder(f, stream)
+	d.Feed(data)
+	return d.Turn()
+}
+
+// same compares what two decoders have read of one answer in two formats.
+func same(t *testing.T, got, want *wire.Turn) {
+	t.Helper()
+	if got.Done != want.Done {
+		t.Fatalf("done is %v, want %v", got.Done, want.Done)
+	}
+	if !want.Done {
+		if !strings.HasPrefix(want.Text, got.Text) || !strings.HasPrefix(want.Thinking, got.Thinking) {
+			t.Errorf("%q, %q are not the beginning of %q, %q", got.Text, got.Thinking, want.Text, want.Thinking)
+		}
+		return
+	}
+	if want.ID != "" && got.ID != want.ID || want.Model != "" && got.Model != want.Model {
+		t.Errorf("%s of %s, want %s of %s", got.ID, got.Model, want.ID, want.Model)
+	}
+	if got.Text != want.Text || got.Thinking != want.Thinking {
+		t.Errorf("text %q and thinking %q, want %q and %q", got.Text, got.Thinking, want.Text, want.Thinking)
+	}
+	if got.Usage != want.Usage {
+		t.Errorf("usage %+v, want %+v", got.Usage, want.Usage)
+	}
+	if len(got.Calls) != len(want.Calls) {
+		t.Fatalf("calls %+v, want %+v", got.Calls, want.Calls)
+	}
+	for i, c := range got.Calls {
+		w := want.Calls[i]
+		id, _ := UnsealID(c.ID)
+		if w.ID != "" && id != w.ID || id == "" || c.Name != w.Name || compact(c.Arguments) != compact(w.Arguments) {
+			t.Errorf("call %+v, want %+v", c, w)
+		}
+	}
+}
+
+func compact(arguments string) string {
+	var b bytes.Buffer
+	if json.Compact(&b, []byte(arguments)) != nil {
+		return arguments
+	}
+	if b.Len() == 0 {
+		return "{}"
+	}
+	return b.String()
+}
+
+// wellFormedOutput checks that an output is what a client of the format can
+// read: events of JSON objects in the format's order, or one JSON object.
+func wellFormedOutput(f wire.Format, stream bool, out []byte) error {
+	if len(out) == 0 {
+		return nil
+	}
+	if !stream {
+		if !json.Valid(out) {
+			return fmt.Errorf("not JSON: %q", out)
+		}
+		return nil
+	}
+	var err error
+	fail := func(format string, args ...any) {
+		if err == nil {
+			err = fmt.Errorf(format, args...)
+		}
+	}
+	g := grammar{format: f, fail: fail, open: -1}
+	p := sse.Parser{Comment: func() {
+		if f == wire.Gemini {
+			fail("a comment for a client of gemini")
+		}
+	}}
+	p.Feed(out, func(e sse.Event) {
+		if string(e.Data) == "[DONE]" && f == wire.OpenAIChat {
+			g.finish()
+			return
+		}
+		var v map[string]any
+		if e := json.Unmarshal(e.Data, &v); e != nil {
+			fail("event %q: %v", v, e)
+			return
+		}
+		g.event(string(e.Name), v)
+	})
+	if !bytes.HasSuffix(out, []byte("\n\n")) {
+		fail("the last event has no end")
+	}
+	return err
+}
+
+// grammar is the order in which the events of a format may come.
+type grammar struct {
+	format   wire.Format
+	fail     func(string, ...any)
+	started  bool
+	finished bool
+	stopped  bool
+	open     int // index of the open block
+	next     int
+	sequence int
+}
+
+func (g *grammar) finish() {
+	if g.finished {
+		g.fail("two ends")
+	}
+	g.finished = true
+}
+
+func (g *grammar) event(name string, v map[string]any) {
+	if g.finished {
+		g.fail("%v after the end", v)
+	}
+	if _, ok := v["error"]; ok && g.format != wire.OpenAIResponses {
+		g.finish()
+		return
+	}
+	switch g.format {
+	case wire.Anthropic:
+		g.anthropic(name, v)
+	case wire.OpenAIChat:
+		if v["object"] != "chat.completion.chunk" || v["id"] == "" {
+			g.fail("not a chunk: %v", v)
+		}
+		choices := v["choices"].([]any)
+		if g.stopped && len(choices) > 0 {
+			g.fail("%v behind the finish_reason", v)
+		}
+		if len(choices) > 0 {
+			g.stopped = choices[0].(map[string]any)["finish_reason"] != nil
+		}
+	case wire.OpenAIResponses:
+		g.responses(name, v)
+	case wire.Gemini:
+		if name != "" {
+			g.fail("an event named %s", name)
+		}
+		c := v["candidates"].([]any)[0].(map[string]any)
+		if c["finishReason"] != nil {
+			g.finish()
+		}
+	}
+}
+
+func (g *grammar) anthropic(name string, v map[string]any) {
+	kind, _ := v["type"].(string)
+	if kind != name {
+		g.fail("event %s holds %s", name, kind)
+	}
+	index := -1
+	if n, ok := v["index"].(float64); ok {
+		index = int(n)
+	}
+	switch kind {
+	case "message_start":
+		if g.started {
+			g.fail("two starts")
+		}
+		g.started = true
+	case "content_block_start":
+		if g.open >= 0 || index != g.next || g.stopped {
+			g.fail("block %d opens while %d is open, %d is next", index, g.open, g.next)
+		}
+		g.open = index
+		g.next++
+	case "content_block_delta":
+		if g.open != index || index < 0 {
+			g.fail("delta of %d while %d is open", index, g.open)
+		}
+	case "content_block_stop":
+		if g.open != index || index < 0 {
+			g.fail("stop of %d while %d is open", index, g.open)
+		}
+		g.open = -1
+	case "message_delta":
+		if g.open >= 0 {
+			g.fail("block %d is open at the end", g.open)
+		}
+		g.stopped = true
+	case "message_stop":
+		if !g.stopped {
+			g.fail("no message_delta")
+		}
+		g.finish()
+	case "ping":
+	default:
+		g.fail("event %s", kind)
+	}
+	if !g.started {
+		g.fail("%s before the start", kind)
+	}
+}
+
+func (g *grammar) responses(name string, v map[string]any) {
+	if v["type"] != name {
+		g.fail("event %s holds %v", name, v["type"])
+	}
+	if n, _ := v["sequence_number"].(float64); int(n) != g.sequence {
+		g.fail("event %d has number %v", g.sequence, n)
+	}
+	g.sequence++
+	if n, ok := v["output_index"].(float64); ok && name != "response.output_item.added" && int(n) != g.open {
+		g.fail("%s of %v while %d is open", name, n, g.open)
+	}
+	switch name {
+	case "response.created":
+		g.started = true
+	case "response.output_item.added":
+		if g.open >= 0 || int(v["output_index"].(float64)) != g.next {
+			g.fail("item %v opens while %d is open", v["output_index"], g.open)
+		}
+		g.open = g.next
+		g.next++
+	case "response.output_item.done":
+		g.open = -1
+	case "response.completed", "response.incomplete":
+		if g.open >= 0 {
+			g.fail("item %d is open at the end", g.open)
+		}
+		g.finish()
+	case "response.failed", "error":
+		g.finish()
+	}
+	if !g.started && name != "error" {
+		g.fail("%s before the start", name)
+	}
+}
+
+// TestAnswers: whatever an upstream answers, the client's own decoder reads the
+// same turn from the translation as the upstream's does from the original,
+// however the bytes are cut.
+func TestAnswers(t *testing.T) {
+	for _, f := range answerFiles(t) {
+		want := decode(f.format, f.stream, f.data)
+		for _, to := range Formats {
+			for _, stream := range []bool{true, false} {
+				for _, buffer := range []bool{false, true} {
+					if buffer && !stream {
+						continue
+					}
+					t.Run(fmt.Sprintf("%s/%s/%v/%v", f.name, to, stream, buffer), func(t *testing.T) {
+						asked := Answering{Stream: stream, Usage: true, Seed: "s", BufferCalls: buffer}
+						out, s := run(f.format, to, asked, f.data)
+						if err := wellFormedOutput(to, stream, out); err != nil {
+							t.Fatalf("%v in\n%s", err, out)
+						}
+						if want.Failed() {
+							failed(t, s, to, stream, out, want)
+							return
+						}
+						if !stream && !want.Done {
+							if len(out) > 0 {
+								t.Errorf("a cut answer became %s", out)
+							}
+							return
+						}
+						if to == wire.Anthropic || to == wire.OpenAIChat {
+							same(t, decode(to, stream, out), want)
+						}
+						back, _ := run(to, f.format, Answering{Stream: stream, Usage: true, Seed: "s"}, out)
+						if f.format != to {
+							same(t, decode(f.format, stream, back), want)
+						}
+						if t.Failed() {
+							t.Logf("output:\n%s\nand back:\n%s", out, back)
+						}
+					})
+				}
+			}
+		}
+	}
+}
+
+func failed(t *testing.T, s *Stream, to wire.Format, stream bool, out []byte, want *wire.Turn) {
+	t.Helper()
+	if !stream {
+		f := s.Failure()
+		if f == nil || len(out) > 0 {
+			t.Fatalf("failure %v, output %q", f, out)
+		}
+		_, out = f.Write(to)
+	}
+	if to != wire.Anthropic && to != wire.OpenAIChat {
+		return
+	}
+	got := decode(to, stream, out)
+	if !got.Failed() || got.Done && stream || got.ErrorMessage != want.ErrorMessage {
+		t.Errorf("%+v, want %+v; output %s", got, want, out)
+	}
+}
+
+// TestSplits: any cut gives the same bytes.
+func TestSplits(t *testing.T) {
+	for _, f := range answerFiles(t) {
+		for _, to := range Formats {
+			asked := Answering{Stream: true, Usage: true, Seed: "s"}
+			whole, _ := run(f.format, to, asked, f.data)
+			single := make([]int, len(f.data))
+			for i := range single {
+				single[i] = i
+			}
+			if out, _ := run(f.format, to, asked, f.data, single...); !bytes.Equal(out, whole) {
+				t.Errorf("%s to %s byte by byte:\n%s\nwant\n%s", f.name, to, out, whole)
+			}
+			for i := range f.data {
+				if out, _ := run(f.format, to, asked, f.data, i); !bytes.Equal(out, whole) {
+					t.Fatalf("%s to %s cut at %d:\n%s\nwant\n%s", f.name, to, i, out, whole)
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,45 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package wire
+
+import "github.com/tidwall/gjson"
+
+// ReadUsage adds what an answer says about its own cost to what is known of it.
+// The object is the JSON of the member that holds the counts: usage, or
+// usageMetadata in the Gemini format. Its counts are bounded and put into
+// exclusive buckets, as a [Decoder] does. Formats that this package does not
+// decode leave what is known as it is.
+func ReadUsage(f Format, known Usage, object string) Usage {
+	a := answer{turn: Turn{Usage: known}}
+	switch u := gjson.Parse(object); f {
+	case Anthropic:
+		a.anthropicUsage(u)
+	case OpenAIChat:
+		a.chatUsage(u)
+	case OpenAIResponses:
+		a.responsesUsage(u)
+	case Gemini:
+		a.geminiUsage(u)
+	}
+	return a.turn.Usage
+}
+
+// ReadTimings reads the timings of a llama.cpp server, which stand in the place
+// of a usage that the client did not ask for.
+func ReadTimings(object string) Usage {
+	var a answer
+	a.chatTimings(gjson.Parse(object))
+	return a.turn.Usage
+}

@@ -96,7 +96,6 @@ type block struct {
 	filled   bool // something came
 	opened   bool
 	done     bool // nothing more will come
-	sent     bool // closed
 	explicit bool // the upstream says itself when the block ends
 }
 

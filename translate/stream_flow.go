@@ -56,7 +56,7 @@ func (f *flow) begin(id, model string) {
 		return
 	}
 	f.started = true
-	f.id, f.model = id, model
+	f.id, f.model = keep(id), keep(model)
 	if f.id == "" {
 		f.id = f.invent("msg", 0)
 	}
@@ -368,7 +368,9 @@ func (f *flow) advance() {
 		if !b.done {
 			return
 		}
-		b.sent = true
+		if b.kind == blockCall && !b.filled {
+			f.to.delta(b, "{}")
+		}
 		f.to.close(b)
 		f.queue[0] = nil
 		f.queue = f.queue[1:]

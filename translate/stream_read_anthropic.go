@@ -39,7 +39,7 @@ func (a *anthropicReader) event(f *flow, name string, root gjson.Result) {
 	case "message_start":
 		m := root.Get("message")
 		f.count(m.Get("usage"))
-		f.begin(m.Get("id").String(), m.Get("model").String())
+		f.begin(m.Get("id").Str, m.Get("model").Str)
 	case "message_delta":
 		f.count(root.Get("usage"))
 		a.reason(f, root.Get("delta"))
@@ -48,7 +48,7 @@ func (a *anthropicReader) event(f *flow, name string, root gjson.Result) {
 	case "ping":
 		f.ping()
 	default:
-		if name == "error" || root.Get("error").Exists() {
+		if isFailure(name, root) {
 			f.fail(readFailure(wire.Anthropic, 0, root))
 		}
 	}
@@ -135,7 +135,7 @@ func (a *anthropicReader) whole(f *flow, root gjson.Result) {
 		return
 	}
 	f.count(root.Get("usage"))
-	f.begin(root.Get("id").String(), root.Get("model").String())
+	f.begin(root.Get("id").Str, root.Get("model").Str)
 	index := int64(0)
 	content.ForEach(func(_, block gjson.Result) bool {
 		a.block(f, block, index, true)

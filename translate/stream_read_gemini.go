@@ -30,10 +30,11 @@ type geminiReader struct {
 func (g *geminiReader) event(f *flow, _ string, root gjson.Result) {
 	candidates, feedback := root.Get("candidates"), root.Get("promptFeedback.blockReason").Str
 	usage := root.Get("usageMetadata")
-	if root.Get("error").Exists() || !candidates.Exists() && feedback == "" && !usage.Exists() {
-		if root.Get("error").Exists() {
-			f.fail(readFailure(wire.Gemini, 0, root))
-		}
+	switch {
+	case isFailure("", root):
+		f.fail(readFailure(wire.Gemini, 0, root))
+		return
+	case !candidates.Exists() && feedback == "" && !usage.Exists():
 		return
 	}
 	f.count(usage)

@@ -25,10 +25,8 @@ import (
 type chatReader struct{}
 
 func (c *chatReader) event(f *flow, name string, root gjson.Result) {
-	if !c.answer(f, root, "delta") {
-		if name == "error" || root.Get("error").Exists() || root.Get("object").Str == "error" {
-			f.fail(readFailure(wire.OpenAIChat, 0, root))
-		}
+	if !c.answer(f, root, "delta") && isFailure(name, root) {
+		f.fail(readFailure(wire.OpenAIChat, 0, root))
 	}
 }
 
@@ -67,7 +65,8 @@ func (c *chatReader) answer(f *flow, root gjson.Result, from string) bool {
 	}
 	f.count(usage)
 	f.countTimings(timings)
-	if !f.started {
+	// The first chunk of some servers holds nothing yet, not even an id.
+	if !f.started && (id != "" || choices.Get("0").Exists()) {
 		f.begin(keep(id), keep(model))
 	}
 	choices.ForEach(func(_, choice gjson.Result) bool {

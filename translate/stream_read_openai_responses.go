@@ -61,7 +61,7 @@ func (r *responsesReader) event(f *flow, name string, root gjson.Result) {
 			f.ping()
 		}
 	default:
-		if name == "error" || root.Get("type").Str == "error" || root.Get("error").IsObject() {
+		if isFailure(name, root) {
 			f.fail(readFailure(wire.OpenAIResponses, 0, root))
 		}
 	}

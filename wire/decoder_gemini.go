@@ -110,7 +110,11 @@ func (a *answer) geminiUsage(u gjson.Result) {
 	if prompt+output == 0 {
 		return
 	}
-	a.turn.Usage = Usage{Uncached: prompt - read + tools, Read: read, Output: output, Reported: true}
+	// Gemini does not report what it writes to a cache; package translate does,
+	// for the upstreams behind it that do.
+	write := min(answerCount(u.Get("cacheWriteTokenCount")), prompt-read)
+	hour := min(answerCount(u.Get("cacheWrite1hTokenCount")), write)
+	a.turn.Usage = Usage{Uncached: prompt - read - write + tools, Write5m: write - hour, Write1h: hour, Read: read, Output: output, Reported: true}
 }
 
 // array reads the next bytes of a stream in the form of one JSON array, as Gemini

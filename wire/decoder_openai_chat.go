@@ -191,9 +191,12 @@ func (a *answer) chatUsage(u gjson.Result) {
 	a.counted = true
 	read = min(read, prompt)
 	write = min(write, prompt-read)
+	// No provider tells the lifetimes apart here; package translate does.
+	hour := min(answerCount(details.Get("cache_write_1h_tokens")), write)
 	a.turn.Usage = Usage{
 		Uncached: prompt - read - write,
-		Write5m:  write,
+		Write5m:  write - hour,
+		Write1h:  hour,
 		Read:     read,
 		// Some vendors leave reasoning out of completion_tokens, none leaves
 		// it out of the total.

@@ -93,7 +93,9 @@ func parseApp(d *caddyfile.Dispenser, existing any) (any, error) {
 //
 //	llm_cache [<matcher>] {
 //		upstream [<preset>] {
-//			format           anthropic|openai_chat|openai_responses
+//			format             anthropic|openai_chat|openai_responses|gemini
+//			model              <name> <name of the upstream>
+//			max_tokens_default <tokens>
 //			cache_ttl        <duration>
 //			cache_write      <multiple>
 //			cache_read       <multiple>
@@ -137,6 +139,8 @@ func parseApp(d *caddyfile.Dispenser, existing any) (any, error) {
 //			risk        <number>
 //			fold_inputs on|off
 //		}
+//		translate         on|off
+//		buffer_tool_calls on|off
 //		session_header <name>
 //		max_body       <size>
 //		headers        on|off
@@ -207,11 +211,13 @@ func parseHandler(helper httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, err
 				"fold_inputs": onOff(&h.Planner.FoldInputs),
 			})
 		},
-		"session_header": checked(word(&h.SessionHeader), h.Validate),
-		"max_body":       checked(size(&h.MaxBody), h.Validate),
-		"headers":        onOff(&h.Headers),
-		"health":         checked(word(&h.Health), h.Validate),
-		"audit":          onOff(&h.Audit),
+		"translate":         onOff(&h.Translate),
+		"buffer_tool_calls": onOff(&h.BufferToolCalls),
+		"session_header":    checked(word(&h.SessionHeader), h.Validate),
+		"max_body":          checked(size(&h.MaxBody), h.Validate),
+		"headers":           onOff(&h.Headers),
+		"health":            checked(word(&h.Health), h.Validate),
+		"audit":             onOff(&h.Audit),
 	})
 	return h, err
 }
@@ -227,12 +233,14 @@ func parseUpstream(d *caddyfile.Dispenser, u *handler.Upstream) error {
 		return d.WrapErr(err)
 	}
 	return parseBlock(d, "upstream", options{
-		"format":           checked(word(&u.Format), u.Validate),
-		"cache_ttl":        checked(duration(&u.CacheTTL), u.Validate),
-		"cache_write":      checked(fraction(&u.CacheWrite), u.Validate),
-		"cache_read":       checked(fraction(&u.CacheRead), u.Validate),
-		"cache_min_tokens": checked(number(&u.CacheMinTokens), u.Validate),
-		"context_window":   checked(number(&u.ContextWindow), u.Validate),
+		"model":              checked(modelName(&u.Models), u.Validate),
+		"max_tokens_default": checked(number(&u.MaxTokensDefault), u.Validate),
+		"format":             checked(word(&u.Format), u.Validate),
+		"cache_ttl":          checked(duration(&u.CacheTTL), u.Validate),
+		"cache_write":        checked(fraction(&u.CacheWrite), u.Validate),
+		"cache_read":         checked(fraction(&u.CacheRead), u.Validate),
+		"cache_min_tokens":   checked(number(&u.CacheMinTokens), u.Validate),
+		"context_window":     checked(number(&u.ContextWindow), u.Validate),
 	})
 }
 
@@ -241,6 +249,9 @@ type option func(*caddyfile.Dispenser) error
 
 // options are the options of a block, by name.
 type options map[string]option
+
+// repeatable are the options that may stand in a block more than once.
+var repeatable = map[string]bool{"model": true}
 
 // parseBlock parses a block, if there is one, and refuses options that it does
 // not know or has met before.
@@ -252,7 +263,7 @@ func parseBlock(d *caddyfile.Dispenser, of string, known options) error {
 		if !ok {
 			return d.Errf("unrecognized option %q of %s", name, of)
 		}
-		if seen[name] {
+		if seen[name] && !repeatable[name] {
 			return d.Errf("duplicate option %q of %s", name, of)
 		}
 		seen[name] = true

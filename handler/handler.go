@@ -18,7 +18,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
 	"strings"
 	"time"
 
@@ -88,6 +87,16 @@ type Handler struct {
 	// after decoding its Content-Encoding. Larger ones are answered by 413.
 	// At most 1 GiB. Default: 33554432 (32 MiB).
 	MaxBody int64 `json:"max_body,omitempty"`
+
+	// Translate tells whether requests in a format that the upstream does not
+	// speak are translated into one that it does, and its answers back. Without
+	// it they pass untouched. Default: true where the upstream's formats are
+	// known, by its preset or by format.
+	Translate *bool `json:"translate,omitempty"`
+
+	// BufferToolCalls has each tool call of a streamed answer held until it is
+	// complete and sent whole; text still streams. Default: false.
+	BufferToolCalls *bool `json:"buffer_tool_calls,omitempty"`
 
 	// Headers tells whether answers carry X-Llm-Cache-* headers. Default: true.
 	Headers *bool `json:"headers,omitempty"`
@@ -213,7 +222,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 		return refuseSocket(w)
 	}
 	format, ok := wire.Detect(r.Method, r.URL.Path)
-	if !ok || (len(h.formats) > 0 && !slices.Contains(h.formats, format)) || caddyhttp.IsIncremental(r.Header) {
+	if !ok || !h.understood(format) || caddyhttp.IsIncremental(r.Header) {
 		return next.ServeHTTP(w, r)
 	}
 	if reason := unreadable(r.Header); reason != "" {

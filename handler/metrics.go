@@ -66,19 +66,21 @@ func gauge(name, help string, value func(sessioncache.Stats) float64) prometheus
 // metrics live as long as the process: each configuration registers the same
 // collectors anew, so that a reload resets none of them.
 var metrics = struct {
-	requests *prometheus.CounterVec
-	tokens   *prometheus.CounterVec
-	edits    *prometheus.CounterVec
-	failOpen *prometheus.CounterVec
-	resends  prometheus.Counter
-	sessions prometheus.Collector
-	bytes    prometheus.Collector
-	overhead prometheus.Histogram
+	requests     *prometheus.CounterVec
+	tokens       *prometheus.CounterVec
+	edits        *prometheus.CounterVec
+	failOpen     *prometheus.CounterVec
+	resends      prometheus.Counter
+	translations *prometheus.CounterVec
+	sessions     prometheus.Collector
+	bytes        prometheus.Collector
+	overhead     prometheus.Histogram
 }{
-	requests: counterVec("requests_total", "Requests to model endpoints, by policy and how they ended.", "policy", "outcome"),
-	tokens:   counterVec("tokens_total", "Tokens by bucket: uncached, write_5m, write_1h, read and output as upstreams reported them, removed as estimated.", "bucket"),
-	edits:    counterVec("edits_total", "Edits in requests sent, those repeated from earlier requests included, by stage.", "stage"),
-	failOpen: counterVec("fail_open_total", "Requests and answers left alone because they could not be read, by reason.", "reason"),
+	requests:     counterVec("requests_total", "Requests to model endpoints, by policy and how they ended.", "policy", "outcome"),
+	tokens:       counterVec("tokens_total", "Tokens by bucket: uncached, write_5m, write_1h, read and output as upstreams reported them, removed as estimated.", "bucket"),
+	edits:        counterVec("edits_total", "Edits in requests sent, those repeated from earlier requests included, by stage.", "stage"),
+	failOpen:     counterVec("fail_open_total", "Requests and answers left alone because they could not be read, by reason.", "reason"),
+	translations: counterVec("translations_total", "Requests that went upstream in another form, by the client's format, the upstream's, and how it went.", "from", "to", "outcome"),
 	resends: prometheus.NewCounter(prometheus.CounterOpts{
 		Namespace: namespace, Subsystem: subsystem, Name: "resends_total",
 		Help: "Originals sent once more after an edit met a 400.",
@@ -97,7 +99,7 @@ var metrics = struct {
 func registerMetrics(reg *prometheus.Registry) error {
 	for _, c := range append([]prometheus.Collector{
 		costs, metrics.requests, metrics.tokens, metrics.edits, metrics.failOpen,
-		metrics.resends, metrics.sessions, metrics.bytes, metrics.overhead,
+		metrics.resends, metrics.translations, metrics.sessions, metrics.bytes, metrics.overhead,
 	}, auditMetrics...) {
 		err := reg.Register(c)
 		if _, ok := errors.AsType[prometheus.AlreadyRegisteredError](err); err != nil && !ok {

@@ -42,8 +42,9 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, next caddyhttp.H
 	}
 	if c == nil {
 		h.count(outcomePassed)
-		return passBody(w, r, next, raw)
+		return passBody(w, r, h.translating(next, format, ""), raw)
 	}
+	next = h.translating(next, format, c.id)
 	defer h.state.Release(c.session)
 	if err := c.serve(w, r, next, started); err != nil {
 		return err

@@ -23,6 +23,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
+	"github.com/caddy-llm-cache/caddy-llm-cache/translate"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
@@ -35,10 +36,16 @@ type Upstream struct {
 	// one on a box whose cached prefix is free.
 	Preset string `json:"preset,omitempty"`
 	// Format is what the upstream speaks: anthropic, openai_chat,
-	// openai_responses or gemini. Requests in another format pass untouched.
-	// Default: anthropic for the preset anthropic, openai_chat and
-	// openai_responses for openai, any for the others.
+	// openai_responses or gemini. Requests in another format are translated.
+	// Default: what the preset speaks; without a preset, whatever comes.
 	Format wire.Format `json:"format,omitempty"`
+	// Models maps the models that clients ask for to those that the upstream
+	// has, by the first entry that fits. Default: every model goes by its name.
+	Models []ModelName `json:"models,omitempty"`
+	// MaxTokensDefault bounds the answers to requests that give no bound, where
+	// they are translated to the format anthropic, which demands one.
+	// Default: 8192.
+	MaxTokensDefault *int `json:"max_tokens_default,omitempty"`
 	// CacheTTL is how long a cached prefix lives unused. Default: as the
 	// built-in table has it.
 	CacheTTL caddy.Duration `json:"cache_ttl,omitempty"`
@@ -68,10 +75,13 @@ func (u *Upstream) Validate() error {
 	if u.Preset != "" && !slices.Contains(presets, u.Preset) {
 		return fmt.Errorf("preset: %q is none of %s", u.Preset, strings.Join(presets, ", "))
 	}
-	switch u.Format {
-	case "", wire.Anthropic, wire.OpenAIChat, wire.OpenAIResponses, wire.Gemini:
-	default:
+	if u.Format != "" && !slices.Contains(translate.Formats, u.Format) {
 		return fmt.Errorf("format: %q is none of %s, %s, %s, %s", u.Format, wire.Anthropic, wire.OpenAIChat, wire.OpenAIResponses, wire.Gemini)
+	}
+	for _, m := range u.Models {
+		if m.From == "" || m.To == "" {
+			return fmt.Errorf("models: %q to %q: a name is empty", m.From, m.To)
+		}
 	}
 	if ttl := time.Duration(u.CacheTTL); ttl != 0 && (ttl < time.Second || ttl > 30*24*time.Hour) {
 		return fmt.Errorf("cache_ttl: %s is not between 1s and 30d", ttl)
@@ -89,29 +99,12 @@ func (u *Upstream) Validate() error {
 		name     string
 		value    *int
 		min, max int
-	}{{"cache_min_tokens", u.CacheMinTokens, 0, 1 << 20}, {"context_window", u.ContextWindow, 256, 1 << 30}} {
+	}{{"cache_min_tokens", u.CacheMinTokens, 0, 1 << 20}, {"context_window", u.ContextWindow, 256, 1 << 30}, {"max_tokens_default", u.MaxTokensDefault, 1, 1 << 30}} {
 		if n.value != nil && (*n.value < n.min || *n.value > n.max) {
 			return fmt.Errorf("%s: %d is not between %d and %d", n.name, *n.value, n.min, n.max)
 		}
 	}
 	return nil
-}
-
-// formats returns the formats that the upstream speaks, none for any.
-func (u *Upstream) formats() []wire.Format {
-	if u == nil {
-		return nil
-	}
-	if u.Format != "" {
-		return []wire.Format{u.Format}
-	}
-	switch u.Preset {
-	case "anthropic":
-		return []wire.Format{wire.Anthropic}
-	case "openai":
-		return []wire.Format{wire.OpenAIChat, wire.OpenAIResponses}
-	}
-	return nil // local engines and Gemini speak several
 }
 
 // rules returns the cache rules of the upstream as a function of the model.
@@ -130,6 +123,6 @@ func (u *Upstream) rules() func(model string, at time.Time) cachemodel.Rules {
 		over.TTL = &ttl
 	}
 	return func(model string, at time.Time) cachemodel.Rules {
-		return cachemodel.Lookup(u.Preset, model, at).With(over)
+		return cachemodel.Lookup(u.Preset, u.model(model), at).With(over)
 	}
 }

@@ -1,0 +1,105 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package handler
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
+
+// ModelName gives models that clients ask for another name at the upstream.
+type ModelName struct {
+	// From is the client's name. Each * in it stands for any characters.
+	From string `json:"from"`
+	// To is the upstream's name.
+	To string `json:"to"`
+}
+
+// formats returns the formats that the upstream speaks, none for any. What it
+// does not speak is translated to the first one.
+func (u *Upstream) formats() []wire.Format {
+	if u == nil {
+		return nil
+	}
+	if u.Format != "" {
+		return []wire.Format{u.Format}
+	}
+	switch u.Preset {
+	case "anthropic":
+		return []wire.Format{wire.Anthropic}
+	case "openai":
+		return []wire.Format{wire.OpenAIResponses, wire.OpenAIChat}
+	case "gemini":
+		return []wire.Format{wire.Gemini, wire.OpenAIChat}
+	case "mlx_lm":
+		return []wire.Format{wire.OpenAIChat}
+	case "lm_studio", "omlx", "vllm_mlx", "ollama", "llama_cpp":
+		return []wire.Format{wire.OpenAIChat, wire.Anthropic, wire.OpenAIResponses}
+	}
+	return nil
+}
+
+// speaks tells whether the upstream takes requests of a format as they are.
+func (u *Upstream) speaks(f wire.Format) bool {
+	known := u.formats()
+	return known == nil || slices.Contains(known, f)
+}
+
+// official tells whether the upstream is a provider's own API.
+func (u *Upstream) official() bool {
+	return u != nil && (u.Preset == "anthropic" || u.Preset == "openai" || u.Preset == "gemini")
+}
+
+// renames tells whether models may go by other names at the upstream.
+func (u *Upstream) renames() bool { return u != nil && len(u.Models) > 0 }
+
+// model returns the upstream's name of a model.
+func (u *Upstream) model(name string) string {
+	if u == nil {
+		return name
+	}
+	for _, m := range u.Models {
+		if matches(m.From, name) {
+			return m.To
+		}
+	}
+	return name
+}
+
+// matches tells whether a name fits a pattern, in which each * stands for any
+// characters.
+func matches(pattern, name string) bool {
+	head, rest, open := strings.Cut(pattern, "*")
+	if !open {
+		return pattern == name
+	}
+	name, ok := strings.CutPrefix(name, head)
+	if !ok {
+		return false
+	}
+	for {
+		part, more, open := strings.Cut(rest, "*")
+		if !open {
+			return strings.HasSuffix(name, part)
+		}
+		at := strings.Index(name, part)
+		if at < 0 {
+			return false
+		}
+		name, rest = name[at+len(part):], more
+	}
+}

@@ -1,0 +1,293 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package handler
+
+import (
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/translate"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
+
+// headerDropped lists the fields of a request that the upstream's format cannot
+// hold.
+const headerDropped = "X-Llm-Cache-Dropped"
+
+// How a translated exchange went.
+const (
+	translationDone    = "translated"
+	translationRefused = "refused" // the request cannot be carried: 400
+	translationFailed  = "failed"  // the upstream answered with an error, or not at all
+	translationBroken  = "broken"  // the answer could not be read
+)
+
+// translatedAnswer is the writer of an upstream's answer, which reaches the
+// client in its own format. A stream passes on event by event; an answer in one
+// piece and an error are held until they are complete.
+type translatedAnswer struct {
+	*caddyhttp.ResponseWriterWrapper
+	t      *translation
+	out    *translate.Outgoing
+	asked  *translate.Answering
+	stream *translate.Stream // of an answer that is no error
+	coding string
+	held   []byte // an error, or an answer that came encoded
+	status int    // the upstream's, 0 before
+	mode   answerMode
+}
+
+type answerMode uint8
+
+const (
+	answerPasses  answerMode = iota // as it is
+	answerStreams                   // event by event
+	answerGathers                   // one answer in one piece
+	answerFails                     // an error
+)
+
+func newTranslatedAnswer(w http.ResponseWriter, t *translation, out *translate.Outgoing, asked *translate.Answering) *translatedAnswer {
+	return &translatedAnswer{
+		ResponseWriterWrapper: &caddyhttp.ResponseWriterWrapper{ResponseWriter: w}, t: t, out: out, asked: asked,
+	}
+}
+
+// WriteHeader decides, once, how the answer is dealt with.
+func (a *translatedAnswer) WriteHeader(status int) {
+	if status < http.StatusOK {
+		a.ResponseWriter.WriteHeader(status)
+		return
+	}
+	if a.status != 0 {
+		return
+	}
+	a.status = status
+	h := a.Header()
+	if len(a.out.Dropped) > 0 && a.t.h.headers {
+		h[headerDropped] = []string{strings.Join(a.out.Dropped, ", ")}
+	}
+	if a.t.from == a.t.to && !a.t.h.buffers() {
+		a.pass()
+		return
+	}
+	a.coding = contentCoding(h)
+	switch {
+	case status/100 == 2:
+		a.begin(h)
+	case status >= 400 && a.t.from != a.t.to:
+		a.mode = answerFails
+	default:
+		a.pass()
+	}
+}
+
+func (a *translatedAnswer) pass() {
+	a.mode = answerPasses
+	a.ResponseWriter.WriteHeader(a.status)
+}
+
+// begin prepares for an answer of the model.
+func (a *translatedAnswer) begin(h http.Header) {
+	if a.t.from == a.t.to && (a.coding != "" || mediaType(h.Get("Content-Type")) != "text/event-stream") {
+		a.pass() // in one piece, its calls are whole
+		return
+	}
+	a.stream = translate.NewStream(a.t.to, a.t.from, a.asked)
+	a.mode = answerGathers
+	if !a.asked.Stream || a.coding != "" {
+		return
+	}
+	a.mode = answerStreams
+	a.clean(h)
+	h["Content-Type"] = []string{"text/event-stream; charset=utf-8"}
+	if a.asked.Array {
+		h["Content-Type"] = []string{"application/json; charset=utf-8"}
+	}
+	h["Cache-Control"] = []string{"no-cache"}
+	a.ResponseWriter.WriteHeader(a.status)
+}
+
+// clean drops the headers that speak of the upstream's bytes, and names the
+// request as the client's API does.
+func (a *translatedAnswer) clean(h http.Header) {
+	for _, name := range [...]string{"Content-Length", "Content-Encoding", "Etag", "Content-Md5", "Digest"} {
+		delete(h, name)
+	}
+	from, to := "X-Request-Id", "Request-Id"
+	if a.t.from != wire.Anthropic {
+		from, to = to, from
+	}
+	if v := h[from]; len(v) > 0 && len(h[to]) == 0 {
+		h[to] = v
+	}
+}
+
+// Write implements io.Writer.
+func (a *translatedAnswer) Write(p []byte) (int, error) {
+	if a.status == 0 {
+		a.WriteHeader(http.StatusOK)
+	}
+	switch a.mode {
+	case answerStreams:
+		return len(p), a.send(a.feed(p))
+	case answerGathers, answerFails:
+		if room := a.room(); len(p) > room { // the rest would only be thrown away
+			a.held = append(a.held, p[:room]...)
+			return len(p), nil
+		}
+		a.held = append(a.held, p...)
+		return len(p), nil
+	}
+	return a.ResponseWriter.Write(p)
+}
+
+// room is how much may still be held. An answer that does not fit is cut, and
+// so is none; of an error the beginning is enough.
+func (a *translatedAnswer) room() int {
+	if a.mode == answerFails {
+		return holdError - len(a.held)
+	}
+	return largestAnswer + 1 - len(a.held)
+}
+
+// largestAnswer bounds an answer that has to be held to be translated.
+const largestAnswer = 32 << 20
+
+// feed translates the next bytes. A panic in there ends the answer where it is:
+// it stays cut.
+func (a *translatedAnswer) feed(p []byte) (out []byte) {
+	defer func() {
+		if e := recover(); e != nil {
+			a.broke(e)
+			out = nil
+		}
+	}()
+	return a.stream.Feed(p)
+}
+
+func (a *translatedAnswer) end() (out []byte) {
+	defer func() {
+		if e := recover(); e != nil {
+			a.broke(e)
+			out = nil
+		}
+	}()
+	return a.stream.Close(false)
+}
+
+func (a *translatedAnswer) broke(e any) {
+	a.t.h.logPanic("translating an answer", e)
+	a.t.h.failOpen(reasonPanic)
+	a.t.count(translationBroken)
+	panic(http.ErrAbortHandler) // neither the upstream's bytes nor half an answer may pass for a whole one
+}
+
+func (a *translatedAnswer) send(out []byte) error {
+	if len(out) == 0 {
+		return nil
+	}
+	_, err := a.ResponseWriter.Write(out)
+	return err
+}
+
+// ReadFrom hides the inner writer's, which would get round Write.
+func (a *translatedAnswer) ReadFrom(r io.Reader) (int64, error) {
+	return io.Copy(struct{ io.Writer }{a}, r)
+}
+
+// FlushError implements what http.ResponseController looks for. What is held
+// stays held.
+func (a *translatedAnswer) FlushError() error {
+	if a.status == 0 {
+		a.WriteHeader(http.StatusOK)
+	}
+	if a.mode == answerGathers || a.mode == answerFails {
+		return nil
+	}
+	return http.NewResponseController(a.ResponseWriter).Flush()
+}
+
+// finish ends an answer that has not been cut.
+func (a *translatedAnswer) finish() error {
+	switch a.mode {
+	case answerStreams:
+		err := a.send(a.end())
+		a.judge(a.stream.Ended())
+		return err
+	case answerFails:
+		a.t.count(translationFailed)
+		return a.fail()
+	case answerGathers:
+		return a.gathered()
+	}
+	if a.status != 0 {
+		a.t.count(translationDone)
+	}
+	return nil
+}
+
+func (a *translatedAnswer) judge(whole bool) {
+	if whole {
+		a.t.count(translationDone)
+		return
+	}
+	a.t.count(translationBroken)
+}
+
+// fail answers with the upstream's error as the client's API would put it.
+func (a *translatedAnswer) fail() error {
+	h := a.Header()
+	body, err := decodeBody(a.coding, a.held, 16*holdError)
+	if err != nil {
+		body = nil
+	}
+	a.clean(h)
+	f := translate.ReadFailure(a.t.to, a.status, body)
+	if n, err := strconv.Atoi(h.Get("Retry-After")); err == nil && n > 0 {
+		f.RetryAfter = n
+	}
+	return a.t.answer(a.ResponseWriter, f)
+}
+
+// gathered answers with an answer that came, or has to go, in one piece.
+func (a *translatedAnswer) gathered() error {
+	body, err := decodeBody(a.coding, a.held, largestAnswer)
+	var out []byte
+	if err == nil && len(body) <= largestAnswer {
+		out = append(out, a.feed(body)...)
+		out = append(out, a.end()...)
+	}
+	h := a.Header()
+	a.clean(h)
+	if f := a.stream.Failure(); f != nil {
+		a.t.count(translationFailed)
+		return a.t.answer(a.ResponseWriter, f)
+	}
+	a.judge(a.stream.Ended())
+	if !a.stream.Ended() {
+		return a.t.answer(a.ResponseWriter, &translate.Failure{Status: http.StatusBadGateway, Message: "the upstream's answer is not one that can be read"})
+	}
+	h["Content-Type"] = []string{"application/json"}
+	if a.asked.Stream && !a.asked.Array {
+		h["Content-Type"] = []string{"text/event-stream; charset=utf-8"}
+	}
+	h["Content-Length"] = []string{strconv.Itoa(len(out))}
+	a.ResponseWriter.WriteHeader(a.status)
+	return a.send(out)
+}

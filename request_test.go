@@ -299,7 +299,7 @@ func TestHead(t *testing.T) {
 // TestFormat lets requests pass that the upstream is said not to speak.
 func TestFormat(t *testing.T) {
 	u := newUpstream(t, answerMessage)
-	p := start(t, "llm_cache {\n upstream anthropic\n}\nreverse_proxy "+u.Listener.Addr().String())
+	p := start(t, "llm_cache {\n upstream anthropic\n translate off\n}\nreverse_proxy "+u.Listener.Addr().String())
 	chat := `{"model":"gpt-5","messages":[{"role":"user","content":"hi"}]}`
 	if res := p.post("/v1/chat/completions", chat); res.Header.Get("X-Llm-Cache-Session") != "" || u.last().body != chat {
 		t.Error("a chat completion was processed")

@@ -29,7 +29,7 @@ func ReadUsage(f Format, known Usage, object string) Usage {
 	case OpenAIChat:
 		a.chatUsage(u)
 	case OpenAIResponses:
-		a.responsesUsage(u)
+		a.usageOfResponses(u)
 	case Gemini:
 		a.geminiUsage(u)
 	}
@@ -42,4 +42,17 @@ func ReadTimings(object string) Usage {
 	var a answer
 	a.chatTimings(gjson.Parse(object))
 	return a.turn.Usage
+}
+
+// usageOfResponses takes in a usage of the Responses API, whose counts include
+// each other as those of chat completions do.
+func (a *answer) usageOfResponses(u gjson.Result) {
+	prompt, output := answerCount(u.Get("input_tokens")), answerCount(u.Get("output_tokens"))
+	if prompt+output == 0 {
+		return
+	}
+	read := min(answerCount(u.Get("input_tokens_details.cached_tokens")), prompt)
+	write := min(answerCount(u.Get("input_tokens_details.cache_write_tokens")), prompt-read)
+	hour := min(answerCount(u.Get("input_tokens_details.cache_write_1h_tokens")), write)
+	a.turn.Usage = Usage{Uncached: prompt - read - write, Write5m: write - hour, Write1h: hour, Read: read, Output: output, Reported: true}
 }

@@ -315,12 +315,30 @@ func (g *grammar) responses(name string, v map[string]any) {
 	}
 }
 
+// portable returns a turn as formats without tools of their own can hold it:
+// free text is the one member of an object, and tools that no request in such a
+// format can have declared are left out.
+func portable(t *wire.Turn) *wire.Turn {
+	var calls []wire.Call
+	for _, c := range t.Calls {
+		if c.Free {
+			b, _ := json.Marshal(map[string]string{"input": c.Arguments})
+			c.Arguments, c.Free = string(b), false
+		}
+		if c.Name != "local_shell" {
+			calls = append(calls, c)
+		}
+	}
+	t.Calls = calls
+	return t
+}
+
 // TestAnswers: whatever an upstream answers, the client's own decoder reads the
 // same turn from the translation as the upstream's does from the original,
 // however the bytes are cut.
 func TestAnswers(t *testing.T) {
 	for _, f := range answerFiles(t) {
-		want := decode(f.format, f.stream, f.data)
+		want := portable(decode(f.format, f.stream, f.data))
 		for _, to := range Formats {
 			for _, stream := range []bool{true, false} {
 				for _, buffer := range []bool{false, true} {
@@ -343,9 +361,7 @@ func TestAnswers(t *testing.T) {
 							}
 							return
 						}
-						if to != wire.OpenAIResponses {
-							same(t, decode(to, stream, out), want)
-						}
+						same(t, decode(to, stream, out), want)
 						back, _ := run(to, f.format, Answering{Stream: stream, Usage: true, Seed: "s"}, out)
 						if f.format != to {
 							same(t, decode(f.format, stream, back), want)
@@ -369,9 +385,6 @@ func failed(t *testing.T, s *Stream, to wire.Format, stream bool, out []byte, wa
 		}
 		_, out = f.Write(to)
 	}
-	if to == wire.OpenAIResponses {
-		return
-	}
 	got := decode(to, stream, out)
 	if !got.Failed() || got.Done && stream || got.ErrorMessage != want.ErrorMessage {
 		t.Errorf("%+v, want %+v; output %s", got, want, out)
@@ -391,7 +404,7 @@ func TestSplits(t *testing.T) {
 			if out, _ := run(f.format, to, asked, f.data, single...); !bytes.Equal(out, whole) {
 				t.Errorf("%s to %s byte by byte:\n%s\nwant\n%s", f.name, to, out, whole)
 			}
-			for i := range f.data {
+			for i := 1; i < len(f.data); i += 1 + len(f.data)/200 {
 				if out, _ := run(f.format, to, asked, f.data, i); !bytes.Equal(out, whole) {
 					t.Fatalf("%s to %s cut at %d:\n%s\nwant\n%s", f.name, to, i, out, whole)
 				}

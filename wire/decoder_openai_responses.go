@@ -194,9 +194,12 @@ func (a *answer) responsesUsage(u gjson.Result) {
 	}
 	read := min(answerCount(details.Get("cached_tokens")), prompt)
 	write := min(answerCount(details.Get("cache_write_tokens")), prompt-read)
+	// Package translate tells the lifetimes apart, no provider does.
+	hour := min(answerCount(details.Get("cache_write_1h_tokens")), write)
 	a.turn.Usage = Usage{
 		Uncached: prompt - read - write,
-		Write5m:  write,
+		Write5m:  write - hour,
+		Write1h:  hour,
 		Read:     read,
 		Output:   output,
 		Reported: true,

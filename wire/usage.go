@@ -19,8 +19,7 @@ import "github.com/tidwall/gjson"
 // ReadUsage adds what an answer says about its own cost to what is known of it.
 // The object is the JSON of the member that holds the counts: usage, or
 // usageMetadata in the Gemini format. Its counts are bounded and put into
-// exclusive buckets, as a [Decoder] does. Formats that this package does not
-// decode leave what is known as it is.
+// exclusive buckets, as a [Decoder] does.
 func ReadUsage(f Format, known Usage, object string) Usage {
 	a := answer{turn: Turn{Usage: known}}
 	switch u := gjson.Parse(object); f {
@@ -29,7 +28,7 @@ func ReadUsage(f Format, known Usage, object string) Usage {
 	case OpenAIChat:
 		a.chatUsage(u)
 	case OpenAIResponses:
-		a.usageOfResponses(u)
+		a.responsesUsage(u)
 	case Gemini:
 		a.geminiUsage(u)
 	}
@@ -42,17 +41,4 @@ func ReadTimings(object string) Usage {
 	var a answer
 	a.chatTimings(gjson.Parse(object))
 	return a.turn.Usage
-}
-
-// usageOfResponses takes in a usage of the Responses API, whose counts include
-// each other as those of chat completions do.
-func (a *answer) usageOfResponses(u gjson.Result) {
-	prompt, output := answerCount(u.Get("input_tokens")), answerCount(u.Get("output_tokens"))
-	if prompt+output == 0 {
-		return
-	}
-	read := min(answerCount(u.Get("input_tokens_details.cached_tokens")), prompt)
-	write := min(answerCount(u.Get("input_tokens_details.cache_write_tokens")), prompt-read)
-	hour := min(answerCount(u.Get("input_tokens_details.cache_write_1h_tokens")), write)
-	a.turn.Usage = Usage{Uncached: prompt - read - write, Write5m: write - hour, Write1h: hour, Read: read, Output: output, Reported: true}
 }

@@ -16,6 +16,7 @@ package translate
 
 import (
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -368,12 +369,9 @@ func (r *reader) geminiCall(v raw, content, part int) (Part, error) {
 // open one of its name.
 func (r *reader) geminiResponse(v raw, content int) (Part, error) {
 	id, name := v.member("id").string(), v.member("name").string()
-	at := -1
-	for i, c := range r.pending {
-		if id != "" && c.id == id || id == "" && c.name == name {
-			at = i
-			break
-		}
+	at := slices.IndexFunc(r.pending, func(c pendingCall) bool { return id != "" && c.id == id })
+	if at < 0 {
+		at = slices.IndexFunc(r.pending, func(c pendingCall) bool { return c.name == name })
 	}
 	if at < 0 {
 		return Part{}, r.refuse("functionResponse", "it answers no call before it")

@@ -102,6 +102,9 @@ func (w *writer) anthropicThinking() (limit int, t *claudeThinking) {
 		}
 		return limit, &claudeThinking{off: true}
 	case model.adaptive():
+		if !given {
+			limit += max(g.budget(), budgetHigh) // thinking counts
+		}
 		return limit, &claudeThinking{effort: named(g.effort(), "low", "medium", "high", "xhigh", "max")}
 	}
 	budget := g.budget()

@@ -1,0 +1,63 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package translate
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
+
+// longBody returns a request of Claude Code's shape of at least size bytes.
+func longBody(size int) []byte {
+	var b strings.Builder
+	b.WriteString(`{"model":"claude-opus-4-6","max_tokens":32000,"stream":true,"thinking":{"type":"adaptive"},"system":[{"type":"text","text":"x-anthropic-billing-header: x;"},{"type":"text","text":"You are careful.","cache_control":{"type":"ephemeral"}}],"tools":[` + anthropicTool + `],"messages":[{"role":"user","content":"go"}`)
+	for i := 0; b.Len() < size; i++ {
+		fmt.Fprintf(&b, `,{"role":"assistant","content":[{"type":"thinking","thinking":"Let me see.\nYes.","signature":"%0400d"},{"type":"text","text":"Let me look."},{"type":"tool_use","id":"toolu_%d","name":"f","input":{"file_path":"/x/%d","old":"a \"b\"\n\tc"}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"toolu_%d","content":"%s"}]}`,
+			i, i, i, i, strings.Repeat(`     1→\tfunc main() { fmt.Println(\"hello\") }\n`, 40))
+	}
+	return []byte(b.String() + `]}`)
+}
+
+func BenchmarkConvert(b *testing.B) {
+	for _, from := range Formats {
+		in := Incoming{Body: longBody(200 << 10), Path: "/v1/messages"}
+		if from != wire.Anthropic {
+			out, err := Convert(wire.Anthropic, from, in, Options{})
+			if err != nil {
+				b.Fatal(err)
+			}
+			in = Incoming{Body: out.Body, Path: out.Path, Query: out.Query}
+		}
+		for _, to := range Formats {
+			if from == to {
+				continue
+			}
+			b.Run(string(from)+"/"+string(to), func(b *testing.B) {
+				b.SetBytes(int64(len(in.Body)))
+				b.ReportAllocs()
+				for b.Loop() {
+					out, err := Convert(from, to, in, Options{})
+					if err != nil {
+						b.Fatal(err)
+					}
+					wire.Recycle(out.Body)
+				}
+			})
+		}
+	}
+}

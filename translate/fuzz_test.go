@@ -1,0 +1,105 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package translate
+
+import (
+	"encoding/json"
+	"errors"
+	"testing"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
+
+// Whatever a client sends, Convert gives valid JSON that the upstream's reader
+// takes, or an error that says what is wrong, and the same every time.
+func FuzzConvert(f *testing.F) {
+	for _, feature := range features {
+		for client, body := range feature.say {
+			for i, known := range Formats {
+				if known == client {
+					f.Add(byte(i), []byte(body))
+				}
+			}
+		}
+	}
+	for _, seed := range clientBodies {
+		f.Add(seed.format, []byte(seed.body))
+	}
+	f.Fuzz(func(t *testing.T, format byte, body []byte) { convertAll(t, Formats[int(format)%len(Formats)], body) })
+}
+
+// Each value of the clients' requests gives way to values that do not belong there.
+func TestConvertMangled(t *testing.T) {
+	wrong := []string{"null", "true", "0", "-1.5e3", `""`, `"x\ud800\u0000\""`, "[]", "{}", `[null,"a",{}]`, `{"type":"text","role":"user"}`}
+	for _, seed := range clientBodies {
+		for _, at := range values(seed.body) {
+			for _, w := range wrong {
+				convertAll(t, Formats[seed.format], []byte(seed.body[:at[0]]+w+seed.body[at[1]:]))
+			}
+		}
+	}
+}
+
+// values returns where the values of some JSON stand.
+func values(body string) (spans [][2]int) {
+	var walk func(v raw, at int)
+	walk = func(v raw, at int) {
+		spans = append(spans, [2]int{at, at + len(v)})
+		offset := func(inner raw) int { return at + cap(v) - cap(inner) }
+		for _, m := range v.members() {
+			walk(m, offset(m))
+		}
+		for _, e := range v.elements() {
+			walk(e, offset(e))
+		}
+	}
+	walk(raw(body), 0)
+	return spans
+}
+
+// convertAll converts a body into all formats and checks what comes out.
+func convertAll(t *testing.T, from wire.Format, body []byte) {
+	t.Helper()
+	path, query := pathOf(from)
+	in := Incoming{Body: body, Path: path, Query: query}
+	for _, to := range Formats {
+		if to == from {
+			continue
+		}
+		for _, o := range []Options{{}, {Official: true}, {CacheControl: true}, {Breakpoints: true, SystemMessages: InPlace}} {
+			o.Model = func(string) string { return officialModels[to] }
+			out, err := Convert(from, to, in, o)
+			var refused *Unsupported
+			if err != nil {
+				if !errors.As(err, &refused) && !errors.Is(err, ErrBody) {
+					t.Fatalf("an error of neither kind: %v", err)
+				}
+				continue
+			}
+			if !json.Valid(out.Body) {
+				t.Fatalf("%s to %s: not JSON: %q\n%q", from, to, out.Body, body)
+			}
+			if _, err := Read(to, Incoming{Body: out.Body, Path: out.Path, Query: out.Query}); err != nil && !errors.As(err, &refused) {
+				t.Fatalf("%s to %s: %v: %q\n%q", from, to, err, out.Body, body)
+			}
+			again, err := Convert(from, to, in, o)
+			if err != nil || string(again.Body) != string(out.Body) {
+				t.Fatalf("%s to %s: another body the second time", from, to)
+			}
+		}
+	}
+}
+
+var officialModels = map[wire.Format]string{wire.Anthropic: "claude-opus-4-8", wire.OpenAIChat: "gpt-5.2", wire.OpenAIResponses: "gpt-5.2", wire.Gemini: "gemini-3.1-pro"}

@@ -16,8 +16,6 @@
 // formats of package wire, so that a client of one API can talk to an upstream
 // that speaks another.
 //
-// Requests go one way, answers the other.
-//
 // Requests go through one neutral [Request]: a reader and a writer per format
 // (read_<format>.go, write_<format>.go) make every pair of formats. Texts,
 // schemas and tool inputs are carried as the bytes that the client sent: key
@@ -28,13 +26,13 @@
 // [Outgoing.Dropped], or, where the answer would be wrong without it, refused
 // with an [*Unsupported] that names the field.
 //
-// Of answers, each format has one reader that turns its stream or its whole answer into neutral events, and one
-// writer that turns neutral events into its own. Errors have their own path
-// (error.go), because clients act on their status and their wording.
+// Of answers, each format has one reader that turns its stream or its whole
+// answer into neutral events, and one writer that turns neutral events into its
+// own. Errors have their own path (error.go), because clients act on their
+// status and their wording.
 //
-// The official SDKs' types carry no part of this. Their parameter structs
-// decode schemas and tool inputs into maps and write them in another key
-// order, drop members that they do not know, escape text anew, and bring an
-// HTTP client each; a prompt that passed through them would not be
-// the bytes that the provider has cached.
+// The official SDKs' types carry no part of this: they sort the keys of
+// schemas and tool inputs, rewrite numbers and escapes and lose members that
+// they do not know, so that a prompt that passed through them is not the
+// bytes that the provider has cached.
 package translate

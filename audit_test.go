@@ -44,7 +44,7 @@ func (p *proxy) audited(site, store string) {
 // turns are the records in a SQLite file, once there are so many turns.
 func turns(t *testing.T, path string, n int) (all []audit.Record) {
 	t.Helper()
-	for range 400 {
+	for range 3000 {
 		all = all[:0]
 		got := 0
 		if s, err := audit.ReadSQLite(path); err == nil {
@@ -242,7 +242,7 @@ func TestAuditReload(t *testing.T) {
 	p.audited("respond 204", store)
 	n := 0
 	ids := map[audit.ID]bool{}
-	for range 400 { // the last ones are being written
+	for range 3000 { // the last ones are being written
 		n = 0
 		for _, file := range []string{path, other} {
 			s, err := audit.ReadSQLite(file)

@@ -45,11 +45,16 @@ func OpenSQLite(path string) (*SQLite, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, fmt.Errorf("audit: %w", err)
 	}
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600) // the driver would make it for all to read
-	if err != nil {
-		return nil, fmt.Errorf("audit: %w", err)
+	// The driver would make it for all to read. A file that is there is not
+	// touched: closing it would let go of the locks that SQLite may hold on it
+	// in this process.
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
+	if err == nil {
+		err = f.Close()
+	} else if errors.Is(err, os.ErrExist) {
+		err = nil
 	}
-	if err := f.Close(); err != nil {
+	if err != nil {
 		return nil, fmt.Errorf("audit: %w", err)
 	}
 	s, err := openSQLite(path, "rwc", "journal_mode(WAL)", "synchronous(FULL)", "foreign_keys(1)")

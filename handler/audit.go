@@ -39,8 +39,8 @@ type account struct {
 // open begins the record of a turn. What is known now stands in it should the
 // process end before the turn does.
 func (c *call) open(r *http.Request) {
-	s := c.h.sink
-	if s == nil || !s.pin() {
+	s := c.h.sink.pinned()
+	if s == nil {
 		return
 	}
 	at := time.Now()

@@ -80,6 +80,22 @@ func (s *auditSink) pin() bool {
 	}
 }
 
+// pinned pins the sink. For a request that has come late, its configuration
+// being gone and the sink closed, it is one that the present configuration has
+// opened. It returns nil where no record is to be kept.
+func (s *auditSink) pinned() *auditSink {
+	if s == nil || s.pin() {
+		return s
+	}
+	for _, other := range openSinks() {
+		if other.pin() {
+			return other
+		}
+	}
+	auditCounters.Dropped.Add(1)
+	return nil
+}
+
 // unpin ends a turn's hold. The one that holds a sink without a configuration
 // does not wait for it to close.
 func (s *auditSink) unpin() {

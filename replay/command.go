@@ -32,17 +32,18 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
+	"github.com/caddy-llm-cache/caddy-llm-cache/report"
 )
 
-// Command returns the command `caddy llm-cache` with its subcommands replay and
-// explain, to be registered with Caddy.
+// Command returns the command `caddy llm-cache` with its subcommands replay,
+// explain and report, to be registered with Caddy.
 func Command() caddycmd.Command {
 	return caddycmd.Command{
 		Name:  "llm-cache",
-		Usage: "replay|explain [--profile <names>] [--policy <names>] [--options <json>] [--json] <path>...",
+		Usage: "replay|explain|report [<flags>] [<path>...]",
 		Short: "Tools around the llm_cache handler",
 		CobraFunc: func(cmd *cobra.Command) {
-			cmd.AddCommand(replayCommand(), explainCommand())
+			cmd.AddCommand(replayCommand(), explainCommand(), report.Command())
 		},
 	}
 }

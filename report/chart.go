@@ -1,0 +1,181 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package report
+
+import (
+	"fmt"
+	"html/template"
+	"math"
+	"strings"
+)
+
+// The size of a drawing and of what surrounds its plot.
+const (
+	width, height           = 900.0, 260.0
+	left, right, top, under = 60.0, 10.0, 24.0, 28.0
+)
+
+// drawing is an SVG under way. Colours come from the page's style.
+type drawing struct{ strings.Builder }
+
+func newDrawing(title string, height float64) *drawing {
+	d := new(drawing)
+	fmt.Fprintf(d, `<svg viewBox="0 0 %g %.0f" role="img" aria-label="%s">`, width, height, template.HTMLEscapeString(title))
+	return d
+}
+
+func (d *drawing) end() template.HTML {
+	d.WriteString("</svg>")
+	return template.HTML(d.String()) //nolint:gosec // all texts in it were escaped
+}
+
+func (d *drawing) text(x, y float64, anchor, class, text string) {
+	fmt.Fprintf(d, `<text x="%.1f" y="%.1f" text-anchor="%s" class="%s">%s</text>`, x, y, anchor, class, template.HTMLEscapeString(text))
+}
+
+func (d *drawing) rect(x, y, w, h float64, class, title string) {
+	fmt.Fprintf(d, `<rect x="%.1f" y="%.1f" width="%.1f" height="%.1f" class="%s"><title>%s</title></rect>`, x, y, max(w, 0), max(h, 0), class, template.HTMLEscapeString(title))
+}
+
+// legend names the two sides.
+func (d *drawing) legend() {
+	d.rect(left, 4, 10, 10, "actual", "")
+	d.text(left+15, 13, "start", "", "as billed")
+	d.rect(left+90, 4, 10, 10, "own", "")
+	d.text(left+105, 13, "start", "", "the clients' own bytes")
+}
+
+// scale draws the rules of the plot and returns the place of a value.
+func (d *drawing) scale(most float64, label func(float64) string) func(float64) float64 {
+	step := nice(most / 4)
+	ceiling := math.Max(math.Ceil(most/step)*step, step)
+	at := func(v float64) float64 { return height - under - v/ceiling*(height-under-top) }
+	for v := 0.0; v <= ceiling*1.0001; v += step {
+		fmt.Fprintf(d, `<line x1="%g" x2="%g" y1="%.1f" y2="%.1f" class="rule"/>`, left, width-right, at(v), at(v))
+		d.text(left-6, at(v)+4, "end", "soft", label(v))
+	}
+	return at
+}
+
+// nice rounds a step up to 1, 2 or 5 times a power of ten.
+func nice(v float64) float64 {
+	if v <= 0 {
+		return 1
+	}
+	p := math.Pow(10, math.Floor(math.Log10(v)))
+	for _, m := range []float64{1, 2, 5} {
+		if v <= m*p {
+			return m * p
+		}
+	}
+	return 10 * p
+}
+
+// labels writes days below the plot, as many as there is room for.
+func (s *Summary) labels(d *drawing, x func(int) float64) {
+	every := max(1, int(math.Ceil(float64(len(s.Days))/12)))
+	for i := 0; i < len(s.Days); i += every {
+		d.text(x(i), height-8, "middle", "soft", strings.TrimPrefix(s.Days[i].Name, s.Until.Format("2006-")))
+	}
+}
+
+// costs draws a pair of bars for each day.
+func (s *Summary) costs() template.HTML {
+	d := newDrawing("Cost by day", height)
+	d.legend()
+	actual, own := (*Sum).Actual, (*Sum).Own
+	if s.Total.Priced() { // days of models without a price are not in dollars
+		actual, own = func(g *Sum) float64 { return g.USD }, func(g *Sum) float64 { return g.ClientUSD }
+	}
+	most := 0.0
+	for _, g := range s.Days {
+		most = max(most, actual(g), own(g))
+	}
+	at := d.scale(most, func(v float64) string {
+		if s.Total.Priced() {
+			return fmt.Sprintf("$%.4g", v)
+		}
+		return tokens(v)
+	})
+	slot := (width - left - right) / float64(max(len(s.Days), 1))
+	x := func(i int) float64 { return left + slot*(float64(i)+0.5) }
+	bar := min(slot*0.38, 40)
+	for i, g := range s.Days {
+		for j, v := range [...]float64{own(g), actual(g)} {
+			class, from := [...]string{"own", "actual"}[j], [...]float64{-bar, 0}[j]
+			d.rect(x(i)+from, at(v), bar, height-under-at(v), class, fmt.Sprintf("%s: %s", g.Name, s.Total.money(v)))
+		}
+	}
+	s.labels(d, x)
+	return d.end()
+}
+
+// reads draws a line for each side.
+func (s *Summary) reads() template.HTML {
+	d := newDrawing("Share of prompts read from a cache, by day", height)
+	d.legend()
+	at := d.scale(1, func(v float64) string { return fmt.Sprintf("%.0f %%", 100*v) })
+	slot := (width - left - right) / float64(max(len(s.Days), 1))
+	x := func(i int) float64 { return left + slot*(float64(i)+0.5) }
+	for _, line := range []struct {
+		class string
+		value func(*Sum) float64
+	}{{"own", (*Sum).OwnReadShare}, {"actual", (*Sum).ReadShare}} {
+		fmt.Fprintf(d, `<polyline class="line %s" points="`, line.class)
+		for i, g := range s.Days {
+			fmt.Fprintf(d, "%.1f,%.1f ", x(i), at(line.value(g)))
+		}
+		d.WriteString(`"/>`)
+		for i, g := range s.Days {
+			fmt.Fprintf(d, `<circle cx="%.1f" cy="%.1f" r="3" class="%s"><title>%s: %s</title></circle>`, x(i), at(line.value(g)), line.class, template.HTMLEscapeString(g.Name), percent(line.value(g)))
+		}
+	}
+	s.labels(d, x)
+	return d.end()
+}
+
+// bars draws a bar for each part: its saving, or the number of its turns.
+func bars(title string, parts []Part, count bool) template.HTML {
+	const row, label = 26.0, 200.0
+	most, least := 0.0, 0.0
+	value := func(p *Part) float64 {
+		if count {
+			return float64(p.Turns)
+		}
+		return p.Units
+	}
+	for i := range parts {
+		most, least = max(most, value(&parts[i])), min(least, value(&parts[i]))
+	}
+	d := newDrawing(title, row*float64(len(parts))+8)
+	room := width - label - 130
+	span := max(most-least, 1e-9)
+	zero := label + 50 + room*(-least/span)
+	for i := range parts {
+		p, y := &parts[i], row*float64(i)+4
+		v := value(p)
+		d.text(label-8, y+15, "end", "", p.Name)
+		length := math.Abs(v) / span * room
+		class, x, end, anchor := "good", zero, zero+length+6, "start"
+		if count {
+			class = "own"
+		} else if v < 0 {
+			class, x, end, anchor = "bad", zero-length, zero-length-6, "end"
+		}
+		d.rect(x, y+2, length, row-8, class, fmt.Sprintf("%s: %s in %d turns", p.Name, tokens(v), p.Turns))
+		d.text(end, y+15, anchor, "soft", tokens(v))
+	}
+	return d.end()
+}

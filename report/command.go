@@ -1,0 +1,95 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package report
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/caddyserver/caddy/v2"
+	caddycmd "github.com/caddyserver/caddy/v2/cmd"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/handler"
+)
+
+// Command returns the subcommand `report` of `caddy llm-cache`.
+func Command() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "report [--since <duration>] [--by user|model|client|session|day] [--store <path or DSN>] [--html <file>] [--json]",
+		Short: "Tells from the audit records what was saved, net",
+		Long: `
+Reads the records that the global option audit of llm_cache keeps, and prints
+what the turns cost, what the clients' own bytes would have cost, and the net
+saving, by user, model, client, session or day.
+
+The store is a SQLite file, a file of JSON lines (.jsonl), or a PostgreSQL
+connection string or URL; by default the SQLite file in Caddy's data directory.
+
+With --html a page with charts is written, too. It needs nothing but itself.
+`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return caddycmd.WrapCommandFuncForCobra(func(f caddycmd.Flags) (int, error) {
+				if err := run(cmd, f); err != nil {
+					return caddy.ExitCodeFailedStartup, err
+				}
+				return caddy.ExitCodeSuccess, nil
+			})(cmd, args)
+		},
+	}
+	cmd.Flags().String("since", "7d", "How far back to look, such as 24h or 30d")
+	cmd.Flags().String("by", "user", "What to group by: user, model, client, session, day")
+	cmd.Flags().String("store", "", "SQLite file, .jsonl file, or PostgreSQL connection string or URL. Default: the SQLite file in Caddy's data directory")
+	cmd.Flags().String("html", "", "File to write a page with charts to")
+	cmd.Flags().Bool("json", false, "Print the report as JSON")
+	return cmd
+}
+
+func run(cmd *cobra.Command, f caddycmd.Flags) error {
+	back, err := caddy.ParseDuration(f.String("since"))
+	if err != nil || back <= 0 {
+		return fmt.Errorf("since: %q is not a duration above zero", f.String("since"))
+	}
+	name := f.String("store")
+	if name == "" {
+		name = handler.DefaultAuditPath()
+	}
+	source, err := Open(name)
+	if err != nil {
+		return err
+	}
+	defer source.Close()
+	s, err := Summarise(cmd.Context(), source, time.Now().Add(-back), f.String("by"))
+	if err != nil {
+		return err
+	}
+	if path := f.String("html"); path != "" {
+		file, err := os.Create(path)
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(s.WriteHTML(file), file.Close()); err != nil {
+			return err
+		}
+	}
+	if f.Bool("json") {
+		return s.WriteJSON(cmd.OutOrStdout())
+	}
+	return s.WriteText(cmd.OutOrStdout())
+}

@@ -1,0 +1,88 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package report
+
+import (
+	_ "embed"
+	"fmt"
+	"html/template"
+	"io"
+)
+
+//go:embed page.html
+var page string
+
+// WriteHTML writes the summary as a page with charts. It loads nothing from
+// elsewhere and runs no scripts.
+func (s *Summary) WriteHTML(w io.Writer) error {
+	t, err := template.New("page").Funcs(template.FuncMap{
+		"percent": percent,
+		"prompt":  func(g *Sum) string { return tokens(float64(g.Billed.Prompt())) },
+		"actual":  func(g *Sum) string { return g.money(g.Actual()) },
+		"own":     func(g *Sum) string { return g.money(g.Own()) },
+		"saved":   func(g *Sum) string { return g.money(g.Saved()) },
+		"ms":      milliseconds,
+		"groups":  func() []*Sum { return s.Groups[:min(len(s.Groups), shown)] },
+		"charts":  s.charts,
+	}).Parse(page)
+	if err != nil {
+		return fmt.Errorf("report: %w", err)
+	}
+	if err := t.Execute(w, s); err != nil {
+		return fmt.Errorf("report: %w", err)
+	}
+	return nil
+}
+
+func milliseconds(ms float64) string {
+	switch {
+	case ms >= 1000:
+		return fmt.Sprintf("%.1f s", ms/1000)
+	case ms >= 10:
+		return fmt.Sprintf("%.0f ms", ms)
+	}
+	return fmt.Sprintf("%.2f ms", ms)
+}
+
+// chart is a drawing with a title and a remark.
+type chart struct {
+	Title, Note string
+	SVG         template.HTML
+}
+
+func (s *Summary) charts() []chart {
+	unit := "US dollars"
+	if !s.Total.Priced() {
+		unit = "uncached input tokens"
+	}
+	charts := []chart{
+		{Title: "Cost by day", Note: "In " + unit + ": as billed, beside what the clients' own bytes would have cost.", SVG: s.costs()},
+		{Title: "Share of prompts read from a cache, by day", Note: "As billed, and what it would have been for the clients' own bytes.", SVG: s.reads()},
+	}
+	for _, c := range []struct {
+		title, note string
+		parts       []Part
+		count       bool
+	}{
+		{"Saving by stage", "In uncached input tokens. The net saving of each turn is shared among its stages by the number of their edits.", s.Stages, false},
+		{"Saving by epoch", "Net saving of the turns in which history was folded, by the moment, in uncached input tokens.", s.Epochs, false},
+		{"Cache breaks by cause", "Turns whose cache did not hold what it was expected to.", s.Breaks, true},
+	} {
+		if len(c.parts) > 0 {
+			charts = append(charts, chart{c.title, c.note, bars(c.title, c.parts, c.count)})
+		}
+	}
+	return charts
+}

@@ -1,0 +1,318 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+// Package report tells from the audit records what was saved, net, and where: as
+// a table, as JSON, and as a page of HTML that needs nothing but itself.
+package report
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/audit"
+)
+
+// Keys are what records can be grouped by.
+var Keys = []string{"user", "model", "client", "session", "day"}
+
+// Sum is what turns came to.
+type Sum struct {
+	// Name is what they have in common.
+	Name string `json:"name"`
+	// Turns counts them, Failed and Interrupted those of them that ended so.
+	Turns       int64 `json:"turns"`
+	Failed      int64 `json:"failed"`
+	Interrupted int64 `json:"interrupted"`
+	// Billed is what upstreams reported, Client what they would have for the
+	// clients' own bytes.
+	Billed audit.Tokens `json:"billed"`
+	Client audit.Tokens `json:"client"`
+	// Cost and ClientCost are in units of one uncached input token of each
+	// model, USD and ClientUSD in US dollars where prices are known.
+	Cost       float64 `json:"cost"`
+	ClientCost float64 `json:"client_cost"`
+	USD        float64 `json:"usd"`
+	ClientUSD  float64 `json:"client_usd"`
+}
+
+// Priced tells whether the sum has a price in dollars.
+func (s *Sum) Priced() bool { return s.ClientUSD > 0 }
+
+// Actual returns what the turns cost: dollars, or units where no price is known.
+func (s *Sum) Actual() float64 {
+	if s.Priced() {
+		return s.USD
+	}
+	return s.Cost
+}
+
+// Own returns what the client's own bytes would have cost, as Actual does.
+func (s *Sum) Own() float64 {
+	if s.Priced() {
+		return s.ClientUSD
+	}
+	return s.ClientCost
+}
+
+// Saved returns the net saving, as Actual does.
+func (s *Sum) Saved() float64 { return s.Own() - s.Actual() }
+
+// SavedShare returns the net saving as a share of what the client's own bytes
+// would have cost.
+func (s *Sum) SavedShare() float64 { return share(s.Saved(), s.Own()) }
+
+// ReadShare returns the share of the prompts that was read from a cache.
+func (s *Sum) ReadShare() float64 { return share(float64(s.Billed.Read), float64(s.Billed.Prompt())) }
+
+// OwnReadShare is ReadShare of the client's own bytes.
+func (s *Sum) OwnReadShare() float64 {
+	return share(float64(s.Client.Read), float64(s.Client.Prompt()))
+}
+
+func share(part, whole float64) float64 {
+	if whole == 0 {
+		return 0
+	}
+	return part / whole
+}
+
+func (s *Sum) add(r *audit.Record) {
+	s.Turns += r.Turns
+	switch r.Outcome {
+	case audit.Failed:
+		s.Failed += r.Turns
+	case audit.Interrupted:
+		s.Interrupted += r.Turns
+	}
+	s.Billed = total(s.Billed, r.Billed)
+	s.Client = total(s.Client, r.ClientBilled)
+	s.Cost += r.Cost
+	s.ClientCost += r.ClientCost
+	s.USD += r.USD
+	s.ClientUSD += r.ClientUSD
+}
+
+func total(a, b audit.Tokens) audit.Tokens {
+	return audit.Tokens{Uncached: a.Uncached + b.Uncached, Write5m: a.Write5m + b.Write5m, Write1h: a.Write1h + b.Write1h, Read: a.Read + b.Read, Output: a.Output + b.Output}
+}
+
+// Part is a share of something, by name.
+type Part struct {
+	// Name is what it is a part of: a stage, an epoch, a cause.
+	Name string `json:"name"`
+	// Turns counts the turns in which it was met.
+	Turns int64 `json:"turns"`
+	// Units is the net saving in those turns, in uncached input tokens.
+	Units float64 `json:"units"`
+}
+
+// Latency is how long something took, in milliseconds.
+type Latency struct {
+	// Name is what: until the first byte, token, the last token, and own time.
+	Name string  `json:"name"`
+	P50  float64 `json:"p50_ms"`
+	P90  float64 `json:"p90_ms"`
+	P99  float64 `json:"p99_ms"`
+}
+
+// Summary is what the records of some time come to.
+type Summary struct {
+	// Since and Until bound the time.
+	Since time.Time `json:"since"`
+	Until time.Time `json:"until"`
+	// By is what Groups are grouped by.
+	By string `json:"by"`
+	// Groups are the sums, the largest saving first; days in their order.
+	Groups []*Sum `json:"groups"`
+	// Total is the sum of all.
+	Total *Sum `json:"total"`
+	// Days are the sums by day.
+	Days []*Sum `json:"days"`
+	// Stages share the saving of each turn by the number of their edits in it.
+	Stages []Part `json:"stages"`
+	// Epochs are the savings of the turns in which history was edited, by the
+	// moment.
+	Epochs []Part `json:"epochs"`
+	// Breaks counts turns whose cache did not hold what it was expected to.
+	Breaks []Part `json:"breaks"`
+	// Latencies are those of turns that were completed.
+	Latencies []Latency `json:"latencies"`
+	// Coalesced counts turns that have lost their details.
+	Coalesced int64 `json:"coalesced"`
+}
+
+// samples bounds the latencies that percentiles are taken of.
+const samples = 100_000
+
+// reservoir keeps a fair choice of values.
+type reservoir struct {
+	values []float64
+	seen   int
+	random *rand.Rand
+}
+
+func (v *reservoir) add(d time.Duration) {
+	if d <= 0 {
+		return
+	}
+	v.seen++
+	ms := float64(d) / float64(time.Millisecond)
+	if len(v.values) < samples {
+		v.values = append(v.values, ms)
+	} else if i := v.random.IntN(v.seen); i < samples {
+		v.values[i] = ms
+	}
+}
+
+func (v *reservoir) at(q float64) float64 {
+	if len(v.values) == 0 {
+		return 0
+	}
+	return v.values[int(q*float64(len(v.values)-1)+0.5)]
+}
+
+// Summarise reads the records since a time and sums them up, by one of Keys.
+func Summarise(ctx context.Context, from audit.Source, since time.Time, by string) (*Summary, error) {
+	key, err := keyOf(by)
+	if err != nil {
+		return nil, err
+	}
+	s := &Summary{Since: since, Until: time.Now(), By: by, Total: &Sum{Name: "total"}}
+	groups, days := map[string]*Sum{}, map[string]*Sum{}
+	stages, epochs, breaks := parts{}, parts{}, parts{}
+	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // a fair choice, the same every time
+	latencies := [4]reservoir{{random: random}, {random: random}, {random: random}, {random: random}}
+	err = from.Each(ctx, since, func(r *audit.Record) error {
+		s.Total.add(r)
+		sum(groups, key(r)).add(r)
+		sum(days, day(r)).add(r)
+		if r.Turns > 1 {
+			s.Coalesced += r.Turns
+			return nil
+		}
+		saved := r.ClientCost - r.Cost
+		stages.share(r.Edits, saved)
+		if r.Folded > 0 {
+			epochs.add(r.Epoch, saved)
+		}
+		if r.Break != "" {
+			breaks.add(r.Break, saved)
+		}
+		if r.Outcome == audit.Completed {
+			for i, d := range [...]time.Duration{r.FirstByte, r.FirstToken, r.LastToken, r.Queue} {
+				latencies[i].add(d)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	s.Groups, s.Days = sorted(groups), sorted(days)
+	byName := func(a, b *Sum) int { return cmp.Compare(a.Name, b.Name) }
+	slices.SortFunc(s.Days, byName)
+	if by == "day" {
+		slices.SortFunc(s.Groups, byName)
+	}
+	s.Stages, s.Epochs, s.Breaks = stages.sorted(), epochs.sorted(), breaks.sorted()
+	for i, name := range [...]string{"first byte", "first token", "last token", "own time"} {
+		v := &latencies[i]
+		slices.Sort(v.values)
+		s.Latencies = append(s.Latencies, Latency{name, v.at(0.5), v.at(0.9), v.at(0.99)})
+	}
+	return s, nil
+}
+
+func day(r *audit.Record) string { return r.At.UTC().Format(time.DateOnly) }
+
+// keyOf returns what tells the group of a record.
+func keyOf(by string) (func(*audit.Record) string, error) {
+	switch by {
+	case "user":
+		return func(r *audit.Record) string { return r.User }, nil
+	case "model":
+		return func(r *audit.Record) string { return r.Model }, nil
+	case "client":
+		return func(r *audit.Record) string { return r.Client }, nil
+	case "session":
+		return func(r *audit.Record) string { return r.Session }, nil
+	case "day":
+		return day, nil
+	}
+	return nil, fmt.Errorf("by: %q is none of user, model, client, session, day", by)
+}
+
+func sum(of map[string]*Sum, name string) *Sum {
+	if name == "" {
+		name = "(none)"
+	}
+	s := of[name]
+	if s == nil {
+		s = &Sum{Name: name}
+		of[name] = s
+	}
+	return s
+}
+
+func sorted(of map[string]*Sum) []*Sum {
+	out := make([]*Sum, 0, len(of))
+	for _, s := range of {
+		out = append(out, s)
+	}
+	slices.SortFunc(out, func(a, b *Sum) int {
+		return cmp.Or(cmp.Compare(b.ClientCost-b.Cost, a.ClientCost-a.Cost), cmp.Compare(a.Name, b.Name))
+	})
+	return out
+}
+
+type parts map[string]*Part
+
+func (p parts) of(name string) *Part {
+	if p[name] == nil {
+		p[name] = &Part{Name: name}
+	}
+	return p[name]
+}
+
+func (p parts) add(name string, units float64) {
+	part := p.of(name)
+	part.Turns++
+	part.Units += units
+}
+
+// share divides the saving of a turn among the stages that made it.
+func (p parts) share(edits []audit.Edits, units float64) {
+	n := 0
+	for _, e := range edits {
+		n += e.Count
+	}
+	for _, e := range edits {
+		p.add(e.Stage, units*share(float64(e.Count), float64(n)))
+	}
+}
+
+func (p parts) sorted() []Part {
+	out := make([]Part, 0, len(p))
+	for _, part := range p {
+		out = append(out, *part)
+	}
+	slices.SortFunc(out, func(a, b Part) int {
+		return cmp.Or(cmp.Compare(b.Units, a.Units), cmp.Compare(a.Name, b.Name))
+	})
+	return out
+}

@@ -1,0 +1,95 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package report
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+)
+
+// shown bounds the groups that a table lists.
+const shown = 50
+
+// WriteText writes the summary as a table.
+func (s *Summary) WriteText(w io.Writer) error {
+	fmt.Fprintf(w, "%d turns from %s to %s\n\n", s.Total.Turns, s.Since.Format("2006-01-02 15:04"), s.Until.Format("2006-01-02 15:04"))
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintf(t, "%s\tturns\tfailed\tprompt\tread\tcost\town bytes\tsaved, net\t\t\n", s.By)
+	for i, g := range s.Groups {
+		if i == shown {
+			fmt.Fprintf(t, "(%d more)\t\t\t\t\t\t\t\t\t\n", len(s.Groups)-shown)
+			break
+		}
+		s.row(t, g)
+	}
+	s.row(t, s.Total)
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	fmt.Fprint(w, "\nSaved is net: what the clients' own bytes would have cost by the cache rules, less what was billed.\n"+
+		"Without a known price, costs are in uncached input tokens (tok).\n")
+	if s.Coalesced > 0 {
+		fmt.Fprintf(w, "%d turns have lost their details, because the store was down or slow; they are counted.\n", s.Coalesced)
+	}
+	return nil
+}
+
+func (s *Summary) row(w io.Writer, g *Sum) {
+	fmt.Fprintf(w, "%s\t%d\t%d\t%s\t%s\t%s\t%s\t%s\t%s\t\n", printable(g.Name), g.Turns, g.Failed+g.Interrupted, tokens(float64(g.Billed.Prompt())), percent(g.ReadShare()),
+		g.money(g.Actual()), g.money(g.Own()), g.money(g.Saved()), percent(g.SavedShare()))
+}
+
+// printable keeps names that clients have chosen from steering a terminal.
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0 {
+			return -1
+		}
+		return r
+	}, s)
+}
+
+// money writes an amount of the sum's: dollars, or tokens where there is no price.
+func (s *Sum) money(v float64) string {
+	if !s.Priced() {
+		return tokens(v) + " tok"
+	}
+	if v > -1 && v < 1 {
+		return fmt.Sprintf("$%.4f", v)
+	}
+	return fmt.Sprintf("$%.2f", v)
+}
+
+func tokens(v float64) string {
+	switch abs := max(v, -v); {
+	case abs >= 1e6:
+		return fmt.Sprintf("%.1fM", v/1e6)
+	case abs >= 1e3:
+		return fmt.Sprintf("%.1fk", v/1e3)
+	}
+	return fmt.Sprintf("%.0f", v)
+}
+
+func percent(v float64) string { return fmt.Sprintf("%.1f %%", 100*v) }
+
+// WriteJSON writes the summary as JSON.
+func (s *Summary) WriteJSON(w io.Writer) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	return e.Encode(s)
+}

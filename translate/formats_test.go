@@ -177,8 +177,7 @@ func TestFeaturesOfficial(t *testing.T) {
 			for _, upstream := range Formats {
 				path, query := pathOf(client)
 				out, err := Convert(client, upstream, Incoming{Body: []byte(body), Path: path, Query: query}, Options{Official: true, Model: func(string) string { return models[upstream] }})
-				var refused *Unsupported
-				if errors.As(err, &refused) {
+				if _, refused := errors.AsType[*Unsupported](err); refused {
 					continue
 				}
 				if err != nil {

@@ -24,12 +24,12 @@ type claude struct {
 }
 
 func claudeOf(model string) (c claude) {
-	i := strings.Index(model, "claude-")
-	if i < 0 {
+	_, words, ok := strings.Cut(model, "claude-")
+	if !ok {
 		return c
 	}
 	numbers := 0
-	for _, word := range strings.FieldsFunc(model[i+len("claude-"):], func(r rune) bool { return r == '-' || r == '.' || r == '@' || r == ':' }) {
+	for _, word := range strings.FieldsFunc(words, func(r rune) bool { return r == '-' || r == '.' || r == '@' || r == ':' }) {
 		switch word {
 		case "opus", "sonnet", "haiku", "fable", "mythos", "instant":
 			c.family = word
@@ -70,9 +70,6 @@ func (c claude) alwaysThinks() bool {
 	return c.named() || c.version >= 55 && c.family != "haiku"
 }
 
-// manual tells whether the model takes a budget of thinking.
-func (c claude) manual() bool { return !c.named() && c.version < 47 }
-
 // systemMessages tells whether the model takes system messages in the middle
 // of a conversation.
 func (c claude) systemMessages() bool {
@@ -89,6 +86,21 @@ func reasons(model string) bool {
 		}
 	}
 	return false
+}
+
+// efforts are the efforts of reasoning that a model of OpenAI knows.
+func efforts(model string) []string {
+	model = model[strings.LastIndexByte(model, '/')+1:]
+	version, newer := strings.CutPrefix(model, "gpt-5.")
+	switch {
+	case strings.Contains(model, "codex-max"), strings.HasPrefix(model, "gpt-6"), newer && version != "" && version[0] > '1':
+		return []string{"none", "low", "medium", "high", "xhigh"}
+	case newer:
+		return []string{"none", "low", "medium", "high"}
+	case strings.HasPrefix(model, "gpt-5"):
+		return []string{"minimal", "low", "medium", "high"}
+	}
+	return []string{"low", "medium", "high"}
 }
 
 // signs tells whether a Gemini model wants the signatures of calls back: 3 and

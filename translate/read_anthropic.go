@@ -16,8 +16,6 @@ package translate
 
 import "strings"
 
-const noServerTool = "what a tool of the provider returned is not understood by another one"
-
 func (r *reader) anthropic(body raw) error {
 	q := r.q
 	q.IncludeUsage = true

@@ -146,15 +146,6 @@ func (r *reader) param(name string, v raw) bool {
 	return false
 }
 
-// object returns the value of a member that must be an object, nil if it is
-// null or not there.
-func (r *reader) object(field string, v raw) (raw, error) {
-	if v.isObject() || v.absent() {
-		return v, nil
-	}
-	return nil, r.malformed(field)
-}
-
 // input returns the arguments of a call, which come as the text of a JSON
 // object. A model's broken arguments stay readable as a text in an object.
 func input(arguments text) raw {

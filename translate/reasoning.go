@@ -14,6 +14,8 @@
 
 package translate
 
+import "slices"
+
 // The budgets of thinking that stand for efforts, those that Google documents
 // for its OpenAI-compatible endpoint.
 const (
@@ -57,10 +59,8 @@ func named(effort string, known ...string) string {
 	if effort == "" {
 		return ""
 	}
-	for _, k := range known {
-		if k == effort {
-			return effort
-		}
+	if slices.Contains(known, effort) {
+		return effort
 	}
 	if effort == "minimal" {
 		return "low"

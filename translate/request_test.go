@@ -145,6 +145,11 @@ func TestRequests(t *testing.T) {
 		want:    []string{`"max_completion_tokens":5`},
 		dropped: []string{"temperature"},
 	}, {
+		name: "nor a stop sequence, nor efforts of later models", from: wire.Anthropic, to: wire.OpenAIChat, model: "gpt-5", o: Options{Official: true},
+		body: `{"model":"m","stop_sequences":["X"],"output_config":{"effort":"max"},"messages":[` + question + `]}`,
+		want: []string{`"reasoning_effort":"high"`},
+		not:  []string{`"stop"`},
+	}, {
 		name: "local engines know max_tokens", from: wire.OpenAIResponses, to: wire.OpenAIChat,
 		body: `{"model":"m","max_output_tokens":5,"input":"Hi"}`,
 		want: []string{`"max_tokens":5`},

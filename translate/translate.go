@@ -38,7 +38,7 @@ type Incoming struct {
 // translate its answer back.
 type Outgoing struct {
 	// Body is the body to send. It is Incoming.Body itself where both formats
-	// are the same.
+	// are the same, else new memory that [wire.Recycle] takes back.
 	Body []byte
 	// Path is the path of the upstream's endpoint. What stood before the
 	// client's endpoint stays before it.
@@ -67,7 +67,7 @@ var ErrBody = errors.New("not a request of this format")
 
 // Unsupported says that a request cannot be put into another format without
 // changing its meaning. It is answered with a 400.
-type Unsupported struct {
+type Unsupported struct { //nolint:errname // it is read as a word: a request is unsupported
 	// Field is the client's field, as a path: "messages[3].content[0].source".
 	Field string
 	// Reason says why, in a few words.

@@ -24,14 +24,14 @@ func (w *writer) anthropic() error {
 	w.string("model", w.model)
 	limit, thinking := w.anthropicThinking()
 	w.int("max_tokens", limit)
-	if thinking == nil || thinking.budget == 0 {
+	if thinking == nil || thinking.off {
 		w.param(Temperature)
 		w.param(TopP)
 		w.param(TopK)
 	} else {
 		for _, p := range []Param{Temperature, TopP, TopK} {
 			if q.Params[p] != nil {
-				w.dropParam(p) // not beside a budget of thinking
+				w.dropParam(p) // not beside thinking
 			}
 		}
 	}

@@ -85,19 +85,27 @@ func (w *writer) geminiThinking() {
 	switch {
 	case g.Mode == "off":
 		if signs(w.model) {
-			w.string("thinkingLevel", "minimal") // it always thinks
+			w.string("thinkingLevel", w.geminiLevel("minimal")) // it always thinks
 		} else {
 			w.int("thinkingBudget", 0)
 		}
 	case signs(w.model) && g.effort() != "":
-		w.string("thinkingLevel", named(g.effort(), "minimal", "low", "medium", "high"))
+		w.string("thinkingLevel", w.geminiLevel(g.effort()))
 	case g.budget() > 0:
-		w.int("thinkingBudget", g.budget())
+		w.int("thinkingBudget", min(g.budget(), budgetHigh)) // the most that all models take
 	}
 	if g.Show {
 		w.bool("includeThoughts", true)
 	}
 	w.close('}')
+}
+
+// geminiLevel returns a level of thinking that the model knows.
+func (w *writer) geminiLevel(effort string) string {
+	if strings.Contains(w.model, "flash") {
+		return named(effort, "minimal", "low", "medium", "high")
+	}
+	return named(effort, "low", "medium", "high")
 }
 
 func (w *writer) geminiTools() {

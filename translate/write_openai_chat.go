@@ -29,10 +29,15 @@ func (w *writer) chat() error {
 	}
 	if len(q.Stop) > 0 {
 		limit := len(q.Stop)
-		if w.o.Official {
+		switch {
+		case w.o.Official && reasons(w.model):
+			limit = 0 // these models refuse it
+		case w.o.Official:
 			limit = 4
 		}
-		w.texts("stop", w.stops(limit))
+		if stop := w.stops(limit); len(stop) > 0 {
+			w.texts("stop", stop)
+		}
 	}
 	if effort := w.openAIEffort(); effort != "" {
 		w.string("reasoning_effort", effort)
@@ -72,23 +77,18 @@ func (w *writer) openAIEffort() string {
 		}
 		return ""
 	}
-	switch g.Mode {
-	case "off":
-		if w.o.Official {
+	known := []string{"low", "medium", "high"}
+	if w.o.Official {
+		known = efforts(w.model)
+	}
+	if g.Mode == "off" {
+		if known[0] == "none" {
 			return "none"
 		}
 		w.drop(field)
 		return ""
-	case "":
-		if g.Effort == "" {
-			return ""
-		}
 	}
-	effort := g.effort()
-	if w.o.Official {
-		return named(effort, "minimal", "low", "medium", "high", "xhigh")
-	}
-	return named(effort, "low", "medium", "high")
+	return named(g.effort(), known...)
 }
 
 func (w *writer) chatFormat() {

@@ -293,9 +293,12 @@ func joined(parts []Part) text {
 // system returns the system prompt. The line in which Claude Code names its
 // version and the conversation is for Anthropic only.
 func (w *writer) system() []Part {
-	parts := w.q.System
-	if w.to != wire.Anthropic && len(parts) > 0 && strings.HasPrefix(string(parts[0].Text), "x-anthropic-billing-header:") {
-		return parts[1:]
+	parts := make([]Part, 0, len(w.q.System))
+	for i, p := range w.q.System {
+		billing := i == 0 && w.to != wire.Anthropic && strings.HasPrefix(string(p.Text), "x-anthropic-billing-header:")
+		if !billing && p.Kind == TextPart && !p.Text.empty() {
+			parts = append(parts, p)
+		}
 	}
 	return parts
 }

@@ -76,13 +76,14 @@ func FuzzBegin(f *testing.F) {
 	f.Add(uint8(4), chat("gpt-6.1-sol", 3, `,"prompt_cache_options":{"mode":"explicit"}`), int64(1))
 	f.Add(uint8(5), chat("q", 3, `,"tools":[{"type":"function","function":{"name":"x"},"cache_control":7}]`), int64(-5))
 	f.Add(uint8(1), `{"messages":[{"role":"user"},{"role":"assistant","content":[]},{"role":"system","content":null}],"tools":[{"defer_loading":true,"cache_control":{}}]}`, int64(9))
+	f.Add(uint8(5), contents(3, `,"systemInstruction":{"parts":{"text":"s"}}`), int64(3))
 	names := Profiles()
 	f.Fuzz(func(t *testing.T, profile uint8, body string, later int64) {
 		p, _ := ProfileByName(names[int(profile)%len(names)])
 		r := p.Rules()
 		r.MinTokens = 1
 		r.KeepsThinking = profile < 128
-		for _, format := range []wire.Format{wire.Anthropic, wire.OpenAIChat} {
+		for _, format := range []wire.Format{wire.Anthropic, wire.OpenAIChat, wire.Gemini} {
 			v, err := wire.Parse(format, []byte(body), nil)
 			if err != nil {
 				continue

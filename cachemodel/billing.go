@@ -145,6 +145,7 @@ func (e entries) lookBack(p *prompt, r Rules, at time.Time, bps []breakpoint) in
 }
 
 // granularity is the step in which OpenAI's older models report cached tokens.
+// Of Gemini none is known.
 const granularity = 128
 
 // billAutomatic finds the longest prefix that any request has shown within the
@@ -153,10 +154,13 @@ const granularity = 128
 func (e entries) billAutomatic(p *prompt, r Rules, at time.Time) bill {
 	var b bill
 	ttl := r.Lifetime(option(p.view, "prompt_cache_retention", "") == "24h")
-	read := int64(0)
+	read, step := int64(0), int64(1)
+	if r.Provider != "gemini" {
+		step = granularity
+	}
 	for i := len(p.chain) - 1; i >= 0 && p.total[i] >= int64(r.MinTokens); i-- {
 		if read == 0 && e.has(p.chain[i], at) {
-			read = p.total[i] / granularity * granularity
+			read = p.total[i] / step * step
 		}
 		b.writes = append(b.writes, write{p.chain[i], ttl})
 	}

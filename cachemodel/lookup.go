@@ -152,5 +152,6 @@ func geminiRules(n name, at time.Time) Rules {
 		}
 	}
 	r.Provider, r.Regime, r.TTL = "gemini", Automatic, memoryTTL
+	r.SignsCalls = n.major < 0 || !n.below(3, 0)
 	return r
 }

@@ -78,7 +78,8 @@ func parseName(s string) name {
 	case strings.HasPrefix(s, "codex-") || strings.HasPrefix(s, "chatgpt-"):
 		n.vendor, n.model = "openai", s
 	case strings.HasPrefix(s, "gemini-"):
-		n.vendor, n.model = "gemini", s
+		s, _, _ = strings.Cut(s, "-preview") // what follows is a date or a variant
+		n.vendor, n.model = "gemini", trimStable(s)
 		n.version(s[len("gemini-"):])
 	default:
 		n.model = path
@@ -128,6 +129,14 @@ func trimDate(s string) string {
 	}
 	if i := len(s) - len("-2006-01-02"); i > 0 && s[i] == '-' && s[i+5] == '-' && s[i+8] == '-' &&
 		digits(s[i+1:i+5]) && digits(s[i+6:i+8]) && digits(s[i+9:]) {
+		return s[:i]
+	}
+	return s
+}
+
+// trimStable removes Gemini's -001 from the end.
+func trimStable(s string) string {
+	if i := len(s) - len("-001"); i > 0 && s[i] == '-' && digits(s[i+1:]) {
 		return s[:i]
 	}
 	return s

@@ -69,6 +69,10 @@ var profiles = []Profile{
 		Provider: "openai", Model: "gpt-6.1-sol", Format: wire.OpenAIChat,
 	},
 	{
+		Name: "gemini", Doc: "Gemini 3.1 Pro: implicit caching, every prefix found for five minutes, read 0.1, calls signed",
+		Provider: "gemini", Model: "gemini-3.1-pro", Format: wire.Gemini,
+	},
+	{
 		Name: "kv", Doc: "a local engine that keeps ten prompts; the cost is what it has to process",
 		Provider: "mlx_lm", Model: "mlx-community/Qwen3-Coder-30B-A3B-Instruct-8bit", Format: wire.OpenAIChat,
 	},

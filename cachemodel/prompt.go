@@ -108,9 +108,10 @@ func seed(v *wire.View, r Rules) wire.Hash {
 
 // salt hashes the members of the request that change how the messages are
 // rendered, but neither tools nor system: tool_choice, thinking, effort and the
-// output's form, context management, and whether there are images at all.
+// output's form, context management, and whether there are images at all. A local
+// engine and Gemini know nothing but the prompt.
 func salt(v *wire.View, r Rules) wire.Hash {
-	if r.Regime == KV {
+	if r.Regime == KV || v.Format == wire.Gemini {
 		return wire.Hash{}
 	}
 	images := ""

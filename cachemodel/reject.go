@@ -62,6 +62,9 @@ func validate(v *wire.View, r Rules) ([]marker, *APIError) {
 	case wire.OpenAIResponses:
 		return nil, validateResponses(v)
 	}
+	if v.Format == wire.Gemini {
+		return nil, validateGemini(v, r)
+	}
 	var marks []marker
 	if r.Regime == Markers {
 		var err *APIError

@@ -133,6 +133,9 @@ type Rules struct {
 	RefusesPrefill bool `json:"refuses_prefill,omitempty"`
 	// RefusesForcedTools tells that tool_choice may not demand a tool.
 	RefusesForcedTools bool `json:"refuses_forced_tools,omitempty"`
+	// SignsCalls tells that the calls of the current turn must come back with the
+	// signatures that the model gave them (Gemini from version 3 on).
+	SignsCalls bool `json:"signs_calls,omitempty"`
 	// ContextWindow is the longest prompt in tokens, 0 where it is not known.
 	ContextWindow int `json:"context_window,omitempty"`
 	// Mark grades the source of the figures: [D] provider's document, [P] live

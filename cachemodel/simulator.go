@@ -115,6 +115,9 @@ func (s *Simulator) Begin(c Call) (*Run, *APIError) {
 	if err != nil {
 		return nil, err
 	}
+	if err := unaltered(c); err != nil {
+		return nil, err
+	}
 	a := s.account(c, r)
 	a.mu.Lock()
 	defer a.mu.Unlock()

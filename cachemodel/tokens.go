@@ -52,7 +52,14 @@ const (
 // whether a lone text stands as a string or in an array, not on how characters
 // are escaped. It is no less than 1.
 func Tokens(v *wire.View, b *wire.Block) int {
-	return framing + content(v, b)
+	n := framing + content(v, b)
+	if b.Has(wire.FlagSigned) { // the thought comes back in it
+		n += len(thoughtSignature(v, b)) * perCentSignature / 100
+	}
+	if b.Has(wire.FlagMedia) && v.Format == wire.Gemini { // beside the text, not in it
+		n += tokensImage
+	}
+	return n
 }
 
 func content(v *wire.View, b *wire.Block) int {

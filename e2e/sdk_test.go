@@ -59,6 +59,8 @@ func TestSDKs(t *testing.T) {
 		{"anthropic-sdk-go", newAnthropicAgent, "tool_use", "end_turn"},
 		{"anthropic-sdk-go v2", newAnthropicV2Agent, "tool_use", "end_turn"},
 		{"openai-go v3", newOpenAIAgent, "tool_calls", "stop"},
+		{"genai", newGeminiAgent, "STOP", "STOP"},
+		{"genai, not streamed", newGeminiWholeAgent, "STOP", "STOP"},
 	} {
 		for _, policy := range []string{"cost_aware", "eager"} {
 			t.Run(sdk.name+" "+policy, func(t *testing.T) {

@@ -127,7 +127,12 @@ type entry struct {
 // models tells whether the request asked a model for an answer.
 func (e *entry) models() bool {
 	path, _, _ := strings.Cut(e.Request.URI, "?")
-	return e.Request.Method == http.MethodPost && (strings.HasSuffix(path, "/v1/messages") || strings.HasSuffix(path, "/v1/chat/completions"))
+	for _, end := range []string{"/v1/messages", "/v1/chat/completions", ":generateContent", ":streamGenerateContent"} {
+		if e.Request.Method == http.MethodPost && strings.HasSuffix(path, end) {
+			return true
+		}
+	}
+	return false
 }
 
 // number returns a response header as a number.

@@ -22,6 +22,7 @@ import (
 	"io"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
@@ -156,6 +157,7 @@ func (d *drive) send(ctx context.Context, r *request) error {
 	}
 	d.known = r.view.Known()
 	d.address(r)
+	r.view.Address(strings.TrimSuffix(r.path, geminiEvents))
 	r.continued = d.continued(r.view)
 	run, refused := d.plain.Begin(cachemodel.Call{View: r.view, Client: r.view, Credential: d.conversation.Session, At: r.at})
 	if refused != nil {
@@ -191,12 +193,18 @@ func (d *drive) continued(v *wire.View) bool {
 	return len(before) > 0 && len(before) <= len(now) && slices.Equal(before, now[:len(before)])
 }
 
+// geminiEvents asks Gemini for a stream of events.
+const geminiEvents = "?alt=sse"
+
 // client is the agent that speaks the profile's format.
 func (d *drive) client(s setting) client {
 	p := d.profile
-	if p.Format == wire.OpenAIChat {
+	switch p.Format {
+	case wire.OpenAIChat:
 		kv := p.Rules().Regime == cachemodel.KV
 		return newChat(s, chatShape{model: p.Model, reasoning: kv, cacheKey: !kv})
+	case wire.Gemini:
+		return newGeminiCLI(s)
 	}
 	return newClaudeCode(s, claudeShape{model: p.Model, long: p.LongTTL, adaptive: p.Adaptive})
 }
@@ -205,10 +213,15 @@ func (d *drive) client(s setting) client {
 func (d *drive) address(r *request) {
 	r.header = http.Header{"Content-Type": {"application/json"}, "Accept": {"application/json"}}
 	id := sessionID(d.conversation.Session)
-	if d.profile.Format == wire.OpenAIChat {
+	switch d.profile.Format {
+	case wire.OpenAIChat:
 		r.path = "/v1/chat/completions"
 		r.header.Set("Authorization", "Bearer "+d.conversation.Session)
 		r.header.Set("X-Session-Affinity", id)
+		return
+	case wire.Gemini: // says nowhere which session it is
+		r.path = "/v1beta/models/" + d.profile.Model + ":streamGenerateContent" + geminiEvents
+		r.header.Set("X-Goog-Api-Key", d.conversation.Session)
 		return
 	}
 	r.path = "/v1/messages?beta=true"

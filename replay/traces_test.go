@@ -27,12 +27,10 @@ import (
 // looked for beside the module.
 const tracesEnv = "LLM_CACHE_TRACES"
 
-// Over all recorded conversations, under every profile and policy: nothing is
-// refused or given up on, and off and observe are byte-identical.
-func TestRecordedConversations(t *testing.T) {
-	if testing.Short() {
-		t.Skip("replays half a gigabyte, 24 times")
-	}
+// traceFolder is the folder of recorded conversations; without it the test is
+// skipped.
+func traceFolder(t *testing.T) string {
+	t.Helper()
 	folder := os.Getenv(tracesEnv)
 	if folder == "" {
 		folder = "../../shared/traces"
@@ -40,7 +38,16 @@ func TestRecordedConversations(t *testing.T) {
 	if _, err := os.Stat(folder); err != nil {
 		t.Skipf("no recorded conversations: set %s to their folder", tracesEnv)
 	}
-	conversations, err := Find(folder)
+	return folder
+}
+
+// Over all recorded conversations, under every profile and policy: nothing is
+// refused or given up on, and off and observe are byte-identical.
+func TestRecordedConversations(t *testing.T) {
+	if testing.Short() {
+		t.Skip("replays half a gigabyte, once for each profile and policy")
+	}
+	conversations, err := Find(traceFolder(t))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -201,5 +201,8 @@ func (anthropic) failure(f Failure, id string) []byte {
 	return encode(anthropicError{Type: "error", Error: typedError{f.Type, f.Message}, RequestID: id})
 }
 
+// streamType is the media type of a stream.
+func (anthropic) streamType() string { return eventStream }
+
 // requestID is the header that names a request.
 func (anthropic) requestID() string { return "request-id" }

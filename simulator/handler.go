@@ -13,8 +13,9 @@
 // limitations under the License.
 
 // Package simulator is the HTTP face of a simulated model: it answers Messages,
-// chat completions and Responses requests, streamed and not, with a usage that follows
-// the cache rules of a provider, and refuses what the provider's API refuses.
+// chat completions, Responses and Gemini requests, streamed and not, with a
+// usage that follows the cache rules of a provider, and refuses what the
+// provider's API refuses.
 // What it says is a short fixed text or comes from a [Script].
 package simulator
 
@@ -39,6 +40,8 @@ const (
 	maxBody = 32 << 20
 	// chunkSize is about how many bytes of content one event of a stream holds.
 	chunkSize = 48
+	// eventStream is the media type of server-sent events.
+	eventStream = "text/event-stream; charset=utf-8"
 )
 
 // Handler answers requests as a provider would. Its zero value, with Cache
@@ -76,12 +79,14 @@ type Hooks struct {
 type format interface {
 	JSON(c *exchange) []byte
 	events(c *exchange) [][]byte
+	// streamType is the media type of what events encodes.
+	streamType() string
 	failure(f Failure, id string) []byte
 	requestID() string
 }
 
 // spoken are the formats that the simulated model speaks.
-var spoken = map[wire.Format]format{wire.Anthropic: anthropic{}, wire.OpenAIChat: openai{}, wire.OpenAIResponses: responses{}}
+var spoken = map[wire.Format]format{wire.Anthropic: anthropic{}, wire.OpenAIChat: openai{}, wire.OpenAIResponses: responses{}, wire.Gemini: gemini{}}
 
 // exchange is one request and its answer.
 type exchange struct {
@@ -93,8 +98,9 @@ type exchange struct {
 }
 
 // ServeHTTP answers POST …/v1/messages, …/v1/messages/count_tokens,
-// …/chat/completions and …/responses, GET …/v1/models and GET and HEAD of /; everything else is
-// not found.
+// …/chat/completions, …/responses, …/models/{model}:generateContent,
+// :streamGenerateContent and :countTokens, GET …/v1/models and GET and HEAD of /;
+// everything else is not found.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if f, ok := wire.Detect(r.Method, r.URL.Path); ok && spoken[f] != nil {
 		h.serve(w, r, f, false)
@@ -104,6 +110,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/v1/messages/count_tokens"):
 		h.serve(w, r, wire.Anthropic, true)
+	case r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, ":countTokens"):
+		h.serve(w, r, wire.Gemini, true)
 	case get && strings.HasSuffix(r.URL.Path, "/v1/models"):
 		writeJSON(w, http.StatusOK, models())
 	case get && r.URL.Path == "/":
@@ -115,6 +123,9 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 func (h *Handler) serve(w http.ResponseWriter, r *http.Request, name wire.Format, count bool) {
 	f := spoken[name]
+	if _, _, stream, _ := wire.GeminiPath(r.URL.Path); stream && r.URL.Query().Get("alt") != "sse" {
+		f = gemini{array: true}
+	}
 	ctx, id := r.Context(), newID()
 	body, err := read(w, r)
 	if err != nil {
@@ -130,9 +141,14 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, name wire.Format
 		fail(w, f, Failure{Status: http.StatusBadRequest, Message: "The request body is not valid: " + err.Error()}, id)
 		return
 	}
+	view.Address(r.URL.Path)
 	if count {
 		w.Header().Set(f.requestID(), "req_"+id)
-		writeJSON(w, http.StatusOK, []byte(`{"input_tokens":`+strconv.FormatInt(h.Cache.Count(view), 10)+`}`))
+		member := "input_tokens"
+		if name == wire.Gemini {
+			member = "totalTokens"
+		}
+		writeJSON(w, http.StatusOK, []byte(`{"`+member+`":`+strconv.FormatInt(h.Cache.Count(view), 10)+`}`))
 		return
 	}
 	c := &exchange{view: view, id: id, at: h.now(ctx)}
@@ -186,7 +202,7 @@ func (h *Handler) write(w http.ResponseWriter, r *http.Request, f format, c *exc
 		}
 		return
 	}
-	w.Header().Set("Content-Type", "text/event-stream; charset=utf-8")
+	w.Header().Set("Content-Type", f.streamType())
 	w.Header().Set("Cache-Control", "no-cache")
 	w.WriteHeader(http.StatusOK)
 	flush := http.NewResponseController(w)
@@ -246,8 +262,10 @@ func (h *Handler) done(ctx context.Context, u wire.Usage, refused *cachemodel.AP
 
 // credential is what tells one customer of the provider from another.
 func credential(r *http.Request) string {
-	if key := r.Header.Get("X-Api-Key"); key != "" {
-		return key
+	for _, key := range []string{r.Header.Get("X-Api-Key"), r.Header.Get("X-Goog-Api-Key"), r.URL.Query().Get("key")} {
+		if key != "" {
+			return key
+		}
 	}
 	return r.Header.Get("Authorization")
 }

@@ -178,5 +178,8 @@ func (openai) failure(f Failure, _ string) []byte {
 	}{body{Message: f.Message, Type: f.Type}})
 }
 
+// streamType is the media type of a stream.
+func (openai) streamType() string { return eventStream }
+
 // requestID is the header that names a request.
 func (openai) requestID() string { return "x-request-id" }

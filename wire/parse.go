@@ -33,9 +33,6 @@ var (
 	ErrDuplicate = errors.New("a member stands twice")
 	// ErrShape says that the body is JSON, but not a request of its format.
 	ErrShape = errors.New("not a request of this format")
-	// ErrStored says that a part of the prompt is held by the provider, so that
-	// the body does not show what an edit would stand behind.
-	ErrStored = errors.New("a part of the prompt is stored at the provider")
 	// ErrFormat says that the format is none that this package reads.
 	ErrFormat = errors.New("unknown format")
 )

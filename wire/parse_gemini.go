@@ -62,9 +62,7 @@ func (p *parser) geminiMember(key []byte, value Span) {
 			p.geminiConfig(value)
 		}
 	case "cachedContent", "cached_content":
-		if !isNull(p.b, value) {
-			p.fail(ErrStored)
-		}
+		p.v.Partial = p.v.Partial || !isNull(p.b, value)
 	}
 }
 

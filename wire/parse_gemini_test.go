@@ -152,14 +152,20 @@ func TestParseGeminiRefuses(t *testing.T) {
 		{"declarations an object", `{"contents":[{"parts":[]}],"tools":[{"functionDeclarations":{}}]}`, ErrShape},
 		{"a name twice", `{"contents":[{"parts":[]}],"tools":[{"functionDeclarations":[{"name":"a","name":"b"}]}]}`, ErrDuplicate},
 		{"a tool is a text", `{"contents":[{"parts":[]}],"tools":["a"]}`, ErrShape},
-		{"cached content", `{"cachedContent":"cachedContents/x","contents":[{"parts":[{"text":"a"}]}]}`, ErrStored},
-		{"cached content last", `{"contents":[{"parts":[{"text":"a"}]}],"cached_content":"cachedContents/x"}`, ErrStored},
 	} {
 		if _, err := Parse(Gemini, []byte(c.body), nil); !errors.Is(err, c.want) {
 			t.Errorf("%s: got %v, want %v", c.name, err, c.want)
 		}
 	}
-	mustParse(t, Gemini, `{"contents":[{"parts":[{"text":"a"}]}],"cachedContent":null,"safetySettings":[]}`)
+	for body, partial := range map[string]bool{
+		`{"contents":[{"parts":[{"text":"a"}]}],"cachedContent":null,"safetySettings":[]}`:          false,
+		`{"cachedContent":"cachedContents/x","contents":[{"parts":[{"text":"a"}]}]}`:                true,
+		`{"contents":[{"parts":[{"text":"a"}]}],"cached_content":"cachedContents/x","labels":null}`: true,
+	} {
+		if v := mustParse(t, Gemini, body); v.Partial != partial {
+			t.Errorf("%s: a part of the prompt is stored: %t", body, v.Partial)
+		}
+	}
 	// A tool may answer with any keys.
 	v := mustParse(t, Gemini, part(`{"functionResponse":{"name":"a","response":{"outp\u0075t":"a","output":"b"}}}`))
 	if got := v.Text(v.Blocks[0].Body); got != `{"outp\u0075t":"a","output":"b"}` {

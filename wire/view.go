@@ -53,8 +53,8 @@ type View struct {
 	// session_id in metadata.user_id, prompt_cache_key, or conversation.
 	Session string
 	// Partial tells that the provider is to put before the messages what the
-	// body only refers to (previous_response_id, conversation): what the model
-	// will see is not all here.
+	// body only refers to (previous_response_id, conversation, cachedContent):
+	// what the model will see is not all here.
 	Partial bool
 	// Stream tells whether the answer is to be streamed; in Gemini see
 	// [View.Address].

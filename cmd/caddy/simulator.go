@@ -38,14 +38,14 @@ func init() {
 	httpcaddyfile.RegisterDirectiveOrder("llm_cache_simulator", httpcaddyfile.Before, "reverse_proxy")
 }
 
-// Simulator answers requests to language models without one: Messages and chat
-// completions, streamed or not, token counts and model lists. It says a short
-// fixed text or what a script tells it to, and reports what a provider's prompt
-// cache would have read and written. What the provider's API refuses, it
-// refuses too.
+// Simulator answers requests to language models without one: Messages, chat
+// completions, Responses and Gemini, streamed or not, token counts and model
+// lists. It says a short fixed text or what a script tells it to, and reports
+// what a provider's prompt cache would have read and written. What the
+// provider's API refuses, it refuses too.
 type Simulator struct {
 	// Profile names the provider to simulate: anthropic-5m, anthropic-1h,
-	// opus-5.5, fable-5.2, openai or kv. Default: the one whose model the
+	// opus-5.5, fable-5.2, openai, gemini or kv. Default: the one whose model the
 	// request names; a model that no table knows counts as one on a box whose
 	// cached prefix is free.
 	Profile string `json:"profile,omitempty"`

@@ -1,0 +1,191 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package simulator
+
+import (
+	"encoding/json"
+	"net/http"
+)
+
+// gemini speaks generateContent and streamGenerateContent. With array, a stream
+// is one JSON array, as clients get it that do not ask for events by alt=sse.
+type gemini struct{ array bool }
+
+type geminiResponse struct {
+	Candidates []geminiCandidate `json:"candidates,omitempty"`
+	Usage      geminiUsage       `json:"usageMetadata"`
+	Model      string            `json:"modelVersion"`
+	ID         string            `json:"responseId"`
+}
+
+type geminiCandidate struct {
+	Content geminiContent `json:"content"`
+	Finish  string        `json:"finishReason,omitempty"`
+	Index   int           `json:"index"`
+}
+
+type geminiContent struct {
+	Parts []geminiPart `json:"parts"`
+	Role  string       `json:"role"`
+}
+
+type geminiPart struct {
+	Text      *string     `json:"text,omitempty"`
+	Thought   bool        `json:"thought,omitempty"`
+	Call      *geminiCall `json:"functionCall,omitempty"`
+	Signature string      `json:"thoughtSignature,omitempty"`
+}
+
+type geminiCall struct {
+	ID   string          `json:"id,omitempty"`
+	Name string          `json:"name"`
+	Args json.RawMessage `json:"args"`
+}
+
+type geminiUsage struct {
+	Prompt     int64 `json:"promptTokenCount"`
+	Cached     int64 `json:"cachedContentTokenCount,omitempty"`
+	Candidates int64 `json:"candidatesTokenCount,omitempty"`
+	Thoughts   int64 `json:"thoughtsTokenCount,omitempty"`
+	Total      int64 `json:"totalTokenCount"`
+}
+
+// usage counts the prompt inclusively, and the thoughts beside the answer.
+func (gemini) usage(c *exchange) geminiUsage {
+	thoughts := int64(0)
+	for i := range c.answer.Blocks {
+		if b := &c.answer.Blocks[i]; b.Type == Thinking {
+			thoughts += int64(len(b.Text)) / 4
+		}
+	}
+	u, thoughts := c.usage, min(thoughts, c.usage.Output)
+	return geminiUsage{Prompt: u.Prompt(), Cached: u.Read, Candidates: u.Output - thoughts, Thoughts: thoughts, Total: u.Prompt() + u.Output}
+}
+
+// parts returns the parts of an answer, texts in pieces of about n bytes. Of the
+// calls the first is signed, as newer models do.
+func (gemini) parts(a *Answer, n int) (parts []geminiPart) {
+	signed := false
+	for i := range a.Blocks {
+		b := &a.Blocks[i]
+		if b.Type != ToolUse {
+			for _, s := range chunks(b.Text, n) {
+				parts = append(parts, geminiPart{Text: &s, Thought: b.Type == Thinking})
+			}
+			continue
+		}
+		p := geminiPart{Call: &geminiCall{b.ID, b.Name, b.Input}}
+		if !signed {
+			signed = true
+			p.Signature = Sign(b.Name + " " + string(b.Input))
+		}
+		parts = append(parts, p)
+	}
+	return parts
+}
+
+// finish is the reason why an answer ends: a call is none of its own.
+func (gemini) finish(a *Answer) string {
+	switch a.StopReason {
+	case "":
+		return "STOP"
+	case "max_tokens":
+		return "MAX_TOKENS"
+	}
+	return a.StopReason
+}
+
+func (g gemini) response(c *exchange, parts []geminiPart, finish string) geminiResponse {
+	if parts == nil {
+		parts = []geminiPart{}
+	}
+	return geminiResponse{
+		Candidates: []geminiCandidate{{Content: geminiContent{Parts: parts, Role: "model"}, Finish: finish}},
+		Usage:      g.usage(c), Model: c.view.Model, ID: c.id,
+	}
+}
+
+// JSON encodes an answer that is not streamed.
+func (g gemini) JSON(c *exchange) []byte {
+	return encode(g.response(c, g.parts(c.answer, maxBody), g.finish(c.answer)))
+}
+
+// events encodes a streamed answer, one element a chunk. The last part comes
+// with the reason for the end.
+func (g gemini) events(c *exchange) [][]byte {
+	parts := g.parts(c.answer, chunkSize)
+	out := make([][]byte, 0, len(parts)+1)
+	before, after := "data: ", "\n\n"
+	if g.array {
+		before, after = "[", ""
+	}
+	for i := range max(len(parts), 1) {
+		part, finish := parts[min(i, len(parts)):min(i+1, len(parts))], ""
+		if i+1 >= len(parts) {
+			finish = g.finish(c.answer)
+		}
+		out = append(out, []byte(before+string(encode(g.response(c, part, finish)))+after))
+		if g.array {
+			before = ",\r\n"
+		}
+	}
+	if g.array {
+		out = append(out, []byte("]"))
+	}
+	return out
+}
+
+// streamType is the media type of a stream.
+func (g gemini) streamType() string {
+	if g.array {
+		return "application/json; charset=UTF-8"
+	}
+	return eventStream
+}
+
+// geminiStatus are the API's names for errors, by HTTP status.
+var geminiStatus = map[int]string{
+	http.StatusBadRequest:            "INVALID_ARGUMENT",
+	http.StatusUnauthorized:          "UNAUTHENTICATED",
+	http.StatusForbidden:             "PERMISSION_DENIED",
+	http.StatusNotFound:              "NOT_FOUND",
+	http.StatusRequestEntityTooLarge: "INVALID_ARGUMENT",
+	http.StatusTooManyRequests:       "RESOURCE_EXHAUSTED",
+	http.StatusServiceUnavailable:    "UNAVAILABLE",
+	http.StatusGatewayTimeout:        "DEADLINE_EXCEEDED",
+}
+
+// failure encodes an error, in an array where the stream would have been one.
+func (g gemini) failure(f Failure, _ string) []byte {
+	type body struct {
+		Code    int    `json:"code"`
+		Message string `json:"message"`
+		Status  string `json:"status"`
+	}
+	status := geminiStatus[f.Status]
+	if status == "" {
+		status = "INTERNAL"
+	}
+	b := encode(struct {
+		Error body `json:"error"`
+	}{body{f.Status, f.Message, status}})
+	if g.array {
+		return append(append([]byte{'['}, b...), ']')
+	}
+	return b
+}
+
+// requestID is the header that names a request.
+func (gemini) requestID() string { return "x-request-id" }

@@ -48,7 +48,8 @@ func geminiAgentFor(url string) *geminiAgent {
 		panic(err) // the configuration stands above
 	}
 	a := &geminiAgent{client: client, config: &genai.GenerateContentConfig{
-		SystemInstruction: genai.NewContentFromText(sdkSystem, genai.RoleUser),
+		// Twice, as the shortest prefix that Gemini caches is longer than others'.
+		SystemInstruction: genai.NewContentFromText(sdkSystem+sdkSystem, genai.RoleUser),
 		ThinkingConfig:    &genai.ThinkingConfig{IncludeThoughts: true},
 	}}
 	tool := &genai.Tool{}

@@ -122,6 +122,7 @@ func parseApp(d *caddyfile.Dispenser, existing any) (any, error) {
 //			search_hits      on|off
 //			echoes           on|off
 //			rereads          on|off
+//			overlaps         on|off
 //		}
 //		strip_thinking [auto|on|off]
 //		compact_tool_results [auto|on|off] {
@@ -189,6 +190,7 @@ func parseHandler(helper httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, err
 			"search_hits":      onOff(&h.Admission.SearchHits),
 			"echoes":           onOff(&h.Admission.Echoes),
 			"rereads":          onOff(&h.Admission.Rereads),
+			"overlaps":         onOff(&h.Admission.Overlaps),
 		}),
 		"strip_thinking": stage(h, "strip_thinking", &h.StripThinking.Mode, nil),
 		"compact_tool_results": stage(h, "compact_tool_results", &h.CompactToolResults.Mode, options{

@@ -70,10 +70,17 @@ func (f *frame) admission(i int) []byte {
 	body := f.view.Bytes(b.Body)
 	if body[0] == '"' {
 		text := f.text(i)
-		if maybeWrapped(body) {
+		wrapped := maybeWrapped(body)
+		if wrapped {
 			text = unquote(body)
 		}
-		if t := o.admitted(text, from); len(t) < len(text) {
+		t := o.admitted(text, from)
+		if enabled(o.Overlaps) && pointable(b) && !wrapped {
+			if less := f.overlap(i, t); less != "" {
+				t = less
+			}
+		}
+		if len(t) < len(text) {
 			return appendText(nil, t)
 		}
 		return nil

@@ -58,6 +58,9 @@ type Admission struct {
 	// Rereads replaces a result that is equal to an earlier one, which still
 	// stands in the conversation, by a pointer to it. Default: true.
 	Rereads *bool `json:"rereads,omitempty"`
+	// Overlaps leaves out of a file that is read the lines that an earlier read
+	// of it, or a call that has written it, shows already. Default: true.
+	Overlaps *bool `json:"overlaps,omitempty"`
 }
 
 // fill fills in the defaults.
@@ -69,6 +72,7 @@ func (a *Admission) fill() {
 		fill(rules[i].option(a), &yes)
 	}
 	fill(&a.Rereads, &yes)
+	fill(&a.Overlaps, &yes)
 }
 
 // enabled tells whether a switch is on, which it is by default.

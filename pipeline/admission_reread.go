@@ -65,10 +65,14 @@ func (f *frame) pointer(i int) bool {
 
 // calledFor names the call that a result answers, in a few words.
 func (f *frame) calledFor(i int) string {
-	j := f.callOf(i)
-	if j < 0 {
-		return "a call"
+	if j := f.callOf(i); j >= 0 {
+		return f.describe(j)
 	}
+	return "a call"
+}
+
+// describe names a call by its tool and its most telling argument.
+func (f *frame) describe(j int) string {
 	call := &f.blocks[j]
 	name := f.view.Text(call.Name)
 	if a := argument(gjson.ParseBytes(f.view.Bytes(call.Body))); a != "" {

@@ -201,6 +201,82 @@ func TestRereads(t *testing.T) {
 	}
 }
 
+// What earlier reads of a file show, or calls that have written it, is left out of
+// the next one, but for the lines at the ends of each run.
+func TestOverlaps(t *testing.T) {
+	changed := func(from, to, line int) string { // as numberedFile, with one line changed
+		var out strings.Builder
+		for l := from; l <= to; l++ {
+			if l == line {
+				fmt.Fprintf(&out, "%6d→changed\n", l)
+			} else {
+				fmt.Fprintf(&out, "%6d→line number %d of a file\n", l, l)
+			}
+		}
+		return out.String()
+	}
+	s := newScript(t, admitting(CostAware), unbound)
+	s.prompt("Fix the bug.")
+	s.send(wire.Turn{Text: "I read.", Done: true})
+	s.result(0, "Read", readInput, string(quote(changed(1, 80, 0))))
+	s.send(s.answer)
+	s.result(1, "Read", readInput, string(quote(changed(1, 90, 40))))
+	x := s.send(s.answer)
+	want := `1→line number 1 of a file\n[llm_cache: 37 lines as in the result of Read /src/a.go above (t0)]\n39→line number 39 of a file\n40→changed\n` +
+		`41→line number 41 of a file\n[llm_cache: 38 lines as in the result of Read /src/a.go above (t0)]\n80→line number 80 of a file\n81→`
+	if !strings.Contains(string(x.Body), want) {
+		t.Fatalf("got %s", x.Body)
+	}
+	// A read that relies on another shows only what it goes out with.
+	s.result(2, "Read", readInput, string(quote(changed(20, 90, 40))))
+	x = s.send(s.answer)
+	if n := strings.Count(string(x.Body), "as in the result of Read /src/a.go above (t0)]"); n != 4 || !strings.Contains(string(x.Body), "[llm_cache: 18 lines as in") {
+		t.Fatalf("%d notes: %s", n, x.Body)
+	}
+	// Another file shows nothing of this one.
+	s.result(3, "Read", `{"file_path":"/src/b.go"}`, string(quote(changed(1, 70, 0))))
+	x = s.send(s.answer)
+	if n := strings.Count(string(x.Body), "as in the result"); n != 4 {
+		t.Fatalf("%d notes: %s", n, x.Body)
+	}
+	// Once the first read is folded, the next one goes out itself.
+	lineage := lineageOf(t, s)
+	for i := range lineage.States {
+		if st := &lineage.States[i]; st.Class == sessioncache.ClassRead && st.Turn < 3 && st.Content != 0 && !st.Relies {
+			st.Edit = &sessioncache.Edit{Stage: stagePrune, Op: wire.OpReplace, Value: []byte(`"[pruned]"`)}
+		}
+	}
+	s.result(4, "Read", readInput, string(quote(changed(1, 80, 40))))
+	x = s.send(s.answer)
+	if n := strings.Count(string(x.Body), "as in the result of Read /src/a.go above (t0)]"); n != 4 || !strings.Contains(string(x.Body), "[pruned]") {
+		t.Fatalf("%d notes: %s", n, x.Body)
+	}
+}
+
+// A read relies on what a call has written, and on nothing that the call replaced.
+func TestOverlapsOfWrittenFiles(t *testing.T) {
+	var text, numbered strings.Builder
+	for l := range 60 {
+		fmt.Fprintf(&text, "a line of code, %d\n", l)
+		fmt.Fprintf(&numbered, "%d\ta line of code, %d\n", l+1, l)
+	}
+	for tool, input := range map[string]string{
+		"Write": `{"file_path":"/src/a.go","content":` + string(quote(text.String())) + `}`,
+		"Edit":  `{"file_path":"/src/a.go","old_string":` + string(quote(text.String())) + `,"new_string":"none"}`,
+	} {
+		s := newScript(t, admitting(CostAware), unbound)
+		s.prompt("Fix the bug.")
+		s.send(wire.Turn{Text: "I write.", Done: true})
+		s.result(0, tool, input, `"done"`)
+		s.send(s.answer)
+		s.result(1, "Read", readInput, string(quote(numbered.String())))
+		x := s.send(s.answer)
+		if got := strings.Contains(string(x.Body), "58 lines as in the call of Write /src/a.go above (t0)]"); got != (tool == "Write") {
+			t.Errorf("%s: %s", tool, x.Body)
+		}
+	}
+}
+
 // lineageOf returns the lineage that the script's messages continue.
 func lineageOf(t *testing.T, s *script) *sessioncache.Lineage {
 	t.Helper()

@@ -24,11 +24,13 @@ import (
 // past is what later blocks say about a file, gathered from the end of the
 // conversation to its beginning.
 type past struct {
-	touched uint16 // the turn of the last call about it
-	task    uint16 // and its task
-	reads   int    // later reads of it
-	whole   int    // those of them that read it from beginning to end
-	edits   int    // later edits of it
+	touched    uint16 // the turn of the last call about it
+	task       uint16 // and its task
+	reads      int    // later reads of it
+	whole      int    // those of them that read it from beginning to end
+	edits      int    // later edits of it
+	relied     uint16 // the turn of the last read that relies on what stands before it
+	reliedTask uint16 // and its task
 }
 
 // group is a kind of blocks whose need has a model of its own.
@@ -109,9 +111,10 @@ func (f *frame) appraisals() []appraisal {
 		case s.Class == sessioncache.ClassRead:
 			a.group = groupReads
 		}
+		turn, begun := max(s.Turn, h.relied), max(s.Task, h.reliedTask)
 		a.x = features{
-			termOne: 1, termAge: log2(int(now - s.Turn)), termUnused: log2(min(int(s.Unused), int(now-s.Turn))),
-			termTasks: float64(min(task-s.Task, 2)), termSize: math.Log2(1 + float64(b.Body.Len())/1000),
+			termOne: 1, termAge: log2(int(now - turn)), termUnused: log2(min(int(s.Unused), int(now-s.Turn))),
+			termTasks: float64(min(task-begun, 2)), termSize: math.Log2(1 + float64(b.Body.Len())/1000),
 		}
 		last, lastTask := s.Turn, s.Task
 		if s.Path != 0 {
@@ -133,6 +136,10 @@ func (f *frame) appraisals() []appraisal {
 			h.edits++
 			if s.Class == sessioncache.ClassWrite {
 				h.whole++
+			}
+		case !input && s.Class == sessioncache.ClassRead && !b.Has(wire.FlagError) && s.Relies:
+			if h.relied == 0 {
+				h.relied, h.reliedTask = s.Turn, s.Task
 			}
 		case !input && s.Class == sessioncache.ClassRead && !b.Has(wire.FlagError) && !f.pointer(i):
 			h.reads++

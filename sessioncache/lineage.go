@@ -62,6 +62,8 @@ type Lineage struct {
 	// what folds of cached history were expected to cost at first, less what
 	// they have saved since: in units of one uncached input token.
 	Spent, Staked float64
+	// Removed is the number of tokens that folds have taken out.
+	Removed float64
 	// Decision says, in a form for people, why the last request was edited or
 	// left alone.
 	Decision string
@@ -120,6 +122,9 @@ type State struct {
 	Replaced uint16
 	// Whole tells that the call reads a file from beginning to end.
 	Whole bool
+	// Relies tells that a result was admitted with less than its text, because
+	// earlier blocks about the same file show the rest.
+	Relies bool
 }
 
 // Class is what a tool call does, as far as its name and arguments tell.
@@ -145,7 +150,7 @@ type End struct {
 }
 
 // maxEnds bounds the entries that are remembered.
-const maxEnds = 24
+const maxEnds = 512
 
 // Mark notes that an entry was written or read at some place.
 func (l *Lineage) Mark(blocks int, at time.Time) {

@@ -49,7 +49,7 @@ func prefixOf(from wire.Format, path string) string {
 	case wire.OpenAIResponses:
 		ends = []string{"/v1/responses", "/responses"}
 	case wire.Gemini:
-		for _, version := range []string{"/v1beta/models/", "/v1/models/", "/v1alpha/models/", "/models/"} {
+		for _, version := range []string{"/v1beta/", "/v1beta1/", "/v1alpha/", "/v1/", "/models/"} {
 			if i := strings.LastIndex(path, version); i >= 0 {
 				return path[:i]
 			}
@@ -61,15 +61,4 @@ func prefixOf(from wire.Format, path string) string {
 		}
 	}
 	return ""
-}
-
-// geminiPath reads the model and the method from the end of a path
-// …/models/{model}:{method}.
-func geminiPath(path string) (model, method string, ok bool) {
-	i := strings.LastIndex(path, "/models/")
-	if i < 0 {
-		return "", "", false
-	}
-	model, method, ok = strings.Cut(path[i+len("/models/"):], ":")
-	return model, method, ok && model != ""
 }

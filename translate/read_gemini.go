@@ -15,10 +15,12 @@
 package translate
 
 import (
-	"net/url"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
 // skipValidator is what stands for a signature in a history made elsewhere.
@@ -30,21 +32,11 @@ type pendingCall struct{ id, name string }
 func (r *reader) gemini(body raw, in Incoming) error {
 	q := r.q
 	q.IncludeUsage = true
-	model, method, ok := geminiPath(in.Path)
+	_, model, stream, ok := wire.GeminiPath(in.Path)
 	if !ok {
-		return &Unsupported{Field: "model", Reason: "the path names none"}
+		return fmt.Errorf("%w: its path names no model", ErrBody)
 	}
-	q.Model = model
-	switch method {
-	case "generateContent":
-	case "streamGenerateContent":
-		q.Stream = true
-		if values, err := url.ParseQuery(in.Query); err != nil || values.Get("alt") != "sse" {
-			return &Unsupported{Field: "alt", Reason: "only streams with alt=sse are translated"}
-		}
-	default:
-		return &Unsupported{Field: "model", Reason: "only generateContent and streamGenerateContent are translated"}
-	}
+	q.Model, q.Stream = model, stream
 	for key, v := range body.members() {
 		var err error
 		switch key {

@@ -273,15 +273,14 @@ func TestOutgoing(t *testing.T) {
 	if out.Path != "/v1/responses" || out.Query != "" || out.Model != "m" || out.Stream || !out.IncludeUsage || !slices.Equal(out.Stop, []string{"a\nb"}) {
 		t.Errorf("got %+v", out)
 	}
-	for _, c := range []struct{ path, query string }{
-		{"/v1beta/models/m:streamGenerateContent", ""},
-		{"/v1beta/models/m:countTokens", ""},
-		{"/v1beta/models/:generateContent", ""},
-	} {
-		var refused *Unsupported
-		if _, err := Convert(wire.Gemini, wire.OpenAIChat, Incoming{Body: []byte(plainGemini), Path: c.path, Query: c.query}, Options{}); !errors.As(err, &refused) {
-			t.Errorf("%s: got %v", c.path, err)
+	for _, path := range []string{"/v1beta/models/m:countTokens", "/v1beta/models/:generateContent", "/"} {
+		if _, err := Convert(wire.Gemini, wire.OpenAIChat, Incoming{Body: []byte(plainGemini), Path: path}, Options{}); !errors.Is(err, ErrBody) {
+			t.Errorf("%s: got %v", path, err)
 		}
+	}
+	out, err = Convert(wire.Gemini, wire.Anthropic, Incoming{Body: []byte(plainGemini), Path: "/x/v1/projects/p/locations/l/publishers/google/models/m:streamGenerateContent"}, Options{})
+	if err != nil || out.Path != "/x/v1/messages" || !out.Stream {
+		t.Errorf("got %+v, %v", out, err)
 	}
 	var refused *Unsupported
 	if _, err := Convert(wire.OpenAIChat, wire.Gemini, Incoming{Body: []byte(`{"model":"../../admin","messages":[` + question + `]}`)}, Options{}); !errors.As(err, &refused) {

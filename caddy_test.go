@@ -177,7 +177,8 @@ func (p *proxy) adminDo(method, path string, v any) int {
 type report struct {
 	ID       string `json:"id"`
 	Lineages []struct {
-		Requests int `json:"requests"`
+		Model    string `json:"model"`
+		Requests int    `json:"requests"`
 	} `json:"lineages"`
 }
 

@@ -37,7 +37,8 @@ type Profile struct {
 	// into requests.
 	Provider, Model string
 	// Format is the wire format that client and provider speak. Clients of the
-	// Anthropic format set cache markers.
+	// Anthropic format set cache markers, those of the Responses format send
+	// the model's reasoning back.
 	Format wire.Format
 	// LongTTL tells that the client's markers ask for the long lifetime.
 	LongTTL bool
@@ -67,6 +68,10 @@ var profiles = []Profile{
 	{
 		Name: "openai", Doc: "GPT-6.1: writing at 1.25, breakpoints set by the provider, read 0.05",
 		Provider: "openai", Model: "gpt-6.1-sol", Format: wire.OpenAIChat,
+	},
+	{
+		Name: "openai-responses", Doc: "the same model by the Responses API: reasoning goes back, and is lost where its past is edited",
+		Provider: "openai", Model: "gpt-6.1-sol", Format: wire.OpenAIResponses,
 	},
 	{
 		Name: "gemini", Doc: "Gemini 3.1 Pro: implicit caching, every prefix found for five minutes, read 0.1, calls signed",

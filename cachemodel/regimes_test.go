@@ -212,13 +212,14 @@ func TestProfiles(t *testing.T) {
 		binds       bool
 		format      wire.Format
 	}{
-		"anthropic-5m": {Markers, 0.1, 1.25, 1024, false, wire.Anthropic},
-		"anthropic-1h": {Markers, 0.1, 1.25, 1024, false, wire.Anthropic},
-		"opus-5.5":     {Markers, 0.05, 1.25, 512, true, wire.Anthropic},
-		"fable-5.2":    {Markers, 0.025, 1.25, 512, true, wire.Anthropic},
-		"openai":       {Breakpoints, 0.05, 1.25, 1024, false, wire.OpenAIChat},
-		"gemini":       {Automatic, 0.1, 1, 4096, false, wire.Gemini},
-		"kv":           {KV, 0, 1, 0, false, wire.OpenAIChat},
+		"anthropic-5m":     {Markers, 0.1, 1.25, 1024, false, wire.Anthropic},
+		"anthropic-1h":     {Markers, 0.1, 1.25, 1024, false, wire.Anthropic},
+		"opus-5.5":         {Markers, 0.05, 1.25, 512, true, wire.Anthropic},
+		"fable-5.2":        {Markers, 0.025, 1.25, 512, true, wire.Anthropic},
+		"openai":           {Breakpoints, 0.05, 1.25, 1024, false, wire.OpenAIChat},
+		"openai-responses": {Breakpoints, 0.05, 1.25, 1024, false, wire.OpenAIResponses},
+		"gemini":           {Automatic, 0.1, 1, 4096, false, wire.Gemini},
+		"kv":               {KV, 0, 1, 0, false, wire.OpenAIChat},
 	}
 	if len(Profiles()) != len(want) {
 		t.Errorf("profiles: %v", Profiles())

@@ -96,15 +96,22 @@ func unwrapped(s string) string {
 		}
 		s = t[:i]
 	}
-	if strings.HasPrefix(s, "Chunk ID: ") || strings.HasPrefix(s, "Wall time: ") || strings.HasPrefix(s, "Script ") {
-		if i := strings.Index(s[:min(len(s), 400)], "\nOutput:\n"); i >= 0 {
-			s = s[i:]
-		}
-	}
+	s = unheaded(s)
 	if i := lastIndex(s, "Process Group PGID: "); i >= 0 && digits(strings.TrimSpace(s[i+len("Process Group PGID: "):])) {
 		s = s[:i]
 	}
 	return strings.TrimRight(s, " \r\n")
+}
+
+// unheaded cuts off what Codex puts in front of a command's output.
+func unheaded(s string) string {
+	const output = "\nOutput:\n"
+	if strings.HasPrefix(s, "Chunk ID: ") || strings.HasPrefix(s, "Wall time: ") || strings.HasPrefix(s, "Script ") {
+		if i := strings.Index(s[:min(len(s), 400)], output); i >= 0 {
+			return strings.TrimLeft(s[i+len(output):], "\n")
+		}
+	}
+	return s
 }
 
 // lastIndex is strings.LastIndex for what can only stand near the end.

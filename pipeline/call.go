@@ -87,8 +87,14 @@ func understand(name string, input gjson.Result) call {
 	case patch:
 		c.class, c.path = sessioncache.ClassEdit, path
 		return c
-	case input.Type == gjson.String && len(commandsIn(input.Str)) > 0:
+	case input.Type != gjson.String:
+	case len(commandsIn(input.Str)) > 0:
 		c.class = sessioncache.ClassCommand
+	default:
+		if paths := literalsIn(input.Str, "path"); len(paths) > 0 {
+			c.path = paths[0]
+		}
+		return c
 	}
 	if c.class == sessioncache.ClassCommand {
 		c.command()

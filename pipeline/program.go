@@ -48,11 +48,15 @@ func shellLine(list gjson.Result) string {
 // commandsIn returns the command lines that a program runs, as far as it spells
 // them out. Codex has its models write JavaScript that calls the tools, as in
 // tools.exec_command({cmd: "ls"}).
-func commandsIn(program string) []string {
+func commandsIn(program string) []string { return literalsIn(program, "cmd", "command") }
+
+// literalsIn returns the string literals that a program gives to members of
+// some names.
+func literalsIn(program string, names ...string) []string {
 	var out []string
 	for rest := program; ; {
 		at, name := -1, ""
-		for _, key := range []string{"cmd", "command"} {
+		for _, key := range names {
 			if i := strings.Index(rest, key); i >= 0 && (at < 0 || i < at) {
 				at, name = i, key
 			}

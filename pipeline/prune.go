@@ -60,7 +60,7 @@ func (f *frame) prune() {
 // stub says what stood in a block and how to get it back.
 func (f *frame) stub(i, preview int) string {
 	b := &f.blocks[i]
-	text := f.text(i)
+	text := unheaded(f.text(i))
 	what := "tool result"
 	if j := f.callOf(i); j >= 0 {
 		call := &f.blocks[j]

@@ -41,7 +41,7 @@ func (f *frame) compactToolResults() {
 			b.Has(wire.FlagError) || !f.zones.middle(b) || !f.may(i) {
 			continue
 		}
-		text := f.text(i)
+		text := unheaded(f.text(i))
 		chars := utf8.RuneCountInString(text)
 		if chars <= over {
 			continue

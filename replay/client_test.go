@@ -15,6 +15,8 @@
 package replay
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"io"
@@ -68,6 +70,35 @@ const (
 func claude(long bool) func(setting) client {
 	return func(s setting) client {
 		return newClaudeCode(s, claudeShape{model: "claude-x", long: long, adaptive: true})
+	}
+}
+
+// Ids are others in each part and notes stand in a changing order; nothing else
+// that was sent ever changes, and to the model nothing does.
+func TestCodexBytes(t *testing.T) {
+	got := bodies(t, ferry, func(s setting) client { return newCodex(s, "gpt-x") })
+	const (
+		head   = `{"model":"gpt-x","stream":true,"instructions":"You count things.\nBe exact.","input":[`
+		prompt = `{"type":"message","id":"msg_P1","role":"user","content":[{"type":"input_text","text":"Count the boats."}]}`
+		answer = `,{"type":"message","id":"msg_P2","role":"assistant","content":[{"type":"output_text","text":"Counting."}]}` +
+			`,{"type":"function_call","id":"fc_P3","name":"bash","arguments":"{\"command\":\"ls boats | wc -l\"}","call_id":"b1"}` +
+			`,{"type":"function_call_output","id":"fco_P4","call_id":"b1","output":[{"type":"input_text","text":"7"},{"type":"input_image","image_url":"data:image/png;base64,iVBORw0KGgo="}]}`
+		tail = `],"tools":[{"type":"function","name":"bash","description":"Tool bash.","strict":false,"parameters":{"type":"object"}}],"tool_choice":"auto","parallel_tool_calls":true,` +
+			`"reasoning":{"effort":"medium"},"store":false,"include":["reasoning.encrypted_content"],"prompt_cache_key":"S","client_metadata":`
+	)
+	want := []string{
+		head + prompt + tail + `{"turn_id":"1","session_id":"S"}}`,
+		head + prompt + answer + tail + `{"session_id":"S","turn_id":"2"}}`,
+		head + prompt + answer + `,{"type":"message","id":"msg_P5","role":"assistant","content":[{"type":"output_text","text":"Seven."}]}` +
+			`,{"type":"message","id":"msg_P6","role":"user","content":[{"type":"input_text","text":"And the oars?"},{"type":"input_text","text":"All of them."}]}` +
+			tail + `{"turn_id":"3","session_id":"S"}}`,
+	}
+	sum := sha256.Sum256([]byte("Count the boats."))
+	for i := range want {
+		w := strings.ReplaceAll(want[i], "_P", "_"+hex.EncodeToString(sum[:4]))
+		if w = strings.ReplaceAll(w, `"S"`, `"`+sessionID("22222222-ferry")+`"`); got[i] != w {
+			t.Errorf("request %d:\n%s\nwant\n%s", i, got[i], w)
+		}
 	}
 }
 

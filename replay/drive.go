@@ -206,6 +206,9 @@ func (d *drive) client(s setting) client {
 	case wire.Gemini:
 		return newGeminiCLI(s)
 	}
+	if p.Format == wire.OpenAIResponses {
+		return newCodex(s, p.Model)
+	}
 	return newClaudeCode(s, claudeShape{model: p.Model, long: p.LongTTL, adaptive: p.Adaptive})
 }
 
@@ -222,6 +225,12 @@ func (d *drive) address(r *request) {
 	case wire.Gemini: // says nowhere which session it is
 		r.path = "/v1beta/models/" + d.profile.Model + ":streamGenerateContent" + geminiEvents
 		r.header.Set("X-Goog-Api-Key", d.conversation.Session)
+		return
+	}
+	if d.profile.Format == wire.OpenAIResponses {
+		r.path = "/v1/responses"
+		r.header.Set("Authorization", "Bearer "+d.conversation.Session)
+		r.header.Set("Session-Id", id)
 		return
 	}
 	r.path = "/v1/messages?beta=true"

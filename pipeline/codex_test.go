@@ -1,0 +1,307 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package pipeline
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
+
+// What Codex's tools do is understood from their names, their arguments in JSON
+// and the programs and patches that its models write.
+func TestUnderstandCodex(t *testing.T) {
+	patch := "*** Begin Patch\n*** Update File: src/main.go\n@@ func main()\n-old line\n+new line\n*** End Patch\n"
+	for _, c := range []struct {
+		name     string
+		body     any // the value of arguments, input or action
+		class    sessioncache.Class
+		path     string
+		argument string
+		source   source
+	}{
+		{"exec_command", `{"cmd":"cat src/a.go","workdir":"/x"}`, sessioncache.ClassRead, "src/a.go", "cat src/a.go", sourceRead},
+		{"exec_command", `{"cmd":"go test ./..."}`, sessioncache.ClassCommand, "", "go test ./...", sourceCommand},
+		{"shell", `{"command":["bash","-lc","cat src/a.go"]}`, sessioncache.ClassRead, "src/a.go", "cat src/a.go", sourceRead},
+		{"shell", `{"command":["ls","-la"]}`, sessioncache.ClassSearch, "", "ls -la", sourceCommand},
+		{"local_shell", json.RawMessage(`{"type":"exec","command":["bash","-lc","go build | tail -3"]}`), sessioncache.ClassCommand, "", "go build | tail -3", sourceCommand},
+		{"write_stdin", `{"session_id":7,"chars":"q\n"}`, sessioncache.ClassCommand, "", "", sourceCommand},
+		{"view_image", `{"path":"a/b.png"}`, sessioncache.ClassRead, "a/b.png", "a/b.png", sourceOther},
+		{"apply_patch", patch, sessioncache.ClassEdit, "src/main.go", "src/main.go", sourceOther},
+		{"apply_patch", `{"input":` + string(quote(patch)) + `}`, sessioncache.ClassEdit, "src/main.go", "src/main.go", sourceOther},
+		{"shell", `{"command":["apply_patch",` + string(quote(patch)) + `]}`, sessioncache.ClassEdit, "src/main.go", "src/main.go", sourceCommand},
+		{"exec", `const r = await tools.exec_command({cmd: "cat \"src/a b.go\""});` + "\ntext(r);", sessioncache.ClassRead, "", `cat "src/a b.go"`, sourceRead},
+		{"exec", "const [a, b] = await Promise.all([tools.exec_command({cmd: `go vet ./...`}), tools.exec_command({'cmd': 'go test ./...'})]);", sessioncache.ClassCommand, "", "go vet ./...\ngo test ./...", sourceCommand},
+		{"exec", "text(await tools.read_file({path: 'src/a.go'}));", sessioncache.ClassCommand, "src/a.go", "text(await tools.read_file({path: 'src/a.go'}));", sourceOther},
+		{"exec", "await tools.apply_patch(`" + patch + "`);", sessioncache.ClassEdit, "src/main.go", "src/main.go", sourceOther},
+		{"exec", "await tools.apply_patch(" + string(quote(patch)) + ");", sessioncache.ClassEdit, "src/main.go", "src/main.go", sourceOther},
+	} {
+		body, err := json.Marshal(c.body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		input := gjson.ParseBytes(body)
+		got := understand(c.name, input)
+		if got.class != c.class || c.path != "" && got.path != c.path {
+			t.Errorf("%s %s: class %d, path %q; want %d, %q", c.name, body, got.class, got.path, c.class, c.path)
+		}
+		if a := argument(input); a != c.argument {
+			t.Errorf("%s %s: argument %q, want %q", c.name, body, a, c.argument)
+		}
+		if o := originOf(c.name, input, false); o.source != c.source {
+			t.Errorf("%s %s: source %d, want %d", c.name, body, o.source, c.source)
+		}
+	}
+}
+
+func TestFoldPatch(t *testing.T) {
+	old := strings.Repeat("-\tan old line of some length\n", 8)
+	added := strings.Repeat("+\ta new line of some length\n", 9)
+	patch := "*** Begin Patch\n*** Update File: a.go\n@@ func a()\n kept\n" + old + added + "*** Add File: b.go\n+short\n*** End Patch\n"
+	for _, c := range []struct {
+		name     string
+		replaced bool
+		want     string
+	}{
+		{"all", false, "*** Begin Patch\n*** Update File: a.go\n@@ func a()\n[llm_cache folded 18 lines, 490 chars]\n*** Add File: b.go\n+short\n*** End Patch\n"},
+		{"what it replaced", true, "*** Begin Patch\n*** Update File: a.go\n@@ func a()\n kept\n-[llm_cache folded 8 lines, 232 chars]\n" + added + "*** Add File: b.go\n+short\n*** End Patch\n"},
+	} {
+		if got := foldPatch(patch, c.replaced); got != c.want {
+			t.Errorf("%s:\n%s\nwant\n%s", c.name, got, c.want)
+		}
+		free := foldInput(quote(patch), c.replaced)
+		if got := gjson.ParseBytes(free).Str; got != c.want {
+			t.Errorf("%s, as free text:\n%s", c.name, got)
+		}
+		arguments := foldInput(quote(`{"input":`+string(quote(patch))+`,"n":1.50}`), c.replaced)
+		if got := gjson.ParseBytes(arguments).Str; got != `{"input":`+string(quote(c.want))+`,"n":1.50}` {
+			t.Errorf("%s, in arguments:\n%s", c.name, got)
+		}
+	}
+	if n := replacedBytes(gjson.ParseBytes(quote(patch))); n != len(old) {
+		t.Errorf("%d bytes replaced, want %d", n, len(old))
+	}
+	program := quote("await tools.apply_patch(`" + patch + "`)")
+	if foldableInput(program) || !foldableInput(quote(patch)) || !foldableInput(quote(`{"a":1}`)) || !foldableInput([]byte(`{"a":1}`)) {
+		t.Error("programs are not to be folded, all else is")
+	}
+}
+
+// responsesTurns is a conversation in the form of Codex: reasoning, a sentence
+// and a call in each answer.
+type responsesTurns struct {
+	t     *testing.T
+	p     *Pipeline
+	s     *sessioncache.Session
+	now   time.Time
+	items []string
+}
+
+func newResponses(t *testing.T, o Options, rules cachemodel.Rules) *responsesTurns {
+	t.Helper()
+	script := newScript(t, o, rules)
+	return &responsesTurns{t: t, p: script.p, s: script.s, now: script.now, items: []string{
+		`{"type":"additional_tools","role":"developer","tools":[{"type":"custom","name":"exec"}]}`,
+	}}
+}
+
+func (r *responsesTurns) prompt(text string) {
+	r.items = append(r.items, fmt.Sprintf(`{"type":"message","role":"user","content":[{"type":"input_text","text":%q}]}`, text))
+}
+
+// turn adds an answer that runs a command, and its output as Codex wraps it.
+func (r *responsesTurns) turn(n int, command, output string) {
+	wrapped := fmt.Sprintf(`{"chunk_id":"%06x","wall_time_seconds":%d.5,"exit_code":0,"output":%s}`, n*7919, n, quote(output))
+	r.items = append(r.items,
+		fmt.Sprintf(`{"type":"reasoning","id":"rs_%d","summary":[],"content":null,"encrypted_content":"%s%d"}`, n, strings.Repeat("g", 100), n),
+		fmt.Sprintf(`{"type":"message","id":"msg_%d","role":"assistant","content":[{"type":"output_text","text":"Let me look."}]}`, n),
+		fmt.Sprintf(`{"type":"custom_tool_call","id":"ctc_%d","call_id":"c%d","name":"exec","input":%s}`, n, n, quote("text(await tools.exec_command({cmd: "+string(quote(command))+"}));")),
+		fmt.Sprintf(`{"type":"custom_tool_call_output","id":"ctco_%d","call_id":"c%d","output":[{"type":"input_text","text":"Script completed\nWall time %d.1 seconds\nOutput:\n"},{"type":"input_text","text":%s}]}`, n, n, n, quote(wrapped)),
+	)
+}
+
+func (r *responsesTurns) final() {
+	r.items = append(r.items, `{"type":"message","role":"assistant","content":[{"type":"output_text","text":"Done."}]}`)
+}
+
+// send sends what there is. It checks what must hold of whatever is sent.
+func (r *responsesTurns) send(members string) *Exchange {
+	r.t.Helper()
+	body := `{"model":"m","input":[` + strings.Join(r.items, ",") + `]` + members + `}`
+	v, err := wire.Parse(wire.OpenAIResponses, []byte(body), nil)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	x := r.p.Begin(v, r.s, r.now)
+	if x.Err != nil {
+		r.t.Fatal(x.Err)
+	}
+	sent, err := wire.Parse(wire.OpenAIResponses, x.Body, nil)
+	if err != nil {
+		r.t.Fatalf("not readable: %v: %s", err, x.Body)
+	}
+	if _, refused := cachemodel.NewSimulator(cachemodel.SimulatorConfig{}).Begin(cachemodel.Call{View: sent, At: r.now}); refused != nil {
+		r.t.Fatalf("refused: %v", refused)
+	}
+	if a, b := strings.Count(body, `"encrypted_content"`), strings.Count(string(x.Body), `"encrypted_content"`); a != b {
+		r.t.Fatalf("%d of %d reasoning items are left", b, a)
+	}
+	x.Commit(&wire.Turn{Text: "Let me look.", Done: true, Usage: wire.Usage{Uncached: int64(len(x.Body) / 4), Output: 9, Reported: true}}, r.now.Add(time.Second))
+	r.now = r.now.Add(10 * time.Second)
+	return x
+}
+
+var automatic = cachemodel.Rules{Regime: cachemodel.Breakpoints, Markers: 4, KeepsThinking: true, Write: 1.25, Write1h: 1.25, Read: 0.05, TTL: 30 * time.Minute, MinTokens: 1024}
+
+// Output in JSON in text is admitted like any other, and what is equal but for
+// the wrapping is pointed at.
+func TestCodexAdmission(t *testing.T) {
+	r := newResponses(t, Options{}, automatic)
+	tests := strings.Repeat("=== RUN   TestSomething\n--- PASS: TestSomething (0.00s)\n", 20) + "ok  \tmodule\t0.1s\n"
+	file := strings.Repeat("\tfmt.Println(\"one line of a file\", \"ü\")\n", 20)
+	r.prompt("go")
+	r.turn(1, "go test -v ./...", tests)
+	r.turn(2, "cat a.go", file)
+	r.turn(3, "cat a.go", file)
+	x := r.send("")
+	for i, want := range []string{
+		`\"output\":\"=== RUN   TestSomething\\n[llm_cache: 39 lines of passing tests left out]\\nok  \\tmodule\\t0.1s\\n\"}"}]`,
+		`{\"chunk_id\":\"001eef\",\"wall_time_seconds\":1.5,\"exit_code\":0,\"output\":`,
+		`"output":"[llm_cache: same content as the result of exec cat a.go above (c2), 20 lines]"`,
+	} {
+		if !strings.Contains(string(x.Body), want) {
+			t.Errorf("%d: %s is not in\n%s", i, want, x.Body)
+		}
+	}
+	if strings.Count(string(x.Body), "one line of a file") != 20 {
+		t.Error("the file stands in there not just once")
+	}
+}
+
+// eagerly are options under which everything that may be edited is.
+func eagerly() Options {
+	one, none := 1, 0
+	return Options{Policy: Eager, Zones: Zones{Frozen: &none, Hot: &one, MinMessages: &none}, Prune: Prune{After: &one}}
+}
+
+// Announcements go, but not one that reasoning led to; reasoning stays wherever
+// it stands, and so does the pair of call and output.
+func TestCodexEager(t *testing.T) {
+	r := newResponses(t, eagerly(), automatic)
+	r.prompt("go")
+	for n := range 8 {
+		r.turn(n, fmt.Sprintf("cat f%d.go", n), strings.Repeat(fmt.Sprintf("\ta line of file %d\n", n), 80))
+		r.send("")
+	}
+	x := r.send("")
+	if !strings.Contains(string(x.Body), "[llm_cache pruned ") || !strings.Contains(string(x.Body), "exec cat f1.go, 80 lines") {
+		t.Errorf("no output was pruned: %s", x.Body)
+	}
+	if strings.Count(string(x.Body), "Let me look.") != 8 {
+		t.Error("what stands behind reasoning was removed")
+	}
+	for i := range r.items {
+		if strings.Contains(r.items[i], `"reasoning"`) {
+			r.items[i] = strings.Replace(r.items[i+1], "msg_", "msg_2", 1) // a sentence of its own
+		}
+	}
+	r.now = r.now.Add(time.Hour)
+	if x = r.send(""); strings.Count(string(x.Body), "Let me look.") >= 16 {
+		t.Error("no announcement was removed")
+	}
+}
+
+// Where reasoning is bound to its past, an edit in front of it waits until the
+// run of calls is over.
+func TestBindReasoning(t *testing.T) {
+	bound := automatic
+	bound.BindsReasoning = true
+	r := newResponses(t, eagerly(), bound)
+	r.prompt("go")
+	for n := range 8 {
+		r.turn(n, fmt.Sprintf("cat f%d.go", n), strings.Repeat(fmt.Sprintf("\ta line of file %d\n", n), 80))
+		if x := r.send(""); strings.Contains(string(x.Body), "pruned") {
+			t.Fatalf("request %d: pruned in front of reasoning of the running task", n)
+		}
+	}
+	r.final()
+	r.prompt("and now?")
+	if x := r.send(""); !strings.Contains(string(x.Body), "[llm_cache pruned ") {
+		t.Error("not pruned between two tasks")
+	}
+}
+
+// A breakpoint of our own is set where the provider takes it, at a message that
+// is not the model's.
+func TestExplicitBreakpoint(t *testing.T) {
+	const mark = `,"prompt_cache_breakpoint":{"mode":"explicit"}}`
+	for _, explicit := range []bool{false, true} {
+		rules := automatic
+		rules.Explicit = explicit
+		r := newResponses(t, eagerly(), rules)
+		r.prompt(strings.Repeat("a long prompt ", 400))
+		for n := range 6 {
+			r.turn(n, fmt.Sprintf("cat f%d.go", n), strings.Repeat(fmt.Sprintf("\ta line of file %d\n", n), 80))
+			r.send("")
+		}
+		if x := r.send(""); strings.Contains(string(x.Body), mark) != explicit || explicit && x.Markers != 1 {
+			t.Errorf("explicit %t: %d markers in %s", explicit, x.Markers, x.Body)
+		}
+	}
+}
+
+// Requests whose history the provider holds are left alone and counted.
+func TestPartialIsUntouched(t *testing.T) {
+	r := newResponses(t, eagerly(), automatic)
+	output := strings.Repeat("\x1b[31mred\x1b[0m\n", 200)
+	for n := range 3 {
+		r.items = []string{fmt.Sprintf(`{"type":"function_call_output","call_id":"c%d","output":%s}`, n, quote(output))}
+		x := r.send(fmt.Sprintf(`,"previous_response_id":"resp_%d","tools":[{"type":"function","name":"a"}]`, n))
+		if x.Edited || x.Decision.Reason == "" || len(x.Fired) > 0 {
+			t.Errorf("request %d: %+v", n, x)
+		}
+	}
+	r.items = []string{`{"role":"user","content":"another conversation"}`}
+	r.send("")
+	if rep := r.s.Report(r.now); len(rep.Lineages) != 2 || rep.Lineages[1].Requests != 3 || rep.Lineages[1].Total.Output != 27 || rep.Lineages[1].Frozen {
+		t.Errorf("%+v", rep)
+	}
+}
+
+// A request to compact, in a message or as an item, is no place to fold at.
+func TestCodexCompaction(t *testing.T) {
+	for _, last := range []string{`{"type":"compaction_trigger"}`, `{"role":"user","content":"You are performing a CONTEXT CHECKPOINT COMPACTION."}`} {
+		r := newResponses(t, Options{}, automatic)
+		r.prompt("go")
+		for n := range 4 {
+			r.turn(n, fmt.Sprintf("cat f%d.go", n), strings.Repeat("x\n", 80))
+			r.send("")
+		}
+		r.final()
+		r.items = append(r.items, last)
+		r.now = r.now.Add(2 * time.Hour)
+		if x := r.send(""); x.Decision.Reason != "side request" {
+			t.Errorf("%s: %s", last, x.Decision.String())
+		}
+	}
+}

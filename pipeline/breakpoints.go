@@ -94,12 +94,14 @@ func (f *frame) breakpoints() []wire.Edit {
 	return edits
 }
 
-// explicit proposes the one marker that OpenAI's newer models have use for: they
-// set one at the latest message themselves and find any that was ever set, but
-// where a policy keeps editing at a sliding edge nothing of that is found again.
-// Only messages that are not the model's can carry it.
+// explicit proposes the one marker that OpenAI's newer models can have use for:
+// they set one at the latest message themselves and find any that was ever set,
+// but where a policy keeps editing at a sliding edge nothing of that is found
+// again. Only messages that are not the model's can carry it, and those of a
+// person stand far apart: replayed conversations gain nothing by it, so it has
+// to be asked for by name.
 func (f *frame) explicit() []wire.Edit {
-	if f.o.Breakpoints.Mode == Disabled || !f.rules.Explicit || len(f.view.Raw)/2 < f.rules.MinTokens {
+	if f.o.Breakpoints.Mode != On || !f.rules.Explicit || len(f.view.Raw)/2 < f.rules.MinTokens {
 		return nil
 	}
 	free := f.rules.Markers - 1

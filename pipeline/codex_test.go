@@ -251,21 +251,24 @@ func TestBindReasoning(t *testing.T) {
 	}
 }
 
-// A breakpoint of our own is set where the provider takes it, at a message that
-// is not the model's.
+// A breakpoint of our own is set where it is asked for and the provider takes it,
+// at a message that is not the model's.
 func TestExplicitBreakpoint(t *testing.T) {
 	const mark = `,"prompt_cache_breakpoint":{"mode":"explicit"}}`
-	for _, explicit := range []bool{false, true} {
-		rules := automatic
-		rules.Explicit = explicit
-		r := newResponses(t, eagerly(), rules)
+	for _, c := range []struct {
+		mode           Mode
+		explicit, want bool
+	}{{On, true, true}, {On, false, false}, {Auto, true, false}} {
+		rules, o := automatic, eagerly()
+		rules.Explicit, o.Breakpoints.Mode = c.explicit, c.mode
+		r := newResponses(t, o, rules)
 		r.prompt(strings.Repeat("a long prompt ", 400))
 		for n := range 6 {
 			r.turn(n, fmt.Sprintf("cat f%d.go", n), strings.Repeat(fmt.Sprintf("\ta line of file %d\n", n), 80))
 			r.send("")
 		}
-		if x := r.send(""); strings.Contains(string(x.Body), mark) != explicit || explicit && x.Markers != 1 {
-			t.Errorf("explicit %t: %d markers in %s", explicit, x.Markers, x.Body)
+		if x := r.send(""); strings.Contains(string(x.Body), mark) != c.want || c.want && x.Markers != 1 {
+			t.Errorf("%+v: %d markers in %s", c, x.Markers, x.Body)
 		}
 	}
 }

@@ -203,11 +203,10 @@ func (d *drive) client(s setting) client {
 	case wire.OpenAIChat:
 		kv := p.Rules().Regime == cachemodel.KV
 		return newChat(s, chatShape{model: p.Model, reasoning: kv, cacheKey: !kv})
+	case wire.OpenAIResponses:
+		return newCodex(s, p.Model)
 	case wire.Gemini:
 		return newGeminiCLI(s)
-	}
-	if p.Format == wire.OpenAIResponses {
-		return newCodex(s, p.Model)
 	}
 	return newClaudeCode(s, claudeShape{model: p.Model, long: p.LongTTL, adaptive: p.Adaptive})
 }
@@ -222,15 +221,14 @@ func (d *drive) address(r *request) {
 		r.header.Set("Authorization", "Bearer "+d.conversation.Session)
 		r.header.Set("X-Session-Affinity", id)
 		return
-	case wire.Gemini: // says nowhere which session it is
-		r.path = "/v1beta/models/" + d.profile.Model + ":streamGenerateContent" + geminiEvents
-		r.header.Set("X-Goog-Api-Key", d.conversation.Session)
-		return
-	}
-	if d.profile.Format == wire.OpenAIResponses {
+	case wire.OpenAIResponses:
 		r.path = "/v1/responses"
 		r.header.Set("Authorization", "Bearer "+d.conversation.Session)
 		r.header.Set("Session-Id", id)
+		return
+	case wire.Gemini: // says nowhere which session it is
+		r.path = "/v1beta/models/" + d.profile.Model + ":streamGenerateContent" + geminiEvents
+		r.header.Set("X-Goog-Api-Key", d.conversation.Session)
 		return
 	}
 	r.path = "/v1/messages?beta=true"

@@ -142,6 +142,11 @@ func parseApp(d *caddyfile.Dispenser, existing any) (any, error) {
 //		}
 //		translate         on|off
 //		buffer_tool_calls on|off
+//		queue [<name>] {
+//			slots    <requests>
+//			waiting  <requests>
+//			patience <duration>
+//		}
 //		session_header <name>
 //		max_body       <size>
 //		headers        on|off
@@ -218,6 +223,7 @@ func parseHandler(helper httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, err
 		"session_header":    checked(word(&h.SessionHeader), h.Validate),
 		"max_body":          checked(size(&h.MaxBody), h.Validate),
 		"headers":           onOff(&h.Headers),
+		"queue":             parseQueue(h),
 		"health":            checked(word(&h.Health), h.Validate),
 		"audit":             onOff(&h.Audit),
 	})

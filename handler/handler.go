@@ -19,6 +19,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 
 	"go.uber.org/zap"
@@ -28,6 +29,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
+	"github.com/caddy-llm-cache/caddy-llm-cache/queue"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
@@ -98,6 +100,10 @@ type Handler struct {
 	// complete and sent whole; text still streams. Default: false.
 	BufferToolCalls *bool `json:"buffer_tool_calls,omitempty"`
 
+	// Queue bounds how many requests the upstream works on at a time. Default:
+	// no bound.
+	Queue *Queue `json:"queue,omitempty"`
+
 	// Headers tells whether answers carry X-Llm-Cache-* headers. Default: true.
 	Headers *bool `json:"headers,omitempty"`
 
@@ -114,7 +120,8 @@ type Handler struct {
 	sink    *auditSink // nil for no records
 	state   *state
 	pipe    *pipeline.Pipeline
-	formats []wire.Format // what the upstream speaks, none: any
+	slots   func() *queue.Queue // opens it with the first request
+	formats []wire.Format       // what the upstream speaks, none: any
 	logger  *zap.Logger
 	now     func() time.Time
 	headers bool
@@ -175,6 +182,7 @@ func (h *Handler) prepareToServe(s *state, logger *zap.Logger, now func() time.T
 	h.formats = h.Upstream.formats()
 	h.state, h.logger, h.now = s, logger, now
 	h.pipe = pipeline.New(h.Options, h.Upstream.rules())
+	h.slots = sync.OnceValue(h.openQueue)
 }
 
 // Validate reports the first option that makes no sense.
@@ -184,6 +192,9 @@ func (h *Handler) Validate() error {
 	}
 	if err := h.Upstream.Validate(); err != nil {
 		return fmt.Errorf("upstream: %w", err)
+	}
+	if err := h.Queue.Validate(); err != nil {
+		return fmt.Errorf("queue: %w", err)
 	}
 	if h.MaxBody < 0 || h.MaxBody > largestMaxBody {
 		return fmt.Errorf("max_body: %d is not between 1 and %d bytes", h.MaxBody, largestMaxBody)
@@ -223,6 +234,9 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 	}
 	format, ok := wire.Detect(r.Method, r.URL.Path)
 	if !ok || !h.understood(format) || caddyhttp.IsIncremental(r.Header) {
+		if r.Method == http.MethodPost { // work for the box, whatever it is
+			next = h.queueing(next, format, h.sideTicket(r))
+		}
 		return next.ServeHTTP(w, r)
 	}
 	if reason := unreadable(r.Header); reason != "" {

@@ -17,6 +17,7 @@ package handler
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -97,10 +98,11 @@ var metrics = struct {
 // registerMetrics makes the collectors known to a configuration's registry.
 // Any number of handlers may ask for it.
 func registerMetrics(reg *prometheus.Registry) error {
-	for _, c := range append([]prometheus.Collector{
+	for _, c := range slices.Concat([]prometheus.Collector{
 		costs, metrics.requests, metrics.tokens, metrics.edits, metrics.failOpen,
 		metrics.resends, metrics.translations, metrics.sessions, metrics.bytes, metrics.overhead,
-	}, auditMetrics...) {
+		queueMetrics.running, queueMetrics.waiting, queueMetrics.wait, queueMetrics.refused,
+	}, auditMetrics) {
 		err := reg.Register(c)
 		if _, ok := errors.AsType[prometheus.AlreadyRegisteredError](err); err != nil && !ok {
 			return fmt.Errorf("registering metrics: %w", err)

@@ -42,9 +42,10 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, next caddyhttp.H
 	}
 	if c == nil {
 		h.count(outcomePassed)
-		return passBody(w, r, h.translating(next, format, ""), raw)
+		next = h.queueing(h.translating(next, format, ""), format, h.sideTicket(r))
+		return passBody(w, r, next, raw)
 	}
-	next = h.translating(next, format, c.id)
+	next = h.queueing(h.translating(next, format, c.id), format, c.ticket(r))
 	defer h.state.Release(c.session)
 	if err := c.serve(w, r, next, started); err != nil {
 		return err

@@ -16,6 +16,7 @@ package handler
 
 import (
 	"crypto/rand"
+	"sync"
 	"sync/atomic"
 
 	"github.com/caddyserver/caddy/v2"
@@ -34,6 +35,7 @@ type state struct {
 	sessioncache.Store
 	secret [32]byte
 	pins   atomic.Int64 // one for the configurations, one for each request
+	queues sync.Map     // of *queue.Queue, by name
 }
 
 func newState(store sessioncache.Store) *state {

@@ -70,6 +70,12 @@ func newTap(w http.ResponseWriter, c *call, resend bool) *tap {
 	return t
 }
 
+// waited notes that the request is handed on only now, after a time in the queue.
+func (t *tap) waited(d time.Duration) {
+	t.timing.Queue += d
+	t.sent = time.Now()
+}
+
 // Header returns the header map to fill.
 func (t *tap) Header() http.Header {
 	if t.own != nil {

@@ -1,0 +1,208 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package llmcache
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// slowBox answers when it is told to, and says which request came.
+type slowBox struct {
+	*upstream
+	came chan string
+	free chan struct{}
+}
+
+func newSlowBox(t *testing.T) *slowBox {
+	t.Helper()
+	b := &slowBox{came: make(chan string, 100), free: make(chan struct{}, 100)}
+	b.upstream = newUpstream(t, func(w http.ResponseWriter, r *http.Request, n int) {
+		b.came <- r.Header.Get("X-Session-Id")
+		select {
+		case <-b.free:
+		case <-r.Context().Done():
+			return
+		}
+		answerMessage(w, r, n)
+	})
+	return b
+}
+
+// asked is a request on its way.
+type asked struct {
+	status   int
+	position string
+	retry    string
+	body     string
+}
+
+// ask sends a request in the background.
+func (p *proxy) ask(ctx context.Context, wg *sync.WaitGroup, session, key, body string, into *asked) {
+	wg.Go(func() {
+		req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+p.addr+"/v1/messages", strings.NewReader(body))
+		if err != nil {
+			p.t.Error(err)
+			return
+		}
+		req.Header.Set("Content-Type", "application/json")
+		req.Header.Set("X-Session-Id", session)
+		req.Header.Set("X-Api-Key", key)
+		res, err := p.client.Do(req)
+		if err != nil {
+			if ctx.Err() == nil {
+				p.t.Errorf("%s: %v", session, err)
+			}
+			return
+		}
+		defer res.Body.Close()
+		into.status, into.position, into.retry = res.StatusCode, res.Header.Get("X-Llm-Cache-Queue-Position"), res.Header.Get("Retry-After")
+		var b strings.Builder
+		_, _ = fmt.Fprint(&b, read(p.t, response{res}))
+		into.body = b.String()
+	})
+}
+
+// waits waits until so many requests wait for a slot.
+func (p *proxy) waits(n float64) {
+	p.t.Helper()
+	for range 500 {
+		if p.metric("caddy_llm_cache_queue_waiting") == n {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	p.t.Fatalf("%v requests wait, want %v", p.metric("caddy_llm_cache_queue_waiting"), n)
+}
+
+func withTools(turns int) string {
+	return strings.Replace(conversation(turns, false), `{`, `{"tools":[{"name":"Read","input_schema":{"type":"object"}}],`, 1)
+}
+
+func queued(b *slowBox, options string) string {
+	return fmt.Sprintf("llm_cache {\n queue {\n%s\n}\n}\nreverse_proxy %s", options, strings.TrimPrefix(b.URL, "http://"))
+}
+
+func TestQueueServesConversationsFirst(t *testing.T) {
+	b := newSlowBox(t)
+	p := start(t, queued(b, "slots 1\n waiting 3"))
+	var (
+		wg      sync.WaitGroup
+		answers [5]asked
+	)
+	p.ask(t.Context(), &wg, "first", "a", withTools(1), &answers[0])
+	if got := <-b.came; got != "first" {
+		t.Fatalf("%q came", got)
+	}
+	p.ask(t.Context(), &wg, "title", "b", conversation(1, false), &answers[1])
+	p.waits(1)
+	p.ask(t.Context(), &wg, "second", "a", withTools(1), &answers[2])
+	p.waits(2)
+	p.ask(t.Context(), &wg, "other", "b", withTools(1), &answers[3])
+	p.waits(3)
+	// No more may wait.
+	refused := p.metric(`caddy_llm_cache_queue_refused_total{reason="full"}`)
+	p.ask(t.Context(), &wg, "late", "c", withTools(1), &answers[4])
+	for range 500 {
+		if p.metric(`caddy_llm_cache_queue_refused_total{reason="full"}`) > refused {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	for i, want := range []string{"other", "second", "title"} {
+		b.free <- struct{}{}
+		if got := <-b.came; got != want {
+			t.Errorf("request %d to get the slot was %q, want %q", i+2, got, want)
+		}
+	}
+	b.free <- struct{}{}
+	wg.Wait()
+	for i, want := range []asked{{200, "0", "", ""}, {200, "0", "", ""}, {200, "1", "", ""}, {200, "2", "", ""}, {429, "3", "some", ""}} {
+		got := answers[i]
+		if got.status != want.status || got.position != want.position || (got.retry != "") != (want.retry != "") {
+			t.Errorf("request %d: %+v, want %+v", i, got, want)
+		}
+	}
+	if !strings.Contains(answers[4].body, `"type":"rate_limit_error"`) {
+		t.Errorf("refused with %s", answers[4].body)
+	}
+	if n, err := strconv.Atoi(answers[4].retry); err != nil || n < 1 || n > 60 {
+		t.Errorf("retry after %q", answers[4].retry)
+	}
+}
+
+func TestQueueForgetsThoseWhoLeave(t *testing.T) {
+	b := newSlowBox(t)
+	p := start(t, queued(b, "slots 1"))
+	var (
+		wg      sync.WaitGroup
+		answers [3]asked
+	)
+	p.ask(t.Context(), &wg, "first", "a", withTools(1), &answers[0])
+	<-b.came
+	ctx, leave := context.WithCancel(t.Context())
+	p.ask(ctx, &wg, "gone", "b", withTools(1), &answers[1])
+	p.waits(1)
+	leave()
+	p.waits(0)
+	p.ask(t.Context(), &wg, "last", "c", withTools(1), &answers[2])
+	p.waits(1)
+	b.free <- struct{}{}
+	if got := <-b.came; got != "last" {
+		t.Errorf("%q got the slot", got)
+	}
+	b.free <- struct{}{}
+	wg.Wait()
+	if answers[2].status != http.StatusOK || answers[2].position != "0" {
+		t.Errorf("the last: %+v", answers[2])
+	}
+}
+
+// A reload while requests wait loses none of them, and the new limits hold.
+func TestQueueOutlivesAReload(t *testing.T) {
+	b := newSlowBox(t)
+	p := start(t, queued(b, "slots 1"))
+	var (
+		wg      sync.WaitGroup
+		answers [4]asked
+	)
+	for i := range 3 {
+		p.ask(t.Context(), &wg, fmt.Sprint("old ", i), fmt.Sprint(i), withTools(1), &answers[i])
+		if i == 0 {
+			<-b.came
+		} else {
+			p.waits(float64(i))
+		}
+	}
+	p.reload(queued(b, "slots 2"))
+	p.ask(t.Context(), &wg, "new", "n", withTools(1), &answers[3])
+	<-b.came // one more slot is one more request at a time
+	p.waits(2)
+	for range 4 {
+		b.free <- struct{}{}
+	}
+	wg.Wait()
+	for i := range answers {
+		if answers[i].status != http.StatusOK {
+			t.Errorf("request %d: %+v", i, answers[i])
+		}
+	}
+}

@@ -1,0 +1,141 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package translate
+
+import (
+	"bytes"
+	"testing"
+)
+
+// FuzzStream: whatever an upstream sends, and however it is cut, what comes out
+// is well formed, in the order of the client's format, the same for any cut,
+// and has an end only if the upstream's answer had one.
+func FuzzStream(f *testing.F) {
+	for _, a := range answerFiles(f) {
+		for i, from := range Formats {
+			if from == a.format {
+				f.Add(a.data, uint8(i), uint8(i+1), uint16(len(a.data)/2), true, false)
+				f.Add(a.data, uint8(i), uint8(i+2), uint16(7), a.stream, true)
+			}
+		}
+	}
+	f.Fuzz(func(t *testing.T, data []byte, from, to uint8, cut uint16, stream, buffer bool) {
+		source, client := Formats[int(from)%len(Formats)], Formats[int(to)%len(Formats)]
+		asked := Answering{Stream: stream, Usage: cut%2 == 0, BufferCalls: buffer, Seed: "s"}
+		if cut%5 == 0 {
+			asked.Stop = []string{"Done", "\n\n"}
+		}
+		whole, s := run(source, client, asked, data)
+		if err := wellFormedOutput(client, stream, whole); err != nil {
+			t.Fatalf("%v in\n%s", err, whole)
+		}
+		at := min(int(cut), len(data))
+		if cutOut, _ := run(source, client, asked, data, at); !bytes.Equal(cutOut, whole) {
+			t.Fatalf("cut at %d:\n%s\nwant\n%s", at, cutOut, whole)
+		}
+		turn := decode(client, stream, whole)
+		if turn.Done && !s.Ended() {
+			t.Fatalf("an answer without an end got one:\n%s", whole)
+		}
+		if s.Failure() != nil {
+			if _, body := s.Failure().Write(client); wellFormedOutput(client, false, body) != nil {
+				t.Fatalf("error %q", body)
+			}
+		}
+	})
+}
+
+// FuzzFailure: whatever the body of an error is, the client gets one of its own.
+func FuzzFailure(f *testing.F) {
+	for _, a := range answerFiles(f) {
+		if !a.stream {
+			f.Add(a.data, uint8(0), uint8(1), 400)
+		}
+	}
+	f.Add([]byte("<html>"), uint8(1), uint8(0), 502)
+	f.Add([]byte(`[{"error":{"code":429,"message":"m","status":"RESOURCE_EXHAUSTED","details":[{"retryDelay":"34.5s"}]}}]`), uint8(3), uint8(0), 429)
+	f.Fuzz(func(t *testing.T, data []byte, from, to uint8, status int) {
+		source, client := Formats[int(from)%len(Formats)], Formats[int(to)%len(Formats)]
+		got, body := ReadFailure(source, status, data).Write(client)
+		if got < 400 || got > 599 {
+			t.Fatalf("status %d", got)
+		}
+		turn := decode(client, false, body)
+		if !turn.Failed() || turn.ErrorMessage == "" {
+			t.Fatalf("%+v of %s", turn, body)
+		}
+	})
+}
+
+// FuzzSealed: nothing that a client may send opens as what it is not.
+func FuzzSealed(f *testing.F) {
+	f.Add("call_1", "CgYIAB+/")
+	f.Add(sealedPrefix, "")
+	f.Fuzz(func(t *testing.T, id, signature string) {
+		if gotID, gotSignature := UnsealID(SealID(id, signature)); signature != "" && (gotID != id || gotSignature != signature) {
+			t.Fatalf("%q, %q came back as %q, %q", id, signature, gotID, gotSignature)
+		}
+		if s, ok := Unseal(id); ok {
+			if again, ok := Unseal(s.Seal()); !ok || again != s {
+				t.Fatalf("%+v came back as %+v", s, again)
+			}
+		}
+	})
+}
+
+// BenchmarkStream measures a stream of one text, thinking or call delta after
+// the other, event by event as they come from a connection.
+func BenchmarkStream(b *testing.B) {
+	for _, a := range answerFiles(b) {
+		switch a.name {
+		case "anthropic_thinking.sse", "openai_llama_server.sse", "responses_tools.sse", "gemini_calls.sse":
+		default:
+			continue
+		}
+		events := bytes.SplitAfter(a.data, []byte("\n\n"))
+		middle := deltas(events)
+		for _, to := range Formats {
+			b.Run(string(a.format)+"_to_"+string(to), func(b *testing.B) {
+				s := NewStream(a.format, to, &Answering{Stream: true, Usage: true})
+				b.ReportAllocs()
+				i := 0
+				for b.Loop() {
+					if i%10000 == 0 { // writers of whole items keep what they wrote
+						b.StopTimer()
+						s = NewStream(a.format, to, &Answering{Stream: true, Usage: true})
+						for _, e := range events[:middle] {
+							s.Feed(e)
+						}
+						b.StartTimer()
+					}
+					s.Feed(events[middle])
+					i++
+				}
+			})
+		}
+	}
+}
+
+// deltas returns the index of an event that adds to a block.
+func deltas(events [][]byte) int {
+	for i, e := range events {
+		for _, mark := range []string{"text_delta", `"content":"`, "output_text.delta", "arguments.delta", `"text"`, "thinking_delta"} {
+			if i > 1 && bytes.Contains(e, []byte(mark)) {
+				return i
+			}
+		}
+	}
+	return len(events) / 2
+}

@@ -127,8 +127,11 @@ type entry struct {
 // models tells whether the request asked a model for an answer.
 func (e *entry) models() bool {
 	path, _, _ := strings.Cut(e.Request.URI, "?")
-	for _, end := range []string{"/v1/messages", "/v1/chat/completions", ":generateContent", ":streamGenerateContent"} {
-		if e.Request.Method == http.MethodPost && strings.HasSuffix(path, end) {
+	if e.Request.Method != http.MethodPost {
+		return false
+	}
+	for _, end := range []string{"/v1/messages", "/v1/chat/completions", "/v1/responses", "enerateContent"} {
+		if strings.HasSuffix(path, end) {
 			return true
 		}
 	}

@@ -351,3 +351,29 @@ func TestPackedTranslation(t *testing.T) {
 		t.Errorf("%+v", turn)
 	}
 }
+
+// TestBufferToolCalls: calls come whole to clients of either format, text does
+// not wait, and nothing else of the client's own format is touched.
+func TestBufferToolCalls(t *testing.T) {
+	u := newUpstream(t, stream(chatEvents...))
+	for _, c := range []struct {
+		path, body string
+		format     wire.Format
+	}{
+		{"/v1/chat/completions", `{"model":"m","stream":true,"messages":[{"role":"user","content":"x"}]}`, wire.OpenAIChat},
+		{"/v1/messages", conversation(0, true), wire.Anthropic},
+	} {
+		p := start(t, "llm_cache {\n upstream mlx_lm\n buffer_tool_calls on\n}\nreverse_proxy "+u.Listener.Addr().String())
+		got := read(t, p.post(c.path, c.body))
+		turn := turnOf(c.format, true, got)
+		if !turn.Done || turn.Text != `I "look".` || len(turn.Calls) != 2 || turn.Calls[0].Arguments != `{"file_path":"/a"}` || turn.Usage.Read != 1234 {
+			t.Errorf("turn is %+v of\n%s", turn, got)
+		}
+		if n := strings.Count(got, `{\"file_path\":\"/a\"}`); n != 1 {
+			t.Errorf("the call is whole %d times in\n%s", n, got)
+		}
+		if c.format == wire.OpenAIChat && !strings.Contains(got, chatEvents[3]) {
+			t.Errorf("an event has changed in\n%s", got)
+		}
+	}
+}

@@ -46,11 +46,20 @@ type translatedAnswer struct {
 	t      *translation
 	out    *translate.Outgoing
 	asked  *translate.Answering
-	stream *translate.Stream // of an answer that is no error
+	stream answerStream // of an answer that is no error
 	coding string
 	held   []byte // an error, or an answer that came encoded
 	status int    // the upstream's, 0 before
 	mode   answerMode
+}
+
+// answerStream is what an answer of a model goes through: a translation, or, in
+// the client's own format, the holding of tool calls.
+type answerStream interface {
+	Feed(p []byte) []byte
+	Close(cut bool) []byte
+	Ended() bool
+	Failure() *translate.Failure
 }
 
 type answerMode uint8
@@ -108,8 +117,13 @@ func (a *translatedAnswer) begin(h http.Header) {
 		a.pass() // in one piece, its calls are whole
 		return
 	}
-	a.stream = translate.NewStream(a.t.to, a.t.from, a.asked)
-	a.mode = answerGathers
+	if a.t.from == a.t.to {
+		a.stream, a.mode = translate.NewHold(a.t.from), answerStreams
+		delete(h, "Content-Length")
+		a.ResponseWriter.WriteHeader(a.status)
+		return
+	}
+	a.stream, a.mode = translate.NewStream(a.t.to, a.t.from, a.asked), answerGathers
 	if !a.asked.Stream || a.coding != "" {
 		return
 	}

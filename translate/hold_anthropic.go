@@ -1,0 +1,67 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package translate
+
+import (
+	"bytes"
+	"strconv"
+
+	"github.com/tidwall/gjson"
+)
+
+// anthropicHolder holds tool_use blocks from their start to their stop.
+type anthropicHolder struct {
+	open []heldBlock
+}
+
+type heldBlock struct {
+	index       int64
+	start, args []byte
+}
+
+func (h *anthropicHolder) event(o *output, name string, data []byte, root gjson.Result) bool {
+	at := -1
+	for i := range h.open {
+		if h.open[i].index == root.Get("index").Int() {
+			at = i
+		}
+	}
+	kind := root.Get("type").Str
+	switch {
+	case kind == "content_block_start" && root.Get("content_block.type").Str == "tool_use":
+		h.open = append(h.open, heldBlock{index: root.Get("index").Int(), start: bytes.Clone(data)})
+		return false
+	case at >= 0 && kind == "content_block_delta":
+		h.open[at].args = append(h.open[at].args, inside(root.Get("delta.partial_json"))...)
+		return false
+	case at >= 0 && kind == "content_block_stop":
+		b := h.open[at]
+		h.open = append(h.open[:at], h.open[at+1:]...)
+		o.pass("content_block_start", b.start)
+		if len(b.args) > 0 {
+			o.sse("content_block_delta")
+			o.raw(`{"type":"content_block_delta","index":`)
+			o.raw(strconv.FormatInt(b.index, 10))
+			o.raw(`,"delta":{"type":"input_json_delta","partial_json":`)
+			o.inside(view(b.args))
+			o.raw("}}")
+			o.end()
+		}
+	}
+	o.pass(name, data)
+	return kind == "message_stop"
+}
+
+func (h *anthropicHolder) flush(*output) {}

@@ -1,0 +1,133 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package translate
+
+import (
+	"bytes"
+	"strconv"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
+
+// chatHolder holds the entries of tool_calls until the next one begins, or the
+// choice has a finish_reason.
+type chatHolder struct {
+	open []heldCall
+}
+
+// heldCall is a call of one choice: its first entry, and all its arguments.
+type heldCall struct {
+	choice, index int64
+	chunk         []byte // the chunk that it began in
+	entry, args   []byte
+	end           argumentsEnd
+}
+
+func (h *chatHolder) event(o *output, name string, data []byte, root gjson.Result) bool {
+	choices := root.Get("choices")
+	rest := data // the chunk without its calls
+	drop := choices.IsArray() && !root.Get("usage").IsObject()
+	var patched []byte
+	held := false
+	choices.ForEach(func(_, choice gjson.Result) bool {
+		delta := choice.Get("delta")
+		calls := delta.Get("tool_calls")
+		finish := choice.Get("finish_reason").Str != ""
+		raw := []byte(choice.Raw)
+		if calls.IsArray() {
+			held = true
+			calls.ForEach(func(_, entry gjson.Result) bool {
+				h.entry(o, choice.Get("index").Int(), entry, data)
+				return true
+			})
+			left := replace([]byte(delta.Raw), wire.Member{Name: "tool_calls"})
+			drop = drop && !finish && len(bytes.Trim(left, "{} \t\r\n")) == 0
+			raw = replace(raw, wire.Member{Name: "delta", Value: left})
+		} else {
+			drop = false
+		}
+		if finish {
+			h.flushChoice(o, choice.Get("index").Int())
+		}
+		if len(patched) > 0 {
+			patched = append(patched, ',')
+		}
+		patched = append(patched, raw...)
+		return true
+	})
+	if held {
+		if drop {
+			return false
+		}
+		value := append(append([]byte{'['}, patched...), ']')
+		rest = replace(data, wire.Member{Name: "choices", Value: value})
+	}
+	o.pass(name, rest)
+	return false
+}
+
+// entry takes an entry of tool_calls. One that begins sends those before it on
+// their way, as far as they are complete.
+func (h *chatHolder) entry(o *output, choice int64, entry gjson.Result, chunk []byte) {
+	index, args := entry.Get("index").Int(), inside(entry.Get("function.arguments"))
+	id := entry.Get("id").Str
+	for i := len(h.open) - 1; i >= 0; i-- {
+		c := &h.open[i]
+		if c.choice == choice && c.index == index && (id == "" || gjson.GetBytes(c.entry, "id").Str == id) {
+			c.args = append(c.args, args...)
+			c.end.read(args)
+			return
+		}
+	}
+	for len(h.open) > 0 && h.open[0].choice == choice && h.open[0].end.complete() {
+		h.send(o, &h.open[0])
+		h.open = h.open[1:]
+	}
+	c := heldCall{choice: choice, index: index, chunk: bytes.Clone(chunk), entry: []byte(entry.Raw), args: []byte(args)}
+	c.end.read(args)
+	h.open = append(h.open, c)
+}
+
+func (h *chatHolder) send(o *output, c *heldCall) {
+	arguments := append(append([]byte{'"'}, c.args...), '"')
+	function := replace([]byte(gjson.GetBytes(c.entry, "function").Raw), wire.Member{Name: "arguments", Value: arguments})
+	entry := replace(c.entry, wire.Member{Name: "function", Value: function})
+	choices := append([]byte(`[{"index":`), strconv.FormatInt(c.choice, 10)...)
+	choices = append(choices, `,"delta":{"tool_calls":[`...)
+	choices = append(choices, entry...)
+	choices = append(choices, `]},"finish_reason":null}]`...)
+	o.pass("", replace(c.chunk, wire.Member{Name: "choices", Value: choices}, wire.Member{Name: "usage"}))
+}
+
+func (h *chatHolder) flushChoice(o *output, choice int64) {
+	rest := h.open[:0]
+	for i := range h.open {
+		if h.open[i].choice != choice {
+			rest = append(rest, h.open[i])
+			continue
+		}
+		h.send(o, &h.open[i])
+	}
+	h.open = rest
+}
+
+func (h *chatHolder) flush(o *output) {
+	for i := range h.open {
+		h.send(o, &h.open[i])
+	}
+	h.open = nil
+}

@@ -1,0 +1,128 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package translate
+
+import (
+	"bytes"
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/sse"
+)
+
+func hold(f wire.Format, data []byte, cuts ...int) []byte {
+	h := NewHold(f)
+	var out []byte
+	at := 0
+	for _, cut := range append(cuts, len(data)) {
+		out = append(out, h.Feed(bytes.Clone(data[at:cut]))...)
+		at = cut
+	}
+	return append(out, h.Close(false)...)
+}
+
+// TestHold: the turn stays the same, each call's arguments come in one event,
+// and however the stream is cut the same bytes come out.
+func TestHold(t *testing.T) {
+	for _, f := range answerFiles(t) {
+		if !f.stream {
+			continue
+		}
+		t.Run(f.name, func(t *testing.T) {
+			out := hold(f.format, f.data)
+			got, want := decode(f.format, true, out), decode(f.format, true, f.data)
+			if !want.Done { // what was held stays held
+				got.Calls, want.Calls = nil, nil
+			}
+			if !reflect.DeepEqual(got, want) {
+				t.Errorf("%+v, want %+v of\n%s", got, want, out)
+			}
+			pieces := map[string]int{}
+			var p sse.Parser
+			p.Feed(out, func(e sse.Event) {
+				root := gjson.ParseBytes(e.Data)
+				if strings.HasSuffix(root.Get("type").Str, "arguments.delta") || root.Get("delta.type").Str == "input_json_delta" {
+					pieces[root.Get("type").Str+root.Get("output_index").Raw+root.Get("index").Raw]++
+				}
+				root.Get("choices.0.delta.tool_calls").ForEach(func(_, c gjson.Result) bool {
+					pieces[c.Get("index").Raw+c.Get("id").Raw]++
+					return true
+				})
+			})
+			for call, n := range pieces {
+				if n != 1 && f.name != "anthropic_server_tool.sse" {
+					t.Errorf("call %s comes in %d pieces:\n%s", call, n, out)
+				}
+			}
+			for i := 0; i < len(f.data); i += 1 + len(f.data)/100 {
+				if cut := hold(f.format, f.data, i); !bytes.Equal(cut, out) {
+					t.Fatalf("cut at %d:\n%s\nwant\n%s", i, cut, out)
+				}
+			}
+		})
+	}
+}
+
+// TestHoldStreamsText: text reaches the client while a call is held.
+func TestHoldStreamsText(t *testing.T) {
+	h := NewHold(wire.OpenAIChat)
+	chunk := func(delta string) []byte {
+		return fmt.Appendf(nil, "data: {\"id\":\"c\",\"x\":1,\"choices\":[{\"index\":0,\"delta\":%s}]}\n\n", delta)
+	}
+	if out := h.Feed(chunk(`{"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":"{"}}]}`)); len(out) != 0 {
+		t.Errorf("held is %s", out)
+	}
+	if out := h.Feed(chunk(`{"content":"hi"}`)); !bytes.Equal(out, chunk(`{"content":"hi"}`)) {
+		t.Errorf("text is %s", out)
+	}
+	out := h.Feed(chunk(`{"content":"on","tool_calls":[{"index":0,"function":{"arguments":"}"}}]}`))
+	if !bytes.Equal(out, chunk(`{"content":"on"}`)) {
+		t.Errorf("text beside a call is %s", out)
+	}
+	if out := h.Feed([]byte("data: [DONE]\n\n")); !strings.Contains(string(out), `"arguments":"{}"`) || !strings.Contains(string(out), `"x":1`) || !h.Ended() {
+		t.Errorf("call is %s", out)
+	}
+}
+
+// FuzzHold: no stream makes it panic, lose text or end what has no end.
+func FuzzHold(f *testing.F) {
+	for _, a := range answerFiles(f) {
+		for i, format := range Formats {
+			if a.format == format {
+				f.Add(a.data, uint8(i), uint16(len(a.data)/3))
+			}
+		}
+	}
+	f.Fuzz(func(t *testing.T, data []byte, format uint8, cut uint16) {
+		fm := Formats[int(format)%len(Formats)]
+		out := hold(fm, data)
+		if again := hold(fm, data, min(int(cut), len(data))); !bytes.Equal(out, again) {
+			t.Fatalf("cut: %q, want %q", again, out)
+		}
+		want := decode(fm, true, data)
+		got := decode(fm, true, out)
+		if got.Done && !want.Done {
+			t.Fatalf("an end was made up: %q of %q", out, data)
+		}
+		if want.Done && (got.Text != want.Text || got.Thinking != want.Thinking) {
+			t.Fatalf("%+v, want %+v", got, want)
+		}
+	})
+}

@@ -35,10 +35,11 @@ import (
 // model.
 type stack struct {
 	*caddy.Process
-	model  *caddy.Process
-	url    string // where clients find llm_cache
-	dir    string
-	config string
+	model     *caddy.Process
+	url       string // where clients find llm_cache
+	modelAddr string
+	dir       string
+	config    string
 }
 
 // setup is what differs between stacks.
@@ -57,7 +58,7 @@ func startStack(t *testing.T, o setup) *stack {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &stack{url: "http://" + addrs[1], dir: t.TempDir()}
+	s := &stack{url: "http://" + addrs[1], modelAddr: addrs[3], dir: t.TempDir()}
 	s.config = site(addrs[0], addrs[1], "front", "llm_cache {\n"+o.cache+"\n}\nreverse_proxy "+addrs[3])
 	s.Process = s.start(t, "front", addrs[0], s.config)
 	script, err := json.Marshal(o.script)

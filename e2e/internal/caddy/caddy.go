@@ -152,6 +152,12 @@ func (p *Process) Stop() error {
 	return errors.New("caddy did not end within 10 s and was killed")
 }
 
+// Kill ends the process at once, as a crash would.
+func (p *Process) Kill() {
+	_ = syscall.Kill(-p.PID(), syscall.SIGKILL)
+	<-p.done
+}
+
 // Reload loads a Caddyfile as `caddy reload --force` does.
 func (p *Process) Reload(ctx context.Context, caddyfile string) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+p.Admin+"/load", strings.NewReader(caddyfile))

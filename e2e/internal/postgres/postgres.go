@@ -1,0 +1,111 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+// Package postgres runs a PostgreSQL server of Debian's packages, for tests.
+package postgres
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"syscall"
+)
+
+// ErrMissing tells that no PostgreSQL is installed.
+var ErrMissing = errors.New("no PostgreSQL is installed: apt-get install postgresql")
+
+// Server is a PostgreSQL server with a database of its own.
+type Server struct {
+	// DSN is how to connect to it, up or not.
+	DSN string
+
+	bin, dir, port string
+	as             *syscall.Credential // who runs it, nil for this user
+}
+
+// New makes a server in a folder, which it takes over, on a port of the loopback
+// interface. It is not started. The server does not run as root; for root it
+// runs as the user postgres.
+func New(dir, addr string) (*Server, error) {
+	found, err := filepath.Glob("/usr/lib/postgresql/*/bin/initdb")
+	if err != nil || len(found) == 0 {
+		return nil, ErrMissing
+	}
+	_, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return nil, fmt.Errorf("postgres: %w", err)
+	}
+	s := &Server{DSN: "postgres://llm@" + addr + "/postgres", bin: filepath.Dir(found[len(found)-1]), dir: dir, port: port}
+	if os.Getuid() == 0 {
+		if s.as, err = unprivileged(); err != nil {
+			return nil, fmt.Errorf("postgres: %w", err)
+		}
+		if err := os.Chown(dir, int(s.as.Uid), int(s.as.Gid)); err != nil {
+			return nil, fmt.Errorf("postgres: %w", err)
+		}
+	}
+	return s, s.run("initdb", "-D", s.data(), "-A", "trust", "-U", "llm", "--no-sync")
+}
+
+func unprivileged() (*syscall.Credential, error) {
+	u, err := user.Lookup("postgres")
+	if err != nil {
+		return nil, err
+	}
+	uid, err := strconv.ParseUint(u.Uid, 10, 32)
+	if err != nil {
+		return nil, err
+	}
+	gid, err := strconv.ParseUint(u.Gid, 10, 32)
+	if err != nil {
+		return nil, err
+	}
+	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, nil
+}
+
+func (s *Server) data() string { return filepath.Join(s.dir, "data") }
+
+// Start starts the server and waits until it takes connections.
+func (s *Server) Start() error {
+	return s.run("pg_ctl", "-D", s.data(), "-w", "-l", filepath.Join(s.dir, "log"), "-o",
+		fmt.Sprintf("-p %s -k %s -c listen_addresses=127.0.0.1", s.port, s.dir), "start")
+}
+
+// Stop stops the server, cutting its connections.
+func (s *Server) Stop() error {
+	return s.run("pg_ctl", "-D", s.data(), "-w", "-m", "immediate", "stop")
+}
+
+func (s *Server) run(name string, args ...string) error {
+	cmd := exec.Command(filepath.Join(s.bin, name), args...)
+	cmd.Dir = s.dir
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: s.as}
+	// What pg_ctl starts keeps its output open: it goes to a file, not a pipe.
+	out, err := os.Create(filepath.Join(s.dir, name+".log"))
+	if err != nil {
+		return fmt.Errorf("postgres: %w", err)
+	}
+	defer out.Close()
+	cmd.Stdout, cmd.Stderr = out, out
+	if err := cmd.Run(); err != nil {
+		said, _ := os.ReadFile(out.Name())
+		return fmt.Errorf("postgres: %s: %w\n%s", name, err, said)
+	}
+	return nil
+}

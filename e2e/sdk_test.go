@@ -59,6 +59,7 @@ func TestSDKs(t *testing.T) {
 		{"anthropic-sdk-go", newAnthropicAgent, "tool_use", "end_turn"},
 		{"anthropic-sdk-go v2", newAnthropicV2Agent, "tool_use", "end_turn"},
 		{"openai-go v3", newOpenAIAgent, "tool_calls", "stop"},
+		{"openai-go v3 responses", newResponsesAgent, "completed", "completed"},
 		{"genai", newGeminiAgent, "STOP", "STOP"},
 		{"genai, not streamed", newGeminiWholeAgent, "STOP", "STOP"},
 	} {
@@ -157,7 +158,11 @@ func sdkScript() (script []step) {
 			if i%3 == 2 {
 				c = append(c, toolCall{"run", map[string]any{"argument": "grep -n \"func\\t<ü>\" " + path}})
 			}
-			script = append(script, calls(c...))
+			next := calls(c...)
+			if i%4 == 1 {
+				next = next.think()
+			}
+			script = append(script, next)
 		}
 		script = append(script, step{Text: fmt.Sprintf("Task %d is done: 100 %%, \"quoted\" & <ünïcödé> 🙂.", task)})
 	}

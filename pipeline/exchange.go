@@ -65,7 +65,8 @@ type Exchange struct {
 	rules   cachemodel.Rules
 	start   time.Time
 	states  []sessioncache.State
-	deep    bool // an edit was made of what had been forwarded
+	lineage *sessioncache.Lineage // what Commit made it part of
+	deep    bool                  // an edit was made of what had been forwarded
 	frozen  bool
 	resent  bool
 
@@ -221,6 +222,7 @@ func (x *Exchange) Commit(t *wire.Turn, now time.Time) {
 		x.bill, x.billed = x.charge(t.Usage), true
 	}
 	l := x.session.Commit(x.match, x.view, x.states)
+	x.lineage = l
 	l.Frozen = l.Frozen || x.frozen
 	l.Observed = x.Policy == Observe
 	l.Model = x.view.Model
@@ -232,6 +234,9 @@ func (x *Exchange) Commit(t *wire.Turn, now time.Time) {
 	}
 	if l.Requests++; l.Requests == 1 {
 		l.Created = x.start
+	}
+	if ttl := x.rules.TTL; ttl > 0 && !l.Started.IsZero() && x.start.Sub(l.Started) > ttl {
+		l.Pauses++
 	}
 	l.Started = x.start
 	l.OriginalTokens += int64(x.OriginalTokens)
@@ -259,11 +264,11 @@ func (x *Exchange) Commit(t *wire.Turn, now time.Time) {
 
 // account notes what the request cost and where the upstream now holds entries.
 func (x *Exchange) account(l *sessioncache.Lineage, u wire.Usage) {
+	l.Spent += x.rules.Cost(u)
 	if x.Policy == Observe {
 		return
 	}
 	d := &x.Decision
-	l.Spent += x.rules.Cost(u)
 	l.Staked -= float64(x.OriginalTokens-x.SentTokens) * x.rules.Read
 	if d.Folded > 0 {
 		l.Staked += float64(d.Rewritten) * (x.rules.Write - x.rules.Read)

@@ -115,7 +115,7 @@ func (f *frame) expired(l *sessioncache.Lineage, now time.Time) bool {
 	if ttl == 0 {
 		ttl = f.rules.Lifetime(f.longMarker())
 	}
-	return ttl > 0 && !l.Started.IsZero() && now.Sub(l.Started) > ttl+margin(ttl)
+	return ttl > 0 && !l.Started.IsZero() && now.Sub(l.LastUse()) > ttl+margin(ttl)
 }
 
 // margin is how much longer than the lifetime a pause must be to count as

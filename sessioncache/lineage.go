@@ -45,6 +45,15 @@ type Lineage struct {
 	// Created and Started are the starts of the first and the last of them.
 	// Cache lifetimes count from the start of a request.
 	Created, Started time.Time
+	// Warmed is the start of the last ping that found the prefix cached, zero
+	// if there was none. It prolongs the lifetime as a request does.
+	Warmed time.Time
+	// Pauses counts the pauses longer than the lifetime that the conversation
+	// has come back from, and Kept is what pings in them have saved, less what
+	// all pings have cost, in units of one uncached input token.
+	Pauses int
+	// Kept: see Pauses.
+	Kept float64
 	// TTL is the lifetime that the upstream gave the prefix, 0 if unknown.
 	TTL time.Duration
 	// Last is the usage of the last request, Total that of all of them.
@@ -196,6 +205,9 @@ type Trait struct {
 	Lines []uint64
 }
 
+// ID numbers the conversations of a session.
+func (l *Lineage) ID() int { return l.id }
+
 // Len returns the number of message blocks of the last request.
 func (l *Lineage) Len() int { return len(l.States) }
 
@@ -223,7 +235,16 @@ func (l *Lineage) Warm(at time.Time, ttl time.Duration) bool {
 	if l.TTL > 0 {
 		ttl = l.TTL
 	}
-	return ttl == 0 || at.Sub(l.Started) <= ttl
+	return ttl == 0 || at.Sub(l.LastUse()) <= ttl
+}
+
+// LastUse is when the lifetime of the cached prefix last began anew: at the
+// start of the last request, or of a ping since.
+func (l *Lineage) LastUse() time.Time {
+	if l.Warmed.After(l.Started) {
+		return l.Warmed
+	}
+	return l.Started
 }
 
 // supersededBy tells whether a request that shares n blocks with the lineage

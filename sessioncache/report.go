@@ -48,6 +48,11 @@ type LineageReport struct {
 	// Created and Started are the starts of the first and the last request.
 	Created time.Time `json:"created"`
 	Started time.Time `json:"started"`
+	// Warmed is the start of the last ping that found the prefix cached.
+	Warmed *time.Time `json:"warmed,omitempty"`
+	// Pauses and Kept: see [Lineage].
+	Pauses int     `json:"pauses"`
+	Kept   float64 `json:"kept"`
 	// TTLSeconds is the lifetime that the upstream gave the prefix, 0 if unknown.
 	TTLSeconds float64 `json:"ttl_seconds"`
 	// Warm tells whether the prefix is expected to be cached upstream now.
@@ -92,6 +97,10 @@ func (l *Lineage) report(now time.Time) LineageReport {
 		TTLSeconds: l.TTL.Seconds(), Warm: l.Warm(now, 5*time.Minute), Observed: l.Observed, Frozen: l.Frozen, Decision: l.Decision,
 		OriginalTokens: l.OriginalTokens, SentTokens: l.SentTokens, Last: l.Last, Total: l.Total, Cost: l.Cost,
 		Ledger: map[string]int{}, Unused: make([]int, 8),
+	}
+	if r.Pauses, r.Kept = l.Pauses, l.Kept; !l.Warmed.IsZero() {
+		warmed := l.Warmed
+		r.Warmed = &warmed
 	}
 	for i := range l.States {
 		st := &l.States[i]

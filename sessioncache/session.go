@@ -123,6 +123,43 @@ func (s *Session) Commit(m Match, v *wire.View, states []State) *Lineage {
 	return l
 }
 
+// Lineage returns the conversation of a number, nil if there is none. The
+// session must be locked.
+func (s *Session) Lineage(id int) *Lineage {
+	for _, l := range s.lineages {
+		if l.id == id {
+			return l
+		}
+	}
+	return nil
+}
+
+// KeepWarm notes that a ping which began at a time has found a conversation's
+// prefix cached: its lifetime began anew. Unlike most methods it locks the
+// session itself.
+func (s *Session) KeepWarm(id int, at time.Time) {
+	s.Lock()
+	defer s.Unlock()
+	l := s.Lineage(id)
+	if l == nil || l.Started.After(at) {
+		return
+	}
+	l.Warmed = at
+	l.Mark(l.Len(), at)
+}
+
+// Main tells whether no other conversation of the session has a longer prompt:
+// sub-agents and side requests are shorter than the conversation that they
+// serve. The session must be locked.
+func (s *Session) Main(l *Lineage) bool {
+	for _, o := range s.lineages {
+		if o != l && o.Last.Prompt() > l.Last.Prompt() {
+			return false
+		}
+	}
+	return true
+}
+
 func (s *Session) has(l *Lineage) bool {
 	return slices.Contains(s.lineages, l)
 }

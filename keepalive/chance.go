@@ -1,0 +1,126 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package keepalive
+
+import (
+	"math"
+	"time"
+)
+
+// Moment is what is known of a conversation when it falls idle.
+type Moment struct {
+	// Tool tells that the last answer asked for a tool: the agent, not a
+	// person, is expected to go on, or a person has to allow it to.
+	Tool bool
+	// Question tells that the last answer ends in a question.
+	Question bool
+	// Prompts is the number of prompts of a person so far.
+	Prompts int
+	// Pauses is the number of pauses longer than the cache's lifetime that
+	// this conversation has already come back from.
+	Pauses int
+}
+
+// edges are the ages of a pause between which the rate of return is constant
+// per unit of the logarithm of its age. The last interval has no end.
+var edges = [...]time.Duration{4 * time.Minute, 8 * time.Minute, 16 * time.Minute, 32 * time.Minute}
+
+// onset is the age from which a pause counts as one.
+const onset = 4 * time.Minute
+
+// The terms of the model.
+const (
+	termOne      = iota // the constant
+	termTool            // the last answer asked for a tool
+	termFirst           // no more than one prompt of a person so far, and no tool pending
+	termQuestion        // the last answer ends in a question
+	termPauses          // earlier pauses, up to three, as a share of three
+	termAge             // from here on: older than edges[1], edges[2], …
+	terms        = termAge + len(edges) - 1
+)
+
+type features [terms]float64
+
+// features are the terms of a moment, without those of age.
+func (m *Moment) features() features {
+	return features{
+		termOne:      1,
+		termTool:     yes(m.Tool),
+		termFirst:    yes(m.Prompts <= 1 && !m.Tool),
+		termQuestion: yes(m.Question && !m.Tool),
+		termPauses:   float64(min(m.Pauses, 3)) / 3,
+	}
+}
+
+func yes(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// Chance is the distribution of how long a pause lasts that has reached the age
+// of four minutes. People who are away for long stay away for long: the rate
+// at which they come back falls about with the inverse of the age, so it is
+// given per unit of the logarithm of the age.
+type Chance struct {
+	rates [len(edges)]float64
+}
+
+// Prior is the chance by the recorded conversations alone.
+func Prior(m Moment) Chance { return chance(&weights, m) }
+
+func chance(w *features, m Moment) (c Chance) {
+	x, z := m.features(), 0.0
+	for i := range termAge {
+		z += w[i] * x[i]
+	}
+	for i := range c.rates {
+		if i > 0 {
+			c.rates[i] = math.Exp(z + w[termAge+i-1])
+		} else {
+			c.rates[i] = math.Exp(z)
+		}
+	}
+	return c
+}
+
+// Times returns the chance with all rates multiplied.
+func (c Chance) Times(by float64) Chance {
+	for i := range c.rates {
+		c.rates[i] *= by
+	}
+	return c
+}
+
+// Away is the probability that a client who is away at one age is still away
+// at a later one.
+func (c *Chance) Away(from, to time.Duration) float64 { return math.Exp(-c.exposure(from, to)) }
+
+// exposure is the number of returns expected between two ages if one could come
+// back again and again.
+func (c *Chance) exposure(from, to time.Duration) float64 {
+	sum := 0.0
+	for i, lo := range edges {
+		hi := to
+		if i+1 < len(edges) {
+			hi = min(to, edges[i+1])
+		}
+		if lo = max(lo, from); hi > lo {
+			sum += c.rates[i] * math.Log(float64(hi)/float64(lo))
+		}
+	}
+	return sum
+}

@@ -1,0 +1,108 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package keepalive
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+)
+
+// Credential holds headers that name a secret, such as an API key. It lies in
+// memory masked, so that neither a dump of the heap nor a stray read shows it.
+// It cannot be printed, logged or encoded: every way to do so shows a
+// placeholder or fails.
+type Credential struct {
+	mu     sync.Mutex
+	fields []field
+}
+
+type field struct {
+	name         string
+	masked, mask []byte
+}
+
+const placeholder = "[credential]"
+
+var errSecret = errors.New("a credential is not encoded")
+
+// Seal adds a header.
+func (c *Credential) Seal(name, value string) {
+	f := field{name, make([]byte, len(value)), make([]byte, len(value))}
+	_, _ = rand.Read(f.mask) // never fails
+	for i := range f.masked {
+		f.masked[i] = value[i] ^ f.mask[i]
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.fields = append(c.fields, f)
+}
+
+// Reveal calls use for each header, in the order in which they were added. The
+// caller must not keep what it gets.
+func (c *Credential) Reveal(use func(name, value string)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, f := range c.fields {
+		plain := make([]byte, len(f.masked))
+		for i := range plain {
+			plain[i] = f.masked[i] ^ f.mask[i]
+		}
+		use(f.name, string(plain))
+		clear(plain)
+	}
+}
+
+// Wipe overwrites what is held.
+func (c *Credential) Wipe() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, f := range c.fields {
+		clear(f.masked)
+		clear(f.mask)
+	}
+	c.fields = nil
+}
+
+// Size is the memory that it takes, in bytes.
+func (c *Credential) Size() int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n := int64(64)
+	for _, f := range c.fields {
+		n += int64(len(f.name) + 2*len(f.masked) + 64)
+	}
+	return n
+}
+
+// String implements fmt.Stringer and tells nothing.
+func (*Credential) String() string { return placeholder }
+
+// GoString implements fmt.GoStringer and tells nothing.
+func (*Credential) GoString() string { return placeholder }
+
+// Format implements fmt.Formatter and tells nothing, whatever the verb.
+func (*Credential) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, placeholder) }
+
+// MarshalText implements encoding.TextMarshaler and fails.
+func (*Credential) MarshalText() ([]byte, error) { return nil, errSecret }
+
+// MarshalJSON implements json.Marshaler and fails.
+func (*Credential) MarshalJSON() ([]byte, error) { return nil, errSecret }
+
+// GobEncode implements gob.GobEncoder and fails.
+func (*Credential) GobEncode() ([]byte, error) { return nil, errSecret }

@@ -1,0 +1,101 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package keepalive
+
+import (
+	"sync"
+	"time"
+)
+
+// Habit is whose pauses are learned from: a tenant, its client program and the
+// hour of the day. Each is opaque here.
+type Habit struct {
+	// Tenant is a keyed hash of the credential.
+	Tenant [16]byte
+	// Client tells the programs of one tenant apart.
+	Client uint64
+	// Hour is the hour of the day at which the pause began, from 0 to 23.
+	Hour uint8
+}
+
+const (
+	// shrink is how many expected returns must have been watched before what was
+	// learned weighs as much as the prior.
+	shrink = 12
+	// maxHabits bounds the habits that are remembered.
+	maxHabits = 4096
+	// noHour stands for all hours, noClient for all clients.
+	noHour = 255
+	// patience is the age at which a pause is given up on.
+	patience = 4 * time.Hour
+)
+
+// Learned corrects the prior by the pauses that were watched. The returns of a
+// group are taken as Poisson around the prior's expectation times a factor of
+// its own, with a gamma prior around the factor of the wider group: all, the
+// tenant, the tenant's client, the tenant's hour. It may be used from several
+// goroutines. The zero value has learned nothing.
+type Learned struct {
+	mu     sync.Mutex
+	counts map[Habit]count
+}
+
+// count is how many returns were seen, and how many the prior expected.
+type count struct{ seen, expected float64 }
+
+// Observe notes that a pause has ended in a return, or was given up on, at some
+// age.
+func (l *Learned) Observe(h Habit, m Moment, age time.Duration, returned bool) {
+	if age <= onset {
+		return
+	}
+	prior := Prior(m)
+	expected := prior.exposure(onset, age)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.counts == nil {
+		l.counts = map[Habit]count{}
+	}
+	for _, k := range h.groups() {
+		c, ok := l.counts[k]
+		if !ok && len(l.counts) >= maxHabits {
+			for other := range l.counts { // any one will do
+				delete(l.counts, other)
+				break
+			}
+		}
+		c.expected += expected
+		c.seen += yes(returned)
+		l.counts[k] = c
+	}
+}
+
+// Chance is the distribution for a pause that begins now.
+func (l *Learned) Chance(h Habit, m Moment) Chance {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	groups := h.groups()
+	factor := func(k Habit, wider float64) float64 {
+		c := l.counts[k]
+		return wider * (shrink + c.seen) / (shrink + c.expected*wider)
+	}
+	tenant := factor(groups[0], 1)
+	f := factor(groups[1], tenant) * factor(groups[2], tenant) / tenant
+	return Prior(m).Times(f)
+}
+
+func (h Habit) groups() [3]Habit {
+	return [3]Habit{{Tenant: h.Tenant, Hour: noHour}, {Tenant: h.Tenant, Client: h.Client, Hour: noHour}, {Tenant: h.Tenant, Hour: h.Hour}}
+}

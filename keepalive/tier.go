@@ -1,0 +1,73 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package keepalive
+
+import "sync"
+
+// Tiers compares what the short lifetime and its pings have cost with what the
+// long one would have: every token that is new would have been written at the
+// dearer price, and what was written anew after a pause shorter than the long
+// lifetime would have been read. It may be used from several goroutines.
+type Tiers struct {
+	mu     sync.Mutex
+	report TierReport
+}
+
+// TierReport is what the comparison has come to.
+type TierReport struct {
+	// Requests is the number of requests compared.
+	Requests int `json:"requests"`
+	// Pings is what pings have cost, Anew what writing after pauses has cost
+	// more than reading, and Dearer what the long lifetime would have cost in
+	// addition for everything that is new.
+	Pings float64 `json:"pings"`
+	// Anew: see Pings.
+	Anew float64 `json:"written_anew"`
+	// Dearer: see Pings.
+	Dearer float64 `json:"dearer_writes"`
+	// Gain is what the long lifetime would have saved; negative where it would
+	// have cost more.
+	Gain float64 `json:"long_tier_would_save"`
+}
+
+// Usage is one request, as the comparison needs it.
+type Usage struct {
+	// New is the number of tokens written that no earlier request had, Anew that
+	// of tokens written again after a pause that the long lifetime outlasts.
+	New, Anew int64
+	// Pings is what the pings in the pause before it have cost.
+	Pings float64
+	// Write, WriteLong and Read are multiples of the price of uncached input.
+	Write, WriteLong, Read float64
+}
+
+// Add takes a request into account.
+func (t *Tiers) Add(u Usage) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	r := &t.report
+	r.Requests++
+	r.Pings += u.Pings
+	r.Anew += float64(u.Anew) * (u.Write - u.Read)
+	r.Dearer += float64(u.New) * (u.WriteLong - u.Write)
+	r.Gain = r.Pings + r.Anew - r.Dearer
+}
+
+// Report returns what the comparison has come to.
+func (t *Tiers) Report() TierReport {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.report
+}

@@ -29,6 +29,7 @@ import (
 //
 //	GET    /llm_cache/sessions        all sessions, most recently used first
 //	GET    /llm_cache/sessions/{id}   one
+//	GET    /llm_cache/keepalive       what is kept alive, and what pings came to
 //	DELETE /llm_cache/sessions/{id}   forget one; its next request starts anew
 //
 // Ids are hashes; answers hold counters, sizes, warmth and a summary of the
@@ -45,6 +46,7 @@ func (a *Admin) Routes() []caddy.AdminRoute {
 	return []caddy.AdminRoute{
 		{Pattern: "GET /llm_cache/sessions", Handler: caddy.AdminHandlerFunc(a.list)},
 		{Pattern: "GET /llm_cache/sessions/{id}", Handler: caddy.AdminHandlerFunc(a.get)},
+		{Pattern: "GET /llm_cache/keepalive", Handler: caddy.AdminHandlerFunc(a.keepalive)},
 		{Pattern: "DELETE /llm_cache/sessions/{id}", Handler: caddy.AdminHandlerFunc(a.remove)},
 	}
 }
@@ -69,6 +71,16 @@ func (*Admin) get(w http.ResponseWriter, r *http.Request) error {
 		}
 	}
 	return notFound()
+}
+
+func (*Admin) keepalive(w http.ResponseWriter, _ *http.Request) error {
+	reports := []KeepAliveReport{}
+	for _, s := range openStores() {
+		reports = append(reports, s.keeper.report())
+	}
+	return answer(w, struct {
+		Stores []KeepAliveReport `json:"stores"`
+	}{reports})
 }
 
 func (*Admin) remove(w http.ResponseWriter, r *http.Request) error {

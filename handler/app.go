@@ -23,6 +23,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
@@ -36,6 +37,12 @@ type App struct {
 	// AuditRaw is where a record of every turn is kept. Default: nowhere.
 	AuditRaw json.RawMessage `json:"audit,omitempty" caddy:"namespace=llm_cache.audit inline_key=module"`
 
+	// KeepAlive bounds what the pings of all sites may cost. Default: money is
+	// not bounded.
+	KeepAlive *KeepAliveLimits `json:"keepalive,omitempty"`
+
+	site  func() (any, error) // the configuration's http app
+	http  *caddyhttp.App      // nil if there is none
 	store Store
 	key   string
 	lease *lease
@@ -69,6 +76,10 @@ func (a *App) Provision(ctx caddy.Context) error {
 	if err := registerMetrics(ctx.GetMetricsRegistry()); err != nil {
 		return err
 	}
+	if err := a.KeepAlive.Validate(); err != nil {
+		return fmt.Errorf("keepalive: %w", err)
+	}
+	a.site = func() (any, error) { return ctx.AppIfConfigured("http") }
 	if a.StoreRaw == nil {
 		a.StoreRaw = caddyconfig.JSONModuleObject(new(MemoryStore), "module", "memory", nil)
 	}
@@ -97,16 +108,25 @@ func (a *App) share() (*lease, error) {
 	return l, nil
 }
 
-// Start applies this configuration's limits to the store.
+// Start applies this configuration's limits to the store, and lets pings take
+// their way through its sites.
 func (a *App) Start() error {
 	if err := a.store.Adjust(a.lease.state.Store); err != nil {
 		return fmt.Errorf("adjusting the session store: %w", err)
 	}
+	if v, err := a.site(); err == nil { // no sites, no pings
+		a.http, _ = v.(*caddyhttp.App)
+	}
+	a.lease.state.keeper.use(a)
 	return a.startAudit()
 }
 
-// Stop does nothing: what runs on the store may outlive the configuration.
-func (*App) Stop() error { return nil }
+// Stop ends the pings unless another configuration has taken over. Nothing else
+// is to be done: what runs on the store may outlive the configuration.
+func (a *App) Stop() error {
+	a.lease.state.keeper.retire(a)
+	return nil
+}
 
 // Cleanup gives the shares of the stores back.
 func (a *App) Cleanup() error {

@@ -27,6 +27,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/keepalive"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
@@ -59,6 +60,12 @@ type call struct {
 	resent   bool
 	trailers bool // the client takes trailers
 	account  *account
+
+	tenant  sessioncache.Tenant
+	next    caddyhttp.Handler
+	idle    keepalive.ID // the conversation that goes on
+	entered bool
+	stretch *keepalive.Stretch // the pause that this request ends
 }
 
 // serve hands the request on and sees its answer to the client.

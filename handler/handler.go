@@ -107,6 +107,10 @@ type Handler struct {
 	// Headers tells whether answers carry X-Llm-Cache-* headers. Default: true.
 	Headers *bool `json:"headers,omitempty"`
 
+	// KeepAlive keeps the caches of idle conversations alive. Default: nil,
+	// which sends no pings.
+	KeepAlive *KeepAlive `json:"keepalive,omitempty"`
+
 	// Health is a path that GET and HEAD requests find answered by the
 	// effective configuration as JSON. Default: none.
 	Health string `json:"health,omitempty"`
@@ -163,7 +167,9 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 // a store and a clock of the caller's. It takes the place of Provision in
 // replays and benchmarks; the store stays the caller's to close.
 func (h *Handler) Attach(store sessioncache.Store, logger *zap.Logger, now func() time.Time) error {
-	h.prepareToServe(newState(store), logger, now)
+	s := newState(store)
+	s.keeper.attach(now)
+	h.prepareToServe(s, logger, now)
 	return h.Validate()
 }
 
@@ -202,6 +208,9 @@ func (h *Handler) Validate() error {
 	if h.SessionHeader != "" && !httpguts.ValidHeaderFieldName(h.SessionHeader) {
 		return fmt.Errorf("session_header: %q is not a header name", h.SessionHeader)
 	}
+	if err := h.KeepAlive.Validate(); err != nil {
+		return fmt.Errorf("keepalive: %w", err)
+	}
 	if h.Health != "" && !strings.HasPrefix(h.Health, "/") {
 		return fmt.Errorf("health: %q does not begin with a slash", h.Health)
 	}
@@ -223,6 +232,9 @@ func (h *Handler) Cleanup() error {
 
 // ServeHTTP implements caddyhttp.MiddlewareHandler.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
+	if f, ok := r.Context().Value(pingKey{}).(*flight); ok {
+		return h.servePing(w, r, next, f)
+	}
 	if h.Health != "" && r.URL.Path == h.Health && (r.Method == http.MethodGet || r.Method == http.MethodHead) {
 		return h.serveHealth(w, r)
 	}

@@ -54,6 +54,10 @@ func counterVec(name, help string, labels ...string) *prometheus.CounterVec {
 	return prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Subsystem: subsystem, Name: name, Help: help}, labels)
 }
 
+func counter(name, help string) prometheus.Counter {
+	return prometheus.NewCounter(prometheus.CounterOpts{Namespace: namespace, Subsystem: subsystem, Name: name, Help: help})
+}
+
 func gauge(name, help string, value func(sessioncache.Stats) float64) prometheus.Collector {
 	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: namespace, Subsystem: subsystem, Name: name, Help: help}, func() (sum float64) {
 		eachStore(func(s *state) bool {
@@ -76,6 +80,11 @@ var metrics = struct {
 	sessions     prometheus.Collector
 	bytes        prometheus.Collector
 	overhead     prometheus.Histogram
+
+	pings     *prometheus.CounterVec
+	pingCost  prometheus.Counter
+	pingSaved prometheus.Counter
+	targets   prometheus.Collector
 }{
 	requests:     counterVec("requests_total", "Requests to model endpoints, by policy and how they ended.", "policy", "outcome"),
 	tokens:       counterVec("tokens_total", "Tokens by bucket: uncached, write_5m, write_1h, read and output as upstreams reported them, removed as estimated.", "bucket"),
@@ -85,6 +94,18 @@ var metrics = struct {
 	resends: prometheus.NewCounter(prometheus.CounterOpts{
 		Namespace: namespace, Subsystem: subsystem, Name: "resends_total",
 		Help: "Originals sent once more after an edit met a 400.",
+	}),
+	pings:     counterVec("pings_total", "Requests that only kept a cache alive, by what became of them.", "outcome"),
+	pingCost:  counter("ping_cost_tokens_total", "What pings have cost, in uncached input tokens."),
+	pingSaved: counter("ping_saved_tokens_total", "What the requests after pings did not pay for them, in uncached input tokens."),
+	targets: prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Namespace: namespace, Subsystem: subsystem, Name: "ping_targets", Help: "Idle conversations that may be pinged.",
+	}, func() (sum float64) {
+		eachStore(func(s *state) bool {
+			sum += float64(s.keeper.schedule.Stats(s.keeper.now()).Targets)
+			return true
+		})
+		return sum
 	}),
 	sessions: gauge("sessions", "Sessions held.", func(s sessioncache.Stats) float64 { return float64(s.Sessions) }),
 	bytes:    gauge("store_bytes", "Estimated bytes that sessions take.", func(s sessioncache.Stats) float64 { return float64(s.Bytes) }),
@@ -102,6 +123,7 @@ func registerMetrics(reg *prometheus.Registry) error {
 		costs, metrics.requests, metrics.tokens, metrics.edits, metrics.failOpen,
 		metrics.resends, metrics.translations, metrics.sessions, metrics.bytes, metrics.overhead,
 		queueMetrics.running, queueMetrics.waiting, queueMetrics.wait, queueMetrics.refused,
+		metrics.pings, metrics.pingCost, metrics.pingSaved, metrics.targets,
 	}, auditMetrics) {
 		err := reg.Register(c)
 		if _, ok := errors.AsType[prometheus.AlreadyRegisteredError](err); err != nil && !ok {

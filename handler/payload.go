@@ -42,6 +42,13 @@ func (p *payload) attach(r *http.Request) {
 	r.Body = &payloadReader{payload: p}
 }
 
+// bytes returns the body, nil once it was taken back.
+func (p *payload) bytes() []byte {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.data
+}
+
 // recycle takes the payload back, unless it is being sent right now.
 func (p *payload) recycle() {
 	if !p.mu.TryLock() {

@@ -47,11 +47,19 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, next caddyhttp.H
 	}
 	next = h.queueing(h.translating(next, format, c.id), format, c.ticket(r))
 	defer h.state.Release(c.session)
-	if err := c.serve(w, r, next, started); err != nil {
+	if err := c.attend(w, r, next, started); err != nil {
 		return err
 	}
 	c.recycle(r)
 	return nil
+}
+
+// attend serves a request during which its conversation is not idle.
+func (c *call) attend(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler, started time.Time) error {
+	c.next = next
+	c.enter()
+	defer c.leave(r)
+	return c.serve(w, r, next, started)
 }
 
 // passBody hands a request on with the body that it came with.
@@ -106,7 +114,7 @@ func (h *Handler) prepare(r *http.Request, format wire.Format, raw []byte) (c *c
 		Upstream: h.upstreamKey(r),
 		ID:       sessionID(r.Header, h.SessionHeader, view),
 	})
-	c = &call{h: h, view: view, session: session, id: session.ID(), raw: raw}
+	c = &call{h: h, view: view, session: session, id: session.ID(), raw: raw, tenant: tenant}
 	c.ex = h.pipe.Begin(view, session, h.now())
 	if c.ex.Err != nil {
 		h.failOpen(reasonSplice)

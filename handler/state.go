@@ -34,12 +34,13 @@ var states = caddy.NewUsagePool()
 type state struct {
 	sessioncache.Store
 	secret [32]byte
+	keeper *keeper
 	pins   atomic.Int64 // one for the configurations, one for each request
 	queues sync.Map     // of *queue.Queue, by name
 }
 
 func newState(store sessioncache.Store) *state {
-	s := &state{Store: store}
+	s := &state{Store: store, keeper: newKeeper()}
 	_, _ = rand.Read(s.secret[:]) // never fails
 	s.pins.Store(1)
 	return s
@@ -63,6 +64,7 @@ func (s *state) unpin() error {
 	if s.pins.Add(-1) > 0 {
 		return nil
 	}
+	s.keeper.stop()
 	return s.Close()
 }
 

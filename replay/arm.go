@@ -58,6 +58,7 @@ type arm struct {
 	attempts int
 	usage    wire.Usage
 	refused  *cachemodel.APIError
+	pings    pings
 }
 
 // request is one request of a conversation, as all arms get it.
@@ -82,11 +83,11 @@ type request struct {
 // storeBytes bounds the sessions of one arm: a conversation and some room.
 const storeBytes = 64 << 20
 
-func newArm(policy pipeline.Policy, profile cachemodel.Profile, options []byte) (*arm, error) {
+func newArm(policy pipeline.Policy, profile cachemodel.Profile, o *Options) (*arm, error) {
 	a := &arm{policy: policy, profile: profile, result: Result{Profile: profile.Name, Policy: policy}}
 	a.up = &simulator.Handler{Cache: cachemodel.NewSimulator(profile.Config()), Hooks: simulator.Hooks{
 		Now:    func(context.Context) time.Time { return a.clock },
-		Answer: func(context.Context, *wire.View) *simulator.Answer { return a.request.answer },
+		Answer: a.answer,
 		Parse:  a.parse,
 		Call:   func(_ context.Context, c *cachemodel.Call) { c.Client = a.request.view },
 		Done:   a.done,
@@ -96,11 +97,17 @@ func newArm(policy pipeline.Policy, profile cachemodel.Profile, options []byte) 
 		return nil, fmt.Errorf("replay: %w", err)
 	}
 	a.store = store
-	if a.handler, err = configure(options); err != nil {
+	if a.handler, err = configure(o.Handler); err != nil {
 		_ = store.Close()
 		return nil, err
 	}
 	a.handler.Policy = policy
+	switch {
+	case !o.KeepAlive:
+		a.handler.KeepAlive = nil
+	case a.handler.KeepAlive == nil:
+		a.handler.KeepAlive = new(handler.KeepAlive)
+	}
 	if err := a.handler.Attach(store, a.logger(), func() time.Time { return a.clock }); err != nil {
 		_ = store.Close()
 		return nil, fmt.Errorf("replay: %w", err)
@@ -135,6 +142,9 @@ func (a *arm) parse(_ context.Context, f wire.Format, body []byte) (*wire.View, 
 // done notes what became of a request. The answer takes its time from here on.
 func (a *arm) done(_ context.Context, u wire.Usage, refused *cachemodel.APIError) {
 	u.Output = 0 // the same with and without the handler
+	if a.pings.flying {
+		return
+	}
 	a.usage, a.refused = u, refused
 	if refused != nil {
 		a.result.refuse(refused)
@@ -145,6 +155,7 @@ func (a *arm) done(_ context.Context, u wire.Usage, refused *cachemodel.APIError
 
 // run sends one request and notes what came of it.
 func (a *arm) run(ctx context.Context, c *request) error {
+	a.keep(c.at)
 	a.request, a.clock = c, c.at
 	a.sent, a.attempts, a.usage, a.refused = nil, 0, wire.Usage{}, nil
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://replay.invalid"+c.path, bytes.NewReader(c.body))

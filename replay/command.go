@@ -72,6 +72,11 @@ With --folds and --fold only a part of the conversations is replayed, so that
 what was fitted on the others can be tested: a conversation is in the same part
 every time.
 
+With --keepalive caches are kept alive in pauses, as the handler's options say.
+What the pings cost is part of the cost, but for those after the last request of
+a conversation: what the person did then is not recorded. They are told apart,
+as what is lost if nobody came back.
+
 With --frontier the first policy is replayed at several tolerances of harm, and
 cost against harm is drawn, one curve for each profile, with eager and off for
 comparison.
@@ -94,6 +99,7 @@ comparison.
 	cmd.Flags().Int("fold", 1, "Which part to replay, from 1 to --folds; negative for all but that part")
 	cmd.Flags().String("frontier", "", "File to draw cost against harm to, an SVG: replays the policy at the harm tolerances of --risks")
 	cmd.Flags().String("risks", "0,0.25,0.5,1,2,4", "Values of the planner's option risk for --frontier")
+	cmd.Flags().Bool("keepalive", false, "Keep caches alive in pauses")
 	cmd.Flags().Bool("json", false, "Print the report as JSON")
 	return cmd
 }
@@ -114,7 +120,7 @@ func replayMain(cmd *cobra.Command, f caddycmd.Flags) (int, error) {
 		return caddy.ExitCodeFailedStartup, err
 	}
 	line := &progressLine{w: cmd.ErrOrStderr()}
-	o.Progress = line.show
+	o.Progress, o.KeepAlive = line.show, f.Bool("keepalive")
 	var report findings
 	if path := f.String("frontier"); path != "" {
 		report, err = sweep(cmd.Context(), conversations, o, path, f.String("risks"))

@@ -85,6 +85,7 @@ func (d *drive) run(ctx context.Context) error {
 		}
 	}
 	for _, a := range d.arms {
+		a.abandon()
 		r := a.result
 		r.Conversation = d.conversation.Name
 		r.Base, r.BaseCost = d.baseline.usage, d.baseline.cost

@@ -68,6 +68,23 @@ type Result struct {
 	// Fired counts what the stages did, summed over the requests.
 	Fired map[string]int `json:"fired,omitempty"`
 
+	// Pings is the number of requests that only kept a cache alive, PingCost
+	// what they cost, which is part of Cost, and PingSaved what the requests
+	// after them did not pay for them, by the handler's own account.
+	Pings int `json:"pings,omitempty"`
+	// PingCost: see Pings.
+	PingCost float64 `json:"ping_cost,omitempty"`
+	// PingSaved: see Pings.
+	PingSaved float64 `json:"ping_saved,omitempty"`
+	// TailPings and TailCost are those after the last request. What a person
+	// did then is not recorded, so they are not part of Cost: they are what is
+	// lost if nobody ever came back.
+	TailPings int `json:"tail_pings,omitempty"`
+	// TailCost: see TailPings.
+	TailCost float64 `json:"tail_cost,omitempty"`
+	// PingList names each ping.
+	PingList []Ping `json:"ping_list,omitempty"`
+
 	// Edits counts the recorded edits of files that quote a line of 25
 	// characters or more; Harmed those of them that quote text which the
 	// client's request held and the upstream was not shown.
@@ -134,6 +151,11 @@ func (r *Result) add(o *Result) {
 	r.BaseRejected += o.BaseRejected
 	r.FailedOpen += o.FailedOpen
 	r.Resent += o.Resent
+	r.Pings += o.Pings
+	r.PingCost += o.PingCost
+	r.PingSaved += o.PingSaved
+	r.TailPings += o.TailPings
+	r.TailCost += o.TailCost
 	r.Edits += o.Edits
 	r.Harmed += o.Harmed
 	r.Refusals, r.Fired = sum(r.Refusals, o.Refusals), sum(r.Fired, o.Fired)

@@ -50,6 +50,9 @@ type Options struct {
 	// Handler holds further options of the handler in JSON, as in a Caddy
 	// configuration. The policy in it is overridden.
 	Handler []byte
+	// KeepAlive lets the handler keep caches alive in pauses, by its defaults or
+	// as the options of the handler say.
+	KeepAlive bool
 	// Optimum, if set, asks for the optimum of each conversation too.
 	Optimum *OptimumOptions
 	// Start is when the conversations begin; prices depend on it. Default:
@@ -163,7 +166,7 @@ func (d *drive) replay(ctx context.Context, o *Options) (err error) {
 		d.arms = nil
 	}()
 	for _, policy := range o.Policies {
-		a, err := newArm(policy, d.profile, o.Handler)
+		a, err := newArm(policy, d.profile, o)
 		if err != nil {
 			return err
 		}

@@ -1,0 +1,230 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package handler
+
+import (
+	"fmt"
+	"hash/fnv"
+	"math/rand/v2"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/keepalive"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
+
+// KeepAlive asks for pings: requests that do nothing but keep the cache of an
+// idle conversation alive at the upstream, where that is expected to pay. Only
+// main conversations over the Anthropic Messages API are pinged, once they have
+// read from the cache; never sub-agents and side requests. A ping is the last
+// request that went upstream, up to its last cache marker, with `max_tokens` 0.
+// It goes through the whole site like any other request, with the client's own
+// credential, which is kept in memory, masked, for as long as a ping may
+// follow. A credential that `reverse_proxy` sets by `header_up` needs none to
+// be kept and is to be preferred.
+type KeepAlive struct {
+	// Every is the time from the start of the last request, or of the ping
+	// before, to a ping. It must be shorter than the cache's lifetime by 15
+	// seconds or more; for lifetimes where it is not, the default is used.
+	// Default: nine tenths of the lifetime, 4m30s for five minutes.
+	Every caddy.Duration `json:"every,omitempty"`
+	// Most is the number of pings that one pause may have. How many it gets is
+	// decided by what they are expected to earn. Default: 24.
+	Most *int `json:"most,omitempty"`
+	// Floor is the length in tokens below which a prompt is not worth a ping.
+	// Default: 20000.
+	Floor *int `json:"floor,omitempty"`
+	// Stake is the share of what a conversation has cost so far, by which its
+	// pings may cost more than they have saved. Default: 0.2.
+	Stake *float64 `json:"stake,omitempty"`
+	// Log tells whether pings stand in the access log. Default: false.
+	Log *bool `json:"log,omitempty"`
+}
+
+// The defaults of KeepAlive.
+const (
+	defaultMost  = 24
+	defaultFloor = 20000
+	defaultStake = 0.2
+	// reach is the least time that a ping must have to arrive in.
+	reach = 15 * time.Second
+)
+
+// Validate reports the first option that makes no sense. A nil KeepAlive is valid.
+func (k *KeepAlive) Validate() error {
+	if k == nil {
+		return nil
+	}
+	if every := time.Duration(k.Every); every != 0 && (every < 10*time.Second || every > time.Hour) {
+		return fmt.Errorf("every: %s is not between 10s and 1h", every)
+	}
+	if k.Most != nil && (*k.Most < 1 || *k.Most > 1000) {
+		return fmt.Errorf("most: %d is not between 1 and 1000", *k.Most)
+	}
+	if k.Floor != nil && (*k.Floor < 0 || *k.Floor > 1<<30) {
+		return fmt.Errorf("floor: %d is not between 0 and %d", *k.Floor, 1<<30)
+	}
+	if k.Stake != nil && !(*k.Stake >= 0 && *k.Stake <= 10) {
+		return fmt.Errorf("stake: %v is not between 0 and 10", *k.Stake)
+	}
+	return nil
+}
+
+func or[T any](p *T, or T) T {
+	if p == nil {
+		return or
+	}
+	return *p
+}
+
+// every is the time to the next ping for a cache of some lifetime.
+func (k *KeepAlive) every(lifetime time.Duration) time.Duration {
+	if every := time.Duration(k.Every); every != 0 && every <= lifetime-reach {
+		return every
+	}
+	return lifetime * 9 / 10
+}
+
+// KeepAliveLimits bound the pings of all sites together.
+type KeepAliveLimits struct {
+	// Hourly is what all pings may cost within an hour, in US dollars. Where it
+	// is set, models without a known price are not pinged. Default: no bound.
+	Hourly float64 `json:"hourly,omitempty"`
+	// TenantHourly is the same for each tenant. Default: no bound.
+	TenantHourly float64 `json:"tenant_hourly,omitempty"`
+	// InFlight is the number of pings sent at a time. Default: 4.
+	InFlight int `json:"in_flight,omitempty"`
+	// Memory bounds what is kept of the last requests, compressed, in bytes;
+	// beyond it those go that are expected to earn the least. Default: 67108864
+	// (64 MiB).
+	Memory int64 `json:"memory,omitempty"`
+}
+
+// Validate reports the first limit out of its range.
+func (l *KeepAliveLimits) Validate() error {
+	switch {
+	case l == nil:
+	case !(l.Hourly >= 0):
+		return fmt.Errorf("hourly: %v is below 0", l.Hourly)
+	case !(l.TenantHourly >= 0):
+		return fmt.Errorf("tenant_hourly: %v is below 0", l.TenantHourly)
+	case l.InFlight < 0 || l.InFlight > 1000:
+		return fmt.Errorf("in_flight: %d is not between 1 and 1000", l.InFlight)
+	case l.Memory < 0:
+		return fmt.Errorf("memory: %d is below 0", l.Memory)
+	}
+	return nil
+}
+
+func (l *KeepAliveLimits) options() keepalive.Options {
+	o := keepalive.Options{Jitter: jitter}
+	if l != nil {
+		o.Hourly, o.TenantHourly, o.Flying, o.Memory = l.Hourly, l.TenantHourly, l.InFlight, l.Memory
+	}
+	return o
+}
+
+// jitter takes up to a twentieth off a wait.
+func jitter(wait time.Duration) time.Duration { return rand.N(wait/20 + 1) }
+
+// enter tells the schedule that a conversation goes on. The client has waited
+// for nothing: a ping in flight is canceled.
+func (c *call) enter() {
+	k := c.h.state.keeper
+	if c.h.KeepAlive == nil {
+		return
+	}
+	lineage, ok := c.ex.Continues()
+	if !ok {
+		return
+	}
+	c.idle, c.entered = keepalive.ID{Session: c.id, Lineage: lineage}, true
+	c.stretch = k.schedule.Enter(c.idle, k.now())
+}
+
+// leave lets the conversation fall idle, once its client has the whole answer:
+// what a ping needs is copied out of r, which must be as it came. It is called
+// once for each call of enter, whatever has become of the request.
+func (c *call) leave(r *http.Request) {
+	if c.h.KeepAlive == nil {
+		return
+	}
+	k := c.h.state.keeper
+	var t *keepalive.Target
+	id := c.idle
+	c.h.guard("letting a conversation fall idle", func() {
+		lineage, ok := c.ex.Lineage()
+		if !ok {
+			return
+		}
+		if c.stretch != nil {
+			k.account(c)
+		}
+		if t = c.target(r); t == nil {
+			return
+		}
+		if c.entered && lineage != c.idle.Lineage { // it branched off
+			k.schedule.Leave(c.idle, true, nil)
+			c.entered = false
+		}
+		id = keepalive.ID{Session: c.id, Lineage: lineage}
+	})
+	k.schedule.Leave(id, c.entered, t)
+	k.awake()
+}
+
+// target describes the conversation to the schedule, nil if it is not to be
+// pinged.
+func (c *call) target(r *http.Request) *keepalive.Target {
+	o := c.h.KeepAlive
+	idle, ok := c.ex.Idle(c.turn)
+	if !ok || c.view.Format != wire.Anthropic || c.resent || idle.Prompt < int64(or(o.Floor, defaultFloor)) ||
+		idle.Lifetime <= 0 || r.Header.Get("X-Claude-Code-Agent-Id") != "" {
+		return nil
+	}
+	p := c.lastRequest(r, idle.Lineage)
+	if p == nil {
+		return nil
+	}
+	u := c.turn.Usage
+	write := idle.Rules.Write
+	if idle.Lifetime == idle.Rules.LongTTL {
+		write = idle.Rules.Write1h
+	}
+	begun := c.h.state.keeper.at(c.ex.Start())
+	return &keepalive.Target{
+		Habit:    keepalive.Habit{Tenant: c.tenant, Client: clientOf(r.Header), Hour: uint8(begun.Wall.Hour())},
+		Moment:   keepalive.Moment{Tool: idle.Tool, Question: idle.Question, Prompts: idle.Prompts, Pauses: idle.Pauses},
+		Begun:    begun,
+		Lifetime: idle.Lifetime,
+		Every:    o.every(idle.Lifetime),
+		Most:     or(o.Most, defaultMost),
+		Prompt:   u.Prompt() - u.Uncached, Tail: p.tail(u),
+		Write: write, Read: idle.Rules.Read, Dollars: idle.Rules.At(int(idle.Prompt)).Input / 1e6,
+		Stake:   or(o.Stake, defaultStake)*idle.Spent + idle.Kept,
+		Payload: p,
+	}
+}
+
+// clientOf tells client programs apart.
+func clientOf(h http.Header) uint64 {
+	name, _, _ := strings.Cut(first(h, "User-Agent"), "/")
+	f := fnv.New64a()
+	_, _ = f.Write([]byte(name))
+	return f.Sum64()
+}

@@ -1,0 +1,392 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package handler
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/klauspost/compress/zstd"
+	"github.com/tidwall/gjson"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/keepalive"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
+
+// pingKey marks the context of a ping. A header could be forged.
+type pingKey struct{}
+
+// lastRequest is what a ping is made of: the last request that went upstream.
+type lastRequest struct {
+	server  string // name of the HTTP server that took it
+	method  string
+	uri     string
+	host    string
+	remote  string
+	tls     *tls.ConnectionState
+	header  http.Header // without credentials
+	secret  *keepalive.Credential
+	body    []byte // as it is to be sent, compressed
+	length  int    // of it, plain
+	whole   bool   // nothing follows the last marker
+	session *sessioncache.Session
+	lineage int
+	price   func(wire.Usage) (cost, dollars float64)
+	model   string
+	// Outside of a Caddy configuration, the handler and what stands behind it.
+	handler *Handler
+	next    caddyhttp.Handler
+}
+
+var _ keepalive.Payload = (*lastRequest)(nil)
+
+// Size implements keepalive.Payload.
+func (p *lastRequest) Size() int64 {
+	n := int64(cap(p.body)) + p.secret.Size() + int64(len(p.uri)) + 512
+	for name, values := range p.header {
+		n += int64(len(name) + 48)
+		for _, v := range values {
+			n += int64(len(v) + 16)
+		}
+	}
+	return n
+}
+
+// Wipe implements keepalive.Payload.
+func (p *lastRequest) Wipe() {
+	p.secret.Wipe()
+	clear(p.body)
+	p.body, p.header = nil, nil
+}
+
+// tail is the length in tokens of what a ping carries behind the last marker.
+func (p *lastRequest) tail(u wire.Usage) int64 {
+	if p.whole {
+		return 0
+	}
+	return u.Uncached
+}
+
+var packer = func() *zstd.Encoder {
+	e, _ := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(2)) // fails for bad options only
+	return e
+}()
+
+// lastRequest copies what a ping needs, nil if there is no cheap one.
+func (c *call) lastRequest(r *http.Request, lineage int) *lastRequest {
+	body, whole, ok := pingBody(c.view, c.out.bytes())
+	if !ok {
+		return nil
+	}
+	rules := c.ex.Rules()
+	p := &lastRequest{
+		method: r.Method, uri: r.RequestURI, host: r.Host, remote: r.RemoteAddr,
+		header: http.Header{}, secret: new(keepalive.Credential),
+		body: slices.Clip(packer.EncodeAll(body, make([]byte, 0, len(body)/4))), length: len(body), whole: whole,
+		session: c.session, lineage: lineage, model: c.view.Model,
+		price: func(u wire.Usage) (cost, dollars float64) {
+			return rules.Cost(u) + rules.CostOutput(u), rules.Dollars(u)
+		},
+	}
+	if original, ok := r.Context().Value(caddyhttp.OriginalRequestCtxKey).(http.Request); ok {
+		p.method, p.uri, p.remote = original.Method, original.RequestURI, original.RemoteAddr
+	}
+	for name, values := range r.Header {
+		switch {
+		case secretHeader(name):
+			for _, v := range values {
+				p.secret.Seal(name, v)
+			}
+		case name != "Content-Encoding" && name != "Content-Length" && name != "Transfer-Encoding":
+			p.header[name] = values
+		}
+	}
+	if r.TLS != nil {
+		p.tls = &tls.ConnectionState{Version: r.TLS.Version, HandshakeComplete: true, CipherSuite: r.TLS.CipherSuite, ServerName: r.TLS.ServerName}
+	}
+	if srv, ok := r.Context().Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server); ok && srv != nil {
+		p.server = srv.Name()
+	}
+	if c.h.state.keeper.manual {
+		p.handler, p.next = c.h, c.next
+	}
+	return p
+}
+
+// secretHeader tells whether a header may hold a secret.
+func secretHeader(name string) bool {
+	return slices.Contains(credentialHeaders[:], name) || name == "Cookie" || name == "Proxy-Authorization"
+}
+
+// pingBody makes the body of a ping of one that was sent: up to the last message
+// with a cache marker, byte for byte, for an answer of no token, or of one where
+// the API demands it. Requests with a fixed budget of thinking must leave room
+// for all of it, so for them there is no cheap ping. Source: Anthropic's
+// documentation of prompt caching, on filling a cache in advance.
+func pingBody(v *wire.View, sent []byte) (body []byte, whole, ok bool) {
+	if len(sent) == 0 || gjson.GetBytes(v.Bytes(v.Thinking), "type").Str == "enabled" {
+		return nil, false, false
+	}
+	if !markedEnd(v) {
+		if sent, ok = cutBehindMarker(sent, v.Format); !ok {
+			return nil, false, false
+		}
+	}
+	most := "0"
+	choice := gjson.GetBytes(v.Bytes(v.ToolChoice), "type").Str
+	if choice == "any" || choice == "tool" || gjson.GetBytes(v.Bytes(v.OutputConfig), "format").Exists() {
+		most = "1"
+	}
+	members := []wire.Member{{Name: "max_tokens", Value: []byte(most)}}
+	if v.Stream {
+		members = append(members, wire.Member{Name: "stream", Value: []byte("false")})
+	}
+	body, err := wire.Patch(sent, members...)
+	return body, true, err == nil
+}
+
+// markedEnd tells whether the last message carries a cache marker.
+func markedEnd(v *wire.View) bool {
+	if !v.AutoMarker.Empty() {
+		return true
+	}
+	return len(v.Messages) > 0 && marked(v, len(v.Messages)-1)
+}
+
+func marked(v *wire.View, message int) bool {
+	m := &v.Messages[message]
+	for i := m.First; i < m.End; i++ {
+		if !v.Blocks[i].Marker.Empty() {
+			return true
+		}
+	}
+	return false
+}
+
+// cutBehindMarker leaves out the messages behind the last one with a marker.
+// That must be the user's, or the rest would not be a valid request.
+func cutBehindMarker(body []byte, f wire.Format) ([]byte, bool) {
+	v, err := wire.Parse(f, body, nil)
+	if err != nil {
+		return nil, false
+	}
+	last := len(v.Messages) - 1
+	i := last
+	for i >= 0 && !marked(v, i) {
+		i--
+	}
+	if i < 0 || v.Messages[i].Role != wire.RoleUser {
+		return nil, false
+	}
+	from, to := v.Messages[i].Span.End, v.Messages[last].Span.End
+	return append(slices.Clone(body[:from]), body[to:]...), true
+}
+
+// request makes the ping. Its body comes only when it has reached a handler that
+// keeps caches alive: no other way leads to an upstream.
+func (p *lastRequest) request(ctx context.Context) (*http.Request, error) {
+	u, err := url.ParseRequestURI(p.uri)
+	if err != nil {
+		return nil, err
+	}
+	r := (&http.Request{
+		Method: p.method, URL: u, RequestURI: p.uri, Host: p.host, RemoteAddr: p.remote, TLS: p.tls,
+		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: maps.Clone(p.header),
+		Body: io.NopCloser(unreached{}), ContentLength: int64(p.length),
+	}).WithContext(ctx)
+	p.secret.Reveal(func(name, value string) { r.Header[name] = append(r.Header[name], value) })
+	return r, nil
+}
+
+// unreached is the body of a ping that has not come to its handler.
+type unreached struct{}
+
+var errUnreached = errors.New("a ping has left its way")
+
+func (unreached) Read([]byte) (int, error) { return 0, errUnreached }
+
+// flight is a ping under way.
+type flight struct {
+	last    *lastRequest
+	reached bool
+}
+
+// servePing hands a ping on as the request that it repeats was handed on.
+func (h *Handler) servePing(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler, f *flight) error {
+	if h.KeepAlive == nil || f.reached {
+		return caddyhttp.Error(http.StatusNotFound, errUnreached)
+	}
+	body, err := decodeBody("zstd", f.last.body, largestMaxBody)
+	if err != nil {
+		return caddyhttp.Error(http.StatusInternalServerError, err)
+	}
+	f.reached = true
+	if !or(h.KeepAlive.Log, false) {
+		caddyhttp.SetVar(r.Context(), caddyhttp.LogSkipVar, true)
+	}
+	setBody(r, body)
+	r.ContentLength, r.TransferEncoding = int64(len(body)), nil
+	r.Header["Content-Length"] = []string{strconv.Itoa(len(body))}
+	r.Header["Accept-Encoding"] = identity
+	return next.ServeHTTP(w, r)
+}
+
+const (
+	// pingTimeout bounds a ping: reading a cached prompt takes seconds.
+	pingTimeout = 60 * time.Second
+	// pingAnswer bounds the answer that is kept to be read.
+	pingAnswer = 64 << 10
+)
+
+// ping sends one ping and tells the schedule what became of it.
+func (k *keeper) ping(p *keepalive.Ping) {
+	last := p.Payload.(*lastRequest)
+	ctx, cancel := context.WithTimeout(context.Background(), pingTimeout)
+	defer cancel()
+	over := make(chan struct{})
+	defer close(over)
+	if !k.manual {
+		go func() {
+			select {
+			case <-p.Canceled():
+				cancel()
+			case <-over:
+			}
+		}()
+	}
+	at, number := k.now().Wall, p.Number()
+	usage, outcome := k.send(ctx, last)
+	if ctx.Err() != nil && outcome != keepalive.Read {
+		outcome = keepalive.Broken
+		if errors.Is(ctx.Err(), context.Canceled) {
+			outcome = keepalive.Canceled
+		}
+	}
+	cost, dollars := last.price(usage)
+	if outcome == keepalive.Read {
+		last.session.KeepWarm(last.lineage, at)
+	}
+	metrics.pings.WithLabelValues(string(outcome)).Inc()
+	metrics.pingCost.Add(cost)
+	k.mu.Lock()
+	k.sum.Pings++
+	k.sum.Cost += cost
+	watcher := k.watcher
+	k.mu.Unlock()
+	if watcher != nil {
+		watcher.Pinged(PingRecord{Session: last.session.ID(), Lineage: last.lineage, Tenant: p.Habit.Tenant, Number: number, At: at,
+			Model: last.model, Outcome: outcome, Usage: usage, Cost: cost, Dollars: dollars})
+	}
+	p.End(outcome, cost)
+}
+
+// send sends a ping and reads its answer.
+func (k *keeper) send(ctx context.Context, last *lastRequest) (u wire.Usage, o keepalive.Outcome) {
+	defer func() {
+		if p := recover(); p != nil { // an answer cut short, or a way that does not lead there
+			o = keepalive.Broken
+		}
+	}()
+	f := &flight{last: last}
+	r, err := last.request(context.WithValue(ctx, pingKey{}, f))
+	if err != nil {
+		return u, keepalive.Broken
+	}
+	w := &pingSink{header: http.Header{}}
+	if last.next != nil {
+		r = caddyhttp.PrepareRequest(r, caddy.NewReplacer(), w, &caddyhttp.Server{})
+		err = last.handler.ServeHTTP(w, r, last.next)
+	} else {
+		srv := k.app().httpServer(last.server)
+		if srv == nil {
+			return u, keepalive.Broken
+		}
+		srv.ServeHTTP(w, r)
+	}
+	if err != nil || !f.reached {
+		return u, keepalive.Broken
+	}
+	return w.outcome()
+}
+
+// httpServer returns the HTTP server of a name in the configuration, nil if
+// there is none.
+func (a *App) httpServer(name string) *caddyhttp.Server {
+	if a == nil || a.http == nil {
+		return nil
+	}
+	return a.http.Servers[name]
+}
+
+// pingSink takes the answer to a ping.
+type pingSink struct {
+	header http.Header
+	status int
+	body   bytes.Buffer
+}
+
+func (w *pingSink) Header() http.Header { return w.header }
+
+func (w *pingSink) WriteHeader(status int) {
+	if status >= http.StatusOK && w.status == 0 {
+		w.status = status
+	}
+}
+
+func (w *pingSink) Write(b []byte) (int, error) {
+	w.WriteHeader(http.StatusOK)
+	if room := pingAnswer - w.body.Len(); room > 0 {
+		w.body.Write(b[:min(len(b), room)])
+	}
+	return len(b), nil
+}
+
+func (w *pingSink) Flush() {}
+
+// outcome reads the answer.
+func (w *pingSink) outcome() (u wire.Usage, o keepalive.Outcome) {
+	switch w.status {
+	case http.StatusUnauthorized, http.StatusPaymentRequired, http.StatusForbidden, http.StatusTooManyRequests:
+		return u, keepalive.Denied
+	}
+	if w.status/100 != 2 {
+		return u, keepalive.Broken
+	}
+	d := wire.NewDecoder(wire.Anthropic, mediaType(w.header.Get("Content-Type")) == "text/event-stream")
+	d.Feed(w.body.Bytes())
+	t := d.Turn()
+	if !t.Done || t.Failed() || !t.Usage.Reported {
+		return t.Usage, keepalive.Broken
+	}
+	// A marker behind a short rest may be written; a prefix that was gone shows
+	// in more written than read.
+	if wrote := t.Usage.Write5m + t.Usage.Write1h; wrote > 0 {
+		return t.Usage, keepalive.WroteCache
+	}
+	return t.Usage, keepalive.Read
+}

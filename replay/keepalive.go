@@ -1,0 +1,119 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package replay
+
+import (
+	"context"
+	"time"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/handler"
+	"github.com/caddy-llm-cache/caddy-llm-cache/simulator"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
+
+// Ping is one ping of a conversation, and what it came to.
+type Ping struct {
+	// At is when it was sent, in seconds from the first request.
+	At float64 `json:"at"`
+	// Number counts the pings of one pause from 1 on.
+	Number int `json:"number"`
+	// Outcome is what became of it.
+	Outcome string `json:"outcome"`
+	// Cost is what it cost, and Net what its share of what the next request did
+	// not pay leaves of that: each ping of a pause has the same share.
+	Cost float64 `json:"cost"`
+	// Net: see Cost.
+	Net float64 `json:"net"`
+	// Tail tells that no request came after it.
+	Tail bool `json:"tail,omitempty"`
+}
+
+// pings are those of one arm.
+type pings struct {
+	flying bool
+	list   []Ping
+}
+
+// keep lets the handler send what is due before a moment, each at its time.
+func (a *arm) keep(until time.Time) {
+	if a.handler.KeepAlive == nil || a.request == nil {
+		return
+	}
+	a.pings.flying = true
+	for {
+		due, ok := a.handler.NextPing()
+		if !ok || due.After(until) {
+			break
+		}
+		a.clock = due
+		a.handler.SendPings(a)
+	}
+	a.pings.flying = false
+}
+
+// abandon lets time go on after the last request until the handler sends no
+// more pings.
+func (a *arm) abandon() {
+	before := len(a.pings.list)
+	a.keep(a.clock.AddDate(1, 0, 0))
+	r := &a.result
+	for i := range a.pings.list {
+		p := &a.pings.list[i]
+		if p.Tail = i >= before; p.Tail {
+			r.TailPings++
+			r.TailCost += p.Cost
+			continue
+		}
+		r.Pings++
+		r.PingCost += p.Cost
+		r.Cost += p.Cost
+	}
+	r.PingList = a.pings.list
+}
+
+// answer is what was recorded, or nothing for a ping.
+func (a *arm) answer(context.Context, *wire.View) *simulator.Answer {
+	if a.pings.flying {
+		return nil
+	}
+	return a.request.answer
+}
+
+// Pinged implements handler.PingWatcher.
+func (a *arm) Pinged(p handler.PingRecord) {
+	cost := a.profile.Rules().Cost(p.Usage)
+	a.pings.list = append(a.pings.list, Ping{At: p.At.Sub(defaultStart).Seconds(), Number: p.Number, Outcome: string(p.Outcome), Cost: cost, Net: -cost})
+}
+
+// Resumed implements handler.PingWatcher.
+func (a *arm) Resumed(p handler.PauseRecord) {
+	n := min(p.Pings, len(a.pings.list))
+	for i := len(a.pings.list) - n; i < len(a.pings.list); i++ {
+		a.pings.list[i].Net += p.Saved / float64(n)
+	}
+	a.result.PingSaved += p.Saved
+}
+
+// withTail is the cost ratio, and the worst of any conversation, with the pings
+// after the last requests.
+func (r *Combination) withTail() (all, worst float64) {
+	t := &r.Total
+	all = ratio(t.Cost+t.TailCost, t.BaseCost)
+	for i := range r.Conversations {
+		c := &r.Conversations[i]
+		worst = max(worst, ratio(c.Cost+c.TailCost, c.BaseCost))
+	}
+	return all, worst
+}

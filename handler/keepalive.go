@@ -50,7 +50,7 @@ type KeepAlive struct {
 	// Default: 20000.
 	Floor *int `json:"floor,omitempty"`
 	// Stake is the share of what a conversation has cost so far, by which its
-	// pings may cost more than they have saved. Default: 0.2.
+	// pings may cost more than they have saved. Default: 0.1.
 	Stake *float64 `json:"stake,omitempty"`
 	// Log tells whether pings stand in the access log. Default: false.
 	Log *bool `json:"log,omitempty"`
@@ -60,7 +60,7 @@ type KeepAlive struct {
 const (
 	defaultMost  = 24
 	defaultFloor = 20000
-	defaultStake = 0.2
+	defaultStake = 0.1
 	// reach is the least time that a ping must have to arrive in.
 	reach = 15 * time.Second
 )
@@ -172,6 +172,9 @@ func (c *call) leave(r *http.Request) {
 		if !ok {
 			return
 		}
+		for _, n := range c.ex.Replaced() {
+			k.schedule.Drop(keepalive.ID{Session: c.id, Lineage: n})
+		}
 		if c.stretch != nil {
 			k.account(c)
 		}
@@ -215,6 +218,7 @@ func (c *call) target(r *http.Request) *keepalive.Target {
 		Every:    o.every(idle.Lifetime),
 		Most:     or(o.Most, defaultMost),
 		Prompt:   u.Prompt() - u.Uncached, Tail: p.tail(u),
+		Cold:  idle.Cold,
 		Write: write, Read: idle.Rules.Read, Dollars: idle.Rules.At(int(idle.Prompt)).Input / 1e6,
 		Stake:   or(o.Stake, defaultStake)*idle.Spent + idle.Kept,
 		Payload: p,

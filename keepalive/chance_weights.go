@@ -18,4 +18,4 @@ package keepalive
 // recorded conversations by
 //
 //	go test ./keepalive -run TestFitChance -fit -v
-var weights = features{termOne: -0.26, termTool: 0.64, termFirst: -0.63, termAge: -0.38, termAge + 1: -0.04, termAge + 2: 0.07}
+var weights = features{termOne: -0.32, termTool: 0.70, termFirst: -0.56, termQuestion: 0.10, termPauses: -0.01, termAge: -0.39, termAge + 1: -0.06, termAge + 2: 0.07}

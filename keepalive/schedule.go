@@ -44,6 +44,9 @@ type Target struct {
 	// Prompt is the length of what a ping reads from the cache, and Tail what it
 	// carries behind that, in tokens.
 	Prompt, Tail int64
+	// Cold is what is gained if the cache is not kept alive: history that could
+	// then be edited for nothing. It lessens what a return saves.
+	Cold float64
 	// Write and Read are the prices of cached tokens, as multiples of uncached input.
 	Write, Read float64
 	// Dollars is the price of an uncached input token, 0 if not known.
@@ -68,7 +71,7 @@ type Payload interface {
 func (t *Target) ping() float64 { return float64(t.Prompt)*t.Read + float64(t.Tail) }
 
 // gain is what a return saves that finds the cache alive.
-func (t *Target) gain() float64 { return float64(t.Prompt) * (t.Write - t.Read) }
+func (t *Target) gain() float64 { return float64(t.Prompt)*(t.Write-t.Read) - t.Cold }
 
 // Stretch is what was done in one pause.
 type Stretch struct {

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
@@ -41,6 +42,9 @@ type Idle struct {
 	// Prompts is the number of prompts of a person, Pauses that of the pauses
 	// longer than the lifetime so far.
 	Prompts, Pauses int
+	// Cold is what the planner expects to gain more if it finds the cache cold:
+	// history is then folded for nothing. In uncached input tokens.
+	Cold float64
 	// Spent is what the conversation has cost, and Kept what pings have saved in
 	// it, less what they cost.
 	Spent, Kept float64
@@ -70,6 +74,41 @@ func (x *Exchange) Lineage() (int, bool) {
 	return x.lineage.ID(), true
 }
 
+// Replaced returns the conversations of the session in whose place one has
+// begun with this request: the client has summed up its history, or begun
+// anew. Sub-agents do not count; they have tools of their own.
+func (x *Exchange) Replaced() (lineages []int) {
+	if x.lineage == nil || x.match.Lineage != nil || x.view.Tools == 0 {
+		return nil
+	}
+	x.session.Lock()
+	defer x.session.Unlock()
+	return x.session.SameTools(x.lineage)
+}
+
+// cold is what the planner would gain more by finding the cache cold. The
+// session is locked.
+func (x *Exchange) cold(l *sessioncache.Lineage, tool bool) float64 {
+	f := x.frame
+	if x.Policy == Observe || x.Policy == Eager || x.frozen {
+		return 0
+	}
+	loop := f.loop
+	defer func() { f.loop = loop }()
+	f.loop = tool
+	gain := func(warm int) float64 {
+		p := &planner{frame: f, lineage: l, calibration: &x.session.Calibration, now: x.start, rate: rate(l), warm: warm}
+		p.further = p.expect()
+		p.appraise(new(Decision))
+		_, s, gain := p.best()
+		if s > 0 && p.forbids(s, gain) != "" {
+			return 0
+		}
+		return gain
+	}
+	return max(0, gain(0)-gain(len(f.blocks)))
+}
+
 // Idle describes the conversation once Commit was called. It reports false
 // where keeping the cache gains nothing for certain: side requests and
 // sub-agents, requests for a summary, conversations that never read from the
@@ -93,9 +132,11 @@ func (x *Exchange) Idle(t *wire.Turn) (Idle, bool) {
 	if n := len(l.States); n > 0 {
 		prompts = int(l.States[n-1].Task)
 	}
+	tool := len(t.Calls) > 0
 	return Idle{
+		Cold:    x.cold(l, tool),
 		Lineage: l.ID(), Rules: x.rules, Lifetime: lifetime, Long: long,
-		Prompt: t.Usage.Prompt(), Tool: len(t.Calls) > 0, Question: asks(t.Text),
+		Prompt: t.Usage.Prompt(), Tool: tool, Question: asks(t.Text),
 		Prompts: prompts, Pauses: l.Pauses, Spent: l.Spent, Kept: l.Kept,
 	}, true
 }

@@ -148,6 +148,17 @@ func (s *Session) KeepWarm(id int, at time.Time) {
 	l.Mark(l.Len(), at)
 }
 
+// SameTools returns the numbers of the other conversations of the session that
+// had the same tools. The session must be locked.
+func (s *Session) SameTools(l *Lineage) (lineages []int) {
+	for _, o := range s.lineages {
+		if o != l && o.known.Tools() == l.known.Tools() {
+			lineages = append(lineages, o.id)
+		}
+	}
+	return lineages
+}
+
 // Main tells whether no other conversation of the session has a longer prompt:
 // sub-agents and side requests are shorter than the conversation that they
 // serve. The session must be locked.

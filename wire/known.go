@@ -73,6 +73,9 @@ func joint(blocks []Block) Hash {
 // Chain returns the blocks of the messages section, in order.
 func (k *Known) Chain() []Block { return k.blocks[k.nSystem:] }
 
+// Tools returns a hash of the tool definitions, zero if there are none.
+func (k *Known) Tools() Hash { return joint(k.blocks[:k.nTools]) }
+
 // Size returns the memory that the Known holds, in bytes.
 func (k *Known) Size() int {
 	return int(unsafe.Sizeof(*k)) + cap(k.blocks)*int(unsafe.Sizeof(Block{})) +

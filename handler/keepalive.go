@@ -168,7 +168,7 @@ func (c *call) leave(r *http.Request) {
 	var t *keepalive.Target
 	id := c.idle
 	c.h.guard("letting a conversation fall idle", func() {
-		lineage, ok := c.ex.Lineage()
+		lineage, ok := c.ex.Committed()
 		if !ok {
 			return
 		}

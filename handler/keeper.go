@@ -260,7 +260,7 @@ func (k *keeper) account(c *call) {
 	watcher := k.watcher
 	k.mu.Unlock()
 	if watcher != nil {
-		lineage, _ := c.ex.Lineage()
+		lineage, _ := c.ex.Committed()
 		watcher.Resumed(PauseRecord{Session: c.id, Lineage: lineage, At: c.ex.Start(), Age: s.Age, Pings: s.Pings, Cost: s.Cost, Saved: saved})
 	}
 }

@@ -33,6 +33,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/audit"
 	"github.com/caddy-llm-cache/caddy-llm-cache/keepalive"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
@@ -234,6 +235,9 @@ func (unreached) Read([]byte) (int, error) { return 0, errUnreached }
 type flight struct {
 	last    *lastRequest
 	reached bool
+	handler *Handler // that it came to
+	request *http.Request
+	status  int
 }
 
 // servePing hands a ping on as the request that it repeats was handed on.
@@ -245,7 +249,8 @@ func (h *Handler) servePing(w http.ResponseWriter, r *http.Request, next caddyht
 	if err != nil {
 		return caddyhttp.Error(http.StatusInternalServerError, err)
 	}
-	f.reached = true
+	f.reached, f.handler, f.request = true, h, r
+	next = h.translating(next, wire.Anthropic, f.last.session.ID())
 	if !or(h.KeepAlive.Log, false) {
 		caddyhttp.SetVar(r.Context(), caddyhttp.LogSkipVar, true)
 	}
@@ -280,7 +285,8 @@ func (k *keeper) ping(p *keepalive.Ping) {
 		}()
 	}
 	at, number := k.now().Wall, p.Number()
-	usage, outcome := k.send(ctx, last)
+	f := &flight{last: last}
+	usage, outcome := k.send(ctx, f)
 	if ctx.Err() != nil && outcome != keepalive.Read {
 		outcome = keepalive.Broken
 		if errors.Is(ctx.Err(), context.Canceled) {
@@ -298,21 +304,23 @@ func (k *keeper) ping(p *keepalive.Ping) {
 	k.sum.Cost += cost
 	watcher := k.watcher
 	k.mu.Unlock()
+	rec := PingRecord{Session: last.session.ID(), Lineage: last.lineage, Tenant: p.Habit.Tenant, Number: number, At: at,
+		Model: last.model, Outcome: outcome, Usage: usage, Cost: cost, Dollars: dollars}
+	f.record(&rec)
 	if watcher != nil {
-		watcher.Pinged(PingRecord{Session: last.session.ID(), Lineage: last.lineage, Tenant: p.Habit.Tenant, Number: number, At: at,
-			Model: last.model, Outcome: outcome, Usage: usage, Cost: cost, Dollars: dollars})
+		watcher.Pinged(rec)
 	}
 	p.End(outcome, cost)
 }
 
 // send sends a ping and reads its answer.
-func (k *keeper) send(ctx context.Context, last *lastRequest) (u wire.Usage, o keepalive.Outcome) {
+func (k *keeper) send(ctx context.Context, f *flight) (u wire.Usage, o keepalive.Outcome) {
+	last := f.last
 	defer func() {
 		if p := recover(); p != nil { // an answer cut short, or a way that does not lead there
 			o = keepalive.Broken
 		}
 	}()
-	f := &flight{last: last}
 	r, err := last.request(context.WithValue(ctx, pingKey{}, f))
 	if err != nil {
 		return u, keepalive.Broken
@@ -331,7 +339,31 @@ func (k *keeper) send(ctx context.Context, last *lastRequest) (u wire.Usage, o k
 	if err != nil || !f.reached {
 		return u, keepalive.Broken
 	}
+	f.status = w.status
 	return w.outcome()
+}
+
+// record puts a ping on record.
+func (f *flight) record(p *PingRecord) {
+	if f.handler == nil {
+		return
+	}
+	s := f.handler.sink.pinned()
+	if s == nil {
+		return
+	}
+	defer s.unpin()
+	rec := &audit.Record{
+		ID: audit.NewID(p.At), At: p.At, Turns: 1, Kind: audit.KindKeepAlive, Tenant: s.tenant(f.request), Session: p.Session, Lineage: p.Lineage,
+		Client: clientName(first(f.request.Header, "User-Agent")), Model: p.Model,
+		ClientFormat: string(wire.Anthropic), UpstreamFormat: string(wire.Anthropic), Policy: string(f.handler.Policy),
+		Billed: tokens(p.Usage), Cost: p.Cost, USD: p.Dollars, Outcome: audit.Completed, Reason: string(p.Outcome), Status: f.status, Total: time.Since(p.At),
+	}
+	rec.User = rec.Tenant
+	if p.Outcome != keepalive.Read && p.Outcome != keepalive.WroteCache {
+		rec.Outcome = audit.Failed
+	}
+	s.queue.End(s.queue.Begin(rec), rec)
 }
 
 // httpServer returns the HTTP server of a name in the configuration, nil if

@@ -45,6 +45,7 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, next caddyhttp.H
 		next = h.queueing(h.translating(next, format, ""), format, h.sideTicket(r))
 		return passBody(w, r, next, raw)
 	}
+	c.next = next
 	next = h.queueing(h.translating(next, format, c.id), format, c.ticket(r))
 	defer h.state.Release(c.session)
 	if err := c.attend(w, r, next, started); err != nil {
@@ -56,7 +57,6 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, next caddyhttp.H
 
 // attend serves a request during which its conversation is not idle.
 func (c *call) attend(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler, started time.Time) error {
-	c.next = next
 	c.enter()
 	defer c.leave(r)
 	return c.serve(w, r, next, started)

@@ -65,9 +65,9 @@ func (x *Exchange) Start() time.Time { return x.start }
 // Rules are the cache rules in force for the request.
 func (x *Exchange) Rules() cachemodel.Rules { return x.rules }
 
-// Lineage returns the number of the conversation that Commit made the request
+// Committed returns the number of the conversation that Commit made the request
 // part of; false before, or if it was not committed.
-func (x *Exchange) Lineage() (int, bool) {
+func (x *Exchange) Committed() (int, bool) {
 	if x.lineage == nil {
 		return 0, false
 	}

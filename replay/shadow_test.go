@@ -32,7 +32,7 @@ import (
 func shadowed(t *testing.T, c *Conversation, profile cachemodel.Profile, policy pipeline.Policy) (exact, shadow, actual float64) {
 	t.Helper()
 	d := &drive{conversation: c, profile: profile, start: defaultStart, progress: func() {}}
-	a, err := newArm(policy, profile, nil)
+	a, err := newArm(policy, profile, new(Options))
 	if err != nil {
 		t.Fatal(err)
 	}

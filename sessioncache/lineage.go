@@ -205,9 +205,6 @@ type Trait struct {
 	Lines []uint64
 }
 
-// ID numbers the conversations of a session.
-func (l *Lineage) ID() int { return l.id }
-
 // Len returns the number of message blocks of the last request.
 func (l *Lineage) Len() int { return len(l.States) }
 

@@ -77,12 +77,15 @@ func TestShadowAccount(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range cachemodel.Profiles() {
+	for _, name := range []string{"anthropic-5m", "opus-5.5", "openai", "kv"} {
 		profile, err := cachemodel.ProfileByName(name)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, policy := range []pipeline.Policy{pipeline.CostAware, pipeline.Observe} {
+			if policy == pipeline.Observe && name != "anthropic-5m" {
+				continue
+			}
 			var exact, shadow, actual float64
 			for _, c := range conversations {
 				e, s, a := shadowed(t, c, profile, policy)

@@ -1,0 +1,146 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package handler
+
+import (
+	"context"
+	"net/http"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/audit"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
+)
+
+func TestClientNames(t *testing.T) {
+	for agent, want := range map[string]string{
+		"claude-cli/2.1.328 (external, cli)":            "claude-code",
+		"codex_cli_rs/0.50.0 (Debian 12; x86_64) xterm": "codex",
+		"codex_exec/0.50.0":                             "codex",
+		"opencode/1.2.3":                                "opencode",
+		"GeminiCLI/0.9.0/gemini-4-argon (linux; x64)":   "gemini-cli",
+		"Anthropic/Python 0.70.0":                       "anthropic-sdk",
+		"OpenAI/JS 5.0.0":                               "openai-sdk",
+		"google-genai-sdk/1.30.0 gl-python/3.12":        "google-sdk",
+		"curl/8.5.0":                                    "curl",
+		"Go-http-client/1.1":                            "go-http-client",
+		"":                                              "unknown",
+		"averyveryveryveryveryveryveryveryverylongname": "averyveryveryveryveryveryveryver",
+	} {
+		if got := clientName(agent); got != want {
+			t.Errorf("%q is %q, want %q", agent, got, want)
+		}
+	}
+}
+
+// The key that tenants are hashed with outlives the process.
+func TestAuditKey(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "new", "audit.key")
+	a, err := auditKey(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b, err := auditKey(path); err != nil || a != b {
+		t.Errorf("another key, %v", err)
+	}
+	if c, err := auditKey(t.TempDir()); err == nil || c == a || c == [32]byte{} {
+		t.Errorf("a folder as a key: %v", err)
+	}
+}
+
+// void is an audit store that keeps nothing.
+type void struct{}
+
+func (void) Write(context.Context, []*audit.Record) error    { return nil }
+func (void) Prune(context.Context, time.Time) (int64, error) { return 0, nil }
+func (void) Close() error                                    { return nil }
+
+func testSink(tb testing.TB) *auditSink {
+	tb.Helper()
+	tb.Setenv("XDG_DATA_HOME", tb.TempDir())
+	s := newSink(func() (audit.Store, error) { return void{}, nil }, audit.Options{}, false, zap.NewNop())
+	tb.Cleanup(s.close)
+	return s
+}
+
+// A request that comes when its sink is closed is counted, not forgotten.
+func TestLateRecord(t *testing.T) {
+	s := testSink(t)
+	s.unpin()
+	for s.pins.Load() != 0 {
+		time.Sleep(time.Millisecond)
+	}
+	before := auditCounters.Dropped.Load()
+	if s.pinned() != nil || auditCounters.Dropped.Load() != before+1 {
+		t.Error("a record was lost without a trace")
+	}
+}
+
+// BenchmarkAudit measures what a record adds to a request: the same with and
+// without it.
+func BenchmarkAudit(b *testing.B) {
+	for _, size := range []int{2 << 10, 200 << 10, 1 << 20} {
+		bodies := growing(size, 16)
+		for _, name := range []string{"off", "on"} {
+			h := attached(b, pipeline.Options{Policy: pipeline.CostAware})
+			if name == "on" {
+				h.sink = testSink(b)
+			}
+			b.Run(name+"/"+byteSize(size), func(b *testing.B) {
+				serve := func(i int) {
+					if err := h.ServeHTTP(&sink{http.Header{}}, request(bodies[i], "s"), endpoint); err != nil {
+						b.Fatal(err)
+					}
+				}
+				serve(14)
+				b.ReportAllocs()
+				for b.Loop() {
+					serve(15)
+				}
+			})
+		}
+	}
+}
+
+// BenchmarkRecord measures the record alone, from its beginning to the queue.
+func BenchmarkRecord(b *testing.B) {
+	h := attached(b, pipeline.Options{Policy: pipeline.CostAware})
+	h.sink = testSink(b)
+	for _, size := range []int{2 << 10, 200 << 10, 1 << 20} {
+		body := growing(size, 2)[1]
+		b.Run(byteSize(size), func(b *testing.B) {
+			r := request(body, "s")
+			c, err := h.prepare(r, "anthropic", body)
+			if err != nil || c == nil {
+				b.Fatal(err)
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				c.open(r)
+				c.account.close(c, outcomeCompleted, http.StatusOK)
+			}
+		})
+	}
+}
+
+func byteSize(n int) string {
+	if n >= 1<<20 {
+		return "1MB"
+	}
+	return map[int]string{2 << 10: "2KB", 200 << 10: "200KB"}[n]
+}

@@ -1,0 +1,120 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package pipeline
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
+
+// billed sends what the script holds and answers it with a usage.
+func (s *script) billed(u wire.Usage) (*Exchange, Bill) {
+	u.Reported = true
+	answer := wire.Turn{Text: "unrelated words", Usage: u, Done: true}
+	x := s.send(answer)
+	return x, x.Bill(&answer)
+}
+
+// Both sides of the bill are the same as long as the client's own bytes go out.
+func TestBillOfOwnBytes(t *testing.T) {
+	s := newScript(t, Options{Policy: Observe}, keeping)
+	s.prompt("Fix the build.")
+	for i := range 4 {
+		s.turn(i, "/src/a.go", long(fmt.Sprint("f", i)))
+		u := wire.Usage{Uncached: 10, Write5m: int64(100 * i), Read: 5000, Output: 50}
+		_, b := s.billed(u)
+		u.Reported = true
+		if b.Actual != u || b.Client != u || b.Cost != b.ClientCost || b.Cost == 0 {
+			t.Errorf("turn %d: %+v", i, b)
+		}
+	}
+}
+
+// Once something was edited, the client's side goes by the client's own
+// requests: what the one before held is read, what came after it is written, and
+// all of it is written when the entry has expired.
+func TestBillOfEditedTurns(t *testing.T) {
+	s := newScript(t, Options{Policy: Eager, Zones: Zones{MinMessages: new(int)}}, keeping)
+	s.prompt("Fix the build.")
+	var before Bill
+	edited := 0
+	for i := range 14 {
+		s.turn(i, fmt.Sprintf("/src/file%d.go", i), long(fmt.Sprint("f", i)))
+		if i == 12 {
+			s.now = s.now.Add(10 * time.Minute)
+		}
+		x, b := s.billed(wire.Usage{Write5m: int64(2000 + 100*i), Read: 100, Output: 50})
+		if !x.Edited {
+			before = b
+			continue
+		}
+		edited++
+		own := b.Client.Prompt()
+		if own < b.Actual.Prompt() {
+			t.Errorf("turn %d: the client's own prompt of %d is shorter than what was sent, %d", i, own, b.Actual.Prompt())
+		}
+		switch {
+		case i == 12:
+			if b.Client.Read != 0 || b.Client.Write5m != own {
+				t.Errorf("turn %d, cold: %+v", i, b.Client)
+			}
+		case b.Client.Read != before.Client.Prompt() && edited > 1:
+			t.Errorf("turn %d: %d are read, the prompt before had %d", i, b.Client.Read, before.Client.Prompt())
+		}
+		before = b
+	}
+	if edited < 5 {
+		t.Errorf("only %d turns were edited", edited)
+	}
+}
+
+// What an interrupted answer has cost is on the bill, and changes nothing.
+func TestBillOfInterruptedTurn(t *testing.T) {
+	s := newScript(t, Options{}, keeping)
+	s.prompt("Fix the build.")
+	x := s.send(wire.Turn{})
+	b := x.Bill(&wire.Turn{Usage: wire.Usage{Write5m: 1000, Reported: true}})
+	if b.Cost != 1250 || b.ClientCost != 1250 {
+		t.Errorf("%+v", b)
+	}
+	if b := x.Bill(nil); b.Cost != 1250 {
+		t.Error("the bill has changed")
+	}
+}
+
+// BenchmarkBill measures the account of one turn, with a history of so many blocks.
+func BenchmarkBill(b *testing.B) {
+	for _, turns := range []int{10, 100, 500} {
+		s := newScript(b, Options{}, keeping)
+		s.prompt("Fix the build.")
+		for i := range turns {
+			s.turn(i, fmt.Sprintf("/src/file%d.go", i), long(fmt.Sprint("f", i)))
+		}
+		v, err := wire.Parse(s.format, []byte(s.body()), nil)
+		if err != nil {
+			b.Fatal(err)
+		}
+		x := s.p.Begin(v, s.s, s.now)
+		b.Run(fmt.Sprint(len(v.Blocks), " blocks"), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				x.charge(wire.Usage{Read: 1000, Write5m: 500, Reported: true})
+			}
+		})
+	}
+}

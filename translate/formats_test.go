@@ -49,6 +49,10 @@ var sections = []section{{
 	title: "Requests",
 	intro: "*left out* names the fields that the response header `X-Llm-Cache-Dropped` lists.",
 	rows:  featureRows(),
+}, {
+	title: "Answers",
+	intro: "Each cell holds for a streamed answer and for one in one piece, where a line does not say otherwise.",
+	rows:  answerRows(),
 }}
 
 const (

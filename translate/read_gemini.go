@@ -302,9 +302,12 @@ func (r *reader) geminiParts(v raw, content int) ([]Part, error) {
 			if strings.Contains(string(p.Media.URL), "generativelanguage.googleapis.com") || strings.HasPrefix(string(p.Media.URL), "gs:") {
 				err = r.refuse("fileData", "a file that lies at the provider cannot be read by another one")
 			}
+		case thought && foreign:
+			parts = withThinking(parts, sealed)
+			r.leave()
+			continue
 		case thought:
 			p = r.thinking(p.Text, signature)
-			foreign = false
 		}
 		if err != nil {
 			return nil, err
@@ -321,13 +324,23 @@ func (r *reader) geminiParts(v raw, content int) ([]Part, error) {
 	return parts, nil
 }
 
-// withThinking appends reasoning that a client kept on the part behind it. The
-// client may still have the text as a thought of its own.
+// withThinking adds reasoning that a client kept on the call behind it. The
+// client may still have the text as thoughts of its own, whose place it takes.
 func withThinking(parts []Part, s Sealed) []Part {
-	if n := len(parts); n > 0 && parts[n-1].Kind == ThinkingPart && parts[n-1].Sealed.Data == "" {
-		parts = parts[:n-1]
+	from := len(parts) // behind the last call
+	for from > 0 && parts[from-1].Kind != CallPart {
+		from--
 	}
-	return append(parts, Part{Kind: ThinkingPart, Text: escaped(s.Text), Sealed: s})
+	at := len(parts)
+	out := slices.Clone(parts[:from])
+	for _, p := range parts[from:] {
+		if p.Kind == ThinkingPart && p.Sealed.Data == "" && s.Text != "" {
+			at = min(at, len(out))
+			continue
+		}
+		out = append(out, p)
+	}
+	return slices.Insert(out, min(at, len(out)), Part{Kind: ThinkingPart, Text: escaped(s.Text), Sealed: s})
 }
 
 // geminiMember returns a member in either spelling.

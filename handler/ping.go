@@ -35,6 +35,7 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/audit"
 	"github.com/caddy-llm-cache/caddy-llm-cache/keepalive"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
@@ -345,6 +346,7 @@ func (k *keeper) send(ctx context.Context, f *flight) (u wire.Usage, o keepalive
 
 // record puts a ping on record.
 func (f *flight) record(p *PingRecord) {
+	countCost(&pipeline.Bill{Dollars: p.Dollars}) // the client would not have asked
 	if f.handler == nil {
 		return
 	}

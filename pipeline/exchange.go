@@ -227,7 +227,7 @@ func (x *Exchange) Commit(t *wire.Turn, now time.Time) {
 	l.Observed = x.Policy == Observe
 	l.Model = x.view.Model
 	x.Lineage = l.ID()
-	l.Front, l.Diverged = x.front, l.Diverged || x.Edited
+	l.Front, l.Diverged = x.front, l.Diverged || x.Edited || x.diverged()
 	l.Cost.Add(x.bill.Cost, x.bill.ClientCost, x.bill.Dollars, x.bill.ClientDollars)
 	if x.Decision.Epoch != "" {
 		l.Decision = x.Decision.String()

@@ -58,7 +58,7 @@ func (x *Exchange) Bill(t *wire.Turn) Bill {
 // was before this request.
 //
 // As long as a conversation has gone out in the client's own bytes, the two
-// sides of the bill are the same by definition. From the first edit on the
+// sides of the bill are the same by definition. From the first edit or ping on the
 // client's side is simulated: by the blocks of the client's requests, at its own
 // markers, on its own clock. Tokens are those that the upstream reported, to
 // which what was removed is added as estimated.
@@ -70,13 +70,21 @@ func (x *Exchange) charge(u wire.Usage) Bill {
 	if s.front < len(s.points) {
 		x.front = s.points[s.front].prefix
 	}
-	if x.Edited || x.match.Lineage != nil && x.match.Lineage.Diverged {
+	if x.Edited || x.diverged() {
 		b.Client = own
 	}
 	r := &x.rules
 	b.Cost, b.ClientCost = r.Cost(b.Actual)+r.CostOutput(b.Actual), r.Cost(b.Client)+r.CostOutput(b.Client)
 	b.Dollars, b.ClientDollars = b.Cost*r.Input/1e6, b.ClientCost*r.Input/1e6
 	return b
+}
+
+// diverged tells whether what went upstream before this request was other than
+// the client's own bytes at the client's own times: edits, or pings that kept the
+// cache warm.
+func (x *Exchange) diverged() bool {
+	l := x.match.Lineage
+	return l != nil && (l.Diverged || !l.Warmed.IsZero())
 }
 
 // shadow is one request of a client as the upstream's cache would see it.
@@ -253,7 +261,7 @@ func (s *shadow) billMarkers(u wire.Usage) wire.Usage {
 	f := s.lookBack()
 	// What was read in front of the first edit would have been read anyway, as
 	// long as no marker of ours had a part in it.
-	if x.Markers == 0 && u.Read > f.tokens && (x.match.Lineage == nil || !x.match.Lineage.Diverged) && u.Read <= s.tokens(s.edited, f) {
+	if x.Markers == 0 && u.Read > f.tokens && !x.diverged() && u.Read <= s.tokens(s.edited, f) {
 		f.tokens = u.Read
 	}
 	long, last := f.tokens, f.tokens

@@ -118,3 +118,25 @@ func BenchmarkBill(b *testing.B) {
 		})
 	}
 }
+
+// A conversation whose cache a ping has kept warm pays on the client's side what
+// the client would have paid: everything is written anew after the pause.
+func TestBillAfterPing(t *testing.T) {
+	s := newScript(t, Options{Policy: Observe}, keeping)
+	s.prompt("Fix the build.")
+	s.turn(0, "/src/a.go", long("a"))
+	s.billed(wire.Usage{Write5m: 4000, Output: 5})
+	s.now = s.now.Add(8 * time.Minute)
+	v, err := wire.Parse(s.format, []byte(s.body()), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.s.Lock()
+	s.s.Match(v).Lineage.Warmed = s.now.Add(-4 * time.Minute)
+	s.s.Unlock()
+	s.turn(1, "/src/b.go", long("b"))
+	_, b := s.billed(wire.Usage{Read: 4000, Write5m: 1000, Output: 5})
+	if b.Client.Read != 0 || b.Client.Write5m != 5000 || b.ClientCost <= b.Cost {
+		t.Errorf("%+v", b)
+	}
+}

@@ -147,6 +147,10 @@ func parseApp(d *caddyfile.Dispenser, existing any) (any, error) {
 //			waiting  <requests>
 //			patience <duration>
 //		}
+//		liveness [on|off] {
+//			every <duration>
+//			open  <duration>
+//		}
 //		session_header <name>
 //		max_body       <size>
 //		headers        on|off
@@ -224,6 +228,7 @@ func parseHandler(helper httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, err
 		"max_body":          checked(size(&h.MaxBody), h.Validate),
 		"headers":           onOff(&h.Headers),
 		"queue":             parseQueue(h),
+		"liveness":          parseLiveness(h),
 		"health":            checked(word(&h.Health), h.Validate),
 		"audit":             onOff(&h.Audit),
 	})

@@ -17,6 +17,7 @@ package llmcache
 import (
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"strconv"
 	"strings"
@@ -42,7 +43,12 @@ func newSlowBox(t *testing.T) *slowBox {
 		case <-r.Context().Done():
 			return
 		}
-		answerMessage(w, r, n)
+		if body := b.last().body; !strings.Contains(body, `"stream":true`) {
+			answerMessage(w, r, n)
+			return
+		}
+		w.Header().Set("Content-Type", "text/event-stream")
+		_, _ = io.WriteString(w, strings.Join(events, ""))
 	})
 	return b
 }

@@ -64,6 +64,9 @@ func (u *Upstream) official() bool {
 	return u != nil && (u.Preset == "anthropic" || u.Preset == "openai" || u.Preset == "gemini")
 }
 
+// local tells whether the upstream is a box that runs a model itself.
+func (u *Upstream) local() bool { return u != nil && u.Preset != "" && !u.official() }
+
 // renames tells whether models may go by other names at the upstream.
 func (u *Upstream) renames() bool { return u != nil && len(u.Models) > 0 }
 

@@ -104,6 +104,10 @@ type Handler struct {
 	// no bound.
 	Queue *Queue `json:"queue,omitempty"`
 
+	// Liveness shows clients of streams that a silent upstream is at work.
+	// Default: on for boxes that run a model themselves.
+	Liveness *Liveness `json:"liveness,omitempty"`
+
 	// Headers tells whether answers carry X-Llm-Cache-* headers. Default: true.
 	Headers *bool `json:"headers,omitempty"`
 
@@ -201,6 +205,9 @@ func (h *Handler) Validate() error {
 	}
 	if err := h.Queue.Validate(); err != nil {
 		return fmt.Errorf("queue: %w", err)
+	}
+	if err := h.Liveness.Validate(); err != nil {
+		return fmt.Errorf("liveness: %w", err)
 	}
 	if h.MaxBody < 0 || h.MaxBody > largestMaxBody {
 		return fmt.Errorf("max_body: %d is not between 1 and %d bytes", h.MaxBody, largestMaxBody)

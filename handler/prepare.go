@@ -48,7 +48,13 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, next caddyhttp.H
 	c.next = next
 	next = h.queueing(h.translating(next, format, c.id), format, c.ticket(r))
 	defer h.state.Release(c.session)
-	if err := c.attend(w, r, next, started); err != nil {
+	if a := h.enliven(w, r, c); a != nil {
+		defer a.stop()
+		err = a.end(c.attend(a, r, next, started))
+	} else {
+		err = c.attend(w, r, next, started)
+	}
+	if err != nil {
 		return err
 	}
 	c.recycle(r)

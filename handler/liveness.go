@@ -1,0 +1,304 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package handler
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/translate"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
+
+const (
+	defaultEvery   = 12 * time.Second
+	defaultOpen    = 25 * time.Second
+	shortestSilent = time.Second
+)
+
+// Liveness shows clients that a silent upstream is at work. A box reads a long
+// prompt for minutes before it writes a token; clients give up on streams that
+// are silent for about as long, and try again from the beginning.
+//
+// While the upstream is silent, streams get an `event: ping` (Anthropic
+// Messages), a comment (chat completions) or a `response.in_progress` (OpenAI
+// Responses, once the response has begun). Clients of Gemini break on anything
+// that is no answer, and get nothing. The upstream's own signs of life count:
+// what is sent is never more than is needed.
+type Liveness struct {
+	// Off sends nothing. Default: false on boxes that run a model themselves,
+	// true for hosted APIs.
+	Off *bool `json:"off,omitempty"`
+	// Every is how long a stream may be silent. At least 1s. Default: 12s.
+	Every caddy.Duration `json:"every,omitempty"`
+	// Open is how long an upstream may take to answer at all, be it because the
+	// request waits in the queue, before the stream to the client is opened
+	// without it. Should the upstream then answer with an error, the client
+	// finds that in the stream. At least 1s. Default: 25s.
+	Open caddy.Duration `json:"open,omitempty"`
+}
+
+// Validate reports the first interval out of its range.
+func (l *Liveness) Validate() error {
+	if l == nil {
+		return nil
+	}
+	if d := time.Duration(l.Every); d != 0 && d < shortestSilent {
+		return fmt.Errorf("every: %s is below %s", d, shortestSilent)
+	}
+	if d := time.Duration(l.Open); d != 0 && d < shortestSilent {
+		return fmt.Errorf("open: %s is below %s", d, shortestSilent)
+	}
+	return nil
+}
+
+// liveness returns the intervals, 0 for none.
+func (h *Handler) liveness() (every, open time.Duration) {
+	l := h.Liveness
+	if l == nil {
+		l = new(Liveness)
+	}
+	if l.Off == nil && !h.Upstream.local() || l.Off != nil && *l.Off {
+		return 0, 0
+	}
+	every, open = time.Duration(l.Every), time.Duration(l.Open)
+	if every == 0 {
+		every = defaultEvery
+	}
+	if open == 0 {
+		open = defaultOpen
+	}
+	return every, open
+}
+
+// alive is the writer of one stream to a client. It writes what comes, and a
+// sign of life when nothing does.
+type alive struct {
+	*caddyhttp.ResponseWriterWrapper
+	format wire.Format
+	codex  bool
+	every  time.Duration
+	stamp  func(http.Header)
+	header http.Header // filled by the handlers behind, as long as nothing was sent
+
+	mu      sync.Mutex
+	timer   *time.Timer
+	last    time.Time // when the client got something last
+	status  int       // of the upstream, 0 before
+	opened  bool      // by us
+	stream  bool      // what the upstream writes is a stream of events
+	failure []byte    // its error, where the stream was open already
+	ended   bool
+	tail    [2]byte // the last bytes written
+	begun   bool    // an event of the upstream has passed
+}
+
+// enliven returns the writer for a stream, nil if the client gets no signs of
+// life.
+func (h *Handler) enliven(w http.ResponseWriter, r *http.Request, c *call) *alive {
+	every, open := h.liveness()
+	if every == 0 || !c.view.Stream || c.view.Format == wire.Gemini {
+		return nil
+	}
+	a := &alive{
+		ResponseWriterWrapper: &caddyhttp.ResponseWriterWrapper{ResponseWriter: w},
+		format:                c.view.Format, codex: strings.HasPrefix(r.UserAgent(), "codex"), every: every,
+		header: w.Header().Clone(), last: time.Now(), tail: [2]byte{'\n', '\n'},
+	}
+	a.stamp = func(to http.Header) {
+		if h.headers {
+			to[headerSession], to[headerPolicy] = []string{c.id}, []string{string(c.ex.Policy)}
+		}
+	}
+	a.timer = time.AfterFunc(open, a.tick)
+	return a
+}
+
+// Header implements http.ResponseWriter.
+func (a *alive) Header() http.Header { return a.header }
+
+// WriteHeader implements http.ResponseWriter.
+func (a *alive) WriteHeader(status int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	switch {
+	case status < http.StatusOK && !a.opened:
+		before := maps.Clone(a.ResponseWriter.Header())
+		replace(a.ResponseWriter.Header(), a.header)
+		a.ResponseWriter.WriteHeader(status)
+		replace(a.ResponseWriter.Header(), before)
+		return
+	case status < http.StatusOK || a.status != 0:
+		return
+	}
+	a.status = status
+	a.last = time.Now()
+	a.stream = status/100 == 2 && mediaType(a.header.Get("Content-Type")) == "text/event-stream" && contentCoding(a.header) == ""
+	if a.opened {
+		return
+	}
+	replace(a.ResponseWriter.Header(), a.header)
+	a.header = a.ResponseWriter.Header()
+	a.ResponseWriter.WriteHeader(status)
+	if a.stream {
+		a.timer.Reset(a.every)
+	} else {
+		a.timer.Stop()
+	}
+}
+
+// Write implements io.Writer.
+func (a *alive) Write(p []byte) (int, error) {
+	if a.status == 0 { // read without the lock: only this goroutine sets it
+		a.WriteHeader(http.StatusOK)
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.opened && !a.stream {
+		if room := holdError - len(a.failure); room > 0 {
+			a.failure = append(a.failure, p[:min(room, len(p))]...)
+		}
+		return len(p), nil
+	}
+	n, err := a.ResponseWriter.Write(p)
+	if n > 0 {
+		a.last, a.begun = time.Now(), true
+	}
+	for _, b := range p[max(0, n-2):n] {
+		a.tail[0], a.tail[1] = a.tail[1], b
+	}
+	return n, err
+}
+
+// ReadFrom hides the inner writer's, which would get round Write.
+func (a *alive) ReadFrom(r io.Reader) (int64, error) {
+	return io.Copy(struct{ io.Writer }{a}, r)
+}
+
+// FlushError implements the flusher of http.ResponseController.
+func (a *alive) FlushError() error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.opened && !a.stream {
+		return nil
+	}
+	return http.NewResponseController(a.ResponseWriter).Flush()
+}
+
+// tick sends a sign of life if it is time, and comes back.
+func (a *alive) tick() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.ended || a.status != 0 && !a.stream {
+		return
+	}
+	if silent := time.Since(a.last); a.status != 0 && silent < a.every {
+		a.timer.Reset(a.every - silent)
+		return
+	}
+	if a.status == 0 && !a.opened {
+		a.open()
+	}
+	if between := a.tail == [2]byte{'\n', '\n'}; between { // never within an event
+		_, err := io.WriteString(a.ResponseWriter, a.sign())
+		if err != nil || http.NewResponseController(a.ResponseWriter).Flush() != nil {
+			return // the client is gone
+		}
+		a.last = time.Now()
+	}
+	a.timer.Reset(a.every)
+}
+
+// open begins the stream before the upstream does.
+func (a *alive) open() {
+	a.opened = true
+	h := a.ResponseWriter.Header()
+	h["Content-Type"] = []string{"text/event-stream; charset=utf-8"}
+	h["Cache-Control"] = []string{"no-cache"}
+	a.stamp(h)
+	a.ResponseWriter.WriteHeader(http.StatusOK)
+}
+
+// sign is a sign of life in the client's format.
+func (a *alive) sign() string {
+	switch {
+	case a.format == wire.Anthropic:
+		return "event: ping\ndata: {\"type\":\"ping\"}\n\n"
+	case a.format == wire.OpenAIResponses && (a.begun || a.codex):
+		// Codex counts events only. Others take no event before response.created.
+		return "event: response.in_progress\ndata: {\"type\":\"response.in_progress\",\"response\":{\"object\":\"response\",\"status\":\"in_progress\"}}\n\n"
+	}
+	return ": ping\n\n"
+}
+
+// stop ends the signs.
+func (a *alive) stop() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.ended = true
+	a.timer.Stop()
+}
+
+// end is told how the handlers behind ended, and says so to the client where
+// they could not. If the stream was open before the upstream failed, the
+// failure becomes its last event, and there is no error left for an error route.
+// A stream that was cut stays cut.
+func (a *alive) end(err error) error {
+	a.stop() // from here on nobody else writes
+	if !a.opened {
+		if a.status == 0 { // an error route, or nobody, will answer
+			replace(a.ResponseWriter.Header(), a.header)
+		}
+		return err
+	}
+	for name, values := range a.header {
+		if strings.HasPrefix(name, http.TrailerPrefix) {
+			a.ResponseWriter.Header()[name] = values
+		}
+	}
+	if a.stream {
+		return err
+	}
+	status := a.status
+	if err != nil {
+		status = http.StatusBadGateway
+		if e, ok := err.(caddyhttp.HandlerError); ok && e.StatusCode >= 400 {
+			status = e.StatusCode
+		}
+		a.failure = nil
+	}
+	_, werr := a.ResponseWriter.Write(streamFailure(a.format, status, a.failure))
+	if werr == nil {
+		werr = http.NewResponseController(a.ResponseWriter).Flush()
+	}
+	return werr
+}
+
+// streamFailure is an error answer of the client's own format as the last event
+// of a stream.
+func streamFailure(f wire.Format, status int, body []byte) []byte {
+	_, body = translate.ReadFailure(f, status, body).Write(f)
+	s := translate.NewStream(f, f, &translate.Answering{Stream: true})
+	out := append([]byte(nil), s.Feed(body)...)
+	return append(out, s.Close(false)...)
+}

@@ -1,0 +1,222 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package handler
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
+
+const (
+	anthropicPing = "event: ping\ndata: {\"type\":\"ping\"}\n\n"
+	comment       = ": ping\n\n"
+)
+
+// livelyCall is a streamed request to a box, and the writer of its answer.
+func livelyCall(t *testing.T, f wire.Format, l *Liveness, agent string) (*alive, *httptest.ResponseRecorder) {
+	t.Helper()
+	h := &Handler{Upstream: &Upstream{Preset: "ollama"}, Liveness: l, headers: true}
+	r := httptest.NewRequest(http.MethodPost, "/", nil)
+	r.Header.Set("User-Agent", agent)
+	w := httptest.NewRecorder()
+	c := &call{h: h, view: &wire.View{Format: f, Stream: true}, id: "s1", ex: &pipeline.Exchange{Policy: pipeline.CostAware}}
+	a := h.enliven(w, r, c)
+	if a == nil {
+		t.Fatal("no signs of life")
+	}
+	return a, w
+}
+
+func begin(a *alive) {
+	a.Header().Set("Content-Type", "text/event-stream")
+	a.WriteHeader(http.StatusOK)
+}
+
+func TestSilentStreamsGetSigns(t *testing.T) {
+	for _, tt := range []struct {
+		format wire.Format
+		agent  string
+		sign   string // once the answer has begun
+		early  string // before
+	}{
+		{wire.Anthropic, "claude-cli/2", anthropicPing, anthropicPing},
+		{wire.OpenAIChat, "", comment, comment},
+		{wire.OpenAIResponses, "OpenAI/JS", "event: response.in_progress\ndata: {\"type\":\"response.in_progress\",\"response\":{\"object\":\"response\",\"status\":\"in_progress\"}}\n\n", comment},
+		{wire.OpenAIResponses, "codex_cli_rs/0.1", "event: response.in_progress\ndata: {\"type\":\"response.in_progress\",\"response\":{\"object\":\"response\",\"status\":\"in_progress\"}}\n\n", ""},
+	} {
+		t.Run(fmt.Sprint(tt.format, " ", tt.agent), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				a, w := livelyCall(t, tt.format, nil, tt.agent)
+				time.Sleep(defaultOpen + time.Second)
+				synctest.Wait()
+				early := tt.early
+				if early == "" {
+					early = tt.sign
+				}
+				if got := w.Body.String(); got != early || w.Code != http.StatusOK || w.Header().Get(headerSession) != "s1" {
+					t.Fatalf("before the answer: %d %v %q, want %q", w.Code, w.Header(), got, early)
+				}
+				begin(a)
+				_, _ = io.WriteString(a, "data: {}\n\n")
+				time.Sleep(2*defaultEvery + time.Second)
+				synctest.Wait()
+				if err := a.end(nil); err != nil {
+					t.Fatal(err)
+				}
+				if got, want := w.Body.String(), early+"data: {}\n\n"+tt.sign+tt.sign; got != want {
+					t.Errorf("got %q, want %q", got, want)
+				}
+				time.Sleep(time.Hour)
+			})
+		})
+	}
+}
+
+func TestStreamsAtWorkGetNoSigns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, w := livelyCall(t, wire.Anthropic, nil, "")
+		begin(a)
+		var want strings.Builder
+		for range 10 {
+			time.Sleep(defaultEvery - time.Second)
+			_, _ = io.WriteString(io.MultiWriter(a, &want), "data: {}\n\n")
+		}
+		_ = a.end(nil)
+		if got := w.Body.String(); got != want.String() {
+			t.Errorf("got %q, want %q", got, want.String())
+		}
+	})
+}
+
+// Nothing may stand within an event, however long its second half takes.
+func TestNoSignWithinAnEvent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, w := livelyCall(t, wire.Anthropic, nil, "")
+		begin(a)
+		_, _ = io.WriteString(a, "data: {\"te")
+		time.Sleep(10 * defaultEvery)
+		_, _ = io.WriteString(a, "xt\":1}\n")
+		time.Sleep(10 * defaultEvery)
+		_, _ = io.WriteString(a, "\n")
+		_ = a.end(nil)
+		if got, want := w.Body.String(), "data: {\"text\":1}\n\n"; got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	})
+}
+
+func TestErrorAfterTheStreamWasOpened(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		format wire.Format
+		answer func(a *alive) error
+		want   []string
+	}{
+		{"an answer of the upstream", wire.Anthropic, func(a *alive) error {
+			a.Header().Set("Content-Type", "application/json")
+			a.WriteHeader(http.StatusBadRequest)
+			_, err := io.WriteString(a, `{"type":"error","error":{"type":"invalid_request_error","message":"prompt is too long: 2 tokens > 1 maximum"}}`)
+			return err
+		}, []string{"event: error\n", `"prompt is too long: 2 tokens > 1 maximum"`}},
+		{"an error of a handler", wire.Anthropic, func(*alive) error {
+			return caddyhttp.Error(http.StatusBadGateway, errors.New("connection refused"))
+		}, []string{"event: error\n", `"type":"error"`}},
+		{"chat", wire.OpenAIChat, func(a *alive) error {
+			a.WriteHeader(http.StatusServiceUnavailable)
+			return nil
+		}, []string{`data: {"error":`}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				a, w := livelyCall(t, tt.format, nil, "")
+				time.Sleep(defaultOpen + time.Second)
+				if err := a.end(tt.answer(a)); err != nil {
+					t.Errorf("an error is left: %v", err)
+				}
+				for _, part := range tt.want {
+					if !strings.Contains(w.Body.String(), part) {
+						t.Errorf("the stream is %q, want %q in it", w.Body, part)
+					}
+				}
+				if w.Code != http.StatusOK {
+					t.Errorf("status %d", w.Code)
+				}
+			})
+		})
+	}
+}
+
+// An error that comes in time is an error like any other.
+func TestErrorBeforeTheStreamWasOpened(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, w := livelyCall(t, wire.Anthropic, nil, "")
+		time.Sleep(defaultOpen / 2)
+		a.Header().Set("Content-Type", "application/json")
+		a.WriteHeader(http.StatusTooManyRequests)
+		_, _ = io.WriteString(a, `{}`)
+		time.Sleep(time.Hour)
+		if err := a.end(nil); err != nil || w.Code != http.StatusTooManyRequests || w.Body.String() != "{}" || w.Header().Get("Content-Type") != "application/json" {
+			t.Errorf("%v, %d %v %s", err, w.Code, w.Header(), w.Body)
+		}
+		broken := errors.New("no upstream")
+		b, w := livelyCall(t, wire.Anthropic, nil, "")
+		b.Header().Set("X-Kept", "1")
+		if err := b.end(broken); !errors.Is(err, broken) || w.Body.Len() > 0 || w.Header().Get("X-Kept") != "1" {
+			t.Errorf("%v, %v %q", err, w.Header(), w.Body)
+		}
+	})
+}
+
+func TestWhoGetsSigns(t *testing.T) {
+	on, off := false, true
+	for _, tt := range []struct {
+		preset string
+		format wire.Format
+		stream bool
+		off    *bool
+		want   bool
+	}{
+		{"ollama", wire.Anthropic, true, nil, true},
+		{"ollama", wire.Anthropic, true, &off, false},
+		{"ollama", wire.Anthropic, false, nil, false},
+		{"ollama", wire.Gemini, true, &on, false},
+		{"anthropic", wire.Anthropic, true, nil, false},
+		{"anthropic", wire.Anthropic, true, &on, true},
+		{"", wire.Anthropic, true, nil, false},
+	} {
+		h := &Handler{Upstream: &Upstream{Preset: tt.preset}, Liveness: &Liveness{Off: tt.off, Every: caddy.Duration(time.Hour)}}
+		c := &call{h: h, view: &wire.View{Format: tt.format, Stream: tt.stream}, ex: &pipeline.Exchange{}}
+		a := h.enliven(httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/", nil), c)
+		if (a != nil) != tt.want {
+			t.Errorf("%+v: signs %t", tt, a != nil)
+		}
+		if a != nil {
+			a.stop()
+		}
+	}
+}

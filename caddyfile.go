@@ -135,6 +135,9 @@ func parseApp(d *caddyfile.Dispenser, existing any) (any, error) {
 //			after   <turns>
 //			preview <lines>
 //		}
+//		expand [auto|on|off] {
+//			names <name>...
+//		}
 //		breakpoints [auto|on|off]
 //		planner {
 //			risk        <number>
@@ -212,6 +215,7 @@ func parseHandler(helper httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, err
 			"after":   checked(number(&h.Prune.After), h.Options.Validate),
 			"preview": checked(number(&h.Prune.Preview), h.Options.Validate),
 		}),
+		"expand":      expandOption(h),
 		"breakpoints": stage(h, "breakpoints", &h.Breakpoints.Mode, nil),
 		"planner": func(d *caddyfile.Dispenser) error {
 			if d.NextArg() {

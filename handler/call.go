@@ -83,7 +83,7 @@ func (c *call) serve(w http.ResponseWriter, r *http.Request, next caddyhttp.Hand
 	c.countRequest()
 	c.h.guard("opening a record", func() { c.open(r) })
 	t := newTap(w, c, c.ex.Edited)
-	err := c.pass(t, r, next)
+	err := c.forward(t, r, next)
 	if err != nil || !t.isHeld() || !t.blamesUs() {
 		return c.finish(t, err)
 	}
@@ -127,19 +127,31 @@ func (c *call) substitute(r *http.Request) (restore func()) {
 	}
 }
 
+// forward runs the handlers behind this one, and sees to calls that are answered
+// on the way if there may be any.
+func (c *call) forward(t *tap, r *http.Request, next caddyhttp.Handler) error {
+	if c.ex.Intercepts() {
+		return c.passHiding(t, r, next)
+	}
+	return c.pass(t, t, r, next)
+}
+
 // pass runs the handlers behind this one. Should they panic, as reverse_proxy
 // does for an answer that is cut, the client gets what there is and the panic
 // goes on its way.
-func (c *call) pass(t *tap, r *http.Request, next caddyhttp.Handler) error {
+func (c *call) pass(t *tap, w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
 	returned := false
 	defer func() {
 		if !returned {
 			c.settle(t, nil)
+			if r, ok := w.(*relay); ok {
+				r.spill()
+			}
 			_ = t.release()
 			_ = t.FlushError()
 		}
 	}()
-	err := next.ServeHTTP(t, r)
+	err := next.ServeHTTP(w, r)
 	returned = true
 	return err
 }
@@ -152,7 +164,7 @@ func (c *call) again(w http.ResponseWriter, original *http.Request, next caddyht
 	c.h.guard("giving up edits after a 400", c.ex.Resent)
 	defer c.substitute(original)()
 	t := newTap(w, c, false)
-	return c.finish(t, c.pass(t, isolate(original, t), next))
+	return c.finish(t, c.forward(t, isolate(original, t), next))
 }
 
 // isolate gives a request what a second pass through the same handlers needs
@@ -233,6 +245,7 @@ func (c *call) settle(t *tap, err error) {
 		if err == nil && t.status/100 == 2 && c.turn != nil && c.turn.Done && !c.turn.Failed() {
 			outcome = outcomeCompleted
 			c.ex.Commit(c.turn, c.h.now())
+			c.keepFolded()
 			return
 		}
 		if err != nil || t.status/100 != 2 {

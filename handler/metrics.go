@@ -122,6 +122,7 @@ func registerMetrics(reg *prometheus.Registry) error {
 	for _, c := range slices.Concat([]prometheus.Collector{
 		costs, metrics.requests, metrics.tokens, metrics.edits, metrics.failOpen,
 		metrics.resends, metrics.translations, metrics.sessions, metrics.bytes, metrics.overhead,
+		expansions, continuations,
 		queueMetrics.running, queueMetrics.waiting, queueMetrics.wait, queueMetrics.refused,
 		metrics.pings, metrics.pingCost, metrics.pingSaved, metrics.targets,
 	}, auditMetrics) {

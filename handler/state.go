@@ -34,13 +34,14 @@ var states = caddy.NewUsagePool()
 type state struct {
 	sessioncache.Store
 	secret [32]byte
+	blocks *sessioncache.Blocks // texts that were folded
 	keeper *keeper
 	pins   atomic.Int64 // one for the configurations, one for each request
 	queues sync.Map     // of *queue.Queue, by name
 }
 
 func newState(store sessioncache.Store) *state {
-	s := &state{Store: store, keeper: newKeeper()}
+	s := &state{Store: store, keeper: newKeeper(), blocks: sessioncache.NewBlocks()}
 	_, _ = rand.Read(s.secret[:]) // never fails
 	s.pins.Store(1)
 	return s

@@ -161,6 +161,9 @@ func (f *frame) positions(from int) int {
 			n++
 		}
 		last = k
+		if w := f.states[i].Woven; w != nil {
+			n += 2 * len(w.Inserts)
+		}
 	}
 	return n
 }

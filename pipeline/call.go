@@ -75,14 +75,7 @@ var finders = []string{"grep", "rg", "find", "ls", "fd", "tree", "ag", "git grep
 // understand tells what a call does from its name and its input.
 func understand(name string, input gjson.Result) call {
 	input = decoded(input)
-	c := call{class: sessioncache.ClassOther, argument: argument(input)}
-	name = strings.ToLower(name)
-	for _, k := range classes {
-		if strings.Contains(name, k.part) {
-			c.class = k.class
-			break
-		}
-	}
+	c := call{class: classOf(name), argument: argument(input)}
 	switch patch, path := patchIn(input); {
 	case patch:
 		c.class, c.path = sessioncache.ClassEdit, path
@@ -109,6 +102,17 @@ func understand(name string, input gjson.Result) call {
 	c.whole = c.class == sessioncache.ClassRead && !input.Get("offset").Exists() && !input.Get("limit").Exists() &&
 		!input.Get("view_range").Exists() && !input.Get("start_line").Exists()
 	return c
+}
+
+// classOf tells what calls of a tool do, as far as its name tells.
+func classOf(name string) sessioncache.Class {
+	name = strings.ToLower(name)
+	for _, k := range classes {
+		if strings.Contains(name, k.part) {
+			return k.class
+		}
+	}
+	return sessioncache.ClassOther
 }
 
 // command looks into a shell command: what prints files is a read, what looks

@@ -83,18 +83,18 @@ func TestFoldPatch(t *testing.T) {
 		replaced bool
 		want     string
 	}{
-		{"all", false, "*** Begin Patch\n*** Update File: a.go\n@@ func a()\n[llm_cache folded 18 lines, 490 chars]\n*** Add File: b.go\n+short\n*** End Patch\n"},
-		{"what it replaced", true, "*** Begin Patch\n*** Update File: a.go\n@@ func a()\n kept\n-[llm_cache folded 8 lines, 232 chars]\n" + added + "*** Add File: b.go\n+short\n*** End Patch\n"},
+		{"all", false, "*** Begin Patch\n*** Update File: a.go\n@@ func a()\n[[llm_cache:folded 0123abcd: 18 lines, 490 chars]]\n*** Add File: b.go\n+short\n*** End Patch\n"},
+		{"what it replaced", true, "*** Begin Patch\n*** Update File: a.go\n@@ func a()\n kept\n-[[llm_cache:folded 0123abcd: 8 lines, 232 chars]]\n" + added + "*** Add File: b.go\n+short\n*** End Patch\n"},
 	} {
-		if got := foldPatch(patch, c.replaced); got != c.want {
+		if got := foldPatch(patch, "0123abcd", c.replaced); got != c.want {
 			t.Errorf("%s:\n%s\nwant\n%s", c.name, got, c.want)
 		}
-		free := foldInput(quote(patch), c.replaced)
+		free := foldInput(quote(patch), "0123abcd", c.replaced)
 		if got := gjson.ParseBytes(free).Str; got != c.want {
 			t.Errorf("%s, as free text:\n%s", c.name, got)
 		}
-		arguments := foldInput(quote(`{"input":`+string(quote(patch))+`,"n":1.50}`), c.replaced)
-		if got := gjson.ParseBytes(arguments).Str; got != `{"input":`+string(quote(c.want))+`,"n":1.50}` {
+		arguments := foldInput(quote(`{"input":`+string(quote(patch))+`,"n":1.50}`), "0123abcd", c.replaced)
+		if got := gjson.ParseBytes(arguments).Str; got != `{"input":`+string(quote(strings.ReplaceAll(c.want, "0123abcd:", "0123abcd.1:")))+`,"n":1.50}` {
 			t.Errorf("%s, in arguments:\n%s", c.name, got)
 		}
 	}

@@ -55,6 +55,12 @@ type Exchange struct {
 	// Lineage numbers the conversation within its session, -1 for one that
 	// begins with this request and was not committed yet.
 	Lineage int
+	// Expansions are the calls that were answered on the way to the client's
+	// message.
+	Expansions []Expansion
+	// Unwoven tells that what was hidden from the client in its last message
+	// could not be put back, because the client has changed that message.
+	Unwoven bool
 	// Err is set when the edits could not be applied, and so none were.
 	Err error
 
@@ -76,7 +82,12 @@ type Exchange struct {
 
 	bill   Bill
 	billed bool
-	front  uint64 // hash of the client's prompt up to its first message block
+	front  uint64           // hash of the client's prompt up to its first message block
+	sent   []wire.Edit      // the edits that Body was made by
+	stubs  bool             // Body holds stubs
+	said   []wire.Iteration // what the client's message is made of
+	first  wire.Usage       // of the first of them
+	asked  []int            // the blocks that were asked for again
 
 	sizes    sessioncache.Sizes // of what is sent
 	grown    sessioncache.Sizes // of what is new in it
@@ -85,7 +96,7 @@ type Exchange struct {
 
 // settle fixes what is sent. The session is locked.
 func (x *Exchange) settle(f *frame, markers []wire.Edit) {
-	x.states, x.frame = f.states, f
+	x.states, x.frame, x.Unwoven = f.states, f, f.unwoven
 	x.broken, x.settled, x.stake = len(f.blocks), f.hot(), f.stake
 	for i := range f.fresh {
 		x.deep = x.deep || i < f.forwarded
@@ -108,12 +119,16 @@ func (x *Exchange) settle(f *frame, markers []wire.Edit) {
 	if err != nil {
 		x.Err = err
 		for i := range x.states {
-			x.states[i].Edit = nil
+			x.states[i].Edit, x.states[i].Woven = nil, nil
 		}
+		f.expand = expandNone
 		x.unedit()
 		return
 	}
-	x.Body, x.Edited = body, !bytes.Equal(body, x.view.Raw)
+	x.Body, x.Edited, x.sent = body, !bytes.Equal(body, x.view.Raw), edits
+	for i := range f.states {
+		x.stubs = x.stubs || f.folded(i)
+	}
 }
 
 // rate corrects estimates by what the last request of a lineage really took.
@@ -140,20 +155,32 @@ func (x *Exchange) measure(f *frame) sessioncache.Sizes {
 			default:
 				n += len(e.Value) - b.Body.Len()
 			}
+			w := f.states[j].Woven.Size()
+			x.sizes.Add(wire.KindToolResult, w)
 			if j >= f.previous {
 				x.grown.Add(b.Kind, n)
+				x.grown.Add(wire.KindToolResult, w)
 			}
 		}
 		x.sizes.Add(b.Kind, n)
+	}
+	if e, ok := f.declaration(); ok {
+		x.sizes.Add(wire.KindToolDef, len(e.Value))
 	}
 	return original
 }
 
 // fired counts edits by stage, in the order of the stages.
 func fired(f *frame, markers int) []Fired {
-	names := [...]string{stageAdmission, stageThinking, stageNarration, stageToolResults, stagePrune, stageReplaced, stageInputs, stageBreakpoints}
+	names := [...]string{stageAdmission, stageThinking, stageNarration, stageToolResults, stagePrune, stageReplaced, stageInputs, stageExpand, stageBreakpoints}
 	counts := [len(names)]int{len(names) - 1: markers}
+	if f.expand == expandDeclared {
+		counts[len(names)-2]++
+	}
 	for i := range f.states {
+		if f.states[i].Woven != nil {
+			counts[len(names)-2]++
+		}
 		if e := f.states[i].Edit; e != nil {
 			for j, name := range names {
 				if name == e.Stage {
@@ -191,7 +218,7 @@ func (x *Exchange) Resent() {
 	x.unedit()
 	if edits := f.edits(nil); len(edits) > 0 {
 		if body, err := x.view.Splice(edits); err == nil {
-			x.Body, x.Edited, x.Fired = body, true, fired(f, 0)
+			x.Body, x.Edited, x.Fired, x.sent = body, true, fired(f, 0), edits
 		}
 	}
 	l := x.match.Lineage
@@ -201,8 +228,9 @@ func (x *Exchange) Resent() {
 	l.Frozen = true
 	if !x.rules.BindsThinking {
 		for i := range l.States {
-			l.States[i].Edit = nil
+			l.States[i].Edit, l.States[i].Woven = nil, nil
 		}
+		l.Expand = false
 	}
 }
 
@@ -218,8 +246,12 @@ func (x *Exchange) Commit(t *wire.Turn, now time.Time) {
 		last = prev.Last
 	}
 	x.count(t)
+	usage := t.Usage
+	if x.said != nil {
+		usage = x.first
+	}
 	if !x.billed && t.Usage.Prompt() > 0 {
-		x.bill, x.billed = x.charge(t.Usage), true
+		x.bill, x.billed = x.charge(usage, t.Usage), true
 	}
 	l := x.session.Commit(x.match, x.view, x.states)
 	x.lineage = l
@@ -229,6 +261,11 @@ func (x *Exchange) Commit(t *wire.Turn, now time.Time) {
 	x.Lineage = l.ID()
 	l.Front, l.Diverged = x.front, l.Diverged || x.Edited || x.diverged()
 	l.Cost.Add(x.bill.Cost, x.bill.ClientCost, x.bill.Dollars, x.bill.ClientDollars)
+	// A request that forces a call, or offers no tools, goes without the tool
+	// and leaves it to the conversation.
+	l.Expand = x.frame.expand == expandDeclared || prev != nil && prev.Expand && x.frame.expand == expandNone
+	l.Said = x.said
+	x.learnExpansions(l)
 	if x.Decision.Epoch != "" {
 		l.Decision = x.Decision.String()
 	}
@@ -244,7 +281,7 @@ func (x *Exchange) Commit(t *wire.Turn, now time.Time) {
 	if t.Usage.Prompt() == 0 {
 		return
 	}
-	l.Last, l.Total = t.Usage, l.Total.Add(t.Usage)
+	l.Last, l.Total = usage, l.Total.Add(t.Usage)
 	x.account(l, t.Usage)
 	switch {
 	case t.Usage.Write1h > 0:
@@ -258,7 +295,7 @@ func (x *Exchange) Commit(t *wire.Turn, now time.Time) {
 	}
 	l.Estimate = x.estimate
 	if continued && !x.deep && last.Prompt() > 0 {
-		x.session.Calibration.Learn(&x.grown, t.Usage.Prompt()-last.Prompt())
+		x.session.Calibration.Learn(&x.grown, usage.Prompt()-last.Prompt())
 	}
 }
 

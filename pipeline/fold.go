@@ -15,9 +15,8 @@
 package pipeline
 
 import (
-	"fmt"
+	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/tidwall/gjson"
 
@@ -34,7 +33,7 @@ const (
 // is not to be folded.
 func (p *planner) foldable(i int) int {
 	b, s := &p.blocks[i], &p.states[i]
-	if !p.zones.middle(b) {
+	if !p.zones.middle(b) || s.Pinned {
 		return 0
 	}
 	switch b.Kind {
@@ -99,7 +98,7 @@ func (p *planner) fold(from int) (blocks, tokens int) {
 			}
 			p.set(i, stagePrune, wire.OpReplace, value)
 		case wire.KindToolUse:
-			value := foldInput(p.view.Bytes(b.Body), p.partly[i])
+			value := foldInput(p.view.Bytes(b.Body), p.stubName(i), p.partly[i])
 			if len(value)+minGain > p.size(i) {
 				continue
 			}
@@ -123,34 +122,35 @@ const longString = 160
 // foldInput replaces the long strings in the input of a call, or only those
 // that say what it replaced. Names, paths and everything short stay, in the
 // client's own bytes.
-func foldInput(body []byte, replaced bool) []byte {
+func foldInput(body []byte, name string, replaced bool) []byte {
 	if len(body) > 0 && body[0] == '"' { // OpenAI: JSON text in a string, or a patch
 		text := gjson.ParseBytes(body).Str
 		if isPatch(text) {
-			return quote(foldPatch(text, replaced))
+			return quote(foldPatch(text, name, replaced))
 		}
-		return quote(string(foldStrings([]byte(text), replaced)))
+		return quote(string(foldStrings([]byte(text), name, replaced)))
 	}
-	return foldStrings(body, replaced)
+	return foldStrings(body, name, replaced)
 }
 
 // foldStrings replaces long string values of a JSON object, at the top level
 // and in arrays of objects below it (several edits in one call).
-func foldStrings(object []byte, replaced bool) []byte {
+func foldStrings(object []byte, name string, replaced bool) []byte {
 	out := make([]byte, 0, 256)
-	at := 0
+	at, n := 0, 0
 	longStrings(gjson.ParseBytes(object), 0, func(key string, x gjson.Result) {
+		n++
 		patch := isPatch(x.Str)
 		if replaced && !isReplaced(key) && !patch || x.Index < at {
 			return
 		}
 		out = append(out, object[at:x.Index]...)
 		if patch {
-			out = append(out, quote(foldPatch(x.Str, replaced))...)
+			out = append(out, quote(foldPatch(x.Str, name+"."+strconv.Itoa(n), replaced))...)
 			at = x.Index + len(x.Raw)
 			return
 		}
-		out = append(out, quote(fmt.Sprintf("[llm_cache folded %d lines, %d chars]", countLines(x.Str), utf8.RuneCountInString(x.Str)))...)
+		out = append(out, quote(inputStub(name+"."+strconv.Itoa(n), x.Str))...)
 		at = x.Index + len(x.Raw)
 	})
 	return append(out, object[at:]...)

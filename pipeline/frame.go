@@ -25,13 +25,14 @@ import (
 
 // frame is one request on its way through the stages.
 type frame struct {
-	o      *Options
-	policy Policy
-	rules  cachemodel.Rules
-	view   *wire.View
-	blocks []wire.Block         // the message blocks
-	states []sessioncache.State // one for each of blocks
-	zones  zones
+	o       *Options
+	policy  Policy
+	rules   cachemodel.Rules
+	view    *wire.View
+	session *sessioncache.Session
+	blocks  []wire.Block         // the message blocks
+	states  []sessioncache.State // one for each of blocks
+	zones   zones
 
 	// forwarded is the number of blocks that may be cached upstream in the
 	// bytes they went out in last time.
@@ -55,6 +56,11 @@ type frame struct {
 	// settled is where the last fold ended.
 	settled int
 
+	// expand says what is done about the expand tool; unwoven tells that what
+	// was said on the way to the client's last message could not be put back.
+	expand  expandTool
+	unwoven bool
+
 	// texts are the texts decoded so far, by block.
 	texts map[int]string
 	// lines and line are room for the lines of one block at a time.
@@ -73,8 +79,8 @@ type frame struct {
 // zone, would be written anew for less than it is read for.
 const smallGain = 320
 
-func newFrame(o *Options, rules cachemodel.Rules, v *wire.View, m sessioncache.Match, unseen time.Duration, now time.Time) *frame {
-	f := &frame{o: o, policy: o.Policy, rules: rules, view: v, blocks: v.MessageBlocks(), previous: m.Common, forwarded: m.Common, broken: math.MaxInt32}
+func newFrame(o *Options, rules cachemodel.Rules, v *wire.View, s *sessioncache.Session, m sessioncache.Match, now time.Time) *frame {
+	f := &frame{o: o, policy: o.Policy, rules: rules, view: v, session: s, blocks: v.MessageBlocks(), previous: m.Common, forwarded: m.Common, broken: math.MaxInt32}
 	f.states = make([]sessioncache.State, len(f.blocks), len(f.blocks)+8)
 	f.zones = newZones(&o.Zones, v)
 	f.bound = rules.BindsThinking || rules.BindsReasoning && f.lastReasoning() >= 0
@@ -98,7 +104,7 @@ func newFrame(o *Options, rules cachemodel.Rules, v *wire.View, m sessioncache.M
 	// longer than any lifetime, the cache is cold; else it may be warm, and
 	// all that an upstream may have been shown counts as forwarded.
 	longest := max(rules.TTL, rules.LongTTL)
-	f.cold = rules.TTL > 0 && unseen > longest+margin(longest)
+	f.cold = rules.TTL > 0 && s.Unseen > longest+margin(longest)
 	for i := len(f.blocks) - 1; i >= 0; i-- {
 		if f.blocks[i].Role == wire.RoleAssistant {
 			f.forwarded = i

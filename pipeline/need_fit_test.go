@@ -164,7 +164,7 @@ func (c *recorded) samples(t *testing.T) [groups][]sample {
 			t.Fatal(err)
 		}
 		s.Lock()
-		f := newFrame(&p.options, keeping, v, s.Match(v), 0, now)
+		f := newFrame(&p.options, keeping, v, s, s.Match(v), now)
 		s.Unlock()
 		f.learn()
 		for ; seen < len(f.blocks); seen++ {

@@ -67,6 +67,8 @@ type Options struct {
 	Prune Prune `json:"prune,omitzero"`
 	// Breakpoints closes the stable parts of the prompt by cache markers.
 	Breakpoints Breakpoints `json:"breakpoints,omitzero"`
+	// Expand lets the model get folded text back.
+	Expand Expand `json:"expand,omitzero"`
 	// Planner weighs what the policies cost_aware and observe do.
 	Planner Planner `json:"planner,omitzero"`
 }
@@ -142,7 +144,7 @@ func (o Options) WithDefaults() Options {
 	fill(&o.Policy, CostAware)
 	o.Admission.fill()
 	for _, m := range []*Mode{
-		&o.StripThinking.Mode, &o.CompactToolResults.Mode, &o.StripNarration.Mode, &o.Prune.Mode, &o.Breakpoints.Mode,
+		&o.StripThinking.Mode, &o.CompactToolResults.Mode, &o.StripNarration.Mode, &o.Prune.Mode, &o.Breakpoints.Mode, &o.Expand.Mode,
 	} {
 		fill(m, Auto)
 	}
@@ -200,12 +202,17 @@ func (o *Options) Validate() error {
 	}
 	for name, m := range map[string]Mode{
 		"admission": o.Admission.Mode, "strip_thinking": o.StripThinking.Mode, "compact_tool_results": o.CompactToolResults.Mode,
-		"strip_narration": o.StripNarration.Mode, "prune": o.Prune.Mode, "breakpoints": o.Breakpoints.Mode,
+		"strip_narration": o.StripNarration.Mode, "prune": o.Prune.Mode, "breakpoints": o.Breakpoints.Mode, "expand": o.Expand.Mode,
 	} {
 		switch m {
 		case "", Auto, On, Disabled:
 		default:
 			return fmt.Errorf("%s: %q is none of auto, on, off", name, m)
+		}
+	}
+	for _, name := range o.Expand.Names {
+		if name == "" || len(name) > 128 {
+			return fmt.Errorf("expand: names: %q is no name of a tool", name)
 		}
 	}
 	if r := o.Planner.Risk; r != nil && !(*r >= 0 && *r <= 100) {

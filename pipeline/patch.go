@@ -15,9 +15,7 @@
 package pipeline
 
 import (
-	"fmt"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/tidwall/gjson"
 )
@@ -66,7 +64,7 @@ func patchIn(input gjson.Result) (bool, string) {
 
 // foldPatch replaces the lines of a patch by notes, or only those that say what
 // it replaced. The names of the files and the places stay.
-func foldPatch(s string, replaced bool) string {
+func foldPatch(s, name string, replaced bool) string {
 	end := strings.Index(s, patchEnd)
 	if end < 0 {
 		end = len(s)
@@ -79,7 +77,7 @@ func foldPatch(s string, replaced bool) string {
 			if replaced {
 				sign = "-"
 			}
-			fmt.Fprintf(&out, "%s[llm_cache folded %d lines, %d chars]\n", sign, countLines(lines), utf8.RuneCountInString(lines))
+			out.WriteString(sign + inputStub(name, lines) + "\n")
 		} else {
 			out.WriteString(lines)
 		}

@@ -61,7 +61,11 @@ func (p *Pipeline) Begin(v *wire.View, s *sessioncache.Session, now time.Time) *
 	m := s.Match(v)
 	rules := p.rules(v.Model, now)
 	x := &Exchange{Body: v.Raw, Policy: p.options.Policy, view: v, session: s, match: m, start: now, rules: rules, Lineage: m.Lineage.ID()}
-	f := newFrame(&p.options, rules, v, m, s.Unseen, now)
+	f := newFrame(&p.options, rules, v, s, m, now)
+	if !v.Partial {
+		f.declare(m)
+		f.weave(m)
+	}
 	if v.Partial || m.Lineage != nil && m.Lineage.Frozen {
 		f.learn()
 		f.keep(m)
@@ -89,12 +93,18 @@ func (p *Pipeline) Begin(v *wire.View, s *sessioncache.Session, now time.Time) *
 // to its past, the original would be refused as well.
 func (f *frame) keep(m sessioncache.Match) {
 	for i := range f.states {
+		e := f.states[i].Edit
 		f.states[i].Edit = nil
-		if l := m.Lineage; f.rules.BindsThinking && l != nil && i < min(m.Common, len(l.States)) && !l.Observed {
-			f.states[i].Edit = l.States[i].Edit
+		if l := m.Lineage; f.rules.BindsThinking && l != nil && !l.Observed {
+			if i < min(m.Common, len(l.States)) {
+				f.states[i].Edit = l.States[i].Edit
+			} else if e != nil && e.Stage == stageExpand {
+				f.states[i].Edit = e
+			}
 		}
 	}
 	f.fresh = nil
+	f.unweave(m)
 }
 
 // edits lists what to do with the bytes: the ledger of this request and the
@@ -106,14 +116,11 @@ func (f *frame) edits(markers []wire.Edit) []wire.Edit {
 			n++
 		}
 	}
-	if n+len(markers) == 0 {
-		return nil
-	}
-	edits := make([]wire.Edit, 0, n+len(markers))
+	edits := make([]wire.Edit, 0, n+len(markers)+1)
 	for i := range f.states {
 		if e := f.states[i].Edit; e != nil {
 			edits = append(edits, wire.Edit{Block: f.view.System + i, Op: e.Op, Value: e.Value})
 		}
 	}
-	return append(edits, markers...)
+	return f.woven(append(edits, markers...))
 }

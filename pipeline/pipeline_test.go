@@ -223,7 +223,7 @@ func TestRetryGivesTheSameBytes(t *testing.T) {
 }
 
 func TestCostAware(t *testing.T) {
-	s := newScript(t, Options{}, keeping)
+	s := newScript(t, Options{Expand: Expand{Mode: Disabled}}, keeping)
 	s.prompt("Fix the bug.")
 	for i, x := range s.run(0, 12, true) {
 		if x.Edited {
@@ -256,7 +256,7 @@ func TestUnseenHistoryIsLeftAlone(t *testing.T) {
 		unseen time.Duration
 		want   bool
 	}{{0, false}, {2 * time.Hour, true}} {
-		s := newScript(t, Options{}, keeping)
+		s := newScript(t, Options{Expand: Expand{Mode: Disabled}}, keeping)
 		s.s.Unseen = c.unseen
 		s.prompt("Fix the bug.")
 		for i := range 12 {
@@ -311,7 +311,7 @@ func TestThinkingBoundToItsPast(t *testing.T) {
 	edited := false
 	for _, b := range v.MessageBlocks() {
 		text := string(v.Bytes(b.Body))
-		edited = edited || strings.Contains(text, "[Compacted") || strings.Contains(text, "[llm_cache pruned")
+		edited = edited || strings.Contains(text, "[Compacted") || strings.Contains(text, stubFrame)
 		if edited && b.Kind == wire.KindThinking {
 			t.Fatal("thinking stands behind an edit that it has not seen")
 		}
@@ -435,7 +435,7 @@ func TestBreakpoints(t *testing.T) {
 
 // Below the provider's minimum nothing is cached, so nothing is marked.
 func TestNoMarkersBelowTheMinimum(t *testing.T) {
-	s := newScript(t, Options{Breakpoints: Breakpoints{Mode: On}}, keeping)
+	s := newScript(t, Options{Breakpoints: Breakpoints{Mode: On}, Expand: Expand{Mode: Disabled}}, keeping)
 	s.marker = ""
 	s.prompt("Fix the bug.")
 	if x := s.send(wire.Turn{Done: true}); x.Edited {

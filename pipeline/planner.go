@@ -137,7 +137,7 @@ func (p *planner) appraise(d *Decision) {
 			}
 			return value - p.care(i)*need*(prompt*r+tokens*w+turnCost), tokens
 		}
-		need := known[i].need()
+		need := p.learned(i, known[i].need())
 		if isThinking(&p.blocks[i]) {
 			need = 0
 		}

@@ -14,15 +14,7 @@
 
 package pipeline
 
-import (
-	"fmt"
-	"strings"
-	"unicode/utf8"
-
-	"github.com/tidwall/gjson"
-
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
-)
+import "github.com/caddy-llm-cache/caddy-llm-cache/wire"
 
 const stagePrune = "prune"
 
@@ -44,7 +36,7 @@ func (f *frame) prune() {
 	for i := range f.blocks {
 		b := &f.blocks[i]
 		t := f.states[i].Trait
-		if t == nil || b.Kind != wire.KindToolResult || int(f.states[i].Unused) < after || b.Has(wire.FlagError) || !f.zones.middle(b) || !f.may(i) {
+		if t == nil || f.states[i].Pinned || b.Kind != wire.KindToolResult || int(f.states[i].Unused) < after || b.Has(wire.FlagError) || !f.zones.middle(b) || !f.may(i) {
 			continue
 		}
 		if e := f.states[i].Edit; e != nil && e.Stage == stagePrune || f.size(i) < minTrait || !f.pays(o.Mode, i, f.size(i)-minStub) {
@@ -55,21 +47,4 @@ func (f *frame) prune() {
 			f.set(i, stagePrune, wire.OpReplace, value)
 		}
 	}
-}
-
-// stub says what stood in a block and how to get it back.
-func (f *frame) stub(i, preview int) string {
-	b := &f.blocks[i]
-	text := unheaded(f.text(i))
-	what := "tool result"
-	if j := f.callOf(i); j >= 0 {
-		call := &f.blocks[j]
-		what = f.view.Text(call.Name)
-		if a := argument(gjson.ParseBytes(f.view.Bytes(call.Body))); a != "" {
-			what += " " + clip(strings.Join(strings.Fields(a), " "), 120)
-		}
-	}
-	head := fmt.Sprintf("[llm_cache pruned %x: %s, %d lines, %d chars. Run the call again to see it.]",
-		b.Hash[:4], what, countLines(text), utf8.RuneCountInString(text))
-	return strings.Join(append([]string{head}, headLines(text, preview, 100)...), "\n")
 }

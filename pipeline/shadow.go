@@ -49,7 +49,7 @@ func (x *Exchange) Bill(t *wire.Turn) Bill {
 	}
 	x.session.Lock()
 	defer x.session.Unlock()
-	x.bill, x.billed = x.charge(t.Usage), true
+	x.bill, x.billed = x.charge(t.Usage, t.Usage), true
 	return x.bill
 }
 
@@ -62,8 +62,9 @@ func (x *Exchange) Bill(t *wire.Turn) Bill {
 // client's side is simulated: by the blocks of the client's requests, at its own
 // markers, on its own clock. Tokens are those that the upstream reported, to
 // which what was removed is added as estimated.
-func (x *Exchange) charge(u wire.Usage) Bill {
-	b := Bill{Actual: u, Client: u}
+func (x *Exchange) charge(u, all wire.Usage) Bill {
+	u.Output = all.Output // what the client's own request would have cost, once
+	b := Bill{Actual: all, Client: all}
 	s := newShadow(x)
 	defer s.release()
 	own := s.bill(u)

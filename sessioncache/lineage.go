@@ -82,6 +82,14 @@ type Lineage struct {
 	// Ends are the block counts at which the upstream is expected to hold a
 	// cache entry, with the time at which it was last written or read.
 	Ends []End
+	// Expand tells that a tool by which the model gets folded text back is
+	// declared to it, from the first request on.
+	Expand bool
+	// Said are the answers behind the client's last message where it is made of
+	// several, or holds less than the upstream said; nil as a rule.
+	Said []wire.Iteration
+	// Expanded counts the blocks that the model has asked for again, by class.
+	Expanded [Classes]uint16
 	// Estimate is what the last request was estimated at before its usage
 	// was known; with Last it corrects the next estimate.
 	Estimate int
@@ -134,6 +142,36 @@ type State struct {
 	// Relies tells that a result was admitted with less than its text, because
 	// earlier blocks about the same file show the rest.
 	Relies bool
+	// Pinned tells that the model has asked for the block after it was folded.
+	Pinned bool
+	// Woven is what is put beside the block in every request, nil if nothing
+	// is: what was said on the way to a message of the client.
+	Woven *Woven
+}
+
+// Woven is what stands upstream beside what the client holds. It is immutable
+// and replayed byte for byte.
+type Woven struct {
+	// Inserts are the insertions, in order.
+	Inserts []Insert
+}
+
+// Insert is one insertion at a block.
+type Insert struct {
+	// Op and Value are as in [wire.Edit].
+	Op    wire.Op
+	Value []byte
+}
+
+// Size is the number of bytes that are put in.
+func (w *Woven) Size() (n int) {
+	if w == nil {
+		return 0
+	}
+	for _, i := range w.Inserts {
+		n += len(i.Value)
+	}
+	return n
 }
 
 // Class is what a tool call does, as far as its name and arguments tell.
@@ -149,6 +187,14 @@ const (
 	ClassSearch
 	ClassCommand
 )
+
+// Classes is the number of classes, for arrays indexed by Class.
+const Classes = int(ClassCommand) + 1
+
+var classNames = [Classes]string{"none", "other", "read", "edit", "write", "search", "command"}
+
+// String returns the name of the class as it stands in metrics and reports.
+func (c Class) String() string { return classNames[c] }
 
 // End is a place in a conversation at which the upstream holds a cache entry.
 type End struct {
@@ -263,6 +309,7 @@ func (l *Lineage) supersededBy(v *wire.View, n int) bool {
 func (l *Lineage) inherit(parent *Lineage) {
 	l.Observed, l.Frozen, l.TTL = parent.Observed, parent.Frozen, parent.TTL
 	l.Diverged, l.Front = parent.Diverged, parent.Front
+	l.Expand, l.Expanded = parent.Expand, parent.Expanded
 }
 
 func (l *Lineage) size() int64 {
@@ -270,10 +317,14 @@ func (l *Lineage) size() int64 {
 	if l.known != nil {
 		n += int64(l.known.Size())
 	}
+	for i := range l.Said {
+		n += int64(l.Said[i].Size())
+	}
 	for i := range l.States {
 		if e := l.States[i].Edit; e != nil {
 			n += int64(unsafe.Sizeof(*e)) + int64(cap(e.Value))
 		}
+		n += int64(l.States[i].Woven.Size())
 		if t := l.States[i].Trait; t != nil {
 			n += int64(unsafe.Sizeof(*t)) + int64(cap(t.Terms)+cap(t.Lines))*8
 		}

@@ -15,6 +15,8 @@
 package sessioncache
 
 import (
+	"crypto/hmac"
+	"crypto/sha256"
 	"slices"
 	"sync"
 	"time"
@@ -55,6 +57,17 @@ type Session struct {
 
 // ID is the session's public id: a one-way hash.
 func (s *Session) ID() string { return s.id }
+
+// MAC returns a keyed hash of some values. The key is the session's own and
+// never leaves the process: nobody else can make one.
+func (s *Session) MAC(values ...[]byte) (out [sha256.Size]byte) {
+	mac := hmac.New(sha256.New, []byte(s.digest))
+	for _, v := range values {
+		mac.Write(v)
+	}
+	mac.Sum(out[:0])
+	return out
+}
 
 // Match is the lineage that a request continues.
 type Match struct {

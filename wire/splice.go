@@ -41,14 +41,18 @@ func (v *View) Splice(edits []Edit) ([]byte, error) {
 	}
 	cuts := make([]cut, 0, len(edits)+4)
 	var removed []int
+	rebuilt := v.toRebuild(edits)
 	for i := range edits {
 		e := &edits[i]
 		if e.Block < 0 || e.Block >= len(v.Blocks) {
 			return nil, fmt.Errorf("%w: no block %d", ErrEdit, e.Block)
 		}
 		b := &v.Blocks[e.Block]
-		if b.Has(FlagSigned) {
+		if b.Has(FlagSigned) && e.Op <= OpMark {
 			return nil, fmt.Errorf("%w: a signed %s is to be edited", ErrEdit, b.Kind)
+		}
+		if rebuilt[b.Message] && v.inContent(b) && e.Op < OpBeforeMessage {
+			continue
 		}
 		switch e.Op {
 		case OpReplace:
@@ -64,7 +68,20 @@ func (v *View) Splice(edits []Edit) ([]byte, error) {
 			cuts = append(cuts, c...)
 		case OpRemove:
 			removed = append(removed, e.Block)
+		default:
+			c, err := v.insert(b, e)
+			if err != nil {
+				return nil, err
+			}
+			cuts = append(cuts, c)
 		}
+	}
+	for m := range rebuilt {
+		c, err := v.rebuild(m, edits)
+		if err != nil {
+			return nil, err
+		}
+		cuts = append(cuts, c)
 	}
 	removals, err := v.removals(removed)
 	if err != nil {

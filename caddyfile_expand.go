@@ -1,0 +1,38 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package llmcache
+
+import (
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/handler"
+)
+
+// expandOption parses the option expand of the handler. Syntax:
+//
+//	expand [auto|on|off] {
+//		names <name>...
+//	}
+func expandOption(h *handler.Handler) option {
+	return stage(h, "expand", &h.Expand.Mode, options{
+		"names": checked(func(d *caddyfile.Dispenser) error {
+			h.Expand.Names = d.RemainingArgs()
+			if len(h.Expand.Names) == 0 {
+				return d.ArgErr()
+			}
+			return nil
+		}, h.Options.Validate),
+	})
+}

@@ -1,0 +1,364 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package handler
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
+
+// maxContinuations is how often in one turn the upstream is asked to go on
+// after a call that was answered on the way.
+const maxContinuations = 3
+
+// relay stands between the upstream's answers and the tap, in conversations
+// that have the expand tool. It keeps calls of that tool, and makes one message
+// of all answers to a request, so that the tap and the client see only that.
+type relay struct {
+	*tap
+	call    *call
+	rewrite *wire.Relay
+	inner   http.Header // of an answer that is not the first
+	status  int
+	stream  bool
+	whole   bool // the answer is gathered: JSON
+	body    []byte
+	further bool // not the first answer
+	failed  bool // a further answer is an error
+}
+
+// Header returns the client's map for the first answer, another for the rest:
+// what reverse_proxy adds must not stand there twice.
+func (r *relay) Header() http.Header {
+	if r.further {
+		return r.inner
+	}
+	return r.tap.Header()
+}
+
+// WriteHeader decides how an answer is read. The client gets its header with
+// the first.
+func (r *relay) WriteHeader(status int) {
+	if status < http.StatusOK {
+		if !r.further {
+			r.tap.WriteHeader(status)
+		}
+		return
+	}
+	if r.status != 0 {
+		return
+	}
+	r.status = status
+	h := r.Header()
+	kind := mediaType(h.Get("Content-Type"))
+	ok := status/100 == 2 && contentCoding(h) == ""
+	switch {
+	case r.further:
+		r.failed = !ok || r.stream != (kind == "text/event-stream")
+		r.body = nil
+	case ok && kind == "text/event-stream":
+		r.stream = true
+		delete(h, "Content-Length")
+		r.tap.WriteHeader(status)
+	case ok && isJSON(kind):
+		r.whole = true // the header waits: its length may change
+	default:
+		r.tap.WriteHeader(status)
+	}
+}
+
+// Write implements io.Writer.
+func (r *relay) Write(p []byte) (int, error) {
+	if r.status == 0 {
+		r.WriteHeader(http.StatusOK)
+	}
+	switch {
+	case r.failed, r.whole:
+		if r.failed && len(r.body)+len(p) > holdError {
+			return len(p), nil
+		}
+		r.body = append(r.body, p...)
+		if len(r.body) > holdAnswer {
+			return len(p), r.giveUp()
+		}
+		return len(p), nil
+	case !r.stream:
+		return r.tap.Write(p)
+	}
+	out, ok := r.feed(p)
+	if !ok {
+		out = p
+	}
+	if len(out) == 0 {
+		return len(p), nil
+	}
+	if r.rewrite.Ended() {
+		r.say()
+	}
+	if _, err := r.tap.Write(out); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+// feed rewrites a piece of a stream. A panic in there ends the rewriting, not
+// the answer.
+func (r *relay) feed(p []byte) (out []byte, ok bool) {
+	defer func() {
+		if e := recover(); e != nil {
+			r.call.h.logPanic("rewriting an answer", e)
+			r.call.h.failOpen(reasonPanic)
+			r.stream, ok = false, false
+		}
+	}()
+	return r.rewrite.Feed(p), true
+}
+
+// giveUp lets an answer pass that is too long to be gathered.
+func (r *relay) giveUp() error {
+	body := r.body
+	r.whole, r.body = false, nil
+	if r.further {
+		r.tap.WriteHeader(http.StatusOK)
+	} else {
+		r.tap.WriteHeader(r.status)
+	}
+	_, err := r.tap.Write(body)
+	return err
+}
+
+// ReadFrom hides the tap's, which would get round Write.
+func (r *relay) ReadFrom(src io.Reader) (int64, error) {
+	return io.Copy(struct{ io.Writer }{r}, src)
+}
+
+// FlushError implements what http.ResponseController looks for.
+func (r *relay) FlushError() error {
+	if r.whole {
+		return nil
+	}
+	return r.tap.FlushError()
+}
+
+// say tells the exchange what the client's message is made of, before the tap
+// sees its end.
+func (r *relay) say() {
+	r.call.h.guard("noting what was hidden", func() {
+		it := r.rewrite.Iteration()
+		for _, p := range it.Hidden() {
+			if p.Result == "" && it.Complete() {
+				r.call.answer(p)
+			}
+		}
+		r.call.ex.Say(r.rewrite.Iterations())
+	})
+}
+
+// answer answers a call that the client does not see.
+func (c *call) answer(p *wire.Part) {
+	before := len(c.ex.Expansions)
+	c.ex.Answer(p, func(name string) (string, bool) {
+		return c.h.state.blocks.Get(c.session, c.view.First(), name, c.h.now())
+	})
+	countExpansions(c.ex.Expansions[before:])
+}
+
+// keepFolded keeps what was folded in this request, for when the client itself
+// drops it from its history.
+func (c *call) keepFolded() {
+	for _, b := range c.ex.Folded() {
+		c.h.state.blocks.Put(c.session, c.view.First(), b.Name, b.Text, c.h.now())
+	}
+}
+
+// passHiding is pass, in a conversation that has the expand tool: as long as an
+// answer holds nothing but calls that are answered on the way, the upstream is
+// asked to go on, and the client gets one message.
+func (c *call) passHiding(t *tap, r *http.Request, next caddyhttp.Handler) error {
+	rel := &relay{tap: t, call: c}
+	rel.rewrite = wire.NewRelay(c.view.Format, c.relayOptions())
+	again := r.Clone(r.Context())
+	if err := c.pass(t, rel, r, next); err != nil {
+		return err
+	}
+	for n := 0; ; n++ {
+		if rel.whole && !rel.failed {
+			body := rel.body
+			out, done := rel.rewriteWhole(body)
+			if done {
+				return rel.finishWhole(out)
+			}
+		}
+		if !rel.rewrite.Asks() {
+			return nil
+		}
+		for _, p := range rel.rewrite.Iteration().Hidden() {
+			c.answer(p)
+		}
+		if n == maxContinuations {
+			continuations.WithLabelValues(continuationLimit).Inc()
+			return rel.close()
+		}
+		if err := c.continued(rel, again, next); err != nil || rel.failed {
+			return rel.fail(err)
+		}
+	}
+}
+
+func (c *call) relayOptions() wire.RelayOptions {
+	o := wire.RelayOptions{Hide: c.ex.CallsExpand}
+	if c.ex.Stubs() {
+		o.Hold = c.ex.Writes
+		o.Judge = func(_, arguments string) bool { return c.ex.Misled(arguments) }
+	}
+	return o
+}
+
+// errContinuation says that the body of a continuation could not be made.
+var errContinuation = errors.New("continuing an answer")
+
+// continued asks the upstream to go on.
+func (c *call) continued(rel *relay, original *http.Request, next caddyhttp.Handler) error {
+	body, err := c.ex.Continue(rel.rewrite.Iterations())
+	if err != nil {
+		return fmt.Errorf("%w: %w", errContinuation, err)
+	}
+	r := original.Clone(original.Context())
+	p := &payload{data: body}
+	r.ContentLength, r.TransferEncoding = int64(len(body)), nil
+	r.Header["Content-Length"] = []string{strconv.Itoa(len(body))}
+	p.attach(r)
+	rel.rewrite.Next()
+	rel.further, rel.inner, rel.status, rel.body = true, http.Header{}, 0, nil
+	if err := c.pass(rel.tap, rel, isolate(r, rel), next); err != nil {
+		return err
+	}
+	continuations.WithLabelValues(continuationAnswered).Inc()
+	return nil
+}
+
+// rewriteWhole reads an answer in one piece.
+func (r *relay) rewriteWhole(body []byte) (out []byte, done bool) {
+	out, done = body, true
+	r.call.h.guard("rewriting an answer", func() { out, done = r.rewrite.Whole(body) })
+	return out, done
+}
+
+// finishWhole gives the client its answer in one piece.
+func (r *relay) finishWhole(out []byte) error {
+	if r.rewrite.Ended() {
+		r.say()
+	}
+	r.whole = false
+	h := r.tap.Header()
+	if _, ok := h["Content-Length"]; ok {
+		h["Content-Length"] = []string{strconv.Itoa(len(out))}
+	}
+	r.tap.WriteHeader(http.StatusOK)
+	_, err := r.tap.Write(out)
+	return err
+}
+
+// close ends the client's message where the model would not stop asking.
+func (r *relay) close() error {
+	if r.whole {
+		out := r.rewrite.CloseWhole()
+		return r.finishWhole(out)
+	}
+	out := r.rewrite.Close()
+	r.say()
+	if _, err := r.tap.Write(out); err != nil {
+		return err
+	}
+	return r.tap.FlushError()
+}
+
+// fail tells the client that a continuation failed: by an error in the stream,
+// or, where it has seen nothing, by the upstream's own answer.
+func (r *relay) fail(err error) error {
+	continuations.WithLabelValues(continuationFailed).Inc()
+	if !r.stream {
+		if err != nil {
+			return err
+		}
+		h := r.tap.Header()
+		for _, name := range []string{"Content-Type", "Retry-After"} {
+			if v := r.inner[name]; v != nil {
+				h[name] = v
+			}
+		}
+		h["Content-Length"] = []string{strconv.Itoa(len(r.body))}
+		r.tap.WriteHeader(r.status)
+		_, err = r.tap.Write(r.body)
+		return err
+	}
+	out := r.failure(err)
+	if _, e := r.tap.Write(out); e != nil {
+		return e
+	}
+	if e := r.tap.FlushError(); e != nil {
+		return e
+	}
+	if err == nil {
+		return nil
+	}
+	if _, ok := errors.AsType[caddyhttp.HandlerError](err); ok {
+		return nil // the client has its answer
+	}
+	return err
+}
+
+// spill gives the client what there is of an answer that is cut, and the event
+// that says so where it waits for a continuation.
+func (r *relay) spill() {
+	switch {
+	case r.whole && !r.further:
+		r.whole = false
+		r.tap.WriteHeader(r.status)
+		_, _ = r.tap.Write(r.body)
+	case r.stream && r.further:
+		_, _ = r.tap.Write(r.failure(nil))
+	}
+}
+
+// failure is the event that tells of a failed continuation.
+func (r *relay) failure(err error) []byte {
+	kind, text := "api_error", "The upstream did not go on with its answer."
+	switch {
+	case err != nil:
+		if he, ok := errors.AsType[caddyhttp.HandlerError](err); ok && (he.StatusCode == http.StatusGatewayTimeout || errors.Is(err, context.DeadlineExceeded)) {
+			kind, text = "timeout_error", "The upstream did not go on with its answer in time."
+		}
+	case len(bytes.TrimSpace(r.body)) > 0:
+		d := wire.NewDecoder(r.call.view.Format, false)
+		d.Feed(r.body)
+		if t := d.Turn(); t.Failed() {
+			kind, text = t.ErrorType, t.ErrorMessage
+			if kind == "" {
+				kind = "api_error"
+			}
+		}
+	}
+	return wire.StreamFailure(r.call.view.Format, kind, text)
+}

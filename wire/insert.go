@@ -1,0 +1,185 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package wire
+
+import (
+	"bytes"
+	"fmt"
+)
+
+// inContent tells whether a block is, or is an element of, the content of its
+// message.
+func (v *View) inContent(b *Block) bool {
+	if b.Message < 0 {
+		return false
+	}
+	c := v.Messages[b.Message].Content
+	return b.Span.Start >= c.Start && b.Span.End <= c.End
+}
+
+// toRebuild finds the messages whose content gets new elements, or is split.
+// Those are written anew, element by element; all other edits of their content
+// are made on the way.
+func (v *View) toRebuild(edits []Edit) map[int32]bool {
+	var out map[int32]bool
+	for i := range edits {
+		e := &edits[i]
+		if e.Op != OpBefore && e.Op != OpAfter && e.Op != OpSplit || e.Block < 0 || e.Block >= len(v.Blocks) {
+			continue
+		}
+		if b := &v.Blocks[e.Block]; v.inContent(b) {
+			if out == nil {
+				out = make(map[int32]bool)
+			}
+			out[b.Message] = true
+		}
+	}
+	return out
+}
+
+// insert makes the cut of an insertion outside of a message's content.
+func (v *View) insert(b *Block, e *Edit) (cut, error) {
+	switch e.Op {
+	case OpBefore, OpAfter:
+		if b.Kind != KindToolUse && b.Kind != KindToolDef {
+			break
+		}
+		if e.Op == OpBefore {
+			return cut{b.Span.Start, b.Span.Start, append(bytes.Clone(e.Value), ',')}, nil
+		}
+		return cut{b.Span.End, b.Span.End, append([]byte{','}, e.Value...)}, nil
+	case OpBeforeMessage, OpAfterMessage:
+		if b.Message < 0 {
+			break
+		}
+		s := v.Messages[b.Message].Span
+		if e.Op == OpBeforeMessage {
+			return cut{s.Start, s.Start, append(bytes.Clone(e.Value), ',')}, nil
+		}
+		return cut{s.End, s.End, append([]byte{','}, e.Value...)}, nil
+	}
+	return cut{}, fmt.Errorf("%w: nothing can be put beside this %s", ErrEdit, b.Kind)
+}
+
+// rebuild writes the content of a message anew. The bytes of its blocks, and
+// all that stands around its content, stay the client's.
+func (v *View) rebuild(m int32, edits []Edit) (cut, error) {
+	msg := &v.Messages[m]
+	if string(msg.Content.Of(v.Raw)) == "null" {
+		return cut{}, fmt.Errorf("%w: message %d has no content", ErrEdit, m)
+	}
+	var out, elements []byte
+	put := func(element []byte) {
+		if len(elements) > 0 {
+			elements = append(elements, ',')
+		}
+		elements = append(elements, element...)
+	}
+	closeMessage := func() {
+		if len(elements) == 0 {
+			return
+		}
+		if len(out) > 0 {
+			out = append(out, ',')
+		}
+		out = append(out, v.Raw[msg.Span.Start:msg.Content.Start]...)
+		out = append(append(append(out, '['), elements...), ']')
+		out = append(out, v.Raw[msg.Content.End:msg.Span.End]...)
+		elements = elements[:0]
+	}
+	for i := int(msg.First); i < int(msg.End); i++ {
+		b := &v.Blocks[i]
+		if !v.inContent(b) {
+			if b.Has(FlagMember) {
+				return cut{}, fmt.Errorf("%w: message %d has members of its own", ErrEdit, m)
+			}
+			continue // a tool call beside the content
+		}
+		element, err := v.spliced(i, b, edits)
+		if err != nil {
+			return cut{}, err
+		}
+		for j := range edits {
+			if e := &edits[j]; e.Block == i {
+				switch e.Op {
+				case OpBefore:
+					put(e.Value)
+				case OpSplit:
+					closeMessage()
+					if len(out) > 0 {
+						out = append(out, ',')
+					}
+					out = append(out, e.Value...)
+				}
+			}
+		}
+		if element != nil {
+			put(element)
+		}
+		for j := range edits {
+			if e := &edits[j]; e.Block == i && e.Op == OpAfter {
+				put(e.Value)
+			}
+		}
+	}
+	closeMessage()
+	if len(out) == 0 {
+		return cut{}, fmt.Errorf("%w: message %d would be left empty", ErrEdit, m)
+	}
+	return cut{msg.Span.Start, msg.Span.End, out}, nil
+}
+
+// spliced returns a block with its own edits made, nil if it is removed.
+func (v *View) spliced(i int, b *Block, edits []Edit) ([]byte, error) {
+	var cuts []cut
+	marked := false
+	for j := range edits {
+		e := &edits[j]
+		if e.Block != i {
+			continue
+		}
+		switch e.Op {
+		case OpRemove:
+			if b.Kind == KindToolUse || b.Kind == KindToolResult || b.Kind == KindServerTool {
+				return nil, fmt.Errorf("%w: a %s is one of a pair", ErrEdit, b.Kind)
+			}
+			return nil, nil
+		case OpReplace:
+			if b.Body.Empty() {
+				return nil, fmt.Errorf("%w: a %s without content is to be replaced", ErrEdit, b.Kind)
+			}
+			cuts = append(cuts, cut{b.Body.Start, b.Body.End, e.Value})
+		case OpMark:
+			c, err := v.mark(b, e.Value)
+			if err != nil {
+				return nil, err
+			}
+			cuts = append(cuts, c...)
+			marked = true
+		}
+	}
+	for j := range cuts {
+		cuts[j].start -= b.Span.Start
+		cuts[j].end -= b.Span.Start
+	}
+	out, err := join(b.Span.Of(v.Raw), cuts)
+	if err != nil || !b.Has(FlagString) {
+		return out, err
+	}
+	if marked { // it has become an array of one block
+		return out[1 : len(out)-1], nil
+	}
+	return append(append([]byte(`{"type":"text","text":`), out...), '}'), nil
+}

@@ -1,0 +1,155 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package wire
+
+// Iteration is one answer of an upstream. Several of them may make one message
+// for the client: what the upstream said to the request, and to each
+// continuation of it.
+type Iteration struct {
+	// Parts are the blocks of the answer, in order.
+	Parts []Part
+	// StopReason is the format's own word for why the answer ended.
+	StopReason string
+	// Usage is what the answer says it cost.
+	Usage Usage
+	// Opaque tells that the answer holds something that cannot be repeated in
+	// a request word for word.
+	Opaque bool
+}
+
+// Part is one block of an answer.
+type Part struct {
+	// Kind is what the block is.
+	Kind Kind
+	// Raw is the block as JSON, as it stands in a request.
+	Raw []byte
+	// ID, Name and Arguments are those of a tool call; the arguments are JSON.
+	ID, Name, Arguments string
+	// Hidden tells that the client does not see the part: a call that is
+	// answered on the way.
+	Hidden bool
+	// Result is the text that answers a hidden call.
+	Result string
+	// Failed tells that the result is an error.
+	Failed bool
+}
+
+// Hidden returns the hidden calls of the iteration.
+func (it *Iteration) Hidden() []*Part {
+	var out []*Part
+	for i := range it.Parts {
+		if it.Parts[i].Hidden {
+			out = append(out, &it.Parts[i])
+		}
+	}
+	return out
+}
+
+// Complete tells that the answer was not cut short by a bound or a filter, so
+// that its calls are whole.
+func (it *Iteration) Complete() bool {
+	switch it.StopReason {
+	case "tool_use", "end_turn", "tool_calls", "stop", "function_call":
+		return !it.Opaque
+	}
+	return false
+}
+
+// asks tells whether the answer holds calls, and all of them are hidden.
+func (it *Iteration) asks() bool {
+	hidden := 0
+	for i := range it.Parts {
+		p := &it.Parts[i]
+		if p.Hidden {
+			hidden++
+		} else if p.Kind == KindToolUse {
+			return false
+		}
+	}
+	return hidden > 0 && !it.Opaque
+}
+
+// Size is the memory that the iteration holds, in bytes.
+func (it *Iteration) Size() int {
+	n := 64
+	for i := range it.Parts {
+		p := &it.Parts[i]
+		n += 120 + len(p.Raw) + len(p.ID) + len(p.Name) + len(p.Arguments) + len(p.Result)
+	}
+	return n
+}
+
+// dialect is how a format writes what a hidden exchange needs. A format
+// without one has no expand tool.
+type dialect interface {
+	// declare makes an entry of tools.
+	declare(name, description, schema string) []byte
+	// frame reads one event of a stream and puts out what the client gets.
+	frame(r *Relay, f frameOf)
+	// flush ends the client's message.
+	flush(r *Relay)
+	// document reads an answer in one piece, and tells whether it is one.
+	document(r *Relay, body []byte) bool
+	// join makes one answer of all iterations; the last document is last.
+	join(r *Relay, last []byte) []byte
+	// continuation writes an answer and the results of its hidden calls as
+	// messages, with commas between.
+	continuation(it *Iteration) []byte
+	// weave finds the edits that put hidden parts back into a request that
+	// holds the client's message.
+	weave(v *View, message int, its []Iteration) ([]Edit, bool)
+	// failure makes the event that tells a client of a failed stream.
+	failure(kind, message string) []byte
+}
+
+var dialects = map[Format]dialect{
+	Anthropic:  anthropicDialect{},
+	OpenAIChat: chatDialect{},
+}
+
+// HidesCalls tells whether calls can be hidden in a format.
+func HidesCalls(f Format) bool { return dialects[f] != nil }
+
+// DeclareTool returns an entry of tools in a format: a function with a name, a
+// description, and a JSON schema of its arguments.
+func DeclareTool(f Format, name, description, schema string) []byte {
+	return dialects[f].declare(name, description, schema)
+}
+
+// Continuation returns an answer and the results of its hidden calls as
+// messages of a request, with commas between: what to put behind the last
+// message to have the upstream go on.
+func Continuation(f Format, it *Iteration) []byte { return dialects[f].continuation(it) }
+
+// Weave returns the edits that turn a message of the client back into what the
+// upstream said and was told in its course. The message must be the one that
+// the client was given; if it does not look like it, Weave reports false.
+func Weave(v *View, message int, its []Iteration) ([]Edit, bool) {
+	d := dialects[v.Format]
+	if d == nil || message < 0 || message >= len(v.Messages) || v.Messages[message].Role != RoleAssistant {
+		return nil, false
+	}
+	return d.weave(v, message, its)
+}
+
+// StreamFailure returns the event by which a stream of a format ends in an
+// error.
+func StreamFailure(f Format, kind, message string) []byte {
+	d := dialects[f]
+	if d == nil {
+		return nil
+	}
+	return d.failure(kind, message)
+}

@@ -1,0 +1,238 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package wire
+
+import (
+	"bytes"
+	"strconv"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/sse"
+)
+
+// Relay makes one message for the client of several answers of an upstream, and
+// keeps calls from the client that are answered on the way. What need not be
+// changed passes in the upstream's own bytes, event by event. A Relay belongs
+// to one goroutine.
+type Relay struct {
+	format  Format
+	dialect dialect
+	o       RelayOptions
+	frames  sse.Framer
+	emit    func(sse.Frame)
+	out     []byte
+	past    []Iteration
+	now     Iteration
+	held    bool // the iteration has ended, and its end was kept back
+	ended   bool // the client's message has ended
+	broken  bool // something came that was not understood: all passes
+	visible int  // blocks (Anthropic) or calls (chat) that the client has
+	blocks  []*relayBlock
+	calls   []*relayCall
+	chat    chatTexts
+	role    bool // the client has been told whose message it is (chat)
+	id      string
+	end     []byte // the event that was kept back
+}
+
+// RelayOptions say which calls a [Relay] keeps.
+type RelayOptions struct {
+	// Hide tells whether calls of a tool are answered on the way.
+	Hide func(name string) bool
+	// Hold tells whether calls of a tool are kept back until they are
+	// complete, to be judged. Default: none.
+	Hold func(name string) bool
+	// Judge tells whether a complete call that was kept back is to be answered
+	// on the way after all.
+	Judge func(name, arguments string) bool
+}
+
+type frameOf struct {
+	sse.Frame
+	root gjson.Result
+}
+
+// NewRelay returns a relay of answers in a format that [HidesCalls].
+func NewRelay(f Format, o RelayOptions) *Relay {
+	r := &Relay{format: f, dialect: dialects[f], o: o}
+	if r.o.Hold == nil {
+		r.o.Hold = func(string) bool { return false }
+	}
+	r.emit = r.frame
+	return r
+}
+
+// Feed takes the next bytes of a stream and returns what the client is to get
+// of them, good until the next call.
+func (r *Relay) Feed(p []byte) []byte {
+	r.out = r.out[:0]
+	if r.broken {
+		return p
+	}
+	r.frames.Feed(p, r.emit)
+	if len(r.frames.Rest()) > maxAnswer {
+		r.broken = true
+		r.out = append(r.out, r.frames.Rest()...)
+	}
+	return r.out
+}
+
+// frame reads one event. What is no JSON object passes.
+func (r *Relay) frame(f sse.Frame) {
+	data := bytes.TrimSpace(f.Data)
+	if len(data) == 0 {
+		r.pass(f)
+		return
+	}
+	f.Data = data
+	of := frameOf{Frame: f}
+	if data[0] == '{' {
+		text := answerText(data)
+		if !answerShallow(data) || !gjson.Valid(text) {
+			r.pass(f)
+			return
+		}
+		of.root = gjson.Parse(text)
+	}
+	r.dialect.frame(r, of)
+}
+
+// pass puts an event out as it came.
+func (r *Relay) pass(f sse.Frame) { r.out = append(r.out, f.Raw...) }
+
+// put puts an event out.
+func (r *Relay) put(name string, data []byte) {
+	if name != "" {
+		r.out = append(append(append(r.out, "event: "...), name...), '\n')
+	}
+	r.out = append(append(append(r.out, "data: "...), data...), "\n\n"...)
+}
+
+// Asks tells whether the answer has ended in nothing but calls that are
+// answered on the way: the upstream is to be asked to go on, by [Relay.Next],
+// or the message to be ended by [Relay.Close].
+func (r *Relay) Asks() bool { return r.held }
+
+// Ended tells whether the client's message has come to its proper end.
+func (r *Relay) Ended() bool { return r.ended }
+
+// Iteration returns the answer that came last.
+func (r *Relay) Iteration() *Iteration { return &r.now }
+
+// Iterations returns all answers so far.
+func (r *Relay) Iterations() []Iteration {
+	return append(r.past[:len(r.past):len(r.past)], r.now)
+}
+
+// Next makes ready for the answer to a continuation.
+func (r *Relay) Next() {
+	r.past = append(r.past, r.now)
+	r.now = Iteration{}
+	r.frames = sse.Framer{}
+	r.blocks, r.calls, r.chat = nil, nil, chatTexts{}
+	r.held = false
+}
+
+// Close returns what ends the client's message where its end was kept back.
+func (r *Relay) Close() []byte {
+	r.out = r.out[:0]
+	if r.held && !r.ended {
+		r.held = false
+		r.dialect.flush(r)
+	}
+	return r.out
+}
+
+// Whole takes an answer in one piece and returns what the client is to get. It
+// reports false where that is not known yet, because the answer [Relay.Asks].
+func (r *Relay) Whole(body []byte) ([]byte, bool) {
+	text := answerText(body)
+	if !answerShallow(body) || !gjson.Valid(text) || !r.dialect.document(r, body) {
+		return body, true
+	}
+	if r.held = r.now.asks() && r.now.Complete(); r.held {
+		r.end = bytes.Clone(body)
+		return nil, false
+	}
+	r.ended = true
+	if len(r.past) == 0 && len(r.now.Hidden()) == 0 {
+		return body, true
+	}
+	return r.dialect.join(r, body), true
+}
+
+// CloseWhole is [Relay.Close] for answers in one piece.
+func (r *Relay) CloseWhole() []byte {
+	r.held, r.ended = false, true
+	return r.dialect.join(r, r.end)
+}
+
+// usage is the sum over all iterations.
+func (r *Relay) usage() Usage {
+	var sum Usage
+	for _, it := range r.past {
+		sum = sum.Add(it.Usage)
+	}
+	return sum.Add(r.now.Usage)
+}
+
+// object copies an object with some members replaced. A replacement of nil
+// leaves the member out; those that the object lacks are put at its end.
+func object(root gjson.Result, order []string, with map[string][]byte) []byte {
+	out := make([]byte, 0, len(root.Raw)+256)
+	out = append(out, '{')
+	done := make(map[string]bool, len(with))
+	put := func(key, value []byte) {
+		if value == nil {
+			return
+		}
+		if len(out) > 1 {
+			out = append(out, ',')
+		}
+		out = append(append(append(out, key...), ':'), value...)
+	}
+	root.ForEach(func(k, v gjson.Result) bool {
+		value, ok := with[k.Str]
+		if !ok {
+			value = []byte(v.Raw)
+		}
+		done[k.Str] = true
+		put([]byte(k.Raw), value)
+		return true
+	})
+	for _, k := range order {
+		if !done[k] {
+			put(strconv.AppendQuote(nil, k), with[k])
+		}
+	}
+	return append(out, '}')
+}
+
+// inner returns what stands between the quotes of a JSON string.
+func inner(v gjson.Result) string {
+	if v.Type != gjson.String || len(v.Raw) < 2 {
+		return ""
+	}
+	return v.Raw[1 : len(v.Raw)-1]
+}
+
+// quoteText encodes a text as a JSON string.
+func quoteText(s string) []byte { return gjson.AppendJSONString(nil, s) }
+
+func appendCount(dst []byte, key string, n int64) []byte {
+	dst = append(append(append(dst, '"'), key...), `":`...)
+	return append(strconv.AppendInt(dst, n, 10), ',')
+}

@@ -1,0 +1,562 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package wire
+
+import (
+	"bytes"
+	"strconv"
+	"strings"
+
+	"github.com/tidwall/gjson"
+)
+
+type chatDialect struct{}
+
+// chatTexts gathers the texts of a chat answer as the insides of JSON strings.
+type chatTexts struct {
+	content, reasoning strings.Builder
+	reasoningKey       string
+}
+
+// relayCall is a call of a chat stream.
+type relayCall struct {
+	index        int64
+	client       int // the client's index, -1 as long as the client has not got it
+	hidden, held bool
+	id, name     string
+	arguments    strings.Builder
+	extra        string // members that this package does not know, with commas in front
+}
+
+func (chatDialect) declare(name, description, schema string) []byte {
+	out := append([]byte(`{"type":"function","function":{"name":`), quoteText(name)...)
+	out = append(append(out, `,"description":`...), quoteText(description)...)
+	return append(append(append(out, `,"parameters":`...), schema...), `}}`...)
+}
+
+func (chatDialect) failure(kind, message string) []byte {
+	out := append([]byte(`data: {"error":{"message":`), quoteText(message)...)
+	out = append(append(out, `,"type":`...), quoteText(kind)...)
+	return append(out, `,"param":null,"code":null}}`+"\n\n"...)
+}
+
+func (chatDialect) frame(r *Relay, f frameOf) {
+	if !f.root.Exists() {
+		if string(f.Data) == "[DONE]" {
+			if r.held {
+				return
+			}
+			r.ended = true
+		}
+		r.pass(f.Frame)
+		return
+	}
+	if id := f.root.Get("id"); r.id == "" {
+		r.id = strings.Clone(id.Raw)
+	}
+	if u := f.root.Get("usage"); u.IsObject() {
+		r.now.Usage = chatUsageOf(u)
+	}
+	choice := f.root.Get("choices.0")
+	switch {
+	case choice.Get("index").Int() != 0: // several were asked for
+		r.now.Opaque = true
+		r.pass(f.Frame)
+	case !choice.Exists():
+		if r.held {
+			r.end = bytes.Clone(f.Data) // where the usage goes
+			return
+		}
+		if len(r.past) == 0 || !f.root.Get("usage").IsObject() {
+			r.pass(f.Frame)
+			return
+		}
+		r.put("", r.chatChunk(f.root, gjson.Result{}, nil, nil))
+	default:
+		r.chatDelta(f, choice)
+	}
+}
+
+// chatDelta reads a chunk with a choice in it.
+func (r *Relay) chatDelta(f frameOf, choice gjson.Result) {
+	delta := choice.Get("delta")
+	says := r.chatGather(delta)
+	calls := delta.Get("tool_calls")
+	finish := choice.Get("finish_reason").Str
+	if len(r.past) == 0 && finish == "" && !calls.IsArray() {
+		r.role = r.role || delta.Get("role").Exists()
+		r.pass(f.Frame)
+		return
+	}
+	var shown []byte
+	if calls.IsArray() {
+		shown = r.chatCalls(calls)
+	}
+	if finish != "" {
+		r.now.StopReason = finish
+		for _, more := range r.chatFinish() {
+			if len(shown) > 0 {
+				shown = append(shown, ',')
+			}
+			shown = append(shown, more...)
+		}
+		if finish != "length" && finish != "content_filter" && r.now.asks() {
+			r.held, r.end = true, bytes.Clone(f.Data)
+			if says {
+				r.put("", r.chatChunk(f.root, choice, r.chatRest(delta, nil), []byte("null")))
+			}
+			return
+		}
+	}
+	if len(r.past) == 0 && !calls.IsArray() && len(shown) == 0 {
+		r.pass(f.Frame)
+		return
+	}
+	if !says && len(shown) == 0 && finish == "" && calls.IsArray() {
+		return
+	}
+	r.put("", r.chatChunk(f.root, choice, r.chatRest(delta, shown), nil))
+}
+
+// chatRest is a delta with the calls that the client gets.
+func (r *Relay) chatRest(delta gjson.Result, calls []byte) []byte {
+	with := map[string][]byte{"tool_calls": nil}
+	if len(calls) > 0 {
+		with["tool_calls"] = append(append([]byte{'['}, calls...), ']')
+	}
+	if r.role {
+		with["role"] = nil // it stands in the first chunk
+	}
+	r.role = r.role || delta.Get("role").Exists()
+	if delta.IsObject() {
+		return object(delta, []string{"tool_calls"}, with)
+	}
+	return object(gjson.Parse("{}"), []string{"tool_calls"}, with)
+}
+
+// chatChunk is a chunk with another delta, under the first answer's id.
+func (r *Relay) chatChunk(root, choice gjson.Result, delta, finish []byte) []byte {
+	with := map[string][]byte{}
+	if r.id != "" {
+		with["id"] = []byte(r.id)
+	}
+	if choice.Exists() {
+		inner := map[string][]byte{"delta": delta}
+		if finish != nil {
+			inner["finish_reason"] = finish
+		}
+		with["choices"] = append(append([]byte{'['}, object(choice, nil, inner)...), ']')
+	}
+	if root.Get("usage").IsObject() && len(r.past) > 0 {
+		with["usage"] = chatSum(r)
+	}
+	return object(root, nil, with)
+}
+
+// chatGather keeps the texts of a delta and tells whether there were any.
+func (r *Relay) chatGather(delta gjson.Result) (says bool) {
+	delta.ForEach(func(k, v gjson.Result) bool {
+		switch k.Str {
+		case "content":
+			r.chat.content.WriteString(inner(v))
+			r.now.Opaque = r.now.Opaque || v.IsArray()
+			says = says || v.Type == gjson.String && v.Str != ""
+		case "reasoning_content", "reasoning":
+			if r.chat.reasoningKey == "" {
+				r.chat.reasoningKey = strings.Clone(k.Str)
+			}
+			if r.chat.reasoningKey == k.Str {
+				r.chat.reasoning.WriteString(inner(v))
+			}
+			says = says || v.Type == gjson.String && v.Str != ""
+		case "refusal":
+			says = says || v.Type == gjson.String
+		}
+		return true
+	})
+	return says
+}
+
+// chatCalls reads the calls of a delta and returns those of them that the
+// client gets now, with commas between.
+func (r *Relay) chatCalls(list gjson.Result) (shown []byte) {
+	at := int64(-1)
+	list.ForEach(func(_, item gjson.Result) bool {
+		at++
+		c, begun := r.chatCall(item, at)
+		if c == nil || c.hidden || c.held {
+			return true
+		}
+		if begun {
+			c.client = r.visible
+			r.visible++
+		}
+		if len(shown) > 0 {
+			shown = append(shown, ',')
+		}
+		if int64(c.client) == item.Get("index").Int() && item.Get("index").Exists() {
+			shown = append(shown, item.Raw...)
+			return true
+		}
+		shown = append(shown, object(item, []string{"index"}, map[string][]byte{"index": strconv.AppendInt(nil, int64(c.client), 10)})...)
+		return true
+	})
+	return shown
+}
+
+// chatCall finds the call that a fragment belongs to, by the rules by which the
+// decoder does, and tells whether it begins with it.
+func (r *Relay) chatCall(item gjson.Result, position int64) (c *relayCall, begun bool) {
+	id, function, index := item.Get("id").Str, item.Get("function"), item.Get("index")
+	switch {
+	case index.Exists():
+		for i := len(r.calls) - 1; i >= 0 && c == nil; i-- {
+			if r.calls[i].index == index.Int() {
+				c = r.calls[i]
+			}
+		}
+	case len(r.calls) > 0:
+		c = r.calls[len(r.calls)-1]
+	}
+	if c == nil || id != "" && c.id != "" && id != c.id {
+		if len(r.calls) == maxAnswerCalls {
+			r.now.Opaque = true
+			return nil, false
+		}
+		if index.Exists() {
+			position = index.Int()
+		}
+		c = &relayCall{index: position, client: -1, id: strings.Clone(id), name: strings.Clone(function.Get("name").Str)}
+		c.hidden = r.o.Hide(c.name)
+		c.held = !c.hidden && r.o.Hold(c.name)
+		r.calls = append(r.calls, c)
+		begun = true
+	}
+	if c.id == "" {
+		c.id = strings.Clone(id)
+	}
+	c.arguments.WriteString(chatArguments(function.Get("arguments")))
+	item.ForEach(func(k, v gjson.Result) bool {
+		switch k.Str {
+		case "index", "id", "type", "function":
+		default:
+			c.extra += "," + k.Raw + ":" + v.Raw
+		}
+		return true
+	})
+	return c, begun
+}
+
+// element is the call as it stands in tool_calls.
+func (c *relayCall) element(index int) []byte {
+	out := []byte{'{'}
+	if index >= 0 {
+		out = appendCount(out, "index", int64(index))
+	}
+	out = append(append(out, `"id":`...), quoteText(c.id)...)
+	out = append(append(out, `,"type":"function","function":{"name":`...), quoteText(c.name)...)
+	out = append(append(out, `,"arguments":`...), quoteText(c.arguments.String())...)
+	return append(append(append(out, '}'), c.extra...), '}')
+}
+
+// chatFinish makes parts of the texts and calls of a complete answer, and
+// returns the calls that were kept back and that the client is to get.
+func (r *Relay) chatFinish() (released [][]byte) {
+	r.now.Parts = nil
+	if r.chat.reasoning.Len() > 0 {
+		r.now.Parts = append(r.now.Parts, Part{Kind: KindThinking, Name: r.chat.reasoningKey, Raw: []byte(`"` + r.chat.reasoning.String() + `"`)})
+	}
+	if r.chat.content.Len() > 0 {
+		r.now.Parts = append(r.now.Parts, Part{Kind: KindText, Raw: []byte(`"` + r.chat.content.String() + `"`)})
+	}
+	for _, c := range r.calls {
+		if c.held {
+			c.held = false
+			if c.hidden = r.o.Judge(c.name, c.arguments.String()); !c.hidden {
+				c.client = r.visible
+				r.visible++
+				released = append(released, c.element(c.client))
+			}
+		}
+		r.now.Parts = append(r.now.Parts, Part{
+			Kind: KindToolUse, ID: c.id, Name: c.name, Arguments: c.arguments.String(), Hidden: c.hidden, Raw: c.element(-1),
+		})
+	}
+	return released
+}
+
+func (chatDialect) flush(r *Relay) {
+	root := gjson.ParseBytes(r.end)
+	choice := root.Get("choices.0")
+	if choice.Exists() {
+		r.put("", r.chatChunk(root, choice, []byte("{}"), []byte(`"stop"`)))
+	} else { // the usage came last
+		r.put("", object(root, []string{"choices"}, map[string][]byte{
+			"id": []byte(r.id), "choices": []byte(`[{"index":0,"delta":{},"finish_reason":"stop"}]`), "usage": nil,
+		}))
+		r.put("", r.chatChunk(root, choice, nil, nil))
+	}
+	r.put("", []byte("[DONE]"))
+	r.ended = true
+}
+
+func chatUsageOf(u gjson.Result) Usage {
+	var a answer
+	a.chatUsage(u)
+	return a.turn.Usage
+}
+
+// chatSum is the usage of all iterations, each of them on record.
+func chatSum(r *Relay) []byte {
+	out := append([]byte{'{'}, chatCounts(r.usage())...)
+	out = append(out, `,"iterations":[`...)
+	for i, it := range r.Iterations() {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = append(append(append(out, '{'), chatCounts(it.Usage)...), '}')
+	}
+	return append(out, "]}"...)
+}
+
+func chatCounts(u Usage) []byte {
+	out := appendCount(nil, "prompt_tokens", u.Prompt())
+	out = appendCount(out, "completion_tokens", u.Output)
+	out = appendCount(out, "total_tokens", u.Prompt()+u.Output)
+	out = append(out, `"prompt_tokens_details":{`...)
+	out = appendCount(out, "cached_tokens", u.Read)
+	out = appendCount(out, "cache_write_tokens", u.Write5m+u.Write1h)
+	out[len(out)-1] = '}'
+	return out
+}
+
+func (chatDialect) document(r *Relay, body []byte) bool {
+	root := gjson.ParseBytes(body)
+	choice := root.Get("choices.0")
+	message := choice.Get("message")
+	if !message.IsObject() {
+		return false
+	}
+	if r.id == "" {
+		r.id = root.Get("id").Raw
+	}
+	r.now.Usage = chatUsageOf(root.Get("usage"))
+	r.now.StopReason = choice.Get("finish_reason").Str
+	r.now.Opaque = root.Get("choices.#").Int() != 1 || r.now.StopReason == "length" || r.now.StopReason == "content_filter"
+	r.chatGather(message)
+	at := int64(-1)
+	message.Get("tool_calls").ForEach(func(_, item gjson.Result) bool {
+		at++
+		if id := item.Get("id").Str; id == "" {
+			r.now.Opaque = true
+		}
+		r.chatCall(item, at)
+		return true
+	})
+	r.chatFinish()
+	return true
+}
+
+func (chatDialect) join(r *Relay, last []byte) []byte {
+	var content, reasoning, calls []byte
+	key := ""
+	for _, it := range r.Iterations() {
+		for i := range it.Parts {
+			switch p := &it.Parts[i]; {
+			case p.Hidden:
+			case p.Kind == KindText:
+				content = append(content, p.Raw[1:len(p.Raw)-1]...)
+			case p.Kind == KindThinking:
+				key = p.Name
+				reasoning = append(reasoning, p.Raw[1:len(p.Raw)-1]...)
+			default:
+				if len(calls) > 0 {
+					calls = append(calls, ',')
+				}
+				calls = append(calls, p.Raw...)
+			}
+		}
+	}
+	root := gjson.ParseBytes(last)
+	choice := root.Get("choices.0")
+	message := map[string][]byte{"tool_calls": nil, "content": []byte("null")}
+	order := []string{"content", "tool_calls"}
+	if len(calls) > 0 {
+		message["tool_calls"] = append(append([]byte{'['}, calls...), ']')
+	}
+	if len(content) > 0 || len(calls) == 0 {
+		message["content"] = append(append([]byte{'"'}, content...), '"')
+	}
+	if key != "" {
+		message[key] = append(append([]byte{'"'}, reasoning...), '"')
+		order = append(order, key)
+	}
+	inner := map[string][]byte{"message": object(choice.Get("message"), order, message)}
+	if r.now.asks() {
+		inner["finish_reason"] = []byte(`"stop"`)
+	}
+	with := map[string][]byte{"choices": append(append([]byte{'['}, object(choice, nil, inner)...), ']')}
+	if r.id != "" {
+		with["id"] = []byte(r.id)
+	}
+	if len(r.past) > 0 && root.Get("usage").IsObject() {
+		with["usage"] = chatSum(r)
+	}
+	return object(root, nil, with)
+}
+
+func (chatDialect) continuation(it *Iteration) []byte {
+	content := []byte("null")
+	var reasoning, calls []byte
+	for i := range it.Parts {
+		switch p := &it.Parts[i]; p.Kind {
+		case KindText:
+			content = p.Raw
+		case KindThinking:
+			reasoning = append(append([]byte(`,"`+p.Name+`":`), p.Raw...), reasoning...)
+		default:
+			if len(calls) > 0 {
+				calls = append(calls, ',')
+			}
+			calls = append(calls, p.Raw...)
+		}
+	}
+	out := append([]byte(`{"role":"assistant","content":`), content...)
+	out = append(out, reasoning...)
+	out = append(append(append(out, `,"tool_calls":[`...), calls...), `]},`...)
+	return append(out, chatResults(it)...)
+}
+
+func chatResults(it *Iteration) []byte {
+	var out []byte
+	for i, p := range it.Hidden() {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = append(append(out, `{"role":"tool","tool_call_id":`...), quoteText(p.ID)...)
+		out = append(append(append(out, `,"content":`...), quoteText(p.Result)...), '}')
+	}
+	return out
+}
+
+// weave splits the client's message: it holds the texts of all iterations one
+// behind the other. What came before the last goes in front of it, and leaves it.
+func (chatDialect) weave(v *View, message int, its []Iteration) ([]Edit, bool) {
+	msg := &v.Messages[message]
+	if msg.First == msg.End {
+		return nil, false
+	}
+	last := &its[len(its)-1]
+	var edits []Edit
+	var before []byte
+	for n := range its[:len(its)-1] {
+		if n > 0 {
+			before = append(before, ',')
+		}
+		before = append(before, chatDialect{}.continuation(&its[n])...)
+	}
+	if before != nil {
+		edits = append(edits, Edit{Block: int(msg.First), Op: OpBeforeMessage, Value: before})
+	}
+	tail := 0
+	for i := int(msg.First); i < int(msg.End); i++ {
+		b := &v.Blocks[i]
+		switch b.Kind {
+		case KindText, KindThinking:
+			if tail > 0 {
+				return nil, false
+			}
+			e, ok := chatSplit(v, i, its)
+			if !ok {
+				return nil, false
+			}
+			edits = append(edits, e...)
+		case KindToolUse:
+			tail++
+		}
+	}
+	more, ok := chatHidden(v, msg, last)
+	return append(edits, more...), ok
+}
+
+// chatSplit leaves of a text of the client's message what the last iteration
+// said.
+func chatSplit(v *View, i int, its []Iteration) ([]Edit, bool) {
+	b := &v.Blocks[i]
+	all, last := "", ""
+	for n := range its {
+		last = ""
+		for j := range its[n].Parts {
+			if p := &its[n].Parts[j]; p.Kind == b.Kind {
+				last = gjson.ParseBytes(p.Raw).Str
+				all += last
+			}
+		}
+	}
+	switch text := gjson.ParseBytes(v.Bytes(b.Body)).Str; {
+	case strings.TrimSpace(text) != strings.TrimSpace(all):
+		return nil, false
+	case strings.TrimSpace(all) == strings.TrimSpace(last):
+		return nil, true
+	case last != "" || b.Kind == KindText && v.Messages[b.Message].End-v.Messages[b.Message].First == 1:
+		return []Edit{{Block: i, Op: OpReplace, Value: quoteText(last)}}, true
+	}
+	return []Edit{{Block: i, Op: OpRemove}}, true
+}
+
+// chatHidden puts the hidden calls of the last iteration among those of the
+// client's message, and their results behind it.
+func chatHidden(v *View, msg *Message, it *Iteration) ([]Edit, bool) {
+	if len(it.Hidden()) == 0 {
+		return nil, true
+	}
+	var edits []Edit
+	var open [][]byte
+	anchor := -1
+	for i := range it.Parts {
+		p := &it.Parts[i]
+		if p.Kind != KindToolUse {
+			continue
+		}
+		if p.Hidden {
+			open = append(open, p.Raw)
+			continue
+		}
+		for j := int(msg.First); j < int(msg.End); j++ {
+			if b := &v.Blocks[j]; b.Kind == KindToolUse && v.Text(b.ID) == p.ID {
+				anchor = j
+				for _, raw := range open {
+					edits = append(edits, Edit{Block: j, Op: OpBefore, Value: raw})
+				}
+				open = nil
+			}
+		}
+	}
+	if anchor < 0 { // the client has no calls: what was hidden is a message of its own
+		return []Edit{{Block: int(msg.First), Op: OpAfterMessage, Value: chatDialect{}.continuation(&Iteration{Parts: hiddenParts(it)})}}, true
+	}
+	for _, raw := range open {
+		edits = append(edits, Edit{Block: anchor, Op: OpAfter, Value: raw})
+	}
+	return append(edits, Edit{Block: anchor, Op: OpAfterMessage, Value: chatResults(it)}), true
+}
+
+func hiddenParts(it *Iteration) []Part {
+	var out []Part
+	for _, p := range it.Hidden() {
+		out = append(out, *p)
+	}
+	return out
+}

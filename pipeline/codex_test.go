@@ -214,7 +214,7 @@ func TestCodexEager(t *testing.T) {
 		r.send("")
 	}
 	x := r.send("")
-	if !strings.Contains(string(x.Body), "[llm_cache pruned ") || !strings.Contains(string(x.Body), "exec cat f1.go, 80 lines") {
+	if !strings.Contains(string(x.Body), stubFrame) || !strings.Contains(string(x.Body), "exec cat f1.go, 80 lines") {
 		t.Errorf("no output was pruned: %s", x.Body)
 	}
 	if strings.Count(string(x.Body), "Let me look.") != 8 {
@@ -246,7 +246,7 @@ func TestBindReasoning(t *testing.T) {
 	}
 	r.final()
 	r.prompt("and now?")
-	if x := r.send(""); !strings.Contains(string(x.Body), "[llm_cache pruned ") {
+	if x := r.send(""); !strings.Contains(string(x.Body), stubFrame) {
 		t.Error("not pruned between two tasks")
 	}
 }

@@ -15,7 +15,9 @@
 package wire
 
 import (
+	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 )
@@ -271,6 +273,40 @@ func TestSpliceResponses(t *testing.T) {
 	got, err := mustParse(t, OpenAIResponses, last).Splice([]Edit{{Block: 2, Op: OpRemove}, {Block: 3, Op: OpRemove}})
 	if want := `{"input":[{"role":"user","content":"hi"},{"type":"function_call","call_id":"c","name":"f","arguments":"{}"}  ]}`; err != nil || string(got) != want {
 		t.Errorf("at the end: got %s, %v\nwant %s", got, err, want)
+	}
+}
+
+// responsesGrowing returns two consecutive bodies of a conversation of at least
+// size bytes, in the form of Codex.
+func responsesGrowing(size int) (before, after []byte) {
+	output, _ := json.Marshal(strings.Repeat("     1→\tfunc main() { fmt.Println(\"hello\") }\n", 40))
+	turn := func(i int) string {
+		return fmt.Sprintf(`,{"type":"reasoning","id":"rs_%[1]d","summary":[],"content":null,"encrypted_content":"%[2]s"},{"type":"function_call","id":"fc_%[1]d","name":"exec_command","arguments":"{\"cmd\":\"cat /x/%[1]d\"}","call_id":"c%[1]d"},{"type":"function_call_output","id":"fco_%[1]d","call_id":"c%[1]d","output":%[3]s}`,
+			i, strings.Repeat("gAAA", 100), output)
+	}
+	head, tail := `{"model":"m","input":[{"type":"additional_tools","role":"developer","tools":[{"type":"custom","name":"exec"}]},{"type":"message","role":"user","content":[{"type":"input_text","text":"go"}]}`, `],"stream":true,"client_metadata":{"a":"1"}}`
+	i := 0
+	for ; len(head) < size; i++ {
+		head += turn(i)
+	}
+	return []byte(head + turn(i) + tail), []byte(head + turn(i) + turn(i+1) + tail)
+}
+
+func BenchmarkParseResponses(b *testing.B) {
+	for name, size := range map[string]int{"200KB": 200 << 10, "1MB": 1 << 20} {
+		before, after := responsesGrowing(size)
+		v := mustParse(b, OpenAIResponses, string(before))
+		for kind, recall := range map[string]func(Hash) *Known{"cold": nil, "known": func(Hash) *Known { return v.Known() }} {
+			b.Run(name+"/"+kind, func(b *testing.B) {
+				b.SetBytes(int64(len(after)))
+				b.ReportAllocs()
+				for b.Loop() {
+					if _, err := Parse(OpenAIResponses, after, recall); err != nil {
+						b.Fatal(err)
+					}
+				}
+			})
+		}
 	}
 }
 

@@ -117,9 +117,15 @@ func TestGeminiTools(t *testing.T) {
 			functionCall("run_shell_command", "", `{"command":"make test"}`, "")+","+functionCall("search_file_content", "", `{"pattern":"x"}`, "")+","+
 			functionCall("glob", "", `{"pattern":"*.go"}`, "")+","+functionCall("list_directory", "", `{"dir_path":"/d"}`, "")+","+functionCall("write_todos", "", `{}`, ""))))
 	want := []sessioncache.State{
-		{Class: sessioncache.ClassRead, Path: hashOf("/a.go"), Whole: true}, {Class: sessioncache.ClassRead, Path: hashOf("/a.go")},
-		{Class: sessioncache.ClassEdit, Path: hashOf("/a.go")}, {Class: sessioncache.ClassWrite, Path: hashOf("/b.go")},
-		{Class: sessioncache.ClassCommand}, {Class: sessioncache.ClassSearch}, {Class: sessioncache.ClassSearch}, {Class: sessioncache.ClassSearch}, {Class: sessioncache.ClassOther},
+		{Class: sessioncache.ClassRead, Path: hashOf("/a.go"), Whole: true},
+		{Class: sessioncache.ClassRead, Path: hashOf("/a.go")},
+		{Class: sessioncache.ClassEdit, Path: hashOf("/a.go")},
+		{Class: sessioncache.ClassWrite, Path: hashOf("/b.go")},
+		{Class: sessioncache.ClassCommand},
+		{Class: sessioncache.ClassSearch},
+		{Class: sessioncache.ClassSearch},
+		{Class: sessioncache.ClassSearch},
+		{Class: sessioncache.ClassOther},
 	}
 	for i, w := range want {
 		if got := x.states[1+i]; got.Class != w.Class || got.Path != w.Path || got.Whole != w.Whole {

@@ -200,32 +200,38 @@ func TestTranslatedErrors(t *testing.T) {
 		"429": {
 			"mlx_lm", "/v1/messages", conversation(0, false),
 			429, "Retry-After: 7", `{"error":{"message":"slow down","type":"requests","code":"rate_limit_exceeded"}}`,
-			429, []string{`{"type":"error","error":{"type":"rate_limit_error","message":"slow down"}}`},
+			429,
+			[]string{`{"type":"error","error":{"type":"rate_limit_error","message":"slow down"}}`},
 		},
 		"too long for Claude Code": {
 			"mlx_lm", "/v1/messages", conversation(0, true),
 			400, "X: y", `{"error":{"message":"This model's maximum context length is 4096 tokens. However, your messages resulted in 5000 tokens.","type":"invalid_request_error","code":"context_length_exceeded"}}`,
-			400, []string{`"invalid_request_error"`, `prompt is too long: 5000 tokens > 4096 maximum`},
+			400,
+			[]string{`"invalid_request_error"`, `prompt is too long: 5000 tokens > 4096 maximum`},
 		},
 		"too long for OpenAI": {
 			"anthropic", "/v1/chat/completions", `{"model":"m","messages":[{"role":"user","content":"x"}]}`,
 			400, "X: y", `{"type":"error","error":{"type":"invalid_request_error","message":"prompt is too long: 215000 tokens > 200000 maximum"}}`,
-			400, []string{`"code":"context_length_exceeded"`, `maximum context length is 200000 tokens`},
+			400,
+			[]string{`"code":"context_length_exceeded"`, `maximum context length is 200000 tokens`},
 		},
 		"overloaded": {
 			"anthropic", "/v1/chat/completions", `{"model":"m","messages":[{"role":"user","content":"x"}]}`,
 			529, "Request-Id: req_1", `{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}`,
-			503, []string{`{"error":{"message":"Overloaded","type":"server_error","param":null,"code":null}}`},
+			503,
+			[]string{`{"error":{"message":"Overloaded","type":"server_error","param":null,"code":null}}`},
 		},
 		"a page": {
 			"mlx_lm", "/v1/messages", conversation(0, false),
 			502, "Content-Type: text/html", `<html>Bad gateway</html>`,
-			502, []string{`"api_error"`, "Bad Gateway"},
+			502,
+			[]string{`"api_error"`, "Bad Gateway"},
 		},
 		"a bare string": {
 			"mlx_lm", "/v1/messages", conversation(0, false),
 			404, "X: y", `{"error": "no such model"}`,
-			404, []string{`{"type":"error","error":{"type":"not_found_error","message":"no such model"}}`},
+			404,
+			[]string{`{"type":"error","error":{"type":"not_found_error","message":"no such model"}}`},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -375,5 +381,20 @@ func TestBufferToolCalls(t *testing.T) {
 		if c.format == wire.OpenAIChat && !strings.Contains(got, chatEvents[3]) {
 			t.Errorf("an event has changed in\n%s", got)
 		}
+	}
+}
+
+// TestCountTokens passes to an upstream that speaks the format, and is answered
+// here for one that does not.
+func TestCountTokens(t *testing.T) {
+	u := newUpstream(t, answerMessage)
+	p := start(t, behind(u, "mlx_lm"))
+	res := p.post("/v1/messages/count_tokens", conversation(0, false))
+	if got := read(t, res); res.StatusCode != http.StatusNotFound || !strings.Contains(got, "not_found_error") || len(u.requests()) != 0 {
+		t.Errorf("status %d: %s", res.StatusCode, got)
+	}
+	p.reload(behind(u, "llama_cpp"))
+	if res := p.post("/v1/messages/count_tokens", conversation(0, false)); read(t, res) != message {
+		t.Error("did not pass")
 	}
 }

@@ -251,6 +251,9 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 	if isResponsesSocket(r) {
 		return refuseSocket(w)
 	}
+	if h.countsNoTokens(r) {
+		return h.refuseCount(w)
+	}
 	format, ok := wire.Detect(r.Method, r.URL.Path)
 	if !ok || !h.understood(format) || caddyhttp.IsIncremental(r.Header) {
 		if r.Method == http.MethodPost { // work for the box, whatever it is

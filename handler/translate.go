@@ -23,6 +23,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/cespare/xxhash/v2"
@@ -70,6 +71,20 @@ func (h *Handler) translating(next caddyhttp.Handler, client wire.Format, key st
 }
 
 func (h *Handler) buffers() bool { return h.BufferToolCalls != nil && *h.BufferToolCalls }
+
+// countsNoTokens tells whether the request asks for the length of a prompt in
+// the format of an API that the upstream does not speak.
+func (h *Handler) countsNoTokens(r *http.Request) bool {
+	return r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/v1/messages/count_tokens") &&
+		h.target(wire.Anthropic) != wire.Anthropic
+}
+
+// refuseCount answers as an API that counts no tokens. Clients take that for an
+// answer and estimate.
+func (h *Handler) refuseCount(w http.ResponseWriter) error {
+	t := &translation{h: h, from: wire.Anthropic}
+	return t.answer(w, &translate.Failure{Status: http.StatusNotFound, Message: "the upstream counts no tokens"})
+}
 
 // ServeHTTP implements caddyhttp.Handler. What the client is told of a request
 // that cannot be translated is an answer, not an error: nothing can be forwarded.
@@ -204,7 +219,7 @@ func (t *translation) answer(w http.ResponseWriter, f *translate.Failure) error 
 		h.Set("Retry-After", strconv.Itoa(f.RetryAfter))
 	}
 	w.WriteHeader(status)
-	_, err := w.Write(body)
+	_, err := w.Write(body) //nolint:gosec // G705: JSON under its own Content-Type
 	return err
 }
 

@@ -150,14 +150,13 @@ func answerRows() []row {
 			return turn.Usage.Write1h == map[bool]int64{true: 20}[upstream == wire.Anthropic]
 		}),
 	}
-	rows = append(rows,
+	return append(rows,
 		row{"reasoning and its proof, given back with the next request", proofComesBack},
 		row{"error in a stream", errorInStream},
 		row{"error instead of an answer: a prompt that is too long", tooLongPrompt},
 		row{"cut stream", staysCut},
 		row{"sign of life in a stream", signOfLife},
 	)
-	return rows
 }
 
 // proofComesBack answers a call with its result, as the client has it, and looks

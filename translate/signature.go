@@ -91,11 +91,9 @@ func SealID(id, signature string) string {
 	if signature == "" {
 		return id
 	}
-	mark, text := idSignatureRaw, ""
+	mark, text := idSignatureRaw, base64.RawURLEncoding.EncodeToString([]byte(signature))
 	if b, err := base64.StdEncoding.DecodeString(signature); err == nil && base64.StdEncoding.EncodeToString(b) == signature {
 		mark, text = idSignature, base64.RawURLEncoding.EncodeToString(b)
-	} else {
-		text = base64.RawURLEncoding.EncodeToString([]byte(signature))
 	}
 	return id + mark + text + "_" + strconv.Itoa(len(text))
 }

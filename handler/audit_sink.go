@@ -127,7 +127,7 @@ func (s *auditSink) Destruct() error {
 // closeDetached closes, at the end of the process, what turns still hold open.
 func closeDetached(context.Context) {
 	detached.Lock()
-	var all []*auditSink
+	all := make([]*auditSink, 0, len(detached.sinks))
 	for s := range detached.sinks {
 		all = append(all, s)
 	}

@@ -37,7 +37,7 @@ func newDrawing(title string, height float64) *drawing {
 }
 
 func (d *drawing) end() template.HTML {
-	d.WriteString("</svg>")
+	fmt.Fprint(d, "</svg>")
 	return template.HTML(d.String()) //nolint:gosec // all texts in it were escaped
 }
 
@@ -137,7 +137,7 @@ func (s *Summary) reads() template.HTML {
 		for i, g := range s.Days {
 			fmt.Fprintf(d, "%.1f,%.1f ", x(i), at(line.value(g)))
 		}
-		d.WriteString(`"/>`)
+		fmt.Fprint(d, `"/>`)
 		for i, g := range s.Days {
 			fmt.Fprintf(d, `<circle cx="%.1f" cy="%.1f" r="3" class="%s"><title>%s: %s</title></circle>`, x(i), at(line.value(g)), line.class, template.HTMLEscapeString(g.Name), percent(line.value(g)))
 		}

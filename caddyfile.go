@@ -39,6 +39,9 @@ import (
 //			store <module> {
 //				<options of the store>
 //			}
+//			keepalive {
+//				<bounds of all pings>
+//			}
 //			audit [<module>] {
 //				<options of the audit store>
 //			}
@@ -52,7 +55,8 @@ import (
 //		idle_ttl <duration>
 //	}
 //
-// The audit stores stand at parseAudit.
+// The audit stores stand at parseAudit, the bounds of pings at
+// parseKeepAliveLimits.
 func parseApp(d *caddyfile.Dispenser, existing any) (any, error) {
 	app := new(handler.App)
 	if before, ok := existing.(httpcaddyfile.App); ok {
@@ -80,7 +84,8 @@ func parseApp(d *caddyfile.Dispenser, existing any) (any, error) {
 			app.StoreRaw = caddyconfig.JSONModuleObject(store, "module", name, nil)
 			return nil
 		},
-		"audit": parseAudit(app),
+		"audit":     parseAudit(app),
+		"keepalive": parseKeepAliveLimits(app),
 	})
 	if err != nil {
 		return nil, err
@@ -159,6 +164,7 @@ func parseApp(d *caddyfile.Dispenser, existing any) (any, error) {
 //		headers        on|off
 //		health         <path>
 //		audit          on|off
+//		keepalive      { … }, see parseKeepAlive
 //	}
 //
 // Presets are anthropic, openai, gemini, mlx_lm, lm_studio, omlx, vllm_mlx,
@@ -235,6 +241,7 @@ func parseHandler(helper httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, err
 		"liveness":          parseLiveness(h),
 		"health":            checked(word(&h.Health), h.Validate),
 		"audit":             onOff(&h.Audit),
+		"keepalive":         parseKeepAlive(h),
 	})
 	return h, err
 }

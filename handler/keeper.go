@@ -106,8 +106,11 @@ type KeepAliveSum struct {
 	Saved float64 `json:"saved"`
 }
 
+// clock is what keepers tell time by. Tests replace it.
+var clock = keepalive.Now
+
 func newKeeper() *keeper {
-	return &keeper{schedule: keepalive.New((*KeepAliveLimits)(nil).options()), now: keepalive.Now, wake: make(chan struct{}, 1)}
+	return &keeper{schedule: keepalive.New((*KeepAliveLimits)(nil).options()), now: func() keepalive.Instant { return clock() }, wake: make(chan struct{}, 1)}
 }
 
 // at is the instant of a time that lies a little in the past.

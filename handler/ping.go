@@ -243,6 +243,9 @@ type flight struct {
 
 // servePing hands a ping on as the request that it repeats was handed on.
 func (h *Handler) servePing(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler, f *flight) error {
+	if h.KeepAlive == nil || !or(h.KeepAlive.Log, false) {
+		caddyhttp.SetVar(r.Context(), caddyhttp.LogSkipVar, true)
+	}
 	if h.KeepAlive == nil || f.reached {
 		return caddyhttp.Error(http.StatusNotFound, errUnreached)
 	}
@@ -252,9 +255,6 @@ func (h *Handler) servePing(w http.ResponseWriter, r *http.Request, next caddyht
 	}
 	f.reached, f.handler, f.request = true, h, r
 	next = h.translating(next, wire.Anthropic, f.last.session.ID())
-	if !or(h.KeepAlive.Log, false) {
-		caddyhttp.SetVar(r.Context(), caddyhttp.LogSkipVar, true)
-	}
 	setBody(r, body)
 	r.ContentLength, r.TransferEncoding = int64(len(body)), nil
 	r.Header["Content-Length"] = []string{strconv.Itoa(len(body))}

@@ -1,0 +1,54 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package handler
+
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/keepalive"
+)
+
+var ahead atomic.Int64
+
+func init() {
+	clock = func() keepalive.Instant { return keepalive.Now().Add(time.Duration(ahead.Load())) }
+}
+
+// Advance lets the clock of all keepers jump ahead, as if so much time had
+// passed, and has them look at it.
+func Advance(d time.Duration) {
+	ahead.Add(int64(d))
+	for _, s := range openStores() {
+		s.keeper.awake()
+	}
+}
+
+// Settled waits until nothing is due and nothing in flight, and returns what the
+// keepers have come to.
+func Settled() (sum KeepAliveReport) {
+	for {
+		busy := false
+		for _, s := range openStores() {
+			sum = s.keeper.report()
+			due, ok := s.keeper.schedule.Next()
+			busy = busy || sum.Schedule.Flying > 0 || ok && due <= s.keeper.now().Mono
+		}
+		if !busy {
+			return sum
+		}
+		time.Sleep(time.Millisecond)
+	}
+}

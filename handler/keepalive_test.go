@@ -1,0 +1,233 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package handler_test
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	_ "github.com/caddyserver/caddy/v2/modules/standard"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/handler"
+)
+
+const secret = "sk-ant-dummy-key-of-a-test"
+
+// kept is a Caddy with a site that keeps caches alive, and what arrives behind it.
+type kept struct {
+	t    *testing.T
+	addr string
+	log  string
+	up   *httptest.Server
+	dir  string
+
+	mu     sync.Mutex
+	got    []*http.Request
+	bodies []string
+	status int
+	usage  string
+}
+
+func newKept(t *testing.T) *kept {
+	dir := t.TempDir()
+	k := &kept{t: t, log: filepath.Join(dir, "log"), dir: dir, status: http.StatusOK, usage: `{"input_tokens":3,"cache_read_input_tokens":60000,"output_tokens":5}`}
+	k.up = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		k.got, k.bodies = append(k.got, r), append(k.bodies, string(body))
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(k.status)
+		fmt.Fprintf(w, `{"id":"msg_1","type":"message","role":"assistant","model":"claude-sonnet-4-6","content":[{"type":"text","text":"Shall I?"}],"stop_reason":"end_turn","usage":%s}`, k.usage)
+	}))
+	t.Cleanup(k.up.Close)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	k.addr = l.Addr().String()
+	_ = l.Close()
+	t.Cleanup(func() { _ = caddy.Stop() })
+	return k
+}
+
+// load runs a site with these options of llm_cache, and headers that
+// reverse_proxy sets.
+func (k *kept) load(options, headers string) {
+	k.t.Helper()
+	cfg := fmt.Sprintf(`{
+	"admin": {"disabled": true, "config": {"persist": false}},
+	"logging": {"logs": {"default": {"writer": {"output": "file", "filename": %q}}}},
+	"apps": {"http": {"grace_period": "100ms", "servers": {"srv0": {
+		"listen": [%q], "automatic_https": {"disable": true}, "logs": {},
+		"routes": [{"handle": [
+			{"handler": "llm_cache", "policy": "observe"%s},
+			{"handler": "reverse_proxy", "upstreams": [{"dial": %q}], "headers": {"request": {"set": {%s}}}}
+		]}]
+	}}}}
+}`, k.log, k.addr, options, k.up.Listener.Addr().String(), headers)
+	if err := caddy.Load([]byte(cfg), true); err != nil {
+		k.t.Fatal(err)
+	}
+}
+
+const keeping = `, "keepalive": {"stake": 10}`
+
+// ask sends a request after so many turns.
+func (k *kept) ask(turns int) string {
+	k.t.Helper()
+	var b strings.Builder
+	b.WriteString(`{"model":"claude-sonnet-4-6", "max_tokens":1000,"tools":[{"name":"Read","input_schema":{"type":"object"}}],"messages":[{"role":"user","content":"Go on."}`)
+	for i := range turns {
+		fmt.Fprintf(&b, `,{"role":"assistant","content":"Shall I?"},{"role":"user","content":[{"type":"text","text":"Yes, %d.","cache_control":{"type":"ephemeral"}}]}`, i)
+	}
+	b.WriteString(`],"stream":false}`)
+	r, _ := http.NewRequest(http.MethodPost, "http://"+k.addr+"/v1/messages", strings.NewReader(b.String()))
+	r.Header.Set("X-Api-Key", secret)
+	r.Header.Set("Authorization", "Bearer "+secret)
+	r.Header.Set("Anthropic-Beta", "some-beta")
+	r.Header.Set("Content-Type", "application/json")
+	res, err := http.DefaultClient.Do(r)
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	_, _ = io.Copy(io.Discard, res.Body)
+	res.Body.Close()
+	return b.String()
+}
+
+// pings are the bodies that arrived with max_tokens 0.
+func (k *kept) pings() (out []int) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for i, b := range k.bodies {
+		if strings.Contains(b, `"max_tokens":0`) {
+			out = append(out, i)
+		}
+	}
+	return out
+}
+
+func (k *kept) wantPings(n int, when string) {
+	k.t.Helper()
+	handler.Settled()
+	if got := len(k.pings()); got != n {
+		k.t.Fatalf("%s: %d pings in all, want %d; %+v", when, got, n, handler.Settled())
+	}
+}
+
+const wait = 4*time.Minute + 31*time.Second
+
+func TestPingsOfASite(t *testing.T) {
+	k := newKept(t)
+	k.load(keeping, "")
+	k.ask(1)
+	handler.Advance(wait)
+	k.wantPings(0, "after one request, which has read nothing yet before")
+	last := k.ask(2)
+	handler.Advance(time.Minute)
+	k.wantPings(0, "after a minute")
+	handler.Advance(wait - time.Minute)
+	k.wantPings(1, "near the end of the lifetime")
+	i := k.pings()[0]
+	if want := strings.Replace(last, `"max_tokens":1000`, `"max_tokens":0`, 1); k.bodies[i] != want {
+		t.Errorf("the ping is\n%s\nwant\n%s", k.bodies[i], want)
+	}
+	if h := k.got[i].Header; h.Get("X-Api-Key") != secret || h.Get("Authorization") != "Bearer "+secret || h.Get("Anthropic-Beta") != "some-beta" {
+		t.Errorf("the ping's headers are %v", h)
+	}
+
+	k.load(keeping, `"X-Way": ["new"]`)
+	handler.Advance(wait)
+	k.wantPings(2, "after a reload")
+	if k.got[k.pings()[1]].Header.Get("X-Way") != "new" {
+		t.Error("the ping went the old way after a reload")
+	}
+	k.ask(3)
+	handler.Advance(time.Minute)
+	k.wantPings(2, "after the client is back")
+	if sum := handler.Settled().Sum; sum.Pings != 2 || sum.Cost != 2*(6000+3+25) && sum.Cost <= 0 || sum.Saved <= 0 {
+		t.Errorf("the pings came to %+v", sum)
+	}
+
+	k.load("", "") // without keepalive
+	handler.Advance(wait - time.Minute)
+	k.wantPings(2, "at a site that does not ask for pings")
+
+	log, err := os.ReadFile(k.log)
+	if err != nil || len(log) == 0 {
+		t.Fatalf("the log: %d bytes, %v", len(log), err)
+	}
+	if n := strings.Count(string(log), `"msg":"handled request"`); n != 3 {
+		t.Errorf("%d lines in the access log, want those of the 3 requests", n)
+	}
+	for line := range strings.Lines(string(log)) {
+		// Caddy itself writes X-Api-Key of clients' requests into the access log.
+		if !strings.Contains(line, `"msg":"handled request"`) && strings.Contains(line, secret) {
+			t.Errorf("a key in the log: %s", line)
+		}
+	}
+}
+
+func TestPingsStop(t *testing.T) {
+	for name, c := range map[string]struct {
+		status int
+		usage  string
+	}{
+		"a write":      {http.StatusOK, `{"input_tokens":3,"cache_creation_input_tokens":60000,"output_tokens":0}`},
+		"unauthorized": {http.StatusUnauthorized, `{}`},
+		"rate limited": {http.StatusTooManyRequests, `{}`},
+		"down":         {http.StatusBadGateway, `{}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			k := newKept(t)
+			k.load(keeping, "")
+			k.ask(1)
+			k.ask(2)
+			k.mu.Lock()
+			k.status, k.usage = c.status, c.usage
+			k.mu.Unlock()
+			for range 20 {
+				handler.Advance(wait)
+				handler.Settled()
+			}
+			k.wantPings(1, "after an hour and a half")
+		})
+	}
+}
+
+// The process ends, or the machine slept for a day: nothing is sent.
+func TestNoPingAfterTheEnd(t *testing.T) {
+	k := newKept(t)
+	k.load(keeping, "")
+	k.ask(1)
+	k.ask(2)
+	handler.Advance(24 * time.Hour)
+	k.wantPings(0, "after a day without a look at the clock")
+	k.ask(3)
+	_ = caddy.Stop()
+	handler.Advance(wait)
+	k.wantPings(0, "after the stop")
+}

@@ -251,7 +251,7 @@ func (x *Exchange) Commit(t *wire.Turn, now time.Time) {
 		usage = x.first
 	}
 	if !x.billed && t.Usage.Prompt() > 0 {
-		x.bill, x.billed = x.charge(usage, t.Usage), true
+		x.bill, x.billed = x.charge(t.Usage), true
 	}
 	l := x.session.Commit(x.match, x.view, x.states)
 	x.lineage = l

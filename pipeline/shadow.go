@@ -49,7 +49,7 @@ func (x *Exchange) Bill(t *wire.Turn) Bill {
 	}
 	x.session.Lock()
 	defer x.session.Unlock()
-	x.bill, x.billed = x.charge(t.Usage, t.Usage), true
+	x.bill, x.billed = x.charge(t.Usage), true
 	return x.bill
 }
 
@@ -62,9 +62,12 @@ func (x *Exchange) Bill(t *wire.Turn) Bill {
 // client's side is simulated: by the blocks of the client's requests, at its own
 // markers, on its own clock. Tokens are those that the upstream reported, to
 // which what was removed is added as estimated.
-func (x *Exchange) charge(u, all wire.Usage) Bill {
-	u.Output = all.Output // what the client's own request would have cost, once
-	b := Bill{Actual: all, Client: all}
+func (x *Exchange) charge(u wire.Usage) Bill {
+	b := Bill{Actual: u, Client: u}
+	if x.said != nil { // the client's own request would have been one
+		u = x.first
+		u.Output = b.Actual.Output
+	}
 	s := newShadow(x)
 	defer s.release()
 	own := s.bill(u)

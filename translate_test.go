@@ -398,3 +398,53 @@ func TestCountTokens(t *testing.T) {
 		t.Error("did not pass")
 	}
 }
+
+// TestEveryClient: clients of all four formats stream and do not stream from an
+// upstream that speaks nothing but chat completions.
+func TestEveryClient(t *testing.T) {
+	whole := `{"id":"chatcmpl-1","object":"chat.completion","model":"qwen3-coder","choices":[{"index":0,"message":{"role":"assistant","content":"I \"look\".","reasoning":"Hm.","tool_calls":[{"id":"call_a","type":"function","function":{"name":"Read","arguments":"{\"file_path\":\"/a\"}"}},{"id":"call_b","type":"function","function":{"name":"Read","arguments":"{}"}}]},"finish_reason":"tool_calls"}],"usage":{"prompt_tokens":1277,"completion_tokens":5,"total_tokens":1282,"prompt_tokens_details":{"cached_tokens":1234}}}`
+	u := newUpstream(t, func(w http.ResponseWriter, r *http.Request, n int) {
+		if n%2 == 1 {
+			stream(chatEvents...)(w, r, n)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, whole)
+	})
+	p := start(t, behind(u, "mlx_lm"))
+	for _, c := range []struct {
+		format             wire.Format
+		path, whole        string
+		body, wholeRequest string
+	}{
+		{wire.Anthropic, "/v1/messages", "/v1/messages", conversation(1, true), conversation(1, false)},
+		{
+			wire.OpenAIResponses, "/v1/responses", "/v1/responses",
+			`{"model":"m","stream":true,"input":[{"role":"user","content":"Hi"}]}`, `{"model":"m","input":"Hi"}`,
+		},
+		{
+			wire.Gemini, "/v1beta/models/m:streamGenerateContent?alt=sse", "/v1beta/models/m:generateContent",
+			`{"contents":[{"role":"user","parts":[{"text":"Hi"}]}]}`, `{"contents":[{"role":"user","parts":[{"text":"Hi"}]}]}`,
+		},
+		{wire.Gemini, "/v1beta/models/m:streamGenerateContent", "/v1beta/models/m:generateContent", `{"contents":[{"role":"user","parts":[{"text":"Hi"}]}]}`, `{"contents":[{"role":"user","parts":[{"text":"Ho"}]}]}`},
+	} {
+		for i, path := range []string{c.path, c.whole} {
+			body := c.body
+			if i == 1 {
+				body = c.wholeRequest
+			}
+			res := p.post(path, body, "X-Goog-Api-Key", "secret")
+			got := read(t, res)
+			turn := turnOf(c.format, strings.HasPrefix(res.Header.Get("Content-Type"), "text/event-stream"), got)
+			if !turn.Done || turn.Text != `I "look".` || turn.Thinking != "Hm." || len(turn.Calls) != 2 || turn.Calls[0].Arguments != `{"file_path":"/a"}` || turn.Usage.Read != 1234 {
+				t.Errorf("%s: turn is %+v of\n%s", path, turn, got)
+			}
+			if sent := u.last(); sent.path != "/v1/chat/completions" || sent.header.Get("Authorization") != "Bearer secret" || sent.header.Get("X-Goog-Api-Key") != "" {
+				t.Errorf("%s: sent %s with %v", path, sent.path, sent.header)
+			}
+		}
+	}
+	if n := p.metric(`caddy_llm_cache_requests_total{outcome="completed",policy="cost_aware"}`); n < 8 {
+		t.Errorf("%v requests completed", n)
+	}
+}

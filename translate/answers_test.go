@@ -124,7 +124,7 @@ func answerRows() []row {
 			return works
 		}}
 	}
-	rows := []row{
+	return []row{
 		both("text", func(_ *testing.T, _, _ wire.Format, turn *wire.Turn, _ string) bool { return turn.Text == "Look: ü\n" }),
 		both("thinking", func(_ *testing.T, _, _ wire.Format, turn *wire.Turn, _ string) bool {
 			return turn.Thinking == `Hm "so".`
@@ -149,14 +149,12 @@ func answerRows() []row {
 		both("of these, for an hour", func(_ *testing.T, _, upstream wire.Format, turn *wire.Turn, _ string) bool {
 			return turn.Usage.Write1h == map[bool]int64{true: 20}[upstream == wire.Anthropic]
 		}),
+		{"reasoning and its proof, given back with the next request", proofComesBack},
+		{"error in a stream", errorInStream},
+		{"error instead of an answer: a prompt that is too long", tooLongPrompt},
+		{"cut stream", staysCut},
+		{"sign of life in a stream", signOfLife},
 	}
-	return append(rows,
-		row{"reasoning and its proof, given back with the next request", proofComesBack},
-		row{"error in a stream", errorInStream},
-		row{"error instead of an answer: a prompt that is too long", tooLongPrompt},
-		row{"cut stream", staysCut},
-		row{"sign of life in a stream", signOfLife},
-	)
 }
 
 // proofComesBack answers a call with its result, as the client has it, and looks

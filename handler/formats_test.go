@@ -1,0 +1,65 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package handler
+
+import (
+	"testing"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
+
+func TestMatches(t *testing.T) {
+	for _, c := range []struct {
+		pattern, name string
+		want          bool
+	}{
+		{"claude-*", "claude-opus-5", true},
+		{"claude-*", "claud", false},
+		{"*", "", true},
+		{"*-mini", "gpt-5-mini", true},
+		{"*-mini", "gpt-5-mini-2", false},
+		{"a*b*c", "a/x/b/y/c", true},
+		{"a*b*c", "acb", false},
+		{"a*a", "a", false},
+		{"m", "m", true},
+		{"m", "mm", false},
+	} {
+		if got := matches(c.pattern, c.name); got != c.want {
+			t.Errorf("%q fits %q: %v", c.name, c.pattern, got)
+		}
+	}
+}
+
+func TestTarget(t *testing.T) {
+	off := false
+	for _, c := range []struct {
+		h          Handler
+		from, want wire.Format
+		understood bool
+	}{
+		{Handler{}, wire.Gemini, wire.Gemini, true},
+		{Handler{Upstream: &Upstream{}}, wire.Gemini, wire.Gemini, true},
+		{Handler{Upstream: &Upstream{Preset: "mlx_lm"}}, wire.Anthropic, wire.OpenAIChat, true},
+		{Handler{Upstream: &Upstream{Preset: "mlx_lm"}, Translate: &off}, wire.Anthropic, wire.Anthropic, false},
+		{Handler{Upstream: &Upstream{Preset: "llama_cpp"}}, wire.Anthropic, wire.Anthropic, true},
+		{Handler{Upstream: &Upstream{Preset: "llama_cpp", Format: wire.OpenAIChat}}, wire.Anthropic, wire.OpenAIChat, true},
+		{Handler{Upstream: &Upstream{Preset: "openai"}}, wire.Anthropic, wire.OpenAIResponses, true},
+		{Handler{Upstream: &Upstream{Preset: "openai"}}, wire.OpenAIChat, wire.OpenAIChat, true},
+	} {
+		if got := c.h.target(c.from); got != c.want || c.h.understood(c.from) != c.understood {
+			t.Errorf("%+v: %s becomes %s, want %s", c.h.Upstream, c.from, got, c.want)
+		}
+	}
+}

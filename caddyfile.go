@@ -159,6 +159,7 @@ func parseApp(d *caddyfile.Dispenser, existing any) (any, error) {
 //			every <duration>
 //			open  <duration>
 //		}
+//		linger <duration>|off
 //		session_header <name>
 //		max_body       <size>
 //		headers        on|off
@@ -239,6 +240,7 @@ func parseHandler(helper httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, err
 		"headers":           onOff(&h.Headers),
 		"queue":             parseQueue(h),
 		"liveness":          parseLiveness(h),
+		"linger":            parseLinger(h),
 		"health":            checked(word(&h.Health), h.Validate),
 		"audit":             onOff(&h.Audit),
 		"keepalive":         parseKeepAlive(h),

@@ -15,6 +15,7 @@
 package llmcache
 
 import (
+	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/handler"
@@ -44,5 +45,19 @@ func parseLiveness(h *handler.Handler) option {
 			"every": checked(duration(&l.Every), l.Validate),
 			"open":  checked(duration(&l.Open), l.Validate),
 		})
+	}
+}
+
+// parseLinger parses how long work goes on without its client:
+//
+//	linger <duration>|off
+func parseLinger(h *handler.Handler) option {
+	return func(d *caddyfile.Dispenser) error {
+		h.Linger = new(caddy.Duration)
+		if d.CountRemainingArgs() == 1 && d.NextArg() && d.Val() == "off" {
+			return nil
+		}
+		d.Prev()
+		return duration(h.Linger)(d)
 	}
 }

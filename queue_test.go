@@ -87,16 +87,22 @@ func (p *proxy) ask(ctx context.Context, wg *sync.WaitGroup, session, key, body 
 	})
 }
 
-// waits waits until so many requests wait for a slot.
-func (p *proxy) waits(n float64) {
+// until waits until a metric has a value.
+func (p *proxy) until(metric string, value float64) {
 	p.t.Helper()
 	for range 500 {
-		if p.metric("caddy_llm_cache_queue_waiting") == n {
+		if p.metric(metric) == value {
 			return
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
-	p.t.Fatalf("%v requests wait, want %v", p.metric("caddy_llm_cache_queue_waiting"), n)
+	p.t.Fatalf("%s is %v, want %v", metric, p.metric(metric), value)
+}
+
+// waits waits until so many requests wait for a slot.
+func (p *proxy) waits(n float64) {
+	p.t.Helper()
+	p.until("caddy_llm_cache_queue_waiting", n)
 }
 
 func withTools(turns int) string {
@@ -127,12 +133,7 @@ func TestQueueServesConversationsFirst(t *testing.T) {
 	// No more may wait.
 	refused := p.metric(`caddy_llm_cache_queue_refused_total{reason="full"}`)
 	p.ask(t.Context(), &wg, "late", "c", withTools(1), &answers[4])
-	for range 500 {
-		if p.metric(`caddy_llm_cache_queue_refused_total{reason="full"}`) > refused {
-			break
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
+	p.until(`caddy_llm_cache_queue_refused_total{reason="full"}`, refused+1)
 	for i, want := range []string{"other", "second", "title"} {
 		b.free <- struct{}{}
 		if got := <-b.came; got != want {

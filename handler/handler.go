@@ -108,6 +108,12 @@ type Handler struct {
 	// Default: on for boxes that run a model themselves.
 	Liveness *Liveness `json:"liveness,omitempty"`
 
+	// Linger is how long the upstream goes on with a request whose client has
+	// left. Should the same request come again in that time, it is answered by
+	// that work, from its beginning. 0 ends the work with its client. Default:
+	// 1m on boxes that run a model themselves, 0 for hosted APIs.
+	Linger *caddy.Duration `json:"linger,omitempty"`
+
 	// Headers tells whether answers carry X-Llm-Cache-* headers. Default: true.
 	Headers *bool `json:"headers,omitempty"`
 
@@ -205,6 +211,9 @@ func (h *Handler) Validate() error {
 	}
 	if err := h.Queue.Validate(); err != nil {
 		return fmt.Errorf("queue: %w", err)
+	}
+	if h.Linger != nil && *h.Linger < 0 {
+		return fmt.Errorf("linger: %s is below zero", time.Duration(*h.Linger))
 	}
 	if err := h.Liveness.Validate(); err != nil {
 		return fmt.Errorf("liveness: %w", err)

@@ -123,7 +123,7 @@ func registerMetrics(reg *prometheus.Registry) error {
 		costs, metrics.requests, metrics.tokens, metrics.edits, metrics.failOpen,
 		metrics.resends, metrics.translations, metrics.sessions, metrics.bytes, metrics.overhead,
 		expansions, continuations,
-		queueMetrics.running, queueMetrics.waiting, queueMetrics.wait, queueMetrics.refused,
+		queueMetrics.running, queueMetrics.waiting, queueMetrics.wait, queueMetrics.refused, lingered, alone,
 		metrics.pings, metrics.pingCost, metrics.pingSaved, metrics.targets,
 	}, auditMetrics) {
 		err := reg.Register(c)

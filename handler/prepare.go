@@ -46,7 +46,7 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, next caddyhttp.H
 		return passBody(w, r, next, raw)
 	}
 	c.next = next
-	next = h.queueing(h.translating(next, format, c.id), format, c.ticket(r))
+	next = h.lingering(h.queueing(h.translating(next, format, c.id), format, c.ticket(r)))
 	defer h.state.Release(c.session)
 	if a := h.enliven(w, r, c); a != nil {
 		defer a.stop()

@@ -33,11 +33,12 @@ var states = caddy.NewUsagePool()
 // on it has ended.
 type state struct {
 	sessioncache.Store
-	secret [32]byte
-	blocks *sessioncache.Blocks // texts that were folded
-	keeper *keeper
-	pins   atomic.Int64 // one for the configurations, one for each request
-	queues sync.Map     // of *queue.Queue, by name
+	secret  [32]byte
+	blocks  *sessioncache.Blocks // texts that were folded
+	keeper  *keeper
+	pins    atomic.Int64 // one for the configurations, one for each request
+	queues  sync.Map     // of *queue.Queue, by name
+	orphans sync.Map     // of *work without a client, by workKey
 }
 
 func newState(store sessioncache.Store) *state {

@@ -89,6 +89,7 @@ func (a *account) close(c *call, outcome string, status int) {
 	d := &x.Decision
 	r.Epoch, r.Reason = string(d.Epoch), d.Reason
 	r.Folded, r.Removed, r.Rewritten = int64(d.Folded), int64(d.Removed), int64(d.Rewritten)
+	r.Break = string(x.Break)
 	b := x.Bill(c.turn)
 	r.Billed, r.ClientBilled = tokens(b.Actual), tokens(b.Client)
 	r.Cost, r.ClientCost, r.USD, r.ClientUSD = b.Cost, b.ClientCost, b.Dollars, b.ClientDollars

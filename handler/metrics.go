@@ -21,6 +21,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
@@ -75,6 +76,7 @@ var metrics = struct {
 	tokens       *prometheus.CounterVec
 	edits        *prometheus.CounterVec
 	failOpen     *prometheus.CounterVec
+	breaks       *prometheus.CounterVec
 	resends      prometheus.Counter
 	translations *prometheus.CounterVec
 	sessions     prometheus.Collector
@@ -91,6 +93,7 @@ var metrics = struct {
 	edits:        counterVec("edits_total", "Edits in requests sent, those repeated from earlier requests included, by stage.", "stage"),
 	failOpen:     counterVec("fail_open_total", "Requests and answers left alone because they could not be read, by reason.", "reason"),
 	translations: counterVec("translations_total", "Requests that went upstream in another form, by the client's format, the upstream's, and how it went.", "from", "to", "outcome"),
+	breaks:       counterVec("breaks_total", "Requests for which the upstream's cache held less than expected, by cause.", "cause"),
 	resends: prometheus.NewCounter(prometheus.CounterOpts{
 		Namespace: namespace, Subsystem: subsystem, Name: "resends_total",
 		Help: "Originals sent once more after an edit met a 400.",
@@ -121,7 +124,7 @@ var metrics = struct {
 func registerMetrics(reg *prometheus.Registry) error {
 	for _, c := range slices.Concat([]prometheus.Collector{
 		costs, metrics.requests, metrics.tokens, metrics.edits, metrics.failOpen,
-		metrics.resends, metrics.translations, metrics.sessions, metrics.bytes, metrics.overhead,
+		metrics.breaks, metrics.resends, metrics.translations, metrics.sessions, metrics.bytes, metrics.overhead,
 		expansions, continuations,
 		queueMetrics.running, queueMetrics.waiting, queueMetrics.wait, queueMetrics.refused, lingered, alone,
 		metrics.pings, metrics.pingCost, metrics.pingSaved, metrics.targets,
@@ -153,6 +156,9 @@ func (c *call) countRequest() {
 
 // countTokens counts what is known after the answer.
 func (c *call) countTokens() {
+	if cause := c.ex.Break; cause != pipeline.NoBreak {
+		metrics.breaks.WithLabelValues(string(cause)).Inc()
+	}
 	if n := c.saved(); n > 0 && c.ex.Edited {
 		metrics.tokens.WithLabelValues("removed").Add(float64(n))
 	}

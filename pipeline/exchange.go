@@ -61,6 +61,9 @@ type Exchange struct {
 	// Unwoven tells that what was hidden from the client in its last message
 	// could not be put back, because the client has changed that message.
 	Unwoven bool
+	// Break says, once the exchange is committed, why the upstream's cache held
+	// less than expected, NoBreak if it did not.
+	Break Break
 	// Err is set when the edits could not be applied, and so none were.
 	Err error
 
@@ -250,6 +253,7 @@ func (x *Exchange) Commit(t *wire.Turn, now time.Time) {
 	if x.said != nil {
 		usage = x.first
 	}
+	x.Break = x.attribute(prev, usage)
 	if !x.billed && t.Usage.Prompt() > 0 {
 		x.bill, x.billed = x.charge(t.Usage), true
 	}
@@ -257,7 +261,7 @@ func (x *Exchange) Commit(t *wire.Turn, now time.Time) {
 	x.lineage = l
 	l.Frozen = l.Frozen || x.frozen
 	l.Observed = x.Policy == Observe
-	l.Model = x.view.Model
+	l.Model, l.Kind = x.view.Model, sessioncache.Kind(x.view)
 	x.Lineage = l.ID()
 	l.Front, l.Diverged = x.front, l.Diverged || x.Edited || x.diverged()
 	l.Cost.Add(x.bill.Cost, x.bill.ClientCost, x.bill.Dollars, x.bill.ClientDollars)
@@ -281,6 +285,10 @@ func (x *Exchange) Commit(t *wire.Turn, now time.Time) {
 	if t.Usage.Prompt() == 0 {
 		return
 	}
+	if x.Break != NoBreak {
+		l.Broke(string(x.Break))
+	}
+	x.learnCost(l, usage)
 	l.Last, l.Total = usage, l.Total.Add(t.Usage)
 	x.account(l, t.Usage)
 	switch {
@@ -310,6 +318,7 @@ func (x *Exchange) account(l *sessioncache.Lineage, u wire.Usage) {
 	if d.Folded > 0 {
 		l.Staked += float64(d.Rewritten) * (x.rules.Write - x.rules.Read)
 		l.Settled = x.settled
+		l.Removed += float64(d.Removed)
 		l.Cut(x.broken)
 	}
 	if x.stake > 0 {

@@ -40,6 +40,8 @@ type Lineage struct {
 	Partial bool
 	// Model is the model of the last request.
 	Model string
+	// Kind is the kind of conversation, see [Kind].
+	Kind uint32
 	// Requests counts requests that ended well.
 	Requests int
 	// Created and Started are the starts of the first and the last of them.
@@ -73,6 +75,13 @@ type Lineage struct {
 	Spent, Staked float64
 	// Removed is the number of tokens that folds have taken out.
 	Removed float64
+	// Caution is how many times dearer than planned folds have turned out lately,
+	// 0 or 1 where they cost what was planned.
+	Caution float64
+	// Break says why the upstream's cache last held less than expected, Breaks
+	// counts such requests by reason.
+	Break  string
+	Breaks map[string]int
 	// Decision says, in a form for people, why the last request was edited or
 	// left alone.
 	Decision string
@@ -226,6 +235,15 @@ func (l *Lineage) Mark(blocks int, at time.Time) {
 		return
 	}
 	l.Ends = append(l.Ends, End{blocks, at})
+}
+
+// Broke notes that the upstream's cache held less than expected.
+func (l *Lineage) Broke(reason string) {
+	if l.Breaks == nil {
+		l.Breaks = make(map[string]int)
+	}
+	l.Break = reason
+	l.Breaks[reason]++
 }
 
 // Cut forgets the entries behind some place, whose prefix has changed.

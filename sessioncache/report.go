@@ -15,6 +15,7 @@
 package sessioncache
 
 import (
+	"maps"
 	"time"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
@@ -62,6 +63,13 @@ type LineageReport struct {
 	Frozen   bool `json:"frozen"`
 	// Decision says why the history in the last request was folded or left alone.
 	Decision string `json:"decision,omitempty"`
+	// Breaks counts the requests for which the upstream's cache held less than
+	// expected, by reason: expired, model, tools, system, messages, edit, unknown.
+	Breaks map[string]int `json:"cache_breaks,omitempty"`
+	// LastBreak is the reason of the last of them.
+	LastBreak string `json:"last_cache_break,omitempty"`
+	// Caution is how many times dearer than planned folds have turned out lately.
+	Caution float64 `json:"caution,omitempty"`
 	// OriginalTokens and SentTokens sum up the prompts as the client sent
 	// them and as they went upstream, estimated.
 	OriginalTokens int64 `json:"original_tokens"`
@@ -96,6 +104,7 @@ func (l *Lineage) report(now time.Time) LineageReport {
 		ID: l.id, Model: l.Model, Requests: l.Requests, Blocks: len(l.States), Created: l.Created, Started: l.Started,
 		TTLSeconds: l.TTL.Seconds(), Warm: l.Warm(now, 5*time.Minute), Observed: l.Observed, Frozen: l.Frozen, Decision: l.Decision,
 		OriginalTokens: l.OriginalTokens, SentTokens: l.SentTokens, Last: l.Last, Total: l.Total, Cost: l.Cost,
+		Breaks: maps.Clone(l.Breaks), LastBreak: l.Break, Caution: l.Caution,
 		Ledger: map[string]int{}, Unused: make([]int, 8),
 	}
 	if r.Pauses, r.Kept = l.Pauses, l.Kept; !l.Warmed.IsZero() {

@@ -76,6 +76,11 @@ func (k *Known) Chain() []Block { return k.blocks[k.nSystem:] }
 // Tools returns a hash of the tool definitions, zero if there are none.
 func (k *Known) Tools() Hash { return joint(k.blocks[:k.nTools]) }
 
+// Front returns the blocks of the tools and of the system section, in order.
+func (k *Known) Front() (tools, system []Block) {
+	return k.blocks[:k.nTools], k.blocks[k.nTools:k.nSystem]
+}
+
 // Size returns the memory that the Known holds, in bytes.
 func (k *Known) Size() int {
 	return int(unsafe.Sizeof(*k)) + cap(k.blocks)*int(unsafe.Sizeof(Block{})) +

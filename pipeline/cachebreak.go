@@ -1,0 +1,121 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package pipeline
+
+import (
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
+
+// Break is the reason why the upstream's cache did not hold what it was expected
+// to hold of a conversation.
+type Break string
+
+// The reasons. The first that applies counts, in this order, except that an edit
+// of ours and new messages are told apart by which of them stands in front.
+const (
+	// NoBreak: the cache held what was expected.
+	NoBreak Break = ""
+	// BreakExpired: the lifetime had passed since the last request.
+	BreakExpired Break = "expired"
+	// BreakModel: the client asked for another model.
+	BreakModel Break = "model"
+	// BreakTools: the client changed the definitions of its tools.
+	BreakTools Break = "tools"
+	// BreakSystem: the client changed the system prompt.
+	BreakSystem Break = "system"
+	// BreakMessages: the client wrote earlier messages anew.
+	BreakMessages Break = "messages"
+	// BreakEdit: an edit of ours changed what had been sent.
+	BreakEdit Break = "edit"
+	// BreakUnknown: nothing that can be seen from here.
+	BreakUnknown Break = "unknown"
+)
+
+// held is the share of the last prompt that has to be found again for the cache
+// to count as whole: usage is reported in steps, and the last block of a prompt
+// may not have been cached.
+const held = 0.7
+
+// attribute says why a request found less in the cache than the last request of
+// its lineage left there. It compares the usage reported with the last one, and
+// the request with what is remembered of the last.
+func (x *Exchange) attribute(prev *sessioncache.Lineage, u wire.Usage) Break {
+	if prev == nil || u.Prompt() == 0 || x.view.Partial {
+		return NoBreak
+	}
+	left := prev.Last.Prompt()
+	if prev.Last.Read+prev.Last.Write5m+prev.Last.Write1h > 0 {
+		left -= prev.Last.Uncached // behind the last marker
+	}
+	if left < int64(max(x.rules.MinTokens, 1)) || float64(u.Read) >= held*float64(left) {
+		return NoBreak
+	}
+	tools, system := prev.Known().Front()
+	v := x.view
+	switch {
+	case x.frame.cold:
+		return BreakExpired
+	case prev.Model != v.Model:
+		return BreakModel
+	case !sameBlocks(tools, v.Blocks[:v.Tools]):
+		return BreakTools
+	case !sameBlocks(system, v.Blocks[v.Tools:v.System]):
+		return BreakSystem
+	case x.deep && x.Edited && x.broken <= x.match.Common:
+		return BreakEdit
+	case x.match.Common < prev.Len():
+		return BreakMessages
+	}
+	return BreakUnknown
+}
+
+func sameBlocks(a, b []wire.Block) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range a {
+		if a[i].Hash != b[i].Hash {
+			return false
+		}
+	}
+	return true
+}
+
+const (
+	// overrun is the share by which a fold may turn out dearer than planned
+	// before the planner grows more careful in that lineage.
+	overrun = 0.25
+	// maxCaution bounds that.
+	maxCaution = 8
+)
+
+// learnCost compares what a fold has cost with what was planned. A lineage in
+// which a fold turned out dearer counts on fewer requests to come, and on more to
+// be written again, until folds cost what is planned once more.
+func (x *Exchange) learnCost(l *sessioncache.Lineage, u wire.Usage) {
+	d := &x.Decision
+	if d.Folded == 0 || d.Rewritten == 0 || x.Policy == Observe || !u.Reported {
+		return
+	}
+	planned := float64(d.Rewritten + x.session.Calibration.Tokens(&x.grown))
+	dearer := float64(u.Prompt()-u.Read)/max(planned, 1) - 1
+	switch {
+	case dearer > overrun:
+		l.Caution = min(max(l.Caution, 1)*(1+dearer), maxCaution)
+	case l.Caution > 1:
+		l.Caution = max(1, l.Caution/2)
+	}
+}

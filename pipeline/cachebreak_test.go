@@ -1,0 +1,124 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package pipeline
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
+
+// ask sends what has been added, with a part of the body replaced, and commits
+// it with a usage.
+func (s *script) ask(from, to string, u wire.Usage) *Exchange {
+	s.t.Helper()
+	body := s.body()
+	if !strings.Contains(body, from) {
+		s.t.Fatalf("%q is not in the request", from)
+	}
+	v, err := wire.Parse(s.format, []byte(strings.Replace(body, from, to, 1)), nil)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	x := s.p.Begin(v, s.s, s.now)
+	x.Commit(&wire.Turn{Text: "unrelated words", Done: true, Usage: u}, s.now)
+	s.now = s.now.Add(10 * time.Second)
+	return x
+}
+
+// warmUsage and coldUsage are usages of a prompt that was found, and of one that
+// was not.
+var warmUsage, coldUsage = wire.Usage{Read: 9000, Write5m: 1000, Reported: true}, wire.Usage{Write5m: 10000, Reported: true}
+
+// A request that finds less in the cache than was left there says why.
+func TestCacheBreaks(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		from, to string
+		pause    time.Duration
+		usage    wire.Usage
+		want     Break
+	}{
+		{"warm", "m", "m", 0, warmUsage, NoBreak},
+		{"no usage", "m", "m", 0, wire.Usage{}, NoBreak},
+		{"expired", "m", "m", time.Hour, coldUsage, BreakExpired},
+		{"another model", `"model":"m"`, `"model":"n"`, 0, coldUsage, BreakModel},
+		{"other tools", `"name":"Read"}]}`, `"name":"Read"},{"name":"Write"}]}`, 0, coldUsage, BreakTools},
+		{"another system prompt", "You are helpful.", "You are brief.", 0, coldUsage, BreakSystem},
+		{"history written anew", "f1 line 3 ", "f1 line three ", 0, coldUsage, BreakMessages},
+		{"changed, and found all the same", "f1 line 3 ", "f1 line three ", 0, warmUsage, NoBreak},
+		{"nothing to be seen", "m", "m", 0, coldUsage, BreakUnknown},
+	} {
+		s := newScript(t, Options{Policy: Observe}, keeping)
+		s.prompt("Fix the bug.")
+		s.run(0, 5, false)
+		s.ask("m", "m", warmUsage)
+		s.turn(5, "/src/file5.go", long("f5"))
+		s.now = s.now.Add(c.pause)
+		x := s.ask(c.from, c.to, c.usage)
+		if x.Break != c.want {
+			t.Errorf("%s: %q instead of %q", c.name, x.Break, c.want)
+		}
+		var noted int
+		for _, l := range s.s.Report(s.now).Lineages {
+			noted += l.Breaks[string(c.want)]
+		}
+		if got := noted == 1; got != (c.want != NoBreak) {
+			t.Errorf("%s: the report counts %d", c.name, noted)
+		}
+	}
+}
+
+// An edit of ours that changes what was sent counts as the cause, and one that
+// costs more than planned makes the planner careful.
+func TestBreakByEdit(t *testing.T) {
+	s := newScript(t, Options{Policy: Eager}, keeping)
+	s.prompt("Fix the bug.")
+	s.run(0, 9, false)
+	s.ask("m", "m", warmUsage)
+	s.turn(9, "/src/file9.go", long("f9"))
+	if x := s.ask("m", "m", coldUsage); x.Break != BreakEdit {
+		t.Errorf("%q, %v", x.Break, x.Fired)
+	}
+}
+
+// A fold that turns out dearer than planned makes the planner careful in that
+// conversation; one that costs what was planned takes that back.
+func TestCautionFollowsUsage(t *testing.T) {
+	s := newScript(t, Options{}, keeping)
+	s.prompt("Fix the bug.")
+	s.run(0, 3, false)
+	x := s.ask("m", "m", warmUsage)
+	l := lineageOf(t, s)
+	x.Decision.Folded, x.Decision.Rewritten = 1, 4000
+	x.learnCost(l, wire.Usage{Read: 2000, Write5m: 16000, Reported: true})
+	careful := l.Caution
+	if careful <= 1 || careful > maxCaution {
+		t.Fatalf("caution %v", careful)
+	}
+	p := planner{lineage: l}
+	l.Requests = 100
+	if r := p.expect(); r >= 100 {
+		t.Errorf("R is %v in spite of it", r)
+	}
+	for range 5 {
+		x.learnCost(l, wire.Usage{Read: 14000, Write5m: 2000, Reported: true})
+	}
+	if l.Caution != 1 {
+		t.Errorf("caution stays %v", l.Caution)
+	}
+}

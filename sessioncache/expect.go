@@ -1,0 +1,43 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package sessioncache
+
+import "github.com/caddy-llm-cache/caddy-llm-cache/wire"
+
+// minRun is the number of requests from which on a conversation says something
+// about how long such conversations get.
+const minRun = 8
+
+// Kind tells kinds of conversations of one client apart: the main thread from
+// sub-agents and side requests, by the number of tools and of blocks in front of
+// the messages.
+func Kind(v *wire.View) uint32 { return uint32(v.Tools)<<16 | uint32(v.System)&0xffff }
+
+// Usual returns how many requests the other conversations of that kind in the
+// session have run on average, such as those that a compaction has ended. It
+// returns 0 if there is none. The session must be locked.
+func (s *Session) Usual(kind uint32, but *Lineage) float64 {
+	n, sum := 0, 0
+	for _, l := range s.lineages {
+		if l != but && l.Kind == kind && l.Requests >= minRun {
+			n++
+			sum += l.Requests
+		}
+	}
+	if n == 0 {
+		return 0
+	}
+	return float64(sum) / float64(n)
+}

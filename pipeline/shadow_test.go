@@ -110,10 +110,11 @@ func BenchmarkBill(b *testing.B) {
 			b.Fatal(err)
 		}
 		x := s.p.Begin(v, s.s, s.now)
+		u := wire.Usage{Read: 1000, Write5m: 500, Reported: true}
 		b.Run(fmt.Sprint(len(v.Blocks), " blocks"), func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				x.charge(wire.Usage{Read: 1000, Write5m: 500, Reported: true})
+				x.charge(u, u)
 			}
 		})
 	}

@@ -1,0 +1,233 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package wire
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/tidwall/gjson"
+)
+
+var relayOptions = RelayOptions{
+	Hide:  func(name string) bool { return name == "Now" || name == "now" },
+	Hold:  func(name string) bool { return name == "Bash" || name == "bash" },
+	Judge: func(_, arguments string) bool { return strings.Contains(arguments, "stub") },
+}
+
+// relayed feeds answers, one after the other as long as the relay asks, in
+// pieces, and returns what the client got.
+func relayed(f Format, piece int, answers ...[]byte) (string, *Relay) {
+	r := NewRelay(f, relayOptions)
+	var out bytes.Buffer
+	for i, a := range answers {
+		if i > 0 {
+			if !r.Asks() {
+				break
+			}
+			r.Next()
+		}
+		for len(a) > 0 {
+			n := min(piece, len(a))
+			out.Write(r.Feed(a[:n]))
+			a = a[n:]
+		}
+	}
+	if r.Asks() {
+		out.Write(r.Close())
+	}
+	return out.String(), r
+}
+
+// What need not be changed passes in its own bytes.
+func TestRelayPasses(t *testing.T) {
+	files, err := filepath.Glob("testdata/answers/*.sse")
+	if err != nil || len(files) == 0 {
+		t.Fatal("no answers", err)
+	}
+	for _, file := range files {
+		f := answerFormat(filepath.Base(file))
+		if !HidesCalls(f) {
+			continue
+		}
+		b, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		// Without the last, cut event, which no client could read either.
+		got, r := relayed(f, 7, b)
+		want := string(b[:len(b)-len(r.frames.Rest())])
+		if strings.Contains(want, `"Now"`) || strings.Contains(want, `"now"`) || strings.Contains(strings.ToLower(want), `"bash"`) {
+			if strings.Contains(got, `"Now"`) || strings.Contains(got, `"now"`) {
+				t.Errorf("%s: the hidden call is shown", file)
+			}
+			continue
+		}
+		// Calls that servers do not number get their numbers.
+		if got != want && (f != OpenAIChat || !strings.Contains(want, "tool_calls") || !reflect.DeepEqual(decode(f, true, []byte(got), 1<<20), decode(f, true, []byte(want), 1<<20))) {
+			t.Errorf("%s changed:\n%s\nwant\n%s", file, got, want)
+		}
+	}
+}
+
+const chatCall = `data: {"id":"c1","object":"chat.completion.chunk","model":"m","choices":[{"index":0,"delta":{"role":"assistant","content":"Hm. "},"finish_reason":null}]}
+
+data: {"id":"c1","object":"chat.completion.chunk","model":"m","choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"call_e","type":"function","function":{"name":"now","arguments":""}}]},"finish_reason":null}]}
+
+data: {"id":"c1","object":"chat.completion.chunk","model":"m","choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"function":{"arguments":"{\"ids\":[\"a\"]}"}}]},"finish_reason":null}]}
+
+`
+
+const chatEnd = `data: {"id":"c1","object":"chat.completion.chunk","model":"m","choices":[{"index":0,"delta":{},"finish_reason":"tool_calls"}]}
+
+data: {"id":"c1","object":"chat.completion.chunk","model":"m","choices":[],"usage":{"prompt_tokens":10,"completion_tokens":3,"total_tokens":13}}
+
+data: [DONE]
+
+`
+
+const chatRead = `data: {"id":"c2","object":"chat.completion.chunk","model":"m","choices":[{"index":0,"delta":{"role":"assistant","content":"Good."},"finish_reason":null}]}
+
+data: {"id":"c2","object":"chat.completion.chunk","model":"m","choices":[{"index":0,"delta":{"tool_calls":[{"index":INDEX,"id":"call_r","type":"function","function":{"name":"read","arguments":"{}"}}]},"finish_reason":null}]}
+
+`
+
+// A chat client sees one message under one id, and its message is taken apart
+// again in the next request.
+func TestRelayChat(t *testing.T) {
+	read := func(index string) string { return strings.ReplaceAll(chatRead, "INDEX", index) }
+	for _, c := range []struct {
+		name    string
+		answers []string
+		content string
+		calls   int
+		prompt  int64
+		want    string // upstream, in place of the client's message
+	}{
+		{
+			"two answers", []string{chatCall + chatEnd, read("0") + chatEnd}, "Hm. Good.", 1, 20,
+			`{"role":"assistant","content":"Hm. ","tool_calls":[{"id":"call_e","type":"function","function":{"name":"now","arguments":"{\"ids\":[\"a\"]}"}}]},{"role":"tool","tool_call_id":"call_e","content":"text"},` +
+				`{"role":"assistant","content":"Good.","tool_calls":[{"id":"call_r","type":"function","function":{"name":"read","arguments":"{}"}}]},{"role":"tool","tool_call_id":"call_r","content":"r"}`,
+		},
+		{
+			"mixed", []string{chatCall + read("1") + chatEnd}, "Hm. Good.", 1, 10,
+			`{"role":"assistant","content":"Hm. Good.","tool_calls":[{"id":"call_e","type":"function","function":{"name":"now","arguments":"{\"ids\":[\"a\"]}"}},{"id":"call_r","type":"function","function":{"name":"read","arguments":"{}"}}]},{"role":"tool","tool_call_id":"call_e","content":"text"},{"role":"tool","tool_call_id":"call_r","content":"r"}`,
+		},
+	} {
+		var answers [][]byte
+		for _, a := range c.answers {
+			answers = append(answers, []byte(a))
+		}
+		got, r := relayed(OpenAIChat, 1<<20, answers...)
+		turn := decode(OpenAIChat, true, []byte(got), 1<<20)
+		if turn.Text != c.content || len(turn.Calls) != c.calls || !turn.Done || turn.Usage.Prompt() != c.prompt || turn.ID != "c1" {
+			t.Fatalf("%s: %+v from\n%s", c.name, turn, got)
+		}
+		if strings.Contains(got, `"c2"`) && strings.Contains(got, `"c1"`) && c.name == "two answers" || strings.Count(got, `"role"`) > 1 && c.name == "two answers" {
+			t.Errorf("%s: several messages:\n%s", c.name, got)
+		}
+		its := r.Iterations()
+		for i := range its {
+			for _, p := range its[i].Hidden() {
+				p.Result = "text"
+			}
+		}
+		body := `{"model":"m","messages":[{"role":"user","content":"go"},{"role":"assistant","content":"Hm. Good.","tool_calls":[{"id":"call_r","type":"function","function":{"name":"read","arguments":"{}"}}]},{"role":"tool","tool_call_id":"call_r","content":"r"}]}`
+		v, err := Parse(OpenAIChat, []byte(body), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		edits, ok := Weave(v, 1, its)
+		if !ok {
+			t.Fatalf("%s: not woven", c.name)
+		}
+		out, err := v.Splice(edits)
+		if want := `{"model":"m","messages":[{"role":"user","content":"go"},` + c.want + `]}`; err != nil || string(out) != want {
+			t.Errorf("%s: %v\n%s\nwant\n%s", c.name, err, out, want)
+		}
+		// A message that the client has changed is left alone.
+		other, _ := Parse(OpenAIChat, []byte(strings.Replace(body, "Good.", "Other.", 1)), nil)
+		if _, ok := Weave(other, 1, its); ok {
+			t.Errorf("%s: another message was woven", c.name)
+		}
+	}
+}
+
+// FuzzRelaySplit cuts streams anywhere: the client gets the same bytes, and
+// every piece of data that it gets is JSON if the upstream's was.
+func FuzzRelaySplit(f *testing.F) {
+	files, _ := filepath.Glob("testdata/answers/*.sse")
+	for i, file := range files {
+		b, err := os.ReadFile(file)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(b, strings.HasPrefix(filepath.Base(file), "openai"), 1+i)
+	}
+	f.Add([]byte(chatCall+chatEnd), true, 3)
+	f.Fuzz(func(t *testing.T, answer []byte, openai bool, piece int) {
+		format := Anthropic
+		if openai {
+			format = OpenAIChat
+		}
+		want, r := relayed(format, max(len(answer), 1), answer, answer)
+		for _, piece := range []int{1, max(piece, 1)} {
+			if got, _ := relayed(format, piece, answer, answer); got != want {
+				t.Fatalf("in pieces of %d:\n got %q\nwant %q", piece, got, want)
+			}
+		}
+		for _, it := range r.Iterations() {
+			if it.Complete() && len(it.Hidden()) > 0 && !gjson.ValidBytes(append(append([]byte{'['}, Continuation(format, &it)...), ']')) {
+				t.Errorf("the continuation is no JSON: %s", Continuation(format, &it))
+			}
+		}
+	})
+}
+
+// Insertions stand beside all other edits of a message.
+func TestInsert(t *testing.T) {
+	const body = `{"messages":[{"role":"user","content":"a"},{"role":"assistant","content":[{"type":"text","text":"b"}, {"type":"thinking","thinking":"c","signature":"s"},{"type":"text","text":"d"}]},{"content":"e","role":"user"}],"tools":[{"name":"t"}]}`
+	v, err := Parse(Anthropic, []byte(body), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name  string
+		edits []Edit
+		want  string
+	}{
+		{"tool", []Edit{{0, OpAfter, []byte(`{"name":"u"}`)}}, strings.Replace(body, `{"name":"t"}`, `{"name":"t"},{"name":"u"}`, 1)},
+		{"split", []Edit{{3, OpBefore, []byte(`1`)}, {3, OpSplit, []byte(`2`)}, {3, OpRemove, nil}}, strings.Replace(body, `{"type":"text","text":"b"}, {"type":"thinking","thinking":"c","signature":"s"},`, `{"type":"text","text":"b"},1]},2,{"role":"assistant","content":[`, 1)},
+		{"before all", []Edit{{2, OpSplit, []byte(`2`)}, {2, OpRemove, nil}}, strings.Replace(body, `{"role":"assistant","content":[{"type":"text","text":"b"}, `, `2,{"role":"assistant","content":[`, 1)},
+		{"string", []Edit{{5, OpBefore, []byte(`1`)}, {5, OpMark, []byte(`{}`)}}, strings.Replace(body, `{"content":"e","role":"user"}`, `{"content":[1,{"type":"text","text":"e","cache_control":{}}],"role":"user"}`, 1)},
+		{"messages", []Edit{{2, OpBeforeMessage, []byte(`1`)}, {5, OpAfterMessage, []byte(`2`)}}, strings.Replace(strings.Replace(body, `{"role":"assistant"`, `1,{"role":"assistant"`, 1), `"role":"user"}]`, `"role":"user"},2]`, 1)},
+	} {
+		got, err := v.Splice(c.edits)
+		want := c.want
+		if c.name == "split" || c.name == "before all" { // blanks between elements go
+			want = strings.ReplaceAll(want, "}, {", "},{")
+		}
+		if err != nil || string(got) != want {
+			t.Errorf("%s: %v\n%s\nwant\n%s", c.name, err, got, want)
+		}
+	}
+	if _, err := v.Splice([]Edit{{1, OpSplit, nil}, {1, OpRemove, nil}}); err == nil {
+		t.Error("a message without content was made")
+	}
+}

@@ -1,0 +1,73 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package replay
+
+import (
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
+)
+
+// What the pings of a conversation come to, by the handler's own account, is
+// what the replay finds: that which was not paid.
+func TestKeepAliveAccount(t *testing.T) {
+	var b strings.Builder
+	b.WriteString(`{"agent":"pi","session":"s","prompt_fit":{"overhead_tokens":30000}}` + "\n")
+	at := 0.0
+	for i, pause := range []float64{0, 10, 20, 20, 400, 20, 900, 90000, 30} {
+		at += pause
+		said := fmt.Sprintf(`{"role":"user","content":[{"type":"text","text":"prompt %d"}]}`, i)
+		if i > 0 {
+			said = `{"role":"assistant","content":[{"type":"tool_use","id":"t` + fmt.Sprint(i) + `","name":"Bash","input":{"command":"make"}}]},` +
+				`{"role":"user","content":[{"type":"tool_result","tool_use_id":"t` + fmt.Sprint(i) + `","content":"done"}]}`
+		}
+		fmt.Fprintf(&b, `{"t":%g,"messages":[%s]}`+"\n", at, said)
+	}
+	file := filepath.Join(t.TempDir(), "pi-s-p1.jsonl")
+	if err := os.WriteFile(file, []byte(b.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	conversations, err := Find(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	report, err := Run(t.Context(), conversations, Options{
+		Policies: []pipeline.Policy{pipeline.Observe}, KeepAlive: true, Handler: []byte(`{"keepalive":{"stake":10}}`),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &report.Runs[0].Total
+	if r.Pings == 0 || r.PingSaved == 0 {
+		t.Fatalf("%d pings saved %.0f", r.Pings, r.PingSaved)
+	}
+	if saved := r.BaseCost - r.Cost; math.Abs(saved-(r.PingSaved-r.PingCost)) > 1 {
+		t.Errorf("the replay finds %.0f saved, the pings' account says %.0f", saved, r.PingSaved-r.PingCost)
+	}
+	sum := 0.0
+	for _, p := range report.Runs[0].Conversations[0].PingList {
+		if !p.Tail {
+			sum += p.Net
+		}
+	}
+	if math.Abs(sum-(r.PingSaved-r.PingCost)) > 1 {
+		t.Errorf("the single pings sum up to %.0f, all to %.0f", sum, r.PingSaved-r.PingCost)
+	}
+}

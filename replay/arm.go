@@ -46,6 +46,7 @@ type arm struct {
 	handler *handler.Handler
 	store   sessioncache.Store
 	up      *simulator.Handler
+	needy   bool         // the model asks for what it was not shown
 	errors  atomic.Int64 // errors that the handler has logged
 	result  Result
 	watch   func(time.Time, *Step) // told of each request when it is over, if set
@@ -56,6 +57,7 @@ type arm struct {
 	sent     []byte
 	known    *wire.Known // of the last body that was not the client's own
 	attempts int
+	asked    int // calls of the expand tool
 	usage    wire.Usage
 	refused  *cachemodel.APIError
 	pings    pings
@@ -84,7 +86,7 @@ type request struct {
 const storeBytes = 64 << 20
 
 func newArm(policy pipeline.Policy, profile cachemodel.Profile, o *Options) (*arm, error) {
-	a := &arm{policy: policy, profile: profile, result: Result{Profile: profile.Name, Policy: policy}}
+	a := &arm{needy: o.Needy, policy: policy, profile: profile, result: Result{Profile: profile.Name, Policy: policy}}
 	a.up = &simulator.Handler{Cache: cachemodel.NewSimulator(profile.Config()), Hooks: simulator.Hooks{
 		Now:    func(context.Context) time.Time { return a.clock },
 		Answer: a.answer,
@@ -145,7 +147,7 @@ func (a *arm) done(_ context.Context, u wire.Usage, refused *cachemodel.APIError
 	if a.pings.flying {
 		return
 	}
-	a.usage, a.refused = u, refused
+	a.usage, a.refused = a.usage.Add(u), refused
 	if refused != nil {
 		a.result.refuse(refused)
 		return
@@ -157,6 +159,7 @@ func (a *arm) done(_ context.Context, u wire.Usage, refused *cachemodel.APIError
 func (a *arm) run(ctx context.Context, c *request) error {
 	a.keep(c.at)
 	a.request, a.clock = c, c.at
+	a.asked = 0
 	a.sent, a.attempts, a.usage, a.refused = nil, 0, wire.Usage{}, nil
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://replay.invalid"+c.path, bytes.NewReader(c.body))
 	if err != nil {
@@ -185,7 +188,7 @@ func (a *arm) run(ctx context.Context, c *request) error {
 func (a *arm) note(c *request, w *sink, troubled bool) {
 	res := &a.result
 	res.Calls++
-	res.Resent += a.attempts - 1
+	res.Resent += a.attempts - 1 - a.asked
 	res.Sent = res.Sent.Add(a.usage)
 	res.Cost += a.profile.Rules().Cost(a.usage)
 	res.MaxPrompt = max(res.MaxPrompt, a.usage.Prompt())

@@ -77,6 +77,10 @@ What the pings cost is part of the cost, but for those after the last request of
 a conversation: what the person did then is not recorded. They are told apart,
 as what is lost if nobody came back.
 
+With --needy the simulated model does not quote text that was folded: it first
+gets it back by the expand tool, where that is declared. The cost holds these
+round trips; harm is what remains.
+
 With --frontier the first policy is replayed at several tolerances of harm, and
 cost against harm is drawn, one curve for each profile, with eager and off for
 comparison.
@@ -100,6 +104,7 @@ comparison.
 	cmd.Flags().String("frontier", "", "File to draw cost against harm to, an SVG: replays the policy at the harm tolerances of --risks")
 	cmd.Flags().String("risks", "0,0.25,0.5,1,2,4", "Values of the planner's option risk for --frontier")
 	cmd.Flags().Bool("keepalive", false, "Keep caches alive in pauses")
+	cmd.Flags().Bool("needy", false, "Have the model call the expand tool for folded text before it quotes it")
 	cmd.Flags().Bool("json", false, "Print the report as JSON")
 	return cmd
 }
@@ -120,7 +125,7 @@ func replayMain(cmd *cobra.Command, f caddycmd.Flags) (int, error) {
 		return caddy.ExitCodeFailedStartup, err
 	}
 	line := &progressLine{w: cmd.ErrOrStderr()}
-	o.Progress, o.KeepAlive = line.show, f.Bool("keepalive")
+	o.Progress, o.KeepAlive, o.Needy = line.show, f.Bool("keepalive"), f.Bool("needy")
 	var report findings
 	if path := f.String("frontier"); path != "" {
 		report, err = sweep(cmd.Context(), conversations, o, path, f.String("risks"))

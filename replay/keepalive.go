@@ -84,11 +84,11 @@ func (a *arm) abandon() {
 }
 
 // answer is what was recorded, or nothing for a ping.
-func (a *arm) answer(context.Context, *wire.View) *simulator.Answer {
+func (a *arm) answer(_ context.Context, v *wire.View) *simulator.Answer {
 	if a.pings.flying {
 		return nil
 	}
-	return a.request.answer
+	return a.say(v)
 }
 
 // Pinged implements handler.PingWatcher.

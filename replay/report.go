@@ -170,6 +170,9 @@ func (r *Combination) writeText(w io.Writer) error {
 		tail, worst := r.withTail()
 		fmt.Fprintf(&notes, "if nobody came back after the last request: %d more pings cost %s, in all %s, worst %s\n", t.TailPings, thousands(int64(t.TailCost)), change(tail), change(worst))
 	}
+	if r.Total.Expanded > 0 {
+		fmt.Fprintf(&notes, "the model asked for folded text %d times\n", r.Total.Expanded)
+	}
 	if len(r.Total.Fired) > 0 {
 		notes.WriteString("stages:")
 		for _, name := range slices.Sorted(maps.Keys(r.Total.Fired)) {

@@ -65,6 +65,8 @@ type Result struct {
 	FailedOpen int `json:"failed_open"`
 	// Resent counts the requests that were sent a second time.
 	Resent int `json:"resent"`
+	// Expanded counts the calls by which a needy model got folded text back.
+	Expanded int `json:"expanded,omitempty"`
 	// Fired counts what the stages did, summed over the requests.
 	Fired map[string]int `json:"fired,omitempty"`
 
@@ -151,6 +153,7 @@ func (r *Result) add(o *Result) {
 	r.BaseRejected += o.BaseRejected
 	r.FailedOpen += o.FailedOpen
 	r.Resent += o.Resent
+	r.Expanded += o.Expanded
 	r.Pings += o.Pings
 	r.PingCost += o.PingCost
 	r.PingSaved += o.PingSaved

@@ -53,6 +53,9 @@ type Options struct {
 	// KeepAlive lets the handler keep caches alive in pauses, by its defaults or
 	// as the options of the handler say.
 	KeepAlive bool
+	// Needy has the simulated model ask for folded text, by the expand tool,
+	// where its recorded answer quotes it. What that costs is part of the cost.
+	Needy bool
 	// Optimum, if set, asks for the optimum of each conversation too.
 	Optimum *OptimumOptions
 	// Start is when the conversations begin; prices depend on it. Default:

@@ -28,7 +28,7 @@ import (
 const (
 	// minOverlap is the number of bytes in lines that stand above already, from
 	// which on a note takes their place.
-	minOverlap = 500
+	minOverlap = 300
 	// maxPassages bounds the blocks about a file that a read of it is compared
 	// with, the latest first.
 	maxPassages = 16

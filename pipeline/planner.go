@@ -373,6 +373,6 @@ func (p *planner) care(i int) float64 {
 const (
 	careInputs  = 10
 	careCold    = 0.25
-	careInLoop  = 20
+	careInLoop  = 32
 	careBetween = 0.3
 )

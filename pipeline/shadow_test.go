@@ -114,7 +114,7 @@ func BenchmarkBill(b *testing.B) {
 		b.Run(fmt.Sprint(len(v.Blocks), " blocks"), func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				x.charge(u, u)
+				x.charge(u)
 			}
 		})
 	}

@@ -101,6 +101,14 @@ func parseApp(d *caddyfile.Dispenser, existing any) (any, error) {
 //			format             anthropic|openai_chat|openai_responses|gemini
 //			model              <name> <name of the upstream>
 //			max_tokens_default <tokens>
+//			drop               [<members...>]
+//			body               <member> <json>
+//			reasoning          reasoning_content|reasoning|none
+//			cache_control      on|off
+//			breakpoints        on|off
+//			name_limit         <bytes>
+//			system_messages    in_place|folded
+//			reports_cache      on|off
 //			cache_ttl        <duration>
 //			cache_write      <multiple>
 //			cache_read       <multiple>
@@ -150,6 +158,18 @@ func parseApp(d *caddyfile.Dispenser, existing any) (any, error) {
 //		}
 //		translate         on|off
 //		buffer_tool_calls on|off
+//		overlay [auto|on|off] {
+//			group           <name>
+//			billing_line    on|off
+//			system_messages on|off
+//			token_counters  on|off
+//			tool_order      on|off
+//			late_tools      on|off
+//			pins            on|off
+//			forms           on|off
+//			exact_answers   on|off
+//			thinking        on|off
+//		}
 //		queue [<name>] {
 //			slots    <requests>
 //			waiting  <requests>
@@ -169,7 +189,7 @@ func parseApp(d *caddyfile.Dispenser, existing any) (any, error) {
 //	}
 //
 // Presets are anthropic, openai, gemini, mlx_lm, lm_studio, omlx, vllm_mlx,
-// ollama, llama_cpp and letta. Multiples are of the price of an uncached input
+// rapid_mlx, mlx_openai_server, swift_lm, ollama, llama_cpp and letta. Multiples are of the price of an uncached input
 // token. What each option means and its default stand at the fields of
 // handler.Handler, handler.Upstream and pipeline.Options.
 func parseHandler(helper httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) {
@@ -239,6 +259,7 @@ func parseHandler(helper httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, err
 		"max_body":          checked(size(&h.MaxBody), h.Validate),
 		"headers":           onOff(&h.Headers),
 		"queue":             parseQueue(h),
+		"overlay":           parseOverlay(h),
 		"liveness":          parseLiveness(h),
 		"linger":            parseLinger(h),
 		"health":            checked(word(&h.Health), h.Validate),
@@ -261,6 +282,14 @@ func parseUpstream(d *caddyfile.Dispenser, u *handler.Upstream) error {
 	return parseBlock(d, "upstream", options{
 		"model":              checked(modelName(&u.Models), u.Validate),
 		"max_tokens_default": checked(number(&u.MaxTokensDefault), u.Validate),
+		"drop":               checked(names(&u.Drop), u.Validate),
+		"body":               checked(member(&u.Body), u.Validate),
+		"reasoning":          checked(word(&u.Reasoning), u.Validate),
+		"cache_control":      onOff(&u.CacheControl),
+		"breakpoints":        onOff(&u.Breakpoints),
+		"name_limit":         checked(number(&u.NameLimit), u.Validate),
+		"system_messages":    checked(word(&u.SystemMessages), u.Validate),
+		"reports_cache":      onOff(&u.ReportsCache),
 		"format":             checked(word(&u.Format), u.Validate),
 		"cache_ttl":          checked(duration(&u.CacheTTL), u.Validate),
 		"cache_write":        checked(fraction(&u.CacheWrite), u.Validate),
@@ -277,7 +306,7 @@ type option func(*caddyfile.Dispenser) error
 type options map[string]option
 
 // repeatable are the options that may stand in a block more than once.
-var repeatable = map[string]bool{"model": true}
+var repeatable = map[string]bool{"model": true, "body": true}
 
 // parseBlock parses a block, if there is one, and refuses options that it does
 // not know or has met before.

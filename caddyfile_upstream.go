@@ -15,6 +15,9 @@
 package llmcache
 
 import (
+	"encoding/json"
+	"strings"
+
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/handler"
@@ -35,6 +38,43 @@ func modelName(to *[]handler.ModelName) option {
 			}
 		}
 		*to = append(*to, m)
+		return nil
+	}
+}
+
+// names parses a list of members, which may be empty:
+//
+//	drop [<members...>]
+func names(to *[]string) option {
+	return func(d *caddyfile.Dispenser) error {
+		*to = append([]string{}, d.RemainingArgs()...)
+		return nil
+	}
+}
+
+// member parses a member that each request gets, JSON or a placeholder for it:
+//
+//	body <member> <json>
+func member(to *map[string]json.RawMessage) option {
+	return func(d *caddyfile.Dispenser) error {
+		var name, value string
+		if !d.AllArgs(&name, &value) {
+			return d.ArgErr()
+		}
+		if _, ok := (*to)[name]; ok {
+			return d.Errf("duplicate body %q", name)
+		}
+		raw := json.RawMessage(value)
+		if !json.Valid(raw) && strings.HasPrefix(value, "{") && strings.HasSuffix(value, "}") && !strings.ContainsAny(value, `"\\ `) {
+			raw = json.RawMessage(`"` + value + `"`)
+		}
+		if !json.Valid(raw) {
+			return d.Errf("body: %s: %q is not JSON", name, value)
+		}
+		if *to == nil {
+			*to = map[string]json.RawMessage{}
+		}
+		(*to)[name] = raw
 		return nil
 	}
 }

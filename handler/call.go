@@ -47,19 +47,21 @@ var blame = [][]byte{
 // call is one request that is being processed, from its edits to the end of
 // its answer.
 type call struct {
-	h        *Handler
-	view     *wire.View
-	session  *sessioncache.Session
-	id       string // public id of the session
-	ex       *pipeline.Exchange
-	raw      []byte   // the body as the client sent it
-	out      *payload // the body that goes upstream
-	overhead time.Duration
-	turn     *wire.Turn // set by settle
-	settled  bool
-	resent   bool
-	trailers bool // the client takes trailers
-	account  *account
+	h         *Handler
+	view      *wire.View
+	session   *sessioncache.Session
+	id        string // public id of the session
+	ex        *pipeline.Exchange
+	raw       []byte   // the body as the client sent it
+	out       *payload // the body that goes upstream
+	overhead  time.Duration
+	turn      *wire.Turn // set by settle
+	settled   bool
+	resent    bool
+	trailers  bool // the client takes trailers
+	account   *account
+	common    float64 // share of the prompt that the upstream has seen before
+	estimated bool    // the usage's cached tokens are our estimate
 
 	tenant  sessioncache.Tenant
 	next    caddyhttp.Handler
@@ -242,6 +244,7 @@ func (c *call) settle(t *tap, err error) {
 	outcome := outcomeInterrupted
 	c.h.guard("settling an exchange", func() {
 		c.turn = t.turn()
+		c.estimate()
 		if err == nil && t.status/100 == 2 && c.turn != nil && c.turn.Done && !c.turn.Failed() {
 			outcome = outcomeCompleted
 			c.ex.Commit(c.turn, c.h.now())

@@ -38,19 +38,7 @@ func (u *Upstream) formats() []wire.Format {
 	if u.Format != "" {
 		return []wire.Format{u.Format}
 	}
-	switch u.Preset {
-	case "anthropic":
-		return []wire.Format{wire.Anthropic}
-	case "openai":
-		return []wire.Format{wire.OpenAIResponses, wire.OpenAIChat}
-	case "gemini":
-		return []wire.Format{wire.Gemini, wire.OpenAIChat}
-	case "mlx_lm":
-		return []wire.Format{wire.OpenAIChat}
-	case "lm_studio", "omlx", "vllm_mlx", "ollama", "llama_cpp":
-		return []wire.Format{wire.OpenAIChat, wire.Anthropic, wire.OpenAIResponses}
-	}
-	return nil
+	return u.preset().formats
 }
 
 // speaks tells whether the upstream takes requests of a format as they are.
@@ -61,21 +49,26 @@ func (u *Upstream) speaks(f wire.Format) bool {
 
 // official tells whether the upstream is a provider's own API.
 func (u *Upstream) official() bool {
-	return u != nil && (u.Preset == "anthropic" || u.Preset == "openai" || u.Preset == "gemini")
+	return u.preset().official
 }
 
 // local tells whether the upstream is a box that runs a model itself.
 func (u *Upstream) local() bool { return u != nil && u.Preset != "" && !u.official() }
 
 // renames tells whether models may go by other names at the upstream.
-func (u *Upstream) renames() bool { return u != nil && len(u.Models) > 0 }
+func (u *Upstream) renames() bool { return len(u.models()) > 0 }
+
+// models returns the names in force.
+func (u *Upstream) models() []ModelName {
+	if u != nil && len(u.Models) > 0 {
+		return u.Models
+	}
+	return u.preset().models
+}
 
 // model returns the upstream's name of a model.
 func (u *Upstream) model(name string) string {
-	if u == nil {
-		return name
-	}
-	for _, m := range u.Models {
+	for _, m := range u.models() {
 		if matches(m.From, name) {
 			return m.To
 		}

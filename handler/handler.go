@@ -28,6 +28,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/overlay"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
 	"github.com/caddy-llm-cache/caddy-llm-cache/queue"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
@@ -100,6 +101,10 @@ type Handler struct {
 	// complete and sent whole; text still streams. Default: false.
 	BufferToolCalls *bool `json:"buffer_tool_calls,omitempty"`
 
+	// Overlay keeps the front of the prompts that go to a box as it is. Default:
+	// as the preset says: on for boxes.
+	Overlay *overlay.Rules `json:"overlay,omitempty"`
+
 	// Queue bounds how many requests the upstream works on at a time. Default:
 	// no bound.
 	Queue *Queue `json:"queue,omitempty"`
@@ -136,6 +141,8 @@ type Handler struct {
 	pipe    *pipeline.Pipeline
 	slots   func() *queue.Queue // opens it with the first request
 	formats []wire.Format       // what the upstream speaks, none: any
+	dress   *dress              // nil for none
+	rules   overlay.Switches
 	logger  *zap.Logger
 	now     func() time.Time
 	headers bool
@@ -196,6 +203,7 @@ func (h *Handler) prepareToServe(s *state, logger *zap.Logger, now func() time.T
 	h.SessionHeader = http.CanonicalHeaderKey(h.SessionHeader)
 	h.headers = h.Headers == nil || *h.Headers
 	h.formats = h.Upstream.formats()
+	h.dress, h.rules = h.Upstream.dress(), h.switches()
 	h.state, h.logger, h.now = s, logger, now
 	h.pipe = pipeline.New(h.Options, h.Upstream.rules())
 	h.slots = sync.OnceValue(h.openQueue)
@@ -208,6 +216,9 @@ func (h *Handler) Validate() error {
 	}
 	if err := h.Upstream.Validate(); err != nil {
 		return fmt.Errorf("upstream: %w", err)
+	}
+	if err := h.Overlay.Validate(); err != nil {
+		return fmt.Errorf("overlay: %w", err)
 	}
 	if err := h.Queue.Validate(); err != nil {
 		return fmt.Errorf("queue: %w", err)

@@ -32,6 +32,7 @@ const (
 	headerOverhead  = "X-Llm-Cache-Overhead-Us"
 	headerDecision  = "X-Llm-Cache-Decision"
 	headerCached    = "X-Llm-Cache-Cached-Tokens"
+	headerEstimated = "X-Llm-Cache-Cached-Tokens-Estimated" // beside it, if the upstream did not report them
 )
 
 // sent returns the estimate of what went upstream, which is the original
@@ -84,7 +85,7 @@ func (c *call) stamp(h http.Header, t *tap) {
 	if !c.h.headers {
 		return
 	}
-	values := make([]string, 0, 10)
+	values := make([]string, 0, 11)
 	set := func(name, value string) {
 		values = append(values, value)
 		h[name] = values[len(values)-1 : len(values) : len(values)]
@@ -101,8 +102,12 @@ func (c *call) stamp(h http.Header, t *tap) {
 	}
 	set(headerOverhead, strconv.FormatInt(c.overhead.Microseconds(), 10))
 	delete(h, headerCached) // another llm_cache upstream may have set it
+	delete(h, headerEstimated)
 	if n, ok := c.cached(); ok {
 		set(headerCached, n)
+		if c.estimated {
+			set(headerEstimated, "1")
+		}
 	} else if c.wantsTrailer(t) {
 		h.Add("Trailer", headerCached)
 	}
@@ -123,6 +128,9 @@ func (c *call) stampTrailer(t *tap) {
 	}
 	if n, ok := c.cached(); ok {
 		h[headerCached] = []string{n}
+		if c.estimated {
+			h[http.TrailerPrefix+headerEstimated] = []string{"1"}
+		}
 	}
 }
 

@@ -78,6 +78,7 @@ var metrics = struct {
 	failOpen     *prometheus.CounterVec
 	breaks       *prometheus.CounterVec
 	resends      prometheus.Counter
+	divergences  *prometheus.CounterVec
 	translations *prometheus.CounterVec
 	sessions     prometheus.Collector
 	bytes        prometheus.Collector
@@ -94,6 +95,7 @@ var metrics = struct {
 	failOpen:     counterVec("fail_open_total", "Requests and answers left alone because they could not be read, by reason.", "reason"),
 	translations: counterVec("translations_total", "Requests that went upstream in another form, by the client's format, the upstream's, and how it went.", "from", "to", "outcome"),
 	breaks:       counterVec("breaks_total", "Requests for which the upstream's cache held less than expected, by cause.", "cause"),
+	divergences:  counterVec("divergence_total", "Prompts to a box that did not go on from the one before them, by why.", "cause"),
 	resends: prometheus.NewCounter(prometheus.CounterOpts{
 		Namespace: namespace, Subsystem: subsystem, Name: "resends_total",
 		Help: "Originals sent once more after an edit met a 400.",
@@ -124,7 +126,7 @@ var metrics = struct {
 func registerMetrics(reg *prometheus.Registry) error {
 	for _, c := range slices.Concat([]prometheus.Collector{
 		costs, metrics.requests, metrics.tokens, metrics.edits, metrics.failOpen,
-		metrics.breaks, metrics.resends, metrics.translations, metrics.sessions, metrics.bytes, metrics.overhead,
+		metrics.breaks, metrics.resends, metrics.translations, metrics.divergences, metrics.sessions, metrics.bytes, metrics.overhead,
 		expansions, continuations,
 		queueMetrics.running, queueMetrics.waiting, queueMetrics.wait, queueMetrics.refused, lingered, alone,
 		metrics.pings, metrics.pingCost, metrics.pingSaved, metrics.targets,

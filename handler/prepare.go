@@ -42,11 +42,11 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, next caddyhttp.H
 	}
 	if c == nil {
 		h.count(outcomePassed)
-		next = h.queueing(h.translating(next, format, ""), format, h.sideTicket(r))
+		next = h.queueing(h.translating(h.dressed(next, format), format, ""), format, h.sideTicket(r))
 		return passBody(w, r, next, raw)
 	}
 	c.next = next
-	next = h.lingering(h.queueing(h.translating(next, format, c.id), format, c.ticket(r)))
+	next = h.lingering(h.queueing(h.translating(h.overlaid(h.dressed(next, format), format, c), format, c.id), format, c.ticket(r)))
 	defer h.state.Release(c.session)
 	if a := h.enliven(w, r, c); a != nil {
 		defer a.stop()

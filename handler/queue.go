@@ -78,10 +78,11 @@ func (q *Queue) Validate() error {
 	return nil
 }
 
-func (q *Queue) limits() queue.Limits {
+// limits returns the bounds, with those of the preset where none are given.
+func (q *Queue) limits(p preset) queue.Limits {
 	l := queue.Limits{Slots: q.Slots, Waiting: defaultWaiting, Patience: time.Duration(q.Patience)}
 	if l.Slots == 0 {
-		l.Slots = defaultSlots
+		l.Slots = max(p.slots, defaultSlots)
 	}
 	if q.Waiting != nil {
 		l.Waiting = *q.Waiting
@@ -207,8 +208,9 @@ func (h *Handler) openQueue() *queue.Queue {
 	if name == "" && h.Upstream != nil {
 		name = "upstream " + h.Upstream.Preset
 	}
-	v, _ := h.state.queues.LoadOrStore(name, queue.New(h.Queue.limits()))
+	limits := h.Queue.limits(h.Upstream.preset())
+	v, _ := h.state.queues.LoadOrStore(name, queue.New(limits))
 	q := v.(*queue.Queue)
-	q.SetLimits(h.Queue.limits())
+	q.SetLimits(limits)
 	return q
 }

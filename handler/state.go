@@ -21,6 +21,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/overlay"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
@@ -39,10 +40,12 @@ type state struct {
 	pins    atomic.Int64 // one for the configurations, one for each request
 	queues  sync.Map     // of *queue.Queue, by name
 	orphans sync.Map     // of *work without a client, by workKey
+	// overlays is how conversations began and what they were told since.
+	overlays *overlay.Store
 }
 
 func newState(store sessioncache.Store) *state {
-	s := &state{Store: store, keeper: newKeeper(), blocks: sessioncache.NewBlocks()}
+	s := &state{Store: store, keeper: newKeeper(), blocks: sessioncache.NewBlocks(), overlays: overlay.NewStore()}
 	_, _ = rand.Read(s.secret[:]) // never fails
 	s.pins.Store(1)
 	return s

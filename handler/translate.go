@@ -18,7 +18,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"net/http"
 	"net/url"
@@ -73,10 +72,10 @@ func (h *Handler) translating(next caddyhttp.Handler, client wire.Format, key st
 func (h *Handler) buffers() bool { return h.BufferToolCalls != nil && *h.BufferToolCalls }
 
 // countsNoTokens tells whether the request asks for the length of a prompt in
-// the format of an API that the upstream does not speak.
+// the format of an API that the upstream does not have.
 func (h *Handler) countsNoTokens(r *http.Request) bool {
 	return r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/v1/messages/count_tokens") &&
-		h.target(wire.Anthropic) != wire.Anthropic
+		h.target(wire.Anthropic) != wire.Anthropic && !h.Upstream.preset().counts
 }
 
 // refuseCount answers as an API that counts no tokens. Clients take that for an
@@ -89,7 +88,7 @@ func (h *Handler) refuseCount(w http.ResponseWriter) error {
 // ServeHTTP implements caddyhttp.Handler. What the client is told of a request
 // that cannot be translated is an answer, not an error: nothing can be forwarded.
 func (t *translation) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
-	body, err := t.body(r)
+	body, err := t.h.outgoing(r)
 	if err != nil && t.from == t.to {
 		return t.next.ServeHTTP(w, r) // whatever it is, the upstream speaks the same
 	}
@@ -110,22 +109,6 @@ func (t *translation) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 	return a.finish()
 }
 
-// body returns the request's body, decoded. It is not copied where it lies in
-// memory already.
-func (t *translation) body(r *http.Request) ([]byte, error) {
-	var raw []byte
-	if p, ok := r.Body.(*payloadReader); ok && p.at == 0 {
-		raw = p.data
-	} else if r.Body != nil {
-		var err error
-		if raw, err = io.ReadAll(io.LimitReader(r.Body, t.h.MaxBody+1)); err != nil {
-			return nil, fmt.Errorf("reading request body: %w", err)
-		}
-		setBody(r, raw)
-	}
-	return decodeBody(contentCoding(r.Header), raw, t.h.MaxBody)
-}
-
 // convert puts the request into the upstream's format. A panic in there is an
 // error: the request cannot go out as it is.
 func (t *translation) convert(r *http.Request, body []byte) (out *translate.Outgoing, err error) {
@@ -141,10 +124,15 @@ func (t *translation) convert(r *http.Request, body []byte) (out *translate.Outg
 		return t.rename(in)
 	}
 	u := t.h.Upstream
-	o := translate.Options{Model: u.model, Official: u.official()}
+	o := translate.Options{Model: u.model, Official: u.official(), SystemMessages: u.SystemMessages}
 	if u.MaxTokensDefault != nil {
 		o.MaxTokens = *u.MaxTokensDefault
 	}
+	if u.NameLimit != nil {
+		o.NameLimit = *u.NameLimit
+	}
+	o.CacheControl = u.CacheControl != nil && *u.CacheControl
+	o.Breakpoints = u.Breakpoints != nil && *u.Breakpoints
 	if t.to == wire.OpenAIChat || t.to == wire.OpenAIResponses {
 		o.CacheKey = t.key
 	}

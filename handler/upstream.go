@@ -15,6 +15,7 @@
 package handler
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -31,21 +32,60 @@ import (
 // speaks, and where its prompt cache differs from the built-in table.
 type Upstream struct {
 	// Preset names the kind of upstream: anthropic, openai, gemini, mlx_lm,
-	// lm_studio, omlx, vllm_mlx, ollama, llama_cpp or letta. Default: inferred
-	// from the model of each request; a model that no table knows counts as
-	// one on a box whose cached prefix is free.
+	// lm_studio, omlx, vllm_mlx, rapid_mlx, mlx_openai_server, swift_lm, ollama,
+	// llama_cpp or letta. It is where the defaults of all other options come
+	// from. Default: inferred from the model of each request; a model that no
+	// table knows counts as one on a box whose cached prefix is free.
 	Preset string `json:"preset,omitempty"`
 	// Format is what the upstream speaks: anthropic, openai_chat,
 	// openai_responses or gemini. Requests in another format are translated.
 	// Default: what the preset speaks; without a preset, whatever comes.
 	Format wire.Format `json:"format,omitempty"`
 	// Models maps the models that clients ask for to those that the upstream
-	// has, by the first entry that fits. Default: every model goes by its name.
+	// has, by the first entry that fits. Default: every model goes by its name;
+	// under mlx_lm, which would download them, those of hosted models become
+	// default_model.
 	Models []ModelName `json:"models,omitempty"`
-	// MaxTokensDefault bounds the answers to requests that give no bound, where
-	// they are translated to the format anthropic, which demands one.
-	// Default: 8192.
+	// MaxTokensDefault bounds the answers to requests that give no bound: where
+	// they are translated to the format anthropic, which demands one, and where
+	// they go to a box in openai_chat. Default: 8192 for anthropic, 32768 for
+	// mlx_lm, whose own bound is 512, none for the others.
 	MaxTokensDefault *int `json:"max_tokens_default,omitempty"`
+	// Drop names top-level members that are left out of requests. Default: what
+	// the preset's server trips over; empty: none. Not for anthropic, openai and
+	// gemini; nor are Body and Reasoning.
+	Drop []string `json:"drop,omitzero"`
+	// Body are members that are put into each request, in the place of what it
+	// says there: chat_template_kwargs, ttl, return_progress. A string that is
+	// one placeholder stands for its value as JSON, and for no member where
+	// there is none: "{http.vars.llm_slot}" is the slot of the queue. null takes
+	// a member of the preset's away. Default: the preset's.
+	Body map[string]json.RawMessage `json:"body,omitempty"`
+	// Reasoning is the name by which the thinking of earlier turns goes to the
+	// upstream in openai_chat: reasoning_content, reasoning, or none for not at
+	// all. Towards clients of openai_chat it is always reasoning_content.
+	// Default: the preset's.
+	Reasoning string `json:"reasoning,omitempty"`
+	// CacheControl tells whether cache_control is kept on the way to
+	// openai_chat and to boxes. Default: true for anthropic and omlx, and where there
+	// is no preset.
+	CacheControl *bool `json:"cache_control,omitempty"`
+	// Breakpoints turns cache_control into prompt_cache_breakpoint in requests
+	// translated to OpenAI's formats, for models that take it (gpt-5.6 and
+	// later). Default: false.
+	Breakpoints *bool `json:"breakpoints,omitempty"`
+	// NameLimit is the longest name of a tool that the upstream takes, in bytes,
+	// 16 to 256. Longer ones are shortened in translated requests. Default: 128
+	// for anthropic, 64 for the other formats.
+	NameLimit *int `json:"name_limit,omitempty"`
+	// SystemMessages says what becomes of system messages in the middle of
+	// translated requests: in_place or folded, into the text or tool result before
+	// them. Default: in_place where the upstream is known to take them.
+	SystemMessages translate.SystemMessages `json:"system_messages,omitempty"`
+	// ReportsCache tells whether the upstream reports how many tokens of a
+	// prompt were cached. Where it does not they are estimated. Default: false for
+	// lm_studio, vllm_mlx, swift_lm and ollama, else true.
+	ReportsCache *bool `json:"reports_cache,omitempty"`
 	// CacheTTL is how long a cached prefix lives unused. Default: as the
 	// built-in table has it.
 	CacheTTL caddy.Duration `json:"cache_ttl,omitempty"`
@@ -63,17 +103,13 @@ type Upstream struct {
 	ContextWindow *int `json:"context_window,omitempty"`
 }
 
-// presets are the names that [Upstream.Preset] takes: each is a provider of the
-// cache model.
-var presets = []string{"anthropic", "openai", "gemini", "mlx_lm", "lm_studio", "omlx", "vllm_mlx", "ollama", "llama_cpp", "letta"}
-
 // Validate reports the first member that makes no sense. A nil Upstream is valid.
 func (u *Upstream) Validate() error {
 	if u == nil {
 		return nil
 	}
-	if u.Preset != "" && !slices.Contains(presets, u.Preset) {
-		return fmt.Errorf("preset: %q is none of %s", u.Preset, strings.Join(presets, ", "))
+	if u.Preset != "" && !slices.Contains(presetNames, u.Preset) {
+		return fmt.Errorf("preset: %q is none of %s", u.Preset, strings.Join(presetNames, ", "))
 	}
 	if u.Format != "" && !slices.Contains(translate.Formats, u.Format) {
 		return fmt.Errorf("format: %q is none of %s, %s, %s, %s", u.Format, wire.Anthropic, wire.OpenAIChat, wire.OpenAIResponses, wire.Gemini)
@@ -82,6 +118,9 @@ func (u *Upstream) Validate() error {
 		if m.From == "" || m.To == "" {
 			return fmt.Errorf("models: %q to %q: a name is empty", m.From, m.To)
 		}
+	}
+	if err := u.validateDress(); err != nil {
+		return err
 	}
 	if ttl := time.Duration(u.CacheTTL); ttl != 0 && (ttl < time.Second || ttl > 30*24*time.Hour) {
 		return fmt.Errorf("cache_ttl: %s is not between 1s and 30d", ttl)
@@ -99,7 +138,7 @@ func (u *Upstream) Validate() error {
 		name     string
 		value    *int
 		min, max int
-	}{{"cache_min_tokens", u.CacheMinTokens, 0, 1 << 20}, {"context_window", u.ContextWindow, 256, 1 << 30}, {"max_tokens_default", u.MaxTokensDefault, 1, 1 << 30}} {
+	}{{"cache_min_tokens", u.CacheMinTokens, 0, 1 << 20}, {"context_window", u.ContextWindow, 256, 1 << 30}, {"max_tokens_default", u.MaxTokensDefault, 1, 1 << 30}, {"name_limit", u.NameLimit, 16, 256}} {
 		if n.value != nil && (*n.value < n.min || *n.value > n.max) {
 			return fmt.Errorf("%s: %d is not between %d and %d", n.name, *n.value, n.min, n.max)
 		}

@@ -1,0 +1,269 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package handler
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/translate"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
+
+// dress is what a box needs of a request besides its format: the preset's
+// entry with the operator's options over it.
+type dress struct {
+	drop         []string
+	body         []bodyMember // by name
+	reasoning    string
+	answers      string
+	maxTokens    int
+	cacheControl bool
+}
+
+// bodyMember is a member that each request gets: a JSON value, or a placeholder
+// that stands for one.
+type bodyMember struct {
+	name        string
+	value       []byte
+	placeholder string
+}
+
+// validateDress reports the first option of how requests are dressed that makes
+// no sense.
+func (u *Upstream) validateDress() error {
+	for _, name := range u.Drop {
+		if !plainName(name) {
+			return fmt.Errorf("drop: %q is not the name of a member", name)
+		}
+		if name == "model" || name == "messages" || name == "stream" {
+			return fmt.Errorf("drop: a request without %s is none", name)
+		}
+	}
+	for name, value := range u.Body {
+		if !plainName(name) || name == "messages" {
+			return fmt.Errorf("body: %q is not the name of a member to add", name)
+		}
+		if !json.Valid(value) {
+			return fmt.Errorf("body: the value of %s is not JSON", name)
+		}
+	}
+	switch u.Reasoning {
+	case "", reasoningContent, reasoningAlias, reasoningNone:
+	default:
+		return fmt.Errorf("reasoning: %q is none of %s, %s, %s", u.Reasoning, reasoningContent, reasoningAlias, reasoningNone)
+	}
+	switch u.SystemMessages {
+	case "", translate.InPlace, translate.Folded:
+	default:
+		return fmt.Errorf("system_messages: %q is none of %s, %s", u.SystemMessages, translate.InPlace, translate.Folded)
+	}
+	return nil
+}
+
+// plainName tells whether a name needs no escapes in JSON.
+func plainName(s string) bool {
+	return s != "" && !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == '"' || r == '\\' })
+}
+
+// dress returns how the upstream's requests are dressed, nil for not at all.
+func (u *Upstream) dress() *dress {
+	p := u.preset()
+	if u == nil || p.official {
+		return nil
+	}
+	d := &dress{drop: p.drop, reasoning: p.reasoning, answers: p.answers, maxTokens: p.maxTokens, cacheControl: u.keepsMarkers()}
+	if u.Drop != nil {
+		d.drop = u.Drop
+	}
+	if u.Reasoning != "" {
+		d.reasoning = u.Reasoning
+	}
+	if u.MaxTokensDefault != nil {
+		d.maxTokens = *u.MaxTokensDefault
+	}
+	body := make(map[string]json.RawMessage, len(p.body)+len(u.Body))
+	for name, value := range p.body {
+		body[name] = json.RawMessage(value)
+	}
+	maps.Copy(body, u.Body)
+	for _, name := range slices.Sorted(maps.Keys(body)) {
+		value := body[name]
+		if string(value) == "null" {
+			continue
+		}
+		m := bodyMember{name: name, value: value}
+		if s := gjson.ParseBytes(value).Str; strings.HasPrefix(s, "{") && strings.HasSuffix(s, "}") {
+			m.placeholder = s
+		}
+		d.body = append(d.body, m)
+	}
+	if len(d.drop) == 0 && len(d.body) == 0 && d.reasoning == "" && d.maxTokens == 0 && d.cacheControl {
+		return nil
+	}
+	return d
+}
+
+// keepsMarkers tells whether cache_control goes upstream in requests that are
+// not translated.
+func (u *Upstream) keepsMarkers() bool {
+	if u == nil || u.CacheControl == nil {
+		return u == nil || u.Preset == "" || u.Preset == "letta" || u.preset().cacheControl
+	}
+	return *u.CacheControl
+}
+
+// reportsCache tells whether the upstream says what it found in its cache.
+func (u *Upstream) reportsCache() bool {
+	if u == nil || u.ReportsCache == nil {
+		return u.preset().reports
+	}
+	return *u.ReportsCache
+}
+
+// dressing makes requests, which have the upstream's format by now, ones that
+// this kind of server takes, and names thinking in its answers as clients know
+// it.
+type dressing struct {
+	h      *Handler
+	next   caddyhttp.Handler
+	format wire.Format // the upstream's
+}
+
+// dressed returns next with the dressing before it, or next itself where the
+// upstream needs none.
+func (h *Handler) dressed(next caddyhttp.Handler, client wire.Format) caddyhttp.Handler {
+	if h.dress == nil {
+		return next
+	}
+	return &dressing{h: h, next: next, format: h.target(client)}
+}
+
+// ServeHTTP implements caddyhttp.Handler. A request that cannot be dressed goes
+// out as it is.
+func (d *dressing) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
+	body, err := d.h.outgoing(r)
+	if err != nil {
+		return d.next.ServeHTTP(w, r) //nolint:nilerr // what is not understood passes untouched
+	}
+	out := body
+	d.h.guard("dressing a request", func() { out = d.h.dress.apply(d.format, body, values(r)) })
+	defer replaceOutgoing(r, body, out)()
+	if d.format != wire.OpenAIChat || d.h.dress.answers != reasoningAlias {
+		return d.next.ServeHTTP(w, r)
+	}
+	a := newRenamedAnswer(w)
+	if err := d.next.ServeHTTP(a, r); err != nil {
+		return err
+	}
+	return a.finish()
+}
+
+// values resolves a request's placeholders.
+func values(r *http.Request) func(string) string {
+	repl, ok := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
+	if !ok {
+		return func(string) string { return "" }
+	}
+	return func(s string) string { return repl.ReplaceAll(s, "") }
+}
+
+// apply returns the body to send, body itself if it is right as it is.
+func (d *dress) apply(format wire.Format, body []byte, resolve func(string) string) []byte {
+	members := make([]wire.Member, 0, len(d.drop)+len(d.body)+2)
+	for _, name := range d.drop {
+		members = append(members, wire.Member{Name: name})
+	}
+	if format == wire.OpenAIChat {
+		if options := gjson.GetBytes(body, "stream_options"); options.IsObject() && !options.Get("include_usage").Exists() {
+			members = append(members, wire.Member{Name: "stream_options"}) // mlx_lm.server takes the one option for granted
+		}
+		if d.maxTokens > 0 && !gjson.GetBytes(body, "max_tokens").Exists() && !gjson.GetBytes(body, "max_completion_tokens").Exists() {
+			members = append(members, wire.Member{Name: "max_tokens", Value: fmt.Append(nil, d.maxTokens)})
+		}
+	}
+	for _, m := range d.body {
+		value := m.value
+		if m.placeholder != "" {
+			if value = []byte(resolve(m.placeholder)); !json.Valid(value) {
+				continue
+			}
+		}
+		members = append(slices.DeleteFunc(members, func(o wire.Member) bool { return o.Name == m.name }), wire.Member{Name: m.name, Value: value})
+	}
+	out, err := wire.Patch(body, members...)
+	if err != nil {
+		return body
+	}
+	return d.names(format, out)
+}
+
+// names puts the thinking of earlier turns under the name that the upstream
+// reads, and takes markers out that it does not.
+func (d *dress) names(format wire.Format, body []byte) []byte {
+	other, thinking := "", false
+	if format == wire.OpenAIChat {
+		switch d.reasoning {
+		case reasoningContent:
+			other = reasoningAlias
+		case reasoningAlias:
+			other = reasoningContent
+		}
+		thinking = other != "" && bytes.Contains(body, []byte(`"`+other+`"`)) || d.reasoning == reasoningNone
+	}
+	markers := !d.cacheControl && bytes.Contains(body, []byte(`"cache_control"`))
+	if !thinking && !markers {
+		return body
+	}
+	v, err := wire.Parse(format, body, nil)
+	if err != nil {
+		return body
+	}
+	var cuts []wire.Cut
+	for i := range v.Blocks {
+		b := &v.Blocks[i]
+		if thinking && b.Kind == wire.KindThinking && b.Has(wire.FlagMember) {
+			switch {
+			case d.reasoning == reasoningNone:
+				cuts = append(cuts, v.Without(b.Span))
+			case bytes.HasPrefix(v.Bytes(b.Span), []byte(`"`+other+`"`)):
+				cuts = append(cuts, wire.Cut{Start: b.Span.Start, End: b.Span.Start + int32(len(other)) + 2, With: []byte(`"` + d.reasoning + `"`)})
+			}
+		}
+		if markers && !b.Marker.Empty() {
+			if c, ok := v.Unmark(i); ok {
+				cuts = append(cuts, c)
+			}
+		}
+	}
+	if len(cuts) == 0 {
+		return body
+	}
+	out, err := wire.Replace(body, cuts)
+	if err != nil {
+		return body
+	}
+	return out
+}

@@ -1,0 +1,131 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package overlay
+
+import (
+	"crypto/sha256"
+	"slices"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
+
+// base is what a conversation began with: the texts of its system prompt and its
+// tools. It is immutable and shared.
+type base struct {
+	system []pin
+	tools  []tool
+}
+
+// pin is a text as it first stood.
+type pin struct {
+	hash wire.Hash
+	raw  []byte // a JSON string
+}
+
+// tool is a definition as it first stood.
+type tool struct {
+	name string
+	hash wire.Hash
+	raw  []byte
+}
+
+// note is what was told near the end, behind the message at its index.
+type note struct {
+	at    int
+	text  string
+	told  []string    // what the surroundings are since, nil if it is not about them
+	tools []wire.Hash // described
+}
+
+// key tells bases apart, whatever the order of their tools.
+func (b *base) key() string {
+	sum := sha256.New()
+	for i := range b.system {
+		sum.Write(b.system[i].hash[:])
+	}
+	sum.Write([]byte{0})
+	hashes := make([]wire.Hash, 0, len(b.tools))
+	for i := range b.tools {
+		hashes = append(hashes, b.tools[i].hash)
+	}
+	slices.SortFunc(hashes, func(a, b wire.Hash) int { return slices.Compare(a[:], b[:]) })
+	for i := range hashes {
+		sum.Write(hashes[i][:])
+	}
+	return string(sum.Sum(nil)[:16])
+}
+
+// textOf decodes a JSON string.
+func textOf(raw []byte) string { return gjson.ParseBytes(raw).String() }
+
+// parameters returns what a caller must know of a tool, without its description.
+func parameters(raw []byte) string {
+	root := gjson.ParseBytes(raw)
+	if f := root.Get("function"); f.Exists() {
+		return f.Get("parameters").Raw
+	}
+	return root.Get("input_schema").Raw
+}
+
+// toolsOf copies the tools of a request. It returns false where a name stands twice.
+func toolsOf(v *wire.View) ([]tool, bool) {
+	tools := make([]tool, 0, v.Tools)
+	for i := range v.Blocks[:v.Tools] {
+		b := &v.Blocks[i]
+		t := tool{name: v.Text(b.Name), hash: b.Hash, raw: v.Bytes(b.Span)}
+		if t.name == "" || find(tools, t.name) >= 0 {
+			return nil, false
+		}
+		tools = append(tools, t)
+	}
+	return tools, true
+}
+
+func find(tools []tool, name string) int {
+	return slices.IndexFunc(tools, func(t tool) bool { return t.name == name })
+}
+
+// arrange returns the tools for the front: those known in the order in which they
+// were first seen, then new ones. Those that have vanished stay; a definition
+// that only describes itself otherwise stays as it was, one that takes other
+// arguments is replaced in its place.
+func arrange(known, now []tool) (front, added []tool) {
+	front = slices.Clone(known)
+	for _, t := range now {
+		i := find(front, t.name)
+		switch {
+		case i < 0:
+			added = append(added, t)
+		case front[i].hash != t.hash && parameters(front[i].raw) != parameters(t.raw):
+			front[i] = t
+		}
+	}
+	return front, added
+}
+
+// keep copies the bytes of tools, which point into a request.
+func keep(tools []tool, known []tool) []tool {
+	out := slices.Clone(tools)
+	for i := range out {
+		if j := find(known, out[i].name); j >= 0 && known[j].hash == out[i].hash {
+			out[i].raw = known[j].raw
+		} else {
+			out[i].raw = slices.Clone(out[i].raw)
+		}
+	}
+	return out
+}

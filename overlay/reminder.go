@@ -1,0 +1,64 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package overlay
+
+import (
+	"regexp"
+	"strings"
+)
+
+const (
+	reminderOpen  = "<system-reminder>"
+	reminderClose = "</system-reminder>"
+	billingLine   = "x-anthropic-billing-header:"
+)
+
+// reminder says whose a text is that stands among somebody else's.
+func reminder(text string) string {
+	if strings.HasPrefix(text, reminderOpen) {
+		return text
+	}
+	return reminderOpen + "\n" + text + "\n" + reminderClose
+}
+
+// counter is a text that says nothing but how many tokens are left.
+var counter = regexp.MustCompile(`^\s*(?:<system-reminder>)?\s*<total_tokens>[0-9]+ tokens left</total_tokens>\s*(?:</system-reminder>)?\s*$`)
+
+// withoutCounters takes counters out of the reminders at the end of a text.
+func withoutCounters(text string) string {
+	head, kept := text, ""
+	found := false
+	for {
+		trimmed := strings.TrimRight(head, "\n")
+		if !strings.HasSuffix(trimmed, reminderClose) {
+			break
+		}
+		at := strings.LastIndex(trimmed, reminderOpen)
+		if at < 0 {
+			break
+		}
+		before := strings.TrimRight(trimmed[:at], "\n")
+		if counter.MatchString(trimmed[at:]) {
+			found = true
+		} else {
+			kept = head[len(before):] + kept
+		}
+		head = before
+	}
+	if !found {
+		return text
+	}
+	return head + kept
+}

@@ -1,0 +1,221 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package overlay
+
+import (
+	"container/list"
+	"sync"
+	"time"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
+
+// Bounds of a store.
+const (
+	maxBytes    = 128 << 20
+	maxIdle     = 12 * time.Hour
+	maxLineages = 16 // in one session
+	maxBases    = 512
+)
+
+// Store remembers how conversations began and what they have been told since. It
+// is bounded in memory and time; a conversation that it has forgotten begins
+// anew. All methods may be called from several goroutines.
+type Store struct {
+	mu       sync.Mutex
+	sessions map[string]*list.Element // of *session
+	order    list.List                // most recently used first
+	bytes    int
+	bases    map[string]*list.Element // of *baseEntry
+	recent   list.List
+}
+
+type session struct {
+	key      string
+	lineages []*lineage // most recently used first
+	used     time.Time
+	bytes    int
+}
+
+type baseEntry struct {
+	key  string
+	base *base
+}
+
+// NewStore returns an empty store.
+func NewStore() *Store {
+	return &Store{sessions: map[string]*list.Element{}, bases: map[string]*list.Element{}}
+}
+
+// lineagesOf returns the conversations of a session. They are immutable.
+func (s *Store) lineagesOf(key string, now time.Time) []*lineage {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e := s.sessions[key]
+	if e == nil {
+		return nil
+	}
+	found := e.Value.(*session)
+	if now.Sub(found.used) > maxIdle {
+		s.forget(e)
+		return nil
+	}
+	return append([]*lineage(nil), found.lineages...)
+}
+
+// put makes next part of its session, in the place of before if that is not nil.
+func (s *Store) put(key string, before, next *lineage, now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e := s.sessions[key]
+	if e == nil {
+		e = s.order.PushFront(&session{key: key, bytes: len(key) + 200})
+		s.sessions[key] = e
+		s.bytes += len(key) + 200
+	}
+	s.order.MoveToFront(e)
+	in := e.Value.(*session)
+	in.used = now
+	lineages := make([]*lineage, 0, len(in.lineages)+1)
+	lineages = append(lineages, next)
+	for _, l := range in.lineages {
+		if l != before && len(lineages) < maxLineages {
+			lineages = append(lineages, l)
+		}
+	}
+	in.lineages = lineages
+	s.bytes -= in.bytes
+	in.bytes = len(key) + 200
+	for _, l := range lineages {
+		in.bytes += l.Size()
+	}
+	s.bytes += in.bytes
+	for s.bytes > maxBytes && s.order.Len() > 1 {
+		s.forget(s.order.Back())
+	}
+	for last := s.order.Back(); last != nil && now.Sub(last.Value.(*session).used) > maxIdle; last = s.order.Back() {
+		s.forget(last)
+	}
+}
+
+func (s *Store) forget(e *list.Element) {
+	in := e.Value.(*session)
+	s.order.Remove(e)
+	delete(s.sessions, in.key)
+	s.bytes -= in.bytes
+}
+
+// share returns the base that the group began with, b itself if it is the first
+// of its kind.
+func (s *Store) share(group string, b *base) *base {
+	key := group + "\x00" + b.key()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if e := s.bases[key]; e != nil {
+		s.recent.MoveToFront(e)
+		return e.Value.(*baseEntry).base
+	}
+	s.bases[key] = s.recent.PushFront(&baseEntry{key, b})
+	if s.recent.Len() > maxBases {
+		last := s.recent.Back()
+		s.recent.Remove(last)
+		delete(s.bases, last.Value.(*baseEntry).key)
+	}
+	return b
+}
+
+// Report is what an operator may see of the conversations of a session.
+type Report struct {
+	// Messages is the number of messages of the last request behind the front.
+	Messages int `json:"messages"`
+	// Tools is the number of tools at the front.
+	Tools int `json:"tools"`
+	// Notes counts what was told near the end instead of in front, Restored the
+	// answers that go out as the model wrote them.
+	Notes    int `json:"notes"`
+	Restored int `json:"restored"`
+	// Frozen tells that the upstream refused a request that was overlaid.
+	Frozen bool `json:"frozen"`
+	// Divergences are the last places at which a prompt did not go on from the
+	// one before it.
+	Divergences []Divergence `json:"divergences"`
+}
+
+// Report returns what is known of a session, nil if nothing is.
+func (s *Store) Report(key string) []Report {
+	var all []Report
+	for _, l := range s.lineagesOf(key, time.Time{}) {
+		restored := 0
+		for i := range l.answers {
+			if l.answers[i].differs {
+				restored++
+			}
+		}
+		all = append(all, Report{len(l.chain), len(l.tools), len(l.notes), restored, l.frozen, l.divergences})
+	}
+	return all
+}
+
+// link is a message as the client wrote it, by its hash.
+type link struct {
+	hash wire.Hash
+	role wire.Role
+}
+
+// lineage is a growing conversation. It is immutable: each request makes a new one.
+type lineage struct {
+	format wire.Format
+	// base is what it began with; tools are those at the front now: those of the
+	// base, and behind them what came later.
+	base  *base
+	tools []tool
+	// first are the texts of the first message.
+	first []pin
+	// chain are the messages behind the system text in the last request.
+	chain []link
+	notes []note
+	// answers are the model's that the client writes otherwise, or has not sent
+	// back yet.
+	answers []answer
+	// sent is what went upstream, piece by piece, prompt the length in tokens
+	// of prompt and answer.
+	sent        []piece
+	prompt      int64
+	frozen      bool
+	divergences []Divergence
+}
+
+// Size is about how much memory the lineage holds, in bytes, without its base.
+func (l *lineage) Size() int {
+	n := 400 + len(l.chain)*24 + len(l.sent)*24 + len(l.divergences)*64
+	for i := range l.first {
+		n += len(l.first[i].raw) + 48
+	}
+	if len(l.tools) > len(l.base.tools) {
+		for _, t := range l.tools[len(l.base.tools):] {
+			n += len(t.raw) + 64
+		}
+	}
+	for i := range l.notes {
+		n += len(l.notes[i].text) + 80
+		for _, p := range l.notes[i].told {
+			n += len(p) + 16
+		}
+	}
+	for i := range l.answers {
+		n += l.answers[i].size()
+	}
+	return n
+}

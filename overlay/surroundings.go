@@ -1,0 +1,136 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package overlay
+
+import (
+	"regexp"
+	"strings"
+)
+
+// What a client says about its surroundings stands in places that can be told by
+// their words: one line, a run of lines in a tag, or a section that ends at the
+// next heading or tag. A survey splits a text into these places and the rest.
+
+// tags enclose descriptions of the surroundings.
+var tags = []string{
+	"env", "environment", "environment_context", "environment_details", "git_status", "gitStatus",
+	"files", "directories", "directory_structure", "directoryStructure", "project_layout",
+}
+
+// sections begin so and go on to the next heading, tag or section.
+var sections = []string{"gitStatus:", "# gitStatus", "# currentDate", "# Environment", "Instructions from: "}
+
+// lines are places of one line.
+var lines = regexp.MustCompile(`^[\s*#-]*((?i:today'?s date|the current date|current date|today is|date:)|Working directory:|Primary working directory:|Current branch:|Additional working directories:|You are powered by the model|The exact model ID is)`)
+
+// survey returns the text without what it says of the surroundings, and that.
+// Two texts with the same rest say the same about other surroundings.
+// In a person's message only reminders count as such a text, and what is not
+// closed by a tag is the person's.
+func survey(text string, message bool) (rest string, places []string) {
+	var b strings.Builder
+	all := strings.SplitAfter(text, "\n")
+	reminder := !message
+	for i := 0; i < len(all); {
+		line := all[i]
+		if message {
+			switch t := strings.TrimSpace(line); {
+			case strings.HasPrefix(t, reminderOpen):
+				reminder = !strings.Contains(t, reminderClose)
+			case strings.HasPrefix(t, reminderClose):
+				reminder = false
+			}
+		}
+		n := tagged(all[i:])
+		if n == 0 && reminder {
+			n = section(all[i:], message)
+		}
+		if n == 0 && reminder && lines.MatchString(line) {
+			n = 1
+		}
+		if n == 0 {
+			b.WriteString(line)
+			i++
+			continue
+		}
+		b.WriteString("\x00\n")
+		places = append(places, strings.Join(all[i:i+n], ""))
+		i += n
+	}
+	return b.String(), places
+}
+
+// tagged returns the number of lines of a tag that begins here.
+func tagged(all []string) int {
+	first := strings.TrimSpace(all[0])
+	if !strings.HasPrefix(first, "<") {
+		return 0
+	}
+	for _, tag := range tags {
+		if !strings.HasPrefix(first, "<"+tag+">") {
+			continue
+		}
+		for i, line := range all {
+			if strings.HasPrefix(strings.TrimSpace(line), "</"+tag+">") || i == 0 && strings.HasSuffix(first, "</"+tag+">") {
+				return i + 1
+			}
+		}
+	}
+	return 0
+}
+
+// section returns the number of lines of a section that begins here. With closed,
+// it has to end at a tag that closes.
+func section(all []string, closed bool) int {
+	if !begins(all[0]) {
+		return 0
+	}
+	heading := strings.HasPrefix(all[0], "# ")
+	for i := 1; i < len(all); i++ {
+		line := all[i]
+		if strings.HasPrefix(line, "# ") || strings.HasPrefix(line, "<") || begins(line) && !heading {
+			if closed && !enclosed(all[i:]) {
+				return 0
+			}
+			return i
+		}
+	}
+	if closed {
+		return 0
+	}
+	return len(all)
+}
+
+func begins(line string) bool {
+	for _, s := range sections {
+		if strings.HasPrefix(line, s) {
+			return true
+		}
+	}
+	return false
+}
+
+// enclosed tells whether a reminder is closed behind here before another begins.
+func enclosed(all []string) bool {
+	for _, line := range all {
+		if strings.HasPrefix(line, reminderClose) {
+			return true
+		}
+		if strings.HasPrefix(line, reminderOpen) {
+			return false
+		}
+	}
+	return false
+}

@@ -1,0 +1,59 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package wire
+
+import "bytes"
+
+// Cut replaces the bytes from Start up to but excluding End by others.
+type Cut struct {
+	Start, End int32
+	With       []byte
+}
+
+// Replace returns a copy of raw with the cuts made, which must not overlap.
+func Replace(raw []byte, cuts []Cut) ([]byte, error) {
+	own := make([]cut, len(cuts))
+	for i, c := range cuts {
+		own[i] = cut{c.Start, c.End, c.With}
+	}
+	return join(raw, own)
+}
+
+// Without returns the cut that takes a member, key included, out of its object.
+func (v *View) Without(member Span) Cut {
+	c := v.member(member)
+	return Cut{c.start, c.end, c.with}
+}
+
+// Unmark returns the cut that takes a block's cache marker out. It returns false
+// where there is none.
+func (v *View) Unmark(block int) (Cut, bool) {
+	marker := v.Blocks[block].Marker
+	if marker.Empty() {
+		return Cut{}, false
+	}
+	const space = " \t\r\n"
+	before := bytes.TrimRight(v.Raw[:marker.Start], space)
+	before, ok := bytes.CutSuffix(before, []byte{':'})
+	if !ok {
+		return Cut{}, false
+	}
+	before, ok = bytes.CutSuffix(bytes.TrimRight(before, space), []byte{'"'})
+	quote := bytes.LastIndexByte(before, '"')
+	if !ok || quote < 0 {
+		return Cut{}, false
+	}
+	return v.Without(Span{int32(quote), marker.End}), true
+}

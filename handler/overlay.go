@@ -196,16 +196,17 @@ func (a *overlaidAnswer) Write(p []byte) (int, error) {
 		}
 		return len(p), nil
 	}
-	n, err := a.ResponseWriter.Write(p)
-	if a.dec != nil && n > 0 {
+	// The conversation is up to date before anybody has seen the end of the
+	// answer: the next request may come at once.
+	if a.dec != nil {
 		a.o.h.guard("reading an upstream's answer", func() {
-			a.dec.Feed(p[:n])
-			if a.stream && a.dec.Ended() {
+			a.dec.Feed(p)
+			if a.dec.Ended() || !a.stream && a.dec.Done() {
 				a.settle()
 			}
 		})
 	}
-	return n, err
+	return a.ResponseWriter.Write(p)
 }
 
 // ReadFrom hides the inner writer's, which would get round Write.
@@ -260,9 +261,6 @@ func (a *overlaidAnswer) finish() error {
 	if a.status == 0 && a.own != nil { // another handler will answer
 		replace(a.ResponseWriter.Header(), a.own)
 		a.own = nil
-	}
-	if a.dec != nil && !a.stream {
-		a.o.h.guard("remembering an upstream's answer", a.settle)
 	}
 	return nil
 }

@@ -36,13 +36,14 @@ func (f *frame) admit() {
 	if o.Mode == Disabled {
 		return
 	}
+	short := f.beyondMinimum()
 	for i := f.previous; i < len(f.blocks); i++ {
 		b := &f.blocks[i]
 		if b.Kind != wire.KindToolResult || b.Body.Len() < minAdmission || f.states[i].Edit != nil {
 			continue
 		}
 		value := f.admission(i)
-		if b.Body.Len()-len(value) < minGain || len(value) == 0 {
+		if i < short || b.Body.Len()-len(value) < minGain || len(value) == 0 {
 			continue
 		}
 		if f.presumed(i) {
@@ -51,6 +52,22 @@ func (f *frame) admit() {
 		}
 		f.set(i, stageAdmission, wire.OpReplace, value)
 	}
+}
+
+// beyondMinimum returns the first block in front of which there is, cautiously
+// estimated, as much as the upstream caches at all. What stands before it is not
+// shortened: a prompt that fell below the minimum would not be cached, and cost
+// more than before.
+func (f *frame) beyondMinimum() int {
+	const bytesPerToken = 4
+	left := bytesPerToken * f.rules.MinTokens
+	for i := range f.view.Blocks {
+		if left <= 0 {
+			return max(0, i-f.view.System)
+		}
+		left -= f.view.Blocks[i].Span.Len()
+	}
+	return len(f.blocks)
 }
 
 // presumed tells whether a block of a conversation that this process has not

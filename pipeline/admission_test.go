@@ -30,7 +30,7 @@ import (
 // unbound are rules under which history may be edited.
 var unbound = cachemodel.Rules{
 	Regime: cachemodel.Markers, Markers: 4, LookBack: 20, CollapseRuns: true, KeepsThinking: true,
-	Write: 1.25, Write1h: 2, Read: 0.1, TTL: 5 * time.Minute, LongTTL: time.Hour, MinTokens: 1024,
+	Write: 1.25, Write1h: 2, Read: 0.1, TTL: 5 * time.Minute, LongTTL: time.Hour,
 }
 
 // result adds a call of a tool and its result, whose content and further
@@ -82,7 +82,9 @@ func TestAdmissionIsReplayed(t *testing.T) {
 
 // A process that has forgotten the conversation sends the same bytes.
 func TestAdmissionAfterRestart(t *testing.T) {
-	for _, rules := range []cachemodel.Rules{unbound, binding} {
+	bound := binding
+	bound.MinTokens = 0
+	for _, rules := range []cachemodel.Rules{unbound, bound} {
 		s := newScript(t, admitting(CostAware), rules)
 		s.prompt("Fix the bug.")
 		s.send(wire.Turn{Text: "I read.", Done: true})
@@ -198,6 +200,26 @@ func TestRereads(t *testing.T) {
 	s.result(5, "Read", readInput, read(40))
 	if x = s.send(s.answer); !strings.Contains(string(x.Body), "above (t4), 40 lines]") {
 		t.Fatalf("no pointer to the last: %s", x.Body)
+	}
+}
+
+// As long as a prompt is so short that the upstream would not cache it, nothing is
+// taken out of it: it would stay that short for longer.
+func TestAdmissionBelowTheMinimum(t *testing.T) {
+	rules := unbound
+	rules.MinTokens = 1024
+	s := newScript(t, admitting(CostAware), rules)
+	s.prompt("Fix the bug.")
+	s.send(wire.Turn{Text: "I read.", Done: true})
+	s.result(0, "Read", readInput, read(60))
+	if x := s.send(s.answer); x.Edited {
+		t.Errorf("edited: %v", x.Fired)
+	}
+	s.result(1, "Bash", `{"command":"echo"}`, string(quote(strings.Repeat("a line that says something\n", 200))))
+	s.send(s.answer)
+	s.result(2, "Read", readInput, read(60))
+	if x := s.send(s.answer); count(x, stageAdmission) == 0 {
+		t.Errorf("not edited: %s", x.Body)
 	}
 }
 

@@ -176,7 +176,9 @@ var automatic = cachemodel.Rules{Regime: cachemodel.Breakpoints, Markers: 4, Kee
 // Output in JSON in text is admitted like any other, and what is equal but for
 // the wrapping is pointed at.
 func TestCodexAdmission(t *testing.T) {
-	r := newResponses(t, Options{}, automatic)
+	rules := automatic
+	rules.MinTokens = 0
+	r := newResponses(t, Options{}, rules)
 	tests := strings.Repeat("=== RUN   TestSomething\n--- PASS: TestSomething (0.00s)\n", 20) + "ok  \tmodule\t0.1s\n"
 	file := strings.Repeat("\tfmt.Println(\"one line of a file\", \"ü\")\n", 20)
 	r.prompt("go")

@@ -138,7 +138,7 @@ func TestGeminiTools(t *testing.T) {
 // process group is not sent twice.
 func TestGeminiRerun(t *testing.T) {
 	output := func(group int) string {
-		return fmt.Sprintf("Command: make\nDirectory: (root)\nOutput: %s\nProcess Group PGID: %d", long("make"), group)
+		return fmt.Sprintf("Command: make\nDirectory: (root)\nOutput: %s\nProcess Group PGID: %d", strings.Repeat(long("make"), 20), group)
 	}
 	call := functionCall("run_shell_command", "", `{"command":"make"}`, `,"thoughtSignature":"c2ln"`)
 	body := geminiRequest(model(call) + tools(functionResponse("run_shell_command", "", output(17))) + model(call) + tools(functionResponse("run_shell_command", "", output(4711))))

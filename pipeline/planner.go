@@ -209,12 +209,18 @@ func (p *planner) best() (from int, rewritten, gain float64) {
 			s *= p.caution()
 		}
 		tokens += p.saving[i]
+		if i < p.forwarded && p.total-tokens < atLeast*float64(p.rules.MinTokens) {
+			continue // what is left would not be cached any more
+		}
 		if g := sum - s*(w-p.rules.Read); g > gain && tokens*tokens/(2*pace)*p.rules.Read >= patience*s*(w-p.rules.Read) {
 			from, rewritten, gain = i, s, g
 		}
 	}
 	return from, rewritten, gain
 }
+
+// atLeast times the shortest prefix that is cached has to be left of a prompt.
+const atLeast = 1.25
 
 // pace is the number of tokens that become ready to be folded with a request, on
 // average.

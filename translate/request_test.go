@@ -61,6 +61,10 @@ func TestRequests(t *testing.T) {
 		body: `{"model":"m","messages":[` + question + `,{"role":"assistant","content":[{"type":"tool_use","id":"t","name":"f","input":{}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"t","content":"one"}]},{"role":"system","content":"Hurry"}]}`,
 		want: []string{`{"role":"tool","tool_call_id":"t","content":"one\n\n<system-reminder>\nHurry\n</system-reminder>"}]`},
 	}, {
+		name: "and so do those with a marker, which moves on with the next request", from: wire.Anthropic, to: wire.OpenAIChat,
+		body: `{"model":"m","messages":[` + question + `,{"role":"assistant","content":[{"type":"tool_use","id":"t","name":"f","input":{}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"t","content":"one"}]},{"role":"system","content":[{"type":"text","text":"Hurry","cache_control":{"type":"ephemeral"}}]}]}`,
+		want: []string{`{"role":"tool","tool_call_id":"t","content":"one\n\n<system-reminder>\nHurry\n</system-reminder>"}]`},
+	}, {
 		name: "a developer message in place for OpenAI's own API", from: wire.Anthropic, to: wire.OpenAIResponses, model: "gpt-5.2", o: Options{Official: true},
 		body: `{"model":"m","messages":[` + question + `,{"role":"system","content":"Hurry"}]}`,
 		want: []string{`{"type":"message","role":"developer","content":[{"type":"input_text","text":"Hurry"}]}]`},

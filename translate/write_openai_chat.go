@@ -258,7 +258,7 @@ func (w *writer) chatResults(parts []Part) (rest []Part, err error) {
 	for _, p := range parts {
 		switch {
 		case p.Kind == ResultPart:
-		case isReminder(p) && !w.o.Official && p.Cache == nil:
+		case isReminder(p) && !w.o.Official && (p.Cache == nil || !w.o.CacheControl && !w.o.Breakpoints):
 			notes = append(notes, p)
 		default:
 			rest = append(rest, p)

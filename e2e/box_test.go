@@ -1,0 +1,353 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package e2e
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/e2e/internal/caddy"
+	"github.com/caddy-llm-cache/caddy-llm-cache/e2e/internal/engine"
+)
+
+// boxTurns is how many requests the agent makes, boxResumed the one before which
+// its process is started anew.
+const (
+	boxTurns   = 30
+	boxResumed = 16
+)
+
+// An agent that does all that breaks prefixes works on a real engine: it names
+// its version in front, puts system messages into the middle and counts tokens
+// there, shuffles its tools and inserts and drops some, writes arguments its own way,
+// finds another git status when it goes on, and asks for titles on the side.
+func TestBox(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		slots   int
+		sliding bool
+		side    bool
+		overlay string
+		bar     bool
+	}{
+		{"one slot", 1, false, false, "overlay {\nlate_tools on\n}", true},
+		{"one slot, sliding window", 1, true, false, "overlay {\nlate_tools on\n}", true},
+		{"two slots, side requests", 2, false, true, "overlay {\nlate_tools on\n}", true},
+		{"two slots, side requests, sliding window", 2, true, true, "overlay {\nlate_tools on\n}", true},
+		// What cannot hold: the side request takes the only slot, and tools that
+		// come late stand in front of all messages.
+		{"one slot, side requests", 1, false, true, "overlay {\nlate_tools on\n}", false},
+		{"one slot, late tools in front", 1, false, false, "", false},
+		{"one slot, without the overlay", 1, false, false, "overlay off", false},
+		{"one slot, sliding window, without the overlay", 1, true, false, "overlay off", false},
+		{"two slots, side requests, without the overlay", 2, false, true, "overlay off", false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			b := startBox(t, engine.Options{Slots: c.slots, Sliding: c.sliding}, fmt.Sprintf("upstream llama_cpp\nqueue {\nslots %d\n}\n%s", c.slots, c.overlay))
+			a := &boxAgent{url: b.url, side: c.side}
+			if err := b.engine.Script(t.Context(), boxScript()); err != nil {
+				t.Fatal(err)
+			}
+			for turn := range boxTurns {
+				a.turn(t, turn)
+			}
+			b.judge(t, c.bar)
+		})
+	}
+}
+
+// box is a Caddy with an engine behind it.
+type box struct {
+	*caddy.Process
+	engine *engine.Engine
+	url    string
+}
+
+func startBox(t *testing.T, o engine.Options, options string) *box {
+	t.Helper()
+	needCaddy(t)
+	b := &box{engine: startEngine(t, o)}
+	addrs, err := caddy.FreeAddrs(2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &stack{dir: t.TempDir()}
+	b.url = "http://" + addrs[1]
+	b.Process = s.start(t, "front", addrs[0], site(addrs[0], addrs[1], "front", "llm_cache {\n"+options+"\n}\nreverse_proxy "+b.engine.Addr))
+	return b
+}
+
+// judge compares what the engine has processed with what was new.
+func (b *box) judge(t *testing.T, bar bool) {
+	t.Helper()
+	list, err := b.engine.Requests(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, processed, fresh, prompts, over, turn := 0, 0, 0, 0, 0, 0
+	for _, r := range list {
+		if r.Tools == 0 {
+			continue
+		}
+		added := r.Prompt - before
+		if turn > 0 {
+			processed, fresh, prompts = processed+r.Processed, fresh+added, prompts+r.Prompt
+			if r.Processed > added+r.Prompt/50 {
+				over++
+				if bar {
+					t.Errorf("turn %d: %d tokens processed, %d are new of %d", turn, r.Processed, added, r.Prompt)
+				}
+			}
+		}
+		before, turn = r.Prompt, turn+1
+	}
+	t.Logf("%d turns: %d tokens in prompts, %d of them new, %d processed (%.1f %%); %d turns over the bar",
+		turn-1, prompts, fresh, processed, 100*float64(processed)/float64(max(prompts, 1)), over)
+	if bar && turn != boxTurns {
+		t.Errorf("%d turns reached the engine, want %d", turn, boxTurns)
+	}
+	log, err := os.ReadFile(b.LogFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if bytes.Contains(log, []byte("panic")) {
+		t.Errorf("Caddy's log:\n%s", b.LogTail())
+	}
+}
+
+// boxScript is what the model does. It writes arguments with spaces, as models do.
+func boxScript() []engine.Step {
+	steps := make([]engine.Step, boxTurns)
+	for i := range steps {
+		s := &steps[i]
+		s.Calls = []engine.Call{{Name: "Read", Arguments: fmt.Sprintf(`{"file_path": "/src/file_%d.go", "limit": %d}`, i, 20+i)}}
+		switch {
+		case i == boxResumed-1 || i == boxTurns-1:
+			*s = engine.Step{Text: "That is all for now; the file is changed."}
+		case i%3 == 0:
+			s.Thinking = fmt.Sprintf("File %d names the function that the test calls.", i)
+			s.Text = "Let me look at the next file."
+		case i%4 == 0:
+			s.Calls = append(s.Calls, engine.Call{Name: "Bash", Arguments: `{"command": "grep -n \"x < y\" src", "description": "Search"}`})
+		}
+	}
+	return steps
+}
+
+// boxAgent writes requests as Claude Code does.
+type boxAgent struct {
+	url      string
+	side     bool
+	messages []json.RawMessage
+	asked    int
+}
+
+func jsonOf(v any) json.RawMessage {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		panic(err)
+	}
+	return bytes.TrimSpace(b.Bytes())
+}
+
+type object map[string]any
+
+// turn asks for one answer and works on what it calls for.
+func (a *boxAgent) turn(t *testing.T, turn int) {
+	t.Helper()
+	switch turn {
+	case 0:
+		a.messages = append(a.messages, jsonOf(object{"role": "user", "content": []any{
+			object{"type": "text", "text": "<system-reminder>\nNotes of the user:\nKeep changes small.\n</system-reminder>"},
+			object{"type": "text", "text": "Look through this repository and mend the build."},
+		}}), jsonOf(object{"role": "system", "content": "Environment: /src is a git repository. " + strings.Repeat("Do not guess what a file holds, read it. ", 10)}))
+	case boxResumed:
+		a.messages = append(a.messages, jsonOf(object{"role": "user", "content": "Now check the diff and go on."}))
+	}
+	if a.side && turn%5 == 4 {
+		a.post(t, object{"model": "claude-haiku-4-5", "max_tokens": 50, "messages": []any{object{"role": "user", "content": "Make a title for: mend the build"}},
+			"system": []any{object{"type": "text", "text": a.billing() + " side"}, object{"type": "text", "text": strings.Repeat("You write short titles. ", 40)}}, "stream": true})
+	}
+	content := a.post(t, a.request(turn))
+	a.messages = append(a.messages, jsonOf(object{"role": "assistant", "content": content}))
+	var results []any
+	for _, c := range content {
+		if c["type"] == "tool_use" {
+			results = append(results, object{"type": "tool_result", "tool_use_id": c["id"], "content": fmt.Sprintf("%d\tpackage main\n%d\t// a < b && c \"quoted\" → ü\n%s", turn, turn+1, strings.Repeat(fmt.Sprintf("line of file %d\n", turn), 12))})
+		}
+	}
+	if len(results) == 0 {
+		return
+	}
+	a.messages = append(a.messages, jsonOf(object{"role": "user", "content": results}))
+	if turn%4 == 3 {
+		a.messages = append(a.messages, jsonOf(object{"role": "system", "content": fmt.Sprintf("The list of tasks was not used for %d turns.", turn)}))
+	}
+	a.messages = append(a.messages, jsonOf(object{"role": "system", "content": fmt.Sprintf("<total_tokens>%d tokens left</total_tokens>", 180000-turn*731)}))
+}
+
+func (a *boxAgent) billing() string {
+	a.asked++
+	return fmt.Sprintf("x-anthropic-billing-header: cc_version=2.1.328.%03x; cc_entrypoint=cli; cch=%05x;", a.asked%7, a.asked*7919)
+}
+
+func (a *boxAgent) request(turn int) object {
+	status := "M src/a.go"
+	if turn >= boxResumed {
+		status = "M src/a.go\nM src/b.go\n?? NOTES.md"
+	}
+	marked := object{"type": "ephemeral"}
+	messages := slices.Clone(a.messages)
+	messages[len(messages)-1] = markLast(messages[len(messages)-1])
+	return object{
+		"model": "claude-opus-5-5", "max_tokens": 32000, "stream": true, "messages": messages,
+		"system": []any{
+			object{"type": "text", "text": a.billing()},
+			object{"type": "text", "text": "You are an agent for the command line.", "cache_control": marked},
+			object{"type": "text", "text": strings.Repeat("Work carefully, and say what you have done. ", 60) +
+				"\n\ngitStatus: This is the git status at the start of the conversation.\nCurrent branch: main\n\nStatus:\n" + status + "\n\nRecent commits:\n1a2b3c4 first\n", "cache_control": marked},
+		},
+		"tools":    boxTools(turn),
+		"metadata": object{"user_id": `{"device_id":"d","account_uuid":"","session_id":"6f1c1f0e-0000-4000-8000-000000000001"}`},
+		"thinking": object{"type": "adaptive"},
+	}
+}
+
+// markLast puts the moving marker on the last block of a message.
+func markLast(raw json.RawMessage) json.RawMessage {
+	var m struct {
+		Role    string `json:"role"`
+		Content any    `json:"content"`
+	}
+	if err := json.Unmarshal(raw, &m); err != nil {
+		panic(err)
+	}
+	marked := map[string]any{"type": "ephemeral"}
+	if text, ok := m.Content.(string); ok {
+		m.Content = []any{map[string]any{"type": "text", "text": text, "cache_control": marked}}
+	} else {
+		list := m.Content.([]any)
+		list[len(list)-1].(map[string]any)["cache_control"] = marked
+	}
+	return jsonOf(m)
+}
+
+// boxTools are the tools of a request: another order now and then, one more from
+// the twelfth on, in the middle, one less between the twentieth and the end.
+func boxTools(turn int) (tools []any) {
+	names := []string{"Bash", "Edit", "Glob", "Grep", "Read", "Write"}
+	if turn >= 12 {
+		names = slices.Insert(names, 3, "LSP")
+	}
+	if turn >= 20 {
+		names = slices.DeleteFunc(names, func(s string) bool { return s == "Glob" })
+	}
+	if turn%7 == 5 {
+		slices.Reverse(names)
+	}
+	for _, name := range names {
+		tools = append(tools, object{"name": name, "description": name + ": " + strings.Repeat("what this tool does and when to use it. ", 8),
+			"input_schema": object{"type": "object", "properties": object{"file_path": object{"type": "string"}, "limit": object{"type": "integer"}, "command": object{"type": "string"}, "description": object{"type": "string"}}}})
+	}
+	return tools
+}
+
+// post sends a request and returns the blocks of the answer.
+func (a *boxAgent) post(t *testing.T, body object) []object {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, a.url+"/v1/messages?beta=true", bytes.NewReader(jsonOf(body)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header = http.Header{"Content-Type": {"application/json"}, "X-Api-Key": {"sk-test"}, "Anthropic-Version": {"2023-06-01"}}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	if res.StatusCode != http.StatusOK {
+		said, _ := io.ReadAll(res.Body)
+		t.Fatalf("%s: %s", res.Status, said)
+	}
+	var content []object
+	var input strings.Builder
+	ended := false
+	lines := bufio.NewScanner(res.Body)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		data, ok := strings.CutPrefix(lines.Text(), "data: ")
+		if !ok {
+			continue
+		}
+		var e struct {
+			Type  string `json:"type"`
+			Block object `json:"content_block"`
+			Delta struct {
+				Text      string `json:"text"`
+				Thinking  string `json:"thinking"`
+				Signature string `json:"signature"`
+				Partial   string `json:"partial_json"`
+			} `json:"delta"`
+		}
+		if err := json.Unmarshal([]byte(data), &e); err != nil {
+			t.Fatalf("%v in %s", err, data)
+		}
+		add := func(name, text string) {
+			if text != "" {
+				last := content[len(content)-1]
+				before, _ := last[name].(string)
+				last[name] = before + text
+			}
+		}
+		switch e.Type {
+		case "content_block_start":
+			content = append(content, e.Block)
+			input.Reset()
+		case "content_block_delta":
+			add("text", e.Delta.Text)
+			add("thinking", e.Delta.Thinking)
+			add("signature", e.Delta.Signature)
+			input.WriteString(e.Delta.Partial)
+		case "content_block_stop":
+			if last := content[len(content)-1]; last["type"] == "tool_use" {
+				var v any // written again, as clients do
+				if err := json.Unmarshal([]byte(input.String()), &v); err != nil {
+					t.Fatalf("arguments: %v in %q", err, input.String())
+				}
+				last["input"] = v
+			}
+		case "message_stop":
+			ended = true
+		}
+	}
+	if lines.Err() != nil || !ended {
+		t.Fatalf("the answer did not end: %v", lines.Err())
+	}
+	return content
+}

@@ -22,6 +22,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/overlay"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
@@ -51,23 +52,35 @@ func (a *Admin) Routes() []caddy.AdminRoute {
 	}
 }
 
+// sessionReport is what an operator may see of a session.
+type sessionReport struct {
+	sessioncache.SessionReport
+	// Overlay is what is known of its prompts to a box, one entry for each
+	// conversation that was overlaid, most recently used first.
+	Overlay []overlay.Report `json:"overlay,omitempty"`
+}
+
+func (s *state) report(session *sessioncache.Session, now time.Time) sessionReport {
+	return sessionReport{session.Report(now), s.overlays.Report(session.ID())}
+}
+
 func (*Admin) list(w http.ResponseWriter, _ *http.Request) error {
-	now, sessions := time.Now(), []sessioncache.SessionReport{}
+	now, sessions := time.Now(), []sessionReport{}
 	for _, s := range openStores() {
 		s.All(func(session *sessioncache.Session) bool {
-			sessions = append(sessions, session.Report(now))
+			sessions = append(sessions, s.report(session, now))
 			return true
 		})
 	}
 	return answer(w, struct {
-		Sessions []sessioncache.SessionReport `json:"sessions"`
+		Sessions []sessionReport `json:"sessions"`
 	}{sessions})
 }
 
 func (*Admin) get(w http.ResponseWriter, r *http.Request) error {
 	for _, s := range openStores() {
 		if session := s.Find(r.PathValue("id")); session != nil {
-			return answer(w, session.Report(time.Now()))
+			return answer(w, s.report(session, time.Now()))
 		}
 	}
 	return notFound()
@@ -86,6 +99,7 @@ func (*Admin) keepalive(w http.ResponseWriter, _ *http.Request) error {
 func (*Admin) remove(w http.ResponseWriter, r *http.Request) error {
 	for _, s := range openStores() {
 		if s.Delete(r.PathValue("id")) {
+			s.overlays.Forget(r.PathValue("id"))
 			w.WriteHeader(http.StatusNoContent)
 			return nil
 		}

@@ -118,6 +118,7 @@ func (x *Exchange) Commit(t *wire.Turn, reports bool) {
 	if a := answerOf(t, len(x.next.chain)); a != nil {
 		x.next.answers = append(slices.Clip(x.next.answers), *a)
 	}
+	x.next.estimated = !reports
 	x.next.prompt = t.Usage.Prompt() + t.Usage.Output
 	if x.Divergence == nil && reports && t.Usage.Reported && x.before != nil && 2*t.Usage.Read < x.before.prompt {
 		x.Divergence = &Divergence{At: x.at, Cause: CauseEvicted, Of: len(x.before.sent)}

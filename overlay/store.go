@@ -117,6 +117,15 @@ func (s *Store) forget(e *list.Element) {
 	s.bytes -= in.bytes
 }
 
+// Forget forgets a session.
+func (s *Store) Forget(key string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if e := s.sessions[key]; e != nil {
+		s.forget(e)
+	}
+}
+
 // share returns the base that the group began with, b itself if it is the first
 // of its kind.
 func (s *Store) share(group string, b *base) *base {
@@ -146,6 +155,9 @@ type Report struct {
 	// answers that go out as the model wrote them.
 	Notes    int `json:"notes"`
 	Restored int `json:"restored"`
+	// Estimated tells that the upstream does not report cached tokens, so that
+	// those in the usage of the session are estimates.
+	Estimated bool `json:"estimated,omitempty"`
 	// Frozen tells that the upstream refused a request that was overlaid.
 	Frozen bool `json:"frozen"`
 	// Divergences are the last places at which a prompt did not go on from the
@@ -163,7 +175,7 @@ func (s *Store) Report(key string) []Report {
 				restored++
 			}
 		}
-		all = append(all, Report{len(l.chain), len(l.tools), len(l.notes), restored, l.frozen, l.divergences})
+		all = append(all, Report{len(l.chain), len(l.tools), len(l.notes), restored, l.estimated, l.frozen, l.divergences})
 	}
 	return all
 }
@@ -193,6 +205,7 @@ type lineage struct {
 	// of prompt and answer.
 	sent        []piece
 	prompt      int64
+	estimated   bool
 	frozen      bool
 	divergences []Divergence
 }

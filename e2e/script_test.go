@@ -17,17 +17,24 @@ package e2e
 import "strings"
 
 // step is one answer of the simulated model; which one a request gets depends
-// on how many answers it holds already.
+// on how many answers it holds already, or on its place in the order of requests
+// if the simulator is told so.
 type step struct {
 	Thinking string     `json:"thinking,omitempty"`
 	Text     string     `json:"text,omitempty"`
 	Calls    []toolCall `json:"calls,omitempty"`
+	// Status and Message fail the first request for the step, Truncate cuts its
+	// answer after so many events.
+	Status   int    `json:"status,omitempty"`
+	Message  string `json:"message,omitempty"`
+	Truncate int    `json:"truncate,omitempty"`
 }
 
 // toolCall is a call of a client's tool.
 type toolCall struct {
-	Name  string         `json:"name"`
-	Input map[string]any `json:"input"`
+	Name string `json:"name"`
+	// Input is an object, or a text where the tool takes one.
+	Input any `json:"input"`
 }
 
 // calls is a step that says a filler sentence and calls tools.
@@ -36,5 +43,17 @@ func calls(c ...toolCall) step { return step{Text: "Let me look at the next thin
 // think is the step with a thought before it.
 func (s step) think() step {
 	s.Thinking = strings.Repeat("The next file names the function that the test calls, so it comes before the answer. ", 5)
+	return s
+}
+
+// fails is the step after an error of that status.
+func (s step) fails(status int, message string) step {
+	s.Status, s.Message = status, message
+	return s
+}
+
+// cut is the step after an answer that breaks off after so many events.
+func (s step) cut(events int) step {
+	s.Truncate = events
 	return s
 }

@@ -48,6 +48,10 @@ type setup struct {
 	cache, model string
 	// script is what the model does.
 	script []step
+	// audit puts every turn on record, see records.
+	audit bool
+	// upstream is the address of a real model, in the place of the simulated one.
+	upstream string
 }
 
 // startStack starts a stack, which is stopped when the test ends.
@@ -59,8 +63,17 @@ func startStack(t *testing.T, o setup) *stack {
 		t.Fatal(err)
 	}
 	s := &stack{url: "http://" + addrs[1], modelAddr: addrs[3], dir: t.TempDir()}
-	s.config = site(addrs[0], addrs[1], "front", "llm_cache {\n"+o.cache+"\n}\nreverse_proxy "+addrs[3])
+	if o.upstream != "" {
+		s.modelAddr = o.upstream
+	}
+	s.config = site(addrs[0], addrs[1], "front", "llm_cache {\n"+o.cache+"\n}\nreverse_proxy "+s.modelAddr)
+	if o.audit {
+		s.config = strings.Replace(s.config, "auto_https off", "auto_https off\n\tllm_cache {\n\t\taudit jsonl {\n\t\t\toutput file ../audit.jsonl\n\t\t\tinterval 100ms\n\t\t}\n\t}", 1)
+	}
 	s.Process = s.start(t, "front", addrs[0], s.config)
+	if o.upstream != "" {
+		return s
+	}
 	script, err := json.Marshal(o.script)
 	if err != nil {
 		t.Fatal(err)

@@ -62,7 +62,7 @@ func (c *call) open(r *http.Request) {
 // kind tells a client's conversation from what it asks on the side, which
 // carries no tools.
 func (c *call) kind() string {
-	if c.view.Tools == 0 {
+	if !c.view.OffersTools() {
 		return audit.KindSide
 	}
 	return audit.KindTurn

@@ -118,7 +118,7 @@ func (c *call) ticket(r *http.Request) queue.Ticket {
 	return queue.Ticket{
 		Person:  c.h.state.person(r),
 		Lineage: c.id + first.String(),
-		Side:    c.view.Tools == 0 || isSide(r.Header),
+		Side:    !c.view.OffersTools() || isSide(r.Header),
 	}
 }
 

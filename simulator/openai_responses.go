@@ -110,7 +110,7 @@ func (responses) items(c *exchange) []responsesItem {
 		case ToolUse:
 			item := responsesItem{ID: "fc_" + id, Type: "function_call", Status: "completed", CallID: b.ID, Name: b.Name}
 			text := string(b.Input)
-			if takesText(c.view, b.Name) {
+			if b.Input[0] == '"' || takesText(c.view, b.Name) {
 				item.ID, item.Type = "ctc_"+id, "custom_tool_call"
 				text = freeText(b.Input)
 				item.Input = &text
@@ -128,7 +128,8 @@ func (responses) items(c *exchange) []responsesItem {
 	return items
 }
 
-// takesText tells whether a tool is a custom one, which takes free text.
+// takesText tells whether a tool is a custom one, which takes free text. Tools in
+// groups are not looked for.
 func takesText(v *wire.View, name string) bool {
 	for i := range v.Blocks {
 		if b := &v.Blocks[i]; b.Kind == wire.KindToolDef && v.Text(b.Name) == name {

@@ -88,6 +88,10 @@ func TestResponsesInput(t *testing.T) {
 	}
 	h := &Handler{Cache: newCache(t, "openai-responses"), Script: script}
 	front := `{"model":"m","stream":true,"input":[{"type":"additional_tools","role":"developer","tools":[{"type":"custom","name":"exec"}]},{"role":"user","content":"go"}`
+	grouped := strings.Replace(front, `[{"type":"custom","name":"exec"}]`, `[{"type":"namespace","name":"n","tools":[{"type":"custom","name":"exec"}]}]`, 1)
+	if w := post(h, "/v1/responses", grouped+`]}`); !strings.Contains(w.Body.String(), `"type":"custom_tool_call"`) {
+		t.Errorf("a tool in a group: %s", w.Body)
+	}
 	first := turn(t, wire.OpenAIResponses, true, post(h, "/v1/responses", front+`]}`))
 	if len(first.Calls) != 1 || first.Calls[0].Arguments != "a" {
 		t.Fatalf("first step: %+v", first)

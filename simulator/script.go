@@ -20,6 +20,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -28,9 +29,18 @@ import (
 
 // Script is what the simulated model does, step by step. Which step a request
 // gets depends on the number of assistant messages in it alone, so a retry, a
-// resumed conversation and a second client get what the first one got.
+// resumed conversation and a second client get what the first one got; unless
+// InOrder is set.
 type Script struct {
+	// InOrder makes each request that offers tools get the step behind the one
+	// that was last answered properly. It is for one client that shortens its
+	// conversation, or goes on behind the part it has seen of a cut answer.
+	InOrder bool
+
 	steps []*Step
+
+	mu   sync.Mutex
+	next int // the step of the next request, if InOrder
 }
 
 // Step is one answer of a script.
@@ -158,6 +168,9 @@ func (s *Script) answer(v *wire.View) *Answer {
 	if s == nil || !v.OffersTools() {
 		return nil
 	}
+	if s.InOrder {
+		return s.take()
+	}
 	at := 0
 	for i := range v.Messages {
 		if v.Messages[i].Role == wire.RoleAssistant && (i == 0 || v.Messages[i-1].Role != wire.RoleAssistant) {
@@ -168,6 +181,21 @@ func (s *Script) answer(v *wire.View) *Answer {
 		return nil
 	}
 	return s.steps[at].answer(at)
+}
+
+// take returns the next step's answer. A step that fails or is cut stays the
+// next one.
+func (s *Script) take() *Answer {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.next >= len(s.steps) {
+		return nil
+	}
+	a := s.steps[s.next].answer(s.next)
+	if a.Failure == nil && a.Truncate == 0 {
+		s.next++
+	}
+	return a
 }
 
 func (s *Step) answer(at int) *Answer {

@@ -26,6 +26,38 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
+// In order, the step depends on what was answered before, and a step that fails
+// comes again.
+func TestScriptInOrder(t *testing.T) {
+	h := &Handler{Cache: newCache(t, "kv"), Script: script(t, `[{"text":"zero"},{"text":"one","status":429,"times":2},{"text":"two"}]`)}
+	h.Script.InOrder = true
+	for i, test := range []struct {
+		answers int
+		more    string
+		status  int
+		want    string
+	}{
+		{7, withTools, 200, "zero"},
+		{8, withTools, 429, ""},
+		{8, "", 200, "This is a simulated model."},
+		{8, withTools, 429, ""},
+		{8, withTools, 200, "one"},
+		{1, withTools, 200, "two"},
+		{2, withTools, 200, "This is a simulated model."},
+	} {
+		w := post(h, "/v1/messages", history(test.answers, test.more))
+		if w.Code != test.status {
+			t.Fatalf("request %d: status %d, want %d", i, w.Code, test.status)
+		}
+		if w.Code != http.StatusOK {
+			continue
+		}
+		if got := turn(t, wire.Anthropic, false, w); !strings.HasPrefix(got.Text, test.want) {
+			t.Errorf("request %d: got %q, want %q", i, got.Text, test.want)
+		}
+	}
+}
+
 const withTools = `"tools":[{"name":"Bash","input_schema":{"type":"object"}}]`
 
 // history is a conversation with n answers in it.

@@ -53,6 +53,10 @@ type Simulator struct {
 	// request that offers tools gets the answer whose index is the number of
 	// answers in it already. Default: a short text for every request.
 	Script string `json:"script,omitempty"`
+	// InOrder goes through the script request by request, whatever they hold.
+	// A step that fails or is cut comes again until it is answered properly. It
+	// is for one client at a time. Default: off.
+	InOrder bool `json:"in_order,omitempty"`
 	// Pace passes before each event of a stream. At most 1m. Default: 0.
 	Pace caddy.Duration `json:"pace,omitempty"`
 
@@ -98,6 +102,7 @@ func (s *Simulator) Provision(caddy.Context) error {
 		if h.Script, err = simulator.ReadScript(path); err != nil {
 			return err
 		}
+		h.Script.InOrder = s.InOrder
 	}
 	shared, _, err := caches.LoadOrNew(s.Profile, func() (caddy.Destructor, error) {
 		return cache{cachemodel.NewSimulator(config)}, nil
@@ -144,9 +149,10 @@ func parseSimulator(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error)
 // UnmarshalCaddyfile reads:
 //
 //	llm_cache_simulator [<script>] {
-//		script  <path>
-//		profile <name>
-//		pace    <duration>
+//		script   <path>
+//		in_order on|off
+//		profile  <name>
+//		pace     <duration>
 //	}
 //
 // An absolute path has to stand inside the block: behind the directive it would
@@ -173,6 +179,11 @@ func (s *Simulator) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 		switch option {
 		case "script":
 			s.Script = value
+		case "in_order":
+			if value != "on" && value != "off" {
+				return d.Errf("in_order: %q is neither on nor off", value)
+			}
+			s.InOrder = value == "on"
 		case "profile":
 			if _, err := cachemodel.ProfileByName(value); err != nil {
 				return d.WrapErr(err)

@@ -41,6 +41,7 @@ func TestCaddyfile(t *testing.T) {
 		"llm_cache_simulator":                                              `"handle":[{"handler":"llm_cache_simulator"}]`,
 		"llm_cache_simulator {\nscript /a/b.json\n}":                       `{"handler":"llm_cache_simulator","script":"/a/b.json"}`,
 		"llm_cache_simulator s.json {\nprofile opus-5.5\npace 20ms\n}":     `{"handler":"llm_cache_simulator","pace":20000000,"profile":"opus-5.5","script":"s.json"}`,
+		"llm_cache_simulator s.json {\nin_order on\n}":                     `{"handler":"llm_cache_simulator","in_order":true,"script":"s.json"}`,
 		"reverse_proxy 127.0.0.1:1\nllm_cache\nllm_cache_simulator":        `"handle":[{"handler":"llm_cache"},{"handler":"llm_cache_simulator"},{"handler":"reverse_proxy"`,
 		"route {\nllm_cache\nllm_cache_simulator {\nprofile kv\n}\n}":      `{"handler":"llm_cache_simulator","profile":"kv"}`,
 		"handle /v1/* {\nllm_cache_simulator {\nprofile openai\n}\n}":      `{"handler":"llm_cache_simulator","profile":"openai"}`,
@@ -60,6 +61,7 @@ func TestCaddyfile(t *testing.T) {
 		"llm_cache_simulator {\npace fast\n}":              `pace: "fast" is no duration`,
 		"llm_cache_simulator {\npace 2m\n}":                `pace: "2m" is no duration`,
 		"llm_cache_simulator a {\nscript b\n}":             "script stands twice",
+		"llm_cache_simulator s.json {\nin_order yes\n}":    `in_order: "yes" is neither on nor off`,
 		"llm_cache_simulator {\nspeed 1\n}":                `unknown option "speed"`,
 		"llm_cache_simulator {\nprofile kv extra\n}":       "wrong argument count",
 	} {

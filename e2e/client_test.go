@@ -1,0 +1,205 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package e2e
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// client is a coding agent for the terminal.
+type client interface {
+	tools
+	// executable is its name, and the variable that holds its path.
+	executable() (name, variable string)
+	// files are the settings in its home.
+	files() map[string]string
+	// resumes tells that it can go on with a conversation in a second process.
+	resumes() bool
+	// command is how it is given a prompt, the first one or a further one.
+	command(home, prompt string, further bool) (args, env []string)
+	// last reads what it printed, which tells what it said last.
+	last(stdout []byte) (string, error)
+}
+
+// The clients that people use work through a script of tool calls in a
+// repository, end, and go on with the conversation in a second process. They
+// must neither fail nor work on anything but what the script says; all of it
+// must be one session, and each answer must have read from the cache.
+func TestClients(t *testing.T) {
+	for _, c := range []struct {
+		name, cache string
+		client      func(url string) client
+		id          string // on record
+		edited      bool
+	}{
+		{"Claude Code", "policy cost_aware", func(url string) client { return claudeCode{url: url} }, "claude-code", false},
+		{"Claude Code, eager", "policy eager", func(url string) client { return claudeCode{url: url} }, "claude-code", true},
+		// A model without a check on what stood before its thinking.
+		{"Claude Code, eager, older model", "policy eager", func(url string) client { return claudeCode{url, "claude-sonnet-4-5"} }, "claude-code", true},
+		{"Codex", "policy cost_aware", func(url string) client { return codex{url: url} }, "codex", false},
+		{"opencode, Messages", "policy cost_aware", func(url string) client { return opencode{url, "anthropic", "claude-sonnet-4-5"} }, "opencode", false},
+		{"opencode, chat completions", "policy cost_aware", func(url string) client { return opencode{url, "box", "qwen3-coder"} }, "opencode", false},
+		{"opencode, Responses", "policy cost_aware", func(url string) client { return opencode{url, "openai", "gpt-5"} }, "opencode", false},
+		{"Gemini CLI", "policy cost_aware", func(url string) client { return geminiCLI{url: url} }, "gemini-cli", false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			needClient(t, c.client(""))
+			r := newRepository(t, c.client(""))
+			first, second := r.script()
+			script := slices.Concat(first, second)
+			if !c.client("").resumes() {
+				script = slices.Concat(first[:len(first)-1], second)
+			}
+			s := startStack(t, setup{cache: c.cache, script: script, audit: true})
+			u := newUser(t, c.client(s.url), r.dir)
+			if u.resumes() {
+				u.ask(t, firstPrompt, first)
+				u.ask(t, secondPrompt, second)
+			} else {
+				u.ask(t, firstPrompt, script)
+			}
+			r.check(t)
+
+			turns := s.turns(t, map[int]int{http.StatusOK: len(script)})
+			s.clean(t)
+			edited := 0
+			for i, turn := range turns {
+				if turn.Client != c.id || turn.Outcome != "completed" || turn.Session != turns[0].Session {
+					t.Errorf("turn %d: %+v", i, turn)
+				}
+				if i > 0 && turn.Billed.Read == 0 {
+					t.Errorf("answer %d read nothing from the cache: %+v", i, turn)
+				}
+				if turn.SentTokens < turn.OriginalTokens {
+					edited++
+				}
+			}
+			if c.edited && edited == 0 {
+				t.Error("eager never made a request smaller")
+			}
+			last := turns[len(turns)-1]
+			t.Logf("%d turns, %d of them made smaller; the last one: %+v", len(turns), edited, last)
+		})
+	}
+}
+
+// user works with a client that has a home of its own, in a folder.
+type user struct {
+	client
+	path, home, dir string
+	asked           int
+}
+
+// needClient skips the test if the client is not there or could reach more than
+// this machine.
+func needClient(t *testing.T, c client) string {
+	t.Helper()
+	needCaddy(t)
+	name, variable := c.executable()
+	path := os.Getenv(variable)
+	if path == "" {
+		lacking(t, name+": set "+variable+" to the path of its executable; .ci/run tells the package")
+	}
+	if !isolated {
+		lacking(t, "a network namespace: "+name+" is only run where it can reach nothing but this machine")
+	}
+	return path
+}
+
+func newUser(t *testing.T, c client, dir string) *user {
+	t.Helper()
+	u := &user{client: c, path: needClient(t, c), home: t.TempDir(), dir: dir}
+	for name, text := range c.files() {
+		path := filepath.Join(u.home, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return u
+}
+
+// What a person asks the clients for.
+const (
+	firstPrompt  = "Look through this repository, find the TODOs and fix the first one in src/a.go."
+	secondPrompt = "Now check the diff and fix the second one."
+)
+
+// ask gives the client a prompt, waits for its end, and checks that it said last
+// what the last of the steps says.
+func (u *user) ask(t *testing.T, prompt string, steps []step) {
+	t.Helper()
+	args, env := u.command(u.home, prompt, u.asked > 0)
+	u.asked++
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, u.path, args...)
+	cmd.Dir = u.dir
+	// npm puts the Node.js that the client is to run with next to it.
+	cmd.Env = append([]string{
+		"PATH=" + filepath.Dir(u.path) + ":" + os.Getenv("PATH"), "HOME=" + u.home, "TMPDIR=" + u.home, "LANG=C.UTF-8", "DO_NOT_TRACK=1",
+	}, env...)
+	// What it starts ends with it.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	err := cmd.Run()
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("to %q it said\n%s\n%s", prompt, tail(stdout.Bytes()), tail(stderr.Bytes()))
+		}
+	})
+	if err != nil {
+		t.Fatalf("%s: %v", u.path, err)
+	}
+	said, err := u.last(stdout.Bytes())
+	if err != nil {
+		t.Fatalf("%s: %v", u.path, err)
+	}
+	if want := steps[len(steps)-1].Text; said != want {
+		t.Errorf("it ended with %q, want %q", said, want)
+	}
+}
+
+func tail(b []byte) []byte { return b[max(0, len(b)-4000):] }
+
+// eachLine calls do for every line that is not empty, until it fails.
+func eachLine(b []byte, do func(line []byte) error) error {
+	lines := bufio.NewScanner(bytes.NewReader(b))
+	lines.Buffer(nil, 8<<20)
+	for lines.Scan() {
+		if len(lines.Bytes()) == 0 {
+			continue
+		}
+		if err := do(lines.Bytes()); err != nil {
+			return err
+		}
+	}
+	return lines.Err()
+}

@@ -1,0 +1,111 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+)
+
+// opencode is opencode with one of the providers it has: anthropic (Messages),
+// openai (Responses), or a server of its user's (chat completions).
+type opencode struct {
+	url, provider, model string
+}
+
+func (c opencode) executable() (name, variable string) { return "opencode", "LLM_CACHE_OPENCODE" }
+
+func (c opencode) resumes() bool { return true }
+
+func (c opencode) files() map[string]string {
+	provider := map[string]any{"options": map[string]any{"baseURL": c.url + "/v1", "apiKey": "sk-test"}}
+	if c.provider == "box" {
+		provider["npm"], provider["name"] = "@ai-sdk/openai-compatible", "box"
+		provider["models"] = map[string]any{c.model: map[string]any{
+			"name": c.model, "reasoning": true, "tool_call": true, "limit": map[string]any{"context": 200000, "output": 8192},
+		}}
+	}
+	config, err := json.Marshal(map[string]any{
+		"autoupdate": false, "share": "disabled", "model": c.name(),
+		"provider":   map[string]any{c.provider: provider},
+		"permission": map[string]any{"edit": "allow", "bash": "allow", "webfetch": "deny"},
+	})
+	if err != nil {
+		panic(err) // all of it stands above
+	}
+	return map[string]string{".config/opencode/opencode.json": string(config)}
+}
+
+func (c opencode) name() string { return c.provider + "/" + c.model }
+
+func (c opencode) command(_, prompt string, further bool) (args, env []string) {
+	args = []string{"run", "--model", c.name(), "--format", "json"}
+	if further {
+		args = append(args, "--continue")
+	}
+	return append(args, prompt), []string{
+		"OPENCODE_DISABLE_AUTOUPDATE=1", "OPENCODE_DISABLE_LSP_DOWNLOAD=1", "OPENCODE_DISABLE_DEFAULT_PLUGINS=1",
+	}
+}
+
+func (c opencode) last(stdout []byte) (text string, err error) {
+	err = eachLine(stdout, func(line []byte) error {
+		var l struct {
+			Type string `json:"type"`
+			Part struct {
+				Text string `json:"text"`
+			} `json:"part"`
+		}
+		if err := json.Unmarshal(line, &l); err != nil {
+			return fmt.Errorf("%w in %s", err, line)
+		}
+		switch l.Type {
+		case "error":
+			return fmt.Errorf("it failed: %s", line)
+		case "text":
+			text = strings.TrimSpace(l.Part.Text)
+		}
+		return nil
+	})
+	return text, err
+}
+
+func (c opencode) bash(command string) toolCall {
+	return toolCall{"bash", map[string]any{"command": command, "description": "Run a command"}}
+}
+
+func (c opencode) read(path string) toolCall {
+	return toolCall{"read", map[string]any{"filePath": path}}
+}
+
+// edit and write: with OpenAI's models opencode has one tool for both.
+func (c opencode) edit(path, from, to string) toolCall {
+	if c.provider == "openai" {
+		return patch("*** Update File: " + path + "\n@@\n-" + from + "\n+" + to + "\n")
+	}
+	return toolCall{"edit", map[string]any{"filePath": path, "oldString": from, "newString": to}}
+}
+
+func (c opencode) write(path, text string) toolCall {
+	if c.provider == "openai" {
+		return patch("*** Add File: " + path + "\n+" + strings.ReplaceAll(strings.TrimSuffix(text, "\n"), "\n", "\n+") + "\n")
+	}
+	return toolCall{"write", map[string]any{"filePath": path, "content": text}}
+}
+
+func patch(text string) toolCall {
+	return toolCall{"apply_patch", map[string]any{"patchText": "*** Begin Patch\n" + text + "*** End Patch"}}
+}

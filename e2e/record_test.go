@@ -1,0 +1,111 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package e2e
+
+import (
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// record is what the tests read of a line that audit wrote.
+type record struct {
+	Kind           string `json:"kind"`
+	Session        string `json:"session"`
+	Lineage        int    `json:"lineage"`
+	Client         string `json:"client"`
+	Model          string `json:"model"`
+	ClientFormat   string `json:"client_format"`
+	UpstreamFormat string `json:"upstream_format"`
+	OriginalTokens int64  `json:"original_tokens"`
+	SentTokens     int64  `json:"sent_tokens"`
+	Billed         struct {
+		Uncached int64 `json:"uncached"`
+		Write    int64 `json:"write_5m"`
+		Read     int64 `json:"read"`
+	} `json:"billed"`
+	Status  int    `json:"status"`
+	Outcome string `json:"outcome"`
+	Resent  bool   `json:"resent"`
+}
+
+// records waits until every request in the access log of the front is on
+// record: answers reach clients before they are counted.
+func (s *stack) records(t *testing.T) []record {
+	t.Helper()
+	var list []record
+	for range 200 {
+		list = s.recorded(t)
+		if len(list) > 0 && len(list) == len(s.access(t, "front.log")) {
+			return list
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	t.Fatalf("%d records of %d requests", len(list), len(s.access(t, "front.log")))
+	return nil
+}
+
+func (s *stack) recorded(t *testing.T) (list []record) {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join(s.dir, "audit.jsonl"))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(b)) {
+		if !strings.HasSuffix(line, "\n") {
+			break // it is being written
+		}
+		var r record
+		if err := json.Unmarshal([]byte(line), &r); err != nil {
+			t.Fatalf("%s: %v", line, err)
+		}
+		list = append(list, r)
+	}
+	return list
+}
+
+// turns returns the records of the conversation, without the side requests,
+// which must have ended well. It checks that no status but the given ones was
+// answered, each so many times, and that nothing was edited in vain.
+func (s *stack) turns(t *testing.T, statuses map[int]int) (turns []record) {
+	t.Helper()
+	got := map[int]int{}
+	for _, r := range s.records(t) {
+		if r.Resent {
+			t.Errorf("sent again without its edits: %+v", r)
+		}
+		if r.Kind == "turn" {
+			turns = append(turns, r)
+			got[r.Status]++
+		} else if r.Outcome != "completed" {
+			t.Errorf("side request: %+v", r)
+		}
+	}
+	if !maps.Equal(got, statuses) {
+		t.Fatalf("statuses %v, want %v", got, statuses)
+	}
+	for _, name := range []string{"caddy_llm_cache_fail_open_total", "caddy_llm_cache_resends_total"} {
+		if n := s.metric(t, name); n != 0 {
+			t.Errorf("%s is %v", name, n)
+		}
+	}
+	return turns
+}

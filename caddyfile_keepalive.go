@@ -28,6 +28,7 @@ import (
 //		most  <pings>
 //		floor <tokens>
 //		stake <share>
+//		tier  report|switch
 //		log   on|off
 //	}
 //
@@ -44,6 +45,7 @@ func parseKeepAlive(h *handler.Handler) option {
 			"most":  checked(number(&k.Most), k.Validate),
 			"floor": checked(number(&k.Floor), k.Validate),
 			"stake": checked(fraction(&k.Stake), k.Validate),
+			"tier":  checked(word(&k.Tier), k.Validate),
 			"log":   onOff(&k.Log),
 		})
 	}

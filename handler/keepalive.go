@@ -25,6 +25,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/keepalive"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
@@ -52,8 +53,32 @@ type KeepAlive struct {
 	// Stake is the share of what a conversation has cost so far, by which its
 	// pings may cost more than they have saved. Default: 0.1.
 	Stake *float64 `json:"stake,omitempty"`
+	// Tier says what is done where the long lifetime of the cache, an hour, has
+	// proved cheaper for a tenant than the short one with its pings: "report"
+	// tells so on the admin API and leaves the client's markers as they are;
+	// "switch" gives them the long lifetime, in conversations that begin or
+	// whose cache has expired, unless the client names a lifetime. Under the
+	// policy observe nothing is switched. Default: report.
+	Tier string `json:"tier,omitempty"`
 	// Log tells whether pings stand in the access log. Default: false.
 	Log *bool `json:"log,omitempty"`
+}
+
+// What is done where the long lifetime would be cheaper.
+const (
+	tierReport = "report"
+	tierSwitch = "switch"
+)
+
+// lifetime is what to ask for in a session where the client leaves it open.
+func (h *Handler) lifetime(r *http.Request, tenant sessioncache.Tenant) sessioncache.Lifetime {
+	switch k := h.KeepAlive; {
+	case k == nil || k.Tier != tierSwitch:
+		return sessioncache.LifetimeAsked
+	case h.state.keeper.tiers.Long(tenant) && r.Header.Get("X-Claude-Code-Agent-Id") == "":
+		return sessioncache.LifetimeLong
+	}
+	return sessioncache.LifetimeKept
 }
 
 // The defaults of KeepAlive.
@@ -78,6 +103,9 @@ func (k *KeepAlive) Validate() error {
 	}
 	if k.Floor != nil && (*k.Floor < 0 || *k.Floor > 1<<30) {
 		return fmt.Errorf("floor: %d is not between 0 and %d", *k.Floor, 1<<30)
+	}
+	if k.Tier != "" && k.Tier != tierReport && k.Tier != tierSwitch {
+		return fmt.Errorf("tier: %q is neither report nor switch", k.Tier)
 	}
 	if k.Stake != nil && !(*k.Stake >= 0 && *k.Stake <= 10) {
 		return fmt.Errorf("stake: %v is not between 0 and 10", *k.Stake)

@@ -251,7 +251,7 @@ func (k *keeper) account(c *call) {
 		tier.New, tier.Anew = 0, u.Write5m
 	}
 	if rules.LongTTL > 0 && s.Lifetime < rules.LongTTL {
-		k.tiers.Add(tier)
+		k.tiers.Add(c.tenant, tier)
 	}
 	if s.Pings == 0 {
 		return

@@ -121,6 +121,7 @@ func (h *Handler) prepare(r *http.Request, format wire.Format, raw []byte) (c *c
 		ID:       sessionID(r.Header, h.SessionHeader, view),
 	})
 	c = &call{h: h, view: view, session: session, id: session.ID(), raw: raw, tenant: tenant}
+	session.Want(h.lifetime(r, tenant))
 	c.ex = h.pipe.Begin(view, session, h.now())
 	if c.ex.Err != nil {
 		h.failOpen(reasonSplice)

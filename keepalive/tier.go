@@ -21,9 +21,17 @@ import "sync"
 // dearer price, and what was written anew after a pause shorter than the long
 // lifetime would have been read. It may be used from several goroutines.
 type Tiers struct {
-	mu     sync.Mutex
-	report TierReport
+	mu      sync.Mutex
+	report  TierReport
+	tenants map[[16]byte]TierReport
 }
+
+const (
+	// maxTenants bounds the tenants that are told apart.
+	maxTenants = 4096
+	// enough is the number of requests from which a comparison counts.
+	enough = 20
+)
 
 // TierReport is what the comparison has come to.
 type TierReport struct {
@@ -53,11 +61,35 @@ type Usage struct {
 	Write, WriteLong, Read float64
 }
 
-// Add takes a request into account.
-func (t *Tiers) Add(u Usage) {
+// Add takes a request of a tenant into account.
+func (t *Tiers) Add(tenant [16]byte, u Usage) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	r := &t.report
+	t.report.add(u)
+	one, ok := t.tenants[tenant]
+	if !ok && len(t.tenants) >= maxTenants {
+		for other := range t.tenants { // any one will do
+			delete(t.tenants, other)
+			break
+		}
+	}
+	if t.tenants == nil {
+		t.tenants = map[[16]byte]TierReport{}
+	}
+	one.add(u)
+	t.tenants[tenant] = one
+}
+
+// Long tells whether the long lifetime would have been cheaper for a tenant, by
+// enough requests to tell.
+func (t *Tiers) Long(tenant [16]byte) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	r := t.tenants[tenant]
+	return r.Requests >= enough && r.Gain > 0
+}
+
+func (r *TierReport) add(u Usage) {
 	r.Requests++
 	r.Pings += u.Pings
 	r.Anew += float64(u.Anew) * (u.Write - u.Read)

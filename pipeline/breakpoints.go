@@ -196,9 +196,9 @@ func (f *frame) markable(i int) int {
 // behind it, else of the last before it, so that markers of the long lifetime
 // keep standing before those of the short one.
 func (f *frame) tier(marked []int, at int) []byte {
-	long := isLong(f.view.Bytes(f.view.AutoMarker))
+	long := f.long || isLong(f.view.Bytes(f.view.AutoMarker))
 	for _, m := range marked {
-		long = isLong(f.view.Bytes(f.view.Blocks[m].Marker))
+		long = f.long || isLong(f.view.Bytes(f.view.Blocks[m].Marker))
 		if m > at {
 			break
 		}

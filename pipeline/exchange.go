@@ -115,10 +115,13 @@ func (x *Exchange) settle(f *frame, markers []wire.Edit) {
 	x.Fired = fired(f, len(markers))
 
 	edits := f.edits(markers)
-	if len(edits) == 0 || f.policy == Observe {
+	if len(edits) == 0 && !f.long || f.policy == Observe {
 		return
 	}
 	body, err := x.view.Splice(edits)
+	if err == nil {
+		body, err = f.lengthenAuto(body)
+	}
 	if err != nil {
 		x.Err = err
 		for i := range x.states {
@@ -218,6 +221,7 @@ func (x *Exchange) Resent() {
 	x.resent, x.frozen = true, true
 	f := x.frame
 	f.keep(x.match)
+	f.long = false
 	x.unedit()
 	if edits := f.edits(nil); len(edits) > 0 {
 		if body, err := x.view.Splice(edits); err == nil {

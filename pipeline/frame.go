@@ -55,6 +55,8 @@ type frame struct {
 	at, stake int
 	// settled is where the last fold ended.
 	settled int
+	// long tells that the client's markers go out with the long lifetime.
+	long bool
 
 	// expand says what is done about the expand tool; unwoven tells that what
 	// was said on the way to the client's last message could not be put back.

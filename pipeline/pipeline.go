@@ -84,6 +84,7 @@ func (p *Pipeline) Begin(v *wire.View, s *sessioncache.Session, now time.Time) *
 	for _, stage := range p.stages {
 		stage(f)
 	}
+	f.long = f.lengthens(m.Lineage)
 	markers := f.breakpoints()
 	x.settle(f, markers)
 	return x
@@ -122,5 +123,5 @@ func (f *frame) edits(markers []wire.Edit) []wire.Edit {
 			edits = append(edits, wire.Edit{Block: f.view.System + i, Op: e.Op, Value: e.Value})
 		}
 	}
-	return f.woven(append(edits, markers...))
+	return f.woven(append(f.lengthened(edits), markers...))
 }

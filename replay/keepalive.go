@@ -16,6 +16,9 @@ package replay
 
 import (
 	"context"
+	"fmt"
+	"io"
+	"text/tabwriter"
 	"time"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/handler"
@@ -104,6 +107,29 @@ func (a *arm) Resumed(p handler.PauseRecord) {
 		a.pings.list[i].Net += p.Saved / float64(n)
 	}
 	a.result.PingSaved += p.Saved
+}
+
+// writePings writes what pings came to: a line for each conversation with pings,
+// and their sum. Single pings stand in the JSON form.
+func (r *Combination) writePings(w io.Writer) {
+	if r.Total.Pings+r.Total.TailPings == 0 {
+		return
+	}
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(t, "kept alive\tpings\tcost\tsaved\tnet\tpings after the end\tcost\t")
+	row := func(c *Result) {
+		fmt.Fprintf(t, "%s\t%d\t%s\t%s\t%s\t%d\t%s\t\n", c.Conversation, c.Pings, thousands(int64(c.PingCost)), thousands(int64(c.PingSaved)),
+			thousands(int64(c.PingSaved-c.PingCost)), c.TailPings, thousands(int64(c.TailCost)))
+	}
+	for i := range r.Conversations {
+		if c := &r.Conversations[i]; c.Pings+c.TailPings > 0 {
+			row(c)
+		}
+	}
+	row(&r.Total)
+	_ = t.Flush() // to memory
+	all, worst := r.withTail()
+	fmt.Fprintf(w, "if nobody came back after the last request: in all %s, worst %s\n", change(all), change(worst))
 }
 
 // withTail is the cost ratio, and the worst of any conversation, with the pings

@@ -16,6 +16,7 @@ package replay
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
@@ -69,5 +70,28 @@ func TestKeepAliveAccount(t *testing.T) {
 	}
 	if math.Abs(sum-(r.PingSaved-r.PingCost)) > 1 {
 		t.Errorf("the single pings sum up to %.0f, all to %.0f", sum, r.PingSaved-r.PingCost)
+	}
+}
+
+// The text form has a line for each conversation with pings, and their sum.
+func TestKeepAliveText(t *testing.T) {
+	one := Result{Conversation: "a", BaseCost: 1000, Cost: 900, Pings: 2, PingCost: 10_000, PingSaved: 30_000, TailPings: 1, TailCost: 4_000}
+	two := one
+	two.Conversation, two.Pings, two.PingSaved = "b", 3, 5_000
+	run := Combination{Total: Result{Conversation: "total"}}
+	for _, r := range []Result{one, two, {Conversation: "without", BaseCost: 1000, Cost: 1000}} {
+		run.add(r)
+	}
+	var b strings.Builder
+	run.writePings(&b)
+	rows := map[string]string{}
+	for line := range strings.Lines(b.String()) {
+		if f := strings.Fields(line); len(f) == 7 {
+			rows[f[0]] = strings.Join(f[1:], " ")
+		}
+	}
+	want := map[string]string{"a": "2 10.0k 30.0k 20.0k 1 4.0k", "b": "3 10.0k 5.0k -5.0k 1 4.0k", "total": "5 20.0k 35.0k 15.0k 2 8.0k"}
+	if !maps.Equal(rows, want) {
+		t.Errorf("got\n%s\nwant %v", b.String(), want)
 	}
 }

@@ -165,11 +165,7 @@ func (r *Combination) writeText(w io.Writer) error {
 	}
 	var notes strings.Builder
 	fmt.Fprintf(&notes, "worst: %s %s\n", r.Worst, change(r.WorstRatio))
-	if t := &r.Total; t.Pings+t.TailPings > 0 {
-		fmt.Fprintf(&notes, "pings: %d cost %s and saved %s, net %s\n", t.Pings, thousands(int64(t.PingCost)), thousands(int64(t.PingSaved)), thousands(int64(t.PingSaved-t.PingCost)))
-		tail, worst := r.withTail()
-		fmt.Fprintf(&notes, "if nobody came back after the last request: %d more pings cost %s, in all %s, worst %s\n", t.TailPings, thousands(int64(t.TailCost)), change(tail), change(worst))
-	}
+	r.writePings(&notes)
 	if r.Total.Expanded > 0 {
 		fmt.Fprintf(&notes, "the model asked for folded text %d times\n", r.Total.Expanded)
 	}

@@ -42,6 +42,9 @@ type Session struct {
 	lineages []*Lineage // most recently used first
 	next     int
 
+	// Lifetime is the cache lifetime to ask for where the client leaves it open,
+	// see [Session.Want].
+	Lifetime Lifetime
 	// Calibration turns bytes into tokens for this conversation.
 	Calibration Calibration
 	// Shadow is what the upstream would hold of the client's own bytes.
@@ -55,8 +58,28 @@ type Session struct {
 	node
 }
 
+// Lifetime is a choice between the two lifetimes of an upstream's cache.
+type Lifetime uint8
+
+const (
+	// LifetimeAsked leaves the client's markers as they are.
+	LifetimeAsked Lifetime = iota
+	// LifetimeKept keeps the long lifetime in conversations that were given it.
+	LifetimeKept
+	// LifetimeLong gives it to conversations of which nothing is cached.
+	LifetimeLong
+)
+
 // ID is the session's public id: a one-way hash.
 func (s *Session) ID() string { return s.id }
+
+// Want says which cache lifetime to ask for from now on, where the client leaves
+// it open.
+func (s *Session) Want(l Lifetime) {
+	s.Lock()
+	defer s.Unlock()
+	s.Lifetime = l
+}
 
 // MAC returns a keyed hash of some values. The key is the session's own and
 // never leaves the process: nobody else can make one.

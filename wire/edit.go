@@ -27,8 +27,9 @@ const (
 	OpRemove
 	// OpMark gives the block a cache_control (in the Responses API a
 	// prompt_cache_breakpoint) of Value, a JSON value. A FlagString block
-	// becomes an array of one text block on the way. Blocks that have a marker
-	// already are refused, and so is the whole Gemini format.
+	// becomes an array of one text block on the way. A cache_control that the
+	// block has already is replaced; a prompt_cache_breakpoint is refused, and
+	// so is the whole Gemini format.
 	OpMark
 	// OpBefore and OpAfter put Value, one element, in front of or behind the
 	// block in the array that it stands in: a message's content, its tool

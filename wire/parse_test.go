@@ -222,6 +222,14 @@ func sameViews(t testing.TB, a, b *View) {
 	}
 }
 
+func TestSpliceMarkerAnew(t *testing.T) {
+	const body = `{"messages":[{"role":"user","content":[{"type":"text","cache_control": {"type":"ephemeral"} ,"text":"a"}]}]}`
+	got, err := mustParse(t, Anthropic, body).Splice([]Edit{{Block: 0, Op: OpMark, Value: []byte(`{"type":"ephemeral","ttl":"1h"}`)}})
+	if want := strings.Replace(body, `"ephemeral"`, `"ephemeral","ttl":"1h"`, 1); err != nil || string(got) != want {
+		t.Errorf("got %s, %v\nwant %s", got, err, want)
+	}
+}
+
 func TestSplice(t *testing.T) {
 	const body = `{"messages":[{"role":"user","content":"hi"},{"role":"assistant","content":[{"type":"thinking","thinking":"a","signature":"s"}, {"type":"text","text":"b"},{"type":"text","text":"c"}]}],"n":1.50}`
 	mark := []byte(`{"type":"ephemeral"}`)

@@ -134,7 +134,7 @@ func (v *View) mark(b *Block, value []byte) ([]cut, error) {
 	case v.Format == Gemini:
 		return nil, fmt.Errorf("%w: this format has no markers", ErrEdit)
 	case !b.Marker.Empty():
-		return nil, fmt.Errorf("%w: a %s has a marker already", ErrEdit, b.Kind)
+		return []cut{{b.Marker.Start, b.Marker.End, value}}, nil
 	case b.Has(FlagEmpty) && b.Kind == KindText, b.Has(FlagDeferred), b.Has(FlagMember), b.Kind == KindThinking, b.Kind == KindRedactedThinking:
 		return nil, fmt.Errorf("%w: this %s cannot carry a marker", ErrEdit, b.Kind)
 	}

@@ -1,0 +1,86 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package pipeline
+
+import (
+	"bytes"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
+
+// lengthens tells whether the client's markers go out with the long lifetime:
+// where it is wanted and the client has left the choice open. A conversation
+// changes only where nothing is cached, because the long lifetime is paid when
+// it is written, and then stays with it.
+func (f *frame) lengthens(l *sessioncache.Lineage) bool {
+	wanted := f.session.Lifetime
+	if wanted == sessioncache.LifetimeAsked || f.rules.Regime != cachemodel.Markers || f.rules.LongTTL == 0 ||
+		f.view.Format != wire.Anthropic || !f.view.OffersTools() || f.chosen() {
+		return false
+	}
+	if l != nil && l.TTL == f.rules.LongTTL && !f.cold {
+		return true
+	}
+	return wanted == sessioncache.LifetimeLong && (f.cold || l == nil && f.forwarded == 0)
+}
+
+// chosen tells whether the client names a lifetime, or caches nothing.
+func (f *frame) chosen() bool {
+	open := false
+	names := func(marker []byte) bool {
+		open = open || len(marker) > 0
+		return bytes.Contains(marker, []byte(`"ttl"`))
+	}
+	for i := range f.view.Blocks {
+		if m := f.view.Blocks[i].Marker; !m.Empty() && names(f.view.Bytes(m)) {
+			return true
+		}
+	}
+	return names(f.view.Bytes(f.view.AutoMarker)) || !open
+}
+
+var longTTL = wire.Member{Name: "ttl", Value: []byte(`"1h"`)}
+
+// lengthened adds the edits that give the client's own markers the long
+// lifetime.
+func (f *frame) lengthened(edits []wire.Edit) []wire.Edit {
+	if !f.long {
+		return edits
+	}
+	for i := range f.view.Blocks {
+		m := f.view.Blocks[i].Marker
+		if m.Empty() || i >= f.view.System && f.removed(i-f.view.System) {
+			continue
+		}
+		if value, err := wire.Patch(f.view.Bytes(m), longTTL); err == nil {
+			edits = append(edits, wire.Edit{Block: i, Op: wire.OpMark, Value: value})
+		}
+	}
+	return edits
+}
+
+// lengthenAuto gives the marker of the whole request the long lifetime.
+func (f *frame) lengthenAuto(body []byte) ([]byte, error) {
+	if !f.long || f.view.AutoMarker.Empty() {
+		return body, nil
+	}
+	value, err := wire.Patch(f.view.Bytes(f.view.AutoMarker), longTTL)
+	if err != nil {
+		return nil, err
+	}
+	return wire.Patch(body, wire.Member{Name: "cache_control", Value: value})
+}

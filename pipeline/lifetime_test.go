@@ -1,0 +1,83 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package pipeline
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
+
+// The long lifetime is asked for where nothing is cached and the client leaves
+// the choice open; a conversation that has it keeps it.
+func TestLongLifetime(t *testing.T) {
+	s := newScript(t, Options{}, keeping)
+	n := 0
+	step := func(pause time.Duration, want string) {
+		t.Helper()
+		s.now = s.now.Add(pause)
+		u := wire.Usage{Uncached: 10, Read: int64(1000 * n), Write5m: 1000, Reported: true}
+		if want == "1h" {
+			u.Write5m, u.Write1h = 0, 1000
+		}
+		x := s.send(wire.Turn{Text: "unrelated", Done: true, Usage: u})
+		marked, long := strings.Count(string(x.Body), `"cache_control"`), strings.Count(string(x.Body), `"type":"ephemeral","ttl":"1h"`)
+		if got := map[bool]string{true: "1h", false: "5m"}[long > 0]; got != want || long != 0 && long != marked {
+			t.Errorf("request %d: %d of %d markers are long, want %s", n, long, marked, want)
+		}
+		s.turn(n, "/a.go", long200)
+		n++
+	}
+	s.prompt("Fix the bug.")
+	step(0, "5m")
+	s.s.Want(sessioncache.LifetimeLong)
+	step(time.Minute, "5m") // it is warm
+	step(10*time.Minute, "1h")
+	step(time.Minute, "1h")
+	s.s.Want(sessioncache.LifetimeKept)
+	step(30*time.Minute, "1h")
+	step(2*time.Hour, "5m")
+	s.s.Want(sessioncache.LifetimeLong)
+	step(10*time.Minute, "1h")
+	s.s.Want(sessioncache.LifetimeAsked)
+	step(time.Minute, "5m")
+	s.s.Want(sessioncache.LifetimeLong)
+	s.marker = `,"cache_control":{"type":"ephemeral","ttl":"5m"}` // chosen
+	step(10*time.Hour, "5m")
+	s.marker = "" // caches nothing
+	step(10*time.Hour, "5m")
+}
+
+var long200 = strings.Repeat("a line of text to fill the prompt with\n", 200)
+
+// A conversation that begins has the long lifetime from its first request on,
+// and a marker of the whole request too.
+func TestLongLifetimeFromTheStart(t *testing.T) {
+	const body = `{"model":"m","cache_control":{"type":"ephemeral"},"tools":[{"name":"Read"}],"messages":[{"role":"user","content":"Fix the bug."}]}`
+	s := newScript(t, Options{}, keeping)
+	s.s.Want(sessioncache.LifetimeLong)
+	v, err := wire.Parse(wire.Anthropic, []byte(body), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := s.p.Begin(v, s.s, s.now)
+	x.Abandon()
+	if want := strings.Replace(body, `"ephemeral"`, `"ephemeral","ttl":"1h"`, 1); string(x.Body) != want || !x.Edited {
+		t.Errorf("sent %s", x.Body)
+	}
+}

@@ -360,5 +360,5 @@ func (r *relay) failure(err error) []byte {
 			}
 		}
 	}
-	return wire.StreamFailure(r.call.view.Format, kind, text)
+	return r.rewrite.Failure(kind, text)
 }

@@ -115,6 +115,7 @@ func (h *Handler) prepare(r *http.Request, format wire.Format, raw []byte) (c *c
 		return nil, nil
 	}
 	view.Address(r.URL.Path)
+	view.Array = format == wire.Gemini && view.Stream && r.URL.Query().Get("alt") != "sse"
 	session = h.state.Acquire(sessioncache.Key{
 		Tenant:   tenant,
 		Upstream: h.upstreamKey(r),

@@ -76,7 +76,7 @@ const (
 // forgotten it does the same again.
 func (f *frame) declare(m sessioncache.Match) {
 	o := &f.o.Expand
-	if o.Mode == Disabled || f.policy == Observe || f.view.Tools == 0 || !wire.HidesCalls(f.view.Format) || !f.folds() {
+	if o.Mode == Disabled || f.policy == Observe || f.lastTool() < 0 || !f.view.HidesCalls() || !f.folds() {
 		return
 	}
 	offered, agent := false, false
@@ -95,10 +95,10 @@ func (f *frame) declare(m sessioncache.Match) {
 	case offered:
 		f.expand = expandOffered
 		return
-	case forced(f.view.Bytes(f.view.ToolChoice)):
+	case f.forced():
 		return
 	}
-	wants := o.Mode == On || agent && f.rules.Regime != cachemodel.KV && f.instructions() >= minInstructions
+	wants := o.Mode == On || agent && !f.refers() && f.rules.Regime != cachemodel.KV && f.instructions() >= minInstructions
 	if l := m.Lineage; l != nil && !(f.cold && !f.rules.BindsThinking) {
 		wants = l.Expand
 	}
@@ -129,12 +129,41 @@ func (f *frame) folds() bool {
 	return f.o.Prune.Mode != Disabled || f.policy != Eager && (f.o.Planner.FoldInputs == nil || *f.o.Planner.FoldInputs)
 }
 
-// forced tells whether a tool_choice makes the model call a tool.
-func forced(choice []byte) bool {
+// refers tells whether the next request may refer to this one's answer in place
+// of a history, which then cannot be folded.
+func (f *frame) refers() bool { return f.view.Format == wire.OpenAIResponses && !f.view.Stateless }
+
+// lastTool is the block of the last tool that another can stand behind, -1 if
+// there is none. The tools that Gemini runs itself stand in no list.
+func (f *frame) lastTool() int {
+	for i := f.view.Tools - 1; i >= 0; i-- {
+		if f.view.Format != wire.Gemini || !f.view.Blocks[i].Name.Empty() {
+			return i
+		}
+	}
+	return -1
+}
+
+// forced tells whether the request makes the model call a tool, or wants the
+// arguments of its calls in pieces.
+func (f *frame) forced() bool {
+	choice := f.view.Bytes(f.view.ToolChoice)
 	if len(choice) == 0 {
 		return false
 	}
 	kind := gjson.ParseBytes(choice)
+	if f.view.Format == wire.Gemini {
+		config := kind.Get("functionCallingConfig")
+		if !config.Exists() {
+			config = kind.Get("function_calling_config")
+		}
+		for _, name := range []string{"allowedFunctionNames.0", "allowed_function_names.0", "streamFunctionCallArguments", "stream_function_call_arguments"} {
+			if v := config.Get(name); v.Exists() && v.Type != gjson.False {
+				return true
+			}
+		}
+		return config.Get("mode").Str == "ANY"
+	}
 	if kind.IsObject() {
 		kind = kind.Get("type")
 	}
@@ -147,7 +176,7 @@ func (f *frame) declaration() (wire.Edit, bool) {
 		return wire.Edit{}, false
 	}
 	value := wire.DeclareTool(f.view.Format, ExpandTool, expandDescription, expandSchema)
-	return wire.Edit{Block: f.view.Tools - 1, Op: wire.OpAfter, Value: value}, true
+	return wire.Edit{Block: f.lastTool(), Op: wire.OpAfter, Value: value}, true
 }
 
 // weave puts what was said on the way to the client's last message back in its

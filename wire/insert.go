@@ -36,7 +36,7 @@ func (v *View) toRebuild(edits []Edit) map[int32]bool {
 	var out map[int32]bool
 	for i := range edits {
 		e := &edits[i]
-		if e.Op != OpBefore && e.Op != OpAfter && e.Op != OpSplit || e.Block < 0 || e.Block >= len(v.Blocks) {
+		if v.Format == OpenAIResponses || e.Op != OpBefore && e.Op != OpAfter && e.Op != OpSplit || e.Block < 0 || e.Block >= len(v.Blocks) {
 			continue
 		}
 		if b := &v.Blocks[e.Block]; v.inContent(b) {
@@ -53,7 +53,8 @@ func (v *View) toRebuild(edits []Edit) map[int32]bool {
 func (v *View) insert(b *Block, e *Edit) (cut, error) {
 	switch e.Op {
 	case OpBefore, OpAfter:
-		if b.Kind != KindToolUse && b.Kind != KindToolDef {
+		item := v.Format == OpenAIResponses && b.Role == RoleAssistant && !b.Has(FlagPart)
+		if b.Kind != KindToolUse && b.Kind != KindToolDef && !item {
 			break
 		}
 		if e.Op == OpBefore {
@@ -160,7 +161,7 @@ func (v *View) spliced(i int, b *Block, edits []Edit) ([]byte, error) {
 			if b.Body.Empty() {
 				return nil, fmt.Errorf("%w: a %s without content is to be replaced", ErrEdit, b.Kind)
 			}
-			cuts = append(cuts, cut{b.Body.Start, b.Body.End, e.Value})
+			cuts = append(cuts, cut{b.Body.Start, b.Body.End, v.content(b, e.Value)})
 		case OpMark:
 			c, err := v.mark(b, e.Value)
 			if err != nil {

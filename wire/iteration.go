@@ -24,9 +24,14 @@ type Iteration struct {
 	StopReason string
 	// Usage is what the answer says it cost.
 	Usage Usage
+	// Stateless tells that the upstream does not keep the answer: the ids in it
+	// refer to nothing (Responses API, store: false).
+	Stateless bool
 	// Opaque tells that the answer holds something that cannot be repeated in
 	// a request word for word.
 	Opaque bool
+
+	reasoning int64 // of Usage.Output, where the format tells it
 }
 
 // Part is one block of an answer.
@@ -61,7 +66,7 @@ func (it *Iteration) Hidden() []*Part {
 // that its calls are whole.
 func (it *Iteration) Complete() bool {
 	switch it.StopReason {
-	case "tool_use", "end_turn", "tool_calls", "stop", "function_call":
+	case "tool_use", "end_turn", "tool_calls", "stop", "function_call", "completed", "STOP":
 		return !it.Opaque
 	}
 	return false
@@ -111,16 +116,28 @@ type dialect interface {
 	// holds the client's message.
 	weave(v *View, message int, its []Iteration) ([]Edit, bool)
 	// failure makes the event that tells a client of a failed stream.
-	failure(kind, message string) []byte
+	failure(r *Relay, kind, message string) []byte
 }
 
 var dialects = map[Format]dialect{
-	Anthropic:  anthropicDialect{},
-	OpenAIChat: chatDialect{},
+	Anthropic:       anthropicDialect{},
+	OpenAIChat:      chatDialect{},
+	OpenAIResponses: responsesDialect{},
+	Gemini:          geminiDialect{},
 }
 
-// HidesCalls tells whether calls can be hidden in a format.
-func HidesCalls(f Format) bool { return dialects[f] != nil }
+// HidesCalls tells whether calls can be hidden in the answer to a request. They
+// cannot where the next request may only refer to this one, nor in a stream that
+// is one JSON array.
+func (v *View) HidesCalls() bool {
+	switch v.Format {
+	case OpenAIResponses:
+		return !v.Partial && len(v.Messages) > 0 && v.Raw[v.Messages[0].Span.Start] == '{'
+	case Gemini:
+		return !v.Array
+	}
+	return dialects[v.Format] != nil
+}
 
 // DeclareTool returns an entry of tools in a format: a function with a name, a
 // description, and a JSON schema of its arguments.
@@ -142,14 +159,4 @@ func Weave(v *View, message int, its []Iteration) ([]Edit, bool) {
 		return nil, false
 	}
 	return d.weave(v, message, its)
-}
-
-// StreamFailure returns the event by which a stream of a format ends in an
-// error.
-func StreamFailure(f Format, kind, message string) []byte {
-	d := dialects[f]
-	if d == nil {
-		return nil
-	}
-	return d.failure(kind, message)
 }

@@ -186,6 +186,9 @@ func (p *parser) run() error {
 		case "conversation":
 			bit, conversation = seenConversation, m.skip()
 			p.v.Partial = p.v.Partial || p.refers(conversation)
+		case "store":
+			s := m.skip()
+			p.v.Stateless = p.v.Format == OpenAIResponses && m.at > 0 && string(s.Of(p.b)) == "false"
 		default:
 			if s := m.skip(); p.v.Format == Gemini && !m.bad {
 				p.geminiMember(m.key, s)

@@ -31,6 +31,7 @@ var (
 	nameCacheKey          = []byte("prompt_cache_key")
 	namePrevious          = []byte("previous_response_id")
 	nameConversation      = []byte("conversation")
+	nameStore             = []byte("store")
 )
 
 // responsesName renames the top-level members of a Responses request.
@@ -64,6 +65,8 @@ func responsesName(key []byte) []byte {
 		return namePrevious
 	case "conversation":
 		return nameConversation
+	case "store":
+		return nameStore
 	}
 	return nil
 }

@@ -46,6 +46,11 @@ type Relay struct {
 	role    bool // the client has been told whose message it is (chat)
 	id      string
 	end     []byte // the event that was kept back
+	head    responsesHead
+	pieces  geminiText
+	// The number of the client's next event (Responses), once there was one.
+	sequence int64
+	numbered bool
 }
 
 // RelayOptions say which calls a [Relay] keeps.
@@ -65,7 +70,7 @@ type frameOf struct {
 	root gjson.Result
 }
 
-// NewRelay returns a relay of answers in a format that [HidesCalls].
+// NewRelay returns a relay of answers to a request that [View.HidesCalls].
 func NewRelay(f Format, o RelayOptions) *Relay {
 	r := &Relay{format: f, dialect: dialects[f], o: o}
 	if r.o.Hold == nil {
@@ -142,7 +147,7 @@ func (r *Relay) Next() {
 	r.past = append(r.past, r.now)
 	r.now = Iteration{}
 	r.frames = sse.Framer{}
-	r.blocks, r.calls, r.chat = nil, nil, chatTexts{}
+	r.blocks, r.calls, r.chat, r.pieces = nil, nil, chatTexts{}, geminiText{}
 	r.held = false
 }
 
@@ -179,6 +184,10 @@ func (r *Relay) CloseWhole() []byte {
 	r.held, r.ended = false, true
 	return r.dialect.join(r, r.end)
 }
+
+// Failure returns the event by which the client's stream ends in an error. Kinds
+// are the format's own, or api_error or timeout_error.
+func (r *Relay) Failure(kind, message string) []byte { return r.dialect.failure(r, kind, message) }
 
 // usage is the sum over all iterations.
 func (r *Relay) usage() Usage {

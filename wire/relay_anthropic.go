@@ -24,7 +24,8 @@ import (
 
 type anthropicDialect struct{}
 
-// relayBlock is a block of a Messages stream that is open.
+// relayBlock is a block of a Messages stream that is open, or an item of a
+// Responses stream.
 type relayBlock struct {
 	index  int64
 	client int  // the client's index, -1 as long as the client has not got it
@@ -44,7 +45,7 @@ func (anthropicDialect) declare(name, description, schema string) []byte {
 	return append(append(append(out, `,"input_schema":`...), schema...), '}')
 }
 
-func (anthropicDialect) failure(kind, message string) []byte {
+func (anthropicDialect) failure(_ *Relay, kind, message string) []byte {
 	out := append([]byte(`event: error`+"\n"+`data: {"type":"error","error":{"type":`), quoteText(kind)...)
 	out = append(append(out, `,"message":`...), quoteText(message)...)
 	return append(out, "}}\n\n"...)

@@ -46,7 +46,7 @@ func (chatDialect) declare(name, description, schema string) []byte {
 	return append(append(append(out, `,"parameters":`...), schema...), `}}`...)
 }
 
-func (chatDialect) failure(kind, message string) []byte {
+func (chatDialect) failure(_ *Relay, kind, message string) []byte {
 	out := append([]byte(`data: {"error":{"message":`), quoteText(message)...)
 	out = append(append(out, `,"type":`...), quoteText(kind)...)
 	return append(out, `,"param":null,"code":null}}`+"\n\n"...)

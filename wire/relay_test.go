@@ -63,7 +63,7 @@ func TestRelayPasses(t *testing.T) {
 	}
 	for _, file := range files {
 		f := answerFormat(filepath.Base(file))
-		if !HidesCalls(f) {
+		if dialects[f] == nil {
 			continue
 		}
 		b, err := os.ReadFile(file)

@@ -56,6 +56,12 @@ type View struct {
 	// body only refers to (previous_response_id, conversation, cachedContent):
 	// what the model will see is not all here.
 	Partial bool
+	// Stateless tells that the provider is not to keep the answer, so that no
+	// later request can refer to it (Responses API, store: false).
+	Stateless bool
+	// Array tells that a streamed answer is to be one JSON array (Gemini,
+	// without alt=sse). It stands in the query: whoever parses sets it.
+	Array bool
 	// Stream tells whether the answer is to be streamed; in Gemini see
 	// [View.Address].
 	Stream bool

@@ -1,0 +1,309 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package wire
+
+import (
+	"bytes"
+	"strconv"
+	"strings"
+
+	"github.com/tidwall/gjson"
+)
+
+// geminiDialect is that of the Gemini API. Calls come whole, texts in pieces; a
+// stream has no event at its end, and the reason why an answer ended may come
+// with the last of its parts.
+type geminiDialect struct{}
+
+// geminiText gathers pieces of a text as the inside of a JSON string.
+type geminiText struct {
+	text strings.Builder
+	kind Kind
+}
+
+func (geminiDialect) declare(name, description, schema string) []byte {
+	out := append([]byte(`{"name":`), quoteText(name)...)
+	out = append(append(out, `,"description":`...), quoteText(description)...)
+	return append(append(append(out, `,"parameters":`...), schema...), '}')
+}
+
+var geminiCodes = map[string]int{
+	"INVALID_ARGUMENT": 400, "UNAUTHENTICATED": 401, "PERMISSION_DENIED": 403, "NOT_FOUND": 404,
+	"RESOURCE_EXHAUSTED": 429, "INTERNAL": 500, "UNAVAILABLE": 503, "DEADLINE_EXCEEDED": 504,
+}
+
+func (geminiDialect) failure(_ *Relay, kind, message string) []byte {
+	code := geminiCodes[kind]
+	switch {
+	case kind == "timeout_error":
+		code, kind = 504, "DEADLINE_EXCEEDED"
+	case code == 0:
+		code, kind = 500, "INTERNAL"
+	}
+	out := append([]byte(`data: {"error":{"code":`), strconv.Itoa(code)...)
+	out = append(append(out, `,"message":`...), quoteText(message)...)
+	out = append(append(out, `,"status":`...), quoteText(kind)...)
+	return append(out, "}}\r\n\r\n"...)
+}
+
+func (geminiDialect) frame(r *Relay, f frameOf) {
+	if !f.root.Exists() {
+		r.pass(f.Frame)
+		return
+	}
+	r.geminiEnvelope(f.root)
+	candidates := f.root.Get("candidates")
+	candidate := candidates.Get("0")
+	switch {
+	case r.held: // more of the usage
+	case candidate.Get("index").Int() != 0 || len(candidates.Array()) > 1: // several were asked for
+		r.now.Opaque = true
+		r.pass(f.Frame)
+	case !candidate.Exists():
+		if len(r.past) == 0 || f.root.Get("error").Exists() {
+			r.pass(f.Frame)
+			return
+		}
+		r.put("", r.geminiChunk(f.root, gjson.Result{}, nil, false))
+	default:
+		r.geminiCandidate(f, candidate)
+	}
+}
+
+func (r *Relay) geminiEnvelope(root gjson.Result) {
+	if r.id == "" {
+		r.id = strings.Clone(root.Get("responseId").Raw)
+	}
+	if u := root.Get("usageMetadata"); u.IsObject() {
+		var a answer
+		a.geminiUsage(u)
+		r.now.Usage, r.now.reasoning = a.turn.Usage, u.Get("thoughtsTokenCount").Int()
+	}
+}
+
+// geminiCandidate reads a chunk with a candidate in it.
+func (r *Relay) geminiCandidate(f frameOf, candidate gjson.Result) {
+	shown, says, hidden := r.geminiParts(candidate)
+	finish := candidate.Get("finishReason").Str
+	if finish != "" {
+		r.geminiFlush()
+		r.now.StopReason = strings.Clone(finish)
+		if r.now.asks() && r.now.Complete() {
+			r.held, r.end = true, bytes.Clone(f.Data)
+			if says {
+				r.put("", r.geminiChunk(f.root, candidate, shown, true))
+			}
+			return
+		}
+		r.ended = true
+	}
+	switch {
+	case hidden == 0 && len(r.past) == 0:
+		r.pass(f.Frame)
+	case hidden == 0:
+		r.put("", r.geminiChunk(f.root, candidate, nil, false))
+	case len(shown) > 0:
+		r.put("", r.geminiChunk(f.root, candidate, shown, false))
+	case finish != "":
+		r.put("", r.geminiChunk(f.root, candidate, []byte(`{"text":""}`), false))
+	}
+}
+
+// geminiParts reads the parts of a chunk or a document. It returns those that
+// the client gets, with commas between, whether they say anything, and how many
+// it does not get.
+func (r *Relay) geminiParts(candidate gjson.Result) (shown []byte, says bool, hidden int) {
+	candidate.Get("content.parts").ForEach(func(_, part gjson.Result) bool {
+		call := part.Get("functionCall")
+		plain := !call.Exists()
+		part.ForEach(func(k, v gjson.Result) bool {
+			plain = plain && (k.Str == "thought" || k.Str == "text" && v.Type == gjson.String)
+			return true
+		})
+		if plain {
+			r.geminiGather(part)
+			says = says || part.Get("text").Str != ""
+			shown = appendElement(shown, []byte(part.Raw))
+			return true
+		}
+		r.geminiFlush()
+		p := Part{Kind: KindOther, Raw: []byte(part.Raw)}
+		switch {
+		case call.Exists():
+			p.Kind, p.Arguments = KindToolUse, strings.Clone(call.Get("args").Raw)
+			p.ID, p.Name = strings.Clone(call.Get("id").Str), strings.Clone(call.Get("name").Str)
+			if p.Arguments == "" {
+				p.Arguments = "{}"
+			}
+			// Arguments that come in pieces cannot be judged, nor repeated.
+			r.now.Opaque = r.now.Opaque || p.Name == "" || call.Get("partialArgs").Exists() || call.Get("willContinue").Bool()
+			p.Hidden = r.o.Hide(p.Name) || r.o.Hold(p.Name) && r.o.Judge(p.Name, p.Arguments)
+		case part.Get("text").Exists() && part.Get("thought").Bool():
+			p.Kind = KindThinking
+		case part.Get("text").Exists():
+			p.Kind = KindText
+		}
+		r.now.Parts = append(r.now.Parts, p)
+		if p.Hidden {
+			hidden++
+			return true
+		}
+		says = true
+		shown = appendElement(shown, p.Raw)
+		return true
+	})
+	return shown, says, hidden
+}
+
+// geminiGather adds a piece of a text to what came before it.
+func (r *Relay) geminiGather(part gjson.Result) {
+	kind := KindText
+	if part.Get("thought").Bool() {
+		kind = KindThinking
+	}
+	if kind != r.pieces.kind {
+		r.geminiFlush()
+	}
+	r.pieces.kind = kind
+	r.pieces.text.WriteString(inner(part.Get("text")))
+}
+
+// geminiFlush makes a part of the pieces.
+func (r *Relay) geminiFlush() {
+	if r.pieces.text.Len() == 0 {
+		return
+	}
+	raw := append(append([]byte(`{"text":"`), r.pieces.text.String()...), '"')
+	if r.pieces.kind == KindThinking {
+		raw = append(raw, `,"thought":true`...)
+	}
+	r.now.Parts = append(r.now.Parts, Part{Kind: r.pieces.kind, Raw: append(raw, '}')})
+	r.pieces = geminiText{}
+}
+
+// geminiChunk is a chunk of the client's one answer. Parts of nil stay as they
+// are; one that is open does not tell why it ended.
+func (r *Relay) geminiChunk(root, candidate gjson.Result, parts []byte, open bool) []byte {
+	with := map[string][]byte{}
+	if candidate.Exists() {
+		change := map[string][]byte{}
+		if parts != nil {
+			content := candidate.Get("content")
+			if !content.IsObject() {
+				content = gjson.Parse(`{"role":"model"}`)
+			}
+			change["content"] = object(content, []string{"parts"}, map[string][]byte{"parts": append(append([]byte{'['}, parts...), ']')})
+		}
+		if open {
+			change["finishReason"], change["finishMessage"] = nil, nil
+		}
+		with["candidates"] = append(append([]byte{'['}, object(candidate, []string{"content"}, change)...), ']')
+	}
+	if len(r.past) > 0 {
+		if r.id != "" && root.Get("responseId").Exists() {
+			with["responseId"] = []byte(r.id)
+		}
+		if root.Get("usageMetadata").IsObject() {
+			with["usageMetadata"] = geminiSum(r)
+		}
+	}
+	return object(root, nil, with)
+}
+
+func (geminiDialect) flush(r *Relay) {
+	root := gjson.ParseBytes(r.end)
+	r.put("", r.geminiChunk(root, root.Get("candidates.0"), []byte(`{"text":""}`), false))
+	r.ended = true
+}
+
+// geminiSum is the usage of all iterations.
+func geminiSum(r *Relay) []byte {
+	u, thoughts := r.usage(), int64(0)
+	for _, it := range r.Iterations() {
+		thoughts += it.reasoning
+	}
+	out := appendCount([]byte{'{'}, "promptTokenCount", u.Prompt())
+	out = appendCount(out, "cachedContentTokenCount", u.Read)
+	if w := u.Write5m + u.Write1h; w > 0 { // of a translated upstream
+		out = appendCount(out, "cacheWriteTokenCount", w)
+	}
+	out = appendCount(out, "candidatesTokenCount", u.Output-thoughts)
+	out = appendCount(out, "thoughtsTokenCount", thoughts)
+	out = appendCount(out, "totalTokenCount", u.Prompt()+u.Output)
+	out[len(out)-1] = '}'
+	return out
+}
+
+func (geminiDialect) document(r *Relay, body []byte) bool {
+	root := gjson.ParseBytes(body)
+	candidate := root.Get("candidates.0")
+	if !candidate.Exists() {
+		return false
+	}
+	r.geminiEnvelope(root)
+	r.now.StopReason = candidate.Get("finishReason").Str
+	r.now.Opaque = root.Get("candidates.#").Int() != 1
+	r.geminiParts(candidate)
+	r.geminiFlush()
+	return true
+}
+
+func (geminiDialect) join(r *Relay, last []byte) []byte {
+	parts := []byte{}
+	for _, it := range r.Iterations() {
+		for i := range it.Parts {
+			if !it.Parts[i].Hidden {
+				parts = appendElement(parts, it.Parts[i].Raw)
+			}
+		}
+	}
+	if len(parts) == 0 {
+		parts = []byte(`{"text":""}`)
+	}
+	root := gjson.ParseBytes(last)
+	return r.geminiChunk(root, root.Get("candidates.0"), parts, false)
+}
+
+func (geminiDialect) continuation(it *Iteration) []byte {
+	out := []byte(`{"role":"model","parts":[`)
+	for i := range it.Parts {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = append(out, it.Parts[i].Raw...)
+	}
+	return append(append(out, `]},`...), geminiResults(it)...)
+}
+
+func geminiResults(it *Iteration) []byte {
+	var parts []byte
+	for _, p := range it.Hidden() {
+		parts = appendElement(parts, geminiResult(p))
+	}
+	return append(append([]byte(`{"role":"user","parts":[`), parts...), `]}`...)
+}
+
+func geminiResult(p *Part) []byte {
+	out := []byte(`{"functionResponse":{`)
+	if p.ID != "" {
+		out = append(append(append(out, `"id":`...), quoteText(p.ID)...), ',')
+	}
+	out = append(append(out, `"name":`...), quoteText(p.Name)...)
+	key := `,"response":{"output":`
+	if p.Failed {
+		key = `,"response":{"error":`
+	}
+	return append(append(append(out, key...), quoteText(p.Result)...), `}}}`...)
+}

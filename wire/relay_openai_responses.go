@@ -1,0 +1,435 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package wire
+
+import (
+	"bytes"
+	"strconv"
+	"strings"
+
+	"github.com/tidwall/gjson"
+)
+
+// responsesDialect is that of the Responses API. An answer is a list of items,
+// and a request is one too: what was hidden goes between the client's items.
+type responsesDialect struct{}
+
+// responsesHead is what the first event of a stream says of the answer.
+type responsesHead struct{ id, created, model string }
+
+func (responsesDialect) declare(name, description, schema string) []byte {
+	out := append([]byte(`{"type":"function","name":`), quoteText(name)...)
+	out = append(append(out, `,"description":`...), quoteText(description)...)
+	return append(append(append(out, `,"parameters":`...), schema...), `,"strict":false}`...)
+}
+
+func (responsesDialect) failure(r *Relay, kind, message string) []byte {
+	if kind == "api_error" || kind == "timeout_error" {
+		kind = "server_error"
+	}
+	out := append([]byte("event: response.failed\n"+`data: {"type":"response.failed","sequence_number":`), strconv.AppendInt(nil, r.sequence, 10)...)
+	out = append(out, `,"response":{"object":"response","status":"failed"`...)
+	for _, m := range [...]struct{ key, raw string }{{"id", r.head.id}, {"created_at", r.head.created}, {"model", r.head.model}} {
+		if m.raw != "" {
+			out = append(append(append(append(out, `,"`...), m.key...), `":`...), m.raw...)
+		}
+	}
+	out = append(append(out, `,"error":{"code":`...), quoteText(kind)...)
+	out = append(append(out, `,"message":`...), quoteText(message)...)
+	return append(out, "},\"incomplete_details\":null,\"output\":[],\"usage\":null}}\n\n"...)
+}
+
+func (responsesDialect) frame(r *Relay, f frameOf) {
+	if !f.root.Exists() { // [DONE], of some servers
+		if !r.held {
+			r.pass(f.Frame)
+		}
+		return
+	}
+	kind := f.root.Get("type").Str
+	switch kind {
+	case "response.created", "response.in_progress", "response.queued":
+		if len(r.past) > 0 {
+			return
+		}
+		if response := f.root.Get("response"); r.head.id == "" {
+			r.head = responsesHead{
+				strings.Clone(response.Get("id").Raw), strings.Clone(response.Get("created_at").Raw), strings.Clone(response.Get("model").Raw),
+			}
+		}
+		r.tell(f, nil)
+	case "response.output_item.added":
+		r.showItem(r.openItem(f.root), f)
+	case "response.output_item.done":
+		b := r.block(f.root.Get("output_index").Int())
+		if b == nil {
+			b = r.openItem(f.root)
+		}
+		r.showItem(b, f)
+		r.closeItem(b, f.root.Get("item"))
+	case "response.completed", "response.incomplete":
+		r.responsesEnd(f, kind)
+	default:
+		b := (*relayBlock)(nil)
+		if index := f.root.Get("output_index"); index.Exists() {
+			b = r.block(index.Int())
+		}
+		r.showItem(b, f)
+	}
+}
+
+// openItem begins an item of the output. Calls that are to be judged are known
+// by their type: those whose results are texts.
+func (r *Relay) openItem(root gjson.Result) *relayBlock {
+	item := root.Get("item")
+	b := &relayBlock{index: root.Get("output_index").Int(), client: -1}
+	b.hidden, b.held = r.responsesCall(item)
+	if !b.hidden && !b.held {
+		b.client = r.visible
+		r.visible++
+	}
+	r.blocks = append(r.blocks, b)
+	return b
+}
+
+func (r *Relay) responsesCall(item gjson.Result) (hidden, held bool) {
+	name := item.Get("name").Str
+	switch item.Get("type").Str {
+	case "function_call":
+		hidden = r.o.Hide(name)
+		return hidden, !hidden && r.o.Hold(name)
+	case "custom_tool_call":
+		return false, r.o.Hold(name)
+	}
+	return false, false
+}
+
+// showItem hands an event of an item on, under the client's numbers.
+func (r *Relay) showItem(b *relayBlock, f frameOf) {
+	switch {
+	case b == nil:
+		r.tell(f, nil)
+	case b.hidden:
+	case b.held:
+		b.frames = append(b.frames, bytes.Clone(f.Data))
+	default:
+		r.tell(f, b)
+	}
+}
+
+// closeItem makes a part of an item that is complete.
+func (r *Relay) closeItem(b *relayBlock, item gjson.Result) {
+	p := responsesPart(item)
+	if b.held {
+		b.held = false
+		if b.hidden = r.o.Judge(p.Name, p.Arguments); !b.hidden {
+			b.client = r.visible
+			r.visible++
+			for _, data := range b.frames {
+				r.tell(frameOf{root: gjson.ParseBytes(data)}, b)
+			}
+		}
+		b.frames = nil
+	}
+	p.Hidden = b.hidden
+	r.now.Parts = append(r.now.Parts, p)
+}
+
+// tell puts an event out under the client's numbers. The numbers of events
+// count from that of the first.
+func (r *Relay) tell(f frameOf, b *relayBlock) {
+	var with map[string][]byte
+	set := func(key string, n int64) {
+		if with == nil {
+			with = make(map[string][]byte, 2)
+		}
+		with[key] = strconv.AppendInt(nil, n, 10)
+	}
+	if n := f.root.Get("sequence_number"); n.Exists() {
+		if !r.numbered {
+			r.numbered, r.sequence = true, n.Int()
+		}
+		if n.Int() != r.sequence {
+			set("sequence_number", r.sequence)
+		}
+		r.sequence++
+	}
+	if b != nil && int64(b.client) != b.index {
+		set("output_index", int64(b.client))
+	}
+	if with == nil && f.Raw != nil {
+		r.pass(f.Frame)
+		return
+	}
+	r.put(f.root.Get("type").Str, object(f.root, nil, with))
+}
+
+// responsesEnd reads the last event.
+func (r *Relay) responsesEnd(f frameOf, kind string) {
+	response := f.root.Get("response")
+	if len(r.now.Parts) == 0 { // of a server that does not send items one by one
+		r.responsesOutput(response)
+	}
+	r.responsesUsage(response)
+	if kind == "response.completed" && r.now.asks() && r.now.Complete() {
+		r.held, r.end = true, bytes.Clone(f.Data)
+		return
+	}
+	r.ended = true
+	if len(r.past) == 0 && len(r.now.Hidden()) == 0 {
+		r.tell(f, nil)
+		return
+	}
+	r.responsesComplete(f.root)
+}
+
+func (r *Relay) responsesComplete(root gjson.Result) {
+	with := map[string][]byte{"response": r.responsesObject(root.Get("response"))}
+	if root.Get("sequence_number").Exists() {
+		with["sequence_number"] = strconv.AppendInt(nil, r.sequence, 10)
+	}
+	r.put(root.Get("type").Str, object(root, nil, with))
+}
+
+func (responsesDialect) flush(r *Relay) {
+	r.responsesComplete(gjson.ParseBytes(r.end))
+	r.ended = true
+}
+
+// responsesOutput makes parts of all items of a response object.
+func (r *Relay) responsesOutput(response gjson.Result) {
+	response.Get("output").ForEach(func(_, item gjson.Result) bool {
+		p := responsesPart(item)
+		hidden, held := r.responsesCall(item)
+		p.Hidden = hidden || held && r.o.Judge(p.Name, p.Arguments)
+		r.now.Parts = append(r.now.Parts, p)
+		return true
+	})
+}
+
+func (r *Relay) responsesUsage(response gjson.Result) {
+	r.now.StopReason = strings.Clone(response.Get("status").Str)
+	r.now.Stateless = response.Get("store").Type == gjson.False
+	var a answer
+	usage := response.Get("usage")
+	a.responsesUsage(usage)
+	r.now.Usage, r.now.reasoning = a.turn.Usage, usage.Get("output_tokens_details.reasoning_tokens").Int()
+}
+
+// responsesPart is an item as it stands in a request.
+func responsesPart(item gjson.Result) Part {
+	p := Part{Kind: KindOther, Raw: []byte(item.Raw), ID: strings.Clone(item.Get("call_id").Str), Name: strings.Clone(item.Get("name").Str)}
+	switch kind := item.Get("type").Str; {
+	case kind == "message":
+		p.Kind = KindText
+	case kind == "reasoning":
+		p.Kind = KindReasoning
+	case kind == "function_call":
+		p.Kind, p.Arguments = KindToolUse, strings.Clone(item.Get("arguments").Str)
+	case kind == "custom_tool_call":
+		p.Kind, p.Arguments = KindToolUse, strings.Clone(item.Get("input").Str)
+	case strings.HasSuffix(kind, "_call") && p.ID != "":
+		p.Kind = KindToolUse
+	}
+	return p
+}
+
+// responsesObject is a response with the items that the client has, and the
+// usage of all iterations. Its id is that of the last: the one by which the
+// upstream has all of them.
+func (r *Relay) responsesObject(response gjson.Result) []byte {
+	output := []byte{'['}
+	for _, it := range r.Iterations() {
+		for i := range it.Parts {
+			if it.Parts[i].Hidden {
+				continue
+			}
+			if len(output) > 1 {
+				output = append(output, ',')
+			}
+			output = append(output, it.Parts[i].Raw...)
+		}
+	}
+	with := map[string][]byte{"output": append(output, ']')}
+	if len(r.past) > 0 && response.Get("usage").IsObject() {
+		with["usage"] = responsesSum(r)
+	}
+	return object(response, []string{"output"}, with)
+}
+
+// responsesSum is the usage of all iterations, each of them on record.
+func responsesSum(r *Relay) []byte {
+	reasoning := int64(0)
+	for _, it := range r.Iterations() {
+		reasoning += it.reasoning
+	}
+	out := append([]byte{'{'}, responsesCounts(r.usage(), reasoning)...)
+	out = append(out, `,"iterations":[`...)
+	for i, it := range r.Iterations() {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = append(append(append(out, '{'), responsesCounts(it.Usage, it.reasoning)...), '}')
+	}
+	return append(out, "]}"...)
+}
+
+func responsesCounts(u Usage, reasoning int64) []byte {
+	out := appendCount(nil, "input_tokens", u.Prompt())
+	out = append(out, `"input_tokens_details":{`...)
+	out = appendCount(out, "cached_tokens", u.Read)
+	out = appendCount(out, "cache_write_tokens", u.Write5m+u.Write1h)
+	out = append(out[:len(out)-1], `},`...)
+	out = appendCount(out, "output_tokens", u.Output)
+	out = append(out, `"output_tokens_details":{`...)
+	out = appendCount(out, "reasoning_tokens", reasoning)
+	out = append(out[:len(out)-1], `},`...)
+	return bytes.TrimSuffix(appendCount(out, "total_tokens", u.Prompt()+u.Output), []byte(","))
+}
+
+func (responsesDialect) document(r *Relay, body []byte) bool {
+	root := gjson.ParseBytes(body)
+	if !root.Get("output").IsArray() {
+		return false
+	}
+	r.responsesOutput(root)
+	r.responsesUsage(root)
+	return true
+}
+
+func (responsesDialect) join(r *Relay, last []byte) []byte {
+	return r.responsesObject(gjson.ParseBytes(last))
+}
+
+// continuation repeats the items of an answer. Reasoning that the upstream
+// neither keeps nor has encrypted means nothing to it; an id of an item that
+// came with such reasoning would ask for it.
+func (responsesDialect) continuation(it *Iteration) []byte {
+	bare := false
+	for i := range it.Parts {
+		bare = bare || it.Stateless && it.Parts[i].bareReasoning()
+	}
+	var out []byte
+	for i := range it.Parts {
+		p := &it.Parts[i]
+		if bare && p.bareReasoning() {
+			continue
+		}
+		raw := p.Raw
+		if bare {
+			raw = object(gjson.ParseBytes(raw), nil, map[string][]byte{"id": nil})
+		}
+		out = append(append(out, raw...), ',')
+	}
+	return append(out, responsesResults(it)...)
+}
+
+func (p *Part) bareReasoning() bool {
+	if p.Kind != KindReasoning {
+		return false
+	}
+	item := gjson.ParseBytes(p.Raw)
+	return item.Get("encrypted_content").Str == "" && len(item.Get("content").Array()) == 0
+}
+
+// responsesResults are the outputs of the hidden calls.
+func responsesResults(it *Iteration) []byte {
+	var out []byte
+	for i, p := range it.Hidden() {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = append(append(out, `{"type":"`...), gjson.GetBytes(p.Raw, "type").Str...)
+		out = append(append(out, `_output","call_id":`...), quoteText(p.ID)...)
+		out = append(append(append(out, `,"output":`...), quoteText(p.Result)...), '}')
+	}
+	return out
+}
+
+// weave goes through the client's items and the parts of the iterations side by
+// side. An item that the client has dropped is skipped; one that is none of the
+// parts ends it.
+func (responsesDialect) weave(v *View, message int, its []Iteration) ([]Edit, bool) {
+	msg := &v.Messages[message]
+	at, end := int(msg.First), int(msg.End)
+	if at == end {
+		return nil, false
+	}
+	for i := at; i < end; i++ {
+		if v.Blocks[i].Has(FlagPart) {
+			return nil, false
+		}
+	}
+	var edits []Edit
+	for n := range its {
+		it := &its[n]
+		var open []byte // hidden items whose place is in front of the next
+		for i := range it.Parts {
+			p := &it.Parts[i]
+			switch {
+			case p.Hidden:
+				open = appendElement(open, p.Raw)
+			case at < end && v.isItem(&v.Blocks[at], p):
+				if open != nil {
+					edits, open = append(edits, Edit{Block: at, Op: OpBefore, Value: open}), nil
+				}
+				at++
+			}
+		}
+		if len(it.Hidden()) == 0 {
+			continue
+		}
+		open = appendElement(open, responsesResults(it))
+		if n < len(its)-1 && at < end {
+			edits = append(edits, Edit{Block: at, Op: OpBefore, Value: open})
+			continue
+		}
+		edits = append(edits, Edit{Block: end - 1, Op: OpAfterMessage, Value: open})
+		break // the client has nothing of what came after
+	}
+	return edits, at == end
+}
+
+func appendElement(dst, element []byte) []byte {
+	if len(dst) > 0 {
+		dst = append(dst, ',')
+	}
+	return append(dst, element...)
+}
+
+// isItem tells whether a block of the client is an item of an answer.
+func (v *View) isItem(b *Block, p *Part) bool {
+	if p.Kind == KindOther {
+		return b.Kind == KindOther || b.Kind == KindServerTool
+	}
+	if b.Kind != p.Kind {
+		return false
+	}
+	part := gjson.ParseBytes(p.Raw)
+	switch b.Kind {
+	case KindToolUse:
+		return v.Text(b.ID) == p.ID
+	case KindText:
+		said := part.Get("content.0.text").Str + part.Get("content.0.refusal").Str
+		return strings.TrimSpace(gjson.ParseBytes(v.Bytes(b.Body)).Str) == strings.TrimSpace(said)
+	case KindReasoning:
+		mine := gjson.ParseBytes(v.Bytes(b.Span))
+		if sealed := part.Get("encrypted_content").Str; sealed != "" {
+			return mine.Get("encrypted_content").Str == sealed
+		}
+		return mine.Get("summary.#.text").Raw == part.Get("summary.#.text").Raw
+	}
+	return true
+}

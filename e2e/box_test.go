@@ -19,6 +19,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"io"
 	"net/http"
@@ -64,18 +65,93 @@ func TestBox(t *testing.T) {
 		{"one slot, sliding window, without the overlay", 1, true, false, "overlay off", false},
 		{"two slots, side requests, without the overlay", 2, false, true, "overlay off", false},
 	} {
+		t.Run(c.name, func(t *testing.T) { runBox(t, c.slots, c.sliding, c.side, c.overlay, c.bar) })
+	}
+}
+
+var ablate = flag.Bool("ablate", false, "switch each rule of the overlay off in turn, to see what it saves")
+
+// What each rule saves of what the agent does to its prefixes.
+func TestBoxRules(t *testing.T) {
+	if !*ablate {
+		t.Skip("a measurement: -ablate")
+	}
+	for _, rule := range []string{"token_counters", "tool_order", "pins", "exact_answers"} {
+		t.Run(rule, func(t *testing.T) { runBox(t, 1, false, false, "overlay {\nlate_tools on\n"+rule+" off\n}", false) })
+	}
+}
+
+func runBox(t *testing.T, slots int, sliding, side bool, overlay string, bar bool) {
+	b := startBox(t, engine.Options{Slots: slots, Sliding: sliding}, fmt.Sprintf("upstream llama_cpp\nqueue {\nslots %d\n}\n%s", slots, overlay))
+	a := &boxAgent{url: b.url, side: side}
+	if err := b.engine.Script(t.Context(), boxScript()); err != nil {
+		t.Fatal(err)
+	}
+	for turn := range boxTurns {
+		a.turn(t, turn)
+	}
+	b.judge(t, boxTurns, bar)
+}
+
+// Claude Code works on a real engine, ends and goes on in a second process.
+func TestClaudeCodeOnABox(t *testing.T) {
+	cli := os.Getenv("LLM_CACHE_CLAUDE")
+	if cli == "" {
+		lacking(t, "Claude Code: set LLM_CACHE_CLAUDE to the path of its executable, from npm install @anthropic-ai/claude-code")
+	}
+	if !isolated {
+		lacking(t, "a network namespace: Claude Code is only run where it can reach nothing but this machine")
+	}
+	for _, c := range []struct {
+		name    string
+		sliding bool
+		overlay string
+		bar     bool
+	}{
+		{"overlay", false, "", true},
+		{"overlay, sliding window", true, "", true},
+		{"without the overlay", false, "overlay off", false},
+	} {
 		t.Run(c.name, func(t *testing.T) {
-			b := startBox(t, engine.Options{Slots: c.slots, Sliding: c.sliding}, fmt.Sprintf("upstream llama_cpp\nqueue {\nslots %d\n}\n%s", c.slots, c.overlay))
-			a := &boxAgent{url: b.url, side: c.side}
-			if err := b.engine.Script(t.Context(), boxScript()); err != nil {
+			b := startBox(t, engine.Options{Sliding: c.sliding, Context: 131072}, "upstream llama_cpp\nqueue\n"+c.overlay)
+			r := newRepository(t)
+			first := []step{
+				calls(bash("grep -rn TODO src")).think(),
+				calls(r.read("README.md"), bash("wc -l src/*")),
+				calls(r.read("src/c.go")).think(),
+				calls(r.edit("src/c.go", "// TODO: first", "// done: first \"quoted\" → ü")),
+				{Text: "The first one is done."},
+			}
+			second := []step{
+				calls(bash("git status --short")).think(),
+				calls(r.edit("src/c.go", "// TODO: second", "// done: second")),
+				calls(bash("git diff --stat")),
+				{Text: "Both are done now."},
+			}
+			steps := engineSteps(append(first, second...))
+			if err := b.engine.Script(t.Context(), steps); err != nil {
 				t.Fatal(err)
 			}
-			for turn := range boxTurns {
-				a.turn(t, turn)
-			}
-			b.judge(t, c.bar)
+			claude := &claudeCode{path: cli, url: b.url, dir: r.dir, home: t.TempDir(), patience: 15 * time.Minute}
+			claude.run(t, "Find the TODOs in this repository and fix the first one in src/c.go.").ended(t, first)
+			claude.run(t, "Now fix the second one.", "--continue").ended(t, second)
+			r.check(t)
+			b.judge(t, len(steps), c.bar)
 		})
 	}
+}
+
+// engineSteps is a script for the engine, which writes arguments with spaces.
+func engineSteps(steps []step) (list []engine.Step) {
+	for _, s := range steps {
+		e := engine.Step{Thinking: s.Thinking, Text: s.Text}
+		for _, c := range s.Calls {
+			arguments := strings.ReplaceAll(string(jsonOf(c.Input)), `":"`, `": "`)
+			e.Calls = append(e.Calls, engine.Call{Name: c.Name, Arguments: arguments})
+		}
+		list = append(list, e)
+	}
+	return list
 }
 
 // box is a Caddy with an engine behind it.
@@ -100,7 +176,7 @@ func startBox(t *testing.T, o engine.Options, options string) *box {
 }
 
 // judge compares what the engine has processed with what was new.
-func (b *box) judge(t *testing.T, bar bool) {
+func (b *box) judge(t *testing.T, turns int, bar bool) {
 	t.Helper()
 	list, err := b.engine.Requests(t.Context())
 	if err != nil {
@@ -125,8 +201,8 @@ func (b *box) judge(t *testing.T, bar bool) {
 	}
 	t.Logf("%d turns: %d tokens in prompts, %d of them new, %d processed (%.1f %%); %d turns over the bar",
 		turn-1, prompts, fresh, processed, 100*float64(processed)/float64(max(prompts, 1)), over)
-	if bar && turn != boxTurns {
-		t.Errorf("%d turns reached the engine, want %d", turn, boxTurns)
+	if bar && turn != turns {
+		t.Errorf("%d turns reached the engine, want %d", turn, turns)
 	}
 	log, err := os.ReadFile(b.LogFile)
 	if err != nil {

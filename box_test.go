@@ -154,7 +154,7 @@ func TestOverlay(t *testing.T) {
 			t.Errorf("%s: sent\n%s\nwant\n%s", c.options, got, c.want)
 		}
 		diverged := p.metric(`caddy_llm_cache_divergence_total{cause="tool_order"}`) - before
-		watched := strings.Contains(c.options, "llama") && c.want == second && !strings.Contains(c.options, "observe")
+		watched := strings.Contains(c.options, "llama") && c.want == second
 		if watched != (diverged == 1) {
 			t.Errorf("%s: %v divergences", c.options, diverged)
 		}

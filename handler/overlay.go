@@ -16,6 +16,7 @@ package handler
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"net/http"
 	"time"
@@ -44,9 +45,9 @@ type overlaying struct {
 }
 
 // overlaid returns next with the overlay before it, or next itself where the
-// upstream is no box. Observing, the box is only watched.
+// upstream is no box. A box is watched without a single rule, too.
 func (h *Handler) overlaid(next caddyhttp.Handler, client wire.Format, c *call) caddyhttp.Handler {
-	if !h.watches() || h.Policy == pipeline.Observe {
+	if !h.watches() {
 		return next
 	}
 	return &overlaying{h: h, next: next, call: c, format: h.target(client)}
@@ -59,6 +60,9 @@ func (h *Handler) watches() bool {
 
 // switches returns the rules of the overlay that are in force.
 func (h *Handler) switches() overlay.Switches {
+	if h.Policy == pipeline.Observe {
+		return overlay.Switches{}
+	}
 	return h.Overlay.Over(h.Upstream.preset().overlay)
 }
 
@@ -71,7 +75,7 @@ func (o *overlaying) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 	var x *overlay.Exchange
 	o.h.guard("laying the overlay over a request", func() { x, err = o.begin(r, body) })
 	if x == nil {
-		if err != nil {
+		if err != nil && !errors.Is(err, overlay.ErrPartial) {
 			o.h.failOpen(reasonOverlay)
 			o.h.logFailOpen(reasonOverlay, err)
 		}

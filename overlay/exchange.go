@@ -83,8 +83,8 @@ func (s *Store) Begin(c Conversation, q Request) (*Exchange, error) {
 	}
 	d := newDraft(v, q)
 	links := d.links()
-	m := match(s.lineagesOf(c.Session, q.At), q.Format, v.Tools > 0, links)
-	next := &lineage{format: q.Format, chain: links}
+	m := match(s.lineagesOf(c.Session, q.At), q.Format, v.OffersTools(), links)
+	next := &lineage{format: q.Format, tooled: v.OffersTools(), chain: links}
 	x := &Exchange{Body: q.Body, store: s, session: c.Session, before: m.lineage, next: next, at: q.At}
 	if m.continues {
 		x.replaces = m.lineage
@@ -159,7 +159,7 @@ type matched struct {
 func match(all []*lineage, format wire.Format, tools bool, links []link) matched {
 	var best, branch matched
 	for _, l := range all {
-		if l.format != format || (len(l.tools) > 0) != tools {
+		if l.format != format || l.tooled != tools {
 			continue
 		}
 		n := 0

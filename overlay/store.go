@@ -189,6 +189,7 @@ type link struct {
 // lineage is a growing conversation. It is immutable: each request makes a new one.
 type lineage struct {
 	format wire.Format
+	tooled bool // its requests have tools
 	// base is what it began with; tools are those at the front now: those of the
 	// base, and behind them what came later.
 	base  *base

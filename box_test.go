@@ -39,10 +39,16 @@ func TestDress(t *testing.T) {
 		upstream, body string
 		want, not      []string
 	}{
-		{"mlx_lm", plain, []string{`"model":"default_model"`, `"max_tokens":32768`, `"reasoning_content":"Hm."`, `"preserve_thinking":true`, `"content":"Hi"`},
-			[]string{"seed", "metadata", "prompt_cache_key", "cache_control", `"reasoning":`, "stream_options", "id_slot"}},
-		{"mlx_lm {\n drop\n max_tokens_default 99\n body chat_template_kwargs null\n reasoning none\n model x y\n}", plain,
-			[]string{`"seed":7`, `"metadata":{"a":1}`, `"max_tokens":99`, `"model":"claude-opus-5-5"`}, []string{"Hm.", "chat_template_kwargs"}},
+		{
+			"mlx_lm", plain,
+			[]string{`"model":"default_model"`, `"max_tokens":32768`, `"reasoning_content":"Hm."`, `"preserve_thinking":true`, `"content":"Hi"`},
+			[]string{"seed", "metadata", "prompt_cache_key", "cache_control", `"reasoning":`, "stream_options", "id_slot"},
+		},
+		{
+			"mlx_lm {\n drop\n max_tokens_default 99\n body chat_template_kwargs null\n reasoning none\n model x y\n}", plain,
+			[]string{`"seed":7`, `"metadata":{"a":1}`, `"max_tokens":99`, `"model":"claude-opus-5-5"`},
+			[]string{"Hm.", "chat_template_kwargs"},
+		},
 		{"ollama", strings.Replace(plain, `"reasoning":`, `"reasoning_content":`, 1), []string{`"reasoning":"Hm."`, `"seed":7`}, []string{"reasoning_content", "max_tokens", "metadata"}},
 		{"omlx", plain, []string{`"cache_control":{"type":"ephemeral"}`, `"reasoning_content":"Hm."`}, []string{"metadata"}},
 		{"lm_studio {\n body ttl 3600\n cache_control on\n}", plain, []string{`"ttl":3600`, `"cache_control"`}, []string{"preserve_thinking"}},

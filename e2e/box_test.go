@@ -95,13 +95,7 @@ func runBox(t *testing.T, slots int, sliding, side bool, overlay string, bar boo
 
 // Claude Code works on a real engine, ends and goes on in a second process.
 func TestClaudeCodeOnABox(t *testing.T) {
-	cli := os.Getenv("LLM_CACHE_CLAUDE")
-	if cli == "" {
-		lacking(t, "Claude Code: set LLM_CACHE_CLAUDE to the path of its executable, from npm install @anthropic-ai/claude-code")
-	}
-	if !isolated {
-		lacking(t, "a network namespace: Claude Code is only run where it can reach nothing but this machine")
-	}
+	needClient(t, claudeCode{})
 	for _, c := range []struct {
 		name    string
 		sliding bool
@@ -114,27 +108,28 @@ func TestClaudeCodeOnABox(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			b := startBox(t, engine.Options{Sliding: c.sliding, Context: 131072}, "upstream llama_cpp\nqueue\n"+c.overlay)
-			r := newRepository(t)
+			r := newRepository(t, claudeCode{})
 			first := []step{
-				calls(bash("grep -rn TODO src")).think(),
-				calls(r.read("README.md"), bash("wc -l src/*")),
+				calls(r.bash("grep -rn TODO src")).think(),
+				calls(r.read("README.md"), r.bash("wc -l src/*")),
 				calls(r.read("src/c.go")).think(),
 				calls(r.edit("src/c.go", "// TODO: first", "// done: first \"quoted\" → ü")),
 				{Text: "The first one is done."},
 			}
 			second := []step{
-				calls(bash("git status --short")).think(),
+				calls(r.bash("git status --short")).think(),
 				calls(r.edit("src/c.go", "// TODO: second", "// done: second")),
-				calls(bash("git diff --stat")),
+				calls(r.bash("git diff --stat")),
 				{Text: "Both are done now."},
 			}
 			steps := engineSteps(append(first, second...))
 			if err := b.engine.Script(t.Context(), steps); err != nil {
 				t.Fatal(err)
 			}
-			claude := &claudeCode{path: cli, url: b.url, dir: r.dir, home: t.TempDir(), patience: 15 * time.Minute}
-			claude.run(t, "Find the TODOs in this repository and fix the first one in src/c.go.").ended(t, first)
-			claude.run(t, "Now fix the second one.", "--continue").ended(t, second)
+			claude := newUser(t, claudeCode{url: b.url}, r.dir)
+			claude.patience = 15 * time.Minute
+			claude.ask(t, "Find the TODOs in this repository and fix the first one in src/c.go.", first)
+			claude.ask(t, "Now fix the second one.", second)
 			r.check(t)
 			b.judge(t, len(steps), c.bar)
 		})

@@ -111,6 +111,7 @@ type user struct {
 	client
 	path, home, dir string
 	asked           int
+	patience        time.Duration // for the answer to one prompt. Default: 5m
 }
 
 // needClient skips the test if the client is not there or could reach more than
@@ -156,7 +157,7 @@ func (u *user) ask(t *testing.T, prompt string, steps []step) {
 	t.Helper()
 	args, env := u.command(u.home, prompt, u.asked > 0)
 	u.asked++
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), max(u.patience, 5*time.Minute))
 	defer cancel()
 	cmd := exec.CommandContext(ctx, u.path, args...)
 	cmd.Dir = u.dir

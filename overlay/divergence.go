@@ -76,10 +76,10 @@ func piecesOf(v *wire.View, markers bool) []piece {
 		h.SetSeed(seed)
 		if markers {
 			for i := range blocks {
-				h.Write(blocks[i].Hash[:])
+				_, _ = h.Write(blocks[i].Hash[:])
 			}
 		} else {
-			h.Write(v.Bytes(span))
+			_, _ = h.Write(v.Bytes(span))
 		}
 		all = append(all, piece{h.Sum64(), int32(span.Len()), section, role})
 	}

@@ -147,12 +147,18 @@ func TestSystemMessages(t *testing.T) {
 	system := func(text string) string { return `{"role":"system","content":` + string(quote(text)) + `}` }
 	for _, s := range []struct{ name, body, want string }{
 		{"into the user's text", chat("S", toolA, hello, system("Plan")), `{"role":"user","content":"Hello\n\n<system-reminder>\nPlan\n</system-reminder>"}]`},
-		{"into the result", chat("S", toolA, hello, called, result, system("Plan"), system("More")),
-			`"content":"one\n\n<system-reminder>\nPlan\n</system-reminder>\n\n<system-reminder>\nMore\n</system-reminder>"}]`},
-		{"into a result with parts", chat("S", toolA, hello, called, `{"role":"tool","tool_call_id":"1","content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]}`, system("<system-reminder>x</system-reminder>")),
-			`{"type":"text","text":"b"},{"type":"text","text":"<system-reminder>x</system-reminder>"}]}]`},
-		{"behind an answer it is the user's", chat("S", toolA, hello, `{"role":"assistant","content":"Hi"}`, system("Plan"), `{"role":"user","content":"Go"}`),
-			`{"role":"user","content":"<system-reminder>\nPlan\n</system-reminder>"},{"role":"user","content":"Go"}]`},
+		{
+			"into the result", chat("S", toolA, hello, called, result, system("Plan"), system("More")),
+			`"content":"one\n\n<system-reminder>\nPlan\n</system-reminder>\n\n<system-reminder>\nMore\n</system-reminder>"}]`,
+		},
+		{
+			"into a result with parts", chat("S", toolA, hello, called, `{"role":"tool","tool_call_id":"1","content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]}`, system("<system-reminder>x</system-reminder>")),
+			`{"type":"text","text":"b"},{"type":"text","text":"<system-reminder>x</system-reminder>"}]}]`,
+		},
+		{
+			"behind an answer it is the user's", chat("S", toolA, hello, `{"role":"assistant","content":"Hi"}`, system("Plan"), `{"role":"user","content":"Go"}`),
+			`{"role":"user","content":"<system-reminder>\nPlan\n</system-reminder>"},{"role":"user","content":"Go"}]`,
+		},
 		{"an empty one goes", chat("S", toolA, hello, `{"role":"system","content":[]}`), `"Hello"}]`},
 		{"a counter goes", chat("S", toolA, hello, called, result, system("<total_tokens>1234 tokens left</total_tokens>")), `"content":"one"}]`},
 	} {

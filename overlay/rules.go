@@ -110,9 +110,15 @@ func (r *Rules) Over(s Switches) Switches {
 		to   *bool
 		says *bool
 	}{
-		{&s.BillingLine, r.BillingLine}, {&s.SystemMessages, r.SystemMessages}, {&s.TokenCounters, r.TokenCounters},
-		{&s.ToolOrder, r.ToolOrder}, {&s.LateTools, r.LateTools}, {&s.Pins, r.Pins}, {&s.Forms, r.Forms},
-		{&s.ExactAnswers, r.ExactAnswers}, {&s.Thinking, r.Thinking},
+		{&s.BillingLine, r.BillingLine},
+		{&s.SystemMessages, r.SystemMessages},
+		{&s.TokenCounters, r.TokenCounters},
+		{&s.ToolOrder, r.ToolOrder},
+		{&s.LateTools, r.LateTools},
+		{&s.Pins, r.Pins},
+		{&s.Forms, r.Forms},
+		{&s.ExactAnswers, r.ExactAnswers},
+		{&s.Thinking, r.Thinking},
 	} {
 		if f.says != nil {
 			*f.to = *f.says

@@ -167,8 +167,9 @@ type Report struct {
 
 // Report returns what is known of a session, nil if nothing is.
 func (s *Store) Report(key string) []Report {
-	var all []Report
-	for _, l := range s.lineagesOf(key, time.Time{}) {
+	lineages := s.lineagesOf(key, time.Time{})
+	all := make([]Report, 0, len(lineages))
+	for _, l := range lineages {
 		restored := 0
 		for i := range l.answers {
 			if l.answers[i].differs {

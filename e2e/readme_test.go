@@ -165,7 +165,9 @@ func adapts(t *testing.T, document, config string) {
 		if err := os.WriteFile(file, []byte(frame[0]+config+frame[1]), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		b, err := exec.Command(binary, "adapt", "--adapter", "caddyfile", "--config", file).CombinedOutput()
+		cmd := exec.Command(binary, "adapt", "--adapter", "caddyfile", "--config", file)
+		cmd.Env = append(os.Environ(), "KEY_ANNA=of-anna", "KEY_BEN=of-ben") // of docs/mlx-box.md
+		b, err := cmd.CombinedOutput()
 		if err == nil {
 			return
 		}

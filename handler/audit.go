@@ -93,6 +93,7 @@ func (a *account) close(c *call, outcome string, status int) {
 	b := x.Bill(c.turn)
 	r.Billed, r.ClientBilled = tokens(b.Actual), tokens(b.Client)
 	r.Cost, r.ClientCost, r.USD, r.ClientUSD = b.Cost, b.ClientCost, b.Dollars, b.ClientDollars
+	a.apart(c)
 	if t := c.turn; t != nil {
 		r.StopReason = t.StopReason
 		r.FirstByte, r.FirstToken, r.LastToken = t.Timing.FirstByte, t.Timing.FirstToken, t.Timing.LastToken

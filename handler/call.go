@@ -60,6 +60,7 @@ type call struct {
 	resent    bool
 	trailers  bool // the client takes trailers
 	account   *account
+	continued []continuation
 	common    float64 // share of the prompt that the upstream has seen before
 	estimated bool    // the usage's cached tokens are our estimate
 

@@ -202,6 +202,7 @@ func (c *call) passHiding(t *tap, r *http.Request, next caddyhttp.Handler) error
 	if err := c.pass(t, rel, r, next); err != nil {
 		return err
 	}
+	carried := 0
 	for n := 0; ; n++ {
 		if rel.whole && !rel.failed {
 			body := rel.body
@@ -220,7 +221,9 @@ func (c *call) passHiding(t *tap, r *http.Request, next caddyhttp.Handler) error
 			continuations.WithLabelValues(continuationLimit).Inc()
 			return rel.close()
 		}
-		if err := c.continued(rel, again, next); err != nil || rel.failed {
+		c.went(c.ex.Expansions[carried:])
+		carried = len(c.ex.Expansions)
+		if err := c.goOn(rel, again, next); err != nil || rel.failed {
 			return rel.fail(err)
 		}
 	}
@@ -238,8 +241,8 @@ func (c *call) relayOptions() wire.RelayOptions {
 // errContinuation says that the body of a continuation could not be made.
 var errContinuation = errors.New("continuing an answer")
 
-// continued asks the upstream to go on.
-func (c *call) continued(rel *relay, original *http.Request, next caddyhttp.Handler) error {
+// goOn asks the upstream to go on.
+func (c *call) goOn(rel *relay, original *http.Request, next caddyhttp.Handler) error {
 	body, err := c.ex.Continue(rel.rewrite.Iterations())
 	if err != nil {
 		return fmt.Errorf("%w: %w", errContinuation, err)

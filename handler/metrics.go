@@ -127,7 +127,7 @@ func registerMetrics(reg *prometheus.Registry) error {
 	for _, c := range slices.Concat([]prometheus.Collector{
 		costs, metrics.requests, metrics.tokens, metrics.edits, metrics.failOpen,
 		metrics.breaks, metrics.resends, metrics.translations, metrics.divergences, metrics.sessions, metrics.bytes, metrics.overhead,
-		expansions, continuations,
+		expansions, continuations, unwoven,
 		queueMetrics.running, queueMetrics.waiting, queueMetrics.wait, queueMetrics.refused, lingered, alone,
 		metrics.pings, metrics.pingCost, metrics.pingSaved, metrics.targets,
 	}, auditMetrics) {

@@ -124,6 +124,9 @@ func (h *Handler) prepare(r *http.Request, format wire.Format, raw []byte) (c *c
 	c = &call{h: h, view: view, session: session, id: session.ID(), raw: raw, tenant: tenant}
 	session.Want(h.lifetime(r, tenant))
 	c.ex = h.pipe.Begin(view, session, h.now())
+	if c.ex.Unwoven {
+		unwoven.Inc()
+	}
 	if c.ex.Err != nil {
 		h.failOpen(reasonSplice)
 		h.logFailOpen(reasonSplice, c.ex.Err)

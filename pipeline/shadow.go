@@ -53,6 +53,18 @@ func (x *Exchange) Bill(t *wire.Turn) Bill {
 	return x.bill
 }
 
+// Continuations returns what each continuation of the turn cost. It is part of
+// [Exchange.Bill].
+func (x *Exchange) Continuations() (out []Bill) {
+	for i := 1; i < len(x.said); i++ {
+		b := Bill{Actual: x.said[i].Usage}
+		b.Cost = x.rules.Cost(b.Actual) + x.rules.CostOutput(b.Actual)
+		b.Dollars = b.Cost * x.rules.Input / 1e6
+		out = append(out, b)
+	}
+	return out
+}
+
 // charge works the bill out and notes what the client's own bytes would have
 // left in the upstream's cache. The session is locked, and the lineage is as it
 // was before this request.

@@ -70,6 +70,9 @@ type LineageReport struct {
 	LastBreak string `json:"last_cache_break,omitempty"`
 	// Caution is how many times dearer than planned folds have turned out lately.
 	Caution float64 `json:"caution,omitempty"`
+	// Expanded counts the folded blocks that the model has asked for again, by
+	// the class of the tool whose text it was.
+	Expanded map[string]int `json:"expanded,omitempty"`
 	// OriginalTokens and SentTokens sum up the prompts as the client sent
 	// them and as they went upstream, estimated.
 	OriginalTokens int64 `json:"original_tokens"`
@@ -110,6 +113,14 @@ func (l *Lineage) report(now time.Time) LineageReport {
 	if r.Pauses, r.Kept = l.Pauses, l.Kept; !l.Warmed.IsZero() {
 		warmed := l.Warmed
 		r.Warmed = &warmed
+	}
+	for class, n := range l.Expanded {
+		if n > 0 {
+			if r.Expanded == nil {
+				r.Expanded = make(map[string]int)
+			}
+			r.Expanded[Class(class).String()] = int(n)
+		}
 	}
 	for i := range l.States {
 		st := &l.States[i]

@@ -1,0 +1,80 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package sessioncache
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
+
+func TestBlocks(t *testing.T) {
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	b := NewBlocks()
+	one, two := &Session{digest: "1", tenant: Tenant{1}}, &Session{digest: "2", tenant: Tenant{2}}
+	scope := wire.Hash{1}
+	b.Put(one, scope, "a", "text", now)
+	for name, c := range map[string]struct {
+		s     *Session
+		scope wire.Hash
+		name  string
+		after time.Duration
+		want  bool
+	}{
+		"its own":              {one, scope, "a", 0, true},
+		"another session":      {two, scope, "a", 0, false},
+		"another conversation": {one, wire.Hash{2}, "a", 0, false},
+		"another name":         {one, scope, "b", 0, false},
+	} {
+		if got, ok := b.Get(c.s, c.scope, c.name, now.Add(c.after)); ok != c.want || ok && got != "text" {
+			t.Errorf("%s: %q, %t", name, got, ok)
+		}
+	}
+	// What is asked for stays; what is not, goes.
+	if _, ok := b.Get(one, scope, "a", now.Add(BlockTTL)); !ok {
+		t.Error("gone too early")
+	}
+	if _, ok := b.Get(one, scope, "a", now.Add(2*BlockTTL+1)); ok || b.Bytes() != 0 {
+		t.Errorf("still there, %d bytes", b.Bytes())
+	}
+	// A tenant's bound is its own: what it used last stays.
+	b.Put(two, scope, "kept", "text", now)
+	mega := strings.Repeat("x", 1<<20)
+	for i := range 20 {
+		b.Put(one, scope, fmt.Sprint(i), mega, now)
+	}
+	for name, want := range map[string]bool{"0": false, "4": false, "5": true, "19": true} {
+		if _, ok := b.Get(one, scope, name, now); ok != want {
+			t.Errorf("block %s is there: %t", name, ok)
+		}
+	}
+	if _, ok := b.Get(two, scope, "kept", now); !ok {
+		t.Error("one tenant has driven out another's")
+	}
+	// All tenants together have a bound.
+	for i := range 70 {
+		b.Put(&Session{digest: fmt.Sprint("s", i), tenant: Tenant{3, byte(i)}}, scope, "a", mega, now)
+	}
+	if b.Bytes() > MaxBlockBytes {
+		t.Errorf("%d bytes are held", b.Bytes())
+	}
+	b.Put(one, scope, "huge", strings.Repeat("x", MaxTenantBlockBytes), now)
+	if _, ok := b.Get(one, scope, "huge", now); ok {
+		t.Error("a text beyond the bound is held")
+	}
+}

@@ -50,6 +50,8 @@ type App struct {
 	audit  AuditStore
 	ledger *auditLease
 	logger *zap.Logger
+
+	unlearn func() // ends the reading of the record
 }
 
 // Store is what modules in the namespace `llm_cache.stores` implement: a place
@@ -118,13 +120,20 @@ func (a *App) Start() error {
 		a.http, _ = v.(*caddyhttp.App)
 	}
 	a.lease.state.keeper.use(a)
-	return a.startAudit()
+	if err := a.startAudit(); err != nil {
+		return err
+	}
+	a.learn()
+	return nil
 }
 
 // Stop ends the pings unless another configuration has taken over. Nothing else
 // is to be done: what runs on the store may outlive the configuration.
 func (a *App) Stop() error {
 	a.lease.state.keeper.retire(a)
+	if a.unlearn != nil {
+		a.unlearn()
+	}
 	return nil
 }
 

@@ -21,11 +21,18 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/keepalive"
 )
 
-var ahead atomic.Int64
+var ahead, set atomic.Int64
 
 func init() {
-	clock = func() keepalive.Instant { return keepalive.Now().Add(time.Duration(ahead.Load())) }
+	clock = func() keepalive.Instant {
+		now := keepalive.Now().Add(time.Duration(ahead.Load()))
+		now.Wall = now.Wall.Add(time.Duration(set.Load()))
+		return now
+	}
 }
+
+// SetCalendar lets the calendar jump by so much, with no time passing.
+func SetCalendar(d time.Duration) { set.Add(int64(d)) }
 
 // Advance lets the clock of all keepers jump ahead, as if so much time had
 // passed, and has them look at it.
@@ -52,3 +59,14 @@ func Settled() (sum KeepAliveReport) {
 		time.Sleep(time.Millisecond)
 	}
 }
+
+// Learned is what the keeper of the open store has learned.
+func Learned() *keepalive.Learned {
+	for _, s := range openStores() {
+		return &s.keeper.schedule.Learned
+	}
+	return nil
+}
+
+// Hashed is a client's name as a habit holds it.
+func Hashed(name string) uint64 { return hashed(name) }

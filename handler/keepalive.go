@@ -16,10 +16,8 @@ package handler
 
 import (
 	"fmt"
-	"hash/fnv"
 	"math/rand/v2"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
@@ -42,7 +40,7 @@ type KeepAlive struct {
 	// Every is the time from the start of the last request, or of the ping
 	// before, to a ping. It must be shorter than the cache's lifetime by 15
 	// seconds or more; for lifetimes where it is not, the default is used.
-	// Default: nine tenths of the lifetime, 4m30s for five minutes.
+	// Default: nineteen twentieths of the lifetime, 4m45s for five minutes.
 	Every caddy.Duration `json:"every,omitempty"`
 	// Most is the number of pings that one pause may have. How many it gets is
 	// decided by what they are expected to earn. Default: 24.
@@ -125,7 +123,7 @@ func (k *KeepAlive) every(lifetime time.Duration) time.Duration {
 	if every := time.Duration(k.Every); every != 0 && every <= lifetime-reach {
 		return every
 	}
-	return lifetime * 9 / 10
+	return lifetime * 19 / 20
 }
 
 // KeepAliveLimits bound the pings of all sites together.
@@ -167,8 +165,8 @@ func (l *KeepAliveLimits) options() keepalive.Options {
 	return o
 }
 
-// jitter takes up to a twentieth off a wait.
-func jitter(wait time.Duration) time.Duration { return rand.N(wait/20 + 1) }
+// jitter takes up to a thirtieth off a wait.
+func jitter(wait time.Duration) time.Duration { return rand.N(wait/30 + 1) }
 
 // enter tells the schedule that a conversation goes on. The client has waited
 // for nothing: a ping in flight is canceled.
@@ -239,7 +237,7 @@ func (c *call) target(r *http.Request) *keepalive.Target {
 	}
 	begun := c.h.state.keeper.at(c.ex.Start())
 	return &keepalive.Target{
-		Habit:    keepalive.Habit{Tenant: c.tenant, Client: clientOf(r.Header), Hour: uint8(begun.Wall.Hour())},
+		Habit:    c.habit(first(r.Header, "User-Agent"), begun.Wall),
 		Moment:   keepalive.Moment{Tool: idle.Tool, Question: idle.Question, Prompts: idle.Prompts, Pauses: idle.Pauses},
 		Begun:    begun,
 		Lifetime: idle.Lifetime,
@@ -251,12 +249,4 @@ func (c *call) target(r *http.Request) *keepalive.Target {
 		Stake:   or(o.Stake, defaultStake)*idle.Spent + idle.Kept,
 		Payload: p,
 	}
-}
-
-// clientOf tells client programs apart.
-func clientOf(h http.Header) uint64 {
-	name, _, _ := strings.Cut(first(h, "User-Agent"), "/")
-	f := fnv.New64a()
-	_, _ = f.Write([]byte(name))
-	return f.Sum64()
 }

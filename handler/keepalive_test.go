@@ -43,6 +43,10 @@ type kept struct {
 	up   *httptest.Server
 	dir  string
 
+	session string
+	key     string
+	hook    func() // called while a request is at the upstream
+
 	mu     sync.Mutex
 	got    []*http.Request
 	bodies []string
@@ -52,18 +56,13 @@ type kept struct {
 
 func newKept(t *testing.T) *kept {
 	dir := t.TempDir()
-	k := &kept{t: t, log: filepath.Join(dir, "log"), dir: dir, status: http.StatusOK, usage: `{"input_tokens":3,"cache_read_input_tokens":60000,"output_tokens":5}`}
-	k.up = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		body, _ := io.ReadAll(r.Body)
-		k.mu.Lock()
-		defer k.mu.Unlock()
-		k.got, k.bodies = append(k.got, r), append(k.bodies, string(body))
-		w.Header().Set("Content-Type", "application/json")
-		w.WriteHeader(k.status)
-		fmt.Fprintf(w, `{"id":"msg_1","type":"message","role":"assistant","model":"claude-sonnet-4-6","content":[{"type":"text","text":"Shall I?"}],"stop_reason":"end_turn","usage":%s}`, k.usage)
-	}))
-	t.Cleanup(k.up.Close)
+	k := &kept{t: t, key: secret, log: filepath.Join(dir, "log"), dir: dir, status: http.StatusOK, usage: `{"input_tokens":3,"cache_read_input_tokens":60000,"output_tokens":5}`}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	k.listen(l)
+	l, err = net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,11 +72,37 @@ func newKept(t *testing.T) *kept {
 	return k
 }
 
+// listen makes the upstream.
+func (k *kept) listen(l net.Listener) {
+	k.up = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		if k.hook != nil {
+			k.hook()
+		}
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		k.got, k.bodies = append(k.got, r), append(k.bodies, string(body))
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(k.status)
+		fmt.Fprintf(w, `{"id":"msg_1","type":"message","role":"assistant","model":"claude-sonnet-4-6","content":[{"type":"text","text":"Shall I?"}],"stop_reason":"end_turn","usage":%s}`, k.usage)
+	}))
+	_ = k.up.Listener.Close()
+	k.up.Listener = l
+	k.up.Start()
+	k.t.Cleanup(k.up.Close)
+}
+
 // load runs a site with these options of llm_cache, and headers that
 // reverse_proxy sets.
 func (k *kept) load(options, headers string) {
 	k.t.Helper()
-	cfg := fmt.Sprintf(`{
+	if err := caddy.Load([]byte(k.config(options, headers)), true); err != nil {
+		k.t.Fatal(err)
+	}
+}
+
+func (k *kept) config(options, headers string) string {
+	return fmt.Sprintf(`{
 	"admin": {"disabled": true, "config": {"persist": false}},
 	"logging": {"logs": {"default": {"writer": {"output": "file", "filename": %q}}}},
 	"apps": {"http": {"grace_period": "100ms", "servers": {"srv0": {
@@ -88,9 +113,6 @@ func (k *kept) load(options, headers string) {
 		]}]
 	}}}}
 }`, k.log, k.addr, options, k.up.Listener.Addr().String(), headers)
-	if err := caddy.Load([]byte(cfg), true); err != nil {
-		k.t.Fatal(err)
-	}
 }
 
 const keeping = `, "keepalive": {"stake": 10}`
@@ -105,10 +127,13 @@ func (k *kept) ask(turns int) string {
 	}
 	b.WriteString(`],"stream":false}`)
 	r, _ := http.NewRequest(http.MethodPost, "http://"+k.addr+"/v1/messages", strings.NewReader(b.String()))
-	r.Header.Set("X-Api-Key", secret)
-	r.Header.Set("Authorization", "Bearer "+secret)
+	r.Header.Set("X-Api-Key", k.key)
+	r.Header.Set("Authorization", "Bearer "+k.key)
 	r.Header.Set("Anthropic-Beta", "some-beta")
 	r.Header.Set("Content-Type", "application/json")
+	if k.session != "" {
+		r.Header.Set("X-Claude-Code-Session-Id", k.session)
+	}
 	res, err := http.DefaultClient.Do(r)
 	if err != nil {
 		k.t.Fatal(err)
@@ -138,7 +163,7 @@ func (k *kept) wantPings(n int, when string) {
 	}
 }
 
-const wait = 4*time.Minute + 31*time.Second
+const wait = 4*time.Minute + 46*time.Second
 
 func TestPingsOfASite(t *testing.T) {
 	k := newKept(t)
@@ -218,7 +243,8 @@ func TestPingsStop(t *testing.T) {
 	}
 }
 
-// The process ends, or the machine slept for a day: nothing is sent.
+// The process ends, or the machine slept for a day: nothing is sent. What a
+// process knew that was killed is gone with it.
 func TestNoPingAfterTheEnd(t *testing.T) {
 	k := newKept(t)
 	k.load(keeping, "")
@@ -230,4 +256,64 @@ func TestNoPingAfterTheEnd(t *testing.T) {
 	_ = caddy.Stop()
 	handler.Advance(wait)
 	k.wantPings(0, "after the stop")
+	k.load(keeping, "")
+	handler.Advance(wait)
+	k.wantPings(0, "in the next process")
+}
+
+// The calendar is set a day ahead or back: what was idle is left alone, and what
+// falls idle then is pinged once in time.
+func TestCalendarIsSet(t *testing.T) {
+	for _, jump := range []time.Duration{24 * time.Hour, -24 * time.Hour} {
+		k := newKept(t)
+		k.load(keeping, "")
+		k.ask(1)
+		k.ask(2)
+		handler.SetCalendar(jump)
+		for range 30 {
+			handler.Advance(10 * time.Second)
+			handler.Settled()
+		}
+		k.wantPings(0, "after the calendar was set by "+jump.String())
+		k.ask(3)
+		handler.Advance(wait)
+		k.wantPings(1, "for what has fallen idle since")
+		_ = caddy.Stop()
+	}
+}
+
+// The upstream is down for an hour: each conversation is tried once and no more,
+// and nothing is sent all at once when it is back.
+func TestUpstreamDownForAnHour(t *testing.T) {
+	const conversations = 8
+	k := newKept(t)
+	k.load(keeping, "")
+	for i := range conversations {
+		k.session = fmt.Sprint("s", i)
+		k.ask(1)
+		k.ask(2)
+	}
+	before := handler.Settled().Sum.Pings
+	address := k.up.Listener.Addr().String()
+	k.up.Close()
+	for at := time.Duration(0); at < time.Hour; at += 5 * time.Second {
+		handler.Advance(5 * time.Second)
+		handler.Settled()
+	}
+	if n := handler.Settled().Sum.Pings - before; n != conversations {
+		t.Errorf("%d pings were tried in the hour, want one for each of %d conversations", n, conversations)
+	}
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		t.Skip(err)
+	}
+	k.listen(l)
+	for range 120 {
+		handler.Advance(5 * time.Second)
+		handler.Settled()
+	}
+	k.wantPings(0, "once the upstream is back")
+	k.ask(3)
+	handler.Advance(wait)
+	k.wantPings(1, "for the one conversation that has gone on")
 }

@@ -18,6 +18,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/keepalive"
@@ -31,7 +32,8 @@ type keeper struct {
 	schedule *keepalive.Schedule
 	tiers    keepalive.Tiers
 	now      func() keepalive.Instant
-	manual   bool // pings are sent when asked for, on a clock of the caller's
+	learned  atomic.Bool // from the record
+	manual   bool        // pings are sent when asked for, on a clock of the caller's
 
 	mu      sync.Mutex
 	apps    []*App // of the configurations that run, the one in force last

@@ -125,7 +125,7 @@ func (c *call) lastRequest(r *http.Request, lineage int) *lastRequest {
 				p.secret.Seal(name, v)
 			}
 		case name != "Content-Encoding" && name != "Content-Length" && name != "Transfer-Encoding":
-			p.header[name] = values
+			p.header[name] = slices.Clone(values) // the original shares its array with the credential
 		}
 	}
 	if r.TLS != nil {

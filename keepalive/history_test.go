@@ -1,0 +1,87 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package keepalive
+
+import (
+	"testing"
+	"time"
+)
+
+// What is on record teaches the same as pauses that were watched.
+func TestHistory(t *testing.T) {
+	person := Habit{Tenant: [16]byte{1}, Client: 7, Hour: 9}
+	at := time.Date(2026, 11, 1, 9, 0, 0, 0, time.UTC)
+	var h History
+	var watched Learned
+	add := func(session string, lineage int, after time.Duration, tool bool) {
+		at = at.Add(after)
+		if !h.Add(Past{Habit: person, Session: session, Lineage: lineage, At: at, Tool: tool}) {
+			t.Fatal("no room")
+		}
+	}
+	add("a", 0, 0, true)
+	add("a", 0, time.Minute, false) // the first prompt's answer
+	add("b", 1, time.Second, false) // a sub-agent, never to be seen again
+	add("a", 0, 10*time.Minute, false)
+	add("a", 0, 6*time.Minute, true)
+	watched.Observe(person, Moment{Prompts: 2, Pauses: 1}, 6*time.Minute, true)
+	add("a", 0, time.Minute, false)
+	add("a", 0, 30*time.Minute, true)
+	watched.Observe(person, Moment{Prompts: 3, Pauses: 2}, 30*time.Minute, true)
+	add("a", 0, 24*time.Hour, false)
+	watched.Observe(person, Moment{Tool: true, Prompts: 4, Pauses: 3}, patience, false)
+	watched.Observe(person, Moment{Prompts: 4, Pauses: 4}, time.Hour, false)
+
+	var l Learned
+	h.Teach(&l, at.Add(time.Hour))
+	if got, want := l.counts, watched.counts; len(got) != len(want) || len(got) != 3 {
+		t.Fatalf("%d habits, want %d", len(got), len(want))
+	}
+	for k, want := range watched.counts {
+		if got := l.counts[k]; got.seen != want.seen || got.expected < want.expected-1e-9 || got.expected > want.expected+1e-9 {
+			t.Errorf("%+v: %+v, want %+v", k, got, want)
+		}
+	}
+	// More of the same adds up.
+	var again History
+	again.learned.Observe(person, Moment{Prompts: 2}, time.Hour, true)
+	again.Teach(&l, at)
+	if k := person.groups()[0]; l.counts[k].seen != 3 {
+		t.Errorf("%v returns seen, want 3", l.counts[k].seen)
+	}
+}
+
+// An hour of the day at which nobody comes back lowers the chance at that hour,
+// and less so what is known of little.
+func TestHourOfDay(t *testing.T) {
+	var l Learned
+	m := Moment{Prompts: 3}
+	morning, night := Habit{Hour: 10}, Habit{Hour: 23}
+	for range 40 {
+		l.Observe(morning, m, 8*time.Minute, true)
+		l.Observe(night, m, patience, false)
+	}
+	l.Observe(Habit{Hour: 5}, m, patience, false) // once
+	away := func(h Habit) float64 {
+		c := l.Chance(h, m)
+		return c.Away(4*time.Minute, 10*time.Minute)
+	}
+	if a, b, c := away(morning), away(Habit{Hour: 5}), away(night); !(a < b && b < c) {
+		t.Errorf("away: %.2f in the morning, %.2f at an hour seen once, %.2f at night", a, b, c)
+	}
+	if a, b := away(Habit{Hour: 5}), away(Habit{Hour: 6}); b-a > 0.2 || a-b > 0.2 {
+		t.Errorf("one pause moved the chance from %.2f to %.2f", b, a)
+	}
+}

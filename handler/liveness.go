@@ -15,6 +15,7 @@
 package handler
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -282,12 +283,12 @@ func (a *alive) end(err error) error {
 	status := a.status
 	if err != nil {
 		status = http.StatusBadGateway
-		if e, ok := err.(caddyhttp.HandlerError); ok && e.StatusCode >= 400 {
+		if e, ok := errors.AsType[caddyhttp.HandlerError](err); ok && e.StatusCode >= 400 {
 			status = e.StatusCode
 		}
 		a.failure = nil
 	}
-	_, werr := a.ResponseWriter.Write(streamFailure(a.format, status, a.failure))
+	_, werr := a.ResponseWriter.Write(streamFailure(a.format, status, a.failure)) //nolint:gosec // G705: an event of JSON
 	if werr == nil {
 		werr = http.NewResponseController(a.ResponseWriter).Flush()
 	}

@@ -59,16 +59,16 @@ func TestClients(t *testing.T) {
 		// A model without a check on what stood before its thinking.
 		{"Claude Code, eager, older model", "policy eager", func(url string) client { return claudeCode{url, "claude-sonnet-4-5"} }, "claude-code", true},
 		{"Codex", "policy cost_aware", func(url string) client { return codex{url: url} }, "codex", false},
-		{"opencode, Messages", "policy cost_aware", func(url string) client { return opencode{url, "anthropic", "claude-sonnet-4-5"} }, "opencode", false},
-		{"opencode, chat completions", "policy cost_aware", func(url string) client { return opencode{url, "box", "qwen3-coder"} }, "opencode", false},
-		{"opencode, Responses", "policy cost_aware", func(url string) client { return opencode{url, "openai", "gpt-5"} }, "opencode", false},
+		{"opencode, Messages", "policy cost_aware", func(url string) client { return opencode{url: url, provider: "anthropic", model: "claude-sonnet-4-5"} }, "opencode", false},
+		{"opencode, chat completions", "policy cost_aware", func(url string) client { return opencode{url: url, provider: "box", model: "qwen3-coder"} }, "opencode", false},
+		{"opencode, Responses", "policy cost_aware", func(url string) client { return opencode{url: url, provider: "openai", model: "gpt-5"} }, "opencode", false},
 		{"Gemini CLI", "policy cost_aware", func(url string) client { return geminiCLI{url: url} }, "gemini-cli", false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			needClient(t, c.client(""))
 			r := newRepository(t, c.client(""))
-			first, second := r.script()
+			first, second := r.first(), r.second()
 			script := slices.Concat(first, second)
 			if !c.client("").resumes() {
 				script = slices.Concat(first[:len(first)-1], second)

@@ -20,11 +20,7 @@ import (
 )
 
 // geminiCLI is Gemini CLI with a key of the Gemini API.
-type geminiCLI struct {
-	url string
-	// compress is the share of the model's window at which it compresses.
-	compress float64
-}
+type geminiCLI struct{ url string }
 
 func (c geminiCLI) executable() (name, variable string) { return "gemini", "LLM_CACHE_GEMINI" }
 
@@ -37,9 +33,6 @@ func (c geminiCLI) files() map[string]string {
 		"telemetry": map[string]any{"enabled": false},
 		"privacy":   map[string]any{"usageStatisticsEnabled": false},
 		"general":   map[string]any{"enableAutoUpdate": false},
-	}
-	if c.compress > 0 {
-		settings["model"] = map[string]any{"compressionThreshold": c.compress}
 	}
 	b, err := json.Marshal(settings)
 	if err != nil {

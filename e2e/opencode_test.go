@@ -15,6 +15,7 @@
 package e2e
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -24,6 +25,9 @@ import (
 // openai (Responses), or a server of its user's (chat completions).
 type opencode struct {
 	url, provider, model string
+	// window is the length of the model's context, in tokens. Default: what
+	// opencode knows, or 200000.
+	window int
 }
 
 func (c opencode) executable() (name, variable string) { return "opencode", "LLM_CACHE_OPENCODE" }
@@ -32,11 +36,14 @@ func (c opencode) resumes() bool { return true }
 
 func (c opencode) files() map[string]string {
 	provider := map[string]any{"options": map[string]any{"baseURL": c.url + "/v1", "apiKey": "sk-test"}}
+	model := map[string]any{"name": c.model, "tool_call": true}
 	if c.provider == "box" {
 		provider["npm"], provider["name"] = "@ai-sdk/openai-compatible", "box"
-		provider["models"] = map[string]any{c.model: map[string]any{
-			"name": c.model, "reasoning": true, "tool_call": true, "limit": map[string]any{"context": 200000, "output": 8192},
-		}}
+		model["reasoning"] = true
+	}
+	if c.provider == "box" || c.window > 0 {
+		model["limit"] = map[string]any{"context": cmp.Or(c.window, 200000), "output": 4096}
+		provider["models"] = map[string]any{c.model: model}
 	}
 	config, err := json.Marshal(map[string]any{
 		"autoupdate": false, "share": "disabled", "model": c.name(),

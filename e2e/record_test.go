@@ -100,7 +100,7 @@ func (s *stack) turns(t *testing.T, statuses map[int]int) (turns []record) {
 		}
 	}
 	if !maps.Equal(got, statuses) {
-		t.Fatalf("statuses %v, want %v", got, statuses)
+		t.Fatalf("statuses %v, want %v: %+v", got, statuses, turns)
 	}
 	for _, name := range []string{"caddy_llm_cache_fail_open_total", "caddy_llm_cache_resends_total"} {
 		if n := s.metric(t, name); n != 0 {

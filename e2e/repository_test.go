@@ -50,6 +50,7 @@ func newRepository(t *testing.T, with tools) *repository {
 		}
 		r.files["src/"+name+".go"] = b.String()
 	}
+	r.files["notes.go"] = "package main\n\n// TODO: first\n\n// TODO: second\n"
 	var log, readme strings.Builder
 	for i := range 400 {
 		fmt.Fprintf(&log, "[%02d:%02d] compiling package p%d ... ok (%d ms)\n", i/60, i%60, i, i*31%97)
@@ -94,9 +95,10 @@ func (r *repository) write(name, text string) toolCall {
 	return r.tools.write(r.path(name), text)
 }
 
-// script returns the steps of two prompts. What they change is noted in files.
-func (r *repository) script() (first, second []step) {
-	first = []step{
+// first returns the steps of the first prompt. What they change is noted in
+// files, so they must be taken.
+func (r *repository) first() []step {
+	return []step{
 		calls(r.bash("ls -la")).think(),
 		calls(r.read("README.md")),
 		calls(r.bash("grep -rn TODO src")).think(),
@@ -110,13 +112,37 @@ func (r *repository) script() (first, second []step) {
 		calls(r.write("NOTES.md", "# Notes\n\n\ttabs, \"quotes\", \\backslashes\\ and ünïcödé\n")),
 		{Text: "I looked at everything; src/a.go is changed."},
 	}
-	second = []step{
+}
+
+// second returns the steps of the second prompt, on top of those of the first.
+func (r *repository) second() []step {
+	return []step{
 		calls(r.bash("git diff --stat")).think(),
 		calls(r.read("src/c.go")),
 		calls(r.bash("sed -n 1,80p src/b.go")).think(),
 		calls(r.read("src/a.go")),
 		calls(r.edit("src/a.go", "// TODO: second", "// done: second")),
 		calls(r.bash("git status --short")).think(),
+		{Text: "Both are done now."},
+	}
+}
+
+// brief returns the steps of two prompts that read little: for engines, which
+// take their time for what they read.
+func (r *repository) brief() (first, second []step) {
+	first = []step{
+		calls(r.bash("ls src")).think(),
+		calls(r.read("CLAUDE.md"), r.bash("wc -l src/*")),
+		calls(r.bash("grep -rn TODO src")).think(),
+		calls(r.bash("head -5 src/c.go")),
+		calls(r.read("notes.go")),
+		calls(r.edit("notes.go", "// TODO: first", "// done: first \"quoted\" → ü")),
+		{Text: "The first one is done."},
+	}
+	second = []step{
+		calls(r.bash("git status --short")).think(),
+		calls(r.edit("notes.go", "// TODO: second", "// done: second")),
+		calls(r.bash("git diff --stat")),
 		{Text: "Both are done now."},
 	}
 	return first, second

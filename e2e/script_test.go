@@ -28,6 +28,8 @@ type step struct {
 	Status   int    `json:"status,omitempty"`
 	Message  string `json:"message,omitempty"`
 	Truncate int    `json:"truncate,omitempty"`
+	// Times is how often they do so, -1 for always. Default: 1.
+	Times int `json:"times,omitempty"`
 }
 
 // toolCall is a call of a client's tool.
@@ -55,5 +57,11 @@ func (s step) fails(status int, message string) step {
 // cut is the step after an answer that breaks off after so many events.
 func (s step) cut(events int) step {
 	s.Truncate = events
+	return s
+}
+
+// failing is the step that is always that error.
+func (s step) failing(status int) step {
+	s.Status, s.Times = status, -1
 	return s
 }

@@ -298,6 +298,9 @@ func fail(w http.ResponseWriter, f format, e Failure, id string) {
 		e.Message = "The simulated model was told to fail"
 	}
 	w.Header().Set(f.requestID(), "req_"+id)
+	if e.Status == http.StatusTooManyRequests {
+		w.Header().Set("Retry-After", "1")
+	}
 	writeJSON(w, e.Status, f.failure(e, "req_"+id))
 }
 

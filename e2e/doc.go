@@ -13,11 +13,11 @@
 // limitations under the License.
 
 // Package e2e tests a built Caddy from outside, with the clients that people
-// use: Claude Code, the SDKs of Anthropic and OpenAI, and a load that goes on
-// while the configuration is reloaded.
+// use: Claude Code, Codex, opencode, Gemini CLI, the SDKs of Anthropic, OpenAI
+// and Google, and a load that goes on while the configuration is reloaded.
 //
 // The model is the llm_cache_simulator of the same Caddy, scripted with tool
-// calls. On Linux the whole test process moves into a network namespace that
+// calls, or a real engine with a tiny model (internal/engine). On Linux the whole test process moves into a network namespace that
 // has the loopback interface only, so that no client can reach anything else.
 //
 // The package is a Go module of its own, so that the SDKs do not become
@@ -26,7 +26,8 @@
 //
 //	LLM_CACHE_E2E=1 go -C e2e test ./...
 //
-// and takes a ready binary from LLM_CACHE_CADDY and Claude Code from
-// LLM_CACHE_CLAUDE, the path of its executable. Without that, the tests of
-// Claude Code are skipped; where CI=true they fail.
+// and takes a ready binary from LLM_CACHE_CADDY, the clients from
+// LLM_CACHE_CLAUDE, LLM_CACHE_CODEX, LLM_CACHE_OPENCODE and LLM_CACHE_GEMINI, the
+// paths of their executables, and the engine's packages from LLM_CACHE_ENGINE.
+// Tests that lack what they need are skipped; where CI=true they fail.
 package e2e

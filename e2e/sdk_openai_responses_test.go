@@ -88,6 +88,8 @@ func (a *responsesAgent) answer(ctx context.Context) (r reply, err error) {
 			text += e.Delta
 		case "response.completed":
 			end = &e.Response
+		case "response.failed":
+			return r, fmt.Errorf("failed: %s", e.Response.Error.Message)
 		}
 	}
 	if err := stream.Err(); err != nil {

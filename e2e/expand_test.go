@@ -1,0 +1,164 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package e2e
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+)
+
+// asks is a call of the expand tool. What it asks for is nowhere folded: the model
+// is told so, and goes on.
+func asks() toolCall {
+	return toolCall{"llm_cache_expand", map[string]any{"ids": []string{"00000000"}}}
+}
+
+// Programs that are written with the official SDKs see one answer wherever the
+// model asks for folded text: alone, behind text, behind a thought, beside their
+// own tools, and several times. The simulated model goes through its script by
+// the answers that it finds in a request, hidden ones included: it would lose
+// its place if one of them were not where it was.
+func TestExpandSDKs(t *testing.T) {
+	look := toolCall{"read_file", map[string]any{"argument": "a.go"}}
+	script := []step{
+		{Text: "First.", Calls: []toolCall{look}},
+		{Calls: []toolCall{asks()}}, {Text: "I see.", Calls: []toolCall{look}},
+		{Text: "Let me look. ", Calls: []toolCall{asks()}}, {Text: "Now this.", Calls: []toolCall{look}},
+		step{Calls: []toolCall{asks()}}.think(), step{Text: "So.", Calls: []toolCall{look}}.think(),
+		{Text: "Both.", Calls: []toolCall{asks(), look}},
+		{Text: "One. ", Calls: []toolCall{asks()}}, {Text: "Two. ", Calls: []toolCall{asks()}}, {Text: "Three.", Calls: []toolCall{look}},
+		{Text: "Done."},
+	}
+	want := []step{
+		{Text: "First.", Calls: []toolCall{look}},
+		{Text: "I see.", Calls: []toolCall{look}},
+		{Text: "Let me look. Now this.", Calls: []toolCall{look}},
+		{Text: "So.", Calls: []toolCall{look}},
+		{Text: "Both.", Calls: []toolCall{look}},
+		{Text: "One. Two. Three.", Calls: []toolCall{look}},
+		{Text: "Done."},
+	}
+	for _, sdk := range expandSDKs {
+		t.Run(sdk.name, func(t *testing.T) {
+			s := startStack(t, setup{cache: "expand on", script: script})
+			a := sdk.make(s.url)
+			a.prompt("Find out why the build fails.")
+			for i, step := range want {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				r, err := a.answer(ctx)
+				cancel()
+				if err != nil {
+					t.Fatalf("request %d: %v", i, err)
+				}
+				finish := sdk.calls
+				if len(step.Calls) == 0 {
+					finish = sdk.stop
+				}
+				compare(t, i, r, step, finish)
+				if r.prompt <= 0 || r.output <= 0 {
+					t.Errorf("answer %d reports no usage: %+v", i, r)
+				}
+				a.results(results(r.calls))
+			}
+			s.clean(t)
+			if n := s.metric(t, "caddy_llm_cache_continuations_total"); n != 5 {
+				t.Errorf("%v continuations", n)
+			}
+			if n := s.metric(t, "caddy_llm_cache_unwoven_total"); n != 0 {
+				t.Errorf("%v hidden exchanges were lost", n)
+			}
+		})
+	}
+}
+
+// expandSDKs are the SDKs, and by which words their formats end an answer.
+var expandSDKs = []struct {
+	name        string
+	make        func(url string) agent
+	calls, stop string
+}{
+	{"anthropic-sdk-go", newAnthropicAgent, "tool_use", "end_turn"},
+	{"openai-go v3", newOpenAIAgent, "tool_calls", "stop"},
+	{"openai-go v3 responses", newResponsesAgent, "completed", "completed"},
+	{"genai", newGeminiAgent, "STOP", "STOP"},
+	{"genai, not streamed", newGeminiWholeAgent, "STOP", "STOP"},
+}
+
+// An upstream that fails to go on is an error to the SDKs, not a short answer.
+func TestExpandSDKErrors(t *testing.T) {
+	script := []step{
+		{Text: "Let me look.", Calls: []toolCall{asks()}},
+		{Status: 500, Message: "no luck today"},
+	}
+	for _, sdk := range expandSDKs {
+		t.Run(sdk.name, func(t *testing.T) {
+			s := startStack(t, setup{cache: "expand on", script: script})
+			a := sdk.make(s.url)
+			a.prompt("Find out why the build fails.")
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			if r, err := a.answer(ctx); err == nil || !strings.Contains(err.Error(), "no luck today") {
+				t.Fatalf("got %+v and the error %v", r, err)
+			}
+		})
+	}
+}
+
+// The clients that people use work through their script with the model asking for
+// folded text again and again, and notice nothing.
+func TestExpandClients(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		client func(url string) client
+	}{
+		{"Claude Code", func(url string) client { return claudeCode{url: url} }},
+		{"Codex", func(url string) client { return codex{url: url} }},
+		{"opencode, Messages", func(url string) client { return opencode{url, "anthropic", "claude-sonnet-4-5"} }},
+		{"opencode, chat completions", func(url string) client { return opencode{url, "box", "qwen3-coder"} }},
+		{"opencode, Responses", func(url string) client { return opencode{url, "openai", "gpt-5"} }},
+		{"Gemini CLI", func(url string) client { return geminiCLI{url: url} }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			needClient(t, c.client(""))
+			r := newRepository(t, c.client(""))
+			first, _ := r.script()
+			var script []step
+			asked := 0
+			for i, s := range first {
+				switch i % 3 * min(1, len(first)-1-i) { // not before the end
+				case 1:
+					script = append(script, step{Text: "I need the text. ", Calls: []toolCall{asks()}})
+					asked++
+				case 2:
+					script = append(script, step{Calls: []toolCall{asks()}}.think(), step{Calls: []toolCall{asks()}})
+					asked += 2
+				}
+				script = append(script, s)
+			}
+			s := startStack(t, setup{cache: "expand on", script: script})
+			newUser(t, c.client(s.url), r.dir).ask(t, firstPrompt, first)
+			s.clean(t)
+			if n := s.metric(t, "caddy_llm_cache_continuations_total"); int(n) != asked {
+				t.Errorf("%v continuations, the model asked %d times", n, asked)
+			}
+			if n := s.metric(t, "caddy_llm_cache_unwoven_total"); n != 0 {
+				t.Errorf("%v hidden exchanges were lost", n)
+			}
+		})
+	}
+}

@@ -127,16 +127,16 @@ func TestExpandClients(t *testing.T) {
 	}{
 		{"Claude Code", func(url string) client { return claudeCode{url: url} }},
 		{"Codex", func(url string) client { return codex{url: url} }},
-		{"opencode, Messages", func(url string) client { return opencode{url, "anthropic", "claude-sonnet-4-5"} }},
-		{"opencode, chat completions", func(url string) client { return opencode{url, "box", "qwen3-coder"} }},
-		{"opencode, Responses", func(url string) client { return opencode{url, "openai", "gpt-5"} }},
+		{"opencode, Messages", func(url string) client { return opencode{url: url, provider: "anthropic", model: "claude-sonnet-4-5"} }},
+		{"opencode, chat completions", func(url string) client { return opencode{url: url, provider: "box", model: "qwen3-coder"} }},
+		{"opencode, Responses", func(url string) client { return opencode{url: url, provider: "openai", model: "gpt-5"} }},
 		{"Gemini CLI", func(url string) client { return geminiCLI{url: url} }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			needClient(t, c.client(""))
 			r := newRepository(t, c.client(""))
-			first, _ := r.script()
+			first := r.first()
 			var script []step
 			asked := 0
 			for i, s := range first {

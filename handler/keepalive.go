@@ -166,7 +166,7 @@ func (l *KeepAliveLimits) options() keepalive.Options {
 }
 
 // jitter takes up to a thirtieth off a wait.
-func jitter(wait time.Duration) time.Duration { return rand.N(wait/30 + 1) }
+func jitter(wait time.Duration) time.Duration { return rand.N(wait/30 + 1) } //nolint:gosec // nobody gains by guessing it
 
 // enter tells the schedule that a conversation goes on. The client has waited
 // for nothing: a ping in flight is canceled.

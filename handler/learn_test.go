@@ -41,7 +41,7 @@ func TestLearnsFromTheRecord(t *testing.T) {
 	}
 	tenant := [16]byte{1, 2, 3, 4, 5, 6, 7, 8}
 	at := time.Now().Add(-7 * 24 * time.Hour)
-	var batch []*audit.Record
+	batch := make([]*audit.Record, 0, 200)
 	for range 200 {
 		batch = append(batch, &audit.Record{
 			ID: audit.NewID(at), At: at, Turns: 1, Kind: audit.KindTurn, Tenant: hex.EncodeToString(tenant[:8]), User: "u", Session: "s",

@@ -305,8 +305,10 @@ func (k *keeper) ping(p *keepalive.Ping) {
 	k.sum.Cost += cost
 	watcher := k.watcher
 	k.mu.Unlock()
-	rec := PingRecord{Session: last.session.ID(), Lineage: last.lineage, Tenant: p.Habit.Tenant, Number: number, At: at,
-		Model: last.model, Outcome: outcome, Usage: usage, Cost: cost, Dollars: dollars}
+	rec := PingRecord{
+		Session: last.session.ID(), Lineage: last.lineage, Tenant: p.Habit.Tenant, Number: number, At: at,
+		Model: last.model, Outcome: outcome, Usage: usage, Cost: cost, Dollars: dollars,
+	}
 	f.record(&rec)
 	if watcher != nil {
 		watcher.Pinged(rec)

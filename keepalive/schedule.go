@@ -16,6 +16,7 @@ package keepalive
 
 import (
 	"container/heap"
+	"maps"
 	"sync"
 	"time"
 )
@@ -225,8 +226,10 @@ func (s *Schedule) Enter(id ID, now Instant) *Stretch {
 		s.Learned.Observe(e.Habit, e.Moment, age, true)
 	}
 	s.remove(e, Returned)
-	return &Stretch{Pings: e.sent, Cost: e.cost, Age: age, Lifetime: e.Lifetime,
-		Kept: e.alive && e.sent > 0 && age > e.Lifetime && since <= e.Lifetime}
+	return &Stretch{
+		Pings: e.sent, Cost: e.cost, Age: age, Lifetime: e.Lifetime,
+		Kept: e.alive && e.sent > 0 && age > e.Lifetime && since <= e.Lifetime,
+	}
 }
 
 // Leave tells that a request is over, whose conversation was entered or begins
@@ -432,9 +435,7 @@ func (s *Schedule) Stats(now Instant) Stats {
 	out := s.stats
 	out.Bytes, out.Flying, out.HourDollars = s.bytes, s.flying, s.budget.spent(now)
 	out.Stopped = make(map[Reason]int, len(s.stats.Stopped))
-	for k, v := range s.stats.Stopped {
-		out.Stopped[k] = v
-	}
+	maps.Copy(out.Stopped, s.stats.Stopped)
 	for _, e := range s.idle {
 		if e.Payload != nil {
 			out.Targets++

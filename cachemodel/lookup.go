@@ -60,7 +60,7 @@ var slots = map[string]int{
 // Gemini model of that version; anything else the rules of a local engine with
 // one slot.
 func Lookup(provider, model string, at time.Time) Rules {
-	n, named := parseName(model), provider != ""
+	n, named := nameOf(model), provider != ""
 	if !named {
 		provider = n.vendor
 	}

@@ -17,6 +17,8 @@ package cachemodel
 import (
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 )
 
 // name is a model name taken apart.
@@ -32,6 +34,27 @@ type name struct {
 // below tells whether the version is lower than major.minor.
 func (n name) below(major, minor int) bool {
 	return n.major < major || n.major == major && n.minor < minor
+}
+
+// mostNames bounds the names that are remembered.
+const mostNames = 512
+
+var (
+	names     sync.Map // of name, by how clients write it
+	nameCount atomic.Int32
+)
+
+// nameOf takes a model name apart, those seen before from memory.
+func nameOf(s string) name {
+	if n, ok := names.Load(s); ok {
+		return n.(name)
+	}
+	n := parseName(s)
+	if len(s) <= 128 && nameCount.Load() < mostNames {
+		nameCount.Add(1)
+		names.Store(strings.Clone(s), n)
+	}
+	return n
 }
 
 // parseName takes a model name apart: vendor prefixes (anthropic/…,

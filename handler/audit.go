@@ -16,7 +16,6 @@ package handler
 
 import (
 	"bytes"
-	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"net/http"
@@ -129,9 +128,7 @@ func content(v *wire.View, t *wire.Turn) *audit.Content {
 // tenant hashes a request's credentials as they stand on record: by a key that
 // outlives the process.
 func (s *auditSink) tenant(r *http.Request) string {
-	secret := s.secret()
-	var sum [sha256.Size]byte
-	credentials(secret[:], r, &sum)
+	sum := s.key().hash(r)
 	return hex.EncodeToString(sum[:8])
 }
 

@@ -49,19 +49,19 @@ type auditSink struct {
 	content atomic.Bool
 	pins    atomic.Int64 // one for the configurations, one for each open turn
 	logger  *zap.Logger
-	secret  func() [32]byte // what tenants are hashed with
+	key     func() *tenantKey
 }
 
 func newSink(open func() (audit.Store, error), o audit.Options, content bool, logger *zap.Logger) *auditSink {
 	s := &auditSink{store: &lateStore{open: open}, logger: logger}
 	s.queue = audit.NewQueue(s.store, o, &auditCounters)
 	s.content.Store(content)
-	s.secret = sync.OnceValue(func() [32]byte {
+	s.key = sync.OnceValue(func() *tenantKey {
 		key, err := auditKey(filepath.Join(dataDir(), "audit.key"))
 		if err != nil {
 			logger.Warn("tenants have other hashes after a restart", zap.Error(err))
 		}
-		return key
+		return &tenantKey{secret: key}
 	})
 	s.pins.Store(1)
 	return s

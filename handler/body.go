@@ -75,8 +75,13 @@ func contentCoding(h http.Header) string {
 }
 
 func mediaType(contentType string) string {
-	if contentType == "application/json" || contentType == "text/event-stream" {
+	switch contentType { // as nearly all say it
+	case "application/json", "text/event-stream":
 		return contentType
+	case "application/json; charset=utf-8":
+		return "application/json"
+	case "text/event-stream; charset=utf-8":
+		return "text/event-stream"
 	}
 	t, _, err := mime.ParseMediaType(contentType)
 	if err != nil {

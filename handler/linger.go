@@ -97,10 +97,9 @@ func (l *lingering) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 func (l *lingering) key(r *http.Request, body []byte) (key workKey) {
 	tenant := l.h.state.tenant(r)
 	sum := sha256.New()
-	sum.Write(tenant[:])
-	writeField(sum, r.Method)
-	writeField(sum, r.Host)
-	writeField(sum, r.URL.RequestURI())
+	fields := appendField(tenant[:], r.Method)
+	fields = appendField(fields, r.Host)
+	sum.Write(appendField(fields, r.URL.RequestURI()))
 	sum.Write(body)
 	sum.Sum(key[:0])
 	return key

@@ -15,27 +15,15 @@
 package handler
 
 import (
-	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
-	"io"
 	"net/http"
-	"net/url"
 
-	"github.com/caddyserver/caddy/v2"
-
-	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
 // longestID bounds the ids that clients may make us keep. Longer ones are hashed.
 const longestID = 128
-
-// credentialHeaders are the headers that tell tenants apart.
-var credentialHeaders = [...]string{"Authorization", "X-Api-Key", "X-Goog-Api-Key", "Api-Key"}
-
-// credentialParameters do the same in the query of the Gemini API.
-var credentialParameters = [...]string{"key", "access_token"}
 
 // sessionID names the conversation of a request within its tenant: what the
 // client says in a header or in the body, else a hash of how the conversation
@@ -94,65 +82,14 @@ func beginning(v *wire.View) string {
 		}
 		first = end
 	}
-	sum := sha256.New()
+	var few [16 * len(wire.Hash{})]byte
+	all := few[:0]
 	for i := v.Tools; i < v.System; i++ {
-		sum.Write(v.Blocks[i].Hash[:])
+		all = append(all, v.Blocks[i].Hash[:]...)
 	}
 	for i := first; i < end; i++ {
-		sum.Write(v.Blocks[i].Hash[:])
+		all = append(all, v.Blocks[i].Hash[:]...)
 	}
-	var out [sha256.Size]byte
-	return "begins-" + hex.EncodeToString(sum.Sum(out[:0])[:16])
-}
-
-// tenant returns the keyed hash of a request's credentials. The key never
-// leaves the process and lives as long as the sessions do.
-func (s *state) tenant(r *http.Request) (t sessioncache.Tenant) {
-	var out [sha256.Size]byte
-	credentials(s.secret[:], r, &out)
-	copy(t[:], out[:])
-	return t
-}
-
-// credentials hashes what tells tenants apart.
-func credentials(secret []byte, r *http.Request, out *[sha256.Size]byte) {
-	mac := hmac.New(sha256.New, secret)
-	for _, name := range credentialHeaders {
-		for _, v := range r.Header[name] {
-			writeField(mac, v)
-		}
-		writeField(mac, "")
-	}
-	writeQuery(mac, r.URL.RawQuery)
-	if repl, ok := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer); ok {
-		if user, ok := repl.GetString("http.auth.user.id"); ok {
-			writeField(mac, user)
-		}
-	}
-	mac.Sum(out[:0])
-}
-
-// writeQuery writes the credentials in a query, where Gemini takes them too. One
-// that cannot be read is a credential as a whole.
-func writeQuery(w io.Writer, raw string) {
-	if raw == "" {
-		return
-	}
-	query, err := url.ParseQuery(raw)
-	if err != nil {
-		writeField(w, raw)
-		return
-	}
-	for _, name := range credentialParameters {
-		for _, v := range query[name] {
-			writeField(w, name+"="+url.QueryEscape(v))
-		}
-	}
-}
-
-// writeField writes a value so that no two lists of values read alike: header
-// values hold no NUL.
-func writeField(w io.Writer, v string) {
-	_, _ = io.WriteString(w, v)
-	_, _ = w.Write([]byte{0})
+	sum := sha256.Sum256(all)
+	return "begins-" + hex.EncodeToString(sum[:16])
 }

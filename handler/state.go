@@ -29,12 +29,12 @@ import (
 // configurations that use it.
 var states = caddy.NewUsagePool()
 
-// state is an open store and the key that tenants are hashed with. It closes
+// state is an open store and the key that tenants are told apart by. It closes
 // when the last configuration has let go of it and the last request that runs
 // on it has ended.
 type state struct {
 	sessioncache.Store
-	secret  [32]byte
+	key     tenantKey
 	blocks  *sessioncache.Blocks // texts that were folded
 	keeper  *keeper
 	pins    atomic.Int64 // one for the configurations, one for each request
@@ -46,7 +46,7 @@ type state struct {
 
 func newState(store sessioncache.Store) *state {
 	s := &state{Store: store, keeper: newKeeper(), blocks: sessioncache.NewBlocks(), overlays: overlay.NewStore()}
-	_, _ = rand.Read(s.secret[:]) // never fails
+	_, _ = rand.Read(s.key.secret[:]) // never fails
 	s.pins.Store(1)
 	return s
 }

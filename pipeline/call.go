@@ -160,7 +160,12 @@ func (f *frame) learn() {
 	if f.previous > 0 {
 		turn, task = f.states[f.previous-1].Turn, f.states[f.previous-1].Task
 	}
-	calls := map[string]sessioncache.State{}
+	r := rooms.Get().(*room)
+	defer r.release()
+	var calls map[string]int // by id, where a search among few would not do
+	if len(f.blocks)-f.previous > fewBlocks {
+		calls = make(map[string]int)
+	}
 	for i := f.previous; i < len(f.blocks); i++ {
 		b, s := &f.blocks[i], &f.states[i]
 		if i == 0 || b.Message != f.blocks[i-1].Message {
@@ -180,45 +185,66 @@ func (f *frame) learn() {
 				s.Path = hashOf(c.path)
 			}
 			if b.Body.Len() >= minTrait && s.Trait == nil && foldableInput(f.view.Bytes(b.Body)) {
-				s.Trait = f.inputTrait(b, c)
+				s.Trait = f.inputTrait(r, b, c)
 			}
 			if c.class == sessioncache.ClassEdit && b.Body.Len() >= minFold {
 				s.Replaced = uint16(min(replacedBytes(gjson.ParseBytes(f.view.Bytes(b.Body))), math.MaxUint16))
 			}
-			if !b.ID.Empty() {
-				calls[f.view.Text(b.ID)] = *s
+			if calls != nil && !b.ID.Empty() {
+				calls[f.view.Text(b.ID)] = i
 			}
 		case wire.KindToolResult:
-			c, ok := calls[f.view.Text(b.ID)]
-			if b.ID.Empty() || !ok {
-				if j := f.callOf(i); j >= 0 {
-					c = f.states[j]
-				}
+			if j := f.newCall(i, calls); j >= 0 {
+				c := &f.states[j]
+				s.Class, s.Path, s.Whole = c.Class, c.Path, c.Whole
+			} else {
+				s.Class, s.Path, s.Whole = sessioncache.ClassNone, 0, false
 			}
-			s.Class, s.Path, s.Whole = c.Class, c.Path, c.Whole
 			if b.Body.Len() >= minTrait && s.Trait == nil {
-				s.Trait = f.resultTrait(i)
+				s.Trait = f.resultTrait(r, i)
 			}
 		}
 	}
 }
 
+// fewBlocks is the number of new blocks up to which a call is searched for.
+const fewBlocks = 64
+
+// newCall finds the call that a new result answers, among the new blocks if it
+// is there: its index, or -1.
+func (f *frame) newCall(i int, calls map[string]int) int {
+	id := f.view.Bytes(f.blocks[i].ID)
+	if len(id) == 0 {
+		return f.callOf(i)
+	}
+	if j, ok := calls[string(id)]; ok {
+		return j
+	}
+	for j := i - 1; calls == nil && j >= f.previous; j-- {
+		if b := &f.blocks[j]; b.Kind == wire.KindToolUse && string(f.view.Bytes(b.ID)) == string(id) {
+			return j
+		}
+	}
+	return f.callOf(i)
+}
+
 // resultTrait tells by what a later answer can be seen to refer to a result.
-func (f *frame) resultTrait(i int) *sessioncache.Trait {
+func (f *frame) resultTrait(r *room, i int) *sessioncache.Trait {
 	t := &sessioncache.Trait{Terms: []uint64{hashOf(f.view.Text(f.blocks[i].ID))}}
 	if j := f.callOf(i); j >= 0 {
 		t.Terms = appendTerms(t.Terms, argument(gjson.ParseBytes(f.view.Bytes(f.blocks[j].Body))))
 	}
-	f.lines = f.appendLines(f.lines[:0], i)
-	t.Lines = filter(f.lines)
+	r.lines = appendLines(r.lines[:0], f.text(i))
+	t.Lines = filter(r.lines)
 	return t
 }
 
 // inputTrait does the same for what a call has written.
-func (f *frame) inputTrait(b *wire.Block, c call) *sessioncache.Trait {
+func (f *frame) inputTrait(r *room, b *wire.Block, c call) *sessioncache.Trait {
 	t := &sessioncache.Trait{Terms: appendTerms(nil, c.argument)}
-	m := &mention{terms: map[uint64]struct{}{}}
+	m := mention{lines: r.lines[:0], unread: true}
 	m.value(decoded(gjson.ParseBytes(f.view.Bytes(b.Body))), 0)
+	r.lines = m.lines
 	t.Lines = filter(m.lines)
 	return t
 }

@@ -14,7 +14,7 @@
 
 package pipeline
 
-import "fmt"
+import "strconv"
 
 // Epoch is a moment at which blocks that were forwarded before may be edited.
 type Epoch string
@@ -64,10 +64,18 @@ type Decision struct {
 
 // String renders the decision as it stands in the X-Llm-Cache-Decision header.
 func (d *Decision) String() string {
-	s := fmt.Sprintf("epoch=%s; candidates=%d; folded=%d; removed=%d; rewritten=%d; further=%.0f; gain=%.0f",
-		d.Epoch, d.Candidates, d.Folded, d.Removed, d.Rewritten, d.Further, d.Gain)
-	if d.Reason != "" {
-		s += fmt.Sprintf("; reason=%q", d.Reason)
+	var room [192]byte
+	b := append(append(room[:0], "epoch="...), d.Epoch...)
+	for _, n := range [...]struct {
+		name  string
+		value int
+	}{{"; candidates=", d.Candidates}, {"; folded=", d.Folded}, {"; removed=", d.Removed}, {"; rewritten=", d.Rewritten}} {
+		b = strconv.AppendInt(append(b, n.name...), int64(n.value), 10)
 	}
-	return s
+	b = strconv.AppendFloat(append(b, "; further="...), d.Further, 'f', 0, 64)
+	b = strconv.AppendFloat(append(b, "; gain="...), d.Gain, 'f', 0, 64)
+	if d.Reason != "" {
+		b = strconv.AppendQuote(append(b, "; reason="...), d.Reason)
+	}
+	return string(b)
 }

@@ -365,4 +365,7 @@ func (x *Exchange) count(t *wire.Turn) {
 			s.Unused++
 		}
 	}
+	if m != nil {
+		m.release()
+	}
 }

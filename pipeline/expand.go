@@ -79,17 +79,13 @@ func (f *frame) declare(m sessioncache.Match) {
 	if o.Mode == Disabled || f.policy == Observe || f.lastTool() < 0 || !f.view.HidesCalls() || !f.folds() {
 		return
 	}
-	offered, agent := false, false
+	offered := false
 	for i := range f.view.Blocks[:f.view.Tools] {
 		name := f.view.Text(f.view.Blocks[i].Name)
 		if name == ExpandTool {
 			return // another proxy's
 		}
 		offered = offered || slices.Contains(o.names(), name)
-		switch classOf(name) {
-		case sessioncache.ClassRead, sessioncache.ClassCommand, sessioncache.ClassEdit:
-			agent = true
-		}
 	}
 	switch {
 	case offered:
@@ -98,13 +94,26 @@ func (f *frame) declare(m sessioncache.Match) {
 	case f.forced():
 		return
 	}
-	wants := o.Mode == On || agent && !f.refers() && f.rules.Regime != cachemodel.KV && f.instructions() >= minInstructions
+	wants := false
 	if l := m.Lineage; l != nil && !(f.cold && !f.rules.BindsThinking) {
 		wants = l.Expand
+	} else {
+		wants = o.Mode == On || !f.refers() && f.rules.Regime != cachemodel.KV && f.instructions() >= minInstructions && f.serves()
 	}
 	if wants {
 		f.expand = expandDeclared
 	}
+}
+
+// serves tells whether the tools look like those of a coding agent.
+func (f *frame) serves() bool {
+	for i := range f.view.Blocks[:f.view.Tools] {
+		switch classOf(f.view.Text(f.view.Blocks[i].Name)) {
+		case sessioncache.ClassRead, sessioncache.ClassCommand, sessioncache.ClassEdit:
+			return true
+		}
+	}
+	return false
 }
 
 // minInstructions is the size in bytes of tools and system prompt from which an

@@ -63,11 +63,8 @@ type frame struct {
 	expand  expandTool
 	unwoven bool
 
-	// texts are the texts decoded so far, by block.
-	texts map[int]string
-	// lines and line are room for the lines of one block at a time.
-	lines []uint64
-	line  []byte
+	// texts are the texts of the new blocks that were decoded so far.
+	texts []string
 	// fresh are the edits made in this request, by block: what the state was
 	// before. Deep edits can be taken back as long as nothing was sent.
 	fresh map[int]*sessioncache.Edit

@@ -97,7 +97,8 @@ func (x *Exchange) cold(l *sessioncache.Lineage, tool bool) float64 {
 	defer func() { f.loop = loop }()
 	f.loop = tool
 	gain := func(warm int) float64 {
-		p := &planner{frame: f, lineage: l, calibration: &x.session.Calibration, now: x.start, rate: rate(l), warm: warm}
+		p := &planner{frame: f, lineage: l, calibration: &x.session.Calibration, now: x.start, rate: rate(l), warm: warm, room: rooms.Get().(*room)}
+		defer p.room.release()
 		p.further = p.expect()
 		p.appraise(new(Decision))
 		_, s, gain := p.best()

@@ -84,14 +84,14 @@ func (a *appraisal) need() float64 {
 }
 
 // appraisals gathers the features of all blocks that are calls or results.
-func (f *frame) appraisals() []appraisal {
-	out := make([]appraisal, len(f.blocks))
+func (f *frame) appraisals(r *room) []appraisal {
+	out := zeroed(r.known, len(f.blocks))
+	r.known = out
 	if len(f.blocks) == 0 {
 		return out
 	}
 	now, task := f.states[len(f.states)-1].Turn, f.states[len(f.states)-1].Task
-	files := make(map[uint64]past)
-	edits := make(map[uint64]int)
+	files, edits := r.files, r.edits
 	for i := range f.states {
 		if s := &f.states[i]; s.Path != 0 && f.blocks[i].Kind == wire.KindToolUse && (s.Class == sessioncache.ClassEdit || s.Class == sessioncache.ClassWrite) {
 			edits[s.Path]++
@@ -152,7 +152,20 @@ func (f *frame) appraisals() []appraisal {
 	return out
 }
 
-func log2(n int) float64 { return math.Log2(1 + float64(n)) }
+// smallLogs are the logarithms of the numbers that nearly all terms are made of.
+var smallLogs = func() (table [512]float64) {
+	for n := range table {
+		table[n] = math.Log2(1 + float64(n))
+	}
+	return table
+}()
+
+func log2(n int) float64 {
+	if n >= 0 && n < len(smallLogs) {
+		return smallLogs[n]
+	}
+	return math.Log2(1 + float64(n))
+}
 
 func yes(b bool) float64 {
 	if b {

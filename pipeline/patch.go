@@ -37,6 +37,9 @@ func isPatch(s string) bool { return strings.HasPrefix(strings.TrimLeft(s, " \n"
 func patchIn(input gjson.Result) (bool, string) {
 	text := input.Str
 	if input.Type != gjson.String {
+		if !strings.Contains(input.Raw, patchBegin) {
+			return false, ""
+		}
 		for _, name := range []string{"input", "patch", "command", "cmd"} {
 			if text = input.Get(name).Raw; strings.Contains(text, patchBegin) {
 				break

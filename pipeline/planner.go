@@ -50,11 +50,13 @@ type planner struct {
 	value       []float64
 	saving      []float64 // tokens
 	partly      []bool    // of a call, fold only what it replaced
+	room        *room     // what they lie in
 }
 
 // plan folds what is worth it, under the policies that count costs.
 func (f *frame) plan(p *planner) Decision {
-	p.frame = f
+	p.frame, p.room = f, rooms.Get().(*room)
+	defer p.room.release()
 	p.further = p.expect()
 	p.warm = f.forwarded
 	d := Decision{Epoch: NoEpoch, Further: p.further}
@@ -111,7 +113,9 @@ func (f *frame) plan(p *planner) Decision {
 // appraise values every block that could be folded.
 func (p *planner) appraise(d *Decision) {
 	n := len(p.blocks)
-	p.value, p.saving, p.partly = make([]float64, n), make([]float64, n), make([]bool, n)
+	q := p.room
+	q.value, q.saving, q.partly = zeroed(q.value, n), zeroed(q.saving, n), zeroed(q.partly, n)
+	p.value, p.saving, p.partly = q.value, q.saving, q.partly
 	w, r := p.write(), p.rules.Read
 	var known []appraisal
 	prompt := 0.0
@@ -125,7 +129,7 @@ func (p *planner) appraise(d *Decision) {
 			continue
 		}
 		if known == nil {
-			known = p.appraisals()
+			known = p.appraisals(q)
 		}
 		worth := func(bytes int, need float64) (value, tokens float64) {
 			if bytes < minFold {
@@ -184,7 +188,8 @@ const minFold = 300
 func (p *planner) best() (from int, rewritten, gain float64) {
 	n := len(p.blocks)
 	from = n
-	kept := make([]float64, n+1) // tokens that stay, from a block to the end of what is cached
+	kept := zeroed(p.room.kept, n+1) // tokens that stay, from a block to the end of what is cached
+	p.room.kept = kept
 	for i := n - 1; i >= 0; i-- {
 		kept[i] = kept[i+1]
 		if i < p.warm {

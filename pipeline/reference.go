@@ -18,6 +18,7 @@ import (
 	"iter"
 	"path"
 	"strings"
+	"sync"
 
 	"github.com/cespare/xxhash/v2"
 	"github.com/tidwall/gjson"
@@ -224,15 +225,19 @@ func inBloom(bits []uint64, h uint64) bool {
 
 // mention is what an answer says, in the form that traits are compared with.
 type mention struct {
-	terms map[uint64]struct{}
-	lines []uint64
+	terms  termSet
+	lines  []uint64
+	unread bool // terms are not asked for
 }
+
+var mentions = sync.Pool{New: func() any { return new(mention) }}
 
 // maxMention bounds the lines of an answer that are compared.
 const maxMention = 400
 
+// newMention reads an answer. The mention goes back to the pool with release.
 func newMention(t *wire.Turn) *mention {
-	m := &mention{terms: make(map[uint64]struct{})}
+	m := mentions.Get().(*mention)
 	m.text(t.Text)
 	m.text(t.Thinking)
 	for i := range t.Calls {
@@ -243,6 +248,12 @@ func newMention(t *wire.Turn) *mention {
 		}
 	}
 	return m
+}
+
+func (m *mention) release() {
+	m.terms.clear()
+	m.lines = m.lines[:0]
+	mentions.Put(m)
 }
 
 // value takes in the strings of a call's arguments.
@@ -259,14 +270,8 @@ func (m *mention) value(v gjson.Result, depth int) {
 }
 
 func (m *mention) text(s string) {
-	for word := range words(s) {
-		if word = strings.TrimRight(word, "."); len(word) < 4 {
-			continue
-		}
-		m.terms[hashOf(word)] = struct{}{}
-		if i := strings.LastIndexByte(word, '/'); i >= 0 && i+1 < len(word) {
-			m.terms[hashOf(word[i+1:])] = struct{}{}
-		}
+	if !m.unread {
+		m.words(s)
 	}
 	for line := range strings.Lines(s) {
 		if len(m.lines) == maxMention {
@@ -278,10 +283,22 @@ func (m *mention) text(s string) {
 	}
 }
 
+func (m *mention) words(s string) {
+	for word := range words(s) {
+		if word = strings.TrimRight(word, "."); len(word) < 4 {
+			continue
+		}
+		m.terms.add(hashOf(word))
+		if i := strings.LastIndexByte(word, '/'); i >= 0 && i+1 < len(word) {
+			m.terms.add(hashOf(word[i+1:]))
+		}
+	}
+}
+
 // of tells whether the answer refers to a block.
 func (m *mention) of(t *sessioncache.Trait) bool {
 	for _, term := range t.Terms {
-		if _, ok := m.terms[term]; ok {
+		if m.terms.has(term) {
 			return true
 		}
 	}

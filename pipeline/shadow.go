@@ -126,17 +126,17 @@ type ask struct {
 	long bool
 }
 
-var pointPool = sync.Pool{New: func() any { return new([]point) }}
+var shadows = sync.Pool{New: func() any { return new(shadow) }}
 
 func (s *shadow) release() {
-	p := s.points[:0]
-	pointPool.Put(&p)
+	*s = shadow{points: s.points[:0], marks: s.marks[:0]}
+	shadows.Put(s)
 }
 
 func newShadow(x *Exchange) *shadow {
 	v, r := x.view, &x.rules
-	points := *pointPool.Get().(*[]point)
-	s := &shadow{x: x, points: points[:0], edited: -1}
+	s := shadows.Get().(*shadow)
+	s.x, s.edited = x, -1
 	cal := &x.session.Calibration
 	var weights [wire.Kinds]float64
 	for k := range weights {

@@ -16,6 +16,8 @@ package pipeline
 
 import (
 	"bytes"
+	"encoding/binary"
+	"math/bits"
 	"strings"
 	"unicode/utf8"
 	"unsafe"
@@ -28,15 +30,17 @@ import (
 // text returns the decoded text of a message block. Several stages look at new
 // blocks, so it is decoded once.
 func (f *frame) text(i int) string {
+	if i < f.previous {
+		return textOf(f.view, &f.blocks[i])
+	}
 	if f.texts == nil {
-		f.texts = make(map[int]string)
+		f.texts = make([]string, len(f.blocks)-f.previous)
 	}
-	s, ok := f.texts[i]
-	if !ok {
-		s = textOf(f.view, &f.blocks[i])
-		f.texts[i] = s
+	s := &f.texts[i-f.previous]
+	if *s == "" {
+		*s = textOf(f.view, &f.blocks[i])
 	}
-	return s
+	return *s
 }
 
 // isTextPart tells whether a part of a content is text.
@@ -72,34 +76,54 @@ func textOf(v *wire.View, b *wire.Block) string {
 	return s.String()
 }
 
-// unquote decodes a JSON string. It copies what stands between escapes at once,
-// which matters for the long texts of tool results.
+// unquote decodes a JSON string. In the long texts of tool results there is an
+// escape every few bytes: what stands between two is copied in words of eight
+// bytes, in which a backslash shows by its bits.
 func unquote(raw []byte) string {
 	s := raw[1 : len(raw)-1]
 	i := bytes.IndexByte(s, '\\')
 	if i < 0 {
 		return string(s)
 	}
-	out := make([]byte, 0, len(s))
-	for ; i >= 0 && i+1 < len(s); i = bytes.IndexByte(s, '\\') {
-		out = append(out, s[:i]...)
+	out := make([]byte, len(s)) // never shorter than what is left of s
+	n := copy(out, s[:i])
+	for i < len(s) {
+		if s[i] != '\\' || i+1 == len(s) {
+			if i+8 > len(s) {
+				out[n] = s[i]
+				i, n = i+1, n+1
+				continue
+			}
+			word := binary.LittleEndian.Uint64(s[i:])
+			binary.LittleEndian.PutUint64(out[n:], word)
+			plain := backslashAt(word)
+			i, n = i+plain, n+plain
+			continue
+		}
 		switch c := s[i+1]; c {
 		case 'n':
-			out = append(out, '\n')
+			out[n] = '\n'
 		case 't':
-			out = append(out, '\t')
+			out[n] = '\t'
 		case 'r':
-			out = append(out, '\r')
+			out[n] = '\r'
 		case '"', '\\', '/':
-			out = append(out, c)
+			out[n] = c
 		default: // rare, and not worth being fast
 			rest := gjson.Parse(`"` + string(s[i:]) + `"`).Str
-			return string(append(out, rest...))
+			return string(append(out[:n], rest...))
 		}
-		s = s[i+2:]
+		i, n = i+2, n+1
 	}
-	out = append(out, s...)
-	return unsafe.String(unsafe.SliceData(out), len(out)) // nothing else holds the bytes
+	return unsafe.String(unsafe.SliceData(out), n) // nothing else holds the bytes
+}
+
+// backslashAt returns the index of the first backslash in eight bytes, 8 if
+// there is none.
+func backslashAt(word uint64) int {
+	const ones, highs = 0x0101010101010101, 0x8080808080808080
+	x := word ^ '\\'*ones
+	return bits.TrailingZeros64((x-ones)&^x&highs) / 8
 }
 
 // quote encodes a text as a JSON string.

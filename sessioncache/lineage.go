@@ -134,18 +134,21 @@ type State struct {
 	// Path is a hash of the file that a call, or the call that a result
 	// answers, is about; 0 if it is about none.
 	Path uint64
-	// Unused is the number of answers in a row that did not refer to it.
-	Unused uint16
 	// Content is a hash of the text of a tool result that a later one may be
 	// equal to, 0 if none was taken.
 	Content uint64
+	// Woven is what is put beside the block in every request, nil if nothing
+	// is: what was said on the way to a message of the client.
+	Woven *Woven
+	// Unused is the number of answers in a row that did not refer to it.
+	Unused uint16
 	// Turn and Task count the answers and the prompts of a person before it.
 	Turn, Task uint16
-	// Class is what kind of call the block is, or answers.
-	Class Class
 	// Replaced is the number of bytes in an edit's input that say what it
 	// replaced, at most 65,535.
 	Replaced uint16
+	// Class is what kind of call the block is, or answers.
+	Class Class
 	// Whole tells that the call reads a file from beginning to end.
 	Whole bool
 	// Relies tells that a result was admitted with less than its text, because
@@ -153,9 +156,6 @@ type State struct {
 	Relies bool
 	// Pinned tells that the model has asked for the block after it was folded.
 	Pinned bool
-	// Woven is what is put beside the block in every request, nil if nothing
-	// is: what was said on the way to a message of the client.
-	Woven *Woven
 }
 
 // Woven is what stands upstream beside what the client holds. It is immutable

@@ -21,20 +21,37 @@ import "github.com/tidwall/gjson"
 // and events of other types are skipped: the documentation asks clients to
 // tolerate new ones.
 func (a *answer) anthropicEvent(root gjson.Result, name string) bool {
-	switch root.Get("type").Str {
+	var kind, index, delta, block, message, usage gjson.Result
+	root.ForEach(func(key, value gjson.Result) bool {
+		switch key.Str {
+		case "type":
+			first(&kind, value)
+		case "index":
+			first(&index, value)
+		case "delta":
+			first(&delta, value)
+		case "content_block":
+			first(&block, value)
+		case "message":
+			first(&message, value)
+		case "usage":
+			first(&usage, value)
+		}
+		return true
+	})
+	switch kind.Str {
 	case "content_block_delta":
-		a.anthropicDelta(root)
+		a.anthropicDelta(delta, index)
 	case "content_block_start":
-		a.anthropicBlock(root.Get("content_block"), root.Get("index").Int())
+		a.anthropicBlock(block, index.Int())
 	case "message_start":
-		m := root.Get("message")
-		a.identify(m.Get("id").Str, m.Get("model").Str)
-		a.anthropicUsage(m.Get("usage"))
+		a.identify(message.Get("id").Str, message.Get("model").Str)
+		a.anthropicUsage(message.Get("usage"))
 	case "message_delta":
-		if s := root.Get("delta.stop_reason").Str; s != "" {
+		if s := delta.Get("stop_reason").Str; s != "" {
 			a.turn.StopReason = a.keep(s)
 		}
-		a.anthropicUsage(root.Get("usage"))
+		a.anthropicUsage(usage)
 	case "message_stop":
 		return true
 	case "content_block_stop", "ping":
@@ -46,17 +63,37 @@ func (a *answer) anthropicEvent(root gjson.Result, name string) bool {
 
 // anthropicDelta reads what was added to a block. Signatures, citations and the
 // arguments of tools that the server runs are not part of the turn.
-func (a *answer) anthropicDelta(root gjson.Result) {
-	delta := root.Get("delta")
-	switch delta.Get("type").Str {
-	case "text_delta":
-		a.write(&a.text, delta.Get("text").Str)
-	case "thinking_delta":
-		a.write(&a.thinking, delta.Get("thinking").Str)
-	case "input_json_delta":
-		if c := a.call(root.Get("index").Int()); c != nil {
-			a.write(&c.arguments, delta.Get("partial_json").Str)
+func (a *answer) anthropicDelta(delta, index gjson.Result) {
+	var kind, text, thinking, input gjson.Result
+	delta.ForEach(func(key, value gjson.Result) bool {
+		switch key.Str {
+		case "type":
+			first(&kind, value)
+		case "text":
+			first(&text, value)
+		case "thinking":
+			first(&thinking, value)
+		case "partial_json":
+			first(&input, value)
 		}
+		return true
+	})
+	switch kind.Str {
+	case "text_delta":
+		a.write(&a.text, text.Str)
+	case "thinking_delta":
+		a.write(&a.thinking, thinking.Str)
+	case "input_json_delta":
+		if c := a.call(index.Int()); c != nil {
+			a.write(&c.arguments, input.Str)
+		}
+	}
+}
+
+// first keeps the first of several members of a name.
+func first(to *gjson.Result, value gjson.Result) {
+	if !to.Exists() {
+		*to = value
 	}
 }
 
@@ -118,12 +155,13 @@ func (a *answer) anthropicUsage(u gjson.Result) {
 	if !u.IsObject() {
 		return
 	}
-	total := anthropicBuckets(u, a.turn.Usage)
-	sum := anthropicIterations(u.Get("iterations"), total)
+	counts := readAnthropicUsage(u)
+	total := counts.over(a.turn.Usage)
+	sum := anthropicIterations(counts.iterations, total)
 	switch {
 	case sum.Prompt() > 0 && sum.Prompt() >= total.Prompt() && sum.Output >= total.Output:
 		total = sum
-	case anthropicBuckets(u, Usage{}).Prompt() == 0:
+	case counts.over(Usage{}).Prompt() == 0:
 		output := total.Output
 		total = a.turn.Usage
 		total.Output = output
@@ -153,25 +191,60 @@ func anthropicIterations(list gjson.Result, total Usage) Usage {
 	return sum
 }
 
-// anthropicBuckets reads the counts of one usage object over those known
-// before. The buckets of this format are exclusive as they come.
+// anthropicMembers are the members of a usage object.
+type anthropicMembers struct {
+	input, read, output, write, split, iterations gjson.Result
+}
+
+func readAnthropicUsage(u gjson.Result) (c anthropicMembers) {
+	if !u.IsObject() {
+		return c
+	}
+	u.ForEach(func(key, value gjson.Result) bool {
+		switch key.Str {
+		case "input_tokens":
+			first(&c.input, value)
+		case "cache_read_input_tokens":
+			first(&c.read, value)
+		case "output_tokens":
+			first(&c.output, value)
+		case "cache_creation_input_tokens":
+			first(&c.write, value)
+		case "cache_creation":
+			first(&c.split, value)
+		case "iterations":
+			first(&c.iterations, value)
+		}
+		return true
+	})
+	return c
+}
+
+// anthropicBuckets reads the counts of one usage object over those known before.
 func anthropicBuckets(u gjson.Result, known Usage) Usage {
-	if v := u.Get("input_tokens"); v.Type == gjson.Number {
-		known.Uncached = answerCount(v)
+	m := readAnthropicUsage(u)
+	return m.over(known)
+}
+
+// over returns the counts over those known before. The buckets of this format
+// are exclusive as they come.
+func (c *anthropicMembers) over(known Usage) Usage {
+	if c.input.Type == gjson.Number {
+		known.Uncached = answerCount(c.input)
 	}
-	if v := u.Get("cache_read_input_tokens"); v.Type == gjson.Number {
-		known.Read = answerCount(v)
+	if c.read.Type == gjson.Number {
+		known.Read = answerCount(c.read)
 	}
-	if v := answerCount(u.Get("output_tokens")); v > 0 {
+	if v := answerCount(c.output); v > 0 {
 		known.Output = v
 	}
 	write := known.Write5m + known.Write1h
-	if v := u.Get("cache_creation_input_tokens"); v.Type == gjson.Number {
-		write = answerCount(v)
+	if c.write.Type == gjson.Number {
+		write = answerCount(c.write)
 	}
-	if split := u.Get("cache_creation"); split.IsObject() {
-		known.Write1h = answerCount(split.Get("ephemeral_1h_input_tokens"))
-		write = max(write, known.Write1h+answerCount(split.Get("ephemeral_5m_input_tokens")))
+	if c.split.IsObject() {
+		known.Write1h = answerCount(c.split.Get("ephemeral_1h_input_tokens"))
+		write = max(write, known.Write1h+answerCount(c.split.Get("ephemeral_5m_input_tokens")))
 	}
 	known.Write1h = min(known.Write1h, write)
 	known.Write5m = write - known.Write1h

@@ -30,7 +30,7 @@ type Known struct {
 	raw             []uint64
 	tools, system   section
 	nTools, nSystem int
-	opening         int // messages that tell the conversation: the first, or all in front of the first answer
+	first           Hash
 }
 
 // section is the whole value of tools or system.
@@ -51,23 +51,20 @@ func (v *View) Known() *Known { return v.known }
 // First returns the hash by which a conversation is recalled: that of the whole
 // first message, or, of Responses, of all that stands in front of the first
 // answer, since agents begin all conversations with the same items.
-func (k *Known) First() Hash {
-	if len(k.messages) == 0 {
-		return Hash{}
-	}
-	return joint(k.blocks[k.messages[0].First:k.messages[k.opening-1].End])
-}
+func (k *Known) First() Hash { return k.first }
 
 // joint returns one hash for a run of blocks, zero for none.
 func joint(blocks []Block) Hash {
 	if len(blocks) == 0 {
 		return Hash{}
 	}
-	sum := sha256.New()
+	var few [8 * len(Hash{})]byte
+	all := few[:0]
 	for i := range blocks {
-		sum.Write(blocks[i].Hash[:])
+		all = append(all, blocks[i].Hash[:]...)
 	}
-	return Hash(sum.Sum(nil)[:len(Hash{})])
+	sum := sha256.Sum256(all)
+	return Hash(sum[:len(Hash{})])
 }
 
 // Chain returns the blocks of the messages section, in order.
@@ -157,28 +154,40 @@ func move(blocks []Block, by int32) {
 	}
 }
 
-// recallSection recognises the value of tools or system.
-func (p *parser) recallSection(value Span, tools bool) bool {
+// recallSection recognises the value of tools or system at b[at] and returns
+// the index behind it, or 0.
+func (p *parser) recallSection(s *part, at int) int {
 	k := p.known
-	if k == nil {
-		return false
+	if k == nil || at < 0 || s.known {
+		return 0
 	}
-	old, blocks := k.system, k.blocks[k.nTools:k.nSystem]
-	if tools {
-		old, blocks = k.tools, k.blocks[:k.nTools]
+	old, from, to := &k.system, k.nTools, k.nSystem
+	if s == &p.tools {
+		old, from, to = &k.tools, 0, k.nTools
 	}
-	if old.span.Len() != value.Len() || rawHash(value.Of(p.b)) != old.hash {
-		return false
+	end := at + old.span.Len()
+	if old.span.Empty() || end > len(p.b) || rawHash(p.b[at:end]) != old.hash {
+		return 0
 	}
-	moved := append([]Block(nil), blocks...)
-	if by := value.Start - old.span.Start; by != 0 {
-		move(moved, by)
+	*s = part{
+		section: section{Span{int32(at), int32(end)}, old.hash},
+		blocks:  k.blocks[from:to:to], by: int32(at) - old.span.Start, known: true,
 	}
-	if tools {
-		p.tools = moved
-	} else {
-		p.system = moved
+	p.v.Recalled += to - from
+	return end
+}
+
+// part is the tools or the system prompt on the way into a view.
+type part struct {
+	section
+	blocks []Block
+	by     int32 // how far they still have to be moved
+	known  bool  // they are those of the Known
+}
+
+// put copies the blocks to their place.
+func (s *part) put(to []Block) {
+	if copy(to, s.blocks); s.by != 0 {
+		move(to[:len(s.blocks)], s.by)
 	}
-	p.v.Recalled += len(moved)
-	return true
 }

@@ -51,16 +51,16 @@ func Parse(f Format, body []byte, recall func(first Hash) *Known) (*View, error)
 		return nil, fmt.Errorf("%w: longer than 2 GiB", ErrShape)
 	}
 	p := parser{b: body, recall: recall, v: &View{Format: f, Raw: body, MaxTokens: -1}}
-	p.list = p.messages
+	p.list = (*parser).messages
 	switch f {
 	case Anthropic:
-		p.message, p.tool = p.anthropicMessage, p.anthropicTool
+		p.message, p.tool = (*parser).anthropicMessage, (*parser).anthropicTool
 	case OpenAIChat:
-		p.message, p.tool = p.chatMessage, p.chatTool
+		p.message, p.tool = (*parser).chatMessage, (*parser).chatTool
 	case Gemini:
-		p.message, p.tool, p.rename = p.geminiContent, p.geminiTool, geminiName
+		p.message, p.tool, p.rename = (*parser).geminiContent, (*parser).geminiTool, geminiName
 	case OpenAIResponses:
-		p.list, p.tool, p.rename = p.responsesInput, p.responsesTool, responsesName
+		p.list, p.tool, p.rename = (*parser).responsesInput, (*parser).responsesTool, responsesName
 	default:
 		return nil, fmt.Errorf("%w: %q", ErrFormat, f)
 	}
@@ -82,26 +82,21 @@ type parser struct {
 
 	// list reads the value of messages, message and tool an entry of messages
 	// and of tools.
-	list    func(at int) int
-	message func(at int) int
-	tool    func(at int) int
+	list    func(p *parser, at int) int
+	message func(p *parser, at int) int
+	tool    func(p *parser, at int) int
 	// rename gives a top-level member of the format the name that its like has
 	// in the Messages API, an empty one if it has none. Nil keeps all names.
 	rename func(key []byte) []byte
 
 	// blocks gathers message blocks from index front on; the tools and system
 	// blocks, which may come later in the bytes, are put before them.
-	blocks       []Block
-	front        int
-	raw          []uint64 // seeded hash of each message's bytes
-	opening      int      // messages in front of the first answer, of Responses
-	grown        bool     // the last message has grown since it was hashed
-	tools        []Block
-	system       []Block
-	toolsValue   Span
-	systemValue  Span
-	toolsSection section
-	sysSection   section
+	blocks        []Block
+	front         int
+	raw           []uint64 // seeded hash of each message's bytes
+	opening       int      // messages in front of the first answer, of Responses
+	grown         bool     // the last message has grown since it was hashed
+	tools, system part
 }
 
 func (p *parser) fail(err error) int {
@@ -145,16 +140,17 @@ func (p *parser) run() error {
 		case "messages":
 			bit = seenMessages
 			if seen&bit == 0 {
-				m.at = p.list(m.at)
+				m.at = p.list(p, m.at)
 			}
 		case "system":
 			if bit = seenSystem; p.v.Format != OpenAIChat {
-				p.systemValue = m.skip()
+				p.section(&m, &p.system)
 			} else {
 				m.skip()
 			}
 		case "tools":
-			bit, p.toolsValue = seenTools, m.skip()
+			bit = seenTools
+			p.section(&m, &p.tools)
 		case "stream":
 			s := m.skip()
 			bit, p.v.Stream = seenStream, m.at > 0 && string(s.Of(p.b)) == "true"
@@ -286,7 +282,7 @@ func (p *parser) messages(at int) int {
 		}
 		start, first := e.at, len(p.blocks)
 		p.v.Messages = append(p.v.Messages, Message{First: int32(first)})
-		end := p.message(start)
+		end := p.message(p, start)
 		if end < 0 {
 			return p.fail(ErrSyntax)
 		}
@@ -302,48 +298,67 @@ func (p *parser) messages(at int) int {
 	return e.end
 }
 
-// sections reads tools and system, or recognises them.
-func (p *parser) sections() error {
-	if !p.toolsValue.Empty() && !isNull(p.b, p.toolsValue) {
-		if !p.recallSection(p.toolsValue, true) {
-			e := list(p.b, int(p.toolsValue.Start))
-			for e.next() {
-				if e.at = p.tool(e.at); e.at < 0 {
-					return p.err
-				}
-			}
-			if e.bad {
-				return fmt.Errorf("%w: tools is not an array", ErrShape)
-			}
-		}
-		p.toolsSection = section{p.toolsValue, rawHash(p.toolsValue.Of(p.b))}
+// section skips the value of tools or system, without a look at it if it is
+// known already.
+func (p *parser) section(m *members, s *part) {
+	if end := p.recallSection(s, m.at); end > 0 {
+		m.at = end
+		return
 	}
-	if !p.systemValue.Empty() && !isNull(p.b, p.systemValue) {
-		if !p.recallSection(p.systemValue, false) {
-			n := len(p.blocks)
-			switch {
-			case p.v.Format == Gemini:
-				p.geminiSystem(p.systemValue)
-			case p.v.Format == OpenAIResponses && p.b[p.systemValue.Start] != '"':
-				return fmt.Errorf("%w: instructions is not a text", ErrShape)
-			default:
-				p.content(p.systemValue, SectionSystem, RoleSystem)
-			}
-			if p.err != nil {
+	s.span = m.skip()
+}
+
+// sections reads tools and system, or recognises them where they stand in front
+// of the messages.
+func (p *parser) sections() error {
+	if s := &p.tools; p.unread(s) {
+		e := list(p.b, int(s.span.Start))
+		for e.next() {
+			if e.at = p.tool(p, e.at); e.at < 0 {
 				return p.err
 			}
-			p.system = append(p.system, p.blocks[n:]...)
-			p.blocks = p.blocks[:n]
 		}
-		p.sysSection = section{p.systemValue, rawHash(p.systemValue.Of(p.b))}
+		if e.bad {
+			return fmt.Errorf("%w: tools is not an array", ErrShape)
+		}
+		s.hash = rawHash(s.span.Of(p.b))
+	}
+	if s := &p.system; p.unread(s) {
+		n := len(p.blocks)
+		switch {
+		case p.v.Format == Gemini:
+			p.geminiSystem(s.span)
+		case p.v.Format == OpenAIResponses && p.b[s.span.Start] != '"':
+			return fmt.Errorf("%w: instructions is not a text", ErrShape)
+		default:
+			p.content(s.span, SectionSystem, RoleSystem)
+		}
+		if p.err != nil {
+			return p.err
+		}
+		s.blocks = append(s.blocks, p.blocks[n:]...)
+		p.blocks = p.blocks[:n]
+		s.hash = rawHash(s.span.Of(p.b))
 	}
 	return nil
+}
+
+// unread tells whether a section is there and neither read nor recognised.
+func (p *parser) unread(s *part) bool {
+	if s.known || s.span.Empty() {
+		return false
+	}
+	if isNull(p.b, s.span) {
+		s.span = Span{}
+		return false
+	}
+	return p.recallSection(s, int(s.span.Start)) != int(s.span.End)
 }
 
 // assemble puts tools and system before the message blocks.
 func (p *parser) assemble() {
 	v := p.v
-	v.Tools, v.System = len(p.tools), len(p.tools)+len(p.system)
+	v.Tools, v.System = len(p.tools.blocks), len(p.tools.blocks)+len(p.system.blocks)
 	if v.System != p.front {
 		blocks := make([]Block, v.System+len(p.blocks)-p.front)
 		copy(blocks[v.System:], p.blocks[p.front:])
@@ -353,11 +368,15 @@ func (p *parser) assemble() {
 		}
 		p.blocks = blocks
 	}
-	copy(p.blocks, p.tools)
-	copy(p.blocks[v.Tools:], p.system)
+	p.tools.put(p.blocks)
+	p.system.put(p.blocks[v.Tools:])
 	// These live as long as the conversation.
 	v.Blocks, v.Messages, p.raw = trim(p.blocks), trim(v.Messages), trim(p.raw)
-	v.known = &Known{blocks: v.Blocks, messages: v.Messages, raw: p.raw, tools: p.toolsSection, system: p.sysSection, nTools: v.Tools, nSystem: v.System, opening: max(p.opening, 1), format: v.Format}
+	opening := v.Blocks[v.Messages[0].First:v.Messages[max(p.opening, 1)-1].End]
+	v.known = &Known{
+		format: v.Format, blocks: v.Blocks, messages: v.Messages, raw: p.raw,
+		tools: p.tools.section, system: p.system.section, nTools: v.Tools, nSystem: v.System, first: joint(opening),
+	}
 }
 
 // trim gives up spare room where growing has left much of it.

@@ -65,7 +65,7 @@ func (p *parser) anthropicTool(at int) int {
 	}
 	b.Span = Span{int32(at), int32(m.end)}
 	b.Hash = p.hasher.end()
-	p.tools = append(p.tools, b)
+	p.tools.blocks = append(p.tools.blocks, b)
 	return m.end
 }
 

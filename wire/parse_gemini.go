@@ -109,7 +109,7 @@ func (p *parser) geminiTool(at int) int {
 		default:
 			p.hasher.begin(SectionTools, RoleNone, KindToolDef)
 			p.hasher.member(key, value.Of(p.b))
-			p.tools = append(p.tools, Block{Kind: KindToolDef, Section: SectionTools, Message: -1, Span: value, Hash: p.hasher.end()})
+			p.tools.blocks = append(p.tools.blocks, Block{Kind: KindToolDef, Section: SectionTools, Message: -1, Span: value, Hash: p.hasher.end()})
 		}
 	}
 	if m.bad {
@@ -141,7 +141,7 @@ func (p *parser) geminiDeclaration(at int) int {
 	}
 	b.Span = Span{int32(at), int32(m.end)}
 	b.Hash = p.hasher.end()
-	p.tools = append(p.tools, b)
+	p.tools.blocks = append(p.tools.blocks, b)
 	return m.end
 }
 

@@ -75,7 +75,7 @@ func responsesName(key []byte) []byte {
 func (p *parser) responsesTool(at int) int {
 	b, end := p.toolItem(at, SectionTools, RoleNone, -1)
 	if end > 0 {
-		p.tools = append(p.tools, b)
+		p.tools.blocks = append(p.tools.blocks, b)
 	}
 	return end
 }

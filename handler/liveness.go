@@ -131,7 +131,9 @@ func (h *Handler) enliven(w http.ResponseWriter, r *http.Request, c *call) *aliv
 			to[headerSession], to[headerPolicy] = []string{c.id}, []string{string(c.ex.Policy)}
 		}
 	}
+	a.mu.Lock() // tick asks for the timer
 	a.timer = time.AfterFunc(open, a.tick)
+	a.mu.Unlock()
 	return a
 }
 

@@ -101,8 +101,19 @@ func thoughtSignature(v *wire.View, b *wire.Block) string {
 	return ""
 }
 
+// offers tells whether a request offers a tool.
+func offers(v *wire.View, name string) bool {
+	for i := range v.Blocks[:v.Tools] {
+		if v.Text(v.Blocks[i].Name) == name {
+			return true
+		}
+	}
+	return false
+}
+
 // unaltered checks that what the provider signed comes back as it was: a part
-// with a signature is one that the client holds too.
+// with a signature is one that the client holds too, or a call of a tool that the
+// client has not offered, which it never saw.
 func unaltered(c Call) *APIError {
 	if c.View.Format != wire.Gemini {
 		return nil
@@ -124,7 +135,7 @@ func unaltered(c Call) *APIError {
 		if _, err := base64.StdEncoding.DecodeString(thoughtSignature(c.View, b)); err != nil {
 			return geminiError(invalid("Corrupted thought signature."))
 		}
-		if whole != nil {
+		if whole != nil && (b.Kind != wire.KindToolUse || offers(c.Client, c.View.Text(b.Name))) {
 			if whole[b.Hash]--; whole[b.Hash] < 0 {
 				return geminiError(invalid("Corrupted thought signature."))
 			}

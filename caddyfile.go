@@ -175,6 +175,8 @@ func parseApp(d *caddyfile.Dispenser, existing any) (any, error) {
 //			waiting  <requests>
 //			patience <duration>
 //		}
+//		warm         { … }, see parseWarm
+//		idle_folding { … }, see parseIdleFolding
 //		liveness [on|off] {
 //			every <duration>
 //			open  <duration>
@@ -259,6 +261,8 @@ func parseHandler(helper httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, err
 		"max_body":          checked(size(&h.MaxBody), h.Validate),
 		"headers":           onOff(&h.Headers),
 		"queue":             parseQueue(h),
+		"warm":              parseWarm(h),
+		"idle_folding":      parseIdleFolding(h),
 		"overlay":           parseOverlay(h),
 		"liveness":          parseLiveness(h),
 		"linger":            parseLinger(h),

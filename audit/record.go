@@ -29,6 +29,8 @@ const (
 	KindSide      = "side"      // a request of a client beside its conversation: without tools, such as a title
 	KindExpand    = "expand"    // a continuation that fetched a block back
 	KindKeepAlive = "keepalive" // a request that only kept a cache warm
+	KindWarmUp    = "warmup"    // a request that only had a box read how prompts begin
+	KindIdleFold  = "idle_fold" // a request that only had a box read a folded conversation
 )
 
 // How a turn ended.

@@ -101,6 +101,13 @@ func (a *Affinity) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 
 // Select implements reverseproxy.Selector.
 func (a *Affinity) Select(pool reverseproxy.UpstreamPool, r *http.Request, _ http.ResponseWriter) *reverseproxy.Upstream {
+	if t, ok := caddyhttp.GetVar(r.Context(), boxVar).(*boxTurn); ok && t != nil { // one of ours, for each box
+		t.boxes = len(pool)
+		if u := pool[t.index%max(1, len(pool))]; u.Available() {
+			return u
+		}
+		return nil
+	}
 	session, _ := caddyhttp.GetVar(r.Context(), "llm_session").(string)
 	if session == "" {
 		return quieter(anyOf(pool), anyOf(pool))

@@ -47,6 +47,7 @@ type App struct {
 	key   string
 	lease *lease
 
+	warms  []*Handler // that keep bases warm
 	audit  AuditStore
 	ledger *auditLease
 	logger *zap.Logger
@@ -124,13 +125,16 @@ func (a *App) Start() error {
 		return err
 	}
 	a.learn()
+	a.warm()
 	return nil
 }
 
 // Stop ends the pings unless another configuration has taken over. Nothing else
 // is to be done: what runs on the store may outlive the configuration.
 func (a *App) Stop() error {
-	a.lease.state.keeper.retire(a)
+	if a.lease.state.keeper.retire(a) {
+		a.lease.state.rest()
+	}
 	if a.unlearn != nil {
 		a.unlearn()
 	}
@@ -147,4 +151,11 @@ func (a *App) Cleanup() error {
 	l := a.lease
 	a.lease = nil
 	return errors.Join(err, l.release())
+}
+
+// warm has boxes read what they may have lost.
+func (a *App) warm() {
+	for _, h := range a.warms {
+		h.box().begin(h)
+	}
 }

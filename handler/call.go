@@ -20,6 +20,7 @@ import (
 	"maps"
 	"net/http"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/net/http/httpguts"
@@ -64,6 +65,7 @@ type call struct {
 	common    float64 // share of the prompt that the upstream has seen before
 	estimated bool    // the usage's cached tokens are our estimate
 
+	front   atomic.Pointer[front] // how its prompt begins, where that is kept warm
 	tenant  sessioncache.Tenant
 	next    caddyhttp.Handler
 	idle    keepalive.ID // the conversation that goes on

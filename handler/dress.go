@@ -126,6 +126,11 @@ func (u *Upstream) dress() *dress {
 	return d
 }
 
+// slotted tells whether requests name the slot that they are to run in.
+func (d *dress) slotted() bool {
+	return d != nil && slices.ContainsFunc(d.body, func(m bodyMember) bool { return m.placeholder == "{http.vars.llm_slot}" })
+}
+
 // keepsMarkers tells whether cache_control goes upstream in requests that are
 // not translated.
 func (u *Upstream) keepsMarkers() bool {

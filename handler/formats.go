@@ -55,6 +55,14 @@ func (u *Upstream) official() bool {
 // local tells whether the upstream is a box that runs a model itself.
 func (u *Upstream) local() bool { return u != nil && u.Preset != "" && !u.official() }
 
+// name is the name of the preset, "" for none.
+func (u *Upstream) name() string {
+	if u == nil {
+		return ""
+	}
+	return u.Preset
+}
+
 // renames tells whether models may go by other names at the upstream.
 func (u *Upstream) renames() bool { return len(u.models()) > 0 }
 

@@ -109,6 +109,14 @@ type Handler struct {
 	// no bound.
 	Queue *Queue `json:"queue,omitempty"`
 
+	// Warm has a box read the bases of its prompts before anybody waits for them.
+	// It needs a queue. Default: nil, which sends nothing.
+	Warm *Warm `json:"warm,omitempty"`
+
+	// IdleFolding folds conversations on a box while nobody waits. It needs a
+	// queue. Default: nil, which folds only in front of requests.
+	IdleFolding *IdleFolding `json:"idle_folding,omitempty"`
+
 	// Liveness shows clients of streams that a silent upstream is at work.
 	// Default: on for boxes that run a model themselves.
 	Liveness *Liveness `json:"liveness,omitempty"`
@@ -177,6 +185,9 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 		h.sink = h.ledger.sinkOf()
 	}
 	h.prepareToServe(l.state, ctx.Logger(), time.Now)
+	if h.Warm != nil && h.Queue != nil {
+		v.(*App).warms = append(v.(*App).warms, h)
+	}
 	return nil
 }
 
@@ -222,6 +233,18 @@ func (h *Handler) Validate() error {
 	}
 	if err := h.Queue.Validate(); err != nil {
 		return fmt.Errorf("queue: %w", err)
+	}
+	if err := h.Warm.Validate(); err != nil {
+		return fmt.Errorf("warm: %w", err)
+	}
+	if h.Warm != nil && h.Queue == nil {
+		return errors.New("warm: needs queue, which knows when the box is idle")
+	}
+	if err := h.IdleFolding.Validate(); err != nil {
+		return fmt.Errorf("idle_folding: %w", err)
+	}
+	if h.IdleFolding != nil && h.Queue == nil {
+		return errors.New("idle_folding: needs queue, which knows when nobody waits")
 	}
 	if h.Linger != nil && *h.Linger < 0 {
 		return fmt.Errorf("linger: %s is below zero", time.Duration(*h.Linger))

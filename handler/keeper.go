@@ -161,6 +161,13 @@ func (k *keeper) app() *App {
 	return k.apps[len(k.apps)-1]
 }
 
+// runs tells whether there is a configuration through whose sites requests can go.
+func (k *keeper) runs() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return len(k.apps) > 0
+}
+
 // attach puts the keeper on a clock of the caller's, who then has its pings sent.
 func (k *keeper) attach(now func() time.Time) {
 	k.manual = true
@@ -168,15 +175,17 @@ func (k *keeper) attach(now func() time.Time) {
 	k.schedule.Configure(keepalive.Options{})
 }
 
-// retire takes a configuration back. Pings end with the last one.
-func (k *keeper) retire(a *App) {
+// retire takes a configuration back. Pings end with the last one; it tells whether
+// this was it.
+func (k *keeper) retire(a *App) (last bool) {
 	k.mu.Lock()
 	k.apps = slices.DeleteFunc(k.apps, func(o *App) bool { return o == a })
-	last := len(k.apps) == 0
+	last = len(k.apps) == 0
 	k.mu.Unlock()
 	if last {
 		k.stop()
 	}
+	return last
 }
 
 // stop ends the keeper. It does not wait for pings in flight, which are canceled.

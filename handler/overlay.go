@@ -42,6 +42,7 @@ type overlaying struct {
 	next   caddyhttp.Handler
 	call   *call
 	format wire.Format // the upstream's
+	ahead  bool        // no client has asked: the conversation learns nothing
 }
 
 // overlaid returns next with the overlay before it, or next itself where the
@@ -51,6 +52,17 @@ func (h *Handler) overlaid(next caddyhttp.Handler, client wire.Format, c *call) 
 		return next
 	}
 	return &overlaying{h: h, next: next, call: c, format: h.target(client)}
+}
+
+// foreseen is overlaid for a request that a conversation will begin with, and that
+// is sent before the client sends it.
+func (h *Handler) foreseen(next caddyhttp.Handler, client wire.Format, c *call) caddyhttp.Handler {
+	o, ok := h.overlaid(next, client, c).(*overlaying)
+	if !ok {
+		return next
+	}
+	o.ahead = true
+	return o
 }
 
 // watches tells whether prompts are compared with those before them.
@@ -79,6 +91,10 @@ func (o *overlaying) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 			o.h.failOpen(reasonOverlay)
 			o.h.logFailOpen(reasonOverlay, err)
 		}
+		return o.next.ServeHTTP(w, r)
+	}
+	if o.ahead {
+		defer replaceOutgoing(r, body, x.Body)()
 		return o.next.ServeHTTP(w, r)
 	}
 	o.call.common = x.Common

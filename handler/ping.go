@@ -106,14 +106,22 @@ func (c *call) lastRequest(r *http.Request, lineage int) *lastRequest {
 		return nil
 	}
 	rules := c.ex.Rules()
+	p := c.way(r, body)
+	p.whole, p.session, p.lineage = whole, c.session, lineage
+	p.price = func(u wire.Usage) (cost, dollars float64) {
+		return rules.Cost(u) + rules.CostOutput(u), rules.Dollars(u)
+	}
+	return p
+}
+
+// way copies what a request of ours needs to take the way that r took, with a
+// body of its own.
+func (c *call) way(r *http.Request, body []byte) *lastRequest {
 	p := &lastRequest{
 		method: r.Method, uri: r.RequestURI, host: r.Host, remote: r.RemoteAddr,
 		header: http.Header{}, secret: new(keepalive.Credential),
-		body: slices.Clip(packer.EncodeAll(body, make([]byte, 0, len(body)/4))), length: len(body), whole: whole,
-		session: c.session, lineage: lineage, model: c.view.Model,
-		price: func(u wire.Usage) (cost, dollars float64) {
-			return rules.Cost(u) + rules.CostOutput(u), rules.Dollars(u)
-		},
+		body: slices.Clip(packer.EncodeAll(body, make([]byte, 0, len(body)/4))), length: len(body),
+		model: c.view.Model,
 	}
 	if original, ok := r.Context().Value(caddyhttp.OriginalRequestCtxKey).(http.Request); ok {
 		p.method, p.uri, p.remote = original.Method, original.RequestURI, original.RemoteAddr
@@ -239,10 +247,20 @@ type flight struct {
 	handler *Handler // that it came to
 	request *http.Request
 	status  int
+	// deliver hands on what is no ping once it has come to its handler.
+	deliver func(h *Handler, w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error
 }
 
 // servePing hands a ping on as the request that it repeats was handed on.
 func (h *Handler) servePing(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler, f *flight) error {
+	if f.deliver != nil {
+		caddyhttp.SetVar(r.Context(), caddyhttp.LogSkipVar, true)
+		if f.reached {
+			return caddyhttp.Error(http.StatusNotFound, errUnreached)
+		}
+		f.reached, f.handler, f.request = true, h, r
+		return f.deliver(h, w, r, next)
+	}
 	if h.KeepAlive == nil || !or(h.KeepAlive.Log, false) {
 		caddyhttp.SetVar(r.Context(), caddyhttp.LogSkipVar, true)
 	}
@@ -318,32 +336,42 @@ func (k *keeper) ping(p *keepalive.Ping) {
 
 // send sends a ping and reads its answer.
 func (k *keeper) send(ctx context.Context, f *flight) (u wire.Usage, o keepalive.Outcome) {
+	w, err := k.carry(ctx, f)
+	if err != nil {
+		return u, keepalive.Broken
+	}
+	return w.outcome()
+}
+
+// carry takes a request of ours through the site to its handler, and returns the
+// answer.
+func (k *keeper) carry(ctx context.Context, f *flight) (w *pingSink, err error) {
 	last := f.last
 	defer func() {
 		if p := recover(); p != nil { // an answer cut short, or a way that does not lead there
-			o = keepalive.Broken
+			w, err = nil, errUnreached
 		}
 	}()
 	r, err := last.request(context.WithValue(ctx, pingKey{}, f))
 	if err != nil {
-		return u, keepalive.Broken
+		return nil, err
 	}
-	w := &pingSink{header: http.Header{}}
+	w = &pingSink{header: http.Header{}}
 	if last.next != nil {
 		r = caddyhttp.PrepareRequest(r, caddy.NewReplacer(), w, &caddyhttp.Server{})
 		err = last.handler.ServeHTTP(w, r, last.next)
 	} else {
 		srv := k.app().httpServer(last.server)
 		if srv == nil {
-			return u, keepalive.Broken
+			return nil, errUnreached
 		}
 		srv.ServeHTTP(w, r)
 	}
-	if err != nil || !f.reached {
-		return u, keepalive.Broken
-	}
 	f.status = w.status
-	return w.outcome()
+	if err == nil && !f.reached {
+		err = errUnreached
+	}
+	return w, err
 }
 
 // record puts a ping on record.

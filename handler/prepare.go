@@ -46,7 +46,7 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, next caddyhttp.H
 		return passBody(w, r, next, raw)
 	}
 	c.next = next
-	next = h.lingering(h.queueing(h.translating(h.overlaid(h.dressed(next, format), format, c), format, c.id), format, c.ticket(r)))
+	next = h.lingering(h.queueing(h.translating(h.overlaid(h.fronting(h.dressed(next, format), format, c), format, c), format, c.id), format, c.ticket(r)))
 	defer h.state.Release(c.session)
 	if a := h.enliven(w, r, c); a != nil {
 		defer a.stop()
@@ -54,9 +54,11 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, next caddyhttp.H
 	} else {
 		err = c.attend(w, r, next, started)
 	}
+	c.remember(r)
 	if err != nil {
 		return err
 	}
+	c.anticipate(r)
 	c.recycle(r)
 	return nil
 }

@@ -201,13 +201,18 @@ func (g *gate) refuse(w http.ResponseWriter, after time.Duration, message string
 	return err
 }
 
+// queueName is the name by which sites share a queue.
+func (h *Handler) queueName() string {
+	if h.Queue.Name == "" && h.Upstream != nil {
+		return "upstream " + h.Upstream.Preset
+	}
+	return h.Queue.Name
+}
+
 // openQueue finds the site's queue. It outlives configurations: the limits are
 // those of the one that served a request last.
 func (h *Handler) openQueue() *queue.Queue {
-	name := h.Queue.Name
-	if name == "" && h.Upstream != nil {
-		name = "upstream " + h.Upstream.Preset
-	}
+	name := h.queueName()
 	limits := h.Queue.limits(h.Upstream.preset())
 	v, _ := h.state.queues.LoadOrStore(name, queue.New(limits))
 	q := v.(*queue.Queue)

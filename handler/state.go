@@ -39,6 +39,8 @@ type state struct {
 	keeper  *keeper
 	pins    atomic.Int64 // one for the configurations, one for each request
 	queues  sync.Map     // of *queue.Queue, by name
+	boxes   sync.Map     // of *box, by its *queue.Queue
+	pending *idleFold    // on a clock of the caller's
 	orphans sync.Map     // of *work without a client, by workKey
 	// overlays is how conversations began and what they were told since.
 	overlays *overlay.Store
@@ -69,6 +71,7 @@ func (s *state) unpin() error {
 	if s.pins.Add(-1) > 0 {
 		return nil
 	}
+	s.rest()
 	s.keeper.stop()
 	return s.Close()
 }
@@ -106,4 +109,12 @@ func (l *lease) release() error {
 // eachStore calls f for every open store until it returns false.
 func eachStore(f func(*state) bool) {
 	states.Range(func(_, v any) bool { return f(v.(*state)) })
+}
+
+// rest ends what is sent to boxes while nobody waits.
+func (s *state) rest() {
+	s.boxes.Range(func(_, v any) bool {
+		v.(*box).stop()
+		return true
+	})
 }

@@ -15,6 +15,7 @@
 package pipeline
 
 import (
+	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
@@ -80,6 +81,13 @@ func (x *Exchange) attribute(prev *sessioncache.Lineage, u wire.Usage) Break {
 		return BreakMessages
 	}
 	return BreakUnknown
+}
+
+// Vanished tells, once the exchange is committed, that nothing of what the
+// upstream must have had in its cache was there, and that it cannot be seen from
+// here why: it was restarted, or its model was unloaded.
+func (x *Exchange) Vanished(t *wire.Turn) bool {
+	return x.Break == BreakUnknown && x.rules.Regime == cachemodel.KV && t.Usage.Read == 0
 }
 
 func sameBlocks(a, b []wire.Block) bool {

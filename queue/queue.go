@@ -71,6 +71,8 @@ type Queue struct {
 	took    time.Duration // the mean of late, 0 before any has ended
 	served  time.Duration // what the least served of those waiting has had
 	count   uint64        // of requests that came
+	spares  []*Spare      // waiting until nobody is there
+	spare   *Spare        // running, nil for none
 }
 
 // New makes a queue.
@@ -121,6 +123,7 @@ func (q *Queue) Enter(t Ticket) (*Turn, error) {
 	if q.slots.free() == 0 && q.waiting >= q.limits.Waiting {
 		return turn, ErrFull
 	}
+	q.interrupt()
 	p := q.people[t.Person]
 	if p == nil {
 		p = &person{name: t.Person}
@@ -237,6 +240,7 @@ func (q *Queue) dispatch() {
 	}
 	if q.waiting == 0 {
 		q.tidy()
+		q.offer()
 	}
 }
 

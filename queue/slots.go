@@ -50,23 +50,28 @@ func (s *slots) give(i int) {
 // take gives out a free slot: the one that holds the conversation's prefix,
 // else the one whose prefix is missed least. There must be a free one.
 func (s *slots) take(t Ticket) int {
+	best := s.best(t.Lineage)
+	s.clock++
+	s.busy++
+	s.list[best] = slot{busy: true, used: s.clock, lineage: t.Lineage, side: t.Side}
+	return best
+}
+
+// best is the free slot that take would give out.
+func (s *slots) best(lineage string) int {
 	best := -1
 	for i := range s.list[:s.limit] {
 		c := &s.list[i]
 		if c.busy {
 			continue
 		}
-		if c.used > 0 && c.lineage == t.Lineage {
-			best = i
-			break
+		if c.used > 0 && c.lineage == lineage {
+			return i
 		}
 		if best < 0 || c.dispensable(&s.list[best]) {
 			best = i
 		}
 	}
-	s.clock++
-	s.busy++
-	s.list[best] = slot{busy: true, used: s.clock, lineage: t.Lineage, side: t.Side}
 	return best
 }
 

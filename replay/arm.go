@@ -61,6 +61,7 @@ type arm struct {
 	usage    wire.Usage
 	refused  *cachemodel.APIError
 	pings    pings
+	speed    float64 // of the box at reading prompts, in tokens a second
 }
 
 // request is one request of a conversation, as all arms get it.
@@ -110,6 +111,8 @@ func newArm(policy pipeline.Policy, profile cachemodel.Profile, o *Options) (*ar
 	case a.handler.KeepAlive == nil:
 		a.handler.KeepAlive = new(handler.KeepAlive)
 	}
+	o.foldIdly(a.handler)
+	a.speed = o.Background
 	if err := a.handler.Attach(store, a.logger(), func() time.Time { return a.clock }); err != nil {
 		_ = store.Close()
 		return nil, fmt.Errorf("replay: %w", err)
@@ -158,6 +161,7 @@ func (a *arm) done(_ context.Context, u wire.Usage, refused *cachemodel.APIError
 // run sends one request and notes what came of it.
 func (a *arm) run(ctx context.Context, c *request) error {
 	a.keep(c.at)
+	a.idle(c.at)
 	a.request, a.clock = c, c.at
 	a.asked = 0
 	a.sent, a.attempts, a.usage, a.refused = nil, 0, wire.Usage{}, nil

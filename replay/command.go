@@ -77,6 +77,11 @@ What the pings cost is part of the cost, but for those after the last request of
 a conversation: what the person did then is not recorded. They are told apart,
 as what is lost if nobody came back.
 
+With --background a box folds while nobody waits, where the profile has one:
+history that has been folded behind an answer is read by the box before the next
+request, if the recorded pause is long enough at --speed tokens a second. What is
+read so is no part of the cost and told apart.
+
 With --needy the simulated model does not quote text that was folded: it first
 gets it back by the expand tool, where that is declared. The cost holds these
 round trips; harm is what remains.
@@ -104,6 +109,8 @@ comparison.
 	cmd.Flags().String("frontier", "", "File to draw cost against harm to, an SVG: replays the policy at the harm tolerances of --risks")
 	cmd.Flags().String("risks", "0,0.25,0.5,1,2,4", "Values of the planner's option risk for --frontier")
 	cmd.Flags().Bool("keepalive", false, "Keep caches alive in pauses")
+	cmd.Flags().Bool("background", false, "Fold on local boxes while nobody waits")
+	cmd.Flags().Float64("speed", 500, "How many tokens of a prompt the box of --background reads in a second")
 	cmd.Flags().Bool("needy", false, "Have the model call the expand tool for folded text before it quotes it")
 	cmd.Flags().Bool("json", false, "Print the report as JSON")
 	return cmd
@@ -126,6 +133,11 @@ func replayMain(cmd *cobra.Command, f caddycmd.Flags) (int, error) {
 	}
 	line := &progressLine{w: cmd.ErrOrStderr()}
 	o.Progress, o.KeepAlive, o.Needy = line.show, f.Bool("keepalive"), f.Bool("needy")
+	if f.Bool("background") {
+		if o.Background = f.Float64("speed"); o.Background <= 0 {
+			return caddy.ExitCodeFailedStartup, fmt.Errorf("speed: %v is not above zero", o.Background)
+		}
+	}
 	var report findings
 	if path := f.String("frontier"); path != "" {
 		report, err = sweep(cmd.Context(), conversations, o, path, f.String("risks"))

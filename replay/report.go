@@ -182,7 +182,13 @@ func (r *Combination) writeText(w io.Writer) error {
 	if r.Total.BaseRejected > 0 {
 		fmt.Fprintf(&notes, "of the client's own bytes %d requests are refused\n", r.Total.BaseRejected)
 	}
-	_, err := fmt.Fprintf(w, "%s\n", notes.String())
+	if _, err := io.WriteString(w, notes.String()); err != nil {
+		return err
+	}
+	if err := r.writeBackground(w); err != nil {
+		return err
+	}
+	_, err := io.WriteString(w, "\n")
 	return err
 }
 

@@ -87,6 +87,10 @@ type Result struct {
 	// PingList names each ping.
 	PingList []Ping `json:"ping_list,omitempty"`
 
+	// Background is what folding while nobody waits came to. It is no part of
+	// Cost.
+	Background Background `json:"background,omitzero"`
+
 	// Edits counts the recorded edits of files that quote a line of 25
 	// characters or more; Harmed those of them that quote text which the
 	// client's request held and the upstream was not shown.
@@ -159,6 +163,7 @@ func (r *Result) add(o *Result) {
 	r.PingSaved += o.PingSaved
 	r.TailPings += o.TailPings
 	r.TailCost += o.TailCost
+	r.Background.add(&o.Background)
 	r.Edits += o.Edits
 	r.Harmed += o.Harmed
 	r.Refusals, r.Fired = sum(r.Refusals, o.Refusals), sum(r.Fired, o.Fired)

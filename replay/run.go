@@ -53,6 +53,10 @@ type Options struct {
 	// KeepAlive lets the handler keep caches alive in pauses, by its defaults or
 	// as the options of the handler say.
 	KeepAlive bool
+	// Background, if above zero, lets the handler fold while nobody waits, by its
+	// defaults or as its options say, and is the number of tokens that the box
+	// reads in a second.
+	Background float64
 	// Needy has the simulated model ask for folded text, by the expand tool,
 	// where its recorded answer quotes it. What that costs is part of the cost.
 	Needy bool

@@ -1,0 +1,264 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package handler
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"math"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/translate"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
+
+// base is what many prompts of a box begin with: tools and system text, as they
+// go upstream, with a message of one character behind.
+type base struct {
+	id             string
+	way            *lastRequest // with the body
+	client, target wire.Format
+	path, query    string // the upstream's
+	model          string
+	uses           float64 // counted half after a day
+	used           time.Time
+	saved          time.Time // when it was last written to disk
+}
+
+// mostBaseBytes bounds a base.
+const mostBaseBytes = 4 << 20
+
+// halfLife is the time after which a use of a base counts half.
+const halfLife = 24 * time.Hour
+
+// use counts a use of the base.
+func (b *base) use(now time.Time) {
+	b.uses, b.used = b.worth(now)+1, now
+}
+
+// worth is the number of uses, those of long ago counted less.
+func (b *base) worth(now time.Time) float64 {
+	return b.uses * math.Exp2(-float64(now.Sub(b.used))/float64(halfLife))
+}
+
+// frontKey names the tools and system text that a client sends, and whose they
+// are.
+type frontKey [sha256.Size]byte
+
+func (c *call) frontKey() (key frontKey) {
+	sum := sha256.New()
+	sum.Write(c.tenant[:])
+	writeField(sum, c.view.Model)
+	for i := range c.view.Blocks[:c.view.System] {
+		h := c.view.Blocks[i].Hash
+		sum.Write(h[:])
+	}
+	sum.Sum(key[:0])
+	return key
+}
+
+// fronting looks, behind the overlay, at how prompts begin, and whether the box
+// is there.
+type fronting struct {
+	h      *Handler
+	next   caddyhttp.Handler
+	call   *call
+	format wire.Format // the upstream's
+}
+
+// fronting returns next with a look at the request before it, or next itself
+// where no base is kept warm.
+func (h *Handler) fronting(next caddyhttp.Handler, client wire.Format, c *call) caddyhttp.Handler {
+	if h.Warm == nil {
+		return next
+	}
+	return &fronting{h: h, next: next, call: c, format: h.target(client)}
+}
+
+// ServeHTTP implements caddyhttp.Handler.
+func (f *fronting) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
+	x, c := f.h.box(), f.call
+	if c.view.Tools > 0 && c.view.System > 0 && !isSide(r.Header) {
+		f.h.guard("looking at how a prompt begins", func() {
+			key := c.frontKey()
+			c.front.Store(&front{key: key})
+			if x.knows(key) {
+				return
+			}
+			body, err := f.h.outgoing(r)
+			if err != nil {
+				return
+			}
+			if body, err = baseBody(f.format, body); err == nil && len(body) <= mostBaseBytes {
+				c.front.Store(&front{key: key, body: body, path: r.URL.Path, query: r.URL.RawQuery, target: f.format})
+			}
+		})
+	}
+	returned := false
+	defer func() {
+		if !returned && r.Context().Err() == nil { // cut in the middle
+			x.gone()
+		}
+	}()
+	err := f.next.ServeHTTP(w, r)
+	returned = true
+	if err != nil && r.Context().Err() == nil && unreachable(err) {
+		x.gone()
+	}
+	return err
+}
+
+// front is how the prompt of a call begins.
+type front struct {
+	key         frontKey
+	body        []byte // nil if it is known already
+	path, query string
+	target      wire.Format
+}
+
+// remember counts a use of the call's base once it was answered. r must be as it
+// came.
+func (c *call) remember(r *http.Request) {
+	if c.h.Warm == nil || c.turn == nil || !c.turn.Done || c.turn.Failed() {
+		return
+	}
+	x := c.h.box()
+	f := c.front.Load()
+	c.h.guard("remembering how a prompt begins", func() {
+		lost := c.h.Upstream.reportsCache() && c.ex.Vanished(c.turn)
+		if f == nil {
+			x.back(nil, lost)
+			return
+		}
+		var b *base
+		if f.body != nil {
+			sum := sha256.New()
+			writeField(sum, c.view.Model)
+			writeField(sum, f.path)
+			sum.Write(f.body)
+			b = &base{id: hex.EncodeToString(sum.Sum(nil)[:16]), way: c.way(r, f.body), client: c.view.Format, target: f.target, path: f.path, query: f.query, model: c.view.Model}
+		}
+		x.back(x.keep(f.key, b, c.h.now()), lost)
+	})
+}
+
+// unreachable tells whether an error says that the upstream is not there.
+func unreachable(err error) bool {
+	e, ok := errors.AsType[caddyhttp.HandlerError](err)
+	return ok && (e.StatusCode == http.StatusBadGateway || e.StatusCode == http.StatusServiceUnavailable)
+}
+
+var errNoBase = errors.New("the request has no base that could be sent alone")
+
+// only is the message behind a base.
+const only = "."
+
+// baseBody makes a request for one token that begins as a request does.
+func baseBody(f wire.Format, body []byte) ([]byte, error) {
+	members := []wire.Member{{Name: "stream", Value: []byte("false")}, {Name: "stream_options"}, {Name: "tool_choice"}}
+	add := func(name, value string) {
+		m := wire.Member{Name: name}
+		if value != "" {
+			m.Value = []byte(value)
+		}
+		members = append(members, m)
+	}
+	switch f {
+	case wire.OpenAIChat:
+		add("messages", opening(gjson.GetBytes(body, "messages"), `{"role":"user","content":"`+only+`"}`))
+		add("max_tokens", "1")
+		add("max_completion_tokens", "")
+		add("response_format", "")
+	case wire.Anthropic:
+		add("messages", `[{"role":"user","content":"`+only+`"}]`)
+		add("max_tokens", "1")
+		add("thinking", "")
+		add("output_config", "")
+	case wire.OpenAIResponses:
+		add("input", opening(gjson.GetBytes(body, "input"), `{"role":"user","content":"`+only+`"}`))
+		add("max_output_tokens", "16") // the least that the API takes
+		add("previous_response_id", "")
+	default:
+		return nil, errNoBase
+	}
+	out, err := wire.Patch(body, members...)
+	if err != nil {
+		return nil, fmt.Errorf("base: %w", err)
+	}
+	return bytes.Clone(out), nil
+}
+
+// opening is the list of the messages up to the first that is the client's, and
+// one more.
+func opening(messages gjson.Result, last string) string {
+	out := []byte{'['}
+	messages.ForEach(func(_, m gjson.Result) bool {
+		if role := m.Get("role").Str; role != "system" && role != "developer" {
+			return false
+		}
+		out = append(append(out, m.Raw...), ',')
+		return true
+	})
+	return string(append(append(out, last...), ']'))
+}
+
+// deliver hands a warm-up on to the box that it came to.
+func (j *job) deliver(h *Handler, w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
+	if h.Warm == nil {
+		return caddyhttp.Error(http.StatusNotFound, errUnreached)
+	}
+	b := j.base
+	path, query, body := b.path, b.query, []byte(nil)
+	if j.loads() {
+		path, query, body = loadPath, "", loadBody(h.Upstream.model(b.model), h.Warm.every(h.Upstream.Preset))
+	} else {
+		var err error
+		if body, err = decodeBody("zstd", b.way.body, largestMaxBody); err != nil {
+			return caddyhttp.Error(http.StatusInternalServerError, err)
+		}
+		next = h.dressed(next, b.client)
+	}
+	if b.client != b.target {
+		translate.Headers(b.client, b.target, r.Header, query)
+	}
+	u := *r.URL
+	u.Path, u.RawPath, u.RawQuery = path, "", query
+	r.URL, r.RequestURI = &u, u.RequestURI()
+	setBody(r, body)
+	r.ContentLength, r.TransferEncoding = int64(len(body)), nil
+	r.Header["Content-Length"] = []string{strconv.Itoa(len(body))}
+	r.Header["Accept-Encoding"] = identity
+	caddyhttp.SetVar(r.Context(), "llm_slot", max(j.slot, 0))
+	caddyhttp.SetVar(r.Context(), boxVar, j.turn)
+	return next.ServeHTTP(w, r)
+}
+
+// loadPath is where ollama is told how long to keep a model.
+const loadPath = "/api/generate"
+
+// loadBody has ollama load a model and keep it for twice the time to the next
+// such request. It touches no cache.
+func loadBody(model string, every time.Duration) []byte {
+	return fmt.Appendf(nil, `{"model":%q,"keep_alive":"%ds"}`, model, int((2 * every).Seconds()))
+}

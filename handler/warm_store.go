@@ -1,0 +1,165 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package handler
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"net/http"
+	"os"
+	"path/filepath"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/keepalive"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
+
+// baseFile is a base as it lies on disk: without credentials and without the
+// address of whoever sent it.
+type baseFile struct {
+	Server string      `json:"server"`
+	Method string      `json:"method"`
+	URI    string      `json:"uri"`
+	Host   string      `json:"host"`
+	Header http.Header `json:"header"`
+	Body   []byte      `json:"body"` // compressed
+	Length int         `json:"length"`
+	Client wire.Format `json:"client"`
+	Target wire.Format `json:"target"`
+	Path   string      `json:"path"`
+	Query  string      `json:"query,omitempty"`
+	Model  string      `json:"model"`
+	Uses   float64     `json:"uses"`
+	Used   time.Time   `json:"used"`
+}
+
+// keptHeaders are those that go to disk.
+var keptHeaders = []string{"Content-Type", "Accept", "User-Agent", "Anthropic-Version"}
+
+const (
+	baseSuffix = ".base.json"
+	// saveEvery is how often the uses of a base are written at most.
+	saveEvery = time.Minute
+)
+
+// file is where a base lies. Folders are shared by boxes: the queue's name is
+// part of the file's.
+func (x *box) file(b *base) string {
+	name := sha256.Sum256([]byte(x.handler.queueName()))
+	return filepath.Join(x.handler.Warm.Store, b.id+"-"+hex.EncodeToString(name[:4])+baseSuffix)
+}
+
+// save writes a base to disk, where the operator asks for that. The lock is held.
+func (x *box) save(b *base, now time.Time) {
+	if x.handler == nil || x.handler.Warm.Store == "" || now.Sub(b.saved) < saveEvery {
+		return
+	}
+	b.saved = now
+	f := baseFile{
+		Server: b.way.server, Method: b.way.method, URI: b.way.uri, Host: b.way.host, Header: http.Header{},
+		Body: b.way.body, Length: b.way.length, Client: b.client, Target: b.target, Path: b.path, Query: b.query,
+		Model: b.model, Uses: b.uses, Used: b.used,
+	}
+	for _, name := range keptHeaders {
+		if v := b.way.header[name]; v != nil {
+			f.Header[name] = v
+		}
+	}
+	path, logger := x.file(b), x.handler.logger
+	go func() { // nobody waits for a disk
+		if err := writeBase(path, &f); err != nil {
+			logger.Error("keeping a base on disk", zap.Error(err))
+		}
+	}()
+}
+
+func writeBase(path string, f *baseFile) error {
+	text, err := json.Marshal(f)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	t, err := os.CreateTemp(filepath.Dir(path), ".base-*") // readable by its owner only
+	if err != nil {
+		return err
+	}
+	_, err = t.Write(text)
+	if e := t.Close(); err == nil {
+		err = e
+	}
+	if err == nil {
+		err = os.Rename(t.Name(), path)
+	}
+	if err != nil {
+		_ = os.Remove(t.Name())
+	}
+	return err
+}
+
+// remove takes a base off the disk. The lock is held.
+func (x *box) remove(b *base) {
+	if x.handler.Warm.Store != "" {
+		_ = os.Remove(x.file(b))
+	}
+}
+
+// open reads the bases that lie on disk. What cannot be read is left where it is,
+// and said. The lock is held.
+func (x *box) open(dir string, now time.Time) {
+	name := sha256.Sum256([]byte(x.handler.queueName()))
+	suffix := "-" + hex.EncodeToString(name[:4]) + baseSuffix
+	files, err := filepath.Glob(filepath.Join(dir, "*"+suffix))
+	if err != nil {
+		x.handler.logger.Error("looking for bases on disk", zap.Error(err))
+	}
+	for _, path := range files {
+		b, err := readBase(path)
+		if err != nil {
+			x.handler.logger.Error("reading a base from disk", zap.String("file", filepath.Base(path)), zap.Error(err))
+			continue
+		}
+		b.id, b.saved = filepath.Base(path)[:len(filepath.Base(path))-len(suffix)], now
+		if x.bases[b.id] == nil {
+			x.bases[b.id] = b
+		}
+	}
+	x.limit(now)
+}
+
+func readBase(path string) (*base, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	var f baseFile
+	if err := json.Unmarshal(text, &f); err != nil {
+		return nil, err
+	}
+	if f.Header == nil {
+		f.Header = http.Header{}
+	}
+	return &base{
+		way: &lastRequest{
+			server: f.Server, method: f.Method, uri: f.URI, host: f.Host, remote: "127.0.0.1:0", header: f.Header,
+			secret: new(keepalive.Credential), body: f.Body, length: f.Length, model: f.Model,
+		},
+		client: f.Client, target: f.Target, path: f.Path, query: f.Query, model: f.Model, uses: f.Uses, used: f.Used,
+	}, nil
+}

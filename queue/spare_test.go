@@ -1,0 +1,89 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package queue
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+)
+
+// Work that nobody waits for runs while nobody is there, one at a time, in the
+// slot of its conversation; whoever comes ends it and has a slot at once.
+func TestSpare(t *testing.T) {
+	q := New(Limits{Slots: 2, Waiting: 4})
+	first := served(t, q, Ticket{Person: "a", Lineage: "one"})
+	second := served(t, q, Ticket{Person: "a", Lineage: "two"})
+
+	got := make(chan *Spare, 1)
+	go func() {
+		s, err := q.Spare(t.Context(), "two", AnySlot)
+		if err != nil {
+			t.Error(err)
+		}
+		got <- s
+	}()
+	other, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := q.Spare(other, "", AnySlot); !errors.Is(err, context.Canceled) {
+		t.Errorf("whoever gives up waiting gets %v", err)
+	}
+	first.Leave()
+	select {
+	case <-got:
+		t.Fatal("it runs beside a request")
+	default:
+	}
+	second.Leave()
+	s := <-got
+	if s.Slot != second.Slot {
+		t.Errorf("it runs in slot %d, its conversation is in %d", s.Slot, second.Slot)
+	}
+	if err := s.Context.Err(); err != nil {
+		t.Errorf("it ended at once: %v", err)
+	}
+
+	third := served(t, q, Ticket{Person: "b", Lineage: "three"})
+	if err := context.Cause(s.Context); !errors.Is(err, ErrWanted) {
+		t.Errorf("it goes on beside a request: %v", err)
+	}
+	s.Leave()
+	third.Leave()
+	s.Leave()
+
+	again, err := q.Spare(t.Context(), "", 1)
+	if err != nil || again.Slot != 1 {
+		t.Fatalf("slot %d was asked for: %+v, %v", 1, again, err)
+	}
+	again.Leave()
+	if bare := q.Bare(); len(bare) != 0 {
+		t.Errorf("slots %v count as bare and hold conversations", bare)
+	}
+	q.Forget()
+	if bare := q.Bare(); !slices.Equal(bare, []int{0, 1}) {
+		t.Errorf("slots %v are bare after a restart, want all", bare)
+	}
+}
+
+// served has a request run.
+func served(t *testing.T, q *Queue, k Ticket) *Turn {
+	t.Helper()
+	turn := enter(t, q, k)
+	if err := turn.Wait(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return turn
+}

@@ -1,0 +1,125 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package replay
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/handler"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
+
+// Background is what folding while nobody waits came to.
+type Background struct {
+	// Planned is the number of folds planned behind answers, Held that of those
+	// that the box had read before the next request came, and Broken that of
+	// those that it could not.
+	Planned int `json:"planned"`
+	// Held: see Planned.
+	Held int `json:"held"`
+	// Broken: see Planned.
+	Broken int `json:"broken"`
+	// Processed is the number of tokens that the box has read for them, Wasted an
+	// estimate of what it had read of those that were broken off.
+	Processed int64 `json:"processed"`
+	// Wasted: see Processed.
+	Wasted int64 `json:"wasted"`
+}
+
+func (b *Background) add(o *Background) {
+	b.Planned += o.Planned
+	b.Held += o.Held
+	b.Broken += o.Broken
+	b.Processed += o.Processed
+	b.Wasted += o.Wasted
+}
+
+// foldIdly makes a handler fold while nobody waits.
+func (o *Options) foldIdly(h *handler.Handler) {
+	if o.Background == 0 {
+		h.IdleFolding = nil
+		return
+	}
+	if h.IdleFolding == nil {
+		h.IdleFolding = new(handler.IdleFolding)
+	}
+	if h.Queue == nil {
+		h.Queue = new(handler.Queue)
+	}
+}
+
+// idle lets the box read the planned fold if it comes to the end before a moment.
+func (a *arm) idle(until time.Time) {
+	f, at, ok := a.handler.NextIdleFold()
+	if !ok {
+		return
+	}
+	b := &a.result.Background
+	b.Planned++
+	needs := time.Duration(float64(f.Process) / a.speed * float64(time.Second))
+	if end := at.Add(needs); end.After(until) {
+		a.handler.DropIdleFold()
+		if had := until.Sub(at); had > 0 {
+			b.Broken++
+			b.Wasted += int64(had.Seconds() * a.speed)
+		}
+		return
+	}
+	a.clock, a.pings.flying = at, true
+	u, held := a.handler.SendIdleFold()
+	a.pings.flying = false
+	b.Processed += u.Uncached
+	if held {
+		b.Held++
+	}
+}
+
+// long are the conversations over so many requests.
+const long = 60
+
+// writeBackground tells what was read while nobody waited, and what that left to
+// be read in front of people.
+func (r *Combination) writeBackground(w io.Writer) error {
+	var all, longer Result
+	for i := range r.Conversations {
+		c := &r.Conversations[i]
+		all.add(c)
+		if c.Calls > long {
+			longer.add(c)
+		}
+	}
+	if all.Background.Planned == 0 {
+		return nil
+	}
+	var s strings.Builder
+	b := &all.Background
+	fmt.Fprintf(&s, "while nobody waited: %d folds planned, %d held, %d broken off; %s read, %s in vain\n",
+		b.Planned, b.Held, b.Broken, thousands(b.Processed), thousands(b.Wasted))
+	for _, p := range []struct {
+		name string
+		r    *Result
+	}{{"all", &all}, {fmt.Sprintf("over %d requests", long), &longer}} {
+		fmt.Fprintf(&s, "%s: %d requests, prompt tokens %s, read in front of people %s (%s), harm %.2f%% of %d\n", p.name, p.r.Calls,
+			change(p.r.TokenRatio()), pair(fresh(p.r.Base), fresh(p.r.Sent)), change(ratio(float64(fresh(p.r.Sent)), float64(fresh(p.r.Base)))), 100*p.r.Harm(), p.r.Edits)
+	}
+	_, err := io.WriteString(w, s.String())
+	return err
+}
+
+// fresh is what an upstream had to read.
+func fresh(u wire.Usage) int64 { return u.Prompt() - u.Read }

@@ -17,7 +17,6 @@ package llmcache
 import (
 	"strings"
 
-	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/handler"
@@ -87,10 +86,7 @@ func parseIdleFolding(h *handler.Handler) option {
 		f := new(handler.IdleFolding)
 		h.IdleFolding = f
 		return parseBlock(d, "idle_folding", options{
-			"after": func(d *caddyfile.Dispenser) error {
-				f.After = new(caddy.Duration)
-				return checked(duration(f.After), f.Validate)(d)
-			},
+			"after":       checked(duration(&f.After), f.Validate),
 			"call_tokens": checked(number(&f.CallTokens), f.Validate),
 		})
 	}

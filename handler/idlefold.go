@@ -40,8 +40,8 @@ import (
 // whose cached prefix is free; elsewhere it does nothing.
 type IdleFolding struct {
 	// After is how long after an answer the reading begins, if the box is idle
-	// then. 0 to 10m. Default: 2s.
-	After *caddy.Duration `json:"after,omitempty"`
+	// then. At most 10m. Default: 1s.
+	After caddy.Duration `json:"after,omitempty"`
 	// CallTokens bounds what the box has to read, in tokens, where the answer
 	// calls tools, whose results are likely to be there soon. 0 for not folding
 	// then. Default: 8000.
@@ -49,7 +49,7 @@ type IdleFolding struct {
 }
 
 const (
-	defaultFoldAfter      = 2 * time.Second
+	defaultFoldAfter      = time.Second
 	defaultFoldCallTokens = 8000
 )
 
@@ -57,8 +57,8 @@ const (
 func (o *IdleFolding) Validate() error {
 	switch {
 	case o == nil:
-	case o.After != nil && (*o.After < 0 || time.Duration(*o.After) > 10*time.Minute):
-		return fmt.Errorf("after: %s is not between 0s and 10m", time.Duration(*o.After))
+	case o.After < 0 || time.Duration(o.After) > 10*time.Minute:
+		return fmt.Errorf("after: %s is not between 0s and 10m", time.Duration(o.After))
 	case o.CallTokens != nil && (*o.CallTokens < 0 || *o.CallTokens > 1<<30):
 		return fmt.Errorf("call_tokens: %d is not between 0 and %d", *o.CallTokens, 1<<30)
 	}
@@ -105,14 +105,17 @@ func (c *call) anticipate(r *http.Request) {
 		if err != nil {
 			return
 		}
-		after := caddy.Duration(defaultFoldAfter)
-		f := &idleFold{call: c, plan: plan, way: c.way(r, body), at: c.h.now().Add(time.Duration(or(o.After, after)))}
+		after := time.Duration(o.After)
+		if after == 0 {
+			after = defaultFoldAfter
+		}
+		f := &idleFold{call: c, plan: plan, way: c.way(r, body), at: c.h.now().Add(after)}
 		if c.h.state.keeper.manual {
 			c.h.state.pending = f
 			return
 		}
-		if c.h.state.keeper.runs() && c.h.state.pin() {
-			go f.run()
+		if ctx := c.h.state.keeper.running(); ctx != nil && c.h.state.pin() {
+			go f.run(ctx)
 		}
 	})
 }
@@ -135,13 +138,17 @@ func foldBody(v *wire.View, body []byte) ([]byte, error) {
 }
 
 // run has the box read the fold when it is idle.
-func (f *idleFold) run() {
+func (f *idleFold) run(ctx context.Context) {
 	h := f.call.h
 	defer func() { _ = h.state.unpin() }()
-	ctx, cancel := context.WithTimeout(context.Background(), warmTimeout)
+	ctx, cancel := context.WithTimeout(ctx, warmTimeout)
 	defer cancel()
 	h.guard("folding while nobody waits", func() {
-		time.Sleep(time.Until(f.at))
+		select {
+		case <-time.After(time.Until(f.at)):
+		case <-ctx.Done():
+			return
+		}
 		if !f.plan.Current() {
 			return
 		}

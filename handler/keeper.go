@@ -39,6 +39,8 @@ type keeper struct {
 	apps    []*App // of the configurations that run, the one in force last
 	wake    chan struct{}
 	halt    context.CancelFunc // nil while not running
+	life    context.Context    //nolint:containedctx // of what is sent without a schedule: as long as there is a configuration
+	end     context.CancelFunc
 	done    chan struct{}
 	watcher PingWatcher
 	sum     KeepAliveSum
@@ -147,6 +149,9 @@ func (k *keeper) use(a *App) {
 	k.schedule.Configure(a.KeepAlive.options())
 	k.mu.Lock()
 	k.apps = append(k.apps, a)
+	if k.life == nil {
+		k.life, k.end = context.WithCancel(context.Background())
+	}
 	k.mu.Unlock()
 	k.awake()
 }
@@ -161,11 +166,12 @@ func (k *keeper) app() *App {
 	return k.apps[len(k.apps)-1]
 }
 
-// runs tells whether there is a configuration through whose sites requests can go.
-func (k *keeper) runs() bool {
+// running is the context of requests of ours, which end with the last
+// configuration; nil while there is none through whose sites they could go.
+func (k *keeper) running() context.Context {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return len(k.apps) > 0
+	return k.life
 }
 
 // attach puts the keeper on a clock of the caller's, who then has its pings sent.
@@ -193,6 +199,10 @@ func (k *keeper) stop() {
 	k.mu.Lock()
 	halt, done := k.halt, k.done
 	k.halt = nil
+	if k.life != nil {
+		k.end()
+		k.life, k.end = nil, nil
+	}
 	k.mu.Unlock()
 	k.schedule.Stop()
 	if halt != nil {

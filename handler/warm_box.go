@@ -204,26 +204,20 @@ func (x *box) forgotten(but *base) {
 	x.start()
 }
 
-// add puts a base among those to be sent: once, or once to each slot that holds
-// nothing where requests name their slot. The lock is held.
+// add puts a base among those to be sent. The lock is held.
 func (x *box) add(b *base) {
-	slots := []int{queue.AnySlot}
-	if x.handler.dress.slotted() {
-		slots = x.queue.Bare()
-	}
-	for _, slot := range slots {
-		if !slices.ContainsFunc(x.due, func(j *job) bool { return j.base == b && j.slot == slot }) {
-			x.due = append(x.due, &job{base: b, slot: slot, turn: new(boxTurn)})
-		}
+	if !slices.ContainsFunc(x.due, func(j *job) bool { return j.base == b }) {
+		x.due = append(x.due, &job{base: b, slot: queue.AnySlot, turn: new(boxTurn)})
 	}
 }
 
 // start has what is due sent. The lock is held.
 func (x *box) start() {
-	if x.halt != nil || len(x.due) == 0 || !x.state.keeper.runs() {
+	life := x.state.keeper.running()
+	if x.halt != nil || len(x.due) == 0 || life == nil {
 		return
 	}
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(life)
 	x.halt = cancel
 	go x.run(ctx)
 }

@@ -48,6 +48,7 @@ const (
 	warmInterrupted = "interrupted" // somebody came
 	warmUnreachable = "unreachable" // the box is not there
 	warmRefused     = "refused"     // the site or the box answered with an error
+	warmNeedless    = "needless"    // all its slots are in use; it was not sent
 )
 
 // warmTimeout bounds a warm-up: a slow machine reads 60,000 tokens in it.
@@ -78,6 +79,18 @@ func (x *box) send(ctx context.Context, j *job) (outcome string) {
 		return warmInterrupted
 	}
 	defer s.Leave()
+	if j.slot == queue.AnySlot && h.dress.slotted() {
+		bare := x.queue.Bare() // the others hold what conversations began with
+		if len(bare) == 0 {
+			return warmNeedless
+		}
+		j.slot = bare[0]
+		x.mu.Lock()
+		for _, slot := range bare[1:] {
+			x.due = append(x.due, &job{base: j.base, slot: slot, turn: &boxTurn{index: j.turn.index}})
+		}
+		x.mu.Unlock()
+	}
 	at := h.now()
 	f := &flight{last: j.base.way, deliver: j.deliver}
 	w, err := x.state.keeper.carry(s.Context, f)

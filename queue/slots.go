@@ -21,6 +21,7 @@ type slot struct {
 	used    uint64 // when it was last given out, 0 if never
 	lineage string // whose prefix it holds
 	side    bool   // of a side request
+	lost    bool   // the box was gone since it was given out
 }
 
 // slots are those of one box. The queue's lock guards them.
@@ -43,7 +44,9 @@ func (s *slots) resize(n int) {
 func (s *slots) free() int { return max(0, s.limit-s.busy) }
 
 func (s *slots) give(i int) {
-	s.list[i].busy = false
+	if s.list[i].busy = false; s.list[i].lost {
+		s.list[i] = slot{}
+	}
 	s.busy--
 }
 

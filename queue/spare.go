@@ -111,7 +111,9 @@ func (q *Queue) Forget() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for i := range q.slots.list {
-		if c := &q.slots.list[i]; !c.busy {
+		if c := &q.slots.list[i]; c.busy {
+			c.lost = true
+		} else {
 			*c = slot{}
 		}
 	}

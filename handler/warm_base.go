@@ -68,8 +68,7 @@ type frontKey [sha256.Size]byte
 
 func (c *call) frontKey() (key frontKey) {
 	sum := sha256.New()
-	sum.Write(c.tenant[:])
-	writeField(sum, c.view.Model)
+	sum.Write(appendField(c.tenant[:], c.view.Model))
 	for i := range c.view.Blocks[:c.view.System] {
 		h := c.view.Blocks[i].Hash
 		sum.Write(h[:])
@@ -154,8 +153,7 @@ func (c *call) remember(r *http.Request) {
 		var b *base
 		if f.body != nil {
 			sum := sha256.New()
-			writeField(sum, c.view.Model)
-			writeField(sum, f.path)
+			sum.Write(appendField(appendField(nil, c.view.Model), f.path))
 			sum.Write(f.body)
 			b = &base{id: hex.EncodeToString(sum.Sum(nil)[:16]), way: c.way(r, f.body), client: c.view.Format, target: f.target, path: f.path, query: f.query, model: c.view.Model}
 		}

@@ -15,7 +15,6 @@
 package pipeline
 
 import (
-	"maps"
 	"math"
 	"slices"
 
@@ -78,9 +77,10 @@ func (x *Exchange) Background(t *wire.Turn, limit int) *Background {
 	}
 	f := *x.frame
 	f.states, f.fresh, f.broken = slices.Clone(x.states), nil, math.MaxInt32
-	f.texts = maps.Clone(f.texts)
+	f.texts = nil
 	f.forwarded, f.previous, f.cold, f.loop = len(f.blocks), len(f.blocks), false, len(t.Calls) > 0
-	p := &planner{frame: &f, lineage: l, calibration: &x.session.Calibration, now: x.start, rate: rate(l), warm: len(f.blocks)}
+	p := &planner{frame: &f, lineage: l, calibration: &x.session.Calibration, now: x.start, rate: rate(l), warm: len(f.blocks), room: rooms.Get().(*room)}
+	defer p.room.release()
 	p.further = p.expect()
 	p.appraiseIdle()
 	from, process := p.deepest(limit)
@@ -169,7 +169,7 @@ func (p *planner) appraiseIdle() {
 			continue
 		}
 		if known == nil {
-			known = p.appraisals()
+			known = p.appraisals(p.room)
 		}
 		worth := func(bytes int, need float64) (value, tokens float64) {
 			if bytes < minFold {

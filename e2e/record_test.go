@@ -47,14 +47,15 @@ type record struct {
 	Resent  bool   `json:"resent"`
 }
 
-// records waits until every request in the access log of the front is on
-// record: answers reach clients before they are counted.
-func (s *stack) records(t *testing.T) []record {
+// records waits until every request in the access log of the front, of which
+// there are so many at least, is on record: answers reach clients before they
+// are counted.
+func (s *stack) records(t *testing.T, least int) []record {
 	t.Helper()
 	var list []record
 	for range 200 {
 		list = s.recorded(t)
-		if len(list) > 0 && len(list) == len(s.access(t, "front.log")) {
+		if len(list) >= least && len(list) == len(s.access(t, "front.log")) {
 			return list
 		}
 		time.Sleep(50 * time.Millisecond)
@@ -87,8 +88,11 @@ func (s *stack) recorded(t *testing.T) (list []record) {
 // answered, each so many times, and that nothing was edited in vain.
 func (s *stack) turns(t *testing.T, statuses map[int]int) (turns []record) {
 	t.Helper()
-	got := map[int]int{}
-	for _, r := range s.records(t) {
+	got, n := map[int]int{}, 0
+	for _, times := range statuses {
+		n += times
+	}
+	for _, r := range s.records(t, n) {
 		if r.Resent {
 			t.Errorf("sent again without its edits: %+v", r)
 		}

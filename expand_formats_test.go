@@ -282,6 +282,7 @@ func thought(s string) piece { return piece{"thought", s, s} }
 func called(id, text string) piece {
 	return piece{"call", id, text}
 }
+
 func expands(id string, names ...string) piece {
 	return called(id, "llm_cache_expand "+js(map[string]any{"ids": names}))
 }
@@ -446,40 +447,68 @@ func TestExpandInFormats(t *testing.T) {
 		woven   []remark
 	}{
 		{
-			"expand only", [][]piece{{expands("call_e", "NAME")}, {text("I see.")}}, []piece{text("I see.")}, prompt,
+			"expand only",
+			[][]piece{{expands("call_e", "NAME")}, {text("I see.")}},
+			[]piece{text("I see.")},
+			prompt,
 			[]remark{{"model", []piece{expands("call_e")}}, result("call_e"), {"model", []piece{text("I see.")}}, prompt},
 		},
 		{
-			"after text", [][]piece{{text("Let me look."), expands("call_e", "NAME")}, {text("I see."), read1}}, []piece{text("Let me look."), text("I see."), read1}, result1,
+			"after text",
+			[][]piece{{text("Let me look."), expands("call_e", "NAME")}, {text("I see."), read1}},
+			[]piece{text("Let me look."), text("I see."), read1},
+			result1,
 			[]remark{{"model", []piece{text("Let me look."), expands("call_e")}}, result("call_e"), {"model", []piece{text("I see."), read1}}, result1},
 		},
 		{
-			"after thinking", [][]piece{{thought("hm"), expands("call_e", "NAME")}, {thought("ah"), read1}}, []piece{thought("hm"), thought("ah"), read1}, result1,
+			"after thinking",
+			[][]piece{{thought("hm"), expands("call_e", "NAME")}, {thought("ah"), read1}},
+			[]piece{thought("hm"), thought("ah"), read1},
+			result1,
 			[]remark{{"model", []piece{thought("hm"), expands("call_e")}}, result("call_e"), {"model", []piece{thought("ah"), read1}}, result1},
 		},
 		{
-			"mixed", [][]piece{{text("Both."), expands("call_e", "NAME"), read1}}, []piece{text("Both."), read1}, result1,
+			"mixed",
+			[][]piece{{text("Both."), expands("call_e", "NAME"), read1}},
+			[]piece{text("Both."), read1},
+			result1,
 			[]remark{{"model", []piece{text("Both."), expands("call_e"), read1}}, {"user", []piece{{"result", "call_e", file}, result1.pieces[0]}}},
 		},
 		{
-			"mixed, behind", [][]piece{{read1, expands("call_e", "NAME")}}, []piece{read1}, result1,
+			"mixed, behind",
+			[][]piece{{read1, expands("call_e", "NAME")}},
+			[]piece{read1},
+			result1,
 			[]remark{{"model", []piece{read1, expands("call_e")}}, {"user", []piece{{"result", "call_e", file}, result1.pieces[0]}}},
 		},
 		{
-			"two in a row", [][]piece{{text("One."), expands("call_e", "NAME")}, {text("Two."), expands("call_f", "NAME")}, {text("Three.")}},
-			[]piece{text("One."), text("Two."), text("Three.")}, prompt,
+			"two in a row",
+			[][]piece{{text("One."), expands("call_e", "NAME")}, {text("Two."), expands("call_f", "NAME")}, {text("Three.")}},
+			[]piece{text("One."), text("Two."), text("Three.")},
+			prompt,
 			[]remark{{"model", []piece{text("One."), expands("call_e")}}, result("call_e"), {"model", []piece{text("Two."), expands("call_f")}}, result("call_f"), {"model", []piece{text("Three.")}}, prompt},
 		},
 		{
-			"two at once", [][]piece{{expands("call_e", "NAME"), expands("call_f", "NAME")}, {text("Two.")}}, []piece{text("Two.")}, prompt,
+			"two at once",
+			[][]piece{{expands("call_e", "NAME"), expands("call_f", "NAME")}, {text("Two.")}},
+			[]piece{text("Two.")},
+			prompt,
 			[]remark{{"model", []piece{expands("call_e"), expands("call_f")}}, result("call_e", "call_f"), {"model", []piece{text("Two.")}}, prompt},
 		},
 		{
-			"too often", [][]piece{{text("1"), expands("call_1", "NAME")}, {text("2"), expands("call_2", "NAME")}, {text("3"), expands("call_3", "NAME")}, {text("4"), expands("call_4", "NAME")}},
-			[]piece{text("1"), text("2"), text("3"), text("4")}, prompt,
+			"too often",
+			[][]piece{{text("1"), expands("call_1", "NAME")}, {text("2"), expands("call_2", "NAME")}, {text("3"), expands("call_3", "NAME")}, {text("4"), expands("call_4", "NAME")}},
+			[]piece{text("1"), text("2"), text("3"), text("4")},
+			prompt,
 			[]remark{
-				{"model", []piece{text("1"), expands("call_1")}}, result("call_1"), {"model", []piece{text("2"), expands("call_2")}}, result("call_2"),
-				{"model", []piece{text("3"), expands("call_3")}}, result("call_3"), {"model", []piece{text("4"), expands("call_4")}}, result("call_4"), prompt,
+				{"model", []piece{text("1"), expands("call_1")}},
+				result("call_1"),
+				{"model", []piece{text("2"), expands("call_2")}},
+				result("call_2"),
+				{"model", []piece{text("3"), expands("call_3")}},
+				result("call_3"),
+				{"model", []piece{text("4"), expands("call_4")}},
+				result("call_4"), prompt,
 			},
 		},
 	} {
@@ -530,7 +559,7 @@ func TestExpandInFormats(t *testing.T) {
 					}
 					continued := g.outline(t, requests[len(requests)-1].body)
 					before := len(g.outline(t, requests[1].body)) // the rest may be folded further
-					more := []remark{{"model", c.client}, c.next}
+					more := []remark{{"model", c.client}, c.next} //nolint:prealloc // two remarks
 					g.expect(t, p, u, history(5, more...), woven, stream)
 					if last := g.outline(t, u.last().body); len(c.answers) > 1 && !slices.Equal(last[before:len(continued)], continued[before:]) {
 						t.Errorf("the upstream saw\n%s\nand then\n%s", lines(continued), lines(last))

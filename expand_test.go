@@ -234,57 +234,75 @@ func TestExpandShapes(t *testing.T) {
 		woven   func(name string) string // what stands for them upstream
 	}{
 		{
-			"expand only", []func(string) said{
+			"expand only",
+			[]func(string) said{
 				func(n string) said { return said{sayExpand("toolu_e", n)} },
 				func(string) said { return said{sayText("I see.")} },
-			}, []string{"text:I see."}, "end_turn", sayText("I see."), prompt,
+			},
+			[]string{"text:I see."},
+			"end_turn", sayText("I see."), prompt,
 			func(n string) string {
 				return `{"role":"assistant","content":[` + sayExpand("toolu_e", n) + `]},RESULT(toolu_e),{"role":"assistant","content":[` + sayText("I see.") + `]}`
 			},
 		},
 		{
-			"after text", []func(string) said{
+			"after text",
+			[]func(string) said{
 				func(n string) said { return said{sayText("Let me look."), sayExpand("toolu_e", n)} },
 				func(string) said { return said{sayText("I see."), read1} },
-			}, []string{"text:Let me look.", "text:I see.", `tool_use:Read{"file_path":"/src/new.go"}`}, "tool_use",
+			},
+			[]string{"text:Let me look.", "text:I see.", `tool_use:Read{"file_path":"/src/new.go"}`},
+			"tool_use",
 			sayText("Let me look.") + "," + sayText("I see.") + "," + read1, result1,
 			func(n string) string {
 				return `{"role":"assistant","content":[` + sayText("Let me look.") + "," + sayExpand("toolu_e", n) + `]},RESULT(toolu_e),{"role":"assistant","content":[` + sayText("I see.") + "," + read1 + `]}`
 			},
 		},
 		{
-			"after thinking", []func(string) said{
+			"after thinking",
+			[]func(string) said{
 				func(n string) said { return said{sayThought("hm a"), sayExpand("toolu_e", n)} },
 				func(string) said { return said{sayThought("hm b"), read1} },
-			}, []string{"thinking:hm asig-hm-a", "thinking:hm bsig-hm-b", `tool_use:Read{"file_path":"/src/new.go"}`}, "tool_use",
+			},
+			[]string{"thinking:hm asig-hm-a", "thinking:hm bsig-hm-b", `tool_use:Read{"file_path":"/src/new.go"}`},
+			"tool_use",
 			sayThought("hm a") + "," + sayThought("hm b") + "," + read1, result1,
 			func(n string) string {
 				return `{"role":"assistant","content":[` + sayThought("hm a") + "," + sayExpand("toolu_e", n) + `]},RESULT(toolu_e),{"role":"assistant","content":[` + sayThought("hm b") + "," + read1 + `]}`
 			},
 		},
 		{
-			"mixed", []func(string) said{
+			"mixed",
+			[]func(string) said{
 				func(n string) said { return said{sayText("Both."), sayExpand("toolu_e", n), read1} },
-			}, []string{"text:Both.", `tool_use:Read{"file_path":"/src/new.go"}`}, "tool_use",
+			},
+			[]string{"text:Both.", `tool_use:Read{"file_path":"/src/new.go"}`},
+			"tool_use",
 			sayText("Both.") + "," + read1, result1,
 			func(n string) string {
 				return `{"role":"assistant","content":[` + sayText("Both.") + "," + sayExpand("toolu_e", n) + "," + read1 + `]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"toolu_e","content":"` + fileZero + `"},{"type":"tool_result","tool_use_id":"toolu_x","content":"new"}]}`
 			},
 		},
 		{
-			"mixed, behind", []func(string) said{
+			"mixed, behind",
+			[]func(string) said{
 				func(n string) said { return said{read1, sayExpand("toolu_e", n)} },
-			}, []string{`tool_use:Read{"file_path":"/src/new.go"}`}, "tool_use", read1, result1,
+			},
+			[]string{`tool_use:Read{"file_path":"/src/new.go"}`},
+			"tool_use", read1, result1,
 			func(n string) string {
 				return `{"role":"assistant","content":[` + read1 + "," + sayExpand("toolu_e", n) + `]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"toolu_e","content":"` + fileZero + `"},{"type":"tool_result","tool_use_id":"toolu_x","content":"new"}]}`
 			},
 		},
 		{
-			"two in a row", []func(string) said{
+			"two in a row",
+			[]func(string) said{
 				func(n string) said { return said{sayText("One."), sayExpand("toolu_e", n)} },
 				func(n string) said { return said{sayThought("more"), sayExpand("toolu_f", n)} },
 				func(string) said { return said{sayText("Two.")} },
-			}, []string{"text:One.", "thinking:moresig-more", "text:Two."}, "end_turn",
+			},
+			[]string{"text:One.", "thinking:moresig-more", "text:Two."},
+			"end_turn",
 			sayText("One.") + "," + sayThought("more") + "," + sayText("Two."), prompt,
 			func(n string) string {
 				return `{"role":"assistant","content":[` + sayText("One.") + "," + sayExpand("toolu_e", n) + `]},RESULT(toolu_e),` +
@@ -292,21 +310,27 @@ func TestExpandShapes(t *testing.T) {
 			},
 		},
 		{
-			"two at once", []func(string) said{
+			"two at once",
+			[]func(string) said{
 				func(n string) said { return said{sayExpand("toolu_e", n), sayExpand("toolu_f", n)} },
 				func(string) said { return said{sayText("Two.")} },
-			}, []string{"text:Two."}, "end_turn", sayText("Two."), prompt,
+			},
+			[]string{"text:Two."},
+			"end_turn", sayText("Two."), prompt,
 			func(n string) string {
 				return `{"role":"assistant","content":[` + sayExpand("toolu_e", n) + "," + sayExpand("toolu_f", n) + `]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"toolu_e","content":"` + fileZero + `"},{"type":"tool_result","tool_use_id":"toolu_f","content":"` + fileZero + `"}]},{"role":"assistant","content":[` + sayText("Two.") + `]}`
 			},
 		},
 		{
-			"too often", []func(string) said{
+			"too often",
+			[]func(string) said{
 				func(n string) said { return said{sayText("1"), sayExpand("toolu_1", n)} },
 				func(n string) said { return said{sayText("2"), sayExpand("toolu_2", n)} },
 				func(n string) said { return said{sayText("3"), sayExpand("toolu_3", n)} },
 				func(n string) said { return said{sayText("4"), sayExpand("toolu_4", n)} },
-			}, []string{"text:1", "text:2", "text:3", "text:4"}, "end_turn",
+			},
+			[]string{"text:1", "text:2", "text:3", "text:4"},
+			"end_turn",
 			sayText("1") + "," + sayText("2") + "," + sayText("3") + "," + sayText("4"), prompt,
 			func(n string) string {
 				s := ""
@@ -553,8 +577,7 @@ func TestStubIsNotWritten(t *testing.T) {
 func TestFirstTextIsNotHeld(t *testing.T) {
 	seen := make(chan struct{})
 	first := said{sayThought("hm"), sayText("Let me look."), sayExpand("toolu_e", "00000000")}.events(1)
-	var u *upstream
-	u = newUpstream(t, func(w http.ResponseWriter, r *http.Request, n int) {
+	u := newUpstream(t, func(w http.ResponseWriter, r *http.Request, n int) {
 		if n == 2 {
 			said{sayText("Done.")}.write(w, true, 2)
 			return

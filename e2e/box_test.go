@@ -273,8 +273,10 @@ func (a *boxAgent) turn(t *testing.T, turn int) {
 		a.messages = append(a.messages, jsonOf(object{"role": "user", "content": "Now check the diff and go on."}))
 	}
 	if a.side && turn%5 == 4 {
-		a.post(t, object{"model": "claude-haiku-4-5", "max_tokens": 50, "messages": []any{object{"role": "user", "content": "Make a title for: mend the build"}},
-			"system": []any{object{"type": "text", "text": a.billing() + " side"}, object{"type": "text", "text": strings.Repeat("You write short titles. ", 40)}}, "stream": true})
+		a.post(t, object{
+			"model": "claude-haiku-4-5", "max_tokens": 50, "messages": []any{object{"role": "user", "content": "Make a title for: mend the build"}},
+			"system": []any{object{"type": "text", "text": a.billing() + " side"}, object{"type": "text", "text": strings.Repeat("You write short titles. ", 40)}}, "stream": true,
+		})
 	}
 	content := a.post(t, a.request(turn))
 	a.messages = append(a.messages, jsonOf(object{"role": "assistant", "content": content}))
@@ -354,8 +356,10 @@ func boxTools(turn int) (tools []any) {
 		slices.Reverse(names)
 	}
 	for _, name := range names {
-		tools = append(tools, object{"name": name, "description": name + ": " + strings.Repeat("what this tool does and when to use it. ", 8),
-			"input_schema": object{"type": "object", "properties": object{"file_path": object{"type": "string"}, "limit": object{"type": "integer"}, "command": object{"type": "string"}, "description": object{"type": "string"}}}})
+		tools = append(tools, object{
+			"name": name, "description": name + ": " + strings.Repeat("what this tool does and when to use it. ", 8),
+			"input_schema": object{"type": "object", "properties": object{"file_path": object{"type": "string"}, "limit": object{"type": "integer"}, "command": object{"type": "string"}, "description": object{"type": "string"}}},
+		})
 	}
 	return tools
 }

@@ -36,11 +36,15 @@ func TestExpandSDKs(t *testing.T) {
 	look := toolCall{"read_file", map[string]any{"argument": "a.go"}}
 	script := []step{
 		{Text: "First.", Calls: []toolCall{look}},
-		{Calls: []toolCall{asks()}}, {Text: "I see.", Calls: []toolCall{look}},
-		{Text: "Let me look. ", Calls: []toolCall{asks()}}, {Text: "Now this.", Calls: []toolCall{look}},
+		{Calls: []toolCall{asks()}},
+		{Text: "I see.", Calls: []toolCall{look}},
+		{Text: "Let me look. ", Calls: []toolCall{asks()}},
+		{Text: "Now this.", Calls: []toolCall{look}},
 		step{Calls: []toolCall{asks()}}.think(), step{Text: "So.", Calls: []toolCall{look}}.think(),
 		{Text: "Both.", Calls: []toolCall{asks(), look}},
-		{Text: "One. ", Calls: []toolCall{asks()}}, {Text: "Two. ", Calls: []toolCall{asks()}}, {Text: "Three.", Calls: []toolCall{look}},
+		{Text: "One. ", Calls: []toolCall{asks()}},
+		{Text: "Two. ", Calls: []toolCall{asks()}},
+		{Text: "Three.", Calls: []toolCall{look}},
 		{Text: "Done."},
 	}
 	want := []step{

@@ -87,8 +87,9 @@ func (*Admin) get(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (*Admin) keepalive(w http.ResponseWriter, _ *http.Request) error {
-	reports := []KeepAliveReport{}
-	for _, s := range openStores() {
+	stores := openStores()
+	reports := make([]KeepAliveReport, 0, len(stores))
+	for _, s := range stores {
 		reports = append(reports, s.keeper.report())
 	}
 	return answer(w, struct {

@@ -57,7 +57,7 @@ func (k *tenantKey) hash(r *http.Request) [sha256.Size]byte {
 	}
 	m.Reset()
 	m.fields = appendCredentials(m.fields[:0], r)
-	m.Write(m.fields)
+	_, _ = m.Write(m.fields)
 	sum := [sha256.Size]byte(m.Sum(m.sum[:0]))
 	clear(m.fields)
 	if cap(m.fields) <= longestFields {

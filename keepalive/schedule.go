@@ -455,11 +455,13 @@ func (q queue) Swap(i, j int) {
 	q[i], q[j] = q[j], q[i]
 	q[i].index, q[j].index = i, j
 }
+
 func (q *queue) Push(x any) {
 	e := x.(*entry)
 	e.index = len(*q)
 	*q = append(*q, e)
 }
+
 func (q *queue) Pop() any {
 	old := *q
 	e := old[len(old)-1]

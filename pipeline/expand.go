@@ -94,7 +94,7 @@ func (f *frame) declare(m sessioncache.Match) {
 	case f.forced():
 		return
 	}
-	wants := false
+	var wants bool
 	if l := m.Lineage; l != nil && !(f.cold && !f.rules.BindsThinking) {
 		wants = l.Expand
 	} else {

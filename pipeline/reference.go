@@ -17,6 +17,7 @@ package pipeline
 import (
 	"iter"
 	"path"
+	"slices"
 	"strings"
 	"sync"
 
@@ -297,15 +298,6 @@ func (m *mention) words(s string) {
 
 // of tells whether the answer refers to a block.
 func (m *mention) of(t *sessioncache.Trait) bool {
-	for _, term := range t.Terms {
-		if m.terms.has(term) {
-			return true
-		}
-	}
-	for _, line := range m.lines {
-		if inBloom(t.Lines, line) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(t.Terms, m.terms.has) ||
+		slices.ContainsFunc(m.lines, func(line uint64) bool { return inBloom(t.Lines, line) })
 }

@@ -20,7 +20,7 @@ import (
 )
 
 // termSeed spreads hashes over slots in a way that nobody outside can foresee.
-var termSeed = rand.Uint64() | 1
+var termSeed = rand.Uint64() | 1 //nolint:gosec // no secret
 
 // termSet is a set of hashes, by open addressing: most answers fill and ask one of
 // some hundred, and a map costs several times as much. The zero value is empty.

@@ -31,20 +31,20 @@ const (
 	// block has already is replaced; a prompt_cache_breakpoint is refused, and
 	// so is the whole Gemini format.
 	OpMark
-	// OpBefore and OpAfter put Value, one element, in front of or behind the
+	// OpBefore puts Value, one element, in front of the
 	// block in the array that it stands in: a message's content, its tool
 	// calls, or the tools. A string content becomes an array on the way.
 	OpBefore
-	// OpAfter: see OpBefore.
+	// OpAfter does what OpBefore does, behind the block.
 	OpAfter
 	// OpSplit ends the block's message in front of the block, puts Value, one
 	// or several whole messages with commas between, and goes on with the
 	// block in a new message of the same role.
 	OpSplit
-	// OpBeforeMessage and OpAfterMessage put Value, one or several whole
-	// messages with commas between, in front of or behind the block's message.
+	// OpBeforeMessage puts Value, one or several whole messages with commas
+	// between, in front of the block's message.
 	OpBeforeMessage
-	// OpAfterMessage: see OpBeforeMessage.
+	// OpAfterMessage does what OpBeforeMessage does, behind the message.
 	OpAfterMessage
 )
 

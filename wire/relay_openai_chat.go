@@ -554,8 +554,9 @@ func chatHidden(v *View, msg *Message, it *Iteration) ([]Edit, bool) {
 }
 
 func hiddenParts(it *Iteration) []Part {
-	var out []Part
-	for _, p := range it.Hidden() {
+	hidden := it.Hidden()
+	out := make([]Part, 0, len(hidden))
+	for _, p := range hidden {
 		out = append(out, *p)
 	}
 	return out

@@ -121,12 +121,16 @@ func TestRelayChat(t *testing.T) {
 		want    string // upstream, in place of the client's message
 	}{
 		{
-			"two answers", []string{chatCall + chatEnd, read("0") + chatEnd}, "Hm. Good.", 1, 20,
+			"two answers",
+			[]string{chatCall + chatEnd, read("0") + chatEnd},
+			"Hm. Good.", 1, 20,
 			`{"role":"assistant","content":"Hm. ","tool_calls":[{"id":"call_e","type":"function","function":{"name":"now","arguments":"{\"ids\":[\"a\"]}"}}]},{"role":"tool","tool_call_id":"call_e","content":"text"},` +
 				`{"role":"assistant","content":"Good.","tool_calls":[{"id":"call_r","type":"function","function":{"name":"read","arguments":"{}"}}]},{"role":"tool","tool_call_id":"call_r","content":"r"}`,
 		},
 		{
-			"mixed", []string{chatCall + read("1") + chatEnd}, "Hm. Good.", 1, 10,
+			"mixed",
+			[]string{chatCall + read("1") + chatEnd},
+			"Hm. Good.", 1, 10,
 			`{"role":"assistant","content":"Hm. Good.","tool_calls":[{"id":"call_e","type":"function","function":{"name":"now","arguments":"{\"ids\":[\"a\"]}"}},{"id":"call_r","type":"function","function":{"name":"read","arguments":"{}"}}]},{"role":"tool","tool_call_id":"call_e","content":"text"},{"role":"tool","tool_call_id":"call_r","content":"r"}`,
 		},
 	} {

@@ -15,7 +15,6 @@
 package e2e
 
 import (
-	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -104,7 +103,7 @@ func TestBoxOfTheDocs(t *testing.T) {
 	}
 	for i, r := range list {
 		if i > 0 && r.Cached == 0 && r.Slot == list[0].Slot {
-			t.Log(fmt.Sprintf("request %d found nothing: %+v", i, r))
+			t.Logf("request %d found nothing: %+v", i, r)
 		}
 	}
 }

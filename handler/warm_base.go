@@ -227,7 +227,8 @@ func (j *job) deliver(h *Handler, w http.ResponseWriter, r *http.Request, next c
 		return caddyhttp.Error(http.StatusNotFound, errUnreached)
 	}
 	b := j.base
-	path, query, body := b.path, b.query, []byte(nil)
+	path, query := b.path, b.query
+	var body []byte
 	if j.loads() {
 		path, query, body = loadPath, "", loadBody(h.Upstream.model(b.model), h.Warm.every(h.Upstream.Preset))
 	} else {

@@ -559,7 +559,7 @@ func TestExpandInFormats(t *testing.T) {
 					}
 					continued := g.outline(t, requests[len(requests)-1].body)
 					before := len(g.outline(t, requests[1].body)) // the rest may be folded further
-					more := []remark{{"model", c.client}, c.next} //nolint:prealloc // two remarks
+					more := []remark{{"model", c.client}, c.next}
 					g.expect(t, p, u, history(5, more...), woven, stream)
 					if last := g.outline(t, u.last().body); len(c.answers) > 1 && !slices.Equal(last[before:len(continued)], continued[before:]) {
 						t.Errorf("the upstream saw\n%s\nand then\n%s", lines(continued), lines(last))

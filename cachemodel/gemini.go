@@ -111,9 +111,15 @@ func offers(v *wire.View, name string) bool {
 	return false
 }
 
+// hidden tells whether a block calls a tool that the client has not offered, but
+// the request does: a call that the client never saw.
+func hidden(c Call, b *wire.Block) bool {
+	name := c.View.Text(b.Name)
+	return b.Kind == wire.KindToolUse && offers(c.View, name) && !offers(c.Client, name)
+}
+
 // unaltered checks that what the provider signed comes back as it was: a part
-// with a signature is one that the client holds too, or a call of a tool that the
-// client has not offered, which it never saw.
+// with a signature is one that the client holds too, or one that it never saw.
 func unaltered(c Call) *APIError {
 	if c.View.Format != wire.Gemini {
 		return nil
@@ -135,7 +141,7 @@ func unaltered(c Call) *APIError {
 		if _, err := base64.StdEncoding.DecodeString(thoughtSignature(c.View, b)); err != nil {
 			return geminiError(invalid("Corrupted thought signature."))
 		}
-		if whole != nil && (b.Kind != wire.KindToolUse || offers(c.Client, c.View.Text(b.Name))) {
+		if whole != nil && !hidden(c, b) {
 			if whole[b.Hash]--; whole[b.Hash] < 0 {
 				return geminiError(invalid("Corrupted thought signature."))
 			}

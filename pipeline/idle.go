@@ -78,7 +78,7 @@ func (x *Exchange) Committed() (int, bool) {
 // begun with this request: the client has summed up its history, or begun
 // anew. Sub-agents do not count; they have tools of their own.
 func (x *Exchange) Replaced() (lineages []int) {
-	if x.lineage == nil || x.match.Lineage != nil || x.view.Tools == 0 {
+	if x.lineage == nil || x.match.Lineage != nil || !x.view.OffersTools() {
 		return nil
 	}
 	x.session.Lock()
@@ -115,7 +115,7 @@ func (x *Exchange) cold(l *sessioncache.Lineage, tool bool) float64 {
 // sub-agents, requests for a summary, conversations that never read from the
 // cache, and providers whose caches a request does not keep alive.
 func (x *Exchange) Idle(t *wire.Turn) (Idle, bool) {
-	if x.lineage == nil || x.rules.Regime != cachemodel.Markers || x.view.Tools == 0 || x.frame.compaction() {
+	if x.lineage == nil || x.rules.Regime != cachemodel.Markers || !x.view.OffersTools() || x.frame.compaction() {
 		return Idle{}, false
 	}
 	x.session.Lock()

@@ -128,6 +128,7 @@ func TestTeam(t *testing.T) {
 		sum += w
 	}
 	mean, longest := sum/time.Duration(max(1, len(waits))), slices.Max(waits)
+	t.Logf("the longest waits: %v", slices.SortedFunc(slices.Values(waits), func(a, b time.Duration) int { return int(b - a) })[:min(12, len(waits))])
 	t.Logf("%d requests in %v; waits: mean %v, longest %v; %d cold, all others with %d tokens or more cached", len(waits), span, mean, longest, cold, base)
 	if cold > 2 {
 		t.Errorf("%d requests found nothing in the cache, want one for each slot", cold)

@@ -55,14 +55,20 @@ func (t *Turn) side(now time.Time) bool {
 	return t.ticket.Side && now.Sub(t.came) < sideAge
 }
 
-// before tells whether a turn goes first: conversations do, then the person who
-// has been served least, then who came first.
+// claim ranks turns, the lowest first: by what their person has been served, less
+// the time that they have waited, or one with long requests would wait for long.
+func (t *Turn) claim(now time.Time) time.Duration {
+	return t.person.served - now.Sub(t.came)
+}
+
+// before tells whether a turn goes first: conversations do, then the one with the
+// better claim, then who came first.
 func (t *Turn) before(o *Turn, now time.Time) bool {
 	if a, b := t.side(now), o.side(now); a != b {
 		return b
 	}
-	if t.person.served != o.person.served {
-		return t.person.served < o.person.served
+	if a, b := t.claim(now), o.claim(now); a != b {
+		return a < b
 	}
 	return t.number < o.number
 }

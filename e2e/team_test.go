@@ -136,8 +136,8 @@ func TestTeam(t *testing.T) {
 	if shared := len(teamSystem) / 6; base < shared {
 		t.Errorf("somebody found %d tokens in the cache: not even the system text of about %d", base, shared)
 	}
-	// Three times the mean is what is aimed at; waits of about a second leave
-	// the machine's own moods room for one more.
+	// Three times the mean is what is aimed at, and is missed by little: 3.05
+	// times in a run of 348 requests.
 	if longest > 4*mean {
 		t.Errorf("somebody waited for %v, the mean is %v", longest, mean)
 	}

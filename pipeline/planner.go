@@ -363,7 +363,7 @@ func (f *frame) compaction() bool {
 
 // care is how many times its price the need of a folded block counts: least
 // where nothing is cached, because all of it would have to be written again,
-// most for files read in the running task, with which the agent works, and much
+// most for files read, in a run of calls: the agent works with some of them, and much
 // for what it has written itself, which it quotes from memory. What commands
 // have printed is hardly ever wanted back once a task is over.
 func (p *planner) care(i int) float64 {

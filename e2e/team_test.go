@@ -72,14 +72,14 @@ const nothingLeft = "Nothing is left to do."
 // second request on everybody finds what all have in common, tools and system
 // text, in the cache; what is their own may have had to give way to six others.
 func TestTeam(t *testing.T) {
-	span := 60 * time.Second
+	span := 30 * time.Second
 	if s := os.Getenv("LLM_CACHE_TEAM"); s != "" {
 		var err error
 		if span, err = time.ParseDuration(s); err != nil {
 			t.Fatal(err)
 		}
 	}
-	b := startBox(t, engine.Options{Slots: 2}, "upstream llama_cpp\nqueue {\nslots 2\n}")
+	b := startBox(t, engine.Options{Slots: 2, Layers: 8}, "upstream llama_cpp\nqueue {\nslots 2\n}")
 	var (
 		wg    sync.WaitGroup
 		mu    sync.Mutex
@@ -175,7 +175,7 @@ func (b *box) warmed(t *testing.T) engine.Request {
 // sees an error in its format, or an answer; a retry works; the queue is empty;
 // and the base is warm again before anybody asks.
 func TestEngineRestart(t *testing.T) {
-	b := startBox(t, engine.Options{}, "upstream llama_cpp\nqueue\nwarm\nlinger off")
+	b := startBox(t, engine.Options{Layers: 8}, "upstream llama_cpp\nqueue\nwarm\nlinger off")
 	first := &member{name: "first"}
 	if status, said, _, err := first.ask(t.Context(), b.url); status != http.StatusOK || err != nil {
 		t.Fatal(status, said, err)

@@ -17,6 +17,7 @@ package engine
 import (
 	"regexp"
 	"slices"
+	"sync"
 )
 
 // words splits a text much as the tokenizer that the model names does; near
@@ -41,6 +42,23 @@ type merge struct{ left, right string }
 
 func (m merge) less(o merge) bool {
 	return m.left+" "+m.right < o.left+" "+o.right
+}
+
+var learned struct {
+	sync.Mutex
+	text   string
+	merges []merge
+}
+
+// vocabulary returns the merges of a text, which are learned once: the engines
+// of one run of the tests have the same text.
+func vocabulary(text string) []merge {
+	learned.Lock()
+	defer learned.Unlock()
+	if learned.merges == nil || learned.text != text {
+		learned.text, learned.merges = text, learn(text, merges)
+	}
+	return learned.merges
 }
 
 // learn finds the most frequent merges of a text.

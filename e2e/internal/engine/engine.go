@@ -52,6 +52,9 @@ type Options struct {
 	Context int
 	// Sliding makes attention see a window, so that a cache cannot be cut back.
 	Sliding bool
+	// Layers is the depth of the model: the more, the longer it takes for a
+	// prompt. Default: 1, or 6 if Sliding.
+	Layers int
 }
 
 // Engine is a running server.
@@ -98,6 +101,13 @@ func Start(ctx context.Context, o Options) (*Engine, error) {
 	if o.Slots == 0 {
 		o.Slots = 1
 	}
+	switch {
+	case o.Layers > 0:
+	case o.Sliding: // one in six sees everything where the others see a window
+		o.Layers = 6
+	default:
+		o.Layers = 1
+	}
 	if o.Context == 0 {
 		o.Context = 65536
 	}
@@ -117,7 +127,7 @@ func (e *Engine) writeModel() error {
 	if err != nil {
 		return err
 	}
-	if err := WriteModel(f, e.options.Text, e.options.Sliding); err != nil {
+	if err := WriteModel(f, e.options.Text, e.options.Sliding, e.options.Layers); err != nil {
 		_ = f.Close()
 		return err
 	}

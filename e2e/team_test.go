@@ -81,12 +81,13 @@ func TestTeam(t *testing.T) {
 	}
 	b := startBox(t, engine.Options{Slots: 2, Layers: 8}, "upstream llama_cpp\nqueue {\nslots 2\n}")
 	var (
-		wg    sync.WaitGroup
-		mu    sync.Mutex
-		waits []time.Duration
+		wg     sync.WaitGroup
+		mu     sync.Mutex
+		waits  []time.Duration // before each answer
+		people = make([][]time.Duration, 8)
 	)
 	end := time.Now().Add(span)
-	for i := range 8 {
+	for i := range people {
 		m := &member{name: fmt.Sprintf("person-%d", i)}
 		wg.Go(func() {
 			for time.Now().Before(end) {
@@ -100,7 +101,7 @@ func TestTeam(t *testing.T) {
 					t.Errorf("%s: %v", m.name, err)
 				}
 				mu.Lock()
-				waits = append(waits, wait)
+				waits, people[i] = append(waits, wait), append(people[i], wait)
 				mu.Unlock()
 				if m.turns = append(m.turns, nothingLeft); len(m.turns) == 12 {
 					m.turns = nil // the next task
@@ -128,18 +129,23 @@ func TestTeam(t *testing.T) {
 		sum += w
 	}
 	mean, longest := sum/time.Duration(max(1, len(waits))), slices.Max(waits)
-	t.Logf("the longest waits: %v", slices.SortedFunc(slices.Values(waits), func(a, b time.Duration) int { return int(b - a) })[:min(12, len(waits))])
-	t.Logf("%d requests in %v; waits: mean %v, longest %v; %d cold, all others with %d tokens or more cached", len(waits), span, mean, longest, cold, base)
+	for i, list := range people {
+		total, most := time.Duration(0), time.Duration(0)
+		for _, w := range list {
+			total, most = total+w, max(most, w)
+		}
+		t.Logf("person-%d: %d requests, waits: mean %v, longest %v", i, len(list), total/time.Duration(max(1, len(list))), most)
+	}
+	t.Logf("%d requests in %v; waits: mean %v, longest %v (%.2f times that); %d cold, all others with %d tokens or more cached", len(waits), span, mean, longest, longest.Seconds()/mean.Seconds(), cold, base)
 	if cold > 2 {
 		t.Errorf("%d requests found nothing in the cache, want one for each slot", cold)
 	}
 	if shared := len(teamSystem) / 6; base < shared {
 		t.Errorf("somebody found %d tokens in the cache: not even the system text of about %d", base, shared)
 	}
-	// Three times the mean is what is aimed at, and is missed by little: 3.05
-	// times in a run of 348 requests.
-	if longest > 4*mean {
-		t.Errorf("somebody waited for %v, the mean is %v", longest, mean)
+	// The mean is that of all requests, those that found a free slot included.
+	if longest > 3*mean {
+		t.Errorf("somebody waited for %v, over three times the mean of %v", longest, mean)
 	}
 }
 

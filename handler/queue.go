@@ -38,10 +38,11 @@ const (
 )
 
 // Queue bounds how many requests a box works on at a time, for a box that runs
-// a model has few slots, each with one prefix in its cache. People share it in
-// equal parts; conversations go before side requests, such as those for a
-// title, as long as none of these waits for over 30 seconds; and a conversation
-// gets the slot that holds its prefix if that is free.
+// a model has few slots, each with one prefix in its cache. People take turns,
+// whatever number of agents each of them has; conversations go before side
+// requests, such as those for a title, as long as none of these waits for over
+// 30 seconds; and a conversation gets the slot that holds its prefix if that is
+// free.
 //
 // Requests that wait are answered with `X-Llm-Cache-Queue-Position`, the number
 // of those in front of them when they came, and `X-Llm-Cache-Queue-Wait-Ms`.

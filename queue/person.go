@@ -22,9 +22,9 @@ import (
 // person is somebody who shares the box.
 type person struct {
 	name    string
-	served  time.Duration // of slots, corrected when a request ends
 	running int
-	turns   []*Turn // waiting, in the order they came
+	ended   time.Time // when the last of their requests left its slot
+	turns   []*Turn   // waiting, in the order they came
 }
 
 func (p *person) idle() bool { return p.running == 0 && len(p.turns) == 0 }
@@ -55,20 +55,28 @@ func (t *Turn) side(now time.Time) bool {
 	return t.ticket.Side && now.Sub(t.came) < sideAge
 }
 
-// claim ranks turns, the lowest first: by what their person has been served, less
-// the time that they have waited, or one with long requests would wait for long.
-func (t *Turn) claim(now time.Time) time.Duration {
-	return t.person.served - now.Sub(t.came)
+// since is when a turn counts as having come: as if its person sent one request
+// after the other, not before the last one has ended. Who has one agent waits for
+// one request of each of the others then, and no longer, however many they have
+// sent and however long theirs take.
+func (t *Turn) since() time.Time {
+	if t.person.ended.After(t.came) {
+		return t.person.ended
+	}
+	return t.came
 }
 
-// before tells whether a turn goes first: conversations do, then the one with the
-// better claim, then who came first.
+// before tells whether a turn goes first: conversations do, then the people of
+// whom fewest requests run, then who came first.
 func (t *Turn) before(o *Turn, now time.Time) bool {
 	if a, b := t.side(now), o.side(now); a != b {
 		return b
 	}
-	if a, b := t.claim(now), o.claim(now); a != b {
+	if a, b := t.person.running, o.person.running; a != b {
 		return a < b
+	}
+	if a, b := t.since(), o.since(); !a.Equal(b) {
+		return a.Before(b)
 	}
 	return t.number < o.number
 }

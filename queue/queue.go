@@ -52,7 +52,7 @@ type Limits struct {
 
 // Ticket says who asks, and for what.
 type Ticket struct {
-	// Person is who the turn is counted for: people share the box in equal parts.
+	// Person is who the turn is counted for: people take turns.
 	Person string
 	// Lineage names the conversation, so that it finds its slot again.
 	Lineage string
@@ -69,7 +69,6 @@ type Queue struct {
 	people  map[string]*person
 	waiting int
 	took    time.Duration // the mean of late, 0 before any has ended
-	served  time.Duration // what the least served of those waiting has had
 	count   uint64        // of requests that came
 	spares  []*Spare      // waiting until nobody is there
 	spare   *Spare        // running, nil for none
@@ -108,7 +107,6 @@ type Turn struct {
 	number  uint64        // in the order they came
 	came    time.Time
 	started time.Time
-	charged time.Duration
 }
 
 // Enter gives a request its place. It returns ErrFull if there is none; the
@@ -128,10 +126,6 @@ func (q *Queue) Enter(t Ticket) (*Turn, error) {
 	if p == nil {
 		p = &person{name: t.Person}
 		q.people[t.Person] = p
-	}
-	if p.idle() {
-		// Nobody saves up turns for later by staying away.
-		p.served = max(p.served, q.served)
 	}
 	q.count++
 	turn.person, turn.number = p, q.count
@@ -196,12 +190,12 @@ func (t *Turn) Leave() {
 		took := time.Since(t.started)
 		q.slots.give(t.Slot)
 		t.person.running--
-		t.person.served += took - t.charged
+		t.person.ended = time.Now()
 		if !t.ticket.Side {
 			q.learn(took)
 		}
 	}
-	if t.person.idle() && t.person.served <= q.served {
+	if t.person.idle() {
 		delete(q.people, t.person.name)
 	}
 	t.person = nil
@@ -231,22 +225,15 @@ func (q *Queue) dispatch() {
 		t.Slot = q.slots.take(t.ticket)
 		t.started = time.Now()
 		t.person.running++
-		// Charged in advance, or a person with many requests would get all
-		// slots before the first has ended.
-		t.charged = q.mean()
-		q.served = max(q.served, t.person.served)
-		t.person.served += t.charged
 		close(t.ready)
 	}
 	if q.waiting == 0 {
-		q.tidy()
 		q.offer()
 	}
 }
 
-// next is the turn to run now: of those who wait with a conversation, the first
-// request of the person who has been served least; if there is none, the same
-// among the side requests.
+// next is the turn to run now: people take turns, conversations before side
+// requests.
 func (q *Queue) next() *Turn {
 	now := time.Now()
 	var best *Turn
@@ -260,16 +247,6 @@ func (q *Queue) next() *Turn {
 		}
 	}
 	return best
-}
-
-// tidy forgets the people who are not there. What the others have been served
-// is kept.
-func (q *Queue) tidy() {
-	for name, p := range q.people {
-		if p.idle() {
-			delete(q.people, name)
-		}
-	}
 }
 
 func (q *Queue) mean() time.Duration {

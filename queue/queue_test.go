@@ -20,6 +20,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -194,55 +195,76 @@ func TestChangedLimits(t *testing.T) {
 	}
 }
 
-// TestNobodyStarves lets eight people work for ten minutes on two slots.
+// TestNobodyStarves lets eight people work for ten minutes on two slots. Nobody
+// who sends one request at a time waits for over twice the mean of all waits,
+// and nobody gets more turns by sending more requests.
 func TestNobodyStarves(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		q := New(Limits{Slots: 2, Waiting: 100})
-		type wait struct{ sum, longest time.Duration }
-		waits := make([]wait, 8)
-		requests := make([]int, 8)
-		done := make(chan struct{})
-		for p := range waits {
-			go func() {
-				defer func() { done <- struct{}{} }()
-				random := rand.New(rand.NewPCG(1, uint64(p)))
-				for end := time.Now().Add(10 * time.Minute); time.Now().Before(end); {
-					turn, err := q.Enter(Ticket{Person: fmt.Sprint(p), Lineage: fmt.Sprint(p)})
-					if err != nil {
-						t.Errorf("person %d: %v", p, err)
-						return
+	for _, c := range []struct {
+		name   string
+		agents int           // of the first person
+		long   int           // people whose requests take five times as long
+		tools  time.Duration // how long the agents' tools run, at most
+	}{
+		{name: "alike", agents: 1, tools: 3 * time.Second},
+		{name: "asking without a pause", agents: 1},
+		{name: "some with long requests", agents: 1, long: 2},
+		{name: "one with six agents", agents: 6, tools: 3 * time.Second},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				q := New(Limits{Slots: 2, Waiting: 100})
+				waits := make([][]time.Duration, 8)
+				var people sync.WaitGroup
+				agent := func(p int, random *rand.Rand) {
+					for end := time.Now().Add(10 * time.Minute); time.Now().Before(end); {
+						turn, err := q.Enter(Ticket{Person: fmt.Sprint(p), Lineage: fmt.Sprint(p)})
+						if err == nil {
+							err = turn.Wait(t.Context())
+						}
+						if err != nil {
+							t.Errorf("person %d: %v", p, err)
+							return
+						}
+						waits[p] = append(waits[p], turn.Waited())
+						took := time.Duration(1000+random.IntN(4000)) * time.Millisecond
+						if p >= len(waits)-c.long {
+							took *= 5
+						}
+						time.Sleep(took)
+						turn.Leave()
+						time.Sleep(time.Duration(random.Int64N(int64(c.tools) + 1)))
 					}
-					if err := turn.Wait(t.Context()); err != nil {
-						t.Errorf("person %d: %v", p, err)
-						return
-					}
-					w := turn.Waited()
-					waits[p].sum += w
-					waits[p].longest = max(waits[p].longest, w)
-					requests[p]++
-					time.Sleep(time.Duration(1+random.IntN(5)) * time.Second)
-					turn.Leave()
-					time.Sleep(time.Duration(random.IntN(3)) * time.Second) // the tool runs
 				}
-			}()
-		}
-		for range waits {
-			<-done
-		}
-		var sum, longest time.Duration
-		n := 0
-		for p, w := range waits {
-			sum += w.sum
-			longest = max(longest, w.longest)
-			n += requests[p]
-		}
-		mean := sum / time.Duration(n)
-		t.Logf("%d requests, waits: mean %s, longest %s; by person %v", n, mean, longest, requests)
-		if longest > 3*mean {
-			t.Errorf("the longest wait, %s, is over three times the mean, %s", longest, mean)
-		}
-		if slices.Min(requests)*2 < slices.Max(requests) {
-			t.Errorf("people had %v requests", requests)
-		}
-	})
+				for p := range waits {
+					agents := 1
+					if p == 0 {
+						agents = c.agents
+					}
+					for a := range agents {
+						people.Go(func() { agent(p, rand.New(rand.NewPCG(uint64(a), uint64(p)))) })
+					}
+				}
+				people.Wait()
+				var sum, longest time.Duration
+				n, requests := 0, make([]int, len(waits))
+				for p, list := range waits {
+					n, requests[p] = n+len(list), len(list)
+					for _, w := range list {
+						sum += w
+					}
+					if p > 0 || c.agents == 1 {
+						longest = max(longest, slices.Max(list))
+					}
+				}
+				mean := sum / time.Duration(n)
+				t.Logf("%d requests, waits: mean %s, longest %s (%.2f); by person %v", n, mean, longest, longest.Seconds()/mean.Seconds(), requests)
+				if longest > 2*mean {
+					t.Errorf("the longest wait, %s, is over twice the mean, %s", longest, mean)
+				}
+				if alike := requests[:len(requests)-c.long]; slices.Min(alike)*3 < slices.Max(alike)*2 {
+					t.Errorf("people had %v requests", requests)
+				}
+			})
+		})
+	}
 }

@@ -100,11 +100,8 @@ func (x *Exchange) Background(t *wire.Turn, limit int) *Background {
 	b.folds = make(map[int]*sessioncache.Edit, len(f.fresh))
 	for i := range f.fresh {
 		b.folds[i] = f.states[i].Edit
-		if !f.folded(i) || f.expand == expandNone {
-			continue
-		}
-		if text, ok := f.original(i, ""); ok {
-			b.texts = append(b.texts, Block{f.stubName(i), text})
+		if f.folded(i) && f.expand != expandNone {
+			b.texts = append(b.texts, Block{f.stubName(i), f.original(i)})
 		}
 	}
 	y := &Exchange{}

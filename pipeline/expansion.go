@@ -86,27 +86,36 @@ func (x *Exchange) Answer(p *wire.Part, recall func(name string) (string, bool))
 
 func (x *Exchange) expansion(name string, recall func(string) (string, bool), narrow func(string) string) (string, bool) {
 	f := x.frame
-	id, part, _ := strings.Cut(name, ".")
-	var text string
+	id, part, parted := strings.Cut(name, ".")
+	var text, output string // output is the text without what it is wrapped in
 	var ok bool
-	e := Expansion{Part: narrow != nil || part != ""}
-	if i := f.foldedAs(id); i >= 0 {
-		text, ok = f.original(i, part)
-		e.Class = f.states[i].Class
-		if ok {
-			x.asked = append(x.asked, i)
+	e := Expansion{Part: narrow != nil || parted}
+	i := f.foldedAs(id)
+	switch {
+	case i >= 0:
+		text, ok = f.original(i), true
+		if output = text; f.blocks[i].Kind == wire.KindToolResult {
+			output, ok = f.text(i), !parted
 		}
-	} else if recall != nil && len(id) == stubID {
-		text, ok = recall(name)
-		e.Class = sessioncache.ClassOther
+		e.Class = f.states[i].Class
+	case recall != nil && len(id) == stubID:
+		text, ok = recall(id)
+		output, e.Class = unwrapJSON(text), sessioncache.ClassOther
+	}
+	if ok && parted && (i < 0 || f.blocks[i].Kind == wire.KindToolUse) {
+		text, ok = partOf(text, part)
+		output = text
 	}
 	if !ok {
 		e.Unknown = true
 		x.Expansions = append(x.Expansions, e)
 		return "Unknown block: " + strconv.Quote(clip(name, 40)) + " is not folded in this conversation.", false
 	}
+	if i >= 0 {
+		x.asked = append(x.asked, i)
+	}
 	if narrow != nil {
-		text = narrow(text)
+		text = narrow(output)
 	}
 	e.Bytes = len(text)
 	x.Expansions = append(x.Expansions, e)
@@ -258,9 +267,7 @@ func (x *Exchange) Folded() (out []Block) {
 		if !f.folded(i) {
 			continue
 		}
-		if text, ok := f.original(i, ""); ok {
-			out = append(out, Block{f.stubName(i), text})
-		}
+		out = append(out, Block{f.stubName(i), f.original(i)})
 	}
 	return out
 }

@@ -97,22 +97,23 @@ func (f *frame) foldedAs(name string) int {
 	return -1
 }
 
-// original is the text of a folded block: of a tool result its text, of a call
-// its whole input, or the nth of the long strings in it.
-func (f *frame) original(i int, part string) (string, bool) {
+// original is the text of a folded block, as the client has it: of a tool result
+// its text, of a call its whole input.
+func (f *frame) original(i int) string {
 	b := &f.blocks[i]
 	if b.Kind != wire.KindToolUse {
-		return f.text(i), part == ""
+		return verbatim(f.view, b)
 	}
-	input := string(f.view.Bytes(b.Body))
-	if input[0] == '"' { // OpenAI chat: JSON text in a string
-		input = gjson.Parse(input).Str
+	input := f.view.Bytes(b.Body)
+	if input[0] == '"' { // OpenAI: JSON text in a string, or free text
+		return gjson.ParseBytes(input).Str
 	}
-	if part == "" {
-		return input, true
-	}
+	return string(input)
+}
+
+// partOf finds the nth of the long strings in the input of a call.
+func partOf(input, part string) (found string, ok bool) {
 	n, err := strconv.Atoi(part)
-	found, ok := "", false
 	at := 0
 	longStrings(gjson.Parse(input), 0, func(_ string, x gjson.Result) {
 		if at++; err == nil && at == n {

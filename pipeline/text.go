@@ -51,13 +51,20 @@ func isTextPart(part gjson.Result) bool {
 
 // textOf decodes the text of a block's body: a string, or the text parts of an
 // array of blocks, joined by line ends. Of output in JSON it is the output.
-func textOf(v *wire.View, b *wire.Block) string {
+func textOf(v *wire.View, b *wire.Block) string { return bodyText(v, b, unwrapJSON) }
+
+// verbatim is textOf with output in JSON as it stands.
+func verbatim(v *wire.View, b *wire.Block) string {
+	return bodyText(v, b, func(s string) string { return s })
+}
+
+func bodyText(v *wire.View, b *wire.Block, unwrap func(string) string) string {
 	body := v.Bytes(b.Body)
 	if len(body) == 0 {
 		return ""
 	}
 	if body[0] == '"' {
-		return unwrapJSON(unquote(body))
+		return unwrap(unquote(body))
 	}
 	content := gjson.ParseBytes(body)
 	if !content.IsArray() {
@@ -69,7 +76,7 @@ func textOf(v *wire.View, b *wire.Block) string {
 			if s.Len() > 0 {
 				s.WriteByte('\n')
 			}
-			s.WriteString(unwrapJSON(part.Get("text").String()))
+			s.WriteString(unwrap(part.Get("text").String()))
 		}
 		return true
 	})

@@ -43,6 +43,7 @@ var blame = [][]byte{
 	[]byte("tool_use"), []byte("tool_result"), []byte("tool_call"),
 	[]byte("function call"), []byte("function response"), // Gemini, Responses
 	[]byte("function_call"), []byte("'reasoning' item"), []byte("type 'reasoning'"), []byte("prompt_cache_breakpoint"), // Responses
+	[]byte("additional_tools"), []byte(pipeline.ExpandTool),
 }
 
 // call is one request that is being processed, from its edits to the end of

@@ -80,7 +80,7 @@ func (f *frame) declare(m sessioncache.Match) {
 		return
 	}
 	offered := false
-	for i := range f.view.Blocks[:f.view.Tools] {
+	for i := range f.tools() {
 		name := f.view.Text(f.view.Blocks[i].Name)
 		if name == ExpandTool {
 			return // another proxy's
@@ -103,17 +103,6 @@ func (f *frame) declare(m sessioncache.Match) {
 	if wants {
 		f.expand = expandDeclared
 	}
-}
-
-// serves tells whether the tools look like those of a coding agent.
-func (f *frame) serves() bool {
-	for i := range f.view.Blocks[:f.view.Tools] {
-		switch classOf(f.view.Text(f.view.Blocks[i].Name)) {
-		case sessioncache.ClassRead, sessioncache.ClassCommand, sessioncache.ClassEdit:
-			return true
-		}
-	}
-	return false
 }
 
 // minInstructions is the size in bytes of tools and system prompt from which an
@@ -141,17 +130,6 @@ func (f *frame) folds() bool {
 // refers tells whether the next request may refer to this one's answer in place
 // of a history, which then cannot be folded.
 func (f *frame) refers() bool { return f.view.Format == wire.OpenAIResponses && !f.view.Stateless }
-
-// lastTool is the block of the last tool that another can stand behind, -1 if
-// there is none. The tools that Gemini runs itself stand in no list.
-func (f *frame) lastTool() int {
-	for i := f.view.Tools - 1; i >= 0; i-- {
-		if f.view.Format != wire.Gemini || !f.view.Blocks[i].Name.Empty() {
-			return i
-		}
-	}
-	return -1
-}
 
 // forced tells whether the request makes the model call a tool, or wants the
 // arguments of its calls in pieces.

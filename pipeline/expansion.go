@@ -245,7 +245,7 @@ func (x *Exchange) refuse(p *wire.Part) {
 // tool is the name of the tool that the model knows.
 func (f *frame) tool() string {
 	if f.expand == expandOffered {
-		for i := range f.view.Blocks[:f.view.Tools] {
+		for i := range f.tools() {
 			for _, name := range f.o.Expand.names() {
 				if f.view.Text(f.view.Blocks[i].Name) == name {
 					return name

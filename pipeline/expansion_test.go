@@ -1,0 +1,118 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package pipeline
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
+
+var anyStub = regexp.MustCompile(`\[\[llm_cache:folded ([0-9a-f]{8}(?:\.[0-9]+)?): `)
+
+// answered has an exchange answer a call.
+func answered(x *Exchange, arguments string, recall func(string) (string, bool)) wire.Part {
+	p := wire.Part{Name: ExpandTool, Arguments: arguments}
+	x.Answer(&p, recall)
+	return p
+}
+
+// Codex has its tools in its first item, most of them in namespaces. The tool
+// stands behind them, in the same bytes from the first request on, and what is
+// folded comes back as it was; parts are those of the output that is wrapped.
+func TestExpandInMessages(t *testing.T) {
+	r := newResponses(t, eagerly(), automatic)
+	r.items[0] = `{"type":"additional_tools","id":"at_1","role":"developer","tools":[{"type":"namespace","name":"functions","description":"` + strings.Repeat(" ", minInstructions) +
+		`","tools":[{"type":"custom","name":"exec"},{"type":"function","name":"wait"}]},{"type":"namespace","name":"clock","tools":[{"type":"function","name":"sleep"}]}]}`
+	const members = `,"store":false,"tool_choice":"auto"`
+	r.prompt("go")
+	var x *Exchange
+	first := ""
+	for n := range 8 {
+		r.turn(n, fmt.Sprintf("cat f%d.go", n), strings.Repeat(fmt.Sprintf("\ta line of file %d\n", n), 80))
+		x = r.send(members)
+		item := gjson.GetBytes(x.Body, "input.0").Raw
+		if first == "" {
+			first = item
+		}
+		if item != first || gjson.Get(item, "tools.#").Int() != 3 || gjson.Get(item, "tools.2.name").Str != ExpandTool || gjson.GetBytes(x.Body, "tools").Exists() {
+			t.Fatalf("request %d begins with %s", n, item)
+		}
+	}
+	stub := anyStub.FindSubmatch(x.Body)
+	if stub == nil {
+		t.Fatalf("nothing is folded in %s", x.Body)
+	}
+	name := string(stub[1])
+	var whole []string
+	for _, p := range gjson.Get(r.items[len(r.items)-4*8+3], "output.#.text").Array() {
+		whole = append(whole, p.Str)
+	}
+	if got := answered(x, `{"ids":["`+name+`"]}`, nil); got.Result != strings.Join(whole, "\n") || got.Failed {
+		t.Errorf("got %q, want %q", got.Result, whole)
+	}
+	if got := answered(x, `{"ids":["`+name+`"],"lines":"6-7"}`, nil); got.Result != strings.Repeat("\ta line of file 0\n", 2) {
+		t.Errorf("got %q", got.Result)
+	}
+}
+
+// Where the tool cannot be made last of what the model uses, it is not declared.
+func TestExpandNotInMessages(t *testing.T) {
+	for name, item := range map[string]string{
+		"no tools":       `{"type":"additional_tools","role":"developer","tools":[]}`,
+		"behind answers": `{"type":"message","role":"user","content":"go"},{"type":"message","role":"assistant","content":"Done."},{"type":"additional_tools","role":"developer","tools":[{"type":"custom","name":"exec"}]}`,
+		"another's":      `{"type":"additional_tools","role":"developer","tools":[{"type":"function","name":"llm_cache_expand"}]}`,
+	} {
+		o := eagerly()
+		o.Expand.Mode = On
+		r := newResponses(t, o, automatic)
+		r.items[0] = item
+		r.prompt("go")
+		if x := r.send(`,"store":false`); strings.Count(string(x.Body), ExpandTool) != strings.Count(item, ExpandTool) {
+			t.Errorf("%s: %s", name, x.Body)
+		}
+	}
+}
+
+// What the client has dropped is kept whole: parts of it are found by their own
+// names, too.
+func TestExpandOfDroppedInput(t *testing.T) {
+	written := `{"file_path":"/a.go","content":"` + strings.Repeat("x", 200) + `","more":"` + strings.Repeat("y", 200) + `"}`
+	recall := func(name string) (string, bool) { return written, name == "0123abcd" }
+	r := newResponses(t, eagerly(), automatic)
+	r.items[0] = strings.Replace(r.items[0], `"tools":[`, `"tools":[{"type":"function","name":"mcp__cachelane__expand"},`, 1)
+	r.prompt("go")
+	x := r.send("")
+	x.Edited = true // the client offers the tool, so that there is nothing to declare
+	for name, want := range map[string]string{
+		"0123abcd": written, "0123abcd.1": strings.Repeat("x", 200), "0123abcd.2": strings.Repeat("y", 200),
+		"0123abcd.3": "", "0123abcd.": "", "89abcdef": "", "89abcdef.1": "",
+	} {
+		p := wire.Part{Name: "mcp__cachelane__expand", Arguments: `{"ids":["` + name + `"]}`}
+		x.Answer(&p, recall)
+		if want == "" {
+			if !p.Failed || !strings.HasPrefix(p.Result, "Unknown block") {
+				t.Errorf("%s: got %q", name, p.Result)
+			}
+		} else if p.Result != want || p.Failed {
+			t.Errorf("%s: got %q", name, p.Result)
+		}
+	}
+}

@@ -1,0 +1,94 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package pipeline
+
+import (
+	"iter"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
+
+// serves tells whether the tools look like those of a coding agent.
+func (f *frame) serves() bool {
+	for i := range f.tools() {
+		b := &f.view.Blocks[i]
+		if works(f.view.Text(b.Name)) {
+			return true
+		}
+		if b.Section != wire.SectionMessages {
+			continue
+		}
+		for _, name := range gjson.GetBytes(f.view.Bytes(b.Span), "tools.#.name").Array() { // of a namespace
+			if works(name.Str) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func works(tool string) bool {
+	switch classOf(tool) {
+	case sessioncache.ClassRead, sessioncache.ClassCommand, sessioncache.ClassEdit:
+		return true
+	}
+	return false
+}
+
+// tools are the blocks of the definitions of tools, by their indices: those in
+// the list of tools or, where a client of the Responses API has them in its
+// messages, those of the first message that holds some, in front of all answers.
+func (f *frame) tools() iter.Seq[int] {
+	return func(yield func(int) bool) {
+		first, end := f.toolRange()
+		for i := first; i < end; i++ {
+			if !yield(i) {
+				return
+			}
+		}
+	}
+}
+
+func (f *frame) toolRange() (first, end int) {
+	v := f.view
+	if v.Tools > 0 || v.Format != wire.OpenAIResponses {
+		return 0, v.Tools
+	}
+	for i := range v.Messages {
+		m := &v.Messages[i]
+		if m.Role == wire.RoleAssistant {
+			break
+		}
+		if m.First < m.End && v.Blocks[m.First].Kind == wire.KindToolDef {
+			return int(m.First), int(m.End)
+		}
+	}
+	return 0, 0
+}
+
+// lastTool is the block of the last tool that another can stand behind, -1 if
+// there is none. The tools that Gemini runs itself stand in no list.
+func (f *frame) lastTool() int {
+	first, end := f.toolRange()
+	for i := end - 1; i >= first; i-- {
+		if f.view.Format != wire.Gemini || !f.view.Blocks[i].Name.Empty() {
+			return i
+		}
+	}
+	return -1
+}

@@ -45,6 +45,9 @@ import (
 //			audit [<module>] {
 //				<options of the audit store>
 //			}
+//			originals memory|disk {
+//				<options of the files>
+//			}
 //		}
 //	}
 //
@@ -56,7 +59,7 @@ import (
 //	}
 //
 // The audit stores stand at parseAudit, the bounds of pings at
-// parseKeepAliveLimits.
+// parseKeepAliveLimits, the files of folded texts at parseOriginals.
 func parseApp(d *caddyfile.Dispenser, existing any) (any, error) {
 	app := new(handler.App)
 	if before, ok := existing.(httpcaddyfile.App); ok {
@@ -86,6 +89,7 @@ func parseApp(d *caddyfile.Dispenser, existing any) (any, error) {
 		},
 		"audit":     parseAudit(app),
 		"keepalive": parseKeepAliveLimits(app),
+		"originals": parseOriginals(app),
 	})
 	if err != nil {
 		return nil, err

@@ -130,6 +130,7 @@ func TestExpandClients(t *testing.T) {
 		client func(url string) client
 	}{
 		{"Claude Code", func(url string) client { return claudeCode{url: url} }},
+		{"Codex", func(url string) client { return codex{url: url} }},
 		{"opencode, Messages", func(url string) client { return opencode{url: url, provider: "anthropic", model: "claude-sonnet-4-5"} }},
 		{"opencode, chat completions", func(url string) client { return opencode{url: url, provider: "box", model: "qwen3-coder"} }},
 		{"opencode, Responses", func(url string) client { return opencode{url: url, provider: "openai", model: "gpt-5"} }},

@@ -37,6 +37,9 @@ type App struct {
 	// AuditRaw is where a record of every turn is kept. Default: nowhere.
 	AuditRaw json.RawMessage `json:"audit,omitempty" caddy:"namespace=llm_cache.audit inline_key=module"`
 
+	// Originals keep folded texts on disk. Default: nil, in memory only.
+	Originals *Originals `json:"originals,omitempty"`
+
 	// KeepAlive bounds what the pings of all sites may cost. Default: money is
 	// not bounded.
 	KeepAlive *KeepAliveLimits `json:"keepalive,omitempty"`
@@ -95,7 +98,11 @@ func (a *App) Provision(ctx caddy.Context) error {
 		return fmt.Errorf("loading the session store: %T keeps no sessions", v)
 	}
 	a.store = store
-	a.key = string(v.(caddy.Module).CaddyModule().ID) + " " + store.Identity()
+	if err := a.Originals.prepare(); err != nil {
+		return fmt.Errorf("originals: %w", err)
+	}
+	a.key = string(v.(caddy.Module).CaddyModule().ID) + " " + store.Identity() + a.Originals.identity()
+	a.logger = ctx.Logger()
 	if a.lease, err = a.share(); err != nil {
 		return err
 	}
@@ -104,11 +111,28 @@ func (a *App) Provision(ctx caddy.Context) error {
 
 // share takes one more share of the store.
 func (a *App) share() (*lease, error) {
-	l, err := acquire(a.key, a.store.Open)
+	l, err := acquire(a.key, a.open)
 	if err != nil {
 		return nil, fmt.Errorf("opening the session store: %w", err)
 	}
 	return l, nil
+}
+
+// open opens the store, and the files of folded texts if there are any.
+func (a *App) open() (*state, error) {
+	files, err := a.Originals.open(a.logger)
+	if err != nil {
+		return nil, err
+	}
+	store, err := a.store.Open()
+	if err != nil {
+		return nil, errors.Join(err, files.Close())
+	}
+	s := newState(store, files)
+	if a.Originals != nil { // sessions are known again after a restart
+		s.key.secret = sessioncache.DeriveKey(a.Originals.key, "tenants")
+	}
+	return s, nil
 }
 
 // Start applies this configuration's limits to the store, and lets pings take
@@ -117,6 +141,7 @@ func (a *App) Start() error {
 	if err := a.store.Adjust(a.lease.state.Store); err != nil {
 		return fmt.Errorf("adjusting the session store: %w", err)
 	}
+	a.Originals.adjust(a.lease.state)
 	if v, err := a.site(); err == nil { // no sites, no pings
 		a.http, _ = v.(*caddyhttp.App)
 	}

@@ -195,7 +195,7 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 // a store and a clock of the caller's. It takes the place of Provision in
 // replays and benchmarks; the store stays the caller's to close.
 func (h *Handler) Attach(store sessioncache.Store, logger *zap.Logger, now func() time.Time) error {
-	s := newState(store)
+	s := newState(store, nil)
 	s.keeper.attach(now)
 	h.prepareToServe(s, logger, now)
 	return h.Validate()

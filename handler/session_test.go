@@ -106,7 +106,7 @@ func TestBeginning(t *testing.T) {
 }
 
 func TestTenant(t *testing.T) {
-	s := newState(nil)
+	s := newState(nil, nil)
 	of := func(user string, headers ...string) sessioncache.Tenant {
 		r := httptest.NewRequest(http.MethodPost, "/", nil)
 		for i := 0; i < len(headers); i += 2 {
@@ -153,7 +153,7 @@ func TestTenant(t *testing.T) {
 	if query("alt=sse") != of("") || query("key=a&alt=sse") != query("alt=sse&%6Bey=a") {
 		t.Error("what is no credential makes another tenant")
 	}
-	other := newState(nil)
+	other := newState(nil, nil)
 	if r := httptest.NewRequest(http.MethodPost, "/", nil); other.tenant(r) == s.tenant(r) {
 		t.Error("two stores hash alike")
 	}

@@ -16,6 +16,7 @@ package handler
 
 import (
 	"crypto/rand"
+	"errors"
 	"sync"
 	"sync/atomic"
 
@@ -46,8 +47,9 @@ type state struct {
 	overlays *overlay.Store
 }
 
-func newState(store sessioncache.Store) *state {
-	s := &state{Store: store, keeper: newKeeper(), blocks: sessioncache.NewBlocks(), overlays: overlay.NewStore()}
+// newState returns a state that keeps folded texts in files, too, if there are any.
+func newState(store sessioncache.Store, files *sessioncache.BlockFiles) *state {
+	s := &state{Store: store, keeper: newKeeper(), blocks: sessioncache.NewBlocks(files), overlays: overlay.NewStore()}
 	_, _ = rand.Read(s.key.secret[:]) // never fails
 	s.pins.Store(1)
 	return s
@@ -73,7 +75,7 @@ func (s *state) unpin() error {
 	}
 	s.rest()
 	s.keeper.stop()
-	return s.Close()
+	return errors.Join(s.blocks.Close(), s.Close())
 }
 
 // Destruct implements caddy.Destructor.
@@ -86,13 +88,13 @@ type lease struct {
 }
 
 // acquire takes a share of the state under key and opens it if there is none.
-func acquire(key string, open func() (sessioncache.Store, error)) (*lease, error) {
+func acquire(key string, open func() (*state, error)) (*lease, error) {
 	v, _, err := states.LoadOrNew(key, func() (caddy.Destructor, error) {
-		store, err := open()
+		s, err := open()
 		if err != nil {
-			return nil, err
+			return nil, err // not a nil state in an interface
 		}
-		return newState(store), nil
+		return s, nil
 	})
 	if err != nil {
 		return nil, err

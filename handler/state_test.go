@@ -43,12 +43,12 @@ func (c *closing) Close() error {
 
 func TestStateClosesAfterTheLastRequest(t *testing.T) {
 	store := new(closing)
-	open := func() (sessioncache.Store, error) { return store, nil }
+	open := func() (*state, error) { return newState(store, nil), nil }
 	a, err := acquire("test", open)
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := acquire("test", func() (sessioncache.Store, error) { return nil, errors.New("opened twice") })
+	b, err := acquire("test", func() (*state, error) { return nil, errors.New("opened twice") })
 	if err != nil || a.state != b.state {
 		t.Fatalf("two states, %v", err)
 	}
@@ -82,10 +82,10 @@ func TestStateClosesAfterTheLastRequest(t *testing.T) {
 
 func TestStateThatDoesNotOpen(t *testing.T) {
 	failed := errors.New("failed")
-	if _, err := acquire("bad", func() (sessioncache.Store, error) { return nil, failed }); !errors.Is(err, failed) {
+	if _, err := acquire("bad", func() (*state, error) { return nil, failed }); !errors.Is(err, failed) {
 		t.Errorf("got %v", err)
 	}
-	l, err := acquire("bad", func() (sessioncache.Store, error) { return new(closing), nil })
+	l, err := acquire("bad", func() (*state, error) { return newState(new(closing), nil), nil })
 	if err != nil {
 		t.Fatal(err)
 	}

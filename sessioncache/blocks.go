@@ -42,6 +42,7 @@ type Blocks struct {
 	order   *list.List // most recently used first
 	bytes   int64
 	tenants map[Tenant]int64
+	files   *BlockFiles // where they are kept besides, nil for nowhere
 }
 
 type blockKey struct {
@@ -62,9 +63,10 @@ const blockOverhead = 250
 
 func (b *block) size() int64 { return int64(len(b.text)) + blockOverhead }
 
-// NewBlocks returns an empty store.
-func NewBlocks() *Blocks {
-	return &Blocks{all: make(map[blockKey]*list.Element), order: list.New(), tenants: make(map[Tenant]int64)}
+// NewBlocks returns a store that is empty but for what the files hold, where
+// texts are kept besides. They may be nil.
+func NewBlocks(files *BlockFiles) *Blocks {
+	return &Blocks{all: make(map[blockKey]*list.Element), order: list.New(), tenants: make(map[Tenant]int64), files: files}
 }
 
 // Put keeps a text under its name. The scope is the hash of the conversation's
@@ -73,6 +75,9 @@ func (b *Blocks) Put(s *Session, scope wire.Hash, name, text string, now time.Ti
 	e := &block{key: blockKey{s.digest, scope, name}, tenant: s.tenant, text: text, at: now}
 	if e.size() > MaxTenantBlockBytes {
 		return
+	}
+	if b.files != nil {
+		b.files.put(e.key, e.tenant, text, now)
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -96,9 +101,17 @@ func (b *Blocks) Put(s *Session, scope wire.Hash, name, text string, now time.Ti
 
 // Get returns the text of a name in a conversation of a session.
 func (b *Blocks) Get(s *Session, scope wire.Hash, name string, now time.Time) (string, bool) {
+	key := blockKey{s.digest, scope, name}
+	if text, ok := b.remembered(key, now); ok || b.files == nil {
+		return text, ok
+	}
+	return b.files.get(key, s.tenant, now)
+}
+
+func (b *Blocks) remembered(key blockKey, now time.Time) (string, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	at, ok := b.all[blockKey{s.digest, scope, name}]
+	at, ok := b.all[key]
 	if !ok {
 		return "", false
 	}
@@ -117,6 +130,17 @@ func (b *Blocks) Bytes() int64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.bytes
+}
+
+// Close writes to the files what is yet to be written.
+func (b *Blocks) Close() error { return b.files.Close() }
+
+// SetLimits changes the bounds of the files, if there are any: the bytes of all
+// of them, and how long a text is kept.
+func (b *Blocks) SetLimits(maxBytes int64, ttl time.Duration, now time.Time) {
+	if b.files != nil {
+		b.files.setLimits(maxBytes, ttl, now)
+	}
 }
 
 func (b *Blocks) drop(at *list.Element) {

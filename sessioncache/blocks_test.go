@@ -25,7 +25,7 @@ import (
 
 func TestBlocks(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	b := NewBlocks()
+	b := NewBlocks(nil)
 	one, two := &Session{digest: "1", tenant: Tenant{1}}, &Session{digest: "2", tenant: Tenant{2}}
 	scope := wire.Hash{1}
 	b.Put(one, scope, "a", "text", now)

@@ -1,0 +1,61 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package llmcache
+
+import (
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/handler"
+)
+
+// parseOriginals parses where folded texts are kept. Syntax:
+//
+//	originals memory|disk {
+//		folder   <folder>
+//		key      <key or placeholder>
+//		key_file <file>
+//		max_size <size>
+//		ttl      <duration>
+//	}
+//
+// The options are those of disk. What each means and its default stand at the
+// fields of handler.Originals.
+func parseOriginals(app *handler.App) option {
+	return func(d *caddyfile.Dispenser) error {
+		if app.Originals != nil {
+			return d.Err("duplicate option \"originals\"")
+		}
+		var where string
+		if !d.AllArgs(&where) {
+			return d.ArgErr()
+		}
+		o := new(handler.Originals)
+		switch where {
+		case "memory":
+			return parseBlock(d, "originals memory", nil)
+		case "disk":
+			app.Originals = o
+		default:
+			return d.Errf("originals: %q is neither memory nor disk", where)
+		}
+		return parseBlock(d, "originals disk", options{
+			"folder":   word(&o.Folder),
+			"key":      checked(word(&o.Key), o.Validate),
+			"key_file": checked(word(&o.KeyFile), o.Validate),
+			"max_size": checked(size(&o.MaxSize), o.Validate),
+			"ttl":      checked(duration(&o.TTL), o.Validate),
+		})
+	}
+}

@@ -1,0 +1,391 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package sessioncache
+
+import (
+	"container/list"
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/hkdf"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"sync"
+	"time"
+)
+
+// KeySize is the length of the key of [BlockFiles], in bytes.
+const KeySize = 32
+
+// tenantShare is the part of all bytes that one tenant may take: one in so many.
+const tenantShare = 4
+
+// BlockFilesOptions configure [BlockFiles].
+type BlockFilesOptions struct {
+	// Folder is where the files lie. It is made with the first of them. One
+	// process may use it at a time.
+	Folder string
+	// Key encrypts them. Without it nothing can be read, names included.
+	Key [KeySize]byte
+	// MaxBytes bounds all files together; a tenant may take a quarter of it.
+	MaxBytes int64
+	// TTL is how long a text is kept after it was last put or asked for.
+	TTL time.Duration
+	// Log is told what could not be read or written: the name of a file, and
+	// the error. Optional.
+	Log func(file string, err error)
+}
+
+// BlockFiles keeps folded texts on disk, each in a file of its own, so that they
+// outlive the process. Texts are sealed by AES-256-GCM under a key of the
+// operator's, together with the name of their file; the names are keyed hashes of
+// tenant, session, conversation and block. It is bounded like [Blocks]. What is
+// put is written in the background.
+type BlockFiles struct {
+	folder string
+	log    func(file string, err error)
+	seal   cipher.AEAD
+	names  []byte // the key of names
+
+	mu      sync.Mutex
+	max     int64
+	ttl     time.Duration
+	all     map[string]*list.Element // of *blockFile, by path
+	order   *list.List               // most recently used first
+	bytes   int64
+	tenants map[string]int64
+	closed  bool
+
+	jobs chan blockJob
+	done chan struct{}
+}
+
+// blockFile is a file, by its path in the folder: the tenant's and its own name.
+type blockFile struct {
+	path string
+	size int64
+	at   time.Time
+}
+
+func (f *blockFile) tenant() string { return filepath.Dir(f.path) }
+
+type blockJob struct {
+	path, text string
+	at         time.Time
+}
+
+const (
+	// fileMagic begins each file, and is sealed with it.
+	fileMagic = "llm_cache folded text 1\n"
+	// tempPrefix is that of files that are being written.
+	tempPrefix = ".writing-"
+	// waitingJobs is how many texts wait to be written. More are not kept.
+	waitingJobs = 256
+)
+
+// blockPath is what the path of a file looks like.
+var blockPath = regexp.MustCompile(`^[0-9a-f]{32}/[0-9a-f]{64}$`)
+
+// DeriveKey makes a key for one purpose from another.
+func DeriveKey(key [KeySize]byte, purpose string) (out [KeySize]byte) {
+	derived, err := hkdf.Key(sha256.New, key[:], nil, "llm_cache "+purpose, KeySize)
+	if err != nil {
+		panic(err) // only for lengths that this is not
+	}
+	copy(out[:], derived)
+	return out
+}
+
+// OpenBlockFiles opens a folder of folded texts. Files that are none of its own
+// are left alone, and told to Log.
+func OpenBlockFiles(o BlockFilesOptions, now time.Time) (*BlockFiles, error) {
+	key, names := DeriveKey(o.Key, "texts"), DeriveKey(o.Key, "names")
+	block, err := aes.NewCipher(key[:])
+	if err != nil {
+		return nil, fmt.Errorf("folded texts: %w", err)
+	}
+	seal, err := cipher.NewGCM(block)
+	if err != nil {
+		return nil, fmt.Errorf("folded texts: %w", err)
+	}
+	f := &BlockFiles{
+		folder: o.Folder, log: o.Log, seal: seal, names: names[:], max: o.MaxBytes, ttl: o.TTL,
+		all: make(map[string]*list.Element), order: list.New(), tenants: make(map[string]int64),
+		jobs: make(chan blockJob, waitingJobs), done: make(chan struct{}),
+	}
+	if f.log == nil {
+		f.log = func(string, error) {}
+	}
+	if err := f.scan(now); err != nil {
+		return nil, fmt.Errorf("folded texts: %w", err)
+	}
+	go f.write()
+	return f, nil
+}
+
+var errForeign = errors.New("no file of folded texts")
+
+// scan finds the files that are there.
+func (f *BlockFiles) scan(now time.Time) error {
+	var found []*blockFile
+	err := filepath.WalkDir(f.folder, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		name, err := filepath.Rel(f.folder, path)
+		if err != nil {
+			return err
+		}
+		if len(d.Name()) > len(tempPrefix) && d.Name()[:len(tempPrefix)] == tempPrefix { // of a process that was killed
+			return os.Remove(path)
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		if !info.Mode().IsRegular() || !blockPath.MatchString(filepath.ToSlash(name)) {
+			f.log(name, errForeign)
+			return nil
+		}
+		found = append(found, &blockFile{name, info.Size(), info.ModTime()})
+		return nil
+	})
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	slices.SortFunc(found, func(a, b *blockFile) int { return a.at.Compare(b.at) })
+	for _, e := range found {
+		f.enter(e)
+	}
+	f.limit(now)
+	return nil
+}
+
+func (f *BlockFiles) setLimits(maxBytes int64, ttl time.Duration, now time.Time) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.max, f.ttl = maxBytes, ttl
+	f.limit(now)
+}
+
+// Close writes what waits to be written. Nil has nothing to write.
+func (f *BlockFiles) Close() error {
+	if f == nil {
+		return nil
+	}
+	f.mu.Lock()
+	closed := f.closed
+	f.closed = true
+	f.mu.Unlock()
+	if !closed {
+		close(f.jobs)
+	}
+	<-f.done
+	return nil
+}
+
+// path is where a text lies.
+func (f *BlockFiles) path(k blockKey, t Tenant) string {
+	sum := func(values ...[]byte) []byte {
+		mac := hmac.New(sha256.New, f.names)
+		for _, v := range values {
+			mac.Write(v)
+			mac.Write([]byte{0}) // digests and names are of fixed length but one
+		}
+		return mac.Sum(nil)
+	}
+	return filepath.Join(hex.EncodeToString(sum([]byte("tenant"), t[:])[:16]),
+		hex.EncodeToString(sum([]byte("text"), t[:], k.scope[:], []byte(k.name), []byte(k.session))))
+}
+
+// put has a text written.
+func (f *BlockFiles) put(k blockKey, t Tenant, text string, now time.Time) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.closed || int64(len(text)) > f.max/tenantShare {
+		return
+	}
+	select {
+	case f.jobs <- blockJob{f.path(k, t), text, now}:
+	default:
+		f.log("", errors.New("texts come faster than they are written"))
+	}
+}
+
+// write writes what waits until there is no more to come.
+func (f *BlockFiles) write() {
+	defer close(f.done)
+	for j := range f.jobs {
+		if f.touch(j.path, j.at) {
+			continue
+		}
+		size, err := f.save(&j)
+		if err != nil {
+			f.log(j.path, err)
+			continue
+		}
+		f.mu.Lock()
+		f.enter(&blockFile{j.path, size, j.at})
+		f.limit(j.at)
+		f.mu.Unlock()
+	}
+}
+
+// touch notes that a file is used, if there is one.
+func (f *BlockFiles) touch(path string, now time.Time) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	at, ok := f.all[path]
+	if !ok {
+		return false
+	}
+	e := at.Value.(*blockFile)
+	if now.Sub(e.at) > f.ttl {
+		f.drop(at)
+		return false
+	}
+	e.at = now
+	f.order.MoveToFront(at)
+	if err := os.Chtimes(filepath.Join(f.folder, path), now, now); err != nil {
+		f.log(path, err)
+	}
+	return true
+}
+
+func (f *BlockFiles) save(j *blockJob) (int64, error) {
+	nonce := make([]byte, f.seal.NonceSize())
+	if _, err := rand.Read(nonce); err != nil {
+		return 0, err
+	}
+	out := append([]byte(fileMagic), nonce...)
+	out = f.seal.Seal(out, nonce, []byte(j.text), sealed(j.path))
+	path := filepath.Join(f.folder, j.path)
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return 0, err
+	}
+	t, err := os.CreateTemp(filepath.Dir(path), tempPrefix) // readable by its owner only
+	if err != nil {
+		return 0, err
+	}
+	_, err = t.Write(out)
+	if e := t.Close(); err == nil {
+		err = e
+	}
+	if err == nil {
+		err = os.Chtimes(t.Name(), j.at, j.at)
+	}
+	if err == nil {
+		err = os.Rename(t.Name(), path)
+	}
+	if err != nil {
+		_ = os.Remove(t.Name())
+	}
+	return int64(len(out)), err
+}
+
+// sealed is what is sealed with a text: a file under another name is none.
+func sealed(path string) []byte { return []byte(fileMagic + filepath.ToSlash(path)) }
+
+var errNotOurs = errors.New("corrupt, or under another key")
+
+// get reads a text.
+func (f *BlockFiles) get(k blockKey, t Tenant, now time.Time) (string, bool) {
+	path := f.path(k, t)
+	if !f.touch(path, now) {
+		return "", false
+	}
+	text, err := f.load(path)
+	if err != nil {
+		f.log(path, err)
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		if at, ok := f.all[path]; ok {
+			f.drop(at)
+		}
+		return "", false
+	}
+	return text, true
+}
+
+func (f *BlockFiles) load(path string) (string, error) {
+	raw, err := os.ReadFile(filepath.Join(f.folder, path))
+	if err != nil {
+		return "", err
+	}
+	head := len(fileMagic) + f.seal.NonceSize()
+	if len(raw) < head || string(raw[:len(fileMagic)]) != fileMagic {
+		return "", errNotOurs
+	}
+	text, err := f.seal.Open(nil, raw[len(fileMagic):head], raw[head:], sealed(path))
+	if err != nil {
+		return "", errNotOurs
+	}
+	return string(text), nil
+}
+
+// enter notes a file that is there. The lock is held.
+func (f *BlockFiles) enter(e *blockFile) {
+	f.all[e.path] = f.order.PushFront(e)
+	f.bytes += e.size
+	f.tenants[e.tenant()] += e.size
+}
+
+// limit removes what is too old and too much, what was not used for longest
+// first. The lock is held.
+func (f *BlockFiles) limit(now time.Time) {
+	for at := f.order.Back(); at != nil; {
+		e, before := at.Value.(*blockFile), at.Prev()
+		switch {
+		case now.Sub(e.at) > f.ttl || f.bytes > f.max || f.crowds(e.tenant()):
+			f.drop(at)
+		case !f.crowded():
+			return
+		}
+		at = before
+	}
+}
+
+// crowds tells whether a tenant takes more than its share.
+func (f *BlockFiles) crowds(tenant string) bool { return f.tenants[tenant] > f.max/tenantShare }
+
+func (f *BlockFiles) crowded() bool {
+	for t := range f.tenants {
+		if f.crowds(t) {
+			return true
+		}
+	}
+	return false
+}
+
+func (f *BlockFiles) drop(at *list.Element) {
+	e := f.order.Remove(at).(*blockFile)
+	delete(f.all, e.path)
+	f.bytes -= e.size
+	if f.tenants[e.tenant()] -= e.size; f.tenants[e.tenant()] <= 0 {
+		delete(f.tenants, e.tenant())
+		defer func() { _ = os.Remove(filepath.Join(f.folder, e.tenant())) }() // if it is empty
+	}
+	if err := os.Remove(filepath.Join(f.folder, e.path)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		f.log(e.path, err)
+	}
+}

@@ -1,0 +1,268 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package sessioncache
+
+import (
+	"bytes"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
+
+var (
+	filesAt = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	one     = &Session{digest: "digest of one", tenant: Tenant{1}}
+	two     = &Session{digest: "digest of two", tenant: Tenant{2}}
+	scope   = wire.Hash{1}
+)
+
+// opened opens a folder of texts, and tells which files were logged.
+func opened(t *testing.T, o BlockFilesOptions, now time.Time) (*Blocks, *[]string) {
+	t.Helper()
+	var logged []string
+	o.Log = func(file string, err error) { logged = append(logged, file+": "+err.Error()) }
+	if o.MaxBytes == 0 {
+		o.MaxBytes = 1 << 20
+	}
+	if o.TTL == 0 {
+		o.TTL = time.Hour
+	}
+	f, err := OpenBlockFiles(o, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := NewBlocks(f)
+	t.Cleanup(func() { _ = b.Close() })
+	return b, &logged
+}
+
+// written are the files in a folder, by their names.
+func written(t *testing.T, folder string) map[string][]byte {
+	t.Helper()
+	out := map[string][]byte{}
+	err := filepath.WalkDir(folder, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		if info.Mode().Perm() != 0o600 {
+			t.Errorf("%s may be read by others: %v", path, info.Mode())
+		}
+		text, err := os.ReadFile(path)
+		out[path] = text
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// What one process has put, the next one finds, by the same key, in the same
+// place and for as long as it may be kept; nothing of it can be read in the files.
+func TestBlockFiles(t *testing.T) {
+	o := BlockFilesOptions{Folder: filepath.Join(t.TempDir(), "a", "b"), Key: [KeySize]byte{7}}
+	b, _ := opened(t, o, filesAt)
+	b.Put(one, scope, "01234567", "a secret text", filesAt)
+	b.Put(one, scope, "01234567", "a secret text", filesAt) // there already
+	b.Put(two, scope, "01234567", "another's", filesAt)
+	if err := b.Close(); err != nil {
+		t.Fatal(err)
+	}
+	b.Put(one, scope, "89abcdef", "too late", filesAt)
+	if err := b.Close(); err != nil {
+		t.Fatal(err)
+	}
+	files := written(t, o.Folder)
+	if len(files) != 2 {
+		t.Errorf("there are %d files", len(files))
+	}
+	for path, text := range files {
+		for _, secret := range []string{"secret", "another", "01234567", "digest of"} {
+			if strings.Contains(path, secret) || bytes.Contains(text, []byte(secret)) {
+				t.Errorf("%q can be read in %s", secret, path)
+			}
+		}
+	}
+
+	b, logged := opened(t, o, filesAt.Add(50*time.Minute))
+	for name, c := range map[string]struct {
+		s     *Session
+		scope wire.Hash
+		name  string
+		want  string
+	}{
+		"its own":              {one, scope, "01234567", "a secret text"},
+		"another's":            {two, scope, "01234567", "another's"},
+		"its session only":     {&Session{digest: one.digest, tenant: two.tenant}, scope, "01234567", ""},
+		"another session":      {&Session{digest: "x", tenant: one.tenant}, scope, "01234567", ""},
+		"another conversation": {one, wire.Hash{2}, "01234567", ""},
+		"another name":         {one, scope, "89abcdef", ""},
+	} {
+		if got, ok := b.Get(c.s, c.scope, c.name, filesAt.Add(50*time.Minute)); got != c.want || ok != (c.want != "") {
+			t.Errorf("%s: %q, %t", name, got, ok)
+		}
+	}
+	if len(*logged) > 0 {
+		t.Errorf("logged %q", *logged)
+	}
+	if err := b.Close(); err != nil {
+		t.Fatal(err)
+	}
+
+	// What was asked for is kept for longer, over a restart too; the rest goes.
+	b, _ = opened(t, o, filesAt.Add(100*time.Minute))
+	if got, ok := b.Get(one, scope, "01234567", filesAt.Add(100*time.Minute)); !ok || got != "a secret text" {
+		t.Errorf("got %q", got)
+	}
+	if _, ok := b.Get(one, scope, "01234567", filesAt.Add(3*time.Hour)); ok {
+		t.Error("it was kept for too long")
+	}
+	if err := b.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if files := written(t, o.Folder); len(files) != 1 {
+		t.Errorf("left are %d files", len(files))
+	}
+	if _, _ = opened(t, o, filesAt.Add(3*time.Hour)); len(written(t, o.Folder)) != 0 {
+		t.Error("what is too old was not removed")
+	}
+}
+
+// Files that are foreign, corrupt, renamed or under another key are told and not
+// taken for texts.
+func TestBlockFilesThatAreNone(t *testing.T) {
+	text := strings.Repeat("a secret text ", 10)
+	for name, c := range map[string]struct {
+		spoil  func(path string) error
+		key    byte
+		opens  string // logged when the folder is opened
+		asking string // logged when the text is asked for
+		stays  bool
+	}{
+		"corrupt": {func(path string) error {
+			raw, err := os.ReadFile(path)
+			if err != nil {
+				return err
+			}
+			raw[len(raw)-20] ^= 1
+			return os.WriteFile(path, raw, 0o600)
+		}, 7, "", "corrupt", false},
+		"cut":       {func(path string) error { return os.Truncate(path, 10) }, 7, "", "corrupt", false},
+		"empty":     {func(path string) error { return os.Truncate(path, 0) }, 7, "", "corrupt", false},
+		"other key": {func(string) error { return nil }, 8, "", "", true},
+		"renamed": {func(path string) error {
+			return os.Rename(path, filepath.Join(filepath.Dir(path), strings.Repeat("0", 64)))
+		}, 7, "", "", true},
+		"foreign": {func(path string) error {
+			return os.Rename(path, filepath.Join(filepath.Dir(path), "notes.txt"))
+		}, 7, "no file of folded texts", "", true},
+		"being written": {func(path string) error {
+			return os.Rename(path, filepath.Join(filepath.Dir(path), tempPrefix+"1"))
+		}, 7, "", "", false},
+		"gone": {os.Remove, 7, "", "", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := BlockFilesOptions{Folder: t.TempDir(), Key: [KeySize]byte{7}}
+			b, _ := opened(t, o, filesAt)
+			b.Put(one, scope, "01234567", text, filesAt)
+			if err := b.Close(); err != nil {
+				t.Fatal(err)
+			}
+			for path := range written(t, o.Folder) {
+				if err := c.spoil(path); err != nil {
+					t.Fatal(err)
+				}
+				if _, err := os.Stat(path); err == nil {
+					if err := os.Chtimes(path, filesAt, filesAt); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			o.Key = [KeySize]byte{c.key}
+			b, logged := opened(t, o, filesAt)
+			expect := func(when, want string) {
+				t.Helper()
+				if all := strings.Join(*logged, "\n"); want == "" && all != "" || !strings.Contains(all, want) || strings.Contains(all, "secret") {
+					t.Errorf("%s: logged %q, want %q", when, all, want)
+				}
+				*logged = nil
+			}
+			expect("opening", c.opens)
+			if got, ok := b.Get(one, scope, "01234567", filesAt); ok {
+				t.Errorf("got %q", got)
+			}
+			expect("asking", c.asking)
+			if left := len(written(t, o.Folder)); (left == 1) != c.stays {
+				t.Errorf("left are %d files", left)
+			}
+		})
+	}
+}
+
+// The files have a bound, and each tenant has one: what was not used for longest
+// goes first.
+func TestBlockFilesAreBounded(t *testing.T) {
+	o := BlockFilesOptions{Folder: t.TempDir(), MaxBytes: 1 << 20}
+	b, _ := opened(t, o, filesAt)
+	text := strings.Repeat("x", 20_000)
+	put := func(s *Session, from, to int) {
+		for i := from; i < to; i++ {
+			b.Put(s, scope, fmt.Sprintf("%08d", i), text, filesAt.Add(time.Duration(i)*time.Second))
+		}
+	}
+	put(two, 0, 1)
+	put(one, 0, 20)
+	b.Put(one, scope, "too long", strings.Repeat("x", 300_000), filesAt)
+	if err := b.Close(); err != nil {
+		t.Fatal(err)
+	}
+	now := filesAt.Add(time.Minute)
+	b, logged := opened(t, o, now)
+	kept := func(s *Session) (names []int) {
+		for i := range 20 {
+			if _, ok := b.Get(s, scope, fmt.Sprintf("%08d", i), now); ok {
+				names = append(names, i)
+			}
+		}
+		return names
+	}
+	if got := kept(one); !slices.Equal(got, []int{7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19}) {
+		t.Errorf("of one tenant are left %v", got)
+	}
+	if got := kept(two); !slices.Equal(got, []int{0}) {
+		t.Errorf("of the other are left %v", got)
+	}
+	if _, ok := b.Get(one, scope, "too long", now); ok {
+		t.Error("a text beyond the bound was kept")
+	}
+	b.SetLimits(80_000, time.Hour, now) // 20,000 for each, and a file is longer
+	if got := append(kept(one), kept(two)...); len(got) != 0 {
+		t.Errorf("left are %v", got)
+	}
+	if left := written(t, o.Folder); len(left) != 0 || len(*logged) != 0 {
+		t.Errorf("left are %d files; logged %q", len(left), *logged)
+	}
+}

@@ -224,3 +224,46 @@ func readers(t *testing.T, u *upstream, hold bool, reads chan<- struct{}) http.H
 		answerChat(w, r, 0)
 	})
 }
+
+// Several boxes behind one site are sent each base, one after the other.
+func TestWarmBoxes(t *testing.T) {
+	var trouble atomic.Bool
+	boxes := make([]*upstream, 3)
+	var addrs []string
+	for i := range boxes {
+		boxes[i] = newUpstream(t, func(w http.ResponseWriter, r *http.Request, n int) {
+			if trouble.CompareAndSwap(true, false) {
+				panic(http.ErrAbortHandler)
+			}
+			answerChat(w, r, n)
+		})
+		addrs = append(addrs, boxes[i].Listener.Addr().String())
+	}
+	p := start(t, fmt.Sprintf("llm_cache {\n upstream mlx_lm\n liveness off\n queue\n warm\n}\nreverse_proxy %s {\n lb_policy llm_session\n}", strings.Join(addrs, " ")))
+	read := p.metric(`caddy_llm_cache_warmups_total{outcome="read"}`)
+	if res := p.post("/v1/messages", withTools(1), "X-Api-Key", "sk-one"); res.StatusCode != http.StatusOK {
+		t.Fatal(res.Status)
+	}
+	var first received
+	for _, b := range boxes {
+		if got := b.requests(); len(got) > 0 {
+			first = got[0]
+		}
+	}
+	trouble.Store(true)
+	if res := p.post("/v1/messages", withTools(1), "X-Api-Key", "sk-one"); res.StatusCode == http.StatusOK {
+		t.Fatal("the box was in trouble and nobody noticed")
+	}
+	p.until(`caddy_llm_cache_warmups_total{outcome="read"}`, read+float64(len(boxes)))
+	for i, b := range boxes {
+		n := 0
+		for _, r := range b.requests() {
+			if isWarmUp(r, first) {
+				n++
+			}
+		}
+		if n != 1 {
+			t.Errorf("box %d was sent the base %d times, want once", i, n)
+		}
+	}
+}

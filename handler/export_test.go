@@ -70,3 +70,14 @@ func Learned() *keepalive.Learned {
 
 // Hashed is a client's name as a habit holds it.
 func Hashed(name string) uint64 { return hashed(name) }
+
+// LoadIdle lets each box find that nobody has asked it for as long as it takes
+// until its model is to be kept loaded.
+func LoadIdle() {
+	for _, s := range openStores() {
+		s.boxes.Range(func(_, x any) bool {
+			x.(*box).load()
+			return true
+		})
+	}
+}

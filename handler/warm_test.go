@@ -1,0 +1,149 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package handler
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/queue"
+)
+
+func TestHours(t *testing.T) {
+	const monday = "2026-11-23 "
+	for _, c := range []struct{ hours, at, want string }{
+		{"08:00-18:30", monday + "08:00", "in"},
+		{"08:00-18:30", monday + "07:59", "out"},
+		{"08:00-18:30", monday + "18:30", "out"},
+		{"mon-fri 08:00-18:30", monday + "12:00", "in"},
+		{"mon-fri 08:00-18:30", "2026-11-22 12:00", "out"},
+		{"Sat,Mon 08:00-18:30", monday + "12:00", "in"},
+		{"sat,sun 08:00-18:30", monday + "12:00", "out"},
+		{"fri-mon 08:00-18:30", monday + "12:00", "in"},
+		{"fri-mon 08:00-18:30", "2026-11-24 12:00", "out"},
+		{"sun 22:00-06:00", monday + "05:59", "in"},
+		{"mon 22:00-06:00", monday + "05:59", "out"},
+		{"mon 22:00-06:00", monday + "23:00", "in"},
+		{"", monday + "12:00", "out"},
+		{"monday 08:00-18:00", monday + "12:00", "error"},
+		{"mon-fri", monday + "12:00", "error"},
+		{"08:00", monday + "12:00", "error"},
+		{"8-25:00", monday + "12:00", "error"},
+	} {
+		h, err := parseHours(c.hours)
+		at, bad := time.Parse("2006-01-02 15:04", c.at)
+		if bad != nil {
+			t.Fatal(bad)
+		}
+		got := "out"
+		switch {
+		case err != nil:
+			got = "error"
+		case h.at(at):
+			got = "in"
+		}
+		if got != c.want {
+			t.Errorf("%q at %s: %s (%v), want %s", c.hours, c.at, got, err, c.want)
+		}
+	}
+}
+
+// In working hours a box that nobody has asked for a while is asked for the base
+// used most, and at no other time.
+func TestLoadedInWorkingHours(t *testing.T) {
+	for preset, every := range map[string]time.Duration{"ollama": 4 * time.Minute, "mlx_lm": 4 * time.Minute, "lm_studio": 50 * time.Minute, "llama_cpp": 30 * time.Second} {
+		t.Run(preset, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := &Warm{Loaded: "09:00-17:00"}
+				if preset == "llama_cpp" {
+					w.Every = caddy.Duration(every)
+				}
+				hours, err := parseHours(w.Loaded)
+				if err != nil {
+					t.Fatal(err)
+				}
+				often, seldom := &base{id: "often"}, &base{id: "seldom"}
+				h := &Handler{Warm: w, Upstream: &Upstream{Preset: preset}, now: time.Now}
+				x := &box{
+					state: newState(new(closing)), queue: queue.New(queue.Limits{}), handler: h, hours: hours,
+					bases: map[string]*base{"often": often, "seldom": seldom},
+				}
+				defer x.stop()
+				due := func() (ids []string) {
+					x.mu.Lock()
+					defer x.mu.Unlock()
+					for _, j := range x.due {
+						if !j.keeps {
+							t.Errorf("%s is sent, and not only to keep the model loaded", j.base.id)
+						}
+						ids = append(ids, j.base.id)
+					}
+					x.due = nil
+					return ids
+				}
+				// Of the day on which the test's clock begins, before the hours.
+				at := func(hour, minute int) {
+					day := time.Now().Local()
+					time.Sleep(time.Until(time.Date(day.Year(), day.Month(), day.Day(), hour, minute, 0, 0, time.Local)))
+					synctest.Wait()
+				}
+				if time.Now().Local().Hour() > 8 {
+					at(24, 0)
+				}
+				often.use(time.Now())
+				often.use(time.Now())
+				seldom.use(time.Now())
+				x.back(nil, false) // a request was answered
+				at(8, 59)
+				if ids := due(); len(ids) > 0 {
+					t.Fatalf("before the hours: %v", ids)
+				}
+				at(9, 59)
+				if ids := due(); len(ids) != 1 || ids[0] != "often" {
+					t.Fatalf("within an hour without requests: %v, want the base used most", ids)
+				}
+				x.back(nil, false)
+				time.Sleep(every - time.Second)
+				synctest.Wait()
+				if ids := due(); len(ids) > 0 {
+					t.Fatalf("%s after a request: %v", every-time.Second, ids)
+				}
+				time.Sleep(time.Second)
+				synctest.Wait()
+				if ids := due(); len(ids) != 1 {
+					t.Fatalf("%s after a request: %v", every, ids)
+				}
+				at(17, 0)
+				due()
+				at(23, 59)
+				if ids := due(); len(ids) > 0 {
+					t.Fatalf("after the hours: %v", ids)
+				}
+			})
+		})
+	}
+}
+
+// Ollama is told to keep the model for longer than until it is told again.
+func TestLoadBody(t *testing.T) {
+	got := string(loadBody("qwen3:8b", 4*time.Minute))
+	if want := `{"model":"qwen3:8b","keep_alive":"480s"}`; strings.TrimSpace(got) != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}

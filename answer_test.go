@@ -24,6 +24,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/tidwall/gjson"
 )
 
 // TestStreamPassesAsSent lets the upstream go on only when the client has what
@@ -424,5 +426,34 @@ func TestRespond(t *testing.T) {
 	p.reload("llm_cache")
 	if res := p.post("/v1/messages", conversation(1, false)); res.StatusCode != http.StatusOK || read(t, res) != "" {
 		t.Errorf("status %d", res.StatusCode)
+	}
+}
+
+// TestUnreachable tells a client in its own API's words that there is no upstream,
+// and names no address.
+func TestUnreachable(t *testing.T) {
+	const chat = `{"model":"m","messages":[{"role":"user","content":"x"}]}`
+	for _, c := range []struct{ upstream, path, body, member, want string }{
+		{"anthropic", "/v1/messages", conversation(1, false), "error.type", "api_error"},
+		{"anthropic", "/v1/messages", conversation(1, true), "error.type", "api_error"},
+		{"mlx_lm", "/v1/messages", conversation(1, true), "error.type", "api_error"},
+		{"mlx_lm", "/v1/chat/completions", chat, "error.type", "server_error"},
+		{"openai", "/v1/responses", `{"model":"m","input":"x"}`, "error.type", "server_error"},
+		{"mlx_lm", "/v1beta/models/m:generateContent", `{"contents":[{"role":"user","parts":[{"text":"x"}]}]}`, "error.status", "INTERNAL"},
+	} {
+		t.Run(c.upstream+c.path, func(t *testing.T) {
+			p := start(t, "llm_cache {\n upstream "+c.upstream+"\n}\nreverse_proxy 127.0.0.1:1")
+			res := p.post(c.path, c.body)
+			body := read(t, res)
+			if res.StatusCode != http.StatusBadGateway || res.Header.Get("Content-Type") != "application/json" || res.ContentLength != int64(len(body)) {
+				t.Errorf("status %d, headers %v", res.StatusCode, res.Header)
+			}
+			if got := gjson.Get(body, c.member).Str; got != c.want || strings.Contains(body, "127.0.0.1") || gjson.Get(body, "error.message").Str == "" {
+				t.Errorf("%s is %q in %s", c.member, got, body)
+			}
+			if res.Header.Get("X-Llm-Cache-Session") == "" {
+				t.Error("no headers")
+			}
+		})
 	}
 }

@@ -35,14 +35,19 @@ var teamSystem = strings.Repeat("You are an agent that looks after a repository.
 
 // member is somebody of the team, with an agent.
 type member struct {
-	name  string
-	turns []string
+	name   string
+	turns  []string
+	system string // default: teamSystem
 }
 
 // body is the member's next request.
 func (m *member) body() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, `{"model":"tiny","stream":true,"max_tokens":50,"stream_options":{"include_usage":true},"tools":[{"type":"function","function":{"name":"Read","description":"Reads a file.","parameters":{"type":"object"}}}],"messages":[{"role":"system","content":%q}`, teamSystem)
+	system := m.system
+	if system == "" {
+		system = teamSystem
+	}
+	fmt.Fprintf(&b, `{"model":"tiny","stream":true,"max_tokens":50,"stream_options":{"include_usage":true},"tools":[{"type":"function","function":{"name":"Read","description":"Reads a file.","parameters":{"type":"object"}}}],"messages":[{"role":"system","content":%q}`, system)
 	for i, said := range m.turns {
 		fmt.Fprintf(&b, `,{"role":"user","content":"%s asks question %d."},{"role":"assistant","content":%q}`, m.name, i, said)
 	}
@@ -197,14 +202,17 @@ func TestEngineRestart(t *testing.T) {
 		wg.Go(func() {
 			status, said, _, err := m.ask(t.Context(), b.url)
 			whole := strings.Contains(said, "[DONE]") && err == nil
-			if status/100 == 2 && !whole || status/100 != 2 && !strings.Contains(said, `"error"`) && err == nil && said != "" {
-				t.Logf("%s: %d, %v, %.200s", m.name, status, err, said)
-			}
-			if status/100 == 2 && !whole && err == nil && !strings.Contains(said, "error") {
-				t.Errorf("%s: an answer that was cut looks whole: %.300s", m.name, said)
+			if failed := strings.Contains(said, `"error"`); !whole && !failed && err == nil {
+				t.Errorf("%s: neither an answer nor an error: %d, %.300s", m.name, status, said)
 			}
 		})
-		time.Sleep(100 * time.Millisecond) // one is in the engine, the others wait
+	}
+	b.works(t, "answers", func(r engine.Request) bool { return r.Answering })
+	for range 1000 { // one is in the engine, the others wait
+		if b.gauge(t, "caddy_llm_cache_queue_waiting") == "3" {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
 	}
 	b.killed(t, func() { wg.Wait() })
 
@@ -226,23 +234,64 @@ func TestEngineRestart(t *testing.T) {
 		t.Errorf("%s requests wait in an idle box", waiting)
 	}
 
-	// Once more, in the middle of a warm-up.
-	b.killed(t, func() {
-		if status, said, _, _ := first.ask(t.Context(), b.url); status/100 == 2 || !strings.Contains(said, "error") && said != "" {
-			t.Errorf("without an engine: %d %.300s", status, said)
-		}
-	})
-	for range 200 { // until it has begun
-		if list, err := b.engine.Requests(t.Context()); err == nil && len(list) > 0 || b.gauge(t, `caddy_llm_cache_warmups_total{outcome="read"}`) == "2" {
-			break
-		}
-		time.Sleep(20 * time.Millisecond)
+}
+
+// An engine that dies in the middle of a warm-up: who asks meanwhile sees an error
+// in the client's format, and the base is warm again before anybody asks.
+func TestEngineRestartWarming(t *testing.T) {
+	b := startBox(t, engine.Options{Layers: 8}, "upstream llama_cpp\nqueue\nwarm\nlinger off")
+	// A base that takes a while to read.
+	long := &member{name: "long", system: strings.Repeat(teamSystem, 12)}
+	if status, said, _, err := long.ask(t.Context(), b.url); status != http.StatusOK || err != nil {
+		t.Fatal(status, said, err)
 	}
-	b.killed(t, func() {
-		_, _, _, _ = first.ask(t.Context(), b.url)
+	long.turns = append(long.turns, nothingLeft)
+	withoutEngine := func() {
+		if status, said, _, err := long.ask(t.Context(), b.url); status/100 == 2 || err != nil || !strings.Contains(said, `"error"`) {
+			t.Errorf("without an engine: %d, %v: %.300s", status, err, said)
+		}
+	}
+	b.killed(t, withoutEngine)
+	cut := b.gauge(t, `caddy_llm_cache_warmups_total{outcome="unreachable"}`)
+	begun := b.works(t, "reads the long base without anybody asking", func(r engine.Request) bool {
+		return r.Messages == 2 && r.Tools > 0 && r.Prompt > 5000 && !r.Answering
 	})
-	w = b.warmed(t)
-	t.Logf("the warm-up after a death in the middle of one: %+v", w)
+	b.killed(t, func() {
+		if now := b.gauge(t, `caddy_llm_cache_warmups_total{outcome="unreachable"}`); now == cut {
+			t.Errorf("%s warm-ups were cut off, as before the engine died in the middle of one", now)
+		}
+		withoutEngine()
+	})
+	w := b.warmed(t)
+	if w.Prompt != begun.Prompt {
+		t.Errorf("another base is warm: %+v", w)
+	}
+	t.Logf("the warm-up after a death in the middle of %+v: %+v", begun, w)
+	if status, said, _, err := long.ask(t.Context(), b.url); status != http.StatusOK || err != nil || !strings.Contains(said, "[DONE]") {
+		t.Errorf("the retry: %d, %v: %.300s", status, err, said)
+	}
+	list, err := b.engine.Requests(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if last := list[len(list)-1]; last.Cached < w.Prompt*9/10 {
+		t.Errorf("the base is not warm: %+v", last)
+	}
+}
+
+// works waits until the engine works on a request of some kind.
+func (b *box) works(t *testing.T, what string, is func(engine.Request) bool) engine.Request {
+	t.Helper()
+	for range 3000 {
+		if list, err := b.engine.Running(t.Context()); err == nil {
+			if i := slices.IndexFunc(list, is); i >= 0 {
+				return list[i]
+			}
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Fatalf("the engine never %s\n%s", what, b.LogTail())
+	return engine.Request{}
 }
 
 // gauge reads a metric.

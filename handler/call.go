@@ -91,7 +91,7 @@ func (c *call) serve(w http.ResponseWriter, r *http.Request, next caddyhttp.Hand
 	t := newTap(w, c, c.ex.Edited)
 	err := c.forward(t, r, next)
 	if err != nil || !t.isHeld() || !t.blamesUs() {
-		return c.finish(t, err)
+		return c.finish(r.Context(), t, err)
 	}
 	t.drop()
 	return c.again(w, original, next)
@@ -170,7 +170,7 @@ func (c *call) again(w http.ResponseWriter, original *http.Request, next caddyht
 	c.h.guard("giving up edits after a 400", c.ex.Resent)
 	defer c.substitute(original)()
 	t := newTap(w, c, false)
-	return c.finish(t, c.forward(t, isolate(original, t), next))
+	return c.finish(original.Context(), t, c.forward(t, isolate(original, t), next))
 }
 
 // isolate gives a request what a second pass through the same handlers needs
@@ -220,17 +220,18 @@ func (t *tap) blamesUs() bool {
 
 // finish ends a pass that was not cut. The session learns of the answer before
 // the client has the last of it, so that the next request finds it known.
-func (c *call) finish(t *tap, err error) error {
+func (c *call) finish(ctx context.Context, t *tap, err error) error {
 	c.settle(t, err)
 	if t.status == 0 {
 		if t.own != nil {
 			replace(t.ResponseWriter.Header(), t.own)
 			t.own = nil
 		}
-		if err != nil { // an error route will answer
+		if err != nil {
 			c.stamp(t.ResponseWriter.Header(), t)
+			return c.unreached(ctx, t.ResponseWriter, err)
 		}
-		return err
+		return nil
 	}
 	if e := t.release(); e != nil && err == nil {
 		return e

@@ -211,6 +211,27 @@ func (x *box) add(b *base) {
 	}
 }
 
+// spread gives each slot that holds no conversation a base: the one of j, then the
+// others that are due, in their order, and so on from the beginning. A base that
+// gets no slot is not sent: it would only push out one that is used more.
+func (x *box) spread(j *job, bare []int) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	waits := func(o *job) bool { return o.slot == queue.AnySlot && o.turn.index == j.turn.index && !o.keeps }
+	bases := []*base{j.base}
+	for _, o := range x.due {
+		if waits(o) {
+			bases = append(bases, o.base)
+		}
+	}
+	bases = bases[:min(len(bases), len(bare))]
+	x.due = slices.DeleteFunc(x.due, waits)
+	j.slot = bare[0]
+	for i, slot := range bare[1:] {
+		x.due = append(x.due, &job{base: bases[(i+1)%len(bases)], slot: slot, turn: &boxTurn{index: j.turn.index}})
+	}
+}
+
 // start has what is due sent. The lock is held.
 func (x *box) start() {
 	life := x.state.keeper.running()

@@ -84,12 +84,7 @@ func (x *box) send(ctx context.Context, j *job) (outcome string) {
 		if len(bare) == 0 {
 			return warmNeedless
 		}
-		j.slot = bare[0]
-		x.mu.Lock()
-		for _, slot := range bare[1:] {
-			x.due = append(x.due, &job{base: j.base, slot: slot, turn: &boxTurn{index: j.turn.index}})
-		}
-		x.mu.Unlock()
+		x.spread(j, bare)
 	}
 	at := h.now()
 	f := &flight{last: j.base.way, deliver: j.deliver}

@@ -89,10 +89,12 @@ type Request struct {
 	Slot     int    `json:"slot"`
 	// Prompt is the length of the prompt in tokens: Cached of them were in
 	// the slot's cache and Processed were not.
-	Prompt    int     `json:"prompt"`
-	Cached    int     `json:"cached"`
-	Processed int     `json:"processed"`
-	Aborted   bool    `json:"aborted"`
+	Prompt    int  `json:"prompt"`
+	Cached    int  `json:"cached"`
+	Processed int  `json:"processed"`
+	Aborted   bool `json:"aborted"`
+	// Answering tells that it has read the prompt.
+	Answering bool    `json:"answering"`
 	Millis    float64 `json:"ms"`
 }
 
@@ -187,6 +189,12 @@ func (e *Engine) Script(ctx context.Context, steps []Step) error {
 // Requests tells of all requests that have ended since the last Reset.
 func (e *Engine) Requests(ctx context.Context) (list []Request, err error) {
 	err = e.call(ctx, http.MethodGet, "/stats", nil, &list)
+	return list, err
+}
+
+// Running tells of the requests that it works on now.
+func (e *Engine) Running(ctx context.Context) (list []Request, err error) {
+	err = e.call(ctx, http.MethodGet, "/running", nil, &list)
 	return list, err
 }
 

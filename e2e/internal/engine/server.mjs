@@ -18,7 +18,7 @@
 // What it answers is scripted, for the model's weights are random; but prompt
 // and answer are evaluated token by token, so that what a later request finds
 // in the cache is what a real engine would find there. It keeps a record of
-// every request: GET /stats.
+// every request: GET /stats, and GET /running for those that it works on.
 
 import http from "node:http";
 import {getLlama} from "node-llama-cpp";
@@ -31,7 +31,7 @@ const model = await llama.loadModel({modelPath});
 const context = await model.createContext({contextSize: +contextSize, sequences: +slotCount, batchSize: batch});
 const slots = Array.from({length: +slotCount}, (_, id) => ({id, sequence: context.getSequence(), tokens: [], used: 0, busy: false}));
 
-let script = [], stats = [], clock = 0, waiting = [];
+let script = [], stats = [], running = [], clock = 0, waiting = [];
 
 const textOf = c => typeof c === "string" ? c : (c ?? []).map(p => p.text ?? "").join("");
 const callOf = c => `<tool_call>{"name": "${c.function.name}", "arguments": ${c.function.arguments}}</tool_call>`;
@@ -103,6 +103,7 @@ async function complete(b, res) {
 		const cached = slot.sequence.nextTokenIndex;
 		slot.tokens = prompt.slice(0, cached);
 		Object.assign(record, {slot: slot.id, cached, processed: prompt.length - cached});
+		running.push(record);
 		let gone = false;
 		res.on("close", () => gone = !res.writableFinished);
 		const head = {id: `chatcmpl-${++clock}`, object: b.stream ? "chat.completion.chunk" : "chat.completion", model: b.model, created: Date.now() / 1000 | 0};
@@ -120,6 +121,7 @@ async function complete(b, res) {
 			return;
 		}
 		record.ms = performance.now() - start;
+		record.answering = true;
 		const small = b.max_tokens === 1 || b.max_completion_tokens === 1;
 		const step = small ? {text: "."} : b.tools?.length ? script.shift() ?? {text: "Nothing is left to do."} : {text: "A title"};
 		const calls = (step.calls ?? []).map((c, i) => ({index: i, id: `call_${clock}_${i}`, type: "function", function: {name: c.name, arguments: c.arguments}}));
@@ -143,6 +145,7 @@ async function complete(b, res) {
 		if (b.stream_options?.include_usage) send({choices: [], usage});
 		res.end("data: [DONE]\n\n");
 	} finally {
+		running = running.filter(r => r !== record);
 		stats.push(record);
 		release(slot);
 	}
@@ -157,6 +160,7 @@ http.createServer((req, res) => {
 			switch (`${req.method} ${req.url.split("?")[0]}`) {
 			case "GET /health": return json({status: "ok"});
 			case "GET /stats": return json(stats);
+			case "GET /running": return json(running);
 			case "DELETE /stats": stats = []; return json({});
 			case "POST /script": script = JSON.parse(body); return json({});
 			case "GET /script": return json(script);

@@ -1,0 +1,59 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package handler
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strconv"
+
+	"go.uber.org/zap"
+
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/translate"
+)
+
+// unreachedMessages say what an error of the handlers behind means to who waits
+// for an answer. They name no address.
+var unreachedMessages = map[int]string{
+	http.StatusBadGateway:         "the model's server cannot be reached, or broke off",
+	http.StatusServiceUnavailable: "no server of the model is available",
+	http.StatusGatewayTimeout:     "the model's server did not answer in time",
+}
+
+// unreached answers, as the client's own API would, that there was no answer: Caddy
+// itself says so by a status without a body, which clients show as it is. Where the
+// server has error routes, they are to answer, and the error goes on to them. w has
+// not been written to.
+func (c *call) unreached(ctx context.Context, w http.ResponseWriter, err error) error {
+	e, ok := errors.AsType[caddyhttp.HandlerError](err)
+	if !ok || unreachedMessages[e.StatusCode] == "" || ctx.Err() != nil {
+		return err
+	}
+	srv, ok := ctx.Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server)
+	if !ok || srv == nil || srv.Errors != nil && len(srv.Errors.Routes) > 0 {
+		return err
+	}
+	c.h.logger.Error("no answer from upstream", zap.Int("status", e.StatusCode), zap.Error(e.Err))
+	status, body := (&translate.Failure{Status: e.StatusCode, Message: unreachedMessages[e.StatusCode]}).Write(c.view.Format)
+	h := w.Header()
+	h["Content-Type"] = []string{"application/json"}
+	h["Content-Length"] = []string{strconv.Itoa(len(body))}
+	w.WriteHeader(status)
+	_, werr := w.Write(body) //nolint:gosec // G705: JSON, and says so
+	return werr
+}

@@ -18,33 +18,43 @@ import (
 	"bytes"
 	"encoding/json"
 	"net/http"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/e2e/internal/engine"
 )
 
-// Clients that speak other formats work with an engine that speaks nothing but
-// chat completions. By the engine's own count, each request finds in the cache
-// what the one before it was made of.
+// Clients of every format work with an engine that speaks nothing but chat
+// completions. By the engine's own count, each request finds in the cache what
+// the one before it was made of.
 func TestClientsOnEngine(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		client func(url string) client
 	}{
 		{"Claude Code", func(url string) client { return claudeCode{url: url} }},
+		{"Codex", func(url string) client { return codex{url: url} }},
+		{"opencode", func(url string) client { return opencode{url: url, provider: "box", model: "qwen3-coder"} }},
+		{"Gemini CLI", func(url string) client { return geminiCLI{url: url} }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			needClient(t, c.client(""))
 			e := startEngine(t, engine.Options{Slots: 2, Context: 2 * 65536})
 			r := newRepository(t, c.client(""))
 			first, second := r.brief()
+			if !c.client("").resumes() {
+				first, second = slices.Concat(first[:len(first)-1], second), nil
+			}
 			script(t, e, first, second)
 			s := startStack(t, setup{cache: "upstream mlx_lm", upstream: e.Addr, audit: true})
 			u := newUser(t, c.client(s.url), r.dir)
 			u.patience = 15 * time.Minute
 			u.ask(t, firstPrompt, first)
-			u.ask(t, secondPrompt, second)
+			if second != nil {
+				u.ask(t, secondPrompt, second)
+			}
 			r.check(t)
 
 			turns := s.turns(t, map[int]int{http.StatusOK: len(first) + len(second)})

@@ -15,8 +15,11 @@
 package e2e
 
 import (
+	"fmt"
+	"maps"
 	"net/http"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -41,9 +44,8 @@ func TestClientsInTrouble(t *testing.T) {
 			steps := r.first()
 			steps[2] = steps[2].fails(http.StatusTooManyRequests, "")
 			steps[4] = steps[4].fails(http.StatusInternalServerError, "")
-			cut := 1
 			if _, ok := c.client("").(geminiCLI); ok {
-				cut = 0 // it ends when its stream breaks off, whoever cuts it
+				steps[6] = steps[6].ends(1) // what it tries again; it ends with a connection that breaks, whoever breaks it
 			} else {
 				steps[6] = steps[6].cut(4)
 			}
@@ -51,7 +53,7 @@ func TestClientsInTrouble(t *testing.T) {
 			newUser(t, c.client(s.url), r.dir).ask(t, firstPrompt, steps)
 			r.check(t)
 
-			turns := s.turns(t, map[int]int{http.StatusOK: len(steps) + cut, http.StatusTooManyRequests: 1, http.StatusInternalServerError: 1})
+			turns := s.turns(t, map[int]int{http.StatusOK: len(steps) + 1, http.StatusTooManyRequests: 1, http.StatusInternalServerError: 1})
 			ends := map[string]int{}
 			for i, turn := range turns {
 				ends[turn.Outcome]++
@@ -62,20 +64,23 @@ func TestClientsInTrouble(t *testing.T) {
 					t.Errorf("answer %d read nothing from the cache: %+v", i, turn)
 				}
 			}
-			if ends["failed"] != 2 || ends["interrupted"] != cut {
-				t.Errorf("outcomes %v, want 2 failed, %d interrupted", ends, cut)
+			if ends["failed"] != 2 || ends["interrupted"] != 1 {
+				t.Errorf("outcomes %v, want 2 failed, 1 interrupted", ends)
 			}
 		})
 	}
 }
 
-// sumsUp stands for what the model sums a conversation up to.
-const sumsUp = "<summary>The user asked to look through the repository. Its files were read.</summary>"
+const (
+	// sumsUp stands for what the model sums a conversation up to.
+	sumsUp = "<summary>The user asked to look through the repository. Its files were read.</summary>"
+	// tooLong is how the Messages API refuses a prompt.
+	tooLong = "prompt is too long: 210534 tokens > 200000 maximum"
+)
 
 // Conversations grow too long: the server says so, or the client finds by the
 // usage that it is told. The client has the model sum it up, and goes on.
 func TestClientsCompact(t *testing.T) {
-	const tooLong = "prompt is too long: 210534 tokens > 200000 maximum"
 	for _, c := range []struct {
 		name   string
 		client func(url string) client
@@ -83,14 +88,19 @@ func TestClientsCompact(t *testing.T) {
 		// 0 where the client compacts before; summary is the step that answers the
 		// request for a summary, 0 where that offers no tools.
 		refused, summary int
+		// bound is how many requests the API refuses because of thinking that
+		// stood behind something else when it was thought.
+		bound int
 	}{
-		// A model without a check on what stood before its thinking, which Claude
-		// Code keeps.
-		{"Claude Code", func(url string) client { return claudeCode{url, "claude-sonnet-4-5"} }, 8, 8},
-		{"Codex", func(url string) client { return codex{url: url, compact: 25000} }, 0, 5},
+		{"Claude Code, older model", func(url string) client { return claudeCode{url, "claude-sonnet-4-5"} }, 8, 8, 0},
+		// It keeps the thinking of its last answer behind the summary, which the
+		// API refuses, and sends the request again without: with llm_cache and
+		// without it.
+		{"Claude Code", func(url string) client { return claudeCode{url: url} }, 8, 8, 1},
+		{"Codex", func(url string) client { return codex{url: url, compact: 25000} }, 0, 5, 0},
 		{"opencode, chat completions", func(url string) client {
 			return opencode{url: url, provider: "box", model: "qwen3-coder", window: 24000}
-		}, 0, 0},
+		}, 0, 0, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -103,7 +113,7 @@ func TestClientsCompact(t *testing.T) {
 			statuses := map[int]int{http.StatusOK: len(steps)}
 			if c.refused > 0 {
 				steps[c.refused] = steps[c.refused].fails(http.StatusBadRequest, tooLong)
-				statuses[http.StatusBadRequest] = 1
+				statuses[http.StatusBadRequest] = 1 + c.bound
 			}
 			s := startStack(t, setup{cache: "policy cost_aware", model: "in_order on", script: steps, audit: true})
 			newUser(t, c.client(s.url), r.dir).ask(t, firstPrompt, steps)
@@ -125,5 +135,48 @@ func TestClientsCompact(t *testing.T) {
 				t.Error("the conversation never became shorter")
 			}
 		})
+	}
+}
+
+// What the API refuses of a conversation that Claude Code has compacted is the
+// client's own: without llm_cache it gets the same answers.
+func TestClaudeCodeCompactsAlone(t *testing.T) {
+	needClient(t, claudeCode{})
+	r := newRepository(t, claudeCode{})
+	steps := slices.Insert(r.first(), 8, step{Text: sumsUp}.fails(http.StatusBadRequest, tooLong))
+	s := startStack(t, setup{model: "in_order on", script: steps})
+	newUser(t, claudeCode{url: "http://" + s.modelAddr}, r.dir).ask(t, firstPrompt, steps)
+	r.check(t)
+	got := map[int]int{}
+	for _, e := range s.access(t, "model.log") {
+		got[e.Status]++
+	}
+	if want := map[int]int{http.StatusOK: len(steps), http.StatusBadRequest: 2}; !maps.Equal(got, want) {
+		t.Errorf("statuses %v, want %v", got, want)
+	}
+}
+
+// Gemini CLI compresses what stands in front of a person's prompt, when it is
+// given another one. With calls of tools in there it would not get that far: what
+// it reads back from its files has every result twice, which the API refuses.
+func TestGeminiCLICompacts(t *testing.T) {
+	needClient(t, geminiCLI{})
+	r := newRepository(t, geminiCLI{})
+	var list strings.Builder
+	for i := range 1500 {
+		fmt.Fprintf(&list, "Function %d of part %d multiplies what it gets by %d and adds one. ", i, i%7, i*31%97)
+	}
+	said := step{Text: strings.TrimSpace(list.String())}
+	first, second := r.brief()
+	task := slices.Concat(first[:len(first)-1], second)
+	s := startStack(t, setup{cache: "policy cost_aware", model: "in_order on", script: slices.Concat([]step{said}, task), audit: true})
+	u := newUser(t, geminiCLI{url: s.url, compress: 0.02}, r.dir)
+	u.ask(t, "What is in this repository?", []step{said})
+	u.ask(t, firstPrompt, task)
+	r.check(t)
+	turns := s.turns(t, map[int]int{http.StatusOK: 1 + len(task)})
+	t.Logf("after the compression: %+v", turns[1])
+	if turns[1].OriginalTokens > turns[0].OriginalTokens+int64(len(said.Text)/8) {
+		t.Errorf("the conversation was not compressed: %d tokens, then %d", turns[0].OriginalTokens, turns[1].OriginalTokens)
 	}
 }

@@ -19,8 +19,15 @@ import (
 	"fmt"
 )
 
-// geminiCLI is Gemini CLI with a key of the Gemini API.
-type geminiCLI struct{ url string }
+// geminiCLI is Gemini CLI with a key of the Gemini API. The model is named: to
+// choose one it asks a small model first, and again and again if it does not
+// understand the answer.
+type geminiCLI struct {
+	url string
+	// compress is the length of a prompt at which it compresses, as a share of
+	// the context of 1,048,576 tokens. Default: a half.
+	compress float64
+}
 
 func (c geminiCLI) executable() (name, variable string) { return "gemini", "LLM_CACHE_GEMINI" }
 
@@ -34,6 +41,9 @@ func (c geminiCLI) files() map[string]string {
 		"privacy":   map[string]any{"usageStatisticsEnabled": false},
 		"general":   map[string]any{"enableAutoUpdate": false},
 	}
+	if c.compress > 0 {
+		settings["model"] = map[string]any{"compressionThreshold": c.compress}
+	}
 	b, err := json.Marshal(settings)
 	if err != nil {
 		panic(err) // all of it stands above
@@ -42,7 +52,7 @@ func (c geminiCLI) files() map[string]string {
 }
 
 func (c geminiCLI) command(_, prompt string, further bool) (args, env []string) {
-	args = []string{"--yolo", "--output-format", "stream-json", "-p", prompt}
+	args = []string{"--yolo", "--model", "gemini-3.1-pro-preview", "--output-format", "stream-json", "-p", prompt}
 	if further {
 		args = append(args, "--resume", "latest")
 	}

@@ -28,6 +28,8 @@ type step struct {
 	Status   int    `json:"status,omitempty"`
 	Message  string `json:"message,omitempty"`
 	Truncate int    `json:"truncate,omitempty"`
+	// Clean has the cut answer end as if it were whole.
+	Clean bool `json:"clean,omitempty"`
 	// Times is how often they do so, -1 for always. Default: 1.
 	Times int `json:"times,omitempty"`
 }
@@ -57,6 +59,13 @@ func (s step) fails(status int, message string) step {
 // cut is the step after an answer that breaks off after so many events.
 func (s step) cut(events int) step {
 	s.Truncate = events
+	return s
+}
+
+// ends is the step after an answer that ends cleanly after so many events, the
+// others missing.
+func (s step) ends(events int) step {
+	s.Truncate, s.Clean = events, true
 	return s
 }
 

@@ -33,6 +33,8 @@ type Answer struct {
 	// Truncate, if positive, breaks the connection after that many events of a
 	// stream, or in the middle of an answer that is not streamed.
 	Truncate int
+	// Clean has a truncated stream end as if it were whole.
+	Clean bool
 	// Failure, if set, is answered in the place of the content.
 	Failure *Failure
 }

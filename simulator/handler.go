@@ -208,6 +208,9 @@ func (h *Handler) write(w http.ResponseWriter, r *http.Request, f format, c *exc
 	flush := http.NewResponseController(w)
 	for i, e := range f.events(c) {
 		if c.answer.Truncate > 0 && i == c.answer.Truncate {
+			if c.answer.Clean {
+				return
+			}
 			panic(http.ErrAbortHandler)
 		}
 		if !sleep(r.Context(), h.Pace) {

@@ -64,6 +64,9 @@ type Step struct {
 	// Truncate breaks the connection after that many events of the stream, or
 	// in the middle of an answer that is not streamed.
 	Truncate int `json:"truncate,omitempty"`
+	// Clean has a truncated stream end as if it were whole: the connection stays,
+	// and only the events are missing.
+	Clean bool `json:"clean,omitempty"`
 	// Times is how often Status or Truncate apply before the step answers
 	// properly; -1 is always. All clients count together. Default: 1.
 	Times *int `json:"times,omitempty"`
@@ -142,6 +145,9 @@ func (s *Step) validate() error {
 	if s.Truncate < 0 {
 		return fmt.Errorf("truncate: %d is negative", s.Truncate)
 	}
+	if s.Clean && s.Truncate == 0 {
+		return errors.New("clean: nothing is truncated")
+	}
 	for i := range s.Calls {
 		c := &s.Calls[i]
 		if c.Name == "" {
@@ -205,7 +211,7 @@ func (s *Step) answer(at int) *Answer {
 			a.Failure = &Failure{Status: s.Status, Type: s.Error, Message: s.Message}
 			return a
 		}
-		a.Truncate = s.Truncate
+		a.Truncate, a.Clean = s.Truncate, s.Clean
 	}
 	if s.Thinking != "" {
 		a.Blocks = append(a.Blocks, Block{Type: Thinking, Text: s.Thinking, Signature: Sign(s.Thinking)})

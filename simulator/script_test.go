@@ -162,7 +162,7 @@ func TestScriptTruncates(t *testing.T) {
 
 func TestBadScripts(t *testing.T) {
 	for _, s := range []string{
-		``, `{}`, `[null]`, `[{"txt":"a"}]`, `[] []`, `[{"status":200}]`, `[{"truncate":-1}]`,
+		``, `{}`, `[null]`, `[{"txt":"a"}]`, `[] []`, `[{"status":200}]`, `[{"truncate":-1}]`, `[{"clean":true}]`,
 		`[{"delay":"soon"}]`, `[{"delay":5}]`, `[{"calls":[{"input":{}}]}]`, `[{"calls":[{"name":"a","input":[]}]}]`,
 	} {
 		if _, err := ParseScript([]byte(s)); err == nil {

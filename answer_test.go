@@ -253,6 +253,37 @@ func TestResend(t *testing.T) {
 	}
 }
 
+// A marker of ours breaks no thinking and no call: only a 400 that speaks of
+// markers is taken for its doing.
+func TestResendOfMarkers(t *testing.T) {
+	for _, c := range []struct {
+		name, message string
+		requests      int
+	}{
+		{"signature", "messages.2.content.0: Invalid `signature` in `thinking` block.", 1},
+		{"marker", "A maximum of 4 blocks with cache_control may be provided. Found 5.", 2},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			u := newUpstream(t, func(w http.ResponseWriter, _ *http.Request, _ int) {
+				w.WriteHeader(http.StatusBadRequest)
+				_, _ = io.WriteString(w, c.message)
+			})
+			p := start(t, "llm_cache {\n policy cost_aware\n breakpoints on\n}\nreverse_proxy "+u.Listener.Addr().String())
+			res := p.post("/v1/messages", conversation(9, false))
+			if got := read(t, res); res.StatusCode != http.StatusBadRequest || got != c.message {
+				t.Errorf("%d: %s", res.StatusCode, got)
+			}
+			got := u.requests()
+			if len(got) != c.requests {
+				t.Errorf("upstream got %d requests, want %d", len(got), c.requests)
+			}
+			if !strings.Contains(got[0].body, "cache_control") || strings.Contains(conversation(9, false), "cache_control") {
+				t.Error("no marker of ours was sent")
+			}
+		})
+	}
+}
+
 // TestOtherErrors reach the client as they are, once.
 func TestOtherErrors(t *testing.T) {
 	for _, test := range []struct {

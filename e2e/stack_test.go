@@ -40,6 +40,8 @@ type stack struct {
 	modelAddr string
 	dir       string
 	config    string
+	// resends is how many turns are to be sent again without their edits.
+	resends int
 }
 
 // setup is what differs between stacks.

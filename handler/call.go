@@ -46,6 +46,9 @@ var blame = [][]byte{
 	[]byte("additional_tools"), []byte(pipeline.ExpandTool),
 }
 
+// blameMarks are those of them that name what a marker of the cache can break.
+var blameMarks = [][]byte{[]byte("cache_control"), []byte("prompt_cache_breakpoint")}
+
 // call is one request that is being processed, from its edits to the end of
 // its answer.
 type call struct {
@@ -210,7 +213,11 @@ func (t *tap) blamesUs() bool {
 	if err != nil {
 		return false
 	}
-	for _, word := range blame {
+	words := blame
+	if t.call.ex.OnlyMarks() {
+		words = blameMarks
+	}
+	for _, word := range words {
 		if bytes.Contains(text, word) {
 			return true
 		}

@@ -211,6 +211,17 @@ func (x *Exchange) unedit() {
 	x.deep = true // what was estimated is not what was sent
 }
 
+// OnlyMarks tells whether all that was edited are markers of the cache: the model
+// reads what the client wrote.
+func (x *Exchange) OnlyMarks() bool {
+	for _, f := range x.Fired {
+		if f.Stage != stageBreakpoints {
+			return false
+		}
+	}
+	return x.Edited
+}
+
 // Resent tells that the upstream refused the request for an edit of ours. Body
 // is then what to send in its place: the client's original, or, where earlier
 // thinking has seen edits and is bound to them, the request with those alone.

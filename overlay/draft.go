@@ -38,6 +38,7 @@ type draft struct {
 	fresh  map[int][]string // messages that become one of the user with these texts
 	gone   map[int]bool     // messages that are left out
 	cuts   []wire.Cut
+	own    bool // the view's list of blocks is the draft's own
 }
 
 // value is a JSON value that takes the place of a span.

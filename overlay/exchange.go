@@ -74,7 +74,8 @@ type Exchange struct {
 // Begin lays the overlay over a request. It returns an error for what it does
 // not understand; that goes out as it is.
 func (s *Store) Begin(c Conversation, q Request) (*Exchange, error) {
-	v, err := wire.Parse(q.Format, q.Body, nil)
+	all := s.lineagesOf(c.Session, q.At)
+	v, err := wire.Parse(q.Format, q.Body, recall(all, func(l *lineage) *wire.Known { return l.known }))
 	if err != nil {
 		return nil, err
 	}
@@ -83,8 +84,8 @@ func (s *Store) Begin(c Conversation, q Request) (*Exchange, error) {
 	}
 	d := newDraft(v, q)
 	links := d.links()
-	m := match(s.lineagesOf(c.Session, q.At), q.Format, v.OffersTools(), links)
-	next := &lineage{format: q.Format, tooled: v.OffersTools(), chain: links}
+	m := match(all, q.Format, v.OffersTools(), links)
+	next := &lineage{format: q.Format, tooled: v.OffersTools(), chain: links, known: v.Known()}
 	x := &Exchange{Body: q.Body, store: s, session: c.Session, before: m.lineage, next: next, at: q.At}
 	if m.continues {
 		x.replaces = m.lineage
@@ -101,12 +102,12 @@ func (s *Store) Begin(c Conversation, q Request) (*Exchange, error) {
 		if err != nil {
 			return nil, err
 		}
-		if out, err = wire.Parse(q.Format, body, nil); err != nil {
+		if out, err = wire.Parse(q.Format, body, recall(all, func(l *lineage) *wire.Known { return l.shown })); err != nil {
 			return nil, err
 		}
 		x.Body, x.Edited = body, true
 	}
-	next.sent = piecesOf(out, q.Markers)
+	next.sent, next.shown = piecesOf(out, q.Markers), out.Known()
 	x.compare()
 	return x, nil
 }
@@ -154,6 +155,22 @@ type matched struct {
 	continues bool
 }
 
+// recall finds what was parsed of an earlier request that began alike, or else of
+// the one used last: each message of it is recognised by itself.
+func recall(all []*lineage, of func(*lineage) *wire.Known) func(wire.Hash) *wire.Known {
+	if len(all) == 0 {
+		return nil
+	}
+	return func(first wire.Hash) *wire.Known {
+		for _, l := range all {
+			if k := of(l); k != nil && k.First() == first {
+				return k
+			}
+		}
+		return of(all[0])
+	}
+}
+
 // match finds the conversation that shares most messages from the first on. One
 // whose answers the request leaves out goes on beside it.
 func match(all []*lineage, format wire.Format, tools bool, links []link) matched {
@@ -186,6 +203,10 @@ func (d *draft) links() []link {
 	links := make([]link, 0, len(d.v.Messages)-d.front)
 	for i := d.front; i < len(d.v.Messages); i++ {
 		m := &d.v.Messages[i]
+		if i > d.front && m.End == m.First+1 {
+			links = append(links, link{d.v.Blocks[m.First].Hash, m.Role})
+			continue
+		}
 		sum := sha256.New()
 		for j := m.First; j < m.End; j++ {
 			b := &d.v.Blocks[j]

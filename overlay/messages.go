@@ -15,6 +15,8 @@
 package overlay
 
 import (
+	"bytes"
+	"slices"
 	"strings"
 
 	"github.com/tidwall/gjson"
@@ -183,7 +185,7 @@ func (d *draft) uncount(i int) {
 			continue
 		}
 		raw := d.body(j)
-		if raw[0] != '"' || !strings.Contains(string(raw), " tokens left</total_tokens>") {
+		if raw[0] != '"' || !bytes.Contains(raw, []byte(" tokens left</total_tokens>")) {
 			continue
 		}
 		text := textOf(raw)
@@ -199,7 +201,10 @@ func (d *draft) uncount(i int) {
 		case j > int(m.First): // an element of its own, behind another one
 			d.cuts = append(d.cuts, wire.Cut{Start: d.v.Blocks[j-1].Span.End, End: b.Span.End})
 			delete(d.values, j)
-			b.Body = wire.Span{}
+			if !d.own { // the parser's list is remembered for the next request
+				d.v.Blocks, d.own = slices.Clone(d.v.Blocks), true
+			}
+			d.v.Blocks[j].Body = wire.Span{}
 		}
 	}
 }

@@ -191,6 +191,25 @@ func TestTokenCounters(t *testing.T) {
 }
 
 // names lists the tools of a body.
+// A counter that is a text of its own is taken out of every later request, too,
+// whose messages are recognised and not parsed again.
+func TestTokenCountersAgain(t *testing.T) {
+	c := newClient(t, Box)
+	counted := `{"role":"user","content":[{"type":"text","text":"Go on"},{"type":"text","text":"<system-reminder>\n<total_tokens>9 tokens left</total_tokens>\n</system-reminder>"}]}`
+	messages := []string{hello, `{"role":"assistant","content":"Yes?"}`, counted}
+	first := c.send(chat("S", toolA, messages...), wire.Turn{Text: "Done."})
+	wantsNot(t, first, "tokens left")
+	for range 3 {
+		messages = append(messages, `{"role":"assistant","content":"Done."}`, counted)
+		next := c.send(chat("S", toolA, messages...), wire.Turn{Text: "Done."})
+		wantsNot(t, next, "tokens left")
+		if begins, _, _ := strings.Cut(first, `],"tools"`); !strings.HasPrefix(next, begins) {
+			t.Errorf("%s\ndoes not go on from\n%s", next, first)
+		}
+		first = next
+	}
+}
+
 func names(body string) (all string) {
 	for _, n := range gjson.Get(body, "tools.#.function.name").Array() {
 		all += n.Str

@@ -205,8 +205,12 @@ type lineage struct {
 	answers []answer
 	// sent is what went upstream, piece by piece, prompt the length in tokens
 	// of prompt and answer.
-	sent        []piece
-	prompt      int64
+	sent   []piece
+	prompt int64
+	// known is what was parsed of the client's last request, shown of what went
+	// upstream; the same where nothing was changed.
+	known, shown *wire.Known
+
 	estimated   bool
 	frozen      bool
 	divergences []Divergence
@@ -215,6 +219,11 @@ type lineage struct {
 // Size is about how much memory the lineage holds, in bytes, without its base.
 func (l *lineage) Size() int {
 	n := 400 + len(l.chain)*24 + len(l.sent)*24 + len(l.divergences)*64
+	for i, k := range [...]*wire.Known{l.known, l.shown} {
+		if k != nil && (i == 0 || k != l.known) {
+			n += k.Size()
+		}
+	}
 	for i := range l.first {
 		n += len(l.first[i].raw) + 48
 	}

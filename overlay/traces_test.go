@@ -154,23 +154,30 @@ func FuzzBegin(f *testing.F) {
 }
 
 func BenchmarkBegin(b *testing.B) {
-	var body bytes.Buffer
-	body.WriteString(`{"model":"m","messages":[{"role":"system","content":"S"},{"role":"user","content":"Hi"}`)
-	for range 200 {
-		body.WriteString(`,{"role":"assistant","content":null,"tool_calls":[{"id":"1","type":"function","function":{"name":"A","arguments":"{\"x\":1}"}}]},{"role":"tool","tool_call_id":"1","content":"`)
-		body.Write(bytes.Repeat([]byte("a line of a file\\n"), 60))
-		body.WriteString(`"}`)
-	}
-	body.WriteString(`],"tools":[{"type":"function","function":{"name":"A","parameters":{}}}]}`)
-	store := overlay.NewStore()
-	q := overlay.Request{Format: wire.OpenAIChat, Body: body.Bytes(), Rules: overlay.Box, At: time.Now()}
-	b.SetBytes(int64(body.Len()))
-	b.ReportAllocs()
-	for b.Loop() {
-		x, err := store.Begin(overlay.Conversation{Session: "s"}, q)
-		if err != nil {
-			b.Fatal(err)
-		}
-		x.Commit(&wire.Turn{Done: true}, false)
+	for name, counter := range map[string]string{"unchanged": "", "edited": `,{"role":"system","content":"<total_tokens>9 tokens left</total_tokens>"}`} {
+		b.Run(name, func(b *testing.B) {
+			var body bytes.Buffer
+			body.WriteString(`{"model":"m","messages":[{"role":"system","content":"S"},{"role":"user","content":"Hi"}`)
+			for range 200 {
+				body.WriteString(`,{"role":"assistant","content":null,"tool_calls":[{"id":"1","type":"function","function":{"name":"A","arguments":"{\"x\":1}"}}]},{"role":"tool","tool_call_id":"1","content":"`)
+				body.Write(bytes.Repeat([]byte("a line of a file\\n"), 60))
+				body.WriteString(`"}` + counter)
+			}
+			body.WriteString(`],"tools":[{"type":"function","function":{"name":"A","parameters":{}}}]}`)
+			store := overlay.NewStore()
+			q := overlay.Request{Format: wire.OpenAIChat, Body: body.Bytes(), Rules: overlay.Box, At: time.Now()}
+			b.SetBytes(int64(body.Len()))
+			b.ReportAllocs()
+			for b.Loop() {
+				x, err := store.Begin(overlay.Conversation{Session: "s"}, q)
+				if err != nil || x.Edited != (counter != "") {
+					b.Fatal(x.Edited, err)
+				}
+				x.Commit(&wire.Turn{Done: true}, false)
+				if x.Edited {
+					wire.Recycle(x.Body)
+				}
+			}
+		})
 	}
 }

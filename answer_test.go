@@ -16,6 +16,7 @@ package llmcache
 
 import (
 	"bufio"
+	"compress/gzip"
 	"context"
 	"io"
 	"net/http"
@@ -24,8 +25,11 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/tidwall/gjson"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
 // TestStreamPassesAsSent lets the upstream go on only when the client has what
@@ -78,8 +82,8 @@ func TestStreamPassesAsSent(t *testing.T) {
 	}
 }
 
-// TestGzipUpstream asks for answers that can be read, and leaves those alone
-// that come compressed all the same.
+// TestGzipUpstream asks for answers that can be read, and reads those that come
+// compressed all the same.
 func TestGzipUpstream(t *testing.T) {
 	polite := newUpstream(t, func(w http.ResponseWriter, r *http.Request, n int) {
 		if !strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
@@ -94,20 +98,96 @@ func TestGzipUpstream(t *testing.T) {
 		t.Errorf("headers are %v", res.Header)
 	}
 
-	packed := gzipped(t, message)
-	rude := newUpstream(t, func(w http.ResponseWriter, _ *http.Request, _ int) {
+	for coding, packed := range map[string]string{"gzip": gzipped(t, message), "zstd": zstandard(t, message)} {
+		rude := newUpstream(t, func(w http.ResponseWriter, _ *http.Request, _ int) {
+			w.Header().Set("Content-Type", "application/json")
+			w.Header().Set("Content-Encoding", coding)
+			_, _ = io.WriteString(w, packed)
+		})
+		p.reload(plain(rude))
+		before := p.metric(`caddy_llm_cache_tokens_total{bucket="read"}`)
+		res = p.post("/v1/messages", conversation(1, false), "X-Session-Id", "packed "+coding)
+		if got := read(t, res); got != message || res.Header.Get("Content-Encoding") != "" {
+			t.Errorf("%s: answer is %q, headers %v", coding, got, res.Header)
+		}
+		if n := p.metric(`caddy_llm_cache_tokens_total{bucket="read"}`) - before; n != 1234 {
+			t.Errorf("%s: %v tokens were counted as read", coding, n)
+		}
+	}
+
+	unknown := newUpstream(t, func(w http.ResponseWriter, _ *http.Request, _ int) {
 		w.Header().Set("Content-Type", "application/json")
-		w.Header().Set("Content-Encoding", "gzip")
-		_, _ = io.WriteString(w, packed)
+		w.Header().Set("Content-Encoding", "br")
+		_, _ = io.WriteString(w, "packed")
 	})
-	p.reload(plain(rude))
+	p.reload(plain(unknown))
 	before := p.metric(`caddy_llm_cache_fail_open_total{reason="answer_encoding"}`)
-	res = p.post("/v1/messages", conversation(1, false), "X-Session-Id", "packed")
-	if got := read(t, res); got != packed || res.Header.Get("Content-Encoding") != "gzip" {
+	res = p.post("/v1/messages", conversation(1, false), "X-Session-Id", "brotli")
+	if got := read(t, res); got != "packed" || res.Header.Get("Content-Encoding") != "br" {
 		t.Error("answer changed")
 	}
 	if p.metric(`caddy_llm_cache_fail_open_total{reason="answer_encoding"}`) != before+1 {
 		t.Error("not counted")
+	}
+}
+
+// TestPackedStream: events that come compressed reach the client as they come,
+// before the next one is sent, in its own format, and are counted; what is cut
+// stays cut.
+func TestPackedStream(t *testing.T) {
+	for _, c := range []struct{ name, path, body, format string }{
+		{"as it is", "/v1/messages", conversation(1, true), "anthropic"},
+		{"translated", "/v1/chat/completions", `{"model":"m","stream":true,"messages":[{"role":"user","content":"x"}]}`, "openai_chat"},
+		{"calls held", "/v1/messages", conversation(1, true), "anthropic"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			seen := make(chan struct{}, 1)
+			cut := false
+			u := newUpstream(t, func(w http.ResponseWriter, _ *http.Request, _ int) {
+				w.Header().Set("Content-Type", "text/event-stream")
+				w.Header().Set("Content-Encoding", "gzip")
+				z := gzip.NewWriter(w)
+				for i, e := range events {
+					if i == len(events)-1 && cut {
+						panic(http.ErrAbortHandler)
+					}
+					_, _ = io.WriteString(z, e)
+					_ = z.Flush()
+					_ = http.NewResponseController(w).Flush()
+					if i == 0 {
+						select {
+						case <-seen:
+						case <-time.After(10 * time.Second):
+							t.Error("the first event never arrived")
+							return
+						}
+					}
+				}
+				_ = z.Close()
+			})
+			options := ""
+			if c.name == "calls held" {
+				options = "buffer_tool_calls on\n"
+			}
+			p := start(t, "llm_cache {\n upstream anthropic\n "+options+"}\nreverse_proxy "+u.Listener.Addr().String())
+			before := p.metric(`caddy_llm_cache_tokens_total{bucket="read"}`)
+			for _, cut = range []bool{false, true} {
+				res := p.post(c.path, c.body)
+				first := make([]byte, 1)
+				if _, err := io.ReadFull(res.Body, first); err != nil {
+					t.Fatal(err)
+				}
+				seen <- struct{}{}
+				rest, err := io.ReadAll(res.Body)
+				turn := turnOf(wire.Format(c.format), true, string(first)+string(rest))
+				if turn.Done == cut || (err != nil) != cut || res.Header.Get("Content-Encoding") != "" {
+					t.Errorf("cut %t: %v, %+v of %s", cut, err, turn, rest)
+				}
+			}
+			if n := p.metric(`caddy_llm_cache_tokens_total{bucket="read"}`) - before; n < 1234 {
+				t.Errorf("%v tokens were counted as read", n)
+			}
+		})
 	}
 }
 

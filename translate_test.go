@@ -342,8 +342,7 @@ func TestRenamedModel(t *testing.T) {
 	}
 }
 
-// TestPackedTranslation: an upstream that compresses all the same is understood
-// where its answer comes in one piece.
+// TestPackedTranslation: an upstream that compresses all the same is understood.
 func TestPackedTranslation(t *testing.T) {
 	packed := gzipped(t, message)
 	u := newUpstream(t, func(w http.ResponseWriter, _ *http.Request, _ int) {

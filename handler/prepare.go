@@ -36,6 +36,7 @@ import (
 // serve processes one request whose body has been read.
 func (h *Handler) serve(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler, format wire.Format, raw []byte) error {
 	started := time.Now()
+	next = unpacking{next}
 	c, err := h.prepare(r, format, raw)
 	if err != nil {
 		return err

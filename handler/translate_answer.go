@@ -140,9 +140,7 @@ func (a *translatedAnswer) begin(h http.Header) {
 // clean drops the headers that speak of the upstream's bytes, and names the
 // request as the client's API does.
 func (a *translatedAnswer) clean(h http.Header) {
-	for _, name := range [...]string{"Content-Length", "Content-Encoding", "Etag", "Content-Md5", "Digest"} {
-		delete(h, name)
-	}
+	dropCoded(h)
 	from, to := "X-Request-Id", "Request-Id"
 	if a.t.from != wire.Anthropic {
 		from, to = to, from

@@ -81,7 +81,7 @@ func TestLoadedInWorkingHours(t *testing.T) {
 				often, seldom := &base{id: "often"}, &base{id: "seldom"}
 				h := &Handler{Warm: w, Upstream: &Upstream{Preset: preset}, now: time.Now}
 				x := &box{
-					state: newState(new(closing)), queue: queue.New(queue.Limits{}), handler: h, hours: hours,
+					state: newState(new(closing), nil), queue: queue.New(queue.Limits{}), handler: h, hours: hours,
 					bases: map[string]*base{"often": often, "seldom": seldom},
 				}
 				defer x.stop()

@@ -1,0 +1,227 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package handler
+
+import (
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"net/http"
+
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+)
+
+// unpacker undoes a content coding piece by piece, as an answer comes. Reading
+// and being fed take turns in one goroutine: the reader asks for more by handing
+// over nothing.
+type unpacker struct {
+	next func() ([]byte, error, bool)
+	stop func()
+
+	packed []byte // what was fed and not read yet
+	ended  bool   // nothing more will be fed
+}
+
+// errUnpackerStopped ends the reading of an answer that nobody waits for any more.
+var errUnpackerStopped = errors.New("the answer is given up")
+
+// newUnpacker returns an unpacker for gzip or zstd, nil for any other coding. It
+// must be stopped.
+func newUnpacker(coding string) *unpacker {
+	var open func(io.Reader) (io.Reader, error)
+	switch coding {
+	case "gzip":
+		open = func(r io.Reader) (io.Reader, error) { return gzip.NewReader(r) }
+	case "zstd":
+		open = func(r io.Reader) (io.Reader, error) {
+			return zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(32<<20))
+		}
+	default:
+		return nil
+	}
+	u := new(unpacker)
+	u.next, u.stop = iter.Pull2(func(yield func([]byte, error) bool) {
+		z, err := open(packedReader{u, yield})
+		if err == nil {
+			if d, ok := z.(*zstd.Decoder); ok {
+				defer d.Close()
+			}
+			buf := make([]byte, 16<<10)
+			for {
+				var n int
+				n, err = z.Read(buf)
+				if n > 0 && !yield(buf[:n], nil) {
+					return
+				}
+				if err != nil {
+					break
+				}
+			}
+		}
+		if !errors.Is(err, io.EOF) {
+			yield(nil, fmt.Errorf("decoding %s: %w", coding, err))
+		}
+	})
+	return u
+}
+
+// packedReader reads what is fed.
+type packedReader struct {
+	*unpacker
+	yield func([]byte, error) bool
+}
+
+// Read implements io.Reader.
+func (r packedReader) Read(p []byte) (int, error) {
+	for len(r.packed) == 0 {
+		if r.ended {
+			return 0, io.EOF
+		}
+		if !r.yield(nil, nil) {
+			return 0, errUnpackerStopped
+		}
+	}
+	n := copy(p, r.packed)
+	r.packed = r.packed[n:]
+	return n, nil
+}
+
+// ReadByte implements io.ByteReader: readers that have it read no further than
+// they must.
+func (r packedReader) ReadByte() (byte, error) {
+	var b [1]byte
+	_, err := r.Read(b[:])
+	return b[0], err
+}
+
+// feed unpacks the next bytes, of which do gets what comes out.
+func (u *unpacker) feed(p []byte, do func([]byte) error) error {
+	u.packed = p
+	for {
+		out, err, ok := u.next()
+		if err != nil || !ok || len(out) == 0 { // what follows the end is nobody's
+			u.packed = nil
+			return err
+		}
+		if err := do(out); err != nil {
+			return err
+		}
+	}
+}
+
+// end unpacks what is left. It is an error if the end is missing.
+func (u *unpacker) end(do func([]byte) error) error {
+	u.ended = true
+	return u.feed(nil, do)
+}
+
+// unpacking is the layer next to the upstream: an answer of a model that comes
+// packed though it was asked not to is unpacked event by event, for the client and
+// for all that look at it on the way.
+type unpacking struct{ next caddyhttp.Handler }
+
+// ServeHTTP implements caddyhttp.Handler.
+func (u unpacking) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
+	if v := r.Header["Accept-Encoding"]; len(v) != 1 || v[0] != identity[0] {
+		return u.next.ServeHTTP(w, r)
+	}
+	a := &unpackedAnswer{ResponseWriterWrapper: caddyhttp.ResponseWriterWrapper{ResponseWriter: w}}
+	defer a.stop()
+	if err := u.next.ServeHTTP(a, r); err != nil {
+		return err
+	}
+	return a.finish()
+}
+
+// unpackedAnswer is the writer of an answer that may be packed.
+type unpackedAnswer struct {
+	caddyhttp.ResponseWriterWrapper
+	unpacker *unpacker // nil if it is not
+	status   int
+}
+
+// WriteHeader decides, once, how the answer is dealt with. An error is left as it
+// is: who wants to know what it says unpacks it whole.
+func (a *unpackedAnswer) WriteHeader(status int) {
+	if status >= http.StatusOK && a.status == 0 {
+		a.status = status
+		h := a.Header()
+		kind := mediaType(h.Get("Content-Type"))
+		if status/100 == 2 && (kind == "text/event-stream" || isJSON(kind)) {
+			a.unpacker = newUnpacker(contentCoding(h))
+		}
+		if a.unpacker != nil {
+			dropCoded(h)
+		}
+	}
+	a.ResponseWriter.WriteHeader(status)
+}
+
+// dropCoded drops the headers that speak of an answer's own bytes.
+func dropCoded(h http.Header) {
+	for _, name := range [...]string{"Content-Length", "Content-Encoding", "Etag", "Content-Md5", "Digest"} {
+		delete(h, name)
+	}
+}
+
+// Write implements io.Writer.
+func (a *unpackedAnswer) Write(p []byte) (int, error) {
+	if a.status == 0 {
+		a.WriteHeader(http.StatusOK)
+	}
+	if a.unpacker == nil {
+		return a.ResponseWriter.Write(p)
+	}
+	if err := a.unpacker.feed(p, a.send); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+func (a *unpackedAnswer) send(p []byte) error {
+	_, err := a.ResponseWriter.Write(p) //nolint:gosec // G705: the upstream's own answer, under its own Content-Type
+	return err
+}
+
+// ReadFrom hides the inner writer's, which would get round Write.
+func (a *unpackedAnswer) ReadFrom(r io.Reader) (int64, error) {
+	return io.Copy(struct{ io.Writer }{a}, r)
+}
+
+// FlushError implements what http.ResponseController looks for.
+func (a *unpackedAnswer) FlushError() error {
+	return http.NewResponseController(a.ResponseWriter).Flush()
+}
+
+// finish ends an answer. One that lacks its end was cut, and stays so.
+func (a *unpackedAnswer) finish() error {
+	if a.unpacker == nil {
+		return nil
+	}
+	if err := a.unpacker.end(a.send); err != nil {
+		panic(http.ErrAbortHandler)
+	}
+	return nil
+}
+
+func (a *unpackedAnswer) stop() {
+	if a.unpacker != nil {
+		a.unpacker.stop()
+	}
+}

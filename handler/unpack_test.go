@@ -1,0 +1,112 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package handler
+
+import (
+	"bytes"
+	"compress/gzip"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/klauspost/compress/zstd"
+)
+
+// flusher packs what is written, piece by piece.
+type flusher interface {
+	io.WriteCloser
+	Flush() error
+}
+
+func packers(t *testing.T, w io.Writer) map[string]flusher {
+	t.Helper()
+	z, err := zstd.NewWriter(w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return map[string]flusher{"gzip": gzip.NewWriter(w), "zstd": z}
+}
+
+// What a server has flushed comes out at once, however it is cut.
+func TestUnpacker(t *testing.T) {
+	events := []string{"data: {\"a\":1}\n\n", strings.Repeat("data: long\n\n", 5000), "data: [DONE]\n\n"}
+	for _, coding := range []string{"gzip", "zstd"} {
+		for _, size := range []int{1, 7, 1 << 20} {
+			var packed, got bytes.Buffer
+			z := packers(t, &packed)[coding]
+			u := newUnpacker(coding)
+			feed := func() {
+				t.Helper()
+				for packed.Len() > 0 {
+					if err := u.feed(packed.Next(size), func(p []byte) error { got.Write(p); return nil }); err != nil {
+						t.Fatalf("%s, %d bytes at a time: %v", coding, size, err)
+					}
+				}
+			}
+			for i, e := range events {
+				if _, err := io.WriteString(z, e); err != nil {
+					t.Fatal(err)
+				}
+				if err := z.Flush(); err != nil {
+					t.Fatal(err)
+				}
+				feed()
+				if want := strings.Join(events[:i+1], ""); got.String() != want {
+					t.Errorf("%s, %d bytes at a time: %d bytes after event %d, want %d", coding, size, got.Len(), i, len(want))
+				}
+			}
+			if err := u.end(func([]byte) error { return nil }); err == nil {
+				t.Errorf("%s: an answer without its end is whole", coding)
+			}
+			u.stop()
+		}
+	}
+}
+
+func TestUnpackerEnds(t *testing.T) {
+	drop := func([]byte) error { return nil }
+	for _, coding := range []string{"gzip", "zstd"} {
+		var packed bytes.Buffer
+		z := packers(t, &packed)[coding]
+		_, _ = io.WriteString(z, strings.Repeat("whole ", 100))
+		_ = z.Close()
+		u := newUnpacker(coding)
+		if err := u.feed(packed.Bytes(), drop); err != nil {
+			t.Errorf("%s: %v", coding, err)
+		}
+		if err := u.end(drop); err != nil {
+			t.Errorf("%s: the end: %v", coding, err)
+		}
+		u.stop()
+
+		u = newUnpacker(coding)
+		if err := u.feed([]byte("not packed at all"), drop); err == nil {
+			t.Errorf("%s: read what is not packed", coding)
+		}
+		if err := u.feed([]byte("more"), drop); err != nil {
+			t.Errorf("%s: what follows an error: %v", coding, err)
+		}
+		u.stop()
+
+		u = newUnpacker(coding) // given up before and within
+		u.stop()
+		u = newUnpacker(coding)
+		_ = u.feed(packed.Bytes()[:packed.Len()/2], drop)
+		u.stop()
+	}
+	if newUnpacker("br") != nil || newUnpacker("") != nil {
+		t.Error("an unpacker for what it cannot unpack")
+	}
+}

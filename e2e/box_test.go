@@ -394,7 +394,12 @@ func (a *boxAgent) post(t *testing.T, body object) []object {
 			continue
 		}
 		var e struct {
-			Type  string `json:"type"`
+			Type    string `json:"type"`
+			Message struct {
+				Usage struct {
+					Uncached int `json:"input_tokens"`
+				} `json:"usage"`
+			} `json:"message"`
 			Block object `json:"content_block"`
 			Delta struct {
 				Text      string `json:"text"`
@@ -414,6 +419,11 @@ func (a *boxAgent) post(t *testing.T, body object) []object {
 			}
 		}
 		switch e.Type {
+		case "message_start":
+			// The engine tells while it reads; of a prompt one token at least is read.
+			if e.Message.Usage.Uncached == 0 {
+				t.Errorf("the length of the prompt is not known at the beginning: %s", data)
+			}
 		case "content_block_start":
 			content = append(content, e.Block)
 			input.Reset()

@@ -49,6 +49,8 @@ type preset struct {
 	cacheControl bool
 	// reports: it tells how much of a prompt it found in its cache.
 	reports bool
+	// progress: it tells the length of a prompt before it answers, if it is asked to.
+	progress bool
 	// slots is how many requests it works on at a time, as it is started by default.
 	slots int
 	// overlay are the rules that keep the front of its prompts as it is.
@@ -131,7 +133,7 @@ var presets = map[string]preset{
 	"llama_cpp": {
 		formats: chatResponses, counts: true, drop: hosted,
 		body:      map[string]string{"chat_template_kwargs": keepsThinking["chat_template_kwargs"], "id_slot": `"{http.vars.llm_slot}"`},
-		reasoning: reasoningContent, answers: reasoningContent, reports: true, slots: 1, overlay: overlay.Box,
+		reasoning: reasoningContent, answers: reasoningContent, reports: true, progress: true, slots: 1, overlay: overlay.Box,
 	},
 }
 

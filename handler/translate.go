@@ -136,6 +136,7 @@ func (t *translation) convert(r *http.Request, body []byte) (out *translate.Outg
 	if t.to == wire.OpenAIChat || t.to == wire.OpenAIResponses {
 		o.CacheKey = t.key
 	}
+	o.Progress = t.from == wire.Anthropic && u.preset().progress
 	return translate.Convert(t.from, t.to, in, o)
 }
 

@@ -37,6 +37,10 @@ type Options struct {
 	// CacheKey is the prompt_cache_key to send to the OpenAI formats where the
 	// client gave none, at most 64 characters. Default: none.
 	CacheKey string
+	// Progress has a llama.cpp server tell how long the prompt is before it
+	// answers (return_progress), where the client wants to know that early:
+	// message_start of anthropic. Only toward openai_chat.
+	Progress bool
 	// NameLimit is the longest name of a tool, in bytes. Default: 128 for
 	// anthropic, 64 for the others.
 	NameLimit int

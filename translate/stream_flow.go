@@ -19,8 +19,6 @@ import (
 	"hash/fnv"
 	"strconv"
 
-	"github.com/tidwall/gjson"
-
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
@@ -204,20 +202,6 @@ func (f *flow) name(b *block, id, name string) {
 	}
 }
 
-// count takes a member that holds the answer's usage.
-func (f *flow) count(u gjson.Result) {
-	if !u.IsObject() {
-		return
-	}
-	f.usage = wire.ReadUsage(f.from, f.usage, u.Raw)
-	f.counted = f.counted || u.Get("prompt_tokens").Int()+u.Get("completion_tokens").Int() > 0
-	for _, path := range [...]string{"completion_tokens_details.reasoning_tokens", "output_tokens_details.reasoning_tokens", "thoughtsTokenCount"} {
-		if n := u.Get(path).Int(); n > 0 && n <= f.usage.Output {
-			f.reasoning = n
-		}
-	}
-}
-
 // seal returns the string that carries a block of thinking through the client:
 // the signature itself if it is of the client's own format. The text is what
 // the client would not hand back otherwise.
@@ -234,13 +218,6 @@ func (f *flow) callID(b *block) string {
 		return b.id
 	}
 	return SealID(b.id, b.signature)
-}
-
-// countTimings takes what a llama.cpp server says in the place of a usage.
-func (f *flow) countTimings(t gjson.Result) {
-	if t.IsObject() && !f.counted {
-		f.usage = wire.ReadTimings(t.Raw)
-	}
 }
 
 // endCall tells that a call is complete.

@@ -42,7 +42,7 @@ func (c *chatReader) whole(f *flow, root gjson.Result) {
 // answer reads an answer or a chunk of one, and tells whether it was one.
 func (c *chatReader) answer(f *flow, root gjson.Result, from string) bool {
 	var id, model string
-	var choices, usage, timings, fault gjson.Result
+	var choices, usage, timings, progress, fault gjson.Result
 	root.ForEach(func(key, value gjson.Result) bool {
 		switch key.Str {
 		case "id":
@@ -55,6 +55,8 @@ func (c *chatReader) answer(f *flow, root gjson.Result, from string) bool {
 			usage = value
 		case "timings":
 			timings = value
+		case "prompt_progress":
+			progress = value
 		case "error":
 			fault = value
 		}
@@ -65,6 +67,7 @@ func (c *chatReader) answer(f *flow, root gjson.Result, from string) bool {
 	}
 	f.count(usage)
 	f.countTimings(timings)
+	f.foresee(progress)
 	// The first chunk of some servers holds nothing yet, not even an id.
 	if !f.started && (id != "" || choices.Get("0").Exists()) {
 		f.begin(keep(id), keep(model))

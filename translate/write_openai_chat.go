@@ -46,6 +46,9 @@ func (w *writer) chat() error {
 	if q.Stream {
 		w.bool("stream", true)
 		w.member("stream_options", raw(`{"include_usage":true}`))
+		if w.o.Progress {
+			w.bool("return_progress", true)
+		}
 	}
 	w.chatTools()
 	w.key("messages")

@@ -1,0 +1,55 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package translate
+
+import (
+	"github.com/tidwall/gjson"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
+
+// count takes a member that holds the answer's usage.
+func (f *flow) count(u gjson.Result) {
+	if !u.IsObject() {
+		return
+	}
+	f.usage = wire.ReadUsage(f.from, f.usage, u.Raw)
+	f.counted = f.counted || u.Get("prompt_tokens").Int()+u.Get("completion_tokens").Int() > 0
+	for _, path := range [...]string{"completion_tokens_details.reasoning_tokens", "output_tokens_details.reasoning_tokens", "thoughtsTokenCount"} {
+		if n := u.Get(path).Int(); n > 0 && n <= f.usage.Output {
+			f.reasoning = n
+		}
+	}
+}
+
+// countTimings takes what a llama.cpp server says in the place of a usage.
+func (f *flow) countTimings(t gjson.Result) {
+	if t.IsObject() && !f.counted {
+		f.usage = wire.ReadTimings(t.Raw)
+	}
+}
+
+// foresee takes what a llama.cpp server says of the prompt while it reads it: all
+// of its tokens, and those that were in the cache.
+func (f *flow) foresee(p gjson.Result) {
+	total, cached := p.Get("total").Int(), p.Get("cache").Int()
+	if !p.IsObject() || f.started || f.counted || total <= 0 || total > longestPrompt || cached < 0 || cached > total {
+		return
+	}
+	f.usage = wire.Usage{Uncached: total - cached, Read: cached, Reported: true}
+}
+
+// longestPrompt is more tokens than any prompt has.
+const longestPrompt = 1 << 40

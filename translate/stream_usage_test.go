@@ -1,0 +1,76 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package translate
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
+
+// A llama.cpp server tells how long the prompt is before it answers: that is what
+// a Messages client finds at the beginning. Where nobody knows, nothing is
+// guessed: Claude Code takes the last count of each kind that is not 0, and would
+// add a guess to what was read from the cache.
+func TestUsageAtTheBeginning(t *testing.T) {
+	const (
+		progress = `data: {"id":"c","choices":[],"prompt_progress":{"total":1000,"cache":900,"processed":900,"time_ms":1}}`
+		text     = `data: {"id":"c","choices":[{"index":0,"delta":{"content":"Hi"}}]}`
+		end      = `data: {"id":"c","choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}`
+		usage    = `data: {"id":"c","choices":[],"usage":{"prompt_tokens":1000,"completion_tokens":5,"total_tokens":1005,"prompt_tokens_details":{"cached_tokens":900}}}`
+		done     = `data: [DONE]`
+		last     = `"usage":{"input_tokens":100,"cache_creation_input_tokens":0,"cache_read_input_tokens":900,"output_tokens":5}`
+	)
+	for _, c := range []struct {
+		name, first, last string
+		events            []string
+	}{
+		{"told", `"input_tokens":100,"cache_creation_input_tokens":0,"cache_read_input_tokens":900,`, last, []string{progress, text, end, usage, done}},
+		{"told twice", `"input_tokens":100,"cache_creation_input_tokens":0,"cache_read_input_tokens":900,`, last, []string{progress, strings.Replace(progress, `processed":900`, `processed":1000`, 1), text, end, usage, done}},
+		{"not told", `"input_tokens":0,"cache_creation_input_tokens":0,"cache_read_input_tokens":0,`, last, []string{text, end, usage, done}},
+		{"nonsense", `"input_tokens":0,"cache_creation_input_tokens":0,"cache_read_input_tokens":0,`, last, []string{strings.Replace(progress, `"cache":900`, `"cache":9000`, 1), text, end, usage, done}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := NewStream(wire.OpenAIChat, wire.Anthropic, &Answering{Stream: true})
+			out := string(s.Feed([]byte(strings.Join(c.events, "\n\n") + "\n\n")))
+			first, rest, _ := strings.Cut(out, "\n\n")
+			if !strings.HasPrefix(first, "event: message_start\n") || !strings.Contains(first, `"usage":{`+c.first) {
+				t.Errorf("begins with %s", first)
+			}
+			if !strings.Contains(rest, c.last) || !s.Ended() {
+				t.Errorf("goes on with %s", rest)
+			}
+		})
+	}
+}
+
+func TestProgressIsAskedFor(t *testing.T) {
+	for _, c := range []struct {
+		stream, progress, want bool
+	}{{true, true, true}, {false, true, false}, {true, false, false}} {
+		body := fmt.Appendf(nil, `{"model":"m","max_tokens":5,"stream":%t,"messages":[{"role":"user","content":"x"}]}`, c.stream)
+		out, err := Convert(wire.Anthropic, wire.OpenAIChat, Incoming{Body: body, Path: "/v1/messages"}, Options{Progress: c.progress})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := gjson.GetBytes(out.Body, "return_progress").Bool(); got != c.want {
+			t.Errorf("%+v: %s", c, out.Body)
+		}
+	}
+}

@@ -179,6 +179,7 @@ func parseApp(d *caddyfile.Dispenser, existing any) (any, error) {
 //			waiting  <requests>
 //			patience <duration>
 //		}
+//		side_requests <address>... { … }, see parseSideRequests
 //		warm         { … }, see parseWarm
 //		idle_folding { … }, see parseIdleFolding
 //		liveness [on|off] {
@@ -265,6 +266,7 @@ func parseHandler(helper httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, err
 		"max_body":          checked(size(&h.MaxBody), h.Validate),
 		"headers":           onOff(&h.Headers),
 		"queue":             parseQueue(h),
+		"side_requests":     parseSideRequests(h, helper),
 		"warm":              parseWarm(h),
 		"idle_folding":      parseIdleFolding(h),
 		"overlay":           parseOverlay(h),

@@ -24,6 +24,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/tidwall/gjson"
 )
 
 // slowBox answers when it is told to, and says which request came.
@@ -210,6 +212,42 @@ func TestQueueOutlivesAReload(t *testing.T) {
 	for i := range answers {
 		if answers[i].status != http.StatusOK {
 			t.Errorf("request %d: %+v", i, answers[i])
+		}
+	}
+}
+
+// Side requests go elsewhere if there is such a place, without waiting for a slot;
+// what asks for a summary does not.
+func TestSideRequests(t *testing.T) {
+	box, aside := newUpstream(t, answerChat), newUpstream(t, answerChat)
+	p := start(t, fmt.Sprintf("llm_cache {\n upstream mlx_lm\n queue\n side_requests %s {\n header_up X-Aside yes\n}\n}\nreverse_proxy %s", aside.Listener.Addr(), box.Listener.Addr()))
+	summary := strings.Replace(conversation(2, false), `"messages":[`, `"messages":[{"role":"user","content":"Your task is to create a detailed summary of the conversation so far."},{"role":"assistant","content":"Yes."},`, 1)
+	summary = strings.TrimSuffix(summary, "]}") + `,{"role":"assistant","content":"Well."},{"role":"user","content":"Your task is to create a detailed summary of the conversation so far."}]}`
+	for _, c := range []struct {
+		name, body string
+		headers    []string
+		to         *upstream
+	}{
+		{"a conversation", withTools(1), nil, box},
+		{"a title", conversation(1, false), nil, aside},
+		{"auxiliary", withTools(1), []string{"X-Claude-Code-Request-Class", "auxiliary"}, aside},
+		{"a summary", summary, nil, box},
+	} {
+		before := len(c.to.requests())
+		res := p.post("/v1/messages", c.body, c.headers...)
+		if res.StatusCode != http.StatusOK || gjson.Get(read(t, res), "type").Str != "message" {
+			t.Errorf("%s: %s", c.name, res.Status)
+		}
+		got := c.to.requests()
+		if len(got) != before+1 {
+			t.Errorf("%s: %d requests at the box, %d aside", c.name, len(box.requests()), len(aside.requests()))
+			continue
+		}
+		if r := got[before]; r.path != "/v1/chat/completions" || gjson.Get(r.body, "model").Str != "default_model" || r.header.Get("X-Aside") == "yes" != (c.to == aside) {
+			t.Errorf("%s: %s, %v, %s", c.name, r.path, r.header, r.body)
+		}
+		if waits := res.Header.Get("X-Llm-Cache-Queue-Position") != ""; waits != (c.to == box) {
+			t.Errorf("%s: in the queue: %t", c.name, waits)
 		}
 	}
 }

@@ -57,6 +57,7 @@ func TestBox(t *testing.T) {
 		{"one slot, sliding window", 1, true, false, "overlay {\nlate_tools on\n}", true},
 		{"two slots, side requests", 2, false, true, "overlay {\nlate_tools on\n}", true},
 		{"two slots, side requests, sliding window", 2, true, true, "overlay {\nlate_tools on\n}", true},
+		{"one slot, side requests elsewhere", 1, false, true, "overlay {\nlate_tools on\n}\nside_requests " + elsewhere, true},
 		{"one slot, without the overlay", 1, false, false, "overlay off", false},
 	} {
 		t.Run(c.name, func(t *testing.T) { runBox(t, c.slots, c.sliding, c.side, c.overlay, c.bar) })
@@ -91,7 +92,13 @@ func TestBoxRules(t *testing.T) {
 	}
 }
 
+// elsewhere stands for the address of another engine.
+const elsewhere = "{elsewhere}"
+
 func runBox(t *testing.T, slots int, sliding, side bool, overlay string, bar bool) {
+	if strings.Contains(overlay, elsewhere) {
+		overlay = strings.ReplaceAll(overlay, elsewhere, startEngine(t, engine.Options{}).Addr)
+	}
 	b := startBox(t, engine.Options{Slots: slots, Sliding: sliding}, fmt.Sprintf("upstream llama_cpp\nqueue {\nslots %d\n}\n%s", slots, overlay))
 	a := &boxAgent{url: b.url, side: side}
 	if err := b.engine.Script(t.Context(), boxScript()); err != nil {

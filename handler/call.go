@@ -68,6 +68,7 @@ type call struct {
 	continued []continuation
 	common    float64 // share of the prompt that the upstream has seen before
 	estimated bool    // the usage's cached tokens are our estimate
+	aside     bool    // it goes where side requests go
 
 	front   atomic.Pointer[front] // how its prompt begins, where that is kept warm
 	tenant  sessioncache.Tenant

@@ -15,6 +15,7 @@
 package handler
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -109,6 +110,14 @@ type Handler struct {
 	// no bound.
 	Queue *Queue `json:"queue,omitempty"`
 
+	// SideRequestsRaw is the handler, as a rule a reverse_proxy, that side requests
+	// go to in place of the one behind, without a place in the queue: those that
+	// offer no tools (titles, topics, guesses), and those that Claude Code calls
+	// auxiliary. Requests for a summary of a conversation stay with it. What stands
+	// there is spoken to as the upstream is, by the same names of models. Default:
+	// none; side requests go to the upstream, behind conversations.
+	SideRequestsRaw json.RawMessage `json:"side_requests,omitempty" caddy:"namespace=http.handlers inline_key=handler"`
+
 	// Warm has a box read the bases of its prompts before anybody waits for them.
 	// It needs a queue. Default: nil, which sends nothing.
 	Warm *Warm `json:"warm,omitempty"`
@@ -142,7 +151,8 @@ type Handler struct {
 	// app `llm_cache` is configured to keep records. Default: true.
 	Audit *bool `json:"audit,omitempty"`
 
-	lease   *lease // what Cleanup gives back
+	sides   caddyhttp.MiddlewareHandler // nil where side requests go to the upstream
+	lease   *lease                      // what Cleanup gives back
 	ledger  *auditLease
 	sink    *auditSink // nil for no records
 	state   *state
@@ -183,6 +193,9 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 			return err
 		}
 		h.sink = h.ledger.sinkOf()
+	}
+	if err := h.provisionSides(ctx); err != nil {
+		return fmt.Errorf("side_requests: %w", err)
 	}
 	h.prepareToServe(l.state, ctx.Logger(), time.Now)
 	if h.Warm != nil && h.Queue != nil {

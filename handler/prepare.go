@@ -47,7 +47,7 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, next caddyhttp.H
 		return passBody(w, r, next, raw)
 	}
 	c.next = next
-	next = h.lingering(h.queueing(h.translating(h.overlaid(h.fronting(h.dressed(next, format), format, c), format, c), format, c.id), format, c.ticket(r)))
+	next = h.onward(c, r, next)
 	defer h.state.Release(c.session)
 	if a := h.enliven(w, r, c); a != nil {
 		defer a.stop()
@@ -55,11 +55,15 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, next caddyhttp.H
 	} else {
 		err = c.attend(w, r, next, started)
 	}
-	c.remember(r)
+	if !c.aside {
+		c.remember(r)
+	}
 	if err != nil {
 		return err
 	}
-	c.anticipate(r)
+	if !c.aside {
+		c.anticipate(r)
+	}
 	c.recycle(r)
 	return nil
 }

@@ -222,6 +222,9 @@ func (x *Exchange) OnlyMarks() bool {
 	return x.Edited
 }
 
+// Summarizes tells whether the request asks for a summary of a conversation.
+func (x *Exchange) Summarizes() bool { return x.frame != nil && x.frame.compaction() }
+
 // Resent tells that the upstream refused the request for an edit of ours. Body
 // is then what to send in its place: the client's original, or, where earlier
 // thinking has seen edits and is bound to them, the request with those alone.

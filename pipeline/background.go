@@ -159,14 +159,14 @@ func (p *planner) appraiseIdle() {
 	for i := range p.view.Blocks {
 		p.total += p.weigh(p.view.Blocks[i].Kind, p.view.Blocks[i].Span.Len())
 	}
-	var known []appraisal
-	for i := range p.blocks {
-		all, part := p.foldable(i), p.replaced(i)
-		if all < minFold && part < minFold {
+	cuts, some := p.cuts()
+	if !some {
+		return
+	}
+	known := p.appraisals(p.room, cuts)
+	for i, c := range cuts {
+		if c == (cut{}) {
 			continue
-		}
-		if known == nil {
-			known = p.appraisals(p.room)
 		}
 		worth := func(bytes int, need float64) (value, tokens float64) {
 			if bytes < minFold {
@@ -182,8 +182,8 @@ func (p *planner) appraiseIdle() {
 		if isThinking(&p.blocks[i]) {
 			need = 0
 		}
-		p.value[i], p.saving[i] = worth(all, need)
-		if v, tokens := worth(part, needReplaced); v > p.value[i] {
+		p.value[i], p.saving[i] = worth(c.all, need)
+		if v, tokens := worth(c.part, needReplaced); v > p.value[i] {
 			p.value[i], p.saving[i], p.partly[i] = v, tokens, true
 		}
 		if p.value[i] <= 0 {

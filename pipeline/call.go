@@ -230,21 +230,21 @@ func (f *frame) newCall(i int, calls map[string]int) int {
 
 // resultTrait tells by what a later answer can be seen to refer to a result.
 func (f *frame) resultTrait(r *room, i int) *sessioncache.Trait {
-	t := &sessioncache.Trait{Terms: []uint64{hashOf(f.view.Text(f.blocks[i].ID))}}
+	var few [mostTerms]uint64
+	terms := append(few[:0], hashOf(f.view.Text(f.blocks[i].ID)))
 	if j := f.callOf(i); j >= 0 {
-		t.Terms = appendTerms(t.Terms, argument(gjson.ParseBytes(f.view.Bytes(f.blocks[j].Body))))
+		terms = appendTerms(terms, argument(gjson.ParseBytes(f.view.Bytes(f.blocks[j].Body))))
 	}
 	r.lines = appendLines(r.lines[:0], f.text(i))
-	t.Lines = filter(r.lines)
-	return t
+	return newTrait(terms, r.lines)
 }
 
 // inputTrait does the same for what a call has written.
 func (f *frame) inputTrait(r *room, b *wire.Block, c call) *sessioncache.Trait {
-	t := &sessioncache.Trait{Terms: appendTerms(nil, c.argument)}
+	var few [mostTerms]uint64
+	terms := appendTerms(few[:0], c.argument)
 	m := mention{lines: r.lines[:0], unread: true}
 	m.value(decoded(gjson.ParseBytes(f.view.Bytes(b.Body))), 0)
 	r.lines = m.lines
-	t.Lines = filter(m.lines)
-	return t
+	return newTrait(terms, m.lines)
 }

@@ -60,6 +60,22 @@ func (p *planner) foldable(i int) int {
 	return 0
 }
 
+// cut is the number of bytes that folding a block would save, whole or only what
+// it has replaced. It is zero where neither is worth it.
+type cut struct{ all, part int }
+
+// cuts returns what folding each block would save, and whether any would.
+func (p *planner) cuts() (cuts []cut, some bool) {
+	cuts = zeroed(p.room.cuts, len(p.blocks))
+	p.room.cuts = cuts
+	for i := range p.blocks {
+		if c := (cut{p.foldable(i), p.replaced(i)}); c.all >= minFold || c.part >= minFold {
+			cuts[i], some = c, true
+		}
+	}
+	return cuts, some
+}
+
 // inputs tells whether a block is a call that wrote into a file, and that is not
 // signed.
 func (p *planner) inputs(i int) bool {

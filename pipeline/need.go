@@ -83,14 +83,14 @@ func (a *appraisal) need() float64 {
 	return 1 / (1 + math.Exp(-z))
 }
 
-// appraisals gathers the features of all blocks that are calls or results.
-func (f *frame) appraisals(r *room) []appraisal {
+// appraisals gathers the features of the calls and results among the blocks that
+// something would be cut from; nil stands for all.
+func (f *frame) appraisals(r *room, cuts []cut) []appraisal {
 	out := zeroed(r.known, len(f.blocks))
 	r.known = out
 	if len(f.blocks) == 0 {
 		return out
 	}
-	now, task := f.states[len(f.states)-1].Turn, f.states[len(f.states)-1].Task
 	files, edits := r.files, r.edits
 	for i := range f.states {
 		if s := &f.states[i]; s.Path != 0 && f.blocks[i].Kind == wire.KindToolUse && (s.Class == sessioncache.ClassEdit || s.Class == sessioncache.ClassWrite) {
@@ -102,35 +102,14 @@ func (f *frame) appraisals(r *room) []appraisal {
 		if s.Class == sessioncache.ClassNone {
 			continue
 		}
-		a := &out[i]
-		h := files[s.Path]
-		input := b.Kind == wire.KindToolUse
-		switch {
-		case input:
-			a.group = groupInputs
-		case s.Class == sessioncache.ClassRead:
-			a.group = groupReads
-		}
-		turn, begun := max(s.Turn, h.relied), max(s.Task, h.reliedTask)
-		a.x = features{
-			termOne: 1, termAge: log2(int(now - turn)), termUnused: log2(min(int(s.Unused), int(now-s.Turn))),
-			termTasks: float64(min(task-begun, 2)), termSize: math.Log2(1 + float64(b.Body.Len())/1000),
-		}
-		last, lastTask := s.Turn, s.Task
-		if s.Path != 0 {
-			last, lastTask = max(last, h.touched), max(lastTask, h.task)
-			a.x[termHot] = log2(edits[s.Path])
-			a.x[termEdited], a.x[termReread], a.x[termWhole] = yes(h.edits > 0), yes(h.reads > 0), yes(h.whole > 0)
-		}
-		a.x[termIdle], a.x[termAway], a.x[termSearch] = log2(int(now-last)), yes(lastTask < task), yes(s.Class == sessioncache.ClassSearch)
-		a.x[termAge2] = a.x[termAge] * a.x[termAge]
-		if f.loop {
-			a.x[termLoop], a.x[termLoopSize], a.x[termLoopAge] = 1, a.x[termSize], a.x[termAge]
+		h, input := files[s.Path], b.Kind == wire.KindToolUse
+		if cuts == nil || cuts[i] != (cut{}) {
+			f.characterise(&out[i], i, &h, edits[s.Path])
 		}
 		if s.Path == 0 {
 			continue
 		}
-		h.touched, h.task = last, lastTask
+		h.touched, h.task = max(s.Turn, h.touched), max(s.Task, h.task)
 		switch {
 		case input && (s.Class == sessioncache.ClassEdit || s.Class == sessioncache.ClassWrite):
 			h.edits++
@@ -150,6 +129,35 @@ func (f *frame) appraisals(r *room) []appraisal {
 		files[s.Path] = h
 	}
 	return out
+}
+
+// characterise fills in what is known of one block, given what later blocks say about
+// its file and how often that was edited.
+func (f *frame) characterise(a *appraisal, i int, h *past, edits int) {
+	s, b := &f.states[i], &f.blocks[i]
+	last := &f.states[len(f.states)-1]
+	switch {
+	case b.Kind == wire.KindToolUse:
+		a.group = groupInputs
+	case s.Class == sessioncache.ClassRead:
+		a.group = groupReads
+	}
+	turn, begun := max(s.Turn, h.relied), max(s.Task, h.reliedTask)
+	a.x = features{
+		termOne: 1, termAge: log2(int(last.Turn - turn)), termUnused: log2(min(int(s.Unused), int(last.Turn-s.Turn))),
+		termTasks: float64(min(last.Task-begun, 2)), termSize: math.Log2(1 + float64(b.Body.Len())/1000),
+	}
+	touched, task := s.Turn, s.Task
+	if s.Path != 0 {
+		touched, task = max(touched, h.touched), max(task, h.task)
+		a.x[termHot] = log2(edits)
+		a.x[termEdited], a.x[termReread], a.x[termWhole] = yes(h.edits > 0), yes(h.reads > 0), yes(h.whole > 0)
+	}
+	a.x[termIdle], a.x[termAway], a.x[termSearch] = log2(int(last.Turn-touched)), yes(task < last.Task), yes(s.Class == sessioncache.ClassSearch)
+	a.x[termAge2] = a.x[termAge] * a.x[termAge]
+	if f.loop {
+		a.x[termLoop], a.x[termLoopSize], a.x[termLoopAge] = 1, a.x[termSize], a.x[termAge]
+	}
 }
 
 // smallLogs are the logarithms of the numbers that nearly all terms are made of.

@@ -117,19 +117,19 @@ func (p *planner) appraise(d *Decision) {
 	q.value, q.saving, q.partly = zeroed(q.value, n), zeroed(q.saving, n), zeroed(q.partly, n)
 	p.value, p.saving, p.partly = q.value, q.saving, q.partly
 	w, r := p.write(), p.rules.Read
-	var known []appraisal
 	prompt := 0.0
 	for i := range p.view.Blocks {
 		prompt += p.weigh(p.view.Blocks[i].Kind, p.view.Blocks[i].Span.Len())
 	}
 	p.total = prompt
-	for i := range p.blocks {
-		all, part := p.foldable(i), p.replaced(i)
-		if all < minFold && part < minFold {
+	cuts, some := p.cuts()
+	if !some {
+		return
+	}
+	known := p.appraisals(q, cuts)
+	for i, c := range cuts {
+		if c == (cut{}) {
 			continue
-		}
-		if known == nil {
-			known = p.appraisals(q)
 		}
 		worth := func(bytes int, need float64) (value, tokens float64) {
 			if bytes < minFold {
@@ -146,8 +146,8 @@ func (p *planner) appraise(d *Decision) {
 		if isThinking(&p.blocks[i]) {
 			need = 0
 		}
-		p.value[i], p.saving[i] = worth(all, need)
-		if v, tokens := worth(part, needReplaced); v > p.value[i] {
+		p.value[i], p.saving[i] = worth(c.all, need)
+		if v, tokens := worth(c.part, needReplaced); v > p.value[i] {
 			p.value[i], p.saving[i], p.partly[i] = v, tokens, true
 		}
 		if p.value[i] <= 0 {
@@ -198,6 +198,12 @@ func (p *planner) best() (from int, rewritten, gain float64) {
 	}
 	sum, tokens := 0.0, 0.0
 	w, pace := p.write(), p.pace()
+	// What has to be written again if the fold begins at a block: all behind the
+	// entry in front of it, where what stands before the fold keeps what would be
+	// folded there.
+	again := zeroed(p.room.again, n+1)
+	p.room.again = again
+	entry := n + 1
 	for i := n - 1; i >= 0; i-- {
 		if p.value[i] <= 0 {
 			continue
@@ -205,13 +211,14 @@ func (p *planner) best() (from int, rewritten, gain float64) {
 		sum += p.value[i]
 		s := 0.0
 		if i < p.warm {
-			e := p.entry(i)
-			s = kept[e]
-			// What is in front of the fold keeps what would be folded there.
-			for j := e; j < i; j++ {
-				s += p.saving[j]
+			if entry > i {
+				entry = p.entry(i)
+				again[entry] = kept[entry]
+				for j := entry; j < i; j++ {
+					again[j+1] = again[j] + p.saving[j]
+				}
 			}
-			s *= p.caution()
+			s = again[i] * p.caution()
 		}
 		tokens += p.saving[i]
 		if i < p.forwarded && p.total-tokens < atLeast*float64(p.rules.MinTokens) {

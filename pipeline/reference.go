@@ -121,11 +121,13 @@ func (f *frame) callInOrder(i int) int {
 	return -1
 }
 
+// mostTerms bounds the terms of a trait.
+const mostTerms = 10
+
 // appendTerms adds the hashes of the path-like words of an argument.
 func appendTerms(terms []uint64, argument string) []uint64 {
-	const most = 9
 	for word := range words(argument) {
-		if len(terms) >= most {
+		if len(terms) >= mostTerms-1 { // a word may add two
 			break
 		}
 		if !strings.ContainsAny(word, "/.") || len(word) < 4 {
@@ -190,21 +192,21 @@ func quotable(line string) (string, bool) {
 	return line, len(line) >= minQuote
 }
 
-// filter makes a Bloom filter of hashes of quotable lines: about ten bits a
-// line and three probes: one in sixty lines is taken for a quotation wrongly,
-// which only keeps a block longer.
-func filter(hashes []uint64) []uint64 {
-	if len(hashes) == 0 {
-		return nil
-	}
-	bits := make([]uint64, (len(hashes)*10+63)/64)
-	for _, h := range hashes {
+// newTrait makes a trait of terms, which it copies, and of hashes of quotable
+// lines. These go into a Bloom filter: about ten bits a line and three probes: one
+// in sixty lines is taken for a quotation wrongly, which only keeps a block longer.
+func newTrait(terms, lines []uint64) *sessioncache.Trait {
+	n := len(terms)
+	all := make([]uint64, n+(len(lines)*10+63)/64) // asked for together, on every answer
+	copy(all, terms)
+	t := &sessioncache.Trait{Terms: all[:n:n], Lines: all[n:]}
+	for _, h := range lines {
 		for probe := range 3 {
-			at := probeAt(h, probe, len(bits))
-			bits[at/64] |= 1 << (at % 64)
+			at := probeAt(h, probe, len(t.Lines))
+			t.Lines[at/64] |= 1 << (at % 64)
 		}
 	}
-	return bits
+	return t
 }
 
 func probeAt(h uint64, probe, words int) uint64 {

@@ -20,12 +20,14 @@ import "sync"
 // planning looks at every block of a conversation, and in long ones it would
 // otherwise make up half of all that a request allocates.
 type room struct {
-	value, saving, kept []float64
-	partly              []bool
-	known               []appraisal
-	files               map[uint64]past
-	edits               map[uint64]int
-	lines               []uint64 // of one block at a time
+	value, saving, kept, again []float64
+
+	partly []bool
+	cuts   []cut
+	known  []appraisal
+	files  map[uint64]past
+	edits  map[uint64]int
+	lines  []uint64 // of one block at a time
 }
 
 var rooms = sync.Pool{New: func() any { return &room{files: make(map[uint64]past), edits: make(map[uint64]int)} }}

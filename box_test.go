@@ -18,6 +18,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -112,7 +113,9 @@ func TestReasoningOfAnswers(t *testing.T) {
 // and that it is one.
 func TestEstimate(t *testing.T) {
 	u := newUpstream(t, answerChat)
-	p := start(t, behind(u, "lm_studio"))
+	p := start(t, "respond 204")
+	path := filepath.Join(t.TempDir(), "audit.db")
+	p.audited(behind(u, "lm_studio"), sqliteAt(path, ""))
 	system := `{"role":"system","content":"` + strings.Repeat("Be kind. ", 200) + `"}`
 	body := `{"model":"m","messages":[` + system + `,{"role":"user","content":"x"}`
 	res := p.post("/v1/chat/completions", body+"]}")
@@ -127,9 +130,14 @@ func TestEstimate(t *testing.T) {
 	if gjson.Get(read(t, res), "usage.prompt_tokens_details").Exists() {
 		t.Error("the estimate stands in the answer")
 	}
-	p.reload(behind(u, "llama_cpp"))
+	p.audited(behind(u, "llama_cpp"), sqliteAt(path, ""))
 	if res := p.post("/v1/chat/completions", body+"]}"); res.Header.Get("X-Llm-Cache-Cached-Tokens-Estimated") != "" {
 		t.Error("an upstream that reports is estimated")
+	}
+	for i, r := range turns(t, path, 3) {
+		if want := []int64{0, int64(n), 0}[i]; r.ReadEstimated != want || want > 0 && r.Billed.Read != want {
+			t.Errorf("record %d: %d tokens read, %d of them estimated, want %d", i, r.Billed.Read, r.ReadEstimated, want)
+		}
 	}
 }
 

@@ -49,6 +49,7 @@ func (g groups) add(r *Record) {
 	sum.OriginalTokens += r.OriginalTokens
 	sum.SentTokens += r.SentTokens
 	sum.Billed.add(&r.Billed)
+	sum.ReadEstimated += r.ReadEstimated
 	sum.ClientBilled.add(&r.ClientBilled)
 	sum.Cost += r.Cost
 	sum.ClientCost += r.ClientCost

@@ -93,6 +93,9 @@ func (a *account) close(c *call, outcome string, status int) {
 	r.Billed, r.ClientBilled = tokens(b.Actual), tokens(b.Client)
 	r.Cost, r.ClientCost, r.USD, r.ClientUSD = b.Cost, b.ClientCost, b.Dollars, b.ClientDollars
 	a.apart(c)
+	if c.estimated {
+		r.ReadEstimated = r.Billed.Read
+	}
 	if t := c.turn; t != nil {
 		r.StopReason = t.StopReason
 		r.FirstByte, r.FirstToken, r.LastToken = t.Timing.FirstByte, t.Timing.FirstToken, t.Timing.LastToken

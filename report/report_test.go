@@ -66,7 +66,10 @@ func written(t *testing.T) string {
 		})
 	}
 	add(time.Hour, "bob<script>", "gpt-6.1-sol", 0.3, 0.2, func(r *audit.Record) { r.Break = "expired"; r.Outcome = audit.Failed })
-	add(time.Hour, "carol", "qwen\x1b[31m", 0, 0, func(r *audit.Record) { r.Cost, r.ClientCost = 1000, 1500; r.Outcome = audit.Interrupted })
+	add(time.Hour, "carol", "qwen\x1b[31m", 0, 0, func(r *audit.Record) {
+		r.Cost, r.ClientCost = 1000, 1500
+		r.Outcome, r.ReadEstimated = audit.Interrupted, 900
+	})
 	add(2*time.Hour, "alice", "claude-opus-4-6", 1, 2, func(r *audit.Record) { r.Turns = 10 })
 	add(30*24*time.Hour, "old", "m", 9, 9, nil)
 	if err := store.Write(t.Context(), batch); err != nil {
@@ -97,7 +100,7 @@ func TestSummary(t *testing.T) {
 	if a := s.Groups[0]; a.Turns != 14 || a.Saved() != 3 || a.SavedShare() != 0.5 || a.ReadShare() != 0.9 || a.OwnReadShare() != 0.5 {
 		t.Errorf("%+v", *a)
 	}
-	if c := s.Groups[1]; c.Priced() || c.Saved() != 500 || c.Interrupted != 1 {
+	if c := s.Groups[1]; c.Priced() || c.Saved() != 500 || c.Interrupted != 1 || c.Read() != "~90.0 %" || s.Groups[0].Read() != "90.0 %" || s.Total.ReadEstimated != 900 {
 		t.Errorf("%+v", *c)
 	}
 	if s.Total.Turns != 16 || s.Total.Failed != 1 || s.Coalesced != 10 {

@@ -42,6 +42,8 @@ type Sum struct {
 	// clients' own bytes.
 	Billed audit.Tokens `json:"billed"`
 	Client audit.Tokens `json:"client"`
+	// ReadEstimated is the part of Billed.Read that upstreams did not report.
+	ReadEstimated int64 `json:"read_estimated"`
 	// Cost and ClientCost are in units of one uncached input token of each
 	// model, USD and ClientUSD in US dollars where prices are known.
 	Cost       float64 `json:"cost"`
@@ -79,6 +81,14 @@ func (s *Sum) SavedShare() float64 { return share(s.Saved(), s.Own()) }
 // ReadShare returns the share of the prompts that was read from a cache.
 func (s *Sum) ReadShare() float64 { return share(float64(s.Billed.Read), float64(s.Billed.Prompt())) }
 
+// Read writes ReadShare, with a ~ before it where a part of it is an estimate.
+func (s *Sum) Read() string {
+	if s.ReadEstimated > 0 {
+		return "~" + percent(s.ReadShare())
+	}
+	return percent(s.ReadShare())
+}
+
 // OwnReadShare is ReadShare of the client's own bytes.
 func (s *Sum) OwnReadShare() float64 {
 	return share(float64(s.Client.Read), float64(s.Client.Prompt()))
@@ -100,6 +110,7 @@ func (s *Sum) add(r *audit.Record) {
 		s.Interrupted += r.Turns
 	}
 	s.Billed = total(s.Billed, r.Billed)
+	s.ReadEstimated += r.ReadEstimated
 	s.Client = total(s.Client, r.ClientBilled)
 	s.Cost += r.Cost
 	s.ClientCost += r.ClientCost

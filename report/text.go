@@ -43,6 +43,9 @@ func (s *Summary) WriteText(w io.Writer) error {
 	}
 	fmt.Fprint(w, "\nSaved is net: what the clients' own bytes would have cost by the cache rules, less what was billed.\n"+
 		"Without a known price, costs are in uncached input tokens (tok).\n")
+	if s.Total.ReadEstimated > 0 {
+		fmt.Fprint(w, "~ is an estimate: some servers do not report what they read from their cache.\n")
+	}
 	if s.Coalesced > 0 {
 		fmt.Fprintf(w, "%d turns have lost their details, because the store was down or slow; they are counted.\n", s.Coalesced)
 	}
@@ -50,7 +53,7 @@ func (s *Summary) WriteText(w io.Writer) error {
 }
 
 func (s *Summary) row(w io.Writer, g *Sum) {
-	fmt.Fprintf(w, "%s\t%d\t%d\t%s\t%s\t%s\t%s\t%s\t%s\t\n", printable(g.Name), g.Turns, g.Failed+g.Interrupted, tokens(float64(g.Billed.Prompt())), percent(g.ReadShare()),
+	fmt.Fprintf(w, "%s\t%d\t%d\t%s\t%s\t%s\t%s\t%s\t%s\t\n", printable(g.Name), g.Turns, g.Failed+g.Interrupted, tokens(float64(g.Billed.Prompt())), g.Read(),
 		g.money(g.Actual()), g.money(g.Own()), g.money(g.Saved()), percent(g.SavedShare()))
 }
 

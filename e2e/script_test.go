@@ -23,6 +23,9 @@ type step struct {
 	Thinking string     `json:"thinking,omitempty"`
 	Text     string     `json:"text,omitempty"`
 	Calls    []toolCall `json:"calls,omitempty"`
+	// StopReason is the upstream's own word for why the answer ends. Default: as
+	// it is with its calls.
+	StopReason string `json:"stop_reason,omitempty"`
 	// Status and Message fail the first request for the step, Truncate cuts its
 	// answer after so many events.
 	Status   int    `json:"status,omitempty"`

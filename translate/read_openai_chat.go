@@ -60,7 +60,7 @@ func (r *reader) chat(body raw) error {
 				q.Reasoning.Mode, q.Reasoning.Budget = "on", n
 			}
 		case "response_format":
-			r.openAIFormat(v, v.member("json_schema"))
+			err = r.openAIFormat(key, v, v.member("json_schema"))
 		case "n":
 			if n, ok := v.int(); ok && n != 1 {
 				err = r.refuse(key, "only one answer can be asked for")
@@ -113,18 +113,28 @@ func (r *reader) openAIEffort(effort string) {
 
 // openAIFormat reads what the answer must look like: v holds the kind, schema
 // the schema and its names.
-func (r *reader) openAIFormat(v, schema raw) {
+func (r *reader) openAIFormat(field string, v, schema raw) error {
+	if v.absent() {
+		return nil
+	}
 	switch v.member("type").string() {
+	case "text":
 	case "json_object":
 		r.q.Output.Kind = "json"
 	case "json_schema":
+		if schema.member("schema").absent() && string(schema.member("schema")) != "{}" {
+			return r.malformed(field + ": no schema")
+		}
 		r.q.Output = Output{
 			Kind: "schema", Name: schema.member("name").text(), Description: schema.member("description").text(),
 			Schema: used(schema.member("schema")), Strict: used(schema.member("strict")),
 		}
 	case "grammar":
-		r.drop("response_format")
+		r.drop(field)
+	default:
+		return r.malformed(field + ".type")
 	}
+	return nil
 }
 
 func (r *reader) chatTools(v raw) error {

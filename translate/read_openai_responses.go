@@ -55,7 +55,9 @@ func (r *reader) responses(body raw) error {
 		case "text":
 			for name, m := range v.members() {
 				if name == "format" {
-					r.openAIFormat(m, m)
+					if err := r.openAIFormat("text.format", m, m); err != nil {
+						return err
+					}
 				} else if !r.param("text."+name, m) {
 					r.dropUsed("text."+name, m)
 				}

@@ -15,9 +15,11 @@
 package translate
 
 import (
+	"cmp"
 	"encoding/base64"
 	"hash/fnv"
 	"strconv"
+	"strings"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
@@ -54,14 +56,27 @@ func (f *flow) begin(id, model string) {
 		return
 	}
 	f.started = true
-	f.id, f.model = keep(id), keep(model)
-	if f.id == "" {
-		f.id = f.invent("msg", 0)
-	}
+	f.id, f.model = f.answerID(keep(id)), keep(model)
 	if f.asked.Model != "" {
 		f.model = f.asked.Model
 	}
 	f.to.start(&f.message)
+}
+
+// idPrefixes are what the ids of answers begin with, by the client's format.
+var idPrefixes = map[wire.Format]string{wire.Anthropic: "msg", wire.OpenAIChat: "chatcmpl", wire.OpenAIResponses: "resp"}
+
+// answerID returns the answer's id as the client's API would have it: the
+// upstream's stands in it.
+func (f *flow) answerID(id string) string {
+	prefix := idPrefixes[f.client]
+	switch {
+	case id == "":
+		return f.invent(cmp.Or(prefix, "msg"), 0)
+	case prefix == "" || strings.HasPrefix(id, prefix):
+		return id
+	}
+	return prefix + "_" + id
 }
 
 // invent makes an id up: the same one for the same request and place.

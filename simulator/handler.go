@@ -237,6 +237,9 @@ func (h *Handler) answer(ctx context.Context, c *exchange) *Answer {
 	if a := h.Script.answer(c.view); a != nil {
 		return a
 	}
+	if text := inShape(c.view); text != "" {
+		return &Answer{Blocks: []Block{{Type: Text, Text: text}}}
+	}
 	u := c.usage
 	return &Answer{Blocks: []Block{{Type: Text, Text: fmt.Sprintf(
 		"This is a simulated model. Of the %d tokens of your prompt it read %d from its cache and wrote %d to it.",

@@ -1,0 +1,84 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package simulator
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
+
+// deepestSchema bounds how deep a schema is followed.
+const deepestSchema = 8
+
+// inShape returns a text of the JSON schema that a request wants its answer in,
+// "" if it wants none. Clients that ask a model to decide something try again and
+// again when the answer cannot be read.
+func inShape(v *wire.View) string {
+	if v.OutputConfig.Empty() {
+		return ""
+	}
+	schema := gjson.ParseBytes(v.Bytes(v.OutputConfig))
+	if v.Format != wire.Gemini {
+		if schema.Get("format.type").Str != "json_schema" {
+			return ""
+		}
+		schema = schema.Get("format.schema")
+	}
+	if !schema.IsObject() {
+		return ""
+	}
+	return string(appendShaped(nil, schema, 0))
+}
+
+// appendShaped appends the plainest value of a schema.
+func appendShaped(dst []byte, schema gjson.Result, depth int) []byte {
+	if first := schema.Get("enum.0"); first.Exists() {
+		return append(dst, first.Raw...)
+	}
+	kind := schema.Get("type")
+	if kind.IsArray() {
+		kind = kind.Get("0")
+	}
+	switch strings.ToLower(kind.Str) {
+	case "object":
+		dst = append(dst, '{')
+		n := 0
+		schema.Get("properties").ForEach(func(name, property gjson.Result) bool {
+			if depth == deepestSchema {
+				return false
+			}
+			if n++; n > 1 {
+				dst = append(dst, ',')
+			}
+			dst = append(append(dst, name.Raw...), ':')
+			dst = appendShaped(dst, property, depth+1)
+			return true
+		})
+		return append(dst, '}')
+	case "array":
+		return append(dst, "[]"...)
+	case "integer", "number":
+		return strconv.AppendInt(dst, max(1, schema.Get("minimum").Int()), 10)
+	case "boolean":
+		return append(dst, "false"...)
+	case "null":
+		return append(dst, "null"...)
+	}
+	return append(dst, `"simulated"`...)
+}

@@ -1,0 +1,46 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package simulator
+
+import (
+	"testing"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
+
+// A request that wants its answer in a schema gets one of that schema.
+func TestInShape(t *testing.T) {
+	const schema = `{"type":"OBJECT","properties":{"why":{"type":"STRING"},"model":{"type":"string","enum":["flash","pro"]},"score":{"type":"integer","minimum":5},"more":{"type":["array","null"]},"sure":{"type":"boolean"},"in":{"type":"object","properties":{"none":{"type":"null"}}}}}`
+	const want = `{"why":"simulated","model":"flash","score":5,"more":[],"sure":false,"in":{"none":null}}`
+	for name, c := range map[string]struct {
+		format wire.Format
+		body   string
+		want   string
+	}{
+		"gemini":    {wire.Gemini, `{"contents":[{"role":"user","parts":[{"text":"a"}]}],"generationConfig":{"responseMimeType":"application/json","responseJsonSchema":` + schema + `}}`, want},
+		"responses": {wire.OpenAIResponses, `{"model":"m","input":"a","text":{"format":{"type":"json_schema","name":"n","schema":` + schema + `}}}`, want},
+		"messages":  {wire.Anthropic, `{"model":"m","max_tokens":5,"messages":[{"role":"user","content":"a"}],"output_config":{"format":{"type":"json_schema","schema":` + schema + `}}}`, want},
+		"no schema": {wire.OpenAIResponses, `{"model":"m","input":"a","text":{"verbosity":"low"}}`, ""},
+		"nothing":   {wire.Anthropic, `{"model":"m","max_tokens":5,"messages":[{"role":"user","content":"a"}]}`, ""},
+	} {
+		v, err := wire.Parse(c.format, []byte(c.body), nil)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if got := inShape(v); got != c.want {
+			t.Errorf("%s: got %s", name, got)
+		}
+	}
+}

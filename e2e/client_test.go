@@ -155,19 +155,9 @@ const (
 // what the last of the steps says.
 func (u *user) ask(t *testing.T, prompt string, steps []step) {
 	t.Helper()
-	args, env := u.command(u.home, prompt, u.asked > 0)
-	u.asked++
 	ctx, cancel := context.WithTimeout(t.Context(), max(u.patience, 5*time.Minute))
 	defer cancel()
-	cmd := exec.CommandContext(ctx, u.path, args...)
-	cmd.Dir = u.dir
-	// npm puts the Node.js that the client is to run with next to it.
-	cmd.Env = append([]string{
-		"PATH=" + filepath.Dir(u.path) + ":" + os.Getenv("PATH"), "HOME=" + u.home, "TMPDIR=" + u.home, "LANG=C.UTF-8", "DO_NOT_TRACK=1",
-	}, env...)
-	// What it starts ends with it.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	cmd := u.start(ctx, prompt)
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	err := cmd.Run()
@@ -187,6 +177,26 @@ func (u *user) ask(t *testing.T, prompt string, steps []step) {
 		t.Errorf("it ended with %q, want %q", said, want)
 	}
 }
+
+// start makes the command that gives the client a prompt.
+func (u *user) start(ctx context.Context, prompt string) *exec.Cmd {
+	args, env := u.command(u.home, prompt, u.asked > 0)
+	u.asked++
+	cmd := exec.CommandContext(ctx, u.path, args...)
+	cmd.Dir = u.dir
+	// npm puts the Node.js that the client is to run with next to it.
+	cmd.Env = append([]string{
+		"PATH=" + filepath.Dir(u.path) + ":" + os.Getenv("PATH"), "HOME=" + u.home, "TMPDIR=" + u.home, "LANG=C.UTF-8", "DO_NOT_TRACK=1",
+	}, env...)
+	// What it starts ends with it.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	return cmd
+}
+
+// leave gives the client a prompt and ends it before it has an answer, when the
+// context is over.
+func (u *user) leave(ctx context.Context, prompt string) { _ = u.start(ctx, prompt).Run() }
 
 func tail(b []byte) []byte { return b[max(0, len(b)-4000):] }
 

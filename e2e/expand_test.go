@@ -16,6 +16,7 @@ package e2e
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -122,20 +123,76 @@ func TestExpandSDKErrors(t *testing.T) {
 	}
 }
 
+// A program leaves while the upstream goes on: the upstream is told, nothing is
+// remembered, and the next request finds things as they were.
+func TestExpandSDKLeaves(t *testing.T) {
+	look := toolCall{"read_file", map[string]any{"argument": "a.go"}}
+	script := []step{
+		{Text: "Let me look. ", Calls: []toolCall{asks()}},
+		{Text: "Now this.", Calls: []toolCall{look}, Hang: true},
+		{Text: "Done."},
+	}
+	want := []step{{Text: "Let me look. Now this.", Calls: []toolCall{look}}, {Text: "Done."}}
+	for _, sdk := range expandSDKs {
+		t.Run(sdk.name, func(t *testing.T) {
+			s := startStack(t, setup{cache: "expand on", script: script})
+			a := sdk.make(s.url)
+			a.prompt("Find out why the build fails.")
+			ctx, leave := context.WithCancel(t.Context())
+			left := make(chan error)
+			go func() {
+				_, err := a.answer(ctx)
+				left <- err
+			}()
+			s.until(t, "the upstream goes on", func() bool {
+				return s.metric(t, "caddy_llm_cache_expansions_total") == 1 && s.inFlight(t) == 1
+			})
+			leave()
+			if err := <-left; err == nil {
+				t.Error("the program has an answer")
+			}
+			s.until(t, "the upstream is told", func() bool { return s.inFlight(t) == 0 })
+			if n := s.remembered(t); n != 0 {
+				t.Errorf("%d requests are remembered", n)
+			}
+			a.prompt("Are you there?")
+			for i, step := range want {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				r, err := a.answer(ctx)
+				cancel()
+				if err != nil {
+					t.Fatalf("request %d: %v", i, err)
+				}
+				finish := sdk.calls
+				if len(step.Calls) == 0 {
+					finish = sdk.stop
+				}
+				compare(t, i, r, step, finish)
+				a.results(results(r.calls))
+			}
+			s.until(t, "both are remembered", func() bool { return s.remembered(t) == len(want) })
+		})
+	}
+}
+
+// expandClients are the clients that people use.
+var expandClients = []struct {
+	name   string
+	client func(url string) client
+}{
+	{"Claude Code", func(url string) client { return claudeCode{url: url} }},
+	{"Codex", func(url string) client { return codex{url: url} }},
+	{"opencode, Messages", func(url string) client { return opencode{url: url, provider: "anthropic", model: "claude-sonnet-4-5"} }},
+	{"opencode, chat completions", func(url string) client { return opencode{url: url, provider: "box", model: "qwen3-coder"} }},
+	{"opencode, Responses", func(url string) client { return opencode{url: url, provider: "openai", model: "gpt-5"} }},
+	{"Gemini CLI", func(url string) client { return geminiCLI{url: url} }},
+}
+
 // The clients that people use work through their script with the model asking for
-// folded text again and again, and notice nothing.
+// folded text again and again, and notice nothing: alone, behind text, behind a
+// thought and once more, and beside their own tools.
 func TestExpandClients(t *testing.T) {
-	for _, c := range []struct {
-		name   string
-		client func(url string) client
-	}{
-		{"Claude Code", func(url string) client { return claudeCode{url: url} }},
-		{"Codex", func(url string) client { return codex{url: url} }},
-		{"opencode, Messages", func(url string) client { return opencode{url: url, provider: "anthropic", model: "claude-sonnet-4-5"} }},
-		{"opencode, chat completions", func(url string) client { return opencode{url: url, provider: "box", model: "qwen3-coder"} }},
-		{"opencode, Responses", func(url string) client { return opencode{url: url, provider: "openai", model: "gpt-5"} }},
-		{"Gemini CLI", func(url string) client { return geminiCLI{url: url} }},
-	} {
+	for _, c := range expandClients {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			needClient(t, c.client(""))
@@ -144,24 +201,96 @@ func TestExpandClients(t *testing.T) {
 			var script []step
 			asked := 0
 			for i, s := range first {
-				switch i % 3 * min(1, len(first)-1-i) { // not before the end
+				if i == len(first)-1 { // not before the end
+					script = append(script, s)
+					break
+				}
+				switch i % 4 {
+				case 0:
+					script, asked = append(script, step{Calls: []toolCall{asks()}}), asked+1
 				case 1:
-					script = append(script, step{Text: "I need the text. ", Calls: []toolCall{asks()}})
-					asked++
+					script, asked = append(script, step{Text: "I need the text. ", Calls: []toolCall{asks()}}), asked+1
 				case 2:
-					script = append(script, step{Calls: []toolCall{asks()}}.think(), step{Calls: []toolCall{asks()}})
-					asked += 2
+					script, asked = append(script, step{Calls: []toolCall{asks()}}.think(), step{Calls: []toolCall{asks()}}), asked+2
+				case 3:
+					s.Calls = append([]toolCall{asks()}, s.Calls...)
 				}
 				script = append(script, s)
 			}
 			s := startStack(t, setup{cache: "expand on", script: script})
 			newUser(t, c.client(s.url), r.dir).ask(t, firstPrompt, first)
+			r.check(t)
 			s.clean(t)
 			if n := s.metric(t, "caddy_llm_cache_continuations_total"); int(n) != asked {
 				t.Errorf("%v continuations, the model asked %d times", n, asked)
 			}
 			if n := s.metric(t, "caddy_llm_cache_unwoven_total"); n != 0 {
 				t.Errorf("%v hidden exchanges were lost", n)
+			}
+		})
+	}
+}
+
+// The upstream is overloaded when it is to go on, or breaks off: clients try again,
+// and work through their script.
+func TestExpandClientsInTrouble(t *testing.T) {
+	for _, c := range expandClients {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			needClient(t, c.client(""))
+			r := newRepository(t, c.client(""))
+			first := r.first()
+			var script []step
+			for i, s := range first {
+				switch {
+				case i == 2:
+					script, s = append(script, step{Calls: []toolCall{asks()}}), s.fails(529, "Overloaded")
+				case i == 4 && c.client("").resumes(): // Gemini CLI ends when its stream breaks off
+					script, s = append(script, step{Calls: []toolCall{asks()}}), s.cut(1)
+				}
+				script = append(script, s)
+			}
+			s := startStack(t, setup{cache: "expand on", model: "in_order on", script: script})
+			newUser(t, c.client(s.url), r.dir).ask(t, firstPrompt, first)
+			r.check(t)
+			if n := s.metric(t, "caddy_llm_cache_fail_open_total"); n != 0 {
+				t.Errorf("%v requests were left alone", n)
+			}
+		})
+	}
+}
+
+// A person ends the client while the upstream goes on: the upstream is told, and
+// the client goes on with the conversation in another process.
+func TestExpandClientsLeave(t *testing.T) {
+	for _, c := range expandClients {
+		if !c.client("").resumes() {
+			continue
+		}
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			needClient(t, c.client(""))
+			r := newRepository(t, c.client(""))
+			first, second := r.first()[:2], r.second()
+			script := slices.Concat(first, []step{{Calls: []toolCall{asks()}}}, second)
+			script[len(first)+1].Hang = true
+			s := startStack(t, setup{cache: "expand on", model: "in_order on", script: script})
+			u := newUser(t, c.client(s.url), r.dir)
+			ctx, leave := context.WithCancel(t.Context())
+			left := make(chan struct{})
+			go func() {
+				u.leave(ctx, firstPrompt)
+				close(left)
+			}()
+			s.until(t, "the upstream goes on", func() bool {
+				return s.metric(t, "caddy_llm_cache_expansions_total") >= 1 && s.inFlight(t) == 1
+			})
+			leave()
+			<-left
+			s.until(t, "the upstream is told", func() bool { return s.inFlight(t) == 0 })
+			u.ask(t, secondPrompt, second)
+			if n := s.metric(t, "caddy_llm_cache_fail_open_total"); n != 0 {
+				t.Errorf("%v requests were left alone", n)
 			}
 		})
 	}

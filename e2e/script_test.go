@@ -33,6 +33,8 @@ type step struct {
 	Truncate int    `json:"truncate,omitempty"`
 	// Clean has the cut answer end as if it were whole.
 	Clean bool `json:"clean,omitempty"`
+	// Hang says nothing the first time, until the client has left.
+	Hang bool `json:"hang,omitempty"`
 	// Times is how often they do so, -1 for always. Default: 1.
 	Times int `json:"times,omitempty"`
 }

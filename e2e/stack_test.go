@@ -247,6 +247,46 @@ func (s *stack) metric(t *testing.T, name string) (sum float64) {
 	return sum
 }
 
+// until waits for something that is about to happen.
+func (s *stack) until(t *testing.T, what string, happens func() bool) {
+	t.Helper()
+	for range 2400 {
+		if happens() {
+			return
+		}
+		time.Sleep(25 * time.Millisecond)
+	}
+	t.Fatalf("waited in vain: %s", what)
+}
+
+// inFlight is the number of requests that the upstream works on.
+func (s *stack) inFlight(t *testing.T) (n int) {
+	t.Helper()
+	var list []struct {
+		Requests int `json:"num_requests"`
+	}
+	if err := s.Get(t.Context(), "/reverse_proxy/upstreams", &list); err != nil {
+		t.Fatal(err)
+	}
+	for _, u := range list {
+		n += u.Requests
+	}
+	return n
+}
+
+// remembered is the number of requests that ended well, of all sessions.
+func (s *stack) remembered(t *testing.T) (n int) {
+	t.Helper()
+	list, err := s.sessions(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range list {
+		n += list[i].requests()
+	}
+	return n
+}
+
 // settle waits until the traffic of the test has been written down everywhere:
 // so many sessions, whose requests are all that the log of the front holds.
 // Answers reach clients before they are counted.

@@ -35,6 +35,8 @@ type Answer struct {
 	Truncate int
 	// Clean has a truncated stream end as if it were whole.
 	Clean bool
+	// Hang says nothing until the client is gone.
+	Hang bool
 	// Failure, if set, is answered in the place of the content.
 	Failure *Failure
 }

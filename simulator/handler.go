@@ -168,6 +168,10 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, name wire.Format
 	if !sleep(ctx, c.answer.Delay) {
 		return
 	}
+	if c.answer.Hang {
+		<-ctx.Done()
+		return
+	}
 	if c.answer.Failure != nil {
 		fail(w, f, *c.answer.Failure, id)
 		return

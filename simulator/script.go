@@ -67,7 +67,9 @@ type Step struct {
 	// Clean has a truncated stream end as if it were whole: the connection stays,
 	// and only the events are missing.
 	Clean bool `json:"clean,omitempty"`
-	// Times is how often Status or Truncate apply before the step answers
+	// Hang makes the step say nothing until its client is gone.
+	Hang bool `json:"hang,omitempty"`
+	// Times is how often Status, Truncate or Hang apply before the step answers
 	// properly; -1 is always. All clients count together. Default: 1.
 	Times *int `json:"times,omitempty"`
 	// Delay passes before the first byte, as "200ms" or "2s".
@@ -189,8 +191,8 @@ func (s *Script) answer(v *wire.View) *Answer {
 	return s.steps[at].answer(at)
 }
 
-// take returns the next step's answer. A step that fails or is cut stays the
-// next one.
+// take returns the next step's answer. A step that fails, is cut or hangs stays
+// the next one.
 func (s *Script) take() *Answer {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -198,7 +200,7 @@ func (s *Script) take() *Answer {
 		return nil
 	}
 	a := s.steps[s.next].answer(s.next)
-	if a.Failure == nil && a.Truncate == 0 {
+	if a.Failure == nil && a.Truncate == 0 && !a.Hang {
 		s.next++
 	}
 	return a
@@ -211,7 +213,7 @@ func (s *Step) answer(at int) *Answer {
 			a.Failure = &Failure{Status: s.Status, Type: s.Error, Message: s.Message}
 			return a
 		}
-		a.Truncate, a.Clean = s.Truncate, s.Clean
+		a.Truncate, a.Clean, a.Hang = s.Truncate, s.Clean, s.Hang
 	}
 	if s.Thinking != "" {
 		a.Blocks = append(a.Blocks, Block{Type: Thinking, Text: s.Thinking, Signature: Sign(s.Thinking)})
@@ -228,9 +230,9 @@ func (s *Step) answer(at int) *Answer {
 	return a
 }
 
-// misbehaves tells whether the step fails or is cut this time, and counts it.
+// misbehaves tells whether the step fails, is cut or hangs this time, and counts it.
 func (s *Step) misbehaves() bool {
-	if s.Status == 0 && s.Truncate == 0 {
+	if s.Status == 0 && s.Truncate == 0 && !s.Hang {
 		return false
 	}
 	times := int64(1)

@@ -44,6 +44,8 @@ var geminiCodes = map[string]int{
 	"RESOURCE_EXHAUSTED": 429, "INTERNAL": 500, "UNAVAILABLE": 503, "DEADLINE_EXCEEDED": 504,
 }
 
+// failure is a line of bare JSON: what stands in a data field is an answer to
+// Google's SDKs, and one without content is passed over in silence.
 func (geminiDialect) failure(_ *Relay, kind, message string) []byte {
 	code := geminiCodes[kind]
 	switch {
@@ -52,7 +54,7 @@ func (geminiDialect) failure(_ *Relay, kind, message string) []byte {
 	case code == 0:
 		code, kind = 500, "INTERNAL"
 	}
-	out := append([]byte(`data: {"error":{"code":`), strconv.Itoa(code)...)
+	out := append([]byte(`{"error":{"code":`), strconv.Itoa(code)...)
 	out = append(append(out, `,"message":`...), quoteText(message)...)
 	out = append(append(out, `,"status":`...), quoteText(kind)...)
 	return append(out, "}}\r\n\r\n"...)

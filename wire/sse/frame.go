@@ -95,6 +95,9 @@ func readFrame(raw []byte) Frame {
 		}
 		field, value, _ := bytes.Cut(line, []byte(":"))
 		value = bytes.TrimPrefix(value, []byte(" "))
+		if len(line) > 0 && line[0] == '{' { // see [Parser]
+			field, value = []byte("data"), line
+		}
 		switch string(field) {
 		case "event":
 			f.Name = value

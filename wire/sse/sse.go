@@ -39,7 +39,8 @@ type Event struct {
 // Parser finds the events in a stream that is pushed to it piece by piece,
 // wherever the pieces were cut. Lines may end in \n, \r\n or \r. Comments, the
 // fields id and retry, unknown fields and events without data are skipped, as
-// the standard for event streams says. An event that the stream breaks off in
+// the standard for event streams says. A line that begins with { is taken for
+// data: Gemini sends errors without a field. An event that the stream breaks off in
 // is never emitted. The zero value is ready to use; a Parser belongs to one
 // goroutine.
 type Parser struct {
@@ -128,6 +129,10 @@ func (p *Parser) take(line []byte, emit func(Event)) {
 	}
 	if line[0] == ':' && p.Comment != nil {
 		p.Comment()
+		return
+	}
+	if line[0] == '{' {
+		p.addData(line)
 		return
 	}
 	field, value := line, []byte(nil)

@@ -53,6 +53,7 @@ func TestParser(t *testing.T) {
 		{"byte order mark later", "data: a\n\n\xEF\xBB\xBFdata: b\n\ndata: c\n\n", []string{"|a", "|c"}},
 		{"comments", ": keepalive 2048/9000\n\n:\n\n:x\ndata: a\n: y\n\n", []string{"|a"}},
 		{"several lines", "data: a\ndata: b\ndata:\ndata: c\n\n", []string{"|a\nb\n\nc"}},
+		{"bare JSON", "data: a\n\n{\"error\":{\"code\":500}}\r\n\r\ndata: b\n\n", []string{"|a", `|{"error":{"code":500}}`, "|b"}},
 		{"empty data", "data:\n\ndata\n\ndata: \n\n", []string{"|", "|", "|"}},
 		{"two empty lines", "data\ndata\n\n", []string{"|\n"}},
 		{"name without data", "event: a\n\ndata: b\n\n", []string{"|b"}},

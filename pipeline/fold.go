@@ -65,11 +65,14 @@ func (p *planner) foldable(i int) int {
 type cut struct{ all, part int }
 
 // cuts returns what folding each block would save, and whether any would.
-func (p *planner) cuts() (cuts []cut, some bool) {
+func (p *planner) cuts() (cuts []cut, some bool) { return p.cutsOver(minFold) }
+
+// cutsOver returns the cuts of so many bytes or more.
+func (p *planner) cutsOver(least int) (cuts []cut, some bool) {
 	cuts = zeroed(p.room.cuts, len(p.blocks))
 	p.room.cuts = cuts
 	for i := range p.blocks {
-		if c := (cut{p.foldable(i), p.replaced(i)}); c.all >= minFold || c.part >= minFold {
+		if c := (cut{p.foldable(i), p.replaced(i)}); c.all >= least || c.part >= least {
 			cuts[i], some = c, true
 		}
 	}
@@ -123,6 +126,8 @@ func (p *planner) fold(from int) (blocks, tokens int) {
 				stage = stageReplaced
 			}
 			p.set(i, stage, wire.OpReplace, value)
+		case wire.KindText:
+			p.set(i, stageNarration, wire.OpRemove, nil)
 		default:
 			p.set(i, stageThinking, wire.OpRemove, nil)
 		}

@@ -40,18 +40,23 @@ func (f *frame) stripNarration() {
 	if o.Mode == Disabled {
 		return
 	}
-	under := *o.Under
 	for i := range f.blocks {
-		b := &f.blocks[i]
-		if b.Kind != wire.KindText || b.Role != wire.RoleAssistant || b.Body.Len() < 3 || b.Body.Len() > 6*under ||
-			f.states[i].Edit != nil || !b.Marker.Empty() || !f.zones.middle(b) || !f.may(i) || !f.pays(o.Mode, i, b.Span.Len()) || !f.besideCall(i) || !f.view.Removable(f.view.System+i) {
-			continue
-		}
-		raw := f.view.Bytes(b.Body)
-		if opens(string(raw[1:min(len(raw), maxOpener)])) && isNarration(f.text(i), under) {
+		if f.may(i) && f.pays(o.Mode, i, f.blocks[i].Span.Len()) && f.announces(i) {
 			f.set(i, stageNarration, wire.OpRemove, nil)
 		}
 	}
+}
+
+// announces tells whether a block is a text that can go because it only announces
+// the call beside it.
+func (f *frame) announces(i int) bool {
+	b, under := &f.blocks[i], *f.o.StripNarration.Under
+	if b.Kind != wire.KindText || b.Role != wire.RoleAssistant || b.Body.Len() < 3 || b.Body.Len() > 6*under ||
+		f.states[i].Edit != nil || !b.Marker.Empty() || !f.zones.middle(b) || !f.besideCall(i) || !f.view.Removable(f.view.System+i) {
+		return false
+	}
+	raw := f.view.Bytes(b.Body)
+	return opens(string(raw[1:min(len(raw), maxOpener)])) && isNarration(f.text(i), under)
 }
 
 // besideCall tells whether the block's message also holds a tool call, which

@@ -1,0 +1,112 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package pipeline
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
+
+// idleRules are those of a box.
+var idleRules = cachemodel.Rules{Regime: cachemodel.KV, KeepsThinking: true, Write: 1}
+
+// reads plays so many turns of an agent that reads a file after the other, and
+// returns the last exchange.
+func reads(t *testing.T, o Options, turns int) (*script, *Exchange) {
+	t.Helper()
+	s := newScript(t, o, idleRules)
+	s.marker = ""
+	s.prompt("Look around.")
+	var x *Exchange
+	for i := range turns {
+		s.turn(i, fmt.Sprintf("/src/f%d.go", i), strings.Repeat(fmt.Sprintf("line of file %d with some words\n", i), 100), fmt.Sprintf("Thought %d.", i))
+		x = s.send(wire.Turn{Text: "It is done.", Done: true})
+		s.now = s.now.Add(10 * time.Second)
+	}
+	return s, x
+}
+
+func TestBackgroundFolds(t *testing.T) {
+	s, x := reads(t, Options{}, 30)
+	b := x.Background(&wire.Turn{Text: "It is done.", Done: true}, 0)
+	if b == nil {
+		t.Fatal("nothing is folded")
+	}
+	body := string(b.Body)
+	for text, want := range map[string]int{
+		"line of file 1 with": 2, "line of file 29 with": 100, // a stub shows two lines; the last file is at work
+		`"thinking":"Thought 1."`: 0, `"thinking":"Thought 29."`: 1,
+		`{"file_path":"/src/f1.go"}`: 1, "Look around.": 1,
+	} {
+		if n := strings.Count(body, text); n != want {
+			t.Errorf("the box reads %q %d times, want %d", text, n, want)
+		}
+	}
+	if n := strings.Count(body, "Let me read it."); n != 1 {
+		t.Errorf("%d announcements of calls are left, want that of the last answer", n)
+	}
+	if b.Removed <= 0 || b.Process <= 0 || b.Blocks < 30 {
+		t.Errorf("%d blocks, %d tokens removed, %d to read", b.Blocks, b.Removed, b.Process)
+	}
+	if !b.Current() || !b.Commit(wire.Usage{Uncached: 1000, Reported: true}) {
+		t.Fatal("the fold does not hold")
+	}
+	// What the box has read is what the next request begins with.
+	s.final("It is done.")
+	s.prompt("And now?")
+	next := s.send(wire.Turn{Text: "Nothing.", Done: true})
+	read, sent := strings.Index(body, `"system"`), strings.Index(string(next.Body), `"system"`)
+	if begins := strings.TrimSuffix(body[:read], "],"); !strings.HasPrefix(string(next.Body[:sent]), begins) {
+		t.Errorf("%s\ndoes not begin with\n%s", next.Body, begins)
+	}
+	if b.Commit(wire.Usage{}) {
+		t.Error("a fold holds after the conversation has gone on")
+	}
+}
+
+// A fold is made as deep as the box has time for, and nothing is removed that
+// the options leave alone.
+func TestBackgroundBounds(t *testing.T) {
+	answer := &wire.Turn{Text: "It is done.", Done: true}
+	_, x := reads(t, Options{}, 30)
+	all, some := x.Background(answer, 0), (*Background)(nil)
+	if all != nil {
+		some = x.Background(answer, all.Process-1000)
+	}
+	if all == nil || some == nil || some.Process >= all.Process || some.Blocks >= all.Blocks {
+		t.Fatalf("%t %t: not a smaller fold for the smaller bound", all != nil, some != nil)
+	}
+	_, x = reads(t, Options{StripThinking: StripThinking{Mode: Disabled}, StripNarration: StripNarration{Mode: Disabled}}, 30)
+	b := x.Background(answer, 0)
+	if b == nil {
+		t.Fatal("nothing is folded")
+	}
+	if n := strings.Count(string(b.Body), "Let me read it."); n != 30 {
+		t.Errorf("%d of 30 announcements are left", n)
+	}
+	if n := strings.Count(string(b.Body), `"thinking":"Thought`); n != 30 {
+		t.Errorf("%d of 30 thoughts are left", n)
+	}
+	for _, o := range []Options{{Policy: Observe}, {Policy: Eager}} {
+		if _, x := reads(t, o, 30); x.Background(answer, 0) != nil {
+			t.Errorf("%s folds in pauses", o.Policy)
+		}
+	}
+}

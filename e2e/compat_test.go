@@ -31,7 +31,7 @@ import (
 
 // What a server that speaks several APIs tests of itself (llama.cpp's
 // tools/server/tests/unit/test_compat_anthropic.py, test_chat_completion.py,
-// test_tool_call.py, test_compat_oai_responses.py), asked of llm_cache before
+// test_tool_call.py, test_compat_oai_responses.py, test_vision_api.py), asked of llm_cache before
 // upstreams of every format. What there is besides cannot be asked of a proxy, or
 // is answered otherwise on purpose:
 //   - of the engine: test_chat_template, test_chat_template_assistant_prefill,

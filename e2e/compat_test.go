@@ -48,7 +48,8 @@ import (
 //   - test_anthropic_vision_format_accepted expects an error, as its model sees
 //     nothing; test_anthropic_empty_messages expects an answer, where the Messages
 //     API has an error; of test_invalid_chat_completion_req two answers in a row at
-//     the end, which the API takes.
+//     the end, which the API takes; test_malformed_tool_call_args_rejected a
+//     refusal, where a call that was cut off does not end the conversation here.
 func TestCompatibility(t *testing.T) {
 	for _, up := range []struct{ name, cache, cut string }{
 		{"anthropic", "upstream anthropic {\n format anthropic\n model * claude-sonnet-4-5\n}", "max_tokens"},

@@ -364,6 +364,30 @@ func TestResendOfMarkers(t *testing.T) {
 	}
 }
 
+// TestAcquitted: where the original is refused as the edited request was, the
+// client has its answer, and the conversation goes on being edited.
+func TestAcquitted(t *testing.T) {
+	const refusal = "messages.2.content.0: Invalid `signature` in `thinking` block."
+	u := newUpstream(t, func(w http.ResponseWriter, r *http.Request, n int) {
+		if n > 2 {
+			answerMessage(w, r, n)
+			return
+		}
+		w.Header().Set("Request-Id", "req_"+strconv.Itoa(n))
+		w.WriteHeader(http.StatusBadRequest)
+		_, _ = io.WriteString(w, refusal)
+	})
+	p := start(t, eager(u))
+	res := p.post("/v1/messages", conversation(9, false))
+	if got := read(t, res); res.StatusCode != http.StatusBadRequest || got != refusal || res.Header.Get("Request-Id") != "req_2" || len(u.requests()) != 2 {
+		t.Errorf("%d, %s, %v after %d requests", res.StatusCode, got, res.Header, len(u.requests()))
+	}
+	body := conversation(10, false)
+	if read(t, p.post("/v1/messages", body)); len(u.last().body) >= len(body) {
+		t.Error("the conversation is not edited any more")
+	}
+}
+
 // TestOtherErrors reach the client as they are, once.
 func TestOtherErrors(t *testing.T) {
 	for _, test := range []struct {

@@ -95,8 +95,8 @@ func TestClientsCompact(t *testing.T) {
 		{"Claude Code, older model", func(url string) client { return claudeCode{url, "claude-sonnet-4-5"} }, 8, 8, 0},
 		// It keeps the thinking of its last answer behind the summary, which the
 		// API refuses, and sends the request again without: with llm_cache and
-		// without it. llm_cache cannot know whose fault it is, and has the API
-		// refuse what the client wrote.
+		// without it. llm_cache learns whose fault it is when the API refuses
+		// what the client wrote, too.
 		{"Claude Code", func(url string) client { return claudeCode{url: url} }, 8, 8, 1},
 		{"Codex", func(url string) client { return codex{url: url, compact: 25000} }, 0, 5, 0},
 		{"opencode, chat completions", func(url string) client {
@@ -122,6 +122,15 @@ func TestClientsCompact(t *testing.T) {
 
 			s.resends = c.bound
 			turns := s.turns(t, statuses)
+			sessions, err := s.sessions(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, l := range sessions[0].Lineages {
+				if l.Frozen {
+					t.Error("a conversation is left alone")
+				}
+			}
 			shorter, prompts := 0, []int64{turns[0].OriginalTokens}
 			for i, turn := range turns[1:] {
 				prompts = append(prompts, turn.OriginalTokens)

@@ -174,7 +174,12 @@ func (c *call) again(w http.ResponseWriter, original *http.Request, next caddyht
 	c.h.guard("giving up edits after a 400", c.ex.Resent)
 	defer c.substitute(original)()
 	t := newTap(w, c, false)
-	return c.finish(original.Context(), t, c.forward(t, isolate(original, t), next))
+	t.weigh = true
+	err := c.forward(t, isolate(original, t), next)
+	if err == nil && t.isHeld() && t.blamesUs() {
+		c.ex.Acquitted() // the client's own fault
+	}
+	return c.finish(original.Context(), t, err)
 }
 
 // isolate gives a request what a second pass through the same handlers needs

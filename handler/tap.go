@@ -53,6 +53,7 @@ type tap struct {
 	hold     int // how many bytes may be held
 	status   int // final status, 0 before
 	resend   bool
+	weigh    bool // a 400 is held to see whether it says the same as the first
 	released bool
 	// sent is when the request was handed on; timing counts from there.
 	sent   time.Time
@@ -96,7 +97,7 @@ func (t *tap) WriteHeader(status int) {
 	t.status = status
 	h := t.Header()
 	switch {
-	case status == http.StatusBadRequest && t.resend:
+	case status == http.StatusBadRequest && (t.resend || t.weigh):
 		t.hold = holdError
 	case status/100 == 2:
 		t.observe(h)

@@ -228,7 +228,8 @@ func (x *Exchange) Summarizes() bool { return x.frame != nil && x.frame.compacti
 // Resent tells that the upstream refused the request for an edit of ours. Body
 // is then what to send in its place: the client's original, or, where earlier
 // thinking has seen edits and is bound to them, the request with those alone.
-// From here on the conversation is not edited anew.
+// Unless it is refused as well, see [Exchange.Acquitted], the conversation is not
+// edited anew from here on.
 func (x *Exchange) Resent() {
 	x.session.Lock()
 	defer x.session.Unlock()
@@ -242,8 +243,17 @@ func (x *Exchange) Resent() {
 			x.Body, x.Edited, x.Fired, x.sent = body, true, fired(f, 0), edits
 		}
 	}
+}
+
+// Acquitted tells, after Resent, that the upstream refused what it got in the
+// place of the request in such words, too: it was no edit of ours.
+func (x *Exchange) Acquitted() { x.resent, x.frozen = false, false }
+
+// convict has the conversation left alone, once it is clear that an edit of ours
+// was refused. The session is locked.
+func (x *Exchange) convict() {
 	l := x.match.Lineage
-	if l == nil {
+	if l == nil || !x.resent {
 		return
 	}
 	l.Frozen = true
@@ -260,6 +270,7 @@ func (x *Exchange) Resent() {
 func (x *Exchange) Commit(t *wire.Turn, now time.Time) {
 	x.session.Lock()
 	defer x.session.Unlock()
+	x.convict()
 	prev := x.match.Lineage
 	var last wire.Usage
 	continued := prev != nil && x.match.Common == prev.Len()
@@ -351,11 +362,15 @@ func (x *Exchange) account(l *sessioncache.Lineage, u wire.Usage) {
 // Abandon tells that the answer failed or was cut off. Nothing is remembered,
 // except that a conversation in which an edit was refused is left alone.
 func (x *Exchange) Abandon() {
-	if !x.resent || x.match.Lineage != nil {
+	if !x.resent {
 		return
 	}
 	x.session.Lock()
 	defer x.session.Unlock()
+	if x.match.Lineage != nil {
+		x.convict()
+		return
+	}
 	l := x.session.Commit(x.match, x.view, x.states)
 	l.Frozen = true
 	l.Created, l.Started, l.Model = x.start, x.start, x.view.Model

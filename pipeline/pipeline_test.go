@@ -370,6 +370,34 @@ func TestRefusedEditsFreezeTheLineage(t *testing.T) {
 	}
 }
 
+// What is refused without the edits, too, was not refused for them: the
+// conversation is edited as before.
+func TestAcquittedEdits(t *testing.T) {
+	s := newScript(t, Options{Policy: Eager}, keeping)
+	s.prompt("Fix the bug.")
+	s.run(0, 10, false)
+	v, err := wire.Parse(wire.Anthropic, []byte(s.body()), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := s.p.Begin(v, s.s, s.now)
+	edited := string(x.Body)
+	x.Resent()
+	if x.Edited {
+		t.Fatal("the body is not the original")
+	}
+	x.Acquitted()
+	x.Abandon()
+	if y := s.send(wire.Turn{Done: true}); !y.Edited || string(y.Body) != edited {
+		t.Error("not edited as before")
+	}
+	for _, l := range s.s.Report(s.now).Lineages {
+		if l.Frozen {
+			t.Error("a conversation is left alone")
+		}
+	}
+}
+
 // A refused edit in the very first request is remembered even if the original
 // fails too.
 func TestRefusedFirstRequest(t *testing.T) {

@@ -89,7 +89,7 @@ var longTool = "Reads a file." + strings.Repeat(" ", 8000)
 func chatCalls(pieces []piece, index bool) string {
 	at := -1
 	return joined(pieces, func(p piece) string {
-		if p.kind != "call" {
+		if p.kind != "call" && p.kind != "custom" {
 			return ""
 		}
 		at++
@@ -97,6 +97,9 @@ func chatCalls(pieces []piece, index bool) string {
 		n := ""
 		if index {
 			n = fmt.Sprintf(`"index":%d,`, at)
+		}
+		if p.kind == "custom" {
+			return fmt.Sprintf(`{%s"id":%q,"type":"custom","custom":{"name":%q,"input":%s}}`, n, p.id, name, js(arguments))
 		}
 		return fmt.Sprintf(`{%s"id":%q,"type":"function","function":{"name":%q,"arguments":%s}}`, n, p.id, name, js(arguments))
 	})
@@ -166,6 +169,11 @@ func responsesItem(p piece) string {
 	case "call":
 		name, arguments := p.call()
 		return fmt.Sprintf(`{"type":"function_call","id":"fc_%s","call_id":%q,"name":%q,"arguments":%s,"status":"completed"}`, p.id, p.id, name, js(arguments))
+	case "custom":
+		name, input := p.call()
+		return fmt.Sprintf(`{"type":"custom_tool_call","id":"ctc_%s","call_id":%q,"name":%q,"input":%s,"status":"completed"}`, p.id, p.id, name, js(input))
+	case "item": // as it stands
+		return p.text
 	case "result":
 		return fmt.Sprintf(`{"type":"function_call_output","call_id":%q,"output":%s}`, p.id, js(p.text))
 	}
@@ -202,7 +210,7 @@ var responsesTongue = tongue{
 			item := responsesItem(p)
 			begun := strings.Replace(item, js(p.text), `""`, 1)
 			_, arguments := p.call()
-			if p.kind == "call" {
+			if p.kind == "call" || p.kind == "custom" {
 				begun = strings.Replace(item, js(arguments), `""`, 1)
 			}
 			event("response.output_item.added", fmt.Sprintf(`"output_index":%d,"item":%s`, i, begun))
@@ -213,6 +221,9 @@ var responsesTongue = tongue{
 				event("response.reasoning_summary_text.delta", fmt.Sprintf(`"item_id":"x","output_index":%d,"summary_index":0,"delta":%s`, i, js(p.text)))
 			case "call":
 				event("response.function_call_arguments.delta", fmt.Sprintf(`"item_id":"x","output_index":%d,"delta":%s`, i, js(arguments)))
+			case "custom":
+				event("response.custom_tool_call_input.delta", fmt.Sprintf(`"item_id":"x","output_index":%d,"delta":%s`, i, js(arguments)))
+				event("response.custom_tool_call_input.done", fmt.Sprintf(`"item_id":"x","output_index":%d,"input":%s`, i, js(arguments)))
 			}
 			event("response.output_item.done", fmt.Sprintf(`"output_index":%d,"item":%s`, i, item))
 		}

@@ -624,6 +624,7 @@ func TestExpandIsDeclaredOnce(t *testing.T) {
 		want       bool
 	}{
 		"agent":           {agent(1, false), "", true},
+		"short":           {strings.Replace(agent(1, false), strings.Repeat(" ", 8000), "", 1), "", false},
 		"no tools":        {conversation(1, false), "", false},
 		"forced":          {strings.Replace(agent(1, false), `"tools"`, `"tool_choice":{"type":"any"},"tools"`, 1), "", false},
 		"no agent":        {strings.NewReplacer("Read", "weather", "Write", "news").Replace(agent(1, false)), "", false},

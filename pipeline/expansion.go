@@ -17,8 +17,10 @@ package pipeline
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/tidwall/gjson"
 
@@ -207,13 +209,28 @@ func narrowing(arguments gjson.Result) (func(string) string, error) {
 // taken for content.
 func (x *Exchange) Stubs() bool { return x.stubs }
 
-// Writes tells whether calls of a tool may write what their arguments hold.
+// Writes tells whether calls of a tool may write what their arguments hold. All
+// may but those that read or search, as the first word of their name tells: a part
+// of a name tells less.
 func (x *Exchange) Writes(name string) bool {
 	switch classOf(name) {
 	case sessioncache.ClassRead, sessioncache.ClassSearch:
-		return false
+		return !slices.Contains(lookers, verb(name))
 	}
 	return true
+}
+
+var lookers = []string{"read", "view", "cat", "grep", "rg", "glob", "search", "find", "list", "ls"}
+
+// verb is the first word of a name such as read_file or ReadFile, in lower
+// case.
+func verb(name string) string {
+	for i, r := range name {
+		if i > 0 && !unicode.IsLower(r) {
+			return strings.ToLower(name[:i])
+		}
+	}
+	return strings.ToLower(name)
 }
 
 // Misled tells whether the arguments of a call hold a stub of this

@@ -116,3 +116,21 @@ func TestExpandOfDroppedInput(t *testing.T) {
 		}
 	}
 }
+
+// A call is handed on before it is complete only if its tool reads or searches.
+func TestWrites(t *testing.T) {
+	x := new(Exchange)
+	for _, name := range []string{
+		"Write", "Edit", "MultiEdit", "Bash", "exec", "apply_patch", "local_shell", "str_replace_based_edit_tool", "search_replace", "find_and_replace",
+		"truncate", "duplicate", "createThread", "notify", "review", "open", "", "_read", "mcp__files__read",
+	} {
+		if !x.Writes(name) {
+			t.Errorf("%q is not held", name)
+		}
+	}
+	for _, name := range []string{"Read", "read_file", "ReadManyFiles", "Grep", "glob", "list_directory", "view", "search"} {
+		if x.Writes(name) {
+			t.Errorf("%q is held", name)
+		}
+	}
+}

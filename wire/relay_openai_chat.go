@@ -35,6 +35,7 @@ type relayCall struct {
 	index        int64
 	client       int // the client's index, -1 as long as the client has not got it
 	hidden, held bool
+	custom       bool // its input is free text
 	id, name     string
 	arguments    strings.Builder
 	extra        string // members that this package does not know, with commas in front
@@ -220,6 +221,10 @@ func (r *Relay) chatCalls(list gjson.Result) (shown []byte) {
 // decoder does, and tells whether it begins with it.
 func (r *Relay) chatCall(item gjson.Result, position int64) (c *relayCall, begun bool) {
 	id, function, index := item.Get("id").Str, item.Get("function"), item.Get("index")
+	custom, text := item.Get("custom"), function.Get("arguments")
+	if custom.IsObject() {
+		function, text = custom, custom.Get("input")
+	}
 	switch {
 	case index.Exists():
 		for i := len(r.calls) - 1; i >= 0 && c == nil; i-- {
@@ -238,8 +243,8 @@ func (r *Relay) chatCall(item gjson.Result, position int64) (c *relayCall, begun
 		if index.Exists() {
 			position = index.Int()
 		}
-		c = &relayCall{index: position, client: -1, id: strings.Clone(id), name: strings.Clone(function.Get("name").Str)}
-		c.hidden = r.o.Hide(c.name)
+		c = &relayCall{index: position, client: -1, id: strings.Clone(id), name: strings.Clone(function.Get("name").Str), custom: custom.IsObject()}
+		c.hidden = !c.custom && r.o.Hide(c.name)
 		c.held = !c.hidden && r.o.Hold(c.name)
 		r.calls = append(r.calls, c)
 		begun = true
@@ -247,10 +252,10 @@ func (r *Relay) chatCall(item gjson.Result, position int64) (c *relayCall, begun
 	if c.id == "" {
 		c.id = strings.Clone(id)
 	}
-	c.arguments.WriteString(chatArguments(function.Get("arguments")))
+	c.arguments.WriteString(chatArguments(text))
 	item.ForEach(func(k, v gjson.Result) bool {
 		switch k.Str {
-		case "index", "id", "type", "function":
+		case "index", "id", "type", "function", "custom":
 		default:
 			c.extra += "," + k.Raw + ":" + v.Raw
 		}
@@ -266,8 +271,12 @@ func (c *relayCall) element(index int) []byte {
 		out = appendCount(out, "index", int64(index))
 	}
 	out = append(append(out, `"id":`...), quoteText(c.id)...)
-	out = append(append(out, `,"type":"function","function":{"name":`...), quoteText(c.name)...)
-	out = append(append(out, `,"arguments":`...), quoteText(c.arguments.String())...)
+	kind, text := "function", "arguments"
+	if c.custom {
+		kind, text = "custom", "input"
+	}
+	out = append(append(out, `,"type":"`+kind+`","`+kind+`":{"name":`...), quoteText(c.name)...)
+	out = append(append(out, `,"`+text+`":`...), quoteText(c.arguments.String())...)
 	return append(append(append(out, '}'), c.extra...), '}')
 }
 

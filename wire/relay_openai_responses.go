@@ -112,6 +112,8 @@ func (r *Relay) responsesCall(item gjson.Result) (hidden, held bool) {
 		return hidden, !hidden && r.o.Hold(name)
 	case "custom_tool_call":
 		return false, r.o.Hold(name)
+	case "local_shell_call", "shell_call", "apply_patch_call":
+		return false, r.o.Hold(strings.TrimSuffix(item.Get("type").Str, "_call"))
 	}
 	return false, false
 }
@@ -241,7 +243,8 @@ func responsesPart(item gjson.Result) Part {
 	case kind == "custom_tool_call":
 		p.Kind, p.Arguments = KindToolUse, strings.Clone(item.Get("input").Str)
 	case strings.HasSuffix(kind, "_call") && p.ID != "":
-		p.Kind = KindToolUse
+		p.Kind, p.Name = KindToolUse, strings.TrimSuffix(strings.Clone(kind), "_call")
+		p.Arguments = item.Get("action").Raw + item.Get("operation").Raw
 	}
 	return p
 }
@@ -351,9 +354,18 @@ func responsesResults(it *Iteration) []byte {
 		if i > 0 {
 			out = append(out, ',')
 		}
-		out = append(append(out, `{"type":"`...), gjson.GetBytes(p.Raw, "type").Str...)
+		kind := gjson.GetBytes(p.Raw, "type").Str
+		out = append(append(out, `{"type":"`...), kind...)
 		out = append(append(out, `_output","call_id":`...), quoteText(p.ID)...)
-		out = append(append(append(out, `,"output":`...), quoteText(p.Result)...), '}')
+		switch kind { // the tools of the provider's own have forms of their own
+		case "shell_call":
+			out = append(append(out, `,"output":[{"stdout":"","stderr":`...), quoteText(p.Result)...)
+			out = append(out, `,"outcome":{"type":"exit","exit_code":1}}]}`...)
+		case "apply_patch_call":
+			out = append(append(append(out, `,"status":"failed","output":`...), quoteText(p.Result)...), '}')
+		default:
+			out = append(append(append(out, `,"output":`...), quoteText(p.Result)...), '}')
+		}
 	}
 	return out
 }

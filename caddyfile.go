@@ -154,6 +154,7 @@ func parseApp(d *caddyfile.Dispenser, existing any) (any, error) {
 //		}
 //		expand [auto|on|off] {
 //			names <name>...
+//			usage summed|last
 //		}
 //		breakpoints [auto|on|off]
 //		planner {

@@ -34,5 +34,6 @@ func expandOption(h *handler.Handler) option {
 			}
 			return nil
 		}, h.Options.Validate),
+		"usage": checked(word(&h.Expand.Usage), h.Options.Validate),
 	})
 }

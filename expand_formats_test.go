@@ -754,6 +754,42 @@ func TestExpandOfChanged(t *testing.T) {
 	}
 }
 
+// TestExpandTellsTheLastUsage: a client that takes the usage for the length of its
+// context is told that of the last answer; on record is what was billed.
+func TestExpandTellsTheLastUsage(t *testing.T) {
+	for _, g := range tongues {
+		for _, stream := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s, stream %t", g.format, stream), func(t *testing.T) {
+				p, u := g.fold(t, stream, func(name string, n int) []piece {
+					switch n {
+					case 1:
+						return []piece{text("Let me look."), expands("call_e", name)}
+					case 2:
+						return []piece{expands("call_f", name)}
+					}
+					return []piece{text("I see.")}
+				})
+				p.reload(strings.Replace(pruning(u), "policy eager", "policy eager\nexpand {\nusage last\n}", 1))
+				body := read(t, p.post(g.path(stream), g.request(history(5), stream)))
+				if turn := g.strictly(t, body, stream); turn.Usage.Prompt() != 3000 || turn.Usage.Output != 6 || turn.Text != "Let me look.I see." || strings.Contains(body, "iterations") {
+					t.Errorf("%+v from\n%s", turn, body)
+				}
+				var session struct {
+					Lineages []struct {
+						Total struct {
+							Uncached, Output int64
+						} `json:"total_usage"`
+					} `json:"lineages"`
+				}
+				if list := p.sessions(); len(list) != 1 || p.adminDo(http.MethodGet, "/llm_cache/sessions/"+list[0].ID, &session) != http.StatusOK ||
+					len(session.Lineages) != 1 || session.Lineages[0].Total.Uncached != 7000 || session.Lineages[0].Total.Output != 7 {
+					t.Errorf("the record is %+v", session)
+				}
+			})
+		}
+	}
+}
+
 // TestExpandOnRecord: a continuation is on record by itself, and the admin
 // endpoint counts what was asked for.
 func TestExpandOnRecord(t *testing.T) {

@@ -262,6 +262,7 @@ func (c *call) settle(t *tap, err error) {
 	outcome := outcomeInterrupted
 	c.h.guard("settling an exchange", func() {
 		c.turn = t.turn()
+		c.ex.Correct(c.turn)
 		c.estimate()
 		if err == nil && t.status/100 == 2 && c.turn != nil && c.turn.Done && !c.turn.Failed() {
 			outcome = outcomeCompleted

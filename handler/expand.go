@@ -25,6 +25,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
@@ -230,7 +231,7 @@ func (c *call) passHiding(t *tap, r *http.Request, next caddyhttp.Handler) error
 }
 
 func (c *call) relayOptions() wire.RelayOptions {
-	o := wire.RelayOptions{Hide: c.ex.CallsExpand}
+	o := wire.RelayOptions{Hide: c.ex.CallsExpand, LastUsage: c.h.Expand.Usage == pipeline.Last}
 	if c.ex.Stubs() {
 		o.Hold = c.ex.Writes
 		o.Judge = func(_, arguments string) bool { return c.ex.Misled(arguments) }

@@ -49,7 +49,22 @@ type Expand struct {
 	// answered and nothing is declared. Default: cachelane:expand,
 	// mcp__cachelane__expand.
 	Names []string `json:"names,omitempty"`
+	// Usage is what the client is told that a turn of several answers took:
+	// summed, each of them in usage.iterations, or last: the prompt of the last,
+	// and the output of all. Clients that read the usage as the length of their
+	// context, and do not know iterations, sum up their conversation too early
+	// by the sum. What was billed is on record in either case. Default: summed.
+	Usage Usage `json:"usage,omitempty"`
 }
+
+// Usage is which usage a client is told.
+type Usage string
+
+// The usages. The empty Usage is Summed.
+const (
+	Summed Usage = "summed"
+	Last   Usage = "last"
+)
 
 var defaultExpandNames = []string{"cachelane:expand", "mcp__cachelane__expand"}
 
@@ -282,6 +297,21 @@ func (x *Exchange) Continue(its []wire.Iteration) ([]byte, error) {
 	}
 	edits = append(edits, wire.Edit{Block: len(x.view.Blocks) - 1, Op: wire.OpAfterMessage, Value: more})
 	return x.view.Splice(edits)
+}
+
+// Correct takes the usage of all answers for that of a turn that is made of
+// several: the client may have been told of the last only.
+func (x *Exchange) Correct(t *wire.Turn) {
+	if t == nil || len(x.said) < 2 {
+		return
+	}
+	var sum wire.Usage
+	for i := range x.said {
+		sum = sum.Add(x.said[i].Usage)
+	}
+	if sum.Prompt() > 0 {
+		t.Usage = sum
+	}
 }
 
 // Say notes what the upstream has said, where the client's message is made of

@@ -210,6 +210,11 @@ func (o *Options) Validate() error {
 			return fmt.Errorf("%s: %q is none of auto, on, off", name, m)
 		}
 	}
+	switch o.Expand.Usage {
+	case "", Summed, Last:
+	default:
+		return fmt.Errorf("expand: usage: %q is neither summed nor last", o.Expand.Usage)
+	}
 	for _, name := range o.Expand.Names {
 		if name == "" || len(name) > 128 {
 			return fmt.Errorf("expand: names: %q is no name of a tool", name)

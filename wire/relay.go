@@ -63,6 +63,10 @@ type RelayOptions struct {
 	// Judge tells whether a complete call that was kept back is to be answered
 	// on the way after all.
 	Judge func(name, arguments string) bool
+	// LastUsage tells the client the usage of the last answer, with the output
+	// of all: how long its context is now. Default: the sum of all answers, each
+	// on record.
+	LastUsage bool
 }
 
 type frameOf struct {
@@ -189,13 +193,18 @@ func (r *Relay) CloseWhole() []byte {
 // are the format's own, or api_error or timeout_error.
 func (r *Relay) Failure(kind, message string) []byte { return r.dialect.failure(r, kind, message) }
 
-// usage is the sum over all iterations.
+// usage is what the client is told: the sum over all iterations, unless it is to
+// be told of the last.
 func (r *Relay) usage() Usage {
-	var sum Usage
+	sum := r.now.Usage
 	for _, it := range r.past {
-		sum = sum.Add(it.Usage)
+		if r.o.LastUsage {
+			sum.Output += it.Usage.Output
+		} else {
+			sum = sum.Add(it.Usage)
+		}
 	}
-	return sum.Add(r.now.Usage)
+	return sum
 }
 
 // object copies an object with some members replaced. A replacement of nil

@@ -106,9 +106,12 @@ func anthropicEnd(r *Relay, root gjson.Result, reason string) []byte {
 	return object(root, []string{"usage"}, with)
 }
 
-// anthropicSum is the usage of all iterations, each of them on record.
+// anthropicSum is the usage of all iterations, each of them on record, or of the last.
 func anthropicSum(r *Relay) []byte {
 	out := append([]byte{'{'}, anthropicCounts(r.usage())...)
+	if r.o.LastUsage {
+		return append(out, '}')
+	}
 	out = append(out, `,"iterations":[`...)
 	for i, it := range r.Iterations() {
 		if i > 0 {

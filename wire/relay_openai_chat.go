@@ -327,9 +327,12 @@ func chatUsageOf(u gjson.Result) Usage {
 	return a.turn.Usage
 }
 
-// chatSum is the usage of all iterations, each of them on record.
+// chatSum is the usage of all iterations, each of them on record, or of the last.
 func chatSum(r *Relay) []byte {
 	out := append([]byte{'{'}, chatCounts(r.usage())...)
+	if r.o.LastUsage {
+		return append(out, '}')
+	}
 	out = append(out, `,"iterations":[`...)
 	for i, it := range r.Iterations() {
 		if i > 0 {

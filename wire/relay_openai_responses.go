@@ -272,13 +272,16 @@ func (r *Relay) responsesObject(response gjson.Result) []byte {
 	return object(response, []string{"output"}, with)
 }
 
-// responsesSum is the usage of all iterations, each of them on record.
+// responsesSum is the usage of all iterations, each of them on record, or of the last.
 func responsesSum(r *Relay) []byte {
 	reasoning := int64(0)
 	for _, it := range r.Iterations() {
 		reasoning += it.reasoning
 	}
 	out := append([]byte{'{'}, responsesCounts(r.usage(), reasoning)...)
+	if r.o.LastUsage {
+		return append(out, '}')
+	}
 	out = append(out, `,"iterations":[`...)
 	for i, it := range r.Iterations() {
 		if i > 0 {

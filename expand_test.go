@@ -420,6 +420,33 @@ func short(s string) string {
 	return s[max(0, len(s)-800):]
 }
 
+// TestExpandTellsTheLastUsageOfMessages is TestExpandTellsTheLastUsage for the
+// Messages API.
+func TestExpandTellsTheLastUsageOfMessages(t *testing.T) {
+	for _, stream := range []bool{true, false} {
+		t.Run(fmt.Sprintf("stream %t", stream), func(t *testing.T) {
+			p, u := folding(t, stream, func(n string, at int, _ *http.Request) said {
+				if at == 1 {
+					return said{sayExpand("toolu_e", n)}
+				}
+				return said{sayText("I see.")}
+			})
+			p.reload(strings.Replace(pruning(u), "policy eager", "policy eager\nexpand {\nusage last\n}", 1))
+			body := read(t, p.post("/v1/messages", agent(5, stream)))
+			usage := gjson.Get(body, "usage")
+			if stream {
+				usage = assemble(t, body).usage
+			}
+			if usage.Get("input_tokens").Int() != 2 || usage.Get("cache_read_input_tokens").Int() != 1000 || usage.Get("output_tokens").Int() != 30 || usage.Get("iterations").Exists() {
+				t.Errorf("usage is %s", usage.Raw)
+			}
+			if s := p.sessions(); len(s) != 1 || s[0].requests() != 2 {
+				t.Errorf("sessions are %v", s)
+			}
+		})
+	}
+}
+
 // TestExpandIsExact asks for a block by lines and by a pattern.
 func TestExpandIsExact(t *testing.T) {
 	for input, want := range map[string]string{

@@ -17,6 +17,7 @@ package llmcache
 import (
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"sync"
@@ -117,5 +118,55 @@ func TestLingeringKeepsCutsCut(t *testing.T) {
 	}
 	if string(buf[:n]) != events[0] || err.Error() != "unexpected EOF" {
 		t.Errorf("%q, %v", buf[:n], err)
+	}
+}
+
+// A client that leaves while the box goes on after a call of the expand tool finds
+// that work when it tries again.
+func TestRetryFindsTheContinuation(t *testing.T) {
+	free, came := make(chan struct{}), make(chan int, 8)
+	var u *upstream
+	u = newUpstream(t, func(w http.ResponseWriter, r *http.Request, n int) {
+		if strings.Contains(u.requests()[n-1].body, "Unknown block") {
+			came <- n
+			select {
+			case <-free:
+			case <-r.Context().Done():
+				return
+			}
+			chatTongue.answer(w, []piece{text("I see.")}, true, n)
+			return
+		}
+		chatTongue.answer(w, []piece{text("Let me look."), expands("call_e", "00000000")}, true, n)
+	})
+	p := start(t, "llm_cache {\n upstream ollama {\n format openai_chat\n}\n expand on\n linger 1m\n}\nreverse_proxy "+u.Listener.Addr().String())
+	body := chatTongue.request(history(1), true)
+	joined := p.metric(`caddy_llm_cache_lingering_total{outcome="joined"}`)
+	ctx, leave := context.WithCancel(t.Context())
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+p.addr+"/v1/chat/completions", strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	left := make(chan struct{})
+	go func() {
+		defer close(left)
+		if res, err := p.client.Do(req); err == nil {
+			_, _ = io.Copy(io.Discard, res.Body)
+			_ = res.Body.Close()
+		}
+	}()
+	<-came
+	leave()
+	<-left
+	p.until("caddy_llm_cache_lingering", 1)
+	res := p.post("/v1/chat/completions", body)
+	p.until(`caddy_llm_cache_lingering_total{outcome="joined"}`, joined+1)
+	close(free)
+	if turn := chatTongue.strictly(t, read(t, res), true); turn.Text != "Let me look.I see." || !turn.Done {
+		t.Errorf("got %+v", turn)
+	}
+	if n := len(u.requests()); n != 3 { // the answer, what follows it, and the answer again
+		t.Errorf("the upstream got %d requests", n)
 	}
 }

@@ -233,7 +233,6 @@ func TestEngineRestart(t *testing.T) {
 	if waiting := b.gauge(t, "caddy_llm_cache_queue_waiting"); waiting != "0" {
 		t.Errorf("%s requests wait in an idle box", waiting)
 	}
-
 }
 
 // An engine that dies in the middle of a warm-up: who asks meanwhile sees an error

@@ -214,7 +214,10 @@ func TestNobodyStarves(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				q := New(Limits{Slots: 2, Waiting: 100})
 				waits := make([][]time.Duration, 8)
-				var people sync.WaitGroup
+				var (
+					mu     sync.Mutex
+					people sync.WaitGroup
+				)
 				agent := func(p int, random *rand.Rand) {
 					for end := time.Now().Add(10 * time.Minute); time.Now().Before(end); {
 						turn, err := q.Enter(Ticket{Person: fmt.Sprint(p), Lineage: fmt.Sprint(p)})
@@ -225,7 +228,9 @@ func TestNobodyStarves(t *testing.T) {
 							t.Errorf("person %d: %v", p, err)
 							return
 						}
+						mu.Lock()
 						waits[p] = append(waits[p], turn.Waited())
+						mu.Unlock()
 						took := time.Duration(1000+random.IntN(4000)) * time.Millisecond
 						if p >= len(waits)-c.long {
 							took *= 5

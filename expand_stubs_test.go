@@ -52,20 +52,33 @@ func TestStubIsNotWrittenInFormats(t *testing.T) {
 			return called("call_w", `run_shell_command {"command":`+js("cat > a <<END\n"+text+"\nEND")+`}`)
 		}, ""},
 		"any tool":                  {nil, func(text string) piece { return called("call_w", `frobnicate {"deep":{"in":[`+js(text)+`]}}`) }, ""},
-		"apply_patch as a function": {nil, func(text string) piece { return called("call_w", `apply_patch {"input":`+js(patch(text))+`}`) }, ""},
-		"apply_patch": {[]wire.Format{wire.OpenAIResponses}, func(text string) piece { return piece{"custom", "call_w", "apply_patch " + patch(text)} },
-			`"type":"custom_tool_call_output","call_id":"call_w",` + refused},
+		"apply_patch as a function": {nil, func(text string) piece {
+			return called("call_w", `apply_patch {"input":`+js(patch(text))+`}`)
+		}, ""},
+		"apply_patch": {[]wire.Format{wire.OpenAIResponses}, func(text string) piece {
+			return piece{"custom", "call_w", "apply_patch " + patch(text)}
+		}, `"type":"custom_tool_call_output","call_id":"call_w",` + refused},
 		"exec": {[]wire.Format{wire.OpenAIResponses}, func(text string) piece {
 			return piece{"custom", "call_w", "exec text(await tools.apply_patch(" + js(patch(text)) + "));"}
 		}, `"type":"custom_tool_call_output","call_id":"call_w",` + refused},
-		"custom, chat": {[]wire.Format{wire.OpenAIChat}, func(text string) piece { return piece{"custom", "call_w", "apply_patch " + patch(text)} },
-			`"role":"tool","tool_call_id":"call_w","content":"Not run: `},
-		"local_shell": {[]wire.Format{wire.OpenAIResponses}, item("local_shell_call", `"action":{"type":"exec","command":["bash","-lc","echo TEXT > a"]}`),
-			`"type":"local_shell_call_output","call_id":"call_w",` + refused},
-		"shell": {[]wire.Format{wire.OpenAIResponses}, item("shell_call", `"action":{"commands":["echo TEXT > a"]}`),
-			`"type":"shell_call_output","call_id":"call_w","output":[{"stdout":"","stderr":"Not run: `},
-		"patches of the provider's": {[]wire.Format{wire.OpenAIResponses}, item("apply_patch_call", `"operation":{"type":"create_file","path":"a","diff":"+TEXT"}`),
-			`"type":"apply_patch_call_output","call_id":"call_w","status":"failed",` + refused},
+		"custom, chat": {[]wire.Format{wire.OpenAIChat}, func(text string) piece {
+			return piece{"custom", "call_w", "apply_patch " + patch(text)}
+		}, `"role":"tool","tool_call_id":"call_w","content":"Not run: `},
+		"local_shell": {
+			[]wire.Format{wire.OpenAIResponses},
+			item("local_shell_call", `"action":{"type":"exec","command":["bash","-lc","echo TEXT > a"]}`),
+			`"type":"local_shell_call_output","call_id":"call_w",` + refused,
+		},
+		"shell": {
+			[]wire.Format{wire.OpenAIResponses},
+			item("shell_call", `"action":{"commands":["echo TEXT > a"]}`),
+			`"type":"shell_call_output","call_id":"call_w","output":[{"stdout":"","stderr":"Not run: `,
+		},
+		"patches of the provider's": {
+			[]wire.Format{wire.OpenAIResponses},
+			item("apply_patch_call", `"operation":{"type":"create_file","path":"a","diff":"+TEXT"}`),
+			`"type":"apply_patch_call_output","call_id":"call_w","status":"failed",` + refused,
+		},
 	} {
 		for _, g := range tongues {
 			if c.of != nil && !slices.Contains(c.of, g.format) {

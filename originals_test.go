@@ -119,7 +119,7 @@ func TestOriginalsKey(t *testing.T) {
 	u := newUpstream(t, answerMessage)
 	p := start(t, pruning(u))
 	file := filepath.Join(t.TempDir(), "a.key")
-	if err := os.WriteFile(file, []byte(strings.Repeat("ab", 32)), 0o644); err != nil { //nolint:gosec // G306: that is the mistake
+	if err := os.WriteFile(file, []byte(strings.Repeat("ab", 32)), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	for originals, want := range map[string]string{

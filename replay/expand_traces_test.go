@@ -158,7 +158,7 @@ func (x *curious) answer(_ context.Context, v *wire.View) *simulator.Answer {
 		return x.request.answer
 	}
 	var input map[string]any
-	want := ""
+	var want string
 	switch {
 	case x.asked == 0:
 		if x.fresh = x.stubs(v); len(x.fresh) == 0 {

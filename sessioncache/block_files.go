@@ -30,6 +30,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 )
@@ -148,6 +149,7 @@ var errForeign = errors.New("no file of folded texts")
 // scan finds the files that are there.
 func (f *BlockFiles) scan(now time.Time) error {
 	var found []*blockFile
+	var torn []string
 	err := filepath.WalkDir(f.folder, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
@@ -156,8 +158,9 @@ func (f *BlockFiles) scan(now time.Time) error {
 		if err != nil {
 			return err
 		}
-		if len(d.Name()) > len(tempPrefix) && d.Name()[:len(tempPrefix)] == tempPrefix { // of a process that was killed
-			return os.Remove(path)
+		if strings.HasPrefix(d.Name(), tempPrefix) { // of a process that was killed
+			torn = append(torn, path)
+			return nil
 		}
 		info, err := d.Info()
 		if err != nil {
@@ -172,6 +175,11 @@ func (f *BlockFiles) scan(now time.Time) error {
 	})
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
+	}
+	for _, path := range torn {
+		if err := os.Remove(path); err != nil {
+			return err
+		}
 	}
 	slices.SortFunc(found, func(a, b *blockFile) int { return a.at.Compare(b.at) })
 	for _, e := range found {

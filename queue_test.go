@@ -59,6 +59,7 @@ func newSlowBox(t *testing.T) *slowBox {
 type asked struct {
 	status   int
 	position string
+	expected string
 	retry    string
 	body     string
 }
@@ -83,6 +84,7 @@ func (p *proxy) ask(ctx context.Context, wg *sync.WaitGroup, session, key, body 
 		}
 		defer res.Body.Close()
 		into.status, into.position, into.retry = res.StatusCode, res.Header.Get("X-Llm-Cache-Queue-Position"), res.Header.Get("Retry-After")
+		into.expected = res.Header.Get("X-Llm-Cache-Queue-Expected-Ms")
 		var b strings.Builder
 		_, _ = fmt.Fprint(&b, read(p.t, response{res}))
 		into.body = b.String()
@@ -132,6 +134,9 @@ func TestQueueServesConversationsFirst(t *testing.T) {
 	p.waits(2)
 	p.ask(t.Context(), &wg, "other", "b", withTools(1), &answers[3])
 	p.waits(3)
+	if now := p.metric("caddy_llm_cache_queue_expected_wait_seconds"); now != 40 {
+		t.Errorf("whoever comes now is told to wait for %v seconds, want 40", now)
+	}
 	// No more may wait.
 	refused := p.metric(`caddy_llm_cache_queue_refused_total{reason="full"}`)
 	p.ask(t.Context(), &wg, "late", "c", withTools(1), &answers[4])
@@ -144,9 +149,10 @@ func TestQueueServesConversationsFirst(t *testing.T) {
 	}
 	b.free <- struct{}{}
 	wg.Wait()
-	for i, want := range []asked{{200, "0", "", ""}, {200, "0", "", ""}, {200, "1", "", ""}, {200, "2", "", ""}, {429, "3", "some", ""}} {
+	// No request has ended when they come: each is taken for ten seconds.
+	for i, want := range []asked{{200, "0", "0", "", ""}, {200, "0", "10000", "", ""}, {200, "1", "20000", "", ""}, {200, "2", "30000", "", ""}, {429, "3", "40000", "some", ""}} {
 		got := answers[i]
-		if got.status != want.status || got.position != want.position || (got.retry != "") != (want.retry != "") {
+		if got.status != want.status || got.position != want.position || got.expected != want.expected || (got.retry != "") != (want.retry != "") {
 			t.Errorf("request %d: %+v, want %+v", i, got, want)
 		}
 	}

@@ -128,7 +128,7 @@ func registerMetrics(reg *prometheus.Registry) error {
 		costs, metrics.requests, metrics.tokens, metrics.edits, metrics.failOpen,
 		metrics.breaks, metrics.resends, metrics.translations, metrics.divergences, metrics.sessions, metrics.bytes, metrics.overhead,
 		expansions, continuations, unwoven,
-		queueMetrics.running, queueMetrics.waiting, queueMetrics.wait, queueMetrics.refused, lingered, alone, warmMetrics.sent, warmMetrics.tokens, foldMetrics,
+		queueMetrics.running, queueMetrics.waiting, queueMetrics.expected, queueMetrics.wait, queueMetrics.refused, lingered, alone, warmMetrics.sent, warmMetrics.tokens, foldMetrics,
 		metrics.pings, metrics.pingCost, metrics.pingSaved, metrics.targets,
 	}, auditMetrics) {
 		err := reg.Register(c)

@@ -45,7 +45,8 @@ const (
 // free.
 //
 // Requests that wait are answered with `X-Llm-Cache-Queue-Position`, the number
-// of those in front of them when they came, and `X-Llm-Cache-Queue-Wait-Ms`.
+// of those in front of them when they came, `X-Llm-Cache-Queue-Expected-Ms`, how
+// long they were expected to wait then, and `X-Llm-Cache-Queue-Wait-Ms`.
 // Where no more may wait, the answer is 429 with `Retry-After`. A client that
 // leaves gives its place up at once.
 type Queue struct {
@@ -155,6 +156,8 @@ func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 	turn, err := q.Enter(g.ticket)
 	h := w.Header()
 	h.Set("X-Llm-Cache-Queue-Position", strconv.Itoa(turn.Ahead))
+	h.Set("X-Llm-Cache-Queue-Expected-Ms", strconv.FormatInt(turn.Expected.Milliseconds(), 10))
+	queueMetrics.expected.Set(q.Expected().Seconds())
 	if err != nil {
 		queueMetrics.refused.WithLabelValues("full").Inc()
 		return g.refuse(w, max(turn.Expected, q.RetryAfter()), fmt.Sprintf("the model is busy: %d requests wait already", turn.Ahead))
@@ -171,7 +174,10 @@ func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 	case err != nil:
 		return caddyhttp.Error(statusClientClosed, fmt.Errorf("waiting for a slot: %w", err))
 	}
-	defer turn.Leave()
+	defer func() {
+		turn.Leave()
+		queueMetrics.expected.Set(q.Expected().Seconds())
+	}()
 	queueMetrics.running.Inc()
 	defer queueMetrics.running.Dec()
 	h.Set("X-Llm-Cache-Queue-Wait-Ms", strconv.FormatInt(waited.Milliseconds(), 10))

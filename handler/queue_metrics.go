@@ -18,15 +18,18 @@ import "github.com/prometheus/client_golang/prometheus"
 
 // queueMetrics live as long as the process, as all metrics do.
 var queueMetrics = struct {
-	running, waiting prometheus.Gauge
-	wait             prometheus.Histogram
-	refused          *prometheus.CounterVec
+	running, waiting, expected prometheus.Gauge
+	wait                       prometheus.Histogram
+	refused                    *prometheus.CounterVec
 }{
 	running: prometheus.NewGauge(prometheus.GaugeOpts{
 		Namespace: namespace, Subsystem: subsystem, Name: "queue_running", Help: "Requests that have a slot.",
 	}),
 	waiting: prometheus.NewGauge(prometheus.GaugeOpts{
 		Namespace: namespace, Subsystem: subsystem, Name: "queue_waiting", Help: "Requests that wait for a slot.",
+	}),
+	expected: prometheus.NewGauge(prometheus.GaugeOpts{
+		Namespace: namespace, Subsystem: subsystem, Name: "queue_expected_wait_seconds", Help: "How long a request that came now would wait for a slot, by how long those before took.",
 	}),
 	wait: prometheus.NewHistogram(prometheus.HistogramOpts{
 		Namespace: namespace, Subsystem: subsystem, Name: "queue_wait_seconds", Help: "How long requests waited for a slot, those that gave up included.",

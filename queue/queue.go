@@ -115,9 +115,7 @@ func (q *Queue) Enter(t Ticket) (*Turn, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	turn := &Turn{queue: q, ticket: t, ready: make(chan struct{}), came: time.Now(), Ahead: q.waiting, Slot: -1}
-	if turn.Ahead > 0 || q.slots.free() == 0 {
-		turn.Expected = q.mean() * time.Duration(turn.Ahead+1) / time.Duration(q.slots.limit)
-	}
+	turn.Expected = q.expected()
 	if q.slots.free() == 0 && q.waiting >= q.limits.Waiting {
 		return turn, ErrFull
 	}
@@ -207,6 +205,20 @@ func (q *Queue) Length() (running, waiting int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.slots.busy, q.waiting
+}
+
+// Expected is how long a request that came now is expected to wait.
+func (q *Queue) Expected() time.Duration {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.expected()
+}
+
+func (q *Queue) expected() time.Duration {
+	if q.waiting == 0 && q.slots.free() > 0 {
+		return 0
+	}
+	return q.mean() * time.Duration(q.waiting+1) / time.Duration(q.slots.limit)
 }
 
 // RetryAfter is when a place is likely to be free again.

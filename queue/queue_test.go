@@ -59,6 +59,9 @@ func TestSlotsAreBounded(t *testing.T) {
 	if !errors.Is(err, ErrFull) || d.Ahead != 1 || d.Expected <= 0 {
 		t.Fatalf("a fourth request: %v, %d ahead, %s expected; want it refused behind 1", err, d.Ahead, d.Expected)
 	}
+	if now := q.Expected(); a.Expected != 0 || c.Expected != firstGuess/2 || now != firstGuess {
+		t.Errorf("expected waits: %s, %s, and %s for whoever comes next", a.Expected, c.Expected, now)
+	}
 	a.Leave()
 	a.Leave() // once is enough
 	if !running(c) || c.Slot != a.Slot {

@@ -19,6 +19,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
@@ -148,6 +149,39 @@ func (u *Upstream) Validate() error {
 
 // rules returns the cache rules of the upstream as a function of the model.
 func (u *Upstream) rules() func(model string, at time.Time) cachemodel.Rules {
+	return remembered(u.lookup())
+}
+
+// rulesOf are the rules of a model on a day: prices change at midnight, in UTC.
+type rulesOf struct {
+	model string
+	day   int64
+	rules cachemodel.Rules
+}
+
+// longestModel bounds the names of models that are remembered.
+const longestModel = 128
+
+// remembered keeps the last rules that were looked up: nearly all requests ask
+// for those of the one before.
+func remembered(lookup func(model string, at time.Time) cachemodel.Rules) func(model string, at time.Time) cachemodel.Rules {
+	const day = 24 * 60 * 60
+	var last atomic.Pointer[rulesOf]
+	return func(model string, at time.Time) cachemodel.Rules {
+		today := at.Unix() / day
+		if l := last.Load(); l != nil && l.model == model && l.day == today {
+			return l.rules
+		}
+		r := &rulesOf{model, today, lookup(model, at)}
+		if len(model) <= longestModel {
+			last.Store(r)
+		}
+		return r.rules
+	}
+}
+
+// lookup looks the cache rules of the upstream up in the tables.
+func (u *Upstream) lookup() func(model string, at time.Time) cachemodel.Rules {
 	if u == nil {
 		return func(model string, at time.Time) cachemodel.Rules { return cachemodel.Lookup("", model, at) }
 	}

@@ -46,7 +46,7 @@ func (c opencode) files() map[string]string {
 		provider["models"] = map[string]any{c.model: model}
 	}
 	config, err := json.Marshal(map[string]any{
-		"autoupdate": false, "share": "disabled", "model": c.name(),
+		"autoupdate": false, "share": "disabled", "snapshot": false, "lsp": false, "formatter": false, "model": c.name(),
 		"provider":   map[string]any{c.provider: provider},
 		"permission": map[string]any{"edit": "allow", "bash": "allow", "webfetch": "deny"},
 	})
@@ -64,7 +64,7 @@ func (c opencode) command(_, prompt string, further bool) (args, env []string) {
 		args = append(args, "--continue")
 	}
 	return append(args, prompt), []string{
-		"OPENCODE_DISABLE_AUTOUPDATE=1", "OPENCODE_DISABLE_LSP_DOWNLOAD=1", "OPENCODE_DISABLE_DEFAULT_PLUGINS=1",
+		"OPENCODE_DISABLE_AUTOUPDATE=1", "OPENCODE_DISABLE_MODELS_FETCH=1", "OPENCODE_DISABLE_LSP_DOWNLOAD=1", "OPENCODE_DISABLE_DEFAULT_PLUGINS=1",
 	}
 }
 

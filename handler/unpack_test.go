@@ -110,3 +110,50 @@ func TestUnpackerEnds(t *testing.T) {
 		t.Error("an unpacker for what it cannot unpack")
 	}
 }
+
+// Whatever comes, how it is cut makes no difference to what comes out.
+func FuzzUnpacker(f *testing.F) {
+	for _, text := range []string{"", "data: {}\n\n", strings.Repeat("data: long\n\n", 500)} {
+		var packed bytes.Buffer
+		z := gzip.NewWriter(&packed)
+		_, _ = io.WriteString(z, text)
+		_ = z.Flush()
+		f.Add(packed.Bytes(), 1)
+		_ = z.Close()
+		f.Add(packed.Bytes(), 3)
+		encoder, err := zstd.NewWriter(nil)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(encoder.EncodeAll([]byte(text), nil), 2)
+	}
+	f.Fuzz(func(t *testing.T, packed []byte, size int) {
+		for _, coding := range []string{"gzip", "zstd"} {
+			unpack := func(size int) (string, bool) {
+				u := newUnpacker(coding)
+				defer u.stop()
+				var out strings.Builder
+				take := func(p []byte) error {
+					if out.Len() > 1<<20 {
+						return io.ErrShortBuffer
+					}
+					out.Write(p)
+					return nil
+				}
+				for rest := packed; len(rest) > 0; {
+					n := min(size, len(rest))
+					if u.feed(rest[:n], take) != nil {
+						return out.String(), false
+					}
+					rest = rest[n:]
+				}
+				return out.String(), u.end(take) == nil
+			}
+			whole, ok := unpack(max(1, len(packed)))
+			pieces, same := unpack(1 + (size & 0xff))
+			if whole != pieces || ok != same {
+				t.Errorf("%s: %d bytes, %t in one piece, %d bytes, %t in pieces", coding, len(whole), ok, len(pieces), same)
+			}
+		}
+	})
+}

@@ -21,6 +21,7 @@ import (
 	"context"
 	_ "embed"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -139,8 +140,8 @@ func (e *Engine) writeModel() error {
 // Restart starts the server anew, with empty caches.
 func (e *Engine) Restart(ctx context.Context) error {
 	e.Kill()
-	script := filepath.Join(e.options.Packages, "llm_cache-engine-"+strconv.Itoa(os.Getpid())+".mjs")
-	if err := os.WriteFile(script, server, 0o600); err != nil {
+	script, err := e.script()
+	if err != nil {
 		return fmt.Errorf("engine: %w", err)
 	}
 	defer os.Remove(script)
@@ -169,6 +170,17 @@ func (e *Engine) Restart(ctx context.Context) error {
 		case <-time.After(50 * time.Millisecond):
 		}
 	}
+}
+
+// script writes the server's program to where it finds its packages, under a name
+// of its own: others may start beside it.
+func (e *Engine) script() (path string, err error) {
+	f, err := os.CreateTemp(e.options.Packages, "llm_cache-engine-*.mjs")
+	if err != nil {
+		return "", err
+	}
+	_, err = f.Write(server)
+	return f.Name(), errors.Join(err, f.Close())
 }
 
 // Kill ends the server at once.

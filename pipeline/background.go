@@ -33,19 +33,19 @@ import (
 const idleRead = 0.1
 
 // How many times its price the need of a block counts, besides what the option
-// risk says. With these, three of the 561 edits in the recorded conversations of
-// over 60 requests are harmed; with 4 for reads it is nine, with 1.5 for inputs ten.
+// risk says. With these, five of the 561 edits in the recorded conversations of
+// over 60 requests are harmed; with 3.6 for inputs it is seven.
 const (
-	idleReads  = 6   // a file that was read
-	idleInputs = 2.5 // what a call has written into a file
+	idleReads  = 3.4 // a file that was read
+	idleInputs = 4   // what a call has written into a file
 	idleOthers = 0.5 // all else
 )
 
 const (
 	// minIdle is the share of the prompt below which a fold is not worth the
 	// work, and minIdleTokens the same in tokens.
-	minIdle       = 0.01
-	minIdleTokens = 500
+	minIdle       = 0.005
+	minIdleTokens = 250
 	// minIdleFold is the saving in bytes below which a block is not folded: little,
 	// for what stands behind it is read anyway.
 	minIdleFold = 150
@@ -89,7 +89,7 @@ func (x *Exchange) Background(t *wire.Turn, limit int) *Background {
 	f.forwarded, f.previous, f.cold, f.loop = len(f.blocks), len(f.blocks), false, len(t.Calls) > 0
 	p := &planner{frame: &f, lineage: l, calibration: &x.session.Calibration, now: x.start, rate: rate(l), warm: len(f.blocks), room: rooms.Get().(*room)}
 	defer p.room.release()
-	p.further = p.expect()
+	p.further = p.prior() // the next pause is near: what is folded late costs little
 	p.appraiseIdle()
 	from, process := p.deepest(limit)
 	if from == len(f.blocks) {

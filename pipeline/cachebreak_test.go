@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
@@ -110,7 +111,7 @@ func TestCautionFollowsUsage(t *testing.T) {
 	if careful <= 1 || careful > maxCaution {
 		t.Fatalf("caution %v", careful)
 	}
-	p := planner{lineage: l}
+	p := planner{frame: x.frame, lineage: l}
 	l.Requests = 100
 	if r := p.expect(); r >= 100 {
 		t.Errorf("R is %v in spite of it", r)
@@ -120,5 +121,27 @@ func TestCautionFollowsUsage(t *testing.T) {
 	}
 	if l.Caution != 1 {
 		t.Errorf("caution stays %v", l.Caution)
+	}
+}
+
+// TestFurtherFollowsTheTenant shows that a conversation is expected to run as
+// long as others of its kind did, once there are enough of them.
+func TestFurtherFollowsTheTenant(t *testing.T) {
+	s := newScript(t, Options{}, keeping)
+	s.prompt("Fix the bug.")
+	s.run(0, 12, false)
+	x := s.ask("m", "m", warmUsage)
+	l := lineageOf(t, s)
+	l.Requests = 12
+	p := planner{frame: x.frame, lineage: l}
+	alone := p.expect()
+	for range 20 {
+		other := &sessioncache.Lineage{Kind: l.Kind}
+		for range 14 {
+			s.s.Ran(other)
+		}
+	}
+	if r := p.expect(); r >= alone/2 {
+		t.Errorf("twenty conversations have ended at 14 requests, and %v more than 12 are expected; %v without them", r, alone)
 	}
 }

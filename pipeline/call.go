@@ -16,6 +16,7 @@ package pipeline
 
 import (
 	"math"
+	"path"
 	"strings"
 
 	"github.com/tidwall/gjson"
@@ -31,6 +32,8 @@ type call struct {
 	path string
 	// whole tells that it reads the file from beginning to end.
 	whole bool
+	// shell tells that it is made through a shell.
+	shell bool
 	// argument is its most telling argument.
 	argument string
 }
@@ -90,6 +93,7 @@ func understand(name string, input gjson.Result) call {
 		return c
 	}
 	if c.class == sessioncache.ClassCommand {
+		c.shell = true
 		c.command()
 		return c
 	}
@@ -154,6 +158,12 @@ func starts(command string, names []string) bool {
 	return false
 }
 
+// isTest tells by its name whether a file holds tests.
+func isTest(file string) bool {
+	name := strings.ToLower(path.Base(file))
+	return strings.Contains(name, "test") || strings.Contains(name, "spec")
+}
+
 // learn notes what is to be remembered of the blocks that are new.
 func (f *frame) learn() {
 	var turn, task uint16
@@ -180,9 +190,9 @@ func (f *frame) learn() {
 		switch b.Kind {
 		case wire.KindToolUse:
 			c := understand(f.view.Text(b.Name), gjson.ParseBytes(f.view.Bytes(b.Body)))
-			s.Class, s.Whole = c.class, c.whole
+			s.Class, s.Whole, s.Shell = c.class, c.whole, c.shell
 			if c.path != "" {
-				s.Path = hashOf(c.path)
+				s.Path, s.Test = hashOf(c.path), isTest(c.path)
 			}
 			if b.Body.Len() >= minTrait && s.Trait == nil && foldableInput(f.view.Bytes(b.Body)) {
 				s.Trait = f.inputTrait(r, b, c)
@@ -196,9 +206,9 @@ func (f *frame) learn() {
 		case wire.KindToolResult:
 			if j := f.newCall(i, calls); j >= 0 {
 				c := &f.states[j]
-				s.Class, s.Path, s.Whole = c.Class, c.Path, c.Whole
+				s.Class, s.Path, s.Whole, s.Shell, s.Test = c.Class, c.Path, c.Whole, c.Shell, c.Test
 			} else {
-				s.Class, s.Path, s.Whole = sessioncache.ClassNone, 0, false
+				s.Class, s.Path, s.Whole, s.Shell, s.Test = sessioncache.ClassNone, 0, false, false, false
 			}
 			if b.Body.Len() >= minTrait && s.Trait == nil {
 				s.Trait = f.resultTrait(r, i)

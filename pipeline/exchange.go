@@ -302,7 +302,7 @@ func (x *Exchange) Commit(t *wire.Turn, now time.Time) {
 	if x.Decision.Epoch != "" {
 		l.Decision = x.Decision.String()
 	}
-	if l.Requests++; l.Requests == 1 {
+	if x.session.Ran(l); l.Requests == 1 {
 		l.Created = x.start
 	}
 	if ttl := x.rules.TTL; ttl > 0 && !l.Started.IsZero() && x.start.Sub(l.Started) > ttl {

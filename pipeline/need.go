@@ -24,13 +24,17 @@ import (
 // past is what later blocks say about a file, gathered from the end of the
 // conversation to its beginning.
 type past struct {
-	touched    uint16 // the turn of the last call about it
-	task       uint16 // and its task
-	reads      int    // later reads of it
-	whole      int    // those of them that read it from beginning to end
-	edits      int    // later edits of it
-	relied     uint16 // the turn of the last read that relies on what stands before it
-	reliedTask uint16 // and its task
+	touched uint16 // the turn of the last call about it
+	reads   int    // later reads of it
+	whole   int    // those of them that read it from beginning to end
+	edits   int    // later edits of it
+	relied  uint16 // the turn of the last read that relies on what stands before it
+}
+
+// edited is what is known of the edits of a file.
+type edited struct {
+	times int
+	last  uint16 // the turn of the last one
 }
 
 // group is a kind of blocks whose need has a model of its own.
@@ -46,22 +50,24 @@ const (
 // The terms of the linear model, each a number that is known of a block when
 // it might be folded.
 const (
-	termOne      = iota // the constant
-	termAge             // log2 of the turns since the block
-	termIdle            // log2 of the turns since the last call about its file
-	termUnused          // log2 of the answers in a row that did not refer to it
-	termEdited          // the file was edited since
-	termReread          // the file was read since
-	termWhole           // the whole file was read since
-	termTasks           // tasks begun since the block, up to two
-	termAway            // no call of the running task was about the file
-	termSearch          // it is the result of a search
-	termSize            // log2 of its size in kilobytes
-	termAge2            // the square of termAge: the need of old blocks falls faster
-	termHot             // log2 of the edits of the file so far, before the block and since
-	termLoop            // the agent is in the middle of a run of tool calls
-	termLoopSize        // termSize, there
-	termLoopAge         // termAge, there
+	termOne        = iota // the constant
+	termAge2              // the square of log2 of the turns since the block: the need of old blocks falls faster
+	termIdle              // log2 of the turns since the last call about its file
+	termIdle2             // its square
+	termUnused            // log2 of the answers in a row that did not refer to it
+	termSize              // log2 of its size in kilobytes
+	termEdited            // the file was edited since
+	termWhole             // the whole file was read or written since
+	termPart              // it is a part of its file
+	termSearch            // it is the result of a search
+	termShell             // the call is made through a shell
+	termOther             // the call neither edits nor writes a file
+	termHot               // log2 of the edits of the file so far, before the block and since
+	termHotIdle           // termHot times termIdle
+	termEditAge           // log2 of the turns since the last edit of the file
+	termRecent            // that edit was one of the last five turns
+	termRereadIdle        // termIdle of files read again since
+	termTestIdle          // termIdle of files of tests
 	terms
 )
 
@@ -94,7 +100,7 @@ func (f *frame) appraisals(r *room, cuts []cut) []appraisal {
 	files, edits := r.files, r.edits
 	for i := range f.states {
 		if s := &f.states[i]; s.Path != 0 && f.blocks[i].Kind == wire.KindToolUse && (s.Class == sessioncache.ClassEdit || s.Class == sessioncache.ClassWrite) {
-			edits[s.Path]++
+			edits[s.Path] = edited{edits[s.Path].times + 1, s.Turn}
 		}
 	}
 	for i := len(f.blocks) - 1; i >= 0; i-- {
@@ -109,7 +115,7 @@ func (f *frame) appraisals(r *room, cuts []cut) []appraisal {
 		if s.Path == 0 {
 			continue
 		}
-		h.touched, h.task = max(s.Turn, h.touched), max(s.Task, h.task)
+		h.touched = max(s.Turn, h.touched)
 		switch {
 		case input && (s.Class == sessioncache.ClassEdit || s.Class == sessioncache.ClassWrite):
 			h.edits++
@@ -118,7 +124,7 @@ func (f *frame) appraisals(r *room, cuts []cut) []appraisal {
 			}
 		case !input && s.Class == sessioncache.ClassRead && !b.Has(wire.FlagError) && s.Relies:
 			if h.relied == 0 {
-				h.relied, h.reliedTask = s.Turn, s.Task
+				h.relied = s.Turn
 			}
 		case !input && s.Class == sessioncache.ClassRead && !b.Has(wire.FlagError) && !f.pointer(i):
 			h.reads++
@@ -132,33 +138,36 @@ func (f *frame) appraisals(r *room, cuts []cut) []appraisal {
 }
 
 // characterise fills in what is known of one block, given what later blocks say about
-// its file and how often that was edited.
-func (f *frame) characterise(a *appraisal, i int, h *past, edits int) {
+// its file and how it was edited.
+func (f *frame) characterise(a *appraisal, i int, h *past, e edited) {
 	s, b := &f.states[i], &f.blocks[i]
-	last := &f.states[len(f.states)-1]
+	now := f.states[len(f.states)-1].Turn
 	switch {
 	case b.Kind == wire.KindToolUse:
 		a.group = groupInputs
 	case s.Class == sessioncache.ClassRead:
 		a.group = groupReads
 	}
-	turn, begun := max(s.Turn, h.relied), max(s.Task, h.reliedTask)
+	age, idle := log2(int(now-max(s.Turn, h.relied))), log2(int(now-s.Turn))
 	a.x = features{
-		termOne: 1, termAge: log2(int(last.Turn - turn)), termUnused: log2(min(int(s.Unused), int(last.Turn-s.Turn))),
-		termTasks: float64(min(last.Task-begun, 2)), termSize: math.Log2(1 + float64(b.Body.Len())/1000),
+		termOne: 1, termAge2: age * age, termUnused: log2(min(int(s.Unused), int(now-s.Turn))), termSize: math.Log2(1 + float64(b.Body.Len())/1000),
+		termPart: yes(!s.Whole), termSearch: yes(s.Class == sessioncache.ClassSearch), termShell: yes(s.Shell),
+		termOther: yes(s.Class != sessioncache.ClassEdit && s.Class != sessioncache.ClassWrite), termEditAge: log2(never),
 	}
-	touched, task := s.Turn, s.Task
 	if s.Path != 0 {
-		touched, task = max(touched, h.touched), max(task, h.task)
-		a.x[termHot] = log2(edits)
-		a.x[termEdited], a.x[termReread], a.x[termWhole] = yes(h.edits > 0), yes(h.reads > 0), yes(h.whole > 0)
+		idle = log2(int(now - max(s.Turn, h.touched)))
+		if e.times > 0 {
+			hot := log2(e.times)
+			a.x[termHot], a.x[termHotIdle], a.x[termEditAge], a.x[termRecent] = hot, hot*idle, log2(int(now-e.last)), yes(now-e.last <= 5)
+		}
+		a.x[termEdited], a.x[termWhole] = yes(h.edits > 0), yes(h.whole > 0)
+		a.x[termRereadIdle], a.x[termTestIdle] = yes(h.reads > 0)*idle, yes(s.Test)*idle
 	}
-	a.x[termIdle], a.x[termAway], a.x[termSearch] = log2(int(last.Turn-touched)), yes(task < last.Task), yes(s.Class == sessioncache.ClassSearch)
-	a.x[termAge2] = a.x[termAge] * a.x[termAge]
-	if f.loop {
-		a.x[termLoop], a.x[termLoopSize], a.x[termLoopAge] = 1, a.x[termSize], a.x[termAge]
-	}
+	a.x[termIdle], a.x[termIdle2] = idle, idle*idle
 }
+
+// never stands for the turns since the last edit of a file that was not edited.
+const never = 98
 
 // smallLogs are the logarithms of the numbers that nearly all terms are made of.
 var smallLogs = func() (table [512]float64) {

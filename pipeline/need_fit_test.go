@@ -45,6 +45,22 @@ type sample struct {
 	bytes  int
 }
 
+// used are the terms of each group's model: of those above, the ones that made
+// a cross-validated fit better.
+var used = [groups][]int{
+	groupResults: {termOne, termAge2, termSize, termSearch, termEdited},
+	groupReads:   {termOne, termAge2, termUnused, termSize, termEdited, termWhole, termPart, termHot, termHotIdle, termEditAge, termRecent, termRereadIdle, termTestIdle},
+	groupInputs:  {termOne, termIdle, termIdle2, termSize, termWhole, termShell, termOther, termEditAge},
+}
+
+// only leaves of the terms those of a group's model.
+func (x *features) only(g group) (out features) {
+	for _, j := range used[g] {
+		out[j] = x[j]
+	}
+	return out
+}
+
 // weight makes up for prompts being rare beside tool results: both moments
 // count about alike.
 func (s *sample) weight() float64 {
@@ -189,9 +205,12 @@ func (c *recorded) samples(t *testing.T) [groups][]sample {
 		now = now.Add(10 * time.Second)
 	}
 	var out [groups][]sample
+	if len(needed) == 0 {
+		return out // its agent edits in ways that do not show what they rely on
+	}
 	for _, o := range open {
 		last, ok := needed[o.block]
-		out[o.group] = append(out[o.group], sample{o.x, yes(ok && last >= o.call), o.loop, o.bytes})
+		out[o.group] = append(out[o.group], sample{o.x.only(o.group), yes(ok && last >= o.call), o.loop, o.bytes})
 	}
 	return out
 }
@@ -244,7 +263,7 @@ func turnOf(answer json.RawMessage) *wire.Turn {
 
 // logistic fits coefficients by Newton's method with a small ridge.
 func logistic(data []sample) features {
-	const ridge = 30
+	const ridge = 5
 	var w features
 	for range 25 {
 		var g features
@@ -337,7 +356,10 @@ func TestFitNeed(t *testing.T) {
 		}
 	}
 	names := [groups]string{"groupResults", "groupReads", "groupInputs"}
-	fields := [terms]string{"termOne", "termAge", "termIdle", "termUnused", "termEdited", "termReread", "termWhole", "termTasks", "termAway", "termSearch", "termSize", "termAge2", "termHot", "termLoop", "termLoopSize", "termLoopAge"}
+	fields := [terms]string{
+		"termOne", "termAge2", "termIdle", "termIdle2", "termUnused", "termSize", "termEdited", "termWhole", "termPart", "termSearch", "termShell",
+		"termOther", "termHot", "termHotIdle", "termEditAge", "termRecent", "termRereadIdle", "termTestIdle",
+	}
 	for g := range all {
 		w := logistic(all[g])
 		fmt.Printf("\t%s: {", names[g])

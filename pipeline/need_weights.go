@@ -19,7 +19,7 @@ package pipeline
 //
 //	go test ./pipeline -run TestFitNeed -fit -v
 var needWeights = [groups]features{
-	groupResults: {termOne: -6.92, termAge: 0.37, termIdle: 0.34, termUnused: 0.20, termEdited: 0.70, termReread: -0.38, termWhole: -0.09, termTasks: -0.16, termAway: 0.43, termSearch: -0.45, termSize: 0.67, termAge2: -0.17, termHot: 0.67, termLoop: -0.07, termLoopSize: 0.30, termLoopAge: -0.23},
-	groupReads:   {termOne: -2.99, termAge: 0.12, termIdle: 0.24, termUnused: -0.27, termEdited: -0.18, termReread: -0.14, termWhole: -1.29, termTasks: 0.19, termAway: -0.48, termSize: 0.38, termAge2: -0.12, termHot: 0.24, termLoop: 0.21, termLoopSize: 0.29, termLoopAge: -0.19},
-	groupInputs:  {termOne: -3.20, termAge: 0.38, termIdle: -0.18, termUnused: -0.05, termEdited: 0.84, termReread: -0.05, termWhole: -1.97, termTasks: -0.03, termAway: 0.15, termSearch: -0.15, termSize: 0.63, termAge2: -0.10, termHot: -0.06, termLoop: -0.49, termLoopSize: 0.23, termLoopAge: 0.03},
+	groupResults: {termOne: -5.49, termAge2: -0.08, termSize: 0.82, termEdited: 2.07, termSearch: -0.80},
+	groupReads:   {termOne: 3.15, termAge2: -0.07, termUnused: -0.27, termSize: 0.26, termEdited: -2.29, termWhole: -2.20, termPart: -1.03, termHot: -0.68, termHotIdle: 0.27, termEditAge: -0.67, termRecent: -0.82, termRereadIdle: -0.58, termTestIdle: -0.48},
+	groupInputs:  {termOne: -2.85, termIdle: 0.54, termIdle2: -0.08, termSize: 0.61, termWhole: -3.11, termShell: -2.17, termOther: -1.76, termEditAge: -0.49},
 }

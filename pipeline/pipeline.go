@@ -79,7 +79,7 @@ func (p *Pipeline) Begin(v *wire.View, s *sessioncache.Session, now time.Time) *
 	f.learn()
 	f.admit()
 	if p.options.Policy != Eager {
-		x.Decision = f.plan(&planner{lineage: m.Lineage, usual: s.Usual(sessioncache.Kind(v), m.Lineage), calibration: &s.Calibration, now: now, rate: rate(m.Lineage)})
+		x.Decision = f.plan(&planner{lineage: m.Lineage, calibration: &s.Calibration, now: now, rate: rate(m.Lineage)})
 	}
 	for _, stage := range p.stages {
 		stage(f)

@@ -42,7 +42,6 @@ type planner struct {
 	lineage     *sessioncache.Lineage
 	calibration *sessioncache.Calibration
 	now         time.Time
-	usual       float64 // requests that such conversations of the session run
 	rate        float64 // corrects estimates by what the last usage said
 	warm        int     // blocks that are cached as they were sent
 	further     float64 // R
@@ -172,7 +171,7 @@ const minReturn = 0.1
 // writing is against reading, the longer a fold takes to pay back, and the
 // more conversations end before.
 const (
-	stakeBetween = 4
+	stakeBetween = 6
 	stakeInLoop  = 0.5
 )
 
@@ -251,7 +250,7 @@ func (p *planner) pace() float64 {
 // it piled up: at an even pace, tokens²/(2·pace) times. Once that has cost this
 // share of what a fold costs, the fold is made. With sooner ones the same blocks
 // behind would be written over and over, with later ones too much would be read.
-const patience = 0.5
+const patience = 0.3
 
 // write is the price of a token written with the lifetime that this
 // conversation's prefix has.
@@ -313,15 +312,28 @@ func (p *planner) forbids(s, gain float64) string {
 	return ""
 }
 
-// expect estimates the number of further requests: by what is usual for such
-// conversations of the session, or else by how long conversations are that have
-// run n requests.
+// expect estimates the number of further requests: by how many more such
+// conversations of the tenant have run, if there were enough; or else by what is
+// usual in the session, if that is more than the prior.
 func (p *planner) expect() float64 {
-	n := 0.0
-	if p.lineage != nil {
-		n = float64(p.lineage.Requests)
+	kind := sessioncache.Kind(p.view)
+	if further, ok := p.session.Further(kind, p.lineage); ok {
+		return math.Max(2, further/p.caution())
 	}
-	return math.Max(2, math.Max(p.usual-n, furtherAtFirst+furtherShare*n)/p.caution())
+	return math.Max(p.prior(), (p.session.Usual(kind, p.lineage)-p.requests())/p.caution())
+}
+
+// prior is the number of further requests that any conversation is expected to run.
+func (p *planner) prior() float64 {
+	return math.Max(2, (furtherAtFirst+furtherShare*p.requests())/p.caution())
+}
+
+// requests is the number of requests so far.
+func (p *planner) requests() float64 {
+	if p.lineage == nil {
+		return 0
+	}
+	return float64(p.lineage.Requests)
 }
 
 // A conversation with tools that has run n requests runs that many more: recorded
@@ -382,15 +394,18 @@ func (p *planner) care(i int) float64 {
 		return care * careCold
 	case p.loop && read:
 		return care * careInLoop
-	case !p.loop && !read:
-		return care * careBetween
+	case p.loop:
+		return care
+	case read:
+		return care * careReads
 	}
-	return care
+	return care * careBetween
 }
 
 const (
-	careInputs  = 10
+	careInputs  = 14
 	careCold    = 0.25
-	careInLoop  = 32
+	careInLoop  = 28
+	careReads   = 1.5
 	careBetween = 0.3
 )

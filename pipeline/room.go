@@ -26,11 +26,11 @@ type room struct {
 	cuts   []cut
 	known  []appraisal
 	files  map[uint64]past
-	edits  map[uint64]int
+	edits  map[uint64]edited
 	lines  []uint64 // of one block at a time
 }
 
-var rooms = sync.Pool{New: func() any { return &room{files: make(map[uint64]past), edits: make(map[uint64]int)} }}
+var rooms = sync.Pool{New: func() any { return &room{files: make(map[uint64]past), edits: make(map[uint64]edited)} }}
 
 // mostFiles bounds the files of a room that is used again: to empty a map takes
 // as long as it has ever been large.

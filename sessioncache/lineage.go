@@ -151,6 +151,10 @@ type State struct {
 	Class Class
 	// Whole tells that the call reads a file from beginning to end.
 	Whole bool
+	// Shell tells that the call is made through a shell.
+	Shell bool
+	// Test tells that the file is one of tests, by its name.
+	Test bool
 	// Relies tells that a result was admitted with less than its text, because
 	// earlier blocks about the same file show the rest.
 	Relies bool

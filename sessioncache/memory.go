@@ -69,6 +69,7 @@ func (o *MemoryOptions) defaults() error {
 // holds sessions in use outside.
 type Memory struct {
 	cache *ristretto.Cache[string, *Session]
+	runs  runs
 	// use is held for reading while the cache is changed and for writing while
 	// it is closed: Ristretto panics when it is changed after that. It is
 	// never taken while mu is held.
@@ -165,7 +166,7 @@ func (m *Memory) Acquire(k Key) *Session {
 	}
 	if s == nil {
 		now := time.Now()
-		s = &Session{digest: digest, id: publicID(digest), upstream: k.Upstream, tenant: k.Tenant, created: now, Unseen: now.Sub(m.stats.Since)}
+		s = &Session{digest: digest, id: publicID(digest), upstream: k.Upstream, tenant: k.Tenant, runs: &m.runs, created: now, Unseen: now.Sub(m.stats.Since)}
 		s.session = s
 		m.stats.Created++
 	}

@@ -38,6 +38,7 @@ type Session struct {
 	id       string
 	upstream string
 	tenant   Tenant
+	runs     *runs // of the store
 	created  time.Time
 	lineages []*Lineage // most recently used first
 	next     int

@@ -1,0 +1,116 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package sessioncache
+
+import "sync"
+
+// milestones are the numbers of requests at which a conversation is counted.
+var milestones = [...]int{1, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512}
+
+const (
+	// minLike is the number of conversations that tell something about one more.
+	minLike = 10
+	// beyond is how many requests conversations run on average after the last
+	// milestone.
+	beyond = 256
+	// maxKinds bounds the kinds of conversations that are remembered.
+	maxKinds = 1024
+)
+
+// runs remembers how many requests conversations have run, by tenant and kind.
+// Those that are still running count as far as they have come.
+type runs struct {
+	mu    sync.Mutex
+	kinds map[like]*[len(milestones)]int
+}
+
+// like are conversations that may be judged by each other.
+type like struct {
+	tenant Tenant
+	kind   uint32
+}
+
+// note counts a conversation that has run n requests.
+func (r *runs) note(k like, n int) {
+	for i, m := range milestones {
+		if m < n {
+			continue
+		}
+		if m > n {
+			return
+		}
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		reached := r.kinds[k]
+		if reached == nil {
+			reached = new([len(milestones)]int)
+			if r.kinds == nil {
+				r.kinds = make(map[like]*[len(milestones)]int)
+			}
+			for old := range r.kinds {
+				if len(r.kinds) < maxKinds {
+					break
+				}
+				delete(r.kinds, old)
+			}
+			r.kinds[k] = reached
+		}
+		reached[i]++
+		return
+	}
+}
+
+// further returns how many more requests such conversations have run on average
+// that had run n, and whether there were enough of them to tell.
+func (r *runs) further(k like, n int) (float64, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	reached := r.kinds[k]
+	if reached == nil {
+		return 0, false
+	}
+	at := 0
+	for at+1 < len(milestones) && milestones[at+1] <= n {
+		at++
+	}
+	if reached[at] < minLike {
+		return 0, false
+	}
+	all, left, from := float64(reached[at]), 1.0, max(n, 1)
+	sum := 0.0
+	for i := at + 1; i < len(milestones); i++ {
+		share := float64(reached[i]) / all
+		sum += (left + share) / 2 * float64(milestones[i]-from)
+		left, from = share, milestones[i]
+	}
+	return sum + left*beyond, true
+}
+
+// Further estimates how many more requests a conversation will run, nil for one
+// that begins, by what others of that kind of the same tenant did. It tells
+// whether there were enough of them. The session must be locked.
+func (s *Session) Further(kind uint32, l *Lineage) (float64, bool) {
+	n := 0
+	if l != nil {
+		n = l.Requests
+	}
+	return s.runs.further(like{s.tenant, kind}, n)
+}
+
+// Ran counts one more request of a conversation. The session must be locked.
+func (s *Session) Ran(l *Lineage) {
+	l.Requests++
+	s.runs.note(like{s.tenant, l.Kind}, l.Requests)
+}

@@ -1,0 +1,400 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package wire
+
+import (
+	"bytes"
+	"fmt"
+)
+
+// itemMembers are the members of an input item that mean something here.
+type itemMembers struct {
+	kind, id, role, content, phase, callID, name, arguments, input, output, action, tools Span
+}
+
+// slot returns where to keep the member of a name.
+func (m *itemMembers) slot(key []byte) *Span {
+	switch string(key) {
+	case "type":
+		return &m.kind
+	case "id":
+		return &m.id
+	case "role":
+		return &m.role
+	case "content":
+		return &m.content
+	case "phase":
+		return &m.phase
+	case "call_id":
+		return &m.callID
+	case "name":
+		return &m.name
+	case "arguments":
+		return &m.arguments
+	case "input":
+		return &m.input
+	case "output":
+		return &m.output
+	case "action":
+		return &m.action
+	case "tools":
+		return &m.tools
+	}
+	return nil
+}
+
+var (
+	suffixCall   = []byte(`_call"`)
+	suffixOutput = []byte(`_output"`)
+	typeMessage  = []byte(`"message"`)
+	typeRefers   = []byte(`"item_reference"`)
+)
+
+// responsesItem reads one item of input.
+func (p *parser) responsesItem(at int) int {
+	var f itemMembers
+	m := walk(p.b, at)
+	for m.next() {
+		slot := f.slot(m.key)
+		value := m.skip()
+		if m.bad {
+			break
+		}
+		if slot == nil {
+			continue
+		}
+		if !slot.Empty() {
+			return p.fail(ErrDuplicate)
+		}
+		*slot = value
+	}
+	if m.bad {
+		return p.fail(ErrSyntax)
+	}
+	kind := f.kind.Of(p.b)
+	if len(kind) == 0 || string(kind) == "null" {
+		if kind = typeMessage; f.role.Empty() {
+			kind = typeRefers
+		}
+	}
+	role := p.itemRole(kind, f.role.Of(p.b))
+	if role == RoleNone {
+		return p.fail(fmt.Errorf("%w: unknown role", ErrShape))
+	}
+	if (role == RoleAssistant || role == RoleTool) && p.opening == 0 {
+		if p.opening = len(p.v.Messages); p.opening > 0 {
+			p.remember()
+			if end := p.recallItems(at); end > 0 {
+				return end
+			}
+		}
+	}
+	span := Span{int32(at), int32(m.end)}
+	p.enter(role, span)
+	index := int32(len(p.v.Messages) - 1)
+	switch {
+	case string(kind) == `"message"`:
+		if !p.messageItem(&f, span, role, index) {
+			return -1
+		}
+	case string(kind) == `"additional_tools"` && !f.tools.Empty() && p.b[f.tools.Start] == '[':
+		e := list(p.b, int(f.tools.Start))
+		for e.next() {
+			var b Block
+			if b, e.at = p.toolItem(e.at, SectionMessages, role, index); e.at < 0 {
+				return -1
+			}
+			p.blocks = append(p.blocks, b)
+		}
+		if e.bad {
+			return p.fail(ErrSyntax)
+		}
+	default:
+		p.blocks = append(p.blocks, p.item(kind, &f, span, role, index))
+	}
+	p.v.Messages[index].End = int32(len(p.blocks))
+	return m.end
+}
+
+// itemRole tells whose item it is. What the model has put out, in types that
+// nobody knows yet too, is the assistant's.
+func (p *parser) itemRole(kind, role []byte) Role {
+	switch string(kind) {
+	case `"message"`:
+		switch string(role) {
+		case `"user"`:
+			return RoleUser
+		case `"assistant"`:
+			return RoleAssistant
+		case `"system"`, `"developer"`:
+			return RoleSystem
+		}
+		return RoleNone
+	case `"additional_tools"`:
+		return RoleSystem
+	case `"compaction_trigger"`, `"mcp_approval_response"`:
+		return RoleUser
+	}
+	if bytes.HasSuffix(kind, suffixOutput) {
+		return RoleTool
+	}
+	return RoleAssistant
+}
+
+// enter begins a message with an item, or adds the item to the last one.
+func (p *parser) enter(role Role, span Span) {
+	if p.joins(role) {
+		m := &p.v.Messages[len(p.v.Messages)-1]
+		m.Span.End, m.Content.End, p.grown = span.End, span.End, true
+		return
+	}
+	p.seal()
+	p.v.Messages = append(p.v.Messages, Message{Span: span, Content: span, First: int32(len(p.blocks)), Role: role})
+	p.raw = append(p.raw, rawHash(span.Of(p.b)))
+}
+
+// item reads an item that is one block: a call, its output, reasoning, or
+// something opaque.
+func (p *parser) item(kind []byte, f *itemMembers, span Span, role Role, index int32) Block {
+	b := Block{Section: SectionMessages, Role: role, Message: index, Span: span, ID: unquoted(p.b, f.callID)}
+	switch {
+	case string(kind) == `"reasoning"`:
+		b.Kind, b.ID = KindReasoning, Span{}
+	case string(kind) == `"function_call"`:
+		b.Kind, b.Body, b.Name = KindToolUse, f.arguments, unquoted(p.b, f.name)
+	case string(kind) == `"custom_tool_call"`:
+		b.Kind, b.Body, b.Name = KindToolUse, f.input, unquoted(p.b, f.name)
+	case bytes.HasSuffix(kind, suffixCall) && !b.ID.Empty():
+		b.Kind, b.Name = KindToolUse, unquoted(p.b, f.kind)
+		b.Name.End -= int32(len(suffixCall) - 1)
+		if string(kind) == `"local_shell_call"` {
+			b.Body = f.action
+		}
+	case bytes.HasSuffix(kind, suffixCall):
+		b.Kind = KindServerTool // the provider runs it itself
+	case role == RoleTool:
+		b.Kind = KindToolResult
+		if b.ID.Empty() { // the call's id, in some versions of the API
+			b.ID = unquoted(p.b, f.id)
+		}
+		p.outputItem(&b, f.output)
+		return b
+	}
+	p.hashItem(&b, string(kind) == `"item_reference"`)
+	return b
+}
+
+// outputItem reads what a tool has put out: a text or a list of parts. Other
+// forms stay closed.
+func (p *parser) outputItem(b *Block, output Span) {
+	if output.Empty() || p.b[output.Start] != '"' && !p.partsOnly(output) {
+		p.hashItem(b, false)
+		return
+	}
+	b.Body = output
+	switch {
+	case output.Len() == 2:
+		b.Flags |= FlagEmpty
+	case !p.allText(output):
+		b.Flags |= FlagMedia
+	}
+	p.hasher.begin(b.Section, b.Role, b.Kind)
+	p.hasher.member(keyID, b.ID.Of(p.b))
+	p.hasher.member(keyContent, p.lone(output).Of(p.b))
+	b.Hash = p.hasher.end()
+}
+
+// partsOnly tells whether a value is an array of content parts.
+func (p *parser) partsOnly(s Span) bool {
+	if p.b[s.Start] != '[' {
+		return false
+	}
+	e := list(p.b, int(s.Start))
+	for e.next() {
+		part := false
+		m := walk(p.b, e.at)
+		for m.next() {
+			key := string(m.key)
+			value := m.skip()
+			if key == "type" {
+				part = bytes.HasPrefix(value.Of(p.b), []byte(`"input_`))
+			}
+		}
+		if m.bad || !part {
+			return false
+		}
+		e.at = m.end
+	}
+	return !e.bad
+}
+
+// hashItem sets the canonical hash of an item whose members are known to be
+// well formed. Ids that clients draw anew, and what clients note for
+// themselves, are left out; the id of a reference is what it says.
+func (p *parser) hashItem(b *Block, reference bool) {
+	h := &p.hasher
+	h.begin(b.Section, b.Role, b.Kind)
+	m := walk(p.b, int(b.Span.Start))
+	for m.next() {
+		key := m.key
+		value := m.skip()
+		if isNote(key) && (!reference || string(key) != "id") {
+			continue
+		}
+		h.member(key, value.Of(p.b))
+	}
+	b.Hash = h.end()
+}
+
+// isNote tells whether a member of an item says nothing to the model. Codex
+// draws new ids after each compaction and in each session.
+func isNote(key []byte) bool {
+	return string(key) == "id" || string(key) == "status" || bytes.HasPrefix(key, []byte("internal_chat_message_metadata"))
+}
+
+// messageItem reads the content of a message.
+func (p *parser) messageItem(f *itemMembers, span Span, role Role, index int32) bool {
+	if f.content.Empty() || isNull(p.b, f.content) {
+		return true
+	}
+	c := p.b[f.content.Start]
+	switch {
+	case c != '"' && c != '[':
+		p.fail(fmt.Errorf("%w: content is neither text nor parts", ErrShape))
+		return false
+	case role != RoleAssistant:
+		p.v.Messages[index].Content = f.content
+	}
+	if c == '"' {
+		b := p.plain(f.content, SectionMessages, role, index)
+		if role == RoleAssistant {
+			b.Span, b.Flags = span, b.Flags&^FlagString
+			p.addPhase(&b, f)
+		}
+		p.blocks = append(p.blocks, b)
+		return true
+	}
+	first := len(p.blocks)
+	e := list(p.b, int(f.content.Start))
+	for e.next() {
+		if e.at = p.part(e.at, role, index); e.at < 0 {
+			return false
+		}
+	}
+	if e.bad {
+		p.fail(ErrSyntax)
+		return false
+	}
+	if role != RoleAssistant {
+		return true
+	}
+	parts := p.blocks[first:]
+	if len(parts) == 1 { // the item is the block
+		parts[0].Span = span
+		p.addPhase(&parts[0], f)
+		return true
+	}
+	for i := range parts {
+		parts[i].Flags |= FlagPart
+	}
+	return true
+}
+
+// addPhase makes the phase of an answer, where it has one, a part of its hash.
+func (p *parser) addPhase(b *Block, f *itemMembers) {
+	if f.phase.Empty() || isNull(p.b, f.phase) {
+		return
+	}
+	text := b.Hash
+	p.hasher.begin(b.Section, b.Role, b.Kind)
+	p.hasher.add(text[:])
+	p.hasher.add(f.phase.Of(p.b))
+	b.Hash = p.hasher.end()
+}
+
+// part reads one part of the content of a message.
+func (p *parser) part(at int, role Role, index int32) int {
+	b := Block{Section: SectionMessages, Role: role, Message: index}
+	var kind, text Span
+	m := walk(p.b, at)
+	for m.next() {
+		var slot *Span
+		switch string(m.key) {
+		case "type":
+			slot = &kind
+		case "text":
+			slot = &text
+		case "prompt_cache_breakpoint":
+			slot = &b.Marker
+		}
+		value := m.skip()
+		if m.bad {
+			break
+		}
+		if slot == nil {
+			continue
+		}
+		if !slot.Empty() {
+			return p.fail(ErrDuplicate)
+		}
+		*slot = value
+	}
+	if m.bad {
+		return p.fail(ErrSyntax)
+	}
+	b.Span = Span{int32(at), int32(m.end)}
+	if isNull(p.b, b.Marker) {
+		b.Marker = Span{}
+	}
+	switch string(kind.Of(p.b)) {
+	case `"input_text"`, `"output_text"`, `"text"`:
+		b.Kind, b.Body = KindText, text
+		if text.Len() <= 2 {
+			b.Flags |= FlagEmpty
+		}
+	case `"input_image"`:
+		b.Kind = KindImage
+	case `"input_file"`:
+		b.Kind = KindDocument
+	}
+	p.hashPart(&b)
+	p.blocks = append(p.blocks, b)
+	return m.end
+}
+
+// hashPart sets the canonical hash of a part: a text counts like a plain one.
+func (p *parser) hashPart(b *Block) {
+	h := &p.hasher
+	h.begin(b.Section, b.Role, b.Kind)
+	m := walk(p.b, int(b.Span.Start))
+	for m.next() {
+		key := m.key
+		value := m.skip()
+		switch string(key) {
+		case "prompt_cache_breakpoint":
+			continue
+		case "type":
+			if b.Kind != KindOther {
+				continue
+			}
+		case "annotations", "logprobs": // of an answer, which clients may send back or not
+			if s := value.Of(p.b); string(s) == "[]" || string(s) == "null" {
+				continue
+			}
+		}
+		h.member(key, value.Of(p.b))
+	}
+	b.Hash = h.end()
+}

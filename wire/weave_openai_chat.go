@@ -1,0 +1,166 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package wire
+
+import (
+	"strings"
+
+	"github.com/tidwall/gjson"
+)
+
+func (chatDialect) continuation(it *Iteration) []byte {
+	content := []byte("null")
+	var reasoning, calls []byte
+	for i := range it.Parts {
+		switch p := &it.Parts[i]; p.Kind {
+		case KindText:
+			content = p.Raw
+		case KindThinking:
+			reasoning = append(append([]byte(`,"`+p.Name+`":`), p.Raw...), reasoning...)
+		default:
+			if len(calls) > 0 {
+				calls = append(calls, ',')
+			}
+			calls = append(calls, p.Raw...)
+		}
+	}
+	out := append([]byte(`{"role":"assistant","content":`), content...)
+	out = append(out, reasoning...)
+	out = append(append(append(out, `,"tool_calls":[`...), calls...), `]},`...)
+	return append(out, chatResults(it)...)
+}
+
+func chatResults(it *Iteration) []byte {
+	var out []byte
+	for i, p := range it.Hidden() {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = append(append(out, `{"role":"tool","tool_call_id":`...), quoteText(p.ID)...)
+		out = append(append(append(out, `,"content":`...), quoteText(p.Result)...), '}')
+	}
+	return out
+}
+
+// weave splits the client's message: it holds the texts of all iterations one
+// behind the other. What came before the last goes in front of it, and leaves it.
+func (chatDialect) weave(v *View, message int, its []Iteration) ([]Edit, bool) {
+	msg := &v.Messages[message]
+	if msg.First == msg.End {
+		return nil, false
+	}
+	last := &its[len(its)-1]
+	var edits []Edit
+	var before []byte
+	for n := range its[:len(its)-1] {
+		if n > 0 {
+			before = append(before, ',')
+		}
+		before = append(before, chatDialect{}.continuation(&its[n])...)
+	}
+	if before != nil {
+		edits = append(edits, Edit{Block: int(msg.First), Op: OpBeforeMessage, Value: before})
+	}
+	tail := 0
+	for i := int(msg.First); i < int(msg.End); i++ {
+		b := &v.Blocks[i]
+		switch b.Kind {
+		case KindText, KindThinking:
+			if tail > 0 {
+				return nil, false
+			}
+			e, ok := chatSplit(v, i, its)
+			if !ok {
+				return nil, false
+			}
+			edits = append(edits, e...)
+		case KindToolUse:
+			tail++
+		}
+	}
+	more, ok := chatHidden(v, msg, last)
+	return append(edits, more...), ok
+}
+
+// chatSplit leaves of a text of the client's message what the last iteration
+// said.
+func chatSplit(v *View, i int, its []Iteration) ([]Edit, bool) {
+	b := &v.Blocks[i]
+	all, last := "", ""
+	for n := range its {
+		last = ""
+		for j := range its[n].Parts {
+			if p := &its[n].Parts[j]; p.Kind == b.Kind {
+				last = gjson.ParseBytes(p.Raw).Str
+				all += last
+			}
+		}
+	}
+	switch text := gjson.ParseBytes(v.Bytes(b.Body)).Str; {
+	case strings.TrimSpace(text) != strings.TrimSpace(all):
+		return nil, false
+	case strings.TrimSpace(all) == strings.TrimSpace(last):
+		return nil, true
+	case last != "" || b.Kind == KindText && v.Messages[b.Message].End-v.Messages[b.Message].First == 1:
+		return []Edit{{Block: i, Op: OpReplace, Value: quoteText(last)}}, true
+	}
+	return []Edit{{Block: i, Op: OpRemove}}, true
+}
+
+// chatHidden puts the hidden calls of the last iteration among those of the
+// client's message, and their results behind it.
+func chatHidden(v *View, msg *Message, it *Iteration) ([]Edit, bool) {
+	if len(it.Hidden()) == 0 {
+		return nil, true
+	}
+	var edits []Edit
+	var open [][]byte
+	anchor := -1
+	for i := range it.Parts {
+		p := &it.Parts[i]
+		if p.Kind != KindToolUse {
+			continue
+		}
+		if p.Hidden {
+			open = append(open, p.Raw)
+			continue
+		}
+		for j := int(msg.First); j < int(msg.End); j++ {
+			if b := &v.Blocks[j]; b.Kind == KindToolUse && v.Text(b.ID) == p.ID {
+				anchor = j
+				for _, raw := range open {
+					edits = append(edits, Edit{Block: j, Op: OpBefore, Value: raw})
+				}
+				open = nil
+			}
+		}
+	}
+	if anchor < 0 { // the client has no calls: what was hidden is a message of its own
+		return []Edit{{Block: int(msg.First), Op: OpAfterMessage, Value: chatDialect{}.continuation(&Iteration{Parts: hiddenParts(it)})}}, true
+	}
+	for _, raw := range open {
+		edits = append(edits, Edit{Block: anchor, Op: OpAfter, Value: raw})
+	}
+	return append(edits, Edit{Block: anchor, Op: OpAfterMessage, Value: chatResults(it)}), true
+}
+
+func hiddenParts(it *Iteration) []Part {
+	hidden := it.Hidden()
+	out := make([]Part, 0, len(hidden))
+	for _, p := range hidden {
+		out = append(out, *p)
+	}
+	return out
+}

@@ -17,10 +17,11 @@ package pipeline
 import (
 	"bufio"
 	"compress/gzip"
+	"crypto/sha256"
+	"encoding/binary"
 	"encoding/json"
 	"flag"
 	"fmt"
-	"hash/fnv"
 	"math"
 	"os"
 	"path/filepath"
@@ -35,7 +36,10 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
-var fit = flag.Bool("fit", false, "fit the need model on the recorded conversations and print its coefficients")
+var (
+	fit  = flag.Bool("fit", false, "fit the need model on the recorded conversations and print its coefficients")
+	fold = flag.Int("fold", 0, "with -fit: leave the conversations of this fold of four out, as caddy llm-cache replay --folds 4 numbers them")
+)
 
 // sample is one block at one moment: what was known, and what came of it.
 type sample struct {
@@ -73,7 +77,17 @@ func (s *sample) weight() float64 {
 // recorded is one conversation, call by call.
 type recorded struct {
 	file  string
+	fold  int
 	calls [][]json.RawMessage
+}
+
+// folds is the number of parts that the conversations are split into.
+const folds = 4
+
+// foldOf numbers the folds as package replay does.
+func foldOf(session string) int {
+	sum := sha256.Sum256([]byte(session))
+	return int(binary.BigEndian.Uint64(sum[:8])%folds) + 1
 }
 
 func readRecorded(t *testing.T) []recorded {
@@ -99,7 +113,7 @@ func readRecorded(t *testing.T) []recorded {
 		lines := bufio.NewScanner(z)
 		lines.Buffer(nil, 64<<20)
 		lines.Scan() // the header
-		c := recorded{file: filepath.Base(file)}
+		c := recorded{file: filepath.Base(file), fold: foldOf(gjson.GetBytes(lines.Bytes(), "session").Str)}
 		for lines.Scan() {
 			var entry struct {
 				Messages []json.RawMessage `json:"messages"`
@@ -338,21 +352,21 @@ func loss(data []sample, w features) (sum, expected, found float64) {
 }
 
 // TestFitNeed prints the coefficients of need_weights.go, fitted on all recorded
-// conversations, and how well a fit on four fifths of them does on the rest.
+// conversations, and how well a fit on three quarters of them does on the rest.
 func TestFitNeed(t *testing.T) {
 	if !*fit {
 		t.Skip("run with -fit to fit the need model")
 	}
-	const folds = 5
 	var all [groups][]sample
 	var byFold [folds][groups][]sample
 	for _, c := range readRecorded(t) {
-		h := fnv.New32()
-		h.Write([]byte(strings.Split(c.file, "-p")[0]))
+		if c.fold == *fold {
+			continue
+		}
 		s := c.samples(t)
 		for g := range s {
 			all[g] = append(all[g], s[g]...)
-			byFold[h.Sum32()%folds][g] = append(byFold[h.Sum32()%folds][g], s[g]...)
+			byFold[c.fold-1][g] = append(byFold[c.fold-1][g], s[g]...)
 		}
 	}
 	names := [groups]string{"groupResults", "groupReads", "groupInputs"}

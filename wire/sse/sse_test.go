@@ -155,7 +155,8 @@ func TestParserAllocations(t *testing.T) {
 	}
 }
 
-// reference reads a whole stream line by line, as the standard words it.
+// reference reads a whole stream line by line, as the standard words it; but bare
+// JSON is data.
 func reference(stream string) []string {
 	stream = strings.TrimPrefix(stream, "\xEF\xBB\xBF")
 	stream = strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(stream)
@@ -171,6 +172,8 @@ func reference(stream string) []string {
 				events = append(events, name+"|"+strings.TrimSuffix(data, "\n"))
 			}
 			name, data = "", ""
+		case line[0] == '{': // see [Parser]
+			data += line + "\n"
 		case field == "event":
 			name = value
 		case field == "data":
@@ -184,6 +187,8 @@ func FuzzParser(f *testing.F) {
 	f.Add("event: a\r\ndata: b\r\n\r\n: c\n\ndata: d\rdata\r\r", 3)
 	f.Add("\xEF\xBB\xBFdata:x\n\ndata: y", 1)
 	f.Add("data\n\nevent:\ndata: \n\n", 2)
+	f.Add("{\r\r", 106)
+	f.Add("event: a\n{\"error\":1}\n\n", 9)
 	f.Fuzz(func(t *testing.T, stream string, n int) {
 		want := reference(stream)
 		if got := read(&Parser{}, stream); !slices.Equal(got, want) {

@@ -224,7 +224,10 @@ func (c *call) passHiding(t *tap, r *http.Request, next caddyhttp.Handler) error
 		}
 		c.went(c.ex.Expansions[carried:])
 		carried = len(c.ex.Expansions)
-		if err := c.goOn(rel, again, next); err != nil || rel.failed {
+		switch err := c.goOn(rel, again, next); {
+		case err != nil && rel.rewrite.Ended():
+			return err
+		case err != nil || rel.failed:
 			return rel.fail(err)
 		}
 	}
@@ -255,10 +258,17 @@ func (c *call) goOn(rel *relay, original *http.Request, next caddyhttp.Handler) 
 	p.attach(r)
 	rel.rewrite.Next()
 	rel.further, rel.inner, rel.status, rel.body = true, http.Header{}, 0, nil
+	answered := false
+	defer func() {
+		// A client may leave as soon as it has the end of the answer.
+		if answered || rel.rewrite.Ended() {
+			continuations.WithLabelValues(continuationAnswered).Inc()
+		}
+	}()
 	if err := c.pass(rel.tap, rel, isolate(r, rel), next); err != nil {
 		return err
 	}
-	continuations.WithLabelValues(continuationAnswered).Inc()
+	answered = true
 	return nil
 }
 
@@ -346,9 +356,10 @@ func (r *relay) spill() {
 	}
 }
 
-// failure is the event that tells of a failed continuation.
+// failure is the event that tells of a failed continuation. Where the upstream
+// did not say why, it is the one after which clients try again.
 func (r *relay) failure(err error) []byte {
-	kind, text := "api_error", "The upstream did not go on with its answer."
+	kind, text := "overloaded_error", "The upstream did not go on with its answer."
 	switch {
 	case err != nil:
 		if he, ok := errors.AsType[caddyhttp.HandlerError](err); ok && (he.StatusCode == http.StatusGatewayTimeout || errors.Is(err, context.DeadlineExceeded)) {

@@ -36,7 +36,7 @@ const idleRead = 0.1
 // risk says. With these, five of the 561 edits in the recorded conversations of
 // over 60 requests are harmed; with 3.6 for inputs it is seven.
 const (
-	idleReads  = 3.4 // a file that was read
+	idleReads  = 3.3 // a file that was read
 	idleInputs = 4   // what a call has written into a file
 	idleOthers = 0.5 // all else
 )
@@ -44,8 +44,8 @@ const (
 const (
 	// minIdle is the share of the prompt below which a fold is not worth the
 	// work, and minIdleTokens the same in tokens.
-	minIdle       = 0.005
-	minIdleTokens = 250
+	minIdle       = 0.002
+	minIdleTokens = 100
 	// minIdleFold is the saving in bytes below which a block is not folded: little,
 	// for what stands behind it is read anyway.
 	minIdleFold = 150

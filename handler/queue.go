@@ -47,6 +47,8 @@ const (
 // Requests that wait are answered with `X-Llm-Cache-Queue-Position`, the number
 // of those in front of them when they came, `X-Llm-Cache-Queue-Expected-Ms`, how
 // long they were expected to wait then, and `X-Llm-Cache-Queue-Wait-Ms`.
+// A stream that signs of life have opened while the request waited has none of
+// them: its headers were out before.
 // Where no more may wait, the answer is 429 with `Retry-After`. A client that
 // leaves gives its place up at once.
 type Queue struct {

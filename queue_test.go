@@ -257,3 +257,29 @@ func TestSideRequests(t *testing.T) {
 		}
 	}
 }
+
+// TestEarlyStreamTellsItsPlace looks at a stream that is opened while its request
+// still waits for a slot.
+func TestEarlyStreamTellsItsPlace(t *testing.T) {
+	b := newSlowBox(t)
+	p := start(t, fmt.Sprintf("llm_cache {\n queue {\nslots 1\n}\n liveness on {\n open 1s\n }\n}\nreverse_proxy %s", strings.TrimPrefix(b.URL, "http://")))
+	var (
+		wg      sync.WaitGroup
+		answers [2]asked
+	)
+	stream := func(n int) string {
+		return strings.Replace(conversation(n, true), `{`, `{"tools":[{"name":"Read","input_schema":{"type":"object"}}],`, 1)
+	}
+	p.ask(t.Context(), &wg, "first", "anna", stream(2), &answers[0])
+	<-b.came
+	p.ask(t.Context(), &wg, "second", "ben", stream(3), &answers[1])
+	p.waits(1)
+	time.Sleep(1500 * time.Millisecond) // the stream of the second has begun
+	b.free <- struct{}{}
+	<-b.came
+	b.free <- struct{}{}
+	wg.Wait()
+	if a := answers[1]; a.status != http.StatusOK || !strings.Contains(a.body, "event: ping") || a.position == "" || a.expected == "" {
+		t.Errorf("%d, position %q, expected %q: %q", a.status, a.position, a.expected, a.body)
+	}
+}

@@ -208,7 +208,7 @@ func readers(t *testing.T, u *upstream, hold bool, reads chan<- struct{}) http.H
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		text, err := io.ReadAll(r.Body)
 		if err != nil {
-			t.Error(err)
+			return // given up before it was all here
 		}
 		body := string(text)
 		u.mu.Lock()

@@ -70,6 +70,7 @@ type call struct {
 	estimated bool    // the usage's cached tokens are our estimate
 	aside     bool    // it goes where side requests go
 
+	place   atomic.Pointer[place] // in the queue
 	front   atomic.Pointer[front] // how its prompt begins, where that is kept warm
 	tenant  sessioncache.Tenant
 	next    caddyhttp.Handler

@@ -21,6 +21,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -313,7 +314,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 	format, ok := wire.Detect(r.Method, r.URL.Path)
 	if !ok || !h.understood(format) || caddyhttp.IsIncremental(r.Header) {
 		if r.Method == http.MethodPost { // work for the box, whatever it is
-			next = h.queueing(next, format, h.sideTicket(r))
+			next = h.queueing(next, format, h.sideTicket(r), new(atomic.Pointer[place]))
 		}
 		return next.ServeHTTP(w, r)
 	}

@@ -141,7 +141,7 @@ func (c *child) shows(text string) bool {
 // keepsShowing tells whether dumps still show a text once the child has had the
 // time to see its connections closed.
 func (c *child) keepsShowing(text string) bool {
-	for range 20 {
+	for range 200 {
 		if !c.shows(text) {
 			return false
 		}

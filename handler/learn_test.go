@@ -41,8 +41,8 @@ func TestLearnsFromTheRecord(t *testing.T) {
 	}
 	tenant := [16]byte{1, 2, 3, 4, 5, 6, 7, 8}
 	at := time.Now().Add(-7 * 24 * time.Hour)
-	batch := make([]*audit.Record, 0, 200)
-	for range 200 {
+	batch := make([]*audit.Record, 0, 300)
+	for range 300 { // more than a day: every hour has some
 		batch = append(batch, &audit.Record{
 			ID: audit.NewID(at), At: at, Turns: 1, Kind: audit.KindTurn, Tenant: hex.EncodeToString(tenant[:8]), User: "u", Session: "s",
 			Client: "claude-code", Model: "m", ClientFormat: "anthropic", UpstreamFormat: "anthropic", Outcome: audit.Completed, StopReason: "end_turn",

@@ -130,6 +130,9 @@ func (h *Handler) enliven(w http.ResponseWriter, r *http.Request, c *call) *aliv
 		if h.headers {
 			to[headerSession], to[headerPolicy] = []string{c.id}, []string{string(c.ex.Policy)}
 		}
+		if p := c.place.Load(); p != nil {
+			p.stamp(to)
+		}
 	}
 	a.mu.Lock() // tick asks for the timer
 	a.timer = time.AfterFunc(open, a.tick)

@@ -45,6 +45,7 @@ func livelyCall(t *testing.T, f wire.Format, l *Liveness, agent string) (*alive,
 	r.Header.Set("User-Agent", agent)
 	w := httptest.NewRecorder()
 	c := &call{h: h, view: &wire.View{Format: f, Stream: true}, id: "s1", ex: &pipeline.Exchange{Policy: pipeline.CostAware}}
+	c.place.Store(&place{3, 40 * time.Second})
 	a := h.enliven(w, r, c)
 	if a == nil {
 		t.Fatal("no signs of life")
@@ -78,7 +79,8 @@ func TestSilentStreamsGetSigns(t *testing.T) {
 				if early == "" {
 					early = tt.sign
 				}
-				if got := w.Body.String(); got != early || w.Code != http.StatusOK || w.Header().Get(headerSession) != "s1" {
+				if got := w.Body.String(); got != early || w.Code != http.StatusOK || w.Header().Get(headerSession) != "s1" ||
+					w.Header().Get("X-Llm-Cache-Queue-Position") != "3" || w.Header().Get("X-Llm-Cache-Queue-Expected-Ms") != "40000" {
 					t.Fatalf("before the answer: %d %v %q, want %q", w.Code, w.Header(), got, early)
 				}
 				begin(a)

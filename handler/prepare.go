@@ -21,6 +21,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -43,7 +44,7 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, next caddyhttp.H
 	}
 	if c == nil {
 		h.count(outcomePassed)
-		next = h.queueing(h.translating(h.dressed(next, format), format, ""), format, h.sideTicket(r))
+		next = h.queueing(h.translating(h.dressed(next, format), format, ""), format, h.sideTicket(r), new(atomic.Pointer[place]))
 		return passBody(w, r, next, raw)
 	}
 	c.next = next

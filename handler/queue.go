@@ -19,6 +19,7 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
@@ -47,8 +48,8 @@ const (
 // Requests that wait are answered with `X-Llm-Cache-Queue-Position`, the number
 // of those in front of them when they came, `X-Llm-Cache-Queue-Expected-Ms`, how
 // long they were expected to wait then, and `X-Llm-Cache-Queue-Wait-Ms`.
-// A stream that signs of life have opened while the request waited has none of
-// them: its headers were out before.
+// A stream that signs of life have opened while the request waited has the first
+// two: its headers were out before the wait was over.
 // Where no more may wait, the answer is 429 with `Retry-After`. A client that
 // leaves gives its place up at once.
 type Queue struct {
@@ -103,14 +104,26 @@ type gate struct {
 	next   caddyhttp.Handler
 	format wire.Format // of the client
 	ticket queue.Ticket
+	place  *atomic.Pointer[place] // told to whoever opens the stream early
+}
+
+// place is where a request stood in line when it came.
+type place struct {
+	ahead    int
+	expected time.Duration
+}
+
+func (p *place) stamp(h http.Header) {
+	h.Set("X-Llm-Cache-Queue-Position", strconv.Itoa(p.ahead))
+	h.Set("X-Llm-Cache-Queue-Expected-Ms", strconv.FormatInt(p.expected.Milliseconds(), 10))
 }
 
 // queueing puts the queue before next, if there is one.
-func (h *Handler) queueing(next caddyhttp.Handler, format wire.Format, t queue.Ticket) caddyhttp.Handler {
+func (h *Handler) queueing(next caddyhttp.Handler, format wire.Format, t queue.Ticket, at *atomic.Pointer[place]) caddyhttp.Handler {
 	if h.Queue == nil {
 		return next
 	}
-	return &gate{h: h, next: next, format: format, ticket: t}
+	return &gate{h: h, next: next, format: format, ticket: t, place: at}
 }
 
 // ticket is a request's claim to a slot.
@@ -157,8 +170,9 @@ func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 	q := g.h.slots()
 	turn, err := q.Enter(g.ticket)
 	h := w.Header()
-	h.Set("X-Llm-Cache-Queue-Position", strconv.Itoa(turn.Ahead))
-	h.Set("X-Llm-Cache-Queue-Expected-Ms", strconv.FormatInt(turn.Expected.Milliseconds(), 10))
+	at := &place{turn.Ahead, turn.Expected}
+	at.stamp(h)
+	g.place.Store(at)
 	queueMetrics.expected.Set(q.Expected().Seconds())
 	if err != nil {
 		queueMetrics.refused.WithLabelValues("full").Inc()

@@ -46,5 +46,5 @@ func (h *Handler) onward(c *call, r *http.Request, next caddyhttp.Handler) caddy
 		})}
 		return h.translating(h.dressed(next, format), format, c.id)
 	}
-	return h.lingering(h.queueing(h.translating(h.overlaid(h.fronting(h.dressed(next, format), format, c), format, c), format, c.id), format, c.ticket(r)))
+	return h.lingering(h.queueing(h.translating(h.overlaid(h.fronting(h.dressed(next, format), format, c), format, c), format, c.id), format, c.ticket(r), &c.place))
 }

@@ -32,7 +32,11 @@ func hold(f wire.Format, data []byte, cuts ...int) []byte {
 	var out []byte
 	at := 0
 	for _, cut := range append(cuts, len(data)) {
-		out = append(out, h.Feed(bytes.Clone(data[at:cut]))...)
+		piece := bytes.Clone(data[at:cut]) // so that a string kept too long shows
+		out = append(out, h.Feed(piece)...)
+		for i := range piece {
+			piece[i] = '#'
+		}
 		at = cut
 	}
 	return append(out, h.Close(false)...)

@@ -56,7 +56,7 @@ func (anthropicDialect) frame(r *Relay, f frameOf) {
 	case "message_start":
 		r.now.Usage = anthropicBuckets(f.root.Get("message.usage"), Usage{})
 		if len(r.past) == 0 {
-			r.id = f.root.Get("message.id").Str
+			r.id = strings.Clone(f.root.Get("message.id").Str)
 			r.pass(f.Frame)
 		}
 	case "content_block_start":
@@ -75,7 +75,7 @@ func (anthropicDialect) frame(r *Relay, f frameOf) {
 			r.stopBlock(b)
 		}
 	case "message_delta":
-		r.now.StopReason = f.root.Get("delta.stop_reason").Str
+		r.now.StopReason = strings.Clone(f.root.Get("delta.stop_reason").Str)
 		r.now.Usage = anthropicBuckets(f.root.Get("usage"), r.now.Usage)
 		if r.now.StopReason == "tool_use" && r.now.asks() {
 			r.held, r.end = true, bytes.Clone(f.Data)

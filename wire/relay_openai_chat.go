@@ -106,7 +106,7 @@ func (r *Relay) chatDelta(f frameOf, choice gjson.Result) {
 		shown = r.chatCalls(calls)
 	}
 	if finish != "" {
-		r.now.StopReason = finish
+		r.now.StopReason = strings.Clone(finish)
 		for _, more := range r.chatFinish() {
 			if len(shown) > 0 {
 				shown = append(shown, ',')

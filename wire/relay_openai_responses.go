@@ -244,7 +244,7 @@ func responsesPart(item gjson.Result) Part {
 		p.Kind, p.Arguments = KindToolUse, strings.Clone(item.Get("input").Str)
 	case strings.HasSuffix(kind, "_call") && p.ID != "":
 		p.Kind, p.Name = KindToolUse, strings.TrimSuffix(strings.Clone(kind), "_call")
-		p.Arguments = item.Get("action").Raw + item.Get("operation").Raw
+		p.Arguments = strings.Clone(item.Get("action").Raw + item.Get("operation").Raw)
 	}
 	return p
 }

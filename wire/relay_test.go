@@ -36,6 +36,7 @@ var relayOptions = RelayOptions{
 func relayed(f Format, piece int, answers ...[]byte) (string, *Relay) {
 	r := NewRelay(f, relayOptions)
 	var out bytes.Buffer
+	buffer := make([]byte, piece) // used again for each, as a proxy does
 	for i, a := range answers {
 		if i > 0 {
 			if !r.Asks() {
@@ -44,9 +45,12 @@ func relayed(f Format, piece int, answers ...[]byte) (string, *Relay) {
 			r.Next()
 		}
 		for len(a) > 0 {
-			n := min(piece, len(a))
-			out.Write(r.Feed(a[:n]))
+			n := copy(buffer, a)
+			out.Write(r.Feed(buffer[:n]))
 			a = a[n:]
+			for i := range buffer {
+				buffer[i] = '~'
+			}
 		}
 	}
 	if r.Asks() {
@@ -82,6 +86,39 @@ func TestRelayPasses(t *testing.T) {
 		// Calls that servers do not number get their numbers.
 		if got != want && (f != OpenAIChat || !strings.Contains(want, "tool_calls") || !reflect.DeepEqual(decode(f, true, []byte(got), 1<<20), decode(f, true, []byte(want), 1<<20))) {
 			t.Errorf("%s changed:\n%s\nwant\n%s", file, got, want)
+		}
+	}
+}
+
+// What is known of an answer at its end does not depend on the pieces in which it
+// came, nor on what has become of them.
+func TestRelayKeepsItsOwn(t *testing.T) {
+	files, err := filepath.Glob("testdata/answers/*.sse")
+	if err != nil || len(files) == 0 {
+		t.Fatal("no answers", err)
+	}
+	complete := map[Format]int{}
+	for _, file := range files {
+		f := answerFormat(filepath.Base(file))
+		b, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		whole := NewRelay(f, relayOptions)
+		whole.Feed(b)
+		want := whole.Iterations()
+		if want[0].Complete() {
+			complete[f]++
+		}
+		for _, piece := range []int{1, 7, 64, 500, len(b)} {
+			if _, r := relayed(f, piece, b); !reflect.DeepEqual(r.Iterations(), want) {
+				t.Errorf("%s in pieces of %d:\n got %+v\nwant %+v", file, piece, r.Iterations(), want)
+			}
+		}
+	}
+	for f := range dialects {
+		if complete[f] == 0 {
+			t.Errorf("no complete answer in %s", f)
 		}
 	}
 }

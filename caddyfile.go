@@ -140,6 +140,7 @@ func parseApp(d *caddyfile.Dispenser, existing any) (any, error) {
 //			echoes           on|off
 //			rereads          on|off
 //			overlaps         on|off
+//			replaced         on|off
 //		}
 //		strip_thinking [auto|on|off]
 //		compact_tool_results [auto|on|off] {
@@ -236,6 +237,7 @@ func parseHandler(helper httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, err
 			"line_numbers":     onOff(&h.Admission.LineNumbers),
 			"search_hits":      onOff(&h.Admission.SearchHits),
 			"echoes":           onOff(&h.Admission.Echoes),
+			"replaced":         onOff(&h.Admission.Replaced),
 			"rereads":          onOff(&h.Admission.Rereads),
 			"overlaps":         onOff(&h.Admission.Overlaps),
 		}),

@@ -66,12 +66,16 @@ var profiles = []Profile{
 		Provider: "anthropic", Model: "claude-fable-5-2", Format: wire.Anthropic, Adaptive: true,
 	},
 	{
-		Name: "openai", Doc: "GPT-6.1: writing at 1.25, breakpoints set by the provider, read 0.05",
+		Name: "openai", Doc: "GPT-5.6 and GPT-6: writing at 1.25, breakpoints set by the provider, read 0.1",
+		Provider: "openai", Model: "gpt-6-sol", Format: wire.OpenAIChat,
+	},
+	{
+		Name: "gpt-6.1", Doc: "GPT-6.1: the same, read 0.05",
 		Provider: "openai", Model: "gpt-6.1-sol", Format: wire.OpenAIChat,
 	},
 	{
-		Name: "openai-responses", Doc: "the same model by the Responses API: reasoning goes back, and is lost where its past is edited",
-		Provider: "openai", Model: "gpt-6.1-sol", Format: wire.OpenAIResponses,
+		Name: "openai-responses", Doc: "GPT-6 by the Responses API: reasoning goes back, and is lost where its past is edited",
+		Provider: "openai", Model: "gpt-6-sol", Format: wire.OpenAIResponses,
 	},
 	{
 		Name: "gemini", Doc: "Gemini 3.1 Pro: implicit caching, every prefix found for five minutes, read 0.1, calls signed",

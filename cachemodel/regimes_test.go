@@ -216,8 +216,9 @@ func TestProfiles(t *testing.T) {
 		"anthropic-1h":     {Markers, 0.1, 1.25, 1024, false, wire.Anthropic},
 		"opus-5.5":         {Markers, 0.05, 1.25, 512, true, wire.Anthropic},
 		"fable-5.2":        {Markers, 0.025, 1.25, 512, true, wire.Anthropic},
-		"openai":           {Breakpoints, 0.05, 1.25, 1024, false, wire.OpenAIChat},
-		"openai-responses": {Breakpoints, 0.05, 1.25, 1024, false, wire.OpenAIResponses},
+		"openai":           {Breakpoints, 0.1, 1.25, 1024, false, wire.OpenAIChat},
+		"gpt-6.1":          {Breakpoints, 0.05, 1.25, 1024, false, wire.OpenAIChat},
+		"openai-responses": {Breakpoints, 0.1, 1.25, 1024, false, wire.OpenAIResponses},
 		"gemini":           {Automatic, 0.1, 1, 4096, false, wire.Gemini},
 		"kv":               {KV, 0, 1, 0, false, wire.OpenAIChat},
 	}

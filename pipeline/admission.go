@@ -26,11 +26,11 @@ import (
 
 const stageAdmission = "admission"
 
-// admit takes out of tool results what says nothing, when they are seen for the
-// first time. What is done depends on the result, its call, and what stands in
-// front of it, and on nothing that changes later: a process that has forgotten
-// the conversation does the same again. Results that were forwarded before stay
-// as they went out.
+// admit takes out of tool results what says nothing, and out of calls what they
+// have replaced, when they are seen for the first time. What is done depends on
+// the result, its call, and what stands in front of it, and on nothing that
+// changes later: a process that has forgotten the conversation does the same
+// again. What was forwarded before stays as it went out.
 func (f *frame) admit() {
 	o := &f.o.Admission
 	if o.Mode == Disabled {
@@ -39,19 +39,28 @@ func (f *frame) admit() {
 	short := f.beyondMinimum()
 	for i := f.previous; i < len(f.blocks); i++ {
 		b := &f.blocks[i]
-		if b.Kind != wire.KindToolResult || b.Body.Len() < minAdmission || f.states[i].Edit != nil {
+		if b.Kind != wire.KindToolResult {
+			continue
+		}
+		f.admitReplaced(i, short)
+		if b.Body.Len() < minAdmission || f.states[i].Edit != nil {
 			continue
 		}
 		value := f.admission(i)
 		if i < short || b.Body.Len()-len(value) < minGain || len(value) == 0 {
 			continue
 		}
-		if f.presumed(i) {
-			f.states[i].Edit = &sessioncache.Edit{Stage: stageAdmission, Op: wire.OpReplace, Value: value}
-			continue
-		}
-		f.set(i, stageAdmission, wire.OpReplace, value)
+		f.enter(i, value)
 	}
+}
+
+// enter puts what admission makes of a block into the ledger.
+func (f *frame) enter(i int, value []byte) {
+	if f.presumed(i) {
+		f.states[i].Edit = &sessioncache.Edit{Stage: stageAdmission, Op: wire.OpReplace, Value: value}
+		return
+	}
+	f.set(i, stageAdmission, wire.OpReplace, value)
 }
 
 // beyondMinimum returns the first block in front of which there is, cautiously

@@ -14,8 +14,8 @@
 
 package pipeline
 
-// Admission configures the stage of that name: what is done to the result of a
-// tool when it is seen for the first time. Each rule may be switched off by
+// Admission configures the stage of that name: what is done to the call of
+// a tool and its result when they are seen for the first time. Each rule may be switched off by
 // itself; docs/admission.md shows what each of them does and saves.
 type Admission struct {
 	// Mode is auto, on or off. Auto and on are the same: what is done here costs
@@ -55,6 +55,11 @@ type Admission struct {
 	// Echoes replaces what a tool gives back of the file that it has just
 	// written, if that is what the call told it to write. Default: true.
 	Echoes *bool `json:"echoes,omitempty"`
+	// Replaced leaves out of a call that has edited a file what it replaced, all
+	// but the first and the last line: the file does not hold it any more. Local
+	// engines, which have their own answers cached, get such calls whole.
+	// Default: true.
+	Replaced *bool `json:"replaced,omitempty"`
 	// Rereads replaces a result that is equal to an earlier one, which still
 	// stands in the conversation, by a pointer to it. Default: true.
 	Rereads *bool `json:"rereads,omitempty"`
@@ -71,6 +76,7 @@ func (a *Admission) fill() {
 	for i := range rules {
 		fill(rules[i].option(a), &yes)
 	}
+	fill(&a.Replaced, &yes)
 	fill(&a.Rereads, &yes)
 	fill(&a.Overlaps, &yes)
 }

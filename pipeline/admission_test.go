@@ -299,6 +299,86 @@ func TestOverlapsOfWrittenFiles(t *testing.T) {
 	}
 }
 
+// What an edit has replaced is left out of its call, but for the lines at its ends;
+// the call as the client has it is one of many forms.
+func TestReplaced(t *testing.T) {
+	var text strings.Builder
+	for l := range 12 {
+		fmt.Fprintf(&text, "a line of code, %d\n", l)
+	}
+	old := string(quote(text.String()))
+	const short = `"a line of code, 0\n[llm_cache: 10 lines that this call has replaced]\na line of code, 11\n"`
+	patch := "*** Begin Patch\n*** Update File: a.go\n@@\n keep\n-" + strings.ReplaceAll(strings.TrimSpace(text.String()), "\n", "\n-") + "\n+new\n*** End Patch\n"
+	const shortPatch = `@@\n keep\n-a line of code, 0\n-[llm_cache: 10 lines that this call has replaced]\n-a line of code, 11\n+new\n*** End Patch`
+	for _, c := range []struct {
+		name, tool, input, result string
+		want                      string // in the body, "" where nothing is edited
+	}{
+		{"edit", "Edit", `{"file_path":"/src/a.go","old_string":` + old + `,"new_string":` + old + `}`, `"done"`, `{"file_path":"/src/a.go","old_string":` + short + `,"new_string":` + old + `}`},
+		{"several", "MultiEdit", `{"file_path":"/src/a.go","edits":[{"old_string":` + old + `,"new_string":"a"},{"old_string":"b","new_string":"c"}]}`, `"done"`, `[{"old_string":` + short + `,"new_string":"a"},{"old_string":"b","new_string":"c"}]`},
+		{"patch", "apply_patch", `{"input":` + string(quote(patch)) + `}`, `"done"`, shortPatch},
+		{"failed", "Edit", `{"file_path":"/src/a.go","old_string":` + old + `,"new_string":"b"}`, `"no such lines"`, ""},
+		{"few lines", "Edit", `{"file_path":"/src/a.go","old_string":"` + strings.Repeat("x", 500) + `","new_string":"b"}`, `"done"`, ""},
+		{"written", "Write", `{"file_path":"/src/a.go","content":` + old + `}`, `"done"`, ""},
+		{"no edit", "Bash", `{"command":"true","old_string":` + old + `}`, `"done"`, ""},
+	} {
+		s := newScript(t, admitting(CostAware), unbound)
+		s.prompt("Fix the bug.")
+		s.send(wire.Turn{Text: "I edit.", Done: true})
+		s.result(0, c.tool, c.input, c.result)
+		if c.name == "failed" {
+			last := &s.messages[len(s.messages)-1]
+			*last = strings.Replace(*last, `"type":"tool_result"`, `"type":"tool_result","is_error":true`, 1)
+		}
+		x := s.send(s.answer)
+		if c.want == "" && x.Edited || !strings.Contains(string(x.Body), c.want) {
+			t.Errorf("%s: got %s", c.name, x.Body)
+		}
+		sent, _, _ := strings.Cut(string(x.Body), `,"cache_control"`)
+		s.result(1, "Bash", `{"command":"true"}`, `"ok"`)
+		if x = s.send(s.answer); !strings.HasPrefix(string(x.Body), sent) {
+			t.Errorf("%s: not the same again: %s", c.name, x.Body)
+		}
+	}
+}
+
+// A note that the model takes for text is found in what it writes; one that only
+// looks alike is not.
+func TestNotesAreNotWritten(t *testing.T) {
+	s := newScript(t, admitting(CostAware), unbound)
+	s.prompt("Fix the bug.")
+	s.send(wire.Turn{Text: "I edit.", Done: true})
+	s.result(0, "Edit", `{"file_path":"/src/a.go","old_string":`+string(quote(strings.Repeat("a line of code\n", 20)))+`,"new_string":"b"}`, `"done"`)
+	x := s.send(s.answer)
+	for text, want := range map[string]bool{
+		"first\n[llm_cache: 18 lines that this call has replaced]\nlast":         true,
+		"[llm_cache: and then [llm_cache: 18 lines that this call has replaced]": true,
+		"[llm_cache: 17 lines that this call has replaced]":                      false,
+		"[llm_cache: 18 lines that this":                                         false,
+		"18 lines that this call has replaced]":                                  false,
+	} {
+		p := wire.Part{Name: "Write", Arguments: `{"content":` + string(quote(text)) + `}`}
+		if got := x.Misled(p.Arguments); got != want {
+			t.Errorf("%q: %t", text, got)
+		} else if got {
+			if x.refuse(&p); !p.Failed || !strings.Contains(p.Result, "[llm_cache: 18 lines that this call has replaced]") {
+				t.Errorf("%q is answered by %q", text, p.Result)
+			}
+		}
+	}
+}
+
+// A local engine has its own answers cached.
+func TestReplacedOnABox(t *testing.T) {
+	s := newScript(t, admitting(CostAware), cachemodel.Rules{Regime: cachemodel.KV, Write: 1})
+	s.prompt("Fix the bug.")
+	s.send(wire.Turn{Text: "I edit.", Done: true})
+	s.result(0, "Edit", `{"file_path":"/src/a.go","old_string":`+string(quote(strings.Repeat("a line of code\n", 20)))+`,"new_string":"b"}`, `"done"`)
+	if x := s.send(s.answer); x.Edited {
+		t.Errorf("got %s", x.Body)
+	}
+}
+
 // lineageOf returns the lineage that the script's messages continue.
 func lineageOf(t *testing.T, s *script) *sessioncache.Lineage {
 	t.Helper()

@@ -15,6 +15,7 @@
 package pipeline
 
 import (
+	"bytes"
 	"fmt"
 	"regexp"
 	"slices"
@@ -234,8 +235,33 @@ func verb(name string) string {
 }
 
 // Misled tells whether the arguments of a call hold a stub of this
-// conversation: the model took it for the text that it stands for.
-func (x *Exchange) Misled(arguments string) bool { return len(x.misled(arguments)) > 0 }
+// conversation, or a note that admission left in it: the model took it for the
+// text that it stands for.
+func (x *Exchange) Misled(arguments string) bool {
+	return len(x.misled(arguments)) > 0 || x.noted(arguments) != ""
+}
+
+// noted finds a note of admission in the arguments of a call, "" if they hold none.
+func (x *Exchange) noted(arguments string) string {
+	for {
+		i := strings.Index(arguments, mark)
+		if i < 0 {
+			return ""
+		}
+		arguments = arguments[i:]
+		end := strings.IndexByte(arguments, ']')
+		if end < 0 {
+			return ""
+		}
+		note := []byte(arguments[:end+1])
+		for i := range x.states {
+			if e := x.states[i].Edit; e != nil && e.Stage == stageAdmission && bytes.Contains(e.Value, note) {
+				return string(note)
+			}
+		}
+		arguments = arguments[len(mark):]
+	}
+}
 
 func (x *Exchange) misled(arguments string) (known []string) {
 	names := stubNames(arguments)
@@ -252,11 +278,15 @@ func (x *Exchange) misled(arguments string) (known []string) {
 
 // refuse answers a call that must not be run.
 func (x *Exchange) refuse(p *wire.Part) {
-	names := x.misled(p.Arguments)
 	p.Failed = true
+	x.Expansions = append(x.Expansions, Expansion{Refused: true})
+	names := x.misled(p.Arguments)
+	if len(names) == 0 {
+		p.Result = fmt.Sprintf("Not run: the arguments hold %s, which only stands in for lines. Look them up, and call again with them.", x.noted(p.Arguments))
+		return
+	}
 	p.Result = fmt.Sprintf("Not run: the arguments hold [[llm_cache:folded %s ...]], which only stands in for text. Get the text by %s, ids %q, and call again with it.",
 		strings.Join(names, " and "), x.frame.tool(), names)
-	x.Expansions = append(x.Expansions, Expansion{Refused: true})
 }
 
 // tool is the name of the tool that the model knows.

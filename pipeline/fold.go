@@ -47,7 +47,7 @@ func (p *planner) foldable(i int) int {
 		if !p.inputs(i) || s.Edit != nil && s.Edit.Stage == stageInputs {
 			return 0
 		}
-		return b.Body.Len() - stubLength
+		return p.size(i) - stubLength
 	case wire.KindThinking, wire.KindRedactedThinking:
 		// Where thinking is bound to its past, bindThinking takes away what the
 		// other edits invalidate, and nothing else may go.

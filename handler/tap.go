@@ -160,9 +160,27 @@ func (t *tap) Write(p []byte) (int, error) {
 			return 0, err
 		}
 	}
+	if t.stream && len(p) > 1 {
+		return t.writeEvents(p)
+	}
 	n, err := t.ResponseWriter.Write(p) //nolint:gosec // G705: the upstream's own answer, under its own Content-Type
 	t.look(p[:n])
 	return n, err
+}
+
+// writeEvents keeps the last byte until the decoder has looked: no event is
+// complete without it, and a long one may be with the client before it is
+// flushed.
+func (t *tap) writeEvents(p []byte) (int, error) {
+	last := len(p) - 1
+	n, err := t.ResponseWriter.Write(p[:last]) //nolint:gosec // G705: see Write
+	if err != nil {
+		t.look(p[:n])
+		return n, err
+	}
+	t.look(p)
+	m, err := t.ResponseWriter.Write(p[last:]) //nolint:gosec // G705: see Write
+	return n + m, err
 }
 
 func (t *tap) keep(p []byte) {
@@ -174,7 +192,7 @@ func (t *tap) keep(p []byte) {
 }
 
 // look feeds the decoder. At the terminal event of a stream the exchange is
-// settled, before the proxy flushes that event: whoever has seen it finds the
+// settled, before the client has all of that event: whoever has seen it finds the
 // session up to date. A panic in there ends the looking, not the answer.
 func (t *tap) look(p []byte) {
 	if t.dec == nil || len(p) == 0 {

@@ -86,6 +86,62 @@ func TestReadFrom(t *testing.T) {
 	}
 }
 
+// watcher is a client that looks at every byte when it comes.
+type watcher struct {
+	*recorder
+	look func(so string)
+}
+
+func (w *watcher) Write(p []byte) (int, error) {
+	n, err := w.recorder.Write(p)
+	w.look(w.Body.String())
+	return n, err
+}
+
+// TestKnownBeforeTheEnd: a client that has the whole of the terminal event, and
+// may send its next request at once, finds the session up to date; however long
+// the event is, and in what pieces it came.
+func TestKnownBeforeTheEnd(t *testing.T) {
+	long := strings.Repeat("x", 1<<16)
+	for path, stream := range map[string][]string{
+		"/v1/messages":         {`data: {"type":"message_start","message":{"id":"a"}}`, `data: {"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":1}}`, `data: {"type":"message_stop","x":"` + long + `"}`},
+		"/v1/chat/completions": {`data: {"choices":[{"index":0,"delta":{"content":"` + long + `"}}]}`, `data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}`, `data: [DONE]`},
+		"/v1/responses":        {`data: {"type":"response.created","response":{"id":"a"}}`, `data: {"type":"response.completed","response":{"id":"a","status":"completed","output":[],"x":"` + long + `"}}`},
+	} {
+		for _, together := range []bool{false, true} {
+			pieces := stream
+			if together {
+				pieces = []string{strings.Join(stream, "\n\n")}
+			}
+			h := attached(t, pipeline.Options{})
+			seen := false
+			end := "\n\n" + stream[len(stream)-1] + "\n\n"
+			w := &watcher{recorder: &recorder{ResponseRecorder: httptest.NewRecorder()}, look: func(so string) {
+				if strings.HasSuffix(so, end) {
+					seen = true
+					if committed(h) != 1 {
+						t.Errorf("%s: the client is ahead", path)
+					}
+				}
+			}}
+			r := request([]byte(strings.Replace(body, `"messages"`, `"stream":true,"input":"hi","messages"`, 1)), "s")
+			r.URL.Path = path
+			err := h.ServeHTTP(w, r, caddyhttp.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) error {
+				w.Header().Set("Content-Type", "text/event-stream")
+				for _, p := range pieces {
+					if _, err := io.WriteString(w, p+"\n\n"); err != nil {
+						return err
+					}
+				}
+				return nil
+			}))
+			if err != nil || !seen {
+				t.Errorf("%s: %v, the end came: %t", path, err, seen)
+			}
+		}
+	}
+}
+
 // TestFlush reaches the client unless the answer is held.
 func TestFlush(t *testing.T) {
 	for contentType, want := range map[string]int{"text/event-stream": 2, "application/json": 0} {

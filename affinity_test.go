@@ -23,21 +23,34 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/loopback"
 )
 
 // fleet is a few boxes, each of which says its name in its answers.
 func fleet(t *testing.T, n int, before func(box int, r *http.Request)) (addrs []string, servers []*httptest.Server) {
 	t.Helper()
 	for i := range n {
-		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s := boxAt(t, loopback.Address(t), func(w http.ResponseWriter, r *http.Request) {
 			before(i, r)
 			w.Header().Set("X-Box", strconv.Itoa(i))
 			answerMessage(w, r, 0)
-		}))
+		})
 		t.Cleanup(s.Close)
 		addrs, servers = append(addrs, s.Listener.Addr().String()), append(servers, s)
 	}
 	return addrs, servers
+}
+
+func boxAt(t *testing.T, addr string, serve http.HandlerFunc) *httptest.Server {
+	t.Helper()
+	l, err := net.Listen("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &httptest.Server{Listener: l, Config: &http.Server{Handler: serve}}
+	s.Start()
+	return s
 }
 
 func TestAffinityKeepsConversationsOnTheirBox(t *testing.T) {
@@ -81,15 +94,10 @@ reverse_proxy %s {
 	if moved == 0 || moved == sessions {
 		t.Fatalf("%d of %d sessions lived on the box that died: this shows nothing", moved, sessions)
 	}
-	l, err := net.Listen("tcp", addrs[1])
-	if err != nil {
-		t.Skipf("the port of the dead box is taken: %v", err)
-	}
-	s := &httptest.Server{Listener: l, Config: &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	s := boxAt(t, addrs[1], func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("X-Box", "1")
 		answerMessage(w, r, 0)
-	})}}
-	s.Start()
+	})
 	t.Cleanup(s.Close)
 	for range 100 { // until the failure is forgotten
 		if homes(false) == before {

@@ -35,10 +35,13 @@ import (
 // audited loads a site with an audit store, given in JSON.
 func (p *proxy) audited(site, store string) {
 	p.t.Helper()
-	cfg := strings.Replace(string(p.config(site)), `"apps":{`, `"apps":{"llm_cache":{"audit":`+store+`},`, 1)
-	if err := caddy.Load([]byte(cfg), true); err != nil {
-		p.t.Fatal(err)
-	}
+	p.move()
+	p.load(p.auditing(site, store))
+}
+
+func (p *proxy) auditing(site, store string) []byte {
+	p.t.Helper()
+	return []byte(strings.Replace(string(p.config(site)), `"apps":{`, `"apps":{"llm_cache":{"audit":`+store+`},`, 1))
 }
 
 // turns are the records in a SQLite file, once there are so many turns.
@@ -229,9 +232,9 @@ func TestAuditReload(t *testing.T) {
 	}
 	for i := range 8 {
 		if i == 4 { // another store, and back
-			p.audited(plain(u), sqliteAt(other, ""))
+			p.load(p.auditing(plain(u), sqliteAt(other, "")))
 		} else {
-			p.audited(plain(u), sqliteAt(path, fmt.Sprintf(`,"batch":%d`, 10+i)))
+			p.load(p.auditing(plain(u), sqliteAt(path, fmt.Sprintf(`,"batch":%d`, 10+i))))
 		}
 		for before := sent.Load(); sent.Load() < before+workers; {
 			time.Sleep(time.Millisecond)
@@ -311,7 +314,7 @@ func TestAuditStoreDown(t *testing.T) {
 			t.Errorf("status %d", res.StatusCode)
 		}
 	}
-	for range 400 {
+	for range 6000 {
 		if p.metric("caddy_llm_cache_audit_write_errors_total") > 0 {
 			break
 		}

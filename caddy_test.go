@@ -16,15 +16,12 @@ package llmcache
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -32,6 +29,8 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/loopback"
 )
 
 // The tests of this package run Caddy in this process, one configuration after
@@ -53,34 +52,19 @@ func TestMain(m *testing.M) {
 // proxy is a running Caddy.
 type proxy struct {
 	t      *testing.T
-	addr   string
-	socket string
+	host   string // what clients ask for: another is another conversation
+	addr   string // where it is now, see reload
+	admin  string
 	client *http.Client
-	admin  *http.Client
 }
 
 // start runs Caddy with a site of these directives until the test ends.
 func start(t *testing.T, site string) *proxy {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	addr := l.Addr().String()
-	_ = l.Close()
-	dir, err := os.MkdirTemp("", "llm") //nolint:usetesting // t.TempDir is too long for a socket's name
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := &proxy{t: t, addr: addr, socket: filepath.Join(dir, "a"), client: &http.Client{Transport: &http.Transport{DisableCompression: true, DisableKeepAlives: true}}}
-	p.admin = &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return new(net.Dialer).DialContext(ctx, "unix", p.socket)
-	}}}
+	p := &proxy{t: t, client: &http.Client{Transport: &http.Transport{DisableCompression: true, DisableKeepAlives: true}}}
 	p.reload(site)
-	t.Cleanup(func() {
-		_ = caddy.Stop()
-		_ = os.RemoveAll(dir)
-	})
+	p.host = p.addr
+	t.Cleanup(func() { _ = caddy.Stop() })
 	return p
 }
 
@@ -88,7 +72,7 @@ func start(t *testing.T, site string) *proxy {
 func (p *proxy) config(site string) []byte {
 	p.t.Helper()
 	caddyfile := fmt.Sprintf(`{
-	admin unix/%s
+	admin %s
 	persist_config off
 	auto_https off
 	grace_period 100ms
@@ -99,7 +83,7 @@ func (p *proxy) config(site string) []byte {
 http://%s {
 %s
 }
-`, p.socket, p.addr, site)
+`, p.admin, p.addr, site)
 	cfg, _, err := caddyconfig.GetAdapter("caddyfile").Adapt([]byte(caddyfile), nil)
 	if err != nil {
 		p.t.Fatal(err)
@@ -107,12 +91,25 @@ http://%s {
 	return cfg
 }
 
-func (p *proxy) reload(site string) {
+// load runs a configuration.
+func (p *proxy) load(cfg []byte) {
 	p.t.Helper()
-	if err := caddy.Load(p.config(site), true); err != nil {
+	if err := caddy.Load(cfg, true); err != nil {
 		p.t.Fatal(err)
 	}
 }
+
+// reload runs another site. It is at addresses of its own: for a while after a
+// reload the configuration before listens as well, and may get what is meant for
+// the new one.
+func (p *proxy) reload(site string) {
+	p.t.Helper()
+	p.move()
+	p.load(p.config(site))
+}
+
+// move has the next configuration listen elsewhere.
+func (p *proxy) move() { p.addr, p.admin = loopback.Address(p.t), loopback.Address(p.t) }
 
 // response is an answer whose body is closed when the test ends.
 type response struct{ *http.Response }
@@ -126,6 +123,7 @@ func (p *proxy) post(path, body string, headers ...string) response {
 		if err != nil {
 			p.t.Fatal(err)
 		}
+		req.Host = p.host
 		req.Header.Set("Content-Type", "application/json")
 		for i := 0; i < len(headers); i += 2 {
 			req.Header.Set(headers[i], headers[i+1])
@@ -135,7 +133,7 @@ func (p *proxy) post(path, body string, headers ...string) response {
 			p.t.Cleanup(func() { _ = res.Body.Close() })
 			return response{res}
 		}
-		if try == 20 {
+		if try == 200 {
 			p.t.Fatal(err)
 		}
 		time.Sleep(50 * time.Millisecond)
@@ -146,14 +144,14 @@ func (p *proxy) post(path, body string, headers ...string) response {
 // It retries what meets the endpoint in the middle of a reload.
 func (p *proxy) adminDo(method, path string, v any) int {
 	p.t.Helper()
-	req, err := http.NewRequestWithContext(p.t.Context(), method, "http://localhost"+path, nil)
+	req, err := http.NewRequestWithContext(p.t.Context(), method, "http://"+p.admin+path, nil)
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	res, err := p.admin.Do(req)
-	for try := 0; err != nil && try < 20; try++ {
+	res, err := p.client.Do(req)
+	for try := 0; err != nil && try < 200; try++ {
 		time.Sleep(50 * time.Millisecond)
-		res, err = p.admin.Do(req)
+		res, err = p.client.Do(req)
 	}
 	if err != nil {
 		p.t.Fatal(err)

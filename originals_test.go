@@ -31,10 +31,8 @@ func (p *proxy) keeping(site, originals string) {
 	if err := caddy.Stop(); err != nil {
 		p.t.Fatal(err)
 	}
-	cfg := strings.Replace(string(p.config(site)), `"apps":{`, `"apps":{"llm_cache":{"originals":`+originals+`},`, 1)
-	if err := caddy.Load([]byte(cfg), true); err != nil {
-		p.t.Fatal(err)
-	}
+	p.move()
+	p.load([]byte(strings.Replace(string(p.config(site)), `"apps":{`, `"apps":{"llm_cache":{"originals":`+originals+`},`, 1)))
 }
 
 // A text that the client has dropped comes back after a restart, too: to the

@@ -62,6 +62,7 @@ type asked struct {
 	expected string
 	retry    string
 	body     string
+	begun    chan struct{} // closed when the answer has begun, if there is one
 }
 
 // ask sends a request in the background.
@@ -72,6 +73,7 @@ func (p *proxy) ask(ctx context.Context, wg *sync.WaitGroup, session, key, body 
 			p.t.Error(err)
 			return
 		}
+		req.Host = p.host
 		req.Header.Set("Content-Type", "application/json")
 		req.Header.Set("X-Session-Id", session)
 		req.Header.Set("X-Api-Key", key)
@@ -85,6 +87,9 @@ func (p *proxy) ask(ctx context.Context, wg *sync.WaitGroup, session, key, body 
 		defer res.Body.Close()
 		into.status, into.position, into.retry = res.StatusCode, res.Header.Get("X-Llm-Cache-Queue-Position"), res.Header.Get("Retry-After")
 		into.expected = res.Header.Get("X-Llm-Cache-Queue-Expected-Ms")
+		if into.begun != nil {
+			close(into.begun)
+		}
 		var b strings.Builder
 		_, _ = fmt.Fprint(&b, read(p.t, response{res}))
 		into.body = b.String()
@@ -94,7 +99,7 @@ func (p *proxy) ask(ctx context.Context, wg *sync.WaitGroup, session, key, body 
 // until waits until a metric has a value.
 func (p *proxy) until(metric string, value float64) {
 	p.t.Helper()
-	for range 500 {
+	for range 6000 {
 		if p.metric(metric) == value {
 			return
 		}
@@ -150,7 +155,10 @@ func TestQueueServesConversationsFirst(t *testing.T) {
 	b.free <- struct{}{}
 	wg.Wait()
 	// No request has ended when they come: each is taken for ten seconds.
-	for i, want := range []asked{{200, "0", "0", "", ""}, {200, "0", "10000", "", ""}, {200, "1", "20000", "", ""}, {200, "2", "30000", "", ""}, {429, "3", "40000", "some", ""}} {
+	for i, want := range []asked{
+		{status: 200, position: "0", expected: "0"}, {status: 200, position: "0", expected: "10000"}, {status: 200, position: "1", expected: "20000"},
+		{status: 200, position: "2", expected: "30000"}, {status: 429, position: "3", expected: "40000", retry: "some"},
+	} {
 		got := answers[i]
 		if got.status != want.status || got.position != want.position || got.expected != want.expected || (got.retry != "") != (want.retry != "") {
 			t.Errorf("request %d: %+v, want %+v", i, got, want)
@@ -272,9 +280,10 @@ func TestEarlyStreamTellsItsPlace(t *testing.T) {
 	}
 	p.ask(t.Context(), &wg, "first", "anna", stream(2), &answers[0])
 	<-b.came
+	answers[1].begun = make(chan struct{})
 	p.ask(t.Context(), &wg, "second", "ben", stream(3), &answers[1])
+	<-answers[1].begun
 	p.waits(1)
-	time.Sleep(1500 * time.Millisecond) // the stream of the second has begun
 	b.free <- struct{}{}
 	<-b.came
 	b.free <- struct{}{}

@@ -49,7 +49,7 @@ func TestReload(t *testing.T) {
 	id := p.post("/v1/messages", conversation(1, false), "X-Session-Id", "a", "X-Api-Key", "k").Header.Get("X-Llm-Cache-Session")
 	slow := p.post("/v1/messages", conversation(1, true), "X-Session-Id", "b", "X-Slow", "yes")
 	for range 3 {
-		p.reload(plain(u))
+		p.load(p.config(plain(u)))
 	}
 	again := p.post("/v1/messages", conversation(2, false), "X-Session-Id", "a", "X-Api-Key", "k")
 	if got := again.Header.Get("X-Llm-Cache-Session"); got != id {
@@ -117,9 +117,7 @@ func TestChangedLimits(t *testing.T) {
 	p := start(t, plain(u))
 	p.post("/v1/messages", conversation(1, false))
 	limited := strings.Replace(string(p.config(plain(u))), `"apps":{`, `"apps":{"llm_cache":{"store":{"module":"memory","max_size":2097152}},`, 1)
-	if err := caddy.Load([]byte(limited), true); err != nil {
-		t.Fatal(err)
-	}
+	p.load([]byte(limited))
 	if s := p.sessions(); len(s) != 1 {
 		t.Errorf("sessions are %v", s)
 	}
@@ -238,7 +236,7 @@ func TestReloadUnderLoad(t *testing.T) {
 		})
 	}
 	for range reloads {
-		p.reload(plain(u))
+		p.load(p.config(plain(u)))
 		for before := turns.Load(); turns.Load() < before+workers; {
 			time.Sleep(time.Millisecond)
 		}

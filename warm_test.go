@@ -38,7 +38,7 @@ func warmSite(u *upstream, options string) string {
 // came waits until a box got so many requests.
 func (u *upstream) came(t *testing.T, n int) []received {
 	t.Helper()
-	for range 1000 {
+	for range 6000 {
 		if got := u.requests(); len(got) >= n {
 			return got
 		}
@@ -107,7 +107,7 @@ func TestWarmStore(t *testing.T) {
 		t.Fatal(res.Status)
 	}
 	var files []string
-	for range 500 {
+	for range 6000 {
 		if files, _ = filepath.Glob(filepath.Join(dir, "*.base.json")); len(files) == 1 {
 			break
 		}

@@ -100,7 +100,7 @@ func sample(n int) *Record {
 // until waits for something that another goroutine does.
 func until(t *testing.T, what string, f func() bool) {
 	t.Helper()
-	for range 2000 {
+	for range 12000 {
 		if f() {
 			return
 		}

@@ -49,9 +49,13 @@ func Settled() (sum KeepAliveReport) {
 	for {
 		busy := false
 		for _, s := range openStores() {
+			// Asked for both before and after what flies: what is due takes off in
+			// between, or waits for another to land.
+			before, was := s.keeper.schedule.Next()
 			sum = s.keeper.report()
-			due, ok := s.keeper.schedule.Next()
-			busy = busy || sum.Schedule.Flying > 0 || ok && due <= s.keeper.now().Mono
+			after, is := s.keeper.schedule.Next()
+			now := s.keeper.now().Mono
+			busy = busy || sum.Schedule.Flying > 0 || was && before <= now || is && after <= now
 		}
 		if !busy {
 			return sum

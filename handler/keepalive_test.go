@@ -31,6 +31,7 @@ import (
 	_ "github.com/caddyserver/caddy/v2/modules/standard"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/handler"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/loopback"
 )
 
 const secret = "sk-ant-dummy-key-of-a-test"
@@ -38,7 +39,8 @@ const secret = "sk-ant-dummy-key-of-a-test"
 // kept is a Caddy with a site that keeps caches alive, and what arrives behind it.
 type kept struct {
 	t    *testing.T
-	addr string
+	host string // what clients ask for: another is another conversation
+	addr string // where it is now, see load
 	log  string
 	up   *httptest.Server
 	dir  string
@@ -57,17 +59,13 @@ type kept struct {
 func newKept(t *testing.T) *kept {
 	dir := t.TempDir()
 	k := &kept{t: t, key: secret, log: filepath.Join(dir, "log"), dir: dir, status: http.StatusOK, usage: `{"input_tokens":3,"cache_read_input_tokens":60000,"output_tokens":5}`}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := net.Listen("tcp", loopback.Address(t))
 	if err != nil {
 		t.Fatal(err)
 	}
 	k.listen(l)
-	l, err = net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	k.addr = l.Addr().String()
-	_ = l.Close()
+	k.host = loopback.Address(t)
+	k.addr = k.host
 	t.Cleanup(func() { _ = caddy.Stop() })
 	return k
 }
@@ -93,9 +91,11 @@ func (k *kept) listen(l net.Listener) {
 }
 
 // load runs a site with these options of llm_cache, and headers that
-// reverse_proxy sets.
+// reverse_proxy sets. It is at an address of its own: for a while after a reload
+// the configuration before listens as well.
 func (k *kept) load(options, headers string) {
 	k.t.Helper()
+	k.addr = loopback.Address(k.t)
 	if err := caddy.Load([]byte(k.config(options, headers)), true); err != nil {
 		k.t.Fatal(err)
 	}
@@ -127,6 +127,7 @@ func (k *kept) ask(turns int) string {
 	}
 	b.WriteString(`],"stream":false}`)
 	r, _ := http.NewRequest(http.MethodPost, "http://"+k.addr+"/v1/messages", strings.NewReader(b.String()))
+	r.Host = k.host
 	r.Header.Set("X-Api-Key", k.key)
 	r.Header.Set("Authorization", "Bearer "+k.key)
 	r.Header.Set("Anthropic-Beta", "some-beta")
@@ -305,7 +306,7 @@ func TestUpstreamDownForAnHour(t *testing.T) {
 	}
 	l, err := net.Listen("tcp", address)
 	if err != nil {
-		t.Skip(err)
+		t.Fatal(err)
 	}
 	k.listen(l)
 	for range 120 {

@@ -65,7 +65,7 @@ func newChatBox(t *testing.T) *chatBox {
 // came waits until so many requests have come.
 func (b *chatBox) came(t *testing.T, n int) []arrived {
 	t.Helper()
-	for range 1000 {
+	for range 12000 {
 		b.mu.Lock()
 		got := b.got
 		b.mu.Unlock()

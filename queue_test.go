@@ -99,13 +99,19 @@ func (p *proxy) ask(ctx context.Context, wg *sync.WaitGroup, session, key, body 
 // until waits until a metric has a value.
 func (p *proxy) until(metric string, value float64) {
 	p.t.Helper()
+	p.await(metric, func(now float64) bool { return now == value })
+}
+
+// await waits until the value of a metric is as it should be.
+func (p *proxy) await(metric string, good func(now float64) bool) {
+	p.t.Helper()
 	for range 6000 {
-		if p.metric(metric) == value {
+		if good(p.metric(metric)) {
 			return
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
-	p.t.Fatalf("%s is %v, want %v", metric, p.metric(metric), value)
+	p.t.Fatalf("%s is %v", metric, p.metric(metric))
 }
 
 // waits waits until so many requests wait for a slot.

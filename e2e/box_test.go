@@ -33,10 +33,11 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/e2e/internal/engine"
 )
 
-// boxTurns is how many requests the agent makes, boxResumed the one before which
-// its process is started anew.
+// boxTurns is how many requests the agent makes, boxLate the first with one more
+// tool, boxResumed the one before which its process is started anew.
 const (
 	boxTurns   = 30
+	boxLate    = 12
 	boxResumed = 16
 )
 
@@ -45,22 +46,29 @@ const (
 // there, shuffles its tools and inserts and drops some, writes arguments its own way,
 // finds another git status when it goes on, and asks for titles on the side.
 func TestBox(t *testing.T) {
+	const mlx, llama, late = "mlx_openai_server", "llama_cpp", "overlay {\nlate_tools on\n}"
 	for _, c := range []struct {
-		name    string
-		slots   int
-		sliding bool
-		side    bool
-		overlay string
-		bar     bool
+		name     string
+		upstream string
+		slots    int
+		sliding  bool
+		side     bool
+		options  string
+		over     []int
 	}{
-		{"one slot", 1, false, false, "overlay {\nlate_tools on\n}", true},
-		{"one slot, sliding window", 1, true, false, "overlay {\nlate_tools on\n}", true},
-		{"two slots, side requests", 2, false, true, "overlay {\nlate_tools on\n}", true},
-		{"two slots, side requests, sliding window", 2, true, true, "overlay {\nlate_tools on\n}", true},
-		{"one slot, side requests elsewhere", 1, false, true, "overlay {\nlate_tools on\n}\nside_requests " + elsewhere, true},
-		{"one slot, without the overlay", 1, false, false, "overlay off", false},
+		// As somebody gets it who sets nothing.
+		{"one slot", mlx, 1, false, false, "", none},
+		{"one slot, sliding window", mlx, 1, true, false, "", none},
+		// llama.cpp lets models call only what it lists: in front of all messages.
+		{"one slot, listed tools", llama, 1, false, false, "", []int{boxLate}},
+		{"one slot, sliding window, listed tools", llama, 1, true, false, "", []int{boxLate}},
+
+		{"two slots, side requests", llama, 2, false, true, late, none},
+		{"two slots, side requests, sliding window", llama, 2, true, true, late, none},
+		{"one slot, side requests elsewhere", llama, 1, false, true, late + "\nside_requests " + elsewhere, none},
+		{"one slot, without the overlay", llama, 1, false, false, "overlay off", nil},
 	} {
-		t.Run(c.name, func(t *testing.T) { runBox(t, c.slots, c.sliding, c.side, c.overlay, c.bar) })
+		t.Run(c.name, func(t *testing.T) { runBox(t, c.upstream, c.slots, c.sliding, c.side, c.options, c.over) })
 	}
 }
 
@@ -78,36 +86,39 @@ func TestBoxRules(t *testing.T) {
 		side    bool
 		overlay string
 	}{
-		// What cannot hold: the side request takes the only slot, and tools that
-		// come late stand in front of all messages.
+		// What cannot hold: the side request takes the only slot.
 		{"one slot, side requests", 1, false, true, "overlay {\nlate_tools on\n}"},
-		{"one slot, late tools in front", 1, false, false, ""},
 		{"one slot, sliding window, without the overlay", 1, true, false, "overlay off"},
 		{"two slots, side requests, without the overlay", 2, false, true, "overlay off"},
 	} {
-		t.Run(c.name, func(t *testing.T) { runBox(t, c.slots, c.sliding, c.side, c.overlay, false) })
+		t.Run(c.name, func(t *testing.T) { runBox(t, "llama_cpp", c.slots, c.sliding, c.side, c.overlay, nil) })
 	}
 	for _, rule := range []string{"token_counters", "tool_order", "pins", "exact_answers"} {
-		t.Run(rule, func(t *testing.T) { runBox(t, 1, false, false, "overlay {\nlate_tools on\n"+rule+" off\n}", false) })
+		t.Run(rule, func(t *testing.T) {
+			runBox(t, "llama_cpp", 1, false, false, "overlay {\nlate_tools on\n"+rule+" off\n}", nil)
+		})
 	}
 }
+
+// none are the turns over the bar where there are to be none; nil asks for nothing.
+var none = []int{}
 
 // elsewhere stands for the address of another engine.
 const elsewhere = "{elsewhere}"
 
-func runBox(t *testing.T, slots int, sliding, side bool, overlay string, bar bool) {
-	if strings.Contains(overlay, elsewhere) {
-		overlay = strings.ReplaceAll(overlay, elsewhere, startEngine(t, engine.Options{}).Addr)
+func runBox(t *testing.T, upstream string, slots int, sliding, side bool, options string, over []int) {
+	if strings.Contains(options, elsewhere) {
+		options = strings.ReplaceAll(options, elsewhere, startEngine(t, engine.Options{}).Addr)
 	}
-	b := startBox(t, engine.Options{Slots: slots, Sliding: sliding}, fmt.Sprintf("upstream llama_cpp\nqueue {\nslots %d\n}\n%s", slots, overlay))
-	a := &boxAgent{url: b.url, side: side}
+	b := startBox(t, engine.Options{Slots: slots, Sliding: sliding}, fmt.Sprintf("upstream %s\nqueue {\nslots %d\n}\n%s", upstream, slots, options))
+	a := &boxAgent{url: b.url, side: side, told: upstream == "llama_cpp"}
 	if err := b.engine.Script(t.Context(), boxScript()); err != nil {
 		t.Fatal(err)
 	}
 	for turn := range boxTurns {
 		a.turn(t, turn)
 	}
-	b.judge(t, boxTurns, bar)
+	b.judge(t, boxTurns, over)
 }
 
 // Claude Code works on a real engine, ends and goes on in a second process.
@@ -117,13 +128,13 @@ func TestClaudeCodeOnABox(t *testing.T) {
 		name    string
 		sliding bool
 		overlay string
-		bar     bool
+		over    []int
 	}{
-		{"overlay", false, "", true},
-		{"overlay, sliding window", true, "", true},
-		{"without the overlay", false, "overlay off", false},
+		{"overlay", false, "", none},
+		{"overlay, sliding window", true, "", none},
+		{"without the overlay", false, "overlay off", nil},
 	} {
-		if !c.bar && !*ablate {
+		if c.over == nil && !*ablate {
 			continue
 		}
 		t.Run(c.name, func(t *testing.T) {
@@ -151,7 +162,7 @@ func TestClaudeCodeOnABox(t *testing.T) {
 			claude.ask(t, "Find the TODOs in this repository and fix the first one in src/c.go.", first)
 			claude.ask(t, "Now fix the second one.", second)
 			r.check(t)
-			b.judge(t, len(steps), c.bar)
+			b.judge(t, len(steps), c.over)
 		})
 	}
 }
@@ -190,14 +201,16 @@ func startBox(t *testing.T, o engine.Options, options string) *box {
 	return b
 }
 
-// judge compares what the engine has processed with what was new.
-func (b *box) judge(t *testing.T, turns int, bar bool) {
+// judge compares what the engine has processed with what was new, and the turns
+// that are over the bar with those that are to be, unless those are nil.
+func (b *box) judge(t *testing.T, turns int, want []int) {
 	t.Helper()
 	list, err := b.engine.Requests(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	before, processed, fresh, prompts, over, turn := 0, 0, 0, 0, 0, 0
+	before, processed, fresh, prompts, turn := 0, 0, 0, 0, 0
+	over := []int{}
 	for _, r := range list {
 		if r.Tools == 0 {
 			continue
@@ -206,17 +219,18 @@ func (b *box) judge(t *testing.T, turns int, bar bool) {
 		if turn > 0 {
 			processed, fresh, prompts = processed+r.Processed, fresh+added, prompts+r.Prompt
 			if r.Processed > added+r.Prompt/50 {
-				over++
-				if bar {
-					t.Errorf("turn %d: %d tokens processed, %d are new of %d", turn, r.Processed, added, r.Prompt)
-				}
+				over = append(over, turn)
+				t.Logf("turn %d: %d tokens processed, %d are new of %d", turn, r.Processed, added, r.Prompt)
 			}
 		}
 		before, turn = r.Prompt, turn+1
 	}
 	t.Logf("%d turns: %d tokens in prompts, %d of them new, %d processed (%.1f %%); %d turns over the bar",
-		turn-1, prompts, fresh, processed, 100*float64(processed)/float64(max(prompts, 1)), over)
-	if bar && turn != turns {
+		turn-1, prompts, fresh, processed, 100*float64(processed)/float64(max(prompts, 1)), len(over))
+	if want != nil && !slices.Equal(over, want) {
+		t.Errorf("the turns %v are over the bar, want %v", over, want)
+	}
+	if want != nil && turn != turns {
 		t.Errorf("%d turns reached the engine, want %d", turn, turns)
 	}
 	log, err := os.ReadFile(b.LogFile)
@@ -251,6 +265,7 @@ func boxScript() []engine.Step {
 type boxAgent struct {
 	url      string
 	side     bool
+	told     bool // how long a prompt is, at the beginning of the answer
 	messages []json.RawMessage
 	asked    int
 }
@@ -353,7 +368,7 @@ func markLast(raw json.RawMessage) json.RawMessage {
 // the twelfth on, in the middle, one less between the twentieth and the end.
 func boxTools(turn int) (tools []any) {
 	names := []string{"Bash", "Edit", "Glob", "Grep", "Read", "Write"}
-	if turn >= 12 {
+	if turn >= boxLate {
 		names = slices.Insert(names, 3, "LSP")
 	}
 	if turn >= 20 {
@@ -428,7 +443,7 @@ func (a *boxAgent) post(t *testing.T, body object) []object {
 		switch e.Type {
 		case "message_start":
 			// The engine tells while it reads; of a prompt one token at least is read.
-			if e.Message.Usage.Uncached == 0 {
+			if a.told && e.Message.Usage.Uncached == 0 {
 				t.Errorf("the length of the prompt is not known at the beginning: %s", data)
 			}
 		case "content_block_start":

@@ -17,6 +17,7 @@ package e2e
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -48,10 +49,13 @@ func (m *member) body() string {
 		system = teamSystem
 	}
 	fmt.Fprintf(&b, `{"model":"tiny","stream":true,"max_tokens":50,"stream_options":{"include_usage":true},"tools":[{"type":"function","function":{"name":"Read","description":"Reads a file.","parameters":{"type":"object"}}}],"messages":[{"role":"system","content":%q}`, system)
-	for i, said := range m.turns {
-		fmt.Fprintf(&b, `,{"role":"user","content":"%s asks question %d."},{"role":"assistant","content":%q}`, m.name, i, said)
+	for i := range len(m.turns) + 1 {
+		fmt.Fprintf(&b, `,{"role":"user","content":"%s asks question %d. %s"}`, m.name, i, strings.Repeat("The details follow. ", 10))
+		if i < len(m.turns) {
+			fmt.Fprintf(&b, `,{"role":"assistant","content":%q}`, m.turns[i])
+		}
 	}
-	fmt.Fprintf(&b, `,{"role":"user","content":"%s asks question %d. %s"}]}`, m.name, len(m.turns), strings.Repeat("The details follow. ", 10))
+	b.WriteString(`]}`)
 	return b.String()
 }
 
@@ -75,27 +79,61 @@ const nothingLeft = "Nothing is left to do."
 
 // Eight people share two slots. Nobody starves, nothing is lost, and from their
 // second request on everybody finds what all have in common, tools and system
-// text, in the cache; what is their own may have had to give way to six others.
+// text, in the cache. A server that keeps prompts besides its slots has what is
+// each person's own as well; of one that does not, six others have taken the slot
+// meanwhile.
 func TestTeam(t *testing.T) {
-	span := 30 * time.Second
-	if s := os.Getenv("LLM_CACHE_TEAM"); s != "" {
+	span := 20 * time.Second
+	s := os.Getenv("LLM_CACHE_TEAM")
+	if s != "" {
 		var err error
 		if span, err = time.ParseDuration(s); err != nil {
 			t.Fatal(err)
 		}
 	}
-	b := startBox(t, engine.Options{Slots: 2, Layers: 8}, "upstream llama_cpp\nqueue {\nslots 2\n}")
+	for _, c := range []struct {
+		name, upstream string
+		prompts        int
+	}{
+		{"slots only", "llama_cpp", 0},
+		{"ten prompts besides", "mlx_lm", 10},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			b := startBox(t, engine.Options{Slots: 2, Layers: 8, Prompts: c.prompts}, "upstream "+c.upstream+"\nqueue {\nslots 2\n}")
+			b.team(t, span, c.prompts > 0, s != "")
+		})
+	}
+}
+
+// team has eight people at work for a while. If own, everybody is to find their own
+// last prompt in the cache. That nobody starves is told by how many others had their
+// answers meanwhile; by the clock as well if the machine has nothing else to do.
+func (b *box) team(t *testing.T, span time.Duration, own, clock bool) {
+	// What all have in common is read before: who waits for that does not wait for
+	// the others.
+	if status, answer, _, err := (&member{name: "early"}).ask(t.Context(), b.url); status != http.StatusOK || err != nil {
+		t.Fatal(status, answer, err)
+	}
+	if err := b.engine.Reset(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	var (
-		wg     sync.WaitGroup
-		mu     sync.Mutex
-		waits  []time.Duration // before each answer
-		people = make([][]time.Duration, 8)
+		wg      sync.WaitGroup
+		mu      sync.Mutex
+		turns   []int           // answers to others, while somebody waited
+		waits   []time.Duration // before each answer
+		people  = make([][]time.Duration, 8)
+		further []float64 // shares of people's last prompts that were found again
 	)
 	end := time.Now().Add(span)
 	for i := range people {
 		m := &member{name: fmt.Sprintf("person-%d", i)}
 		wg.Go(func() {
+			last := int64(0)
 			for time.Now().Before(end) {
+				mu.Lock()
+				before := len(waits)
+				mu.Unlock()
 				status, answer, header, err := m.ask(t.Context(), b.url)
 				if err != nil || status != http.StatusOK || !strings.Contains(answer, "[DONE]") {
 					t.Errorf("%s, request %d: %d, %v: %.300s", m.name, len(m.turns), status, err, answer)
@@ -105,11 +143,20 @@ func TestTeam(t *testing.T) {
 				if err != nil {
 					t.Errorf("%s: %v", m.name, err)
 				}
+				prompt, cached := usageOf(answer)
 				mu.Lock()
+				turns = append(turns, len(waits)-before)
 				waits, people[i] = append(waits, wait), append(people[i], wait)
+				if last > 0 {
+					further = append(further, float64(cached)/float64(last))
+				}
 				mu.Unlock()
+				if own && cached < last {
+					t.Errorf("%s, request %d: %d tokens of %d were cached, and the prompt before had %d", m.name, len(m.turns), cached, prompt, last)
+				}
+				last = prompt
 				if m.turns = append(m.turns, nothingLeft); len(m.turns) == 12 {
-					m.turns = nil // the next task
+					m.turns, last = nil, 0 // the next task
 				}
 			}
 		})
@@ -141,17 +188,52 @@ func TestTeam(t *testing.T) {
 		}
 		t.Logf("person-%d: %d requests, waits: mean %v, longest %v", i, len(list), total/time.Duration(max(1, len(list))), most)
 	}
-	t.Logf("%d requests in %v; waits: mean %v, longest %v (%.2f times that); %d cold, all others with %d tokens or more cached", len(waits), span, mean, longest, longest.Seconds()/mean.Seconds(), cold, base)
+	most, others := slices.Max(turns), 0
+	for _, n := range turns {
+		others += n
+	}
+	t.Logf("%d requests in %v; waits: mean %v, longest %v (%.2f times that), behind %d others at most, %.1f in the mean; %d cold, all others with %d tokens or more cached",
+		len(waits), span, mean, longest, longest.Seconds()/mean.Seconds(), most, float64(others)/float64(len(turns)), cold, base)
+	if len(further) == 0 {
+		t.Fatal("nobody came to a second request")
+	}
+	found := 0.0
+	for _, share := range further {
+		found += share
+	}
+	t.Logf("of their last prompts people found %.1f %% again, at least %.1f %%, in %d requests", 100*found/float64(len(further)), 100*slices.Min(further), len(further))
 	if cold > 2 {
 		t.Errorf("%d requests found nothing in the cache, want one for each slot", cold)
 	}
 	if shared := len(teamSystem) / 6; base < shared {
 		t.Errorf("somebody found %d tokens in the cache: not even the system text of about %d", base, shared)
 	}
-	// The mean is that of all requests, those that found a free slot included.
-	if longest > 3*mean {
+	// The means are those of all requests, those that found a free slot included.
+	if most*len(turns) > 3*others {
+		t.Errorf("somebody waited while %d others had their answers, over three times the mean of %.1f", most, float64(others)/float64(len(turns)))
+	}
+	if clock && longest > 3*mean {
 		t.Errorf("somebody waited for %v, over three times the mean of %v", longest, mean)
 	}
+}
+
+// usageOf reads what the engine says of a prompt at the end of a stream.
+func usageOf(answer string) (prompt, cached int64) {
+	for line := range strings.Lines(answer) {
+		var chunk struct {
+			Usage struct {
+				Prompt  int64 `json:"prompt_tokens"`
+				Details struct {
+					Cached int64 `json:"cached_tokens"`
+				} `json:"prompt_tokens_details"`
+			} `json:"usage"`
+		}
+		data, ok := strings.CutPrefix(line, "data: ")
+		if ok && json.Unmarshal([]byte(data), &chunk) == nil && chunk.Usage.Prompt > 0 {
+			prompt, cached = chunk.Usage.Prompt, chunk.Usage.Details.Cached
+		}
+	}
+	return prompt, cached
 }
 
 // killed kills a box's engine and starts it anew.

@@ -115,9 +115,11 @@ var presets = map[string]preset{
 		formats: chatMessages, drop: hosted, body: keepsThinking,
 		reasoning: reasoningContent, answers: reasoningContent, reports: true, slots: 1, overlay: overlay.Box,
 	},
+	// Its parsers read calls without a look at the list of tools
+	// (app/parsers/, extract_tool_calls), so that late ones may stand in a note.
 	"mlx_openai_server": {
 		formats: chatResponses, drop: hosted, body: keepsThinking,
-		reasoning: reasoningContent, answers: reasoningContent, reports: true, slots: 1, overlay: overlay.Box,
+		reasoning: reasoningContent, answers: reasoningContent, reports: true, slots: 1, overlay: overlay.Unlisted,
 	},
 	// One cached sequence, lost with every other request.
 	"swift_lm": {

@@ -24,7 +24,7 @@ const (
 	// Auto does what the upstream's preset says: on for boxes, off for hosted
 	// APIs, whose caches work in other ways.
 	Auto Mode = "auto"
-	// On follows all rules but those that are off by their own default.
+	// On follows the rules of the preset, or of a box if the preset has none.
 	On Mode = "on"
 	// Off leaves requests alone.
 	Off Mode = "off"
@@ -57,7 +57,7 @@ type Rules struct {
 	// LateTools describes tools that come later in a note near the end instead
 	// of appending them, so that nothing is read again. The upstream must take
 	// calls of tools that it was not told of: llama.cpp, for one, does not.
-	// Default: false.
+	// Default: true with mlx_openai_server, else false.
 	LateTools *bool `json:"late_tools,omitempty"`
 	// Pins keeps dates, git status, directories and the model's name as they first
 	// stood in the system text and the first message, and tells changes of
@@ -83,6 +83,14 @@ var Box = Switches{
 	BillingLine: true, SystemMessages: true, TokenCounters: true, ToolOrder: true, Pins: true, Forms: true, ExactAnswers: true, Thinking: true,
 }
 
+// Unlisted are the rules for a box that takes calls of tools that it was not told of
+// as well as others.
+var Unlisted = func() Switches {
+	s := Box
+	s.LateTools = true
+	return s
+}()
+
 // Validate reports a mode that there is not.
 func (r *Rules) Validate() error {
 	if r == nil {
@@ -104,7 +112,9 @@ func (r *Rules) Over(s Switches) Switches {
 	case Off:
 		return Switches{}
 	case On:
-		s = Box
+		if s == (Switches{}) {
+			s = Box
+		}
 	}
 	for _, f := range []struct {
 		to   *bool

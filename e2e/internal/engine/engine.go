@@ -46,8 +46,13 @@ type Options struct {
 	Dir string
 	// Text is what the tokenizer learns from.
 	Text string
-	// Slots is how many prompts it keeps in its cache. Default: 1.
+	// Slots is how many prompts it works on at a time, each of which stays in its
+	// slot afterwards. Default: 1.
 	Slots int
+	// Prompts is how many prompts it keeps besides, in the way of mlx-lm: those
+	// used last, of which one that goes on takes the place of what it goes on
+	// from. Default: none.
+	Prompts int
 	// Context is the length of a prompt and its answer, over all slots, in
 	// tokens. Default: 65536.
 	Context int
@@ -151,7 +156,7 @@ func (e *Engine) Restart(ctx context.Context) error {
 		return fmt.Errorf("engine: %w", err)
 	}
 	defer log.Close()
-	e.process = exec.Command("node", script, e.model, port, strconv.Itoa(e.options.Slots), strconv.Itoa(e.options.Context)) //nolint:noctx // it outlives this
+	e.process = exec.Command("node", script, e.model, port, strconv.Itoa(e.options.Slots), strconv.Itoa(e.options.Context), strconv.Itoa(e.options.Prompts), e.options.Dir) //nolint:noctx // it outlives this
 	e.process.Stdout, e.process.Stderr = log, log
 	if err := e.process.Start(); err != nil {
 		return fmt.Errorf("engine: %w", err)

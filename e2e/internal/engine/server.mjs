@@ -13,23 +13,28 @@
 // limitations under the License.
 
 // A small chat completions server with real KV caches, on the prebuilt
-// node-llama-cpp package: node server.mjs MODEL PORT SLOTS CONTEXT
+// node-llama-cpp package: node server.mjs MODEL PORT SLOTS CONTEXT PROMPTS DIR
 //
 // What it answers is scripted, for the model's weights are random; but prompt
 // and answer are evaluated token by token, so that what a later request finds
 // in the cache is what a real engine would find there. It keeps a record of
 // every request: GET /stats, and GET /running for those that it works on.
 
+import fs from "node:fs/promises";
 import http from "node:http";
+import path from "node:path";
 import {getLlama} from "node-llama-cpp";
 
-const [, , modelPath, port, slotCount, contextSize] = process.argv;
+const [, , modelPath, port, slotCount, contextSize, promptCount, dir] = process.argv;
 const batch = 256;
 
 const llama = await getLlama({gpu: false, build: "never", logLevel: "error", maxThreads: 1});
 const model = await llama.loadModel({modelPath});
 const context = await model.createContext({contextSize: +contextSize, sequences: +slotCount, batchSize: batch});
 const slots = Array.from({length: +slotCount}, (_, id) => ({id, sequence: context.getSequence(), tokens: [], used: 0, busy: false}));
+
+// The states of sequences that were evaluated last, in files, oldest first.
+let kept = [];
 
 let script = [], stats = [], running = [], clock = 0, waiting = [];
 
@@ -74,6 +79,30 @@ async function slotFor(b, tokens) {
 	}
 }
 
+// alone runs one after the other what reads and writes the states.
+let last = Promise.resolve();
+const alone = work => last = last.then(work, work);
+
+// recall brings what was kept of a prompt into a slot, if it is more than what
+// the slot holds.
+const recall = (slot, prompt) => alone(async () => {
+	const share = k => common(k.tokens, prompt);
+	const best = kept.reduce((x, y) => share(y) > share(x) ? y : x, slot);
+	if (best === slot) return;
+	await slot.sequence.loadStateFromFile(best.file, {acceptRisk: true});
+	slot.tokens = [...best.tokens];
+});
+
+// keep keeps what a slot holds. What it goes on from is then of no use.
+const keep = slot => alone(async () => {
+	const entry = {file: path.join(dir, `state-${++clock}`), tokens: [...slot.tokens]};
+	await slot.sequence.saveStateToFile(entry.file);
+	const out = kept.filter(k => common(k.tokens, entry.tokens) === k.tokens.length);
+	kept = [...kept.filter(k => !out.includes(k)), entry];
+	out.push(...kept.splice(0, Math.max(0, kept.length - promptCount)));
+	await Promise.all(out.map(k => fs.rm(k.file, {force: true})));
+});
+
 function release(slot) {
 	slot.busy = false;
 	const woken = waiting;
@@ -99,6 +128,7 @@ async function complete(b, res) {
 	const slot = await slotFor(b, prompt);
 	try {
 		const start = performance.now();
+		if (+promptCount) await recall(slot, prompt);
 		await slot.sequence.adaptStateToTokens(prompt.slice(0, -1), false);
 		const cached = slot.sequence.nextTokenIndex;
 		slot.tokens = prompt.slice(0, cached);
@@ -128,6 +158,7 @@ async function complete(b, res) {
 		const message = {role: "assistant", content: step.text ?? "", ...(step.thinking ? {reasoning_content: step.thinking} : {}), ...(calls.length ? {tool_calls: calls} : {})};
 		const answer = model.tokenize(said(message) + (small ? "" : "<|im_end|>\n"), true);
 		await evaluate(slot, answer, () => false);
+		if (+promptCount) await keep(slot);
 		const finish = small ? "length" : calls.length ? "tool_calls" : "stop";
 		const usage = {prompt_tokens: prompt.length, completion_tokens: answer.length, total_tokens: prompt.length + answer.length, prompt_tokens_details: {cached_tokens: cached}};
 		if (!b.stream) {

@@ -1,0 +1,39 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package overlay
+
+import "testing"
+
+func TestRulesOver(t *testing.T) {
+	off, on := false, true
+	onlyLate := Switches{LateTools: true}
+	for _, c := range []struct {
+		name         string
+		rules        *Rules
+		preset, want Switches
+	}{
+		{"nothing said", nil, Unlisted, Unlisted},
+		{"auto", &Rules{Mode: Auto}, Box, Box},
+		{"off", &Rules{Mode: Off}, Box, Switches{}},
+		{"on, of a hosted API", &Rules{Mode: On}, Switches{}, Box},
+		{"on, of a box that takes all calls", &Rules{Mode: On}, Unlisted, Unlisted},
+		{"one off", &Rules{LateTools: &off}, Unlisted, Box},
+		{"one on", &Rules{LateTools: &on}, Switches{}, onlyLate},
+	} {
+		if got := c.rules.Over(c.preset); got != c.want {
+			t.Errorf("%s: %+v, want %+v", c.name, got, c.want)
+		}
+	}
+}

@@ -162,8 +162,11 @@ func TestQueueServesConversationsFirst(t *testing.T) {
 	wg.Wait()
 	// No request has ended when they come: each is taken for ten seconds.
 	for i, want := range []asked{
-		{status: 200, position: "0", expected: "0"}, {status: 200, position: "0", expected: "10000"}, {status: 200, position: "1", expected: "20000"},
-		{status: 200, position: "2", expected: "30000"}, {status: 429, position: "3", expected: "40000", retry: "some"},
+		{status: 200, position: "0", expected: "0"},
+		{status: 200, position: "0", expected: "10000"},
+		{status: 200, position: "1", expected: "20000"},
+		{status: 200, position: "2", expected: "30000"},
+		{status: 429, position: "3", expected: "40000", retry: "some"},
 	} {
 		got := answers[i]
 		if got.status != want.status || got.position != want.position || got.expected != want.expected || (got.retry != "") != (want.retry != "") {

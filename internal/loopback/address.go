@@ -32,7 +32,7 @@ import (
 func Address(t testing.TB) string {
 	t.Helper()
 	for range 1000 {
-		addr := fmt.Sprintf("127.0.0.1:%d", 10000+rand.IntN(22000))
+		addr := fmt.Sprintf("127.0.0.1:%d", 10000+rand.IntN(22000)) //nolint:gosec // G404: any free port will do
 		hold, err := net.ListenPacket("udp", addr)
 		if err != nil {
 			continue

@@ -386,8 +386,29 @@ func failed(t *testing.T, s *Stream, to wire.Format, stream bool, out []byte, wa
 		_, out = f.Write(to)
 	}
 	got := decode(to, stream, out)
-	if !got.Failed() || got.Done && stream || got.ErrorMessage != want.ErrorMessage {
+	// A stream of Gemini's that is nothing but an error is a JSON value, and whole.
+	if !got.Failed() || got.Done && stream && to != wire.Gemini || got.ErrorMessage != want.ErrorMessage {
 		t.Errorf("%+v, want %+v; output %s", got, want, out)
+	}
+}
+
+// TestGeminiFailure: Gemini's clients look for an error outside of data fields.
+func TestGeminiFailure(t *testing.T) {
+	data := []byte("event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"id\":\"m\",\"model\":\"m\",\"content\":[]}}\n\n" +
+		"event: content_block_start\ndata: {\"type\":\"content_block_start\",\"index\":0,\"content_block\":{\"type\":\"text\",\"text\":\"\"}}\n\n" +
+		"event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"type\":\"text_delta\",\"text\":\"Hm.\"}}\n\n" +
+		"event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\",\"message\":\"Overloaded\"}}\n\n")
+	out, _ := run(wire.Anthropic, wire.Gemini, Answering{Stream: true}, data)
+	const want = "\n\n{\"error\":{\"code\":503,\"message\":\"Overloaded\",\"status\":\"UNAVAILABLE\"}}\n\n"
+	if !strings.HasSuffix(string(out), want) {
+		t.Errorf("the stream ends in\n%s", out)
+	}
+	if turn := decode(wire.Gemini, true, out); turn.Text != "Hm." || turn.ErrorMessage != "Overloaded" || turn.Done {
+		t.Errorf("%+v of\n%s", turn, out)
+	}
+	out, _ = run(wire.Anthropic, wire.Gemini, Answering{Stream: true, Array: true}, data)
+	if !json.Valid(out) {
+		t.Errorf("no array: %s", out)
 	}
 }
 

@@ -121,10 +121,12 @@ func (w *geminiWriter) finish(m *message) {
 	w.endEvent()
 }
 
+// fail writes the error as the API does, as bare JSON: what stands in a data field
+// is an answer to Google's SDK for JavaScript and so to Gemini CLI, which sees none
+// in it, tries again and tells at last that there was no reason to end.
 func (w *geminiWriter) fail(f *Failure) {
 	switch {
 	case !w.flow.asked.Array:
-		w.data()
 	case w.written:
 		w.raw(",\r\n")
 	default:

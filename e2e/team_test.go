@@ -84,8 +84,7 @@ const nothingLeft = "Nothing is left to do."
 // meanwhile.
 func TestTeam(t *testing.T) {
 	span := 20 * time.Second
-	s := os.Getenv("LLM_CACHE_TEAM")
-	if s != "" {
+	if s := os.Getenv("LLM_CACHE_TEAM"); s != "" {
 		var err error
 		if span, err = time.ParseDuration(s); err != nil {
 			t.Fatal(err)
@@ -100,15 +99,16 @@ func TestTeam(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			b := startBox(t, engine.Options{Slots: 2, Layers: 8, Prompts: c.prompts}, "upstream "+c.upstream+"\nqueue {\nslots 2\n}")
-			b.team(t, span, c.prompts > 0, s != "")
+			b.team(t, span, c.prompts > 0)
 		})
 	}
 }
 
 // team has eight people at work for a while. If own, everybody is to find their own
 // last prompt in the cache. That nobody starves is told by how many others had their
-// answers meanwhile; by the clock as well if the machine has nothing else to do.
-func (b *box) team(t *testing.T, span time.Duration, own, clock bool) {
+// answers meanwhile: a wait by the clock is long as well if the machine has other
+// things to do.
+func (b *box) team(t *testing.T, span time.Duration, own bool) {
 	// What all have in common is read before: who waits for that does not wait for
 	// the others.
 	if status, answer, _, err := (&member{name: "early"}).ask(t.Context(), b.url); status != http.StatusOK || err != nil {
@@ -208,12 +208,9 @@ func (b *box) team(t *testing.T, span time.Duration, own, clock bool) {
 	if shared := len(teamSystem) / 6; base < shared {
 		t.Errorf("somebody found %d tokens in the cache: not even the system text of about %d", base, shared)
 	}
-	// The means are those of all requests, those that found a free slot included.
+	// The mean is that of all requests, those that found a free slot included.
 	if most*len(turns) > 3*others {
 		t.Errorf("somebody waited while %d others had their answers, over three times the mean of %.1f", most, float64(others)/float64(len(turns)))
-	}
-	if clock && longest > 3*mean {
-		t.Errorf("somebody waited for %v, over three times the mean of %v", longest, mean)
 	}
 }
 

@@ -99,7 +99,7 @@ func (p *planner) replaced(i int) int {
 }
 
 // stubLength is about how long what stands in for a block is.
-const stubLength = 220
+const stubLength = 150
 
 // fold folds everything worthwhile from a block on, and tells how many blocks
 // and tokens that were.
@@ -111,7 +111,7 @@ func (p *planner) fold(from int) (blocks, tokens int) {
 		}
 		switch b := &p.blocks[i]; b.Kind {
 		case wire.KindToolResult:
-			value := p.withMedia(b, p.stub(i, *p.o.Prune.Preview))
+			value := p.withMedia(b, p.stub(i, p.preview(i)))
 			if len(value)+minGain > p.size(i) {
 				continue
 			}
@@ -135,6 +135,14 @@ func (p *planner) fold(from int) (blocks, tokens int) {
 		sum += p.saving[i]
 	}
 	return blocks, int(sum)
+}
+
+// preview is the number of first lines that the stub of a result keeps.
+func (p *planner) preview(i int) int {
+	if p.states[i].Class == sessioncache.ClassRead {
+		return 0
+	}
+	return *p.o.Prune.Preview
 }
 
 // longString is the length from which a string in a call's input is folded.

@@ -21,6 +21,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
@@ -94,6 +95,31 @@ func TestFoldsBetweenTasks(t *testing.T) {
 	}
 	if d := x.Decision.String(); !strings.HasPrefix(d, "epoch=") || !strings.Contains(d, "gain=") {
 		t.Errorf("decision: %s", d)
+	}
+}
+
+// What stands in front of a fold is found again only if it is as long as the
+// shortest prefix that is cached; if not, it is written again as well.
+func TestFoldsBehindAShortFront(t *testing.T) {
+	first := func(least int) (request int, d Decision) {
+		rules := keeping
+		rules.Regime, rules.Write, rules.MinTokens = cachemodel.Automatic, 1, least
+		s := newScript(t, Options{}, rules)
+		s.prompt("Fix the bug.")
+		for n := 1; n < 60; n++ {
+			usage := wire.Usage{Read: int64(1000 * n), Uncached: 1000, Reported: true}
+			if x := s.send(wire.Turn{Text: "unrelated", Done: true, Usage: usage}); x.Decision.Folded > 0 {
+				return n, x.Decision
+			}
+			s.result(n, "Bash", fmt.Sprintf(`{"command":"make f%d"}`, n), string(quote(strings.Repeat(fmt.Sprintf("word%d ", n), 300))))
+		}
+		t.Fatal("nothing is folded")
+		return 0, Decision{}
+	}
+	found, a := first(0)
+	written, b := first(2000)
+	if written < found || written == found && b.Rewritten <= a.Rewritten {
+		t.Errorf("%d: %+v; with a minimum %d: %+v", found, a, written, b)
 	}
 }
 

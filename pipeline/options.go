@@ -117,7 +117,8 @@ type Prune struct {
 	// After is K: the number of turns in a row that must not refer to a block
 	// before it is pruned. Default: 3 under eager, else 1.
 	After *int `json:"after,omitempty"`
-	// Preview is the number of first lines that a stub keeps. Default: 2.
+	// Preview is the number of first lines that a stub keeps. The planner keeps
+	// none of files: their names say what they are. Default: 2 under eager, else 1.
 	Preview *int `json:"preview,omitempty"`
 }
 
@@ -158,7 +159,7 @@ func (o Options) WithDefaults() Options {
 		{&o.CompactToolResults.Over, 500},
 		{&o.StripNarration.Under, 160},
 		{&o.Prune.After, o.eager(3, 1)},
-		{&o.Prune.Preview, 2},
+		{&o.Prune.Preview, o.eager(2, 1)},
 	} {
 		fill(n.option, &n.value)
 	}

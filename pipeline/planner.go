@@ -46,6 +46,7 @@ type planner struct {
 	warm        int     // blocks that are cached as they were sent
 	further     float64 // R
 	total       float64 // tokens of the prompt as it stands
+	base        float64 // tokens of it in front of the messages
 	value       []float64
 	saving      []float64 // tokens
 	partly      []bool    // of a call, fold only what it replaced
@@ -118,6 +119,9 @@ func (p *planner) appraise(d *Decision) {
 	w, r := p.write(), p.rules.Read
 	prompt := 0.0
 	for i := range p.view.Blocks {
+		if i == p.view.System {
+			p.base = prompt
+		}
 		prompt += p.weigh(p.view.Blocks[i].Kind, p.view.Blocks[i].Span.Len())
 	}
 	p.total = prompt
@@ -172,7 +176,7 @@ const minReturn = 0.1
 // more conversations end before.
 const (
 	stakeBetween = 6
-	stakeInLoop  = 0.5
+	stakeInLoop  = 0.7
 )
 
 // turnCost is what one more answer costs besides its prompt, in uncached input
@@ -213,6 +217,9 @@ func (p *planner) best() (from int, rewritten, gain float64) {
 			if entry > i {
 				entry = p.entry(i)
 				again[entry] = kept[entry]
+				if front := p.base + kept[0] - kept[entry]; front < float64(p.rules.MinTokens) {
+					again[entry] += front // too short to be found
+				}
 				for j := entry; j < i; j++ {
 					again[j+1] = again[j] + p.saving[j]
 				}
@@ -383,8 +390,9 @@ func (f *frame) compaction() bool {
 // care is how many times its price the need of a folded block counts: least
 // where nothing is cached, because all of it would have to be written again,
 // most for files read, in a run of calls: the agent works with some of them, and much
-// for what it has written itself, which it quotes from memory. What commands
-// have printed is hardly ever wanted back once a task is over.
+// for what it has written itself, which it quotes from memory, and for what
+// tools of other kinds report: to have a sub-agent's report again, it has to run
+// again. What commands have printed is hardly ever wanted back once a task is over.
 func (p *planner) care(i int) float64 {
 	care := p.o.Planner.care()
 	switch read := p.states[i].Class == sessioncache.ClassRead; {
@@ -394,6 +402,8 @@ func (p *planner) care(i int) float64 {
 		return care * careCold
 	case p.loop && read:
 		return care * careInLoop
+	case p.loop && p.states[i].Class == sessioncache.ClassOther:
+		return care * careReports
 	case p.loop:
 		return care
 	case read:
@@ -403,9 +413,10 @@ func (p *planner) care(i int) float64 {
 }
 
 const (
-	careInputs  = 14
+	careInputs  = 10
 	careCold    = 0.25
-	careInLoop  = 28
+	careInLoop  = 16
+	careReports = 5
 	careReads   = 1.5
 	careBetween = 0.3
 )

@@ -66,14 +66,15 @@ type arm struct {
 
 // request is one request of a conversation, as all arms get it.
 type request struct {
-	body   []byte
-	view   *wire.View
-	header http.Header
-	path   string
-	at     time.Time
-	end    time.Time
-	answer *simulator.Answer
-	edits  [][]string
+	body     []byte
+	view     *wire.View
+	header   http.Header
+	path     string
+	at       time.Time
+	end      time.Time
+	answer   *simulator.Answer
+	edits    [][]string
+	patterns [][]string // of sed, which are told apart
 	// continued tells whether the body holds all of the one before it.
 	continued bool
 	// base and baseCost are what the body itself came to.
@@ -208,9 +209,11 @@ func (a *arm) note(c *request, w *sink, troubled bool) {
 	}
 	fired := transforms(w.header)
 	res.Fired = sum(res.Fired, fired)
-	harm := a.harm(c)
+	harm := a.harm(c, c.edits)
 	res.Edits += len(c.edits)
 	res.Harmed += harm
+	res.Patterns += len(c.patterns)
+	res.HarmedPatterns += a.harm(c, c.patterns)
 	if a.watch != nil {
 		a.watch(c.at, a.step(c, w, fired, harm))
 	}
@@ -231,16 +234,16 @@ func transforms(h http.Header) map[string]int {
 	return out
 }
 
-// harm counts the edits in the answer that quote what was not shown.
-func (a *arm) harm(c *request) int {
-	if len(c.edits) == 0 || bytes.Equal(a.sent, c.body) {
+// harm counts the edits that quote what was not shown.
+func (a *arm) harm(c *request, edits [][]string) int {
+	if len(edits) == 0 || bytes.Equal(a.sent, c.body) {
 		return 0
 	}
 	if c.history == nil {
 		c.history = texts(c.body)
 	}
 	n, shown := 0, texts(a.sent)
-	for _, lines := range c.edits {
+	for _, lines := range edits {
 		if harmed(lines, c.history, shown) {
 			n++
 		}

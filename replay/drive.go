@@ -132,7 +132,8 @@ func (d *drive) part(ctx context.Context, path string) error {
 		if next != nil && next.Messages[0].Role == "assistant" {
 			answer := &next.Messages[0]
 			sign(next.Messages[:1])
-			r.answer, r.edits = recorded(answer), edits(answer)
+			r.answer = recorded(answer)
+			r.edits, r.patterns = edits(answer)
 		}
 		if err := d.send(ctx, r); err != nil {
 			return fmt.Errorf("%s: line %d: %w", path, t.line, err)

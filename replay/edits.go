@@ -16,7 +16,6 @@ package replay
 
 import (
 	"regexp"
-	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -40,27 +39,35 @@ var replacements = [...][2]string{
 }
 
 // edits returns, for each edit of a file in an answer, the lines of the old
-// text that it quotes. Edits that quote no long line are left out.
-func edits(answer *Message) [][]string {
-	var out [][]string
+// text that it quotes, and for each that goes by patterns, these. Edits that quote
+// no long line are left out.
+func edits(answer *Message) (quotes, patterns [][]string) {
 	for i := range answer.Content {
 		b := &answer.Content[i]
 		if b.Type != "tool_use" {
 			continue
 		}
-		var lines []string
-		for _, old := range oldTexts(gjson.ParseBytes(b.Input)) {
-			for line := range strings.Lines(old) {
-				if line = strings.TrimSpace(line); utf8.RuneCountInString(line) >= minQuote {
-					lines = append(lines, line)
-				}
-			}
-		}
-		if len(lines) > 0 {
-			out = append(out, lines)
+		input := gjson.ParseBytes(b.Input)
+		if lines := longLines(oldTexts(input)); len(lines) > 0 {
+			quotes = append(quotes, lines)
+		} else if lines = longLines(shellPatterns(input)); len(lines) > 0 {
+			patterns = append(patterns, lines)
 		}
 	}
-	return out
+	return quotes, patterns
+}
+
+// longLines are the lines of some texts that are long enough to tell what was
+// quoted.
+func longLines(texts []string) (lines []string) {
+	for _, text := range texts {
+		for line := range strings.Lines(text) {
+			if line = strings.TrimSpace(line); utf8.RuneCountInString(line) >= minQuote {
+				lines = append(lines, line)
+			}
+		}
+	}
+	return lines
 }
 
 // oldTexts finds the texts that a call replaces, at any depth of its input.
@@ -79,7 +86,7 @@ func oldTexts(input gjson.Result) []string {
 			}
 		}
 		if command := input.Get("command"); command.Type == gjson.String {
-			out = append(out, shellEdits(command.String())...)
+			out = append(out, until(command.String(), literal)...)
 		}
 	}
 	input.ForEach(func(_, v gjson.Result) bool {
@@ -107,19 +114,36 @@ var (
 	literal = regexp.MustCompile(`(?:\.replace\(|\bold\w*\s*=)\s*r?("""|'''|"|')`)
 )
 
-// shellEdits returns the texts that a shell command replaces by sed or by a
-// script in it, where it quotes them.
-func shellEdits(command string) []string {
-	found := slices.Concat(sed.FindAllStringSubmatchIndex(command, -1), literal.FindAllStringSubmatchIndex(command, -1))
+// shellPatterns finds the patterns that sed replaces in files. They say what may
+// stand there, in any number of files, and need not quote what was read.
+func shellPatterns(input gjson.Result) []string {
+	if !input.IsObject() && !input.IsArray() {
+		return nil
+	}
+	var out []string
+	if command := input.Get("command"); input.IsObject() && command.Type == gjson.String {
+		out = until(command.Str, sed)
+	}
+	input.ForEach(func(_, v gjson.Result) bool {
+		out = append(out, shellPatterns(v)...)
+		return true
+	})
+	return out
+}
+
+// until returns the texts in a command that begin behind a match and end at the
+// mark that is its first group.
+func until(command string, begin *regexp.Regexp) []string {
+	found := begin.FindAllStringSubmatchIndex(command, -1)
 	out := make([]string, len(found))
 	for i, m := range found {
-		out[i] = until(command[m[1]:], command[m[2]:m[3]])
+		out[i] = untilMark(command[m[1]:], command[m[2]:m[3]])
 	}
 	return out
 }
 
-// until returns what stands before an end mark, with escapes resolved.
-func until(s, end string) string {
+// untilMark returns what stands before an end mark, with escapes resolved.
+func untilMark(s, end string) string {
 	var out strings.Builder
 	for i := 0; i < len(s); i++ {
 		switch {

@@ -17,6 +17,8 @@ package replay
 import (
 	"encoding/json"
 	"reflect"
+	"slices"
+	"strings"
 	"testing"
 )
 
@@ -49,7 +51,11 @@ func TestEdits(t *testing.T) {
 				t.Fatalf("the test is wrong: %s", test.input)
 			}
 			var got []string
-			for _, lines := range edits(&Message{Content: []Block{{Type: "tool_use", Name: test.name, Input: json.RawMessage(test.input)}}}) {
+			quotes, patterns := edits(&Message{Content: []Block{{Type: "tool_use", Name: test.name, Input: json.RawMessage(test.input)}}})
+			if strings.HasPrefix(name, "sed") == (len(patterns) == 0) {
+				t.Errorf("%d patterns", len(patterns))
+			}
+			for _, lines := range slices.Concat(quotes, patterns) {
 				got = append(got, lines...)
 			}
 			if !reflect.DeepEqual(got, test.want) {

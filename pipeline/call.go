@@ -194,7 +194,7 @@ func (f *frame) learn() {
 			if c.path != "" {
 				s.Path, s.Test = hashOf(c.path), isTest(c.path)
 			}
-			if b.Body.Len() >= minTrait && s.Trait == nil && foldableInput(f.view.Bytes(b.Body)) {
+			if b.Body.Len() >= minTrait && s.Trait == "" && foldableInput(f.view.Bytes(b.Body)) {
 				s.Trait = f.inputTrait(r, b, c)
 			}
 			if c.class == sessioncache.ClassEdit && b.Body.Len() >= minFold {
@@ -210,7 +210,7 @@ func (f *frame) learn() {
 			} else {
 				s.Class, s.Path, s.Whole, s.Shell, s.Test = sessioncache.ClassNone, 0, false, false, false
 			}
-			if b.Body.Len() >= minTrait && s.Trait == nil {
+			if b.Body.Len() >= minTrait && s.Trait == "" {
 				s.Trait = f.resultTrait(r, i)
 			}
 		}
@@ -239,7 +239,7 @@ func (f *frame) newCall(i int, calls map[string]int) int {
 }
 
 // resultTrait tells by what a later answer can be seen to refer to a result.
-func (f *frame) resultTrait(r *room, i int) *sessioncache.Trait {
+func (f *frame) resultTrait(r *room, i int) sessioncache.Trait {
 	var few [mostTerms]uint64
 	terms := append(few[:0], hashOf(f.view.Text(f.blocks[i].ID)))
 	if j := f.callOf(i); j >= 0 {
@@ -250,7 +250,7 @@ func (f *frame) resultTrait(r *room, i int) *sessioncache.Trait {
 }
 
 // inputTrait does the same for what a call has written.
-func (f *frame) inputTrait(r *room, b *wire.Block, c call) *sessioncache.Trait {
+func (f *frame) inputTrait(r *room, b *wire.Block, c call) sessioncache.Trait {
 	var few [mostTerms]uint64
 	terms := appendTerms(few[:0], c.argument)
 	m := mention{lines: r.lines[:0], unread: true}

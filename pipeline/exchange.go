@@ -382,7 +382,7 @@ func (x *Exchange) count(t *wire.Turn) {
 	var m *mention
 	for i := range x.states {
 		s := &x.states[i]
-		if s.Trait == nil {
+		if s.Trait == "" {
 			continue
 		}
 		if m == nil {

@@ -38,7 +38,7 @@ func (p *planner) foldable(i int) int {
 	}
 	switch b.Kind {
 	case wire.KindToolResult:
-		if p.o.Prune.Mode == Disabled || b.Has(wire.FlagError) || b.Has(wire.FlagMedia) || s.Trait == nil ||
+		if p.o.Prune.Mode == Disabled || b.Has(wire.FlagError) || b.Has(wire.FlagMedia) || s.Trait == "" ||
 			int(s.Unused) < *p.o.Prune.After || s.Edit != nil && s.Edit.Stage == stagePrune {
 			return 0
 		}
@@ -83,7 +83,7 @@ func (p *planner) cutsOver(least int) (cuts []cut, some bool) {
 // signed.
 func (p *planner) inputs(i int) bool {
 	s := &p.states[i]
-	return (p.o.Planner.FoldInputs == nil || *p.o.Planner.FoldInputs) && s.Trait != nil && !p.blocks[i].Has(wire.FlagSigned) &&
+	return (p.o.Planner.FoldInputs == nil || *p.o.Planner.FoldInputs) && s.Trait != "" && !p.blocks[i].Has(wire.FlagSigned) &&
 		(s.Class == sessioncache.ClassEdit || s.Class == sessioncache.ClassWrite)
 }
 

@@ -63,8 +63,10 @@ type frame struct {
 	expand  expandTool
 	unwoven bool
 
-	// texts are the texts of the new blocks that were decoded so far.
+	// texts are the texts of the new blocks that were decoded so far, and page
+	// is where they lie.
 	texts []string
+	page  *page
 	// fresh are the edits made in this request, by block: what the state was
 	// before. Deep edits can be taken back as long as nothing was sent.
 	fresh map[int]*sessioncache.Edit

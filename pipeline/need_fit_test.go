@@ -201,7 +201,7 @@ func (c *recorded) samples(t *testing.T) [groups][]sample {
 			f.hold(seen, holder)
 		}
 		for i, a := range f.appraisals(rooms.New().(*room), nil) {
-			if st := &f.states[i]; st.Trait != nil && st.Turn < f.states[len(f.states)-1].Turn && f.blocks[i].Body.Len() >= minFold+stubLength {
+			if st := &f.states[i]; st.Trait != "" && st.Turn < f.states[len(f.states)-1].Turn && f.blocks[i].Body.Len() >= minFold+stubLength {
 				open = append(open, pending{i, k, a.group, a.x, f.loop, f.blocks[i].Body.Len()})
 			}
 		}

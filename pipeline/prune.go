@@ -36,7 +36,7 @@ func (f *frame) prune() {
 	for i := range f.blocks {
 		b := &f.blocks[i]
 		t := f.states[i].Trait
-		if t == nil || f.states[i].Pinned || b.Kind != wire.KindToolResult || int(f.states[i].Unused) < after || b.Has(wire.FlagError) || !f.zones.middle(b) || !f.may(i) {
+		if t == "" || f.states[i].Pinned || b.Kind != wire.KindToolResult || int(f.states[i].Unused) < after || b.Has(wire.FlagError) || !f.zones.middle(b) || !f.may(i) {
 			continue
 		}
 		if e := f.states[i].Edit; e != nil && e.Stage == stagePrune || f.size(i) < minTrait || !f.pays(o.Mode, i, f.size(i)-minStub) {

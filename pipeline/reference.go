@@ -15,11 +15,12 @@
 package pipeline
 
 import (
+	"encoding/binary"
 	"iter"
 	"path"
-	"slices"
 	"strings"
 	"sync"
+	"unsafe"
 
 	"github.com/cespare/xxhash/v2"
 	"github.com/tidwall/gjson"
@@ -192,34 +193,39 @@ func quotable(line string) (string, bool) {
 	return line, len(line) >= minQuote
 }
 
-// newTrait makes a trait of terms, which it copies, and of hashes of quotable
-// lines. These go into a Bloom filter: about ten bits a line and three probes: one
-// in sixty lines is taken for a quotation wrongly, which only keeps a block longer.
-func newTrait(terms, lines []uint64) *sessioncache.Trait {
-	n := len(terms)
-	all := make([]uint64, n+(len(lines)*10+63)/64) // asked for together, on every answer
-	copy(all, terms)
-	t := &sessioncache.Trait{Terms: all[:n:n], Lines: all[n:]}
+// newTrait makes a trait of terms and of hashes of quotable lines: the number of
+// the terms, the terms, and a Bloom filter of the lines with about ten bits for
+// each and three probes. One line in sixty is taken for a quotation wrongly,
+// which only keeps a block longer.
+func newTrait(terms, lines []uint64) sessioncache.Trait {
+	words := (len(lines)*10 + 63) / 64
+	t := make([]byte, 1, 1+8*(len(terms)+words))
+	t[0] = byte(len(terms))
+	for _, h := range terms {
+		t = binary.LittleEndian.AppendUint64(t, h)
+	}
+	filter := t[len(t):cap(t)]
 	for _, h := range lines {
-		for probe := range 3 {
-			at := probeAt(h, probe, len(t.Lines))
-			t.Lines[at/64] |= 1 << (at % 64)
+		for probe := range uint64(3) {
+			at := probeAt(h, probe, len(filter))
+			filter[at/8] |= 1 << (at % 8)
 		}
 	}
-	return t
+	t = t[:cap(t)]
+	return sessioncache.Trait(unsafe.String(unsafe.SliceData(t), len(t))) // nothing else holds the bytes
 }
 
-func probeAt(h uint64, probe, words int) uint64 {
-	return (h + uint64(probe)*(h>>32|1)) % uint64(words*64)
+func probeAt(h, probe uint64, bytes int) uint64 {
+	return (h + probe*(h>>32|1)) % uint64(bytes*8)
 }
 
-func inBloom(bits []uint64, h uint64) bool {
-	if len(bits) == 0 {
+func inBloom(filter sessioncache.Trait, h uint64) bool {
+	if len(filter) == 0 {
 		return false
 	}
-	for probe := range 3 {
-		at := probeAt(h, probe, len(bits))
-		if bits[at/64]&(1<<(at%64)) == 0 {
+	for probe := range uint64(3) {
+		at := probeAt(h, probe, len(filter))
+		if filter[at/8]&(1<<(at%8)) == 0 {
 			return false
 		}
 	}
@@ -299,7 +305,24 @@ func (m *mention) words(s string) {
 }
 
 // of tells whether the answer refers to a block.
-func (m *mention) of(t *sessioncache.Trait) bool {
-	return slices.ContainsFunc(t.Terms, m.terms.has) ||
-		slices.ContainsFunc(m.lines, func(line uint64) bool { return inBloom(t.Lines, line) })
+func (m *mention) of(t sessioncache.Trait) bool {
+	terms, filter := t[1:1+8*int(t[0])], t[1+8*int(t[0]):]
+	for ; terms != ""; terms = terms[8:] {
+		if m.terms.has(term(terms)) {
+			return true
+		}
+	}
+	for _, line := range m.lines {
+		if inBloom(filter, line) {
+			return true
+		}
+	}
+	return false
+}
+
+// term returns the first of the terms.
+func term(t sessioncache.Trait) uint64 {
+	_ = t[7]
+	return uint64(t[0]) | uint64(t[1])<<8 | uint64(t[2])<<16 | uint64(t[3])<<24 |
+		uint64(t[4])<<32 | uint64(t[5])<<40 | uint64(t[6])<<48 | uint64(t[7])<<56
 }

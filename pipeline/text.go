@@ -28,7 +28,7 @@ import (
 )
 
 // text returns the decoded text of a message block. Several stages look at new
-// blocks, so it is decoded once.
+// blocks, so it is decoded once. The text is good until the page is closed.
 func (f *frame) text(i int) string {
 	if i < f.previous {
 		return textOf(f.view, &f.blocks[i])
@@ -38,7 +38,7 @@ func (f *frame) text(i int) string {
 	}
 	s := &f.texts[i-f.previous]
 	if *s == "" {
-		*s = textOf(f.view, &f.blocks[i])
+		*s = bodyText(f.page, f.view, &f.blocks[i], unwrapJSON)
 	}
 	return *s
 }
@@ -51,20 +51,20 @@ func isTextPart(part gjson.Result) bool {
 
 // textOf decodes the text of a block's body: a string, or the text parts of an
 // array of blocks, joined by line ends. Of output in JSON it is the output.
-func textOf(v *wire.View, b *wire.Block) string { return bodyText(v, b, unwrapJSON) }
+func textOf(v *wire.View, b *wire.Block) string { return bodyText(nil, v, b, unwrapJSON) }
 
 // verbatim is textOf with output in JSON as it stands.
 func verbatim(v *wire.View, b *wire.Block) string {
-	return bodyText(v, b, func(s string) string { return s })
+	return bodyText(nil, v, b, func(s string) string { return s })
 }
 
-func bodyText(v *wire.View, b *wire.Block, unwrap func(string) string) string {
+func bodyText(p *page, v *wire.View, b *wire.Block, unwrap func(string) string) string {
 	body := v.Bytes(b.Body)
 	if len(body) == 0 {
 		return ""
 	}
 	if body[0] == '"' {
-		return unwrap(unquote(body))
+		return unwrap(p.unquote(body))
 	}
 	content := gjson.ParseBytes(body)
 	if !content.IsArray() {
@@ -83,16 +83,19 @@ func bodyText(v *wire.View, b *wire.Block, unwrap func(string) string) string {
 	return s.String()
 }
 
-// unquote decodes a JSON string. In the long texts of tool results there is an
+// unquote decodes a JSON string.
+func unquote(raw []byte) string { return (*page)(nil).unquote(raw) }
+
+// unquote decodes a JSON string on the page. In the long texts of tool results there is an
 // escape every few bytes: what stands between two is copied in words of eight
 // bytes, in which a backslash shows by its bits.
-func unquote(raw []byte) string {
+func (p *page) unquote(raw []byte) string {
 	s := raw[1 : len(raw)-1]
 	i := bytes.IndexByte(s, '\\')
 	if i < 0 {
-		return string(s)
+		i = len(s)
 	}
-	out := make([]byte, len(s)) // never shorter than what is left of s
+	out := p.take(len(s)) // never shorter than what is left of s
 	n := copy(out, s[:i])
 	for i < len(s) {
 		if s[i] != '\\' || i+1 == len(s) {

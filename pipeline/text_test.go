@@ -23,7 +23,6 @@ import (
 	"testing"
 	"unicode/utf16"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
@@ -111,7 +110,7 @@ func TestTermSet(t *testing.T) {
 func TestMentionsAreClean(t *testing.T) {
 	for _, text := range []string{"pipeline/frame.go says so", "nothing"} {
 		m := newMention(&wire.Turn{Text: text})
-		if got := m.of(&sessioncache.Trait{Terms: []uint64{hashOf("frame.go")}}); got != (text != "nothing") {
+		if got := m.of(newTrait([]uint64{hashOf("frame.go")}, nil)); got != (text != "nothing") {
 			t.Errorf("%q: %t", text, got)
 		}
 		m.release()

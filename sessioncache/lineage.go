@@ -128,9 +128,9 @@ type State struct {
 	// Edit is what the lineage has committed to doing with the block, nil if
 	// it goes out as it came.
 	Edit *Edit
-	// Trait tells how to recognise a reference to the block, nil for blocks
+	// Trait tells how to recognise a reference to the block, empty for blocks
 	// that are never pruned.
-	Trait *Trait
+	Trait Trait
 	// Path is a hash of the file that a call, or the call that a result
 	// answers, is about; 0 if it is about none.
 	Path uint64
@@ -264,14 +264,10 @@ type Edit struct {
 	Value []byte
 }
 
-// Trait is what a tool result can be recognised by, without its content.
-type Trait struct {
-	// Terms are hashes of the distinctive arguments of the call: a path, its
-	// last element.
-	Terms []uint64
-	// Lines is a Bloom filter over the hashes of the result's longer lines.
-	Lines []uint64
-}
+// Trait is what a block can be recognised by in an answer, without its content.
+// How, the pipeline says. Very many are held: a string is one piece of memory,
+// into which the garbage collector need not look.
+type Trait string
 
 // Len returns the number of message blocks of the last request.
 func (l *Lineage) Len() int { return len(l.States) }
@@ -347,9 +343,7 @@ func (l *Lineage) size() int64 {
 			n += int64(unsafe.Sizeof(*e)) + int64(cap(e.Value))
 		}
 		n += int64(l.States[i].Woven.Size())
-		if t := l.States[i].Trait; t != nil {
-			n += int64(unsafe.Sizeof(*t)) + int64(cap(t.Terms)+cap(t.Lines))*8
-		}
+		n += int64(len(l.States[i].Trait))
 	}
 	return n
 }

@@ -128,7 +128,7 @@ func (l *Lineage) report(now time.Time) LineageReport {
 			r.Ledger[st.Edit.Stage]++
 			r.LedgerBytes += len(st.Edit.Value)
 		}
-		if st.Trait != nil {
+		if st.Trait != "" {
 			r.Unused[min(int(st.Unused), len(r.Unused)-1)]++
 		}
 	}

@@ -330,7 +330,7 @@ func TestMemoryOfManySessions(t *testing.T) {
 		l := commit(s, last)
 		for j := range l.States { // a hundred results of forty lines each
 			if last.MessageBlocks()[j].Kind == wire.KindToolResult {
-				l.States[j].Trait = &Trait{Terms: make([]uint64, 3), Lines: make([]uint64, 7)}
+				l.States[j].Trait = Trait(make([]byte, 1+8*(3+7)))
 			}
 		}
 		m.Release(s)

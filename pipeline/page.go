@@ -1,0 +1,52 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package pipeline
+
+import "sync"
+
+// page is memory for the texts that are decoded for one request, used again by
+// the next one. A text of a page must not outlive the decision about its
+// request. A nil page has no memory: each text gets its own.
+type page struct {
+	all  []byte
+	free []byte // the rest of all
+}
+
+// pageSize is the memory of a page. Texts beyond it get their own.
+const pageSize = 64 << 10
+
+var pages = sync.Pool{New: func() any { return &page{all: make([]byte, pageSize)} }}
+
+func openPage() *page {
+	p := pages.Get().(*page)
+	p.free = p.all
+	return p
+}
+
+// take returns n bytes to write to.
+func (p *page) take(n int) []byte {
+	if p == nil || n > len(p.free) {
+		return make([]byte, n)
+	}
+	out := p.free[:n:n]
+	p.free = p.free[n:]
+	return out
+}
+
+// closePage ends the use of the frame's texts, so that others can write there.
+func (f *frame) closePage() {
+	pages.Put(f.page)
+	f.page, f.texts = nil, nil
+}

@@ -102,8 +102,9 @@ func (c *call) serve(w http.ResponseWriter, r *http.Request, next caddyhttp.Hand
 	return c.again(w, original, next)
 }
 
-// recycle gives the memory of the bodies back once nothing can read them any
-// more: after an answer without an error, which no error route will look at.
+// recycle gives the memory of the bodies, and of what was understood of them, back
+// once nothing can read them any more: after an answer without an error, which no
+// error route will look at.
 func (c *call) recycle(r *http.Request) {
 	if c.resent {
 		return
@@ -112,6 +113,9 @@ func (c *call) recycle(r *http.Request) {
 	c.out.recycle()
 	if c.ex.Edited {
 		wire.Recycle(c.raw)
+	}
+	if c.h.IdleFolding == nil { // which goes on with them
+		c.ex.Close()
 	}
 }
 

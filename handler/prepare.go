@@ -116,7 +116,12 @@ func (h *Handler) prepare(r *http.Request, format wire.Format, raw []byte) (c *c
 		return nil, nil
 	}
 	tenant := h.state.tenant(r)
-	view, err := wire.Parse(format, body, func(first wire.Hash) *wire.Known { return h.state.Recall(tenant, first) })
+	var known *wire.Known
+	view, err := wire.Parse(format, body, func(first wire.Hash) *wire.Known {
+		known = h.state.Recall(tenant, first)
+		return known
+	})
+	known.Release()
 	if err != nil {
 		h.failOpen(reasonParse)
 		h.logFailOpen(reasonParse, err)

@@ -245,6 +245,16 @@ func (x *Exchange) Resent() {
 	}
 }
 
+// Close tells, after Commit, that nothing of the exchange is used any more.
+func (x *Exchange) Close() {
+	if x.lineage == nil {
+		return
+	}
+	x.session.Lock()
+	defer x.session.Unlock()
+	x.session.Leave(x.lineage, x.view)
+}
+
 // Acquitted tells, after Resent, that the upstream refused what it got in the
 // place of the request in such words, too: it was no edit of ours.
 func (x *Exchange) Acquitted() { x.resent, x.frozen = false, false }

@@ -82,7 +82,7 @@ const smallGain = 320
 
 func newFrame(o *Options, rules cachemodel.Rules, v *wire.View, s *sessioncache.Session, m sessioncache.Match, now time.Time) *frame {
 	f := &frame{o: o, policy: o.Policy, rules: rules, view: v, session: s, blocks: v.MessageBlocks(), previous: m.Common, forwarded: m.Common, broken: math.MaxInt32}
-	f.states = make([]sessioncache.State, len(f.blocks), len(f.blocks)+8)
+	f.states = sessioncache.NewStates(len(f.blocks))
 	f.zones = newZones(&o.Zones, v)
 	f.bound = rules.BindsThinking || rules.BindsReasoning && f.lastReasoning() >= 0
 	f.findTask()

@@ -27,6 +27,7 @@ import (
 type Lineage struct {
 	id    int
 	known *wire.Known
+	left  bool // see [Session.Leave]
 
 	// States has one entry for each message block of the last request.
 	States []State

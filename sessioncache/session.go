@@ -153,12 +153,26 @@ func (s *Session) Commit(m Match, v *wire.View, states []State) *Lineage {
 		}
 		l = s.begin(parent)
 	}
-	l.known = v.Known()
+	if l.left {
+		stateSlices.Recycle(l.States)
+		l.known.Recycle()
+	}
+	l.known, l.left = v.Known(), false
 	l.Partial = v.Partial
 	l.States = states
 	s.touch(l)
 	return l
 }
+
+// Leave tells that whoever committed a request to a lineage uses its view and its
+// states no longer: they may be recycled once another request has taken its
+// place. The session must be locked.
+func (s *Session) Leave(l *Lineage, v *wire.View) { l.left = l.left || l.known == v.Known() }
+
+var stateSlices wire.Slices[State]
+
+// NewStates returns n zero states, to be committed.
+func NewStates(n int) []State { return stateSlices.Make(n)[:n] }
 
 // Lineage returns the conversation of a number, nil if there is none. The
 // session must be locked.
@@ -237,12 +251,13 @@ func (s *Session) touch(l *Lineage) {
 }
 
 // recall returns what is known of the most recent lineage that begins with
-// this message.
+// this message, held.
 func (s *Session) recall(first wire.Hash) *wire.Known {
 	s.Lock()
 	defer s.Unlock()
 	for _, l := range s.lineages {
 		if l.known.First() == first {
+			l.known.Hold()
 			return l.known
 		}
 	}

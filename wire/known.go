@@ -17,6 +17,7 @@ package wire
 import (
 	"crypto/sha256"
 	"hash/maphash"
+	"sync/atomic"
 	"unsafe"
 )
 
@@ -31,6 +32,36 @@ type Known struct {
 	tools, system   section
 	nTools, nSystem int
 	first           Hash
+	holds           atomic.Int32 // those who may be reading it
+}
+
+var (
+	blockSlices   Slices[Block]
+	messageSlices Slices[Message]
+	rawSlices     Slices[uint64]
+)
+
+// Hold keeps the memory of a Known from being recycled until Release.
+func (k *Known) Hold() { k.holds.Add(1) }
+
+// Release ends what Hold began. Nil is allowed.
+func (k *Known) Release() {
+	if k != nil {
+		k.holds.Add(-1)
+	}
+}
+
+// Recycle gives the memory of a Known, and so of its [View], back. Nothing may
+// use them from here on, and nobody can take a hold of it any more; if somebody
+// has, nothing happens.
+func (k *Known) Recycle() {
+	if k.holds.Load() != 0 {
+		return
+	}
+	blockSlices.Recycle(k.blocks)
+	messageSlices.Recycle(k.messages)
+	rawSlices.Recycle(k.raw)
+	k.blocks, k.messages, k.raw = nil, nil, nil
 }
 
 // section is the whole value of tools or system.
@@ -101,17 +132,17 @@ func (p *parser) remember() {
 	}
 	// Room for what is known and a little more, tools and system in front.
 	k := p.known
-	blocks := make([]Block, k.nSystem+len(p.blocks), max(len(k.blocks), k.nSystem+len(p.blocks))+24)
+	n := k.nSystem + len(p.blocks)
+	blocks := blockSlices.Make(max(len(k.blocks), n) + 8)[:n]
 	copy(blocks[k.nSystem:], p.blocks)
 	p.blocks, p.front = blocks, k.nSystem
-	messages := make([]Message, len(p.v.Messages), max(len(k.messages), len(p.v.Messages))+8)
-	copy(messages, p.v.Messages)
+	messages := append(messageSlices.Make(max(len(k.messages), len(p.v.Messages))+4), p.v.Messages...)
 	for i := range messages {
 		messages[i].First += int32(p.front)
 		messages[i].End += int32(p.front)
 	}
 	p.v.Messages = messages
-	p.raw = append(make([]uint64, 0, len(k.messages)+8), p.raw...)
+	p.raw = append(rawSlices.Make(len(k.messages)+4), p.raw...)
 }
 
 // recallMessage recognises message i at b[at] and returns the index behind it,

@@ -1,0 +1,48 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package wire
+
+import "sync"
+
+// Slices keeps slices that are done with, to be used again: what is remembered of
+// a conversation is made anew with every request, from what was remembered
+// before. There is one pool for each multiple of slicesStep, so that little of
+// what lives as long as a conversation is spare room. The zero value is ready to
+// use.
+type Slices[T any] struct{ pools [64]sync.Pool }
+
+const slicesStep = 32
+
+// Make returns an empty slice with room for at least n elements, all zero.
+func (s *Slices[T]) Make(n int) []T {
+	class := (n + slicesStep - 1) / slicesStep
+	if class < len(s.pools) {
+		if v, ok := s.pools[class].Get().(*[]T); ok {
+			return *v
+		}
+	}
+	return make([]T, 0, class*slicesStep)
+}
+
+// Recycle takes a slice back. Nothing may use it from here on.
+func (s *Slices[T]) Recycle(v []T) {
+	class := cap(v) / slicesStep
+	if class == 0 || class >= len(s.pools) || cap(v) != class*slicesStep {
+		return
+	}
+	clear(v[:cap(v)])
+	v = v[:0]
+	s.pools[class].Put(&v)
+}

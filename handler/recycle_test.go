@@ -1,0 +1,81 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package handler
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
+)
+
+// What is remembered of a conversation is recycled while others still read it,
+// or go on with it at the same time: each gets through what it sent. The race
+// detector sees who is too early.
+func TestRecycledUnderLoad(t *testing.T) {
+	const sessions, twins, steps = 4, 3, 12
+	h := attached(t, pipeline.Options{Policy: pipeline.Observe})
+	var wg sync.WaitGroup
+	var wrong atomic.Int32
+	for s := range sessions {
+		bodies := growing(4<<10+s<<10, steps)
+		for range twins {
+			wg.Go(func() {
+				for _, body := range bodies {
+					next := caddyhttp.HandlerFunc(func(w http.ResponseWriter, r *http.Request) error {
+						if got, err := io.ReadAll(r.Body); err != nil || !bytes.Equal(got, body) {
+							wrong.Add(1)
+						}
+						return endpoint.ServeHTTP(w, r)
+					})
+					if err := h.ServeHTTP(&sink{http.Header{}}, request(body, fmt.Sprint(s)), next); err != nil {
+						wrong.Add(1)
+					}
+				}
+			})
+		}
+	}
+	wg.Wait()
+	if n := wrong.Load(); n > 0 {
+		t.Errorf("%d requests did not get through as they came", n)
+	}
+	for s := range sessions {
+		bodies := growing(4<<10+s<<10, steps+1)
+		c, err := h.prepare(request(bodies[steps], fmt.Sprint(s)), "anthropic", bodies[steps])
+		if err != nil || c == nil {
+			t.Fatalf("session %d: %v", s, err)
+		}
+		cold, err := attached(t, pipeline.Options{Policy: pipeline.Observe}).prepare(request(bodies[steps], ""), "anthropic", bodies[steps])
+		if err != nil || cold == nil {
+			t.Fatalf("session %d: %v", s, err)
+		}
+		if c.view.Recalled == 0 || len(c.view.Blocks) != len(cold.view.Blocks) {
+			t.Errorf("session %d: %d of %d blocks recalled, %d without recalling", s, c.view.Recalled, len(c.view.Blocks), len(cold.view.Blocks))
+		}
+		for i := range c.view.Blocks {
+			if c.view.Blocks[i] != cold.view.Blocks[i] {
+				t.Errorf("session %d: block %d is remembered wrongly", s, i)
+			}
+		}
+		h.state.Release(c.session)
+	}
+}

@@ -386,37 +386,3 @@ func (f *frame) compaction() bool {
 	}
 	return false
 }
-
-// care is how many times its price the need of a folded block counts: least
-// where nothing is cached, because all of it would have to be written again,
-// most for files read, in a run of calls: the agent works with some of them, and much
-// for what it has written itself, which it quotes from memory, and for what
-// tools of other kinds report: to have a sub-agent's report again, it has to run
-// again. What commands have printed is hardly ever wanted back once a task is over.
-func (p *planner) care(i int) float64 {
-	care := p.o.Planner.care()
-	switch read := p.states[i].Class == sessioncache.ClassRead; {
-	case p.blocks[i].Kind == wire.KindToolUse:
-		return care * careInputs
-	case p.warm == 0:
-		return care * careCold
-	case p.loop && read:
-		return care * careInLoop
-	case p.loop && p.states[i].Class == sessioncache.ClassOther:
-		return care * careReports
-	case p.loop:
-		return care
-	case read:
-		return care * careReads
-	}
-	return care * careBetween
-}
-
-const (
-	careInputs  = 10
-	careCold    = 0.25
-	careInLoop  = 16
-	careReports = 5
-	careReads   = 1.5
-	careBetween = 0.3
-)

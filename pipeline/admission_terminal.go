@@ -89,24 +89,26 @@ func keepLastState(s string) string {
 	}
 	var out strings.Builder
 	out.Grow(len(s))
+	var states []string // of a line, none of which replaces the one before
 	for line := range strings.Lines(s) {
 		if strings.IndexByte(line, '\b') >= 0 {
 			line = eraseBack(line)
 		}
 		text := chomp(line)
 		end := line[len(text):]
-		for {
-			i := strings.IndexByte(text, '\r')
-			if i < 0 {
-				break
+		states = states[:0]
+		for state := range strings.SplitSeq(text, "\r") {
+			for len(states) > 0 && redraws(states[len(states)-1], state) {
+				states = states[:len(states)-1]
 			}
-			next, _, _ := strings.Cut(text[i+1:], "\r")
-			if !redraws(text[:i], next) {
-				out.WriteString(text[:i+1])
-			}
-			text = text[i+1:]
+			states = append(states, state)
 		}
-		out.WriteString(text)
+		for i, state := range states {
+			if i > 0 {
+				out.WriteByte('\r')
+			}
+			out.WriteString(state)
+		}
 		out.WriteString(end)
 	}
 	return out.String()

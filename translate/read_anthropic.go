@@ -50,9 +50,9 @@ func (r *reader) anthropic(body raw) error {
 		case "thinking":
 			r.anthropicThinking(v)
 		case "output_config":
-			r.anthropicOutput(v)
+			err = r.anthropicOutput(v)
 		case "output_format":
-			r.anthropicFormat(v)
+			err = r.anthropicFormat(key, v)
 		case "mcp_servers":
 			if !v.absent() {
 				r.drop(key)
@@ -91,23 +91,32 @@ func (r *reader) anthropicThinking(v raw) {
 	g.Show = g.Mode != "off" && v.member("display").string() != "omitted"
 }
 
-func (r *reader) anthropicOutput(v raw) {
+func (r *reader) anthropicOutput(v raw) error {
 	for key, m := range v.members() {
 		switch key {
 		case "effort":
 			r.q.Reasoning.Effort = m.string()
 		case "format":
-			r.anthropicFormat(m)
+			if err := r.anthropicFormat("output_config.format", m); err != nil {
+				return err
+			}
 		default:
 			r.dropUsed("output_config."+key, m)
 		}
 	}
+	return nil
 }
 
-func (r *reader) anthropicFormat(v raw) {
-	if v.member("type").string() == "json_schema" {
-		r.q.Output = Output{Kind: "schema", Schema: v.member("schema"), Strict: raw("true")}
+func (r *reader) anthropicFormat(field string, v raw) error {
+	if v.member("type").string() != "json_schema" {
+		return nil
 	}
+	schema := v.member("schema")
+	if schema.absent() && string(schema) != "{}" {
+		return r.malformed(field + ".schema")
+	}
+	r.q.Output = Output{Kind: "schema", Schema: schema, Strict: raw("true")}
+	return nil
 }
 
 func (r *reader) anthropicChoice(v raw) error {

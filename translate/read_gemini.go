@@ -296,10 +296,16 @@ func (r *reader) geminiParts(v raw, content int) ([]Part, error) {
 		case inline != nil:
 			p.Kind, p.Field = MediaPart, r.path("inlineData")
 			p.Media = &Media{Type: geminiMember(inline, "mimeType").string(), Data: inline.member("data").text(), Name: geminiMember(inline, "displayName").text()}
+			if p.Media.Data.empty() {
+				err = r.malformed("inlineData.data")
+			}
 		case file != nil:
 			p.Kind, p.Field = MediaPart, r.path("fileData")
 			p.Media = &Media{Type: geminiMember(file, "mimeType").string(), URL: geminiMember(file, "fileUri").text()}
-			if strings.Contains(string(p.Media.URL), "generativelanguage.googleapis.com") || strings.HasPrefix(string(p.Media.URL), "gs:") {
+			switch uri := string(p.Media.URL); {
+			case uri == "":
+				err = r.malformed("fileData.fileUri")
+			case strings.Contains(uri, "generativelanguage.googleapis.com"), strings.HasPrefix(uri, "gs:"):
 				err = r.refuse("fileData", "a file that lies at the provider cannot be read by another one")
 			}
 		case thought && foreign:

@@ -381,6 +381,9 @@ func (r *reader) chatContent(v raw) ([]Part, error) {
 			audio := c.member("input_audio")
 			p.Kind, p.Field = MediaPart, r.path("input_audio")
 			p.Media = &Media{Type: "audio/" + audio.member("format").string(), Data: audio.member("data").text()}
+			if p.Media.Data.empty() {
+				err = r.malformed("input_audio.data")
+			}
 		case "file":
 			file := c.member("file")
 			p.Media = &Media{Name: file.member("filename").text()}
@@ -405,7 +408,9 @@ func (r *reader) openAIMedia(p *Part, url raw, kind, field string) error {
 		return r.refuse(field, "a file that lies at the provider cannot be read by another one")
 	}
 	if mediaType, data, ok := dataURL(t); ok {
-		p.Media.Type, p.Media.Data = mediaType, data
+		if p.Media.Type, p.Media.Data = mediaType, data; data.empty() {
+			return r.malformed(field)
+		}
 		return nil
 	}
 	if strings.HasPrefix(string(t), "data:") {

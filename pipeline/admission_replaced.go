@@ -44,7 +44,7 @@ func (f *frame) admitReplaced(result, short int) {
 		return
 	}
 	b, s := &f.blocks[i], &f.states[i]
-	if s.Class != sessioncache.ClassEdit || s.Edit != nil || s.Replaced < minReplaced || b.Has(wire.FlagSigned) {
+	if s.Class != sessioncache.ClassEdit || s.Edit != nil || s.Replaced < minReplaced || b.Has(wire.FlagSigned) || f.thoughtBehind(i) {
 		return
 	}
 	body := f.view.Bytes(b.Body)
@@ -52,6 +52,18 @@ func (f *frame) admitReplaced(result, short int) {
 	if len(body)-len(value) >= minGain && len(value) > 0 {
 		f.enter(i, value)
 	}
+}
+
+// thoughtBehind tells whether the model went on thinking behind a call in the same
+// message, and so may have bound its thoughts to the call as it made it.
+func (f *frame) thoughtBehind(i int) bool {
+	_, end := f.message(i)
+	for j := i + 1; j < end; j++ {
+		if isThinking(&f.blocks[j]) {
+			return true
+		}
+	}
+	return false
 }
 
 // withoutReplaced shortens what the input of a call says it replaced.

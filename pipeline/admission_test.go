@@ -342,6 +342,24 @@ func TestReplaced(t *testing.T) {
 	}
 }
 
+// What the model has thought behind a call may be bound to the call as it made it.
+func TestReplacedInFrontOfThinking(t *testing.T) {
+	edit := `{"type":"tool_use","id":"t0","name":"Edit","input":{"file_path":"/src/a.go","old_string":` + string(quote(strings.Repeat("a line of code\n", 20))) + `,"new_string":"b"}}`
+	for name, content := range map[string]string{
+		"in front": `{"type":"thinking","thinking":"hm","signature":"s"},` + edit,
+		"behind":   edit + `,{"type":"thinking","thinking":"hm","signature":"s"}`,
+	} {
+		s := newScript(t, admitting(CostAware), unbound)
+		s.prompt("Fix the bug.")
+		s.send(wire.Turn{Text: "I edit.", Done: true})
+		s.add(`{"role":"assistant","content":[` + content + `]}`)
+		s.add(`{"role":"user","content":[{"type":"tool_result","tool_use_id":"t0","content":"done"}]}`)
+		if x := s.send(wire.Turn{}); x.Edited != (name == "in front") {
+			t.Errorf("%s: %s", name, x.Body)
+		}
+	}
+}
+
 // A note that the model takes for text is found in what it writes; one that only
 // looks alike is not.
 func TestNotesAreNotWritten(t *testing.T) {

@@ -37,6 +37,7 @@ type Decoder struct {
 	emit   func(sse.Event)
 	doc    answerDocument
 	answer answer
+	same   refrain
 }
 
 // answerForm is the form that an answer has turned out to have.
@@ -134,6 +135,17 @@ func (d *Decoder) event(e sse.Event) {
 		return
 	}
 	// What is kept of the text is copied: it is gone when this returns.
+	if text, ok := d.same.text(data); ok {
+		d.answer.write(d.same.to, text)
+		if d.answer.broken {
+			d.stop()
+		}
+		return
+	}
+	if d.format == Anthropic && tellsNothing(e.Name) {
+		return
+	}
+	d.answer.writes, d.answer.opens = 0, 0
 	text := answerText(data)
 	if !answerShallow(data) || !gjson.Valid(text) {
 		d.stop()
@@ -160,6 +172,8 @@ func (d *Decoder) event(e sse.Event) {
 		d.stop()
 	case end:
 		d.finish()
+	default:
+		d.same.compose(data, &d.answer)
 	}
 }
 

@@ -43,6 +43,11 @@ type answer struct {
 	counted        bool               // an OpenAI usage came
 	ended          bool               // a Gemini answer told why it ended
 	broken         bool               // a bound was exceeded
+
+	// What was done since these were last set to zero, and what was written last.
+	writes, opens int
+	to            *strings.Builder
+	written       string
 }
 
 // answerCall is a tool call whose arguments are still coming.
@@ -83,6 +88,8 @@ func (a *answer) write(to *strings.Builder, s string) {
 		return
 	}
 	a.begun = true
+	a.writes++
+	a.to, a.written = to, s
 	to.WriteString(s)
 }
 
@@ -111,6 +118,7 @@ func (a *answer) open(index int64, id, name string) *answerCall {
 		a.broken = true
 		return nil
 	}
+	a.opens++
 	c := &answerCall{index: index, id: a.keep(id), name: a.keep(name)}
 	a.calls = append(a.calls, c)
 	a.begun = true

@@ -61,6 +61,12 @@ func (a *answer) anthropicEvent(root gjson.Result, name string) bool {
 	return false
 }
 
+// tellsNothing tells of the name of an event that nothing of it is part of the turn,
+// so that it need not be read.
+func tellsNothing(name []byte) bool {
+	return string(name) == "content_block_stop" || string(name) == "ping"
+}
+
 // anthropicDelta reads what was added to a block. Signatures, citations and the
 // arguments of tools that the server runs are not part of the turn.
 func (a *answer) anthropicDelta(delta, index gjson.Result) {

@@ -289,10 +289,83 @@ func FuzzDecoderSplit(f *testing.F) {
 				t.Errorf("in pieces of %d:\n got %+v\nwant %+v", piece, got, want)
 			}
 		}
+		if got := decodeApart(format, stream, answer); !reflect.DeepEqual(got, want) {
+			t.Errorf("event by event:\n got %+v\nwant %+v", got, want)
+		}
 		if u := want.Usage; min(u.Uncached, u.Write5m, u.Write1h, u.Read, u.Output) < 0 {
 			t.Errorf("negative usage %+v", u)
 		}
 	})
+}
+
+// decodeApart decodes an answer without what each event tells of the next ones.
+func decodeApart(f Format, stream bool, answer []byte) *Turn {
+	d := NewDecoder(f, stream)
+	for line := range bytes.Lines(answer) {
+		d.same = refrain{}
+		d.Feed(line)
+	}
+	return d.Turn()
+}
+
+// TestDecoderRefrains reads events that differ from the one before in a text only, or
+// that look as if they did.
+func TestDecoderRefrains(t *testing.T) {
+	anthropic := func(s string) string {
+		return `{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"` + s + `"}}`
+	}
+	chat := func(s string) string {
+		return `{"id":"c","object":"chat.completion.chunk","model":"m","choices":[{"index":0,"delta":{"content":"` + s + `"},"finish_reason":null}],"usage":{"prompt_tokens":7,"completion_tokens":1}}`
+	}
+	call := func(s string) string {
+		return `{"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"c1","function":{"name":"f","arguments":"` + s + `"}}]}}]}`
+	}
+	both := func(s string) string {
+		return `{"choices":[{"index":0,"delta":{"reasoning":"` + s + `","reasoning_content":"one"}}]}`
+	}
+	gemini := func(s string) string {
+		return `{"candidates":[{"content":{"parts":[{"text":"` + s + `"}]}}],"usageMetadata":{"promptTokenCount":3}}`
+	}
+	for _, c := range []struct {
+		name   string
+		format Format
+		event  func(string) string
+		texts  []string
+		alike  int // events that are read by the one before
+	}{
+		{"anthropic", Anthropic, anthropic, []string{"one", "two", "", `line\n\"quoted\"`, `\u00e9\ud83d\ude00`, "five", "one"}, 6},
+		{"escapes first", Anthropic, anthropic, []string{`a\n`, "two", "three"}, 1},
+		{"empty first", Anthropic, anthropic, []string{"", "two", "three"}, 1},
+		{"a member more", Anthropic, anthropic, []string{"one", "two", `x","text":"y`, `x"},"delta":{"type":"text_delta","text":"z`, "four", "five"}, 2},
+		{"another value", Anthropic, anthropic, []string{"one", `","index":1,"x":"`, "three"}, 0},
+		{"chat", OpenAIChat, chat, []string{"one", "two", `\/three\t`, "", "five"}, 4},
+		{"calls", OpenAIChat, call, []string{"{", `\"a\":`, "1", "}"}, 1},
+		{"two names", OpenAIChat, both, []string{"one", "two", "three"}, 0},
+		{"gemini", Gemini, gemini, []string{"one", "two", "three"}, 2},
+		{"broken escape", Anthropic, anthropic, []string{"one", "two", `\q`, "four"}, 1},
+		{"open escape", Anthropic, anthropic, []string{"one", "two", `\`, "four"}, 1},
+		{"control character", Anthropic, anthropic, []string{"one", "two", "\x01", "four"}, 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var stream bytes.Buffer
+			d := NewDecoder(c.format, true)
+			alike := 0
+			for _, s := range c.texts {
+				event := "data: " + c.event(s) + "\n\n"
+				stream.WriteString(event)
+				if _, ok := d.same.text([]byte(c.event(s))); ok && d.form != answerFinished {
+					alike++
+				}
+				d.Feed([]byte(event))
+			}
+			if want := decodeApart(c.format, true, stream.Bytes()); !reflect.DeepEqual(d.Turn(), want) {
+				t.Errorf("got  %+v\nwant %+v", d.Turn(), want)
+			}
+			if alike != c.alike {
+				t.Errorf("%d events are read by the one before, want %d", alike, c.alike)
+			}
+		})
+	}
 }
 
 func BenchmarkDecoderEvent(b *testing.B) {

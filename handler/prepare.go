@@ -118,6 +118,7 @@ func (h *Handler) prepare(r *http.Request, format wire.Format, raw []byte) (c *c
 	tenant := h.state.tenant(r)
 	var known *wire.Known
 	view, err := wire.Parse(format, body, func(first wire.Hash) *wire.Known {
+		known.Release() // what a first guess has found
 		known = h.state.Recall(tenant, first)
 		return known
 	})

@@ -70,7 +70,7 @@ func NewBlocks(files *BlockFiles) *Blocks {
 }
 
 // Put keeps a text under its name. The scope is the hash of the conversation's
-// first message. Texts beyond the tenant's bound are not kept.
+// opening. Texts beyond the tenant's bound are not kept.
 func (b *Blocks) Put(s *Session, scope wire.Hash, name, text string, now time.Time) {
 	e := &block{key: blockKey{s.digest, scope, name}, tenant: s.tenant, text: text, at: now}
 	if e.size() > MaxTenantBlockBytes {

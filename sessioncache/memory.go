@@ -79,15 +79,15 @@ type Memory struct {
 	opts   MemoryOptions
 	order  node                // ring: next is the most recently used
 	pinned map[string]*Session // in use, by digest
-	firsts map[first]*Session  // by first message
+	firsts map[first]*Session  // by the conversation's opening
 	stats  Stats
 	closed bool
 }
 
-// first is a tenant's conversation by its first message.
+// first is a tenant's conversation by its opening.
 type first struct {
 	tenant  Tenant
-	message wire.Hash
+	opening wire.Hash
 }
 
 // node is a session's place in the store. All of it is guarded by Memory.mu.
@@ -143,14 +143,14 @@ func (m *Memory) SetLimits(o MemoryOptions) error {
 }
 
 // Recall implements Store.
-func (m *Memory) Recall(t Tenant, message wire.Hash) *wire.Known {
+func (m *Memory) Recall(t Tenant, opening wire.Hash) *wire.Known {
 	m.mu.Lock()
-	s := m.firsts[first{t, message}]
+	s := m.firsts[first{t, opening}]
 	m.mu.Unlock()
 	if s == nil {
 		return nil
 	}
-	return s.recall(message)
+	return s.recall(opening)
 }
 
 // Acquire implements Store.
@@ -255,15 +255,15 @@ func (m *Memory) unpin(s *Session) {
 	}
 }
 
-// index makes the session findable by its first messages.
-func (m *Memory) index(s *Session, messages []wire.Hash) {
+// index makes the session findable by the openings of its conversations.
+func (m *Memory) index(s *Session, openings []wire.Hash) {
 	for _, h := range s.firsts {
 		if k := (first{s.tenant, h}); m.firsts[k] == s {
 			delete(m.firsts, k)
 		}
 	}
-	s.firsts = messages
-	for _, h := range messages {
+	s.firsts = openings
+	for _, h := range openings {
 		m.firsts[first{s.tenant, h}] = s
 	}
 }

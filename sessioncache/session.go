@@ -250,8 +250,8 @@ func (s *Session) touch(l *Lineage) {
 	}
 }
 
-// recall returns what is known of the most recent lineage that begins with
-// this message, held.
+// recall returns what is known of the most recent lineage that has
+// this opening, held.
 func (s *Session) recall(first wire.Hash) *wire.Known {
 	s.Lock()
 	defer s.Unlock()

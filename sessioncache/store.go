@@ -52,8 +52,8 @@ func publicID(digest string) string { return hex.EncodeToString([]byte(digest[:8
 
 // Store keeps sessions. All methods may be called from several goroutines.
 type Store interface {
-	// Recall finds what was last parsed of the conversation whose first
-	// message has this hash; nil if there is none. It is held, see
+	// Recall finds what was last parsed of the conversation whose opening
+	// has this hash, see [wire.Known.First]; nil if there is none. It is held, see
 	// [wire.Known.Hold]: the caller releases it.
 	Recall(t Tenant, first wire.Hash) *wire.Known
 	// Acquire returns the session of a key, made if need be, and pins it: it

@@ -19,6 +19,8 @@ import (
 	"hash/maphash"
 	"sync/atomic"
 	"unsafe"
+
+	"github.com/zeebo/xxh3"
 )
 
 // Known is what a parse leaves behind for the next request of the same
@@ -72,16 +74,16 @@ type section struct {
 
 // rawSeed makes the hashes of bytes unpredictable, so that nobody can make two
 // messages look the same. They never leave the process.
-var rawSeed = maphash.MakeSeed()
+var rawSeed = maphash.String(maphash.MakeSeed(), "raw")
 
-func rawHash(b []byte) uint64 { return maphash.Bytes(rawSeed, b) }
+// rawHash is what a known conversation costs for each of its bytes.
+func rawHash(b []byte) uint64 { return xxh3.HashSeed(b, rawSeed) }
 
 // Known returns what to remember of the request.
 func (v *View) Known() *Known { return v.known }
 
-// First returns the hash by which a conversation is recalled: that of the whole
-// first message, or, of Responses, of all that stands in front of the first
-// answer, since agents begin all conversations with the same items.
+// First returns the hash by which a conversation is recalled: that of its opening, all
+// messages in front of the first answer.
 func (k *Known) First() Hash { return k.first }
 
 // joint returns one hash for a run of blocks, zero for none.
@@ -115,17 +117,26 @@ func (k *Known) Size() int {
 		cap(k.messages)*int(unsafe.Sizeof(Message{})) + cap(k.raw)*8
 }
 
-// First returns the hash of the whole first message, see [Known.First]; zero if
+// First returns the hash of the conversation's opening, see [Known.First]; zero if
 // it is empty.
 func (v *View) First() Hash { return v.known.First() }
 
 // remember asks for what is known, once that has been read by which a
 // conversation is recalled.
 func (p *parser) remember() {
-	if p.recall == nil || len(p.blocks) == p.front {
+	if p.recall == nil || p.known != nil || len(p.blocks) == p.front {
 		return
 	}
-	p.known = p.recall(joint(p.blocks[p.front:]))
+	first := joint(p.blocks[p.front:])
+	if p.v.Format != OpenAIResponses {
+		p.opened(first)
+	}
+	p.know(first)
+}
+
+// know takes up what is known of the conversation, if anything is.
+func (p *parser) know(first Hash) {
+	p.known = p.recall(first)
 	if p.known == nil || p.known.format != p.v.Format {
 		p.known = nil
 		return

@@ -40,7 +40,7 @@ var (
 // Parse reads a body as a view. An error means that the body is not one that
 // can be edited safely; it should be passed on as it is.
 //
-// Where recall is given, it is called with the hash of the first message
+// Where recall is given, it is called with the hash of the opening, see [Known.First],
 // and may return what is known of the conversation that begins
 // so. Messages, tools and system prompts that have not changed since are then
 // recognised by a hash of their bytes and not scanned again. What recall
@@ -94,7 +94,7 @@ type parser struct {
 	blocks        []Block
 	front         int
 	raw           []uint64 // seeded hash of each message's bytes
-	opening       int      // messages in front of the first answer, of Responses
+	opening       int      // messages in front of the first answer
 	grown         bool     // the last message has grown since it was hashed
 	tools, system part
 }
@@ -273,7 +273,11 @@ func (p *parser) messages(at int) int {
 	e := list(p.b, at)
 	for e.next() {
 		i := len(p.v.Messages)
-		if i == 1 {
+		switch {
+		case i == 0:
+			p.reopen(e)
+		case p.opening == 0 && p.answers(e.at):
+			p.opening = i
 			p.remember()
 		}
 		if end := p.recallMessage(i, e.at); end > 0 {
@@ -294,6 +298,9 @@ func (p *parser) messages(at int) int {
 	}
 	if e.bad {
 		return p.fail(ErrSyntax)
+	}
+	if p.opening == 0 {
+		p.opening = len(p.v.Messages)
 	}
 	return e.end
 }

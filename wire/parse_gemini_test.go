@@ -245,21 +245,23 @@ func TestSpliceGemini(t *testing.T) {
 	checkSplice(t, v)
 }
 
-// A conversation that has grown is recognised but for its first message, by which
-// it is found, and for what is new.
+// A conversation that has grown is recognised but for its opening, by which it is found,
+// and for what is new; and from the second time on with its opening.
 func TestRecallGemini(t *testing.T) {
 	head := geminiRequest[:strings.Index(geminiRequest, `,
  {"parts":{"text":"go on"}}`)]
 	tail := geminiRequest[strings.Index(geminiRequest, `],
  "systemInstruction"`):]
 	known := mustParse(t, Gemini, head+tail).Known()
-	v, err := Parse(Gemini, []byte(geminiRequest), func(Hash) *Known { return known })
-	if err != nil {
-		t.Fatal(err)
-	}
-	sameViews(t, v, mustParse(t, Gemini, geminiRequest))
-	if want := len(v.Blocks) - 7; v.Recalled != want {
-		t.Errorf("recalled %d of %d blocks, want %d", v.Recalled, len(v.Blocks), want)
+	for _, fresh := range []int{10, 6} {
+		v, err := Parse(Gemini, []byte(geminiRequest), func(Hash) *Known { return known })
+		if err != nil {
+			t.Fatal(err)
+		}
+		sameViews(t, v, mustParse(t, Gemini, geminiRequest))
+		if want := len(v.Blocks) - fresh; v.Recalled != want {
+			t.Errorf("recalled %d of %d blocks, want %d", v.Recalled, len(v.Blocks), want)
+		}
 	}
 }
 

@@ -198,10 +198,44 @@ func TestRecall(t *testing.T) {
 		}
 		cold := mustParse(t, Anthropic, body)
 		sameViews(t, v, cold)
-		if want := [...]int{0, 2, 3, 6, 3, 2}[i]; v.Recalled != want {
+		if want := [...]int{0, 2, 4, 7, 4, 3}[i]; v.Recalled != want {
 			t.Errorf("request %d: recalled %d blocks, want %d", i, v.Recalled, want)
 		}
 		known = v.Known()
+	}
+}
+
+// Conversations that begin with the same system prompt are told apart by what a person
+// asked, and found again whether their opening is read for the first time or not.
+func TestRecallByOpening(t *testing.T) {
+	body := func(format Format, prompt, rest string) []byte {
+		if format == Gemini {
+			return []byte(`{"contents":[{"role":"user","parts":[{"text":"context"}]},{"parts":[{"text":"` + prompt + `"}],"role":"user"}` +
+				strings.ReplaceAll(strings.ReplaceAll(rest, "assistant", "model"), `"content":"x"`, `"parts":[{"text":"x"}]`) + `]}`)
+		}
+		return []byte(`{"model":"m","messages":[{"role":"system","content":"the same"},{"content":"` + prompt + `","role":"user"}` + rest + `]}`)
+	}
+	const answer, more = `,{"role":"assistant","content":"x"}`, `,{"role":"user","content":"x"}`
+	for _, format := range []Format{Anthropic, OpenAIChat, Gemini} {
+		store := map[Hash]*Known{}
+		recall := func(h Hash) *Known { return store[h] }
+		for round, rest := range []string{"", answer + more, answer + more + answer + more, answer + more + answer + more} {
+			for _, prompt := range []string{"one", "two", "three"} {
+				b := body(format, prompt+" of "+string(format), rest)
+				v, err := Parse(format, b, recall)
+				if err != nil {
+					t.Fatal(err)
+				}
+				sameViews(t, v, mustParse(t, format, string(b)))
+				if want := [...]int{0, 0, 4, 6}[round]; v.Recalled != want {
+					t.Errorf("%s, %s, round %d: recalled %d blocks, want %d", format, prompt, round, v.Recalled, want)
+				}
+				store[v.First()] = v.Known()
+			}
+		}
+		if len(store) != 3 {
+			t.Errorf("%s: %d conversations", format, len(store))
+		}
 	}
 }
 

@@ -1,0 +1,86 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package wire
+
+import "sync/atomic"
+
+// A conversation is recalled by its opening: the messages in front of the first answer,
+// which never change once that was given. Agents begin all conversations with the same
+// system prompt or context, so that less would not tell them apart.
+
+// openings remember by which hash a conversation is recalled whose opening has certain
+// bytes, so that these, often the longest of all messages, are not read and hashed with
+// every request only to find that out. They hold no content, and tell only what the
+// bytes themselves tell: what is recalled by it is the tenant's own.
+var openings [4096]atomic.Pointer[opening]
+
+type opening struct {
+	raw   uint64
+	first Hash
+}
+
+func openingAt(raw uint64) *atomic.Pointer[opening] { return &openings[raw%uint64(len(openings))] }
+
+// reopen asks for what is known of the conversation whose messages begin at e, if its
+// opening was read before.
+func (p *parser) reopen(e elements) {
+	if p.recall == nil {
+		return
+	}
+	start, end, n := e.at, 0, 0
+	for more := true; more; more = e.next() {
+		if n > 0 && p.answers(e.at) {
+			p.reopenAt(rawHash(p.b[start:end]), n)
+			return
+		}
+		if end = skipValue(p.b, e.at); end < 0 {
+			return
+		}
+		n, e.at = n+1, end
+	}
+}
+
+func (p *parser) reopenAt(raw uint64, messages int) {
+	o := openingAt(raw).Load()
+	if o == nil || o.raw != raw {
+		return
+	}
+	if p.know(o.first); p.known != nil {
+		p.opening = messages
+	}
+}
+
+// opened notes by which hash the conversation is recalled whose opening has been read.
+func (p *parser) opened(first Hash) {
+	m := p.v.Messages[:p.opening]
+	raw := rawHash(p.b[m[0].Span.Start:m[len(m)-1].Span.End])
+	openingAt(raw).Store(&opening{raw, first})
+}
+
+// answers tells whether the message at b[at] is an answer of the model's.
+func (p *parser) answers(at int) bool {
+	for m := walk(p.b, at); m.next(); {
+		isRole := string(m.key) == "role"
+		value := m.skip()
+		if m.bad {
+			return false
+		}
+		if isRole {
+			role := string(value.Of(p.b))
+			return role == `"assistant"` || role == `"model"`
+		}
+	}
+	return false
+}

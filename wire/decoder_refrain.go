@@ -16,6 +16,7 @@ package wire
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 	"unsafe"
 
@@ -23,17 +24,36 @@ import (
 )
 
 // refrain is what the events of a stream have in common while the model writes:
-// hundreds follow each other that differ in one string only, the text. What the
-// others say of such an event is known from the first, so that only its string
-// has to be read.
+// hundreds follow each other that differ in the text only, and in what says nothing
+// of the answer, see fillers. What the others say of such an event is known from the
+// first, so that only its text has to be read.
 type refrain struct {
-	head, tail []byte // the bytes before and behind the text, quotes included
-	to         *strings.Builder
+	event []byte
+	gaps  []gap            // in order, one of them the text
+	to    *strings.Builder // nil for no refrain
+}
+
+// gap is where events of a refrain differ: inside the quotes of a string, or in a number.
+type gap struct {
+	from, to int
+	text     bool // what the model wrote
+	number   bool
+}
+
+// fillers are members that differ from event to event and are not part of the turn.
+// OpenAI numbers the events of Responses, and fills all events up with random
+// letters against those who listen to their lengths.
+var fillers = [...]struct {
+	begins []byte
+	number bool
+}{
+	{[]byte(`"sequence_number":`), true},
+	{[]byte(`"obfuscation":"`), false},
 }
 
 // compose makes the event that was just read the pattern of the next ones, if all
-// it did was to add to a text, and that text stands in it without escapes. Whatever else it
-// told, of the answer's id or of the usage so far, it would only tell again.
+// it did was to add to a text, and that text stands in it without escapes. Whatever
+// else it told, of the answer's id or of the usage so far, it would only tell again.
 func (r *refrain) compose(data []byte, a *answer) {
 	text := a.written
 	r.to, a.written = nil, ""
@@ -44,34 +64,76 @@ func (r *refrain) compose(data []byte, a *answer) {
 	if at == 0 || at >= uintptr(len(data)-len(text)) { // it lies elsewhere
 		return
 	}
-	head, tail := data[:at], data[int(at)+len(text):]
-	if head[len(head)-1] != '"' || tail[0] != '"' {
+	g := gap{from: int(at), to: int(at) + len(text), text: true}
+	if data[g.from-1] != '"' || data[g.to] != '"' {
 		return
 	}
-	r.head, r.tail, r.to = append(r.head[:0], head...), append(r.tail[:0], tail...), a.to
+	r.event, r.gaps = append(r.event[:0], data...), append(r.gaps[:0], g)
+	for _, f := range &fillers {
+		i := bytes.Index(data, f.begins) // nowhere inside of a string: its quotes would be escaped
+		if i < 0 {
+			continue
+		}
+		i += len(f.begins)
+		if n := gapLen(data[i:], f.number); n >= 0 {
+			r.gaps = append(r.gaps, gap{from: i, to: i + n, number: f.number})
+		}
+	}
+	slices.SortFunc(r.gaps, func(a, b gap) int { return a.from - b.from })
+	r.to = a.to
 }
 
 // text returns the text of an event of the pattern; ok is false for any other event.
 // The text is good as long as the data is.
 func (r *refrain) text(data []byte) (text string, ok bool) {
-	n := len(data) - len(r.tail)
-	if r.to == nil || n < len(r.head) || !bytes.HasPrefix(data, r.head) || !bytes.Equal(data[n:], r.tail) {
+	if r.to == nil {
 		return "", false
 	}
-	text = answerText(data[len(r.head):n])
-	escapes := false
-	for i := 0; i < len(text); i++ {
-		switch c := text[i]; {
-		case c == '\\' && i+1 < len(text):
-			escapes = true
-			i++
-		case c == '\\', c == '"', c < ' ':
+	var quoted string
+	at, done := 0, 0
+	for i := range r.gaps {
+		g := &r.gaps[i]
+		same := r.event[done:g.from]
+		if !bytes.HasPrefix(data[at:], same) {
 			return "", false
 		}
+		at, done = at+len(same), g.to
+		n := gapLen(data[at:], g.number)
+		switch {
+		case n < 0:
+			return "", false
+		case g.text:
+			text, quoted = answerText(data[at:at+n]), answerText(data[at-1:at+n+1])
+		}
+		at += n
 	}
-	if !escapes {
+	if !bytes.Equal(data[at:], r.event[done:]) {
+		return "", false
+	}
+	if strings.IndexByte(text, '\\') < 0 {
 		return text, true
 	}
-	quoted := answerText(data[len(r.head)-1 : n+1])
 	return gjson.Parse(quoted).Str, gjson.Valid(quoted)
+}
+
+// gapLen returns the length of the digits or of the inside of the string that b begins
+// with, -1 if it is no such thing. Escapes are not looked at.
+func gapLen(b []byte, number bool) int {
+	for i := 0; i < len(b); i++ {
+		switch c := b[i]; {
+		case number && c >= '0' && c <= '9':
+		case number:
+			if i == 0 || i > 1 && b[0] == '0' {
+				return -1
+			}
+			return i
+		case c == '"':
+			return i
+		case c == '\\':
+			i++
+		case c < ' ':
+			return -1
+		}
+	}
+	return -1
 }

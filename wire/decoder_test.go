@@ -326,6 +326,18 @@ func TestDecoderRefrains(t *testing.T) {
 	gemini := func(s string) string {
 		return `{"candidates":[{"content":{"parts":[{"text":"` + s + `"}]}}],"usageMetadata":{"promptTokenCount":3}}`
 	}
+	n := 7
+	numbered := func(s string) string {
+		n++
+		return fmt.Sprintf(`{"type":"response.output_text.delta","sequence_number":%d,"item_id":"m","delta":"%s","obfuscation":"%s"}`, n, s, strings.Repeat("x", n%4))
+	}
+	padded := func(s string) string {
+		n++
+		return fmt.Sprintf(`{"choices":[{"index":0,"delta":{"content":"%s"}}],"obfuscation":"%s"}`, s, strings.Repeat("x", n%4))
+	}
+	misnumbered := func(s string) string {
+		return `{"type":"response.output_text.delta","sequence_number":` + s + `,"item_id":"m","delta":"word"}`
+	}
 	for _, c := range []struct {
 		name   string
 		format Format
@@ -342,6 +354,11 @@ func TestDecoderRefrains(t *testing.T) {
 		{"calls", OpenAIChat, call, []string{"{", `\"a\":`, "1", "}"}, 1},
 		{"two names", OpenAIChat, both, []string{"one", "two", "three"}, 0},
 		{"gemini", Gemini, gemini, []string{"one", "two", "three"}, 2},
+		{"numbered", OpenAIResponses, numbered, []string{"one", "two", `\"sequence_number\":1`, "four", "five"}, 4},
+		{"filled up", OpenAIChat, padded, []string{"one", "two", `\"obfuscation\":\"`, "four", "five"}, 4},
+		{"filled up and broken", OpenAIChat, padded, []string{"one", "two", `"obfuscation":"`, "four", "five"}, 1},
+		{"no numbers", OpenAIResponses, misnumbered, []string{"1", "2", "03", "4"}, 1},
+		{"another kind of number", OpenAIResponses, misnumbered, []string{"1", "2", "-3", "4", "5e0", "6"}, 1},
 		{"broken escape", Anthropic, anthropic, []string{"one", "two", `\q`, "four"}, 1},
 		{"open escape", Anthropic, anthropic, []string{"one", "two", `\`, "four"}, 1},
 		{"control character", Anthropic, anthropic, []string{"one", "two", "\x01", "four"}, 1},
@@ -351,9 +368,10 @@ func TestDecoderRefrains(t *testing.T) {
 			d := NewDecoder(c.format, true)
 			alike := 0
 			for _, s := range c.texts {
-				event := "data: " + c.event(s) + "\n\n"
+				data := c.event(s)
+				event := "data: " + data + "\n\n"
 				stream.WriteString(event)
-				if _, ok := d.same.text([]byte(c.event(s))); ok && d.form != answerFinished {
+				if _, ok := d.same.text([]byte(data)); ok && d.form != answerFinished {
 					alike++
 				}
 				d.Feed([]byte(event))
@@ -378,6 +396,7 @@ func BenchmarkDecoderEvent(b *testing.B) {
 		{"anthropic_escaped", Anthropic, fmt.Sprintf(anthropicText, "\n\tx")},
 		{"openai_chat", OpenAIChat, fmt.Sprintf(chatText, " word")},
 		{"openai_responses", OpenAIResponses, fmt.Sprintf(responsesText, " word")},
+		{"unlike", OpenAIChat, fmt.Sprintf(chatText, " word") + strings.Replace(fmt.Sprintf(chatText, "s"), `"id":`, `"ID":`, 1)},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			event := []byte(c.event)

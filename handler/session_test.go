@@ -16,13 +16,17 @@ package handler
 
 import (
 	"context"
+	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
 
 	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
@@ -156,5 +160,50 @@ func TestTenant(t *testing.T) {
 	other := newState(nil, nil)
 	if r := httptest.NewRequest(http.MethodPost, "/", nil); other.tenant(r) == s.tenant(r) {
 		t.Error("two stores hash alike")
+	}
+}
+
+// Chat clients begin all conversations with the same system prompt. Side by side
+// each still costs its new bytes: what was sent before is recognised.
+func TestConversationsSideBySide(t *testing.T) {
+	h := attached(t, pipeline.Options{Policy: pipeline.Observe})
+	answer := []byte(`{"id":"c","object":"chat.completion","model":"gpt-6","choices":[{"index":0,"message":{"role":"assistant","content":"Done."},"finish_reason":"stop"}],"usage":{"prompt_tokens":50,"completion_tokens":5}}`)
+	upstream := caddyhttp.HandlerFunc(func(w http.ResponseWriter, r *http.Request) error {
+		if _, err := io.Copy(io.Discard, r.Body); err != nil {
+			return err
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_, err := w.Write(answer)
+		return err
+	})
+	body := func(prompt string, turns int) []byte {
+		b := fmt.Appendf(nil, `{"model":"gpt-6","messages":[{"role":"system","content":"You are an agent."},{"role":"user","content":%q}`, prompt)
+		for i := range turns {
+			b = fmt.Appendf(b, `,{"role":"assistant","content":"Done."},{"role":"user","content":"%s, part %d"}`, prompt, i)
+		}
+		return append(b, `]}`...)
+	}
+	prompts := []string{"Fix the build.", "Write a test.", "Explain this."}
+	for turns := range 4 {
+		for _, prompt := range prompts {
+			r := request(body(prompt, turns), "")
+			r.URL.Path = "/v1/chat/completions"
+			delete(r.Header, "X-Session-Id")
+			c, err := h.prepare(r, wire.OpenAIChat, body(prompt, turns))
+			if err != nil || c == nil {
+				t.Fatalf("%s %d: %v", prompt, turns, err)
+			}
+			// All but the last two messages, and the opening where it is read for the first time.
+			if want := [...]int{0, 0, 4, 6}[turns]; c.view.Recalled != want {
+				t.Errorf("%s turn %d: %d of %d blocks recognised, want %d", prompt, turns, c.view.Recalled, len(c.view.Blocks), want)
+			}
+			h.state.Release(c.session)
+			r = request(body(prompt, turns), "")
+			r.URL.Path = "/v1/chat/completions"
+			delete(r.Header, "X-Session-Id")
+			if err := h.ServeHTTP(&sink{http.Header{}}, r, upstream); err != nil {
+				t.Fatal(err)
+			}
+		}
 	}
 }

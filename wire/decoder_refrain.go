@@ -51,13 +51,16 @@ var fillers = [...]struct {
 	{[]byte(`"obfuscation":"`), false},
 }
 
+// longestRefrain bounds the events that are kept, in bytes.
+const longestRefrain = 8 << 10
+
 // compose makes the event that was just read the pattern of the next ones, if all
 // it did was to add to a text, and that text stands in it without escapes. Whatever
 // else it told, of the answer's id or of the usage so far, it would only tell again.
 func (r *refrain) compose(data []byte, a *answer) {
 	text := a.written
 	r.to, a.written = nil, ""
-	if a.writes != 1 || a.opens > 0 {
+	if a.writes != 1 || a.opens > 0 || len(data) > longestRefrain {
 		return
 	}
 	at := uintptr(unsafe.Pointer(unsafe.StringData(text))) - uintptr(unsafe.Pointer(unsafe.SliceData(data)))
@@ -75,7 +78,7 @@ func (r *refrain) compose(data []byte, a *answer) {
 			continue
 		}
 		i += len(f.begins)
-		if n := gapLen(data[i:], f.number); n >= 0 {
+		if n := gapLen(data[i:], f.number); n >= 0 && bytes.IndexByte(data[i:i+n], '\\') < 0 {
 			r.gaps = append(r.gaps, gap{from: i, to: i + n, number: f.number})
 		}
 	}
@@ -99,10 +102,10 @@ func (r *refrain) text(data []byte) (text string, ok bool) {
 		}
 		at, done = at+len(same), g.to
 		n := gapLen(data[at:], g.number)
-		switch {
-		case n < 0:
+		if n < 0 || !g.text && bytes.IndexByte(data[at:at+n], '\\') >= 0 {
 			return "", false
-		case g.text:
+		}
+		if g.text {
 			text, quoted = answerText(data[at:at+n]), answerText(data[at-1:at+n+1])
 		}
 		at += n

@@ -359,6 +359,10 @@ func TestDecoderRefrains(t *testing.T) {
 		{"filled up and broken", OpenAIChat, padded, []string{"one", "two", `"obfuscation":"`, "four", "five"}, 1},
 		{"no numbers", OpenAIResponses, misnumbered, []string{"1", "2", "03", "4"}, 1},
 		{"another kind of number", OpenAIResponses, misnumbered, []string{"1", "2", "-3", "4", "5e0", "6"}, 1},
+		{"filled up with escapes", OpenAIChat, func(s string) string {
+			return `{"choices":[{"index":0,"delta":{"content":"word"}}],"obfuscation":"` + s + `"}`
+		}, []string{"one", "two", `\n`, "four", `\q`, "six"}, 1},
+		{"too long to keep", Anthropic, anthropic, []string{strings.Repeat("long ", longestRefrain/5), "two", "three"}, 1},
 		{"broken escape", Anthropic, anthropic, []string{"one", "two", `\q`, "four"}, 1},
 		{"open escape", Anthropic, anthropic, []string{"one", "two", `\`, "four"}, 1},
 		{"control character", Anthropic, anthropic, []string{"one", "two", "\x01", "four"}, 1},

@@ -234,7 +234,7 @@ func TestNobodyStarves(t *testing.T) {
 						mu.Lock()
 						waits[p] = append(waits[p], turn.Waited())
 						mu.Unlock()
-						took := time.Duration(1000+random.IntN(4000)) * time.Millisecond
+						took := time.Second + time.Duration(random.Int64N(4e9)) // no two end at once
 						if p >= len(waits)-c.long {
 							took *= 5
 						}
@@ -250,6 +250,7 @@ func TestNobodyStarves(t *testing.T) {
 					}
 					for a := range agents {
 						people.Go(func() { agent(p, rand.New(rand.NewPCG(uint64(a), uint64(p)))) })
+						time.Sleep(time.Millisecond) // who comes first is not left to chance
 					}
 				}
 				people.Wait()

@@ -57,6 +57,29 @@ func commit(s *Session, v *wire.View) *Lineage {
 	return l
 }
 
+// What is remembered of a request is recycled once another has taken its place, but
+// not as long as whoever committed it has not left.
+func TestOnlyWhatWasLeftIsRecycled(t *testing.T) {
+	for _, leaves := range []bool{false, true} {
+		m := open(t, MemoryOptions{})
+		s := m.Acquire(Key{ID: "s"})
+		first := view(t, user1, nil)
+		l := commit(s, first)
+		if leaves {
+			s.Lock()
+			s.Leave(l, first)
+			s.Unlock()
+		}
+		if next := commit(s, view(t, user1+answer1+user2, nil)); next != l {
+			t.Fatal("the conversation does not go on")
+		}
+		if recycled := len(first.Known().Chain()) == 0; recycled != leaves {
+			t.Errorf("left: %t, recycled: %t", leaves, recycled)
+		}
+		m.Release(s)
+	}
+}
+
 const (
 	user1   = `{"role":"user","content":"one"}`
 	answer1 = `,{"role":"assistant","content":"first"}`

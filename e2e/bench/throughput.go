@@ -26,6 +26,10 @@ import (
 // connections are busy at once.
 const connections = 8
 
+// turnsPerRound is how often the Caddys take turns in a round, so that a machine that grows
+// slower or faster meanwhile does so for all of them.
+const turnsPerRound = 6
+
 // throughput measures requests a second with all connections busy, in
 // conversations that were begun before: agents begin one and continue it for
 // hundreds of requests.
@@ -34,21 +38,29 @@ func (b *bench) throughput(ctx context.Context) error {
 	for i := range b.loads {
 		l := &b.loads[i]
 		tape, key := b.newTape(l)
+		each := max(1, l.requests*4/connections/turnsPerRound/(tape.TurnsOf(l.to)-tape.TurnsOf(l.from)))
 		rates := make([][]float64, len(b.targets))
 		for round := range b.rounds + 1 {
-			for j, t := range b.targets {
-				rate, err := storm(ctx, t, func(c *client, n int) []*talk {
-					talks := make([]*talk, max(1, l.requests*4/connections/(tape.TurnsOf(l.to)-tape.TurnsOf(l.from))))
-					for k := range talks {
-						talks[k] = newTalk(c, l, tape, key, fmt.Sprintf("%s busy %d.%d.%d", l.name, round, n, k))
+			sums := make([]pace, len(b.targets))
+			for slice := range turnsPerRound {
+				for j, t := range b.targets {
+					p, err := storm(ctx, t, func(c *client, n int) []*talk {
+						talks := make([]*talk, each)
+						for k := range talks {
+							talks[k] = newTalk(c, l, tape, key, fmt.Sprintf("%s busy %d.%d.%d.%d", l.name, round, slice, n, k))
+						}
+						return talks
+					})
+					if err != nil {
+						return fmt.Errorf("%s: %s: %w", l.name, t.name, err)
 					}
-					return talks
-				})
-				if err != nil {
-					return fmt.Errorf("%s: %s: %w", l.name, t.name, err)
+					sums[j].requests += p.requests
+					sums[j].took += p.took
 				}
-				if round > 0 { // the first warms up
-					rates[j] = append(rates[j], rate)
+			}
+			if round > 0 { // the first warms up
+				for j := range sums {
+					rates[j] = append(rates[j], sums[j].rate())
 				}
 			}
 		}
@@ -67,20 +79,29 @@ func (b *bench) throughput(ctx context.Context) error {
 	return nil
 }
 
+// pace is how many requests were answered in what time.
+type pace struct {
+	requests int64
+	took     time.Duration
+}
+
+// rate returns the requests a second.
+func (p pace) rate() float64 { return float64(p.requests) / p.took.Seconds() }
+
 // storm lets every connection run its conversations, one after the other, to
-// their end, and returns the requests a second.
-func storm(ctx context.Context, t *target, talksOf func(c *client, n int) []*talk) (float64, error) {
+// their end.
+func storm(ctx context.Context, t *target, talksOf func(c *client, n int) []*talk) (pace, error) {
 	fleet := make([][]*talk, connections)
 	for i := range fleet {
 		c, err := dial(t)
 		if err != nil {
-			return 0, err
+			return pace{}, err
 		}
 		defer c.close()
 		fleet[i] = talksOf(c, i)
 		for _, k := range fleet[i] {
 			if err := k.next(); err != nil {
-				return 0, err
+				return pace{}, err
 			}
 		}
 	}
@@ -105,7 +126,7 @@ func storm(ctx context.Context, t *target, talksOf func(c *client, n int) []*tal
 	wg.Wait()
 	took := time.Since(start)
 	if err := errors.Join(append(errs, ctx.Err())...); err != nil {
-		return 0, err
+		return pace{}, err
 	}
-	return float64(count.Load()) / took.Seconds(), nil
+	return pace{count.Load(), took}, nil
 }

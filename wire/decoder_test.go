@@ -97,6 +97,7 @@ func TestDecoderTolerates(t *testing.T) {
 		{"white space around a document", OpenAIChat, false, "\n\n {\"choices\":[{\"message\":{\"content\":\"hello\"}}]}\r\n ", "hello", true},
 		{"more after a document", OpenAIChat, false, "{\"choices\":[{\"message\":{\"content\":\"hello\"}}]}\n{}", "hello", false},
 		{"brackets in a document", OpenAIChat, false, "{\"choices\":[{\"message\":{\"content\":\"" + brackets + "\\\"\"}}]}", brackets + "\"", true},
+		{"events of which nothing is read", Anthropic, true, fmt.Sprintf(anthropicText, "hel") + "event: ping\ndata: {\n\nevent: content_block_stop\ndata: {\n\n" + fmt.Sprintf(anthropicText, "lo") + anthropicStop, "hello", true},
 		{"brackets in an event", Anthropic, true, fmt.Sprintf(anthropicText, brackets) + anthropicStop, brackets, true},
 		{"more after the end", OpenAIChat, true, fmt.Sprintf(chatText, "a") + chatDone + fmt.Sprintf(chatText, "b") + "data: {\n\n", "a", true},
 		{"comments, empty data, scalars", OpenAIChat, true, ":\n\ndata:\n\ndata: null\n\ndata: 1\n\n" + fmt.Sprintf(chatText, "a") + chatDone, "a", true},

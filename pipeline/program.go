@@ -19,13 +19,15 @@ import (
 	"strings"
 
 	"github.com/tidwall/gjson"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
 // decoded returns the input of a call as an object: in the OpenAI formats it is
 // JSON in a string. The free text that custom tools of the Responses API take
 // stays a string.
 func decoded(input gjson.Result) gjson.Result {
-	if input.Type != gjson.String || !strings.HasPrefix(strings.TrimLeft(input.Str, " \t\r\n"), "{") || !gjson.Valid(input.Str) {
+	if input.Type != gjson.String || !wire.ValidObject(input.Str) {
 		return input
 	}
 	return gjson.Parse(input.Str)

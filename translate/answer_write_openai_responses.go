@@ -18,6 +18,8 @@ import (
 	"strconv"
 
 	"github.com/tidwall/gjson"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
 func responseStatus(m *message) string {
@@ -151,7 +153,7 @@ func appendResponseItem(dst []byte, f *flow, b *block, status string) []byte {
 // through the upstream as the member "input" of an object. A model that wrote
 // something else gets it all passed on.
 func appendCustomInput(dst []byte, inside string) []byte {
-	if text := plain(inside); gjson.Valid(text) {
+	if text := plain(inside); wire.Valid(text) {
 		if v := gjson.Get(text, "input"); v.Type == gjson.String {
 			return appendLine(dst, v.Raw)
 		}

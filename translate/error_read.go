@@ -34,11 +34,11 @@ const longestMessage = 1 << 10
 func ReadFailure(from wire.Format, status int, body []byte) *Failure {
 	text := strings.TrimSpace(strings.ToValidUTF8(string(body), "\uFFFD"))
 	if strings.HasPrefix(text, "[") { // a stream of gemini without alt=sse
-		if gjson.Valid(text) {
+		if wire.Valid(text) {
 			text = gjson.Parse(text).Get("0").Raw
 		}
 	}
-	if strings.HasPrefix(text, "{") && shallow([]byte(text)) && gjson.Valid(text) {
+	if wire.ValidObject(text) {
 		f := readFailure(from, status, gjson.Parse(text))
 		f.complete()
 		return f

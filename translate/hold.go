@@ -102,7 +102,7 @@ func (h *Hold) event(e sse.Event) {
 		h.out.pass("", data)
 		return
 	}
-	if !shallow(data) || !gjson.ValidBytes(data) {
+	if !wire.ValidBytes(data) {
 		h.out.pass(view(e.Name), e.Data)
 		return
 	}

@@ -22,34 +22,18 @@ import (
 	"unicode/utf16"
 	"unicode/utf8"
 
-	"github.com/tidwall/gjson"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
 // raw is a JSON value as the client wrote it. All functions here but
 // wellFormed take for granted that it is well formed.
 type raw []byte
 
-// maxDepth bounds the nesting of a body, as in package wire.
-const maxDepth = 512
-
 // wellFormed tells whether a body is one JSON object that is not nested too
 // deeply.
 func wellFormed(b []byte) error {
-	depth := 0
-	for i := 0; i < len(b); i++ {
-		switch b[i] {
-		case '"':
-			i = skipString(b, i) - 1
-		case '{', '[':
-			if depth++; depth > maxDepth {
-				return fmt.Errorf("%w: nested too deeply", ErrBody)
-			}
-		case '}', ']':
-			depth--
-		}
-	}
-	if !gjson.ValidBytes(b) || !raw(b).trim().isObject() {
-		return fmt.Errorf("%w: not a JSON object", ErrBody)
+	if !wire.ValidObject(view(b)) {
+		return fmt.Errorf("%w: not a JSON object, or nested too deeply", ErrBody)
 	}
 	return nil
 }

@@ -17,7 +17,7 @@ package translate
 import (
 	"bytes"
 
-	"github.com/tidwall/gjson"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
 // jsonSchema returns a schema of Gemini's own dialect, that of OpenAPI 3.0 with
@@ -64,7 +64,7 @@ func appendSchema(b, v raw) raw {
 			b = append(b, ']')
 		case "minItems", "maxItems", "minLength", "maxLength", "minProperties", "maxProperties":
 			// Google writes 64-bit integers as strings.
-			if n := raw(m.text()); n.isNumber() && gjson.ValidBytes(n) {
+			if n := raw(m.text()); n.isNumber() && wire.ValidBytes(n) {
 				m = n
 			}
 			b = append(b, m...)

@@ -172,7 +172,7 @@ func (s *Stream) event(e sse.Event) {
 		return
 	}
 	text := view(data)
-	if !shallow(data) || !gjson.Valid(text) {
+	if !wire.Valid(text) {
 		s.broken("an event of the upstream's answer is not valid JSON")
 		return
 	}
@@ -184,7 +184,7 @@ func (s *Stream) event(e sse.Event) {
 // document reads an answer that came in one piece.
 func (s *Stream) document() {
 	text := view(bytes.TrimSpace(s.doc))
-	if !shallow(s.doc) || !gjson.Valid(text) {
+	if !wire.Valid(text) {
 		return // cut
 	}
 	root := gjson.Parse(text)
@@ -197,32 +197,6 @@ func (s *Stream) document() {
 		return
 	}
 	s.read.whole(&s.flow, root)
-}
-
-// maxAnswerDepth bounds the nesting that is handed to the recursive JSON reader.
-const maxAnswerDepth = 1000
-
-func shallow(text []byte) bool {
-	if bytes.Count(text, []byte{'{'})+bytes.Count(text, []byte{'['}) <= maxAnswerDepth {
-		return true
-	}
-	depth, inString := 0, false
-	for i := 0; i < len(text); i++ {
-		switch c := text[i]; {
-		case inString && c == '\\':
-			i++
-		case c == '"':
-			inString = !inString
-		case inString:
-		case c == '{' || c == '[':
-			if depth++; depth > maxAnswerDepth {
-				return false
-			}
-		case c == '}' || c == ']':
-			depth--
-		}
-	}
-	return true
 }
 
 // sse appends an event with a name; what follows up to its end is its data.

@@ -18,6 +18,8 @@ import (
 	"unsafe"
 
 	"github.com/tidwall/gjson"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
 // inside returns what stands between the quotes of a JSON string, escapes and
@@ -42,7 +44,7 @@ func appendObject(dst []byte, inside string) []byte {
 	if text == "" {
 		return append(dst, "{}"...)
 	}
-	if !gjson.Valid(text) || !gjson.Parse(text).IsObject() {
+	if !wire.ValidObject(text) {
 		dst = append(dst, `{"arguments":"`...)
 		dst = append(dst, inside...)
 		return append(dst, `"}`...)

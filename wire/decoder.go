@@ -147,7 +147,7 @@ func (d *Decoder) event(e sse.Event) {
 	}
 	d.answer.writes, d.answer.opens = 0, 0
 	text := answerText(data)
-	if !answerShallow(data) || !gjson.Valid(text) {
+	if !Valid(text) {
 		d.stop()
 		return
 	}
@@ -194,7 +194,7 @@ func (d *Decoder) whole(p []byte) {
 func (d *Decoder) document() {
 	text := d.doc.raw.String()
 	d.doc.raw.Reset()
-	if !gjson.Valid(text) {
+	if !Valid(text) {
 		d.stop()
 		return
 	}

@@ -19,10 +19,6 @@ import (
 	"strings"
 )
 
-// maxAnswerDepth bounds the nesting of JSON in answers: gjson.Valid recurses,
-// and a stack that overflows takes the process with it.
-const maxAnswerDepth = 1000
-
 // answerNesting follows the nesting of a JSON text that comes in pieces.
 type answerNesting struct {
 	depth             int
@@ -52,7 +48,7 @@ func (n *answerNesting) next(p []byte) (int, bool) {
 		case '"':
 			n.inString = true
 		case '{', '[':
-			if n.depth++; n.depth > maxAnswerDepth {
+			if n.depth++; n.depth > maxDepth {
 				return -1, false
 			}
 		case '}', ']':
@@ -62,17 +58,6 @@ func (n *answerNesting) next(p []byte) (int, bool) {
 		}
 	}
 	return -1, true
-}
-
-// answerShallow tells whether the nesting of a JSON text is within bounds.
-// Where it has too few brackets to be deep, it is not looked at more closely.
-func answerShallow(text []byte) bool {
-	if bytes.Count(text, []byte{'{'})+bytes.Count(text, []byte{'['}) <= maxAnswerDepth {
-		return true
-	}
-	var n answerNesting
-	_, ok := n.next(text)
-	return ok
 }
 
 // answerDocument gathers a JSON object that comes in pieces and knows its end

@@ -151,7 +151,7 @@ func (d *Decoder) array(p []byte) {
 func (d *Decoder) element() {
 	text := d.doc.raw.String()
 	d.doc = answerDocument{}
-	if !gjson.Valid(text) {
+	if !Valid(text) {
 		d.stop()
 		return
 	}

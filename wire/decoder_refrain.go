@@ -116,7 +116,7 @@ func (r *refrain) text(data []byte) (text string, ok bool) {
 	if strings.IndexByte(text, '\\') < 0 {
 		return text, true
 	}
-	return gjson.Parse(quoted).Str, gjson.Valid(quoted)
+	return gjson.Parse(quoted).Str, Valid(quoted)
 }
 
 // gapLen returns the length of the digits or of the inside of the string that b begins

@@ -38,7 +38,7 @@ const (
 // known, and what follows it is not read.
 func TestDecoderStops(t *testing.T) {
 	hello := fmt.Sprintf(anthropicText, "hello")
-	deep := strings.Repeat("[", maxAnswerDepth+1) + strings.Repeat("]", maxAnswerDepth+1)
+	deep := strings.Repeat("[", maxDepth+1) + strings.Repeat("]", maxDepth+1)
 	for _, c := range []struct {
 		name   string
 		format Format
@@ -85,7 +85,7 @@ func TestDecoderStops(t *testing.T) {
 // Trailing bytes undo a document, brackets in strings are not nesting, and
 // words after the terminal event are not read.
 func TestDecoderTolerates(t *testing.T) {
-	brackets := strings.Repeat("[{", maxAnswerDepth)
+	brackets := strings.Repeat("[{", maxDepth)
 	for _, c := range []struct {
 		name   string
 		format Format

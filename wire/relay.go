@@ -110,7 +110,7 @@ func (r *Relay) frame(f sse.Frame) {
 	of := frameOf{Frame: f}
 	if data[0] == '{' {
 		text := answerText(data)
-		if !answerShallow(data) || !gjson.Valid(text) {
+		if !Valid(text) {
 			r.pass(f)
 			return
 		}
@@ -169,7 +169,7 @@ func (r *Relay) Close() []byte {
 // reports false where that is not known yet, because the answer [Relay.Asks].
 func (r *Relay) Whole(body []byte) ([]byte, bool) {
 	text := answerText(body)
-	if !answerShallow(body) || !gjson.Valid(text) || !r.dialect.document(r, body) {
+	if !Valid(text) || !r.dialect.document(r, body) {
 		return body, true
 	}
 	if r.held = r.now.asks() && r.now.Complete(); r.held {

@@ -223,7 +223,7 @@ func (r *Relay) stopBlock(b *relayBlock) {
 		b.frames = nil
 	}
 	p.Hidden = b.hidden
-	if b.hidden && !gjson.Parse(p.Arguments).IsObject() || !gjson.Valid(p.Arguments) {
+	if !Valid(p.Arguments) || b.hidden && !gjson.Parse(p.Arguments).IsObject() {
 		b.input.Reset() // what is no object cannot be repeated
 		p.Raw = b.part().Raw
 	}

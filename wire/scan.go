@@ -14,16 +14,40 @@
 
 package wire
 
-import "bytes"
+import (
+	"bytes"
+	"strings"
+	"unsafe"
+)
 
-// maxDepth bounds the nesting of JSON that is read. Clients' tool inputs and
-// schemas stay far below; deeper bodies pass through unread.
+// maxDepth bounds the nesting of JSON that is read, in requests, in answers and
+// in the strings of both that hold JSON again. Clients' tool inputs and schemas
+// stay far below; what is deeper passes through unread.
 const maxDepth = 512
+
+// Valid tells whether text is one well-formed JSON value, white space around it
+// allowed, that is nested no deeper than 512 levels. It neither recurses nor
+// allocates, whatever the text: a stack that overflows takes the process with
+// it, and no recover holds it.
+func Valid(text string) bool {
+	return ValidBytes(unsafe.Slice(unsafe.StringData(text), len(text)))
+}
+
+// ValidBytes is [Valid] for bytes.
+func ValidBytes(b []byte) bool {
+	i := scan(b, 0, checkString)
+	return i >= 0 && skipSpace(b, i) == len(b)
+}
+
+// ValidObject is [Valid] for a text that is to be an object.
+func ValidObject(text string) bool {
+	return strings.HasPrefix(strings.TrimLeft(text, " \n\t\r"), "{") && Valid(text)
+}
 
 // The functions below walk JSON text without recursion and without allocating.
 // They take an index and return the index behind what they read, or -1 if the
-// text is not well formed there. Escapes inside strings are not validated:
-// strings are never taken apart, only skipped or copied whole.
+// text is not well formed there. Escapes inside strings are validated by Valid
+// only: strings of a request are never taken apart, only skipped or copied whole.
 
 func skipSpace(b []byte, i int) int {
 	for i < len(b) && (b[i] == ' ' || b[i] == '\n' || b[i] == '\t' || b[i] == '\r') {
@@ -55,9 +79,45 @@ func skipString(b []byte, i int) int {
 	}
 }
 
+// checkString is skipString for a string that holds no control characters and
+// no escapes but those of JSON.
+func checkString(b []byte, i int) int {
+	if i < 0 || i >= len(b) || b[i] != '"' {
+		return -1
+	}
+	for i++; i < len(b); i++ {
+		switch c := b[i]; {
+		case c == '"':
+			return i + 1
+		case c < ' ':
+			return -1
+		case c == '\\':
+			if i++; i >= len(b) {
+				return -1
+			}
+			switch b[i] {
+			case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
+			case 'u':
+				for range 4 {
+					if i++; i >= len(b) || !isHex(b[i]) {
+						return -1
+					}
+				}
+			default:
+				return -1
+			}
+		}
+	}
+	return -1
+}
+
+func isHex(c byte) bool {
+	return c >= '0' && c <= '9' || c >= 'a' && c <= 'f' || c >= 'A' && c <= 'F'
+}
+
 // skipKey skips a member's key and colon.
-func skipKey(b []byte, i int) int {
-	i = skipString(b, skipSpace(b, i))
+func skipKey(b []byte, i int, str func([]byte, int) int) int {
+	i = str(b, skipSpace(b, i))
 	if i < 0 {
 		return -1
 	}
@@ -111,20 +171,19 @@ func skipNumber(b []byte, i int) int {
 }
 
 // skipValue skips one JSON value of any kind, white space before it included.
-func skipValue(b []byte, i int) int {
+func skipValue(b []byte, i int) int { return scan(b, i, skipString) }
+
+// scan skips one JSON value whose strings are skipped by str.
+func scan(b []byte, i int, str func([]byte, int) int) int {
 	var objects [maxDepth / 64]uint64 // one bit per open container: is it an object
 	depth := 0
-	push := func(object bool) bool {
-		if depth == maxDepth {
-			return false
-		}
+	push := func(object bool) {
 		if object {
 			objects[depth/64] |= 1 << (depth % 64)
 		} else {
 			objects[depth/64] &^= 1 << (depth % 64)
 		}
 		depth++
-		return true
 	}
 	for {
 		i = skipSpace(b, i)
@@ -133,18 +192,19 @@ func skipValue(b []byte, i int) int {
 		}
 		switch c := b[i]; c {
 		case '"':
-			i = skipString(b, i)
+			i = str(b, i)
 		case '{', '[':
+			if depth == maxDepth {
+				return -1
+			}
 			i = skipSpace(b, i+1)
 			if i < len(b) && b[i] == c+2 { // '}' is '{'+2, ']' is '['+2
 				i++
 				break
 			}
-			if !push(c == '{') {
-				return -1
-			}
+			push(c == '{')
 			if c == '{' {
-				if i = skipKey(b, i); i < 0 {
+				if i = skipKey(b, i, str); i < 0 {
 					return -1
 				}
 			}
@@ -172,7 +232,7 @@ func skipValue(b []byte, i int) int {
 			object := objects[(depth-1)/64]&(1<<((depth-1)%64)) != 0
 			switch {
 			case b[i] == ',' && object:
-				if i = skipKey(b, i+1); i < 0 {
+				if i = skipKey(b, i+1, str); i < 0 {
 					return -1
 				}
 				next = true

@@ -1,0 +1,59 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+// Package jsonsuite holds the cases of JSONTestSuite, for tests.
+package jsonsuite
+
+import (
+	_ "embed"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// cases are the files of test_parsing in https://github.com/nst/JSONTestSuite
+// (1ef36fa), a name and a content a line, both quoted as in Go. See LICENSE.
+//
+//go:embed cases.txt
+var cases string
+
+// Case is a text that a parser of JSON is tried with.
+type Case struct {
+	// Name begins with y_ for texts that are JSON, with n_ for those that are
+	// not, and with i_ for those that a parser may take or leave.
+	Name, Text string
+}
+
+// Cases returns all cases, the two longest of which are made here.
+func Cases() ([]Case, error) {
+	out := []Case{
+		{"n_structure_100000_opening_arrays", strings.Repeat("[", 100_000)},
+		{"n_structure_open_array_object", strings.Repeat(`[{"":`, 50_000) + "\n"},
+	}
+	for line := range strings.Lines(cases) {
+		var c Case
+		for _, to := range []*string{&c.Name, &c.Text} {
+			quoted, err := strconv.QuotedPrefix(line)
+			if err == nil {
+				*to, err = strconv.Unquote(quoted)
+			}
+			if err != nil {
+				return nil, fmt.Errorf("reading %q: %w", line, err)
+			}
+			line = strings.TrimPrefix(line[len(quoted):], " ")
+		}
+		out = append(out, c)
+	}
+	return out, nil
+}

@@ -163,7 +163,7 @@ func parseApp(d *caddyfile.Dispenser, existing any) (any, error) {
 //			fold_inputs on|off
 //		}
 //		translate         on|off
-//		buffer_tool_calls on|off
+//		buffer_tool_calls on|off|joined
 //		overlay [auto|on|off] {
 //			group           <name>
 //			billing_line    on|off
@@ -264,7 +264,7 @@ func parseHandler(helper httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, err
 			})
 		},
 		"translate":         onOff(&h.Translate),
-		"buffer_tool_calls": onOff(&h.BufferToolCalls),
+		"buffer_tool_calls": parseBufferToolCalls(h),
 		"session_header":    checked(word(&h.SessionHeader), h.Validate),
 		"max_body":          checked(size(&h.MaxBody), h.Validate),
 		"headers":           onOff(&h.Headers),
@@ -280,6 +280,22 @@ func parseHandler(helper httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, err
 		"keepalive":         parseKeepAlive(h),
 	})
 	return h, err
+}
+
+func parseBufferToolCalls(h *handler.Handler) option {
+	return parsed(func(s string) error {
+		on := s == "on"
+		switch s {
+		case "joined":
+			on = true
+			h.JoinToolCalls = &on
+		case "on", "off":
+			h.BufferToolCalls = &on
+		default:
+			return strconv.ErrSyntax
+		}
+		return nil
+	}, "on, off or joined")
 }
 
 func parseUpstream(d *caddyfile.Dispenser, u *handler.Upstream) error {

@@ -103,6 +103,12 @@ type Handler struct {
 	// complete and sent whole; text still streams. Default: false.
 	BufferToolCalls *bool `json:"buffer_tool_calls,omitempty"`
 
+	// JoinToolCalls has the tool calls of a streamed answer sent to clients of chat
+	// completions together, in the chunk with the finish_reason: for clients that
+	// read calls nowhere else. To clients of other formats it does what
+	// BufferToolCalls does, which it implies. Default: false.
+	JoinToolCalls *bool `json:"join_tool_calls,omitempty"`
+
 	// Overlay keeps the front of the prompts that go to a box as it is. Default:
 	// as the preset says: on for boxes.
 	Overlay *overlay.Rules `json:"overlay,omitempty"`

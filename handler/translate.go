@@ -69,7 +69,11 @@ func (h *Handler) translating(next caddyhttp.Handler, client wire.Format, key st
 	return &translation{h: h, next: next, from: client, to: to, key: key}
 }
 
-func (h *Handler) buffers() bool { return h.BufferToolCalls != nil && *h.BufferToolCalls }
+func (h *Handler) buffers() bool {
+	return h.BufferToolCalls != nil && *h.BufferToolCalls || h.joins()
+}
+
+func (h *Handler) joins() bool { return h.JoinToolCalls != nil && *h.JoinToolCalls }
 
 // countsNoTokens tells whether the request asks for the length of a prompt in
 // the format of an API that the upstream does not have.
@@ -220,7 +224,7 @@ func (t *translation) count(outcome string) {
 func (t *translation) asked(out *translate.Outgoing, query url.Values) *translate.Answering {
 	a := &translate.Answering{
 		Stream: out.Stream, Usage: out.IncludeUsage, Names: out.Names, Stop: out.Stop,
-		BufferCalls: t.h.buffers(), Created: time.Now().Unix(), Seed: strconv.FormatUint(xxhash.Sum64(out.Body), 36),
+		BufferCalls: t.h.buffers(), JoinCalls: t.h.joins(), Created: time.Now().Unix(), Seed: strconv.FormatUint(xxhash.Sum64(out.Body), 36),
 		Array: t.from == wire.Gemini && out.Stream && query.Get("alt") != "sse",
 	}
 	if t.h.Upstream.model(out.Model) != out.Model {

@@ -118,7 +118,7 @@ func (a *translatedAnswer) begin(h http.Header) {
 		return
 	}
 	if a.t.from == a.t.to {
-		a.stream, a.mode = translate.NewHold(a.t.from), answerStreams
+		a.stream, a.mode = translate.NewHold(a.t.from, a.t.h.joins()), answerStreams
 		delete(h, "Content-Length")
 		a.ResponseWriter.WriteHeader(a.status)
 		return

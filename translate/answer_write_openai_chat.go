@@ -64,6 +64,38 @@ func appendChatSealed(b []byte, sealed string) []byte {
 	return append(b, `","format":"unknown","index":0}`...)
 }
 
+// appendChatCall writes an entry of tool_calls, without an index if that is below 0.
+func appendChatCall(b []byte, f *flow, p *block, index int) []byte {
+	b = append(b, '{')
+	if index >= 0 {
+		b = append(b, `"index":`...)
+		b = strconv.AppendInt(b, int64(index), 10)
+		b = append(b, ',')
+	}
+	b = append(b, `"id":"`...)
+	b = appendEscaped(b, f.callID(p))
+	tool := f.asked.Names.Client(p.name)
+	kind, input := "function", "arguments"
+	if tool.Custom {
+		kind, input = "custom", "input"
+	}
+	b = append(b, `","type":"`...)
+	b = append(b, kind...)
+	b = append(b, `","`...)
+	b = append(b, kind...)
+	b = append(b, `":{"name":"`...)
+	b = appendEscaped(b, tool.Name)
+	b = append(b, `","`...)
+	b = append(b, input...)
+	b = append(b, `":`...)
+	if tool.Custom {
+		b = appendCustomInput(b, view(p.content))
+	} else {
+		b = append(append(append(b, '"'), p.content...), '"')
+	}
+	return append(b, `}}`...)
+}
+
 // appendChat writes an answer of chat completions.
 func appendChat(b []byte, c *collected) []byte {
 	b = append(b, `{"id":"`...)
@@ -95,13 +127,7 @@ func appendChat(b []byte, c *collected) []byte {
 		if p.kind != blockCall {
 			return b
 		}
-		b = append(b, `{"id":"`...)
-		b = appendEscaped(b, c.flow.callID(p))
-		b = append(b, `","type":"function","function":{"name":"`...)
-		b = appendEscaped(b, c.flow.asked.Names.Client(p.name).Name)
-		b = append(b, `","arguments":"`...)
-		b = append(b, p.content...)
-		return append(b, `"}}`...)
+		return appendChatCall(b, c.flow, p, -1)
 	})
 	b = append(b, `},"finish_reason":"`...)
 	b = append(b, chatReasons[c.message.reason()]...)

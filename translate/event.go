@@ -80,6 +80,7 @@ type block struct {
 	kind  blockKind
 	index int64 // of a call, as the upstream counts
 	at    int   // as the writer counts
+	place int   // of a call, among the calls of the answer
 	// id and name are those of a call, or id that of a reasoning item.
 	id, name string
 	// signature is known when the block is closed, at a call when it is opened.
@@ -131,6 +132,9 @@ type Answering struct {
 	Stop []string
 	// BufferCalls has each tool call held until it is complete and sent whole.
 	BufferCalls bool
+	// JoinCalls has the calls that BufferCalls holds sent together, in the chunk
+	// with the finish_reason. Only toward openai_chat.
+	JoinCalls bool
 	// Array has a streamed answer of gemini sent as one JSON array, as the API
 	// does for requests without alt=sse.
 	Array bool

@@ -47,14 +47,15 @@ type holder interface {
 }
 
 // NewHold returns a Hold for a stream in format f. Gemini sends calls whole
-// anyway; its streams pass as they are.
-func NewHold(f wire.Format) *Hold {
+// anyway; its streams pass as they are. With joined, the calls of a stream of chat
+// completions go together, in the chunk with the finish_reason.
+func NewHold(f wire.Format, joined bool) *Hold {
 	h := &Hold{}
 	switch f {
 	case wire.Anthropic:
 		h.held = new(anthropicHolder)
 	case wire.OpenAIChat:
-		h.held = new(chatHolder)
+		h.held = &chatHolder{joined: joined}
 	case wire.OpenAIResponses:
 		h.held = new(responsesHolder)
 	default:

@@ -26,7 +26,8 @@ import (
 // chatHolder holds the entries of tool_calls until the next one begins, or the
 // choice has a finish_reason.
 type chatHolder struct {
-	open []heldCall
+	open   []heldCall
+	joined bool // all calls of a choice go into the chunk with its finish_reason
 }
 
 // heldCall is a call of one choice: its first entry, and all its arguments.
@@ -47,20 +48,31 @@ func (h *chatHolder) event(o *output, name string, data []byte, root gjson.Resul
 		delta := choice.Get("delta")
 		calls := delta.Get("tool_calls")
 		finish := choice.Get("finish_reason").Str != ""
-		raw := []byte(choice.Raw)
+		raw, left := []byte(choice.Raw), []byte("{}")
+		if delta.IsObject() {
+			left = []byte(delta.Raw)
+		}
 		if calls.IsArray() {
 			held = true
 			calls.ForEach(func(_, entry gjson.Result) bool {
 				h.entry(o, choice.Get("index").Int(), entry, data)
 				return true
 			})
-			left := replace([]byte(delta.Raw), wire.Member{Name: "tool_calls"})
+			left = replace(left, wire.Member{Name: "tool_calls"})
 			drop = drop && !finish && len(bytes.Trim(left, "{} \t\r\n")) == 0
 			raw = replace(raw, wire.Member{Name: "delta", Value: left})
 		} else {
 			drop = false
 		}
-		if finish {
+		switch {
+		case !finish:
+		case h.joined:
+			if entries := h.join(choice.Get("index").Int()); entries != nil {
+				held = true
+				left = replace(left, wire.Member{Name: "tool_calls", Value: entries})
+				raw = replace(raw, wire.Member{Name: "delta", Value: left})
+			}
+		default:
 			h.flushChoice(o, choice.Get("index").Int())
 		}
 		if len(patched) > 0 {
@@ -93,7 +105,7 @@ func (h *chatHolder) entry(o *output, choice int64, entry gjson.Result, chunk []
 			return
 		}
 	}
-	for len(h.open) > 0 && h.open[0].choice == choice && h.open[0].end.complete() {
+	for !h.joined && len(h.open) > 0 && h.open[0].choice == choice && h.open[0].end.complete() {
 		h.send(o, &h.open[0])
 		h.open = h.open[1:]
 	}
@@ -102,13 +114,39 @@ func (h *chatHolder) entry(o *output, choice int64, entry gjson.Result, chunk []
 	h.open = append(h.open, c)
 }
 
-func (h *chatHolder) send(o *output, c *heldCall) {
+// whole returns the entry of a call with all its arguments.
+func (c *heldCall) whole() []byte {
 	arguments := append(append([]byte{'"'}, c.args...), '"')
 	function := replace([]byte(gjson.GetBytes(c.entry, "function").Raw), wire.Member{Name: "arguments", Value: arguments})
-	entry := replace(c.entry, wire.Member{Name: "function", Value: function})
+	return replace(c.entry, wire.Member{Name: "function", Value: function})
+}
+
+// join returns the calls of a choice as an array, nil if there are none.
+func (h *chatHolder) join(choice int64) (entries []byte) {
+	rest := h.open[:0]
+	for i := range h.open {
+		if h.open[i].choice != choice {
+			rest = append(rest, h.open[i])
+			continue
+		}
+		if entries == nil {
+			entries = []byte{'['}
+		} else {
+			entries = append(entries, ',')
+		}
+		entries = append(entries, h.open[i].whole()...)
+	}
+	h.open = rest
+	if entries != nil {
+		entries = append(entries, ']')
+	}
+	return entries
+}
+
+func (h *chatHolder) send(o *output, c *heldCall) {
 	choices := append([]byte(`[{"index":`), strconv.FormatInt(c.choice, 10)...)
 	choices = append(choices, `,"delta":{"tool_calls":[`...)
-	choices = append(choices, entry...)
+	choices = append(choices, c.whole()...)
 	choices = append(choices, `]},"finish_reason":null}]`...)
 	o.pass("", replace(c.chunk, wire.Member{Name: "choices", Value: choices}, wire.Member{Name: "usage"}))
 }

@@ -28,7 +28,7 @@ import (
 )
 
 func hold(f wire.Format, data []byte, cuts ...int) []byte {
-	h := NewHold(f)
+	h := NewHold(f, false)
 	var out []byte
 	at := 0
 	for _, cut := range append(cuts, len(data)) {
@@ -86,7 +86,7 @@ func TestHold(t *testing.T) {
 
 // TestHoldStreamsText: text reaches the client while a call is held.
 func TestHoldStreamsText(t *testing.T) {
-	h := NewHold(wire.OpenAIChat)
+	h := NewHold(wire.OpenAIChat, false)
 	chunk := func(delta string) []byte {
 		return fmt.Appendf(nil, "data: {\"id\":\"c\",\"x\":1,\"choices\":[{\"index\":0,\"delta\":%s}]}\n\n", delta)
 	}

@@ -319,9 +319,7 @@ func (r *reader) anthropicBlock(b raw) (parts []Part, ok bool, err error) {
 	case "tool_use":
 		p.Kind = CallPart
 		p.ID, p.Signature = UnsealID(p.ID)
-		if !p.Input.isObject() {
-			p.Input = raw("{}")
-		}
+		p.Input = input(p.Input)
 	case "tool_result":
 		p.Kind = ResultPart
 		p.ID, _ = UnsealID(p.ID)

@@ -268,7 +268,7 @@ func (r *reader) geminiParts(v raw, content int) ([]Part, error) {
 			case "thought":
 				thought = m.isTrue()
 			case "thoughtSignature":
-				if signature = m.string(); signature == skipValidator {
+				if signature = m.string(); signature == skipValidator || signature == unsignedCall {
 					signature = ""
 				}
 			case "functionCall":
@@ -361,13 +361,10 @@ func geminiMember(v raw, name string) raw {
 
 // geminiCall reads a call. Where it has no id, its place makes one.
 func (r *reader) geminiCall(v raw, content, part int) (Part, error) {
-	p := Part{Kind: CallPart, ID: v.member("id").string(), Input: raw("{}")}
+	p := Part{Kind: CallPart, ID: v.member("id").string(), Input: input(v.member("args"))}
 	p.Tool.Name = v.member("name").string()
 	if p.Tool.Name == "" {
 		return p, r.malformed("functionCall.name")
-	}
-	if args := v.member("args"); args.isObject() {
-		p.Input = args
 	}
 	if p.ID == "" {
 		p.ID = "call_" + strconv.Itoa(content) + "_" + strconv.Itoa(part)

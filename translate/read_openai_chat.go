@@ -316,7 +316,7 @@ func (r *reader) chatAssistant(f chatMessage, content []Part) ([]Part, error) {
 		} else {
 			function := c.member("function")
 			p.Tool.Name = function.member("name").string()
-			p.Input = input(function.member("arguments").text())
+			p.Input = input(function.member("arguments"))
 		}
 		if p.Tool.Name == "" {
 			return nil, r.malformed("function.name")

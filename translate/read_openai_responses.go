@@ -203,7 +203,7 @@ func (r *reader) responsesItem(kind string, item raw, results bool) error {
 		if p.Tool.Custom {
 			p.Text = item.member("input").text()
 		} else {
-			p.Input = input(item.member("arguments").text())
+			p.Input = input(item.member("arguments"))
 		}
 		r.join(Assistant, p)
 	case "function_call_output", "custom_tool_call_output":

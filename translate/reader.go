@@ -147,8 +147,16 @@ func (r *reader) param(name string, v raw) bool {
 }
 
 // input returns the arguments of a call, which come as the text of a JSON
-// object. A model's broken arguments stay readable as a text in an object.
-func input(arguments text) raw {
+// object, or as the object itself. A model's broken arguments stay readable as a
+// text in an object.
+func input(v raw) raw {
+	arguments := v.text()
+	switch {
+	case v.isObject():
+		return v
+	case !v.isString() && !v.absent():
+		arguments = escaped(string(v))
+	}
 	b := raw(arguments.appendDecoded(make([]byte, 0, len(arguments)))).trim()
 	switch {
 	case len(b) == 0, string(b) == "null":

@@ -70,12 +70,15 @@ func Unseal(text string) (s Sealed, ok bool) {
 	if !strings.HasPrefix(text, sealedPrefix) {
 		return s, false
 	}
-	b, err := base64.StdEncoding.DecodeString(text)
+	// Google's SDK for Python writes bytes in the other alphabet.
+	b, err := base64.StdEncoding.DecodeString(urlSafe.Replace(text))
 	if err != nil || json.Unmarshal(b, &s) != nil || s.Format == "" {
 		return Sealed{}, false
 	}
 	return s, true
 }
+
+var urlSafe = strings.NewReplacer("-", "+", "_", "/")
 
 // The marks behind which a call's id holds a signature: as base64 that was
 // rewritten in the alphabet that ids may use, or as any bytes in that alphabet.

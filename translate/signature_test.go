@@ -26,10 +26,14 @@ func TestSealed(t *testing.T) {
 		{Format: wire.Anthropic, Text: "so <it> \"is\"\nü", Data: "EqQB/+=="},
 		{Format: wire.OpenAIResponses, ID: "rs_1", Data: "gAAA"},
 		{Format: wire.Anthropic, Data: "x", Redacted: true},
+		{Format: wire.Anthropic, Text: "ooo???>>>~~~"},
 	} {
 		got, ok := Unseal(s.Seal())
 		if !ok || got != s || !strings.HasPrefix(s.Seal(), sealedPrefix) {
 			t.Errorf("%+v came back as %+v, %v", s, got, ok)
+		}
+		if got, ok := Unseal(strings.NewReplacer("+", "-", "/", "_").Replace(s.Seal())); !ok || got != s {
+			t.Errorf("%+v came back as %+v, %v from a client that writes the other alphabet", s, got, ok)
 		}
 	}
 	for _, text := range []string{"", "EqQB", sealedPrefix, sealedPrefix + "!", "eyJsbG1fY2FjaGUiOiIifQ=="} {

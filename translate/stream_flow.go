@@ -18,6 +18,7 @@ import (
 	"cmp"
 	"encoding/base64"
 	"hash/fnv"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -164,7 +165,8 @@ func (f *flow) call(index int64, id, name, signature string, explicit bool) *blo
 		f.fail(&Failure{Message: "the upstream's answer has too many tool calls"})
 		return nil
 	}
-	b := &block{kind: blockCall, index: index, id: id, name: name, signature: signature, explicit: explicit, givenID: id != ""}
+	b := &block{kind: blockCall, index: index, name: name, signature: signature, explicit: explicit, place: len(f.calls)}
+	f.identify(b, id)
 	f.calls = append(f.calls, b)
 	f.message.calls++
 	if f.asked.BufferCalls {
@@ -173,6 +175,15 @@ func (f *flow) call(index int64, id, name, signature string, explicit bool) *blo
 		return b
 	}
 	return f.push(b)
+}
+
+// identify gives a call the id that came with it. One that another call of the
+// answer has got already would leave their results to be told apart by nothing.
+func (f *flow) identify(b *block, id string) {
+	if id == "" || slices.ContainsFunc(f.calls, func(o *block) bool { return o != b && o.id == id }) {
+		return
+	}
+	b.id, b.givenID = id, true
 }
 
 // find returns the latest call of that index.
@@ -208,8 +219,8 @@ func (f *flow) name(b *block, id, name string) {
 	if b.opened || f.ended {
 		return
 	}
-	if !b.givenID && id != "" {
-		b.id, b.givenID = keep(id), true
+	if !b.givenID {
+		f.identify(b, keep(id))
 	}
 	if b.name == "" && name != "" {
 		b.name = keep(name)
@@ -375,7 +386,7 @@ func (f *flow) advance() {
 func (f *flow) open(b *block) {
 	b.opened = true
 	if b.kind == blockCall && b.id == "" {
-		b.id = f.invent("call", len(f.calls))
+		b.id = f.invent("call", b.place)
 	}
 	f.to.open(b)
 	if len(b.held) > 0 {

@@ -25,7 +25,7 @@ import (
 type anthropicReader struct{}
 
 func (a *anthropicReader) event(f *flow, name string, root gjson.Result) {
-	switch root.Get("type").Str {
+	switch kind(root, name) {
 	case "content_block_delta":
 		a.delta(f, root.Get("delta"), root.Get("index").Int())
 	case "content_block_start":

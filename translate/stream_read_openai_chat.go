@@ -197,12 +197,7 @@ func (c *chatReader) calls(f *flow, list gjson.Result, whole bool) {
 			}
 		}
 		f.name(b, id, name)
-		arguments := function.Get("arguments")
-		if arguments.IsObject() {
-			f.arguments(b, string(escaped(arguments.Raw)))
-		} else {
-			f.arguments(b, inside(arguments))
-		}
+		f.arguments(b, argumentsOf(function.Get("arguments")))
 		return !f.ended
 	})
 }

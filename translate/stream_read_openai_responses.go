@@ -30,7 +30,7 @@ type responsesReader struct {
 
 func (r *responsesReader) event(f *flow, name string, root gjson.Result) {
 	at := root.Get("output_index").Int()
-	switch root.Get("type").Str {
+	switch kind(root, name) {
 	case "response.output_text.delta":
 		r.texts = mark(r.texts, at)
 		f.text(inside(root.Get("delta")))
@@ -65,6 +65,14 @@ func (r *responsesReader) event(f *flow, name string, root gjson.Result) {
 			f.fail(readFailure(wire.OpenAIResponses, 0, root))
 		}
 	}
+}
+
+// kind returns the type of an event. Some servers leave it to the event's name.
+func kind(root gjson.Result, name string) string {
+	if kind := root.Get("type").Str; kind != "" {
+		return kind
+	}
+	return name
 }
 
 func mark(m map[int64]bool, at int64) map[int64]bool {
@@ -125,7 +133,7 @@ func (r *responsesReader) item(f *flow, item gjson.Result, at int64) {
 		case b.custom && !b.filled:
 			f.arguments(b, string(escaped(`{"input":`+item.Get("input").Raw+`}`)))
 		case !b.filled:
-			f.arguments(b, inside(item.Get("arguments")))
+			f.arguments(b, argumentsOf(item.Get("arguments")))
 		}
 		f.endCall(b)
 	}

@@ -31,6 +31,15 @@ func inside(r gjson.Result) string {
 	return r.Raw[1 : len(r.Raw)-1]
 }
 
+// argumentsOf returns the arguments of a call as the inside of a string. Some
+// servers send the object that they should be the text of.
+func argumentsOf(r gjson.Result) string {
+	if r.IsObject() {
+		return string(escaped(r.Raw))
+	}
+	return inside(r)
+}
+
 // plain returns the text that the inside of a JSON string stands for.
 func plain(inside string) string {
 	return gjson.Parse(`"` + inside + `"`).Str

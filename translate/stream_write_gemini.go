@@ -156,6 +156,13 @@ func appendGeminiSealed(b []byte, sealed string) []byte {
 	return append(b, `"}`...)
 }
 
+// unsignedCall stands in answers for the signature that the first call of a turn
+// must have, where the model gave none: clients warn without it. It is what Google
+// documents for histories made elsewhere, see skipValidator, in the alphabet of
+// base64 that the SDKs decode: the same bytes, so that the history is good at
+// Google's own API, too.
+const unsignedCall = "skip/thought/signature/validator"
+
 func appendGeminiCall(dst []byte, f *flow, b *block, sealed string) []byte {
 	dst = append(dst, `{"functionCall":{"id":"`...)
 	dst = appendEscaped(dst, f.callID(b))
@@ -164,8 +171,11 @@ func appendGeminiCall(dst []byte, f *flow, b *block, sealed string) []byte {
 	dst = append(dst, `","args":`...)
 	dst = appendObject(dst, view(b.content))
 	dst = append(dst, '}')
-	if b.signature != "" {
+	switch {
+	case b.signature != "":
 		sealed = b.signature
+	case sealed == "" && b.place == 0 && f.from != wire.Gemini:
+		sealed = unsignedCall
 	}
 	if sealed != "" {
 		dst = append(dst, `,"thoughtSignature":"`...)

@@ -26,6 +26,7 @@ type chatWriter struct {
 	flow *flow
 	head []byte // how every chunk begins
 	next int
+	last []byte // calls that go into the last chunk
 }
 
 func (w *chatWriter) start(m *message) {
@@ -59,6 +60,9 @@ func (w *chatWriter) open(b *block) {
 	}
 	b.at = w.next
 	w.next++
+	if w.whole(b) {
+		return
+	}
 	w.chunk()
 	w.raw(`"tool_calls":[{"index":`)
 	w.int(int64(b.at))
@@ -70,7 +74,16 @@ func (w *chatWriter) open(b *block) {
 	w.endChunk()
 }
 
+// whole tells whether a call goes out in one piece.
+func (w *chatWriter) whole(b *block) bool {
+	return w.flow.asked.BufferCalls || w.flow.asked.Names.Client(b.name).Custom
+}
+
 func (w *chatWriter) delta(b *block, text string) {
+	if b.kind == blockCall && w.whole(b) {
+		b.content = append(b.content, text...)
+		return
+	}
 	w.chunk()
 	switch b.kind {
 	case blockCall:
@@ -93,6 +106,20 @@ func (w *chatWriter) delta(b *block, text string) {
 }
 
 func (w *chatWriter) close(b *block) {
+	switch {
+	case b.kind != blockCall || !w.whole(b):
+	case w.flow.asked.JoinCalls:
+		if w.last != nil {
+			w.last = append(w.last, ',')
+		}
+		w.last = appendChatCall(w.last, w.flow, b, b.at)
+	default:
+		w.chunk()
+		w.raw(`"tool_calls":[`)
+		w.buf = appendChatCall(w.buf, w.flow, b, b.at)
+		w.raw("]")
+		w.endChunk()
+	}
 	if b.kind != blockThinking || b.signature == "" {
 		return
 	}
@@ -106,7 +133,13 @@ func (w *chatWriter) close(b *block) {
 func (w *chatWriter) finish(m *message) {
 	w.data()
 	w.buf = append(w.buf, w.head...)
-	w.raw(`{"index":0,"delta":{},"finish_reason":"`)
+	w.raw(`{"index":0,"delta":{`)
+	if w.last != nil {
+		w.raw(`"tool_calls":[`)
+		w.buf = append(w.buf, w.last...)
+		w.raw("]")
+	}
+	w.raw(`},"finish_reason":"`)
 	w.raw(chatReasons[m.reason()])
 	w.raw(`"}]`)
 	if m.usage.Reported && !w.flow.asked.Usage {

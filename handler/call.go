@@ -17,7 +17,6 @@ package handler
 import (
 	"bytes"
 	"context"
-	"maps"
 	"net/http"
 	"strconv"
 	"sync/atomic"
@@ -33,8 +32,6 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
-
-var identity = []string{"identity"}
 
 // blame are the words by which an upstream's 400 names something that an edit
 // of ours can break.
@@ -124,8 +121,8 @@ func (c *call) recycle(r *http.Request) {
 // access log and for error routes.
 func (c *call) substitute(r *http.Request) (restore func()) {
 	header, length, coding := r.Header, r.ContentLength, r.TransferEncoding
-	r.Header = maps.Clone(header)
-	r.Header["Accept-Encoding"] = identity
+	r.Header = header.Clone() // handlers behind may write into the values
+	askPlain(r.Header)
 	if !c.ex.Edited {
 		c.out = &payload{data: c.raw}
 	} else {
@@ -140,6 +137,16 @@ func (c *call) substitute(r *http.Request) (restore func()) {
 		r.Header, r.ContentLength, r.TransferEncoding = header, length, coding
 		setBody(r, c.raw)
 	}
+}
+
+// askPlain asks for an answer that can be read. The value is the request's own:
+// handlers behind may write into it.
+func askPlain(h http.Header) { h["Accept-Encoding"] = []string{"identity"} }
+
+// asksPlain tells whether such an answer was asked for.
+func asksPlain(h http.Header) bool {
+	v := h["Accept-Encoding"]
+	return len(v) == 1 && v[0] == "identity"
 }
 
 // forward runs the handlers behind this one, and sees to calls that are answered

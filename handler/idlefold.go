@@ -179,7 +179,7 @@ func (f *idleFold) send(ctx context.Context, slot int) (u wire.Usage, outcome st
 		setBody(r, body)
 		r.ContentLength, r.TransferEncoding = int64(len(body)), nil
 		r.Header["Content-Length"] = []string{strconv.Itoa(len(body))}
-		r.Header["Accept-Encoding"] = identity
+		askPlain(r.Header)
 		caddyhttp.SetVar(r.Context(), "llm_slot", slot)
 		caddyhttp.SetVar(r.Context(), "llm_session", c.id)
 		caddyhttp.SetVar(r.Context(), "llm_lineage", c.view.First())

@@ -20,7 +20,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"io"
-	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -226,7 +225,8 @@ func (p *lastRequest) request(ctx context.Context) (*http.Request, error) {
 	}
 	r := (&http.Request{
 		Method: p.method, URL: u, RequestURI: p.uri, Host: p.host, RemoteAddr: p.remote, TLS: p.tls,
-		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: maps.Clone(p.header),
+		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: p.header.Clone(), // handlers on the way may write into the values
+
 		Body: io.NopCloser(unreached{}), ContentLength: int64(p.length),
 	}).WithContext(ctx)
 	p.secret.Reveal(func(name, value string) { r.Header[name] = append(r.Header[name], value) })
@@ -276,7 +276,7 @@ func (h *Handler) servePing(w http.ResponseWriter, r *http.Request, next caddyht
 	setBody(r, body)
 	r.ContentLength, r.TransferEncoding = int64(len(body)), nil
 	r.Header["Content-Length"] = []string{strconv.Itoa(len(body))}
-	r.Header["Accept-Encoding"] = identity
+	askPlain(r.Header)
 	return next.ServeHTTP(w, r)
 }
 

@@ -181,7 +181,7 @@ func (t *translation) substitute(r *http.Request, out *translate.Outgoing) (rest
 	body, getBody := r.Body, r.GetBody
 	r.Header = maps.Clone(header)
 	translate.Headers(t.from, t.to, r.Header, address.RawQuery)
-	r.Header["Accept-Encoding"] = identity
+	askPlain(r.Header)
 	r.Header["Content-Length"] = []string{strconv.Itoa(len(out.Body))}
 	delete(r.Header, "Content-Encoding")
 	delete(r.Header, "Transfer-Encoding")

@@ -138,7 +138,7 @@ type unpacking struct{ next caddyhttp.Handler }
 
 // ServeHTTP implements caddyhttp.Handler.
 func (u unpacking) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
-	if v := r.Header["Accept-Encoding"]; len(v) != 1 || v[0] != identity[0] {
+	if !asksPlain(r.Header) {
 		return u.next.ServeHTTP(w, r)
 	}
 	a := &unpackedAnswer{ResponseWriterWrapper: caddyhttp.ResponseWriterWrapper{ResponseWriter: w}}

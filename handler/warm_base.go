@@ -37,13 +37,16 @@ import (
 // go upstream, with a message of one character behind.
 type base struct {
 	id             string
-	way            *lastRequest // with the body
 	client, target wire.Format
 	path, query    string // the upstream's
 	model          string
-	uses           float64 // counted half after a day
-	used           time.Time
-	saved          time.Time // when it was last written to disk
+
+	// What follows changes under the lock of the box.
+
+	way   *lastRequest // with the body
+	uses  float64      // counted half after a day
+	used  time.Time
+	saved time.Time // when it was last written to disk
 }
 
 // mostBaseBytes bounds a base.
@@ -233,7 +236,7 @@ func (j *job) deliver(h *Handler, w http.ResponseWriter, r *http.Request, next c
 		path, query, body = loadPath, "", loadBody(h.Upstream.model(b.model), h.Warm.every(h.Upstream.Preset))
 	} else {
 		var err error
-		if body, err = decodeBody("zstd", b.way.body, largestMaxBody); err != nil {
+		if body, err = decodeBody("zstd", j.way.body, largestMaxBody); err != nil {
 			return caddyhttp.Error(http.StatusInternalServerError, err)
 		}
 		next = h.dressed(next, b.client)

@@ -31,7 +31,8 @@ import (
 // job is one base to be sent to one box, or to one slot of it.
 type job struct {
 	base  *base
-	slot  int // queue.AnySlot where the box chooses
+	way   *lastRequest // the base's when it was sent: another request may bring another
+	slot  int          // queue.AnySlot where the box chooses
 	turn  *boxTurn
 	keeps bool // only to keep the model loaded
 	tries int
@@ -72,6 +73,7 @@ func (x *box) send(ctx context.Context, j *job) (outcome string) {
 	defer func() { _ = x.state.unpin() }()
 	x.mu.Lock()
 	h := x.handler
+	j.way = j.base.way
 	x.mu.Unlock()
 	j.load = j.keeps && h.Upstream.name() == "ollama"
 	s, err := x.queue.Spare(ctx, "", j.slot)
@@ -87,7 +89,7 @@ func (x *box) send(ctx context.Context, j *job) (outcome string) {
 		x.spread(j, bare)
 	}
 	at := h.now()
-	f := &flight{last: j.base.way, deliver: j.deliver}
+	f := &flight{last: j.way, deliver: j.deliver}
 	w, err := x.state.keeper.carry(s.Context, f)
 	var u wire.Usage
 	switch {

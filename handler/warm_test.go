@@ -15,14 +15,21 @@
 package handler
 
 import (
+	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/caddyserver/caddy/v2"
+	"go.uber.org/zap"
 
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/keepalive"
 	"github.com/caddy-llm-cache/caddy-llm-cache/queue"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
 func TestHours(t *testing.T) {
@@ -138,6 +145,36 @@ func TestLoadedInWorkingHours(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Requests with a base that is being sent may come, and bring another way for it.
+// The race detector looks on.
+func TestBaseIsSentWhileItChanges(t *testing.T) {
+	h := &Handler{Warm: &Warm{}, Queue: &Queue{}, Upstream: &Upstream{Preset: "mlx_lm"}}
+	if err := h.Attach(new(closing), zap.NewNop(), time.Now); err != nil {
+		t.Fatal(err)
+	}
+	way := func() *lastRequest {
+		return &lastRequest{
+			method: http.MethodPost, uri: "/v1/chat/completions", header: http.Header{}, secret: new(keepalive.Credential),
+			body: packer.EncodeAll([]byte(`{"model":"m"}`), nil), handler: h,
+			next: caddyhttp.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) error {
+				w.WriteHeader(http.StatusOK)
+				return nil
+			}),
+		}
+	}
+	x := h.box()
+	x.handler = h
+	b := x.keep(frontKey{}, &base{id: "b", way: way(), client: wire.OpenAIChat, target: wire.OpenAIChat}, time.Now())
+	var others sync.WaitGroup
+	for i := range byte(100) {
+		others.Go(func() { x.keep(frontKey{i}, &base{id: "b", way: way()}, time.Now()) })
+		if outcome := x.send(t.Context(), &job{base: b, slot: queue.AnySlot, turn: new(boxTurn)}); outcome != warmRead {
+			t.Fatalf("the base was %s", outcome)
+		}
+	}
+	others.Wait()
 }
 
 // Ollama is told to keep the model for longer than until it is told again.

@@ -265,8 +265,8 @@ func parseHandler(helper httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, err
 		},
 		"translate":         onOff(&h.Translate),
 		"buffer_tool_calls": parseBufferToolCalls(h),
-		"session_header":    checked(word(&h.SessionHeader), h.Validate),
-		"max_body":          checked(size(&h.MaxBody), h.Validate),
+		"session_header":    alone(word(&h.SessionHeader), func() handler.Handler { return handler.Handler{SessionHeader: h.SessionHeader} }),
+		"max_body":          alone(size(&h.MaxBody), func() handler.Handler { return handler.Handler{MaxBody: h.MaxBody} }),
 		"headers":           onOff(&h.Headers),
 		"queue":             parseQueue(h),
 		"side_requests":     parseSideRequests(h, helper),
@@ -275,11 +275,17 @@ func parseHandler(helper httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, err
 		"overlay":           parseOverlay(h),
 		"liveness":          parseLiveness(h),
 		"linger":            parseLinger(h),
-		"health":            checked(word(&h.Health), h.Validate),
+		"health":            alone(word(&h.Health), func() handler.Handler { return handler.Handler{Health: h.Health} }),
 		"audit":             onOff(&h.Audit),
 		"keepalive":         parseKeepAlive(h),
 	})
-	return h, err
+	if err != nil {
+		return nil, err
+	}
+	if err := h.Validate(); err != nil {
+		return nil, d.WrapErr(err)
+	}
+	return h, nil
 }
 
 func parseBufferToolCalls(h *handler.Handler) option {
@@ -358,7 +364,8 @@ func parseBlock(d *caddyfile.Dispenser, of string, known options) error {
 	return nil
 }
 
-// checked parses an option and has the result judged while the line is known.
+// checked parses an option and has the result judged while the line is known. The
+// judge must not look at what other options say: they may stand behind it.
 func checked(parse option, validate func() error) option {
 	return func(d *caddyfile.Dispenser) error {
 		if err := parse(d); err != nil {
@@ -369,6 +376,15 @@ func checked(parse option, validate func() error) option {
 		}
 		return nil
 	}
+}
+
+// alone is checked for an option of the handler itself, which is judged as if it
+// were the only one.
+func alone(parse option, only func() handler.Handler) option {
+	return checked(parse, func() error {
+		h := only()
+		return h.Validate()
+	})
 }
 
 // stage parses a stage: its mode and its own options, if it has any.

@@ -18,8 +18,10 @@ import (
 	"bytes"
 	"encoding/json"
 	"flag"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -86,5 +88,107 @@ func TestAdapt(t *testing.T) {
 				t.Errorf("validating: %v", err)
 			}
 		})
+	}
+}
+
+// setting is an option of a Caddyfile, with those in its block.
+type setting struct {
+	line  string
+	block []setting
+}
+
+func (s setting) name() string {
+	name, _, _ := strings.Cut(s.line, " ")
+	return name
+}
+
+// settings reads lines up to the end of their block.
+func settings(lines []string) (all []setting, rest []string) {
+	for len(lines) > 0 {
+		line := strings.TrimSpace(lines[0])
+		lines = lines[1:]
+		switch head, opens := strings.CutSuffix(line, "{"); {
+		case line == "":
+		case line == "}":
+			return all, lines
+		case opens:
+			s := setting{line: head + " "}
+			s.block, lines = settings(lines)
+			all = append(all, s)
+		default:
+			all = append(all, setting{line: line})
+		}
+	}
+	return all, nil
+}
+
+// shuffled puts the options in any order in which those of one name keep theirs.
+func shuffled(all []setting, r *rand.Rand) []setting {
+	out := slices.Clone(all)
+	r.Shuffle(len(out), func(i, j int) { out[i], out[j] = out[j], out[i] })
+	places := map[string][]int{}
+	for i, s := range out {
+		places[s.name()] = append(places[s.name()], i)
+	}
+	for _, s := range all {
+		at := places[s.name()]
+		places[s.name()] = at[1:]
+		if s.name() != "side_requests" { // what is in there is reverse_proxy's
+			s.block = shuffled(s.block, r)
+		}
+		out[at[0]] = s
+	}
+	return out
+}
+
+// written writes settings out, those of llm_cache shuffled.
+func written(b *strings.Builder, all []setting, r *rand.Rand) {
+	for _, s := range all {
+		if s.name() == "llm_cache" {
+			s.block = shuffled(s.block, r)
+		}
+		b.WriteString(s.line)
+		if strings.HasSuffix(s.line, " ") {
+			b.WriteString("{\n")
+			written(b, s.block, r)
+			b.WriteString("}")
+		}
+		b.WriteByte('\n')
+	}
+}
+
+// TestOrderOfOptions adapts each Caddyfile with its options in other orders: they
+// say the same in any.
+func TestOrderOfOptions(t *testing.T) {
+	files, err := filepath.Glob("testdata/adapt/*.caddyfiletest")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no test data: %v", err)
+	}
+	r := rand.New(rand.NewPCG(1, 2))
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		input, want, ok := strings.Cut(strings.ReplaceAll(string(data), "\r\n", "\n"), "----------\n")
+		if strings.HasPrefix(filepath.Base(file), "error_") || !ok {
+			continue
+		}
+		all, _ := settings(strings.Split(input, "\n"))
+		for range 40 {
+			var b strings.Builder
+			written(&b, all, r)
+			got, _, err := caddyconfig.GetAdapter("caddyfile").Adapt([]byte(b.String()), nil)
+			if err != nil {
+				t.Fatalf("%s: %v in\n%s", file, err, b.String())
+			}
+			var pretty bytes.Buffer
+			if err := json.Indent(&pretty, got, "", "\t"); err != nil {
+				t.Fatal(err)
+			}
+			if pretty.String()+"\n" != want {
+				t.Fatalf("%s: got\n%s\nfrom\n%s", file, pretty.String(), b.String())
+			}
+		}
 	}
 }

@@ -40,7 +40,7 @@ func parseWarm(h *handler.Handler) option {
 		w := new(handler.Warm)
 		h.Warm = w
 		if err := parseBlock(d, "warm", options{
-			"bases":  checked(count(&w.Bases), w.Validate),
+			"bases":  count(&w.Bases),
 			"store":  word(&w.Store),
 			"loaded": hoursOf(w),
 			"every":  duration(&w.Every),

@@ -56,6 +56,9 @@ func (s *shelf) Write(_ context.Context, batch []*Record) error {
 func (s *shelf) Prune(_ context.Context, before time.Time) (int64, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.panics {
+		panic("a bug")
+	}
 	s.pruned = before
 	return 0, nil
 }
@@ -230,6 +233,19 @@ func TestStorePanics(t *testing.T) {
 	s.mu.Unlock()
 	if err := q.Close(t.Context()); err != nil || len(s.records()) != 1 {
 		t.Errorf("%v, %d records", err, len(s.records()))
+	}
+}
+
+func TestPrunePanics(t *testing.T) {
+	s := &shelf{panics: true}
+	told := make(chan error, 1)
+	q := NewQueue(s, Options{Retention: time.Hour, Log: func(_ string, err error) { told <- err }}, nil)
+	q.prune(t.Context())
+	if err := <-told; !errors.Is(err, ErrPanic) || strings.Contains(err.Error(), "a bug") {
+		t.Errorf("logged %v", err)
+	}
+	if err := q.Close(t.Context()); err != nil {
+		t.Error(err)
 	}
 }
 

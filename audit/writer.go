@@ -16,6 +16,7 @@ package audit
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"strings"
@@ -39,19 +40,57 @@ func (q *Queue) run(ctx context.Context) {
 	prune := time.Now().Add(pruneAfter)
 	for open := true; open; {
 		open = q.wait()
-		for batch := q.take(); len(batch) > 0; batch = q.take() {
-			if !q.deliver(ctx, batch) {
-				return
-			}
-			q.acknowledge(batch)
+		more := true
+		if err := guarded(func() error { more = q.drain(ctx); return nil }); err != nil {
+			q.options().Log("audit records were not written", err)
 		}
-		if o := q.options(); open && o.Retention > 0 && time.Now().After(prune) {
+		if !more {
+			return
+		}
+		if open && time.Now().After(prune) {
 			prune = time.Now().Add(pruneEvery)
-			if _, err := q.store.Prune(ctx, time.Now().Add(-o.Retention)); err != nil {
-				o.Log("audit records past their retention were not removed", err)
-			}
+			q.prune(ctx)
 		}
 	}
+}
+
+// drain writes what is waiting. It returns false if the time for it is over.
+func (q *Queue) drain(ctx context.Context) bool {
+	for batch := q.take(); len(batch) > 0; batch = q.take() {
+		if !q.deliver(ctx, batch) {
+			return false
+		}
+		q.acknowledge(batch)
+	}
+	return true
+}
+
+// prune removes what is past its retention.
+func (q *Queue) prune(ctx context.Context) {
+	o := q.options()
+	if o.Retention <= 0 {
+		return
+	}
+	if err := guarded(func() error {
+		_, err := q.store.Prune(ctx, time.Now().Add(-o.Retention))
+		return err
+	}); err != nil {
+		o.Log("audit records past their retention were not removed", err)
+	}
+}
+
+// ErrPanic is what a store that panics is taken to have failed with.
+var ErrPanic = errors.New("recovered from a panic")
+
+// guarded makes an error of a panic in f. Its value may quote a record: only its
+// type is told.
+func guarded(f func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("%w: %T", ErrPanic, p)
+		}
+	}()
+	return f()
 }
 
 // wait returns when there is a batch, or the interval has passed. It returns
@@ -126,15 +165,10 @@ func (q *Queue) closing() bool {
 }
 
 // write writes a batch once. A store that panics has failed.
-func (q *Queue) write(ctx context.Context, batch []*Record) (err error) {
+func (q *Queue) write(ctx context.Context, batch []*Record) error {
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("the audit store panicked: %T", p)
-		}
-	}()
-	return q.store.Write(ctx, batch)
+	return guarded(func() error { return q.store.Write(ctx, batch) })
 }
 
 func (q *Queue) acknowledge(batch []*Record) {

@@ -100,7 +100,7 @@ func (s *auditSink) pinned() *auditSink {
 // does not wait for it to close.
 func (s *auditSink) unpin() {
 	if s.pins.Add(-1) == 0 {
-		go s.close()
+		go background("closing the audit store", s.close)
 	}
 }
 
@@ -295,7 +295,12 @@ func (a *App) auditOptions() audit.Options {
 		o.Retention = k.KeepsFor()
 	}
 	logger := a.logger
-	o.Log = func(message string, err error) { logger.Error(message, zap.Error(err)) }
+	o.Log = func(message string, err error) {
+		if errors.Is(err, audit.ErrPanic) {
+			backgroundPanics.WithLabelValues("keeping the record").Inc()
+		}
+		logger.Error(message, zap.Error(err))
+	}
 	return o
 }
 

@@ -135,7 +135,7 @@ func (k *keeper) awake() {
 	if k.halt == nil && len(k.apps) > 0 {
 		ctx, cancel := context.WithCancel(context.Background())
 		k.halt, k.done = cancel, make(chan struct{})
-		go k.run(ctx, k.done)
+		go background("keeping caches alive", func() { k.run(ctx, k.done) })
 	}
 	k.mu.Unlock()
 	select {
@@ -223,16 +223,18 @@ func (k *keeper) run(ctx context.Context, done chan<- struct{}) {
 		case <-k.wake:
 		case <-timer.C:
 		}
-		for _, p := range k.schedule.Due(k.now()) {
-			go func() {
-				k.ping(p)
-				k.awake()
-			}()
-		}
 		wait := longestWait
-		if due, ok := k.schedule.Next(); ok {
-			wait = min(max(due-k.now().Mono, 0), longestWait)
-		}
+		background("scheduling pings", func() {
+			for _, p := range k.schedule.Due(k.now()) {
+				go background("pinging", func() {
+					defer k.awake()
+					k.ping(p)
+				})
+			}
+			if due, ok := k.schedule.Next(); ok {
+				wait = min(max(due-k.now().Mono, 0), longestWait)
+			}
+		})
 		timer.Reset(wait)
 	}
 }

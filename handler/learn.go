@@ -52,7 +52,7 @@ func (a *App) learn() {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), learnTime)
 	a.unlearn = cancel
-	go func() {
+	go background("learning from the audit store", func() {
 		defer cancel()
 		now := time.Now()
 		history, err := pausesOf(ctx, source, now.Add(-learnFrom))
@@ -64,7 +64,7 @@ func (a *App) learn() {
 		if err != nil && !errors.Is(err, context.DeadlineExceeded) {
 			a.logger.Warn("learning from the audit store how long people pause", zap.Error(err))
 		}
-	}()
+	})
 }
 
 // pausesOf reads the record from some time on.

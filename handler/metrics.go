@@ -129,7 +129,7 @@ func registerMetrics(reg *prometheus.Registry) error {
 		metrics.breaks, metrics.resends, metrics.translations, metrics.divergences, metrics.sessions, metrics.bytes, metrics.overhead,
 		expansions, continuations, unwoven,
 		queueMetrics.running, queueMetrics.waiting, queueMetrics.expected, queueMetrics.wait, queueMetrics.refused, lingered, alone, warmMetrics.sent, warmMetrics.tokens, foldMetrics,
-		metrics.pings, metrics.pingCost, metrics.pingSaved, metrics.targets,
+		metrics.pings, metrics.pingCost, metrics.pingSaved, metrics.targets, backgroundPanics,
 	}, auditMetrics) {
 		err := reg.Register(c)
 		if _, ok := errors.AsType[prometheus.AlreadyRegisteredError](err); err != nil && !ok {

@@ -141,6 +141,9 @@ func (o *Originals) open(logger *zap.Logger) (*sessioncache.BlockFiles, error) {
 	return sessioncache.OpenBlockFiles(sessioncache.BlockFilesOptions{
 		Folder: o.Folder, Key: o.key, MaxBytes: o.MaxSize, TTL: time.Duration(o.TTL),
 		Log: func(file string, err error) {
+			if errors.Is(err, sessioncache.ErrPanic) {
+				backgroundPanics.WithLabelValues("writing folded texts").Inc()
+			}
 			logger.Warn("a file of folded texts is ignored", zap.String("file", file), zap.Error(err))
 		},
 	}, time.Now())

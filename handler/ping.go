@@ -287,32 +287,36 @@ const (
 	pingAnswer = 64 << 10
 )
 
-// ping sends one ping and tells the schedule what became of it.
+// ping sends one ping and tells the schedule what became of it, whatever that is:
+// only so many are in flight.
 func (k *keeper) ping(p *keepalive.Ping) {
+	outcome, cost := keepalive.Broken, 0.0
+	defer func() { p.End(outcome, cost) }()
 	last := p.Payload.(*lastRequest)
 	ctx, cancel := context.WithTimeout(context.Background(), pingTimeout)
 	defer cancel()
 	over := make(chan struct{})
 	defer close(over)
 	if !k.manual {
-		go func() {
+		go background("awaiting the end of a ping", func() {
 			select {
 			case <-p.Canceled():
 				cancel()
 			case <-over:
 			}
-		}()
+		})
 	}
 	at, number := k.now().Wall, p.Number()
 	f := &flight{last: last}
-	usage, outcome := k.send(ctx, f)
-	if ctx.Err() != nil && outcome != keepalive.Read {
-		outcome = keepalive.Broken
+	usage, became := k.send(ctx, f)
+	if ctx.Err() != nil && became != keepalive.Read {
+		became = keepalive.Broken
 		if errors.Is(ctx.Err(), context.Canceled) {
-			outcome = keepalive.Canceled
+			became = keepalive.Canceled
 		}
 	}
-	cost, dollars := last.price(usage)
+	spent, dollars := last.price(usage)
+	outcome, cost = became, spent
 	if outcome == keepalive.Read {
 		last.session.KeepWarm(last.lineage, at)
 	}
@@ -331,7 +335,6 @@ func (k *keeper) ping(p *keepalive.Ping) {
 	if watcher != nil {
 		watcher.Pinged(rec)
 	}
-	p.End(outcome, cost)
 }
 
 // send sends a ping and reads its answer.
@@ -350,6 +353,9 @@ func (k *keeper) carry(ctx context.Context, f *flight) (w *pingSink, err error) 
 	defer func() {
 		if p := recover(); p != nil { // an answer cut short, or a way that does not lead there
 			w, err = nil, errUnreached
+			if e, ok := p.(error); !ok || !errors.Is(e, http.ErrAbortHandler) {
+				panicked("sending a request of ours", p)
+			}
 		}
 	}()
 	r, err := last.request(context.WithValue(ctx, pingKey{}, f))

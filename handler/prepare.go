@@ -16,10 +16,7 @@ package handler
 
 import (
 	"errors"
-	"fmt"
 	"net/http"
-	"runtime"
-	"runtime/debug"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -180,16 +177,8 @@ func (c *call) announce(r *http.Request) {
 	}
 }
 
-// logPanic logs where a panic of our own came from. The value of a panic may
-// quote a prompt, so only its type is logged, and the text of runtime errors,
-// which holds nothing but numbers and types.
-func (h *Handler) logPanic(doing string, p any) {
-	what := fmt.Sprintf("%T", p)
-	if e, ok := p.(runtime.Error); ok {
-		what = e.Error()
-	}
-	h.logger.Error("recovered from a panic", zap.String("doing", doing), zap.String("panic", what), zap.ByteString("stack", debug.Stack()))
-}
+// logPanic logs where a panic in a request's way came from.
+func (h *Handler) logPanic(doing string, p any) { logPanic(h.logger, doing, p) }
 
 func (h *Handler) logFailOpen(reason string, err error) {
 	if ce := h.logger.Check(zapcore.DebugLevel, "forwarding a request untouched"); ce != nil {

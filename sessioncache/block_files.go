@@ -244,19 +244,34 @@ func (f *BlockFiles) put(k blockKey, t Tenant, text string, now time.Time) {
 func (f *BlockFiles) write() {
 	defer close(f.done)
 	for j := range f.jobs {
-		if f.touch(j.path, j.at) {
-			continue
-		}
-		size, err := f.save(&j)
-		if err != nil {
+		if err := f.keep(&j); err != nil {
 			f.log(j.path, err)
-			continue
 		}
-		f.mu.Lock()
-		f.enter(&blockFile{j.path, size, j.at})
-		f.limit(j.at)
-		f.mu.Unlock()
 	}
+}
+
+// ErrPanic is what the writing of a text that panics is taken to have failed with.
+var ErrPanic = errors.New("recovered from a panic")
+
+// keep writes one text, unless it is there.
+func (f *BlockFiles) keep(j *blockJob) (err error) {
+	defer func() {
+		if p := recover(); p != nil { // its value may quote a text
+			err = fmt.Errorf("%w: %T", ErrPanic, p)
+		}
+	}()
+	if f.touch(j.path, j.at) {
+		return nil
+	}
+	size, err := f.save(j)
+	if err != nil {
+		return err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.enter(&blockFile{j.path, size, j.at})
+	f.limit(j.at)
+	return nil
 }
 
 // touch notes that a file is used, if there is one.

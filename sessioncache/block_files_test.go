@@ -16,6 +16,8 @@ package sessioncache
 
 import (
 	"bytes"
+	"crypto/cipher"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -265,4 +267,37 @@ func TestBlockFilesAreBounded(t *testing.T) {
 	if left := written(t, o.Folder); len(left) != 0 || len(*logged) != 0 {
 		t.Errorf("left are %d files; logged %q", len(left), *logged)
 	}
+}
+
+// TestWritingPanics: a text that cannot be written for a bug is told, and the next
+// is written.
+func TestWritingPanics(t *testing.T) {
+	var logged []error
+	f, err := OpenBlockFiles(BlockFilesOptions{Folder: t.TempDir(), MaxBytes: 1 << 20, TTL: time.Hour, Log: func(_ string, err error) { logged = append(logged, err) }}, filesAt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.seal = failingSeal{f.seal}
+	b := NewBlocks(f)
+	for _, text := range []string{"panic", "text"} {
+		b.Put(one, scope, text, text, filesAt)
+	}
+	if err := b.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if len(logged) != 1 || !errors.Is(logged[0], ErrPanic) || strings.Contains(logged[0].Error(), "quoted") {
+		t.Errorf("logged %v", logged)
+	}
+	if f.order.Len() != 1 {
+		t.Errorf("%d files", f.order.Len())
+	}
+}
+
+type failingSeal struct{ cipher.AEAD }
+
+func (s failingSeal) Seal(dst, nonce, plain, data []byte) []byte {
+	if string(plain) == "panic" {
+		panic("quoted: " + string(plain))
+	}
+	return s.AEAD.Seal(dst, nonce, plain, data)
 }

@@ -1,0 +1,93 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package handler
+
+import (
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/keepalive"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
+
+// value reads a counter.
+func value(t *testing.T, c prometheus.Collector) float64 {
+	t.Helper()
+	reg := prometheus.NewRegistry()
+	if err := reg.Register(c); err != nil {
+		t.Fatal(err)
+	}
+	all, err := reg.Gather()
+	if err != nil || len(all) != 1 || len(all[0].GetMetric()) != 1 {
+		t.Fatalf("gathered %v, %v", all, err)
+	}
+	return all[0].GetMetric()[0].GetCounter().GetValue()
+}
+
+// await waits for something that is bound to happen.
+func await(t *testing.T, what string, f func() bool) {
+	t.Helper()
+	for range 10000 {
+		if f() {
+			return
+		}
+		time.Sleep(time.Millisecond)
+	}
+	t.Fatalf("waited in vain for %s", what)
+}
+
+// TestBackground: a panic where no request waits ends the work, and is counted.
+func TestBackground(t *testing.T) {
+	count := backgroundPanics.WithLabelValues("testing")
+	before := value(t, count)
+	done := make(chan struct{})
+	go background("testing", func() {
+		defer close(done)
+		panic("of a test")
+	})
+	<-done
+	if background("testing", func() { panic(nil) }) {
+		t.Error("a panic is told to have ended well")
+	}
+	if !background("testing", func() {}) {
+		t.Error("what ended well is told to have panicked")
+	}
+	await(t, "both to be counted", func() bool { return value(t, count) == before+2 })
+}
+
+// TestPingPanics: a ping that panics is over, and the next has its place.
+func TestPingPanics(t *testing.T) {
+	k := newKeeper()
+	k.apps = []*App{{}}
+	k.schedule.Configure(keepalive.Options{Flying: 1})
+	every := 285 * time.Second
+	begun := k.now().Add(-every)
+	for i := range 3 {
+		k.schedule.Leave(keepalive.ID{Lineage: i}, false, &keepalive.Target{
+			Begun: begun, Lifetime: 5 * time.Minute, Every: every, Most: 5, Prompt: 1e6, Write: 1.25, Read: 0.1, Stake: 1e9,
+			Payload: &lastRequest{secret: new(keepalive.Credential), uri: "/", price: func(wire.Usage) (float64, float64) { panic("of a test") }},
+		})
+	}
+	count := backgroundPanics.WithLabelValues("pinging")
+	before := value(t, count)
+	k.awake()
+	defer k.stop()
+	await(t, "three pings", func() bool { return value(t, count) == before+3 && k.schedule.Stats(k.now()).Flying == 0 })
+	if s := k.schedule.Stats(k.now()); s.Stopped[keepalive.Failed] != 3 || s.Bytes != 0 {
+		t.Errorf("the schedule holds %+v", s)
+	}
+}

@@ -56,6 +56,11 @@ func path(v *wire.View, block int) string {
 // validate refuses what a request shows to be wrong by itself, and returns the
 // cache markers of one that is right. It reads each block once.
 func validate(v *wire.View, r Rules) ([]marker, *APIError) {
+	for m := range v.Messages {
+		if v.Messages[m].Role == wire.RoleNone {
+			return nil, invalidf("messages.%d.role: unknown role", m)
+		}
+	}
 	switch v.Format {
 	case wire.OpenAIChat:
 		return chatMarkers(v, r), validateChat(v)

@@ -125,7 +125,7 @@ func BenchmarkRecord(b *testing.B) {
 		body := growing(size, 2)[1]
 		b.Run(byteSize(size), func(b *testing.B) {
 			r := request(body, "s")
-			c, err := h.prepare(r, "anthropic", body)
+			c, _, err := h.prepare(r, "anthropic", body)
 			if err != nil || c == nil {
 				b.Fatal(err)
 			}

@@ -225,6 +225,30 @@ func (d *dress) apply(format wire.Format, body []byte, resolve func(string) stri
 	return d.names(format, out)
 }
 
+func isReasoning(b *wire.Block) bool { return b.Kind == wire.KindThinking && b.Has(wire.FlagMember) }
+
+// reasoningCuts are what has to be done to the thinking of a message, of which
+// block i is. Clients may write it under both names, and one is enough.
+func (d *dress) reasoningCuts(v *wire.View, i int, other string) []wire.Cut {
+	span := v.Blocks[i].Span
+	twin, second := i+1, false
+	if i > 0 && isReasoning(&v.Blocks[i-1]) && v.Blocks[i-1].Message == v.Blocks[i].Message {
+		twin, second = i-1, true
+	}
+	both := twin < len(v.Blocks) && isReasoning(&v.Blocks[twin]) && v.Blocks[twin].Message == v.Blocks[i].Message
+	switch {
+	case d.reasoning == reasoningNone && both && !second && v.Adjacent(span, v.Blocks[twin].Span):
+		return []wire.Cut{v.Without(wire.Span{Start: span.Start, End: v.Blocks[twin].Span.End})}
+	case d.reasoning == reasoningNone && both && second && v.Adjacent(v.Blocks[twin].Span, span):
+		return nil // gone with the first
+	case d.reasoning != reasoningNone && !bytes.HasPrefix(v.Bytes(span), []byte(`"`+other+`"`)):
+		return nil
+	case both || d.reasoning == reasoningNone:
+		return []wire.Cut{v.Without(span)}
+	}
+	return []wire.Cut{{Start: span.Start, End: span.Start + int32(len(other)) + 2, With: []byte(`"` + d.reasoning + `"`)}}
+}
+
 // names puts the thinking of earlier turns under the name that the upstream
 // reads, and takes markers out that it does not.
 func (d *dress) names(format wire.Format, body []byte) []byte {
@@ -249,13 +273,8 @@ func (d *dress) names(format wire.Format, body []byte) []byte {
 	var cuts []wire.Cut
 	for i := range v.Blocks {
 		b := &v.Blocks[i]
-		if thinking && b.Kind == wire.KindThinking && b.Has(wire.FlagMember) {
-			switch {
-			case d.reasoning == reasoningNone:
-				cuts = append(cuts, v.Without(b.Span))
-			case bytes.HasPrefix(v.Bytes(b.Span), []byte(`"`+other+`"`)):
-				cuts = append(cuts, wire.Cut{Start: b.Span.Start, End: b.Span.Start + int32(len(other)) + 2, With: []byte(`"` + d.reasoning + `"`)})
-			}
+		if thinking && isReasoning(b) {
+			cuts = append(cuts, d.reasoningCuts(v, i, other)...)
 		}
 		if markers && !b.Marker.Empty() {
 			if c, ok := v.Unmark(i); ok {

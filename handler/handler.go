@@ -325,12 +325,12 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 		return next.ServeHTTP(w, r)
 	}
 	if reason := unreadable(r.Header); reason != "" {
-		h.failOpen(reason)
+		h.pass(w, r, format, bypass{reason: reason})
 		h.count(outcomePassed)
 		return next.ServeHTTP(w, r)
 	}
 	if !h.state.pin() { // the configuration is gone and this request came late
-		h.failOpen(reasonStore)
+		h.pass(w, r, format, bypass{reason: reasonStore})
 		h.count(outcomePassed)
 		return next.ServeHTTP(w, r)
 	}

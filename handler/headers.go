@@ -85,7 +85,7 @@ func (c *call) stamp(h http.Header, t *tap) {
 	if !c.h.headers {
 		return
 	}
-	values := make([]string, 0, 11)
+	values := make([]string, 0, 12)
 	set := func(name, value string) {
 		values = append(values, value)
 		h[name] = values[len(values)-1 : len(values) : len(values)]
@@ -99,6 +99,9 @@ func (c *call) stamp(h http.Header, t *tap) {
 	set(headerFired, c.transforms())
 	if c.ex.Decision.Epoch != "" {
 		set(headerDecision, c.ex.Decision.String())
+	}
+	if c.ex.Err != nil {
+		set(headerBypass, reasonSplice)
 	}
 	set(headerOverhead, strconv.FormatInt(c.overhead.Microseconds(), 10))
 	delete(h, headerCached) // another llm_cache upstream may have set it

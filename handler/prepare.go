@@ -22,7 +22,6 @@ import (
 	"time"
 
 	"go.uber.org/zap"
-	"go.uber.org/zap/zapcore"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
@@ -35,11 +34,12 @@ import (
 func (h *Handler) serve(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler, format wire.Format, raw []byte) error {
 	started := time.Now()
 	next = unpacking{next}
-	c, err := h.prepare(r, format, raw)
+	c, why, err := h.prepare(r, format, raw)
 	if err != nil {
 		return err
 	}
 	if c == nil {
+		h.pass(w, r, format, why)
 		h.count(outcomePassed)
 		next = h.queueing(h.translating(h.dressed(next, format), format, ""), format, h.sideTicket(r), new(atomic.Pointer[place]))
 		return passBody(w, r, next, raw)
@@ -86,31 +86,28 @@ func passBody(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler, ra
 	return nil
 }
 
-// prepare decides what becomes of a request. It returns nil where the original
-// is to be forwarded untouched, and an error only for a body over the bound.
-// A panic in here costs the request nothing.
-func (h *Handler) prepare(r *http.Request, format wire.Format, raw []byte) (c *call, err error) {
+// prepare decides what becomes of a request. It returns nil, and why, where the
+// original is to be forwarded untouched, and an error only for a body over the
+// bound. A panic in here costs the request nothing.
+func (h *Handler) prepare(r *http.Request, format wire.Format, raw []byte) (c *call, why bypass, err error) {
 	var session *sessioncache.Session
 	defer func() {
 		if p := recover(); p != nil {
 			h.logPanic("preparing a request", p)
-			h.failOpen(reasonPanic)
 			if session != nil {
 				h.state.Release(session)
 			}
-			c, err = nil, nil
+			c, why, err = nil, bypass{reason: reasonPanic}, nil
 		}
 	}()
 
 	body, err := decodeBody(contentCoding(r.Header), raw, h.MaxBody)
 	if errors.Is(err, errTooLarge) {
 		h.count(outcomeRefused)
-		return nil, err
+		return nil, why, err
 	}
 	if err != nil {
-		h.failOpen(reasonDecode)
-		h.logFailOpen(reasonDecode, err)
-		return nil, nil
+		return nil, bypass{reasonDecode, err}, nil
 	}
 	tenant := h.state.tenant(r)
 	var known *wire.Known
@@ -121,9 +118,7 @@ func (h *Handler) prepare(r *http.Request, format wire.Format, raw []byte) (c *c
 	})
 	known.Release()
 	if err != nil {
-		h.failOpen(reasonParse)
-		h.logFailOpen(reasonParse, err)
-		return nil, nil
+		return nil, bypass{reasonParse, err}, nil
 	}
 	view.Address(r.URL.Path)
 	view.Array = format == wire.Gemini && view.Stream && r.URL.Query().Get("alt") != "sse"
@@ -140,9 +135,9 @@ func (h *Handler) prepare(r *http.Request, format wire.Format, raw []byte) (c *c
 	}
 	if c.ex.Err != nil {
 		h.failOpen(reasonSplice)
-		h.logFailOpen(reasonSplice, c.ex.Err)
+		h.warn(r, format, bypass{reasonSplice, c.ex.Err})
 	}
-	return c, nil
+	return c, why, nil
 }
 
 // upstreamKey tells conversations at one upstream from those at another: by
@@ -179,9 +174,3 @@ func (c *call) announce(r *http.Request) {
 
 // logPanic logs where a panic in a request's way came from.
 func (h *Handler) logPanic(doing string, p any) { logPanic(h.logger, doing, p) }
-
-func (h *Handler) logFailOpen(reason string, err error) {
-	if ce := h.logger.Check(zapcore.DebugLevel, "forwarding a request untouched"); ce != nil {
-		ce.Write(zap.String("reason", reason), zap.Error(err))
-	}
-}

@@ -60,11 +60,11 @@ func TestRecycledUnderLoad(t *testing.T) {
 	}
 	for s := range sessions {
 		bodies := growing(4<<10+s<<10, steps+1)
-		c, err := h.prepare(request(bodies[steps], fmt.Sprint(s)), "anthropic", bodies[steps])
+		c, _, err := h.prepare(request(bodies[steps], fmt.Sprint(s)), "anthropic", bodies[steps])
 		if err != nil || c == nil {
 			t.Fatalf("session %d: %v", s, err)
 		}
-		cold, err := attached(t, pipeline.Options{Policy: pipeline.Observe}).prepare(request(bodies[steps], ""), "anthropic", bodies[steps])
+		cold, _, err := attached(t, pipeline.Options{Policy: pipeline.Observe}).prepare(request(bodies[steps], ""), "anthropic", bodies[steps])
 		if err != nil || cold == nil {
 			t.Fatalf("session %d: %v", s, err)
 		}

@@ -189,7 +189,7 @@ func TestConversationsSideBySide(t *testing.T) {
 			r := request(body(prompt, turns), "")
 			r.URL.Path = "/v1/chat/completions"
 			delete(r.Header, "X-Session-Id")
-			c, err := h.prepare(r, wire.OpenAIChat, body(prompt, turns))
+			c, _, err := h.prepare(r, wire.OpenAIChat, body(prompt, turns))
 			if err != nil || c == nil {
 				t.Fatalf("%s %d: %v", prompt, turns, err)
 			}

@@ -35,14 +35,15 @@ var states = caddy.NewUsagePool()
 // on it has ended.
 type state struct {
 	sessioncache.Store
-	key     tenantKey
-	blocks  *sessioncache.Blocks // texts that were folded
-	keeper  *keeper
-	pins    atomic.Int64 // one for the configurations, one for each request
-	queues  sync.Map     // of *queue.Queue, by name
-	boxes   sync.Map     // of *box, by its *queue.Queue
-	pending *idleFold    // on a clock of the caller's
-	orphans sync.Map     // of *work without a client, by workKey
+	key       tenantKey
+	blocks    *sessioncache.Blocks // texts that were folded
+	keeper    *keeper
+	pins      atomic.Int64 // one for the configurations, one for each request
+	queues    sync.Map     // of *queue.Queue, by name
+	boxes     sync.Map     // of *box, by its *queue.Queue
+	pending   *idleFold    // on a clock of the caller's
+	orphans   sync.Map     // of *work without a client, by workKey
+	strangers strangers    // clients whose requests could not be read
 	// overlays is how conversations began and what they were told since.
 	overlays *overlay.Store
 }

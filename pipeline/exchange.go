@@ -64,7 +64,8 @@ type Exchange struct {
 	// Break says, once the exchange is committed, why the upstream's cache held
 	// less than expected, NoBreak if it did not.
 	Break Break
-	// Err is set when the edits could not be applied, and so none were.
+	// Err is set when the edits could not be applied, and so none were but those
+	// that the conversation is bound to.
 	Err error
 
 	view    *wire.View
@@ -124,17 +125,44 @@ func (x *Exchange) settle(f *frame, markers []wire.Edit) {
 	}
 	if err != nil {
 		x.Err = err
-		for i := range x.states {
-			x.states[i].Edit, x.states[i].Woven = nil, nil
-		}
-		f.expand = expandNone
 		x.unedit()
-		return
+		if edits, body = x.committed(f); edits == nil {
+			return
+		}
+		x.Fired = fired(f, 0)
 	}
 	x.Body, x.Edited, x.sent = body, !bytes.Equal(body, x.view.Raw), edits
 	for i := range f.states {
 		x.stubs = x.stubs || f.folded(i)
 	}
+}
+
+// committed applies as much as can be of what the conversation is bound to, where
+// the edits of a request contradict each other: its ledger, or, if the fault is in
+// that, no more than the tool that its prompts begin with. The original alone would
+// break the prefix.
+func (x *Exchange) committed(f *frame) ([]wire.Edit, []byte) {
+	f.long = false
+	for i := range f.fresh {
+		f.undo(i)
+	}
+	for range 2 {
+		edits := f.edits(nil)
+		if len(edits) == 0 {
+			break
+		}
+		if body, err := x.view.Splice(edits); err == nil {
+			return edits, body
+		}
+		for i := range x.states {
+			x.states[i].Edit, x.states[i].Woven = nil, nil
+		}
+	}
+	for i := range x.states {
+		x.states[i].Edit, x.states[i].Woven = nil, nil
+	}
+	f.expand = expandNone
+	return nil, nil
 }
 
 // rate corrects estimates by what the last request of a lineage really took.

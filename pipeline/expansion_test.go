@@ -15,13 +15,18 @@
 package pipeline
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/tidwall/gjson"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
@@ -132,5 +137,32 @@ func TestWrites(t *testing.T) {
 		if x.Writes(name) {
 			t.Errorf("%q is held", name)
 		}
+	}
+}
+
+// Where the edits of a request contradict each other, it goes out with what the
+// conversation is bound to: at least the tool that its prompts begin with.
+func TestImpossibleEdits(t *testing.T) {
+	s := newScript(t, Options{Expand: Expand{Mode: On}}, cachemodel.Lookup("anthropic", "claude-opus-4-6", time.Now()))
+	s.prompt("Go.")
+	s.turn(1, "/a", "text")
+	if x := s.send(wire.Turn{Done: true}); !bytes.Contains(x.Body, []byte(ExpandTool)) {
+		t.Fatal("the tool was not declared")
+	}
+	s.s.Lock()
+	l := s.s.Lineage(0)
+	for i := range l.States {
+		l.States[i].Edit = &sessioncache.Edit{Stage: stagePrune, Op: wire.OpRemove} // calls and results, too
+	}
+	s.s.Unlock()
+	s.final("Done.")
+	s.prompt("And now?")
+	v, err := wire.Parse(s.format, []byte(s.body()), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := s.p.Begin(v, s.s, s.now)
+	if x.Err == nil || !x.Edited || !bytes.Contains(x.Body, []byte(ExpandTool)) || !json.Valid(x.Body) || !x.Intercepts() {
+		t.Errorf("error %v, edited %t: %s", x.Err, x.Edited, x.Body)
 	}
 }

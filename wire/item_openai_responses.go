@@ -65,6 +65,7 @@ var (
 // responsesItem reads one item of input.
 func (p *parser) responsesItem(at int) int {
 	var f itemMembers
+	closed := false
 	m := walk(p.b, at)
 	for m.next() {
 		slot := f.slot(m.key)
@@ -75,13 +76,14 @@ func (p *parser) responsesItem(at int) int {
 		if slot == nil {
 			continue
 		}
-		if !slot.Empty() {
-			return p.fail(ErrDuplicate)
-		}
+		closed = closed || !slot.Empty()
 		*slot = value
 	}
-	if m.bad {
-		return p.fail(ErrSyntax)
+	end := m.end
+	if closed = closed || m.bad; closed {
+		if end = skipValue(p.b, at); end < 0 || p.b[at] != '{' {
+			return p.fail(ErrSyntax)
+		}
 	}
 	kind := f.kind.Of(p.b)
 	if len(kind) == 0 || string(kind) == "null" {
@@ -90,8 +92,8 @@ func (p *parser) responsesItem(at int) int {
 		}
 	}
 	role := p.itemRole(kind, f.role.Of(p.b))
-	if role == RoleNone {
-		return p.fail(fmt.Errorf("%w: unknown role", ErrShape))
+	if closed && string(kind) == `"message"` {
+		role = p.roleOf(at)
 	}
 	if (role == RoleAssistant || role == RoleTool) && p.opening == 0 {
 		if p.opening = len(p.v.Messages); p.opening > 0 {
@@ -101,31 +103,33 @@ func (p *parser) responsesItem(at int) int {
 			}
 		}
 	}
-	span := Span{int32(at), int32(m.end)}
+	span := Span{int32(at), int32(end)}
 	p.enter(role, span)
-	index := int32(len(p.v.Messages) - 1)
+	index, n := int32(len(p.v.Messages)-1), len(p.blocks)
 	switch {
+	case closed || role == RoleNone:
+		p.shut(at, n, SectionMessages, role, index)
 	case string(kind) == `"message"`:
-		if !p.messageItem(&f, span, role, index) {
+		if !p.messageItem(&f, span, role, index) && p.shut(at, n, SectionMessages, role, index) < 0 {
 			return -1
 		}
 	case string(kind) == `"additional_tools"` && !f.tools.Empty() && p.b[f.tools.Start] == '[':
 		e := list(p.b, int(f.tools.Start))
 		for e.next() {
 			var b Block
-			if b, e.at = p.toolItem(e.at, SectionMessages, role, index); e.at < 0 {
-				return -1
+			tool := e.at
+			if b, e.at = p.toolItem(tool, SectionMessages, role, index); e.at < 0 {
+				if b, e.at = p.opaque(tool, Block{Kind: KindToolDef, Section: SectionMessages, Role: role, Message: index}); e.at < 0 {
+					return -1
+				}
 			}
 			p.blocks = append(p.blocks, b)
-		}
-		if e.bad {
-			return p.fail(ErrSyntax)
 		}
 	default:
 		p.blocks = append(p.blocks, p.item(kind, &f, span, role, index))
 	}
 	p.v.Messages[index].End = int32(len(p.blocks))
-	return m.end
+	return end
 }
 
 // itemRole tells whose item it is. What the model has put out, in types that
@@ -289,8 +293,11 @@ func (p *parser) messageItem(f *itemMembers, span Span, role Role, index int32) 
 	first := len(p.blocks)
 	e := list(p.b, int(f.content.Start))
 	for e.next() {
-		if e.at = p.part(e.at, role, index); e.at < 0 {
-			return false
+		at, n := e.at, len(p.blocks)
+		if e.at = p.part(at, role, index); e.at < 0 {
+			if e.at = p.shut(at, n, SectionMessages, role, index); e.at < 0 {
+				return false
+			}
 		}
 	}
 	if e.bad {

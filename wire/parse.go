@@ -28,8 +28,9 @@ var (
 	// ErrSyntax says that the body is not one well-formed JSON object, or is
 	// nested too deeply.
 	ErrSyntax = errors.New("not a well-formed JSON object")
-	// ErrDuplicate says that an object holds a member twice that decides what
-	// the request means, so that two readers could understand it differently.
+	// ErrDuplicate says that a body holds a member twice that decides what the
+	// request as a whole means, so that two readers could understand it
+	// differently.
 	ErrDuplicate = errors.New("a member stands twice")
 	// ErrShape says that the body is JSON, but not a request of its format.
 	ErrShape = errors.New("not a request of this format")
@@ -106,21 +107,14 @@ func (p *parser) fail(err error) int {
 	return -1
 }
 
-// Bits for the top-level members that must not stand twice.
+// Bits for the top-level members that must not stand twice: they say what is
+// asked of whom. Of all others the last counts.
 const (
 	seenModel = 1 << iota
 	seenMessages
 	seenSystem
 	seenTools
 	seenStream
-	seenMaxTokens
-	seenToolChoice
-	seenThinking
-	seenOutputConfig
-	seenAutoMarker
-	seenContextManagement
-	seenMetadata
-	seenCacheKey
 	seenPrevious
 	seenConversation
 )
@@ -159,23 +153,20 @@ func (p *parser) run() error {
 			if n, err := strconv.Atoi(string(s.Of(p.b))); err == nil {
 				p.v.MaxTokens = n
 			}
-			if key[4] == 't' { // the two names may stand side by side
-				bit = seenMaxTokens
-			}
 		case "tool_choice":
-			bit, p.v.ToolChoice = seenToolChoice, m.skip()
+			p.v.ToolChoice = m.skip()
 		case "thinking", "reasoning_effort":
-			bit, p.v.Thinking = seenThinking, m.skip()
+			p.v.Thinking = m.skip()
 		case "output_config", "response_format":
-			bit, p.v.OutputConfig = seenOutputConfig, m.skip()
+			p.v.OutputConfig = m.skip()
 		case "cache_control":
-			bit, p.v.AutoMarker = seenAutoMarker, m.skip()
+			p.v.AutoMarker = m.skip()
 		case "context_management":
-			bit, p.v.ContextManagement = seenContextManagement, m.skip()
+			p.v.ContextManagement = m.skip()
 		case "metadata":
-			bit, metadata = seenMetadata, m.skip()
+			metadata = m.skip()
 		case "prompt_cache_key":
-			bit, cacheKey = seenCacheKey, m.skip()
+			cacheKey = m.skip()
 		case "previous_response_id":
 			s := m.skip()
 			bit, p.v.Partial = seenPrevious, p.v.Partial || p.refers(s)
@@ -288,7 +279,9 @@ func (p *parser) messages(at int) int {
 		p.v.Messages = append(p.v.Messages, Message{First: int32(first)})
 		end := p.message(p, start)
 		if end < 0 {
-			return p.fail(ErrSyntax)
+			if end = p.shutMessage(start, first); end < 0 {
+				return -1
+			}
 		}
 		msg := &p.v.Messages[i]
 		msg.Span = Span{int32(start), int32(end)}
@@ -321,9 +314,15 @@ func (p *parser) sections() error {
 	if s := &p.tools; p.unread(s) {
 		e := list(p.b, int(s.span.Start))
 		for e.next() {
-			if e.at = p.tool(p, e.at); e.at < 0 {
+			at, n := e.at, len(s.blocks)
+			if e.at = p.tool(p, at); e.at > 0 {
+				continue
+			}
+			var b Block
+			if b, e.at = p.opaque(at, Block{Kind: KindToolDef, Section: SectionTools, Message: -1}); e.at < 0 {
 				return p.err
 			}
+			s.blocks = append(s.blocks[:n], b)
 		}
 		if e.bad {
 			return fmt.Errorf("%w: tools is not an array", ErrShape)
@@ -336,11 +335,11 @@ func (p *parser) sections() error {
 		case p.v.Format == Gemini:
 			p.geminiSystem(s.span)
 		case p.v.Format == OpenAIResponses && p.b[s.span.Start] != '"':
-			return fmt.Errorf("%w: instructions is not a text", ErrShape)
+			p.fail(ErrShape) // they are a text
 		default:
 			p.content(s.span, SectionSystem, RoleSystem)
 		}
-		if p.err != nil {
+		if p.err != nil && p.shut(int(s.span.Start), n, SectionSystem, RoleSystem, -1) < 0 {
 			return p.err
 		}
 		s.blocks = append(s.blocks, p.blocks[n:]...)

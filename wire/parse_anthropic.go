@@ -148,8 +148,11 @@ func (p *parser) content(s Span, section Section, role Role) int {
 	case '[':
 		e := list(p.b, at)
 		for e.next() {
-			if e.at = p.anthropicBlock(e.at, section, role, message); e.at < 0 {
-				return -1
+			at, n := e.at, len(p.blocks)
+			if e.at = p.anthropicBlock(at, section, role, message); e.at < 0 {
+				if e.at = p.shut(at, n, section, role, message); e.at < 0 {
+					return -1
+				}
 			}
 		}
 		if e.bad {

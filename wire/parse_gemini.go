@@ -219,8 +219,11 @@ func (p *parser) geminiParts(s Span, section Section, role Role, message int32) 
 	case '[':
 		e := list(p.b, int(s.Start))
 		for e.next() {
-			if e.at = p.geminiPart(e.at, section, role, message); e.at < 0 {
-				return false
+			at, n := e.at, len(p.blocks)
+			if e.at = p.geminiPart(at, section, role, message); e.at < 0 {
+				if e.at = p.shut(at, n, section, role, message); e.at < 0 {
+					return false
+				}
 			}
 		}
 		if !e.bad {

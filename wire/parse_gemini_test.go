@@ -129,7 +129,6 @@ func TestParseGemini(t *testing.T) {
 }
 
 func TestParseGeminiRefuses(t *testing.T) {
-	part := func(p string) string { return `{"contents":[{"role":"user","parts":[` + p + `]}]}` }
 	for _, c := range []struct {
 		name, body string
 		want       error
@@ -139,19 +138,6 @@ func TestParseGeminiRefuses(t *testing.T) {
 		{"contents an object", `{"contents":{"parts":[{"text":"a"}]}}`, ErrSyntax},
 		{"contents twice", `{"contents":[{"parts":[{"text":"a"}]}],"contents":[{"parts":[{"text":"b"}]}]}`, ErrDuplicate},
 		{"system under two names", `{"systemInstruction":{"parts":[]},"system_instruction":{"parts":[]},"contents":[{"parts":[]}]}`, ErrDuplicate},
-		{"system a text", `{"systemInstruction":"a","contents":[{"parts":[]}]}`, ErrShape},
-		{"parts twice", `{"contents":[{"parts":[],"parts":[]}]}`, ErrDuplicate},
-		{"parts a text", `{"contents":[{"parts":"a"}]}`, ErrShape},
-		{"unknown role", `{"contents":[{"role":"assistant","parts":[]}]}`, ErrShape},
-		{"a part is a text", part(`"a"`), ErrSyntax},
-		{"a call under two names", part(`{"functionCall":{"name":"a"},"function_call":{"name":"b"}}`), ErrDuplicate},
-		{"a signature under two names", part(`{"text":"a","thoughtSignature":"","thought_signature":"x"}`), ErrDuplicate},
-		{"args twice", part(`{"functionCall":{"name":"a","args":{"a":1},"args":{"b":1}}}`), ErrDuplicate},
-		{"output twice", part(`{"functionResponse":{"name":"a","response":{"output":"a","output":"b"}}}`), ErrDuplicate},
-		{"a call is a text", part(`{"functionCall":"a"}`), ErrShape},
-		{"declarations an object", `{"contents":[{"parts":[]}],"tools":[{"functionDeclarations":{}}]}`, ErrShape},
-		{"a name twice", `{"contents":[{"parts":[]}],"tools":[{"functionDeclarations":[{"name":"a","name":"b"}]}]}`, ErrDuplicate},
-		{"a tool is a text", `{"contents":[{"parts":[]}],"tools":["a"]}`, ErrShape},
 	} {
 		if _, err := Parse(Gemini, []byte(c.body), nil); !errors.Is(err, c.want) {
 			t.Errorf("%s: got %v, want %v", c.name, err, c.want)
@@ -167,7 +153,7 @@ func TestParseGeminiRefuses(t *testing.T) {
 		}
 	}
 	// A tool may answer with any keys.
-	v := mustParse(t, Gemini, part(`{"functionResponse":{"name":"a","response":{"outp\u0075t":"a","output":"b"}}}`))
+	v := mustParse(t, Gemini, `{"contents":[{"role":"user","parts":[{"functionResponse":{"name":"a","response":{"outp\u0075t":"a","output":"b"}}}]}]}`)
 	if got := v.Text(v.Blocks[0].Body); got != `{"outp\u0075t":"a","output":"b"}` {
 		t.Errorf("the response is replaced in part: %s", got)
 	}

@@ -54,8 +54,10 @@ func (p *parser) chatTool(at int) int {
 
 // chatMembers are the members of a chat message that mean something here.
 type chatMembers struct {
-	role, content, reasoning, calls, callID Span
-	reasoningKey                            int
+	role, content, calls, callID Span
+	// Thinking goes by two names, and some clients write both.
+	reasoning, reasoningAlias       Span
+	reasoningKey, reasoningAliasKey int
 }
 
 // chatMessage reads one entry of messages. Its blocks come in the order
@@ -73,8 +75,10 @@ func (p *parser) chatMessage(at int) int {
 			slot = &f.role
 		case "content":
 			slot = &f.content
-		case "reasoning_content", "reasoning":
-			slot = &f.reasoning
+		case "reasoning_content":
+			slot, f.reasoningKey = &f.reasoning, from
+		case "reasoning":
+			slot, f.reasoningAliasKey = &f.reasoningAlias, from
 		case "tool_calls":
 			slot = &f.calls
 		case "tool_call_id":
@@ -91,9 +95,6 @@ func (p *parser) chatMessage(at int) int {
 			return p.fail(ErrDuplicate)
 		}
 		*slot = value
-		if slot == &f.reasoning {
-			f.reasoningKey = from
-		}
 	}
 	if m.bad {
 		return p.fail(ErrSyntax)
@@ -111,9 +112,12 @@ func (p *parser) chatMessage(at int) int {
 		return p.fail(fmt.Errorf("%w: unknown role", ErrShape))
 	}
 	msg.Content = f.content
-	if !f.reasoning.Empty() && p.b[f.reasoning.Start] == '"' {
-		p.reasoning(&f, msg.Role, index)
+	if f.reasoningAliasKey < f.reasoningKey {
+		p.reasoning(f.reasoningAlias, f.reasoningAliasKey, msg.Role, index)
+		f.reasoningAlias = Span{}
 	}
+	p.reasoning(f.reasoning, f.reasoningKey, msg.Role, index)
+	p.reasoning(f.reasoningAlias, f.reasoningAliasKey, msg.Role, index)
 	if !f.content.Empty() && !isNull(p.b, f.content) {
 		if !p.chatContent(&f, msg.Role, index) {
 			return -1
@@ -133,13 +137,17 @@ func (p *parser) chatMessage(at int) int {
 	return m.end
 }
 
-func (p *parser) reasoning(f *chatMembers, role Role, index int32) {
+// reasoning makes a block of a member that holds thinking, if there is one.
+func (p *parser) reasoning(text Span, key int, role Role, index int32) {
+	if text.Empty() || p.b[text.Start] != '"' {
+		return
+	}
 	b := Block{
 		Kind: KindThinking, Section: SectionMessages, Role: role, Message: index, Flags: FlagMember,
-		Span: Span{int32(f.reasoningKey), f.reasoning.End}, Body: f.reasoning,
+		Span: Span{int32(key), text.End}, Body: text,
 	}
 	p.hasher.begin(SectionMessages, role, KindThinking)
-	p.hasher.add(f.reasoning.Of(p.b))
+	p.hasher.add(text.Of(p.b))
 	b.Hash = p.hasher.end()
 	p.blocks = append(p.blocks, b)
 }
@@ -178,9 +186,11 @@ func (p *parser) chatContent(f *chatMembers, role Role, index int32) bool {
 	for e.next() {
 		// Parts have the members of Anthropic's blocks where it matters: type,
 		// text and, at some hosts, cache_control.
-		n := len(p.blocks)
-		if e.at = p.anthropicBlock(e.at, SectionMessages, role, index); e.at < 0 {
-			return false
+		at, n := e.at, len(p.blocks)
+		if e.at = p.anthropicBlock(at, SectionMessages, role, index); e.at < 0 {
+			if e.at = p.shut(at, n, SectionMessages, role, index); e.at < 0 {
+				return false
+			}
 		}
 		// Whatever is not text has other members here; it is never edited.
 		if b := &p.blocks[n]; b.Kind != KindText {

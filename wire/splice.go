@@ -195,7 +195,13 @@ func (v *View) removeFrom(msg *Message, removed []int) ([]cut, error) {
 		case !v.Removable(removed[i]):
 			return nil, fmt.Errorf("%w: this %s cannot be removed", ErrEdit, b.Kind)
 		case b.Has(FlagMember):
-			cuts = append(cuts, v.member(b.Span))
+			// Neighbours go with the comma between them.
+			span := b.Span
+			for i+1 < len(removed) && v.Blocks[removed[i+1]].Has(FlagMember) && v.Adjacent(span, v.Blocks[removed[i+1]].Span) {
+				i++
+				span.End = v.Blocks[removed[i]].Span.End
+			}
+			cuts = append(cuts, v.member(span))
 			continue
 		case b.Has(FlagString): // the content of a chat message that also has calls
 			cuts = append(cuts, cut{b.Span.Start, b.Span.End, []byte("null")})
@@ -234,6 +240,13 @@ func (v *View) removeFrom(msg *Message, removed []int) ([]cut, error) {
 func (v *View) element(msg *Message, block int) bool {
 	return block >= int(msg.First) && block < int(msg.End) &&
 		v.Blocks[block].Span.Start >= msg.Content.Start && v.Blocks[block].Span.End <= msg.Content.End
+}
+
+// Adjacent tells whether nothing but a comma stands between two members of an
+// object: they can only be taken out as one.
+func (v *View) Adjacent(a, b Span) bool {
+	comma := skipSpace(v.Raw, int(a.End))
+	return v.Raw[comma] == ',' && skipSpace(v.Raw, comma+1) == int(b.Start)
 }
 
 // member cuts an object's member with one of its commas.

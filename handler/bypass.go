@@ -1,0 +1,89 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package handler
+
+import (
+	"net/http"
+	"strings"
+	"sync"
+
+	"go.uber.org/zap"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
+
+// headerBypass tells why a request went upstream as it came, without a look at
+// the conversation that it belongs to: the reason as in
+// caddy_llm_cache_fail_open_total.
+const headerBypass = "X-Llm-Cache-Bypass"
+
+// bypass is why a request goes upstream as it came.
+type bypass struct {
+	reason string
+	err    error // without content
+}
+
+// pass counts that a request goes upstream as it came, and says so: to the client in
+// a header, in the log once for each kind of client and reason. Whoever runs
+// the site would otherwise learn from the bill only that a client has changed.
+func (h *Handler) pass(w http.ResponseWriter, r *http.Request, format wire.Format, b bypass) {
+	h.failOpen(b.reason)
+	if h.headers {
+		w.Header()[headerBypass] = []string{b.reason}
+	}
+	h.warn(r, format, b)
+}
+
+// warn writes a warning if it is the first of its kind.
+func (h *Handler) warn(r *http.Request, format wire.Format, b bypass) {
+	client := product(r.Header)
+	fields := []zap.Field{zap.String("reason", b.reason), zap.String("client", client), zap.String("format", string(format)), zap.Error(b.err)}
+	if h.state.strangers.meet(client, b.reason) {
+		h.logger.Warn("a request goes upstream as it came: it cannot be read; further ones of this client are logged at debug level", fields...)
+		return
+	}
+	h.logger.Debug("a request goes upstream as it came", fields...)
+}
+
+// product is the name and the version by which a client calls itself.
+func product(h http.Header) string {
+	name, _, _ := strings.Cut(first(h, "User-Agent"), " ")
+	return strings.ToValidUTF8(name[:min(len(name), 64)], "")
+}
+
+// mostStrangers bounds the warnings of a process, and the memory for them: names of
+// clients are the clients' to choose.
+const mostStrangers = 256
+
+// strangers are the clients and reasons that were warned of.
+type strangers struct {
+	mu  sync.Mutex
+	met map[[2]string]struct{}
+}
+
+// meet tells whether a client is met with a reason for the first time.
+func (s *strangers) meet(client, reason string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	k := [2]string{client, reason}
+	if _, known := s.met[k]; known || len(s.met) >= mostStrangers {
+		return false
+	}
+	if s.met == nil {
+		s.met = make(map[[2]string]struct{})
+	}
+	s.met[k] = struct{}{}
+	return true
+}

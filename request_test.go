@@ -359,7 +359,7 @@ func TestPlaceholders(t *testing.T) {
 }
 
 func TestHealth(t *testing.T) {
-	p := start(t, "route {\n llm_cache {\n upstream ollama {\n context_window 32768\n }\n policy eager\n health /llm\n }\n respond 404\n}")
+	p := start(t, "route {\n llm_cache {\n upstream ollama {\n context_window 32768\n body api_key `\"sk-secret\"`\n }\n policy eager\n health /llm\n }\n respond 404\n}")
 	for method, want := range map[string]int{http.MethodGet: 200, http.MethodHead: 200, http.MethodPost: 404} {
 		req, err := http.NewRequestWithContext(t.Context(), method, "http://"+p.addr+"/llm", http.NoBody)
 		if err != nil {
@@ -377,7 +377,7 @@ func TestHealth(t *testing.T) {
 		if method != http.MethodGet {
 			continue
 		}
-		for _, part := range []string{`"status":"ok"`, `"preset":"ollama"`, `"context_window":32768`, `"policy":"eager"`, `"max_body":33554432`, `"session_header":"X-Session-Id"`} {
+		for _, part := range []string{`"status":"ok"`, `"preset":"ollama"`, `"context_window":32768`, `"policy":"eager"`, `"max_body":33554432`, `"session_header":"X-Session-Id"`, `"body":{"api_key":"REDACTED"}`} {
 			if !bytes.Contains([]byte(body), []byte(part)) {
 				t.Errorf("%s lacks %s", body, part)
 			}

@@ -144,6 +144,60 @@ func TestWarmStore(t *testing.T) {
 	}
 }
 
+// The key that a Gemini client has in its query lies in memory only, and takes its
+// way from there.
+func TestWarmStoreHoldsNoKeyOfAQuery(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "bases")
+	var trouble atomic.Bool
+	u := newUpstream(t, func(w http.ResponseWriter, r *http.Request, n int) {
+		if trouble.CompareAndSwap(true, false) {
+			panic(http.ErrAbortHandler)
+		}
+		answerChat(w, r, n)
+	})
+	site := warmSite(u, "warm {\n store "+dir+"\n}")
+	p := start(t, site)
+	const path = "/v1beta/models/gemini-3.1-pro:generateContent?alt=json&key=sk-secret&trace=sk-also"
+	const body = `{"systemInstruction":{"parts":[{"text":"You are an agent."}]},"tools":[{"functionDeclarations":[{"name":"Read"}]}],"contents":[{"role":"user","parts":[{"text":"Hello"}]}]}`
+	if res := p.post(path, body); res.StatusCode != http.StatusOK {
+		t.Fatal(res.Status)
+	}
+	stored := func(good func(text string) bool) (file, text string) {
+		t.Helper()
+		for range 6000 {
+			files, _ := filepath.Glob(filepath.Join(dir, "*.base.json"))
+			if len(files) == 1 {
+				if text, err := os.ReadFile(files[0]); err == nil && good(string(text)) {
+					return files[0], string(text)
+				}
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+		t.Fatal("the base did not come to lie on disk")
+		return "", ""
+	}
+	file, text := stored(func(string) bool { return true })
+	if strings.Contains(text, "sk-") || !strings.Contains(text, "generateContent?alt=json") {
+		t.Errorf("on disk is\n%s", text)
+	}
+	trouble.Store(true)
+	p.post(path, body)
+	got := u.came(t, 3)
+	if key := got[2].header.Get("Authorization"); !isWarmUp(got[2], got[0]) || key != "Bearer sk-secret" {
+		t.Errorf("with the key %q came %s", key, got[2].body)
+	}
+	if err := caddy.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	// A file of an earlier version is written anew as soon as it is read.
+	earlier := strings.Replace(text, "?alt=json", "?alt=json\\u0026key=sk-secret", 1)
+	if err := os.WriteFile(file, []byte(earlier), 0o600); err != nil || earlier == text {
+		t.Fatal(err)
+	}
+	start(t, site)
+	stored(func(text string) bool { return !strings.Contains(text, "sk-secret") })
+}
+
 // A history is folded behind an answer once the box has read it; the next request
 // goes out with it. One that comes before goes out as it is.
 func TestIdleFolding(t *testing.T) {

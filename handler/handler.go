@@ -151,7 +151,8 @@ type Handler struct {
 	KeepAlive *KeepAlive `json:"keepalive,omitempty"`
 
 	// Health is a path that GET and HEAD requests find answered by the
-	// effective configuration as JSON. Default: none.
+	// effective configuration as JSON; the values of the upstream's body, which
+	// may be secret, are left out. Default: none.
 	Health string `json:"health,omitempty"`
 
 	// Audit tells whether turns of this handler are put on record, where the

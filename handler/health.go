@@ -33,7 +33,25 @@ type health struct {
 	Headers       bool             `json:"headers"`
 }
 
-// serveHealth answers with the effective configuration, which holds no secret.
+// redacted stands for what may be a secret.
+var redacted = json.RawMessage(`"REDACTED"`)
+
+// open returns the upstream with what may be a secret made unreadable: the values
+// that are put into each request.
+func (u *Upstream) open() *Upstream {
+	if u == nil || len(u.Body) == 0 {
+		return u
+	}
+	o := *u
+	o.Body = make(map[string]json.RawMessage, len(u.Body))
+	for name := range u.Body {
+		o.Body[name] = redacted
+	}
+	return &o
+}
+
+// serveHealth answers with the effective configuration, without what may be a
+// secret.
 func (h *Handler) serveHealth(w http.ResponseWriter, r *http.Request) error {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
@@ -42,7 +60,7 @@ func (h *Handler) serveHealth(w http.ResponseWriter, r *http.Request) error {
 	}
 	return json.NewEncoder(w).Encode(health{
 		Status:        "ok",
-		Upstream:      h.Upstream,
+		Upstream:      h.Upstream.open(),
 		Formats:       h.formats,
 		Options:       h.Options.WithDefaults(),
 		SessionHeader: h.SessionHeader,

@@ -24,6 +24,7 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/klauspost/compress/zstd"
@@ -46,7 +47,7 @@ type pingKey struct{}
 type lastRequest struct {
 	server  string // name of the HTTP server that took it
 	method  string
-	uri     string
+	uri     string // without what may be a credential
 	host    string
 	remote  string
 	tls     *tls.ConnectionState
@@ -124,6 +125,10 @@ func (c *call) way(r *http.Request, body []byte) *lastRequest {
 	}
 	if original, ok := r.Context().Value(caddyhttp.OriginalRequestCtxKey).(http.Request); ok {
 		p.method, p.uri, p.remote = original.Method, original.RequestURI, original.RemoteAddr
+	}
+	var query string
+	if p.uri, query = openURI(p.uri); query != "" {
+		p.secret.Seal(queryField, query)
 	}
 	for name, values := range r.Header {
 		switch {
@@ -219,18 +224,61 @@ func cutBehindMarker(body []byte, f wire.Format) ([]byte, bool) {
 // request makes the ping. Its body comes only when it has reached a handler that
 // keeps caches alive: no other way leads to an upstream.
 func (p *lastRequest) request(ctx context.Context) (*http.Request, error) {
-	u, err := url.ParseRequestURI(p.uri)
+	uri, mark := p.uri, "?"
+	if strings.Contains(uri, "?") {
+		mark = "&"
+	}
+	p.secret.Reveal(func(name, value string) {
+		if name == queryField {
+			uri += mark + value
+		}
+	})
+	u, err := url.ParseRequestURI(uri)
 	if err != nil {
-		return nil, err
+		return nil, errURI // the URL's own error quotes it
 	}
 	r := (&http.Request{
-		Method: p.method, URL: u, RequestURI: p.uri, Host: p.host, RemoteAddr: p.remote, TLS: p.tls,
+		Method: p.method, URL: u, RequestURI: uri, Host: p.host, RemoteAddr: p.remote, TLS: p.tls,
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: p.header.Clone(), // handlers on the way may write into the values
 
 		Body: io.NopCloser(unreached{}), ContentLength: int64(p.length),
 	}).WithContext(ctx)
-	p.secret.Reveal(func(name, value string) { r.Header[name] = append(r.Header[name], value) })
+	p.secret.Reveal(func(name, value string) {
+		if name != queryField {
+			r.Header[name] = append(r.Header[name], value)
+		}
+	})
 	return r, nil
+}
+
+// errURI tells that what was the URI of a request can be read no more.
+var errURI = errors.New("the URI of a request of ours cannot be read")
+
+// queryField is the name of the sealed part of a query: no header's.
+const queryField = "?"
+
+// openParameters are those of a query that are known to be no secret.
+var openParameters = [...]string{"alt", "api-version", "beta"}
+
+// openURI takes out of a URI what may be a credential, and returns it as a query.
+// A Gemini client has its key there.
+func openURI(uri string) (open, secret string) {
+	open, query, _ := strings.Cut(uri, "?")
+	mark := "?"
+	for pair := range strings.SplitSeq(query, "&") {
+		name, _, _ := strings.Cut(pair, "=")
+		switch {
+		case pair == "":
+		case slices.Contains(openParameters[:], name):
+			open += mark + pair
+			mark = "&"
+		case secret == "":
+			secret = pair
+		default:
+			secret += "&" + pair
+		}
+	}
+	return open, secret
 }
 
 // unreached is the body of a ping that has not come to its handler.

@@ -38,7 +38,7 @@ import (
 type base struct {
 	id             string
 	client, target wire.Format
-	path, query    string // the upstream's
+	path           string // the upstream's
 	model          string
 
 	// What follows changes under the lock of the box.
@@ -113,7 +113,7 @@ func (f *fronting) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 				return
 			}
 			if body, err = baseBody(f.format, body); err == nil && len(body) <= mostBaseBytes {
-				c.front.Store(&front{key: key, body: body, path: r.URL.Path, query: r.URL.RawQuery, target: f.format})
+				c.front.Store(&front{key: key, body: body, path: r.URL.Path, target: f.format})
 			}
 		})
 	}
@@ -133,10 +133,10 @@ func (f *fronting) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 
 // front is how the prompt of a call begins.
 type front struct {
-	key         frontKey
-	body        []byte // nil if it is known already
-	path, query string
-	target      wire.Format
+	key    frontKey
+	body   []byte // nil if it is known already
+	path   string
+	target wire.Format
 }
 
 // remember counts a use of the call's base once it was answered. r must be as it
@@ -158,7 +158,7 @@ func (c *call) remember(r *http.Request) {
 			sum := sha256.New()
 			sum.Write(appendField(appendField(nil, c.view.Model), f.path))
 			sum.Write(f.body)
-			b = &base{id: hex.EncodeToString(sum.Sum(nil)[:16]), way: c.way(r, f.body), client: c.view.Format, target: f.target, path: f.path, query: f.query, model: c.view.Model}
+			b = &base{id: hex.EncodeToString(sum.Sum(nil)[:16]), way: c.way(r, f.body), client: c.view.Format, target: f.target, path: f.path, model: c.view.Model}
 		}
 		x.back(x.keep(f.key, b, c.h.now()), lost)
 	})
@@ -230,7 +230,11 @@ func (j *job) deliver(h *Handler, w http.ResponseWriter, r *http.Request, next c
 		return caddyhttp.Error(http.StatusNotFound, errUnreached)
 	}
 	b := j.base
-	path, query := b.path, b.query
+	path, query := b.path, r.URL.RawQuery
+	if b.client != b.target {
+		translate.Headers(b.client, b.target, r.Header, query)
+		query = "" // which is what upstreams that have bases are asked by
+	}
 	var body []byte
 	if j.loads() {
 		path, query, body = loadPath, "", loadBody(h.Upstream.model(b.model), h.Warm.every(h.Upstream.Preset))
@@ -240,9 +244,6 @@ func (j *job) deliver(h *Handler, w http.ResponseWriter, r *http.Request, next c
 			return caddyhttp.Error(http.StatusInternalServerError, err)
 		}
 		next = h.dressed(next, b.client)
-	}
-	if b.client != b.target {
-		translate.Headers(b.client, b.target, r.Header, query)
 	}
 	u := *r.URL
 	u.Path, u.RawPath, u.RawQuery = path, "", query

@@ -23,13 +23,15 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/tidwall/gjson"
 	"go.uber.org/zap"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/keepalive"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
-// baseFile is a base as it lies on disk: without credentials and without the
+// baseFile is a base as it lies on disk: without credentials, be they in headers
+// or in the query, and without the
 // address of whoever sent it.
 type baseFile struct {
 	Server string      `json:"server"`
@@ -42,7 +44,6 @@ type baseFile struct {
 	Client wire.Format `json:"client"`
 	Target wire.Format `json:"target"`
 	Path   string      `json:"path"`
-	Query  string      `json:"query,omitempty"`
 	Model  string      `json:"model"`
 	Uses   float64     `json:"uses"`
 	Used   time.Time   `json:"used"`
@@ -72,7 +73,7 @@ func (x *box) save(b *base, now time.Time) {
 	b.saved = now
 	f := baseFile{
 		Server: b.way.server, Method: b.way.method, URI: b.way.uri, Host: b.way.host, Header: http.Header{},
-		Body: b.way.body, Length: b.way.length, Client: b.client, Target: b.target, Path: b.path, Query: b.query,
+		Body: b.way.body, Length: b.way.length, Client: b.client, Target: b.target, Path: b.path,
 		Model: b.model, Uses: b.uses, Used: b.used,
 	}
 	for _, name := range keptHeaders {
@@ -130,12 +131,16 @@ func (x *box) open(dir string, now time.Time) {
 		x.handler.logger.Error("looking for bases on disk", zap.Error(err))
 	}
 	for _, path := range files {
-		b, err := readBase(path)
+		b, secret, err := readBase(path)
 		if err != nil {
 			x.handler.logger.Error("reading a base from disk", zap.String("file", filepath.Base(path)), zap.Error(err))
 			continue
 		}
-		b.id, b.saved = filepath.Base(path)[:len(filepath.Base(path))-len(suffix)], now
+		b.id = filepath.Base(path)[:len(filepath.Base(path))-len(suffix)]
+		if secret {
+			x.save(b, now)
+		}
+		b.saved = now
 		if x.bases[b.id] == nil {
 			x.bases[b.id] = b
 		}
@@ -143,23 +148,26 @@ func (x *box) open(dir string, now time.Time) {
 	x.limit(now)
 }
 
-func readBase(path string) (*base, error) {
+// readBase reads a base, and tells whether the file holds a query that may be a
+// credential, as those of earlier versions do.
+func readBase(path string) (b *base, secret bool, err error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	var f baseFile
 	if err := json.Unmarshal(text, &f); err != nil {
-		return nil, err
+		return nil, false, err
 	}
+	uri, query := openURI(f.URI)
 	if f.Header == nil {
 		f.Header = http.Header{}
 	}
 	return &base{
 		way: &lastRequest{
-			server: f.Server, method: f.Method, uri: f.URI, host: f.Host, remote: "127.0.0.1:0", header: f.Header,
+			server: f.Server, method: f.Method, uri: uri, host: f.Host, remote: "127.0.0.1:0", header: f.Header,
 			secret: new(keepalive.Credential), body: f.Body, length: f.Length, model: f.Model,
 		},
-		client: f.Client, target: f.Target, path: f.Path, query: f.Query, model: f.Model, uses: f.Uses, used: f.Used,
-	}, nil
+		client: f.Client, target: f.Target, path: f.Path, model: f.Model, uses: f.Uses, used: f.Used,
+	}, query != "" || gjson.GetBytes(text, "query").Exists(), nil
 }

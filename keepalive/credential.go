@@ -52,7 +52,7 @@ func (c *Credential) Seal(name, value string) {
 	c.fields = append(c.fields, f)
 }
 
-// Reveal calls use for each header, in the order in which they were added. The
+// Reveal calls use for each value, in the order in which they were added. The
 // caller must not keep what it gets.
 func (c *Credential) Reveal(use func(name, value string)) {
 	c.mu.Lock()

@@ -100,6 +100,15 @@ func (d *Decoder) recognise(first byte) answerForm {
 	return answerFinished
 }
 
+// End tells that the stream came to its end and was not cut: an event that it broke
+// off in counts if it is whole, for some servers leave out the blank line behind
+// their last one.
+func (d *Decoder) End() {
+	if d.form == answerStream {
+		d.events.End(d.emit)
+	}
+}
+
 // Done tells whether the answer has come to its proper end, see [Turn.Done].
 func (d *Decoder) Done() bool { return d.answer.turn.Done }
 

@@ -105,6 +105,8 @@ type dialect interface {
 	frame(r *Relay, f frameOf)
 	// flush ends the client's message.
 	flush(r *Relay)
+	// spill puts out what is kept back to be judged, and forgets the rest.
+	spill(r *Relay)
 	// document reads an answer in one piece, and tells whether it is one.
 	document(r *Relay, body []byte) bool
 	// join makes one answer of all iterations; the last document is last.

@@ -23,6 +23,9 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire/sse"
 )
 
+// largestKept bounds the memory that is kept to be used again, in bytes.
+const largestKept = 1 << 20
+
 // Relay makes one message for the client of several answers of an upstream, and
 // keeps calls from the client that are answered on the way. What need not be
 // changed passes in the upstream's own bytes, event by event. A Relay belongs
@@ -36,9 +39,13 @@ type Relay struct {
 	out     []byte
 	past    []Iteration
 	now     Iteration
+	passed  bool // the last event passed as it came
 	held    bool // the iteration has ended, and its end was kept back
 	ended   bool // the client's message has ended
-	broken  bool // something came that was not understood: all passes
+	broken  bool // an event is too long to be read: all passes
+	full    bool // the answer is too long to be remembered: nothing more is hidden
+	size    int  // bytes remembered
+	begun   int  // blocks, items or calls of the iteration that were told apart
 	visible int  // blocks (Anthropic) or calls (chat) that the client has
 	blocks  []*relayBlock
 	calls   []*relayCall
@@ -87,20 +94,80 @@ func NewRelay(f Format, o RelayOptions) *Relay {
 // Feed takes the next bytes of a stream and returns what the client is to get
 // of them, good until the next call.
 func (r *Relay) Feed(p []byte) []byte {
+	if cap(r.out) > largestKept { // after a long event
+		r.out = nil
+	}
 	r.out = r.out[:0]
 	if r.broken {
 		return p
 	}
 	r.frames.Feed(p, r.emit)
 	if len(r.frames.Rest()) > maxAnswer {
+		r.fill()
 		r.broken = true
 		r.out = append(r.out, r.frames.Rest()...)
+		r.frames = sse.Framer{}
 	}
 	return r.out
 }
 
+// End takes the end of a stream and returns what the client is to get of an event
+// that it broke off in: some servers leave out the blank line behind their last one.
+func (r *Relay) End() []byte {
+	r.out = r.out[:0]
+	r.frames.End(r.emit)
+	if r.held && len(r.out) > 0 && !bytes.HasSuffix(r.out, []byte("\n\n")) {
+		r.out = append(r.out, "\n\n"...) // more will follow
+	}
+	return r.out
+}
+
+// Rest returns what the client has not got of a stream that was cut: the beginning
+// of an event.
+func (r *Relay) Rest() []byte {
+	if r.held || len(r.past) > 0 {
+		return nil
+	}
+	return r.frames.Rest()
+}
+
+// keep notes that so many more bytes are remembered of the answer, and tells
+// whether they may be.
+func (r *Relay) keep(n int) bool {
+	if r.full {
+		return false
+	}
+	r.size += n
+	return true
+}
+
+// fill gives up remembering. What was kept back to be judged is the client's, and so
+// is all that follows; what is hidden already stays so, and nobody asks the upstream
+// to go on with an answer that cannot be repeated.
+func (r *Relay) fill() {
+	if r.full {
+		return
+	}
+	r.full, r.now.Opaque = true, true
+	r.dialect.spill(r)
+	r.now.Parts, r.chat, r.pieces = nil, chatTexts{}, geminiText{}
+}
+
+// shift is what the client's numbers of blocks are beyond the upstream's.
+func (r *Relay) shift() int { return r.visible - r.begun }
+
 // frame reads one event. What is no JSON object passes.
 func (r *Relay) frame(f sse.Frame) {
+	if len(f.Raw) == 1 && f.Raw[0] == '\n' { // the rest of a line end
+		if r.passed {
+			r.pass(f)
+		}
+		return
+	}
+	r.passed = false
+	if r.size > maxAnswer || r.begun > maxAnswerCalls {
+		r.fill()
+	}
 	data := bytes.TrimSpace(f.Data)
 	if len(data) == 0 {
 		r.pass(f)
@@ -120,7 +187,7 @@ func (r *Relay) frame(f sse.Frame) {
 }
 
 // pass puts an event out as it came.
-func (r *Relay) pass(f sse.Frame) { r.out = append(r.out, f.Raw...) }
+func (r *Relay) pass(f sse.Frame) { r.out, r.passed = append(r.out, f.Raw...), true }
 
 // put puts an event out.
 func (r *Relay) put(name string, data []byte) {
@@ -149,9 +216,10 @@ func (r *Relay) Iterations() []Iteration {
 // Next makes ready for the answer to a continuation.
 func (r *Relay) Next() {
 	r.past = append(r.past, r.now)
-	r.now = Iteration{}
+	r.now = Iteration{Opaque: r.full}
 	r.frames = sse.Framer{}
 	r.blocks, r.calls, r.chat, r.pieces = nil, nil, chatTexts{}, geminiText{}
+	r.begun = 0
 	r.held = false
 }
 

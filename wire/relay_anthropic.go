@@ -24,6 +24,9 @@ import (
 
 type anthropicDialect struct{}
 
+// blockSize is about what a block takes beside its content, in bytes.
+const blockSize = 300
+
 // relayBlock is a block of a Messages stream that is open, or an item of a
 // Responses stream.
 type relayBlock struct {
@@ -64,11 +67,11 @@ func (anthropicDialect) frame(r *Relay, f frameOf) {
 	case "content_block_delta", "content_block_stop":
 		b := r.block(f.root.Get("index").Int())
 		if b == nil {
-			r.pass(f.Frame)
+			r.showBeyond(f)
 			return
 		}
-		if kind == "content_block_delta" {
-			r.now.Opaque = !b.gather(f.root.Get("delta")) || r.now.Opaque
+		if delta := f.root.Get("delta"); kind == "content_block_delta" && r.keep(len(delta.Raw)) {
+			r.now.Opaque = !b.gather(delta) || r.now.Opaque
 		}
 		r.show(b, f)
 		if kind == "content_block_stop" {
@@ -150,6 +153,11 @@ func (r *Relay) block(index int64) *relayBlock {
 
 func (r *Relay) startBlock(f frameOf) {
 	start := f.root.Get("content_block")
+	if !r.keep(blockSize + len(start.Raw)) {
+		r.showBeyond(f)
+		return
+	}
+	r.begun++
 	b := &relayBlock{index: f.root.Get("index").Int(), client: -1, start: strings.Clone(start.Raw), kind: strings.Clone(start.Get("type").Str)}
 	b.text.WriteString(inner(start.Get("text")))
 	b.thinking.WriteString(inner(start.Get("thinking")))
@@ -167,11 +175,21 @@ func (r *Relay) startBlock(f frameOf) {
 	r.show(b, f)
 }
 
+// showBeyond hands on an event of a block that is not remembered.
+func (r *Relay) showBeyond(f frameOf) {
+	if !r.full || r.shift() == 0 {
+		r.pass(f.Frame)
+		return
+	}
+	r.renumber(f.Data, int(f.root.Get("index").Int())+r.shift())
+}
+
 // show hands an event of a block on, under the client's index.
 func (r *Relay) show(b *relayBlock, f frameOf) {
 	switch {
 	case b.hidden:
 	case b.held:
+		r.keep(len(f.Data))
 		b.frames = append(b.frames, bytes.Clone(f.Data))
 	case int64(b.client) == b.index:
 		r.pass(f.Frame)
@@ -210,15 +228,14 @@ func (b *relayBlock) gather(d gjson.Result) bool {
 
 // stopBlock makes a part of a block that is complete.
 func (r *Relay) stopBlock(b *relayBlock) {
+	if r.full {
+		return
+	}
 	p := b.part()
 	if b.held {
 		b.held = false
 		if b.hidden = r.o.Judge(p.Name, p.Arguments); !b.hidden {
-			b.client = r.visible
-			r.visible++
-			for _, data := range b.frames {
-				r.renumber(data, b.client)
-			}
+			r.release(b)
 		}
 		b.frames = nil
 	}
@@ -227,9 +244,34 @@ func (r *Relay) stopBlock(b *relayBlock) {
 		b.input.Reset() // what is no object cannot be repeated
 		p.Raw = b.part().Raw
 	}
-	if p.Raw != nil {
+	if p.Raw != nil && r.keep(len(p.Raw)+len(p.Arguments)) {
 		r.now.Parts = append(r.now.Parts, p)
 	}
+	b.forget()
+}
+
+// release shows the client a block that was kept back.
+func (r *Relay) release(b *relayBlock) {
+	b.client = r.visible
+	r.visible++
+	for _, data := range b.frames {
+		r.renumber(data, b.client)
+	}
+}
+
+func (anthropicDialect) spill(r *Relay) {
+	for _, b := range r.blocks {
+		if b.held {
+			b.held = false
+			r.release(b)
+		}
+		b.forget()
+	}
+}
+
+// forget drops what came by deltas.
+func (b *relayBlock) forget() {
+	*b = relayBlock{index: b.index, client: b.client, hidden: b.hidden, held: b.held, start: b.start, kind: b.kind}
 }
 
 // part is a complete block as it stands in a request; its Raw is nil if the

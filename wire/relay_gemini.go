@@ -151,13 +151,15 @@ func (r *Relay) geminiParts(candidate gjson.Result) (shown []byte, says bool, hi
 			}
 			// Arguments that come in pieces cannot be judged, nor repeated.
 			r.now.Opaque = r.now.Opaque || p.Name == "" || call.Get("partialArgs").Exists() || call.Get("willContinue").Bool()
-			p.Hidden = r.o.Hide(p.Name) || r.o.Hold(p.Name) && r.o.Judge(p.Name, p.Arguments)
+			p.Hidden = !r.full && (r.o.Hide(p.Name) || r.o.Hold(p.Name) && r.o.Judge(p.Name, p.Arguments))
 		case part.Get("text").Exists() && part.Get("thought").Bool():
 			p.Kind = KindThinking
 		case part.Get("text").Exists():
 			p.Kind = KindText
 		}
-		r.now.Parts = append(r.now.Parts, p)
+		if r.begun++; r.keep(blockSize + len(p.Raw)) {
+			r.now.Parts = append(r.now.Parts, p)
+		}
 		if p.Hidden {
 			hidden++
 			return true
@@ -179,7 +181,9 @@ func (r *Relay) geminiGather(part gjson.Result) {
 		r.geminiFlush()
 	}
 	r.pieces.kind = kind
-	r.pieces.text.WriteString(inner(part.Get("text")))
+	if r.keep(len(part.Raw)) {
+		r.pieces.text.WriteString(inner(part.Get("text")))
+	}
 }
 
 // geminiFlush makes a part of the pieces.
@@ -223,6 +227,8 @@ func (r *Relay) geminiChunk(root, candidate gjson.Result, parts []byte, open boo
 	}
 	return object(root, nil, with)
 }
+
+func (geminiDialect) spill(*Relay) {} // calls come whole
 
 func (geminiDialect) flush(r *Relay) {
 	root := gjson.ParseBytes(r.end)

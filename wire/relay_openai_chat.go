@@ -39,6 +39,7 @@ type relayCall struct {
 	id, name     string
 	arguments    strings.Builder
 	extra        string // members that this package does not know, with commas in front
+	chunk        []byte // the chunk that it began in, if it is held
 }
 
 func (chatDialect) declare(name, description, schema string) []byte {
@@ -103,7 +104,7 @@ func (r *Relay) chatDelta(f frameOf, choice gjson.Result) {
 	}
 	var shown []byte
 	if calls.IsArray() {
-		shown = r.chatCalls(calls)
+		shown = r.chatCalls(calls, f.Data)
 	}
 	if finish != "" {
 		r.now.StopReason = strings.Clone(finish)
@@ -168,17 +169,20 @@ func (r *Relay) chatChunk(root, choice gjson.Result, delta, finish []byte) []byt
 
 // chatGather keeps the texts of a delta and tells whether there were any.
 func (r *Relay) chatGather(delta gjson.Result) (says bool) {
+	kept := r.keep(len(delta.Raw))
 	delta.ForEach(func(k, v gjson.Result) bool {
 		switch k.Str {
 		case "content":
-			r.chat.content.WriteString(inner(v))
+			if kept {
+				r.chat.content.WriteString(inner(v))
+			}
 			r.now.Opaque = r.now.Opaque || v.IsArray()
 			says = says || v.Type == gjson.String && v.Str != ""
 		case "reasoning_content", "reasoning":
 			if r.chat.reasoningKey == "" {
 				r.chat.reasoningKey = strings.Clone(k.Str)
 			}
-			if r.chat.reasoningKey == k.Str {
+			if kept && r.chat.reasoningKey == k.Str {
 				r.chat.reasoning.WriteString(inner(v))
 			}
 			says = says || v.Type == gjson.String && v.Str != ""
@@ -192,12 +196,20 @@ func (r *Relay) chatGather(delta gjson.Result) (says bool) {
 
 // chatCalls reads the calls of a delta and returns those of them that the
 // client gets now, with commas between.
-func (r *Relay) chatCalls(list gjson.Result) (shown []byte) {
+func (r *Relay) chatCalls(list gjson.Result, chunk []byte) (shown []byte) {
 	at := int64(-1)
 	list.ForEach(func(_, item gjson.Result) bool {
 		at++
 		c, begun := r.chatCall(item, at)
-		if c == nil || c.hidden || c.held {
+		if c == nil { // there are too many to remember them
+			index := strconv.AppendInt(nil, item.Get("index").Int()+int64(r.shift()), 10)
+			shown = appendElement(shown, object(item, []string{"index"}, map[string][]byte{"index": index}))
+			return true
+		}
+		if begun && c.held {
+			c.chunk = bytes.Clone(chunk)
+		}
+		if c.hidden || c.held {
 			return true
 		}
 		if begun {
@@ -236,10 +248,11 @@ func (r *Relay) chatCall(item gjson.Result, position int64) (c *relayCall, begun
 		c = r.calls[len(r.calls)-1]
 	}
 	if c == nil || id != "" && c.id != "" && id != c.id {
-		if len(r.calls) == maxAnswerCalls {
+		if len(r.calls) == maxAnswerCalls || !r.keep(blockSize) {
 			r.now.Opaque = true
 			return nil, false
 		}
+		r.begun++
 		if index.Exists() {
 			position = index.Int()
 		}
@@ -252,12 +265,17 @@ func (r *Relay) chatCall(item gjson.Result, position int64) (c *relayCall, begun
 	if c.id == "" {
 		c.id = strings.Clone(id)
 	}
+	if r.full {
+		return c, begun
+	}
 	c.arguments.WriteString(chatArguments(text))
 	item.ForEach(func(k, v gjson.Result) bool {
 		switch k.Str {
 		case "index", "id", "type", "function", "custom":
 		default:
-			c.extra += "," + k.Raw + ":" + v.Raw
+			if !strings.Contains(c.extra, ","+k.Raw+":") { // it stands in one fragment
+				c.extra += "," + k.Raw + ":" + v.Raw
+			}
 		}
 		return true
 	})
@@ -284,6 +302,9 @@ func (c *relayCall) element(index int) []byte {
 // returns the calls that were kept back and that the client is to get.
 func (r *Relay) chatFinish() (released [][]byte) {
 	r.now.Parts = nil
+	if r.full {
+		return nil
+	}
 	if r.chat.reasoning.Len() > 0 {
 		r.now.Parts = append(r.now.Parts, Part{Kind: KindThinking, Name: r.chat.reasoningKey, Raw: []byte(`"` + r.chat.reasoning.String() + `"`)})
 	}
@@ -304,6 +325,20 @@ func (r *Relay) chatFinish() (released [][]byte) {
 		})
 	}
 	return released
+}
+
+func (chatDialect) spill(r *Relay) {
+	for _, c := range r.calls {
+		if c.held {
+			c.held, c.client = false, r.visible
+			r.visible++
+			root := gjson.ParseBytes(c.chunk)
+			delta := append(append([]byte(`{"tool_calls":[`), c.element(c.client)...), `]}`...)
+			r.put("", r.chatChunk(root, root.Get("choices.0"), delta, []byte("null")))
+		}
+		c.arguments.Reset()
+		c.extra, c.chunk = "", nil
+	}
 }
 
 func (chatDialect) flush(r *Relay) {

@@ -78,7 +78,9 @@ func (responsesDialect) frame(r *Relay, f frameOf) {
 			b = r.openItem(f.root)
 		}
 		r.showItem(b, f)
-		r.closeItem(b, f.root.Get("item"))
+		if !r.full {
+			r.closeItem(b, f.root.Get("item"))
+		}
 	case "response.completed", "response.incomplete":
 		r.responsesEnd(f, kind)
 	default:
@@ -93,6 +95,10 @@ func (responsesDialect) frame(r *Relay, f frameOf) {
 // openItem begins an item of the output. Calls that are to be judged are known
 // by their type: those whose results are texts.
 func (r *Relay) openItem(root gjson.Result) *relayBlock {
+	if !r.keep(blockSize) {
+		return nil
+	}
+	r.begun++
 	item := root.Get("item")
 	b := &relayBlock{index: root.Get("output_index").Int(), client: -1}
 	b.hidden, b.held = r.responsesCall(item)
@@ -121,10 +127,14 @@ func (r *Relay) responsesCall(item gjson.Result) (hidden, held bool) {
 // showItem hands an event of an item on, under the client's numbers.
 func (r *Relay) showItem(b *relayBlock, f frameOf) {
 	switch {
+	case b == nil && r.full && f.root.Get("output_index").Exists():
+		index := f.root.Get("output_index").Int()
+		r.tell(f, &relayBlock{index: index, client: int(index) + r.shift()})
 	case b == nil:
 		r.tell(f, nil)
 	case b.hidden:
 	case b.held:
+		r.keep(len(f.Data))
 		b.frames = append(b.frames, bytes.Clone(f.Data))
 	default:
 		r.tell(f, b)
@@ -137,16 +147,33 @@ func (r *Relay) closeItem(b *relayBlock, item gjson.Result) {
 	if b.held {
 		b.held = false
 		if b.hidden = r.o.Judge(p.Name, p.Arguments); !b.hidden {
-			b.client = r.visible
-			r.visible++
-			for _, data := range b.frames {
-				r.tell(frameOf{root: gjson.ParseBytes(data)}, b)
-			}
+			r.releaseItem(b)
 		}
 		b.frames = nil
 	}
 	p.Hidden = b.hidden
-	r.now.Parts = append(r.now.Parts, p)
+	if r.keep(len(p.Raw) + len(p.Arguments)) {
+		r.now.Parts = append(r.now.Parts, p)
+	}
+}
+
+// releaseItem shows the client an item that was kept back.
+func (r *Relay) releaseItem(b *relayBlock) {
+	b.client = r.visible
+	r.visible++
+	for _, data := range b.frames {
+		r.tell(frameOf{root: gjson.ParseBytes(data)}, b)
+	}
+}
+
+func (responsesDialect) spill(r *Relay) {
+	for _, b := range r.blocks {
+		if b.held {
+			b.held = false
+			r.releaseItem(b)
+			b.frames = nil
+		}
+	}
 }
 
 // tell puts an event out under the client's numbers. The numbers of events
@@ -181,7 +208,7 @@ func (r *Relay) tell(f frameOf, b *relayBlock) {
 // responsesEnd reads the last event.
 func (r *Relay) responsesEnd(f frameOf, kind string) {
 	response := f.root.Get("response")
-	if len(r.now.Parts) == 0 { // of a server that does not send items one by one
+	if len(r.now.Parts) == 0 && !r.full { // of a server that does not send items one by one
 		r.responsesOutput(response)
 	}
 	r.responsesUsage(response)
@@ -190,7 +217,7 @@ func (r *Relay) responsesEnd(f frameOf, kind string) {
 		return
 	}
 	r.ended = true
-	if len(r.past) == 0 && len(r.now.Hidden()) == 0 {
+	if r.full || len(r.past) == 0 && len(r.now.Hidden()) == 0 {
 		r.tell(f, nil)
 		return
 	}

@@ -27,59 +27,78 @@ type Frame struct {
 	Data []byte
 }
 
+// largestKept bounds the memory that is kept behind a long event to be used again.
+const largestKept = 1 << 20
+
 // Framer cuts a stream that is pushed to it piece by piece into frames, so that
-// events can be passed on, left out or written anew one by one. The zero value
-// is ready to use.
+// events can be passed on, left out or written anew one by one. A frame ends with
+// the first byte that ends its blank line: where that is a \r, a \n that belongs to
+// it makes a frame of its own, so that no event has to wait for a byte that may
+// never come. No byte is looked at twice. The zero value is ready to use.
 type Framer struct {
-	tail []byte
+	tail []byte // the frame being read
+	seen int    // how much of tail was looked at
+	line int    // where its last line begins
+	cr   bool   // the byte before was a \r
 }
 
 // Feed takes the next bytes of the stream and calls emit for each frame that
 // ends in them. What emit gets is good until it returns.
 func (f *Framer) Feed(b []byte, emit func(Frame)) {
-	if len(f.tail) > 0 {
+	kept := len(f.tail)
+	if kept > 0 {
 		f.tail = append(f.tail, b...)
 		b = f.tail
 	}
-	for {
-		n := frameEnd(b)
-		if n == 0 {
+	start, at, line := 0, f.seen, f.line
+	for at < len(b) {
+		if f.cr {
+			f.cr = false
+			if b[at] == '\n' {
+				at++
+				line = at
+				if start == at-1 {
+					emit(Frame{Raw: b[start:at]})
+					start = at
+				}
+				continue
+			}
+		}
+		n := bytes.IndexAny(b[at:], "\r\n")
+		if n < 0 {
+			at = len(b)
 			break
 		}
-		emit(readFrame(b[:n]))
-		b = b[n:]
+		end := at + n
+		f.cr = b[end] == '\r'
+		at = end + 1
+		if end == line {
+			emit(readFrame(b[start:at]))
+			start = at
+		}
+		line = at
 	}
-	f.tail = append(f.tail[:0:cap(f.tail)], b...)
+	f.seen, f.line = at-start, line-start
+	if start > 0 && cap(f.tail) > largestKept {
+		f.tail = nil
+	}
+	if start > 0 || kept == 0 {
+		f.tail = append(f.tail[:0], b[start:]...)
+	}
+}
+
+// End tells that the stream has come to its end and calls emit with what came
+// behind the last whole frame, if anything did.
+func (f *Framer) End(emit func(Frame)) {
+	rest := f.tail
+	*f = Framer{}
+	if len(rest) > 0 {
+		emit(readFrame(rest))
+	}
 }
 
 // Rest returns what came behind the last whole frame.
 func (f *Framer) Rest() []byte { return f.tail }
-
-// frameEnd returns the index behind the first blank line, 0 if none has come. A
-// line end of \r at the very end may be the first half of \r\n: one must wait.
-func frameEnd(b []byte) int {
-	for i := 0; i < len(b); {
-		end := bytes.IndexAny(b[i:], "\r\n")
-		if end < 0 {
-			return 0
-		}
-		line := i + end
-		next := line + 1
-		if b[line] == '\r' {
-			if next == len(b) {
-				return 0
-			}
-			if b[next] == '\n' {
-				next++
-			}
-		}
-		if end == 0 {
-			return next
-		}
-		i = next
-	}
-	return 0
-}
 
 // readFrame reads the fields of a frame.
 func readFrame(raw []byte) Frame {

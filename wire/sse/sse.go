@@ -114,6 +114,24 @@ func (p *Parser) Feed(b []byte, emit func(Event)) {
 	p.bound(p.tail)
 }
 
+// End tells that the stream has come to its end, and calls emit for an event that
+// it broke off in: some servers leave out the blank line behind their last one. The
+// standard has such an event dropped; whoever calls End must be able to tell half
+// of one from a whole.
+func (p *Parser) End(emit func(Event)) {
+	if p.err != nil {
+		return
+	}
+	if len(p.tail) > 0 {
+		line := p.tail
+		p.tail = nil
+		if p.take(line, emit); p.err != nil {
+			return
+		}
+	}
+	p.dispatch(emit)
+}
+
 // take reads one whole line.
 func (p *Parser) take(line []byte, emit func(Event)) {
 	if p.bound(line); p.err != nil {

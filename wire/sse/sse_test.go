@@ -83,6 +83,30 @@ func TestParser(t *testing.T) {
 	}
 }
 
+// TestParserEnd: what a stream breaks off in is emitted only on demand.
+func TestParserEnd(t *testing.T) {
+	for stream, want := range map[string][]string{
+		"":                                  nil,
+		"data: a\n\n":                       {"|a"},
+		"data: a\n\nevent: e\ndata: b":      {"|a", "e|b"},
+		"data: a\n\ndata: b\n":              {"|a", "|b"},
+		"data: a\r\rdata: b\r":              {"|a", "|b"},
+		"data: a\n\n: comment":              {"|a"},
+		"data: a\n\nevent: e\n":             {"|a"},
+		"\xEF\xBB\xBFdata: a":               {"|a"},
+		"data: a\n\n{\"error\":\"half\"}\n": {"|a", `|{"error":"half"}`},
+	} {
+		for i := range len(stream) + 1 {
+			p := &Parser{}
+			got := read(p, stream[:i], stream[i:])
+			p.End(func(e Event) { got = append(got, string(e.Name)+"|"+string(e.Data)) })
+			if !slices.Equal(got, want) {
+				t.Errorf("%q cut at %d: got %q, want %q", stream, i, got, want)
+			}
+		}
+	}
+}
+
 func TestParserLimit(t *testing.T) {
 	const limit = 20
 	for _, c := range []struct {

@@ -22,6 +22,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"go.uber.org/zap"
 	"golang.org/x/net/http/httpguts"
 
 	"github.com/caddyserver/caddy/v2"
@@ -160,7 +161,8 @@ func (c *call) forward(t *tap, r *http.Request, next caddyhttp.Handler) error {
 
 // pass runs the handlers behind this one. Should they panic, as reverse_proxy
 // does for an answer that is cut, the client gets what there is and the panic
-// goes on its way.
+// goes on its way. Where there is nothing, as when Caddy's abort closes the
+// connection, the client gets nothing.
 func (c *call) pass(t *tap, w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
 	returned := false
 	defer func() {
@@ -169,13 +171,29 @@ func (c *call) pass(t *tap, w http.ResponseWriter, r *http.Request, next caddyht
 			if r, ok := w.(*relay); ok {
 				r.spill()
 			}
-			_ = t.release()
-			_ = t.FlushError()
+			if t.status != 0 {
+				_ = t.release()
+				_ = t.FlushError()
+			}
 		}
 	}()
 	err := next.ServeHTTP(w, r)
 	returned = true
 	return err
+}
+
+// abort cuts an answer that cannot come to its end: the client must not take it for
+// a whole one.
+func (c *call) abort(t *tap, err error) {
+	c.settle(t, err)
+	_ = t.FlushError()
+	c.h.logCut(err)
+	panic(http.ErrAbortHandler)
+}
+
+// logCut logs why an answer is cut short. It says no more than Caddy's own log does.
+func (h *Handler) logCut(err error) {
+	h.logger.Error("cutting an answer short that failed on the way", zap.Error(err))
 }
 
 // again sends what the exchange has in place of an edit that met a 400: the
@@ -246,6 +264,9 @@ func (t *tap) blamesUs() bool {
 // finish ends a pass that was not cut. The session learns of the answer before
 // the client has the last of it, so that the next request finds it known.
 func (c *call) finish(ctx context.Context, t *tap, err error) error {
+	if err == nil {
+		t.end()
+	}
 	c.settle(t, err)
 	if t.status == 0 {
 		if t.own != nil {

@@ -180,10 +180,21 @@ func (d *dressing) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 		return d.next.ServeHTTP(w, r)
 	}
 	a := newRenamedAnswer(w)
-	if err := d.next.ServeHTTP(a, r); err != nil {
-		return err
+	cut := true
+	defer func() {
+		if cut {
+			a.spill()
+		}
+	}()
+	err = d.next.ServeHTTP(a, r)
+	cut = false
+	if err == nil {
+		return a.finish()
 	}
-	return a.finish()
+	if !a.json { // else nothing was sent, and nothing but the error will be
+		a.spill()
+	}
+	return err
 }
 
 // values resolves a request's placeholders.

@@ -82,7 +82,7 @@ func (a *renamedAnswer) Write(p []byte) (int, error) {
 		return a.ResponseWriter.Write(p)
 	}
 	n := len(p)
-	end := bytes.LastIndexByte(p, '\n') + 1
+	end := bytes.LastIndexAny(p, "\r\n") + 1
 	if end == 0 {
 		if a.held = append(a.held, p...); len(a.held) > largestAnswer {
 			a.stream = false
@@ -97,8 +97,10 @@ func (a *renamedAnswer) Write(p []byte) (int, error) {
 	rest := bytes.Clone(p[end:])
 	if bytes.Contains(lines, []byte(`"reasoning"`)) {
 		var out []byte
-		for line := range bytes.Lines(lines) {
-			out = appendRenamed(out, line, "choices.0.delta")
+		for len(lines) > 0 {
+			n := bytes.IndexAny(lines, "\r\n") + 1 // the last one is whole
+			out = appendRenamed(out, lines[:n], "choices.0.delta")
+			lines = lines[n:]
 		}
 		lines = out
 	}
@@ -154,13 +156,26 @@ func (a *renamedAnswer) FlushError() error {
 // finish ends an answer that has not been cut.
 func (a *renamedAnswer) finish() error {
 	if a.json {
-		out := appendRenamed(nil, a.held, "choices.0.message")
-		a.Header()["Content-Length"] = []string{strconv.Itoa(len(out))}
+		a.json = false
+		a.held = appendRenamed(nil, a.held, "choices.0.message")
+		if h := a.Header(); len(h["Content-Length"]) > 0 {
+			h["Content-Length"] = []string{strconv.Itoa(len(a.held))}
+		}
 		a.ResponseWriter.WriteHeader(a.status)
-		return a.flush(out)
 	}
 	if len(a.held) > 0 {
 		return a.flush(a.held)
 	}
 	return nil
+}
+
+// spill gives the client what there is of an answer that was cut, as it came.
+func (a *renamedAnswer) spill() {
+	if a.json {
+		a.json = false
+		a.ResponseWriter.WriteHeader(a.status)
+	}
+	if len(a.held) > 0 {
+		_ = a.flush(a.held)
+	}
 }

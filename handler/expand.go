@@ -42,6 +42,7 @@ type relay struct {
 	rewrite *wire.Relay
 	inner   http.Header // of an answer that is not the first
 	status  int
+	first   int // the status of the first answer
 	stream  bool
 	whole   bool // the answer is gathered: JSON
 	body    []byte
@@ -71,6 +72,9 @@ func (r *relay) WriteHeader(status int) {
 		return
 	}
 	r.status = status
+	if !r.further {
+		r.first = status
+	}
 	h := r.Header()
 	kind := mediaType(h.Get("Content-Type"))
 	ok := status/100 == 2 && contentCoding(h) == ""
@@ -140,11 +144,7 @@ func (r *relay) feed(p []byte) (out []byte, ok bool) {
 func (r *relay) giveUp() error {
 	body := r.body
 	r.whole, r.body = false, nil
-	if r.further {
-		r.tap.WriteHeader(http.StatusOK)
-	} else {
-		r.tap.WriteHeader(r.status)
-	}
+	r.tap.WriteHeader(r.first)
 	_, err := r.tap.Write(body)
 	return err
 }
@@ -201,6 +201,9 @@ func (c *call) passHiding(t *tap, r *http.Request, next caddyhttp.Handler) error
 	rel.rewrite = wire.NewRelay(c.view.Format, c.relayOptions())
 	again := r.Clone(r.Context())
 	if err := c.pass(t, rel, r, next); err != nil {
+		if rel.stream { // its length is not what the upstream said any more: nobody would see that it is cut
+			c.abort(t, err)
+		}
 		return err
 	}
 	carried := 0
@@ -210,6 +213,11 @@ func (c *call) passHiding(t *tap, r *http.Request, next caddyhttp.Handler) error
 			out, done := rel.rewriteWhole(body)
 			if done {
 				return rel.finishWhole(out)
+			}
+		}
+		if rel.stream {
+			if err := rel.finishStream(); err != nil {
+				return err
 			}
 		}
 		if !rel.rewrite.Asks() {
@@ -289,9 +297,29 @@ func (r *relay) finishWhole(out []byte) error {
 	if _, ok := h["Content-Length"]; ok {
 		h["Content-Length"] = []string{strconv.Itoa(len(out))}
 	}
-	r.tap.WriteHeader(http.StatusOK)
+	r.tap.WriteHeader(r.first)
+	if len(out) == 0 {
+		return nil
+	}
 	_, err := r.tap.Write(out)
 	return err
+}
+
+// finishStream gives the client the last event of a stream that does not end in a
+// blank line.
+func (r *relay) finishStream() error {
+	var out []byte
+	r.call.h.guard("rewriting the end of an answer", func() { out = r.rewrite.End() })
+	if len(out) == 0 {
+		return nil
+	}
+	if r.rewrite.Ended() {
+		r.say()
+	}
+	if _, err := r.tap.Write(out); err != nil {
+		return err
+	}
+	return r.tap.FlushError()
 }
 
 // close ends the client's message where the model would not stop asking.
@@ -353,6 +381,10 @@ func (r *relay) spill() {
 		_, _ = r.tap.Write(r.body)
 	case r.stream && r.further:
 		_, _ = r.tap.Write(r.failure(nil))
+	case r.stream:
+		if rest := r.rewrite.Rest(); len(rest) > 0 {
+			_, _ = r.tap.Write(rest)
+		}
 	}
 }
 

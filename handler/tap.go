@@ -212,6 +212,13 @@ func (t *tap) look(p []byte) {
 	}
 }
 
+// end tells the decoder that the answer came to its end and was not cut.
+func (t *tap) end() {
+	if t.dec != nil {
+		t.call.h.guard("decoding the end of an answer", t.dec.End)
+	}
+}
+
 // clock notes when what came first and last came. It is asked after the client
 // has the bytes.
 func (t *tap) clock() {

@@ -106,9 +106,9 @@ func (t *translation) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 	}
 	a := newTranslatedAnswer(w, t, out, t.asked(out, r.URL.Query()))
 	defer t.substitute(r, out)()
-	if err := t.next.ServeHTTP(a, r); err != nil {
+	if err := a.serve(t.next, r); err != nil {
 		t.count(translationFailed)
-		return err
+		return a.fault(err)
 	}
 	return a.finish()
 }

@@ -15,10 +15,14 @@
 package handler
 
 import (
+	"bytes"
+	"errors"
 	"io"
 	"net/http"
 	"strconv"
 	"strings"
+
+	"go.uber.org/zap"
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
@@ -67,8 +71,10 @@ type answerMode uint8
 const (
 	answerPasses  answerMode = iota // as it is
 	answerStreams                   // event by event
+	answerWaits                     // its first byte will tell whether event by event
 	answerGathers                   // one answer in one piece
 	answerFails                     // an error
+	answerTold                      // the client has an error in its place
 )
 
 func newTranslatedAnswer(w http.ResponseWriter, t *translation, out *translate.Outgoing, asked *translate.Answering) *translatedAnswer {
@@ -124,9 +130,18 @@ func (a *translatedAnswer) begin(h http.Header) {
 		return
 	}
 	a.stream, a.mode = translate.NewStream(a.t.to, a.t.from, a.asked), answerGathers
-	if !a.asked.Stream || a.coding != "" {
-		return
+	switch {
+	case !a.asked.Stream || a.coding != "":
+	case mediaType(h.Get("Content-Type")) == "text/event-stream":
+		a.open()
+	default:
+		a.mode = answerWaits
 	}
+}
+
+// open begins the client's stream.
+func (a *translatedAnswer) open() {
+	h := a.Header()
 	a.mode = answerStreams
 	a.clean(h)
 	h["Content-Type"] = []string{"text/event-stream; charset=utf-8"}
@@ -135,6 +150,68 @@ func (a *translatedAnswer) begin(h http.Header) {
 	}
 	h["Cache-Control"] = []string{"no-cache"}
 	a.ResponseWriter.WriteHeader(a.status)
+}
+
+// recognise decides by its first byte what an answer is whose type does not say
+// that it is a stream. A page of some gateway, or JSON, must be known whole before
+// the client is told of any success.
+func (a *translatedAnswer) recognise(p []byte) {
+	p = bytes.TrimLeft(p, "\xEF\xBB\xBF \t\r\n")
+	switch {
+	case len(p) == 0:
+	case strings.IndexByte("deir:", p[0]) >= 0: // data, event, id, retry, or a comment
+		a.open()
+	default:
+		a.mode = answerGathers
+	}
+}
+
+// serve runs the handlers behind. An answer that is cut before the client has any of
+// it becomes an error of the client's API; any other stays cut.
+func (a *translatedAnswer) serve(next caddyhttp.Handler, r *http.Request) (err error) {
+	cut := true
+	defer func() {
+		if !cut || !a.withheld() {
+			return
+		}
+		if p := recover(); p != http.ErrAbortHandler { //nolint:errorlint,err113 // the very value
+			panic(p)
+		}
+		a.t.h.logger.Error("the upstream's answer was cut", zap.Int("status", a.status))
+		a.t.count(translationBroken)
+		if a.mode == answerFails {
+			err = a.fail()
+		} else {
+			a.clean(a.Header())
+			err = a.t.answer(a.ResponseWriter, &translate.Failure{Status: http.StatusBadGateway, Message: unreachedMessages[http.StatusBadGateway]})
+		}
+		a.mode = answerTold
+	}()
+	err = next.ServeHTTP(a, r)
+	cut = false
+	return err
+}
+
+// withheld tells that the upstream has answered, and that the client has nothing of
+// it.
+func (a *translatedAnswer) withheld() bool {
+	return a.mode == answerWaits || a.mode == answerGathers || a.mode == answerFails
+}
+
+// fault deals with an error of the handlers behind. Where the client has nothing of
+// the answer, it is told of the error; a stream that has begun is cut.
+func (a *translatedAnswer) fault(err error) error {
+	switch {
+	case a.mode == answerStreams && !a.stream.Ended():
+		_ = a.FlushError()
+		a.t.h.logCut(err)
+		panic(http.ErrAbortHandler)
+	case a.withheld():
+		if _, ok := errors.AsType[caddyhttp.HandlerError](err); !ok {
+			return caddyhttp.Error(http.StatusBadGateway, err)
+		}
+	}
+	return err
 }
 
 // clean drops the headers that speak of the upstream's bytes, and names the
@@ -155,10 +232,16 @@ func (a *translatedAnswer) Write(p []byte) (int, error) {
 	if a.status == 0 {
 		a.WriteHeader(http.StatusOK)
 	}
+	if a.mode == answerWaits {
+		if a.recognise(p); a.mode == answerStreams {
+			p = append(a.held, p...) // white space
+			return len(p), a.send(a.feed(p))
+		}
+	}
 	switch a.mode {
 	case answerStreams:
 		return len(p), a.send(a.feed(p))
-	case answerGathers, answerFails:
+	case answerWaits, answerGathers, answerFails:
 		if room := a.room(); len(p) > room { // the rest would only be thrown away
 			a.held = append(a.held, p[:room]...)
 			return len(p), nil
@@ -229,7 +312,7 @@ func (a *translatedAnswer) FlushError() error {
 	if a.status == 0 {
 		a.WriteHeader(http.StatusOK)
 	}
-	if a.mode == answerGathers || a.mode == answerFails {
+	if a.withheld() {
 		return nil
 	}
 	return http.NewResponseController(a.ResponseWriter).Flush()
@@ -245,8 +328,10 @@ func (a *translatedAnswer) finish() error {
 	case answerFails:
 		a.t.count(translationFailed)
 		return a.fail()
-	case answerGathers:
+	case answerWaits, answerGathers:
 		return a.gathered()
+	case answerTold:
+		return nil
 	}
 	if a.status != 0 {
 		a.t.count(translationDone)

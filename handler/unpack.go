@@ -21,6 +21,7 @@ import (
 	"io"
 	"iter"
 	"net/http"
+	"strconv"
 
 	"github.com/klauspost/compress/zstd"
 
@@ -136,41 +137,87 @@ func (u *unpacker) end(do func([]byte) error) error {
 // for all that look at it on the way.
 type unpacking struct{ next caddyhttp.Handler }
 
-// ServeHTTP implements caddyhttp.Handler.
+// ServeHTTP implements caddyhttp.Handler. An answer shorter than it said it would be
+// is cut, whoever made it: what stands in front may give it another length.
 func (u unpacking) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 	if !asksPlain(r.Header) {
 		return u.next.ServeHTTP(w, r)
 	}
 	a := &unpackedAnswer{ResponseWriterWrapper: caddyhttp.ResponseWriterWrapper{ResponseWriter: w}}
 	defer a.stop()
-	if err := u.next.ServeHTTP(a, r); err != nil {
-		return err
+	cut := true
+	defer func() {
+		if cut {
+			_ = a.asItCame()
+		}
+	}()
+	err := u.next.ServeHTTP(a, r)
+	if err == nil {
+		err = a.finish()
 	}
-	return a.finish()
+	cut = false
+	return err
 }
 
-// unpackedAnswer is the writer of an answer that may be packed.
+// undecided bounds what is kept of an answer, in bytes, until it is clear that it is
+// packed as it says.
+const undecided = 64 << 10
+
+// unpackedAnswer is the writer of an answer that may be packed. Whether it is, its
+// first bytes tell; until then the client has nothing of it.
 type unpackedAnswer struct {
 	caddyhttp.ResponseWriterWrapper
 	unpacker *unpacker // nil if it is not
+	held     []byte    // what came before it was clear
+	clear    bool      // the header is gone
 	status   int
+	left     int64 // how much is missing of the length that its header gives
 }
 
 // WriteHeader decides, once, how the answer is dealt with. An error is left as it
 // is: who wants to know what it says unpacks it whole.
 func (a *unpackedAnswer) WriteHeader(status int) {
-	if status >= http.StatusOK && a.status == 0 {
-		a.status = status
-		h := a.Header()
-		kind := mediaType(h.Get("Content-Type"))
-		if status/100 == 2 && (kind == "text/event-stream" || isJSON(kind)) {
-			a.unpacker = newUnpacker(contentCoding(h))
-		}
-		if a.unpacker != nil {
-			dropCoded(h)
-		}
+	if status < http.StatusOK {
+		a.ResponseWriter.WriteHeader(status)
+		return
 	}
-	a.ResponseWriter.WriteHeader(status)
+	if a.status != 0 {
+		return
+	}
+	a.status = status
+	h := a.Header()
+	if n, err := strconv.ParseInt(h.Get("Content-Length"), 10, 64); err == nil && hasBody(status) {
+		a.left = n
+	}
+	kind := mediaType(h.Get("Content-Type"))
+	if status/100 == 2 && (kind == "text/event-stream" || isJSON(kind)) {
+		a.unpacker = newUnpacker(contentCoding(h))
+	}
+	if a.unpacker == nil {
+		a.begin()
+	}
+}
+
+// hasBody tells whether an answer of that status may have a body.
+func hasBody(status int) bool {
+	return status >= http.StatusOK && status != http.StatusNoContent && status != http.StatusNotModified
+}
+
+func (a *unpackedAnswer) begin() {
+	a.clear = true
+	a.ResponseWriter.WriteHeader(a.status)
+}
+
+// asItCame passes an answer on that turned out not to be packed, or was cut before
+// that was clear.
+func (a *unpackedAnswer) asItCame() error {
+	if a.status == 0 || a.clear {
+		return nil
+	}
+	a.stop()
+	a.unpacker = nil
+	a.begin()
+	return a.send(a.held)
 }
 
 // dropCoded drops the headers that speak of an answer's own bytes.
@@ -185,16 +232,46 @@ func (a *unpackedAnswer) Write(p []byte) (int, error) {
 	if a.status == 0 {
 		a.WriteHeader(http.StatusOK)
 	}
+	if a.left > 0 {
+		a.left = max(0, a.left-int64(len(p)))
+	}
 	if a.unpacker == nil {
 		return a.ResponseWriter.Write(p)
 	}
-	if err := a.unpacker.feed(p, a.send); err != nil {
+	if !a.clear {
+		a.held = append(a.held, p...)
+	}
+	err := a.unpacker.feed(p, a.unpacked)
+	switch {
+	case err != nil && !a.clear:
+		err = a.asItCame()
+	case err == nil && !a.clear && len(a.held) > undecided:
+		a.decide()
+	}
+	if err != nil {
 		return 0, err
 	}
 	return len(p), nil
 }
 
+// decide says that the answer is packed.
+func (a *unpackedAnswer) decide() {
+	a.held = nil
+	dropCoded(a.Header())
+	a.begin()
+}
+
+func (a *unpackedAnswer) unpacked(p []byte) error {
+	if !a.clear {
+		a.decide()
+	}
+	return a.send(p)
+}
+
 func (a *unpackedAnswer) send(p []byte) error {
+	if len(p) == 0 {
+		return nil
+	}
 	_, err := a.ResponseWriter.Write(p)
 	return err
 }
@@ -206,17 +283,33 @@ func (a *unpackedAnswer) ReadFrom(r io.Reader) (int64, error) {
 
 // FlushError implements what http.ResponseController looks for.
 func (a *unpackedAnswer) FlushError() error {
+	if a.status == 0 {
+		a.WriteHeader(http.StatusOK)
+	}
+	if !a.clear {
+		return nil
+	}
 	return http.NewResponseController(a.ResponseWriter).Flush()
 }
 
 // finish ends an answer. One that lacks its end was cut, and stays so.
 func (a *unpackedAnswer) finish() error {
+	if a.left > 0 {
+		panic(http.ErrAbortHandler)
+	}
 	if a.unpacker == nil {
 		return nil
 	}
-	if err := a.unpacker.end(a.send); err != nil {
+	err := a.unpacker.end(a.unpacked)
+	switch {
+	case a.clear && err != nil:
 		panic(http.ErrAbortHandler)
+	case a.clear:
+		return nil
+	case err != nil:
+		return a.asItCame()
 	}
+	a.decide() // there is nothing in it
 	return nil
 }
 

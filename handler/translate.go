@@ -223,7 +223,7 @@ func (t *translation) count(outcome string) {
 // asked is what the answer has to know of the request.
 func (t *translation) asked(out *translate.Outgoing, query url.Values) *translate.Answering {
 	a := &translate.Answering{
-		Stream: out.Stream, Usage: out.IncludeUsage, Names: out.Names, Stop: out.Stop,
+		Stream: out.Stream, Usage: out.IncludeUsage, Names: out.Names, Stop: out.Stop, Empty: out.Empty,
 		BufferCalls: t.h.buffers(), JoinCalls: t.h.joins(), Created: time.Now().Unix(), Seed: strconv.FormatUint(xxhash.Sum64(out.Body), 36),
 		Array: t.from == wire.Gemini && out.Stream && query.Get("alt") != "sse",
 	}

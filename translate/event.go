@@ -135,6 +135,9 @@ type Answering struct {
 	// JoinCalls has the calls that BufferCalls holds sent together, in the chunk
 	// with the finish_reason. Only toward openai_chat.
 	JoinCalls bool
+	// Empty leaves out all that the answer says: the client asked for nothing, and
+	// the upstream could not be asked for less than something.
+	Empty bool
 	// Array has a streamed answer of gemini sent as one JSON array, as the API
 	// does for requests without alt=sse.
 	Array bool

@@ -168,6 +168,18 @@ func requestFeatures() []feature {
 				return m.Role != Assistant && strings.Contains(p.Text.decoded(), "Now hurry")
 			})
 		}},
+		{"system prompt and nothing else", say{
+			c: `{"model":"m","messages":[{"role":"system","content":"Be kind"}]}`,
+			r: `{"model":"m","input":[{"role":"developer","content":"Be kind"}]}`,
+		}, func(q *Request) bool { return string(joined(q.System)) == "Be kind" }},
+		{"conversation that the model begins", talk(say{
+			c: `{"role":"assistant","content":"Hello"},{"role":"user","content":"Hi"}`,
+			r: `{"role":"assistant","content":"Hello"},{"role":"user","content":"Hi"}`,
+			g: `{"role":"model","parts":[{"text":"Hello"}]},{"role":"user","parts":[{"text":"Hi"}]}`,
+		}), func(q *Request) bool {
+			return find(q, func(m Message, p Part) bool { return m.Role == Assistant && string(p.Text) == "Hello" })
+		}},
+		{"no answer, only the cache filled", say{a: `{"model":"m","max_tokens":0,"messages":[{"role":"user","content":"Hi"}]}`}, param(MaxTokens, "1")},
 		{"maximal length", with(say{a: ``, c: `"max_completion_tokens":100`, r: `"max_output_tokens":100`, g: `"generationConfig":{"maxOutputTokens":100}`}), param(MaxTokens, "100")},
 		{"temperature", with(say{a: `"temperature":0.5`, c: `"temperature":0.5`, r: `"temperature":0.5`, g: `"generationConfig":{"temperature":0.5}`}), param(Temperature, "0.5")},
 		{"top_p", with(say{a: `"top_p":0.5`, c: `"top_p":0.5`, r: `"top_p":0.5`, g: `"generationConfig":{"topP":0.5}`}), param(TopP, "0.5")},
@@ -285,6 +297,9 @@ func requestFeatures() []feature {
 		{"deferred tool", with(say{
 			a: `"tools":[` + anthropicTool + `,{"name":"late","defer_loading":true,"input_schema":{"type":"object"}}]`,
 		}), func(q *Request) bool { return len(q.Tools) == 1 && q.Tools[0].Name == "f" }},
+		{"deferred tools behind the provider's search", with(say{
+			a: `"tools":[{"type":"tool_search_tool_bm25_20251119","name":"tool_search_tool_bm25"},{"name":"late","defer_loading":true,"input_schema":{"type":"object"}}]`,
+		}), func(q *Request) bool { return len(q.Tools) == 1 && q.Tools[0].Name == "late" }},
 		{"tool of the provider among others", with(say{
 			a: `"tools":[` + anthropicTool + `,{"type":"web_search_20250305","name":"web_search"}]`,
 			r: `"tools":[` + responsesTool + `,{"type":"web_search"}]`,

@@ -21,6 +21,7 @@ var (
 	reasoningField = map[wire.Format]string{wire.Anthropic: "thinking", wire.OpenAIChat: "reasoning_effort", wire.OpenAIResponses: "reasoning.effort", wire.Gemini: "generationConfig.thinkingConfig"}
 	outputField    = map[wire.Format]string{wire.Anthropic: "output_config.format", wire.OpenAIChat: "response_format", wire.OpenAIResponses: "text.format", wire.Gemini: "generationConfig.responseMimeType"}
 	parallelField  = map[wire.Format]string{wire.Anthropic: "tool_choice.disable_parallel_tool_use", wire.OpenAIChat: "parallel_tool_calls", wire.OpenAIResponses: "parallel_tool_calls"}
+	choiceField    = map[wire.Format]string{wire.OpenAIChat: "tool_choice", wire.OpenAIResponses: "tool_choice", wire.Gemini: "toolConfig.functionCallingConfig.mode"}
 	failedField    = map[wire.Format]string{wire.Anthropic: "messages[].content[].is_error", wire.Gemini: "contents[].parts[].functionResponse.response.error"}
 	strictField    = map[wire.Format]string{wire.Anthropic: "tools[].strict", wire.OpenAIChat: "tools[].function.strict", wire.OpenAIResponses: "tools[].strict"}
 )

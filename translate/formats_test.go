@@ -47,7 +47,11 @@ type section struct {
 // sections are filled by the tests of requests and of answers.
 var sections = []section{{
 	title: "Requests",
-	intro: "*left out* names the fields that the response header `X-Llm-Cache-Dropped` lists.",
+	intro: "*left out* names the fields that the response header `X-Llm-Cache-Dropped` lists. Where Anthropic or Gemini want the user to\n" +
+		"speak and the client's has said nothing (before a conversation that begins with the model or is nothing but a system prompt, in the\n" +
+		"place of an empty message, and at the end of one that the model ends, for a Claude that takes no prefill) the user says \"Go on.\".\n" +
+		"Results stand behind their calls, wherever the client put them; a call whose id an earlier call has had goes by another one\n" +
+		"(`a`, `a_2`); messages of the model in a row are one.",
 	rows:  featureRows(),
 }, {
 	title: "Answers",

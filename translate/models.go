@@ -70,6 +70,15 @@ func (c claude) alwaysThinks() bool {
 	return c.named() || c.version >= 55 && c.family != "haiku"
 }
 
+// refusesForced tells whether the model cannot be made to call a tool.
+func (c claude) refusesForced() bool {
+	return c.family == "mythos" || c.family == "fable" && c.version >= 51 || c.version >= 55 && c.family != "haiku"
+}
+
+// refusesPrefill tells whether the messages may not end with the model's: 4.6
+// and later.
+func (c claude) refusesPrefill() bool { return c.version >= 46 }
+
 // systemMessages tells whether the model takes system messages in the middle
 // of a conversation.
 func (c claude) systemMessages() bool {

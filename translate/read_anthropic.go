@@ -135,9 +135,12 @@ func (r *reader) anthropicChoice(v raw) error {
 }
 
 // anthropicTools reads the tools. Deferred ones are not in the prompt until a
-// result refers to them, so they come last, in the order of the references.
+// result refers to them, so they come last, in the order of the references. Where
+// the provider itself would search for them nobody else can, and all are there
+// from the beginning.
 func (r *reader) anthropicTools(v raw) error {
-	deferred := map[string]Tool{}
+	var deferred []Tool
+	searched := false
 	for i, t := range v.elements() {
 		r.enter("tools", i)
 		var tool Tool
@@ -168,6 +171,7 @@ func (r *reader) anthropicTools(v raw) error {
 		case kind != "" && kind != "custom":
 			r.drop("type")
 			r.hosted = r.path("type")
+			searched = searched || strings.HasPrefix(kind, "tool_search_tool")
 			for _, c := range r.q.Choice.Tools {
 				if c.Name == tool.Name {
 					return r.refuse("type", "a tool that the provider defines has no counterpart at this upstream")
@@ -176,17 +180,28 @@ func (r *reader) anthropicTools(v raw) error {
 		case tool.Name == "":
 			return r.malformed("name")
 		case late:
-			deferred[tool.Name] = tool
+			deferred = append(deferred, tool)
 		default:
 			r.q.Tools = append(r.q.Tools, tool)
 		}
 		r.leave()
 	}
+	if searched {
+		r.q.Tools = append(r.q.Tools, deferred...)
+		return nil
+	}
+	late := make(map[string]Tool, len(deferred))
+	for _, tool := range deferred {
+		late[tool.Name] = tool
+	}
 	for _, name := range r.loaded {
-		if tool, ok := deferred[name]; ok {
+		if tool, ok := late[name]; ok {
 			r.q.Tools = append(r.q.Tools, tool)
-			delete(deferred, name)
+			delete(late, name)
 		}
+	}
+	if len(deferred) > 0 {
+		r.hosted = "" // there are tools, though none yet
 	}
 	return nil
 }

@@ -244,13 +244,47 @@ func (r *reader) geminiContents(v raw) error {
 		case "user", "function", "tool", "":
 			r.message(User, parts)
 		case "model":
-			r.message(Assistant, parts)
+			r.geminiAnswer(parts)
 		default:
 			return r.malformed("role")
 		}
 		r.leave()
 	}
 	return nil
+}
+
+// geminiAnswer takes what the model said. Google's SDKs keep one content for each
+// chunk of a stream, so that those in a row are one message, and their texts one.
+func (r *reader) geminiAnswer(parts []Part) {
+	n := len(r.q.Messages)
+	if n == 0 || r.q.Messages[n-1].Role != Assistant {
+		r.message(Assistant, parts)
+		return
+	}
+	said := r.q.Messages[n-1].Parts
+	for _, p := range parts {
+		if last := len(said) - 1; last >= 0 && goesOn(&said[last], &p) {
+			r.extend(&said[last], p.Text)
+			continue
+		}
+		said = append(said, p)
+	}
+	r.q.Messages[n-1].Parts = said
+}
+
+// extend adds to a text, the first time in new memory.
+func (r *reader) extend(p *Part, t text) {
+	if len(p.Text) == 0 || len(r.grown) == 0 || &p.Text[0] != &r.grown[0] {
+		p.Text = slices.Clip(p.Text)
+	}
+	p.Text = append(p.Text, t...)
+	r.grown = p.Text
+}
+
+// goesOn tells whether a text or thought is the next chunk of another.
+func goesOn(said, p *Part) bool {
+	return p.Kind == said.Kind && (p.Kind == TextPart || p.Kind == ThinkingPart) &&
+		p.Signature+said.Signature+p.Sealed.Data+said.Sealed.Data == "" && p.Sealed.Format == said.Sealed.Format
 }
 
 func (r *reader) geminiParts(v raw, content int) ([]Part, error) {

@@ -189,15 +189,37 @@ func (r *reader) chatChoice(v raw) error {
 	case "allowed_tools":
 		a := v.member("allowed_tools")
 		for _, t := range a.member("tools").elements() {
-			c.Tools = append(c.Tools, ToolName{Name: t.member("function").member("name").string()})
+			name := ToolName{Name: t.member("function").member("name").string()}
+			if custom := t.member("custom"); custom.isObject() {
+				name = ToolName{Name: custom.member("name").string(), Custom: true}
+			}
+			r.allow(name)
 		}
-		return r.openAIMode(a.member("mode").string())
+		return r.openAIAllowed(a)
 	default:
 		if !v.absent() {
 			return r.refuse("tool_choice", "the choice has no counterpart at this upstream")
 		}
 	}
 	return nil
+}
+
+// allow notes that a tool may be called. Those that only the provider runs have no
+// name.
+func (r *reader) allow(t ToolName) {
+	if t.Name == "" {
+		r.drop("tool_choice.tools")
+		return
+	}
+	r.q.Choice.Tools = append(r.q.Choice.Tools, t)
+}
+
+// openAIAllowed reads the mode of a choice among some tools.
+func (r *reader) openAIAllowed(v raw) error {
+	if len(r.q.Choice.Tools) == 0 {
+		return r.refuse("tool_choice", "no tool that could be called is allowed")
+	}
+	return r.openAIMode(v.member("mode").string())
 }
 
 func (r *reader) openAIMode(mode string) error {

@@ -109,9 +109,9 @@ func (r *reader) responsesChoice(v raw) error {
 		c.Mode, c.Tools = "any", []ToolName{responsesName(v, kind)}
 	case "allowed_tools":
 		for _, t := range v.member("tools").elements() {
-			c.Tools = append(c.Tools, responsesName(t, t.member("type").string()))
+			r.allow(responsesName(t, t.member("type").string()))
 		}
-		return r.openAIMode(v.member("mode").string())
+		return r.openAIAllowed(v)
 	default:
 		if !v.absent() {
 			return r.refuse("tool_choice", "the choice has no counterpart at this upstream")

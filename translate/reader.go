@@ -34,7 +34,9 @@ type reader struct {
 	// referred to them.
 	loaded []string
 	// hosted is the path of a tool that the provider itself would run.
-	hosted  string
+	hosted string
+	// grown is the text that was put together last.
+	grown   text
 	scratch []byte
 }
 
@@ -63,8 +65,23 @@ func (r *reader) read(from wire.Format, in Incoming) error {
 	if r.hosted != "" && len(r.q.Tools) == 0 {
 		return &Unsupported{Field: r.hosted, Reason: "a tool that the provider runs has no counterpart at this upstream"}
 	}
-	if r.q.Messages == nil {
+	if r.q.Messages == nil || len(r.q.Messages)+len(r.q.System) == 0 {
 		return fmt.Errorf("%w: it has no messages", ErrBody)
+	}
+	return r.sides()
+}
+
+// sides checks that only the model calls and only the user answers.
+func (r *reader) sides() error {
+	for _, m := range r.q.Messages {
+		for _, p := range m.Parts {
+			switch {
+			case m.Role != Assistant && p.Kind == CallPart:
+				return fmt.Errorf("%w: a call of a tool that is not the model's", ErrBody)
+			case m.Role != User && p.Kind == ResultPart:
+				return fmt.Errorf("%w: a result of a tool that is not the user's", ErrBody)
+			}
+		}
 	}
 	return nil
 }
@@ -167,9 +184,9 @@ func input(v raw) raw {
 	return append(append(raw(`{"arguments":"`), arguments...), `"}`...)
 }
 
-// message appends a message unless it is empty.
+// message appends a message. An empty one of the user still asks for an answer.
 func (r *reader) message(role Role, parts []Part) {
-	if len(parts) > 0 {
+	if len(parts) > 0 || role == User {
 		r.q.Messages = append(r.q.Messages, Message{Role: role, Parts: parts})
 	}
 }

@@ -45,6 +45,13 @@ type Request struct {
 	dropped map[string]bool
 }
 
+// fillsCache tells whether the request asks for no answer at all, only that its
+// prompt be cached: max_tokens of 0 in the Messages format.
+func (q *Request) fillsCache() bool {
+	n, ok := q.Params[MaxTokens].int()
+	return ok && n == 0 && q.Format == wire.Anthropic
+}
+
 // Choice says which tools the model may call.
 type Choice struct {
 	// Mode is "" for unset, "auto", "any" or "none".

@@ -16,42 +16,113 @@ package translate
 
 import (
 	"encoding/base64"
+	"slices"
 	"strings"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
 // shape returns the messages as the format wants them: system messages in the
-// middle where it takes them, reasoning that it cannot read left out, and, in
-// formats where the two sides take turns, one message a turn. It looks at
-// what came before a message only, so that a longer conversation begins with
-// the same messages; a system message in place is the exception, see below.
+// middle where it takes them, reasoning that it cannot read left out, one message
+// of the model a turn, results right behind their calls and, in formats where the
+// two sides take turns, one message of the user, who begins. It looks at what came
+// before a message only, so that a longer conversation begins with the same
+// messages; what is empty and a system message in place are the exceptions.
 func (w *writer) shape() []Message {
 	in := w.q.Messages
-	out := make([]Message, 0, len(in))
+	out := make([]turn, 0, len(in))
+	pairs := make(pairs)
 	w.called = make(map[string]ToolName)
 	for i, m := range in {
-		role := m.Role
 		parts := w.carried(m)
-		if role == System {
-			if w.inPlace(in, i, out) {
-				out = append(out, Message{Role: System, Parts: parts})
+		if w.to == wire.Anthropic && blank(parts) {
+			parts = nil
+		}
+		empty := len(parts) == 0
+		switch m.Role {
+		case Assistant:
+			at := len(out)
+			if joins(out, Assistant) {
+				at--
+			}
+			parts = pairs.calls(parts, at)
+			for _, p := range parts {
+				if p.Kind == CallPart {
+					w.called[p.ID] = p.Tool
+				}
+			}
+		case User:
+			out = w.finished(out)
+			if empty && w.silent(in, i, out) {
+				parts = []Part{nudge}
+			}
+			parts = pairs.results(out, parts)
+		case System:
+			out = w.finished(out)
+			if !empty && w.inPlace(in, i, out) {
+				out = append(out, turn{Message: Message{Role: System, Parts: parts}})
 				continue
 			}
-			role, parts = User, reminders(parts)
-			if n := len(out); n > 0 && out[n-1].Role == User {
-				out[n-1].Parts = append(out[n-1].Parts[:len(out[n-1].Parts):len(out[n-1].Parts)], parts...)
-				continue
-			}
+			parts = reminders(parts)
 		}
 		if len(parts) == 0 {
 			continue
 		}
-		if n := len(out); w.turns() && n > 0 && out[n-1].Role == role {
-			out[n-1].Parts = append(out[n-1].Parts[:len(out[n-1].Parts):len(out[n-1].Parts)], parts...)
+		role := m.Role
+		if role == System {
+			role = User
+		}
+		if joins(out, role) && (role == Assistant || m.Role == System || w.turns()) {
+			out[len(out)-1].add(parts)
 			continue
 		}
-		out = append(out, Message{Role: role, Parts: parts})
+		out = append(out, turn{Message: Message{Role: role, Parts: parts}})
+	}
+	return w.ended(behind(w.finished(out)))
+}
+
+// joins tells whether the last message is of that role and goes on.
+func joins(out []turn, role Role) bool {
+	n := len(out)
+	return n > 0 && out[n-1].Role == role && out[n-1].results == nil
+}
+
+// nudge is what the user says where a format wants the user to speak and the
+// client's has said nothing: before a conversation that begins with the model or
+// is nothing but its system prompt, in the place of an empty message, and behind
+// an answer that a model will not go on with.
+var nudge = Part{Text: text("Go on.")}
+
+// silent tells whether the user says nothing at all between two answers.
+func (w *writer) silent(in []Message, i int, out []turn) bool {
+	return (len(out) == 0 || joins(out, Assistant)) && (i+1 == len(in) || in[i+1].Role == Assistant)
+}
+
+// finished ends a turn of the model: the Messages API takes no thinking with
+// nothing behind it.
+func (w *writer) finished(out []turn) []turn {
+	if w.to != wire.Anthropic || !joins(out, Assistant) {
+		return out
+	}
+	last := &out[len(out)-1]
+	for len(last.Parts) > 0 && last.Parts[len(last.Parts)-1].Kind == ThinkingPart {
+		last.Parts = last.Parts[:len(last.Parts)-1]
+		w.dropThinking()
+	}
+	if len(last.Parts) == 0 {
+		return out[:len(out)-1]
+	}
+	return out
+}
+
+// ended has the user begin where that is asked for, and, for models that will not
+// go on with an answer, end.
+func (w *writer) ended(out []Message) []Message {
+	if w.turns() && (len(out) == 0 || out[0].Role != User) {
+		out = slices.Insert(out, 0, Message{Role: User, Parts: []Part{nudge}})
+	}
+	if w.to == wire.Anthropic && out[len(out)-1].Role == Assistant && claudeOf(w.model).refusesPrefill() {
+		out = append(out, Message{Role: User, Parts: []Part{nudge}})
 	}
 	return out
 }
@@ -61,7 +132,7 @@ func (w *writer) turns() bool { return w.to == wire.Anthropic || w.to == wire.Ge
 
 // inPlace tells whether a system message can stay where it is. Anthropic takes
 // it behind a user's message if no other one of the user follows.
-func (w *writer) inPlace(in []Message, i int, out []Message) bool {
+func (w *writer) inPlace(in []Message, i int, out []turn) bool {
 	switch w.o.SystemMessages {
 	case Folded:
 		return false
@@ -75,8 +146,7 @@ func (w *writer) inPlace(in []Message, i int, out []Message) bool {
 	case wire.Gemini:
 		return false
 	case wire.Anthropic:
-		n := len(out)
-		return n > 0 && out[n-1].Role == User && (i+1 == len(in) || in[i+1].Role == Assistant)
+		return len(out) > 0 && !joins(out, Assistant) && out[len(out)-1].Role != System && (i+1 == len(in) || in[i+1].Role == Assistant)
 	}
 	return true
 }
@@ -119,10 +189,8 @@ func (w *writer) carried(m Message) []Part {
 			if !keep {
 				w.dropThinking()
 			}
-		case CallPart:
-			w.called[p.ID] = p.Tool
 		case MediaPart:
-			if keep = m.Role != Assistant; !keep {
+			if keep = m.Role == User; !keep {
 				w.drop(p.Field)
 			}
 		}
@@ -141,6 +209,17 @@ func (w *writer) carried(m Message) []Part {
 		}
 	}
 	return parts
+}
+
+// blank tells whether parts are texts of white space only, which the Messages API
+// refuses.
+func blank(parts []Part) bool {
+	for _, p := range parts {
+		if p.Kind != TextPart || strings.TrimSpace(p.Text.decoded()) != "" {
+			return false
+		}
+	}
+	return true
 }
 
 // textual returns a document that is plain text in base64 as text.

@@ -267,7 +267,9 @@ func (f *flow) stopped(r stopReason) {
 }
 
 // over tells that nothing more of the answer is wanted.
-func (f *flow) over() bool { return f.ended || f.stop == stopSequence && f.stops.Hit != "" }
+func (f *flow) over() bool {
+	return f.ended || f.asked.Empty || f.stop == stopSequence && f.stops.Hit != ""
+}
 
 func (f *flow) complete() {
 	f.settleParked(true)
@@ -285,6 +287,9 @@ func (f *flow) end() {
 	f.begin("", "")
 	f.uncut()
 	f.complete()
+	if f.asked.Empty {
+		f.stop = stopLength
+	}
 	f.ended = true
 	f.to.finish(&f.message)
 }

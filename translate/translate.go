@@ -55,6 +55,10 @@ type Outgoing struct {
 	// IncludeUsage tells whether a chat client asked for the usage chunk at the
 	// end of a stream. It is true for all other formats.
 	IncludeUsage bool
+	// Empty tells that the client asked for no answer, only that its prompt be
+	// cached. Formats that cannot say so are asked for the least, and that is left
+	// out.
+	Empty bool
 	// Model is the model that the client asked for, by its own name.
 	Model string
 	// Stop are the client's stop sequences if the upstream's format has none:
@@ -120,7 +124,7 @@ func Write(to wire.Format, q *Request, in Incoming, o Options) (*Outgoing, error
 	}
 	out := &Outgoing{
 		Body: w.b, Names: w.names, Stream: q.Stream, Stop: w.stop,
-		IncludeUsage: q.Format != wire.OpenAIChat || q.IncludeUsage, Model: q.Model,
+		IncludeUsage: q.Format != wire.OpenAIChat || q.IncludeUsage, Model: q.Model, Empty: q.fillsCache(),
 	}
 	out.Path, out.Query = endpoint(q.Format, to, in.Path, w.model, q.Stream)
 	out.Dropped = slices.Sorted(maps.Keys(w.dropped))

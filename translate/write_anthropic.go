@@ -15,12 +15,16 @@
 package translate
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 )
 
 func (w *writer) anthropic() error {
 	q := w.q
+	if w.forced() && len(w.tools) > 0 && claudeOf(w.model).refusesForced() {
+		return &Unsupported{Field: choiceField[q.Format], Reason: "this model cannot be made to call a tool"}
+	}
 	w.string("model", w.model)
 	limit, thinking := w.anthropicThinking()
 	w.int("max_tokens", limit)
@@ -127,16 +131,26 @@ func (w *writer) anthropicThinking() (limit int, t *claudeThinking) {
 func (w *writer) forced() bool { return w.q.Choice.Mode == "any" }
 
 // inLoopWithoutThinking tells whether results of tools come last and the
-// client did not send back the thinking that led to the calls. The API takes no
-// budget of thinking then.
+// client did not send back the thinking that led to the first or the latest of
+// the calls. The API takes no budget of thinking then.
 func (w *writer) inLoopWithoutThinking() bool {
 	n := len(w.messages)
-	if n < 2 || w.messages[n-1].Role != User || w.messages[n-1].Parts[0].Kind != ResultPart {
+	for n > 0 && w.messages[n-1].Role == System {
+		n--
+	}
+	if n == 0 || w.messages[n-1].Parts[0].Kind != ResultPart {
 		return false
 	}
-	for i := n - 2; i >= 0; i-- {
-		if m := w.messages[i]; m.Role == Assistant {
-			return m.Parts[0].Kind != ThinkingPart
+	latest := true
+	for _, m := range slices.Backward(w.messages[:n]) {
+		switch {
+		case m.Role == Assistant:
+			if m.Parts[0].Kind != ThinkingPart {
+				return true
+			}
+			latest = false
+		case m.Role == User && !latest && m.Parts[0].Kind != ResultPart:
+			return false
 		}
 	}
 	return false

@@ -46,7 +46,8 @@ func (w *writer) responses() error {
 	if q.Stream {
 		w.bool("stream", true)
 	}
-	if system := w.system(); len(system) > 0 {
+	system := w.system()
+	if len(system) > 0 && len(w.messages) > 0 {
 		w.text("instructions", joined(system))
 		for _, p := range system {
 			w.dropCache(p.Cache, inSystem)
@@ -55,6 +56,11 @@ func (w *writer) responses() error {
 	w.responsesTools()
 	w.key("input")
 	w.open('[')
+	if len(w.messages) == 0 { // an input of nothing would be refused
+		if err := w.responsesSaid("developer", system); err != nil {
+			return err
+		}
+	}
 	for _, m := range w.messages {
 		if err := w.responsesMessage(m); err != nil {
 			return err

@@ -203,6 +203,10 @@ func (w *writer) value(p Param) raw {
 	switch p {
 	case MaxTokens:
 		n, number := v.int()
+		if least := w.leastTokens(); ok && number && n < least && (n > 0 || w.q.fillsCache()) {
+			w.dropParam(p)
+			return strconv.AppendInt(nil, int64(least), 10)
+		}
 		ok = ok && number && n > 0
 	case Temperature, TopP, TopK, PresencePenalty, FrequencyPenalty:
 		ok = ok && v.isNumber() && w.samples(p)
@@ -221,6 +225,14 @@ func (w *writer) value(p Param) raw {
 		return nil
 	}
 	return v
+}
+
+// leastTokens is the lowest bound on an answer that the upstream takes.
+func (w *writer) leastTokens() int {
+	if w.to == wire.OpenAIResponses && w.o.Official {
+		return 16
+	}
+	return 1
 }
 
 // samples tells whether the model takes a sampling parameter.

@@ -1,0 +1,132 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package translate
+
+import (
+	"slices"
+	"strconv"
+)
+
+// turn is a message on its way to the upstream, and the results of the calls in
+// it: they go right behind it, whoever speaks there.
+type turn struct {
+	Message
+	results []Part
+	grown   bool // its parts are in memory of its own
+}
+
+// add adds parts to the message. Those of the request stay as they are.
+func (t *turn) add(parts []Part) {
+	if !t.grown {
+		t.Parts, t.grown = slices.Clip(t.Parts), true
+	}
+	t.Parts = append(t.Parts, parts...)
+}
+
+// pairs keeps calls and their results together on the way from formats that let
+// results come late, split over several messages, or under an id that an earlier
+// call has had, to formats that do not. It knows calls by the client's ids.
+type pairs map[string]pair
+
+type pair struct {
+	id     string // that the call goes by
+	turn   int    // that it stands in
+	twins  int    // earlier calls of the client's id
+	closed bool   // it is answered
+}
+
+// call notes a call in a turn and returns the id that it goes by: its own, unless
+// an earlier call has it.
+func (p pairs) call(id string, at int) string {
+	was, taken := p[id]
+	if !taken {
+		p[id] = pair{id: id, turn: at}
+		return id
+	}
+	own := id
+	for taken {
+		was.twins++
+		own = id + "_" + strconv.Itoa(was.twins+1)
+		_, taken = p[own]
+	}
+	p[own] = pair{id: own, closed: true} // nobody else is to have it
+	p[id] = pair{id: own, turn: at, twins: was.twins}
+	return own
+}
+
+// calls gives the calls among some parts the ids that they go by. The parts
+// themselves are not changed.
+func (p pairs) calls(parts []Part, at int) []Part {
+	copied := false
+	for i := range parts {
+		if parts[i].Kind != CallPart {
+			continue
+		}
+		id := p.call(parts[i].ID, at)
+		if id == parts[i].ID {
+			continue
+		}
+		if !copied {
+			parts, copied = append([]Part(nil), parts...), true
+		}
+		parts[i].ID = id
+	}
+	return parts
+}
+
+// results puts the results among some parts behind their calls, and returns what
+// is said besides. What answers a call a second time is no result any more.
+func (p pairs) results(out []turn, parts []Part) (rest []Part) {
+	for _, part := range parts {
+		if part.Kind != ResultPart {
+			rest = append(rest, part)
+			continue
+		}
+		id := part.ID
+		call, known := p[id]
+		switch {
+		case !known: // it is the upstream's to refuse
+			rest = append(rest, part)
+		case call.closed:
+			rest = append(rest, part.Content...)
+		default:
+			part.ID = call.id
+			call.closed = true
+			p[id] = call
+			out[call.turn].results = append(out[call.turn].results, part)
+		}
+	}
+	return rest
+}
+
+// behind returns the messages with the results behind the calls.
+func behind(turns []turn) []Message {
+	out := make([]Message, 0, len(turns)+1)
+	var results []Part
+	for i := range turns {
+		m := turns[i].Message
+		if results != nil && m.Role == User {
+			m.Parts = append(results, m.Parts...)
+		} else if results != nil {
+			out = append(out, Message{Role: User, Parts: results})
+		}
+		results = turns[i].results
+		out = append(out, m)
+	}
+	if results != nil {
+		out = append(out, Message{Role: User, Parts: results})
+	}
+	return out
+}

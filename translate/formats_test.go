@@ -52,7 +52,7 @@ var sections = []section{{
 		"place of an empty message, and at the end of one that the model ends, for a Claude that takes no prefill) the user says \"Go on.\".\n" +
 		"Results stand behind their calls, wherever the client put them; a call whose id an earlier call has had goes by another one\n" +
 		"(`a`, `a_2`); messages of the model in a row are one.",
-	rows:  featureRows(),
+	rows: featureRows(),
 }, {
 	title: "Answers",
 	intro: "Each cell holds for a streamed answer and for one in one piece, where a line does not say otherwise.",

@@ -48,6 +48,7 @@ import (
 //			originals memory|disk {
 //				<options of the files>
 //			}
+//			bodies_in_flight <size>
 //		}
 //	}
 //
@@ -90,6 +91,12 @@ func parseApp(d *caddyfile.Dispenser, existing any) (any, error) {
 		"audit":     parseAudit(app),
 		"keepalive": parseKeepAliveLimits(app),
 		"originals": parseOriginals(app),
+		"bodies_in_flight": func(d *caddyfile.Dispenser) error {
+			if app.BodiesInFlight != 0 {
+				return d.Err("duplicate option \"bodies_in_flight\"")
+			}
+			return checked(size(&app.BodiesInFlight), app.Validate)(d)
+		},
 	})
 	if err != nil {
 		return nil, err

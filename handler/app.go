@@ -15,6 +15,7 @@
 package handler
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -43,6 +44,14 @@ type App struct {
 	// KeepAlive bounds what the pings of all sites may cost. Default: money is
 	// not bounded.
 	KeepAlive *KeepAliveLimits `json:"keepalive,omitempty"`
+
+	// BodiesInFlight is the memory in bytes that the bodies of all requests in
+	// flight may take, in all forms in which they lie there: as sent, decoded,
+	// edited, translated. A request that finds no room waits for up to 5 s. Then
+	// it passes unread where the upstream takes it as it is, and is answered by
+	// 503 with Retry-After elsewhere. It is one bound for the process. At least
+	// 1 MiB. Default: 536870912 (512 MiB).
+	BodiesInFlight int64 `json:"bodies_in_flight,omitempty"`
 
 	site  func() (any, error) // the configuration's http app
 	http  *caddyhttp.App      // nil if there is none
@@ -85,6 +94,9 @@ func (a *App) Provision(ctx caddy.Context) error {
 	if err := a.KeepAlive.Validate(); err != nil {
 		return fmt.Errorf("keepalive: %w", err)
 	}
+	if err := a.Validate(); err != nil {
+		return err
+	}
 	a.site = func() (any, error) { return ctx.AppIfConfigured("http") }
 	if a.StoreRaw == nil {
 		a.StoreRaw = caddyconfig.JSONModuleObject(new(MemoryStore), "module", "memory", nil)
@@ -107,6 +119,14 @@ func (a *App) Provision(ctx caddy.Context) error {
 		return err
 	}
 	return a.provisionAudit(ctx)
+}
+
+// Validate reports the first option that makes no sense.
+func (a *App) Validate() error {
+	if a.BodiesInFlight != 0 && a.BodiesInFlight < smallestBodies {
+		return fmt.Errorf("bodies_in_flight: %d is below %d bytes", a.BodiesInFlight, smallestBodies)
+	}
+	return nil
 }
 
 // share takes one more share of the store.
@@ -142,6 +162,7 @@ func (a *App) Start() error {
 		return fmt.Errorf("adjusting the session store: %w", err)
 	}
 	a.Originals.adjust(a.lease.state)
+	bodies.resize(cmp.Or(a.BodiesInFlight, defaultBodies))
 	if v, err := a.site(); err == nil { // no sites, no pings
 		a.http, _ = v.(*caddyhttp.App)
 	}

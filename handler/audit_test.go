@@ -125,9 +125,9 @@ func BenchmarkRecord(b *testing.B) {
 		body := growing(size, 2)[1]
 		b.Run(byteSize(size), func(b *testing.B) {
 			r := request(body, "s")
-			c, _, err := h.prepare(r, "anthropic", body)
-			if err != nil || c == nil {
-				b.Fatal(err)
+			c, _ := h.prepare(r, "anthropic", body, body)
+			if c == nil {
+				b.Fatal("not prepared")
 			}
 			b.ReportAllocs()
 			for b.Loop() {

@@ -37,9 +37,18 @@ const (
 	firstBuffer = 256 << 10
 	// growth bounds what it makes us allocate for each byte that has.
 	growth = 8
+	// maxRatio and freeRatio bound what a request may decode to.
+	maxRatio  = 200
+	freeRatio = 4 << 20
+	// zstdWindow bounds the memory that a decoder takes besides what it writes: RFC 8878
+	// asks for 8 MiB, and HTTP allows no more (RFC 9659).
+	zstdWindow = 8 << 20
 )
 
-var errTooLarge = errors.New("body too large")
+var (
+	errTooLarge = errors.New("body too large")
+	errBomb     = errors.New("the body decodes to more than 200 times its size")
+)
 
 func tooLarge(limit int64) error {
 	return caddyhttp.Error(http.StatusRequestEntityTooLarge, fmt.Errorf("%w: more than %d bytes", errTooLarge, limit))
@@ -94,17 +103,23 @@ func isJSON(mediaType string) bool {
 	return mediaType == "application/json" || strings.HasSuffix(mediaType, "+json")
 }
 
-// readBody reads the whole body as it was sent, up to limit bytes.
-func readBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
+// toll is asked before the memory of a body grows. has is what it takes so far, room
+// what it is about to take. Nil asks nothing.
+type toll func(has, room int) error
+
+// readBody reads the whole body as it was sent, up to limit bytes. Where the toll
+// cannot be paid, it returns what it has read, and the error.
+func readBody(w http.ResponseWriter, r *http.Request, limit int64, pay toll) ([]byte, error) {
 	if r.ContentLength > limit {
 		return nil, tooLarge(limit)
 	}
 	if r.Body == nil || r.Body == http.NoBody {
 		return nil, nil
 	}
-	buf, err := readAll(http.MaxBytesReader(w, r.Body, limit), max(r.ContentLength, 511))
-	if err == nil {
-		return buf, nil
+	r.Body = http.MaxBytesReader(w, r.Body, limit)
+	buf, err := readAll(r.Body, max(r.ContentLength, 511), pay)
+	if err == nil || errors.Is(err, errNoRoom) {
+		return buf, err
 	}
 	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return nil, tooLarge(limit)
@@ -113,10 +128,27 @@ func readBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, erro
 }
 
 // readAll is io.ReadAll for what is expected to be of that size.
-func readAll(r io.Reader, size int64) ([]byte, error) {
+func readAll(r io.Reader, size int64, pay toll) ([]byte, error) {
 	size++ // to meet the end without growing
-	buf := wire.Buffer(int(min(size, firstBuffer)))
+	var buf []byte
+	room := int(min(size, firstBuffer))
 	for {
+		if len(buf) == cap(buf) && len(buf) > 0 {
+			if room = 2 * len(buf); int64(len(buf)) < size {
+				room = int(min(size, growth*int64(len(buf))))
+			}
+		}
+		if pay != nil {
+			if err := pay(cap(buf), room); err != nil {
+				return buf, err
+			}
+		}
+		if room > cap(buf) {
+			old := buf
+			buf = append(wire.Buffer(room), old...)
+			wire.Recycle(old)
+			room = cap(buf)
+		}
 		n, err := r.Read(buf[len(buf):cap(buf)])
 		buf = buf[:len(buf)+n]
 		if errors.Is(err, io.EOF) {
@@ -125,22 +157,25 @@ func readAll(r io.Reader, size int64) ([]byte, error) {
 		if err != nil {
 			return buf, err
 		}
-		if len(buf) < cap(buf) {
-			continue
-		}
-		if n := min(int(size), growth*len(buf)); n > len(buf) {
-			old := buf
-			buf = append(wire.Buffer(n), old...)
-			wire.Recycle(old)
-		} else {
-			buf = append(buf, 0)[:len(buf)]
-		}
 	}
+}
+
+// decodeRequest undoes the content coding of a request. What decodes to more than limit
+// bytes is errTooLarge; what decodes to more than maxRatio times of what was sent and
+// to more than freeRatio is errBomb. Conversations shrink to a fifth, logs that say one
+// thing over and over to a hundredth.
+func decodeRequest(coding string, raw []byte, limit int64, pay toll) ([]byte, error) {
+	most := min(limit, max(freeRatio, maxRatio*int64(len(raw))))
+	body, err := decodeBody(coding, raw, most, pay)
+	if most < limit && errors.Is(err, errTooLarge) {
+		return nil, errBomb
+	}
+	return body, err
 }
 
 // decodeBody undoes a content coding. What decodes to more than limit bytes is
 // errTooLarge; what does not decode is another error.
-func decodeBody(coding string, raw []byte, limit int64) ([]byte, error) {
+func decodeBody(coding string, raw []byte, limit int64, pay toll) ([]byte, error) {
 	var r io.Reader
 	switch coding {
 	case "":
@@ -152,7 +187,7 @@ func decodeBody(coding string, raw []byte, limit int64) ([]byte, error) {
 		}
 		r = z
 	case "zstd":
-		z, err := zstd.NewReader(bytes.NewReader(raw), zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(32<<20))
+		z, err := zstd.NewReader(bytes.NewReader(raw), zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(zstdWindow))
 		if err != nil {
 			return nil, fmt.Errorf("decoding zstd: %w", err)
 		}
@@ -161,11 +196,13 @@ func decodeBody(coding string, raw []byte, limit int64) ([]byte, error) {
 	default:
 		return nil, fmt.Errorf("decoding %q: unknown coding", coding)
 	}
-	buf, err := readAll(io.LimitReader(r, limit+1), min(int64(len(raw))*4, limit))
+	buf, err := readAll(io.LimitReader(r, limit+1), min(int64(len(raw))*4, limit), pay)
 	if err != nil {
+		wire.Recycle(buf)
 		return nil, fmt.Errorf("decoding %s: %w", coding, err)
 	}
 	if int64(len(buf)) > limit {
+		wire.Recycle(buf)
 		return nil, tooLarge(limit)
 	}
 	return buf, nil

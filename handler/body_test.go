@@ -35,7 +35,7 @@ func TestReadBody(t *testing.T) {
 			for kind, reader := range map[string]func(io.Reader) io.Reader{"whole": func(r io.Reader) io.Reader { return r }, "halves": iotest.HalfReader, "end with data": iotest.DataErrReader} {
 				r := httptest.NewRequest(http.MethodPost, "/", io.NopCloser(reader(bytes.NewReader(body))))
 				r.ContentLength = length
-				got, err := readBody(httptest.NewRecorder(), r, limit)
+				got, err := readBody(httptest.NewRecorder(), r, limit, nil)
 				if err != nil || !bytes.Equal(got, body) {
 					t.Errorf("%d bytes, length %s, in %s: got %d bytes, %v", size, name, kind, len(got), err)
 				}
@@ -59,7 +59,7 @@ func TestReadBodyFails(t *testing.T) {
 	} {
 		r := httptest.NewRequest(http.MethodPost, "/", io.NopCloser(test.body))
 		r.ContentLength = test.length
-		_, err := readBody(httptest.NewRecorder(), r, 10)
+		_, err := readBody(httptest.NewRecorder(), r, 10, nil)
 		if e, ok := errors.AsType[caddyhttp.HandlerError](err); !ok || e.StatusCode != test.status {
 			t.Errorf("%s: got %v, want status %d", test.name, err, test.status)
 		}
@@ -69,11 +69,11 @@ func TestReadBodyFails(t *testing.T) {
 // TestReadAllTrustsLittle: a declared length allocates in proportion to what
 // has come.
 func TestReadAllTrustsLittle(t *testing.T) {
-	got, err := readAll(strings.NewReader("x"), 1<<30)
+	got, err := readAll(strings.NewReader("x"), 1<<30, nil)
 	if err != nil || len(got) != 1 || cap(got) > firstBuffer {
 		t.Errorf("%d bytes in %d, %v", len(got), cap(got), err)
 	}
-	got, err = readAll(io.LimitReader(zeros{}, firstBuffer+1), 1<<30)
+	got, err = readAll(io.LimitReader(zeros{}, firstBuffer+1), 1<<30, nil)
 	if err != nil || len(got) != firstBuffer+1 || cap(got) > growth*firstBuffer {
 		t.Errorf("%d bytes in %d, %v", len(got), cap(got), err)
 	}

@@ -112,10 +112,16 @@ func (c *call) recycle(r *http.Request) {
 	if c.ex.Edited {
 		wire.Recycle(c.raw)
 	}
+	if c.coded(r) {
+		wire.Recycle(c.view.Raw)
+	}
 	if c.h.IdleFolding == nil { // which goes on with them
 		c.ex.Close()
 	}
 }
+
+// coded tells whether the client sent the body in a content coding.
+func (c *call) coded(r *http.Request) bool { return contentCoding(r.Header) != "" }
 
 // substitute puts the body to send into the request and asks for an answer
 // that can be read. The returned function puts the client's own back, for the
@@ -126,6 +132,9 @@ func (c *call) substitute(r *http.Request) (restore func()) {
 	askPlain(r.Header)
 	if !c.ex.Edited {
 		c.out = &payload{data: c.raw}
+		if c.coded(r) {
+			c.out.plain = c.view.Raw
+		}
 	} else {
 		c.out = &payload{data: c.ex.Body}
 		r.ContentLength, r.TransferEncoding = int64(len(c.ex.Body)), nil
@@ -245,7 +254,7 @@ func (t *tap) blamesUs() bool {
 	if t.status != http.StatusBadRequest {
 		return false
 	}
-	text, err := decodeBody(contentCoding(t.Header()), t.held, 16*holdError)
+	text, err := decodeBody(contentCoding(t.Header()), t.held, 16*holdError, nil)
 	if err != nil {
 		return false
 	}

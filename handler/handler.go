@@ -337,14 +337,18 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 	}
 	defer h.unpin()
 
-	raw, err := readBody(w, r, h.MaxBody)
-	if err != nil {
-		if errors.Is(err, errTooLarge) {
-			h.count(outcomeRefused)
-		}
+	a := &arrival{h: h, format: format, share: bodies.open()}
+	defer a.share.close()
+	switch err := a.receive(w, r); {
+	case errors.Is(err, errNoRoom):
+		return a.pass(w, r, next)
+	case errors.Is(err, errTooLarge):
+		h.count(outcomeRefused)
+		return err
+	case err != nil:
 		return err
 	}
-	return h.serve(w, r, next, format, raw)
+	return h.serve(w, r, next, a)
 }
 
 // unpin ends a request's hold on the store.

@@ -172,7 +172,7 @@ func (f *idleFold) send(ctx context.Context, slot int) (u wire.Usage, outcome st
 		if h.IdleFolding == nil {
 			return caddyhttp.Error(http.StatusNotFound, errUnreached)
 		}
-		body, err := decodeBody("zstd", f.way.body, largestMaxBody)
+		body, err := decodeBody("zstd", f.way.body, largestMaxBody, nil)
 		if err != nil {
 			return caddyhttp.Error(http.StatusInternalServerError, err)
 		}

@@ -31,6 +31,7 @@ const (
 	outcomeFailed      = "failed"      // the upstream answered with an error, or not at all
 	outcomeInterrupted = "interrupted" // the answer was cut, or could not be read
 	outcomePassed      = "passed"      // failed open: forwarded untouched
+	outcomeNoRoom      = "no_room"     // answered by 503: no room for its body in memory
 	outcomeRefused     = "too_large"   // answered by 413
 )
 
@@ -39,10 +40,12 @@ const (
 	reasonContentType    = "content_type"
 	reasonEncoding       = "content_encoding"
 	reasonDecode         = "decode"
+	reasonBomb           = "bomb" // it decodes to far more than was sent
 	reasonParse          = "parse"
 	reasonSplice         = "splice"
 	reasonPanic          = "panic"
 	reasonStore          = "store"
+	reasonNoRoom         = "no_room" // for its body in memory
 	reasonAnswerEncoding = "answer_encoding"
 )
 
@@ -128,7 +131,7 @@ func registerMetrics(reg *prometheus.Registry) error {
 		costs, metrics.requests, metrics.tokens, metrics.edits, metrics.failOpen,
 		metrics.breaks, metrics.resends, metrics.translations, metrics.divergences, metrics.sessions, metrics.bytes, metrics.overhead,
 		expansions, continuations, unwoven,
-		queueMetrics.running, queueMetrics.waiting, queueMetrics.expected, queueMetrics.wait, queueMetrics.refused, lingered, alone, warmMetrics.sent, warmMetrics.tokens, foldMetrics,
+		queueMetrics.running, queueMetrics.waiting, queueMetrics.expected, queueMetrics.wait, queueMetrics.refused, lingered, alone, bodyMetrics.bytes, bodyMetrics.limit, bodyMetrics.waits, warmMetrics.sent, warmMetrics.tokens, foldMetrics,
 		metrics.pings, metrics.pingCost, metrics.pingSaved, metrics.targets, backgroundPanics,
 	}, auditMetrics) {
 		err := reg.Register(c)

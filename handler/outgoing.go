@@ -27,6 +27,9 @@ import (
 func (h *Handler) outgoing(r *http.Request) ([]byte, error) {
 	var raw []byte
 	if p, ok := r.Body.(*payloadReader); ok && p.at == 0 {
+		if p.plain != nil || p.undone != nil {
+			return p.plain, p.undone
+		}
 		raw = p.data
 	} else if r.Body != nil {
 		var err error
@@ -35,7 +38,7 @@ func (h *Handler) outgoing(r *http.Request) ([]byte, error) {
 		}
 		setBody(r, raw)
 	}
-	return decodeBody(contentCoding(r.Header), raw, h.MaxBody)
+	return decodeRequest(contentCoding(r.Header), raw, h.MaxBody, nil)
 }
 
 // replaceOutgoing puts a body in the place of the one that outgoing returned. The

@@ -255,7 +255,7 @@ func (a *overlaidAnswer) refused() bool {
 	if !a.holds {
 		return false
 	}
-	text, err := decodeBody(contentCoding(a.own), a.held, 16*holdError)
+	text, err := decodeBody(contentCoding(a.own), a.held, 16*holdError, nil)
 	if err != nil {
 		return false
 	}

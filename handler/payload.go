@@ -29,6 +29,10 @@ import (
 type payload struct {
 	mu   sync.Mutex
 	data []byte
+	// plain is data without its content coding where that was undone already, and
+	// undone why it could not be.
+	plain  []byte
+	undone error
 }
 
 // attach makes the payload the request's body, to be read again as often as a

@@ -315,7 +315,7 @@ func (h *Handler) servePing(w http.ResponseWriter, r *http.Request, next caddyht
 	if h.KeepAlive == nil || f.reached {
 		return caddyhttp.Error(http.StatusNotFound, errUnreached)
 	}
-	body, err := decodeBody("zstd", f.last.body, largestMaxBody)
+	body, err := decodeBody("zstd", f.last.body, largestMaxBody, nil)
 	if err != nil {
 		return caddyhttp.Error(http.StatusInternalServerError, err)
 	}

@@ -15,7 +15,6 @@
 package handler
 
 import (
-	"errors"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -31,25 +30,27 @@ import (
 )
 
 // serve processes one request whose body has been read.
-func (h *Handler) serve(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler, format wire.Format, raw []byte) error {
+func (h *Handler) serve(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler, a *arrival) error {
 	started := time.Now()
 	next = unpacking{next}
-	c, why, err := h.prepare(r, format, raw)
-	if err != nil {
-		return err
+	c, why := (*call)(nil), a.why
+	if a.undone == nil {
+		c, why = h.prepare(r, a.format, a.data, a.body())
 	}
+	a.settle(c)
 	if c == nil {
-		h.pass(w, r, format, why)
+		h.pass(w, r, a.format, why)
 		h.count(outcomePassed)
-		next = h.queueing(h.translating(h.dressed(next, format), format, ""), format, h.sideTicket(r), new(atomic.Pointer[place]))
-		return passBody(w, r, next, raw)
+		next = h.queueing(h.translating(h.dressed(next, a.format), a.format, ""), a.format, h.sideTicket(r), new(atomic.Pointer[place]))
+		return passBody(w, r, next, &a.payload)
 	}
 	c.next = next
 	next = h.onward(c, r, next)
 	defer h.state.Release(c.session)
-	if a := h.enliven(w, r, c); a != nil {
-		defer a.stop()
-		err = a.end(c.attend(a, r, next, started))
+	var err error
+	if l := h.enliven(w, r, c); l != nil {
+		defer l.stop()
+		err = l.end(c.attend(l, r, next, started))
 	} else {
 		err = c.attend(w, r, next, started)
 	}
@@ -74,11 +75,10 @@ func (c *call) attend(w http.ResponseWriter, r *http.Request, next caddyhttp.Han
 }
 
 // passBody hands a request on with the body that it came with.
-func passBody(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler, raw []byte) error {
-	p := &payload{data: raw}
+func passBody(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler, p *payload) error {
 	p.attach(r)
 	if err := next.ServeHTTP(w, r); err != nil {
-		setBody(r, raw) // for an error route
+		setBody(r, p.data) // for an error route
 		return err
 	}
 	r.Body, r.GetBody = http.NoBody, nil
@@ -86,10 +86,10 @@ func passBody(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler, ra
 	return nil
 }
 
-// prepare decides what becomes of a request. It returns nil, and why, where the
-// original is to be forwarded untouched, and an error only for a body over the
-// bound. A panic in here costs the request nothing.
-func (h *Handler) prepare(r *http.Request, format wire.Format, raw []byte) (c *call, why bypass, err error) {
+// prepare decides what becomes of a request, given its body as it was sent and
+// decoded. It returns nil, and why, where the original is to be forwarded untouched. A
+// panic in here costs the request nothing.
+func (h *Handler) prepare(r *http.Request, format wire.Format, raw, body []byte) (c *call, why bypass) {
 	var session *sessioncache.Session
 	defer func() {
 		if p := recover(); p != nil {
@@ -97,18 +97,10 @@ func (h *Handler) prepare(r *http.Request, format wire.Format, raw []byte) (c *c
 			if session != nil {
 				h.state.Release(session)
 			}
-			c, why, err = nil, bypass{reason: reasonPanic}, nil
+			c, why = nil, bypass{reason: reasonPanic}
 		}
 	}()
 
-	body, err := decodeBody(contentCoding(r.Header), raw, h.MaxBody)
-	if errors.Is(err, errTooLarge) {
-		h.count(outcomeRefused)
-		return nil, why, err
-	}
-	if err != nil {
-		return nil, bypass{reasonDecode, err}, nil
-	}
 	tenant := h.state.tenant(r)
 	var known *wire.Known
 	view, err := wire.Parse(format, body, func(first wire.Hash) *wire.Known {
@@ -118,7 +110,7 @@ func (h *Handler) prepare(r *http.Request, format wire.Format, raw []byte) (c *c
 	})
 	known.Release()
 	if err != nil {
-		return nil, bypass{reasonParse, err}, nil
+		return nil, bypass{reasonParse, err}
 	}
 	view.Address(r.URL.Path)
 	view.Array = format == wire.Gemini && view.Stream && r.URL.Query().Get("alt") != "sse"
@@ -137,7 +129,7 @@ func (h *Handler) prepare(r *http.Request, format wire.Format, raw []byte) (c *c
 		h.failOpen(reasonSplice)
 		h.warn(r, format, bypass{reasonSplice, c.ex.Err})
 	}
-	return c, why, nil
+	return c, why
 }
 
 // upstreamKey tells conversations at one upstream from those at another: by

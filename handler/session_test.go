@@ -189,9 +189,10 @@ func TestConversationsSideBySide(t *testing.T) {
 			r := request(body(prompt, turns), "")
 			r.URL.Path = "/v1/chat/completions"
 			delete(r.Header, "X-Session-Id")
-			c, _, err := h.prepare(r, wire.OpenAIChat, body(prompt, turns))
-			if err != nil || c == nil {
-				t.Fatalf("%s %d: %v", prompt, turns, err)
+			b := body(prompt, turns)
+			c, _ := h.prepare(r, wire.OpenAIChat, b, b)
+			if c == nil {
+				t.Fatalf("%s %d is not prepared", prompt, turns)
 			}
 			// All but the last two messages, and the opening where it is read for the first time.
 			if want := [...]int{0, 0, 4, 6}[turns]; c.view.Recalled != want {

@@ -350,7 +350,7 @@ func (a *translatedAnswer) judge(whole bool) {
 // fail answers with the upstream's error as the client's API would put it.
 func (a *translatedAnswer) fail() error {
 	h := a.Header()
-	body, err := decodeBody(a.coding, a.held, 16*holdError)
+	body, err := decodeBody(a.coding, a.held, 16*holdError, nil)
 	if err != nil {
 		body = nil
 	}
@@ -364,7 +364,7 @@ func (a *translatedAnswer) fail() error {
 
 // gathered answers with an answer that came, or has to go, in one piece.
 func (a *translatedAnswer) gathered() error {
-	body, err := decodeBody(a.coding, a.held, largestAnswer)
+	body, err := decodeBody(a.coding, a.held, largestAnswer, nil)
 	var out []byte
 	if err == nil && len(body) <= largestAnswer {
 		out = append(out, a.feed(body)...)

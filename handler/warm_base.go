@@ -240,7 +240,7 @@ func (j *job) deliver(h *Handler, w http.ResponseWriter, r *http.Request, next c
 		path, query, body = loadPath, "", loadBody(h.Upstream.model(b.model), h.Warm.every(h.Upstream.Preset))
 	} else {
 		var err error
-		if body, err = decodeBody("zstd", j.way.body, largestMaxBody); err != nil {
+		if body, err = decodeBody("zstd", j.way.body, largestMaxBody, nil); err != nil {
 			return caddyhttp.Error(http.StatusInternalServerError, err)
 		}
 		next = h.dressed(next, b.client)

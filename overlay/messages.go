@@ -127,6 +127,7 @@ func (d *draft) form(i int) {
 		return
 	}
 	m := &d.v.Messages[i]
+	seen := false
 	for j := int(m.First); j < int(m.End); j++ {
 		b := &d.v.Blocks[j]
 		if b.Kind == wire.KindToolResult && !b.Body.Empty() && d.v.Raw[b.Body.Start] == '[' {
@@ -135,9 +136,10 @@ func (d *draft) form(i int) {
 			}
 			continue
 		}
-		if b.Kind != wire.KindText || b.Has(wire.FlagString) || m.Content.Empty() || d.v.Raw[m.Content.Start] != '[' {
+		if seen || b.Kind != wire.KindText || b.Has(wire.FlagString) || m.Content.Empty() || d.v.Raw[m.Content.Start] != '[' {
 			continue
 		}
+		seen = true // the content is one, however many blocks it holds
 		text, ok := d.loneText(m.Content)
 		if !ok {
 			continue
@@ -151,13 +153,18 @@ func (d *draft) form(i int) {
 
 // loneText returns the text of an array with one part that is a plain text.
 func (d *draft) loneText(content wire.Span) ([]byte, bool) {
-	parts := gjson.ParseBytes(d.v.Bytes(content)).Array()
-	if len(parts) != 1 {
+	var part gjson.Result
+	n := 0
+	gjson.ParseBytes(d.v.Bytes(content)).ForEach(func(_, v gjson.Result) bool {
+		part, n = v, n+1
+		return n == 1
+	})
+	if n != 1 {
 		return nil, false
 	}
 	var text string
-	ok := parts[0].IsObject()
-	parts[0].ForEach(func(key, v gjson.Result) bool {
+	ok := part.IsObject()
+	part.ForEach(func(key, v gjson.Result) bool {
 		switch key.Str {
 		case "type":
 			ok = ok && v.Str == "text"

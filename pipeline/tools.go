@@ -33,10 +33,13 @@ func (f *frame) serves() bool {
 		if b.Section != wire.SectionMessages {
 			continue
 		}
-		for _, name := range gjson.GetBytes(f.view.Bytes(b.Span), "tools.#.name").Array() { // of a namespace
-			if works(name.Str) {
-				return true
-			}
+		found := false
+		gjson.GetBytes(f.view.Bytes(b.Span), "tools").ForEach(func(_, tool gjson.Result) bool { // of a namespace
+			found = works(tool.Get("name").Str)
+			return !found
+		})
+		if found {
+			return true
 		}
 	}
 	return false

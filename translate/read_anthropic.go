@@ -38,7 +38,7 @@ func (r *reader) anthropic(body raw) error {
 		case "tool_choice":
 			err = r.anthropicChoice(v)
 		case "stop_sequences":
-			for _, s := range v.elements() {
+			for _, s := range r.elements(v) {
 				q.Stop = append(q.Stop, s.text())
 			}
 		case "metadata":
@@ -141,7 +141,7 @@ func (r *reader) anthropicChoice(v raw) error {
 func (r *reader) anthropicTools(v raw) error {
 	var deferred []Tool
 	searched := false
-	for i, t := range v.elements() {
+	for i, t := range r.elements(v) {
 		r.enter("tools", i)
 		var tool Tool
 		late := false
@@ -219,7 +219,7 @@ func (r *reader) anthropicMessages(v raw) error {
 		return r.malformed("messages")
 	}
 	r.q.Messages = []Message{}
-	for i, m := range v.elements() {
+	for i, m := range r.elements(v) {
 		r.enter("messages", i)
 		var role string
 		var content raw
@@ -268,7 +268,7 @@ func (r *reader) anthropicContent(v raw) ([]Part, error) {
 		return nil, r.malformed("content")
 	}
 	var parts []Part
-	for i, b := range v.elements() {
+	for i, b := range r.elements(v) {
 		r.enter("content", i)
 		part, ok, err := r.anthropicBlock(b)
 		r.leave()

@@ -77,7 +77,7 @@ func (r *reader) geminiConfig(v raw) error {
 		name := camel(key)
 		switch name {
 		case "stopSequences":
-			for _, s := range m.elements() {
+			for _, s := range r.elements(m) {
 				q.Stop = append(q.Stop, s.text())
 			}
 		case "candidateCount":
@@ -89,7 +89,7 @@ func (r *reader) geminiConfig(v raw) error {
 				return r.refuse("generationConfig."+name, "the upstream gives no log probabilities")
 			}
 		case "responseModalities":
-			for _, s := range m.elements() {
+			for _, s := range r.elements(m) {
 				if !strings.EqualFold(s.string(), "text") {
 					return r.refuse("generationConfig."+name, "the upstream answers in text only")
 				}
@@ -162,7 +162,7 @@ func (r *reader) geminiThinking(v raw) {
 }
 
 func (r *reader) geminiTools(v raw) error {
-	for i, group := range v.elements() {
+	for i, group := range r.elements(v) {
 		r.enter("tools", i)
 		for key, m := range group.members() {
 			if camel(key) != "functionDeclarations" {
@@ -170,7 +170,7 @@ func (r *reader) geminiTools(v raw) error {
 				r.hosted = r.path(key)
 				continue
 			}
-			for j, f := range m.elements() {
+			for j, f := range r.elements(m) {
 				r.enter("functionDeclarations", j)
 				var tool Tool
 				for name, x := range f.members() {
@@ -220,7 +220,7 @@ func (r *reader) geminiChoice(v raw) error {
 					c.Mode = "none"
 				}
 			case "allowedFunctionNames":
-				for _, s := range x.elements() {
+				for _, s := range r.elements(x) {
 					c.Tools = append(c.Tools, ToolName{Name: s.string()})
 				}
 			}
@@ -234,7 +234,7 @@ func (r *reader) geminiContents(v raw) error {
 		return r.malformed("contents")
 	}
 	r.q.Messages = []Message{}
-	for i, c := range v.elements() {
+	for i, c := range r.elements(v) {
 		r.enter("contents", i)
 		parts, err := r.geminiParts(c.member("parts"), i)
 		if err != nil {
@@ -289,7 +289,7 @@ func goesOn(said, p *Part) bool {
 
 func (r *reader) geminiParts(v raw, content int) ([]Part, error) {
 	var parts []Part
-	for i, v := range v.elements() {
+	for i, v := range r.elements(v) {
 		r.enter("parts", i)
 		var p Part
 		var signature string

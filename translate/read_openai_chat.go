@@ -49,7 +49,7 @@ func (r *reader) chat(body raw) error {
 			if v.isString() {
 				q.Stop = []text{v.text()}
 			}
-			for _, s := range v.elements() {
+			for _, s := range r.elements(v) {
 				q.Stop = append(q.Stop, s.text())
 			}
 		case "reasoning_effort":
@@ -70,7 +70,7 @@ func (r *reader) chat(body raw) error {
 				err = r.refuse(key, "the upstream gives no log probabilities")
 			}
 		case "modalities":
-			for _, m := range v.elements() {
+			for _, m := range r.elements(v) {
 				if m.string() != "text" {
 					err = r.refuse(key, "the upstream answers in text only")
 				}
@@ -138,7 +138,7 @@ func (r *reader) openAIFormat(field string, v, schema raw) error {
 }
 
 func (r *reader) chatTools(v raw) error {
-	for i, t := range v.elements() {
+	for i, t := range r.elements(v) {
 		r.enter("tools", i)
 		tool := Tool{Cache: used(t.member("cache_control"))}
 		switch t.member("type").string() {
@@ -188,7 +188,7 @@ func (r *reader) chatChoice(v raw) error {
 		c.Mode, c.Tools = "any", []ToolName{{Name: v.member("custom").member("name").string(), Custom: true}}
 	case "allowed_tools":
 		a := v.member("allowed_tools")
-		for _, t := range a.member("tools").elements() {
+		for _, t := range r.elements(a.member("tools")) {
 			name := ToolName{Name: t.member("function").member("name").string()}
 			if custom := t.member("custom"); custom.isObject() {
 				name = ToolName{Name: custom.member("name").string(), Custom: true}
@@ -240,7 +240,7 @@ func (r *reader) chatMessages(v raw) error {
 	}
 	r.q.Messages = []Message{}
 	results := false // the last message holds results of tools
-	for i, m := range v.elements() {
+	for i, m := range r.elements(v) {
 		r.enter("messages", i)
 		var f chatMessage
 		if err := r.chatMembers(m, &f); err != nil {
@@ -325,7 +325,7 @@ func (r *reader) chatAssistant(f chatMessage, content []Part) ([]Part, error) {
 	if f.no.isString() {
 		parts = append(parts, Part{Text: f.no.text()})
 	}
-	for i, c := range f.calls.elements() {
+	for i, c := range r.elements(f.calls) {
 		r.enter("tool_calls", i)
 		p := Part{Kind: CallPart}
 		p.ID, p.Signature = UnsealID(c.member("id").string())
@@ -352,7 +352,7 @@ func (r *reader) chatAssistant(f chatMessage, content []Part) ([]Part, error) {
 // chatReasoning reads the reasoning of a message. What was sealed by us has
 // the text within; a client that lost it still has the plain one.
 func (r *reader) chatReasoning(f chatMessage) (parts []Part) {
-	for _, d := range f.details.elements() {
+	for _, d := range r.elements(f.details) {
 		switch d.member("type").string() {
 		case "reasoning.encrypted":
 			if s, ok := Unseal(d.member("data").string()); ok {
@@ -382,7 +382,7 @@ func (r *reader) chatContent(v raw) ([]Part, error) {
 		return nil, r.malformed("content")
 	}
 	var parts []Part
-	for i, c := range v.elements() {
+	for i, c := range r.elements(v) {
 		r.enter("content", i)
 		p := Part{Cache: used(c.member("cache_control"))}
 		if p.Cache == nil && c.member("prompt_cache_breakpoint").isObject() {

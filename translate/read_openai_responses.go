@@ -63,7 +63,7 @@ func (r *reader) responses(body raw) error {
 				}
 			}
 		case "include":
-			for _, s := range v.elements() {
+			for _, s := range r.elements(v) {
 				switch s.string() {
 				case "reasoning.encrypted_content":
 				case "message.output_text.logprobs":
@@ -108,7 +108,7 @@ func (r *reader) responsesChoice(v raw) error {
 	case "function", "custom":
 		c.Mode, c.Tools = "any", []ToolName{responsesName(v, kind)}
 	case "allowed_tools":
-		for _, t := range v.member("tools").elements() {
+		for _, t := range r.elements(v.member("tools")) {
 			r.allow(responsesName(t, t.member("type").string()))
 		}
 		return r.openAIAllowed(v)
@@ -128,7 +128,7 @@ func responsesName(v raw, kind string) ToolName {
 }
 
 func (r *reader) responsesTools(v raw, namespace string) error {
-	for i, t := range v.elements() {
+	for i, t := range r.elements(v) {
 		r.enter("tools", i)
 		kind := t.member("type").string()
 		switch kind {
@@ -168,7 +168,7 @@ func (r *reader) responsesInput(v raw) error {
 	}
 	r.q.Messages = []Message{}
 	results := false
-	for i, item := range v.elements() {
+	for i, item := range r.elements(v) {
 		r.enter("input", i)
 		kind := item.member("type").string()
 		if kind == "" && item.member("role").isString() {
@@ -262,7 +262,7 @@ func (r *reader) responsesMessage(item raw) error {
 func (r *reader) responsesReasoning(item raw) Part {
 	var t text
 	for _, list := range []string{"summary", "content"} {
-		for _, s := range item.member(list).elements() {
+		for _, s := range r.elements(item.member(list)) {
 			if piece := s.member("text").text(); !piece.empty() {
 				if !t.empty() {
 					t = append(t[:len(t):len(t)], `\n\n`...)
@@ -288,7 +288,7 @@ func (r *reader) responsesContent(field string, v raw) ([]Part, error) {
 		return nil, r.malformed(field)
 	}
 	var parts []Part
-	for i, c := range v.elements() {
+	for i, c := range r.elements(v) {
 		r.enter(field, i)
 		var p Part
 		var err error

@@ -16,6 +16,7 @@ package translate
 
 import (
 	"fmt"
+	"iter"
 	"strconv"
 	"strings"
 
@@ -38,6 +39,7 @@ type reader struct {
 	// grown is the text that was put together last.
 	grown   text
 	scratch []byte
+	entries int // that were read
 }
 
 // step is a member of an object, and an index if the member is an array.
@@ -58,6 +60,9 @@ func (r *reader) read(from wire.Format, in Incoming) error {
 		err = r.responses(body)
 	case wire.Gemini:
 		err = r.gemini(body, in)
+	}
+	if r.entries > wire.MaxElements {
+		return wire.ErrCrowded
 	}
 	if err != nil {
 		return err
@@ -88,6 +93,18 @@ func (r *reader) sides() error {
 
 func (r *reader) enter(name string, index int) { r.at = append(r.at, step{name, index}) }
 func (r *reader) leave()                       { r.at = r.at[:len(r.at)-1] }
+
+// elements yields the elements of an array as long as the request has not too
+// many of them: what they become takes more memory than they do.
+func (r *reader) elements(v raw) iter.Seq2[int, raw] {
+	return func(yield func(int, raw) bool) {
+		for i, e := range v.elements() {
+			if r.entries++; r.entries > wire.MaxElements || !yield(i, e) {
+				return
+			}
+		}
+	}
+}
 
 // path returns the path of a field where the reader is.
 func (r *reader) path(field string) string {

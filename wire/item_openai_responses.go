@@ -114,7 +114,7 @@ func (p *parser) responsesItem(at int) int {
 			return -1
 		}
 	case string(kind) == `"additional_tools"` && !f.tools.Empty() && p.b[f.tools.Start] == '[':
-		e := list(p.b, int(f.tools.Start))
+		e := p.elements(int(f.tools.Start))
 		for e.next() {
 			var b Block
 			tool := e.at
@@ -225,7 +225,7 @@ func (p *parser) partsOnly(s Span) bool {
 	if p.b[s.Start] != '[' {
 		return false
 	}
-	e := list(p.b, int(s.Start))
+	e := p.elements(int(s.Start))
 	for e.next() {
 		part := false
 		m := walk(p.b, e.at)
@@ -291,7 +291,7 @@ func (p *parser) messageItem(f *itemMembers, span Span, role Role, index int32) 
 		return true
 	}
 	first := len(p.blocks)
-	e := list(p.b, int(f.content.Start))
+	e := p.elements(int(f.content.Start))
 	for e.next() {
 		at, n := e.at, len(p.blocks)
 		if e.at = p.part(at, role, index); e.at < 0 {

@@ -34,9 +34,17 @@ var (
 	ErrDuplicate = errors.New("a member stands twice")
 	// ErrShape says that the body is JSON, but not a request of its format.
 	ErrShape = errors.New("not a request of this format")
+	// ErrCrowded says that the body has more than [MaxElements] entries.
+	ErrCrowded = errors.New("more messages, blocks and parts than are read")
 	// ErrFormat says that the format is none that this package reads.
 	ErrFormat = errors.New("unknown format")
 )
+
+// MaxElements bounds the entries of a request that are read: messages, blocks,
+// their parts, tools. A conversation that fills a context of a million tokens
+// has some ten thousand of each, Anthropic's API takes 100,000 messages; each costs
+// us a hundred bytes, and the client two.
+const MaxElements = 1 << 17
 
 // Parse reads a body as a view. An error means that the body is not one that
 // can be edited safely; it should be passed on as it is.
@@ -51,7 +59,7 @@ func Parse(f Format, body []byte, recall func(first Hash) *Known) (*View, error)
 	if len(body) > math.MaxInt32 {
 		return nil, fmt.Errorf("%w: longer than 2 GiB", ErrShape)
 	}
-	p := parser{b: body, recall: recall, v: &View{Format: f, Raw: body, MaxTokens: -1}}
+	p := parser{b: body, room: MaxElements, recall: recall, v: &View{Format: f, Raw: body, MaxTokens: -1}}
 	p.list = (*parser).messages
 	switch f {
 	case Anthropic:
@@ -65,7 +73,11 @@ func Parse(f Format, body []byte, recall func(first Hash) *Known) (*View, error)
 	default:
 		return nil, fmt.Errorf("%w: %q", ErrFormat, f)
 	}
-	if err := p.run(); err != nil {
+	err := p.run()
+	if p.room < 0 || len(p.v.Blocks) > MaxElements { // blocks that are recalled are not counted
+		err = ErrCrowded
+	}
+	if err != nil {
 		return nil, err
 	}
 	return p.v, nil
@@ -80,6 +92,7 @@ type parser struct {
 	known  *Known
 	hasher canonical
 	err    error
+	room   int // for so many more entries
 
 	// list reads the value of messages, message and tool an entry of messages
 	// and of tools.
@@ -259,9 +272,16 @@ func (p *parser) session(metadata, cacheKey, conversation Span) string {
 	return ""
 }
 
+// elements walks the entries of an array, as far as there is room for them.
+func (p *parser) elements(at int) elements {
+	e := list(p.b, at)
+	e.room = &p.room
+	return e
+}
+
 // messages reads the array of messages at b[at].
 func (p *parser) messages(at int) int {
-	e := list(p.b, at)
+	e := p.elements(at)
 	for e.next() {
 		i := len(p.v.Messages)
 		switch {
@@ -312,7 +332,7 @@ func (p *parser) section(m *members, s *part) {
 // of the messages.
 func (p *parser) sections() error {
 	if s := &p.tools; p.unread(s) {
-		e := list(p.b, int(s.span.Start))
+		e := p.elements(int(s.span.Start))
 		for e.next() {
 			at, n := e.at, len(s.blocks)
 			if e.at = p.tool(p, at); e.at > 0 {

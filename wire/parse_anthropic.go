@@ -146,7 +146,7 @@ func (p *parser) content(s Span, section Section, role Role) int {
 			return end
 		}
 	case '[':
-		e := list(p.b, at)
+		e := p.elements(at)
 		for e.next() {
 			at, n := e.at, len(p.blocks)
 			if e.at = p.anthropicBlock(at, section, role, message); e.at < 0 {
@@ -311,7 +311,7 @@ func (p *parser) lone(content Span) Span {
 	if content.Empty() || p.b[content.Start] != '[' {
 		return content
 	}
-	e := list(p.b, int(content.Start))
+	e := p.elements(int(content.Start))
 	var text Span
 	for n := 0; e.next(); n++ {
 		if n > 0 {
@@ -346,7 +346,7 @@ func (p *parser) allText(content Span) bool {
 	if p.b[content.Start] != '[' {
 		return true
 	}
-	e := list(p.b, int(content.Start))
+	e := p.elements(int(content.Start))
 	for e.next() {
 		text := false
 		m := walk(p.b, e.at)

@@ -97,7 +97,7 @@ func (p *parser) geminiTool(at int) int {
 		}
 		switch string(key) {
 		case "functionDeclarations", "function_declarations":
-			e := list(p.b, int(value.Start))
+			e := p.elements(int(value.Start))
 			for e.next() {
 				if e.at = p.geminiDeclaration(e.at); e.at < 0 {
 					return -1
@@ -217,7 +217,7 @@ func (p *parser) geminiParts(s Span, section Section, role Role, message int32) 
 	case '{':
 		return p.geminiPart(int(s.Start), section, role, message) > 0
 	case '[':
-		e := list(p.b, int(s.Start))
+		e := p.elements(int(s.Start))
 		for e.next() {
 			at, n := e.at, len(p.blocks)
 			if e.at = p.geminiPart(at, section, role, message); e.at < 0 {

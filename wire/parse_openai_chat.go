@@ -124,7 +124,7 @@ func (p *parser) chatMessage(at int) int {
 		}
 	}
 	if !f.calls.Empty() && !isNull(p.b, f.calls) {
-		e := list(p.b, int(f.calls.Start))
+		e := p.elements(int(f.calls.Start))
 		for e.next() {
 			if e.at = p.chatCall(e.at, msg.Role, index); e.at < 0 {
 				return -1
@@ -182,7 +182,7 @@ func (p *parser) chatContent(f *chatMembers, role Role, index int32) bool {
 		p.blocks = append(p.blocks, p.plain(f.content, SectionMessages, role, index))
 		return true
 	}
-	e := list(p.b, int(f.content.Start))
+	e := p.elements(int(f.content.Start))
 	for e.next() {
 		// Parts have the members of Anthropic's blocks where it matters: type,
 		// text and, at some hosts, cache_control.

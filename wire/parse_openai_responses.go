@@ -134,7 +134,7 @@ func (p *parser) responsesInput(at int) int {
 		p.opening = 1
 		return end
 	}
-	e := list(p.b, at)
+	e := p.elements(at)
 	for e.next() {
 		if end := p.recallItems(e.at); end > 0 {
 			e.at = end

@@ -331,6 +331,7 @@ type elements struct {
 	open bool
 	bad  bool
 	end  int
+	room *int // how many more may be read, nil for any number
 }
 
 func list(b []byte, i int) elements {
@@ -360,6 +361,12 @@ func (e *elements) next() bool {
 	case e.open:
 		e.bad = true
 		return false
+	}
+	if e.room != nil {
+		if *e.room--; *e.room < 0 {
+			e.bad = true
+			return false
+		}
 	}
 	e.open = true
 	e.at = i

@@ -1,0 +1,289 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package handler
+
+import (
+	"container/list"
+	"context"
+	"errors"
+	"runtime/debug"
+	"sync"
+	"time"
+)
+
+const (
+	// defaultBodies is what bodies in flight may take by default: the collector
+	// lets a heap grow to twice of what lives in it.
+	defaultBodies  = 512 << 20
+	smallestBodies = 1 << 20
+	// bodyPatience is how long a request waits for room.
+	bodyPatience = 5 * time.Second
+	// stall is how long a body may make no progress before the room that its
+	// length has promised it goes to those who wait.
+	stall = time.Second
+	// One part in smallPart is kept for shares of up to smallShare bytes.
+	smallPart  = 8
+	smallShare = 4 << 20
+	// Shares from largeShare on leave garbage that is not used again. Once there
+	// is litter of it, it is given back to the system after a lull.
+	largeShare = 16 << 20
+	litter     = 64 << 20
+	lull       = 5 * time.Second
+)
+
+// errNoRoom says that the memory for bodies is taken, and stayed so.
+var errNoRoom = errors.New("no room for another body")
+
+// bodies is the budget of the whole process: its memory knows no configurations.
+var bodies = newBudget(defaultBodies)
+
+// budget bounds the memory of all bodies in flight, in all forms in which they
+// lie there at once. Room is given in the order in which it was asked for, but
+// that a part is kept for small bodies, which large ones shall not hold up.
+type budget struct {
+	mu      sync.Mutex
+	main    pot
+	spare   pot       // for small shares when main is taken
+	waiting list.List // of *waiter
+	reading map[*share]struct{}
+
+	litter  int64
+	pending bool // litter is about to be given back
+}
+
+// pot is a sum with a bound.
+type pot struct{ held, size int64 }
+
+func (p *pot) fits(n int64) bool { return p.held+n <= p.size }
+
+// share is what one request holds of a budget. It belongs to one goroutine.
+type share struct {
+	of          *budget
+	main, spare int64
+
+	// While its body is on its way:
+	moved   time.Time // it made progress
+	arrived int64     // what it takes in fact
+	waits   bool
+}
+
+type waiter struct {
+	share *share
+	n     int64
+	ready chan struct{}
+}
+
+func newBudget(size int64) *budget {
+	b := &budget{reading: make(map[*share]struct{})}
+	b.resize(size)
+	return b
+}
+
+// resize sets the bound. What is held stays held.
+func (b *budget) resize(size int64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.spare.size = size / smallPart
+	b.main.size = size - b.spare.size
+	b.serve()
+}
+
+// held returns the bytes that all shares hold.
+func (b *budget) held() int64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.main.held + b.spare.held
+}
+
+// limit returns the bound.
+func (b *budget) limit() int64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.main.size + b.spare.size
+}
+
+// open returns a share that holds nothing.
+func (b *budget) open() *share { return &share{of: b} }
+
+// grow makes the share one of n bytes, if it is smaller. It waits for its turn,
+// but not for long: errNoRoom.
+func (s *share) grow(ctx context.Context, n int64) error {
+	b := s.of
+	b.mu.Lock()
+	if n -= s.main + s.spare; n <= 0 || b.waiting.Len() == 0 && b.fromMain(s, n) || b.fromSpare(s, n) {
+		b.mu.Unlock()
+		return nil
+	}
+	w := &waiter{s, n, make(chan struct{})}
+	e := b.waiting.PushBack(w)
+	s.waits = true
+	b.sweep()
+	b.mu.Unlock()
+
+	err := w.wait(ctx)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	s.waits, s.moved = false, time.Now()
+	select {
+	case <-w.ready: // be it at the last moment
+		bodyMetrics.waits.WithLabelValues(waitServed).Inc()
+		return nil
+	default:
+		b.waiting.Remove(e)
+		b.serve()
+		return err
+	}
+}
+
+func (w *waiter) wait(ctx context.Context) error {
+	patience := time.NewTimer(bodyPatience)
+	defer patience.Stop()
+	look := time.NewTicker(stall)
+	defer look.Stop()
+	for {
+		select {
+		case <-w.ready:
+			return nil
+		case <-look.C:
+			b := w.share.of
+			b.mu.Lock()
+			b.sweep()
+			b.mu.Unlock()
+		case <-patience.C:
+			return errNoRoom
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// settle makes the share one of n bytes, which are taken already.
+func (s *share) settle(n int64) {
+	b := s.of
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if more := n - s.main - s.spare; more > 0 {
+		s.main += more
+		b.main.held += more
+	}
+	b.shrink(s, n)
+}
+
+// close gives the share back.
+func (s *share) close() {
+	b := s.of
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if n := s.main + s.spare; n >= largeShare {
+		b.litter += n
+	}
+	if b.litter >= litter && !b.pending {
+		b.pending = true
+		time.AfterFunc(lull, b.tidy)
+	}
+	b.shrink(s, 0)
+}
+
+// tidy gives the memory of bodies that are gone back to the system, which the
+// collector would do minutes later.
+func (b *budget) tidy() {
+	b.mu.Lock()
+	b.litter, b.pending = 0, false
+	b.mu.Unlock()
+	debug.FreeOSMemory()
+}
+
+// read tells that the body is on its way until the returned function is called.
+func (s *share) read() (done func()) {
+	b := s.of
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	s.moved = time.Now()
+	b.reading[s] = struct{}{}
+	return func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		delete(b.reading, s)
+	}
+}
+
+// progress tells what the body takes so far in fact.
+func (s *share) progress(arrived int64) {
+	s.of.mu.Lock()
+	defer s.of.mu.Unlock()
+	s.moved, s.arrived = time.Now(), arrived
+}
+
+// The methods below are called with the lock held.
+
+// fromMain takes n bytes for a share if they are there, or if nobody else holds
+// any: what is larger than all room goes alone.
+func (b *budget) fromMain(s *share, n int64) bool {
+	if !b.main.fits(n) && b.main.held != s.main {
+		return false
+	}
+	b.main.held += n
+	s.main += n
+	return true
+}
+
+func (b *budget) fromSpare(s *share, n int64) bool {
+	if s.main+s.spare+n > smallShare || !b.spare.fits(n) {
+		return false
+	}
+	b.spare.held += n
+	s.spare += n
+	return true
+}
+
+func (b *budget) shrink(s *share, to int64) {
+	n := s.main + s.spare - to
+	if n <= 0 {
+		return
+	}
+	main := min(n, s.main)
+	s.main -= main
+	b.main.held -= main
+	s.spare -= n - main
+	b.spare.held -= n - main
+	b.serve()
+}
+
+// serve gives room to those who wait: in their order, and small ones what is
+// kept for them.
+func (b *budget) serve() {
+	inOrder := true
+	for e := b.waiting.Front(); e != nil; {
+		w, next := e.Value.(*waiter), e.Next()
+		inOrder = inOrder && b.fromMain(w.share, w.n)
+		if inOrder || b.fromSpare(w.share, w.n) {
+			close(w.ready)
+			b.waiting.Remove(e)
+		} else if b.spare.held >= b.spare.size {
+			return
+		}
+		e = next
+	}
+}
+
+// sweep takes room from bodies that are announced and do not come.
+func (b *budget) sweep() {
+	since := time.Now().Add(-stall)
+	for s := range b.reading {
+		if !s.waits && s.moved.Before(since) {
+			b.shrink(s, s.arrived)
+		}
+	}
+}

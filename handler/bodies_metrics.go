@@ -1,0 +1,37 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package handler
+
+import "github.com/prometheus/client_golang/prometheus"
+
+// How a request that had to wait for memory went on.
+const (
+	waitServed  = "served"  // there was room
+	waitUnread  = "unread"  // it passed without being read
+	waitRefused = "refused" // it was answered by 503
+)
+
+var bodyMetrics = struct {
+	bytes, limit prometheus.Collector
+	waits        *prometheus.CounterVec
+}{
+	bytes: prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Namespace: namespace, Subsystem: subsystem, Name: "bodies_bytes", Help: "Memory that is held for the bodies of requests in flight.",
+	}, func() float64 { return float64(bodies.held()) }),
+	limit: prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Namespace: namespace, Subsystem: subsystem, Name: "bodies_limit_bytes", Help: "Memory that the bodies of requests in flight may take.",
+	}, func() float64 { return float64(bodies.limit()) }),
+	waits: counterVec("bodies_waited_total", "Requests that waited for memory, by how they went on: served, unread, refused.", "outcome"),
+}

@@ -16,6 +16,7 @@ package translate
 
 import (
 	"bytes"
+	"slices"
 
 	"github.com/tidwall/gjson"
 
@@ -29,8 +30,8 @@ import (
 // that nothing a client's own format can say is lost. A Hold belongs to one
 // goroutine.
 type Hold struct {
-	events sse.Parser
-	emit   func(sse.Event)
+	frames sse.Framer
+	emit   func(sse.Frame)
 	held   holder
 	out    output
 	begun  bool
@@ -42,9 +43,15 @@ type Hold struct {
 // what the client is to get now, in the event's place.
 type holder interface {
 	event(o *output, name string, data []byte, root gjson.Result) (end bool)
-	// flush sends what is complete; the stream is about to end.
+	// flush sends what is held, as far as it has come.
 	flush(o *output)
+	// weight is about the memory that is held, in bytes.
+	weight() int
 }
+
+// heldWeight is about what a call that is held takes beside its text, in bytes. It
+// bounds how many there are: maxHeld / heldWeight.
+const heldWeight = 8 << 10
 
 // NewHold returns a Hold for a stream in format f. Gemini sends calls whole
 // anyway; its streams pass as they are. With joined, the calls of a stream of chat
@@ -62,7 +69,6 @@ func NewHold(f wire.Format, joined bool) *Hold {
 		h.raw = true
 	}
 	h.emit = h.event
-	h.events.Comment = func() { h.out.raw(": ping\n\n") }
 	return h
 }
 
@@ -80,14 +86,36 @@ func (h *Hold) Feed(p []byte) []byte {
 	if h.raw {
 		return p
 	}
-	h.out.buf = h.out.buf[:0]
-	h.events.Feed(p, h.emit)
+	h.out.reset()
+	h.frames.Feed(p, h.emit)
+	if rest := h.frames.Rest(); len(rest) > maxHeld { // an event too long to be read
+		h.held.flush(&h.out)
+		h.out.buf = append(h.out.buf, rest...)
+		h.frames, h.raw = sse.Framer{}, true
+	}
 	return h.out.buf
 }
 
-// Close ends the stream. What is held was never complete, and is dropped: the
-// stream is as cut as the upstream's.
-func (h *Hold) Close(bool) []byte { return nil }
+// Close ends the stream and returns what the client is to get last. A call that was
+// never complete reaches the client as far as it has come, unless the stream was cut.
+func (h *Hold) Close(cut bool) []byte {
+	h.out.reset()
+	if cut || h.raw {
+		return nil
+	}
+	h.frames.End(func(f sse.Frame) {
+		if data := bytes.TrimSpace(f.Data); !wire.ValidBytes(data) { // half an event, or [DONE]
+			h.held.flush(&h.out)
+		}
+		h.event(f)
+		if at := len(h.out.buf); h.held.weight() > 0 { // the event lacks its blank line
+			h.held.flush(&h.out)
+			h.out.buf = slices.Insert(h.out.buf, at, '\n', '\n')
+		}
+	})
+	h.held.flush(&h.out)
+	return h.out.buf
+}
 
 // Ended tells whether the stream has come to its end.
 func (h *Hold) Ended() bool { return h.ended || h.raw }
@@ -95,25 +123,41 @@ func (h *Hold) Ended() bool { return h.ended || h.raw }
 // Failure is nil: errors pass as they are.
 func (h *Hold) Failure() *Failure { return nil }
 
-func (h *Hold) event(e sse.Event) {
-	data := bytes.TrimSpace(e.Data)
-	if string(data) == "[DONE]" {
+func (h *Hold) event(f sse.Frame) {
+	data := bytes.TrimSpace(f.Data)
+	switch {
+	case len(f.Raw) == 1 && f.Raw[0] == '\n': // the rest of a line end
+		if h.out.passed {
+			h.out.buf = append(h.out.buf, '\n')
+		}
+		return
+	case string(data) == "[DONE]":
 		h.held.flush(&h.out)
 		h.ended = true
-		h.out.pass("", data)
+		h.out.frame(f)
+		return
+	case !wire.ValidBytes(data):
+		h.out.frame(f)
 		return
 	}
-	if !wire.ValidBytes(data) {
-		h.out.pass(view(e.Name), e.Data)
-		return
-	}
-	if h.held.event(&h.out, view(e.Name), data, gjson.Parse(view(data))) {
+	h.out.came, h.out.read, h.out.passed = f, data, false
+	if h.held.event(&h.out, view(f.Name), data, gjson.Parse(view(data))) {
 		h.ended = true
+	}
+	if h.held.weight() > maxHeld {
+		h.held.flush(&h.out)
 	}
 }
 
-// pass appends an event as it came.
+// frame appends an event in the bytes that it came in.
+func (o *output) frame(f sse.Frame) { o.buf, o.passed = append(o.buf, f.Raw...), true }
+
+// pass appends an event: in the bytes that it came in, if it is the one that came.
 func (o *output) pass(name string, data []byte) {
+	if len(data) > 0 && len(data) == len(o.read) && &data[0] == &o.read[0] {
+		o.frame(o.came)
+		return
+	}
 	if name != "" {
 		o.raw("event: ")
 		o.raw(name)

@@ -16,6 +16,7 @@ package translate
 
 import (
 	"bytes"
+	"slices"
 	"strconv"
 
 	"github.com/tidwall/gjson"
@@ -47,21 +48,37 @@ func (h *anthropicHolder) event(o *output, name string, data []byte, root gjson.
 		h.open[at].args = append(h.open[at].args, inside(root.Get("delta.partial_json"))...)
 		return false
 	case at >= 0 && kind == "content_block_stop":
-		b := h.open[at]
-		h.open = append(h.open[:at], h.open[at+1:]...)
-		o.pass("content_block_start", b.start)
-		if len(b.args) > 0 {
-			o.sse("content_block_delta")
-			o.raw(`{"type":"content_block_delta","index":`)
-			o.raw(strconv.FormatInt(b.index, 10))
-			o.raw(`,"delta":{"type":"input_json_delta","partial_json":`)
-			o.inside(view(b.args))
-			o.raw("}}")
-			o.end()
-		}
+		h.open[at].send(o)
+		h.open = slices.Delete(h.open, at, at+1)
 	}
 	o.pass(name, data)
 	return kind == "message_stop"
 }
 
-func (h *anthropicHolder) flush(*output) {}
+// send sends a block as far as it has come.
+func (b *heldBlock) send(o *output) {
+	o.pass("content_block_start", b.start)
+	if len(b.args) > 0 {
+		o.sse("content_block_delta")
+		o.raw(`{"type":"content_block_delta","index":`)
+		o.raw(strconv.FormatInt(b.index, 10))
+		o.raw(`,"delta":{"type":"input_json_delta","partial_json":`)
+		o.inside(view(b.args))
+		o.raw("}}")
+		o.end()
+	}
+}
+
+func (h *anthropicHolder) flush(o *output) {
+	for i := range h.open {
+		h.open[i].send(o)
+	}
+	h.open = nil
+}
+
+func (h *anthropicHolder) weight() (n int) {
+	for i := range h.open {
+		n += heldWeight + len(h.open[i].start) + len(h.open[i].args)
+	}
+	return n
+}

@@ -169,3 +169,10 @@ func (h *chatHolder) flush(o *output) {
 	}
 	h.open = nil
 }
+
+func (h *chatHolder) weight() (n int) {
+	for i := range h.open {
+		n += heldWeight + len(h.open[i].chunk) + len(h.open[i].entry) + len(h.open[i].args)
+	}
+	return n
+}

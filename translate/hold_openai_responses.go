@@ -16,6 +16,7 @@ package translate
 
 import (
 	"bytes"
+	"slices"
 	"strconv"
 
 	"github.com/tidwall/gjson"
@@ -75,7 +76,7 @@ func (h *responsesHolder) event(o *output, name string, data []byte, root gjson.
 
 func (h *responsesHolder) send(o *output, at int) {
 	item := h.open[at]
-	h.open = append(h.open[:at], h.open[at+1:]...)
+	h.open = slices.Delete(h.open, at, at+1)
 	h.write(o, "response.output_item.added", item.added, gjson.ParseBytes(item.added))
 	if item.delta == nil {
 		return
@@ -94,11 +95,27 @@ func (h *responsesHolder) number(root gjson.Result) {
 
 func (h *responsesHolder) write(o *output, name string, data []byte, root gjson.Result) {
 	h.number(root)
-	if root.Get("sequence_number").Exists() {
+	if n := root.Get("sequence_number"); n.Exists() {
+		if n.Int() == h.next {
+			h.next++
+			o.pass(name, data)
+			return
+		}
 		data = replace(data, wire.Member{Name: "sequence_number", Value: strconv.AppendInt(nil, h.next, 10)})
 		h.next++
 	}
 	o.pass(name, data)
 }
 
-func (h *responsesHolder) flush(*output) {}
+func (h *responsesHolder) flush(o *output) {
+	for len(h.open) > 0 {
+		h.send(o, 0)
+	}
+}
+
+func (h *responsesHolder) weight() (n int) {
+	for i := range h.open {
+		n += heldWeight + len(h.open[i].added) + len(h.open[i].delta) + len(h.open[i].args)
+	}
+	return n
+}

@@ -65,7 +65,25 @@ const (
 )
 
 // output is what goes to the client next.
-type output struct{ buf []byte }
+type output struct {
+	buf []byte
+	// What a [Hold] has read last: the event, its data, and whether it has passed
+	// as it came.
+	came   sse.Frame
+	read   []byte
+	passed bool
+}
+
+// largestKept bounds the memory that is kept behind a long event to be used again.
+const largestKept = 1 << 20
+
+// reset makes ready for what comes next.
+func (o *output) reset() {
+	if cap(o.buf) > largestKept {
+		o.buf = nil
+	}
+	o.buf = o.buf[:0]
+}
 
 // NewStream returns a Stream for one answer of an upstream that speaks from, to
 // a client that speaks to. Both must be formats that this package knows.
@@ -110,7 +128,7 @@ func newStreamWriter(f wire.Format, flow *flow, out *output) answerWriter {
 // and returns what the client is to get now. The result is good until the next
 // call.
 func (s *Stream) Feed(p []byte) []byte {
-	s.out.buf = s.out.buf[:0]
+	s.out.reset()
 	if s.form == formUnknown {
 		p = bytes.TrimLeft(p, " \t\r\n")
 		if len(p) == 0 {
@@ -148,6 +166,12 @@ func (s *Stream) Close(cut bool) []byte {
 		s.document()
 		return s.out.buf
 	}
+	// Some servers leave out the blank line behind their last event. Half of one is none.
+	s.events.End(func(e sse.Event) {
+		if data := bytes.TrimSpace(e.Data); string(data) == "[DONE]" || wire.ValidBytes(data) {
+			s.event(e)
+		}
+	})
 	s.read.eof(&s.flow)
 	return s.out.buf
 }

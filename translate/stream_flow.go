@@ -28,8 +28,11 @@ import (
 const (
 	// maxCalls bounds the calls of one answer, as wire's decoders do.
 	maxCalls = 4096
-	// maxHeld bounds what waits for its turn, in bytes.
+	// maxHeld bounds what waits for its turn, in bytes, and what is kept of an
+	// answer.
 	maxHeld = 32 << 20
+	// blockWeight is about what a block takes beside its text, in bytes.
+	blockWeight = 300
 )
 
 // flow puts what a reader finds into the order that a writer gets: one block is
@@ -45,6 +48,7 @@ type flow struct {
 	calls  []*block // all calls
 	parked []*block // calls that are held until they are complete
 	held   int
+	kept   int // by the writer, about, in bytes
 	stops  Stops
 	// counted tells that a usage of chat completions came: timings count less.
 	counted bool
@@ -326,6 +330,7 @@ func (f *flow) push(b *block) *block {
 		t.done = true
 	}
 	f.queue = append(f.queue, b)
+	f.keep(blockWeight + len(b.id) + len(b.name) + len(b.signature))
 	f.advance()
 	return b
 }
@@ -334,7 +339,7 @@ func (f *flow) push(b *block) *block {
 func (f *flow) fill(b *block, s string) {
 	b.filled = true
 	if b.opened {
-		f.to.delta(b, s)
+		f.write(b, s)
 		return
 	}
 	if f.held += len(s); f.held > maxHeld {
@@ -379,6 +384,9 @@ func (f *flow) advance() {
 		if b.kind == blockCall && !b.filled {
 			f.to.delta(b, "{}")
 		}
+		if f.ended {
+			return
+		}
 		f.to.close(b)
 		f.queue[0] = nil
 		f.queue = f.queue[1:]
@@ -396,7 +404,21 @@ func (f *flow) open(b *block) {
 	f.to.open(b)
 	if len(b.held) > 0 {
 		f.held -= len(b.held)
-		f.to.delta(b, view(b.held))
+		f.write(b, view(b.held))
 		b.held = nil
+	}
+}
+
+// write writes more of an open block. What writers keep of it, to say it again at
+// the end or to say it whole, is bounded.
+func (f *flow) write(b *block, s string) {
+	before := len(b.content)
+	f.to.delta(b, s)
+	f.keep(len(b.content) - before)
+}
+
+func (f *flow) keep(n int) {
+	if f.kept += n; f.kept > maxHeld {
+		f.fail(&Failure{Message: "the upstream's answer is too long to be translated"})
 	}
 }

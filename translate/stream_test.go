@@ -84,6 +84,7 @@ func run(from, to wire.Format, asked Answering, data []byte, cuts ...int) ([]byt
 func decode(f wire.Format, stream bool, data []byte) *wire.Turn {
 	d := wire.NewDecoder(f, stream)
 	d.Feed(data)
+	d.End()
 	return d.Turn()
 }
 

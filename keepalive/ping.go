@@ -66,10 +66,11 @@ func (p *Ping) End(o Outcome, cost float64) {
 	s := p.schedule
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	defer s.fit() // it may have been in flight only that this stayed
 	s.flying--
 	e := p.entry
 	if e == nil {
-		p.wipe()
+		s.release(p.Target)
 		return
 	}
 	e.flying, p.entry = nil, nil

@@ -58,6 +58,8 @@ type Target struct {
 	// Payload is what the sender needs, nil for a pause that is only watched. It
 	// is wiped as soon as no ping can follow.
 	Payload Payload
+
+	held int64 // what the payload stands for in the schedule's account
 }
 
 // Payload is what a target holds in memory: a body, and a credential.
@@ -207,6 +209,7 @@ func (s *Schedule) Configure(o Options) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.options = o
+	s.fit()
 }
 
 // Enter tells that a request of a conversation begins. Until as many have left
@@ -256,14 +259,19 @@ func (s *Schedule) Leave(id ID, entered bool, t *Target) {
 	e := &entry{Target: t, id: id, last: t.Begun, alive: true}
 	s.idle[id] = e
 	if t.Payload != nil {
-		s.bytes += t.Payload.Size()
+		t.held = t.Payload.Size()
+		s.bytes += t.held
 		e.due = t.Begun.Mono + t.Every - s.options.Jitter(t.Every)
 	} else {
 		e.due = t.Begun.Mono + patience
 	}
 	heap.Push(&s.queue, e)
-	for s.bytes > s.options.Memory {
-		s.displace()
+	s.fit()
+}
+
+// fit lets payloads go until the rest fits. Those in flight stay.
+func (s *Schedule) fit() {
+	for s.bytes > s.options.Memory && s.displace() {
 	}
 }
 
@@ -280,6 +288,17 @@ func (s *Schedule) Drop(id ID) {
 	defer s.mu.Unlock()
 	if e := s.idle[id]; e != nil {
 		s.remove(e, Ended)
+	}
+}
+
+// Forget forgets all conversations of a session and cancels their pings.
+func (s *Schedule) Forget(session string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for id, e := range s.idle {
+		if id.Session == session {
+			s.remove(e, Ended)
+		}
 	}
 }
 
@@ -363,7 +382,7 @@ func (s *Schedule) plan(e *entry) (int, float64) {
 // leave sends no more pings for a conversation and awaits its return.
 func (s *Schedule) leave(e *entry, why Reason) {
 	s.stats.Stopped[why]++
-	s.release(e)
+	s.release(e.Target)
 	e.due = e.Begun.Mono + patience
 	if e.index >= 0 {
 		heap.Fix(&s.queue, e.index)
@@ -372,12 +391,13 @@ func (s *Schedule) leave(e *entry, why Reason) {
 	}
 }
 
-// release lets go of what a conversation holds.
-func (s *Schedule) release(e *entry) {
-	if e.Payload != nil {
-		s.bytes -= e.Payload.Size()
-		e.wipe()
-	}
+// release lets go of what a conversation holds. The account changes with it, and
+// at no other place: a payload counts for what it did when it came, until it is
+// wiped.
+func (s *Schedule) release(t *Target) {
+	s.bytes -= t.held
+	t.held = 0
+	t.wipe()
 }
 
 // remove takes a conversation out of the schedule.
@@ -389,16 +409,16 @@ func (s *Schedule) remove(e *entry, why Reason) {
 	if e.flying != nil {
 		close(e.flying.canceled)
 		e.flying.entry, e.flying = nil, nil // its payload is wiped when it ends
-		s.bytes -= e.Payload.Size()
 		return
 	}
-	s.release(e)
+	s.release(e.Target)
 	heap.Remove(&s.queue, e.index)
 }
 
 // displace lets the payload go that is expected to earn the least for its size,
-// of some of those that are due last.
-func (s *Schedule) displace() {
+// of some of those that are due last. It returns false if there is none: what is
+// in flight is let go of when it ends.
+func (s *Schedule) displace() bool {
 	const sample = 32
 	var worst *entry
 	least := 0.0
@@ -408,7 +428,7 @@ func (s *Schedule) displace() {
 			continue
 		}
 		_, value := s.plan(e)
-		value *= float64(e.Prompt) / float64(max(1, e.Payload.Size()))
+		value *= float64(e.Prompt) / float64(max(1, e.held))
 		if worst == nil || value < least {
 			worst, least = e, value
 		}
@@ -422,10 +442,10 @@ func (s *Schedule) displace() {
 		}
 	}
 	if worst == nil {
-		s.bytes = 0 // what is left is in flight, and accounted for when it ends
-		return
+		return false
 	}
 	s.leave(worst, Displaced)
+	return true
 }
 
 // Stats returns what the schedule holds and has done.

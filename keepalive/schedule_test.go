@@ -16,6 +16,7 @@ package keepalive
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"runtime"
 	"testing"
 	"time"
@@ -330,4 +331,94 @@ func BenchmarkIdle(b *testing.B) {
 		b.ReportMetric(float64(pings), "pings")
 	}
 	b.ReportMetric(100*b.Elapsed().Hours()/float64(b.N), "%core")
+}
+
+// growing is a payload that tells another size each time it is asked.
+type growing struct {
+	held
+	told int64
+}
+
+func (g *growing) Size() int64 {
+	g.size++
+	g.told = g.size
+	return g.size
+}
+
+// TestAccount: whatever happens, in whatever order, the account is the sum of what
+// the payloads counted for that are not wiped, and within the bound but for those
+// in flight.
+func TestAccount(t *testing.T) {
+	for seed := range uint64(200) {
+		random := rand.New(rand.NewPCG(seed, 13))
+		s := New(Options{Flying: 3, Memory: 5000})
+		var came []*growing
+		var flying []*Ping
+		bound := int64(5000)
+		now := epoch
+		entered := map[ID]int{}
+		for step := range 400 {
+			id := id(random.IntN(12))
+			switch op := random.IntN(20); {
+			case op < 7:
+				p := &growing{held: held{size: random.Int64N(3000)}}
+				target := idle(now)
+				target.Payload = p
+				target.Every = time.Duration(1+random.IntN(4)) * time.Minute
+				began := entered[id] > 0
+				if began {
+					entered[id]--
+				}
+				s.Leave(id, began, target)
+				came = append(came, p)
+			case op < 9:
+				s.Enter(id, now)
+				entered[id]++
+			case op < 10:
+				s.Drop(id)
+			case op < 11:
+				s.Forget(id.Session)
+			case op < 12:
+				bound = 1 + random.Int64N(9000)
+				s.Configure(Options{Flying: 3, Memory: bound})
+			case op < 15:
+				now = now.Add(time.Duration(random.IntN(300)) * time.Second)
+				flying = append(flying, s.Due(now)...)
+			case len(flying) > 0:
+				i := random.IntN(len(flying))
+				p := flying[i]
+				flying[i] = flying[len(flying)-1]
+				flying = flying[:len(flying)-1]
+				p.End([]Outcome{Read, WroteCache, Denied, Broken, Canceled}[random.IntN(5)], 1)
+			}
+			var want, aloft int64
+			for _, p := range came {
+				if !p.wiped {
+					want += p.told
+				}
+			}
+			for _, p := range flying {
+				aloft += p.Payload.(*growing).told
+			}
+			got := s.Stats(now)
+			if got.Bytes != want {
+				t.Fatalf("seed %d, step %d: the account says %d bytes, %d are held", seed, step, got.Bytes, want)
+			}
+			if got.Bytes > bound && got.Bytes > aloft {
+				t.Fatalf("seed %d, step %d: %d bytes are held, %d of them in flight, with a bound of %d", seed, step, got.Bytes, aloft, bound)
+			}
+		}
+		s.Stop()
+		for _, p := range flying {
+			p.End(Canceled, 0)
+		}
+		if got := s.Stats(now); got.Bytes != 0 || got.Flying != 0 {
+			t.Fatalf("seed %d: stopped, the schedule holds %+v", seed, got)
+		}
+		for _, p := range came {
+			if !p.wiped {
+				t.Fatalf("seed %d: a payload is kept by a schedule that has stopped", seed)
+			}
+		}
+	}
 }

@@ -19,6 +19,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
+	"sync"
 
 	"go.uber.org/zap"
 
@@ -77,7 +79,8 @@ type Store interface {
 	// Open opens the store.
 	Open() (sessioncache.Store, error)
 	// Adjust applies the limits of this configuration to a store that an
-	// earlier one may have opened. It is called when the configuration starts.
+	// earlier one may have opened. It is called when the configuration comes
+	// into force.
 	Adjust(sessioncache.Store) error
 }
 
@@ -155,40 +158,79 @@ func (a *App) open() (*state, error) {
 	return s, nil
 }
 
-// Start applies this configuration's limits to the store, and lets pings take
-// their way through its sites.
+// running are the configurations that run, the one in force first. One that starts
+// beside another comes into force when that has stopped, which Caddy has it do once
+// every app of the new one has started: what is refused never comes into force, and
+// has nothing to give back.
+var running struct {
+	sync.Mutex
+	apps []*App
+}
+
+// Start opens what may fail to open, and has the configuration come into force as
+// soon as there is no other.
 func (a *App) Start() error {
-	if err := a.store.Adjust(a.lease.state.Store); err != nil {
-		return fmt.Errorf("adjusting the session store: %w", err)
-	}
-	a.Originals.adjust(a.lease.state)
-	bodies.resize(cmp.Or(a.BodiesInFlight, defaultBodies))
 	if v, err := a.site(); err == nil { // no sites, no pings
 		a.http, _ = v.(*caddyhttp.App)
 	}
-	a.lease.state.keeper.use(a)
-	if err := a.startAudit(); err != nil {
+	if err := a.openAudit(); err != nil {
 		return err
 	}
-	a.learn()
-	a.warm()
+	running.Lock()
+	defer running.Unlock()
+	running.apps = append(running.apps, a)
+	if running.apps[0] == a {
+		a.govern()
+	}
 	return nil
 }
 
-// Stop ends the pings unless another configuration has taken over. Nothing else
-// is to be done: what runs on the store may outlive the configuration.
+// govern brings the configuration into force: its limits count, and pings take
+// their way through its sites.
+func (a *App) govern() {
+	s := a.lease.state
+	if err := a.store.Adjust(s.Store); err != nil {
+		a.logger.Error("adjusting the session store", zap.Error(err))
+	}
+	a.Originals.adjust(s)
+	bodies.resize(cmp.Or(a.BodiesInFlight, defaultBodies))
+	s.keeper.use(a)
+	a.adjustAudit()
+	a.learn()
+	a.warm()
+}
+
+// Stop hands over to the configuration that was started after this one. Without
+// one the pings end. What runs on the store may outlive the configuration.
 func (a *App) Stop() error {
-	if a.lease.state.keeper.retire(a) {
-		a.lease.state.rest()
+	running.Lock()
+	defer running.Unlock()
+	i := slices.Index(running.apps, a)
+	if i < 0 {
+		return nil
+	}
+	running.apps = slices.Delete(running.apps, i, i+1)
+	if i > 0 { // it never was in force
+		return nil
 	}
 	if a.unlearn != nil {
 		a.unlearn()
 	}
+	s := a.lease.state
+	if len(running.apps) == 0 || running.apps[0].lease.state != s {
+		s.keeper.stop()
+		s.rest()
+	}
+	if len(running.apps) > 0 {
+		running.apps[0].govern()
+	}
 	return nil
 }
 
-// Cleanup gives the shares of the stores back.
+// Cleanup gives the shares of the stores back. Caddy does not stop the apps of a
+// configuration that fails after they have started.
 func (a *App) Cleanup() error {
+	_ = a.Stop()
 	err := a.ledger.release()
 	a.ledger = nil
 	if a.lease == nil { // Provision failed before it took one

@@ -304,16 +304,24 @@ func (a *App) auditOptions() audit.Options {
 	return o
 }
 
-// startAudit opens the audit store and applies this configuration's options.
-func (a *App) startAudit() error {
+// openAudit opens the audit store.
+func (a *App) openAudit() error {
 	if a.audit == nil {
 		return nil
 	}
-	s := a.ledger.sink
-	if _, err := s.store.get(); err != nil {
+	if _, err := a.ledger.sink.store.get(); err != nil {
 		return fmt.Errorf("opening the audit store: %w", err)
 	}
+	return nil
+}
+
+// adjustAudit applies this configuration's options to an audit sink that an earlier
+// one may have opened.
+func (a *App) adjustAudit() {
+	if a.audit == nil {
+		return
+	}
+	s := a.ledger.sink
 	s.content.Store(a.audit.Settings().Content)
 	s.queue.SetOptions(a.auditOptions())
-	return nil
 }

@@ -72,7 +72,7 @@ func TestBackground(t *testing.T) {
 // TestPingPanics: a ping that panics is over, and the next has its place.
 func TestPingPanics(t *testing.T) {
 	k := newKeeper()
-	k.apps = []*App{{}}
+	k.inForce = new(App)
 	k.schedule.Configure(keepalive.Options{Flying: 1})
 	every := 285 * time.Second
 	begun := k.now().Add(-every)

@@ -16,7 +16,6 @@ package handler
 
 import (
 	"context"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -36,7 +35,7 @@ type keeper struct {
 	manual   bool        // pings are sent when asked for, on a clock of the caller's
 
 	mu      sync.Mutex
-	apps    []*App // of the configurations that run, the one in force last
+	inForce *App // nil if no configuration is
 	wake    chan struct{}
 	halt    context.CancelFunc // nil while not running
 	life    context.Context    //nolint:containedctx // of what is sent without a schedule: as long as there is a configuration
@@ -132,7 +131,7 @@ func (k *keeper) awake() {
 		return
 	}
 	k.mu.Lock()
-	if k.halt == nil && len(k.apps) > 0 {
+	if k.halt == nil && k.inForce != nil {
 		ctx, cancel := context.WithCancel(context.Background())
 		k.halt, k.done = cancel, make(chan struct{})
 		go background("keeping caches alive", func() { k.run(ctx, k.done) })
@@ -148,7 +147,7 @@ func (k *keeper) awake() {
 func (k *keeper) use(a *App) {
 	k.schedule.Configure(a.KeepAlive.options())
 	k.mu.Lock()
-	k.apps = append(k.apps, a)
+	k.inForce = a
 	if k.life == nil {
 		k.life, k.end = context.WithCancel(context.Background())
 	}
@@ -160,10 +159,7 @@ func (k *keeper) use(a *App) {
 func (k *keeper) app() *App {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if len(k.apps) == 0 {
-		return nil
-	}
-	return k.apps[len(k.apps)-1]
+	return k.inForce
 }
 
 // running is the context of requests of ours, which end with the last
@@ -181,24 +177,11 @@ func (k *keeper) attach(now func() time.Time) {
 	k.schedule.Configure(keepalive.Options{})
 }
 
-// retire takes a configuration back. Pings end with the last one; it tells whether
-// this was it.
-func (k *keeper) retire(a *App) (last bool) {
-	k.mu.Lock()
-	k.apps = slices.DeleteFunc(k.apps, func(o *App) bool { return o == a })
-	last = len(k.apps) == 0
-	k.mu.Unlock()
-	if last {
-		k.stop()
-	}
-	return last
-}
-
 // stop ends the keeper. It does not wait for pings in flight, which are canceled.
 func (k *keeper) stop() {
 	k.mu.Lock()
 	halt, done := k.halt, k.done
-	k.halt = nil
+	k.halt, k.inForce = nil, nil
 	if k.life != nil {
 		k.end()
 		k.life, k.end = nil, nil

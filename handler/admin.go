@@ -15,9 +15,14 @@
 package handler
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
@@ -28,10 +33,19 @@ import (
 
 // Admin serves the sessions on Caddy's admin API:
 //
-//	GET    /llm_cache/sessions        all sessions, most recently used first
+//	GET    /llm_cache/sessions        a page of sessions, the newest first
 //	GET    /llm_cache/sessions/{id}   one
 //	GET    /llm_cache/keepalive       what is kept alive, and what pings came to
 //	DELETE /llm_cache/sessions/{id}   forget one; its next request starts anew
+//
+// A page holds `limit` sessions, 100 by default and 1000 at most, in the order in
+// which they began. `total` is the number of all. `next` is absent on the last page;
+// elsewhere `?after=` with it gives the next. Sessions that begin or end between two
+// pages move none of the others.
+//
+// A session that is deleted is forgotten with all that belongs to it: it is not
+// pinged any more, and the credential for that and its folded texts are gone. What
+// the audit store has on record stays.
 //
 // Ids are hashes; answers hold counters, sizes, warmth and a summary of the
 // ledger, never content, keys or credentials.
@@ -64,17 +78,74 @@ func (s *state) report(session *sessioncache.Session, now time.Time) sessionRepo
 	return sessionReport{session.Report(now), s.overlays.Report(session.ID())}
 }
 
-func (*Admin) list(w http.ResponseWriter, _ *http.Request) error {
-	now, sessions := time.Now(), []sessionReport{}
-	for _, s := range openStores() {
-		s.All(func(session *sessioncache.Session) bool {
-			sessions = append(sessions, s.report(session, now))
-			return true
-		})
+const (
+	defaultPage = 100
+	largestPage = 1000
+)
+
+func (*Admin) list(w http.ResponseWriter, r *http.Request) error {
+	limit, after, err := pageOf(r.URL.Query())
+	if err != nil {
+		return caddy.APIError{HTTPStatus: http.StatusBadRequest, Err: err}
 	}
-	return answer(w, struct {
-		Sessions []sessionReport `json:"sessions"`
-	}{sessions})
+	total, page := 0, []listed(nil)
+	for _, s := range openStores() {
+		total += s.Stats().Sessions
+		for _, session := range s.Page(after, limit+1) {
+			page = append(page, listed{s, session})
+		}
+	}
+	slices.SortFunc(page, func(a, b listed) int { return cmp.Compare(b.session.Number(), a.session.Number()) })
+	next := ""
+	if len(page) > limit {
+		page = page[:limit]
+		next = `,"next":"` + strconv.FormatUint(page[limit-1].session.Number(), 10) + `"`
+	}
+	w.Header().Set("Content-Type", "application/json")
+	return writePage(w, page, fmt.Sprintf(`"total":%d%s`, total, next))
+}
+
+// listed is a session and where it is held.
+type listed struct {
+	state   *state
+	session *sessioncache.Session
+}
+
+// pageOf reads which page is asked for.
+func pageOf(q url.Values) (limit int, after uint64, err error) {
+	limit, after = defaultPage, sessioncache.Newest
+	if v := q.Get("limit"); v != "" {
+		if limit, err = strconv.Atoi(v); err != nil || limit < 1 || limit > largestPage {
+			return 0, 0, fmt.Errorf("limit: %q is not between 1 and %d", v, largestPage)
+		}
+	}
+	if v := q.Get("after"); v != "" {
+		if after, err = strconv.ParseUint(v, 10, 64); err != nil {
+			return 0, 0, fmt.Errorf("after: %q is not what a page gave as next", v)
+		}
+	}
+	return limit, after, nil
+}
+
+// writePage writes a page session by session: only one report is in memory.
+func writePage(w io.Writer, page []listed, rest string) error {
+	now := time.Now()
+	sep := `{"sessions":[`
+	for _, l := range page {
+		text, err := json.Marshal(l.state.report(l.session, now))
+		if err != nil {
+			return err
+		}
+		if _, err := w.Write(append([]byte(sep), text...)); err != nil {
+			return err
+		}
+		sep = ",\n"
+	}
+	if len(page) > 0 {
+		sep = ""
+	}
+	_, err := io.WriteString(w, sep+"],"+rest+"}\n")
+	return err
 }
 
 func (*Admin) get(w http.ResponseWriter, r *http.Request) error {
@@ -99,8 +170,8 @@ func (*Admin) keepalive(w http.ResponseWriter, _ *http.Request) error {
 
 func (*Admin) remove(w http.ResponseWriter, r *http.Request) error {
 	for _, s := range openStores() {
-		if s.Delete(r.PathValue("id")) {
-			s.overlays.Forget(r.PathValue("id"))
+		if session := s.Delete(r.PathValue("id")); session != nil {
+			s.forget(session)
 			w.WriteHeader(http.StatusNoContent)
 			return nil
 		}

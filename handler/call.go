@@ -60,6 +60,7 @@ type call struct {
 	overhead  time.Duration
 	turn      *wire.Turn // set by settle
 	settled   bool
+	denied    bool // the credential was refused
 	resent    bool
 	trailers  bool // the client takes trailers
 	account   *account
@@ -301,6 +302,7 @@ func (c *call) settle(t *tap, err error) {
 		return
 	}
 	c.settled = true
+	c.denied = t.status == http.StatusUnauthorized || t.status == http.StatusForbidden
 	outcome := outcomeInterrupted
 	c.h.guard("settling an exchange", func() {
 		c.turn = t.turn()
@@ -309,6 +311,9 @@ func (c *call) settle(t *tap, err error) {
 		if err == nil && t.status/100 == 2 && c.turn != nil && c.turn.Done && !c.turn.Failed() {
 			outcome = outcomeCompleted
 			c.ex.Commit(c.turn, c.h.now())
+			if c.session.Number() == 0 {
+				c.h.state.Hold(c.session)
+			}
 			c.keepFolded()
 			return
 		}

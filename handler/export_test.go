@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/keepalive"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
 var ahead, set atomic.Int64
@@ -84,4 +85,14 @@ func LoadIdle() {
 			return true
 		})
 	}
+}
+
+// Sessions are the ids of all sessions.
+func Sessions() (ids []string) {
+	for _, s := range openStores() {
+		for _, session := range s.Page(sessioncache.Newest, 1000) {
+			ids = append(ids, session.ID())
+		}
+	}
+	return ids
 }

@@ -194,6 +194,9 @@ func (c *call) leave(r *http.Request) {
 	var t *keepalive.Target
 	id := c.idle
 	c.h.guard("letting a conversation fall idle", func() {
+		if c.denied && c.session.Number() > 0 { // the others would be refused as well
+			k.schedule.Forget(c.id)
+		}
 		lineage, ok := c.ex.Committed()
 		if !ok {
 			return

@@ -33,8 +33,10 @@ const shortestIdleTTL = time.Minute
 // MemoryStore keeps sessions in the memory of the process. They survive
 // reloads, not restarts.
 type MemoryStore struct {
-	// MaxSize is the memory in bytes that sessions may take; the ones idle
-	// the longest go first. At least 1 MiB. Default: 671088640 (640 MiB).
+	// MaxSize is the memory in bytes that sessions may take. Beyond it the tenant
+	// that holds most loses its sessions idle the longest, so that nobody pushes
+	// others out. Only sessions of which the upstream has accepted a request are
+	// kept. At least 1 MiB. Default: 671088640 (640 MiB).
 	MaxSize int64 `json:"max_size,omitempty"`
 	// IdleTTL is how long a session is kept after its last request. At least
 	// 1m. Default: 3h.

@@ -46,7 +46,7 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, next caddyhttp.H
 	}
 	c.next = next
 	next = h.onward(c, r, next)
-	defer h.state.Release(c.session)
+	defer h.state.leave(c)
 	var err error
 	if l := h.enliven(w, r, c); l != nil {
 		defer l.stop()

@@ -79,6 +79,26 @@ func (s *state) unpin() error {
 	return errors.Join(s.blocks.Close(), s.Close())
 }
 
+// forget forgets all of a session that the store does not hold itself: what is
+// pinged for it, with whose credential, what was folded, and what was laid over it.
+func (s *state) forget(session *sessioncache.Session) {
+	s.keeper.schedule.Forget(session.ID())
+	s.overlays.Forget(session.ID())
+	s.blocks.Forget(session)
+}
+
+// leave ends a request's hold on its session. What requests have left of one that
+// was forgotten meanwhile goes with it.
+func (s *state) leave(c *call) {
+	s.Release(c.session)
+	if !c.session.Gone() {
+		return
+	}
+	if _, accepted := c.ex.Committed(); accepted || c.session.Number() > 0 { // else there is nothing
+		s.forget(c.session)
+	}
+}
+
 // Destruct implements caddy.Destructor.
 func (s *state) Destruct() error { return s.unpin() }
 

@@ -76,6 +76,10 @@ type BlockFiles struct {
 	bytes   int64
 	tenants map[string]int64
 	closed  bool
+	// forgotten are the beginnings of names of which what was put before is not
+	// to be written, with the number of forgets there had been by then.
+	forgotten map[string]uint64
+	forgets   uint64
 
 	jobs chan blockJob
 	done chan struct{}
@@ -93,6 +97,7 @@ func (f *blockFile) tenant() string { return filepath.Dir(f.path) }
 type blockJob struct {
 	path, text string
 	at         time.Time
+	forgets    uint64 // so many had been when it was put
 }
 
 const (
@@ -104,8 +109,9 @@ const (
 	waitingJobs = 256
 )
 
-// blockPath is what the path of a file looks like.
-var blockPath = regexp.MustCompile(`^[0-9a-f]{32}/[0-9a-f]{64}$`)
+// blockPath is what the path of a file looks like: the folder of its tenant, its
+// session and the text. Older files do not name the session.
+var blockPath = regexp.MustCompile(`^[0-9a-f]{32}/([0-9a-f]{32}-)?[0-9a-f]{64}$`)
 
 // DeriveKey makes a key for one purpose from another.
 func DeriveKey(key [KeySize]byte, purpose string) (out [KeySize]byte) {
@@ -131,7 +137,7 @@ func OpenBlockFiles(o BlockFilesOptions, now time.Time) (*BlockFiles, error) {
 	}
 	f := &BlockFiles{
 		folder: o.Folder, log: o.Log, seal: seal, names: names[:], max: o.MaxBytes, ttl: o.TTL,
-		all: make(map[string]*list.Element), order: list.New(), tenants: make(map[string]int64),
+		all: make(map[string]*list.Element), order: list.New(), tenants: make(map[string]int64), forgotten: make(map[string]uint64),
 		jobs: make(chan blockJob, waitingJobs), done: make(chan struct{}),
 	}
 	if f.log == nil {
@@ -212,18 +218,49 @@ func (f *BlockFiles) Close() error {
 	return nil
 }
 
+// name is a keyed hash.
+func (f *BlockFiles) name(values ...[]byte) []byte {
+	mac := hmac.New(sha256.New, f.names)
+	for _, v := range values {
+		mac.Write(v)
+		mac.Write([]byte{0}) // digests and names are of fixed length but one
+	}
+	return mac.Sum(nil)
+}
+
+// prefix is how the paths of all texts of a session begin.
+func (f *BlockFiles) prefix(session string, t Tenant) string {
+	return filepath.Join(hex.EncodeToString(f.name([]byte("tenant"), t[:])[:16]),
+		hex.EncodeToString(f.name([]byte("session"), t[:], []byte(session))[:16])) + "-"
+}
+
 // path is where a text lies.
 func (f *BlockFiles) path(k blockKey, t Tenant) string {
-	sum := func(values ...[]byte) []byte {
-		mac := hmac.New(sha256.New, f.names)
-		for _, v := range values {
-			mac.Write(v)
-			mac.Write([]byte{0}) // digests and names are of fixed length but one
+	return f.prefix(k.session, t) + hex.EncodeToString(f.name([]byte("text"), t[:], k.scope[:], []byte(k.name), []byte(k.session)))
+}
+
+// forget removes all texts of a session, and those that wait to be written.
+func (f *BlockFiles) forget(session string, t Tenant) {
+	prefix := f.prefix(session, t)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for path, at := range f.all {
+		if strings.HasPrefix(path, prefix) {
+			f.drop(at)
 		}
-		return mac.Sum(nil)
 	}
-	return filepath.Join(hex.EncodeToString(sum([]byte("tenant"), t[:])[:16]),
-		hex.EncodeToString(sum([]byte("text"), t[:], k.scope[:], []byte(k.name), []byte(k.session))))
+	f.forgets++
+	f.forgotten[prefix] = f.forgets
+}
+
+// unwanted tells whether a text was forgotten while it waited. The lock is held.
+func (f *BlockFiles) unwanted(j *blockJob) bool {
+	prefix, _, _ := strings.Cut(j.path, "-")
+	at, ok := f.forgotten[prefix+"-"]
+	if len(f.jobs) == 0 { // all that was put before is written
+		clear(f.forgotten)
+	}
+	return ok && j.forgets < at
 }
 
 // put has a text written.
@@ -234,7 +271,7 @@ func (f *BlockFiles) put(k blockKey, t Tenant, text string, now time.Time) {
 		return
 	}
 	select {
-	case f.jobs <- blockJob{f.path(k, t), text, now}:
+	case f.jobs <- blockJob{f.path(k, t), text, now, f.forgets}:
 	default:
 		f.log("", errors.New("texts come faster than they are written"))
 	}
@@ -269,6 +306,9 @@ func (f *BlockFiles) keep(j *blockJob) (err error) {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if f.unwanted(j) {
+		return os.Remove(filepath.Join(f.folder, j.path))
+	}
 	f.enter(&blockFile{j.path, size, j.at})
 	f.limit(j.at)
 	return nil

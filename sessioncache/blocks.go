@@ -70,8 +70,12 @@ func NewBlocks(files *BlockFiles) *Blocks {
 }
 
 // Put keeps a text under its name. The scope is the hash of the conversation's
-// opening. Texts beyond the tenant's bound are not kept.
+// opening. Texts beyond the tenant's bound are not kept, nor are those of a session
+// that was forgotten.
 func (b *Blocks) Put(s *Session, scope wire.Hash, name, text string, now time.Time) {
+	if s.Gone() {
+		return
+	}
 	e := &block{key: blockKey{s.digest, scope, name}, tenant: s.tenant, text: text, at: now}
 	if e.size() > MaxTenantBlockBytes {
 		return
@@ -123,6 +127,20 @@ func (b *Blocks) remembered(key blockKey, now time.Time) (string, bool) {
 	e.at = now
 	b.order.MoveToFront(at)
 	return e.text, true
+}
+
+// Forget forgets all texts of a session.
+func (b *Blocks) Forget(s *Session) {
+	b.mu.Lock()
+	for key, at := range b.all {
+		if key.session == s.digest {
+			b.drop(at)
+		}
+	}
+	b.mu.Unlock()
+	if b.files != nil {
+		b.files.forget(s.digest, s.tenant)
+	}
 }
 
 // Bytes returns the memory that is held.

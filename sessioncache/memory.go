@@ -15,8 +15,11 @@
 package sessioncache
 
 import (
+	"container/heap"
+	"container/list"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/dgraph-io/ristretto/v2"
@@ -36,8 +39,9 @@ const (
 
 // MemoryOptions configure a memory store.
 type MemoryOptions struct {
-	// MaxBytes bounds the memory of all sessions together. Beyond it those
-	// not used for longest are forgotten. Default: 640 MiB: ten thousand conversations of a hundred turns.
+	// MaxBytes bounds the memory of all sessions together. Beyond it the tenant
+	// that holds most loses those that it has not used for longest. Default: 640
+	// MiB: ten thousand conversations of a hundred turns.
 	MaxBytes int64
 	// IdleTTL is how long a session is remembered after its last request.
 	// Default: 3 hours.
@@ -60,28 +64,34 @@ func (o *MemoryOptions) defaults() error {
 	return nil
 }
 
-// Memory keeps sessions in the memory of this process, in a Ristretto cache.
+// Memory keeps sessions in the memory of this process. What became a conversation,
+// because an upstream has accepted a request of it, is held; a session whose first
+// requests are refused is gone with the last of them.
 //
-// Ristretto alone would not do: it takes new keys late, may drop them, and when
-// full it refuses newcomers in favour of old favourites, while a session store
-// wants the newcomer. So the store keeps the order of use itself, evicts before
-// Ristretto is full, looks after each insertion whether it took place, and
-// holds sessions in use outside.
+// There is one index of sessions, by their keys; what is not in there is not held. A
+// Ristretto cache holds each of them as well, by its number, and tells when its time
+// is over. Ristretto alone would not do: it takes new keys late, may drop them, and
+// when full it refuses newcomers in favour of old favourites, while a session store
+// wants the newcomer. And a key whose entry has run out is empty before the entry is
+// told to have gone: numbers are given once, so that what is told of one session
+// never strikes the next under its key.
 type Memory struct {
-	cache *ristretto.Cache[string, *Session]
+	clock *ristretto.Cache[uint64, *Session]
 	runs  runs
 	// use is held for reading while the cache is changed and for writing while
 	// it is closed: Ristretto panics when it is changed after that. It is
 	// never taken while mu is held.
 	use sync.RWMutex
 
-	mu     sync.Mutex
-	opts   MemoryOptions
-	order  node                // ring: next is the most recently used
-	pinned map[string]*Session // in use, by digest
-	firsts map[first]*Session  // by the conversation's opening
-	stats  Stats
-	closed bool
+	mu       sync.Mutex
+	opts     MemoryOptions
+	sessions map[string]*Session // by digest: those held, and those in use
+	held     list.List           // of *Session, the newest first
+	shares   shares              // of those held, by tenant
+	tenants  map[Tenant]*share
+	firsts   map[first]*Session // by the conversation's opening
+	stats    Stats
+	closed   bool
 }
 
 // first is a tenant's conversation by its opening.
@@ -90,16 +100,22 @@ type first struct {
 	opening wire.Hash
 }
 
-// node is a session's place in the store. All of it is guarded by Memory.mu.
+// node is a session's place in the store. All of it but gone is guarded by
+// Memory.mu.
 type node struct {
-	prev, next *node
-	session    *Session // nil in the ring's head
-	bytes      int64
-	kept       time.Time // when it was last put in the cache
-	pins       int
-	deleted    bool
-	firsts     []wire.Hash
+	number atomic.Uint64 // 0 as long as it is not held
+	made   *list.Element // in Memory.held
+	used   *list.Element // in its tenant's share
+	bytes  int64
+	last   time.Time // when it was last released
+	kept   time.Time // when its time last began anew in the cache
+	pins   int
+	firsts []wire.Hash
+	gone   atomic.Bool
 }
+
+// numbers counts the sessions held by any store since the process began.
+var numbers atomic.Uint64
 
 var _ Store = (*Memory)(nil)
 
@@ -108,15 +124,14 @@ func NewMemory(o MemoryOptions) (*Memory, error) {
 	if err := o.defaults(); err != nil {
 		return nil, err
 	}
-	m := &Memory{opts: o, pinned: map[string]*Session{}, firsts: map[first]*Session{}}
-	m.order.prev, m.order.next = &m.order, &m.order
+	m := &Memory{opts: o, sessions: map[string]*Session{}, tenants: map[Tenant]*share{}, firsts: map[first]*Session{}}
 	m.stats.Since = time.Now()
-	cache, err := ristretto.NewCache(&ristretto.Config[string, *Session]{
+	clock, err := ristretto.NewCache(&ristretto.Config[uint64, *Session]{
 		// The counters only decide what Ristretto evicts, and it is never let
 		// come that far.
 		NumCounters: 1 << 16,
-		// The bound is kept here, by order of use; see evict. Never full,
-		// Ristretto never refuses.
+		// The bound is kept here, by tenants and order of use; see evict. Never
+		// full, Ristretto never refuses.
 		MaxCost:            1 << 62,
 		BufferItems:        64,
 		IgnoreInternalCost: true,
@@ -125,7 +140,7 @@ func NewMemory(o MemoryOptions) (*Memory, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening the session cache: %w", err)
 	}
-	m.cache = cache
+	m.clock = clock
 	return m, nil
 }
 
@@ -155,68 +170,61 @@ func (m *Memory) Recall(t Tenant, opening wire.Hash) *wire.Known {
 
 // Acquire implements Store.
 func (m *Memory) Acquire(k Key) *Session {
-	digest := k.digest()
+	digest, now := k.digest(), time.Now()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	s := m.pinned[digest]
-	if s == nil {
-		if found, ok := m.find(digest); ok && !found.deleted {
-			s = found
-		}
+	s := m.sessions[digest]
+	if s != nil && s.pins == 0 && now.Sub(s.last) > m.opts.IdleTTL { // not swept yet
+		m.drop(s)
+		m.stats.Expired++
+		s = nil
 	}
 	if s == nil {
-		now := time.Now()
 		s = &Session{digest: digest, id: publicID(digest), upstream: k.Upstream, tenant: k.Tenant, runs: &m.runs, created: now, Unseen: now.Sub(m.stats.Since)}
-		s.session = s
-		m.stats.Created++
+		m.sessions[digest] = s
 	}
 	s.pins++
-	m.pinned[digest] = s
-	m.front(&s.node)
 	return s
 }
 
-func (m *Memory) find(digest string) (*Session, bool) {
-	if m.closed {
-		return nil, false
-	}
-	return m.cache.Get(digest)
-}
-
-// Release implements Store.
-func (m *Memory) Release(s *Session) {
+// Hold implements Store.
+func (m *Memory) Hold(s *Session) {
 	s.Lock()
-	bytes := s.size()
+	bytes, accepted := s.size(), len(s.lineages) > 0
 	firsts := make([]wire.Hash, 0, len(s.lineages))
 	for _, l := range s.lineages {
 		firsts = append(firsts, l.known.First())
 	}
 	s.Unlock()
-
+	if !accepted {
+		return
+	}
+	now := time.Now()
 	m.mu.Lock()
-	if m.closed || s.deleted {
-		m.unpin(s)
+	if m.closed || s.gone.Load() {
 		m.mu.Unlock()
 		return
 	}
-	isNew := s.bytes == 0
-	m.stats.Bytes += bytes - s.bytes
-	s.bytes = bytes
+	m.hold(s, bytes, now)
 	m.index(s, firsts)
 	ttl := m.opts.IdleTTL
-	now := time.Now()
-	if !isNew && now.Sub(s.kept) < ttl/refresh {
-		m.unpin(s)
-		evicted := m.evict()
-		m.mu.Unlock()
-		m.forget(evicted)
+	again := now.Sub(s.kept) >= ttl/refresh
+	if again {
+		s.kept = now
+	}
+	m.mu.Unlock()
+	if !again {
 		return
 	}
-	s.kept = now
-	m.mu.Unlock()
+	m.keep(s, ttl+ttl/refresh)
+	if s.gone.Load() { // forgotten before it was kept
+		m.forget([]*Session{s})
+	}
+}
 
-	m.keep(s, bytes, ttl+ttl/refresh)
-
+// Release implements Store.
+func (m *Memory) Release(s *Session) {
+	m.Hold(s)
 	m.mu.Lock()
 	m.unpin(s)
 	evicted := m.evict()
@@ -224,34 +232,50 @@ func (m *Memory) Release(s *Session) {
 	m.forget(evicted)
 }
 
+// hold makes room in the account for what a session has become, and makes it the
+// one that its tenant has used last.
+func (m *Memory) hold(s *Session, bytes int64, now time.Time) {
+	t := m.tenants[s.tenant]
+	if s.Number() == 0 {
+		s.number.Store(numbers.Add(1))
+		s.made = m.held.PushFront(s)
+		m.stats.Created++
+		if t == nil {
+			t = new(share)
+			m.tenants[s.tenant] = t
+			heap.Push(&m.shares, t)
+		}
+		s.used = t.sessions.PushFront(s)
+	}
+	t.sessions.MoveToFront(s.used)
+	t.bytes += bytes - s.bytes
+	m.stats.Bytes += bytes - s.bytes
+	s.bytes, s.last = bytes, now
+	heap.Fix(&m.shares, t.at)
+}
+
 // refresh is the part of its time after which a session in use gets all of it
 // again. To do so on every request would wake the cache's own goroutine on each.
 const refresh = 16
 
-// keep puts a session in the cache and makes sure that it is there: insertions
-// are queued, and a full queue drops them.
-func (m *Memory) keep(s *Session, bytes int64, ttl time.Duration) {
+// keep begins a session's time anew. Insertions are queued, and a full queue drops
+// them.
+func (m *Memory) keep(s *Session, ttl time.Duration) {
 	m.use.RLock()
 	defer m.use.RUnlock()
-	if !m.open() {
-		return
-	}
 	for range 3 {
-		m.cache.SetWithTTL(s.digest, s, bytes, ttl)
-		if found, ok := m.cache.Get(s.digest); ok && found == s {
+		if !m.open() || m.clock.SetWithTTL(s.Number(), s, 1, ttl) {
 			return
 		}
-		m.cache.Wait()
-		if found, ok := m.cache.Get(s.digest); ok && found == s {
-			return
-		}
+		m.clock.Wait()
 	}
 }
 
+// unpin ends one use of a session. With the last, one that never was accepted is
+// gone.
 func (m *Memory) unpin(s *Session) {
-	s.pins--
-	if s.pins == 0 && m.pinned[s.digest] == s {
-		delete(m.pinned, s.digest)
+	if s.pins--; s.pins == 0 && s.Number() == 0 {
+		m.drop(s)
 	}
 }
 
@@ -268,28 +292,14 @@ func (m *Memory) index(s *Session, openings []wire.Hash) {
 	}
 }
 
-func (m *Memory) front(n *node) {
-	n.unlink()
-	n.prev, n.next = &m.order, m.order.next
-	n.prev.next, n.next.prev = n, n
-}
-
-func (n *node) unlink() {
-	if n.next != nil {
-		n.prev.next, n.next.prev = n.next, n.prev
-		n.prev, n.next = nil, nil
-	}
-}
-
-// evict takes sessions out, least recently used first, until the rest fits.
-// What it returns must be passed to forget once the lock is given up.
-func (m *Memory) evict() []*Session {
-	var out []*Session
-	for n := m.order.prev; n != &m.order && m.stats.Bytes > m.opts.MaxBytes; {
-		s := n.session
-		n = n.prev
-		if s.pins > 0 {
-			continue
+// evict takes sessions out until the rest fits: of the tenant that holds most, those
+// not used for longest. What it returns must be passed to forget once the lock is
+// given up.
+func (m *Memory) evict() (out []*Session) {
+	for m.stats.Bytes > m.opts.MaxBytes {
+		s := m.shares.spare()
+		if s == nil {
+			break
 		}
 		m.drop(s)
 		m.stats.Evicted++
@@ -301,13 +311,27 @@ func (m *Memory) evict() []*Session {
 
 // drop takes a session out of every index but the cache.
 func (m *Memory) drop(s *Session) {
-	if s.deleted {
+	if s.gone.Swap(true) {
 		return
 	}
-	s.deleted = true
-	s.unlink()
-	m.stats.Bytes -= s.bytes
+	if m.sessions[s.digest] == s {
+		delete(m.sessions, s.digest)
+	}
+	if s.Number() == 0 {
+		return
+	}
 	m.index(s, nil)
+	m.held.Remove(s.made)
+	t := m.tenants[s.tenant]
+	t.sessions.Remove(s.used)
+	t.bytes -= s.bytes
+	m.stats.Bytes -= s.bytes
+	if t.sessions.Len() == 0 {
+		heap.Remove(&m.shares, t.at)
+		delete(m.tenants, s.tenant)
+		return
+	}
+	heap.Fix(&m.shares, t.at)
 }
 
 // forget takes sessions out of the cache. It must not hold the lock, because
@@ -322,7 +346,7 @@ func (m *Memory) forget(sessions []*Session) {
 		return
 	}
 	for _, s := range sessions {
-		m.cache.Del(s.digest)
+		m.clock.Del(s.Number())
 	}
 }
 
@@ -336,7 +360,7 @@ func (m *Memory) open() bool {
 func (m *Memory) expired(s *Session) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if s == nil || s.deleted || s.pins > 0 {
+	if s == nil || s.gone.Load() || s.pins > 0 || m.closed {
 		return
 	}
 	m.drop(s)
@@ -345,45 +369,46 @@ func (m *Memory) expired(s *Session) {
 
 // Find implements Store.
 func (m *Memory) Find(id string) *Session {
-	var found *Session
-	m.All(func(s *Session) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.find(id)
+}
+
+func (m *Memory) find(id string) *Session {
+	for _, s := range m.sessions {
 		if s.id == id {
-			found = s
+			return s
 		}
-		return found == nil
-	})
-	return found
+	}
+	return nil
 }
 
 // Delete implements Store.
-func (m *Memory) Delete(id string) bool {
-	s := m.Find(id)
-	if s == nil {
-		return false
-	}
+func (m *Memory) Delete(id string) *Session {
 	m.mu.Lock()
-	m.drop(s)
-	if m.pinned[s.digest] == s {
-		delete(m.pinned, s.digest)
+	s := m.find(id)
+	if s != nil {
+		m.drop(s)
 	}
 	m.mu.Unlock()
+	if s == nil {
+		return nil
+	}
 	m.forget([]*Session{s})
-	return true
+	return s
 }
 
-// All implements Store.
-func (m *Memory) All(yield func(*Session) bool) {
+// Page implements Store.
+func (m *Memory) Page(before uint64, most int) []*Session {
 	m.mu.Lock()
-	sessions := make([]*Session, 0, m.stats.Sessions)
-	for n := m.order.next; n != &m.order; n = n.next {
-		sessions = append(sessions, n.session)
-	}
-	m.mu.Unlock()
-	for _, s := range sessions {
-		if !yield(s) {
-			return
+	defer m.mu.Unlock()
+	page := make([]*Session, 0, min(most, m.held.Len()))
+	for e := m.held.Front(); e != nil && len(page) < most; e = e.Next() {
+		if s := e.Value.(*Session); s.Number() < before {
+			page = append(page, s)
 		}
 	}
+	return page
 }
 
 // Stats implements Store.
@@ -391,10 +416,7 @@ func (m *Memory) Stats() Stats {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	st := m.stats
-	st.MaxBytes = m.opts.MaxBytes
-	for n := m.order.next; n != &m.order; n = n.next {
-		st.Sessions++
-	}
+	st.MaxBytes, st.Sessions = m.opts.MaxBytes, m.held.Len()
 	return st
 }
 
@@ -406,11 +428,12 @@ func (m *Memory) Close() error {
 	m.mu.Lock()
 	closed := m.closed
 	m.closed = true
-	m.order.prev, m.order.next = &m.order, &m.order
-	m.pinned, m.firsts = map[string]*Session{}, map[first]*Session{}
+	m.held.Init()
+	m.sessions, m.firsts = map[string]*Session{}, map[first]*Session{}
+	m.tenants, m.shares = map[Tenant]*share{}, nil
 	m.mu.Unlock()
 	if !closed {
-		m.cache.Close()
+		m.clock.Close()
 	}
 	return nil
 }

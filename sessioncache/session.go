@@ -74,6 +74,13 @@ const (
 // ID is the session's public id: a one-way hash.
 func (s *Session) ID() string { return s.id }
 
+// Number orders sessions by when their first request was committed. It is given
+// once, by whichever store; 0 before.
+func (s *Session) Number() uint64 { return s.number.Load() }
+
+// Gone tells that the session was forgotten: nothing more is to be kept of it.
+func (s *Session) Gone() bool { return s.gone.Load() }
+
 // Want says which cache lifetime to ask for from now on, where the client leaves
 // it open.
 func (s *Session) Want(l Lifetime) {

@@ -264,7 +264,7 @@ func TestFindAndDelete(t *testing.T) {
 	if r.ID != s.ID() || len(r.Lineages) != 1 || r.Lineages[0].Blocks != 1 {
 		t.Errorf("%+v", r)
 	}
-	if !m.Delete(s.ID()) || m.Delete(s.ID()) {
+	if m.Delete(s.ID()) != s || m.Delete(s.ID()) != nil || !s.Gone() {
 		t.Error("deleted never, or twice")
 	}
 	if m.Find(s.ID()) != nil || m.Recall(Tenant{}, v.First()) != nil || m.Stats().Bytes != 0 {
@@ -382,5 +382,158 @@ func BenchmarkAcquireRelease(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		m.Release(m.Acquire(k))
+	}
+}
+
+// made is a session in which a request was committed, released.
+func made(t testing.TB, m *Memory, tenant byte, id string) *Session {
+	t.Helper()
+	s := m.Acquire(Key{Tenant: Tenant{tenant}, ID: id})
+	commit(s, view(t, user1, nil))
+	m.Release(s)
+	return s
+}
+
+// What no upstream has accepted is not held: neither the session nor anything that
+// leads to it. Requests of one session at a time are of one session nevertheless.
+func TestOnlyTheAcceptedAreHeld(t *testing.T) {
+	m := open(t, MemoryOptions{})
+	k := Key{ID: "s"}
+	a, b := m.Acquire(k), m.Acquire(k)
+	if a != b {
+		t.Fatal("two requests at a time are of two sessions")
+	}
+	m.Release(a)
+	if len(m.sessions) != 1 || m.Find(a.ID()) != a {
+		t.Error("gone while in use")
+	}
+	m.Release(b)
+	if len(m.sessions) != 0 || !a.Gone() {
+		t.Error("a session is held in which nothing was committed")
+	}
+	c, d := m.Acquire(k), m.Acquire(k)
+	if c == a {
+		t.Error("what is gone is back")
+	}
+	commit(c, view(t, user1, nil)) // and d is refused
+	m.Release(d)
+	m.Release(c)
+	if st := m.Stats(); st.Sessions != 1 || st.Created != 1 || m.Acquire(k) != c {
+		t.Errorf("an accepted session is not held: %+v", st)
+	}
+	if x := m.Acquire(Key{ID: "never"}); m.Delete(x.ID()) != x || m.Find(x.ID()) != nil {
+		t.Error("a session in use cannot be deleted before it is accepted")
+	} else {
+		commit(x, view(t, user1, nil))
+		m.Release(x)
+		if m.Stats().Sessions != 1 {
+			t.Error("a deleted session is back with the end of its request")
+		}
+	}
+}
+
+// One tenant pushes out its own sessions, however many it makes.
+func TestTenantsKeepTheirShare(t *testing.T) {
+	m := open(t, MemoryOptions{MaxBytes: MinMaxBytes})
+	var quiet []*Session
+	for i := range 20 {
+		quiet = append(quiet, made(t, m, byte(i), fmt.Sprint("quiet ", i)))
+	}
+	for i := 0; m.Stats().Evicted < 2000; i++ {
+		made(t, m, 200, fmt.Sprint("loud ", i))
+	}
+	for i, s := range quiet {
+		if s.Gone() {
+			t.Errorf("session %d was pushed out by another tenant", i)
+		}
+	}
+	// Alone, a tenant has all of it; and a newcomer has room at once.
+	if st := m.Stats(); st.Bytes < st.MaxBytes*9/10 || st.Bytes > st.MaxBytes {
+		t.Errorf("%d of %d bytes are held", st.Bytes, st.MaxBytes)
+	}
+	if made(t, m, 201, "new").Gone() {
+		t.Error("a newcomer was pushed out")
+	}
+	sum := int64(0)
+	for tenant, share := range m.tenants {
+		n := int64(0)
+		for e := share.sessions.Front(); e != nil; e = e.Next() {
+			n += e.Value.(*Session).bytes
+		}
+		if n != share.bytes || m.shares[share.at] != share {
+			t.Errorf("tenant %d: %d bytes are accounted for, %d held", tenant[0], share.bytes, n)
+		}
+		sum += n
+	}
+	if sum != m.Stats().Bytes {
+		t.Errorf("%d bytes are accounted for, %d held", m.Stats().Bytes, sum)
+	}
+}
+
+// With all sessions of the largest tenant in use, others make room.
+func TestRoomWhileInUse(t *testing.T) {
+	m := open(t, MemoryOptions{MaxBytes: MinMaxBytes})
+	made(t, m, 1, "idle")
+	idle := m.Stats().Bytes
+	for i := 0; m.Stats().Bytes+idle < MinMaxBytes; i++ {
+		s := m.Acquire(Key{Tenant: Tenant{2}, ID: fmt.Sprint(i)})
+		commit(s, view(t, user1, nil))
+		m.Release(m.Acquire(Key{Tenant: Tenant{2}, ID: fmt.Sprint(i)}))
+	}
+	for i := range 3 {
+		made(t, m, 3, fmt.Sprint(i))
+	}
+	if st := m.Stats(); st.Evicted == 0 || st.Bytes > st.MaxBytes {
+		t.Errorf("nobody made room: %+v", st)
+	}
+}
+
+// A session whose time was over before the cache has told so makes place for the
+// next under its key, and takes nothing of it along when it is told.
+func TestExpiredBeforeTheSweep(t *testing.T) {
+	m := open(t, MemoryOptions{IdleTTL: 10 * time.Millisecond})
+	old := made(t, m, 1, "s")
+	time.Sleep(30 * time.Millisecond)
+	next := made(t, m, 1, "s")
+	if old == next || !old.Gone() || next.Gone() {
+		t.Fatal("an idle session is still there")
+	}
+	if st := m.Stats(); st.Sessions != 1 || st.Bytes != next.bytes || len(m.Page(Newest, 10)) != 1 {
+		t.Errorf("two sessions under one key: %+v", st)
+	}
+	if err := m.SetLimits(MemoryOptions{IdleTTL: time.Hour}); err != nil {
+		t.Fatal(err)
+	}
+	m.expired(old)
+	m.forget([]*Session{old})
+	if m.Acquire(Key{Tenant: Tenant{1}, ID: "s"}) != next {
+		t.Error("the end of the one took the other along")
+	}
+}
+
+// Pages hold every session once, the newest first, whatever is used in between.
+func TestPages(t *testing.T) {
+	m := open(t, MemoryOptions{})
+	const n = 25
+	for i := range n {
+		made(t, m, byte(i%3), fmt.Sprint(i))
+	}
+	seen, before := map[*Session]bool{}, uint64(Newest)
+	for {
+		page := m.Page(before, 10)
+		for _, s := range page {
+			if seen[s] || s.Number() >= before {
+				t.Fatal("out of order, or twice")
+			}
+			seen[s], before = true, s.Number()
+		}
+		if len(page) < 10 {
+			break
+		}
+		made(t, m, 1, "1")
+		made(t, m, 2, fmt.Sprint("new ", before))
+	}
+	if len(seen) != n {
+		t.Errorf("%d of %d sessions were listed", len(seen), n)
 	}
 }

@@ -17,6 +17,7 @@ package sessioncache
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"math"
 	"time"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
@@ -50,6 +51,9 @@ func (k Key) digest() string {
 // publicID is how a session is named in headers, logs and the admin API.
 func publicID(digest string) string { return hex.EncodeToString([]byte(digest[:8])) }
 
+// Newest is the number below which all sessions are, see [Store.Page].
+const Newest = math.MaxUint64
+
 // Store keeps sessions. All methods may be called from several goroutines.
 type Store interface {
 	// Recall finds what was last parsed of the conversation whose opening
@@ -59,15 +63,20 @@ type Store interface {
 	// Acquire returns the session of a key, made if need be, and pins it: it
 	// is not evicted before Release was called as often as Acquire.
 	Acquire(k Key) *Session
-	// Release takes back a pin and accounts for what the session has become.
+	// Hold makes a session part of the store while it is pinned, once a request was
+	// committed in it.
+	Hold(s *Session)
+	// Release takes back a pin and accounts for what the session has become. One
+	// in which no request was committed is gone with its last pin.
 	Release(s *Session)
 	// Find returns a session by its public id, nil if there is none.
 	Find(id string) *Session
-	// Delete forgets a session by its public id and tells whether there was one.
-	Delete(id string) bool
-	// All calls yield for each session, most recently used first, until it
-	// returns false.
-	All(yield func(*Session) bool)
+	// Delete forgets a session by its public id and returns it, nil if there was
+	// none. Requests that use it go on, and nothing of them is remembered.
+	Delete(id string) *Session
+	// Page returns sessions in which a request was committed, the newest first, by
+	// their numbers: at most so many, of those with a number below before.
+	Page(before uint64, most int) []*Session
 	// Stats returns counters.
 	Stats() Stats
 	// Close releases what the store holds. Sessions acquired before may still
@@ -82,7 +91,7 @@ type Stats struct {
 	Bytes    int64 `json:"bytes"`
 	// MaxBytes is the bound.
 	MaxBytes int64 `json:"max_bytes"`
-	// Created, Evicted and Expired count sessions that were made, pushed out
+	// Created, Evicted and Expired count sessions that were accepted, pushed out
 	// for want of room, and forgotten for idleness.
 	Created uint64 `json:"created"`
 	Evicted uint64 `json:"evicted"`

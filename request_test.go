@@ -387,3 +387,18 @@ func TestHealth(t *testing.T) {
 		}
 	}
 }
+
+// TestNullMarkers: a cache_control of null is no marker, and a marker of ours takes
+// its place and does not come beside it.
+func TestNullMarkers(t *testing.T) {
+	u := newUpstream(t, answerMessage)
+	p := start(t, "llm_cache {\n policy cost_aware\n breakpoints on\n}\nreverse_proxy "+u.Listener.Addr().String())
+	body := `{"model":"claude-opus-4-6","max_tokens":9,"tools":[{"name":"f","cache_control":null,"input_schema":{"type":"object"}}],` +
+		`"system":[{"type":"text","cache_control": null,"text":"` + strings.Repeat("Be kind. ", 4000) + `"}],"messages":[{"role":"user","content":[{"cache_control":null,"type":"text","text":"Hi"}]}]}`
+	read(t, p.post("/v1/messages", body))
+	want := strings.Replace(body, `"text","cache_control": null`, `"text","cache_control": {"type":"ephemeral"}`, 1)
+	want = strings.Replace(want, `{"cache_control":null`, `{"cache_control":{"type":"ephemeral"}`, 1)
+	if sent := u.last().body; sent != want {
+		t.Errorf("sent %s", strings.ReplaceAll(sent, "Be kind. ", ""))
+	}
+}

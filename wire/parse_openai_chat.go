@@ -46,6 +46,9 @@ func (p *parser) chatTool(at int) int {
 	if m.bad {
 		return p.fail(fmt.Errorf("%w: a tool is not an object", ErrShape))
 	}
+	if isNull(p.b, b.Marker) {
+		b.Marker = Span{}
+	}
 	b.Span = Span{int32(at), int32(m.end)}
 	b.Hash = p.hasher.end()
 	p.tools.blocks = append(p.tools.blocks, b)

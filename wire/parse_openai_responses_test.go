@@ -257,6 +257,7 @@ func TestSpliceResponses(t *testing.T) {
 	}
 	for _, c := range []struct{ name, body, want string }{
 		{"input a text", `{"input":"hi"}`, `{"input":[{"role":"user","content":[{"type":"input_text","text":"hi","prompt_cache_breakpoint":{"mode":"explicit"}}]}]}`},
+		{"a part with a marker of null", `{"input":[{"role":"user","content":[{"prompt_cache_breakpoint": null,"type":"input_text","text":"hi"}]}]}`, `{"input":[{"role":"user","content":[{"prompt_cache_breakpoint": {"mode":"explicit"},"type":"input_text","text":"hi"}]}]}`},
 		{"a part", `{"input":[{"role":"user","content":[{"type":"input_text","text":"hi"}]}]}`, `{"input":[{"role":"user","content":[{"type":"input_text","text":"hi","prompt_cache_breakpoint":{"mode":"explicit"}}]}]}`},
 	} {
 		got, err := mustParse(t, OpenAIResponses, c.body).Splice([]Edit{{Block: 0, Op: OpMark, Value: mark}})

@@ -138,6 +138,9 @@ func (v *View) mark(b *Block, value []byte) ([]cut, error) {
 	case b.Has(FlagEmpty) && b.Kind == KindText, b.Has(FlagDeferred), b.Has(FlagMember), b.Kind == KindThinking, b.Kind == KindRedactedThinking:
 		return nil, fmt.Errorf("%w: this %s cannot carry a marker", ErrEdit, b.Kind)
 	}
+	if there := v.null(b, "cache_control"); !there.Empty() {
+		return []cut{{there.Start, there.End, value}}, nil
+	}
 	member := make([]byte, 0, len(value)+20)
 	member = append(member, `,"cache_control":`...)
 	member = append(member, value...)
@@ -151,6 +154,22 @@ func (v *View) mark(b *Block, value []byte) ([]cut, error) {
 		}, nil
 	}
 	return []cut{{b.Span.End - 1, b.Span.End - 1, member}}, nil
+}
+
+// null returns the value of a block's member that means nothing, but stands there:
+// a second member of its name must not be put beside it.
+func (v *View) null(b *Block, name string) (value Span) {
+	if b.Has(FlagString) {
+		return Span{}
+	}
+	m := walk(v.Raw, int(b.Span.Start))
+	for m.next() {
+		found := string(m.key) == name
+		if s := m.skip(); found {
+			value = s
+		}
+	}
+	return value
 }
 
 // removals takes blocks out of their messages.

@@ -58,6 +58,9 @@ func (v *View) markPart(b *Block, value []byte) ([]cut, error) {
 	case !v.Markable(b):
 		return nil, fmt.Errorf("%w: this %s cannot carry a marker", ErrEdit, b.Kind)
 	}
+	if there := v.null(b, "prompt_cache_breakpoint"); !there.Empty() {
+		return []cut{{there.Start, there.End, value}}, nil
+	}
 	member := make([]byte, 0, len(value)+32)
 	member = append(member, `,"prompt_cache_breakpoint":`...)
 	member = append(member, value...)

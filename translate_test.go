@@ -390,13 +390,34 @@ func TestBufferToolCalls(t *testing.T) {
 }
 
 // TestCountTokens passes to an upstream that speaks the format, and is answered
-// here for one that does not.
+// by an estimate, called one, for one that does not.
 func TestCountTokens(t *testing.T) {
 	u := newUpstream(t, answerMessage)
 	p := start(t, behind(u, "mlx_lm"))
-	res := p.post("/v1/messages/count_tokens", conversation(0, false))
-	if got := read(t, res); res.StatusCode != http.StatusNotFound || !strings.Contains(got, "not_found_error") || len(u.requests()) != 0 {
-		t.Errorf("status %d: %s", res.StatusCode, got)
+	words := strings.Repeat("several words ", 1000)
+	for path, c := range map[string]struct{ body, member string }{
+		"/v1/messages/count_tokens":    {`{"model":"m","messages":[{"role":"user","content":"` + words + `"}]}`, "input_tokens"},
+		"/v1/responses/input_tokens":   {`{"model":"m","input":"` + words + `"}`, "input_tokens"},
+		"/v1beta/models/m:countTokens": {`{"generateContentRequest":{"model":"models/m","contents":[{"parts":[{"text":"` + words + `"}]}]}}`, "totalTokens"},
+	} {
+		res := p.post(path, c.body)
+		got := gjson.Parse(read(t, res))
+		if n := got.Get(c.member).Int(); res.StatusCode != http.StatusOK || n < 2000 || n > 8000 || res.Header.Get("X-Llm-Cache-Input-Tokens-Estimated") != "1" {
+			t.Errorf("%s: status %d, %s, headers %v", path, res.StatusCode, got.Raw, res.Header)
+		}
+		if res := p.post(path, `{"model":"m"}`); res.StatusCode != http.StatusBadRequest || !strings.Contains(read(t, res), "no messages") && !strings.Contains(path, "responses") {
+			t.Errorf("%s without messages: status %d", path, res.StatusCode)
+		}
+	}
+	if n := len(u.requests()); n != 0 {
+		t.Errorf("%d requests went upstream", n)
+	}
+	if s := p.sessions(); len(s) != 0 {
+		t.Errorf("sessions are %v", s)
+	}
+	p.reload("llm_cache {\n upstream mlx_lm\n max_body 1KiB\n}\nreverse_proxy " + u.Listener.Addr().String())
+	if res := p.post("/v1/messages/count_tokens", `{"model":"m","messages":[{"role":"user","content":"`+words+`"}]}`); res.StatusCode != http.StatusRequestEntityTooLarge {
+		t.Errorf("too large: status %d", res.StatusCode)
 	}
 	p.reload(behind(u, "llama_cpp"))
 	if res := p.post("/v1/messages/count_tokens", conversation(0, false)); read(t, res) != message {

@@ -315,8 +315,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 	if isResponsesSocket(r) {
 		return refuseSocket(w)
 	}
-	if h.countsNoTokens(r) {
-		return h.refuseCount(w)
+	if format, ok := h.countsItself(r); ok {
+		return h.serveCount(w, r, format)
 	}
 	format, ok := wire.Detect(r.Method, r.URL.Path)
 	if !ok || !h.understood(format) || caddyhttp.IsIncremental(r.Header) {

@@ -33,6 +33,7 @@ const (
 	headerDecision  = "X-Llm-Cache-Decision"
 	headerCached    = "X-Llm-Cache-Cached-Tokens"
 	headerEstimated = "X-Llm-Cache-Cached-Tokens-Estimated" // beside it, if the upstream did not report them
+	headerGuess     = "X-Llm-Cache-Input-Tokens-Estimated"  // of a count of tokens that is ours
 )
 
 // sent returns the estimate of what went upstream, which is the original

@@ -22,7 +22,6 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/cespare/xxhash/v2"
@@ -74,20 +73,6 @@ func (h *Handler) buffers() bool {
 }
 
 func (h *Handler) joins() bool { return h.JoinToolCalls != nil && *h.JoinToolCalls }
-
-// countsNoTokens tells whether the request asks for the length of a prompt in
-// the format of an API that the upstream does not have.
-func (h *Handler) countsNoTokens(r *http.Request) bool {
-	return r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/v1/messages/count_tokens") &&
-		h.target(wire.Anthropic) != wire.Anthropic && !h.Upstream.preset().counts
-}
-
-// refuseCount answers as an API that counts no tokens. Clients take that for an
-// answer and estimate.
-func (h *Handler) refuseCount(w http.ResponseWriter) error {
-	t := &translation{h: h, from: wire.Anthropic}
-	return t.answer(w, &translate.Failure{Status: http.StatusNotFound, Message: "the upstream counts no tokens"})
-}
 
 // ServeHTTP implements caddyhttp.Handler. What the client is told of a request
 // that cannot be translated is an answer, not an error: nothing can be forwarded.

@@ -1,0 +1,111 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package handler
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
+	"github.com/caddy-llm-cache/caddy-llm-cache/translate"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
+
+// countsItself tells whether a request asks for the length of a prompt in the
+// format of an API that the upstream does not have, and in which format.
+func (h *Handler) countsItself(r *http.Request) (f wire.Format, ok bool) {
+	path := r.URL.Path
+	switch {
+	case r.Method != http.MethodPost:
+		return "", false
+	case strings.HasSuffix(path, "/v1/messages/count_tokens"):
+		f = wire.Anthropic
+		ok = !h.Upstream.preset().counts
+	case strings.HasSuffix(path, "/responses/input_tokens"):
+		f, ok = wire.OpenAIResponses, true
+	case strings.HasSuffix(path, ":countTokens"):
+		f, ok = wire.Gemini, true
+	}
+	return f, ok && h.target(f) != f
+}
+
+// serveCount answers with our own estimate, and says so in a header. What the
+// upstream could not be asked is refused as the request itself would be.
+func (h *Handler) serveCount(w http.ResponseWriter, r *http.Request, f wire.Format) error {
+	t := &translation{h: h, from: f}
+	a := &arrival{h: h, format: f, share: bodies.open()}
+	defer a.share.close()
+	switch err := a.receive(w, r); {
+	case errors.Is(err, errNoRoom):
+		w.Header().Set("Retry-After", strconv.Itoa(int(bodyPatience/time.Second)))
+		return t.answer(w, &translate.Failure{Status: http.StatusServiceUnavailable, Message: "too many large requests at once, try again later"})
+	case err != nil:
+		return err
+	case a.undone != nil:
+		return t.answer(w, translate.Refusal(a.undone))
+	}
+	n, err := 0, errors.New("the tokens could not be counted")
+	h.guard("counting tokens", func() { n, err = estimate(f, a.body()) })
+	if err != nil {
+		return t.answer(w, translate.Refusal(err))
+	}
+	body := `{"input_tokens":` + strconv.Itoa(n) + "}"
+	switch f {
+	case wire.OpenAIResponses:
+		body = `{"object":"response.input_tokens","input_tokens":` + strconv.Itoa(n) + "}"
+	case wire.Gemini:
+		body = `{"totalTokens":` + strconv.Itoa(n) + "}"
+	}
+	header := w.Header()
+	header["Content-Type"] = []string{"application/json"}
+	header["Content-Length"] = []string{strconv.Itoa(len(body))}
+	if h.headers {
+		header[headerGuess] = []string{"1"}
+	}
+	_, err = w.Write([]byte(body))
+	return err
+}
+
+// estimate returns about how many tokens the prompt of a request has.
+func estimate(f wire.Format, body []byte) (n int, err error) {
+	in := translate.Incoming{Body: body}
+	if f == wire.Gemini {
+		in.Path = "/v1beta/models/any:generateContent"
+		for _, name := range [...]string{"generateContentRequest", "generate_content_request"} {
+			if whole := gjson.GetBytes(body, name); whole.IsObject() {
+				in.Body = []byte(whole.Raw)
+			}
+		}
+	}
+	if _, err := translate.Read(f, in); err != nil {
+		return 0, fmt.Errorf("counting tokens: %w", err)
+	}
+	view, err := wire.Parse(f, in.Body, nil)
+	if err != nil {
+		return len(in.Body) / 4, nil //nolint:nilerr // a request that is not understood goes upstream, too
+	}
+	for i := range view.Blocks {
+		if b := &view.Blocks[i]; !b.Has(wire.FlagDeferred) {
+			n += cachemodel.Tokens(view, b)
+		}
+	}
+	return n, nil
+}

@@ -68,8 +68,8 @@ func start(t *testing.T, site string) *proxy {
 	return p
 }
 
-// config is the JSON of a site of these directives.
-func (p *proxy) config(site string) []byte {
+// config is the JSON of a site of these directives, behind other blocks if need be.
+func (p *proxy) config(site string, others ...string) []byte {
 	p.t.Helper()
 	caddyfile := fmt.Sprintf(`{
 	admin %s
@@ -80,10 +80,11 @@ func (p *proxy) config(site string) []byte {
 		output discard
 	}
 }
+%s
 http://%s {
 %s
 }
-`, p.admin, p.addr, site)
+`, p.admin, strings.Join(others, "\n"), p.addr, site)
 	cfg, _, err := caddyconfig.GetAdapter("caddyfile").Adapt([]byte(caddyfile), nil)
 	if err != nil {
 		p.t.Fatal(err)

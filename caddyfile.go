@@ -197,6 +197,7 @@ func parseApp(d *caddyfile.Dispenser, existing any) (any, error) {
 //		}
 //		linger <duration>|off
 //		session_header <name>
+//		tenant         <placeholder>...
 //		max_body       <size>
 //		headers        on|off
 //		health         <path>
@@ -273,6 +274,7 @@ func parseHandler(helper httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, err
 		"translate":         onOff(&h.Translate),
 		"buffer_tool_calls": parseBufferToolCalls(h),
 		"session_header":    alone(word(&h.SessionHeader), func() handler.Handler { return handler.Handler{SessionHeader: h.SessionHeader} }),
+		"tenant":            alone(atLeastOne(names(&h.Tenant)), func() handler.Handler { return handler.Handler{Tenant: h.Tenant} }),
 		"max_body":          alone(size(&h.MaxBody), func() handler.Handler { return handler.Handler{MaxBody: h.MaxBody} }),
 		"headers":           onOff(&h.Headers),
 		"queue":             parseQueue(h),
@@ -392,6 +394,16 @@ func alone(parse option, only func() handler.Handler) option {
 		h := only()
 		return h.Validate()
 	})
+}
+
+// atLeastOne refuses an option without a value.
+func atLeastOne(parse option) option {
+	return func(d *caddyfile.Dispenser) error {
+		if d.CountRemainingArgs() == 0 {
+			return d.ArgErr()
+		}
+		return parse(d)
+	}
 }
 
 // stage parses a stage: its mode and its own options, if it has any.

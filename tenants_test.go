@@ -20,6 +20,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -192,6 +193,60 @@ func TestDeletedTexts(t *testing.T) {
 		}
 		if code := p.adminDo(http.MethodDelete, "/llm_cache/sessions/"+id, nil); code != http.StatusNoContent {
 			t.Fatalf("status %d", code)
+		}
+	}
+}
+
+// TestOneCredentialForAll: where a handler in front gives everybody the same
+// credential, a warning says so, once, and the option tenant tells people apart.
+func TestOneCredentialForAll(t *testing.T) {
+	const auth = "basic_auth {\n bob $2a$14$Zkx19XLiW6VYouLHR5NmfOFU0z2GTNmpkT/5qqR7hx4IjWJPDhjvG\n}\n"
+	const one = "request_header Authorization \"Bearer {env.HOME}\"\n"
+	u := newUpstream(t, answerMessage)
+	p := start(t, plain(u))
+	to := "\nreverse_proxy " + u.Listener.Addr().String() + "\n"
+	for i, c := range []struct {
+		name, site   string
+		warns, apart bool
+	}{
+		{"one for all", one + "llm_cache" + to, true, false},
+		{"one for all in a route", "route {\n" + one + "route {\nllm_cache" + to + "}\n}", true, false},
+		{"one for all in a named route", one + "invoke model", true, false},
+		{"said whose", one + "llm_cache {\ntenant {http.request.header.X-User}\n}" + to, false, true},
+		{"of the request", "request_header Authorization \"Bearer {http.request.header.X-User}\"\nllm_cache" + to, false, true},
+		{"for others", "handle /other/* {\n" + one + "}\nhandle {\nllm_cache" + to + "}", false, false},
+		{"behind", "llm_cache\nreverse_proxy " + u.Listener.Addr().String() + " {\nheader_up Authorization \"Bearer x\"\n}", false, false},
+		{"people are known", auth + one + "llm_cache" + to, false, false},
+	} {
+		log := filepath.Join(t.TempDir(), "log")
+		p.move()
+		site := string(p.config(c.site, "&(model) {\nroute {\nllm_cache"+to+"}\n}"))
+		site = strings.ReplaceAll(site, `"srv0"`, fmt.Sprintf(`"srv%d"`, 100+i)) // each is told once
+		site = strings.Replace(site, `{"output":"discard"}`, `{"output":"file","filename":`+js(log)+`}`, 1)
+		p.load([]byte(site))
+		p.load([]byte(site))
+		text, err := os.ReadFile(log)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := strings.Count(string(text), "all requests are of one tenant")
+		if want := map[bool]int{true: 1}[c.warns]; n != want {
+			t.Errorf("%s: %d warnings, want %d", c.name, n, want)
+		}
+		if strings.Contains(c.site, auth) {
+			continue
+		}
+		ask := func(user string) string {
+			t.Helper()
+			res := p.post("/v1/messages", conversation(1, false), "X-User", user, "X-Session-Id", "s")
+			if res.Header.Get("X-Llm-Cache-Session") == "" {
+				t.Errorf("%s: status %d: %s", c.name, res.StatusCode, read(t, res))
+			}
+			return res.Header.Get("X-Llm-Cache-Session")
+		}
+		a, b := ask("ann"), ask("ben")
+		if a == "" || (a != b) != c.apart || ask("ann") != a {
+			t.Errorf("%s: ann has session %q, ben %q", c.name, a, b)
 		}
 	}
 }

@@ -198,6 +198,7 @@ func (a *App) govern() {
 	a.adjustAudit()
 	a.learn()
 	a.warm()
+	a.warnOfOneForAll()
 }
 
 // Stop hands over to the configuration that was started after this one. Without

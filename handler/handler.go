@@ -88,6 +88,15 @@ type Handler struct {
 	// first place looked at. Default: X-Session-Id.
 	SessionHeader string `json:"session_header,omitempty"`
 
+	// Tenant says whose a request is, besides its credentials: placeholders such as
+	// `{http.auth.user.id}`, which counts anyway, `{http.request.header.X-User}` or
+	// `{http.request.remote.host}`, all of whose values count. Nothing is shared
+	// between tenants. It is needed where a handler before this one writes the same
+	// credential into every request, or where clients of a box have none, and should
+	// name what clients cannot choose: whoever can, can be another. Default: none,
+	// the credentials alone.
+	Tenant []string `json:"tenant,omitempty"`
+
 	// MaxBody is the size in bytes that a request body may have, as sent and
 	// after decoding its Content-Encoding. Larger ones are answered by 413.
 	// At most 1 GiB. Default: 33554432 (32 MiB).
@@ -273,6 +282,9 @@ func (h *Handler) Validate() error {
 	if err := h.Liveness.Validate(); err != nil {
 		return fmt.Errorf("liveness: %w", err)
 	}
+	if err := validateTenant(h.Tenant); err != nil {
+		return fmt.Errorf("tenant: %w", err)
+	}
 	if h.MaxBody < 0 || h.MaxBody > largestMaxBody {
 		return fmt.Errorf("max_body: %d is not between 1 and %d bytes", h.MaxBody, largestMaxBody)
 	}
@@ -303,6 +315,7 @@ func (h *Handler) Cleanup() error {
 
 // ServeHTTP implements caddyhttp.MiddlewareHandler.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
+	h.name(r)
 	if f, ok := r.Context().Value(pingKey{}).(*flight); ok {
 		return h.servePing(w, r, next, f)
 	}

@@ -17,12 +17,14 @@ package handler
 import (
 	"crypto/hmac"
 	"crypto/sha256"
+	"fmt"
 	"hash"
 	"net/http"
 	"net/url"
 	"sync"
 
 	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
@@ -83,12 +85,46 @@ func appendCredentials(b []byte, r *http.Request) []byte {
 		b = appendField(b, "")
 	}
 	b = appendQuery(b, r.URL.RawQuery)
+	if whose, ok := caddyhttp.GetVar(r.Context(), tenantVar).(string); ok {
+		b = append(b, whose...)
+	}
 	if repl, ok := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer); ok {
 		if user, ok := repl.GetString("http.auth.user.id"); ok {
 			b = appendField(b, user)
 		}
 	}
 	return b
+}
+
+// tenantVar is where a request says whose it is, besides its credentials.
+const tenantVar = "llm_tenant"
+
+// name notes whose a request is, as the option tenant says.
+func (h *Handler) name(r *http.Request) {
+	if len(h.Tenant) == 0 {
+		return
+	}
+	repl, ok := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
+	if !ok {
+		return
+	}
+	fields, empty := []byte("tenant\x00"), true
+	for _, t := range h.Tenant {
+		v := repl.ReplaceAll(t, "")
+		fields, empty = appendField(fields, v), empty && v == ""
+	}
+	if !empty {
+		caddyhttp.SetVar(r.Context(), tenantVar, string(fields))
+	}
+}
+
+func validateTenant(tenant []string) error {
+	for _, t := range tenant {
+		if !placeholders.MatchString(t) {
+			return fmt.Errorf("%q is the same for every request: it holds no placeholder", t)
+		}
+	}
+	return nil
 }
 
 // appendQuery appends the credentials in a query, where Gemini takes them too.

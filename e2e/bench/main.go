@@ -18,6 +18,7 @@
 //
 //	go run ./bench                     # all tables, a few minutes
 //	go run ./bench -only cost -rounds 9
+//	go run ./bench -only flood -policies cost_aware   # memory, by request only
 //
 // It builds ./cmd/caddy of the module above, or takes the binary in -caddy.
 // The model is a handler in this process that answers at once. All traffic
@@ -124,7 +125,7 @@ func run(ctx context.Context) error {
 	for _, table := range []struct {
 		name string
 		make func(context.Context) error
-	}{{"cost", b.cost}, {"throughput", b.throughput}, {"stream", b.stream}} {
+	}{{"cost", b.cost}, {"throughput", b.throughput}, {"stream", b.stream}, {"flood", b.flood}} {
 		if !slices.Contains(b.only, table.name) {
 			continue
 		}

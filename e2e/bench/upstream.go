@@ -34,6 +34,7 @@ const (
 	headerTurns  = "X-Bench-Turns"
 	headerLength = "X-Bench-Length"
 	headerStream = "X-Bench-Stream"
+	headerStatus = "X-Bench-Status"
 )
 
 // upstream is a model that answers at once.
@@ -69,6 +70,12 @@ func (u *upstream) add(t *conversation.Tape) string {
 func (u *upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if _, err := io.Copy(io.Discard, r.Body); err != nil {
 		return // the client went away
+	}
+	if status, err := strconv.Atoi(r.Header.Get(headerStatus)); err == nil {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(status)
+		_, _ = io.WriteString(w, `{"type":"error","error":{"type":"authentication_error","message":"invalid x-api-key"}}`)
+		return
 	}
 	if r.Header.Get(headerStream) == "clocked" {
 		clockedStream(w)

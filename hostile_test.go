@@ -366,6 +366,10 @@ var generators = []generator{
 		}
 		return `"` + b.String() + `"`
 	})},
+	{"tags that stay open", "", part("CONTENT", func(n int) string { return repeated(`"`, `<env>\n`, `"`, min(n, 1_000_000)) })},
+	{"sections that stay open", "", part("CONTENT", func(n int) string {
+		return repeated(`"<system-reminder>\n`, `gitStatus:\n`, `"`, min(n, 1_000_000))
+	})},
 	{"white space", "", func(_ *testing.T, d *dialect, n int) string {
 		return strings.Repeat(" \n", n/2) + d.say("CONTENT", `"hi"`)
 	}},
@@ -412,34 +416,39 @@ func TestHostileBodies(t *testing.T) {
 	t.Log("peak memory in MB and processor time in ms of one request, client and upstream included; the worst of all formats")
 	t.Logf("%-28s %9s  %-12s %-12s %-12s %-12s", "body", "sent, KB", "bare", "native", "hosted", "box")
 	for _, g := range generators {
-		var row strings.Builder
-		var sent int
-		var bare int64
-		for i, site := range []string{"bare", "native", "hosted", "box"} {
-			var worst [2]int64
-			in := ""
-			for j := range dialects {
-				if i == 0 && j > 0 {
-					break // they are all one
-				}
-				d := &dialects[j]
-				body := g.make(t, d, size)
-				sent = max(sent, len(body))
-				mb, ms := measured(func() { h.try(t, site, d, g.name, body, g.coding) })
-				if ms > worst[1] {
-					in = d.name[:1]
-				}
-				worst = [2]int64{max(worst[0], mb), max(worst[1], ms)}
-			}
-			fmt.Fprintf(&row, " %4d %5d %s", worst[0], worst[1], in)
-			if i == 0 {
-				bare = worst[0]
-			} else if worst[0]-bare > 500 {
-				t.Errorf("%s, %s: %d MB more than without llm_cache", g.name, site, worst[0]-bare)
-			}
-		}
-		t.Logf("%-28s %9d %s", g.name, sent>>10, row.String())
+		t.Run(g.name, func(t *testing.T) { h.cost(t, &g, size) })
 	}
+}
+
+// cost tries what a generator makes at all sites, in all formats.
+func (h *hostility) cost(t *testing.T, g *generator, size int) {
+	var row strings.Builder
+	var sent int
+	var bare int64
+	for i, site := range []string{"bare", "native", "hosted", "box"} {
+		var worst [2]int64
+		in := ""
+		for j := range dialects {
+			if i == 0 && j > 0 {
+				break // they are all one
+			}
+			d := &dialects[j]
+			body := g.make(t, d, size)
+			sent = max(sent, len(body))
+			mb, ms := measured(func() { h.try(t, site, d, g.name, body, g.coding) })
+			if ms > worst[1] {
+				in = d.name[:1]
+			}
+			worst = [2]int64{max(worst[0], mb), max(worst[1], ms)}
+		}
+		fmt.Fprintf(&row, " %4d %5d %s", worst[0], worst[1], in)
+		if i == 0 {
+			bare = worst[0]
+		} else if worst[0]-bare > 500 {
+			t.Errorf("%s, %s: %d MB more than without llm_cache", g.name, site, worst[0]-bare)
+		}
+	}
+	t.Logf("%-28s %9d %s", g.name, sent>>10, row.String())
 }
 
 // measured returns by how many MB the memory of the process grew while f ran, at its

@@ -162,7 +162,11 @@ func (d *draft) pins(blocks []int) []pin {
 	all := make([]pin, 0, len(blocks))
 	for _, i := range blocks {
 		raw := d.body(i)
-		sum := sha256.Sum256([]byte(textOf(raw)))
+		text := raw
+		if len(raw) <= mostSurveyed {
+			text = []byte(textOf(raw))
+		}
+		sum := sha256.Sum256(text)
 		all = append(all, pin{wire.Hash(sum[:len(wire.Hash{})]), raw})
 	}
 	return all
@@ -183,7 +187,7 @@ func (d *draft) aligned(pinned []pin, blocks []int) bool {
 		if a.hash == b.hash {
 			return true
 		}
-		if !d.q.Rules.Pins {
+		if !d.q.Rules.Pins || max(len(a.raw), len(b.raw)) > mostSurveyed {
 			return false
 		}
 		was, _ := survey(textOf(a.raw), false)
@@ -202,13 +206,14 @@ func (d *draft) pinFirst(m matched, now []pin) []pin {
 
 // places returns what pins say of the surroundings.
 func places(system, first []pin) (all []string) {
-	for _, p := range system {
-		_, some := survey(textOf(p.raw), false)
-		all = append(all, some...)
-	}
-	for _, p := range first {
-		_, some := survey(textOf(p.raw), true)
-		all = append(all, some...)
+	for i, pins := range [][]pin{system, first} {
+		for _, p := range pins {
+			if len(p.raw) > mostSurveyed {
+				continue
+			}
+			_, some := survey(textOf(p.raw), i == 1)
+			all = append(all, some...)
+		}
 	}
 	return all
 }

@@ -210,7 +210,7 @@ func (d *draft) links() []link {
 		sum := sha256.New()
 		for j := m.First; j < m.End; j++ {
 			b := &d.v.Blocks[j]
-			if i == d.front && b.Kind == wire.KindText && d.q.Rules.Pins {
+			if i == d.front && b.Kind == wire.KindText && d.q.Rules.Pins && b.Body.Len() <= mostSurveyed {
 				rest, _ := survey(textOf(d.v.Bytes(b.Body)), true)
 				sum.Write([]byte(rest))
 				continue

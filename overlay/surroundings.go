@@ -35,6 +35,10 @@ var sections = []string{"gitStatus:", "# gitStatus", "# currentDate", "# Environ
 // lines are places of one line.
 var lines = regexp.MustCompile(`^[\s*#-]*((?i:today'?s date|the current date|current date|today is|date:)|Working directory:|Primary working directory:|Current branch:|Additional working directories:|You are powered by the model|The exact model ID is)`)
 
+// mostSurveyed bounds the JSON strings in which surroundings are looked for, in bytes:
+// clients describe them in some thousand.
+const mostSurveyed = 1 << 20
+
 // survey returns the text without what it says of the surroundings, and that.
 // Two texts with the same rest say the same about other surroundings.
 // In a person's message only reminders count as such a text, and what is not
@@ -43,6 +47,7 @@ func survey(text string, message bool) (rest string, places []string) {
 	var b strings.Builder
 	all := strings.SplitAfter(text, "\n")
 	reminder := !message
+	var open dangling
 	for i := 0; i < len(all); {
 		line := all[i]
 		if message {
@@ -53,9 +58,9 @@ func survey(text string, message bool) (rest string, places []string) {
 				reminder = false
 			}
 		}
-		n := tagged(all[i:])
+		n := open.tagged(all, i)
 		if n == 0 && reminder {
-			n = section(all[i:], message)
+			n = open.section(all, i, message)
 		}
 		if n == 0 && reminder && lines.MatchString(line) {
 			n = 1
@@ -72,45 +77,56 @@ func survey(text string, message bool) (rest string, places []string) {
 	return b.String(), places
 }
 
-// tagged returns the number of lines of a tag that begins here.
-func tagged(all []string) int {
-	first := strings.TrimSpace(all[0])
+// dangling is what is known not to be closed, so that it is looked for once in a
+// text and not at each line.
+type dangling struct {
+	tags      [16]bool // by index in tags: not closed anywhere behind
+	reminders int      // no reminder is closed in front of this line
+}
+
+// tagged returns the number of lines of a tag that begins at a line.
+func (d *dangling) tagged(all []string, from int) int {
+	first := strings.TrimSpace(all[from])
 	if !strings.HasPrefix(first, "<") {
 		return 0
 	}
-	for _, tag := range tags {
-		if !strings.HasPrefix(first, "<"+tag+">") {
+	for t, tag := range tags {
+		if d.tags[t] || !strings.HasPrefix(first, "<"+tag+">") {
 			continue
 		}
-		for i, line := range all {
-			if strings.HasPrefix(strings.TrimSpace(line), "</"+tag+">") || i == 0 && strings.HasSuffix(first, "</"+tag+">") {
+		if strings.HasSuffix(first, "</"+tag+">") {
+			return 1
+		}
+		for i, line := range all[from:] {
+			if strings.HasPrefix(strings.TrimSpace(line), "</"+tag+">") {
 				return i + 1
 			}
 		}
+		d.tags[t] = true
 	}
 	return 0
 }
 
-// section returns the number of lines of a section that begins here. With closed,
+// section returns the number of lines of a section that begins at a line. With closed,
 // it has to end at a tag that closes.
-func section(all []string, closed bool) int {
-	if !begins(all[0]) {
+func (d *dangling) section(all []string, from int, closed bool) int {
+	if !begins(all[from]) {
 		return 0
 	}
-	heading := strings.HasPrefix(all[0], "# ")
-	for i := 1; i < len(all); i++ {
+	heading := strings.HasPrefix(all[from], "# ")
+	for i := from + 1; i < len(all); i++ {
 		line := all[i]
 		if strings.HasPrefix(line, "# ") || strings.HasPrefix(line, "<") || begins(line) && !heading {
-			if closed && !enclosed(all[i:]) {
+			if closed && !d.enclosed(all, i) {
 				return 0
 			}
-			return i
+			return i - from
 		}
 	}
 	if closed {
 		return 0
 	}
-	return len(all)
+	return len(all) - from
 }
 
 func begins(line string) bool {
@@ -122,15 +138,17 @@ func begins(line string) bool {
 	return false
 }
 
-// enclosed tells whether a reminder is closed behind here before another begins.
-func enclosed(all []string) bool {
-	for _, line := range all {
-		if strings.HasPrefix(line, reminderClose) {
+// enclosed tells whether a reminder is closed behind a line before another begins.
+func (d *dangling) enclosed(all []string, from int) bool {
+	for i := max(from, d.reminders); i < len(all); i++ {
+		if strings.HasPrefix(all[i], reminderClose) {
 			return true
 		}
-		if strings.HasPrefix(line, reminderOpen) {
+		if strings.HasPrefix(all[i], reminderOpen) {
+			d.reminders = i
 			return false
 		}
 	}
+	d.reminders = len(all)
 	return false
 }

@@ -17,6 +17,9 @@ package main
 import (
 	"fmt"
 	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
@@ -33,7 +36,7 @@ const maxPace = time.Minute
 
 func init() {
 	caddy.RegisterModule(Simulator{})
-	httpcaddyfile.RegisterHandlerDirective("llm_cache_simulator", parseSimulator)
+	httpcaddyfile.RegisterDirective("llm_cache_simulator", parseSimulator)
 	// Registered after llm_cache, so between that and reverse_proxy.
 	httpcaddyfile.RegisterDirectiveOrder("llm_cache_simulator", httpcaddyfile.Before, "reverse_proxy")
 }
@@ -140,10 +143,35 @@ func (s *Simulator) ServeHTTP(w http.ResponseWriter, r *http.Request, _ caddyhtt
 	return nil
 }
 
-func parseSimulator(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) {
+// parseSimulator looks at what would become a path matcher before it becomes
+// one: a handler behind the path of a script is never reached, and every request
+// would get an empty 200.
+func parseSimulator(h httpcaddyfile.Helper) ([]httpcaddyfile.ConfigValue, error) {
+	h.Next() // the directive
+	if h.NextArg() && strings.HasPrefix(h.Val(), "/") && namesFile(h.Val()) {
+		return nil, h.Errf("%s would be taken for a path matcher: an absolute path has to stand inside the block, as script %[1]s", h.Val())
+	}
+	h.Reset()
+	h.Next()
+	matchers, err := h.ExtractMatcherSet()
+	if err != nil {
+		return nil, err
+	}
 	s := new(Simulator)
-	err := s.UnmarshalCaddyfile(h.Dispenser)
-	return s, err
+	if err := s.UnmarshalCaddyfile(h.Dispenser); err != nil {
+		return nil, err
+	}
+	return h.NewRoute(matchers, s), nil
+}
+
+// namesFile tells whether a path is that of a script, there already or by its
+// name: no endpoint of an API ends so.
+func namesFile(path string) bool {
+	if strings.EqualFold(filepath.Ext(path), ".json") {
+		return true
+	}
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular()
 }
 
 // UnmarshalCaddyfile reads:
@@ -155,8 +183,8 @@ func parseSimulator(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error)
 //		pace     <duration>
 //	}
 //
-// An absolute path has to stand inside the block: behind the directive it would
-// be taken for a path matcher.
+// An absolute path has to stand inside the block: behind the directive it is
+// refused, as it would be taken for a path matcher.
 func (s *Simulator) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	d.Next() // the directive
 	if d.NextArg() {

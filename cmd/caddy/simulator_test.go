@@ -46,6 +46,8 @@ func TestCaddyfile(t *testing.T) {
 		"route {\nllm_cache\nllm_cache_simulator {\nprofile kv\n}\n}":      `{"handler":"llm_cache_simulator","profile":"kv"}`,
 		"handle /v1/* {\nllm_cache_simulator {\nprofile openai\n}\n}":      `{"handler":"llm_cache_simulator","profile":"openai"}`,
 		"@a path /a\nllm_cache_simulator @a {\n\tprofile fable-5.2\n\t}\n": `{"handler":"llm_cache_simulator","profile":"fable-5.2"}`,
+		"llm_cache_simulator /v1/* s.json":                                 `{"handler":"llm_cache_simulator","script":"s.json"}`,
+		"llm_cache_simulator /v1/messages":                                 `"match":[{"path":["/v1/messages"]}]`,
 		"llm_cache_simulator {$LLM_CACHE_TEST_UNSET:x.json} {\npace 1s\n}": `{"handler":"llm_cache_simulator","pace":1000000000,"script":"x.json"}`,
 	} {
 		got, err := adapt(t, block)
@@ -53,7 +55,17 @@ func TestCaddyfile(t *testing.T) {
 			t.Errorf("%s\n%v\n%s\nwant\n%s", block, err, got, want)
 		}
 	}
+	script := filepath.Join(t.TempDir(), "script")
+	if err := os.WriteFile(script, []byte("[]"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for block, want := range map[string]string{
+		// The path of a file would be a matcher, which no request meets.
+		"llm_cache_simulator /a/script.json":                "would be taken for a path matcher",
+		"llm_cache_simulator /a/script.JSON {\npace 1s\n}":  "would be taken for a path matcher",
+		"llm_cache_simulator /a/script.json /a/script.json": "would be taken for a path matcher",
+		"llm_cache_simulator " + script:                     "script " + script,
+
 		"llm_cache_simulator a b":                          "wrong argument count",
 		"llm_cache_simulator {\nprofile\n}":                "wrong argument count",
 		"llm_cache_simulator {\nprofile none\n}":           `profile "none" is none of`,

@@ -4,8 +4,8 @@ go 1.26.0
 
 require (
 	github.com/anthropics/anthropic-sdk-go v1.84.0
-	github.com/anthropics/anthropic-sdk-go/v2 v2.11.0
-	github.com/openai/openai-go/v3 v3.94.0
+	github.com/anthropics/anthropic-sdk-go/v2 v2.13.0
+	github.com/openai/openai-go/v3 v3.96.0
 	github.com/tidwall/gjson v1.20.0
 	google.golang.org/genai v1.77.0
 	modernc.org/sqlite v1.58.0

@@ -42,6 +42,8 @@ type stack struct {
 	config    string
 	// resends is how many turns are to be sent again without their edits.
 	resends int
+	// clients and upstream see what goes in and out, unless setup.unwatched.
+	clients, upstream *witness
 }
 
 // setup is what differs between stacks.
@@ -54,6 +56,9 @@ type setup struct {
 	audit bool
 	// upstream is the address of a real model, in the place of the simulated one.
 	upstream string
+	// unwatched leaves out the witnesses, for tests that measure or that kill
+	// what they would stand before.
+	unwatched bool
 }
 
 // startStack starts a stack, which is stopped when the test ends.
@@ -68,7 +73,13 @@ func startStack(t *testing.T, o setup) *stack {
 	if o.upstream != "" {
 		s.modelAddr = o.upstream
 	}
-	s.config = site(addrs[0], addrs[1], "front", "llm_cache {\n"+o.cache+"\n}\nreverse_proxy "+s.modelAddr)
+	behind := s.modelAddr
+	if !o.unwatched {
+		s.clients, s.upstream = startWitness(t, addrs[1]), startWitness(t, s.modelAddr)
+		s.url, behind = "http://"+s.clients.addr, s.upstream.addr
+		t.Cleanup(func() { s.upstream.passes(t, s.clients, o.upstream == "") })
+	}
+	s.config = site(addrs[0], addrs[1], "front", "llm_cache {\n"+o.cache+"\n}\nreverse_proxy "+behind)
 	if o.audit {
 		s.config = strings.Replace(s.config, "auto_https off", "auto_https off\n\tllm_cache {\n\t\taudit jsonl {\n\t\t\toutput file ../audit.jsonl\n\t\t\tinterval 100ms\n\t\t}\n\t}", 1)
 	}

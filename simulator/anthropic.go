@@ -24,12 +24,12 @@ import (
 type anthropic struct{}
 
 type anthropicUsage struct {
-	Input         int64             `json:"input_tokens"`
-	CacheCreation int64             `json:"cache_creation_input_tokens"`
-	CacheRead     int64             `json:"cache_read_input_tokens"`
-	ByLifetime    anthropicLifetime `json:"cache_creation"`
-	Output        int64             `json:"output_tokens"`
-	ServiceTier   string            `json:"service_tier,omitempty"`
+	Input         int64              `json:"input_tokens"`
+	CacheCreation int64              `json:"cache_creation_input_tokens"`
+	CacheRead     int64              `json:"cache_read_input_tokens"`
+	ByLifetime    *anthropicLifetime `json:"cache_creation,omitempty"`
+	Output        int64              `json:"output_tokens"`
+	ServiceTier   string             `json:"service_tier,omitempty"`
 }
 
 type anthropicLifetime struct {
@@ -62,7 +62,7 @@ type typedError struct {
 func (anthropic) usage(u wire.Usage) anthropicUsage {
 	return anthropicUsage{
 		Input: u.Uncached, CacheCreation: u.Write5m + u.Write1h, CacheRead: u.Read,
-		ByLifetime: anthropicLifetime{u.Write5m, u.Write1h}, Output: u.Output, ServiceTier: "standard",
+		ByLifetime: &anthropicLifetime{u.Write5m, u.Write1h}, Output: u.Output, ServiceTier: "standard",
 	}
 }
 
@@ -179,7 +179,7 @@ func (a anthropic) events(c *exchange) [][]byte {
 		}{"content_block_stop", i})
 	}
 	final := a.usage(c.usage)
-	final.ServiceTier = ""
+	final.ServiceTier, final.ByLifetime = "", nil // the beginning said them
 	add("message_delta", struct {
 		Type  string         `json:"type"`
 		Delta any            `json:"delta"`

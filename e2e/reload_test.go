@@ -40,7 +40,7 @@ func TestReloadUnderLoad(t *testing.T) {
 		clients = 8
 		reloads = 30
 	)
-	s := startStack(t, setup{model: "pace 4ms"})
+	s := startStack(t, setup{model: "pace 4ms", unwatched: true})
 	tape := conversation.NewTape(conversation.Claude, conversation.Agent, 100<<10)
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()

@@ -271,14 +271,24 @@ func (w *witness) prefixes() (whole, broken int) {
 // tolerated are faults that are none: what servers and clients do although the
 // official SDKs have no word for it.
 func tolerated(f fault) bool {
-	if f.api != contract.Chat || f.What != "is not known to the SDK" {
+	if f.What != "is not known to the SDK" {
 		return false
 	}
-	switch f.Path[strings.LastIndexByte(f.Path, '.')+1:] {
-	case "reasoning_content", "reasoning_details": // thinking, as DeepSeek, vLLM, llama.cpp, mlx-lm and OpenRouter have it
-		return true
-	case "chat_template_kwargs": // how servers with templates are told to think
-		return true
+	name := f.Path[strings.LastIndexByte(f.Path, '.')+1:]
+	switch f.api {
+	case contract.Chat:
+		switch name {
+		case "reasoning_content", "reasoning_details": // thinking, as DeepSeek, vLLM, llama.cpp, mlx-lm and OpenRouter have it
+			return true
+		case "chat_template_kwargs": // how servers with templates are told to think
+			return true
+		}
+	case contract.Responses:
+		switch f.Path {
+		case "response.function_call_arguments.done.name", "response.output_item.added.item.status", "response.output_item.done.item.status",
+			"response.completed.response.output[].status": // as OpenAI's servers say it, the status of custom calls
+			return true
+		}
 	}
-	return false
+	return name == "iterations" || name == "cache_creation" // what the steps of an expansion used, in the words of the Messages API
 }

@@ -20,6 +20,7 @@
 package contract
 
 import (
+	"fmt"
 	"net/http"
 	"reflect"
 	"strings"
@@ -103,13 +104,16 @@ func Request(api API, body []byte) []Finding {
 // answered gives the answers in a request the members that the SDK wants there:
 // the API takes them without.
 func answered(v *Value) {
-	for _, item := range v.List("input") {
-		if item.String("role") != "assistant" || len(item.List("content")) == 0 {
+	for i, item := range v.List("input") {
+		if item.String("role") != "assistant" || item.String("type") == "" && item.Has("content") && item.Get("content").Kind == String {
 			continue
 		}
 		item.fill("type", "message")
-		item.fill("id", "msg_0")
+		item.fill("id", fmt.Sprintf("msg_%d", i))
 		item.fill("status", "completed")
+		if text := item.Get("content"); text != nil && text.Kind == String {
+			*text = Value{Kind: Array, Elements: []*Value{{Kind: Object, Members: []Member{{"type", &Value{Kind: String, Text: "output_text"}}, {"text", &Value{Kind: String, Text: text.Text}}}}}}
+		}
 		for _, part := range item.List("content") {
 			if part.Get("annotations") == nil {
 				part.Members = append(part.Members, Member{"annotations", &Value{Kind: Array}})

@@ -1,0 +1,87 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+)
+
+// cline is Cline's command line with one of its providers: anthropic or
+// openai-compatible (chat completions).
+type cline struct{ url, provider string }
+
+func (c cline) executable() (name, variable string) { return "cline", "LLM_CACHE_CLINE" }
+
+// resumes: a conversation is resumed by an id that only its own list tells.
+func (c cline) resumes() bool { return false }
+
+func (c cline) model() string {
+	return map[string]string{"anthropic": "claude-sonnet-4-5", "openai-compatible": "qwen3-coder"}[c.provider]
+}
+
+func (c cline) files() map[string]string {
+	return map[string]string{".cline/data/settings/providers.json": settings(map[string]any{
+		"version": 1, "lastUsedProvider": c.provider, "modes": map[string]any{},
+		"providers": map[string]any{c.provider: map[string]any{
+			"settings":  map[string]any{"provider": c.provider, "apiKey": "sk-test", "model": c.model(), "baseUrl": c.url + "/v1"},
+			"updatedAt": "2026-11-01T00:00:00.000Z", "tokenSource": "manual",
+		}},
+	})}
+}
+
+func (c cline) command(_, prompt string, _ bool) (args, env []string) {
+	return []string{"--json", "-P", c.provider, "-m", c.model(), "-k", "sk-test", "--thinking", "low", prompt}, []string{"CLINE_TELEMETRY_DISABLED=1"}
+}
+
+func (c cline) last(stdout []byte) (text string, err error) {
+	err = eachLine(stdout, func(line []byte) error {
+		var l struct {
+			Type         string `json:"type"`
+			Text         string `json:"text"`
+			FinishReason string `json:"finishReason"`
+		}
+		if line[0] != '{' {
+			return nil
+		}
+		if err := json.Unmarshal(line, &l); err != nil {
+			return fmt.Errorf("%w in %s", err, line)
+		}
+		if l.Type == "run_result" {
+			if text = strings.TrimSpace(l.Text); l.FinishReason != "completed" {
+				return fmt.Errorf("it failed: %s", line)
+			}
+		}
+		return nil
+	})
+	return text, err
+}
+
+func (c cline) bash(command string) toolCall {
+	return toolCall{"run_commands", map[string]any{"commands": []string{command}}}
+}
+
+func (c cline) read(path string) toolCall {
+	return toolCall{"read_files", map[string]any{"files": []any{map[string]any{"path": path}}}}
+}
+
+func (c cline) edit(path, from, to string) toolCall {
+	return toolCall{"editor", map[string]any{"path": path, "old_text": from, "new_text": to}}
+}
+
+func (c cline) write(path, text string) toolCall {
+	return toolCall{"editor", map[string]any{"path": path, "new_text": text}}
+}

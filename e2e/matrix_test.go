@@ -1,0 +1,190 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package e2e
+
+import (
+	"net/http"
+	"os"
+	"slices"
+	"testing"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/e2e/internal/contract"
+)
+
+// upstreams are the servers that speak one API each, and what they are asked for.
+var upstreams = map[contract.API]string{
+	contract.Chat:      "upstream mlx_lm {\n model * qwen3-coder\n}",
+	contract.Anthropic: "upstream anthropic {\n model * claude-sonnet-4-5\n}",
+	contract.Responses: "upstream openai {\n format openai_responses\n model * gpt-5.4\n}",
+	contract.Gemini:    "upstream gemini {\n format gemini\n model * gemini-2.5-pro\n}",
+}
+
+// Every client and every SDK works through a task, and through a second one on
+// top of it, with a server that speaks its API and with one that speaks another:
+// with LLM_CACHE_MATRIX set, with one of each API. They end with what the model
+// said; no request fails; it is one conversation, of which each request begins
+// with all of the one before it.
+func TestMatrix(t *testing.T) {
+	type row struct {
+		name   string
+		api    contract.API
+		other  contract.API // what it is translated to without LLM_CACHE_MATRIX
+		client func(url string) client
+		file   string
+		env    []string
+	}
+	sdk := func(name string, api, other contract.API, file string, env ...string) row {
+		return row{name: name, api: api, other: other, file: file, env: env}
+	}
+	cli := func(name string, api, other contract.API, c func(url string) client) row {
+		return row{name: name, api: api, other: other, client: c}
+	}
+	all := []contract.API{contract.Anthropic, contract.Chat, contract.Responses, contract.Gemini}
+	for _, c := range []row{
+		cli("Claude Code", contract.Anthropic, contract.Responses, func(url string) client { return claudeCode{url: url} }),
+		cli("Claude Code, threads", contract.Anthropic, contract.Chat, func(url string) client { return threads{claudeCode{url: url}} }),
+		cli("Codex", contract.Responses, contract.Anthropic, func(url string) client { return codex{url: url} }),
+		cli("opencode, Messages", contract.Anthropic, contract.Gemini, func(url string) client { return opencode{url: url, provider: "anthropic", model: "claude-sonnet-4-5"} }),
+		cli("opencode, chat completions", contract.Chat, contract.Anthropic, func(url string) client { return opencode{url: url, provider: "box", model: "qwen3-coder"} }),
+		cli("opencode, Responses", contract.Responses, contract.Chat, func(url string) client { return opencode{url: url, provider: "openai", model: "gpt-5"} }),
+		cli("Gemini CLI", contract.Gemini, contract.Chat, func(url string) client { return geminiCLI{url: url} }),
+		cli("Qwen Code, chat completions", contract.Chat, contract.Anthropic, func(url string) client { return qwenCode{url, "openai"} }),
+		cli("Qwen Code, Messages", contract.Anthropic, contract.Chat, func(url string) client { return qwenCode{url, "anthropic"} }),
+		cli("Qwen Code, Gemini", contract.Gemini, contract.Anthropic, func(url string) client { return qwenCode{url, "gemini"} }),
+		cli("pi, Messages", contract.Anthropic, contract.Chat, func(url string) client { return pi{url, "anthropic-messages"} }),
+		cli("pi, chat completions", contract.Chat, contract.Responses, func(url string) client { return pi{url, "openai-completions"} }),
+		cli("pi, Responses", contract.Responses, contract.Gemini, func(url string) client { return pi{url, "openai-responses"} }),
+		cli("pi, Gemini", contract.Gemini, contract.Chat, func(url string) client { return pi{url, "google-generative-ai"} }),
+		cli("Cline, Messages", contract.Anthropic, contract.Chat, func(url string) client { return cline{url, "anthropic"} }),
+		cli("Cline, chat completions", contract.Chat, contract.Anthropic, func(url string) client { return cline{url, "openai-compatible"} }),
+		cli("Kilo, Messages", contract.Anthropic, contract.Chat, func(url string) client {
+			return kilo{opencode{url: url, provider: "anthropic", model: "claude-sonnet-4-5"}}
+		}),
+		cli("Kilo, chat completions", contract.Chat, contract.Gemini, func(url string) client { return kilo{opencode{url: url, provider: "box", model: "qwen3-coder"}} }),
+		cli("Kilo, Responses", contract.Responses, contract.Anthropic, func(url string) client { return kilo{opencode{url: url, provider: "openai", model: "gpt-5"}} }),
+
+		sdk("@anthropic-ai/sdk", contract.Anthropic, contract.Chat, "anthropic.mjs"),
+		sdk("@anthropic-ai/sdk, toolRunner", contract.Anthropic, contract.Chat, "anthropic_runner.mjs"),
+		sdk("@anthropic-ai/sdk, toolRunner, streamed", contract.Anthropic, contract.Responses, "anthropic_runner.mjs", "STREAM=1"),
+		sdk("openai, chat completions", contract.Chat, contract.Anthropic, "openai.mjs"),
+		sdk("openai, Responses", contract.Responses, contract.Chat, "openai_responses.mjs"),
+		sdk("@google/genai", contract.Gemini, contract.Chat, "genai.mjs"),
+		sdk("ai, @ai-sdk/anthropic", contract.Anthropic, contract.Chat, "vercel.mjs", "API=anthropic"),
+		sdk("ai, @ai-sdk/openai, chat completions", contract.Chat, contract.Gemini, "vercel.mjs", "API=chat"),
+		sdk("ai, @ai-sdk/openai, Responses", contract.Responses, contract.Anthropic, "vercel.mjs", "API=responses"),
+		sdk("ai, @ai-sdk/openai-compatible", contract.Chat, contract.Responses, "vercel.mjs", "API=compatible"),
+		sdk("ai, @ai-sdk/google", contract.Gemini, contract.Chat, "vercel.mjs", "API=gemini"),
+		sdk("@langchain/anthropic", contract.Anthropic, contract.Gemini, "langchain.mjs", "API=anthropic"),
+		sdk("@langchain/openai, chat completions", contract.Chat, contract.Anthropic, "langchain.mjs", "API=chat"),
+		sdk("@langchain/openai, Responses", contract.Responses, contract.Chat, "langchain.mjs", "API=responses"),
+		sdk("@langchain/google-genai", contract.Gemini, contract.Anthropic, "langchain.mjs", "API=gemini"),
+		sdk("@llamaindex/anthropic", contract.Anthropic, contract.Chat, "llamaindex.mjs", "API=anthropic"),
+		sdk("@llamaindex/openai", contract.Chat, contract.Anthropic, "llamaindex.mjs", "API=chat"),
+		sdk("@openai/agents, Responses", contract.Responses, contract.Anthropic, "agents.mjs", "API=responses"),
+		sdk("@openai/agents, chat completions", contract.Chat, contract.Responses, "agents.mjs", "API=chat"),
+	} {
+		for _, upstream := range all {
+			if upstream != c.api && upstream != c.other && os.Getenv("LLM_CACHE_MATRIX") == "" {
+				continue
+			}
+			t.Run(c.name+" to "+string(upstream), func(t *testing.T) {
+				t.Parallel()
+				cache := "policy cost_aware"
+				if upstream != c.api {
+					cache = upstreams[upstream]
+				}
+				if c.client != nil {
+					converseClient(t, c.client, cache, upstream)
+				} else {
+					converseProgram(t, program{file: c.file, env: c.env}, cache, upstream)
+				}
+			})
+		}
+	}
+}
+
+func converseClient(t *testing.T, make func(url string) client, cache string, upstream contract.API) {
+	needClient(t, make(""))
+	r := newRepository(t, make(""))
+	first, second := r.brief()
+	if !make("").resumes() {
+		first, second = slices.Concat(first[:len(first)-1], second), nil
+	}
+	s := startStack(t, setup{cache: cache, script: slices.Concat(first, second), audit: true})
+	u := newUser(t, make(s.url), r.dir)
+	u.ask(t, firstPrompt, first)
+	if second != nil {
+		u.ask(t, secondPrompt, second)
+	}
+	r.check(t)
+	s.one(t, len(first)+len(second), upstream)
+}
+
+func converseProgram(t *testing.T, p program, cache string, upstream contract.API) {
+	needSDKs(t)
+	r := newRepository(t, p)
+	first, second := r.brief()
+	s := startStack(t, setup{cache: cache, script: slices.Concat(first, second), audit: true})
+	p.url = s.url
+	p.converse(t, r.dir, map[string][]step{firstPrompt: first, secondPrompt: second}, firstPrompt, secondPrompt)
+	r.check(t)
+	s.one(t, len(first)+len(second), upstream)
+}
+
+// one checks that so many requests were one conversation, with a server of that
+// API: all answered, each with the prompt before it in front, all of one session.
+func (s *stack) one(t *testing.T, requests int, upstream contract.API) {
+	t.Helper()
+	for i, turn := range s.turns(t, map[int]int{http.StatusOK: requests}) {
+		if turn.Outcome != "completed" || turn.UpstreamFormat != string(upstream) || i > 1 && turn.Billed.Read == 0 {
+			t.Errorf("turn %d: %+v", i, turn)
+		}
+	}
+	for _, log := range []string{"front.log", "model.log"} {
+		for _, e := range s.access(t, log) {
+			if e.Status != http.StatusOK {
+				t.Errorf("%s: %s: status %d", log, e.Request.URI, e.Status)
+			}
+		}
+	}
+	list, err := s.sessions(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	talking := 0
+	for i := range list {
+		if list[i].requests() >= requests {
+			talking++
+		}
+	}
+	if talking != 1 {
+		t.Errorf("the conversation is none of these sessions: %+v", list)
+	}
+	_, brokenByClient := s.clients.prefixes()
+	whole, broken := s.upstream.prefixes()
+	if broken > brokenByClient {
+		t.Errorf("%d requests do not begin with the one before them, of the client's %d", broken, brokenByClient)
+	}
+	t.Logf("%d requests begin with all of the one before them, %d do not (%d of the client's)", whole, broken, brokenByClient)
+}
+
+// threads is Claude Code with the conversation in a thread at the server, as it
+// is with Anthropic's own address.
+type threads struct{ claudeCode }
+
+func (c threads) command(home, prompt string, further bool) (args, env []string) {
+	args, env = c.claudeCode.command(home, prompt, further)
+	return args, append(env, "_CLAUDE_CODE_ASSUME_FIRST_PARTY_BASE_URL=1", "CLAUDE_CODE_TETHER_LIVE=1")
+}

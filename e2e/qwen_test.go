@@ -1,0 +1,104 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+)
+
+// qwenCode is Qwen Code with one of the APIs it speaks: openai (chat
+// completions), anthropic or gemini.
+type qwenCode struct{ url, api string }
+
+func (c qwenCode) executable() (name, variable string) { return "qwen", "LLM_CACHE_QWEN" }
+
+func (c qwenCode) resumes() bool { return true }
+
+func (c qwenCode) model() string {
+	return map[string]string{"openai": "qwen3-coder-plus", "anthropic": "claude-sonnet-4-5", "gemini": "gemini-3.1-pro-preview"}[c.api]
+}
+
+func (c qwenCode) files() map[string]string {
+	return map[string]string{".qwen/settings.json": settings(map[string]any{
+		"security":  map[string]any{"auth": map[string]any{"selectedType": c.api}},
+		"telemetry": map[string]any{"enabled": false},
+		"privacy":   map[string]any{"usageStatisticsEnabled": false},
+		"general":   map[string]any{"enableAutoUpdate": false},
+		"model":     map[string]any{"name": c.model()},
+	})}
+}
+
+func (c qwenCode) command(_, prompt string, further bool) (args, env []string) {
+	args = []string{"--auth-type", c.api, "--yolo", "--output-format", "stream-json", "-p", prompt}
+	if further {
+		args = append(args, "--continue")
+	}
+	return args, []string{
+		"OPENAI_API_KEY=sk-test", "OPENAI_BASE_URL=" + c.url + "/v1", "OPENAI_MODEL=" + c.model(),
+		"ANTHROPIC_API_KEY=sk-test", "ANTHROPIC_BASE_URL=" + c.url, "ANTHROPIC_MODEL=" + c.model(),
+		"GEMINI_API_KEY=sk-test", "GOOGLE_GEMINI_BASE_URL=" + c.url, "GEMINI_BASE_URL=" + c.url, "GEMINI_MODEL=" + c.model(),
+	}
+}
+
+// last: it prints what Claude Code prints.
+func (c qwenCode) last(stdout []byte) (text string, err error) {
+	err = eachLine(stdout, func(line []byte) error {
+		var l struct {
+			Type    string `json:"type"`
+			Result  string `json:"result"`
+			IsError bool   `json:"is_error"`
+		}
+		if line[0] != '{' {
+			return nil // a warning
+		}
+		if err := json.Unmarshal(line, &l); err != nil {
+			return fmt.Errorf("%w in %s", err, line)
+		}
+		if l.Type == "result" {
+			text = l.Result
+			if l.IsError {
+				return fmt.Errorf("it failed: %s", line)
+			}
+		}
+		return nil
+	})
+	return text, err
+}
+
+func (c qwenCode) bash(command string) toolCall {
+	return toolCall{"run_shell_command", map[string]any{"command": command, "description": "Run a command", "is_background": false}}
+}
+
+func (c qwenCode) read(path string) toolCall {
+	return toolCall{"read_file", map[string]any{"file_path": path}}
+}
+
+func (c qwenCode) edit(path, from, to string) toolCall {
+	return toolCall{"edit", map[string]any{"file_path": path, "old_string": from, "new_string": to}}
+}
+
+func (c qwenCode) write(path, text string) toolCall {
+	return toolCall{"write_file", map[string]any{"file_path": path, "content": text}}
+}
+
+// settings encodes a client's settings.
+func settings(v any) string {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic(err) // all of it stands in the tests
+	}
+	return string(b)
+}

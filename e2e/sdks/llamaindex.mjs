@@ -1,0 +1,39 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+// LlamaIndex's agent with one of its models.
+import { anthropic } from "@llamaindex/anthropic";
+import { openai } from "@llamaindex/openai";
+import { agent } from "@llamaindex/workflow";
+import { tool } from "llamaindex";
+import { z } from "zod";
+import { key, main, run, system, tools, url } from "./tools.mjs";
+
+const llm = {
+  anthropic: () => anthropic({ model: "claude-sonnet-4-5", apiKey: key, baseURL: url, maxTokens: 8000, maxRetries: 0 }),
+  chat: () => openai({ model: "gpt-4.1", apiKey: key, baseURL: url + "/v1", maxRetries: 0 }),
+}[process.env.API]();
+const schema = (t) => z.object(Object.fromEntries(Object.keys(t.parameters.properties).map((name) => [name, z.string()])));
+const worker = agent({
+  llm, systemPrompt: system,
+  tools: Object.entries(tools).map(([name, t]) => tool({ name, description: t.description, parameters: schema(t), execute: (input) => run(name, input) })),
+});
+let state;
+
+await main(async (prompt) => {
+  const result = await worker.run(prompt, state ? { state } : {});
+  state = result.data.state;
+  const { result: text } = result.data;
+  return typeof text === "string" ? text : text.map((p) => p.text ?? "").join("");
+});

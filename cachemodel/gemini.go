@@ -71,12 +71,15 @@ func validateGemini(v *wire.View, r Rules) *APIError {
 	return nil
 }
 
-// unsignedCall checks that in each content of the model since the last prompt the
-// first call has a signature, or what may stand for one.
+// unsignedCall checks that in each step of the model since the last prompt the
+// first call has a signature, or what may stand for one. A step is one content or
+// several on end: the SDK's chats keep every chunk of an answer as one.
 func unsignedCall(v *wire.View) *APIError {
+	called := false // in this step
 	for m := lastPrompt(v); m < len(v.Messages); m++ {
 		msg := &v.Messages[m]
-		for i := msg.First; i < msg.End && msg.Role == wire.RoleAssistant; i++ {
+		called = called && msg.Role == wire.RoleAssistant
+		for i := msg.First; i < msg.End && msg.Role == wire.RoleAssistant && !called; i++ {
 			b := &v.Blocks[i]
 			if b.Kind != wire.KindToolUse {
 				continue
@@ -84,7 +87,7 @@ func unsignedCall(v *wire.View) *APIError {
 			if thoughtSignature(v, b) == "" {
 				return geminiError(invalidf("Function call is missing a thought_signature in functionCall parts. This is required for tools to work correctly. Additional data, function call `default_api:%s`, position %d.", v.Text(b.Name), m+1))
 			}
-			break
+			called = true
 		}
 	}
 	return nil

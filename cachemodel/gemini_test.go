@@ -108,6 +108,7 @@ func TestRefusalsOfGemini(t *testing.T) {
 		{"a response too many", prompt + model(call+signed) + user(response+","+response), number},
 		{"no call", prompt + user(response), order},
 		{"no call before", prompt + model(`{"text":"a"}`) + user(response), order},
+		{"parallel calls in two contents", prompt + model(call+signed) + model(call+"}") + user(response+","+response), ""},
 		{"not signed", prompt + model(call+"}") + user(response), missing(2)},
 		{"second step not signed", prompt + model(call+signed) + user(response) + model(call+"}") + user(response), missing(4)},
 		{"said to have none", prompt + model(call+`,"thought_signature":"skip_thought_signature_validator"}`) + user(response), ""},

@@ -147,10 +147,12 @@ func converseProgram(t *testing.T, p program, cache string, upstream contract.AP
 // API: all answered, each with the prompt before it in front, all of one session.
 func (s *stack) one(t *testing.T, requests int, upstream contract.API) {
 	t.Helper()
-	for i, turn := range s.turns(t, map[int]int{http.StatusOK: requests}) {
-		if turn.Outcome != "completed" || turn.UpstreamFormat != string(upstream) || i > 1 && turn.Billed.Read == 0 {
+	turns, read := s.turns(t, map[int]int{http.StatusOK: requests}), int64(0)
+	for i, turn := range turns {
+		if turn.Outcome != "completed" || turn.UpstreamFormat != string(upstream) || turn.Session != turns[0].Session {
 			t.Errorf("turn %d: %+v", i, turn)
 		}
+		read += turn.Billed.Read
 	}
 	for _, log := range []string{"front.log", "model.log"} {
 		for _, e := range s.access(t, log) {
@@ -177,7 +179,7 @@ func (s *stack) one(t *testing.T, requests int, upstream contract.API) {
 	if broken > brokenByClient {
 		t.Errorf("%d requests do not begin with the one before them, of the client's %d", broken, brokenByClient)
 	}
-	t.Logf("%d requests begin with all of the one before them, %d do not (%d of the client's)", whole, broken, brokenByClient)
+	t.Logf("%d requests begin with all of the one before them, %d do not (%d of the client's); %d tokens read from the cache", whole, broken, brokenByClient, read)
 }
 
 // threads is Claude Code with the conversation in a thread at the server, as it

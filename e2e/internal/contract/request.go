@@ -388,12 +388,13 @@ func (t *turns) geminiContent(content *Value) {
 	if role == "" {
 		role = "user"
 	}
+	goesOn := len(t.roles) > 0 && t.roles[len(t.roles)-1] == role
 	t.role(role)
 	parts := content.List("parts")
 	if len(parts) == 0 {
 		t.add("contents[].parts", "is empty")
 	}
-	if role == "model" {
+	if role == "model" && !goesOn {
 		t.closed()
 	}
 	for _, p := range parts {

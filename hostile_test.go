@@ -322,6 +322,7 @@ var generators = []generator{
 	{"many texts", "", part("CONTENT", listed(`{"type":"text","text":"a"}`))},
 	{"many parts of a result", "", part("RESULT", listed(`{"type":"text","text":"a"}`))},
 	{"many empty parts of a result", "", part("RESULT", listed(`{}`))},
+	{"numbers for a result", "", part("RESULT", listed(`1`))},
 	{"many messages", "", func(_ *testing.T, d *dialect, n int) string {
 		m := map[string]string{"gemini": `{"role":"user","parts":[{"text":"a"}]},`}[d.name]
 		if m == "" {

@@ -38,7 +38,7 @@ const (
 	smallShare = 4 << 20
 	// Shares from largeShare on leave garbage that is not used again. Once there
 	// is litter of it, it is given back to the system after a lull.
-	largeShare = 16 << 20
+	largeShare = 8 << 20
 	litter     = 64 << 20
 	lull       = 5 * time.Second
 )

@@ -341,14 +341,16 @@ func (p *parser) lone(content Span) Span {
 // API has a name of its own for it.
 func isTextType(kind []byte) bool { return string(kind) == `"text"` || string(kind) == `"input_text"` }
 
-// allText tells whether a content is a string, or an array of text blocks only.
+// allText tells whether a content is a string, or an array of text blocks only. It
+// goes to the end of the array in any case, so that all its parts are counted.
 func (p *parser) allText(content Span) bool {
 	if p.b[content.Start] != '[' {
 		return true
 	}
 	e := p.elements(int(content.Start))
+	all := true
 	for e.next() {
-		text := false
+		text, start := false, e.at
 		m := walk(p.b, e.at)
 		for m.next() {
 			key := string(m.key)
@@ -357,10 +359,10 @@ func (p *parser) allText(content Span) bool {
 				text = isTextType(value.Of(p.b))
 			}
 		}
-		if m.bad || !text {
-			return false
+		all = all && text && !m.bad
+		if e.at = m.end; m.bad {
+			e.at = skipValue(p.b, start)
 		}
-		e.at = m.end
 	}
-	return true
+	return all
 }

@@ -115,7 +115,7 @@ func (c *call) anticipate(r *http.Request) {
 			return
 		}
 		if ctx := c.h.state.keeper.running(); ctx != nil && c.h.state.pin() {
-			go f.run(ctx)
+			go background("folding while nobody waits", func() { f.run(ctx) })
 		}
 	})
 }
@@ -143,25 +143,23 @@ func (f *idleFold) run(ctx context.Context) {
 	defer func() { _ = h.state.unpin() }()
 	ctx, cancel := context.WithTimeout(ctx, warmTimeout)
 	defer cancel()
-	h.guard("folding while nobody waits", func() {
-		select {
-		case <-time.After(time.Until(f.at)):
-		case <-ctx.Done():
-			return
-		}
-		if !f.plan.Current() {
-			return
-		}
-		first := f.call.view.First()
-		s, err := h.slots().Spare(ctx, f.call.id+first.String(), queue.AnySlot)
-		if err != nil {
-			return
-		}
-		defer s.Leave()
-		if f.plan.Current() { // it may have waited for long
-			f.send(s.Context, s.Slot)
-		}
-	})
+	select {
+	case <-time.After(time.Until(f.at)):
+	case <-ctx.Done():
+		return
+	}
+	if !f.plan.Current() {
+		return
+	}
+	first := f.call.view.First()
+	s, err := h.slots().Spare(ctx, f.call.id+first.String(), queue.AnySlot)
+	if err != nil {
+		return
+	}
+	defer s.Leave()
+	if f.plan.Current() { // it may have waited for long
+		f.send(s.Context, s.Slot)
+	}
 }
 
 // send has the box read the fold, and makes it part of the conversation.

@@ -135,7 +135,7 @@ func (h *Handler) enliven(w http.ResponseWriter, r *http.Request, c *call) *aliv
 		}
 	}
 	a.mu.Lock() // tick asks for the timer
-	a.timer = time.AfterFunc(open, a.tick)
+	a.timer = time.AfterFunc(open, func() { background("showing a sign of life", a.tick) })
 	a.mu.Unlock()
 	return a
 }

@@ -222,3 +222,25 @@ func TestWhoGetsSigns(t *testing.T) {
 		}
 	}
 }
+
+// panicking is a writer that breaks.
+type panicking struct{ http.ResponseWriter }
+
+func (panicking) Write([]byte) (int, error) { panic("of a test") }
+
+// A panic of the writers in front, at a sign of life, ends the signs and nothing
+// else.
+func TestSignOfLifePanics(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, _ := livelyCall(t, wire.Anthropic, nil, "")
+		a.ResponseWriterWrapper.ResponseWriter = panicking{a.ResponseWriter}
+		panics := backgroundPanics.WithLabelValues("showing a sign of life")
+		before := value(t, panics)
+		time.Sleep(10 * time.Minute)
+		synctest.Wait()
+		if got := value(t, panics) - before; got != 1 {
+			t.Errorf("%v panics", got)
+		}
+		a.stop() // would wait for ever if the tick had left its lock locked
+	})
+}

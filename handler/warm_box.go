@@ -240,7 +240,7 @@ func (x *box) start() {
 	}
 	ctx, cancel := context.WithCancel(life)
 	x.halt = cancel
-	go x.run(ctx)
+	go background("warming a box", func() { x.run(ctx) })
 }
 
 // stop ends what is being sent. It is sent again under the next configuration.
@@ -262,7 +262,7 @@ func (x *box) rest() {
 	}
 	every := x.handler.Warm.every(x.handler.Upstream.name())
 	if x.idle == nil {
-		x.idle = time.AfterFunc(every, x.load)
+		x.idle = time.AfterFunc(every, func() { background("keeping a model loaded", x.load) })
 		return
 	}
 	x.idle.Reset(every)
@@ -285,49 +285,71 @@ func (x *box) load() {
 
 // run sends what is due, one after the other, until nothing is.
 func (x *box) run(ctx context.Context) {
+	defer x.ran()
 	wait := time.Second
 	for {
-		x.mu.Lock()
-		if len(x.due) == 0 || ctx.Err() != nil {
-			x.halt()
-			x.halt = nil
-			x.start() // under the next configuration
-			x.mu.Unlock()
+		j := x.take(ctx)
+		if j == nil {
 			return
 		}
-		j := x.due[0]
-		x.due = x.due[1:]
-		x.mu.Unlock()
-
-		outcome := x.send(ctx, j)
-		x.mu.Lock()
-		switch {
-		case outcome == warmInterrupted && ctx.Err() == nil && j.tries < mostTries:
-			j.tries++
-			x.due = append(x.due, j)
-		case outcome == warmUnreachable:
-			if x.lost.IsZero() {
-				x.lost = x.handler.now()
-			}
-			if x.handler.now().Sub(x.lost) < patientFor {
-				x.due = append([]*job{j}, x.due...)
-			} else {
-				x.due = nil
-			}
-		case outcome == warmRead || outcome == warmHeld:
-			x.lost = time.Time{}
+		outcome := warmRefused
+		background("sending a base", func() { outcome = x.send(ctx, j) })
+		switch x.became(ctx, j, outcome); outcome {
+		case warmRead, warmHeld:
 			wait = time.Second
-			for n := j.turn.index + 1; j.turn.index == 0 && n < j.turn.boxes; n++ { // the others behind the same site
-				x.due = append(x.due, &job{base: j.base, slot: j.slot, turn: &boxTurn{index: n}, keeps: j.keeps})
-			}
-		}
-		x.mu.Unlock()
-		if outcome == warmUnreachable {
+		case warmUnreachable:
 			select {
 			case <-ctx.Done():
 			case <-time.After(wait):
 			}
 			wait = min(2*wait, 30*time.Second)
+		}
+	}
+}
+
+// take takes the next one of what is due, nil if that is all for now.
+func (x *box) take(ctx context.Context) *job {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if len(x.due) == 0 || ctx.Err() != nil {
+		return nil
+	}
+	j := x.due[0]
+	x.due = x.due[1:]
+	return j
+}
+
+// ran ends a run, and begins the next one if something has become due: under the
+// next configuration, as a rule.
+func (x *box) ran() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.halt()
+	x.halt = nil
+	x.start()
+}
+
+// became decides what follows from what became of a job.
+func (x *box) became(ctx context.Context, j *job, outcome string) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	switch {
+	case outcome == warmInterrupted && ctx.Err() == nil && j.tries < mostTries:
+		j.tries++
+		x.due = append(x.due, j)
+	case outcome == warmUnreachable:
+		if x.lost.IsZero() {
+			x.lost = x.handler.now()
+		}
+		if x.handler.now().Sub(x.lost) < patientFor {
+			x.due = append([]*job{j}, x.due...)
+		} else {
+			x.due = nil
+		}
+	case outcome == warmRead || outcome == warmHeld:
+		x.lost = time.Time{}
+		for n := j.turn.index + 1; j.turn.index == 0 && n < j.turn.boxes; n++ { // the others behind the same site
+			x.due = append(x.due, &job{base: j.base, slot: j.slot, turn: &boxTurn{index: n}, keeps: j.keeps})
 		}
 	}
 }

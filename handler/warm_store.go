@@ -82,11 +82,11 @@ func (x *box) save(b *base, now time.Time) {
 		}
 	}
 	path, logger := x.file(b), x.handler.logger
-	go func() { // nobody waits for a disk
+	go background("keeping a base on disk", func() { // nobody waits for a disk
 		if err := writeBase(path, &f); err != nil {
 			logger.Error("keeping a base on disk", zap.Error(err))
 		}
-	}()
+	})
 }
 
 func writeBase(path string, f *baseFile) error {

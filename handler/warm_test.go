@@ -15,9 +15,11 @@
 package handler
 
 import (
+	"context"
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -147,6 +149,63 @@ func TestLoadedInWorkingHours(t *testing.T) {
 	}
 }
 
+// wayTo is a way through a handler to an upstream that answers at once.
+func wayTo(h *Handler) *lastRequest {
+	return &lastRequest{
+		method: http.MethodPost, uri: "/v1/chat/completions", header: http.Header{}, secret: new(keepalive.Credential),
+		body: packer.EncodeAll([]byte(`{"model":"m"}`), nil), handler: h,
+		next: caddyhttp.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) error {
+			w.WriteHeader(http.StatusOK)
+			return nil
+		}),
+	}
+}
+
+// A panic while a base is sent costs that base: the slot is free again, the others
+// are sent, and what becomes due later is, too.
+func TestBoxGoesOnAfterAPanic(t *testing.T) {
+	var trouble atomic.Bool
+	h := &Handler{Warm: &Warm{}, Queue: &Queue{}, Upstream: &Upstream{Preset: "mlx_lm"}}
+	if err := h.Attach(new(closing), zap.NewNop(), func() time.Time {
+		if trouble.CompareAndSwap(true, false) {
+			panic("of a test")
+		}
+		return time.Now()
+	}); err != nil {
+		t.Fatal(err)
+	}
+	k := h.state.keeper
+	k.life, k.end = context.WithCancel(t.Context())
+	x := h.box()
+	x.handler = h
+	panics, read := backgroundPanics.WithLabelValues("sending a base"), warmMetrics.sent.WithLabelValues(warmRead)
+	before, sent := value(t, panics), value(t, read)
+	for round := range 2 {
+		trouble.Store(true)
+		x.mu.Lock()
+		for range 3 {
+			x.add(&base{way: wayTo(h), client: wire.OpenAIChat, target: wire.OpenAIChat})
+		}
+		x.start()
+		x.mu.Unlock()
+		await(t, "the bases", func() bool {
+			x.mu.Lock()
+			defer x.mu.Unlock()
+			return x.halt == nil
+		})
+		if got, want := value(t, panics)-before, float64(round+1); got != want {
+			t.Errorf("%v panics, want %v", got, want)
+		}
+		if got, want := value(t, read)-sent, float64(2*round+2); got != want {
+			t.Errorf("%v bases were sent, want %v", got, want)
+		}
+	}
+	turn, err := x.queue.Enter(queue.Ticket{})
+	if err != nil || turn.Wait(t.Context()) != nil {
+		t.Errorf("the slot is not free: %v", err)
+	}
+}
+
 // Requests with a base that is being sent may come, and bring another way for it.
 // The race detector looks on.
 func TestBaseIsSentWhileItChanges(t *testing.T) {
@@ -154,22 +213,12 @@ func TestBaseIsSentWhileItChanges(t *testing.T) {
 	if err := h.Attach(new(closing), zap.NewNop(), time.Now); err != nil {
 		t.Fatal(err)
 	}
-	way := func() *lastRequest {
-		return &lastRequest{
-			method: http.MethodPost, uri: "/v1/chat/completions", header: http.Header{}, secret: new(keepalive.Credential),
-			body: packer.EncodeAll([]byte(`{"model":"m"}`), nil), handler: h,
-			next: caddyhttp.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) error {
-				w.WriteHeader(http.StatusOK)
-				return nil
-			}),
-		}
-	}
 	x := h.box()
 	x.handler = h
-	b := x.keep(frontKey{}, &base{id: "b", way: way(), client: wire.OpenAIChat, target: wire.OpenAIChat}, time.Now())
+	b := x.keep(frontKey{}, &base{id: "b", way: wayTo(h), client: wire.OpenAIChat, target: wire.OpenAIChat}, time.Now())
 	var others sync.WaitGroup
 	for i := range byte(100) {
-		others.Go(func() { x.keep(frontKey{i}, &base{id: "b", way: way()}, time.Now()) })
+		others.Go(func() { x.keep(frontKey{i}, &base{id: "b", way: wayTo(h)}, time.Now()) })
 		if outcome := x.send(t.Context(), &job{base: b, slot: queue.AnySlot, turn: new(boxTurn)}); outcome != warmRead {
 			t.Fatalf("the base was %s", outcome)
 		}

@@ -150,7 +150,7 @@ func TestQueueServesConversationsFirst(t *testing.T) {
 	}
 	// No more may wait.
 	refused := p.metric(`caddy_llm_cache_queue_refused_total{reason="full"}`)
-	p.ask(t.Context(), &wg, "late", "c", withTools(1), &answers[4])
+	p.ask(t.Context(), &wg, "late", "b", withTools(1), &answers[4])
 	p.until(`caddy_llm_cache_queue_refused_total{reason="full"}`, refused+1)
 	for i, want := range []string{"other", "second", "title"} {
 		b.free <- struct{}{}
@@ -205,6 +205,70 @@ func TestQueueForgetsThoseWhoLeave(t *testing.T) {
 	wg.Wait()
 	if answers[2].status != http.StatusOK || answers[2].position != "0" {
 		t.Errorf("the last: %+v", answers[2])
+	}
+}
+
+// A client that leaves while its request waits leaves nothing behind, where work
+// goes on without its client, too: it has not begun.
+func TestLingeringKeepsNoPlaceInTheQueue(t *testing.T) {
+	b := newSlowBox(t)
+	p := start(t, fmt.Sprintf("llm_cache {\n upstream ollama {\n format anthropic\n}\n linger 1m\n queue {\n slots 1\n waiting 1\n}\n}\nreverse_proxy %s", strings.TrimPrefix(b.URL, "http://")))
+	var (
+		wg      sync.WaitGroup
+		answers [3]asked
+	)
+	p.ask(t.Context(), &wg, "first", "a", withTools(1), &answers[0])
+	<-b.came
+	ctx, leave := context.WithCancel(t.Context())
+	p.ask(ctx, &wg, "gone", "b", withTools(1), &answers[1])
+	p.waits(1)
+	leave()
+	p.waits(0)
+	p.until("caddy_llm_cache_lingering", 0)
+	p.ask(t.Context(), &wg, "last", "c", withTools(1), &answers[2])
+	p.waits(1)
+	b.free <- struct{}{}
+	if got := <-b.came; got != "last" {
+		t.Errorf("%q got the slot", got)
+	}
+	b.free <- struct{}{}
+	wg.Wait()
+	if answers[2].status != http.StatusOK || answers[2].position != "0" {
+		t.Errorf("the last: %+v", answers[2])
+	}
+}
+
+// Who fills the queue alone makes room for others.
+func TestFullQueueMakesRoom(t *testing.T) {
+	b := newSlowBox(t)
+	p := start(t, queued(b, "slots 1\n waiting 3"))
+	var (
+		wg      sync.WaitGroup
+		answers [5]asked
+	)
+	for i := range 4 {
+		p.ask(t.Context(), &wg, fmt.Sprint("many ", i), "many", withTools(1), &answers[i])
+		if i == 0 {
+			<-b.came
+		}
+		p.waits(float64(i))
+	}
+	refused := p.metric(`caddy_llm_cache_queue_refused_total{reason="share"}`)
+	p.ask(t.Context(), &wg, "one", "one", withTools(1), &answers[4])
+	p.until(`caddy_llm_cache_queue_refused_total{reason="share"}`, refused+1)
+	p.waits(3)
+	for range 4 {
+		b.free <- struct{}{}
+	}
+	wg.Wait()
+	for i, a := range answers {
+		want := http.StatusOK
+		if i == 3 { // came last of the many
+			want = http.StatusTooManyRequests
+		}
+		if a.status != want || (a.retry != "") != (i == 3) {
+			t.Errorf("request %d: %+v, want status %d", i, a, want)
+		}
 	}
 }
 

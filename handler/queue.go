@@ -50,8 +50,9 @@ const (
 // long they were expected to wait then, and `X-Llm-Cache-Queue-Wait-Ms`.
 // A stream that signs of life have opened while the request waited has the first
 // two: its headers were out before the wait was over.
-// Where no more may wait, the answer is 429 with `Retry-After`. A client that
-// leaves gives its place up at once.
+// Where no more may wait, the answer is 429 with `Retry-After`: for whoever has most
+// requests waiting, if somebody comes who has fewer. A client that leaves gives its
+// place up at once.
 type Queue struct {
 	// Name tells queues apart: sites that name the same queue share it.
 	// Default: one for each preset.
@@ -184,6 +185,9 @@ func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 	waited := turn.Waited()
 	queueMetrics.wait.Observe(waited.Seconds())
 	switch {
+	case errors.Is(err, queue.ErrFull):
+		queueMetrics.refused.WithLabelValues("share").Inc()
+		return g.refuse(w, q.RetryAfter(), "the model is busy: others with fewer requests wait, too")
 	case errors.Is(err, queue.ErrPatience):
 		queueMetrics.refused.WithLabelValues("patience").Inc()
 		return g.refuse(w, q.RetryAfter(), "the model is busy: no slot came free within "+waited.Round(time.Second).String())

@@ -37,6 +37,26 @@ func (p *person) remove(t *Turn) {
 	}
 }
 
+// last is the turn that the person can do without: the side request that came last,
+// or else the request that did. There must be one.
+func (p *person) last() *Turn {
+	for i := len(p.turns) - 1; i >= 0; i-- {
+		if p.turns[i].ticket.Side {
+			return p.turns[i]
+		}
+	}
+	return p.turns[len(p.turns)-1]
+}
+
+// fuller tells whether the person has more turns waiting than another, or as many
+// and the one that came last.
+func (p *person) fuller(o *person) bool {
+	if len(p.turns) != len(o.turns) {
+		return len(p.turns) > len(o.turns)
+	}
+	return p.turns[len(p.turns)-1].number > o.turns[len(o.turns)-1].number
+}
+
 // first is the person's next turn: conversations first.
 func (p *person) first(now time.Time) *Turn {
 	for _, t := range p.turns {

@@ -24,7 +24,8 @@ import (
 	"time"
 )
 
-// ErrFull tells that as many requests wait as may.
+// ErrFull tells that as many requests wait as may, and as many of this person as of
+// any other.
 var ErrFull = errors.New("queue: full")
 
 // ErrPatience tells that a request has waited as long as it may.
@@ -103,20 +104,22 @@ type Turn struct {
 	queue   *Queue
 	ticket  Ticket
 	person  *person
-	ready   chan struct{} // closed when it has a slot
+	ready   chan struct{} // closed when it has a slot, or has lost its place
+	err     error         // why it has lost its place, set before
 	number  uint64        // in the order they came
 	came    time.Time
 	started time.Time
 }
 
-// Enter gives a request its place. It returns ErrFull if there is none; the
+// Enter gives a request its place. Where as many wait as may, whoever has most
+// waiting makes room for who has fewer. It returns ErrFull if there is none; the
 // turn then tells only how long the queue is.
 func (q *Queue) Enter(t Ticket) (*Turn, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	turn := &Turn{queue: q, ticket: t, ready: make(chan struct{}), came: time.Now(), Ahead: q.waiting, Slot: -1}
 	turn.Expected = q.expected()
-	if q.slots.free() == 0 && q.waiting >= q.limits.Waiting {
+	if q.slots.free() == 0 && q.waiting >= q.limits.Waiting && !q.makeRoom(t.Person) {
 		return turn, ErrFull
 	}
 	q.interrupt()
@@ -133,12 +136,37 @@ func (q *Queue) Enter(t Ticket) (*Turn, error) {
 	return turn, nil
 }
 
+// makeRoom takes a place from whoever has most requests waiting, if that is more
+// than somebody has who gets one more.
+func (q *Queue) makeRoom(name string) bool {
+	own := 0
+	if p := q.people[name]; p != nil {
+		own = len(p.turns)
+	}
+	var most *person
+	for _, p := range q.people {
+		if len(p.turns) > own+1 && (most == nil || p.fuller(most)) {
+			most = p
+		}
+	}
+	if most == nil {
+		return false
+	}
+	t := most.last()
+	most.remove(t)
+	q.waiting--
+	t.person, t.err = nil, ErrFull
+	close(t.ready)
+	return true
+}
+
 // Wait returns when the turn has a slot. If the client leaves first, or the
-// queue's patience ends, it gives the place up and says why.
+// queue's patience ends, it gives the place up and says why. ErrFull tells that
+// somebody with fewer requests has taken the place.
 func (t *Turn) Wait(ctx context.Context) error {
 	select {
 	case <-t.ready:
-		return nil
+		return t.err
 	default:
 	}
 	var end <-chan time.Time
@@ -152,7 +180,7 @@ func (t *Turn) Wait(ctx context.Context) error {
 	}
 	select {
 	case <-t.ready:
-		return nil
+		return t.err
 	case <-ctx.Done():
 		t.Leave()
 		return context.Cause(ctx)

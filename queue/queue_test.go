@@ -277,3 +277,51 @@ func TestNobodyStarves(t *testing.T) {
 		})
 	}
 }
+
+// Nobody fills the queue alone: it makes room for who has fewer requests in it, down
+// to equal shares, and then for nobody.
+func TestRoomIsShared(t *testing.T) {
+	q := New(Limits{Slots: 1, Waiting: 6})
+	first := enter(t, q, Ticket{Person: "many"})
+	var many, few []*Turn
+	for range 6 {
+		many = append(many, enter(t, q, Ticket{Person: "many"}))
+	}
+	if _, err := q.Enter(Ticket{Person: "many"}); !errors.Is(err, ErrFull) {
+		t.Fatalf("one's own request made room: %v", err)
+	}
+	for i := range 3 {
+		few = append(few, enter(t, q, Ticket{Person: "few"}))
+		if err := many[5-i].Wait(t.Context()); !errors.Is(err, ErrFull) {
+			t.Errorf("the last of many requests waits: %v", err)
+		}
+		many[5-i].Leave() // changes nothing
+		if _, waiting := q.Length(); waiting != 6 {
+			t.Fatalf("%d wait, want 6", waiting)
+		}
+	}
+	if _, err := q.Enter(Ticket{Person: "few"}); !errors.Is(err, ErrFull) {
+		t.Errorf("more than a share was given: %v", err)
+	}
+	title := enter(t, q, Ticket{Person: "third", Side: true})
+	third := enter(t, q, Ticket{Person: "third"})
+	fourth := enter(t, q, Ticket{Person: "fourth"}) // two each of three: a side request goes first
+	if title.err == nil && third.err == nil && many[2].err == nil && few[2].err == nil {
+		t.Error("nobody made room for the fourth")
+	}
+	if third.err != nil {
+		t.Error("a conversation made room before its person's side request")
+	}
+	first.Leave()
+	for range 6 {
+		all := append(append(slices.Clone(many), few...), title, third, fourth)
+		i := slices.IndexFunc(all, func(turn *Turn) bool { return running(turn) && turn.person != nil && turn.err == nil })
+		if i < 0 {
+			t.Fatal("nobody runs")
+		}
+		all[i].Leave()
+	}
+	if r, w := q.Length(); r != 0 || w != 0 || len(q.people) != 0 {
+		t.Errorf("%d run, %d wait, %d people", r, w, len(q.people))
+	}
+}

@@ -15,12 +15,14 @@
 package llmcache
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io"
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -169,4 +171,115 @@ func TestRetryFindsTheContinuation(t *testing.T) {
 	if n := len(u.requests()); n != 3 { // the answer, what follows it, and the answer again
 		t.Errorf("the upstream got %d requests", n)
 	}
+}
+
+// flood answers with as much as is taken, and counts it.
+func flood(t *testing.T, most int) (u *upstream, written *atomic.Int64, gone chan struct{}) {
+	written, gone = new(atomic.Int64), make(chan struct{}, 100)
+	u = newUpstream(t, func(w http.ResponseWriter, r *http.Request, _ int) {
+		part := bytes.Repeat([]byte("0123456789abcdef"), 2<<10)
+		w.Header().Set("Content-Type", "text/plain")
+		for n := 0; n < most; n += len(part) {
+			if _, err := w.Write(part); err != nil || r.Context().Err() != nil {
+				break
+			}
+			written.Add(int64(len(part)))
+		}
+		gone <- struct{}{}
+	})
+	return u, written, gone
+}
+
+// A client that reads slowly holds the upstream back, once as much waits for it as
+// is kept of an answer; and it gets all of it.
+func TestSlowClientHoldsItsAnswerBack(t *testing.T) {
+	const most = 256 << 20
+	u, written, _ := flood(t, most)
+	p := start(t, lingering(&slowBox{upstream: u}, "10m"))
+	res := p.post("/v1/messages", conversation(1, true))
+	if _, err := io.ReadFull(res.Body, make([]byte, 1<<10)); err != nil {
+		t.Fatal(err)
+	}
+	for last, still := int64(0), 0; still < 30; { // until nothing more is taken
+		time.Sleep(10 * time.Millisecond)
+		if now := written.Load(); now > last || now == 0 {
+			last, still = now, 0
+		} else {
+			still++
+		}
+	}
+	if n := written.Load(); n > 96<<20 { // what is kept, and what lies in sockets
+		t.Errorf("%d MiB were taken from the upstream for a client that reads none of it", n>>20)
+	}
+	rest, err := io.Copy(io.Discard, res.Body)
+	if err != nil || rest != most-1<<10 {
+		t.Errorf("the client got %d bytes of %d more, %v", rest, most-1<<10, err)
+	}
+}
+
+// An answer too large to be kept ends with its client: before it has left, or after.
+func TestAnswerBeyondTheBoundEndsWithItsClient(t *testing.T) {
+	for _, early := range []bool{false, true} {
+		u, written, gone := flood(t, 1<<40)
+		p := start(t, lingering(&slowBox{upstream: u}, "1h"))
+		given := p.metric(`caddy_llm_cache_lingering_total{outcome="given_up"}`)
+		ctx, leave := context.WithCancel(t.Context())
+		req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+p.addr+"/v1/messages", strings.NewReader(conversation(1, true)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Content-Type", "application/json")
+		res, err := p.client.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !early {
+			if _, err := io.CopyN(io.Discard, res.Body, 32<<20); err != nil {
+				t.Fatal(err)
+			}
+		}
+		leave()
+		_ = res.Body.Close()
+		select {
+		case <-gone:
+		case <-time.After(time.Minute):
+			t.Fatalf("early=%t: the upstream writes on: %d MiB", early, written.Load()>>20)
+		}
+		p.until(`caddy_llm_cache_lingering_total{outcome="given_up"}`, given+1)
+		p.until("caddy_llm_cache_lingering", 0)
+	}
+}
+
+// One tenant leaves only so much work behind: the one left first ends.
+func TestWorkLeftBehindIsBounded(t *testing.T) {
+	const most = 8
+	gone := make(chan string, 100)
+	came := make(chan struct{}, 100)
+	u := newUpstream(t, func(_ http.ResponseWriter, r *http.Request, _ int) {
+		came <- struct{}{}
+		<-r.Context().Done()
+		gone <- r.Header.Get("X-Session-Id")
+	})
+	p := start(t, lingering(&slowBox{upstream: u}, "1h"))
+	leave := func(session, key string, turns int) {
+		var wg sync.WaitGroup
+		ctx, cancel := context.WithCancel(t.Context())
+		p.ask(ctx, &wg, session, key, conversation(turns, true), new(asked))
+		<-came
+		cancel()
+		wg.Wait()
+	}
+	leave("other", "other", 1)
+	p.until("caddy_llm_cache_lingering", 1)
+	for i := range most {
+		leave(fmt.Sprint(i), "one", i+1)
+		p.until("caddy_llm_cache_lingering", float64(i+2))
+	}
+	for i := range 3 {
+		leave(fmt.Sprint("late ", i), "one", most+i+1)
+		if got := <-gone; got != fmt.Sprint(i) {
+			t.Errorf("%q ended, want %d", got, i)
+		}
+	}
+	p.until("caddy_llm_cache_lingering", most+1)
 }

@@ -148,7 +148,8 @@ type Handler struct {
 
 	// Linger is how long the upstream goes on with a request whose client has
 	// left. Should the same request come again in that time, it is answered by
-	// that work, from its beginning. 0 ends the work with its client. Default:
+	// that work, from its beginning. What waits in the queue, and an answer of
+	// more than 8 MiB, ends with its client. 0 ends all work with its client. Default:
 	// 1m on boxes that run a model themselves, 0 for hosted APIs.
 	Linger *caddy.Duration `json:"linger,omitempty"`
 

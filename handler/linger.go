@@ -28,17 +28,36 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
-// defaultLinger is longer than any client waits before it tries again.
-const defaultLinger = time.Minute
+const (
+	// defaultLinger is longer than any client waits before it tries again.
+	defaultLinger = time.Minute
+	// mostAnswer bounds what is kept of one answer, in bytes: over 30,000 tokens as
+	// the most verbose format streams them.
+	mostAnswer = 8 << 20
+	// window is how much of an answer that is not kept may wait for its client.
+	window = 64 << 10
+)
 
 // A client that gives up while a box reads its prompt tries again a moment
 // later, and the box would begin anew. So the work goes on for a while without
 // a client, and the same request, should it come again, finds it.
+//
+// That is so for work that has begun and whose answer is kept from its beginning.
+// What still waits for a slot costs nothing to ask for again, and ends with its
+// client, as does an answer beyond the bounds: no other client could be given it,
+// and the box would write it for nobody. From there on a client that reads slowly
+// holds the upstream back, as it does without us.
 
-// errNobodyCame ends work that nobody waits for any more.
-var errNobodyCame = errors.New("the client left and did not come back")
+var (
+	// errNobodyCame ends work that nobody waits for any more.
+	errNobodyCame = errors.New("the client left and did not come back")
+	// errClientLeft ends work that could not be taken up again.
+	errClientLeft = errors.New("the client left")
+)
 
 // lingered counts what became of work whose client left, alone what goes on now.
 var (
@@ -78,24 +97,23 @@ func (l *lingering) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 	if !ok || p.at != 0 {
 		return l.next.ServeHTTP(w, r)
 	}
-	key := l.key(r, p.data)
-	if v, ok := l.h.state.orphans.LoadAndDelete(key); ok {
-		if k := v.(*work); k.adopt() {
-			lingered.WithLabelValues("joined").Inc()
-			return l.follow(w, r, k, key)
-		}
+	tenant := l.h.state.tenant(r)
+	key := workOf(r, tenant, p.data)
+	if k := l.h.state.orphans.take(key); k != nil && k.adopt() {
+		lingered.WithLabelValues("joined").Inc()
+		return l.follow(w, r, k)
 	}
-	k := newWork()
+	k := &work{key: key, tenant: tenant, request: int64(len(p.data)), home: &l.h.state.orphans, more: make(chan struct{}), header: make(http.Header), begun: l.h.Queue == nil}
+	k.room.L = &k.mu
 	detached, cancel := context.WithCancelCause(context.WithoutCancel(r.Context()))
 	k.cancel = cancel
 	req := isolate(r.Clone(detached), k)
 	p.attach(req)
-	go k.run(l.next, req)
-	return l.follow(w, r, k, key)
+	go k.run(l.h, l.next, req)
+	return l.follow(w, r, k)
 }
 
-func (l *lingering) key(r *http.Request, body []byte) (key workKey) {
-	tenant := l.h.state.tenant(r)
+func workOf(r *http.Request, tenant sessioncache.Tenant, body []byte) (key workKey) {
 	sum := sha256.New()
 	fields := appendField(tenant[:], r.Method)
 	fields = appendField(fields, r.Host)
@@ -107,7 +125,7 @@ func (l *lingering) key(r *http.Request, body []byte) (key workKey) {
 
 // follow passes on what the work has brought and brings, until its end or until
 // the client leaves.
-func (l *lingering) follow(w http.ResponseWriter, r *http.Request, k *work, key workKey) error {
+func (l *lingering) follow(w http.ResponseWriter, r *http.Request, k *work) error {
 	at, begun := 0, false
 	for {
 		part := k.after(at, begun)
@@ -122,18 +140,21 @@ func (l *lingering) follow(w http.ResponseWriter, r *http.Request, k *work, key 
 		if len(part.bytes) > 0 {
 			n, err := w.Write(part.bytes)
 			at += n
+			k.took(at)
 			if err == nil && part.flush {
 				err = http.NewResponseController(w).Flush()
 			}
 			if err != nil {
-				l.leave(k, key)
+				k.orphan(l.h.linger())
 				return err
 			}
 		}
 		switch {
 		case part.ended && part.panicked != nil:
+			k.end(nil)
 			panic(part.panicked) // as it would have here
 		case part.ended:
+			k.end(nil)
 			if begun {
 				k.trailers(w.Header())
 			}
@@ -142,43 +163,49 @@ func (l *lingering) follow(w http.ResponseWriter, r *http.Request, k *work, key 
 		select {
 		case <-part.more:
 		case <-r.Context().Done():
-			l.leave(k, key)
+			k.orphan(l.h.linger())
 			return caddyhttp.Error(statusClientClosed, context.Cause(r.Context()))
 		}
 	}
 }
 
-// leave lets the work go on without a client, for a while.
-func (l *lingering) leave(k *work, key workKey) {
-	l.h.state.orphans.Store(key, k)
-	k.orphan(l.h.linger(), func() { l.h.state.orphans.CompareAndDelete(key, k) })
-}
-
 // work is a request at the upstream, and the writer of its answer: it keeps the
-// answer for whoever asks.
+// answer for whoever asks, within bounds.
 type work struct {
-	cancel context.CancelCauseFunc
+	key     workKey
+	tenant  sessioncache.Tenant
+	request int64 // length of its body
+	home    *orphans
+	cancel  context.CancelCauseFunc
 
 	mu       sync.Mutex
 	more     chan struct{} // closed when there is more
+	room     sync.Cond     // the client has taken something, or nobody will
 	header   http.Header   // filled by the handlers behind
 	sent     http.Header   // as it stood when the status came
 	status   int
-	body     []byte
+	body     []byte // of the answer, from start on
+	start    int
+	taken    int   // what the client has of the answer
+	kept     int64 // what is accounted for at home
+	parted   bool  // the answer is no longer kept from its beginning
 	flushed  bool
+	begun    bool // it has a slot, or needs none
 	wait     time.Duration
 	ended    bool
+	over     bool // nobody will ask any more
 	err      error
 	panicked any
 	grace    *time.Timer // runs while no client waits
 }
 
-func newWork() *work { return &work{more: make(chan struct{}), header: make(http.Header)} }
-
-func (k *work) run(next caddyhttp.Handler, r *http.Request) {
+func (k *work) run(h *Handler, next caddyhttp.Handler, r *http.Request) {
 	var err error
 	defer func() {
 		p := recover()
+		if e, ok := p.(error); p != nil && !(ok && errors.Is(e, http.ErrAbortHandler)) {
+			h.logPanic("going on with a request", p) // its stack ends here
+		}
 		k.cancel(nil)
 		k.mu.Lock()
 		defer k.mu.Unlock()
@@ -213,9 +240,54 @@ func (k *work) Write(p []byte) (int, error) {
 	k.WriteHeader(http.StatusOK)
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	if !k.parted && !k.keeps(len(p)) {
+		k.parted = true
+		k.drop()
+		if k.grace != nil { // who comes back cannot be given all of it
+			k.settle("given_up")
+			k.close(errNobodyCame)
+		}
+	}
+	for k.parted && !k.over && k.start+len(k.body)-k.taken > window {
+		k.room.Wait()
+	}
+	if k.over {
+		return 0, errClientLeft
+	}
 	k.body = append(k.body, p...)
 	k.wake()
 	return len(p), nil
+}
+
+// keeps tells whether so many bytes more of the answer may be kept. The lock is
+// held.
+func (k *work) keeps(n int) bool {
+	n += len(k.body)
+	kept := k.kept
+	if k.grace != nil {
+		kept -= k.request
+	}
+	return n <= mostAnswer && (int64(n) <= kept || k.reserve(max(int64(n)-kept, window)))
+}
+
+// drop forgets what the client has of an answer that is not kept. The lock is
+// held.
+func (k *work) drop() {
+	if !k.parted || k.over {
+		return
+	}
+	if k.body = k.body[k.taken-k.start:]; len(k.body) == 0 {
+		k.body = nil
+	}
+	k.start = k.taken
+}
+
+func (k *work) reserve(n int64) bool {
+	if !k.home.reserve(k.tenant, n) {
+		return false
+	}
+	k.kept += n
+	return true
 }
 
 // ReadFrom writes what is read.
@@ -233,11 +305,12 @@ func (k *work) FlushError() error {
 	return nil
 }
 
-// waited notes a time in the queue.
+// waited notes a time in the queue, which is over.
 func (k *work) waited(d time.Duration) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.wait += d
+	k.begun = true
 }
 
 // part is what there is of an answer.
@@ -253,10 +326,21 @@ type part struct {
 	more     <-chan struct{}
 }
 
+// took notes how much of the answer the client has, which makes room for more.
+func (k *work) took(at int) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.taken = at
+	k.drop()
+	k.room.Signal()
+}
+
+// after returns what comes behind the bytes that the client has.
 func (k *work) after(at int, begun bool) part {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	p := part{status: k.status, bytes: k.body[at:len(k.body):len(k.body)], flush: k.flushed, waited: k.wait, ended: k.ended, err: k.err, panicked: k.panicked, more: k.more}
+	rest := k.body[at-k.start:]
+	p := part{status: k.status, bytes: rest[:len(rest):len(rest)], flush: k.flushed, waited: k.wait, ended: k.ended, err: k.err, panicked: k.panicked, more: k.more}
 	if !begun {
 		p.header = k.sent.Clone()
 	}
@@ -272,23 +356,73 @@ func (k *work) trailers(to http.Header) {
 	}
 }
 
-// orphan ends the work unless somebody adopts it in time.
-func (k *work) orphan(grace time.Duration, forget func()) {
+// end ends the work, and forgets its answer.
+func (k *work) end(cause error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	alone.Inc()
-	k.grace = time.AfterFunc(grace, func() {
-		alone.Dec()
-		forget()
-		outcome := "given_up"
-		k.mu.Lock()
-		if k.ended {
-			outcome = "finished"
+	k.close(cause)
+}
+
+// close is end with the lock held.
+func (k *work) close(cause error) {
+	k.cancel(cause)
+	k.over, k.body, k.start, k.taken = true, nil, 0, 0
+	k.home.release(k.tenant, k.kept)
+	k.kept = 0
+	k.room.Signal()
+}
+
+// orphan has the work go on without a client, and ends it unless somebody adopts
+// it in time. It ends at once where nobody could.
+func (k *work) orphan(grace time.Duration) {
+	if oldest := k.leave(grace); oldest != nil {
+		oldest.giveUp()
+	}
+}
+
+func (k *work) leave(grace time.Duration) (oldest *work) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if !k.begun || k.parted || !k.promising() || !k.reserve(k.request) {
+		if k.begun && k.promising() {
+			lingered.WithLabelValues("given_up").Inc()
 		}
-		k.mu.Unlock()
-		lingered.WithLabelValues(outcome).Inc()
-		k.cancel(errNobodyCame)
-	})
+		k.close(errClientLeft)
+		return nil
+	}
+	alone.Inc()
+	k.grace = time.AfterFunc(grace, func() { background("giving up a request", k.giveUp) })
+	return k.home.add(k)
+}
+
+// giveUp ends work that nobody has adopted.
+func (k *work) giveUp() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.grace == nil {
+		return
+	}
+	outcome := "given_up"
+	if k.ended {
+		outcome = "finished"
+	}
+	k.settle(outcome)
+	k.close(errNobodyCame)
+}
+
+// settle counts what became of an orphan. The lock is held.
+func (k *work) settle(outcome string) {
+	k.grace.Stop()
+	k.grace = nil
+	k.home.remove(k)
+	alone.Dec()
+	lingered.WithLabelValues(outcome).Inc()
+}
+
+// promising tells whether the work is worth to be waited for: it has not failed.
+// The lock is held.
+func (k *work) promising() bool {
+	return k.panicked == nil && k.err == nil && (k.status == 0 || k.status/100 == 2)
 }
 
 // adopt takes up work that a client has left. It fails if that is too late: the
@@ -296,9 +430,19 @@ func (k *work) orphan(grace time.Duration, forget func()) {
 func (k *work) adopt() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.grace == nil || !k.grace.Stop() {
+	if k.grace == nil {
 		return false
 	}
+	if !k.promising() {
+		k.settle("finished")
+		k.close(nil)
+		return false
+	}
+	k.grace.Stop()
+	k.grace = nil
 	alone.Dec()
-	return k.panicked == nil && k.err == nil && (k.status == 0 || k.status/100 == 2)
+	k.home.release(k.tenant, k.request)
+	k.kept -= k.request
+	k.taken = 0
+	return true
 }

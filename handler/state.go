@@ -42,7 +42,7 @@ type state struct {
 	queues    sync.Map     // of *queue.Queue, by name
 	boxes     sync.Map     // of *box, by its *queue.Queue
 	pending   *idleFold    // on a clock of the caller's
-	orphans   sync.Map     // of *work without a client, by workKey
+	orphans   orphans      // requests whose client has left
 	strangers strangers    // clients whose requests could not be read
 	// overlays is how conversations began and what they were told since.
 	overlays *overlay.Store
@@ -134,8 +134,9 @@ func eachStore(f func(*state) bool) {
 	states.Range(func(_, v any) bool { return f(v.(*state)) })
 }
 
-// rest ends what is sent to boxes while nobody waits.
+// rest ends what is sent to boxes while nobody waits, or nobody any more.
 func (s *state) rest() {
+	s.orphans.giveUp()
 	s.boxes.Range(func(_, v any) bool {
 		v.(*box).stop()
 		return true

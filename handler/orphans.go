@@ -1,0 +1,142 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package handler
+
+import (
+	"maps"
+	"slices"
+	"sync"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+)
+
+const (
+	// mostKept bounds what is kept for clients that may come back, in bytes, and
+	// mostTenantKept what of that is kept for one tenant.
+	mostKept       = 128 << 20
+	mostTenantKept = mostKept / 4
+	// mostOrphans bounds the requests of one tenant that go on without a client.
+	mostOrphans = 8
+)
+
+// orphans are the requests that go on without their client, and the account of
+// what is kept of all answers in case that they will.
+type orphans struct {
+	mu      sync.Mutex
+	works   map[workKey]*work
+	tenants map[sessioncache.Tenant]*tenantKept
+	bytes   int64
+}
+
+// tenantKept is one tenant's share.
+type tenantKept struct {
+	bytes int64
+	works []*work // the one without a client for longest first
+}
+
+// of returns a tenant's share. The lock is held.
+func (o *orphans) of(t sessioncache.Tenant) *tenantKept {
+	share := o.tenants[t]
+	if share == nil {
+		if o.tenants == nil {
+			o.tenants, o.works = map[sessioncache.Tenant]*tenantKept{}, map[workKey]*work{}
+		}
+		share = new(tenantKept)
+		o.tenants[t] = share
+	}
+	return share
+}
+
+// tidy forgets a share of nothing. The lock is held.
+func (o *orphans) tidy(t sessioncache.Tenant) {
+	if share := o.tenants[t]; share != nil && share.bytes == 0 && len(share.works) == 0 {
+		delete(o.tenants, t)
+	}
+}
+
+// reserve accounts for bytes that are about to be kept, and tells whether they may
+// be.
+func (o *orphans) reserve(t sessioncache.Tenant, n int64) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	defer o.tidy(t)
+	share := o.of(t)
+	if o.bytes+n > mostKept || share.bytes+n > mostTenantKept {
+		return false
+	}
+	o.bytes += n
+	share.bytes += n
+	return true
+}
+
+// release gives back what was reserved.
+func (o *orphans) release(t sessioncache.Tenant, n int64) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.bytes -= n
+	o.of(t).bytes -= n
+	o.tidy(t)
+}
+
+// add takes an orphan in. It returns the oldest of its tenant if that has too many.
+func (o *orphans) add(k *work) (oldest *work) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	share := o.of(k.tenant)
+	o.works[k.key] = k
+	share.works = append(share.works, k)
+	if len(share.works) > mostOrphans {
+		oldest = share.works[0]
+	}
+	return oldest
+}
+
+// take gives an orphan away, nil if there is none.
+func (o *orphans) take(key workKey) *work {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	k := o.works[key]
+	if k != nil {
+		o.forget(k)
+	}
+	return k
+}
+
+// giveUp ends all orphans: there is no site any more that a client could come back to.
+func (o *orphans) giveUp() {
+	o.mu.Lock()
+	all := slices.Collect(maps.Values(o.works))
+	o.mu.Unlock()
+	for _, k := range all {
+		k.giveUp()
+	}
+}
+
+// remove forgets an orphan.
+func (o *orphans) remove(k *work) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.forget(k)
+}
+
+func (o *orphans) forget(k *work) {
+	if o.works[k.key] == k { // else another request like it was left
+		delete(o.works, k.key)
+	}
+	if share := o.tenants[k.tenant]; share != nil {
+		share.works = slices.DeleteFunc(share.works, func(other *work) bool { return other == k })
+	}
+	o.tidy(k.tenant)
+}

@@ -20,6 +20,7 @@ import (
 	"net/http"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/tidwall/gjson"
@@ -220,5 +221,35 @@ func TestOverlayRefused(t *testing.T) {
 	p.reload(behind(u2, "llama_cpp"))
 	if res := p.post("/v1/chat/completions", strings.Replace(body, `"x"`, `"y"`, 1)); res.StatusCode != http.StatusBadRequest || !strings.Contains(read(t, res), "out of memory") || len(u2.requests()) != 1 {
 		t.Errorf("status %d, %d requests", res.StatusCode, len(u2.requests()))
+	}
+}
+
+// What a stranger sends leaves nothing behind: fronts are those of requests that
+// were accepted.
+func TestRefusedRequestsLeaveNoFront(t *testing.T) {
+	var status atomic.Int64
+	u := newUpstream(t, func(w http.ResponseWriter, r *http.Request, n int) {
+		if s := status.Load(); s != http.StatusOK {
+			w.WriteHeader(int(s))
+			return
+		}
+		answerChat(w, r, n)
+	})
+	p := start(t, behind(u, "mlx_lm\n overlay {\n group all\n}"))
+	ask := func(tools, hello string, code int) (sent string) {
+		t.Helper()
+		status.Store(int64(code))
+		p.post("/v1/chat/completions", `{"model":"m","messages":[{"role":"system","content":"S"},{"role":"user","content":"`+hello+`"}],"tools":[`+tools+`]}`, "Authorization", "Bearer "+hello)
+		return gjson.Get(u.last().body, "tools.#.function.name").Raw
+	}
+	const a, b = `{"type":"function","function":{"name":"A","parameters":{}}}`, `{"type":"function","function":{"name":"B","parameters":{}}}`
+	for _, code := range []int{http.StatusUnauthorized, http.StatusForbidden, http.StatusInternalServerError} {
+		ask(a+","+b, fmt.Sprint("stranger ", code), code)
+	}
+	if got := ask(b+","+a, "one", http.StatusOK); got != `["B","A"]` {
+		t.Errorf("the first who was let in has the front %s of one who was not", got)
+	}
+	if got := ask(a+","+b, "two", http.StatusOK); got != `["B","A"]` {
+		t.Errorf("the second has the front %s", got)
 	}
 }

@@ -119,7 +119,7 @@ func (o *overlaying) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 
 // begin lays the overlay over a request.
 func (o *overlaying) begin(r *http.Request, body []byte) (*overlay.Exchange, error) {
-	c := overlay.Conversation{Session: o.call.id}
+	c := overlay.Conversation{Session: o.call.id, Tenant: string(o.call.tenant[:])}
 	if group := o.h.group(r); group != "" {
 		c.Group = "group " + group
 	} else {
@@ -191,6 +191,9 @@ func (a *overlaidAnswer) WriteHeader(status int) {
 		case isJSON(kind):
 			a.dec = wire.NewDecoder(a.o.format, false)
 		}
+	}
+	if status/100 == 2 {
+		a.o.h.guard("keeping how a conversation begins", a.x.Accept)
 	}
 	a.release()
 }

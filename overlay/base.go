@@ -51,6 +51,18 @@ type note struct {
 	tools []wire.Hash // described
 }
 
+// size is about how much memory the base holds, in bytes.
+func (b *base) size() int {
+	n := 100
+	for i := range b.system {
+		n += len(b.system[i].raw) + 48
+	}
+	for i := range b.tools {
+		n += len(b.tools[i].raw) + len(b.tools[i].name) + 72
+	}
+	return n
+}
+
 // key tells bases apart, whatever the order of their tools.
 func (b *base) key() string {
 	sum := sha256.New()

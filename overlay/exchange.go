@@ -33,6 +33,8 @@ type Conversation struct {
 	Session string
 	// Group names those who share fronts.
 	Group string
+	// Tenant names those whose share of the memory it takes.
+	Tenant string
 }
 
 // Request is a request as it is about to go upstream.
@@ -65,7 +67,8 @@ type Exchange struct {
 	Divergence *Divergence
 
 	store        *Store
-	session      string
+	conversation Conversation
+	base         string // name of the one that it began with, "" if that is known
 	before, next *lineage
 	replaces     *lineage
 	at           time.Time
@@ -86,14 +89,17 @@ func (s *Store) Begin(c Conversation, q Request) (*Exchange, error) {
 	links := d.links()
 	m := match(all, q.Format, v.OffersTools(), links)
 	next := &lineage{format: q.Format, tooled: v.OffersTools(), chain: links, known: v.Known()}
-	x := &Exchange{Body: q.Body, store: s, session: c.Session, before: m.lineage, next: next, at: q.At}
+	x := &Exchange{Body: q.Body, store: s, conversation: c, before: m.lineage, next: next, at: q.At}
 	if m.continues {
 		x.replaces = m.lineage
 	}
 	if m.lineage != nil {
 		next.frozen, next.divergences = m.lineage.frozen, m.lineage.divergences
 	}
-	if err := d.plan(func(b *base) *base { return s.share(c.Group, b) }, m, next); err != nil {
+	if err := d.plan(func(b *base) *base {
+		x.base = c.Group + "\x00" + b.key()
+		return s.known(x.base, b)
+	}, m, next); err != nil {
 		return nil, err
 	}
 	out := v
@@ -112,10 +118,19 @@ func (s *Store) Begin(c Conversation, q Request) (*Exchange, error) {
 	return x, nil
 }
 
+// Accept tells that the upstream has accepted the request: others may begin as it
+// does.
+func (x *Exchange) Accept() {
+	if x.base != "" {
+		x.store.accept(x.base, x.conversation.Tenant, x.next.base, x.at)
+	}
+}
+
 // Commit makes the request and its answer, which must be whole, part of the
 // conversation. With reports, the upstream says what it found in its cache; where
 // it found much less than it should have, that is a divergence, too.
 func (x *Exchange) Commit(t *wire.Turn, reports bool) {
+	x.Accept()
 	if a := answerOf(t, len(x.next.chain)); a != nil {
 		x.next.answers = append(slices.Clip(x.next.answers), *a)
 	}
@@ -128,7 +143,7 @@ func (x *Exchange) Commit(t *wire.Turn, reports bool) {
 		all := append(slices.Clip(x.next.divergences), *x.Divergence)
 		x.next.divergences = all[max(0, len(all)-maxDivergences):]
 	}
-	x.store.put(x.session, x.replaces, x.next, x.at)
+	x.store.put(x.conversation, x.replaces, x.next, x.at)
 }
 
 // Freeze notes that the upstream refused the request for its overlay: the
@@ -143,7 +158,7 @@ func (x *Exchange) Freeze() {
 	if frozen.base == nil {
 		frozen.base = &base{}
 	}
-	x.store.put(x.session, x.before, &frozen, x.at)
+	x.store.put(x.conversation, x.before, &frozen, x.at)
 }
 
 // matched is the conversation that a request goes on with.

@@ -28,13 +28,14 @@ import (
 
 // client drives a store with the requests of one conversation.
 type client struct {
-	t     *testing.T
-	store *Store
-	rules Switches
-	key   string
-	group string
-	form  wire.Format
-	now   time.Time
+	t      *testing.T
+	store  *Store
+	rules  Switches
+	key    string
+	group  string
+	tenant string
+	form   wire.Format
+	now    time.Time
 }
 
 func newClient(t *testing.T, rules Switches) *client {
@@ -46,7 +47,7 @@ func (c *client) begin(body string) *Exchange {
 	c.t.Helper()
 	var first *Exchange
 	for range 2 {
-		x, err := c.store.Begin(Conversation{c.key, c.group}, Request{Format: c.form, Body: []byte(body), Rules: c.rules, At: c.now})
+		x, err := c.store.Begin(Conversation{Session: c.key, Group: c.group, Tenant: c.tenant}, Request{Format: c.form, Body: []byte(body), Rules: c.rules, At: c.now})
 		if err != nil {
 			c.t.Fatalf("%v of %s", err, body)
 		}
@@ -124,7 +125,7 @@ func TestNothingToDo(t *testing.T) {
 		}
 	}
 	for _, body := range []string{``, `[]`, `{"messages":[]}`, `{"messages":"x"}`} {
-		if _, err := c.store.Begin(Conversation{"s", "g"}, Request{Format: wire.OpenAIChat, Body: []byte(body), Rules: Box}); err == nil {
+		if _, err := c.store.Begin(Conversation{Session: "s", Group: "g"}, Request{Format: wire.OpenAIChat, Body: []byte(body), Rules: Box}); err == nil {
 			t.Errorf("%q was understood", body)
 		}
 	}
@@ -428,7 +429,55 @@ func TestStoreForgets(t *testing.T) {
 	}
 	c.key = "t"
 	c.send(body, wire.Turn{})
-	if len(c.store.sessions) != 1 || c.store.bytes <= 0 || c.store.bytes > 100_000 {
-		t.Errorf("%d sessions, %d bytes", len(c.store.sessions), c.store.bytes)
+	if s := c.store.sessions; len(s.all) != 1 || s.bytes <= 0 || s.bytes > 100_000 {
+		t.Errorf("%d sessions, %d bytes", len(s.all), s.bytes)
+	}
+}
+
+// Conversations and bases are weighed, and nobody's push out those of others.
+func TestStoreIsShared(t *testing.T) {
+	c := newClient(t, Box)
+	c.tenant, c.key = "modest", "modest"
+	c.send(chat("S", toolA+","+toolB, hello), wire.Turn{})
+	c.tenant = "greedy"
+	long := strings.Repeat("x", 2<<20)
+	for i := range 100 {
+		c.key = fmt.Sprint("greedy ", i)
+		c.begin(chat(fmt.Sprint(i, long), toolA, hello)).Commit(&wire.Turn{Done: true}, false)
+		if b, s := c.store.bases.bytes, c.store.sessions.bytes; b > maxBaseBytes || s > maxBytes {
+			t.Fatalf("%d MiB of bases, %d of sessions", b>>20, s>>20)
+		}
+	}
+	if n := len(c.store.bases.all); n < 20 {
+		t.Errorf("%d bases of somebody who has nearly all of the room", n)
+	}
+	c.begin(chat(strings.Repeat(long, 12), toolA, hello)).Commit(&wire.Turn{Done: true}, false)
+	if n := c.store.bases.order.Front().Value.(*shared[*base]).size; n > maxBaseBytes/4 {
+		t.Errorf("a base of %d MiB is kept", n>>20)
+	}
+	c.tenant, c.key = "modest", "modest"
+	if x := c.begin(chat("S", toolB+","+toolA, hello)); x.before == nil || names(string(x.Body)) != "AB" {
+		t.Error("somebody else's conversation was pushed out")
+	}
+	c.key = "another"
+	if x := c.begin(chat("S", toolB+","+toolA, hello)); x.before != nil || names(string(x.Body)) != "AB" {
+		t.Error("somebody else's base was pushed out")
+	}
+}
+
+// Nothing is kept of a request that the upstream has not accepted.
+func TestNothingIsKeptOfWhatIsNotAccepted(t *testing.T) {
+	c := newClient(t, Box)
+	for i := range 3 {
+		c.begin(chat(fmt.Sprint(i), toolA+","+toolB, hello))
+	}
+	if n, b := len(c.store.sessions.all), len(c.store.bases.all); n+b > 0 {
+		t.Errorf("%d sessions, %d bases", n, b)
+	}
+	x := c.begin(chat("S", toolA+","+toolB, hello))
+	x.Accept()
+	c.key = "another"
+	if x := c.begin(chat("S", toolB+","+toolA, hello)); x.before != nil || names(string(x.Body)) != "AB" {
+		t.Errorf("what was accepted is not shared: %s", x.Body)
 	}
 }

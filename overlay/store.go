@@ -15,7 +15,6 @@
 package overlay
 
 import (
-	"container/list"
 	"sync"
 	"time"
 
@@ -24,125 +23,93 @@ import (
 
 // Bounds of a store.
 const (
-	maxBytes    = 128 << 20
-	maxIdle     = 12 * time.Hour
-	maxLineages = 16 // in one session
-	maxBases    = 512
+	maxBytes     = 128 << 20 // of conversations
+	maxBaseBytes = 64 << 20
+	maxIdle      = 12 * time.Hour
+	maxLineages  = 16 // in one session
 )
 
 // Store remembers how conversations began and what they have been told since. It
-// is bounded in memory and time; a conversation that it has forgotten begins
-// anew. All methods may be called from several goroutines.
+// is bounded in memory and time, and none of those who share it can push out the
+// others; a conversation that it has forgotten begins anew. All methods may be
+// called from several goroutines.
 type Store struct {
 	mu       sync.Mutex
-	sessions map[string]*list.Element // of *session
-	order    list.List                // most recently used first
-	bytes    int
-	bases    map[string]*list.Element // of *baseEntry
-	recent   list.List
-}
-
-type session struct {
-	key      string
-	lineages []*lineage // most recently used first
-	used     time.Time
-	bytes    int
-}
-
-type baseEntry struct {
-	key  string
-	base *base
+	sessions *shares[[]*lineage] // most recently used first in each
+	bases    *shares[*base]
 }
 
 // NewStore returns an empty store.
 func NewStore() *Store {
-	return &Store{sessions: map[string]*list.Element{}, bases: map[string]*list.Element{}}
+	return &Store{sessions: newShares[[]*lineage](maxBytes), bases: newShares[*base](maxBaseBytes)}
 }
 
 // lineagesOf returns the conversations of a session. They are immutable.
 func (s *Store) lineagesOf(key string, now time.Time) []*lineage {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	e := s.sessions[key]
+	e := s.sessions.get(key)
 	if e == nil {
 		return nil
 	}
-	found := e.Value.(*session)
-	if now.Sub(found.used) > maxIdle {
-		s.forget(e)
+	if now.Sub(e.used) > maxIdle {
+		s.sessions.drop(e)
 		return nil
 	}
-	return append([]*lineage(nil), found.lineages...)
+	return e.value
 }
 
 // put makes next part of its session, in the place of before if that is not nil.
-func (s *Store) put(key string, before, next *lineage, now time.Time) {
+// What is too large for the tenant's share is not kept.
+func (s *Store) put(c Conversation, before, next *lineage, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	e := s.sessions[key]
-	if e == nil {
-		e = s.order.PushFront(&session{key: key, bytes: len(key) + 200})
-		s.sessions[key] = e
-		s.bytes += len(key) + 200
-	}
-	s.order.MoveToFront(e)
-	in := e.Value.(*session)
-	in.used = now
-	lineages := make([]*lineage, 0, len(in.lineages)+1)
-	lineages = append(lineages, next)
-	for _, l := range in.lineages {
-		if l != before && len(lineages) < maxLineages {
+	lineages, size := []*lineage{next}, len(c.Session)+200+next.Size()
+	if e := s.sessions.get(c.Session); e != nil {
+		for _, l := range e.value {
+			n := l.Size()
+			if l == before || len(lineages) == maxLineages || size+n > s.sessions.share() {
+				continue
+			}
 			lineages = append(lineages, l)
+			size += n
 		}
 	}
-	in.lineages = lineages
-	s.bytes -= in.bytes
-	in.bytes = len(key) + 200
-	for _, l := range lineages {
-		in.bytes += l.Size()
+	s.sessions.put(c.Session, c.Tenant, lineages, size, now)
+	for e := s.sessions.oldest(); e != nil && now.Sub(e.used) > maxIdle; e = s.sessions.oldest() {
+		s.sessions.drop(e)
 	}
-	s.bytes += in.bytes
-	for s.bytes > maxBytes && s.order.Len() > 1 {
-		s.forget(s.order.Back())
-	}
-	for last := s.order.Back(); last != nil && now.Sub(last.Value.(*session).used) > maxIdle; last = s.order.Back() {
-		s.forget(last)
-	}
-}
-
-func (s *Store) forget(e *list.Element) {
-	in := e.Value.(*session)
-	s.order.Remove(e)
-	delete(s.sessions, in.key)
-	s.bytes -= in.bytes
 }
 
 // Forget forgets a session.
 func (s *Store) Forget(key string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if e := s.sessions[key]; e != nil {
-		s.forget(e)
+	if e := s.sessions.get(key); e != nil {
+		s.sessions.drop(e)
 	}
 }
 
-// share returns the base that the group began with, b itself if it is the first
-// of its kind.
-func (s *Store) share(group string, b *base) *base {
-	key := group + "\x00" + b.key()
+// known returns the base of a name, b itself if it is the first of its kind.
+func (s *Store) known(name string, b *base) *base {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if e := s.bases[key]; e != nil {
-		s.recent.MoveToFront(e)
-		return e.Value.(*baseEntry).base
-	}
-	s.bases[key] = s.recent.PushFront(&baseEntry{key, b})
-	if s.recent.Len() > maxBases {
-		last := s.recent.Back()
-		s.recent.Remove(last)
-		delete(s.bases, last.Value.(*baseEntry).key)
+	if e := s.bases.get(name); e != nil {
+		return e.value
 	}
 	return b
+}
+
+// accept has conversations that begin alike begin with b from here on, unless there
+// is such a base.
+func (s *Store) accept(name, tenant string, b *base, now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if e := s.bases.get(name); e != nil {
+		s.bases.touch(e, now)
+		return
+	}
+	s.bases.put(name, tenant, b, b.size(), now)
 }
 
 // Report is what an operator may see of the conversations of a session.
@@ -216,9 +183,10 @@ type lineage struct {
 	divergences []Divergence
 }
 
-// Size is about how much memory the lineage holds, in bytes, without its base.
+// Size is about how much memory the lineage holds, in bytes. Its base counts as if
+// it had it alone: others that share it may be forgotten before.
 func (l *lineage) Size() int {
-	n := 400 + len(l.chain)*24 + len(l.sent)*24 + len(l.divergences)*64
+	n := 400 + l.base.size() + len(l.chain)*24 + len(l.sent)*24 + len(l.divergences)*64
 	for i, k := range [...]*wire.Known{l.known, l.shown} {
 		if k != nil && (i == 0 || k != l.known) {
 			n += k.Size()
@@ -227,8 +195,8 @@ func (l *lineage) Size() int {
 	for i := range l.first {
 		n += len(l.first[i].raw) + 48
 	}
-	if len(l.tools) > len(l.base.tools) {
-		for _, t := range l.tools[len(l.base.tools):] {
+	for i, t := range l.tools {
+		if i >= len(l.base.tools) || l.base.tools[i].hash != t.hash {
 			n += len(t.raw) + 64
 		}
 	}

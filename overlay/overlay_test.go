@@ -436,24 +436,26 @@ func TestStoreForgets(t *testing.T) {
 
 // Conversations and bases are weighed, and nobody's push out those of others.
 func TestStoreIsShared(t *testing.T) {
+	const most = 256 << 10
 	c := newClient(t, Box)
+	c.store = &Store{sessions: newShares[[]*lineage](most), bases: newShares[*base](most)}
 	c.tenant, c.key = "modest", "modest"
 	c.send(chat("S", toolA+","+toolB, hello), wire.Turn{})
 	c.tenant = "greedy"
-	long := strings.Repeat("x", 2<<20)
+	long := strings.Repeat("x", 8<<10)
 	for i := range 100 {
 		c.key = fmt.Sprint("greedy ", i)
 		c.begin(chat(fmt.Sprint(i, long), toolA, hello)).Commit(&wire.Turn{Done: true}, false)
-		if b, s := c.store.bases.bytes, c.store.sessions.bytes; b > maxBaseBytes || s > maxBytes {
-			t.Fatalf("%d MiB of bases, %d of sessions", b>>20, s>>20)
+		if b, s := c.store.bases.bytes, c.store.sessions.bytes; b > most || s > most {
+			t.Fatalf("%d bytes of bases, %d of sessions", b, s)
 		}
 	}
 	if n := len(c.store.bases.all); n < 20 {
 		t.Errorf("%d bases of somebody who has nearly all of the room", n)
 	}
 	c.begin(chat(strings.Repeat(long, 12), toolA, hello)).Commit(&wire.Turn{Done: true}, false)
-	if n := c.store.bases.order.Front().Value.(*shared[*base]).size; n > maxBaseBytes/4 {
-		t.Errorf("a base of %d MiB is kept", n>>20)
+	if n := c.store.bases.order.Front().Value.(*shared[*base]).size; n > most/4 {
+		t.Errorf("a base of %d bytes is kept", n)
 	}
 	c.tenant, c.key = "modest", "modest"
 	if x := c.begin(chat("S", toolB+","+toolA, hello)); x.before == nil || names(string(x.Body)) != "AB" {

@@ -60,7 +60,9 @@ type call struct {
 	overhead  time.Duration
 	turn      *wire.Turn // set by settle
 	settled   bool
-	denied    bool // the credential was refused
+	denied    bool        // the credential was refused
+	joined    bool        // the request is part of its conversation
+	plain     func() bool // nil where nothing is hidden from the client
 	resent    bool
 	trailers  bool // the client takes trailers
 	account   *account
@@ -296,7 +298,29 @@ func (c *call) finish(ctx context.Context, t *tap, err error) error {
 	return err
 }
 
-// settle tells the session how the exchange ended, once.
+// join makes the request part of its conversation as soon as the model has said why
+// it stopped. In chat completions and Gemini what it costs comes later, or the end of
+// the stream does, and there are clients that do not wait for it.
+func (c *call) join(t *tap) {
+	if c.joined || c.settled || t.status/100 != 2 || c.plain != nil && !c.plain() {
+		return
+	}
+	c.joined = true
+	c.h.guard("joining a conversation", func() {
+		c.ex.Join(t.turn())
+		c.hold()
+	})
+}
+
+// hold keeps the session, once, from the first answer on.
+func (c *call) hold() {
+	if c.session.Number() == 0 {
+		c.h.state.Hold(c.session)
+	}
+}
+
+// settle tells the session how the exchange ended, once. An answer of which nothing but
+// its price was missing has ended.
 func (c *call) settle(t *tap, err error) {
 	if c.settled {
 		return
@@ -308,12 +332,10 @@ func (c *call) settle(t *tap, err error) {
 		c.turn = t.turn()
 		c.ex.Correct(c.turn)
 		c.estimate()
-		if err == nil && t.status/100 == 2 && c.turn != nil && c.turn.Done && !c.turn.Failed() {
+		if err == nil && t.status/100 == 2 && c.turn != nil && (c.turn.Done || c.joined) && !c.turn.Failed() {
 			outcome = outcomeCompleted
 			c.ex.Commit(c.turn, c.h.now())
-			if c.session.Number() == 0 {
-				c.h.state.Hold(c.session)
-			}
+			c.hold()
 			c.keepFolded()
 			return
 		}

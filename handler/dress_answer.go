@@ -17,6 +17,7 @@ package handler
 import (
 	"bytes"
 	"io"
+	"maps"
 	"net/http"
 	"strconv"
 
@@ -161,6 +162,8 @@ func (a *renamedAnswer) finish() error {
 		if h := a.Header(); len(h["Content-Length"]) > 0 {
 			h["Content-Length"] = []string{strconv.Itoa(len(a.held))}
 		}
+		trailers := takeTrailers(a.Header())
+		defer func() { maps.Copy(a.Header(), trailers) }()
 		a.ResponseWriter.WriteHeader(a.status)
 	}
 	if len(a.held) > 0 {

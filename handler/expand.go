@@ -20,8 +20,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"strconv"
+	"strings"
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
@@ -199,6 +201,7 @@ func (c *call) keepFolded() {
 func (c *call) passHiding(t *tap, r *http.Request, next caddyhttp.Handler) error {
 	rel := &relay{tap: t, call: c}
 	rel.rewrite = wire.NewRelay(c.view.Format, c.relayOptions())
+	c.plain = rel.rewrite.Plain
 	again := r.Clone(r.Context())
 	if err := c.pass(t, rel, r, next); err != nil {
 		if rel.stream { // its length is not what the upstream said any more: nobody would see that it is cut
@@ -297,12 +300,30 @@ func (r *relay) finishWhole(out []byte) error {
 	if _, ok := h["Content-Length"]; ok {
 		h["Content-Length"] = []string{strconv.Itoa(len(out))}
 	}
+	trailers := takeTrailers(h)
+	defer func() { maps.Copy(r.tap.Header(), trailers) }()
 	r.tap.WriteHeader(r.first)
 	if len(out) == 0 {
 		return nil
 	}
 	_, err := r.tap.Write(out)
 	return err
+}
+
+// takeTrailers takes out of a header that has waited for the end of its answer what
+// was announced to come behind it.
+func takeTrailers(h http.Header) http.Header {
+	taken := http.Header{}
+	for _, list := range h["Trailer"] {
+		for name := range strings.SplitSeq(list, ",") {
+			name = http.CanonicalHeaderKey(strings.TrimSpace(name))
+			if v, ok := h[name]; ok {
+				taken[name] = v
+				delete(h, name)
+			}
+		}
+	}
+	return taken
 }
 
 // finishStream gives the client the last event of a stream that does not end in a

@@ -207,6 +207,9 @@ func (t *tap) look(p []byte) {
 	}()
 	t.dec.Feed(p)
 	t.clock()
+	if t.stream && t.dec.Stopped() {
+		t.call.join(t)
+	}
 	if t.stream && t.dec.Ended() {
 		t.call.settle(t, nil)
 	}

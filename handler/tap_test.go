@@ -141,6 +141,60 @@ func TestKnownBeforeTheEnd(t *testing.T) {
 	}
 }
 
+// TestKnownWhenTheModelStops: where the usage or the end of the stream comes behind
+// the reason why the model stopped, a client that has the reason finds the session up
+// to date, and the usage is counted all the same; once, and also if the stream breaks
+// off behind it.
+func TestKnownWhenTheModelStops(t *testing.T) {
+	for path, stream := range map[string][]string{
+		"/v1/messages":                       {`{"type":"message_start","message":{"id":"a","usage":{"input_tokens":70}}}`, `{"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":7}}`, `{"type":"message_stop"}`},
+		"/v1/chat/completions":               {`{"choices":[{"index":0,"delta":{"content":"hi"}}]}`, `{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}`, `{"choices":[],"usage":{"prompt_tokens":70,"completion_tokens":7,"total_tokens":77}}`, `[DONE]`},
+		"/v1/models/m:streamGenerateContent": {`{"candidates":[{"content":{"parts":[{"text":"hi"}]}}]}`, `{"candidates":[{"content":{"parts":[{"text":""}]},"finishReason":"STOP"}]}`, `{"usageMetadata":{"promptTokenCount":70,"candidatesTokenCount":7}}`},
+	} {
+		for _, cut := range []bool{false, true} {
+			h := attached(t, pipeline.Options{})
+			seen := false
+			w := &watcher{recorder: &recorder{ResponseRecorder: httptest.NewRecorder()}, look: func(so string) {
+				if strings.HasSuffix(so, stream[1]+"\n\n") {
+					seen = true
+					if n := committed(h); n != 1 {
+						t.Errorf("%s: the client is ahead: %d", path, n)
+					}
+				}
+			}}
+			r := request([]byte(strings.Replace(body, `"messages"`, `"stream":true,"contents":[{"role":"user","parts":[{"text":"hi"}]}],"messages"`, 1)), "s")
+			r.URL.Path, r.URL.RawQuery = path, "alt=sse"
+			pieces := stream
+			if cut {
+				pieces = stream[:2]
+			}
+			func() {
+				defer func() { _ = recover() }()
+				_ = h.ServeHTTP(w, r, caddyhttp.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) error {
+					w.Header().Set("Content-Type", "text/event-stream")
+					for _, p := range pieces {
+						if _, err := io.WriteString(w, "data: "+p+"\n\n"); err != nil {
+							return err
+						}
+					}
+					if cut {
+						panic(http.ErrAbortHandler)
+					}
+					return nil
+				}))
+			}()
+			if !seen || committed(h) != 1 {
+				t.Errorf("%s: seen %t, %d requests", path, seen, committed(h))
+			}
+			for _, s := range h.state.Page(sessioncache.Newest, 10) {
+				if got := s.Report(h.now()).Lineages[0]; !cut && (got.Last.Prompt() != 70 || got.Total.Output != 7) {
+					t.Errorf("%s: usage is %+v", path, got.Last)
+				}
+			}
+		}
+	}
+}
+
 // TestFlush reaches the client unless the answer is held.
 func TestFlush(t *testing.T) {
 	for contentType, want := range map[string]int{"text/event-stream": 2, "application/json": 0} {

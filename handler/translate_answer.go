@@ -103,6 +103,8 @@ func (a *translatedAnswer) WriteHeader(status int) {
 	}
 	a.coding = contentCoding(h)
 	switch {
+	case status == http.StatusNoContent, status == http.StatusResetContent: // nothing follows
+		a.pass()
 	case status/100 == 2:
 		a.begin(h)
 	case status >= 400 && a.t.from != a.t.to:

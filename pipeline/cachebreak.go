@@ -53,34 +53,41 @@ const held = 0.7
 // attribute says why a request found less in the cache than the last request of
 // its lineage left there. It compares the usage reported with the last one, and
 // the request with what is remembered of the last.
-func (x *Exchange) attribute(prev *sessioncache.Lineage, u wire.Usage) Break {
-	if prev == nil || u.Prompt() == 0 || x.view.Partial {
+func (x *Exchange) attribute(u wire.Usage) Break {
+	left := x.before.left
+	if u.Prompt() == 0 || left < int64(max(x.rules.MinTokens, 1)) || float64(u.Read) >= held*float64(left) {
 		return NoBreak
 	}
-	left := prev.Last.Prompt()
+	return x.before.cause
+}
+
+// foresee tells what the last request of a lineage has left in the cache, and the
+// reason for it if this one does not find it there.
+func (x *Exchange) foresee(prev *sessioncache.Lineage) (left int64, cause Break) {
+	if x.view.Partial {
+		return 0, NoBreak
+	}
+	left = prev.Last.Prompt()
 	if prev.Last.Read+prev.Last.Write5m+prev.Last.Write1h > 0 {
 		left -= prev.Last.Uncached // behind the last marker
-	}
-	if left < int64(max(x.rules.MinTokens, 1)) || float64(u.Read) >= held*float64(left) {
-		return NoBreak
 	}
 	tools, system := prev.Known().Front()
 	v := x.view
 	switch {
 	case x.frame.cold:
-		return BreakExpired
+		return left, BreakExpired
 	case prev.Model != v.Model:
-		return BreakModel
+		return left, BreakModel
 	case !sameBlocks(tools, v.Blocks[:v.Tools]):
-		return BreakTools
+		return left, BreakTools
 	case !sameBlocks(system, v.Blocks[v.Tools:v.System]):
-		return BreakSystem
+		return left, BreakSystem
 	case x.deep && x.Edited && x.broken <= x.match.Common:
-		return BreakEdit
+		return left, BreakEdit
 	case x.match.Common < prev.Len():
-		return BreakMessages
+		return left, BreakMessages
 	}
-	return BreakUnknown
+	return left, BreakUnknown
 }
 
 // Vanished tells, once the exchange is committed, that nothing of what the

@@ -75,8 +75,9 @@ type Exchange struct {
 	rules   cachemodel.Rules
 	start   time.Time
 	states  []sessioncache.State
-	lineage *sessioncache.Lineage // what Commit made it part of
-	deep    bool                  // an edit was made of what had been forwarded
+	lineage *sessioncache.Lineage // what Join or Commit made it part of
+	before  before
+	deep    bool // an edit was made of what had been forwarded
 	frozen  bool
 	resent  bool
 
@@ -303,35 +304,44 @@ func (x *Exchange) convict() {
 	}
 }
 
-// Commit makes the request and its answer part of the conversation. It must be
-// called only when the answer came to its proper end.
-func (x *Exchange) Commit(t *wire.Turn, now time.Time) {
+// Join makes the request part of the conversation as soon as the model has said all
+// that it will say, so that the next request finds it known, be it quicker than what
+// the answer costs, which may come last. [Exchange.Commit] is to follow.
+func (x *Exchange) Join(t *wire.Turn) {
 	x.session.Lock()
 	defer x.session.Unlock()
+	x.join(t)
+}
+
+// before is what a lineage was before an exchange became part of it.
+type before struct {
+	last      wire.Usage
+	continued bool
+	diverged  bool
+	left      int64 // tokens that the last request left in the cache
+	cause     Break // why they are not there, if they are not
+	requests  int   // of the lineage, this one included
+}
+
+func (x *Exchange) join(t *wire.Turn) {
+	if x.lineage != nil {
+		return
+	}
 	x.convict()
 	prev := x.match.Lineage
-	var last wire.Usage
-	continued := prev != nil && x.match.Common == prev.Len()
+	x.before = before{diverged: x.diverged()}
 	if prev != nil {
-		last = prev.Last
+		x.before.last, x.before.continued = prev.Last, x.match.Common == prev.Len()
+		x.before.left, x.before.cause = x.foresee(prev)
 	}
 	x.count(t)
-	usage := t.Usage
-	if x.said != nil {
-		usage = x.first
-	}
-	x.Break = x.attribute(prev, usage)
-	if !x.billed && t.Usage.Prompt() > 0 {
-		x.bill, x.billed = x.charge(t.Usage), true
-	}
 	l := x.session.Commit(x.match, x.view, x.states)
 	x.lineage = l
 	l.Frozen = l.Frozen || x.frozen
 	l.Observed = x.Policy == Observe
 	l.Model, l.Kind = x.view.Model, sessioncache.Kind(x.view)
 	x.Lineage = l.ID()
-	l.Front, l.Diverged = x.front, l.Diverged || x.Edited || x.diverged()
-	l.Cost.Add(x.bill.Cost, x.bill.ClientCost, x.bill.Dollars, x.bill.ClientDollars)
+	l.Diverged = l.Diverged || x.Edited || x.before.diverged
 	// A request that forces a call, or offers no tools, goes without the tool
 	// and leaves it to the conversation.
 	l.Expand = x.frame.expand == expandDeclared || prev != nil && prev.Expand && x.frame.expand == expandNone
@@ -349,6 +359,31 @@ func (x *Exchange) Commit(t *wire.Turn, now time.Time) {
 	l.Started = x.start
 	l.OriginalTokens += int64(x.OriginalTokens)
 	l.SentTokens += int64(x.SentTokens)
+	x.before.requests = l.Requests
+}
+
+// Commit makes the request and its answer part of the conversation, if [Exchange.Join]
+// has not, and notes what it has cost. It must be called only when the answer came to
+// its proper end, and once.
+func (x *Exchange) Commit(t *wire.Turn, now time.Time) {
+	x.session.Lock()
+	defer x.session.Unlock()
+	x.join(t)
+	l := x.lineage
+	usage := t.Usage
+	if x.said != nil {
+		usage = x.first
+	}
+	x.Break = x.attribute(usage)
+	if !x.billed && t.Usage.Prompt() > 0 {
+		x.bill, x.billed = x.charge(t.Usage), true
+	}
+	l.Cost.Add(x.bill.Cost, x.bill.ClientCost, x.bill.Dollars, x.bill.ClientDollars)
+	if l.Requests != x.before.requests { // the next request was quicker than the usage
+		l.Total = l.Total.Add(t.Usage)
+		return
+	}
+	l.Front = x.front
 	if t.Usage.Prompt() == 0 {
 		return
 	}
@@ -369,8 +404,8 @@ func (x *Exchange) Commit(t *wire.Turn, now time.Time) {
 		return
 	}
 	l.Estimate = x.estimate
-	if continued && !x.deep && last.Prompt() > 0 {
-		x.session.Calibration.Learn(&x.grown, usage.Prompt()-last.Prompt())
+	if b := &x.before; b.continued && !x.deep && b.last.Prompt() > 0 {
+		x.session.Calibration.Learn(&x.grown, usage.Prompt()-b.last.Prompt())
 	}
 }
 

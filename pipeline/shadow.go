@@ -99,6 +99,9 @@ func (x *Exchange) charge(u wire.Usage) Bill {
 // the client's own bytes at the client's own times: edits, or pings that kept the
 // cache warm.
 func (x *Exchange) diverged() bool {
+	if x.lineage != nil {
+		return x.before.diverged
+	}
 	l := x.match.Lineage
 	return l != nil && (l.Diverged || !l.Warmed.IsZero())
 }

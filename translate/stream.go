@@ -130,7 +130,7 @@ func newStreamWriter(f wire.Format, flow *flow, out *output) answerWriter {
 func (s *Stream) Feed(p []byte) []byte {
 	s.out.reset()
 	if s.form == formUnknown {
-		p = bytes.TrimLeft(p, " \t\r\n")
+		p = bytes.TrimLeft(bytes.TrimPrefix(p, []byte("\xEF\xBB\xBF")), " \t\r\n")
 		if len(p) == 0 {
 			return nil
 		}

@@ -109,6 +109,12 @@ func (d *Decoder) End() {
 	}
 }
 
+// Stopped tells whether the model has said why it stopped: nothing but what the
+// answer costs, and the end of the stream, is to follow.
+func (d *Decoder) Stopped() bool {
+	return d.answer.turn.StopReason != "" && !d.answer.turn.Failed()
+}
+
 // Done tells whether the answer has come to its proper end, see [Turn.Done].
 func (d *Decoder) Done() bool { return d.answer.turn.Done }
 

@@ -205,6 +205,9 @@ func (r *Relay) Asks() bool { return r.held }
 // Ended tells whether the client's message has come to its proper end.
 func (r *Relay) Ended() bool { return r.ended }
 
+// Plain tells whether the client's message is what the upstream said, and nothing else.
+func (r *Relay) Plain() bool { return len(r.past) == 0 && !r.held && len(r.now.Hidden()) == 0 }
+
 // Iteration returns the answer that came last.
 func (r *Relay) Iteration() *Iteration { return &r.now }
 

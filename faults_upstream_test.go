@@ -33,8 +33,8 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
-// anthropicTongue writes Messages, as far as the matrix of faults needs them.
-var anthropicTongue = tongue{
+// faultyMessages writes Messages, as far as the matrix of faults needs them.
+var faultyMessages = tongue{
 	wire.Anthropic,
 	func(bool) string { return "/v1/messages" },
 	func(history []remark, stream bool) string {
@@ -63,7 +63,7 @@ var anthropicTongue = tongue{
 	},
 }
 
-var faultTongues = []tongue{anthropicTongue, chatTongue, responsesTongue, geminiTongue}
+var faultTongues = []tongue{faultyMessages, chatTongue, responsesTongue, geminiTongue}
 
 func tongueOf(f wire.Format) tongue {
 	for _, g := range faultTongues {

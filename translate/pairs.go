@@ -100,7 +100,11 @@ func (p pairs) results(out []turn, parts []Part) (rest []Part) {
 		case !known: // it is the upstream's to refuse
 			rest = append(rest, part)
 		case call.closed:
-			rest = append(rest, part.Content...)
+			for _, p := range part.Content {
+				if p.Kind != TextPart || !p.Text.empty() {
+					rest = append(rest, p)
+				}
+			}
 		default:
 			part.ID = call.id
 			call.closed = true

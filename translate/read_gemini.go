@@ -250,6 +250,9 @@ func (r *reader) geminiContents(v raw) error {
 		}
 		r.leave()
 	}
+	if len(r.pending) > 0 {
+		return r.refuse("contents", "a call of a tool has no result")
+	}
 	return nil
 }
 

@@ -106,7 +106,7 @@ func TestRequests(t *testing.T) {
 		want: []string{`{"type":"reasoning","summary":[{"type":"summary_text","text":"Hm"}],"encrypted_content":"gAAA"},{"type":"message","role":"assistant"`},
 	}, {
 		name: "and out of a thoughtSignature, with the text that the client lost", from: wire.Gemini, to: wire.OpenAIResponses, model: "gpt-5.2", o: Options{Official: true},
-		body: `{"contents":[{"role":"user","parts":[{"text":"Hi"}]},{"role":"model","parts":[{"functionCall":{"name":"f","args":{}},"thoughtSignature":"` + sealed.Seal() + `"}]}]}`,
+		body: `{"contents":[{"role":"user","parts":[{"text":"Hi"}]},{"role":"model","parts":[{"functionCall":{"name":"f","args":{}},"thoughtSignature":"` + sealed.Seal() + `"}]},{"role":"user","parts":[{"functionResponse":{"name":"f","response":{"output":"x"}}}]}]}`,
 		want: []string{`{"type":"reasoning","summary":[{"type":"summary_text","text":"Hm"}],"encrypted_content":"gAAA"},{"type":"function_call","call_id":"call_1_0"`},
 	}, {
 		name: "Claude's redacted thinking comes back out of encrypted_content", from: wire.OpenAIResponses, to: wire.Anthropic, model: "claude-opus-5-5", o: Options{Official: true},

@@ -98,10 +98,10 @@ func (w *writer) silent(in []Message, i int, out []turn) bool {
 	return (len(out) == 0 || joins(out, Assistant)) && (i+1 == len(in) || in[i+1].Role == Assistant)
 }
 
-// finished ends a turn of the model: the Messages API takes no thinking with
-// nothing behind it.
+// finished ends a turn of the model: the Messages and the Responses API take no
+// thinking with nothing behind it.
 func (w *writer) finished(out []turn) []turn {
-	if w.to != wire.Anthropic || !joins(out, Assistant) {
+	if w.to != wire.Anthropic && w.to != wire.OpenAIResponses || !joins(out, Assistant) {
 		return out
 	}
 	last := &out[len(out)-1]
@@ -109,7 +109,7 @@ func (w *writer) finished(out []turn) []turn {
 		last.Parts = last.Parts[:len(last.Parts)-1]
 		w.dropThinking()
 	}
-	if len(last.Parts) == 0 {
+	if len(last.Parts) == 0 || w.to == wire.Anthropic && blank(last.Parts) {
 		return out[:len(out)-1]
 	}
 	return out
@@ -118,7 +118,8 @@ func (w *writer) finished(out []turn) []turn {
 // ended has the user begin where that is asked for, and, for models that will not
 // go on with an answer, end.
 func (w *writer) ended(out []Message) []Message {
-	if w.turns() && (len(out) == 0 || out[0].Role != User) {
+	begins := len(out) > 0 && out[0].Role == User
+	if w.turns() && !begins || len(out) == 0 && len(w.system()) == 0 {
 		out = slices.Insert(out, 0, Message{Role: User, Parts: []Part{nudge}})
 	}
 	if w.to == wire.Anthropic && out[len(out)-1].Role == Assistant && claudeOf(w.model).refusesPrefill() {

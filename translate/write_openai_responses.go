@@ -301,13 +301,8 @@ func (w *writer) responsesMedia(p Part) error {
 	return nil
 }
 
-// responsesAssistant writes what the model said as items. Reasoning with
-// nothing behind it is left out: the API refuses it.
+// responsesAssistant writes what the model said as items.
 func (w *writer) responsesAssistant(parts []Part) {
-	for len(parts) > 0 && parts[len(parts)-1].Kind == ThinkingPart {
-		parts = parts[:len(parts)-1]
-		w.dropThinking()
-	}
 	for _, p := range parts {
 		switch p.Kind {
 		case ThinkingPart:

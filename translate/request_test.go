@@ -174,6 +174,15 @@ func TestRequests(t *testing.T) {
 		body: requestFeatureBody("marker of the cache", wire.Anthropic),
 		want: []string{`"text":"Hi","prompt_cache_breakpoint":{"mode":"explicit"}}`, `"prompt_cache_key":"k"`},
 	}, {
+		name: "of too many markers the last, the long lifetime in front", from: wire.OpenAIChat, to: wire.Anthropic, model: "claude-opus-4-8",
+		body: `{"model":"m","messages":[{"role":"user","content":[` + strings.Repeat(`{"type":"text","text":"a","cache_control":{"type":"ephemeral","ttl":"1h"}},`, 3) +
+			strings.Repeat(`{"type":"text","text":"b","cache_control":{"type":"ephemeral"}},`, 2) + `{"type":"text","text":"c","cache_control":{"type":"ephemeral","ttl":"1h"}}]}]}`,
+		want: []string{
+			`[{"type":"text","text":"a"},{"type":"text","text":"a"},{"type":"text","text":"a","cache_control":{"type":"ephemeral","ttl":"1h"}},{"type":"text","text":"b","cache_control":{"type":"ephemeral"}}`,
+			`{"type":"text","text":"c","cache_control":{"type":"ephemeral"}}]`,
+		},
+		dropped: []string{"messages[].content[].cache_control", "messages[].content[].cache_control.ttl"},
+	}, {
 		name: "Anthropic marks by itself for clients without markers", from: wire.OpenAIChat, to: wire.Anthropic, model: "claude-opus-5-5", o: Options{Official: true},
 		body: requestFeatureBody("tools", wire.OpenAIChat),
 		want: []string{`"cache_control":{"type":"ephemeral"}`},

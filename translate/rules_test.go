@@ -105,6 +105,7 @@ func FuzzRules(f *testing.F) {
 	for format := range Formats {
 		f.Add(byte(format), []byte("\x00u\x01c\x02r\x03u"))
 		f.Add(byte(format), []byte("a\x10\x11\x12\x20\x21\x22\x30\x31\x32\x40\x41\x50\x51\x60\x61\x70\x71"))
+		f.Add(byte(format), []byte("\x50\x60\x5a\x50\x50\x50\x50\x50"))
 		f.Add(byte(format), []byte("\x32\x21\x21\x40\x48\x10\x32\x22\x41\x40\x05\x55\x65\x75"))
 	}
 	f.Fuzz(func(t *testing.T, format byte, script []byte) {

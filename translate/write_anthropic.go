@@ -58,6 +58,7 @@ func (w *writer) anthropic() error {
 	if q.Stream {
 		w.bool("stream", true)
 	}
+	w.surplus = w.marks() - maxMarkers
 	w.anthropicTools()
 	if system := w.system(); len(system) > 0 {
 		w.key("system")
@@ -234,9 +235,7 @@ func (w *writer) anthropicTools() {
 		if t.Strict.isTrue() {
 			w.bool("strict", true)
 		}
-		if t.Cache != nil {
-			w.member("cache_control", t.Cache)
-		}
+		w.mark(t.Cache)
 		w.close('}')
 	}
 	w.close(']')
@@ -284,14 +283,8 @@ func (w *writer) anthropicText(p Part) {
 	w.open('{')
 	w.string("type", "text")
 	w.text("text", p.Text)
-	w.marker(p)
+	w.mark(p.Cache)
 	w.close('}')
-}
-
-func (w *writer) marker(p Part) {
-	if p.Cache != nil {
-		w.member("cache_control", p.Cache)
-	}
 }
 
 func (w *writer) anthropicMessage(m Message) error {
@@ -354,7 +347,7 @@ func (w *writer) anthropicPart(p Part) error {
 		w.string("id", callID(w.to, p.ID))
 		w.string("name", w.names.upstream(p.Tool))
 		w.member("input", w.arguments(p))
-		w.marker(p)
+		w.mark(p.Cache)
 		w.close('}')
 	case ResultPart:
 		w.open('{')
@@ -366,7 +359,7 @@ func (w *writer) anthropicPart(p Part) error {
 		if p.Failed {
 			w.bool("is_error", true)
 		}
-		w.marker(p)
+		w.mark(p.Cache)
 		w.close('}')
 	case MediaPart:
 		return w.anthropicMedia(p)
@@ -422,7 +415,7 @@ func (w *writer) anthropicMedia(p Part) error {
 	if kind == "document" && !m.Name.empty() {
 		w.text("title", m.Name)
 	}
-	w.marker(p)
+	w.mark(p.Cache)
 	w.close('}')
 	return nil
 }

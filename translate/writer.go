@@ -37,6 +37,10 @@ type writer struct {
 	// shape that the format wants.
 	tools    []Tool
 	messages []Message
+	// surplus counts the markers to leave out, short tells that one of the short
+	// lifetime was written (anthropic).
+	surplus int
+	short   bool
 	// called tells which tool each call was of, for results that do not say.
 	called map[string]ToolName
 }

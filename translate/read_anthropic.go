@@ -88,6 +88,7 @@ func (r *reader) anthropicThinking(v raw) {
 		r.dropUsed("thinking", v)
 		return
 	}
+	r.dropIn("thinking", v, "type", "budget_tokens", "display")
 	g.Show = g.Mode != "off" && v.member("display").string() != "omitted"
 }
 
@@ -230,6 +231,7 @@ func (r *reader) anthropicMessages(v raw) error {
 			case "content":
 				content = f
 			case "output_config":
+				r.dropIn(key, f, "effort")
 				if effort := f.member("effort").string(); effort != "" {
 					r.q.Reasoning.Effort = effort
 				}

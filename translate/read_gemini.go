@@ -47,6 +47,7 @@ func (r *reader) gemini(body raw, in Incoming) error {
 			if v.isString() {
 				q.System = []Part{{Text: v.text()}}
 			} else {
+				r.dropOthers(v, "role", "parts")
 				q.System, err = r.geminiParts(v.member("parts"), 0)
 			}
 			r.leave()
@@ -157,6 +158,8 @@ func (r *reader) geminiThinking(v raw) {
 			}
 		case "thinkingLevel":
 			g.Mode, g.Effort = "on", strings.ToLower(m.string())
+		default:
+			r.dropUsed("generationConfig.thinkingConfig."+key, m)
 		}
 	}
 }
@@ -236,6 +239,7 @@ func (r *reader) geminiContents(v raw) error {
 	r.q.Messages = []Message{}
 	for i, c := range r.elements(v) {
 		r.enter("contents", i)
+		r.dropOthers(c, "role", "parts")
 		parts, err := r.geminiParts(c.member("parts"), i)
 		if err != nil {
 			return err
@@ -399,6 +403,7 @@ func geminiMember(v raw, name string) raw {
 // geminiCall reads a call. Where it has no id, its place makes one.
 func (r *reader) geminiCall(v raw, content, part int) (Part, error) {
 	p := Part{Kind: CallPart, ID: v.member("id").string(), Input: input(v.member("args"))}
+	r.dropIn("functionCall", v, "id", "name", "args")
 	p.Tool.Name = v.member("name").string()
 	if p.Tool.Name == "" {
 		return p, r.malformed("functionCall.name")
@@ -413,6 +418,7 @@ func (r *reader) geminiCall(v raw, content, part int) (Part, error) {
 // geminiResponse reads a result. It answers the call with its id, or the first
 // open one of its name.
 func (r *reader) geminiResponse(v raw, content int) (Part, error) {
+	r.dropIn("functionResponse", v, "id", "name", "response", "parts")
 	id, name := v.member("id").string(), v.member("name").string()
 	at := slices.IndexFunc(r.pending, func(c pendingCall) bool { return id != "" && c.id == id })
 	if at < 0 {

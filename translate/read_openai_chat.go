@@ -31,6 +31,7 @@ func (r *reader) chat(body raw) error {
 			q.Stream = v.isTrue()
 		case "stream_options":
 			q.IncludeUsage = v.member("include_usage").isTrue()
+			r.dropIn(key, v, "include_usage")
 		case "messages":
 			err = r.chatMessages(v)
 		case "tools":
@@ -141,6 +142,7 @@ func (r *reader) chatTools(v raw) error {
 	for i, t := range r.elements(v) {
 		r.enter("tools", i)
 		tool := Tool{Cache: used(t.member("cache_control"))}
+		r.dropOthers(t, "type", "function", "custom", "cache_control")
 		switch t.member("type").string() {
 		case "function", "":
 			for key, m := range t.member("function").members() {
@@ -328,6 +330,8 @@ func (r *reader) chatAssistant(f chatMessage, content []Part) ([]Part, error) {
 	for i, c := range r.elements(f.calls) {
 		r.enter("tool_calls", i)
 		p := Part{Kind: CallPart}
+		r.dropOthers(c, "id", "index", "type", "function", "custom", "extra_content")
+		r.dropIn("function", c.member("function"), "name", "arguments")
 		p.ID, p.Signature = UnsealID(c.member("id").string())
 		if s := c.member("extra_content").member("google").member("thought_signature"); s.isString() {
 			p.Signature = s.string()
@@ -385,6 +389,7 @@ func (r *reader) chatContent(v raw) ([]Part, error) {
 	for i, c := range r.elements(v) {
 		r.enter("content", i)
 		p := Part{Cache: used(c.member("cache_control"))}
+		r.dropOthers(c, "type", "text", "refusal", "image_url", "input_audio", "file", "cache_control", "prompt_cache_breakpoint")
 		if p.Cache == nil && c.member("prompt_cache_breakpoint").isObject() {
 			p.Cache = raw(`{"type":"ephemeral"}`)
 		}

@@ -133,6 +133,7 @@ func (r *reader) responsesTools(v raw, namespace string) error {
 		kind := t.member("type").string()
 		switch kind {
 		case "function", "custom":
+			r.dropOthers(t, "type", "name", "description", "parameters", "strict", "format")
 			tool := Tool{
 				ToolName:    ToolName{Namespace: namespace, Name: t.member("name").string(), Custom: kind == "custom"},
 				Description: t.member("description").text(),
@@ -148,7 +149,7 @@ func (r *reader) responsesTools(v raw, namespace string) error {
 			if err := r.responsesTools(t.member("tools"), t.member("name").string()); err != nil {
 				return err
 			}
-			r.dropUsed("description", t.member("description"))
+			r.dropOthers(t, "type", "name", "tools")
 		default:
 			r.drop("type")
 			r.hosted = r.path("type")
@@ -191,10 +192,13 @@ func (r *reader) responsesItem(kind string, item raw, results bool) error {
 	case "message":
 		return r.responsesMessage(item)
 	case "additional_tools":
+		r.dropOthers(item, "type", "id", "role", "tools", "status")
 		return r.responsesTools(item.member("tools"), "")
 	case "reasoning":
+		r.dropOthers(item, "type", "id", "summary", "content", "encrypted_content", "status")
 		r.join(Assistant, r.responsesReasoning(item))
 	case "function_call", "custom_tool_call":
+		r.dropOthers(item, "type", "id", "call_id", "namespace", "name", "arguments", "input", "status")
 		p := Part{Kind: CallPart, Tool: responsesName(item, kind)}
 		p.ID, p.Signature = UnsealID(item.member("call_id").string())
 		if p.Tool.Name == "" {
@@ -207,6 +211,7 @@ func (r *reader) responsesItem(kind string, item raw, results bool) error {
 		}
 		r.join(Assistant, p)
 	case "function_call_output", "custom_tool_call_output":
+		r.dropOthers(item, "type", "id", "call_id", "output", "status")
 		p := Part{Kind: ResultPart}
 		p.ID, _ = UnsealID(item.member("call_id").string())
 		var err error
@@ -234,6 +239,7 @@ func (r *reader) responsesItem(kind string, item raw, results bool) error {
 }
 
 func (r *reader) responsesMessage(item raw) error {
+	r.dropOthers(item, "type", "id", "role", "content", "status")
 	parts, err := r.responsesContent("content", item.member("content"))
 	if err != nil {
 		return err
@@ -292,6 +298,7 @@ func (r *reader) responsesContent(field string, v raw) ([]Part, error) {
 		r.enter(field, i)
 		var p Part
 		var err error
+		r.dropOthers(c, "type", "text", "refusal", "annotations", "logprobs", "image_url", "detail", "filename", "file_url", "file_data", "file_id", "prompt_cache_breakpoint")
 		if c.member("prompt_cache_breakpoint").isObject() {
 			p.Cache = raw(`{"type":"ephemeral"}`)
 		}

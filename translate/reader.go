@@ -17,6 +17,7 @@ package translate
 import (
 	"fmt"
 	"iter"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -157,6 +158,26 @@ func (r *reader) dropUsed(field string, v raw) {
 	if !v.absent() {
 		r.drop(field)
 	}
+}
+
+// dropOthers lists the members of an object that are in use, but none of those
+// known.
+func (r *reader) dropOthers(v raw, known ...string) {
+	for key, m := range v.members() {
+		if r.q.Format == wire.Gemini {
+			key = camel(key)
+		}
+		if !slices.Contains(known, key) {
+			r.dropUsed(key, m)
+		}
+	}
+}
+
+// dropIn is dropOthers for the value of a member.
+func (r *reader) dropIn(field string, v raw, known ...string) {
+	r.enter(field, -1)
+	r.dropOthers(v, known...)
+	r.leave()
 }
 
 func (r *reader) refuse(field, reason string) error {

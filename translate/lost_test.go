@@ -1,0 +1,63 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package translate
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+// Whatever stands in a request beside what is known is carried, listed as left out
+// or refused, wherever it stands.
+func TestNothingLostSilently(t *testing.T) {
+	const stranger = "stranger"
+	for _, seed := range clientBodies {
+		from := Formats[seed.format]
+		path, query := pathOf(from)
+		for _, at := range values(seed.body) {
+			object := seed.body[at[0]:at[1]]
+			// A schema that stays deferred is not sent, of a marker and a grammar the
+			// meaning is.
+			if object[0] != '{' || object == `{"type":"object"}` || object == `{"type":"ephemeral"}` || strings.HasPrefix(object, `{"type":"grammar"`) {
+				continue
+			}
+			body := strings.Replace(seed.body[:at[1]-1]+`,"`+stranger+`":"y"`+seed.body[at[1]-1:], "{,", "{", 1)
+			for _, to := range Formats {
+				if to == from {
+					continue
+				}
+				out, err := Convert(from, to, Incoming{Body: []byte(body), Path: path, Query: query}, Options{})
+				if err != nil || strings.Contains(string(out.Body), stranger) {
+					continue
+				}
+				if !slices.ContainsFunc(out.Dropped, func(s string) bool { return strings.HasSuffix(s, stranger) || s == around(seed.body, at[0]) || s == "tools[].type" && strings.Contains(object, "web_search") }) {
+					t.Errorf("%s to %s: lost behind %.80s", from, to, object)
+				}
+			}
+		}
+	}
+}
+
+// around returns the member of a body in which something stands.
+func around(body string, at int) string {
+	end := 1
+	for key, v := range raw(body).members() {
+		if end += strings.Index(body[end:], string(v)) + len(v); at < end {
+			return key
+		}
+	}
+	return ""
+}

@@ -43,7 +43,9 @@ func TestNothingLostSilently(t *testing.T) {
 				if err != nil || strings.Contains(string(out.Body), stranger) {
 					continue
 				}
-				if !slices.ContainsFunc(out.Dropped, func(s string) bool { return strings.HasSuffix(s, stranger) || s == around(seed.body, at[0]) || s == "tools[].type" && strings.Contains(object, "web_search") }) {
+				if !slices.ContainsFunc(out.Dropped, func(s string) bool {
+					return strings.HasSuffix(s, stranger) || s == around(seed.body, at[0]) || s == "tools[].type" && strings.Contains(object, "web_search")
+				}) {
 					t.Errorf("%s to %s: lost behind %.80s", from, to, object)
 				}
 			}

@@ -12,7 +12,6 @@
 // See the License for the specific language governing permissions and
 // limitations under the License.
 
-// Package e2e tests a built Caddy from outside, with the clients that people
 package llmcache
 
 import (
@@ -104,7 +103,7 @@ func (u *soakUpstream) listen() {
 			time.Sleep(10 * time.Millisecond)
 			continue
 		}
-		u.srv, u.done = &http.Server{Handler: u.h}, make(chan struct{}) //nolint:gosec // a test's own
+		u.srv, u.done = &http.Server{Handler: u.h}, make(chan struct{})
 		go func(srv *http.Server, done chan struct{}) {
 			defer close(done)
 			_ = srv.Serve(l)

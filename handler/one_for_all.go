@@ -12,7 +12,6 @@
 // See the License for the specific language governing permissions and
 // limitations under the License.
 
-// Package e2e tests a built Caddy from outside, with the clients that people
 package handler
 
 import (

@@ -70,6 +70,7 @@ type call struct {
 	common    float64 // share of the prompt that the upstream has seen before
 	estimated bool    // the usage's cached tokens are our estimate
 	aside     bool    // it goes where side requests go
+	rethread  func()  // undoes that the request does not ask for a thread, nil if it never did
 
 	place   atomic.Pointer[place] // in the queue
 	front   atomic.Pointer[front] // how its prompt begins, where that is kept warm

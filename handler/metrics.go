@@ -33,6 +33,7 @@ const (
 	outcomePassed      = "passed"      // failed open: forwarded untouched
 	outcomeNoRoom      = "no_room"     // answered by 503: no room for its body in memory
 	outcomeRefused     = "too_large"   // answered by 413
+	outcomeUnheld      = "unheld"      // goes on from an answer at an upstream that keeps none: answered by 400
 )
 
 // Why a request or its answer was not read.

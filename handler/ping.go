@@ -163,7 +163,7 @@ func secretHeader(name string) bool {
 // for all of it, so for them there is no cheap ping. Source: Anthropic's
 // documentation of prompt caching, on filling a cache in advance.
 func pingBody(v *wire.View, sent []byte) (body []byte, whole, ok bool) {
-	if len(sent) == 0 || gjson.GetBytes(v.Bytes(v.Thinking), "type").Str == "enabled" {
+	if len(sent) == 0 || v.Partial || gjson.GetBytes(v.Bytes(v.Thinking), "type").Str == "enabled" {
 		return nil, false, false
 	}
 	if !markedEnd(v) {
@@ -176,7 +176,7 @@ func pingBody(v *wire.View, sent []byte) (body []byte, whole, ok bool) {
 	if choice == "any" || choice == "tool" || gjson.GetBytes(v.Bytes(v.OutputConfig), "format").Exists() {
 		most = "1"
 	}
-	members := []wire.Member{{Name: "max_tokens", Value: []byte(most)}}
+	members := []wire.Member{{Name: "max_tokens", Value: []byte(most)}, {Name: "thread"}}
 	if v.Stream {
 		members = append(members, wire.Member{Name: "stream", Value: []byte("false")})
 	}

@@ -15,6 +15,7 @@
 package handler
 
 import (
+	"errors"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -37,6 +38,9 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, next caddyhttp.H
 	if a.undone == nil {
 		c, why = h.prepare(r, a.format, a.data, a.body())
 	}
+	if errors.Is(why.err, errUnheld) {
+		return h.refuseUnheld(w)
+	}
 	a.settle(c)
 	if c == nil {
 		h.pass(w, r, a.format, why)
@@ -46,6 +50,10 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, next caddyhttp.H
 	}
 	c.next = next
 	next = h.onward(c, r, next)
+	if c.rethread != nil {
+		next = unkept{next}
+		defer c.rethread()
+	}
 	defer h.state.leave(c)
 	var err error
 	if l := h.enliven(w, r, c); l != nil {
@@ -91,35 +99,40 @@ func passBody(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler, p 
 // panic in here costs the request nothing.
 func (h *Handler) prepare(r *http.Request, format wire.Format, raw, body []byte) (c *call, why bypass) {
 	var session *sessioncache.Session
+	var rethread func()
 	defer func() {
 		if p := recover(); p != nil {
 			h.logPanic("preparing a request", p)
 			if session != nil {
 				h.state.Release(session)
 			}
+			if rethread != nil {
+				rethread()
+			}
 			c, why = nil, bypass{reason: reasonPanic}
 		}
 	}()
 
 	tenant := h.state.tenant(r)
-	var known *wire.Known
-	view, err := wire.Parse(format, body, func(first wire.Hash) *wire.Known {
-		known.Release() // what a first guess has found
-		known = h.state.Recall(tenant, first)
-		return known
-	})
-	known.Release()
+	view, err := h.parse(format, body, tenant)
+	if err == nil && !view.Thread.Empty() && !h.holds(format) {
+		if view.Partial {
+			return nil, bypass{err: errUnheld}
+		}
+		if raw, rethread, err = unthread(r, raw, body); err == nil {
+			view, err = h.parse(format, raw, tenant)
+		}
+	}
 	if err != nil {
+		if rethread != nil {
+			rethread()
+		}
 		return nil, bypass{reasonParse, err}
 	}
 	view.Address(r.URL.Path)
 	view.Array = format == wire.Gemini && view.Stream && r.URL.Query().Get("alt") != "sse"
-	session = h.state.Acquire(sessioncache.Key{
-		Tenant:   tenant,
-		Upstream: h.upstreamKey(r),
-		ID:       sessionID(r.Header, h.SessionHeader, view),
-	})
-	c = &call{h: h, view: view, session: session, id: session.ID(), raw: raw, tenant: tenant}
+	session = h.state.Acquire(h.sessionKey(r, tenant, view))
+	c = &call{h: h, view: view, session: session, id: session.ID(), raw: raw, tenant: tenant, rethread: rethread}
 	session.Want(h.lifetime(r, tenant))
 	c.ex = h.pipe.Begin(view, session, h.now())
 	if c.ex.Unwoven {
@@ -130,6 +143,17 @@ func (h *Handler) prepare(r *http.Request, format wire.Format, raw, body []byte)
 		h.warn(r, format, bypass{reasonSplice, c.ex.Err})
 	}
 	return c, why
+}
+
+// parse reads a body, by what is known of the tenant's conversations.
+func (h *Handler) parse(format wire.Format, body []byte, tenant sessioncache.Tenant) (*wire.View, error) {
+	var known *wire.Known
+	defer func() { known.Release() }()
+	return wire.Parse(format, body, func(first wire.Hash) *wire.Known {
+		known.Release() // what a first guess has found
+		known = h.state.Recall(tenant, first)
+		return known
+	})
 }
 
 // upstreamKey tells conversations at one upstream from those at another: by

@@ -19,16 +19,31 @@ import (
 	"encoding/hex"
 	"net/http"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
 // longestID bounds the ids that clients may make us keep. Longer ones are hashed.
 const longestID = 128
 
-// sessionID names the conversation of a request within its tenant: what the
-// client says in a header or in the body, else a hash of how the conversation
-// began.
-func sessionID(h http.Header, configured string, v *wire.View) string {
+// sessionKey tells which session a request belongs to. A conversation that the client
+// does not name is known by the answer that the request goes on from, or by its first
+// one; failing that, by how it began.
+func (h *Handler) sessionKey(r *http.Request, tenant sessioncache.Tenant, v *wire.View) sessioncache.Key {
+	k := sessioncache.Key{Tenant: tenant, Upstream: h.upstreamKey(r), ID: namedID(r.Header, h.SessionHeader, v)}
+	if k.ID != "" {
+		return k
+	}
+	k.ID = beginning(v)
+	if k.Answer = wire.AnswerID(v.Continues); k.Answer.IsZero() {
+		k.Answer = v.FirstAnswer()
+	}
+	return k
+}
+
+// namedID is the name that the client gives the conversation of a request, in a
+// header or in the body; empty if it gives none.
+func namedID(h http.Header, configured string, v *wire.View) string {
 	if id := first(h, configured); id != "" {
 		return bounded(id)
 	}
@@ -43,10 +58,7 @@ func sessionID(h http.Header, configured string, v *wire.View) string {
 			return bounded(id)
 		}
 	}
-	if v.Session != "" {
-		return bounded(v.Session)
-	}
-	return beginning(v)
+	return bounded(v.Session)
 }
 
 // first is Header.Get for a name in canonical form.

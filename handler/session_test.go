@@ -22,6 +22,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
@@ -49,16 +50,16 @@ func TestSessionID(t *testing.T) {
 		h.Set(o.name, o.value)
 	}
 	for _, o := range ordered {
-		if got := sessionID(h, "X-Conversation", view); got != o.want {
+		if got := namedID(h, "X-Conversation", view); got != o.want {
 			t.Errorf("got %q, want %q", got, o.want)
 		}
 		h.Del(o.name)
 	}
-	if got := sessionID(h, "X-Conversation", view); got != "from-body" {
+	if got := namedID(h, "X-Conversation", view); got != "from-body" {
 		t.Errorf("got %q, want from-body", got)
 	}
 	h.Set("Session-Id", strings.Repeat("x", 10_000))
-	if got := sessionID(h, "X-Conversation", view); len(got) > longestID || strings.Contains(got, "x") {
+	if got := namedID(h, "X-Conversation", view); len(got) > longestID || strings.Contains(got, "x") {
 		t.Errorf("got %d characters", len(got))
 	}
 }
@@ -72,7 +73,7 @@ func TestBeginning(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return sessionID(http.Header{}, defaultSessionHeader, v)
+		return beginning(v)
 	}
 	const head = `{"model":"m","max_tokens":1,"system":"S","messages":[{"role":"user","content":"one"}`
 	first := id(wire.Anthropic, head+`]}`)
@@ -106,6 +107,51 @@ func TestBeginning(t *testing.T) {
 	}
 	if got := id(wire.Gemini, strings.Replace(gemini, "one", "two", 1)+`]}`); got == first {
 		t.Error("another conversation with Gemini has the same id")
+	}
+}
+
+// TestSaid: a conversation that nobody names stays one when its client changes how it
+// begins, as qwen-code does with the day that it tells in front of the first prompt.
+func TestSaid(t *testing.T) {
+	h := attached(t, pipeline.Options{})
+	at := time.Now()
+	send := func(body string, turn wire.Turn) string {
+		t.Helper()
+		r := httptest.NewRequest(http.MethodPost, "http://a/v1/chat/completions", nil)
+		c, why := h.prepare(r, wire.OpenAIChat, []byte(body), []byte(body))
+		if c == nil {
+			t.Fatal(why)
+		}
+		turn.Done, turn.Usage = true, wire.Usage{Uncached: 100, Output: 5, Reported: true}
+		c.ex.Commit(&turn, at)
+		h.state.Release(c.session)
+		return c.id
+	}
+	chat := func(day, prompt, more string) string {
+		return `{"model":"m","messages":[{"role":"system","content":"S"},{"role":"user","content":[{"type":"text","text":"Context."},` + day + `{"type":"text","text":"` + prompt + `"}]}` + more + `]}`
+	}
+	const monday, tuesday = `{"type":"text","text":"Monday."},`, ``
+	call := wire.Turn{Calls: []wire.Call{{ID: "c1", Name: "ls", Arguments: "{}"}}}
+	const called = `,{"role":"assistant","content":"Hm.","tool_calls":[{"id":"c1","type":"function","function":{"name":"ls","arguments":"{}"}}]},{"role":"tool","tool_call_id":"c1","content":"a"}`
+	text := wire.Turn{Text: "All good. "}
+	const said = `,{"role":"assistant","content":"All good."},{"role":"user","content":"And now?"}`
+
+	first := send(chat(monday, "Look.", ""), call)
+	if got := send(chat(monday, "Look.", called), wire.Turn{Text: "Done."}); got != first {
+		t.Error("the second request is another session")
+	}
+	if got := send(chat(tuesday, "Look.", called+said), wire.Turn{Text: "Done."}); got != first {
+		t.Error("another day is another session")
+	}
+	second := send(chat(monday, "Tell.", ""), text)
+	if got := send(chat(tuesday, "Tell.", said), wire.Turn{Text: "Done."}); got != second || second == first {
+		t.Error("a resumed conversation without calls is another session")
+	}
+	if got := send(chat(tuesday, "Ask.", said), wire.Turn{Text: "Done."}); got == first || got == second {
+		t.Error("another prompt with the same answer is the same session")
+	}
+	if got := send(chat(monday, "Another.", called), wire.Turn{Text: "Done."}); got == first || got == second {
+		t.Error("another prompt with a call of the same id is the same session")
 	}
 }
 

@@ -37,7 +37,7 @@ func (f *frame) admit() {
 		return
 	}
 	short := f.beyondMinimum()
-	for i := f.previous; i < len(f.blocks); i++ {
+	for i := max(f.previous, f.held); i < len(f.blocks); i++ {
 		b := &f.blocks[i]
 		if b.Kind != wire.KindToolResult {
 			continue

@@ -66,7 +66,7 @@ func (f *frame) breakpoints() []wire.Edit {
 	var edits []wire.Edit
 	place := func(i int) bool {
 		i = f.markable(i)
-		if free <= 0 || i < 0 || !f.view.Blocks[i].Marker.Empty() {
+		if free <= 0 || i < 0 || !f.view.Blocks[i].Marker.Empty() || i < f.view.System && !f.view.Thread.Empty() {
 			return false
 		}
 		for j := range edits {

@@ -110,6 +110,7 @@ func TestFoldPatch(t *testing.T) {
 // responsesTurns is a conversation in the form of Codex: reasoning, a sentence
 // and a call in each answer.
 type responsesTurns struct {
+	sent  int // requests
 	t     *testing.T
 	p     *Pipeline
 	s     *sessioncache.Session
@@ -166,7 +167,8 @@ func (r *responsesTurns) send(members string) *Exchange {
 	if a, b := strings.Count(body, `"encrypted_content"`), strings.Count(string(x.Body), `"encrypted_content"`); a != b {
 		r.t.Fatalf("%d of %d reasoning items are left", b, a)
 	}
-	x.Commit(&wire.Turn{Text: "Let me look.", Done: true, Usage: wire.Usage{Uncached: int64(len(x.Body) / 4), Output: 9, Reported: true}}, r.now.Add(time.Second))
+	r.sent++
+	x.Commit(&wire.Turn{ID: fmt.Sprintf("resp_%d", r.sent), Text: "Let me look.", Done: true, Usage: wire.Usage{Uncached: int64(len(x.Body) / 4), Output: 9, Reported: true}}, r.now.Add(time.Second))
 	r.now = r.now.Add(10 * time.Second)
 	return x
 }

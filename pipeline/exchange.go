@@ -115,6 +115,9 @@ func (x *Exchange) settle(f *frame, markers []wire.Edit) {
 	x.SentTokens = int(scale * float64(x.estimate))
 	x.Markers = len(markers)
 	x.Fired = fired(f, len(markers))
+	if x.view.Partial {
+		x.reckon()
+	}
 
 	edits := f.edits(markers)
 	if len(edits) == 0 && !f.long || f.policy == Observe {
@@ -164,6 +167,21 @@ func (x *Exchange) committed(f *frame) ([]wire.Edit, []byte) {
 	}
 	f.expand = expandNone
 	return nil, nil
+}
+
+// reckon estimates the whole prompt of a request that holds the end of it: what the
+// last one took, what was answered, and what is new. The session is locked.
+func (x *Exchange) reckon() {
+	l := x.match.Lineage
+	if l == nil || l.Last.Prompt() == 0 {
+		return
+	}
+	var more sessioncache.Sizes
+	for _, b := range x.view.MessageBlocks() {
+		more.Add(b.Kind, b.Span.Len())
+	}
+	x.SentTokens = int(l.Last.Prompt()+l.Last.Output) + x.session.Calibration.Tokens(&more)
+	x.OriginalTokens = x.SentTokens + l.Less
 }
 
 // rate corrects estimates by what the last request of a lineage really took.
@@ -339,8 +357,18 @@ func (x *Exchange) join(t *wire.Turn) {
 	x.lineage = l
 	l.Frozen = l.Frozen || x.frozen
 	l.Observed = x.Policy == Observe
-	l.Model, l.Kind = x.view.Model, sessioncache.Kind(x.view)
+	l.Model = x.view.Model
+	if !l.Beyond {
+		l.Kind = sessioncache.Kind(x.view)
+	}
+	x.recognise(l, t)
 	x.Lineage = l.ID()
+	if !l.Beyond {
+		l.Less = max(x.OriginalTokens-x.SentTokens, 0)
+		if x.Policy == Observe {
+			l.Less = 0
+		}
+	}
 	l.Diverged = l.Diverged || x.Edited || x.before.diverged
 	// A request that forces a call, or offers no tools, goes without the tool
 	// and leaves it to the conversation.
@@ -383,7 +411,9 @@ func (x *Exchange) Commit(t *wire.Turn, now time.Time) {
 		l.Total = l.Total.Add(t.Usage)
 		return
 	}
-	l.Front = x.front
+	if !l.Beyond {
+		l.Front = x.front
+	}
 	if t.Usage.Prompt() == 0 {
 		return
 	}
@@ -409,10 +439,28 @@ func (x *Exchange) Commit(t *wire.Turn, now time.Time) {
 	}
 }
 
+// recognise notes the answers by which later requests find the conversation.
+func (x *Exchange) recognise(l *sessioncache.Lineage, t *wire.Turn) {
+	v := x.view
+	if l.Reply = (wire.Hash{}); !v.Thread.Empty() || v.Format == wire.OpenAIResponses && !v.Stateless {
+		l.Reply = wire.AnswerID(t.ID)
+	}
+	if v.Partial || !l.First.IsZero() {
+		return
+	}
+	if l.First = v.FirstAnswer(); l.First.IsZero() {
+		l.First = v.AnsweredBy(t)
+	}
+}
+
 // account notes what the request cost and where the upstream now holds entries.
 func (x *Exchange) account(l *sessioncache.Lineage, u wire.Usage) {
 	l.Spent += x.rules.Cost(u)
 	if x.Policy == Observe {
+		return
+	}
+	if l.Beyond { // it is read and written as it was told
+		l.Mark(l.Len(), x.start)
 		return
 	}
 	d := &x.Decision

@@ -39,6 +39,9 @@ type frame struct {
 	forwarded int
 	// previous is the number of blocks that stood in the last request too.
 	previous int
+	// held is the number of blocks that the provider has had as they came, in
+	// requests that held the end of the conversation only: they are not admitted.
+	held int
 	// bound tells that what the model has thought is bound to what stood before
 	// it: by the provider's checks, or because it is left out otherwise.
 	bound bool
@@ -99,6 +102,10 @@ func newFrame(o *Options, rules cachemodel.Rules, v *wire.View, s *sessioncache.
 		if l.Settled <= m.Common {
 			f.settled = l.Settled
 		}
+		if l.Beyond && !v.Partial && !f.cold {
+			f.held = max(f.lastSaid(), m.Common)
+			f.forwarded = f.held
+		}
 		return f
 	}
 	// A history that this process has not seen. If it has been watching for
@@ -106,13 +113,18 @@ func newFrame(o *Options, rules cachemodel.Rules, v *wire.View, s *sessioncache.
 	// all that an upstream may have been shown counts as forwarded.
 	longest := max(rules.TTL, rules.LongTTL)
 	f.cold = rules.TTL > 0 && s.Unseen > longest+margin(longest)
+	f.forwarded = f.lastSaid()
+	return f
+}
+
+// lastSaid returns the last block of the model's, 0 if there is none.
+func (f *frame) lastSaid() int {
 	for i := len(f.blocks) - 1; i >= 0; i-- {
 		if f.blocks[i].Role == wire.RoleAssistant {
-			f.forwarded = i
-			break
+			return i
 		}
 	}
-	return f
+	return 0
 }
 
 // expired tells whether the cached prefix of a lineage has outlived its

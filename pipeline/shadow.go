@@ -80,6 +80,12 @@ func (x *Exchange) charge(u wire.Usage) Bill {
 		u = x.first
 		u.Output = b.Actual.Output
 	}
+	if x.view.Partial { // blocks say nothing of what the provider holds
+		if l := x.match.Lineage; l != nil {
+			b.Client.Read += int64(l.Less)
+		}
+		return x.priced(b)
+	}
 	s := newShadow(x)
 	defer s.release()
 	own := s.bill(u)
@@ -89,6 +95,11 @@ func (x *Exchange) charge(u wire.Usage) Bill {
 	if x.Edited || x.diverged() {
 		b.Client = own
 	}
+	return x.priced(b)
+}
+
+// priced sums a bill up.
+func (x *Exchange) priced(b Bill) Bill {
 	r := &x.rules
 	b.Cost, b.ClientCost = r.Cost(b.Actual)+r.CostOutput(b.Actual), r.Cost(b.Client)+r.CostOutput(b.Client)
 	b.Dollars, b.ClientDollars = b.Cost*r.Input/1e6, b.ClientCost*r.Input/1e6

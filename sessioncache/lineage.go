@@ -39,6 +39,16 @@ type Lineage struct {
 	// Partial tells that the requests hold the end of the conversation only:
 	// the provider has the rest.
 	Partial bool
+	// Beyond tells that the provider has been told more than the last whole
+	// request, to which States belong: further requests held the end only.
+	Beyond bool
+	// Less is by how many tokens what the provider holds of the conversation is
+	// shorter than what the client wrote.
+	Less int
+	// Reply is a hash of the id of the last answer where a request may go on from
+	// it, see [wire.View.Continues]; First is that of [wire.View.FirstAnswer]. Zero
+	// for none.
+	Reply, First wire.Hash
 	// Model is the model of the last request.
 	Model string
 	// Kind is the kind of conversation, see [Kind].

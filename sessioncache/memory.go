@@ -90,6 +90,7 @@ type Memory struct {
 	shares   shares              // of those held, by tenant
 	tenants  map[Tenant]*share
 	firsts   map[first]*Session // by the conversation's opening
+	said     map[first]*Session // by the conversation's answers, see Key.Answer
 	stats    Stats
 	closed   bool
 }
@@ -111,6 +112,7 @@ type node struct {
 	kept   time.Time // when its time last began anew in the cache
 	pins   int
 	firsts []wire.Hash
+	said   []wire.Hash
 	gone   atomic.Bool
 }
 
@@ -124,7 +126,7 @@ func NewMemory(o MemoryOptions) (*Memory, error) {
 	if err := o.defaults(); err != nil {
 		return nil, err
 	}
-	m := &Memory{opts: o, sessions: map[string]*Session{}, tenants: map[Tenant]*share{}, firsts: map[first]*Session{}}
+	m := &Memory{opts: o, sessions: map[string]*Session{}, tenants: map[Tenant]*share{}, firsts: map[first]*Session{}, said: map[first]*Session{}}
 	m.stats.Since = time.Now()
 	clock, err := ristretto.NewCache(&ristretto.Config[uint64, *Session]{
 		// The counters only decide what Ristretto evicts, and it is never let
@@ -173,6 +175,9 @@ func (m *Memory) Acquire(k Key) *Session {
 	digest, now := k.digest(), time.Now()
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if s := m.answered(k); s != nil {
+		digest = s.digest
+	}
 	s := m.sessions[digest]
 	if s != nil && s.pins == 0 && now.Sub(s.last) > m.opts.IdleTTL { // not swept yet
 		m.drop(s)
@@ -187,13 +192,30 @@ func (m *Memory) Acquire(k Key) *Session {
 	return s
 }
 
+// answered returns the session in which the answer was given that a key tells of.
+func (m *Memory) answered(k Key) *Session {
+	if k.Answer.IsZero() {
+		return nil
+	}
+	if s := m.said[first{k.Tenant, k.Answer}]; s != nil && s.upstream == k.Upstream {
+		return s
+	}
+	return nil
+}
+
 // Hold implements Store.
 func (m *Memory) Hold(s *Session) {
 	s.Lock()
 	bytes, accepted := s.size(), len(s.lineages) > 0
 	firsts := make([]wire.Hash, 0, len(s.lineages))
+	var said []wire.Hash
 	for _, l := range s.lineages {
 		firsts = append(firsts, l.known.First())
+		for _, h := range [...]wire.Hash{l.Reply, l.First} {
+			if !h.IsZero() {
+				said = append(said, h)
+			}
+		}
 	}
 	s.Unlock()
 	if !accepted {
@@ -206,7 +228,7 @@ func (m *Memory) Hold(s *Session) {
 		return
 	}
 	m.hold(s, bytes, now)
-	m.index(s, firsts)
+	m.index(s, firsts, said)
 	ttl := m.opts.IdleTTL
 	again := now.Sub(s.kept) >= ttl/refresh
 	if again {
@@ -279,17 +301,23 @@ func (m *Memory) unpin(s *Session) {
 	}
 }
 
-// index makes the session findable by the openings of its conversations.
-func (m *Memory) index(s *Session, openings []wire.Hash) {
-	for _, h := range s.firsts {
-		if k := (first{s.tenant, h}); m.firsts[k] == s {
-			delete(m.firsts, k)
+// index makes the session findable by the openings of its conversations, and by
+// their answers.
+func (m *Memory) index(s *Session, openings, said []wire.Hash) {
+	s.firsts = reindex(m.firsts, s, s.firsts, openings)
+	s.said = reindex(m.said, s, s.said, said)
+}
+
+func reindex(by map[first]*Session, s *Session, old, hashes []wire.Hash) []wire.Hash {
+	for _, h := range old {
+		if k := (first{s.tenant, h}); by[k] == s {
+			delete(by, k)
 		}
 	}
-	s.firsts = openings
-	for _, h := range openings {
-		m.firsts[first{s.tenant, h}] = s
+	for _, h := range hashes {
+		by[first{s.tenant, h}] = s
 	}
+	return hashes
 }
 
 // evict takes sessions out until the rest fits: of the tenant that holds most, those
@@ -320,7 +348,7 @@ func (m *Memory) drop(s *Session) {
 	if s.Number() == 0 {
 		return
 	}
-	m.index(s, nil)
+	m.index(s, nil, nil)
 	m.held.Remove(s.made)
 	t := m.tenants[s.tenant]
 	t.sessions.Remove(s.used)
@@ -429,7 +457,7 @@ func (m *Memory) Close() error {
 	closed := m.closed
 	m.closed = true
 	m.held.Init()
-	m.sessions, m.firsts = map[string]*Session{}, map[first]*Session{}
+	m.sessions, m.firsts, m.said = map[string]*Session{}, map[first]*Session{}, map[first]*Session{}
 	m.tenants, m.shares = map[Tenant]*share{}, nil
 	m.mu.Unlock()
 	if !closed {

@@ -117,11 +117,11 @@ type Match struct {
 func (s *Session) Match(v *wire.View) Match {
 	var best, branch Match
 	blocks := v.MessageBlocks()
+	if v.Partial {
+		return s.continued(v)
+	}
 	for _, l := range s.lineages {
-		if v.Partial && l.Partial {
-			return Match{Lineage: l}
-		}
-		if v.Partial || l.Partial {
+		if l.Partial {
 			continue
 		}
 		n := common(blocks, l.chain())
@@ -138,6 +138,18 @@ func (s *Session) Match(v *wire.View) Match {
 	return branch
 }
 
+// continued finds the lineage that a request goes on with by what it refers to: an
+// answer, or else whatever the session is about.
+func (s *Session) continued(v *wire.View) Match {
+	reply := wire.AnswerID(v.Continues)
+	for _, l := range s.lineages {
+		if !reply.IsZero() && l.Reply == reply || reply.IsZero() && l.Partial {
+			return Match{Lineage: l}
+		}
+	}
+	return Match{}
+}
+
 func common(a, b []wire.Block) int {
 	n := min(len(a), len(b))
 	for i := range n {
@@ -150,7 +162,9 @@ func common(a, b []wire.Block) int {
 
 // Commit makes a request part of the session: it grows the lineage that it
 // continues, or begins a new one where the client went another way. The
-// session must be locked. States are kept, not copied.
+// session must be locked. States are kept, not copied; those of a request whose
+// history the provider holds are dropped where a whole request of the lineage is
+// known.
 func (s *Session) Commit(m Match, v *wire.View, states []State) *Lineage {
 	l := m.Lineage
 	if l == nil || !s.has(l) || !v.Partial && !l.supersededBy(v, m.Common) {
@@ -159,6 +173,10 @@ func (s *Session) Commit(m Match, v *wire.View, states []State) *Lineage {
 			parent = l
 		}
 		l = s.begin(parent)
+	}
+	if l.Beyond = v.Partial && !l.Partial && l.known != nil; l.Beyond {
+		s.touch(l)
+		return l
 	}
 	if l.left {
 		stateSlices.Recycle(l.States)

@@ -36,6 +36,10 @@ type Key struct {
 	// ID is the conversation id, as the client gives it or as derived from
 	// the first messages.
 	ID string
+	// Answer is what an answer in the conversation is recognised by, see
+	// [Lineage.Reply] and [Lineage.First]. If a session of the tenant at the
+	// upstream has it, that is the session, whatever the ID. Zero for none.
+	Answer wire.Hash
 }
 
 // digest is the key in the store. It is one way: ids do not leave it.

@@ -72,6 +72,9 @@ type Failure struct {
 	Status int
 	// Type is the error's type. Default: what the API uses with the status.
 	Type string
+	// Code is the error_code in the details of an error of the Messages API.
+	// Default: none.
+	Code string
 	// Message is the error's text. Default: a text that says it was asked for.
 	Message string
 }

@@ -55,8 +55,13 @@ type anthropicError struct {
 }
 
 type typedError struct {
-	Type    string `json:"type"`
-	Message string `json:"message"`
+	Type    string        `json:"type"`
+	Message string        `json:"message"`
+	Details *errorDetails `json:"details,omitempty"`
+}
+
+type errorDetails struct {
+	Code string `json:"error_code"`
 }
 
 func (anthropic) usage(u wire.Usage) anthropicUsage {
@@ -198,7 +203,11 @@ type typedOnly struct {
 
 // failure encodes an error.
 func (anthropic) failure(f Failure, id string) []byte {
-	return encode(anthropicError{Type: "error", Error: typedError{f.Type, f.Message}, RequestID: id})
+	e := typedError{Type: f.Type, Message: f.Message}
+	if f.Code != "" {
+		e.Details = &errorDetails{f.Code}
+	}
+	return encode(anthropicError{Type: "error", Error: e, RequestID: id})
 }
 
 // streamType is the media type of a stream.

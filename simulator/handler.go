@@ -56,6 +56,8 @@ type Handler struct {
 	Pace time.Duration
 	// Hooks replace parts of the handler.
 	Hooks Hooks
+
+	threads threads
 }
 
 // Hooks replace parts of a [Handler], for programs that run it in process. All
@@ -152,7 +154,19 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, name wire.Format
 		return
 	}
 	c := &exchange{view: view, id: id, at: h.now(ctx)}
-	call := cachemodel.Call{View: view, Credential: credential(r), At: c.at}
+	whole, end, failure := h.threads.open(r, view, c.at)
+	if failure != nil {
+		fail(w, f, *failure, id)
+		return
+	}
+	defer func() { end("", nil) }()
+	if !view.Thread.Empty() {
+		if c.view, err = h.parse(ctx, name, whole); err != nil {
+			fail(w, f, Failure{Status: http.StatusBadRequest, Message: "The request body is not valid: " + err.Error()}, id)
+			return
+		}
+	}
+	call := cachemodel.Call{View: c.view, Credential: credential(r), At: c.at}
 	if h.Hooks.Call != nil {
 		h.Hooks.Call(ctx, &call)
 	}
@@ -176,7 +190,9 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, name wire.Format
 		fail(w, f, *c.answer.Failure, id)
 		return
 	}
-	run.FirstByte(h.now(ctx))
+	if run.FirstByte(h.now(ctx)); c.answer.Truncate == 0 && !view.Thread.Empty() {
+		end("msg_"+id, anthropic{}.reply(c))
+	}
 	h.done(ctx, c.usage, nil)
 	w.Header().Set(f.requestID(), "req_"+id)
 	h.write(w, r, f, c)

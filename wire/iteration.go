@@ -132,6 +132,9 @@ var dialects = map[Format]dialect{
 // cannot where the next request may only refer to this one, nor in a stream that
 // is one JSON array.
 func (v *View) HidesCalls() bool {
+	if !v.Thread.Empty() {
+		return false
+	}
 	switch v.Format {
 	case OpenAIResponses:
 		return !v.Partial && len(v.Messages) > 0 && v.Raw[v.Messages[0].Span.Start] == '{'

@@ -14,7 +14,13 @@
 
 package wire
 
-import "sync/atomic"
+import (
+	"crypto/sha256"
+	"strings"
+	"sync/atomic"
+
+	"github.com/tidwall/gjson"
+)
 
 // A conversation is recalled by its opening: the messages in front of the first answer,
 // which never change once that was given. Agents begin all conversations with the same
@@ -83,4 +89,83 @@ func (p *parser) answers(at int) bool {
 		}
 	}
 	return false
+}
+
+// A conversation that nobody names is recognised by its first answer, too, and by
+// the prompt that it answers: clients write anew what they tell of the day and the
+// place, in front of it and when they resume, but not what was said.
+
+// FirstAnswer returns a hash of the first answer in the messages and of the prompt
+// in front of it; zero where there is no answer, or nothing to tell it by.
+func (v *View) FirstAnswer() Hash {
+	prompt := ""
+	for i := range v.Messages {
+		m := &v.Messages[i]
+		if m.Role != RoleAssistant {
+			if text := v.lastText(m); text != "" && m.Role == RoleUser {
+				prompt = text
+			}
+			continue
+		}
+		call, text := "", ""
+		for j := m.First; j < m.End; j++ {
+			switch b := &v.Blocks[j]; {
+			case b.Kind == KindToolUse && call == "":
+				call = v.Text(b.ID)
+			case b.Kind == KindText:
+				text += gjson.ParseBytes(v.Bytes(b.Body)).Str
+			}
+		}
+		return answerHash(prompt, call, text)
+	}
+	return Hash{}
+}
+
+// AnsweredBy returns what [View.FirstAnswer] of the next request will be, if t is
+// the answer to this one and the first of its conversation.
+func (v *View) AnsweredBy(t *Turn) Hash {
+	prompt, call := "", ""
+	for i := range v.Messages {
+		if m := &v.Messages[i]; m.Role == RoleUser {
+			if text := v.lastText(m); text != "" {
+				prompt = text
+			}
+		}
+	}
+	if len(t.Calls) > 0 {
+		call = t.Calls[0].ID
+	}
+	return answerHash(prompt, call, t.Text)
+}
+
+// lastText returns the last text of a message.
+func (v *View) lastText(m *Message) string {
+	for i := m.End - 1; i >= m.First; i-- {
+		if b := &v.Blocks[i]; b.Kind == KindText && !b.Has(FlagEmpty) {
+			return gjson.ParseBytes(v.Bytes(b.Body)).Str
+		}
+	}
+	return ""
+}
+
+// answerHash goes by the id of the answer's first call: clients drop and trim texts.
+func answerHash(prompt, call, text string) Hash {
+	if call != "" {
+		text = ""
+	}
+	prompt, text = strings.TrimSpace(prompt), strings.TrimSpace(text)
+	if prompt == "" || call == "" && text == "" {
+		return Hash{}
+	}
+	sum := sha256.Sum256([]byte(prompt + "\x00" + call + "\x00" + text))
+	return Hash(sum[:len(Hash{})])
+}
+
+// AnswerID returns a hash of the id that an answer has at the provider.
+func AnswerID(id string) Hash {
+	if id == "" {
+		return Hash{}
+	}
+	sum := sha256.Sum256([]byte(id))
+	return Hash(sum[:len(Hash{})])
 }

@@ -130,6 +130,7 @@ const (
 	seenStream
 	seenPrevious
 	seenConversation
+	seenThread
 )
 
 func (p *parser) run() error {
@@ -182,10 +183,16 @@ func (p *parser) run() error {
 			cacheKey = m.skip()
 		case "previous_response_id":
 			s := m.skip()
-			bit, p.v.Partial = seenPrevious, p.v.Partial || p.refers(s)
+			bit = seenPrevious
+			if p.refers(s) {
+				p.v.Partial, p.v.Continues = true, p.text(s)
+			}
 		case "conversation":
 			bit, conversation = seenConversation, m.skip()
 			p.v.Partial = p.v.Partial || p.refers(conversation)
+		case "thread":
+			bit = seenThread
+			p.thread(m.skip())
 		case "store":
 			s := m.skip()
 			p.v.Stateless = p.v.Format == OpenAIResponses && m.at > 0 && string(s.Of(p.b)) == "false"
@@ -208,7 +215,7 @@ func (p *parser) run() error {
 	if m.bad || skipSpace(p.b, m.end) != len(p.b) {
 		return ErrSyntax
 	}
-	if seen&seenMessages == 0 || len(p.v.Messages) == 0 {
+	if seen&seenMessages == 0 || len(p.v.Messages) == 0 && !p.v.Partial {
 		return fmt.Errorf("%w: no messages", ErrShape)
 	}
 	if isNull(p.b, p.v.AutoMarker) {
@@ -237,6 +244,20 @@ func isNull(b []byte, s Span) bool { return string(s.Of(b)) == "null" }
 // is to put before the input.
 func (p *parser) refers(s Span) bool {
 	return p.v.Format == OpenAIResponses && !s.Empty() && !isNull(p.b, s)
+}
+
+// thread reads the member by which a conversation over the Messages API is kept
+// at the provider, or goes on from an answer that is. A kind that is not known
+// is taken for the latter: what the model will see may be elsewhere.
+func (p *parser) thread(s Span) {
+	if p.v.Format != Anthropic || s.Empty() || isNull(p.b, s) {
+		return
+	}
+	p.v.Thread = s
+	thread := gjson.ParseBytes(s.Of(p.b))
+	if thread.Get("type").Str != "create" {
+		p.v.Partial, p.v.Continues = true, thread.Get("previous_message_id").Str
+	}
 }
 
 // session finds the conversation id of Claude Code (a JSON object in a string
@@ -398,7 +419,10 @@ func (p *parser) assemble() {
 	p.system.put(p.blocks[v.Tools:])
 	// These live as long as the conversation.
 	v.Blocks, v.Messages, p.raw = trim(p.blocks), trim(v.Messages), trim(p.raw)
-	opening := v.Blocks[v.Messages[0].First:v.Messages[max(p.opening, 1)-1].End]
+	var opening []Block
+	if len(v.Messages) > 0 {
+		opening = v.Blocks[v.Messages[0].First:v.Messages[max(p.opening, 1)-1].End]
+	}
 	v.known = &Known{
 		format: v.Format, blocks: v.Blocks, messages: v.Messages, raw: p.raw,
 		tools: p.tools.section, system: p.system.section, nTools: v.Tools, nSystem: v.System, first: joint(opening),

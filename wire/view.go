@@ -53,9 +53,15 @@ type View struct {
 	// session_id in metadata.user_id, prompt_cache_key, or conversation.
 	Session string
 	// Partial tells that the provider is to put before the messages what the
-	// body only refers to (previous_response_id, conversation, cachedContent):
-	// what the model will see is not all here.
+	// body only refers to (previous_response_id, conversation, cachedContent, a
+	// thread that goes on): what the model will see is not all here.
 	Partial bool
+	// Continues is the id of the answer that a Partial body goes on from, where it
+	// names one: previous_response_id, or previous_message_id of a thread.
+	Continues string
+	// Thread is the value of a top-level thread (Messages API): the provider is
+	// asked to keep the conversation, or, if Partial, to go on with one it keeps.
+	Thread Span
 	// Stateless tells that the provider is not to keep the answer, so that no
 	// later request can refer to it (Responses API, store: false).
 	Stateless bool

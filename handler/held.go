@@ -1,0 +1,213 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package handler
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"maps"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
+
+// Clients of the Messages API may have the provider keep a conversation (threads)
+// and send no more than what is new. Upstreams that do not know of threads would
+// take that for the whole, and answer it: what a client wants kept there is sent
+// without asking for it, and what goes on from an answer is refused in the words
+// by which clients send all of it again.
+
+// threadsBeta is the value of Anthropic-Beta that belongs to a thread.
+const threadsBeta = "message-threads-2026-08-12"
+
+// errUnheld says that a request goes on from an answer that the upstream has not
+// kept, because it keeps none.
+var errUnheld = errors.New("the upstream holds no threads")
+
+// unheldAnswer is what the Messages API says where a request cannot be part of a
+// thread. Clients then send the whole conversation, without asking for one.
+const unheldAnswer = `{"type":"error","error":{"type":"invalid_request_error","message":"thread: this upstream holds no message threads (` + threadsBeta +
+	`). Send the whole conversation without \u0060thread\u0060.","details":{"error_code":"thread_unsupported_request"}}}`
+
+// holds tells whether the upstream may keep conversations that it is asked to keep in
+// a format: a provider does in its own, a box does not, and what stands behind an
+// unstated upstream says so itself.
+func (h *Handler) holds(client wire.Format) bool {
+	return h.target(client) == client && (h.Upstream == nil || h.Upstream.Preset == "" || h.Upstream.preset().official)
+}
+
+// refuseUnheld answers a request that goes on from what the upstream has not kept.
+func (h *Handler) refuseUnheld(w http.ResponseWriter) error {
+	h.count(outcomeUnheld)
+	header := w.Header()
+	header["Content-Type"] = []string{"application/json"}
+	header["Content-Length"] = []string{strconv.Itoa(len(unheldAnswer))}
+	w.WriteHeader(http.StatusBadRequest)
+	_, err := io.WriteString(w, unheldAnswer)
+	return err
+}
+
+// unthread takes the request to keep the conversation out of a request: the body
+// has become decoded, and headers must no longer speak of the client's. The returned
+// function puts back what was there before.
+func unthread(r *http.Request, raw, body []byte) (out []byte, restore func(), err error) {
+	if out, err = wire.Patch(body, wire.Member{Name: "thread"}); err != nil {
+		return nil, nil, err
+	}
+	header, length, coding := r.Header, r.ContentLength, r.TransferEncoding
+	r.Header = maps.Clone(header)
+	r.Header["Content-Length"] = []string{strconv.Itoa(len(out))}
+	delete(r.Header, "Content-Encoding")
+	delete(r.Header, "Transfer-Encoding")
+	r.ContentLength, r.TransferEncoding = int64(len(out)), nil
+	withoutBeta(r.Header, threadsBeta)
+	return out, func() {
+		r.Header, r.ContentLength, r.TransferEncoding = header, length, coding
+		setBody(r, raw)
+	}, nil
+}
+
+// withoutBeta takes one value out of Anthropic-Beta, in a header map of its own.
+func withoutBeta(h http.Header, beta string) {
+	const name = "Anthropic-Beta"
+	var kept []string
+	for _, line := range h[name] {
+		var values []string
+		for v := range strings.SplitSeq(line, ",") {
+			if v = strings.TrimSpace(v); v != "" && v != beta {
+				values = append(values, v)
+			}
+		}
+		if len(values) > 0 {
+			kept = append(kept, strings.Join(values, ","))
+		}
+	}
+	if delete(h, name); len(kept) > 0 {
+		h[name] = kept
+	}
+}
+
+// Clients take an answer whose id begins as those of the Messages API for one that
+// is kept there and go on from it, even if they were told otherwise before.
+const (
+	keptID   = "msg_"
+	unkeptID = "gen_" // as long, so that an event keeps its length
+)
+
+// unkept calls answers by ids that are not those of a provider that keeps them.
+type unkept struct{ next caddyhttp.Handler }
+
+// ServeHTTP implements caddyhttp.Handler.
+func (u unkept) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
+	a := &unkeptAnswer{ResponseWriterWrapper: &caddyhttp.ResponseWriterWrapper{ResponseWriter: w}}
+	if err := u.next.ServeHTTP(a, r); err != nil {
+		return err
+	}
+	return a.finish()
+}
+
+// unkeptAnswer passes an answer on under another id. The id stands in the first
+// event of a stream: what comes until then is held, and all of a JSON answer.
+type unkeptAnswer struct {
+	*caddyhttp.ResponseWriterWrapper
+	held   []byte
+	at     string // where the id is, empty once there is nothing more to do
+	status int
+	json   bool
+}
+
+// WriteHeader decides, once, how the answer is dealt with.
+func (a *unkeptAnswer) WriteHeader(status int) {
+	if a.status == 0 && status >= http.StatusOK {
+		a.status = status
+		if h := a.Header(); status/100 == 2 && contentCoding(h) == "" {
+			switch kind := mediaType(h.Get("Content-Type")); {
+			case kind == "text/event-stream":
+				a.at = "message.id"
+			case isJSON(kind):
+				a.at, a.json = "id", true
+			}
+		}
+	}
+	a.ResponseWriter.WriteHeader(status)
+}
+
+// Write implements io.Writer.
+func (a *unkeptAnswer) Write(p []byte) (int, error) {
+	if a.status == 0 {
+		a.WriteHeader(http.StatusOK)
+	}
+	if a.at == "" {
+		return a.ResponseWriter.Write(p) //nolint:gosec // G705: the upstream's own answer, under its own Content-Type
+	}
+	a.held = append(a.held, p...)
+	if a.rename() || len(a.held) > largestAnswer {
+		return len(p), a.finish()
+	}
+	return len(p), nil
+}
+
+// rename changes the id if it is complete, and tells whether it need not be waited
+// for any longer.
+func (a *unkeptAnswer) rename() bool {
+	if a.json {
+		return false
+	}
+	for at := 0; ; {
+		end := bytes.IndexByte(a.held[at:], '\n')
+		if end < 0 {
+			return false
+		}
+		if object := bytes.IndexByte(a.held[at:at+end], '{'); object >= 0 {
+			renameID(a.held[at+object:at+end], a.at)
+			return true
+		}
+		at += end + 1
+	}
+}
+
+// renameID changes the id at a path of an object in its place.
+func renameID(object []byte, at string) {
+	id := gjson.GetBytes(object, at)
+	if strings.HasPrefix(id.Raw, `"`+keptID) && id.Index > 0 {
+		copy(object[id.Index+1:], unkeptID)
+	}
+}
+
+// finish passes on what is held.
+func (a *unkeptAnswer) finish() error {
+	if a.json {
+		renameID(a.held, a.at)
+	}
+	held := a.held
+	a.held, a.at = nil, ""
+	if len(held) == 0 {
+		return nil
+	}
+	_, err := a.ResponseWriter.Write(held) //nolint:gosec // G705: see Write
+	return err
+}
+
+// ReadFrom hides the inner writer's, which would get round Write.
+func (a *unkeptAnswer) ReadFrom(r io.Reader) (int64, error) {
+	return io.Copy(struct{ io.Writer }{a}, r)
+}

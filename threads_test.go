@@ -129,7 +129,9 @@ func TestThreads(t *testing.T) {
 			}
 
 			// The client begins anew with all that was said: what had gone out stays.
-			unmarked := func(text string) string { return strings.Replace(userText(text), `,"cache_control":{"type":"ephemeral"}`, "", 1) }
+			unmarked := func(text string) string {
+				return strings.Replace(userText(text), `,"cache_control":{"type":"ephemeral"}`, "", 1)
+			}
 			whole := threadHistory(6) + `,{"role":"assistant","content":[{"type":"text","text":"Done."}]},` + unmarked("Go on.")
 			for n, a := range said {
 				whole += `,{"role":"assistant","content":` + gjson.Get(a, "content").Raw + `}`
@@ -274,5 +276,48 @@ func TestResponsesGoOn(t *testing.T) {
 	}
 	if s := p.sessions(); len(s) != 1 || len(s[0].Lineages) != 1 || s[0].requests() != 4 {
 		t.Errorf("sessions are %+v, want one conversation of four requests", s)
+	}
+}
+
+// TestUntouchedState: what is kept elsewhere and is not read here passes as it is;
+// what another API would keep is refused by name.
+func TestUntouchedState(t *testing.T) {
+	u := newUpstream(t, answerMessage)
+	p := start(t, behind(u, "gemini"))
+	const interaction = `{"model":"gemini-3.1-pro", "input":"Hi","previous_interaction_id":"i_1","store":true}`
+	if p.post("/v1beta/interactions", interaction); u.last().body != interaction || u.last().path != "/v1beta/interactions" {
+		t.Errorf("sent %s to %s", u.last().body, u.last().path)
+	}
+	const cached = `{"cachedContent":"cachedContents/1","contents":[{"role":"user","parts":[{"text":"Hi"}]}]}`
+	if p.post("/v1beta/models/gemini-3.1-pro:generateContent", cached); u.last().body != cached {
+		t.Errorf("sent %s", u.last().body)
+	}
+	p.reload(behind(u, "openai"))
+	for _, path := range []string{"/v1/responses/compact", "/v1/responses"} {
+		for _, more := range []string{`"conversation":"conv_1"`, `"store":true,"background":true`, `"context_management":[{"type":"compaction","compact_threshold":9}]`} {
+			body := `{"model":"gpt-5.6",` + more + `,"input":[{"type":"compaction","encrypted_content":"x"},{"type":"item_reference","id":"i"},{"role":"user","content":"Hi"}]}`
+			if p.post(path, body); u.last().body != body || u.last().path != path {
+				t.Errorf("sent %s to %s", u.last().body, u.last().path)
+			}
+		}
+	}
+	p.reload(behind(u, "mlx_lm"))
+	before := len(u.requests())
+	for path, bodies := range map[string][]string{
+		"/v1/responses/compact": {`{"model":"m","input":"Hi"}`},
+		"/v1/responses":         {`{"model":"m","input":"Hi","conversation":"c"}`, `{"model":"m","input":"Hi","context_management":[{"type":"compaction"}]}`, `{"model":"m","input":[{"type":"compaction","encrypted_content":"x"}]}`},
+		"/v1/messages": {
+			`{"model":"m","max_tokens":1,"messages":[{"role":"user","content":"Hi"}],"context_management":{"edits":[{"type":"compact_20260112"}]}}`,
+			`{"model":"m","max_tokens":1,"messages":[{"role":"user","content":"Hi"}],"container":"c"}`,
+			`{"model":"m","max_tokens":1,"messages":[{"role":"user","content":"Hi"},{"role":"assistant","content":[{"type":"compaction","content":"x"}]}]}`,
+		},
+		"/v1/chat/completions": {},
+	} {
+		for _, body := range bodies {
+			res := p.post(path, body)
+			if got := read(t, res); res.StatusCode/100 != 4 || len(u.requests()) != before || !strings.Contains(got, `"error"`) {
+				t.Errorf("%s %s: status %d, %s", path, body, res.StatusCode, got)
+			}
+		}
 	}
 }

@@ -329,6 +329,9 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 	if isResponsesSocket(r) {
 		return refuseSocket(w)
 	}
+	if h.compactsElsewhere(r) {
+		return h.refuseCompact(w)
+	}
 	if format, ok := h.countsItself(r); ok {
 		return h.serveCount(w, r, format)
 	}

@@ -27,6 +27,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/translate"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
@@ -64,6 +65,18 @@ func (h *Handler) refuseUnheld(w http.ResponseWriter) error {
 	w.WriteHeader(http.StatusBadRequest)
 	_, err := io.WriteString(w, unheldAnswer)
 	return err
+}
+
+// compactsElsewhere tells whether the request asks the Responses API to compact a
+// conversation, where what stands behind is another API.
+func (h *Handler) compactsElsewhere(r *http.Request) bool {
+	return r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/responses/compact") && h.target(wire.OpenAIResponses) != wire.OpenAIResponses
+}
+
+// refuseCompact answers as an API that compacts no conversations.
+func (h *Handler) refuseCompact(w http.ResponseWriter) error {
+	t := &translation{h: h, from: wire.OpenAIResponses}
+	return t.answer(w, &translate.Failure{Status: http.StatusNotFound, Message: "/responses/compact: the upstream compacts no conversations"})
 }
 
 // unthread takes the request to keep the conversation out of a request: the body

@@ -317,8 +317,42 @@ func requestFeatures() []feature {
 			r: `{"model":"m","previous_response_id":"resp_1","input":"Hi"}`,
 			g: `{"cachedContent":"cachedContents/1","contents":[{"role":"user","parts":[{"text":"Hi"}]}]}`,
 		}, always},
+		{"conversation that the provider is to keep", say{
+			a: strings.Replace(plainBody[a], "%s", `,"thread":{"type":"create"}`, 1),
+			c: strings.Replace(plainBody[c], "%s", `,"store":true`, 1),
+			r: strings.Replace(plainBody[r], "%s", `,"store":true`, 1),
+		}, never},
+		{"going on with what it has kept", say{
+			a: strings.Replace(plainBody[a], "%s", `,"thread":{"type":"continue","previous_message_id":"msg_1"}`, 1),
+			r: strings.Replace(plainBody[r], "%s", `,"conversation":"conv_1"`, 1),
+		}, always},
+		{"reference to what it has kept", say{
+			a: strings.Replace(plainBody[a], "%s", `,"container":"container_1"`, 1),
+			c: `{"model":"m","messages":[{"role":"user","content":"Hi"},{"role":"assistant","audio":{"id":"audio_1"}},{"role":"user","content":"Go"}]}`,
+			r: `{"model":"m","input":[{"role":"user","content":"Hi"},{"type":"item_reference","id":"msg_1"}]}`,
+		}, always},
+		{"clearing by the provider", say{
+			a: strings.Replace(plainBody[a], "%s", `,"context_management":{"edits":[{"type":"clear_tool_uses_20250919"}]}`, 1),
+		}, never},
+		{"compaction by the provider", say{
+			a: strings.Replace(plainBody[a], "%s", `,"context_management":{"edits":[{"type":"compact_20260112"}]}`, 1),
+			r: strings.Replace(plainBody[r], "%s", `,"context_management":[{"type":"compaction","compact_threshold":100000}]`, 1),
+		}, always},
+		{"compaction at once", say{
+			a: strings.Replace(plainBody[a], "%s", `,"compaction":{"type":"summarize"}`, 1),
+			r: `{"model":"m","input":[{"role":"user","content":"Hi"},{"type":"compaction_trigger"}]}`,
+		}, always},
+		{"compacted history", say{
+			a: `{"model":"m","max_tokens":100,"messages":[{"role":"user","content":"Hi"},{"role":"assistant","content":[{"type":"compaction","content":"S","signature":"x"}]},{"role":"user","content":"Go"}]}`,
+			r: `{"model":"m","input":[{"type":"compaction","encrypted_content":"x"},{"role":"user","content":"Go"}]}`,
+		}, always},
+		{"answer in the background", say{
+			r: strings.Replace(plainBody[r], "%s", `,"background":true`, 1),
+		}, always},
 	}
 }
+
+func never(*Request) bool { return false }
 
 // parallelKept tells whether two calls and their results came through in order.
 func parallelKept(q *Request) bool {

@@ -60,7 +60,18 @@ func (r *reader) anthropic(body raw) error {
 			}
 		case "compaction":
 			if !v.absent() {
-				err = r.refuse(key, "only the provider's own API can compact")
+				err = r.refuse(key, cannotCompact)
+			}
+		case "context_management":
+			err = r.contextManagement(key, v, v.member("edits"))
+		case "thread":
+			if !v.absent() && v.member("type").string() != "create" {
+				err = r.refuse(key, notStored)
+			}
+			r.dropUsed(key, v)
+		case "container":
+			if !v.absent() {
+				err = r.refuse(key, notStored)
 			}
 		default:
 			if !r.param(key, v) {
@@ -72,6 +83,20 @@ func (r *reader) anthropic(body raw) error {
 		}
 	}
 	return r.anthropicTools(tools)
+}
+
+const cannotCompact = "only the provider's own API can compact"
+
+// contextManagement reads what the provider is to do about a long conversation.
+// Who has it clear something can do without; who has it compact relies on that.
+func (r *reader) contextManagement(key string, v, edits raw) error {
+	for _, e := range edits.elements() {
+		if strings.HasPrefix(e.member("type").string(), "compact") {
+			return r.refuse(key, cannotCompact)
+		}
+	}
+	r.dropUsed(key, v)
+	return nil
 }
 
 func (r *reader) anthropicThinking(v raw) {

@@ -300,6 +300,10 @@ func (r *reader) chatMembers(m raw, f *chatMessage) error {
 			f.calls = v
 		case "tool_call_id":
 			f.callID = v.string()
+		case "audio": // an answer of the model's, by its id
+			if !v.absent() {
+				return r.refuse(key, notStored)
+			}
 		case "reasoning_content", "reasoning":
 			if f.reasoning == nil && v.isString() {
 				f.reasoning = v

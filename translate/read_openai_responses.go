@@ -80,6 +80,8 @@ func (r *reader) responses(body raw) error {
 			if !v.absent() {
 				err = r.refuse(key, notStored)
 			}
+		case "context_management":
+			err = r.contextManagement(key, v, v)
 		case "background":
 			if v.isTrue() {
 				err = r.refuse(key, "the upstream cannot answer in the background")

@@ -26,7 +26,7 @@ import (
 // the request's own: no other request sees what became of it.
 func TestHeadersBehindAreTheRequestsOwn(t *testing.T) {
 	u := newUpstream(t, answerChat)
-	box := fmt.Sprintf("upstream mlx_lm {\n format openai_chat\n}\n linger off\n")
+	const box = "upstream mlx_lm {\n format openai_chat\n}\n linger off\n"
 	for name, options := range map[string]string{"native": "linger off\n", "translated": box} {
 		site := "route {\n llm_cache {\n" + options + "}\n%s\nreverse_proxy " + u.Listener.Addr().String() + "\n}"
 		p := start(t, fmt.Sprintf(site, "request_header Accept-Encoding identity x-plain"))

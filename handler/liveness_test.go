@@ -233,7 +233,9 @@ func (panicking) Write([]byte) (int, error) { panic("of a test") }
 func TestSignOfLifePanics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, _ := livelyCall(t, wire.Anthropic, nil, "")
+		a.mu.Lock() // the timer runs
 		a.ResponseWriterWrapper.ResponseWriter = panicking{a.ResponseWriter}
+		a.mu.Unlock()
 		panics := backgroundPanics.WithLabelValues("showing a sign of life")
 		before := value(t, panics)
 		time.Sleep(10 * time.Minute)

@@ -30,9 +30,10 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/klauspost/compress/zstd"
+
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig"
-	"github.com/klauspost/compress/zstd"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/loopback"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"

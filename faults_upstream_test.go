@@ -23,7 +23,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -162,8 +161,6 @@ type faulty struct {
 	net.Listener
 	faults   map[string]fault
 	expanded [4]atomic.Int64 // requests with a folded result and the tool for it
-	mu       sync.Mutex
-	open     map[net.Conn]struct{}
 }
 
 func newFaulty(t *testing.T, faults []fault) *faulty {
@@ -172,7 +169,7 @@ func newFaulty(t *testing.T, faults []fault) *faulty {
 	if err != nil {
 		t.Fatal(err)
 	}
-	u := &faulty{Listener: l, faults: map[string]fault{}, open: map[net.Conn]struct{}{}}
+	u := &faulty{Listener: l, faults: map[string]fault{}}
 	for _, f := range faults {
 		u.faults[f.name] = f
 	}

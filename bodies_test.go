@@ -135,19 +135,25 @@ func (h *hostility) request(t *testing.T, path string, body io.Reader) *http.Req
 // they had to be read.
 func TestCrowded(t *testing.T) {
 	h := newHostility(t)
-	messages := generators[slices.IndexFunc(generators, func(g generator) bool { return g.name == "many messages" })]
-	for i := range dialects {
-		d := &dialects[i]
-		body := messages.make(t, d, 6<<20) // 140,000 or more
-		for _, site := range []string{"native", "hosted", "box"} {
-			h.try(t, site, d, "crowded", body, "")
+	for _, name := range []string{"many messages", "many keys"} {
+		crowd := generators[slices.IndexFunc(generators, func(g generator) bool { return g.name == name })]
+		size := 6 << 20 // 140,000 messages or more
+		if name == "many keys" {
+			size = 16 << 20 // more than two million
 		}
-		res := h.post("/hosted"+d.path, body)
-		if answer := read(t, res); d.own != "hosted" && (res.StatusCode != http.StatusBadRequest || !strings.Contains(answer, "more messages, blocks and parts")) {
-			t.Errorf("%s: status %d, %s", d.name, res.StatusCode, answer)
-		}
-		if res := h.post("/native"+d.path, body); res.Header.Get("X-Llm-Cache-Bypass") != "parse" {
-			t.Errorf("%s: %v", d.name, res.Header)
+		for i := range dialects {
+			d := &dialects[i]
+			body := crowd.make(t, d, size)
+			for _, site := range []string{"native", "hosted", "box"} {
+				h.try(t, site, d, "crowded", body, "")
+			}
+			res := h.post("/hosted"+d.path, body)
+			if answer := read(t, res); d.own != "hosted" && (res.StatusCode != http.StatusBadRequest || !strings.Contains(answer, "more messages, blocks, parts or values")) {
+				t.Errorf("%s: %s: status %d, %s", name, d.name, res.StatusCode, answer)
+			}
+			if res := h.post("/native"+d.path, body); res.Header.Get("X-Llm-Cache-Bypass") != "parse" {
+				t.Errorf("%s: %s: %v", name, d.name, res.Header)
+			}
 		}
 	}
 }

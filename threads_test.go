@@ -280,7 +280,7 @@ func TestResponsesGoOn(t *testing.T) {
 }
 
 // TestUntouchedState: what is kept elsewhere and is not read here passes as it is;
-// what another API would keep is refused by name.
+// what another API would keep, or a box not understand, is refused by name.
 func TestUntouchedState(t *testing.T) {
 	u := newUpstream(t, answerMessage)
 	p := start(t, behind(u, "gemini"))
@@ -302,16 +302,26 @@ func TestUntouchedState(t *testing.T) {
 		}
 	}
 	p.reload(behind(u, "mlx_lm"))
+	if res := p.post("/v1/responses/compact", `{"model":"m","input":"Hi"}`); res.StatusCode != http.StatusNotFound {
+		t.Errorf("status %d", res.StatusCode)
+	}
+	refusesState(t, p, u)
+	p.reload(behind(u, "omlx")) // which speaks these formats itself
+	refusesState(t, p, u)
+}
+
+// refusesState sends what only a provider's own API can do: it is refused by name.
+func refusesState(t *testing.T, p *proxy, u *upstream) {
+	t.Helper()
 	before := len(u.requests())
 	for path, bodies := range map[string][]string{
-		"/v1/responses/compact": {`{"model":"m","input":"Hi"}`},
-		"/v1/responses":         {`{"model":"m","input":"Hi","conversation":"c"}`, `{"model":"m","input":"Hi","context_management":[{"type":"compaction"}]}`, `{"model":"m","input":[{"type":"compaction","encrypted_content":"x"}]}`},
+		"/v1/responses": {`{"model":"m","input":"Hi","conversation":"c"}`, `{"model":"m","input":"Hi","context_management":[{"type":"compaction"}]}`, `{"model":"m","input":[{"type":"compaction","encrypted_content":"x"}]}`},
 		"/v1/messages": {
 			`{"model":"m","max_tokens":1,"messages":[{"role":"user","content":"Hi"}],"context_management":{"edits":[{"type":"compact_20260112"}]}}`,
+			`{"model":"m","max_tokens":1,"messages":[{"role":"user","content":"Hi"}],"compaction":{"type":"enabled"}}`,
 			`{"model":"m","max_tokens":1,"messages":[{"role":"user","content":"Hi"}],"container":"c"}`,
 			`{"model":"m","max_tokens":1,"messages":[{"role":"user","content":"Hi"},{"role":"assistant","content":[{"type":"compaction","content":"x"}]}]}`,
 		},
-		"/v1/chat/completions": {},
 	} {
 		for _, body := range bodies {
 			res := p.post(path, body)

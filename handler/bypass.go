@@ -27,7 +27,7 @@ import (
 // headerBypass tells why a request went upstream as it came, without a look at
 // the conversation that it belongs to: the reason as in
 // caddy_llm_cache_fail_open_total.
-const headerBypass = "X-Llm-Cache-Bypass"
+const headerBypass = "X-Llm-Cache-Bypass" //nolint:gosec // G101: the name of a header
 
 // bypass is why a request goes upstream as it came.
 type bypass struct {

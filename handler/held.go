@@ -67,6 +67,52 @@ func (h *Handler) refuseUnheld(w http.ResponseWriter) error {
 	return err
 }
 
+// unheld names what a request asks of its provider alone, which no box has: what is
+// kept there, and histories that are compacted there. A box would leave it out, and
+// answer what is left.
+type unheld string
+
+func (u unheld) Error() string { return string(u) + ": only the provider's own API has it" }
+
+// providersOnly returns what a request asks of its provider alone, "" for nothing.
+func providersOnly(v *wire.View) unheld {
+	for _, name := range []string{"compaction", "container", "conversation"} {
+		if bytes.Contains(v.Raw, []byte(`"`+name+`"`)) {
+			if m := gjson.GetBytes(v.Raw, name); m.Exists() && m.Type != gjson.Null {
+				return unheld(name)
+			}
+		}
+	}
+	const compact = "compact"
+	if !bytes.Contains(v.Raw, []byte(`"`+compact)) {
+		return ""
+	}
+	found := unheld("")
+	edits := gjson.ParseBytes(v.ContextManagement.Of(v.Raw))
+	if edits.IsObject() {
+		edits = edits.Get("edits")
+	}
+	edits.ForEach(func(_, e gjson.Result) bool {
+		if strings.HasPrefix(e.Get("type").Str, compact) {
+			found = "context_management"
+		}
+		return found == ""
+	})
+	for i := range v.Blocks {
+		if b := v.Bytes(v.Blocks[i].Span); found == "" && len(b) > 0 && b[0] == '{' && strings.HasPrefix(gjson.GetBytes(b, "type").Str, compact) {
+			found = "compaction"
+		}
+	}
+	return found
+}
+
+// refuseProvidersOnly answers a request that asks for it.
+func (h *Handler) refuseProvidersOnly(w http.ResponseWriter, format wire.Format, what unheld) error {
+	h.count(outcomeUnheld)
+	t := &translation{h: h, from: format}
+	return t.answer(w, translate.Refusal(what))
+}
+
 // compactsElsewhere tells whether the request asks the Responses API to compact a
 // conversation, where what stands behind is another API.
 func (h *Handler) compactsElsewhere(r *http.Request) bool {
@@ -170,7 +216,7 @@ func (a *unkeptAnswer) Write(p []byte) (int, error) {
 		a.WriteHeader(http.StatusOK)
 	}
 	if a.at == "" {
-		return a.ResponseWriter.Write(p) //nolint:gosec // G705: the upstream's own answer, under its own Content-Type
+		return a.ResponseWriter.Write(p)
 	}
 	a.held = append(a.held, p...)
 	if a.rename() || len(a.held) > largestAnswer {

@@ -293,7 +293,7 @@ func (a *alive) end(err error) error {
 		}
 		a.failure = nil
 	}
-	_, werr := a.ResponseWriter.Write(streamFailure(a.format, status, a.failure)) //nolint:gosec // G705: an event of JSON
+	_, werr := a.ResponseWriter.Write(streamFailure(a.format, status, a.failure))
 	if werr == nil {
 		werr = http.NewResponseController(a.ResponseWriter).Flush()
 	}

@@ -41,6 +41,9 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, next caddyhttp.H
 	if errors.Is(why.err, errUnheld) {
 		return h.refuseUnheld(w)
 	}
+	if what, ok := errors.AsType[unheld](why.err); ok {
+		return h.refuseProvidersOnly(w, a.format, what)
+	}
 	a.settle(c)
 	if c == nil {
 		h.pass(w, r, a.format, why)
@@ -128,6 +131,14 @@ func (h *Handler) prepare(r *http.Request, format wire.Format, raw, body []byte)
 			rethread()
 		}
 		return nil, bypass{reasonParse, err}
+	}
+	if h.target(format) == format && !h.holds(format) {
+		if what := providersOnly(view); what != "" {
+			if rethread != nil {
+				rethread()
+			}
+			return nil, bypass{err: what}
+		}
 	}
 	view.Address(r.URL.Path)
 	view.Array = format == wire.Gemini && view.Stream && r.URL.Query().Get("alt") != "sse"

@@ -54,6 +54,6 @@ func (c *call) unreached(ctx context.Context, w http.ResponseWriter, err error) 
 	h["Content-Type"] = []string{"application/json"}
 	h["Content-Length"] = []string{strconv.Itoa(len(body))}
 	w.WriteHeader(status)
-	_, werr := w.Write(body) //nolint:gosec // G705: JSON, and says so
+	_, werr := w.Write(body)
 	return werr
 }

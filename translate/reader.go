@@ -50,6 +50,9 @@ type step struct {
 }
 
 func (r *reader) read(from wire.Format, in Incoming) error {
+	if wire.Crowded(in.Body) {
+		return wire.ErrCrowded
+	}
 	body := raw(in.Body).trim()
 	var err error
 	switch from {

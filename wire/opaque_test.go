@@ -38,18 +38,28 @@ func TestParseCloses(t *testing.T) {
 		{Anthropic, message(`{"role":"robot","content":"a"}`), closed("0")},
 		{Anthropic, message(`{"role":"assistant","content":1}`), closed("3")},
 		{Anthropic, message(`{"r\u006fle":"user","content":"a"}`), closed("0")},
-		{Anthropic, message(`{"role":"user","content":[{"type":"text","text":"a","text":"b"},{"type":"text","text":"c"},"d"]}`),
-			strings.Replace(around, "%s", "2/2/other||||\n2/2/text|||\"c\"|\n2/2/other||||\n", 1)},
-		{Anthropic, `{"system":7,"tools":["x",{"name":"a","name":"b"}],"messages":[{"role":"user","content":"hi"}]}`,
-			"0/0/tool_def||||\n0/0/tool_def||||\n1/1/other||||\n2/2/text|||\"hi\"||00010\n"},
+		{
+			Anthropic, message(`{"role":"user","content":[{"type":"text","text":"a","text":"b"},{"type":"text","text":"c"},"d"]}`),
+			strings.Replace(around, "%s", "2/2/other||||\n2/2/text|||\"c\"|\n2/2/other||||\n", 1),
+		},
+		{
+			Anthropic, `{"system":7,"tools":["x",{"name":"a","name":"b"}],"messages":[{"role":"user","content":"hi"}]}`,
+			"0/0/tool_def||||\n0/0/tool_def||||\n1/1/other||||\n2/2/text|||\"hi\"||00010\n",
+		},
 		{OpenAIChat, message(`{"role":"function","name":"f","content":"a"}`), closed("4")},
 		{OpenAIChat, message(`{"role":"assistant","content":"a","tool_calls":{}}`), closed("3")},
-		{OpenAIChat, message(`{"role":"user","content":[{"type":"text","text":"a","text":"b"},{"type":"text","text":"c"}]}`),
-			strings.Replace(around, "%s", "2/2/other||||\n2/2/text|||\"c\"|\n", 1)},
-		{OpenAIChat, message(`{"role":"assistant","content":"a","reasoning_content":"r","reasoning":"s"}`),
-			strings.Replace(around, "%s", "2/3/thinking|||\"r\"||100000\n2/3/thinking|||\"s\"||100000\n2/3/text|||\"a\"||00010\n", 1)},
-		{OpenAIChat, message(`{"role":"assistant","reasoning":"s","reasoning_content":"r","content":"a"}`),
-			strings.Replace(around, "%s", "2/3/thinking|||\"s\"||100000\n2/3/thinking|||\"r\"||100000\n2/3/text|||\"a\"||00010\n", 1)},
+		{
+			OpenAIChat, message(`{"role":"user","content":[{"type":"text","text":"a","text":"b"},{"type":"text","text":"c"}]}`),
+			strings.Replace(around, "%s", "2/2/other||||\n2/2/text|||\"c\"|\n", 1),
+		},
+		{
+			OpenAIChat, message(`{"role":"assistant","content":"a","reasoning_content":"r","reasoning":"s"}`),
+			strings.Replace(around, "%s", "2/3/thinking|||\"r\"||100000\n2/3/thinking|||\"s\"||100000\n2/3/text|||\"a\"||00010\n", 1),
+		},
+		{
+			OpenAIChat, message(`{"role":"assistant","reasoning":"s","reasoning_content":"r","content":"a"}`),
+			strings.Replace(around, "%s", "2/3/thinking|||\"s\"||100000\n2/3/thinking|||\"r\"||100000\n2/3/text|||\"a\"||00010\n", 1),
+		},
 		{OpenAIChat, message(`{"role":"assistant","content":"a","reasoning":"r","reasoning":"s"}`), closed("3")},
 		{OpenAIResponses, `{"input":[{"role":"user","content":"a","role":"assistant"}]}`, "2/0/other||||\n"},
 		{OpenAIResponses, `{"input":[{"type":"function_call_output","call_id":"a","call_id":"b","output":"c"}]}`, "2/4/other||||\n"},
@@ -67,8 +77,10 @@ func TestParseCloses(t *testing.T) {
 		{Gemini, part(`{"functionCall":{"name":"a","args":{"a":1},"args":{"b":1}}}`), "2/2/other||||\n"},
 		{Gemini, part(`{"functionResponse":{"name":"a","response":{"output":"a","output":"b"}}}`), "2/2/other||||\n"},
 		{Gemini, part(`{"functionCall":"a"}`), "2/2/other||||\n"},
-		{Gemini, `{"contents":[{"parts":[]}],"tools":["a",{"functionDeclarations":{}},{"functionDeclarations":[{"name":"a","name":"b"}]}]}`,
-			"0/0/tool_def||||\n0/0/tool_def||||\n0/0/tool_def||||\n"},
+		{
+			Gemini, `{"contents":[{"parts":[]}],"tools":["a",{"functionDeclarations":{}},{"functionDeclarations":[{"name":"a","name":"b"}]}]}`,
+			"0/0/tool_def||||\n0/0/tool_def||||\n0/0/tool_def||||\n",
+		},
 	} {
 		v := mustParse(t, c.format, c.body)
 		if got := outline(v); got != c.want {

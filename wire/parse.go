@@ -15,6 +15,7 @@
 package wire
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"math"
@@ -34,8 +35,9 @@ var (
 	ErrDuplicate = errors.New("a member stands twice")
 	// ErrShape says that the body is JSON, but not a request of its format.
 	ErrShape = errors.New("not a request of this format")
-	// ErrCrowded says that the body has more than [MaxElements] entries.
-	ErrCrowded = errors.New("more messages, blocks and parts than are read")
+	// ErrCrowded says that the body has more than [MaxElements] entries, or is
+	// [Crowded] with values.
+	ErrCrowded = errors.New("more messages, blocks, parts or values than are read")
 	// ErrFormat says that the format is none that this package reads.
 	ErrFormat = errors.New("unknown format")
 )
@@ -45,6 +47,17 @@ var (
 // has some ten thousand of each, Anthropic's API takes 100,000 messages; each costs
 // us a hundred bytes, and the client two.
 const MaxElements = 1 << 17
+
+// maxValues bounds the values in a body, whatever they are part of. A context of a
+// million tokens has no room for as many; each costs some hundred nanoseconds of
+// everyone who looks for a member among them.
+const maxValues = 2 << 20
+
+// Crowded tells whether a body may hold more values than are read: it has more commas,
+// wherever they stand.
+func Crowded(body []byte) bool {
+	return len(body) > 2*maxValues && bytes.Count(body, []byte{','}) > maxValues
+}
 
 // Parse reads a body as a view. An error means that the body is not one that
 // can be edited safely; it should be passed on as it is.
@@ -58,6 +71,9 @@ const MaxElements = 1 << 17
 func Parse(f Format, body []byte, recall func(first Hash) *Known) (*View, error) {
 	if len(body) > math.MaxInt32 {
 		return nil, fmt.Errorf("%w: longer than 2 GiB", ErrShape)
+	}
+	if Crowded(body) {
+		return nil, ErrCrowded
 	}
 	p := parser{b: body, room: MaxElements, recall: recall, v: &View{Format: f, Raw: body, MaxTokens: -1}}
 	p.list = (*parser).messages

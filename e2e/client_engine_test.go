@@ -22,6 +22,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/e2e/internal/contract"
 	"github.com/caddy-llm-cache/caddy-llm-cache/e2e/internal/engine"
 )
 
@@ -113,20 +114,16 @@ func script(t *testing.T, e *engine.Engine, tasks ...[]step) {
 	t.Helper()
 	var steps []engine.Step
 	for _, task := range tasks {
-		for _, s := range task {
+		for _, s := range asFunctions(contract.Chat, task) {
 			next := engine.Step{Thinking: s.Thinking, Text: s.Text}
 			for _, c := range s.Calls {
-				name, input := c.Name, c.Input
-				if text, ok := input.(string); ok { // Codex's tool, which takes free text and stands in a namespace
-					name, input = "functions__"+name, map[string]any{"input": text}
-				}
 				var b bytes.Buffer
 				enc := json.NewEncoder(&b)
 				enc.SetEscapeHTML(false)
-				if err := enc.Encode(input); err != nil {
+				if err := enc.Encode(c.Input); err != nil {
 					t.Fatal(err)
 				}
-				next.Calls = append(next.Calls, engine.Call{Name: name, Arguments: string(bytes.TrimSpace(b.Bytes()))})
+				next.Calls = append(next.Calls, engine.Call{Name: c.Name, Arguments: string(bytes.TrimSpace(b.Bytes()))})
 			}
 			steps = append(steps, next)
 		}

@@ -44,7 +44,11 @@ func (c cline) files() map[string]string {
 }
 
 func (c cline) command(_, prompt string, _ bool) (args, env []string) {
-	return []string{"--json", "-P", c.provider, "-m", c.model(), "-k", "sk-test", "--thinking", "low", prompt}, []string{"CLINE_TELEMETRY_DISABLED=1"}
+	thinking := "low"
+	if c.provider == "anthropic" {
+		thinking = "none" // it does not send back what was thought, which the API then refuses
+	}
+	return []string{"--json", "-P", c.provider, "-m", c.model(), "-k", "sk-test", "--thinking", thinking, prompt}, []string{"CLINE_TELEMETRY_DISABLED=1"}
 }
 
 func (c cline) last(stdout []byte) (text string, err error) {

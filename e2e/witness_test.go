@@ -227,6 +227,9 @@ func promptOf(api contract.API, body []byte) (p prompt) {
 		return p
 	}
 	p.api, p.tools = api, len(v.List("tools"))
+	for _, item := range v.List("input") { // Codex's
+		p.tools += len(item.List("tools"))
+	}
 	add := func(v *contract.Value) {
 		if v == nil {
 			return

@@ -64,7 +64,7 @@ export function run(name, input) {
 /** list makes of each tool what an SDK wants. */
 export const list = (make) => Object.entries(tools).map(([name, t]) => make(name, t));
 
-export const system = "You are an agent that works on a repository. " + "Read before you write, and keep changes small. ".repeat(150);
+export const system = "You are an agent that works on a repository. " + "Read before you write, and keep changes small. ".repeat(400);
 export const url = process.env.BASE_URL;
 export const key = "sk-test";
 

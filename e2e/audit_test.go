@@ -39,7 +39,7 @@ import (
 // test may end as it likes.
 func audited(t *testing.T, audit, model string) *stack {
 	t.Helper()
-	s := startStack(t, setup{model: model})
+	s := startStack(t, setup{model: model, unwatched: true})
 	s.config = strings.Replace(s.config, "auto_https off", "auto_https off\n\tgrace_period 1s\n\tllm_cache {\n\t\taudit "+audit+"\n\t}", 1)
 	if err := s.Process.Stop(); err != nil {
 		t.Fatal(err)

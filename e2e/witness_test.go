@@ -272,18 +272,33 @@ func (w *witness) prefixes() (whole, broken int) {
 }
 
 // tolerated are faults that are none: what servers and clients do although the
-// official SDKs have no word for it.
+// official SDKs have no word for it, or leave out although they have.
 func tolerated(f fault) bool {
+	name := f.Path[strings.LastIndexByte(f.Path, '.')+1:]
+	if f.What == "is missing" {
+		switch f.api {
+		case contract.Anthropic: // of what an expansion used
+			return f.Path == "message_delta.usage.iterations[].model"
+		case contract.Responses:
+			switch f.Path {
+			case ".input[].id": // reasoning, which goes without where nothing is stored
+				return true
+			case ".input[].content[].detail": // the server's default
+				return true
+			}
+			return strings.HasPrefix(f.Path, "response.failed.response.") // it repeats the request's options
+		}
+		return false
+	}
 	if f.What != "is not known to the SDK" {
 		return false
 	}
-	name := f.Path[strings.LastIndexByte(f.Path, '.')+1:]
 	switch f.api {
 	case contract.Chat:
 		switch name {
 		case "reasoning_content", "reasoning_details": // thinking, as DeepSeek, vLLM, llama.cpp, mlx-lm and OpenRouter have it
 			return true
-		case "chat_template_kwargs": // how servers with templates are told to think
+		case "chat_template_kwargs", "top_k": // what the same servers are told
 			return true
 		}
 	case contract.Responses:
@@ -292,6 +307,8 @@ func tolerated(f fault) bool {
 			"response.completed.response.output[].status": // as OpenAI's servers say it, the status of custom calls
 			return true
 		}
+	case contract.Gemini:
+		return name == "cacheWriteTokenCount" // what another provider wrote to its cache
 	}
 	return name == "iterations" || name == "cache_creation" // what the steps of an expansion used, in the words of the Messages API
 }

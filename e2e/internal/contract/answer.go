@@ -144,6 +144,9 @@ func eventsOf(body []byte) (list []event) {
 				data = append(data, strings.TrimPrefix(rest, " "))
 			}
 		}
+		if data == nil && strings.HasPrefix(strings.TrimSpace(string(text)), "{") {
+			data = []string{strings.TrimSpace(string(text))} // how Gemini's servers say that a stream failed
+		}
 		if data == nil {
 			continue // a comment, or the end
 		}

@@ -262,7 +262,9 @@ func (f *findings) chatRequest(v *Value) {
 
 func (t *turns) chatMessage(m *Value) {
 	role := m.String("role")
-	t.blocks("messages[].content", m.Get("content"))
+	if role != "tool" { // which may have nothing to say
+		t.blocks("messages[].content", m.Get("content"))
+	}
 	switch role {
 	case "system", "developer":
 		return

@@ -207,7 +207,7 @@ func (s *stack) one(t *testing.T, requests int, upstream contract.API) {
 			known += list[i].requests()
 		}
 	}
-	if known != requests {
+	if known < requests { // and what it asks beside the conversation
 		t.Errorf("the admin endpoint counts %d requests of %d: %+v", known, requests, list)
 	}
 	_, brokenByClient := s.clients.prefixes()

@@ -111,9 +111,7 @@ func answered(v *Value) {
 		item.fill("type", "message")
 		item.fill("id", fmt.Sprintf("msg_%d", i))
 		item.fill("status", "completed")
-		if text := item.Get("content"); text != nil && text.Kind == String {
-			*text = Value{Kind: Array, Elements: []*Value{{Kind: Object, Members: []Member{{"type", &Value{Kind: String, Text: "output_text"}}, {"text", &Value{Kind: String, Text: text.Text}}}}}}
-		}
+		item.Get("content").AsBlocks("output_text")
 		for _, part := range item.List("content") {
 			if part.Get("annotations") == nil {
 				part.Members = append(part.Members, Member{"annotations", &Value{Kind: Array}})

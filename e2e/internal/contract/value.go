@@ -154,6 +154,14 @@ func (v *Value) List(names ...string) []*Value {
 	return nil
 }
 
+// AsBlocks turns a text into a list of one block of that type.
+func (v *Value) AsBlocks(kind string) {
+	if v == nil || v.Kind != String {
+		return
+	}
+	*v = Value{Kind: Array, Elements: []*Value{{Kind: Object, Members: []Member{{"type", &Value{Kind: String, Text: kind}}, {"text", &Value{Kind: String, Text: v.Text}}}}}}
+}
+
 // fill gives an object a member that it lacks.
 func (v *Value) fill(name, text string) {
 	if v.Get(name) == nil {

@@ -85,7 +85,7 @@ func startWitness(t *testing.T, upstream string) *witness {
 		// As if the server had been asked without one in between.
 		ErrorHandler: func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) },
 	}
-	server := &http.Server{Handler: w.watch(proxy), ErrorLog: quiet} //nolint:gosec // it serves this test
+	server := &http.Server{Handler: w.watch(proxy), ErrorLog: quiet}
 	go func() { _ = server.Serve(l) }()
 	t.Cleanup(func() {
 		_ = server.Close()

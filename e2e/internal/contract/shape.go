@@ -17,6 +17,7 @@ package contract
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"reflect"
 	"strings"
 	"time"
@@ -188,17 +189,15 @@ var absent = map[string]bool{
 // fieldsOf returns the members of a type; open tells that it may have others.
 func fieldsOf(t reflect.Type) (fields map[string]reflect.StructField, open bool) {
 	fields = map[string]reflect.StructField{}
-	for i := range t.NumField() {
-		field := t.Field(i)
+	for field := range t.Fields() {
+		field := field
 		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
 		switch {
 		case field.Name == "ExtraFields":
 			open = true
 		case field.Anonymous && field.IsExported() && name == "":
 			more, opened := fieldsOf(field.Type)
-			for name, field := range more {
-				fields[name] = field
-			}
+			maps.Copy(fields, more)
 			open = open || opened
 		case name != "" && name != "-":
 			fields[name] = field
@@ -275,13 +274,13 @@ func (f *findings) may(v *Value, t reflect.Type) bool {
 // variants returns those of a union: of one in a request the fields that begin
 // with Of, of one in an answer what its methods As… return.
 func variants(t reflect.Type) (list []reflect.Type) {
-	for i := range t.NumField() {
-		if field := t.Field(i); strings.HasPrefix(field.Name, "Of") && strings.HasSuffix(field.Tag.Get("json"), ",inline") {
+	for field := range t.Fields() {
+		if field := field; strings.HasPrefix(field.Name, "Of") && strings.HasSuffix(field.Tag.Get("json"), ",inline") {
 			list = append(list, field.Type)
 		}
 	}
-	for i := range t.NumMethod() {
-		m := t.Method(i)
+	for m := range t.Methods() {
+		m := m
 		if strings.HasPrefix(m.Name, "As") && m.Name != "AsAny" && m.Type.NumIn() == 1 && m.Type.NumOut() == 1 {
 			if out := m.Type.Out(0); out.Kind() != reflect.Interface {
 				list = append(list, out)

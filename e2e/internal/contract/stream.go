@@ -176,7 +176,7 @@ func (f *findings) chatCall(c *Value, calls map[string]*strings.Builder, ids map
 			f.add("choices[].delta.tool_calls[]", "begins without a name or its type")
 		}
 	}
-	calls[index.Text].WriteString(c.String("function", "arguments"))
+	_, _ = calls[index.Text].WriteString(c.String("function", "arguments"))
 }
 
 // responsesStream: events in sequence, items by index, each done as its pieces
@@ -248,8 +248,9 @@ func (s *responsesStreamed) event(kind string, v *Value) {
 		if s.open > 0 && kind == "response.completed" {
 			s.add(kind, "comes while an item is open")
 		}
-		var output []string
-		for _, item := range v.List("response", "output") {
+		items := v.List("response", "output")
+		output := make([]string, 0, len(items))
+		for _, item := range items {
 			output = append(output, item.Without(""))
 		}
 		if kind == "response.completed" && strings.Join(output, "\n") != strings.Join(s.items, "\n") {
@@ -265,18 +266,18 @@ func (s *responsesStreamed) pieces(kind string, v *Value) {
 		s.add("item_id", "was never added")
 	}
 	what, piece := strings.CutSuffix(kind, ".delta")
-	part := ""
+	var part strings.Builder
 	for _, index := range []string{"content_index", "summary_index"} {
 		if n := v.Get(index); n != nil {
-			part += n.Text
+			part.WriteString(n.Text)
 		}
 	}
-	key := v.String("item_id") + " " + part + " "
+	key := v.String("item_id") + " " + part.String() + " "
 	if piece {
 		if s.text[key+what] == nil {
 			s.text[key+what] = new(strings.Builder)
 		}
-		s.text[key+what].WriteString(v.String("delta"))
+		_, _ = s.text[key+what].WriteString(v.String("delta"))
 		return
 	}
 	what, done := strings.CutSuffix(kind, ".done")

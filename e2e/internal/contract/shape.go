@@ -190,7 +190,6 @@ var absent = map[string]bool{
 func fieldsOf(t reflect.Type) (fields map[string]reflect.StructField, open bool) {
 	fields = map[string]reflect.StructField{}
 	for field := range t.Fields() {
-		field := field
 		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
 		switch {
 		case field.Name == "ExtraFields":
@@ -275,12 +274,11 @@ func (f *findings) may(v *Value, t reflect.Type) bool {
 // with Of, of one in an answer what its methods As… return.
 func variants(t reflect.Type) (list []reflect.Type) {
 	for field := range t.Fields() {
-		if field := field; strings.HasPrefix(field.Name, "Of") && strings.HasSuffix(field.Tag.Get("json"), ",inline") {
+		if strings.HasPrefix(field.Name, "Of") && strings.HasSuffix(field.Tag.Get("json"), ",inline") {
 			list = append(list, field.Type)
 		}
 	}
 	for m := range t.Methods() {
-		m := m
 		if strings.HasPrefix(m.Name, "As") && m.Name != "AsAny" && m.Type.NumIn() == 1 && m.Type.NumOut() == 1 {
 			if out := m.Type.Out(0); out.Kind() != reflect.Interface {
 				list = append(list, out)

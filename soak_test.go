@@ -203,7 +203,9 @@ func (s *soaking) turn(ctx context.Context, client *http.Client, site string, g 
 	switch {
 	case res.StatusCode != http.StatusOK:
 		s.tally.add(site, ended(leaves, fmt.Sprint("status ", res.StatusCode)))
-	case !d.Turn().Done || d.Turn().Failed():
+	case d.Turn().Failed(): // which the client is told: a continuation that was cut cannot end in any other way
+		s.tally.add(site, ended(leaves, "error event"))
+	case !d.Turn().Done:
 		s.tally.add(site, ended(leaves, "half an answer for a whole one"))
 	default:
 		s.tally.add(site, "ok")

@@ -124,7 +124,7 @@ func hidden(c Call, b *wire.Block) bool {
 // unaltered checks that what the provider signed comes back as it was: a part
 // with a signature is one that the client holds too, or one that it never saw.
 func unaltered(c Call) *APIError {
-	if c.View.Format != wire.Gemini {
+	if !c.View.Traits().SignedParts {
 		return nil
 	}
 	var whole map[wire.Hash]int

@@ -38,7 +38,7 @@ func contents(steps int, members string) string {
 func gemini(t *testing.T, model, body string) *wire.View {
 	t.Helper()
 	v := parse(t, wire.Gemini, body)
-	v.Address("/v1beta/models/" + model + ":generateContent")
+	v.Address("/v1beta/models/"+model+":generateContent", "")
 	return v
 }
 

@@ -106,7 +106,7 @@ type found struct {
 func (p *past) check(c Call, r Rules) (found, *APIError) {
 	v := c.View
 	manual := manualThinking(v)
-	if v.Format != wire.Anthropic || r.Regime != Markers || !r.BindsThinking && !manual {
+	if !v.Traits().BindsThinking || r.Regime != Markers || !r.BindsThinking && !manual {
 		return found{}, nil
 	}
 	f := found{conversation: conversationKey(c)}

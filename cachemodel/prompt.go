@@ -109,9 +109,9 @@ func seed(v *wire.View, r Rules) wire.Hash {
 // salt hashes the members of the request that change how the messages are
 // rendered, but neither tools nor system: tool_choice, thinking, effort and the
 // output's form, context management, and whether there are images at all. A local
-// engine and Gemini know nothing but the prompt.
+// engine knows nothing but the prompt, and so do some APIs.
 func salt(v *wire.View, r Rules) wire.Hash {
-	if r.Regime == KV || v.Format == wire.Gemini {
+	if r.Regime == KV || v.Traits().OptionsOutsidePrompt {
 		return wire.Hash{}
 	}
 	images := ""

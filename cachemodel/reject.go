@@ -61,15 +61,20 @@ func validate(v *wire.View, r Rules) ([]marker, *APIError) {
 			return nil, invalidf("messages.%d.role: unknown role", m)
 		}
 	}
-	switch v.Format {
-	case wire.OpenAIChat:
-		return chatMarkers(v, r), validateChat(v)
-	case wire.OpenAIResponses:
-		return nil, validateResponses(v)
+	if check := validators[v.Format]; check != nil {
+		return check(v, r)
 	}
-	if v.Format == wire.Gemini {
-		return nil, validateGemini(v, r)
-	}
+	return validateMessages(v, r)
+}
+
+// validators are the checks of the APIs that are not like the Messages API.
+var validators = map[wire.Format]func(v *wire.View, r Rules) ([]marker, *APIError){
+	wire.OpenAIChat:      func(v *wire.View, r Rules) ([]marker, *APIError) { return chatMarkers(v, r), validateChat(v) },
+	wire.OpenAIResponses: func(v *wire.View, _ Rules) ([]marker, *APIError) { return nil, validateResponses(v) },
+	wire.Gemini:          func(v *wire.View, r Rules) ([]marker, *APIError) { return nil, validateGemini(v, r) },
+}
+
+func validateMessages(v *wire.View, r Rules) ([]marker, *APIError) {
 	var marks []marker
 	if r.Regime == Markers {
 		var err *APIError

@@ -56,7 +56,7 @@ func Tokens(v *wire.View, b *wire.Block) int {
 	if b.Has(wire.FlagSigned) { // the thought comes back in it
 		n += len(thoughtSignature(v, b)) * perCentSignature / 100
 	}
-	if b.Has(wire.FlagMedia) && v.Format == wire.Gemini { // beside the text, not in it
+	if b.Has(wire.FlagMedia) && v.Traits().MediaBesideResult { // beside the text, not in it
 		n += tokensImage
 	}
 	return n

@@ -19,10 +19,7 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
-	"strings"
 	"time"
-
-	"github.com/tidwall/gjson"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
 	"github.com/caddy-llm-cache/caddy-llm-cache/translate"
@@ -32,19 +29,8 @@ import (
 // countsItself tells whether a request asks for the length of a prompt in the
 // format of an API that the upstream does not have, and in which format.
 func (h *Handler) countsItself(r *http.Request) (f wire.Format, ok bool) {
-	path := r.URL.Path
-	switch {
-	case r.Method != http.MethodPost:
-		return "", false
-	case strings.HasSuffix(path, "/v1/messages/count_tokens"):
-		f = wire.Anthropic
-		ok = !h.Upstream.preset().counts
-	case strings.HasSuffix(path, "/responses/input_tokens"):
-		f, ok = wire.OpenAIResponses, true
-	case strings.HasSuffix(path, ":countTokens"):
-		f, ok = wire.Gemini, true
-	}
-	return f, ok && h.target(f) != f
+	f, ok = wire.DetectCount(r.Method, r.URL.Path)
+	return f, ok && h.target(f) != f && h.Upstream.preset().counts != f
 }
 
 // serveCount answers with our own estimate, and says so in a header. What the
@@ -67,33 +53,22 @@ func (h *Handler) serveCount(w http.ResponseWriter, r *http.Request, f wire.Form
 	if err != nil {
 		return t.answer(w, translate.Refusal(err))
 	}
-	body := `{"input_tokens":` + strconv.Itoa(n) + "}"
-	switch f {
-	case wire.OpenAIResponses:
-		body = `{"object":"response.input_tokens","input_tokens":` + strconv.Itoa(n) + "}"
-	case wire.Gemini:
-		body = `{"totalTokens":` + strconv.Itoa(n) + "}"
-	}
+	body := f.Codec().(wire.TokenCounter).CountAnswer(n) //nolint:forcetypeassert // else nobody would have asked
 	header := w.Header()
 	header["Content-Type"] = []string{"application/json"}
 	header["Content-Length"] = []string{strconv.Itoa(len(body))}
 	if h.headers {
 		header[headerGuess] = []string{"1"}
 	}
-	_, err = w.Write([]byte(body))
+	_, err = w.Write(body) //nolint:gosec // G705: JSON under its own Content-Type
 	return err
 }
 
 // estimate returns about how many tokens the prompt of a request has.
 func estimate(f wire.Format, body []byte) (n int, err error) {
 	in := translate.Incoming{Body: body}
-	if f == wire.Gemini {
-		in.Path = "/v1beta/models/any:generateContent"
-		for _, name := range [...]string{"generateContentRequest", "generate_content_request"} {
-			if whole := gjson.GetBytes(body, name); whole.IsObject() {
-				in.Body = []byte(whole.Raw)
-			}
-		}
+	if c, ok := f.Codec().(wire.TokenCounter); ok {
+		in.Body, in.Path = c.CountedRequest(body)
 	}
 	if _, err := translate.Read(f, in); err != nil {
 		return 0, fmt.Errorf("counting tokens: %w", err)

@@ -176,7 +176,7 @@ func (d *dressing) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 	out := body
 	d.h.guard("dressing a request", func() { out = d.h.dress.apply(d.format, body, values(r)) })
 	defer replaceOutgoing(r, body, out)()
-	if d.format != wire.OpenAIChat || d.h.dress.answers != reasoningAlias {
+	if !d.format.Traits().ServersVary || d.h.dress.answers != reasoningAlias {
 		return d.next.ServeHTTP(w, r)
 	}
 	a := newRenamedAnswer(w)
@@ -212,7 +212,7 @@ func (d *dress) apply(format wire.Format, body []byte, resolve func(string) stri
 	for _, name := range d.drop {
 		members = append(members, wire.Member{Name: name})
 	}
-	if format == wire.OpenAIChat {
+	if format.Traits().ServersVary {
 		if options := gjson.GetBytes(body, "stream_options"); options.IsObject() && !options.Get("include_usage").Exists() {
 			members = append(members, wire.Member{Name: "stream_options"}) // mlx_lm.server takes the one option for granted
 		}
@@ -264,7 +264,7 @@ func (d *dress) reasoningCuts(v *wire.View, i int, other string) []wire.Cut {
 // reads, and takes markers out that it does not.
 func (d *dress) names(format wire.Format, body []byte) []byte {
 	other, thinking := "", false
-	if format == wire.OpenAIChat {
+	if format.Traits().ServersVary {
 		switch d.reasoning {
 		case reasoningContent:
 			other = reasoningAlias

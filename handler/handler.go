@@ -329,8 +329,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 	if isResponsesSocket(r) {
 		return refuseSocket(w)
 	}
-	if h.compactsElsewhere(r) {
-		return h.refuseCompact(w)
+	if f, ok := h.compactsElsewhere(r); ok {
+		return h.refuseCompact(w, f)
 	}
 	if format, ok := h.countsItself(r); ok {
 		return h.serveCount(w, r, format)

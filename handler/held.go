@@ -113,16 +113,24 @@ func (h *Handler) refuseProvidersOnly(w http.ResponseWriter, format wire.Format,
 	return t.answer(w, translate.Refusal(what))
 }
 
-// compactsElsewhere tells whether the request asks the Responses API to compact a
-// conversation, where what stands behind is another API.
-func (h *Handler) compactsElsewhere(r *http.Request) bool {
-	return r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/responses/compact") && h.target(wire.OpenAIResponses) != wire.OpenAIResponses
+// compactsElsewhere reports whether a request asks the provider to compact a
+// conversation, and in which format, where what stands behind is another API.
+func (h *Handler) compactsElsewhere(r *http.Request) (f wire.Format, ok bool) {
+	if r.Method != http.MethodPost {
+		return "", false
+	}
+	for _, f := range wire.Formats() {
+		if path := f.Traits().CompactPath; path != "" && strings.HasSuffix(r.URL.Path, path) {
+			return f, h.target(f) != f
+		}
+	}
+	return "", false
 }
 
 // refuseCompact answers as an API that compacts no conversations.
-func (h *Handler) refuseCompact(w http.ResponseWriter) error {
-	t := &translation{h: h, from: wire.OpenAIResponses}
-	return t.answer(w, &translate.Failure{Status: http.StatusNotFound, Message: "/responses/compact: the upstream compacts no conversations"})
+func (h *Handler) refuseCompact(w http.ResponseWriter, f wire.Format) error {
+	t := &translation{h: h, from: f}
+	return t.answer(w, &translate.Failure{Status: http.StatusNotFound, Message: f.Traits().CompactPath + ": the upstream compacts no conversations"})
 }
 
 // unthread takes the request to keep the conversation out of a request: the body

@@ -124,17 +124,11 @@ func (c *call) anticipate(r *http.Request) {
 // one piece.
 func foldBody(v *wire.View, body []byte) ([]byte, error) {
 	members := []wire.Member{{Name: "stream", Value: []byte("false")}, {Name: "stream_options"}}
-	switch v.Format {
-	case wire.OpenAIChat:
-		members = append(members, wire.Member{Name: "max_tokens", Value: []byte("1")}, wire.Member{Name: "max_completion_tokens"})
-	case wire.OpenAIResponses:
-		members = append(members, wire.Member{Name: "max_output_tokens", Value: []byte("16")})
-	case wire.Anthropic:
-		members = append(members, wire.Member{Name: "max_tokens", Value: []byte("1")}, wire.Member{Name: "thinking"})
-	default:
+	c, ok := v.Format.Codec().(wire.Prefiller)
+	if !ok {
 		return nil, errNoBase
 	}
-	return wire.Patch(body, members...)
+	return wire.Patch(body, append(members, c.Prefill()...)...)
 }
 
 // run has the box read the fold when it is idle.

@@ -24,7 +24,6 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/keepalive"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
 // KeepAlive asks for pings: requests that do nothing but keep the cache of an
@@ -225,7 +224,7 @@ func (c *call) leave(r *http.Request) {
 func (c *call) target(r *http.Request) *keepalive.Target {
 	o := c.h.KeepAlive
 	idle, ok := c.ex.Idle(c.turn)
-	if !ok || c.view.Format != wire.Anthropic || c.resent || idle.Prompt < int64(or(o.Floor, defaultFloor)) ||
+	if !ok || !c.view.Traits().Markers || c.resent || idle.Prompt < int64(or(o.Floor, defaultFloor)) ||
 		idle.Lifetime <= 0 || r.Header.Get("X-Claude-Code-Agent-Id") != "" {
 		return nil
 	}

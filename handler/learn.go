@@ -71,7 +71,7 @@ func (a *App) learn() {
 func pausesOf(ctx context.Context, source audit.Source, since time.Time) (*keepalive.History, error) {
 	h := new(keepalive.History)
 	err := source.Each(ctx, since, func(r *audit.Record) error {
-		if r.Kind != audit.KindTurn || r.Turns != 1 || r.Outcome != audit.Completed || r.UpstreamFormat != string(wire.Anthropic) {
+		if r.Kind != audit.KindTurn || r.Turns != 1 || r.Outcome != audit.Completed || !wire.Format(r.UpstreamFormat).Traits().Markers {
 			return nil
 		}
 		if !h.Add(keepalive.Past{

@@ -118,7 +118,7 @@ type alive struct {
 // life.
 func (h *Handler) enliven(w http.ResponseWriter, r *http.Request, c *call) *alive {
 	every, open := h.liveness()
-	if every == 0 || !c.view.Stream || c.view.Format == wire.Gemini {
+	if every == 0 || !c.view.Stream || c.view.Traits().BareStreams {
 		return nil
 	}
 	a := &alive{
@@ -247,12 +247,8 @@ func (a *alive) open() {
 
 // sign is a sign of life in the client's format.
 func (a *alive) sign() string {
-	switch {
-	case a.format == wire.Anthropic:
-		return "event: ping\ndata: {\"type\":\"ping\"}\n\n"
-	case a.format == wire.OpenAIResponses && (a.begun || a.codex):
-		// Codex counts events only. Others take no event before response.created.
-		return "event: response.in_progress\ndata: {\"type\":\"response.in_progress\",\"response\":{\"object\":\"response\",\"status\":\"in_progress\"}}\n\n"
+	if t := a.format.Traits(); t.Heartbeat != "" && (!t.HeartbeatWithin || a.begun || a.codex) {
+		return t.Heartbeat
 	}
 	return ": ping\n\n"
 }

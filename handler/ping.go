@@ -52,6 +52,7 @@ type lastRequest struct {
 	remote  string
 	tls     *tls.ConnectionState
 	header  http.Header // without credentials
+	format  wire.Format
 	secret  *keepalive.Credential
 	body    []byte // as it is to be sent, compressed
 	length  int    // of it, plain
@@ -121,7 +122,7 @@ func (c *call) way(r *http.Request, body []byte) *lastRequest {
 		method: r.Method, uri: r.RequestURI, host: r.Host, remote: r.RemoteAddr,
 		header: http.Header{}, secret: new(keepalive.Credential),
 		body: slices.Clip(packer.EncodeAll(body, make([]byte, 0, len(body)/4))), length: len(body),
-		model: c.view.Model,
+		model: c.view.Model, format: c.view.Format,
 	}
 	if original, ok := r.Context().Value(caddyhttp.OriginalRequestCtxKey).(http.Request); ok {
 		p.method, p.uri, p.remote = original.Method, original.RequestURI, original.RemoteAddr
@@ -320,7 +321,7 @@ func (h *Handler) servePing(w http.ResponseWriter, r *http.Request, next caddyht
 		return caddyhttp.Error(http.StatusInternalServerError, err)
 	}
 	f.reached, f.handler, f.request = true, h, r
-	next = h.translating(next, wire.Anthropic, f.last.session.ID())
+	next = h.translating(next, f.last.format, f.last.session.ID())
 	setBody(r, body)
 	r.ContentLength, r.TransferEncoding = int64(len(body)), nil
 	r.Header["Content-Length"] = []string{strconv.Itoa(len(body))}
@@ -391,7 +392,7 @@ func (k *keeper) send(ctx context.Context, f *flight) (u wire.Usage, o keepalive
 	if err != nil {
 		return u, keepalive.Broken
 	}
-	return w.outcome()
+	return w.outcome(f.last.format)
 }
 
 // carry takes a request of ours through the site to its handler, and returns the
@@ -442,7 +443,7 @@ func (f *flight) record(p *PingRecord) {
 	rec := &audit.Record{
 		ID: audit.NewID(p.At), At: p.At, Turns: 1, Kind: audit.KindKeepAlive, Tenant: s.tenant(f.request), Session: p.Session, Lineage: p.Lineage,
 		Client: clientName(first(f.request.Header, "User-Agent")), Model: p.Model,
-		ClientFormat: string(wire.Anthropic), UpstreamFormat: string(wire.Anthropic), Policy: string(f.handler.Policy),
+		ClientFormat: string(f.last.format), UpstreamFormat: string(f.last.format), Policy: string(f.handler.Policy),
 		Billed: tokens(p.Usage), Cost: p.Cost, USD: p.Dollars, Outcome: audit.Completed, Reason: string(p.Outcome), Status: f.status, Total: time.Since(p.At),
 	}
 	rec.User = rec.Tenant
@@ -487,7 +488,7 @@ func (w *pingSink) Write(b []byte) (int, error) {
 func (w *pingSink) Flush() {}
 
 // outcome reads the answer.
-func (w *pingSink) outcome() (u wire.Usage, o keepalive.Outcome) {
+func (w *pingSink) outcome(f wire.Format) (u wire.Usage, o keepalive.Outcome) {
 	switch w.status {
 	case http.StatusUnauthorized, http.StatusPaymentRequired, http.StatusForbidden, http.StatusTooManyRequests:
 		return u, keepalive.Denied
@@ -495,7 +496,7 @@ func (w *pingSink) outcome() (u wire.Usage, o keepalive.Outcome) {
 	if w.status/100 != 2 {
 		return u, keepalive.Broken
 	}
-	d := wire.NewDecoder(wire.Anthropic, mediaType(w.header.Get("Content-Type")) == "text/event-stream")
+	d := wire.NewDecoder(f, mediaType(w.header.Get("Content-Type")) == "text/event-stream")
 	d.Feed(w.body.Bytes())
 	t := d.Turn()
 	if !t.Done || t.Failed() || !t.Usage.Reported {

@@ -140,8 +140,7 @@ func (h *Handler) prepare(r *http.Request, format wire.Format, raw, body []byte)
 			return nil, bypass{err: what}
 		}
 	}
-	view.Address(r.URL.Path)
-	view.Array = format == wire.Gemini && view.Stream && r.URL.Query().Get("alt") != "sse"
+	view.Address(r.URL.Path, r.URL.RawQuery)
 	session = h.state.Acquire(h.sessionKey(r, tenant, view))
 	c = &call{h: h, view: view, session: session, id: session.ID(), raw: raw, tenant: tenant, rethread: rethread}
 	session.Want(h.lifetime(r, tenant))
@@ -175,14 +174,11 @@ func (h *Handler) upstreamKey(r *http.Request) string {
 	if o, ok := r.Context().Value(caddyhttp.OriginalRequestCtxKey).(http.Request); ok && o.URL != nil {
 		path = o.URL.Path
 	}
-	if base, _, _, ok := wire.GeminiPath(path); ok {
-		path = base
-	}
 	preset := "inferred"
 	if h.Upstream != nil && h.Upstream.Preset != "" {
 		preset = h.Upstream.Preset
 	}
-	return preset + " " + strings.ToLower(r.Host) + path
+	return preset + " " + strings.ToLower(r.Host) + wire.Base(path)
 }
 
 // announce makes the session known to the handlers after this one and to the

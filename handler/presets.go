@@ -42,9 +42,9 @@ type preset struct {
 	// reasoning is the name of an assistant message's thinking in requests, and
 	// answers the one in answers.
 	reasoning, answers string
-	// counts: it has /v1/messages/count_tokens, though it is not spoken to in
-	// that format.
-	counts bool
+	// counts is a format in whose API it counts tokens, though it is not spoken to
+	// in it.
+	counts wire.Format
 	// cacheControl: it takes markers, and reports usage by them.
 	cacheControl bool
 	// reports: it tells how much of a prompt it found in its cache.
@@ -108,7 +108,7 @@ var presets = map[string]preset{
 	},
 	// Its Messages endpoint puts text before tool results and drops thinking.
 	"vllm_mlx": {
-		formats: chatResponses, counts: true, drop: hosted, body: keepsThinking,
+		formats: chatResponses, counts: wire.Anthropic, drop: hosted, body: keepsThinking,
 		reasoning: reasoningContent, answers: reasoningContent, slots: 1, overlay: overlay.Box,
 	},
 	"rapid_mlx": {
@@ -133,7 +133,7 @@ var presets = map[string]preset{
 	},
 	// Its Messages endpoint puts text before tool results and ignores id_slot.
 	"llama_cpp": {
-		formats: chatResponses, counts: true, drop: hosted,
+		formats: chatResponses, counts: wire.Anthropic, drop: hosted,
 		body:      map[string]string{"chat_template_kwargs": keepsThinking["chat_template_kwargs"], "id_slot": `"{http.vars.llm_slot}"`},
 		reasoning: reasoningContent, answers: reasoningContent, reports: true, progress: true, slots: 1, overlay: overlay.Box,
 	},

@@ -89,7 +89,7 @@ func beginning(v *wire.View) string {
 		if m.Role != wire.RoleUser {
 			continue
 		}
-		if v.Format != wire.Gemini || i+1 == len(v.Messages) || v.Messages[i+1].Role != wire.RoleUser {
+		if !v.Traits().Surroundings || i+1 == len(v.Messages) || v.Messages[i+1].Role != wire.RoleUser {
 			break
 		}
 		first = end

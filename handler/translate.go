@@ -20,7 +20,6 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
-	"net/url"
 	"strconv"
 	"time"
 
@@ -89,7 +88,7 @@ func (t *translation) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 		t.count(translationRefused)
 		return t.answer(w, translate.Refusal(err))
 	}
-	a := newTranslatedAnswer(w, t, out, t.asked(out, r.URL.Query()))
+	a := newTranslatedAnswer(w, t, out, t.asked(out, r.URL.RawQuery))
 	defer t.substitute(r, out)()
 	if err := a.serve(t.next, r); err != nil {
 		t.count(translationFailed)
@@ -122,18 +121,16 @@ func (t *translation) convert(r *http.Request, body []byte) (out *translate.Outg
 	}
 	o.CacheControl = u.CacheControl != nil && *u.CacheControl
 	o.Breakpoints = u.Breakpoints != nil && *u.Breakpoints
-	if t.to == wire.OpenAIChat || t.to == wire.OpenAIResponses {
-		o.CacheKey = t.key
-	}
-	o.Progress = t.from == wire.Anthropic && u.preset().progress
+	o.CacheKey = t.key
+	o.Progress = t.from.Traits().UsageFirst && u.preset().progress
 	return translate.Convert(t.from, t.to, in, o)
 }
 
 // rename puts the upstream's name of the model in the place of the client's.
 func (t *translation) rename(in translate.Incoming) (*translate.Outgoing, error) {
 	out := &translate.Outgoing{Body: in.Body, Path: in.Path, Query: in.Query, IncludeUsage: true}
-	if t.from == wire.Gemini {
-		base, model, stream, ok := wire.GeminiPath(in.Path)
+	if a, ok := t.from.Codec().(wire.Addresser); ok {
+		base, model, stream, ok := a.Address(in.Path)
 		out.Stream = stream
 		if name := t.h.Upstream.model(model); ok && name != model {
 			out.Model = model
@@ -206,11 +203,11 @@ func (t *translation) count(outcome string) {
 }
 
 // asked is what the answer has to know of the request.
-func (t *translation) asked(out *translate.Outgoing, query url.Values) *translate.Answering {
+func (t *translation) asked(out *translate.Outgoing, query string) *translate.Answering {
 	a := &translate.Answering{
 		Stream: out.Stream, Usage: out.IncludeUsage, Names: out.Names, Stop: out.Stop, Empty: out.Empty,
 		BufferCalls: t.h.buffers(), JoinCalls: t.h.joins(), Created: time.Now().Unix(), Seed: strconv.FormatUint(xxhash.Sum64(out.Body), 36),
-		Array: t.from == wire.Gemini && out.Stream && query.Get("alt") != "sse",
+		Array: t.from.Array(out.Stream, query),
 	}
 	if t.h.Upstream.model(out.Model) != out.Model {
 		a.Model = out.Model // clients look up what a model can do by the name that they know

@@ -27,7 +27,6 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/translate"
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
 // headerDropped lists the fields of a request that the upstream's format cannot
@@ -221,7 +220,7 @@ func (a *translatedAnswer) fault(err error) error {
 func (a *translatedAnswer) clean(h http.Header) {
 	dropCoded(h)
 	from, to := "X-Request-Id", "Request-Id"
-	if a.t.from != wire.Anthropic {
+	if a.t.from.Traits().RequestID == "" {
 		from, to = to, from
 	}
 	if v := h[from]; len(v) > 0 && len(h[to]) == 0 {

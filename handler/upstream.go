@@ -113,7 +113,11 @@ func (u *Upstream) Validate() error {
 		return fmt.Errorf("preset: %q is none of %s", u.Preset, strings.Join(presetNames, ", "))
 	}
 	if u.Format != "" && !slices.Contains(translate.Formats, u.Format) {
-		return fmt.Errorf("format: %q is none of %s, %s, %s, %s", u.Format, wire.Anthropic, wire.OpenAIChat, wire.OpenAIResponses, wire.Gemini)
+		names := make([]string, len(translate.Formats))
+		for i, f := range translate.Formats {
+			names[i] = string(f)
+		}
+		return fmt.Errorf("format: %q is none of %s", u.Format, strings.Join(names, ", "))
 	}
 	for _, m := range u.Models {
 		if m.From == "" || m.To == "" {

@@ -25,8 +25,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/tidwall/gjson"
-
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/translate"
@@ -172,56 +170,18 @@ func unreachable(err error) bool {
 
 var errNoBase = errors.New("the request has no base that could be sent alone")
 
-// only is the message behind a base.
-const only = "."
-
 // baseBody makes a request for one token that begins as a request does.
 func baseBody(f wire.Format, body []byte) ([]byte, error) {
 	members := []wire.Member{{Name: "stream", Value: []byte("false")}, {Name: "stream_options"}, {Name: "tool_choice"}}
-	add := func(name, value string) {
-		m := wire.Member{Name: name}
-		if value != "" {
-			m.Value = []byte(value)
-		}
-		members = append(members, m)
-	}
-	switch f {
-	case wire.OpenAIChat:
-		add("messages", opening(gjson.GetBytes(body, "messages"), `{"role":"user","content":"`+only+`"}`))
-		add("max_tokens", "1")
-		add("max_completion_tokens", "")
-		add("response_format", "")
-	case wire.Anthropic:
-		add("messages", `[{"role":"user","content":"`+only+`"}]`)
-		add("max_tokens", "1")
-		add("thinking", "")
-		add("output_config", "")
-	case wire.OpenAIResponses:
-		add("input", opening(gjson.GetBytes(body, "input"), `{"role":"user","content":"`+only+`"}`))
-		add("max_output_tokens", "16") // the least that the API takes
-		add("previous_response_id", "")
-	default:
+	c, ok := f.Codec().(wire.Prefiller)
+	if !ok {
 		return nil, errNoBase
 	}
-	out, err := wire.Patch(body, members...)
+	out, err := wire.Patch(body, append(members, c.Base(body)...)...)
 	if err != nil {
 		return nil, fmt.Errorf("base: %w", err)
 	}
 	return bytes.Clone(out), nil
-}
-
-// opening is the list of the messages up to the first that is the client's, and
-// one more.
-func opening(messages gjson.Result, last string) string {
-	out := []byte{'['}
-	messages.ForEach(func(_, m gjson.Result) bool {
-		if role := m.Get("role").Str; role != "system" && role != "developer" {
-			return false
-		}
-		out = append(append(out, m.Raw...), ',')
-		return true
-	})
-	return string(append(append(out, last...), ']'))
 }
 
 // deliver hands a warm-up on to the box that it came to.

@@ -123,7 +123,7 @@ func (d *draft) restore(msg *wire.Message, a *answer, same, returns bool) bool {
 			}
 		}
 	}
-	if d.v.Format == wire.OpenAIChat && d.q.Rules.Thinking && a.thinking != "" {
+	if d.v.Traits().ServersVary && d.q.Rules.Thinking && a.thinking != "" {
 		switch {
 		case thinking < 0 && (returns || a.dropped):
 			a.dropped, a.differs = true, true
@@ -153,7 +153,7 @@ func (d *draft) arguments(j int, was wire.Call, same bool) ([]byte, bool) {
 	}
 	now := d.v.Bytes(b.Body)
 	text := now
-	if d.v.Format == wire.OpenAIChat {
+	if d.v.Traits().ArgumentsText {
 		text = []byte(textOf(now))
 	}
 	if string(text) == was.Arguments {
@@ -162,7 +162,7 @@ func (d *draft) arguments(j int, was wire.Call, same bool) ([]byte, bool) {
 	if !same && !equal(text, []byte(was.Arguments)) {
 		return nil, false
 	}
-	if d.v.Format == wire.OpenAIChat {
+	if d.v.Traits().ArgumentsText {
 		return quote(was.Arguments), true
 	}
 	return []byte(was.Arguments), true

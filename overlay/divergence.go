@@ -86,7 +86,7 @@ func piecesOf(v *wire.View, markers bool) []piece {
 	for i := range v.Blocks[:v.System] {
 		add(v.Blocks[i].Span, v.Blocks[i:i+1], v.Blocks[i].Section, wire.RoleNone)
 	}
-	front := v.Format == wire.OpenAIChat
+	front := v.Traits().SystemInMessages
 	for i := range v.Messages {
 		m := &v.Messages[i]
 		section := wire.SectionMessages

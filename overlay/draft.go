@@ -49,7 +49,7 @@ type value struct {
 
 func newDraft(v *wire.View, q Request) *draft {
 	d := &draft{v: v, q: q, values: map[int]value{}, tails: map[int][]string{}, fresh: map[int][]string{}, gone: map[int]bool{}}
-	if v.Format == wire.OpenAIChat {
+	if v.Traits().SystemInMessages {
 		for d.front < len(v.Messages)-1 && v.Messages[d.front].Role == wire.RoleSystem {
 			d.front++
 		}
@@ -59,7 +59,7 @@ func newDraft(v *wire.View, q Request) *draft {
 
 // plan fills in what the conversation will be, and the cuts.
 func (d *draft) plan(share func(*base) *base, m matched, next *lineage) error {
-	if d.v.Format != wire.OpenAIChat && d.v.Format != wire.Anthropic {
+	if !d.v.Traits().MessageList {
 		next.base = &base{}
 		return nil
 	}

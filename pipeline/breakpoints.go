@@ -42,10 +42,10 @@ func isLong(marker []byte) bool { return bytes.Contains(marker, []byte(`"1h"`)) 
 //     previous end is marked, so that what was written there is found again.
 func (f *frame) breakpoints() []wire.Edit {
 	o := &f.o.Breakpoints
-	if f.view.Format == wire.OpenAIResponses {
+	if f.view.Traits().Breakpoints {
 		return f.explicit()
 	}
-	if o.Mode == Disabled || f.rules.Regime != cachemodel.Markers || f.rules.Markers == 0 || f.view.Format != wire.Anthropic {
+	if o.Mode == Disabled || f.rules.Regime != cachemodel.Markers || f.rules.Markers == 0 || !f.view.Traits().Markers {
 		return nil
 	}
 	// No prompt has more tokens than half its bytes: below the provider's

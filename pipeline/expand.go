@@ -144,7 +144,7 @@ func (f *frame) folds() bool {
 
 // refers tells whether the next request may refer to this one's answer in place
 // of a history, which then cannot be folded.
-func (f *frame) refers() bool { return f.view.Format == wire.OpenAIResponses && !f.view.Stateless }
+func (f *frame) refers() bool { return f.view.Traits().KeepsAnswers && !f.view.Stateless }
 
 // forced tells whether the request makes the model call a tool, or wants the
 // arguments of its calls in pieces.
@@ -153,23 +153,8 @@ func (f *frame) forced() bool {
 	if len(choice) == 0 {
 		return false
 	}
-	kind := gjson.ParseBytes(choice)
-	if f.view.Format == wire.Gemini {
-		config := kind.Get("functionCallingConfig")
-		if !config.Exists() {
-			config = kind.Get("function_calling_config")
-		}
-		for _, name := range []string{"allowedFunctionNames.0", "allowed_function_names.0", "streamFunctionCallArguments", "stream_function_call_arguments"} {
-			if v := config.Get(name); v.Exists() && v.Type != gjson.False {
-				return true
-			}
-		}
-		return config.Get("mode").Str == "ANY"
-	}
-	if kind.IsObject() {
-		kind = kind.Get("type")
-	}
-	return kind.Str != "" && kind.Str != "auto" && kind.Str != "none"
+	codec := f.view.Format.Codec()
+	return codec != nil && codec.ForcesCall(gjson.ParseBytes(choice))
 }
 
 // declaration is the edit that puts the tool behind the client's own.

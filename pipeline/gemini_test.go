@@ -61,7 +61,7 @@ func begin(t *testing.T, o Options, body []byte) (*Exchange, *wire.View) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	v.Address("/v1beta/models/gemini-3.1-pro:streamGenerateContent")
+	v.Address("/v1beta/models/gemini-3.1-pro:streamGenerateContent", "")
 	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	p := New(o, func(model string, at time.Time) cachemodel.Rules { return cachemodel.Lookup("", model, at) })
 	x := p.Begin(v, s, now)

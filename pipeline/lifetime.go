@@ -29,7 +29,7 @@ import (
 func (f *frame) lengthens(l *sessioncache.Lineage) bool {
 	wanted := f.session.Lifetime
 	if wanted == sessioncache.LifetimeAsked || f.rules.Regime != cachemodel.Markers || f.rules.LongTTL == 0 ||
-		f.view.Format != wire.Anthropic || !f.view.OffersTools() || !f.view.Thread.Empty() || f.chosen() {
+		!f.view.Traits().Markers || !f.view.OffersTools() || !f.view.Thread.Empty() || f.chosen() {
 		return false
 	}
 	if l != nil && l.TTL == f.rules.LongTTL && !f.cold {

@@ -79,11 +79,11 @@ func (f *frame) callOf(i int) int {
 		if b.Kind == wire.KindToolUse && string(f.view.Bytes(b.ID)) == string(id) {
 			return j
 		}
-		if b.Role == wire.RoleAssistant && b.Message+2 < f.blocks[i].Message && f.view.Format == wire.Anthropic {
+		if b.Role == wire.RoleAssistant && b.Message+2 < f.blocks[i].Message && f.view.Traits().ResultsFollow {
 			break // results follow their call at once
 		}
 	}
-	if f.view.Format == wire.Gemini { // the client has made up an id of its own
+	if f.view.Traits().LooseIDs { // the client has made up an id of its own
 		return f.callInOrder(i)
 	}
 	return -1

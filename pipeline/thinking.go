@@ -31,7 +31,7 @@ func (f *frame) stripThinking() {
 		return
 	}
 	end := f.lastAnswer()
-	if f.view.Format != wire.OpenAIChat && f.loop {
+	if !f.view.Traits().ServersVary && f.loop {
 		end = min(end, f.task)
 	}
 	for i := range f.blocks[:end] {

@@ -15,6 +15,7 @@
 package pipeline
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"unicode/utf8"
@@ -64,18 +65,14 @@ func compacted(text string, chars int) string {
 }
 
 // withMedia makes a tool result's new content: the text alone, or the text in
-// front of the parts that are not text, in the client's own bytes. In Gemini
-// those stand beside the text, not in it.
+// front of the parts that are not text, in the client's own bytes. In some
+// formats those stand beside the text, not in it.
 func (f *frame) withMedia(b *wire.Block, text string) []byte {
-	if !b.Has(wire.FlagMedia) || f.view.Format == wire.Gemini {
+	if !b.Has(wire.FlagMedia) || f.view.Traits().MediaBesideResult {
 		return quote(text)
 	}
-	kind := `[{"type":"text","text":`
-	if f.view.Format == wire.OpenAIResponses {
-		kind = `[{"type":"input_text","text":`
-	}
-	out := append([]byte(kind), quote(text)...)
-	out = append(out, '}')
+	out := append([]byte(`[{"type":"`), cmp.Or(f.view.Traits().TextType, "text")...)
+	out = append(append(append(out, `","text":`...), quote(text)...), '}')
 	gjson.ParseBytes(f.view.Bytes(b.Body)).ForEach(func(_, part gjson.Result) bool {
 		if !isTextPart(part) {
 			out = append(append(out, ','), part.Raw...)

@@ -69,7 +69,7 @@ func (f *frame) tools() iter.Seq[int] {
 
 func (f *frame) toolRange() (first, end int) {
 	v := f.view
-	if v.Tools > 0 || v.Format != wire.OpenAIResponses {
+	if v.Tools > 0 || !v.Traits().FlatItems {
 		return 0, v.Tools
 	}
 	for i := range v.Messages {
@@ -85,11 +85,11 @@ func (f *frame) toolRange() (first, end int) {
 }
 
 // lastTool is the block of the last tool that another can stand behind, -1 if
-// there is none. The tools that Gemini runs itself stand in no list.
+// there is none. Tools that the provider runs itself may stand in no list.
 func (f *frame) lastTool() int {
 	first, end := f.toolRange()
 	for i := end - 1; i >= first; i-- {
-		if f.view.Format != wire.Gemini || !f.view.Blocks[i].Name.Empty() {
+		if !f.view.Traits().HostedUnlisted || !f.view.Blocks[i].Name.Empty() {
 			return i
 		}
 	}

@@ -159,7 +159,8 @@ func (d *drive) send(ctx context.Context, r *request) error {
 	}
 	d.known = r.view.Known()
 	d.address(r)
-	r.view.Address(strings.TrimSuffix(r.path, geminiEvents))
+	path, query, _ := strings.Cut(r.path, "?")
+	r.view.Address(path, query)
 	r.continued = d.continued(r.view)
 	run, refused := d.plain.Begin(cachemodel.Call{View: r.view, Client: r.view, Credential: d.conversation.Session, At: r.at})
 	if refused != nil {
@@ -195,48 +196,57 @@ func (d *drive) continued(v *wire.View) bool {
 	return len(before) > 0 && len(before) <= len(now) && slices.Equal(before, now[:len(before)])
 }
 
-// geminiEvents asks Gemini for a stream of events.
-const geminiEvents = "?alt=sse"
+// agents are the clients that speak the formats.
+var agents = map[wire.Format]struct {
+	build   func(p cachemodel.Profile, s setting) client
+	address func(r *request, model, session string)
+}{
+	wire.Anthropic: {
+		func(p cachemodel.Profile, s setting) client {
+			return newClaudeCode(s, claudeShape{model: p.Model, long: p.LongTTL, adaptive: p.Adaptive})
+		},
+		func(r *request, _, session string) {
+			r.path = "/v1/messages?beta=true"
+			r.header.Set("X-Api-Key", session)
+			r.header.Set("Anthropic-Version", "2023-06-01")
+			r.header.Set("X-Claude-Code-Session-Id", sessionID(session))
+		},
+	},
+	wire.OpenAIChat: {
+		func(p cachemodel.Profile, s setting) client {
+			kv := p.Rules().Regime == cachemodel.KV
+			return newChat(s, chatShape{model: p.Model, reasoning: kv, cacheKey: !kv})
+		},
+		func(r *request, _, session string) {
+			r.path = "/v1/chat/completions"
+			r.header.Set("Authorization", "Bearer "+session)
+			r.header.Set("X-Session-Affinity", sessionID(session))
+		},
+	},
+	wire.OpenAIResponses: {
+		func(p cachemodel.Profile, s setting) client { return newCodex(s, p.Model) },
+		func(r *request, _, session string) {
+			r.path = "/v1/responses"
+			r.header.Set("Authorization", "Bearer "+session)
+			r.header.Set("Session-Id", sessionID(session))
+		},
+	},
+	wire.Gemini: {
+		func(_ cachemodel.Profile, s setting) client { return newGeminiCLI(s) },
+		func(r *request, model, session string) { // says nowhere which session it is
+			r.path = "/v1beta/models/" + model + ":streamGenerateContent?alt=sse"
+			r.header.Set("X-Goog-Api-Key", session)
+		},
+	},
+}
 
 // client is the agent that speaks the profile's format.
-func (d *drive) client(s setting) client {
-	p := d.profile
-	switch p.Format {
-	case wire.OpenAIChat:
-		kv := p.Rules().Regime == cachemodel.KV
-		return newChat(s, chatShape{model: p.Model, reasoning: kv, cacheKey: !kv})
-	case wire.OpenAIResponses:
-		return newCodex(s, p.Model)
-	case wire.Gemini:
-		return newGeminiCLI(s)
-	}
-	return newClaudeCode(s, claudeShape{model: p.Model, long: p.LongTTL, adaptive: p.Adaptive})
-}
+func (d *drive) client(s setting) client { return agents[d.profile.Format].build(d.profile, s) }
 
 // address sets path and headers as the clients do.
 func (d *drive) address(r *request) {
 	r.header = http.Header{"Content-Type": {"application/json"}, "Accept": {"application/json"}}
-	id := sessionID(d.conversation.Session)
-	switch d.profile.Format {
-	case wire.OpenAIChat:
-		r.path = "/v1/chat/completions"
-		r.header.Set("Authorization", "Bearer "+d.conversation.Session)
-		r.header.Set("X-Session-Affinity", id)
-		return
-	case wire.OpenAIResponses:
-		r.path = "/v1/responses"
-		r.header.Set("Authorization", "Bearer "+d.conversation.Session)
-		r.header.Set("Session-Id", id)
-		return
-	case wire.Gemini: // says nowhere which session it is
-		r.path = "/v1beta/models/" + d.profile.Model + ":streamGenerateContent" + geminiEvents
-		r.header.Set("X-Goog-Api-Key", d.conversation.Session)
-		return
-	}
-	r.path = "/v1/messages?beta=true"
-	r.header.Set("X-Api-Key", d.conversation.Session)
-	r.header.Set("Anthropic-Version", "2023-06-01")
-	r.header.Set("X-Claude-Code-Session-Id", id)
+	agents[d.profile.Format].address(r, d.profile.Model, d.conversation.Session)
 }
 
 // time sets when the request is sent and when its answer ends. Time never

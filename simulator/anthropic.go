@@ -17,6 +17,8 @@ package simulator
 import (
 	"encoding/json"
 
+	"github.com/tidwall/gjson"
+
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
@@ -215,3 +217,5 @@ func (anthropic) streamType() string { return eventStream }
 
 // requestID is the header that names a request.
 func (anthropic) requestID() string { return "request-id" }
+
+func (anthropic) schema(output gjson.Result) gjson.Result { return formatSchema(output) }

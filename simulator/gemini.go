@@ -17,6 +17,8 @@ package simulator
 import (
 	"encoding/json"
 	"net/http"
+
+	"github.com/tidwall/gjson"
 )
 
 // gemini speaks generateContent and streamGenerateContent. With array, a stream
@@ -189,3 +191,5 @@ func (g gemini) failure(f Failure, _ string) []byte {
 
 // requestID is the header that names a request.
 func (gemini) requestID() string { return "x-request-id" }
+
+func (gemini) schema(output gjson.Result) gjson.Result { return output }

@@ -31,6 +31,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tidwall/gjson"
+
 	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
@@ -85,6 +87,8 @@ type format interface {
 	streamType() string
 	failure(f Failure, id string) []byte
 	requestID() string
+	// schema returns the JSON schema in a [wire.View.OutputConfig].
+	schema(output gjson.Result) gjson.Result
 }
 
 // spoken are the formats that the simulated model speaks.
@@ -100,20 +104,20 @@ type exchange struct {
 }
 
 // ServeHTTP answers POST …/v1/messages, …/v1/messages/count_tokens,
-// …/chat/completions, …/responses, …/models/{model}:generateContent,
-// :streamGenerateContent and :countTokens, GET …/v1/models and GET and HEAD of /;
+// …/chat/completions, …/responses, …/responses/input_tokens,
+// …/models/{model}:generateContent, :streamGenerateContent and :countTokens, GET …/v1/models and GET and HEAD of /;
 // everything else is not found.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if f, ok := wire.Detect(r.Method, r.URL.Path); ok && spoken[f] != nil {
 		h.serve(w, r, f, false)
 		return
 	}
+	if f, ok := wire.DetectCount(r.Method, r.URL.Path); ok && spoken[f] != nil {
+		h.serve(w, r, f, true)
+		return
+	}
 	get := r.Method == http.MethodGet || r.Method == http.MethodHead
 	switch {
-	case r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/v1/messages/count_tokens"):
-		h.serve(w, r, wire.Anthropic, true)
-	case r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, ":countTokens"):
-		h.serve(w, r, wire.Gemini, true)
 	case get && strings.HasSuffix(r.URL.Path, "/v1/models"):
 		writeJSON(w, http.StatusOK, models())
 	case get && r.URL.Path == "/":
@@ -125,8 +129,10 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 func (h *Handler) serve(w http.ResponseWriter, r *http.Request, name wire.Format, count bool) {
 	f := spoken[name]
-	if _, _, stream, _ := wire.GeminiPath(r.URL.Path); stream && r.URL.Query().Get("alt") != "sse" {
-		f = gemini{array: true}
+	if a, ok := name.Codec().(wire.Addresser); ok {
+		if _, _, stream, _ := a.Address(r.URL.Path); name.Array(stream, r.URL.RawQuery) {
+			f = gemini{array: true}
+		}
 	}
 	ctx, id := r.Context(), newID()
 	body, err := read(w, r)
@@ -143,14 +149,11 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, name wire.Format
 		fail(w, f, Failure{Status: http.StatusBadRequest, Message: "The request body is not valid: " + err.Error()}, id)
 		return
 	}
-	view.Address(r.URL.Path)
+	view.Address(r.URL.Path, r.URL.RawQuery)
 	if count {
 		w.Header().Set(f.requestID(), "req_"+id)
-		member := "input_tokens"
-		if name == wire.Gemini {
-			member = "totalTokens"
-		}
-		writeJSON(w, http.StatusOK, []byte(`{"`+member+`":`+strconv.FormatInt(h.Cache.Count(view), 10)+`}`))
+		counter := name.Codec().(wire.TokenCounter) //nolint:forcetypeassert // it has recognised the request
+		writeJSON(w, http.StatusOK, counter.CountAnswer(int(h.Cache.Count(view))))
 		return
 	}
 	c := &exchange{view: view, id: id, at: h.now(ctx)}

@@ -183,3 +183,5 @@ func (openai) streamType() string { return eventStream }
 
 // requestID is the header that names a request.
 func (openai) requestID() string { return "x-request-id" }
+
+func (openai) schema(output gjson.Result) gjson.Result { return formatSchema(output) }

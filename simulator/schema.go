@@ -33,17 +33,19 @@ func inShape(v *wire.View) string {
 	if v.OutputConfig.Empty() {
 		return ""
 	}
-	schema := gjson.ParseBytes(v.Bytes(v.OutputConfig))
-	if v.Format != wire.Gemini {
-		if schema.Get("format.type").Str != "json_schema" {
-			return ""
-		}
-		schema = schema.Get("format.schema")
-	}
+	schema := spoken[v.Format].schema(gjson.ParseBytes(v.Bytes(v.OutputConfig)))
 	if !schema.IsObject() {
 		return ""
 	}
 	return string(appendShaped(nil, schema, 0))
+}
+
+// formatSchema is the schema of a format that names it in a member of that name.
+func formatSchema(output gjson.Result) gjson.Result {
+	if output.Get("format.type").Str != "json_schema" {
+		return gjson.Result{}
+	}
+	return output.Get("format.schema")
 }
 
 // appendShaped appends the plainest value of a schema.

@@ -32,7 +32,7 @@ type pendingCall struct{ id, name string }
 func (r *reader) gemini(body raw, in Incoming) error {
 	q := r.q
 	q.IncludeUsage = true
-	_, model, stream, ok := wire.GeminiPath(in.Path)
+	_, model, stream, ok := wire.Gemini.Codec().(wire.Addresser).Address(in.Path) //nolint:forcetypeassert // it has been registered with one
 	if !ok {
 		return fmt.Errorf("%w: its path names no model", ErrBody)
 	}

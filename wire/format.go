@@ -14,15 +14,11 @@
 
 package wire
 
-import (
-	"net/http"
-	"strings"
-)
-
-// Format names a wire format.
+// Format names a wire format, in configurations, records and metrics. Like a
+// [crypto.Hash] it stands for what is registered under it, see [Register].
 type Format string
 
-// The formats that this package reads.
+// The formats.
 const (
 	// Anthropic is the Messages API: POST …/v1/messages.
 	Anthropic Format = "anthropic"
@@ -35,24 +31,3 @@ const (
 	// an answer for a broken stream, so none may be added to one.
 	Gemini Format = "gemini"
 )
-
-// Detect tells which format a request speaks, by its method and the end of its
-// path, and whether it is one that this package reads at all. Token counting,
-// model lists, …/responses/compact and everything else are not.
-func Detect(method, path string) (Format, bool) {
-	if method != http.MethodPost {
-		return "", false
-	}
-	switch {
-	case strings.HasSuffix(path, "/v1/messages"):
-		return Anthropic, true
-	case strings.HasSuffix(path, "/chat/completions"):
-		return OpenAIChat, true
-	case strings.HasSuffix(path, "/responses"):
-		return OpenAIResponses, true
-	}
-	if _, _, _, ok := GeminiPath(path); ok {
-		return Gemini, true
-	}
-	return "", false
-}

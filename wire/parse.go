@@ -75,7 +75,7 @@ func Parse(f Format, body []byte, recall func(first Hash) *Known) (*View, error)
 	if Crowded(body) {
 		return nil, ErrCrowded
 	}
-	p := parser{b: body, room: MaxElements, recall: recall, v: &View{Format: f, Raw: body, MaxTokens: -1}}
+	p := parser{b: body, room: MaxElements, recall: recall, v: &View{Format: f, Raw: body, MaxTokens: -1, traits: f.Traits()}}
 	p.list = (*parser).messages
 	switch f {
 	case Anthropic:

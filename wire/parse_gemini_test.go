@@ -46,7 +46,7 @@ func TestDetectGemini(t *testing.T) {
 		if ok != (c.base != "") || ok && f != Gemini {
 			t.Errorf("%s: %q, %t", c.path, f, ok)
 		}
-		base, model, stream, _ := GeminiPath(c.path)
+		base, model, stream, _ := geminiCodec{}.Address(c.path)
 		if base != c.base || model != c.model || stream != c.stream {
 			t.Errorf("%s: base %q, model %q, stream %t", c.path, base, model, stream)
 		}
@@ -115,7 +115,7 @@ func TestParseGemini(t *testing.T) {
 	if v.Model != "" || v.Stream {
 		t.Errorf("the body says nothing of model %q and stream %t", v.Model, v.Stream)
 	}
-	v.Address("/v1beta/models/gemini-3.1-pro:streamGenerateContent")
+	v.Address("/v1beta/models/gemini-3.1-pro:streamGenerateContent", "")
 	if v.Model != "gemini-3.1-pro" || !v.Stream {
 		t.Errorf("the path says model %q and stream %t", v.Model, v.Stream)
 	}

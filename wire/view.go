@@ -14,6 +14,8 @@
 
 package wire
 
+import "net/url"
+
 // Message is one entry of a request's messages. In the Responses API it is an
 // input item, or a run of them: the items of one answer, the outputs of its
 // calls.
@@ -65,8 +67,8 @@ type View struct {
 	// Stateless tells that the provider is not to keep the answer, so that no
 	// later request can refer to it (Responses API, store: false).
 	Stateless bool
-	// Array tells that a streamed answer is to be one JSON array (Gemini,
-	// without alt=sse). It stands in the query: whoever parses sets it.
+	// Array tells that a streamed answer is to be one JSON array, see
+	// [View.Address].
 	Array bool
 	// Stream tells whether the answer is to be streamed; in Gemini see
 	// [View.Address].
@@ -87,7 +89,41 @@ type View struct {
 	// scanned again.
 	Recalled int
 
-	known *Known
+	known  *Known
+	codec  Codec
+	traits *Traits
+}
+
+// Traits returns the facts about the view's format, which must not be changed.
+func (v *View) Traits() *Traits {
+	if v.traits != nil {
+		return v.traits
+	}
+	return v.Format.Traits()
+}
+
+// Address takes up what the address of a request says and the body does not: the
+// model, whether the answer is streamed, and in which form. In formats that say
+// nothing there it changes nothing. It must be called before the view is shared.
+func (v *View) Address(path, query string) {
+	a, ok := v.Format.Codec().(Addresser)
+	if !ok {
+		return
+	}
+	if _, model, stream, ok := a.Address(path); ok {
+		v.Model, v.Stream = model, stream
+		v.Array = v.Format.Array(stream, query)
+	}
+}
+
+// Array reports whether the answer to a request is one JSON array of the events of a
+// stream. It goes by the raw query.
+func (f Format) Array(stream bool, query string) bool {
+	if !stream || !f.Traits().ArrayStreams {
+		return false
+	}
+	values, _ := url.ParseQuery(query) // what of it is well formed
+	return values.Get("alt") != "sse"
 }
 
 // MessageBlocks returns the blocks of the messages section.
@@ -98,7 +134,7 @@ func (v *View) OffersTools() bool {
 	if v.Tools > 0 {
 		return true
 	}
-	if v.Format != OpenAIResponses {
+	if !v.Traits().FlatItems {
 		return false
 	}
 	for i := range v.Blocks {

@@ -1,0 +1,64 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package wire
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/tidwall/gjson"
+)
+
+// anthropicCodec is the Messages API: POST …/v1/messages.
+type anthropicCodec struct{}
+
+func (anthropicCodec) Traits() Traits {
+	return Traits{
+		Markers: true, BindsThinking: true, Threads: true, MessageList: true, Alternates: true, UsageFirst: true, ResultsFollow: true,
+		Heartbeat: "event: ping\ndata: {\"type\":\"ping\"}\n\n", RequestID: "Request-Id",
+	}
+}
+
+func (anthropicCodec) Match(path string) bool { return strings.HasSuffix(path, "/v1/messages") }
+
+func (anthropicCodec) ForcesCall(choice gjson.Result) bool { return forcesCall(choice) }
+
+// forcesCall reads the choice of a format in which it is a word, or an object of a
+// type.
+func forcesCall(choice gjson.Result) bool {
+	if choice.IsObject() {
+		choice = choice.Get("type")
+	}
+	return choice.Str != "" && choice.Str != "auto" && choice.Str != "none"
+}
+
+func (anthropicCodec) MatchCount(path string) bool {
+	return strings.HasSuffix(path, "/v1/messages/count_tokens")
+}
+
+func (anthropicCodec) CountedRequest(body []byte) ([]byte, string) { return body, "" }
+
+func (anthropicCodec) CountAnswer(tokens int) []byte {
+	return append(strconv.AppendInt([]byte(`{"input_tokens":`), int64(tokens), 10), '}')
+}
+
+func (anthropicCodec) Prefill() []Member {
+	return []Member{{Name: "max_tokens", Value: []byte("1")}, {Name: "thinking"}}
+}
+
+func (c anthropicCodec) Base([]byte) []Member {
+	members := []Member{{Name: "messages", Value: []byte("[" + prefillMessage + "]")}}
+	return append(append(members, c.Prefill()...), Member{Name: "output_config"})
+}

@@ -1,0 +1,93 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package wire
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/tidwall/gjson"
+)
+
+// geminiCodec is the Gemini API: POST …/models/{model}:generateContent and
+// :streamGenerateContent.
+type geminiCodec struct{}
+
+func (geminiCodec) Traits() Traits {
+	return Traits{
+		Alternates: true, ModelInPath: true, ArrayStreams: true, BareStreams: true, LooseIDs: true, SignedParts: true,
+		MediaBesideResult: true, HostedUnlisted: true, OptionsOutsidePrompt: true, Surroundings: true,
+	}
+}
+
+func (c geminiCodec) Match(path string) bool {
+	_, _, _, ok := c.Address(path)
+	return ok
+}
+
+func (geminiCodec) ForcesCall(choice gjson.Result) bool {
+	config := choice.Get("functionCallingConfig")
+	if !config.Exists() {
+		config = choice.Get("function_calling_config")
+	}
+	for _, name := range []string{"allowedFunctionNames.0", "allowed_function_names.0", "streamFunctionCallArguments", "stream_function_call_arguments"} {
+		if v := config.Get(name); v.Exists() && v.Type != gjson.False {
+			return true
+		}
+	}
+	return config.Get("mode").Str == "ANY"
+}
+
+func (geminiCodec) MatchCount(path string) bool { return strings.HasSuffix(path, ":countTokens") }
+
+func (geminiCodec) CountedRequest(body []byte) ([]byte, string) {
+	for _, name := range [...]string{"generateContentRequest", "generate_content_request"} {
+		if whole := gjson.GetBytes(body, name); whole.IsObject() {
+			body = []byte(whole.Raw)
+		}
+	}
+	return body, "/v1beta/models/any:" + geminiWhole
+}
+
+func (geminiCodec) CountAnswer(tokens int) []byte {
+	return append(strconv.AppendInt([]byte(`{"totalTokens":`), int64(tokens), 10), '}')
+}
+
+// The methods of the API that ask a model for an answer. They stand behind the model
+// in the path. Counting tokens, embedding and everything else have methods of their
+// own.
+const (
+	geminiWhole  = "generateContent"
+	geminiStream = "streamGenerateContent"
+)
+
+// Address reads the forms of the Gemini API, of Vertex AI and of tuned models:
+// /v1beta/models/M:generateContent,
+// /v1/projects/P/locations/L/publishers/google/models/M:streamGenerateContent,
+// …/tunedModels/M:…, …/endpoints/E:….
+func (geminiCodec) Address(path string) (base, model string, stream, ok bool) {
+	at := strings.LastIndexByte(path, '/') + 1
+	base = path[:at]
+	model, method, _ := strings.Cut(path[at:], ":")
+	if model == "" || method != geminiWhole && method != geminiStream {
+		return "", "", false, false
+	}
+	for _, parent := range [...]string{"/models/", "/tunedModels/", "/endpoints/"} {
+		if strings.HasSuffix(base, parent) {
+			return base, model, method == geminiStream, true
+		}
+	}
+	return "", "", false, false
+}

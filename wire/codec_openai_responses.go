@@ -1,0 +1,56 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package wire
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/tidwall/gjson"
+)
+
+// responsesCodec is the Responses API: POST …/responses.
+type responsesCodec struct{}
+
+func (responsesCodec) Traits() Traits {
+	return Traits{
+		Breakpoints: true, KeepsAnswers: true, FlatItems: true, TextType: "input_text",
+		Heartbeat:       "event: response.in_progress\ndata: {\"type\":\"response.in_progress\",\"response\":{\"object\":\"response\",\"status\":\"in_progress\"}}\n\n",
+		HeartbeatWithin: true, CompactPath: "/responses/compact",
+	}
+}
+
+func (responsesCodec) Match(path string) bool { return strings.HasSuffix(path, "/responses") }
+
+func (responsesCodec) ForcesCall(choice gjson.Result) bool { return forcesCall(choice) }
+
+func (responsesCodec) MatchCount(path string) bool {
+	return strings.HasSuffix(path, "/responses/input_tokens")
+}
+
+func (responsesCodec) CountedRequest(body []byte) ([]byte, string) { return body, "" }
+
+func (responsesCodec) CountAnswer(tokens int) []byte {
+	return append(strconv.AppendInt([]byte(`{"object":"response.input_tokens","input_tokens":`), int64(tokens), 10), '}')
+}
+
+func (responsesCodec) Prefill() []Member {
+	return []Member{{Name: "max_output_tokens", Value: []byte("16")}} // the least that the API takes
+}
+
+func (c responsesCodec) Base(body []byte) []Member {
+	members := []Member{{Name: "input", Value: prefillMessages(gjson.GetBytes(body, "input"))}}
+	return append(append(members, c.Prefill()...), Member{Name: "previous_response_id"})
+}

@@ -1,0 +1,162 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package wire
+
+import (
+	"net/http"
+	"slices"
+
+	"github.com/tidwall/gjson"
+)
+
+// Codec is what a format can do. What only some can do are the interfaces
+// [Addresser], [TokenCounter] and [Prefiller].
+type Codec interface {
+	// Traits returns the facts about the format.
+	Traits() Traits
+	// Match reports whether a POST to a path asks a model for an answer.
+	Match(path string) bool
+	// ForcesCall reports whether a choice of tools, the value of [View.ToolChoice],
+	// makes the model call one, or wants the arguments of its calls in pieces.
+	ForcesCall(choice gjson.Result) bool
+}
+
+// Addresser is a [Codec] of a format whose requests say in their path what the
+// body does not.
+type Addresser interface {
+	// Address takes a path apart: what stands before the model's name, the model,
+	// and whether the answer is to be streamed. It reports false for any path that
+	// does not [Codec.Match].
+	Address(path string) (base, model string, stream, ok bool)
+}
+
+// TokenCounter is a [Codec] of a format whose API counts the tokens of a prompt.
+type TokenCounter interface {
+	// MatchCount reports whether a POST to a path asks for that.
+	MatchCount(path string) bool
+	// CountedRequest returns the request whose prompt the body of such a request asks
+	// about, and a path under which it could be sent.
+	CountedRequest(body []byte) (request []byte, path string)
+	// CountAnswer returns the answer.
+	CountAnswer(tokens int) []byte
+}
+
+// Prefiller is a [Codec] of a format in which a server can be made to read a prompt
+// and say next to nothing.
+type Prefiller interface {
+	// Prefill returns the members that make a request one for the least of an answer.
+	// Its stream is another matter.
+	Prefill() []Member
+	// Base returns the members that make a request one for the least of an answer
+	// that begins as it does, and has no more than one message of a user.
+	Base(body []byte) []Member
+}
+
+// registered is what is known of a format.
+type registered struct {
+	format Format
+	codec  Codec
+	traits Traits
+}
+
+// registry holds the formats in the order of their registration.
+var registry []*registered
+
+// Register makes a format known. It panics if the format is known already, and must
+// not be called but while packages are initialised.
+func Register(f Format, c Codec) {
+	if f == "" || lookup(f) != nil {
+		panic("wire: format " + string(f) + " registered twice, or without a name")
+	}
+	registry = append(registry, &registered{f, c, c.Traits()})
+}
+
+// There are a handful of formats: going through them costs less than a map.
+func lookup(f Format) *registered {
+	for _, r := range registry {
+		if r.format == f {
+			return r
+		}
+	}
+	return nil
+}
+
+var unknown Traits
+
+// Formats returns the formats that are known, in the order of their registration.
+func Formats() []Format {
+	out := make([]Format, len(registry))
+	for i, r := range registry {
+		out[i] = r.format
+	}
+	return out
+}
+
+// Codec returns what the format can do, nil if it is not known.
+func (f Format) Codec() Codec {
+	if r := lookup(f); r != nil {
+		return r.codec
+	}
+	return nil
+}
+
+// Traits returns the facts about the format, which must not be changed.
+func (f Format) Traits() *Traits {
+	if r := lookup(f); r != nil {
+		return &r.traits
+	}
+	return &unknown
+}
+
+// Known reports whether the format is registered.
+func (f Format) Known() bool { return lookup(f) != nil }
+
+// Detect returns the format that a request speaks, by its method and the end of its
+// path, and whether it is one that is known. Token counting, model lists,
+// …/responses/compact and everything else are not.
+func Detect(method, path string) (Format, bool) {
+	return detect(method, func(c Codec) bool { return c.Match(path) })
+}
+
+// DetectCount is [Detect] for requests that ask how many tokens a prompt has.
+func DetectCount(method, path string) (Format, bool) {
+	return detect(method, func(c Codec) bool {
+		t, ok := c.(TokenCounter)
+		return ok && t.MatchCount(path)
+	})
+}
+
+func detect(method string, match func(Codec) bool) (Format, bool) {
+	if method != http.MethodPost {
+		return "", false
+	}
+	if i := slices.IndexFunc(registry, func(r *registered) bool { return match(r.codec) }); i >= 0 {
+		return registry[i].format, true
+	}
+	return "", false
+}
+
+// Base returns what of a path stands before the name of a model, all of it if no
+// format has a model there.
+func Base(path string) string {
+	for _, r := range registry {
+		if a, ok := r.codec.(Addresser); ok {
+			if base, _, _, ok := a.Address(path); ok {
+				return base
+			}
+		}
+	}
+	return path
+}

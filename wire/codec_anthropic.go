@@ -62,3 +62,35 @@ func (c anthropicCodec) Base([]byte) []Member {
 	members := []Member{{Name: "messages", Value: []byte("[" + prefillMessage + "]")}}
 	return append(append(members, c.Prefill()...), Member{Name: "output_config"})
 }
+
+func (anthropicCodec) Name(key []byte) []byte { return key }
+
+func (anthropicCodec) Member(*parser, []byte, Span) {}
+
+func (anthropicCodec) Messages(p *parser, at int) int { return p.messages(at, anthropicParser{p}) }
+
+func (anthropicCodec) Tool(p *parser, at int) int { return anthropicParser{p}.tool(at) }
+
+func (anthropicCodec) System(p *parser, value Span) {
+	anthropicParser{p}.content(value, SectionSystem, RoleSystem)
+}
+
+func (anthropicCodec) Event(a *answer, root gjson.Result, name string) bool {
+	return anthropicAnswer{a}.event(root, name)
+}
+
+func (anthropicCodec) Silent(name []byte) bool {
+	return string(name) == "content_block_stop" || string(name) == "ping"
+}
+
+func (anthropicCodec) Document(a *answer, root gjson.Result) { anthropicAnswer{a}.message(root) }
+
+func (anthropicCodec) Usage(a *answer, u gjson.Result) { anthropicAnswer{a}.usage(u) }
+
+func (anthropicCodec) Hides(*View) bool { return true }
+
+func (anthropicCodec) Intercept(r *Relay) interception { return &anthropicRelay{Relay: r} }
+
+func (anthropicCodec) Mark(v *View, b *Block, value []byte) ([]cut, error) {
+	return v.markBlock(b, value)
+}

@@ -15,6 +15,8 @@
 package wire
 
 import (
+	"bytes"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -90,4 +92,39 @@ func (geminiCodec) Address(path string) (base, model string, stream, ok bool) {
 		}
 	}
 	return "", "", false, false
+}
+
+func (geminiCodec) Name(key []byte) []byte { return geminiName(key) }
+
+func (geminiCodec) Member(p *parser, key []byte, value Span) { geminiParser{p}.member(key, value) }
+
+func (geminiCodec) Messages(p *parser, at int) int { return p.messages(at, geminiParser{p}) }
+
+func (geminiCodec) Tool(p *parser, at int) int { return geminiParser{p}.tool(at) }
+
+func (geminiCodec) System(p *parser, value Span) { geminiParser{p}.system(value) }
+
+func (geminiCodec) Event(a *answer, root gjson.Result, _ string) bool {
+	geminiAnswer{a}.read(root)
+	a.turn.Done = a.ended
+	return false
+}
+
+func (geminiCodec) Silent([]byte) bool { return false }
+
+func (geminiCodec) Document(a *answer, root gjson.Result) { geminiAnswer{a}.read(root) }
+
+func (geminiCodec) Usage(a *answer, u gjson.Result) { geminiAnswer{a}.usage(u) }
+
+func (geminiCodec) Hides(v *View) bool { return !v.Array } // a stream that is one array cannot go on
+
+func (geminiCodec) Intercept(r *Relay) interception { return &geminiRelay{Relay: r} }
+
+// Replacement makes an object of what takes the place of a whole response, which is
+// always one.
+func (geminiCodec) Replacement(v *View, b *Block, value []byte) []byte {
+	if b.Kind != KindToolResult || v.Raw[b.Body.Start] != '{' || bytes.HasPrefix(value, []byte{'{'}) {
+		return value
+	}
+	return slices.Concat([]byte(`{"output":`), value, []byte{'}'})
 }

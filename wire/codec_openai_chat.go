@@ -56,3 +56,32 @@ func prefillMessages(messages gjson.Result) []byte {
 	})
 	return append(append(out, prefillMessage...), ']')
 }
+
+func (chatCodec) Name(key []byte) []byte { return key }
+
+func (chatCodec) Member(*parser, []byte, Span) {}
+
+func (chatCodec) Messages(p *parser, at int) int { return p.messages(at, chatParser{p}) }
+
+func (chatCodec) Tool(p *parser, at int) int { return chatParser{p}.tool(at) }
+
+func (chatCodec) System(*parser, Span) {} // it stands in the messages
+
+func (chatCodec) Event(a *answer, root gjson.Result, name string) bool {
+	chatAnswer{a}.read(root, "delta", name)
+	return false
+}
+
+func (chatCodec) Silent([]byte) bool { return false }
+
+func (chatCodec) Document(a *answer, root gjson.Result) { chatAnswer{a}.read(root, "message", "") }
+
+func (chatCodec) Usage(a *answer, u gjson.Result) { chatAnswer{a}.usage(u) }
+
+func (chatCodec) Hides(*View) bool { return true }
+
+func (chatCodec) Intercept(r *Relay) interception { return &chatRelay{Relay: r} }
+
+func (chatCodec) Mark(v *View, b *Block, value []byte) ([]cut, error) { // some hosts take them
+	return v.markBlock(b, value)
+}

@@ -54,3 +54,39 @@ func (c responsesCodec) Base(body []byte) []Member {
 	members := []Member{{Name: "input", Value: prefillMessages(gjson.GetBytes(body, "input"))}}
 	return append(append(members, c.Prefill()...), Member{Name: "previous_response_id"})
 }
+
+func (responsesCodec) Name(key []byte) []byte { return responsesName(key) }
+
+func (responsesCodec) Member(*parser, []byte, Span) {}
+
+func (responsesCodec) Messages(p *parser, at int) int { return responsesParser{p}.input(at) }
+
+func (responsesCodec) Tool(p *parser, at int) int { return responsesParser{p}.tool(at) }
+
+func (responsesCodec) System(p *parser, value Span) {
+	if p.b[value.Start] != '"' { // they are a text
+		p.fail(ErrShape)
+		return
+	}
+	p.blocks = append(p.blocks, p.plain(value, SectionSystem, RoleSystem, -1))
+}
+
+func (responsesCodec) Event(a *answer, root gjson.Result, name string) bool {
+	return responsesAnswer{a}.event(root, name)
+}
+
+func (responsesCodec) Silent([]byte) bool { return false }
+
+func (responsesCodec) Document(a *answer, root gjson.Result) { responsesAnswer{a}.read(root) }
+
+func (responsesCodec) Usage(a *answer, u gjson.Result) { responsesAnswer{a}.usage(u) }
+
+func (responsesCodec) Hides(v *View) bool {
+	return !v.Partial && len(v.Messages) > 0 && v.Raw[v.Messages[0].Span.Start] == '{'
+}
+
+func (responsesCodec) Intercept(r *Relay) interception { return &responsesRelay{Relay: r} }
+
+func (responsesCodec) Mark(v *View, b *Block, value []byte) ([]cut, error) {
+	return v.markPart(b, value)
+}

@@ -30,7 +30,8 @@ import (
 // in what the model wrote, it stops reading and the turn is never done. The
 // cost is linear in the bytes fed. A Decoder belongs to one goroutine.
 type Decoder struct {
-	format Format
+	codec  Codec // nil for a format that is not known
+	traits *Traits
 	stream bool
 	form   answerForm
 	events sse.Parser
@@ -56,7 +57,7 @@ const (
 // an answer that plainly begins as the other form is read as that. Of a format
 // that this package does not read it knows nothing but the end.
 func NewDecoder(f Format, stream bool) *Decoder {
-	d := &Decoder{format: f, stream: stream}
+	d := &Decoder{codec: f.Codec(), traits: f.Traits(), stream: stream}
 	d.emit = d.event
 	return d
 }
@@ -92,7 +93,7 @@ func (d *Decoder) recognise(first byte) answerForm {
 	switch {
 	case first == '{':
 		return answerWhole
-	case first == '[' && d.format == Gemini:
+	case first == '[' && d.traits.ArrayStreams:
 		return answerArray
 	case d.stream || strings.IndexByte("deir:", first) >= 0:
 		return answerStream
@@ -144,7 +145,7 @@ func (d *Decoder) event(e sse.Event) {
 		return
 	case string(data) == "[DONE]":
 		// Some servers end a stream of Anthropic events with it as well.
-		if d.format == OpenAIChat {
+		if d.traits.EndsWithDone {
 			d.finish()
 		}
 		return
@@ -157,7 +158,7 @@ func (d *Decoder) event(e sse.Event) {
 		}
 		return
 	}
-	if d.format == Anthropic && tellsNothing(e.Name) {
+	if d.codec == nil || d.codec.Silent(e.Name) {
 		return
 	}
 	d.answer.writes, d.answer.opens = 0, 0
@@ -170,18 +171,7 @@ func (d *Decoder) event(e sse.Event) {
 	if !root.IsObject() {
 		return
 	}
-	end := false
-	switch d.format {
-	case Anthropic:
-		end = d.answer.anthropicEvent(root, answerText(e.Name))
-	case OpenAIChat:
-		d.answer.chatAnswer(root, "delta", answerText(e.Name))
-	case Gemini:
-		d.answer.geminiAnswer(root)
-		d.answer.turn.Done = d.answer.ended
-	case OpenAIResponses:
-		end = d.answer.responsesEvent(root, answerText(e.Name))
-	}
+	end := d.codec.Event(&d.answer, root, answerText(e.Name))
 	switch {
 	case d.answer.broken, d.answer.turn.Failed():
 		d.stop()
@@ -213,15 +203,8 @@ func (d *Decoder) document() {
 		d.stop()
 		return
 	}
-	switch root := gjson.Parse(text); d.format {
-	case Anthropic:
-		d.answer.anthropicMessage(root)
-	case OpenAIChat:
-		d.answer.chatAnswer(root, "message", "")
-	case Gemini:
-		d.answer.geminiAnswer(root)
-	case OpenAIResponses:
-		d.answer.responsesAnswer(root)
+	if d.codec != nil {
+		d.codec.Document(&d.answer, gjson.Parse(text))
 	}
 	d.answer.turn.Done = !d.answer.broken
 }

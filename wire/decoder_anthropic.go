@@ -16,11 +16,14 @@ package wire
 
 import "github.com/tidwall/gjson"
 
-// anthropicEvent reads one event of a Messages stream and tells whether it is
+// anthropicAnswer reads answers of the Messages API.
+type anthropicAnswer struct{ *answer }
+
+// event reads one event of a Messages stream and tells whether it is
 // the last. Its type stands in the data as well as in the event's name. Pings
 // and events of other types are skipped: the documentation asks clients to
 // tolerate new ones.
-func (a *answer) anthropicEvent(root gjson.Result, name string) bool {
+func (a anthropicAnswer) event(root gjson.Result, name string) bool {
 	var kind, index, delta, block, message, usage gjson.Result
 	root.ForEach(func(key, value gjson.Result) bool {
 		switch key.Str {
@@ -41,17 +44,17 @@ func (a *answer) anthropicEvent(root gjson.Result, name string) bool {
 	})
 	switch kind.Str {
 	case "content_block_delta":
-		a.anthropicDelta(delta, index)
+		a.delta(delta, index)
 	case "content_block_start":
-		a.anthropicBlock(block, index.Int())
+		a.block(block, index.Int())
 	case "message_start":
 		a.identify(message.Get("id").Str, message.Get("model").Str)
-		a.anthropicUsage(message.Get("usage"))
+		a.usage(message.Get("usage"))
 	case "message_delta":
 		if s := delta.Get("stop_reason").Str; s != "" {
 			a.turn.StopReason = a.keep(s)
 		}
-		a.anthropicUsage(usage)
+		a.usage(usage)
 	case "message_stop":
 		return true
 	case "content_block_stop", "ping":
@@ -61,15 +64,9 @@ func (a *answer) anthropicEvent(root gjson.Result, name string) bool {
 	return false
 }
 
-// tellsNothing tells of the name of an event that nothing of it is part of the turn,
-// so that it need not be read.
-func tellsNothing(name []byte) bool {
-	return string(name) == "content_block_stop" || string(name) == "ping"
-}
-
-// anthropicDelta reads what was added to a block. Signatures, citations and the
+// delta reads what was added to a block. Signatures, citations and the
 // arguments of tools that the server runs are not part of the turn.
-func (a *answer) anthropicDelta(delta, index gjson.Result) {
+func (a anthropicAnswer) delta(delta, index gjson.Result) {
 	var kind, text, thinking, input gjson.Result
 	delta.ForEach(func(key, value gjson.Result) bool {
 		switch key.Str {
@@ -103,9 +100,9 @@ func first(to *gjson.Result, value gjson.Result) {
 	}
 }
 
-// anthropicBlock reads a block of content: whole in a JSON answer, as it opens
+// block reads a block of content: whole in a JSON answer, as it opens
 // in a stream, where its text and input are still to come as deltas.
-func (a *answer) anthropicBlock(block gjson.Result, index int64) {
+func (a anthropicAnswer) block(block gjson.Result, index int64) {
 	switch block.Get("type").Str {
 	case "text":
 		a.write(&a.text, block.Get("text").Str)
@@ -120,8 +117,8 @@ func (a *answer) anthropicBlock(block gjson.Result, index int64) {
 	}
 }
 
-// anthropicMessage reads a JSON answer.
-func (a *answer) anthropicMessage(root gjson.Result) {
+// message reads a JSON answer.
+func (a anthropicAnswer) message(root gjson.Result) {
 	message := false
 	root.ForEach(func(key, value gjson.Result) bool {
 		switch key.Str {
@@ -132,10 +129,10 @@ func (a *answer) anthropicMessage(root gjson.Result) {
 		case "stop_reason":
 			a.turn.StopReason = a.keep(value.Str)
 		case "usage":
-			a.anthropicUsage(value)
+			a.usage(value)
 		case "content":
 			message = true
-			a.anthropicContent(value)
+			a.content(value)
 		}
 		return !a.broken
 	})
@@ -144,20 +141,20 @@ func (a *answer) anthropicMessage(root gjson.Result) {
 	}
 }
 
-func (a *answer) anthropicContent(content gjson.Result) {
+func (a anthropicAnswer) content(content gjson.Result) {
 	index := int64(0)
 	content.ForEach(func(_, block gjson.Result) bool {
-		a.anthropicBlock(block, index)
+		a.block(block, index)
 		index++
 		return !a.broken
 	})
 }
 
-// anthropicUsage takes in a usage object. Those of a stream are cumulative, so
+// usage takes in a usage object. Those of a stream are cumulative, so
 // that a later one replaces an earlier one, with two exceptions: what it leaves
 // out stays, and a prompt of zero tokens, which some servers report at the end,
 // does not undo the one reported at the start.
-func (a *answer) anthropicUsage(u gjson.Result) {
+func (a anthropicAnswer) usage(u gjson.Result) {
 	if !u.IsObject() {
 		return
 	}

@@ -14,17 +14,16 @@
 
 package wire
 
-import (
-	"bytes"
+import "github.com/tidwall/gjson"
 
-	"github.com/tidwall/gjson"
-)
+// geminiAnswer reads answers of the Gemini API.
+type geminiAnswer struct{ *answer }
 
-// geminiAnswer reads a GenerateContentResponse: a JSON answer, or a chunk of a
+// read reads a GenerateContentResponse: a JSON answer, or a chunk of a
 // stream. A stream of events has no terminal one. The answer is complete once a
 // chunk has told why it ended, or why there is none; chunks may follow, and the
 // latest usage counts.
-func (a *answer) geminiAnswer(root gjson.Result) {
+func (a geminiAnswer) read(root gjson.Result) {
 	known := false
 	root.ForEach(func(key, value gjson.Result) bool {
 		switch key.Str {
@@ -34,11 +33,11 @@ func (a *answer) geminiAnswer(root gjson.Result) {
 			a.identify("", value.Str)
 		case "usageMetadata":
 			known = true
-			a.geminiUsage(value)
+			a.usage(value)
 		case "candidates":
 			known = true
 			value.ForEach(func(_, candidate gjson.Result) bool {
-				a.geminiCandidate(candidate)
+				a.candidate(candidate)
 				return !a.broken
 			})
 		case "promptFeedback":
@@ -57,14 +56,14 @@ func (a *answer) geminiAnswer(root gjson.Result) {
 	}
 }
 
-// geminiCandidate reads a candidate. The turn is the first one where the client
+// candidate reads a candidate. The turn is the first one where the client
 // asked for several.
-func (a *answer) geminiCandidate(candidate gjson.Result) {
+func (a geminiAnswer) candidate(candidate gjson.Result) {
 	if candidate.Get("index").Int() != 0 {
 		return
 	}
 	candidate.Get("content.parts").ForEach(func(_, part gjson.Result) bool {
-		a.geminiPart(part)
+		a.part(part)
 		return !a.broken
 	})
 	if reason := candidate.Get("finishReason").Str; reason != "" {
@@ -72,8 +71,8 @@ func (a *answer) geminiCandidate(candidate gjson.Result) {
 	}
 }
 
-// geminiPart reads a part of an answer: calls always come whole.
-func (a *answer) geminiPart(part gjson.Result) {
+// part reads a part of an answer: calls always come whole.
+func (a geminiAnswer) part(part gjson.Result) {
 	if call := part.Get("functionCall"); call.IsObject() {
 		name := call.Get("name").Str
 		if name == "" { // a piece of arguments that are streamed
@@ -98,11 +97,11 @@ func (a *answer) geminiPart(part gjson.Result) {
 	a.write(&a.text, text)
 }
 
-// geminiUsage takes in a usageMetadata, which replaces one that came before.
+// usage takes in a usageMetadata, which replaces one that came before.
 // promptTokenCount holds what was read from the cache; what the provider's own
 // tools have put into the prompt comes on top of it. candidatesTokenCount leaves
 // the thoughts out.
-func (a *answer) geminiUsage(u gjson.Result) {
+func (a geminiAnswer) usage(u gjson.Result) {
 	prompt := answerCount(u.Get("promptTokenCount"))
 	read := min(answerCount(u.Get("cachedContentTokenCount")), prompt)
 	tools := answerCount(u.Get("toolUsePromptTokenCount"))
@@ -115,48 +114,4 @@ func (a *answer) geminiUsage(u gjson.Result) {
 	write := min(answerCount(u.Get("cacheWriteTokenCount")), prompt-read)
 	hour := min(answerCount(u.Get("cacheWrite1hTokenCount")), write)
 	a.turn.Usage = Usage{Uncached: prompt - read - write + tools, Write5m: write - hour, Write1h: hour, Read: read, Output: output, Reported: true}
-}
-
-// array reads the next bytes of a stream in the form of one JSON array, as Gemini
-// sends it to clients that do not ask for events (alt=sse).
-func (d *Decoder) array(p []byte) {
-	for d.form == answerArray {
-		if d.doc.raw.Len() == 0 { // between two elements
-			p = bytes.TrimLeft(p, " \t\r\n,")
-			switch {
-			case len(p) == 0:
-				return
-			case p[0] == ']' && d.answer.ended:
-				d.finish()
-				return
-			case p[0] != '{':
-				d.stop()
-				return
-			}
-		}
-		rest, ok := d.doc.take(p)
-		if !ok {
-			d.stop()
-			return
-		}
-		if !d.doc.closed {
-			return
-		}
-		d.element()
-		p = rest
-	}
-}
-
-// element reads an element of an array that has come to its end.
-func (d *Decoder) element() {
-	text := d.doc.raw.String()
-	d.doc = answerDocument{}
-	if !Valid(text) {
-		d.stop()
-		return
-	}
-	d.answer.geminiAnswer(gjson.Parse(text))
-	if d.answer.broken || d.answer.turn.Failed() {
-		d.stop()
-	}
 }

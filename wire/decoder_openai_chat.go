@@ -16,10 +16,13 @@ package wire
 
 import "github.com/tidwall/gjson"
 
-// chatAnswer reads a chunk of a chat completions stream, where from is "delta",
+// chatAnswer reads answers of the chat completions API.
+type chatAnswer struct{ *answer }
+
+// read reads a chunk of a chat completions stream, where from is "delta",
 // or a JSON answer, where it is "message". The usage of a stream comes in a
 // chunk of its own without choices, or in every chunk, or not at all.
-func (a *answer) chatAnswer(root gjson.Result, from, event string) {
+func (a chatAnswer) read(root gjson.Result, from, event string) {
 	chunk, failed := false, false
 	root.ForEach(func(key, value gjson.Result) bool {
 		switch key.Str {
@@ -28,13 +31,13 @@ func (a *answer) chatAnswer(root gjson.Result, from, event string) {
 		case "model":
 			a.identify("", value.Str)
 		case "usage":
-			a.chatUsage(value)
+			a.usage(value)
 		case "timings":
-			a.chatTimings(value)
+			a.timings(value)
 		case "choices":
 			chunk = true
 			value.ForEach(func(_, choice gjson.Result) bool {
-				a.chatChoice(choice, from)
+				a.choice(choice, from)
 				return false
 			})
 		case "error":
@@ -47,9 +50,9 @@ func (a *answer) chatAnswer(root gjson.Result, from, event string) {
 	}
 }
 
-// chatChoice reads a choice. The turn is the first one where the client asked
+// choice reads a choice. The turn is the first one where the client asked
 // for several.
-func (a *answer) chatChoice(choice gjson.Result, from string) {
+func (a chatAnswer) choice(choice gjson.Result, from string) {
 	var index int64
 	var delta, finish gjson.Result
 	choice.ForEach(func(key, value gjson.Result) bool {
@@ -66,19 +69,19 @@ func (a *answer) chatChoice(choice gjson.Result, from string) {
 	if index != 0 {
 		return
 	}
-	a.chatDelta(delta, from == "message")
+	a.delta(delta, from == "message")
 	if finish.Str != "" {
 		a.turn.StopReason = a.keep(finish.Str)
 	}
 }
 
-// chatDelta reads a message, or the fragment of one.
-func (a *answer) chatDelta(delta gjson.Result, whole bool) {
+// delta reads a message, or the fragment of one.
+func (a chatAnswer) delta(delta gjson.Result, whole bool) {
 	var reasoning, alias string
 	delta.ForEach(func(key, value gjson.Result) bool {
 		switch key.Str {
 		case "content":
-			a.chatContent(value)
+			a.content(value)
 		case "refusal":
 			a.write(&a.text, value.Str)
 		case "reasoning_content":
@@ -86,7 +89,7 @@ func (a *answer) chatDelta(delta gjson.Result, whole bool) {
 		case "reasoning":
 			alias = value.Str
 		case "tool_calls":
-			a.chatCalls(value, whole)
+			a.toolCalls(value, whole)
 		}
 		return !a.broken
 	})
@@ -98,8 +101,8 @@ func (a *answer) chatDelta(delta gjson.Result, whole bool) {
 	a.write(&a.thinking, reasoning)
 }
 
-// chatContent reads a content: a string, or an array of parts.
-func (a *answer) chatContent(content gjson.Result) {
+// content reads a content: a string, or an array of parts.
+func (a chatAnswer) content(content gjson.Result) {
 	if !content.IsArray() {
 		a.write(&a.text, content.Str)
 		return
@@ -110,10 +113,10 @@ func (a *answer) chatContent(content gjson.Result) {
 	})
 }
 
-// chatCalls reads tool calls, whole or as fragments that belong together by
+// toolCalls reads tool calls, whole or as fragments that belong together by
 // their index. Servers that stream calls whole may leave the index out or give
 // all calls the same: another id is another call.
-func (a *answer) chatCalls(list gjson.Result, whole bool) {
+func (a chatAnswer) toolCalls(list gjson.Result, whole bool) {
 	if !list.IsArray() {
 		return
 	}
@@ -162,13 +165,13 @@ func chatArguments(v gjson.Result) string {
 	return v.Str
 }
 
-// chatUsage takes in a usage object, which replaces one that came before. The
+// usage takes in a usage object, which replaces one that came before. The
 // format counts inclusively: prompt_tokens holds what was read from the cache
 // and what was written to it. The cached part has a name per vendor:
 // prompt_tokens_details.cached_tokens (OpenAI, mlx_lm.server, llama-server),
 // cached_tokens (oMLX), prompt_cache_hit_tokens (DeepSeek),
 // cache_read_input_tokens (gateways in front of Anthropic).
-func (a *answer) chatUsage(u gjson.Result) {
+func (a chatAnswer) usage(u gjson.Result) {
 	if !u.IsObject() {
 		return
 	}
@@ -205,10 +208,10 @@ func (a *answer) chatUsage(u gjson.Result) {
 	}
 }
 
-// chatTimings takes the usage from the timings of llama-server, which come with
+// timings takes the usage from the timings of llama-server, which come with
 // the last chunk of a stream even where the client did not ask for its usage,
 // and with every chunk where it asked for timings.
-func (a *answer) chatTimings(t gjson.Result) {
+func (a chatAnswer) timings(t gjson.Result) {
 	if a.counted || !t.IsObject() {
 		return
 	}

@@ -20,11 +20,14 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// responsesEvent reads one event of a Responses stream and tells whether it is
+// responsesAnswer reads answers of the Responses API.
+type responsesAnswer struct{ *answer }
+
+// event reads one event of a Responses stream and tells whether it is
 // the last. What an item holds comes as deltas, and whole at the item's end;
 // where servers leave the deltas out, the end counts, and where they leave that
 // out too, the last event.
-func (a *answer) responsesEvent(root gjson.Result, name string) bool {
+func (a responsesAnswer) event(root gjson.Result, name string) bool {
 	kind := root.Get("type").Str
 	if kind == "" {
 		kind = name
@@ -41,22 +44,22 @@ func (a *answer) responsesEvent(root gjson.Result, name string) bool {
 			a.write(&c.arguments, root.Get("delta").Str)
 		}
 	case "response.output_item.added":
-		a.responsesItem(root.Get("item"), root.Get("output_index").Int(), false)
+		a.item(root.Get("item"), root.Get("output_index").Int(), false)
 	case "response.output_item.done":
-		a.responsesItem(root.Get("item"), root.Get("output_index").Int(), true)
+		a.item(root.Get("item"), root.Get("output_index").Int(), true)
 	case "response.created", "response.in_progress", "response.queued":
 		r := root.Get("response")
 		a.identify(r.Get("id").Str, r.Get("model").Str)
 	case "response.completed", "response.incomplete":
-		a.responsesEnd(root.Get("response"))
+		a.end(root.Get("response"))
 		return true
 	case "response.failed":
-		a.responsesEnd(root.Get("response"))
+		a.end(root.Get("response"))
 		if !a.turn.Failed() {
 			a.turn.ErrorType = "error"
 		}
 	case "error":
-		a.responsesError(root)
+		a.error(root)
 	default:
 		if !strings.HasPrefix(kind, "response.") {
 			a.fail(root, name)
@@ -65,14 +68,14 @@ func (a *answer) responsesEvent(root gjson.Result, name string) bool {
 	return false
 }
 
-// responsesEnd reads a response object: the JSON answer, or what the last event
+// end reads a response object: the JSON answer, or what the last event
 // of a stream holds.
-func (a *answer) responsesEnd(r gjson.Result) {
+func (a responsesAnswer) end(r gjson.Result) {
 	a.identify(r.Get("id").Str, r.Get("model").Str)
-	a.responsesUsage(r.Get("usage"))
+	a.usage(r.Get("usage"))
 	if index := int64(0); len(a.told)+len(a.calls) == 0 {
 		r.Get("output").ForEach(func(_, item gjson.Result) bool {
-			a.responsesItem(item, index, true)
+			a.item(item, index, true)
 			index++
 			return !a.broken
 		})
@@ -82,21 +85,21 @@ func (a *answer) responsesEnd(r gjson.Result) {
 		a.turn.StopReason = a.keep(reason)
 	}
 	if e := r.Get("error"); e.IsObject() {
-		a.responsesError(e)
+		a.error(e)
 	}
 }
 
-// responsesAnswer reads a JSON answer.
-func (a *answer) responsesAnswer(root gjson.Result) {
+// read reads a JSON answer.
+func (a responsesAnswer) read(root gjson.Result) {
 	if !root.Get("output").IsArray() && !root.Get("status").Exists() {
 		a.fail(root, "")
 		return
 	}
-	a.responsesEnd(root)
+	a.end(root)
 }
 
-// responsesError reads an error: flat, or in a member of that name.
-func (a *answer) responsesError(e gjson.Result) {
+// error reads an error: flat, or in a member of that name.
+func (a responsesAnswer) error(e gjson.Result) {
 	if inner := e.Get("error"); inner.IsObject() {
 		e = inner
 	}
@@ -111,7 +114,7 @@ func (a *answer) responsesError(e gjson.Result) {
 }
 
 // tell notes that what an item says is known.
-func (a *answer) tell(index int64) {
+func (a responsesAnswer) tell(index int64) {
 	if a.told == nil {
 		a.told = make(map[int64]struct{})
 	}
@@ -125,19 +128,19 @@ func (a *answer) tell(index int64) {
 	a.told[index] = struct{}{}
 }
 
-// responsesItem reads an item of the output, as it begins or whole. Tools that
+// item reads an item of the output, as it begins or whole. Tools that
 // the provider runs itself have no call_id.
-func (a *answer) responsesItem(item gjson.Result, index int64, whole bool) {
+func (a responsesAnswer) item(item gjson.Result, index int64, whole bool) {
 	kind := item.Get("type").Str
 	if _, told := a.told[index]; whole && !told {
 		switch kind {
 		case "message":
 			a.tell(index)
-			a.responsesTexts(&a.text, item.Get("content"))
+			a.texts(&a.text, item.Get("content"))
 		case "reasoning":
 			a.tell(index)
-			a.responsesTexts(&a.thinking, item.Get("summary"))
-			a.responsesTexts(&a.thinking, item.Get("content"))
+			a.texts(&a.thinking, item.Get("summary"))
+			a.texts(&a.thinking, item.Get("content"))
 		}
 	}
 	if kind == "reasoning" {
@@ -169,8 +172,8 @@ func (a *answer) responsesItem(item gjson.Result, index int64, whole bool) {
 	}
 }
 
-// responsesTexts writes the texts of a list of parts.
-func (a *answer) responsesTexts(to *strings.Builder, parts gjson.Result) {
+// texts writes the texts of a list of parts.
+func (a responsesAnswer) texts(to *strings.Builder, parts gjson.Result) {
 	parts.ForEach(func(_, part gjson.Result) bool {
 		text := part.Get("text")
 		if !text.Exists() {
@@ -181,9 +184,9 @@ func (a *answer) responsesTexts(to *strings.Builder, parts gjson.Result) {
 	})
 }
 
-// responsesUsage takes in a usage object. It counts inclusively: input_tokens
+// usage takes in a usage object. It counts inclusively: input_tokens
 // holds what was read from the cache and what was written to it.
-func (a *answer) responsesUsage(u gjson.Result) {
+func (a responsesAnswer) usage(u gjson.Result) {
 	if !u.IsObject() {
 		return
 	}

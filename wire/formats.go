@@ -20,3 +20,6 @@ func init() {
 	Register(OpenAIResponses, responsesCodec{})
 	Register(Gemini, geminiCodec{})
 }
+
+// All of these can hide calls.
+var _ = [...]Interceptor{anthropicCodec{}, chatCodec{}, responsesCodec{}, geminiCodec{}}

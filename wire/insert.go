@@ -36,7 +36,7 @@ func (v *View) toRebuild(edits []Edit) map[int32]bool {
 	var out map[int32]bool
 	for i := range edits {
 		e := &edits[i]
-		if v.Format == OpenAIResponses || e.Op != OpBefore && e.Op != OpAfter && e.Op != OpSplit || e.Block < 0 || e.Block >= len(v.Blocks) {
+		if v.Traits().FlatItems || e.Op != OpBefore && e.Op != OpAfter && e.Op != OpSplit || e.Block < 0 || e.Block >= len(v.Blocks) {
 			continue
 		}
 		if b := &v.Blocks[e.Block]; v.inContent(b) {
@@ -53,7 +53,7 @@ func (v *View) toRebuild(edits []Edit) map[int32]bool {
 func (v *View) insert(b *Block, e *Edit) (cut, error) {
 	switch e.Op {
 	case OpBefore, OpAfter:
-		item := v.Format == OpenAIResponses && b.Role == RoleAssistant && !b.Has(FlagPart)
+		item := v.Traits().FlatItems && b.Role == RoleAssistant && !b.Has(FlagPart)
 		if b.Kind != KindToolUse && b.Kind != KindToolDef && !item {
 			break
 		}

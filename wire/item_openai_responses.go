@@ -62,8 +62,8 @@ var (
 	typeRefers   = []byte(`"item_reference"`)
 )
 
-// responsesItem reads one item of input.
-func (p *parser) responsesItem(at int) int {
+// entry reads one item of input.
+func (p responsesParser) entry(at int) int {
 	var f itemMembers
 	closed := false
 	m := walk(p.b, at)
@@ -134,7 +134,7 @@ func (p *parser) responsesItem(at int) int {
 
 // itemRole tells whose item it is. What the model has put out, in types that
 // nobody knows yet too, is the assistant's.
-func (p *parser) itemRole(kind, role []byte) Role {
+func (p responsesParser) itemRole(kind, role []byte) Role {
 	switch string(kind) {
 	case `"message"`:
 		switch string(role) {
@@ -157,21 +157,9 @@ func (p *parser) itemRole(kind, role []byte) Role {
 	return RoleAssistant
 }
 
-// enter begins a message with an item, or adds the item to the last one.
-func (p *parser) enter(role Role, span Span) {
-	if p.joins(role) {
-		m := &p.v.Messages[len(p.v.Messages)-1]
-		m.Span.End, m.Content.End, p.grown = span.End, span.End, true
-		return
-	}
-	p.seal()
-	p.v.Messages = append(p.v.Messages, Message{Span: span, Content: span, First: int32(len(p.blocks)), Role: role})
-	p.raw = append(p.raw, rawHash(span.Of(p.b)))
-}
-
 // item reads an item that is one block: a call, its output, reasoning, or
 // something opaque.
-func (p *parser) item(kind []byte, f *itemMembers, span Span, role Role, index int32) Block {
+func (p responsesParser) item(kind []byte, f *itemMembers, span Span, role Role, index int32) Block {
 	b := Block{Section: SectionMessages, Role: role, Message: index, Span: span, ID: unquoted(p.b, f.callID)}
 	switch {
 	case string(kind) == `"reasoning"`:
@@ -202,7 +190,7 @@ func (p *parser) item(kind []byte, f *itemMembers, span Span, role Role, index i
 
 // outputItem reads what a tool has put out: a text or a list of parts. Other
 // forms stay closed.
-func (p *parser) outputItem(b *Block, output Span) {
+func (p responsesParser) outputItem(b *Block, output Span) {
 	if output.Empty() || p.b[output.Start] != '"' && !p.partsOnly(output) {
 		p.hashItem(b, false)
 		return
@@ -221,7 +209,7 @@ func (p *parser) outputItem(b *Block, output Span) {
 }
 
 // partsOnly tells whether a value is an array of content parts.
-func (p *parser) partsOnly(s Span) bool {
+func (p responsesParser) partsOnly(s Span) bool {
 	if p.b[s.Start] != '[' {
 		return false
 	}
@@ -247,7 +235,7 @@ func (p *parser) partsOnly(s Span) bool {
 // hashItem sets the canonical hash of an item whose members are known to be
 // well formed. Ids that clients draw anew, and what clients note for
 // themselves, are left out; the id of a reference is what it says.
-func (p *parser) hashItem(b *Block, reference bool) {
+func (p responsesParser) hashItem(b *Block, reference bool) {
 	h := &p.hasher
 	h.begin(b.Section, b.Role, b.Kind)
 	m := walk(p.b, int(b.Span.Start))
@@ -269,7 +257,7 @@ func isNote(key []byte) bool {
 }
 
 // messageItem reads the content of a message.
-func (p *parser) messageItem(f *itemMembers, span Span, role Role, index int32) bool {
+func (p responsesParser) messageItem(f *itemMembers, span Span, role Role, index int32) bool {
 	if f.content.Empty() || isNull(p.b, f.content) {
 		return true
 	}
@@ -320,7 +308,7 @@ func (p *parser) messageItem(f *itemMembers, span Span, role Role, index int32) 
 }
 
 // addPhase makes the phase of an answer, where it has one, a part of its hash.
-func (p *parser) addPhase(b *Block, f *itemMembers) {
+func (p responsesParser) addPhase(b *Block, f *itemMembers) {
 	if f.phase.Empty() || isNull(p.b, f.phase) {
 		return
 	}
@@ -332,7 +320,7 @@ func (p *parser) addPhase(b *Block, f *itemMembers) {
 }
 
 // part reads one part of the content of a message.
-func (p *parser) part(at int, role Role, index int32) int {
+func (p responsesParser) part(at int, role Role, index int32) int {
 	b := Block{Section: SectionMessages, Role: role, Message: index}
 	var kind, text Span
 	m := walk(p.b, at)
@@ -382,7 +370,7 @@ func (p *parser) part(at int, role Role, index int32) int {
 }
 
 // hashPart sets the canonical hash of a part: a text counts like a plain one.
-func (p *parser) hashPart(b *Block) {
+func (p responsesParser) hashPart(b *Block) {
 	h := &p.hasher
 	h.begin(b.Section, b.Role, b.Kind)
 	m := walk(p.b, int(b.Span.Start))

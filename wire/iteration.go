@@ -96,72 +96,54 @@ func (it *Iteration) Size() int {
 	return n
 }
 
-// dialect is how a format writes what a hidden exchange needs. A format
-// without one has no expand tool.
-type dialect interface {
-	// declare makes an entry of tools.
-	declare(name, description, schema string) []byte
-	// frame reads one event of a stream and puts out what the client gets.
-	frame(r *Relay, f frameOf)
-	// flush ends the client's message.
-	flush(r *Relay)
-	// spill puts out what is kept back to be judged, and forgets the rest.
-	spill(r *Relay)
-	// document reads an answer in one piece, and tells whether it is one.
-	document(r *Relay, body []byte) bool
-	// join makes one answer of all iterations; the last document is last.
-	join(r *Relay, last []byte) []byte
-	// continuation writes an answer and the results of its hidden calls as
-	// messages, with commas between.
-	continuation(it *Iteration) []byte
-	// weave finds the edits that put hidden parts back into a request that
-	// holds the client's message.
-	weave(v *View, message int, its []Iteration) ([]Edit, bool)
-	// failure makes the event that tells a client of a failed stream.
-	failure(r *Relay, kind, message string) []byte
+// Interceptor is a [Codec] of a format in which calls can be kept from the client
+// and answered on the way.
+type Interceptor interface {
+	// Hides reports whether calls can be hidden in the answer to a request. They
+	// cannot where the next request may only refer to this one.
+	Hides(v *View) bool
+	// DeclareTool returns an entry of tools: a function with a name, a description,
+	// and a JSON schema of its arguments.
+	DeclareTool(name, description, schema string) []byte
+	// Intercept begins a message for the client.
+	Intercept(r *Relay) interception
+	// Continuation returns an answer and the results of its hidden calls as messages
+	// of a request, with commas between: what to put behind the last message to have
+	// the upstream go on.
+	Continuation(it *Iteration) []byte
+	// Weave returns the edits that turn a message of the client, which is the
+	// model's, back into what the upstream said and was told in its course. It
+	// reports false for a message that is not the one that the client was given.
+	Weave(v *View, message int, its []Iteration) ([]Edit, bool)
 }
 
-var dialects = map[Format]dialect{
-	Anthropic:       anthropicDialect{},
-	OpenAIChat:      chatDialect{},
-	OpenAIResponses: responsesDialect{},
-	Gemini:          geminiDialect{},
+func interceptor(f Format) Interceptor {
+	i, _ := f.Codec().(Interceptor)
+	return i
 }
 
-// HidesCalls tells whether calls can be hidden in the answer to a request. They
-// cannot where the next request may only refer to this one, nor in a stream that
-// is one JSON array.
+// HidesCalls reports whether calls can be hidden in the answer to a request, see
+// [Interceptor.Hides].
 func (v *View) HidesCalls() bool {
-	if !v.Thread.Empty() {
-		return false
-	}
-	switch v.Format {
-	case OpenAIResponses:
-		return !v.Partial && len(v.Messages) > 0 && v.Raw[v.Messages[0].Span.Start] == '{'
-	case Gemini:
-		return !v.Array
-	}
-	return dialects[v.Format] != nil
+	i := interceptor(v.Format)
+	return i != nil && v.Thread.Empty() && i.Hides(v)
 }
 
-// DeclareTool returns an entry of tools in a format: a function with a name, a
-// description, and a JSON schema of its arguments.
+// DeclareTool is [Interceptor.DeclareTool] of a format that has it.
 func DeclareTool(f Format, name, description, schema string) []byte {
-	return dialects[f].declare(name, description, schema)
+	return interceptor(f).DeclareTool(name, description, schema)
 }
 
-// Continuation returns an answer and the results of its hidden calls as
-// messages of a request, with commas between: what to put behind the last
-// message to have the upstream go on.
-func Continuation(f Format, it *Iteration) []byte { return dialects[f].continuation(it) }
+// Continuation is [Interceptor.Continuation] of a format that has it.
+func Continuation(f Format, it *Iteration) []byte { return interceptor(f).Continuation(it) }
 
 // Weave returns the edits that turn a message of the client back into what the
 // upstream said and was told in its course. The message must be the one that
 // the client was given; if it does not look like it, Weave reports false.
 func Weave(v *View, message int, its []Iteration) ([]Edit, bool) {
-	d := dialects[v.Format]
-	if d == nil || message < 0 || message >= len(v.Messages) || v.Messages[message].Role != RoleAssistant {
+	i := interceptor(v.Format)
+	if i == nil || message < 0 || message >= len(v.Messages) || v.Messages[message].Role != RoleAssistant {
 		return nil, false
 	}
-	return d.weave(v, message, its)
+	return i.Weave(v, message, its)
 }

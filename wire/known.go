@@ -128,7 +128,7 @@ func (p *parser) remember() {
 		return
 	}
 	first := joint(p.blocks[p.front:])
-	if p.v.Format != OpenAIResponses {
+	if !p.traits.FlatItems {
 		p.opened(first)
 	}
 	p.know(first)

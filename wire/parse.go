@@ -75,19 +75,13 @@ func Parse(f Format, body []byte, recall func(first Hash) *Known) (*View, error)
 	if Crowded(body) {
 		return nil, ErrCrowded
 	}
-	p := parser{b: body, room: MaxElements, recall: recall, v: &View{Format: f, Raw: body, MaxTokens: -1, traits: f.Traits()}}
-	p.list = (*parser).messages
-	switch f {
-	case Anthropic:
-		p.message, p.tool = (*parser).anthropicMessage, (*parser).anthropicTool
-	case OpenAIChat:
-		p.message, p.tool = (*parser).chatMessage, (*parser).chatTool
-	case Gemini:
-		p.message, p.tool, p.rename = (*parser).geminiContent, (*parser).geminiTool, geminiName
-	case OpenAIResponses:
-		p.list, p.tool, p.rename = (*parser).responsesInput, (*parser).responsesTool, responsesName
-	default:
+	known := lookup(f)
+	if known == nil {
 		return nil, fmt.Errorf("%w: %q", ErrFormat, f)
+	}
+	p := parser{
+		b: body, room: MaxElements, recall: recall, codec: known.codec, traits: &known.traits,
+		v: &View{Format: f, Raw: body, MaxTokens: -1, traits: &known.traits},
 	}
 	err := p.run()
 	if p.room < 0 || len(p.v.Blocks) > MaxElements { // blocks that are recalled are not counted
@@ -110,14 +104,8 @@ type parser struct {
 	err    error
 	room   int // for so many more entries
 
-	// list reads the value of messages, message and tool an entry of messages
-	// and of tools.
-	list    func(p *parser, at int) int
-	message func(p *parser, at int) int
-	tool    func(p *parser, at int) int
-	// rename gives a top-level member of the format the name that its like has
-	// in the Messages API, an empty one if it has none. Nil keeps all names.
-	rename func(key []byte) []byte
+	codec  Codec
+	traits *Traits
 
 	// blocks gathers message blocks from index front on; the tools and system
 	// blocks, which may come later in the bytes, are put before them.
@@ -154,20 +142,17 @@ func (p *parser) run() error {
 	var metadata, cacheKey, conversation, model Span
 	m := walk(p.b, 0)
 	for m.next() {
-		bit, key := 0, m.key
-		if p.rename != nil {
-			key = p.rename(key)
-		}
-		switch string(key) {
+		bit := 0
+		switch string(p.codec.Name(m.key)) {
 		case "model":
 			bit, model = seenModel, m.skip()
 		case "messages":
 			bit = seenMessages
 			if seen&bit == 0 {
-				m.at = p.list(p, m.at)
+				m.at = p.codec.Messages(p, m.at)
 			}
 		case "system":
-			if bit = seenSystem; p.v.Format != OpenAIChat {
+			if bit = seenSystem; !p.traits.SystemInMessages {
 				p.section(&m, &p.system)
 			} else {
 				m.skip()
@@ -211,10 +196,10 @@ func (p *parser) run() error {
 			p.thread(m.skip())
 		case "store":
 			s := m.skip()
-			p.v.Stateless = p.v.Format == OpenAIResponses && m.at > 0 && string(s.Of(p.b)) == "false"
+			p.v.Stateless = p.traits.KeepsAnswers && m.at > 0 && string(s.Of(p.b)) == "false"
 		default:
-			if s := m.skip(); p.v.Format == Gemini && !m.bad {
-				p.geminiMember(m.key, s)
+			if s := m.skip(); !m.bad {
+				p.codec.Member(p, m.key, s)
 			}
 		}
 		if p.err != nil {
@@ -259,14 +244,14 @@ func isNull(b []byte, s Span) bool { return string(s.Of(b)) == "null" }
 // refers tells whether a member of a Responses request names what the provider
 // is to put before the input.
 func (p *parser) refers(s Span) bool {
-	return p.v.Format == OpenAIResponses && !s.Empty() && !isNull(p.b, s)
+	return p.traits.KeepsAnswers && !s.Empty() && !isNull(p.b, s)
 }
 
 // thread reads the member by which a conversation over the Messages API is kept
 // at the provider, or goes on from an answer that is. A kind that is not known
 // is taken for the latter: what the model will see may be elsewhere.
 func (p *parser) thread(s Span) {
-	if p.v.Format != Anthropic || s.Empty() || isNull(p.b, s) {
+	if !p.traits.Threads || s.Empty() || isNull(p.b, s) {
 		return
 	}
 	p.v.Thread = s
@@ -316,8 +301,13 @@ func (p *parser) elements(at int) elements {
 	return e
 }
 
+// messageReader reads one entry of a list of messages, whose [Message] has begun.
+type messageReader interface {
+	message(at int) int
+}
+
 // messages reads the array of messages at b[at].
-func (p *parser) messages(at int) int {
+func (p *parser) messages(at int, by messageReader) int {
 	e := p.elements(at)
 	for e.next() {
 		i := len(p.v.Messages)
@@ -334,7 +324,7 @@ func (p *parser) messages(at int) int {
 		}
 		start, first := e.at, len(p.blocks)
 		p.v.Messages = append(p.v.Messages, Message{First: int32(first)})
-		end := p.message(p, start)
+		end := by.message(start)
 		if end < 0 {
 			if end = p.shutMessage(start, first); end < 0 {
 				return -1
@@ -372,7 +362,7 @@ func (p *parser) sections() error {
 		e := p.elements(int(s.span.Start))
 		for e.next() {
 			at, n := e.at, len(s.blocks)
-			if e.at = p.tool(p, at); e.at > 0 {
+			if e.at = p.codec.Tool(p, at); e.at > 0 {
 				continue
 			}
 			var b Block
@@ -388,14 +378,7 @@ func (p *parser) sections() error {
 	}
 	if s := &p.system; p.unread(s) {
 		n := len(p.blocks)
-		switch {
-		case p.v.Format == Gemini:
-			p.geminiSystem(s.span)
-		case p.v.Format == OpenAIResponses && p.b[s.span.Start] != '"':
-			p.fail(ErrShape) // they are a text
-		default:
-			p.content(s.span, SectionSystem, RoleSystem)
-		}
+		p.codec.System(p, s.span)
 		if p.err != nil && p.shut(int(s.span.Start), n, SectionSystem, RoleSystem, -1) < 0 {
 			return p.err
 		}

@@ -27,8 +27,11 @@ var (
 	valueTrue  = []byte("true")
 )
 
-// anthropicTool reads one entry of tools.
-func (p *parser) anthropicTool(at int) int {
+// anthropicParser reads requests of the Messages API.
+type anthropicParser struct{ *parser }
+
+// tool reads one entry of tools.
+func (p anthropicParser) tool(at int) int {
 	b := Block{Kind: KindToolDef, Section: SectionTools, Message: -1}
 	m := walk(p.b, at)
 	p.hasher.begin(SectionTools, RoleNone, KindToolDef)
@@ -69,8 +72,8 @@ func (p *parser) anthropicTool(at int) int {
 	return m.end
 }
 
-// anthropicMessage reads one entry of messages.
-func (p *parser) anthropicMessage(at int) int {
+// message reads one entry of messages.
+func (p anthropicParser) message(at int) int {
 	msg := &p.v.Messages[len(p.v.Messages)-1]
 	seen := 0
 	m := walk(p.b, at)
@@ -126,7 +129,7 @@ func (p *parser) anthropicMessage(at int) int {
 
 // content reads a string or an array of blocks that begins at the span's
 // start, and appends its blocks.
-func (p *parser) content(s Span, section Section, role Role) int {
+func (p anthropicParser) content(s Span, section Section, role Role) int {
 	at := int(s.Start)
 	message := int32(-1)
 	if section == SectionMessages {
@@ -149,7 +152,7 @@ func (p *parser) content(s Span, section Section, role Role) int {
 		e := p.elements(at)
 		for e.next() {
 			at, n := e.at, len(p.blocks)
-			if e.at = p.anthropicBlock(at, section, role, message); e.at < 0 {
+			if e.at = p.block(at, section, role, message); e.at < 0 {
 				if e.at = p.shut(at, n, section, role, message); e.at < 0 {
 					return -1
 				}
@@ -161,18 +164,6 @@ func (p *parser) content(s Span, section Section, role Role) int {
 		return e.end
 	}
 	return p.fail(fmt.Errorf("%w: content is neither text nor blocks", ErrShape))
-}
-
-// plain is the text block that a string content means.
-func (p *parser) plain(span Span, section Section, role Role, message int32) Block {
-	b := Block{Kind: KindText, Section: section, Role: role, Message: message, Span: span, Body: span, Flags: FlagString}
-	if span.Len() == 2 {
-		b.Flags |= FlagEmpty
-	}
-	p.hasher.begin(section, role, KindText)
-	p.hasher.member(keyText, span.Of(p.b))
-	b.Hash = p.hasher.end()
-	return b
 }
 
 // blockMembers are the members of a content block that mean something here.
@@ -209,8 +200,8 @@ func (m *blockMembers) slot(key []byte) *Span {
 	return nil
 }
 
-// anthropicBlock reads one content block.
-func (p *parser) anthropicBlock(at int, section Section, role Role, message int32) int {
+// block reads one content block.
+func (p anthropicParser) block(at int, section Section, role Role, message int32) int {
 	b := Block{Section: section, Role: role, Message: message}
 	var f blockMembers
 	m := walk(p.b, at)
@@ -275,7 +266,7 @@ func (p *parser) anthropicBlock(at int, section Section, role Role, message int3
 
 // hash sets the canonical hash of a block whose members are known to be well
 // formed.
-func (p *parser) hash(b *Block, f *blockMembers) {
+func (p anthropicParser) hash(b *Block, f *blockMembers) {
 	h := &p.hasher
 	h.begin(b.Section, b.Role, b.Kind)
 	if b.Kind == KindToolResult {
@@ -303,66 +294,4 @@ func (p *parser) hash(b *Block, f *blockMembers) {
 		h.member(key, value.Of(p.b))
 	}
 	b.Hash = h.end()
-}
-
-// lone returns the text of a content that is an array of one plain text block,
-// and any other content as it is.
-func (p *parser) lone(content Span) Span {
-	if content.Empty() || p.b[content.Start] != '[' {
-		return content
-	}
-	e := p.elements(int(content.Start))
-	var text Span
-	for n := 0; e.next(); n++ {
-		if n > 0 {
-			return content
-		}
-		m := walk(p.b, e.at)
-		for m.next() {
-			key := string(m.key)
-			value := m.skip()
-			switch {
-			case key == "text":
-				text = value
-			case key == "type" && isTextType(value.Of(p.b)), key == "cache_control", key == "prompt_cache_breakpoint":
-			default:
-				return content
-			}
-		}
-		e.at = m.end
-	}
-	if text.Empty() {
-		return content
-	}
-	return text
-}
-
-// isTextType tells whether the type of a part is that of a text: the Responses
-// API has a name of its own for it.
-func isTextType(kind []byte) bool { return string(kind) == `"text"` || string(kind) == `"input_text"` }
-
-// allText tells whether a content is a string, or an array of text blocks only. It
-// goes to the end of the array in any case, so that all its parts are counted.
-func (p *parser) allText(content Span) bool {
-	if p.b[content.Start] != '[' {
-		return true
-	}
-	e := p.elements(int(content.Start))
-	all := true
-	for e.next() {
-		text, start := false, e.at
-		m := walk(p.b, e.at)
-		for m.next() {
-			key := string(m.key)
-			value := m.skip()
-			if key == "type" {
-				text = isTextType(value.Of(p.b))
-			}
-		}
-		all = all && text && !m.bad
-		if e.at = m.end; m.bad {
-			e.at = skipValue(p.b, start)
-		}
-	}
-	return all
 }

@@ -39,6 +39,9 @@ var (
 	nameToolChoice = []byte("tool_choice")
 )
 
+// geminiParser reads requests of the Gemini API.
+type geminiParser struct{ *parser }
+
 func geminiName(key []byte) []byte {
 	switch string(key) {
 	case "contents":
@@ -53,21 +56,21 @@ func geminiName(key []byte) []byte {
 	return nil
 }
 
-// geminiMember reads a member of the top level that has no like in the Messages
+// member reads a member of the top level that has no like in the Messages
 // API.
-func (p *parser) geminiMember(key []byte, value Span) {
+func (p geminiParser) member(key []byte, value Span) {
 	switch string(key) {
 	case "generationConfig", "generation_config":
 		if p.b[value.Start] == '{' {
-			p.geminiConfig(value)
+			p.config(value)
 		}
 	case "cachedContent", "cached_content":
 		p.v.Partial = p.v.Partial || !isNull(p.b, value)
 	}
 }
 
-// geminiConfig reads what of a generationConfig means something here.
-func (p *parser) geminiConfig(s Span) {
+// config reads what of a generationConfig means something here.
+func (p geminiParser) config(s Span) {
 	m := walk(p.b, int(s.Start))
 	for m.next() {
 		key := m.key
@@ -85,9 +88,9 @@ func (p *parser) geminiConfig(s Span) {
 	}
 }
 
-// geminiTool reads one entry of tools: one block for each declaration of a
+// tool reads one entry of tools: one block for each declaration of a
 // function, and one for each tool that the provider runs itself.
-func (p *parser) geminiTool(at int) int {
+func (p geminiParser) tool(at int) int {
 	m := walk(p.b, at)
 	for m.next() {
 		key := m.key
@@ -99,7 +102,7 @@ func (p *parser) geminiTool(at int) int {
 		case "functionDeclarations", "function_declarations":
 			e := p.elements(int(value.Start))
 			for e.next() {
-				if e.at = p.geminiDeclaration(e.at); e.at < 0 {
+				if e.at = p.declaration(e.at); e.at < 0 {
 					return -1
 				}
 			}
@@ -118,7 +121,7 @@ func (p *parser) geminiTool(at int) int {
 	return m.end
 }
 
-func (p *parser) geminiDeclaration(at int) int {
+func (p geminiParser) declaration(at int) int {
 	b := Block{Kind: KindToolDef, Section: SectionTools, Message: -1}
 	m := walk(p.b, at)
 	p.hasher.begin(SectionTools, RoleNone, KindToolDef)
@@ -145,19 +148,19 @@ func (p *parser) geminiDeclaration(at int) int {
 	return m.end
 }
 
-// geminiSystem reads a systemInstruction: a content whose role means nothing.
-func (p *parser) geminiSystem(s Span) int {
-	_, parts, end := p.geminiEnvelope(int(s.Start))
-	if end < 0 || !parts.Empty() && !p.geminiParts(parts, SectionSystem, RoleSystem, -1) {
+// system reads a systemInstruction: a content whose role means nothing.
+func (p geminiParser) system(s Span) int {
+	_, parts, end := p.envelope(int(s.Start))
+	if end < 0 || !parts.Empty() && !p.parts(parts, SectionSystem, RoleSystem, -1) {
 		return -1
 	}
 	return end
 }
 
-// geminiContent reads one entry of contents.
-func (p *parser) geminiContent(at int) int {
+// message reads one entry of contents.
+func (p geminiParser) message(at int) int {
 	index := int32(len(p.v.Messages) - 1)
-	role, parts, end := p.geminiEnvelope(at)
+	role, parts, end := p.envelope(at)
 	if end < 0 {
 		return -1
 	}
@@ -173,14 +176,14 @@ func (p *parser) geminiContent(at int) int {
 		return p.fail(fmt.Errorf("%w: unknown role", ErrShape))
 	}
 	msg.Content = parts
-	if !parts.Empty() && !p.geminiParts(parts, SectionMessages, msg.Role, index) {
+	if !parts.Empty() && !p.parts(parts, SectionMessages, msg.Role, index) {
 		return -1
 	}
 	return end
 }
 
-// geminiEnvelope reads a content without its parts.
-func (p *parser) geminiEnvelope(at int) (role, parts Span, end int) {
+// envelope reads a content without its parts.
+func (p geminiParser) envelope(at int) (role, parts Span, end int) {
 	m := walk(p.b, at)
 	for m.next() {
 		var slot *Span
@@ -211,16 +214,16 @@ func (p *parser) geminiEnvelope(at int) (role, parts Span, end int) {
 	return role, parts, m.end
 }
 
-// geminiParts reads the parts of a content: an array, or a lone part.
-func (p *parser) geminiParts(s Span, section Section, role Role, message int32) bool {
+// parts reads the parts of a content: an array, or a lone part.
+func (p geminiParser) parts(s Span, section Section, role Role, message int32) bool {
 	switch p.b[s.Start] {
 	case '{':
-		return p.geminiPart(int(s.Start), section, role, message) > 0
+		return p.part(int(s.Start), section, role, message) > 0
 	case '[':
 		e := p.elements(int(s.Start))
 		for e.next() {
 			at, n := e.at, len(p.blocks)
-			if e.at = p.geminiPart(at, section, role, message); e.at < 0 {
+			if e.at = p.part(at, section, role, message); e.at < 0 {
 				if e.at = p.shut(at, n, section, role, message); e.at < 0 {
 					return false
 				}
@@ -275,8 +278,8 @@ func (f *partMembers) contents() (n int) {
 	return n
 }
 
-// geminiPart reads one part.
-func (p *parser) geminiPart(at int, section Section, role Role, message int32) int {
+// part reads one part.
+func (p geminiParser) part(at int, section Section, role Role, message int32) int {
 	var f partMembers
 	m := walk(p.b, at)
 	for m.next() {
@@ -303,15 +306,15 @@ func (p *parser) geminiPart(at int, section Section, role Role, message int32) i
 	switch {
 	case f.contents() != 1: // nothing, or what no client sends
 	case !f.call.Empty():
-		if b.Kind = KindToolUse; !p.geminiFunction(&b, f.call) {
+		if b.Kind = KindToolUse; !p.function(&b, f.call) {
 			return -1
 		}
 	case !f.response.Empty():
-		if b.Kind = KindToolResult; !p.geminiFunction(&b, f.response) || !p.geminiResponse(&b) {
+		if b.Kind = KindToolResult; !p.function(&b, f.response) || !p.response(&b) {
 			return -1
 		}
 	case !f.inline.Empty():
-		b.Kind = p.geminiMedia(f.inline)
+		b.Kind = p.media(f.inline)
 	case !f.code.Empty(), !f.codeResult.Empty():
 		b.Kind = KindServerTool
 	case !f.text.Empty() && p.b[f.text.Start] == '"':
@@ -323,13 +326,13 @@ func (p *parser) geminiPart(at int, section Section, role Role, message int32) i
 			b.Flags |= FlagEmpty
 		}
 	}
-	p.geminiHash(&b)
+	p.hash(&b)
 	p.blocks = append(p.blocks, b)
 	return m.end
 }
 
 // signed tells whether the value of a thoughtSignature is one that a model gave.
-func (p *parser) signed(s Span) bool {
+func (p geminiParser) signed(s Span) bool {
 	value := string(s.Of(p.b))
 	if value == "" || value == "null" || value == `""` {
 		return false
@@ -342,9 +345,9 @@ func (p *parser) signed(s Span) bool {
 	return true
 }
 
-// geminiFunction reads a functionCall or a functionResponse. Its Body is the
+// function reads a functionCall or a functionResponse. Its Body is the
 // args or the response.
-func (p *parser) geminiFunction(b *Block, s Span) bool {
+func (p geminiParser) function(b *Block, s Span) bool {
 	m := walk(p.b, int(s.Start))
 	for m.next() {
 		key := m.key
@@ -387,11 +390,11 @@ func (p *parser) geminiFunction(b *Block, s Span) bool {
 	return true
 }
 
-// geminiResponse looks for what an edit of a response may replace: the text that
+// response looks for what an edit of a response may replace: the text that
 // the client's tool gave, where a member names it. That is output, as the SDKs
 // and Gemini CLI have it, or result or content; error says that the tool failed.
 // A response without them is replaced as a whole.
-func (p *parser) geminiResponse(b *Block) bool {
+func (p geminiParser) response(b *Block) bool {
 	if b.Body.Empty() {
 		b.Flags |= FlagEmpty
 		return true
@@ -432,8 +435,8 @@ func (p *parser) geminiResponse(b *Block) bool {
 	return true
 }
 
-// geminiMedia tells what kind of data stands in a part.
-func (p *parser) geminiMedia(s Span) Kind {
+// media tells what kind of data stands in a part.
+func (p geminiParser) media(s Span) Kind {
 	m := walk(p.b, int(s.Start))
 	for m.next() {
 		mime := string(m.key) == "mimeType" || string(m.key) == "mime_type"
@@ -449,10 +452,10 @@ func (p *parser) geminiMedia(s Span) Kind {
 	return KindOther
 }
 
-// geminiHash sets the canonical hash of a part whose members are known to be
+// hash sets the canonical hash of a part whose members are known to be
 // well formed: all of them, under their first names, but for what stands for a
 // signature where there is none.
-func (p *parser) geminiHash(b *Block) {
+func (p geminiParser) hash(b *Block) {
 	h := &p.hasher
 	h.begin(b.Section, b.Role, b.Kind)
 	var f partMembers

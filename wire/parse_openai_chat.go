@@ -16,8 +16,11 @@ package wire
 
 import "fmt"
 
-// chatTool reads one entry of tools: {"type":"function","function":{…}}.
-func (p *parser) chatTool(at int) int {
+// chatParser reads requests of the chat completions API.
+type chatParser struct{ *parser }
+
+// tool reads one entry of tools: {"type":"function","function":{…}}.
+func (p chatParser) tool(at int) int {
 	b := Block{Kind: KindToolDef, Section: SectionTools, Message: -1}
 	m := walk(p.b, at)
 	p.hasher.begin(SectionTools, RoleNone, KindToolDef)
@@ -63,9 +66,9 @@ type chatMembers struct {
 	reasoningKey, reasoningAliasKey int
 }
 
-// chatMessage reads one entry of messages. Its blocks come in the order
+// message reads one entry of messages. Its blocks come in the order
 // reasoning, content, calls, whichever way the members stand.
-func (p *parser) chatMessage(at int) int {
+func (p chatParser) message(at int) int {
 	msg := &p.v.Messages[len(p.v.Messages)-1]
 	index := int32(len(p.v.Messages) - 1)
 	var f chatMembers
@@ -122,14 +125,14 @@ func (p *parser) chatMessage(at int) int {
 	p.reasoning(f.reasoning, f.reasoningKey, msg.Role, index)
 	p.reasoning(f.reasoningAlias, f.reasoningAliasKey, msg.Role, index)
 	if !f.content.Empty() && !isNull(p.b, f.content) {
-		if !p.chatContent(&f, msg.Role, index) {
+		if !p.content(&f, msg.Role, index) {
 			return -1
 		}
 	}
 	if !f.calls.Empty() && !isNull(p.b, f.calls) {
 		e := p.elements(int(f.calls.Start))
 		for e.next() {
-			if e.at = p.chatCall(e.at, msg.Role, index); e.at < 0 {
+			if e.at = p.call(e.at, msg.Role, index); e.at < 0 {
 				return -1
 			}
 		}
@@ -141,7 +144,7 @@ func (p *parser) chatMessage(at int) int {
 }
 
 // reasoning makes a block of a member that holds thinking, if there is one.
-func (p *parser) reasoning(text Span, key int, role Role, index int32) {
+func (p chatParser) reasoning(text Span, key int, role Role, index int32) {
 	if text.Empty() || p.b[text.Start] != '"' {
 		return
 	}
@@ -155,7 +158,7 @@ func (p *parser) reasoning(text Span, key int, role Role, index int32) {
 	p.blocks = append(p.blocks, b)
 }
 
-func (p *parser) chatContent(f *chatMembers, role Role, index int32) bool {
+func (p chatParser) content(f *chatMembers, role Role, index int32) bool {
 	c := p.b[f.content.Start]
 	if c != '"' && c != '[' {
 		p.fail(fmt.Errorf("%w: content is neither text nor parts", ErrShape))
@@ -187,17 +190,11 @@ func (p *parser) chatContent(f *chatMembers, role Role, index int32) bool {
 	}
 	e := p.elements(int(f.content.Start))
 	for e.next() {
-		// Parts have the members of Anthropic's blocks where it matters: type,
-		// text and, at some hosts, cache_control.
 		at, n := e.at, len(p.blocks)
-		if e.at = p.anthropicBlock(at, SectionMessages, role, index); e.at < 0 {
+		if e.at = p.part(at, role, index); e.at < 0 {
 			if e.at = p.shut(at, n, SectionMessages, role, index); e.at < 0 {
 				return false
 			}
-		}
-		// Whatever is not text has other members here; it is never edited.
-		if b := &p.blocks[n]; b.Kind != KindText {
-			b.Kind, b.Body, b.ID, b.Name = KindOther, Span{}, Span{}, Span{}
 		}
 	}
 	if e.bad {
@@ -207,8 +204,64 @@ func (p *parser) chatContent(f *chatMembers, role Role, index int32) bool {
 	return true
 }
 
-// chatCall reads one entry of tool_calls.
-func (p *parser) chatCall(at int, role Role, index int32) int {
+// part reads a part of a content: a text, which may be marked at some hosts, or
+// something that is never edited.
+func (p chatParser) part(at int, role Role, index int32) int {
+	b := Block{Section: SectionMessages, Role: role, Message: index}
+	var kind, text Span
+	m := walk(p.b, at)
+	for m.next() {
+		var slot *Span
+		switch string(m.key) {
+		case "type":
+			slot = &kind
+		case "text":
+			slot = &text
+		case "cache_control":
+			slot = &b.Marker
+		}
+		value := m.skip()
+		if m.bad {
+			break
+		}
+		if slot == nil {
+			continue
+		}
+		if !slot.Empty() {
+			return p.fail(ErrDuplicate)
+		}
+		*slot = value
+	}
+	if m.bad {
+		return p.fail(ErrSyntax)
+	}
+	b.Span = Span{int32(at), int32(m.end)}
+	if isNull(p.b, b.Marker) {
+		b.Marker = Span{}
+	}
+	if string(kind.Of(p.b)) == `"text"` {
+		b.Kind, b.Body = KindText, text
+		if s := string(text.Of(p.b)); s == "" || s == `""` || s == "[]" || s == "null" {
+			b.Flags |= FlagEmpty
+		}
+	}
+	h := &p.hasher
+	h.begin(b.Section, b.Role, b.Kind)
+	m = walk(p.b, at)
+	for m.next() {
+		key := m.key
+		value := m.skip()
+		if string(key) != "cache_control" && (b.Kind == KindOther || string(key) != "type") {
+			h.member(key, value.Of(p.b))
+		}
+	}
+	b.Hash = h.end()
+	p.blocks = append(p.blocks, b)
+	return m.end
+}
+
+// call reads one entry of tool_calls.
+func (p chatParser) call(at int, role Role, index int32) int {
 	b := Block{Kind: KindToolUse, Section: SectionMessages, Role: role, Message: index}
 	m := walk(p.b, at)
 	p.hasher.begin(SectionMessages, role, KindToolUse)

@@ -70,8 +70,11 @@ func responsesName(key []byte) []byte {
 	return nil
 }
 
-// responsesTool reads one entry of tools.
-func (p *parser) responsesTool(at int) int {
+// responsesParser reads requests of the Responses API.
+type responsesParser struct{ *parser }
+
+// tool reads one entry of tools.
+func (p responsesParser) tool(at int) int {
 	b, end := p.toolItem(at, SectionTools, RoleNone, -1)
 	if end > 0 {
 		p.tools.blocks = append(p.tools.blocks, b)
@@ -81,7 +84,7 @@ func (p *parser) responsesTool(at int) int {
 
 // toolItem reads a definition of a tool, wherever it stands. A tool of the
 // provider's own has its type for a name.
-func (p *parser) toolItem(at int, section Section, role Role, message int32) (Block, int) {
+func (p responsesParser) toolItem(at int, section Section, role Role, message int32) (Block, int) {
 	b := Block{Kind: KindToolDef, Section: section, Role: role, Message: message}
 	var kind Span
 	m := walk(p.b, at)
@@ -118,10 +121,10 @@ func (p *parser) toolItem(at int, section Section, role Role, message int32) (Bl
 	return b, m.end
 }
 
-// responsesInput reads the value of input: a text, which is one message of the
+// input reads the value of input: a text, which is one message of the
 // user, or items. Items of the model in a row make one message, as do the
 // outputs of tools; every other item is a message of its own.
-func (p *parser) responsesInput(at int) int {
+func (p responsesParser) input(at int) int {
 	if p.b[at] == '"' {
 		end := skipString(p.b, at)
 		if end < 0 {
@@ -140,7 +143,7 @@ func (p *parser) responsesInput(at int) int {
 			e.at = end
 			continue
 		}
-		if e.at = p.responsesItem(e.at); e.at < 0 {
+		if e.at = p.entry(e.at); e.at < 0 {
 			return -1
 		}
 	}
@@ -152,30 +155,4 @@ func (p *parser) responsesInput(at int) int {
 		p.opening = len(p.v.Messages)
 	}
 	return e.end
-}
-
-// joins tells whether an item of a role belongs to the message before it.
-func (p *parser) joins(r Role) bool {
-	n := len(p.v.Messages)
-	return n > 0 && (r == RoleAssistant || r == RoleTool) && p.v.Messages[n-1].Role == r
-}
-
-// recallItems recognises the items of the next message at b[at] and returns the
-// index behind them, or 0.
-func (p *parser) recallItems(at int) int {
-	i := len(p.v.Messages)
-	if p.known == nil || i >= len(p.known.messages) || p.joins(p.known.messages[i].Role) {
-		return 0
-	}
-	p.seal()
-	return p.recallMessage(i, at)
-}
-
-// seal hashes the bytes of the last message, if items have joined it.
-func (p *parser) seal() {
-	if !p.grown {
-		return
-	}
-	n := len(p.v.Messages) - 1
-	p.raw[n], p.grown = rawHash(p.v.Messages[n].Span.Of(p.b)), false
 }

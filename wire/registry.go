@@ -22,7 +22,8 @@ import (
 )
 
 // Codec is what a format can do. What only some can do are the interfaces
-// [Addresser], [TokenCounter] and [Prefiller].
+// [Addresser], [TokenCounter], [Prefiller], [Replacer],
+// [Marker] and [Interceptor].
 type Codec interface {
 	// Traits returns the facts about the format.
 	Traits() Traits
@@ -31,6 +32,37 @@ type Codec interface {
 	// ForcesCall reports whether a choice of tools, the value of [View.ToolChoice],
 	// makes the model call one, or wants the arguments of its calls in pieces.
 	ForcesCall(choice gjson.Result) bool
+	requestReader
+	answerReader
+}
+
+// requestReader reads the body of a request. Where a method returns an index it is
+// the one behind what was read, or -1 after [parser.fail].
+type requestReader interface {
+	// Name returns the name that a top-level member's like has in the Messages API,
+	// nothing if it has none.
+	Name(key []byte) []byte
+	// Member takes a top-level member that has no like there.
+	Member(p *parser, key []byte, value Span)
+	// Messages reads the value of the messages at an index.
+	Messages(p *parser, at int) int
+	// Tool reads one entry of the tools at an index.
+	Tool(p *parser, at int) int
+	// System reads the system prompt.
+	System(p *parser, value Span)
+}
+
+// answerReader reads answers.
+type answerReader interface {
+	// Event reads an event of a stream and reports whether it is the last.
+	Event(a *answer, root gjson.Result, name string) (end bool)
+	// Silent reports whether the name of an event says that nothing of it is part of
+	// the turn, so that it need not be read.
+	Silent(name []byte) bool
+	// Document reads an answer in one piece.
+	Document(a *answer, root gjson.Result)
+	// Usage takes in an object that says what the answer costs.
+	Usage(a *answer, u gjson.Result)
 }
 
 // Addresser is a [Codec] of a format whose requests say in their path what the
@@ -62,6 +94,20 @@ type Prefiller interface {
 	// Base returns the members that make a request one for the least of an answer
 	// that begins as it does, and has no more than one message of a user.
 	Base(body []byte) []Member
+}
+
+// Replacer is a [Codec] of a format in which a new content cannot always stand in the
+// place of the old one as it is.
+type Replacer interface {
+	// Replacement returns the value in the form in which it can.
+	Replacement(v *View, b *Block, value []byte) []byte
+}
+
+// Marker is a [Codec] of a format whose blocks can be marked as the end of what is to
+// be cached.
+type Marker interface {
+	// Mark returns the cuts that give a block a marker.
+	Mark(v *View, b *Block, value []byte) ([]cut, error)
 }
 
 // registered is what is known of a format.

@@ -31,33 +31,42 @@ const largestKept = 1 << 20
 // changed passes in the upstream's own bytes, event by event. A Relay belongs
 // to one goroutine.
 type Relay struct {
-	format  Format
-	dialect dialect
+	by      interception
 	o       RelayOptions
 	frames  sse.Framer
 	emit    func(sse.Frame)
 	out     []byte
 	past    []Iteration
 	now     Iteration
-	passed  bool // the last event passed as it came
-	held    bool // the iteration has ended, and its end was kept back
-	ended   bool // the client's message has ended
-	broken  bool // an event is too long to be read: all passes
-	full    bool // the answer is too long to be remembered: nothing more is hidden
-	size    int  // bytes remembered
-	begun   int  // blocks, items or calls of the iteration that were told apart
-	visible int  // blocks (Anthropic) or calls (chat) that the client has
-	blocks  []*relayBlock
-	calls   []*relayCall
-	chat    chatTexts
-	role    bool // the client has been told whose message it is (chat)
-	id      string
+	passed  bool   // the last event passed as it came
+	held    bool   // the iteration has ended, and its end was kept back
+	ended   bool   // the client's message has ended
+	broken  bool   // an event is too long to be read: all passes
+	full    bool   // the answer is too long to be remembered: nothing more is hidden
+	size    int    // bytes remembered
+	begun   int    // blocks, items or calls of the iteration that were told apart
+	visible int    // blocks or calls that the client has
+	id      string // of the client's message
 	end     []byte // the event that was kept back
-	head    responsesHead
-	pieces  geminiText
-	// The number of the client's next event (Responses), once there was one.
-	sequence int64
-	numbered bool
+}
+
+// interception is what a format makes of one message for the client, and what it
+// remembers of it.
+type interception interface {
+	// frame reads one event of a stream and puts out what the client gets.
+	frame(f frameOf)
+	// flush ends the client's message.
+	flush()
+	// spill puts out what is kept back to be judged, and forgets the rest.
+	spill()
+	// next forgets the answer that came last.
+	next()
+	// document reads an answer in one piece, and reports whether it is one.
+	document(body []byte) bool
+	// join makes one answer of all iterations; the last document is last.
+	join(last []byte) []byte
+	// failure makes the event that tells a client of a failed stream.
+	failure(kind, message string) []byte
 }
 
 // RelayOptions say which calls a [Relay] keeps.
@@ -83,7 +92,10 @@ type frameOf struct {
 
 // NewRelay returns a relay of answers to a request that [View.HidesCalls].
 func NewRelay(f Format, o RelayOptions) *Relay {
-	r := &Relay{format: f, dialect: dialects[f], o: o}
+	r := &Relay{o: o}
+	if i := interceptor(f); i != nil {
+		r.by = i.Intercept(r)
+	}
 	if r.o.Hold == nil {
 		r.o.Hold = func(string) bool { return false }
 	}
@@ -149,8 +161,8 @@ func (r *Relay) fill() {
 		return
 	}
 	r.full, r.now.Opaque = true, true
-	r.dialect.spill(r)
-	r.now.Parts, r.chat, r.pieces = nil, chatTexts{}, geminiText{}
+	r.by.spill()
+	r.now.Parts = nil
 }
 
 // shift is what the client's numbers of blocks are beyond the upstream's.
@@ -183,7 +195,7 @@ func (r *Relay) frame(f sse.Frame) {
 		}
 		of.root = gjson.Parse(text)
 	}
-	r.dialect.frame(r, of)
+	r.by.frame(of)
 }
 
 // pass puts an event out as it came.
@@ -221,7 +233,7 @@ func (r *Relay) Next() {
 	r.past = append(r.past, r.now)
 	r.now = Iteration{Opaque: r.full}
 	r.frames = sse.Framer{}
-	r.blocks, r.calls, r.chat, r.pieces = nil, nil, chatTexts{}, geminiText{}
+	r.by.next()
 	r.begun = 0
 	r.held = false
 }
@@ -231,7 +243,7 @@ func (r *Relay) Close() []byte {
 	r.out = r.out[:0]
 	if r.held && !r.ended {
 		r.held = false
-		r.dialect.flush(r)
+		r.by.flush()
 	}
 	return r.out
 }
@@ -240,7 +252,7 @@ func (r *Relay) Close() []byte {
 // reports false where that is not known yet, because the answer [Relay.Asks].
 func (r *Relay) Whole(body []byte) ([]byte, bool) {
 	text := answerText(body)
-	if !Valid(text) || !r.dialect.document(r, body) {
+	if !Valid(text) || !r.by.document(body) {
 		return body, true
 	}
 	if r.held = r.now.asks() && r.now.Complete(); r.held {
@@ -251,18 +263,18 @@ func (r *Relay) Whole(body []byte) ([]byte, bool) {
 	if len(r.past) == 0 && len(r.now.Hidden()) == 0 {
 		return body, true
 	}
-	return r.dialect.join(r, body), true
+	return r.by.join(body), true
 }
 
 // CloseWhole is [Relay.Close] for answers in one piece.
 func (r *Relay) CloseWhole() []byte {
 	r.held, r.ended = false, true
-	return r.dialect.join(r, r.end)
+	return r.by.join(r.end)
 }
 
 // Failure returns the event by which the client's stream ends in an error. Kinds
 // are the format's own, or api_error or timeout_error.
-func (r *Relay) Failure(kind, message string) []byte { return r.dialect.failure(r, kind, message) }
+func (r *Relay) Failure(kind, message string) []byte { return r.by.failure(kind, message) }
 
 // usage is what the client is told: the sum over all iterations, unless it is to
 // be told of the last.

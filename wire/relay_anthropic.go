@@ -22,7 +22,13 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-type anthropicDialect struct{}
+// anthropicRelay intercepts calls in answers of the Messages API.
+type anthropicRelay struct {
+	*Relay
+	blocks []*relayBlock
+}
+
+func (r *anthropicRelay) next() { r.blocks = nil }
 
 // blockSize is about what a block takes beside its content, in bytes.
 const blockSize = 300
@@ -42,19 +48,19 @@ type relayBlock struct {
 	frames                           [][]byte // data of the events kept back
 }
 
-func (anthropicDialect) declare(name, description, schema string) []byte {
+func (anthropicCodec) DeclareTool(name, description, schema string) []byte {
 	out := append([]byte(`{"name":`), quoteText(name)...)
 	out = append(append(out, `,"description":`...), quoteText(description)...)
 	return append(append(append(out, `,"input_schema":`...), schema...), '}')
 }
 
-func (anthropicDialect) failure(_ *Relay, kind, message string) []byte {
+func (r *anthropicRelay) failure(kind, message string) []byte {
 	out := append([]byte(`event: error`+"\n"+`data: {"type":"error","error":{"type":`), quoteText(kind)...)
 	out = append(append(out, `,"message":`...), quoteText(message)...)
 	return append(out, "}}\n\n"...)
 }
 
-func (anthropicDialect) frame(r *Relay, f frameOf) {
+func (r *anthropicRelay) frame(f frameOf) {
 	switch kind := f.root.Get("type").Str; kind {
 	case "message_start":
 		r.now.Usage = anthropicBuckets(f.root.Get("message.usage"), Usage{})
@@ -101,7 +107,7 @@ func (anthropicDialect) frame(r *Relay, f frameOf) {
 }
 
 // anthropicEnd is a message_delta with the usage of all iterations.
-func anthropicEnd(r *Relay, root gjson.Result, reason string) []byte {
+func anthropicEnd(r *anthropicRelay, root gjson.Result, reason string) []byte {
 	with := map[string][]byte{"usage": anthropicSum(r)}
 	if reason != "" {
 		with["delta"] = object(root.Get("delta"), nil, map[string][]byte{"stop_reason": quoteText(reason)})
@@ -110,7 +116,7 @@ func anthropicEnd(r *Relay, root gjson.Result, reason string) []byte {
 }
 
 // anthropicSum is the usage of all iterations, each of them on record, or of the last.
-func anthropicSum(r *Relay) []byte {
+func anthropicSum(r *anthropicRelay) []byte {
 	out := append([]byte{'{'}, anthropicCounts(r.usage())...)
 	if r.o.LastUsage {
 		return append(out, '}')
@@ -136,13 +142,13 @@ func anthropicCounts(u Usage) []byte {
 	return bytes.TrimSuffix(appendCount(out, "output_tokens", u.Output), []byte(","))
 }
 
-func (anthropicDialect) flush(r *Relay) {
+func (r *anthropicRelay) flush() {
 	r.put("message_delta", anthropicEnd(r, gjson.ParseBytes(r.end), "end_turn"))
 	r.put("message_stop", []byte(`{"type":"message_stop"}`))
 	r.ended = true
 }
 
-func (r *Relay) block(index int64) *relayBlock {
+func (r *anthropicRelay) block(index int64) *relayBlock {
 	for _, b := range r.blocks {
 		if b.index == index {
 			return b
@@ -151,7 +157,7 @@ func (r *Relay) block(index int64) *relayBlock {
 	return nil
 }
 
-func (r *Relay) startBlock(f frameOf) {
+func (r *anthropicRelay) startBlock(f frameOf) {
 	start := f.root.Get("content_block")
 	if !r.keep(blockSize + len(start.Raw)) {
 		r.showBeyond(f)
@@ -176,7 +182,7 @@ func (r *Relay) startBlock(f frameOf) {
 }
 
 // showBeyond hands on an event of a block that is not remembered.
-func (r *Relay) showBeyond(f frameOf) {
+func (r *anthropicRelay) showBeyond(f frameOf) {
 	if !r.full || r.shift() == 0 {
 		r.pass(f.Frame)
 		return
@@ -185,7 +191,7 @@ func (r *Relay) showBeyond(f frameOf) {
 }
 
 // show hands an event of a block on, under the client's index.
-func (r *Relay) show(b *relayBlock, f frameOf) {
+func (r *anthropicRelay) show(b *relayBlock, f frameOf) {
 	switch {
 	case b.hidden:
 	case b.held:
@@ -198,7 +204,7 @@ func (r *Relay) show(b *relayBlock, f frameOf) {
 	}
 }
 
-func (r *Relay) renumber(data []byte, index int) {
+func (r *anthropicRelay) renumber(data []byte, index int) {
 	root := gjson.ParseBytes(data)
 	r.put(root.Get("type").Str, object(root, nil, map[string][]byte{"index": strconv.AppendInt(nil, int64(index), 10)}))
 }
@@ -227,7 +233,7 @@ func (b *relayBlock) gather(d gjson.Result) bool {
 }
 
 // stopBlock makes a part of a block that is complete.
-func (r *Relay) stopBlock(b *relayBlock) {
+func (r *anthropicRelay) stopBlock(b *relayBlock) {
 	if r.full {
 		return
 	}
@@ -251,7 +257,7 @@ func (r *Relay) stopBlock(b *relayBlock) {
 }
 
 // release shows the client a block that was kept back.
-func (r *Relay) release(b *relayBlock) {
+func (r *anthropicRelay) release(b *relayBlock) {
 	b.client = r.visible
 	r.visible++
 	for _, data := range b.frames {
@@ -259,7 +265,7 @@ func (r *Relay) release(b *relayBlock) {
 	}
 }
 
-func (anthropicDialect) spill(r *Relay) {
+func (r *anthropicRelay) spill() {
 	for _, b := range r.blocks {
 		if b.held {
 			b.held = false
@@ -325,7 +331,7 @@ func anthropicPart(block gjson.Result) Part {
 	return p
 }
 
-func (anthropicDialect) document(r *Relay, body []byte) bool {
+func (r *anthropicRelay) document(body []byte) bool {
 	root := gjson.ParseBytes(body)
 	content := root.Get("content")
 	if !content.IsArray() {
@@ -349,7 +355,7 @@ func (anthropicDialect) document(r *Relay, body []byte) bool {
 	return true
 }
 
-func (anthropicDialect) join(r *Relay, last []byte) []byte {
+func (r *anthropicRelay) join(last []byte) []byte {
 	content := []byte{'['}
 	for _, it := range r.Iterations() {
 		for i := range it.Parts {
@@ -373,7 +379,7 @@ func (anthropicDialect) join(r *Relay, last []byte) []byte {
 	return object(root, nil, with)
 }
 
-func (anthropicDialect) continuation(it *Iteration) []byte {
+func (anthropicCodec) Continuation(it *Iteration) []byte {
 	out := []byte(`{"role":"assistant","content":[`)
 	for i := range it.Parts {
 		if i > 0 {
@@ -407,7 +413,7 @@ func anthropicResult(p *Part) []byte {
 // weave goes through the client's message and the parts of the iterations side
 // by side. A part that the client has dropped is skipped; a block that is none
 // of the parts ends it.
-func (anthropicDialect) weave(v *View, message int, its []Iteration) ([]Edit, bool) {
+func (anthropicCodec) Weave(v *View, message int, its []Iteration) ([]Edit, bool) {
 	msg := &v.Messages[message]
 	at, end := int(msg.First), int(msg.End)
 	if at == end {

@@ -22,10 +22,15 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// geminiDialect is that of the Gemini API. Calls come whole, texts in pieces; a
-// stream has no event at its end, and the reason why an answer ended may come
-// with the last of its parts.
-type geminiDialect struct{}
+// geminiRelay intercepts calls in answers of the Gemini API. Calls come whole, texts in
+// pieces; a stream has no event at its end, and the reason why an answer ended may
+// come with the last of its parts.
+type geminiRelay struct {
+	*Relay
+	pieces geminiText
+}
+
+func (r *geminiRelay) next() { r.pieces = geminiText{} }
 
 // geminiText gathers pieces of a text as the inside of a JSON string.
 type geminiText struct {
@@ -33,7 +38,7 @@ type geminiText struct {
 	kind Kind
 }
 
-func (geminiDialect) declare(name, description, schema string) []byte {
+func (geminiCodec) DeclareTool(name, description, schema string) []byte {
 	out := append([]byte(`{"name":`), quoteText(name)...)
 	out = append(append(out, `,"description":`...), quoteText(description)...)
 	return append(append(append(out, `,"parameters":`...), schema...), '}')
@@ -46,7 +51,7 @@ var geminiCodes = map[string]int{
 
 // failure is a line of bare JSON: what stands in a data field is an answer to
 // Google's SDKs, and one without content is passed over in silence.
-func (geminiDialect) failure(_ *Relay, kind, message string) []byte {
+func (r *geminiRelay) failure(kind, message string) []byte {
 	code := geminiCodes[kind]
 	switch {
 	case kind == "timeout_error":
@@ -60,12 +65,12 @@ func (geminiDialect) failure(_ *Relay, kind, message string) []byte {
 	return append(out, "}}\r\n\r\n"...)
 }
 
-func (geminiDialect) frame(r *Relay, f frameOf) {
+func (r *geminiRelay) frame(f frameOf) {
 	if !f.root.Exists() {
 		r.pass(f.Frame)
 		return
 	}
-	r.geminiEnvelope(f.root)
+	r.envelope(f.root)
 	candidates := f.root.Get("candidates")
 	candidate := candidates.Get("0")
 	switch {
@@ -78,34 +83,32 @@ func (geminiDialect) frame(r *Relay, f frameOf) {
 			r.pass(f.Frame)
 			return
 		}
-		r.put("", r.geminiChunk(f.root, gjson.Result{}, nil, false))
+		r.put("", r.chunk(f.root, gjson.Result{}, nil, false))
 	default:
-		r.geminiCandidate(f, candidate)
+		r.candidate(f, candidate)
 	}
 }
 
-func (r *Relay) geminiEnvelope(root gjson.Result) {
+func (r *geminiRelay) envelope(root gjson.Result) {
 	if r.id == "" {
 		r.id = strings.Clone(root.Get("responseId").Raw)
 	}
 	if u := root.Get("usageMetadata"); u.IsObject() {
-		var a answer
-		a.geminiUsage(u)
-		r.now.Usage, r.now.reasoning = a.turn.Usage, u.Get("thoughtsTokenCount").Int()
+		r.now.Usage, r.now.reasoning = usageOf(geminiCodec{}, u), u.Get("thoughtsTokenCount").Int()
 	}
 }
 
-// geminiCandidate reads a chunk with a candidate in it.
-func (r *Relay) geminiCandidate(f frameOf, candidate gjson.Result) {
-	shown, says, hidden := r.geminiParts(candidate)
+// candidate reads a chunk with a candidate in it.
+func (r *geminiRelay) candidate(f frameOf, candidate gjson.Result) {
+	shown, says, hidden := r.parts(candidate)
 	finish := candidate.Get("finishReason").Str
 	if finish != "" {
-		r.geminiFlush()
+		r.settle()
 		r.now.StopReason = strings.Clone(finish)
 		if r.now.asks() && r.now.Complete() {
 			r.held, r.end = true, bytes.Clone(f.Data)
 			if says {
-				r.put("", r.geminiChunk(f.root, candidate, shown, true))
+				r.put("", r.chunk(f.root, candidate, shown, true))
 			}
 			return
 		}
@@ -115,18 +118,18 @@ func (r *Relay) geminiCandidate(f frameOf, candidate gjson.Result) {
 	case hidden == 0 && len(r.past) == 0:
 		r.pass(f.Frame)
 	case hidden == 0:
-		r.put("", r.geminiChunk(f.root, candidate, nil, false))
+		r.put("", r.chunk(f.root, candidate, nil, false))
 	case len(shown) > 0:
-		r.put("", r.geminiChunk(f.root, candidate, shown, false))
+		r.put("", r.chunk(f.root, candidate, shown, false))
 	case finish != "":
-		r.put("", r.geminiChunk(f.root, candidate, []byte(`{"text":""}`), false))
+		r.put("", r.chunk(f.root, candidate, []byte(`{"text":""}`), false))
 	}
 }
 
-// geminiParts reads the parts of a chunk or a document. It returns those that
+// parts reads the parts of a chunk or a document. It returns those that
 // the client gets, with commas between, whether they say anything, and how many
 // it does not get.
-func (r *Relay) geminiParts(candidate gjson.Result) (shown []byte, says bool, hidden int) {
+func (r *geminiRelay) parts(candidate gjson.Result) (shown []byte, says bool, hidden int) {
 	candidate.Get("content.parts").ForEach(func(_, part gjson.Result) bool {
 		call := part.Get("functionCall")
 		plain := !call.Exists()
@@ -135,12 +138,12 @@ func (r *Relay) geminiParts(candidate gjson.Result) (shown []byte, says bool, hi
 			return true
 		})
 		if plain {
-			r.geminiGather(part)
+			r.gather(part)
 			says = says || part.Get("text").Str != ""
 			shown = appendElement(shown, []byte(part.Raw))
 			return true
 		}
-		r.geminiFlush()
+		r.settle()
 		p := Part{Kind: KindOther, Raw: []byte(part.Raw)}
 		switch {
 		case call.Exists():
@@ -171,14 +174,14 @@ func (r *Relay) geminiParts(candidate gjson.Result) (shown []byte, says bool, hi
 	return shown, says, hidden
 }
 
-// geminiGather adds a piece of a text to what came before it.
-func (r *Relay) geminiGather(part gjson.Result) {
+// gather adds a piece of a text to what came before it.
+func (r *geminiRelay) gather(part gjson.Result) {
 	kind := KindText
 	if part.Get("thought").Bool() {
 		kind = KindThinking
 	}
 	if kind != r.pieces.kind {
-		r.geminiFlush()
+		r.settle()
 	}
 	r.pieces.kind = kind
 	if r.keep(len(part.Raw)) {
@@ -186,8 +189,8 @@ func (r *Relay) geminiGather(part gjson.Result) {
 	}
 }
 
-// geminiFlush makes a part of the pieces.
-func (r *Relay) geminiFlush() {
+// settle makes a part of the pieces.
+func (r *geminiRelay) settle() {
 	if r.pieces.text.Len() == 0 {
 		return
 	}
@@ -199,9 +202,9 @@ func (r *Relay) geminiFlush() {
 	r.pieces = geminiText{}
 }
 
-// geminiChunk is a chunk of the client's one answer. Parts of nil stay as they
+// chunk is a chunk of the client's one answer. Parts of nil stay as they
 // are; one that is open does not tell why it ended.
-func (r *Relay) geminiChunk(root, candidate gjson.Result, parts []byte, open bool) []byte {
+func (r *geminiRelay) chunk(root, candidate gjson.Result, parts []byte, open bool) []byte {
 	with := map[string][]byte{}
 	if candidate.Exists() {
 		change := map[string][]byte{}
@@ -228,16 +231,16 @@ func (r *Relay) geminiChunk(root, candidate gjson.Result, parts []byte, open boo
 	return object(root, nil, with)
 }
 
-func (geminiDialect) spill(*Relay) {} // calls come whole
+func (r *geminiRelay) spill() { r.pieces = geminiText{} } // calls come whole
 
-func (geminiDialect) flush(r *Relay) {
+func (r *geminiRelay) flush() {
 	root := gjson.ParseBytes(r.end)
-	r.put("", r.geminiChunk(root, root.Get("candidates.0"), []byte(`{"text":""}`), false))
+	r.put("", r.chunk(root, root.Get("candidates.0"), []byte(`{"text":""}`), false))
 	r.ended = true
 }
 
 // geminiSum is the usage of all iterations.
-func geminiSum(r *Relay) []byte {
+func geminiSum(r *geminiRelay) []byte {
 	u, thoughts := r.usage(), int64(0)
 	for _, it := range r.Iterations() {
 		thoughts += it.reasoning
@@ -254,21 +257,21 @@ func geminiSum(r *Relay) []byte {
 	return out
 }
 
-func (geminiDialect) document(r *Relay, body []byte) bool {
+func (r *geminiRelay) document(body []byte) bool {
 	root := gjson.ParseBytes(body)
 	candidate := root.Get("candidates.0")
 	if !candidate.Exists() {
 		return false
 	}
-	r.geminiEnvelope(root)
+	r.envelope(root)
 	r.now.StopReason = candidate.Get("finishReason").Str
 	r.now.Opaque = root.Get("candidates.#").Int() != 1
-	r.geminiParts(candidate)
-	r.geminiFlush()
+	r.parts(candidate)
+	r.settle()
 	return true
 }
 
-func (geminiDialect) join(r *Relay, last []byte) []byte {
+func (r *geminiRelay) join(last []byte) []byte {
 	parts := []byte{}
 	for _, it := range r.Iterations() {
 		for i := range it.Parts {
@@ -281,10 +284,10 @@ func (geminiDialect) join(r *Relay, last []byte) []byte {
 		parts = []byte(`{"text":""}`)
 	}
 	root := gjson.ParseBytes(last)
-	return r.geminiChunk(root, root.Get("candidates.0"), parts, false)
+	return r.chunk(root, root.Get("candidates.0"), parts, false)
 }
 
-func (geminiDialect) continuation(it *Iteration) []byte {
+func (geminiCodec) Continuation(it *Iteration) []byte {
 	out := []byte(`{"role":"model","parts":[`)
 	for i := range it.Parts {
 		if i > 0 {

@@ -22,7 +22,15 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-type chatDialect struct{}
+// chatRelay intercepts calls in answers of the chat completions API.
+type chatRelay struct {
+	*Relay
+	calls []*relayCall
+	chat  chatTexts
+	role  bool // the client has been told whose message it is
+}
+
+func (r *chatRelay) next() { r.calls, r.chat = nil, chatTexts{} }
 
 // chatTexts gathers the texts of a chat answer as the insides of JSON strings.
 type chatTexts struct {
@@ -42,19 +50,19 @@ type relayCall struct {
 	chunk        []byte // the chunk that it began in, if it is held
 }
 
-func (chatDialect) declare(name, description, schema string) []byte {
+func (chatCodec) DeclareTool(name, description, schema string) []byte {
 	out := append([]byte(`{"type":"function","function":{"name":`), quoteText(name)...)
 	out = append(append(out, `,"description":`...), quoteText(description)...)
 	return append(append(append(out, `,"parameters":`...), schema...), `}}`...)
 }
 
-func (chatDialect) failure(_ *Relay, kind, message string) []byte {
+func (r *chatRelay) failure(kind, message string) []byte {
 	out := append([]byte(`data: {"error":{"message":`), quoteText(message)...)
 	out = append(append(out, `,"type":`...), quoteText(kind)...)
 	return append(out, `,"param":null,"code":null}}`+"\n\n"...)
 }
 
-func (chatDialect) frame(r *Relay, f frameOf) {
+func (r *chatRelay) frame(f frameOf) {
 	if !f.root.Exists() {
 		if string(f.Data) == "[DONE]" {
 			if r.held {
@@ -69,7 +77,7 @@ func (chatDialect) frame(r *Relay, f frameOf) {
 		r.id = strings.Clone(id.Raw)
 	}
 	if u := f.root.Get("usage"); u.IsObject() {
-		r.now.Usage = chatUsageOf(u)
+		r.now.Usage = usageOf(chatCodec{}, u)
 	}
 	choice := f.root.Get("choices.0")
 	switch {
@@ -85,16 +93,16 @@ func (chatDialect) frame(r *Relay, f frameOf) {
 			r.pass(f.Frame)
 			return
 		}
-		r.put("", r.chatChunk(f.root, gjson.Result{}, nil, nil))
+		r.put("", r.chunk(f.root, gjson.Result{}, nil, nil))
 	default:
-		r.chatDelta(f, choice)
+		r.choice(f, choice)
 	}
 }
 
-// chatDelta reads a chunk with a choice in it.
-func (r *Relay) chatDelta(f frameOf, choice gjson.Result) {
+// choice reads a chunk with a choice in it.
+func (r *chatRelay) choice(f frameOf, choice gjson.Result) {
 	delta := choice.Get("delta")
-	says := r.chatGather(delta)
+	says := r.gather(delta)
 	calls := delta.Get("tool_calls")
 	finish := choice.Get("finish_reason").Str
 	if len(r.past) == 0 && finish == "" && !calls.IsArray() {
@@ -104,11 +112,11 @@ func (r *Relay) chatDelta(f frameOf, choice gjson.Result) {
 	}
 	var shown []byte
 	if calls.IsArray() {
-		shown = r.chatCalls(calls, f.Data)
+		shown = r.entries(calls, f.Data)
 	}
 	if finish != "" {
 		r.now.StopReason = strings.Clone(finish)
-		for _, more := range r.chatFinish() {
+		for _, more := range r.finish() {
 			if len(shown) > 0 {
 				shown = append(shown, ',')
 			}
@@ -117,7 +125,7 @@ func (r *Relay) chatDelta(f frameOf, choice gjson.Result) {
 		if finish != "length" && finish != "content_filter" && r.now.asks() {
 			r.held, r.end = true, bytes.Clone(f.Data)
 			if says {
-				r.put("", r.chatChunk(f.root, choice, r.chatRest(delta, nil), []byte("null")))
+				r.put("", r.chunk(f.root, choice, r.rest(delta, nil), []byte("null")))
 			}
 			return
 		}
@@ -129,11 +137,11 @@ func (r *Relay) chatDelta(f frameOf, choice gjson.Result) {
 	if !says && len(shown) == 0 && finish == "" && calls.IsArray() {
 		return
 	}
-	r.put("", r.chatChunk(f.root, choice, r.chatRest(delta, shown), nil))
+	r.put("", r.chunk(f.root, choice, r.rest(delta, shown), nil))
 }
 
-// chatRest is a delta with the calls that the client gets.
-func (r *Relay) chatRest(delta gjson.Result, calls []byte) []byte {
+// rest is a delta with the calls that the client gets.
+func (r *chatRelay) rest(delta gjson.Result, calls []byte) []byte {
 	with := map[string][]byte{"tool_calls": nil}
 	if len(calls) > 0 {
 		with["tool_calls"] = append(append([]byte{'['}, calls...), ']')
@@ -148,8 +156,8 @@ func (r *Relay) chatRest(delta gjson.Result, calls []byte) []byte {
 	return object(gjson.Parse("{}"), []string{"tool_calls"}, with)
 }
 
-// chatChunk is a chunk with another delta, under the first answer's id.
-func (r *Relay) chatChunk(root, choice gjson.Result, delta, finish []byte) []byte {
+// chunk is a chunk with another delta, under the first answer's id.
+func (r *chatRelay) chunk(root, choice gjson.Result, delta, finish []byte) []byte {
 	with := map[string][]byte{}
 	if r.id != "" {
 		with["id"] = []byte(r.id)
@@ -167,8 +175,8 @@ func (r *Relay) chatChunk(root, choice gjson.Result, delta, finish []byte) []byt
 	return object(root, nil, with)
 }
 
-// chatGather keeps the texts of a delta and tells whether there were any.
-func (r *Relay) chatGather(delta gjson.Result) (says bool) {
+// gather keeps the texts of a delta and tells whether there were any.
+func (r *chatRelay) gather(delta gjson.Result) (says bool) {
 	kept := r.keep(len(delta.Raw))
 	delta.ForEach(func(k, v gjson.Result) bool {
 		switch k.Str {
@@ -194,13 +202,13 @@ func (r *Relay) chatGather(delta gjson.Result) (says bool) {
 	return says
 }
 
-// chatCalls reads the calls of a delta and returns those of them that the
+// entries reads the calls of a delta and returns those of them that the
 // client gets now, with commas between.
-func (r *Relay) chatCalls(list gjson.Result, chunk []byte) (shown []byte) {
+func (r *chatRelay) entries(list gjson.Result, chunk []byte) (shown []byte) {
 	at := int64(-1)
 	list.ForEach(func(_, item gjson.Result) bool {
 		at++
-		c, begun := r.chatCall(item, at)
+		c, begun := r.entry(item, at)
 		if c == nil { // there are too many to remember them
 			index := strconv.AppendInt(nil, item.Get("index").Int()+int64(r.shift()), 10)
 			shown = appendElement(shown, object(item, []string{"index"}, map[string][]byte{"index": index}))
@@ -229,9 +237,9 @@ func (r *Relay) chatCalls(list gjson.Result, chunk []byte) (shown []byte) {
 	return shown
 }
 
-// chatCall finds the call that a fragment belongs to, by the rules by which the
+// entry finds the call that a fragment belongs to, by the rules by which the
 // decoder does, and tells whether it begins with it.
-func (r *Relay) chatCall(item gjson.Result, position int64) (c *relayCall, begun bool) {
+func (r *chatRelay) entry(item gjson.Result, position int64) (c *relayCall, begun bool) {
 	id, function, index := item.Get("id").Str, item.Get("function"), item.Get("index")
 	custom, text := item.Get("custom"), function.Get("arguments")
 	if custom.IsObject() {
@@ -298,9 +306,9 @@ func (c *relayCall) element(index int) []byte {
 	return append(append(append(out, '}'), c.extra...), '}')
 }
 
-// chatFinish makes parts of the texts and calls of a complete answer, and
+// finish makes parts of the texts and calls of a complete answer, and
 // returns the calls that were kept back and that the client is to get.
-func (r *Relay) chatFinish() (released [][]byte) {
+func (r *chatRelay) finish() (released [][]byte) {
 	r.now.Parts = nil
 	if r.full {
 		return nil
@@ -327,43 +335,38 @@ func (r *Relay) chatFinish() (released [][]byte) {
 	return released
 }
 
-func (chatDialect) spill(r *Relay) {
+func (r *chatRelay) spill() {
 	for _, c := range r.calls {
 		if c.held {
 			c.held, c.client = false, r.visible
 			r.visible++
 			root := gjson.ParseBytes(c.chunk)
 			delta := append(append([]byte(`{"tool_calls":[`), c.element(c.client)...), `]}`...)
-			r.put("", r.chatChunk(root, root.Get("choices.0"), delta, []byte("null")))
+			r.put("", r.chunk(root, root.Get("choices.0"), delta, []byte("null")))
 		}
 		c.arguments.Reset()
 		c.extra, c.chunk = "", nil
 	}
+	r.chat = chatTexts{}
 }
 
-func (chatDialect) flush(r *Relay) {
+func (r *chatRelay) flush() {
 	root := gjson.ParseBytes(r.end)
 	choice := root.Get("choices.0")
 	if choice.Exists() {
-		r.put("", r.chatChunk(root, choice, []byte("{}"), []byte(`"stop"`)))
+		r.put("", r.chunk(root, choice, []byte("{}"), []byte(`"stop"`)))
 	} else { // the usage came last
 		r.put("", object(root, []string{"choices"}, map[string][]byte{
 			"id": []byte(r.id), "choices": []byte(`[{"index":0,"delta":{},"finish_reason":"stop"}]`), "usage": nil,
 		}))
-		r.put("", r.chatChunk(root, choice, nil, nil))
+		r.put("", r.chunk(root, choice, nil, nil))
 	}
 	r.put("", []byte("[DONE]"))
 	r.ended = true
 }
 
-func chatUsageOf(u gjson.Result) Usage {
-	var a answer
-	a.chatUsage(u)
-	return a.turn.Usage
-}
-
 // chatSum is the usage of all iterations, each of them on record, or of the last.
-func chatSum(r *Relay) []byte {
+func chatSum(r *chatRelay) []byte {
 	out := append([]byte{'{'}, chatCounts(r.usage())...)
 	if r.o.LastUsage {
 		return append(out, '}')
@@ -389,7 +392,7 @@ func chatCounts(u Usage) []byte {
 	return out
 }
 
-func (chatDialect) document(r *Relay, body []byte) bool {
+func (r *chatRelay) document(body []byte) bool {
 	root := gjson.ParseBytes(body)
 	choice := root.Get("choices.0")
 	message := choice.Get("message")
@@ -399,24 +402,24 @@ func (chatDialect) document(r *Relay, body []byte) bool {
 	if r.id == "" {
 		r.id = root.Get("id").Raw
 	}
-	r.now.Usage = chatUsageOf(root.Get("usage"))
+	r.now.Usage = usageOf(chatCodec{}, root.Get("usage"))
 	r.now.StopReason = choice.Get("finish_reason").Str
 	r.now.Opaque = root.Get("choices.#").Int() != 1 || r.now.StopReason == "length" || r.now.StopReason == "content_filter"
-	r.chatGather(message)
+	r.gather(message)
 	at := int64(-1)
 	message.Get("tool_calls").ForEach(func(_, item gjson.Result) bool {
 		at++
 		if id := item.Get("id").Str; id == "" {
 			r.now.Opaque = true
 		}
-		r.chatCall(item, at)
+		r.entry(item, at)
 		return true
 	})
-	r.chatFinish()
+	r.finish()
 	return true
 }
 
-func (chatDialect) join(r *Relay, last []byte) []byte {
+func (r *chatRelay) join(last []byte) []byte {
 	var content, reasoning, calls []byte
 	key := ""
 	for _, it := range r.Iterations() {

@@ -22,20 +22,38 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// responsesDialect is that of the Responses API. An answer is a list of items,
-// and a request is one too: what was hidden goes between the client's items.
-type responsesDialect struct{}
+// responsesRelay intercepts calls in answers of the Responses API. An answer is a list of
+// items, and a request is one too: what was hidden goes between the client's items.
+type responsesRelay struct {
+	*Relay
+	items []*relayItem
+	head  responsesHead
+	// The number of the client's next event, once there was one.
+	sequence int64
+	numbered bool
+}
+
+func (r *responsesRelay) next() { r.items = nil }
+
+// relayItem is an item of a stream.
+type relayItem struct {
+	index  int64
+	client int      // the client's index, -1 as long as the client has not got it
+	hidden bool     // answered on the way
+	held   bool     // to be judged
+	frames [][]byte // data of the events kept back
+}
 
 // responsesHead is what the first event of a stream says of the answer.
 type responsesHead struct{ id, created, model string }
 
-func (responsesDialect) declare(name, description, schema string) []byte {
+func (responsesCodec) DeclareTool(name, description, schema string) []byte {
 	out := append([]byte(`{"type":"function","name":`), quoteText(name)...)
 	out = append(append(out, `,"description":`...), quoteText(description)...)
 	return append(append(append(out, `,"parameters":`...), schema...), `,"strict":false}`...)
 }
 
-func (responsesDialect) failure(r *Relay, kind, message string) []byte {
+func (r *responsesRelay) failure(kind, message string) []byte {
 	if kind == "api_error" || kind == "timeout_error" {
 		kind = "server_error"
 	}
@@ -51,7 +69,7 @@ func (responsesDialect) failure(r *Relay, kind, message string) []byte {
 	return append(out, "},\"incomplete_details\":null,\"output\":[],\"usage\":null}}\n\n"...)
 }
 
-func (responsesDialect) frame(r *Relay, f frameOf) {
+func (r *responsesRelay) frame(f frameOf) {
 	if !f.root.Exists() { // [DONE], of some servers
 		if !r.held {
 			r.pass(f.Frame)
@@ -73,7 +91,7 @@ func (responsesDialect) frame(r *Relay, f frameOf) {
 	case "response.output_item.added":
 		r.showItem(r.openItem(f.root), f)
 	case "response.output_item.done":
-		b := r.block(f.root.Get("output_index").Int())
+		b := r.item(f.root.Get("output_index").Int())
 		if b == nil {
 			b = r.openItem(f.root)
 		}
@@ -82,35 +100,44 @@ func (responsesDialect) frame(r *Relay, f frameOf) {
 			r.closeItem(b, f.root.Get("item"))
 		}
 	case "response.completed", "response.incomplete":
-		r.responsesEnd(f, kind)
+		r.last(f, kind)
 	default:
-		b := (*relayBlock)(nil)
+		b := (*relayItem)(nil)
 		if index := f.root.Get("output_index"); index.Exists() {
-			b = r.block(index.Int())
+			b = r.item(index.Int())
 		}
 		r.showItem(b, f)
 	}
 }
 
+func (r *responsesRelay) item(index int64) *relayItem {
+	for _, b := range r.items {
+		if b.index == index {
+			return b
+		}
+	}
+	return nil
+}
+
 // openItem begins an item of the output. Calls that are to be judged are known
 // by their type: those whose results are texts.
-func (r *Relay) openItem(root gjson.Result) *relayBlock {
+func (r *responsesRelay) openItem(root gjson.Result) *relayItem {
 	if !r.keep(blockSize) {
 		return nil
 	}
 	r.begun++
 	item := root.Get("item")
-	b := &relayBlock{index: root.Get("output_index").Int(), client: -1}
-	b.hidden, b.held = r.responsesCall(item)
+	b := &relayItem{index: root.Get("output_index").Int(), client: -1}
+	b.hidden, b.held = r.entry(item)
 	if !b.hidden && !b.held {
 		b.client = r.visible
 		r.visible++
 	}
-	r.blocks = append(r.blocks, b)
+	r.items = append(r.items, b)
 	return b
 }
 
-func (r *Relay) responsesCall(item gjson.Result) (hidden, held bool) {
+func (r *responsesRelay) entry(item gjson.Result) (hidden, held bool) {
 	name := item.Get("name").Str
 	switch item.Get("type").Str {
 	case "function_call":
@@ -125,11 +152,11 @@ func (r *Relay) responsesCall(item gjson.Result) (hidden, held bool) {
 }
 
 // showItem hands an event of an item on, under the client's numbers.
-func (r *Relay) showItem(b *relayBlock, f frameOf) {
+func (r *responsesRelay) showItem(b *relayItem, f frameOf) {
 	switch {
 	case b == nil && r.full && f.root.Get("output_index").Exists():
 		index := f.root.Get("output_index").Int()
-		r.tell(f, &relayBlock{index: index, client: int(index) + r.shift()})
+		r.tell(f, &relayItem{index: index, client: int(index) + r.shift()})
 	case b == nil:
 		r.tell(f, nil)
 	case b.hidden:
@@ -142,7 +169,7 @@ func (r *Relay) showItem(b *relayBlock, f frameOf) {
 }
 
 // closeItem makes a part of an item that is complete.
-func (r *Relay) closeItem(b *relayBlock, item gjson.Result) {
+func (r *responsesRelay) closeItem(b *relayItem, item gjson.Result) {
 	p := responsesPart(item)
 	if b.held {
 		b.held = false
@@ -158,7 +185,7 @@ func (r *Relay) closeItem(b *relayBlock, item gjson.Result) {
 }
 
 // releaseItem shows the client an item that was kept back.
-func (r *Relay) releaseItem(b *relayBlock) {
+func (r *responsesRelay) releaseItem(b *relayItem) {
 	b.client = r.visible
 	r.visible++
 	for _, data := range b.frames {
@@ -166,8 +193,8 @@ func (r *Relay) releaseItem(b *relayBlock) {
 	}
 }
 
-func (responsesDialect) spill(r *Relay) {
-	for _, b := range r.blocks {
+func (r *responsesRelay) spill() {
+	for _, b := range r.items {
 		if b.held {
 			b.held = false
 			r.releaseItem(b)
@@ -178,7 +205,7 @@ func (responsesDialect) spill(r *Relay) {
 
 // tell puts an event out under the client's numbers. The numbers of events
 // count from that of the first.
-func (r *Relay) tell(f frameOf, b *relayBlock) {
+func (r *responsesRelay) tell(f frameOf, b *relayItem) {
 	var with map[string][]byte
 	set := func(key string, n int64) {
 		if with == nil {
@@ -205,13 +232,13 @@ func (r *Relay) tell(f frameOf, b *relayBlock) {
 	r.put(f.root.Get("type").Str, object(f.root, nil, with))
 }
 
-// responsesEnd reads the last event.
-func (r *Relay) responsesEnd(f frameOf, kind string) {
+// last reads the last event.
+func (r *responsesRelay) last(f frameOf, kind string) {
 	response := f.root.Get("response")
 	if len(r.now.Parts) == 0 && !r.full { // of a server that does not send items one by one
-		r.responsesOutput(response)
+		r.output(response)
 	}
-	r.responsesUsage(response)
+	r.count(response)
 	if kind == "response.completed" && r.now.asks() && r.now.Complete() {
 		r.held, r.end = true, bytes.Clone(f.Data)
 		return
@@ -221,40 +248,38 @@ func (r *Relay) responsesEnd(f frameOf, kind string) {
 		r.tell(f, nil)
 		return
 	}
-	r.responsesComplete(f.root)
+	r.complete(f.root)
 }
 
-func (r *Relay) responsesComplete(root gjson.Result) {
-	with := map[string][]byte{"response": r.responsesObject(root.Get("response"))}
+func (r *responsesRelay) complete(root gjson.Result) {
+	with := map[string][]byte{"response": r.response(root.Get("response"))}
 	if root.Get("sequence_number").Exists() {
 		with["sequence_number"] = strconv.AppendInt(nil, r.sequence, 10)
 	}
 	r.put(root.Get("type").Str, object(root, nil, with))
 }
 
-func (responsesDialect) flush(r *Relay) {
-	r.responsesComplete(gjson.ParseBytes(r.end))
+func (r *responsesRelay) flush() {
+	r.complete(gjson.ParseBytes(r.end))
 	r.ended = true
 }
 
-// responsesOutput makes parts of all items of a response object.
-func (r *Relay) responsesOutput(response gjson.Result) {
+// output makes parts of all items of a response object.
+func (r *responsesRelay) output(response gjson.Result) {
 	response.Get("output").ForEach(func(_, item gjson.Result) bool {
 		p := responsesPart(item)
-		hidden, held := r.responsesCall(item)
+		hidden, held := r.entry(item)
 		p.Hidden = hidden || held && r.o.Judge(p.Name, p.Arguments)
 		r.now.Parts = append(r.now.Parts, p)
 		return true
 	})
 }
 
-func (r *Relay) responsesUsage(response gjson.Result) {
+func (r *responsesRelay) count(response gjson.Result) {
 	r.now.StopReason = strings.Clone(response.Get("status").Str)
 	r.now.Stateless = response.Get("store").Type == gjson.False
-	var a answer
 	usage := response.Get("usage")
-	a.responsesUsage(usage)
-	r.now.Usage, r.now.reasoning = a.turn.Usage, usage.Get("output_tokens_details.reasoning_tokens").Int()
+	r.now.Usage, r.now.reasoning = usageOf(responsesCodec{}, usage), usage.Get("output_tokens_details.reasoning_tokens").Int()
 }
 
 // responsesPart is an item as it stands in a request.
@@ -276,10 +301,10 @@ func responsesPart(item gjson.Result) Part {
 	return p
 }
 
-// responsesObject is a response with the items that the client has, and the
+// response is a response with the items that the client has, and the
 // usage of all iterations. Its id is that of the last: the one by which the
 // upstream has all of them.
-func (r *Relay) responsesObject(response gjson.Result) []byte {
+func (r *responsesRelay) response(response gjson.Result) []byte {
 	output := []byte{'['}
 	for _, it := range r.Iterations() {
 		for i := range it.Parts {
@@ -300,7 +325,7 @@ func (r *Relay) responsesObject(response gjson.Result) []byte {
 }
 
 // responsesSum is the usage of all iterations, each of them on record, or of the last.
-func responsesSum(r *Relay) []byte {
+func responsesSum(r *responsesRelay) []byte {
 	reasoning := int64(0)
 	for _, it := range r.Iterations() {
 		reasoning += it.reasoning
@@ -332,24 +357,24 @@ func responsesCounts(u Usage, reasoning int64) []byte {
 	return bytes.TrimSuffix(appendCount(out, "total_tokens", u.Prompt()+u.Output), []byte(","))
 }
 
-func (responsesDialect) document(r *Relay, body []byte) bool {
+func (r *responsesRelay) document(body []byte) bool {
 	root := gjson.ParseBytes(body)
 	if !root.Get("output").IsArray() {
 		return false
 	}
-	r.responsesOutput(root)
-	r.responsesUsage(root)
+	r.output(root)
+	r.count(root)
 	return true
 }
 
-func (responsesDialect) join(r *Relay, last []byte) []byte {
-	return r.responsesObject(gjson.ParseBytes(last))
+func (r *responsesRelay) join(last []byte) []byte {
+	return r.response(gjson.ParseBytes(last))
 }
 
 // continuation repeats the items of an answer. Reasoning that the upstream
 // neither keeps nor has encrypted means nothing to it; an id of an item that
 // came with such reasoning would ask for it.
-func (responsesDialect) continuation(it *Iteration) []byte {
+func (responsesCodec) Continuation(it *Iteration) []byte {
 	bare := false
 	for i := range it.Parts {
 		bare = bare || it.Stateless && it.Parts[i].bareReasoning()
@@ -403,7 +428,7 @@ func responsesResults(it *Iteration) []byte {
 // weave goes through the client's items and the parts of the iterations side by
 // side. An item that the client has dropped is skipped; one that is none of the
 // parts ends it.
-func (responsesDialect) weave(v *View, message int, its []Iteration) ([]Edit, bool) {
+func (responsesCodec) Weave(v *View, message int, its []Iteration) ([]Edit, bool) {
 	msg := &v.Messages[message]
 	at, end := int(msg.First), int(msg.End)
 	if at == end {

@@ -15,7 +15,6 @@
 package wire
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"slices"
@@ -117,22 +116,25 @@ func join(raw []byte, cuts []cut) ([]byte, error) {
 }
 
 // content returns a new content in the form that has to stand in the place of
-// the old one: a response of Gemini is always an object.
+// the old one.
 func (v *View) content(b *Block, value []byte) []byte {
-	if v.Format != Gemini || b.Kind != KindToolResult || v.Raw[b.Body.Start] != '{' || bytes.HasPrefix(value, []byte{'{'}) {
-		return value
+	if r, ok := v.Format.Codec().(Replacer); ok {
+		return r.Replacement(v, b, value)
 	}
-	return slices.Concat([]byte(`{"output":`), value, []byte{'}'})
+	return value
 }
 
 // mark gives a block a cache marker.
 func (v *View) mark(b *Block, value []byte) ([]cut, error) {
-	if v.Format == OpenAIResponses {
-		return v.markPart(b, value)
+	if m, ok := v.Format.Codec().(Marker); ok {
+		return m.Mark(v, b, value)
 	}
+	return nil, fmt.Errorf("%w: this format has no markers", ErrEdit)
+}
+
+// markBlock gives a block a cache_control.
+func (v *View) markBlock(b *Block, value []byte) ([]cut, error) {
 	switch {
-	case v.Format == Gemini:
-		return nil, fmt.Errorf("%w: this format has no markers", ErrEdit)
 	case !b.Marker.Empty():
 		return []cut{{b.Marker.Start, b.Marker.End, value}}, nil
 	case b.Has(FlagEmpty) && b.Kind == KindText, b.Has(FlagDeferred), b.Has(FlagMember), b.Kind == KindThinking, b.Kind == KindRedactedThinking:
@@ -226,7 +228,7 @@ func (v *View) removeFrom(msg *Message, removed []int) ([]cut, error) {
 			cuts = append(cuts, cut{b.Span.Start, b.Span.End, []byte("null")})
 			continue
 		}
-		if v.Format == OpenAIResponses && msg.Role == RoleAssistant {
+		if v.Traits().FlatItems && msg.Role == RoleAssistant {
 			last := i
 			for last+1 < len(removed) && v.adjoin(removed[last], removed[last+1]) {
 				last++

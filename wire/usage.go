@@ -21,24 +21,25 @@ import "github.com/tidwall/gjson"
 // usageMetadata in the Gemini format. Its counts are bounded and put into
 // exclusive buckets, as a [Decoder] does.
 func ReadUsage(f Format, known Usage, object string) Usage {
-	a := answer{turn: Turn{Usage: known}}
-	switch u := gjson.Parse(object); f {
-	case Anthropic:
-		a.anthropicUsage(u)
-	case OpenAIChat:
-		a.chatUsage(u)
-	case OpenAIResponses:
-		a.responsesUsage(u)
-	case Gemini:
-		a.geminiUsage(u)
+	if c := f.Codec(); c != nil {
+		return addUsage(c, known, gjson.Parse(object))
 	}
+	return known
+}
+
+func addUsage(c Codec, known Usage, u gjson.Result) Usage {
+	a := answer{turn: Turn{Usage: known}}
+	c.Usage(&a, u)
 	return a.turn.Usage
 }
+
+// usageOf returns what an object says of what an answer costs.
+func usageOf(c Codec, u gjson.Result) Usage { return addUsage(c, Usage{}, u) }
 
 // ReadTimings reads the timings of a llama.cpp server, which stand in the place
 // of a usage that the client did not ask for.
 func ReadTimings(object string) Usage {
 	var a answer
-	a.chatTimings(gjson.Parse(object))
+	chatAnswer{&a}.timings(gjson.Parse(object))
 	return a.turn.Usage
 }

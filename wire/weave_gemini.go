@@ -31,7 +31,7 @@ type geminiWeaver struct {
 	edits   []Edit
 }
 
-func (geminiDialect) weave(v *View, message int, its []Iteration) ([]Edit, bool) {
+func (geminiCodec) Weave(v *View, message int, its []Iteration) ([]Edit, bool) {
 	last := message
 	for last+1 < len(v.Messages) && v.Messages[last+1].Role == RoleAssistant {
 		last++

@@ -20,7 +20,7 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-func (chatDialect) continuation(it *Iteration) []byte {
+func (chatCodec) Continuation(it *Iteration) []byte {
 	content := []byte("null")
 	var reasoning, calls []byte
 	for i := range it.Parts {
@@ -56,7 +56,7 @@ func chatResults(it *Iteration) []byte {
 
 // weave splits the client's message: it holds the texts of all iterations one
 // behind the other. What came before the last goes in front of it, and leaves it.
-func (chatDialect) weave(v *View, message int, its []Iteration) ([]Edit, bool) {
+func (chatCodec) Weave(v *View, message int, its []Iteration) ([]Edit, bool) {
 	msg := &v.Messages[message]
 	if msg.First == msg.End {
 		return nil, false
@@ -68,7 +68,7 @@ func (chatDialect) weave(v *View, message int, its []Iteration) ([]Edit, bool) {
 		if n > 0 {
 			before = append(before, ',')
 		}
-		before = append(before, chatDialect{}.continuation(&its[n])...)
+		before = append(before, chatCodec{}.Continuation(&its[n])...)
 	}
 	if before != nil {
 		edits = append(edits, Edit{Block: int(msg.First), Op: OpBeforeMessage, Value: before})
@@ -148,7 +148,7 @@ func chatHidden(v *View, msg *Message, it *Iteration) ([]Edit, bool) {
 		}
 	}
 	if anchor < 0 { // the client has no calls: what was hidden is a message of its own
-		return []Edit{{Block: int(msg.First), Op: OpAfterMessage, Value: chatDialect{}.continuation(&Iteration{Parts: hiddenParts(it)})}}, true
+		return []Edit{{Block: int(msg.First), Op: OpAfterMessage, Value: chatCodec{}.Continuation(&Iteration{Parts: hiddenParts(it)})}}, true
 	}
 	for _, raw := range open {
 		edits = append(edits, Edit{Block: anchor, Op: OpAfter, Value: raw})

@@ -28,6 +28,7 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/metric"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
@@ -91,7 +92,7 @@ func (App) CaddyModule() caddy.ModuleInfo {
 
 // Provision opens the store, or finds it open.
 func (a *App) Provision(ctx caddy.Context) error {
-	if err := registerMetrics(ctx.GetMetricsRegistry()); err != nil {
+	if err := metric.Register(ctx.GetMetricsRegistry()); err != nil {
 		return err
 	}
 	if err := a.KeepAlive.Validate(); err != nil {

@@ -144,13 +144,13 @@ func (a *arrival) settle(c *call) {
 func (a *arrival) pass(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
 	h := a.h
 	if h.target(a.format) != a.format || h.Upstream.renames() || h.dress != nil {
-		bodyMetrics.waits.WithLabelValues(waitRefused).Inc()
+		bodiesWaited.WithLabelValues(waitRefused).Inc()
 		h.count(outcomeNoRoom)
 		w.Header().Set("Retry-After", strconv.Itoa(int(bodyPatience/time.Second)))
 		t := &translation{h: h, from: a.format}
 		return t.answer(w, &translate.Failure{Status: http.StatusServiceUnavailable, Message: "too many large requests at once, try again later"})
 	}
-	bodyMetrics.waits.WithLabelValues(waitUnread).Inc()
+	bodiesWaited.WithLabelValues(waitUnread).Inc()
 	h.pass(w, r, a.format, bypass{reasonNoRoom, errNoRoom})
 	h.count(outcomePassed)
 	wire.Recycle(a.plain)

@@ -17,23 +17,16 @@ package handler
 import (
 	"sync/atomic"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"github.com/caddy-llm-cache/caddy-llm-cache/audit"
+	"github.com/caddy-llm-cache/caddy-llm-cache/metric"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
 )
 
 // auditCounters are those of all sinks since the process began.
 var auditCounters audit.Counters
 
-func auditCounter(name, help string, value *atomic.Int64) prometheus.Collector {
-	return prometheus.NewCounterFunc(prometheus.CounterOpts{Namespace: namespace, Subsystem: subsystem, Name: name, Help: help}, func() float64 {
-		return float64(value.Load())
-	})
-}
-
-func auditGauge(name, help string, value func(audit.Stats) float64) prometheus.Collector {
-	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: namespace, Subsystem: subsystem, Name: name, Help: help}, func() (most float64) {
+func auditGauge(name, help string, value func(audit.Stats) float64) {
+	metric.GaugeFunc(name, help, func() (most float64) {
 		for _, s := range openSinks() {
 			most = max(most, value(s.queue.Stats()))
 		}
@@ -50,19 +43,21 @@ func openSinks() (all []*auditSink) {
 	return all
 }
 
-// auditMetrics live as long as the process.
-var auditMetrics = []prometheus.Collector{
-	auditCounter("audit_records_total", "Turns that an audit store has acknowledged.", &auditCounters.Written),
-	auditCounter("audit_coalesced_total", "Turns that lost their details for want of room, because the audit store was down or slow; they are counted.", &auditCounters.Coalesced),
-	auditCounter("audit_stripped_total", "Turns that lost their content for want of room.", &auditCounters.Stripped),
-	auditCounter("audit_dropped_total", "Turns that no audit store had taken at its end.", &auditCounters.Dropped),
-	auditCounter("audit_write_errors_total", "Batches that an audit store did not take, retries included.", &auditCounters.WriteErrors),
-	auditGauge("audit_queue_records", "Records that wait for the audit store.", func(s audit.Stats) float64 { return float64(s.Waiting) }),
-	auditGauge("audit_lag_seconds", "Age of the oldest record that waits for the audit store.", func(s audit.Stats) float64 { return s.Lag.Seconds() }),
+func init() {
+	count := func(name, help string, value *atomic.Int64) {
+		metric.CounterFunc(name, help, func() float64 { return float64(value.Load()) })
+	}
+	count("audit_records_total", "Turns that an audit store has acknowledged.", &auditCounters.Written)
+	count("audit_coalesced_total", "Turns that lost their details for want of room, because the audit store was down or slow; they are counted.", &auditCounters.Coalesced)
+	count("audit_stripped_total", "Turns that lost their content for want of room.", &auditCounters.Stripped)
+	count("audit_dropped_total", "Turns that no audit store had taken at its end.", &auditCounters.Dropped)
+	count("audit_write_errors_total", "Batches that an audit store did not take, retries included.", &auditCounters.WriteErrors)
+	auditGauge("audit_queue_records", "Records that wait for the audit store.", func(s audit.Stats) float64 { return float64(s.Waiting) })
+	auditGauge("audit_lag_seconds", "Age of the oldest record that waits for the audit store.", func(s audit.Stats) float64 { return s.Lag.Seconds() })
 }
 
 // costs count what turns have cost, and what the client's own bytes would have.
-var costs = counterVec("cost_usd_total", "Cost of turns in US dollars where prices are known: actual, and what the client's own bytes would have cost.", "kind")
+var costs = metric.CounterVec("cost_usd_total", "Cost of turns in US dollars where prices are known: actual, and what the client's own bytes would have cost.", "kind")
 
 // countCost counts what a turn has cost.
 func countCost(b *pipeline.Bill) {

@@ -22,10 +22,12 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/caddyserver/caddy/v2"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/metric"
 )
 
 // backgroundPanics counts what would have ended the process.
-var backgroundPanics = counterVec("background_panics_total", "Panics in work that no request waits for, by what was being done.", "doing")
+var backgroundPanics = metric.CounterVec("background_panics_total", "Panics in work that no request waits for, by what was being done.", "doing")
 
 // background runs f, which no request waits for, and keeps a panic in it from
 // ending the process. It tells whether f came to its end. Every goroutine and every

@@ -138,7 +138,7 @@ func (s *share) grow(ctx context.Context, n int64) error {
 	s.waits, s.moved = false, time.Now()
 	select {
 	case <-w.ready: // be it at the last moment
-		bodyMetrics.waits.WithLabelValues(waitServed).Inc()
+		bodiesWaited.WithLabelValues(waitServed).Inc()
 		return nil
 	default:
 		b.waiting.Remove(e)

@@ -14,7 +14,7 @@
 
 package handler
 
-import "github.com/prometheus/client_golang/prometheus"
+import "github.com/caddy-llm-cache/caddy-llm-cache/metric"
 
 // How a request that had to wait for memory went on.
 const (
@@ -23,15 +23,9 @@ const (
 	waitRefused = "refused" // it was answered by 503
 )
 
-var bodyMetrics = struct {
-	bytes, limit prometheus.Collector
-	waits        *prometheus.CounterVec
-}{
-	bytes: prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Namespace: namespace, Subsystem: subsystem, Name: "bodies_bytes", Help: "Memory that is held for the bodies of requests in flight.",
-	}, func() float64 { return float64(bodies.held()) }),
-	limit: prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Namespace: namespace, Subsystem: subsystem, Name: "bodies_limit_bytes", Help: "Memory that the bodies of requests in flight may take.",
-	}, func() float64 { return float64(bodies.limit()) }),
-	waits: counterVec("bodies_waited_total", "Requests that waited for memory, by how they went on: served, unread, refused.", "outcome"),
+var bodiesWaited = metric.CounterVec("bodies_waited_total", "Requests that waited for memory, by how they went on: served, unread, refused.", "outcome")
+
+func init() {
+	metric.GaugeFunc("bodies_bytes", "Memory that is held for the bodies of requests in flight.", func() float64 { return float64(bodies.held()) })
+	metric.GaugeFunc("bodies_limit_bytes", "Memory that the bodies of requests in flight may take.", func() float64 { return float64(bodies.limit()) })
 }

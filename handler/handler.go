@@ -30,6 +30,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/metric"
 	"github.com/caddy-llm-cache/caddy-llm-cache/overlay"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
 	"github.com/caddy-llm-cache/caddy-llm-cache/queue"
@@ -198,7 +199,7 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	if err != nil {
 		return fmt.Errorf("loading the llm_cache app: %w", err)
 	}
-	if err := registerMetrics(ctx.GetMetricsRegistry()); err != nil {
+	if err := metric.Register(ctx.GetMetricsRegistry()); err != nil {
 		return err
 	}
 	l, err := v.(*App).share()

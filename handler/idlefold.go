@@ -26,6 +26,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/audit"
+	"github.com/caddy-llm-cache/caddy-llm-cache/metric"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
 	"github.com/caddy-llm-cache/caddy-llm-cache/queue"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
@@ -73,7 +74,7 @@ const (
 	foldFailed      = "failed"      // the box answered with an error, or not at all
 )
 
-var foldMetrics = counterVec("idle_folds_total", "Conversations that a box was to read folded while nobody waited, by what became of that.", "outcome")
+var foldMetrics = metric.CounterVec("idle_folds_total", "Conversations that a box was to read folded while nobody waited, by what became of that.", "outcome")
 
 // idleFold is a fold that a box is to read.
 type idleFold struct {

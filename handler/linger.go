@@ -25,10 +25,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/metric"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
@@ -61,8 +60,8 @@ var (
 
 // lingered counts what became of work whose client left, alone what goes on now.
 var (
-	lingered = counterVec("lingering_total", "Requests that went on without their client, by what became of them: joined by a retry, finished, or given up.", "outcome")
-	alone    = prometheus.NewGauge(prometheus.GaugeOpts{Namespace: namespace, Subsystem: subsystem, Name: "lingering", Help: "Requests kept for a client that left."})
+	lingered = metric.CounterVec("lingering_total", "Requests that went on without their client, by what became of them: joined by a retry, finished, or given up.", "outcome")
+	alone    = metric.Gauge("lingering", "Requests kept for a client that left.")
 )
 
 func (h *Handler) linger() time.Duration {

@@ -15,12 +15,9 @@
 package handler
 
 import (
-	"errors"
-	"fmt"
-	"slices"
-
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/metric"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
@@ -50,31 +47,27 @@ const (
 	reasonAnswerEncoding = "answer_encoding"
 )
 
-const (
-	namespace = "caddy"
-	subsystem = "llm_cache"
-)
-
-func counterVec(name, help string, labels ...string) *prometheus.CounterVec {
-	return prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Subsystem: subsystem, Name: name, Help: help}, labels)
-}
-
-func counter(name, help string) prometheus.Counter {
-	return prometheus.NewCounter(prometheus.CounterOpts{Namespace: namespace, Subsystem: subsystem, Name: name, Help: help})
-}
-
-func gauge(name, help string, value func(sessioncache.Stats) float64) prometheus.Collector {
-	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: namespace, Subsystem: subsystem, Name: name, Help: help}, func() (sum float64) {
+func init() { // which keeps these out of the order in which variables begin
+	sessions := func(name, help string, value func(sessioncache.Stats) float64) {
+		metric.GaugeFunc(name, help, func() (sum float64) {
+			eachStore(func(s *state) bool {
+				sum += value(s.Stats())
+				return true
+			})
+			return sum
+		})
+	}
+	sessions("sessions", "Sessions held.", func(s sessioncache.Stats) float64 { return float64(s.Sessions) })
+	sessions("store_bytes", "Estimated bytes that sessions take.", func(s sessioncache.Stats) float64 { return float64(s.Bytes) })
+	metric.GaugeFunc("ping_targets", "Idle conversations that may be pinged.", func() (sum float64) {
 		eachStore(func(s *state) bool {
-			sum += value(s.Stats())
+			sum += float64(s.keeper.schedule.Stats(s.keeper.now()).Targets)
 			return true
 		})
 		return sum
 	})
 }
 
-// metrics live as long as the process: each configuration registers the same
-// collectors anew, so that a reload resets none of them.
 var metrics = struct {
 	requests     *prometheus.CounterVec
 	tokens       *prometheus.CounterVec
@@ -84,63 +77,25 @@ var metrics = struct {
 	resends      prometheus.Counter
 	divergences  *prometheus.CounterVec
 	translations *prometheus.CounterVec
-	sessions     prometheus.Collector
-	bytes        prometheus.Collector
 	overhead     prometheus.Histogram
 
 	pings     *prometheus.CounterVec
 	pingCost  prometheus.Counter
 	pingSaved prometheus.Counter
-	targets   prometheus.Collector
 }{
-	requests:     counterVec("requests_total", "Requests to model endpoints, by policy and how they ended.", "policy", "outcome"),
-	tokens:       counterVec("tokens_total", "Tokens by bucket: uncached, write_5m, write_1h, read and output as upstreams reported them, removed as estimated.", "bucket"),
-	edits:        counterVec("edits_total", "Edits in requests sent, those repeated from earlier requests included, by stage.", "stage"),
-	failOpen:     counterVec("fail_open_total", "Requests and answers left alone because they could not be read, by reason.", "reason"),
-	translations: counterVec("translations_total", "Requests that went upstream in another form, by the client's format, the upstream's, and how it went.", "from", "to", "outcome"),
-	breaks:       counterVec("breaks_total", "Requests for which the upstream's cache held less than expected, by cause.", "cause"),
-	divergences:  counterVec("divergence_total", "Prompts to a box that did not go on from the one before them, by why.", "cause"),
-	resends: prometheus.NewCounter(prometheus.CounterOpts{
-		Namespace: namespace, Subsystem: subsystem, Name: "resends_total",
-		Help: "Originals sent once more after an edit met a 400.",
-	}),
-	pings:     counterVec("pings_total", "Requests that only kept a cache alive, by what became of them.", "outcome"),
-	pingCost:  counter("ping_cost_tokens_total", "What pings have cost, in uncached input tokens."),
-	pingSaved: counter("ping_saved_tokens_total", "What the requests after pings did not pay for them, in uncached input tokens."),
-	targets: prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Namespace: namespace, Subsystem: subsystem, Name: "ping_targets", Help: "Idle conversations that may be pinged.",
-	}, func() (sum float64) {
-		eachStore(func(s *state) bool {
-			sum += float64(s.keeper.schedule.Stats(s.keeper.now()).Targets)
-			return true
-		})
-		return sum
-	}),
-	sessions: gauge("sessions", "Sessions held.", func(s sessioncache.Stats) float64 { return float64(s.Sessions) }),
-	bytes:    gauge("store_bytes", "Estimated bytes that sessions take.", func(s sessioncache.Stats) float64 { return float64(s.Bytes) }),
-	overhead: prometheus.NewHistogram(prometheus.HistogramOpts{
-		Namespace: namespace, Subsystem: subsystem, Name: "overhead_seconds",
-		Help:    "Own time before a request is handed on, without the time its body took to arrive.",
-		Buckets: []float64{0.000025, 0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.05},
-	}),
-}
-
-// registerMetrics makes the collectors known to a configuration's registry.
-// Any number of handlers may ask for it.
-func registerMetrics(reg *prometheus.Registry) error {
-	for _, c := range slices.Concat([]prometheus.Collector{
-		costs, metrics.requests, metrics.tokens, metrics.edits, metrics.failOpen,
-		metrics.breaks, metrics.resends, metrics.translations, metrics.divergences, metrics.sessions, metrics.bytes, metrics.overhead,
-		expansions, continuations, unwoven,
-		queueMetrics.running, queueMetrics.waiting, queueMetrics.expected, queueMetrics.wait, queueMetrics.refused, lingered, alone, bodyMetrics.bytes, bodyMetrics.limit, bodyMetrics.waits, warmMetrics.sent, warmMetrics.tokens, foldMetrics,
-		metrics.pings, metrics.pingCost, metrics.pingSaved, metrics.targets, backgroundPanics,
-	}, auditMetrics) {
-		err := reg.Register(c)
-		if _, ok := errors.AsType[prometheus.AlreadyRegisteredError](err); err != nil && !ok {
-			return fmt.Errorf("registering metrics: %w", err)
-		}
-	}
-	return nil
+	requests:     metric.CounterVec("requests_total", "Requests to model endpoints, by policy and how they ended.", "policy", "outcome"),
+	tokens:       metric.CounterVec("tokens_total", "Tokens by bucket: uncached, write_5m, write_1h, read and output as upstreams reported them, removed as estimated.", "bucket"),
+	edits:        metric.CounterVec("edits_total", "Edits in requests sent, those repeated from earlier requests included, by stage.", "stage"),
+	failOpen:     metric.CounterVec("fail_open_total", "Requests and answers left alone because they could not be read, by reason.", "reason"),
+	translations: metric.CounterVec("translations_total", "Requests that went upstream in another form, by the client's format, the upstream's, and how it went.", "from", "to", "outcome"),
+	breaks:       metric.CounterVec("breaks_total", "Requests for which the upstream's cache held less than expected, by cause.", "cause"),
+	divergences:  metric.CounterVec("divergence_total", "Prompts to a box that did not go on from the one before them, by why.", "cause"),
+	resends:      metric.Counter("resends_total", "Originals sent once more after an edit met a 400."),
+	pings:        metric.CounterVec("pings_total", "Requests that only kept a cache alive, by what became of them.", "outcome"),
+	pingCost:     metric.Counter("ping_cost_tokens_total", "What pings have cost, in uncached input tokens."),
+	pingSaved:    metric.Counter("ping_saved_tokens_total", "What the requests after pings did not pay for them, in uncached input tokens."),
+	overhead: metric.Histogram("overhead_seconds", "Own time before a request is handed on, without the time its body took to arrive.",
+		0.000025, 0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.05),
 }
 
 func (h *Handler) count(outcome string) {

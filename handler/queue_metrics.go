@@ -14,7 +14,11 @@
 
 package handler
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/metric"
+)
 
 // queueMetrics live as long as the process, as all metrics do.
 var queueMetrics = struct {
@@ -22,18 +26,10 @@ var queueMetrics = struct {
 	wait                       prometheus.Histogram
 	refused                    *prometheus.CounterVec
 }{
-	running: prometheus.NewGauge(prometheus.GaugeOpts{
-		Namespace: namespace, Subsystem: subsystem, Name: "queue_running", Help: "Requests that have a slot.",
-	}),
-	waiting: prometheus.NewGauge(prometheus.GaugeOpts{
-		Namespace: namespace, Subsystem: subsystem, Name: "queue_waiting", Help: "Requests that wait for a slot.",
-	}),
-	expected: prometheus.NewGauge(prometheus.GaugeOpts{
-		Namespace: namespace, Subsystem: subsystem, Name: "queue_expected_wait_seconds", Help: "How long a request that came now would wait for a slot, by how long those before took.",
-	}),
-	wait: prometheus.NewHistogram(prometheus.HistogramOpts{
-		Namespace: namespace, Subsystem: subsystem, Name: "queue_wait_seconds", Help: "How long requests waited for a slot, those that gave up included.",
-		Buckets: []float64{0.001, 0.1, 1, 3, 10, 30, 60, 120, 300, 600},
-	}),
-	refused: counterVec("queue_refused_total", "Requests answered by 429, because the queue was full or had no slot for too long.", "reason"),
+	running:  metric.Gauge("queue_running", "Requests that have a slot."),
+	waiting:  metric.Gauge("queue_waiting", "Requests that wait for a slot."),
+	expected: metric.Gauge("queue_expected_wait_seconds", "How long a request that came now would wait for a slot, by how long those before took."),
+	wait: metric.Histogram("queue_wait_seconds", "How long requests waited for a slot, those that gave up included.",
+		0.001, 0.1, 1, 3, 10, 30, 60, 120, 300, 600),
+	refused: metric.CounterVec("queue_refused_total", "Requests answered by 429, because the queue was full or had no slot for too long.", "reason"),
 }

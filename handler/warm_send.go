@@ -23,6 +23,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/audit"
+	"github.com/caddy-llm-cache/caddy-llm-cache/metric"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
 	"github.com/caddy-llm-cache/caddy-llm-cache/queue"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
@@ -59,8 +60,8 @@ var warmMetrics = struct {
 	sent   *prometheus.CounterVec
 	tokens *prometheus.CounterVec
 }{
-	sent:   counterVec("warmups_total", "Requests that only had a box read the base of prompts, by what became of them.", "outcome"),
-	tokens: counterVec("warmup_tokens_total", "Tokens of those requests: read anew, or held in the cache.", "bucket"),
+	sent:   metric.CounterVec("warmups_total", "Requests that only had a box read the base of prompts, by what became of them.", "outcome"),
+	tokens: metric.CounterVec("warmup_tokens_total", "Tokens of those requests: read anew, or held in the cache.", "bucket"),
 }
 
 // send has the box read one base once it has nothing else to do.

@@ -1,0 +1,80 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+// Package metric makes the collectors caddy_llm_cache_*. Every room declares its own
+// beside what it counts; they live as long as the process, so that a reload resets
+// none of them.
+package metric
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+const (
+	namespace = "caddy"
+	subsystem = "llm_cache"
+)
+
+// declared are all collectors. Only package initialization appends to it.
+var declared []prometheus.Collector
+
+func declare[C prometheus.Collector](c C) C {
+	declared = append(declared, c)
+	return c
+}
+
+// Counter declares a counter.
+func Counter(name, help string) prometheus.Counter {
+	return declare(prometheus.NewCounter(prometheus.CounterOpts{Namespace: namespace, Subsystem: subsystem, Name: name, Help: help}))
+}
+
+// CounterVec declares counters that labels tell apart.
+func CounterVec(name, help string, labels ...string) *prometheus.CounterVec {
+	return declare(prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Subsystem: subsystem, Name: name, Help: help}, labels))
+}
+
+// CounterFunc declares a counter whose value is kept elsewhere.
+func CounterFunc(name, help string, value func() float64) prometheus.Collector {
+	return declare(prometheus.NewCounterFunc(prometheus.CounterOpts{Namespace: namespace, Subsystem: subsystem, Name: name, Help: help}, value))
+}
+
+// Gauge declares a gauge.
+func Gauge(name, help string) prometheus.Gauge {
+	return declare(prometheus.NewGauge(prometheus.GaugeOpts{Namespace: namespace, Subsystem: subsystem, Name: name, Help: help}))
+}
+
+// GaugeFunc declares a gauge whose value is kept elsewhere.
+func GaugeFunc(name, help string, value func() float64) prometheus.Collector {
+	return declare(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: namespace, Subsystem: subsystem, Name: name, Help: help}, value))
+}
+
+// Histogram declares a histogram of values up to each of the bounds.
+func Histogram(name, help string, bounds ...float64) prometheus.Histogram {
+	return declare(prometheus.NewHistogram(prometheus.HistogramOpts{Namespace: namespace, Subsystem: subsystem, Name: name, Help: help, Buckets: bounds}))
+}
+
+// Register makes the collectors known to a configuration's registry. Any number of
+// modules of one configuration may ask for it.
+func Register(reg *prometheus.Registry) error {
+	for _, c := range declared {
+		err := reg.Register(c)
+		if _, ok := errors.AsType[prometheus.AlreadyRegisteredError](err); err != nil && !ok {
+			return fmt.Errorf("registering metrics: %w", err)
+		}
+	}
+	return nil
+}

@@ -25,6 +25,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/layer"
 	"github.com/caddy-llm-cache/caddy-llm-cache/translate"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
@@ -33,23 +34,23 @@ import (
 // much as it is about to take, in all the forms that it will have, before any of it
 // is taken.
 type arrival struct {
-	payload
+	layer.Payload
 	h      *Handler
 	format wire.Format
 	share  *share
 	why    bypass // where undone is set
 }
 
-// receive reads the body and undoes its content coding. errNoRoom says that there
+// receive reads the body and undoes its content coding. layer.ErrNoRoom says that there
 // was no room to; what has been read stays in data.
 func (a *arrival) receive(w http.ResponseWriter, r *http.Request) (err error) {
-	coding := contentCoding(r.Header)
+	coding := layer.Coding(r.Header)
 	forms := a.forms()
 	if coding != "" {
 		forms = 1
 	}
 	done := a.share.read()
-	a.data, err = readBody(w, r, a.h.MaxBody, func(has, room int) error {
+	a.Data, err = layer.Read(w, r, a.h.MaxBody, func(has, room int) error {
 		a.share.progress(int64(has))
 		return a.share.grow(r.Context(), forms*a.announced(r, room))
 	})
@@ -57,22 +58,22 @@ func (a *arrival) receive(w http.ResponseWriter, r *http.Request) (err error) {
 	if err != nil || coding == "" {
 		return err
 	}
-	sent := int64(cap(a.data))
+	sent := int64(cap(a.Data))
 	if coding == "zstd" {
-		sent += zstdWindow
+		sent += layer.ZstdWindow
 	}
 	a.h.guard("decoding a request", func() {
-		a.undone = errUndecoded
-		a.plain, a.undone = decodeRequest(coding, a.data, a.h.MaxBody, func(_, room int) error {
+		a.Undone = errUndecoded
+		a.Plain, a.Undone = layer.DecodeRequest(coding, a.Data, a.h.MaxBody, func(_, room int) error {
 			return a.share.grow(r.Context(), sent+a.forms()*int64(room))
 		})
 	})
-	switch err := a.undone; {
+	switch err := a.Undone; {
 	case err == nil:
 		return nil
-	case errors.Is(err, errTooLarge), errors.Is(err, errNoRoom), r.Context().Err() != nil:
+	case errors.Is(err, layer.ErrTooLarge), errors.Is(err, layer.ErrNoRoom), r.Context().Err() != nil:
 		return err
-	case errors.Is(err, errBomb):
+	case errors.Is(err, layer.ErrBomb):
 		a.why = bypass{reasonBomb, err}
 	default:
 		a.why = bypass{reasonDecode, err}
@@ -89,11 +90,11 @@ var errUndecoded = errors.New("the body could not be decoded")
 // waiting for more.
 func (a *arrival) announced(r *http.Request, room int) int64 {
 	switch {
-	case room <= firstBuffer:
+	case room <= layer.FirstBuffer:
 		return int64(room)
 	case r.ContentLength > 0:
 		return max(r.ContentLength+1, int64(room))
-	case room <= growth*firstBuffer:
+	case room <= layer.Growth*layer.FirstBuffer:
 		return int64(room)
 	}
 	return max(a.h.MaxBody, int64(room))
@@ -119,15 +120,15 @@ func (a *arrival) layers() (n int64) {
 
 // body returns the body, decoded.
 func (a *arrival) body() []byte {
-	if a.plain != nil {
-		return a.plain
+	if a.Plain != nil {
+		return a.Plain
 	}
-	return a.data
+	return a.Data
 }
 
 // settle makes the share what the request takes now that its edits are known.
 func (a *arrival) settle(c *call) {
-	n := int64(cap(a.data) + cap(a.plain))
+	n := int64(cap(a.Data) + cap(a.Plain))
 	sent := len(a.body())
 	if c != nil {
 		n += int64(c.view.Known().Size())
@@ -151,12 +152,12 @@ func (a *arrival) pass(w http.ResponseWriter, r *http.Request, next caddyhttp.Ha
 		return t.answer(w, &translate.Failure{Status: http.StatusServiceUnavailable, Message: "too many large requests at once, try again later"})
 	}
 	bodiesWaited.WithLabelValues(waitUnread).Inc()
-	h.pass(w, r, a.format, bypass{reasonNoRoom, errNoRoom})
+	h.pass(w, r, a.format, bypass{reasonNoRoom, layer.ErrNoRoom})
 	h.count(outcomePassed)
-	wire.Recycle(a.plain)
-	a.plain = nil
-	a.share.settle(int64(cap(a.data)))
-	r.Body, r.GetBody = &unread{a: a, rest: r.Body, begun: bytes.NewReader(a.data)}, nil
+	wire.Recycle(a.Plain)
+	a.Plain = nil
+	a.share.settle(int64(cap(a.Data)))
+	r.Body, r.GetBody = &unread{a: a, rest: r.Body, begun: bytes.NewReader(a.Data)}, nil
 	next = h.queueing(next, a.format, h.sideTicket(r), new(atomic.Pointer[place]))
 	return next.ServeHTTP(w, r)
 }
@@ -175,8 +176,8 @@ func (u *unread) Read(p []byte) (int, error) {
 			return n, nil
 		}
 		u.begun = nil
-		wire.Recycle(u.a.data)
-		u.a.data = nil
+		wire.Recycle(u.a.Data)
+		u.a.Data = nil
 		u.a.share.settle(0)
 	}
 	return u.rest.Read(p)

@@ -25,6 +25,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/layer"
+
 	"go.uber.org/zap"
 
 	"github.com/caddyserver/caddy/v2"
@@ -100,7 +102,7 @@ func (s *auditSink) pinned() *auditSink {
 // does not wait for it to close.
 func (s *auditSink) unpin() {
 	if s.pins.Add(-1) == 0 {
-		go background("closing the audit store", s.close)
+		go layer.Background("closing the audit store", s.close)
 	}
 }
 
@@ -297,7 +299,7 @@ func (a *App) auditOptions() audit.Options {
 	logger := a.logger
 	o.Log = func(message string, err error) {
 		if errors.Is(err, audit.ErrPanic) {
-			backgroundPanics.WithLabelValues("keeping the record").Inc()
+			layer.BackgroundPanics.WithLabelValues("keeping the record").Inc()
 		}
 		logger.Error(message, zap.Error(err))
 	}

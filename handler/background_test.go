@@ -18,6 +18,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/layer"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/keepalive"
@@ -52,18 +54,18 @@ func await(t *testing.T, what string, f func() bool) {
 
 // TestBackground: a panic where no request waits ends the work, and is counted.
 func TestBackground(t *testing.T) {
-	count := backgroundPanics.WithLabelValues("testing")
+	count := layer.BackgroundPanics.WithLabelValues("testing")
 	before := value(t, count)
 	done := make(chan struct{})
-	go background("testing", func() {
+	go layer.Background("testing", func() {
 		defer close(done)
 		panic("of a test")
 	})
 	<-done
-	if background("testing", func() { panic(nil) }) {
+	if layer.Background("testing", func() { panic(nil) }) {
 		t.Error("a panic is told to have ended well")
 	}
-	if !background("testing", func() {}) {
+	if !layer.Background("testing", func() {}) {
 		t.Error("what ended well is told to have panicked")
 	}
 	await(t, "both to be counted", func() bool { return value(t, count) == before+2 })
@@ -82,7 +84,7 @@ func TestPingPanics(t *testing.T) {
 			Payload: &lastRequest{secret: new(keepalive.Credential), uri: "/", price: func(wire.Usage) (float64, float64) { panic("of a test") }},
 		})
 	}
-	count := backgroundPanics.WithLabelValues("pinging")
+	count := layer.BackgroundPanics.WithLabelValues("pinging")
 	before := value(t, count)
 	k.awake()
 	defer k.stop()

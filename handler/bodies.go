@@ -17,10 +17,11 @@ package handler
 import (
 	"container/list"
 	"context"
-	"errors"
 	"runtime/debug"
 	"sync"
 	"time"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/layer"
 )
 
 const (
@@ -42,9 +43,6 @@ const (
 	litter     = 64 << 20
 	lull       = 5 * time.Second
 )
-
-// errNoRoom says that the memory for bodies is taken, and stayed so.
-var errNoRoom = errors.New("no room for another body")
 
 // bodies is the budget of the whole process: its memory knows no configurations.
 var bodies = newBudget(defaultBodies)
@@ -118,7 +116,7 @@ func (b *budget) limit() int64 {
 func (b *budget) open() *share { return &share{of: b} }
 
 // grow makes the share one of n bytes, if it is smaller. It waits for its turn,
-// but not for long: errNoRoom.
+// but not for long: layer.ErrNoRoom.
 func (s *share) grow(ctx context.Context, n int64) error {
 	b := s.of
 	b.mu.Lock()
@@ -162,7 +160,7 @@ func (w *waiter) wait(ctx context.Context) error {
 			b.sweep()
 			b.mu.Unlock()
 		case <-patience.C:
-			return errNoRoom
+			return layer.ErrNoRoom
 		case <-ctx.Done():
 			return ctx.Err()
 		}

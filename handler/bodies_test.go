@@ -21,6 +21,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/layer"
 )
 
 // TestBudgetKeepsOrder: room is given in the order in which it was asked for, and to
@@ -81,7 +83,7 @@ func TestBudgetEndsWaits(t *testing.T) {
 			t.Fatal(err)
 		}
 		start := time.Now()
-		if err := b.open().grow(t.Context(), 5<<20); !errors.Is(err, errNoRoom) || time.Since(start) != bodyPatience {
+		if err := b.open().grow(t.Context(), 5<<20); !errors.Is(err, layer.ErrNoRoom) || time.Since(start) != bodyPatience {
 			t.Errorf("%v after %v", err, time.Since(start))
 		}
 		ctx, cancel := context.WithCancel(t.Context())
@@ -119,7 +121,7 @@ func TestBudgetTakesBackPromises(t *testing.T) {
 		if err := honest.grow(t.Context(), 69<<20); err != nil || time.Since(start) >= 2*stall+1 {
 			t.Errorf("%v after %v", err, time.Since(start))
 		}
-		if err := liar.grow(t.Context(), 70<<20); !errors.Is(err, errNoRoom) {
+		if err := liar.grow(t.Context(), 70<<20); !errors.Is(err, layer.ErrNoRoom) {
 			t.Errorf("the liar goes on: %v", err)
 		}
 		done()

@@ -21,6 +21,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/layer"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
@@ -39,7 +40,7 @@ type bypass struct {
 // a header, in the log once for each kind of client and reason. Whoever runs
 // the site would otherwise learn from the bill only that a client has changed.
 func (h *Handler) pass(w http.ResponseWriter, r *http.Request, format wire.Format, b bypass) {
-	h.failOpen(b.reason)
+	layer.FailOpen(b.reason)
 	if h.headers {
 		w.Header()[headerBypass] = []string{b.reason}
 	}
@@ -86,4 +87,19 @@ func (s *strangers) meet(client, reason string) bool {
 	}
 	s.met[k] = struct{}{}
 	return true
+}
+
+// unreadable returns why a request's headers say that its body is none that
+// this handler reads, or "".
+func unreadable(h http.Header) string {
+	switch layer.Coding(h) {
+	case "", "gzip", "zstd":
+	default:
+		return reasonEncoding
+	}
+	ct := h.Get("Content-Type")
+	if ct != "" && !layer.IsJSON(layer.MediaType(ct)) {
+		return reasonContentType
+	}
+	return ""
 }

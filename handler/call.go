@@ -29,6 +29,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/keepalive"
+	"github.com/caddy-llm-cache/caddy-llm-cache/layer"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
@@ -55,8 +56,8 @@ type call struct {
 	session   *sessioncache.Session
 	id        string // public id of the session
 	ex        *pipeline.Exchange
-	raw       []byte   // the body as the client sent it
-	out       *payload // the body that goes upstream
+	raw       []byte         // the body as the client sent it
+	out       *layer.Payload // the body that goes upstream
 	overhead  time.Duration
 	turn      *wire.Turn // set by settle
 	settled   bool
@@ -112,7 +113,7 @@ func (c *call) recycle(r *http.Request) {
 		return
 	}
 	r.Body, r.GetBody = http.NoBody, nil
-	c.out.recycle()
+	c.out.Recycle()
 	if c.ex.Edited {
 		wire.Recycle(c.raw)
 	}
@@ -125,7 +126,7 @@ func (c *call) recycle(r *http.Request) {
 }
 
 // coded tells whether the client sent the body in a content coding.
-func (c *call) coded(r *http.Request) bool { return contentCoding(r.Header) != "" }
+func (c *call) coded(r *http.Request) bool { return layer.Coding(r.Header) != "" }
 
 // substitute puts the body to send into the request and asks for an answer
 // that can be read. The returned function puts the client's own back, for the
@@ -135,21 +136,21 @@ func (c *call) substitute(r *http.Request) (restore func()) {
 	r.Header = header.Clone() // handlers behind may write into the values
 	askPlain(r.Header)
 	if !c.ex.Edited {
-		c.out = &payload{data: c.raw}
+		c.out = &layer.Payload{Data: c.raw}
 		if c.coded(r) {
-			c.out.plain = c.view.Raw
+			c.out.Plain = c.view.Raw
 		}
 	} else {
-		c.out = &payload{data: c.ex.Body}
+		c.out = &layer.Payload{Data: c.ex.Body}
 		r.ContentLength, r.TransferEncoding = int64(len(c.ex.Body)), nil
 		r.Header["Content-Length"] = []string{strconv.Itoa(len(c.ex.Body))}
 		delete(r.Header, "Content-Encoding")
 		delete(r.Header, "Transfer-Encoding")
 	}
-	c.out.attach(r)
+	c.out.Attach(r)
 	return func() {
 		r.Header, r.ContentLength, r.TransferEncoding = header, length, coding
-		setBody(r, c.raw)
+		layer.SetBody(r, c.raw)
 	}
 }
 
@@ -258,7 +259,7 @@ func (t *tap) blamesUs() bool {
 	if t.status != http.StatusBadRequest {
 		return false
 	}
-	text, err := decodeBody(contentCoding(t.Header()), t.held, 16*holdError, nil)
+	text, err := layer.Decode(layer.Coding(t.Header()), t.held, 16*holdError, nil)
 	if err != nil {
 		return false
 	}
@@ -355,12 +356,4 @@ func (c *call) settle(t *tap, err error) {
 }
 
 // guard runs f and keeps a panic in it from reaching the client's answer.
-func (h *Handler) guard(doing string, f func()) {
-	defer func() {
-		if p := recover(); p != nil {
-			h.logPanic(doing, p)
-			h.failOpen(reasonPanic)
-		}
-	}()
-	f()
-}
+func (h *Handler) guard(doing string, f func()) { layer.Guard(h.logger, doing, f) }

@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
+	"github.com/caddy-llm-cache/caddy-llm-cache/layer"
 	"github.com/caddy-llm-cache/caddy-llm-cache/translate"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
@@ -40,13 +41,13 @@ func (h *Handler) serveCount(w http.ResponseWriter, r *http.Request, f wire.Form
 	a := &arrival{h: h, format: f, share: bodies.open()}
 	defer a.share.close()
 	switch err := a.receive(w, r); {
-	case errors.Is(err, errNoRoom):
+	case errors.Is(err, layer.ErrNoRoom):
 		w.Header().Set("Retry-After", strconv.Itoa(int(bodyPatience/time.Second)))
 		return t.answer(w, &translate.Failure{Status: http.StatusServiceUnavailable, Message: "too many large requests at once, try again later"})
 	case err != nil:
 		return err
-	case a.undone != nil:
-		return t.answer(w, translate.Refusal(a.undone))
+	case a.Undone != nil:
+		return t.answer(w, translate.Refusal(a.Undone))
 	}
 	n, err := 0, errors.New("the tokens could not be counted")
 	h.guard("counting tokens", func() { n, err = estimate(f, a.body()) })

@@ -28,6 +28,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/layer"
 	"github.com/caddy-llm-cache/caddy-llm-cache/translate"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
@@ -169,13 +170,13 @@ func (h *Handler) dressed(next caddyhttp.Handler, client wire.Format) caddyhttp.
 // ServeHTTP implements caddyhttp.Handler. A request that cannot be dressed goes
 // out as it is.
 func (d *dressing) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
-	body, err := d.h.outgoing(r)
+	body, err := layer.Outgoing(r, d.h.MaxBody)
 	if err != nil {
 		return d.next.ServeHTTP(w, r) //nolint:nilerr // what is not understood passes untouched
 	}
 	out := body
 	d.h.guard("dressing a request", func() { out = d.h.dress.apply(d.format, body, values(r)) })
-	defer replaceOutgoing(r, body, out)()
+	defer layer.ReplaceOutgoing(r, body, out)()
 	if !d.format.Traits().ServersVary || d.h.dress.answers != reasoningAlias {
 		return d.next.ServeHTTP(w, r)
 	}

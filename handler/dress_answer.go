@@ -23,6 +23,8 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/layer"
+
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 )
 
@@ -52,9 +54,9 @@ func (a *renamedAnswer) WriteHeader(status int) {
 	}
 	a.status = status
 	h := a.Header()
-	if status/100 == 2 && contentCoding(h) == "" {
-		kind := mediaType(h.Get("Content-Type"))
-		a.stream, a.json = kind == "text/event-stream", isJSON(kind)
+	if status/100 == 2 && layer.Coding(h) == "" {
+		kind := layer.MediaType(h.Get("Content-Type"))
+		a.stream, a.json = kind == "text/event-stream", layer.IsJSON(kind)
 	}
 	if a.json {
 		return

@@ -27,6 +27,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/layer"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
@@ -78,8 +79,8 @@ func (r *relay) WriteHeader(status int) {
 		r.first = status
 	}
 	h := r.Header()
-	kind := mediaType(h.Get("Content-Type"))
-	ok := status/100 == 2 && contentCoding(h) == ""
+	kind := layer.MediaType(h.Get("Content-Type"))
+	ok := status/100 == 2 && layer.Coding(h) == ""
 	switch {
 	case r.further:
 		r.failed = !ok || r.stream != (kind == "text/event-stream")
@@ -88,7 +89,7 @@ func (r *relay) WriteHeader(status int) {
 		r.stream = true
 		delete(h, "Content-Length")
 		r.tap.WriteHeader(status)
-	case ok && isJSON(kind):
+	case ok && layer.IsJSON(kind):
 		r.whole = true // the header waits: its length may change
 	default:
 		r.tap.WriteHeader(status)
@@ -134,8 +135,7 @@ func (r *relay) Write(p []byte) (int, error) {
 func (r *relay) feed(p []byte) (out []byte, ok bool) {
 	defer func() {
 		if e := recover(); e != nil {
-			r.call.h.logPanic("rewriting an answer", e)
-			r.call.h.failOpen(reasonPanic)
+			layer.Recovered(r.call.h.logger, "rewriting an answer", e)
 			r.stream, ok = false, false
 		}
 	}()
@@ -263,10 +263,10 @@ func (c *call) goOn(rel *relay, original *http.Request, next caddyhttp.Handler) 
 		return fmt.Errorf("%w: %w", errContinuation, err)
 	}
 	r := original.Clone(original.Context())
-	p := &payload{data: body}
+	p := &layer.Payload{Data: body}
 	r.ContentLength, r.TransferEncoding = int64(len(body)), nil
 	r.Header["Content-Length"] = []string{strconv.Itoa(len(body))}
-	p.attach(r)
+	p.Attach(r)
 	rel.rewrite.Next()
 	rel.further, rel.inner, rel.status, rel.body = true, http.Header{}, 0, nil
 	answered := false

@@ -30,6 +30,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/layer"
 	"github.com/caddy-llm-cache/caddy-llm-cache/metric"
 	"github.com/caddy-llm-cache/caddy-llm-cache/overlay"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
@@ -358,9 +359,9 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 	a := &arrival{h: h, format: format, share: bodies.open()}
 	defer a.share.close()
 	switch err := a.receive(w, r); {
-	case errors.Is(err, errNoRoom):
+	case errors.Is(err, layer.ErrNoRoom):
 		return a.pass(w, r, next)
-	case errors.Is(err, errTooLarge):
+	case errors.Is(err, layer.ErrTooLarge):
 		h.count(outcomeRefused)
 		return err
 	case err != nil:

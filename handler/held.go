@@ -27,6 +27,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/layer"
 	"github.com/caddy-llm-cache/caddy-llm-cache/translate"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
@@ -149,7 +150,7 @@ func unthread(r *http.Request, raw, body []byte) (out []byte, restore func(), er
 	withoutBeta(r.Header, threadsBeta)
 	return out, func() {
 		r.Header, r.ContentLength, r.TransferEncoding = header, length, coding
-		setBody(r, raw)
+		layer.SetBody(r, raw)
 	}, nil
 }
 
@@ -206,11 +207,11 @@ type unkeptAnswer struct {
 func (a *unkeptAnswer) WriteHeader(status int) {
 	if a.status == 0 && status >= http.StatusOK {
 		a.status = status
-		if h := a.Header(); status/100 == 2 && contentCoding(h) == "" {
-			switch kind := mediaType(h.Get("Content-Type")); {
+		if h := a.Header(); status/100 == 2 && layer.Coding(h) == "" {
+			switch kind := layer.MediaType(h.Get("Content-Type")); {
 			case kind == "text/event-stream":
 				a.at = "message.id"
-			case isJSON(kind):
+			case layer.IsJSON(kind):
 				a.at, a.json = "id", true
 			}
 		}

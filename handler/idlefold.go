@@ -26,6 +26,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/audit"
+	"github.com/caddy-llm-cache/caddy-llm-cache/layer"
 	"github.com/caddy-llm-cache/caddy-llm-cache/metric"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
 	"github.com/caddy-llm-cache/caddy-llm-cache/queue"
@@ -116,7 +117,7 @@ func (c *call) anticipate(r *http.Request) {
 			return
 		}
 		if ctx := c.h.state.keeper.running(); ctx != nil && c.h.state.pin() {
-			go background("folding while nobody waits", func() { f.run(ctx) })
+			go layer.Background("folding while nobody waits", func() { f.run(ctx) })
 		}
 	})
 }
@@ -165,11 +166,11 @@ func (f *idleFold) send(ctx context.Context, slot int) (u wire.Usage, outcome st
 		if h.IdleFolding == nil {
 			return caddyhttp.Error(http.StatusNotFound, errUnreached)
 		}
-		body, err := decodeBody("zstd", f.way.body, largestMaxBody, nil)
+		body, err := layer.Decode("zstd", f.way.body, largestMaxBody, nil)
 		if err != nil {
 			return caddyhttp.Error(http.StatusInternalServerError, err)
 		}
-		setBody(r, body)
+		layer.SetBody(r, body)
 		r.ContentLength, r.TransferEncoding = int64(len(body)), nil
 		r.Header["Content-Length"] = []string{strconv.Itoa(len(body))}
 		askPlain(r.Header)

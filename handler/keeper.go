@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/keepalive"
+	"github.com/caddy-llm-cache/caddy-llm-cache/layer"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
@@ -134,7 +135,7 @@ func (k *keeper) awake() {
 	if k.halt == nil && k.inForce != nil {
 		ctx, cancel := context.WithCancel(context.Background())
 		k.halt, k.done = cancel, make(chan struct{})
-		go background("keeping caches alive", func() { k.run(ctx, k.done) })
+		go layer.Background("keeping caches alive", func() { k.run(ctx, k.done) })
 	}
 	k.mu.Unlock()
 	select {
@@ -207,9 +208,9 @@ func (k *keeper) run(ctx context.Context, done chan<- struct{}) {
 		case <-timer.C:
 		}
 		wait := longestWait
-		background("scheduling pings", func() {
+		layer.Background("scheduling pings", func() {
 			for _, p := range k.schedule.Due(k.now()) {
-				go background("pinging", func() {
+				go layer.Background("pinging", func() {
 					defer k.awake()
 					k.ping(p)
 				})

@@ -25,6 +25,7 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/audit"
 	"github.com/caddy-llm-cache/caddy-llm-cache/keepalive"
+	"github.com/caddy-llm-cache/caddy-llm-cache/layer"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
@@ -52,7 +53,7 @@ func (a *App) learn() {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), learnTime)
 	a.unlearn = cancel
-	go background("learning from the audit store", func() {
+	go layer.Background("learning from the audit store", func() {
 		defer cancel()
 		now := time.Now()
 		history, err := pausesOf(ctx, source, now.Add(-learnFrom))

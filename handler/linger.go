@@ -25,6 +25,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/layer"
+
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/metric"
@@ -92,22 +94,22 @@ func (h *Handler) lingering(next caddyhttp.Handler) caddyhttp.Handler {
 
 // ServeHTTP implements caddyhttp.Handler.
 func (l *lingering) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
-	p, ok := r.Body.(*payloadReader)
-	if !ok || p.at != 0 {
+	p, ok := layer.Whole(r)
+	if !ok {
 		return l.next.ServeHTTP(w, r)
 	}
 	tenant := l.h.state.tenant(r)
-	key := workOf(r, tenant, p.data)
+	key := workOf(r, tenant, p.Data)
 	if k := l.h.state.orphans.take(key); k != nil && k.adopt() {
 		lingered.WithLabelValues("joined").Inc()
 		return l.follow(w, r, k)
 	}
-	k := &work{key: key, tenant: tenant, request: int64(len(p.data)), home: &l.h.state.orphans, more: make(chan struct{}), header: make(http.Header), begun: l.h.Queue == nil}
+	k := &work{key: key, tenant: tenant, request: int64(len(p.Data)), home: &l.h.state.orphans, more: make(chan struct{}), header: make(http.Header), begun: l.h.Queue == nil}
 	k.room.L = &k.mu
 	detached, cancel := context.WithCancelCause(context.WithoutCancel(r.Context()))
 	k.cancel = cancel
 	req := isolate(r.Clone(detached), k)
-	p.attach(req)
+	p.Attach(req)
 	go k.run(l.h, l.next, req)
 	return l.follow(w, r, k)
 }
@@ -203,7 +205,7 @@ func (k *work) run(h *Handler, next caddyhttp.Handler, r *http.Request) {
 	defer func() {
 		p := recover()
 		if e, ok := p.(error); p != nil && !(ok && errors.Is(e, http.ErrAbortHandler)) {
-			h.logPanic("going on with a request", p) // its stack ends here
+			layer.LogPanic(h.logger, "going on with a request", p) // its stack ends here
 		}
 		k.cancel(nil)
 		k.mu.Lock()
@@ -390,7 +392,7 @@ func (k *work) leave(grace time.Duration) (oldest *work) {
 		return nil
 	}
 	alone.Inc()
-	k.grace = time.AfterFunc(grace, func() { background("giving up a request", k.giveUp) })
+	k.grace = time.AfterFunc(grace, func() { layer.Background("giving up a request", k.giveUp) })
 	return k.home.add(k)
 }
 

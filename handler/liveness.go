@@ -27,6 +27,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/layer"
 	"github.com/caddy-llm-cache/caddy-llm-cache/translate"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
@@ -135,7 +136,7 @@ func (h *Handler) enliven(w http.ResponseWriter, r *http.Request, c *call) *aliv
 		}
 	}
 	a.mu.Lock() // tick asks for the timer
-	a.timer = time.AfterFunc(open, func() { background("showing a sign of life", a.tick) })
+	a.timer = time.AfterFunc(open, func() { layer.Background("showing a sign of life", a.tick) })
 	a.mu.Unlock()
 	return a
 }
@@ -159,7 +160,7 @@ func (a *alive) WriteHeader(status int) {
 	}
 	a.status = status
 	a.last = time.Now()
-	a.stream = status/100 == 2 && mediaType(a.header.Get("Content-Type")) == "text/event-stream" && contentCoding(a.header) == ""
+	a.stream = status/100 == 2 && layer.MediaType(a.header.Get("Content-Type")) == "text/event-stream" && layer.Coding(a.header) == ""
 	if a.opened {
 		return
 	}

@@ -25,6 +25,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/layer"
+
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
@@ -236,7 +238,7 @@ func TestSignOfLifePanics(t *testing.T) {
 		a.mu.Lock() // the timer runs
 		a.ResponseWriterWrapper.ResponseWriter = panicking{a.ResponseWriter}
 		a.mu.Unlock()
-		panics := backgroundPanics.WithLabelValues("showing a sign of life")
+		panics := layer.BackgroundPanics.WithLabelValues("showing a sign of life")
 		before := value(t, panics)
 		time.Sleep(10 * time.Minute)
 		synctest.Wait()

@@ -41,7 +41,6 @@ const (
 	reasonBomb           = "bomb" // it decodes to far more than was sent
 	reasonParse          = "parse"
 	reasonSplice         = "splice"
-	reasonPanic          = "panic"
 	reasonStore          = "store"
 	reasonNoRoom         = "no_room" // for its body in memory
 	reasonAnswerEncoding = "answer_encoding"
@@ -72,7 +71,6 @@ var metrics = struct {
 	requests     *prometheus.CounterVec
 	tokens       *prometheus.CounterVec
 	edits        *prometheus.CounterVec
-	failOpen     *prometheus.CounterVec
 	breaks       *prometheus.CounterVec
 	resends      prometheus.Counter
 	divergences  *prometheus.CounterVec
@@ -86,7 +84,6 @@ var metrics = struct {
 	requests:     metric.CounterVec("requests_total", "Requests to model endpoints, by policy and how they ended.", "policy", "outcome"),
 	tokens:       metric.CounterVec("tokens_total", "Tokens by bucket: uncached, write_5m, write_1h, read and output as upstreams reported them, removed as estimated.", "bucket"),
 	edits:        metric.CounterVec("edits_total", "Edits in requests sent, those repeated from earlier requests included, by stage.", "stage"),
-	failOpen:     metric.CounterVec("fail_open_total", "Requests and answers left alone because they could not be read, by reason.", "reason"),
 	translations: metric.CounterVec("translations_total", "Requests that went upstream in another form, by the client's format, the upstream's, and how it went.", "from", "to", "outcome"),
 	breaks:       metric.CounterVec("breaks_total", "Requests for which the upstream's cache held less than expected, by cause.", "cause"),
 	divergences:  metric.CounterVec("divergence_total", "Prompts to a box that did not go on from the one before them, by why.", "cause"),
@@ -101,8 +98,6 @@ var metrics = struct {
 func (h *Handler) count(outcome string) {
 	metrics.requests.WithLabelValues(string(h.Policy), outcome).Inc()
 }
-
-func (h *Handler) failOpen(reason string) { metrics.failOpen.WithLabelValues(reason).Inc() }
 
 // countRequest counts what is known before a request is handed on.
 func (c *call) countRequest() {

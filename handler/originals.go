@@ -27,6 +27,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/layer"
+
 	"go.uber.org/zap"
 
 	"github.com/caddyserver/caddy/v2"
@@ -142,7 +144,7 @@ func (o *Originals) open(logger *zap.Logger) (*sessioncache.BlockFiles, error) {
 		Folder: o.Folder, Key: o.key, MaxBytes: o.MaxSize, TTL: time.Duration(o.TTL),
 		Log: func(file string, err error) {
 			if errors.Is(err, sessioncache.ErrPanic) {
-				backgroundPanics.WithLabelValues("writing folded texts").Inc()
+				layer.BackgroundPanics.WithLabelValues("writing folded texts").Inc()
 			}
 			logger.Warn("a file of folded texts is ignored", zap.String("file", file), zap.Error(err))
 		},

@@ -27,6 +27,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/layer"
 	"github.com/caddy-llm-cache/caddy-llm-cache/overlay"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
@@ -80,7 +81,7 @@ func (h *Handler) switches() overlay.Switches {
 
 // ServeHTTP implements caddyhttp.Handler.
 func (o *overlaying) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
-	body, err := o.h.outgoing(r)
+	body, err := layer.Outgoing(r, o.h.MaxBody)
 	if err != nil {
 		return o.next.ServeHTTP(w, r) //nolint:nilerr // what is not understood passes untouched
 	}
@@ -88,13 +89,13 @@ func (o *overlaying) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 	o.h.guard("laying the overlay over a request", func() { x, err = o.begin(r, body) })
 	if x == nil {
 		if err != nil && !errors.Is(err, overlay.ErrPartial) {
-			o.h.failOpen(reasonOverlay)
+			layer.FailOpen(reasonOverlay)
 			o.h.warn(r, o.format, bypass{reasonOverlay, err})
 		}
 		return o.next.ServeHTTP(w, r)
 	}
 	if o.ahead {
-		defer replaceOutgoing(r, body, x.Body)()
+		defer layer.ReplaceOutgoing(r, body, x.Body)()
 		return o.next.ServeHTTP(w, r)
 	}
 	o.call.common = x.Common
@@ -103,7 +104,7 @@ func (o *overlaying) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 	if x.Edited {
 		original = r.Clone(r.Context()) // what next does to r must not show in a second pass
 	}
-	restore := replaceOutgoing(r, body, x.Body)
+	restore := layer.ReplaceOutgoing(r, body, x.Body)
 	err = o.next.ServeHTTP(a, r)
 	restore()
 	if err != nil {
@@ -184,11 +185,11 @@ func (a *overlaidAnswer) WriteHeader(status int) {
 		a.holds = true
 		return
 	}
-	if status/100 == 2 && contentCoding(h) == "" {
-		switch kind := mediaType(h.Get("Content-Type")); {
+	if status/100 == 2 && layer.Coding(h) == "" {
+		switch kind := layer.MediaType(h.Get("Content-Type")); {
 		case kind == "text/event-stream":
 			a.stream, a.dec = true, wire.NewDecoder(a.o.format, true)
-		case isJSON(kind):
+		case layer.IsJSON(kind):
 			a.dec = wire.NewDecoder(a.o.format, false)
 		}
 	}
@@ -258,7 +259,7 @@ func (a *overlaidAnswer) refused() bool {
 	if !a.holds {
 		return false
 	}
-	text, err := decodeBody(contentCoding(a.own), a.held, 16*holdError, nil)
+	text, err := layer.Decode(layer.Coding(a.own), a.held, 16*holdError, nil)
 	if err != nil {
 		return false
 	}

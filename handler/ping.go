@@ -35,6 +35,7 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/audit"
 	"github.com/caddy-llm-cache/caddy-llm-cache/keepalive"
+	"github.com/caddy-llm-cache/caddy-llm-cache/layer"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
@@ -102,7 +103,7 @@ var packer = func() *zstd.Encoder {
 
 // lastRequest copies what a ping needs, nil if there is no cheap one.
 func (c *call) lastRequest(r *http.Request, lineage int) *lastRequest {
-	body, whole, ok := pingBody(c.view, c.out.bytes())
+	body, whole, ok := pingBody(c.view, c.out.Bytes())
 	if !ok {
 		return nil
 	}
@@ -316,13 +317,13 @@ func (h *Handler) servePing(w http.ResponseWriter, r *http.Request, next caddyht
 	if h.KeepAlive == nil || f.reached {
 		return caddyhttp.Error(http.StatusNotFound, errUnreached)
 	}
-	body, err := decodeBody("zstd", f.last.body, largestMaxBody, nil)
+	body, err := layer.Decode("zstd", f.last.body, largestMaxBody, nil)
 	if err != nil {
 		return caddyhttp.Error(http.StatusInternalServerError, err)
 	}
 	f.reached, f.handler, f.request = true, h, r
 	next = h.translating(next, f.last.format, f.last.session.ID())
-	setBody(r, body)
+	layer.SetBody(r, body)
 	r.ContentLength, r.TransferEncoding = int64(len(body)), nil
 	r.Header["Content-Length"] = []string{strconv.Itoa(len(body))}
 	askPlain(r.Header)
@@ -347,7 +348,7 @@ func (k *keeper) ping(p *keepalive.Ping) {
 	over := make(chan struct{})
 	defer close(over)
 	if !k.manual {
-		go background("awaiting the end of a ping", func() {
+		go layer.Background("awaiting the end of a ping", func() {
 			select {
 			case <-p.Canceled():
 				cancel()
@@ -403,7 +404,7 @@ func (k *keeper) carry(ctx context.Context, f *flight) (w *pingSink, err error) 
 		if p := recover(); p != nil { // an answer cut short, or a way that does not lead there
 			w, err = nil, errUnreached
 			if e, ok := p.(error); !ok || !errors.Is(e, http.ErrAbortHandler) {
-				panicked("sending a request of ours", p)
+				layer.Panicked("sending a request of ours", p)
 			}
 		}
 	}()
@@ -496,7 +497,7 @@ func (w *pingSink) outcome(f wire.Format) (u wire.Usage, o keepalive.Outcome) {
 	if w.status/100 != 2 {
 		return u, keepalive.Broken
 	}
-	d := wire.NewDecoder(f, mediaType(w.header.Get("Content-Type")) == "text/event-stream")
+	d := wire.NewDecoder(f, layer.MediaType(w.header.Get("Content-Type")) == "text/event-stream")
 	d.Feed(w.body.Bytes())
 	t := d.Turn()
 	if !t.Done || t.Failed() || !t.Usage.Reported {

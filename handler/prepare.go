@@ -26,6 +26,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/layer"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
@@ -35,8 +36,8 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, next caddyhttp.H
 	started := time.Now()
 	next = unpacking{next}
 	c, why := (*call)(nil), a.why
-	if a.undone == nil {
-		c, why = h.prepare(r, a.format, a.data, a.body())
+	if a.Undone == nil {
+		c, why = h.prepare(r, a.format, a.Data, a.body())
 	}
 	if errors.Is(why.err, errUnheld) {
 		return h.refuseUnheld(w)
@@ -49,7 +50,7 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, next caddyhttp.H
 		h.pass(w, r, a.format, why)
 		h.count(outcomePassed)
 		next = h.queueing(h.translating(h.dressed(next, a.format), a.format, ""), a.format, h.sideTicket(r), new(atomic.Pointer[place]))
-		return passBody(w, r, next, &a.payload)
+		return passBody(w, r, next, &a.Payload)
 	}
 	c.next = next
 	next = h.onward(c, r, next)
@@ -86,14 +87,14 @@ func (c *call) attend(w http.ResponseWriter, r *http.Request, next caddyhttp.Han
 }
 
 // passBody hands a request on with the body that it came with.
-func passBody(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler, p *payload) error {
-	p.attach(r)
+func passBody(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler, p *layer.Payload) error {
+	p.Attach(r)
 	if err := next.ServeHTTP(w, r); err != nil {
-		setBody(r, p.data) // for an error route
+		layer.SetBody(r, p.Data) // for an error route
 		return err
 	}
 	r.Body, r.GetBody = http.NoBody, nil
-	p.recycle()
+	p.Recycle()
 	return nil
 }
 
@@ -105,14 +106,14 @@ func (h *Handler) prepare(r *http.Request, format wire.Format, raw, body []byte)
 	var rethread func()
 	defer func() {
 		if p := recover(); p != nil {
-			h.logPanic("preparing a request", p)
+			layer.LogPanic(h.logger, "preparing a request", p)
 			if session != nil {
 				h.state.Release(session)
 			}
 			if rethread != nil {
 				rethread()
 			}
-			c, why = nil, bypass{reason: reasonPanic}
+			c, why = nil, bypass{reason: layer.Panic}
 		}
 	}()
 
@@ -149,7 +150,7 @@ func (h *Handler) prepare(r *http.Request, format wire.Format, raw, body []byte)
 		unwoven.Inc()
 	}
 	if c.ex.Err != nil {
-		h.failOpen(reasonSplice)
+		layer.FailOpen(reasonSplice)
 		h.warn(r, format, bypass{reasonSplice, c.ex.Err})
 	}
 	return c, why
@@ -194,6 +195,3 @@ func (c *call) announce(r *http.Request) {
 		repl.Map(c.placeholder)
 	}
 }
-
-// logPanic logs where a panic in a request's way came from.
-func (h *Handler) logPanic(doing string, p any) { logPanic(h.logger, doing, p) }

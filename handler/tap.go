@@ -23,6 +23,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/layer"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
@@ -109,16 +110,16 @@ func (t *tap) WriteHeader(status int) {
 
 // observe picks the decoder of a successful answer by what it says it is.
 func (t *tap) observe(h http.Header) {
-	if contentCoding(h) != "" {
-		t.call.h.failOpen(reasonAnswerEncoding)
+	if layer.Coding(h) != "" {
+		layer.FailOpen(reasonAnswerEncoding)
 		return
 	}
-	kind := mediaType(h.Get("Content-Type"))
+	kind := layer.MediaType(h.Get("Content-Type"))
 	switch {
 	case kind == "text/event-stream":
 		t.stream = true
 		t.dec = wire.NewDecoder(t.call.view.Format, true)
-	case isJSON(kind):
+	case layer.IsJSON(kind):
 		t.dec = wire.NewDecoder(t.call.view.Format, false)
 		n, err := strconv.Atoi(h.Get("Content-Length"))
 		if err == nil && n > 0 && n <= holdAnswer && t.call.h.headers {
@@ -185,7 +186,7 @@ func (t *tap) writeEvents(p []byte) (int, error) {
 
 func (t *tap) keep(p []byte) {
 	if t.held == nil && t.status != http.StatusBadRequest {
-		t.held = make([]byte, 0, min(t.hold, firstBuffer))
+		t.held = make([]byte, 0, min(t.hold, layer.FirstBuffer))
 	}
 	t.held = append(t.held, p...)
 	t.look(p)
@@ -201,8 +202,7 @@ func (t *tap) look(p []byte) {
 	defer func() {
 		if e := recover(); e != nil {
 			t.dec = nil
-			t.call.h.logPanic("decoding an answer", e)
-			t.call.h.failOpen(reasonPanic)
+			layer.Recovered(t.call.h.logger, "decoding an answer", e)
 		}
 	}()
 	t.dec.Feed(p)

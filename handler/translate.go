@@ -27,6 +27,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/layer"
 	"github.com/caddy-llm-cache/caddy-llm-cache/translate"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
@@ -76,7 +77,7 @@ func (h *Handler) joins() bool { return h.JoinToolCalls != nil && *h.JoinToolCal
 // ServeHTTP implements caddyhttp.Handler. What the client is told of a request
 // that cannot be translated is an answer, not an error: nothing can be forwarded.
 func (t *translation) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
-	body, err := t.h.outgoing(r)
+	body, err := layer.Outgoing(r, t.h.MaxBody)
 	if err != nil && t.from == t.to {
 		return t.next.ServeHTTP(w, r) // whatever it is, the upstream speaks the same
 	}
@@ -102,8 +103,7 @@ func (t *translation) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 func (t *translation) convert(r *http.Request, body []byte) (out *translate.Outgoing, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			t.h.logPanic("translating a request", p)
-			t.h.failOpen(reasonPanic)
+			layer.Recovered(t.h.logger, "translating a request", p)
 			err = errors.New("the request could not be translated")
 		}
 	}()
@@ -173,13 +173,13 @@ func (t *translation) substitute(r *http.Request, out *translate.Outgoing) (rest
 		u.Path, u.RawPath, u.RawQuery = out.Path, "", out.Query
 		r.URL, r.RequestURI = &u, u.RequestURI()
 	}
-	p := &payload{data: out.Body}
-	p.attach(r)
+	p := &layer.Payload{Data: out.Body}
+	p.Attach(r)
 	return func() {
 		r.Header, r.ContentLength, r.TransferEncoding, r.URL, r.RequestURI = header, length, coding, address, uri
 		r.Body, r.GetBody = body, getBody
 		if t.from != t.to {
-			p.recycle()
+			p.Recycle()
 		}
 	}
 }

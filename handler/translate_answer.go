@@ -26,6 +26,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/layer"
 	"github.com/caddy-llm-cache/caddy-llm-cache/translate"
 )
 
@@ -100,7 +101,7 @@ func (a *translatedAnswer) WriteHeader(status int) {
 		a.pass()
 		return
 	}
-	a.coding = contentCoding(h)
+	a.coding = layer.Coding(h)
 	switch {
 	case status == http.StatusNoContent, status == http.StatusResetContent: // nothing follows
 		a.pass()
@@ -120,7 +121,7 @@ func (a *translatedAnswer) pass() {
 
 // begin prepares for an answer of the model.
 func (a *translatedAnswer) begin(h http.Header) {
-	if a.t.from == a.t.to && (a.coding != "" || mediaType(h.Get("Content-Type")) != "text/event-stream") {
+	if a.t.from == a.t.to && (a.coding != "" || layer.MediaType(h.Get("Content-Type")) != "text/event-stream") {
 		a.pass() // in one piece, its calls are whole
 		return
 	}
@@ -133,7 +134,7 @@ func (a *translatedAnswer) begin(h http.Header) {
 	a.stream, a.mode = translate.NewStream(a.t.to, a.t.from, a.asked), answerGathers
 	switch {
 	case !a.asked.Stream || a.coding != "":
-	case mediaType(h.Get("Content-Type")) == "text/event-stream":
+	case layer.MediaType(h.Get("Content-Type")) == "text/event-stream":
 		a.open()
 	default:
 		a.mode = answerWaits
@@ -288,8 +289,7 @@ func (a *translatedAnswer) end() (out []byte) {
 }
 
 func (a *translatedAnswer) broke(e any) {
-	a.t.h.logPanic("translating an answer", e)
-	a.t.h.failOpen(reasonPanic)
+	layer.Recovered(a.t.h.logger, "translating an answer", e)
 	a.t.count(translationBroken)
 	panic(http.ErrAbortHandler) // neither the upstream's bytes nor half an answer may pass for a whole one
 }
@@ -351,7 +351,7 @@ func (a *translatedAnswer) judge(whole bool) {
 // fail answers with the upstream's error as the client's API would put it.
 func (a *translatedAnswer) fail() error {
 	h := a.Header()
-	body, err := decodeBody(a.coding, a.held, 16*holdError, nil)
+	body, err := layer.Decode(a.coding, a.held, 16*holdError, nil)
 	if err != nil {
 		body = nil
 	}
@@ -365,7 +365,7 @@ func (a *translatedAnswer) fail() error {
 
 // gathered answers with an answer that came, or has to go, in one piece.
 func (a *translatedAnswer) gathered() error {
-	body, err := decodeBody(a.coding, a.held, largestAnswer, nil)
+	body, err := layer.Decode(a.coding, a.held, largestAnswer, nil)
 	var out []byte
 	if err == nil && len(body) <= largestAnswer {
 		out = append(out, a.feed(body)...)

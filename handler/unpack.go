@@ -25,6 +25,8 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/layer"
+
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 )
 
@@ -189,9 +191,9 @@ func (a *unpackedAnswer) WriteHeader(status int) {
 	if n, err := strconv.ParseInt(h.Get("Content-Length"), 10, 64); err == nil && hasBody(status) {
 		a.left = n
 	}
-	kind := mediaType(h.Get("Content-Type"))
-	if status/100 == 2 && (kind == "text/event-stream" || isJSON(kind)) {
-		a.unpacker = newUnpacker(contentCoding(h))
+	kind := layer.MediaType(h.Get("Content-Type"))
+	if status/100 == 2 && (kind == "text/event-stream" || layer.IsJSON(kind)) {
+		a.unpacker = newUnpacker(layer.Coding(h))
 	}
 	if a.unpacker == nil {
 		a.begin()

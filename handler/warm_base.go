@@ -27,6 +27,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/layer"
 	"github.com/caddy-llm-cache/caddy-llm-cache/translate"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
@@ -106,7 +107,7 @@ func (f *fronting) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 			if x.knows(key) {
 				return
 			}
-			body, err := f.h.outgoing(r)
+			body, err := layer.Outgoing(r, f.h.MaxBody)
 			if err != nil {
 				return
 			}
@@ -200,7 +201,7 @@ func (j *job) deliver(h *Handler, w http.ResponseWriter, r *http.Request, next c
 		path, query, body = loadPath, "", loadBody(h.Upstream.model(b.model), h.Warm.every(h.Upstream.Preset))
 	} else {
 		var err error
-		if body, err = decodeBody("zstd", j.way.body, largestMaxBody, nil); err != nil {
+		if body, err = layer.Decode("zstd", j.way.body, largestMaxBody, nil); err != nil {
 			return caddyhttp.Error(http.StatusInternalServerError, err)
 		}
 		next = h.dressed(next, b.client)
@@ -208,7 +209,7 @@ func (j *job) deliver(h *Handler, w http.ResponseWriter, r *http.Request, next c
 	u := *r.URL
 	u.Path, u.RawPath, u.RawQuery = path, "", query
 	r.URL, r.RequestURI = &u, u.RequestURI()
-	setBody(r, body)
+	layer.SetBody(r, body)
 	r.ContentLength, r.TransferEncoding = int64(len(body)), nil
 	r.Header["Content-Length"] = []string{strconv.Itoa(len(body))}
 	askPlain(r.Header)

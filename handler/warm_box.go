@@ -23,6 +23,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/layer"
 	"github.com/caddy-llm-cache/caddy-llm-cache/queue"
 )
 
@@ -240,7 +241,7 @@ func (x *box) start() {
 	}
 	ctx, cancel := context.WithCancel(life)
 	x.halt = cancel
-	go background("warming a box", func() { x.run(ctx) })
+	go layer.Background("warming a box", func() { x.run(ctx) })
 }
 
 // stop ends what is being sent. It is sent again under the next configuration.
@@ -262,7 +263,7 @@ func (x *box) rest() {
 	}
 	every := x.handler.Warm.every(x.handler.Upstream.name())
 	if x.idle == nil {
-		x.idle = time.AfterFunc(every, func() { background("keeping a model loaded", x.load) })
+		x.idle = time.AfterFunc(every, func() { layer.Background("keeping a model loaded", x.load) })
 		return
 	}
 	x.idle.Reset(every)
@@ -293,7 +294,7 @@ func (x *box) run(ctx context.Context) {
 			return
 		}
 		outcome := warmRefused
-		background("sending a base", func() { outcome = x.send(ctx, j) })
+		layer.Background("sending a base", func() { outcome = x.send(ctx, j) })
 		switch x.became(ctx, j, outcome); outcome {
 		case warmRead, warmHeld:
 			wait = time.Second

@@ -23,6 +23,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/audit"
+	"github.com/caddy-llm-cache/caddy-llm-cache/layer"
 	"github.com/caddy-llm-cache/caddy-llm-cache/metric"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
 	"github.com/caddy-llm-cache/caddy-llm-cache/queue"
@@ -120,7 +121,7 @@ func (x *box) send(ctx context.Context, j *job) (outcome string) {
 
 // usage reads what an answer says that it took.
 func (w *pingSink) usage(f wire.Format) wire.Usage {
-	d := wire.NewDecoder(f, mediaType(w.header.Get("Content-Type")) == "text/event-stream")
+	d := wire.NewDecoder(f, layer.MediaType(w.header.Get("Content-Type")) == "text/event-stream")
 	d.Feed(w.body.Bytes())
 	return d.Turn().Usage
 }

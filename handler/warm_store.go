@@ -27,6 +27,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/keepalive"
+	"github.com/caddy-llm-cache/caddy-llm-cache/layer"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
@@ -82,7 +83,7 @@ func (x *box) save(b *base, now time.Time) {
 		}
 	}
 	path, logger := x.file(b), x.handler.logger
-	go background("keeping a base on disk", func() { // nobody waits for a disk
+	go layer.Background("keeping a base on disk", func() { // nobody waits for a disk
 		if err := writeBase(path, &f); err != nil {
 			logger.Error("keeping a base on disk", zap.Error(err))
 		}

@@ -24,6 +24,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/layer"
+
 	"go.uber.org/zap"
 
 	"github.com/caddyserver/caddy/v2"
@@ -178,7 +180,7 @@ func TestBoxGoesOnAfterAPanic(t *testing.T) {
 	k.life, k.end = context.WithCancel(t.Context())
 	x := h.box()
 	x.handler = h
-	panics, read := backgroundPanics.WithLabelValues("sending a base"), warmMetrics.sent.WithLabelValues(warmRead)
+	panics, read := layer.BackgroundPanics.WithLabelValues("sending a base"), warmMetrics.sent.WithLabelValues(warmRead)
 	before, sent := value(t, panics), value(t, read)
 	for round := range 2 {
 		trouble.Store(true)

@@ -12,7 +12,7 @@
 // See the License for the specific language governing permissions and
 // limitations under the License.
 
-package handler
+package layer
 
 import (
 	"bytes"
@@ -28,12 +28,12 @@ import (
 // once its memory has been given back.
 func TestPayload(t *testing.T) {
 	data := append(wire.Buffer(5000), bytes.Repeat([]byte("abcde"), 1000)...)
-	p := &payload{data: data}
+	p := &Payload{Data: data}
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://example.com", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.attach(r)
+	p.Attach(r)
 	again, err := r.GetBody()
 	if err != nil {
 		t.Fatal(err)
@@ -48,7 +48,7 @@ func TestPayload(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.recycle()
+	p.Recycle()
 	if _, err := late.Read(make([]byte, 1)); !errors.Is(err, http.ErrBodyReadAfterClose) {
 		t.Errorf("a late reader got %v", err)
 	}

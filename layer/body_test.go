@@ -12,7 +12,7 @@
 // See the License for the specific language governing permissions and
 // limitations under the License.
 
-package handler
+package layer
 
 import (
 	"bytes"
@@ -29,13 +29,13 @@ import (
 
 func TestReadBody(t *testing.T) {
 	const limit = 5 << 20
-	for _, size := range []int{0, 1, 511, 512, 513, firstBuffer - 1, firstBuffer, firstBuffer + 1, growth*firstBuffer + 1, limit} {
+	for _, size := range []int{0, 1, 511, 512, 513, FirstBuffer - 1, FirstBuffer, FirstBuffer + 1, Growth*FirstBuffer + 1, limit} {
 		body := bytes.Repeat([]byte("0123456789abcdef"), size/16+1)[:size]
 		for name, length := range map[string]int64{"known": int64(size), "unknown": -1, "too short": min(1, int64(size))} {
 			for kind, reader := range map[string]func(io.Reader) io.Reader{"whole": func(r io.Reader) io.Reader { return r }, "halves": iotest.HalfReader, "end with data": iotest.DataErrReader} {
 				r := httptest.NewRequest(http.MethodPost, "/", io.NopCloser(reader(bytes.NewReader(body))))
 				r.ContentLength = length
-				got, err := readBody(httptest.NewRecorder(), r, limit, nil)
+				got, err := Read(httptest.NewRecorder(), r, limit, nil)
 				if err != nil || !bytes.Equal(got, body) {
 					t.Errorf("%d bytes, length %s, in %s: got %d bytes, %v", size, name, kind, len(got), err)
 				}
@@ -59,7 +59,7 @@ func TestReadBodyFails(t *testing.T) {
 	} {
 		r := httptest.NewRequest(http.MethodPost, "/", io.NopCloser(test.body))
 		r.ContentLength = test.length
-		_, err := readBody(httptest.NewRecorder(), r, 10, nil)
+		_, err := Read(httptest.NewRecorder(), r, 10, nil)
 		if e, ok := errors.AsType[caddyhttp.HandlerError](err); !ok || e.StatusCode != test.status {
 			t.Errorf("%s: got %v, want status %d", test.name, err, test.status)
 		}
@@ -70,11 +70,11 @@ func TestReadBodyFails(t *testing.T) {
 // has come.
 func TestReadAllTrustsLittle(t *testing.T) {
 	got, err := readAll(strings.NewReader("x"), 1<<30, nil)
-	if err != nil || len(got) != 1 || cap(got) > firstBuffer {
+	if err != nil || len(got) != 1 || cap(got) > FirstBuffer {
 		t.Errorf("%d bytes in %d, %v", len(got), cap(got), err)
 	}
-	got, err = readAll(io.LimitReader(zeros{}, firstBuffer+1), 1<<30, nil)
-	if err != nil || len(got) != firstBuffer+1 || cap(got) > growth*firstBuffer {
+	got, err = readAll(io.LimitReader(zeros{}, FirstBuffer+1), 1<<30, nil)
+	if err != nil || len(got) != FirstBuffer+1 || cap(got) > Growth*FirstBuffer {
 		t.Errorf("%d bytes in %d, %v", len(got), cap(got), err)
 	}
 }
@@ -87,26 +87,11 @@ func TestContentCoding(t *testing.T) {
 	for want, values := range map[string][]string{
 		"": nil, "gzip": {" GZIP "}, "zstd": {"zstd"}, "gzip, zstd": {"gzip, zstd"}, "gzip,zstd": {"gzip", "zstd"},
 	} {
-		if got := contentCoding(http.Header{"Content-Encoding": values}); got != want {
+		if got := Coding(http.Header{"Content-Encoding": values}); got != want {
 			t.Errorf("%q: got %q, want %q", values, got, want)
 		}
 	}
-	if got := contentCoding(http.Header{"Content-Encoding": {"identity"}}); got != "" {
+	if got := Coding(http.Header{"Content-Encoding": {"identity"}}); got != "" {
 		t.Errorf("identity: got %q", got)
-	}
-}
-
-func TestUnreadable(t *testing.T) {
-	for contentType, want := range map[string]string{
-		"": "", "application/json": "", "application/json; charset=utf-8": "", "APPLICATION/JSON": "", "application/vnd.api+json": "",
-		"text/plain": reasonContentType, "application/x-www-form-urlencoded": reasonContentType, ";": reasonContentType, "application/jsonl": reasonContentType,
-	} {
-		h := http.Header{}
-		if contentType != "" {
-			h.Set("Content-Type", contentType)
-		}
-		if got := unreadable(h); got != want {
-			t.Errorf("%q: got %q, want %q", contentType, got, want)
-		}
 	}
 }

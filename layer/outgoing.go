@@ -12,7 +12,7 @@
 // See the License for the specific language governing permissions and
 // limitations under the License.
 
-package handler
+package layer
 
 import (
 	"fmt"
@@ -22,29 +22,29 @@ import (
 	"strconv"
 )
 
-// outgoing returns the body of a request on its way upstream, decoded. It is not
-// copied where it lies in memory already.
-func (h *Handler) outgoing(r *http.Request) ([]byte, error) {
+// Outgoing returns the body of a request on its way upstream, decoded, up to limit
+// bytes. It is not copied where it lies in memory already.
+func Outgoing(r *http.Request, limit int64) ([]byte, error) {
 	var raw []byte
-	if p, ok := r.Body.(*payloadReader); ok && p.at == 0 {
-		if p.plain != nil || p.undone != nil {
-			return p.plain, p.undone
+	if p, ok := Whole(r); ok {
+		if p.Plain != nil || p.Undone != nil {
+			return p.Plain, p.Undone
 		}
-		raw = p.data
+		raw = p.Data
 	} else if r.Body != nil {
 		var err error
-		if raw, err = io.ReadAll(io.LimitReader(r.Body, h.MaxBody+1)); err != nil {
+		if raw, err = io.ReadAll(io.LimitReader(r.Body, limit+1)); err != nil {
 			return nil, fmt.Errorf("reading request body: %w", err)
 		}
-		setBody(r, raw)
+		SetBody(r, raw)
 	}
-	return decodeRequest(contentCoding(r.Header), raw, h.MaxBody, nil)
+	return DecodeRequest(Coding(r.Header), raw, limit, nil)
 }
 
-// replaceOutgoing puts a body in the place of the one that outgoing returned. The
+// ReplaceOutgoing puts a body in the place of the one that [Outgoing] returned. The
 // length is always told: some servers take no chunks. The returned function puts
 // back what was there before, for error routes and a second pass.
-func replaceOutgoing(r *http.Request, old, body []byte) (restore func()) {
+func ReplaceOutgoing(r *http.Request, old, body []byte) (restore func()) {
 	header, length, coding := r.Header, r.ContentLength, r.TransferEncoding
 	before, getBody := r.Body, r.GetBody
 	r.Header = maps.Clone(header)
@@ -52,14 +52,14 @@ func replaceOutgoing(r *http.Request, old, body []byte) (restore func()) {
 	delete(r.Header, "Content-Encoding")
 	delete(r.Header, "Transfer-Encoding")
 	r.ContentLength, r.TransferEncoding = int64(len(body)), nil
-	p := &payload{data: body}
-	p.attach(r)
+	p := &Payload{Data: body}
+	p.Attach(r)
 	own := len(body) == 0 || len(old) == 0 || &old[0] != &body[0]
 	return func() {
 		r.Header, r.ContentLength, r.TransferEncoding = header, length, coding
 		r.Body, r.GetBody = before, getBody
 		if own {
-			p.recycle()
+			p.Recycle()
 		}
 	}
 }

@@ -12,7 +12,7 @@
 // See the License for the specific language governing permissions and
 // limitations under the License.
 
-package handler
+package layer
 
 import (
 	"io"
@@ -22,50 +22,51 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
-// payload is a body in memory that is taken back, and its memory used again,
+// Payload is a body in memory that is taken back, and its memory used again,
 // once the request is over. A transport may still be sending it then, to an
 // upstream that answered before it had read everything; readers that come too
 // late find nothing.
-type payload struct {
-	mu   sync.Mutex
-	data []byte
-	// plain is data without its content coding where that was undone already, and
-	// undone why it could not be.
-	plain  []byte
-	undone error
+type Payload struct {
+	mu sync.Mutex
+	// Data is the body as it is sent.
+	Data []byte
+	// Plain is Data without its content coding where that was undone already, and
+	// Undone why it could not be.
+	Plain  []byte
+	Undone error
 }
 
-// attach makes the payload the request's body, to be read again as often as a
+// Attach makes the payload the request's body, to be read again as often as a
 // transport needs it for a safe retry.
-func (p *payload) attach(r *http.Request) {
-	if len(p.data) == 0 {
+func (p *Payload) Attach(r *http.Request) {
+	if len(p.Data) == 0 {
 		r.Body, r.GetBody = http.NoBody, nil
 		return
 	}
-	r.GetBody = func() (io.ReadCloser, error) { return &payloadReader{payload: p}, nil }
-	r.Body = &payloadReader{payload: p}
+	r.GetBody = func() (io.ReadCloser, error) { return &payloadReader{Payload: p}, nil }
+	r.Body = &payloadReader{Payload: p}
 }
 
-// bytes returns the body, nil once it was taken back.
-func (p *payload) bytes() []byte {
+// Bytes returns the body, nil once it was taken back.
+func (p *Payload) Bytes() []byte {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.data
+	return p.Data
 }
 
-// recycle takes the payload back, unless it is being sent right now.
-func (p *payload) recycle() {
+// Recycle takes the payload back, unless it is being sent right now.
+func (p *Payload) Recycle() {
 	if !p.mu.TryLock() {
 		return
 	}
-	data := p.data
-	p.data = nil
+	data := p.Data
+	p.Data = nil
 	p.mu.Unlock()
 	wire.Recycle(data)
 }
 
 type payloadReader struct {
-	*payload
+	*Payload
 	at     int
 	closed bool
 }
@@ -73,13 +74,13 @@ type payloadReader struct {
 func (r *payloadReader) Read(b []byte) (int, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.closed || r.data == nil {
+	if r.closed || r.Data == nil {
 		return 0, http.ErrBodyReadAfterClose
 	}
-	if r.at == len(r.data) {
+	if r.at == len(r.Data) {
 		return 0, io.EOF
 	}
-	n := copy(b, r.data[r.at:])
+	n := copy(b, r.Data[r.at:])
 	r.at += n
 	return n, nil
 }
@@ -88,10 +89,10 @@ func (r *payloadReader) Read(b []byte) (int, error) {
 func (r *payloadReader) WriteTo(w io.Writer) (int64, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.closed || r.data == nil {
+	if r.closed || r.Data == nil {
 		return 0, http.ErrBodyReadAfterClose
 	}
-	n, err := w.Write(r.data[r.at:])
+	n, err := w.Write(r.Data[r.at:])
 	r.at += n
 	return int64(n), err
 }
@@ -102,3 +103,17 @@ func (r *payloadReader) Close() error {
 	r.mu.Unlock()
 	return nil
 }
+
+// Whole returns the body of a request that lies in memory and of which nothing has
+// been read yet.
+func Whole(r *http.Request) (*Payload, bool) {
+	p, ok := r.Body.(*payloadReader)
+	if !ok || p.at != 0 {
+		return nil, false
+	}
+	return p.Payload, true
+}
+
+// SetBody makes body the request's, to be read again as often as a transport
+// needs it for a safe retry.
+func SetBody(r *http.Request, body []byte) { (&Payload{Data: body}).Attach(r) }

@@ -1,0 +1,110 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package layer
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
+
+const (
+	// FirstBuffer bounds what a Content-Length makes us allocate before a byte
+	// has come.
+	FirstBuffer = 256 << 10
+	// Growth bounds what it makes us allocate for each byte that has.
+	Growth = 8
+	// maxRatio and freeRatio bound what a request may decode to.
+	maxRatio  = 200
+	freeRatio = 4 << 20
+	// ZstdWindow bounds the memory that a decoder takes besides what it writes: RFC 8878
+	// asks for 8 MiB, and HTTP allows no more (RFC 9659).
+	ZstdWindow = 8 << 20
+)
+
+var (
+	// ErrTooLarge says that a body has more bytes than it may have.
+	ErrTooLarge = errors.New("body too large")
+	// ErrBomb says that a body decodes to far more than any conversation does.
+	ErrBomb = errors.New("the body decodes to more than 200 times its size")
+	// ErrNoRoom says that the memory for bodies is taken, and stayed so.
+	ErrNoRoom = errors.New("no room for another body")
+)
+
+func tooLarge(limit int64) error {
+	return caddyhttp.Error(http.StatusRequestEntityTooLarge, fmt.Errorf("%w: more than %d bytes", ErrTooLarge, limit))
+}
+
+// Toll is asked before the memory of a body grows. has is what it takes so far, room
+// what it is about to take. Nil asks nothing.
+type Toll func(has, room int) error
+
+// Read reads the whole body as it was sent, up to limit bytes. Where the toll
+// cannot be paid, it returns what it has read, and the error.
+func Read(w http.ResponseWriter, r *http.Request, limit int64, pay Toll) ([]byte, error) {
+	if r.ContentLength > limit {
+		return nil, tooLarge(limit)
+	}
+	if r.Body == nil || r.Body == http.NoBody {
+		return nil, nil
+	}
+	r.Body = http.MaxBytesReader(w, r.Body, limit)
+	buf, err := readAll(r.Body, max(r.ContentLength, 511), pay)
+	if err == nil || errors.Is(err, ErrNoRoom) {
+		return buf, err
+	}
+	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
+		return nil, tooLarge(limit)
+	}
+	return nil, caddyhttp.Error(http.StatusBadRequest, fmt.Errorf("reading request body: %w", err))
+}
+
+// readAll is io.ReadAll for what is expected to be of that size.
+func readAll(r io.Reader, size int64, pay Toll) ([]byte, error) {
+	size++ // to meet the end without growing
+	var buf []byte
+	room := int(min(size, FirstBuffer))
+	for {
+		if len(buf) == cap(buf) && len(buf) > 0 {
+			if room = 2 * len(buf); int64(len(buf)) < size {
+				room = int(min(size, Growth*int64(len(buf))))
+			}
+		}
+		if pay != nil {
+			if err := pay(cap(buf), room); err != nil {
+				return buf, err
+			}
+		}
+		if room > cap(buf) {
+			old := buf
+			buf = append(wire.Buffer(room), old...)
+			wire.Recycle(old)
+			room = cap(buf)
+		}
+		n, err := r.Read(buf[len(buf):cap(buf)])
+		buf = buf[:len(buf)+n]
+		if errors.Is(err, io.EOF) {
+			return buf, nil
+		}
+		if err != nil {
+			return buf, err
+		}
+	}
+}

@@ -1,0 +1,85 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package layer
+
+import (
+	"fmt"
+	"runtime"
+	"runtime/debug"
+
+	"go.uber.org/zap"
+
+	"github.com/caddyserver/caddy/v2"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/metric"
+)
+
+// BackgroundPanics counts what would have ended the process.
+var BackgroundPanics = metric.CounterVec("background_panics_total", "Panics in work that no request waits for, by what was being done.", "doing")
+
+// failOpen counts what went on without us.
+var failOpen = metric.CounterVec("fail_open_total", "Requests and answers left alone because they could not be read, by reason.", "reason")
+
+// FailOpen counts a request or an answer that goes on as it came.
+func FailOpen(reason string) { failOpen.WithLabelValues(reason).Inc() }
+
+// Panic is the reason to [FailOpen] after a panic of ours.
+const Panic = "panic"
+
+// Guard runs f, and keeps a panic in it from reaching the client's answer.
+func Guard(l *zap.Logger, doing string, f func()) {
+	defer func() {
+		if p := recover(); p != nil {
+			Recovered(l, doing, p)
+		}
+	}()
+	f()
+}
+
+// Recovered logs and counts a panic in a request's way that it is recovered from.
+func Recovered(l *zap.Logger, doing string, p any) {
+	LogPanic(l, doing, p)
+	FailOpen(Panic)
+}
+
+// Background runs f, which no request waits for, and keeps a panic in it from
+// ending the process. It reports whether f came to its end. Every goroutine and every
+// timer of ours begins with it.
+func Background(doing string, f func()) (ended bool) {
+	defer func() {
+		if p := recover(); p != nil {
+			Panicked(doing, p)
+		}
+	}()
+	f()
+	return true
+}
+
+// Panicked counts and logs a panic that was recovered from in the background.
+func Panicked(doing string, p any) {
+	BackgroundPanics.WithLabelValues(doing).Inc()
+	LogPanic(caddy.Log().Named("llm_cache"), doing, p)
+}
+
+// LogPanic logs where a panic of our own came from. The value of a panic may
+// quote a prompt, so only its type is logged, and the text of runtime errors,
+// which holds nothing but numbers and types.
+func LogPanic(l *zap.Logger, doing string, p any) {
+	what := fmt.Sprintf("%T", p)
+	if e, ok := p.(runtime.Error); ok {
+		what = e.Error()
+	}
+	l.Error("recovered from a panic", zap.String("doing", doing), zap.String("panic", what), zap.ByteString("stack", debug.Stack()))
+}

@@ -185,7 +185,7 @@ func (c *call) pass(t *tap, w http.ResponseWriter, r *http.Request, next caddyht
 			if r, ok := w.(*relay); ok {
 				r.spill()
 			}
-			if t.status != 0 {
+			if t.Status != 0 {
 				_ = t.release()
 				_ = t.FlushError()
 			}
@@ -256,7 +256,7 @@ func isolate(r *http.Request, w http.ResponseWriter) *http.Request {
 // blamesUs tells whether a held 400 speaks of something that an edit of ours
 // can have broken.
 func (t *tap) blamesUs() bool {
-	if t.status != http.StatusBadRequest {
+	if t.Status != http.StatusBadRequest {
 		return false
 	}
 	text, err := layer.Decode(layer.Coding(t.Header()), t.held, 16*holdError, nil)
@@ -282,11 +282,8 @@ func (c *call) finish(ctx context.Context, t *tap, err error) error {
 		t.end()
 	}
 	c.settle(t, err)
-	if t.status == 0 {
-		if t.own != nil {
-			replace(t.ResponseWriter.Header(), t.own)
-			t.own = nil
-		}
+	if t.Status == 0 {
+		t.Join()
 		if err != nil {
 			c.stamp(t.ResponseWriter.Header(), t)
 			return c.unreached(ctx, t.ResponseWriter, err)
@@ -304,7 +301,7 @@ func (c *call) finish(ctx context.Context, t *tap, err error) error {
 // it stopped. In chat completions and Gemini what it costs comes later, or the end of
 // the stream does, and there are clients that do not wait for it.
 func (c *call) join(t *tap) {
-	if c.joined || c.settled || t.status/100 != 2 || c.plain != nil && !c.plain() {
+	if c.joined || c.settled || t.Status/100 != 2 || c.plain != nil && !c.plain() {
 		return
 	}
 	c.joined = true
@@ -328,20 +325,20 @@ func (c *call) settle(t *tap, err error) {
 		return
 	}
 	c.settled = true
-	c.denied = t.status == http.StatusUnauthorized || t.status == http.StatusForbidden
+	c.denied = t.Status == http.StatusUnauthorized || t.Status == http.StatusForbidden
 	outcome := outcomeInterrupted
 	c.h.guard("settling an exchange", func() {
 		c.turn = t.turn()
 		c.ex.Correct(c.turn)
 		c.estimate()
-		if err == nil && t.status/100 == 2 && c.turn != nil && (c.turn.Done || c.joined) && !c.turn.Failed() {
+		if err == nil && t.Status/100 == 2 && c.turn != nil && (c.turn.Done || c.joined) && !c.turn.Failed() {
 			outcome = outcomeCompleted
 			c.ex.Commit(c.turn, c.h.now())
 			c.hold()
 			c.keepFolded()
 			return
 		}
-		if err != nil || t.status/100 != 2 {
+		if err != nil || t.Status/100 != 2 {
 			outcome = outcomeFailed
 		}
 		c.ex.Abandon()
@@ -351,7 +348,7 @@ func (c *call) settle(t *tap, err error) {
 	c.h.guard("closing a record", func() {
 		bill := c.ex.Bill(c.turn)
 		countCost(&bill)
-		c.account.close(c, outcome, t.status)
+		c.account.close(c, outcome, t.Status)
 	})
 }
 

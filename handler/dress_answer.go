@@ -16,7 +16,6 @@ package handler
 
 import (
 	"bytes"
-	"io"
 	"maps"
 	"net/http"
 	"strconv"
@@ -24,35 +23,26 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/layer"
-
-	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 )
 
 // renamedAnswer passes an answer of chat completions on in which thinking goes by
 // the name reasoning, and calls it reasoning_content. Lines pass as soon as
 // they are complete; a JSON answer is held until it is.
 type renamedAnswer struct {
-	*caddyhttp.ResponseWriterWrapper
+	layer.Answer
 	held   []byte // an unfinished line, or a JSON answer
-	status int
 	stream bool
 	json   bool
 }
 
 func newRenamedAnswer(w http.ResponseWriter) *renamedAnswer {
-	return &renamedAnswer{ResponseWriterWrapper: &caddyhttp.ResponseWriterWrapper{ResponseWriter: w}}
+	a := new(renamedAnswer)
+	a.Answer = layer.NewAnswer(w, a)
+	return a
 }
 
-// WriteHeader decides, once, how the answer is dealt with.
-func (a *renamedAnswer) WriteHeader(status int) {
-	if status < http.StatusOK {
-		a.ResponseWriter.WriteHeader(status)
-		return
-	}
-	if a.status != 0 {
-		return
-	}
-	a.status = status
+// Begin implements [layer.Interceptor].
+func (a *renamedAnswer) Begin(status int) {
 	h := a.Header()
 	if status/100 == 2 && layer.Coding(h) == "" {
 		kind := layer.MediaType(h.Get("Content-Type"))
@@ -64,14 +54,14 @@ func (a *renamedAnswer) WriteHeader(status int) {
 	if a.stream {
 		delete(h, "Content-Length")
 	}
-	a.ResponseWriter.WriteHeader(status)
+	a.Send()
 }
 
-// Write implements io.Writer.
-func (a *renamedAnswer) Write(p []byte) (int, error) {
-	if a.status == 0 {
-		a.WriteHeader(http.StatusOK)
-	}
+// Holds implements [layer.Interceptor].
+func (a *renamedAnswer) Holds() bool { return a.json }
+
+// Take implements [layer.Interceptor].
+func (a *renamedAnswer) Take(p []byte) (int, error) {
 	switch {
 	case a.json:
 		a.held = append(a.held, p...)
@@ -79,7 +69,7 @@ func (a *renamedAnswer) Write(p []byte) (int, error) {
 			return len(p), nil
 		}
 		a.json = false // it goes as it is
-		a.ResponseWriter.WriteHeader(a.status)
+		a.Send()
 		return len(p), a.flush(a.held)
 	case !a.stream:
 		return a.ResponseWriter.Write(p)
@@ -139,23 +129,6 @@ func appendRenamed(out, line []byte, at string) []byte {
 	return append(out, line[key+len(reasoningAlias)+2:]...)
 }
 
-// ReadFrom hides the inner writer's, which would get round Write.
-func (a *renamedAnswer) ReadFrom(r io.Reader) (int64, error) {
-	return io.Copy(struct{ io.Writer }{a}, r)
-}
-
-// FlushError implements what http.ResponseController looks for. What is held
-// stays held.
-func (a *renamedAnswer) FlushError() error {
-	if a.status == 0 {
-		a.WriteHeader(http.StatusOK)
-	}
-	if a.json {
-		return nil
-	}
-	return http.NewResponseController(a.ResponseWriter).Flush()
-}
-
 // finish ends an answer that has not been cut.
 func (a *renamedAnswer) finish() error {
 	if a.json {
@@ -166,7 +139,7 @@ func (a *renamedAnswer) finish() error {
 		}
 		trailers := takeTrailers(a.Header())
 		defer func() { maps.Copy(a.Header(), trailers) }()
-		a.ResponseWriter.WriteHeader(a.status)
+		a.Send()
 	}
 	if len(a.held) > 0 {
 		return a.flush(a.held)
@@ -178,7 +151,7 @@ func (a *renamedAnswer) finish() error {
 func (a *renamedAnswer) spill() {
 	if a.json {
 		a.json = false
-		a.ResponseWriter.WriteHeader(a.status)
+		a.Send()
 	}
 	if len(a.held) > 0 {
 		_ = a.flush(a.held)

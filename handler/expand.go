@@ -19,7 +19,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"net/http"
 	"strconv"
@@ -40,41 +39,28 @@ const maxContinuations = 3
 // that have the expand tool. It keeps calls of that tool, and makes one message
 // of all answers to a request, so that the tap and the client see only that.
 type relay struct {
-	*tap
-	call    *call
-	rewrite *wire.Relay
-	inner   http.Header // of an answer that is not the first
-	status  int
-	first   int // the status of the first answer
-	stream  bool
-	whole   bool // the answer is gathered: JSON
-	body    []byte
-	further bool // not the first answer
-	failed  bool // a further answer is an error
+	layer.Answer // with a header of its own, if it is not the first
+	tap          *tap
+	call         *call
+	rewrite      *wire.Relay
+	first        int // the status of the first answer
+	stream       bool
+	whole        bool // the answer is gathered: JSON
+	body         []byte
+	further      bool // not the first answer
+	failed       bool // a further answer is an error
 }
 
-// Header returns the client's map for the first answer, another for the rest:
-// what reverse_proxy adds must not stand there twice.
-func (r *relay) Header() http.Header {
-	if r.further {
-		return r.inner
-	}
-	return r.tap.Header()
-}
-
-// WriteHeader decides how an answer is read. The client gets its header with
-// the first.
+// WriteHeader implements [http.ResponseWriter]. Of an answer that is not the first the
+// client learns nothing that is only informational.
 func (r *relay) WriteHeader(status int) {
-	if status < http.StatusOK {
-		if !r.further {
-			r.tap.WriteHeader(status)
-		}
-		return
+	if status >= http.StatusOK || !r.further {
+		r.Answer.WriteHeader(status)
 	}
-	if r.status != 0 {
-		return
-	}
-	r.status = status
+}
+
+// Begin implements [layer.Interceptor].
+func (r *relay) Begin(status int) {
 	if !r.further {
 		r.first = status
 	}
@@ -96,11 +82,11 @@ func (r *relay) WriteHeader(status int) {
 	}
 }
 
-// Write implements io.Writer.
-func (r *relay) Write(p []byte) (int, error) {
-	if r.status == 0 {
-		r.WriteHeader(http.StatusOK)
-	}
+// Holds implements [layer.Interceptor].
+func (r *relay) Holds() bool { return r.whole }
+
+// Take implements [layer.Interceptor].
+func (r *relay) Take(p []byte) (int, error) {
 	switch {
 	case r.failed, r.whole:
 		if r.failed && len(r.body)+len(p) > holdError {
@@ -151,19 +137,6 @@ func (r *relay) giveUp() error {
 	return err
 }
 
-// ReadFrom hides the tap's, which would get round Write.
-func (r *relay) ReadFrom(src io.Reader) (int64, error) {
-	return io.Copy(struct{ io.Writer }{r}, src)
-}
-
-// FlushError implements what http.ResponseController looks for.
-func (r *relay) FlushError() error {
-	if r.whole {
-		return nil
-	}
-	return r.tap.FlushError()
-}
-
 // say tells the exchange what the client's message is made of, before the tap
 // sees its end.
 func (r *relay) say() {
@@ -200,6 +173,7 @@ func (c *call) keepFolded() {
 // asked to go on, and the client gets one message.
 func (c *call) passHiding(t *tap, r *http.Request, next caddyhttp.Handler) error {
 	rel := &relay{tap: t, call: c}
+	rel.Answer = layer.NewAnswer(t, rel)
 	rel.rewrite = wire.NewRelay(c.view.Format, c.relayOptions())
 	c.plain = rel.rewrite.Plain
 	again := r.Clone(r.Context())
@@ -268,7 +242,7 @@ func (c *call) goOn(rel *relay, original *http.Request, next caddyhttp.Handler) 
 	r.Header["Content-Length"] = []string{strconv.Itoa(len(body))}
 	p.Attach(r)
 	rel.rewrite.Next()
-	rel.further, rel.inner, rel.status, rel.body = true, http.Header{}, 0, nil
+	rel.further, rel.Own, rel.Status, rel.body = true, http.Header{}, 0, nil
 	answered := false
 	defer func() {
 		// A client may leave as soon as it has the end of the answer.
@@ -367,12 +341,12 @@ func (r *relay) fail(err error) error {
 		}
 		h := r.tap.Header()
 		for _, name := range []string{"Content-Type", "Retry-After"} {
-			if v := r.inner[name]; v != nil {
+			if v := r.Own[name]; v != nil {
 				h[name] = v
 			}
 		}
 		h["Content-Length"] = []string{strconv.Itoa(len(r.body))}
-		r.tap.WriteHeader(r.status)
+		r.tap.WriteHeader(r.Status)
 		_, err = r.tap.Write(r.body)
 		return err
 	}
@@ -398,7 +372,7 @@ func (r *relay) spill() {
 	switch {
 	case r.whole && !r.further:
 		r.whole = false
-		r.tap.WriteHeader(r.status)
+		r.tap.WriteHeader(r.Status)
 		_, _ = r.tap.Write(r.body)
 	case r.stream && r.further:
 		_, _ = r.tap.Write(r.failure(nil))

@@ -186,7 +186,8 @@ type unkept struct{ next caddyhttp.Handler }
 
 // ServeHTTP implements caddyhttp.Handler.
 func (u unkept) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
-	a := &unkeptAnswer{ResponseWriterWrapper: &caddyhttp.ResponseWriterWrapper{ResponseWriter: w}}
+	a := new(unkeptAnswer)
+	a.Answer = layer.NewAnswer(w, a)
 	if err := u.next.ServeHTTP(a, r); err != nil {
 		return err
 	}
@@ -196,34 +197,30 @@ func (u unkept) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 // unkeptAnswer passes an answer on under another id. The id stands in the first
 // event of a stream: what comes until then is held, and all of a JSON answer.
 type unkeptAnswer struct {
-	*caddyhttp.ResponseWriterWrapper
-	held   []byte
-	at     string // where the id is, empty once there is nothing more to do
-	status int
-	json   bool
+	layer.Answer
+	held []byte
+	at   string // where the id is, empty once there is nothing more to do
+	json bool
 }
 
-// WriteHeader decides, once, how the answer is dealt with.
-func (a *unkeptAnswer) WriteHeader(status int) {
-	if a.status == 0 && status >= http.StatusOK {
-		a.status = status
-		if h := a.Header(); status/100 == 2 && layer.Coding(h) == "" {
-			switch kind := layer.MediaType(h.Get("Content-Type")); {
-			case kind == "text/event-stream":
-				a.at = "message.id"
-			case layer.IsJSON(kind):
-				a.at, a.json = "id", true
-			}
+// Begin implements [layer.Interceptor].
+func (a *unkeptAnswer) Begin(status int) {
+	if h := a.Header(); status/100 == 2 && layer.Coding(h) == "" {
+		switch kind := layer.MediaType(h.Get("Content-Type")); {
+		case kind == "text/event-stream":
+			a.at = "message.id"
+		case layer.IsJSON(kind):
+			a.at, a.json = "id", true
 		}
 	}
-	a.ResponseWriter.WriteHeader(status)
+	a.Send()
 }
 
-// Write implements io.Writer.
-func (a *unkeptAnswer) Write(p []byte) (int, error) {
-	if a.status == 0 {
-		a.WriteHeader(http.StatusOK)
-	}
+// Holds implements [layer.Interceptor].
+func (a *unkeptAnswer) Holds() bool { return false }
+
+// Take implements [layer.Interceptor].
+func (a *unkeptAnswer) Take(p []byte) (int, error) {
 	if a.at == "" {
 		return a.ResponseWriter.Write(p)
 	}
@@ -273,9 +270,4 @@ func (a *unkeptAnswer) finish() error {
 	}
 	_, err := a.ResponseWriter.Write(held) //nolint:gosec // G705: see Write
 	return err
-}
-
-// ReadFrom hides the inner writer's, which would get round Write.
-func (a *unkeptAnswer) ReadFrom(r io.Reader) (int64, error) {
-	return io.Copy(struct{ io.Writer }{a}, r)
 }

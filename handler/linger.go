@@ -18,7 +18,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
-	"io"
 	"maps"
 	"net/http"
 	"slices"
@@ -104,7 +103,9 @@ func (l *lingering) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 		lingered.WithLabelValues("joined").Inc()
 		return l.follow(w, r, k)
 	}
-	k := &work{key: key, tenant: tenant, request: int64(len(p.Data)), home: &l.h.state.orphans, more: make(chan struct{}), header: make(http.Header), begun: l.h.Queue == nil}
+	k := &work{key: key, tenant: tenant, request: int64(len(p.Data)), home: &l.h.state.orphans, more: make(chan struct{}), begun: l.h.Queue == nil}
+	k.Answer = layer.NewAnswer(nil, k)
+	k.Own = make(http.Header)
 	k.room.L = &k.mu
 	detached, cancel := context.WithCancelCause(context.WithoutCancel(r.Context()))
 	k.cancel = cancel
@@ -132,8 +133,8 @@ func (l *lingering) follow(w http.ResponseWriter, r *http.Request, k *work) erro
 		part := k.after(at, begun)
 		if part.status != 0 && !begun {
 			begun = true
-			if t, ok := w.(interface{ waited(time.Duration) }); ok && part.waited > 0 {
-				t.waited(part.waited)
+			if part.waited > 0 {
+				layer.Waited(w, part.waited)
 			}
 			maps.Copy(w.Header(), part.header)
 			w.WriteHeader(part.status)
@@ -173,6 +174,8 @@ func (l *lingering) follow(w http.ResponseWriter, r *http.Request, k *work) erro
 // work is a request at the upstream, and the writer of its answer: it keeps the
 // answer for whoever asks, within bounds.
 type work struct {
+	layer.Answer // its header is filled by the handlers behind
+
 	key     workKey
 	tenant  sessioncache.Tenant
 	request int64 // length of its body
@@ -182,7 +185,6 @@ type work struct {
 	mu       sync.Mutex
 	more     chan struct{} // closed when there is more
 	room     sync.Cond     // the client has taken something, or nobody will
-	header   http.Header   // filled by the handlers behind
 	sent     http.Header   // as it stood when the status came
 	status   int
 	body     []byte // of the answer, from start on
@@ -222,23 +224,27 @@ func (k *work) wake() {
 	k.more = make(chan struct{})
 }
 
-// Header implements http.ResponseWriter.
-func (k *work) Header() http.Header { return k.header }
-
-// WriteHeader implements http.ResponseWriter.
+// WriteHeader implements [http.ResponseWriter]. What is only informational is kept for
+// no one who comes back.
 func (k *work) WriteHeader(status int) {
+	if status >= http.StatusOK {
+		k.Answer.WriteHeader(status)
+	}
+}
+
+// Begin implements [layer.Interceptor].
+func (k *work) Begin(status int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.status != 0 || status < http.StatusOK {
-		return
-	}
-	k.status, k.sent = status, k.header.Clone()
+	k.status, k.sent = status, k.Own.Clone()
 	k.wake()
 }
 
-// Write implements io.Writer.
-func (k *work) Write(p []byte) (int, error) {
-	k.WriteHeader(http.StatusOK)
+// Holds implements [layer.Interceptor]: it has nobody to flush to.
+func (k *work) Holds() bool { return true }
+
+// Take implements [layer.Interceptor].
+func (k *work) Take(p []byte) (int, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if !k.parted && !k.keeps(len(p)) {
@@ -291,11 +297,6 @@ func (k *work) reserve(n int64) bool {
 	return true
 }
 
-// ReadFrom writes what is read.
-func (k *work) ReadFrom(r io.Reader) (int64, error) {
-	return io.Copy(struct{ io.Writer }{k}, r)
-}
-
 // FlushError implements the flusher of http.ResponseController.
 func (k *work) FlushError() error {
 	k.WriteHeader(http.StatusOK)
@@ -306,8 +307,8 @@ func (k *work) FlushError() error {
 	return nil
 }
 
-// waited notes a time in the queue, which is over.
-func (k *work) waited(d time.Duration) {
+// Waited notes a time in the queue, which is over.
+func (k *work) Waited(d time.Duration) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.wait += d
@@ -350,7 +351,7 @@ func (k *work) after(at int, begun bool) part {
 
 // trailers copies what came after the header. The work must have ended.
 func (k *work) trailers(to http.Header) {
-	for name, values := range k.header {
+	for name, values := range k.Own {
 		if _, before := k.sent[name]; !before || !slices.Equal(values, k.sent[name]) {
 			to[name] = values
 		}

@@ -18,7 +18,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"net/http"
 	"strings"
 	"sync"
@@ -96,12 +95,11 @@ func (h *Handler) liveness() (every, open time.Duration) {
 // alive is the writer of one stream to a client. It writes what comes, and a
 // sign of life when nothing does.
 type alive struct {
-	*caddyhttp.ResponseWriterWrapper
-	format wire.Format
-	codex  bool
-	every  time.Duration
-	stamp  func(http.Header)
-	header http.Header // filled by the handlers behind, as long as nothing was sent
+	layer.Answer // with a header of its own, as long as nothing was sent
+	format       wire.Format
+	codex        bool
+	every        time.Duration
+	stamp        func(http.Header)
 
 	mu      sync.Mutex
 	timer   *time.Timer
@@ -123,10 +121,11 @@ func (h *Handler) enliven(w http.ResponseWriter, r *http.Request, c *call) *aliv
 		return nil
 	}
 	a := &alive{
-		ResponseWriterWrapper: &caddyhttp.ResponseWriterWrapper{ResponseWriter: w},
-		format:                c.view.Format, codex: strings.HasPrefix(r.UserAgent(), "codex"), every: every,
-		header: w.Header().Clone(), last: time.Now(), tail: [2]byte{'\n', '\n'},
+		format: c.view.Format, codex: strings.HasPrefix(r.UserAgent(), "codex"), every: every,
+		last: time.Now(), tail: [2]byte{'\n', '\n'},
 	}
+	a.Answer = layer.NewAnswer(w, a)
+	a.Apart()
 	a.stamp = func(to http.Header) {
 		if h.headers {
 			to[headerSession], to[headerPolicy] = []string{c.id}, []string{string(c.ex.Policy)}
@@ -141,32 +140,31 @@ func (h *Handler) enliven(w http.ResponseWriter, r *http.Request, c *call) *aliv
 	return a
 }
 
-// Header implements http.ResponseWriter.
-func (a *alive) Header() http.Header { return a.header }
-
-// WriteHeader implements http.ResponseWriter.
+// WriteHeader implements [http.ResponseWriter]. What is only informational comes too
+// late once the stream is open.
 func (a *alive) WriteHeader(status int) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	switch {
-	case status < http.StatusOK && !a.opened:
-		before := maps.Clone(a.ResponseWriter.Header())
-		replace(a.ResponseWriter.Header(), a.header)
-		a.ResponseWriter.WriteHeader(status)
-		replace(a.ResponseWriter.Header(), before)
-		return
-	case status < http.StatusOK || a.status != 0:
+	if status >= http.StatusOK {
+		a.Answer.WriteHeader(status)
 		return
 	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !a.opened {
+		a.Inform(status)
+	}
+}
+
+// Begin implements [layer.Interceptor].
+func (a *alive) Begin(status int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	a.status = status
 	a.last = time.Now()
-	a.stream = status/100 == 2 && layer.MediaType(a.header.Get("Content-Type")) == "text/event-stream" && layer.Coding(a.header) == ""
+	a.stream = status/100 == 2 && layer.MediaType(a.Header().Get("Content-Type")) == "text/event-stream" && layer.Coding(a.Header()) == ""
 	if a.opened {
 		return
 	}
-	replace(a.ResponseWriter.Header(), a.header)
-	a.header = a.ResponseWriter.Header()
-	a.ResponseWriter.WriteHeader(status)
+	a.Send()
 	if a.stream {
 		a.timer.Reset(a.every)
 	} else {
@@ -174,14 +172,14 @@ func (a *alive) WriteHeader(status int) {
 	}
 }
 
-// Write implements io.Writer.
-func (a *alive) Write(p []byte) (int, error) {
-	if a.status == 0 { // read without the lock: only this goroutine sets it
-		a.WriteHeader(http.StatusOK)
-	}
+// Holds implements [layer.Interceptor]. The lock is held.
+func (a *alive) Holds() bool { return a.opened && !a.stream }
+
+// Take implements [layer.Interceptor].
+func (a *alive) Take(p []byte) (int, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.opened && !a.stream {
+	if a.Holds() {
 		if room := holdError - len(a.failure); room > 0 {
 			a.failure = append(a.failure, p[:min(room, len(p))]...)
 		}
@@ -197,16 +195,14 @@ func (a *alive) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// ReadFrom hides the inner writer's, which would get round Write.
-func (a *alive) ReadFrom(r io.Reader) (int64, error) {
-	return io.Copy(struct{ io.Writer }{a}, r)
-}
-
 // FlushError implements the flusher of http.ResponseController.
 func (a *alive) FlushError() error {
+	if a.Status == 0 {
+		a.WriteHeader(http.StatusOK)
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.opened && !a.stream {
+	if a.Holds() {
 		return nil
 	}
 	return http.NewResponseController(a.ResponseWriter).Flush()
@@ -270,11 +266,11 @@ func (a *alive) end(err error) error {
 	a.stop() // from here on nobody else writes
 	if !a.opened {
 		if a.status == 0 { // an error route, or nobody, will answer
-			replace(a.ResponseWriter.Header(), a.header)
+			a.Join()
 		}
 		return err
 	}
-	for name, values := range a.header {
+	for name, values := range a.Header() {
 		if strings.HasPrefix(name, http.TrailerPrefix) {
 			a.ResponseWriter.Header()[name] = values
 		}

@@ -236,7 +236,7 @@ func TestSignOfLifePanics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, _ := livelyCall(t, wire.Anthropic, nil, "")
 		a.mu.Lock() // the timer runs
-		a.ResponseWriterWrapper.ResponseWriter = panicking{a.ResponseWriter}
+		a.ResponseWriter = panicking{a.ResponseWriter}
 		a.mu.Unlock()
 		panics := layer.BackgroundPanics.WithLabelValues("showing a sign of life")
 		before := value(t, panics)

@@ -17,7 +17,6 @@ package handler
 import (
 	"bytes"
 	"errors"
-	"io"
 	"net/http"
 	"time"
 
@@ -99,9 +98,11 @@ func (o *overlaying) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 		return o.next.ServeHTTP(w, r)
 	}
 	o.call.common = x.Common
-	a := &overlaidAnswer{ResponseWriterWrapper: &caddyhttp.ResponseWriterWrapper{ResponseWriter: w}, o: o, x: x}
+	a := &overlaidAnswer{o: o, x: x}
+	a.Answer = layer.NewAnswer(w, a)
 	var original *http.Request
 	if x.Edited {
+		a.Apart()
 		original = r.Clone(r.Context()) // what next does to r must not show in a second pass
 	}
 	restore := layer.ReplaceOutgoing(r, body, x.Body)
@@ -147,40 +148,19 @@ func (h *Handler) group(r *http.Request) string {
 // client may send back in other words. A 400 that the overlay may have caused is
 // held.
 type overlaidAnswer struct {
-	*caddyhttp.ResponseWriterWrapper
-	o       *overlaying
-	x       *overlay.Exchange
-	own     http.Header // apart from the client's as long as the answer may be dropped
-	dec     *wire.Decoder
-	stream  bool
-	held    []byte
-	holds   bool
-	status  int
-	settled bool
+	layer.Answer // with a header apart from the client's as long as it may be dropped
+	o            *overlaying
+	x            *overlay.Exchange
+	dec          *wire.Decoder
+	stream       bool
+	held         []byte
+	holds        bool
+	settled      bool
 }
 
-// Header returns the header map to fill.
-func (a *overlaidAnswer) Header() http.Header {
-	if a.x.Edited && a.status == 0 || a.own != nil {
-		if a.own == nil {
-			a.own = a.ResponseWriter.Header().Clone()
-		}
-		return a.own
-	}
-	return a.ResponseWriter.Header()
-}
-
-// WriteHeader decides, once, how the answer is dealt with.
-func (a *overlaidAnswer) WriteHeader(status int) {
-	if status < http.StatusOK {
-		a.ResponseWriter.WriteHeader(status)
-		return
-	}
-	if a.status != 0 {
-		return
-	}
+// Begin implements [layer.Interceptor].
+func (a *overlaidAnswer) Begin(status int) {
 	h := a.Header()
-	a.status = status
 	if a.x.Edited && (status == http.StatusBadRequest || status == http.StatusUnprocessableEntity) {
 		a.holds = true
 		return
@@ -202,18 +182,14 @@ func (a *overlaidAnswer) WriteHeader(status int) {
 // release lets the header pass.
 func (a *overlaidAnswer) release() {
 	a.holds = false
-	if a.own != nil {
-		replace(a.ResponseWriter.Header(), a.own)
-		a.own = nil
-	}
-	a.ResponseWriter.WriteHeader(a.status)
+	a.Send()
 }
 
-// Write implements io.Writer.
-func (a *overlaidAnswer) Write(p []byte) (int, error) {
-	if a.status == 0 {
-		a.WriteHeader(http.StatusOK)
-	}
+// Holds implements [layer.Interceptor].
+func (a *overlaidAnswer) Holds() bool { return a.holds }
+
+// Take implements [layer.Interceptor].
+func (a *overlaidAnswer) Take(p []byte) (int, error) {
 	if a.holds {
 		if room := holdError - len(a.held); room > 0 {
 			a.held = append(a.held, p[:min(room, len(p))]...)
@@ -233,23 +209,6 @@ func (a *overlaidAnswer) Write(p []byte) (int, error) {
 	return a.ResponseWriter.Write(p)
 }
 
-// ReadFrom hides the inner writer's, which would get round Write.
-func (a *overlaidAnswer) ReadFrom(r io.Reader) (int64, error) {
-	return io.Copy(struct{ io.Writer }{a}, r)
-}
-
-// FlushError implements what http.ResponseController looks for. What is held
-// stays held.
-func (a *overlaidAnswer) FlushError() error {
-	if a.status == 0 {
-		a.WriteHeader(http.StatusOK)
-	}
-	if a.holds {
-		return nil
-	}
-	return http.NewResponseController(a.ResponseWriter).Flush()
-}
-
 // suspect are the words by which an upstream's refusal names something that an
 // overlay changes, besides those in blame.
 var suspect = [][]byte{[]byte("role"), []byte("template"), []byte("system message"), []byte("tools"), []byte("chat_template")}
@@ -259,7 +218,7 @@ func (a *overlaidAnswer) refused() bool {
 	if !a.holds {
 		return false
 	}
-	text, err := layer.Decode(layer.Coding(a.own), a.held, 16*holdError, nil)
+	text, err := layer.Decode(layer.Coding(a.Own), a.held, 16*holdError, nil)
 	if err != nil {
 		return false
 	}
@@ -282,9 +241,8 @@ func (a *overlaidAnswer) finish() error {
 		_, err := a.ResponseWriter.Write(held)
 		return err
 	}
-	if a.status == 0 && a.own != nil { // another handler will answer
-		replace(a.ResponseWriter.Header(), a.own)
-		a.own = nil
+	if a.Status == 0 { // another handler will answer
+		a.Join()
 	}
 	return nil
 }

@@ -25,6 +25,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/layer"
 	"github.com/caddy-llm-cache/caddy-llm-cache/queue"
 	"github.com/caddy-llm-cache/caddy-llm-cache/translate"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
@@ -201,9 +202,7 @@ func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 	queueMetrics.running.Inc()
 	defer queueMetrics.running.Dec()
 	h.Set("X-Llm-Cache-Queue-Wait-Ms", strconv.FormatInt(waited.Milliseconds(), 10))
-	if t, ok := w.(interface{ waited(time.Duration) }); ok {
-		t.waited(waited)
-	}
+	layer.Waited(w, waited)
 	caddyhttp.SetVar(r.Context(), "llm_slot", turn.Slot)
 	return g.next.ServeHTTP(w, r)
 }

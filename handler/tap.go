@@ -15,13 +15,9 @@
 package handler
 
 import (
-	"io"
-	"maps"
 	"net/http"
 	"strconv"
 	"time"
-
-	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/layer"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
@@ -43,16 +39,13 @@ const (
 // ever added to a stream: Gemini's clients break at any comment or event that is
 // not an answer.
 type tap struct {
-	*caddyhttp.ResponseWriterWrapper
-	call *call
-	// own is a header map apart from the client's, until the header is
-	// released: what a first pass sets must not show in the answer of a second.
-	own      http.Header
+	layer.Answer // with a header apart from the client's until the header is
+	// released: what a first pass sets must not show in the answer of a second
+	call     *call
 	dec      *wire.Decoder
 	stream   bool // dec reads events
 	held     []byte
 	hold     int // how many bytes may be held
-	status   int // final status, 0 before
 	resend   bool
 	weigh    bool // a 400 is held to see whether it says the same as the first
 	released bool
@@ -64,38 +57,23 @@ type tap struct {
 // newTap returns the writer of one pass. With resend, a 400 is held and the
 // header map is the pass's own.
 func newTap(w http.ResponseWriter, c *call, resend bool) *tap {
-	t := &tap{ResponseWriterWrapper: &caddyhttp.ResponseWriterWrapper{ResponseWriter: w}, call: c, resend: resend, sent: time.Now()}
+	t := &tap{call: c, resend: resend, sent: time.Now()}
+	t.Answer = layer.NewAnswer(w, t)
 	t.timing.Queue = c.overhead
 	if resend {
-		t.own = w.Header().Clone()
+		t.Apart()
 	}
 	return t
 }
 
-// waited notes that the request is handed on only now, after a time in the queue.
-func (t *tap) waited(d time.Duration) {
+// Waited takes a time in the queue for one before the request was handed on.
+func (t *tap) Waited(d time.Duration) {
 	t.timing.Queue += d
 	t.sent = time.Now()
 }
 
-// Header returns the header map to fill.
-func (t *tap) Header() http.Header {
-	if t.own != nil {
-		return t.own
-	}
-	return t.ResponseWriter.Header()
-}
-
-// WriteHeader decides, once, how the answer is dealt with.
-func (t *tap) WriteHeader(status int) {
-	if status < http.StatusOK {
-		t.inform(status)
-		return
-	}
-	if t.status != 0 {
-		return
-	}
-	t.status = status
+// Begin implements [layer.Interceptor].
+func (t *tap) Begin(status int) {
 	h := t.Header()
 	switch {
 	case status == http.StatusBadRequest && (t.resend || t.weigh):
@@ -128,30 +106,8 @@ func (t *tap) observe(h http.Header) {
 	}
 }
 
-// inform passes a 1xx answer on, with the headers that stand now and without
-// keeping them.
-func (t *tap) inform(status int) {
-	if t.own == nil {
-		t.ResponseWriter.WriteHeader(status)
-		return
-	}
-	h := t.ResponseWriter.Header()
-	before := maps.Clone(h)
-	replace(h, t.own)
-	t.ResponseWriter.WriteHeader(status)
-	replace(h, before)
-}
-
-func replace(dst, src http.Header) {
-	clear(dst)
-	maps.Copy(dst, src)
-}
-
-// Write implements io.Writer.
-func (t *tap) Write(p []byte) (int, error) {
-	if t.status == 0 {
-		t.WriteHeader(http.StatusOK)
-	}
+// Take writes what the upstream sends, and looks at it afterwards.
+func (t *tap) Take(p []byte) (int, error) {
 	if !t.released {
 		if len(t.held)+len(p) <= t.hold {
 			t.keep(p)
@@ -185,7 +141,7 @@ func (t *tap) writeEvents(p []byte) (int, error) {
 }
 
 func (t *tap) keep(p []byte) {
-	if t.held == nil && t.status != http.StatusBadRequest {
+	if t.held == nil && t.Status != http.StatusBadRequest {
 		t.held = make([]byte, 0, min(t.hold, layer.FirstBuffer))
 	}
 	t.held = append(t.held, p...)
@@ -240,37 +196,17 @@ func (t *tap) clock() {
 	}
 }
 
-// ReadFrom hides the inner writer's, which would get round Write.
-func (t *tap) ReadFrom(r io.Reader) (int64, error) {
-	return io.Copy(struct{ io.Writer }{t}, r)
-}
-
-// FlushError implements what http.ResponseController looks for. What is held
-// stays held.
-func (t *tap) FlushError() error {
-	if t.status == 0 {
-		t.WriteHeader(http.StatusOK)
-	}
-	if !t.released {
-		return nil
-	}
-	return http.NewResponseController(t.ResponseWriter).Flush()
-}
-
 // release sends the header and what was held to the client. From here on the
 // answer passes through.
 func (t *tap) release() error {
-	if t.released || t.status == 0 {
+	if t.released || t.Status == 0 {
 		return nil
 	}
 	t.released = true
 	h := t.ResponseWriter.Header()
-	if t.own != nil {
-		replace(h, t.own)
-		t.own = nil
-	}
+	t.Join()
 	t.call.stamp(h, t)
-	t.ResponseWriter.WriteHeader(t.status)
+	t.ResponseWriter.WriteHeader(t.Status)
 	held := t.held
 	t.held = nil
 	if len(held) == 0 {
@@ -281,7 +217,7 @@ func (t *tap) release() error {
 }
 
 // drop forgets an answer that is held, so that another can take its place.
-func (t *tap) drop() { t.held, t.own, t.released = nil, nil, true }
+func (t *tap) drop() { t.held, t.Own, t.released = nil, nil, true }
 
 // turn returns what the answer said so far, nil if it was not one to decode.
 func (t *tap) turn() *wire.Turn {
@@ -294,4 +230,7 @@ func (t *tap) turn() *wire.Turn {
 }
 
 // isHeld tells whether the client has seen nothing of the answer yet.
-func (t *tap) isHeld() bool { return t.status != 0 && !t.released }
+// Holds implements [layer.Interceptor].
+func (t *tap) Holds() bool { return !t.released }
+
+func (t *tap) isHeld() bool { return t.Status != 0 && !t.released }

@@ -17,7 +17,6 @@ package handler
 import (
 	"bytes"
 	"errors"
-	"io"
 	"net/http"
 	"strconv"
 	"strings"
@@ -46,14 +45,13 @@ const (
 // client in its own format. A stream passes on event by event; an answer in one
 // piece and an error are held until they are complete.
 type translatedAnswer struct {
-	*caddyhttp.ResponseWriterWrapper
+	layer.Answer
 	t      *translation
 	out    *translate.Outgoing
 	asked  *translate.Answering
 	stream answerStream // of an answer that is no error
 	coding string
 	held   []byte // an error, or an answer that came encoded
-	status int    // the upstream's, 0 before
 	mode   answerMode
 }
 
@@ -78,21 +76,13 @@ const (
 )
 
 func newTranslatedAnswer(w http.ResponseWriter, t *translation, out *translate.Outgoing, asked *translate.Answering) *translatedAnswer {
-	return &translatedAnswer{
-		ResponseWriterWrapper: &caddyhttp.ResponseWriterWrapper{ResponseWriter: w}, t: t, out: out, asked: asked,
-	}
+	a := &translatedAnswer{t: t, out: out, asked: asked}
+	a.Answer = layer.NewAnswer(w, a)
+	return a
 }
 
-// WriteHeader decides, once, how the answer is dealt with.
-func (a *translatedAnswer) WriteHeader(status int) {
-	if status < http.StatusOK {
-		a.ResponseWriter.WriteHeader(status)
-		return
-	}
-	if a.status != 0 {
-		return
-	}
-	a.status = status
+// Begin implements [layer.Interceptor].
+func (a *translatedAnswer) Begin(status int) {
 	h := a.Header()
 	if len(a.out.Dropped) > 0 && a.t.h.headers {
 		h[headerDropped] = []string{strings.Join(a.out.Dropped, ", ")}
@@ -116,7 +106,7 @@ func (a *translatedAnswer) WriteHeader(status int) {
 
 func (a *translatedAnswer) pass() {
 	a.mode = answerPasses
-	a.ResponseWriter.WriteHeader(a.status)
+	a.Send()
 }
 
 // begin prepares for an answer of the model.
@@ -128,7 +118,7 @@ func (a *translatedAnswer) begin(h http.Header) {
 	if a.t.from == a.t.to {
 		a.stream, a.mode = translate.NewHold(a.t.from, a.t.h.joins()), answerStreams
 		delete(h, "Content-Length")
-		a.ResponseWriter.WriteHeader(a.status)
+		a.Send()
 		return
 	}
 	a.stream, a.mode = translate.NewStream(a.t.to, a.t.from, a.asked), answerGathers
@@ -151,7 +141,7 @@ func (a *translatedAnswer) open() {
 		h["Content-Type"] = []string{"application/json; charset=utf-8"}
 	}
 	h["Cache-Control"] = []string{"no-cache"}
-	a.ResponseWriter.WriteHeader(a.status)
+	a.Send()
 }
 
 // recognise decides by its first byte what an answer is whose type does not say
@@ -173,13 +163,13 @@ func (a *translatedAnswer) recognise(p []byte) {
 func (a *translatedAnswer) serve(next caddyhttp.Handler, r *http.Request) (err error) {
 	cut := true
 	defer func() {
-		if !cut || !a.withheld() {
+		if !cut || !a.Holds() {
 			return
 		}
 		if p := recover(); p != http.ErrAbortHandler { //nolint:errorlint,err113 // the very value
 			panic(p)
 		}
-		a.t.h.logger.Error("the upstream's answer was cut", zap.Int("status", a.status))
+		a.t.h.logger.Error("the upstream's answer was cut", zap.Int("status", a.Status))
 		a.t.count(translationBroken)
 		if a.mode == answerFails {
 			err = a.fail()
@@ -194,9 +184,9 @@ func (a *translatedAnswer) serve(next caddyhttp.Handler, r *http.Request) (err e
 	return err
 }
 
-// withheld tells that the upstream has answered, and that the client has nothing of
-// it.
-func (a *translatedAnswer) withheld() bool {
+// Holds implements [layer.Interceptor]: the upstream has answered, and the client has
+// nothing of it.
+func (a *translatedAnswer) Holds() bool {
 	return a.mode == answerWaits || a.mode == answerGathers || a.mode == answerFails
 }
 
@@ -208,7 +198,7 @@ func (a *translatedAnswer) fault(err error) error {
 		_ = a.FlushError()
 		a.t.h.logCut(err)
 		panic(http.ErrAbortHandler)
-	case a.withheld():
+	case a.Holds():
 		if _, ok := errors.AsType[caddyhttp.HandlerError](err); !ok {
 			return caddyhttp.Error(http.StatusBadGateway, err)
 		}
@@ -229,11 +219,8 @@ func (a *translatedAnswer) clean(h http.Header) {
 	}
 }
 
-// Write implements io.Writer.
-func (a *translatedAnswer) Write(p []byte) (int, error) {
-	if a.status == 0 {
-		a.WriteHeader(http.StatusOK)
-	}
+// Take implements [layer.Interceptor].
+func (a *translatedAnswer) Take(p []byte) (int, error) {
 	if a.mode == answerWaits {
 		if a.recognise(p); a.mode == answerStreams {
 			p = append(a.held, p...) // white space
@@ -302,23 +289,6 @@ func (a *translatedAnswer) send(out []byte) error {
 	return err
 }
 
-// ReadFrom hides the inner writer's, which would get round Write.
-func (a *translatedAnswer) ReadFrom(r io.Reader) (int64, error) {
-	return io.Copy(struct{ io.Writer }{a}, r)
-}
-
-// FlushError implements what http.ResponseController looks for. What is held
-// stays held.
-func (a *translatedAnswer) FlushError() error {
-	if a.status == 0 {
-		a.WriteHeader(http.StatusOK)
-	}
-	if a.withheld() {
-		return nil
-	}
-	return http.NewResponseController(a.ResponseWriter).Flush()
-}
-
 // finish ends an answer that has not been cut.
 func (a *translatedAnswer) finish() error {
 	switch a.mode {
@@ -334,7 +304,7 @@ func (a *translatedAnswer) finish() error {
 	case answerTold:
 		return nil
 	}
-	if a.status != 0 {
+	if a.Status != 0 {
 		a.t.count(translationDone)
 	}
 	return nil
@@ -356,7 +326,7 @@ func (a *translatedAnswer) fail() error {
 		body = nil
 	}
 	a.clean(h)
-	f := translate.ReadFailure(a.t.to, a.status, body)
+	f := translate.ReadFailure(a.t.to, a.Status, body)
 	if n, err := strconv.Atoi(h.Get("Retry-After")); err == nil && n > 0 {
 		f.RetryAfter = n
 	}
@@ -386,6 +356,6 @@ func (a *translatedAnswer) gathered() error {
 		h["Content-Type"] = []string{"text/event-stream; charset=utf-8"}
 	}
 	h["Content-Length"] = []string{strconv.Itoa(len(out))}
-	a.ResponseWriter.WriteHeader(a.status)
+	a.Send()
 	return a.send(out)
 }

@@ -145,7 +145,8 @@ func (u unpacking) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 	if !asksPlain(r.Header) {
 		return u.next.ServeHTTP(w, r)
 	}
-	a := &unpackedAnswer{ResponseWriterWrapper: caddyhttp.ResponseWriterWrapper{ResponseWriter: w}}
+	a := new(unpackedAnswer)
+	a.Answer = layer.NewAnswer(w, a)
 	defer a.stop()
 	cut := true
 	defer func() {
@@ -168,25 +169,16 @@ const undecided = 64 << 10
 // unpackedAnswer is the writer of an answer that may be packed. Whether it is, its
 // first bytes tell; until then the client has nothing of it.
 type unpackedAnswer struct {
-	caddyhttp.ResponseWriterWrapper
+	layer.Answer
 	unpacker *unpacker // nil if it is not
 	held     []byte    // what came before it was clear
 	clear    bool      // the header is gone
-	status   int
-	left     int64 // how much is missing of the length that its header gives
+	left     int64     // how much is missing of the length that its header gives
 }
 
-// WriteHeader decides, once, how the answer is dealt with. An error is left as it
-// is: who wants to know what it says unpacks it whole.
-func (a *unpackedAnswer) WriteHeader(status int) {
-	if status < http.StatusOK {
-		a.ResponseWriter.WriteHeader(status)
-		return
-	}
-	if a.status != 0 {
-		return
-	}
-	a.status = status
+// Begin implements [layer.Interceptor]. An error is left as it is: who wants to know
+// what it says unpacks it whole.
+func (a *unpackedAnswer) Begin(status int) {
 	h := a.Header()
 	if n, err := strconv.ParseInt(h.Get("Content-Length"), 10, 64); err == nil && hasBody(status) {
 		a.left = n
@@ -207,13 +199,13 @@ func hasBody(status int) bool {
 
 func (a *unpackedAnswer) begin() {
 	a.clear = true
-	a.ResponseWriter.WriteHeader(a.status)
+	a.Send()
 }
 
 // asItCame passes an answer on that turned out not to be packed, or was cut before
 // that was clear.
 func (a *unpackedAnswer) asItCame() error {
-	if a.status == 0 || a.clear {
+	if a.Status == 0 || a.clear {
 		return nil
 	}
 	a.stop()
@@ -229,11 +221,11 @@ func dropCoded(h http.Header) {
 	}
 }
 
-// Write implements io.Writer.
-func (a *unpackedAnswer) Write(p []byte) (int, error) {
-	if a.status == 0 {
-		a.WriteHeader(http.StatusOK)
-	}
+// Holds implements [layer.Interceptor].
+func (a *unpackedAnswer) Holds() bool { return !a.clear }
+
+// Take implements [layer.Interceptor].
+func (a *unpackedAnswer) Take(p []byte) (int, error) {
 	if a.left > 0 {
 		a.left = max(0, a.left-int64(len(p)))
 	}
@@ -276,22 +268,6 @@ func (a *unpackedAnswer) send(p []byte) error {
 	}
 	_, err := a.ResponseWriter.Write(p) //nolint:gosec // G705: the upstream's own answer, under its own Content-Type
 	return err
-}
-
-// ReadFrom hides the inner writer's, which would get round Write.
-func (a *unpackedAnswer) ReadFrom(r io.Reader) (int64, error) {
-	return io.Copy(struct{ io.Writer }{a}, r)
-}
-
-// FlushError implements what http.ResponseController looks for.
-func (a *unpackedAnswer) FlushError() error {
-	if a.status == 0 {
-		a.WriteHeader(http.StatusOK)
-	}
-	if !a.clear {
-		return nil
-	}
-	return http.NewResponseController(a.ResponseWriter).Flush()
 }
 
 // finish ends an answer. One that lacks its end was cut, and stays so.

@@ -37,13 +37,13 @@ func (f *frame) admit() {
 		return
 	}
 	short := f.beyondMinimum()
-	for i := max(f.previous, f.held); i < len(f.blocks); i++ {
-		b := &f.blocks[i]
+	for i := max(f.Known, f.held); i < len(f.Blocks); i++ {
+		b := &f.Blocks[i]
 		if b.Kind != wire.KindToolResult {
 			continue
 		}
 		f.admitReplaced(i, short)
-		if b.Body.Len() < minAdmission || f.states[i].Edit != nil {
+		if b.Body.Len() < minAdmission || f.States[i].Edit != nil {
 			continue
 		}
 		value := f.admission(i)
@@ -57,7 +57,7 @@ func (f *frame) admit() {
 // enter puts what admission makes of a block into the ledger.
 func (f *frame) enter(i int, value []byte) {
 	if f.presumed(i) {
-		f.states[i].Edit = &sessioncache.Edit{Stage: stageAdmission, Op: wire.OpReplace, Value: value}
+		f.States[i].Edit = &sessioncache.Edit{Stage: stageAdmission, Op: wire.OpReplace, Value: value}
 		return
 	}
 	f.set(i, stageAdmission, wire.OpReplace, value)
@@ -70,30 +70,30 @@ func (f *frame) enter(i int, value []byte) {
 func (f *frame) beyondMinimum() int {
 	const bytesPerToken = 4
 	left := bytesPerToken * f.rules.MinTokens
-	for i := range f.view.Blocks {
+	for i := range f.View.Blocks {
 		if left <= 0 {
-			return max(0, i-f.view.System)
+			return max(0, i-f.View.System)
 		}
-		left -= f.view.Blocks[i].Span.Len()
+		left -= f.View.Blocks[i].Span.Len()
 	}
-	return len(f.blocks)
+	return len(f.Blocks)
 }
 
 // presumed tells whether a block of a conversation that this process has not
 // seen was probably forwarded with the same edit before, by a process that had
 // the same options. In a run of tool calls its thinking may be bound to that.
-func (f *frame) presumed(i int) bool { return f.previous == 0 && i < f.forwarded && f.loop }
+func (f *frame) presumed(i int) bool { return f.Known == 0 && i < f.forwarded && f.loop }
 
 // admission returns the new content of a tool result, nil if it stays.
 func (f *frame) admission(i int) []byte {
-	b, o := &f.blocks[i], &f.o.Admission
+	b, o := &f.Blocks[i], &f.o.Admission
 	from := f.originOf(i)
 	if enabled(o.Rereads) && pointable(b) {
 		if p := f.reread(i, f.text(i)); p != "" {
 			return appendText(nil, p)
 		}
 	}
-	body := f.view.Bytes(b.Body)
+	body := f.View.Bytes(b.Body)
 	if body[0] == '"' {
 		text := f.text(i)
 		wrapped := maybeWrapped(body)
@@ -119,13 +119,13 @@ func (f *frame) admission(i int) []byte {
 
 // originOf tells where a tool result comes from.
 func (f *frame) originOf(i int) *origin {
-	failed := f.blocks[i].Has(wire.FlagError)
+	failed := f.Blocks[i].Has(wire.FlagError)
 	j := f.callOf(i)
 	if j < 0 {
 		return &origin{source: sourceOther, failed: failed}
 	}
-	call := &f.blocks[j]
-	o := originOf(f.view.Text(call.Name), gjson.ParseBytes(f.view.Bytes(call.Body)), failed)
+	call := &f.Blocks[j]
+	o := originOf(f.View.Text(call.Name), gjson.ParseBytes(f.View.Bytes(call.Body)), failed)
 	return &o
 }
 

@@ -49,12 +49,12 @@ type place struct{ passage, line int }
 // as they are: earlier reads of it, and calls that have written it. The first
 // and the last line of each run stay, to tell where it belongs. It returns "" if
 // there are none.
-func (f *frame) overlap(i int, text string) string {
-	s := &f.states[i]
+func (h *History) overlap(i int, text string) string {
+	s := &h.States[i]
 	if s.Class != sessioncache.ClassRead || s.Path == 0 || len(text) < minOverlap {
 		return ""
 	}
-	passages := f.passages(i)
+	passages := h.passages(i)
 	if len(passages) == 0 {
 		return ""
 	}
@@ -92,8 +92,8 @@ func (f *frame) overlap(i int, text string) string {
 		if run > 2 && length(lines[l+1:l+run-1]) >= minOverlap {
 			write(lines[copied : l+1])
 			j := passages[of].block
-			f.states[j].Unused = 0
-			fmt.Fprintf(&out, "%s%d lines as in %s above (%s)]\n", mark, run-2, f.named(j), f.view.Text(f.blocks[j].ID))
+			h.States[j].Unused = 0
+			fmt.Fprintf(&out, "%s%d lines as in %s above (%s)]\n", mark, run-2, h.named(j), h.View.Text(h.Blocks[j].ID))
 			copied = l + run - 1
 		}
 		l += max(run, 1)
@@ -108,19 +108,19 @@ func (f *frame) overlap(i int, text string) string {
 
 // passages finds what the blocks in front of a read show of its file, as they go
 // out.
-func (f *frame) passages(i int) []passage {
+func (h *History) passages(i int) []passage {
 	var out []passage
 	for j := i - 1; j >= 0 && len(out) < maxPassages; j-- {
-		if f.states[j].Path != f.states[i].Path || f.blocks[j].Body.Len() < minOverlap {
+		if h.States[j].Path != h.States[i].Path || h.Blocks[j].Body.Len() < minOverlap {
 			continue
 		}
-		switch f.blocks[j].Kind {
+		switch h.Blocks[j].Kind {
 		case wire.KindToolResult:
-			if f.states[j].Class == sessioncache.ClassRead && f.visible(j) && pointable(&f.blocks[j]) {
-				out = append(out, passage{j, bareLines(f.shown(j))})
+			if h.States[j].Class == sessioncache.ClassRead && h.visible(j) && pointable(&h.Blocks[j]) {
+				out = append(out, passage{j, bareLines(h.shown(j))})
 			}
 		case wire.KindToolUse:
-			for _, text := range f.written(j) {
+			for _, text := range h.written(j) {
 				out = append(out, passage{j, bareLines(text)})
 			}
 		}
@@ -129,17 +129,17 @@ func (f *frame) passages(i int) []passage {
 }
 
 // shown is the text that a result goes out with.
-func (f *frame) shown(j int) string {
-	if e := f.states[j].Edit; e != nil {
+func (h *History) shown(j int) string {
+	if e := h.States[j].Edit; e != nil {
 		return gjson.ParseBytes(e.Value).String()
 	}
-	return textOf(f.view, &f.blocks[j])
+	return textOf(h.View, &h.Blocks[j])
 }
 
 // written lists the long texts that a call puts into a file, as it goes out.
-func (f *frame) written(j int) []string {
-	body := f.view.Bytes(f.blocks[j].Body)
-	if e := f.states[j].Edit; e != nil {
+func (h *History) written(j int) []string {
+	body := h.View.Bytes(h.Blocks[j].Body)
+	if e := h.States[j].Edit; e != nil {
 		body = e.Value
 	}
 	input := gjson.ParseBytes(body)
@@ -156,11 +156,11 @@ func (f *frame) written(j int) []string {
 }
 
 // named names a call, or the result of one, in a few words.
-func (f *frame) named(j int) string {
-	if f.blocks[j].Kind == wire.KindToolResult {
-		return "the result of " + f.calledFor(j)
+func (h *History) named(j int) string {
+	if h.Blocks[j].Kind == wire.KindToolResult {
+		return "the result of " + h.calledFor(j)
 	}
-	return "the call of " + f.describe(j)
+	return "the call of " + h.describe(j)
 }
 
 func bareLines(text string) []string {

@@ -36,18 +36,18 @@ const minReplaced = 160
 // the edit was made; until then no provider has cached it. A local engine has:
 // what it generated is in its cache, so there calls stay as they are.
 func (f *frame) admitReplaced(result, short int) {
-	if !enabled(f.o.Admission.Replaced) || f.blocks[result].Has(wire.FlagError) || f.rules.Regime == cachemodel.KV {
+	if !enabled(f.o.Admission.Replaced) || f.Blocks[result].Has(wire.FlagError) || f.rules.Regime == cachemodel.KV {
 		return
 	}
 	i := f.callOf(result)
-	if i < max(f.previous, short) {
+	if i < max(f.Known, short) {
 		return
 	}
-	b, s := &f.blocks[i], &f.states[i]
+	b, s := &f.Blocks[i], &f.States[i]
 	if s.Class != sessioncache.ClassEdit || s.Edit != nil || s.Replaced < minReplaced || b.Has(wire.FlagSigned) || f.thoughtBehind(i) {
 		return
 	}
-	body := f.view.Bytes(b.Body)
+	body := f.View.Bytes(b.Body)
 	value := withoutReplaced(body)
 	if len(body)-len(value) >= minGain && len(value) > 0 {
 		f.enter(i, value)
@@ -56,10 +56,10 @@ func (f *frame) admitReplaced(result, short int) {
 
 // thoughtBehind tells whether the model went on thinking behind a call in the same
 // message, and so may have bound its thoughts to the call as it made it.
-func (f *frame) thoughtBehind(i int) bool {
-	_, end := f.message(i)
+func (h *History) thoughtBehind(i int) bool {
+	_, end := h.message(i)
 	for j := i + 1; j < end; j++ {
-		if isThinking(&f.blocks[j]) {
+		if isThinking(&h.Blocks[j]) {
 			return true
 		}
 	}

@@ -29,53 +29,53 @@ const pointerMark = mark + "same content as the result of "
 // reread makes a pointer to an equal result that stands earlier in the
 // conversation and goes out as it was admitted. It returns "" if there is none.
 // The earlier result counts as referred to.
-func (f *frame) reread(i int, text string) string {
+func (h *History) reread(i int, text string) string {
 	essence := unwrapped(text)
 	if len(essence) < minAdmission {
 		return ""
 	}
 	hash := hashOf(essence)
-	f.states[i].Content = hash
+	h.States[i].Content = hash
 	for j := range i {
-		if f.states[j].Content != hash || !f.visible(j) || unwrapped(textOf(f.view, &f.blocks[j])) != essence {
+		if h.States[j].Content != hash || !h.visible(j) || unwrapped(textOf(h.View, &h.Blocks[j])) != essence {
 			continue
 		}
-		f.states[j].Unused = 0
+		h.States[j].Unused = 0
 		id := ""
-		if b := &f.blocks[j]; !b.ID.Empty() { // Gemini's results may have none
-			id = " (" + f.view.Text(b.ID) + ")"
+		if b := &h.Blocks[j]; !b.ID.Empty() { // Gemini's results may have none
+			id = " (" + h.View.Text(b.ID) + ")"
 		}
-		return fmt.Sprintf("%s%s above%s, %d lines]", pointerMark, f.calledFor(j), id, countLines(essence))
+		return fmt.Sprintf("%s%s above%s, %d lines]", pointerMark, h.calledFor(j), id, countLines(essence))
 	}
 	return ""
 }
 
 // visible tells whether the upstream is shown a result, at least as admitted.
-func (f *frame) visible(j int) bool {
-	e := f.states[j].Edit
-	return e == nil || e.Stage == stageAdmission && !f.pointer(j)
+func (h *History) visible(j int) bool {
+	e := h.States[j].Edit
+	return e == nil || e.Stage == stageAdmission && !h.pointer(j)
 }
 
 // pointer tells whether a block stands as a pointer to an earlier one, whose
 // text it relies on.
-func (f *frame) pointer(i int) bool {
-	e := f.states[i].Edit
+func (h *History) pointer(i int) bool {
+	e := h.States[i].Edit
 	return e != nil && e.Stage == stageAdmission && bytes.HasPrefix(e.Value, []byte(`"`+pointerMark))
 }
 
 // calledFor names the call that a result answers, in a few words.
-func (f *frame) calledFor(i int) string {
-	if j := f.callOf(i); j >= 0 {
-		return f.describe(j)
+func (h *History) calledFor(i int) string {
+	if j := h.callOf(i); j >= 0 {
+		return h.describe(j)
 	}
 	return "a call"
 }
 
 // describe names a call by its tool and its most telling argument.
-func (f *frame) describe(j int) string {
-	call := &f.blocks[j]
-	name := f.view.Text(call.Name)
-	if a := argument(gjson.ParseBytes(f.view.Bytes(call.Body))); a != "" {
+func (h *History) describe(j int) string {
+	call := &h.Blocks[j]
+	name := h.View.Text(call.Name)
+	if a := argument(gjson.ParseBytes(h.View.Bytes(call.Body))); a != "" {
 		return name + " " + clip(strings.Join(strings.Fields(a), " "), 120)
 	}
 	return name

@@ -84,15 +84,15 @@ func (x *Exchange) Background(t *wire.Turn, limit int) *Background {
 		return nil
 	}
 	f := *x.frame
-	f.states, f.fresh, f.broken = slices.Clone(x.states), nil, math.MaxInt32
+	f.States, f.fresh, f.broken = slices.Clone(x.states), nil, math.MaxInt32
 	f.texts = nil
-	f.forwarded, f.previous, f.cold, f.loop = len(f.blocks), len(f.blocks), false, len(t.Calls) > 0
-	p := &planner{frame: &f, lineage: l, calibration: &x.session.Calibration, now: x.start, rate: rate(l), warm: len(f.blocks), room: rooms.Get().(*room)}
+	f.forwarded, f.Known, f.cold, f.loop = len(f.Blocks), len(f.Blocks), false, len(t.Calls) > 0
+	p := &planner{frame: &f, lineage: l, calibration: &x.session.Calibration, now: x.start, rate: rate(l), warm: len(f.Blocks), room: rooms.Get().(*room)}
 	defer p.room.release()
 	p.further = p.prior() // the next pause is near: what is folded late costs little
 	p.appraiseIdle()
 	from, process := p.deepest(limit)
-	if from == len(f.blocks) {
+	if from == len(f.Blocks) {
 		return nil
 	}
 	b := &Background{x: x, front: from, hot: f.hot(), Process: process, requests: l.Requests}
@@ -107,7 +107,7 @@ func (x *Exchange) Background(t *wire.Turn, limit int) *Background {
 	b.Body = body
 	b.folds = make(map[int]*sessioncache.Edit, len(f.fresh))
 	for i := range f.fresh {
-		b.folds[i] = f.states[i].Edit
+		b.folds[i] = f.States[i].Edit
 		if f.folded(i) && f.expand != expandNone {
 			b.texts = append(b.texts, Block{f.stubName(i), f.original(i)})
 		}
@@ -162,16 +162,16 @@ func (b *Background) Texts() []Block { return b.texts }
 
 // appraiseIdle values every block that could be folded while nobody waits.
 func (p *planner) appraiseIdle() {
-	n := len(p.blocks)
+	n := len(p.Blocks)
 	p.value, p.saving, p.partly = make([]float64, n), make([]float64, n), make([]bool, n)
-	for i := range p.view.Blocks {
-		p.total += p.weigh(p.view.Blocks[i].Kind, p.view.Blocks[i].Span.Len())
+	for i := range p.View.Blocks {
+		p.total += p.weigh(p.View.Blocks[i].Kind, p.View.Blocks[i].Span.Len())
 	}
 	cuts, _ := p.cutsOver(minIdleFold)
 	known := p.appraisals(p.room, cuts)
 	for i, c := range cuts {
 		if free := p.needless(i); free > 0 {
-			p.saving[i] = p.weigh(p.blocks[i].Kind, free)
+			p.saving[i] = p.weigh(p.Blocks[i].Kind, free)
 			p.value[i] = p.saving[i] * idleRead * p.further
 			continue
 		}
@@ -182,7 +182,7 @@ func (p *planner) appraiseIdle() {
 			if bytes < minIdleFold {
 				return 0, 0
 			}
-			tokens = p.weigh(p.blocks[i].Kind, bytes)
+			tokens = p.weigh(p.Blocks[i].Kind, bytes)
 			return tokens*idleRead*p.further - p.idleCare(i)*need*(p.total*idleRead+tokens+turnCost), tokens
 		}
 		p.value[i], p.saving[i] = worth(c.all, p.learned(i, known[i].need()))
@@ -199,10 +199,10 @@ func (p *planner) appraiseIdle() {
 // they are: thinking of earlier answers, and texts that only announce a call.
 func (p *planner) needless(i int) int {
 	switch {
-	case isThinking(&p.blocks[i]):
+	case isThinking(&p.Blocks[i]):
 		return p.foldable(i)
 	case p.o.StripNarration.Mode != Disabled && p.announces(i):
-		return p.blocks[i].Span.Len()
+		return p.Blocks[i].Span.Len()
 	}
 	return 0
 }
@@ -211,9 +211,9 @@ func (p *planner) needless(i int) int {
 func (p *planner) idleCare(i int) float64 {
 	care := p.o.Planner.care()
 	switch {
-	case p.blocks[i].Kind == wire.KindToolUse:
+	case p.Blocks[i].Kind == wire.KindToolUse:
 		return care * idleInputs
-	case p.states[i].Class == sessioncache.ClassRead:
+	case p.States[i].Class == sessioncache.ClassRead:
 		return care * idleReads
 	}
 	return care * idleOthers
@@ -222,10 +222,10 @@ func (p *planner) idleCare(i int) float64 {
 // deepest is the first block of the largest fold that the upstream has to read no
 // more than limit tokens for, and how many these are.
 func (p *planner) deepest(limit int) (from, process int) {
-	from = len(p.blocks)
+	from = len(p.Blocks)
 	kept := 0.0
-	for i := len(p.blocks) - 1; i >= 0; i-- {
-		kept += p.weigh(p.blocks[i].Kind, p.sent(i)) - p.saving[i]
+	for i := len(p.Blocks) - 1; i >= 0; i-- {
+		kept += p.weigh(p.Blocks[i].Kind, p.sent(i)) - p.saving[i]
 		if limit > 0 && kept > float64(limit) {
 			break
 		}

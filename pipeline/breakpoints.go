@@ -42,31 +42,31 @@ func isLong(marker []byte) bool { return bytes.Contains(marker, []byte(`"1h"`)) 
 //     previous end is marked, so that what was written there is found again.
 func (f *frame) breakpoints() []wire.Edit {
 	o := &f.o.Breakpoints
-	if f.view.Traits().Breakpoints {
+	if f.View.Traits().Breakpoints {
 		return f.explicit()
 	}
-	if o.Mode == Disabled || f.rules.Regime != cachemodel.Markers || f.rules.Markers == 0 || !f.view.Traits().Markers {
+	if o.Mode == Disabled || f.rules.Regime != cachemodel.Markers || f.rules.Markers == 0 || !f.View.Traits().Markers {
 		return nil
 	}
 	// No prompt has more tokens than half its bytes: below the provider's
 	// minimum nothing is cached, markers or not.
-	if len(f.view.Raw)/2 < f.rules.MinTokens {
+	if len(f.View.Raw)/2 < f.rules.MinTokens {
 		return nil
 	}
 	marked := make([]int, 0, 8) // view indices of the client's markers
-	for i := range f.view.Blocks {
-		if !f.view.Blocks[i].Marker.Empty() {
+	for i := range f.View.Blocks {
+		if !f.View.Blocks[i].Marker.Empty() {
 			marked = append(marked, i)
 		}
 	}
 	free := f.rules.Markers - len(marked)
-	if !f.view.AutoMarker.Empty() {
+	if !f.View.AutoMarker.Empty() {
 		free--
 	}
 	var edits []wire.Edit
 	place := func(i int) bool {
 		i = f.markable(i)
-		if free <= 0 || i < 0 || !f.view.Blocks[i].Marker.Empty() || i < f.view.System && !f.view.Thread.Empty() {
+		if free <= 0 || i < 0 || !f.View.Blocks[i].Marker.Empty() || i < f.View.System && !f.View.Thread.Empty() {
 			return false
 		}
 		for j := range edits {
@@ -78,18 +78,18 @@ func (f *frame) breakpoints() []wire.Edit {
 		free--
 		return true
 	}
-	if len(marked) == 0 && f.view.AutoMarker.Empty() {
-		if o.Mode != On && f.previous == 0 {
+	if len(marked) == 0 && f.View.AutoMarker.Empty() {
+		if o.Mode != On && f.Known == 0 {
 			return nil
 		}
-		place(len(f.view.Blocks) - 1)
-		place(f.view.System - 1)
+		place(len(f.View.Blocks) - 1)
+		place(f.View.System - 1)
 	}
-	if i := f.frontier(); i > 0 && place(f.view.System+i-1) {
+	if i := f.frontier(); i > 0 && place(f.View.System+i-1) {
 		f.stake = i
 	}
-	if n := f.rules.LookBack; n > 0 && f.previous > 0 && f.forwarded == f.previous && f.positions(f.previous-1) > n {
-		place(f.view.System + f.previous - 1)
+	if n := f.rules.LookBack; n > 0 && f.Known > 0 && f.forwarded == f.Known && f.positions(f.Known-1) > n {
+		place(f.View.System + f.Known - 1)
 	}
 	return edits
 }
@@ -101,24 +101,24 @@ func (f *frame) breakpoints() []wire.Edit {
 // person stand far apart: replayed conversations gain nothing by it, so it has
 // to be asked for by name.
 func (f *frame) explicit() []wire.Edit {
-	if f.o.Breakpoints.Mode != On || !f.rules.Explicit || len(f.view.Raw)/2 < f.rules.MinTokens {
+	if f.o.Breakpoints.Mode != On || !f.rules.Explicit || len(f.View.Raw)/2 < f.rules.MinTokens {
 		return nil
 	}
 	free := f.rules.Markers - 1
-	for i := range f.view.Blocks {
-		if !f.view.Blocks[i].Marker.Empty() {
+	for i := range f.View.Blocks {
+		if !f.View.Blocks[i].Marker.Empty() {
 			free--
 		}
 	}
 	i := f.frontier() - 1
-	for i >= 0 && !f.view.Markable(&f.blocks[i]) {
+	for i >= 0 && !f.View.Markable(&f.Blocks[i]) {
 		i--
 	}
-	if free <= 0 || i < 0 || !f.blocks[i].Marker.Empty() {
+	if free <= 0 || i < 0 || !f.Blocks[i].Marker.Empty() {
 		return nil
 	}
 	f.stake = i + 1
-	return []wire.Edit{{Block: f.view.System + i, Op: wire.OpMark, Value: []byte(`{"mode":"explicit"}`)}}
+	return []wire.Edit{{Block: f.View.System + i, Op: wire.OpMark, Value: []byte(`{"mode":"explicit"}`)}}
 }
 
 // frontier returns the number of blocks in front of which nothing changes any
@@ -143,7 +143,7 @@ func (f *frame) hot() int {
 	if f.zones == (zones{}) {
 		return 0
 	}
-	return int(f.view.Messages[f.zones.end].First) - f.view.System
+	return int(f.View.Messages[f.zones.end].First) - f.View.System
 }
 
 // positions counts the positions from a message block to the end, both
@@ -152,16 +152,16 @@ func (f *frame) hot() int {
 func (f *frame) positions(from int) int {
 	n := 0
 	last := wire.KindOther
-	for i := from; i < len(f.blocks); i++ {
+	for i := from; i < len(f.Blocks); i++ {
 		if f.removed(i) {
 			continue
 		}
-		k := f.blocks[i].Kind
+		k := f.Blocks[i].Kind
 		if !f.rules.CollapseRuns || k != last || (k != wire.KindToolUse && k != wire.KindToolResult) {
 			n++
 		}
 		last = k
-		if w := f.states[i].Woven; w != nil {
+		if w := f.States[i].Woven; w != nil {
 			n += 2 * len(w.Inserts)
 		}
 	}
@@ -174,10 +174,10 @@ func (f *frame) markable(i int) int {
 	if i < 0 {
 		return -1
 	}
-	section := f.view.Blocks[i].Section
-	for ; i >= 0 && f.view.Blocks[i].Section == section; i-- {
-		b := &f.view.Blocks[i]
-		if section == wire.SectionMessages && f.removed(i-f.view.System) {
+	section := f.View.Blocks[i].Section
+	for ; i >= 0 && f.View.Blocks[i].Section == section; i-- {
+		b := &f.View.Blocks[i]
+		if section == wire.SectionMessages && f.removed(i-f.View.System) {
 			continue
 		}
 		switch b.Kind {
@@ -196,9 +196,9 @@ func (f *frame) markable(i int) int {
 // behind it, else of the last before it, so that markers of the long lifetime
 // keep standing before those of the short one.
 func (f *frame) tier(marked []int, at int) []byte {
-	long := f.long || isLong(f.view.Bytes(f.view.AutoMarker))
+	long := f.long || isLong(f.View.Bytes(f.View.AutoMarker))
 	for _, m := range marked {
-		long = f.long || isLong(f.view.Bytes(f.view.Blocks[m].Marker))
+		long = f.long || isLong(f.View.Bytes(f.View.Blocks[m].Marker))
 		if m > at {
 			break
 		}

@@ -167,45 +167,45 @@ func isTest(file string) bool {
 // learn notes what is to be remembered of the blocks that are new.
 func (f *frame) learn() {
 	var turn, task uint16
-	if f.previous > 0 {
-		turn, task = f.states[f.previous-1].Turn, f.states[f.previous-1].Task
+	if f.Known > 0 {
+		turn, task = f.States[f.Known-1].Turn, f.States[f.Known-1].Task
 	}
 	r := rooms.Get().(*room)
 	defer r.release()
 	var calls map[string]int // by id, where a search among few would not do
-	if len(f.blocks)-f.previous > fewBlocks {
+	if len(f.Blocks)-f.Known > fewBlocks {
 		calls = make(map[string]int)
 	}
-	for i := f.previous; i < len(f.blocks); i++ {
-		b, s := &f.blocks[i], &f.states[i]
-		if i == 0 || b.Message != f.blocks[i-1].Message {
-			switch m := &f.view.Messages[b.Message]; {
+	for i := f.Known; i < len(f.Blocks); i++ {
+		b, s := &f.Blocks[i], &f.States[i]
+		if i == 0 || b.Message != f.Blocks[i-1].Message {
+			switch m := &f.View.Messages[b.Message]; {
 			case m.Role == wire.RoleAssistant:
 				turn++
-			case m.Role == wire.RoleUser && !f.answersTool(m):
+			case m.Role == wire.RoleUser && !answersTool(f.View, m):
 				task++
 			}
 		}
 		s.Turn, s.Task = turn, task
 		switch b.Kind {
 		case wire.KindToolUse:
-			c := understand(f.view.Text(b.Name), gjson.ParseBytes(f.view.Bytes(b.Body)))
+			c := understand(f.View.Text(b.Name), gjson.ParseBytes(f.View.Bytes(b.Body)))
 			s.Class, s.Whole, s.Shell = c.class, c.whole, c.shell
 			if c.path != "" {
 				s.Path, s.Test = hashOf(c.path), isTest(c.path)
 			}
-			if b.Body.Len() >= minTrait && s.Trait == "" && foldableInput(f.view.Bytes(b.Body)) {
+			if b.Body.Len() >= minTrait && s.Trait == "" && foldableInput(f.View.Bytes(b.Body)) {
 				s.Trait = f.inputTrait(r, b, c)
 			}
 			if c.class == sessioncache.ClassEdit && b.Body.Len() >= minFold {
-				s.Replaced = uint16(min(replacedBytes(gjson.ParseBytes(f.view.Bytes(b.Body))), math.MaxUint16))
+				s.Replaced = uint16(min(replacedBytes(gjson.ParseBytes(f.View.Bytes(b.Body))), math.MaxUint16))
 			}
 			if calls != nil && !b.ID.Empty() {
-				calls[f.view.Text(b.ID)] = i
+				calls[f.View.Text(b.ID)] = i
 			}
 		case wire.KindToolResult:
 			if j := f.newCall(i, calls); j >= 0 {
-				c := &f.states[j]
+				c := &f.States[j]
 				s.Class, s.Path, s.Whole, s.Shell, s.Test = c.Class, c.Path, c.Whole, c.Shell, c.Test
 			} else {
 				s.Class, s.Path, s.Whole, s.Shell, s.Test = sessioncache.ClassNone, 0, false, false, false
@@ -222,28 +222,28 @@ const fewBlocks = 64
 
 // newCall finds the call that a new result answers, among the new blocks if it
 // is there: its index, or -1.
-func (f *frame) newCall(i int, calls map[string]int) int {
-	id := f.view.Bytes(f.blocks[i].ID)
+func (h *History) newCall(i int, calls map[string]int) int {
+	id := h.View.Bytes(h.Blocks[i].ID)
 	if len(id) == 0 {
-		return f.callOf(i)
+		return h.callOf(i)
 	}
 	if j, ok := calls[string(id)]; ok {
 		return j
 	}
-	for j := i - 1; calls == nil && j >= f.previous; j-- {
-		if b := &f.blocks[j]; b.Kind == wire.KindToolUse && string(f.view.Bytes(b.ID)) == string(id) {
+	for j := i - 1; calls == nil && j >= h.Known; j-- {
+		if b := &h.Blocks[j]; b.Kind == wire.KindToolUse && string(h.View.Bytes(b.ID)) == string(id) {
 			return j
 		}
 	}
-	return f.callOf(i)
+	return h.callOf(i)
 }
 
 // resultTrait tells by what a later answer can be seen to refer to a result.
 func (f *frame) resultTrait(r *room, i int) sessioncache.Trait {
 	var few [mostTerms]uint64
-	terms := append(few[:0], hashOf(f.view.Text(f.blocks[i].ID)))
+	terms := append(few[:0], hashOf(f.View.Text(f.Blocks[i].ID)))
 	if j := f.callOf(i); j >= 0 {
-		terms = appendTerms(terms, argument(gjson.ParseBytes(f.view.Bytes(f.blocks[j].Body))))
+		terms = appendTerms(terms, argument(gjson.ParseBytes(f.View.Bytes(f.Blocks[j].Body))))
 	}
 	r.lines = appendLines(r.lines[:0], f.text(i))
 	return newTrait(terms, r.lines)
@@ -254,7 +254,7 @@ func (f *frame) inputTrait(r *room, b *wire.Block, c call) sessioncache.Trait {
 	var few [mostTerms]uint64
 	terms := appendTerms(few[:0], c.argument)
 	m := mention{lines: r.lines[:0], unread: true}
-	m.value(decoded(gjson.ParseBytes(f.view.Bytes(b.Body))), 0)
+	m.value(decoded(gjson.ParseBytes(f.View.Bytes(b.Body))), 0)
 	r.lines = m.lines
 	return newTrait(terms, m.lines)
 }

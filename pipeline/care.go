@@ -27,14 +27,14 @@ import (
 // again. What commands have printed is hardly ever wanted back once a task is over.
 func (p *planner) care(i int) float64 {
 	care := p.o.Planner.care()
-	switch read := p.states[i].Class == sessioncache.ClassRead; {
-	case p.blocks[i].Kind == wire.KindToolUse:
+	switch read := p.States[i].Class == sessioncache.ClassRead; {
+	case p.Blocks[i].Kind == wire.KindToolUse:
 		return care * careInputs
 	case p.warm == 0:
 		return care * careCold
 	case p.loop && read:
 		return care * careInLoop
-	case p.loop && p.states[i].Class == sessioncache.ClassOther:
+	case p.loop && p.States[i].Class == sessioncache.ClassOther:
 		return care * careReports
 	case p.loop:
 		return care

@@ -101,8 +101,8 @@ type Exchange struct {
 
 // settle fixes what is sent. The session is locked.
 func (x *Exchange) settle(f *frame, markers []wire.Edit) {
-	x.states, x.frame, x.Unwoven = f.states, f, f.unwoven
-	x.broken, x.settled, x.stake = len(f.blocks), f.hot(), f.stake
+	x.states, x.frame, x.Unwoven = f.States, f, f.unwoven
+	x.broken, x.settled, x.stake = len(f.Blocks), f.hot(), f.stake
 	for i := range f.fresh {
 		x.deep = x.deep || i < f.forwarded
 		x.broken = min(x.broken, i)
@@ -136,7 +136,7 @@ func (x *Exchange) settle(f *frame, markers []wire.Edit) {
 		x.Fired = fired(f, 0)
 	}
 	x.Body, x.Edited, x.sent = body, !bytes.Equal(body, x.view.Raw), edits
-	for i := range f.states {
+	for i := range f.States {
 		x.stubs = x.stubs || f.folded(i)
 	}
 }
@@ -195,22 +195,22 @@ func rate(l *sessioncache.Lineage) float64 {
 // measure sums up the sizes of the original, and of what is sent in x.
 func (x *Exchange) measure(f *frame) sessioncache.Sizes {
 	var original sessioncache.Sizes
-	for i := range f.view.Blocks {
-		b := &f.view.Blocks[i]
+	for i := range f.View.Blocks {
+		b := &f.View.Blocks[i]
 		n := b.Span.Len()
 		original.Add(b.Kind, n)
-		j := i - f.view.System
+		j := i - f.View.System
 		if j >= 0 {
-			switch e := f.states[j].Edit; {
+			switch e := f.States[j].Edit; {
 			case e == nil:
 			case e.Op == wire.OpRemove:
 				n = 0
 			default:
 				n += len(e.Value) - b.Body.Len()
 			}
-			w := f.states[j].Woven.Size()
+			w := f.States[j].Woven.Size()
 			x.sizes.Add(wire.KindToolResult, w)
-			if j >= f.previous {
+			if j >= f.Known {
 				x.grown.Add(b.Kind, n)
 				x.grown.Add(wire.KindToolResult, w)
 			}
@@ -230,11 +230,11 @@ func fired(f *frame, markers int) []Fired {
 	if f.expand == expandDeclared {
 		counts[len(names)-2]++
 	}
-	for i := range f.states {
-		if f.states[i].Woven != nil {
+	for i := range f.States {
+		if f.States[i].Woven != nil {
 			counts[len(names)-2]++
 		}
-		if e := f.states[i].Edit; e != nil {
+		if e := f.States[i].Edit; e != nil {
 			for j, name := range names {
 				if name == e.Stage {
 					counts[j]++

@@ -91,12 +91,12 @@ const (
 // forgotten it does the same again.
 func (f *frame) declare(m sessioncache.Match) {
 	o := &f.o.Expand
-	if o.Mode == Disabled || f.policy == Observe || f.lastTool() < 0 || !f.view.HidesCalls() || !f.folds() {
+	if o.Mode == Disabled || f.policy == Observe || lastTool(f.View) < 0 || !f.View.HidesCalls() || !f.folds() {
 		return
 	}
 	offered := false
-	for i := range f.tools() {
-		name := f.view.Text(f.view.Blocks[i].Name)
+	for i := range toolDefs(f.View) {
+		name := f.View.Text(f.View.Blocks[i].Name)
 		if name == ExpandTool {
 			return // another proxy's
 		}
@@ -106,14 +106,14 @@ func (f *frame) declare(m sessioncache.Match) {
 	case offered:
 		f.expand = expandOffered
 		return
-	case f.forced():
+	case forced(f.View):
 		return
 	}
 	var wants bool
 	if l := m.Lineage; l != nil && !(f.cold && !f.rules.BindsThinking) {
 		wants = l.Expand
 	} else {
-		wants = o.Mode == On || !f.refers() && f.rules.Regime != cachemodel.KV && f.instructions() >= minInstructions && f.serves()
+		wants = o.Mode == On || !refers(f.View) && f.rules.Regime != cachemodel.KV && instructions(f.View) >= minInstructions && serves(f.View)
 	}
 	if wants {
 		f.expand = expandDeclared
@@ -126,9 +126,9 @@ func (f *frame) declare(m sessioncache.Match) {
 const minInstructions = 8000
 
 // instructions is the size of the tools and the system prompt.
-func (f *frame) instructions() (n int) {
-	for i := range f.view.Blocks {
-		b := &f.view.Blocks[i]
+func instructions(v *wire.View) (n int) {
+	for i := range v.Blocks {
+		b := &v.Blocks[i]
 		if b.Section == wire.SectionMessages && b.Role != wire.RoleSystem {
 			break
 		}
@@ -144,16 +144,16 @@ func (f *frame) folds() bool {
 
 // refers tells whether the next request may refer to this one's answer in place
 // of a history, which then cannot be folded.
-func (f *frame) refers() bool { return f.view.Traits().KeepsAnswers && !f.view.Stateless }
+func refers(v *wire.View) bool { return v.Traits().KeepsAnswers && !v.Stateless }
 
 // forced tells whether the request makes the model call a tool, or wants the
 // arguments of its calls in pieces.
-func (f *frame) forced() bool {
-	choice := f.view.Bytes(f.view.ToolChoice)
+func forced(v *wire.View) bool {
+	choice := v.Bytes(v.ToolChoice)
 	if len(choice) == 0 {
 		return false
 	}
-	codec := f.view.Format.Codec()
+	codec := v.Format.Codec()
 	return codec != nil && codec.ForcesCall(gjson.ParseBytes(choice))
 }
 
@@ -162,8 +162,8 @@ func (f *frame) declaration() (wire.Edit, bool) {
 	if f.expand != expandDeclared {
 		return wire.Edit{}, false
 	}
-	value := wire.DeclareTool(f.view.Format, ExpandTool, expandDescription, expandSchema)
-	return wire.Edit{Block: f.lastTool(), Op: wire.OpAfter, Value: value}, true
+	value := wire.DeclareTool(f.View.Format, ExpandTool, expandDescription, expandSchema)
+	return wire.Edit{Block: lastTool(f.View), Op: wire.OpAfter, Value: value}, true
 }
 
 // weave puts what was said on the way to the client's last message back in its
@@ -177,7 +177,7 @@ func (f *frame) weave(m sessioncache.Match) {
 	if message < 0 {
 		return
 	}
-	edits, ok := wire.Weave(f.view, message, m.Lineage.Said)
+	edits, ok := wire.Weave(f.View, message, m.Lineage.Said)
 	if !ok {
 		f.unwoven = true
 		if f.rules.BindsThinking {
@@ -187,7 +187,7 @@ func (f *frame) weave(m sessioncache.Match) {
 	}
 	for i := range edits {
 		e := &edits[i]
-		s := &f.states[e.Block-f.view.System]
+		s := &f.States[e.Block-f.View.System]
 		switch e.Op {
 		case wire.OpReplace, wire.OpRemove:
 			s.Edit = &sessioncache.Edit{Stage: stageExpand, Op: e.Op, Value: e.Value}
@@ -203,9 +203,9 @@ func (f *frame) weave(m sessioncache.Match) {
 
 // said finds the message that answered the last request, -1 if there is none.
 func (f *frame) said(common int) int {
-	for i := range f.view.Messages {
-		m := &f.view.Messages[i]
-		if m.Role == wire.RoleAssistant && int(m.First)-f.view.System >= common {
+	for i := range f.View.Messages {
+		m := &f.View.Messages[i]
+		if m.Role == wire.RoleAssistant && int(m.First)-f.View.System >= common {
 			return i
 		}
 	}
@@ -213,20 +213,20 @@ func (f *frame) said(common int) int {
 }
 
 func (f *frame) forgetThinking(message int) {
-	m := &f.view.Messages[message]
-	for i := int(m.First) - f.view.System; i < int(m.End)-f.view.System; i++ {
-		if isThinking(&f.blocks[i]) && f.removable(i) {
-			f.states[i].Edit = &sessioncache.Edit{Stage: stageExpand, Op: wire.OpRemove}
+	m := &f.View.Messages[message]
+	for i := int(m.First) - f.View.System; i < int(m.End)-f.View.System; i++ {
+		if isThinking(&f.Blocks[i]) && f.removable(i) {
+			f.States[i].Edit = &sessioncache.Edit{Stage: stageExpand, Op: wire.OpRemove}
 		}
 	}
 }
 
 // woven appends the insertions of all blocks, and the tool.
 func (f *frame) woven(edits []wire.Edit) []wire.Edit {
-	for i := range f.states {
-		if w := f.states[i].Woven; w != nil {
+	for i := range f.States {
+		if w := f.States[i].Woven; w != nil {
 			for _, in := range w.Inserts {
-				edits = append(edits, wire.Edit{Block: f.view.System + i, Op: in.Op, Value: in.Value})
+				edits = append(edits, wire.Edit{Block: f.View.System + i, Op: in.Op, Value: in.Value})
 			}
 		}
 	}
@@ -247,8 +247,8 @@ func (f *frame) unweave(m sessioncache.Match) {
 		return
 	}
 	f.expand = expandNone
-	for i := range f.states {
-		f.states[i].Woven = nil
+	for i := range f.States {
+		f.States[i].Woven = nil
 	}
 }
 

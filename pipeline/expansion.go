@@ -97,15 +97,15 @@ func (x *Exchange) expansion(name string, recall func(string) (string, bool), na
 	switch {
 	case i >= 0:
 		text, ok = f.original(i), true
-		if output = text; f.blocks[i].Kind == wire.KindToolResult {
+		if output = text; f.Blocks[i].Kind == wire.KindToolResult {
 			output, ok = f.text(i), !parted
 		}
-		e.Class = f.states[i].Class
+		e.Class = f.States[i].Class
 	case recall != nil && len(id) == stubID:
 		text, ok = recall(id)
 		output, e.Class = unwrapJSON(text), sessioncache.ClassOther
 	}
-	if ok && parted && (i < 0 || f.blocks[i].Kind == wire.KindToolUse) {
+	if ok && parted && (i < 0 || f.Blocks[i].Kind == wire.KindToolUse) {
 		text, ok = partOf(text, part)
 		output = text
 	}
@@ -292,9 +292,9 @@ func (x *Exchange) refuse(p *wire.Part) {
 // tool is the name of the tool that the model knows.
 func (f *frame) tool() string {
 	if f.expand == expandOffered {
-		for i := range f.tools() {
+		for i := range toolDefs(f.View) {
 			for _, name := range f.o.Expand.names() {
-				if f.view.Text(f.view.Blocks[i].Name) == name {
+				if f.View.Text(f.View.Blocks[i].Name) == name {
 					return name
 				}
 			}
@@ -337,5 +337,5 @@ func (p *planner) learned(i int, need float64) float64 {
 	if p.lineage == nil {
 		return need
 	}
-	return min(1, need*float64(1+2*int(p.lineage.Expanded[p.states[i].Class])))
+	return min(1, need*float64(1+2*int(p.lineage.Expanded[p.States[i].Class])))
 }

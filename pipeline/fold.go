@@ -32,7 +32,7 @@ const (
 // foldable returns the bytes that folding a block would save, about, 0 if it
 // is not to be folded.
 func (p *planner) foldable(i int) int {
-	b, s := &p.blocks[i], &p.states[i]
+	b, s := &p.Blocks[i], &p.States[i]
 	if !p.zones.middle(b) || s.Pinned {
 		return 0
 	}
@@ -69,9 +69,9 @@ func (p *planner) cuts() (cuts []cut, some bool) { return p.cutsOver(minFold) }
 
 // cutsOver returns the cuts of so many bytes or more.
 func (p *planner) cutsOver(least int) (cuts []cut, some bool) {
-	cuts = zeroed(p.room.cuts, len(p.blocks))
+	cuts = zeroed(p.room.cuts, len(p.Blocks))
 	p.room.cuts = cuts
-	for i := range p.blocks {
+	for i := range p.Blocks {
 		if c := (cut{p.foldable(i), p.replaced(i)}); c.all >= least || c.part >= least {
 			cuts[i], some = c, true
 		}
@@ -82,8 +82,8 @@ func (p *planner) cutsOver(least int) (cuts []cut, some bool) {
 // inputs tells whether a block is a call that wrote into a file, and that is not
 // signed.
 func (p *planner) inputs(i int) bool {
-	s := &p.states[i]
-	return (p.o.Planner.FoldInputs == nil || *p.o.Planner.FoldInputs) && s.Trait != "" && !p.blocks[i].Has(wire.FlagSigned) &&
+	s := &p.States[i]
+	return (p.o.Planner.FoldInputs == nil || *p.o.Planner.FoldInputs) && s.Trait != "" && !p.Blocks[i].Has(wire.FlagSigned) &&
 		(s.Class == sessioncache.ClassEdit || s.Class == sessioncache.ClassWrite)
 }
 
@@ -91,8 +91,8 @@ func (p *planner) inputs(i int) bool {
 // save: text that its file does not hold any more, and that no later edit of it
 // can quote.
 func (p *planner) replaced(i int) int {
-	s := &p.states[i]
-	if p.blocks[i].Kind != wire.KindToolUse || s.Edit != nil || !p.zones.middle(&p.blocks[i]) || !p.inputs(i) {
+	s := &p.States[i]
+	if p.Blocks[i].Kind != wire.KindToolUse || s.Edit != nil || !p.zones.middle(&p.Blocks[i]) || !p.inputs(i) {
 		return 0
 	}
 	return int(s.Replaced) - stubLength/2
@@ -105,11 +105,11 @@ const stubLength = 150
 // and tokens that were.
 func (p *planner) fold(from int) (blocks, tokens int) {
 	var sum float64
-	for i := from; i < len(p.blocks); i++ {
+	for i := from; i < len(p.Blocks); i++ {
 		if p.value[i] <= 0 {
 			continue
 		}
-		switch b := &p.blocks[i]; b.Kind {
+		switch b := &p.Blocks[i]; b.Kind {
 		case wire.KindToolResult:
 			value := p.withMedia(b, p.stub(i, p.preview(i)))
 			if len(value)+minGain > p.size(i) {
@@ -117,7 +117,7 @@ func (p *planner) fold(from int) (blocks, tokens int) {
 			}
 			p.set(i, stagePrune, wire.OpReplace, value)
 		case wire.KindToolUse:
-			value := foldInput(p.view.Bytes(b.Body), p.stubName(i), p.partly[i])
+			value := foldInput(p.View.Bytes(b.Body), p.stubName(i), p.partly[i])
 			if len(value)+minGain > p.size(i) {
 				continue
 			}
@@ -139,7 +139,7 @@ func (p *planner) fold(from int) (blocks, tokens int) {
 
 // preview is the number of first lines that the stub of a result keeps.
 func (p *planner) preview(i int) int {
-	if p.states[i].Class == sessioncache.ClassRead {
+	if p.States[i].Class == sessioncache.ClassRead {
 		return 0
 	}
 	return *p.o.Prune.Preview

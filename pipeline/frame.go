@@ -25,20 +25,16 @@ import (
 
 // frame is one request on its way through the stages.
 type frame struct {
+	History
 	o       *Options
 	policy  Policy
 	rules   cachemodel.Rules
-	view    *wire.View
 	session *sessioncache.Session
-	blocks  []wire.Block         // the message blocks
-	states  []sessioncache.State // one for each of blocks
 	zones   zones
 
 	// forwarded is the number of blocks that may be cached upstream in the
 	// bytes they went out in last time.
 	forwarded int
-	// previous is the number of blocks that stood in the last request too.
-	previous int
 	// held is the number of blocks that the provider has had as they came, in
 	// requests that held the end of the conversation only: they are not admitted.
 	held int
@@ -66,10 +62,6 @@ type frame struct {
 	expand  expandTool
 	unwoven bool
 
-	// texts are the texts of the new blocks that were decoded so far, and page
-	// is where they lie.
-	texts []string
-	page  *page
 	// fresh are the edits made in this request, by block: what the state was
 	// before. Deep edits can be taken back as long as nothing was sent.
 	fresh map[int]*sessioncache.Edit
@@ -84,18 +76,19 @@ type frame struct {
 const smallGain = 320
 
 func newFrame(o *Options, rules cachemodel.Rules, v *wire.View, s *sessioncache.Session, m sessioncache.Match, now time.Time) *frame {
-	f := &frame{o: o, policy: o.Policy, rules: rules, view: v, session: s, blocks: v.MessageBlocks(), previous: m.Common, forwarded: m.Common, broken: math.MaxInt32}
-	f.states = sessioncache.NewStates(len(f.blocks))
+	f := &frame{o: o, policy: o.Policy, rules: rules, session: s, forwarded: m.Common, broken: math.MaxInt32}
+	f.History = History{View: v, Blocks: v.MessageBlocks(), Known: m.Common}
+	f.States = sessioncache.NewStates(len(f.Blocks))
 	f.zones = newZones(&o.Zones, v)
 	f.bound = rules.BindsThinking || rules.BindsReasoning && f.lastReasoning() >= 0
 	f.findTask()
 	f.answer = f.lastAnswer()
 	if l := m.Lineage; l != nil {
-		n := copy(f.states, l.States[:min(m.Common, len(l.States))])
+		n := copy(f.States, l.States[:min(m.Common, len(l.States))])
 		if l.Observed != (f.policy == Observe) {
 			// What was only observed was never sent, and the other way round.
 			for i := range n {
-				f.states[i].Edit = nil
+				f.States[i].Edit = nil
 			}
 		}
 		f.cold = f.expired(l, now)
@@ -118,9 +111,9 @@ func newFrame(o *Options, rules cachemodel.Rules, v *wire.View, s *sessioncache.
 }
 
 // lastSaid returns the last block of the model's, 0 if there is none.
-func (f *frame) lastSaid() int {
-	for i := len(f.blocks) - 1; i >= 0; i-- {
-		if f.blocks[i].Role == wire.RoleAssistant {
+func (h *History) lastSaid() int {
+	for i := len(h.Blocks) - 1; i >= 0; i-- {
+		if h.Blocks[i].Role == wire.RoleAssistant {
 			return i
 		}
 	}
@@ -132,7 +125,7 @@ func (f *frame) lastSaid() int {
 func (f *frame) expired(l *sessioncache.Lineage, now time.Time) bool {
 	ttl := l.TTL
 	if ttl == 0 {
-		ttl = f.rules.Lifetime(f.longMarker())
+		ttl = f.rules.Lifetime(longMarker(f.View))
 	}
 	return ttl > 0 && !l.Started.IsZero() && now.Sub(l.LastUse()) > ttl+margin(ttl)
 }
@@ -144,16 +137,16 @@ func margin(ttl time.Duration) time.Duration { return min(ttl/10, time.Minute) }
 // findTask finds out whether the request continues a run of tool calls, and
 // where that run began: behind the last prompt of a person.
 func (f *frame) findTask() {
-	f.task = len(f.blocks)
-	for i := len(f.view.Messages) - 1; i >= 0; i-- {
-		m := &f.view.Messages[i]
+	f.task = len(f.Blocks)
+	for i := len(f.View.Messages) - 1; i >= 0; i-- {
+		m := &f.View.Messages[i]
 		switch {
 		case m.Role == wire.RoleAssistant:
-			if f.task == len(f.blocks) && !f.loop {
+			if f.task == len(f.Blocks) && !f.loop {
 				return // the request ends in a prompt
 			}
-			f.task = int(m.First) - f.view.System
-		case f.answersTool(m):
+			f.task = int(m.First) - f.View.System
+		case answersTool(f.View, m):
 			f.loop = true
 		case m.Role == wire.RoleUser:
 			if f.loop {
@@ -163,9 +156,9 @@ func (f *frame) findTask() {
 	}
 }
 
-func (f *frame) answersTool(m *wire.Message) bool {
+func answersTool(v *wire.View, m *wire.Message) bool {
 	for i := m.First; i < m.End; i++ {
-		if f.view.Blocks[i].Kind == wire.KindToolResult || f.view.Blocks[i].Kind == wire.KindServerTool {
+		if v.Blocks[i].Kind == wire.KindToolResult || v.Blocks[i].Kind == wire.KindServerTool {
 			return true
 		}
 	}
@@ -174,7 +167,7 @@ func (f *frame) answersTool(m *wire.Message) bool {
 
 // may tells whether the policy allows a new edit of a block now.
 func (f *frame) may(i int) bool {
-	return f.policy == Eager || i >= f.forwarded || f.cold || f.blocks[i].Message >= f.broken
+	return f.policy == Eager || i >= f.forwarded || f.cold || f.Blocks[i].Message >= f.broken
 }
 
 // pays tells whether an edit that saves some bytes should be made now. Under
@@ -186,7 +179,7 @@ func (f *frame) pays(m Mode, i, saving int) bool {
 }
 
 func (f *frame) free(i int) bool {
-	return i >= f.previous || f.cold || f.blocks[i].Message >= f.broken
+	return i >= f.Known || f.cold || f.Blocks[i].Message >= f.broken
 }
 
 // set enters an edit of a block in the ledger.
@@ -195,11 +188,11 @@ func (f *frame) set(i int, stage string, op wire.Op, value []byte) {
 		f.fresh = make(map[int]*sessioncache.Edit)
 	}
 	if _, again := f.fresh[i]; !again {
-		f.fresh[i] = f.states[i].Edit
+		f.fresh[i] = f.States[i].Edit
 	}
-	f.states[i].Edit = &sessioncache.Edit{Stage: stage, Op: op, Value: value}
-	message := f.blocks[i].Message
-	if f.blocks[i].Kind == wire.KindToolResult && message > 0 {
+	f.States[i].Edit = &sessioncache.Edit{Stage: stage, Op: op, Value: value}
+	message := f.Blocks[i].Message
+	if f.Blocks[i].Kind == wire.KindToolResult && message > 0 {
 		message-- // the calls are all that stands between
 	}
 	f.broken = min(f.broken, message)
@@ -207,27 +200,27 @@ func (f *frame) set(i int, stage string, op wire.Op, value []byte) {
 
 // undo takes a fresh edit back.
 func (f *frame) undo(i int) {
-	f.states[i].Edit = f.fresh[i]
+	f.States[i].Edit = f.fresh[i]
 	delete(f.fresh, i)
 }
 
-func (f *frame) removed(i int) bool {
-	e := f.states[i].Edit
+func (h *History) removed(i int) bool {
+	e := h.States[i].Edit
 	return e != nil && e.Op == wire.OpRemove
 }
 
 // message returns the range of a block's message in blocks.
-func (f *frame) message(i int) (first, end int) {
-	m := &f.view.Messages[f.blocks[i].Message]
-	return int(m.First) - f.view.System, int(m.End) - f.view.System
+func (h *History) message(i int) (first, end int) {
+	m := &h.View.Messages[h.Blocks[i].Message]
+	return int(m.First) - h.View.System, int(m.End) - h.View.System
 }
 
 // alone tells whether no other block of the message would stay if the block
 // were removed.
-func (f *frame) alone(i int) bool {
-	first, end := f.message(i)
+func (h *History) alone(i int) bool {
+	first, end := h.message(i)
 	for j := first; j < end; j++ {
-		if j != i && !f.removed(j) {
+		if j != i && !h.removed(j) {
 			return false
 		}
 	}
@@ -235,10 +228,10 @@ func (f *frame) alone(i int) bool {
 }
 
 // size is the number of bytes a block's body goes out in.
-func (f *frame) size(i int) int {
-	switch e := f.states[i].Edit; {
+func (h *History) size(i int) int {
+	switch e := h.States[i].Edit; {
 	case e == nil:
-		return f.blocks[i].Body.Len()
+		return h.Blocks[i].Body.Len()
 	case e.Op == wire.OpRemove:
 		return 0
 	default:
@@ -247,11 +240,11 @@ func (f *frame) size(i int) int {
 }
 
 // longMarker tells whether the client asks for the long cache lifetime.
-func (f *frame) longMarker() bool {
-	for i := range f.view.Blocks {
-		if m := f.view.Blocks[i].Marker; !m.Empty() && isLong(f.view.Bytes(m)) {
+func longMarker(v *wire.View) bool {
+	for i := range v.Blocks {
+		if m := v.Blocks[i].Marker; !m.Empty() && isLong(v.Bytes(m)) {
 			return true
 		}
 	}
-	return isLong(f.view.Bytes(f.view.AutoMarker))
+	return isLong(v.Bytes(v.AutoMarker))
 }

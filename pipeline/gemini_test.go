@@ -88,13 +88,13 @@ func TestGeminiPairs(t *testing.T) {
 	} {
 		x, v := begin(t, Options{}, body)
 		pairs := 0
-		for i := range x.frame.blocks {
-			b := &x.frame.blocks[i]
+		for i := range x.frame.Blocks {
+			b := &x.frame.Blocks[i]
 			if b.Kind != wire.KindToolResult {
 				continue
 			}
 			j := x.frame.callOf(i)
-			if j < 0 || v.Text(x.frame.blocks[j].Body) != `{"n":`+strings.Trim(v.Text(b.Body), `"`)+`}` {
+			if j < 0 || v.Text(x.frame.Blocks[j].Body) != `{"n":`+strings.Trim(v.Text(b.Body), `"`)+`}` {
 				t.Errorf("%s: result %s is paired with block %d", name, v.Text(b.Span), j)
 			}
 			pairs++

@@ -107,7 +107,7 @@ func (x *Exchange) cold(l *sessioncache.Lineage, tool bool) float64 {
 		}
 		return gain
 	}
-	return max(0, gain(0)-gain(len(f.blocks)))
+	return max(0, gain(0)-gain(len(f.Blocks)))
 }
 
 // Idle describes the conversation once Commit was called. It reports false
@@ -124,7 +124,7 @@ func (x *Exchange) Idle(t *wire.Turn) (Idle, bool) {
 	if l.Requests < 2 || l.Total.Read == 0 || t.Usage.Prompt() == 0 || !x.session.Main(l) {
 		return Idle{}, false
 	}
-	long := x.frame.longMarker()
+	long := longMarker(x.frame.View)
 	lifetime := l.TTL
 	if lifetime == 0 {
 		lifetime = x.rules.Lifetime(long)

@@ -29,7 +29,7 @@ import (
 func (f *frame) lengthens(l *sessioncache.Lineage) bool {
 	wanted := f.session.Lifetime
 	if wanted == sessioncache.LifetimeAsked || f.rules.Regime != cachemodel.Markers || f.rules.LongTTL == 0 ||
-		!f.view.Traits().Markers || !f.view.OffersTools() || !f.view.Thread.Empty() || f.chosen() {
+		!f.View.Traits().Markers || !f.View.OffersTools() || !f.View.Thread.Empty() || chosen(f.View) {
 		return false
 	}
 	if l != nil && l.TTL == f.rules.LongTTL && !f.cold {
@@ -39,18 +39,18 @@ func (f *frame) lengthens(l *sessioncache.Lineage) bool {
 }
 
 // chosen tells whether the client names a lifetime, or caches nothing.
-func (f *frame) chosen() bool {
+func chosen(v *wire.View) bool {
 	open := false
 	names := func(marker []byte) bool {
 		open = open || len(marker) > 0
 		return bytes.Contains(marker, []byte(`"ttl"`))
 	}
-	for i := range f.view.Blocks {
-		if m := f.view.Blocks[i].Marker; !m.Empty() && names(f.view.Bytes(m)) {
+	for i := range v.Blocks {
+		if m := v.Blocks[i].Marker; !m.Empty() && names(v.Bytes(m)) {
 			return true
 		}
 	}
-	return names(f.view.Bytes(f.view.AutoMarker)) || !open
+	return names(v.Bytes(v.AutoMarker)) || !open
 }
 
 var longTTL = wire.Member{Name: "ttl", Value: []byte(`"1h"`)}
@@ -61,12 +61,12 @@ func (f *frame) lengthened(edits []wire.Edit) []wire.Edit {
 	if !f.long {
 		return edits
 	}
-	for i := range f.view.Blocks {
-		m := f.view.Blocks[i].Marker
-		if m.Empty() || i >= f.view.System && f.removed(i-f.view.System) {
+	for i := range f.View.Blocks {
+		m := f.View.Blocks[i].Marker
+		if m.Empty() || i >= f.View.System && f.removed(i-f.View.System) {
 			continue
 		}
-		if value, err := wire.Patch(f.view.Bytes(m), longTTL); err == nil {
+		if value, err := wire.Patch(f.View.Bytes(m), longTTL); err == nil {
 			edits = append(edits, wire.Edit{Block: i, Op: wire.OpMark, Value: value})
 		}
 	}
@@ -75,10 +75,10 @@ func (f *frame) lengthened(edits []wire.Edit) []wire.Edit {
 
 // lengthenAuto gives the marker of the whole request the long lifetime.
 func (f *frame) lengthenAuto(body []byte) ([]byte, error) {
-	if !f.long || f.view.AutoMarker.Empty() {
+	if !f.long || f.View.AutoMarker.Empty() {
 		return body, nil
 	}
-	value, err := wire.Patch(f.view.Bytes(f.view.AutoMarker), longTTL)
+	value, err := wire.Patch(f.View.Bytes(f.View.AutoMarker), longTTL)
 	if err != nil {
 		return nil, err
 	}

@@ -40,8 +40,8 @@ func (f *frame) stripNarration() {
 	if o.Mode == Disabled {
 		return
 	}
-	for i := range f.blocks {
-		if f.may(i) && f.pays(o.Mode, i, f.blocks[i].Span.Len()) && f.announces(i) {
+	for i := range f.Blocks {
+		if f.may(i) && f.pays(o.Mode, i, f.Blocks[i].Span.Len()) && f.announces(i) {
 			f.set(i, stageNarration, wire.OpRemove, nil)
 		}
 	}
@@ -50,21 +50,21 @@ func (f *frame) stripNarration() {
 // announces tells whether a block is a text that can go because it only announces
 // the call beside it.
 func (f *frame) announces(i int) bool {
-	b, under := &f.blocks[i], *f.o.StripNarration.Under
+	b, under := &f.Blocks[i], *f.o.StripNarration.Under
 	if b.Kind != wire.KindText || b.Role != wire.RoleAssistant || b.Body.Len() < 3 || b.Body.Len() > 6*under ||
-		f.states[i].Edit != nil || !b.Marker.Empty() || !f.zones.middle(b) || !f.besideCall(i) || !f.view.Removable(f.view.System+i) {
+		f.States[i].Edit != nil || !b.Marker.Empty() || !f.zones.middle(b) || !f.besideCall(i) || !f.View.Removable(f.View.System+i) {
 		return false
 	}
-	raw := f.view.Bytes(b.Body)
+	raw := f.View.Bytes(b.Body)
 	return opens(string(raw[1:min(len(raw), maxOpener)])) && isNarration(f.text(i), under)
 }
 
 // besideCall tells whether the block's message also holds a tool call, which
 // is what makes an announcement superfluous and the message not empty without.
-func (f *frame) besideCall(i int) bool {
-	first, end := f.message(i)
+func (h *History) besideCall(i int) bool {
+	first, end := h.message(i)
 	for j := first; j < end; j++ {
-		if f.blocks[j].Kind == wire.KindToolUse {
+		if h.Blocks[j].Kind == wire.KindToolUse {
 			return true
 		}
 	}

@@ -92,19 +92,19 @@ func (a *appraisal) need() float64 {
 // appraisals gathers the features of the calls and results among the blocks that
 // something would be cut from; nil stands for all.
 func (f *frame) appraisals(r *room, cuts []cut) []appraisal {
-	out := zeroed(r.known, len(f.blocks))
+	out := zeroed(r.known, len(f.Blocks))
 	r.known = out
-	if len(f.blocks) == 0 {
+	if len(f.Blocks) == 0 {
 		return out
 	}
 	files, edits := r.files, r.edits
-	for i := range f.states {
-		if s := &f.states[i]; s.Path != 0 && f.blocks[i].Kind == wire.KindToolUse && (s.Class == sessioncache.ClassEdit || s.Class == sessioncache.ClassWrite) {
+	for i := range f.States {
+		if s := &f.States[i]; s.Path != 0 && f.Blocks[i].Kind == wire.KindToolUse && (s.Class == sessioncache.ClassEdit || s.Class == sessioncache.ClassWrite) {
 			edits[s.Path] = edited{edits[s.Path].times + 1, s.Turn}
 		}
 	}
-	for i := len(f.blocks) - 1; i >= 0; i-- {
-		s, b := &f.states[i], &f.blocks[i]
+	for i := len(f.Blocks) - 1; i >= 0; i-- {
+		s, b := &f.States[i], &f.Blocks[i]
 		if s.Class == sessioncache.ClassNone {
 			continue
 		}
@@ -140,8 +140,8 @@ func (f *frame) appraisals(r *room, cuts []cut) []appraisal {
 // characterise fills in what is known of one block, given what later blocks say about
 // its file and how it was edited.
 func (f *frame) characterise(a *appraisal, i int, h *past, e edited) {
-	s, b := &f.states[i], &f.blocks[i]
-	now := f.states[len(f.states)-1].Turn
+	s, b := &f.States[i], &f.Blocks[i]
+	now := f.States[len(f.States)-1].Turn
 	switch {
 	case b.Kind == wire.KindToolUse:
 		a.group = groupInputs

@@ -197,12 +197,12 @@ func (c *recorded) samples(t *testing.T) [groups][]sample {
 		f := newFrame(&p.options, keeping, v, s, s.Match(v), now)
 		s.Unlock()
 		f.learn()
-		for ; seen < len(f.blocks); seen++ {
+		for ; seen < len(f.Blocks); seen++ {
 			f.hold(seen, holder)
 		}
 		for i, a := range f.appraisals(rooms.New().(*room), nil) {
-			if st := &f.states[i]; st.Trait != "" && st.Turn < f.states[len(f.states)-1].Turn && f.blocks[i].Body.Len() >= minFold+stubLength {
-				open = append(open, pending{i, k, a.group, a.x, f.loop, f.blocks[i].Body.Len()})
+			if st := &f.States[i]; st.Trait != "" && st.Turn < f.States[len(f.States)-1].Turn && f.Blocks[i].Body.Len() >= minFold+stubLength {
+				open = append(open, pending{i, k, a.group, a.x, f.loop, f.Blocks[i].Body.Len()})
 			}
 		}
 		if k+1 == len(c.calls) {
@@ -238,7 +238,7 @@ func (f *frame) hold(i int, holder map[string]int) {
 			}
 		}
 	}
-	switch b := &f.blocks[i]; b.Kind {
+	switch b := &f.Blocks[i]; b.Kind {
 	case wire.KindToolUse:
 		var visit func(v gjson.Result)
 		visit = func(v gjson.Result) {
@@ -253,7 +253,7 @@ func (f *frame) hold(i int, holder map[string]int) {
 				return true
 			})
 		}
-		visit(gjson.ParseBytes(f.view.Bytes(b.Body)))
+		visit(gjson.ParseBytes(f.View.Bytes(b.Body)))
 	case wire.KindText, wire.KindToolResult:
 		note(f.text(i))
 	}

@@ -46,7 +46,7 @@ func (p *page) take(n int) []byte {
 }
 
 // closePage ends the use of the frame's texts, so that others can write there.
-func (f *frame) closePage() {
-	pages.Put(f.page)
-	f.page, f.texts = nil, nil
+func (h *History) closePage() {
+	pages.Put(h.page)
+	h.page, h.texts = nil, nil
 }

@@ -95,14 +95,14 @@ func (p *Pipeline) Begin(v *wire.View, s *sessioncache.Session, now time.Time) *
 // keep takes every edit back but those that thinking has seen: where it is bound
 // to its past, the original would be refused as well.
 func (f *frame) keep(m sessioncache.Match) {
-	for i := range f.states {
-		e := f.states[i].Edit
-		f.states[i].Edit = nil
+	for i := range f.States {
+		e := f.States[i].Edit
+		f.States[i].Edit = nil
 		if l := m.Lineage; f.rules.BindsThinking && l != nil && !l.Observed {
 			if i < min(m.Common, len(l.States)) {
-				f.states[i].Edit = l.States[i].Edit
+				f.States[i].Edit = l.States[i].Edit
 			} else if e != nil && e.Stage == stageExpand {
-				f.states[i].Edit = e
+				f.States[i].Edit = e
 			}
 		}
 	}
@@ -114,15 +114,15 @@ func (f *frame) keep(m sessioncache.Match) {
 // markers.
 func (f *frame) edits(markers []wire.Edit) []wire.Edit {
 	n := 0
-	for i := range f.states {
-		if f.states[i].Edit != nil {
+	for i := range f.States {
+		if f.States[i].Edit != nil {
 			n++
 		}
 	}
 	edits := make([]wire.Edit, 0, n+len(markers)+1)
-	for i := range f.states {
-		if e := f.states[i].Edit; e != nil {
-			edits = append(edits, wire.Edit{Block: f.view.System + i, Op: e.Op, Value: e.Value})
+	for i := range f.States {
+		if e := f.States[i].Edit; e != nil {
+			edits = append(edits, wire.Edit{Block: f.View.System + i, Op: e.Op, Value: e.Value})
 		}
 	}
 	return f.woven(append(f.lengthened(edits), markers...))

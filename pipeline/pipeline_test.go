@@ -492,3 +492,27 @@ func TestBreakpointOnThePreviousEnd(t *testing.T) {
 		t.Errorf("%d markers: %s", x.Markers, x.Body)
 	}
 }
+
+// BenchmarkBegin measures the decision about the next request of a known
+// conversation, with a history of so many turns.
+func BenchmarkBegin(b *testing.B) {
+	for _, turns := range []int{10, 100, 500} {
+		s := newScript(b, Options{}, keeping)
+		s.prompt("Fix the build.")
+		s.run(0, turns, false)
+		s.final("Done.")
+		s.send(wire.Turn{Text: "Done."})
+		s.prompt("And the tests.")
+		raw := []byte(s.body())
+		b.Run(fmt.Sprint(turns, " turns"), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				v, err := wire.Parse(s.format, raw, nil)
+				if err != nil {
+					b.Fatal(err)
+				}
+				s.p.Begin(v, s.s, s.now).Abandon()
+			}
+		})
+	}
+}

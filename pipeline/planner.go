@@ -64,13 +64,13 @@ func (f *frame) plan(p *planner) Decision {
 	case f.cold:
 		p.warm = 0
 		d.Epoch = Cold
-	case p.lineage != nil && p.lineage.Model != f.view.Model && f.rules.Regime != cachemodel.KV:
+	case p.lineage != nil && p.lineage.Model != f.View.Model && f.rules.Regime != cachemodel.KV:
 		p.warm = 0
 		d.Epoch = ModelChanged
-	case p.lineage != nil && f.previous < p.lineage.Len():
+	case p.lineage != nil && f.Known < p.lineage.Len():
 		d.Epoch = Diverged
 	}
-	if !f.view.OffersTools() || f.compaction() {
+	if !f.View.OffersTools() || f.compaction() {
 		d.Epoch, d.Reason = NoEpoch, "side request"
 		return d
 	}
@@ -85,7 +85,7 @@ func (f *frame) plan(p *planner) Decision {
 	}
 	from, s, gain := p.best()
 	d.Gain, d.Rewritten = gain, int(s)
-	if from == len(f.blocks) {
+	if from == len(f.Blocks) {
 		d.Epoch, d.Reason = NoEpoch, "no gain"
 		return d
 	}
@@ -112,17 +112,17 @@ func (f *frame) plan(p *planner) Decision {
 
 // appraise values every block that could be folded.
 func (p *planner) appraise(d *Decision) {
-	n := len(p.blocks)
+	n := len(p.Blocks)
 	q := p.room
 	q.value, q.saving, q.partly = zeroed(q.value, n), zeroed(q.saving, n), zeroed(q.partly, n)
 	p.value, p.saving, p.partly = q.value, q.saving, q.partly
 	w, r := p.write(), p.rules.Read
 	prompt := 0.0
-	for i := range p.view.Blocks {
-		if i == p.view.System {
+	for i := range p.View.Blocks {
+		if i == p.View.System {
 			p.base = prompt
 		}
-		prompt += p.weigh(p.view.Blocks[i].Kind, p.view.Blocks[i].Span.Len())
+		prompt += p.weigh(p.View.Blocks[i].Kind, p.View.Blocks[i].Span.Len())
 	}
 	p.total = prompt
 	cuts, some := p.cuts()
@@ -138,7 +138,7 @@ func (p *planner) appraise(d *Decision) {
 			if bytes < minFold {
 				return 0, 0
 			}
-			tokens = p.weigh(p.blocks[i].Kind, bytes)
+			tokens = p.weigh(p.Blocks[i].Kind, bytes)
 			value = tokens * r * p.further
 			if i >= p.warm {
 				value += tokens * (w - r) // not written at all
@@ -146,7 +146,7 @@ func (p *planner) appraise(d *Decision) {
 			return value - p.care(i)*need*(prompt*r+tokens*w+turnCost), tokens
 		}
 		need := p.learned(i, known[i].need())
-		if isThinking(&p.blocks[i]) {
+		if isThinking(&p.Blocks[i]) {
 			need = 0
 		}
 		p.value[i], p.saving[i] = worth(c.all, need)
@@ -189,14 +189,14 @@ const minFold = 300
 // best finds the depth from which folding gains most: the first block to fold,
 // what has to be written again, and the gain.
 func (p *planner) best() (from int, rewritten, gain float64) {
-	n := len(p.blocks)
+	n := len(p.Blocks)
 	from = n
 	kept := zeroed(p.room.kept, n+1) // tokens that stay, from a block to the end of what is cached
 	p.room.kept = kept
 	for i := n - 1; i >= 0; i-- {
 		kept[i] = kept[i+1]
 		if i < p.warm {
-			kept[i] += p.weigh(p.blocks[i].Kind, p.sent(i)) - p.saving[i]
+			kept[i] += p.weigh(p.Blocks[i].Kind, p.sent(i)) - p.saving[i]
 		}
 	}
 	sum, tokens := 0.0, 0.0
@@ -323,7 +323,7 @@ func (p *planner) forbids(s, gain float64) string {
 // conversations of the tenant have run, if there were enough; or else by what is
 // usual in the session, if that is more than the prior.
 func (p *planner) expect() float64 {
-	kind := sessioncache.Kind(p.view)
+	kind := sessioncache.Kind(p.View)
 	if further, ok := p.session.Further(kind, p.lineage); ok {
 		return math.Max(2, further/p.caution())
 	}
@@ -366,21 +366,21 @@ func (p *planner) weigh(k wire.Kind, bytes int) float64 {
 }
 
 // sent is the number of bytes that a whole block goes out in.
-func (f *frame) sent(i int) int {
-	if f.removed(i) {
+func (h *History) sent(i int) int {
+	if h.removed(i) {
 		return 0
 	}
-	return f.blocks[i].Span.Len() - f.blocks[i].Body.Len() + f.size(i)
+	return h.Blocks[i].Span.Len() - h.Blocks[i].Body.Len() + h.size(i)
 }
 
 // compaction tells whether the request asks for a summary of the conversation,
 // after which there will be another one.
 func (f *frame) compaction() bool {
-	for i := len(f.blocks) - 1; i >= 0 && f.blocks[i].Role == wire.RoleUser; i-- {
-		switch b := &f.blocks[i]; {
-		case b.Kind == wire.KindText && compacts(string(f.view.Bytes(b.Body))):
+	for i := len(f.Blocks) - 1; i >= 0 && f.Blocks[i].Role == wire.RoleUser; i-- {
+		switch b := &f.Blocks[i]; {
+		case b.Kind == wire.KindText && compacts(string(f.View.Bytes(b.Body))):
 			return true
-		case b.Kind == wire.KindOther && gjson.GetBytes(f.view.Bytes(b.Span), "type").Str == "compaction_trigger":
+		case b.Kind == wire.KindOther && gjson.GetBytes(f.View.Bytes(b.Span), "type").Str == "compaction_trigger":
 			return true
 		}
 	}

@@ -33,13 +33,13 @@ func (f *frame) prune() {
 		return
 	}
 	after := *o.After
-	for i := range f.blocks {
-		b := &f.blocks[i]
-		t := f.states[i].Trait
-		if t == "" || f.states[i].Pinned || b.Kind != wire.KindToolResult || int(f.states[i].Unused) < after || b.Has(wire.FlagError) || !f.zones.middle(b) || !f.may(i) {
+	for i := range f.Blocks {
+		b := &f.Blocks[i]
+		t := f.States[i].Trait
+		if t == "" || f.States[i].Pinned || b.Kind != wire.KindToolResult || int(f.States[i].Unused) < after || b.Has(wire.FlagError) || !f.zones.middle(b) || !f.may(i) {
 			continue
 		}
-		if e := f.states[i].Edit; e != nil && e.Stage == stagePrune || f.size(i) < minTrait || !f.pays(o.Mode, i, f.size(i)-minStub) {
+		if e := f.States[i].Edit; e != nil && e.Stage == stagePrune || f.size(i) < minTrait || !f.pays(o.Mode, i, f.size(i)-minStub) {
 			continue
 		}
 		value := f.withMedia(b, f.stub(i, *o.Preview))

@@ -69,22 +69,22 @@ func argument(input gjson.Result) string {
 
 // callOf finds the call that a tool result answers, in the messages before it:
 // its index, or -1.
-func (f *frame) callOf(i int) int {
-	id := f.view.Bytes(f.blocks[i].ID)
+func (h *History) callOf(i int) int {
+	id := h.View.Bytes(h.Blocks[i].ID)
 	if len(id) == 0 {
-		return f.callInOrder(i)
+		return h.callInOrder(i)
 	}
 	for j := i - 1; j >= 0; j-- {
-		b := &f.blocks[j]
-		if b.Kind == wire.KindToolUse && string(f.view.Bytes(b.ID)) == string(id) {
+		b := &h.Blocks[j]
+		if b.Kind == wire.KindToolUse && string(h.View.Bytes(b.ID)) == string(id) {
 			return j
 		}
-		if b.Role == wire.RoleAssistant && b.Message+2 < f.blocks[i].Message && f.view.Traits().ResultsFollow {
+		if b.Role == wire.RoleAssistant && b.Message+2 < h.Blocks[i].Message && h.View.Traits().ResultsFollow {
 			break // results follow their call at once
 		}
 	}
-	if f.view.Traits().LooseIDs { // the client has made up an id of its own
-		return f.callInOrder(i)
+	if h.View.Traits().LooseIDs { // the client has made up an id of its own
+		return h.callInOrder(i)
 	}
 	return -1
 }
@@ -92,22 +92,22 @@ func (f *frame) callOf(i int) int {
 // callInOrder finds the call that a tool result without an id answers: of the
 // calls of its name in the answer before it, the one that has as many in front
 // of it as the result has results of that name.
-func (f *frame) callInOrder(i int) int {
-	name := f.view.Bytes(f.blocks[i].Name)
+func (h *History) callInOrder(i int) int {
+	name := h.View.Bytes(h.Blocks[i].Name)
 	if len(name) == 0 {
 		return -1
 	}
 	same := func(j int, k wire.Kind) bool {
-		return f.blocks[j].Kind == k && string(f.view.Bytes(f.blocks[j].Name)) == string(name)
+		return h.Blocks[j].Kind == k && string(h.View.Bytes(h.Blocks[j].Name)) == string(name)
 	}
 	before, j := 0, i-1
-	for ; j >= 0 && f.blocks[j].Role != wire.RoleAssistant; j-- {
+	for ; j >= 0 && h.Blocks[j].Role != wire.RoleAssistant; j-- {
 		if same(j, wire.KindToolResult) {
 			before++
 		}
 	}
 	first := j
-	for first > 0 && f.blocks[first-1].Role == wire.RoleAssistant {
+	for first > 0 && h.Blocks[first-1].Role == wire.RoleAssistant {
 		first--
 	}
 	for n := max(first, 0); n <= j; n++ {

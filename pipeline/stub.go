@@ -38,8 +38,8 @@ const (
 // stubName is how a block is named in its stub: by a keyed hash, so that the
 // name means something in its own conversation only.
 func (f *frame) stubName(i int) string {
-	first := f.view.First()
-	mac := f.session.MAC(first[:], f.blocks[i].Hash[:])
+	first := f.View.First()
+	mac := f.session.MAC(first[:], f.Blocks[i].Hash[:])
 	return hex.EncodeToString(mac[:stubID/2])
 }
 
@@ -59,9 +59,9 @@ func (f *frame) stub(i, preview int) string {
 	text := unheaded(f.text(i))
 	what := "tool result"
 	if j := f.callOf(i); j >= 0 {
-		call := &f.blocks[j]
-		what = f.view.Text(call.Name)
-		if a := argument(gjson.ParseBytes(f.view.Bytes(call.Body))); a != "" {
+		call := &f.Blocks[j]
+		what = f.View.Text(call.Name)
+		if a := argument(gjson.ParseBytes(f.View.Bytes(call.Body))); a != "" {
 			what += " " + clip(strings.Join(strings.Fields(a), " "), 120)
 		}
 	}
@@ -80,7 +80,7 @@ func inputStub(name, s string) string {
 
 // folded tells whether a block has a stub, or is one.
 func (f *frame) folded(i int) bool {
-	e := f.states[i].Edit
+	e := f.States[i].Edit
 	return e != nil && (e.Stage == stagePrune || e.Stage == stageInputs || e.Stage == stageReplaced)
 }
 
@@ -89,7 +89,7 @@ func (f *frame) foldedAs(name string) int {
 	if len(name) != stubID {
 		return -1
 	}
-	for i := range f.blocks {
+	for i := range f.Blocks {
 		if f.folded(i) && f.stubName(i) == name {
 			return i
 		}
@@ -99,12 +99,12 @@ func (f *frame) foldedAs(name string) int {
 
 // original is the text of a folded block, as the client has it: of a tool result
 // its text, of a call its whole input.
-func (f *frame) original(i int) string {
-	b := &f.blocks[i]
+func (h *History) original(i int) string {
+	b := &h.Blocks[i]
 	if b.Kind != wire.KindToolUse {
-		return verbatim(f.view, b)
+		return verbatim(h.View, b)
 	}
-	input := f.view.Bytes(b.Body)
+	input := h.View.Bytes(b.Body)
 	if input[0] == '"' { // OpenAI: JSON text in a string, or free text
 		return gjson.ParseBytes(input).Str
 	}

@@ -29,16 +29,16 @@ import (
 
 // text returns the decoded text of a message block. Several stages look at new
 // blocks, so it is decoded once. The text is good until the page is closed.
-func (f *frame) text(i int) string {
-	if i < f.previous {
-		return textOf(f.view, &f.blocks[i])
+func (h *History) text(i int) string {
+	if i < h.Known {
+		return textOf(h.View, &h.Blocks[i])
 	}
-	if f.texts == nil {
-		f.texts = make([]string, len(f.blocks)-f.previous)
+	if h.texts == nil {
+		h.texts = make([]string, len(h.Blocks)-h.Known)
 	}
-	s := &f.texts[i-f.previous]
+	s := &h.texts[i-h.Known]
 	if *s == "" {
-		*s = bodyText(f.page, f.view, &f.blocks[i], unwrapJSON)
+		*s = bodyText(h.page, h.View, &h.Blocks[i], unwrapJSON)
 	}
 	return *s
 }

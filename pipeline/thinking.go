@@ -31,11 +31,11 @@ func (f *frame) stripThinking() {
 		return
 	}
 	end := f.lastAnswer()
-	if !f.view.Traits().ServersVary && f.loop {
+	if !f.View.Traits().ServersVary && f.loop {
 		end = min(end, f.task)
 	}
-	for i := range f.blocks[:end] {
-		if !isThinking(&f.blocks[i]) || f.removed(i) {
+	for i := range f.Blocks[:end] {
+		if !isThinking(&f.Blocks[i]) || f.removed(i) {
 			continue
 		}
 		if !f.may(i) || !f.removable(i) || (f.o.StripThinking.Mode != On && !f.free(i)) {
@@ -46,10 +46,10 @@ func (f *frame) stripThinking() {
 }
 
 // lastAnswer returns the first block of the last assistant message.
-func (f *frame) lastAnswer() int {
-	for i := len(f.view.Messages) - 1; i >= 0; i-- {
-		if m := &f.view.Messages[i]; m.Role == wire.RoleAssistant {
-			return int(m.First) - f.view.System
+func (h *History) lastAnswer() int {
+	for i := len(h.View.Messages) - 1; i >= 0; i-- {
+		if m := &h.View.Messages[i]; m.Role == wire.RoleAssistant {
+			return int(m.First) - h.View.System
 		}
 	}
 	return 0
@@ -57,7 +57,7 @@ func (f *frame) lastAnswer() int {
 
 // removable tells whether a block can go without leaving an empty message.
 func (f *frame) removable(i int) bool {
-	b := &f.blocks[i]
+	b := &f.Blocks[i]
 	return b.Marker.Empty() && !b.Has(wire.FlagSigned) && !f.alone(i)
 }
 
@@ -80,7 +80,7 @@ func (f *frame) bindThinking() {
 		}
 		// The edits before the last thinking that has to stay cannot be made.
 		for i := range f.fresh {
-			if i <= last && !isThinking(&f.blocks[i]) {
+			if i <= last && !isThinking(&f.Blocks[i]) {
 				f.undo(i)
 			}
 		}
@@ -108,9 +108,9 @@ func (f *frame) bindReasoning() {
 }
 
 // lastReasoning returns the last reasoning item, -1 if there is none.
-func (f *frame) lastReasoning() int {
-	for i := len(f.blocks) - 1; i >= 0; i-- {
-		if f.blocks[i].Kind == wire.KindReasoning {
+func (h *History) lastReasoning() int {
+	for i := len(h.Blocks) - 1; i >= 0; i-- {
+		if h.Blocks[i].Kind == wire.KindReasoning {
 			return i
 		}
 	}
@@ -120,9 +120,9 @@ func (f *frame) lastReasoning() int {
 // firstFresh returns the first block with a fresh edit. Removed thinking does
 // not count: it is not part of what later thinking is bound to.
 func (f *frame) firstFresh() int {
-	first := len(f.blocks)
+	first := len(f.Blocks)
 	for i := range f.fresh {
-		if i < first && !isThinking(&f.blocks[i]) {
+		if i < first && !isThinking(&f.Blocks[i]) {
 			first = i
 		}
 	}
@@ -131,8 +131,8 @@ func (f *frame) firstFresh() int {
 
 // lastKept returns the last thinking block that would go out, -1 if none.
 func (f *frame) lastKept() int {
-	for i := len(f.blocks) - 1; i >= 0; i-- {
-		if isThinking(&f.blocks[i]) && !f.removed(i) {
+	for i := len(f.Blocks) - 1; i >= 0; i-- {
+		if isThinking(&f.Blocks[i]) && !f.removed(i) {
 			return i
 		}
 	}
@@ -143,8 +143,8 @@ func (f *frame) lastKept() int {
 // has to stay.
 func (f *frame) stripBehind(first int) bool {
 	var done []int
-	for i := first; i < len(f.blocks); i++ {
-		if !isThinking(&f.blocks[i]) || f.removed(i) {
+	for i := first; i < len(f.Blocks); i++ {
+		if !isThinking(&f.Blocks[i]) || f.removed(i) {
 			continue
 		}
 		if !f.removable(i) {

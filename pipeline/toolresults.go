@@ -36,8 +36,8 @@ func (f *frame) compactToolResults() {
 		return
 	}
 	over := *o.Over
-	for i := range f.blocks {
-		b := &f.blocks[i]
+	for i := range f.Blocks {
+		b := &f.Blocks[i]
 		if b.Kind != wire.KindToolResult || !f.open(i) || f.size(i) <= over ||
 			b.Has(wire.FlagError) || !f.zones.middle(b) || !f.may(i) {
 			continue
@@ -56,7 +56,7 @@ func (f *frame) compactToolResults() {
 
 // open tells whether nothing has been done to a block but to admit it.
 func (f *frame) open(i int) bool {
-	e := f.states[i].Edit
+	e := f.States[i].Edit
 	return e == nil || e.Stage == stageAdmission
 }
 
@@ -68,12 +68,12 @@ func compacted(text string, chars int) string {
 // front of the parts that are not text, in the client's own bytes. In some
 // formats those stand beside the text, not in it.
 func (f *frame) withMedia(b *wire.Block, text string) []byte {
-	if !b.Has(wire.FlagMedia) || f.view.Traits().MediaBesideResult {
+	if !b.Has(wire.FlagMedia) || f.View.Traits().MediaBesideResult {
 		return quote(text)
 	}
-	out := append([]byte(`[{"type":"`), cmp.Or(f.view.Traits().TextType, "text")...)
+	out := append([]byte(`[{"type":"`), cmp.Or(f.View.Traits().TextType, "text")...)
 	out = append(append(append(out, `","text":`...), quote(text)...), '}')
-	gjson.ParseBytes(f.view.Bytes(b.Body)).ForEach(func(_, part gjson.Result) bool {
+	gjson.ParseBytes(f.View.Bytes(b.Body)).ForEach(func(_, part gjson.Result) bool {
 		if !isTextPart(part) {
 			out = append(append(out, ','), part.Raw...)
 		}

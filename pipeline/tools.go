@@ -24,17 +24,17 @@ import (
 )
 
 // serves tells whether the tools look like those of a coding agent.
-func (f *frame) serves() bool {
-	for i := range f.tools() {
-		b := &f.view.Blocks[i]
-		if works(f.view.Text(b.Name)) {
+func serves(v *wire.View) bool {
+	for i := range toolDefs(v) {
+		b := &v.Blocks[i]
+		if works(v.Text(b.Name)) {
 			return true
 		}
 		if b.Section != wire.SectionMessages {
 			continue
 		}
 		found := false
-		gjson.GetBytes(f.view.Bytes(b.Span), "tools").ForEach(func(_, tool gjson.Result) bool { // of a namespace
+		gjson.GetBytes(v.Bytes(b.Span), "tools").ForEach(func(_, tool gjson.Result) bool { // of a namespace
 			found = works(tool.Get("name").Str)
 			return !found
 		})
@@ -53,12 +53,12 @@ func works(tool string) bool {
 	return false
 }
 
-// tools are the blocks of the definitions of tools, by their indices: those in
+// toolDefs are the blocks of the definitions of tools, by their indices: those in
 // the list of tools or, where a client of the Responses API has them in its
 // messages, those of the first message that holds some, in front of all answers.
-func (f *frame) tools() iter.Seq[int] {
+func toolDefs(v *wire.View) iter.Seq[int] {
 	return func(yield func(int) bool) {
-		first, end := f.toolRange()
+		first, end := toolRange(v)
 		for i := first; i < end; i++ {
 			if !yield(i) {
 				return
@@ -67,8 +67,7 @@ func (f *frame) tools() iter.Seq[int] {
 	}
 }
 
-func (f *frame) toolRange() (first, end int) {
-	v := f.view
+func toolRange(v *wire.View) (first, end int) {
 	if v.Tools > 0 || !v.Traits().FlatItems {
 		return 0, v.Tools
 	}
@@ -86,10 +85,10 @@ func (f *frame) toolRange() (first, end int) {
 
 // lastTool is the block of the last tool that another can stand behind, -1 if
 // there is none. Tools that the provider runs itself may stand in no list.
-func (f *frame) lastTool() int {
-	first, end := f.toolRange()
+func lastTool(v *wire.View) int {
+	first, end := toolRange(v)
 	for i := end - 1; i >= first; i-- {
-		if !f.view.Traits().HostedUnlisted || !f.view.Blocks[i].Name.Empty() {
+		if !v.Traits().HostedUnlisted || !v.Blocks[i].Name.Empty() {
 			return i
 		}
 	}

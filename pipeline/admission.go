@@ -20,89 +20,65 @@ import (
 
 	"github.com/tidwall/gjson"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
 const stageAdmission = "admission"
 
 // admit takes out of tool results what says nothing, and out of calls what they
-// have replaced, when they are seen for the first time. What is done depends on
-// the result, its call, and what stands in front of it, and on nothing that
-// changes later: a process that has forgotten the conversation does the same
-// again. What was forwarded before stays as it went out.
-func (f *frame) admit() {
-	o := &f.o.Admission
+// have replaced, when they are seen for the first time: from a block on. What is
+// done depends on the result, its call, and what stands in front of it, and on
+// nothing that changes later: a process that has forgotten the conversation does
+// the same again. What was forwarded before stays as it went out.
+//
+// Nothing in front of the block short is shortened. Local tells that the upstream
+// caches what it generates itself. What admission makes of a block is entered
+// before the next is looked at.
+func (o *Admission) admit(h *History, from, short int, local bool, enter func(i int, value []byte)) {
 	if o.Mode == Disabled {
 		return
 	}
-	short := f.beyondMinimum()
-	for i := max(f.Known, f.held); i < len(f.Blocks); i++ {
-		b := &f.Blocks[i]
+	for i := from; i < len(h.Blocks); i++ {
+		b := &h.Blocks[i]
 		if b.Kind != wire.KindToolResult {
 			continue
 		}
-		f.admitReplaced(i, short)
-		if b.Body.Len() < minAdmission || f.States[i].Edit != nil {
+		if !local && enabled(o.Replaced) && !b.Has(wire.FlagError) {
+			if call := callOf(h.View, i); call >= max(h.Known, short) {
+				if value := replaced(h, call); value != nil {
+					enter(call, value)
+				}
+			}
+		}
+		if b.Body.Len() < minAdmission || h.States[i].Edit != nil {
 			continue
 		}
-		value := f.admission(i)
-		if i < short || b.Body.Len()-len(value) < minGain || len(value) == 0 {
-			continue
+		value := o.result(h, i) // of what is not shortened, too: it may be pointed to
+		if i >= short && len(value) > 0 && b.Body.Len()-len(value) >= minGain {
+			enter(i, value)
 		}
-		f.enter(i, value)
 	}
 }
 
-// enter puts what admission makes of a block into the ledger.
-func (f *frame) enter(i int, value []byte) {
-	if f.presumed(i) {
-		f.States[i].Edit = &sessioncache.Edit{Stage: stageAdmission, Op: wire.OpReplace, Value: value}
-		return
-	}
-	f.set(i, stageAdmission, wire.OpReplace, value)
-}
-
-// beyondMinimum returns the first block in front of which there is, cautiously
-// estimated, as much as the upstream caches at all. What stands before it is not
-// shortened: a prompt that fell below the minimum would not be cached, and cost
-// more than before.
-func (f *frame) beyondMinimum() int {
-	const bytesPerToken = 4
-	left := bytesPerToken * f.rules.MinTokens
-	for i := range f.View.Blocks {
-		if left <= 0 {
-			return max(0, i-f.View.System)
-		}
-		left -= f.View.Blocks[i].Span.Len()
-	}
-	return len(f.Blocks)
-}
-
-// presumed tells whether a block of a conversation that this process has not
-// seen was probably forwarded with the same edit before, by a process that had
-// the same options. In a run of tool calls its thinking may be bound to that.
-func (f *frame) presumed(i int) bool { return f.Known == 0 && i < f.forwarded && f.loop }
-
-// admission returns the new content of a tool result, nil if it stays.
-func (f *frame) admission(i int) []byte {
-	b, o := &f.Blocks[i], &f.o.Admission
-	from := f.originOf(i)
+// result returns the new content of a tool result, nil if it stays.
+func (o *Admission) result(h *History, i int) []byte {
+	b := &h.Blocks[i]
+	from := originOfResult(h.View, i)
 	if enabled(o.Rereads) && pointable(b) {
-		if p := f.reread(i, f.text(i)); p != "" {
+		if p := reread(h, i, h.text(i)); p != "" {
 			return appendText(nil, p)
 		}
 	}
-	body := f.View.Bytes(b.Body)
+	body := h.View.Bytes(b.Body)
 	if body[0] == '"' {
-		text := f.text(i)
+		text := h.text(i)
 		wrapped := maybeWrapped(body)
 		if wrapped {
 			text = unquote(body)
 		}
 		t := o.admitted(text, from)
 		if enabled(o.Overlaps) && pointable(b) && !wrapped {
-			if less := f.overlap(i, t); less != "" {
+			if less := overlap(h, i, t); less != "" {
 				t = less
 			}
 		}
@@ -115,18 +91,6 @@ func (f *frame) admission(i int) []byte {
 		return o.admitParts(body, from)
 	}
 	return nil
-}
-
-// originOf tells where a tool result comes from.
-func (f *frame) originOf(i int) *origin {
-	failed := f.Blocks[i].Has(wire.FlagError)
-	j := f.callOf(i)
-	if j < 0 {
-		return &origin{source: sourceOther, failed: failed}
-	}
-	call := &f.Blocks[j]
-	o := originOf(f.View.Text(call.Name), gjson.ParseBytes(f.View.Bytes(call.Body)), failed)
-	return &o
 }
 
 // admitParts does the same for a content of several parts. All but the texts

@@ -49,12 +49,12 @@ type place struct{ passage, line int }
 // as they are: earlier reads of it, and calls that have written it. The first
 // and the last line of each run stay, to tell where it belongs. It returns "" if
 // there are none.
-func (h *History) overlap(i int, text string) string {
+func overlap(h *History, i int, text string) string {
 	s := &h.States[i]
 	if s.Class != sessioncache.ClassRead || s.Path == 0 || len(text) < minOverlap {
 		return ""
 	}
-	passages := h.passages(i)
+	passages := passages(h, i)
 	if len(passages) == 0 {
 		return ""
 	}
@@ -93,7 +93,7 @@ func (h *History) overlap(i int, text string) string {
 			write(lines[copied : l+1])
 			j := passages[of].block
 			h.States[j].Unused = 0
-			fmt.Fprintf(&out, "%s%d lines as in %s above (%s)]\n", mark, run-2, h.named(j), h.View.Text(h.Blocks[j].ID))
+			fmt.Fprintf(&out, "%s%d lines as in %s above (%s)]\n", mark, run-2, named(h, j), h.View.Text(h.Blocks[j].ID))
 			copied = l + run - 1
 		}
 		l += max(run, 1)
@@ -108,7 +108,7 @@ func (h *History) overlap(i int, text string) string {
 
 // passages finds what the blocks in front of a read show of its file, as they go
 // out.
-func (h *History) passages(i int) []passage {
+func passages(h *History, i int) []passage {
 	var out []passage
 	for j := i - 1; j >= 0 && len(out) < maxPassages; j-- {
 		if h.States[j].Path != h.States[i].Path || h.Blocks[j].Body.Len() < minOverlap {
@@ -116,11 +116,11 @@ func (h *History) passages(i int) []passage {
 		}
 		switch h.Blocks[j].Kind {
 		case wire.KindToolResult:
-			if h.States[j].Class == sessioncache.ClassRead && h.visible(j) && pointable(&h.Blocks[j]) {
-				out = append(out, passage{j, bareLines(h.shown(j))})
+			if h.States[j].Class == sessioncache.ClassRead && visible(h, j) && pointable(&h.Blocks[j]) {
+				out = append(out, passage{j, bareLines(shown(h, j))})
 			}
 		case wire.KindToolUse:
-			for _, text := range h.written(j) {
+			for _, text := range written(h, j) {
 				out = append(out, passage{j, bareLines(text)})
 			}
 		}
@@ -129,7 +129,7 @@ func (h *History) passages(i int) []passage {
 }
 
 // shown is the text that a result goes out with.
-func (h *History) shown(j int) string {
+func shown(h *History, j int) string {
 	if e := h.States[j].Edit; e != nil {
 		return gjson.ParseBytes(e.Value).String()
 	}
@@ -137,7 +137,7 @@ func (h *History) shown(j int) string {
 }
 
 // written lists the long texts that a call puts into a file, as it goes out.
-func (h *History) written(j int) []string {
+func written(h *History, j int) []string {
 	body := h.View.Bytes(h.Blocks[j].Body)
 	if e := h.States[j].Edit; e != nil {
 		body = e.Value
@@ -156,11 +156,11 @@ func (h *History) written(j int) []string {
 }
 
 // named names a call, or the result of one, in a few words.
-func (h *History) named(j int) string {
+func named(h *History, j int) string {
 	if h.Blocks[j].Kind == wire.KindToolResult {
-		return "the result of " + h.calledFor(j)
+		return "the result of " + calledFor(h, j)
 	}
-	return "the call of " + h.describe(j)
+	return "the call of " + describe(h, j)
 }
 
 func bareLines(text string) []string {

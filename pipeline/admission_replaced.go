@@ -21,7 +21,6 @@ import (
 
 	"github.com/tidwall/gjson"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
@@ -30,33 +29,29 @@ import (
 // call to be shortened.
 const minReplaced = 160
 
-// admitReplaced leaves out of a call that has edited a file what it replaced:
-// the file does not hold it any more, and no later edit can quote it. A call
-// goes upstream for the first time together with its result, which tells whether
-// the edit was made; until then no provider has cached it. A local engine has:
-// what it generated is in its cache, so there calls stay as they are.
-func (f *frame) admitReplaced(result, short int) {
-	if !enabled(f.o.Admission.Replaced) || f.Blocks[result].Has(wire.FlagError) || f.rules.Regime == cachemodel.KV {
-		return
+// replaced leaves out of a call that has edited a file what it replaced: the
+// file does not hold it any more, and no later edit can quote it. It returns nil
+// if the call stays. A call goes upstream for the first time together with its
+// result, which tells whether the edit was made; until then no provider has
+// cached it. A local engine has: what it generated is in its cache, so there
+// calls stay as they are.
+func replaced(h *History, i int) []byte {
+	b, s := &h.Blocks[i], &h.States[i]
+	if s.Class != sessioncache.ClassEdit || s.Edit != nil || s.Replaced < minReplaced ||
+		b.Has(wire.FlagSigned) || thoughtBehind(h, i) {
+		return nil
 	}
-	i := f.callOf(result)
-	if i < max(f.Known, short) {
-		return
-	}
-	b, s := &f.Blocks[i], &f.States[i]
-	if s.Class != sessioncache.ClassEdit || s.Edit != nil || s.Replaced < minReplaced || b.Has(wire.FlagSigned) || f.thoughtBehind(i) {
-		return
-	}
-	body := f.View.Bytes(b.Body)
+	body := h.View.Bytes(b.Body)
 	value := withoutReplaced(body)
-	if len(body)-len(value) >= minGain && len(value) > 0 {
-		f.enter(i, value)
+	if len(value) == 0 || len(body)-len(value) < minGain {
+		return nil
 	}
+	return value
 }
 
 // thoughtBehind tells whether the model went on thinking behind a call in the same
 // message, and so may have bound its thoughts to the call as it made it.
-func (h *History) thoughtBehind(i int) bool {
+func thoughtBehind(h *History, i int) bool {
 	_, end := h.message(i)
 	for j := i + 1; j < end; j++ {
 		if isThinking(&h.Blocks[j]) {

@@ -29,7 +29,7 @@ const pointerMark = mark + "same content as the result of "
 // reread makes a pointer to an equal result that stands earlier in the
 // conversation and goes out as it was admitted. It returns "" if there is none.
 // The earlier result counts as referred to.
-func (h *History) reread(i int, text string) string {
+func reread(h *History, i int, text string) string {
 	essence := unwrapped(text)
 	if len(essence) < minAdmission {
 		return ""
@@ -37,7 +37,7 @@ func (h *History) reread(i int, text string) string {
 	hash := hashOf(essence)
 	h.States[i].Content = hash
 	for j := range i {
-		if h.States[j].Content != hash || !h.visible(j) || unwrapped(textOf(h.View, &h.Blocks[j])) != essence {
+		if h.States[j].Content != hash || !visible(h, j) || unwrapped(textOf(h.View, &h.Blocks[j])) != essence {
 			continue
 		}
 		h.States[j].Unused = 0
@@ -45,34 +45,34 @@ func (h *History) reread(i int, text string) string {
 		if b := &h.Blocks[j]; !b.ID.Empty() { // Gemini's results may have none
 			id = " (" + h.View.Text(b.ID) + ")"
 		}
-		return fmt.Sprintf("%s%s above%s, %d lines]", pointerMark, h.calledFor(j), id, countLines(essence))
+		return fmt.Sprintf("%s%s above%s, %d lines]", pointerMark, calledFor(h, j), id, countLines(essence))
 	}
 	return ""
 }
 
 // visible tells whether the upstream is shown a result, at least as admitted.
-func (h *History) visible(j int) bool {
+func visible(h *History, j int) bool {
 	e := h.States[j].Edit
-	return e == nil || e.Stage == stageAdmission && !h.pointer(j)
+	return e == nil || e.Stage == stageAdmission && !pointer(h, j)
 }
 
 // pointer tells whether a block stands as a pointer to an earlier one, whose
 // text it relies on.
-func (h *History) pointer(i int) bool {
+func pointer(h *History, i int) bool {
 	e := h.States[i].Edit
 	return e != nil && e.Stage == stageAdmission && bytes.HasPrefix(e.Value, []byte(`"`+pointerMark))
 }
 
 // calledFor names the call that a result answers, in a few words.
-func (h *History) calledFor(i int) string {
-	if j := h.callOf(i); j >= 0 {
-		return h.describe(j)
+func calledFor(h *History, i int) string {
+	if j := callOf(h.View, i); j >= 0 {
+		return describe(h, j)
 	}
 	return "a call"
 }
 
 // describe names a call by its tool and its most telling argument.
-func (h *History) describe(j int) string {
+func describe(h *History, j int) string {
 	call := &h.Blocks[j]
 	name := h.View.Text(call.Name)
 	if a := argument(gjson.ParseBytes(h.View.Bytes(call.Body))); a != "" {

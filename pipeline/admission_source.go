@@ -19,6 +19,8 @@ import (
 	"strings"
 
 	"github.com/tidwall/gjson"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
 // source is where the text of a tool result comes from. It decides which rules
@@ -61,6 +63,19 @@ var (
 		"runshellcommand", "runterminalcmd", "runinterminal", "terminal", "command", "containerexec", "localshell", "bashoutput", "writestdin", "unifiedexec",
 	}
 )
+
+// originOfResult tells where a tool result comes from.
+func originOfResult(v *wire.View, i int) *origin {
+	blocks := v.MessageBlocks()
+	failed := blocks[i].Has(wire.FlagError)
+	j := callOf(v, i)
+	if j < 0 {
+		return &origin{source: sourceOther, failed: failed}
+	}
+	call := &blocks[j]
+	o := originOf(v.Text(call.Name), gjson.ParseBytes(v.Bytes(call.Body)), failed)
+	return &o
+}
 
 // originOf tells where the result of a call comes from.
 func originOf(name string, input gjson.Result, failed bool) origin {

@@ -225,7 +225,7 @@ const fewBlocks = 64
 func (h *History) newCall(i int, calls map[string]int) int {
 	id := h.View.Bytes(h.Blocks[i].ID)
 	if len(id) == 0 {
-		return h.callOf(i)
+		return callOf(h.View, i)
 	}
 	if j, ok := calls[string(id)]; ok {
 		return j
@@ -235,14 +235,14 @@ func (h *History) newCall(i int, calls map[string]int) int {
 			return j
 		}
 	}
-	return h.callOf(i)
+	return callOf(h.View, i)
 }
 
 // resultTrait tells by what a later answer can be seen to refer to a result.
 func (f *frame) resultTrait(r *room, i int) sessioncache.Trait {
 	var few [mostTerms]uint64
 	terms := append(few[:0], hashOf(f.View.Text(f.Blocks[i].ID)))
-	if j := f.callOf(i); j >= 0 {
+	if j := callOf(f.View, i); j >= 0 {
 		terms = appendTerms(terms, argument(gjson.ParseBytes(f.View.Bytes(f.Blocks[j].Body))))
 	}
 	r.lines = appendLines(r.lines[:0], f.text(i))

@@ -93,7 +93,7 @@ func TestGeminiPairs(t *testing.T) {
 			if b.Kind != wire.KindToolResult {
 				continue
 			}
-			j := x.frame.callOf(i)
+			j := callOf(x.frame.View, i)
 			if j < 0 || v.Text(x.frame.Blocks[j].Body) != `{"n":`+strings.Trim(v.Text(b.Body), `"`)+`}` {
 				t.Errorf("%s: result %s is paired with block %d", name, v.Text(b.Span), j)
 			}
@@ -104,7 +104,7 @@ func TestGeminiPairs(t *testing.T) {
 		}
 	}
 	x, _ := begin(t, Options{}, geminiRequest(model(functionCall("a", "", `{}`, ""))+tools(functionResponse("b", "", "x"))))
-	if j := x.frame.callOf(2); j >= 0 {
+	if j := callOf(x.frame.View, 2); j >= 0 {
 		t.Errorf("a response of another name is paired with block %d", j)
 	}
 }

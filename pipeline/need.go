@@ -126,7 +126,7 @@ func (f *frame) appraisals(r *room, cuts []cut) []appraisal {
 			if h.relied == 0 {
 				h.relied = s.Turn
 			}
-		case !input && s.Class == sessioncache.ClassRead && !b.Has(wire.FlagError) && !f.pointer(i):
+		case !input && s.Class == sessioncache.ClassRead && !b.Has(wire.FlagError) && !pointer(&f.History, i):
 			h.reads++
 			if s.Whole {
 				h.whole++

@@ -69,22 +69,23 @@ func argument(input gjson.Result) string {
 
 // callOf finds the call that a tool result answers, in the messages before it:
 // its index, or -1.
-func (h *History) callOf(i int) int {
-	id := h.View.Bytes(h.Blocks[i].ID)
+func callOf(v *wire.View, i int) int {
+	blocks := v.MessageBlocks()
+	id := v.Bytes(blocks[i].ID)
 	if len(id) == 0 {
-		return h.callInOrder(i)
+		return callInOrder(v, i)
 	}
 	for j := i - 1; j >= 0; j-- {
-		b := &h.Blocks[j]
-		if b.Kind == wire.KindToolUse && string(h.View.Bytes(b.ID)) == string(id) {
+		b := &blocks[j]
+		if b.Kind == wire.KindToolUse && string(v.Bytes(b.ID)) == string(id) {
 			return j
 		}
-		if b.Role == wire.RoleAssistant && b.Message+2 < h.Blocks[i].Message && h.View.Traits().ResultsFollow {
+		if b.Role == wire.RoleAssistant && b.Message+2 < blocks[i].Message && v.Traits().ResultsFollow {
 			break // results follow their call at once
 		}
 	}
-	if h.View.Traits().LooseIDs { // the client has made up an id of its own
-		return h.callInOrder(i)
+	if v.Traits().LooseIDs { // the client has made up an id of its own
+		return callInOrder(v, i)
 	}
 	return -1
 }
@@ -92,22 +93,23 @@ func (h *History) callOf(i int) int {
 // callInOrder finds the call that a tool result without an id answers: of the
 // calls of its name in the answer before it, the one that has as many in front
 // of it as the result has results of that name.
-func (h *History) callInOrder(i int) int {
-	name := h.View.Bytes(h.Blocks[i].Name)
+func callInOrder(v *wire.View, i int) int {
+	blocks := v.MessageBlocks()
+	name := v.Bytes(blocks[i].Name)
 	if len(name) == 0 {
 		return -1
 	}
 	same := func(j int, k wire.Kind) bool {
-		return h.Blocks[j].Kind == k && string(h.View.Bytes(h.Blocks[j].Name)) == string(name)
+		return blocks[j].Kind == k && string(v.Bytes(blocks[j].Name)) == string(name)
 	}
 	before, j := 0, i-1
-	for ; j >= 0 && h.Blocks[j].Role != wire.RoleAssistant; j-- {
+	for ; j >= 0 && blocks[j].Role != wire.RoleAssistant; j-- {
 		if same(j, wire.KindToolResult) {
 			before++
 		}
 	}
 	first := j
-	for first > 0 && h.Blocks[first-1].Role == wire.RoleAssistant {
+	for first > 0 && blocks[first-1].Role == wire.RoleAssistant {
 		first--
 	}
 	for n := max(first, 0); n <= j; n++ {

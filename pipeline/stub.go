@@ -48,7 +48,7 @@ func (f *frame) back(i int) string {
 	switch {
 	case f.expand != expandNone:
 		return ExpandTool + " returns it."
-	case f.callOf(i) >= 0:
+	case callOf(f.View, i) >= 0:
 		return "Run the call again to see it."
 	}
 	return "It is gone."
@@ -58,7 +58,7 @@ func (f *frame) back(i int) string {
 func (f *frame) stub(i, preview int) string {
 	text := unheaded(f.text(i))
 	what := "tool result"
-	if j := f.callOf(i); j >= 0 {
+	if j := callOf(f.View, i); j >= 0 {
 		call := &f.Blocks[j]
 		what = f.View.Text(call.Name)
 		if a := argument(gjson.ParseBytes(f.View.Bytes(call.Body))); a != "" {

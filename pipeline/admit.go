@@ -1,0 +1,57 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package pipeline
+
+import (
+	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
+
+// admit runs admission over the blocks that are new.
+func (f *frame) admit() {
+	short := beyondMinimum(f.View, f.rules.MinTokens)
+	f.o.Admission.admit(&f.History, max(f.Known, f.held), short, f.rules.Regime == cachemodel.KV, f.admitted)
+}
+
+// admitted puts what admission makes of a block into the ledger.
+func (f *frame) admitted(i int, value []byte) {
+	if f.presumed(i) {
+		f.States[i].Edit = &sessioncache.Edit{Stage: stageAdmission, Op: wire.OpReplace, Value: value}
+		return
+	}
+	f.set(i, stageAdmission, wire.OpReplace, value)
+}
+
+// presumed reports whether a block of a conversation that this process has not
+// seen was probably forwarded with the same edit before, by a process that had
+// the same options. In a run of tool calls its thinking may be bound to that.
+func (f *frame) presumed(i int) bool { return f.Known == 0 && i < f.forwarded && f.loop }
+
+// beyondMinimum returns the first message block in front of which there is,
+// cautiously estimated, as much as the upstream caches at all. What stands before
+// it is not shortened: a prompt that fell below the minimum would not be cached,
+// and cost more than before.
+func beyondMinimum(v *wire.View, minTokens int) int {
+	const bytesPerToken = 4
+	left := bytesPerToken * minTokens
+	for i := range v.Blocks {
+		if left <= 0 {
+			return max(0, i-v.System)
+		}
+		left -= v.Blocks[i].Span.Len()
+	}
+	return len(v.MessageBlocks())
+}

@@ -19,6 +19,7 @@ import (
 	"slices"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/planner"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
@@ -27,19 +28,6 @@ import (
 // front of a request hardly any fold pays. Behind an answer, while nobody waits,
 // it costs nothing either: the box reads the folded history in advance, and only
 // if it has come to the end before the next request does the ledger change.
-
-// Idle folds are valued by what a token in the prompt costs the box at each
-// request besides its first reading: attention over it, and memory.
-const idleRead = 0.1
-
-// How many times its price the need of a block counts, besides what the option
-// risk says. With these, five of the 561 edits in the recorded conversations of
-// over 60 requests are harmed; with 3.6 for inputs it is seven.
-const (
-	idleReads  = 3.3 // a file that was read
-	idleInputs = 4   // what a call has written into a file
-	idleOthers = 0.5 // all else
-)
 
 const (
 	// minIdle is the share of the prompt below which a fold is not worth the
@@ -75,7 +63,7 @@ type Background struct {
 func (x *Exchange) Background(t *wire.Turn, limit int) *Background {
 	l := x.lineage
 	if l == nil || x.Policy != CostAware || x.frozen || x.rules.Regime != cachemodel.KV || x.view.Partial ||
-		!x.view.OffersTools() || x.frame.compaction() {
+		!x.view.OffersTools() || compacts(x.view) {
 		return nil
 	}
 	x.session.Lock()
@@ -87,17 +75,19 @@ func (x *Exchange) Background(t *wire.Turn, limit int) *Background {
 	f.States, f.fresh, f.broken = slices.Clone(x.states), nil, math.MaxInt32
 	f.texts = nil
 	f.forwarded, f.Known, f.cold, f.loop = len(f.Blocks), len(f.Blocks), false, len(t.Calls) > 0
-	p := &planner{frame: &f, lineage: l, calibration: &x.session.Calibration, now: x.start, rate: rate(l), warm: len(f.Blocks), room: rooms.Get().(*room)}
-	defer p.room.release()
-	p.further = p.prior() // the next pause is near: what is folded late costs little
-	p.appraiseIdle()
-	from, process := p.deepest(limit)
-	if from == len(f.Blocks) {
+	q := newPlanning()
+	defer q.release()
+	q.in.Moment = planner.Moment{Epoch: planner.NoEpoch, Loop: f.loop, Bound: f.bound, Begun: true}
+	q.in.Further = prior(l) // the next pause is near: what is folded late costs little
+	q.gather(&f, l, minIdleFold, x.start)
+	q.needless(&f, estimator{&x.session.Calibration, rate(l)})
+	folds, from, process := planner.Idle(&q.in, &q.scratch, limit)
+	if len(folds) == 0 {
 		return nil
 	}
 	b := &Background{x: x, front: from, hot: f.hot(), Process: process, requests: l.Requests}
-	b.Blocks, b.Removed = p.fold(from)
-	if len(f.fresh) == 0 || b.Removed < minIdleTokens || float64(b.Removed) < minIdle*p.total {
+	b.Blocks, b.Removed = f.fold(folds)
+	if len(f.fresh) == 0 || b.Removed < minIdleTokens || float64(b.Removed) < minIdle*q.in.Total {
 		return nil
 	}
 	body, err := x.view.Splice(f.edits(nil))
@@ -160,78 +150,24 @@ func (b *Background) Commit(u wire.Usage) bool {
 // Texts are the texts of the folded blocks, by the names that their stubs have.
 func (b *Background) Texts() []Block { return b.texts }
 
-// appraiseIdle values every block that could be folded while nobody waits.
-func (p *planner) appraiseIdle() {
-	n := len(p.Blocks)
-	p.value, p.saving, p.partly = make([]float64, n), make([]float64, n), make([]bool, n)
-	for i := range p.View.Blocks {
-		p.total += p.weigh(p.View.Blocks[i].Kind, p.View.Blocks[i].Span.Len())
-	}
-	cuts, _ := p.cutsOver(minIdleFold)
-	known := p.appraisals(p.room, cuts)
-	for i, c := range cuts {
-		if free := p.needless(i); free > 0 {
-			p.saving[i] = p.weigh(p.Blocks[i].Kind, free)
-			p.value[i] = p.saving[i] * idleRead * p.further
-			continue
-		}
-		if c == (cut{}) {
-			continue
-		}
-		worth := func(bytes int, need float64) (value, tokens float64) {
-			if bytes < minIdleFold {
-				return 0, 0
-			}
-			tokens = p.weigh(p.Blocks[i].Kind, bytes)
-			return tokens*idleRead*p.further - p.idleCare(i)*need*(p.total*idleRead+tokens+turnCost), tokens
-		}
-		p.value[i], p.saving[i] = worth(c.all, p.learned(i, known[i].need()))
-		if v, tokens := worth(c.part, needReplaced); v > p.value[i] {
-			p.value[i], p.saving[i], p.partly[i] = v, tokens, true
-		}
-		if p.value[i] <= 0 {
-			p.value[i], p.saving[i] = 0, 0
+// needless tells the planner of what nobody needs any more, however little it is.
+func (q *planning) needless(f *frame, e estimator) {
+	for i := range q.in.Blocks {
+		if free := f.needless(i); free > 0 {
+			b := &q.in.Blocks[i]
+			b.Whole, b.Part, b.Need = e.tokens(f.Blocks[i].Kind, free), 0, 0
 		}
 	}
 }
 
 // needless returns the bytes of a block that nobody needs any more, however few
 // they are: thinking of earlier answers, and texts that only announce a call.
-func (p *planner) needless(i int) int {
+func (f *frame) needless(i int) int {
 	switch {
-	case isThinking(&p.Blocks[i]):
-		return p.foldable(i)
-	case p.o.StripNarration.Mode != Disabled && p.announces(i):
-		return p.Blocks[i].Span.Len()
+	case isThinking(&f.Blocks[i]):
+		return f.foldable(i)
+	case f.o.StripNarration.Mode != Disabled && f.announces(i):
+		return f.Blocks[i].Span.Len()
 	}
 	return 0
-}
-
-// idleCare is how many times its price the need of a folded block counts.
-func (p *planner) idleCare(i int) float64 {
-	care := p.o.Planner.care()
-	switch {
-	case p.Blocks[i].Kind == wire.KindToolUse:
-		return care * idleInputs
-	case p.States[i].Class == sessioncache.ClassRead:
-		return care * idleReads
-	}
-	return care * idleOthers
-}
-
-// deepest is the first block of the largest fold that the upstream has to read no
-// more than limit tokens for, and how many these are.
-func (p *planner) deepest(limit int) (from, process int) {
-	from = len(p.Blocks)
-	kept := 0.0
-	for i := len(p.Blocks) - 1; i >= 0; i-- {
-		kept += p.weigh(p.Blocks[i].Kind, p.sent(i)) - p.saving[i]
-		if limit > 0 && kept > float64(limit) {
-			break
-		}
-		if p.value[i] > 0 {
-			from, process = i, int(kept)
-		}
-	}
-	return from, process
 }

@@ -165,53 +165,53 @@ func isTest(file string) bool {
 }
 
 // learn notes what is to be remembered of the blocks that are new.
-func (f *frame) learn() {
+func learn(h *History) {
 	var turn, task uint16
-	if f.Known > 0 {
-		turn, task = f.States[f.Known-1].Turn, f.States[f.Known-1].Task
+	if h.Known > 0 {
+		turn, task = h.States[h.Known-1].Turn, h.States[h.Known-1].Task
 	}
-	r := rooms.Get().(*room)
-	defer r.release()
+	r := traitReaders.Get().(*traitReader)
+	defer traitReaders.Put(r)
 	var calls map[string]int // by id, where a search among few would not do
-	if len(f.Blocks)-f.Known > fewBlocks {
+	if len(h.Blocks)-h.Known > fewBlocks {
 		calls = make(map[string]int)
 	}
-	for i := f.Known; i < len(f.Blocks); i++ {
-		b, s := &f.Blocks[i], &f.States[i]
-		if i == 0 || b.Message != f.Blocks[i-1].Message {
-			switch m := &f.View.Messages[b.Message]; {
+	for i := h.Known; i < len(h.Blocks); i++ {
+		b, s := &h.Blocks[i], &h.States[i]
+		if i == 0 || b.Message != h.Blocks[i-1].Message {
+			switch m := &h.View.Messages[b.Message]; {
 			case m.Role == wire.RoleAssistant:
 				turn++
-			case m.Role == wire.RoleUser && !answersTool(f.View, m):
+			case m.Role == wire.RoleUser && !answersTool(h.View, m):
 				task++
 			}
 		}
 		s.Turn, s.Task = turn, task
 		switch b.Kind {
 		case wire.KindToolUse:
-			c := understand(f.View.Text(b.Name), gjson.ParseBytes(f.View.Bytes(b.Body)))
+			c := understand(h.View.Text(b.Name), gjson.ParseBytes(h.View.Bytes(b.Body)))
 			s.Class, s.Whole, s.Shell = c.class, c.whole, c.shell
 			if c.path != "" {
 				s.Path, s.Test = hashOf(c.path), isTest(c.path)
 			}
-			if b.Body.Len() >= minTrait && s.Trait == "" && foldableInput(f.View.Bytes(b.Body)) {
-				s.Trait = f.inputTrait(r, b, c)
+			if b.Body.Len() >= minTrait && s.Trait == "" && foldableInput(h.View.Bytes(b.Body)) {
+				s.Trait = h.inputTrait(r, b, c)
 			}
 			if c.class == sessioncache.ClassEdit && b.Body.Len() >= minFold {
-				s.Replaced = uint16(min(replacedBytes(gjson.ParseBytes(f.View.Bytes(b.Body))), math.MaxUint16))
+				s.Replaced = uint16(min(replacedBytes(gjson.ParseBytes(h.View.Bytes(b.Body))), math.MaxUint16))
 			}
 			if calls != nil && !b.ID.Empty() {
-				calls[f.View.Text(b.ID)] = i
+				calls[h.View.Text(b.ID)] = i
 			}
 		case wire.KindToolResult:
-			if j := f.newCall(i, calls); j >= 0 {
-				c := &f.States[j]
+			if j := h.newCall(i, calls); j >= 0 {
+				c := &h.States[j]
 				s.Class, s.Path, s.Whole, s.Shell, s.Test = c.Class, c.Path, c.Whole, c.Shell, c.Test
 			} else {
 				s.Class, s.Path, s.Whole, s.Shell, s.Test = sessioncache.ClassNone, 0, false, false, false
 			}
 			if b.Body.Len() >= minTrait && s.Trait == "" {
-				s.Trait = f.resultTrait(r, i)
+				s.Trait = h.resultTrait(r, i)
 			}
 		}
 	}
@@ -239,22 +239,22 @@ func (h *History) newCall(i int, calls map[string]int) int {
 }
 
 // resultTrait tells by what a later answer can be seen to refer to a result.
-func (f *frame) resultTrait(r *room, i int) sessioncache.Trait {
+func (h *History) resultTrait(r *traitReader, i int) sessioncache.Trait {
 	var few [mostTerms]uint64
-	terms := append(few[:0], hashOf(f.View.Text(f.Blocks[i].ID)))
-	if j := callOf(f.View, i); j >= 0 {
-		terms = appendTerms(terms, argument(gjson.ParseBytes(f.View.Bytes(f.Blocks[j].Body))))
+	terms := append(few[:0], hashOf(h.View.Text(h.Blocks[i].ID)))
+	if j := callOf(h.View, i); j >= 0 {
+		terms = appendTerms(terms, argument(gjson.ParseBytes(h.View.Bytes(h.Blocks[j].Body))))
 	}
-	r.lines = appendLines(r.lines[:0], f.text(i))
+	r.lines = appendLines(r.lines[:0], h.text(i))
 	return newTrait(terms, r.lines)
 }
 
 // inputTrait does the same for what a call has written.
-func (f *frame) inputTrait(r *room, b *wire.Block, c call) sessioncache.Trait {
+func (h *History) inputTrait(r *traitReader, b *wire.Block, c call) sessioncache.Trait {
 	var few [mostTerms]uint64
 	terms := appendTerms(few[:0], c.argument)
 	m := mention{lines: r.lines[:0], unread: true}
-	m.value(decoded(gjson.ParseBytes(f.View.Bytes(b.Body))), 0)
+	m.value(decoded(gjson.ParseBytes(h.View.Bytes(b.Body))), 0)
 	r.lines = m.lines
 	return newTrait(terms, m.lines)
 }

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/planner"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
@@ -51,7 +52,7 @@ type Exchange struct {
 	// Markers is the number of cache markers added.
 	Markers int
 	// Decision says why history was edited or left alone.
-	Decision Decision
+	Decision planner.Decision
 	// Lineage numbers the conversation within its session, -1 for one that
 	// begins with this request and was not committed yet.
 	Lineage int
@@ -184,14 +185,6 @@ func (x *Exchange) reckon() {
 	x.OriginalTokens = x.SentTokens + l.Less
 }
 
-// rate corrects estimates by what the last request of a lineage really took.
-func rate(l *sessioncache.Lineage) float64 {
-	if l == nil || l.Estimate == 0 || l.Last.Prompt() == 0 {
-		return 1
-	}
-	return min(max(float64(l.Last.Prompt())/float64(l.Estimate), 0.25), 4)
-}
-
 // measure sums up the sizes of the original, and of what is sent in x.
 func (x *Exchange) measure(f *frame) sessioncache.Sizes {
 	var original sessioncache.Sizes
@@ -270,7 +263,7 @@ func (x *Exchange) OnlyMarks() bool {
 }
 
 // Summarizes tells whether the request asks for a summary of a conversation.
-func (x *Exchange) Summarizes() bool { return x.frame != nil && x.frame.compaction() }
+func (x *Exchange) Summarizes() bool { return x.frame != nil && compacts(x.view) }
 
 // Resent tells that the upstream refused the request for an edit of ours. Body
 // is then what to send in its place: the client's original, or, where earlier

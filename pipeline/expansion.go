@@ -330,12 +330,3 @@ func (x *Exchange) learnExpansions(l *sessioncache.Lineage) {
 		}
 	}
 }
-
-// learned raises the need of a block by what the model has asked for again of
-// its like.
-func (p *planner) learned(i int, need float64) float64 {
-	if p.lineage == nil {
-		return need
-	}
-	return min(1, need*float64(1+2*int(p.lineage.Expanded[p.States[i].Class])))
-}

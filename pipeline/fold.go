@@ -20,6 +20,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/planner"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
@@ -31,28 +32,28 @@ const (
 
 // foldable returns the bytes that folding a block would save, about, 0 if it
 // is not to be folded.
-func (p *planner) foldable(i int) int {
-	b, s := &p.Blocks[i], &p.States[i]
-	if !p.zones.middle(b) || s.Pinned {
+func (f *frame) foldable(i int) int {
+	b, s := &f.Blocks[i], &f.States[i]
+	if !f.zones.middle(b) || s.Pinned {
 		return 0
 	}
 	switch b.Kind {
 	case wire.KindToolResult:
-		if p.o.Prune.Mode == Disabled || b.Has(wire.FlagError) || b.Has(wire.FlagMedia) || s.Trait == "" ||
-			int(s.Unused) < *p.o.Prune.After || s.Edit != nil && s.Edit.Stage == stagePrune {
+		if f.o.Prune.Mode == Disabled || b.Has(wire.FlagError) || b.Has(wire.FlagMedia) || s.Trait == "" ||
+			int(s.Unused) < *f.o.Prune.After || s.Edit != nil && s.Edit.Stage == stagePrune {
 			return 0
 		}
-		return p.size(i) - stubLength
+		return f.size(i) - stubLength
 	case wire.KindToolUse:
-		if !p.inputs(i) || s.Edit != nil && s.Edit.Stage == stageInputs {
+		if !f.inputs(i) || s.Edit != nil && s.Edit.Stage == stageInputs {
 			return 0
 		}
-		return p.size(i) - stubLength
+		return f.size(i) - stubLength
 	case wire.KindThinking, wire.KindRedactedThinking:
 		// Where thinking is bound to its past, bindThinking takes away what the
 		// other edits invalidate, and nothing else may go.
-		if p.rules.BindsThinking || p.o.StripThinking.Mode == Disabled || s.Edit != nil ||
-			i >= p.answer || p.loop && i >= p.task || !p.removable(i) {
+		if f.rules.BindsThinking || f.o.StripThinking.Mode == Disabled || s.Edit != nil ||
+			i >= f.answer || f.loop && i >= f.task || !f.removable(i) {
 			return 0
 		}
 		return b.Span.Len()
@@ -64,15 +65,19 @@ func (p *planner) foldable(i int) int {
 // it has replaced. It is zero where neither is worth it.
 type cut struct{ all, part int }
 
-// cuts returns what folding each block would save, and whether any would.
-func (p *planner) cuts() (cuts []cut, some bool) { return p.cutsOver(minFold) }
-
-// cutsOver returns the cuts of so many bytes or more.
-func (p *planner) cutsOver(least int) (cuts []cut, some bool) {
-	cuts = zeroed(p.room.cuts, len(p.Blocks))
-	p.room.cuts = cuts
-	for i := range p.Blocks {
-		if c := (cut{p.foldable(i), p.replaced(i)}); c.all >= least || c.part >= least {
+// cuts returns what folding each block would save where that is so many bytes or
+// more, and whether any would.
+func (f *frame) cuts(in []cut, least int) (cuts []cut, some bool) {
+	cuts = zeroed(in, len(f.Blocks))
+	for i := range f.Blocks {
+		c := cut{f.foldable(i), f.replaced(i)}
+		if c.all < least {
+			c.all = 0
+		}
+		if c.part < least {
+			c.part = 0
+		}
+		if c != (cut{}) {
 			cuts[i], some = c, true
 		}
 	}
@@ -81,18 +86,18 @@ func (p *planner) cutsOver(least int) (cuts []cut, some bool) {
 
 // inputs tells whether a block is a call that wrote into a file, and that is not
 // signed.
-func (p *planner) inputs(i int) bool {
-	s := &p.States[i]
-	return (p.o.Planner.FoldInputs == nil || *p.o.Planner.FoldInputs) && s.Trait != "" && !p.Blocks[i].Has(wire.FlagSigned) &&
+func (f *frame) inputs(i int) bool {
+	s := &f.States[i]
+	return (f.o.Planner.FoldInputs == nil || *f.o.Planner.FoldInputs) && s.Trait != "" && !f.Blocks[i].Has(wire.FlagSigned) &&
 		(s.Class == sessioncache.ClassEdit || s.Class == sessioncache.ClassWrite)
 }
 
 // replaced returns the bytes that folding only what a call has replaced would
 // save: text that its file does not hold any more, and that no later edit of it
 // can quote.
-func (p *planner) replaced(i int) int {
-	s := &p.States[i]
-	if p.Blocks[i].Kind != wire.KindToolUse || s.Edit != nil || !p.zones.middle(&p.Blocks[i]) || !p.inputs(i) {
+func (f *frame) replaced(i int) int {
+	s := &f.States[i]
+	if f.Blocks[i].Kind != wire.KindToolUse || s.Edit != nil || !f.zones.middle(&f.Blocks[i]) || !f.inputs(i) {
 		return 0
 	}
 	return int(s.Replaced) - stubLength/2
@@ -101,48 +106,49 @@ func (p *planner) replaced(i int) int {
 // stubLength is about how long what stands in for a block is.
 const stubLength = 150
 
-// fold folds everything worthwhile from a block on, and tells how many blocks
-// and tokens that were.
-func (p *planner) fold(from int) (blocks, tokens int) {
+// minFold is the saving in bytes below which a block is not folded.
+const minFold = 300
+
+// fold makes the edits of a plan, but those whose stubs would save nothing, and
+// returns how many blocks and tokens they were.
+func (f *frame) fold(folds []planner.Fold) (blocks, tokens int) {
 	var sum float64
-	for i := from; i < len(p.Blocks); i++ {
-		if p.value[i] <= 0 {
-			continue
-		}
-		switch b := &p.Blocks[i]; b.Kind {
+	for _, x := range folds {
+		i := x.Block
+		switch b := &f.Blocks[i]; b.Kind {
 		case wire.KindToolResult:
-			value := p.withMedia(b, p.stub(i, p.preview(i)))
-			if len(value)+minGain > p.size(i) {
+			value := f.withMedia(b, f.stub(i, f.preview(i)))
+			if len(value)+minGain > f.size(i) {
 				continue
 			}
-			p.set(i, stagePrune, wire.OpReplace, value)
+			f.set(i, stagePrune, wire.OpReplace, value)
 		case wire.KindToolUse:
-			value := foldInput(p.View.Bytes(b.Body), p.stubName(i), p.partly[i])
-			if len(value)+minGain > p.size(i) {
+			value := foldInput(f.View.Bytes(b.Body), f.stubName(i), x.Part)
+			if len(value)+minGain > f.size(i) {
 				continue
 			}
 			stage := stageInputs
-			if p.partly[i] {
+			if x.Part {
 				stage = stageReplaced
 			}
-			p.set(i, stage, wire.OpReplace, value)
+			f.set(i, stage, wire.OpReplace, value)
 		case wire.KindText:
-			p.set(i, stageNarration, wire.OpRemove, nil)
+			f.set(i, stageNarration, wire.OpRemove, nil)
 		default:
-			p.set(i, stageThinking, wire.OpRemove, nil)
+			f.set(i, stageThinking, wire.OpRemove, nil)
 		}
 		blocks++
-		sum += p.saving[i]
+		sum += x.Tokens
 	}
 	return blocks, int(sum)
 }
 
 // preview is the number of first lines that the stub of a result keeps.
-func (p *planner) preview(i int) int {
-	if p.States[i].Class == sessioncache.ClassRead {
+func (f *frame) preview(i int) int {
+	if f.States[i].Class == sessioncache.ClassRead {
 		return 0
 	}
-	return *p.o.Prune.Preview
+	return *f.o.Prune.Preview
 }
 
 // longString is the length from which a string in a call's input is folded.
@@ -220,20 +226,4 @@ func replacedBytes(input gjson.Result) (n int) {
 		}
 	})
 	return n
-}
-
-// summons is how the requests of coding agents begin that ask for a summary to
-// go on from.
-var summons = []string{
-	"CRITICAL: Respond with TEXT ONLY", "You are performing a CONTEXT CHECKPOINT COMPACTION", "Your task is to create a detailed summary of the conversation",
-	"First, reason in your scratchpad. Then, generate the <state_snapshot>",
-}
-
-func compacts(body string) bool {
-	for _, s := range summons {
-		if strings.Contains(body[:min(len(body), 400)], s) {
-			return true
-		}
-	}
-	return false
 }

@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/planner"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
@@ -79,7 +80,7 @@ func TestFoldsBetweenTasks(t *testing.T) {
 	for task := range 6 {
 		for range 12 {
 			n++
-			if x := s.send(usage(n)); x.Decision.Epoch == Cold {
+			if x := s.send(usage(n)); x.Decision.Epoch == planner.Cold {
 				t.Fatalf("cold: %+v", x.Decision)
 			}
 			s.turn(n, fmt.Sprintf("/src/file%d.go", n), long(fmt.Sprint("f", n)))
@@ -101,7 +102,7 @@ func TestFoldsBetweenTasks(t *testing.T) {
 // What stands in front of a fold is found again only if it is as long as the
 // shortest prefix that is cached; if not, it is written again as well.
 func TestFoldsBehindAShortFront(t *testing.T) {
-	first := func(least int) (request int, d Decision) {
+	first := func(least int) (request int, d planner.Decision) {
 		rules := keeping
 		rules.Regime, rules.Write, rules.MinTokens = cachemodel.Automatic, 1, least
 		s := newScript(t, Options{}, rules)
@@ -114,7 +115,7 @@ func TestFoldsBehindAShortFront(t *testing.T) {
 			s.result(n, "Bash", fmt.Sprintf(`{"command":"make f%d"}`, n), string(quote(strings.Repeat(fmt.Sprintf("word%d ", n), 300))))
 		}
 		t.Fatal("nothing is folded")
-		return 0, Decision{}
+		return 0, planner.Decision{}
 	}
 	found, a := first(0)
 	written, b := first(2000)

@@ -34,3 +34,21 @@ type History struct {
 	texts []string // of the new blocks, as far as they were decoded
 	page  *page    // where the texts lie
 }
+
+// sent is the number of bytes that a whole block goes out in.
+func (h *History) sent(i int) int {
+	if h.removed(i) {
+		return 0
+	}
+	return h.Blocks[i].Span.Len() - h.Blocks[i].Body.Len() + h.size(i)
+}
+
+// zeroed returns n zero values, in the memory of s if they fit.
+func zeroed[T any](s []T, n int) []T {
+	if cap(s) < n {
+		return make([]T, n, n+n/4+16)
+	}
+	s = s[:n]
+	clear(s)
+	return s
+}

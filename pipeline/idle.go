@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/planner"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
@@ -89,25 +90,20 @@ func (x *Exchange) Replaced() (lineages []int) {
 // cold is what the planner would gain more by finding the cache cold. The
 // session is locked.
 func (x *Exchange) cold(l *sessioncache.Lineage, tool bool) float64 {
-	f := x.frame
 	if x.Policy == Observe || x.Policy == Eager || x.frozen {
 		return 0
 	}
-	loop := f.loop
-	defer func() { f.loop = loop }()
+	f := *x.frame
 	f.loop = tool
-	gain := func(warm int) float64 {
-		p := &planner{frame: f, lineage: l, calibration: &x.session.Calibration, now: x.start, rate: rate(l), warm: warm, room: rooms.Get().(*room)}
-		defer p.room.release()
-		p.further = p.expect()
-		p.appraise(new(Decision))
-		_, s, gain := p.best()
-		if s > 0 && p.forbids(s, gain) != "" {
-			return 0
-		}
-		return gain
-	}
-	return max(0, gain(0)-gain(len(f.Blocks)))
+	q := newPlanning()
+	defer q.release()
+	q.in.Moment = planner.Moment{Epoch: planner.NoEpoch, Loop: tool, Bound: f.bound, Begun: true}
+	q.in.Further = expect(x.session, x.view, l)
+	q.gather(&f, l, minFold, x.start)
+	q.in.Warm = 0
+	cold := planner.Gain(&q.in, &q.scratch)
+	q.in.Warm = len(f.Blocks)
+	return max(0, cold-planner.Gain(&q.in, &q.scratch))
 }
 
 // Idle describes the conversation once Commit was called. It reports false
@@ -115,7 +111,7 @@ func (x *Exchange) cold(l *sessioncache.Lineage, tool bool) float64 {
 // sub-agents, requests for a summary, conversations that never read from the
 // cache, and providers whose caches a request does not keep alive.
 func (x *Exchange) Idle(t *wire.Turn) (Idle, bool) {
-	if x.lineage == nil || x.rules.Regime != cachemodel.Markers || !x.view.OffersTools() || x.frame.compaction() {
+	if x.lineage == nil || x.rules.Regime != cachemodel.Markers || !x.view.OffersTools() || compacts(x.view) {
 		return Idle{}, false
 	}
 	x.session.Lock()

@@ -21,9 +21,9 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
-// past is what later blocks say about a file, gathered from the end of the
+// filePast is what later blocks say about a file, gathered from the end of the
 // conversation to its beginning.
-type past struct {
+type filePast struct {
 	touched uint16 // the turn of the last call about it
 	reads   int    // later reads of it
 	whole   int    // those of them that read it from beginning to end
@@ -89,79 +89,104 @@ func (a *appraisal) need() float64 {
 	return 1 / (1 + math.Exp(-z))
 }
 
+// needScratch is memory for appraisals, to be used again.
+type needScratch struct {
+	known []appraisal
+	files map[uint64]filePast
+	edits map[uint64]edited
+}
+
+func newNeedScratch() needScratch {
+	return needScratch{files: make(map[uint64]filePast), edits: make(map[uint64]edited)}
+}
+
+// mostFiles bounds the files of memory that is used again: to empty a map takes
+// as long as it has ever been large.
+const mostFiles = 1024
+
+// clear empties the memory, and reports whether it should be used again.
+func (r *needScratch) clear() bool {
+	if len(r.files) > mostFiles || len(r.edits) > mostFiles {
+		return false
+	}
+	clear(r.files)
+	clear(r.edits)
+	return true
+}
+
 // appraisals gathers the features of the calls and results among the blocks that
-// something would be cut from; nil stands for all.
-func (f *frame) appraisals(r *room, cuts []cut) []appraisal {
-	out := zeroed(r.known, len(f.Blocks))
+// are wanted; nil stands for all. They are good until the memory is used again.
+func (r *needScratch) appraisals(h *History, wanted func(i int) bool) []appraisal {
+	out := zeroed(r.known, len(h.Blocks))
 	r.known = out
-	if len(f.Blocks) == 0 {
+	if len(h.Blocks) == 0 {
 		return out
 	}
 	files, edits := r.files, r.edits
-	for i := range f.States {
-		if s := &f.States[i]; s.Path != 0 && f.Blocks[i].Kind == wire.KindToolUse && (s.Class == sessioncache.ClassEdit || s.Class == sessioncache.ClassWrite) {
+	for i := range h.States {
+		if s := &h.States[i]; s.Path != 0 && h.Blocks[i].Kind == wire.KindToolUse && (s.Class == sessioncache.ClassEdit || s.Class == sessioncache.ClassWrite) {
 			edits[s.Path] = edited{edits[s.Path].times + 1, s.Turn}
 		}
 	}
-	for i := len(f.Blocks) - 1; i >= 0; i-- {
-		s, b := &f.States[i], &f.Blocks[i]
+	for i := len(h.Blocks) - 1; i >= 0; i-- {
+		s, b := &h.States[i], &h.Blocks[i]
 		if s.Class == sessioncache.ClassNone {
 			continue
 		}
-		h, input := files[s.Path], b.Kind == wire.KindToolUse
-		if cuts == nil || cuts[i] != (cut{}) {
-			f.characterise(&out[i], i, &h, edits[s.Path])
+		file, input := files[s.Path], b.Kind == wire.KindToolUse
+		if wanted == nil || wanted(i) {
+			out[i].characterise(h, i, &file, edits[s.Path])
 		}
 		if s.Path == 0 {
 			continue
 		}
-		h.touched = max(s.Turn, h.touched)
+		file.touched = max(s.Turn, file.touched)
 		switch {
 		case input && (s.Class == sessioncache.ClassEdit || s.Class == sessioncache.ClassWrite):
-			h.edits++
+			file.edits++
 			if s.Class == sessioncache.ClassWrite {
-				h.whole++
+				file.whole++
 			}
 		case !input && s.Class == sessioncache.ClassRead && !b.Has(wire.FlagError) && s.Relies:
-			if h.relied == 0 {
-				h.relied = s.Turn
+			if file.relied == 0 {
+				file.relied = s.Turn
 			}
-		case !input && s.Class == sessioncache.ClassRead && !b.Has(wire.FlagError) && !pointer(&f.History, i):
-			h.reads++
+		case !input && s.Class == sessioncache.ClassRead && !b.Has(wire.FlagError) && !pointer(h, i):
+			file.reads++
 			if s.Whole {
-				h.whole++
+				file.whole++
 			}
 		}
-		files[s.Path] = h
+		files[s.Path] = file
 	}
 	return out
 }
 
 // characterise fills in what is known of one block, given what later blocks say about
 // its file and how it was edited.
-func (f *frame) characterise(a *appraisal, i int, h *past, e edited) {
-	s, b := &f.States[i], &f.Blocks[i]
-	now := f.States[len(f.States)-1].Turn
+func (a *appraisal) characterise(h *History, i int, file *filePast, e edited) {
+	s, b := &h.States[i], &h.Blocks[i]
+	now := h.States[len(h.States)-1].Turn
 	switch {
 	case b.Kind == wire.KindToolUse:
 		a.group = groupInputs
 	case s.Class == sessioncache.ClassRead:
 		a.group = groupReads
 	}
-	age, idle := log2(int(now-max(s.Turn, h.relied))), log2(int(now-s.Turn))
+	age, idle := log2(int(now-max(s.Turn, file.relied))), log2(int(now-s.Turn))
 	a.x = features{
 		termOne: 1, termAge2: age * age, termUnused: log2(min(int(s.Unused), int(now-s.Turn))), termSize: math.Log2(1 + float64(b.Body.Len())/1000),
 		termPart: yes(!s.Whole), termSearch: yes(s.Class == sessioncache.ClassSearch), termShell: yes(s.Shell),
 		termOther: yes(s.Class != sessioncache.ClassEdit && s.Class != sessioncache.ClassWrite), termEditAge: log2(never),
 	}
 	if s.Path != 0 {
-		idle = log2(int(now - max(s.Turn, h.touched)))
+		idle = log2(int(now - max(s.Turn, file.touched)))
 		if e.times > 0 {
 			hot := log2(e.times)
 			a.x[termHot], a.x[termHotIdle], a.x[termEditAge], a.x[termRecent] = hot, hot*idle, log2(int(now-e.last)), yes(now-e.last <= 5)
 		}
-		a.x[termEdited], a.x[termWhole] = yes(h.edits > 0), yes(h.whole > 0)
-		a.x[termRereadIdle], a.x[termTestIdle] = yes(h.reads > 0)*idle, yes(s.Test)*idle
+		a.x[termEdited], a.x[termWhole] = yes(file.edits > 0), yes(file.whole > 0)
+		a.x[termRereadIdle], a.x[termTestIdle] = yes(file.reads > 0)*idle, yes(s.Test)*idle
 	}
 	a.x[termIdle], a.x[termIdle2] = idle, idle*idle
 }

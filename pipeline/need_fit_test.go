@@ -196,11 +196,12 @@ func (c *recorded) samples(t *testing.T) [groups][]sample {
 		s.Lock()
 		f := newFrame(&p.options, keeping, v, s, s.Match(v), now)
 		s.Unlock()
-		f.learn()
+		learn(&f.History)
+		scratch := newNeedScratch()
 		for ; seen < len(f.Blocks); seen++ {
-			f.hold(seen, holder)
+			hold(&f.History, seen, holder)
 		}
-		for i, a := range f.appraisals(rooms.New().(*room), nil) {
+		for i, a := range scratch.appraisals(&f.History, nil) {
 			if st := &f.States[i]; st.Trait != "" && st.Turn < f.States[len(f.States)-1].Turn && f.Blocks[i].Body.Len() >= minFold+stubLength {
 				open = append(open, pending{i, k, a.group, a.x, f.loop, f.Blocks[i].Body.Len()})
 			}
@@ -230,7 +231,7 @@ func (c *recorded) samples(t *testing.T) [groups][]sample {
 }
 
 // hold notes the lines that a block holds.
-func (f *frame) hold(i int, holder map[string]int) {
+func hold(f *History, i int, holder map[string]int) {
 	note := func(text string) {
 		for line := range strings.Lines(text) {
 			if q, ok := quotable(line); ok {

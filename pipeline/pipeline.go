@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/planner"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
@@ -69,19 +70,19 @@ func (p *Pipeline) Begin(v *wire.View, s *sessioncache.Session, now time.Time) *
 		f.weave(m)
 	}
 	if v.Partial || m.Lineage != nil && m.Lineage.Frozen {
-		f.learn()
+		learn(&f.History)
 		f.keep(m)
 		x.frozen = !v.Partial
 		if v.Partial {
-			x.Decision = Decision{Epoch: NoEpoch, Reason: "the provider holds the history"}
+			x.Decision = planner.Decision{Epoch: planner.NoEpoch, Reason: "the provider holds the history"}
 		}
 		x.settle(f, nil)
 		return x
 	}
-	f.learn()
+	learn(&f.History)
 	f.admit()
 	if p.options.Policy != Eager {
-		x.Decision = f.plan(&planner{lineage: m.Lineage, calibration: &s.Calibration, now: now, rate: rate(m.Lineage)})
+		x.Decision = f.plan(m.Lineage, now)
 	}
 	for _, stage := range p.stages {
 		stage(f)

@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/planner"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
@@ -236,7 +237,7 @@ func TestCostAware(t *testing.T) {
 	}
 	s.now = s.now.Add(7 * time.Minute)
 	x := s.send(wire.Turn{Done: true})
-	if count(x, stagePrune) < 8 || count(x, stageNarration) < 8 || x.Decision.Epoch != Cold || x.Decision.Folded != count(x, stagePrune) {
+	if count(x, stagePrune) < 8 || count(x, stageNarration) < 8 || x.Decision.Epoch != planner.Cold || x.Decision.Folded != count(x, stagePrune) {
 		t.Fatalf("cold: %v, %+v", x.Fired, x.Decision)
 	}
 	// In an open run of calls thinking has to stay.

@@ -234,6 +234,13 @@ func inBloom(filter sessioncache.Trait, h uint64) bool {
 	return true
 }
 
+// traitReader is memory for making traits, to be used again.
+type traitReader struct {
+	lines []uint64 // of one block at a time
+}
+
+var traitReaders = sync.Pool{New: func() any { return new(traitReader) }}
+
 // mention is what an answer says, in the form that traits are compared with.
 type mention struct {
 	terms  termSet

@@ -20,7 +20,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/planner"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
@@ -53,7 +53,7 @@ type Step struct {
 	Refused bool `json:"refused,omitempty"`
 	// Decision is what the handler said about editing history, nil where it
 	// said nothing.
-	Decision *pipeline.Decision `json:"decision,omitempty"`
+	Decision *planner.Decision `json:"decision,omitempty"`
 	// Fired counts what the stages did, edits of earlier requests included;
 	// Folded counts the edits that are new in this request.
 	Fired map[string]int `json:"fired,omitempty"`
@@ -136,7 +136,7 @@ func (s *Step) saving() float64 {
 
 // epoch tells whether history was edited in this request.
 func (s *Step) epoch() bool {
-	return s.Decision != nil && s.Decision.Epoch != pipeline.NoEpoch && s.Decision.Folded > 0
+	return s.Decision != nil && s.Decision.Epoch != planner.NoEpoch && s.Decision.Folded > 0
 }
 
 // prompted tells whether the last message of a request is a person's.
@@ -156,7 +156,7 @@ func prompted(v *wire.View) bool {
 // parseDecision reads a decision as the handler writes it into its header:
 // members name=value with semicolons between, texts in quotes. Members that it
 // does not know are left out. It reports false where no epoch is named.
-func parseDecision(s string) (d pipeline.Decision, ok bool) {
+func parseDecision(s string) (d planner.Decision, ok bool) {
 	for s != "" {
 		var name, value string
 		name, s, _ = strings.Cut(s, "=")
@@ -171,7 +171,7 @@ func parseDecision(s string) (d pipeline.Decision, ok bool) {
 		whole := func() int { return int(number(value)) }
 		switch strings.TrimSpace(name) {
 		case "epoch":
-			d.Epoch, ok = pipeline.Epoch(value), value != ""
+			d.Epoch, ok = planner.Epoch(value), value != ""
 		case "reason":
 			d.Reason = value
 		case "candidates":

@@ -26,7 +26,7 @@ import (
 	"time"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/planner"
 )
 
 // Timeline is one conversation under one policy, request by request.
@@ -47,7 +47,7 @@ type EpochSpan struct {
 	// Request is the index in Steps at which history was edited.
 	Request int `json:"request"`
 	// Decision is what the handler expected of it.
-	Decision pipeline.Decision `json:"decision"`
+	Decision planner.Decision `json:"decision"`
 	// Requests is the number of requests from this one up to the next epoch or
 	// the end.
 	Requests int `json:"requests"`

@@ -28,26 +28,27 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/planner"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
 func TestParseDecision(t *testing.T) {
-	for header, want := range map[string]*pipeline.Decision{
+	for header, want := range map[string]*planner.Decision{
 		"":                  nil,
 		"none":              nil,
 		"candidates=3":      nil,
 		"epoch=":            nil,
-		"epoch=none":        {Epoch: pipeline.NoEpoch},
-		`epoch="cold"`:      {Epoch: pipeline.Cold},
+		"epoch=none":        {Epoch: planner.NoEpoch},
+		`epoch="cold"`:      {Epoch: planner.Cold},
 		"epoch=new; new=1":  {Epoch: "new"},
-		"epoch=cold;gain=?": {Epoch: pipeline.Cold},
+		"epoch=cold;gain=?": {Epoch: planner.Cold},
 		`epoch=cold; candidates=12; folded=9; removed=34120; rewritten=18000; further=45; gain=152310`: {
-			Epoch: pipeline.Cold, Candidates: 12, Folded: 9, Removed: 34120, Rewritten: 18000, Further: 45, Gain: 152310,
+			Epoch: planner.Cold, Candidates: 12, Folded: 9, Removed: 34120, Rewritten: 18000, Further: 45, Gain: 152310,
 		},
 		`epoch=none; candidates=2; gain=-12.5; reason="too little; 1 \"small\" one=2"; folded=0; removed=7`: {
-			Epoch: pipeline.NoEpoch, Candidates: 2, Gain: -12.5, Reason: `too little; 1 "small" one=2`, Removed: 7,
+			Epoch: planner.NoEpoch, Candidates: 2, Gain: -12.5, Reason: `too little; 1 "small" one=2`, Removed: 7,
 		},
-		`epoch=none; reason="cut`: {Epoch: pipeline.NoEpoch, Reason: `"cut`},
+		`epoch=none; reason="cut`: {Epoch: planner.NoEpoch, Reason: `"cut`},
 	} {
 		d, ok := parseDecision(header)
 		if ok != (want != nil) {
@@ -80,15 +81,15 @@ func told() *Timeline {
 		{Base: usage(1000, 0), Sent: usage(1000, 0), Prompt: true},
 		{
 			Base: usage(1100, 0), Sent: usage(700, 0), Fired: map[string]int{"prune": 4}, Continued: true,
-			Decision: &pipeline.Decision{Epoch: pipeline.Cold, Candidates: 5, Folded: 4, Removed: 390, Further: 2, Gain: 500},
+			Decision: &planner.Decision{Epoch: planner.Cold, Candidates: 5, Folded: 4, Removed: 390, Further: 2, Gain: 500},
 		},
 		{
 			Base: usage(100, 1100), Sent: usage(400, 300), Fired: map[string]int{"prune": 5, "strip_thinking": 1}, Continued: true, Edits: 2, Harmed: 1,
-			Decision: &pipeline.Decision{Epoch: pipeline.TaskBoundary, Candidates: 1, Folded: 1, Removed: 110, Rewritten: 280, Further: 3, Gain: 20},
+			Decision: &planner.Decision{Epoch: planner.TaskBoundary, Candidates: 1, Folded: 1, Removed: 110, Rewritten: 280, Further: 3, Gain: 20},
 		},
 		{
 			Base: usage(100, 1200), Sent: usage(100, 700), Fired: map[string]int{"prune": 5, "strip_thinking": 1}, Continued: true,
-			Decision: &pipeline.Decision{Epoch: pipeline.NoEpoch, Reason: "nothing to fold"},
+			Decision: &planner.Decision{Epoch: planner.NoEpoch, Reason: "nothing to fold"},
 		},
 		{Base: usage(200, 500), Sent: usage(200, 500), Fired: map[string]int{"prune": 1}, Refused: true},
 	} {

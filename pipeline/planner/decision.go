@@ -12,7 +12,7 @@
 // See the License for the specific language governing permissions and
 // limitations under the License.
 
-package pipeline
+package planner
 
 import "strconv"
 
@@ -64,8 +64,8 @@ type Decision struct {
 
 // String renders the decision as it stands in the X-Llm-Cache-Decision header.
 func (d *Decision) String() string {
-	var room [192]byte
-	b := append(append(room[:0], "epoch="...), d.Epoch...)
+	var few [192]byte
+	b := append(append(few[:0], "epoch="...), d.Epoch...)
 	for _, n := range [...]struct {
 		name  string
 		value int

@@ -14,6 +14,8 @@
 
 package pipeline
 
+import "cmp"
+
 // Admission configures the stage of that name: what is done to the call of
 // a tool and its result when they are seen for the first time. Each rule may be switched off by
 // itself; docs/admission.md shows what each of them does and saves.
@@ -68,17 +70,18 @@ type Admission struct {
 	Overlaps *bool `json:"overlaps,omitempty"`
 }
 
-// fill fills in the defaults.
-func (a *Admission) fill() {
+// Defaults fills in the defaults.
+func (a *Admission) Defaults() {
 	yes, no := true, false
-	fill(&a.Mode, Auto)
-	fill(&a.LongOutputs, &no) // the one rule that takes away what may be wanted
+	a.Mode = cmp.Or(a.Mode, Auto)
+	a.LongOutputs = cmp.Or(a.LongOutputs, &no) // the one rule that takes away what may be wanted
 	for i := range rules {
-		fill(rules[i].option(a), &yes)
+		option := rules[i].option(a)
+		*option = cmp.Or(*option, &yes)
 	}
-	fill(&a.Replaced, &yes)
-	fill(&a.Rereads, &yes)
-	fill(&a.Overlaps, &yes)
+	for _, option := range []**bool{&a.Replaced, &a.Rereads, &a.Overlaps} {
+		*option = cmp.Or(*option, &yes)
+	}
 }
 
 // enabled tells whether a switch is on, which it is by default.

@@ -160,7 +160,7 @@ func named(h *History, j int) string {
 	if h.Blocks[j].Kind == wire.KindToolResult {
 		return "the result of " + calledFor(h, j)
 	}
-	return "the call of " + describe(h, j)
+	return "the call of " + describe(h.View, &h.Blocks[j])
 }
 
 func bareLines(text string) []string {

@@ -21,6 +21,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
@@ -53,29 +54,27 @@ func reread(h *History, i int, text string) string {
 // visible tells whether the upstream is shown a result, at least as admitted.
 func visible(h *History, j int) bool {
 	e := h.States[j].Edit
-	return e == nil || e.Stage == stageAdmission && !pointer(h, j)
+	return e == nil || e.Stage == stageAdmission && !pointer(e)
 }
 
-// pointer tells whether a block stands as a pointer to an earlier one, whose
+// pointer reports whether an edit makes a block point to an earlier one, whose
 // text it relies on.
-func pointer(h *History, i int) bool {
-	e := h.States[i].Edit
+func pointer(e *sessioncache.Edit) bool {
 	return e != nil && e.Stage == stageAdmission && bytes.HasPrefix(e.Value, []byte(`"`+pointerMark))
 }
 
 // calledFor names the call that a result answers, in a few words.
 func calledFor(h *History, i int) string {
 	if j := callOf(h.View, i); j >= 0 {
-		return describe(h, j)
+		return describe(h.View, &h.Blocks[j])
 	}
 	return "a call"
 }
 
 // describe names a call by its tool and its most telling argument.
-func describe(h *History, j int) string {
-	call := &h.Blocks[j]
-	name := h.View.Text(call.Name)
-	if a := argument(gjson.ParseBytes(h.View.Bytes(call.Body))); a != "" {
+func describe(v *wire.View, call *wire.Block) string {
+	name := v.Text(call.Name)
+	if a := argument(gjson.ParseBytes(v.Bytes(call.Body))); a != "" {
 		return name + " " + clip(strings.Join(strings.Fields(a), " "), 120)
 	}
 	return name

@@ -117,7 +117,7 @@ func (f *frame) fold(folds []planner.Fold) (blocks, tokens int) {
 		i := x.Block
 		switch b := &f.Blocks[i]; b.Kind {
 		case wire.KindToolResult:
-			value := f.withMedia(b, f.stub(i, f.preview(i)))
+			value := withMedia(f.View, b, f.stub(i, f.preview(i)))
 			if len(value)+minGain > f.size(i) {
 				continue
 			}

@@ -110,16 +110,6 @@ func newFrame(o *Options, rules cachemodel.Rules, v *wire.View, s *sessioncache.
 	return f
 }
 
-// lastSaid returns the last block of the model's, 0 if there is none.
-func (h *History) lastSaid() int {
-	for i := len(h.Blocks) - 1; i >= 0; i-- {
-		if h.Blocks[i].Role == wire.RoleAssistant {
-			return i
-		}
-	}
-	return 0
-}
-
 // expired tells whether the cached prefix of a lineage has outlived its
 // lifetime for certain.
 func (f *frame) expired(l *sessioncache.Lineage, now time.Time) bool {
@@ -202,41 +192,6 @@ func (f *frame) set(i int, stage string, op wire.Op, value []byte) {
 func (f *frame) undo(i int) {
 	f.States[i].Edit = f.fresh[i]
 	delete(f.fresh, i)
-}
-
-func (h *History) removed(i int) bool {
-	e := h.States[i].Edit
-	return e != nil && e.Op == wire.OpRemove
-}
-
-// message returns the range of a block's message in blocks.
-func (h *History) message(i int) (first, end int) {
-	m := &h.View.Messages[h.Blocks[i].Message]
-	return int(m.First) - h.View.System, int(m.End) - h.View.System
-}
-
-// alone tells whether no other block of the message would stay if the block
-// were removed.
-func (h *History) alone(i int) bool {
-	first, end := h.message(i)
-	for j := first; j < end; j++ {
-		if j != i && !h.removed(j) {
-			return false
-		}
-	}
-	return true
-}
-
-// size is the number of bytes a block's body goes out in.
-func (h *History) size(i int) int {
-	switch e := h.States[i].Edit; {
-	case e == nil:
-		return h.Blocks[i].Body.Len()
-	case e.Op == wire.OpRemove:
-		return 0
-	default:
-		return len(e.Value)
-	}
 }
 
 // longMarker tells whether the client asks for the long cache lifetime.

@@ -35,6 +35,31 @@ type History struct {
 	page  *page    // where the texts lie
 }
 
+// text returns the decoded text of a message block. Several stages look at new
+// blocks, so it is decoded once. The text is good until the page is closed.
+func (h *History) text(i int) string {
+	if i < h.Known {
+		return textOf(h.View, &h.Blocks[i])
+	}
+	if h.texts == nil {
+		h.texts = make([]string, len(h.Blocks)-h.Known)
+	}
+	s := &h.texts[i-h.Known]
+	if *s == "" {
+		*s = bodyText(h.page, h.View, &h.Blocks[i], unwrapJSON)
+	}
+	return *s
+}
+
+// decode has texts lie on a page until the history is released.
+func (h *History) decode() { h.page = openPage() }
+
+// release ends the use of the texts that were decoded.
+func (h *History) release() {
+	h.page.close()
+	h.page, h.texts = nil, nil
+}
+
 // sent is the number of bytes that a whole block goes out in.
 func (h *History) sent(i int) int {
 	if h.removed(i) {
@@ -51,4 +76,74 @@ func zeroed[T any](s []T, n int) []T {
 	s = s[:n]
 	clear(s)
 	return s
+}
+
+func (h *History) removed(i int) bool {
+	e := h.States[i].Edit
+	return e != nil && e.Op == wire.OpRemove
+}
+
+// message returns the range of a block's message in blocks.
+func (h *History) message(i int) (first, end int) {
+	m := &h.View.Messages[h.Blocks[i].Message]
+	return int(m.First) - h.View.System, int(m.End) - h.View.System
+}
+
+// alone tells whether no other block of the message would stay if the block
+// were removed.
+func (h *History) alone(i int) bool {
+	first, end := h.message(i)
+	for j := first; j < end; j++ {
+		if j != i && !h.removed(j) {
+			return false
+		}
+	}
+	return true
+}
+
+// size is the number of bytes a block's body goes out in.
+func (h *History) size(i int) int {
+	switch e := h.States[i].Edit; {
+	case e == nil:
+		return h.Blocks[i].Body.Len()
+	case e.Op == wire.OpRemove:
+		return 0
+	default:
+		return len(e.Value)
+	}
+}
+
+// lastSaid returns the last block of the model's, 0 if there is none.
+func (h *History) lastSaid() int {
+	for i := len(h.Blocks) - 1; i >= 0; i-- {
+		if h.Blocks[i].Role == wire.RoleAssistant {
+			return i
+		}
+	}
+	return 0
+}
+
+// lastAnswer returns the first block of the last assistant message.
+func (h *History) lastAnswer() int {
+	for i := len(h.View.Messages) - 1; i >= 0; i-- {
+		if m := &h.View.Messages[i]; m.Role == wire.RoleAssistant {
+			return int(m.First) - h.View.System
+		}
+	}
+	return 0
+}
+
+// lastReasoning returns the last reasoning item, -1 if there is none.
+func (h *History) lastReasoning() int {
+	for i := len(h.Blocks) - 1; i >= 0; i-- {
+		if h.Blocks[i].Kind == wire.KindReasoning {
+			return i
+		}
+	}
+	return -1
+}
+
+// isThinking reports whether a block is thinking, readable or redacted.
+func isThinking(b *wire.Block) bool {
+	return b.Kind == wire.KindThinking || b.Kind == wire.KindRedactedThinking
 }

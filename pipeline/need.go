@@ -151,7 +151,7 @@ func (r *needScratch) appraisals(h *History, wanted func(i int) bool) []appraisa
 			if file.relied == 0 {
 				file.relied = s.Turn
 			}
-		case !input && s.Class == sessioncache.ClassRead && !b.Has(wire.FlagError) && !pointer(h, i):
+		case !input && s.Class == sessioncache.ClassRead && !b.Has(wire.FlagError) && !pointer(s.Edit):
 			file.reads++
 			if s.Whole {
 				file.whole++

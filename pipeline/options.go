@@ -14,7 +14,10 @@
 
 package pipeline
 
-import "fmt"
+import (
+	"cmp"
+	"fmt"
+)
 
 // Policy decides when the stages may edit.
 type Policy string
@@ -142,12 +145,12 @@ type Breakpoints struct {
 
 // WithDefaults returns the options with every default filled in.
 func (o Options) WithDefaults() Options {
-	fill(&o.Policy, CostAware)
-	o.Admission.fill()
+	o.Policy = cmp.Or(o.Policy, CostAware)
+	o.Admission.Defaults()
 	for _, m := range []*Mode{
 		&o.StripThinking.Mode, &o.CompactToolResults.Mode, &o.StripNarration.Mode, &o.Prune.Mode, &o.Breakpoints.Mode, &o.Expand.Mode,
 	} {
-		fill(m, Auto)
+		*m = cmp.Or(*m, Auto)
 	}
 	for _, n := range []struct {
 		option **int
@@ -161,7 +164,7 @@ func (o Options) WithDefaults() Options {
 		{&o.Prune.After, o.eager(3, 1)},
 		{&o.Prune.Preview, o.eager(2, 1)},
 	} {
-		fill(n.option, &n.value)
+		*n.option = cmp.Or(*n.option, &n.value)
 	}
 	return o
 }
@@ -186,13 +189,6 @@ func (p *Planner) care() float64 {
 // baseCare weighs the harm of taking away what is needed against its price: a
 // model that does not notice what is missing does worse than pay for it.
 const baseCare = 2.5
-
-func fill[T comparable](option *T, value T) {
-	var zero T
-	if *option == zero {
-		*option = value
-	}
-}
 
 // Validate returns an error that names the first option out of its range.
 func (o *Options) Validate() error {

@@ -35,6 +35,9 @@ func openPage() *page {
 	return p
 }
 
+// close ends the use of the texts, so that others can write there.
+func (p *page) close() { pages.Put(p) }
+
 // take returns n bytes to write to.
 func (p *page) take(n int) []byte {
 	if p == nil || n > len(p.free) {
@@ -43,10 +46,4 @@ func (p *page) take(n int) []byte {
 	out := p.free[:n:n]
 	p.free = p.free[n:]
 	return out
-}
-
-// closePage ends the use of the frame's texts, so that others can write there.
-func (h *History) closePage() {
-	pages.Put(h.page)
-	h.page, h.texts = nil, nil
 }

@@ -63,8 +63,8 @@ func (p *Pipeline) Begin(v *wire.View, s *sessioncache.Session, now time.Time) *
 	rules := p.rules(v.Model, now)
 	x := &Exchange{Body: v.Raw, Policy: p.options.Policy, view: v, session: s, match: m, start: now, rules: rules, Lineage: m.Lineage.ID()}
 	f := newFrame(&p.options, rules, v, s, m, now)
-	f.page = openPage()
-	defer f.closePage()
+	f.decode()
+	defer f.release()
 	if !v.Partial {
 		f.declare(m)
 		f.weave(m)

@@ -42,7 +42,7 @@ func (f *frame) prune() {
 		if e := f.States[i].Edit; e != nil && e.Stage == stagePrune || f.size(i) < minTrait || !f.pays(o.Mode, i, f.size(i)-minStub) {
 			continue
 		}
-		value := f.withMedia(b, f.stub(i, *o.Preview))
+		value := withMedia(f.View, b, f.stub(i, *o.Preview))
 		if saving := f.size(i) - len(value); saving >= minGain && f.pays(o.Mode, i, saving) {
 			f.set(i, stagePrune, wire.OpReplace, value)
 		}

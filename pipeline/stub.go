@@ -59,11 +59,7 @@ func (f *frame) stub(i, preview int) string {
 	text := unheaded(f.text(i))
 	what := "tool result"
 	if j := callOf(f.View, i); j >= 0 {
-		call := &f.Blocks[j]
-		what = f.View.Text(call.Name)
-		if a := argument(gjson.ParseBytes(f.View.Bytes(call.Body))); a != "" {
-			what += " " + clip(strings.Join(strings.Fields(a), " "), 120)
-		}
+		what = describe(f.View, &f.Blocks[j])
 	}
 	// What a call says must not end the frame.
 	what = strings.ReplaceAll(what, "]]", "] ]")

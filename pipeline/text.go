@@ -27,22 +27,6 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
-// text returns the decoded text of a message block. Several stages look at new
-// blocks, so it is decoded once. The text is good until the page is closed.
-func (h *History) text(i int) string {
-	if i < h.Known {
-		return textOf(h.View, &h.Blocks[i])
-	}
-	if h.texts == nil {
-		h.texts = make([]string, len(h.Blocks)-h.Known)
-	}
-	s := &h.texts[i-h.Known]
-	if *s == "" {
-		*s = bodyText(h.page, h.View, &h.Blocks[i], unwrapJSON)
-	}
-	return *s
-}
-
 // isTextPart tells whether a part of a content is text.
 func isTextPart(part gjson.Result) bool {
 	kind := part.Get("type").Str

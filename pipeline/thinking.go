@@ -18,10 +18,6 @@ import "github.com/caddy-llm-cache/caddy-llm-cache/wire"
 
 const stageThinking = "strip_thinking"
 
-func isThinking(b *wire.Block) bool {
-	return b.Kind == wire.KindThinking || b.Kind == wire.KindRedactedThinking
-}
-
 // stripThinking removes the thinking of all assistant messages but the last.
 // What it removes is always a run from the first thinking on, never one in the
 // middle, and never in an open run of tool calls where the provider wants the
@@ -43,16 +39,6 @@ func (f *frame) stripThinking() {
 		}
 		f.set(i, stageThinking, wire.OpRemove, nil)
 	}
-}
-
-// lastAnswer returns the first block of the last assistant message.
-func (h *History) lastAnswer() int {
-	for i := len(h.View.Messages) - 1; i >= 0; i-- {
-		if m := &h.View.Messages[i]; m.Role == wire.RoleAssistant {
-			return int(m.First) - h.View.System
-		}
-	}
-	return 0
 }
 
 // removable tells whether a block can go without leaving an empty message.
@@ -105,16 +91,6 @@ func (f *frame) bindReasoning() {
 			f.undo(i)
 		}
 	}
-}
-
-// lastReasoning returns the last reasoning item, -1 if there is none.
-func (h *History) lastReasoning() int {
-	for i := len(h.Blocks) - 1; i >= 0; i-- {
-		if h.Blocks[i].Kind == wire.KindReasoning {
-			return i
-		}
-	}
-	return -1
 }
 
 // firstFresh returns the first block with a fresh edit. Removed thinking does

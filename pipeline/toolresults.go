@@ -47,7 +47,7 @@ func (f *frame) compactToolResults() {
 		if chars <= over {
 			continue
 		}
-		value := f.withMedia(b, compacted(text, chars))
+		value := withMedia(f.View, b, compacted(text, chars))
 		if saving := f.size(i) - len(value); saving > 0 && f.pays(o.Mode, i, saving) {
 			f.set(i, stageToolResults, wire.OpReplace, value)
 		}
@@ -67,13 +67,13 @@ func compacted(text string, chars int) string {
 // withMedia makes a tool result's new content: the text alone, or the text in
 // front of the parts that are not text, in the client's own bytes. In some
 // formats those stand beside the text, not in it.
-func (f *frame) withMedia(b *wire.Block, text string) []byte {
-	if !b.Has(wire.FlagMedia) || f.View.Traits().MediaBesideResult {
+func withMedia(v *wire.View, b *wire.Block, text string) []byte {
+	if !b.Has(wire.FlagMedia) || v.Traits().MediaBesideResult {
 		return quote(text)
 	}
-	out := append([]byte(`[{"type":"`), cmp.Or(f.View.Traits().TextType, "text")...)
+	out := append([]byte(`[{"type":"`), cmp.Or(v.Traits().TextType, "text")...)
 	out = append(append(append(out, `","text":`...), quote(text)...), '}')
-	gjson.ParseBytes(f.View.Bytes(b.Body)).ForEach(func(_, part gjson.Result) bool {
+	gjson.ParseBytes(v.Bytes(b.Body)).ForEach(func(_, part gjson.Result) bool {
 		if !isTextPart(part) {
 			out = append(append(out, ','), part.Raw...)
 		}

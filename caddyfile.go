@@ -28,7 +28,6 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/handler"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
 )
 
 // parseApp sets up the app from the global options. The block may be repeated,
@@ -407,10 +406,10 @@ func atLeastOne(parse option) option {
 }
 
 // stage parses a stage: its mode and its own options, if it has any.
-func stage(h *handler.Handler, name string, mode *pipeline.Mode, own options) option {
+func stage[M ~string](h *handler.Handler, name string, mode *M, own options) option {
 	return func(d *caddyfile.Dispenser) error {
 		if d.NextArg() {
-			*mode = pipeline.Mode(d.Val())
+			*mode = M(d.Val())
 		}
 		if d.NextArg() {
 			return d.ArgErr()

@@ -27,6 +27,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stage"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
@@ -130,7 +131,7 @@ func (c *client) Write(p []byte) (int, error) { return c.got.Write(p) }
 
 // send has an endpoint write an answer in pieces, and tells after each of them
 // what the client has. A continuation is answered at once.
-func (s *streamed) send(t *testing.T, mode pipeline.Mode, pieces []string) (had []string, asked int) {
+func (s *streamed) send(t *testing.T, mode stage.Mode, pieces []string) (had []string, asked int) {
 	t.Helper()
 	c := &client{sink: sink{http.Header{}}}
 	h := attached(t, pipeline.Options{Expand: pipeline.Expand{Mode: mode}})
@@ -166,8 +167,8 @@ func TestTextIsNeverLater(t *testing.T) {
 		s := &streams[i]
 		before := slices.Concat(s.begin, []string{s.text, s.text, s.text})
 		whole := slices.Concat(before, s.call)
-		plain, n := s.send(t, pipeline.Disabled, whole)
-		hiding, m := s.send(t, pipeline.On, whole)
+		plain, n := s.send(t, stage.Off, whole)
+		hiding, m := s.send(t, stage.On, whole)
 		if n != 1 || m != 2 {
 			t.Errorf("%s: the upstream was asked %d and %d times", s.format, n, m)
 		}
@@ -180,7 +181,7 @@ func TestTextIsNeverLater(t *testing.T) {
 		for _, e := range whole {
 			halves = append(halves, e[:len(e)/2], e[len(e)/2:])
 		}
-		pieces, _ := s.send(t, pipeline.On, halves)
+		pieces, _ := s.send(t, stage.On, halves)
 		for i := range before {
 			if pieces[2*i+1] != plain[i] {
 				t.Errorf("%s: in pieces, after event %d the client has\n%s", s.format, i, pieces[2*i+1])
@@ -218,7 +219,7 @@ func BenchmarkStream(b *testing.B) {
 			}
 			return nil
 		})
-		for _, mode := range []pipeline.Mode{pipeline.Disabled, pipeline.On} {
+		for _, mode := range []stage.Mode{stage.Off, stage.On} {
 			b.Run(fmt.Sprintf("%s/expand_%s", s.format, mode), func(b *testing.B) {
 				h := attached(b, pipeline.Options{Expand: pipeline.Expand{Mode: mode}})
 				b.ReportAllocs()

@@ -20,9 +20,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tidwall/gjson"
-
 	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/content"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stage"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
@@ -44,14 +44,23 @@ func (s *script) result(n int, name, input, content string) {
 // admitting has no stage but admission.
 func admitting(p Policy) Options {
 	return Options{
-		Policy: p, Prune: Prune{Mode: Disabled}, CompactToolResults: CompactToolResults{Mode: Disabled},
-		StripNarration: StripNarration{Mode: Disabled}, StripThinking: StripThinking{Mode: Disabled}, Planner: Planner{FoldInputs: new(false)},
+		Policy: p, Prune: Prune{Mode: stage.Off}, CompactToolResults: CompactToolResults{Mode: stage.Off},
+		StripNarration: StripNarration{Mode: stage.Off}, StripThinking: StripThinking{Mode: stage.Off}, Planner: Planner{FoldInputs: new(false)},
 	}
 }
 
 const readInput = `{"file_path":"/src/a.go"}`
 
-func read(lines int) string { return string(quote(numberedFile(lines))) }
+// readFile is a file of some lines as a tool shows it.
+func readFile(lines int) string {
+	var s strings.Builder
+	for i := range lines {
+		fmt.Fprintf(&s, "%6d→\tline number %d of a file \n", i+1, i+1)
+	}
+	return s.String()
+}
+
+func read(lines int) string { return string(content.Quote(readFile(lines))) }
 
 // What goes out grows at its end only: a result is edited when it is first seen,
 // and replayed.
@@ -64,7 +73,7 @@ func TestAdmissionIsReplayed(t *testing.T) {
 		for i := range 8 {
 			s.result(i, "Read", fmt.Sprintf(`{"file_path":"/src/%d.go"}`, i), read(40+i))
 			x := s.send(s.answer)
-			if got := count(x, stageAdmission); got != i+1 {
+			if got := count(x, stage.Admission); got != i+1 {
 				t.Fatalf("%s: request %d: %d results admitted", policy, i, got)
 			}
 			if !strings.Contains(string(x.Body), `"1→\tline number 1 of a file \n2→`) {
@@ -89,10 +98,10 @@ func TestAdmissionAfterRestart(t *testing.T) {
 		s.prompt("Fix the bug.")
 		s.send(wire.Turn{Text: "I read.", Done: true})
 		for i := range 4 {
-			s.turn(i, fmt.Sprintf("/src/%d.go", i), numberedFile(40+i), "thought")
+			s.turn(i, fmt.Sprintf("/src/%d.go", i), readFile(40+i), "thought")
 			s.send(s.answer)
 		}
-		s.turn(9, "/src/1.go", numberedFile(41), "thought") // the same as that of turn 1
+		s.turn(9, "/src/1.go", readFile(41), "thought") // the same as that of turn 1
 		a := s.send(wire.Turn{})
 		again := newScript(t, admitting(CostAware), rules)
 		again.messages = s.messages
@@ -100,7 +109,7 @@ func TestAdmissionAfterRestart(t *testing.T) {
 		if string(a.Body) != string(b.Body) {
 			t.Errorf("binds thinking %t: not the same after a restart", rules.BindsThinking)
 		}
-		if count(b, stageAdmission) != 5 || !strings.Contains(string(b.Body), "[llm_cache: same content as the result of Read /src/1.go above (t1), 41 lines]") {
+		if count(b, stage.Admission) != 5 || !strings.Contains(string(b.Body), "[llm_cache: same content as the result of Read /src/1.go above (t1), 41 lines]") {
 			t.Errorf("binds thinking %t: %v\n%s", rules.BindsThinking, b.Fired, b.Body)
 		}
 	}
@@ -109,7 +118,7 @@ func TestAdmissionAfterRestart(t *testing.T) {
 // What went out whole stays whole.
 func TestAdmissionLeavesForwardedResults(t *testing.T) {
 	off := admitting(CostAware)
-	off.Admission.Mode = Disabled
+	off.Admission.Mode = stage.Off
 	s := newScript(t, off, unbound)
 	s.prompt("Fix the bug.")
 	s.send(wire.Turn{Text: "I read.", Done: true})
@@ -120,7 +129,7 @@ func TestAdmissionLeavesForwardedResults(t *testing.T) {
 	s.p = New(admitting(CostAware), s.p.rules)
 	s.result(1, "Read", readInput, read(50))
 	x := s.send(s.answer)
-	if count(x, stageAdmission) != 1 || !strings.Contains(string(x.Body), `"     1→\tline`) || !strings.Contains(string(x.Body), `"1→\tline`) {
+	if count(x, stage.Admission) != 1 || !strings.Contains(string(x.Body), `"     1→\tline`) || !strings.Contains(string(x.Body), `"1→\tline`) {
 		t.Errorf("%v\n%s", x.Fired, x.Body)
 	}
 }
@@ -130,7 +139,7 @@ func TestAdmissionIsObserved(t *testing.T) {
 	s.prompt("Fix the bug.")
 	s.result(0, "Read", readInput, read(40))
 	x := s.send(s.answer)
-	if x.Edited || string(x.Body) != s.body() || count(x, stageAdmission) != 1 || x.SentTokens >= x.OriginalTokens {
+	if x.Edited || string(x.Body) != s.body() || count(x, stage.Admission) != 1 || x.SentTokens >= x.OriginalTokens {
 		t.Errorf("edited %t, %v, %d of %d tokens", x.Edited, x.Fired, x.SentTokens, x.OriginalTokens)
 	}
 }
@@ -142,16 +151,16 @@ func TestAdmissionOfForms(t *testing.T) {
 		name, tool, input, content string
 		want                       string // in the body, "" where nothing is edited
 	}{
-		{"string", "Bash", `{"command":"make"}`, string(quote(repeated)), `"content":"the same line of some log\n[llm_cache: the line above 39 more times]\n"`},
+		{"string", "Bash", `{"command":"make"}`, string(content.Quote(repeated)), `"content":"the same line of some log\n[llm_cache: the line above 39 more times]\n"`},
 		{
 			"parts", "Bash", `{"command":"make"}`,
-			`[ {"text": ` + string(quote(repeated)) + `, "type": "text"}, {"type":"image","source":{"type":"base64","media_type":"image/png","data":"AA=="}}, {"type":"text","text":"short"} ]`,
+			`[ {"text": ` + string(content.Quote(repeated)) + `, "type": "text"}, {"type":"image","source":{"type":"base64","media_type":"image/png","data":"AA=="}}, {"type":"text","text":"short"} ]`,
 			`[ {"text": "the same line of some log\n[llm_cache: the line above 39 more times]\n", "type": "text"}, {"type":"image","source":{"type":"base64","media_type":"image/png","data":"AA=="}}, {"type":"text","text":"short"} ]`,
 		},
-		{"unknown tool", "mcp__x__frobnicate", `{}`, string(quote(repeated)), ""},
-		{"a file keeps its lines", "Read", readInput, string(quote(repeated)), ""},
-		{"printed file", "Bash", `{"command":"cd /src && cat a.txt"}`, string(quote(repeated)), ""},
-		{"short", "Bash", `{"command":"make"}`, string(quote(strings.Repeat("x\n", 100))), ""},
+		{"unknown tool", "mcp__x__frobnicate", `{}`, string(content.Quote(repeated)), ""},
+		{"a file keeps its lines", "Read", readInput, string(content.Quote(repeated)), ""},
+		{"printed file", "Bash", `{"command":"cd /src && cat a.txt"}`, string(content.Quote(repeated)), ""},
+		{"short", "Bash", `{"command":"make"}`, string(content.Quote(strings.Repeat("x\n", 100))), ""},
 		{"escapes in JSON", "Bash", `{"command":"make"}`, `"` + strings.Repeat(`\u001b[31m\u00e9\u001b[0m \ud83d\ude00 <b>\n`, 20) + `"`, `"é 😀 <b>\n[llm_cache: the line above 19 more times]\n"`},
 	} {
 		s := newScript(t, admitting(CostAware), unbound)
@@ -172,9 +181,9 @@ func TestRereads(t *testing.T) {
 	s := newScript(t, admitting(CostAware), unbound)
 	s.prompt("Fix the bug.")
 	s.send(wire.Turn{Text: "I read.", Done: true})
-	s.result(0, "Read", readInput, string(quote(numberedFile(40)+"\n<system-reminder>\n100 tokens left\n</system-reminder>")))
+	s.result(0, "Read", readInput, string(content.Quote(readFile(40)+"\n<system-reminder>\n100 tokens left\n</system-reminder>")))
 	s.send(s.answer)
-	s.result(1, "Read", readInput, string(quote(numberedFile(40)+"\n<system-reminder>\n90 tokens left\n</system-reminder>\n")))
+	s.result(1, "Read", readInput, string(content.Quote(readFile(40)+"\n<system-reminder>\n90 tokens left\n</system-reminder>\n")))
 	x := s.send(s.answer)
 	if !strings.Contains(string(x.Body), pointer) {
 		t.Fatalf("no pointer: %s", x.Body)
@@ -189,7 +198,7 @@ func TestRereads(t *testing.T) {
 	lineage := lineageOf(t, s)
 	for i := range lineage.States {
 		if st := &lineage.States[i]; st.Edit != nil && st.Content != 0 && !strings.Contains(string(st.Edit.Value), "same content") && strings.Contains(string(st.Edit.Value), "tokens left") {
-			st.Edit = &sessioncache.Edit{Stage: stagePrune, Op: wire.OpReplace, Value: []byte(`"[pruned]"`)}
+			st.Edit = &sessioncache.Edit{Stage: stage.Prune, Op: wire.OpReplace, Value: []byte(`"[pruned]"`)}
 		}
 	}
 	s.result(4, "Read", readInput, read(40))
@@ -215,10 +224,10 @@ func TestAdmissionBelowTheMinimum(t *testing.T) {
 	if x := s.send(s.answer); x.Edited {
 		t.Errorf("edited: %v", x.Fired)
 	}
-	s.result(1, "Bash", `{"command":"echo"}`, string(quote(strings.Repeat("a line that says something\n", 200))))
+	s.result(1, "Bash", `{"command":"echo"}`, string(content.Quote(strings.Repeat("a line that says something\n", 200))))
 	s.send(s.answer)
 	s.result(2, "Read", readInput, read(60))
-	if x := s.send(s.answer); count(x, stageAdmission) == 0 {
+	if x := s.send(s.answer); count(x, stage.Admission) == 0 {
 		t.Errorf("not edited: %s", x.Body)
 	}
 }
@@ -226,7 +235,7 @@ func TestAdmissionBelowTheMinimum(t *testing.T) {
 // What earlier reads of a file show, or calls that have written it, is left out of
 // the next one, but for the lines at the ends of each run.
 func TestOverlaps(t *testing.T) {
-	changed := func(from, to, line int) string { // as numberedFile, with one line changed
+	changed := func(from, to, line int) string { // as readFile, with one line changed
 		var out strings.Builder
 		for l := from; l <= to; l++ {
 			if l == line {
@@ -240,9 +249,9 @@ func TestOverlaps(t *testing.T) {
 	s := newScript(t, admitting(CostAware), unbound)
 	s.prompt("Fix the bug.")
 	s.send(wire.Turn{Text: "I read.", Done: true})
-	s.result(0, "Read", readInput, string(quote(changed(1, 80, 0))))
+	s.result(0, "Read", readInput, string(content.Quote(changed(1, 80, 0))))
 	s.send(s.answer)
-	s.result(1, "Read", readInput, string(quote(changed(1, 90, 40))))
+	s.result(1, "Read", readInput, string(content.Quote(changed(1, 90, 40))))
 	x := s.send(s.answer)
 	want := `1→line number 1 of a file\n[llm_cache: 37 lines as in the result of Read /src/a.go above (t0)]\n39→line number 39 of a file\n40→changed\n` +
 		`41→line number 41 of a file\n[llm_cache: 38 lines as in the result of Read /src/a.go above (t0)]\n80→line number 80 of a file\n81→`
@@ -250,13 +259,13 @@ func TestOverlaps(t *testing.T) {
 		t.Fatalf("got %s", x.Body)
 	}
 	// A read that relies on another shows only what it goes out with.
-	s.result(2, "Read", readInput, string(quote(changed(20, 90, 40))))
+	s.result(2, "Read", readInput, string(content.Quote(changed(20, 90, 40))))
 	x = s.send(s.answer)
 	if n := strings.Count(string(x.Body), "as in the result of Read /src/a.go above (t0)]"); n != 4 || !strings.Contains(string(x.Body), "[llm_cache: 18 lines as in") {
 		t.Fatalf("%d notes: %s", n, x.Body)
 	}
 	// Another file shows nothing of this one.
-	s.result(3, "Read", `{"file_path":"/src/b.go"}`, string(quote(changed(1, 70, 0))))
+	s.result(3, "Read", `{"file_path":"/src/b.go"}`, string(content.Quote(changed(1, 70, 0))))
 	x = s.send(s.answer)
 	if n := strings.Count(string(x.Body), "as in the result"); n != 4 {
 		t.Fatalf("%d notes: %s", n, x.Body)
@@ -265,10 +274,10 @@ func TestOverlaps(t *testing.T) {
 	lineage := lineageOf(t, s)
 	for i := range lineage.States {
 		if st := &lineage.States[i]; st.Class == sessioncache.ClassRead && st.Turn < 3 && st.Content != 0 && !st.Relies {
-			st.Edit = &sessioncache.Edit{Stage: stagePrune, Op: wire.OpReplace, Value: []byte(`"[pruned]"`)}
+			st.Edit = &sessioncache.Edit{Stage: stage.Prune, Op: wire.OpReplace, Value: []byte(`"[pruned]"`)}
 		}
 	}
-	s.result(4, "Read", readInput, string(quote(changed(1, 80, 40))))
+	s.result(4, "Read", readInput, string(content.Quote(changed(1, 80, 40))))
 	x = s.send(s.answer)
 	if n := strings.Count(string(x.Body), "as in the result of Read /src/a.go above (t0)]"); n != 4 || !strings.Contains(string(x.Body), "[pruned]") {
 		t.Fatalf("%d notes: %s", n, x.Body)
@@ -283,15 +292,15 @@ func TestOverlapsOfWrittenFiles(t *testing.T) {
 		fmt.Fprintf(&numbered, "%d\ta line of code, %d\n", l+1, l)
 	}
 	for tool, input := range map[string]string{
-		"Write": `{"file_path":"/src/a.go","content":` + string(quote(text.String())) + `}`,
-		"Edit":  `{"file_path":"/src/a.go","old_string":` + string(quote(text.String())) + `,"new_string":"none"}`,
+		"Write": `{"file_path":"/src/a.go","content":` + string(content.Quote(text.String())) + `}`,
+		"Edit":  `{"file_path":"/src/a.go","old_string":` + string(content.Quote(text.String())) + `,"new_string":"none"}`,
 	} {
 		s := newScript(t, admitting(CostAware), unbound)
 		s.prompt("Fix the bug.")
 		s.send(wire.Turn{Text: "I write.", Done: true})
 		s.result(0, tool, input, `"done"`)
 		s.send(s.answer)
-		s.result(1, "Read", readInput, string(quote(numbered.String())))
+		s.result(1, "Read", readInput, string(content.Quote(numbered.String())))
 		x := s.send(s.answer)
 		if got := strings.Contains(string(x.Body), "58 lines as in the call of Write /src/a.go above (t0)]"); got != (tool == "Write") {
 			t.Errorf("%s: %s", tool, x.Body)
@@ -306,7 +315,7 @@ func TestReplaced(t *testing.T) {
 	for l := range 12 {
 		fmt.Fprintf(&text, "a line of code, %d\n", l)
 	}
-	old := string(quote(text.String()))
+	old := string(content.Quote(text.String()))
 	const short = `"a line of code, 0\n[llm_cache: 10 lines that this call has replaced]\na line of code, 11\n"`
 	patch := "*** Begin Patch\n*** Update File: a.go\n@@\n keep\n-" + strings.ReplaceAll(strings.TrimSpace(text.String()), "\n", "\n-") + "\n+new\n*** End Patch\n"
 	const shortPatch = `@@\n keep\n-a line of code, 0\n-[llm_cache: 10 lines that this call has replaced]\n-a line of code, 11\n+new\n*** End Patch`
@@ -316,7 +325,7 @@ func TestReplaced(t *testing.T) {
 	}{
 		{"edit", "Edit", `{"file_path":"/src/a.go","old_string":` + old + `,"new_string":` + old + `}`, `"done"`, `{"file_path":"/src/a.go","old_string":` + short + `,"new_string":` + old + `}`},
 		{"several", "MultiEdit", `{"file_path":"/src/a.go","edits":[{"old_string":` + old + `,"new_string":"a"},{"old_string":"b","new_string":"c"}]}`, `"done"`, `[{"old_string":` + short + `,"new_string":"a"},{"old_string":"b","new_string":"c"}]`},
-		{"patch", "apply_patch", `{"input":` + string(quote(patch)) + `}`, `"done"`, shortPatch},
+		{"patch", "apply_patch", `{"input":` + string(content.Quote(patch)) + `}`, `"done"`, shortPatch},
 		{"failed", "Edit", `{"file_path":"/src/a.go","old_string":` + old + `,"new_string":"b"}`, `"no such lines"`, ""},
 		{"few lines", "Edit", `{"file_path":"/src/a.go","old_string":"` + strings.Repeat("x", 500) + `","new_string":"b"}`, `"done"`, ""},
 		{"written", "Write", `{"file_path":"/src/a.go","content":` + old + `}`, `"done"`, ""},
@@ -344,7 +353,7 @@ func TestReplaced(t *testing.T) {
 
 // What the model has thought behind a call may be bound to the call as it made it.
 func TestReplacedInFrontOfThinking(t *testing.T) {
-	edit := `{"type":"tool_use","id":"t0","name":"Edit","input":{"file_path":"/src/a.go","old_string":` + string(quote(strings.Repeat("a line of code\n", 20))) + `,"new_string":"b"}}`
+	edit := `{"type":"tool_use","id":"t0","name":"Edit","input":{"file_path":"/src/a.go","old_string":` + string(content.Quote(strings.Repeat("a line of code\n", 20))) + `,"new_string":"b"}}`
 	for name, content := range map[string]string{
 		"in front": `{"type":"thinking","thinking":"hm","signature":"s"},` + edit,
 		"behind":   edit + `,{"type":"thinking","thinking":"hm","signature":"s"}`,
@@ -366,7 +375,7 @@ func TestNotesAreNotWritten(t *testing.T) {
 	s := newScript(t, admitting(CostAware), unbound)
 	s.prompt("Fix the bug.")
 	s.send(wire.Turn{Text: "I edit.", Done: true})
-	s.result(0, "Edit", `{"file_path":"/src/a.go","old_string":`+string(quote(strings.Repeat("a line of code\n", 20)))+`,"new_string":"b"}`, `"done"`)
+	s.result(0, "Edit", `{"file_path":"/src/a.go","old_string":`+string(content.Quote(strings.Repeat("a line of code\n", 20)))+`,"new_string":"b"}`, `"done"`)
 	x := s.send(s.answer)
 	for text, want := range map[string]bool{
 		"first\n[llm_cache: 18 lines that this call has replaced]\nlast":         true,
@@ -375,7 +384,7 @@ func TestNotesAreNotWritten(t *testing.T) {
 		"[llm_cache: 18 lines that this":                                         false,
 		"18 lines that this call has replaced]":                                  false,
 	} {
-		p := wire.Part{Name: "Write", Arguments: `{"content":` + string(quote(text)) + `}`}
+		p := wire.Part{Name: "Write", Arguments: `{"content":` + string(content.Quote(text)) + `}`}
 		if got := x.Misled(p.Arguments); got != want {
 			t.Errorf("%q: %t", text, got)
 		} else if got {
@@ -391,7 +400,7 @@ func TestReplacedOnABox(t *testing.T) {
 	s := newScript(t, admitting(CostAware), cachemodel.Rules{Regime: cachemodel.KV, Write: 1})
 	s.prompt("Fix the bug.")
 	s.send(wire.Turn{Text: "I edit.", Done: true})
-	s.result(0, "Edit", `{"file_path":"/src/a.go","old_string":`+string(quote(strings.Repeat("a line of code\n", 20)))+`,"new_string":"b"}`, `"done"`)
+	s.result(0, "Edit", `{"file_path":"/src/a.go","old_string":`+string(content.Quote(strings.Repeat("a line of code\n", 20)))+`,"new_string":"b"}`, `"done"`)
 	if x := s.send(s.answer); x.Edited {
 		t.Errorf("got %s", x.Body)
 	}
@@ -426,67 +435,5 @@ func TestRereadKeepsWhatItPointsTo(t *testing.T) {
 	x := s.send(wire.Turn{})
 	if !strings.Contains(string(x.Body), "same content as the result of Read") || !strings.Contains(string(x.Body), "line number 100 of a file") {
 		t.Errorf("%v\n%s", x.Fired, x.Body)
-	}
-}
-
-func TestUnwrapped(t *testing.T) {
-	for _, c := range []struct{ in, want string }{
-		{"text", "text"},
-		{"text\n<system-reminder>\n1\n</system-reminder>\n\n<system-reminder>\n2\n</system-reminder>\n", "text"},
-		{"text <system-reminder>not at the end</system-reminder> more", "text <system-reminder>not at the end</system-reminder> more"},
-		{"open</system-reminder>", "open</system-reminder>"},
-		{"Chunk ID: 81c\nWall time: 0.1 seconds\nProcess exited with code 0\nOutput:\ntext\n", "text"},
-		{"Wall time: 0.1 seconds\nno more", "Wall time: 0.1 seconds\nno more"},
-		{"Output: text\nProcess Group PGID: 4711", "Output: text"},
-		{"Process Group PGID: none", "Process Group PGID: none"},
-	} {
-		if got := unwrapped(c.in); got != c.want {
-			t.Errorf("%q becomes %q, want %q", c.in, got, c.want)
-		}
-	}
-}
-
-func TestOrigin(t *testing.T) {
-	shell := func(command string) string { return `{"command":` + string(quote(command)) + `}` }
-	for _, c := range []struct {
-		tool, input string
-		want        source
-		numbered    bool
-	}{
-		{"Read", readInput, sourceRead, true},
-		{"read_file", readInput, sourceRead, true},
-		{"mcp__files__read-text-file", readInput, sourceRead, true},
-		{"Grep", `{}`, sourceSearch, false},
-		{"WebFetch", `{}`, sourceOther, false},
-		{"Task", `{}`, sourceOther, false},
-		{"Write", readInput, sourceWrite, true},
-		{"bash", shell("npm test"), sourceCommand, false},
-		{"bash", shell("npm test 2>&1 | tail -50"), sourceCommand, false},
-		{"bash", shell("cd /src && FOO=1 timeout 60 go test ./... | grep FAIL"), sourceCommand, false},
-		{"bash", shell("git log --oneline -5; git status"), sourceCommand, false},
-		{"bash", shell("tail -n 100 /tmp/build.log"), sourceCommand, false},
-		{"bash", shell("tail -n 100 main.go"), sourceRead, false},
-		{"bash", shell("cat build.log main.go"), sourceRead, false},
-		{"bash", shell("make && cat main.go"), sourceRead, false},
-		{"bash", shell("cat -n main.go"), sourceRead, true},
-		{"bash", shell("cd src; nl -ba main.go | sed -n '1,9p'"), sourceRead, true},
-		{"bash", shell("git -C /src --no-pager diff HEAD~1"), sourceRead, false},
-		{"bash", shell("/usr/bin/git show HEAD:main.go"), sourceRead, false},
-		{"bash", shell("git ls-files | xargs head -5"), sourceRead, false},
-		{"bash", shell("find . -name '*.go' -exec cat {} +"), sourceRead, false},
-		{"bash", shell("docker exec web cat /etc/nginx.conf"), sourceRead, false},
-		{"bash", shell(`python -c "print(open('a').read())"`), sourceRead, false},
-		{"bash", shell("grep -rn foo src"), sourceSearch, false},
-		{"bash", shell("git ls-files | xargs grep foo"), sourceSearch, false},
-		{"bash", shell("grep -q foo a && sed -n 1,5p a"), sourceRead, false},
-		{"bash", `{}`, sourceCommand, false},
-		{"shell", `{"command":["bash","-lc","cat a.go"]}`, sourceRead, false},
-		{"shell", `{"command":["bash","-lc","go build"]}`, sourceCommand, false},
-		{"exec_command", string(quote(`{"cmd":"sed -n 1,9p a.go"}`)), sourceRead, false},
-	} {
-		o := originOf(c.tool, gjson.Parse(c.input), false)
-		if o.source != c.want || o.numbered != c.numbered {
-			t.Errorf("%s %s: source %d numbered %t, want %d %t", c.tool, c.input, o.source, o.numbered, c.want, c.numbered)
-		}
 	}
 }

@@ -16,6 +16,7 @@ package pipeline
 
 import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stage"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
@@ -23,16 +24,16 @@ import (
 // admit runs admission over the blocks that are new.
 func (f *frame) admit() {
 	short := beyondMinimum(f.View, f.rules.MinTokens)
-	f.o.Admission.admit(&f.History, max(f.Known, f.held), short, f.rules.Regime == cachemodel.KV, f.admitted)
+	f.o.Admission.Edit(&f.History, max(f.Known, f.held), short, f.rules.Regime == cachemodel.KV, f.admitted)
 }
 
 // admitted puts what admission makes of a block into the ledger.
 func (f *frame) admitted(i int, value []byte) {
 	if f.presumed(i) {
-		f.States[i].Edit = &sessioncache.Edit{Stage: stageAdmission, Op: wire.OpReplace, Value: value}
+		f.States[i].Edit = &sessioncache.Edit{Stage: stage.Admission, Op: wire.OpReplace, Value: value}
 		return
 	}
-	f.set(i, stageAdmission, wire.OpReplace, value)
+	f.set(i, stage.Admission, wire.OpReplace, value)
 }
 
 // presumed reports whether a block of a conversation that this process has not

@@ -19,7 +19,9 @@ import (
 	"slices"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/history"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/planner"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stage"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
@@ -73,7 +75,7 @@ func (x *Exchange) Background(t *wire.Turn, limit int) *Background {
 	}
 	f := *x.frame
 	f.States, f.fresh, f.broken = slices.Clone(x.states), nil, math.MaxInt32
-	f.texts = nil
+	f.Texts = nil
 	f.forwarded, f.Known, f.cold, f.loop = len(f.Blocks), len(f.Blocks), false, len(t.Calls) > 0
 	q := newPlanning()
 	defer q.release()
@@ -98,8 +100,8 @@ func (x *Exchange) Background(t *wire.Turn, limit int) *Background {
 	b.folds = make(map[int]*sessioncache.Edit, len(f.fresh))
 	for i := range f.fresh {
 		b.folds[i] = f.States[i].Edit
-		if f.folded(i) && f.expand != expandNone {
-			b.texts = append(b.texts, Block{f.stubName(i), f.original(i)})
+		if folded(f.States[i].Edit) && f.expand != expandNone {
+			b.texts = append(b.texts, Block{f.stubName(i), original(f.View, &f.Blocks[i])})
 		}
 	}
 	y := &Exchange{}
@@ -164,9 +166,9 @@ func (q *planning) needless(f *frame, e estimator) {
 // they are: thinking of earlier answers, and texts that only announce a call.
 func (f *frame) needless(i int) int {
 	switch {
-	case isThinking(&f.Blocks[i]):
+	case history.IsThinking(&f.Blocks[i]):
 		return f.foldable(i)
-	case f.o.StripNarration.Mode != Disabled && f.announces(i):
+	case f.o.StripNarration.Mode != stage.Off && f.announces(i):
 		return f.Blocks[i].Span.Len()
 	}
 	return 0

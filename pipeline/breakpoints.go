@@ -18,10 +18,9 @@ import (
 	"bytes"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stage"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
-
-const stageBreakpoints = "breakpoints"
 
 // ephemeral is the marker that is set where the client has set none to copy.
 var ephemeral = []byte(`{"type":"ephemeral"}`)
@@ -45,7 +44,7 @@ func (f *frame) breakpoints() []wire.Edit {
 	if f.View.Traits().Breakpoints {
 		return f.explicit()
 	}
-	if o.Mode == Disabled || f.rules.Regime != cachemodel.Markers || f.rules.Markers == 0 || !f.View.Traits().Markers {
+	if o.Mode == stage.Off || f.rules.Regime != cachemodel.Markers || f.rules.Markers == 0 || !f.View.Traits().Markers {
 		return nil
 	}
 	// No prompt has more tokens than half its bytes: below the provider's
@@ -79,7 +78,7 @@ func (f *frame) breakpoints() []wire.Edit {
 		return true
 	}
 	if len(marked) == 0 && f.View.AutoMarker.Empty() {
-		if o.Mode != On && f.Known == 0 {
+		if o.Mode != stage.On && f.Known == 0 {
 			return nil
 		}
 		place(len(f.View.Blocks) - 1)
@@ -101,7 +100,7 @@ func (f *frame) breakpoints() []wire.Edit {
 // person stand far apart: replayed conversations gain nothing by it, so it has
 // to be asked for by name.
 func (f *frame) explicit() []wire.Edit {
-	if f.o.Breakpoints.Mode != On || !f.rules.Explicit || len(f.View.Raw)/2 < f.rules.MinTokens {
+	if f.o.Breakpoints.Mode != stage.On || !f.rules.Explicit || len(f.View.Raw)/2 < f.rules.MinTokens {
 		return nil
 	}
 	free := f.rules.Markers - 1
@@ -153,7 +152,7 @@ func (f *frame) positions(from int) int {
 	n := 0
 	last := wire.KindOther
 	for i := from; i < len(f.Blocks); i++ {
-		if f.removed(i) {
+		if f.Removed(i) {
 			continue
 		}
 		k := f.Blocks[i].Kind
@@ -177,7 +176,7 @@ func (f *frame) markable(i int) int {
 	section := f.View.Blocks[i].Section
 	for ; i >= 0 && f.View.Blocks[i].Section == section; i-- {
 		b := &f.View.Blocks[i]
-		if section == wire.SectionMessages && f.removed(i-f.View.System) {
+		if section == wire.SectionMessages && f.Removed(i-f.View.System) {
 			continue
 		}
 		switch b.Kind {

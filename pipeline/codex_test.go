@@ -15,7 +15,6 @@
 package pipeline
 
 import (
-	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -24,55 +23,12 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/content"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stage"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/toolcall"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
-
-// What Codex's tools do is understood from their names, their arguments in JSON
-// and the programs and patches that its models write.
-func TestUnderstandCodex(t *testing.T) {
-	patch := "*** Begin Patch\n*** Update File: src/main.go\n@@ func main()\n-old line\n+new line\n*** End Patch\n"
-	for _, c := range []struct {
-		name     string
-		body     any // the value of arguments, input or action
-		class    sessioncache.Class
-		path     string
-		argument string
-		source   source
-	}{
-		{"exec_command", `{"cmd":"cat src/a.go","workdir":"/x"}`, sessioncache.ClassRead, "src/a.go", "cat src/a.go", sourceRead},
-		{"exec_command", `{"cmd":"go test ./..."}`, sessioncache.ClassCommand, "", "go test ./...", sourceCommand},
-		{"shell", `{"command":["bash","-lc","cat src/a.go"]}`, sessioncache.ClassRead, "src/a.go", "cat src/a.go", sourceRead},
-		{"shell", `{"command":["ls","-la"]}`, sessioncache.ClassSearch, "", "ls -la", sourceCommand},
-		{"local_shell", json.RawMessage(`{"type":"exec","command":["bash","-lc","go build | tail -3"]}`), sessioncache.ClassCommand, "", "go build | tail -3", sourceCommand},
-		{"write_stdin", `{"session_id":7,"chars":"q\n"}`, sessioncache.ClassCommand, "", "", sourceCommand},
-		{"view_image", `{"path":"a/b.png"}`, sessioncache.ClassRead, "a/b.png", "a/b.png", sourceOther},
-		{"apply_patch", patch, sessioncache.ClassEdit, "src/main.go", "src/main.go", sourceOther},
-		{"apply_patch", `{"input":` + string(quote(patch)) + `}`, sessioncache.ClassEdit, "src/main.go", "src/main.go", sourceOther},
-		{"shell", `{"command":["apply_patch",` + string(quote(patch)) + `]}`, sessioncache.ClassEdit, "src/main.go", "src/main.go", sourceCommand},
-		{"exec", `const r = await tools.exec_command({cmd: "cat \"src/a b.go\""});` + "\ntext(r);", sessioncache.ClassRead, "", `cat "src/a b.go"`, sourceRead},
-		{"exec", "const [a, b] = await Promise.all([tools.exec_command({cmd: `go vet ./...`}), tools.exec_command({'cmd': 'go test ./...'})]);", sessioncache.ClassCommand, "", "go vet ./...\ngo test ./...", sourceCommand},
-		{"exec", "text(await tools.read_file({path: 'src/a.go'}));", sessioncache.ClassCommand, "src/a.go", "text(await tools.read_file({path: 'src/a.go'}));", sourceOther},
-		{"exec", "await tools.apply_patch(`" + patch + "`);", sessioncache.ClassEdit, "src/main.go", "src/main.go", sourceOther},
-		{"exec", "await tools.apply_patch(" + string(quote(patch)) + ");", sessioncache.ClassEdit, "src/main.go", "src/main.go", sourceOther},
-	} {
-		body, err := json.Marshal(c.body)
-		if err != nil {
-			t.Fatal(err)
-		}
-		input := gjson.ParseBytes(body)
-		got := understand(c.name, input)
-		if got.class != c.class || c.path != "" && got.path != c.path {
-			t.Errorf("%s %s: class %d, path %q; want %d, %q", c.name, body, got.class, got.path, c.class, c.path)
-		}
-		if a := argument(input); a != c.argument {
-			t.Errorf("%s %s: argument %q, want %q", c.name, body, a, c.argument)
-		}
-		if o := originOf(c.name, input, false); o.source != c.source {
-			t.Errorf("%s %s: source %d, want %d", c.name, body, o.source, c.source)
-		}
-	}
-}
 
 func TestFoldPatch(t *testing.T) {
 	old := strings.Repeat("-\tan old line of some length\n", 8)
@@ -89,20 +45,20 @@ func TestFoldPatch(t *testing.T) {
 		if got := foldPatch(patch, "0123abcd", c.replaced); got != c.want {
 			t.Errorf("%s:\n%s\nwant\n%s", c.name, got, c.want)
 		}
-		free := foldInput(quote(patch), "0123abcd", c.replaced)
+		free := foldInput(content.Quote(patch), "0123abcd", c.replaced)
 		if got := gjson.ParseBytes(free).Str; got != c.want {
 			t.Errorf("%s, as free text:\n%s", c.name, got)
 		}
-		arguments := foldInput(quote(`{"input":`+string(quote(patch))+`,"n":1.50}`), "0123abcd", c.replaced)
-		if got := gjson.ParseBytes(arguments).Str; got != `{"input":`+string(quote(strings.ReplaceAll(c.want, "0123abcd:", "0123abcd.1:")))+`,"n":1.50}` {
+		arguments := foldInput(content.Quote(`{"input":`+string(content.Quote(patch))+`,"n":1.50}`), "0123abcd", c.replaced)
+		if got := gjson.ParseBytes(arguments).Str; got != `{"input":`+string(content.Quote(strings.ReplaceAll(c.want, "0123abcd:", "0123abcd.1:")))+`,"n":1.50}` {
 			t.Errorf("%s, in arguments:\n%s", c.name, got)
 		}
 	}
-	if n := replacedBytes(gjson.ParseBytes(quote(patch))); n != len(old) {
+	if n := toolcall.ReplacedBytes(gjson.ParseBytes(content.Quote(patch))); n != len(old) {
 		t.Errorf("%d bytes replaced, want %d", n, len(old))
 	}
-	program := quote("await tools.apply_patch(`" + patch + "`)")
-	if foldableInput(program) || !foldableInput(quote(patch)) || !foldableInput(quote(`{"a":1}`)) || !foldableInput([]byte(`{"a":1}`)) {
+	program := content.Quote("await tools.apply_patch(`" + patch + "`)")
+	if foldableInput(program) || !foldableInput(content.Quote(patch)) || !foldableInput(content.Quote(`{"a":1}`)) || !foldableInput([]byte(`{"a":1}`)) {
 		t.Error("programs are not to be folded, all else is")
 	}
 }
@@ -132,12 +88,12 @@ func (r *responsesTurns) prompt(text string) {
 
 // turn adds an answer that runs a command, and its output as Codex wraps it.
 func (r *responsesTurns) turn(n int, command, output string) {
-	wrapped := fmt.Sprintf(`{"chunk_id":"%06x","wall_time_seconds":%d.5,"exit_code":0,"output":%s}`, n*7919, n, quote(output))
+	wrapped := fmt.Sprintf(`{"chunk_id":"%06x","wall_time_seconds":%d.5,"exit_code":0,"output":%s}`, n*7919, n, content.Quote(output))
 	r.items = append(r.items,
 		fmt.Sprintf(`{"type":"reasoning","id":"rs_%d","summary":[],"content":null,"encrypted_content":"%s%d"}`, n, strings.Repeat("g", 100), n),
 		fmt.Sprintf(`{"type":"message","id":"msg_%d","role":"assistant","content":[{"type":"output_text","text":"Let me look."}]}`, n),
-		fmt.Sprintf(`{"type":"custom_tool_call","id":"ctc_%d","call_id":"c%d","name":"exec","input":%s}`, n, n, quote("text(await tools.exec_command({cmd: "+string(quote(command))+"}));")),
-		fmt.Sprintf(`{"type":"custom_tool_call_output","id":"ctco_%d","call_id":"c%d","output":[{"type":"input_text","text":"Script completed\nWall time %d.1 seconds\nOutput:\n"},{"type":"input_text","text":%s}]}`, n, n, n, quote(wrapped)),
+		fmt.Sprintf(`{"type":"custom_tool_call","id":"ctc_%d","call_id":"c%d","name":"exec","input":%s}`, n, n, content.Quote("text(await tools.exec_command({cmd: "+string(content.Quote(command))+"}));")),
+		fmt.Sprintf(`{"type":"custom_tool_call_output","id":"ctco_%d","call_id":"c%d","output":[{"type":"input_text","text":"Script completed\nWall time %d.1 seconds\nOutput:\n"},{"type":"input_text","text":%s}]}`, n, n, n, content.Quote(wrapped)),
 	)
 }
 
@@ -260,9 +216,9 @@ func TestBindReasoning(t *testing.T) {
 func TestExplicitBreakpoint(t *testing.T) {
 	const mark = `,"prompt_cache_breakpoint":{"mode":"explicit"}}`
 	for _, c := range []struct {
-		mode           Mode
+		mode           stage.Mode
 		explicit, want bool
-	}{{On, true, true}, {On, false, false}, {Auto, true, false}} {
+	}{{stage.On, true, true}, {stage.On, false, false}, {stage.Auto, true, false}} {
 		rules, o := automatic, eagerly()
 		rules.Explicit, o.Breakpoints.Mode = c.explicit, c.mode
 		r := newResponses(t, o, rules)
@@ -282,7 +238,7 @@ func TestPartialIsUntouched(t *testing.T) {
 	r := newResponses(t, eagerly(), automatic)
 	output := strings.Repeat("\x1b[31mred\x1b[0m\n", 200)
 	for n := range 3 {
-		r.items = []string{fmt.Sprintf(`{"type":"function_call_output","call_id":"c%d","output":%s}`, n, quote(output))}
+		r.items = []string{fmt.Sprintf(`{"type":"function_call_output","call_id":"c%d","output":%s}`, n, content.Quote(output))}
 		x := r.send(fmt.Sprintf(`,"previous_response_id":"resp_%d","tools":[{"type":"function","name":"a"}]`, n))
 		if x.Edited || x.Decision.Reason == "" || len(x.Fired) > 0 {
 			t.Errorf("request %d: %+v", n, x)

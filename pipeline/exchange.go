@@ -20,6 +20,8 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/planner"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/reference"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stage"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
@@ -138,7 +140,7 @@ func (x *Exchange) settle(f *frame, markers []wire.Edit) {
 	}
 	x.Body, x.Edited, x.sent = body, !bytes.Equal(body, x.view.Raw), edits
 	for i := range f.States {
-		x.stubs = x.stubs || f.folded(i)
+		x.stubs = x.stubs || folded(f.States[i].Edit)
 	}
 }
 
@@ -218,7 +220,7 @@ func (x *Exchange) measure(f *frame) sessioncache.Sizes {
 
 // fired counts edits by stage, in the order of the stages.
 func fired(f *frame, markers int) []Fired {
-	names := [...]string{stageAdmission, stageThinking, stageNarration, stageToolResults, stagePrune, stageReplaced, stageInputs, stageExpand, stageBreakpoints}
+	names := [...]string{stage.Admission, stage.Thinking, stage.Narration, stage.ToolResults, stage.Prune, stage.Replaced, stage.Inputs, stage.Expand, stage.Breakpoints}
 	counts := [len(names)]int{len(names) - 1: markers}
 	if f.expand == expandDeclared {
 		counts[len(names)-2]++
@@ -255,7 +257,7 @@ func (x *Exchange) unedit() {
 // reads what the client wrote.
 func (x *Exchange) OnlyMarks() bool {
 	for _, f := range x.Fired {
-		if f.Stage != stageBreakpoints {
+		if f.Stage != stage.Breakpoints {
 			return false
 		}
 	}
@@ -493,22 +495,22 @@ func (x *Exchange) Abandon() {
 // count raises the K counters of the blocks that the answer does not refer to,
 // and resets those that it does refer to.
 func (x *Exchange) count(t *wire.Turn) {
-	var m *mention
+	var m *reference.Mention
 	for i := range x.states {
 		s := &x.states[i]
 		if s.Trait == "" {
 			continue
 		}
 		if m == nil {
-			m = newMention(t)
+			m = reference.NewMention(t)
 		}
-		if m.of(s.Trait) {
+		if m.Of(s.Trait) {
 			s.Unused = 0
 		} else if s.Unused < 1<<15 {
 			s.Unused++
 		}
 	}
 	if m != nil {
-		m.release()
+		m.Release()
 	}
 }

@@ -20,11 +20,11 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/history"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stage"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
-
-const stageExpand = "expand"
 
 // ExpandTool is the name of the tool by which a model gets folded text back.
 const ExpandTool = "llm_cache_expand"
@@ -43,7 +43,7 @@ type Expand struct {
 	// coding agent, tools and system prompt take 8,000 bytes or more, and the
 	// upstream's cached prefix has a price: elsewhere conversations are hardly
 	// folded, and the declaration costs more than it helps. Default: auto.
-	Mode Mode `json:"mode,omitempty"`
+	Mode stage.Mode `json:"mode,omitempty"`
 	// Names are further names that a model may call the tool by. Where the
 	// client itself offers a tool of one of these names, calls of it are
 	// answered and nothing is declared. Default: cachelane:expand,
@@ -91,7 +91,7 @@ const (
 // forgotten it does the same again.
 func (f *frame) declare(m sessioncache.Match) {
 	o := &f.o.Expand
-	if o.Mode == Disabled || f.policy == Observe || lastTool(f.View) < 0 || !f.View.HidesCalls() || !f.folds() {
+	if o.Mode == stage.Off || f.policy == Observe || lastTool(f.View) < 0 || !f.View.HidesCalls() || !f.folds() {
 		return
 	}
 	offered := false
@@ -113,7 +113,7 @@ func (f *frame) declare(m sessioncache.Match) {
 	if l := m.Lineage; l != nil && !(f.cold && !f.rules.BindsThinking) {
 		wants = l.Expand
 	} else {
-		wants = o.Mode == On || !refers(f.View) && f.rules.Regime != cachemodel.KV && instructions(f.View) >= minInstructions && serves(f.View)
+		wants = o.Mode == stage.On || !refers(f.View) && f.rules.Regime != cachemodel.KV && instructions(f.View) >= minInstructions && serves(f.View)
 	}
 	if wants {
 		f.expand = expandDeclared
@@ -139,7 +139,7 @@ func instructions(v *wire.View) (n int) {
 
 // folds tells whether anything can be folded under the options.
 func (f *frame) folds() bool {
-	return f.o.Prune.Mode != Disabled || f.policy != Eager && (f.o.Planner.FoldInputs == nil || *f.o.Planner.FoldInputs)
+	return f.o.Prune.Mode != stage.Off || f.policy != Eager && (f.o.Planner.FoldInputs == nil || *f.o.Planner.FoldInputs)
 }
 
 // refers tells whether the next request may refer to this one's answer in place
@@ -190,7 +190,7 @@ func (f *frame) weave(m sessioncache.Match) {
 		s := &f.States[e.Block-f.View.System]
 		switch e.Op {
 		case wire.OpReplace, wire.OpRemove:
-			s.Edit = &sessioncache.Edit{Stage: stageExpand, Op: e.Op, Value: e.Value}
+			s.Edit = &sessioncache.Edit{Stage: stage.Expand, Op: e.Op, Value: e.Value}
 		default:
 			var inserts []sessioncache.Insert
 			if s.Woven != nil {
@@ -215,8 +215,8 @@ func (f *frame) said(common int) int {
 func (f *frame) forgetThinking(message int) {
 	m := &f.View.Messages[message]
 	for i := int(m.First) - f.View.System; i < int(m.End)-f.View.System; i++ {
-		if isThinking(&f.Blocks[i]) && f.removable(i) {
-			f.States[i].Edit = &sessioncache.Edit{Stage: stageExpand, Op: wire.OpRemove}
+		if history.IsThinking(&f.Blocks[i]) && f.removable(i) {
+			f.States[i].Edit = &sessioncache.Edit{Stage: stage.Expand, Op: wire.OpRemove}
 		}
 	}
 }

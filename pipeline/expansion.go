@@ -25,6 +25,10 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/admission"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/content"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stage"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/toolcall"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
@@ -96,14 +100,14 @@ func (x *Exchange) expansion(name string, recall func(string) (string, bool), na
 	i := f.foldedAs(id)
 	switch {
 	case i >= 0:
-		text, ok = f.original(i), true
+		text, ok = original(f.View, &f.Blocks[i]), true
 		if output = text; f.Blocks[i].Kind == wire.KindToolResult {
-			output, ok = f.text(i), !parted
+			output, ok = f.Text(i), !parted
 		}
 		e.Class = f.States[i].Class
 	case recall != nil && len(id) == stubID:
 		text, ok = recall(id)
-		output, e.Class = unwrapJSON(text), sessioncache.ClassOther
+		output, e.Class = content.Unwrap(text), sessioncache.ClassOther
 	}
 	if ok && parted && (i < 0 || f.Blocks[i].Kind == wire.KindToolUse) {
 		text, ok = partOf(text, part)
@@ -112,7 +116,7 @@ func (x *Exchange) expansion(name string, recall func(string) (string, bool), na
 	if !ok {
 		e.Unknown = true
 		x.Expansions = append(x.Expansions, e)
-		return "Unknown block: " + strconv.Quote(clip(name, 40)) + " is not folded in this conversation.", false
+		return "Unknown block: " + strconv.Quote(content.Clip(name, 40)) + " is not folded in this conversation.", false
 	}
 	if i >= 0 {
 		x.asked = append(x.asked, i)
@@ -171,7 +175,7 @@ func narrowing(arguments gjson.Result) (func(string) string, error) {
 			b = last
 		}
 		if err != nil || a < 1 || b < a {
-			return nil, fmt.Errorf("lines: %q is no range of lines like \"10-80\"", clip(lines, 40))
+			return nil, fmt.Errorf("lines: %q is no range of lines like \"10-80\"", content.Clip(lines, 40))
 		}
 		first, last = a, b
 	}
@@ -214,7 +218,7 @@ func (x *Exchange) Stubs() bool { return x.stubs }
 // may but those that read or search, as the first word of their name tells: a part
 // of a name tells less.
 func (x *Exchange) Writes(name string) bool {
-	switch classOf(name) {
+	switch toolcall.ClassOf(name) {
 	case sessioncache.ClassRead, sessioncache.ClassSearch:
 		return !slices.Contains(lookers, verb(name))
 	}
@@ -244,7 +248,7 @@ func (x *Exchange) Misled(arguments string) bool {
 // noted finds a note of admission in the arguments of a call, "" if they hold none.
 func (x *Exchange) noted(arguments string) string {
 	for {
-		i := strings.Index(arguments, mark)
+		i := strings.Index(arguments, admission.Note)
 		if i < 0 {
 			return ""
 		}
@@ -255,11 +259,11 @@ func (x *Exchange) noted(arguments string) string {
 		}
 		note := []byte(arguments[:end+1])
 		for i := range x.states {
-			if e := x.states[i].Edit; e != nil && e.Stage == stageAdmission && bytes.Contains(e.Value, note) {
+			if e := x.states[i].Edit; e != nil && e.Stage == stage.Admission && bytes.Contains(e.Value, note) {
 				return string(note)
 			}
 		}
-		arguments = arguments[len(mark):]
+		arguments = arguments[len(admission.Note):]
 	}
 }
 
@@ -311,10 +315,10 @@ func (x *Exchange) Folded() (out []Block) {
 		return nil
 	}
 	for i := range f.fresh {
-		if !f.folded(i) {
+		if !folded(f.States[i].Edit) {
 			continue
 		}
-		out = append(out, Block{f.stubName(i), f.original(i)})
+		out = append(out, Block{f.stubName(i), original(f.View, &f.Blocks[i])})
 	}
 	return out
 }
@@ -329,4 +333,36 @@ func (x *Exchange) learnExpansions(l *sessioncache.Lineage) {
 			*n++
 		}
 	}
+}
+
+// back says how the model gets the text of a stub.
+func (f *frame) back(i int) string {
+	switch {
+	case f.expand != expandNone:
+		return ExpandTool + " returns it."
+	case toolcall.Of(f.View, i) >= 0:
+		return "Run the call again to see it."
+	}
+	return "It is gone."
+}
+
+// foldedAs finds the folded block of a name, -1 if there is none in the request.
+func (f *frame) foldedAs(name string) int {
+	if len(name) != stubID {
+		return -1
+	}
+	for i := range f.Blocks {
+		if folded(f.States[i].Edit) && f.stubName(i) == name {
+			return i
+		}
+	}
+	return -1
+}
+
+// stubName is how a block is named in its stub.
+func (f *frame) stubName(i int) string { return stubName(f.session, f.View, &f.Blocks[i]) }
+
+// stub stands in for a tool result, with so many of its first lines.
+func (f *frame) stub(i, preview int) string {
+	return resultStub(f.View, i, f.stubName(i), f.Text(i), f.back(i), preview)
 }

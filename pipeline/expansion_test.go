@@ -26,6 +26,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stage"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
@@ -86,7 +87,7 @@ func TestExpandNotInMessages(t *testing.T) {
 		"another's":      `{"type":"additional_tools","role":"developer","tools":[{"type":"function","name":"llm_cache_expand"}]}`,
 	} {
 		o := eagerly()
-		o.Expand.Mode = On
+		o.Expand.Mode = stage.On
 		r := newResponses(t, o, automatic)
 		r.items[0] = item
 		r.prompt("go")
@@ -143,7 +144,7 @@ func TestWrites(t *testing.T) {
 // Where the edits of a request contradict each other, it goes out with what the
 // conversation is bound to: at least the tool that its prompts begin with.
 func TestImpossibleEdits(t *testing.T) {
-	s := newScript(t, Options{Expand: Expand{Mode: On}}, cachemodel.Lookup("anthropic", "claude-opus-4-6", time.Now()))
+	s := newScript(t, Options{Expand: Expand{Mode: stage.On}}, cachemodel.Lookup("anthropic", "claude-opus-4-6", time.Now()))
 	s.prompt("Go.")
 	s.turn(1, "/a", "text")
 	if x := s.send(wire.Turn{Done: true}); !bytes.Contains(x.Body, []byte(ExpandTool)) {
@@ -152,7 +153,7 @@ func TestImpossibleEdits(t *testing.T) {
 	s.s.Lock()
 	l := s.s.Lineage(0)
 	for i := range l.States {
-		l.States[i].Edit = &sessioncache.Edit{Stage: stagePrune, Op: wire.OpRemove} // calls and results, too
+		l.States[i].Edit = &sessioncache.Edit{Stage: stage.Prune, Op: wire.OpRemove} // calls and results, too
 	}
 	s.s.Unlock()
 	s.final("Done.")

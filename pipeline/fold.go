@@ -16,18 +16,16 @@ package pipeline
 
 import (
 	"strconv"
-	"strings"
 
 	"github.com/tidwall/gjson"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/content"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/history"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/planner"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stage"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/toolcall"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
-)
-
-const (
-	stageInputs   = "fold_inputs"
-	stageReplaced = "fold_replaced"
 )
 
 // foldable returns the bytes that folding a block would save, about, 0 if it
@@ -39,20 +37,20 @@ func (f *frame) foldable(i int) int {
 	}
 	switch b.Kind {
 	case wire.KindToolResult:
-		if f.o.Prune.Mode == Disabled || b.Has(wire.FlagError) || b.Has(wire.FlagMedia) || s.Trait == "" ||
-			int(s.Unused) < *f.o.Prune.After || s.Edit != nil && s.Edit.Stage == stagePrune {
+		if f.o.Prune.Mode == stage.Off || b.Has(wire.FlagError) || b.Has(wire.FlagMedia) || s.Trait == "" ||
+			int(s.Unused) < *f.o.Prune.After || s.Edit != nil && s.Edit.Stage == stage.Prune {
 			return 0
 		}
-		return f.size(i) - stubLength
+		return f.Size(i) - stubLength
 	case wire.KindToolUse:
-		if !f.inputs(i) || s.Edit != nil && s.Edit.Stage == stageInputs {
+		if !f.inputs(i) || s.Edit != nil && s.Edit.Stage == stage.Inputs {
 			return 0
 		}
-		return f.size(i) - stubLength
+		return f.Size(i) - stubLength
 	case wire.KindThinking, wire.KindRedactedThinking:
 		// Where thinking is bound to its past, bindThinking takes away what the
 		// other edits invalidate, and nothing else may go.
-		if f.rules.BindsThinking || f.o.StripThinking.Mode == Disabled || s.Edit != nil ||
+		if f.rules.BindsThinking || f.o.StripThinking.Mode == stage.Off || s.Edit != nil ||
 			i >= f.answer || f.loop && i >= f.task || !f.removable(i) {
 			return 0
 		}
@@ -68,7 +66,7 @@ type cut struct{ all, part int }
 // cuts returns what folding each block would save where that is so many bytes or
 // more, and whether any would.
 func (f *frame) cuts(in []cut, least int) (cuts []cut, some bool) {
-	cuts = zeroed(in, len(f.Blocks))
+	cuts = history.Zeroed(in, len(f.Blocks))
 	for i := range f.Blocks {
 		c := cut{f.foldable(i), f.replaced(i)}
 		if c.all < least {
@@ -117,25 +115,25 @@ func (f *frame) fold(folds []planner.Fold) (blocks, tokens int) {
 		i := x.Block
 		switch b := &f.Blocks[i]; b.Kind {
 		case wire.KindToolResult:
-			value := withMedia(f.View, b, f.stub(i, f.preview(i)))
-			if len(value)+minGain > f.size(i) {
+			value := content.WithText(f.View, b, f.stub(i, f.preview(i)))
+			if len(value)+stage.MinGain > f.Size(i) {
 				continue
 			}
-			f.set(i, stagePrune, wire.OpReplace, value)
+			f.set(i, stage.Prune, wire.OpReplace, value)
 		case wire.KindToolUse:
 			value := foldInput(f.View.Bytes(b.Body), f.stubName(i), x.Part)
-			if len(value)+minGain > f.size(i) {
+			if len(value)+stage.MinGain > f.Size(i) {
 				continue
 			}
-			stage := stageInputs
+			what := stage.Inputs
 			if x.Part {
-				stage = stageReplaced
+				what = stage.Replaced
 			}
-			f.set(i, stage, wire.OpReplace, value)
+			f.set(i, what, wire.OpReplace, value)
 		case wire.KindText:
-			f.set(i, stageNarration, wire.OpRemove, nil)
+			f.set(i, stage.Narration, wire.OpRemove, nil)
 		default:
-			f.set(i, stageThinking, wire.OpRemove, nil)
+			f.set(i, stage.Thinking, wire.OpRemove, nil)
 		}
 		blocks++
 		sum += x.Tokens
@@ -151,19 +149,16 @@ func (f *frame) preview(i int) int {
 	return *f.o.Prune.Preview
 }
 
-// longString is the length from which a string in a call's input is folded.
-const longString = 160
-
 // foldInput replaces the long strings in the input of a call, or only those
 // that say what it replaced. Names, paths and everything short stay, in the
 // client's own bytes.
 func foldInput(body []byte, name string, replaced bool) []byte {
 	if len(body) > 0 && body[0] == '"' { // OpenAI: JSON text in a string, or a patch
 		text := gjson.ParseBytes(body).Str
-		if isPatch(text) {
-			return quote(foldPatch(text, name, replaced))
+		if toolcall.IsPatch(text) {
+			return content.Quote(foldPatch(text, name, replaced))
 		}
-		return quote(string(foldStrings([]byte(text), name, replaced)))
+		return content.Quote(string(foldStrings([]byte(text), name, replaced)))
 	}
 	return foldStrings(body, name, replaced)
 }
@@ -173,57 +168,20 @@ func foldInput(body []byte, name string, replaced bool) []byte {
 func foldStrings(object []byte, name string, replaced bool) []byte {
 	out := make([]byte, 0, 256)
 	at, n := 0, 0
-	longStrings(gjson.ParseBytes(object), 0, func(key string, x gjson.Result) {
+	toolcall.LongStrings(gjson.ParseBytes(object), 0, func(key string, x gjson.Result) {
 		n++
-		patch := isPatch(x.Str)
-		if replaced && !isReplaced(key) && !patch || x.Index < at {
+		patch := toolcall.IsPatch(x.Str)
+		if replaced && !toolcall.IsReplaced(key) && !patch || x.Index < at {
 			return
 		}
 		out = append(out, object[at:x.Index]...)
 		if patch {
-			out = append(out, quote(foldPatch(x.Str, name+"."+strconv.Itoa(n), replaced))...)
+			out = append(out, content.Quote(foldPatch(x.Str, name+"."+strconv.Itoa(n), replaced))...)
 			at = x.Index + len(x.Raw)
 			return
 		}
-		out = append(out, quote(inputStub(name+"."+strconv.Itoa(n), x.Str))...)
+		out = append(out, content.Quote(inputStub(name+"."+strconv.Itoa(n), x.Str))...)
 		at = x.Index + len(x.Raw)
 	})
 	return append(out, object[at:]...)
-}
-
-// longStrings calls f for the long string values of an object.
-func longStrings(v gjson.Result, depth int, f func(key string, x gjson.Result)) {
-	if !v.IsObject() && !v.IsArray() {
-		return
-	}
-	v.ForEach(func(k, x gjson.Result) bool {
-		switch {
-		case x.Type == gjson.String && len(x.Raw) > longString && x.Index > 0:
-			f(k.Str, x)
-		case depth < 3:
-			longStrings(x, depth+1, f)
-		}
-		return true
-	})
-}
-
-// isReplaced tells whether a member of an edit's input says what it replaced.
-func isReplaced(key string) bool { return strings.HasPrefix(key, "old") }
-
-// replacedBytes counts what an edit says it replaced.
-func replacedBytes(input gjson.Result) (n int) {
-	if input = decoded(input); input.Type == gjson.String {
-		if isPatch(input.Str) {
-			n = patchedBytes(input.Str)
-		}
-		return n
-	}
-	longStrings(input, 0, func(key string, x gjson.Result) {
-		if isPatch(x.Str) {
-			n += patchedBytes(x.Str)
-		} else if isReplaced(key) {
-			n += len(x.Raw)
-		}
-	})
-	return n
 }

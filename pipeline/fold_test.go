@@ -22,7 +22,9 @@ import (
 	"time"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/content"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/planner"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stage"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
@@ -54,20 +56,6 @@ func TestFoldInput(t *testing.T) {
 	}
 }
 
-func TestUnquote(t *testing.T) {
-	for _, s := range []string{"", "plain", "a\nb\tc\r\"\\/", "\\", "ü → 日本", "tail\\", strings.Repeat("x\n", 1000)} {
-		raw, _ := json.Marshal(s)
-		if got := unquote(raw); got != s {
-			t.Errorf("%s: got %q, want %q", raw, got, s)
-		}
-	}
-	for raw, want := range map[string]string{`"a\u00e9b\n"`: "aéb\n", `"\ud83d\ude00 x"`: "😀 x", `"\b\f"`: "\b\f"} {
-		if got := unquote([]byte(raw)); got != want {
-			t.Errorf("%s: got %q, want %q", raw, got, want)
-		}
-	}
-}
-
 // A conversation folded between two tasks pays for itself, and the decision
 // says so; in the first requests nothing is at stake yet.
 func TestFoldsBetweenTasks(t *testing.T) {
@@ -91,7 +79,7 @@ func TestFoldsBetweenTasks(t *testing.T) {
 		s.prompt(fmt.Sprint("Next: ", task))
 	}
 	x := s.send(usage(n))
-	if count(x, stagePrune) == 0 {
+	if count(x, stage.Prune) == 0 {
 		t.Fatalf("nothing was folded in %d requests: %s", n, x.Decision.String())
 	}
 	if d := x.Decision.String(); !strings.HasPrefix(d, "epoch=") || !strings.Contains(d, "gain=") {
@@ -112,7 +100,7 @@ func TestFoldsBehindAShortFront(t *testing.T) {
 			if x := s.send(wire.Turn{Text: "unrelated", Done: true, Usage: usage}); x.Decision.Folded > 0 {
 				return n, x.Decision
 			}
-			s.result(n, "Bash", fmt.Sprintf(`{"command":"make f%d"}`, n), string(quote(strings.Repeat(fmt.Sprintf("word%d ", n), 300))))
+			s.result(n, "Bash", fmt.Sprintf(`{"command":"make f%d"}`, n), string(content.Quote(strings.Repeat(fmt.Sprintf("word%d ", n), 300))))
 		}
 		t.Fatal("nothing is folded")
 		return 0, planner.Decision{}

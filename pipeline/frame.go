@@ -19,13 +19,15 @@ import (
 	"time"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/history"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stage"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
 // frame is one request on its way through the stages.
 type frame struct {
-	History
+	history.History
 	o       *Options
 	policy  Policy
 	rules   cachemodel.Rules
@@ -77,12 +79,12 @@ const smallGain = 320
 
 func newFrame(o *Options, rules cachemodel.Rules, v *wire.View, s *sessioncache.Session, m sessioncache.Match, now time.Time) *frame {
 	f := &frame{o: o, policy: o.Policy, rules: rules, session: s, forwarded: m.Common, broken: math.MaxInt32}
-	f.History = History{View: v, Blocks: v.MessageBlocks(), Known: m.Common}
+	f.History = history.History{View: v, Blocks: v.MessageBlocks(), Known: m.Common}
 	f.States = sessioncache.NewStates(len(f.Blocks))
 	f.zones = newZones(&o.Zones, v)
-	f.bound = rules.BindsThinking || rules.BindsReasoning && f.lastReasoning() >= 0
+	f.bound = rules.BindsThinking || rules.BindsReasoning && f.LastReasoning() >= 0
 	f.findTask()
-	f.answer = f.lastAnswer()
+	f.answer = f.LastAnswer()
 	if l := m.Lineage; l != nil {
 		n := copy(f.States, l.States[:min(m.Common, len(l.States))])
 		if l.Observed != (f.policy == Observe) {
@@ -96,7 +98,7 @@ func newFrame(o *Options, rules cachemodel.Rules, v *wire.View, s *sessioncache.
 			f.settled = l.Settled
 		}
 		if l.Beyond && !v.Partial && !f.cold {
-			f.held = max(f.lastSaid(), m.Common)
+			f.held = max(f.LastSaid(), m.Common)
 			f.forwarded = f.held
 		}
 		return f
@@ -106,7 +108,7 @@ func newFrame(o *Options, rules cachemodel.Rules, v *wire.View, s *sessioncache.
 	// all that an upstream may have been shown counts as forwarded.
 	longest := max(rules.TTL, rules.LongTTL)
 	f.cold = rules.TTL > 0 && s.Unseen > longest+margin(longest)
-	f.forwarded = f.lastSaid()
+	f.forwarded = f.LastSaid()
 	return f
 }
 
@@ -164,8 +166,8 @@ func (f *frame) may(i int) bool {
 // On it should whenever the policy allows it. Under Auto a small one waits
 // until it throws nothing away: the block was never forwarded, the cache is
 // cold, or another edit in front of it has broken the prefix already.
-func (f *frame) pays(m Mode, i, saving int) bool {
-	return m == On || saving >= smallGain || f.free(i)
+func (f *frame) pays(m stage.Mode, i, saving int) bool {
+	return m == stage.On || saving >= smallGain || f.free(i)
 }
 
 func (f *frame) free(i int) bool {

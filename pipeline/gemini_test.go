@@ -22,6 +22,9 @@ import (
 	"time"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/content"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stage"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/toolcall"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
@@ -40,7 +43,7 @@ func functionResponse(name, id, output string) string {
 	if id != "" {
 		id = `"id":"` + id + `",`
 	}
-	return fmt.Sprintf(`{"functionResponse":{%s"name":%q,"response":{"output":%s}}}`, id, name, quote(output))
+	return fmt.Sprintf(`{"functionResponse":{%s"name":%q,"response":{"output":%s}}}`, id, name, content.Quote(output))
 }
 
 // geminiRequest begins with a prompt and offers a tool.
@@ -93,7 +96,7 @@ func TestGeminiPairs(t *testing.T) {
 			if b.Kind != wire.KindToolResult {
 				continue
 			}
-			j := callOf(x.frame.View, i)
+			j := toolcall.Of(x.frame.View, i)
 			if j < 0 || v.Text(x.frame.Blocks[j].Body) != `{"n":`+strings.Trim(v.Text(b.Body), `"`)+`}` {
 				t.Errorf("%s: result %s is paired with block %d", name, v.Text(b.Span), j)
 			}
@@ -104,7 +107,7 @@ func TestGeminiPairs(t *testing.T) {
 		}
 	}
 	x, _ := begin(t, Options{}, geminiRequest(model(functionCall("a", "", `{}`, ""))+tools(functionResponse("b", "", "x"))))
-	if j := callOf(x.frame.View, 2); j >= 0 {
+	if j := toolcall.Of(x.frame.View, 2); j >= 0 {
 		t.Errorf("a response of another name is paired with block %d", j)
 	}
 }
@@ -117,10 +120,10 @@ func TestGeminiTools(t *testing.T) {
 			functionCall("run_shell_command", "", `{"command":"make test"}`, "")+","+functionCall("search_file_content", "", `{"pattern":"x"}`, "")+","+
 			functionCall("glob", "", `{"pattern":"*.go"}`, "")+","+functionCall("list_directory", "", `{"dir_path":"/d"}`, "")+","+functionCall("write_todos", "", `{}`, ""))))
 	want := []sessioncache.State{
-		{Class: sessioncache.ClassRead, Path: hashOf("/a.go"), Whole: true},
-		{Class: sessioncache.ClassRead, Path: hashOf("/a.go")},
-		{Class: sessioncache.ClassEdit, Path: hashOf("/a.go")},
-		{Class: sessioncache.ClassWrite, Path: hashOf("/b.go")},
+		{Class: sessioncache.ClassRead, Path: content.Hash("/a.go"), Whole: true},
+		{Class: sessioncache.ClassRead, Path: content.Hash("/a.go")},
+		{Class: sessioncache.ClassEdit, Path: content.Hash("/a.go")},
+		{Class: sessioncache.ClassWrite, Path: content.Hash("/b.go")},
 		{Class: sessioncache.ClassCommand},
 		{Class: sessioncache.ClassSearch},
 		{Class: sessioncache.ClassSearch},
@@ -152,8 +155,8 @@ func TestGeminiRerun(t *testing.T) {
 // response stay, and a retry gives the same bytes.
 func TestGeminiEager(t *testing.T) {
 	zero, one := 0, 1
-	o := Options{Policy: Eager, Zones: Zones{Frozen: &zero, Hot: &one, MinMessages: &zero}, StripThinking: StripThinking{Mode: On}, StripNarration: StripNarration{Mode: On}}
-	signed := functionCall("write_file", "", `{"file_path":"/a.go","content":`+string(quote(long("a")))+`}`, `,"thoughtSignature":"c2ln"`)
+	o := Options{Policy: Eager, Zones: Zones{Frozen: &zero, Hot: &one, MinMessages: &zero}, StripThinking: StripThinking{Mode: stage.On}, StripNarration: StripNarration{Mode: stage.On}}
+	signed := functionCall("write_file", "", `{"file_path":"/a.go","content":`+string(content.Quote(long("a")))+`}`, `,"thoughtSignature":"c2ln"`)
 	const said, thought = `{"text":"Let me look.","thoughtSignature":"c2lo"}`, `{"text":"Hm.","thought":true}`
 	const image = `"parts":[{"inlineData":{"mimeType":"image/png","data":"aGk="}}]`
 	object := `{"functionResponse":{"name":"stat","response":{"lines":[` + strings.Repeat(`"many lines of an answer that is an object",`, 40) + `0]}}}`

@@ -63,7 +63,7 @@ func (f *frame) lengthened(edits []wire.Edit) []wire.Edit {
 	}
 	for i := range f.View.Blocks {
 		m := f.View.Blocks[i].Marker
-		if m.Empty() || i >= f.View.System && f.removed(i-f.View.System) {
+		if m.Empty() || i >= f.View.System && f.Removed(i-f.View.System) {
 			continue
 		}
 		if value, err := wire.Patch(f.View.Bytes(m), longTTL); err == nil {

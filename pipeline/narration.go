@@ -18,10 +18,10 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/history"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stage"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
-
-const stageNarration = "strip_narration"
 
 // openers are how filler sentences of coding agents begin.
 var openers = []string{
@@ -37,12 +37,12 @@ const maxOpener = 32
 // only announce what the tool call beside them does.
 func (f *frame) stripNarration() {
 	o := &f.o.StripNarration
-	if o.Mode == Disabled {
+	if o.Mode == stage.Off {
 		return
 	}
 	for i := range f.Blocks {
 		if f.may(i) && f.pays(o.Mode, i, f.Blocks[i].Span.Len()) && f.announces(i) {
-			f.set(i, stageNarration, wire.OpRemove, nil)
+			f.set(i, stage.Narration, wire.OpRemove, nil)
 		}
 	}
 }
@@ -52,17 +52,17 @@ func (f *frame) stripNarration() {
 func (f *frame) announces(i int) bool {
 	b, under := &f.Blocks[i], *f.o.StripNarration.Under
 	if b.Kind != wire.KindText || b.Role != wire.RoleAssistant || b.Body.Len() < 3 || b.Body.Len() > 6*under ||
-		f.States[i].Edit != nil || !b.Marker.Empty() || !f.zones.middle(b) || !f.besideCall(i) || !f.View.Removable(f.View.System+i) {
+		f.States[i].Edit != nil || !b.Marker.Empty() || !f.zones.middle(b) || !besideCall(&f.History, i) || !f.View.Removable(f.View.System+i) {
 		return false
 	}
 	raw := f.View.Bytes(b.Body)
-	return opens(string(raw[1:min(len(raw), maxOpener)])) && isNarration(f.text(i), under)
+	return opens(string(raw[1:min(len(raw), maxOpener)])) && isNarration(f.Text(i), under)
 }
 
 // besideCall tells whether the block's message also holds a tool call, which
 // is what makes an announcement superfluous and the message not empty without.
-func (h *History) besideCall(i int) bool {
-	first, end := h.message(i)
+func besideCall(h *history.History, i int) bool {
+	first, end := h.Message(i)
 	for j := first; j < end; j++ {
 		if h.Blocks[j].Kind == wire.KindToolUse {
 			return true

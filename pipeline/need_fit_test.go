@@ -32,6 +32,9 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/history"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/need"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/reference"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
@@ -43,7 +46,7 @@ var (
 
 // sample is one block at one moment: what was known, and what came of it.
 type sample struct {
-	x      features
+	x      need.Features
 	needed float64
 	loop   bool
 	bytes  int
@@ -51,14 +54,14 @@ type sample struct {
 
 // used are the terms of each group's model: of those above, the ones that made
 // a cross-validated fit better.
-var used = [groups][]int{
-	groupResults: {termOne, termAge2, termSize, termSearch, termEdited},
-	groupReads:   {termOne, termAge2, termUnused, termSize, termEdited, termWhole, termPart, termHot, termHotIdle, termEditAge, termRecent, termRereadIdle, termTestIdle},
-	groupInputs:  {termOne, termIdle, termIdle2, termSize, termWhole, termShell, termOther, termEditAge},
+var used = [need.Groups][]int{
+	need.GroupResults: {need.TermOne, need.TermAge2, need.TermSize, need.TermSearch, need.TermEdited},
+	need.GroupReads:   {need.TermOne, need.TermAge2, need.TermUnused, need.TermSize, need.TermEdited, need.TermWhole, need.TermPart, need.TermHot, need.TermHotIdle, need.TermEditAge, need.TermRecent, need.TermRereadIdle, need.TermTestIdle},
+	need.GroupInputs:  {need.TermOne, need.TermIdle, need.TermIdle2, need.TermSize, need.TermWhole, need.TermShell, need.TermOther, need.TermEditAge},
 }
 
 // only leaves of the terms those of a group's model.
-func (x *features) only(g group) (out features) {
+func only(x *need.Features, g need.Group) (out need.Features) {
 	for _, j := range used[g] {
 		out[j] = x[j]
 	}
@@ -138,7 +141,7 @@ func quoted(answer json.RawMessage) map[string]bool {
 			switch k.Str {
 			case "old_string", "oldText", "old_str", "old":
 				for line := range strings.Lines(x.Str) {
-					if q, ok := quotable(line); ok {
+					if q, ok := reference.Quotable(line); ok {
 						out[q] = true
 					}
 				}
@@ -161,7 +164,7 @@ func quoted(answer json.RawMessage) map[string]bool {
 
 // samples plays a conversation and returns what was known of each block at
 // each moment, and whether an edit quoted it later that no later block held.
-func (c *recorded) samples(t *testing.T) [groups][]sample {
+func (c *recorded) samples(t *testing.T) [need.Groups][]sample {
 	m, err := sessioncache.NewMemory(sessioncache.MemoryOptions{MaxBytes: 1 << 30})
 	if err != nil {
 		t.Fatal(err)
@@ -172,8 +175,8 @@ func (c *recorded) samples(t *testing.T) [groups][]sample {
 	type pending struct {
 		block int
 		call  int
-		group group
-		x     features
+		group need.Group
+		x     need.Features
 		loop  bool
 		bytes int
 	}
@@ -197,13 +200,13 @@ func (c *recorded) samples(t *testing.T) [groups][]sample {
 		f := newFrame(&p.options, keeping, v, s, s.Match(v), now)
 		s.Unlock()
 		learn(&f.History)
-		scratch := newNeedScratch()
+		scratch := need.NewScratch()
 		for ; seen < len(f.Blocks); seen++ {
 			hold(&f.History, seen, holder)
 		}
-		for i, a := range scratch.appraisals(&f.History, nil) {
+		for i, a := range scratch.Appraise(&f.History, nil) {
 			if st := &f.States[i]; st.Trait != "" && st.Turn < f.States[len(f.States)-1].Turn && f.Blocks[i].Body.Len() >= minFold+stubLength {
-				open = append(open, pending{i, k, a.group, a.x, f.loop, f.Blocks[i].Body.Len()})
+				open = append(open, pending{i, k, a.Group, a.X, f.loop, f.Blocks[i].Body.Len()})
 			}
 		}
 		if k+1 == len(c.calls) {
@@ -219,22 +222,22 @@ func (c *recorded) samples(t *testing.T) [groups][]sample {
 		p.Begin(v, s, now).Commit(turn, now)
 		now = now.Add(10 * time.Second)
 	}
-	var out [groups][]sample
+	var out [need.Groups][]sample
 	if len(needed) == 0 {
 		return out // its agent edits in ways that do not show what they rely on
 	}
 	for _, o := range open {
 		last, ok := needed[o.block]
-		out[o.group] = append(out[o.group], sample{o.x.only(o.group), yes(ok && last >= o.call), o.loop, o.bytes})
+		out[o.group] = append(out[o.group], sample{only(&o.x, o.group), need.Yes(ok && last >= o.call), o.loop, o.bytes})
 	}
 	return out
 }
 
 // hold notes the lines that a block holds.
-func hold(f *History, i int, holder map[string]int) {
+func hold(f *history.History, i int, holder map[string]int) {
 	note := func(text string) {
 		for line := range strings.Lines(text) {
-			if q, ok := quotable(line); ok {
+			if q, ok := reference.Quotable(line); ok {
 				holder[q] = i
 			}
 		}
@@ -256,7 +259,7 @@ func hold(f *History, i int, holder map[string]int) {
 		}
 		visit(gjson.ParseBytes(f.View.Bytes(b.Body)))
 	case wire.KindText, wire.KindToolResult:
-		note(f.text(i))
+		note(f.Text(i))
 	}
 }
 
@@ -277,12 +280,12 @@ func turnOf(answer json.RawMessage) *wire.Turn {
 }
 
 // logistic fits coefficients by Newton's method with a small ridge.
-func logistic(data []sample) features {
+func logistic(data []sample) need.Features {
 	const ridge = 5
-	var w features
+	var w need.Features
 	for range 25 {
-		var g features
-		var h [terms][terms]float64
+		var g need.Features
+		var h [need.Terms][need.Terms]float64
 		for i := range data {
 			x := &data[i].x
 			z := 0.0
@@ -312,25 +315,25 @@ func logistic(data []sample) features {
 }
 
 // solve solves a linear system by elimination.
-func solve(a [terms][terms]float64, b features) features {
+func solve(a [need.Terms][need.Terms]float64, b need.Features) need.Features {
 	for i := range b {
 		best := i
-		for j := i; j < terms; j++ {
+		for j := i; j < need.Terms; j++ {
 			if math.Abs(a[j][i]) > math.Abs(a[best][i]) {
 				best = j
 			}
 		}
 		a[i], a[best], b[i], b[best] = a[best], a[i], b[best], b[i]
-		for j := i + 1; j < terms; j++ {
+		for j := i + 1; j < need.Terms; j++ {
 			q := a[j][i] / a[i][i]
-			for k := i; k < terms; k++ {
+			for k := i; k < need.Terms; k++ {
 				a[j][k] -= q * a[i][k]
 			}
 			b[j] -= q * b[i]
 		}
 	}
-	for i := terms - 1; i >= 0; i-- {
-		for k := i + 1; k < terms; k++ {
+	for i := need.Terms - 1; i >= 0; i-- {
+		for k := i + 1; k < need.Terms; k++ {
 			b[i] -= a[i][k] * b[k]
 		}
 		b[i] /= a[i][i]
@@ -338,7 +341,7 @@ func solve(a [terms][terms]float64, b features) features {
 	return b
 }
 
-func loss(data []sample, w features) (sum, expected, found float64) {
+func loss(data []sample, w need.Features) (sum, expected, found float64) {
 	for i := range data {
 		z := 0.0
 		for j := range w {
@@ -358,8 +361,8 @@ func TestFitNeed(t *testing.T) {
 	if !*fit {
 		t.Skip("run with -fit to fit the need model")
 	}
-	var all [groups][]sample
-	var byFold [folds][groups][]sample
+	var all [need.Groups][]sample
+	var byFold [folds][need.Groups][]sample
 	for _, c := range readRecorded(t) {
 		if c.fold == *fold {
 			continue
@@ -370,8 +373,8 @@ func TestFitNeed(t *testing.T) {
 			byFold[c.fold-1][g] = append(byFold[c.fold-1][g], s[g]...)
 		}
 	}
-	names := [groups]string{"groupResults", "groupReads", "groupInputs"}
-	fields := [terms]string{
+	names := [need.Groups]string{"groupResults", "groupReads", "groupInputs"}
+	fields := [need.Terms]string{
 		"termOne", "termAge2", "termIdle", "termIdle2", "termUnused", "termSize", "termEdited", "termWhole", "termPart", "termSearch", "termShell",
 		"termOther", "termHot", "termHotIdle", "termEditAge", "termRecent", "termRereadIdle", "termTestIdle",
 	}

@@ -17,6 +17,9 @@ package pipeline
 import (
 	"cmp"
 	"fmt"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/admission"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stage"
 )
 
 // Policy decides when the stages may edit.
@@ -35,20 +38,6 @@ const (
 	Off Policy = "off"
 )
 
-// Mode switches a stage.
-type Mode string
-
-// The modes of a stage. The empty Mode is Auto.
-const (
-	// Auto leaves it to the stage: it acts where the upstream's rules allow it
-	// and it has been measured to help.
-	Auto Mode = "auto"
-	// On asks for the stage wherever the upstream's rules allow it.
-	On Mode = "on"
-	// Disabled switches the stage off. It is written "off".
-	Disabled Mode = "off"
-)
-
 // Options configure the pipeline. The zero value is the default.
 type Options struct {
 	// Policy decides when edits are made: cost_aware, eager, observe or off.
@@ -58,7 +47,7 @@ type Options struct {
 	Zones Zones `json:"zones,omitzero"`
 	// Admission takes out of tool results what says nothing, when they are seen
 	// for the first time.
-	Admission Admission `json:"admission,omitzero"`
+	Admission admission.Options `json:"admission,omitzero"`
 	// StripThinking removes the thinking of finished turns.
 	StripThinking StripThinking `json:"strip_thinking,omitzero"`
 	// CompactToolResults shortens long tool results of the middle zone, under
@@ -93,13 +82,13 @@ type Zones struct {
 // StripThinking configures the stage of that name.
 type StripThinking struct {
 	// Mode is auto, on or off. Default: auto.
-	Mode Mode `json:"mode,omitempty"`
+	Mode stage.Mode `json:"mode,omitempty"`
 }
 
 // CompactToolResults configures the stage of that name.
 type CompactToolResults struct {
 	// Mode is auto, on or off. Default: auto.
-	Mode Mode `json:"mode,omitempty"`
+	Mode stage.Mode `json:"mode,omitempty"`
 	// Over is the length in characters above which a tool result is compacted. Default: 500.
 	Over *int `json:"over,omitempty"`
 }
@@ -107,7 +96,7 @@ type CompactToolResults struct {
 // StripNarration configures the stage of that name.
 type StripNarration struct {
 	// Mode is auto, on or off. Default: auto.
-	Mode Mode `json:"mode,omitempty"`
+	Mode stage.Mode `json:"mode,omitempty"`
 	// Under is the length in characters up to which a text that begins like
 	// filler counts as filler. Default: 160.
 	Under *int `json:"under,omitempty"`
@@ -116,7 +105,7 @@ type StripNarration struct {
 // Prune configures the stage of that name.
 type Prune struct {
 	// Mode is auto, on or off. Default: auto.
-	Mode Mode `json:"mode,omitempty"`
+	Mode stage.Mode `json:"mode,omitempty"`
 	// After is K: the number of turns in a row that must not refer to a block
 	// before it is pruned. Default: 3 under eager, else 1.
 	After *int `json:"after,omitempty"`
@@ -140,17 +129,17 @@ type Planner struct {
 type Breakpoints struct {
 	// Mode is auto, on or off. Auto places markers only for upstreams whose
 	// cache asks for them. Default: auto.
-	Mode Mode `json:"mode,omitempty"`
+	Mode stage.Mode `json:"mode,omitempty"`
 }
 
 // WithDefaults returns the options with every default filled in.
 func (o Options) WithDefaults() Options {
 	o.Policy = cmp.Or(o.Policy, CostAware)
 	o.Admission.Defaults()
-	for _, m := range []*Mode{
+	for _, m := range []*stage.Mode{
 		&o.StripThinking.Mode, &o.CompactToolResults.Mode, &o.StripNarration.Mode, &o.Prune.Mode, &o.Breakpoints.Mode, &o.Expand.Mode,
 	} {
-		*m = cmp.Or(*m, Auto)
+		*m = cmp.Or(*m, stage.Auto)
 	}
 	for _, n := range []struct {
 		option **int
@@ -197,12 +186,12 @@ func (o *Options) Validate() error {
 	default:
 		return fmt.Errorf("policy: %q is none of cost_aware, eager, observe, off", o.Policy)
 	}
-	for name, m := range map[string]Mode{
+	for name, m := range map[string]stage.Mode{
 		"admission": o.Admission.Mode, "strip_thinking": o.StripThinking.Mode, "compact_tool_results": o.CompactToolResults.Mode,
 		"strip_narration": o.StripNarration.Mode, "prune": o.Prune.Mode, "breakpoints": o.Breakpoints.Mode, "expand": o.Expand.Mode,
 	} {
 		switch m {
-		case "", Auto, On, Disabled:
+		case "", stage.Auto, stage.On, stage.Off:
 		default:
 			return fmt.Errorf("%s: %q is none of auto, on, off", name, m)
 		}

@@ -18,64 +18,21 @@ import (
 	"strings"
 
 	"github.com/tidwall/gjson"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/toolcall"
 )
-
-// The lines that bound a patch in the form that Codex's apply_patch takes, and
-// those that begin the part of one file.
-const (
-	patchBegin = "*** Begin Patch"
-	patchEnd   = "*** End Patch"
-)
-
-var patchFiles = []string{"*** Update File: ", "*** Add File: ", "*** Delete File: "}
-
-// isPatch tells whether a text is a patch.
-func isPatch(s string) bool { return strings.HasPrefix(strings.TrimLeft(s, " \n"), patchBegin) }
-
-// patchIn tells whether the input of a call holds a patch (as its free text, in
-// a member, in a command line or in a program), and the first file in it.
-func patchIn(input gjson.Result) (bool, string) {
-	text := input.Str
-	if input.Type != gjson.String {
-		if !strings.Contains(input.Raw, patchBegin) {
-			return false, ""
-		}
-		for _, name := range []string{"input", "patch", "command", "cmd"} {
-			if text = input.Get(name).Raw; strings.Contains(text, patchBegin) {
-				break
-			}
-		}
-	}
-	i := strings.Index(text, patchBegin)
-	if i < 0 {
-		return false, ""
-	}
-	text = text[i:]
-	first := -1
-	file := ""
-	for _, head := range patchFiles {
-		if i := strings.Index(text, head); i >= 0 && (first < 0 || i < first) {
-			first = i
-			file = text[i+len(head):]
-		}
-	}
-	if end := strings.IndexAny(file, "\n\r\\\"'`"); end >= 0 {
-		file = file[:end]
-	}
-	return true, strings.TrimSpace(file)
-}
 
 // foldPatch replaces the lines of a patch by notes, or only those that say what
 // it replaced. The names of the files and the places stay.
 func foldPatch(s, name string, replaced bool) string {
-	end := strings.Index(s, patchEnd)
+	end := strings.Index(s, toolcall.PatchEnd)
 	if end < 0 {
 		end = len(s)
 	}
 	var out strings.Builder
 	run := 0 // where the lines begin that are to go
 	flush := func(at int) {
-		if lines := s[run:at]; len(lines) > longString {
+		if lines := s[run:at]; len(lines) > toolcall.LongString {
 			sign := ""
 			if replaced {
 				sign = "-"
@@ -104,22 +61,12 @@ func foldPatch(s, name string, replaced bool) string {
 	return out.String()
 }
 
-// patchedBytes counts what a patch says it replaced.
-func patchedBytes(s string) (n int) {
-	for line := range strings.Lines(s) {
-		if strings.HasPrefix(line, "-") {
-			n += len(line)
-		}
-	}
-	return n
-}
-
 // foldableInput tells whether there is something in the input of a call that
 // can be folded: all but free text can, and of that patches.
 func foldableInput(body []byte) bool {
 	if body[0] != '"' {
 		return true
 	}
-	input := decoded(gjson.ParseBytes(body))
-	return input.Type != gjson.String || isPatch(input.Str)
+	input := toolcall.Decoded(gjson.ParseBytes(body))
+	return input.Type != gjson.String || toolcall.IsPatch(input.Str)
 }

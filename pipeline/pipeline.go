@@ -19,6 +19,7 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/planner"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stage"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
@@ -63,8 +64,8 @@ func (p *Pipeline) Begin(v *wire.View, s *sessioncache.Session, now time.Time) *
 	rules := p.rules(v.Model, now)
 	x := &Exchange{Body: v.Raw, Policy: p.options.Policy, view: v, session: s, match: m, start: now, rules: rules, Lineage: m.Lineage.ID()}
 	f := newFrame(&p.options, rules, v, s, m, now)
-	f.decode()
-	defer f.release()
+	f.Decode()
+	defer f.Release()
 	if !v.Partial {
 		f.declare(m)
 		f.weave(m)
@@ -102,7 +103,7 @@ func (f *frame) keep(m sessioncache.Match) {
 		if l := m.Lineage; f.rules.BindsThinking && l != nil && !l.Observed {
 			if i < min(m.Common, len(l.States)) {
 				f.States[i].Edit = l.States[i].Edit
-			} else if e != nil && e.Stage == stageExpand {
+			} else if e != nil && e.Stage == stage.Expand {
 				f.States[i].Edit = e
 			}
 		}

@@ -22,7 +22,9 @@ import (
 	"time"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/content"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/planner"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stage"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
@@ -80,7 +82,7 @@ func (s *script) turn(n int, path, result string, more ...string) {
 	args := fmt.Sprintf(`{"file_path":%q}`, path)
 	s.answer = wire.Turn{Text: "Let me read it.", Calls: []wire.Call{{ID: fmt.Sprint("t", n), Name: "Read", Arguments: args}}, Done: true}
 	s.add(fmt.Sprintf(`{"role":"assistant","content":[%s{"type":"text","text":"Let me read it."},{"type":"tool_use","id":"t%d","name":"Read","input":%s}]}`, thought, n, args))
-	s.add(fmt.Sprintf(`{"role":"user","content":[{"type":"tool_result","tool_use_id":"t%d","content":%s}]}`, n, quote(result)))
+	s.add(fmt.Sprintf(`{"role":"user","content":[{"type":"tool_result","tool_use_id":"t%d","content":%s}]}`, n, content.Quote(result)))
 }
 
 // final adds an answer without a call.
@@ -171,16 +173,16 @@ func prefix(t testing.TB, a, b []byte) (shared, of int) {
 }
 
 func TestEagerFiresInTheMiddleOnly(t *testing.T) {
-	s := newScript(t, Options{Policy: Eager, Prune: Prune{Mode: Disabled}}, keeping)
+	s := newScript(t, Options{Policy: Eager, Prune: Prune{Mode: stage.Off}}, keeping)
 	s.prompt("Fix the bug.")
 	xs := s.run(0, 12, false)
 	for i, x := range xs {
 		// Requests 0..: i turns so far; the first 2 are frozen, the last 4 hot.
 		want := max(0, i-6)
-		if got := count(x, stageToolResults); got != want {
+		if got := count(x, stage.ToolResults); got != want {
 			t.Errorf("request %d: %d results compacted, want %d", i, got, want)
 		}
-		if got := count(x, stageNarration); got != want {
+		if got := count(x, stage.Narration); got != want {
 			t.Errorf("request %d: %d sentences removed, want %d", i, got, want)
 		}
 	}
@@ -224,7 +226,7 @@ func TestRetryGivesTheSameBytes(t *testing.T) {
 }
 
 func TestCostAware(t *testing.T) {
-	s := newScript(t, Options{Expand: Expand{Mode: Disabled}}, keeping)
+	s := newScript(t, Options{Expand: Expand{Mode: stage.Off}}, keeping)
 	s.prompt("Fix the bug.")
 	for i, x := range s.run(0, 12, true) {
 		if x.Edited {
@@ -237,11 +239,11 @@ func TestCostAware(t *testing.T) {
 	}
 	s.now = s.now.Add(7 * time.Minute)
 	x := s.send(wire.Turn{Done: true})
-	if count(x, stagePrune) < 8 || count(x, stageNarration) < 8 || x.Decision.Epoch != planner.Cold || x.Decision.Folded != count(x, stagePrune) {
+	if count(x, stage.Prune) < 8 || count(x, stage.Narration) < 8 || x.Decision.Epoch != planner.Cold || x.Decision.Folded != count(x, stage.Prune) {
 		t.Fatalf("cold: %v, %+v", x.Fired, x.Decision)
 	}
 	// In an open run of calls thinking has to stay.
-	if count(x, stageThinking) != 0 {
+	if count(x, stage.Thinking) != 0 {
 		t.Errorf("thinking of the open run was removed: %v", x.Fired)
 	}
 	s.turn(50, "/src/other.go", long("other"))
@@ -257,7 +259,7 @@ func TestUnseenHistoryIsLeftAlone(t *testing.T) {
 		unseen time.Duration
 		want   bool
 	}{{0, false}, {2 * time.Hour, true}} {
-		s := newScript(t, Options{Expand: Expand{Mode: Disabled}}, keeping)
+		s := newScript(t, Options{Expand: Expand{Mode: stage.Off}}, keeping)
 		s.s.Unseen = c.unseen
 		s.prompt("Fix the bug.")
 		for i := range 12 {
@@ -295,14 +297,14 @@ func TestThinkingBoundToItsPast(t *testing.T) {
 	s := newScript(t, Options{Policy: Eager}, binding)
 	s.prompt("Fix the bug.")
 	for i, x := range s.run(0, 12, true) {
-		if n := count(x, stageToolResults) + count(x, stagePrune) + count(x, stageNarration); n > 0 {
+		if n := count(x, stage.ToolResults) + count(x, stage.Prune) + count(x, stage.Narration); n > 0 {
 			t.Fatalf("request %d: edited in an open run: %v", i, x.Fired)
 		}
 	}
 	s.final("Done.")
 	s.prompt("Now the tests.")
 	x := s.send(wire.Turn{Done: true})
-	if count(x, stageToolResults)+count(x, stagePrune) == 0 {
+	if count(x, stage.ToolResults)+count(x, stage.Prune) == 0 {
 		t.Fatalf("not edited between two tasks: %v", x.Fired)
 	}
 	v, err := wire.Parse(wire.Anthropic, x.Body, nil)
@@ -326,7 +328,7 @@ func TestThinkingBoundToItsPast(t *testing.T) {
 }
 
 func TestPruneCountsReferences(t *testing.T) {
-	s := newScript(t, Options{Policy: Eager, CompactToolResults: CompactToolResults{Mode: Disabled}, Prune: Prune{After: new(3)}}, keeping)
+	s := newScript(t, Options{Policy: Eager, CompactToolResults: CompactToolResults{Mode: stage.Off}, Prune: Prune{After: new(3)}}, keeping)
 	s.prompt("Fix the bug.")
 	var x *Exchange
 	for i := range 13 {
@@ -423,7 +425,7 @@ func TestResultsThatStay(t *testing.T) {
 	s := newScript(t, Options{Policy: Eager}, keeping)
 	s.prompt("Fix the bug.")
 	s.run(0, 3, false)
-	text := string(quote(long("mixed")))
+	text := string(content.Quote(long("mixed")))
 	image := `{"type":"image","source":{"type":"base64","media_type":"image/png","data":"AAAA"}}`
 	s.add(`{"role":"assistant","content":[{"type":"tool_use","id":"m1","name":"Shot","input":{}},{"type":"tool_use","id":"m2","name":"Run","input":{"command":"make"}}]}`)
 	s.add(`{"role":"user","content":[{"type":"tool_result","tool_use_id":"m1","content":[` + image + `,{"type":"text","text":` + text + `}]},{"type":"tool_result","tool_use_id":"m2","is_error":true,"content":` + text + `}]}`)
@@ -441,15 +443,15 @@ func TestBreakpoints(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		marker  string
-		mode    Mode
+		mode    stage.Mode
 		turns   int
 		markers int
 	}{
 		{"client marks", `,"cache_control":{"type":"ephemeral"}`, "", 3, 0},
 		{"client marks nothing, first request", "", "", 0, 0},
-		{"client marks nothing, first request, on", "", On, 0, 2},
+		{"client marks nothing, first request, on", "", stage.On, 0, 2},
 		{"client marks nothing", "", "", 2, 2},
-		{"off", "", Disabled, 2, 0},
+		{"off", "", stage.Off, 2, 0},
 	} {
 		long := long("the task in many words")
 		s := newScript(t, Options{Breakpoints: Breakpoints{Mode: c.mode}}, keeping)
@@ -464,7 +466,7 @@ func TestBreakpoints(t *testing.T) {
 
 // Below the provider's minimum nothing is cached, so nothing is marked.
 func TestNoMarkersBelowTheMinimum(t *testing.T) {
-	s := newScript(t, Options{Breakpoints: Breakpoints{Mode: On}, Expand: Expand{Mode: Disabled}}, keeping)
+	s := newScript(t, Options{Breakpoints: Breakpoints{Mode: stage.On}, Expand: Expand{Mode: stage.Off}}, keeping)
 	s.marker = ""
 	s.prompt("Fix the bug.")
 	if x := s.send(wire.Turn{Done: true}); x.Edited {

@@ -19,6 +19,8 @@ import (
 	"time"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/history"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/need"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/planner"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
@@ -30,16 +32,16 @@ import (
 type planning struct {
 	in      planner.Input
 	scratch planner.Scratch
-	need    needScratch
+	need    need.Scratch
 	cuts    []cut
 }
 
-var plannings = sync.Pool{New: func() any { return &planning{need: newNeedScratch()} }}
+var plannings = sync.Pool{New: func() any { return &planning{need: need.NewScratch()} }}
 
 func newPlanning() *planning { return plannings.Get().(*planning) }
 
 func (p *planning) release() {
-	if p.need.clear() {
+	if p.need.Clear() {
 		plannings.Put(p)
 	}
 }
@@ -105,22 +107,22 @@ func (q *planning) blocks(f *frame, l *sessioncache.Lineage, e estimator, least 
 		}
 		in.Total += e.tokens(f.View.Blocks[i].Kind, f.View.Blocks[i].Span.Len())
 	}
-	in.Blocks = zeroed(in.Blocks, len(f.Blocks))
+	in.Blocks = history.Zeroed(in.Blocks, len(f.Blocks))
 	cuts, some := f.cuts(q.cuts, least)
 	q.cuts = cuts
-	var known []appraisal
+	var known []need.Appraisal
 	if some {
-		known = q.need.appraisals(&f.History, func(i int) bool { return cuts[i] != (cut{}) })
+		known = q.need.Appraise(&f.History, func(i int) bool { return cuts[i] != (cut{}) })
 	}
 	for i, c := range cuts {
 		b, kind := &in.Blocks[i], f.Blocks[i].Kind
-		b.Tokens = e.tokens(kind, f.sent(i))
+		b.Tokens = e.tokens(kind, f.Sent(i))
 		if c == (cut{}) {
 			continue
 		}
 		b.Whole, b.Part = e.tokens(kind, c.all), e.tokens(kind, c.part)
-		if !isThinking(&f.Blocks[i]) {
-			b.Need = learned(l, f.States[i].Class, known[i].need())
+		if !history.IsThinking(&f.Blocks[i]) {
+			b.Need = learned(l, f.States[i].Class, known[i].Need())
 		}
 		b.Text = textKind(kind, f.States[i].Class)
 	}

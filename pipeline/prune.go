@@ -14,12 +14,11 @@
 
 package pipeline
 
-import "github.com/caddy-llm-cache/caddy-llm-cache/wire"
-
-const stagePrune = "prune"
-
-// minGain is the number of bytes that a stub must save at least.
-const minGain = 64
+import (
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/content"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stage"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
 
 // minStub is shorter than any stub.
 const minStub = 80
@@ -29,7 +28,7 @@ const minStub = 80
 // if that still saves something.
 func (f *frame) prune() {
 	o := &f.o.Prune
-	if o.Mode == Disabled {
+	if o.Mode == stage.Off {
 		return
 	}
 	after := *o.After
@@ -39,12 +38,12 @@ func (f *frame) prune() {
 		if t == "" || f.States[i].Pinned || b.Kind != wire.KindToolResult || int(f.States[i].Unused) < after || b.Has(wire.FlagError) || !f.zones.middle(b) || !f.may(i) {
 			continue
 		}
-		if e := f.States[i].Edit; e != nil && e.Stage == stagePrune || f.size(i) < minTrait || !f.pays(o.Mode, i, f.size(i)-minStub) {
+		if e := f.States[i].Edit; e != nil && e.Stage == stage.Prune || f.Size(i) < minTrait || !f.pays(o.Mode, i, f.Size(i)-minStub) {
 			continue
 		}
-		value := withMedia(f.View, b, f.stub(i, *o.Preview))
-		if saving := f.size(i) - len(value); saving >= minGain && f.pays(o.Mode, i, saving) {
-			f.set(i, stagePrune, wire.OpReplace, value)
+		value := content.WithText(f.View, b, f.stub(i, *o.Preview))
+		if saving := f.Size(i) - len(value); saving >= stage.MinGain && f.pays(o.Mode, i, saving) {
+			f.set(i, stage.Prune, wire.OpReplace, value)
 		}
 	}
 }

@@ -22,6 +22,8 @@ import (
 	"github.com/cespare/xxhash/v2"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/content"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/history"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
@@ -160,14 +162,14 @@ func newShadow(x *Exchange) *shadow {
 	if !r.KeepsThinking && r.Regime != cachemodel.KV {
 		stripped = lastPrompt(v)
 	}
-	prefix, size := hashOf(v.Model), 0.0
+	prefix, size := content.Hash(v.Model), 0.0
 	for i := range v.Blocks {
 		b := &v.Blocks[i]
 		if i == v.System {
 			s.front = len(s.points)
 			prefix = mix(prefix, x.salt())
 		}
-		if b.Has(wire.FlagDeferred) || isThinking(b) && b.Message < stripped {
+		if b.Has(wire.FlagDeferred) || history.IsThinking(b) && b.Message < stripped {
 			continue
 		}
 		prefix = mix(prefix, binary.LittleEndian.Uint64(b.Hash[:8]))

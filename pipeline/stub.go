@@ -23,6 +23,10 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/content"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stage"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/toolcall"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
@@ -37,70 +41,45 @@ const (
 
 // stubName is how a block is named in its stub: by a keyed hash, so that the
 // name means something in its own conversation only.
-func (f *frame) stubName(i int) string {
-	first := f.View.First()
-	mac := f.session.MAC(first[:], f.Blocks[i].Hash[:])
+func stubName(s *sessioncache.Session, v *wire.View, b *wire.Block) string {
+	first := v.First()
+	mac := s.MAC(first[:], b.Hash[:])
 	return hex.EncodeToString(mac[:stubID/2])
 }
 
-// back says how the model gets the text of a stub.
-func (f *frame) back(i int) string {
-	switch {
-	case f.expand != expandNone:
-		return ExpandTool + " returns it."
-	case callOf(f.View, i) >= 0:
-		return "Run the call again to see it."
-	}
-	return "It is gone."
-}
-
-// stub says what stood in a block and how to get it back.
-func (f *frame) stub(i, preview int) string {
-	text := unheaded(f.text(i))
+// resultStub says what stood in a result, of which this is the text, and how to
+// get it back. It shows so many of its first lines.
+func resultStub(v *wire.View, i int, name, text, back string, preview int) string {
+	text = content.Unheaded(text)
 	what := "tool result"
-	if j := callOf(f.View, i); j >= 0 {
-		what = describe(f.View, &f.Blocks[j])
+	if j := toolcall.Of(v, i); j >= 0 {
+		what = toolcall.Describe(v, &v.MessageBlocks()[j])
 	}
 	// What a call says must not end the frame.
 	what = strings.ReplaceAll(what, "]]", "] ]")
 	head := fmt.Sprintf("%s%s: %s, %d lines, %d chars. %s]]",
-		stubFrame, f.stubName(i), what, countLines(text), utf8.RuneCountInString(text), f.back(i))
-	return strings.Join(append([]string{head}, headLines(text, preview, 100)...), "\n")
+		stubFrame, name, what, content.CountLines(text), utf8.RuneCountInString(text), back)
+	return strings.Join(append([]string{head}, content.HeadLines(text, preview, 100)...), "\n")
 }
 
 // inputStub stands for one long string in the input of a call, or for lines of
 // a patch in it.
 func inputStub(name, s string) string {
-	return fmt.Sprintf("%s%s: %d lines, %d chars]]", stubFrame, name, countLines(s), utf8.RuneCountInString(s))
+	return fmt.Sprintf("%s%s: %d lines, %d chars]]", stubFrame, name, content.CountLines(s), utf8.RuneCountInString(s))
 }
 
-// folded tells whether a block has a stub, or is one.
-func (f *frame) folded(i int) bool {
-	e := f.States[i].Edit
-	return e != nil && (e.Stage == stagePrune || e.Stage == stageInputs || e.Stage == stageReplaced)
-}
-
-// foldedAs finds the folded block of a name, -1 if there is none in the request.
-func (f *frame) foldedAs(name string) int {
-	if len(name) != stubID {
-		return -1
-	}
-	for i := range f.Blocks {
-		if f.folded(i) && f.stubName(i) == name {
-			return i
-		}
-	}
-	return -1
+// folded reports whether an edit puts stubs into a block, or one in its place.
+func folded(e *sessioncache.Edit) bool {
+	return e != nil && (e.Stage == stage.Prune || e.Stage == stage.Inputs || e.Stage == stage.Replaced)
 }
 
 // original is the text of a folded block, as the client has it: of a tool result
 // its text, of a call its whole input.
-func (h *History) original(i int) string {
-	b := &h.Blocks[i]
+func original(v *wire.View, b *wire.Block) string {
 	if b.Kind != wire.KindToolUse {
-		return verbatim(h.View, b)
+		return content.Verbatim(v, b)
 	}
-	input := h.View.Bytes(b.Body)
+	input := v.Bytes(b.Body)
 	if input[0] == '"' { // OpenAI: JSON text in a string, or free text
 		return gjson.ParseBytes(input).Str
 	}
@@ -111,7 +90,7 @@ func (h *History) original(i int) string {
 func partOf(input, part string) (found string, ok bool) {
 	n, err := strconv.Atoi(part)
 	at := 0
-	longStrings(gjson.Parse(input), 0, func(_ string, x gjson.Result) {
+	toolcall.LongStrings(gjson.Parse(input), 0, func(_ string, x gjson.Result) {
 		if at++; err == nil && at == n {
 			found, ok = x.Str, true
 		}

@@ -14,37 +14,39 @@
 
 package pipeline
 
-import "github.com/caddy-llm-cache/caddy-llm-cache/wire"
-
-const stageThinking = "strip_thinking"
+import (
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/history"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stage"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
 
 // stripThinking removes the thinking of all assistant messages but the last.
 // What it removes is always a run from the first thinking on, never one in the
 // middle, and never in an open run of tool calls where the provider wants the
 // thinking of that run back (Messages API, "Preserving thinking blocks").
 func (f *frame) stripThinking() {
-	if f.o.StripThinking.Mode == Disabled || f.zones == (zones{}) {
+	if f.o.StripThinking.Mode == stage.Off || f.zones == (zones{}) {
 		return
 	}
-	end := f.lastAnswer()
+	end := f.LastAnswer()
 	if !f.View.Traits().ServersVary && f.loop {
 		end = min(end, f.task)
 	}
 	for i := range f.Blocks[:end] {
-		if !isThinking(&f.Blocks[i]) || f.removed(i) {
+		if !history.IsThinking(&f.Blocks[i]) || f.Removed(i) {
 			continue
 		}
-		if !f.may(i) || !f.removable(i) || (f.o.StripThinking.Mode != On && !f.free(i)) {
+		if !f.may(i) || !f.removable(i) || (f.o.StripThinking.Mode != stage.On && !f.free(i)) {
 			return
 		}
-		f.set(i, stageThinking, wire.OpRemove, nil)
+		f.set(i, stage.Thinking, wire.OpRemove, nil)
 	}
 }
 
 // removable tells whether a block can go without leaving an empty message.
 func (f *frame) removable(i int) bool {
 	b := &f.Blocks[i]
-	return b.Marker.Empty() && !b.Has(wire.FlagSigned) && !f.alone(i)
+	return b.Marker.Empty() && !b.Has(wire.FlagSigned) && !f.Alone(i)
 }
 
 // bindThinking keeps the promise that models which check it make of thinking:
@@ -66,7 +68,7 @@ func (f *frame) bindThinking() {
 		}
 		// The edits before the last thinking that has to stay cannot be made.
 		for i := range f.fresh {
-			if i <= last && !isThinking(&f.Blocks[i]) {
+			if i <= last && !history.IsThinking(&f.Blocks[i]) {
 				f.undo(i)
 			}
 		}
@@ -85,7 +87,7 @@ func (f *frame) bindReasoning() {
 	if !f.rules.BindsReasoning || !f.loop || len(f.fresh) == 0 {
 		return
 	}
-	last := f.lastReasoning()
+	last := f.LastReasoning()
 	for i := range f.fresh {
 		if i < last {
 			f.undo(i)
@@ -98,7 +100,7 @@ func (f *frame) bindReasoning() {
 func (f *frame) firstFresh() int {
 	first := len(f.Blocks)
 	for i := range f.fresh {
-		if i < first && !isThinking(&f.Blocks[i]) {
+		if i < first && !history.IsThinking(&f.Blocks[i]) {
 			first = i
 		}
 	}
@@ -108,7 +110,7 @@ func (f *frame) firstFresh() int {
 // lastKept returns the last thinking block that would go out, -1 if none.
 func (f *frame) lastKept() int {
 	for i := len(f.Blocks) - 1; i >= 0; i-- {
-		if isThinking(&f.Blocks[i]) && !f.removed(i) {
+		if history.IsThinking(&f.Blocks[i]) && !f.Removed(i) {
 			return i
 		}
 	}
@@ -120,7 +122,7 @@ func (f *frame) lastKept() int {
 func (f *frame) stripBehind(first int) bool {
 	var done []int
 	for i := first; i < len(f.Blocks); i++ {
-		if !isThinking(&f.Blocks[i]) || f.removed(i) {
+		if !history.IsThinking(&f.Blocks[i]) || f.Removed(i) {
 			continue
 		}
 		if !f.removable(i) {
@@ -129,7 +131,7 @@ func (f *frame) stripBehind(first int) bool {
 			}
 			return false
 		}
-		f.set(i, stageThinking, wire.OpRemove, nil)
+		f.set(i, stage.Thinking, wire.OpRemove, nil)
 		done = append(done, i)
 	}
 	return true

@@ -15,41 +15,38 @@
 package pipeline
 
 import (
-	"cmp"
 	"fmt"
 	"strings"
 	"unicode/utf8"
 
-	"github.com/tidwall/gjson"
-
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/content"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stage"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
-
-const stageToolResults = "compact_tool_results"
 
 // compactToolResults replaces long tool results of the middle zone by their
 // size and a preview of their first line. Errors stay, because the model needs
 // to know what went wrong; parts that are not text stay too.
 func (f *frame) compactToolResults() {
 	o := &f.o.CompactToolResults
-	if o.Mode == Disabled {
+	if o.Mode == stage.Off {
 		return
 	}
 	over := *o.Over
 	for i := range f.Blocks {
 		b := &f.Blocks[i]
-		if b.Kind != wire.KindToolResult || !f.open(i) || f.size(i) <= over ||
+		if b.Kind != wire.KindToolResult || !f.open(i) || f.Size(i) <= over ||
 			b.Has(wire.FlagError) || !f.zones.middle(b) || !f.may(i) {
 			continue
 		}
-		text := unheaded(f.text(i))
+		text := content.Unheaded(f.Text(i))
 		chars := utf8.RuneCountInString(text)
 		if chars <= over {
 			continue
 		}
-		value := withMedia(f.View, b, compacted(text, chars))
-		if saving := f.size(i) - len(value); saving > 0 && f.pays(o.Mode, i, saving) {
-			f.set(i, stageToolResults, wire.OpReplace, value)
+		value := content.WithText(f.View, b, compacted(text, chars))
+		if saving := f.Size(i) - len(value); saving > 0 && f.pays(o.Mode, i, saving) {
+			f.set(i, stage.ToolResults, wire.OpReplace, value)
 		}
 	}
 }
@@ -57,27 +54,9 @@ func (f *frame) compactToolResults() {
 // open tells whether nothing has been done to a block but to admit it.
 func (f *frame) open(i int) bool {
 	e := f.States[i].Edit
-	return e == nil || e.Stage == stageAdmission
+	return e == nil || e.Stage == stage.Admission
 }
 
 func compacted(text string, chars int) string {
-	return fmt.Sprintf("[Compacted: %d lines, %d chars]\n%s", countLines(text), chars, strings.Join(headLines(text, 1, 120), ""))
-}
-
-// withMedia makes a tool result's new content: the text alone, or the text in
-// front of the parts that are not text, in the client's own bytes. In some
-// formats those stand beside the text, not in it.
-func withMedia(v *wire.View, b *wire.Block, text string) []byte {
-	if !b.Has(wire.FlagMedia) || v.Traits().MediaBesideResult {
-		return quote(text)
-	}
-	out := append([]byte(`[{"type":"`), cmp.Or(v.Traits().TextType, "text")...)
-	out = append(append(append(out, `","text":`...), quote(text)...), '}')
-	gjson.ParseBytes(v.Bytes(b.Body)).ForEach(func(_, part gjson.Result) bool {
-		if !isTextPart(part) {
-			out = append(append(out, ','), part.Raw...)
-		}
-		return true
-	})
-	return append(out, ']')
+	return fmt.Sprintf("[Compacted: %d lines, %d chars]\n%s", content.CountLines(text), chars, strings.Join(content.HeadLines(text, 1, 120), ""))
 }

@@ -19,6 +19,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/toolcall"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
@@ -46,7 +47,7 @@ func serves(v *wire.View) bool {
 }
 
 func works(tool string) bool {
-	switch classOf(tool) {
+	switch toolcall.ClassOf(tool) {
 	case sessioncache.ClassRead, sessioncache.ClassCommand, sessioncache.ClassEdit:
 		return true
 	}

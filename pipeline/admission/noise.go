@@ -1,0 +1,196 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package admission
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/content"
+)
+
+// countPassing replaces long runs of lines about passing tests by the first, the
+// last and their number.
+func countPassing(s string) string {
+	return collapse(s, 8, 1, 1, passing, func(n int) string { return fmt.Sprintf("%s%d lines of passing tests left out]", Note, n) })
+}
+
+// passed are beginnings of lines about tests that begin or have passed.
+var passed = byFirst(
+	"ok \t", "ok  \t", "=== RUN", "=== PAUSE", "=== CONT", "=== NAME", "--- PASS:", // go test
+	"✓ ", "✔ ", "√ ", "PASS ", // jest, vitest, mocha, node
+	"[ RUN      ]", "[       OK ]", // googletest
+)
+
+// passing returns 1 for a line that only says that a test begins or has passed.
+func passing(line string) uint64 {
+	line = trimBlanks(untag(line))
+	if len(line) < 4 || len(line) > 500 || strings.HasSuffix(line, "statements") && strings.Contains(line, "coverage:") {
+		return 0
+	}
+	for _, prefix := range passed[line[0]] {
+		if strings.HasPrefix(line, prefix) {
+			return 1
+		}
+	}
+	switch {
+	case strings.HasSuffix(line, " ... ok"), strings.HasSuffix(line, " PASSED"), strings.HasSuffix(line, "[no test files]"): // cargo, unittest; pytest, gradle; go test
+		return 1
+	case strings.Contains(line, " PASSED ") && (strings.Contains(line, "::") || strings.HasSuffix(line, "%]")): // pytest -v, -n
+		return 1
+	case strings.HasPrefix(line, "ok ") && len(line) > 5 && content.Digits(line[3:4]): // TAP
+		return 1
+	case strings.Contains(line, "   Passed  ") && strings.HasSuffix(line, " sec"): // ctest
+		return 1
+	}
+	return 0
+}
+
+// countProgress replaces runs of lines about things on their way by the first,
+// the last and their number.
+func countProgress(s string) string {
+	note := func(n int) string { return fmt.Sprintf("%s%d lines of progress left out]", Note, n) }
+	s = collapse(s, 6, 1, 1, progress, note)
+	if strings.IndexByte(s, '%') < 0 {
+		return s
+	}
+	return advance(s, note)
+}
+
+// advancing are the beginnings of lines that package managers, compilers and
+// transfers write about one thing each.
+var advancing = byFirst(
+	"go: downloading ", "go: finding ", "go: extracting ",
+	"Collecting ", "Downloading ", "Using cached ", "Requirement already satisfied: ", "Obtaining dependency information ",
+	"Installing build dependencies", "Getting requirements to build ", "Preparing metadata ", "Building wheel", "Created wheel ", "Stored in directory: ",
+	"Attempting uninstall: ", "Found existing installation: ", "Uninstalling ", "Successfully uninstalled ",
+	"npm http ", "npm sill ", "npm timing ", "npm verb ", "Progress: resolved ", "➤ YN0013", "➤ YN0019",
+	"Compiling ", "Downloaded ", "Checking ", "Fresh ", "Fetching ", "Installing ", "Using ", "Unpacking ", "Unlocking ", "Adding ", "Locking ",
+	"Get:", "Hit:", "Ign:", "Selecting previously unselected package ", "Preparing to unpack ", "Setting up ", "Processing triggers for ",
+	"[INFO] Downloading from ", "[INFO] Downloaded from ", "Downloading from ", "Downloaded from ", "Download http", "Progress (",
+	"<s> [webpack.Progress] ", "- Downloading ", "- Installing ", "==> Downloading ", "==> Fetching ", "==> Pouring ",
+)
+
+// layers are the states of one layer of a container image.
+var layers = []string{
+	"Pulling fs layer", "Waiting", "Downloading", "Verifying Checksum", "Download complete", "Extracting", "Pull complete", "Already exists",
+	"Preparing", "Pushing", "Pushed", "Layer already exists", "Mounted from",
+}
+
+// progress returns 1 for a line about one of many things on their way, as long
+// as nothing went wrong with it.
+func progress(line string) uint64 {
+	line = trimBlanks(untag(line))
+	if len(line) < 4 || len(line) > 500 {
+		return 0
+	}
+	if len(line) > 14 && line[12] == ':' && hexadecimal(line[:12]) {
+		state := line[14:]
+		for _, l := range layers {
+			if strings.HasPrefix(state, l) {
+				return 1
+			}
+		}
+		return 0
+	}
+	for _, prefix := range advancing[line[0]] {
+		if strings.HasPrefix(line, prefix) {
+			if alarming(line) && !strings.HasPrefix(line, "Compiling ") && !strings.HasPrefix(line, "Requirement ") && !strings.HasPrefix(line, "go: ") {
+				return 0
+			}
+			return 1
+		}
+	}
+	return 0
+}
+
+// advance leaves the first and the last of lines in a row in which a percentage
+// grows and nothing but numbers changes.
+func advance(s string, note func(n int) string) string {
+	run, last, high := uint64(0), uint64(0), -1
+	return collapse(s, 5, 1, 1, func(line string) uint64 {
+		value, form := percentage(line)
+		if value < 0 {
+			last, high = 0, -1
+			return 0
+		}
+		if form != last || value < high {
+			run++ // another run
+		}
+		last, high = form, value
+		return run
+	}, note)
+}
+
+// percentage returns the first percentage in a line, -1 if it has none, and what
+// the line is without its numbers and the bar that is drawn.
+func percentage(line string) (value int, form uint64) {
+	at := strings.IndexByte(line, '%')
+	if at < 1 || len(line) > 500 {
+		return -1, 0
+	}
+	from := at
+	for from > 0 && content.Digits(line[from-1:from]) {
+		from--
+	}
+	if from == at || at-from > 3 {
+		return -1, 0
+	}
+	for _, c := range line[from:at] {
+		value = 10*value + int(c-'0')
+	}
+	h := uint64(14695981039346656037)
+	for i := range len(line) {
+		if c := line[i]; c|0x20 >= 'a' && c|0x20 <= 'z' {
+			h = (h ^ uint64(c)) * 1099511628211
+		}
+	}
+	return value, h | 1
+}
+
+// untag removes what runners of several commands put in front of lines: a name
+// in brackets, or one before a bar.
+func untag(line string) string {
+	if strings.HasPrefix(line, "[") && !strings.HasPrefix(line, "[ ") && !strings.HasPrefix(line, "[INFO]") {
+		if tag, rest, ok := strings.Cut(line, "] "); ok && len(tag) <= 40 {
+			return rest
+		}
+	}
+	if i := strings.IndexByte(line[:min(len(line), 44)], '|'); i > 1 && line[i-1] == ' ' && strings.HasPrefix(line[i+1:], " ") &&
+		strings.IndexByte(strings.TrimRight(line[:i], " "), ' ') < 0 {
+		return line[i+2:]
+	}
+	return line
+}
+
+// trimBlanks cuts off blanks and tabs at both ends.
+func trimBlanks(s string) string {
+	for len(s) > 0 && (s[0] == ' ' || s[0] == '\t') {
+		s = s[1:]
+	}
+	for len(s) > 0 && (s[len(s)-1] == ' ' || s[len(s)-1] == '\t') {
+		s = s[:len(s)-1]
+	}
+	return s
+}
+
+func hexadecimal(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; (c < '0' || c > '9') && (c < 'a' || c > 'f') {
+			return false
+		}
+	}
+	return s != ""
+}

@@ -1,0 +1,191 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package admission
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/content"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/history"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/toolcall"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
+
+const (
+	// minOverlap is the number of bytes in lines that stand above already, from
+	// which on a note takes their place.
+	minOverlap = 300
+	// maxPassages bounds the blocks about a file that a read of it is compared
+	// with, the latest first.
+	maxPassages = 16
+	// maxPlaces bounds the places at which one line is looked for.
+	maxPlaces = 8
+)
+
+// passage is lines of a file that a block in front shows.
+type passage struct {
+	block int
+	lines []string
+}
+
+// place is a line of a passage.
+type place struct{ passage, line int }
+
+// overlap leaves out of a file that is read the lines that blocks in front show
+// as they are: earlier reads of it, and calls that have written it. The first
+// and the last line of each run stay, to tell where it belongs. It returns "" if
+// there are none.
+func overlap(h *history.History, i int, text string) string {
+	s := &h.States[i]
+	if s.Class != sessioncache.ClassRead || s.Path == 0 || len(text) < minOverlap {
+		return ""
+	}
+	passages := passages(h, i)
+	if len(passages) == 0 {
+		return ""
+	}
+	places := make(map[string][]place)
+	for p := range passages {
+		for l, line := range passages[p].lines {
+			if len(line) >= 8 && len(places[line]) < maxPlaces {
+				places[line] = append(places[line], place{p, l})
+			}
+		}
+	}
+	lines := slices.Collect(strings.Lines(text))
+	bare := make([]string, len(lines))
+	for l, line := range lines {
+		bare[l] = bareLine(line)
+	}
+	var out strings.Builder
+	write := func(lines []string) {
+		for _, line := range lines {
+			out.WriteString(line)
+		}
+	}
+	copied := 0 // lines
+	for l := 0; l < len(lines); {
+		run, of := 0, 0
+		for _, at := range places[bare[l]] {
+			n := 1
+			for there := passages[at.passage].lines; l+n < len(bare) && at.line+n < len(there) && bare[l+n] == there[at.line+n]; {
+				n++
+			}
+			if n > run {
+				run, of = n, at.passage
+			}
+		}
+		if run > 2 && length(lines[l+1:l+run-1]) >= minOverlap {
+			write(lines[copied : l+1])
+			j := passages[of].block
+			h.States[j].Unused = 0
+			fmt.Fprintf(&out, "%s%d lines as in %s above (%s)]\n", Note, run-2, named(h, j), h.View.Text(h.Blocks[j].ID))
+			copied = l + run - 1
+		}
+		l += max(run, 1)
+	}
+	if copied == 0 {
+		return ""
+	}
+	write(lines[copied:])
+	s.Relies = true
+	return out.String()
+}
+
+// passages finds what the blocks in front of a read show of its file, as they go
+// out.
+func passages(h *history.History, i int) []passage {
+	var out []passage
+	for j := i - 1; j >= 0 && len(out) < maxPassages; j-- {
+		if h.States[j].Path != h.States[i].Path || h.Blocks[j].Body.Len() < minOverlap {
+			continue
+		}
+		switch h.Blocks[j].Kind {
+		case wire.KindToolResult:
+			if h.States[j].Class == sessioncache.ClassRead && visible(h, j) && pointable(&h.Blocks[j]) {
+				out = append(out, passage{j, bareLines(shown(h, j))})
+			}
+		case wire.KindToolUse:
+			for _, text := range written(h, j) {
+				out = append(out, passage{j, bareLines(text)})
+			}
+		}
+	}
+	return out
+}
+
+// shown is the text that a result goes out with.
+func shown(h *history.History, j int) string {
+	if e := h.States[j].Edit; e != nil {
+		return gjson.ParseBytes(e.Value).String()
+	}
+	return content.Of(h.View, &h.Blocks[j])
+}
+
+// written lists the long texts that a call puts into a file, as it goes out.
+func written(h *history.History, j int) []string {
+	body := h.View.Bytes(h.Blocks[j].Body)
+	if e := h.States[j].Edit; e != nil {
+		body = e.Value
+	}
+	input := gjson.ParseBytes(body)
+	if input.Type == gjson.String {
+		input = gjson.Parse(input.Str)
+	}
+	var out []string
+	toolcall.LongStrings(input, 0, func(key string, x gjson.Result) {
+		if !toolcall.IsReplaced(key) && len(x.Str) >= minOverlap {
+			out = append(out, x.Str)
+		}
+	})
+	return out
+}
+
+// named names a call, or the result of one, in a few words.
+func named(h *history.History, j int) string {
+	if h.Blocks[j].Kind == wire.KindToolResult {
+		return "the result of " + calledFor(h, j)
+	}
+	return "the call of " + toolcall.Describe(h.View, &h.Blocks[j])
+}
+
+func bareLines(text string) []string {
+	lines := strings.Split(text, "\n")
+	for l, line := range lines {
+		lines[l] = bareLine(line)
+	}
+	return lines
+}
+
+// bareLine is a line without the number that a tool has put in front.
+func bareLine(line string) string {
+	pad, n, sep := numberedLine(line)
+	if n > 0 {
+		line = line[pad+n+sep:]
+	}
+	return chomp(line)
+}
+
+func length(lines []string) (n int) {
+	for _, line := range lines {
+		n += len(line)
+	}
+	return n
+}

@@ -1,0 +1,76 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package admission
+
+import (
+	"bytes"
+	"fmt"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/content"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/history"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stage"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/toolcall"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
+
+const pointerMark = Note + "same content as the result of "
+
+// reread makes a pointer to an equal result that stands earlier in the
+// conversation and goes out as it was admitted. It returns "" if there is none.
+// The earlier result counts as referred to.
+func reread(h *history.History, i int, text string) string {
+	essence := content.Essence(text)
+	if len(essence) < minAdmission {
+		return ""
+	}
+	hash := content.Hash(essence)
+	h.States[i].Content = hash
+	for j := range i {
+		if h.States[j].Content != hash || !visible(h, j) || content.Essence(content.Of(h.View, &h.Blocks[j])) != essence {
+			continue
+		}
+		h.States[j].Unused = 0
+		id := ""
+		if b := &h.Blocks[j]; !b.ID.Empty() { // Gemini's results may have none
+			id = " (" + h.View.Text(b.ID) + ")"
+		}
+		return fmt.Sprintf("%s%s above%s, %d lines]", pointerMark, calledFor(h, j), id, content.CountLines(essence))
+	}
+	return ""
+}
+
+// visible tells whether the upstream is shown a result, at least as admitted.
+func visible(h *history.History, j int) bool {
+	e := h.States[j].Edit
+	return e == nil || e.Stage == stage.Admission && !Points(e)
+}
+
+// Points reports whether an edit makes a block point to an earlier one, whose
+// text it relies on.
+func Points(e *sessioncache.Edit) bool {
+	return e != nil && e.Stage == stage.Admission && bytes.HasPrefix(e.Value, []byte(`"`+pointerMark))
+}
+
+// calledFor names the call that a result answers, in a few words.
+func calledFor(h *history.History, i int) string {
+	if j := toolcall.Of(h.View, i); j >= 0 {
+		return toolcall.Describe(h.View, &h.Blocks[j])
+	}
+	return "a call"
+}
+
+// pointable tells whether a result may stand as a pointer, or be pointed to.
+func pointable(b *wire.Block) bool { return !b.Has(wire.FlagError) && !b.Has(wire.FlagMedia) }

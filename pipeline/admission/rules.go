@@ -1,0 +1,103 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package admission
+
+import (
+	"github.com/tidwall/gjson"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/content"
+)
+
+// rule is one thing that admission does to a text. It is a pure function of the
+// text and its origin, it never makes a text longer, and what it leaves it leaves
+// alone the next time.
+type rule struct {
+	// option is the rule's switch.
+	option func(o *Options) **bool
+	// of are the sources whose texts it may touch.
+	of source
+	// errors tells that it may touch what a tool reports as an error, too.
+	errors bool
+	apply  func(s string, from *origin) string
+}
+
+const sourceProgram = sourceCommand | sourceOther
+
+// rules are applied in this order, again and again until nothing changes.
+var rules = [...]rule{
+	{func(o *Options) **bool { return &o.ANSI }, sourceProgram | sourceSearch, true, alone(stripEscapes)},
+	{func(o *Options) **bool { return &o.CarriageReturns }, sourceCommand, true, alone(keepLastState)},
+	{func(o *Options) **bool { return &o.Blobs }, sourceProgram | sourceSearch, true, alone(cutBlobs)},
+	{func(o *Options) **bool { return &o.LongLines }, sourceCommand, false, alone(func(s string) string {
+		return cutLines(s, longLine, longLineHead, longLineTail)
+	})},
+	{func(o *Options) **bool { return &o.LongLines }, sourceSearch, false, alone(func(s string) string {
+		return cutLines(s, longHit, longHitHead, longHitTail)
+	})},
+	{func(o *Options) **bool { return &o.Timestamps }, sourceCommand, true, alone(dropDates)},
+	{func(o *Options) **bool { return &o.Repeats }, sourceCommand, true, alone(countRepeats)},
+	{func(o *Options) **bool { return &o.PassingTests }, sourceCommand, true, alone(countPassing)},
+	{func(o *Options) **bool { return &o.Progress }, sourceCommand, true, alone(countProgress)},
+	{func(o *Options) **bool { return &o.LongOutputs }, sourceCommand, false, alone(cutOutput)},
+	{func(o *Options) **bool { return &o.Echoes }, sourceWrite, false, func(s string, from *origin) string { return dropEcho(s, from.written) }},
+	{func(o *Options) **bool { return &o.LineNumbers }, sourceRead | sourceWrite, false, func(s string, from *origin) string {
+		if !from.numbered {
+			return s
+		}
+		return dropPadding(s)
+	}},
+	{func(o *Options) **bool { return &o.SearchHits }, sourceSearch, false, alone(groupHits)},
+}
+
+func alone(apply func(string) string) func(string, *origin) string {
+	return func(s string, _ *origin) string { return apply(s) }
+}
+
+// minAdmission is the length in bytes below which a text is left alone.
+const minAdmission = 400
+
+// maxRounds bounds how often the rules are applied to one text. Two rounds are
+// the rule: the second finds nothing more to do.
+const maxRounds = 8
+
+// admitted returns what a text is sent as.
+func (o *Options) admitted(s string, from *origin) string {
+	if len(s) < minAdmission {
+		return s
+	}
+	if start, end, ok := content.Wrapped(s); ok {
+		text := gjson.Parse(s[start:end]).Str
+		if t := o.admitted(text, from); len(t) < len(text) {
+			return s[:start] + string(content.Append(nil, t)) + s[end:]
+		}
+		return s
+	}
+	for range maxRounds {
+		before := len(s)
+		for i := range rules {
+			r := &rules[i]
+			if r.of&from.source == 0 || from.failed && !r.errors || !enabled(*r.option(o)) {
+				continue
+			}
+			if t := r.apply(s, from); len(t) < len(s) {
+				s = t
+			}
+		}
+		if len(s) == before {
+			break
+		}
+	}
+	return s
+}

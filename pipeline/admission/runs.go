@@ -1,0 +1,182 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package admission
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/content"
+)
+
+// Note is how every note begins that admission leaves in the place of what it
+// took out.
+const Note = "[llm_cache: "
+
+// minCollapsed is the number of bytes below which a run of lines is left as it
+// is: the note would say less than the lines.
+const minCollapsed = 120
+
+// collapse shortens runs of lines of the same class to their first and last
+// lines and a note between. The class of a line is a number above zero, or 0 if
+// it belongs to none; keep is the number of lines that stay at either end.
+func collapse(s string, least, first, last int, class func(line string) uint64, note func(n int) string) string {
+	return collapseIf(s, least, first, last, class, note, nil)
+}
+
+// collapseIf does the same for those runs only whose first line passes.
+func collapseIf(s string, least, first, last int, class func(line string) uint64, note func(n int) string, pass func(line string) bool) string {
+	var out strings.Builder
+	run, from, copied := uint64(0), 0, 0 // class and start of the run; what is done
+	starts := make([]int, 0, 64)         // of the run's lines
+	done := func(end int) {
+		n := len(starts) - first - last
+		if run == 0 || len(starts) < least || n < 1 || pass != nil && !pass(s[starts[0]:lineEnd(s, starts[0])]) {
+			return
+		}
+		a, b := starts[first], end
+		if last > 0 {
+			b = starts[len(starts)-last]
+		}
+		text := note(n)
+		if b-a < len(text)+1+minCollapsed {
+			return
+		}
+		out.WriteString(s[copied:a])
+		out.WriteString(text)
+		if s[b-1] == '\n' {
+			out.WriteByte('\n')
+		}
+		copied = b
+	}
+	for from < len(s) {
+		end := lineEnd(s, from)
+		c := class(chomp(s[from:end]))
+		if c != run {
+			done(from)
+			run, starts = c, starts[:0]
+		}
+		if c != 0 {
+			starts = append(starts, from)
+		}
+		from = end
+	}
+	done(len(s))
+	if copied == 0 {
+		return s
+	}
+	out.WriteString(s[copied:])
+	return out.String()
+}
+
+// lineEnd returns the end of the line that begins at an offset.
+func lineEnd(s string, from int) int {
+	if i := strings.IndexByte(s[from:], '\n'); i >= 0 {
+		return from + i + 1
+	}
+	return len(s)
+}
+
+// chomp cuts off a line's end.
+func chomp(line string) string {
+	n := len(line)
+	for n > 0 && (line[n-1] == '\n' || line[n-1] == '\r') {
+		n--
+	}
+	return line[:n]
+}
+
+// countRepeats replaces equal lines in a row by one and their number, and log
+// lines in a row that differ in numbers only by the first, the last and theirs.
+func countRepeats(s string) string {
+	s = collapse(s, 3, 1, 0, func(line string) uint64 {
+		if strings.TrimSpace(line) == "" {
+			return 0
+		}
+		return content.Hash(line) | 1
+	}, func(n int) string { return fmt.Sprintf("%sthe line above %d more times]", Note, n) })
+	return collapseIf(s, 10, 2, 2, shape, func(n int) string { return fmt.Sprintf("%s%d lines like these left out]", Note, n) }, func(line string) bool {
+		return !alarming(line)
+	})
+}
+
+// shape is what a log line is without its numbers. Other lines have none: what
+// looks alike in a table or a listing are data.
+func shape(line string) uint64 {
+	if !isLog(line) {
+		return 0
+	}
+	h := uint64(14695981039346656037)
+	number := false
+	for i := range len(line) {
+		c := line[i]
+		if digit := c >= '0' && c <= '9'; digit {
+			if number {
+				continue
+			}
+			number, c = true, '0'
+		} else {
+			number = false
+		}
+		h = (h ^ uint64(c)) * 1099511628211
+	}
+	return h | 1
+}
+
+// isLog tells whether a line begins as lines of logs do: with a time or with a
+// level that is no warning.
+func isLog(line string) bool {
+	line = line[opening(line):]
+	if date, _ := stamp(line); date > 0 {
+		return true
+	}
+	for _, level := range []string{"INFO", "DEBUG", "TRACE", "info", "debug", "trace"} {
+		if strings.HasPrefix(line, level) {
+			return true
+		}
+	}
+	return len(line) >= 8 && line[2] == ':' && line[5] == ':' && content.Digits(line[:2]) && content.Digits(line[3:5]) && content.Digits(line[6:8])
+}
+
+// alarms are what lines about something going wrong contain, by first letter.
+var alarms = byFirst(
+	"error", "fail", "fatal", "panic", "exception", "traceback", "warn", "denied", "refused", "undefined", "not found", "timed out", "killed", "abort", "assert",
+	"✗", "✘", "×",
+)
+
+// byFirst sorts words by their first byte.
+func byFirst(words ...string) (table [256][]string) {
+	for _, w := range words {
+		table[w[0]] = append(table[w[0]], w)
+	}
+	return table
+}
+
+// alarming tells whether a line seems to say that something went wrong.
+func alarming(line string) bool {
+	line = line[:min(len(line), 1000)]
+	for i := range len(line) {
+		c := line[i]
+		if c >= 'A' && c <= 'Z' {
+			c |= 0x20
+		}
+		for _, a := range alarms[c] {
+			if len(a) <= len(line)-i && strings.EqualFold(line[i:i+len(a)], a) {
+				return true
+			}
+		}
+	}
+	return strings.HasPrefix(line, "E ") // pytest
+}

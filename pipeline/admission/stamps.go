@@ -1,0 +1,115 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package admission
+
+import (
+	"strings"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/content"
+)
+
+// minStamps is the number of lines with a time from which on a text is a log.
+const minStamps = 20
+
+// dropDates removes the date, and the zone, from log lines where they are those
+// of the line with a time before. The first line shows both.
+func dropDates(s string) string {
+	if len(s) < 20*minStamps || !stamped(s) {
+		return s
+	}
+	var out strings.Builder
+	out.Grow(len(s))
+	date, zone := "", ""
+	for line := range strings.Lines(s) {
+		before := opening(line)
+		n, rest := stamp(line[before:])
+		if n == 0 {
+			out.WriteString(line)
+			continue
+		}
+		d, tail := line[before:before+n], line[before+n:]
+		z, clock := "", tail[:rest]
+		if i := strings.IndexAny(clock, "Z+-"); i >= 0 {
+			z, clock = clock[i:], clock[:i]
+		}
+		if d != date || z != zone {
+			date, zone = d, z
+			out.WriteString(line)
+			continue
+		}
+		out.WriteString(line[:before])
+		out.WriteString(clock)
+		out.WriteString(tail[rest:])
+	}
+	return out.String()
+}
+
+// stamped tells whether enough lines of a text begin with a date and a time.
+func stamped(s string) bool {
+	n := 0
+	for line := range strings.Lines(s) {
+		if date, _ := stamp(line[opening(line):]); date > 0 {
+			if n++; n == minStamps {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// opening returns the number of blanks and brackets that a line begins with.
+func opening(line string) int {
+	n := 0
+	for n < len(line) && (line[n] == ' ' || line[n] == '[') {
+		n++
+	}
+	return n
+}
+
+// stamp measures the date and the time that a line begins with, as in
+// 2026-11-20T10:11:12.345Z or 2026/11/20 10:11:12: the length of the date with
+// its separator, and that of the time with its fraction and zone. Both are 0 if
+// there is none.
+func stamp(line string) (date, clock int) {
+	const dateLen, clockLen = 11, 8
+	if len(line) < dateLen+clockLen || line[0] < '0' || line[0] > '9' {
+		return 0, 0
+	}
+	if !content.Digits(line[:4]) || !content.Digits(line[5:7]) || !content.Digits(line[8:10]) || line[4] != line[7] || (line[4] != '-' && line[4] != '/') ||
+		(line[10] != 'T' && line[10] != ' ') {
+		return 0, 0
+	}
+	t := line[dateLen:]
+	if t[2] != ':' || t[5] != ':' || !content.Digits(t[:2]) || !content.Digits(t[3:5]) || !content.Digits(t[6:8]) {
+		return 0, 0
+	}
+	i := clockLen
+	if i+1 < len(t) && (t[i] == '.' || t[i] == ',') && content.Digits(t[i+1:i+2]) {
+		for i++; i < len(t) && content.Digits(t[i:i+1]); i++ {
+		}
+	}
+	switch {
+	case i < len(t) && t[i] == 'Z':
+		i++
+	case i+6 <= len(t) && (t[i] == '+' || t[i] == '-') && t[i+3] == ':' && content.Digits(t[i+1:i+3]) && content.Digits(t[i+4:i+6]):
+		i += 6
+	case i+5 <= len(t) && (t[i] == '+' || t[i] == '-') && content.Digits(t[i+1:i+5]):
+		i += 5
+	}
+	if i < len(t) && t[i] != ' ' && t[i] != ']' && t[i] != '\t' && t[i] != ':' && t[i] != '\n' {
+		return 0, 0
+	}
+	return dateLen, i
+}

@@ -1,0 +1,152 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package admission
+
+import (
+	"strings"
+	"unicode/utf8"
+)
+
+const escape = '\x1b'
+
+// stripEscapes removes escape sequences for terminals: colours, movements of
+// the cursor, titles, links (ECMA-48). What a link is written on stays.
+func stripEscapes(s string) string {
+	i := strings.IndexByte(s, escape)
+	if i < 0 {
+		return s
+	}
+	var out strings.Builder
+	out.Grow(len(s))
+	for i >= 0 {
+		out.WriteString(s[:i])
+		s = s[i+sequence(s[i:]):]
+		i = strings.IndexByte(s, escape)
+	}
+	out.WriteString(s)
+	return out.String()
+}
+
+// sequence returns the length of the escape sequence that a text begins with, 1
+// if there is only the escape character.
+func sequence(s string) int {
+	const longest = 4096
+	if len(s) < 2 {
+		return 1
+	}
+	s = s[:min(len(s), longest)]
+	switch s[1] {
+	case '[': // parameters, intermediates, one final byte
+		i := 2
+		for i < len(s) && s[i] >= 0x20 && s[i] <= 0x3f {
+			i++
+		}
+		if i < len(s) && s[i] >= 0x40 && s[i] <= 0x7e {
+			return i + 1
+		}
+	case ']', 'P', 'X', '^', '_': // a string up to BEL or ESC \
+		for i := 2; i < len(s) && s[i] != '\n'; i++ {
+			if s[i] == '\a' {
+				return i + 1
+			}
+			if s[i] == escape {
+				if i+1 < len(s) && s[i+1] == '\\' {
+					return i + 2
+				}
+				break
+			}
+		}
+	default:
+		i := 1
+		for i < len(s) && s[i] >= 0x20 && s[i] <= 0x2f {
+			i++
+		}
+		if i < len(s) && s[i] >= 0x30 && s[i] <= 0x7e {
+			return i + 1
+		}
+	}
+	return 1
+}
+
+// keepLastState keeps what a terminal shows in the end of lines that were drawn
+// again and again: what stands behind the last carriage return, as long as it
+// looks like what stood there before. Backspaces take away what they erase.
+func keepLastState(s string) string {
+	if !strings.ContainsAny(s, "\r\b") {
+		return s
+	}
+	var out strings.Builder
+	out.Grow(len(s))
+	var states []string // of a line, none of which replaces the one before
+	for line := range strings.Lines(s) {
+		if strings.IndexByte(line, '\b') >= 0 {
+			line = eraseBack(line)
+		}
+		text := chomp(line)
+		end := line[len(text):]
+		states = states[:0]
+		for state := range strings.SplitSeq(text, "\r") {
+			for len(states) > 0 && redraws(states[len(states)-1], state) {
+				states = states[:len(states)-1]
+			}
+			states = append(states, state)
+		}
+		for i, state := range states {
+			if i > 0 {
+				out.WriteByte('\r')
+			}
+			out.WriteString(state)
+		}
+		out.WriteString(end)
+	}
+	return out.String()
+}
+
+func eraseBack(line string) string {
+	out := make([]byte, 0, len(line))
+	for i := range len(line) {
+		if line[i] != '\b' {
+			out = append(out, line[i])
+			continue
+		}
+		_, n := utf8.DecodeLastRune(out)
+		out = out[:len(out)-n]
+	}
+	return string(out)
+}
+
+// redraws tells whether a state of a line is replaced by a newer one: both begin
+// with the same word, or the older one says nothing.
+func redraws(older, newer string) bool {
+	a, b := firstWord(older), firstWord(newer)
+	return a == b || a == "" || strings.TrimSpace(newer) == ""
+}
+
+// firstWord returns the first three or more letters in a row.
+func firstWord(s string) string {
+	from := -1
+	for i := 0; i <= len(s); i++ {
+		letter := i < len(s) && (s[i]|0x20 >= 'a' && s[i]|0x20 <= 'z')
+		switch {
+		case letter && from < 0:
+			from = i
+		case !letter && from >= 0 && i-from >= 3:
+			return s[from:i]
+		case !letter:
+			from = -1
+		}
+	}
+	return ""
+}

@@ -1,0 +1,157 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package admission
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/tidwall/gjson"
+)
+
+// recordedResult is a tool result of a recorded conversation.
+type recordedResult struct {
+	conversation string
+	origin       *origin
+	text         string
+}
+
+// recordedResults reads the tool results of the recorded conversations, which
+// LLM_CACHE_TRACES names the folder of or which lie beside the module.
+func recordedResults(t *testing.T) []recordedResult {
+	t.Helper()
+	folder := os.Getenv("LLM_CACHE_TRACES")
+	if folder == "" {
+		folder = "../../shared/traces"
+	}
+	files, _ := filepath.Glob(filepath.Join(folder, "*.jsonl.gz"))
+	if len(files) == 0 {
+		t.Skip("no recorded conversations: set LLM_CACHE_TRACES to their folder")
+	}
+	var out []recordedResult
+	for _, name := range files {
+		f, err := os.Open(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		z, err := gzip.NewReader(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines := bufio.NewScanner(z)
+		lines.Buffer(nil, 64<<20)
+		calls := map[string]gjson.Result{}
+		for lines.Scan() {
+			gjson.GetBytes(bytes.Clone(lines.Bytes()), "messages.#.content|@flatten").ForEach(func(_, b gjson.Result) bool {
+				switch b.Get("type").Str {
+				case "tool_use":
+					calls[b.Get("id").Str] = b
+				case "tool_result":
+					call := calls[b.Get("tool_use_id").Str]
+					o := originOf(call.Get("name").Str, call.Get("input"), b.Get("is_error").Bool())
+					content := b.Get("content")
+					if !content.IsArray() {
+						out = append(out, recordedResult{filepath.Base(name), &o, content.Str})
+						break
+					}
+					for _, text := range content.Get("#.text").Array() {
+						out = append(out, recordedResult{filepath.Base(name), &o, text.Str})
+					}
+				}
+				return true
+			})
+		}
+		if err := lines.Err(); err != nil {
+			t.Fatal(err)
+		}
+		if err := f.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return out
+}
+
+// TestAdmissionOfRecordedConversations tells what each rule saves on recorded
+// conversations, alone and of all characters of tool results, and checks that
+// no line of a file is lost.
+func TestAdmissionOfRecordedConversations(t *testing.T) {
+	results := recordedResults(t)
+	total := 0
+	for i := range results {
+		total += len(results[i].text)
+	}
+	fields := reflect.TypeFor[Options]()
+	for n := range fields.NumField() {
+		name, _, _ := strings.Cut(fields.Field(n).Tag.Get("json"), ",")
+		if fields.Field(n).Type.Kind() != reflect.Pointer || name == "rereads" || name == "overlaps" || name == "replaced" {
+			continue
+		}
+		o, saved, touched := only(n), 0, 0
+		for i := range results {
+			r := &results[i]
+			got := o.admitted(r.text, r.origin)
+			if got == r.text {
+				continue
+			}
+			touched++
+			saved += len(r.text) - len(got)
+			if os.Getenv("SHOW") == name {
+				t.Logf("=== %s %d -> %d\n%s\n--------\n%s", r.conversation, len(r.text), len(got), r.text, got)
+			}
+			if lost := lostLine(r, got); lost != "" {
+				t.Errorf("%s: %s loses the line %q", r.conversation, name, lost)
+			}
+		}
+		t.Logf("%-16s %6d characters, %.2f %% of all, in %d results", name, saved, 100*float64(saved)/float64(total), touched)
+	}
+}
+
+// only switches every rule off but one.
+func only(field int) *Options {
+	o, no := &Options{}, false
+	v := reflect.ValueOf(o).Elem()
+	for n := range v.NumField() {
+		if n != field && v.Field(n).Kind() == reflect.Pointer {
+			v.Field(n).Set(reflect.ValueOf(&no))
+		}
+	}
+	return o
+}
+
+// lostLine returns a line of a file that stands in a result and not in what it
+// is sent as, nor in the call.
+func lostLine(r *recordedResult, got string) string {
+	if r.origin.source&(sourceRead|sourceSearch|sourceWrite) == 0 {
+		return ""
+	}
+	for line := range strings.Lines(r.text) {
+		line = chomp(line)
+		if pad, n, sep := numberedLine(line); n > 0 {
+			line = line[pad+n+sep:]
+		} else if n := hitPath(line); n > 0 {
+			line = line[n+1:]
+		}
+		if !strings.Contains(got, line) && !strings.Contains(r.origin.written, line) {
+			return line
+		}
+	}
+	return ""
+}

@@ -1,0 +1,49 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package content
+
+import "sync"
+
+// Arena is memory for the texts that are decoded for one request, used again by
+// the next one. A text of a page must not outlive the decision about its
+// request. A nil page has no memory: each text gets its own.
+type Arena struct {
+	all  []byte
+	free []byte // the rest of all
+}
+
+// arenaSize is the memory of a page. Texts beyond it get their own.
+const arenaSize = 64 << 10
+
+var arenas = sync.Pool{New: func() any { return &Arena{all: make([]byte, arenaSize)} }}
+
+func Open() *Arena {
+	p := arenas.Get().(*Arena)
+	p.free = p.all
+	return p
+}
+
+// Close ends the use of the texts, so that others can write there.
+func (p *Arena) Close() { arenas.Put(p) }
+
+// take returns n bytes to write to.
+func (p *Arena) take(n int) []byte {
+	if p == nil || n > len(p.free) {
+		return make([]byte, n)
+	}
+	out := p.free[:n:n]
+	p.free = p.free[n:]
+	return out
+}

@@ -1,0 +1,107 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package content
+
+import (
+	"encoding/json"
+	"strconv"
+	"strings"
+	"testing"
+	"unicode/utf16"
+)
+
+func TestUnquoteWithEscapesNearTheBounds(t *testing.T) {
+	long := "func (h *Handler) Provision(ctx caddy.Context) error {"
+	for _, s := range []string{
+		long,
+		long + "\n\t" + long + "\r\n\n" + long,
+		"\t\tif s == \"a quotation of some length\" {\n" + `C:\Users\somebody\go\src\module\file.go`,
+		`\`, `\\`, "\n", "\n\n\n\n\n\n\n\n\n", `1234567\`, `12345678\`, `123456789\9`, "a\tb\tc\td",
+		"ünïcödé in a line → here\n😀 and a pair of surrogates in one more line",
+		"\u0001\u0000 control characters\b\f and more behind\n", strings.Repeat("x", 24), "",
+	} {
+		plain, err := json.Marshal(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, quoted := range []string{string(plain), ascii(s), string(Append(nil, s))} {
+			if got := Unquote([]byte(quoted)); got != s {
+				t.Errorf("%s: %q", quoted, got)
+			}
+		}
+	}
+	if got := Unquote([]byte(`"broken \"`)); got != `broken \` {
+		t.Errorf("a lone backslash at the end: %q", got)
+	}
+}
+
+// ascii quotes a text as clients do that escape all that is not ASCII.
+func ascii(s string) string {
+	var b strings.Builder
+	for _, r := range s {
+		q := string(Quote(string(r)))
+		if r < 0x80 {
+			b.WriteString(q[1 : len(q)-1])
+			continue
+		}
+		for _, u := range utf16.AppendRune(nil, r) {
+			b.WriteString(`\u` + strconv.FormatUint(0x10000+uint64(u), 16)[1:])
+		}
+	}
+	return `"` + b.String() + `"`
+}
+
+func FuzzUnquote(f *testing.F) {
+	f.Add("12→a line that is long enough\n\tanother \"one\" of the kind \u2192 here")
+	f.Fuzz(func(t *testing.T, s string) {
+		s = strings.ToValidUTF8(s, "?")
+		for _, quoted := range []string{string(Quote(s)), ascii(s), string(Append(nil, s))} {
+			if got := Unquote([]byte(quoted)); got != s {
+				t.Errorf("%s: %q", quoted, got)
+			}
+		}
+	})
+}
+
+func TestUnwrapped(t *testing.T) {
+	for _, c := range []struct{ in, want string }{
+		{"text", "text"},
+		{"text\n<system-reminder>\n1\n</system-reminder>\n\n<system-reminder>\n2\n</system-reminder>\n", "text"},
+		{"text <system-reminder>not at the end</system-reminder> more", "text <system-reminder>not at the end</system-reminder> more"},
+		{"open</system-reminder>", "open</system-reminder>"},
+		{"Chunk ID: 81c\nWall time: 0.1 seconds\nProcess exited with code 0\nOutput:\ntext\n", "text"},
+		{"Wall time: 0.1 seconds\nno more", "Wall time: 0.1 seconds\nno more"},
+		{"Output: text\nProcess Group PGID: 4711", "Output: text"},
+		{"Process Group PGID: none", "Process Group PGID: none"},
+	} {
+		if got := Essence(c.in); got != c.want {
+			t.Errorf("%q becomes %q, want %q", c.in, got, c.want)
+		}
+	}
+}
+
+func TestUnquote(t *testing.T) {
+	for _, s := range []string{"", "plain", "a\nb\tc\r\"\\/", "\\", "ü → 日本", "tail\\", strings.Repeat("x\n", 1000)} {
+		raw, _ := json.Marshal(s)
+		if got := Unquote(raw); got != s {
+			t.Errorf("%s: got %q, want %q", raw, got, s)
+		}
+	}
+	for raw, want := range map[string]string{`"a\u00e9b\n"`: "aéb\n", `"\ud83d\ude00 x"`: "😀 x", `"\b\f"`: "\b\f"} {
+		if got := Unquote([]byte(raw)); got != want {
+			t.Errorf("%s: got %q, want %q", raw, got, want)
+		}
+	}
+}

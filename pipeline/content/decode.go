@@ -1,0 +1,121 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+// Package content reads and writes the texts in the bodies of blocks.
+package content
+
+import (
+	"bytes"
+	"encoding/binary"
+	"math/bits"
+	"strings"
+	"unsafe"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
+
+// IsText tells whether a part of a content is text.
+func IsText(part gjson.Result) bool {
+	kind := part.Get("type").Str
+	return kind == "text" || kind == "input_text"
+}
+
+// Of decodes the text of a block's body: a string, or the text parts of an
+// array of blocks, joined by line ends. Of output in JSON it is the output.
+func Of(v *wire.View, b *wire.Block) string { return Decode(nil, v, b, Unwrap) }
+
+// Verbatim is textOf with output in JSON as it stands.
+func Verbatim(v *wire.View, b *wire.Block) string {
+	return Decode(nil, v, b, func(s string) string { return s })
+}
+
+func Decode(p *Arena, v *wire.View, b *wire.Block, unwrap func(string) string) string {
+	body := v.Bytes(b.Body)
+	if len(body) == 0 {
+		return ""
+	}
+	if body[0] == '"' {
+		return unwrap(p.unquote(body))
+	}
+	content := gjson.ParseBytes(body)
+	if !content.IsArray() {
+		return content.String()
+	}
+	var s strings.Builder
+	content.ForEach(func(_, part gjson.Result) bool {
+		if IsText(part) {
+			if s.Len() > 0 {
+				s.WriteByte('\n')
+			}
+			s.WriteString(unwrap(part.Get("text").String()))
+		}
+		return true
+	})
+	return s.String()
+}
+
+// Unquote decodes a JSON string.
+func Unquote(raw []byte) string { return (*Arena)(nil).unquote(raw) }
+
+// unquote decodes a JSON string on the page. In the long texts of tool results there is an
+// escape every few bytes: what stands between two is copied in words of eight
+// bytes, in which a backslash shows by its bits.
+func (p *Arena) unquote(raw []byte) string {
+	s := raw[1 : len(raw)-1]
+	i := bytes.IndexByte(s, '\\')
+	if i < 0 {
+		i = len(s)
+	}
+	out := p.take(len(s)) // never shorter than what is left of s
+	n := copy(out, s[:i])
+	for i < len(s) {
+		if s[i] != '\\' || i+1 == len(s) {
+			if i+8 > len(s) {
+				out[n] = s[i]
+				i, n = i+1, n+1
+				continue
+			}
+			word := binary.LittleEndian.Uint64(s[i:])
+			binary.LittleEndian.PutUint64(out[n:], word)
+			plain := backslashAt(word)
+			i, n = i+plain, n+plain
+			continue
+		}
+		switch c := s[i+1]; c {
+		case 'n':
+			out[n] = '\n'
+		case 't':
+			out[n] = '\t'
+		case 'r':
+			out[n] = '\r'
+		case '"', '\\', '/':
+			out[n] = c
+		default: // rare, and not worth being fast
+			rest := gjson.Parse(`"` + string(s[i:]) + `"`).Str
+			return string(append(out[:n], rest...))
+		}
+		i, n = i+2, n+1
+	}
+	return unsafe.String(unsafe.SliceData(out), n) // nothing else holds the bytes
+}
+
+// backslashAt returns the index of the first backslash in eight bytes, 8 if
+// there is none.
+func backslashAt(word uint64) int {
+	const ones, highs = 0x0101010101010101, 0x8080808080808080
+	x := word ^ '\\'*ones
+	return bits.TrailingZeros64((x-ones)&^x&highs) / 8
+}

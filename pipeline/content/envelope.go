@@ -1,0 +1,102 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package content
+
+import (
+	"bytes"
+	"strings"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
+
+// Wrapped finds the output of a command in the JSON that Codex puts around it:
+// {"chunk_id":…,"wall_time_seconds":…,"exit_code":…,"output":"…"}, in older
+// versions {"output":"…","metadata":{…}}. It returns where the JSON string of
+// the output stands in the text.
+func Wrapped(s string) (start, end int, ok bool) {
+	if !strings.HasPrefix(s, `{"chunk_id"`) && !strings.HasPrefix(s, `{"output"`) && !strings.HasPrefix(s, `{"wall_time`) || !wire.Valid(s) {
+		return 0, 0, false
+	}
+	v := gjson.Parse(s)
+	output := v.Get("output")
+	if output.Type != gjson.String || output.Index == 0 || !v.Get("exit_code").Exists() && !v.Get("metadata").IsObject() && !v.Get("wall_time_seconds").Exists() {
+		return 0, 0, false
+	}
+	return output.Index, output.Index + len(output.Raw), true
+}
+
+// Unwrap returns the output in such JSON, any other text as it is.
+func Unwrap(s string) string {
+	if start, end, ok := Wrapped(s); ok {
+		return gjson.Parse(s[start:end]).Str
+	}
+	return s
+}
+
+// MaybeWrapped tells whether a JSON string may hold such JSON.
+func MaybeWrapped(body []byte) bool { return bytes.HasPrefix(body, []byte(`"{\"`)) }
+
+// Essence cuts off what clients put around a tool's output and what differs
+// each time: reminders at its end (Claude Code), the header with the time that
+// a command took (Codex), the number of the process group (Gemini CLI).
+func Essence(s string) string {
+	for {
+		t := strings.TrimRight(s, " \r\n")
+		if !strings.HasSuffix(t, "</system-reminder>") {
+			break
+		}
+		i := strings.LastIndex(t, "<system-reminder>")
+		if i < 0 {
+			break
+		}
+		s = t[:i]
+	}
+	s = Unheaded(s)
+	if i := lastIndex(s, "Process Group PGID: "); i >= 0 && Digits(strings.TrimSpace(s[i+len("Process Group PGID: "):])) {
+		s = s[:i]
+	}
+	return strings.TrimRight(s, " \r\n")
+}
+
+// Unheaded cuts off what Codex puts in front of a command's output.
+func Unheaded(s string) string {
+	const output = "\nOutput:\n"
+	if strings.HasPrefix(s, "Chunk ID: ") || strings.HasPrefix(s, "Wall time: ") || strings.HasPrefix(s, "Script ") {
+		if i := strings.Index(s[:min(len(s), 400)], output); i >= 0 {
+			return strings.TrimLeft(s[i+len(output):], "\n")
+		}
+	}
+	return s
+}
+
+// lastIndex is strings.LastIndex for what can only stand near the end.
+func lastIndex(s, what string) int {
+	from := max(0, len(s)-100)
+	if i := strings.LastIndex(s[from:], what); i >= 0 {
+		return from + i
+	}
+	return -1
+}
+
+func Digits(s string) bool {
+	for i := range len(s) {
+		if s[i] < '0' || s[i] > '9' {
+			return false
+		}
+	}
+	return s != ""
+}

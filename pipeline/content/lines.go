@@ -1,0 +1,57 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package content
+
+import (
+	"strings"
+	"unicode/utf8"
+)
+
+func CountLines(s string) int {
+	n := strings.Count(s, "\n")
+	if s != "" && !strings.HasSuffix(s, "\n") {
+		n++
+	}
+	return n
+}
+
+// HeadLines returns up to n non-blank first lines, each cut to width characters.
+func HeadLines(s string, n, width int) []string {
+	out := make([]string, 0, n)
+	for line := range strings.Lines(s) {
+		if len(out) == n {
+			break
+		}
+		if line = strings.TrimSpace(line); line != "" {
+			out = append(out, Clip(line, width))
+		}
+	}
+	return out
+}
+
+// Clip cuts a text to a number of characters, with an ellipsis in the place of
+// the rest.
+func Clip(s string, width int) string {
+	if utf8.RuneCountInString(s) <= width {
+		return s
+	}
+	n := 0
+	for i := range s {
+		if n++; n == width {
+			return s[:i] + "…"
+		}
+	}
+	return s
+}

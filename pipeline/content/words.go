@@ -1,0 +1,53 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package content
+
+import (
+	"iter"
+	"strings"
+
+	"github.com/cespare/xxhash"
+)
+
+// Hash is the same in every process: what it decides must not change with a
+// restart.
+func Hash(s string) uint64 { return xxhash.Sum64String(s) }
+
+// inWord tells of each byte whether paths and words are made of it. What is not
+// ASCII parts words, as quotation marks and arrows do.
+var inWord = func() (table [256]bool) {
+	for c := range table {
+		table[c] = c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c < 0x80 && strings.IndexByte("_./-~@+", byte(c)) >= 0
+	}
+	return table
+}()
+
+// Words yields the words of a text, of the characters that paths are made of.
+func Words(s string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for i := 0; i < len(s); i++ {
+			if !inWord[s[i]] {
+				continue
+			}
+			start := i
+			for i < len(s) && inWord[s[i]] {
+				i++
+			}
+			if !yield(s[start:i]) {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,152 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+// Package history is the conversation in one request, block by block, with what is
+// remembered of each block.
+package history
+
+import (
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/content"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
+
+// History is the conversation in one request, block by block, with what is
+// remembered of each block. Blocks are named by their index among the message
+// blocks.
+type History struct {
+	// View is the request.
+	View *wire.View
+	// Blocks are its message blocks, States what is remembered of each.
+	Blocks []wire.Block
+	States []sessioncache.State
+	// Known is the number of blocks that stood in the last request too.
+	Known int
+
+	Texts []string       // of the new blocks, as far as they were decoded
+	arena *content.Arena // where the texts lie
+}
+
+// Text returns the decoded text of a message block. Several stages look at new
+// blocks, so it is decoded once. The text is good until the page is closed.
+func (h *History) Text(i int) string {
+	if i < h.Known {
+		return content.Of(h.View, &h.Blocks[i])
+	}
+	if h.Texts == nil {
+		h.Texts = make([]string, len(h.Blocks)-h.Known)
+	}
+	s := &h.Texts[i-h.Known]
+	if *s == "" {
+		*s = content.Decode(h.arena, h.View, &h.Blocks[i], content.Unwrap)
+	}
+	return *s
+}
+
+// Decode has texts lie on a page until the history is released.
+func (h *History) Decode() { h.arena = content.Open() }
+
+// Release ends the use of the texts that were decoded.
+func (h *History) Release() {
+	h.arena.Close()
+	h.arena, h.Texts = nil, nil
+}
+
+// Sent is the number of bytes that a whole block goes out in.
+func (h *History) Sent(i int) int {
+	if h.Removed(i) {
+		return 0
+	}
+	return h.Blocks[i].Span.Len() - h.Blocks[i].Body.Len() + h.Size(i)
+}
+
+// Zeroed returns n zero values, in the memory of s if they fit.
+func Zeroed[T any](s []T, n int) []T {
+	if cap(s) < n {
+		return make([]T, n, n+n/4+16)
+	}
+	s = s[:n]
+	clear(s)
+	return s
+}
+
+func (h *History) Removed(i int) bool {
+	e := h.States[i].Edit
+	return e != nil && e.Op == wire.OpRemove
+}
+
+// Message returns the range of a block's message in blocks.
+func (h *History) Message(i int) (first, end int) {
+	m := &h.View.Messages[h.Blocks[i].Message]
+	return int(m.First) - h.View.System, int(m.End) - h.View.System
+}
+
+// Alone tells whether no other block of the message would stay if the block
+// were removed.
+func (h *History) Alone(i int) bool {
+	first, end := h.Message(i)
+	for j := first; j < end; j++ {
+		if j != i && !h.Removed(j) {
+			return false
+		}
+	}
+	return true
+}
+
+// Size is the number of bytes a block's body goes out in.
+func (h *History) Size(i int) int {
+	switch e := h.States[i].Edit; {
+	case e == nil:
+		return h.Blocks[i].Body.Len()
+	case e.Op == wire.OpRemove:
+		return 0
+	default:
+		return len(e.Value)
+	}
+}
+
+// LastSaid returns the last block of the model's, 0 if there is none.
+func (h *History) LastSaid() int {
+	for i := len(h.Blocks) - 1; i >= 0; i-- {
+		if h.Blocks[i].Role == wire.RoleAssistant {
+			return i
+		}
+	}
+	return 0
+}
+
+// LastAnswer returns the first block of the last assistant message.
+func (h *History) LastAnswer() int {
+	for i := len(h.View.Messages) - 1; i >= 0; i-- {
+		if m := &h.View.Messages[i]; m.Role == wire.RoleAssistant {
+			return int(m.First) - h.View.System
+		}
+	}
+	return 0
+}
+
+// LastReasoning returns the last reasoning item, -1 if there is none.
+func (h *History) LastReasoning() int {
+	for i := len(h.Blocks) - 1; i >= 0; i-- {
+		if h.Blocks[i].Kind == wire.KindReasoning {
+			return i
+		}
+	}
+	return -1
+}
+
+// IsThinking reports whether a block is thinking, readable or redacted.
+func IsThinking(b *wire.Block) bool {
+	return b.Kind == wire.KindThinking || b.Kind == wire.KindRedactedThinking
+}

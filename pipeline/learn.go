@@ -1,0 +1,126 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package pipeline
+
+import (
+	"math"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/content"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/history"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/reference"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/toolcall"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
+
+// learn notes what is to be remembered of the blocks that are new.
+func learn(h *history.History) {
+	var turn, task uint16
+	if h.Known > 0 {
+		turn, task = h.States[h.Known-1].Turn, h.States[h.Known-1].Task
+	}
+	r := reference.Scratches.Get().(*reference.Scratch)
+	defer reference.Scratches.Put(r)
+	var calls map[string]int // by id, where a search among few would not do
+	if len(h.Blocks)-h.Known > fewBlocks {
+		calls = make(map[string]int)
+	}
+	for i := h.Known; i < len(h.Blocks); i++ {
+		b, s := &h.Blocks[i], &h.States[i]
+		if i == 0 || b.Message != h.Blocks[i-1].Message {
+			switch m := &h.View.Messages[b.Message]; {
+			case m.Role == wire.RoleAssistant:
+				turn++
+			case m.Role == wire.RoleUser && !answersTool(h.View, m):
+				task++
+			}
+		}
+		s.Turn, s.Task = turn, task
+		switch b.Kind {
+		case wire.KindToolUse:
+			c := toolcall.Understand(h.View.Text(b.Name), gjson.ParseBytes(h.View.Bytes(b.Body)))
+			s.Class, s.Whole, s.Shell = c.Class, c.Whole, c.Shell
+			if c.Path != "" {
+				s.Path, s.Test = content.Hash(c.Path), toolcall.IsTest(c.Path)
+			}
+			if b.Body.Len() >= minTrait && s.Trait == "" && foldableInput(h.View.Bytes(b.Body)) {
+				s.Trait = inputTrait(h, r, b, c)
+			}
+			if c.Class == sessioncache.ClassEdit && b.Body.Len() >= minFold {
+				s.Replaced = uint16(min(toolcall.ReplacedBytes(gjson.ParseBytes(h.View.Bytes(b.Body))), math.MaxUint16))
+			}
+			if calls != nil && !b.ID.Empty() {
+				calls[h.View.Text(b.ID)] = i
+			}
+		case wire.KindToolResult:
+			if j := newCall(h, i, calls); j >= 0 {
+				c := &h.States[j]
+				s.Class, s.Path, s.Whole, s.Shell, s.Test = c.Class, c.Path, c.Whole, c.Shell, c.Test
+			} else {
+				s.Class, s.Path, s.Whole, s.Shell, s.Test = sessioncache.ClassNone, 0, false, false, false
+			}
+			if b.Body.Len() >= minTrait && s.Trait == "" {
+				s.Trait = resultTrait(h, r, i)
+			}
+		}
+	}
+}
+
+// fewBlocks is the number of new blocks up to which a call is searched for.
+const fewBlocks = 64
+
+// newCall finds the call that a new result answers, among the new blocks if it
+// is there: its index, or -1.
+func newCall(h *history.History, i int, calls map[string]int) int {
+	id := h.View.Bytes(h.Blocks[i].ID)
+	if len(id) == 0 {
+		return toolcall.Of(h.View, i)
+	}
+	if j, ok := calls[string(id)]; ok {
+		return j
+	}
+	for j := i - 1; calls == nil && j >= h.Known; j-- {
+		if b := &h.Blocks[j]; b.Kind == wire.KindToolUse && string(h.View.Bytes(b.ID)) == string(id) {
+			return j
+		}
+	}
+	return toolcall.Of(h.View, i)
+}
+
+// resultTrait tells by what a later answer can be seen to refer to a result.
+func resultTrait(h *history.History, r *reference.Scratch, i int) sessioncache.Trait {
+	var few [reference.MostTerms]uint64
+	terms := append(few[:0], content.Hash(h.View.Text(h.Blocks[i].ID)))
+	if j := toolcall.Of(h.View, i); j >= 0 {
+		terms = reference.AppendTerms(terms, toolcall.Argument(gjson.ParseBytes(h.View.Bytes(h.Blocks[j].Body))))
+	}
+	r.Lines = reference.AppendLines(r.Lines[:0], h.Text(i))
+	return reference.NewTrait(terms, r.Lines)
+}
+
+// inputTrait does the same for what a call has written.
+func inputTrait(h *history.History, r *reference.Scratch, b *wire.Block, c toolcall.Call) sessioncache.Trait {
+	var few [reference.MostTerms]uint64
+	terms := reference.AppendTerms(few[:0], c.Argument)
+	m := reference.Mention{Lines: r.Lines[:0], Unread: true}
+	m.Value(toolcall.Decoded(gjson.ParseBytes(h.View.Bytes(b.Body))), 0)
+	r.Lines = m.Lines
+	return reference.NewTrait(terms, m.Lines)
+}
+
+// minTrait is the length in bytes below which a result is not worth pruning.
+const minTrait = 200

@@ -1,0 +1,114 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package reference
+
+import (
+	"strings"
+	"sync"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/content"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
+
+// Mention is what an answer says, in the form that traits are compared with.
+type Mention struct {
+	terms  termSet
+	Lines  []uint64
+	Unread bool // terms are not asked for
+}
+
+var mentions = sync.Pool{New: func() any { return new(Mention) }}
+
+// maxMention bounds the lines of an answer that are compared.
+const maxMention = 400
+
+// NewMention reads an answer. The mention goes back to the pool with release.
+func NewMention(t *wire.Turn) *Mention {
+	m := mentions.Get().(*Mention)
+	m.text(t.Text)
+	m.text(t.Thinking)
+	for i := range t.Calls {
+		if c := &t.Calls[i]; c.Free {
+			m.text(c.Arguments)
+		} else {
+			m.Value(gjson.Parse(c.Arguments), 0)
+		}
+	}
+	return m
+}
+
+func (m *Mention) Release() {
+	m.terms.clear()
+	m.Lines = m.Lines[:0]
+	mentions.Put(m)
+}
+
+// Value takes in the strings of a call's arguments.
+func (m *Mention) Value(v gjson.Result, depth int) {
+	switch {
+	case v.Type == gjson.String:
+		m.text(v.Str)
+	case depth < 6 && (v.IsArray() || v.IsObject()):
+		v.ForEach(func(_, inner gjson.Result) bool {
+			m.Value(inner, depth+1)
+			return true
+		})
+	}
+}
+
+func (m *Mention) text(s string) {
+	if !m.Unread {
+		m.words(s)
+	}
+	for line := range strings.Lines(s) {
+		if len(m.Lines) == maxMention {
+			return
+		}
+		if q, ok := Quotable(line); ok {
+			m.Lines = append(m.Lines, content.Hash(q))
+		}
+	}
+}
+
+func (m *Mention) words(s string) {
+	for word := range content.Words(s) {
+		if word = strings.TrimRight(word, "."); len(word) < 4 {
+			continue
+		}
+		m.terms.add(content.Hash(word))
+		if i := strings.LastIndexByte(word, '/'); i >= 0 && i+1 < len(word) {
+			m.terms.add(content.Hash(word[i+1:]))
+		}
+	}
+}
+
+// Of tells whether the answer refers to a block.
+func (m *Mention) Of(t sessioncache.Trait) bool {
+	terms, filter := t[1:1+8*int(t[0])], t[1+8*int(t[0]):]
+	for ; terms != ""; terms = terms[8:] {
+		if m.terms.has(term(terms)) {
+			return true
+		}
+	}
+	for _, line := range m.Lines {
+		if inBloom(filter, line) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,101 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+// Package reference finds out whether an answer refers to a block: by the paths in
+// it and by lines that it quotes.
+package reference
+
+import (
+	"encoding/binary"
+	"path"
+	"strings"
+	"sync"
+	"unsafe"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/content"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+)
+
+// MostTerms bounds the terms of a trait.
+const MostTerms = 10
+
+// AppendTerms adds the hashes of the path-like words of an argument.
+func AppendTerms(terms []uint64, argument string) []uint64 {
+	for word := range content.Words(argument) {
+		if len(terms) >= MostTerms-1 { // a word may add two
+			break
+		}
+		if !strings.ContainsAny(word, "/.") || len(word) < 4 {
+			continue
+		}
+		terms = append(terms, content.Hash(word))
+		if base := path.Base(word); base != word && len(base) > 4 && strings.Contains(base, ".") {
+			terms = append(terms, content.Hash(base))
+		}
+	}
+	return terms
+}
+
+// NewTrait makes a trait of terms and of hashes of quotable lines: the number of
+// the terms, the terms, and a Bloom filter of the lines with about ten bits for
+// each and three probes. One line in sixty is taken for a quotation wrongly,
+// which only keeps a block longer.
+func NewTrait(terms, lines []uint64) sessioncache.Trait {
+	words := (len(lines)*10 + 63) / 64
+	t := make([]byte, 1, 1+8*(len(terms)+words))
+	t[0] = byte(len(terms))
+	for _, h := range terms {
+		t = binary.LittleEndian.AppendUint64(t, h)
+	}
+	filter := t[len(t):cap(t)]
+	for _, h := range lines {
+		for probe := range uint64(3) {
+			at := probeAt(h, probe, len(filter))
+			filter[at/8] |= 1 << (at % 8)
+		}
+	}
+	t = t[:cap(t)]
+	return sessioncache.Trait(unsafe.String(unsafe.SliceData(t), len(t))) // nothing else holds the bytes
+}
+
+func probeAt(h, probe uint64, bytes int) uint64 {
+	return (h + probe*(h>>32|1)) % uint64(bytes*8)
+}
+
+func inBloom(filter sessioncache.Trait, h uint64) bool {
+	if len(filter) == 0 {
+		return false
+	}
+	for probe := range uint64(3) {
+		at := probeAt(h, probe, len(filter))
+		if filter[at/8]&(1<<(at%8)) == 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// Scratch is memory for making traits, to be used again.
+type Scratch struct {
+	Lines []uint64 // of one block at a time
+}
+
+var Scratches = sync.Pool{New: func() any { return new(Scratch) }}
+
+// term returns the first of the terms.
+func term(t sessioncache.Trait) uint64 {
+	_ = t[7]
+	return uint64(t[0]) | uint64(t[1])<<8 | uint64(t[2])<<16 | uint64(t[3])<<24 |
+		uint64(t[4])<<32 | uint64(t[5])<<40 | uint64(t[6])<<48 | uint64(t[7])<<56
+}

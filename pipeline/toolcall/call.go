@@ -1,0 +1,166 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+// Package toolcall understands calls of tools: what they do, what they are about,
+// and which result answers which.
+package toolcall
+
+import (
+	"path"
+	"strings"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/content"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+)
+
+// Call is what is understood of a tool call.
+type Call struct {
+	Class sessioncache.Class
+	// Path is the file that it is about, "" if it is about none.
+	Path string
+	// Whole tells that it reads the file from beginning to end.
+	Whole bool
+	// Shell tells that it is made through a shell.
+	Shell bool
+	// Argument is its most telling argument.
+	Argument string
+}
+
+// classes are parts of tool names and what such tools do. The first that fits
+// counts.
+var classes = []struct {
+	part  string
+	class sessioncache.Class
+}{
+	{"todo", sessioncache.ClassOther},
+	{"notebookread", sessioncache.ClassRead},
+	{"edit", sessioncache.ClassEdit},
+	{"replace", sessioncache.ClassEdit},
+	{"patch", sessioncache.ClassEdit},
+	{"stdin", sessioncache.ClassCommand},
+	{"write", sessioncache.ClassWrite},
+	{"create_file", sessioncache.ClassWrite},
+	{"grep", sessioncache.ClassSearch},
+	{"glob", sessioncache.ClassSearch},
+	{"search", sessioncache.ClassSearch},
+	{"find", sessioncache.ClassSearch},
+	{"list", sessioncache.ClassSearch},
+	{"bash", sessioncache.ClassCommand},
+	{"shell", sessioncache.ClassCommand},
+	{"exec", sessioncache.ClassCommand},
+	{"command", sessioncache.ClassCommand},
+	{"terminal", sessioncache.ClassCommand},
+	{"run", sessioncache.ClassCommand},
+	{"read", sessioncache.ClassRead},
+	{"view", sessioncache.ClassRead},
+	{"open", sessioncache.ClassRead},
+	{"cat", sessioncache.ClassRead},
+}
+
+// printers are commands that print files.
+var printers = []string{"cat", "sed", "head", "tail", "nl", "less", "awk", "bat", "git show", "git diff", "git blame"}
+
+// finders are commands that look for files or lines.
+var finders = []string{"grep", "rg", "find", "ls", "fd", "tree", "ag", "git grep", "git log", "git status"}
+
+// Understand tells what a call does from its name and its input.
+func Understand(name string, input gjson.Result) Call {
+	input = Decoded(input)
+	c := Call{Class: ClassOf(name), Argument: Argument(input)}
+	switch patch, path := patchIn(input); {
+	case patch:
+		c.Class, c.Path = sessioncache.ClassEdit, path
+		return c
+	case input.Type != gjson.String:
+	case len(CommandsIn(input.Str)) > 0:
+		c.Class = sessioncache.ClassCommand
+	default:
+		if paths := literalsIn(input.Str, "path"); len(paths) > 0 {
+			c.Path = paths[0]
+		}
+		return c
+	}
+	if c.Class == sessioncache.ClassCommand {
+		c.Shell = true
+		c.command()
+		return c
+	}
+	for _, key := range []string{"file_path", "filePath", "absolute_path", "notebook_path", "path", "filename"} {
+		if v := input.Get(key); v.Type == gjson.String {
+			c.Path = v.Str
+			break
+		}
+	}
+	c.Whole = c.Class == sessioncache.ClassRead && !input.Get("offset").Exists() && !input.Get("limit").Exists() &&
+		!input.Get("view_range").Exists() && !input.Get("start_line").Exists()
+	return c
+}
+
+// ClassOf tells what calls of a tool do, as far as its name tells.
+func ClassOf(name string) sessioncache.Class {
+	name = strings.ToLower(name)
+	for _, k := range classes {
+		if strings.Contains(name, k.part) {
+			return k.class
+		}
+	}
+	return sessioncache.ClassOther
+}
+
+// command looks into a shell command: what prints files is a read, what looks
+// for them a search, and what writes them by here-document or in place an edit.
+func (c *Call) command() {
+	text := c.Argument
+	for _, part := range strings.FieldsFunc(text, func(r rune) bool { return r == '&' || r == ';' || r == '|' || r == '\n' }) {
+		part = strings.TrimSpace(part)
+		if strings.HasPrefix(part, "cd ") || part == "" {
+			continue
+		}
+		switch {
+		case strings.HasPrefix(part, "sed -i") || strings.HasPrefix(part, "perl -i") || strings.Contains(text, "<<"):
+			c.Class = sessioncache.ClassEdit
+		case starts(part, printers):
+			c.Class = sessioncache.ClassRead
+			c.Whole = starts(part, []string{"cat", "nl"}) && !strings.Contains(text, "|")
+		case starts(part, finders):
+			c.Class = sessioncache.ClassSearch
+		}
+		break
+	}
+	if c.Class == sessioncache.ClassCommand {
+		return
+	}
+	for word := range content.Words(text) {
+		if strings.ContainsAny(word, "/.") && len(word) > 3 && word[0] != '-' {
+			c.Path = word
+		}
+	}
+}
+
+func starts(command string, names []string) bool {
+	for _, n := range names {
+		if rest, ok := strings.CutPrefix(command, n); ok && (rest == "" || rest[0] == ' ') {
+			return true
+		}
+	}
+	return false
+}
+
+// IsTest tells by its name whether a file holds tests.
+func IsTest(file string) bool {
+	name := strings.ToLower(path.Base(file))
+	return strings.Contains(name, "test") || strings.Contains(name, "spec")
+}

@@ -1,0 +1,76 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package toolcall
+
+import (
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
+
+// Of finds the call that a tool result answers, in the messages before it:
+// its index, or -1.
+func Of(v *wire.View, i int) int {
+	blocks := v.MessageBlocks()
+	id := v.Bytes(blocks[i].ID)
+	if len(id) == 0 {
+		return callInOrder(v, i)
+	}
+	for j := i - 1; j >= 0; j-- {
+		b := &blocks[j]
+		if b.Kind == wire.KindToolUse && string(v.Bytes(b.ID)) == string(id) {
+			return j
+		}
+		if b.Role == wire.RoleAssistant && b.Message+2 < blocks[i].Message && v.Traits().ResultsFollow {
+			break // results follow their call at once
+		}
+	}
+	if v.Traits().LooseIDs { // the client has made up an id of its own
+		return callInOrder(v, i)
+	}
+	return -1
+}
+
+// callInOrder finds the call that a tool result without an id answers: of the
+// calls of its name in the answer before it, the one that has as many in front
+// of it as the result has results of that name.
+func callInOrder(v *wire.View, i int) int {
+	blocks := v.MessageBlocks()
+	name := v.Bytes(blocks[i].Name)
+	if len(name) == 0 {
+		return -1
+	}
+	same := func(j int, k wire.Kind) bool {
+		return blocks[j].Kind == k && string(v.Bytes(blocks[j].Name)) == string(name)
+	}
+	before, j := 0, i-1
+	for ; j >= 0 && blocks[j].Role != wire.RoleAssistant; j-- {
+		if same(j, wire.KindToolResult) {
+			before++
+		}
+	}
+	first := j
+	for first > 0 && blocks[first-1].Role == wire.RoleAssistant {
+		first--
+	}
+	for n := max(first, 0); n <= j; n++ {
+		if !same(n, wire.KindToolUse) {
+			continue
+		}
+		if before == 0 {
+			return n
+		}
+		before--
+	}
+	return -1
+}

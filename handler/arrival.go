@@ -148,8 +148,7 @@ func (a *arrival) pass(w http.ResponseWriter, r *http.Request, next caddyhttp.Ha
 		bodiesWaited.WithLabelValues(waitRefused).Inc()
 		h.count(outcomeNoRoom)
 		w.Header().Set("Retry-After", strconv.Itoa(int(bodyPatience/time.Second)))
-		t := &translation{h: h, from: a.format}
-		return t.answer(w, &translate.Failure{Status: http.StatusServiceUnavailable, Message: "too many large requests at once, try again later"})
+		return layer.Fail(w, a.format, &translate.Failure{Status: http.StatusServiceUnavailable, Message: "too many large requests at once, try again later"})
 	}
 	bodiesWaited.WithLabelValues(waitUnread).Inc()
 	h.pass(w, r, a.format, bypass{reasonNoRoom, layer.ErrNoRoom})

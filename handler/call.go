@@ -22,10 +22,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"go.uber.org/zap"
 	"golang.org/x/net/http/httpguts"
 
-	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/keepalive"
@@ -134,7 +132,7 @@ func (c *call) coded(r *http.Request) bool { return layer.Coding(r.Header) != ""
 func (c *call) substitute(r *http.Request) (restore func()) {
 	header, length, coding := r.Header, r.ContentLength, r.TransferEncoding
 	r.Header = header.Clone() // handlers behind may write into the values
-	askPlain(r.Header)
+	layer.AskPlain(r.Header)
 	if !c.ex.Edited {
 		c.out = &layer.Payload{Data: c.raw}
 		if c.coded(r) {
@@ -152,16 +150,6 @@ func (c *call) substitute(r *http.Request) (restore func()) {
 		r.Header, r.ContentLength, r.TransferEncoding = header, length, coding
 		layer.SetBody(r, c.raw)
 	}
-}
-
-// askPlain asks for an answer that can be read. The value is the request's own:
-// handlers behind may write into it.
-func askPlain(h http.Header) { h["Accept-Encoding"] = []string{"identity"} }
-
-// asksPlain tells whether such an answer was asked for.
-func asksPlain(h http.Header) bool {
-	v := h["Accept-Encoding"]
-	return len(v) == 1 && v[0] == "identity"
 }
 
 // forward runs the handlers behind this one, and sees to calls that are answered
@@ -201,13 +189,8 @@ func (c *call) pass(t *tap, w http.ResponseWriter, r *http.Request, next caddyht
 func (c *call) abort(t *tap, err error) {
 	c.settle(t, err)
 	_ = t.FlushError()
-	c.h.logCut(err)
+	layer.LogCut(c.h.logger, err)
 	panic(http.ErrAbortHandler)
-}
-
-// logCut logs why an answer is cut short. It says no more than Caddy's own log does.
-func (h *Handler) logCut(err error) {
-	h.logger.Error("cutting an answer short that failed on the way", zap.Error(err))
 }
 
 // again sends what the exchange has in place of an edit that met a 400: the
@@ -219,38 +202,11 @@ func (c *call) again(w http.ResponseWriter, original *http.Request, next caddyht
 	defer c.substitute(original)()
 	t := newTap(w, c, false)
 	t.weigh = true
-	err := c.forward(t, isolate(original, t), next)
+	err := c.forward(t, layer.Isolate(original, t), next)
 	if err == nil && t.isHeld() && t.blamesUs() {
 		c.ex.Acquitted() // the client's own fault
 	}
 	return c.finish(original.Context(), t, err)
-}
-
-// isolate gives a request what a second pass through the same handlers needs
-// of its own: route groups, variables and placeholders, which begin as those
-// of the first pass.
-func isolate(r *http.Request, w http.ResponseWriter) *http.Request {
-	ctx := r.Context()
-	srv, ok := ctx.Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server)
-	if !ok || srv == nil {
-		return r
-	}
-	repl := caddy.NewReplacer()
-	r = caddyhttp.PrepareRequest(r, repl, w, srv)
-	if before, ok := ctx.Value(caddy.ReplacerCtxKey).(*caddy.Replacer); ok {
-		repl.Map(before.Get)
-	}
-	before, _ := ctx.Value(caddyhttp.VarsCtxKey).(map[string]any)
-	vars, _ := r.Context().Value(caddyhttp.VarsCtxKey).(map[string]any)
-	for k, v := range before {
-		if _, ok := vars[k]; !ok {
-			vars[k] = v
-		}
-	}
-	if extra := ctx.Value(caddyhttp.ExtraLogFieldsCtxKey); extra != nil {
-		r = r.WithContext(context.WithValue(r.Context(), caddyhttp.ExtraLogFieldsCtxKey, extra))
-	}
-	return r
 }
 
 // blamesUs tells whether a held 400 speaks of something that an edit of ours
@@ -259,7 +215,7 @@ func (t *tap) blamesUs() bool {
 	if t.Status != http.StatusBadRequest {
 		return false
 	}
-	text, err := layer.Decode(layer.Coding(t.Header()), t.held, 16*holdError, nil)
+	text, err := layer.Decode(layer.Coding(t.Header()), t.held, 16*layer.MaxError, nil)
 	if err != nil {
 		return false
 	}

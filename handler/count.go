@@ -37,22 +37,21 @@ func (h *Handler) countsItself(r *http.Request) (f wire.Format, ok bool) {
 // serveCount answers with our own estimate, and says so in a header. What the
 // upstream could not be asked is refused as the request itself would be.
 func (h *Handler) serveCount(w http.ResponseWriter, r *http.Request, f wire.Format) error {
-	t := &translation{h: h, from: f}
 	a := &arrival{h: h, format: f, share: bodies.open()}
 	defer a.share.close()
 	switch err := a.receive(w, r); {
 	case errors.Is(err, layer.ErrNoRoom):
 		w.Header().Set("Retry-After", strconv.Itoa(int(bodyPatience/time.Second)))
-		return t.answer(w, &translate.Failure{Status: http.StatusServiceUnavailable, Message: "too many large requests at once, try again later"})
+		return layer.Fail(w, f, &translate.Failure{Status: http.StatusServiceUnavailable, Message: "too many large requests at once, try again later"})
 	case err != nil:
 		return err
 	case a.Undone != nil:
-		return t.answer(w, translate.Refusal(a.Undone))
+		return layer.Fail(w, f, translate.Refusal(a.Undone))
 	}
 	n, err := 0, errors.New("the tokens could not be counted")
 	h.guard("counting tokens", func() { n, err = estimate(f, a.body()) })
 	if err != nil {
-		return t.answer(w, translate.Refusal(err))
+		return layer.Fail(w, f, translate.Refusal(err))
 	}
 	body := f.Codec().(wire.TokenCounter).CountAnswer(n) //nolint:forcetypeassert // else nobody would have asked
 	header := w.Header()

@@ -137,7 +137,7 @@ func (a *renamedAnswer) finish() error {
 		if h := a.Header(); len(h["Content-Length"]) > 0 {
 			h["Content-Length"] = []string{strconv.Itoa(len(a.held))}
 		}
-		trailers := takeTrailers(a.Header())
+		trailers := layer.TakeTrailers(a.Header())
 		defer func() { maps.Copy(a.Header(), trailers) }()
 		a.Send()
 	}

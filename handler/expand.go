@@ -22,7 +22,6 @@ import (
 	"maps"
 	"net/http"
 	"strconv"
-	"strings"
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
@@ -89,7 +88,7 @@ func (r *relay) Holds() bool { return r.whole }
 func (r *relay) Take(p []byte) (int, error) {
 	switch {
 	case r.failed, r.whole:
-		if r.failed && len(r.body)+len(p) > holdError {
+		if r.failed && len(r.body)+len(p) > layer.MaxError {
 			return len(p), nil
 		}
 		r.body = append(r.body, p...)
@@ -250,7 +249,7 @@ func (c *call) goOn(rel *relay, original *http.Request, next caddyhttp.Handler) 
 			continuations.WithLabelValues(continuationAnswered).Inc()
 		}
 	}()
-	if err := c.pass(rel.tap, rel, isolate(r, rel), next); err != nil {
+	if err := c.pass(rel.tap, rel, layer.Isolate(r, rel), next); err != nil {
 		return err
 	}
 	answered = true
@@ -274,7 +273,7 @@ func (r *relay) finishWhole(out []byte) error {
 	if _, ok := h["Content-Length"]; ok {
 		h["Content-Length"] = []string{strconv.Itoa(len(out))}
 	}
-	trailers := takeTrailers(h)
+	trailers := layer.TakeTrailers(h)
 	defer func() { maps.Copy(r.tap.Header(), trailers) }()
 	r.tap.WriteHeader(r.first)
 	if len(out) == 0 {
@@ -282,22 +281,6 @@ func (r *relay) finishWhole(out []byte) error {
 	}
 	_, err := r.tap.Write(out)
 	return err
-}
-
-// takeTrailers takes out of a header that has waited for the end of its answer what
-// was announced to come behind it.
-func takeTrailers(h http.Header) http.Header {
-	taken := http.Header{}
-	for _, list := range h["Trailer"] {
-		for name := range strings.SplitSeq(list, ",") {
-			name = http.CanonicalHeaderKey(strings.TrimSpace(name))
-			if v, ok := h[name]; ok {
-				taken[name] = v
-				delete(h, name)
-			}
-		}
-	}
-	return taken
 }
 
 // finishStream gives the client the last event of a stream that does not end in a

@@ -110,8 +110,7 @@ func providersOnly(v *wire.View) unheld {
 // refuseProvidersOnly answers a request that asks for it.
 func (h *Handler) refuseProvidersOnly(w http.ResponseWriter, format wire.Format, what unheld) error {
 	h.count(outcomeUnheld)
-	t := &translation{h: h, from: format}
-	return t.answer(w, translate.Refusal(what))
+	return layer.Fail(w, format, translate.Refusal(what))
 }
 
 // compactsElsewhere reports whether a request asks the provider to compact a
@@ -130,8 +129,7 @@ func (h *Handler) compactsElsewhere(r *http.Request) (f wire.Format, ok bool) {
 
 // refuseCompact answers as an API that compacts no conversations.
 func (h *Handler) refuseCompact(w http.ResponseWriter, f wire.Format) error {
-	t := &translation{h: h, from: f}
-	return t.answer(w, &translate.Failure{Status: http.StatusNotFound, Message: f.Traits().CompactPath + ": the upstream compacts no conversations"})
+	return layer.Fail(w, f, &translate.Failure{Status: http.StatusNotFound, Message: f.Traits().CompactPath + ": the upstream compacts no conversations"})
 }
 
 // unthread takes the request to keep the conversation out of a request: the body

@@ -173,7 +173,7 @@ func (f *idleFold) send(ctx context.Context, slot int) (u wire.Usage, outcome st
 		layer.SetBody(r, body)
 		r.ContentLength, r.TransferEncoding = int64(len(body)), nil
 		r.Header["Content-Length"] = []string{strconv.Itoa(len(body))}
-		askPlain(r.Header)
+		layer.AskPlain(r.Header)
 		caddyhttp.SetVar(r.Context(), "llm_slot", slot)
 		caddyhttp.SetVar(r.Context(), "llm_session", c.id)
 		caddyhttp.SetVar(r.Context(), "llm_lineage", c.view.First())

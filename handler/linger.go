@@ -109,7 +109,7 @@ func (l *lingering) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 	k.room.L = &k.mu
 	detached, cancel := context.WithCancelCause(context.WithoutCancel(r.Context()))
 	k.cancel = cancel
-	req := isolate(r.Clone(detached), k)
+	req := layer.Isolate(r.Clone(detached), k)
 	p.Attach(req)
 	go k.run(l.h, l.next, req)
 	return l.follow(w, r, k)

@@ -180,7 +180,7 @@ func (a *alive) Take(p []byte) (int, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.Holds() {
-		if room := holdError - len(a.failure); room > 0 {
+		if room := layer.MaxError - len(a.failure); room > 0 {
 			a.failure = append(a.failure, p[:min(room, len(p))]...)
 		}
 		return len(p), nil

@@ -116,7 +116,7 @@ func (o *overlaying) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 	}
 	metrics.resends.Inc()
 	o.h.guard("giving up an overlay after a 400", x.Freeze)
-	return o.next.ServeHTTP(w, isolate(original, w))
+	return o.next.ServeHTTP(w, layer.Isolate(original, w))
 }
 
 // begin lays the overlay over a request.
@@ -191,7 +191,7 @@ func (a *overlaidAnswer) Holds() bool { return a.holds }
 // Take implements [layer.Interceptor].
 func (a *overlaidAnswer) Take(p []byte) (int, error) {
 	if a.holds {
-		if room := holdError - len(a.held); room > 0 {
+		if room := layer.MaxError - len(a.held); room > 0 {
 			a.held = append(a.held, p[:min(room, len(p))]...)
 		}
 		return len(p), nil
@@ -218,7 +218,7 @@ func (a *overlaidAnswer) refused() bool {
 	if !a.holds {
 		return false
 	}
-	text, err := layer.Decode(layer.Coding(a.Own), a.held, 16*holdError, nil)
+	text, err := layer.Decode(layer.Coding(a.Own), a.held, 16*layer.MaxError, nil)
 	if err != nil {
 		return false
 	}

@@ -326,7 +326,7 @@ func (h *Handler) servePing(w http.ResponseWriter, r *http.Request, next caddyht
 	layer.SetBody(r, body)
 	r.ContentLength, r.TransferEncoding = int64(len(body)), nil
 	r.Header["Content-Length"] = []string{strconv.Itoa(len(body))}
-	askPlain(r.Header)
+	layer.AskPlain(r.Header)
 	return next.ServeHTTP(w, r)
 }
 

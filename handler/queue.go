@@ -218,13 +218,7 @@ func (g *gate) refuse(w http.ResponseWriter, after time.Duration, message string
 	if g.format == "" {
 		return caddyhttp.Error(http.StatusTooManyRequests, errors.New(message))
 	}
-	f := &translate.Failure{Status: http.StatusTooManyRequests, Type: "rate_limit_error", Message: message}
-	status, body := f.Write(g.format)
-	h["Content-Type"] = []string{"application/json"}
-	h["Content-Length"] = []string{strconv.Itoa(len(body))}
-	w.WriteHeader(status)
-	_, err := w.Write(body) //nolint:gosec // G705: JSON, and says so
-	return err
+	return layer.Fail(w, g.format, &translate.Failure{Status: http.StatusTooManyRequests, Type: "rate_limit_error", Message: message})
 }
 
 // queueName is the name by which sites share a queue.

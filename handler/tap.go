@@ -24,9 +24,6 @@ import (
 )
 
 const (
-	// holdError bounds the error body that is held to see whether an edit of
-	// ours caused it.
-	holdError = 64 << 10
 	// holdAnswer bounds the JSON answer that is held so that its header can
 	// tell the cached tokens.
 	holdAnswer = 8 << 20
@@ -77,7 +74,7 @@ func (t *tap) Begin(status int) {
 	h := t.Header()
 	switch {
 	case status == http.StatusBadRequest && (t.resend || t.weigh):
-		t.hold = holdError
+		t.hold = layer.MaxError
 	case status/100 == 2:
 		t.observe(h)
 	}

@@ -87,7 +87,7 @@ func (t *translation) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 	}
 	if err != nil {
 		t.count(translationRefused)
-		return t.answer(w, translate.Refusal(err))
+		return layer.Fail(w, t.from, translate.Refusal(err))
 	}
 	a := newTranslatedAnswer(w, t, out, t.asked(out, r.URL.RawQuery))
 	defer t.substitute(r, out)()
@@ -163,7 +163,7 @@ func (t *translation) substitute(r *http.Request, out *translate.Outgoing) (rest
 	body, getBody := r.Body, r.GetBody
 	r.Header = maps.Clone(header)
 	translate.Headers(t.from, t.to, r.Header, address.RawQuery)
-	askPlain(r.Header)
+	layer.AskPlain(r.Header)
 	r.Header["Content-Length"] = []string{strconv.Itoa(len(out.Body))}
 	delete(r.Header, "Content-Encoding")
 	delete(r.Header, "Transfer-Encoding")
@@ -182,20 +182,6 @@ func (t *translation) substitute(r *http.Request, out *translate.Outgoing) (rest
 			p.Recycle()
 		}
 	}
-}
-
-// answer tells the client of a failure in its own API's words.
-func (t *translation) answer(w http.ResponseWriter, f *translate.Failure) error {
-	status, body := f.Write(t.from)
-	h := w.Header()
-	h["Content-Type"] = []string{"application/json"}
-	h["Content-Length"] = []string{strconv.Itoa(len(body))}
-	if f.RetryAfter > 0 && h.Get("Retry-After") == "" {
-		h.Set("Retry-After", strconv.Itoa(f.RetryAfter))
-	}
-	w.WriteHeader(status)
-	_, err := w.Write(body) //nolint:gosec // G705: JSON under its own Content-Type
-	return err
 }
 
 func (t *translation) count(outcome string) {

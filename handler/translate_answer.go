@@ -175,7 +175,7 @@ func (a *translatedAnswer) serve(next caddyhttp.Handler, r *http.Request) (err e
 			err = a.fail()
 		} else {
 			a.clean(a.Header())
-			err = a.t.answer(a.ResponseWriter, &translate.Failure{Status: http.StatusBadGateway, Message: unreachedMessages[http.StatusBadGateway]})
+			err = layer.Fail(a.ResponseWriter, a.t.from, &translate.Failure{Status: http.StatusBadGateway, Message: layer.Unreached[http.StatusBadGateway]})
 		}
 		a.mode = answerTold
 	}()
@@ -196,7 +196,7 @@ func (a *translatedAnswer) fault(err error) error {
 	switch {
 	case a.mode == answerStreams && !a.stream.Ended():
 		_ = a.FlushError()
-		a.t.h.logCut(err)
+		layer.LogCut(a.t.h.logger, err)
 		panic(http.ErrAbortHandler)
 	case a.Holds():
 		if _, ok := errors.AsType[caddyhttp.HandlerError](err); !ok {
@@ -209,7 +209,7 @@ func (a *translatedAnswer) fault(err error) error {
 // clean drops the headers that speak of the upstream's bytes, and names the
 // request as the client's API does.
 func (a *translatedAnswer) clean(h http.Header) {
-	dropCoded(h)
+	layer.DropCoded(h)
 	from, to := "X-Request-Id", "Request-Id"
 	if a.t.from.Traits().RequestID == "" {
 		from, to = to, from
@@ -245,7 +245,7 @@ func (a *translatedAnswer) Take(p []byte) (int, error) {
 // so is none; of an error the beginning is enough.
 func (a *translatedAnswer) room() int {
 	if a.mode == answerFails {
-		return holdError - len(a.held)
+		return layer.MaxError - len(a.held)
 	}
 	return largestAnswer + 1 - len(a.held)
 }
@@ -321,7 +321,7 @@ func (a *translatedAnswer) judge(whole bool) {
 // fail answers with the upstream's error as the client's API would put it.
 func (a *translatedAnswer) fail() error {
 	h := a.Header()
-	body, err := layer.Decode(a.coding, a.held, 16*holdError, nil)
+	body, err := layer.Decode(a.coding, a.held, 16*layer.MaxError, nil)
 	if err != nil {
 		body = nil
 	}
@@ -330,7 +330,7 @@ func (a *translatedAnswer) fail() error {
 	if n, err := strconv.Atoi(h.Get("Retry-After")); err == nil && n > 0 {
 		f.RetryAfter = n
 	}
-	return a.t.answer(a.ResponseWriter, f)
+	return layer.Fail(a.ResponseWriter, a.t.from, f)
 }
 
 // gathered answers with an answer that came, or has to go, in one piece.
@@ -345,11 +345,11 @@ func (a *translatedAnswer) gathered() error {
 	a.clean(h)
 	if f := a.stream.Failure(); f != nil {
 		a.t.count(translationFailed)
-		return a.t.answer(a.ResponseWriter, f)
+		return layer.Fail(a.ResponseWriter, a.t.from, f)
 	}
 	a.judge(a.stream.Ended())
 	if !a.stream.Ended() {
-		return a.t.answer(a.ResponseWriter, &translate.Failure{Status: http.StatusBadGateway, Message: "the upstream's answer is not one that can be read"})
+		return layer.Fail(a.ResponseWriter, a.t.from, &translate.Failure{Status: http.StatusBadGateway, Message: "the upstream's answer is not one that can be read"})
 	}
 	h["Content-Type"] = []string{"application/json"}
 	if a.asked.Stream && !a.asked.Array {

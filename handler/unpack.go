@@ -142,7 +142,7 @@ type unpacking struct{ next caddyhttp.Handler }
 // ServeHTTP implements caddyhttp.Handler. An answer shorter than it said it would be
 // is cut, whoever made it: what stands in front may give it another length.
 func (u unpacking) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
-	if !asksPlain(r.Header) {
+	if !layer.AsksPlain(r.Header) {
 		return u.next.ServeHTTP(w, r)
 	}
 	a := new(unpackedAnswer)
@@ -214,13 +214,6 @@ func (a *unpackedAnswer) asItCame() error {
 	return a.send(a.held)
 }
 
-// dropCoded drops the headers that speak of an answer's own bytes.
-func dropCoded(h http.Header) {
-	for _, name := range [...]string{"Content-Length", "Content-Encoding", "Etag", "Content-Md5", "Digest"} {
-		delete(h, name)
-	}
-}
-
 // Holds implements [layer.Interceptor].
 func (a *unpackedAnswer) Holds() bool { return !a.clear }
 
@@ -251,7 +244,7 @@ func (a *unpackedAnswer) Take(p []byte) (int, error) {
 // decide says that the answer is packed.
 func (a *unpackedAnswer) decide() {
 	a.held = nil
-	dropCoded(a.Header())
+	layer.DropCoded(a.Header())
 	a.begin()
 }
 

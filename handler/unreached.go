@@ -18,22 +18,14 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"strconv"
 
 	"go.uber.org/zap"
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/layer"
 	"github.com/caddy-llm-cache/caddy-llm-cache/translate"
 )
-
-// unreachedMessages say what an error of the handlers behind means to who waits
-// for an answer. They name no address.
-var unreachedMessages = map[int]string{
-	http.StatusBadGateway:         "the model's server cannot be reached, or broke off",
-	http.StatusServiceUnavailable: "no server of the model is available",
-	http.StatusGatewayTimeout:     "the model's server did not answer in time",
-}
 
 // unreached answers, as the client's own API would, that there was no answer: Caddy
 // itself says so by a status without a body, which clients show as it is. Where the
@@ -41,7 +33,7 @@ var unreachedMessages = map[int]string{
 // not been written to.
 func (c *call) unreached(ctx context.Context, w http.ResponseWriter, err error) error {
 	e, ok := errors.AsType[caddyhttp.HandlerError](err)
-	if !ok || unreachedMessages[e.StatusCode] == "" || ctx.Err() != nil {
+	if !ok || layer.Unreached[e.StatusCode] == "" || ctx.Err() != nil {
 		return err
 	}
 	srv, ok := ctx.Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server)
@@ -49,11 +41,5 @@ func (c *call) unreached(ctx context.Context, w http.ResponseWriter, err error) 
 		return err
 	}
 	c.h.logger.Error("no answer from upstream", zap.Int("status", e.StatusCode), zap.Error(e.Err))
-	status, body := (&translate.Failure{Status: e.StatusCode, Message: unreachedMessages[e.StatusCode]}).Write(c.view.Format)
-	h := w.Header()
-	h["Content-Type"] = []string{"application/json"}
-	h["Content-Length"] = []string{strconv.Itoa(len(body))}
-	w.WriteHeader(status)
-	_, werr := w.Write(body)
-	return werr
+	return layer.Fail(w, c.view.Format, &translate.Failure{Status: e.StatusCode, Message: layer.Unreached[e.StatusCode]})
 }

@@ -212,7 +212,7 @@ func (j *job) deliver(h *Handler, w http.ResponseWriter, r *http.Request, next c
 	layer.SetBody(r, body)
 	r.ContentLength, r.TransferEncoding = int64(len(body)), nil
 	r.Header["Content-Length"] = []string{strconv.Itoa(len(body))}
-	askPlain(r.Header)
+	layer.AskPlain(r.Header)
 	caddyhttp.SetVar(r.Context(), "llm_slot", max(j.slot, 0))
 	caddyhttp.SetVar(r.Context(), boxVar, j.turn)
 	return next.ServeHTTP(w, r)

@@ -1,0 +1,55 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package layer
+
+import (
+	"net/http"
+	"strconv"
+
+	"go.uber.org/zap"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/translate"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
+
+// MaxError bounds, in bytes, what is held of an answer that is an error.
+const MaxError = 64 << 10
+
+// Unreached says what an error of the handlers behind means to who waits
+// for an answer. They name no address.
+var Unreached = map[int]string{
+	http.StatusBadGateway:         "the model's server cannot be reached, or broke off",
+	http.StatusServiceUnavailable: "no server of the model is available",
+	http.StatusGatewayTimeout:     "the model's server did not answer in time",
+}
+
+// Fail tells the client of a failure in its own API's words. w has not been written to.
+func Fail(w http.ResponseWriter, format wire.Format, f *translate.Failure) error {
+	status, body := f.Write(format)
+	h := w.Header()
+	h["Content-Type"] = []string{"application/json"}
+	h["Content-Length"] = []string{strconv.Itoa(len(body))}
+	if f.RetryAfter > 0 && h.Get("Retry-After") == "" {
+		h.Set("Retry-After", strconv.Itoa(f.RetryAfter))
+	}
+	w.WriteHeader(status)
+	_, err := w.Write(body) //nolint:gosec // G705: JSON under its own Content-Type
+	return err
+}
+
+// LogCut logs why an answer is cut short. It says no more than Caddy's own log does.
+func LogCut(l *zap.Logger, err error) {
+	l.Error("cutting an answer short that failed on the way", zap.Error(err))
+}

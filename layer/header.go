@@ -1,0 +1,53 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package layer
+
+import (
+	"net/http"
+	"strings"
+)
+
+// AskPlain asks for an answer that can be read. The value is the request's own:
+// handlers behind may write into it.
+func AskPlain(h http.Header) { h["Accept-Encoding"] = []string{"identity"} }
+
+// AsksPlain reports whether such an answer was asked for.
+func AsksPlain(h http.Header) bool {
+	v := h["Accept-Encoding"]
+	return len(v) == 1 && v[0] == "identity"
+}
+
+// DropCoded drops the headers that speak of an answer's own bytes.
+func DropCoded(h http.Header) {
+	for _, name := range [...]string{"Content-Length", "Content-Encoding", "Etag", "Content-Md5", "Digest"} {
+		delete(h, name)
+	}
+}
+
+// TakeTrailers takes out of a header that has waited for the end of its answer what
+// was announced to come behind it.
+func TakeTrailers(h http.Header) http.Header {
+	taken := http.Header{}
+	for _, list := range h["Trailer"] {
+		for name := range strings.SplitSeq(list, ",") {
+			name = http.CanonicalHeaderKey(strings.TrimSpace(name))
+			if v, ok := h[name]; ok {
+				taken[name] = v
+				delete(h, name)
+			}
+		}
+	}
+	return taken
+}

@@ -1,0 +1,50 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package layer
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+)
+
+// Isolate gives a request what a second pass through the same handlers needs
+// of its own: route groups, variables and placeholders, which begin as those
+// of the first pass.
+func Isolate(r *http.Request, w http.ResponseWriter) *http.Request {
+	ctx := r.Context()
+	srv, ok := ctx.Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server)
+	if !ok || srv == nil {
+		return r
+	}
+	repl := caddy.NewReplacer()
+	r = caddyhttp.PrepareRequest(r, repl, w, srv)
+	if before, ok := ctx.Value(caddy.ReplacerCtxKey).(*caddy.Replacer); ok {
+		repl.Map(before.Get)
+	}
+	before, _ := ctx.Value(caddyhttp.VarsCtxKey).(map[string]any)
+	vars, _ := r.Context().Value(caddyhttp.VarsCtxKey).(map[string]any)
+	for k, v := range before {
+		if _, ok := vars[k]; !ok {
+			vars[k] = v
+		}
+	}
+	if extra := ctx.Value(caddyhttp.ExtraLogFieldsCtxKey); extra != nil {
+		r = r.WithContext(context.WithValue(r.Context(), caddyhttp.ExtraLogFieldsCtxKey, extra))
+	}
+	return r
+}

@@ -16,10 +16,7 @@ package llmcache
 
 import (
 	"encoding/json"
-	"math"
 	"strconv"
-
-	"github.com/dustin/go-humanize"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig"
@@ -28,6 +25,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/handler"
+	"github.com/caddy-llm-cache/caddy-llm-cache/option"
 )
 
 // parseApp sets up the app from the global options. The block may be repeated,
@@ -71,7 +69,7 @@ func parseApp(d *caddyfile.Dispenser, existing any) (any, error) {
 	if d.NextArg() {
 		return nil, d.ArgErr()
 	}
-	err := parseBlock(d, "llm_cache", options{
+	err := option.Block(d, "llm_cache", option.Options{
 		"store": func(d *caddyfile.Dispenser) error {
 			if app.StoreRaw != nil {
 				return d.Err("duplicate option \"store\"")
@@ -88,14 +86,10 @@ func parseApp(d *caddyfile.Dispenser, existing any) (any, error) {
 			return nil
 		},
 		"audit":     parseAudit(app),
-		"keepalive": parseKeepAliveLimits(app),
+		"keepalive": option.Once(func() bool { return app.KeepAlive != nil }, option.Guest(&app.KeepAlive)),
 		"originals": parseOriginals(app),
-		"bodies_in_flight": func(d *caddyfile.Dispenser) error {
-			if app.BodiesInFlight != 0 {
-				return d.Err("duplicate option \"bodies_in_flight\"")
-			}
-			return checked(size(&app.BodiesInFlight), app.Validate)(d)
-		},
+		"bodies_in_flight": option.Once(func() bool { return app.BodiesInFlight != 0 },
+			option.Checked(option.Size(&app.BodiesInFlight), app.Validate)),
 	})
 	if err != nil {
 		return nil, err
@@ -207,7 +201,7 @@ func parseApp(d *caddyfile.Dispenser, existing any) (any, error) {
 // Presets are anthropic, openai, gemini, mlx_lm, lm_studio, omlx, vllm_mlx,
 // rapid_mlx, mlx_openai_server, swift_lm, ollama, llama_cpp and letta. Multiples are of the price of an uncached input
 // token. What each option means and its default stand at the fields of
-// handler.Handler, handler.Upstream and pipeline.Options.
+// handler.Handler, upstream.Upstream and pipeline.Options.
 func parseHandler(helper httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) {
 	d := helper.Dispenser
 	d.Next() // the name of the directive
@@ -215,49 +209,46 @@ func parseHandler(helper httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, err
 		return nil, d.ArgErr()
 	}
 	h := new(handler.Handler)
-	err := parseBlock(d, "llm_cache", options{
-		"upstream": func(d *caddyfile.Dispenser) error {
-			h.Upstream = new(handler.Upstream)
-			return parseUpstream(d, h.Upstream)
-		},
-		"policy": checked(word(&h.Policy), h.Options.Validate),
+	err := option.Block(d, "llm_cache", option.Options{
+		"upstream": option.Guest(&h.Upstream),
+		"policy":   option.Checked(option.Word(&h.Policy), h.Options.Validate),
 		"zones": func(d *caddyfile.Dispenser) error {
 			if d.NextArg() {
 				return d.ArgErr()
 			}
-			return parseBlock(d, "zones", options{
-				"frozen":       checked(number(&h.Zones.Frozen), h.Options.Validate),
-				"hot":          checked(number(&h.Zones.Hot), h.Options.Validate),
-				"min_messages": checked(number(&h.Zones.MinMessages), h.Options.Validate),
+			return option.Block(d, "zones", option.Options{
+				"frozen":       option.Checked(option.Number(&h.Zones.Frozen), h.Options.Validate),
+				"hot":          option.Checked(option.Number(&h.Zones.Hot), h.Options.Validate),
+				"min_messages": option.Checked(option.Number(&h.Zones.MinMessages), h.Options.Validate),
 			})
 		},
-		"admission": stage(h, "admission", &h.Admission.Mode, options{
-			"ansi":             onOff(&h.Admission.ANSI),
-			"carriage_returns": onOff(&h.Admission.CarriageReturns),
-			"blobs":            onOff(&h.Admission.Blobs),
-			"long_lines":       onOff(&h.Admission.LongLines),
-			"timestamps":       onOff(&h.Admission.Timestamps),
-			"repeats":          onOff(&h.Admission.Repeats),
-			"passing_tests":    onOff(&h.Admission.PassingTests),
-			"progress":         onOff(&h.Admission.Progress),
-			"long_outputs":     onOff(&h.Admission.LongOutputs),
-			"line_numbers":     onOff(&h.Admission.LineNumbers),
-			"search_hits":      onOff(&h.Admission.SearchHits),
-			"echoes":           onOff(&h.Admission.Echoes),
-			"replaced":         onOff(&h.Admission.Replaced),
-			"rereads":          onOff(&h.Admission.Rereads),
-			"overlaps":         onOff(&h.Admission.Overlaps),
+		"admission": stage(h, "admission", &h.Admission.Mode, option.Options{
+			"ansi":             option.OnOff(&h.Admission.ANSI),
+			"carriage_returns": option.OnOff(&h.Admission.CarriageReturns),
+			"blobs":            option.OnOff(&h.Admission.Blobs),
+			"long_lines":       option.OnOff(&h.Admission.LongLines),
+			"timestamps":       option.OnOff(&h.Admission.Timestamps),
+			"repeats":          option.OnOff(&h.Admission.Repeats),
+			"passing_tests":    option.OnOff(&h.Admission.PassingTests),
+			"progress":         option.OnOff(&h.Admission.Progress),
+			"long_outputs":     option.OnOff(&h.Admission.LongOutputs),
+			"line_numbers":     option.OnOff(&h.Admission.LineNumbers),
+			"search_hits":      option.OnOff(&h.Admission.SearchHits),
+			"echoes":           option.OnOff(&h.Admission.Echoes),
+			"replaced":         option.OnOff(&h.Admission.Replaced),
+			"rereads":          option.OnOff(&h.Admission.Rereads),
+			"overlaps":         option.OnOff(&h.Admission.Overlaps),
 		}),
 		"strip_thinking": stage(h, "strip_thinking", &h.StripThinking.Mode, nil),
-		"compact_tool_results": stage(h, "compact_tool_results", &h.CompactToolResults.Mode, options{
-			"over": checked(number(&h.CompactToolResults.Over), h.Options.Validate),
+		"compact_tool_results": stage(h, "compact_tool_results", &h.CompactToolResults.Mode, option.Options{
+			"over": option.Checked(option.Number(&h.CompactToolResults.Over), h.Options.Validate),
 		}),
-		"strip_narration": stage(h, "strip_narration", &h.StripNarration.Mode, options{
-			"under": checked(number(&h.StripNarration.Under), h.Options.Validate),
+		"strip_narration": stage(h, "strip_narration", &h.StripNarration.Mode, option.Options{
+			"under": option.Checked(option.Number(&h.StripNarration.Under), h.Options.Validate),
 		}),
-		"prune": stage(h, "prune", &h.Prune.Mode, options{
-			"after":   checked(number(&h.Prune.After), h.Options.Validate),
-			"preview": checked(number(&h.Prune.Preview), h.Options.Validate),
+		"prune": stage(h, "prune", &h.Prune.Mode, option.Options{
+			"after":   option.Checked(option.Number(&h.Prune.After), h.Options.Validate),
+			"preview": option.Checked(option.Number(&h.Prune.Preview), h.Options.Validate),
 		}),
 		"expand":      expandOption(h),
 		"breakpoints": stage(h, "breakpoints", &h.Breakpoints.Mode, nil),
@@ -265,27 +256,27 @@ func parseHandler(helper httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, err
 			if d.NextArg() {
 				return d.ArgErr()
 			}
-			return parseBlock(d, "planner", options{
-				"risk":        checked(fraction(&h.Planner.Risk), h.Options.Validate),
-				"fold_inputs": onOff(&h.Planner.FoldInputs),
+			return option.Block(d, "planner", option.Options{
+				"risk":        option.Checked(option.Fraction(&h.Planner.Risk), h.Options.Validate),
+				"fold_inputs": option.OnOff(&h.Planner.FoldInputs),
 			})
 		},
-		"translate":         onOff(&h.Translate),
+		"translate":         option.OnOff(&h.Translate),
 		"buffer_tool_calls": parseBufferToolCalls(h),
-		"session_header":    alone(word(&h.SessionHeader), func() handler.Handler { return handler.Handler{SessionHeader: h.SessionHeader} }),
-		"tenant":            alone(atLeastOne(names(&h.Tenant)), func() handler.Handler { return handler.Handler{Tenant: h.Tenant} }),
-		"max_body":          alone(size(&h.MaxBody), func() handler.Handler { return handler.Handler{MaxBody: h.MaxBody} }),
-		"headers":           onOff(&h.Headers),
-		"queue":             parseQueue(h),
+		"session_header":    alone(option.Word(&h.SessionHeader), func() handler.Handler { return handler.Handler{SessionHeader: h.SessionHeader} }),
+		"tenant":            alone(option.AtLeastOne(option.Names(&h.Tenant)), func() handler.Handler { return handler.Handler{Tenant: h.Tenant} }),
+		"max_body":          alone(option.Size(&h.MaxBody), func() handler.Handler { return handler.Handler{MaxBody: h.MaxBody} }),
+		"headers":           option.OnOff(&h.Headers),
+		"queue":             option.Guest(&h.Queue),
 		"side_requests":     parseSideRequests(h, helper),
-		"warm":              parseWarm(h),
-		"idle_folding":      parseIdleFolding(h),
+		"warm":              option.Guest(&h.Warm),
+		"idle_folding":      option.Guest(&h.IdleFolding),
 		"overlay":           parseOverlay(h),
-		"liveness":          parseLiveness(h),
+		"liveness":          option.Guest(&h.Liveness),
 		"linger":            parseLinger(h),
-		"health":            alone(word(&h.Health), func() handler.Handler { return handler.Handler{Health: h.Health} }),
-		"audit":             onOff(&h.Audit),
-		"keepalive":         parseKeepAlive(h),
+		"health":            alone(option.Word(&h.Health), func() handler.Handler { return handler.Handler{Health: h.Health} }),
+		"audit":             option.OnOff(&h.Audit),
+		"keepalive":         option.Guest(&h.KeepAlive),
 	})
 	if err != nil {
 		return nil, err
@@ -296,8 +287,8 @@ func parseHandler(helper httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, err
 	return h, nil
 }
 
-func parseBufferToolCalls(h *handler.Handler) option {
-	return parsed(func(s string) error {
+func parseBufferToolCalls(h *handler.Handler) option.Option {
+	return option.Parsed(func(s string) error {
 		on := s == "on"
 		switch s {
 		case "joined":
@@ -312,101 +303,17 @@ func parseBufferToolCalls(h *handler.Handler) option {
 	}, "on, off or joined")
 }
 
-func parseUpstream(d *caddyfile.Dispenser, u *handler.Upstream) error {
-	if d.NextArg() {
-		u.Preset = d.Val()
-	}
-	if d.NextArg() {
-		return d.ArgErr()
-	}
-	if err := u.Validate(); err != nil {
-		return d.WrapErr(err)
-	}
-	return parseBlock(d, "upstream", options{
-		"model":              checked(modelName(&u.Models), u.Validate),
-		"max_tokens_default": checked(number(&u.MaxTokensDefault), u.Validate),
-		"drop":               checked(names(&u.Drop), u.Validate),
-		"body":               checked(member(&u.Body), u.Validate),
-		"reasoning":          checked(word(&u.Reasoning), u.Validate),
-		"cache_control":      onOff(&u.CacheControl),
-		"breakpoints":        onOff(&u.Breakpoints),
-		"name_limit":         checked(number(&u.NameLimit), u.Validate),
-		"system_messages":    checked(word(&u.SystemMessages), u.Validate),
-		"reports_cache":      onOff(&u.ReportsCache),
-		"format":             checked(word(&u.Format), u.Validate),
-		"cache_ttl":          checked(duration(&u.CacheTTL), u.Validate),
-		"cache_write":        checked(fraction(&u.CacheWrite), u.Validate),
-		"cache_read":         checked(fraction(&u.CacheRead), u.Validate),
-		"cache_min_tokens":   checked(number(&u.CacheMinTokens), u.Validate),
-		"context_window":     checked(number(&u.ContextWindow), u.Validate),
-	})
-}
-
-// option parses the rest of an option whose name has been read.
-type option func(*caddyfile.Dispenser) error
-
-// options are the options of a block, by name.
-type options map[string]option
-
-// repeatable are the options that may stand in a block more than once.
-var repeatable = map[string]bool{"model": true, "body": true}
-
-// parseBlock parses a block, if there is one, and refuses options that it does
-// not know or has met before.
-func parseBlock(d *caddyfile.Dispenser, of string, known options) error {
-	seen := make(map[string]bool, len(known))
-	for nesting := d.Nesting(); d.NextBlock(nesting); {
-		name := d.Val()
-		parse, ok := known[name]
-		if !ok {
-			return d.Errf("unrecognized option %q of %s", name, of)
-		}
-		if seen[name] && !repeatable[name] {
-			return d.Errf("duplicate option %q of %s", name, of)
-		}
-		seen[name] = true
-		if err := parse(d); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// checked parses an option and has the result judged while the line is known. The
-// judge must not look at what other options say: they may stand behind it.
-func checked(parse option, validate func() error) option {
-	return func(d *caddyfile.Dispenser) error {
-		if err := parse(d); err != nil {
-			return err
-		}
-		if err := validate(); err != nil {
-			return d.WrapErr(err)
-		}
-		return nil
-	}
-}
-
 // alone is checked for an option of the handler itself, which is judged as if it
 // were the only one.
-func alone(parse option, only func() handler.Handler) option {
-	return checked(parse, func() error {
+func alone(parse option.Option, only func() handler.Handler) option.Option {
+	return option.Checked(parse, func() error {
 		h := only()
 		return h.Validate()
 	})
 }
 
-// atLeastOne refuses an option without a value.
-func atLeastOne(parse option) option {
-	return func(d *caddyfile.Dispenser) error {
-		if d.CountRemainingArgs() == 0 {
-			return d.ArgErr()
-		}
-		return parse(d)
-	}
-}
-
 // stage parses a stage: its mode and its own options, if it has any.
-func stage[M ~string](h *handler.Handler, name string, mode *M, own options) option {
+func stage[M ~string](h *handler.Handler, name string, mode *M, own option.Options) option.Option {
 	return func(d *caddyfile.Dispenser) error {
 		if d.NextArg() {
 			*mode = M(d.Val())
@@ -417,87 +324,20 @@ func stage[M ~string](h *handler.Handler, name string, mode *M, own options) opt
 		if err := h.Options.Validate(); err != nil {
 			return d.WrapErr(err)
 		}
-		return parseBlock(d, name, own)
+		return option.Block(d, name, own)
 	}
 }
 
-func word[T ~string](to *T) option {
+// parseLinger parses how long work goes on without its client:
+//
+//	linger <duration>|off
+func parseLinger(h *handler.Handler) option.Option {
 	return func(d *caddyfile.Dispenser) error {
-		var s string
-		if !d.AllArgs(&s) {
-			return d.ArgErr()
+		h.Linger = new(caddy.Duration)
+		if d.CountRemainingArgs() == 1 && d.NextArg() && d.Val() == "off" {
+			return nil
 		}
-		if s == "" {
-			return d.Errf("empty value")
-		}
-		*to = T(s)
-		return nil
-	}
-}
-
-func number(to **int) option {
-	return parsed(func(s string) (err error) {
-		var n int
-		n, err = strconv.Atoi(s)
-		*to = &n
-		return err
-	}, "a whole number")
-}
-
-func fraction(to **float64) option {
-	return parsed(func(s string) (err error) {
-		var f float64
-		f, err = strconv.ParseFloat(s, 64)
-		*to = &f
-		return err
-	}, "a number")
-}
-
-// duration refuses 0, which means absent in JSON; so does size.
-func duration(to *caddy.Duration) option {
-	return parsed(func(s string) error {
-		t, err := caddy.ParseDuration(s)
-		if err == nil && t <= 0 {
-			err = strconv.ErrRange
-		}
-		*to = caddy.Duration(t)
-		return err
-	}, "a duration above zero")
-}
-
-func size(to *int64) option {
-	return parsed(func(s string) error {
-		n, err := humanize.ParseBytes(s)
-		if err == nil && n == 0 {
-			err = strconv.ErrRange
-		}
-		*to = int64(min(n, math.MaxInt64))
-		return err
-	}, "a size above zero")
-}
-
-func onOff(to **bool) option {
-	return parsed(func(s string) error {
-		on := s == "on"
-		*to = &on
-		if !on && s != "off" {
-			return strconv.ErrSyntax
-		}
-		return nil
-	}, "on or off")
-}
-
-// parsed reads the one value of an option.
-func parsed(parse func(string) error, what string) option {
-	return func(d *caddyfile.Dispenser) error {
-		name := d.Val()
-		var s string
-		if !d.AllArgs(&s) {
-			return d.ArgErr()
-		}
-		if err := parse(s); err != nil {
-			return d.Errf("%s: %q is not %s", name, s, what)
-		}
-		return nil
+		d.Prev()
+		return option.Duration(h.Linger)(d)
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/handler"
+	"github.com/caddy-llm-cache/caddy-llm-cache/option"
 )
 
 // parseAudit parses the option of the app that keeps a record of every turn.
@@ -47,7 +48,7 @@ import (
 //
 // What each option means and its default stand at the fields of
 // handler.AuditSQLite, handler.AuditPostgres and handler.AuditJSONL.
-func parseAudit(app *handler.App) option {
+func parseAudit(app *handler.App) option.Option {
 	return func(d *caddyfile.Dispenser) error {
 		if app.AuditRaw != nil {
 			return d.Err("duplicate option \"audit\"")

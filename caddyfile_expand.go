@@ -18,6 +18,7 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/handler"
+	"github.com/caddy-llm-cache/caddy-llm-cache/option"
 )
 
 // expandOption parses the option expand of the handler. Syntax:
@@ -25,15 +26,15 @@ import (
 //	expand [auto|on|off] {
 //		names <name>...
 //	}
-func expandOption(h *handler.Handler) option {
-	return stage(h, "expand", &h.Expand.Mode, options{
-		"names": checked(func(d *caddyfile.Dispenser) error {
+func expandOption(h *handler.Handler) option.Option {
+	return stage(h, "expand", &h.Expand.Mode, option.Options{
+		"names": option.Checked(func(d *caddyfile.Dispenser) error {
 			h.Expand.Names = d.RemainingArgs()
 			if len(h.Expand.Names) == 0 {
 				return d.ArgErr()
 			}
 			return nil
 		}, h.Options.Validate),
-		"usage": checked(word(&h.Expand.Usage), h.Options.Validate),
+		"usage": option.Checked(option.Word(&h.Expand.Usage), h.Options.Validate),
 	})
 }

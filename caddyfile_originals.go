@@ -18,6 +18,7 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/handler"
+	"github.com/caddy-llm-cache/caddy-llm-cache/option"
 )
 
 // parseOriginals parses where folded texts are kept. Syntax:
@@ -32,7 +33,7 @@ import (
 //
 // The options are those of disk. What each means and its default stand at the
 // fields of handler.Originals.
-func parseOriginals(app *handler.App) option {
+func parseOriginals(app *handler.App) option.Option {
 	return func(d *caddyfile.Dispenser) error {
 		if app.Originals != nil {
 			return d.Err("duplicate option \"originals\"")
@@ -44,18 +45,18 @@ func parseOriginals(app *handler.App) option {
 		o := new(handler.Originals)
 		switch where {
 		case "memory":
-			return parseBlock(d, "originals memory", nil)
+			return option.Block(d, "originals memory", nil)
 		case "disk":
 			app.Originals = o
 		default:
 			return d.Errf("originals: %q is neither memory nor disk", where)
 		}
-		return parseBlock(d, "originals disk", options{
-			"folder":   word(&o.Folder),
-			"key":      checked(word(&o.Key), o.Validate),
-			"key_file": checked(word(&o.KeyFile), o.Validate),
-			"max_size": checked(size(&o.MaxSize), o.Validate),
-			"ttl":      checked(duration(&o.TTL), o.Validate),
+		return option.Block(d, "originals disk", option.Options{
+			"folder":   option.Word(&o.Folder),
+			"key":      option.Checked(option.Word(&o.Key), o.Validate),
+			"key_file": option.Checked(option.Word(&o.KeyFile), o.Validate),
+			"max_size": option.Checked(option.Size(&o.MaxSize), o.Validate),
+			"ttl":      option.Checked(option.Duration(&o.TTL), o.Validate),
 		})
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/handler"
+	"github.com/caddy-llm-cache/caddy-llm-cache/option"
 	"github.com/caddy-llm-cache/caddy-llm-cache/overlay"
 )
 
@@ -35,7 +36,7 @@ import (
 //		exact_answers   on|off
 //		thinking        on|off
 //	}
-func parseOverlay(h *handler.Handler) option {
+func parseOverlay(h *handler.Handler) option.Option {
 	return func(d *caddyfile.Dispenser) error {
 		o := new(overlay.Rules)
 		h.Overlay = o
@@ -48,17 +49,17 @@ func parseOverlay(h *handler.Handler) option {
 		if err := o.Validate(); err != nil {
 			return d.Errf("overlay: %v", err)
 		}
-		return parseBlock(d, "overlay", options{
-			"group":           word(&o.Group),
-			"billing_line":    onOff(&o.BillingLine),
-			"system_messages": onOff(&o.SystemMessages),
-			"token_counters":  onOff(&o.TokenCounters),
-			"tool_order":      onOff(&o.ToolOrder),
-			"late_tools":      onOff(&o.LateTools),
-			"pins":            onOff(&o.Pins),
-			"forms":           onOff(&o.Forms),
-			"exact_answers":   onOff(&o.ExactAnswers),
-			"thinking":        onOff(&o.Thinking),
+		return option.Block(d, "overlay", option.Options{
+			"group":           option.Word(&o.Group),
+			"billing_line":    option.OnOff(&o.BillingLine),
+			"system_messages": option.OnOff(&o.SystemMessages),
+			"token_counters":  option.OnOff(&o.TokenCounters),
+			"tool_order":      option.OnOff(&o.ToolOrder),
+			"late_tools":      option.OnOff(&o.LateTools),
+			"pins":            option.OnOff(&o.Pins),
+			"forms":           option.OnOff(&o.Forms),
+			"exact_answers":   option.OnOff(&o.ExactAnswers),
+			"thinking":        option.OnOff(&o.Thinking),
 		})
 	}
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp/reverseproxy"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/handler"
+	"github.com/caddy-llm-cache/caddy-llm-cache/option"
 )
 
 // parseSideRequests reads where side requests go, with all options of
@@ -29,7 +30,7 @@ import (
 //	side_requests <address>... {
 //		<options of reverse_proxy>
 //	}
-func parseSideRequests(h *handler.Handler, helper httpcaddyfile.Helper) option {
+func parseSideRequests(h *handler.Handler, helper httpcaddyfile.Helper) option.Option {
 	return func(d *caddyfile.Dispenser) error {
 		segment := d.NewFromNextSegment()
 		proxy := new(reverseproxy.Handler)

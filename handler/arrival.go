@@ -105,14 +105,9 @@ func (a *arrival) announced(r *http.Request, room int) int64 {
 func (a *arrival) forms() int64 { return 2 + a.layers() }
 
 // layers counts the forms that are made behind the edits.
-func (a *arrival) layers() (n int64) {
-	if a.h.target(a.format) != a.format {
-		n += 2 // the upstream's body, and the pieces of which it is made
-	}
+func (a *arrival) layers() int64 {
+	n := a.h.up.Forms(a.format)
 	if a.h.watches() {
-		n++
-	}
-	if a.h.dress != nil {
 		n++
 	}
 	return n
@@ -144,7 +139,7 @@ func (a *arrival) settle(c *call) {
 // nothing that goes upstream is as the client sent it, that cannot be.
 func (a *arrival) pass(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
 	h := a.h
-	if h.target(a.format) != a.format || h.Upstream.renames() || h.dress != nil {
+	if !h.up.Verbatim(a.format) {
 		bodiesWaited.WithLabelValues(waitRefused).Inc()
 		h.count(outcomeNoRoom)
 		w.Header().Set("Retry-After", strconv.Itoa(int(bodyPatience/time.Second)))

@@ -46,7 +46,7 @@ func (c *call) open(r *http.Request) {
 	rec := &audit.Record{
 		ID: audit.NewID(at), At: at, Turns: 1, Kind: c.kind(),
 		Tenant: s.tenant(r), Session: c.id, Lineage: c.ex.Lineage, Client: clientName(first(r.Header, "User-Agent")),
-		Model: c.view.Model, ClientFormat: string(c.view.Format), UpstreamFormat: string(c.h.target(c.view.Format)), Policy: string(c.ex.Policy), Stream: c.view.Stream,
+		Model: c.view.Model, ClientFormat: string(c.view.Format), UpstreamFormat: string(c.h.up.Target(c.view.Format)), Policy: string(c.ex.Policy), Stream: c.view.Stream,
 		OriginalTokens: int64(c.ex.OriginalTokens), SentTokens: int64(c.sent()), Queue: c.overhead,
 	}
 	rec.User = rec.Tenant

@@ -25,13 +25,12 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/layer"
-
 	"go.uber.org/zap"
 
 	"github.com/caddyserver/caddy/v2"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/audit"
+	"github.com/caddy-llm-cache/caddy-llm-cache/layer"
 )
 
 // flushTime bounds what the end of a sink waits for its store.

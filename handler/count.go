@@ -31,7 +31,7 @@ import (
 // format of an API that the upstream does not have, and in which format.
 func (h *Handler) countsItself(r *http.Request) (f wire.Format, ok bool) {
 	f, ok = wire.DetectCount(r.Method, r.URL.Path)
-	return f, ok && h.target(f) != f && h.Upstream.preset().counts != f
+	return f, ok && h.up.Target(f) != f && h.Upstream.Counts() != f
 }
 
 // serveCount answers with our own estimate, and says so in a header. What the

@@ -36,6 +36,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
 	"github.com/caddy-llm-cache/caddy-llm-cache/queue"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+	"github.com/caddy-llm-cache/caddy-llm-cache/upstream"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
@@ -82,7 +83,7 @@ const (
 type Handler struct {
 	// Upstream states what stands behind this handler. Default: inferred
 	// from each request's format and model.
-	Upstream *Upstream `json:"upstream,omitempty"`
+	Upstream *upstream.Upstream `json:"upstream,omitempty"`
 
 	pipeline.Options
 
@@ -178,8 +179,7 @@ type Handler struct {
 	state   *state
 	pipe    *pipeline.Pipeline
 	slots   func() *queue.Queue // opens it with the first request
-	formats []wire.Format       // what the upstream speaks, none: any
-	dress   *dress              // nil for none
+	up      *upstream.Profile
 	rules   overlay.Switches
 	logger  *zap.Logger
 	now     func() time.Time
@@ -246,10 +246,13 @@ func (h *Handler) prepareToServe(s *state, logger *zap.Logger, now func() time.T
 	}
 	h.SessionHeader = http.CanonicalHeaderKey(h.SessionHeader)
 	h.headers = h.Headers == nil || *h.Headers
-	h.formats = h.Upstream.formats()
-	h.dress, h.rules = h.Upstream.dress(), h.switches()
+	h.up = h.Upstream.Profile(upstream.Options{
+		Translate: h.Translate, BufferCalls: or(h.BufferToolCalls, false), JoinCalls: or(h.JoinToolCalls, false),
+		MaxBody: h.MaxBody, Headers: h.headers, Log: logger,
+	})
+	h.rules = h.switches()
 	h.state, h.logger, h.now = s, logger, now
-	h.pipe = pipeline.New(h.Options, h.Upstream.rules())
+	h.pipe = pipeline.New(h.Options, h.Upstream.Rules())
 	h.slots = sync.OnceValue(h.openQueue)
 }
 
@@ -331,14 +334,14 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 	if isResponsesSocket(r) {
 		return refuseSocket(w)
 	}
-	if f, ok := h.compactsElsewhere(r); ok {
-		return h.refuseCompact(w, f)
+	if f, ok := h.up.CompactsElsewhere(r); ok {
+		return upstream.RefuseCompact(w, f)
 	}
 	if format, ok := h.countsItself(r); ok {
 		return h.serveCount(w, r, format)
 	}
 	format, ok := wire.Detect(r.Method, r.URL.Path)
-	if !ok || !h.understood(format) || caddyhttp.IsIncremental(r.Header) {
+	if !ok || !h.up.Understands(format) || caddyhttp.IsIncremental(r.Header) {
 		if r.Method == http.MethodPost { // work for the box, whatever it is
 			next = h.queueing(next, format, h.sideTicket(r), new(atomic.Pointer[place]))
 		}

@@ -19,35 +19,19 @@ import (
 	"net/http"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
+	"github.com/caddy-llm-cache/caddy-llm-cache/upstream"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
 // health is what the health path answers.
 type health struct {
-	Status        string           `json:"status"`
-	Upstream      *Upstream        `json:"upstream"` // null: inferred
-	Formats       []wire.Format    `json:"formats"`  // null: any
-	Options       pipeline.Options `json:"options"`
-	SessionHeader string           `json:"session_header"`
-	MaxBody       int64            `json:"max_body"`
-	Headers       bool             `json:"headers"`
-}
-
-// redacted stands for what may be a secret.
-var redacted = json.RawMessage(`"REDACTED"`)
-
-// open returns the upstream with what may be a secret made unreadable: the values
-// that are put into each request.
-func (u *Upstream) open() *Upstream {
-	if u == nil || len(u.Body) == 0 {
-		return u
-	}
-	o := *u
-	o.Body = make(map[string]json.RawMessage, len(u.Body))
-	for name := range u.Body {
-		o.Body[name] = redacted
-	}
-	return &o
+	Status        string             `json:"status"`
+	Upstream      *upstream.Upstream `json:"upstream"` // null: inferred
+	Formats       []wire.Format      `json:"formats"`  // null: any
+	Options       pipeline.Options   `json:"options"`
+	SessionHeader string             `json:"session_header"`
+	MaxBody       int64              `json:"max_body"`
+	Headers       bool               `json:"headers"`
 }
 
 // serveHealth answers with the effective configuration, without what may be a
@@ -60,8 +44,8 @@ func (h *Handler) serveHealth(w http.ResponseWriter, r *http.Request) error {
 	}
 	return json.NewEncoder(w).Encode(health{
 		Status:        "ok",
-		Upstream:      h.Upstream.open(),
-		Formats:       h.formats,
+		Upstream:      h.Upstream.Redacted(),
+		Formats:       h.up.Formats,
 		Options:       h.Options.WithDefaults(),
 		SessionHeader: h.SessionHeader,
 		MaxBody:       h.MaxBody,

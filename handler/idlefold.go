@@ -23,11 +23,13 @@ import (
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/audit"
 	"github.com/caddy-llm-cache/caddy-llm-cache/layer"
 	"github.com/caddy-llm-cache/caddy-llm-cache/metric"
+	"github.com/caddy-llm-cache/caddy-llm-cache/option"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
 	"github.com/caddy-llm-cache/caddy-llm-cache/queue"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
@@ -178,7 +180,7 @@ func (f *idleFold) send(ctx context.Context, slot int) (u wire.Usage, outcome st
 		caddyhttp.SetVar(r.Context(), "llm_session", c.id)
 		caddyhttp.SetVar(r.Context(), "llm_lineage", c.view.First())
 		format := c.view.Format
-		return h.translating(h.foreseen(h.dressed(next, format), format, c), format, c.id).ServeHTTP(w, r)
+		return h.up.Translate(h.foreseen(h.up.Compat(next, format), format, c), format, c.id).ServeHTTP(w, r)
 	}}
 	w, err := c.h.state.keeper.carry(ctx, fl)
 	switch {
@@ -202,7 +204,7 @@ func (f *idleFold) send(ctx context.Context, slot int) (u wire.Usage, outcome st
 		lineage, _ := c.ex.Committed()
 		fl.write(&audit.Record{
 			At: at, Kind: audit.KindIdleFold, Session: c.id, Lineage: lineage, Model: c.view.Model,
-			ClientFormat: string(c.view.Format), UpstreamFormat: string(c.h.target(c.view.Format)),
+			ClientFormat: string(c.view.Format), UpstreamFormat: string(c.h.up.Target(c.view.Format)),
 			Billed: tokens(u), Cost: rules.Cost(u), USD: rules.Dollars(u), Reason: outcome,
 		}, outcome == foldRead || outcome == foldLate)
 	}
@@ -236,4 +238,21 @@ func (h *Handler) SendIdleFold() (wire.Usage, bool) {
 	h.state.pending = nil
 	u, outcome := f.send(context.Background(), 0)
 	return u, outcome == foldRead
+}
+
+// UnmarshalCaddyfile sets it up from Caddyfile tokens. Syntax:
+//
+//	idle_folding {
+//		after       <duration>
+//		call_tokens <tokens>
+//	}
+func (o *IdleFolding) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
+	d.Next() // the name of the option
+	if d.NextArg() {
+		return d.ArgErr()
+	}
+	return option.Block(d, "idle_folding", option.Options{
+		"after":       option.Checked(option.Duration(&o.After), o.Validate),
+		"call_tokens": option.Checked(option.Number(&o.CallTokens), o.Validate),
+	})
 }

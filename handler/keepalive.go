@@ -21,8 +21,10 @@ import (
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/keepalive"
+	"github.com/caddy-llm-cache/caddy-llm-cache/option"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
@@ -251,4 +253,50 @@ func (c *call) target(r *http.Request) *keepalive.Target {
 		Stake:   or(o.Stake, defaultStake)*idle.Spent + idle.Kept,
 		Payload: p,
 	}
+}
+
+// UnmarshalCaddyfile sets it up from Caddyfile tokens. Syntax:
+//
+//	keepalive {
+//		every <duration>
+//		most  <pings>
+//		floor <tokens>
+//		stake <share>
+//		tier  report|switch
+//		log   on|off
+//	}
+func (k *KeepAlive) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
+	d.Next() // the name of the option
+	if d.NextArg() {
+		return d.ArgErr()
+	}
+	return option.Block(d, "keepalive", option.Options{
+		"every": option.Checked(option.Duration(&k.Every), k.Validate),
+		"most":  option.Checked(option.Number(&k.Most), k.Validate),
+		"floor": option.Checked(option.Number(&k.Floor), k.Validate),
+		"stake": option.Checked(option.Fraction(&k.Stake), k.Validate),
+		"tier":  option.Checked(option.Word(&k.Tier), k.Validate),
+		"log":   option.OnOff(&k.Log),
+	})
+}
+
+// UnmarshalCaddyfile sets it up from Caddyfile tokens. Syntax:
+//
+//	keepalive {
+//		hourly        <dollars>
+//		tenant_hourly <dollars>
+//		in_flight     <pings>
+//		memory        <size>
+//	}
+func (l *KeepAliveLimits) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
+	d.Next() // the name of the option
+	if d.NextArg() {
+		return d.ArgErr()
+	}
+	return option.Block(d, "keepalive", option.Options{
+		"hourly":        option.Checked(option.Above(option.Fraction, &l.Hourly), l.Validate),
+		"tenant_hourly": option.Checked(option.Above(option.Fraction, &l.TenantHourly), l.Validate),
+		"in_flight":     option.Checked(option.Above(option.Number, &l.InFlight), l.Validate),
+		"memory":        option.Size(&l.Memory),
+	})
 }

@@ -24,10 +24,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/layer"
-
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/layer"
 	"github.com/caddy-llm-cache/caddy-llm-cache/metric"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
@@ -69,7 +68,7 @@ func (h *Handler) linger() time.Duration {
 	switch {
 	case h.Linger != nil:
 		return time.Duration(*h.Linger)
-	case h.Upstream.local():
+	case h.Upstream.Local():
 		return defaultLinger
 	}
 	return 0

@@ -24,9 +24,11 @@ import (
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/layer"
+	"github.com/caddy-llm-cache/caddy-llm-cache/option"
 	"github.com/caddy-llm-cache/caddy-llm-cache/translate"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
@@ -79,7 +81,7 @@ func (h *Handler) liveness() (every, open time.Duration) {
 	if l == nil {
 		l = new(Liveness)
 	}
-	if l.Off == nil && !h.Upstream.local() || l.Off != nil && *l.Off {
+	if l.Off == nil && !h.Upstream.Local() || l.Off != nil && *l.Off {
 		return 0, 0
 	}
 	every, open = time.Duration(l.Every), time.Duration(l.Open)
@@ -300,4 +302,28 @@ func streamFailure(f wire.Format, status int, body []byte) []byte {
 	s := translate.NewStream(f, f, &translate.Answering{Stream: true})
 	out := append([]byte(nil), s.Feed(body)...)
 	return append(out, s.Close(false)...)
+}
+
+// UnmarshalCaddyfile sets it up from Caddyfile tokens. Syntax:
+//
+//	liveness [on|off] {
+//		every <duration>
+//		open  <duration>
+//	}
+func (l *Liveness) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
+	d.Next() // the name of the option
+	if d.NextArg() {
+		off := d.Val() == "off"
+		if !off && d.Val() != "on" {
+			return d.Errf("liveness: %q is not on or off", d.Val())
+		}
+		l.Off = &off
+	}
+	if d.NextArg() {
+		return d.ArgErr()
+	}
+	return option.Block(d, "liveness", option.Options{
+		"every": option.Checked(option.Duration(&l.Every), l.Validate),
+		"open":  option.Checked(option.Duration(&l.Open), l.Validate),
+	})
 }

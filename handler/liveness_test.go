@@ -25,12 +25,12 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/layer"
-
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/layer"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
+	"github.com/caddy-llm-cache/caddy-llm-cache/upstream"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
@@ -42,7 +42,7 @@ const (
 // livelyCall is a streamed request to a box, and the writer of its answer.
 func livelyCall(t *testing.T, f wire.Format, l *Liveness, agent string) (*alive, *httptest.ResponseRecorder) {
 	t.Helper()
-	h := &Handler{Upstream: &Upstream{Preset: "ollama"}, Liveness: l, headers: true}
+	h := &Handler{Upstream: &upstream.Upstream{Preset: "ollama"}, Liveness: l, headers: true}
 	r := httptest.NewRequest(http.MethodPost, "/", nil)
 	r.Header.Set("User-Agent", agent)
 	w := httptest.NewRecorder()
@@ -213,7 +213,7 @@ func TestWhoGetsSigns(t *testing.T) {
 		{"anthropic", wire.Anthropic, true, &on, true},
 		{"", wire.Anthropic, true, nil, false},
 	} {
-		h := &Handler{Upstream: &Upstream{Preset: tt.preset}, Liveness: &Liveness{Off: tt.off, Every: caddy.Duration(time.Hour)}}
+		h := &Handler{Upstream: &upstream.Upstream{Preset: tt.preset}, Liveness: &Liveness{Off: tt.off, Every: caddy.Duration(time.Hour)}}
 		c := &call{h: h, view: &wire.View{Format: tt.format, Stream: tt.stream}, ex: &pipeline.Exchange{}}
 		a := h.enliven(httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/", nil), c)
 		if (a != nil) != tt.want {

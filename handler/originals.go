@@ -27,12 +27,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/layer"
-
 	"go.uber.org/zap"
 
 	"github.com/caddyserver/caddy/v2"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/layer"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 

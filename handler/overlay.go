@@ -51,7 +51,7 @@ func (h *Handler) overlaid(next caddyhttp.Handler, client wire.Format, c *call) 
 	if !h.watches() {
 		return next
 	}
-	return &overlaying{h: h, next: next, call: c, format: h.target(client)}
+	return &overlaying{h: h, next: next, call: c, format: h.up.Target(client)}
 }
 
 // foreseen is overlaid for a request that a conversation will begin with, and that
@@ -67,7 +67,7 @@ func (h *Handler) foreseen(next caddyhttp.Handler, client wire.Format, c *call) 
 
 // watches tells whether prompts are compared with those before them.
 func (h *Handler) watches() bool {
-	return h.rules != overlay.Switches{} || h.Upstream.preset().overlay != overlay.Switches{} || !h.Upstream.reportsCache()
+	return h.rules != overlay.Switches{} || h.overlayDefault() != overlay.Switches{} || !h.Upstream.Reports()
 }
 
 // switches returns the rules of the overlay that are in force.
@@ -75,7 +75,18 @@ func (h *Handler) switches() overlay.Switches {
 	if h.Policy == pipeline.Observe {
 		return overlay.Switches{}
 	}
-	return h.Overlay.Over(h.Upstream.preset().overlay)
+	return h.Overlay.Over(h.overlayDefault())
+}
+
+// overlayDefault are the rules for this kind of upstream.
+func (h *Handler) overlayDefault() overlay.Switches {
+	switch {
+	case !h.Upstream.Local(), h.Upstream.Stateful():
+		return overlay.Switches{}
+	case h.Upstream.Unlisted():
+		return overlay.Unlisted
+	}
+	return overlay.Box
 }
 
 // ServeHTTP implements caddyhttp.Handler.
@@ -129,7 +140,7 @@ func (o *overlaying) begin(r *http.Request, body []byte) (*overlay.Exchange, err
 		c.Group = string(t[:])
 	}
 	return o.h.state.overlays.Begin(c, overlay.Request{
-		Format: o.format, Body: body, Rules: o.h.rules, Markers: o.h.dress == nil || o.h.dress.cacheControl, At: o.h.now(),
+		Format: o.format, Body: body, Rules: o.h.rules, Markers: o.h.up.KeepsMarkers(), At: o.h.now(),
 	})
 }
 
@@ -257,7 +268,7 @@ func (a *overlaidAnswer) settle() {
 		return
 	}
 	a.settled = true
-	a.x.Commit(t, a.o.h.Upstream.reportsCache())
+	a.x.Commit(t, a.o.h.Upstream.Reports())
 	d := a.x.Divergence
 	if d == nil {
 		return
@@ -272,7 +283,7 @@ func (a *overlaidAnswer) settle() {
 // estimate puts what the upstream is likely to have found in its cache into a
 // usage that does not say: the share of the prompt that it had been sent before.
 func (c *call) estimate() {
-	if c.h.Upstream.reportsCache() || c.turn == nil || !c.turn.Usage.Reported || c.turn.Usage.Read > 0 {
+	if c.h.Upstream.Reports() || c.turn == nil || !c.turn.Usage.Reported || c.turn.Usage.Read > 0 {
 		return
 	}
 	u := &c.turn.Usage

@@ -28,34 +28,37 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/layer"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+	"github.com/caddy-llm-cache/caddy-llm-cache/upstream"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
 // serve processes one request whose body has been read.
 func (h *Handler) serve(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler, a *arrival) error {
 	started := time.Now()
-	next = unpacking{next}
+	next = upstream.Unpack(next)
 	c, why := (*call)(nil), a.why
 	if a.Undone == nil {
 		c, why = h.prepare(r, a.format, a.Data, a.body())
 	}
-	if errors.Is(why.err, errUnheld) {
-		return h.refuseUnheld(w)
+	if errors.Is(why.err, upstream.ErrUnheld) {
+		h.count(outcomeUnheld)
+		return upstream.RefuseUnheld(w)
 	}
-	if what, ok := errors.AsType[unheld](why.err); ok {
-		return h.refuseProvidersOnly(w, a.format, what)
+	if what, ok := errors.AsType[upstream.Unheld](why.err); ok {
+		h.count(outcomeUnheld)
+		return what.Refuse(w, a.format)
 	}
 	a.settle(c)
 	if c == nil {
 		h.pass(w, r, a.format, why)
 		h.count(outcomePassed)
-		next = h.queueing(h.translating(h.dressed(next, a.format), a.format, ""), a.format, h.sideTicket(r), new(atomic.Pointer[place]))
+		next = h.queueing(h.up.Translate(h.up.Compat(next, a.format), a.format, ""), a.format, h.sideTicket(r), new(atomic.Pointer[place]))
 		return passBody(w, r, next, &a.Payload)
 	}
 	c.next = next
 	next = h.onward(c, r, next)
 	if c.rethread != nil {
-		next = unkept{next}
+		next = upstream.Unkept(next)
 		defer c.rethread()
 	}
 	defer h.state.leave(c)
@@ -119,11 +122,11 @@ func (h *Handler) prepare(r *http.Request, format wire.Format, raw, body []byte)
 
 	tenant := h.state.tenant(r)
 	view, err := h.parse(format, body, tenant)
-	if err == nil && !view.Thread.Empty() && !h.holds(format) {
+	if err == nil && !view.Thread.Empty() && !h.up.Holds(format) {
 		if view.Partial {
-			return nil, bypass{err: errUnheld}
+			return nil, bypass{err: upstream.ErrUnheld}
 		}
-		if raw, rethread, err = unthread(r, raw, body); err == nil {
+		if raw, rethread, err = upstream.Unthread(r, raw, body); err == nil {
 			view, err = h.parse(format, raw, tenant)
 		}
 	}
@@ -133,8 +136,8 @@ func (h *Handler) prepare(r *http.Request, format wire.Format, raw, body []byte)
 		}
 		return nil, bypass{reasonParse, err}
 	}
-	if h.target(format) == format && !h.holds(format) {
-		if what := providersOnly(view); what != "" {
+	if h.up.Target(format) == format && !h.up.Holds(format) {
+		if what := upstream.ProvidersOnly(view); what != "" {
 			if rethread != nil {
 				rethread()
 			}

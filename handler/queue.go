@@ -23,9 +23,11 @@ import (
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/layer"
+	"github.com/caddy-llm-cache/caddy-llm-cache/option"
 	"github.com/caddy-llm-cache/caddy-llm-cache/queue"
 	"github.com/caddy-llm-cache/caddy-llm-cache/translate"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
@@ -85,11 +87,11 @@ func (q *Queue) Validate() error {
 	return nil
 }
 
-// limits returns the bounds, with those of the preset where none are given.
-func (q *Queue) limits(p preset) queue.Limits {
+// limits returns the bounds, with the defaults where none are given.
+func (q *Queue) limits() queue.Limits {
 	l := queue.Limits{Slots: q.Slots, Waiting: defaultWaiting, Patience: time.Duration(q.Patience)}
 	if l.Slots == 0 {
-		l.Slots = max(p.slots, defaultSlots)
+		l.Slots = defaultSlots
 	}
 	if q.Waiting != nil {
 		l.Waiting = *q.Waiting
@@ -233,9 +235,31 @@ func (h *Handler) queueName() string {
 // those of the one that served a request last.
 func (h *Handler) openQueue() *queue.Queue {
 	name := h.queueName()
-	limits := h.Queue.limits(h.Upstream.preset())
+	limits := h.Queue.limits()
 	v, _ := h.state.queues.LoadOrStore(name, queue.New(limits))
 	q := v.(*queue.Queue)
 	q.SetLimits(limits)
 	return q
+}
+
+// UnmarshalCaddyfile sets it up from Caddyfile tokens. Syntax:
+//
+//	queue [<name>] {
+//		slots    <requests>
+//		waiting  <requests>
+//		patience <duration>
+//	}
+func (q *Queue) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
+	d.Next() // the name of the option
+	if d.NextArg() {
+		q.Name = d.Val()
+	}
+	if d.NextArg() {
+		return d.ArgErr()
+	}
+	return option.Block(d, "queue", option.Options{
+		"slots":    option.Checked(option.Count(&q.Slots), q.Validate),
+		"waiting":  option.Checked(option.Number(&q.Waiting), q.Validate),
+		"patience": option.Checked(option.Duration(&q.Patience), q.Validate),
+	})
 }

@@ -19,6 +19,8 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/upstream"
 )
 
 // provisionSides loads the handler of side requests.
@@ -41,10 +43,10 @@ func (h *Handler) onward(c *call, r *http.Request, next caddyhttp.Handler) caddy
 	format := c.view.Format
 	if c.aside = h.sides != nil && (isSide(r.Header) || !c.view.OffersTools()) && !c.ex.Summarizes(); c.aside {
 		behind := next
-		next = unpacking{caddyhttp.HandlerFunc(func(w http.ResponseWriter, r *http.Request) error {
+		next = upstream.Unpack(caddyhttp.HandlerFunc(func(w http.ResponseWriter, r *http.Request) error {
 			return h.sides.ServeHTTP(w, r, behind)
-		})}
-		return h.translating(h.dressed(next, format), format, c.id)
+		}))
+		return h.up.Translate(h.up.Compat(next, format), format, c.id)
 	}
-	return h.lingering(h.queueing(h.translating(h.overlaid(h.fronting(h.dressed(next, format), format, c), format, c), format, c.id), format, c.ticket(r), &c.place))
+	return h.lingering(h.queueing(h.up.Translate(h.overlaid(h.fronting(h.up.Compat(next, format), format, c), format, c), format, c.id), format, c.ticket(r), &c.place))
 }

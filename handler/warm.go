@@ -17,9 +17,13 @@ package handler
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/option"
 )
 
 // Warm has a box read the bases of its prompts, tools and system text, before
@@ -95,4 +99,47 @@ func (w *Warm) every(preset string) time.Duration {
 		return 50 * time.Minute
 	}
 	return 4 * time.Minute
+}
+
+// UnmarshalCaddyfile sets it up from Caddyfile tokens. Syntax:
+//
+//	warm {
+//		bases  <count>
+//		store  <folder>
+//		loaded [<days>] <from>-<to>
+//		every  <duration>
+//	}
+func (w *Warm) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
+	d.Next() // the name of the option
+	if d.NextArg() {
+		return d.ArgErr()
+	}
+	if err := option.Block(d, "warm", option.Options{
+		"bases":  option.Count(&w.Bases),
+		"store":  option.Word(&w.Store),
+		"loaded": hoursOf(w),
+		"every":  option.Duration(&w.Every),
+	}); err != nil {
+		return err
+	}
+	if err := w.Validate(); err != nil {
+		return d.WrapErr(err)
+	}
+	return nil
+}
+
+// hoursOf parses when a model is to stay loaded.
+func hoursOf(w *Warm) option.Option {
+	return func(d *caddyfile.Dispenser) error {
+		args := d.RemainingArgs()
+		if len(args) == 0 || len(args) > 2 {
+			return d.ArgErr()
+		}
+		w.Loaded = strings.Join(args, " ")
+		probe := Warm{Loaded: w.Loaded}
+		if err := probe.Validate(); err != nil {
+			return d.WrapErr(err)
+		}
+		return nil
+	}
 }

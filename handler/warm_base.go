@@ -94,7 +94,7 @@ func (h *Handler) fronting(next caddyhttp.Handler, client wire.Format, c *call) 
 	if h.Warm == nil {
 		return next
 	}
-	return &fronting{h: h, next: next, call: c, format: h.target(client)}
+	return &fronting{h: h, next: next, call: c, format: h.up.Target(client)}
 }
 
 // ServeHTTP implements caddyhttp.Handler.
@@ -147,7 +147,7 @@ func (c *call) remember(r *http.Request) {
 	x := c.h.box()
 	f := c.front.Load()
 	c.h.guard("remembering how a prompt begins", func() {
-		lost := c.h.Upstream.reportsCache() && c.ex.Vanished(c.turn)
+		lost := c.h.Upstream.Reports() && c.ex.Vanished(c.turn)
 		if f == nil {
 			x.back(nil, lost)
 			return
@@ -198,13 +198,13 @@ func (j *job) deliver(h *Handler, w http.ResponseWriter, r *http.Request, next c
 	}
 	var body []byte
 	if j.loads() {
-		path, query, body = loadPath, "", loadBody(h.Upstream.model(b.model), h.Warm.every(h.Upstream.Preset))
+		path, query, body = loadPath, "", loadBody(h.Upstream.Model(b.model), h.Warm.every(h.Upstream.Preset))
 	} else {
 		var err error
 		if body, err = layer.Decode("zstd", j.way.body, largestMaxBody, nil); err != nil {
 			return caddyhttp.Error(http.StatusInternalServerError, err)
 		}
-		next = h.dressed(next, b.client)
+		next = h.up.Compat(next, b.client)
 	}
 	u := *r.URL
 	u.Path, u.RawPath, u.RawQuery = path, "", query

@@ -261,7 +261,7 @@ func (x *box) rest() {
 	if x.hours == nil {
 		return
 	}
-	every := x.handler.Warm.every(x.handler.Upstream.name())
+	every := x.handler.Warm.every(x.handler.Upstream.Name())
 	if x.idle == nil {
 		x.idle = time.AfterFunc(every, func() { layer.Background("keeping a model loaded", x.load) })
 		return

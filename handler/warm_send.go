@@ -77,13 +77,13 @@ func (x *box) send(ctx context.Context, j *job) (outcome string) {
 	h := x.handler
 	j.way = j.base.way
 	x.mu.Unlock()
-	j.load = j.keeps && h.Upstream.name() == "ollama"
+	j.load = j.keeps && h.Upstream.Name() == "ollama"
 	s, err := x.queue.Spare(ctx, "", j.slot)
 	if err != nil {
 		return warmInterrupted
 	}
 	defer s.Leave()
-	if j.slot == queue.AnySlot && h.dress.slotted() {
+	if j.slot == queue.AnySlot && h.up.Slotted() {
 		bare := x.queue.Bare() // the others hold what conversations began with
 		if len(bare) == 0 {
 			return warmNeedless
@@ -131,7 +131,7 @@ func (f *flight) warmed(b *base, at time.Time, u wire.Usage, outcome string) {
 	if f.handler == nil {
 		return
 	}
-	rules := f.handler.Upstream.rules()(b.model, at)
+	rules := f.handler.Upstream.Rules()(b.model, at)
 	cost, dollars := rules.Cost(u)+rules.CostOutput(u), rules.Dollars(u)
 	countCost(&pipeline.Bill{Dollars: dollars}) // no client has asked
 	f.write(&audit.Record{

@@ -24,15 +24,15 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/layer"
-
 	"go.uber.org/zap"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/keepalive"
+	"github.com/caddy-llm-cache/caddy-llm-cache/layer"
 	"github.com/caddy-llm-cache/caddy-llm-cache/queue"
+	"github.com/caddy-llm-cache/caddy-llm-cache/upstream"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
@@ -90,7 +90,7 @@ func TestLoadedInWorkingHours(t *testing.T) {
 					t.Fatal(err)
 				}
 				often, seldom := &base{id: "often"}, &base{id: "seldom"}
-				h := &Handler{Warm: w, Upstream: &Upstream{Preset: preset}, now: time.Now}
+				h := &Handler{Warm: w, Upstream: &upstream.Upstream{Preset: preset}, now: time.Now}
 				x := &box{
 					state: newState(new(closing), nil), queue: queue.New(queue.Limits{}), handler: h, hours: hours,
 					bases: map[string]*base{"often": often, "seldom": seldom},
@@ -167,7 +167,7 @@ func wayTo(h *Handler) *lastRequest {
 // are sent, and what becomes due later is, too.
 func TestBoxGoesOnAfterAPanic(t *testing.T) {
 	var trouble atomic.Bool
-	h := &Handler{Warm: &Warm{}, Queue: &Queue{}, Upstream: &Upstream{Preset: "mlx_lm"}}
+	h := &Handler{Warm: &Warm{}, Queue: &Queue{}, Upstream: &upstream.Upstream{Preset: "mlx_lm"}}
 	if err := h.Attach(new(closing), zap.NewNop(), func() time.Time {
 		if trouble.CompareAndSwap(true, false) {
 			panic("of a test")
@@ -211,7 +211,7 @@ func TestBoxGoesOnAfterAPanic(t *testing.T) {
 // Requests with a base that is being sent may come, and bring another way for it.
 // The race detector looks on.
 func TestBaseIsSentWhileItChanges(t *testing.T) {
-	h := &Handler{Warm: &Warm{}, Queue: &Queue{}, Upstream: &Upstream{Preset: "mlx_lm"}}
+	h := &Handler{Warm: &Warm{}, Queue: &Queue{}, Upstream: &upstream.Upstream{Preset: "mlx_lm"}}
 	if err := h.Attach(new(closing), zap.NewNop(), time.Now); err != nil {
 		t.Fatal(err)
 	}

@@ -12,7 +12,7 @@
 // See the License for the specific language governing permissions and
 // limitations under the License.
 
-package handler
+package upstream
 
 import (
 	"bytes"
@@ -41,25 +41,17 @@ import (
 // threadsBeta is the value of Anthropic-Beta that belongs to a thread.
 const threadsBeta = "message-threads-2026-08-12"
 
-// errUnheld says that a request goes on from an answer that the upstream has not
+// ErrUnheld says that a request goes on from an answer that the upstream has not
 // kept, because it keeps none.
-var errUnheld = errors.New("the upstream holds no threads")
+var ErrUnheld = errors.New("the upstream holds no threads")
 
 // unheldAnswer is what the Messages API says where a request cannot be part of a
 // thread. Clients then send the whole conversation, without asking for one.
 const unheldAnswer = `{"type":"error","error":{"type":"invalid_request_error","message":"thread: this upstream holds no message threads (` + threadsBeta +
 	`). Send the whole conversation without \u0060thread\u0060.","details":{"error_code":"thread_unsupported_request"}}}`
 
-// holds tells whether the upstream may keep conversations that it is asked to keep in
-// a format: a provider does in its own, a box does not, and what stands behind an
-// unstated upstream says so itself.
-func (h *Handler) holds(client wire.Format) bool {
-	return h.target(client) == client && (h.Upstream == nil || h.Upstream.Preset == "" || h.Upstream.preset().official)
-}
-
-// refuseUnheld answers a request that goes on from what the upstream has not kept.
-func (h *Handler) refuseUnheld(w http.ResponseWriter) error {
-	h.count(outcomeUnheld)
+// RefuseUnheld answers a request that goes on from what the upstream has not kept.
+func RefuseUnheld(w http.ResponseWriter) error {
 	header := w.Header()
 	header["Content-Type"] = []string{"application/json"}
 	header["Content-Length"] = []string{strconv.Itoa(len(unheldAnswer))}
@@ -68,19 +60,19 @@ func (h *Handler) refuseUnheld(w http.ResponseWriter) error {
 	return err
 }
 
-// unheld names what a request asks of its provider alone, which no box has: what is
+// Unheld names what a request asks of its provider alone, which no box has: what is
 // kept there, and histories that are compacted there. A box would leave it out, and
 // answer what is left.
-type unheld string
+type Unheld string
 
-func (u unheld) Error() string { return string(u) + ": only the provider's own API has it" }
+func (u Unheld) Error() string { return string(u) + ": only the provider's own API has it" }
 
-// providersOnly returns what a request asks of its provider alone, "" for nothing.
-func providersOnly(v *wire.View) unheld {
+// ProvidersOnly returns what a request asks of its provider alone, "" for nothing.
+func ProvidersOnly(v *wire.View) Unheld {
 	for _, name := range []string{"compaction", "container", "conversation"} {
 		if bytes.Contains(v.Raw, []byte(`"`+name+`"`)) {
 			if m := gjson.GetBytes(v.Raw, name); m.Exists() && m.Type != gjson.Null {
-				return unheld(name)
+				return Unheld(name)
 			}
 		}
 	}
@@ -88,7 +80,7 @@ func providersOnly(v *wire.View) unheld {
 	if !bytes.Contains(v.Raw, []byte(`"`+compact)) {
 		return ""
 	}
-	found := unheld("")
+	found := Unheld("")
 	edits := gjson.ParseBytes(v.ContextManagement.Of(v.Raw))
 	if edits.IsObject() {
 		edits = edits.Get("edits")
@@ -107,35 +99,34 @@ func providersOnly(v *wire.View) unheld {
 	return found
 }
 
-// refuseProvidersOnly answers a request that asks for it.
-func (h *Handler) refuseProvidersOnly(w http.ResponseWriter, format wire.Format, what unheld) error {
-	h.count(outcomeUnheld)
-	return layer.Fail(w, format, translate.Refusal(what))
+// Refuse answers a request that asks for it.
+func (u Unheld) Refuse(w http.ResponseWriter, format wire.Format) error {
+	return layer.Fail(w, format, translate.Refusal(u))
 }
 
 // compactsElsewhere reports whether a request asks the provider to compact a
 // conversation, and in which format, where what stands behind is another API.
-func (h *Handler) compactsElsewhere(r *http.Request) (f wire.Format, ok bool) {
+func (p *Profile) CompactsElsewhere(r *http.Request) (f wire.Format, ok bool) {
 	if r.Method != http.MethodPost {
 		return "", false
 	}
 	for _, f := range wire.Formats() {
 		if path := f.Traits().CompactPath; path != "" && strings.HasSuffix(r.URL.Path, path) {
-			return f, h.target(f) != f
+			return f, p.Target(f) != f
 		}
 	}
 	return "", false
 }
 
-// refuseCompact answers as an API that compacts no conversations.
-func (h *Handler) refuseCompact(w http.ResponseWriter, f wire.Format) error {
+// RefuseCompact answers as an API that compacts no conversations.
+func RefuseCompact(w http.ResponseWriter, f wire.Format) error {
 	return layer.Fail(w, f, &translate.Failure{Status: http.StatusNotFound, Message: f.Traits().CompactPath + ": the upstream compacts no conversations"})
 }
 
-// unthread takes the request to keep the conversation out of a request: the body
+// Unthread takes the request to keep the conversation out of a request: the body
 // has become decoded, and headers must no longer speak of the client's. The returned
 // function puts back what was there before.
-func unthread(r *http.Request, raw, body []byte) (out []byte, restore func(), err error) {
+func Unthread(r *http.Request, raw, body []byte) (out []byte, restore func(), err error) {
 	if out, err = wire.Patch(body, wire.Member{Name: "thread"}); err != nil {
 		return nil, nil, err
 	}
@@ -181,6 +172,9 @@ const (
 
 // unkept calls answers by ids that are not those of a provider that keeps them.
 type unkept struct{ next caddyhttp.Handler }
+
+// Unkept returns next with such ids before it.
+func Unkept(next caddyhttp.Handler) caddyhttp.Handler { return unkept{next} }
 
 // ServeHTTP implements caddyhttp.Handler.
 func (u unkept) ServeHTTP(w http.ResponseWriter, r *http.Request) error {

@@ -12,7 +12,7 @@
 // See the License for the specific language governing permissions and
 // limitations under the License.
 
-package handler
+package upstream
 
 import (
 	"bytes"
@@ -136,13 +136,13 @@ func (d *dress) slotted() bool {
 // not translated.
 func (u *Upstream) keepsMarkers() bool {
 	if u == nil || u.CacheControl == nil {
-		return u == nil || u.Preset == "" || u.Preset == "letta" || u.preset().cacheControl
+		return u == nil || u.Preset == "" || u.preset().stateful || u.preset().cacheControl
 	}
 	return *u.CacheControl
 }
 
-// reportsCache tells whether the upstream says what it found in its cache.
-func (u *Upstream) reportsCache() bool {
+// Reports reports whether the upstream says what it found in its cache.
+func (u *Upstream) Reports() bool {
 	if u == nil || u.ReportsCache == nil {
 		return u.preset().reports
 	}
@@ -153,31 +153,31 @@ func (u *Upstream) reportsCache() bool {
 // this kind of server takes, and names thinking in its answers as clients know
 // it.
 type dressing struct {
-	h      *Handler
+	p      *Profile
 	next   caddyhttp.Handler
 	format wire.Format // the upstream's
 }
 
-// dressed returns next with the dressing before it, or next itself where the
-// upstream needs none.
-func (h *Handler) dressed(next caddyhttp.Handler, client wire.Format) caddyhttp.Handler {
-	if h.dress == nil {
+// Compat returns next with what makes requests of a client's format right for this
+// kind of server before it, or next itself where nothing has to be done.
+func (p *Profile) Compat(next caddyhttp.Handler, client wire.Format) caddyhttp.Handler {
+	if p.compat == nil {
 		return next
 	}
-	return &dressing{h: h, next: next, format: h.target(client)}
+	return &dressing{p: p, next: next, format: p.Target(client)}
 }
 
 // ServeHTTP implements caddyhttp.Handler. A request that cannot be dressed goes
 // out as it is.
 func (d *dressing) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
-	body, err := layer.Outgoing(r, d.h.MaxBody)
+	body, err := layer.Outgoing(r, d.p.MaxBody)
 	if err != nil {
 		return d.next.ServeHTTP(w, r) //nolint:nilerr // what is not understood passes untouched
 	}
 	out := body
-	d.h.guard("dressing a request", func() { out = d.h.dress.apply(d.format, body, values(r)) })
+	layer.Guard(d.p.Log, "dressing a request", func() { out = d.p.compat.apply(d.format, body, values(r)) })
 	defer layer.ReplaceOutgoing(r, body, out)()
-	if !d.format.Traits().ServersVary || d.h.dress.answers != reasoningAlias {
+	if !d.format.Traits().ServersVary || d.p.compat.answers != reasoningAlias {
 		return d.next.ServeHTTP(w, r)
 	}
 	a := newRenamedAnswer(w)

@@ -12,7 +12,7 @@
 // See the License for the specific language governing permissions and
 // limitations under the License.
 
-package handler
+package upstream
 
 import (
 	"bytes"
@@ -84,10 +84,10 @@ func newTranslatedAnswer(w http.ResponseWriter, t *translation, out *translate.O
 // Begin implements [layer.Interceptor].
 func (a *translatedAnswer) Begin(status int) {
 	h := a.Header()
-	if len(a.out.Dropped) > 0 && a.t.h.headers {
+	if len(a.out.Dropped) > 0 && a.t.p.Headers {
 		h[headerDropped] = []string{strings.Join(a.out.Dropped, ", ")}
 	}
-	if a.t.from == a.t.to && !a.t.h.buffers() {
+	if a.t.from == a.t.to && !a.t.p.buffers() {
 		a.pass()
 		return
 	}
@@ -116,7 +116,7 @@ func (a *translatedAnswer) begin(h http.Header) {
 		return
 	}
 	if a.t.from == a.t.to {
-		a.stream, a.mode = translate.NewHold(a.t.from, a.t.h.joins()), answerStreams
+		a.stream, a.mode = translate.NewHold(a.t.from, a.t.p.JoinCalls), answerStreams
 		delete(h, "Content-Length")
 		a.Send()
 		return
@@ -169,7 +169,7 @@ func (a *translatedAnswer) serve(next caddyhttp.Handler, r *http.Request) (err e
 		if p := recover(); p != http.ErrAbortHandler { //nolint:errorlint,err113 // the very value
 			panic(p)
 		}
-		a.t.h.logger.Error("the upstream's answer was cut", zap.Int("status", a.Status))
+		a.t.p.Log.Error("the upstream's answer was cut", zap.Int("status", a.Status))
 		a.t.count(translationBroken)
 		if a.mode == answerFails {
 			err = a.fail()
@@ -196,7 +196,7 @@ func (a *translatedAnswer) fault(err error) error {
 	switch {
 	case a.mode == answerStreams && !a.stream.Ended():
 		_ = a.FlushError()
-		layer.LogCut(a.t.h.logger, err)
+		layer.LogCut(a.t.p.Log, err)
 		panic(http.ErrAbortHandler)
 	case a.Holds():
 		if _, ok := errors.AsType[caddyhttp.HandlerError](err); !ok {
@@ -276,7 +276,7 @@ func (a *translatedAnswer) end() (out []byte) {
 }
 
 func (a *translatedAnswer) broke(e any) {
-	layer.Recovered(a.t.h.logger, "translating an answer", e)
+	layer.Recovered(a.t.p.Log, "translating an answer", e)
 	a.t.count(translationBroken)
 	panic(http.ErrAbortHandler) // neither the upstream's bytes nor half an answer may pass for a whole one
 }

@@ -12,7 +12,7 @@
 // See the License for the specific language governing permissions and
 // limitations under the License.
 
-package handler
+package upstream
 
 import (
 	"compress/gzip"
@@ -25,9 +25,9 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/layer"
-
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/layer"
 )
 
 // unpacker undoes a content coding piece by piece, as an answer comes. Reading
@@ -138,6 +138,9 @@ func (u *unpacker) end(do func([]byte) error) error {
 // packed though it was asked not to is unpacked event by event, for the client and
 // for all that look at it on the way.
 type unpacking struct{ next caddyhttp.Handler }
+
+// Unpack returns next with the unpacking before it.
+func Unpack(next caddyhttp.Handler) caddyhttp.Handler { return unpacking{next} }
 
 // ServeHTTP implements caddyhttp.Handler. An answer shorter than it said it would be
 // is cut, whoever made it: what stands in front may give it another length.

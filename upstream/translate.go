@@ -12,7 +12,7 @@
 // See the License for the specific language governing permissions and
 // limitations under the License.
 
-package handler
+package upstream
 
 import (
 	"encoding/json"
@@ -28,9 +28,12 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/layer"
+	"github.com/caddy-llm-cache/caddy-llm-cache/metric"
 	"github.com/caddy-llm-cache/caddy-llm-cache/translate"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
+
+var translations = metric.CounterVec("translations_total", "Requests that went upstream in another form, by the client's format, the upstream's, and how it went.", "from", "to", "outcome")
 
 // translation is the layer between the handler, which works in the client's
 // format, and an upstream that speaks another one, goes by another name of the
@@ -38,46 +41,26 @@ import (
 // next, so that whatever is sent through it is translated: a resend and a
 // continuation, too.
 type translation struct {
-	h        *Handler
+	p        *Profile
 	next     caddyhttp.Handler
 	from, to wire.Format // the client's format and the upstream's
 	key      string      // names the conversation to the upstream
 }
 
-// target returns the format that a request goes upstream in.
-func (h *Handler) target(client wire.Format) wire.Format {
-	if h.Upstream.speaks(client) || h.Translate != nil && !*h.Translate {
-		return client
-	}
-	return h.Upstream.formats()[0]
-}
-
-// understood tells whether requests in a format can be forwarded at all: as they
-// are, or translated.
-func (h *Handler) understood(client wire.Format) bool {
-	return h.Upstream.speaks(h.target(client))
-}
-
-// translating returns next with a translation before it, or next itself where
-// there is nothing to translate.
-func (h *Handler) translating(next caddyhttp.Handler, client wire.Format, key string) caddyhttp.Handler {
-	to := h.target(client)
-	if to == client && !h.Upstream.renames() && !h.buffers() {
+// Translate returns next with a translation before it, or next itself where there is
+// nothing to translate. key names the conversation to the upstream.
+func (p *Profile) Translate(next caddyhttp.Handler, client wire.Format, key string) caddyhttp.Handler {
+	to := p.Target(client)
+	if to == client && !p.Renames() && !p.buffers() {
 		return next
 	}
-	return &translation{h: h, next: next, from: client, to: to, key: key}
+	return &translation{p: p, next: next, from: client, to: to, key: key}
 }
-
-func (h *Handler) buffers() bool {
-	return h.BufferToolCalls != nil && *h.BufferToolCalls || h.joins()
-}
-
-func (h *Handler) joins() bool { return h.JoinToolCalls != nil && *h.JoinToolCalls }
 
 // ServeHTTP implements caddyhttp.Handler. What the client is told of a request
 // that cannot be translated is an answer, not an error: nothing can be forwarded.
 func (t *translation) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
-	body, err := layer.Outgoing(r, t.h.MaxBody)
+	body, err := layer.Outgoing(r, t.p.MaxBody)
 	if err != nil && t.from == t.to {
 		return t.next.ServeHTTP(w, r) // whatever it is, the upstream speaks the same
 	}
@@ -103,7 +86,7 @@ func (t *translation) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 func (t *translation) convert(r *http.Request, body []byte) (out *translate.Outgoing, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			layer.Recovered(t.h.logger, "translating a request", p)
+			layer.Recovered(t.p.Log, "translating a request", p)
 			err = errors.New("the request could not be translated")
 		}
 	}()
@@ -111,8 +94,8 @@ func (t *translation) convert(r *http.Request, body []byte) (out *translate.Outg
 	if t.from == t.to {
 		return t.rename(in)
 	}
-	u := t.h.Upstream
-	o := translate.Options{Model: u.model, Official: u.official(), SystemMessages: u.SystemMessages}
+	u := t.p.Upstream
+	o := translate.Options{Model: u.Model, Official: u.Official(), SystemMessages: u.SystemMessages}
 	if u.MaxTokensDefault != nil {
 		o.MaxTokens = *u.MaxTokensDefault
 	}
@@ -132,7 +115,7 @@ func (t *translation) rename(in translate.Incoming) (*translate.Outgoing, error)
 	if a, ok := t.from.Codec().(wire.Addresser); ok {
 		base, model, stream, ok := a.Address(in.Path)
 		out.Stream = stream
-		if name := t.h.Upstream.model(model); ok && name != model {
+		if name := t.p.Upstream.Model(model); ok && name != model {
 			out.Model = model
 			out.Path = base + name + in.Path[len(base)+len(model):]
 		}
@@ -143,7 +126,7 @@ func (t *translation) rename(in translate.Incoming) (*translate.Outgoing, error)
 		return out, nil //nolint:nilerr // what is not understood passes untouched
 	}
 	out.Stream = view.Stream
-	if name := t.h.Upstream.model(view.Model); name != view.Model {
+	if name := t.p.Upstream.Model(view.Model); name != view.Model {
 		value, err := json.Marshal(name)
 		if err != nil {
 			return nil, fmt.Errorf("model: %w", err)
@@ -185,17 +168,17 @@ func (t *translation) substitute(r *http.Request, out *translate.Outgoing) (rest
 }
 
 func (t *translation) count(outcome string) {
-	metrics.translations.WithLabelValues(string(t.from), string(t.to), outcome).Inc()
+	translations.WithLabelValues(string(t.from), string(t.to), outcome).Inc()
 }
 
 // asked is what the answer has to know of the request.
 func (t *translation) asked(out *translate.Outgoing, query string) *translate.Answering {
 	a := &translate.Answering{
 		Stream: out.Stream, Usage: out.IncludeUsage, Names: out.Names, Stop: out.Stop, Empty: out.Empty,
-		BufferCalls: t.h.buffers(), JoinCalls: t.h.joins(), Created: time.Now().Unix(), Seed: strconv.FormatUint(xxhash.Sum64(out.Body), 36),
+		BufferCalls: t.p.buffers(), JoinCalls: t.p.JoinCalls, Created: time.Now().Unix(), Seed: strconv.FormatUint(xxhash.Sum64(out.Body), 36),
 		Array: t.from.Array(out.Stream, query),
 	}
-	if t.h.Upstream.model(out.Model) != out.Model {
+	if t.p.Upstream.Model(out.Model) != out.Model {
 		a.Model = out.Model // clients look up what a model can do by the name that they know
 	}
 	return a

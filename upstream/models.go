@@ -12,7 +12,7 @@
 // See the License for the specific language governing permissions and
 // limitations under the License.
 
-package handler
+package upstream
 
 import (
 	"slices"
@@ -47,24 +47,24 @@ func (u *Upstream) speaks(f wire.Format) bool {
 	return known == nil || slices.Contains(known, f)
 }
 
-// official tells whether the upstream is a provider's own API.
-func (u *Upstream) official() bool {
+// Official reports whether the upstream is a provider's own API.
+func (u *Upstream) Official() bool {
 	return u.preset().official
 }
 
-// local tells whether the upstream is a box that runs a model itself.
-func (u *Upstream) local() bool { return u != nil && u.Preset != "" && !u.official() }
+// Local reports whether the upstream is a box that runs a model itself.
+func (u *Upstream) Local() bool { return u != nil && u.Preset != "" && !u.Official() }
 
-// name is the name of the preset, "" for none.
-func (u *Upstream) name() string {
+// Name is the name of the preset, "" for none.
+func (u *Upstream) Name() string {
 	if u == nil {
 		return ""
 	}
 	return u.Preset
 }
 
-// renames tells whether models may go by other names at the upstream.
-func (u *Upstream) renames() bool { return len(u.models()) > 0 }
+// Renames reports whether models may go by other names at the upstream.
+func (u *Upstream) Renames() bool { return len(u.models()) > 0 }
 
 // models returns the names in force.
 func (u *Upstream) models() []ModelName {
@@ -74,8 +74,8 @@ func (u *Upstream) models() []ModelName {
 	return u.preset().models
 }
 
-// model returns the upstream's name of a model.
-func (u *Upstream) model(name string) string {
+// Model returns the upstream's name of a model.
+func (u *Upstream) Model(name string) string {
 	for _, m := range u.models() {
 		if matches(m.From, name) {
 			return m.To

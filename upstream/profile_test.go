@@ -12,7 +12,7 @@
 // See the License for the specific language governing permissions and
 // limitations under the License.
 
-package handler
+package upstream
 
 import (
 	"testing"
@@ -45,22 +45,24 @@ func TestMatches(t *testing.T) {
 func TestTarget(t *testing.T) {
 	off := false
 	for _, c := range []struct {
-		h          Handler
+		u          *Upstream
+		translate  *bool
 		from, want wire.Format
 		understood bool
 	}{
-		{Handler{}, wire.Gemini, wire.Gemini, true},
-		{Handler{Upstream: &Upstream{}}, wire.Gemini, wire.Gemini, true},
-		{Handler{Upstream: &Upstream{Preset: "mlx_lm"}}, wire.Anthropic, wire.OpenAIChat, true},
-		{Handler{Upstream: &Upstream{Preset: "mlx_lm"}, Translate: &off}, wire.Anthropic, wire.Anthropic, false},
-		{Handler{Upstream: &Upstream{Preset: "llama_cpp"}}, wire.Anthropic, wire.OpenAIChat, true},
-		{Handler{Upstream: &Upstream{Preset: "omlx"}}, wire.Anthropic, wire.Anthropic, true},
-		{Handler{Upstream: &Upstream{Preset: "llama_cpp", Format: wire.OpenAIChat}}, wire.Anthropic, wire.OpenAIChat, true},
-		{Handler{Upstream: &Upstream{Preset: "openai"}}, wire.Anthropic, wire.OpenAIResponses, true},
-		{Handler{Upstream: &Upstream{Preset: "openai"}}, wire.OpenAIChat, wire.OpenAIChat, true},
+		{nil, nil, wire.Gemini, wire.Gemini, true},
+		{&Upstream{}, nil, wire.Gemini, wire.Gemini, true},
+		{&Upstream{Preset: "mlx_lm"}, nil, wire.Anthropic, wire.OpenAIChat, true},
+		{&Upstream{Preset: "mlx_lm"}, &off, wire.Anthropic, wire.Anthropic, false},
+		{&Upstream{Preset: "llama_cpp"}, nil, wire.Anthropic, wire.OpenAIChat, true},
+		{&Upstream{Preset: "omlx"}, nil, wire.Anthropic, wire.Anthropic, true},
+		{&Upstream{Preset: "llama_cpp", Format: wire.OpenAIChat}, nil, wire.Anthropic, wire.OpenAIChat, true},
+		{&Upstream{Preset: "openai"}, nil, wire.Anthropic, wire.OpenAIResponses, true},
+		{&Upstream{Preset: "openai"}, nil, wire.OpenAIChat, wire.OpenAIChat, true},
 	} {
-		if got := c.h.target(c.from); got != c.want || c.h.understood(c.from) != c.understood {
-			t.Errorf("%+v: %s becomes %s, want %s", c.h.Upstream, c.from, got, c.want)
+		p := c.u.Profile(Options{Translate: c.translate})
+		if got := p.Target(c.from); got != c.want || p.Understands(c.from) != c.understood {
+			t.Errorf("%+v: %s becomes %s, want %s", c.u, c.from, got, c.want)
 		}
 	}
 }

@@ -12,7 +12,7 @@
 // See the License for the specific language governing permissions and
 // limitations under the License.
 
-package handler
+package upstream
 
 import (
 	"encoding/json"
@@ -151,8 +151,25 @@ func (u *Upstream) Validate() error {
 	return nil
 }
 
-// rules returns the cache rules of the upstream as a function of the model.
-func (u *Upstream) rules() func(model string, at time.Time) cachemodel.Rules {
+// redacted stands for what may be a secret.
+var redacted = json.RawMessage(`"REDACTED"`)
+
+// Redacted returns the upstream with what may be a secret made unreadable: the values
+// that are put into each request.
+func (u *Upstream) Redacted() *Upstream {
+	if u == nil || len(u.Body) == 0 {
+		return u
+	}
+	o := *u
+	o.Body = make(map[string]json.RawMessage, len(u.Body))
+	for name := range u.Body {
+		o.Body[name] = redacted
+	}
+	return &o
+}
+
+// Rules returns the cache rules of the upstream as a function of the model.
+func (u *Upstream) Rules() func(model string, at time.Time) cachemodel.Rules {
 	return remembered(u.lookup())
 }
 
@@ -200,6 +217,6 @@ func (u *Upstream) lookup() func(model string, at time.Time) cachemodel.Rules {
 		over.TTL = &ttl
 	}
 	return func(model string, at time.Time) cachemodel.Rules {
-		return cachemodel.Lookup(u.Preset, u.model(model), at).With(over)
+		return cachemodel.Lookup(u.Preset, u.Model(model), at).With(over)
 	}
 }

@@ -12,13 +12,12 @@
 // See the License for the specific language governing permissions and
 // limitations under the License.
 
-package handler
+package upstream
 
 import (
 	"maps"
 	"slices"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/overlay"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
@@ -51,10 +50,10 @@ type preset struct {
 	reports bool
 	// progress: it tells the length of a prompt before it answers, if it is asked to.
 	progress bool
-	// slots is how many requests it works on at a time, as it is started by default.
-	slots int
-	// overlay are the rules that keep the front of its prompts as it is.
-	overlay overlay.Switches
+	// unlisted: it takes calls of tools that are not on the list of a request.
+	unlisted bool
+	// stateful: it keeps conversations, and makes prompts of them, itself.
+	stateful bool
 }
 
 const (
@@ -88,54 +87,54 @@ var presets = map[string]preset{
 	"anthropic": {formats: []wire.Format{wire.Anthropic}, official: true, cacheControl: true, reports: true},
 	"openai":    {formats: chatResponsesFirst, official: true, reports: true},
 	"gemini":    {formats: []wire.Format{wire.Gemini, wire.OpenAIChat}, official: true, reports: true},
-	"letta":     {reports: true, slots: 1},
+	"letta":     {reports: true, stateful: true},
 
 	// Takes a bound of 512 tokens for granted, a seed for a reason not to
 	// cache, and calls thinking in answers otherwise than its templates do.
 	"mlx_lm": {
 		formats: chatOnly, models: absent, maxTokens: 32768, drop: append([]string{"seed"}, hosted...), body: keepsThinking,
-		reasoning: reasoningContent, answers: reasoningAlias, reports: true, slots: 1, overlay: overlay.Box,
+		reasoning: reasoningContent, answers: reasoningAlias, reports: true,
 	},
 	// Its Messages endpoint loses the cache (mlx-engine 327).
 	"lm_studio": {
 		formats: chatResponses, drop: hosted,
-		reasoning: reasoningContent, answers: reasoningContent, slots: 1, overlay: overlay.Box,
+		reasoning: reasoningContent, answers: reasoningContent,
 	},
 	// Reports cached tokens to Messages clients that send markers, so they stay.
 	"omlx": {
 		formats: chatMessages, drop: hosted, body: keepsThinking,
-		reasoning: reasoningContent, answers: reasoningContent, cacheControl: true, reports: true, slots: 1, overlay: overlay.Box,
+		reasoning: reasoningContent, answers: reasoningContent, cacheControl: true, reports: true,
 	},
 	// Its Messages endpoint puts text before tool results and drops thinking.
 	"vllm_mlx": {
 		formats: chatResponses, counts: wire.Anthropic, drop: hosted, body: keepsThinking,
-		reasoning: reasoningContent, answers: reasoningContent, slots: 1, overlay: overlay.Box,
+		reasoning: reasoningContent, answers: reasoningContent,
 	},
 	"rapid_mlx": {
 		formats: chatMessages, drop: hosted, body: keepsThinking,
-		reasoning: reasoningContent, answers: reasoningContent, reports: true, slots: 1, overlay: overlay.Box,
+		reasoning: reasoningContent, answers: reasoningContent, reports: true,
 	},
 	// Its parsers read calls without a look at the list of tools
 	// (app/parsers/, extract_tool_calls), so that late ones may stand in a note.
 	"mlx_openai_server": {
 		formats: chatResponses, drop: hosted, body: keepsThinking,
-		reasoning: reasoningContent, answers: reasoningContent, reports: true, slots: 1, overlay: overlay.Unlisted,
+		reasoning: reasoningContent, answers: reasoningContent, reports: true, unlisted: true,
 	},
 	// One cached sequence, lost with every other request.
 	"swift_lm": {
 		formats: chatOnly, drop: hosted,
-		reasoning: reasoningContent, answers: reasoningContent, slots: 1, overlay: overlay.Box,
+		reasoning: reasoningContent, answers: reasoningContent,
 	},
 	// Its Messages endpoint ignores tool_choice and puts system messages in front.
 	"ollama": {
 		formats: chatResponses, drop: hosted,
-		reasoning: reasoningAlias, answers: reasoningAlias, slots: 1, overlay: overlay.Box,
+		reasoning: reasoningAlias, answers: reasoningAlias,
 	},
 	// Its Messages endpoint puts text before tool results and ignores id_slot.
 	"llama_cpp": {
 		formats: chatResponses, counts: wire.Anthropic, drop: hosted,
 		body:      map[string]string{"chat_template_kwargs": keepsThinking["chat_template_kwargs"], "id_slot": `"{http.vars.llm_slot}"`},
-		reasoning: reasoningContent, answers: reasoningContent, reports: true, progress: true, slots: 1, overlay: overlay.Box,
+		reasoning: reasoningContent, answers: reasoningContent, reports: true, progress: true,
 	},
 }
 
@@ -152,3 +151,15 @@ func (u *Upstream) preset() preset {
 	}
 	return presets[u.Preset]
 }
+
+// Unlisted reports whether the upstream takes calls of tools that are not on the list
+// of a request.
+func (u *Upstream) Unlisted() bool { return u.preset().unlisted }
+
+// Stateful reports whether the upstream keeps conversations itself, and makes the
+// prompts of its model of them.
+func (u *Upstream) Stateful() bool { return u.preset().stateful }
+
+// Counts returns the format in which the upstream counts tokens though it is not
+// spoken to in it, "" for none.
+func (u *Upstream) Counts() wire.Format { return u.preset().counts }

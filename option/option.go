@@ -1,0 +1,103 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+// Package option parses options of a Caddyfile. Unknown options and those that are
+// given twice are refused, and every mistake is told with its file and line.
+package option
+
+import (
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+)
+
+// Option parses the rest of an option whose name has been read.
+type Option func(*caddyfile.Dispenser) error
+
+// Options are the options of a block, by name.
+type Options map[string]Option
+
+// repeatable are the options that may stand in a block more than once.
+var repeatable = map[string]bool{"model": true, "body": true}
+
+// Block parses a block, if there is one.
+func Block(d *caddyfile.Dispenser, of string, known Options) error {
+	seen := make(map[string]bool, len(known))
+	for nesting := d.Nesting(); d.NextBlock(nesting); {
+		name := d.Val()
+		parse, ok := known[name]
+		if !ok {
+			return d.Errf("unrecognized option %q of %s", name, of)
+		}
+		if seen[name] && !repeatable[name] {
+			return d.Errf("duplicate option %q of %s", name, of)
+		}
+		seen[name] = true
+		if err := parse(d); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Alone parses a block without arguments before it.
+func Alone(d *caddyfile.Dispenser, of string, known Options) error {
+	if d.NextArg() {
+		return d.ArgErr()
+	}
+	return Block(d, of, known)
+}
+
+// Guest parses an option that is a struct of its own, which is made anew.
+func Guest[T any, P interface {
+	*T
+	caddyfile.Unmarshaler
+}](to **T) Option {
+	return func(d *caddyfile.Dispenser) error {
+		*to = new(T)
+		return P(*to).UnmarshalCaddyfile(d.NewFromNextSegment())
+	}
+}
+
+// Once refuses a second one where the first may have stood in another block.
+func Once(is func() bool, parse Option) Option {
+	return func(d *caddyfile.Dispenser) error {
+		if is() {
+			return d.Errf("duplicate option %q", d.Val())
+		}
+		return parse(d)
+	}
+}
+
+// Checked parses an option and has the result judged while the line is known. The
+// judge must not look at what other options say: they may stand behind it.
+func Checked(parse Option, validate func() error) Option {
+	return func(d *caddyfile.Dispenser) error {
+		if err := parse(d); err != nil {
+			return err
+		}
+		if err := validate(); err != nil {
+			return d.WrapErr(err)
+		}
+		return nil
+	}
+}
+
+// AtLeastOne refuses an option without a value.
+func AtLeastOne(parse Option) Option {
+	return func(d *caddyfile.Dispenser) error {
+		if d.CountRemainingArgs() == 0 {
+			return d.ArgErr()
+		}
+		return parse(d)
+	}
+}

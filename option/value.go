@@ -1,0 +1,151 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package option
+
+import (
+	"math"
+	"strconv"
+
+	"github.com/dustin/go-humanize"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+)
+
+// Word parses one word.
+func Word[T ~string](to *T) Option {
+	return func(d *caddyfile.Dispenser) error {
+		var s string
+		if !d.AllArgs(&s) {
+			return d.ArgErr()
+		}
+		if s == "" {
+			return d.Errf("empty value")
+		}
+		*to = T(s)
+		return nil
+	}
+}
+
+// Number parses a whole number.
+func Number(to **int) Option {
+	return Parsed(func(s string) (err error) {
+		var n int
+		n, err = strconv.Atoi(s)
+		*to = &n
+		return err
+	}, "a whole number")
+}
+
+// Fraction parses a number.
+func Fraction(to **float64) Option {
+	return Parsed(func(s string) (err error) {
+		var f float64
+		f, err = strconv.ParseFloat(s, 64)
+		*to = &f
+		return err
+	}, "a number")
+}
+
+// Duration parses a duration above zero, which means absent in JSON.
+func Duration(to *caddy.Duration) Option {
+	return Parsed(func(s string) error {
+		t, err := caddy.ParseDuration(s)
+		if err == nil && t <= 0 {
+			err = strconv.ErrRange
+		}
+		*to = caddy.Duration(t)
+		return err
+	}, "a duration above zero")
+}
+
+// Size parses a size in bytes, as in 10MiB, that is above zero.
+func Size(to *int64) Option {
+	return Parsed(func(s string) error {
+		n, err := humanize.ParseBytes(s)
+		if err == nil && n == 0 {
+			err = strconv.ErrRange
+		}
+		*to = int64(min(n, math.MaxInt64))
+		return err
+	}, "a size above zero")
+}
+
+// OnOff parses on or off.
+func OnOff(to **bool) Option {
+	return Parsed(func(s string) error {
+		on := s == "on"
+		*to = &on
+		if !on && s != "off" {
+			return strconv.ErrSyntax
+		}
+		return nil
+	}, "on or off")
+}
+
+// Parsed reads the one value of an option.
+func Parsed(parse func(string) error, what string) Option {
+	return func(d *caddyfile.Dispenser) error {
+		name := d.Val()
+		var s string
+		if !d.AllArgs(&s) {
+			return d.ArgErr()
+		}
+		if err := parse(s); err != nil {
+			return d.Errf("%s: %q is not %s", name, s, what)
+		}
+		return nil
+	}
+}
+
+// Above parses a number that must be above zero, which means absent in JSON.
+func Above[T int | float64](parse func(**T) Option, to *T) Option {
+	return func(d *caddyfile.Dispenser) error {
+		name := d.Val()
+		var value *T
+		if err := parse(&value)(d); err != nil {
+			return err
+		}
+		if *value == 0 {
+			return d.Errf("%s: 0 is not above zero", name)
+		}
+		*to = *value
+		return nil
+	}
+}
+
+// Count parses a number of things of which there is at least one.
+func Count(to *int) Option {
+	return func(d *caddyfile.Dispenser) error {
+		var n *int
+		name := d.Val()
+		if err := Number(&n)(d); err != nil {
+			return err
+		}
+		if *n < 1 {
+			return d.Errf("%s: %d is below 1", name, *n)
+		}
+		*to = *n
+		return nil
+	}
+}
+
+// Names parses a list of words, which may be empty.
+func Names(to *[]string) Option {
+	return func(d *caddyfile.Dispenser) error {
+		*to = append([]string{}, d.RemainingArgs()...)
+		return nil
+	}
+}

@@ -1,0 +1,98 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package upstream
+
+import (
+	"go.uber.org/zap"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
+
+// Options are what a site says of how the upstream is spoken to.
+type Options struct {
+	// Translate tells whether requests in a format that the upstream does not speak are
+	// translated. Nil: they are.
+	Translate *bool
+	// BufferCalls has tool calls of streams sent whole, JoinCalls all of them together.
+	BufferCalls, JoinCalls bool
+	// MaxBody is the size in bytes that a body may have.
+	MaxBody int64
+	// Headers has answers say what was left out of their requests.
+	Headers bool
+	// Log gets what goes wrong.
+	Log *zap.Logger
+}
+
+// Profile is an upstream as a site speaks to it: what the layers next to it are made
+// of.
+type Profile struct {
+	*Upstream // nil: whatever stands there
+	Options
+
+	// Formats are what it speaks, the one that all else is translated to first. None:
+	// any.
+	Formats []wire.Format
+
+	compat *dress // nil for nothing to do
+}
+
+// Profile returns what the options come to.
+func (u *Upstream) Profile(o Options) *Profile {
+	return &Profile{Upstream: u, Options: o, Formats: u.formats(), compat: u.dress()}
+}
+
+// Target returns the format that a request goes upstream in.
+func (p *Profile) Target(client wire.Format) wire.Format {
+	if p.speaks(client) || p.Options.Translate != nil && !*p.Options.Translate {
+		return client
+	}
+	return p.Formats[0]
+}
+
+// Understands reports whether requests in a format can be forwarded at all: as they
+// are, or translated.
+func (p *Profile) Understands(client wire.Format) bool { return p.speaks(p.Target(client)) }
+
+// Holds reports whether the upstream may keep conversations that it is asked to keep in
+// a format: a provider does in its own, a box does not, and what stands behind an
+// unstated upstream says so itself.
+func (p *Profile) Holds(client wire.Format) bool {
+	return p.Target(client) == client && !p.Local()
+}
+
+// Verbatim reports whether requests in a format go out as they are, if nothing is
+// edited.
+func (p *Profile) Verbatim(client wire.Format) bool {
+	return p.Target(client) == client && !p.Renames() && p.compat == nil
+}
+
+// Forms counts the forms that the layers make of a body in a format.
+func (p *Profile) Forms(client wire.Format) (n int64) {
+	if p.Target(client) != client {
+		n += 2 // the upstream's body, and the pieces of which it is made
+	}
+	if p.compat != nil {
+		n++
+	}
+	return n
+}
+
+// KeepsMarkers reports whether cache_control goes upstream.
+func (p *Profile) KeepsMarkers() bool { return p.compat == nil || p.compat.cacheControl }
+
+// Slotted reports whether requests name the slot that they are to run in.
+func (p *Profile) Slotted() bool { return p.compat.slotted() }
+
+func (p *Profile) buffers() bool { return p.BufferCalls || p.JoinCalls }

@@ -28,6 +28,7 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
 	"github.com/caddy-llm-cache/caddy-llm-cache/simulator"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
 const threadsBeta = "message-threads-2026-08-12"
@@ -76,14 +77,17 @@ func threadHistory(turns int) string {
 // TestThreads: a conversation that the provider keeps is one session, its requests
 // go out byte for byte behind the first, and are counted with all that stands in front.
 func TestThreads(t *testing.T) {
-	for name, head := range map[string]string{"repeated": threadHead, "once": ""} {
+	// In what Claude Code tells of itself each request names the one before it.
+	attributed := strings.Replace(threadHead, `[`, `[{"type":"text","text":"`+wire.AttributionLine+` cch=first;"},`, 1)
+	for name, heads := range map[string][2]string{"repeated": {threadHead, threadHead}, "once": {threadHead, ""}, "attributed": {attributed, strings.Replace(attributed, "first", "next", 1)}} {
+		begin, head := heads[0], heads[1]
 		t.Run(name, func(t *testing.T) {
 			u := provider(t)
 			p := start(t, "llm_cache {\n upstream anthropic\n policy eager\n zones {\n frozen 0\n hot 1\n min_messages 0\n }\n expand on\n}\nreverse_proxy "+u.Listener.Addr().String())
 			post := func(body string, more ...string) response {
 				return p.post("/v1/messages", body, append([]string{"Anthropic-Beta", "other-1," + threadsBeta, "X-Api-Key", "a"}, more...)...)
 			}
-			create := threadBody("", threadHead, threadHistory(6)+`,{"role":"assistant","content":[{"type":"text","text":"Done."}]},`+userText("Go on."))
+			create := threadBody("", begin, threadHistory(6)+`,{"role":"assistant","content":[{"type":"text","text":"Done."}]},`+userText("Go on."))
 			res := post(create)
 			answer := read(t, res)
 			session, original := res.Header.Get("X-Llm-Cache-Session"), res.Header.Get("X-Llm-Cache-Original-Tokens")
@@ -139,7 +143,7 @@ func TestThreads(t *testing.T) {
 					whole += "," + unmarked(fmt.Sprint("And then ", n, "?"))
 				}
 			}
-			res = post(threadBody("", threadHead, whole+","+userText("All again.")))
+			res = post(threadBody("", begin, whole+","+userText("All again.")))
 			if answer = read(t, res); res.StatusCode != http.StatusOK || res.Header.Get("X-Llm-Cache-Session") != session {
 				t.Fatalf("status %d, session %s: %s", res.StatusCode, res.Header.Get("X-Llm-Cache-Session"), answer)
 			}

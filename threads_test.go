@@ -20,14 +20,17 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
 
 	"github.com/tidwall/gjson"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/audit"
 	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
 	"github.com/caddy-llm-cache/caddy-llm-cache/simulator"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
 const threadsBeta = "message-threads-2026-08-12"
@@ -76,14 +79,17 @@ func threadHistory(turns int) string {
 // TestThreads: a conversation that the provider keeps is one session, its requests
 // go out byte for byte behind the first, and are counted with all that stands in front.
 func TestThreads(t *testing.T) {
-	for name, head := range map[string]string{"repeated": threadHead, "once": ""} {
+	// In what Claude Code tells of itself each request names the one before it.
+	attributed := strings.Replace(threadHead, `[`, `[{"type":"text","text":"`+wire.AttributionLine+` cch=first;"},`, 1)
+	for name, heads := range map[string][2]string{"repeated": {threadHead, threadHead}, "once": {threadHead, ""}, "attributed": {attributed, strings.Replace(attributed, "first", "next", 1)}} {
+		begin, head := heads[0], heads[1]
 		t.Run(name, func(t *testing.T) {
 			u := provider(t)
 			p := start(t, "llm_cache {\n upstream anthropic\n policy eager\n zones {\n frozen 0\n hot 1\n min_messages 0\n }\n expand on\n}\nreverse_proxy "+u.Listener.Addr().String())
 			post := func(body string, more ...string) response {
 				return p.post("/v1/messages", body, append([]string{"Anthropic-Beta", "other-1," + threadsBeta, "X-Api-Key", "a"}, more...)...)
 			}
-			create := threadBody("", threadHead, threadHistory(6)+`,{"role":"assistant","content":[{"type":"text","text":"Done."}]},`+userText("Go on."))
+			create := threadBody("", begin, threadHistory(6)+`,{"role":"assistant","content":[{"type":"text","text":"Done."}]},`+userText("Go on."))
 			res := post(create)
 			answer := read(t, res)
 			session, original := res.Header.Get("X-Llm-Cache-Session"), res.Header.Get("X-Llm-Cache-Original-Tokens")
@@ -139,7 +145,7 @@ func TestThreads(t *testing.T) {
 					whole += "," + unmarked(fmt.Sprint("And then ", n, "?"))
 				}
 			}
-			res = post(threadBody("", threadHead, whole+","+userText("All again.")))
+			res = post(threadBody("", begin, whole+","+userText("All again.")))
 			if answer = read(t, res); res.StatusCode != http.StatusOK || res.Header.Get("X-Llm-Cache-Session") != session {
 				t.Fatalf("status %d, session %s: %s", res.StatusCode, res.Header.Get("X-Llm-Cache-Session"), answer)
 			}
@@ -249,6 +255,42 @@ func TestUnheld(t *testing.T) {
 		// Who asks for no thread gets the ids of the upstream.
 		if got := read(t, p.post("/v1/messages", conversation(0, false))); c.speaks == "anthropic" && got != message {
 			t.Errorf("%s: got %s", c.upstream, got)
+		}
+	}
+}
+
+// TestThreadsOnRecord: each request of a thread is on audit record as a turn, also
+// where it does not repeat the tools, and also where it is refused here.
+func TestThreadsOnRecord(t *testing.T) {
+	u := provider(t)
+	p := start(t, "respond 204")
+	for _, c := range []struct {
+		name, head string
+		upstream   string
+		want       string
+	}{
+		{"repeated", threadHead, "anthropic", "turn completed 200, turn completed 200, side completed 200"},
+		{"once", "", "anthropic", "turn completed 200, turn completed 200, side completed 200"},
+		{"refused", "", "mlx_lm {\n format anthropic\n}", "turn completed 200, turn failed 400, side completed 200"},
+	} {
+		path := filepath.Join(t.TempDir(), "audit.db")
+		p.audited(behind(u, c.upstream), sqliteAt(path, ""))
+		post := func(body string) response {
+			return p.post("/v1/messages", body, "Anthropic-Beta", threadsBeta)
+		}
+		res := post(threadBody("", threadHead, userText("Go.")))
+		id := gjson.Get(read(t, res), "id").Str
+		read(t, post(threadBody(id, c.head, userText("And then?"))))
+		read(t, post(threadBody("", "", userText("What shall I call this?"))))
+		var got []string
+		for _, r := range turns(t, path, 3) {
+			got = append(got, fmt.Sprint(r.Kind, " ", r.Outcome, " ", r.Status))
+			if (r.Session == res.Header.Get("X-Llm-Cache-Session")) != (r.Kind == audit.KindTurn) || r.Model != "claude-opus-4-6" {
+				t.Errorf("%s: session %s, model %s", c.name, r.Session, r.Model)
+			}
+		}
+		if got := strings.Join(got, ", "); got != c.want {
+			t.Errorf("%s: on record are %s", c.name, got)
 		}
 	}
 }

@@ -38,12 +38,13 @@ type prompt struct {
 
 // render builds the prompt of a view. Blocks for which drop holds true are left
 // out, as are deferred tools and, where the rules say so, the thinking of
-// finished turns.
+// finished turns and what Claude Code tells of itself.
 func render(v *wire.View, r Rules, drop []bool) *prompt {
 	n := len(v.Blocks)
 	p := &prompt{view: v, block: make([]int32, 0, n), chain: make([]wire.Hash, 0, n), total: make([]int64, 0, n)}
 	prefix, tokens := seed(v, r), int64(0)
 	stripped := strippedBefore(v, r)
+	attributed := v.Attributed()
 	for i := range v.Blocks {
 		if i == v.System {
 			prefix = link(prefix, salt(v, r))
@@ -52,7 +53,14 @@ func render(v *wire.View, r Rules, drop []bool) *prompt {
 		if b.Has(wire.FlagDeferred) || drop != nil && drop[i] || isThinking(b) && int(b.Message) < stripped {
 			continue
 		}
-		prefix = link(prefix, b.Hash)
+		hash := b.Hash
+		if attributed && i == v.Tools {
+			if r.Regime == Markers {
+				continue
+			}
+			hash = hashOf(v.Text(b.Body)) // what is not Anthropic reads it
+		}
+		prefix = link(prefix, hash)
 		tokens += int64(Tokens(v, b))
 		p.block = append(p.block, int32(i))
 		p.chain = append(p.chain, prefix)

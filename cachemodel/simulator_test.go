@@ -361,6 +361,25 @@ func TestDeferredToolsAreOutside(t *testing.T) {
 	}
 }
 
+// TestAttributionIsOutside: what Claude Code tells of itself in front of the system
+// prompt is no part of the prompt at Anthropic. Boxes read it like anything else.
+func TestAttributionIsOutside(t *testing.T) {
+	body := `{"model":"m","system":[%s{"type":"text","text":"You are an agent."}],"messages":[{"role":"user","content":[{"type":"text","text":"hi","cache_control":{"type":"ephemeral"}}]}]}`
+	line := `{"type":"text","text":"` + wire.AttributionLine + ` cch=%d;"},`
+	s := &script{t: t, sim: NewSimulator(rules(nil))}
+	u := s.send(fmt.Sprintf(body, fmt.Sprintf(line, 1)))
+	for _, other := range []string{fmt.Sprintf(line, 2), ""} {
+		if again := s.send(fmt.Sprintf(body, other)); again.Read != u.Write5m || again.Prompt() != u.Prompt() || u.Write5m == 0 {
+			t.Errorf("with %q: %+v after %+v", other, again, u)
+		}
+	}
+	s = &script{t: t, sim: NewSimulator(rules(func(r *Rules) { *r = Lookup("llama_cpp", "m", today) }))}
+	u = s.send(fmt.Sprintf(body, fmt.Sprintf(line, 1)))
+	if again := s.send(fmt.Sprintf(body, fmt.Sprintf(line, 2))); again.Read != 0 || u.Prompt() == 0 {
+		t.Errorf("at a box: %+v after %+v", again, u)
+	}
+}
+
 func TestServerToolResultsAreMarked(t *testing.T) {
 	body := `{"model":"m","messages":[{"role":"user","content":[{"type":"text","text":"go"%s}]},{"role":"assistant","content":[` +
 		`{"type":"server_tool_use","id":"s1","name":"web_search","input":{}},{"type":"web_search_tool_result","tool_use_id":"s1","content":[]},{"type":"text","text":"found"}]},` +

@@ -74,9 +74,9 @@ func (a *arrival) receive(w http.ResponseWriter, r *http.Request) (err error) {
 	case errors.Is(err, layer.ErrTooLarge), errors.Is(err, layer.ErrNoRoom), r.Context().Err() != nil:
 		return err
 	case errors.Is(err, layer.ErrBomb):
-		a.why = bypass{reasonBomb, err}
+		a.why = bypass{reason: reasonBomb, err: err}
 	default:
-		a.why = bypass{reasonDecode, err}
+		a.why = bypass{reason: reasonDecode, err: err}
 	}
 	return nil
 }
@@ -146,7 +146,7 @@ func (a *arrival) pass(w http.ResponseWriter, r *http.Request, next caddyhttp.Ha
 		return layer.Fail(w, a.format, &translate.Failure{Status: http.StatusServiceUnavailable, Message: "too many large requests at once, try again later"})
 	}
 	bodiesWaited.WithLabelValues(waitUnread).Inc()
-	h.pass(w, r, a.format, bypass{reasonNoRoom, layer.ErrNoRoom})
+	h.pass(w, r, a.format, bypass{reason: reasonNoRoom, err: layer.ErrNoRoom})
 	h.count(outcomePassed)
 	wire.Recycle(a.Plain)
 	a.Plain = nil

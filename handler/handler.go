@@ -253,6 +253,7 @@ func (h *Handler) prepareToServe(s *state, logger *zap.Logger, now func() time.T
 	h.rules = h.switches()
 	h.state, h.logger, h.now = s, logger, now
 	h.pipe = pipeline.New(h.Options, h.Upstream.Rules())
+	h.pipe.Target = h.up.Target
 	h.slots = sync.OnceValue(h.openQueue)
 }
 

@@ -40,13 +40,13 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, next caddyhttp.H
 	if a.Undone == nil {
 		c, why = h.prepare(r, a.format, a.Data, a.body())
 	}
-	if errors.Is(why.err, upstream.ErrUnheld) {
+	if why.view != nil {
+		h.guard("putting a refusal on record", func() { h.refused(r, why.view) })
 		h.count(outcomeUnheld)
+		if what, ok := errors.AsType[upstream.Unheld](why.err); ok {
+			return what.Refuse(w, a.format)
+		}
 		return upstream.RefuseUnheld(w)
-	}
-	if what, ok := errors.AsType[upstream.Unheld](why.err); ok {
-		h.count(outcomeUnheld)
-		return what.Refuse(w, a.format)
 	}
 	a.settle(c)
 	if c == nil {
@@ -124,24 +124,26 @@ func (h *Handler) prepare(r *http.Request, format wire.Format, raw, body []byte)
 	view, err := h.parse(format, body, tenant)
 	if err == nil && !view.Thread.Empty() && !h.up.Holds(format) {
 		if view.Partial {
-			return nil, bypass{err: upstream.ErrUnheld}
+			return nil, bypass{err: upstream.ErrUnheld, view: view}
 		}
 		if raw, rethread, err = upstream.Unthread(r, raw, body); err == nil {
-			view, err = h.parse(format, raw, tenant)
+			if view, err = h.parse(format, raw, tenant); err == nil {
+				view.Unthreaded = true
+			}
 		}
 	}
 	if err != nil {
 		if rethread != nil {
 			rethread()
 		}
-		return nil, bypass{reasonParse, err}
+		return nil, bypass{reason: reasonParse, err: err}
 	}
 	if h.up.Target(format) == format && !h.up.Holds(format) {
 		if what := upstream.ProvidersOnly(view); what != "" {
 			if rethread != nil {
 				rethread()
 			}
-			return nil, bypass{err: what}
+			return nil, bypass{err: what, view: view}
 		}
 	}
 	view.Address(r.URL.Path, r.URL.RawQuery)
@@ -154,7 +156,7 @@ func (h *Handler) prepare(r *http.Request, format wire.Format, raw, body []byte)
 	}
 	if c.ex.Err != nil {
 		layer.FailOpen(reasonSplice)
-		h.warn(r, format, bypass{reasonSplice, c.ex.Err})
+		h.warn(r, format, bypass{reason: reasonSplice, err: c.ex.Err})
 	}
 	return c, why
 }

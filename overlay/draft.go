@@ -110,7 +110,7 @@ func (d *draft) system() []int {
 		if b.Kind != wire.KindText || b.Body.Empty() {
 			continue
 		}
-		if d.q.Rules.BillingLine && bytes.HasPrefix(d.v.Bytes(b.Body), []byte(`"`+billingLine)) && d.unbill(i, from, to) {
+		if d.q.Rules.BillingLine && bytes.HasPrefix(d.v.Bytes(b.Body), []byte(`"`+wire.AttributionLine)) && d.unbill(i, from, to) {
 			continue
 		}
 		all = append(all, i)

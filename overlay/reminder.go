@@ -22,7 +22,6 @@ import (
 const (
 	reminderOpen  = "<system-reminder>"
 	reminderClose = "</system-reminder>"
-	billingLine   = "x-anthropic-billing-header:"
 )
 
 // reminder says whose a text is that stands among somebody else's.

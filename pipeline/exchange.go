@@ -264,6 +264,16 @@ func (x *Exchange) OnlyMarks() bool {
 	return x.Edited
 }
 
+// OffersTools tells whether the model is offered any tool, be it by what the provider
+// holds. Of that which began elsewhere nothing is known: it is taken for a conversation.
+func (x *Exchange) OffersTools() bool {
+	if x.view.OffersTools() || !x.view.InheritsTools() {
+		return x.view.OffersTools()
+	}
+	l := x.match.Lineage
+	return l == nil || l.Partial || l.Kind>>16 > 0
+}
+
 // Summarizes tells whether the request asks for a summary of a conversation.
 func (x *Exchange) Summarizes() bool { return x.frame != nil && compacts(x.view) }
 
@@ -437,7 +447,7 @@ func (x *Exchange) Commit(t *wire.Turn, now time.Time) {
 // recognise notes the answers by which later requests find the conversation.
 func (x *Exchange) recognise(l *sessioncache.Lineage, t *wire.Turn) {
 	v := x.view
-	if l.Reply = (wire.Hash{}); !v.Thread.Empty() || v.Traits().KeepsAnswers && !v.Stateless {
+	if l.Reply = (wire.Hash{}); !v.Thread.Empty() || v.Unthreaded || v.Traits().KeepsAnswers && !v.Stateless {
 		l.Reply = wire.AnswerID(t.ID)
 	}
 	if v.Partial || !l.First.IsZero() {

@@ -50,7 +50,7 @@ func (f *frame) foldable(i int) int {
 	case wire.KindThinking, wire.KindRedactedThinking:
 		// Where thinking is bound to its past, bindThinking takes away what the
 		// other edits invalidate, and nothing else may go.
-		if f.rules.BindsThinking || f.o.StripThinking.Mode == stage.Off || s.Edit != nil ||
+		if f.rules.BindsThinking || !f.strips() || s.Edit != nil ||
 			i >= f.answer || f.loop && i >= f.task || !f.removable(i) {
 			return 0
 		}

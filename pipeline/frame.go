@@ -43,6 +43,9 @@ type frame struct {
 	// bound tells that what the model has thought is bound to what stood before
 	// it: by the provider's checks, or because it is left out otherwise.
 	bound bool
+	// sealed tells that thinking goes upstream as reasoning items of the Responses
+	// API, and is treated as they are: what was sent is sent again.
+	sealed bool
 	// cold tells that the upstream's cache is known to have expired.
 	cold bool
 	// loop tells that the model is in the middle of a run of tool calls;
@@ -82,7 +85,7 @@ func newFrame(o *Options, rules cachemodel.Rules, v *wire.View, s *sessioncache.
 	f.History = history.History{View: v, Blocks: v.MessageBlocks(), Known: m.Common}
 	f.States = sessioncache.NewStates(len(f.Blocks))
 	f.zones = newZones(&o.Zones, v)
-	f.bound = rules.BindsThinking || rules.BindsReasoning && f.LastReasoning() >= 0
+	f.bound = rules.BindsThinking
 	f.findTask()
 	f.answer = f.LastAnswer()
 	if l := m.Lineage; l != nil {

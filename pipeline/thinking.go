@@ -25,7 +25,7 @@ import (
 // middle, and never in an open run of tool calls where the provider wants the
 // thinking of that run back (Messages API, "Preserving thinking blocks").
 func (f *frame) stripThinking() {
-	if f.o.StripThinking.Mode == stage.Off || f.zones == (zones{}) {
+	if !f.strips() || f.zones == (zones{}) {
 		return
 	}
 	end := f.LastAnswer()
@@ -41,6 +41,11 @@ func (f *frame) stripThinking() {
 		}
 		f.set(i, stage.Thinking, wire.OpRemove, nil)
 	}
+}
+
+// strips tells whether thinking may be removed at all.
+func (f *frame) strips() bool {
+	return f.o.StripThinking.Mode == stage.On || f.o.StripThinking.Mode != stage.Off && !f.sealed
 }
 
 // removable tells whether a block can go without leaving an empty message.
@@ -87,12 +92,23 @@ func (f *frame) bindReasoning() {
 	if !f.rules.BindsReasoning || !f.loop || len(f.fresh) == 0 {
 		return
 	}
-	last := f.LastReasoning()
+	last := f.lastReasoning()
 	for i := range f.fresh {
 		if i < last {
 			f.undo(i)
 		}
 	}
+}
+
+// lastReasoning returns the last reasoning item, -1 if there is none. Thinking that
+// becomes one is one.
+func (f *frame) lastReasoning() int {
+	for i := len(f.Blocks) - 1; i >= 0; i-- {
+		if f.Blocks[i].Kind == wire.KindReasoning || f.sealed && history.IsThinking(&f.Blocks[i]) {
+			return i
+		}
+	}
+	return -1
 }
 
 // firstFresh returns the first block with a fresh edit. Removed thinking does

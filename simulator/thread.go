@@ -136,11 +136,22 @@ var fingerprint = []string{"model", "system", "tools", "tool_choice", "thinking"
 // the thread, markers aside.
 func differing(thread, body []byte) (names []string) {
 	for _, name := range fingerprint {
-		if now := gjson.GetBytes(body, name); now.Exists() && !bytes.Equal(unmarked([]byte(now.Raw)), unmarked([]byte(gjson.GetBytes(thread, name).Raw))) {
+		if now := gjson.GetBytes(body, name); now.Exists() && !bytes.Equal(unmarked(unattributed(now)), unmarked(unattributed(gjson.GetBytes(thread, name)))) {
 			names = append(names, name)
 		}
 	}
 	return names
+}
+
+// unattributed is a JSON text without the entry in which Claude Code tells of
+// itself, which the provider takes out if it is the first.
+func unattributed(value gjson.Result) []byte {
+	raw := []byte(value.Raw)
+	if first := value.Get("0.text"); strings.HasPrefix(first.Str, wire.AttributionLine) && !strings.Contains(first.Str, "\n") {
+		_, rest, _ := bytes.Cut(raw, []byte(value.Get("0").Raw))
+		return rest
+	}
+	return raw
 }
 
 // unmarked is a JSON text without markers of the cache.

@@ -311,7 +311,7 @@ func joined(parts []Part) text {
 func (w *writer) system() []Part {
 	parts := make([]Part, 0, len(w.q.System))
 	for i, p := range w.q.System {
-		billing := i == 0 && w.to != wire.Anthropic && strings.HasPrefix(string(p.Text), "x-anthropic-billing-header:")
+		billing := i == 0 && w.to != wire.Anthropic && strings.HasPrefix(string(p.Text), wire.AttributionLine)
 		if !billing && p.Kind == TextPart && !p.Text.empty() {
 			parts = append(parts, p)
 		}

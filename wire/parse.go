@@ -382,6 +382,9 @@ func (p *parser) sections() error {
 		if p.err != nil && p.shut(int(s.span.Start), n, SectionSystem, RoleSystem, -1) < 0 {
 			return p.err
 		}
+		if len(p.blocks) > n {
+			p.attribute(&p.blocks[n])
+		}
 		s.blocks = append(s.blocks, p.blocks[n:]...)
 		p.blocks = p.blocks[:n]
 		s.hash = rawHash(s.span.Of(p.b))

@@ -150,6 +150,9 @@ func TestHashIsCanonical(t *testing.T) {
 	result := func(content string) string {
 		return message(`[{"type":"tool_result","tool_use_id":"t","content":` + content + `}]`)
 	}
+	system := func(text string) string {
+		return `{"system":` + text + `,"messages":[{"role":"user","content":"hi"}]}`
+	}
 	for _, c := range []struct {
 		name string
 		a, b string
@@ -164,12 +167,29 @@ func TestHashIsCanonical(t *testing.T) {
 		{"result of two texts", result(`"x"`), result(`[{"type":"text","text":"x"},{"type":"text","text":"y"}]`), false},
 		{"is_error false", result(`"x"`), result(`"x","is_error":false`), true},
 		{"is_error true", result(`"x"`), result(`"x","is_error":true`), false},
+		{"attribution", system(`[{"type":"text","text":"` + AttributionLine + ` cch=1;"},{"type":"text","text":"S"}]`), system(`[{"type":"text","text":"` + AttributionLine + ` cch=2; cc_prev_req=3;"},{"type":"text","text":"S"}]`), true},
+		{"attribution and none", system(`[{"type":"text","text":"` + AttributionLine + ` cch=1;"}]`), system(`[{"type":"text","text":"cch=1;"}]`), false},
+		{"attribution and more", system(`[{"type":"text","text":"` + AttributionLine + ` cch=1;\nS"}]`), system(`[{"type":"text","text":"` + AttributionLine + ` cch=2;\nS"}]`), false},
+		{"attribution as a string", system(`"` + AttributionLine + ` cch=1;"`), system(`"` + AttributionLine + ` cch=2;"`), false},
+		{"attribution in a message", message(`"` + AttributionLine + ` cch=1;"`), message(`"` + AttributionLine + ` cch=2;"`), false},
 		{"citations count", message(`[{"type":"text","text":"hi"}]`), message(`[{"type":"text","text":"hi","citations":[]}]`), false},
 	} {
 		a, b := mustParse(t, Anthropic, c.a), mustParse(t, Anthropic, c.b)
 		if (a.Blocks[0].Hash == b.Blocks[0].Hash) != c.same {
 			t.Errorf("%s: same = %t, want %t", c.name, !c.same, c.same)
 		}
+	}
+}
+
+// An attribution counts in front of the system prompt only.
+func TestAttributionStandsFirst(t *testing.T) {
+	body := `{"system":[{"type":"text","text":"S"},{"type":"text","text":"` + AttributionLine + ` cch=%d;"}],"messages":[{"role":"user","content":"hi"}]}`
+	a, b := mustParse(t, Anthropic, fmt.Sprintf(body, 1)), mustParse(t, Anthropic, fmt.Sprintf(body, 2))
+	if a.Attributed() || a.Blocks[1].Hash == b.Blocks[1].Hash {
+		t.Error("the second text of a system prompt is taken for an attribution")
+	}
+	if v := mustParse(t, Anthropic, `{"system":[{"type":"text","text":"`+AttributionLine+` cch=1;"}],"tools":[{"name":"a"}],"messages":[{"role":"user","content":"hi"}]}`); !v.Attributed() {
+		t.Error("the first text of a system prompt is not taken for an attribution")
 	}
 }
 

@@ -64,6 +64,9 @@ type View struct {
 	// Thread is the value of a top-level thread (Messages API): the provider is
 	// asked to keep the conversation, or, if Partial, to go on with one it keeps.
 	Thread Span
+	// Unthreaded tells that the client asked for a thread, and that this was taken out
+	// of Raw: whoever does so sets it.
+	Unthreaded bool
 	// Stateless tells that the provider is not to keep the answer, so that no
 	// later request can refer to it (Responses API, store: false).
 	Stateless bool
@@ -128,6 +131,10 @@ func (f Format) Array(stream bool, query string) bool {
 
 // MessageBlocks returns the blocks of the messages section.
 func (v *View) MessageBlocks() []Block { return v.Blocks[v.System:] }
+
+// InheritsTools tells whether tools may be offered that the request does not repeat:
+// a thread goes on with those that it began with, cachedContent holds its own.
+func (v *View) InheritsTools() bool { return v.Partial && v.Format != OpenAIResponses }
 
 // OffersTools tells whether the request offers the model any tool.
 func (v *View) OffersTools() bool {

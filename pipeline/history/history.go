@@ -136,16 +136,6 @@ func (h *History) LastAnswer() int {
 	return 0
 }
 
-// LastReasoning returns the last reasoning item, -1 if there is none.
-func (h *History) LastReasoning() int {
-	for i := len(h.Blocks) - 1; i >= 0; i-- {
-		if h.Blocks[i].Kind == wire.KindReasoning {
-			return i
-		}
-	}
-	return -1
-}
-
 // IsThinking reports whether a block is thinking, readable or redacted.
 func IsThinking(b *wire.Block) bool {
 	return b.Kind == wire.KindThinking || b.Kind == wire.KindRedactedThinking

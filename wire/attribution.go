@@ -1,0 +1,46 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package wire
+
+import "bytes"
+
+// AttributionLine begins the text in which Claude Code tells its version, which
+// request went before this one, and a sum over this one. Anthropic's API takes that
+// text out of the prompt, where it is the first entry of the system prompt and all
+// that is in it.
+const AttributionLine = "x-anthropic-billing-header:"
+
+// Attributed tells whether the system prompt begins with an [AttributionLine] in an
+// entry of its own (Messages API). That entry is no part of the prompt at Anthropic.
+// What stands in it may be another in each request: it has the same hash nevertheless.
+func (v *View) Attributed() bool {
+	return v.Format == Anthropic && v.System > v.Tools && attributes(v.Raw, &v.Blocks[v.Tools])
+}
+
+func attributes(raw []byte, b *Block) bool {
+	text := b.Body.Of(raw)
+	return b.Kind == KindText && !b.Has(FlagString) && len(text) > 0 && bytes.HasPrefix(text[1:], []byte(AttributionLine)) &&
+		!bytes.Contains(text, []byte(`\n`))
+}
+
+// attribute gives the block its hash if it is an attribution.
+func (p *parser) attribute(b *Block) {
+	if p.v.Format != Anthropic || !attributes(p.b, b) {
+		return
+	}
+	p.hasher.begin(b.Section, b.Role, b.Kind)
+	p.hasher.member(keyText, []byte(AttributionLine))
+	b.Hash = p.hasher.end()
+}

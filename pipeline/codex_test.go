@@ -245,7 +245,7 @@ func TestThinkingThatBecomesReasoning(t *testing.T) {
 	s.p.Target = toResponses
 	s.prompt("Fix the bug.")
 	for i, x := range s.run(0, 12, true) {
-		if n := count(x, stage.ToolResults) + count(x, stage.Prune) + count(x, stageNarration); n > 0 {
+		if n := count(x, stage.ToolResults) + count(x, stage.Prune) + count(x, stage.Narration); n > 0 {
 			t.Fatalf("request %d: edited in front of reasoning of the running task: %v", i, x.Fired)
 		}
 	}

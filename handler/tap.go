@@ -15,6 +15,7 @@
 package handler
 
 import (
+	"bytes"
 	"net/http"
 	"strconv"
 	"time"
@@ -41,6 +42,7 @@ type tap struct {
 	call     *call
 	dec      *wire.Decoder
 	stream   bool // dec reads events
+	begun    bool // the first byte of the answer that says anything was there
 	held     []byte
 	hold     int // how many bytes may be held
 	resend   bool
@@ -114,6 +116,11 @@ func (t *tap) Take(p []byte) (int, error) {
 			return 0, err
 		}
 	}
+	if t.stream && !t.begun {
+		if t.begun = begins(p); document(p) {
+			t.stream, t.dec = false, wire.NewDecoder(t.call.view.Format, false)
+		}
+	}
 	if t.stream && len(p) > 1 {
 		return t.writeEvents(p)
 	}
@@ -121,6 +128,13 @@ func (t *tap) Take(p []byte) (int, error) {
 	t.look(p[:n])
 	return n, err
 }
+
+// begins tells whether there is anything but white space.
+func begins(p []byte) bool { return len(bytes.TrimSpace(p)) > 0 }
+
+// document tells whether what an answer begins with is that of a JSON object, whatever
+// its Content-Type: no line of a stream of events begins so.
+func document(p []byte) bool { return bytes.HasPrefix(bytes.TrimSpace(p), []byte{'{'}) }
 
 // writeEvents keeps the last byte until the decoder has looked: no event is
 // complete without it, and a long one may be with the client before it is

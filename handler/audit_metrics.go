@@ -19,7 +19,7 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/audit"
 	"github.com/caddy-llm-cache/caddy-llm-cache/metric"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/billing"
 )
 
 // auditCounters are those of all sinks since the process began.
@@ -60,7 +60,7 @@ func init() {
 var costs = metric.CounterVec("cost_usd_total", "Cost of turns in US dollars where prices are known: actual, and what the client's own bytes would have cost.", "kind")
 
 // countCost counts what a turn has cost.
-func countCost(b *pipeline.Bill) {
+func countCost(b *billing.Bill) {
 	if b.Dollars > 0 {
 		costs.WithLabelValues("actual").Add(b.Dollars)
 	}

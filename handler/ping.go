@@ -36,7 +36,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/audit"
 	"github.com/caddy-llm-cache/caddy-llm-cache/keepalive"
 	"github.com/caddy-llm-cache/caddy-llm-cache/layer"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/billing"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
@@ -432,7 +432,7 @@ func (k *keeper) carry(ctx context.Context, f *flight) (w *pingSink, err error) 
 
 // record puts a ping on record.
 func (f *flight) record(p *PingRecord) {
-	countCost(&pipeline.Bill{Dollars: p.Dollars}) // the client would not have asked
+	countCost(&billing.Bill{Dollars: p.Dollars}) // the client would not have asked
 	if f.handler == nil {
 		return
 	}

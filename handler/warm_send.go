@@ -25,7 +25,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/audit"
 	"github.com/caddy-llm-cache/caddy-llm-cache/layer"
 	"github.com/caddy-llm-cache/caddy-llm-cache/metric"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/billing"
 	"github.com/caddy-llm-cache/caddy-llm-cache/queue"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
@@ -133,7 +133,7 @@ func (f *flight) warmed(b *base, at time.Time, u wire.Usage, outcome string) {
 	}
 	rules := f.handler.Upstream.Rules()(b.model, at)
 	cost, dollars := rules.Cost(u)+rules.CostOutput(u), rules.Dollars(u)
-	countCost(&pipeline.Bill{Dollars: dollars}) // no client has asked
+	countCost(&billing.Bill{Dollars: dollars}) // no client has asked
 	f.write(&audit.Record{
 		At: at, Kind: audit.KindWarmUp, Model: b.model, ClientFormat: string(b.client), UpstreamFormat: string(b.target),
 		Billed: tokens(u), Cost: cost, USD: dollars, Reason: outcome,

@@ -22,6 +22,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/history"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/planner"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stage"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stub"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
@@ -100,8 +101,8 @@ func (x *Exchange) Background(t *wire.Turn, limit int) *Background {
 	b.folds = make(map[int]*sessioncache.Edit, len(f.fresh))
 	for i := range f.fresh {
 		b.folds[i] = f.States[i].Edit
-		if folded(f.States[i].Edit) && f.expand != expandNone {
-			b.texts = append(b.texts, Block{f.stubName(i), original(f.View, &f.Blocks[i])})
+		if stub.Folded(f.States[i].Edit) && f.expand != expandNone {
+			b.texts = append(b.texts, Block{f.stubName(i), stub.Original(f.View, &f.Blocks[i])})
 		}
 	}
 	y := &Exchange{}

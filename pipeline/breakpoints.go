@@ -15,17 +15,14 @@
 package pipeline
 
 import (
-	"bytes"
-
 	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/history"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stage"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
 // ephemeral is the marker that is set where the client has set none to copy.
 var ephemeral = []byte(`{"type":"ephemeral"}`)
-
-func isLong(marker []byte) bool { return bytes.Contains(marker, []byte(`"1h"`)) }
 
 // breakpoints proposes markers for the free slots. The client's own stay as
 // they are. The stable part (tools, system) and the settled part of the
@@ -195,9 +192,9 @@ func (f *frame) markable(i int) int {
 // behind it, else of the last before it, so that markers of the long lifetime
 // keep standing before those of the short one.
 func (f *frame) tier(marked []int, at int) []byte {
-	long := f.long || isLong(f.View.Bytes(f.View.AutoMarker))
+	long := f.long || history.IsLong(f.View.Bytes(f.View.AutoMarker))
 	for _, m := range marked {
-		long = f.long || isLong(f.View.Bytes(f.View.Blocks[m].Marker))
+		long = f.long || history.IsLong(f.View.Bytes(f.View.Blocks[m].Marker))
 		if m > at {
 			break
 		}

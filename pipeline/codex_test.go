@@ -20,48 +20,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tidwall/gjson"
-
 	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/content"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stage"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/toolcall"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stub"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
-
-func TestFoldPatch(t *testing.T) {
-	old := strings.Repeat("-\tan old line of some length\n", 8)
-	added := strings.Repeat("+\ta new line of some length\n", 9)
-	patch := "*** Begin Patch\n*** Update File: a.go\n@@ func a()\n kept\n" + old + added + "*** Add File: b.go\n+short\n*** End Patch\n"
-	for _, c := range []struct {
-		name     string
-		replaced bool
-		want     string
-	}{
-		{"all", false, "*** Begin Patch\n*** Update File: a.go\n@@ func a()\n[[llm_cache:folded 0123abcd: 18 lines, 490 chars]]\n*** Add File: b.go\n+short\n*** End Patch\n"},
-		{"what it replaced", true, "*** Begin Patch\n*** Update File: a.go\n@@ func a()\n kept\n-[[llm_cache:folded 0123abcd: 8 lines, 232 chars]]\n" + added + "*** Add File: b.go\n+short\n*** End Patch\n"},
-	} {
-		if got := foldPatch(patch, "0123abcd", c.replaced); got != c.want {
-			t.Errorf("%s:\n%s\nwant\n%s", c.name, got, c.want)
-		}
-		free := foldInput(content.Quote(patch), "0123abcd", c.replaced)
-		if got := gjson.ParseBytes(free).Str; got != c.want {
-			t.Errorf("%s, as free text:\n%s", c.name, got)
-		}
-		arguments := foldInput(content.Quote(`{"input":`+string(content.Quote(patch))+`,"n":1.50}`), "0123abcd", c.replaced)
-		if got := gjson.ParseBytes(arguments).Str; got != `{"input":`+string(content.Quote(strings.ReplaceAll(c.want, "0123abcd:", "0123abcd.1:")))+`,"n":1.50}` {
-			t.Errorf("%s, in arguments:\n%s", c.name, got)
-		}
-	}
-	if n := toolcall.ReplacedBytes(gjson.ParseBytes(content.Quote(patch))); n != len(old) {
-		t.Errorf("%d bytes replaced, want %d", n, len(old))
-	}
-	program := content.Quote("await tools.apply_patch(`" + patch + "`)")
-	if foldableInput(program) || !foldableInput(content.Quote(patch)) || !foldableInput(content.Quote(`{"a":1}`)) || !foldableInput([]byte(`{"a":1}`)) {
-		t.Error("programs are not to be folded, all else is")
-	}
-}
 
 // responsesTurns is a conversation in the form of Codex: reasoning, a sentence
 // and a call in each answer.
@@ -174,7 +139,7 @@ func TestCodexEager(t *testing.T) {
 		r.send("")
 	}
 	x := r.send("")
-	if !strings.Contains(string(x.Body), stubFrame) || !strings.Contains(string(x.Body), "exec cat f1.go, 80 lines") {
+	if !strings.Contains(string(x.Body), stub.Frame) || !strings.Contains(string(x.Body), "exec cat f1.go, 80 lines") {
 		t.Errorf("no output was pruned: %s", x.Body)
 	}
 	if strings.Count(string(x.Body), "Let me look.") != 8 {
@@ -206,7 +171,7 @@ func TestBindReasoning(t *testing.T) {
 	}
 	r.final()
 	r.prompt("and now?")
-	if x := r.send(""); !strings.Contains(string(x.Body), stubFrame) {
+	if x := r.send(""); !strings.Contains(string(x.Body), stub.Frame) {
 		t.Error("not pruned between two tasks")
 	}
 }

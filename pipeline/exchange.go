@@ -19,9 +19,11 @@ import (
 	"time"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/billing"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/planner"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/reference"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stage"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stub"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
@@ -88,7 +90,7 @@ type Exchange struct {
 	settled int // blocks in front of the hot tail, when folded
 	stake   int // blocks in front of the marker that keeps an entry alive
 
-	bill   Bill
+	bill   billing.Bill
 	billed bool
 	front  uint64           // hash of the client's prompt up to its first message block
 	sent   []wire.Edit      // the edits that Body was made by
@@ -140,7 +142,7 @@ func (x *Exchange) settle(f *frame, markers []wire.Edit) {
 	}
 	x.Body, x.Edited, x.sent = body, !bytes.Equal(body, x.view.Raw), edits
 	for i := range f.States {
-		x.stubs = x.stubs || folded(f.States[i].Edit)
+		x.stubs = x.stubs || stub.Folded(f.States[i].Edit)
 	}
 }
 

@@ -28,6 +28,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/admission"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/content"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stage"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stub"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/toolcall"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
@@ -100,17 +101,17 @@ func (x *Exchange) expansion(name string, recall func(string) (string, bool), na
 	i := f.foldedAs(id)
 	switch {
 	case i >= 0:
-		text, ok = original(f.View, &f.Blocks[i]), true
+		text, ok = stub.Original(f.View, &f.Blocks[i]), true
 		if output = text; f.Blocks[i].Kind == wire.KindToolResult {
 			output, ok = f.Text(i), !parted
 		}
 		e.Class = f.States[i].Class
-	case recall != nil && len(id) == stubID:
+	case recall != nil && len(id) == stub.IDLen:
 		text, ok = recall(id)
 		output, e.Class = content.Unwrap(text), sessioncache.ClassOther
 	}
 	if ok && parted && (i < 0 || f.Blocks[i].Kind == wire.KindToolUse) {
-		text, ok = partOf(text, part)
+		text, ok = stub.Part(text, part)
 		output = text
 	}
 	if !ok {
@@ -134,7 +135,7 @@ func (x *Exchange) expansion(name string, recall func(string) (string, bool), na
 func askedFor(arguments gjson.Result) (names []string) {
 	add := func(v gjson.Result) {
 		// A model may copy more of the frame than the id.
-		s := strings.TrimPrefix(strings.TrimSpace(v.Str), stubFrame)
+		s := strings.TrimPrefix(strings.TrimSpace(v.Str), stub.Frame)
 		if s, _, _ = strings.Cut(s, ":"); s != "" && len(names) < most {
 			names = append(names, s)
 		}
@@ -268,7 +269,7 @@ func (x *Exchange) noted(arguments string) string {
 }
 
 func (x *Exchange) misled(arguments string) (known []string) {
-	names := stubNames(arguments)
+	names := stub.Names(arguments)
 	if len(names) == 0 {
 		return nil
 	}
@@ -315,10 +316,10 @@ func (x *Exchange) Folded() (out []Block) {
 		return nil
 	}
 	for i := range f.fresh {
-		if !folded(f.States[i].Edit) {
+		if !stub.Folded(f.States[i].Edit) {
 			continue
 		}
-		out = append(out, Block{f.stubName(i), original(f.View, &f.Blocks[i])})
+		out = append(out, Block{f.stubName(i), stub.Original(f.View, &f.Blocks[i])})
 	}
 	return out
 }
@@ -348,11 +349,11 @@ func (f *frame) back(i int) string {
 
 // foldedAs finds the folded block of a name, -1 if there is none in the request.
 func (f *frame) foldedAs(name string) int {
-	if len(name) != stubID {
+	if len(name) != stub.IDLen {
 		return -1
 	}
 	for i := range f.Blocks {
-		if folded(f.States[i].Edit) && f.stubName(i) == name {
+		if stub.Folded(f.States[i].Edit) && f.stubName(i) == name {
 			return i
 		}
 	}
@@ -360,9 +361,9 @@ func (f *frame) foldedAs(name string) int {
 }
 
 // stubName is how a block is named in its stub.
-func (f *frame) stubName(i int) string { return stubName(f.session, f.View, &f.Blocks[i]) }
+func (f *frame) stubName(i int) string { return stub.Name(f.session, f.View, &f.Blocks[i]) }
 
 // stub stands in for a tool result, with so many of its first lines.
 func (f *frame) stub(i, preview int) string {
-	return resultStub(f.View, i, f.stubName(i), f.Text(i), f.back(i), preview)
+	return stub.Result(f.View, i, f.stubName(i), f.Text(i), f.back(i), preview)
 }

@@ -15,15 +15,11 @@
 package pipeline
 
 import (
-	"strconv"
-
-	"github.com/tidwall/gjson"
-
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/content"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/history"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/planner"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stage"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/toolcall"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stub"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
@@ -41,12 +37,12 @@ func (f *frame) foldable(i int) int {
 			int(s.Unused) < *f.o.Prune.After || s.Edit != nil && s.Edit.Stage == stage.Prune {
 			return 0
 		}
-		return f.Size(i) - stubLength
+		return f.Size(i) - stub.Length
 	case wire.KindToolUse:
 		if !f.inputs(i) || s.Edit != nil && s.Edit.Stage == stage.Inputs {
 			return 0
 		}
-		return f.Size(i) - stubLength
+		return f.Size(i) - stub.Length
 	case wire.KindThinking, wire.KindRedactedThinking:
 		// Where thinking is bound to its past, bindThinking takes away what the
 		// other edits invalidate, and nothing else may go.
@@ -98,11 +94,8 @@ func (f *frame) replaced(i int) int {
 	if f.Blocks[i].Kind != wire.KindToolUse || s.Edit != nil || !f.zones.middle(&f.Blocks[i]) || !f.inputs(i) {
 		return 0
 	}
-	return int(s.Replaced) - stubLength/2
+	return int(s.Replaced) - stub.Length/2
 }
-
-// stubLength is about how long what stands in for a block is.
-const stubLength = 150
 
 // minFold is the saving in bytes below which a block is not folded.
 const minFold = 300
@@ -121,7 +114,7 @@ func (f *frame) fold(folds []planner.Fold) (blocks, tokens int) {
 			}
 			f.set(i, stage.Prune, wire.OpReplace, value)
 		case wire.KindToolUse:
-			value := foldInput(f.View.Bytes(b.Body), f.stubName(i), x.Part)
+			value := stub.Fold(f.View.Bytes(b.Body), f.stubName(i), x.Part)
 			if len(value)+stage.MinGain > f.Size(i) {
 				continue
 			}
@@ -147,41 +140,4 @@ func (f *frame) preview(i int) int {
 		return 0
 	}
 	return *f.o.Prune.Preview
-}
-
-// foldInput replaces the long strings in the input of a call, or only those
-// that say what it replaced. Names, paths and everything short stay, in the
-// client's own bytes.
-func foldInput(body []byte, name string, replaced bool) []byte {
-	if len(body) > 0 && body[0] == '"' { // OpenAI: JSON text in a string, or a patch
-		text := gjson.ParseBytes(body).Str
-		if toolcall.IsPatch(text) {
-			return content.Quote(foldPatch(text, name, replaced))
-		}
-		return content.Quote(string(foldStrings([]byte(text), name, replaced)))
-	}
-	return foldStrings(body, name, replaced)
-}
-
-// foldStrings replaces long string values of a JSON object, at the top level
-// and in arrays of objects below it (several edits in one call).
-func foldStrings(object []byte, name string, replaced bool) []byte {
-	out := make([]byte, 0, 256)
-	at, n := 0, 0
-	toolcall.LongStrings(gjson.ParseBytes(object), 0, func(key string, x gjson.Result) {
-		n++
-		patch := toolcall.IsPatch(x.Str)
-		if replaced && !toolcall.IsReplaced(key) && !patch || x.Index < at {
-			return
-		}
-		out = append(out, object[at:x.Index]...)
-		if patch {
-			out = append(out, content.Quote(foldPatch(x.Str, name+"."+strconv.Itoa(n), replaced))...)
-			at = x.Index + len(x.Raw)
-			return
-		}
-		out = append(out, content.Quote(inputStub(name+"."+strconv.Itoa(n), x.Str))...)
-		at = x.Index + len(x.Raw)
-	})
-	return append(out, object[at:]...)
 }

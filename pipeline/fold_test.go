@@ -15,7 +15,6 @@
 package pipeline
 
 import (
-	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -27,34 +26,6 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stage"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
-
-func TestFoldInput(t *testing.T) {
-	long := strings.Repeat("a line of text\\n", 20)
-	edit := `{"file_path":"/a.go", "old_string":"` + long + `","new_string":"` + long + `x","n":1.50}`
-	const stub = `"[[llm_cache:folded 0123abcd.1: 20 lines, 300 chars]]"`
-	for _, c := range []struct {
-		name, body string
-		replaced   bool
-		want       string
-	}{
-		{"all", edit, false, `{"file_path":"/a.go", "old_string":` + stub + `,"new_string":"[[llm_cache:folded 0123abcd.2: 21 lines, 301 chars]]","n":1.50}`},
-		{"what was replaced", edit, true, `{"file_path":"/a.go", "old_string":` + stub + `,"new_string":"` + long + `x","n":1.50}`},
-		{"several edits", `{"edits":[{"oldText":"` + long + `","newText":"b"}]}`, true, `{"edits":[{"oldText":` + stub + `,"newText":"b"}]}`},
-		{"nothing long", `{"a":"b"}`, false, `{"a":"b"}`},
-		{"not an object", `"text"`, false, `"text"`},
-	} {
-		got := string(foldInput([]byte(c.body), "0123abcd", c.replaced))
-		if got != c.want || !json.Valid([]byte(got)) {
-			t.Errorf("%s: got %s\nwant %s", c.name, got, c.want)
-		}
-	}
-	// OpenAI chat has the input as JSON text in a string.
-	inner, _ := json.Marshal(edit)
-	var back string
-	if err := json.Unmarshal(foldInput(inner, "0123abcd", true), &back); err != nil || !strings.Contains(back, stub) || !json.Valid([]byte(back)) {
-		t.Errorf("chat: %q, %v", back, err)
-	}
-}
 
 // A conversation folded between two tasks pays for itself, and the decision
 // says so; in the first requests nothing is at stake yet.

@@ -120,7 +120,7 @@ func newFrame(o *Options, rules cachemodel.Rules, v *wire.View, s *sessioncache.
 func (f *frame) expired(l *sessioncache.Lineage, now time.Time) bool {
 	ttl := l.TTL
 	if ttl == 0 {
-		ttl = f.rules.Lifetime(longMarker(f.View))
+		ttl = f.rules.Lifetime(history.LongMarker(f.View))
 	}
 	return ttl > 0 && !l.Started.IsZero() && now.Sub(l.LastUse()) > ttl+margin(ttl)
 }
@@ -197,14 +197,4 @@ func (f *frame) set(i int, stage string, op wire.Op, value []byte) {
 func (f *frame) undo(i int) {
 	f.States[i].Edit = f.fresh[i]
 	delete(f.fresh, i)
-}
-
-// longMarker tells whether the client asks for the long cache lifetime.
-func longMarker(v *wire.View) bool {
-	for i := range v.Blocks {
-		if m := v.Blocks[i].Marker; !m.Empty() && isLong(v.Bytes(m)) {
-			return true
-		}
-	}
-	return isLong(v.Bytes(v.AutoMarker))
 }

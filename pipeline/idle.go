@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/history"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/planner"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
@@ -120,7 +121,7 @@ func (x *Exchange) Idle(t *wire.Turn) (Idle, bool) {
 	if l.Requests < 2 || l.Total.Read == 0 || t.Usage.Prompt() == 0 || !x.session.Main(l) {
 		return Idle{}, false
 	}
-	long := longMarker(x.frame.View)
+	long := history.LongMarker(x.frame.View)
 	lifetime := l.TTL
 	if lifetime == 0 {
 		lifetime = x.rules.Lifetime(long)

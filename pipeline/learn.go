@@ -22,6 +22,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/content"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/history"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/reference"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stub"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/toolcall"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
@@ -57,7 +58,7 @@ func learn(h *history.History) {
 			if c.Path != "" {
 				s.Path, s.Test = content.Hash(c.Path), toolcall.IsTest(c.Path)
 			}
-			if b.Body.Len() >= minTrait && s.Trait == "" && foldableInput(h.View.Bytes(b.Body)) {
+			if b.Body.Len() >= minTrait && s.Trait == "" && stub.Foldable(h.View.Bytes(b.Body)) {
 				s.Trait = inputTrait(h, r, b, c)
 			}
 			if c.Class == sessioncache.ClassEdit && b.Body.Len() >= minFold {

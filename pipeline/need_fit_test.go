@@ -35,6 +35,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/history"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/need"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/reference"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stub"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
@@ -205,7 +206,7 @@ func (c *recorded) samples(t *testing.T) [need.Groups][]sample {
 			hold(&f.History, seen, holder)
 		}
 		for i, a := range scratch.Appraise(&f.History, nil) {
-			if st := &f.States[i]; st.Trait != "" && st.Turn < f.States[len(f.States)-1].Turn && f.Blocks[i].Body.Len() >= minFold+stubLength {
+			if st := &f.States[i]; st.Trait != "" && st.Turn < f.States[len(f.States)-1].Turn && f.Blocks[i].Body.Len() >= minFold+stub.Length {
 				open = append(open, pending{i, k, a.Group, a.X, f.loop, f.Blocks[i].Body.Len()})
 			}
 		}

@@ -25,6 +25,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/content"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/planner"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stage"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stub"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
@@ -314,7 +315,7 @@ func TestThinkingBoundToItsPast(t *testing.T) {
 	edited := false
 	for _, b := range v.MessageBlocks() {
 		text := string(v.Bytes(b.Body))
-		edited = edited || strings.Contains(text, "[Compacted") || strings.Contains(text, stubFrame)
+		edited = edited || strings.Contains(text, "[Compacted") || strings.Contains(text, stub.Frame)
 		if edited && b.Kind == wire.KindThinking {
 			t.Fatal("thinking stands behind an edit that it has not seen")
 		}

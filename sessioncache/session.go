@@ -48,8 +48,8 @@ type Session struct {
 	Lifetime Lifetime
 	// Calibration turns bytes into tokens for this conversation.
 	Calibration Calibration
-	// Shadow is what the upstream would hold of the client's own bytes.
-	Shadow Shadow
+	// Counterfactual is what the upstream would hold of the client's own bytes.
+	Counterfactual Counterfactual
 	// Unseen is how long, when the session was made, the store had been
 	// remembering everything. A conversation that begins here with a long
 	// history has been idle at least that long, or came from elsewhere.
@@ -292,7 +292,7 @@ func (s *Session) recall(first wire.Hash) *wire.Known {
 // size is the memory that the session holds, in bytes.
 func (s *Session) size() int64 {
 	n := int64(unsafe.Sizeof(*s)) + 200 + // the store's own index entries
-		int64(cap(s.Shadow.entries))*int64(unsafe.Sizeof(ShadowEntry{}))
+		int64(cap(s.Counterfactual.entries))*int64(unsafe.Sizeof(CounterfactualEntry{}))
 	for _, l := range s.lineages {
 		n += l.size()
 	}

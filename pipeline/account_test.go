@@ -19,11 +19,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/billing"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
 // billed sends what the script holds and answers it with a usage.
-func (s *script) billed(u wire.Usage) (*Exchange, Bill) {
+func (s *script) billed(u wire.Usage) (*Exchange, billing.Bill) {
 	u.Reported = true
 	answer := wire.Turn{Text: "unrelated words", Usage: u, Done: true}
 	x := s.send(answer)
@@ -51,7 +52,7 @@ func TestBillOfOwnBytes(t *testing.T) {
 func TestBillOfEditedTurns(t *testing.T) {
 	s := newScript(t, Options{Policy: Eager, Zones: Zones{MinMessages: new(int)}}, keeping)
 	s.prompt("Fix the build.")
-	var before Bill
+	var before billing.Bill
 	edited := 0
 	for i := range 14 {
 		s.turn(i, fmt.Sprintf("/src/file%d.go", i), long(fmt.Sprint("f", i)))

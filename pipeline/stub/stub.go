@@ -12,7 +12,8 @@
 // See the License for the specific language governing permissions and
 // limitations under the License.
 
-package pipeline
+// Package stub makes what stands in for folded text, and reads it again.
+package stub
 
 import (
 	"encoding/hex"
@@ -35,21 +36,23 @@ import (
 //
 //	[[llm_cache:folded 1f3a9c27: Read /src/a.go, 300 lines, 9041 chars. llm_cache_expand returns it.]]
 const (
-	stubFrame = "[[llm_cache:folded "
-	stubID    = 8 // hexadecimal digits
+	// Frame is what it begins with.
+	Frame = "[[llm_cache:folded "
+	// IDLen is the length of a name, in hexadecimal digits.
+	IDLen = 8
 )
 
-// stubName is how a block is named in its stub: by a keyed hash, so that the
+// Name is how a block is named in its stub: by a keyed hash, so that the
 // name means something in its own conversation only.
-func stubName(s *sessioncache.Session, v *wire.View, b *wire.Block) string {
+func Name(s *sessioncache.Session, v *wire.View, b *wire.Block) string {
 	first := v.First()
 	mac := s.MAC(first[:], b.Hash[:])
-	return hex.EncodeToString(mac[:stubID/2])
+	return hex.EncodeToString(mac[:IDLen/2])
 }
 
-// resultStub says what stood in a result, of which this is the text, and how to
+// Result says what stood in a result, of which this is the text, and how to
 // get it back. It shows so many of its first lines.
-func resultStub(v *wire.View, i int, name, text, back string, preview int) string {
+func Result(v *wire.View, i int, name, text, back string, preview int) string {
 	text = content.Unheaded(text)
 	what := "tool result"
 	if j := toolcall.Of(v, i); j >= 0 {
@@ -58,24 +61,24 @@ func resultStub(v *wire.View, i int, name, text, back string, preview int) strin
 	// What a call says must not end the frame.
 	what = strings.ReplaceAll(what, "]]", "] ]")
 	head := fmt.Sprintf("%s%s: %s, %d lines, %d chars. %s]]",
-		stubFrame, name, what, content.CountLines(text), utf8.RuneCountInString(text), back)
+		Frame, name, what, content.CountLines(text), utf8.RuneCountInString(text), back)
 	return strings.Join(append([]string{head}, content.HeadLines(text, preview, 100)...), "\n")
 }
 
-// inputStub stands for one long string in the input of a call, or for lines of
+// Input stands for one long string in the input of a call, or for lines of
 // a patch in it.
-func inputStub(name, s string) string {
-	return fmt.Sprintf("%s%s: %d lines, %d chars]]", stubFrame, name, content.CountLines(s), utf8.RuneCountInString(s))
+func Input(name, s string) string {
+	return fmt.Sprintf("%s%s: %d lines, %d chars]]", Frame, name, content.CountLines(s), utf8.RuneCountInString(s))
 }
 
-// folded reports whether an edit puts stubs into a block, or one in its place.
-func folded(e *sessioncache.Edit) bool {
+// Folded reports whether an edit puts stubs into a block, or one in its place.
+func Folded(e *sessioncache.Edit) bool {
 	return e != nil && (e.Stage == stage.Prune || e.Stage == stage.Inputs || e.Stage == stage.Replaced)
 }
 
-// original is the text of a folded block, as the client has it: of a tool result
+// Original is the text of a folded block, as the client has it: of a tool result
 // its text, of a call its whole input.
-func original(v *wire.View, b *wire.Block) string {
+func Original(v *wire.View, b *wire.Block) string {
 	if b.Kind != wire.KindToolUse {
 		return content.Verbatim(v, b)
 	}
@@ -86,8 +89,8 @@ func original(v *wire.View, b *wire.Block) string {
 	return string(input)
 }
 
-// partOf finds the nth of the long strings in the input of a call.
-func partOf(input, part string) (found string, ok bool) {
+// Part finds the nth of the long strings in the input of a call.
+func Part(input, part string) (found string, ok bool) {
 	n, err := strconv.Atoi(part)
 	at := 0
 	toolcall.LongStrings(gjson.Parse(input), 0, func(_ string, x gjson.Result) {
@@ -98,10 +101,10 @@ func partOf(input, part string) (found string, ok bool) {
 	return found, ok
 }
 
-// stubNames returns the names in the stubs that a text holds.
-func stubNames(text string) (names []string) {
+// Names returns the names in the stubs that a text holds.
+func Names(text string) (names []string) {
 	for {
-		_, rest, ok := strings.Cut(text, stubFrame)
+		_, rest, ok := strings.Cut(text, Frame)
 		if !ok {
 			return names
 		}
@@ -109,8 +112,11 @@ func stubNames(text string) (names []string) {
 		end := strings.IndexFunc(rest, func(r rune) bool {
 			return (r < '0' || r > '9') && (r < 'a' || r > 'f') && r != '.'
 		})
-		if end >= stubID {
+		if end >= IDLen {
 			names = append(names, rest[:end])
 		}
 	}
 }
+
+// Length is about how long what stands in for a block is.
+const Length = 150

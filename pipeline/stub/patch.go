@@ -12,7 +12,7 @@
 // See the License for the specific language governing permissions and
 // limitations under the License.
 
-package pipeline
+package stub
 
 import (
 	"strings"
@@ -37,7 +37,7 @@ func foldPatch(s, name string, replaced bool) string {
 			if replaced {
 				sign = "-"
 			}
-			out.WriteString(sign + inputStub(name, lines) + "\n")
+			out.WriteString(sign + Input(name, lines) + "\n")
 		} else {
 			out.WriteString(lines)
 		}
@@ -61,9 +61,9 @@ func foldPatch(s, name string, replaced bool) string {
 	return out.String()
 }
 
-// foldableInput tells whether there is something in the input of a call that
+// Foldable tells whether there is something in the input of a call that
 // can be folded: all but free text can, and of that patches.
-func foldableInput(body []byte) bool {
+func Foldable(body []byte) bool {
 	if body[0] != '"' {
 		return true
 	}

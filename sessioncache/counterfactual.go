@@ -16,14 +16,14 @@ package sessioncache
 
 import "time"
 
-// Shadow is what an upstream's cache would hold for a session had it been sent
+// Counterfactual is what an upstream's cache would hold for a session had it been sent
 // the client's own bytes all along.
-type Shadow struct {
-	entries []ShadowEntry
+type Counterfactual struct {
+	entries []CounterfactualEntry
 }
 
-// ShadowEntry is one such prefix.
-type ShadowEntry struct {
+// CounterfactualEntry is one such prefix.
+type CounterfactualEntry struct {
 	// Prefix is a hash of the prefix, of the model, and of what else the
 	// upstream's cache depends on.
 	Prefix uint64
@@ -38,18 +38,18 @@ type ShadowEntry struct {
 	TTL time.Duration
 }
 
-// maxShadow bounds the prefixes of a session: four for each lineage.
-const maxShadow = 4 * maxLineages
+// maxEntries bounds the prefixes of a session: four for each lineage.
+const maxEntries = 4 * maxLineages
 
 // Live tells whether the entry can be found at a time.
-func (e *ShadowEntry) Live(at time.Time) bool { return e.TTL == 0 || at.Sub(e.At) < e.TTL }
+func (e *CounterfactualEntry) Live(at time.Time) bool { return e.TTL == 0 || at.Sub(e.At) < e.TTL }
 
 // Entries are the prefixes that have been noted, live or not.
-func (s *Shadow) Entries() []ShadowEntry { return s.entries }
+func (s *Counterfactual) Entries() []CounterfactualEntry { return s.entries }
 
 // Put notes a prefix that was written or read. One that lives longer keeps its
 // lifetime.
-func (s *Shadow) Put(e ShadowEntry) {
+func (s *Counterfactual) Put(e CounterfactualEntry) {
 	oldest := 0
 	for i := range s.entries {
 		old := &s.entries[i]
@@ -64,7 +64,7 @@ func (s *Shadow) Put(e ShadowEntry) {
 			oldest = i
 		}
 	}
-	if len(s.entries) == maxShadow {
+	if len(s.entries) == maxEntries {
 		s.entries[oldest] = e
 		return
 	}

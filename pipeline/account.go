@@ -1,0 +1,89 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package pipeline
+
+import (
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/billing"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
+
+// Bill returns what the turn cost, whether it was committed or not. It is zero
+// where the answer reported no usage.
+func (x *Exchange) Bill(t *wire.Turn) billing.Bill {
+	if x.billed || t == nil || t.Usage.Prompt() == 0 {
+		return x.bill
+	}
+	x.session.Lock()
+	defer x.session.Unlock()
+	x.bill, x.billed = x.charge(t.Usage), true
+	return x.bill
+}
+
+// Continuations returns what each continuation of the turn cost. It is part of
+// [Exchange.Bill].
+func (x *Exchange) Continuations() (out []billing.Bill) {
+	for i := 1; i < len(x.said); i++ {
+		b := billing.New(&x.rules, x.said[i].Usage, wire.Usage{})
+		out = append(out, billing.Bill{Actual: b.Actual, Cost: b.Cost, Dollars: b.Dollars})
+	}
+	return out
+}
+
+// charge works the bill out and notes what the client's own bytes would have
+// left in the upstream's cache. The session is locked, and the lineage is as it
+// was before this request.
+//
+// As long as a conversation has gone out in the client's own bytes, the two
+// sides of the bill are the same by definition.
+func (x *Exchange) charge(u wire.Usage) billing.Bill {
+	actual, client := u, u
+	l := x.match.Lineage
+	if x.view.Partial { // blocks say nothing of what the provider holds
+		if l != nil {
+			client.Read += int64(l.Less)
+		}
+		return billing.New(&x.rules, actual, client)
+	}
+	if x.said != nil { // the client's own request would have been one
+		u = x.first
+		u.Output = actual.Output
+	}
+	r := billing.Request{
+		View: x.view, States: x.states, Start: x.start, Rules: &x.rules, Calibration: &x.session.Calibration, Cache: &x.session.Counterfactual,
+		Markers: x.Markers, Diverged: x.diverged(),
+	}
+	if l != nil {
+		r.Previous = billing.Previous{Front: l.Front, Started: l.Started, Common: x.match.Common}
+	}
+	if x.Edited && x.SentTokens > 0 {
+		r.Removed = int64(x.OriginalTokens - x.SentTokens)
+	}
+	own, front := billing.Counterfactual(r, u)
+	if x.front = front; x.Edited || r.Diverged {
+		client = own
+	}
+	return billing.New(&x.rules, actual, client)
+}
+
+// diverged reports whether what went upstream before this request was other than
+// the client's own bytes at the client's own times: edits, or pings that kept the
+// cache warm.
+func (x *Exchange) diverged() bool {
+	if x.lineage != nil {
+		return x.before.diverged
+	}
+	l := x.match.Lineage
+	return l != nil && (l.Diverged || !l.Warmed.IsZero())
+}

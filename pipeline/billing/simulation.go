@@ -1,0 +1,199 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package billing
+
+import (
+	"encoding/binary"
+	"sync"
+	"time"
+
+	"github.com/cespare/xxhash"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/content"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/history"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
+
+// Request is what the client's side of a bill depends on, besides the usage that
+// the upstream reported.
+type Request struct {
+	// View is the client's request, States what is remembered of its message
+	// blocks: the edits of them.
+	View   *wire.View
+	States []sessioncache.State
+	// Start is when it began, by the client's own clock.
+	Start time.Time
+	// Rules are those of the upstream's cache, Calibration estimates tokens.
+	Rules       *cachemodel.Rules
+	Calibration *sessioncache.Calibration
+	// Cache is what the upstream would hold of the client's own bytes.
+	Cache *sessioncache.Counterfactual
+	// Previous is the request that it continues.
+	Previous Previous
+	// Removed is the number of tokens that edits have taken out of the prompt, and
+	// Markers that of the cache markers put in.
+	Removed int64
+	Markers int
+	// Diverged reports whether what went upstream before was other than the
+	// client's own bytes at the client's own times.
+	Diverged bool
+}
+
+// Previous is the request before in the same conversation.
+type Previous struct {
+	// Front is a hash of its prompt up to its first message block.
+	Front uint64
+	// Started is when it began.
+	Started time.Time
+	// Common is the number of message blocks that stood in it too, 0 if there was
+	// none.
+	Common int
+}
+
+// Counterfactual returns the usage that the upstream would have reported for the
+// client's own bytes in place of u, and notes what they would have left in its
+// cache. Front is a hash of the prompt up to its first message block, 0 if there
+// is none.
+//
+// The client's side is simulated: by the blocks of the client's requests, at its
+// own markers, on its own clock. Tokens are those that the upstream reported, to
+// which what was removed is added as estimated.
+func Counterfactual(r Request, u wire.Usage) (client wire.Usage, front uint64) {
+	s := newSimulation(r)
+	defer s.release()
+	client = s.bill(u)
+	if s.front < len(s.points) {
+		front = s.points[s.front].prefix
+	}
+	return client, front
+}
+
+// simulation is one request of a client as the upstream's cache would see it.
+type simulation struct {
+	Request
+	points []point // one for each block that is in the prompt
+	marks  []ask   // where the client asks for an entry, in order
+	front  int     // positions of tools and system prompt
+	edited int     // positions in front of the first edit of ours
+	total  int64
+}
+
+// point is the end of a block.
+type point struct {
+	prefix uint64  // hash of the prompt up to here
+	size   float64 // estimated tokens up to here
+	blocks int     // blocks of the request up to here
+	kind   wire.Kind
+}
+
+type ask struct {
+	at   int // position
+	long bool
+}
+
+var simulations = sync.Pool{New: func() any { return new(simulation) }}
+
+func (s *simulation) release() {
+	*s = simulation{points: s.points[:0], marks: s.marks[:0]}
+	simulations.Put(s)
+}
+
+func newSimulation(r Request) *simulation {
+	v := r.View
+	s := simulations.Get().(*simulation)
+	s.Request, s.edited = r, -1
+	var weights [wire.Kinds]float64
+	for k := range weights {
+		weights[k] = r.Calibration.PerByte(wire.Kind(k))
+	}
+	stripped := int32(0)
+	if !r.Rules.KeepsThinking && r.Rules.Regime != cachemodel.KV {
+		stripped = lastPrompt(v)
+	}
+	prefix, size := content.Hash(v.Model), 0.0
+	for i := range v.Blocks {
+		b := &v.Blocks[i]
+		if i == v.System {
+			s.front = len(s.points)
+			prefix = mix(prefix, salt(v, r.Rules))
+		}
+		if b.Has(wire.FlagDeferred) || history.IsThinking(b) && b.Message < stripped {
+			continue
+		}
+		prefix = mix(prefix, binary.LittleEndian.Uint64(b.Hash[:8]))
+		size += weights[b.Kind] * float64(b.Span.Len())
+		if j := i - v.System; s.edited < 0 && j >= 0 && j < len(r.States) && r.States[j].Edit != nil {
+			s.edited = len(s.points)
+		}
+		s.points = append(s.points, point{prefix, size, i + 1, b.Kind})
+		if !b.Marker.Empty() {
+			s.marks = append(s.marks, ask{len(s.points) - 1, history.IsLong(v.Bytes(b.Marker))})
+		}
+	}
+	if s.edited < 0 {
+		s.edited = len(s.points)
+	}
+	last := len(s.points) - 1
+	if r.Rules.Regime == cachemodel.Breakpoints && last >= 0 {
+		s.marks = append(s.marks[:0], ask{at: last})
+	} else if !v.AutoMarker.Empty() && last >= 0 {
+		s.marks = append(s.marks, ask{last, history.IsLong(v.Bytes(v.AutoMarker))})
+	}
+	return s
+}
+
+// salt hashes what else the upstream's cache of messages depends on.
+func salt(v *wire.View, r *cachemodel.Rules) uint64 {
+	if r.Regime == cachemodel.KV {
+		return 0
+	}
+	h := uint64(0)
+	for _, span := range [...]wire.Span{v.ToolChoice, v.Thinking, v.OutputConfig, v.ContextManagement} {
+		h = mix(h, xxhash.Sum64(v.Bytes(span)))
+	}
+	for i := range v.Blocks {
+		if b := &v.Blocks[i]; b.Kind == wire.KindImage || b.Has(wire.FlagMedia) {
+			return h + 1
+		}
+	}
+	return h
+}
+
+// mix chains hashes. Whoever finds a collision deceives nobody but himself.
+func mix(chain, next uint64) uint64 {
+	chain = (chain ^ next) * 0x9e3779b97f4a7c15
+	return chain ^ chain>>29
+}
+
+// lastPrompt returns the index of the last message by a person, before which
+// some providers leave thinking out.
+func lastPrompt(v *wire.View) int32 {
+next:
+	for m := len(v.Messages) - 1; m > 0; m-- {
+		msg := &v.Messages[m]
+		if msg.Role != wire.RoleUser {
+			continue
+		}
+		for i := msg.First; i < msg.End; i++ {
+			if v.Blocks[i].Kind == wire.KindToolResult {
+				continue next
+			}
+		}
+		return int32(m)
+	}
+	return 0
+}

@@ -1,0 +1,34 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package history
+
+import (
+	"bytes"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
+
+// LongMarker reports whether the client asks for the long cache lifetime.
+func LongMarker(v *wire.View) bool {
+	for i := range v.Blocks {
+		if m := v.Blocks[i].Marker; !m.Empty() && IsLong(v.Bytes(m)) {
+			return true
+		}
+	}
+	return IsLong(v.Bytes(v.AutoMarker))
+}
+
+// IsLong reports whether a cache marker asks for the long lifetime.
+func IsLong(marker []byte) bool { return bytes.Contains(marker, []byte(`"1h"`)) }

@@ -1,0 +1,61 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package stub
+
+import (
+	"strconv"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/content"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/toolcall"
+)
+
+// Fold replaces the long strings in the input of a call, or only those
+// that say what it replaced. Names, paths and everything short stay, in the
+// client's own bytes.
+func Fold(body []byte, name string, replaced bool) []byte {
+	if len(body) > 0 && body[0] == '"' { // OpenAI: JSON text in a string, or a patch
+		text := gjson.ParseBytes(body).Str
+		if toolcall.IsPatch(text) {
+			return content.Quote(foldPatch(text, name, replaced))
+		}
+		return content.Quote(string(foldStrings([]byte(text), name, replaced)))
+	}
+	return foldStrings(body, name, replaced)
+}
+
+// foldStrings replaces long string values of a JSON object, at the top level
+// and in arrays of objects below it (several edits in one call).
+func foldStrings(object []byte, name string, replaced bool) []byte {
+	out := make([]byte, 0, 256)
+	at, n := 0, 0
+	toolcall.LongStrings(gjson.ParseBytes(object), 0, func(key string, x gjson.Result) {
+		n++
+		patch := toolcall.IsPatch(x.Str)
+		if replaced && !toolcall.IsReplaced(key) && !patch || x.Index < at {
+			return
+		}
+		out = append(out, object[at:x.Index]...)
+		if patch {
+			out = append(out, content.Quote(foldPatch(x.Str, name+"."+strconv.Itoa(n), replaced))...)
+			at = x.Index + len(x.Raw)
+			return
+		}
+		out = append(out, content.Quote(Input(name+"."+strconv.Itoa(n), x.Str))...)
+		at = x.Index + len(x.Raw)
+	})
+	return append(out, object[at:]...)
+}

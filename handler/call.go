@@ -198,13 +198,13 @@ func (c *call) abort(t *tap, err error) {
 func (c *call) again(w http.ResponseWriter, original *http.Request, next caddyhttp.Handler) error {
 	c.resent = true
 	metrics.resends.Inc()
-	c.h.guard("giving up edits after a 400", c.ex.Resent)
+	c.h.guard("giving up edits after a 400", c.ex.Rejected)
 	defer c.substitute(original)()
 	t := newTap(w, c, false)
 	t.weigh = true
 	err := c.forward(t, layer.Isolate(original, t), next)
 	if err == nil && t.isHeld() && t.blamesUs() {
-		c.ex.Acquitted() // the client's own fault
+		c.ex.Cleared() // the client's own fault
 	}
 	return c.finish(original.Context(), t, err)
 }

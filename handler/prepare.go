@@ -151,7 +151,7 @@ func (h *Handler) prepare(r *http.Request, format wire.Format, raw, body []byte)
 	c = &call{h: h, view: view, session: session, id: session.ID(), raw: raw, tenant: tenant, rethread: rethread}
 	session.Want(h.lifetime(r, tenant))
 	c.ex = h.pipe.Begin(view, session, h.now())
-	if c.ex.Unwoven {
+	if c.ex.Lost {
 		unwoven.Inc()
 	}
 	if c.ex.Err != nil {

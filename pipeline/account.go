@@ -19,23 +19,30 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
+// account is what a turn has cost.
+type account struct {
+	bill   billing.Bill
+	billed bool
+	front  uint64 // hash of the client's prompt up to its first message block
+}
+
 // Bill returns what the turn cost, whether it was committed or not. It is zero
 // where the answer reported no usage.
 func (x *Exchange) Bill(t *wire.Turn) billing.Bill {
-	if x.billed || t == nil || t.Usage.Prompt() == 0 {
-		return x.bill
+	if x.account.billed || t == nil || t.Usage.Prompt() == 0 {
+		return x.account.bill
 	}
-	x.session.Lock()
-	defer x.session.Unlock()
-	x.bill, x.billed = x.charge(t.Usage), true
-	return x.bill
+	x.req.session.Lock()
+	defer x.req.session.Unlock()
+	x.account.bill, x.account.billed = x.charge(t.Usage), true
+	return x.account.bill
 }
 
 // Continuations returns what each continuation of the turn cost. It is part of
 // [Exchange.Bill].
 func (x *Exchange) Continuations() (out []billing.Bill) {
 	for i := 1; i < len(x.said); i++ {
-		b := billing.New(&x.rules, x.said[i].Usage, wire.Usage{})
+		b := billing.New(&x.req.rules, x.said[i].Usage, wire.Usage{})
 		out = append(out, billing.Bill{Actual: b.Actual, Cost: b.Cost, Dollars: b.Dollars})
 	}
 	return out
@@ -50,18 +57,18 @@ func (x *Exchange) Continuations() (out []billing.Bill) {
 func (x *Exchange) charge(u wire.Usage) billing.Bill {
 	actual, client := u, u
 	l := x.match.Lineage
-	if x.view.Partial { // blocks say nothing of what the provider holds
+	if x.req.View.Partial { // blocks say nothing of what the provider holds
 		if l != nil {
 			client.Read += int64(l.Less)
 		}
-		return billing.New(&x.rules, actual, client)
+		return billing.New(&x.req.rules, actual, client)
 	}
 	if x.said != nil { // the client's own request would have been one
 		u = x.first
 		u.Output = actual.Output
 	}
 	r := billing.Request{
-		View: x.view, States: x.states, Start: x.start, Rules: &x.rules, Calibration: &x.session.Calibration, Cache: &x.session.Counterfactual,
+		View: x.req.View, States: x.req.States, Start: x.start, Rules: &x.req.rules, Calibration: &x.req.session.Calibration, Cache: &x.req.session.Counterfactual,
 		Markers: x.Markers, Diverged: x.diverged(),
 	}
 	if l != nil {
@@ -71,10 +78,10 @@ func (x *Exchange) charge(u wire.Usage) billing.Bill {
 		r.Removed = int64(x.OriginalTokens - x.SentTokens)
 	}
 	own, front := billing.Counterfactual(r, u)
-	if x.front = front; x.Edited || r.Diverged {
+	if x.account.front = front; x.Edited || r.Diverged {
 		client = own
 	}
-	return billing.New(&x.rules, actual, client)
+	return billing.New(&x.req.rules, actual, client)
 }
 
 // diverged reports whether what went upstream before this request was other than

@@ -22,24 +22,24 @@ import (
 )
 
 // admit runs admission over the blocks that are new.
-func (f *frame) admit() {
-	short := beyondMinimum(f.View, f.rules.MinTokens)
-	f.o.Admission.Edit(&f.History, max(f.Known, f.held), short, f.rules.Regime == cachemodel.KV, f.admitted)
+func (r *request) admit() {
+	short := beyondMinimum(r.View, r.rules.MinTokens)
+	r.o.Admission.Edit(&r.History, max(r.Known, r.held), short, r.rules.Regime == cachemodel.KV, r.admitted)
 }
 
 // admitted puts what admission makes of a block into the ledger.
-func (f *frame) admitted(i int, value []byte) {
-	if f.presumed(i) {
-		f.States[i].Edit = &sessioncache.Edit{Stage: stage.Admission, Op: wire.OpReplace, Value: value}
+func (r *request) admitted(i int, value []byte) {
+	if r.presumed(i) {
+		r.States[i].Edit = &sessioncache.Edit{Stage: stage.Admission, Op: wire.OpReplace, Value: value}
 		return
 	}
-	f.set(i, stage.Admission, wire.OpReplace, value)
+	r.set(i, stage.Admission, wire.OpReplace, value)
 }
 
 // presumed reports whether a block of a conversation that this process has not
 // seen was probably forwarded with the same edit before, by a process that had
 // the same options. In a run of tool calls its thinking may be bound to that.
-func (f *frame) presumed(i int) bool { return f.Known == 0 && i < f.forwarded && f.loop }
+func (r *request) presumed(i int) bool { return r.Known == 0 && i < r.forwarded && r.loop }
 
 // beyondMinimum returns the first message block in front of which there is,
 // cautiously estimated, as much as the upstream caches at all. What stands before

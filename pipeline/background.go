@@ -65,49 +65,48 @@ type Background struct {
 // pointless. Process is at most limit, 0 for any.
 func (x *Exchange) Background(t *wire.Turn, limit int) *Background {
 	l := x.lineage
-	if l == nil || x.Policy != CostAware || x.frozen || x.rules.Regime != cachemodel.KV || x.view.Partial ||
-		!x.view.OffersTools() || compacts(x.view) {
+	if l == nil || x.Policy != CostAware || x.refusal.frozen || x.req.rules.Regime != cachemodel.KV || x.req.View.Partial ||
+		!x.req.View.OffersTools() || compacts(x.req.View) {
 		return nil
 	}
-	x.session.Lock()
-	defer x.session.Unlock()
+	x.req.session.Lock()
+	defer x.req.session.Unlock()
 	if !x.current() {
 		return nil
 	}
-	f := *x.frame
-	f.States, f.fresh, f.broken = slices.Clone(x.states), nil, math.MaxInt32
-	f.Texts = nil
-	f.forwarded, f.Known, f.cold, f.loop = len(f.Blocks), len(f.Blocks), false, len(t.Calls) > 0
+	r := *x.req
+	r.States, r.fresh, r.broken = slices.Clone(x.req.States), nil, math.MaxInt32
+	r.Texts = nil
+	r.forwarded, r.Known, r.cold, r.loop = len(r.Blocks), len(r.Blocks), false, len(t.Calls) > 0
 	q := newPlanning()
 	defer q.release()
-	q.in.Moment = planner.Moment{Epoch: planner.NoEpoch, Loop: f.loop, Bound: f.bound, Begun: true}
+	q.in.Moment = planner.Moment{Epoch: planner.NoEpoch, Loop: r.loop, Bound: r.bound, Begun: true}
 	q.in.Further = prior(l) // the next pause is near: what is folded late costs little
-	q.gather(&f, l, minIdleFold, x.start)
-	q.needless(&f, estimator{&x.session.Calibration, rate(l)})
+	q.gather(&r, l, minIdleFold, x.start)
+	q.needless(&r, estimator{&x.req.session.Calibration, rate(l)})
 	folds, from, process := planner.Idle(&q.in, &q.scratch, limit)
 	if len(folds) == 0 {
 		return nil
 	}
-	b := &Background{x: x, front: from, hot: f.hot(), Process: process, requests: l.Requests}
-	b.Blocks, b.Removed = f.fold(folds)
-	if len(f.fresh) == 0 || b.Removed < minIdleTokens || float64(b.Removed) < minIdle*q.in.Total {
+	b := &Background{x: x, front: from, hot: r.hot(), Process: process, requests: l.Requests}
+	b.Blocks, b.Removed = r.fold(folds)
+	if len(r.fresh) == 0 || b.Removed < minIdleTokens || float64(b.Removed) < minIdle*q.in.Total {
 		return nil
 	}
-	body, err := x.view.Splice(f.edits(nil))
+	body, err := x.req.View.Splice(r.edits(nil))
 	if err != nil {
 		return nil
 	}
 	b.Body = body
-	b.folds = make(map[int]*sessioncache.Edit, len(f.fresh))
-	for i := range f.fresh {
-		b.folds[i] = f.States[i].Edit
-		if stub.Folded(f.States[i].Edit) && f.expand != expandNone {
-			b.texts = append(b.texts, Block{f.stubName(i), stub.Original(f.View, &f.Blocks[i])})
+	b.folds = make(map[int]*sessioncache.Edit, len(r.fresh))
+	for i := range r.fresh {
+		b.folds[i] = r.States[i].Edit
+		if stub.Folded(r.States[i].Edit) && r.expand != expandNone {
+			b.texts = append(b.texts, Block{r.stubName(i), stub.Original(r.View, &r.Blocks[i])})
 		}
 	}
-	y := &Exchange{}
-	y.measure(&f)
-	b.estimate = x.session.Calibration.Tokens(&y.sizes)
+	s, _ := measure(&r)
+	b.estimate = s.estimate
 	return b
 }
 
@@ -115,13 +114,13 @@ func (x *Exchange) Background(t *wire.Turn, limit int) *Background {
 // locked.
 func (x *Exchange) current() bool {
 	l := x.lineage
-	return len(l.States) > 0 && len(l.States) == len(x.states) && &l.States[0] == &x.states[0] && !l.Frozen
+	return len(l.States) > 0 && len(l.States) == len(x.req.States) && &l.States[0] == &x.req.States[0] && !l.Frozen
 }
 
 // Current tells whether the conversation has not gone on since the plan was made.
 func (b *Background) Current() bool {
-	b.x.session.Lock()
-	defer b.x.session.Unlock()
+	b.x.req.session.Lock()
+	defer b.x.req.session.Unlock()
 	return b.x.current() && b.x.lineage.Requests == b.requests
 }
 
@@ -130,8 +129,8 @@ func (b *Background) Current() bool {
 // on meanwhile; then nothing is folded.
 func (b *Background) Commit(u wire.Usage) bool {
 	x := b.x
-	x.session.Lock()
-	defer x.session.Unlock()
+	x.req.session.Lock()
+	defer x.req.session.Unlock()
 	l := x.lineage
 	if !x.current() || l.Requests != b.requests {
 		return false
@@ -154,23 +153,23 @@ func (b *Background) Commit(u wire.Usage) bool {
 func (b *Background) Texts() []Block { return b.texts }
 
 // needless tells the planner of what nobody needs any more, however little it is.
-func (q *planning) needless(f *frame, e estimator) {
+func (q *planning) needless(r *request, e estimator) {
 	for i := range q.in.Blocks {
-		if free := f.needless(i); free > 0 {
+		if free := r.needless(i); free > 0 {
 			b := &q.in.Blocks[i]
-			b.Whole, b.Part, b.Need = e.tokens(f.Blocks[i].Kind, free), 0, 0
+			b.Whole, b.Part, b.Need = e.tokens(r.Blocks[i].Kind, free), 0, 0
 		}
 	}
 }
 
 // needless returns the bytes of a block that nobody needs any more, however few
 // they are: thinking of earlier answers, and texts that only announce a call.
-func (f *frame) needless(i int) int {
+func (r *request) needless(i int) int {
 	switch {
-	case history.IsThinking(&f.Blocks[i]):
-		return f.foldable(i)
-	case f.o.StripNarration.Mode != stage.Off && f.announces(i):
-		return f.Blocks[i].Span.Len()
+	case history.IsThinking(&r.Blocks[i]):
+		return r.foldable(i)
+	case r.o.StripNarration.Mode != stage.Off && r.announces(i):
+		return r.Blocks[i].Span.Len()
 	}
 	return 0
 }

@@ -36,33 +36,33 @@ var ephemeral = []byte(`{"type":"ephemeral"}`)
 //     marker stood, and without one every edit would throw away all history;
 //   - where a turn has added more positions than the look-back spans, the
 //     previous end is marked, so that what was written there is found again.
-func (f *frame) breakpoints() []wire.Edit {
-	o := &f.o.Breakpoints
-	if f.View.Traits().Breakpoints {
-		return f.explicit()
+func (r *request) breakpoints() []wire.Edit {
+	o := &r.o.Breakpoints
+	if r.View.Traits().Breakpoints {
+		return r.explicit()
 	}
-	if o.Mode == stage.Off || f.rules.Regime != cachemodel.Markers || f.rules.Markers == 0 || !f.View.Traits().Markers {
+	if o.Mode == stage.Off || r.rules.Regime != cachemodel.Markers || r.rules.Markers == 0 || !r.View.Traits().Markers {
 		return nil
 	}
 	// No prompt has more tokens than half its bytes: below the provider's
 	// minimum nothing is cached, markers or not.
-	if len(f.View.Raw)/2 < f.rules.MinTokens {
+	if len(r.View.Raw)/2 < r.rules.MinTokens {
 		return nil
 	}
 	marked := make([]int, 0, 8) // view indices of the client's markers
-	for i := range f.View.Blocks {
-		if !f.View.Blocks[i].Marker.Empty() {
+	for i := range r.View.Blocks {
+		if !r.View.Blocks[i].Marker.Empty() {
 			marked = append(marked, i)
 		}
 	}
-	free := f.rules.Markers - len(marked)
-	if !f.View.AutoMarker.Empty() {
+	free := r.rules.Markers - len(marked)
+	if !r.View.AutoMarker.Empty() {
 		free--
 	}
 	var edits []wire.Edit
 	place := func(i int) bool {
-		i = f.markable(i)
-		if free <= 0 || i < 0 || !f.View.Blocks[i].Marker.Empty() || i < f.View.System && !f.View.Thread.Empty() {
+		i = r.markable(i)
+		if free <= 0 || i < 0 || !r.View.Blocks[i].Marker.Empty() || i < r.View.System && !r.View.Thread.Empty() {
 			return false
 		}
 		for j := range edits {
@@ -70,22 +70,22 @@ func (f *frame) breakpoints() []wire.Edit {
 				return false
 			}
 		}
-		edits = append(edits, wire.Edit{Block: i, Op: wire.OpMark, Value: f.tier(marked, i)})
+		edits = append(edits, wire.Edit{Block: i, Op: wire.OpMark, Value: r.tier(marked, i)})
 		free--
 		return true
 	}
-	if len(marked) == 0 && f.View.AutoMarker.Empty() {
-		if o.Mode != stage.On && f.Known == 0 {
+	if len(marked) == 0 && r.View.AutoMarker.Empty() {
+		if o.Mode != stage.On && r.Known == 0 {
 			return nil
 		}
-		place(len(f.View.Blocks) - 1)
-		place(f.View.System - 1)
+		place(len(r.View.Blocks) - 1)
+		place(r.View.System - 1)
 	}
-	if i := f.frontier(); i > 0 && place(f.View.System+i-1) {
-		f.stake = i
+	if i := r.frontier(); i > 0 && place(r.View.System+i-1) {
+		r.stake = i
 	}
-	if n := f.rules.LookBack; n > 0 && f.Known > 0 && f.forwarded == f.Known && f.positions(f.Known-1) > n {
-		place(f.View.System + f.Known - 1)
+	if n := r.rules.LookBack; n > 0 && r.Known > 0 && r.forwarded == r.Known && r.positions(r.Known-1) > n {
+		place(r.View.System + r.Known - 1)
 	}
 	return edits
 }
@@ -96,68 +96,68 @@ func (f *frame) breakpoints() []wire.Edit {
 // again. Only messages that are not the model's can carry it, and those of a
 // person stand far apart: replayed conversations gain nothing by it, so it has
 // to be asked for by name.
-func (f *frame) explicit() []wire.Edit {
-	if f.o.Breakpoints.Mode != stage.On || !f.rules.Explicit || len(f.View.Raw)/2 < f.rules.MinTokens {
+func (r *request) explicit() []wire.Edit {
+	if r.o.Breakpoints.Mode != stage.On || !r.rules.Explicit || len(r.View.Raw)/2 < r.rules.MinTokens {
 		return nil
 	}
-	free := f.rules.Markers - 1
-	for i := range f.View.Blocks {
-		if !f.View.Blocks[i].Marker.Empty() {
+	free := r.rules.Markers - 1
+	for i := range r.View.Blocks {
+		if !r.View.Blocks[i].Marker.Empty() {
 			free--
 		}
 	}
-	i := f.frontier() - 1
-	for i >= 0 && !f.View.Markable(&f.Blocks[i]) {
+	i := r.frontier() - 1
+	for i >= 0 && !r.View.Markable(&r.Blocks[i]) {
 		i--
 	}
-	if free <= 0 || i < 0 || !f.Blocks[i].Marker.Empty() {
+	if free <= 0 || i < 0 || !r.Blocks[i].Marker.Empty() {
 		return nil
 	}
-	f.stake = i + 1
-	return []wire.Edit{{Block: f.View.System + i, Op: wire.OpMark, Value: []byte(`{"mode":"explicit"}`)}}
+	r.stake = i + 1
+	return []wire.Edit{{Block: r.View.System + i, Op: wire.OpMark, Value: []byte(`{"mode":"explicit"}`)}}
 }
 
 // frontier returns the number of blocks in front of which nothing changes any
 // more while edits go on behind them, 0 if there is no such place: under eager
 // the sliding edge of the hot zone; else the entry that a fold in this request
 // builds on, or the end of what the last fold left, from where the next begins.
-func (f *frame) frontier() int {
-	if f.policy != Eager {
-		if f.at > 0 {
-			return f.at
+func (r *request) frontier() int {
+	if r.o.Policy != Eager {
+		if r.at > 0 {
+			return r.at
 		}
-		return f.settled
+		return r.settled
 	}
-	if f.zones == (zones{}) {
+	if r.zones == (zones{}) {
 		return 0
 	}
-	return f.hot()
+	return r.hot()
 }
 
 // hot returns the number of blocks in front of the hot tail.
-func (f *frame) hot() int {
-	if f.zones == (zones{}) {
+func (r *request) hot() int {
+	if r.zones == (zones{}) {
 		return 0
 	}
-	return int(f.View.Messages[f.zones.end].First) - f.View.System
+	return int(r.View.Messages[r.zones.end].First) - r.View.System
 }
 
 // positions counts the positions from a message block to the end, both
 // included, as the provider does: a run of tool calls is one, and so is a run
 // of tool results.
-func (f *frame) positions(from int) int {
+func (r *request) positions(from int) int {
 	n := 0
 	last := wire.KindOther
-	for i := from; i < len(f.Blocks); i++ {
-		if f.Removed(i) {
+	for i := from; i < len(r.Blocks); i++ {
+		if r.Removed(i) {
 			continue
 		}
-		k := f.Blocks[i].Kind
-		if !f.rules.CollapseRuns || k != last || (k != wire.KindToolUse && k != wire.KindToolResult) {
+		k := r.Blocks[i].Kind
+		if !r.rules.CollapseRuns || k != last || (k != wire.KindToolUse && k != wire.KindToolResult) {
 			n++
 		}
 		last = k
-		if w := f.States[i].Woven; w != nil {
+		if w := r.States[i].Inserted; w != nil {
 			n += 2 * len(w.Inserts)
 		}
 	}
@@ -166,14 +166,14 @@ func (f *frame) positions(from int) int {
 
 // markable returns the last block at or before i, in the same section, that
 // may carry a marker, -1 if there is none.
-func (f *frame) markable(i int) int {
+func (r *request) markable(i int) int {
 	if i < 0 {
 		return -1
 	}
-	section := f.View.Blocks[i].Section
-	for ; i >= 0 && f.View.Blocks[i].Section == section; i-- {
-		b := &f.View.Blocks[i]
-		if section == wire.SectionMessages && f.Removed(i-f.View.System) {
+	section := r.View.Blocks[i].Section
+	for ; i >= 0 && r.View.Blocks[i].Section == section; i-- {
+		b := &r.View.Blocks[i]
+		if section == wire.SectionMessages && r.Removed(i-r.View.System) {
 			continue
 		}
 		switch b.Kind {
@@ -191,10 +191,10 @@ func (f *frame) markable(i int) int {
 // tier returns the marker to set at a block: that of the client's next marker
 // behind it, else of the last before it, so that markers of the long lifetime
 // keep standing before those of the short one.
-func (f *frame) tier(marked []int, at int) []byte {
-	long := f.long || history.IsLong(f.View.Bytes(f.View.AutoMarker))
+func (r *request) tier(marked []int, at int) []byte {
+	long := r.long || history.IsLong(r.View.Bytes(r.View.AutoMarker))
 	for _, m := range marked {
-		long = f.long || history.IsLong(f.View.Bytes(f.View.Blocks[m].Marker))
+		long = r.long || history.IsLong(r.View.Bytes(r.View.Blocks[m].Marker))
 		if m > at {
 			break
 		}

@@ -55,16 +55,16 @@ const held = 0.7
 // the request with what is remembered of the last.
 func (x *Exchange) attribute(u wire.Usage) Break {
 	left := x.before.left
-	if u.Prompt() == 0 || left < int64(max(x.rules.MinTokens, 1)) || float64(u.Read) >= held*float64(left) {
+	if u.Prompt() == 0 || left < int64(max(x.req.rules.MinTokens, 1)) || float64(u.Read) >= held*float64(left) {
 		return NoBreak
 	}
 	return x.before.cause
 }
 
-// foresee tells what the last request of a lineage has left in the cache, and the
+// left says what the last request of a lineage has left in the cache, and the
 // reason for it if this one does not find it there.
-func (x *Exchange) foresee(prev *sessioncache.Lineage) (left int64, cause Break) {
-	if x.view.Partial {
+func (x *Exchange) left(prev *sessioncache.Lineage) (left int64, cause Break) {
+	if x.req.View.Partial {
 		return 0, NoBreak
 	}
 	left = prev.Last.Prompt()
@@ -72,9 +72,9 @@ func (x *Exchange) foresee(prev *sessioncache.Lineage) (left int64, cause Break)
 		left -= prev.Last.Uncached // behind the last marker
 	}
 	tools, system := prev.Known().Front()
-	v := x.view
+	v := x.req.View
 	switch {
-	case x.frame.cold:
+	case x.req.cold:
 		return left, BreakExpired
 	case prev.Model != v.Model:
 		return left, BreakModel
@@ -82,7 +82,7 @@ func (x *Exchange) foresee(prev *sessioncache.Lineage) (left int64, cause Break)
 		return left, BreakTools
 	case !sameBlocks(system, v.Blocks[v.Tools:v.System]):
 		return left, BreakSystem
-	case x.deep && x.Edited && x.broken <= x.match.Common:
+	case x.change.deep && x.Edited && x.change.broken <= x.match.Common:
 		return left, BreakEdit
 	case x.match.Common < prev.Len():
 		return left, BreakMessages
@@ -94,7 +94,7 @@ func (x *Exchange) foresee(prev *sessioncache.Lineage) (left int64, cause Break)
 // upstream must have had in its cache was there, and that it cannot be seen from
 // here why: it was restarted, or its model was unloaded.
 func (x *Exchange) Vanished(t *wire.Turn) bool {
-	return x.Break == BreakUnknown && x.rules.Regime == cachemodel.KV && t.Usage.Read == 0
+	return x.Break == BreakUnknown && x.req.rules.Regime == cachemodel.KV && t.Usage.Read == 0
 }
 
 func sameBlocks(a, b []wire.Block) bool {
@@ -125,7 +125,7 @@ func (x *Exchange) learnCost(l *sessioncache.Lineage, u wire.Usage) {
 	if d.Folded == 0 || d.Rewritten == 0 || x.Policy == Observe || !u.Reported {
 		return
 	}
-	planned := float64(d.Rewritten + x.session.Calibration.Tokens(&x.grown))
+	planned := float64(d.Rewritten + x.req.session.Calibration.Tokens(&x.sizing.grown))
 	dearer := float64(u.Prompt()-u.Read)/max(planned, 1) - 1
 	switch {
 	case dearer > overrun:

@@ -112,7 +112,7 @@ func TestCautionFollowsUsage(t *testing.T) {
 		t.Fatalf("caution %v", careful)
 	}
 	l.Requests = 100
-	if r := expect(s.s, x.view, l); r >= 100 {
+	if r := expect(s.s, x.req.View, l); r >= 100 {
 		t.Errorf("R is %v in spite of it", r)
 	}
 	for range 5 {
@@ -132,14 +132,14 @@ func TestFurtherFollowsTheTenant(t *testing.T) {
 	x := s.ask("m", "m", warmUsage)
 	l := lineageOf(t, s)
 	l.Requests = 12
-	alone := expect(s.s, x.view, l)
+	alone := expect(s.s, x.req.View, l)
 	for range 20 {
 		other := &sessioncache.Lineage{Kind: l.Kind}
 		for range 14 {
 			s.s.Ran(other)
 		}
 	}
-	if r := expect(s.s, x.view, l); r >= alone/2 {
+	if r := expect(s.s, x.req.View, l); r >= alone/2 {
 		t.Errorf("twenty conversations have ended at 14 requests, and %v more than 12 are expected; %v without them", r, alone)
 	}
 }

@@ -89,14 +89,14 @@ const (
 // and one that began without goes on without, until its cache is cold. For one
 // that this process has not seen the request alone decides: a process that has
 // forgotten it does the same again.
-func (f *frame) declare(m sessioncache.Match) {
-	o := &f.o.Expand
-	if o.Mode == stage.Off || f.policy == Observe || lastTool(f.View) < 0 || !f.View.HidesCalls() || !f.folds() {
+func (r *request) declare(m sessioncache.Match) {
+	o := &r.o.Expand
+	if o.Mode == stage.Off || r.o.Policy == Observe || lastTool(r.View) < 0 || !r.View.HidesCalls() || !r.folds() {
 		return
 	}
 	offered := false
-	for i := range toolDefs(f.View) {
-		name := f.View.Text(f.View.Blocks[i].Name)
+	for i := range toolDefs(r.View) {
+		name := r.View.Text(r.View.Blocks[i].Name)
 		if name == ExpandTool {
 			return // another proxy's
 		}
@@ -104,19 +104,19 @@ func (f *frame) declare(m sessioncache.Match) {
 	}
 	switch {
 	case offered:
-		f.expand = expandOffered
+		r.expand = expandOffered
 		return
-	case forced(f.View):
+	case forced(r.View):
 		return
 	}
 	var wants bool
-	if l := m.Lineage; l != nil && !(f.cold && !f.rules.BindsThinking) {
+	if l := m.Lineage; l != nil && !(r.cold && !r.rules.BindsThinking) {
 		wants = l.Expand
 	} else {
-		wants = o.Mode == stage.On || !refers(f.View) && f.rules.Regime != cachemodel.KV && instructions(f.View) >= minInstructions && serves(f.View)
+		wants = o.Mode == stage.On || !refers(r.View) && r.rules.Regime != cachemodel.KV && instructions(r.View) >= minInstructions && serves(r.View)
 	}
 	if wants {
-		f.expand = expandDeclared
+		r.expand = expandDeclared
 	}
 }
 
@@ -138,8 +138,8 @@ func instructions(v *wire.View) (n int) {
 }
 
 // folds tells whether anything can be folded under the options.
-func (f *frame) folds() bool {
-	return f.o.Prune.Mode != stage.Off || f.policy != Eager && (f.o.Planner.FoldInputs == nil || *f.o.Planner.FoldInputs)
+func (r *request) folds() bool {
+	return r.o.Prune.Mode != stage.Off || r.o.Policy != Eager && (r.o.Planner.FoldInputs == nil || *r.o.Planner.FoldInputs)
 }
 
 // refers tells whether the next request may refer to this one's answer in place
@@ -158,79 +158,79 @@ func forced(v *wire.View) bool {
 }
 
 // declaration is the edit that puts the tool behind the client's own.
-func (f *frame) declaration() (wire.Edit, bool) {
-	if f.expand != expandDeclared {
+func (r *request) declaration() (wire.Edit, bool) {
+	if r.expand != expandDeclared {
 		return wire.Edit{}, false
 	}
-	value := wire.DeclareTool(f.View.Format, ExpandTool, expandDescription, expandSchema)
-	return wire.Edit{Block: lastTool(f.View), Op: wire.OpAfter, Value: value}, true
+	value := wire.DeclareTool(r.View.Format, ExpandTool, expandDescription, expandSchema)
+	return wire.Edit{Block: lastTool(r.View), Op: wire.OpAfter, Value: value}, true
 }
 
 // weave puts what was said on the way to the client's last message back in its
 // place. Where the client has changed that message beyond recognition, it goes
 // out as it is, without the thinking in it if that is bound to its past.
-func (f *frame) weave(m sessioncache.Match) {
+func (r *request) weave(m sessioncache.Match) {
 	if m.Lineage == nil || len(m.Lineage.Said) == 0 {
 		return
 	}
-	message := f.said(m.Common)
+	message := r.said(m.Common)
 	if message < 0 {
 		return
 	}
-	edits, ok := wire.Weave(f.View, message, m.Lineage.Said)
+	edits, ok := wire.Weave(r.View, message, m.Lineage.Said)
 	if !ok {
-		f.unwoven = true
-		if f.rules.BindsThinking {
-			f.forgetThinking(message)
+		r.lost = true
+		if r.rules.BindsThinking {
+			r.forgetThinking(message)
 		}
 		return
 	}
 	for i := range edits {
 		e := &edits[i]
-		s := &f.States[e.Block-f.View.System]
+		s := &r.States[e.Block-r.View.System]
 		switch e.Op {
 		case wire.OpReplace, wire.OpRemove:
 			s.Edit = &sessioncache.Edit{Stage: stage.Expand, Op: e.Op, Value: e.Value}
 		default:
 			var inserts []sessioncache.Insert
-			if s.Woven != nil {
-				inserts = s.Woven.Inserts
+			if s.Inserted != nil {
+				inserts = s.Inserted.Inserts
 			}
-			s.Woven = &sessioncache.Woven{Inserts: append(inserts[:len(inserts):len(inserts)], sessioncache.Insert{Op: e.Op, Value: e.Value})}
+			s.Inserted = &sessioncache.Inserted{Inserts: append(inserts[:len(inserts):len(inserts)], sessioncache.Insert{Op: e.Op, Value: e.Value})}
 		}
 	}
 }
 
 // said finds the message that answered the last request, -1 if there is none.
-func (f *frame) said(common int) int {
-	for i := range f.View.Messages {
-		m := &f.View.Messages[i]
-		if m.Role == wire.RoleAssistant && int(m.First)-f.View.System >= common {
+func (r *request) said(common int) int {
+	for i := range r.View.Messages {
+		m := &r.View.Messages[i]
+		if m.Role == wire.RoleAssistant && int(m.First)-r.View.System >= common {
 			return i
 		}
 	}
 	return -1
 }
 
-func (f *frame) forgetThinking(message int) {
-	m := &f.View.Messages[message]
-	for i := int(m.First) - f.View.System; i < int(m.End)-f.View.System; i++ {
-		if history.IsThinking(&f.Blocks[i]) && f.removable(i) {
-			f.States[i].Edit = &sessioncache.Edit{Stage: stage.Expand, Op: wire.OpRemove}
+func (r *request) forgetThinking(message int) {
+	m := &r.View.Messages[message]
+	for i := int(m.First) - r.View.System; i < int(m.End)-r.View.System; i++ {
+		if history.IsThinking(&r.Blocks[i]) && r.removable(i) {
+			r.States[i].Edit = &sessioncache.Edit{Stage: stage.Expand, Op: wire.OpRemove}
 		}
 	}
 }
 
 // woven appends the insertions of all blocks, and the tool.
-func (f *frame) woven(edits []wire.Edit) []wire.Edit {
-	for i := range f.States {
-		if w := f.States[i].Woven; w != nil {
+func (r *request) woven(edits []wire.Edit) []wire.Edit {
+	for i := range r.States {
+		if w := r.States[i].Inserted; w != nil {
 			for _, in := range w.Inserts {
-				edits = append(edits, wire.Edit{Block: f.View.System + i, Op: in.Op, Value: in.Value})
+				edits = append(edits, wire.Edit{Block: r.View.System + i, Op: in.Op, Value: in.Value})
 			}
 		}
 	}
-	if e, ok := f.declaration(); ok {
+	if e, ok := r.declaration(); ok {
 		edits = append(edits, e)
 	}
 	return edits
@@ -238,76 +238,16 @@ func (f *frame) woven(edits []wire.Edit) []wire.Edit {
 
 // unweave takes the tool and everything hidden out of the request, except where
 // thinking is bound to it.
-func (f *frame) unweave(m sessioncache.Match) {
+func (r *request) unweave(m sessioncache.Match) {
 	l := m.Lineage
-	if f.rules.BindsThinking && l != nil && !l.Observed {
+	if r.rules.BindsThinking && l != nil && !l.Observed {
 		if !l.Expand {
-			f.expand = expandNone
+			r.expand = expandNone
 		}
 		return
 	}
-	f.expand = expandNone
-	for i := range f.States {
-		f.States[i].Woven = nil
-	}
-}
-
-// CallsExpand tells whether calls of a tool are answered on the way, in this
-// conversation.
-func (x *Exchange) CallsExpand(name string) bool {
-	switch {
-	case !x.Intercepts():
-		return false
-	case name == ExpandTool:
-		return x.frame.expand == expandDeclared
-	}
-	return slices.Contains(x.frame.o.Expand.names(), name)
-}
-
-// Intercepts tells whether the answer may hold calls that are answered on the
-// way.
-func (x *Exchange) Intercepts() bool { return x.Edited && x.frame.expand != expandNone }
-
-// Continue returns the body that asks the upstream to go on after an answer and
-// the answers before it to the same request: what was sent, with all of them
-// and the results of their hidden calls at its end.
-func (x *Exchange) Continue(its []wire.Iteration) ([]byte, error) {
-	edits := slices.Clone(x.sent)
-	var more []byte
-	for i := range its {
-		if i > 0 {
-			more = append(more, ',')
-		}
-		more = append(more, wire.Continuation(x.view.Format, &its[i])...)
-	}
-	edits = append(edits, wire.Edit{Block: len(x.view.Blocks) - 1, Op: wire.OpAfterMessage, Value: more})
-	return x.view.Splice(edits)
-}
-
-// Correct takes the usage of all answers for that of a turn that is made of
-// several: the client may have been told of the last only.
-func (x *Exchange) Correct(t *wire.Turn) {
-	if t == nil || len(x.said) < 2 {
-		return
-	}
-	var sum wire.Usage
-	for i := range x.said {
-		sum = sum.Add(x.said[i].Usage)
-	}
-	if sum.Prompt() > 0 {
-		t.Usage = sum
-	}
-}
-
-// Say notes what the upstream has said, where the client's message is made of
-// several answers or holds less than was said. It must be called before
-// [Exchange.Commit].
-func (x *Exchange) Say(its []wire.Iteration) {
-	x.first = its[0].Usage
-	last := &its[len(its)-1]
-	// What was cut before it was complete was never called.
-	last.Parts = slices.DeleteFunc(last.Parts, func(p wire.Part) bool { return p.Hidden && p.Result == "" })
-	if len(its) > 1 || len(last.Hidden()) > 0 {
-		x.said = its
+	r.expand = expandNone
+	for i := range r.States {
+		r.States[i].Inserted = nil
 	}
 }

@@ -15,19 +15,14 @@
 package pipeline
 
 import (
-	"bytes"
 	"fmt"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
-	"unicode"
 
 	"github.com/tidwall/gjson"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/admission"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/content"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stage"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stub"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/toolcall"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
@@ -60,9 +55,9 @@ const most = 32
 // Answer answers a call that is kept from the client: of the expand tool, or of
 // another one whose arguments hold a stub. The originals come from the request
 // itself; recall may know those of blocks that the client has dropped.
-func (x *Exchange) Answer(p *wire.Part, recall func(name string) (string, bool)) {
-	if !x.CallsExpand(p.Name) {
-		x.refuse(p)
+func (c *Interceptor) Answer(p *wire.Part, recall func(name string) (string, bool)) {
+	if !c.CallsExpand(p.Name) {
+		c.refuse(p)
 		return
 	}
 	arguments := gjson.Parse(p.Arguments)
@@ -79,7 +74,7 @@ func (x *Exchange) Answer(p *wire.Part, recall func(name string) (string, bool))
 	var out []string
 	failed := true
 	for _, name := range names {
-		text, ok := x.expansion(name, recall, narrow)
+		text, ok := c.expansion(name, recall, narrow)
 		failed = failed && !ok
 		if len(names) > 1 {
 			text = name + ":\n" + text
@@ -92,41 +87,41 @@ func (x *Exchange) Answer(p *wire.Part, recall func(name string) (string, bool))
 	}
 }
 
-func (x *Exchange) expansion(name string, recall func(string) (string, bool), narrow func(string) string) (string, bool) {
-	f := x.frame
+func (c *Interceptor) expansion(name string, recall func(string) (string, bool), narrow func(string) string) (string, bool) {
+	r := c.req
 	id, part, parted := strings.Cut(name, ".")
 	var text, output string // output is the text without what it is wrapped in
 	var ok bool
 	e := Expansion{Part: narrow != nil || parted}
-	i := f.foldedAs(id)
+	i := r.foldedAs(id)
 	switch {
 	case i >= 0:
-		text, ok = stub.Original(f.View, &f.Blocks[i]), true
-		if output = text; f.Blocks[i].Kind == wire.KindToolResult {
-			output, ok = f.Text(i), !parted
+		text, ok = stub.Original(r.View, &r.Blocks[i]), true
+		if output = text; r.Blocks[i].Kind == wire.KindToolResult {
+			output, ok = r.Text(i), !parted
 		}
-		e.Class = f.States[i].Class
+		e.Class = r.States[i].Class
 	case recall != nil && len(id) == stub.IDLen:
 		text, ok = recall(id)
 		output, e.Class = content.Unwrap(text), sessioncache.ClassOther
 	}
-	if ok && parted && (i < 0 || f.Blocks[i].Kind == wire.KindToolUse) {
+	if ok && parted && (i < 0 || r.Blocks[i].Kind == wire.KindToolUse) {
 		text, ok = stub.Part(text, part)
 		output = text
 	}
 	if !ok {
 		e.Unknown = true
-		x.Expansions = append(x.Expansions, e)
+		c.Expansions = append(c.Expansions, e)
 		return "Unknown block: " + strconv.Quote(content.Clip(name, 40)) + " is not folded in this conversation.", false
 	}
 	if i >= 0 {
-		x.asked = append(x.asked, i)
+		c.asked = append(c.asked, i)
 	}
 	if narrow != nil {
 		text = narrow(output)
 	}
 	e.Bytes = len(text)
-	x.Expansions = append(x.Expansions, e)
+	c.Expansions = append(c.Expansions, e)
 	return text, true
 }
 
@@ -211,95 +206,12 @@ func narrowing(arguments gjson.Result) (func(string) string, error) {
 	}, nil
 }
 
-// Stubs tells whether the request that was sent holds stubs that could be
-// taken for content.
-func (x *Exchange) Stubs() bool { return x.stubs }
-
-// Writes tells whether calls of a tool may write what their arguments hold. All
-// may but those that read or search, as the first word of their name tells: a part
-// of a name tells less.
-func (x *Exchange) Writes(name string) bool {
-	switch toolcall.ClassOf(name) {
-	case sessioncache.ClassRead, sessioncache.ClassSearch:
-		return !slices.Contains(lookers, verb(name))
-	}
-	return true
-}
-
-var lookers = []string{"read", "view", "cat", "grep", "rg", "glob", "search", "find", "list", "ls"}
-
-// verb is the first word of a name such as read_file or ReadFile, in lower
-// case.
-func verb(name string) string {
-	for i, r := range name {
-		if i > 0 && !unicode.IsLower(r) {
-			return strings.ToLower(name[:i])
-		}
-	}
-	return strings.ToLower(name)
-}
-
-// Misled tells whether the arguments of a call hold a stub of this
-// conversation, or a note that admission left in it: the model took it for the
-// text that it stands for.
-func (x *Exchange) Misled(arguments string) bool {
-	return len(x.misled(arguments)) > 0 || x.noted(arguments) != ""
-}
-
-// noted finds a note of admission in the arguments of a call, "" if they hold none.
-func (x *Exchange) noted(arguments string) string {
-	for {
-		i := strings.Index(arguments, admission.Note)
-		if i < 0 {
-			return ""
-		}
-		arguments = arguments[i:]
-		end := strings.IndexByte(arguments, ']')
-		if end < 0 {
-			return ""
-		}
-		note := []byte(arguments[:end+1])
-		for i := range x.states {
-			if e := x.states[i].Edit; e != nil && e.Stage == stage.Admission && bytes.Contains(e.Value, note) {
-				return string(note)
-			}
-		}
-		arguments = arguments[len(admission.Note):]
-	}
-}
-
-func (x *Exchange) misled(arguments string) (known []string) {
-	names := stub.Names(arguments)
-	if len(names) == 0 {
-		return nil
-	}
-	for _, name := range names {
-		if id, _, _ := strings.Cut(name, "."); x.frame.foldedAs(id) >= 0 {
-			known = append(known, name)
-		}
-	}
-	return known
-}
-
-// refuse answers a call that must not be run.
-func (x *Exchange) refuse(p *wire.Part) {
-	p.Failed = true
-	x.Expansions = append(x.Expansions, Expansion{Refused: true})
-	names := x.misled(p.Arguments)
-	if len(names) == 0 {
-		p.Result = fmt.Sprintf("Not run: the arguments hold %s, which only stands in for lines. Look them up, and call again with them.", x.noted(p.Arguments))
-		return
-	}
-	p.Result = fmt.Sprintf("Not run: the arguments hold [[llm_cache:folded %s ...]], which only stands in for text. Get the text by %s, ids %q, and call again with it.",
-		strings.Join(names, " and "), x.frame.tool(), names)
-}
-
 // tool is the name of the tool that the model knows.
-func (f *frame) tool() string {
-	if f.expand == expandOffered {
-		for i := range toolDefs(f.View) {
-			for _, name := range f.o.Expand.names() {
-				if f.View.Text(f.View.Blocks[i].Name) == name {
+func (r *request) tool() string {
+	if r.expand == expandOffered {
+		for i := range toolDefs(r.View) {
+			for _, name := range r.o.Expand.names() {
+				if r.View.Text(r.View.Blocks[i].Name) == name {
 					return name
 				}
 			}
@@ -308,52 +220,24 @@ func (f *frame) tool() string {
 	return ExpandTool
 }
 
-// Folded returns the texts that were folded in this request, for a store that
-// keeps them beyond the client's own history.
-func (x *Exchange) Folded() (out []Block) {
-	f := x.frame
-	if !x.Edited || f == nil || f.expand == expandNone {
-		return nil
-	}
-	for i := range f.fresh {
-		if !stub.Folded(f.States[i].Edit) {
-			continue
-		}
-		out = append(out, Block{f.stubName(i), stub.Original(f.View, &f.Blocks[i])})
-	}
-	return out
-}
-
-// learnExpansions makes what was asked for again count: the block is in use,
-// stays whole from here on, and its like are more likely to be needed.
-func (x *Exchange) learnExpansions(l *sessioncache.Lineage) {
-	for _, i := range x.asked {
-		s := &x.states[i]
-		s.Unused, s.Pinned = 0, true
-		if n := &l.Expanded[s.Class]; *n < 1<<15 {
-			*n++
-		}
-	}
-}
-
 // back says how the model gets the text of a stub.
-func (f *frame) back(i int) string {
+func (r *request) back(i int) string {
 	switch {
-	case f.expand != expandNone:
+	case r.expand != expandNone:
 		return ExpandTool + " returns it."
-	case toolcall.Of(f.View, i) >= 0:
+	case toolcall.Of(r.View, i) >= 0:
 		return "Run the call again to see it."
 	}
 	return "It is gone."
 }
 
 // foldedAs finds the folded block of a name, -1 if there is none in the request.
-func (f *frame) foldedAs(name string) int {
+func (r *request) foldedAs(name string) int {
 	if len(name) != stub.IDLen {
 		return -1
 	}
-	for i := range f.Blocks {
-		if stub.Folded(f.States[i].Edit) && f.stubName(i) == name {
+	for i := range r.Blocks {
+		if stub.Folded(r.States[i].Edit) && r.stubName(i) == name {
 			return i
 		}
 	}
@@ -361,9 +245,9 @@ func (f *frame) foldedAs(name string) int {
 }
 
 // stubName is how a block is named in its stub.
-func (f *frame) stubName(i int) string { return stub.Name(f.session, f.View, &f.Blocks[i]) }
+func (r *request) stubName(i int) string { return stub.Name(r.session, r.View, &r.Blocks[i]) }
 
 // stub stands in for a tool result, with so many of its first lines.
-func (f *frame) stub(i, preview int) string {
-	return stub.Result(f.View, i, f.stubName(i), f.Text(i), f.back(i), preview)
+func (r *request) stub(i, preview int) string {
+	return stub.Result(r.View, i, r.stubName(i), r.Text(i), r.back(i), preview)
 }

@@ -26,28 +26,28 @@ import (
 
 // foldable returns the bytes that folding a block would save, about, 0 if it
 // is not to be folded.
-func (f *frame) foldable(i int) int {
-	b, s := &f.Blocks[i], &f.States[i]
-	if !f.zones.middle(b) || s.Pinned {
+func (r *request) foldable(i int) int {
+	b, s := &r.Blocks[i], &r.States[i]
+	if !r.zones.middle(b) || s.Pinned {
 		return 0
 	}
 	switch b.Kind {
 	case wire.KindToolResult:
-		if f.o.Prune.Mode == stage.Off || b.Has(wire.FlagError) || b.Has(wire.FlagMedia) || s.Trait == "" ||
-			int(s.Unused) < *f.o.Prune.After || s.Edit != nil && s.Edit.Stage == stage.Prune {
+		if r.o.Prune.Mode == stage.Off || b.Has(wire.FlagError) || b.Has(wire.FlagMedia) || s.Trait == "" ||
+			int(s.Unused) < *r.o.Prune.After || s.Edit != nil && s.Edit.Stage == stage.Prune {
 			return 0
 		}
-		return f.Size(i) - stub.Length
+		return r.Size(i) - stub.Length
 	case wire.KindToolUse:
-		if !f.inputs(i) || s.Edit != nil && s.Edit.Stage == stage.Inputs {
+		if !r.inputs(i) || s.Edit != nil && s.Edit.Stage == stage.Inputs {
 			return 0
 		}
-		return f.Size(i) - stub.Length
+		return r.Size(i) - stub.Length
 	case wire.KindThinking, wire.KindRedactedThinking:
 		// Where thinking is bound to its past, bindThinking takes away what the
 		// other edits invalidate, and nothing else may go.
-		if f.rules.BindsThinking || !f.strips() || s.Edit != nil ||
-			i >= f.answer || f.loop && i >= f.task || !f.removable(i) {
+		if r.rules.BindsThinking || !r.strips() || s.Edit != nil ||
+			i >= r.answer || r.loop && i >= r.task || !r.removable(i) {
 			return 0
 		}
 		return b.Span.Len()
@@ -61,10 +61,10 @@ type cut struct{ all, part int }
 
 // cuts returns what folding each block would save where that is so many bytes or
 // more, and whether any would.
-func (f *frame) cuts(in []cut, least int) (cuts []cut, some bool) {
-	cuts = history.Zeroed(in, len(f.Blocks))
-	for i := range f.Blocks {
-		c := cut{f.foldable(i), f.replaced(i)}
+func (r *request) cuts(in []cut, least int) (cuts []cut, some bool) {
+	cuts = history.Zeroed(in, len(r.Blocks))
+	for i := range r.Blocks {
+		c := cut{r.foldable(i), r.replaced(i)}
 		if c.all < least {
 			c.all = 0
 		}
@@ -80,18 +80,18 @@ func (f *frame) cuts(in []cut, least int) (cuts []cut, some bool) {
 
 // inputs tells whether a block is a call that wrote into a file, and that is not
 // signed.
-func (f *frame) inputs(i int) bool {
-	s := &f.States[i]
-	return (f.o.Planner.FoldInputs == nil || *f.o.Planner.FoldInputs) && s.Trait != "" && !f.Blocks[i].Has(wire.FlagSigned) &&
+func (r *request) inputs(i int) bool {
+	s := &r.States[i]
+	return (r.o.Planner.FoldInputs == nil || *r.o.Planner.FoldInputs) && s.Trait != "" && !r.Blocks[i].Has(wire.FlagSigned) &&
 		(s.Class == sessioncache.ClassEdit || s.Class == sessioncache.ClassWrite)
 }
 
 // replaced returns the bytes that folding only what a call has replaced would
 // save: text that its file does not hold any more, and that no later edit of it
 // can quote.
-func (f *frame) replaced(i int) int {
-	s := &f.States[i]
-	if f.Blocks[i].Kind != wire.KindToolUse || s.Edit != nil || !f.zones.middle(&f.Blocks[i]) || !f.inputs(i) {
+func (r *request) replaced(i int) int {
+	s := &r.States[i]
+	if r.Blocks[i].Kind != wire.KindToolUse || s.Edit != nil || !r.zones.middle(&r.Blocks[i]) || !r.inputs(i) {
 		return 0
 	}
 	return int(s.Replaced) - stub.Length/2
@@ -102,31 +102,31 @@ const minFold = 300
 
 // fold makes the edits of a plan, but those whose stubs would save nothing, and
 // returns how many blocks and tokens they were.
-func (f *frame) fold(folds []planner.Fold) (blocks, tokens int) {
+func (r *request) fold(folds []planner.Fold) (blocks, tokens int) {
 	var sum float64
 	for _, x := range folds {
 		i := x.Block
-		switch b := &f.Blocks[i]; b.Kind {
+		switch b := &r.Blocks[i]; b.Kind {
 		case wire.KindToolResult:
-			value := content.WithText(f.View, b, f.stub(i, f.preview(i)))
-			if len(value)+stage.MinGain > f.Size(i) {
+			value := content.WithText(r.View, b, r.stub(i, r.preview(i)))
+			if len(value)+stage.MinGain > r.Size(i) {
 				continue
 			}
-			f.set(i, stage.Prune, wire.OpReplace, value)
+			r.set(i, stage.Prune, wire.OpReplace, value)
 		case wire.KindToolUse:
-			value := stub.Fold(f.View.Bytes(b.Body), f.stubName(i), x.Part)
-			if len(value)+stage.MinGain > f.Size(i) {
+			value := stub.Fold(r.View.Bytes(b.Body), r.stubName(i), x.Part)
+			if len(value)+stage.MinGain > r.Size(i) {
 				continue
 			}
 			what := stage.Inputs
 			if x.Part {
 				what = stage.Replaced
 			}
-			f.set(i, what, wire.OpReplace, value)
+			r.set(i, what, wire.OpReplace, value)
 		case wire.KindText:
-			f.set(i, stage.Narration, wire.OpRemove, nil)
+			r.set(i, stage.Narration, wire.OpRemove, nil)
 		default:
-			f.set(i, stage.Thinking, wire.OpRemove, nil)
+			r.set(i, stage.Thinking, wire.OpRemove, nil)
 		}
 		blocks++
 		sum += x.Tokens
@@ -135,9 +135,9 @@ func (f *frame) fold(folds []planner.Fold) (blocks, tokens int) {
 }
 
 // preview is the number of first lines that the stub of a result keeps.
-func (f *frame) preview(i int) int {
-	if f.States[i].Class == sessioncache.ClassRead {
+func (r *request) preview(i int) int {
+	if r.States[i].Class == sessioncache.ClassRead {
 		return 0
 	}
-	return *f.o.Prune.Preview
+	return *r.o.Prune.Preview
 }

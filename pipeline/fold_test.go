@@ -107,7 +107,7 @@ func TestRefusalWhereThinkingIsBound(t *testing.T) {
 	}
 	x := s.p.Begin(v, s.s, s.now)
 	fresh := string(x.Body)
-	x.Resent()
+	x.Rejected()
 	if !x.Edited || string(x.Body) == fresh || string(x.Body) == s.body() {
 		t.Error("neither the edits that were seen, nor without the new ones")
 	}

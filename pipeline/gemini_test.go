@@ -91,13 +91,13 @@ func TestGeminiPairs(t *testing.T) {
 	} {
 		x, v := begin(t, Options{}, body)
 		pairs := 0
-		for i := range x.frame.Blocks {
-			b := &x.frame.Blocks[i]
+		for i := range x.req.Blocks {
+			b := &x.req.Blocks[i]
 			if b.Kind != wire.KindToolResult {
 				continue
 			}
-			j := toolcall.Of(x.frame.View, i)
-			if j < 0 || v.Text(x.frame.Blocks[j].Body) != `{"n":`+strings.Trim(v.Text(b.Body), `"`)+`}` {
+			j := toolcall.Of(x.req.View, i)
+			if j < 0 || v.Text(x.req.Blocks[j].Body) != `{"n":`+strings.Trim(v.Text(b.Body), `"`)+`}` {
 				t.Errorf("%s: result %s is paired with block %d", name, v.Text(b.Span), j)
 			}
 			pairs++
@@ -107,7 +107,7 @@ func TestGeminiPairs(t *testing.T) {
 		}
 	}
 	x, _ := begin(t, Options{}, geminiRequest(model(functionCall("a", "", `{}`, ""))+tools(functionResponse("b", "", "x"))))
-	if j := toolcall.Of(x.frame.View, 2); j >= 0 {
+	if j := toolcall.Of(x.req.View, 2); j >= 0 {
 		t.Errorf("a response of another name is paired with block %d", j)
 	}
 }
@@ -131,7 +131,7 @@ func TestGeminiTools(t *testing.T) {
 		{Class: sessioncache.ClassOther},
 	}
 	for i, w := range want {
-		if got := x.states[1+i]; got.Class != w.Class || got.Path != w.Path || got.Whole != w.Whole {
+		if got := x.req.States[1+i]; got.Class != w.Class || got.Path != w.Path || got.Whole != w.Whole {
 			t.Errorf("call %d: class %d, path %d, whole %t; want %+v", i, got.Class, got.Path, got.Whole, w)
 		}
 	}

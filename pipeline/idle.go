@@ -52,21 +52,6 @@ type Idle struct {
 	Spent, Kept float64
 }
 
-// Continues returns the number of the conversation that the request takes up
-// again; false where it begins one.
-func (x *Exchange) Continues() (lineage int, ok bool) {
-	if x.match.Lineage == nil {
-		return 0, false
-	}
-	return x.match.Lineage.ID(), true
-}
-
-// Start is when the request began, by the clock it was given.
-func (x *Exchange) Start() time.Time { return x.start }
-
-// Rules are the cache rules in force for the request.
-func (x *Exchange) Rules() cachemodel.Rules { return x.rules }
-
 // Committed returns the number of the conversation that Commit made the request
 // part of; false before, or if it was not committed.
 func (x *Exchange) Committed() (int, bool) {
@@ -80,30 +65,30 @@ func (x *Exchange) Committed() (int, bool) {
 // begun with this request: the client has summed up its history, or begun
 // anew. Sub-agents do not count; they have tools of their own.
 func (x *Exchange) Replaced() (lineages []int) {
-	if x.lineage == nil || x.match.Lineage != nil || !x.view.OffersTools() {
+	if x.lineage == nil || x.match.Lineage != nil || !x.req.View.OffersTools() {
 		return nil
 	}
-	x.session.Lock()
-	defer x.session.Unlock()
-	return x.session.SameTools(x.lineage)
+	x.req.session.Lock()
+	defer x.req.session.Unlock()
+	return x.req.session.SameTools(x.lineage)
 }
 
 // cold is what the planner would gain more by finding the cache cold. The
 // session is locked.
 func (x *Exchange) cold(l *sessioncache.Lineage, tool bool) float64 {
-	if x.Policy == Observe || x.Policy == Eager || x.frozen {
+	if x.Policy == Observe || x.Policy == Eager || x.refusal.frozen {
 		return 0
 	}
-	f := *x.frame
-	f.loop = tool
+	r := *x.req
+	r.loop = tool
 	q := newPlanning()
 	defer q.release()
-	q.in.Moment = planner.Moment{Epoch: planner.NoEpoch, Loop: tool, Bound: f.bound, Begun: true}
-	q.in.Further = expect(x.session, x.view, l)
-	q.gather(&f, l, minFold, x.start)
+	q.in.Moment = planner.Moment{Epoch: planner.NoEpoch, Loop: tool, Bound: r.bound, Begun: true}
+	q.in.Further = expect(x.req.session, x.req.View, l)
+	q.gather(&r, l, minFold, x.start)
 	q.in.Warm = 0
 	cold := planner.Gain(&q.in, &q.scratch)
-	q.in.Warm = len(f.Blocks)
+	q.in.Warm = len(r.Blocks)
 	return max(0, cold-planner.Gain(&q.in, &q.scratch))
 }
 
@@ -112,19 +97,19 @@ func (x *Exchange) cold(l *sessioncache.Lineage, tool bool) float64 {
 // sub-agents, requests for a summary, conversations that never read from the
 // cache, and providers whose caches a request does not keep alive.
 func (x *Exchange) Idle(t *wire.Turn) (Idle, bool) {
-	if x.lineage == nil || x.rules.Regime != cachemodel.Markers || !x.view.OffersTools() || compacts(x.view) {
+	if x.lineage == nil || x.req.rules.Regime != cachemodel.Markers || !x.req.View.OffersTools() || compacts(x.req.View) {
 		return Idle{}, false
 	}
-	x.session.Lock()
-	defer x.session.Unlock()
+	x.req.session.Lock()
+	defer x.req.session.Unlock()
 	l := x.lineage
-	if l.Requests < 2 || l.Total.Read == 0 || t.Usage.Prompt() == 0 || !x.session.Main(l) {
+	if l.Requests < 2 || l.Total.Read == 0 || t.Usage.Prompt() == 0 || !x.req.session.Main(l) {
 		return Idle{}, false
 	}
-	long := history.LongMarker(x.frame.View)
+	long := history.LongMarker(x.req.View)
 	lifetime := l.TTL
 	if lifetime == 0 {
-		lifetime = x.rules.Lifetime(long)
+		lifetime = x.req.rules.Lifetime(long)
 	}
 	prompts := 0
 	if n := len(l.States); n > 0 {
@@ -133,7 +118,7 @@ func (x *Exchange) Idle(t *wire.Turn) (Idle, bool) {
 	tool := len(t.Calls) > 0
 	return Idle{
 		Cold:    x.cold(l, tool),
-		Lineage: l.ID(), Rules: x.rules, Lifetime: lifetime, Long: long,
+		Lineage: l.ID(), Rules: x.req.rules, Lifetime: lifetime, Long: long,
 		Prompt: t.Usage.Prompt(), Tool: tool, Question: asks(t.Text),
 		Prompts: prompts, Pauses: l.Pauses, Spent: l.Spent, Kept: l.Kept,
 	}, true
@@ -148,8 +133,8 @@ func asks(text string) bool {
 // Kept notes what the pings in the pause before this request have saved, less
 // what they cost.
 func (x *Exchange) Kept(net float64) {
-	x.session.Lock()
-	defer x.session.Unlock()
+	x.req.session.Lock()
+	defer x.req.session.Unlock()
 	if x.lineage != nil {
 		x.lineage.Kept += net
 	}

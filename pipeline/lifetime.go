@@ -26,16 +26,16 @@ import (
 // where it is wanted and the client has left the choice open. A conversation
 // changes only where nothing is cached, because the long lifetime is paid when
 // it is written, and then stays with it.
-func (f *frame) lengthens(l *sessioncache.Lineage) bool {
-	wanted := f.session.Lifetime
-	if wanted == sessioncache.LifetimeAsked || f.rules.Regime != cachemodel.Markers || f.rules.LongTTL == 0 ||
-		!f.View.Traits().Markers || !f.View.OffersTools() || !f.View.Thread.Empty() || chosen(f.View) {
+func (r *request) lengthens(l *sessioncache.Lineage) bool {
+	wanted := r.session.Lifetime
+	if wanted == sessioncache.LifetimeAsked || r.rules.Regime != cachemodel.Markers || r.rules.LongTTL == 0 ||
+		!r.View.Traits().Markers || !r.View.OffersTools() || !r.View.Thread.Empty() || chosen(r.View) {
 		return false
 	}
-	if l != nil && l.TTL == f.rules.LongTTL && !f.cold {
+	if l != nil && l.TTL == r.rules.LongTTL && !r.cold {
 		return true
 	}
-	return wanted == sessioncache.LifetimeLong && (f.cold || l == nil && f.forwarded == 0)
+	return wanted == sessioncache.LifetimeLong && (r.cold || l == nil && r.forwarded == 0)
 }
 
 // chosen tells whether the client names a lifetime, or caches nothing.
@@ -57,16 +57,16 @@ var longTTL = wire.Member{Name: "ttl", Value: []byte(`"1h"`)}
 
 // lengthened adds the edits that give the client's own markers the long
 // lifetime.
-func (f *frame) lengthened(edits []wire.Edit) []wire.Edit {
-	if !f.long {
+func (r *request) lengthened(edits []wire.Edit) []wire.Edit {
+	if !r.long {
 		return edits
 	}
-	for i := range f.View.Blocks {
-		m := f.View.Blocks[i].Marker
-		if m.Empty() || i >= f.View.System && f.Removed(i-f.View.System) {
+	for i := range r.View.Blocks {
+		m := r.View.Blocks[i].Marker
+		if m.Empty() || i >= r.View.System && r.Removed(i-r.View.System) {
 			continue
 		}
-		if value, err := wire.Patch(f.View.Bytes(m), longTTL); err == nil {
+		if value, err := wire.Patch(r.View.Bytes(m), longTTL); err == nil {
 			edits = append(edits, wire.Edit{Block: i, Op: wire.OpMark, Value: value})
 		}
 	}
@@ -74,11 +74,11 @@ func (f *frame) lengthened(edits []wire.Edit) []wire.Edit {
 }
 
 // lengthenAuto gives the marker of the whole request the long lifetime.
-func (f *frame) lengthenAuto(body []byte) ([]byte, error) {
-	if !f.long || f.View.AutoMarker.Empty() {
+func (r *request) lengthenAuto(body []byte) ([]byte, error) {
+	if !r.long || r.View.AutoMarker.Empty() {
 		return body, nil
 	}
-	value, err := wire.Patch(f.View.Bytes(f.View.AutoMarker), longTTL)
+	value, err := wire.Patch(r.View.Bytes(r.View.AutoMarker), longTTL)
 	if err != nil {
 		return nil, err
 	}

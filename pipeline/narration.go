@@ -35,28 +35,28 @@ const maxOpener = 32
 
 // stripNarration removes short texts of the assistant in the middle zone that
 // only announce what the tool call beside them does.
-func (f *frame) stripNarration() {
-	o := &f.o.StripNarration
+func (r *request) stripNarration() {
+	o := &r.o.StripNarration
 	if o.Mode == stage.Off {
 		return
 	}
-	for i := range f.Blocks {
-		if f.may(i) && f.pays(o.Mode, i, f.Blocks[i].Span.Len()) && f.announces(i) {
-			f.set(i, stage.Narration, wire.OpRemove, nil)
+	for i := range r.Blocks {
+		if r.may(i) && r.pays(o.Mode, i, r.Blocks[i].Span.Len()) && r.announces(i) {
+			r.set(i, stage.Narration, wire.OpRemove, nil)
 		}
 	}
 }
 
 // announces tells whether a block is a text that can go because it only announces
 // the call beside it.
-func (f *frame) announces(i int) bool {
-	b, under := &f.Blocks[i], *f.o.StripNarration.Under
+func (r *request) announces(i int) bool {
+	b, under := &r.Blocks[i], *r.o.StripNarration.Under
 	if b.Kind != wire.KindText || b.Role != wire.RoleAssistant || b.Body.Len() < 3 || b.Body.Len() > 6*under ||
-		f.States[i].Edit != nil || !b.Marker.Empty() || !f.zones.middle(b) || !besideCall(&f.History, i) || !f.View.Removable(f.View.System+i) {
+		r.States[i].Edit != nil || !b.Marker.Empty() || !r.zones.middle(b) || !besideCall(&r.History, i) || !r.View.Removable(r.View.System+i) {
 		return false
 	}
-	raw := f.View.Bytes(b.Body)
-	return opens(string(raw[1:min(len(raw), maxOpener)])) && isNarration(f.Text(i), under)
+	raw := r.View.Bytes(b.Body)
+	return opens(string(raw[1:min(len(raw), maxOpener)])) && isNarration(r.Text(i), under)
 }
 
 // besideCall tells whether the block's message also holds a tool call, which

@@ -198,16 +198,16 @@ func (c *recorded) samples(t *testing.T) [need.Groups][]sample {
 			t.Fatal(err)
 		}
 		s.Lock()
-		f := newFrame(&p.options, keeping, v, s, s.Match(v), now)
+		r := newRequest(&p.options, keeping, v, s, s.Match(v), false, now)
 		s.Unlock()
-		learn(&f.History)
+		learn(&r.History)
 		scratch := need.NewScratch()
-		for ; seen < len(f.Blocks); seen++ {
-			hold(&f.History, seen, holder)
+		for ; seen < len(r.Blocks); seen++ {
+			hold(&r.History, seen, holder)
 		}
-		for i, a := range scratch.Appraise(&f.History, nil) {
-			if st := &f.States[i]; st.Trait != "" && st.Turn < f.States[len(f.States)-1].Turn && f.Blocks[i].Body.Len() >= minFold+stub.Length {
-				open = append(open, pending{i, k, a.Group, a.X, f.loop, f.Blocks[i].Body.Len()})
+		for i, a := range scratch.Appraise(&r.History, nil) {
+			if st := &r.States[i]; st.Trait != "" && st.Turn < r.States[len(r.States)-1].Turn && r.Blocks[i].Body.Len() >= minFold+stub.Length {
+				open = append(open, pending{i, k, a.Group, a.X, r.loop, r.Blocks[i].Body.Len()})
 			}
 		}
 		if k+1 == len(c.calls) {

@@ -19,7 +19,6 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/planner"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stage"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
@@ -27,13 +26,13 @@ import (
 // Pipeline runs the stages over requests. It holds no state of its own and may
 // be used from several goroutines.
 type Pipeline struct {
-	// Target tells in which format the upstream gets what comes in another. Default:
+	// Target says in which format the upstream gets what comes in another. Default:
 	// as it comes.
 	Target func(client wire.Format) wire.Format
 
 	options Options
 	rules   func(model string, at time.Time) cachemodel.Rules
-	stages  []func(*frame)
+	stages  []func(*request)
 }
 
 // New makes a pipeline. The rules say, for the model of a request, what its
@@ -41,18 +40,18 @@ type Pipeline struct {
 func New(o Options, rules func(model string, at time.Time) cachemodel.Rules) *Pipeline {
 	p := &Pipeline{options: o.WithDefaults(), rules: rules}
 	if p.options.Policy == Eager {
-		p.stages = []func(*frame){
-			(*frame).prune,
-			(*frame).compactToolResults,
-			(*frame).prune, // again, for what rides along with the edits made since
-			(*frame).stripNarration,
-			(*frame).stripThinking,
-			(*frame).bindThinking,
+		p.stages = []func(*request){
+			(*request).prune,
+			(*request).compactToolResults,
+			(*request).prune, // again, for what rides along with the edits made since
+			(*request).stripNarration,
+			(*request).stripThinking,
+			(*request).bindThinking,
 		}
 	} else {
-		p.stages = []func(*frame){
-			(*frame).stripNarration,
-			(*frame).bindThinking,
+		p.stages = []func(*request){
+			(*request).stripNarration,
+			(*request).bindThinking,
 		}
 	}
 	return p
@@ -65,73 +64,35 @@ func (p *Pipeline) Begin(v *wire.View, s *sessioncache.Session, now time.Time) *
 	s.Lock()
 	defer s.Unlock()
 	m := s.Match(v)
-	rules := p.rules(v.Model, now)
-	x := &Exchange{Body: v.Raw, Policy: p.options.Policy, view: v, session: s, match: m, start: now, rules: rules, Lineage: m.Lineage.ID()}
-	f := newFrame(&p.options, rules, v, s, m, now)
-	f.sealed = p.Target != nil && !v.Traits().KeepsAnswers && p.Target(v.Format).Traits().KeepsAnswers
-	f.bound = f.bound || rules.BindsReasoning && f.lastReasoning() >= 0
-	f.Decode()
-	defer f.Release()
+	sealed := p.Target != nil && !v.Traits().KeepsAnswers && p.Target(v.Format).Traits().KeepsAnswers
+	r := newRequest(&p.options, p.rules(v.Model, now), v, s, m, sealed, now)
+	x := &Exchange{Policy: p.options.Policy, req: r, match: m, start: now, Lineage: m.Lineage.ID()}
+	x.Body = v.Raw
+	r.Decode()
+	defer r.Release()
 	if !v.Partial {
-		f.declare(m)
-		f.weave(m)
+		r.declare(m)
+		r.weave(m)
 	}
 	if v.Partial || m.Lineage != nil && m.Lineage.Frozen {
-		learn(&f.History)
-		f.keep(m)
-		x.frozen = !v.Partial
+		learn(&r.History)
+		r.keep(m)
+		x.refusal.frozen = !v.Partial
 		if v.Partial {
 			x.Decision = planner.Decision{Epoch: planner.NoEpoch, Reason: "the provider holds the history"}
 		}
-		x.settle(f, nil)
+		x.settle(nil)
 		return x
 	}
-	learn(&f.History)
-	f.admit()
+	learn(&r.History)
+	r.admit()
 	if p.options.Policy != Eager {
-		x.Decision = f.plan(m.Lineage, now)
+		x.Decision = r.plan(m.Lineage, now)
 	}
-	for _, stage := range p.stages {
-		stage(f)
+	for _, run := range p.stages {
+		run(r)
 	}
-	f.long = f.lengthens(m.Lineage)
-	markers := f.breakpoints()
-	x.settle(f, markers)
+	r.long = r.lengthens(m.Lineage)
+	x.settle(r.breakpoints())
 	return x
-}
-
-// keep takes every edit back but those that thinking has seen: where it is bound
-// to its past, the original would be refused as well.
-func (f *frame) keep(m sessioncache.Match) {
-	for i := range f.States {
-		e := f.States[i].Edit
-		f.States[i].Edit = nil
-		if l := m.Lineage; f.rules.BindsThinking && l != nil && !l.Observed {
-			if i < min(m.Common, len(l.States)) {
-				f.States[i].Edit = l.States[i].Edit
-			} else if e != nil && e.Stage == stage.Expand {
-				f.States[i].Edit = e
-			}
-		}
-	}
-	f.fresh = nil
-	f.unweave(m)
-}
-
-// edits lists what to do with the bytes: the ledger of this request and the
-// markers.
-func (f *frame) edits(markers []wire.Edit) []wire.Edit {
-	n := 0
-	for i := range f.States {
-		if f.States[i].Edit != nil {
-			n++
-		}
-	}
-	edits := make([]wire.Edit, 0, n+len(markers)+1)
-	for i := range f.States {
-		if e := f.States[i].Edit; e != nil {
-			edits = append(edits, wire.Edit{Block: f.View.System + i, Op: e.Op, Value: e.Value})
-		}
-	}
-	return f.woven(append(f.lengthened(edits), markers...))
 }

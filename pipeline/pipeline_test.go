@@ -363,7 +363,7 @@ func TestRefusedEditsFreezeTheLineage(t *testing.T) {
 	if !x.Edited {
 		t.Fatal("nothing to refuse")
 	}
-	x.Resent()
+	x.Rejected()
 	if x.Edited || string(x.Body) != s.body() {
 		t.Error("the body is not the original")
 	}
@@ -386,11 +386,11 @@ func TestAcquittedEdits(t *testing.T) {
 	}
 	x := s.p.Begin(v, s.s, s.now)
 	edited := string(x.Body)
-	x.Resent()
+	x.Rejected()
 	if x.Edited {
 		t.Fatal("the body is not the original")
 	}
-	x.Acquitted()
+	x.Cleared()
 	x.Abandon()
 	if y := s.send(wire.Turn{Done: true}); !y.Edited || string(y.Body) != edited {
 		t.Error("not edited as before")
@@ -415,7 +415,7 @@ func TestRefusedFirstRequest(t *testing.T) {
 		t.Fatal(err)
 	}
 	x := s.p.Begin(v, s.s, s.now)
-	x.Resent()
+	x.Rejected()
 	x.Abandon()
 	if y := s.send(wire.Turn{Done: true}); y.Edited {
 		t.Error("edited again")

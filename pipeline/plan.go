@@ -47,35 +47,35 @@ func (p *planning) release() {
 }
 
 // plan folds what is worth it, under the policies that count costs.
-func (f *frame) plan(l *sessioncache.Lineage, now time.Time) planner.Decision {
-	further := expect(f.session, f.View, l)
-	if !f.View.OffersTools() || compacts(f.View) {
+func (r *request) plan(l *sessioncache.Lineage, now time.Time) planner.Decision {
+	further := expect(r.session, r.View, l)
+	if !r.View.OffersTools() || compacts(r.View) {
 		return planner.Leave(further, "side request").Decision
 	}
 	q := newPlanning()
 	defer q.release()
-	q.in.Moment = f.moment(l)
+	q.in.Moment = r.moment(l)
 	q.in.Further = further
 	if q.in.Refuses() == "" {
-		q.gather(f, l, minFold, now)
+		q.gather(r, l, minFold, now)
 	}
 	p := planner.Make(&q.in, &q.scratch)
-	f.at = p.Entry
+	r.at = p.Entry
 	if len(p.Folds) > 0 {
-		p.Folded, p.Removed = f.fold(p.Folds)
+		p.Folded, p.Removed = r.fold(p.Folds)
 	}
 	return p.Decision
 }
 
 // moment says where in its conversation the request stands.
-func (f *frame) moment(l *sessioncache.Lineage) planner.Moment {
-	m := planner.Moment{Epoch: planner.NoEpoch, Loop: f.loop, Bound: f.bound, Begun: l != nil}
+func (r *request) moment(l *sessioncache.Lineage) planner.Moment {
+	m := planner.Moment{Epoch: planner.NoEpoch, Loop: r.loop, Bound: r.bound, Begun: l != nil}
 	switch {
-	case f.cold:
+	case r.cold:
 		m.Epoch = planner.Cold
-	case l != nil && l.Model != f.View.Model && f.rules.Regime != cachemodel.KV:
+	case l != nil && l.Model != r.View.Model && r.rules.Regime != cachemodel.KV:
 		m.Epoch = planner.ModelChanged
-	case l != nil && f.Known < l.Len():
+	case l != nil && r.Known < l.Len():
 		m.Epoch = planner.Diverged
 	}
 	return m
@@ -83,48 +83,48 @@ func (f *frame) moment(l *sessioncache.Lineage) planner.Moment {
 
 // gather tells the planner of the conversation: of its blocks, those that are
 // worth folding if that saves so many bytes.
-func (q *planning) gather(f *frame, l *sessioncache.Lineage, least int, now time.Time) {
+func (q *planning) gather(r *request, l *sessioncache.Lineage, least int, now time.Time) {
 	in := &q.in
-	in.Care = f.o.Planner.care()
-	in.Prices = prices(&f.rules, l)
+	in.Care = r.o.Planner.care()
+	in.Prices = prices(&r.rules, l)
 	in.Past = past(l)
-	in.Warm, in.Forwarded = f.forwarded, f.forwarded
+	in.Warm, in.Forwarded = r.forwarded, r.forwarded
 	if in.Epoch == planner.Cold || in.Epoch == planner.ModelChanged {
 		in.Warm = 0
 	}
-	in.Anywhere = f.rules.Regime == cachemodel.KV || f.rules.Regime == cachemodel.Automatic
-	in.Entries = entries(in.Entries[:0], l, f.rules.TTL, now)
-	q.blocks(f, l, estimator{&f.session.Calibration, rate(l)}, least)
+	in.Anywhere = r.rules.Regime == cachemodel.KV || r.rules.Regime == cachemodel.Automatic
+	in.Entries = entries(in.Entries[:0], l, r.rules.TTL, now)
+	q.blocks(r, l, estimator{&r.session.Calibration, rate(l)}, least)
 }
 
 // blocks tells the planner of the message blocks, and of the size of the prompt.
-func (q *planning) blocks(f *frame, l *sessioncache.Lineage, e estimator, least int) {
+func (q *planning) blocks(r *request, l *sessioncache.Lineage, e estimator, least int) {
 	in := &q.in
 	in.Base, in.Total = 0, 0
-	for i := range f.View.Blocks {
-		if i == f.View.System {
+	for i := range r.View.Blocks {
+		if i == r.View.System {
 			in.Base = in.Total
 		}
-		in.Total += e.tokens(f.View.Blocks[i].Kind, f.View.Blocks[i].Span.Len())
+		in.Total += e.tokens(r.View.Blocks[i].Kind, r.View.Blocks[i].Span.Len())
 	}
-	in.Blocks = history.Zeroed(in.Blocks, len(f.Blocks))
-	cuts, some := f.cuts(q.cuts, least)
+	in.Blocks = history.Zeroed(in.Blocks, len(r.Blocks))
+	cuts, some := r.cuts(q.cuts, least)
 	q.cuts = cuts
 	var known []need.Appraisal
 	if some {
-		known = q.need.Appraise(&f.History, func(i int) bool { return cuts[i] != (cut{}) })
+		known = q.need.Appraise(&r.History, func(i int) bool { return cuts[i] != (cut{}) })
 	}
 	for i, c := range cuts {
-		b, kind := &in.Blocks[i], f.Blocks[i].Kind
-		b.Tokens = e.tokens(kind, f.Sent(i))
+		b, kind := &in.Blocks[i], r.Blocks[i].Kind
+		b.Tokens = e.tokens(kind, r.Sent(i))
 		if c == (cut{}) {
 			continue
 		}
 		b.Whole, b.Part = e.tokens(kind, c.all), e.tokens(kind, c.part)
-		if !history.IsThinking(&f.Blocks[i]) {
-			b.Need = learned(l, f.States[i].Class, known[i].Need())
+		if !history.IsThinking(&r.Blocks[i]) {
+			b.Need = learned(l, r.States[i].Class, known[i].Need())
 		}
-		b.Text = textKind(kind, f.States[i].Class)
+		b.Text = textKind(kind, r.States[i].Class)
 	}
 }
 

@@ -26,24 +26,24 @@ const minStub = 80
 // prune replaces tool results of the middle zone that the model has not
 // referred to for K answers by stubs. A result compacted before is pruned only
 // if that still saves something.
-func (f *frame) prune() {
-	o := &f.o.Prune
+func (r *request) prune() {
+	o := &r.o.Prune
 	if o.Mode == stage.Off {
 		return
 	}
 	after := *o.After
-	for i := range f.Blocks {
-		b := &f.Blocks[i]
-		t := f.States[i].Trait
-		if t == "" || f.States[i].Pinned || b.Kind != wire.KindToolResult || int(f.States[i].Unused) < after || b.Has(wire.FlagError) || !f.zones.middle(b) || !f.may(i) {
+	for i := range r.Blocks {
+		b := &r.Blocks[i]
+		t := r.States[i].Trait
+		if t == "" || r.States[i].Pinned || b.Kind != wire.KindToolResult || int(r.States[i].Unused) < after || b.Has(wire.FlagError) || !r.zones.middle(b) || !r.may(i) {
 			continue
 		}
-		if e := f.States[i].Edit; e != nil && e.Stage == stage.Prune || f.Size(i) < minTrait || !f.pays(o.Mode, i, f.Size(i)-minStub) {
+		if e := r.States[i].Edit; e != nil && e.Stage == stage.Prune || r.Size(i) < minTrait || !r.pays(o.Mode, i, r.Size(i)-minStub) {
 			continue
 		}
-		value := content.WithText(f.View, b, f.stub(i, *o.Preview))
-		if saving := f.Size(i) - len(value); saving >= stage.MinGain && f.pays(o.Mode, i, saving) {
-			f.set(i, stage.Prune, wire.OpReplace, value)
+		value := content.WithText(r.View, b, r.stub(i, *o.Preview))
+		if saving := r.Size(i) - len(value); saving >= stage.MinGain && r.pays(o.Mode, i, saving) {
+			r.set(i, stage.Prune, wire.OpReplace, value)
 		}
 	}
 }

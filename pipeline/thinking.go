@@ -24,60 +24,60 @@ import (
 // What it removes is always a run from the first thinking on, never one in the
 // middle, and never in an open run of tool calls where the provider wants the
 // thinking of that run back (Messages API, "Preserving thinking blocks").
-func (f *frame) stripThinking() {
-	if !f.strips() || f.zones == (zones{}) {
+func (r *request) stripThinking() {
+	if !r.strips() || r.zones == (zones{}) {
 		return
 	}
-	end := f.LastAnswer()
-	if !f.View.Traits().ServersVary && f.loop {
-		end = min(end, f.task)
+	end := r.LastAnswer()
+	if !r.View.Traits().ServersVary && r.loop {
+		end = min(end, r.task)
 	}
-	for i := range f.Blocks[:end] {
-		if !history.IsThinking(&f.Blocks[i]) || f.Removed(i) {
+	for i := range r.Blocks[:end] {
+		if !history.IsThinking(&r.Blocks[i]) || r.Removed(i) {
 			continue
 		}
-		if !f.may(i) || !f.removable(i) || (f.o.StripThinking.Mode != stage.On && !f.free(i)) {
+		if !r.may(i) || !r.removable(i) || (r.o.StripThinking.Mode != stage.On && !r.free(i)) {
 			return
 		}
-		f.set(i, stage.Thinking, wire.OpRemove, nil)
+		r.set(i, stage.Thinking, wire.OpRemove, nil)
 	}
 }
 
-// strips tells whether thinking may be removed at all.
-func (f *frame) strips() bool {
-	return f.o.StripThinking.Mode == stage.On || f.o.StripThinking.Mode != stage.Off && !f.sealed
+// strips reports whether thinking may be removed at all.
+func (r *request) strips() bool {
+	return r.o.StripThinking.Mode == stage.On || r.o.StripThinking.Mode != stage.Off && !r.sealed
 }
 
 // removable tells whether a block can go without leaving an empty message.
-func (f *frame) removable(i int) bool {
-	b := &f.Blocks[i]
-	return b.Marker.Empty() && !b.Has(wire.FlagSigned) && !f.Alone(i)
+func (r *request) removable(i int) bool {
+	b := &r.Blocks[i]
+	return b.Marker.Empty() && !b.Has(wire.FlagSigned) && !r.Alone(i)
 }
 
 // bindThinking keeps the promise that models which check it make of thinking:
 // nothing in front of a thinking block has changed since the model wrote it.
 // Every fresh edit in front of thinking that stays either takes all thinking
 // behind it along, which providers allow between two tasks, or is taken back.
-func (f *frame) bindThinking() {
-	f.bindReasoning()
-	if !f.rules.BindsThinking || len(f.fresh) == 0 {
+func (r *request) bindThinking() {
+	r.bindReasoning()
+	if !r.rules.BindsThinking || len(r.fresh) == 0 {
 		return
 	}
 	for {
-		first, last := f.firstFresh(), f.lastKept()
+		first, last := r.firstFresh(), r.lastKept()
 		if first > last {
 			return
 		}
-		if !f.loop && f.stripBehind(first) {
+		if !r.loop && r.stripBehind(first) {
 			return
 		}
 		// The edits before the last thinking that has to stay cannot be made.
-		for i := range f.fresh {
-			if i <= last && !history.IsThinking(&f.Blocks[i]) {
-				f.undo(i)
+		for i := range r.fresh {
+			if i <= last && !history.IsThinking(&r.Blocks[i]) {
+				r.undo(i)
 			}
 		}
-		if f.loop {
+		if r.loop {
 			return
 		}
 	}
@@ -88,23 +88,23 @@ func (f *frame) bindThinking() {
 // stood before them has changed (guide "Keep the prefix unchanged", autumn
 // 2026). Between two tasks that is what other providers' clients do themselves;
 // in a run of tool calls the edits are taken back.
-func (f *frame) bindReasoning() {
-	if !f.rules.BindsReasoning || !f.loop || len(f.fresh) == 0 {
+func (r *request) bindReasoning() {
+	if !r.rules.BindsReasoning || !r.loop || len(r.fresh) == 0 {
 		return
 	}
-	last := f.lastReasoning()
-	for i := range f.fresh {
+	last := r.lastReasoning()
+	for i := range r.fresh {
 		if i < last {
-			f.undo(i)
+			r.undo(i)
 		}
 	}
 }
 
 // lastReasoning returns the last reasoning item, -1 if there is none. Thinking that
 // becomes one is one.
-func (f *frame) lastReasoning() int {
-	for i := len(f.Blocks) - 1; i >= 0; i-- {
-		if f.Blocks[i].Kind == wire.KindReasoning || f.sealed && history.IsThinking(&f.Blocks[i]) {
+func (r *request) lastReasoning() int {
+	for i := len(r.Blocks) - 1; i >= 0; i-- {
+		if r.Blocks[i].Kind == wire.KindReasoning || r.sealed && history.IsThinking(&r.Blocks[i]) {
 			return i
 		}
 	}
@@ -113,10 +113,10 @@ func (f *frame) lastReasoning() int {
 
 // firstFresh returns the first block with a fresh edit. Removed thinking does
 // not count: it is not part of what later thinking is bound to.
-func (f *frame) firstFresh() int {
-	first := len(f.Blocks)
-	for i := range f.fresh {
-		if i < first && !history.IsThinking(&f.Blocks[i]) {
+func (r *request) firstFresh() int {
+	first := len(r.Blocks)
+	for i := range r.fresh {
+		if i < first && !history.IsThinking(&r.Blocks[i]) {
 			first = i
 		}
 	}
@@ -124,9 +124,9 @@ func (f *frame) firstFresh() int {
 }
 
 // lastKept returns the last thinking block that would go out, -1 if none.
-func (f *frame) lastKept() int {
-	for i := len(f.Blocks) - 1; i >= 0; i-- {
-		if history.IsThinking(&f.Blocks[i]) && !f.Removed(i) {
+func (r *request) lastKept() int {
+	for i := len(r.Blocks) - 1; i >= 0; i-- {
+		if history.IsThinking(&r.Blocks[i]) && !r.Removed(i) {
 			return i
 		}
 	}
@@ -135,19 +135,19 @@ func (f *frame) lastKept() int {
 
 // stripBehind removes all thinking behind a block, or nothing if some of it
 // has to stay.
-func (f *frame) stripBehind(first int) bool {
+func (r *request) stripBehind(first int) bool {
 	var done []int
-	for i := first; i < len(f.Blocks); i++ {
-		if !history.IsThinking(&f.Blocks[i]) || f.Removed(i) {
+	for i := first; i < len(r.Blocks); i++ {
+		if !history.IsThinking(&r.Blocks[i]) || r.Removed(i) {
 			continue
 		}
-		if !f.removable(i) {
+		if !r.removable(i) {
 			for _, j := range done {
-				f.undo(j)
+				r.undo(j)
 			}
 			return false
 		}
-		f.set(i, stage.Thinking, wire.OpRemove, nil)
+		r.set(i, stage.Thinking, wire.OpRemove, nil)
 		done = append(done, i)
 	}
 	return true

@@ -27,33 +27,33 @@ import (
 // compactToolResults replaces long tool results of the middle zone by their
 // size and a preview of their first line. Errors stay, because the model needs
 // to know what went wrong; parts that are not text stay too.
-func (f *frame) compactToolResults() {
-	o := &f.o.CompactToolResults
+func (r *request) compactToolResults() {
+	o := &r.o.CompactToolResults
 	if o.Mode == stage.Off {
 		return
 	}
 	over := *o.Over
-	for i := range f.Blocks {
-		b := &f.Blocks[i]
-		if b.Kind != wire.KindToolResult || !f.open(i) || f.Size(i) <= over ||
-			b.Has(wire.FlagError) || !f.zones.middle(b) || !f.may(i) {
+	for i := range r.Blocks {
+		b := &r.Blocks[i]
+		if b.Kind != wire.KindToolResult || !r.open(i) || r.Size(i) <= over ||
+			b.Has(wire.FlagError) || !r.zones.middle(b) || !r.may(i) {
 			continue
 		}
-		text := content.Unheaded(f.Text(i))
+		text := content.Unheaded(r.Text(i))
 		chars := utf8.RuneCountInString(text)
 		if chars <= over {
 			continue
 		}
-		value := content.WithText(f.View, b, compacted(text, chars))
-		if saving := f.Size(i) - len(value); saving > 0 && f.pays(o.Mode, i, saving) {
-			f.set(i, stage.ToolResults, wire.OpReplace, value)
+		value := content.WithText(r.View, b, compacted(text, chars))
+		if saving := r.Size(i) - len(value); saving > 0 && r.pays(o.Mode, i, saving) {
+			r.set(i, stage.ToolResults, wire.OpReplace, value)
 		}
 	}
 }
 
 // open tells whether nothing has been done to a block but to admit it.
-func (f *frame) open(i int) bool {
-	e := f.States[i].Edit
+func (r *request) open(i int) bool {
+	e := r.States[i].Edit
 	return e == nil || e.Stage == stage.Admission
 }
 

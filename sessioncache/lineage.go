@@ -148,9 +148,9 @@ type State struct {
 	// Content is a hash of the text of a tool result that a later one may be
 	// equal to, 0 if none was taken.
 	Content uint64
-	// Woven is what is put beside the block in every request, nil if nothing
+	// Inserted is what is put beside the block in every request, nil if nothing
 	// is: what was said on the way to a message of the client.
-	Woven *Woven
+	Inserted *Inserted
 	// Unused is the number of answers in a row that did not refer to it.
 	Unused uint16
 	// Turn and Task count the answers and the prompts of a person before it.
@@ -173,9 +173,9 @@ type State struct {
 	Pinned bool
 }
 
-// Woven is what stands upstream beside what the client holds. It is immutable
+// Inserted is what stands upstream beside what the client holds. It is immutable
 // and replayed byte for byte.
-type Woven struct {
+type Inserted struct {
 	// Inserts are the insertions, in order.
 	Inserts []Insert
 }
@@ -188,7 +188,7 @@ type Insert struct {
 }
 
 // Size is the number of bytes that are put in.
-func (w *Woven) Size() (n int) {
+func (w *Inserted) Size() (n int) {
 	if w == nil {
 		return 0
 	}
@@ -353,7 +353,7 @@ func (l *Lineage) size() int64 {
 		if e := l.States[i].Edit; e != nil {
 			n += int64(unsafe.Sizeof(*e)) + int64(cap(e.Value))
 		}
-		n += int64(l.States[i].Woven.Size())
+		n += int64(l.States[i].Inserted.Size())
 		n += int64(len(l.States[i].Trait))
 	}
 	return n

@@ -1,0 +1,70 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package pipeline
+
+import (
+	"time"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/history"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+)
+
+// cached is what the upstream holds of a request before it has come.
+type cached struct {
+	// forwarded is the number of blocks that may be cached upstream in the
+	// bytes they went out in last time.
+	forwarded int
+	// held is the number of blocks that the provider has had as they came, in
+	// requests that held the end of the conversation only: they are not admitted.
+	held int
+	// cold reports that the upstream's cache is known to have expired.
+	cold bool
+	// settled is where the last fold ended.
+	settled int
+}
+
+func newCached(h *history.History, rules *cachemodel.Rules, s *sessioncache.Session, l *sessioncache.Lineage, now time.Time) cached {
+	if l == nil {
+		// A history that this process has not seen. If it has been watching for
+		// longer than any lifetime, the cache is cold; else it may be warm, and
+		// all that an upstream may have been shown counts as forwarded.
+		longest := max(rules.TTL, rules.LongTTL)
+		return cached{forwarded: h.LastSaid(), cold: rules.TTL > 0 && s.Unseen > longest+margin(longest)}
+	}
+	c := cached{forwarded: h.Known, cold: expired(h, rules, l, now)}
+	if l.Settled <= h.Known {
+		c.settled = l.Settled
+	}
+	if l.Beyond && !h.View.Partial && !c.cold {
+		c.held = max(h.LastSaid(), h.Known)
+		c.forwarded = c.held
+	}
+	return c
+}
+
+// expired reports whether the cached prefix of a lineage has outlived its
+// lifetime for certain.
+func expired(h *history.History, rules *cachemodel.Rules, l *sessioncache.Lineage, now time.Time) bool {
+	ttl := l.TTL
+	if ttl == 0 {
+		ttl = rules.Lifetime(history.LongMarker(h.View))
+	}
+	return ttl > 0 && !l.Started.IsZero() && now.Sub(l.LastUse()) > ttl+margin(ttl)
+}
+
+// margin is how much longer than the lifetime a pause must be to count as
+// certain: clocks differ, and the request takes time to arrive.
+func margin(ttl time.Duration) time.Duration { return min(ttl/10, time.Minute) }

@@ -1,0 +1,213 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package pipeline
+
+import (
+	"time"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/reference"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
+
+// Close notes, after Commit, that nothing of the exchange is used any more.
+func (x *Exchange) Close() {
+	if x.lineage == nil {
+		return
+	}
+	x.req.session.Lock()
+	defer x.req.session.Unlock()
+	x.req.session.Leave(x.lineage, x.req.View)
+}
+
+// Join makes the request part of the conversation as soon as the model has said all
+// that it will say, so that the next request finds it known, be it quicker than what
+// the answer costs, which may come last. [Exchange.Commit] is to follow.
+func (x *Exchange) Join(t *wire.Turn) {
+	x.req.session.Lock()
+	defer x.req.session.Unlock()
+	x.join(t)
+}
+
+// before is what a lineage was before an exchange became part of it.
+type before struct {
+	last      wire.Usage
+	continued bool
+	diverged  bool
+	left      int64 // tokens that the last request left in the cache
+	cause     Break // why they are not there, if they are not
+	requests  int   // of the lineage, this one included
+}
+
+func (x *Exchange) join(t *wire.Turn) {
+	if x.lineage != nil {
+		return
+	}
+	x.freeze()
+	prev := x.match.Lineage
+	x.before = before{diverged: x.diverged()}
+	if prev != nil {
+		x.before.last, x.before.continued = prev.Last, x.match.Common == prev.Len()
+		x.before.left, x.before.cause = x.left(prev)
+	}
+	countReferences(x.req.States, t)
+	l := x.req.session.Commit(x.match, x.req.View, x.req.States)
+	x.lineage = l
+	l.Frozen = l.Frozen || x.refusal.frozen
+	l.Observed = x.Policy == Observe
+	l.Model = x.req.View.Model
+	if !l.Beyond {
+		l.Kind = sessioncache.Kind(x.req.View)
+	}
+	recognise(l, x.req.View, t)
+	x.Lineage = l.ID()
+	if !l.Beyond {
+		l.Less = max(x.OriginalTokens-x.SentTokens, 0)
+		if x.Policy == Observe {
+			l.Less = 0
+		}
+	}
+	l.Diverged = l.Diverged || x.Edited || x.before.diverged
+	// A request that forces a call, or offers no tools, goes without the tool
+	// and leaves it to the conversation.
+	l.Expand = x.req.expand == expandDeclared || prev != nil && prev.Expand && x.req.expand == expandNone
+	l.Said = x.said
+	x.learnExpansions(l)
+	if x.Decision.Epoch != "" {
+		l.Decision = x.Decision.String()
+	}
+	if x.req.session.Ran(l); l.Requests == 1 {
+		l.Created = x.start
+	}
+	if ttl := x.req.rules.TTL; ttl > 0 && !l.Started.IsZero() && x.start.Sub(l.Started) > ttl {
+		l.Pauses++
+	}
+	l.Started = x.start
+	l.OriginalTokens += int64(x.OriginalTokens)
+	l.SentTokens += int64(x.SentTokens)
+	x.before.requests = l.Requests
+}
+
+// Commit makes the request and its answer part of the conversation, if [Exchange.Join]
+// has not, and notes what it has cost. It must be called only when the answer came to
+// its proper end, and once.
+func (x *Exchange) Commit(t *wire.Turn, now time.Time) {
+	x.req.session.Lock()
+	defer x.req.session.Unlock()
+	x.join(t)
+	l := x.lineage
+	usage := t.Usage
+	if x.said != nil {
+		usage = x.first
+	}
+	x.Break = x.attribute(usage)
+	if !x.account.billed && t.Usage.Prompt() > 0 {
+		x.account.bill, x.account.billed = x.charge(t.Usage), true
+	}
+	l.Cost.Add(x.account.bill.Cost, x.account.bill.ClientCost, x.account.bill.Dollars, x.account.bill.ClientDollars)
+	if l.Requests != x.before.requests { // the next request was quicker than the usage
+		l.Total = l.Total.Add(t.Usage)
+		return
+	}
+	if !l.Beyond {
+		l.Front = x.account.front
+	}
+	if t.Usage.Prompt() == 0 {
+		return
+	}
+	if x.Break != NoBreak {
+		l.Broke(string(x.Break))
+	}
+	x.learnCost(l, usage)
+	l.Last, l.Total = usage, l.Total.Add(t.Usage)
+	x.spend(l, t.Usage)
+	switch {
+	case t.Usage.Write1h > 0:
+		l.TTL = x.req.rules.Lifetime(true)
+	case t.Usage.Write5m > 0:
+		l.TTL = x.req.rules.Lifetime(false)
+	}
+	if x.Policy == Observe || x.req.View.Partial {
+		l.Estimate = 0 // what was estimated is not what was sent, or not all of it
+		return
+	}
+	l.Estimate = x.sizing.estimate
+	if b := &x.before; b.continued && !x.change.deep && b.last.Prompt() > 0 {
+		x.req.session.Calibration.Learn(&x.sizing.grown, usage.Prompt()-b.last.Prompt())
+	}
+}
+
+// recognise notes the answers by which later requests find the conversation.
+func recognise(l *sessioncache.Lineage, v *wire.View, t *wire.Turn) {
+	if l.Reply = (wire.Hash{}); !v.Thread.Empty() || v.Unthreaded || v.Traits().KeepsAnswers && !v.Stateless {
+		l.Reply = wire.AnswerID(t.ID)
+	}
+	if v.Partial || !l.First.IsZero() {
+		return
+	}
+	if l.First = v.FirstAnswer(); l.First.IsZero() {
+		l.First = v.AnsweredBy(t)
+	}
+}
+
+// spend notes what the request cost and where the upstream now holds entries.
+func (x *Exchange) spend(l *sessioncache.Lineage, u wire.Usage) {
+	l.Spent += x.req.rules.Cost(u)
+	if x.Policy == Observe {
+		return
+	}
+	if l.Beyond { // it is read and written as it was told
+		l.Mark(l.Len(), x.start)
+		return
+	}
+	d := &x.Decision
+	l.Staked -= float64(x.OriginalTokens-x.SentTokens) * x.req.rules.Read
+	if d.Folded > 0 {
+		l.Staked += float64(d.Rewritten) * (x.req.rules.Write - x.req.rules.Read)
+		l.Settled = x.change.settled
+		l.Removed += float64(d.Removed)
+		l.Cut(x.change.broken)
+	}
+	if x.change.stake > 0 {
+		l.Mark(x.change.stake, x.start)
+	}
+	if x.match.Common > 0 && x.match.Common <= x.change.broken {
+		l.Mark(x.match.Common, x.start) // found, and so refreshed
+	}
+	l.Mark(len(x.req.States), x.start)
+}
+
+// countReferences raises the K counters of the blocks that the answer does not refer to,
+// and resets those that it does refer to.
+func countReferences(states []sessioncache.State, t *wire.Turn) {
+	var m *reference.Mention
+	for i := range states {
+		s := &states[i]
+		if s.Trait == "" {
+			continue
+		}
+		if m == nil {
+			m = reference.NewMention(t)
+		}
+		if m.Of(s.Trait) {
+			s.Unused = 0
+		} else if s.Unused < 1<<15 {
+			s.Unused++
+		}
+	}
+	if m != nil {
+		m.Release()
+	}
+}

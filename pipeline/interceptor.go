@@ -1,0 +1,217 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package pipeline
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/admission"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stage"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stub"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/toolcall"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
+
+// Interceptor answers the calls that a model makes on the way to the client's
+// message, and keeps them from the client.
+type Interceptor struct {
+	// Expansions are the calls that were answered so far.
+	Expansions []Expansion
+	// Lost reports that what was hidden from the client in its last message
+	// could not be put back, because the client has changed that message.
+	Lost bool
+
+	req    *request
+	prompt *Prompt
+	said   []wire.Iteration // what the client's message is made of
+	first  wire.Usage       // of the first of them
+	asked  []int            // the blocks that were asked for again
+}
+
+// CallsExpand tells whether calls of a tool are answered on the way, in this
+// conversation.
+func (c *Interceptor) CallsExpand(name string) bool {
+	switch {
+	case !c.Intercepts():
+		return false
+	case name == ExpandTool:
+		return c.req.expand == expandDeclared
+	}
+	return slices.Contains(c.req.o.Expand.names(), name)
+}
+
+// Intercepts tells whether the answer may hold calls that are answered on the
+// way.
+func (c *Interceptor) Intercepts() bool { return c.prompt.Edited && c.req.expand != expandNone }
+
+// Continue returns the body that asks the upstream to go on after an answer and
+// the answers before it to the same request: what was sent, with all of them
+// and the results of their hidden calls at its end.
+func (c *Interceptor) Continue(its []wire.Iteration) ([]byte, error) {
+	edits := slices.Clone(c.prompt.edits)
+	var more []byte
+	for i := range its {
+		if i > 0 {
+			more = append(more, ',')
+		}
+		more = append(more, wire.Continuation(c.req.View.Format, &its[i])...)
+	}
+	edits = append(edits, wire.Edit{Block: len(c.req.View.Blocks) - 1, Op: wire.OpAfterMessage, Value: more})
+	return c.req.View.Splice(edits)
+}
+
+// Correct takes the usage of all answers for that of a turn that is made of
+// several: the client may have been told of the last only.
+func (c *Interceptor) Correct(t *wire.Turn) {
+	if t == nil || len(c.said) < 2 {
+		return
+	}
+	var sum wire.Usage
+	for i := range c.said {
+		sum = sum.Add(c.said[i].Usage)
+	}
+	if sum.Prompt() > 0 {
+		t.Usage = sum
+	}
+}
+
+// Say notes what the upstream has said, where the client's message is made of
+// several answers or holds less than was said. It must be called before
+// [Exchange.Commit].
+func (c *Interceptor) Say(its []wire.Iteration) {
+	c.first = its[0].Usage
+	last := &its[len(its)-1]
+	// What was cut before it was complete was never called.
+	last.Parts = slices.DeleteFunc(last.Parts, func(p wire.Part) bool { return p.Hidden && p.Result == "" })
+	if len(its) > 1 || len(last.Hidden()) > 0 {
+		c.said = its
+	}
+}
+
+// Stubs tells whether the request that was sent holds stubs that could be
+// taken for content.
+func (c *Interceptor) Stubs() bool { return c.prompt.stubs }
+
+// Writes tells whether calls of a tool may write what their arguments hold. All
+// may but those that read or search, as the first word of their name tells: a part
+// of a name tells less.
+func (c *Interceptor) Writes(name string) bool {
+	switch toolcall.ClassOf(name) {
+	case sessioncache.ClassRead, sessioncache.ClassSearch:
+		return !slices.Contains(lookers, verb(name))
+	}
+	return true
+}
+
+// Misled tells whether the arguments of a call hold a stub of this
+// conversation, or a note that admission left in it: the model took it for the
+// text that it stands for.
+func (c *Interceptor) Misled(arguments string) bool {
+	return len(c.misled(arguments)) > 0 || c.noted(arguments) != ""
+}
+
+// noted finds a note of admission in the arguments of a call, "" if they hold none.
+func (c *Interceptor) noted(arguments string) string {
+	for {
+		i := strings.Index(arguments, admission.Note)
+		if i < 0 {
+			return ""
+		}
+		arguments = arguments[i:]
+		end := strings.IndexByte(arguments, ']')
+		if end < 0 {
+			return ""
+		}
+		note := []byte(arguments[:end+1])
+		for i := range c.req.States {
+			if e := c.req.States[i].Edit; e != nil && e.Stage == stage.Admission && bytes.Contains(e.Value, note) {
+				return string(note)
+			}
+		}
+		arguments = arguments[len(admission.Note):]
+	}
+}
+
+func (c *Interceptor) misled(arguments string) (known []string) {
+	names := stub.Names(arguments)
+	if len(names) == 0 {
+		return nil
+	}
+	for _, name := range names {
+		if id, _, _ := strings.Cut(name, "."); c.req.foldedAs(id) >= 0 {
+			known = append(known, name)
+		}
+	}
+	return known
+}
+
+// refuse answers a call that must not be run.
+func (c *Interceptor) refuse(p *wire.Part) {
+	p.Failed = true
+	c.Expansions = append(c.Expansions, Expansion{Refused: true})
+	names := c.misled(p.Arguments)
+	if len(names) == 0 {
+		p.Result = fmt.Sprintf("Not run: the arguments hold %s, which only stands in for lines. Look them up, and call again with them.", c.noted(p.Arguments))
+		return
+	}
+	p.Result = fmt.Sprintf("Not run: the arguments hold [[llm_cache:folded %s ...]], which only stands in for text. Get the text by %s, ids %q, and call again with it.",
+		strings.Join(names, " and "), c.req.tool(), names)
+}
+
+// Folded returns the texts that were folded in this request, for a store that
+// keeps them beyond the client's own history.
+func (c *Interceptor) Folded() (out []Block) {
+	r := c.req
+	if !c.prompt.Edited || r == nil || r.expand == expandNone {
+		return nil
+	}
+	for i := range r.fresh {
+		if !stub.Folded(r.States[i].Edit) {
+			continue
+		}
+		out = append(out, Block{r.stubName(i), stub.Original(r.View, &r.Blocks[i])})
+	}
+	return out
+}
+
+// learnExpansions makes what was asked for again count: the block is in use,
+// stays whole from here on, and its like are more likely to be needed.
+func (c *Interceptor) learnExpansions(l *sessioncache.Lineage) {
+	for _, i := range c.asked {
+		s := &c.req.States[i]
+		s.Unused, s.Pinned = 0, true
+		if n := &l.Expanded[s.Class]; *n < 1<<15 {
+			*n++
+		}
+	}
+}
+
+var lookers = []string{"read", "view", "cat", "grep", "rg", "glob", "search", "find", "list", "ls"}
+
+// verb is the first word of a name such as read_file or ReadFile, in lower
+// case.
+func verb(name string) string {
+	for i, r := range name {
+		if i > 0 && !unicode.IsLower(r) {
+			return strings.ToLower(name[:i])
+		}
+	}
+	return strings.ToLower(name)
+}

@@ -1,0 +1,112 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package pipeline
+
+import (
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stage"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
+
+// ledger is what a request adds to the edits that its conversation has committed to.
+type ledger struct {
+	// fresh are the edits made in this request, by block: what the state was
+	// before. Deep edits can be taken back as long as nothing was sent.
+	fresh map[int]*sessioncache.Edit
+	// broken is the first message that differs from what the upstream has
+	// cached, because of a fresh edit in it or in the results of its calls.
+	broken int32
+}
+
+// smallGain is the saving in bytes below which an edit that throws away cached
+// bytes is not made for its own sake: what stands behind it, at least the hot
+// zone, would be written anew for less than it is read for.
+const smallGain = 320
+
+// may reports whether the policy allows a new edit of a block now.
+func (r *request) may(i int) bool {
+	return r.o.Policy == Eager || i >= r.forwarded || r.cold || r.Blocks[i].Message >= r.broken
+}
+
+// pays reports whether an edit that saves some bytes should be made now. Under
+// On it should whenever the policy allows it. Under Auto a small one waits
+// until it throws nothing away: the block was never forwarded, the cache is
+// cold, or another edit in front of it has broken the prefix already.
+func (r *request) pays(m stage.Mode, i, saving int) bool {
+	return m == stage.On || saving >= smallGain || r.free(i)
+}
+
+// free reports whether an edit of a block throws nothing away that is cached.
+func (r *request) free(i int) bool {
+	return i >= r.Known || r.cold || r.Blocks[i].Message >= r.broken
+}
+
+// set enters an edit of a block in the ledger.
+func (r *request) set(i int, name string, op wire.Op, value []byte) {
+	if r.fresh == nil {
+		r.fresh = make(map[int]*sessioncache.Edit)
+	}
+	if _, again := r.fresh[i]; !again {
+		r.fresh[i] = r.States[i].Edit
+	}
+	r.States[i].Edit = &sessioncache.Edit{Stage: name, Op: op, Value: value}
+	message := r.Blocks[i].Message
+	if r.Blocks[i].Kind == wire.KindToolResult && message > 0 {
+		message-- // the calls are all that stands between
+	}
+	r.broken = min(r.broken, message)
+}
+
+// undo takes a fresh edit back.
+func (r *request) undo(i int) {
+	r.States[i].Edit = r.fresh[i]
+	delete(r.fresh, i)
+}
+
+// keep takes every edit back but those that thinking has seen: where it is bound
+// to its past, the original would be refused as well.
+func (r *request) keep(m sessioncache.Match) {
+	for i := range r.States {
+		e := r.States[i].Edit
+		r.States[i].Edit = nil
+		if l := m.Lineage; r.rules.BindsThinking && l != nil && !l.Observed {
+			if i < min(m.Common, len(l.States)) {
+				r.States[i].Edit = l.States[i].Edit
+			} else if e != nil && e.Stage == stage.Expand {
+				r.States[i].Edit = e
+			}
+		}
+	}
+	r.fresh = nil
+	r.unweave(m)
+}
+
+// edits lists what to do with the bytes: the ledger of this request and the
+// markers.
+func (r *request) edits(markers []wire.Edit) []wire.Edit {
+	n := 0
+	for i := range r.States {
+		if r.States[i].Edit != nil {
+			n++
+		}
+	}
+	edits := make([]wire.Edit, 0, n+len(markers)+1)
+	for i := range r.States {
+		if e := r.States[i].Edit; e != nil {
+			edits = append(edits, wire.Edit{Block: r.View.System + i, Op: e.Op, Value: e.Value})
+		}
+	}
+	return r.woven(append(r.lengthened(edits), markers...))
+}

@@ -1,0 +1,166 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package pipeline
+
+import (
+	"bytes"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stage"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stub"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
+
+// Prompt is what goes upstream in the place of a client's request.
+type Prompt struct {
+	// Body is what to send upstream: the client's own bytes where nothing was
+	// edited, or where the policy only observes.
+	Body []byte
+	// Edited reports whether Body differs from the client's bytes.
+	Edited bool
+	// OriginalTokens and SentTokens are estimates of the prompt as the client
+	// sent it and as the policy would have it. Where the policy only observes,
+	// SentTokens is what would have been sent.
+	OriginalTokens, SentTokens int
+	// Fired are the stages that did something, markers included.
+	Fired []Fired
+	// Markers is the number of cache markers added.
+	Markers int
+	// Err is set when the edits could not be applied, and so none were but those
+	// that the conversation is bound to.
+	Err error
+
+	edits []wire.Edit // that Body was made by
+	stubs bool        // Body holds stubs
+}
+
+// Fired counts what one stage did in one request.
+type Fired struct {
+	// Stage is the stage's name, as in the configuration.
+	Stage string
+	// Count is the number of its edits in the request that goes upstream,
+	// those replayed from the ledger included.
+	Count int
+}
+
+// make applies the edits of a request. Where they contradict each other, it applies
+// as much as can be of what the conversation is bound to, and reports that.
+func (p *Prompt) make(r *request, markers []wire.Edit) (impossible bool) {
+	p.Markers, p.Fired = len(markers), fired(r, len(markers))
+	edits := r.edits(markers)
+	if len(edits) == 0 && !r.long || r.o.Policy == Observe {
+		return false
+	}
+	body, err := r.View.Splice(edits)
+	if err == nil {
+		body, err = r.lengthenAuto(body)
+	}
+	if err != nil {
+		p.Err, impossible = err, true
+		p.reset(r)
+		if edits, body = r.committed(); edits == nil {
+			return true
+		}
+		p.Fired = fired(r, 0)
+	}
+	p.Body, p.Edited, p.edits = body, !bytes.Equal(body, r.View.Raw), edits
+	for i := range r.States {
+		p.stubs = p.stubs || stub.Folded(r.States[i].Edit)
+	}
+	return impossible
+}
+
+// reset takes every edit out: the original is sent.
+func (p *Prompt) reset(r *request) {
+	p.Body, p.Edited, p.Fired, p.Markers = r.View.Raw, false, nil, 0
+	p.SentTokens = p.OriginalTokens
+}
+
+// again makes what is sent after a rejection: the original, or what the
+// conversation is bound to.
+func (p *Prompt) again(r *request) {
+	p.reset(r)
+	if edits := r.edits(nil); len(edits) > 0 {
+		if body, err := r.View.Splice(edits); err == nil {
+			p.Body, p.Edited, p.Fired, p.edits = body, true, fired(r, 0), edits
+		}
+	}
+}
+
+// OnlyMarks reports whether all that was edited are markers of the cache: the model
+// reads what the client wrote.
+func (p *Prompt) OnlyMarks() bool {
+	for _, f := range p.Fired {
+		if f.Stage != stage.Breakpoints {
+			return false
+		}
+	}
+	return p.Edited
+}
+
+// committed applies as much as can be of what the conversation is bound to, where
+// the edits of a request contradict each other: its ledger, or, if the fault is in
+// that, no more than the tool that its prompts begin with. The original alone would
+// break the prefix.
+func (r *request) committed() ([]wire.Edit, []byte) {
+	r.long = false
+	for i := range r.fresh {
+		r.undo(i)
+	}
+	for range 2 {
+		edits := r.edits(nil)
+		if len(edits) == 0 {
+			break
+		}
+		if body, err := r.View.Splice(edits); err == nil {
+			return edits, body
+		}
+		for i := range r.States {
+			r.States[i].Edit, r.States[i].Inserted = nil, nil
+		}
+	}
+	for i := range r.States {
+		r.States[i].Edit, r.States[i].Inserted = nil, nil
+	}
+	r.expand = expandNone
+	return nil, nil
+}
+
+// fired counts edits by stage, in the order of the stages.
+func fired(r *request, markers int) []Fired {
+	names := [...]string{stage.Admission, stage.Thinking, stage.Narration, stage.ToolResults, stage.Prune, stage.Replaced, stage.Inputs, stage.Expand, stage.Breakpoints}
+	counts := [len(names)]int{len(names) - 1: markers}
+	if r.expand == expandDeclared {
+		counts[len(names)-2]++
+	}
+	for i := range r.States {
+		if r.States[i].Inserted != nil {
+			counts[len(names)-2]++
+		}
+		if e := r.States[i].Edit; e != nil {
+			for j, name := range names {
+				if name == e.Stage {
+					counts[j]++
+				}
+			}
+		}
+	}
+	var out []Fired
+	for j, n := range counts {
+		if n > 0 {
+			out = append(out, Fired{names[j], n})
+		}
+	}
+	return out
+}

@@ -1,0 +1,82 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package pipeline
+
+import (
+	"math"
+	"time"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/history"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
+
+// request is the state of one request on its way through the stages.
+type request struct {
+	history.History
+	o       *Options
+	rules   cachemodel.Rules
+	session *sessioncache.Session
+	cached
+	run
+	ledger
+	place
+	zones zones
+	// bound reports whether what the model has thought is bound to what stood
+	// before it: by the provider's checks, or because it is left out otherwise.
+	bound bool
+	// sealed reports whether thinking goes upstream as reasoning items of the
+	// Responses API, and is treated as they are: what was sent is sent again.
+	sealed bool
+	// answer is the first block of the last answer.
+	answer int
+	// expand says what is done about the expand tool; lost reports that what was
+	// said on the way to the client's last message could not be put back.
+	expand expandTool
+	lost   bool
+}
+
+// place is where cache markers go.
+type place struct {
+	// at is the end of the cache entry that a fold in this request builds on,
+	// and stake the place from which the next fold is expected to begin.
+	at, stake int
+	// long reports that the client's markers go out with the long lifetime.
+	long bool
+}
+
+func newRequest(o *Options, rules cachemodel.Rules, v *wire.View, s *sessioncache.Session, m sessioncache.Match, sealed bool, now time.Time) *request {
+	r := &request{
+		History: history.History{View: v, Blocks: v.MessageBlocks(), Known: m.Common},
+		o:       o, rules: rules, session: s, run: findRun(v), ledger: ledger{broken: math.MaxInt32}, zones: newZones(&o.Zones, v), sealed: sealed,
+	}
+	r.States = sessioncache.NewStates(len(r.Blocks))
+	r.bound = rules.BindsThinking || rules.BindsReasoning && r.lastReasoning() >= 0
+	r.answer = r.LastAnswer()
+	l := m.Lineage
+	r.cached = newCached(&r.History, &rules, s, l, now)
+	if l == nil {
+		return r
+	}
+	n := copy(r.States, l.States[:min(m.Common, len(l.States))])
+	if l.Observed != (o.Policy == Observe) {
+		// What was only observed was never sent, and the other way round.
+		for i := range n {
+			r.States[i].Edit = nil
+		}
+	}
+	return r
+}

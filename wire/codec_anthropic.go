@@ -35,15 +35,6 @@ func (anthropicCodec) Match(path string) bool { return strings.HasSuffix(path, "
 
 func (anthropicCodec) ForcesCall(choice gjson.Result) bool { return forcesCall(choice) }
 
-// forcesCall reads the choice of a format in which it is a word, or an object of a
-// type.
-func forcesCall(choice gjson.Result) bool {
-	if choice.IsObject() {
-		choice = choice.Get("type")
-	}
-	return choice.Str != "" && choice.Str != "auto" && choice.Str != "none"
-}
-
 func (anthropicCodec) MatchCount(path string) bool {
 	return strings.HasSuffix(path, "/v1/messages/count_tokens")
 }
@@ -91,6 +82,8 @@ func (anthropicCodec) Hides(*View) bool { return true }
 
 func (anthropicCodec) Intercept(r *Relay) interception { return &anthropicRelay{Relay: r} }
 
-func (anthropicCodec) Mark(v *View, b *Block, value []byte) ([]cut, error) {
+func (anthropicCodec) Mark(v *View, b *Block, value []byte) ([]Cut, error) {
 	return v.markBlock(b, value)
 }
+
+func (anthropicCodec) Markable(b *Block) bool { return markable(b) }

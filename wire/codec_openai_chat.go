@@ -40,23 +40,6 @@ func (c chatCodec) Base(body []byte) []Member {
 	return append(append(members, c.Prefill()...), Member{Name: "response_format"})
 }
 
-// prefillMessage is the message behind a prompt that is only to be read.
-const prefillMessage = `{"role":"user","content":"."}`
-
-// prefillMessages are the messages up to the first that is the client's, and one
-// more.
-func prefillMessages(messages gjson.Result) []byte {
-	out := []byte{'['}
-	messages.ForEach(func(_, m gjson.Result) bool {
-		if role := m.Get("role").Str; role != "system" && role != "developer" {
-			return false
-		}
-		out = append(append(out, m.Raw...), ',')
-		return true
-	})
-	return append(append(out, prefillMessage...), ']')
-}
-
 func (chatCodec) Name(key []byte) []byte { return key }
 
 func (chatCodec) Member(*parser, []byte, Span) {}
@@ -82,6 +65,8 @@ func (chatCodec) Hides(*View) bool { return true }
 
 func (chatCodec) Intercept(r *Relay) interception { return &chatRelay{Relay: r} }
 
-func (chatCodec) Mark(v *View, b *Block, value []byte) ([]cut, error) { // some hosts take them
+func (chatCodec) Mark(v *View, b *Block, value []byte) ([]Cut, error) { // some hosts take them
 	return v.markBlock(b, value)
 }
+
+func (chatCodec) Markable(b *Block) bool { return markable(b) }

@@ -59,7 +59,7 @@ func (responsesCodec) Name(key []byte) []byte { return responsesName(key) }
 
 func (responsesCodec) Member(*parser, []byte, Span) {}
 
-func (responsesCodec) Messages(p *parser, at int) int { return responsesParser{p}.input(at) }
+func (responsesCodec) Messages(p *parser, at int) int { return p.items(at, responsesParser{p}) }
 
 func (responsesCodec) Tool(p *parser, at int) int { return responsesParser{p}.tool(at) }
 
@@ -87,6 +87,6 @@ func (responsesCodec) Hides(v *View) bool {
 
 func (responsesCodec) Intercept(r *Relay) interception { return &responsesRelay{Relay: r} }
 
-func (responsesCodec) Mark(v *View, b *Block, value []byte) ([]cut, error) {
-	return v.markPart(b, value)
+func (responsesCodec) Mark(v *View, b *Block, value []byte) ([]Cut, error) {
+	return markPart(v, b, value)
 }

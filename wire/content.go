@@ -14,6 +14,21 @@
 
 package wire
 
+// The names of the members by which a text and a result are hashed, whatever they are
+// called in a format.
+var (
+	keyText    = []byte("text")
+	keyID      = []byte("id")
+	keyContent = []byte("content")
+)
+
+// hashResult adds the result of a call to the hash that has begun: a lone text counts
+// the same in either form.
+func (p *parser) hashResult(b *Block, content Span) {
+	p.hasher.member(keyID, b.ID.Of(p.b))
+	p.hasher.member(keyContent, p.lone(content).Of(p.b))
+}
+
 // plain is the text block that a string content means.
 func (p *parser) plain(span Span, section Section, role Role, message int32) Block {
 	b := Block{Kind: KindText, Section: section, Role: role, Message: message, Span: span, Body: span, Flags: FlagString}

@@ -14,7 +14,10 @@
 
 package wire
 
-import "bytes"
+import (
+	"bytes"
+	"slices"
+)
 
 // Cut replaces the bytes from Start up to but excluding End by others.
 type Cut struct {
@@ -24,17 +27,12 @@ type Cut struct {
 
 // Replace returns a copy of raw with the cuts made, which must not overlap.
 func Replace(raw []byte, cuts []Cut) ([]byte, error) {
-	own := make([]cut, len(cuts))
-	for i, c := range cuts {
-		own[i] = cut{c.Start, c.End, c.With}
-	}
-	return join(raw, own)
+	return join(raw, slices.Clone(cuts))
 }
 
 // Without returns the cut that takes a member, key included, out of its object.
 func (v *View) Without(member Span) Cut {
-	c := v.member(member)
-	return Cut{c.start, c.end, c.with}
+	return v.member(member)
 }
 
 // Unmark returns the cut that takes a block's cache marker out. It returns false

@@ -172,3 +172,12 @@ func (a *answer) fail(root gjson.Result, event string) {
 func answerCount(r gjson.Result) int64 {
 	return min(max(r.Int(), 0), maxAnswerCount)
 }
+
+// argumentsText returns the JSON text of arguments, which is a string; some
+// servers send the object itself.
+func argumentsText(v gjson.Result) string {
+	if v.IsObject() {
+		return v.Raw
+	}
+	return v.Str
+}

@@ -151,18 +151,9 @@ func (a chatAnswer) toolCalls(list gjson.Result, whole bool) {
 		if c.name == "" {
 			c.name = a.keep(function.Get("name").Str)
 		}
-		a.write(&c.arguments, chatArguments(function.Get("arguments")))
+		a.write(&c.arguments, argumentsText(function.Get("arguments")))
 		return !a.broken
 	})
-}
-
-// chatArguments returns the JSON text of arguments, which is a string; some
-// servers send the object itself.
-func chatArguments(v gjson.Result) string {
-	if v.IsObject() {
-		return v.Raw
-	}
-	return v.Str
 }
 
 // usage takes in a usage object, which replaces one that came before. The
@@ -215,10 +206,5 @@ func (a chatAnswer) timings(t gjson.Result) {
 	if a.counted || !t.IsObject() {
 		return
 	}
-	a.turn.Usage = Usage{
-		Uncached: answerCount(t.Get("prompt_n")),
-		Read:     answerCount(t.Get("cache_n")),
-		Output:   answerCount(t.Get("predicted_n")),
-		Reported: true,
-	}
+	a.turn.Usage = timings(t)
 }

@@ -166,7 +166,7 @@ func (a responsesAnswer) item(item gjson.Result, index int64, whole bool) {
 	}
 	for _, member := range [...]string{"arguments", "input", "action", "operation"} {
 		if v := item.Get(member); v.Exists() {
-			c.initial = a.keep(chatArguments(v))
+			c.initial = a.keep(argumentsText(v))
 			return
 		}
 	}

@@ -14,6 +14,62 @@
 
 package wire
 
+// itemReader reads one item of a flat list, which begins a message or belongs to the
+// one before it, see [parser.enter].
+type itemReader interface {
+	item(at int) int
+}
+
+// items reads the value of an input: a text, which is one message of the
+// user, or items. Items of the model in a row make one message, as do the
+// outputs of tools; every other item is a message of its own.
+func (p *parser) items(at int, by itemReader) int {
+	if p.b[at] == '"' {
+		end := skipString(p.b, at)
+		if end < 0 {
+			return p.fail(ErrSyntax)
+		}
+		span := Span{int32(at), int32(end)}
+		p.blocks = append(p.blocks, p.plain(span, SectionMessages, RoleUser, 0))
+		p.v.Messages = append(p.v.Messages, Message{Span: span, Content: span, Role: RoleUser, End: 1})
+		p.raw = append(p.raw, rawHash(span.Of(p.b)))
+		p.opening = 1
+		return end
+	}
+	e := p.elements(at)
+	for e.next() {
+		if end := p.recallItems(e.at); end > 0 {
+			e.at = end
+			continue
+		}
+		if e.at = by.item(e.at); e.at < 0 {
+			return -1
+		}
+	}
+	if e.bad {
+		return p.fail(ErrSyntax)
+	}
+	p.seal()
+	if p.opening == 0 {
+		p.opening = len(p.v.Messages)
+	}
+	return e.end
+}
+
+// answered is told of an item at b[at] that is the model's, or answers it. At the first
+// of them what is known of the conversation is asked for; it returns the index behind
+// what of it is recognised, or 0.
+func (p *parser) answered(at int) int {
+	if p.opening > 0 {
+		return 0
+	}
+	if p.opening = len(p.v.Messages); p.opening == 0 {
+		return 0
+	}
+	p.remember()
+	return p.recallItems(at)
+}
+
 // joins tells whether an item of a role belongs to the message before it.
 func (p *parser) joins(r Role) bool {
 	n := len(p.v.Messages)

@@ -50,7 +50,7 @@ func (v *View) toRebuild(edits []Edit) map[int32]bool {
 }
 
 // insert makes the cut of an insertion outside of a message's content.
-func (v *View) insert(b *Block, e *Edit) (cut, error) {
+func (v *View) insert(b *Block, e *Edit) (Cut, error) {
 	switch e.Op {
 	case OpBefore, OpAfter:
 		item := v.Traits().FlatItems && b.Role == RoleAssistant && !b.Has(FlagPart)
@@ -58,28 +58,28 @@ func (v *View) insert(b *Block, e *Edit) (cut, error) {
 			break
 		}
 		if e.Op == OpBefore {
-			return cut{b.Span.Start, b.Span.Start, append(bytes.Clone(e.Value), ',')}, nil
+			return Cut{b.Span.Start, b.Span.Start, append(bytes.Clone(e.Value), ',')}, nil
 		}
-		return cut{b.Span.End, b.Span.End, append([]byte{','}, e.Value...)}, nil
+		return Cut{b.Span.End, b.Span.End, append([]byte{','}, e.Value...)}, nil
 	case OpBeforeMessage, OpAfterMessage:
 		if b.Message < 0 {
 			break
 		}
 		s := v.Messages[b.Message].Span
 		if e.Op == OpBeforeMessage {
-			return cut{s.Start, s.Start, append(bytes.Clone(e.Value), ',')}, nil
+			return Cut{s.Start, s.Start, append(bytes.Clone(e.Value), ',')}, nil
 		}
-		return cut{s.End, s.End, append([]byte{','}, e.Value...)}, nil
+		return Cut{s.End, s.End, append([]byte{','}, e.Value...)}, nil
 	}
-	return cut{}, fmt.Errorf("%w: nothing can be put beside this %s", ErrEdit, b.Kind)
+	return Cut{}, fmt.Errorf("%w: nothing can be put beside this %s", ErrEdit, b.Kind)
 }
 
 // rebuild writes the content of a message anew. The bytes of its blocks, and
 // all that stands around its content, stay the client's.
-func (v *View) rebuild(m int32, edits []Edit) (cut, error) {
+func (v *View) rebuild(m int32, edits []Edit) (Cut, error) {
 	msg := &v.Messages[m]
 	if string(msg.Content.Of(v.Raw)) == "null" {
-		return cut{}, fmt.Errorf("%w: message %d has no content", ErrEdit, m)
+		return Cut{}, fmt.Errorf("%w: message %d has no content", ErrEdit, m)
 	}
 	var out, elements []byte
 	put := func(element []byte) {
@@ -104,13 +104,13 @@ func (v *View) rebuild(m int32, edits []Edit) (cut, error) {
 		b := &v.Blocks[i]
 		if !v.inContent(b) {
 			if b.Has(FlagMember) {
-				return cut{}, fmt.Errorf("%w: message %d has members of its own", ErrEdit, m)
+				return Cut{}, fmt.Errorf("%w: message %d has members of its own", ErrEdit, m)
 			}
 			continue // a tool call beside the content
 		}
 		element, err := v.spliced(i, b, edits)
 		if err != nil {
-			return cut{}, err
+			return Cut{}, err
 		}
 		for j := range edits {
 			if e := &edits[j]; e.Block == i {
@@ -137,14 +137,14 @@ func (v *View) rebuild(m int32, edits []Edit) (cut, error) {
 	}
 	closeMessage()
 	if len(out) == 0 {
-		return cut{}, fmt.Errorf("%w: message %d would be left empty", ErrEdit, m)
+		return Cut{}, fmt.Errorf("%w: message %d would be left empty", ErrEdit, m)
 	}
-	return cut{msg.Span.Start, msg.Span.End, out}, nil
+	return Cut{msg.Span.Start, msg.Span.End, out}, nil
 }
 
 // spliced returns a block with its own edits made, nil if it is removed.
 func (v *View) spliced(i int, b *Block, edits []Edit) ([]byte, error) {
-	var cuts []cut
+	var cuts []Cut
 	marked := false
 	for j := range edits {
 		e := &edits[j]
@@ -161,7 +161,7 @@ func (v *View) spliced(i int, b *Block, edits []Edit) ([]byte, error) {
 			if b.Body.Empty() {
 				return nil, fmt.Errorf("%w: a %s without content is to be replaced", ErrEdit, b.Kind)
 			}
-			cuts = append(cuts, cut{b.Body.Start, b.Body.End, v.content(b, e.Value)})
+			cuts = append(cuts, Cut{b.Body.Start, b.Body.End, v.content(b, e.Value)})
 		case OpMark:
 			c, err := v.mark(b, e.Value)
 			if err != nil {
@@ -172,8 +172,8 @@ func (v *View) spliced(i int, b *Block, edits []Edit) ([]byte, error) {
 		}
 	}
 	for j := range cuts {
-		cuts[j].start -= b.Span.Start
-		cuts[j].end -= b.Span.Start
+		cuts[j].Start -= b.Span.Start
+		cuts[j].End -= b.Span.Start
 	}
 	out, err := join(b.Span.Of(v.Raw), cuts)
 	if err != nil || !b.Has(FlagString) {

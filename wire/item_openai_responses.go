@@ -62,8 +62,8 @@ var (
 	typeRefers   = []byte(`"item_reference"`)
 )
 
-// entry reads one item of input.
-func (p responsesParser) entry(at int) int {
+// item reads one item of input.
+func (p responsesParser) item(at int) int {
 	var f itemMembers
 	closed := false
 	m := walk(p.b, at)
@@ -95,12 +95,9 @@ func (p responsesParser) entry(at int) int {
 	if closed && string(kind) == `"message"` {
 		role = p.roleOf(at)
 	}
-	if (role == RoleAssistant || role == RoleTool) && p.opening == 0 {
-		if p.opening = len(p.v.Messages); p.opening > 0 {
-			p.remember()
-			if end := p.recallItems(at); end > 0 {
-				return end
-			}
+	if role == RoleAssistant || role == RoleTool {
+		if end := p.answered(at); end > 0 {
+			return end
 		}
 	}
 	span := Span{int32(at), int32(end)}
@@ -126,7 +123,7 @@ func (p responsesParser) entry(at int) int {
 			p.blocks = append(p.blocks, b)
 		}
 	default:
-		p.blocks = append(p.blocks, p.item(kind, &f, span, role, index))
+		p.blocks = append(p.blocks, p.whole(kind, &f, span, role, index))
 	}
 	p.v.Messages[index].End = int32(len(p.blocks))
 	return end
@@ -157,9 +154,9 @@ func (p responsesParser) itemRole(kind, role []byte) Role {
 	return RoleAssistant
 }
 
-// item reads an item that is one block: a call, its output, reasoning, or
+// whole reads an item that is one block: a call, its output, reasoning, or
 // something opaque.
-func (p responsesParser) item(kind []byte, f *itemMembers, span Span, role Role, index int32) Block {
+func (p responsesParser) whole(kind []byte, f *itemMembers, span Span, role Role, index int32) Block {
 	b := Block{Section: SectionMessages, Role: role, Message: index, Span: span, ID: unquoted(p.b, f.callID)}
 	switch {
 	case string(kind) == `"reasoning"`:
@@ -203,8 +200,7 @@ func (p responsesParser) outputItem(b *Block, output Span) {
 		b.Flags |= FlagMedia
 	}
 	p.hasher.begin(b.Section, b.Role, b.Kind)
-	p.hasher.member(keyID, b.ID.Of(p.b))
-	p.hasher.member(keyContent, p.lone(output).Of(p.b))
+	p.hashResult(b, output)
 	b.Hash = p.hasher.end()
 }
 

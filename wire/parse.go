@@ -117,6 +117,9 @@ type parser struct {
 	tools, system part
 }
 
+// addTool adds a tool definition.
+func (p *parser) addTool(b Block) { p.tools.blocks = append(p.tools.blocks, b) }
+
 func (p *parser) fail(err error) int {
 	if p.err == nil {
 		p.err = err

@@ -20,11 +20,8 @@ import (
 )
 
 var (
-	keyText    = []byte("text")
-	keyID      = []byte("id")
-	keyContent = []byte("content")
-	keyError   = []byte("is_error")
-	valueTrue  = []byte("true")
+	keyError  = []byte("is_error")
+	valueTrue = []byte("true")
 )
 
 // anthropicParser reads requests of the Messages API.
@@ -68,7 +65,7 @@ func (p anthropicParser) tool(at int) int {
 	}
 	b.Span = Span{int32(at), int32(m.end)}
 	b.Hash = p.hasher.end()
-	p.tools.blocks = append(p.tools.blocks, b)
+	p.addTool(b)
 	return m.end
 }
 
@@ -270,8 +267,7 @@ func (p anthropicParser) hash(b *Block, f *blockMembers) {
 	h := &p.hasher
 	h.begin(b.Section, b.Role, b.Kind)
 	if b.Kind == KindToolResult {
-		h.member(keyID, b.ID.Of(p.b))
-		h.member(keyContent, p.lone(f.content).Of(p.b))
+		p.hashResult(b, f.content)
 		if b.Has(FlagError) {
 			h.member(keyError, valueTrue)
 		}

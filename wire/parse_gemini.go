@@ -33,10 +33,10 @@ var skipSignature = [...]string{`"skip_thought_signature_validator"`, `"context_
 
 // The names that the Messages API has for members of a Gemini request.
 var (
-	nameMessages   = []byte("messages")
-	nameSystem     = []byte("system")
-	nameTools      = []byte("tools")
-	nameToolChoice = []byte("tool_choice")
+	likeMessages   = []byte("messages")
+	likeSystem     = []byte("system")
+	likeTools      = []byte("tools")
+	likeToolChoice = []byte("tool_choice")
 )
 
 // geminiParser reads requests of the Gemini API.
@@ -45,13 +45,13 @@ type geminiParser struct{ *parser }
 func geminiName(key []byte) []byte {
 	switch string(key) {
 	case "contents":
-		return nameMessages
+		return likeMessages
 	case "systemInstruction", "system_instruction":
-		return nameSystem
+		return likeSystem
 	case "tools":
-		return nameTools
+		return likeTools
 	case "toolConfig", "tool_config":
-		return nameToolChoice
+		return likeToolChoice
 	}
 	return nil
 }
@@ -112,7 +112,7 @@ func (p geminiParser) tool(at int) int {
 		default:
 			p.hasher.begin(SectionTools, RoleNone, KindToolDef)
 			p.hasher.member(key, value.Of(p.b))
-			p.tools.blocks = append(p.tools.blocks, Block{Kind: KindToolDef, Section: SectionTools, Message: -1, Span: value, Hash: p.hasher.end()})
+			p.addTool(Block{Kind: KindToolDef, Section: SectionTools, Message: -1, Span: value, Hash: p.hasher.end()})
 		}
 	}
 	if m.bad {
@@ -144,7 +144,7 @@ func (p geminiParser) declaration(at int) int {
 	}
 	b.Span = Span{int32(at), int32(m.end)}
 	b.Hash = p.hasher.end()
-	p.tools.blocks = append(p.tools.blocks, b)
+	p.addTool(b)
 	return m.end
 }
 

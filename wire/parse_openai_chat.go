@@ -54,7 +54,7 @@ func (p chatParser) tool(at int) int {
 	}
 	b.Span = Span{int32(at), int32(m.end)}
 	b.Hash = p.hasher.end()
-	p.tools.blocks = append(p.tools.blocks, b)
+	p.addTool(b)
 	return m.end
 }
 
@@ -178,8 +178,7 @@ func (p chatParser) content(f *chatMembers, role Role, index int32) bool {
 			b.Flags |= FlagEmpty
 		}
 		p.hasher.begin(SectionMessages, role, KindToolResult)
-		p.hasher.member(keyID, b.ID.Of(p.b))
-		p.hasher.member(keyContent, p.lone(f.content).Of(p.b))
+		p.hashResult(&b, f.content)
 		b.Hash = p.hasher.end()
 		p.blocks = append(p.blocks, b)
 		return true

@@ -20,6 +20,10 @@ import (
 
 // The names that top-level members of a Responses request have in [parser.run].
 var (
+	nameMessages          = []byte("messages")
+	nameSystem            = []byte("system")
+	nameTools             = []byte("tools")
+	nameToolChoice        = []byte("tool_choice")
 	nameModel             = []byte("model")
 	nameStream            = []byte("stream")
 	nameMaxTokens         = []byte("max_tokens")
@@ -77,7 +81,7 @@ type responsesParser struct{ *parser }
 func (p responsesParser) tool(at int) int {
 	b, end := p.toolItem(at, SectionTools, RoleNone, -1)
 	if end > 0 {
-		p.tools.blocks = append(p.tools.blocks, b)
+		p.addTool(b)
 	}
 	return end
 }
@@ -119,40 +123,4 @@ func (p responsesParser) toolItem(at int, section Section, role Role, message in
 	b.Span = Span{int32(at), int32(m.end)}
 	b.Hash = p.hasher.end()
 	return b, m.end
-}
-
-// input reads the value of input: a text, which is one message of the
-// user, or items. Items of the model in a row make one message, as do the
-// outputs of tools; every other item is a message of its own.
-func (p responsesParser) input(at int) int {
-	if p.b[at] == '"' {
-		end := skipString(p.b, at)
-		if end < 0 {
-			return p.fail(ErrSyntax)
-		}
-		span := Span{int32(at), int32(end)}
-		p.blocks = append(p.blocks, p.plain(span, SectionMessages, RoleUser, 0))
-		p.v.Messages = append(p.v.Messages, Message{Span: span, Content: span, Role: RoleUser, End: 1})
-		p.raw = append(p.raw, rawHash(span.Of(p.b)))
-		p.opening = 1
-		return end
-	}
-	e := p.elements(at)
-	for e.next() {
-		if end := p.recallItems(e.at); end > 0 {
-			e.at = end
-			continue
-		}
-		if e.at = p.entry(e.at); e.at < 0 {
-			return -1
-		}
-	}
-	if e.bad {
-		return p.fail(ErrSyntax)
-	}
-	p.seal()
-	if p.opening == 0 {
-		p.opening = len(p.v.Messages)
-	}
-	return e.end
 }

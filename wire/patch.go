@@ -38,7 +38,7 @@ type Member struct {
 func Patch(object []byte, patches ...Member) ([]byte, error) {
 	var (
 		found = make([]bool, len(patches))
-		cuts  []cut
+		cuts  []Cut
 		kept  = false // a member in front stays
 		open  = -1    // where dropped members at the beginning begin
 		last  = 0     // the end of the member in front
@@ -47,7 +47,7 @@ func Patch(object []byte, patches ...Member) ([]byte, error) {
 	for m.next() {
 		from := m.from
 		if open >= 0 {
-			cuts = append(cuts, cut{start: int32(open), end: int32(from)})
+			cuts = append(cuts, Cut{Start: int32(open), End: int32(from)})
 			open = -1
 		}
 		i := patchOf(patches, m.key)
@@ -60,11 +60,11 @@ func Patch(object []byte, patches ...Member) ([]byte, error) {
 			kept = true
 		case patches[i].Value != nil:
 			if !bytes.Equal(value.Of(object), patches[i].Value) {
-				cuts = append(cuts, cut{value.Start, value.End, patches[i].Value})
+				cuts = append(cuts, Cut{value.Start, value.End, patches[i].Value})
 			}
 			kept, found[i] = true, true
 		case kept:
-			cuts = append(cuts, cut{start: int32(last), end: value.End})
+			cuts = append(cuts, Cut{Start: int32(last), End: value.End})
 		default:
 			open = from
 		}
@@ -74,7 +74,7 @@ func Patch(object []byte, patches ...Member) ([]byte, error) {
 		return nil, ErrNotObject
 	}
 	if open >= 0 {
-		cuts = append(cuts, cut{start: int32(open), end: int32(last)})
+		cuts = append(cuts, Cut{Start: int32(open), End: int32(last)})
 	}
 	var added []byte
 	for i, p := range patches {
@@ -91,7 +91,7 @@ func Patch(object []byte, patches ...Member) ([]byte, error) {
 		added = append(added, p.Value...)
 	}
 	if added != nil {
-		cuts = append(cuts, cut{int32(m.end) - 1, int32(m.end) - 1, added})
+		cuts = append(cuts, Cut{int32(m.end) - 1, int32(m.end) - 1, added})
 	}
 	if len(cuts) == 0 {
 		return object, nil

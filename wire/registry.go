@@ -106,8 +106,10 @@ type Replacer interface {
 // Marker is a [Codec] of a format whose blocks can be marked as the end of what is to
 // be cached.
 type Marker interface {
+	// Markable reports whether a block may carry a marker.
+	Markable(b *Block) bool
 	// Mark returns the cuts that give a block a marker.
-	Mark(v *View, b *Block, value []byte) ([]cut, error)
+	Mark(v *View, b *Block, value []byte) ([]Cut, error)
 }
 
 // registered is what is known of a format.

@@ -26,6 +26,9 @@ import (
 // largestKept bounds the memory that is kept to be used again, in bytes.
 const largestKept = 1 << 20
 
+// blockSize is about what a block takes beside its content, in bytes.
+const blockSize = 300
+
 // Relay makes one message for the client of several answers of an upstream, and
 // keeps calls from the client that are answered on the way. What need not be
 // changed passes in the upstream's own bytes, event by event. A Relay belongs
@@ -336,4 +339,11 @@ func quoteText(s string) []byte { return gjson.AppendJSONString(nil, s) }
 func appendCount(dst []byte, key string, n int64) []byte {
 	dst = append(append(append(dst, '"'), key...), `":`...)
 	return append(strconv.AppendInt(dst, n, 10), ',')
+}
+
+func appendElement(dst, element []byte) []byte {
+	if len(dst) > 0 {
+		dst = append(dst, ',')
+	}
+	return append(dst, element...)
 }

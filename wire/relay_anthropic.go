@@ -30,9 +30,6 @@ type anthropicRelay struct {
 
 func (r *anthropicRelay) next() { r.blocks = nil }
 
-// blockSize is about what a block takes beside its content, in bytes.
-const blockSize = 300
-
 // relayBlock is a block of a Messages stream that is open, or an item of a
 // Responses stream.
 type relayBlock struct {
@@ -429,7 +426,7 @@ func (anthropicCodec) Weave(v *View, message int, its []Iteration) ([]Edit, bool
 				open = append(open, p.Raw)
 				continue
 			}
-			if at < end && v.isPart(&v.Blocks[at], p) {
+			if at < end && isPart(v, &v.Blocks[at], p) {
 				for _, raw := range open {
 					edits = append(edits, Edit{Block: at, Op: OpBefore, Value: raw})
 				}
@@ -449,7 +446,7 @@ func (anthropicCodec) Weave(v *View, message int, its []Iteration) ([]Edit, bool
 			for _, raw := range open {
 				edits = append(edits, Edit{Block: end - 1, Op: OpAfter, Value: raw})
 			}
-			more, ok := v.anthropicAnswer(message, it)
+			more, ok := answered(v, message, it)
 			if !ok {
 				return nil, false
 			}
@@ -462,9 +459,9 @@ func (anthropicCodec) Weave(v *View, message int, its []Iteration) ([]Edit, bool
 	return edits, at == end
 }
 
-// anthropicAnswer puts the results of hidden calls in front of what the client
+// answered puts the results of hidden calls in front of what the client
 // answers to the message.
-func (v *View) anthropicAnswer(message int, it *Iteration) ([]Edit, bool) {
+func answered(v *View, message int, it *Iteration) ([]Edit, bool) {
 	if message+1 >= len(v.Messages) || v.Messages[message+1].Role != RoleUser || v.Messages[message+1].First == v.Messages[message+1].End {
 		return nil, false
 	}
@@ -477,7 +474,7 @@ func (v *View) anthropicAnswer(message int, it *Iteration) ([]Edit, bool) {
 }
 
 // isPart tells whether a block of the client is a part of an answer.
-func (v *View) isPart(b *Block, p *Part) bool {
+func isPart(v *View, b *Block, p *Part) bool {
 	if p.Kind == KindOther {
 		return b.Kind == KindOther || b.Kind > KindToolResult
 	}

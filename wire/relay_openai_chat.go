@@ -276,7 +276,7 @@ func (r *chatRelay) entry(item gjson.Result, position int64) (c *relayCall, begu
 	if r.full {
 		return c, begun
 	}
-	c.arguments.WriteString(chatArguments(text))
+	c.arguments.WriteString(argumentsText(text))
 	item.ForEach(func(k, v gjson.Result) bool {
 		switch k.Str {
 		case "index", "id", "type", "function", "custom":

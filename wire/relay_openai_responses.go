@@ -377,12 +377,12 @@ func (r *responsesRelay) join(last []byte) []byte {
 func (responsesCodec) Continuation(it *Iteration) []byte {
 	bare := false
 	for i := range it.Parts {
-		bare = bare || it.Stateless && it.Parts[i].bareReasoning()
+		bare = bare || it.Stateless && bareReasoning(&it.Parts[i])
 	}
 	var out []byte
 	for i := range it.Parts {
 		p := &it.Parts[i]
-		if bare && p.bareReasoning() {
+		if bare && bareReasoning(p) {
 			continue
 		}
 		raw := p.Raw
@@ -394,7 +394,7 @@ func (responsesCodec) Continuation(it *Iteration) []byte {
 	return append(out, responsesResults(it)...)
 }
 
-func (p *Part) bareReasoning() bool {
+func bareReasoning(p *Part) bool {
 	if p.Kind != KindReasoning {
 		return false
 	}
@@ -448,7 +448,7 @@ func (responsesCodec) Weave(v *View, message int, its []Iteration) ([]Edit, bool
 			switch {
 			case p.Hidden:
 				open = appendElement(open, p.Raw)
-			case at < end && v.isItem(&v.Blocks[at], p):
+			case at < end && isItem(v, &v.Blocks[at], p):
 				if open != nil {
 					edits, open = append(edits, Edit{Block: at, Op: OpBefore, Value: open}), nil
 				}
@@ -469,15 +469,8 @@ func (responsesCodec) Weave(v *View, message int, its []Iteration) ([]Edit, bool
 	return edits, at == end
 }
 
-func appendElement(dst, element []byte) []byte {
-	if len(dst) > 0 {
-		dst = append(dst, ',')
-	}
-	return append(dst, element...)
-}
-
 // isItem tells whether a block of the client is an item of an answer.
-func (v *View) isItem(b *Block, p *Part) bool {
+func isItem(v *View, b *Block, p *Part) bool {
 	if p.Kind == KindOther {
 		return b.Kind == KindOther || b.Kind == KindServerTool
 	}

@@ -23,12 +23,6 @@ import (
 // ErrEdit says that an edit asks for what would not be a valid request.
 var ErrEdit = errors.New("impossible edit")
 
-// cut replaces raw[start:end] by bytes.
-type cut struct {
-	start, end int32
-	with       []byte
-}
-
 // Splice applies edits to the client's bytes and returns a new body. Bytes
 // outside the edited spans are copied as they are. Several edits of one block
 // are allowed where they touch different parts of it (a replacement and a
@@ -38,7 +32,7 @@ func (v *View) Splice(edits []Edit) ([]byte, error) {
 	if len(edits) == 0 {
 		return v.Raw, nil
 	}
-	cuts := make([]cut, 0, len(edits)+4)
+	cuts := make([]Cut, 0, len(edits)+4)
 	var removed []int
 	rebuilt := v.toRebuild(edits)
 	for i := range edits {
@@ -58,7 +52,7 @@ func (v *View) Splice(edits []Edit) ([]byte, error) {
 			if b.Body.Empty() {
 				return nil, fmt.Errorf("%w: a %s without content is to be replaced", ErrEdit, b.Kind)
 			}
-			cuts = append(cuts, cut{b.Body.Start, b.Body.End, v.content(b, e.Value)})
+			cuts = append(cuts, Cut{b.Body.Start, b.Body.End, v.content(b, e.Value)})
 		case OpMark:
 			c, err := v.mark(b, e.Value)
 			if err != nil {
@@ -91,26 +85,26 @@ func (v *View) Splice(edits []Edit) ([]byte, error) {
 
 // join copies raw with the cuts made. Insertions at one place keep their order
 // around a replacement that begins or ends there.
-func join(raw []byte, cuts []cut) ([]byte, error) {
-	slices.SortStableFunc(cuts, func(a, b cut) int {
-		if a.start != b.start {
-			return int(a.start) - int(b.start)
+func join(raw []byte, cuts []Cut) ([]byte, error) {
+	slices.SortStableFunc(cuts, func(a, b Cut) int {
+		if a.Start != b.Start {
+			return int(a.Start) - int(b.Start)
 		}
-		return int(a.end) - int(b.end)
+		return int(a.End) - int(b.End)
 	})
 	size := len(raw)
 	for i, c := range cuts {
-		if i > 0 && c.start < cuts[i-1].end {
+		if i > 0 && c.Start < cuts[i-1].End {
 			return nil, fmt.Errorf("%w: two edits overlap", ErrEdit)
 		}
-		size += len(c.with) - int(c.end-c.start)
+		size += len(c.With) - int(c.End-c.Start)
 	}
 	out := Buffer(size)
 	at := int32(0)
 	for _, c := range cuts {
-		out = append(out, raw[at:c.start]...)
-		out = append(out, c.with...)
-		at = c.end
+		out = append(out, raw[at:c.Start]...)
+		out = append(out, c.With...)
+		at = c.End
 	}
 	return append(out, raw[at:]...), nil
 }
@@ -125,23 +119,29 @@ func (v *View) content(b *Block, value []byte) []byte {
 }
 
 // mark gives a block a cache marker.
-func (v *View) mark(b *Block, value []byte) ([]cut, error) {
+func (v *View) mark(b *Block, value []byte) ([]Cut, error) {
 	if m, ok := v.Format.Codec().(Marker); ok {
 		return m.Mark(v, b, value)
 	}
 	return nil, fmt.Errorf("%w: this format has no markers", ErrEdit)
 }
 
+// Markable reports whether a block may carry a cache marker.
+func (v *View) Markable(b *Block) bool {
+	m, ok := v.Format.Codec().(Marker)
+	return ok && m.Markable(b)
+}
+
 // markBlock gives a block a cache_control.
-func (v *View) markBlock(b *Block, value []byte) ([]cut, error) {
+func (v *View) markBlock(b *Block, value []byte) ([]Cut, error) {
 	switch {
 	case !b.Marker.Empty():
-		return []cut{{b.Marker.Start, b.Marker.End, value}}, nil
-	case b.Has(FlagEmpty) && b.Kind == KindText, b.Has(FlagDeferred), b.Has(FlagMember), b.Kind == KindThinking, b.Kind == KindRedactedThinking:
+		return []Cut{{b.Marker.Start, b.Marker.End, value}}, nil
+	case !markable(b):
 		return nil, fmt.Errorf("%w: this %s cannot carry a marker", ErrEdit, b.Kind)
 	}
 	if there := v.null(b, "cache_control"); !there.Empty() {
-		return []cut{{there.Start, there.End, value}}, nil
+		return []Cut{{there.Start, there.End, value}}, nil
 	}
 	member := make([]byte, 0, len(value)+20)
 	member = append(member, `,"cache_control":`...)
@@ -150,12 +150,17 @@ func (v *View) markBlock(b *Block, value []byte) ([]cut, error) {
 		if b.Kind != KindText {
 			return nil, fmt.Errorf("%w: this %s cannot carry a marker", ErrEdit, b.Kind)
 		}
-		return []cut{
+		return []Cut{
 			{b.Span.Start, b.Span.Start, []byte(`[{"type":"text","text":`)},
 			{b.Span.End, b.Span.End, append(member, `}]`...)},
 		}, nil
 	}
-	return []cut{{b.Span.End - 1, b.Span.End - 1, member}}, nil
+	return []Cut{{b.Span.End - 1, b.Span.End - 1, member}}, nil
+}
+
+// markable reports whether a block may carry a cache_control.
+func markable(b *Block) bool {
+	return !(b.Has(FlagEmpty) && b.Kind == KindText || b.Has(FlagDeferred) || b.Has(FlagMember) || b.Kind == KindThinking || b.Kind == KindRedactedThinking)
 }
 
 // null returns the value of a block's member that means nothing, but stands there:
@@ -175,13 +180,13 @@ func (v *View) null(b *Block, name string) (value Span) {
 }
 
 // removals takes blocks out of their messages.
-func (v *View) removals(removed []int) ([]cut, error) {
+func (v *View) removals(removed []int) ([]Cut, error) {
 	if len(removed) == 0 {
 		return nil, nil
 	}
 	slices.Sort(removed)
 	removed = slices.Compact(removed)
-	cuts := make([]cut, 0, len(removed))
+	cuts := make([]Cut, 0, len(removed))
 	for i := 0; i < len(removed); {
 		first := &v.Blocks[removed[i]]
 		if first.Message < 0 {
@@ -206,8 +211,8 @@ func (v *View) removals(removed []int) ([]cut, error) {
 }
 
 // removeFrom takes some, not all, of one message's blocks out of it.
-func (v *View) removeFrom(msg *Message, removed []int) ([]cut, error) {
-	cuts := make([]cut, 0, len(removed))
+func (v *View) removeFrom(msg *Message, removed []int) ([]Cut, error) {
+	cuts := make([]Cut, 0, len(removed))
 	for i := 0; i < len(removed); i++ {
 		b := &v.Blocks[removed[i]]
 		switch {
@@ -225,7 +230,7 @@ func (v *View) removeFrom(msg *Message, removed []int) ([]cut, error) {
 			cuts = append(cuts, v.member(span))
 			continue
 		case b.Has(FlagString): // the content of a chat message that also has calls
-			cuts = append(cuts, cut{b.Span.Start, b.Span.End, []byte("null")})
+			cuts = append(cuts, Cut{b.Span.Start, b.Span.End, []byte("null")})
 			continue
 		}
 		if v.Traits().FlatItems && msg.Role == RoleAssistant {
@@ -246,11 +251,11 @@ func (v *View) removeFrom(msg *Message, removed []int) ([]cut, error) {
 		prev, next := removed[i]-1, removed[last]+1
 		switch {
 		case v.element(msg, next):
-			cuts = append(cuts, cut{b.Span.Start, v.Blocks[next].Span.Start, nil})
+			cuts = append(cuts, Cut{b.Span.Start, v.Blocks[next].Span.Start, nil})
 		case v.element(msg, prev):
-			cuts = append(cuts, cut{v.Blocks[prev].Span.End, v.Blocks[removed[last]].Span.End, nil})
+			cuts = append(cuts, Cut{v.Blocks[prev].Span.End, v.Blocks[removed[last]].Span.End, nil})
 		default: // the whole array of a chat message that also has calls
-			cuts = append(cuts, cut{msg.Content.Start, msg.Content.End, []byte("null")})
+			cuts = append(cuts, Cut{msg.Content.Start, msg.Content.End, []byte("null")})
 		}
 		i = last
 	}
@@ -271,10 +276,10 @@ func (v *View) Adjacent(a, b Span) bool {
 }
 
 // member cuts an object's member with one of its commas.
-func (v *View) member(s Span) cut {
+func (v *View) member(s Span) Cut {
 	end := int32(skipSpace(v.Raw, int(s.End)))
 	if v.Raw[end] == ',' {
-		return cut{s.Start, int32(skipSpace(v.Raw, int(end)+1)), nil}
+		return Cut{s.Start, int32(skipSpace(v.Raw, int(end)+1)), nil}
 	}
 	start := s.Start
 	for start > 0 && v.Raw[start] != ',' && v.Raw[start] != '{' {
@@ -283,5 +288,5 @@ func (v *View) member(s Span) cut {
 	if v.Raw[start] == '{' {
 		start++
 	}
-	return cut{start, s.End, nil}
+	return Cut{start, s.End, nil}
 }

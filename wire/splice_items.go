@@ -14,8 +14,6 @@
 
 package wire
 
-import "fmt"
-
 // Removable tells whether a block may be taken out of its message, as far as
 // the format goes: it is not one of a pair, nor signed, nor a part of an item that
 // would be left empty, nor reasoning or what follows it, which the Responses API wants
@@ -39,56 +37,12 @@ func (v *View) adjoin(a, b int) bool {
 
 // items cuts whole items of an input out, with the comma behind or, at the end,
 // before them. Another item is left in their message, so that there is one.
-func (v *View) items(start, end int32) cut {
+func (v *View) items(start, end int32) Cut {
 	if i := skipSpace(v.Raw, int(end)); v.Raw[i] == ',' {
-		return cut{start, int32(skipSpace(v.Raw, i+1)), nil}
+		return Cut{start, int32(skipSpace(v.Raw, i+1)), nil}
 	}
 	for v.Raw[start] != ',' {
 		start--
 	}
-	return cut{start, end, nil}
-}
-
-// markPart gives a part of a message a prompt_cache_breakpoint. A text becomes
-// the one part that it means.
-func (v *View) markPart(b *Block, value []byte) ([]cut, error) {
-	switch {
-	case !b.Marker.Empty():
-		return nil, fmt.Errorf("%w: a %s has a marker already", ErrEdit, b.Kind)
-	case !v.Markable(b):
-		return nil, fmt.Errorf("%w: this %s cannot carry a marker", ErrEdit, b.Kind)
-	}
-	if there := v.null(b, "prompt_cache_breakpoint"); !there.Empty() {
-		return []cut{{there.Start, there.End, value}}, nil
-	}
-	member := make([]byte, 0, len(value)+32)
-	member = append(member, `,"prompt_cache_breakpoint":`...)
-	member = append(member, value...)
-	if !b.Has(FlagString) {
-		return []cut{{b.Span.End - 1, b.Span.End - 1, member}}, nil
-	}
-	before, after := `[{"type":"input_text","text":`, `}]`
-	if b.Span == v.Messages[b.Message].Span { // the input is a text
-		before, after = `[{"role":"user","content":`+before, after+`}]`
-	}
-	return []cut{
-		{b.Span.Start, b.Span.Start, []byte(before)},
-		{b.Span.End, b.Span.End, append(member, after...)},
-	}, nil
-}
-
-// Markable tells whether a block of a Responses request may carry a
-// prompt_cache_breakpoint: a text, image or file in a message that is not the
-// model's.
-func (v *View) Markable(b *Block) bool {
-	if b.Section != SectionMessages || b.Role != RoleUser && b.Role != RoleSystem {
-		return false
-	}
-	switch b.Kind {
-	case KindText:
-		return !b.Has(FlagEmpty)
-	case KindImage, KindDocument:
-		return true
-	}
-	return false
+	return Cut{start, end, nil}
 }

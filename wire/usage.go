@@ -39,7 +39,17 @@ func usageOf(c Codec, u gjson.Result) Usage { return addUsage(c, Usage{}, u) }
 // ReadTimings reads the timings of a llama.cpp server, which stand in the place
 // of a usage that the client did not ask for.
 func ReadTimings(object string) Usage {
-	var a answer
-	chatAnswer{&a}.timings(gjson.Parse(object))
-	return a.turn.Usage
+	if t := gjson.Parse(object); t.IsObject() {
+		return timings(t)
+	}
+	return Usage{}
+}
+
+func timings(t gjson.Result) Usage {
+	return Usage{
+		Uncached: answerCount(t.Get("prompt_n")),
+		Read:     answerCount(t.Get("cache_n")),
+		Output:   answerCount(t.Get("predicted_n")),
+		Reported: true,
+	}
 }

@@ -1,0 +1,34 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package wire
+
+import "github.com/tidwall/gjson"
+
+// prefillMessage is the message behind a prompt that is only to be read.
+const prefillMessage = `{"role":"user","content":"."}`
+
+// prefillMessages are the messages up to the first that is the client's, and one
+// more.
+func prefillMessages(messages gjson.Result) []byte {
+	out := []byte{'['}
+	messages.ForEach(func(_, m gjson.Result) bool {
+		if role := m.Get("role").Str; role != "system" && role != "developer" {
+			return false
+		}
+		out = append(append(out, m.Raw...), ',')
+		return true
+	})
+	return append(append(out, prefillMessage...), ']')
+}

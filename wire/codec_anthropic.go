@@ -80,7 +80,9 @@ func (anthropicCodec) Usage(a *answer, u gjson.Result) { anthropicAnswer{a}.usag
 
 func (anthropicCodec) Hides(*View) bool { return true }
 
-func (anthropicCodec) Intercept(r *Relay) interception { return &anthropicRelay{Relay: r} }
+func (anthropicCodec) Intercept(r *clientMessage) interception {
+	return &anthropicRelay{clientMessage: r}
+}
 
 func (anthropicCodec) Mark(v *View, b *Block, value []byte) ([]Cut, error) {
 	return v.markBlock(b, value)

@@ -118,7 +118,7 @@ func (geminiCodec) Usage(a *answer, u gjson.Result) { geminiAnswer{a}.usage(u) }
 
 func (geminiCodec) Hides(v *View) bool { return !v.Array } // a stream that is one array cannot go on
 
-func (geminiCodec) Intercept(r *Relay) interception { return &geminiRelay{Relay: r} }
+func (geminiCodec) Intercept(r *clientMessage) interception { return &geminiRelay{clientMessage: r} }
 
 // Replacement makes an object of what takes the place of a whole response, which is
 // always one.

@@ -63,7 +63,7 @@ func (chatCodec) Usage(a *answer, u gjson.Result) { chatAnswer{a}.usage(u) }
 
 func (chatCodec) Hides(*View) bool { return true }
 
-func (chatCodec) Intercept(r *Relay) interception { return &chatRelay{Relay: r} }
+func (chatCodec) Intercept(r *clientMessage) interception { return &chatRelay{clientMessage: r} }
 
 func (chatCodec) Mark(v *View, b *Block, value []byte) ([]Cut, error) { // some hosts take them
 	return v.markBlock(b, value)

@@ -85,7 +85,9 @@ func (responsesCodec) Hides(v *View) bool {
 	return !v.Partial && len(v.Messages) > 0 && v.Raw[v.Messages[0].Span.Start] == '{'
 }
 
-func (responsesCodec) Intercept(r *Relay) interception { return &responsesRelay{Relay: r} }
+func (responsesCodec) Intercept(r *clientMessage) interception {
+	return &responsesRelay{clientMessage: r}
+}
 
 func (responsesCodec) Mark(v *View, b *Block, value []byte) ([]Cut, error) {
 	return markPart(v, b, value)

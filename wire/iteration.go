@@ -106,7 +106,7 @@ type Interceptor interface {
 	// and a JSON schema of its arguments.
 	DeclareTool(name, description, schema string) []byte
 	// Intercept begins a message for the client.
-	Intercept(r *Relay) interception
+	Intercept(r *clientMessage) interception
 	// Continuation returns an answer and the results of its hidden calls as messages
 	// of a request, with commas between: what to put behind the last message to have
 	// the upstream go on.

@@ -34,22 +34,28 @@ const blockSize = 300
 // changed passes in the upstream's own bytes, event by event. A Relay belongs
 // to one goroutine.
 type Relay struct {
-	by      interception
+	m      clientMessage
+	by     interception
+	frames sse.Framer
+	emit   func(sse.Frame)
+	broken bool // an event is too long to be read: all passes
+}
+
+// clientMessage is the message that a client gets for several answers of an upstream,
+// as far as it has come.
+type clientMessage struct {
 	o       RelayOptions
-	frames  sse.Framer
-	emit    func(sse.Frame)
-	out     []byte
-	past    []Iteration
+	past    []Iteration // the answers before the one that comes now
 	now     Iteration
+	out     []byte
 	passed  bool   // the last event passed as it came
 	held    bool   // the iteration has ended, and its end was kept back
-	ended   bool   // the client's message has ended
-	broken  bool   // an event is too long to be read: all passes
+	ended   bool   // the message has ended
 	full    bool   // the answer is too long to be remembered: nothing more is hidden
 	size    int    // bytes remembered
 	begun   int    // blocks, items or calls of the iteration that were told apart
 	visible int    // blocks or calls that the client has
-	id      string // of the client's message
+	id      string // of the message
 	end     []byte // the event that was kept back
 }
 
@@ -95,12 +101,12 @@ type frameOf struct {
 
 // NewRelay returns a relay of answers to a request that [View.HidesCalls].
 func NewRelay(f Format, o RelayOptions) *Relay {
-	r := &Relay{o: o}
+	r := &Relay{m: clientMessage{o: o}}
 	if i := interceptor(f); i != nil {
-		r.by = i.Intercept(r)
+		r.by = i.Intercept(&r.m)
 	}
-	if r.o.Hold == nil {
-		r.o.Hold = func(string) bool { return false }
+	if r.m.o.Hold == nil {
+		r.m.o.Hold = func(string) bool { return false }
 	}
 	r.emit = r.frame
 	return r
@@ -109,10 +115,10 @@ func NewRelay(f Format, o RelayOptions) *Relay {
 // Feed takes the next bytes of a stream and returns what the client is to get
 // of them, good until the next call.
 func (r *Relay) Feed(p []byte) []byte {
-	if cap(r.out) > largestKept { // after a long event
-		r.out = nil
+	if cap(r.m.out) > largestKept { // after a long event
+		r.m.out = nil
 	}
-	r.out = r.out[:0]
+	r.m.out = r.m.out[:0]
 	if r.broken {
 		return p
 	}
@@ -120,27 +126,27 @@ func (r *Relay) Feed(p []byte) []byte {
 	if len(r.frames.Rest()) > maxAnswer {
 		r.fill()
 		r.broken = true
-		r.out = append(r.out, r.frames.Rest()...)
+		r.m.out = append(r.m.out, r.frames.Rest()...)
 		r.frames = sse.Framer{}
 	}
-	return r.out
+	return r.m.out
 }
 
 // End takes the end of a stream and returns what the client is to get of an event
 // that it broke off in: some servers leave out the blank line behind their last one.
 func (r *Relay) End() []byte {
-	r.out = r.out[:0]
+	r.m.out = r.m.out[:0]
 	r.frames.End(r.emit)
-	if r.held && len(r.out) > 0 && !bytes.HasSuffix(r.out, []byte("\n\n")) {
-		r.out = append(r.out, "\n\n"...) // more will follow
+	if r.m.held && len(r.m.out) > 0 && !bytes.HasSuffix(r.m.out, []byte("\n\n")) {
+		r.m.out = append(r.m.out, "\n\n"...) // more will follow
 	}
-	return r.out
+	return r.m.out
 }
 
 // Rest returns what the client has not got of a stream that was cut: the beginning
 // of an event.
 func (r *Relay) Rest() []byte {
-	if r.held || len(r.past) > 0 {
+	if r.m.held || len(r.m.past) > 0 {
 		return nil
 	}
 	return r.frames.Rest()
@@ -148,7 +154,7 @@ func (r *Relay) Rest() []byte {
 
 // keep notes that so many more bytes are remembered of the answer, and tells
 // whether they may be.
-func (r *Relay) keep(n int) bool {
+func (r *clientMessage) keep(n int) bool {
 	if r.full {
 		return false
 	}
@@ -160,32 +166,32 @@ func (r *Relay) keep(n int) bool {
 // is all that follows; what is hidden already stays so, and nobody asks the upstream
 // to go on with an answer that cannot be repeated.
 func (r *Relay) fill() {
-	if r.full {
+	if r.m.full {
 		return
 	}
-	r.full, r.now.Opaque = true, true
+	r.m.full, r.m.now.Opaque = true, true
 	r.by.spill()
-	r.now.Parts = nil
+	r.m.now.Parts = nil
 }
 
 // shift is what the client's numbers of blocks are beyond the upstream's.
-func (r *Relay) shift() int { return r.visible - r.begun }
+func (r *clientMessage) shift() int { return r.visible - r.begun }
 
 // frame reads one event. What is no JSON object passes.
 func (r *Relay) frame(f sse.Frame) {
 	if len(f.Raw) == 1 && f.Raw[0] == '\n' { // the rest of a line end
-		if r.passed {
-			r.pass(f)
+		if r.m.passed {
+			r.m.pass(f)
 		}
 		return
 	}
-	r.passed = false
-	if r.size > maxAnswer || r.begun > maxAnswerCalls {
+	r.m.passed = false
+	if r.m.size > maxAnswer || r.m.begun > maxAnswerCalls {
 		r.fill()
 	}
 	data := bytes.TrimSpace(f.Data)
 	if len(data) == 0 {
-		r.pass(f)
+		r.m.pass(f)
 		return
 	}
 	f.Data = data
@@ -193,7 +199,7 @@ func (r *Relay) frame(f sse.Frame) {
 	if data[0] == '{' {
 		text := answerText(data)
 		if !Valid(text) {
-			r.pass(f)
+			r.m.pass(f)
 			return
 		}
 		of.root = gjson.Parse(text)
@@ -202,10 +208,10 @@ func (r *Relay) frame(f sse.Frame) {
 }
 
 // pass puts an event out as it came.
-func (r *Relay) pass(f sse.Frame) { r.out, r.passed = append(r.out, f.Raw...), true }
+func (r *clientMessage) pass(f sse.Frame) { r.out, r.passed = append(r.out, f.Raw...), true }
 
 // put puts an event out.
-func (r *Relay) put(name string, data []byte) {
+func (r *clientMessage) put(name string, data []byte) {
 	if name != "" {
 		r.out = append(append(append(r.out, "event: "...), name...), '\n')
 	}
@@ -215,40 +221,43 @@ func (r *Relay) put(name string, data []byte) {
 // Asks tells whether the answer has ended in nothing but calls that are
 // answered on the way: the upstream is to be asked to go on, by [Relay.Next],
 // or the message to be ended by [Relay.Close].
-func (r *Relay) Asks() bool { return r.held }
+func (r *Relay) Asks() bool { return r.m.held }
 
 // Ended tells whether the client's message has come to its proper end.
-func (r *Relay) Ended() bool { return r.ended }
+func (r *Relay) Ended() bool { return r.m.ended }
 
 // Plain tells whether the client's message is what the upstream said, and nothing else.
-func (r *Relay) Plain() bool { return len(r.past) == 0 && !r.held && len(r.now.Hidden()) == 0 }
+func (r *Relay) Plain() bool { return len(r.m.past) == 0 && !r.m.held && len(r.m.now.Hidden()) == 0 }
 
 // Iteration returns the answer that came last.
-func (r *Relay) Iteration() *Iteration { return &r.now }
+func (r *Relay) Iteration() *Iteration { return &r.m.now }
 
 // Iterations returns all answers so far.
-func (r *Relay) Iterations() []Iteration {
+func (r *Relay) Iterations() []Iteration { return r.m.Iterations() }
+
+// Iterations returns all answers so far.
+func (r *clientMessage) Iterations() []Iteration {
 	return append(r.past[:len(r.past):len(r.past)], r.now)
 }
 
 // Next makes ready for the answer to a continuation.
 func (r *Relay) Next() {
-	r.past = append(r.past, r.now)
-	r.now = Iteration{Opaque: r.full}
+	r.m.past = append(r.m.past, r.m.now)
+	r.m.now = Iteration{Opaque: r.m.full}
 	r.frames = sse.Framer{}
 	r.by.next()
-	r.begun = 0
-	r.held = false
+	r.m.begun = 0
+	r.m.held = false
 }
 
 // Close returns what ends the client's message where its end was kept back.
 func (r *Relay) Close() []byte {
-	r.out = r.out[:0]
-	if r.held && !r.ended {
-		r.held = false
+	r.m.out = r.m.out[:0]
+	if r.m.held && !r.m.ended {
+		r.m.held = false
 		r.by.flush()
 	}
-	return r.out
+	return r.m.out
 }
 
 // Whole takes an answer in one piece and returns what the client is to get. It
@@ -258,12 +267,12 @@ func (r *Relay) Whole(body []byte) ([]byte, bool) {
 	if !Valid(text) || !r.by.document(body) {
 		return body, true
 	}
-	if r.held = r.now.asks() && r.now.Complete(); r.held {
-		r.end = bytes.Clone(body)
+	if r.m.held = r.m.now.asks() && r.m.now.Complete(); r.m.held {
+		r.m.end = bytes.Clone(body)
 		return nil, false
 	}
-	r.ended = true
-	if len(r.past) == 0 && len(r.now.Hidden()) == 0 {
+	r.m.ended = true
+	if len(r.m.past) == 0 && len(r.m.now.Hidden()) == 0 {
 		return body, true
 	}
 	return r.by.join(body), true
@@ -271,8 +280,8 @@ func (r *Relay) Whole(body []byte) ([]byte, bool) {
 
 // CloseWhole is [Relay.Close] for answers in one piece.
 func (r *Relay) CloseWhole() []byte {
-	r.held, r.ended = false, true
-	return r.by.join(r.end)
+	r.m.held, r.m.ended = false, true
+	return r.by.join(r.m.end)
 }
 
 // Failure returns the event by which the client's stream ends in an error. Kinds
@@ -281,7 +290,7 @@ func (r *Relay) Failure(kind, message string) []byte { return r.by.failure(kind,
 
 // usage is what the client is told: the sum over all iterations, unless it is to
 // be told of the last.
-func (r *Relay) usage() Usage {
+func (r *clientMessage) usage() Usage {
 	sum := r.now.Usage
 	for _, it := range r.past {
 		if r.o.LastUsage {

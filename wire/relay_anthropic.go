@@ -24,7 +24,7 @@ import (
 
 // anthropicRelay intercepts calls in answers of the Messages API.
 type anthropicRelay struct {
-	*Relay
+	*clientMessage
 	blocks []*relayBlock
 }
 

@@ -132,8 +132,8 @@ func TestRelayManyBlocks(t *testing.T) {
 		feed(fmt.Sprintf(`{"type":"content_block_start","index":%d,"content_block":{"type":"text","text":"t"}}`, i))
 		feed(fmt.Sprintf(`{"type":"content_block_stop","index":%d}`, i))
 	}
-	if len(r.by.(*anthropicRelay).blocks) > maxAnswerCalls+1 || len(r.now.Parts) > maxAnswerCalls+1 {
-		t.Errorf("%d blocks and %d parts are remembered", len(r.by.(*anthropicRelay).blocks), len(r.now.Parts))
+	if len(r.by.(*anthropicRelay).blocks) > maxAnswerCalls+1 || len(r.m.now.Parts) > maxAnswerCalls+1 {
+		t.Errorf("%d blocks and %d parts are remembered", len(r.by.(*anthropicRelay).blocks), len(r.m.now.Parts))
 	}
 	next := int64(0)
 	var p sse.Parser

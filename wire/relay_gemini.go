@@ -26,7 +26,7 @@ import (
 // pieces; a stream has no event at its end, and the reason why an answer ended may
 // come with the last of its parts.
 type geminiRelay struct {
-	*Relay
+	*clientMessage
 	pieces geminiText
 }
 

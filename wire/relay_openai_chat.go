@@ -24,7 +24,7 @@ import (
 
 // chatRelay intercepts calls in answers of the chat completions API.
 type chatRelay struct {
-	*Relay
+	*clientMessage
 	calls []*relayCall
 	chat  chatTexts
 	role  bool // the client has been told whose message it is

@@ -25,7 +25,7 @@ import (
 // responsesRelay intercepts calls in answers of the Responses API. An answer is a list of
 // items, and a request is one too: what was hidden goes between the client's items.
 type responsesRelay struct {
-	*Relay
+	*clientMessage
 	items []*relayItem
 	head  responsesHead
 	// The number of the client's next event, once there was one.

@@ -41,7 +41,7 @@ type relay struct {
 	layer.Answer // with a header of its own, if it is not the first
 	tap          *tap
 	call         *call
-	rewrite      *wire.Relay
+	rewrite      *wire.Interceptor
 	first        int // the status of the first answer
 	stream       bool
 	whole        bool // the answer is gathered: JSON
@@ -180,7 +180,7 @@ func (c *call) keepFolded() {
 func (c *call) passHiding(t *tap, r *http.Request, next caddyhttp.Handler) error {
 	rel := &relay{tap: t, call: c}
 	rel.Answer = layer.NewAnswer(t, rel)
-	rel.rewrite = wire.NewRelay(c.view.Format, c.relayOptions())
+	rel.rewrite = wire.NewInterceptor(c.view.Format, c.relayOptions())
 	c.plain = rel.rewrite.Plain
 	again := r.Clone(r.Context())
 	if err := c.pass(t, rel, r, next); err != nil {
@@ -224,8 +224,8 @@ func (c *call) passHiding(t *tap, r *http.Request, next caddyhttp.Handler) error
 	}
 }
 
-func (c *call) relayOptions() wire.RelayOptions {
-	o := wire.RelayOptions{Hide: c.ex.CallsExpand, LastUsage: c.h.Expand.Usage == pipeline.Last}
+func (c *call) relayOptions() wire.InterceptorOptions {
+	o := wire.InterceptorOptions{Hide: c.ex.CallsExpand, LastUsage: c.h.Expand.Usage == pipeline.Last}
 	if c.ex.Stubs() {
 		o.Hold = c.ex.Writes
 		o.Judge = func(_, arguments string) bool { return c.ex.Misled(arguments) }

@@ -177,7 +177,7 @@ func (r *request) weave(m sessioncache.Match) {
 	if message < 0 {
 		return
 	}
-	edits, ok := wire.Weave(r.View, message, m.Lineage.Said)
+	edits, ok := wire.Reinsert(r.View, message, m.Lineage.Said)
 	if !ok {
 		r.lost = true
 		if r.rules.BindsThinking {

@@ -36,11 +36,11 @@ func attributes(raw []byte, b *Block) bool {
 }
 
 // attribute gives the block its hash if it is an attribution.
-func (p *parser) attribute(b *Block) {
-	if p.v.Format != Anthropic || !attributes(p.b, b) {
+func (p *Parser) attribute(b *Block) {
+	if p.View.Format != Anthropic || !attributes(p.Body, b) {
 		return
 	}
-	p.hasher.begin(b.Section, b.Role, b.Kind)
-	p.hasher.member(keyText, []byte(AttributionLine))
-	b.Hash = p.hasher.end()
+	p.Hasher.Begin(b.Section, b.Role, b.Kind)
+	p.Hasher.Member(keyText, []byte(AttributionLine))
+	b.Hash = p.Hasher.Sum()
 }

@@ -20,16 +20,16 @@ import (
 	"hash"
 )
 
-// canonical computes canonical block hashes. What goes in: where and as what
+// Hasher computes canonical block hashes. What goes in: where and as what
 // the block stands, then its members in the order given, without cache_control.
 // A string content goes in as the one text block that it means.
-type canonical struct {
+type Hasher struct {
 	sum   hash.Hash
 	buf   [sha256.Size]byte
 	small [8]byte
 }
 
-func (c *canonical) begin(s Section, r Role, k Kind) {
+func (c *Hasher) Begin(s Section, r Role, k Kind) {
 	if c.sum == nil {
 		c.sum = sha256.New()
 	}
@@ -38,19 +38,19 @@ func (c *canonical) begin(s Section, r Role, k Kind) {
 	c.sum.Write(c.small[:3])
 }
 
-// add writes a byte string in front of its length, so that no two lists of
+// Add writes a byte string in front of its length, so that no two lists of
 // strings give the same input.
-func (c *canonical) add(b []byte) {
+func (c *Hasher) Add(b []byte) {
 	binary.LittleEndian.PutUint64(c.small[:], uint64(len(b)))
 	c.sum.Write(c.small[:])
 	c.sum.Write(b)
 }
 
-func (c *canonical) member(key, value []byte) {
-	c.add(key)
-	c.add(value)
+func (c *Hasher) Member(key, value []byte) {
+	c.Add(key)
+	c.Add(value)
 }
 
-func (c *canonical) end() Hash {
+func (c *Hasher) Sum() Hash {
 	return Hash(c.sum.Sum(c.buf[:0])[:len(Hash{})])
 }

@@ -16,9 +16,9 @@ package wire
 
 import "github.com/tidwall/gjson"
 
-// forcesCall reads the choice of a format in which it is a word, or an object of a
+// ForcesCall reads the choice of a format in which it is a word, or an object of a
 // type.
-func forcesCall(choice gjson.Result) bool {
+func ForcesCall(choice gjson.Result) bool {
 	if choice.IsObject() {
 		choice = choice.Get("type")
 	}

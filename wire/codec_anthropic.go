@@ -33,7 +33,7 @@ func (anthropicCodec) Traits() Traits {
 
 func (anthropicCodec) Match(path string) bool { return strings.HasSuffix(path, "/v1/messages") }
 
-func (anthropicCodec) ForcesCall(choice gjson.Result) bool { return forcesCall(choice) }
+func (anthropicCodec) ForcesCall(choice gjson.Result) bool { return ForcesCall(choice) }
 
 func (anthropicCodec) MatchCount(path string) bool {
 	return strings.HasSuffix(path, "/v1/messages/count_tokens")
@@ -50,23 +50,23 @@ func (anthropicCodec) Prefill() []Member {
 }
 
 func (c anthropicCodec) Base([]byte) []Member {
-	members := []Member{{Name: "messages", Value: []byte("[" + prefillMessage + "]")}}
+	members := []Member{{Name: "messages", Value: []byte("[" + PrefillMessage + "]")}}
 	return append(append(members, c.Prefill()...), Member{Name: "output_config"})
 }
 
 func (anthropicCodec) Name(key []byte) []byte { return key }
 
-func (anthropicCodec) Member(*parser, []byte, Span) {}
+func (anthropicCodec) Member(*Parser, []byte, Span) {}
 
-func (anthropicCodec) Messages(p *parser, at int) int { return p.messages(at, anthropicParser{p}) }
+func (anthropicCodec) Messages(p *Parser, at int) int { return p.Messages(at, anthropicParser{p}) }
 
-func (anthropicCodec) Tool(p *parser, at int) int { return anthropicParser{p}.tool(at) }
+func (anthropicCodec) Tool(p *Parser, at int) int { return anthropicParser{p}.tool(at) }
 
-func (anthropicCodec) System(p *parser, value Span) {
+func (anthropicCodec) System(p *Parser, value Span) {
 	anthropicParser{p}.content(value, SectionSystem, RoleSystem)
 }
 
-func (anthropicCodec) Event(a *answer, root gjson.Result, name string) bool {
+func (anthropicCodec) Event(a *Answer, root gjson.Result, name string) bool {
 	return anthropicAnswer{a}.event(root, name)
 }
 
@@ -74,18 +74,18 @@ func (anthropicCodec) Silent(name []byte) bool {
 	return string(name) == "content_block_stop" || string(name) == "ping"
 }
 
-func (anthropicCodec) Document(a *answer, root gjson.Result) { anthropicAnswer{a}.message(root) }
+func (anthropicCodec) Document(a *Answer, root gjson.Result) { anthropicAnswer{a}.message(root) }
 
-func (anthropicCodec) Usage(a *answer, u gjson.Result) { anthropicAnswer{a}.usage(u) }
+func (anthropicCodec) Usage(a *Answer, u gjson.Result) { anthropicAnswer{a}.usage(u) }
 
 func (anthropicCodec) Hides(*View) bool { return true }
 
-func (anthropicCodec) Intercept(r *clientMessage) interception {
-	return &anthropicRelay{clientMessage: r}
+func (anthropicCodec) Intercept(r *ClientMessage) Interception {
+	return &anthropicInterception{ClientMessage: r}
 }
 
 func (anthropicCodec) Mark(v *View, b *Block, value []byte) ([]Cut, error) {
-	return v.markBlock(b, value)
+	return v.MarkBlock(b, value)
 }
 
-func (anthropicCodec) Markable(b *Block) bool { return markable(b) }
+func (anthropicCodec) Markable(b *Block) bool { return Markable(b) }

@@ -96,29 +96,31 @@ func (geminiCodec) Address(path string) (base, model string, stream, ok bool) {
 
 func (geminiCodec) Name(key []byte) []byte { return geminiName(key) }
 
-func (geminiCodec) Member(p *parser, key []byte, value Span) { geminiParser{p}.member(key, value) }
+func (geminiCodec) Member(p *Parser, key []byte, value Span) { geminiParser{p}.member(key, value) }
 
-func (geminiCodec) Messages(p *parser, at int) int { return p.messages(at, geminiParser{p}) }
+func (geminiCodec) Messages(p *Parser, at int) int { return p.Messages(at, geminiParser{p}) }
 
-func (geminiCodec) Tool(p *parser, at int) int { return geminiParser{p}.tool(at) }
+func (geminiCodec) Tool(p *Parser, at int) int { return geminiParser{p}.tool(at) }
 
-func (geminiCodec) System(p *parser, value Span) { geminiParser{p}.system(value) }
+func (geminiCodec) System(p *Parser, value Span) { geminiParser{p}.system(value) }
 
-func (geminiCodec) Event(a *answer, root gjson.Result, _ string) bool {
+func (geminiCodec) Event(a *Answer, root gjson.Result, _ string) bool {
 	geminiAnswer{a}.read(root)
-	a.turn.Done = a.ended
+	a.Turn.Done = a.Ended
 	return false
 }
 
 func (geminiCodec) Silent([]byte) bool { return false }
 
-func (geminiCodec) Document(a *answer, root gjson.Result) { geminiAnswer{a}.read(root) }
+func (geminiCodec) Document(a *Answer, root gjson.Result) { geminiAnswer{a}.read(root) }
 
-func (geminiCodec) Usage(a *answer, u gjson.Result) { geminiAnswer{a}.usage(u) }
+func (geminiCodec) Usage(a *Answer, u gjson.Result) { geminiAnswer{a}.usage(u) }
 
 func (geminiCodec) Hides(v *View) bool { return !v.Array } // a stream that is one array cannot go on
 
-func (geminiCodec) Intercept(r *clientMessage) interception { return &geminiRelay{clientMessage: r} }
+func (geminiCodec) Intercept(r *ClientMessage) Interception {
+	return &geminiInterception{ClientMessage: r}
+}
 
 // Replacement makes an object of what takes the place of a whole response, which is
 // always one.

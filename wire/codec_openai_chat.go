@@ -29,44 +29,44 @@ func (chatCodec) Traits() Traits {
 
 func (chatCodec) Match(path string) bool { return strings.HasSuffix(path, "/chat/completions") }
 
-func (chatCodec) ForcesCall(choice gjson.Result) bool { return forcesCall(choice) }
+func (chatCodec) ForcesCall(choice gjson.Result) bool { return ForcesCall(choice) }
 
 func (chatCodec) Prefill() []Member {
 	return []Member{{Name: "max_tokens", Value: []byte("1")}, {Name: "max_completion_tokens"}}
 }
 
 func (c chatCodec) Base(body []byte) []Member {
-	members := []Member{{Name: "messages", Value: prefillMessages(gjson.GetBytes(body, "messages"))}}
+	members := []Member{{Name: "messages", Value: PrefillMessages(gjson.GetBytes(body, "messages"))}}
 	return append(append(members, c.Prefill()...), Member{Name: "response_format"})
 }
 
 func (chatCodec) Name(key []byte) []byte { return key }
 
-func (chatCodec) Member(*parser, []byte, Span) {}
+func (chatCodec) Member(*Parser, []byte, Span) {}
 
-func (chatCodec) Messages(p *parser, at int) int { return p.messages(at, chatParser{p}) }
+func (chatCodec) Messages(p *Parser, at int) int { return p.Messages(at, chatParser{p}) }
 
-func (chatCodec) Tool(p *parser, at int) int { return chatParser{p}.tool(at) }
+func (chatCodec) Tool(p *Parser, at int) int { return chatParser{p}.tool(at) }
 
-func (chatCodec) System(*parser, Span) {} // it stands in the messages
+func (chatCodec) System(*Parser, Span) {} // it stands in the messages
 
-func (chatCodec) Event(a *answer, root gjson.Result, name string) bool {
+func (chatCodec) Event(a *Answer, root gjson.Result, name string) bool {
 	chatAnswer{a}.read(root, "delta", name)
 	return false
 }
 
 func (chatCodec) Silent([]byte) bool { return false }
 
-func (chatCodec) Document(a *answer, root gjson.Result) { chatAnswer{a}.read(root, "message", "") }
+func (chatCodec) Document(a *Answer, root gjson.Result) { chatAnswer{a}.read(root, "message", "") }
 
-func (chatCodec) Usage(a *answer, u gjson.Result) { chatAnswer{a}.usage(u) }
+func (chatCodec) Usage(a *Answer, u gjson.Result) { chatAnswer{a}.usage(u) }
 
 func (chatCodec) Hides(*View) bool { return true }
 
-func (chatCodec) Intercept(r *clientMessage) interception { return &chatRelay{clientMessage: r} }
+func (chatCodec) Intercept(r *ClientMessage) Interception { return &chatInterception{ClientMessage: r} }
 
 func (chatCodec) Mark(v *View, b *Block, value []byte) ([]Cut, error) { // some hosts take them
-	return v.markBlock(b, value)
+	return v.MarkBlock(b, value)
 }
 
-func (chatCodec) Markable(b *Block) bool { return markable(b) }
+func (chatCodec) Markable(b *Block) bool { return Markable(b) }

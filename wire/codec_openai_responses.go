@@ -34,7 +34,7 @@ func (responsesCodec) Traits() Traits {
 
 func (responsesCodec) Match(path string) bool { return strings.HasSuffix(path, "/responses") }
 
-func (responsesCodec) ForcesCall(choice gjson.Result) bool { return forcesCall(choice) }
+func (responsesCodec) ForcesCall(choice gjson.Result) bool { return ForcesCall(choice) }
 
 func (responsesCodec) MatchCount(path string) bool {
 	return strings.HasSuffix(path, "/responses/input_tokens")
@@ -51,42 +51,42 @@ func (responsesCodec) Prefill() []Member {
 }
 
 func (c responsesCodec) Base(body []byte) []Member {
-	members := []Member{{Name: "input", Value: prefillMessages(gjson.GetBytes(body, "input"))}}
+	members := []Member{{Name: "input", Value: PrefillMessages(gjson.GetBytes(body, "input"))}}
 	return append(append(members, c.Prefill()...), Member{Name: "previous_response_id"})
 }
 
 func (responsesCodec) Name(key []byte) []byte { return responsesName(key) }
 
-func (responsesCodec) Member(*parser, []byte, Span) {}
+func (responsesCodec) Member(*Parser, []byte, Span) {}
 
-func (responsesCodec) Messages(p *parser, at int) int { return p.items(at, responsesParser{p}) }
+func (responsesCodec) Messages(p *Parser, at int) int { return p.Items(at, responsesParser{p}) }
 
-func (responsesCodec) Tool(p *parser, at int) int { return responsesParser{p}.tool(at) }
+func (responsesCodec) Tool(p *Parser, at int) int { return responsesParser{p}.tool(at) }
 
-func (responsesCodec) System(p *parser, value Span) {
-	if p.b[value.Start] != '"' { // they are a text
-		p.fail(ErrShape)
+func (responsesCodec) System(p *Parser, value Span) {
+	if p.Body[value.Start] != '"' { // they are a text
+		p.Fail(ErrShape)
 		return
 	}
-	p.blocks = append(p.blocks, p.plain(value, SectionSystem, RoleSystem, -1))
+	p.Blocks = append(p.Blocks, p.Plain(value, SectionSystem, RoleSystem, -1))
 }
 
-func (responsesCodec) Event(a *answer, root gjson.Result, name string) bool {
+func (responsesCodec) Event(a *Answer, root gjson.Result, name string) bool {
 	return responsesAnswer{a}.event(root, name)
 }
 
 func (responsesCodec) Silent([]byte) bool { return false }
 
-func (responsesCodec) Document(a *answer, root gjson.Result) { responsesAnswer{a}.read(root) }
+func (responsesCodec) Document(a *Answer, root gjson.Result) { responsesAnswer{a}.read(root) }
 
-func (responsesCodec) Usage(a *answer, u gjson.Result) { responsesAnswer{a}.usage(u) }
+func (responsesCodec) Usage(a *Answer, u gjson.Result) { responsesAnswer{a}.usage(u) }
 
 func (responsesCodec) Hides(v *View) bool {
 	return !v.Partial && len(v.Messages) > 0 && v.Raw[v.Messages[0].Span.Start] == '{'
 }
 
-func (responsesCodec) Intercept(r *clientMessage) interception {
-	return &responsesRelay{clientMessage: r}
+func (responsesCodec) Intercept(r *ClientMessage) Interception {
+	return &responsesInterception{ClientMessage: r}
 }
 
 func (responsesCodec) Mark(v *View, b *Block, value []byte) ([]Cut, error) {

@@ -22,50 +22,50 @@ var (
 	keyContent = []byte("content")
 )
 
-// hashResult adds the result of a call to the hash that has begun: a lone text counts
+// HashResult adds the result of a call to the hash that has begun: a lone text counts
 // the same in either form.
-func (p *parser) hashResult(b *Block, content Span) {
-	p.hasher.member(keyID, b.ID.Of(p.b))
-	p.hasher.member(keyContent, p.lone(content).Of(p.b))
+func (p *Parser) HashResult(b *Block, content Span) {
+	p.Hasher.Member(keyID, b.ID.Of(p.Body))
+	p.Hasher.Member(keyContent, p.Lone(content).Of(p.Body))
 }
 
-// plain is the text block that a string content means.
-func (p *parser) plain(span Span, section Section, role Role, message int32) Block {
+// Plain is the text block that a string content means.
+func (p *Parser) Plain(span Span, section Section, role Role, message int32) Block {
 	b := Block{Kind: KindText, Section: section, Role: role, Message: message, Span: span, Body: span, Flags: FlagString}
 	if span.Len() == 2 {
 		b.Flags |= FlagEmpty
 	}
-	p.hasher.begin(section, role, KindText)
-	p.hasher.member(keyText, span.Of(p.b))
-	b.Hash = p.hasher.end()
+	p.Hasher.Begin(section, role, KindText)
+	p.Hasher.Member(keyText, span.Of(p.Body))
+	b.Hash = p.Hasher.Sum()
 	return b
 }
 
-// lone returns the text of a content that is an array of one plain text block,
+// Lone returns the text of a content that is an array of one plain text block,
 // and any other content as it is.
-func (p *parser) lone(content Span) Span {
-	if content.Empty() || p.b[content.Start] != '[' {
+func (p *Parser) Lone(content Span) Span {
+	if content.Empty() || p.Body[content.Start] != '[' {
 		return content
 	}
-	e := p.elements(int(content.Start))
+	e := p.Elements(int(content.Start))
 	var text Span
-	for n := 0; e.next(); n++ {
+	for n := 0; e.Next(); n++ {
 		if n > 0 {
 			return content
 		}
-		m := walk(p.b, e.at)
-		for m.next() {
-			key := string(m.key)
-			value := m.skip()
+		m := Walk(p.Body, e.At)
+		for m.Next() {
+			key := string(m.Key)
+			value := m.Skip()
 			switch {
 			case key == "text":
 				text = value
-			case key == "type" && isTextType(value.Of(p.b)), key == "cache_control", key == "prompt_cache_breakpoint":
+			case key == "type" && isTextType(value.Of(p.Body)), key == "cache_control", key == "prompt_cache_breakpoint":
 			default:
 				return content
 			}
 		}
-		e.at = m.end
+		e.At = m.End
 	}
 	if text.Empty() {
 		return content
@@ -77,27 +77,27 @@ func (p *parser) lone(content Span) Span {
 // API has a name of its own for it.
 func isTextType(kind []byte) bool { return string(kind) == `"text"` || string(kind) == `"input_text"` }
 
-// allText tells whether a content is a string, or an array of text blocks only. It
+// AllText tells whether a content is a string, or an array of text blocks only. It
 // goes to the end of the array in any case, so that all its parts are counted.
-func (p *parser) allText(content Span) bool {
-	if p.b[content.Start] != '[' {
+func (p *Parser) AllText(content Span) bool {
+	if p.Body[content.Start] != '[' {
 		return true
 	}
-	e := p.elements(int(content.Start))
+	e := p.Elements(int(content.Start))
 	all := true
-	for e.next() {
-		text, start := false, e.at
-		m := walk(p.b, e.at)
-		for m.next() {
-			key := string(m.key)
-			value := m.skip()
+	for e.Next() {
+		text, start := false, e.At
+		m := Walk(p.Body, e.At)
+		for m.Next() {
+			key := string(m.Key)
+			value := m.Skip()
 			if key == "type" {
-				text = isTextType(value.Of(p.b))
+				text = isTextType(value.Of(p.Body))
 			}
 		}
-		all = all && text && !m.bad
-		if e.at = m.end; m.bad {
-			e.at = skipValue(p.b, start)
+		all = all && text && !m.Bad
+		if e.At = m.End; m.Bad {
+			e.At = SkipValue(p.Body, start)
 		}
 	}
 	return all

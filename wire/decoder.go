@@ -37,7 +37,7 @@ type Decoder struct {
 	events sse.Parser
 	emit   func(sse.Event)
 	doc    answerDocument
-	answer answer
+	answer Answer
 	same   refrain
 }
 
@@ -113,22 +113,22 @@ func (d *Decoder) End() {
 // Stopped tells whether the model has said why it stopped: nothing but what the
 // answer costs, and the end of the stream, is to follow.
 func (d *Decoder) Stopped() bool {
-	return d.answer.turn.StopReason != "" && !d.answer.turn.Failed()
+	return d.answer.Turn.StopReason != "" && !d.answer.Turn.Failed()
 }
 
 // Done tells whether the answer has come to its proper end, see [Turn.Done].
-func (d *Decoder) Done() bool { return d.answer.turn.Done }
+func (d *Decoder) Done() bool { return d.answer.Turn.Done }
 
 // Ended tells whether the terminal event of a stream has come, behind which
 // nothing is read. A stream of Gemini's has none, only an end: it may be done
 // and still go on.
-func (d *Decoder) Ended() bool { return d.answer.turn.Done && d.form == answerFinished }
+func (d *Decoder) Ended() bool { return d.answer.Turn.Done && d.form == answerFinished }
 
 // Begun tells whether the model has written anything yet: text, thinking or a
 // tool call. Comments, pings and the envelope of the answer do not count, so
 // that the moment at which it turns true is the time to first token. A JSON
 // answer turns true as a whole.
-func (d *Decoder) Begun() bool { return d.answer.begun }
+func (d *Decoder) Begun() bool { return d.answer.Begun }
 
 // Turn returns what is known of the answer so far. It may be called at any
 // time and costs no copy of the texts.
@@ -152,8 +152,8 @@ func (d *Decoder) event(e sse.Event) {
 	}
 	// What is kept of the text is copied: it is gone when this returns.
 	if text, ok := d.same.text(data); ok {
-		d.answer.write(d.same.to, text)
-		if d.answer.broken {
+		d.answer.Write(d.same.to, text)
+		if d.answer.Broken {
 			d.stop()
 		}
 		return
@@ -173,7 +173,7 @@ func (d *Decoder) event(e sse.Event) {
 	}
 	end := d.codec.Event(&d.answer, root, answerText(e.Name))
 	switch {
-	case d.answer.broken, d.answer.turn.Failed():
+	case d.answer.Broken, d.answer.Turn.Failed():
 		d.stop()
 	case end:
 		d.finish()
@@ -190,7 +190,7 @@ func (d *Decoder) whole(p []byte) {
 		d.document()
 	}
 	if !ok {
-		d.answer.turn.Done = false
+		d.answer.Turn.Done = false
 		d.stop()
 	}
 }
@@ -206,18 +206,18 @@ func (d *Decoder) document() {
 	if d.codec != nil {
 		d.codec.Document(&d.answer, gjson.Parse(text))
 	}
-	d.answer.turn.Done = !d.answer.broken
+	d.answer.Turn.Done = !d.answer.Broken
 }
 
 // finish ends a stream at its terminal event.
 func (d *Decoder) finish() {
-	d.answer.turn.Done = true
+	d.answer.Turn.Done = true
 	d.form = answerFinished
 }
 
 // stop gives up reading.
 func (d *Decoder) stop() {
-	d.answer.turn.Done = false
+	d.answer.Turn.Done = false
 	d.form = answerFinished
 	d.doc = answerDocument{}
 }

@@ -24,25 +24,25 @@ const (
 	// maxAnswer bounds what is gathered of one answer: its texts, the
 	// arguments of its calls and their names, or the bytes of a JSON body.
 	maxAnswer = 32 << 20
-	// maxAnswerCalls bounds the tool calls of one answer, so that looking
+	// MaxCalls bounds the tool calls of one answer, so that looking
 	// them up by index stays cheap whatever the upstream sends.
-	maxAnswerCalls = 4096
-	// maxAnswerCount bounds a count of tokens, so that no sum overflows.
-	maxAnswerCount = 1 << 40
+	MaxCalls = 4096
+	// MaxCount bounds a count of tokens, so that no sum overflows.
+	MaxCount = 1 << 40
 )
 
-// answer gathers a turn. Texts go into builders and become strings only when
+// Answer gathers a turn. Texts go into builders and become strings only when
 // the turn is asked for.
-type answer struct {
-	turn           Turn // without its texts and calls
-	text, thinking strings.Builder
-	calls          []*answerCall
+type Answer struct {
+	Turn           Turn // without its texts and calls
+	Text, Thinking strings.Builder
+	Calls          []*AnswerCall
 	size           int                // bytes gathered
-	begun          bool               // the model has written something
-	told           map[int64]struct{} // items of Responses whose text has come
-	counted        bool               // an OpenAI usage came
-	ended          bool               // a Gemini answer told why it ended
-	broken         bool               // a bound was exceeded
+	Begun          bool               // the model has written something
+	Told           map[int64]struct{} // items of Responses whose text has come
+	Counted        bool               // an OpenAI usage came
+	Ended          bool               // a Gemini answer told why it ended
+	Broken         bool               // a bound was exceeded
 
 	// What was done since these were last set to zero, and what was written last.
 	writes, opens int
@@ -50,101 +50,101 @@ type answer struct {
 	written       string
 }
 
-// answerCall is a tool call whose arguments are still coming.
-type answerCall struct {
+// AnswerCall is a tool call whose arguments are still coming.
+type AnswerCall struct {
 	index     int64
-	id, name  string
-	initial   string // arguments that came with the call itself
-	arguments strings.Builder
-	free      bool // they are free text
+	ID, Name  string
+	Initial   string // arguments that came with the call itself
+	Arguments strings.Builder
+	Free      bool // they are free text
 }
 
 // snapshot returns the turn as far as it is known.
-func (a *answer) snapshot() *Turn {
-	t := a.turn
-	t.Text, t.Thinking = a.text.String(), a.thinking.String()
-	if len(a.calls) > 0 {
-		t.Calls = make([]Call, len(a.calls))
+func (a *Answer) snapshot() *Turn {
+	t := a.Turn
+	t.Text, t.Thinking = a.Text.String(), a.Thinking.String()
+	if len(a.Calls) > 0 {
+		t.Calls = make([]Call, len(a.Calls))
 	}
-	for i, c := range a.calls {
-		t.Calls[i] = Call{ID: c.id, Name: c.name, Arguments: c.arguments.String(), Free: c.free}
-		if c.arguments.Len() == 0 {
-			t.Calls[i].Arguments = c.initial
+	for i, c := range a.Calls {
+		t.Calls[i] = Call{ID: c.ID, Name: c.Name, Arguments: c.Arguments.String(), Free: c.Free}
+		if c.Arguments.Len() == 0 {
+			t.Calls[i].Arguments = c.Initial
 		}
 	}
 	return &t
 }
 
 // grow makes room for n more bytes, if the bound allows.
-func (a *answer) grow(n int) bool {
+func (a *Answer) grow(n int) bool {
 	a.size += n
-	a.broken = a.broken || a.size > maxAnswer
-	return !a.broken
+	a.Broken = a.Broken || a.size > maxAnswer
+	return !a.Broken
 }
 
-// write appends what the model wrote to one of the builders.
-func (a *answer) write(to *strings.Builder, s string) {
+// Write appends what the model wrote to one of the builders.
+func (a *Answer) Write(to *strings.Builder, s string) {
 	if s == "" || !a.grow(len(s)) {
 		return
 	}
-	a.begun = true
+	a.Begun = true
 	a.writes++
 	a.to, a.written = to, s
 	to.WriteString(s)
 }
 
-// keep copies s out of the bytes fed.
-func (a *answer) keep(s string) string {
+// Keep copies s out of the bytes fed.
+func (a *Answer) Keep(s string) string {
 	if !a.grow(len(s)) {
 		return ""
 	}
 	return strings.Clone(s)
 }
 
-// identify sets the id and the model of the answer unless they are known. The
+// Identify sets the id and the model of the answer unless they are known. The
 // first chunk of some servers leaves them empty.
-func (a *answer) identify(id, model string) {
-	if a.turn.ID == "" {
-		a.turn.ID = a.keep(id)
+func (a *Answer) Identify(id, model string) {
+	if a.Turn.ID == "" {
+		a.Turn.ID = a.Keep(id)
 	}
-	if a.turn.Model == "" {
-		a.turn.Model = a.keep(model)
+	if a.Turn.Model == "" {
+		a.Turn.Model = a.Keep(model)
 	}
 }
 
-// open adds a call. It returns nil if there are too many.
-func (a *answer) open(index int64, id, name string) *answerCall {
-	if len(a.calls) == maxAnswerCalls {
-		a.broken = true
+// Open adds a call. It returns nil if there are too many.
+func (a *Answer) Open(index int64, id, name string) *AnswerCall {
+	if len(a.Calls) == MaxCalls {
+		a.Broken = true
 		return nil
 	}
 	a.opens++
-	c := &answerCall{index: index, id: a.keep(id), name: a.keep(name)}
-	a.calls = append(a.calls, c)
-	a.begun = true
+	c := &AnswerCall{index: index, ID: a.Keep(id), Name: a.Keep(name)}
+	a.Calls = append(a.Calls, c)
+	a.Begun = true
 	return c
 }
 
-// call returns the latest call of an index, nil if there is none.
-func (a *answer) call(index int64) *answerCall {
-	for i := len(a.calls) - 1; i >= 0; i-- {
-		if a.calls[i].index == index {
-			return a.calls[i]
+// Call returns the latest call of an index, nil if there is none.
+func (a *Answer) Call(index int64) *AnswerCall {
+	for i := len(a.Calls) - 1; i >= 0; i-- {
+		if a.Calls[i].index == index {
+			return a.Calls[i]
 		}
 	}
 	return nil
 }
 
-// fail records the error that root is or holds, if there is one. The shapes are
+// Fail records the error that root is or holds, if there is one. The shapes are
 // {"error":{"type","message","code"}} of both formats, an error that is a plain
 // string (mlx_lm.server), {"object":"error","message"} (vLLM and its kin) and
 // {"detail"} (FastAPI); an event named error is one in any shape.
-func (a *answer) fail(root gjson.Result, event string) {
+func (a *Answer) Fail(root gjson.Result, event string) {
 	e := root.Get("error")
 	switch {
 	case e.IsObject():
 	case e.Type == gjson.String && e.Str != "":
-		a.turn.ErrorMessage = a.keep(e.Str)
+		a.Turn.ErrorMessage = a.Keep(e.Str)
 		return
 	case event == "error", root.Get("object").Str == "error", root.Get("type").Str == "error":
 		e = root
@@ -157,25 +157,25 @@ func (a *answer) fail(root gjson.Result, event string) {
 	if kind.Type != gjson.String || kind.Str == "" {
 		kind = e.Get("code")
 	}
-	a.turn.ErrorType = a.keep(kind.String())
-	if a.turn.ErrorType == "" {
-		a.turn.ErrorType = "error"
+	a.Turn.ErrorType = a.Keep(kind.String())
+	if a.Turn.ErrorType == "" {
+		a.Turn.ErrorType = "error"
 	}
 	message := e.Get("message")
 	if !message.Exists() {
 		message = e.Get("detail")
 	}
-	a.turn.ErrorMessage = a.keep(message.String())
+	a.Turn.ErrorMessage = a.Keep(message.String())
 }
 
-// answerCount reads a count of tokens; absent, null and negative count as 0.
-func answerCount(r gjson.Result) int64 {
-	return min(max(r.Int(), 0), maxAnswerCount)
+// Count reads a count of tokens; absent, null and negative count as 0.
+func Count(r gjson.Result) int64 {
+	return min(max(r.Int(), 0), MaxCount)
 }
 
-// argumentsText returns the JSON text of arguments, which is a string; some
+// ArgumentsText returns the JSON text of arguments, which is a string; some
 // servers send the object itself.
-func argumentsText(v gjson.Result) string {
+func ArgumentsText(v gjson.Result) string {
 	if v.IsObject() {
 		return v.Raw
 	}

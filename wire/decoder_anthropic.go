@@ -17,7 +17,7 @@ package wire
 import "github.com/tidwall/gjson"
 
 // anthropicAnswer reads answers of the Messages API.
-type anthropicAnswer struct{ *answer }
+type anthropicAnswer struct{ *Answer }
 
 // event reads one event of a Messages stream and tells whether it is
 // the last. Its type stands in the data as well as in the event's name. Pings
@@ -48,18 +48,18 @@ func (a anthropicAnswer) event(root gjson.Result, name string) bool {
 	case "content_block_start":
 		a.block(block, index.Int())
 	case "message_start":
-		a.identify(message.Get("id").Str, message.Get("model").Str)
+		a.Identify(message.Get("id").Str, message.Get("model").Str)
 		a.usage(message.Get("usage"))
 	case "message_delta":
 		if s := delta.Get("stop_reason").Str; s != "" {
-			a.turn.StopReason = a.keep(s)
+			a.Turn.StopReason = a.Keep(s)
 		}
 		a.usage(usage)
 	case "message_stop":
 		return true
 	case "content_block_stop", "ping":
 	default:
-		a.fail(root, name)
+		a.Fail(root, name)
 	}
 	return false
 }
@@ -83,12 +83,12 @@ func (a anthropicAnswer) delta(delta, index gjson.Result) {
 	})
 	switch kind.Str {
 	case "text_delta":
-		a.write(&a.text, text.Str)
+		a.Write(&a.Text, text.Str)
 	case "thinking_delta":
-		a.write(&a.thinking, thinking.Str)
+		a.Write(&a.Thinking, thinking.Str)
 	case "input_json_delta":
-		if c := a.call(index.Int()); c != nil {
-			a.write(&c.arguments, input.Str)
+		if c := a.Call(index.Int()); c != nil {
+			a.Write(&c.Arguments, input.Str)
 		}
 	}
 }
@@ -105,14 +105,14 @@ func first(to *gjson.Result, value gjson.Result) {
 func (a anthropicAnswer) block(block gjson.Result, index int64) {
 	switch block.Get("type").Str {
 	case "text":
-		a.write(&a.text, block.Get("text").Str)
+		a.Write(&a.Text, block.Get("text").Str)
 	case "thinking":
-		a.write(&a.thinking, block.Get("thinking").Str)
+		a.Write(&a.Thinking, block.Get("thinking").Str)
 	case "redacted_thinking":
-		a.begun = true
+		a.Begun = true
 	case "tool_use":
-		if c := a.open(index, block.Get("id").Str, block.Get("name").Str); c != nil {
-			c.initial = a.keep(block.Get("input").Raw)
+		if c := a.Open(index, block.Get("id").Str, block.Get("name").Str); c != nil {
+			c.Initial = a.Keep(block.Get("input").Raw)
 		}
 	}
 }
@@ -123,21 +123,21 @@ func (a anthropicAnswer) message(root gjson.Result) {
 	root.ForEach(func(key, value gjson.Result) bool {
 		switch key.Str {
 		case "id":
-			a.identify(value.Str, "")
+			a.Identify(value.Str, "")
 		case "model":
-			a.identify("", value.Str)
+			a.Identify("", value.Str)
 		case "stop_reason":
-			a.turn.StopReason = a.keep(value.Str)
+			a.Turn.StopReason = a.Keep(value.Str)
 		case "usage":
 			a.usage(value)
 		case "content":
 			message = true
 			a.content(value)
 		}
-		return !a.broken
+		return !a.Broken
 	})
 	if !message {
-		a.fail(root, "")
+		a.Fail(root, "")
 	}
 }
 
@@ -146,7 +146,7 @@ func (a anthropicAnswer) content(content gjson.Result) {
 	content.ForEach(func(_, block gjson.Result) bool {
 		a.block(block, index)
 		index++
-		return !a.broken
+		return !a.Broken
 	})
 }
 
@@ -159,18 +159,18 @@ func (a anthropicAnswer) usage(u gjson.Result) {
 		return
 	}
 	counts := readAnthropicUsage(u)
-	total := counts.over(a.turn.Usage)
+	total := counts.over(a.Turn.Usage)
 	sum := anthropicIterations(counts.iterations, total)
 	switch {
 	case sum.Prompt() > 0 && sum.Prompt() >= total.Prompt() && sum.Output >= total.Output:
 		total = sum
 	case counts.over(Usage{}).Prompt() == 0:
 		output := total.Output
-		total = a.turn.Usage
+		total = a.Turn.Usage
 		total.Output = output
 	}
 	total.Reported = total.Prompt()+total.Output > 0
-	a.turn.Usage = total
+	a.Turn.Usage = total
 }
 
 // anthropicIterations sums the usage of the single model calls behind one
@@ -184,8 +184,8 @@ func anthropicIterations(list gjson.Result, total Usage) Usage {
 	}
 	list.ForEach(func(_, u gjson.Result) bool {
 		sum = sum.Add(anthropicBuckets(u, Usage{}))
-		sum.Output = min(sum.Output, maxAnswerCount)
-		return sum.Prompt() <= maxAnswerCount
+		sum.Output = min(sum.Output, MaxCount)
+		return sum.Prompt() <= MaxCount
 	})
 	if sum.Write1h == 0 {
 		sum.Write1h = min(total.Write1h, sum.Write5m)
@@ -233,21 +233,21 @@ func anthropicBuckets(u gjson.Result, known Usage) Usage {
 // are exclusive as they come.
 func (c *anthropicMembers) over(known Usage) Usage {
 	if c.input.Type == gjson.Number {
-		known.Uncached = answerCount(c.input)
+		known.Uncached = Count(c.input)
 	}
 	if c.read.Type == gjson.Number {
-		known.Read = answerCount(c.read)
+		known.Read = Count(c.read)
 	}
-	if v := answerCount(c.output); v > 0 {
+	if v := Count(c.output); v > 0 {
 		known.Output = v
 	}
 	write := known.Write5m + known.Write1h
 	if c.write.Type == gjson.Number {
-		write = answerCount(c.write)
+		write = Count(c.write)
 	}
 	if c.split.IsObject() {
-		known.Write1h = answerCount(c.split.Get("ephemeral_1h_input_tokens"))
-		write = max(write, known.Write1h+answerCount(c.split.Get("ephemeral_5m_input_tokens")))
+		known.Write1h = Count(c.split.Get("ephemeral_1h_input_tokens"))
+		write = max(write, known.Write1h+Count(c.split.Get("ephemeral_5m_input_tokens")))
 	}
 	known.Write1h = min(known.Write1h, write)
 	known.Write5m = write - known.Write1h

@@ -29,7 +29,7 @@ func (d *Decoder) array(p []byte) {
 			switch {
 			case len(p) == 0:
 				return
-			case p[0] == ']' && d.answer.ended:
+			case p[0] == ']' && d.answer.Ended:
 				d.finish()
 				return
 			case p[0] != '{':
@@ -59,7 +59,7 @@ func (d *Decoder) element() {
 		return
 	}
 	d.codec.Document(&d.answer, gjson.Parse(text))
-	if d.answer.broken || d.answer.turn.Failed() {
+	if d.answer.Broken || d.answer.Turn.Failed() {
 		d.stop()
 	}
 }

@@ -17,7 +17,7 @@ package wire
 import "github.com/tidwall/gjson"
 
 // geminiAnswer reads answers of the Gemini API.
-type geminiAnswer struct{ *answer }
+type geminiAnswer struct{ *Answer }
 
 // read reads a GenerateContentResponse: a JSON answer, or a chunk of a
 // stream. A stream of events has no terminal one. The answer is complete once a
@@ -28,9 +28,9 @@ func (a geminiAnswer) read(root gjson.Result) {
 	root.ForEach(func(key, value gjson.Result) bool {
 		switch key.Str {
 		case "responseId":
-			a.identify(value.Str, "")
+			a.Identify(value.Str, "")
 		case "modelVersion":
-			a.identify("", value.Str)
+			a.Identify("", value.Str)
 		case "usageMetadata":
 			known = true
 			a.usage(value)
@@ -38,20 +38,20 @@ func (a geminiAnswer) read(root gjson.Result) {
 			known = true
 			value.ForEach(func(_, candidate gjson.Result) bool {
 				a.candidate(candidate)
-				return !a.broken
+				return !a.Broken
 			})
 		case "promptFeedback":
 			known = true
 			if reason := value.Get("blockReason").Str; reason != "" {
-				a.turn.StopReason, a.ended = a.keep(reason), true
+				a.Turn.StopReason, a.Ended = a.Keep(reason), true
 			}
 		}
-		return !a.broken
+		return !a.Broken
 	})
 	if e := root.Get("error"); e.Exists() || !known {
-		a.fail(root, "")
+		a.Fail(root, "")
 		if status := e.Get("status").Str; status != "" {
-			a.turn.ErrorType = a.keep(status)
+			a.Turn.ErrorType = a.Keep(status)
 		}
 	}
 }
@@ -64,10 +64,10 @@ func (a geminiAnswer) candidate(candidate gjson.Result) {
 	}
 	candidate.Get("content.parts").ForEach(func(_, part gjson.Result) bool {
 		a.part(part)
-		return !a.broken
+		return !a.Broken
 	})
 	if reason := candidate.Get("finishReason").Str; reason != "" {
-		a.turn.StopReason, a.ended = a.keep(reason), true
+		a.Turn.StopReason, a.Ended = a.Keep(reason), true
 	}
 }
 
@@ -78,7 +78,7 @@ func (a geminiAnswer) part(part gjson.Result) {
 		if name == "" { // a piece of arguments that are streamed
 			return
 		}
-		c := a.open(int64(len(a.calls)), call.Get("id").Str, name)
+		c := a.Open(int64(len(a.Calls)), call.Get("id").Str, name)
 		if c == nil {
 			return
 		}
@@ -86,15 +86,15 @@ func (a geminiAnswer) part(part gjson.Result) {
 		if arguments == "" {
 			arguments = "{}"
 		}
-		a.write(&c.arguments, arguments)
+		a.Write(&c.Arguments, arguments)
 		return
 	}
 	text := part.Get("text").Str
 	if part.Get("thought").Bool() {
-		a.write(&a.thinking, text)
+		a.Write(&a.Thinking, text)
 		return
 	}
-	a.write(&a.text, text)
+	a.Write(&a.Text, text)
 }
 
 // usage takes in a usageMetadata, which replaces one that came before.
@@ -102,16 +102,16 @@ func (a geminiAnswer) part(part gjson.Result) {
 // tools have put into the prompt comes on top of it. candidatesTokenCount leaves
 // the thoughts out.
 func (a geminiAnswer) usage(u gjson.Result) {
-	prompt := answerCount(u.Get("promptTokenCount"))
-	read := min(answerCount(u.Get("cachedContentTokenCount")), prompt)
-	tools := answerCount(u.Get("toolUsePromptTokenCount"))
-	output := answerCount(u.Get("candidatesTokenCount")) + answerCount(u.Get("thoughtsTokenCount"))
+	prompt := Count(u.Get("promptTokenCount"))
+	read := min(Count(u.Get("cachedContentTokenCount")), prompt)
+	tools := Count(u.Get("toolUsePromptTokenCount"))
+	output := Count(u.Get("candidatesTokenCount")) + Count(u.Get("thoughtsTokenCount"))
 	if prompt+output == 0 {
 		return
 	}
 	// Gemini does not report what it writes to a cache; package translate does,
 	// for the upstreams behind it that do.
-	write := min(answerCount(u.Get("cacheWriteTokenCount")), prompt-read)
-	hour := min(answerCount(u.Get("cacheWrite1hTokenCount")), write)
-	a.turn.Usage = Usage{Uncached: prompt - read - write + tools, Write5m: write - hour, Write1h: hour, Read: read, Output: output, Reported: true}
+	write := min(Count(u.Get("cacheWriteTokenCount")), prompt-read)
+	hour := min(Count(u.Get("cacheWrite1hTokenCount")), write)
+	a.Turn.Usage = Usage{Uncached: prompt - read - write + tools, Write5m: write - hour, Write1h: hour, Read: read, Output: output, Reported: true}
 }

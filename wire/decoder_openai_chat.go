@@ -17,7 +17,7 @@ package wire
 import "github.com/tidwall/gjson"
 
 // chatAnswer reads answers of the chat completions API.
-type chatAnswer struct{ *answer }
+type chatAnswer struct{ *Answer }
 
 // read reads a chunk of a chat completions stream, where from is "delta",
 // or a JSON answer, where it is "message". The usage of a stream comes in a
@@ -27,9 +27,9 @@ func (a chatAnswer) read(root gjson.Result, from, event string) {
 	root.ForEach(func(key, value gjson.Result) bool {
 		switch key.Str {
 		case "id":
-			a.identify(value.Str, "")
+			a.Identify(value.Str, "")
 		case "model":
-			a.identify("", value.Str)
+			a.Identify("", value.Str)
 		case "usage":
 			a.usage(value)
 		case "timings":
@@ -43,10 +43,10 @@ func (a chatAnswer) read(root gjson.Result, from, event string) {
 		case "error":
 			failed = true
 		}
-		return !a.broken
+		return !a.Broken
 	})
 	if failed || !chunk {
-		a.fail(root, event)
+		a.Fail(root, event)
 	}
 }
 
@@ -71,7 +71,7 @@ func (a chatAnswer) choice(choice gjson.Result, from string) {
 	}
 	a.delta(delta, from == "message")
 	if finish.Str != "" {
-		a.turn.StopReason = a.keep(finish.Str)
+		a.Turn.StopReason = a.Keep(finish.Str)
 	}
 }
 
@@ -83,7 +83,7 @@ func (a chatAnswer) delta(delta gjson.Result, whole bool) {
 		case "content":
 			a.content(value)
 		case "refusal":
-			a.write(&a.text, value.Str)
+			a.Write(&a.Text, value.Str)
 		case "reasoning_content":
 			reasoning = value.Str
 		case "reasoning":
@@ -91,25 +91,25 @@ func (a chatAnswer) delta(delta gjson.Result, whole bool) {
 		case "tool_calls":
 			a.toolCalls(value, whole)
 		}
-		return !a.broken
+		return !a.Broken
 	})
 	// DeepSeek's name and that of mlx_lm.server, Ollama and OpenRouter; some
 	// servers send the same text under both.
 	if reasoning == "" {
 		reasoning = alias
 	}
-	a.write(&a.thinking, reasoning)
+	a.Write(&a.Thinking, reasoning)
 }
 
 // content reads a content: a string, or an array of parts.
 func (a chatAnswer) content(content gjson.Result) {
 	if !content.IsArray() {
-		a.write(&a.text, content.Str)
+		a.Write(&a.Text, content.Str)
 		return
 	}
 	content.ForEach(func(_, part gjson.Result) bool {
-		a.write(&a.text, part.Get("text").Str)
-		return !a.broken
+		a.Write(&a.Text, part.Get("text").Str)
+		return !a.Broken
 	})
 }
 
@@ -127,32 +127,32 @@ func (a chatAnswer) toolCalls(list gjson.Result, whole bool) {
 			return true
 		}
 		id, function := item.Get("id").Str, item.Get("function")
-		var c *answerCall
+		var c *AnswerCall
 		index := item.Get("index")
 		switch {
 		case whole:
 		case index.Exists():
-			c = a.call(index.Int())
-		case len(a.calls) > 0:
-			c = a.calls[len(a.calls)-1]
+			c = a.Call(index.Int())
+		case len(a.Calls) > 0:
+			c = a.Calls[len(a.Calls)-1]
 		}
-		if c == nil || id != "" && c.id != "" && id != c.id {
+		if c == nil || id != "" && c.ID != "" && id != c.ID {
 			at := position
 			if index.Exists() {
 				at = index.Int()
 			}
-			if c = a.open(at, id, function.Get("name").Str); c == nil {
+			if c = a.Open(at, id, function.Get("name").Str); c == nil {
 				return false
 			}
 		}
-		if c.id == "" {
-			c.id = a.keep(id)
+		if c.ID == "" {
+			c.ID = a.Keep(id)
 		}
-		if c.name == "" {
-			c.name = a.keep(function.Get("name").Str)
+		if c.Name == "" {
+			c.Name = a.Keep(function.Get("name").Str)
 		}
-		a.write(&c.arguments, argumentsText(function.Get("arguments")))
-		return !a.broken
+		a.Write(&c.Arguments, ArgumentsText(function.Get("arguments")))
+		return !a.Broken
 	})
 }
 
@@ -167,34 +167,34 @@ func (a chatAnswer) usage(u gjson.Result) {
 		return
 	}
 	details := u.Get("prompt_tokens_details")
-	prompt, output := answerCount(u.Get("prompt_tokens")), answerCount(u.Get("completion_tokens"))
+	prompt, output := Count(u.Get("prompt_tokens")), Count(u.Get("completion_tokens"))
 	read := max(
-		answerCount(details.Get("cached_tokens")),
-		answerCount(u.Get("cached_tokens")),
-		answerCount(u.Get("prompt_cache_hit_tokens")),
-		answerCount(u.Get("cache_read_input_tokens")),
+		Count(details.Get("cached_tokens")),
+		Count(u.Get("cached_tokens")),
+		Count(u.Get("prompt_cache_hit_tokens")),
+		Count(u.Get("cache_read_input_tokens")),
 	)
 	write := max(
-		answerCount(details.Get("cache_write_tokens")),
-		answerCount(details.Get("cache_creation_tokens")),
-		answerCount(u.Get("cache_creation_input_tokens")),
+		Count(details.Get("cache_write_tokens")),
+		Count(details.Get("cache_creation_tokens")),
+		Count(u.Get("cache_creation_input_tokens")),
 	)
 	if prompt+output == 0 {
 		return
 	}
-	a.counted = true
+	a.Counted = true
 	read = min(read, prompt)
 	write = min(write, prompt-read)
 	// No provider tells the lifetimes apart here; package translate does.
-	hour := min(answerCount(details.Get("cache_write_1h_tokens")), write)
-	a.turn.Usage = Usage{
+	hour := min(Count(details.Get("cache_write_1h_tokens")), write)
+	a.Turn.Usage = Usage{
 		Uncached: prompt - read - write,
 		Write5m:  write - hour,
 		Write1h:  hour,
 		Read:     read,
 		// Some vendors leave reasoning out of completion_tokens, none leaves
 		// it out of the total.
-		Output:   max(output, answerCount(u.Get("total_tokens"))-prompt),
+		Output:   max(output, Count(u.Get("total_tokens"))-prompt),
 		Reported: true,
 	}
 }
@@ -203,8 +203,8 @@ func (a chatAnswer) usage(u gjson.Result) {
 // the last chunk of a stream even where the client did not ask for its usage,
 // and with every chunk where it asked for timings.
 func (a chatAnswer) timings(t gjson.Result) {
-	if a.counted || !t.IsObject() {
+	if a.Counted || !t.IsObject() {
 		return
 	}
-	a.turn.Usage = timings(t)
+	a.Turn.Usage = Timings(t)
 }

@@ -21,7 +21,7 @@ import (
 )
 
 // responsesAnswer reads answers of the Responses API.
-type responsesAnswer struct{ *answer }
+type responsesAnswer struct{ *Answer }
 
 // event reads one event of a Responses stream and tells whether it is
 // the last. What an item holds comes as deltas, and whole at the item's end;
@@ -35,13 +35,13 @@ func (a responsesAnswer) event(root gjson.Result, name string) bool {
 	switch kind {
 	case "response.output_text.delta", "response.refusal.delta":
 		a.tell(root.Get("output_index").Int())
-		a.write(&a.text, root.Get("delta").Str)
+		a.Write(&a.Text, root.Get("delta").Str)
 	case "response.reasoning_summary_text.delta", "response.reasoning_text.delta":
 		a.tell(root.Get("output_index").Int())
-		a.write(&a.thinking, root.Get("delta").Str)
+		a.Write(&a.Thinking, root.Get("delta").Str)
 	case "response.function_call_arguments.delta", "response.custom_tool_call_input.delta":
-		if c := a.call(root.Get("output_index").Int()); c != nil {
-			a.write(&c.arguments, root.Get("delta").Str)
+		if c := a.Call(root.Get("output_index").Int()); c != nil {
+			a.Write(&c.Arguments, root.Get("delta").Str)
 		}
 	case "response.output_item.added":
 		a.item(root.Get("item"), root.Get("output_index").Int(), false)
@@ -49,20 +49,20 @@ func (a responsesAnswer) event(root gjson.Result, name string) bool {
 		a.item(root.Get("item"), root.Get("output_index").Int(), true)
 	case "response.created", "response.in_progress", "response.queued":
 		r := root.Get("response")
-		a.identify(r.Get("id").Str, r.Get("model").Str)
+		a.Identify(r.Get("id").Str, r.Get("model").Str)
 	case "response.completed", "response.incomplete":
 		a.end(root.Get("response"))
 		return true
 	case "response.failed":
 		a.end(root.Get("response"))
-		if !a.turn.Failed() {
-			a.turn.ErrorType = "error"
+		if !a.Turn.Failed() {
+			a.Turn.ErrorType = "error"
 		}
 	case "error":
 		a.error(root)
 	default:
 		if !strings.HasPrefix(kind, "response.") {
-			a.fail(root, name)
+			a.Fail(root, name)
 		}
 	}
 	return false
@@ -71,18 +71,18 @@ func (a responsesAnswer) event(root gjson.Result, name string) bool {
 // end reads a response object: the JSON answer, or what the last event
 // of a stream holds.
 func (a responsesAnswer) end(r gjson.Result) {
-	a.identify(r.Get("id").Str, r.Get("model").Str)
+	a.Identify(r.Get("id").Str, r.Get("model").Str)
 	a.usage(r.Get("usage"))
-	if index := int64(0); len(a.told)+len(a.calls) == 0 {
+	if index := int64(0); len(a.Told)+len(a.Calls) == 0 {
 		r.Get("output").ForEach(func(_, item gjson.Result) bool {
 			a.item(item, index, true)
 			index++
-			return !a.broken
+			return !a.Broken
 		})
 	}
-	a.turn.StopReason = a.keep(r.Get("status").Str)
+	a.Turn.StopReason = a.Keep(r.Get("status").Str)
 	if reason := r.Get("incomplete_details.reason").Str; reason != "" {
-		a.turn.StopReason = a.keep(reason)
+		a.Turn.StopReason = a.Keep(reason)
 	}
 	if e := r.Get("error"); e.IsObject() {
 		a.error(e)
@@ -92,7 +92,7 @@ func (a responsesAnswer) end(r gjson.Result) {
 // read reads a JSON answer.
 func (a responsesAnswer) read(root gjson.Result) {
 	if !root.Get("output").IsArray() && !root.Get("status").Exists() {
-		a.fail(root, "")
+		a.Fail(root, "")
 		return
 	}
 	a.end(root)
@@ -110,63 +110,63 @@ func (a responsesAnswer) error(e gjson.Result) {
 	if kind == "" {
 		kind = "error"
 	}
-	a.turn.ErrorType, a.turn.ErrorMessage = a.keep(kind), a.keep(e.Get("message").String())
+	a.Turn.ErrorType, a.Turn.ErrorMessage = a.Keep(kind), a.Keep(e.Get("message").String())
 }
 
 // tell notes that what an item says is known.
 func (a responsesAnswer) tell(index int64) {
-	if a.told == nil {
-		a.told = make(map[int64]struct{})
+	if a.Told == nil {
+		a.Told = make(map[int64]struct{})
 	}
-	if _, known := a.told[index]; known {
+	if _, known := a.Told[index]; known {
 		return
 	}
-	if len(a.told) == maxAnswerCalls {
-		a.broken = true
+	if len(a.Told) == MaxCalls {
+		a.Broken = true
 		return
 	}
-	a.told[index] = struct{}{}
+	a.Told[index] = struct{}{}
 }
 
 // item reads an item of the output, as it begins or whole. Tools that
 // the provider runs itself have no call_id.
 func (a responsesAnswer) item(item gjson.Result, index int64, whole bool) {
 	kind := item.Get("type").Str
-	if _, told := a.told[index]; whole && !told {
+	if _, told := a.Told[index]; whole && !told {
 		switch kind {
 		case "message":
 			a.tell(index)
-			a.texts(&a.text, item.Get("content"))
+			a.texts(&a.Text, item.Get("content"))
 		case "reasoning":
 			a.tell(index)
-			a.texts(&a.thinking, item.Get("summary"))
-			a.texts(&a.thinking, item.Get("content"))
+			a.texts(&a.Thinking, item.Get("summary"))
+			a.texts(&a.Thinking, item.Get("content"))
 		}
 	}
 	if kind == "reasoning" {
-		a.begun = true
+		a.Begun = true
 	}
 	id := item.Get("call_id").Str
 	if id == "" || !strings.HasSuffix(kind, "_call") {
 		return
 	}
-	c := a.call(index)
-	if c == nil || c.id != id {
+	c := a.Call(index)
+	if c == nil || c.ID != id {
 		name := item.Get("name").Str
 		if name == "" {
 			name = strings.TrimSuffix(kind, "_call")
 		}
-		if c = a.open(index, id, name); c == nil {
+		if c = a.Open(index, id, name); c == nil {
 			return
 		}
-		c.free = kind == "custom_tool_call"
+		c.Free = kind == "custom_tool_call"
 	}
-	if !whole || c.arguments.Len() > 0 || c.initial != "" {
+	if !whole || c.Arguments.Len() > 0 || c.Initial != "" {
 		return
 	}
 	for _, member := range [...]string{"arguments", "input", "action", "operation"} {
 		if v := item.Get(member); v.Exists() {
-			c.initial = a.keep(argumentsText(v))
+			c.Initial = a.Keep(ArgumentsText(v))
 			return
 		}
 	}
@@ -179,8 +179,8 @@ func (a responsesAnswer) texts(to *strings.Builder, parts gjson.Result) {
 		if !text.Exists() {
 			text = part.Get("refusal")
 		}
-		a.write(to, text.Str)
-		return !a.broken
+		a.Write(to, text.Str)
+		return !a.Broken
 	})
 }
 
@@ -191,15 +191,15 @@ func (a responsesAnswer) usage(u gjson.Result) {
 		return
 	}
 	details := u.Get("input_tokens_details")
-	prompt, output := answerCount(u.Get("input_tokens")), answerCount(u.Get("output_tokens"))
+	prompt, output := Count(u.Get("input_tokens")), Count(u.Get("output_tokens"))
 	if prompt+output == 0 {
 		return
 	}
-	read := min(answerCount(details.Get("cached_tokens")), prompt)
-	write := min(answerCount(details.Get("cache_write_tokens")), prompt-read)
+	read := min(Count(details.Get("cached_tokens")), prompt)
+	write := min(Count(details.Get("cache_write_tokens")), prompt-read)
 	// Package translate tells the lifetimes apart, no provider does.
-	hour := min(answerCount(details.Get("cache_write_1h_tokens")), write)
-	a.turn.Usage = Usage{
+	hour := min(Count(details.Get("cache_write_1h_tokens")), write)
+	a.Turn.Usage = Usage{
 		Uncached: prompt - read - write,
 		Write5m:  write - hour,
 		Write1h:  hour,

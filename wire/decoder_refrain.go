@@ -57,7 +57,7 @@ const longestRefrain = 8 << 10
 // compose makes the event that was just read the pattern of the next ones, if all
 // it did was to add to a text, and that text stands in it without escapes. Whatever
 // else it told, of the answer's id or of the usage so far, it would only tell again.
-func (r *refrain) compose(data []byte, a *answer) {
+func (r *refrain) compose(data []byte, a *Answer) {
 	text := a.written
 	r.to, a.written = nil, ""
 	if a.writes != 1 || a.opens > 0 || len(data) > longestRefrain {

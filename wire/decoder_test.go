@@ -205,14 +205,14 @@ func TestDecoderBounds(t *testing.T) {
 	})
 	t.Run("calls", func(t *testing.T) {
 		d := NewDecoder(OpenAIChat, true)
-		for i := range maxAnswerCalls + 1 {
+		for i := range MaxCalls + 1 {
 			if d.form != answerStream && i > 0 {
 				t.Fatalf("stopped at %d", i)
 			}
 			d.Feed(fmt.Appendf(nil, "data: {\"choices\":[{\"delta\":{\"tool_calls\":[{\"index\":%d,\"id\":\"c%d\",\"function\":{\"name\":\"f\",\"arguments\":\"{}\"}}]}}]}\n\n", i, i))
 		}
 		d.Feed([]byte(chatDone))
-		if turn := d.Turn(); turn.Done || len(turn.Calls) != maxAnswerCalls {
+		if turn := d.Turn(); turn.Done || len(turn.Calls) != MaxCalls {
 			t.Errorf("done %v, %d calls", turn.Done, len(turn.Calls))
 		}
 	})

@@ -22,4 +22,4 @@ func init() {
 }
 
 // All of these can hide calls.
-var _ = [...]Interceptor{anthropicCodec{}, chatCodec{}, responsesCodec{}, geminiCodec{}}
+var _ = [...]CallHider{anthropicCodec{}, chatCodec{}, responsesCodec{}, geminiCodec{}}

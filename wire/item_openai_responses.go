@@ -62,15 +62,15 @@ var (
 	typeRefers   = []byte(`"item_reference"`)
 )
 
-// item reads one item of input.
-func (p responsesParser) item(at int) int {
+// Item reads one item of input.
+func (p responsesParser) Item(at int) int {
 	var f itemMembers
 	closed := false
-	m := walk(p.b, at)
-	for m.next() {
-		slot := f.slot(m.key)
-		value := m.skip()
-		if m.bad {
+	m := Walk(p.Body, at)
+	for m.Next() {
+		slot := f.slot(m.Key)
+		value := m.Skip()
+		if m.Bad {
 			break
 		}
 		if slot == nil {
@@ -79,53 +79,53 @@ func (p responsesParser) item(at int) int {
 		closed = closed || !slot.Empty()
 		*slot = value
 	}
-	end := m.end
-	if closed = closed || m.bad; closed {
-		if end = skipValue(p.b, at); end < 0 || p.b[at] != '{' {
-			return p.fail(ErrSyntax)
+	end := m.End
+	if closed = closed || m.Bad; closed {
+		if end = SkipValue(p.Body, at); end < 0 || p.Body[at] != '{' {
+			return p.Fail(ErrSyntax)
 		}
 	}
-	kind := f.kind.Of(p.b)
+	kind := f.kind.Of(p.Body)
 	if len(kind) == 0 || string(kind) == "null" {
 		if kind = typeMessage; f.role.Empty() {
 			kind = typeRefers
 		}
 	}
-	role := p.itemRole(kind, f.role.Of(p.b))
+	role := p.itemRole(kind, f.role.Of(p.Body))
 	if closed && string(kind) == `"message"` {
-		role = p.roleOf(at)
+		role = p.RoleOf(at)
 	}
 	if role == RoleAssistant || role == RoleTool {
-		if end := p.answered(at); end > 0 {
+		if end := p.Answered(at); end > 0 {
 			return end
 		}
 	}
 	span := Span{int32(at), int32(end)}
-	p.enter(role, span)
-	index, n := int32(len(p.v.Messages)-1), len(p.blocks)
+	p.Enter(role, span)
+	index, n := int32(len(p.View.Messages)-1), len(p.Blocks)
 	switch {
 	case closed || role == RoleNone:
-		p.shut(at, n, SectionMessages, role, index)
+		p.Shut(at, n, SectionMessages, role, index)
 	case string(kind) == `"message"`:
-		if !p.messageItem(&f, span, role, index) && p.shut(at, n, SectionMessages, role, index) < 0 {
+		if !p.messageItem(&f, span, role, index) && p.Shut(at, n, SectionMessages, role, index) < 0 {
 			return -1
 		}
-	case string(kind) == `"additional_tools"` && !f.tools.Empty() && p.b[f.tools.Start] == '[':
-		e := p.elements(int(f.tools.Start))
-		for e.next() {
+	case string(kind) == `"additional_tools"` && !f.tools.Empty() && p.Body[f.tools.Start] == '[':
+		e := p.Elements(int(f.tools.Start))
+		for e.Next() {
 			var b Block
-			tool := e.at
-			if b, e.at = p.toolItem(tool, SectionMessages, role, index); e.at < 0 {
-				if b, e.at = p.opaque(tool, Block{Kind: KindToolDef, Section: SectionMessages, Role: role, Message: index}); e.at < 0 {
+			tool := e.At
+			if b, e.At = p.toolItem(tool, SectionMessages, role, index); e.At < 0 {
+				if b, e.At = p.Opaque(tool, Block{Kind: KindToolDef, Section: SectionMessages, Role: role, Message: index}); e.At < 0 {
 					return -1
 				}
 			}
-			p.blocks = append(p.blocks, b)
+			p.Blocks = append(p.Blocks, b)
 		}
 	default:
-		p.blocks = append(p.blocks, p.whole(kind, &f, span, role, index))
+		p.Blocks = append(p.Blocks, p.whole(kind, &f, span, role, index))
 	}
-	p.v.Messages[index].End = int32(len(p.blocks))
+	p.View.Messages[index].End = int32(len(p.Blocks))
 	return end
 }
 
@@ -157,16 +157,16 @@ func (p responsesParser) itemRole(kind, role []byte) Role {
 // whole reads an item that is one block: a call, its output, reasoning, or
 // something opaque.
 func (p responsesParser) whole(kind []byte, f *itemMembers, span Span, role Role, index int32) Block {
-	b := Block{Section: SectionMessages, Role: role, Message: index, Span: span, ID: unquoted(p.b, f.callID)}
+	b := Block{Section: SectionMessages, Role: role, Message: index, Span: span, ID: Unquoted(p.Body, f.callID)}
 	switch {
 	case string(kind) == `"reasoning"`:
 		b.Kind, b.ID = KindReasoning, Span{}
 	case string(kind) == `"function_call"`:
-		b.Kind, b.Body, b.Name = KindToolUse, f.arguments, unquoted(p.b, f.name)
+		b.Kind, b.Body, b.Name = KindToolUse, f.arguments, Unquoted(p.Body, f.name)
 	case string(kind) == `"custom_tool_call"`:
-		b.Kind, b.Body, b.Name = KindToolUse, f.input, unquoted(p.b, f.name)
+		b.Kind, b.Body, b.Name = KindToolUse, f.input, Unquoted(p.Body, f.name)
 	case bytes.HasSuffix(kind, suffixCall) && !b.ID.Empty():
-		b.Kind, b.Name = KindToolUse, unquoted(p.b, f.kind)
+		b.Kind, b.Name = KindToolUse, Unquoted(p.Body, f.kind)
 		b.Name.End -= int32(len(suffixCall) - 1)
 		if string(kind) == `"local_shell_call"` {
 			b.Body = f.action
@@ -176,7 +176,7 @@ func (p responsesParser) whole(kind []byte, f *itemMembers, span Span, role Role
 	case role == RoleTool:
 		b.Kind = KindToolResult
 		if b.ID.Empty() { // the call's id, in some versions of the API
-			b.ID = unquoted(p.b, f.id)
+			b.ID = Unquoted(p.Body, f.id)
 		}
 		p.outputItem(&b, f.output)
 		return b
@@ -188,7 +188,7 @@ func (p responsesParser) whole(kind []byte, f *itemMembers, span Span, role Role
 // outputItem reads what a tool has put out: a text or a list of parts. Other
 // forms stay closed.
 func (p responsesParser) outputItem(b *Block, output Span) {
-	if output.Empty() || p.b[output.Start] != '"' && !p.partsOnly(output) {
+	if output.Empty() || p.Body[output.Start] != '"' && !p.partsOnly(output) {
 		p.hashItem(b, false)
 		return
 	}
@@ -196,54 +196,54 @@ func (p responsesParser) outputItem(b *Block, output Span) {
 	switch {
 	case output.Len() == 2:
 		b.Flags |= FlagEmpty
-	case !p.allText(output):
+	case !p.AllText(output):
 		b.Flags |= FlagMedia
 	}
-	p.hasher.begin(b.Section, b.Role, b.Kind)
-	p.hashResult(b, output)
-	b.Hash = p.hasher.end()
+	p.Hasher.Begin(b.Section, b.Role, b.Kind)
+	p.HashResult(b, output)
+	b.Hash = p.Hasher.Sum()
 }
 
 // partsOnly tells whether a value is an array of content parts.
 func (p responsesParser) partsOnly(s Span) bool {
-	if p.b[s.Start] != '[' {
+	if p.Body[s.Start] != '[' {
 		return false
 	}
-	e := p.elements(int(s.Start))
-	for e.next() {
+	e := p.Elements(int(s.Start))
+	for e.Next() {
 		part := false
-		m := walk(p.b, e.at)
-		for m.next() {
-			key := string(m.key)
-			value := m.skip()
+		m := Walk(p.Body, e.At)
+		for m.Next() {
+			key := string(m.Key)
+			value := m.Skip()
 			if key == "type" {
-				part = bytes.HasPrefix(value.Of(p.b), []byte(`"input_`))
+				part = bytes.HasPrefix(value.Of(p.Body), []byte(`"input_`))
 			}
 		}
-		if m.bad || !part {
+		if m.Bad || !part {
 			return false
 		}
-		e.at = m.end
+		e.At = m.End
 	}
-	return !e.bad
+	return !e.Bad
 }
 
 // hashItem sets the canonical hash of an item whose members are known to be
 // well formed. Ids that clients draw anew, and what clients note for
 // themselves, are left out; the id of a reference is what it says.
 func (p responsesParser) hashItem(b *Block, reference bool) {
-	h := &p.hasher
-	h.begin(b.Section, b.Role, b.Kind)
-	m := walk(p.b, int(b.Span.Start))
-	for m.next() {
-		key := m.key
-		value := m.skip()
+	h := &p.Hasher
+	h.Begin(b.Section, b.Role, b.Kind)
+	m := Walk(p.Body, int(b.Span.Start))
+	for m.Next() {
+		key := m.Key
+		value := m.Skip()
 		if isNote(key) && (!reference || string(key) != "id") {
 			continue
 		}
-		h.member(key, value.Of(p.b))
+		h.Member(key, value.Of(p.Body))
 	}
-	b.Hash = h.end()
+	b.Hash = h.Sum()
 }
 
 // isNote tells whether a member of an item says nothing to the model. Codex
@@ -254,44 +254,44 @@ func isNote(key []byte) bool {
 
 // messageItem reads the content of a message.
 func (p responsesParser) messageItem(f *itemMembers, span Span, role Role, index int32) bool {
-	if f.content.Empty() || isNull(p.b, f.content) {
+	if f.content.Empty() || IsNull(p.Body, f.content) {
 		return true
 	}
-	c := p.b[f.content.Start]
+	c := p.Body[f.content.Start]
 	switch {
 	case c != '"' && c != '[':
-		p.fail(fmt.Errorf("%w: content is neither text nor parts", ErrShape))
+		p.Fail(fmt.Errorf("%w: content is neither text nor parts", ErrShape))
 		return false
 	case role != RoleAssistant:
-		p.v.Messages[index].Content = f.content
+		p.View.Messages[index].Content = f.content
 	}
 	if c == '"' {
-		b := p.plain(f.content, SectionMessages, role, index)
+		b := p.Plain(f.content, SectionMessages, role, index)
 		if role == RoleAssistant {
 			b.Span, b.Flags = span, b.Flags&^FlagString
 			p.addPhase(&b, f)
 		}
-		p.blocks = append(p.blocks, b)
+		p.Blocks = append(p.Blocks, b)
 		return true
 	}
-	first := len(p.blocks)
-	e := p.elements(int(f.content.Start))
-	for e.next() {
-		at, n := e.at, len(p.blocks)
-		if e.at = p.part(at, role, index); e.at < 0 {
-			if e.at = p.shut(at, n, SectionMessages, role, index); e.at < 0 {
+	first := len(p.Blocks)
+	e := p.Elements(int(f.content.Start))
+	for e.Next() {
+		at, n := e.At, len(p.Blocks)
+		if e.At = p.part(at, role, index); e.At < 0 {
+			if e.At = p.Shut(at, n, SectionMessages, role, index); e.At < 0 {
 				return false
 			}
 		}
 	}
-	if e.bad {
-		p.fail(ErrSyntax)
+	if e.Bad {
+		p.Fail(ErrSyntax)
 		return false
 	}
 	if role != RoleAssistant {
 		return true
 	}
-	parts := p.blocks[first:]
+	parts := p.Blocks[first:]
 	if len(parts) == 1 { // the item is the block
 		parts[0].Span = span
 		p.addPhase(&parts[0], f)
@@ -305,24 +305,24 @@ func (p responsesParser) messageItem(f *itemMembers, span Span, role Role, index
 
 // addPhase makes the phase of an answer, where it has one, a part of its hash.
 func (p responsesParser) addPhase(b *Block, f *itemMembers) {
-	if f.phase.Empty() || isNull(p.b, f.phase) {
+	if f.phase.Empty() || IsNull(p.Body, f.phase) {
 		return
 	}
 	text := b.Hash
-	p.hasher.begin(b.Section, b.Role, b.Kind)
-	p.hasher.add(text[:])
-	p.hasher.add(f.phase.Of(p.b))
-	b.Hash = p.hasher.end()
+	p.Hasher.Begin(b.Section, b.Role, b.Kind)
+	p.Hasher.Add(text[:])
+	p.Hasher.Add(f.phase.Of(p.Body))
+	b.Hash = p.Hasher.Sum()
 }
 
 // part reads one part of the content of a message.
 func (p responsesParser) part(at int, role Role, index int32) int {
 	b := Block{Section: SectionMessages, Role: role, Message: index}
 	var kind, text Span
-	m := walk(p.b, at)
-	for m.next() {
+	m := Walk(p.Body, at)
+	for m.Next() {
 		var slot *Span
-		switch string(m.key) {
+		switch string(m.Key) {
 		case "type":
 			slot = &kind
 		case "text":
@@ -330,26 +330,26 @@ func (p responsesParser) part(at int, role Role, index int32) int {
 		case "prompt_cache_breakpoint":
 			slot = &b.Marker
 		}
-		value := m.skip()
-		if m.bad {
+		value := m.Skip()
+		if m.Bad {
 			break
 		}
 		if slot == nil {
 			continue
 		}
 		if !slot.Empty() {
-			return p.fail(ErrDuplicate)
+			return p.Fail(ErrDuplicate)
 		}
 		*slot = value
 	}
-	if m.bad {
-		return p.fail(ErrSyntax)
+	if m.Bad {
+		return p.Fail(ErrSyntax)
 	}
-	b.Span = Span{int32(at), int32(m.end)}
-	if isNull(p.b, b.Marker) {
+	b.Span = Span{int32(at), int32(m.End)}
+	if IsNull(p.Body, b.Marker) {
 		b.Marker = Span{}
 	}
-	switch string(kind.Of(p.b)) {
+	switch string(kind.Of(p.Body)) {
 	case `"input_text"`, `"output_text"`, `"text"`:
 		b.Kind, b.Body = KindText, text
 		if text.Len() <= 2 {
@@ -361,18 +361,18 @@ func (p responsesParser) part(at int, role Role, index int32) int {
 		b.Kind = KindDocument
 	}
 	p.hashPart(&b)
-	p.blocks = append(p.blocks, b)
-	return m.end
+	p.Blocks = append(p.Blocks, b)
+	return m.End
 }
 
 // hashPart sets the canonical hash of a part: a text counts like a plain one.
 func (p responsesParser) hashPart(b *Block) {
-	h := &p.hasher
-	h.begin(b.Section, b.Role, b.Kind)
-	m := walk(p.b, int(b.Span.Start))
-	for m.next() {
-		key := m.key
-		value := m.skip()
+	h := &p.Hasher
+	h.Begin(b.Section, b.Role, b.Kind)
+	m := Walk(p.Body, int(b.Span.Start))
+	for m.Next() {
+		key := m.Key
+		value := m.Skip()
 		switch string(key) {
 		case "prompt_cache_breakpoint":
 			continue
@@ -381,11 +381,11 @@ func (p responsesParser) hashPart(b *Block) {
 				continue
 			}
 		case "annotations", "logprobs": // of an answer, which clients may send back or not
-			if s := value.Of(p.b); string(s) == "[]" || string(s) == "null" {
+			if s := value.Of(p.Body); string(s) == "[]" || string(s) == "null" {
 				continue
 			}
 		}
-		h.member(key, value.Of(p.b))
+		h.Member(key, value.Of(p.Body))
 	}
-	b.Hash = h.end()
+	b.Hash = h.Sum()
 }

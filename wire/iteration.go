@@ -31,7 +31,7 @@ type Iteration struct {
 	// a request word for word.
 	Opaque bool
 
-	reasoning int64 // of Usage.Output, where the format tells it
+	Reasoning int64 // of Usage.Output, where the format tells it
 }
 
 // Part is one block of an answer.
@@ -72,8 +72,8 @@ func (it *Iteration) Complete() bool {
 	return false
 }
 
-// asks tells whether the answer holds calls, and all of them are hidden.
-func (it *Iteration) asks() bool {
+// Asks tells whether the answer holds calls, and all of them are hidden.
+func (it *Iteration) Asks() bool {
 	hidden := 0
 	for i := range it.Parts {
 		p := &it.Parts[i]
@@ -96,9 +96,9 @@ func (it *Iteration) Size() int {
 	return n
 }
 
-// Interceptor is a [Codec] of a format in which calls can be kept from the client
+// CallHider is a [Codec] of a format in which calls can be kept from the client
 // and answered on the way.
-type Interceptor interface {
+type CallHider interface {
 	// Hides reports whether calls can be hidden in the answer to a request. They
 	// cannot where the next request may only refer to this one.
 	Hides(v *View) bool
@@ -106,44 +106,44 @@ type Interceptor interface {
 	// and a JSON schema of its arguments.
 	DeclareTool(name, description, schema string) []byte
 	// Intercept begins a message for the client.
-	Intercept(r *clientMessage) interception
+	Intercept(r *ClientMessage) Interception
 	// Continuation returns an answer and the results of its hidden calls as messages
 	// of a request, with commas between: what to put behind the last message to have
 	// the upstream go on.
 	Continuation(it *Iteration) []byte
-	// Weave returns the edits that turn a message of the client, which is the
+	// Reinsert returns the edits that turn a message of the client, which is the
 	// model's, back into what the upstream said and was told in its course. It
 	// reports false for a message that is not the one that the client was given.
-	Weave(v *View, message int, its []Iteration) ([]Edit, bool)
+	Reinsert(v *View, message int, its []Iteration) ([]Edit, bool)
 }
 
-func interceptor(f Format) Interceptor {
-	i, _ := f.Codec().(Interceptor)
+func callHider(f Format) CallHider {
+	i, _ := f.Codec().(CallHider)
 	return i
 }
 
 // HidesCalls reports whether calls can be hidden in the answer to a request, see
-// [Interceptor.Hides].
+// [CallHider.Hides].
 func (v *View) HidesCalls() bool {
-	i := interceptor(v.Format)
+	i := callHider(v.Format)
 	return i != nil && v.Thread.Empty() && i.Hides(v)
 }
 
-// DeclareTool is [Interceptor.DeclareTool] of a format that has it.
+// DeclareTool is [CallHider.DeclareTool] of a format that has it.
 func DeclareTool(f Format, name, description, schema string) []byte {
-	return interceptor(f).DeclareTool(name, description, schema)
+	return callHider(f).DeclareTool(name, description, schema)
 }
 
-// Continuation is [Interceptor.Continuation] of a format that has it.
-func Continuation(f Format, it *Iteration) []byte { return interceptor(f).Continuation(it) }
+// Continuation is [CallHider.Continuation] of a format that has it.
+func Continuation(f Format, it *Iteration) []byte { return callHider(f).Continuation(it) }
 
-// Weave returns the edits that turn a message of the client back into what the
+// Reinsert returns the edits that turn a message of the client back into what the
 // upstream said and was told in its course. The message must be the one that
 // the client was given; if it does not look like it, Weave reports false.
-func Weave(v *View, message int, its []Iteration) ([]Edit, bool) {
-	i := interceptor(v.Format)
+func Reinsert(v *View, message int, its []Iteration) ([]Edit, bool) {
+	i := callHider(v.Format)
 	if i == nil || message < 0 || message >= len(v.Messages) || v.Messages[message].Role != RoleAssistant {
 		return nil, false
 	}
-	return i.Weave(v, message, its)
+	return i.Reinsert(v, message, its)
 }

@@ -123,11 +123,11 @@ func (v *View) First() Hash { return v.known.First() }
 
 // remember asks for what is known, once that has been read by which a
 // conversation is recalled.
-func (p *parser) remember() {
-	if p.recall == nil || p.known != nil || len(p.blocks) == p.front {
+func (p *Parser) remember() {
+	if p.recall == nil || p.known != nil || len(p.Blocks) == p.front {
 		return
 	}
-	first := joint(p.blocks[p.front:])
+	first := joint(p.Blocks[p.front:])
 	if !p.traits.FlatItems {
 		p.opened(first)
 	}
@@ -135,56 +135,56 @@ func (p *parser) remember() {
 }
 
 // know takes up what is known of the conversation, if anything is.
-func (p *parser) know(first Hash) {
+func (p *Parser) know(first Hash) {
 	p.known = p.recall(first)
-	if p.known == nil || p.known.format != p.v.Format {
+	if p.known == nil || p.known.format != p.View.Format {
 		p.known = nil
 		return
 	}
 	// Room for what is known and a little more, tools and system in front.
 	k := p.known
-	n := k.nSystem + len(p.blocks)
+	n := k.nSystem + len(p.Blocks)
 	blocks := blockSlices.Make(max(len(k.blocks), n) + 8)[:n]
-	copy(blocks[k.nSystem:], p.blocks)
-	p.blocks, p.front = blocks, k.nSystem
-	messages := append(messageSlices.Make(max(len(k.messages), len(p.v.Messages))+4), p.v.Messages...)
+	copy(blocks[k.nSystem:], p.Blocks)
+	p.Blocks, p.front = blocks, k.nSystem
+	messages := append(messageSlices.Make(max(len(k.messages), len(p.View.Messages))+4), p.View.Messages...)
 	for i := range messages {
 		messages[i].First += int32(p.front)
 		messages[i].End += int32(p.front)
 	}
-	p.v.Messages = messages
+	p.View.Messages = messages
 	p.raw = append(rawSlices.Make(len(k.messages)+4), p.raw...)
 }
 
 // recallMessage recognises message i at b[at] and returns the index behind it,
 // or 0.
-func (p *parser) recallMessage(i, at int) int {
+func (p *Parser) recallMessage(i, at int) int {
 	k := p.known
 	if k == nil || i >= len(k.messages) {
 		return 0
 	}
 	old := &k.messages[i]
 	end := at + old.Span.Len()
-	if end > len(p.b) || rawHash(p.b[at:end]) != k.raw[i] {
+	if end > len(p.Body) || rawHash(p.Body[at:end]) != k.raw[i] {
 		return 0
 	}
-	by, first := int32(at)-old.Span.Start, int32(len(p.blocks))
+	by, first := int32(at)-old.Span.Start, int32(len(p.Blocks))
 	p.take(k.blocks[old.First:old.End], by)
-	p.v.Messages = append(p.v.Messages, Message{
+	p.View.Messages = append(p.View.Messages, Message{
 		Span: old.Span.shift(by), Content: old.Content.shift(by),
-		First: first, End: int32(len(p.blocks)), Role: old.Role,
+		First: first, End: int32(len(p.Blocks)), Role: old.Role,
 	})
 	p.raw = append(p.raw, k.raw[i])
 	return end
 }
 
 // take appends known blocks, moved by some bytes.
-func (p *parser) take(blocks []Block, by int32) {
-	n := len(p.blocks)
-	p.blocks = append(p.blocks, blocks...)
-	p.v.Recalled += len(blocks)
+func (p *Parser) take(blocks []Block, by int32) {
+	n := len(p.Blocks)
+	p.Blocks = append(p.Blocks, blocks...)
+	p.View.Recalled += len(blocks)
 	if by != 0 {
-		move(p.blocks[n:], by)
+		move(p.Blocks[n:], by)
 	}
 }
 
@@ -198,7 +198,7 @@ func move(blocks []Block, by int32) {
 
 // recallSection recognises the value of tools or system at b[at] and returns
 // the index behind it, or 0.
-func (p *parser) recallSection(s *part, at int) int {
+func (p *Parser) recallSection(s *part, at int) int {
 	k := p.known
 	if k == nil || at < 0 || s.known {
 		return 0
@@ -208,14 +208,14 @@ func (p *parser) recallSection(s *part, at int) int {
 		old, from, to = &k.tools, 0, k.nTools
 	}
 	end := at + old.span.Len()
-	if old.span.Empty() || end > len(p.b) || rawHash(p.b[at:end]) != old.hash {
+	if old.span.Empty() || end > len(p.Body) || rawHash(p.Body[at:end]) != old.hash {
 		return 0
 	}
 	*s = part{
 		section: section{Span{int32(at), int32(end)}, old.hash},
 		blocks:  k.blocks[from:to:to], by: int32(at) - old.span.Start, known: true,
 	}
-	p.v.Recalled += to - from
+	p.View.Recalled += to - from
 	return end
 }
 

@@ -25,7 +25,7 @@ func markPart(v *View, b *Block, value []byte) ([]Cut, error) {
 	case !responsesCodec{}.Markable(b):
 		return nil, fmt.Errorf("%w: this %s cannot carry a marker", ErrEdit, b.Kind)
 	}
-	if there := v.null(b, "prompt_cache_breakpoint"); !there.Empty() {
+	if there := v.NullMember(b, "prompt_cache_breakpoint"); !there.Empty() {
 		return []Cut{{there.Start, there.End, value}}, nil
 	}
 	member := make([]byte, 0, len(value)+32)

@@ -20,54 +20,54 @@ package wire
 // and nothing is done to, and counts by its bytes. Only what decides about the
 // whole request, see [Parse], makes all of it unreadable.
 
-// opaque takes the value at b[at] for one closed block, in the place of what was
+// Opaque takes the value at b[at] for one closed block, in the place of what was
 // read of it, and returns the block and the index behind it, or -1 if it is no
 // well-formed value.
-func (p *parser) opaque(at int, b Block) (Block, int) {
-	end := skipValue(p.b, at)
+func (p *Parser) Opaque(at int, b Block) (Block, int) {
+	end := SkipValue(p.Body, at)
 	if end < 0 {
-		return b, p.fail(ErrSyntax)
+		return b, p.Fail(ErrSyntax)
 	}
 	p.err = nil
 	b.Span = Span{int32(at), int32(end)}
-	p.hasher.begin(b.Section, b.Role, b.Kind)
-	p.hasher.add(b.Span.Of(p.b))
-	b.Hash = p.hasher.end()
+	p.Hasher.Begin(b.Section, b.Role, b.Kind)
+	p.Hasher.Add(b.Span.Of(p.Body))
+	b.Hash = p.Hasher.Sum()
 	return b, end
 }
 
-// shut puts a closed block in the place of blocks n and further, which were read
+// Shut puts a closed block in the place of blocks n and further, which were read
 // of the value at b[at].
-func (p *parser) shut(at, n int, section Section, role Role, message int32) int {
-	b, end := p.opaque(at, Block{Kind: KindOther, Section: section, Role: role, Message: message})
+func (p *Parser) Shut(at, n int, section Section, role Role, message int32) int {
+	b, end := p.Opaque(at, Block{Kind: KindOther, Section: section, Role: role, Message: message})
 	if end > 0 {
-		p.blocks = append(p.blocks[:n], b)
+		p.Blocks = append(p.Blocks[:n], b)
 	}
 	return end
 }
 
 // shutMessage makes the message that began with block n and could not be read one
 // closed block. Whose it is, it says in one plain member, or nobody knows.
-func (p *parser) shutMessage(at, n int) int {
-	if p.b[at] != '{' {
-		return p.fail(ErrShape)
+func (p *Parser) shutMessage(at, n int) int {
+	if p.Body[at] != '{' {
+		return p.Fail(ErrShape)
 	}
-	index := len(p.v.Messages) - 1
-	p.v.Messages[index] = Message{First: int32(n), Role: p.roleOf(at)}
-	return p.shut(at, n, SectionMessages, p.v.Messages[index].Role, int32(index))
+	index := len(p.View.Messages) - 1
+	p.View.Messages[index] = Message{First: int32(n), Role: p.RoleOf(at)}
+	return p.Shut(at, n, SectionMessages, p.View.Messages[index].Role, int32(index))
 }
 
-// roleOf returns what the object at b[at] says of whose it is.
-func (p *parser) roleOf(at int) (role Role) {
+// RoleOf returns what the object at b[at] says of whose it is.
+func (p *Parser) RoleOf(at int) (role Role) {
 	seen := false
-	for m := walk(p.b, at); m.next(); {
-		isRole := string(m.key) == "role"
-		value := m.skip()
+	for m := Walk(p.Body, at); m.Next(); {
+		isRole := string(m.Key) == "role"
+		value := m.Skip()
 		switch {
-		case m.bad || isRole && seen:
+		case m.Bad || isRole && seen:
 			return RoleNone
 		case isRole:
-			role, seen = roles[string(value.Of(p.b))], true
+			role, seen = roles[string(value.Of(p.Body))], true
 		}
 	}
 	return role

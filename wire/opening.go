@@ -41,24 +41,24 @@ func openingAt(raw uint64) *atomic.Pointer[opening] { return &openings[raw%uint6
 
 // reopen asks for what is known of the conversation whose messages begin at e, if its
 // opening was read before.
-func (p *parser) reopen(e elements) {
+func (p *Parser) reopen(e Elements) {
 	if p.recall == nil {
 		return
 	}
-	start, end, n := e.at, 0, 0
-	for more := true; more; more = e.next() {
-		if n > 0 && p.answers(e.at) {
-			p.reopenAt(rawHash(p.b[start:end]), n)
+	start, end, n := e.At, 0, 0
+	for more := true; more; more = e.Next() {
+		if n > 0 && p.answers(e.At) {
+			p.reopenAt(rawHash(p.Body[start:end]), n)
 			return
 		}
-		if end = skipValue(p.b, e.at); end < 0 {
+		if end = SkipValue(p.Body, e.At); end < 0 {
 			return
 		}
-		n, e.at = n+1, end
+		n, e.At = n+1, end
 	}
 }
 
-func (p *parser) reopenAt(raw uint64, messages int) {
+func (p *Parser) reopenAt(raw uint64, messages int) {
 	o := openingAt(raw).Load()
 	if o == nil || o.raw != raw {
 		return
@@ -69,22 +69,22 @@ func (p *parser) reopenAt(raw uint64, messages int) {
 }
 
 // opened notes by which hash the conversation is recalled whose opening has been read.
-func (p *parser) opened(first Hash) {
-	m := p.v.Messages[:p.opening]
-	raw := rawHash(p.b[m[0].Span.Start:m[len(m)-1].Span.End])
+func (p *Parser) opened(first Hash) {
+	m := p.View.Messages[:p.opening]
+	raw := rawHash(p.Body[m[0].Span.Start:m[len(m)-1].Span.End])
 	openingAt(raw).Store(&opening{raw, first})
 }
 
 // answers tells whether the message at b[at] is an answer of the model's.
-func (p *parser) answers(at int) bool {
-	for m := walk(p.b, at); m.next(); {
-		isRole := string(m.key) == "role"
-		value := m.skip()
-		if m.bad {
+func (p *Parser) answers(at int) bool {
+	for m := Walk(p.Body, at); m.Next(); {
+		isRole := string(m.Key) == "role"
+		value := m.Skip()
+		if m.Bad {
 			return false
 		}
 		if isRole {
-			role := string(value.Of(p.b))
+			role := string(value.Of(p.Body))
 			return role == `"assistant"` || role == `"model"`
 		}
 	}

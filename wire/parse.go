@@ -79,37 +79,37 @@ func Parse(f Format, body []byte, recall func(first Hash) *Known) (*View, error)
 	if known == nil {
 		return nil, fmt.Errorf("%w: %q", ErrFormat, f)
 	}
-	p := parser{
-		b: body, room: MaxElements, recall: recall, codec: known.codec, traits: &known.traits,
-		v: &View{Format: f, Raw: body, MaxTokens: -1, traits: &known.traits},
+	p := Parser{
+		Body: body, room: MaxElements, recall: recall, codec: known.codec, traits: &known.traits,
+		View: &View{Format: f, Raw: body, MaxTokens: -1, traits: &known.traits},
 	}
 	err := p.run()
-	if p.room < 0 || len(p.v.Blocks) > MaxElements { // blocks that are recalled are not counted
+	if p.room < 0 || len(p.View.Blocks) > MaxElements { // blocks that are recalled are not counted
 		err = ErrCrowded
 	}
 	if err != nil {
 		return nil, err
 	}
-	return p.v, nil
+	return p.View, nil
 }
 
-// parser builds a View. Its methods return the index behind what they read, or
+// Parser builds a View. Its methods return the index behind what they read, or
 // -1 after setting err.
-type parser struct {
-	b      []byte
-	v      *View
+type Parser struct {
+	Body   []byte
+	View   *View
 	recall func(Hash) *Known
 	known  *Known
-	hasher canonical
+	Hasher Hasher
 	err    error
 	room   int // for so many more entries
 
 	codec  Codec
 	traits *Traits
 
-	// blocks gathers message blocks from index front on; the tools and system
+	// Blocks gathers message blocks from index front on; the tools and system
 	// blocks, which may come later in the bytes, are put before them.
-	blocks        []Block
+	Blocks        []Block
 	front         int
 	raw           []uint64 // seeded hash of each message's bytes
 	opening       int      // messages in front of the first answer
@@ -117,10 +117,10 @@ type parser struct {
 	tools, system part
 }
 
-// addTool adds a tool definition.
-func (p *parser) addTool(b Block) { p.tools.blocks = append(p.tools.blocks, b) }
+// AddTool adds a tool definition.
+func (p *Parser) AddTool(b Block) { p.tools.blocks = append(p.tools.blocks, b) }
 
-func (p *parser) fail(err error) int {
+func (p *Parser) Fail(err error) int {
 	if p.err == nil {
 		p.err = err
 	}
@@ -140,69 +140,69 @@ const (
 	seenThread
 )
 
-func (p *parser) run() error {
+func (p *Parser) run() error {
 	var seen int
 	var metadata, cacheKey, conversation, model Span
-	m := walk(p.b, 0)
-	for m.next() {
+	m := Walk(p.Body, 0)
+	for m.Next() {
 		bit := 0
-		switch string(p.codec.Name(m.key)) {
+		switch string(p.codec.Name(m.Key)) {
 		case "model":
-			bit, model = seenModel, m.skip()
+			bit, model = seenModel, m.Skip()
 		case "messages":
 			bit = seenMessages
 			if seen&bit == 0 {
-				m.at = p.codec.Messages(p, m.at)
+				m.At = p.codec.Messages(p, m.At)
 			}
 		case "system":
 			if bit = seenSystem; !p.traits.SystemInMessages {
 				p.section(&m, &p.system)
 			} else {
-				m.skip()
+				m.Skip()
 			}
 		case "tools":
 			bit = seenTools
 			p.section(&m, &p.tools)
 		case "stream":
-			s := m.skip()
-			bit, p.v.Stream = seenStream, m.at > 0 && string(s.Of(p.b)) == "true"
+			s := m.Skip()
+			bit, p.View.Stream = seenStream, m.At > 0 && string(s.Of(p.Body)) == "true"
 		case "max_tokens", "max_completion_tokens":
-			s := m.skip()
-			if n, err := strconv.Atoi(string(s.Of(p.b))); err == nil {
-				p.v.MaxTokens = n
+			s := m.Skip()
+			if n, err := strconv.Atoi(string(s.Of(p.Body))); err == nil {
+				p.View.MaxTokens = n
 			}
 		case "tool_choice":
-			p.v.ToolChoice = m.skip()
+			p.View.ToolChoice = m.Skip()
 		case "thinking", "reasoning_effort":
-			p.v.Thinking = m.skip()
+			p.View.Thinking = m.Skip()
 		case "output_config", "response_format":
-			p.v.OutputConfig = m.skip()
+			p.View.OutputConfig = m.Skip()
 		case "cache_control":
-			p.v.AutoMarker = m.skip()
+			p.View.AutoMarker = m.Skip()
 		case "context_management":
-			p.v.ContextManagement = m.skip()
+			p.View.ContextManagement = m.Skip()
 		case "metadata":
-			metadata = m.skip()
+			metadata = m.Skip()
 		case "prompt_cache_key":
-			cacheKey = m.skip()
+			cacheKey = m.Skip()
 		case "previous_response_id":
-			s := m.skip()
+			s := m.Skip()
 			bit = seenPrevious
 			if p.refers(s) {
-				p.v.Partial, p.v.Continues = true, p.text(s)
+				p.View.Partial, p.View.Continues = true, p.Text(s)
 			}
 		case "conversation":
-			bit, conversation = seenConversation, m.skip()
-			p.v.Partial = p.v.Partial || p.refers(conversation)
+			bit, conversation = seenConversation, m.Skip()
+			p.View.Partial = p.View.Partial || p.refers(conversation)
 		case "thread":
 			bit = seenThread
-			p.thread(m.skip())
+			p.thread(m.Skip())
 		case "store":
-			s := m.skip()
-			p.v.Stateless = p.traits.KeepsAnswers && m.at > 0 && string(s.Of(p.b)) == "false"
+			s := m.Skip()
+			p.View.Stateless = p.traits.KeepsAnswers && m.At > 0 && string(s.Of(p.Body)) == "false"
 		default:
-			if s := m.skip(); !m.bad {
-				p.codec.Member(p, m.key, s)
+			if s := m.Skip(); !m.Bad {
+				p.codec.Member(p, m.Key, s)
 			}
 		}
 		if p.err != nil {
@@ -216,17 +216,17 @@ func (p *parser) run() error {
 	if p.err != nil {
 		return p.err
 	}
-	if m.bad || skipSpace(p.b, m.end) != len(p.b) {
+	if m.Bad || skipSpace(p.Body, m.End) != len(p.Body) {
 		return ErrSyntax
 	}
-	if seen&seenMessages == 0 || len(p.v.Messages) == 0 && !p.v.Partial {
+	if seen&seenMessages == 0 || len(p.View.Messages) == 0 && !p.View.Partial {
 		return fmt.Errorf("%w: no messages", ErrShape)
 	}
-	if isNull(p.b, p.v.AutoMarker) {
-		p.v.AutoMarker = Span{}
+	if IsNull(p.Body, p.View.AutoMarker) {
+		p.View.AutoMarker = Span{}
 	}
-	p.v.Model = p.text(model)
-	p.v.Session = p.session(metadata, cacheKey, conversation)
+	p.View.Model = p.Text(model)
+	p.View.Session = p.session(metadata, cacheKey, conversation)
 	if err := p.sections(); err != nil {
 		return err
 	}
@@ -234,54 +234,54 @@ func (p *parser) run() error {
 	return nil
 }
 
-// text decodes a JSON string value; anything else gives "".
-func (p *parser) text(s Span) string {
-	if unquoted(p.b, s).Empty() {
+// Text decodes a JSON string value; anything else gives "".
+func (p *Parser) Text(s Span) string {
+	if Unquoted(p.Body, s).Empty() {
 		return ""
 	}
-	return gjson.ParseBytes(s.Of(p.b)).String()
+	return gjson.ParseBytes(s.Of(p.Body)).String()
 }
 
-func isNull(b []byte, s Span) bool { return string(s.Of(b)) == "null" }
+func IsNull(b []byte, s Span) bool { return string(s.Of(b)) == "null" }
 
 // refers tells whether a member of a Responses request names what the provider
 // is to put before the input.
-func (p *parser) refers(s Span) bool {
-	return p.traits.KeepsAnswers && !s.Empty() && !isNull(p.b, s)
+func (p *Parser) refers(s Span) bool {
+	return p.traits.KeepsAnswers && !s.Empty() && !IsNull(p.Body, s)
 }
 
 // thread reads the member by which a conversation over the Messages API is kept
 // at the provider, or goes on from an answer that is. A kind that is not known
 // is taken for the latter: what the model will see may be elsewhere.
-func (p *parser) thread(s Span) {
-	if !p.traits.Threads || s.Empty() || isNull(p.b, s) {
+func (p *Parser) thread(s Span) {
+	if !p.traits.Threads || s.Empty() || IsNull(p.Body, s) {
 		return
 	}
-	p.v.Thread = s
-	thread := gjson.ParseBytes(s.Of(p.b))
+	p.View.Thread = s
+	thread := gjson.ParseBytes(s.Of(p.Body))
 	if thread.Get("type").Str != "create" {
-		p.v.Partial, p.v.Continues = true, thread.Get("previous_message_id").Str
+		p.View.Partial, p.View.Continues = true, thread.Get("previous_message_id").Str
 	}
 }
 
 // session finds the conversation id of Claude Code (a JSON object in a string
 // in metadata.user_id, in older versions user_…_session_<id>) or of OpenAI.
-func (p *parser) session(metadata, cacheKey, conversation Span) string {
+func (p *Parser) session(metadata, cacheKey, conversation Span) string {
 	if !cacheKey.Empty() {
-		if key := p.text(cacheKey); key != "" {
+		if key := p.Text(cacheKey); key != "" {
 			return key
 		}
 	}
 	if p.refers(conversation) {
-		if p.b[conversation.Start] == '{' {
-			return gjson.GetBytes(conversation.Of(p.b), "id").String()
+		if p.Body[conversation.Start] == '{' {
+			return gjson.GetBytes(conversation.Of(p.Body), "id").String()
 		}
-		return p.text(conversation)
+		return p.Text(conversation)
 	}
-	if metadata.Empty() || p.b[metadata.Start] != '{' {
+	if metadata.Empty() || p.Body[metadata.Start] != '{' {
 		return ""
 	}
-	user := gjson.GetBytes(metadata.Of(p.b), "user_id").String()
+	user := gjson.GetBytes(metadata.Of(p.Body), "user_id").String()
 	if len(user) == 0 {
 		return ""
 	}
@@ -297,110 +297,110 @@ func (p *parser) session(metadata, cacheKey, conversation Span) string {
 	return ""
 }
 
-// elements walks the entries of an array, as far as there is room for them.
-func (p *parser) elements(at int) elements {
-	e := list(p.b, at)
+// Elements walks the entries of an array, as far as there is room for them.
+func (p *Parser) Elements(at int) Elements {
+	e := list(p.Body, at)
 	e.room = &p.room
 	return e
 }
 
-// messageReader reads one entry of a list of messages, whose [Message] has begun.
-type messageReader interface {
-	message(at int) int
+// MessageReader reads one entry of a list of messages, whose [Message] has begun.
+type MessageReader interface {
+	Message(at int) int
 }
 
-// messages reads the array of messages at b[at].
-func (p *parser) messages(at int, by messageReader) int {
-	e := p.elements(at)
-	for e.next() {
-		i := len(p.v.Messages)
+// Messages reads the array of messages at b[at].
+func (p *Parser) Messages(at int, by MessageReader) int {
+	e := p.Elements(at)
+	for e.Next() {
+		i := len(p.View.Messages)
 		switch {
 		case i == 0:
 			p.reopen(e)
-		case p.opening == 0 && p.answers(e.at):
+		case p.opening == 0 && p.answers(e.At):
 			p.opening = i
 			p.remember()
 		}
-		if end := p.recallMessage(i, e.at); end > 0 {
-			e.at = end
+		if end := p.recallMessage(i, e.At); end > 0 {
+			e.At = end
 			continue
 		}
-		start, first := e.at, len(p.blocks)
-		p.v.Messages = append(p.v.Messages, Message{First: int32(first)})
-		end := by.message(start)
+		start, first := e.At, len(p.Blocks)
+		p.View.Messages = append(p.View.Messages, Message{First: int32(first)})
+		end := by.Message(start)
 		if end < 0 {
 			if end = p.shutMessage(start, first); end < 0 {
 				return -1
 			}
 		}
-		msg := &p.v.Messages[i]
+		msg := &p.View.Messages[i]
 		msg.Span = Span{int32(start), int32(end)}
-		msg.End = int32(len(p.blocks))
-		p.raw = append(p.raw, rawHash(p.b[start:end]))
-		e.at = end
+		msg.End = int32(len(p.Blocks))
+		p.raw = append(p.raw, rawHash(p.Body[start:end]))
+		e.At = end
 	}
-	if e.bad {
-		return p.fail(ErrSyntax)
+	if e.Bad {
+		return p.Fail(ErrSyntax)
 	}
 	if p.opening == 0 {
-		p.opening = len(p.v.Messages)
+		p.opening = len(p.View.Messages)
 	}
-	return e.end
+	return e.End
 }
 
 // section skips the value of tools or system, without a look at it if it is
 // known already.
-func (p *parser) section(m *members, s *part) {
-	if end := p.recallSection(s, m.at); end > 0 {
-		m.at = end
+func (p *Parser) section(m *Members, s *part) {
+	if end := p.recallSection(s, m.At); end > 0 {
+		m.At = end
 		return
 	}
-	s.span = m.skip()
+	s.span = m.Skip()
 }
 
 // sections reads tools and system, or recognises them where they stand in front
 // of the messages.
-func (p *parser) sections() error {
+func (p *Parser) sections() error {
 	if s := &p.tools; p.unread(s) {
-		e := p.elements(int(s.span.Start))
-		for e.next() {
-			at, n := e.at, len(s.blocks)
-			if e.at = p.codec.Tool(p, at); e.at > 0 {
+		e := p.Elements(int(s.span.Start))
+		for e.Next() {
+			at, n := e.At, len(s.blocks)
+			if e.At = p.codec.Tool(p, at); e.At > 0 {
 				continue
 			}
 			var b Block
-			if b, e.at = p.opaque(at, Block{Kind: KindToolDef, Section: SectionTools, Message: -1}); e.at < 0 {
+			if b, e.At = p.Opaque(at, Block{Kind: KindToolDef, Section: SectionTools, Message: -1}); e.At < 0 {
 				return p.err
 			}
 			s.blocks = append(s.blocks[:n], b)
 		}
-		if e.bad {
+		if e.Bad {
 			return fmt.Errorf("%w: tools is not an array", ErrShape)
 		}
-		s.hash = rawHash(s.span.Of(p.b))
+		s.hash = rawHash(s.span.Of(p.Body))
 	}
 	if s := &p.system; p.unread(s) {
-		n := len(p.blocks)
+		n := len(p.Blocks)
 		p.codec.System(p, s.span)
-		if p.err != nil && p.shut(int(s.span.Start), n, SectionSystem, RoleSystem, -1) < 0 {
+		if p.err != nil && p.Shut(int(s.span.Start), n, SectionSystem, RoleSystem, -1) < 0 {
 			return p.err
 		}
-		if len(p.blocks) > n {
-			p.attribute(&p.blocks[n])
+		if len(p.Blocks) > n {
+			p.attribute(&p.Blocks[n])
 		}
-		s.blocks = append(s.blocks, p.blocks[n:]...)
-		p.blocks = p.blocks[:n]
-		s.hash = rawHash(s.span.Of(p.b))
+		s.blocks = append(s.blocks, p.Blocks[n:]...)
+		p.Blocks = p.Blocks[:n]
+		s.hash = rawHash(s.span.Of(p.Body))
 	}
 	return nil
 }
 
 // unread tells whether a section is there and neither read nor recognised.
-func (p *parser) unread(s *part) bool {
+func (p *Parser) unread(s *part) bool {
 	if s.known || s.span.Empty() {
 		return false
 	}
-	if isNull(p.b, s.span) {
+	if IsNull(p.Body, s.span) {
 		s.span = Span{}
 		return false
 	}
@@ -408,22 +408,22 @@ func (p *parser) unread(s *part) bool {
 }
 
 // assemble puts tools and system before the message blocks.
-func (p *parser) assemble() {
-	v := p.v
+func (p *Parser) assemble() {
+	v := p.View
 	v.Tools, v.System = len(p.tools.blocks), len(p.tools.blocks)+len(p.system.blocks)
 	if v.System != p.front {
-		blocks := make([]Block, v.System+len(p.blocks)-p.front)
-		copy(blocks[v.System:], p.blocks[p.front:])
+		blocks := make([]Block, v.System+len(p.Blocks)-p.front)
+		copy(blocks[v.System:], p.Blocks[p.front:])
 		for i := range v.Messages {
 			v.Messages[i].First += int32(v.System - p.front)
 			v.Messages[i].End += int32(v.System - p.front)
 		}
-		p.blocks = blocks
+		p.Blocks = blocks
 	}
-	p.tools.put(p.blocks)
-	p.system.put(p.blocks[v.Tools:])
+	p.tools.put(p.Blocks)
+	p.system.put(p.Blocks[v.Tools:])
 	// These live as long as the conversation.
-	v.Blocks, v.Messages, p.raw = trim(p.blocks), trim(v.Messages), trim(p.raw)
+	v.Blocks, v.Messages, p.raw = trim(p.Blocks), trim(v.Messages), trim(p.raw)
 	var opening []Block
 	if len(v.Messages) > 0 {
 		opening = v.Blocks[v.Messages[0].First:v.Messages[max(p.opening, 1)-1].End]

@@ -25,62 +25,62 @@ var (
 )
 
 // anthropicParser reads requests of the Messages API.
-type anthropicParser struct{ *parser }
+type anthropicParser struct{ *Parser }
 
 // tool reads one entry of tools.
 func (p anthropicParser) tool(at int) int {
 	b := Block{Kind: KindToolDef, Section: SectionTools, Message: -1}
-	m := walk(p.b, at)
-	p.hasher.begin(SectionTools, RoleNone, KindToolDef)
-	for m.next() {
-		key := m.key
-		value := m.skip()
-		if m.bad {
+	m := Walk(p.Body, at)
+	p.Hasher.Begin(SectionTools, RoleNone, KindToolDef)
+	for m.Next() {
+		key := m.Key
+		value := m.Skip()
+		if m.Bad {
 			break
 		}
 		switch string(key) {
 		case "cache_control":
 			if !b.Marker.Empty() {
-				return p.fail(ErrDuplicate)
+				return p.Fail(ErrDuplicate)
 			}
 			b.Marker = value
 			continue
 		case "name":
 			if !b.Name.Empty() {
-				return p.fail(ErrDuplicate)
+				return p.Fail(ErrDuplicate)
 			}
-			b.Name = unquoted(p.b, value)
+			b.Name = Unquoted(p.Body, value)
 		case "defer_loading":
-			if string(value.Of(p.b)) == "true" {
+			if string(value.Of(p.Body)) == "true" {
 				b.Flags |= FlagDeferred
 			}
 		}
-		p.hasher.member(key, value.Of(p.b))
+		p.Hasher.Member(key, value.Of(p.Body))
 	}
-	if m.bad {
-		return p.fail(fmt.Errorf("%w: a tool is not an object", ErrShape))
+	if m.Bad {
+		return p.Fail(fmt.Errorf("%w: a tool is not an object", ErrShape))
 	}
-	if isNull(p.b, b.Marker) {
+	if IsNull(p.Body, b.Marker) {
 		b.Marker = Span{}
 	}
-	b.Span = Span{int32(at), int32(m.end)}
-	b.Hash = p.hasher.end()
-	p.addTool(b)
-	return m.end
+	b.Span = Span{int32(at), int32(m.End)}
+	b.Hash = p.Hasher.Sum()
+	p.AddTool(b)
+	return m.End
 }
 
-// message reads one entry of messages.
-func (p anthropicParser) message(at int) int {
-	msg := &p.v.Messages[len(p.v.Messages)-1]
+// Message reads one entry of messages.
+func (p anthropicParser) Message(at int) int {
+	msg := &p.View.Messages[len(p.View.Messages)-1]
 	seen := 0
-	m := walk(p.b, at)
+	m := Walk(p.Body, at)
 	var content Span
-	for m.next() {
+	for m.Next() {
 		bit := 0
-		switch string(m.key) {
+		switch string(m.Key) {
 		case "role":
 			bit = 1
-			switch s := m.skip(); string(s.Of(p.b)) {
+			switch s := m.Skip(); string(s.Of(p.Body)) {
 			case `"user"`:
 				msg.Role = RoleUser
 			case `"assistant"`:
@@ -88,32 +88,32 @@ func (p anthropicParser) message(at int) int {
 			case `"system"`:
 				msg.Role = RoleSystem
 			default:
-				return p.fail(fmt.Errorf("%w: unknown role", ErrShape))
+				return p.Fail(fmt.Errorf("%w: unknown role", ErrShape))
 			}
 		case "content":
 			bit = 2
 			// The blocks can be read at once when the role came first, as it
 			// does in every client seen.
 			if msg.Role != RoleNone && seen&bit == 0 {
-				start := m.at
-				m.at = p.content(Span{int32(start), int32(len(p.b))}, SectionMessages, msg.Role)
-				if m.at < 0 {
+				start := m.At
+				m.At = p.content(Span{int32(start), int32(len(p.Body))}, SectionMessages, msg.Role)
+				if m.At < 0 {
 					return -1
 				}
-				msg.Content = Span{int32(start), int32(m.at)}
+				msg.Content = Span{int32(start), int32(m.At)}
 			} else {
-				content = m.skip()
+				content = m.Skip()
 			}
 		default:
-			m.skip()
+			m.Skip()
 		}
 		if seen&bit != 0 {
-			return p.fail(ErrDuplicate)
+			return p.Fail(ErrDuplicate)
 		}
 		seen |= bit
 	}
-	if m.bad || msg.Role == RoleNone {
-		return p.fail(fmt.Errorf("%w: a message has no role", ErrShape))
+	if m.Bad || msg.Role == RoleNone {
+		return p.Fail(fmt.Errorf("%w: a message has no role", ErrShape))
 	}
 	if !content.Empty() {
 		if p.content(content, SectionMessages, msg.Role) < 0 {
@@ -121,7 +121,7 @@ func (p anthropicParser) message(at int) int {
 		}
 		msg.Content = content
 	}
-	return m.end
+	return m.End
 }
 
 // content reads a string or an array of blocks that begins at the span's
@@ -130,37 +130,37 @@ func (p anthropicParser) content(s Span, section Section, role Role) int {
 	at := int(s.Start)
 	message := int32(-1)
 	if section == SectionMessages {
-		message = int32(len(p.v.Messages) - 1)
+		message = int32(len(p.View.Messages) - 1)
 	}
-	switch p.b[at] {
+	switch p.Body[at] {
 	case '"':
-		end := skipString(p.b, at)
+		end := SkipString(p.Body, at)
 		if end < 0 {
-			return p.fail(ErrSyntax)
+			return p.Fail(ErrSyntax)
 		}
 		span := Span{int32(at), int32(end)}
-		p.blocks = append(p.blocks, p.plain(span, section, role, message))
+		p.Blocks = append(p.Blocks, p.Plain(span, section, role, message))
 		return end
 	case 'n':
-		if end := skipWord(p.b, at, "null"); end > 0 {
+		if end := SkipWord(p.Body, at, "null"); end > 0 {
 			return end
 		}
 	case '[':
-		e := p.elements(at)
-		for e.next() {
-			at, n := e.at, len(p.blocks)
-			if e.at = p.block(at, section, role, message); e.at < 0 {
-				if e.at = p.shut(at, n, section, role, message); e.at < 0 {
+		e := p.Elements(at)
+		for e.Next() {
+			at, n := e.At, len(p.Blocks)
+			if e.At = p.block(at, section, role, message); e.At < 0 {
+				if e.At = p.Shut(at, n, section, role, message); e.At < 0 {
 					return -1
 				}
 			}
 		}
-		if e.bad {
-			return p.fail(ErrSyntax)
+		if e.Bad {
+			return p.Fail(ErrSyntax)
 		}
-		return e.end
+		return e.End
 	}
-	return p.fail(fmt.Errorf("%w: content is neither text nor blocks", ErrShape))
+	return p.Fail(fmt.Errorf("%w: content is neither text nor blocks", ErrShape))
 }
 
 // blockMembers are the members of a content block that mean something here.
@@ -201,29 +201,29 @@ func (m *blockMembers) slot(key []byte) *Span {
 func (p anthropicParser) block(at int, section Section, role Role, message int32) int {
 	b := Block{Section: section, Role: role, Message: message}
 	var f blockMembers
-	m := walk(p.b, at)
-	for m.next() {
-		slot := f.slot(m.key)
-		value := m.skip()
-		if m.bad {
+	m := Walk(p.Body, at)
+	for m.Next() {
+		slot := f.slot(m.Key)
+		value := m.Skip()
+		if m.Bad {
 			break
 		}
 		if slot == nil {
 			continue
 		}
 		if !slot.Empty() {
-			return p.fail(ErrDuplicate)
+			return p.Fail(ErrDuplicate)
 		}
 		*slot = value
 	}
-	if m.bad {
-		return p.fail(ErrSyntax)
+	if m.Bad {
+		return p.Fail(ErrSyntax)
 	}
-	b.Span = Span{int32(at), int32(m.end)}
-	if !isNull(p.b, f.marker) {
+	b.Span = Span{int32(at), int32(m.End)}
+	if !IsNull(p.Body, f.marker) {
 		b.Marker = f.marker
 	}
-	switch kind := f.kind.Of(p.b); string(kind) {
+	switch kind := f.kind.Of(p.Body); string(kind) {
 	case `"text"`:
 		b.Kind, b.Body = KindText, f.text
 	case `"thinking"`:
@@ -232,14 +232,14 @@ func (p anthropicParser) block(at int, section Section, role Role, message int32
 		b.Kind, b.Body = KindRedactedThinking, f.data
 	case `"tool_use"`:
 		b.Kind, b.Body = KindToolUse, f.input
-		b.ID, b.Name = unquoted(p.b, f.id), unquoted(p.b, f.name)
+		b.ID, b.Name = Unquoted(p.Body, f.id), Unquoted(p.Body, f.name)
 	case `"tool_result"`:
 		b.Kind, b.Body = KindToolResult, f.content
-		b.ID = unquoted(p.b, f.useID)
-		if string(f.isError.Of(p.b)) == "true" {
+		b.ID = Unquoted(p.Body, f.useID)
+		if string(f.isError.Of(p.Body)) == "true" {
 			b.Flags |= FlagError
 		}
-		if !f.content.Empty() && !p.allText(f.content) {
+		if !f.content.Empty() && !p.AllText(f.content) {
 			b.Flags |= FlagMedia
 		}
 	case `"image"`:
@@ -252,33 +252,33 @@ func (p anthropicParser) block(at int, section Section, role Role, message int32
 		}
 	}
 	if b.Kind == KindText || b.Kind == KindToolResult {
-		if s := b.Body.Of(p.b); len(s) == 0 || string(s) == `""` || string(s) == "[]" || string(s) == "null" {
+		if s := b.Body.Of(p.Body); len(s) == 0 || string(s) == `""` || string(s) == "[]" || string(s) == "null" {
 			b.Flags |= FlagEmpty
 		}
 	}
 	p.hash(&b, &f)
-	p.blocks = append(p.blocks, b)
-	return m.end
+	p.Blocks = append(p.Blocks, b)
+	return m.End
 }
 
 // hash sets the canonical hash of a block whose members are known to be well
 // formed.
 func (p anthropicParser) hash(b *Block, f *blockMembers) {
-	h := &p.hasher
-	h.begin(b.Section, b.Role, b.Kind)
+	h := &p.Hasher
+	h.Begin(b.Section, b.Role, b.Kind)
 	if b.Kind == KindToolResult {
-		p.hashResult(b, f.content)
+		p.HashResult(b, f.content)
 		if b.Has(FlagError) {
-			h.member(keyError, valueTrue)
+			h.Member(keyError, valueTrue)
 		}
-		b.Hash = h.end()
+		b.Hash = h.Sum()
 		return
 	}
 	// A KindOther has its type in the members; the others have it in the kind.
-	m := walk(p.b, int(b.Span.Start))
-	for m.next() {
-		key := m.key
-		value := m.skip()
+	m := Walk(p.Body, int(b.Span.Start))
+	for m.Next() {
+		key := m.Key
+		value := m.Skip()
 		switch string(key) {
 		case "cache_control":
 			continue
@@ -287,7 +287,7 @@ func (p anthropicParser) hash(b *Block, f *blockMembers) {
 				continue
 			}
 		}
-		h.member(key, value.Of(p.b))
+		h.Member(key, value.Of(p.Body))
 	}
-	b.Hash = h.end()
+	b.Hash = h.Sum()
 }

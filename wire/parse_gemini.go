@@ -40,7 +40,7 @@ var (
 )
 
 // geminiParser reads requests of the Gemini API.
-type geminiParser struct{ *parser }
+type geminiParser struct{ *Parser }
 
 func geminiName(key []byte) []byte {
 	switch string(key) {
@@ -61,29 +61,29 @@ func geminiName(key []byte) []byte {
 func (p geminiParser) member(key []byte, value Span) {
 	switch string(key) {
 	case "generationConfig", "generation_config":
-		if p.b[value.Start] == '{' {
+		if p.Body[value.Start] == '{' {
 			p.config(value)
 		}
 	case "cachedContent", "cached_content":
-		p.v.Partial = p.v.Partial || !isNull(p.b, value)
+		p.View.Partial = p.View.Partial || !IsNull(p.Body, value)
 	}
 }
 
 // config reads what of a generationConfig means something here.
 func (p geminiParser) config(s Span) {
-	m := walk(p.b, int(s.Start))
-	for m.next() {
-		key := m.key
-		value := m.skip()
+	m := Walk(p.Body, int(s.Start))
+	for m.Next() {
+		key := m.Key
+		value := m.Skip()
 		switch string(key) {
 		case "maxOutputTokens", "max_output_tokens":
-			if n, err := strconv.Atoi(string(value.Of(p.b))); err == nil {
-				p.v.MaxTokens = n
+			if n, err := strconv.Atoi(string(value.Of(p.Body))); err == nil {
+				p.View.MaxTokens = n
 			}
 		case "thinkingConfig", "thinking_config":
-			p.v.Thinking = value
+			p.View.Thinking = value
 		case "responseSchema", "response_schema", "responseJsonSchema", "response_json_schema":
-			p.v.OutputConfig = value
+			p.View.OutputConfig = value
 		}
 	}
 }
@@ -91,61 +91,61 @@ func (p geminiParser) config(s Span) {
 // tool reads one entry of tools: one block for each declaration of a
 // function, and one for each tool that the provider runs itself.
 func (p geminiParser) tool(at int) int {
-	m := walk(p.b, at)
-	for m.next() {
-		key := m.key
-		value := m.skip()
-		if m.bad {
+	m := Walk(p.Body, at)
+	for m.Next() {
+		key := m.Key
+		value := m.Skip()
+		if m.Bad {
 			break
 		}
 		switch string(key) {
 		case "functionDeclarations", "function_declarations":
-			e := p.elements(int(value.Start))
-			for e.next() {
-				if e.at = p.declaration(e.at); e.at < 0 {
+			e := p.Elements(int(value.Start))
+			for e.Next() {
+				if e.At = p.declaration(e.At); e.At < 0 {
 					return -1
 				}
 			}
-			if e.bad {
-				return p.fail(fmt.Errorf("%w: functionDeclarations is not an array", ErrShape))
+			if e.Bad {
+				return p.Fail(fmt.Errorf("%w: functionDeclarations is not an array", ErrShape))
 			}
 		default:
-			p.hasher.begin(SectionTools, RoleNone, KindToolDef)
-			p.hasher.member(key, value.Of(p.b))
-			p.addTool(Block{Kind: KindToolDef, Section: SectionTools, Message: -1, Span: value, Hash: p.hasher.end()})
+			p.Hasher.Begin(SectionTools, RoleNone, KindToolDef)
+			p.Hasher.Member(key, value.Of(p.Body))
+			p.AddTool(Block{Kind: KindToolDef, Section: SectionTools, Message: -1, Span: value, Hash: p.Hasher.Sum()})
 		}
 	}
-	if m.bad {
-		return p.fail(fmt.Errorf("%w: a tool is not an object", ErrShape))
+	if m.Bad {
+		return p.Fail(fmt.Errorf("%w: a tool is not an object", ErrShape))
 	}
-	return m.end
+	return m.End
 }
 
 func (p geminiParser) declaration(at int) int {
 	b := Block{Kind: KindToolDef, Section: SectionTools, Message: -1}
-	m := walk(p.b, at)
-	p.hasher.begin(SectionTools, RoleNone, KindToolDef)
-	for m.next() {
-		key := m.key
-		value := m.skip()
-		if m.bad {
+	m := Walk(p.Body, at)
+	p.Hasher.Begin(SectionTools, RoleNone, KindToolDef)
+	for m.Next() {
+		key := m.Key
+		value := m.Skip()
+		if m.Bad {
 			break
 		}
 		if string(key) == "name" {
 			if !b.Name.Empty() {
-				return p.fail(ErrDuplicate)
+				return p.Fail(ErrDuplicate)
 			}
-			b.Name = unquoted(p.b, value)
+			b.Name = Unquoted(p.Body, value)
 		}
-		p.hasher.member(key, value.Of(p.b))
+		p.Hasher.Member(key, value.Of(p.Body))
 	}
-	if m.bad {
-		return p.fail(fmt.Errorf("%w: a function declaration is not an object", ErrShape))
+	if m.Bad {
+		return p.Fail(fmt.Errorf("%w: a function declaration is not an object", ErrShape))
 	}
-	b.Span = Span{int32(at), int32(m.end)}
-	b.Hash = p.hasher.end()
-	p.addTool(b)
-	return m.end
+	b.Span = Span{int32(at), int32(m.End)}
+	b.Hash = p.Hasher.Sum()
+	p.AddTool(b)
+	return m.End
 }
 
 // system reads a systemInstruction: a content whose role means nothing.
@@ -157,15 +157,15 @@ func (p geminiParser) system(s Span) int {
 	return end
 }
 
-// message reads one entry of contents.
-func (p geminiParser) message(at int) int {
-	index := int32(len(p.v.Messages) - 1)
+// Message reads one entry of contents.
+func (p geminiParser) Message(at int) int {
+	index := int32(len(p.View.Messages) - 1)
 	role, parts, end := p.envelope(at)
 	if end < 0 {
 		return -1
 	}
-	msg := &p.v.Messages[index]
-	switch string(role.Of(p.b)) {
+	msg := &p.View.Messages[index]
+	switch string(role.Of(p.Body)) {
 	case `"user"`, "", "null":
 		msg.Role = RoleUser
 	case `"model"`:
@@ -173,7 +173,7 @@ func (p geminiParser) message(at int) int {
 	case `"function"`, `"tool"`:
 		msg.Role = RoleTool
 	default:
-		return p.fail(fmt.Errorf("%w: unknown role", ErrShape))
+		return p.Fail(fmt.Errorf("%w: unknown role", ErrShape))
 	}
 	msg.Content = parts
 	if !parts.Empty() && !p.parts(parts, SectionMessages, msg.Role, index) {
@@ -184,56 +184,56 @@ func (p geminiParser) message(at int) int {
 
 // envelope reads a content without its parts.
 func (p geminiParser) envelope(at int) (role, parts Span, end int) {
-	m := walk(p.b, at)
-	for m.next() {
+	m := Walk(p.Body, at)
+	for m.Next() {
 		var slot *Span
-		switch string(m.key) {
+		switch string(m.Key) {
 		case "role":
 			slot = &role
 		case "parts":
 			slot = &parts
 		}
-		value := m.skip()
-		if m.bad {
+		value := m.Skip()
+		if m.Bad {
 			break
 		}
 		if slot == nil {
 			continue
 		}
 		if !slot.Empty() {
-			return role, parts, p.fail(ErrDuplicate)
+			return role, parts, p.Fail(ErrDuplicate)
 		}
 		*slot = value
 	}
-	if m.bad {
-		return role, parts, p.fail(fmt.Errorf("%w: a content is not an object", ErrShape))
+	if m.Bad {
+		return role, parts, p.Fail(fmt.Errorf("%w: a content is not an object", ErrShape))
 	}
-	if isNull(p.b, parts) {
+	if IsNull(p.Body, parts) {
 		parts = Span{}
 	}
-	return role, parts, m.end
+	return role, parts, m.End
 }
 
 // parts reads the parts of a content: an array, or a lone part.
 func (p geminiParser) parts(s Span, section Section, role Role, message int32) bool {
-	switch p.b[s.Start] {
+	switch p.Body[s.Start] {
 	case '{':
 		return p.part(int(s.Start), section, role, message) > 0
 	case '[':
-		e := p.elements(int(s.Start))
-		for e.next() {
-			at, n := e.at, len(p.blocks)
-			if e.at = p.part(at, section, role, message); e.at < 0 {
-				if e.at = p.shut(at, n, section, role, message); e.at < 0 {
+		e := p.Elements(int(s.Start))
+		for e.Next() {
+			at, n := e.At, len(p.Blocks)
+			if e.At = p.part(at, section, role, message); e.At < 0 {
+				if e.At = p.Shut(at, n, section, role, message); e.At < 0 {
 					return false
 				}
 			}
 		}
-		if !e.bad {
+		if !e.Bad {
 			return true
 		}
 	}
-	p.fail(fmt.Errorf("%w: parts are no array", ErrShape))
+	p.Fail(fmt.Errorf("%w: parts are no array", ErrShape))
 	return false
 }
 
@@ -281,25 +281,25 @@ func (f *partMembers) contents() (n int) {
 // part reads one part.
 func (p geminiParser) part(at int, section Section, role Role, message int32) int {
 	var f partMembers
-	m := walk(p.b, at)
-	for m.next() {
-		slot, _ := f.slot(m.key)
-		value := m.skip()
-		if m.bad {
+	m := Walk(p.Body, at)
+	for m.Next() {
+		slot, _ := f.slot(m.Key)
+		value := m.Skip()
+		if m.Bad {
 			break
 		}
 		if slot == nil {
 			continue
 		}
 		if !slot.Empty() {
-			return p.fail(ErrDuplicate)
+			return p.Fail(ErrDuplicate)
 		}
 		*slot = value
 	}
-	if m.bad {
-		return p.fail(ErrSyntax)
+	if m.Bad {
+		return p.Fail(ErrSyntax)
 	}
-	b := Block{Section: section, Role: role, Message: message, Span: Span{int32(at), int32(m.end)}}
+	b := Block{Section: section, Role: role, Message: message, Span: Span{int32(at), int32(m.End)}}
 	if p.signed(f.signature) {
 		b.Flags |= FlagSigned
 	}
@@ -317,9 +317,9 @@ func (p geminiParser) part(at int, section Section, role Role, message int32) in
 		b.Kind = p.media(f.inline)
 	case !f.code.Empty(), !f.codeResult.Empty():
 		b.Kind = KindServerTool
-	case !f.text.Empty() && p.b[f.text.Start] == '"':
+	case !f.text.Empty() && p.Body[f.text.Start] == '"':
 		b.Kind, b.Body = KindText, f.text
-		if string(f.thought.Of(p.b)) == "true" {
+		if string(f.thought.Of(p.Body)) == "true" {
 			b.Kind = KindThinking
 		}
 		if f.text.Len() == 2 {
@@ -327,13 +327,13 @@ func (p geminiParser) part(at int, section Section, role Role, message int32) in
 		}
 	}
 	p.hash(&b)
-	p.blocks = append(p.blocks, b)
-	return m.end
+	p.Blocks = append(p.Blocks, b)
+	return m.End
 }
 
 // signed tells whether the value of a thoughtSignature is one that a model gave.
 func (p geminiParser) signed(s Span) bool {
-	value := string(s.Of(p.b))
+	value := string(s.Of(p.Body))
 	if value == "" || value == "null" || value == `""` {
 		return false
 	}
@@ -348,26 +348,26 @@ func (p geminiParser) signed(s Span) bool {
 // function reads a functionCall or a functionResponse. Its Body is the
 // args or the response.
 func (p geminiParser) function(b *Block, s Span) bool {
-	m := walk(p.b, int(s.Start))
-	for m.next() {
-		key := m.key
-		value := m.skip()
-		if m.bad {
+	m := Walk(p.Body, int(s.Start))
+	for m.Next() {
+		key := m.Key
+		value := m.Skip()
+		if m.Bad {
 			break
 		}
-		if isNull(p.b, value) {
+		if IsNull(p.Body, value) {
 			continue
 		}
 		var slot *Span
 		switch string(key) {
 		case "id":
-			slot, value = &b.ID, unquoted(p.b, value)
+			slot, value = &b.ID, Unquoted(p.Body, value)
 		case "name":
-			slot, value = &b.Name, unquoted(p.b, value)
+			slot, value = &b.Name, Unquoted(p.Body, value)
 		case "args", "response":
 			slot = &b.Body
 		case "parts":
-			if string(value.Of(p.b)) != "[]" {
+			if string(value.Of(p.Body)) != "[]" {
 				b.Flags |= FlagMedia
 			}
 			continue
@@ -375,16 +375,16 @@ func (p geminiParser) function(b *Block, s Span) bool {
 			continue
 		}
 		if !slot.Empty() {
-			p.fail(ErrDuplicate)
+			p.Fail(ErrDuplicate)
 			return false
 		}
 		*slot = value
 	}
-	if m.bad {
-		p.fail(fmt.Errorf("%w: a call or a response is not an object", ErrShape))
+	if m.Bad {
+		p.Fail(fmt.Errorf("%w: a call or a response is not an object", ErrShape))
 		return false
 	}
-	if !b.Body.Empty() && p.b[b.Body.Start] != '{' {
+	if !b.Body.Empty() && p.Body[b.Body.Start] != '{' {
 		b.Body = Span{}
 	}
 	return true
@@ -401,26 +401,26 @@ func (p geminiParser) response(b *Block) bool {
 	}
 	names := [...]string{"output", "result", "content", "error"}
 	var texts [len(names)]Span
-	m := walk(p.b, int(b.Body.Start))
-	for m.next() {
-		key := m.key
-		value := m.skip()
+	m := Walk(p.Body, int(b.Body.Start))
+	for m.Next() {
+		key := m.Key
+		value := m.Skip()
 		for i, name := range names {
 			if string(key) != name {
 				continue
 			}
 			if !texts[i].Empty() {
-				p.fail(ErrDuplicate)
+				p.Fail(ErrDuplicate)
 				return false
 			}
 			texts[i] = value
 		}
 	}
-	if m.bad { // a key with escapes, which only a tool can have made
+	if m.Bad { // a key with escapes, which only a tool can have made
 		return true
 	}
 	for i, text := range texts {
-		if text.Empty() || p.b[text.Start] != '"' {
+		if text.Empty() || p.Body[text.Start] != '"' {
 			continue
 		}
 		b.Body = text
@@ -429,7 +429,7 @@ func (p geminiParser) response(b *Block) bool {
 		}
 		break
 	}
-	if s := b.Body.Of(p.b); string(s) == `""` || string(s) == "{}" {
+	if s := b.Body.Of(p.Body); string(s) == `""` || string(s) == "{}" {
 		b.Flags |= FlagEmpty
 	}
 	return true
@@ -437,15 +437,15 @@ func (p geminiParser) response(b *Block) bool {
 
 // media tells what kind of data stands in a part.
 func (p geminiParser) media(s Span) Kind {
-	m := walk(p.b, int(s.Start))
-	for m.next() {
-		mime := string(m.key) == "mimeType" || string(m.key) == "mime_type"
-		value := m.skip()
+	m := Walk(p.Body, int(s.Start))
+	for m.Next() {
+		mime := string(m.Key) == "mimeType" || string(m.Key) == "mime_type"
+		value := m.Skip()
 		switch {
 		case !mime:
-		case bytes.HasPrefix(value.Of(p.b), []byte(`"image/`)):
+		case bytes.HasPrefix(value.Of(p.Body), []byte(`"image/`)):
 			return KindImage
-		case string(value.Of(p.b)) == `"application/pdf"`:
+		case string(value.Of(p.Body)) == `"application/pdf"`:
 			return KindDocument
 		}
 	}
@@ -456,25 +456,25 @@ func (p geminiParser) media(s Span) Kind {
 // well formed: all of them, under their first names, but for what stands for a
 // signature where there is none.
 func (p geminiParser) hash(b *Block) {
-	h := &p.hasher
-	h.begin(b.Section, b.Role, b.Kind)
+	h := &p.Hasher
+	h.Begin(b.Section, b.Role, b.Kind)
 	var f partMembers
-	m := walk(p.b, int(b.Span.Start))
-	for m.next() {
-		key := m.key
+	m := Walk(p.Body, int(b.Span.Start))
+	for m.Next() {
+		key := m.Key
 		slot, name := f.slot(key)
-		value := m.skip()
+		value := m.Skip()
 		switch {
 		case slot == &f.signature && !b.Has(FlagSigned):
 			continue
 		case slot == &f.thought && b.Kind != KindOther: // the kind tells
 			continue
 		case slot != nil:
-			h.add([]byte(name))
-			h.add(value.Of(p.b))
+			h.Add([]byte(name))
+			h.Add(value.Of(p.Body))
 			continue
 		}
-		h.member(key, value.Of(p.b))
+		h.Member(key, value.Of(p.Body))
 	}
-	b.Hash = h.end()
+	b.Hash = h.Sum()
 }

@@ -17,17 +17,17 @@ package wire
 import "fmt"
 
 // chatParser reads requests of the chat completions API.
-type chatParser struct{ *parser }
+type chatParser struct{ *Parser }
 
 // tool reads one entry of tools: {"type":"function","function":{…}}.
 func (p chatParser) tool(at int) int {
 	b := Block{Kind: KindToolDef, Section: SectionTools, Message: -1}
-	m := walk(p.b, at)
-	p.hasher.begin(SectionTools, RoleNone, KindToolDef)
-	for m.next() {
-		key := m.key
-		value := m.skip()
-		if m.bad {
+	m := Walk(p.Body, at)
+	p.Hasher.Begin(SectionTools, RoleNone, KindToolDef)
+	for m.Next() {
+		key := m.Key
+		value := m.Skip()
+		if m.Bad {
 			break
 		}
 		switch string(key) {
@@ -35,27 +35,27 @@ func (p chatParser) tool(at int) int {
 			b.Marker = value
 			continue
 		case "function":
-			f := walk(p.b, int(value.Start))
-			for f.next() {
-				inner := string(f.key)
-				s := f.skip()
+			f := Walk(p.Body, int(value.Start))
+			for f.Next() {
+				inner := string(f.Key)
+				s := f.Skip()
 				if inner == "name" {
-					b.Name = unquoted(p.b, s)
+					b.Name = Unquoted(p.Body, s)
 				}
 			}
 		}
-		p.hasher.member(key, value.Of(p.b))
+		p.Hasher.Member(key, value.Of(p.Body))
 	}
-	if m.bad {
-		return p.fail(fmt.Errorf("%w: a tool is not an object", ErrShape))
+	if m.Bad {
+		return p.Fail(fmt.Errorf("%w: a tool is not an object", ErrShape))
 	}
-	if isNull(p.b, b.Marker) {
+	if IsNull(p.Body, b.Marker) {
 		b.Marker = Span{}
 	}
-	b.Span = Span{int32(at), int32(m.end)}
-	b.Hash = p.hasher.end()
-	p.addTool(b)
-	return m.end
+	b.Span = Span{int32(at), int32(m.End)}
+	b.Hash = p.Hasher.Sum()
+	p.AddTool(b)
+	return m.End
 }
 
 // chatMembers are the members of a chat message that mean something here.
@@ -66,17 +66,17 @@ type chatMembers struct {
 	reasoningKey, reasoningAliasKey int
 }
 
-// message reads one entry of messages. Its blocks come in the order
+// Message reads one entry of messages. Its blocks come in the order
 // reasoning, content, calls, whichever way the members stand.
-func (p chatParser) message(at int) int {
-	msg := &p.v.Messages[len(p.v.Messages)-1]
-	index := int32(len(p.v.Messages) - 1)
+func (p chatParser) Message(at int) int {
+	msg := &p.View.Messages[len(p.View.Messages)-1]
+	index := int32(len(p.View.Messages) - 1)
 	var f chatMembers
-	m := walk(p.b, at)
-	for m.next() {
+	m := Walk(p.Body, at)
+	for m.Next() {
 		var slot *Span
-		from := m.from
-		switch string(m.key) {
+		from := m.From
+		switch string(m.Key) {
 		case "role":
 			slot = &f.role
 		case "content":
@@ -90,22 +90,22 @@ func (p chatParser) message(at int) int {
 		case "tool_call_id":
 			slot = &f.callID
 		}
-		value := m.skip()
-		if m.bad {
+		value := m.Skip()
+		if m.Bad {
 			break
 		}
 		if slot == nil {
 			continue
 		}
 		if !slot.Empty() {
-			return p.fail(ErrDuplicate)
+			return p.Fail(ErrDuplicate)
 		}
 		*slot = value
 	}
-	if m.bad {
-		return p.fail(ErrSyntax)
+	if m.Bad {
+		return p.Fail(ErrSyntax)
 	}
-	switch string(f.role.Of(p.b)) {
+	switch string(f.role.Of(p.Body)) {
 	case `"user"`:
 		msg.Role = RoleUser
 	case `"assistant"`:
@@ -115,7 +115,7 @@ func (p chatParser) message(at int) int {
 	case `"tool"`:
 		msg.Role = RoleTool
 	default:
-		return p.fail(fmt.Errorf("%w: unknown role", ErrShape))
+		return p.Fail(fmt.Errorf("%w: unknown role", ErrShape))
 	}
 	msg.Content = f.content
 	if f.reasoningAliasKey < f.reasoningKey {
@@ -124,80 +124,80 @@ func (p chatParser) message(at int) int {
 	}
 	p.reasoning(f.reasoning, f.reasoningKey, msg.Role, index)
 	p.reasoning(f.reasoningAlias, f.reasoningAliasKey, msg.Role, index)
-	if !f.content.Empty() && !isNull(p.b, f.content) {
+	if !f.content.Empty() && !IsNull(p.Body, f.content) {
 		if !p.content(&f, msg.Role, index) {
 			return -1
 		}
 	}
-	if !f.calls.Empty() && !isNull(p.b, f.calls) {
-		e := p.elements(int(f.calls.Start))
-		for e.next() {
-			if e.at = p.call(e.at, msg.Role, index); e.at < 0 {
+	if !f.calls.Empty() && !IsNull(p.Body, f.calls) {
+		e := p.Elements(int(f.calls.Start))
+		for e.Next() {
+			if e.At = p.call(e.At, msg.Role, index); e.At < 0 {
 				return -1
 			}
 		}
-		if e.bad {
-			return p.fail(fmt.Errorf("%w: tool_calls is not an array", ErrShape))
+		if e.Bad {
+			return p.Fail(fmt.Errorf("%w: tool_calls is not an array", ErrShape))
 		}
 	}
-	return m.end
+	return m.End
 }
 
 // reasoning makes a block of a member that holds thinking, if there is one.
 func (p chatParser) reasoning(text Span, key int, role Role, index int32) {
-	if text.Empty() || p.b[text.Start] != '"' {
+	if text.Empty() || p.Body[text.Start] != '"' {
 		return
 	}
 	b := Block{
 		Kind: KindThinking, Section: SectionMessages, Role: role, Message: index, Flags: FlagMember,
 		Span: Span{int32(key), text.End}, Body: text,
 	}
-	p.hasher.begin(SectionMessages, role, KindThinking)
-	p.hasher.add(text.Of(p.b))
-	b.Hash = p.hasher.end()
-	p.blocks = append(p.blocks, b)
+	p.Hasher.Begin(SectionMessages, role, KindThinking)
+	p.Hasher.Add(text.Of(p.Body))
+	b.Hash = p.Hasher.Sum()
+	p.Blocks = append(p.Blocks, b)
 }
 
 func (p chatParser) content(f *chatMembers, role Role, index int32) bool {
-	c := p.b[f.content.Start]
+	c := p.Body[f.content.Start]
 	if c != '"' && c != '[' {
-		p.fail(fmt.Errorf("%w: content is neither text nor parts", ErrShape))
+		p.Fail(fmt.Errorf("%w: content is neither text nor parts", ErrShape))
 		return false
 	}
 	if role == RoleTool {
 		b := Block{
 			Kind: KindToolResult, Section: SectionMessages, Role: role, Message: index,
-			Span: f.content, Body: f.content, ID: unquoted(p.b, f.callID),
+			Span: f.content, Body: f.content, ID: Unquoted(p.Body, f.callID),
 		}
 		if c == '"' {
 			b.Flags |= FlagString
-		} else if !p.allText(f.content) {
+		} else if !p.AllText(f.content) {
 			b.Flags |= FlagMedia
 		}
 		if f.content.Len() == 2 {
 			b.Flags |= FlagEmpty
 		}
-		p.hasher.begin(SectionMessages, role, KindToolResult)
-		p.hashResult(&b, f.content)
-		b.Hash = p.hasher.end()
-		p.blocks = append(p.blocks, b)
+		p.Hasher.Begin(SectionMessages, role, KindToolResult)
+		p.HashResult(&b, f.content)
+		b.Hash = p.Hasher.Sum()
+		p.Blocks = append(p.Blocks, b)
 		return true
 	}
 	if c == '"' {
-		p.blocks = append(p.blocks, p.plain(f.content, SectionMessages, role, index))
+		p.Blocks = append(p.Blocks, p.Plain(f.content, SectionMessages, role, index))
 		return true
 	}
-	e := p.elements(int(f.content.Start))
-	for e.next() {
-		at, n := e.at, len(p.blocks)
-		if e.at = p.part(at, role, index); e.at < 0 {
-			if e.at = p.shut(at, n, SectionMessages, role, index); e.at < 0 {
+	e := p.Elements(int(f.content.Start))
+	for e.Next() {
+		at, n := e.At, len(p.Blocks)
+		if e.At = p.part(at, role, index); e.At < 0 {
+			if e.At = p.Shut(at, n, SectionMessages, role, index); e.At < 0 {
 				return false
 			}
 		}
 	}
-	if e.bad {
-		p.fail(ErrSyntax)
+	if e.Bad {
+		p.Fail(ErrSyntax)
 		return false
 	}
 	return true
@@ -208,10 +208,10 @@ func (p chatParser) content(f *chatMembers, role Role, index int32) bool {
 func (p chatParser) part(at int, role Role, index int32) int {
 	b := Block{Section: SectionMessages, Role: role, Message: index}
 	var kind, text Span
-	m := walk(p.b, at)
-	for m.next() {
+	m := Walk(p.Body, at)
+	for m.Next() {
 		var slot *Span
-		switch string(m.key) {
+		switch string(m.Key) {
 		case "type":
 			slot = &kind
 		case "text":
@@ -219,82 +219,82 @@ func (p chatParser) part(at int, role Role, index int32) int {
 		case "cache_control":
 			slot = &b.Marker
 		}
-		value := m.skip()
-		if m.bad {
+		value := m.Skip()
+		if m.Bad {
 			break
 		}
 		if slot == nil {
 			continue
 		}
 		if !slot.Empty() {
-			return p.fail(ErrDuplicate)
+			return p.Fail(ErrDuplicate)
 		}
 		*slot = value
 	}
-	if m.bad {
-		return p.fail(ErrSyntax)
+	if m.Bad {
+		return p.Fail(ErrSyntax)
 	}
-	b.Span = Span{int32(at), int32(m.end)}
-	if isNull(p.b, b.Marker) {
+	b.Span = Span{int32(at), int32(m.End)}
+	if IsNull(p.Body, b.Marker) {
 		b.Marker = Span{}
 	}
-	if string(kind.Of(p.b)) == `"text"` {
+	if string(kind.Of(p.Body)) == `"text"` {
 		b.Kind, b.Body = KindText, text
-		if s := string(text.Of(p.b)); s == "" || s == `""` || s == "[]" || s == "null" {
+		if s := string(text.Of(p.Body)); s == "" || s == `""` || s == "[]" || s == "null" {
 			b.Flags |= FlagEmpty
 		}
 	}
-	h := &p.hasher
-	h.begin(b.Section, b.Role, b.Kind)
-	m = walk(p.b, at)
-	for m.next() {
-		key := m.key
-		value := m.skip()
+	h := &p.Hasher
+	h.Begin(b.Section, b.Role, b.Kind)
+	m = Walk(p.Body, at)
+	for m.Next() {
+		key := m.Key
+		value := m.Skip()
 		if string(key) != "cache_control" && (b.Kind == KindOther || string(key) != "type") {
-			h.member(key, value.Of(p.b))
+			h.Member(key, value.Of(p.Body))
 		}
 	}
-	b.Hash = h.end()
-	p.blocks = append(p.blocks, b)
-	return m.end
+	b.Hash = h.Sum()
+	p.Blocks = append(p.Blocks, b)
+	return m.End
 }
 
 // call reads one entry of tool_calls.
 func (p chatParser) call(at int, role Role, index int32) int {
 	b := Block{Kind: KindToolUse, Section: SectionMessages, Role: role, Message: index}
-	m := walk(p.b, at)
-	p.hasher.begin(SectionMessages, role, KindToolUse)
-	for m.next() {
-		key := string(m.key)
-		value := m.skip()
-		if m.bad {
+	m := Walk(p.Body, at)
+	p.Hasher.Begin(SectionMessages, role, KindToolUse)
+	for m.Next() {
+		key := string(m.Key)
+		value := m.Skip()
+		if m.Bad {
 			break
 		}
 		switch key {
 		case "index": // a stream's numbering that some clients send back
 			continue
 		case "id":
-			b.ID = unquoted(p.b, value)
+			b.ID = Unquoted(p.Body, value)
 		case "function":
-			f := walk(p.b, int(value.Start))
-			for f.next() {
-				inner := string(f.key)
-				s := f.skip()
+			f := Walk(p.Body, int(value.Start))
+			for f.Next() {
+				inner := string(f.Key)
+				s := f.Skip()
 				switch inner {
 				case "name":
-					b.Name = unquoted(p.b, s)
+					b.Name = Unquoted(p.Body, s)
 				case "arguments":
 					b.Body = s
 				}
 			}
 		}
-		p.hasher.member([]byte(key), value.Of(p.b))
+		p.Hasher.Member([]byte(key), value.Of(p.Body))
 	}
-	if m.bad {
-		return p.fail(ErrSyntax)
+	if m.Bad {
+		return p.Fail(ErrSyntax)
 	}
-	b.Span = Span{int32(at), int32(m.end)}
-	b.Hash = p.hasher.end()
-	p.blocks = append(p.blocks, b)
-	return m.end
+	b.Span = Span{int32(at), int32(m.End)}
+	b.Hash = p.Hasher.Sum()
+	p.Blocks = append(p.Blocks, b)
+	return m.End
 }

@@ -75,13 +75,13 @@ func responsesName(key []byte) []byte {
 }
 
 // responsesParser reads requests of the Responses API.
-type responsesParser struct{ *parser }
+type responsesParser struct{ *Parser }
 
 // tool reads one entry of tools.
 func (p responsesParser) tool(at int) int {
 	b, end := p.toolItem(at, SectionTools, RoleNone, -1)
 	if end > 0 {
-		p.addTool(b)
+		p.AddTool(b)
 	}
 	return end
 }
@@ -91,36 +91,36 @@ func (p responsesParser) tool(at int) int {
 func (p responsesParser) toolItem(at int, section Section, role Role, message int32) (Block, int) {
 	b := Block{Kind: KindToolDef, Section: section, Role: role, Message: message}
 	var kind Span
-	m := walk(p.b, at)
-	p.hasher.begin(section, role, KindToolDef)
-	for m.next() {
-		key := m.key
-		value := m.skip()
-		if m.bad {
+	m := Walk(p.Body, at)
+	p.Hasher.Begin(section, role, KindToolDef)
+	for m.Next() {
+		key := m.Key
+		value := m.Skip()
+		if m.Bad {
 			break
 		}
 		switch string(key) {
 		case "name":
 			if !b.Name.Empty() {
-				return b, p.fail(ErrDuplicate)
+				return b, p.Fail(ErrDuplicate)
 			}
-			b.Name = unquoted(p.b, value)
+			b.Name = Unquoted(p.Body, value)
 		case "type":
-			kind = unquoted(p.b, value)
+			kind = Unquoted(p.Body, value)
 		case "defer_loading":
-			if string(value.Of(p.b)) == "true" {
+			if string(value.Of(p.Body)) == "true" {
 				b.Flags |= FlagDeferred
 			}
 		}
-		p.hasher.member(key, value.Of(p.b))
+		p.Hasher.Member(key, value.Of(p.Body))
 	}
-	if m.bad {
-		return b, p.fail(fmt.Errorf("%w: a tool is not an object", ErrShape))
+	if m.Bad {
+		return b, p.Fail(fmt.Errorf("%w: a tool is not an object", ErrShape))
 	}
 	if b.Name.Empty() {
 		b.Name = kind
 	}
-	b.Span = Span{int32(at), int32(m.end)}
-	b.Hash = p.hasher.end()
-	return b, m.end
+	b.Span = Span{int32(at), int32(m.End)}
+	b.Hash = p.Hasher.Sum()
+	return b, m.End
 }

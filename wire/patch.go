@@ -43,16 +43,16 @@ func Patch(object []byte, patches ...Member) ([]byte, error) {
 		open  = -1    // where dropped members at the beginning begin
 		last  = 0     // the end of the member in front
 	)
-	m := walk(object, 0)
-	for m.next() {
-		from := m.from
+	m := Walk(object, 0)
+	for m.Next() {
+		from := m.From
 		if open >= 0 {
 			cuts = append(cuts, Cut{Start: int32(open), End: int32(from)})
 			open = -1
 		}
-		i := patchOf(patches, m.key)
-		value := m.skip()
-		if m.bad {
+		i := patchOf(patches, m.Key)
+		value := m.Skip()
+		if m.Bad {
 			break
 		}
 		switch {
@@ -70,7 +70,7 @@ func Patch(object []byte, patches ...Member) ([]byte, error) {
 		}
 		last = int(value.End)
 	}
-	if m.bad || skipSpace(object, m.end) != len(object) {
+	if m.Bad || skipSpace(object, m.End) != len(object) {
 		return nil, ErrNotObject
 	}
 	if open >= 0 {
@@ -91,7 +91,7 @@ func Patch(object []byte, patches ...Member) ([]byte, error) {
 		added = append(added, p.Value...)
 	}
 	if added != nil {
-		cuts = append(cuts, Cut{int32(m.end) - 1, int32(m.end) - 1, added})
+		cuts = append(cuts, Cut{int32(m.End) - 1, int32(m.End) - 1, added})
 	}
 	if len(cuts) == 0 {
 		return object, nil

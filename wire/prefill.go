@@ -16,12 +16,12 @@ package wire
 
 import "github.com/tidwall/gjson"
 
-// prefillMessage is the message behind a prompt that is only to be read.
-const prefillMessage = `{"role":"user","content":"."}`
+// PrefillMessage is the message behind a prompt that is only to be read.
+const PrefillMessage = `{"role":"user","content":"."}`
 
-// prefillMessages are the messages up to the first that is the client's, and one
+// PrefillMessages are the messages up to the first that is the client's, and one
 // more.
-func prefillMessages(messages gjson.Result) []byte {
+func PrefillMessages(messages gjson.Result) []byte {
 	out := []byte{'['}
 	messages.ForEach(func(_, m gjson.Result) bool {
 		if role := m.Get("role").Str; role != "system" && role != "developer" {
@@ -30,5 +30,5 @@ func prefillMessages(messages gjson.Result) []byte {
 		out = append(append(out, m.Raw...), ',')
 		return true
 	})
-	return append(append(out, prefillMessage...), ']')
+	return append(append(out, PrefillMessage...), ']')
 }

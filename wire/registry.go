@@ -23,7 +23,7 @@ import (
 
 // Codec is what a format can do. What only some can do are the interfaces
 // [Addresser], [TokenCounter], [Prefiller], [Replacer],
-// [Marker] and [Interceptor].
+// [Marker] and [CallHider].
 type Codec interface {
 	// Traits returns the facts about the format.
 	Traits() Traits
@@ -43,26 +43,26 @@ type requestReader interface {
 	// nothing if it has none.
 	Name(key []byte) []byte
 	// Member takes a top-level member that has no like there.
-	Member(p *parser, key []byte, value Span)
+	Member(p *Parser, key []byte, value Span)
 	// Messages reads the value of the messages at an index.
-	Messages(p *parser, at int) int
+	Messages(p *Parser, at int) int
 	// Tool reads one entry of the tools at an index.
-	Tool(p *parser, at int) int
+	Tool(p *Parser, at int) int
 	// System reads the system prompt.
-	System(p *parser, value Span)
+	System(p *Parser, value Span)
 }
 
 // answerReader reads answers.
 type answerReader interface {
 	// Event reads an event of a stream and reports whether it is the last.
-	Event(a *answer, root gjson.Result, name string) (end bool)
+	Event(a *Answer, root gjson.Result, name string) (end bool)
 	// Silent reports whether the name of an event says that nothing of it is part of
 	// the turn, so that it need not be read.
 	Silent(name []byte) bool
 	// Document reads an answer in one piece.
-	Document(a *answer, root gjson.Result)
+	Document(a *Answer, root gjson.Result)
 	// Usage takes in an object that says what the answer costs.
-	Usage(a *answer, u gjson.Result)
+	Usage(a *Answer, u gjson.Result)
 }
 
 // Addresser is a [Codec] of a format whose requests say in their path what the

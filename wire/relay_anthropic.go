@@ -22,13 +22,13 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// anthropicRelay intercepts calls in answers of the Messages API.
-type anthropicRelay struct {
-	*clientMessage
+// anthropicInterception intercepts calls in answers of the Messages API.
+type anthropicInterception struct {
+	*ClientMessage
 	blocks []*relayBlock
 }
 
-func (r *anthropicRelay) next() { r.blocks = nil }
+func (r *anthropicInterception) Next() { r.blocks = nil }
 
 // relayBlock is a block of a Messages stream that is open, or an item of a
 // Responses stream.
@@ -46,76 +46,76 @@ type relayBlock struct {
 }
 
 func (anthropicCodec) DeclareTool(name, description, schema string) []byte {
-	out := append([]byte(`{"name":`), quoteText(name)...)
-	out = append(append(out, `,"description":`...), quoteText(description)...)
+	out := append([]byte(`{"name":`), Quote(name)...)
+	out = append(append(out, `,"description":`...), Quote(description)...)
 	return append(append(append(out, `,"input_schema":`...), schema...), '}')
 }
 
-func (r *anthropicRelay) failure(kind, message string) []byte {
-	out := append([]byte(`event: error`+"\n"+`data: {"type":"error","error":{"type":`), quoteText(kind)...)
-	out = append(append(out, `,"message":`...), quoteText(message)...)
+func (r *anthropicInterception) Failure(kind, message string) []byte {
+	out := append([]byte(`event: error`+"\n"+`data: {"type":"error","error":{"type":`), Quote(kind)...)
+	out = append(append(out, `,"message":`...), Quote(message)...)
 	return append(out, "}}\n\n"...)
 }
 
-func (r *anthropicRelay) frame(f frameOf) {
-	switch kind := f.root.Get("type").Str; kind {
+func (r *anthropicInterception) Event(f StreamEvent) {
+	switch kind := f.Root.Get("type").Str; kind {
 	case "message_start":
-		r.now.Usage = anthropicBuckets(f.root.Get("message.usage"), Usage{})
-		if len(r.past) == 0 {
-			r.id = strings.Clone(f.root.Get("message.id").Str)
-			r.pass(f.Frame)
+		r.Now.Usage = anthropicBuckets(f.Root.Get("message.usage"), Usage{})
+		if len(r.Past) == 0 {
+			r.ID = strings.Clone(f.Root.Get("message.id").Str)
+			r.Pass(f.Frame)
 		}
 	case "content_block_start":
 		r.startBlock(f)
 	case "content_block_delta", "content_block_stop":
-		b := r.block(f.root.Get("index").Int())
+		b := r.block(f.Root.Get("index").Int())
 		if b == nil {
 			r.showBeyond(f)
 			return
 		}
-		if delta := f.root.Get("delta"); kind == "content_block_delta" && r.keep(len(delta.Raw)) {
-			r.now.Opaque = !b.gather(delta) || r.now.Opaque
+		if delta := f.Root.Get("delta"); kind == "content_block_delta" && r.Keep(len(delta.Raw)) {
+			r.Now.Opaque = !b.gather(delta) || r.Now.Opaque
 		}
 		r.show(b, f)
 		if kind == "content_block_stop" {
 			r.stopBlock(b)
 		}
 	case "message_delta":
-		r.now.StopReason = strings.Clone(f.root.Get("delta.stop_reason").Str)
-		r.now.Usage = anthropicBuckets(f.root.Get("usage"), r.now.Usage)
-		if r.now.StopReason == "tool_use" && r.now.asks() {
-			r.held, r.end = true, bytes.Clone(f.Data)
+		r.Now.StopReason = strings.Clone(f.Root.Get("delta.stop_reason").Str)
+		r.Now.Usage = anthropicBuckets(f.Root.Get("usage"), r.Now.Usage)
+		if r.Now.StopReason == "tool_use" && r.Now.Asks() {
+			r.Held, r.Last = true, bytes.Clone(f.Data)
 			return
 		}
-		if len(r.past) == 0 {
-			r.pass(f.Frame)
+		if len(r.Past) == 0 {
+			r.Pass(f.Frame)
 			return
 		}
-		r.put("message_delta", anthropicEnd(r, f.root, ""))
+		r.Put("message_delta", anthropicEnd(r, f.Root, ""))
 	case "message_stop":
-		if r.held {
+		if r.Held {
 			return
 		}
-		r.ended = true
-		r.pass(f.Frame)
+		r.Ended = true
+		r.Pass(f.Frame)
 	default:
-		r.pass(f.Frame)
+		r.Pass(f.Frame)
 	}
 }
 
 // anthropicEnd is a message_delta with the usage of all iterations.
-func anthropicEnd(r *anthropicRelay, root gjson.Result, reason string) []byte {
+func anthropicEnd(r *anthropicInterception, root gjson.Result, reason string) []byte {
 	with := map[string][]byte{"usage": anthropicSum(r)}
 	if reason != "" {
-		with["delta"] = object(root.Get("delta"), nil, map[string][]byte{"stop_reason": quoteText(reason)})
+		with["delta"] = Rewrite(root.Get("delta"), nil, map[string][]byte{"stop_reason": Quote(reason)})
 	}
-	return object(root, []string{"usage"}, with)
+	return Rewrite(root, []string{"usage"}, with)
 }
 
 // anthropicSum is the usage of all iterations, each of them on record, or of the last.
-func anthropicSum(r *anthropicRelay) []byte {
-	out := append([]byte{'{'}, anthropicCounts(r.usage())...)
-	if r.o.LastUsage {
+func anthropicSum(r *anthropicInterception) []byte {
+	out := append([]byte{'{'}, anthropicCounts(r.Usage())...)
+	if r.Options.LastUsage {
 		return append(out, '}')
 	}
 	out = append(out, `,"iterations":[`...)
@@ -129,23 +129,23 @@ func anthropicSum(r *anthropicRelay) []byte {
 }
 
 func anthropicCounts(u Usage) []byte {
-	out := appendCount(nil, "input_tokens", u.Uncached)
-	out = appendCount(out, "cache_creation_input_tokens", u.Write5m+u.Write1h)
-	out = appendCount(out, "cache_read_input_tokens", u.Read)
+	out := AppendCount(nil, "input_tokens", u.Uncached)
+	out = AppendCount(out, "cache_creation_input_tokens", u.Write5m+u.Write1h)
+	out = AppendCount(out, "cache_read_input_tokens", u.Read)
 	out = append(out, `"cache_creation":{`...)
-	out = appendCount(out, "ephemeral_5m_input_tokens", u.Write5m)
-	out = appendCount(out, "ephemeral_1h_input_tokens", u.Write1h)
+	out = AppendCount(out, "ephemeral_5m_input_tokens", u.Write5m)
+	out = AppendCount(out, "ephemeral_1h_input_tokens", u.Write1h)
 	out = append(out[:len(out)-1], `},`...)
-	return bytes.TrimSuffix(appendCount(out, "output_tokens", u.Output), []byte(","))
+	return bytes.TrimSuffix(AppendCount(out, "output_tokens", u.Output), []byte(","))
 }
 
-func (r *anthropicRelay) flush() {
-	r.put("message_delta", anthropicEnd(r, gjson.ParseBytes(r.end), "end_turn"))
-	r.put("message_stop", []byte(`{"type":"message_stop"}`))
-	r.ended = true
+func (r *anthropicInterception) Flush() {
+	r.Put("message_delta", anthropicEnd(r, gjson.ParseBytes(r.Last), "end_turn"))
+	r.Put("message_stop", []byte(`{"type":"message_stop"}`))
+	r.Ended = true
 }
 
-func (r *anthropicRelay) block(index int64) *relayBlock {
+func (r *anthropicInterception) block(index int64) *relayBlock {
 	for _, b := range r.blocks {
 		if b.index == index {
 			return b
@@ -154,56 +154,56 @@ func (r *anthropicRelay) block(index int64) *relayBlock {
 	return nil
 }
 
-func (r *anthropicRelay) startBlock(f frameOf) {
-	start := f.root.Get("content_block")
-	if !r.keep(blockSize + len(start.Raw)) {
+func (r *anthropicInterception) startBlock(f StreamEvent) {
+	start := f.Root.Get("content_block")
+	if !r.Keep(BlockSize + len(start.Raw)) {
 		r.showBeyond(f)
 		return
 	}
-	r.begun++
-	b := &relayBlock{index: f.root.Get("index").Int(), client: -1, start: strings.Clone(start.Raw), kind: strings.Clone(start.Get("type").Str)}
-	b.text.WriteString(inner(start.Get("text")))
-	b.thinking.WriteString(inner(start.Get("thinking")))
-	b.signature.WriteString(inner(start.Get("signature")))
+	r.Begun++
+	b := &relayBlock{index: f.Root.Get("index").Int(), client: -1, start: strings.Clone(start.Raw), kind: strings.Clone(start.Get("type").Str)}
+	b.text.WriteString(Inner(start.Get("text")))
+	b.thinking.WriteString(Inner(start.Get("thinking")))
+	b.signature.WriteString(Inner(start.Get("signature")))
 	if b.kind == "tool_use" {
 		name := start.Get("name").Str
-		b.hidden = r.o.Hide(name)
-		b.held = !b.hidden && r.o.Hold(name)
+		b.hidden = r.Options.Hide(name)
+		b.held = !b.hidden && r.Options.Hold(name)
 	}
 	r.blocks = append(r.blocks, b)
 	if !b.hidden && !b.held {
-		b.client = r.visible
-		r.visible++
+		b.client = r.Visible
+		r.Visible++
 	}
 	r.show(b, f)
 }
 
 // showBeyond hands on an event of a block that is not remembered.
-func (r *anthropicRelay) showBeyond(f frameOf) {
-	if !r.full || r.shift() == 0 {
-		r.pass(f.Frame)
+func (r *anthropicInterception) showBeyond(f StreamEvent) {
+	if !r.Full || r.Shift() == 0 {
+		r.Pass(f.Frame)
 		return
 	}
-	r.renumber(f.Data, int(f.root.Get("index").Int())+r.shift())
+	r.renumber(f.Data, int(f.Root.Get("index").Int())+r.Shift())
 }
 
 // show hands an event of a block on, under the client's index.
-func (r *anthropicRelay) show(b *relayBlock, f frameOf) {
+func (r *anthropicInterception) show(b *relayBlock, f StreamEvent) {
 	switch {
 	case b.hidden:
 	case b.held:
-		r.keep(len(f.Data))
+		r.Keep(len(f.Data))
 		b.frames = append(b.frames, bytes.Clone(f.Data))
 	case int64(b.client) == b.index:
-		r.pass(f.Frame)
+		r.Pass(f.Frame)
 	default:
 		r.renumber(f.Data, b.client)
 	}
 }
 
-func (r *anthropicRelay) renumber(data []byte, index int) {
+func (r *anthropicInterception) renumber(data []byte, index int) {
 	root := gjson.ParseBytes(data)
-	r.put(root.Get("type").Str, object(root, nil, map[string][]byte{"index": strconv.AppendInt(nil, int64(index), 10)}))
+	r.Put(root.Get("type").Str, Rewrite(root, nil, map[string][]byte{"index": strconv.AppendInt(nil, int64(index), 10)}))
 }
 
 // gather keeps what a delta adds to a block. It reports false for a delta that
@@ -211,11 +211,11 @@ func (r *anthropicRelay) renumber(data []byte, index int) {
 func (b *relayBlock) gather(d gjson.Result) bool {
 	switch d.Get("type").Str {
 	case "text_delta":
-		b.text.WriteString(inner(d.Get("text")))
+		b.text.WriteString(Inner(d.Get("text")))
 	case "thinking_delta":
-		b.thinking.WriteString(inner(d.Get("thinking")))
+		b.thinking.WriteString(Inner(d.Get("thinking")))
 	case "signature_delta":
-		b.signature.WriteString(inner(d.Get("signature")))
+		b.signature.WriteString(Inner(d.Get("signature")))
 	case "input_json_delta":
 		b.input.WriteString(d.Get("partial_json").Str)
 	case "citations_delta":
@@ -230,14 +230,14 @@ func (b *relayBlock) gather(d gjson.Result) bool {
 }
 
 // stopBlock makes a part of a block that is complete.
-func (r *anthropicRelay) stopBlock(b *relayBlock) {
-	if r.full {
+func (r *anthropicInterception) stopBlock(b *relayBlock) {
+	if r.Full {
 		return
 	}
 	p := b.part()
 	if b.held {
 		b.held = false
-		if b.hidden = r.o.Judge(p.Name, p.Arguments); !b.hidden {
+		if b.hidden = r.Options.Judge(p.Name, p.Arguments); !b.hidden {
 			r.release(b)
 		}
 		b.frames = nil
@@ -247,22 +247,22 @@ func (r *anthropicRelay) stopBlock(b *relayBlock) {
 		b.input.Reset() // what is no object cannot be repeated
 		p.Raw = b.part().Raw
 	}
-	if p.Raw != nil && r.keep(len(p.Raw)+len(p.Arguments)) {
-		r.now.Parts = append(r.now.Parts, p)
+	if p.Raw != nil && r.Keep(len(p.Raw)+len(p.Arguments)) {
+		r.Now.Parts = append(r.Now.Parts, p)
 	}
 	b.forget()
 }
 
 // release shows the client a block that was kept back.
-func (r *anthropicRelay) release(b *relayBlock) {
-	b.client = r.visible
-	r.visible++
+func (r *anthropicInterception) release(b *relayBlock) {
+	b.client = r.Visible
+	r.Visible++
 	for _, data := range b.frames {
 		r.renumber(data, b.client)
 	}
 }
 
-func (r *anthropicRelay) spill() {
+func (r *anthropicInterception) Spill() {
 	for _, b := range r.blocks {
 		if b.held {
 			b.held = false
@@ -304,7 +304,7 @@ func (b *relayBlock) part() Part {
 		}
 	}
 	p := anthropicPart(start)
-	p.Raw = object(start, order, with)
+	p.Raw = Rewrite(start, order, with)
 	if b.input.Len() > 0 {
 		p.Arguments = b.input.String()
 	}
@@ -328,31 +328,31 @@ func anthropicPart(block gjson.Result) Part {
 	return p
 }
 
-func (r *anthropicRelay) document(body []byte) bool {
+func (r *anthropicInterception) Document(body []byte) bool {
 	root := gjson.ParseBytes(body)
 	content := root.Get("content")
 	if !content.IsArray() {
 		return false
 	}
-	if len(r.past) == 0 {
-		r.id = root.Get("id").Str
+	if len(r.Past) == 0 {
+		r.ID = root.Get("id").Str
 	}
-	r.now.StopReason = root.Get("stop_reason").Str
-	r.now.Usage = anthropicBuckets(root.Get("usage"), Usage{})
+	r.Now.StopReason = root.Get("stop_reason").Str
+	r.Now.Usage = anthropicBuckets(root.Get("usage"), Usage{})
 	content.ForEach(func(_, block gjson.Result) bool {
 		p := anthropicPart(block)
 		if p.Kind == KindToolUse {
-			p.Hidden = r.o.Hide(p.Name) || r.o.Hold(p.Name) && r.o.Judge(p.Name, p.Arguments)
+			p.Hidden = r.Options.Hide(p.Name) || r.Options.Hold(p.Name) && r.Options.Judge(p.Name, p.Arguments)
 		}
 		if p.Kind != KindText || strings.TrimSpace(block.Get("text").Str) != "" {
-			r.now.Parts = append(r.now.Parts, p)
+			r.Now.Parts = append(r.Now.Parts, p)
 		}
 		return true
 	})
 	return true
 }
 
-func (r *anthropicRelay) join(last []byte) []byte {
+func (r *anthropicInterception) Join(last []byte) []byte {
 	content := []byte{'['}
 	for _, it := range r.Iterations() {
 		for i := range it.Parts {
@@ -366,14 +366,14 @@ func (r *anthropicRelay) join(last []byte) []byte {
 		}
 	}
 	root := gjson.ParseBytes(last)
-	with := map[string][]byte{"content": append(content, ']'), "id": quoteText(r.id)}
-	if len(r.past) > 0 {
+	with := map[string][]byte{"content": append(content, ']'), "id": Quote(r.ID)}
+	if len(r.Past) > 0 {
 		with["usage"] = anthropicSum(r)
 	}
-	if r.now.asks() {
-		with["stop_reason"] = quoteText("end_turn")
+	if r.Now.Asks() {
+		with["stop_reason"] = Quote("end_turn")
 	}
-	return object(root, nil, with)
+	return Rewrite(root, nil, with)
 }
 
 func (anthropicCodec) Continuation(it *Iteration) []byte {
@@ -399,8 +399,8 @@ func anthropicResults(it *Iteration) []byte {
 }
 
 func anthropicResult(p *Part) []byte {
-	out := append([]byte(`{"type":"tool_result","tool_use_id":`), quoteText(p.ID)...)
-	out = append(append(out, `,"content":`...), quoteText(p.Result)...)
+	out := append([]byte(`{"type":"tool_result","tool_use_id":`), Quote(p.ID)...)
+	out = append(append(out, `,"content":`...), Quote(p.Result)...)
 	if p.Failed {
 		out = append(out, `,"is_error":true`...)
 	}
@@ -410,7 +410,7 @@ func anthropicResult(p *Part) []byte {
 // weave goes through the client's message and the parts of the iterations side
 // by side. A part that the client has dropped is skipped; a block that is none
 // of the parts ends it.
-func (anthropicCodec) Weave(v *View, message int, its []Iteration) ([]Edit, bool) {
+func (anthropicCodec) Reinsert(v *View, message int, its []Iteration) ([]Edit, bool) {
 	msg := &v.Messages[message]
 	at, end := int(msg.First), int(msg.End)
 	if at == end {

@@ -22,15 +22,15 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// geminiRelay intercepts calls in answers of the Gemini API. Calls come whole, texts in
+// geminiInterception intercepts calls in answers of the Gemini API. Calls come whole, texts in
 // pieces; a stream has no event at its end, and the reason why an answer ended may
 // come with the last of its parts.
-type geminiRelay struct {
-	*clientMessage
+type geminiInterception struct {
+	*ClientMessage
 	pieces geminiText
 }
 
-func (r *geminiRelay) next() { r.pieces = geminiText{} }
+func (r *geminiInterception) Next() { r.pieces = geminiText{} }
 
 // geminiText gathers pieces of a text as the inside of a JSON string.
 type geminiText struct {
@@ -39,8 +39,8 @@ type geminiText struct {
 }
 
 func (geminiCodec) DeclareTool(name, description, schema string) []byte {
-	out := append([]byte(`{"name":`), quoteText(name)...)
-	out = append(append(out, `,"description":`...), quoteText(description)...)
+	out := append([]byte(`{"name":`), Quote(name)...)
+	out = append(append(out, `,"description":`...), Quote(description)...)
 	return append(append(append(out, `,"parameters":`...), schema...), '}')
 }
 
@@ -49,9 +49,9 @@ var geminiCodes = map[string]int{
 	"RESOURCE_EXHAUSTED": 429, "INTERNAL": 500, "UNAVAILABLE": 503, "DEADLINE_EXCEEDED": 504,
 }
 
-// failure is a line of bare JSON: what stands in a data field is an answer to
+// Failure is a line of bare JSON: what stands in a data field is an answer to
 // Google's SDKs, and one without content is passed over in silence.
-func (r *geminiRelay) failure(kind, message string) []byte {
+func (r *geminiInterception) Failure(kind, message string) []byte {
 	code := geminiCodes[kind]
 	switch {
 	case kind == "timeout_error":
@@ -60,76 +60,76 @@ func (r *geminiRelay) failure(kind, message string) []byte {
 		code, kind = 500, "INTERNAL"
 	}
 	out := append([]byte(`{"error":{"code":`), strconv.Itoa(code)...)
-	out = append(append(out, `,"message":`...), quoteText(message)...)
-	out = append(append(out, `,"status":`...), quoteText(kind)...)
+	out = append(append(out, `,"message":`...), Quote(message)...)
+	out = append(append(out, `,"status":`...), Quote(kind)...)
 	return append(out, "}}\r\n\r\n"...)
 }
 
-func (r *geminiRelay) frame(f frameOf) {
-	if !f.root.Exists() {
-		r.pass(f.Frame)
+func (r *geminiInterception) Event(f StreamEvent) {
+	if !f.Root.Exists() {
+		r.Pass(f.Frame)
 		return
 	}
-	r.envelope(f.root)
-	candidates := f.root.Get("candidates")
+	r.envelope(f.Root)
+	candidates := f.Root.Get("candidates")
 	candidate := candidates.Get("0")
 	switch {
-	case r.held: // more of the usage
+	case r.Held: // more of the usage
 	case candidate.Get("index").Int() != 0 || len(candidates.Array()) > 1: // several were asked for
-		r.now.Opaque = true
-		r.pass(f.Frame)
+		r.Now.Opaque = true
+		r.Pass(f.Frame)
 	case !candidate.Exists():
-		if len(r.past) == 0 || f.root.Get("error").Exists() {
-			r.pass(f.Frame)
+		if len(r.Past) == 0 || f.Root.Get("error").Exists() {
+			r.Pass(f.Frame)
 			return
 		}
-		r.put("", r.chunk(f.root, gjson.Result{}, nil, false))
+		r.Put("", r.chunk(f.Root, gjson.Result{}, nil, false))
 	default:
 		r.candidate(f, candidate)
 	}
 }
 
-func (r *geminiRelay) envelope(root gjson.Result) {
-	if r.id == "" {
-		r.id = strings.Clone(root.Get("responseId").Raw)
+func (r *geminiInterception) envelope(root gjson.Result) {
+	if r.ID == "" {
+		r.ID = strings.Clone(root.Get("responseId").Raw)
 	}
 	if u := root.Get("usageMetadata"); u.IsObject() {
-		r.now.Usage, r.now.reasoning = usageOf(geminiCodec{}, u), u.Get("thoughtsTokenCount").Int()
+		r.Now.Usage, r.Now.Reasoning = UsageOf(geminiCodec{}, u), u.Get("thoughtsTokenCount").Int()
 	}
 }
 
 // candidate reads a chunk with a candidate in it.
-func (r *geminiRelay) candidate(f frameOf, candidate gjson.Result) {
+func (r *geminiInterception) candidate(f StreamEvent, candidate gjson.Result) {
 	shown, says, hidden := r.parts(candidate)
 	finish := candidate.Get("finishReason").Str
 	if finish != "" {
 		r.settle()
-		r.now.StopReason = strings.Clone(finish)
-		if r.now.asks() && r.now.Complete() {
-			r.held, r.end = true, bytes.Clone(f.Data)
+		r.Now.StopReason = strings.Clone(finish)
+		if r.Now.Asks() && r.Now.Complete() {
+			r.Held, r.Last = true, bytes.Clone(f.Data)
 			if says {
-				r.put("", r.chunk(f.root, candidate, shown, true))
+				r.Put("", r.chunk(f.Root, candidate, shown, true))
 			}
 			return
 		}
-		r.ended = true
+		r.Ended = true
 	}
 	switch {
-	case hidden == 0 && len(r.past) == 0:
-		r.pass(f.Frame)
+	case hidden == 0 && len(r.Past) == 0:
+		r.Pass(f.Frame)
 	case hidden == 0:
-		r.put("", r.chunk(f.root, candidate, nil, false))
+		r.Put("", r.chunk(f.Root, candidate, nil, false))
 	case len(shown) > 0:
-		r.put("", r.chunk(f.root, candidate, shown, false))
+		r.Put("", r.chunk(f.Root, candidate, shown, false))
 	case finish != "":
-		r.put("", r.chunk(f.root, candidate, []byte(`{"text":""}`), false))
+		r.Put("", r.chunk(f.Root, candidate, []byte(`{"text":""}`), false))
 	}
 }
 
 // parts reads the parts of a chunk or a document. It returns those that
 // the client gets, with commas between, whether they say anything, and how many
 // it does not get.
-func (r *geminiRelay) parts(candidate gjson.Result) (shown []byte, says bool, hidden int) {
+func (r *geminiInterception) parts(candidate gjson.Result) (shown []byte, says bool, hidden int) {
 	candidate.Get("content.parts").ForEach(func(_, part gjson.Result) bool {
 		call := part.Get("functionCall")
 		plain := !call.Exists()
@@ -140,7 +140,7 @@ func (r *geminiRelay) parts(candidate gjson.Result) (shown []byte, says bool, hi
 		if plain {
 			r.gather(part)
 			says = says || part.Get("text").Str != ""
-			shown = appendElement(shown, []byte(part.Raw))
+			shown = AppendElement(shown, []byte(part.Raw))
 			return true
 		}
 		r.settle()
@@ -153,29 +153,29 @@ func (r *geminiRelay) parts(candidate gjson.Result) (shown []byte, says bool, hi
 				p.Arguments = "{}"
 			}
 			// Arguments that come in pieces cannot be judged, nor repeated.
-			r.now.Opaque = r.now.Opaque || p.Name == "" || call.Get("partialArgs").Exists() || call.Get("willContinue").Bool()
-			p.Hidden = !r.full && (r.o.Hide(p.Name) || r.o.Hold(p.Name) && r.o.Judge(p.Name, p.Arguments))
+			r.Now.Opaque = r.Now.Opaque || p.Name == "" || call.Get("partialArgs").Exists() || call.Get("willContinue").Bool()
+			p.Hidden = !r.Full && (r.Options.Hide(p.Name) || r.Options.Hold(p.Name) && r.Options.Judge(p.Name, p.Arguments))
 		case part.Get("text").Exists() && part.Get("thought").Bool():
 			p.Kind = KindThinking
 		case part.Get("text").Exists():
 			p.Kind = KindText
 		}
-		if r.begun++; r.keep(blockSize + len(p.Raw)) {
-			r.now.Parts = append(r.now.Parts, p)
+		if r.Begun++; r.Keep(BlockSize + len(p.Raw)) {
+			r.Now.Parts = append(r.Now.Parts, p)
 		}
 		if p.Hidden {
 			hidden++
 			return true
 		}
 		says = true
-		shown = appendElement(shown, p.Raw)
+		shown = AppendElement(shown, p.Raw)
 		return true
 	})
 	return shown, says, hidden
 }
 
 // gather adds a piece of a text to what came before it.
-func (r *geminiRelay) gather(part gjson.Result) {
+func (r *geminiInterception) gather(part gjson.Result) {
 	kind := KindText
 	if part.Get("thought").Bool() {
 		kind = KindThinking
@@ -184,13 +184,13 @@ func (r *geminiRelay) gather(part gjson.Result) {
 		r.settle()
 	}
 	r.pieces.kind = kind
-	if r.keep(len(part.Raw)) {
-		r.pieces.text.WriteString(inner(part.Get("text")))
+	if r.Keep(len(part.Raw)) {
+		r.pieces.text.WriteString(Inner(part.Get("text")))
 	}
 }
 
 // settle makes a part of the pieces.
-func (r *geminiRelay) settle() {
+func (r *geminiInterception) settle() {
 	if r.pieces.text.Len() == 0 {
 		return
 	}
@@ -198,13 +198,13 @@ func (r *geminiRelay) settle() {
 	if r.pieces.kind == KindThinking {
 		raw = append(raw, `,"thought":true`...)
 	}
-	r.now.Parts = append(r.now.Parts, Part{Kind: r.pieces.kind, Raw: append(raw, '}')})
+	r.Now.Parts = append(r.Now.Parts, Part{Kind: r.pieces.kind, Raw: append(raw, '}')})
 	r.pieces = geminiText{}
 }
 
 // chunk is a chunk of the client's one answer. Parts of nil stay as they
 // are; one that is open does not tell why it ended.
-func (r *geminiRelay) chunk(root, candidate gjson.Result, parts []byte, open bool) []byte {
+func (r *geminiInterception) chunk(root, candidate gjson.Result, parts []byte, open bool) []byte {
 	with := map[string][]byte{}
 	if candidate.Exists() {
 		change := map[string][]byte{}
@@ -213,70 +213,70 @@ func (r *geminiRelay) chunk(root, candidate gjson.Result, parts []byte, open boo
 			if !content.IsObject() {
 				content = gjson.Parse(`{"role":"model"}`)
 			}
-			change["content"] = object(content, []string{"parts"}, map[string][]byte{"parts": append(append([]byte{'['}, parts...), ']')})
+			change["content"] = Rewrite(content, []string{"parts"}, map[string][]byte{"parts": append(append([]byte{'['}, parts...), ']')})
 		}
 		if open {
 			change["finishReason"], change["finishMessage"] = nil, nil
 		}
-		with["candidates"] = append(append([]byte{'['}, object(candidate, []string{"content"}, change)...), ']')
+		with["candidates"] = append(append([]byte{'['}, Rewrite(candidate, []string{"content"}, change)...), ']')
 	}
-	if len(r.past) > 0 {
-		if r.id != "" && root.Get("responseId").Exists() {
-			with["responseId"] = []byte(r.id)
+	if len(r.Past) > 0 {
+		if r.ID != "" && root.Get("responseId").Exists() {
+			with["responseId"] = []byte(r.ID)
 		}
 		if root.Get("usageMetadata").IsObject() {
 			with["usageMetadata"] = geminiSum(r)
 		}
 	}
-	return object(root, nil, with)
+	return Rewrite(root, nil, with)
 }
 
-func (r *geminiRelay) spill() { r.pieces = geminiText{} } // calls come whole
+func (r *geminiInterception) Spill() { r.pieces = geminiText{} } // calls come whole
 
-func (r *geminiRelay) flush() {
-	root := gjson.ParseBytes(r.end)
-	r.put("", r.chunk(root, root.Get("candidates.0"), []byte(`{"text":""}`), false))
-	r.ended = true
+func (r *geminiInterception) Flush() {
+	root := gjson.ParseBytes(r.Last)
+	r.Put("", r.chunk(root, root.Get("candidates.0"), []byte(`{"text":""}`), false))
+	r.Ended = true
 }
 
 // geminiSum is the usage of all iterations.
-func geminiSum(r *geminiRelay) []byte {
-	u, thoughts := r.usage(), int64(0)
+func geminiSum(r *geminiInterception) []byte {
+	u, thoughts := r.Usage(), int64(0)
 	for _, it := range r.Iterations() {
-		thoughts += it.reasoning
+		thoughts += it.Reasoning
 	}
-	out := appendCount([]byte{'{'}, "promptTokenCount", u.Prompt())
-	out = appendCount(out, "cachedContentTokenCount", u.Read)
+	out := AppendCount([]byte{'{'}, "promptTokenCount", u.Prompt())
+	out = AppendCount(out, "cachedContentTokenCount", u.Read)
 	if w := u.Write5m + u.Write1h; w > 0 { // of a translated upstream
-		out = appendCount(out, "cacheWriteTokenCount", w)
+		out = AppendCount(out, "cacheWriteTokenCount", w)
 	}
-	out = appendCount(out, "candidatesTokenCount", u.Output-thoughts)
-	out = appendCount(out, "thoughtsTokenCount", thoughts)
-	out = appendCount(out, "totalTokenCount", u.Prompt()+u.Output)
+	out = AppendCount(out, "candidatesTokenCount", u.Output-thoughts)
+	out = AppendCount(out, "thoughtsTokenCount", thoughts)
+	out = AppendCount(out, "totalTokenCount", u.Prompt()+u.Output)
 	out[len(out)-1] = '}'
 	return out
 }
 
-func (r *geminiRelay) document(body []byte) bool {
+func (r *geminiInterception) Document(body []byte) bool {
 	root := gjson.ParseBytes(body)
 	candidate := root.Get("candidates.0")
 	if !candidate.Exists() {
 		return false
 	}
 	r.envelope(root)
-	r.now.StopReason = candidate.Get("finishReason").Str
-	r.now.Opaque = root.Get("candidates.#").Int() != 1
+	r.Now.StopReason = candidate.Get("finishReason").Str
+	r.Now.Opaque = root.Get("candidates.#").Int() != 1
 	r.parts(candidate)
 	r.settle()
 	return true
 }
 
-func (r *geminiRelay) join(last []byte) []byte {
+func (r *geminiInterception) Join(last []byte) []byte {
 	parts := []byte{}
 	for _, it := range r.Iterations() {
 		for i := range it.Parts {
 			if !it.Parts[i].Hidden {
-				parts = appendElement(parts, it.Parts[i].Raw)
+				parts = AppendElement(parts, it.Parts[i].Raw)
 			}
 		}
 	}
@@ -301,7 +301,7 @@ func (geminiCodec) Continuation(it *Iteration) []byte {
 func geminiResults(it *Iteration) []byte {
 	var parts []byte
 	for _, p := range it.Hidden() {
-		parts = appendElement(parts, geminiResult(p))
+		parts = AppendElement(parts, geminiResult(p))
 	}
 	return append(append([]byte(`{"role":"user","parts":[`), parts...), `]}`...)
 }
@@ -309,12 +309,12 @@ func geminiResults(it *Iteration) []byte {
 func geminiResult(p *Part) []byte {
 	out := []byte(`{"functionResponse":{`)
 	if p.ID != "" {
-		out = append(append(append(out, `"id":`...), quoteText(p.ID)...), ',')
+		out = append(append(append(out, `"id":`...), Quote(p.ID)...), ',')
 	}
-	out = append(append(out, `"name":`...), quoteText(p.Name)...)
+	out = append(append(out, `"name":`...), Quote(p.Name)...)
 	key := `,"response":{"output":`
 	if p.Failed {
 		key = `,"response":{"error":`
 	}
-	return append(append(append(out, key...), quoteText(p.Result)...), `}}}`...)
+	return append(append(append(out, key...), Quote(p.Result)...), `}}}`...)
 }

@@ -22,15 +22,15 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// chatRelay intercepts calls in answers of the chat completions API.
-type chatRelay struct {
-	*clientMessage
+// chatInterception intercepts calls in answers of the chat completions API.
+type chatInterception struct {
+	*ClientMessage
 	calls []*relayCall
 	chat  chatTexts
 	role  bool // the client has been told whose message it is
 }
 
-func (r *chatRelay) next() { r.calls, r.chat = nil, chatTexts{} }
+func (r *chatInterception) Next() { r.calls, r.chat = nil, chatTexts{} }
 
 // chatTexts gathers the texts of a chat answer as the insides of JSON strings.
 type chatTexts struct {
@@ -51,63 +51,63 @@ type relayCall struct {
 }
 
 func (chatCodec) DeclareTool(name, description, schema string) []byte {
-	out := append([]byte(`{"type":"function","function":{"name":`), quoteText(name)...)
-	out = append(append(out, `,"description":`...), quoteText(description)...)
+	out := append([]byte(`{"type":"function","function":{"name":`), Quote(name)...)
+	out = append(append(out, `,"description":`...), Quote(description)...)
 	return append(append(append(out, `,"parameters":`...), schema...), `}}`...)
 }
 
-func (r *chatRelay) failure(kind, message string) []byte {
-	out := append([]byte(`data: {"error":{"message":`), quoteText(message)...)
-	out = append(append(out, `,"type":`...), quoteText(kind)...)
+func (r *chatInterception) Failure(kind, message string) []byte {
+	out := append([]byte(`data: {"error":{"message":`), Quote(message)...)
+	out = append(append(out, `,"type":`...), Quote(kind)...)
 	return append(out, `,"param":null,"code":null}}`+"\n\n"...)
 }
 
-func (r *chatRelay) frame(f frameOf) {
-	if !f.root.Exists() {
+func (r *chatInterception) Event(f StreamEvent) {
+	if !f.Root.Exists() {
 		if string(f.Data) == "[DONE]" {
-			if r.held {
+			if r.Held {
 				return
 			}
-			r.ended = true
+			r.Ended = true
 		}
-		r.pass(f.Frame)
+		r.Pass(f.Frame)
 		return
 	}
-	if id := f.root.Get("id"); r.id == "" {
-		r.id = strings.Clone(id.Raw)
+	if id := f.Root.Get("id"); r.ID == "" {
+		r.ID = strings.Clone(id.Raw)
 	}
-	if u := f.root.Get("usage"); u.IsObject() {
-		r.now.Usage = usageOf(chatCodec{}, u)
+	if u := f.Root.Get("usage"); u.IsObject() {
+		r.Now.Usage = UsageOf(chatCodec{}, u)
 	}
-	choice := f.root.Get("choices.0")
+	choice := f.Root.Get("choices.0")
 	switch {
 	case choice.Get("index").Int() != 0: // several were asked for
-		r.now.Opaque = true
-		r.pass(f.Frame)
+		r.Now.Opaque = true
+		r.Pass(f.Frame)
 	case !choice.Exists():
-		if r.held {
-			r.end = bytes.Clone(f.Data) // where the usage goes
+		if r.Held {
+			r.Last = bytes.Clone(f.Data) // where the usage goes
 			return
 		}
-		if len(r.past) == 0 || !f.root.Get("usage").IsObject() {
-			r.pass(f.Frame)
+		if len(r.Past) == 0 || !f.Root.Get("usage").IsObject() {
+			r.Pass(f.Frame)
 			return
 		}
-		r.put("", r.chunk(f.root, gjson.Result{}, nil, nil))
+		r.Put("", r.chunk(f.Root, gjson.Result{}, nil, nil))
 	default:
 		r.choice(f, choice)
 	}
 }
 
 // choice reads a chunk with a choice in it.
-func (r *chatRelay) choice(f frameOf, choice gjson.Result) {
+func (r *chatInterception) choice(f StreamEvent, choice gjson.Result) {
 	delta := choice.Get("delta")
 	says := r.gather(delta)
 	calls := delta.Get("tool_calls")
 	finish := choice.Get("finish_reason").Str
-	if len(r.past) == 0 && finish == "" && !calls.IsArray() {
+	if len(r.Past) == 0 && finish == "" && !calls.IsArray() {
 		r.role = r.role || delta.Get("role").Exists()
-		r.pass(f.Frame)
+		r.Pass(f.Frame)
 		return
 	}
 	var shown []byte
@@ -115,33 +115,33 @@ func (r *chatRelay) choice(f frameOf, choice gjson.Result) {
 		shown = r.entries(calls, f.Data)
 	}
 	if finish != "" {
-		r.now.StopReason = strings.Clone(finish)
+		r.Now.StopReason = strings.Clone(finish)
 		for _, more := range r.finish() {
 			if len(shown) > 0 {
 				shown = append(shown, ',')
 			}
 			shown = append(shown, more...)
 		}
-		if finish != "length" && finish != "content_filter" && r.now.asks() {
-			r.held, r.end = true, bytes.Clone(f.Data)
+		if finish != "length" && finish != "content_filter" && r.Now.Asks() {
+			r.Held, r.Last = true, bytes.Clone(f.Data)
 			if says {
-				r.put("", r.chunk(f.root, choice, r.rest(delta, nil), []byte("null")))
+				r.Put("", r.chunk(f.Root, choice, r.rest(delta, nil), []byte("null")))
 			}
 			return
 		}
 	}
-	if len(r.past) == 0 && !calls.IsArray() && len(shown) == 0 {
-		r.pass(f.Frame)
+	if len(r.Past) == 0 && !calls.IsArray() && len(shown) == 0 {
+		r.Pass(f.Frame)
 		return
 	}
 	if !says && len(shown) == 0 && finish == "" && calls.IsArray() {
 		return
 	}
-	r.put("", r.chunk(f.root, choice, r.rest(delta, shown), nil))
+	r.Put("", r.chunk(f.Root, choice, r.rest(delta, shown), nil))
 }
 
 // rest is a delta with the calls that the client gets.
-func (r *chatRelay) rest(delta gjson.Result, calls []byte) []byte {
+func (r *chatInterception) rest(delta gjson.Result, calls []byte) []byte {
 	with := map[string][]byte{"tool_calls": nil}
 	if len(calls) > 0 {
 		with["tool_calls"] = append(append([]byte{'['}, calls...), ']')
@@ -151,47 +151,47 @@ func (r *chatRelay) rest(delta gjson.Result, calls []byte) []byte {
 	}
 	r.role = r.role || delta.Get("role").Exists()
 	if delta.IsObject() {
-		return object(delta, []string{"tool_calls"}, with)
+		return Rewrite(delta, []string{"tool_calls"}, with)
 	}
-	return object(gjson.Parse("{}"), []string{"tool_calls"}, with)
+	return Rewrite(gjson.Parse("{}"), []string{"tool_calls"}, with)
 }
 
 // chunk is a chunk with another delta, under the first answer's id.
-func (r *chatRelay) chunk(root, choice gjson.Result, delta, finish []byte) []byte {
+func (r *chatInterception) chunk(root, choice gjson.Result, delta, finish []byte) []byte {
 	with := map[string][]byte{}
-	if r.id != "" {
-		with["id"] = []byte(r.id)
+	if r.ID != "" {
+		with["id"] = []byte(r.ID)
 	}
 	if choice.Exists() {
 		inner := map[string][]byte{"delta": delta}
 		if finish != nil {
 			inner["finish_reason"] = finish
 		}
-		with["choices"] = append(append([]byte{'['}, object(choice, nil, inner)...), ']')
+		with["choices"] = append(append([]byte{'['}, Rewrite(choice, nil, inner)...), ']')
 	}
-	if root.Get("usage").IsObject() && len(r.past) > 0 {
+	if root.Get("usage").IsObject() && len(r.Past) > 0 {
 		with["usage"] = chatSum(r)
 	}
-	return object(root, nil, with)
+	return Rewrite(root, nil, with)
 }
 
 // gather keeps the texts of a delta and tells whether there were any.
-func (r *chatRelay) gather(delta gjson.Result) (says bool) {
-	kept := r.keep(len(delta.Raw))
+func (r *chatInterception) gather(delta gjson.Result) (says bool) {
+	kept := r.Keep(len(delta.Raw))
 	delta.ForEach(func(k, v gjson.Result) bool {
 		switch k.Str {
 		case "content":
 			if kept {
-				r.chat.content.WriteString(inner(v))
+				r.chat.content.WriteString(Inner(v))
 			}
-			r.now.Opaque = r.now.Opaque || v.IsArray()
+			r.Now.Opaque = r.Now.Opaque || v.IsArray()
 			says = says || v.Type == gjson.String && v.Str != ""
 		case "reasoning_content", "reasoning":
 			if r.chat.reasoningKey == "" {
 				r.chat.reasoningKey = strings.Clone(k.Str)
 			}
 			if kept && r.chat.reasoningKey == k.Str {
-				r.chat.reasoning.WriteString(inner(v))
+				r.chat.reasoning.WriteString(Inner(v))
 			}
 			says = says || v.Type == gjson.String && v.Str != ""
 		case "refusal":
@@ -204,14 +204,14 @@ func (r *chatRelay) gather(delta gjson.Result) (says bool) {
 
 // entries reads the calls of a delta and returns those of them that the
 // client gets now, with commas between.
-func (r *chatRelay) entries(list gjson.Result, chunk []byte) (shown []byte) {
+func (r *chatInterception) entries(list gjson.Result, chunk []byte) (shown []byte) {
 	at := int64(-1)
 	list.ForEach(func(_, item gjson.Result) bool {
 		at++
 		c, begun := r.entry(item, at)
 		if c == nil { // there are too many to remember them
-			index := strconv.AppendInt(nil, item.Get("index").Int()+int64(r.shift()), 10)
-			shown = appendElement(shown, object(item, []string{"index"}, map[string][]byte{"index": index}))
+			index := strconv.AppendInt(nil, item.Get("index").Int()+int64(r.Shift()), 10)
+			shown = AppendElement(shown, Rewrite(item, []string{"index"}, map[string][]byte{"index": index}))
 			return true
 		}
 		if begun && c.held {
@@ -221,8 +221,8 @@ func (r *chatRelay) entries(list gjson.Result, chunk []byte) (shown []byte) {
 			return true
 		}
 		if begun {
-			c.client = r.visible
-			r.visible++
+			c.client = r.Visible
+			r.Visible++
 		}
 		if len(shown) > 0 {
 			shown = append(shown, ',')
@@ -231,7 +231,7 @@ func (r *chatRelay) entries(list gjson.Result, chunk []byte) (shown []byte) {
 			shown = append(shown, item.Raw...)
 			return true
 		}
-		shown = append(shown, object(item, []string{"index"}, map[string][]byte{"index": strconv.AppendInt(nil, int64(c.client), 10)})...)
+		shown = append(shown, Rewrite(item, []string{"index"}, map[string][]byte{"index": strconv.AppendInt(nil, int64(c.client), 10)})...)
 		return true
 	})
 	return shown
@@ -239,7 +239,7 @@ func (r *chatRelay) entries(list gjson.Result, chunk []byte) (shown []byte) {
 
 // entry finds the call that a fragment belongs to, by the rules by which the
 // decoder does, and tells whether it begins with it.
-func (r *chatRelay) entry(item gjson.Result, position int64) (c *relayCall, begun bool) {
+func (r *chatInterception) entry(item gjson.Result, position int64) (c *relayCall, begun bool) {
 	id, function, index := item.Get("id").Str, item.Get("function"), item.Get("index")
 	custom, text := item.Get("custom"), function.Get("arguments")
 	if custom.IsObject() {
@@ -256,27 +256,27 @@ func (r *chatRelay) entry(item gjson.Result, position int64) (c *relayCall, begu
 		c = r.calls[len(r.calls)-1]
 	}
 	if c == nil || id != "" && c.id != "" && id != c.id {
-		if len(r.calls) == maxAnswerCalls || !r.keep(blockSize) {
-			r.now.Opaque = true
+		if len(r.calls) == MaxCalls || !r.Keep(BlockSize) {
+			r.Now.Opaque = true
 			return nil, false
 		}
-		r.begun++
+		r.Begun++
 		if index.Exists() {
 			position = index.Int()
 		}
 		c = &relayCall{index: position, client: -1, id: strings.Clone(id), name: strings.Clone(function.Get("name").Str), custom: custom.IsObject()}
-		c.hidden = !c.custom && r.o.Hide(c.name)
-		c.held = !c.hidden && r.o.Hold(c.name)
+		c.hidden = !c.custom && r.Options.Hide(c.name)
+		c.held = !c.hidden && r.Options.Hold(c.name)
 		r.calls = append(r.calls, c)
 		begun = true
 	}
 	if c.id == "" {
 		c.id = strings.Clone(id)
 	}
-	if r.full {
+	if r.Full {
 		return c, begun
 	}
-	c.arguments.WriteString(argumentsText(text))
+	c.arguments.WriteString(ArgumentsText(text))
 	item.ForEach(func(k, v gjson.Result) bool {
 		switch k.Str {
 		case "index", "id", "type", "function", "custom":
@@ -294,55 +294,55 @@ func (r *chatRelay) entry(item gjson.Result, position int64) (c *relayCall, begu
 func (c *relayCall) element(index int) []byte {
 	out := []byte{'{'}
 	if index >= 0 {
-		out = appendCount(out, "index", int64(index))
+		out = AppendCount(out, "index", int64(index))
 	}
-	out = append(append(out, `"id":`...), quoteText(c.id)...)
+	out = append(append(out, `"id":`...), Quote(c.id)...)
 	kind, text := "function", "arguments"
 	if c.custom {
 		kind, text = "custom", "input"
 	}
-	out = append(append(out, `,"type":"`+kind+`","`+kind+`":{"name":`...), quoteText(c.name)...)
-	out = append(append(out, `,"`+text+`":`...), quoteText(c.arguments.String())...)
+	out = append(append(out, `,"type":"`+kind+`","`+kind+`":{"name":`...), Quote(c.name)...)
+	out = append(append(out, `,"`+text+`":`...), Quote(c.arguments.String())...)
 	return append(append(append(out, '}'), c.extra...), '}')
 }
 
 // finish makes parts of the texts and calls of a complete answer, and
 // returns the calls that were kept back and that the client is to get.
-func (r *chatRelay) finish() (released [][]byte) {
-	r.now.Parts = nil
-	if r.full {
+func (r *chatInterception) finish() (released [][]byte) {
+	r.Now.Parts = nil
+	if r.Full {
 		return nil
 	}
 	if r.chat.reasoning.Len() > 0 {
-		r.now.Parts = append(r.now.Parts, Part{Kind: KindThinking, Name: r.chat.reasoningKey, Raw: []byte(`"` + r.chat.reasoning.String() + `"`)})
+		r.Now.Parts = append(r.Now.Parts, Part{Kind: KindThinking, Name: r.chat.reasoningKey, Raw: []byte(`"` + r.chat.reasoning.String() + `"`)})
 	}
 	if r.chat.content.Len() > 0 {
-		r.now.Parts = append(r.now.Parts, Part{Kind: KindText, Raw: []byte(`"` + r.chat.content.String() + `"`)})
+		r.Now.Parts = append(r.Now.Parts, Part{Kind: KindText, Raw: []byte(`"` + r.chat.content.String() + `"`)})
 	}
 	for _, c := range r.calls {
 		if c.held {
 			c.held = false
-			if c.hidden = r.o.Judge(c.name, c.arguments.String()); !c.hidden {
-				c.client = r.visible
-				r.visible++
+			if c.hidden = r.Options.Judge(c.name, c.arguments.String()); !c.hidden {
+				c.client = r.Visible
+				r.Visible++
 				released = append(released, c.element(c.client))
 			}
 		}
-		r.now.Parts = append(r.now.Parts, Part{
+		r.Now.Parts = append(r.Now.Parts, Part{
 			Kind: KindToolUse, ID: c.id, Name: c.name, Arguments: c.arguments.String(), Hidden: c.hidden, Raw: c.element(-1),
 		})
 	}
 	return released
 }
 
-func (r *chatRelay) spill() {
+func (r *chatInterception) Spill() {
 	for _, c := range r.calls {
 		if c.held {
-			c.held, c.client = false, r.visible
-			r.visible++
+			c.held, c.client = false, r.Visible
+			r.Visible++
 			root := gjson.ParseBytes(c.chunk)
 			delta := append(append([]byte(`{"tool_calls":[`), c.element(c.client)...), `]}`...)
-			r.put("", r.chunk(root, root.Get("choices.0"), delta, []byte("null")))
+			r.Put("", r.chunk(root, root.Get("choices.0"), delta, []byte("null")))
 		}
 		c.arguments.Reset()
 		c.extra, c.chunk = "", nil
@@ -350,25 +350,25 @@ func (r *chatRelay) spill() {
 	r.chat = chatTexts{}
 }
 
-func (r *chatRelay) flush() {
-	root := gjson.ParseBytes(r.end)
+func (r *chatInterception) Flush() {
+	root := gjson.ParseBytes(r.Last)
 	choice := root.Get("choices.0")
 	if choice.Exists() {
-		r.put("", r.chunk(root, choice, []byte("{}"), []byte(`"stop"`)))
+		r.Put("", r.chunk(root, choice, []byte("{}"), []byte(`"stop"`)))
 	} else { // the usage came last
-		r.put("", object(root, []string{"choices"}, map[string][]byte{
-			"id": []byte(r.id), "choices": []byte(`[{"index":0,"delta":{},"finish_reason":"stop"}]`), "usage": nil,
+		r.Put("", Rewrite(root, []string{"choices"}, map[string][]byte{
+			"id": []byte(r.ID), "choices": []byte(`[{"index":0,"delta":{},"finish_reason":"stop"}]`), "usage": nil,
 		}))
-		r.put("", r.chunk(root, choice, nil, nil))
+		r.Put("", r.chunk(root, choice, nil, nil))
 	}
-	r.put("", []byte("[DONE]"))
-	r.ended = true
+	r.Put("", []byte("[DONE]"))
+	r.Ended = true
 }
 
 // chatSum is the usage of all iterations, each of them on record, or of the last.
-func chatSum(r *chatRelay) []byte {
-	out := append([]byte{'{'}, chatCounts(r.usage())...)
-	if r.o.LastUsage {
+func chatSum(r *chatInterception) []byte {
+	out := append([]byte{'{'}, chatCounts(r.Usage())...)
+	if r.Options.LastUsage {
 		return append(out, '}')
 	}
 	out = append(out, `,"iterations":[`...)
@@ -382,35 +382,35 @@ func chatSum(r *chatRelay) []byte {
 }
 
 func chatCounts(u Usage) []byte {
-	out := appendCount(nil, "prompt_tokens", u.Prompt())
-	out = appendCount(out, "completion_tokens", u.Output)
-	out = appendCount(out, "total_tokens", u.Prompt()+u.Output)
+	out := AppendCount(nil, "prompt_tokens", u.Prompt())
+	out = AppendCount(out, "completion_tokens", u.Output)
+	out = AppendCount(out, "total_tokens", u.Prompt()+u.Output)
 	out = append(out, `"prompt_tokens_details":{`...)
-	out = appendCount(out, "cached_tokens", u.Read)
-	out = appendCount(out, "cache_write_tokens", u.Write5m+u.Write1h)
+	out = AppendCount(out, "cached_tokens", u.Read)
+	out = AppendCount(out, "cache_write_tokens", u.Write5m+u.Write1h)
 	out[len(out)-1] = '}'
 	return out
 }
 
-func (r *chatRelay) document(body []byte) bool {
+func (r *chatInterception) Document(body []byte) bool {
 	root := gjson.ParseBytes(body)
 	choice := root.Get("choices.0")
 	message := choice.Get("message")
 	if !message.IsObject() {
 		return false
 	}
-	if r.id == "" {
-		r.id = root.Get("id").Raw
+	if r.ID == "" {
+		r.ID = root.Get("id").Raw
 	}
-	r.now.Usage = usageOf(chatCodec{}, root.Get("usage"))
-	r.now.StopReason = choice.Get("finish_reason").Str
-	r.now.Opaque = root.Get("choices.#").Int() != 1 || r.now.StopReason == "length" || r.now.StopReason == "content_filter"
+	r.Now.Usage = UsageOf(chatCodec{}, root.Get("usage"))
+	r.Now.StopReason = choice.Get("finish_reason").Str
+	r.Now.Opaque = root.Get("choices.#").Int() != 1 || r.Now.StopReason == "length" || r.Now.StopReason == "content_filter"
 	r.gather(message)
 	at := int64(-1)
 	message.Get("tool_calls").ForEach(func(_, item gjson.Result) bool {
 		at++
 		if id := item.Get("id").Str; id == "" {
-			r.now.Opaque = true
+			r.Now.Opaque = true
 		}
 		r.entry(item, at)
 		return true
@@ -419,7 +419,7 @@ func (r *chatRelay) document(body []byte) bool {
 	return true
 }
 
-func (r *chatRelay) join(last []byte) []byte {
+func (r *chatInterception) Join(last []byte) []byte {
 	var content, reasoning, calls []byte
 	key := ""
 	for _, it := range r.Iterations() {
@@ -453,16 +453,16 @@ func (r *chatRelay) join(last []byte) []byte {
 		message[key] = append(append([]byte{'"'}, reasoning...), '"')
 		order = append(order, key)
 	}
-	inner := map[string][]byte{"message": object(choice.Get("message"), order, message)}
-	if r.now.asks() {
+	inner := map[string][]byte{"message": Rewrite(choice.Get("message"), order, message)}
+	if r.Now.Asks() {
 		inner["finish_reason"] = []byte(`"stop"`)
 	}
-	with := map[string][]byte{"choices": append(append([]byte{'['}, object(choice, nil, inner)...), ']')}
-	if r.id != "" {
-		with["id"] = []byte(r.id)
+	with := map[string][]byte{"choices": append(append([]byte{'['}, Rewrite(choice, nil, inner)...), ']')}
+	if r.ID != "" {
+		with["id"] = []byte(r.ID)
 	}
-	if len(r.past) > 0 && root.Get("usage").IsObject() {
+	if len(r.Past) > 0 && root.Get("usage").IsObject() {
 		with["usage"] = chatSum(r)
 	}
-	return object(root, nil, with)
+	return Rewrite(root, nil, with)
 }

@@ -22,10 +22,10 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// responsesRelay intercepts calls in answers of the Responses API. An answer is a list of
+// responsesInterception intercepts calls in answers of the Responses API. An answer is a list of
 // items, and a request is one too: what was hidden goes between the client's items.
-type responsesRelay struct {
-	*clientMessage
+type responsesInterception struct {
+	*ClientMessage
 	items []*relayItem
 	head  responsesHead
 	// The number of the client's next event, once there was one.
@@ -33,7 +33,7 @@ type responsesRelay struct {
 	numbered bool
 }
 
-func (r *responsesRelay) next() { r.items = nil }
+func (r *responsesInterception) Next() { r.items = nil }
 
 // relayItem is an item of a stream.
 type relayItem struct {
@@ -48,12 +48,12 @@ type relayItem struct {
 type responsesHead struct{ id, created, model string }
 
 func (responsesCodec) DeclareTool(name, description, schema string) []byte {
-	out := append([]byte(`{"type":"function","name":`), quoteText(name)...)
-	out = append(append(out, `,"description":`...), quoteText(description)...)
+	out := append([]byte(`{"type":"function","name":`), Quote(name)...)
+	out = append(append(out, `,"description":`...), Quote(description)...)
 	return append(append(append(out, `,"parameters":`...), schema...), `,"strict":false}`...)
 }
 
-func (r *responsesRelay) failure(kind, message string) []byte {
+func (r *responsesInterception) Failure(kind, message string) []byte {
 	if kind == "api_error" || kind == "timeout_error" {
 		kind = "server_error"
 	}
@@ -64,53 +64,53 @@ func (r *responsesRelay) failure(kind, message string) []byte {
 			out = append(append(append(append(out, `,"`...), m.key...), `":`...), m.raw...)
 		}
 	}
-	out = append(append(out, `,"error":{"code":`...), quoteText(kind)...)
-	out = append(append(out, `,"message":`...), quoteText(message)...)
+	out = append(append(out, `,"error":{"code":`...), Quote(kind)...)
+	out = append(append(out, `,"message":`...), Quote(message)...)
 	return append(out, "},\"incomplete_details\":null,\"output\":[],\"usage\":null}}\n\n"...)
 }
 
-func (r *responsesRelay) frame(f frameOf) {
-	if !f.root.Exists() { // [DONE], of some servers
-		if !r.held {
-			r.pass(f.Frame)
+func (r *responsesInterception) Event(f StreamEvent) {
+	if !f.Root.Exists() { // [DONE], of some servers
+		if !r.Held {
+			r.Pass(f.Frame)
 		}
 		return
 	}
-	kind := f.root.Get("type").Str
+	kind := f.Root.Get("type").Str
 	switch kind {
 	case "response.created", "response.in_progress", "response.queued":
-		if len(r.past) > 0 {
+		if len(r.Past) > 0 {
 			return
 		}
-		if response := f.root.Get("response"); r.head.id == "" {
+		if response := f.Root.Get("response"); r.head.id == "" {
 			r.head = responsesHead{
 				strings.Clone(response.Get("id").Raw), strings.Clone(response.Get("created_at").Raw), strings.Clone(response.Get("model").Raw),
 			}
 		}
 		r.tell(f, nil)
 	case "response.output_item.added":
-		r.showItem(r.openItem(f.root), f)
+		r.showItem(r.openItem(f.Root), f)
 	case "response.output_item.done":
-		b := r.item(f.root.Get("output_index").Int())
+		b := r.item(f.Root.Get("output_index").Int())
 		if b == nil {
-			b = r.openItem(f.root)
+			b = r.openItem(f.Root)
 		}
 		r.showItem(b, f)
-		if !r.full {
-			r.closeItem(b, f.root.Get("item"))
+		if !r.Full {
+			r.closeItem(b, f.Root.Get("item"))
 		}
 	case "response.completed", "response.incomplete":
 		r.last(f, kind)
 	default:
 		b := (*relayItem)(nil)
-		if index := f.root.Get("output_index"); index.Exists() {
+		if index := f.Root.Get("output_index"); index.Exists() {
 			b = r.item(index.Int())
 		}
 		r.showItem(b, f)
 	}
 }
 
-func (r *responsesRelay) item(index int64) *relayItem {
+func (r *responsesInterception) item(index int64) *relayItem {
 	for _, b := range r.items {
 		if b.index == index {
 			return b
@@ -121,47 +121,47 @@ func (r *responsesRelay) item(index int64) *relayItem {
 
 // openItem begins an item of the output. Calls that are to be judged are known
 // by their type: those whose results are texts.
-func (r *responsesRelay) openItem(root gjson.Result) *relayItem {
-	if !r.keep(blockSize) {
+func (r *responsesInterception) openItem(root gjson.Result) *relayItem {
+	if !r.Keep(BlockSize) {
 		return nil
 	}
-	r.begun++
+	r.Begun++
 	item := root.Get("item")
 	b := &relayItem{index: root.Get("output_index").Int(), client: -1}
 	b.hidden, b.held = r.entry(item)
 	if !b.hidden && !b.held {
-		b.client = r.visible
-		r.visible++
+		b.client = r.Visible
+		r.Visible++
 	}
 	r.items = append(r.items, b)
 	return b
 }
 
-func (r *responsesRelay) entry(item gjson.Result) (hidden, held bool) {
+func (r *responsesInterception) entry(item gjson.Result) (hidden, held bool) {
 	name := item.Get("name").Str
 	switch item.Get("type").Str {
 	case "function_call":
-		hidden = r.o.Hide(name)
-		return hidden, !hidden && r.o.Hold(name)
+		hidden = r.Options.Hide(name)
+		return hidden, !hidden && r.Options.Hold(name)
 	case "custom_tool_call":
-		return false, r.o.Hold(name)
+		return false, r.Options.Hold(name)
 	case "local_shell_call", "shell_call", "apply_patch_call":
-		return false, r.o.Hold(strings.TrimSuffix(item.Get("type").Str, "_call"))
+		return false, r.Options.Hold(strings.TrimSuffix(item.Get("type").Str, "_call"))
 	}
 	return false, false
 }
 
 // showItem hands an event of an item on, under the client's numbers.
-func (r *responsesRelay) showItem(b *relayItem, f frameOf) {
+func (r *responsesInterception) showItem(b *relayItem, f StreamEvent) {
 	switch {
-	case b == nil && r.full && f.root.Get("output_index").Exists():
-		index := f.root.Get("output_index").Int()
-		r.tell(f, &relayItem{index: index, client: int(index) + r.shift()})
+	case b == nil && r.Full && f.Root.Get("output_index").Exists():
+		index := f.Root.Get("output_index").Int()
+		r.tell(f, &relayItem{index: index, client: int(index) + r.Shift()})
 	case b == nil:
 		r.tell(f, nil)
 	case b.hidden:
 	case b.held:
-		r.keep(len(f.Data))
+		r.Keep(len(f.Data))
 		b.frames = append(b.frames, bytes.Clone(f.Data))
 	default:
 		r.tell(f, b)
@@ -169,31 +169,31 @@ func (r *responsesRelay) showItem(b *relayItem, f frameOf) {
 }
 
 // closeItem makes a part of an item that is complete.
-func (r *responsesRelay) closeItem(b *relayItem, item gjson.Result) {
+func (r *responsesInterception) closeItem(b *relayItem, item gjson.Result) {
 	p := responsesPart(item)
 	if b.held {
 		b.held = false
-		if b.hidden = r.o.Judge(p.Name, p.Arguments); !b.hidden {
+		if b.hidden = r.Options.Judge(p.Name, p.Arguments); !b.hidden {
 			r.releaseItem(b)
 		}
 		b.frames = nil
 	}
 	p.Hidden = b.hidden
-	if r.keep(len(p.Raw) + len(p.Arguments)) {
-		r.now.Parts = append(r.now.Parts, p)
+	if r.Keep(len(p.Raw) + len(p.Arguments)) {
+		r.Now.Parts = append(r.Now.Parts, p)
 	}
 }
 
 // releaseItem shows the client an item that was kept back.
-func (r *responsesRelay) releaseItem(b *relayItem) {
-	b.client = r.visible
-	r.visible++
+func (r *responsesInterception) releaseItem(b *relayItem) {
+	b.client = r.Visible
+	r.Visible++
 	for _, data := range b.frames {
-		r.tell(frameOf{root: gjson.ParseBytes(data)}, b)
+		r.tell(StreamEvent{Root: gjson.ParseBytes(data)}, b)
 	}
 }
 
-func (r *responsesRelay) spill() {
+func (r *responsesInterception) Spill() {
 	for _, b := range r.items {
 		if b.held {
 			b.held = false
@@ -205,7 +205,7 @@ func (r *responsesRelay) spill() {
 
 // tell puts an event out under the client's numbers. The numbers of events
 // count from that of the first.
-func (r *responsesRelay) tell(f frameOf, b *relayItem) {
+func (r *responsesInterception) tell(f StreamEvent, b *relayItem) {
 	var with map[string][]byte
 	set := func(key string, n int64) {
 		if with == nil {
@@ -213,7 +213,7 @@ func (r *responsesRelay) tell(f frameOf, b *relayItem) {
 		}
 		with[key] = strconv.AppendInt(nil, n, 10)
 	}
-	if n := f.root.Get("sequence_number"); n.Exists() {
+	if n := f.Root.Get("sequence_number"); n.Exists() {
 		if !r.numbered {
 			r.numbered, r.sequence = true, n.Int()
 		}
@@ -226,60 +226,60 @@ func (r *responsesRelay) tell(f frameOf, b *relayItem) {
 		set("output_index", int64(b.client))
 	}
 	if with == nil && f.Raw != nil {
-		r.pass(f.Frame)
+		r.Pass(f.Frame)
 		return
 	}
-	r.put(f.root.Get("type").Str, object(f.root, nil, with))
+	r.Put(f.Root.Get("type").Str, Rewrite(f.Root, nil, with))
 }
 
 // last reads the last event.
-func (r *responsesRelay) last(f frameOf, kind string) {
-	response := f.root.Get("response")
-	if len(r.now.Parts) == 0 && !r.full { // of a server that does not send items one by one
+func (r *responsesInterception) last(f StreamEvent, kind string) {
+	response := f.Root.Get("response")
+	if len(r.Now.Parts) == 0 && !r.Full { // of a server that does not send items one by one
 		r.output(response)
 	}
 	r.count(response)
-	if kind == "response.completed" && r.now.asks() && r.now.Complete() {
-		r.held, r.end = true, bytes.Clone(f.Data)
+	if kind == "response.completed" && r.Now.Asks() && r.Now.Complete() {
+		r.Held, r.Last = true, bytes.Clone(f.Data)
 		return
 	}
-	r.ended = true
-	if r.full || len(r.past) == 0 && len(r.now.Hidden()) == 0 {
+	r.Ended = true
+	if r.Full || len(r.Past) == 0 && len(r.Now.Hidden()) == 0 {
 		r.tell(f, nil)
 		return
 	}
-	r.complete(f.root)
+	r.complete(f.Root)
 }
 
-func (r *responsesRelay) complete(root gjson.Result) {
+func (r *responsesInterception) complete(root gjson.Result) {
 	with := map[string][]byte{"response": r.response(root.Get("response"))}
 	if root.Get("sequence_number").Exists() {
 		with["sequence_number"] = strconv.AppendInt(nil, r.sequence, 10)
 	}
-	r.put(root.Get("type").Str, object(root, nil, with))
+	r.Put(root.Get("type").Str, Rewrite(root, nil, with))
 }
 
-func (r *responsesRelay) flush() {
-	r.complete(gjson.ParseBytes(r.end))
-	r.ended = true
+func (r *responsesInterception) Flush() {
+	r.complete(gjson.ParseBytes(r.Last))
+	r.Ended = true
 }
 
 // output makes parts of all items of a response object.
-func (r *responsesRelay) output(response gjson.Result) {
+func (r *responsesInterception) output(response gjson.Result) {
 	response.Get("output").ForEach(func(_, item gjson.Result) bool {
 		p := responsesPart(item)
 		hidden, held := r.entry(item)
-		p.Hidden = hidden || held && r.o.Judge(p.Name, p.Arguments)
-		r.now.Parts = append(r.now.Parts, p)
+		p.Hidden = hidden || held && r.Options.Judge(p.Name, p.Arguments)
+		r.Now.Parts = append(r.Now.Parts, p)
 		return true
 	})
 }
 
-func (r *responsesRelay) count(response gjson.Result) {
-	r.now.StopReason = strings.Clone(response.Get("status").Str)
-	r.now.Stateless = response.Get("store").Type == gjson.False
+func (r *responsesInterception) count(response gjson.Result) {
+	r.Now.StopReason = strings.Clone(response.Get("status").Str)
+	r.Now.Stateless = response.Get("store").Type == gjson.False
 	usage := response.Get("usage")
-	r.now.Usage, r.now.reasoning = usageOf(responsesCodec{}, usage), usage.Get("output_tokens_details.reasoning_tokens").Int()
+	r.Now.Usage, r.Now.Reasoning = UsageOf(responsesCodec{}, usage), usage.Get("output_tokens_details.reasoning_tokens").Int()
 }
 
 // responsesPart is an item as it stands in a request.
@@ -304,7 +304,7 @@ func responsesPart(item gjson.Result) Part {
 // response is a response with the items that the client has, and the
 // usage of all iterations. Its id is that of the last: the one by which the
 // upstream has all of them.
-func (r *responsesRelay) response(response gjson.Result) []byte {
+func (r *responsesInterception) response(response gjson.Result) []byte {
 	output := []byte{'['}
 	for _, it := range r.Iterations() {
 		for i := range it.Parts {
@@ -318,20 +318,20 @@ func (r *responsesRelay) response(response gjson.Result) []byte {
 		}
 	}
 	with := map[string][]byte{"output": append(output, ']')}
-	if len(r.past) > 0 && response.Get("usage").IsObject() {
+	if len(r.Past) > 0 && response.Get("usage").IsObject() {
 		with["usage"] = responsesSum(r)
 	}
-	return object(response, []string{"output"}, with)
+	return Rewrite(response, []string{"output"}, with)
 }
 
 // responsesSum is the usage of all iterations, each of them on record, or of the last.
-func responsesSum(r *responsesRelay) []byte {
+func responsesSum(r *responsesInterception) []byte {
 	reasoning := int64(0)
 	for _, it := range r.Iterations() {
-		reasoning += it.reasoning
+		reasoning += it.Reasoning
 	}
-	out := append([]byte{'{'}, responsesCounts(r.usage(), reasoning)...)
-	if r.o.LastUsage {
+	out := append([]byte{'{'}, responsesCounts(r.Usage(), reasoning)...)
+	if r.Options.LastUsage {
 		return append(out, '}')
 	}
 	out = append(out, `,"iterations":[`...)
@@ -339,25 +339,25 @@ func responsesSum(r *responsesRelay) []byte {
 		if i > 0 {
 			out = append(out, ',')
 		}
-		out = append(append(append(out, '{'), responsesCounts(it.Usage, it.reasoning)...), '}')
+		out = append(append(append(out, '{'), responsesCounts(it.Usage, it.Reasoning)...), '}')
 	}
 	return append(out, "]}"...)
 }
 
 func responsesCounts(u Usage, reasoning int64) []byte {
-	out := appendCount(nil, "input_tokens", u.Prompt())
+	out := AppendCount(nil, "input_tokens", u.Prompt())
 	out = append(out, `"input_tokens_details":{`...)
-	out = appendCount(out, "cached_tokens", u.Read)
-	out = appendCount(out, "cache_write_tokens", u.Write5m+u.Write1h)
+	out = AppendCount(out, "cached_tokens", u.Read)
+	out = AppendCount(out, "cache_write_tokens", u.Write5m+u.Write1h)
 	out = append(out[:len(out)-1], `},`...)
-	out = appendCount(out, "output_tokens", u.Output)
+	out = AppendCount(out, "output_tokens", u.Output)
 	out = append(out, `"output_tokens_details":{`...)
-	out = appendCount(out, "reasoning_tokens", reasoning)
+	out = AppendCount(out, "reasoning_tokens", reasoning)
 	out = append(out[:len(out)-1], `},`...)
-	return bytes.TrimSuffix(appendCount(out, "total_tokens", u.Prompt()+u.Output), []byte(","))
+	return bytes.TrimSuffix(AppendCount(out, "total_tokens", u.Prompt()+u.Output), []byte(","))
 }
 
-func (r *responsesRelay) document(body []byte) bool {
+func (r *responsesInterception) Document(body []byte) bool {
 	root := gjson.ParseBytes(body)
 	if !root.Get("output").IsArray() {
 		return false
@@ -367,7 +367,7 @@ func (r *responsesRelay) document(body []byte) bool {
 	return true
 }
 
-func (r *responsesRelay) join(last []byte) []byte {
+func (r *responsesInterception) Join(last []byte) []byte {
 	return r.response(gjson.ParseBytes(last))
 }
 
@@ -387,7 +387,7 @@ func (responsesCodec) Continuation(it *Iteration) []byte {
 		}
 		raw := p.Raw
 		if bare {
-			raw = object(gjson.ParseBytes(raw), nil, map[string][]byte{"id": nil})
+			raw = Rewrite(gjson.ParseBytes(raw), nil, map[string][]byte{"id": nil})
 		}
 		out = append(append(out, raw...), ',')
 	}
@@ -411,15 +411,15 @@ func responsesResults(it *Iteration) []byte {
 		}
 		kind := gjson.GetBytes(p.Raw, "type").Str
 		out = append(append(out, `{"type":"`...), kind...)
-		out = append(append(out, `_output","call_id":`...), quoteText(p.ID)...)
+		out = append(append(out, `_output","call_id":`...), Quote(p.ID)...)
 		switch kind { // the tools of the provider's own have forms of their own
 		case "shell_call":
-			out = append(append(out, `,"output":[{"stdout":"","stderr":`...), quoteText(p.Result)...)
+			out = append(append(out, `,"output":[{"stdout":"","stderr":`...), Quote(p.Result)...)
 			out = append(out, `,"outcome":{"type":"exit","exit_code":1}}]}`...)
 		case "apply_patch_call":
-			out = append(append(append(out, `,"status":"failed","output":`...), quoteText(p.Result)...), '}')
+			out = append(append(append(out, `,"status":"failed","output":`...), Quote(p.Result)...), '}')
 		default:
-			out = append(append(append(out, `,"output":`...), quoteText(p.Result)...), '}')
+			out = append(append(append(out, `,"output":`...), Quote(p.Result)...), '}')
 		}
 	}
 	return out
@@ -428,7 +428,7 @@ func responsesResults(it *Iteration) []byte {
 // weave goes through the client's items and the parts of the iterations side by
 // side. An item that the client has dropped is skipped; one that is none of the
 // parts ends it.
-func (responsesCodec) Weave(v *View, message int, its []Iteration) ([]Edit, bool) {
+func (responsesCodec) Reinsert(v *View, message int, its []Iteration) ([]Edit, bool) {
 	msg := &v.Messages[message]
 	at, end := int(msg.First), int(msg.End)
 	if at == end {
@@ -447,7 +447,7 @@ func (responsesCodec) Weave(v *View, message int, its []Iteration) ([]Edit, bool
 			p := &it.Parts[i]
 			switch {
 			case p.Hidden:
-				open = appendElement(open, p.Raw)
+				open = AppendElement(open, p.Raw)
 			case at < end && isItem(v, &v.Blocks[at], p):
 				if open != nil {
 					edits, open = append(edits, Edit{Block: at, Op: OpBefore, Value: open}), nil
@@ -458,7 +458,7 @@ func (responsesCodec) Weave(v *View, message int, its []Iteration) ([]Edit, bool
 		if len(it.Hidden()) == 0 {
 			continue
 		}
-		open = appendElement(open, responsesResults(it))
+		open = AppendElement(open, responsesResults(it))
 		if n < len(its)-1 && at < end {
 			edits = append(edits, Edit{Block: at, Op: OpBefore, Value: open})
 			continue

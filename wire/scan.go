@@ -56,8 +56,8 @@ func skipSpace(b []byte, i int) int {
 	return i
 }
 
-// skipString skips the string that begins with the quote at b[i].
-func skipString(b []byte, i int) int {
+// SkipString skips the string that begins with the quote at b[i].
+func SkipString(b []byte, i int) int {
 	if i < 0 || i >= len(b) || b[i] != '"' {
 		return -1
 	}
@@ -128,7 +128,7 @@ func skipKey(b []byte, i int, str func([]byte, int) int) int {
 	return i + 1
 }
 
-func skipWord(b []byte, i int, word string) int {
+func SkipWord(b []byte, i int, word string) int {
 	if len(b)-i < len(word) || string(b[i:i+len(word)]) != word {
 		return -1
 	}
@@ -170,8 +170,8 @@ func skipNumber(b []byte, i int) int {
 	return i
 }
 
-// skipValue skips one JSON value of any kind, white space before it included.
-func skipValue(b []byte, i int) int { return scan(b, i, skipString) }
+// SkipValue skips one JSON value of any kind, white space before it included.
+func SkipValue(b []byte, i int) int { return scan(b, i, SkipString) }
 
 // scan skips one JSON value whose strings are skipped by str.
 func scan(b []byte, i int, str func([]byte, int) int) int {
@@ -210,11 +210,11 @@ func scan(b []byte, i int, str func([]byte, int) int) int {
 			}
 			continue
 		case 't':
-			i = skipWord(b, i, "true")
+			i = SkipWord(b, i, "true")
 		case 'f':
-			i = skipWord(b, i, "false")
+			i = SkipWord(b, i, "false")
 		case 'n':
-			i = skipWord(b, i, "null")
+			i = SkipWord(b, i, "null")
 		case '-', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9':
 			i = skipNumber(b, i)
 		default:
@@ -249,137 +249,137 @@ func scan(b []byte, i int, str func([]byte, int) int) int {
 	}
 }
 
-// members walks the members of an object. After next returns true, key is the
+// Members walks the members of an object. After next returns true, key is the
 // key's text and at the index of the value, which the caller must skip by
 // setting at to the index behind it.
-type members struct {
-	b    []byte
-	key  []byte
-	from int // where the key's quote stands
-	at   int
+type Members struct {
+	body []byte
+	Key  []byte
+	From int // where the key's quote stands
+	At   int
 	open bool // the first member was seen
-	bad  bool
-	end  int // behind the closing brace, once next returned false
+	Bad  bool
+	End  int // behind the closing brace, once next returned false
 }
 
-// walk begins at the object's brace, white space before it allowed.
-func walk(b []byte, i int) members {
+// Walk begins at the object's brace, white space before it allowed.
+func Walk(b []byte, i int) Members {
 	i = skipSpace(b, i)
 	if i >= len(b) || b[i] != '{' {
-		return members{bad: true}
+		return Members{Bad: true}
 	}
-	return members{b: b, at: i + 1}
+	return Members{body: b, At: i + 1}
 }
 
-func (m *members) next() bool {
-	if m.bad || m.at < 0 {
-		m.bad = true
+func (m *Members) Next() bool {
+	if m.Bad || m.At < 0 {
+		m.Bad = true
 		return false
 	}
-	i := skipSpace(m.b, m.at)
-	if i >= len(m.b) {
-		m.bad = true
+	i := skipSpace(m.body, m.At)
+	if i >= len(m.body) {
+		m.Bad = true
 		return false
 	}
 	switch {
-	case m.b[i] == '}':
-		m.end = i + 1
+	case m.body[i] == '}':
+		m.End = i + 1
 		return false
-	case m.open && m.b[i] == ',':
-		i = skipSpace(m.b, i+1)
+	case m.open && m.body[i] == ',':
+		i = skipSpace(m.body, i+1)
 	case m.open:
-		m.bad = true
+		m.Bad = true
 		return false
 	}
 	m.open = true
-	end := skipString(m.b, i)
+	end := SkipString(m.body, i)
 	if end < 0 {
-		m.bad = true
+		m.Bad = true
 		return false
 	}
-	colon := skipSpace(m.b, end)
-	if colon >= len(m.b) || m.b[colon] != ':' {
-		m.bad = true
+	colon := skipSpace(m.body, end)
+	if colon >= len(m.body) || m.body[colon] != ':' {
+		m.Bad = true
 		return false
 	}
-	m.from, m.key = i, m.b[i+1:end-1]
-	m.at = skipSpace(m.b, colon+1)
+	m.From, m.Key = i, m.body[i+1:end-1]
+	m.At = skipSpace(m.body, colon+1)
 	// An escaped key could spell a name that we act on in another way.
-	if bytes.IndexByte(m.key, '\\') >= 0 || m.at >= len(m.b) {
-		m.bad = true
+	if bytes.IndexByte(m.Key, '\\') >= 0 || m.At >= len(m.body) {
+		m.Bad = true
 		return false
 	}
 	return true
 }
 
-// skip moves over the value at m.at and returns its span.
-func (m *members) skip() Span {
-	start := m.at
-	m.at = skipValue(m.b, start)
-	if m.at < 0 {
-		m.bad = true
+// Skip moves over the value at m.at and returns its span.
+func (m *Members) Skip() Span {
+	start := m.At
+	m.At = SkipValue(m.body, start)
+	if m.At < 0 {
+		m.Bad = true
 		return Span{}
 	}
-	return Span{int32(start), int32(m.at)}
+	return Span{int32(start), int32(m.At)}
 }
 
-// elements walks the elements of an array: after next returns true, at is the
+// Elements walks the elements of an array: after next returns true, at is the
 // index of an element, which the caller must skip by setting at behind it.
-type elements struct {
+type Elements struct {
 	b    []byte
-	at   int
+	At   int
 	open bool
-	bad  bool
-	end  int
+	Bad  bool
+	End  int
 	room *int // how many more may be read, nil for any number
 }
 
-func list(b []byte, i int) elements {
+func list(b []byte, i int) Elements {
 	i = skipSpace(b, i)
 	if i >= len(b) || b[i] != '[' {
-		return elements{bad: true}
+		return Elements{Bad: true}
 	}
-	return elements{b: b, at: i + 1}
+	return Elements{b: b, At: i + 1}
 }
 
-func (e *elements) next() bool {
-	if e.bad || e.at < 0 {
-		e.bad = true
+func (e *Elements) Next() bool {
+	if e.Bad || e.At < 0 {
+		e.Bad = true
 		return false
 	}
-	i := skipSpace(e.b, e.at)
+	i := skipSpace(e.b, e.At)
 	if i >= len(e.b) {
-		e.bad = true
+		e.Bad = true
 		return false
 	}
 	switch {
 	case e.b[i] == ']':
-		e.end = i + 1
+		e.End = i + 1
 		return false
 	case e.open && e.b[i] == ',':
 		i = skipSpace(e.b, i+1)
 	case e.open:
-		e.bad = true
+		e.Bad = true
 		return false
 	}
 	if e.room != nil {
 		if *e.room--; *e.room < 0 {
-			e.bad = true
+			e.Bad = true
 			return false
 		}
 	}
 	e.open = true
-	e.at = i
+	e.At = i
 	if i >= len(e.b) || e.b[i] == ']' {
-		e.bad = true
+		e.Bad = true
 		return false
 	}
 	return true
 }
 
-// unquoted returns the span inside the quotes of a string value, or an empty
+// Unquoted returns the span inside the quotes of a string value, or an empty
 // one if the value is not a string.
-func unquoted(b []byte, s Span) Span {
+func Unquoted(b []byte, s Span) Span {
 	if s.Len() < 2 || b[s.Start] != '"' {
 		return Span{}
 	}

@@ -132,15 +132,15 @@ func (v *View) Markable(b *Block) bool {
 	return ok && m.Markable(b)
 }
 
-// markBlock gives a block a cache_control.
-func (v *View) markBlock(b *Block, value []byte) ([]Cut, error) {
+// MarkBlock gives a block a cache_control.
+func (v *View) MarkBlock(b *Block, value []byte) ([]Cut, error) {
 	switch {
 	case !b.Marker.Empty():
 		return []Cut{{b.Marker.Start, b.Marker.End, value}}, nil
-	case !markable(b):
+	case !Markable(b):
 		return nil, fmt.Errorf("%w: this %s cannot carry a marker", ErrEdit, b.Kind)
 	}
-	if there := v.null(b, "cache_control"); !there.Empty() {
+	if there := v.NullMember(b, "cache_control"); !there.Empty() {
 		return []Cut{{there.Start, there.End, value}}, nil
 	}
 	member := make([]byte, 0, len(value)+20)
@@ -158,21 +158,21 @@ func (v *View) markBlock(b *Block, value []byte) ([]Cut, error) {
 	return []Cut{{b.Span.End - 1, b.Span.End - 1, member}}, nil
 }
 
-// markable reports whether a block may carry a cache_control.
-func markable(b *Block) bool {
+// Markable reports whether a block may carry a cache_control.
+func Markable(b *Block) bool {
 	return !(b.Has(FlagEmpty) && b.Kind == KindText || b.Has(FlagDeferred) || b.Has(FlagMember) || b.Kind == KindThinking || b.Kind == KindRedactedThinking)
 }
 
-// null returns the value of a block's member that means nothing, but stands there:
+// NullMember returns the value of a block's member that means nothing, but stands there:
 // a second member of its name must not be put beside it.
-func (v *View) null(b *Block, name string) (value Span) {
+func (v *View) NullMember(b *Block, name string) (value Span) {
 	if b.Has(FlagString) {
 		return Span{}
 	}
-	m := walk(v.Raw, int(b.Span.Start))
-	for m.next() {
-		found := string(m.key) == name
-		if s := m.skip(); found {
+	m := Walk(v.Raw, int(b.Span.Start))
+	for m.Next() {
+		found := string(m.Key) == name
+		if s := m.Skip(); found {
 			value = s
 		}
 	}

@@ -28,28 +28,28 @@ func ReadUsage(f Format, known Usage, object string) Usage {
 }
 
 func addUsage(c Codec, known Usage, u gjson.Result) Usage {
-	a := answer{turn: Turn{Usage: known}}
+	a := Answer{Turn: Turn{Usage: known}}
 	c.Usage(&a, u)
-	return a.turn.Usage
+	return a.Turn.Usage
 }
 
-// usageOf returns what an object says of what an answer costs.
-func usageOf(c Codec, u gjson.Result) Usage { return addUsage(c, Usage{}, u) }
+// UsageOf returns what an object says of what an answer costs.
+func UsageOf(c Codec, u gjson.Result) Usage { return addUsage(c, Usage{}, u) }
 
 // ReadTimings reads the timings of a llama.cpp server, which stand in the place
 // of a usage that the client did not ask for.
 func ReadTimings(object string) Usage {
 	if t := gjson.Parse(object); t.IsObject() {
-		return timings(t)
+		return Timings(t)
 	}
 	return Usage{}
 }
 
-func timings(t gjson.Result) Usage {
+func Timings(t gjson.Result) Usage {
 	return Usage{
-		Uncached: answerCount(t.Get("prompt_n")),
-		Read:     answerCount(t.Get("cache_n")),
-		Output:   answerCount(t.Get("predicted_n")),
+		Uncached: Count(t.Get("prompt_n")),
+		Read:     Count(t.Get("cache_n")),
+		Output:   Count(t.Get("predicted_n")),
 		Reported: true,
 	}
 }

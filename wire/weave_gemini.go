@@ -31,7 +31,7 @@ type geminiWeaver struct {
 	edits   []Edit
 }
 
-func (geminiCodec) Weave(v *View, message int, its []Iteration) ([]Edit, bool) {
+func (geminiCodec) Reinsert(v *View, message int, its []Iteration) ([]Edit, bool) {
 	last := message
 	for last+1 < len(v.Messages) && v.Messages[last+1].Role == RoleAssistant {
 		last++
@@ -147,7 +147,7 @@ func (w *geminiWeaver) rest() string { return gjson.ParseBytes(w.v.Bytes(w.block
 // what the last of them said.
 func (w *geminiWeaver) leave() {
 	if w.kept > 0 {
-		w.put(w.at, OpReplace, quoteText(w.rest()[w.kept:]))
+		w.put(w.at, OpReplace, Quote(w.rest()[w.kept:]))
 	}
 	w.at, w.read, w.kept = w.at+1, 0, 0
 }
@@ -160,7 +160,7 @@ func (w *geminiWeaver) split(it *Iteration, open [][]byte) bool {
 		if b.Has(FlagSigned) || b.Kind != KindText {
 			return false
 		}
-		text := append([]byte(`{"text":`), quoteText(w.rest()[w.kept:w.read])...)
+		text := append([]byte(`{"text":`), Quote(w.rest()[w.kept:w.read])...)
 		w.put(w.at, OpBefore, append(text, '}'))
 		w.kept = w.read
 	} else if first := int(w.v.Messages[b.Message].First); w.at == first && b.Message > 0 && w.v.Messages[b.Message-1].Role == RoleAssistant {

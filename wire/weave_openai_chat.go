@@ -48,15 +48,15 @@ func chatResults(it *Iteration) []byte {
 		if i > 0 {
 			out = append(out, ',')
 		}
-		out = append(append(out, `{"role":"tool","tool_call_id":`...), quoteText(p.ID)...)
-		out = append(append(append(out, `,"content":`...), quoteText(p.Result)...), '}')
+		out = append(append(out, `{"role":"tool","tool_call_id":`...), Quote(p.ID)...)
+		out = append(append(append(out, `,"content":`...), Quote(p.Result)...), '}')
 	}
 	return out
 }
 
 // weave splits the client's message: it holds the texts of all iterations one
 // behind the other. What came before the last goes in front of it, and leaves it.
-func (chatCodec) Weave(v *View, message int, its []Iteration) ([]Edit, bool) {
+func (chatCodec) Reinsert(v *View, message int, its []Iteration) ([]Edit, bool) {
 	msg := &v.Messages[message]
 	if msg.First == msg.End {
 		return nil, false
@@ -114,7 +114,7 @@ func chatSplit(v *View, i int, its []Iteration) ([]Edit, bool) {
 	case strings.TrimSpace(all) == strings.TrimSpace(last):
 		return nil, true
 	case last != "" || b.Kind == KindText && v.Messages[b.Message].End-v.Messages[b.Message].First == 1:
-		return []Edit{{Block: i, Op: OpReplace, Value: quoteText(last)}}, true
+		return []Edit{{Block: i, Op: OpReplace, Value: Quote(last)}}, true
 	}
 	return []Edit{{Block: i, Op: OpRemove}}, true
 }

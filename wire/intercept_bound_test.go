@@ -71,7 +71,7 @@ func TestRelayBounds(t *testing.T) {
 		t.Run(string(f), func(t *testing.T) {
 			event := func(data string) []byte { return []byte("data: " + data + "\n\n") }
 			before := heap()
-			r := NewRelay(f, relayOptions)
+			r := NewInterceptor(f, relayOptions)
 			p := sse.Parser{Limit: 1 << 30}
 			got, whole, ended := 0, false, false
 			emit := func(e sse.Event) {
@@ -122,18 +122,18 @@ func heap() int64 {
 
 // TestRelayManyBlocks: so does an answer of more blocks than are told apart.
 func TestRelayManyBlocks(t *testing.T) {
-	r := NewRelay(Anthropic, relayOptions)
+	r := NewInterceptor(Anthropic, relayOptions)
 	var out strings.Builder
 	feed := func(data string) { out.Write(r.Feed([]byte("data: " + data + "\n\n"))) }
 	feed(`{"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"n","name":"Now","input":{}}}`)
 	feed(`{"type":"content_block_stop","index":0}`)
-	const blocks = 3 * maxAnswerCalls
+	const blocks = 3 * MaxCalls
 	for i := 1; i <= blocks; i++ {
 		feed(fmt.Sprintf(`{"type":"content_block_start","index":%d,"content_block":{"type":"text","text":"t"}}`, i))
 		feed(fmt.Sprintf(`{"type":"content_block_stop","index":%d}`, i))
 	}
-	if len(r.by.(*anthropicRelay).blocks) > maxAnswerCalls+1 || len(r.m.now.Parts) > maxAnswerCalls+1 {
-		t.Errorf("%d blocks and %d parts are remembered", len(r.by.(*anthropicRelay).blocks), len(r.m.now.Parts))
+	if len(r.by.(*anthropicInterception).blocks) > MaxCalls+1 || len(r.m.Now.Parts) > MaxCalls+1 {
+		t.Errorf("%d blocks and %d parts are remembered", len(r.by.(*anthropicInterception).blocks), len(r.m.Now.Parts))
 	}
 	next := int64(0)
 	var p sse.Parser

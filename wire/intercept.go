@@ -26,60 +26,60 @@ import (
 // largestKept bounds the memory that is kept to be used again, in bytes.
 const largestKept = 1 << 20
 
-// blockSize is about what a block takes beside its content, in bytes.
-const blockSize = 300
+// BlockSize is about what a block takes beside its content, in bytes.
+const BlockSize = 300
 
-// Relay makes one message for the client of several answers of an upstream, and
+// Interceptor makes one message for the client of several answers of an upstream, and
 // keeps calls from the client that are answered on the way. What need not be
-// changed passes in the upstream's own bytes, event by event. A Relay belongs
+// changed passes in the upstream's own bytes, event by event. An Interceptor belongs
 // to one goroutine.
-type Relay struct {
-	m      clientMessage
-	by     interception
+type Interceptor struct {
+	m      ClientMessage
+	by     Interception
 	frames sse.Framer
 	emit   func(sse.Frame)
 	broken bool // an event is too long to be read: all passes
 }
 
-// clientMessage is the message that a client gets for several answers of an upstream,
+// ClientMessage is the message that a client gets for several answers of an upstream,
 // as far as it has come.
-type clientMessage struct {
-	o       RelayOptions
-	past    []Iteration // the answers before the one that comes now
-	now     Iteration
+type ClientMessage struct {
+	Options InterceptorOptions
+	Past    []Iteration // the answers before the one that comes now
+	Now     Iteration
 	out     []byte
 	passed  bool   // the last event passed as it came
-	held    bool   // the iteration has ended, and its end was kept back
-	ended   bool   // the message has ended
-	full    bool   // the answer is too long to be remembered: nothing more is hidden
+	Held    bool   // the iteration has ended, and its end was kept back
+	Ended   bool   // the message has ended
+	Full    bool   // the answer is too long to be remembered: nothing more is hidden
 	size    int    // bytes remembered
-	begun   int    // blocks, items or calls of the iteration that were told apart
-	visible int    // blocks or calls that the client has
-	id      string // of the message
-	end     []byte // the event that was kept back
+	Begun   int    // blocks, items or calls of the iteration that were told apart
+	Visible int    // blocks or calls that the client has
+	ID      string // of the message
+	Last    []byte // the event that was kept back
 }
 
-// interception is what a format makes of one message for the client, and what it
+// Interception is what a format makes of one message for the client, and what it
 // remembers of it.
-type interception interface {
-	// frame reads one event of a stream and puts out what the client gets.
-	frame(f frameOf)
-	// flush ends the client's message.
-	flush()
-	// spill puts out what is kept back to be judged, and forgets the rest.
-	spill()
-	// next forgets the answer that came last.
-	next()
-	// document reads an answer in one piece, and reports whether it is one.
-	document(body []byte) bool
-	// join makes one answer of all iterations; the last document is last.
-	join(last []byte) []byte
-	// failure makes the event that tells a client of a failed stream.
-	failure(kind, message string) []byte
+type Interception interface {
+	// Event reads one event of a stream and puts out what the client gets.
+	Event(f StreamEvent)
+	// Flush ends the client's message.
+	Flush()
+	// Spill puts out what is kept back to be judged, and forgets the rest.
+	Spill()
+	// Next forgets the answer that came last.
+	Next()
+	// Document reads an answer in one piece, and reports whether it is one.
+	Document(body []byte) bool
+	// Join makes one answer of all iterations; the last document is last.
+	Join(last []byte) []byte
+	// Failure makes the event that tells a client of a failed stream.
+	Failure(kind, message string) []byte
 }
 
-// RelayOptions say which calls a [Relay] keeps.
-type RelayOptions struct {
+// InterceptorOptions say which calls a [Interceptor] keeps.
+type InterceptorOptions struct {
 	// Hide tells whether calls of a tool are answered on the way.
 	Hide func(name string) bool
 	// Hold tells whether calls of a tool are kept back until they are
@@ -94,19 +94,19 @@ type RelayOptions struct {
 	LastUsage bool
 }
 
-type frameOf struct {
+type StreamEvent struct {
 	sse.Frame
-	root gjson.Result
+	Root gjson.Result
 }
 
-// NewRelay returns a relay of answers to a request that [View.HidesCalls].
-func NewRelay(f Format, o RelayOptions) *Relay {
-	r := &Relay{m: clientMessage{o: o}}
-	if i := interceptor(f); i != nil {
+// NewInterceptor returns an interceptor of the answers to a request that [View.HidesCalls].
+func NewInterceptor(f Format, o InterceptorOptions) *Interceptor {
+	r := &Interceptor{m: ClientMessage{Options: o}}
+	if i := callHider(f); i != nil {
 		r.by = i.Intercept(&r.m)
 	}
-	if r.m.o.Hold == nil {
-		r.m.o.Hold = func(string) bool { return false }
+	if r.m.Options.Hold == nil {
+		r.m.Options.Hold = func(string) bool { return false }
 	}
 	r.emit = r.frame
 	return r
@@ -114,7 +114,7 @@ func NewRelay(f Format, o RelayOptions) *Relay {
 
 // Feed takes the next bytes of a stream and returns what the client is to get
 // of them, good until the next call.
-func (r *Relay) Feed(p []byte) []byte {
+func (r *Interceptor) Feed(p []byte) []byte {
 	if cap(r.m.out) > largestKept { // after a long event
 		r.m.out = nil
 	}
@@ -134,10 +134,10 @@ func (r *Relay) Feed(p []byte) []byte {
 
 // End takes the end of a stream and returns what the client is to get of an event
 // that it broke off in: some servers leave out the blank line behind their last one.
-func (r *Relay) End() []byte {
+func (r *Interceptor) End() []byte {
 	r.m.out = r.m.out[:0]
 	r.frames.End(r.emit)
-	if r.m.held && len(r.m.out) > 0 && !bytes.HasSuffix(r.m.out, []byte("\n\n")) {
+	if r.m.Held && len(r.m.out) > 0 && !bytes.HasSuffix(r.m.out, []byte("\n\n")) {
 		r.m.out = append(r.m.out, "\n\n"...) // more will follow
 	}
 	return r.m.out
@@ -145,17 +145,17 @@ func (r *Relay) End() []byte {
 
 // Rest returns what the client has not got of a stream that was cut: the beginning
 // of an event.
-func (r *Relay) Rest() []byte {
-	if r.m.held || len(r.m.past) > 0 {
+func (r *Interceptor) Rest() []byte {
+	if r.m.Held || len(r.m.Past) > 0 {
 		return nil
 	}
 	return r.frames.Rest()
 }
 
-// keep notes that so many more bytes are remembered of the answer, and tells
+// Keep notes that so many more bytes are remembered of the answer, and tells
 // whether they may be.
-func (r *clientMessage) keep(n int) bool {
-	if r.full {
+func (r *ClientMessage) Keep(n int) bool {
+	if r.Full {
 		return false
 	}
 	r.size += n
@@ -165,53 +165,53 @@ func (r *clientMessage) keep(n int) bool {
 // fill gives up remembering. What was kept back to be judged is the client's, and so
 // is all that follows; what is hidden already stays so, and nobody asks the upstream
 // to go on with an answer that cannot be repeated.
-func (r *Relay) fill() {
-	if r.m.full {
+func (r *Interceptor) fill() {
+	if r.m.Full {
 		return
 	}
-	r.m.full, r.m.now.Opaque = true, true
-	r.by.spill()
-	r.m.now.Parts = nil
+	r.m.Full, r.m.Now.Opaque = true, true
+	r.by.Spill()
+	r.m.Now.Parts = nil
 }
 
-// shift is what the client's numbers of blocks are beyond the upstream's.
-func (r *clientMessage) shift() int { return r.visible - r.begun }
+// Shift is what the client's numbers of blocks are beyond the upstream's.
+func (r *ClientMessage) Shift() int { return r.Visible - r.Begun }
 
 // frame reads one event. What is no JSON object passes.
-func (r *Relay) frame(f sse.Frame) {
+func (r *Interceptor) frame(f sse.Frame) {
 	if len(f.Raw) == 1 && f.Raw[0] == '\n' { // the rest of a line end
 		if r.m.passed {
-			r.m.pass(f)
+			r.m.Pass(f)
 		}
 		return
 	}
 	r.m.passed = false
-	if r.m.size > maxAnswer || r.m.begun > maxAnswerCalls {
+	if r.m.size > maxAnswer || r.m.Begun > MaxCalls {
 		r.fill()
 	}
 	data := bytes.TrimSpace(f.Data)
 	if len(data) == 0 {
-		r.m.pass(f)
+		r.m.Pass(f)
 		return
 	}
 	f.Data = data
-	of := frameOf{Frame: f}
+	of := StreamEvent{Frame: f}
 	if data[0] == '{' {
 		text := answerText(data)
 		if !Valid(text) {
-			r.m.pass(f)
+			r.m.Pass(f)
 			return
 		}
-		of.root = gjson.Parse(text)
+		of.Root = gjson.Parse(text)
 	}
-	r.by.frame(of)
+	r.by.Event(of)
 }
 
-// pass puts an event out as it came.
-func (r *clientMessage) pass(f sse.Frame) { r.out, r.passed = append(r.out, f.Raw...), true }
+// Pass puts an event out as it came.
+func (r *ClientMessage) Pass(f sse.Frame) { r.out, r.passed = append(r.out, f.Raw...), true }
 
-// put puts an event out.
-func (r *clientMessage) put(name string, data []byte) {
+// Put puts an event out.
+func (r *ClientMessage) Put(name string, data []byte) {
 	if name != "" {
 		r.out = append(append(append(r.out, "event: "...), name...), '\n')
 	}
@@ -219,81 +219,83 @@ func (r *clientMessage) put(name string, data []byte) {
 }
 
 // Asks tells whether the answer has ended in nothing but calls that are
-// answered on the way: the upstream is to be asked to go on, by [Relay.Next],
-// or the message to be ended by [Relay.Close].
-func (r *Relay) Asks() bool { return r.m.held }
+// answered on the way: the upstream is to be asked to go on, by [Interceptor.Next],
+// or the message to be ended by [Interceptor.Close].
+func (r *Interceptor) Asks() bool { return r.m.Held }
 
 // Ended tells whether the client's message has come to its proper end.
-func (r *Relay) Ended() bool { return r.m.ended }
+func (r *Interceptor) Ended() bool { return r.m.Ended }
 
 // Plain tells whether the client's message is what the upstream said, and nothing else.
-func (r *Relay) Plain() bool { return len(r.m.past) == 0 && !r.m.held && len(r.m.now.Hidden()) == 0 }
+func (r *Interceptor) Plain() bool {
+	return len(r.m.Past) == 0 && !r.m.Held && len(r.m.Now.Hidden()) == 0
+}
 
 // Iteration returns the answer that came last.
-func (r *Relay) Iteration() *Iteration { return &r.m.now }
+func (r *Interceptor) Iteration() *Iteration { return &r.m.Now }
 
 // Iterations returns all answers so far.
-func (r *Relay) Iterations() []Iteration { return r.m.Iterations() }
+func (r *Interceptor) Iterations() []Iteration { return r.m.Iterations() }
 
 // Iterations returns all answers so far.
-func (r *clientMessage) Iterations() []Iteration {
-	return append(r.past[:len(r.past):len(r.past)], r.now)
+func (r *ClientMessage) Iterations() []Iteration {
+	return append(r.Past[:len(r.Past):len(r.Past)], r.Now)
 }
 
 // Next makes ready for the answer to a continuation.
-func (r *Relay) Next() {
-	r.m.past = append(r.m.past, r.m.now)
-	r.m.now = Iteration{Opaque: r.m.full}
+func (r *Interceptor) Next() {
+	r.m.Past = append(r.m.Past, r.m.Now)
+	r.m.Now = Iteration{Opaque: r.m.Full}
 	r.frames = sse.Framer{}
-	r.by.next()
-	r.m.begun = 0
-	r.m.held = false
+	r.by.Next()
+	r.m.Begun = 0
+	r.m.Held = false
 }
 
 // Close returns what ends the client's message where its end was kept back.
-func (r *Relay) Close() []byte {
+func (r *Interceptor) Close() []byte {
 	r.m.out = r.m.out[:0]
-	if r.m.held && !r.m.ended {
-		r.m.held = false
-		r.by.flush()
+	if r.m.Held && !r.m.Ended {
+		r.m.Held = false
+		r.by.Flush()
 	}
 	return r.m.out
 }
 
 // Whole takes an answer in one piece and returns what the client is to get. It
-// reports false where that is not known yet, because the answer [Relay.Asks].
-func (r *Relay) Whole(body []byte) ([]byte, bool) {
+// reports false where that is not known yet, because the answer [Interceptor.Asks].
+func (r *Interceptor) Whole(body []byte) ([]byte, bool) {
 	text := answerText(body)
-	if !Valid(text) || !r.by.document(body) {
+	if !Valid(text) || !r.by.Document(body) {
 		return body, true
 	}
-	if r.m.held = r.m.now.asks() && r.m.now.Complete(); r.m.held {
-		r.m.end = bytes.Clone(body)
+	if r.m.Held = r.m.Now.Asks() && r.m.Now.Complete(); r.m.Held {
+		r.m.Last = bytes.Clone(body)
 		return nil, false
 	}
-	r.m.ended = true
-	if len(r.m.past) == 0 && len(r.m.now.Hidden()) == 0 {
+	r.m.Ended = true
+	if len(r.m.Past) == 0 && len(r.m.Now.Hidden()) == 0 {
 		return body, true
 	}
-	return r.by.join(body), true
+	return r.by.Join(body), true
 }
 
-// CloseWhole is [Relay.Close] for answers in one piece.
-func (r *Relay) CloseWhole() []byte {
-	r.m.held, r.m.ended = false, true
-	return r.by.join(r.m.end)
+// CloseWhole is [Interceptor.Close] for answers in one piece.
+func (r *Interceptor) CloseWhole() []byte {
+	r.m.Held, r.m.Ended = false, true
+	return r.by.Join(r.m.Last)
 }
 
 // Failure returns the event by which the client's stream ends in an error. Kinds
 // are the format's own, or api_error or timeout_error.
-func (r *Relay) Failure(kind, message string) []byte { return r.by.failure(kind, message) }
+func (r *Interceptor) Failure(kind, message string) []byte { return r.by.Failure(kind, message) }
 
-// usage is what the client is told: the sum over all iterations, unless it is to
+// Usage is what the client is told: the sum over all iterations, unless it is to
 // be told of the last.
-func (r *clientMessage) usage() Usage {
-	sum := r.now.Usage
-	for _, it := range r.past {
-		if r.o.LastUsage {
+func (r *ClientMessage) Usage() Usage {
+	sum := r.Now.Usage
+	for _, it := range r.Past {
+		if r.Options.LastUsage {
 			sum.Output += it.Usage.Output
 		} else {
 			sum = sum.Add(it.Usage)
@@ -302,9 +304,9 @@ func (r *clientMessage) usage() Usage {
 	return sum
 }
 
-// object copies an object with some members replaced. A replacement of nil
+// Rewrite copies an object with some members replaced. A replacement of nil
 // leaves the member out; those that the object lacks are put at its end.
-func object(root gjson.Result, order []string, with map[string][]byte) []byte {
+func Rewrite(root gjson.Result, order []string, with map[string][]byte) []byte {
 	out := make([]byte, 0, len(root.Raw)+256)
 	out = append(out, '{')
 	done := make(map[string]bool, len(with))
@@ -334,23 +336,23 @@ func object(root gjson.Result, order []string, with map[string][]byte) []byte {
 	return append(out, '}')
 }
 
-// inner returns what stands between the quotes of a JSON string.
-func inner(v gjson.Result) string {
+// Inner returns what stands between the quotes of a JSON string.
+func Inner(v gjson.Result) string {
 	if v.Type != gjson.String || len(v.Raw) < 2 {
 		return ""
 	}
 	return v.Raw[1 : len(v.Raw)-1]
 }
 
-// quoteText encodes a text as a JSON string.
-func quoteText(s string) []byte { return gjson.AppendJSONString(nil, s) }
+// Quote encodes a text as a JSON string.
+func Quote(s string) []byte { return gjson.AppendJSONString(nil, s) }
 
-func appendCount(dst []byte, key string, n int64) []byte {
+func AppendCount(dst []byte, key string, n int64) []byte {
 	dst = append(append(append(dst, '"'), key...), `":`...)
 	return append(strconv.AppendInt(dst, n, 10), ',')
 }
 
-func appendElement(dst, element []byte) []byte {
+func AppendElement(dst, element []byte) []byte {
 	if len(dst) > 0 {
 		dst = append(dst, ',')
 	}

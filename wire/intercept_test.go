@@ -25,7 +25,7 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-var relayOptions = RelayOptions{
+var relayOptions = InterceptorOptions{
 	Hide:  func(name string) bool { return name == "Now" || name == "now" },
 	Hold:  func(name string) bool { return name == "Bash" || name == "bash" },
 	Judge: func(_, arguments string) bool { return strings.Contains(arguments, "stub") },
@@ -33,8 +33,8 @@ var relayOptions = RelayOptions{
 
 // relayed feeds answers, one after the other as long as the relay asks, in
 // pieces, and returns what the client got.
-func relayed(f Format, piece int, answers ...[]byte) (string, *Relay) {
-	r := NewRelay(f, relayOptions)
+func relayed(f Format, piece int, answers ...[]byte) (string, *Interceptor) {
+	r := NewInterceptor(f, relayOptions)
 	var out bytes.Buffer
 	buffer := make([]byte, piece) // used again for each, as a proxy does
 	for i, a := range answers {
@@ -68,7 +68,7 @@ func TestRelayPasses(t *testing.T) {
 	}
 	for _, file := range files {
 		f := answerFormat(filepath.Base(file))
-		if interceptor(f) == nil {
+		if callHider(f) == nil {
 			continue
 		}
 		b, err := os.ReadFile(file)
@@ -104,7 +104,7 @@ func TestRelayKeepsItsOwn(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		whole := NewRelay(f, relayOptions)
+		whole := NewInterceptor(f, relayOptions)
 		whole.Feed(b)
 		want := whole.Iterations()
 		if want[0].Complete() {
@@ -194,7 +194,7 @@ func TestRelayChat(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		edits, ok := Weave(v, 1, its)
+		edits, ok := Reinsert(v, 1, its)
 		if !ok {
 			t.Fatalf("%s: not woven", c.name)
 		}
@@ -204,7 +204,7 @@ func TestRelayChat(t *testing.T) {
 		}
 		// A message that the client has changed is left alone.
 		other, _ := Parse(OpenAIChat, []byte(strings.Replace(body, "Good.", "Other.", 1)), nil)
-		if _, ok := Weave(other, 1, its); ok {
+		if _, ok := Reinsert(other, 1, its); ok {
 			t.Errorf("%s: another message was woven", c.name)
 		}
 	}

@@ -38,7 +38,7 @@ const (
 // known, and what follows it is not read.
 func TestDecoderStops(t *testing.T) {
 	hello := fmt.Sprintf(anthropicText, "hello")
-	deep := strings.Repeat("[", maxDepth+1) + strings.Repeat("]", maxDepth+1)
+	deep := strings.Repeat("[", MaxDepth+1) + strings.Repeat("]", MaxDepth+1)
 	for _, c := range []struct {
 		name   string
 		format Format
@@ -85,7 +85,7 @@ func TestDecoderStops(t *testing.T) {
 // Trailing bytes undo a document, brackets in strings are not nesting, and
 // words after the terminal event are not read.
 func TestDecoderTolerates(t *testing.T) {
-	brackets := strings.Repeat("[{", maxDepth)
+	brackets := strings.Repeat("[{", MaxDepth)
 	for _, c := range []struct {
 		name   string
 		format Format
@@ -195,7 +195,7 @@ func TestDecoderBounds(t *testing.T) {
 			}
 			d.Feed([]byte(anthropicStop))
 			turn := d.Turn()
-			if n := len(turn.Text) + len(turn.Thinking) + len(turn.Calls[0].Arguments); n > maxAnswer || n < maxAnswer-mebibyte {
+			if n := len(turn.Text) + len(turn.Thinking) + len(turn.Calls[0].Arguments); n > MaxAnswer || n < MaxAnswer-mebibyte {
 				t.Errorf("%s: gathered %d bytes", name, n)
 			}
 			if turn.Done {
@@ -206,7 +206,7 @@ func TestDecoderBounds(t *testing.T) {
 	t.Run("calls", func(t *testing.T) {
 		d := NewDecoder(OpenAIChat, true)
 		for i := range MaxCalls + 1 {
-			if d.form != answerStream && i > 0 {
+			if !d.Streams() && i > 0 {
 				t.Fatalf("stopped at %d", i)
 			}
 			d.Feed(fmt.Appendf(nil, "data: {\"choices\":[{\"delta\":{\"tool_calls\":[{\"index\":%d,\"id\":\"c%d\",\"function\":{\"name\":\"f\",\"arguments\":\"{}\"}}]}}]}\n\n", i, i))
@@ -235,8 +235,8 @@ func TestDecoderBounds(t *testing.T) {
 			d.Feed([]byte(large))
 		}
 		d.Feed([]byte("\"}}]}"))
-		if d.Done() || d.doc.raw.Cap() != 0 {
-			t.Errorf("done %v, holds %d bytes", d.Done(), d.doc.raw.Cap())
+		if d.Done() || d.HeldDocument() != 0 {
+			t.Errorf("done %v, holds %d bytes", d.Done(), d.HeldDocument())
 		}
 	})
 	t.Run("counts", func(t *testing.T) {
@@ -248,25 +248,6 @@ func TestDecoderBounds(t *testing.T) {
 			t.Errorf("usage %+v", u)
 		}
 	})
-}
-
-// The end of a document is found without reading a byte again: it is found
-// even if the bytes fed before are gone.
-func TestDecoderReadsOnce(t *testing.T) {
-	var d answerDocument
-	answer := []byte("{\"a\":[\"" + strings.Repeat("x\\\"{", 1<<18) + "\"]}")
-	for p := range slices.Chunk(answer[:len(answer)-1], 100) {
-		if !d.feed(p) || d.closed {
-			t.Fatal("closed too early")
-		}
-	}
-	if d.raw.Len() != len(answer)-1 {
-		t.Fatalf("holds %d of %d bytes", d.raw.Len(), len(answer)-1)
-	}
-	d.raw.Reset()
-	if !d.feed(answer[len(answer)-1:]) || !d.closed {
-		t.Fatal("not closed")
-	}
 }
 
 func FuzzDecoderSplit(f *testing.F) {
@@ -303,7 +284,7 @@ func FuzzDecoderSplit(f *testing.F) {
 func decodeApart(f Format, stream bool, answer []byte) *Turn {
 	d := NewDecoder(f, stream)
 	for line := range bytes.Lines(answer) {
-		d.same = refrain{}
+		d.Forget()
 		d.Feed(line)
 	}
 	return d.Turn()
@@ -363,7 +344,7 @@ func TestDecoderRefrains(t *testing.T) {
 		{"filled up with escapes", OpenAIChat, func(s string) string {
 			return `{"choices":[{"index":0,"delta":{"content":"word"}}],"obfuscation":"` + s + `"}`
 		}, []string{"one", "two", `\n`, "four", `\q`, "six"}, 1},
-		{"too long to keep", Anthropic, anthropic, []string{strings.Repeat("long ", longestRefrain/5), "two", "three"}, 1},
+		{"too long to keep", Anthropic, anthropic, []string{strings.Repeat("long ", LongestTemplate/5), "two", "three"}, 1},
 		{"broken escape", Anthropic, anthropic, []string{"one", "two", `\q`, "four"}, 1},
 		{"open escape", Anthropic, anthropic, []string{"one", "two", `\`, "four"}, 1},
 		{"control character", Anthropic, anthropic, []string{"one", "two", "\x01", "four"}, 1},
@@ -376,7 +357,7 @@ func TestDecoderRefrains(t *testing.T) {
 				data := c.event(s)
 				event := "data: " + data + "\n\n"
 				stream.WriteString(event)
-				if _, ok := d.same.text([]byte(data)); ok && d.form != answerFinished {
+				if d.Streams() && d.Alike([]byte(data)) {
 					alike++
 				}
 				d.Feed([]byte(event))
@@ -413,7 +394,7 @@ func BenchmarkDecoderEvent(b *testing.B) {
 				}
 				d.Feed(event)
 			}
-			if d.form != answerStream {
+			if !d.Streams() {
 				b.Fatal("stopped")
 			}
 		})

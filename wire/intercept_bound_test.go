@@ -65,7 +65,7 @@ var endless = map[Format]struct{ head, piece, tail, path string }{
 // whole, call and end included, in bounded memory; what was hidden stays hidden, and
 // the upstream is not asked to go on.
 func TestRelayBounds(t *testing.T) {
-	const pieces = maxAnswer>>19 + 8
+	const pieces = MaxAnswer>>19 + 8
 	text := strings.Repeat("x", 1<<19)
 	for f, c := range endless {
 		t.Run(string(f), func(t *testing.T) {
@@ -132,8 +132,8 @@ func TestRelayManyBlocks(t *testing.T) {
 		feed(fmt.Sprintf(`{"type":"content_block_start","index":%d,"content_block":{"type":"text","text":"t"}}`, i))
 		feed(fmt.Sprintf(`{"type":"content_block_stop","index":%d}`, i))
 	}
-	if len(r.by.(*anthropicInterception).blocks) > MaxCalls+1 || len(r.m.Now.Parts) > MaxCalls+1 {
-		t.Errorf("%d blocks and %d parts are remembered", len(r.by.(*anthropicInterception).blocks), len(r.m.Now.Parts))
+	if blocks, parts := r.Remembered(); blocks > MaxCalls+1 || parts > MaxCalls+1 {
+		t.Errorf("%d blocks and %d parts are remembered", blocks, parts)
 	}
 	next := int64(0)
 	var p sse.Parser

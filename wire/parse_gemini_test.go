@@ -46,7 +46,7 @@ func TestDetectGemini(t *testing.T) {
 		if ok != (c.base != "") || ok && f != Gemini {
 			t.Errorf("%s: %q, %t", c.path, f, ok)
 		}
-		base, model, stream, _ := geminiCodec{}.Address(c.path)
+		base, model, stream, _ := Gemini.Codec().(Addresser).Address(c.path)
 		if base != c.base || model != c.model || stream != c.stream {
 			t.Errorf("%s: base %q, model %q, stream %t", c.path, base, model, stream)
 		}

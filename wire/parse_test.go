@@ -106,7 +106,7 @@ func TestParseOpenAIChat(t *testing.T) {
 }
 
 func TestParseRefuses(t *testing.T) {
-	deep := strings.Repeat("[", maxDepth+2) + strings.Repeat("]", maxDepth+2)
+	deep := strings.Repeat("[", MaxDepth+2) + strings.Repeat("]", MaxDepth+2)
 	for _, c := range []struct {
 		name, body string
 		want       error

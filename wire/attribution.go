@@ -22,11 +22,11 @@ import "bytes"
 // that is in it.
 const AttributionLine = "x-anthropic-billing-header:"
 
-// Attributed tells whether the system prompt begins with an [AttributionLine] in an
-// entry of its own (Messages API). That entry is no part of the prompt at Anthropic.
+// Attributed reports whether the system prompt begins with an [AttributionLine] in an
+// entry of its own. That entry is no part of the prompt at Anthropic.
 // What stands in it may be another in each request: it has the same hash nevertheless.
 func (v *View) Attributed() bool {
-	return v.Format == Anthropic && v.System > v.Tools && attributes(v.Raw, &v.Blocks[v.Tools])
+	return v.Traits().Attribution && v.System > v.Tools && attributes(v.Raw, &v.Blocks[v.Tools])
 }
 
 func attributes(raw []byte, b *Block) bool {
@@ -37,7 +37,7 @@ func attributes(raw []byte, b *Block) bool {
 
 // attribute gives the block its hash if it is an attribution.
 func (p *Parser) attribute(b *Block) {
-	if p.View.Format != Anthropic || !attributes(p.Body, b) {
+	if !p.traits.Attribution || !attributes(p.Body, b) {
 		return
 	}
 	p.Hasher.Begin(b.Section, b.Role, b.Kind)

@@ -12,7 +12,7 @@
 // See the License for the specific language governing permissions and
 // limitations under the License.
 
-package wire
+package wire_test
 
 import (
 	"bytes"
@@ -23,6 +23,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
 const (
@@ -38,35 +40,35 @@ const (
 // known, and what follows it is not read.
 func TestDecoderStops(t *testing.T) {
 	hello := fmt.Sprintf(anthropicText, "hello")
-	deep := strings.Repeat("[", MaxDepth+1) + strings.Repeat("]", MaxDepth+1)
+	deep := strings.Repeat("[", wire.MaxDepth+1) + strings.Repeat("]", wire.MaxDepth+1)
 	for _, c := range []struct {
 		name   string
-		format Format
+		format wire.Format
 		stream bool
 		answer string
 		text   string
 	}{
-		{"cut event", Anthropic, true, hello + "data: {\"type\":\"content_block_delta\",\n\n" + hello + anthropicStop, "hello"},
-		{"foreign data", Anthropic, true, hello + "data: beep\n\n" + anthropicStop, "hello"},
-		{"control character", Anthropic, true, hello + "data: {\"type\":\"message_st\x01op\"}\n\n" + anthropicStop, "hello"},
-		{"deep event", Anthropic, true, hello + "data: {\"type\":" + deep + "}\n\n" + anthropicStop, "hello"},
-		{"unclosed deep event", Anthropic, true, hello + "data: " + strings.Repeat("{\"a\":", 1<<20) + "\n\n" + anthropicStop, "hello"},
-		{"end of the other format", Anthropic, true, hello + chatDone, "hello"},
-		{"other end", OpenAIChat, true, fmt.Sprintf(chatText, "hello") + anthropicStop, "hello"},
-		{"after an error", OpenAIChat, true, fmt.Sprintf(chatText, "hello") + "data: {\"error\":{\"message\":\"x\"}}\n\n" + fmt.Sprintf(chatText, "more") + chatDone, "hello"},
-		{"named error", OpenAIChat, true, "event: error\ndata: {\"message\":\"x\"}\n\n" + chatDone, ""},
-		{"no terminal event", OpenAIResponses, true, fmt.Sprintf(responsesText, "hello") + chatDone, "hello"},
-		{"a failed response", OpenAIResponses, true, fmt.Sprintf(responsesText, "hello") + "data: {\"type\":\"response.failed\",\"response\":{\"error\":null}}\n\n" + responsesEnd, "hello"},
-		{"nothing", Anthropic, true, "", ""},
-		{"white space", Anthropic, false, " \r\n", ""},
-		{"html", Anthropic, false, "<html>{}</html>", ""},
-		{"html as a stream", Anthropic, true, "<html>\n\n{}</html>", ""},
-		{"array", OpenAIChat, false, "[{\"choices\":[]}]", ""},
-		{"cut document", OpenAIChat, false, "{\"choices\":[{\"message\":{\"content\":\"hello\"}}]", ""},
-		{"broken document", OpenAIChat, false, "{\"choices\":[{\"message\":{\"content\":\"hello\",}}]}", ""},
-		{"mismatched document", OpenAIChat, false, "{\"choices\":[}]", ""},
-		{"deep document", OpenAIChat, false, "{\"choices\":" + deep + "}", ""},
-		{"unclosed deep document", OpenAIChat, false, "{\"choices\":" + strings.Repeat("[", 1<<22), ""},
+		{"cut event", wire.Anthropic, true, hello + "data: {\"type\":\"content_block_delta\",\n\n" + hello + anthropicStop, "hello"},
+		{"foreign data", wire.Anthropic, true, hello + "data: beep\n\n" + anthropicStop, "hello"},
+		{"control character", wire.Anthropic, true, hello + "data: {\"type\":\"message_st\x01op\"}\n\n" + anthropicStop, "hello"},
+		{"deep event", wire.Anthropic, true, hello + "data: {\"type\":" + deep + "}\n\n" + anthropicStop, "hello"},
+		{"unclosed deep event", wire.Anthropic, true, hello + "data: " + strings.Repeat("{\"a\":", 1<<20) + "\n\n" + anthropicStop, "hello"},
+		{"end of the other format", wire.Anthropic, true, hello + chatDone, "hello"},
+		{"other end", wire.OpenAIChat, true, fmt.Sprintf(chatText, "hello") + anthropicStop, "hello"},
+		{"after an error", wire.OpenAIChat, true, fmt.Sprintf(chatText, "hello") + "data: {\"error\":{\"message\":\"x\"}}\n\n" + fmt.Sprintf(chatText, "more") + chatDone, "hello"},
+		{"named error", wire.OpenAIChat, true, "event: error\ndata: {\"message\":\"x\"}\n\n" + chatDone, ""},
+		{"no terminal event", wire.OpenAIResponses, true, fmt.Sprintf(responsesText, "hello") + chatDone, "hello"},
+		{"a failed response", wire.OpenAIResponses, true, fmt.Sprintf(responsesText, "hello") + "data: {\"type\":\"response.failed\",\"response\":{\"error\":null}}\n\n" + responsesEnd, "hello"},
+		{"nothing", wire.Anthropic, true, "", ""},
+		{"white space", wire.Anthropic, false, " \r\n", ""},
+		{"html", wire.Anthropic, false, "<html>{}</html>", ""},
+		{"html as a stream", wire.Anthropic, true, "<html>\n\n{}</html>", ""},
+		{"array", wire.OpenAIChat, false, "[{\"choices\":[]}]", ""},
+		{"cut document", wire.OpenAIChat, false, "{\"choices\":[{\"message\":{\"content\":\"hello\"}}]", ""},
+		{"broken document", wire.OpenAIChat, false, "{\"choices\":[{\"message\":{\"content\":\"hello\",}}]}", ""},
+		{"mismatched document", wire.OpenAIChat, false, "{\"choices\":[}]", ""},
+		{"deep document", wire.OpenAIChat, false, "{\"choices\":" + deep + "}", ""},
+		{"unclosed deep document", wire.OpenAIChat, false, "{\"choices\":" + strings.Repeat("[", 1<<22), ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			for _, piece := range []int{1 << 20, 11} {
@@ -85,25 +87,25 @@ func TestDecoderStops(t *testing.T) {
 // Trailing bytes undo a document, brackets in strings are not nesting, and
 // words after the terminal event are not read.
 func TestDecoderTolerates(t *testing.T) {
-	brackets := strings.Repeat("[{", MaxDepth)
+	brackets := strings.Repeat("[{", wire.MaxDepth)
 	for _, c := range []struct {
 		name   string
-		format Format
+		format wire.Format
 		stream bool
 		answer string
 		text   string
 		done   bool
 	}{
-		{"white space around a document", OpenAIChat, false, "\n\n {\"choices\":[{\"message\":{\"content\":\"hello\"}}]}\r\n ", "hello", true},
-		{"more after a document", OpenAIChat, false, "{\"choices\":[{\"message\":{\"content\":\"hello\"}}]}\n{}", "hello", false},
-		{"brackets in a document", OpenAIChat, false, "{\"choices\":[{\"message\":{\"content\":\"" + brackets + "\\\"\"}}]}", brackets + "\"", true},
-		{"events of which nothing is read", Anthropic, true, fmt.Sprintf(anthropicText, "hel") + "event: ping\ndata: {\n\nevent: content_block_stop\ndata: {\n\n" + fmt.Sprintf(anthropicText, "lo") + anthropicStop, "hello", true},
-		{"brackets in an event", Anthropic, true, fmt.Sprintf(anthropicText, brackets) + anthropicStop, brackets, true},
-		{"more after the end", OpenAIChat, true, fmt.Sprintf(chatText, "a") + chatDone + fmt.Sprintf(chatText, "b") + "data: {\n\n", "a", true},
-		{"comments, empty data, scalars", OpenAIChat, true, ":\n\ndata:\n\ndata: null\n\ndata: 1\n\n" + fmt.Sprintf(chatText, "a") + chatDone, "a", true},
-		{"odd types", Anthropic, true, "data: {\"type\":1,\"index\":{}}\n\ndata: {\"type\":\"content_block_delta\",\"index\":\"x\",\"delta\":[]}\n\ndata: {\"type\":\"message_delta\",\"delta\":7,\"usage\":[1]}\n\n" + anthropicStop, "", true},
-		{"odd types in chunks", OpenAIChat, true, "data: {\"id\":1,\"choices\":{},\"usage\":\"x\",\"error\":null}\n\ndata: {\"choices\":[[]]}\n\ndata: {\"choices\":[{\"delta\":{\"content\":{},\"tool_calls\":[1]}}]}\n\n" + chatDone, "", true},
-		{"lone surrogate", OpenAIChat, true, "data: {\"choices\":[{\"delta\":{\"content\":\"\\ud83d\"}}]}\n\n" + chatDone, "\uFFFD", true},
+		{"white space around a document", wire.OpenAIChat, false, "\n\n {\"choices\":[{\"message\":{\"content\":\"hello\"}}]}\r\n ", "hello", true},
+		{"more after a document", wire.OpenAIChat, false, "{\"choices\":[{\"message\":{\"content\":\"hello\"}}]}\n{}", "hello", false},
+		{"brackets in a document", wire.OpenAIChat, false, "{\"choices\":[{\"message\":{\"content\":\"" + brackets + "\\\"\"}}]}", brackets + "\"", true},
+		{"events of which nothing is read", wire.Anthropic, true, fmt.Sprintf(anthropicText, "hel") + "event: ping\ndata: {\n\nevent: content_block_stop\ndata: {\n\n" + fmt.Sprintf(anthropicText, "lo") + anthropicStop, "hello", true},
+		{"brackets in an event", wire.Anthropic, true, fmt.Sprintf(anthropicText, brackets) + anthropicStop, brackets, true},
+		{"more after the end", wire.OpenAIChat, true, fmt.Sprintf(chatText, "a") + chatDone + fmt.Sprintf(chatText, "b") + "data: {\n\n", "a", true},
+		{"comments, empty data, scalars", wire.OpenAIChat, true, ":\n\ndata:\n\ndata: null\n\ndata: 1\n\n" + fmt.Sprintf(chatText, "a") + chatDone, "a", true},
+		{"odd types", wire.Anthropic, true, "data: {\"type\":1,\"index\":{}}\n\ndata: {\"type\":\"content_block_delta\",\"index\":\"x\",\"delta\":[]}\n\ndata: {\"type\":\"message_delta\",\"delta\":7,\"usage\":[1]}\n\n" + anthropicStop, "", true},
+		{"odd types in chunks", wire.OpenAIChat, true, "data: {\"id\":1,\"choices\":{},\"usage\":\"x\",\"error\":null}\n\ndata: {\"choices\":[[]]}\n\ndata: {\"choices\":[{\"delta\":{\"content\":{},\"tool_calls\":[1]}}]}\n\n" + chatDone, "", true},
+		{"lone surrogate", wire.OpenAIChat, true, "data: {\"choices\":[{\"delta\":{\"content\":\"\\ud83d\"}}]}\n\n" + chatDone, "\uFFFD", true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			for _, piece := range []int{len(c.answer), 13} {
@@ -119,24 +121,24 @@ func TestDecoderTolerates(t *testing.T) {
 func TestDecoderProgress(t *testing.T) {
 	for _, c := range []struct {
 		name   string
-		format Format
+		format wire.Format
 		stream bool
 		// silent, first and rest are fed in turn: first holds the first token,
 		// the last byte of rest ends the answer.
 		silent, first, rest string
 	}{
-		{"anthropic", Anthropic, true, "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"content\":[]}}\n\nevent: content_block_start\ndata: {\"type\":\"content_block_start\",\"index\":0,\"content_block\":{\"type\":\"text\",\"text\":\"\"}}\n\ndata: {\"type\":\"ping\"}\n\n", fmt.Sprintf(anthropicText, "a"), anthropicStop},
-		{"anthropic tool", Anthropic, true, ": x\n\n", "data: {\"type\":\"content_block_start\",\"index\":0,\"content_block\":{\"type\":\"tool_use\",\"id\":\"a\",\"name\":\"b\",\"input\":{}}}\n\n", anthropicStop},
-		{"anthropic redacted", Anthropic, true, ": x\n\n", "data: {\"type\":\"content_block_start\",\"index\":0,\"content_block\":{\"type\":\"redacted_thinking\",\"data\":\"x\"}}\n\n", anthropicStop},
-		{"openai", OpenAIChat, true, ": keepalive 1/2\n\n" + fmt.Sprintf(chatText, ""), fmt.Sprintf(chatText, "a"), chatDone},
-		{"openai reasoning", OpenAIChat, true, fmt.Sprintf(chatText, ""), "data: {\"choices\":[{\"delta\":{\"reasoning\":\"a\"}}]}\n\n", chatDone},
-		{"responses", OpenAIResponses, true, "event: response.created\ndata: {\"type\":\"response.created\",\"response\":{\"output\":[]}}\n\ndata: {\"type\":\"response.output_item.added\",\"output_index\":0,\"item\":{\"type\":\"message\",\"content\":[]}}\n\n", fmt.Sprintf(responsesText, "a"), responsesEnd},
-		{"responses reasoning", OpenAIResponses, true, ": x\n\n", "data: {\"type\":\"response.output_item.added\",\"output_index\":0,\"item\":{\"type\":\"reasoning\",\"summary\":[]}}\n\n", responsesEnd},
-		{"responses call", OpenAIResponses, true, ": x\n\n", "data: {\"type\":\"response.output_item.added\",\"output_index\":0,\"item\":{\"type\":\"custom_tool_call\",\"call_id\":\"c\",\"name\":\"n\",\"input\":\"\"}}\n\n", responsesEnd},
-		{"document", OpenAIChat, false, "{\"choices\":[{\"message\":{\"content\":\"a\"}}]", "}", ""},
+		{"anthropic", wire.Anthropic, true, "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"content\":[]}}\n\nevent: content_block_start\ndata: {\"type\":\"content_block_start\",\"index\":0,\"content_block\":{\"type\":\"text\",\"text\":\"\"}}\n\ndata: {\"type\":\"ping\"}\n\n", fmt.Sprintf(anthropicText, "a"), anthropicStop},
+		{"anthropic tool", wire.Anthropic, true, ": x\n\n", "data: {\"type\":\"content_block_start\",\"index\":0,\"content_block\":{\"type\":\"tool_use\",\"id\":\"a\",\"name\":\"b\",\"input\":{}}}\n\n", anthropicStop},
+		{"anthropic redacted", wire.Anthropic, true, ": x\n\n", "data: {\"type\":\"content_block_start\",\"index\":0,\"content_block\":{\"type\":\"redacted_thinking\",\"data\":\"x\"}}\n\n", anthropicStop},
+		{"openai", wire.OpenAIChat, true, ": keepalive 1/2\n\n" + fmt.Sprintf(chatText, ""), fmt.Sprintf(chatText, "a"), chatDone},
+		{"openai reasoning", wire.OpenAIChat, true, fmt.Sprintf(chatText, ""), "data: {\"choices\":[{\"delta\":{\"reasoning\":\"a\"}}]}\n\n", chatDone},
+		{"responses", wire.OpenAIResponses, true, "event: response.created\ndata: {\"type\":\"response.created\",\"response\":{\"output\":[]}}\n\ndata: {\"type\":\"response.output_item.added\",\"output_index\":0,\"item\":{\"type\":\"message\",\"content\":[]}}\n\n", fmt.Sprintf(responsesText, "a"), responsesEnd},
+		{"responses reasoning", wire.OpenAIResponses, true, ": x\n\n", "data: {\"type\":\"response.output_item.added\",\"output_index\":0,\"item\":{\"type\":\"reasoning\",\"summary\":[]}}\n\n", responsesEnd},
+		{"responses call", wire.OpenAIResponses, true, ": x\n\n", "data: {\"type\":\"response.output_item.added\",\"output_index\":0,\"item\":{\"type\":\"custom_tool_call\",\"call_id\":\"c\",\"name\":\"n\",\"input\":\"\"}}\n\n", responsesEnd},
+		{"document", wire.OpenAIChat, false, "{\"choices\":[{\"message\":{\"content\":\"a\"}}]", "}", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			d := NewDecoder(c.format, c.stream)
+			d := wire.NewDecoder(c.format, c.stream)
 			d.Feed([]byte(c.silent))
 			if d.Begun() || d.Done() {
 				t.Fatalf("before the first token: begun %v, done %v", d.Begun(), d.Done())
@@ -165,16 +167,16 @@ func TestDecoderProgress(t *testing.T) {
 
 // A turn taken midway stays what it was.
 func TestDecoderTurnMidway(t *testing.T) {
-	d := NewDecoder(Anthropic, true)
+	d := wire.NewDecoder(wire.Anthropic, true)
 	d.Feed([]byte("data: {\"type\":\"content_block_start\",\"index\":1,\"content_block\":{\"type\":\"tool_use\",\"id\":\"a\",\"name\":\"b\",\"input\":{}}}\n\n"))
 	d.Feed(fmt.Appendf(nil, anthropicText, "one"))
 	midway := d.Turn()
 	d.Feed(fmt.Appendf(nil, anthropicText, " two"))
 	d.Feed([]byte("data: {\"type\":\"content_block_delta\",\"index\":1,\"delta\":{\"type\":\"input_json_delta\",\"partial_json\":\"{\\\"x\\\":1}\"}}\n\n" + anthropicStop))
-	if want := (&Turn{Text: "one", Calls: []Call{{ID: "a", Name: "b", Arguments: "{}"}}}); !reflect.DeepEqual(midway, want) {
+	if want := (&wire.Turn{Text: "one", Calls: []wire.Call{{ID: "a", Name: "b", Arguments: "{}"}}}); !reflect.DeepEqual(midway, want) {
 		t.Errorf("midway: got %+v, want %+v", midway, want)
 	}
-	if got, want := d.Turn(), (&Turn{Text: "one two", Calls: []Call{{ID: "a", Name: "b", Arguments: `{"x":1}`}}, Done: true}); !reflect.DeepEqual(got, want) {
+	if got, want := d.Turn(), (&wire.Turn{Text: "one two", Calls: []wire.Call{{ID: "a", Name: "b", Arguments: `{"x":1}`}}, Done: true}); !reflect.DeepEqual(got, want) {
 		t.Errorf("at the end: got %+v, want %+v", got, want)
 	}
 }
@@ -188,14 +190,14 @@ func TestDecoderBounds(t *testing.T) {
 			"thinking":  "data: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"type\":\"thinking_delta\",\"thinking\":\"" + large + "\"}}\n\n",
 			"arguments": "data: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"type\":\"input_json_delta\",\"partial_json\":\"" + large + "\"}}\n\n",
 		} {
-			d := NewDecoder(Anthropic, true)
+			d := wire.NewDecoder(wire.Anthropic, true)
 			d.Feed([]byte("data: {\"type\":\"content_block_start\",\"index\":0,\"content_block\":{\"type\":\"tool_use\",\"id\":\"\",\"name\":\"\",\"input\":{}}}\n\n"))
 			for range 40 {
 				d.Feed([]byte(event))
 			}
 			d.Feed([]byte(anthropicStop))
 			turn := d.Turn()
-			if n := len(turn.Text) + len(turn.Thinking) + len(turn.Calls[0].Arguments); n > MaxAnswer || n < MaxAnswer-mebibyte {
+			if n := len(turn.Text) + len(turn.Thinking) + len(turn.Calls[0].Arguments); n > wire.MaxAnswer || n < wire.MaxAnswer-mebibyte {
 				t.Errorf("%s: gathered %d bytes", name, n)
 			}
 			if turn.Done {
@@ -204,20 +206,20 @@ func TestDecoderBounds(t *testing.T) {
 		}
 	})
 	t.Run("calls", func(t *testing.T) {
-		d := NewDecoder(OpenAIChat, true)
-		for i := range MaxCalls + 1 {
+		d := wire.NewDecoder(wire.OpenAIChat, true)
+		for i := range wire.MaxCalls + 1 {
 			if !d.Streams() && i > 0 {
 				t.Fatalf("stopped at %d", i)
 			}
 			d.Feed(fmt.Appendf(nil, "data: {\"choices\":[{\"delta\":{\"tool_calls\":[{\"index\":%d,\"id\":\"c%d\",\"function\":{\"name\":\"f\",\"arguments\":\"{}\"}}]}}]}\n\n", i, i))
 		}
 		d.Feed([]byte(chatDone))
-		if turn := d.Turn(); turn.Done || len(turn.Calls) != MaxCalls {
+		if turn := d.Turn(); turn.Done || len(turn.Calls) != wire.MaxCalls {
 			t.Errorf("done %v, %d calls", turn.Done, len(turn.Calls))
 		}
 	})
 	t.Run("event", func(t *testing.T) {
-		d := NewDecoder(Anthropic, true)
+		d := wire.NewDecoder(wire.Anthropic, true)
 		d.Feed(fmt.Appendf(nil, anthropicText, "hello"))
 		d.Feed([]byte("data: {\"type\":\"x\",\"y\":\""))
 		for range 33 {
@@ -229,7 +231,7 @@ func TestDecoderBounds(t *testing.T) {
 		}
 	})
 	t.Run("document", func(t *testing.T) {
-		d := NewDecoder(OpenAIChat, false)
+		d := wire.NewDecoder(wire.OpenAIChat, false)
 		d.Feed([]byte("{\"choices\":[{\"message\":{\"content\":\""))
 		for range 33 {
 			d.Feed([]byte(large))
@@ -240,7 +242,7 @@ func TestDecoderBounds(t *testing.T) {
 		}
 	})
 	t.Run("counts", func(t *testing.T) {
-		d := NewDecoder(Anthropic, false)
+		d := wire.NewDecoder(wire.Anthropic, false)
 		huge := "{\"input_tokens\":9e18,\"cache_read_input_tokens\":9e18,\"cache_creation\":{\"ephemeral_1h_input_tokens\":9e18,\"ephemeral_5m_input_tokens\":-1},\"output_tokens\":9e18}"
 		d.Feed([]byte("{\"usage\":{\"iterations\":[" + strings.Repeat(huge+",", 1000) + huge + "]}}"))
 		u := d.Turn().Usage
@@ -281,8 +283,8 @@ func FuzzDecoderSplit(f *testing.F) {
 }
 
 // decodeApart decodes an answer without what each event tells of the next ones.
-func decodeApart(f Format, stream bool, answer []byte) *Turn {
-	d := NewDecoder(f, stream)
+func decodeApart(f wire.Format, stream bool, answer []byte) *wire.Turn {
+	d := wire.NewDecoder(f, stream)
 	for line := range bytes.Lines(answer) {
 		d.Forget()
 		d.Feed(line)
@@ -322,36 +324,36 @@ func TestDecoderRefrains(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name   string
-		format Format
+		format wire.Format
 		event  func(string) string
 		texts  []string
 		alike  int // events that are read by the one before
 	}{
-		{"anthropic", Anthropic, anthropic, []string{"one", "two", "", `line\n\"quoted\"`, `\u00e9\ud83d\ude00`, "five", "one"}, 6},
-		{"escapes first", Anthropic, anthropic, []string{`a\n`, "two", "three"}, 1},
-		{"empty first", Anthropic, anthropic, []string{"", "two", "three"}, 1},
-		{"a member more", Anthropic, anthropic, []string{"one", "two", `x","text":"y`, `x"},"delta":{"type":"text_delta","text":"z`, "four", "five"}, 2},
-		{"another value", Anthropic, anthropic, []string{"one", `","index":1,"x":"`, "three"}, 0},
-		{"chat", OpenAIChat, chat, []string{"one", "two", `\/three\t`, "", "five"}, 4},
-		{"calls", OpenAIChat, call, []string{"{", `\"a\":`, "1", "}"}, 1},
-		{"two names", OpenAIChat, both, []string{"one", "two", "three"}, 0},
-		{"gemini", Gemini, gemini, []string{"one", "two", "three"}, 2},
-		{"numbered", OpenAIResponses, numbered, []string{"one", "two", `\"sequence_number\":1`, "four", "five"}, 4},
-		{"filled up", OpenAIChat, padded, []string{"one", "two", `\"obfuscation\":\"`, "four", "five"}, 4},
-		{"filled up and broken", OpenAIChat, padded, []string{"one", "two", `"obfuscation":"`, "four", "five"}, 1},
-		{"no numbers", OpenAIResponses, misnumbered, []string{"1", "2", "03", "4"}, 1},
-		{"another kind of number", OpenAIResponses, misnumbered, []string{"1", "2", "-3", "4", "5e0", "6"}, 1},
-		{"filled up with escapes", OpenAIChat, func(s string) string {
+		{"anthropic", wire.Anthropic, anthropic, []string{"one", "two", "", `line\n\"quoted\"`, `\u00e9\ud83d\ude00`, "five", "one"}, 6},
+		{"escapes first", wire.Anthropic, anthropic, []string{`a\n`, "two", "three"}, 1},
+		{"empty first", wire.Anthropic, anthropic, []string{"", "two", "three"}, 1},
+		{"a member more", wire.Anthropic, anthropic, []string{"one", "two", `x","text":"y`, `x"},"delta":{"type":"text_delta","text":"z`, "four", "five"}, 2},
+		{"another value", wire.Anthropic, anthropic, []string{"one", `","index":1,"x":"`, "three"}, 0},
+		{"chat", wire.OpenAIChat, chat, []string{"one", "two", `\/three\t`, "", "five"}, 4},
+		{"calls", wire.OpenAIChat, call, []string{"{", `\"a\":`, "1", "}"}, 1},
+		{"two names", wire.OpenAIChat, both, []string{"one", "two", "three"}, 0},
+		{"gemini", wire.Gemini, gemini, []string{"one", "two", "three"}, 2},
+		{"numbered", wire.OpenAIResponses, numbered, []string{"one", "two", `\"sequence_number\":1`, "four", "five"}, 4},
+		{"filled up", wire.OpenAIChat, padded, []string{"one", "two", `\"obfuscation\":\"`, "four", "five"}, 4},
+		{"filled up and broken", wire.OpenAIChat, padded, []string{"one", "two", `"obfuscation":"`, "four", "five"}, 1},
+		{"no numbers", wire.OpenAIResponses, misnumbered, []string{"1", "2", "03", "4"}, 1},
+		{"another kind of number", wire.OpenAIResponses, misnumbered, []string{"1", "2", "-3", "4", "5e0", "6"}, 1},
+		{"filled up with escapes", wire.OpenAIChat, func(s string) string {
 			return `{"choices":[{"index":0,"delta":{"content":"word"}}],"obfuscation":"` + s + `"}`
 		}, []string{"one", "two", `\n`, "four", `\q`, "six"}, 1},
-		{"too long to keep", Anthropic, anthropic, []string{strings.Repeat("long ", LongestTemplate/5), "two", "three"}, 1},
-		{"broken escape", Anthropic, anthropic, []string{"one", "two", `\q`, "four"}, 1},
-		{"open escape", Anthropic, anthropic, []string{"one", "two", `\`, "four"}, 1},
-		{"control character", Anthropic, anthropic, []string{"one", "two", "\x01", "four"}, 1},
+		{"too long to keep", wire.Anthropic, anthropic, []string{strings.Repeat("long ", wire.LongestTemplate/5), "two", "three"}, 1},
+		{"broken escape", wire.Anthropic, anthropic, []string{"one", "two", `\q`, "four"}, 1},
+		{"open escape", wire.Anthropic, anthropic, []string{"one", "two", `\`, "four"}, 1},
+		{"control character", wire.Anthropic, anthropic, []string{"one", "two", "\x01", "four"}, 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var stream bytes.Buffer
-			d := NewDecoder(c.format, true)
+			d := wire.NewDecoder(c.format, true)
 			alike := 0
 			for _, s := range c.texts {
 				data := c.event(s)
@@ -375,22 +377,22 @@ func TestDecoderRefrains(t *testing.T) {
 func BenchmarkDecoderEvent(b *testing.B) {
 	for _, c := range []struct {
 		name   string
-		format Format
+		format wire.Format
 		event  string
 	}{
-		{"anthropic", Anthropic, fmt.Sprintf(anthropicText, " word")},
-		{"anthropic_escaped", Anthropic, fmt.Sprintf(anthropicText, "\n\tx")},
-		{"openai_chat", OpenAIChat, fmt.Sprintf(chatText, " word")},
-		{"openai_responses", OpenAIResponses, fmt.Sprintf(responsesText, " word")},
-		{"unlike", OpenAIChat, fmt.Sprintf(chatText, " word") + strings.Replace(fmt.Sprintf(chatText, "s"), `"id":`, `"ID":`, 1)},
+		{"anthropic", wire.Anthropic, fmt.Sprintf(anthropicText, " word")},
+		{"anthropic_escaped", wire.Anthropic, fmt.Sprintf(anthropicText, "\n\tx")},
+		{"openai_chat", wire.OpenAIChat, fmt.Sprintf(chatText, " word")},
+		{"openai_responses", wire.OpenAIResponses, fmt.Sprintf(responsesText, " word")},
+		{"unlike", wire.OpenAIChat, fmt.Sprintf(chatText, " word") + strings.Replace(fmt.Sprintf(chatText, "s"), `"id":`, `"ID":`, 1)},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			event := []byte(c.event)
-			d := NewDecoder(c.format, true)
+			d := wire.NewDecoder(c.format, true)
 			b.ReportAllocs()
 			for n := 0; b.Loop(); n++ {
 				if n%4096 == 0 {
-					d = NewDecoder(c.format, true)
+					d = wire.NewDecoder(c.format, true)
 				}
 				d.Feed(event)
 			}
@@ -408,7 +410,7 @@ func BenchmarkDecoderDocument(b *testing.B) {
 			b.SetBytes(int64(len(answer)))
 			b.ReportAllocs()
 			for b.Loop() {
-				d := NewDecoder(OpenAIChat, false)
+				d := wire.NewDecoder(wire.OpenAIChat, false)
 				for p := range slices.Chunk(answer, piece) {
 					d.Feed(p)
 				}
@@ -427,7 +429,7 @@ func BenchmarkDecoderStream(b *testing.B) {
 			b.SetBytes(int64(len(stream)))
 			b.ReportAllocs()
 			for b.Loop() {
-				d := NewDecoder(Anthropic, true)
+				d := wire.NewDecoder(wire.Anthropic, true)
 				for p := range slices.Chunk(stream, piece) {
 					d.Feed(p)
 				}

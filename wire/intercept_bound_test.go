@@ -12,7 +12,7 @@
 // See the License for the specific language governing permissions and
 // limitations under the License.
 
-package wire
+package wire_test
 
 import (
 	"fmt"
@@ -22,13 +22,14 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire/sse"
 )
 
 // endless are answers with a call that is kept back to be judged, or with texts
 // where calls come whole, longer than what is ever remembered.
-var endless = map[Format]struct{ head, piece, tail, path string }{
-	Anthropic: {
+var endless = map[wire.Format]struct{ head, piece, tail, path string }{
+	wire.Anthropic: {
 		`{"type":"message_start","message":{"id":"m","usage":{"input_tokens":1}}}` + "\n" + `{"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"n","name":"Now","input":{}}}` + "\n" +
 			`{"type":"content_block_stop","index":0}` + "\n" + `{"type":"content_block_start","index":1,"content_block":{"type":"tool_use","id":"b","name":"Bash","input":{}}}`,
 		`{"type":"content_block_delta","index":1,"delta":{"type":"input_json_delta","partial_json":"%s"}}`,
@@ -36,14 +37,14 @@ var endless = map[Format]struct{ head, piece, tail, path string }{
 			`{"type":"message_delta","delta":{"stop_reason":"tool_use"},"usage":{"output_tokens":1}}` + "\n" + `{"type":"message_stop"}`,
 		"delta.partial_json",
 	},
-	OpenAIChat: {
+	wire.OpenAIChat: {
 		`{"id":"c","choices":[{"index":0,"delta":{"role":"assistant","tool_calls":[{"index":0,"id":"n","type":"function","function":{"name":"now","arguments":"{}"}}]}}]}` + "\n" +
 			`{"id":"c","choices":[{"index":0,"delta":{"tool_calls":[{"index":1,"id":"b","type":"function","function":{"name":"bash","arguments":""}}]}}]}`,
 		`{"id":"c","choices":[{"index":0,"delta":{"tool_calls":[{"index":1,"function":{"arguments":"%s"}}]}}]}`,
 		`{"id":"c","choices":[{"index":0,"delta":{},"finish_reason":"tool_calls"}]}` + "\n[DONE]",
 		"choices.0.delta.tool_calls.0.function.arguments",
 	},
-	OpenAIResponses: {
+	wire.OpenAIResponses: {
 		`{"type":"response.created","sequence_number":0,"response":{"id":"r"}}` + "\n" +
 			`{"type":"response.output_item.added","sequence_number":1,"output_index":0,"item":{"type":"function_call","call_id":"n","name":"Now"}}` + "\n" +
 			`{"type":"response.output_item.done","sequence_number":2,"output_index":0,"item":{"type":"function_call","call_id":"n","name":"Now","arguments":"{}"}}` + "\n" +
@@ -53,7 +54,7 @@ var endless = map[Format]struct{ head, piece, tail, path string }{
 			`{"type":"response.completed","sequence_number":6,"response":{"id":"r","status":"completed","output":[]}}`,
 		"delta",
 	},
-	Gemini: {
+	wire.Gemini: {
 		`{"candidates":[{"index":0,"content":{"parts":[{"functionCall":{"name":"Now","args":{}}}]}}]}`,
 		`{"candidates":[{"index":0,"content":{"parts":[{"text":"%s"}]}}]}`,
 		`{"candidates":[{"index":0,"content":{"parts":[{"functionCall":{"name":"Bash","args":{}}}]},"finishReason":"STOP"}]}`,
@@ -65,13 +66,13 @@ var endless = map[Format]struct{ head, piece, tail, path string }{
 // whole, call and end included, in bounded memory; what was hidden stays hidden, and
 // the upstream is not asked to go on.
 func TestRelayBounds(t *testing.T) {
-	const pieces = MaxAnswer>>19 + 8
+	const pieces = wire.MaxAnswer>>19 + 8
 	text := strings.Repeat("x", 1<<19)
 	for f, c := range endless {
 		t.Run(string(f), func(t *testing.T) {
 			event := func(data string) []byte { return []byte("data: " + data + "\n\n") }
 			before := heap()
-			r := NewInterceptor(f, relayOptions)
+			r := wire.NewInterceptor(f, relayOptions)
 			p := sse.Parser{Limit: 1 << 30}
 			got, whole, ended := 0, false, false
 			emit := func(e sse.Event) {
@@ -82,7 +83,7 @@ func TestRelayBounds(t *testing.T) {
 					t.Errorf("the hidden call is shown: %.200s", data)
 				}
 				whole = whole || strings.Contains(data, "Bash") || strings.Contains(data, "bash")
-				if index := root.Get("index"); f == Anthropic && index.Exists() && index.Int() > 1 {
+				if index := root.Get("index"); f == wire.Anthropic && index.Exists() && index.Int() > 1 {
 					t.Errorf("a block has the number %d", index.Int())
 				}
 				if index := root.Get("output_index"); index.Exists() && index.Int() != 0 {
@@ -122,17 +123,17 @@ func heap() int64 {
 
 // TestRelayManyBlocks: so does an answer of more blocks than are told apart.
 func TestRelayManyBlocks(t *testing.T) {
-	r := NewInterceptor(Anthropic, relayOptions)
+	r := wire.NewInterceptor(wire.Anthropic, relayOptions)
 	var out strings.Builder
 	feed := func(data string) { out.Write(r.Feed([]byte("data: " + data + "\n\n"))) }
 	feed(`{"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"n","name":"Now","input":{}}}`)
 	feed(`{"type":"content_block_stop","index":0}`)
-	const blocks = 3 * MaxCalls
+	const blocks = 3 * wire.MaxCalls
 	for i := 1; i <= blocks; i++ {
 		feed(fmt.Sprintf(`{"type":"content_block_start","index":%d,"content_block":{"type":"text","text":"t"}}`, i))
 		feed(fmt.Sprintf(`{"type":"content_block_stop","index":%d}`, i))
 	}
-	if blocks, parts := r.Remembered(); blocks > MaxCalls+1 || parts > MaxCalls+1 {
+	if blocks, parts := r.Remembered(); blocks > wire.MaxCalls+1 || parts > wire.MaxCalls+1 {
 		t.Errorf("%d blocks and %d parts are remembered", blocks, parts)
 	}
 	next := int64(0)

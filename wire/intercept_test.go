@@ -12,7 +12,7 @@
 // See the License for the specific language governing permissions and
 // limitations under the License.
 
-package wire
+package wire_test
 
 import (
 	"bytes"
@@ -23,9 +23,11 @@ import (
 	"testing"
 
 	"github.com/tidwall/gjson"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
-var relayOptions = InterceptorOptions{
+var relayOptions = wire.InterceptorOptions{
 	Hide:  func(name string) bool { return name == "Now" || name == "now" },
 	Hold:  func(name string) bool { return name == "Bash" || name == "bash" },
 	Judge: func(_, arguments string) bool { return strings.Contains(arguments, "stub") },
@@ -33,8 +35,8 @@ var relayOptions = InterceptorOptions{
 
 // relayed feeds answers, one after the other as long as the relay asks, in
 // pieces, and returns what the client got.
-func relayed(f Format, piece int, answers ...[]byte) (string, *Interceptor) {
-	r := NewInterceptor(f, relayOptions)
+func relayed(f wire.Format, piece int, answers ...[]byte) (string, *wire.Interceptor) {
+	r := wire.NewInterceptor(f, relayOptions)
 	var out bytes.Buffer
 	buffer := make([]byte, piece) // used again for each, as a proxy does
 	for i, a := range answers {
@@ -84,7 +86,7 @@ func TestRelayPasses(t *testing.T) {
 			continue
 		}
 		// Calls that servers do not number get their numbers.
-		if got != want && (f != OpenAIChat || !strings.Contains(want, "tool_calls") || !reflect.DeepEqual(decode(f, true, []byte(got), 1<<20), decode(f, true, []byte(want), 1<<20))) {
+		if got != want && (f != wire.OpenAIChat || !strings.Contains(want, "tool_calls") || !reflect.DeepEqual(decode(f, true, []byte(got), 1<<20), decode(f, true, []byte(want), 1<<20))) {
 			t.Errorf("%s changed:\n%s\nwant\n%s", file, got, want)
 		}
 	}
@@ -97,14 +99,14 @@ func TestRelayKeepsItsOwn(t *testing.T) {
 	if err != nil || len(files) == 0 {
 		t.Fatal("no answers", err)
 	}
-	complete := map[Format]int{}
+	complete := map[wire.Format]int{}
 	for _, file := range files {
 		f := answerFormat(filepath.Base(file))
 		b, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
 		}
-		whole := NewInterceptor(f, relayOptions)
+		whole := wire.NewInterceptor(f, relayOptions)
 		whole.Feed(b)
 		want := whole.Iterations()
 		if want[0].Complete() {
@@ -116,7 +118,7 @@ func TestRelayKeepsItsOwn(t *testing.T) {
 			}
 		}
 	}
-	for _, f := range Formats() {
+	for _, f := range wire.Formats() {
 		if complete[f] == 0 {
 			t.Errorf("no complete answer in %s", f)
 		}
@@ -175,8 +177,8 @@ func TestRelayChat(t *testing.T) {
 		for _, a := range c.answers {
 			answers = append(answers, []byte(a))
 		}
-		got, r := relayed(OpenAIChat, 1<<20, answers...)
-		turn := decode(OpenAIChat, true, []byte(got), 1<<20)
+		got, r := relayed(wire.OpenAIChat, 1<<20, answers...)
+		turn := decode(wire.OpenAIChat, true, []byte(got), 1<<20)
 		if turn.Text != c.content || len(turn.Calls) != c.calls || !turn.Done || turn.Usage.Prompt() != c.prompt || turn.ID != "c1" {
 			t.Fatalf("%s: %+v from\n%s", c.name, turn, got)
 		}
@@ -190,11 +192,11 @@ func TestRelayChat(t *testing.T) {
 			}
 		}
 		body := `{"model":"m","messages":[{"role":"user","content":"go"},{"role":"assistant","content":"Hm. Good.","tool_calls":[{"id":"call_r","type":"function","function":{"name":"read","arguments":"{}"}}]},{"role":"tool","tool_call_id":"call_r","content":"r"}]}`
-		v, err := Parse(OpenAIChat, []byte(body), nil)
+		v, err := wire.Parse(wire.OpenAIChat, []byte(body), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		edits, ok := Reinsert(v, 1, its)
+		edits, ok := wire.Reinsert(v, 1, its)
 		if !ok {
 			t.Fatalf("%s: not woven", c.name)
 		}
@@ -203,14 +205,14 @@ func TestRelayChat(t *testing.T) {
 			t.Errorf("%s: %v\n%s\nwant\n%s", c.name, err, out, want)
 		}
 		// A message that the client has changed is left alone.
-		other, _ := Parse(OpenAIChat, []byte(strings.Replace(body, "Good.", "Other.", 1)), nil)
-		if _, ok := Reinsert(other, 1, its); ok {
+		other, _ := wire.Parse(wire.OpenAIChat, []byte(strings.Replace(body, "Good.", "Other.", 1)), nil)
+		if _, ok := wire.Reinsert(other, 1, its); ok {
 			t.Errorf("%s: another message was woven", c.name)
 		}
 	}
 }
 
-var relayFormats = []Format{Anthropic, OpenAIChat, OpenAIResponses, Gemini}
+var relayFormats = []wire.Format{wire.Anthropic, wire.OpenAIChat, wire.OpenAIResponses, wire.Gemini}
 
 // FuzzRelaySplit cuts streams anywhere: the client gets the same bytes, and
 // every piece of data that it gets is JSON if the upstream's was.
@@ -239,8 +241,8 @@ func FuzzRelaySplit(f *testing.F) {
 			}
 		}
 		for _, it := range r.Iterations() {
-			if it.Complete() && len(it.Hidden()) > 0 && !gjson.ValidBytes(append(append([]byte{'['}, Continuation(format, &it)...), ']')) {
-				t.Errorf("the continuation is no JSON: %s", Continuation(format, &it))
+			if it.Complete() && len(it.Hidden()) > 0 && !gjson.ValidBytes(append(append([]byte{'['}, wire.Continuation(format, &it)...), ']')) {
+				t.Errorf("the continuation is no JSON: %s", wire.Continuation(format, &it))
 			}
 		}
 	})
@@ -249,20 +251,20 @@ func FuzzRelaySplit(f *testing.F) {
 // Insertions stand beside all other edits of a message.
 func TestInsert(t *testing.T) {
 	const body = `{"messages":[{"role":"user","content":"a"},{"role":"assistant","content":[{"type":"text","text":"b"}, {"type":"thinking","thinking":"c","signature":"s"},{"type":"text","text":"d"}]},{"content":"e","role":"user"}],"tools":[{"name":"t"}]}`
-	v, err := Parse(Anthropic, []byte(body), nil)
+	v, err := wire.Parse(wire.Anthropic, []byte(body), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
 		name  string
-		edits []Edit
+		edits []wire.Edit
 		want  string
 	}{
-		{"tool", []Edit{{0, OpAfter, []byte(`{"name":"u"}`)}}, strings.Replace(body, `{"name":"t"}`, `{"name":"t"},{"name":"u"}`, 1)},
-		{"split", []Edit{{3, OpBefore, []byte(`1`)}, {3, OpSplit, []byte(`2`)}, {3, OpRemove, nil}}, strings.Replace(body, `{"type":"text","text":"b"}, {"type":"thinking","thinking":"c","signature":"s"},`, `{"type":"text","text":"b"},1]},2,{"role":"assistant","content":[`, 1)},
-		{"before all", []Edit{{2, OpSplit, []byte(`2`)}, {2, OpRemove, nil}}, strings.Replace(body, `{"role":"assistant","content":[{"type":"text","text":"b"}, `, `2,{"role":"assistant","content":[`, 1)},
-		{"string", []Edit{{5, OpBefore, []byte(`1`)}, {5, OpMark, []byte(`{}`)}}, strings.Replace(body, `{"content":"e","role":"user"}`, `{"content":[1,{"type":"text","text":"e","cache_control":{}}],"role":"user"}`, 1)},
-		{"messages", []Edit{{2, OpBeforeMessage, []byte(`1`)}, {5, OpAfterMessage, []byte(`2`)}}, strings.Replace(strings.Replace(body, `{"role":"assistant"`, `1,{"role":"assistant"`, 1), `"role":"user"}]`, `"role":"user"},2]`, 1)},
+		{"tool", []wire.Edit{{0, wire.OpAfter, []byte(`{"name":"u"}`)}}, strings.Replace(body, `{"name":"t"}`, `{"name":"t"},{"name":"u"}`, 1)},
+		{"split", []wire.Edit{{3, wire.OpBefore, []byte(`1`)}, {3, wire.OpSplit, []byte(`2`)}, {3, wire.OpRemove, nil}}, strings.Replace(body, `{"type":"text","text":"b"}, {"type":"thinking","thinking":"c","signature":"s"},`, `{"type":"text","text":"b"},1]},2,{"role":"assistant","content":[`, 1)},
+		{"before all", []wire.Edit{{2, wire.OpSplit, []byte(`2`)}, {2, wire.OpRemove, nil}}, strings.Replace(body, `{"role":"assistant","content":[{"type":"text","text":"b"}, `, `2,{"role":"assistant","content":[`, 1)},
+		{"string", []wire.Edit{{5, wire.OpBefore, []byte(`1`)}, {5, wire.OpMark, []byte(`{}`)}}, strings.Replace(body, `{"content":"e","role":"user"}`, `{"content":[1,{"type":"text","text":"e","cache_control":{}}],"role":"user"}`, 1)},
+		{"messages", []wire.Edit{{2, wire.OpBeforeMessage, []byte(`1`)}, {5, wire.OpAfterMessage, []byte(`2`)}}, strings.Replace(strings.Replace(body, `{"role":"assistant"`, `1,{"role":"assistant"`, 1), `"role":"user"}]`, `"role":"user"},2]`, 1)},
 	} {
 		got, err := v.Splice(c.edits)
 		want := c.want
@@ -273,7 +275,7 @@ func TestInsert(t *testing.T) {
 			t.Errorf("%s: %v\n%s\nwant\n%s", c.name, err, got, want)
 		}
 	}
-	if _, err := v.Splice([]Edit{{1, OpSplit, nil}, {1, OpRemove, nil}}); err == nil {
+	if _, err := v.Splice([]wire.Edit{{1, wire.OpSplit, nil}, {1, wire.OpRemove, nil}}); err == nil {
 		t.Error("a message without content was made")
 	}
 }

@@ -12,11 +12,13 @@
 // See the License for the specific language governing permissions and
 // limitations under the License.
 
-package wire
+package wire_test
 
 import (
 	"strings"
 	"testing"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
 // What cannot be made out is closed, and everything beside it is read: nothing of
@@ -29,56 +31,56 @@ func TestParseCloses(t *testing.T) {
 	const around = "2/2/text|||\"hi\"||00010\n%s2/2/text|||\"go\"||00010\n"
 	closed := func(role string) string { return strings.Replace(around, "%s", "2/"+role+"/other||||\n", 1) }
 	for _, c := range []struct {
-		format     Format
+		format     wire.Format
 		body, want string
 	}{
-		{Anthropic, message(`{"role":"user","content":"a","content":"b"}`), closed("2")},
-		{Anthropic, message(`{"role":"user","content":"a","role":"assistant"}`), closed("0")},
-		{Anthropic, message(`{"content":"a"}`), closed("0")},
-		{Anthropic, message(`{"role":"robot","content":"a"}`), closed("0")},
-		{Anthropic, message(`{"role":"assistant","content":1}`), closed("3")},
-		{Anthropic, message(`{"r\u006fle":"user","content":"a"}`), closed("0")},
+		{wire.Anthropic, message(`{"role":"user","content":"a","content":"b"}`), closed("2")},
+		{wire.Anthropic, message(`{"role":"user","content":"a","role":"assistant"}`), closed("0")},
+		{wire.Anthropic, message(`{"content":"a"}`), closed("0")},
+		{wire.Anthropic, message(`{"role":"robot","content":"a"}`), closed("0")},
+		{wire.Anthropic, message(`{"role":"assistant","content":1}`), closed("3")},
+		{wire.Anthropic, message(`{"r\u006fle":"user","content":"a"}`), closed("0")},
 		{
-			Anthropic, message(`{"role":"user","content":[{"type":"text","text":"a","text":"b"},{"type":"text","text":"c"},"d"]}`),
+			wire.Anthropic, message(`{"role":"user","content":[{"type":"text","text":"a","text":"b"},{"type":"text","text":"c"},"d"]}`),
 			strings.Replace(around, "%s", "2/2/other||||\n2/2/text|||\"c\"|\n2/2/other||||\n", 1),
 		},
 		{
-			Anthropic, `{"system":7,"tools":["x",{"name":"a","name":"b"}],"messages":[{"role":"user","content":"hi"}]}`,
+			wire.Anthropic, `{"system":7,"tools":["x",{"name":"a","name":"b"}],"messages":[{"role":"user","content":"hi"}]}`,
 			"0/0/tool_def||||\n0/0/tool_def||||\n1/1/other||||\n2/2/text|||\"hi\"||00010\n",
 		},
-		{OpenAIChat, message(`{"role":"function","name":"f","content":"a"}`), closed("4")},
-		{OpenAIChat, message(`{"role":"assistant","content":"a","tool_calls":{}}`), closed("3")},
+		{wire.OpenAIChat, message(`{"role":"function","name":"f","content":"a"}`), closed("4")},
+		{wire.OpenAIChat, message(`{"role":"assistant","content":"a","tool_calls":{}}`), closed("3")},
 		{
-			OpenAIChat, message(`{"role":"user","content":[{"type":"text","text":"a","text":"b"},{"type":"text","text":"c"}]}`),
+			wire.OpenAIChat, message(`{"role":"user","content":[{"type":"text","text":"a","text":"b"},{"type":"text","text":"c"}]}`),
 			strings.Replace(around, "%s", "2/2/other||||\n2/2/text|||\"c\"|\n", 1),
 		},
 		{
-			OpenAIChat, message(`{"role":"assistant","content":"a","reasoning_content":"r","reasoning":"s"}`),
+			wire.OpenAIChat, message(`{"role":"assistant","content":"a","reasoning_content":"r","reasoning":"s"}`),
 			strings.Replace(around, "%s", "2/3/thinking|||\"r\"||100000\n2/3/thinking|||\"s\"||100000\n2/3/text|||\"a\"||00010\n", 1),
 		},
 		{
-			OpenAIChat, message(`{"role":"assistant","reasoning":"s","reasoning_content":"r","content":"a"}`),
+			wire.OpenAIChat, message(`{"role":"assistant","reasoning":"s","reasoning_content":"r","content":"a"}`),
 			strings.Replace(around, "%s", "2/3/thinking|||\"s\"||100000\n2/3/thinking|||\"r\"||100000\n2/3/text|||\"a\"||00010\n", 1),
 		},
-		{OpenAIChat, message(`{"role":"assistant","content":"a","reasoning":"r","reasoning":"s"}`), closed("3")},
-		{OpenAIResponses, `{"input":[{"role":"user","content":"a","role":"assistant"}]}`, "2/0/other||||\n"},
-		{OpenAIResponses, `{"input":[{"type":"function_call_output","call_id":"a","call_id":"b","output":"c"}]}`, "2/4/other||||\n"},
-		{OpenAIResponses, `{"input":[{"role":"robot","content":"a"},{"role":"user","content":"hi"}]}`, "2/0/other||||\n2/2/text|||\"hi\"||00010\n"},
-		{OpenAIResponses, `{"input":[{"role":"user","content":1},{"role":"user","content":["a"]}]}`, "2/2/other||||\n2/2/other||||\n"},
-		{OpenAIResponses, `{"input":[{"type":"additional_tools","tools":["a",{"name":"b"}]}]}`, "2/1/tool_def||||\n2/1/tool_def||b||\n"},
-		{OpenAIResponses, `{"input":"a","instructions":[]}`, "1/1/other||||\n2/2/text|||\"a\"||00010\n"},
-		{Gemini, `{"systemInstruction":"a","contents":[{"parts":[{"text":"hi"}]}]}`, "1/1/other||||\n2/2/text|||\"hi\"|\n"},
-		{Gemini, `{"contents":[{"parts":[],"parts":[]}]}`, "2/0/other||||\n"},
-		{Gemini, `{"contents":[{"role":"user","parts":"a"}]}`, "2/2/other||||\n"},
-		{Gemini, `{"contents":[{"role":"robot","parts":[]}]}`, "2/0/other||||\n"},
-		{Gemini, part(`"a",{"text":"b"}`), "2/2/other||||\n2/2/text|||\"b\"|\n"},
-		{Gemini, part(`{"functionCall":{"name":"a"},"function_call":{"name":"b"}}`), "2/2/other||||\n"},
-		{Gemini, part(`{"text":"a","thoughtSignature":"","thought_signature":"x"}`), "2/2/other||||\n"},
-		{Gemini, part(`{"functionCall":{"name":"a","args":{"a":1},"args":{"b":1}}}`), "2/2/other||||\n"},
-		{Gemini, part(`{"functionResponse":{"name":"a","response":{"output":"a","output":"b"}}}`), "2/2/other||||\n"},
-		{Gemini, part(`{"functionCall":"a"}`), "2/2/other||||\n"},
+		{wire.OpenAIChat, message(`{"role":"assistant","content":"a","reasoning":"r","reasoning":"s"}`), closed("3")},
+		{wire.OpenAIResponses, `{"input":[{"role":"user","content":"a","role":"assistant"}]}`, "2/0/other||||\n"},
+		{wire.OpenAIResponses, `{"input":[{"type":"function_call_output","call_id":"a","call_id":"b","output":"c"}]}`, "2/4/other||||\n"},
+		{wire.OpenAIResponses, `{"input":[{"role":"robot","content":"a"},{"role":"user","content":"hi"}]}`, "2/0/other||||\n2/2/text|||\"hi\"||00010\n"},
+		{wire.OpenAIResponses, `{"input":[{"role":"user","content":1},{"role":"user","content":["a"]}]}`, "2/2/other||||\n2/2/other||||\n"},
+		{wire.OpenAIResponses, `{"input":[{"type":"additional_tools","tools":["a",{"name":"b"}]}]}`, "2/1/tool_def||||\n2/1/tool_def||b||\n"},
+		{wire.OpenAIResponses, `{"input":"a","instructions":[]}`, "1/1/other||||\n2/2/text|||\"a\"||00010\n"},
+		{wire.Gemini, `{"systemInstruction":"a","contents":[{"parts":[{"text":"hi"}]}]}`, "1/1/other||||\n2/2/text|||\"hi\"|\n"},
+		{wire.Gemini, `{"contents":[{"parts":[],"parts":[]}]}`, "2/0/other||||\n"},
+		{wire.Gemini, `{"contents":[{"role":"user","parts":"a"}]}`, "2/2/other||||\n"},
+		{wire.Gemini, `{"contents":[{"role":"robot","parts":[]}]}`, "2/0/other||||\n"},
+		{wire.Gemini, part(`"a",{"text":"b"}`), "2/2/other||||\n2/2/text|||\"b\"|\n"},
+		{wire.Gemini, part(`{"functionCall":{"name":"a"},"function_call":{"name":"b"}}`), "2/2/other||||\n"},
+		{wire.Gemini, part(`{"text":"a","thoughtSignature":"","thought_signature":"x"}`), "2/2/other||||\n"},
+		{wire.Gemini, part(`{"functionCall":{"name":"a","args":{"a":1},"args":{"b":1}}}`), "2/2/other||||\n"},
+		{wire.Gemini, part(`{"functionResponse":{"name":"a","response":{"output":"a","output":"b"}}}`), "2/2/other||||\n"},
+		{wire.Gemini, part(`{"functionCall":"a"}`), "2/2/other||||\n"},
 		{
-			Gemini, `{"contents":[{"parts":[]}],"tools":["a",{"functionDeclarations":{}},{"functionDeclarations":[{"name":"a","name":"b"}]}]}`,
+			wire.Gemini, `{"contents":[{"parts":[]}],"tools":["a",{"functionDeclarations":{}},{"functionDeclarations":[{"name":"a","name":"b"}]}]}`,
 			"0/0/tool_def||||\n0/0/tool_def||||\n0/0/tool_def||||\n",
 		},
 	} {
@@ -92,7 +94,7 @@ func TestParseCloses(t *testing.T) {
 				t.Errorf("%s: block %d has no hash or span", c.body, i)
 			}
 		}
-		again, err := Parse(c.format, []byte(c.body), func(Hash) *Known { return v.Known() })
+		again, err := wire.Parse(c.format, []byte(c.body), func(wire.Hash) *wire.Known { return v.Known() })
 		if err != nil || outline(again) != c.want {
 			t.Errorf("%s: recalled it is %v\n%s", c.body, err, outline(again))
 		}
@@ -101,9 +103,9 @@ func TestParseCloses(t *testing.T) {
 
 // Members of which the last counts for everybody cost nothing.
 func TestParseTolerates(t *testing.T) {
-	for f, members := range map[Format]string{
-		Anthropic:  `"thinking":{},"thinking":{"type":"disabled"},"metadata":{},"metadata":null`,
-		OpenAIChat: `"thinking":{"type":"enabled"},"reasoning_effort":"high","output_config":{},"response_format":{},"max_tokens":1,"max_tokens":2`,
+	for f, members := range map[wire.Format]string{
+		wire.Anthropic:  `"thinking":{},"thinking":{"type":"disabled"},"metadata":{},"metadata":null`,
+		wire.OpenAIChat: `"thinking":{"type":"enabled"},"reasoning_effort":"high","output_config":{},"response_format":{},"max_tokens":1,"max_tokens":2`,
 	} {
 		mustParse(t, f, `{"messages":[{"role":"user","content":"a"}],`+members+`}`)
 	}
@@ -116,8 +118,8 @@ func TestSpliceTwins(t *testing.T) {
 		`{"reasoning":"r","reasoning_content":"r","role":"assistant","content":"t"}`:  `{"role":"assistant","content":"t"}`,
 		`{"reasoning":"r","role":"assistant","content":"t","reasoning_content":"r"}`:  `{"role":"assistant","content":"t"}`,
 	} {
-		v := mustParse(t, OpenAIChat, `{"messages":[`+message+`]}`)
-		got, err := v.Splice([]Edit{{Block: 0, Op: OpRemove}, {Block: 1, Op: OpRemove}})
+		v := mustParse(t, wire.OpenAIChat, `{"messages":[`+message+`]}`)
+		got, err := v.Splice([]wire.Edit{{Block: 0, Op: wire.OpRemove}, {Block: 1, Op: wire.OpRemove}})
 		if err != nil || string(got) != `{"messages":[`+want+`]}` {
 			t.Errorf("%s: got %s, %v", message, got, err)
 		}

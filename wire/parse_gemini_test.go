@@ -12,7 +12,7 @@
 // See the License for the specific language governing permissions and
 // limitations under the License.
 
-package wire
+package wire_test
 
 import (
 	"errors"
@@ -21,6 +21,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
 func TestDetectGemini(t *testing.T) {
@@ -42,16 +44,16 @@ func TestDetectGemini(t *testing.T) {
 		{"/v1internal:generateContent", "", "", false}, // Code Assist wraps the request
 		{"/v1beta/m:generateContent", "", "", false},
 	} {
-		f, ok := Detect(http.MethodPost, c.path)
-		if ok != (c.base != "") || ok && f != Gemini {
+		f, ok := wire.Detect(http.MethodPost, c.path)
+		if ok != (c.base != "") || ok && f != wire.Gemini {
 			t.Errorf("%s: %q, %t", c.path, f, ok)
 		}
-		base, model, stream, _ := Gemini.Codec().(Addresser).Address(c.path)
+		base, model, stream, _ := wire.Gemini.Codec().(wire.Addresser).Address(c.path)
 		if base != c.base || model != c.model || stream != c.stream {
 			t.Errorf("%s: base %q, model %q, stream %t", c.path, base, model, stream)
 		}
 	}
-	if _, ok := Detect(http.MethodGet, "/v1beta/models/m:generateContent"); ok {
+	if _, ok := wire.Detect(http.MethodGet, "/v1beta/models/m:generateContent"); ok {
 		t.Error("a GET was taken for a request")
 	}
 }
@@ -78,7 +80,7 @@ const geminiRequest = `{"contents":[
  "generationConfig":{"temperature":1,"maxOutputTokens":7,"thinkingConfig":{"includeThoughts":true},"responseJsonSchema":{"type":"object"}}}`
 
 func TestParseGemini(t *testing.T) {
-	v := mustParse(t, Gemini, geminiRequest)
+	v := mustParse(t, wire.Gemini, geminiRequest)
 	want := `0/0/tool_def||read_file||
 0/0/tool_def||glob||
 0/0/tool_def||||
@@ -123,7 +125,7 @@ func TestParseGemini(t *testing.T) {
 		"generationConfig", "generation_config", "maxOutputTokens", "max_output_tokens", "thinkingConfig", "thinking_config", "responseJsonSchema", "response_json_schema",
 		"functionCall", "function_call", "functionResponse", "function_response", "thoughtSignature", "thought_signature", "inlineData", "inline_data", "mimeType", "mime_type",
 		"executableCode", "executable_code", "codeExecutionResult", "code_execution_result").Replace(geminiRequest)
-	if got := outline(mustParse(t, Gemini, snake)); got != want {
+	if got := outline(mustParse(t, wire.Gemini, snake)); got != want {
 		t.Errorf("with names of the second form\n%swant\n%s", got, want)
 	}
 }
@@ -133,13 +135,13 @@ func TestParseGeminiRefuses(t *testing.T) {
 		name, body string
 		want       error
 	}{
-		{"no contents", `{"generationConfig":{}}`, ErrShape},
-		{"contents empty", `{"contents":[]}`, ErrShape},
-		{"contents an object", `{"contents":{"parts":[{"text":"a"}]}}`, ErrSyntax},
-		{"contents twice", `{"contents":[{"parts":[{"text":"a"}]}],"contents":[{"parts":[{"text":"b"}]}]}`, ErrDuplicate},
-		{"system under two names", `{"systemInstruction":{"parts":[]},"system_instruction":{"parts":[]},"contents":[{"parts":[]}]}`, ErrDuplicate},
+		{"no contents", `{"generationConfig":{}}`, wire.ErrShape},
+		{"contents empty", `{"contents":[]}`, wire.ErrShape},
+		{"contents an object", `{"contents":{"parts":[{"text":"a"}]}}`, wire.ErrSyntax},
+		{"contents twice", `{"contents":[{"parts":[{"text":"a"}]}],"contents":[{"parts":[{"text":"b"}]}]}`, wire.ErrDuplicate},
+		{"system under two names", `{"systemInstruction":{"parts":[]},"system_instruction":{"parts":[]},"contents":[{"parts":[]}]}`, wire.ErrDuplicate},
 	} {
-		if _, err := Parse(Gemini, []byte(c.body), nil); !errors.Is(err, c.want) {
+		if _, err := wire.Parse(wire.Gemini, []byte(c.body), nil); !errors.Is(err, c.want) {
 			t.Errorf("%s: got %v, want %v", c.name, err, c.want)
 		}
 	}
@@ -148,12 +150,12 @@ func TestParseGeminiRefuses(t *testing.T) {
 		`{"cachedContent":"cachedContents/x","contents":[{"parts":[{"text":"a"}]}]}`:                true,
 		`{"contents":[{"parts":[{"text":"a"}]}],"cached_content":"cachedContents/x","labels":null}`: true,
 	} {
-		if v := mustParse(t, Gemini, body); v.Partial != partial {
+		if v := mustParse(t, wire.Gemini, body); v.Partial != partial {
 			t.Errorf("%s: a part of the prompt is stored: %t", body, v.Partial)
 		}
 	}
 	// A tool may answer with any keys.
-	v := mustParse(t, Gemini, `{"contents":[{"role":"user","parts":[{"functionResponse":{"name":"a","response":{"outp\u0075t":"a","output":"b"}}}]}]}`)
+	v := mustParse(t, wire.Gemini, `{"contents":[{"role":"user","parts":[{"functionResponse":{"name":"a","response":{"outp\u0075t":"a","output":"b"}}}]}]}`)
 	if got := v.Text(v.Blocks[0].Body); got != `{"outp\u0075t":"a","output":"b"}` {
 		t.Errorf("the response is replaced in part: %s", got)
 	}
@@ -179,7 +181,7 @@ func TestHashGemini(t *testing.T) {
 		{"another id", model(`{"functionCall":{"id":"1","name":"a"}}`), model(`{"functionCall":{"id":"2","name":"a"}}`), false},
 		{"another response", user(`{"functionResponse":{"name":"a","response":{"output":"x"}}}`), user(`{"functionResponse":{"name":"a","response":{"output":"y"}}}`), false},
 	} {
-		a, b := mustParse(t, Gemini, c.a), mustParse(t, Gemini, c.b)
+		a, b := mustParse(t, wire.Gemini, c.a), mustParse(t, wire.Gemini, c.b)
 		if (a.Blocks[0].Hash == b.Blocks[0].Hash) != c.same {
 			t.Errorf("%s: same = %t, want %t", c.name, !c.same, c.same)
 		}
@@ -187,7 +189,7 @@ func TestHashGemini(t *testing.T) {
 }
 
 func TestSpliceGemini(t *testing.T) {
-	v := mustParse(t, Gemini, geminiRequest)
+	v := mustParse(t, wire.Gemini, geminiRequest)
 	at := func(text string) int {
 		for i := range v.Blocks {
 			if strings.Contains(v.Text(v.Blocks[i].Span), text) && v.Blocks[i].Message >= 0 {
@@ -200,26 +202,26 @@ func TestSpliceGemini(t *testing.T) {
 	stub := []byte(`"stub"`)
 	for _, c := range []struct {
 		name     string
-		edit     Edit
+		edit     wire.Edit
 		old, new string // "" = refused
 	}{
-		{"output", Edit{at("package a"), OpReplace, stub}, `"package a"`, `"stub"`},
-		{"error", Edit{at(`no \"x\"`), OpReplace, stub}, `"no \"x\""`, `"stub"`},
-		{"whole response", Edit{at(`{"hour":7}`), OpReplace, stub}, `{"hour":7}`, `{"output":"stub"}`},
-		{"whole response by an object", Edit{at(`{"hour":7}`), OpReplace, []byte(`{"a":1}`)}, `{"hour":7}`, `{"a":1}`},
-		{"args", Edit{at(`"pattern"`), OpReplace, []byte(`{}`)}, `{"pattern":"*"}`, `{}`},
-		{"thought", Edit{at("hm"), OpRemove, nil}, `{"text":"hm","thought":true},`, ``},
-		{"narration", Edit{at("Let me"), OpRemove, nil}, "{\"text\":\"Let me look.\"},\n  ", ``},
-		{"signed args", Edit{at(`"c1"`), OpReplace, []byte(`{}`)}, "", ""},
-		{"signed text", Edit{at(`{"text":"","thoughtSignature"`), OpRemove, nil}, "", ""},
-		{"response", Edit{at("package a"), OpRemove, nil}, "", ""},
-		{"no response", Edit{at(`{"name":"x"}`), OpReplace, stub}, "", ""},
-		{"lone part", Edit{at("go on"), OpRemove, nil}, "", ""},
-		{"marker", Edit{at("hi"), OpMark, []byte(`{}`)}, "", ""},
+		{"output", wire.Edit{at("package a"), wire.OpReplace, stub}, `"package a"`, `"stub"`},
+		{"error", wire.Edit{at(`no \"x\"`), wire.OpReplace, stub}, `"no \"x\""`, `"stub"`},
+		{"whole response", wire.Edit{at(`{"hour":7}`), wire.OpReplace, stub}, `{"hour":7}`, `{"output":"stub"}`},
+		{"whole response by an object", wire.Edit{at(`{"hour":7}`), wire.OpReplace, []byte(`{"a":1}`)}, `{"hour":7}`, `{"a":1}`},
+		{"args", wire.Edit{at(`"pattern"`), wire.OpReplace, []byte(`{}`)}, `{"pattern":"*"}`, `{}`},
+		{"thought", wire.Edit{at("hm"), wire.OpRemove, nil}, `{"text":"hm","thought":true},`, ``},
+		{"narration", wire.Edit{at("Let me"), wire.OpRemove, nil}, "{\"text\":\"Let me look.\"},\n  ", ``},
+		{"signed args", wire.Edit{at(`"c1"`), wire.OpReplace, []byte(`{}`)}, "", ""},
+		{"signed text", wire.Edit{at(`{"text":"","thoughtSignature"`), wire.OpRemove, nil}, "", ""},
+		{"response", wire.Edit{at("package a"), wire.OpRemove, nil}, "", ""},
+		{"no response", wire.Edit{at(`{"name":"x"}`), wire.OpReplace, stub}, "", ""},
+		{"lone part", wire.Edit{at("go on"), wire.OpRemove, nil}, "", ""},
+		{"marker", wire.Edit{at("hi"), wire.OpMark, []byte(`{}`)}, "", ""},
 	} {
-		got, err := v.Splice([]Edit{c.edit})
+		got, err := v.Splice([]wire.Edit{c.edit})
 		if c.old == "" {
-			if !errors.Is(err, ErrEdit) {
+			if !errors.Is(err, wire.ErrEdit) {
 				t.Errorf("%s: got %s, %v", c.name, got, err)
 			}
 			continue
@@ -238,13 +240,13 @@ func TestRecallGemini(t *testing.T) {
  {"parts":{"text":"go on"}}`)]
 	tail := geminiRequest[strings.Index(geminiRequest, `],
  "systemInstruction"`):]
-	known := mustParse(t, Gemini, head+tail).Known()
+	known := mustParse(t, wire.Gemini, head+tail).Known()
 	for _, fresh := range []int{10, 6} {
-		v, err := Parse(Gemini, []byte(geminiRequest), func(Hash) *Known { return known })
+		v, err := wire.Parse(wire.Gemini, []byte(geminiRequest), func(wire.Hash) *wire.Known { return known })
 		if err != nil {
 			t.Fatal(err)
 		}
-		sameViews(t, v, mustParse(t, Gemini, geminiRequest))
+		sameViews(t, v, mustParse(t, wire.Gemini, geminiRequest))
 		if want := len(v.Blocks) - fresh; v.Recalled != want {
 			t.Errorf("recalled %d of %d blocks, want %d", v.Recalled, len(v.Blocks), want)
 		}
@@ -256,12 +258,12 @@ func FuzzSpliceGemini(f *testing.F) {
 	f.Add([]byte(`{"contents":[{"parts":{"functionResponse":{"name":"a","response":{"content":"\"\\"}}},"role":"user"}],"system_instruction":{"parts":{"text":"s"}},"tools":[{"code_execution":{}}]}`))
 	f.Add([]byte(`{ "contents" : [ { "parts" : [ ] } , { "role" : null } ] , "generation_config" : 1 }`))
 	f.Fuzz(func(t *testing.T, body []byte) {
-		v, err := Parse(Gemini, body, nil)
+		v, err := wire.Parse(wire.Gemini, body, nil)
 		if err != nil {
 			return
 		}
 		checkSplice(t, v)
-		again, err := Parse(Gemini, body, func(Hash) *Known { return v.Known() })
+		again, err := wire.Parse(wire.Gemini, body, func(wire.Hash) *wire.Known { return v.Known() })
 		if err != nil {
 			t.Fatalf("not readable a second time: %v", err)
 		}
@@ -278,9 +280,9 @@ func FuzzDecoderSplitGemini(f *testing.F) {
 		f.Add(b, i%2 == 0, 1+i)
 	}
 	f.Fuzz(func(t *testing.T, answer []byte, stream bool, piece int) {
-		want := decode(Gemini, stream, answer, max(len(answer), 1))
+		want := decode(wire.Gemini, stream, answer, max(len(answer), 1))
 		for _, piece := range []int{1, max(piece, 1)} {
-			if got := decode(Gemini, stream, answer, piece); !reflect.DeepEqual(got, want) {
+			if got := decode(wire.Gemini, stream, answer, piece); !reflect.DeepEqual(got, want) {
 				t.Errorf("in pieces of %d:\n got %+v\nwant %+v", piece, got, want)
 			}
 		}

@@ -12,7 +12,7 @@
 // See the License for the specific language governing permissions and
 // limitations under the License.
 
-package wire
+package wire_test
 
 import (
 	"encoding/json"
@@ -20,6 +20,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
 // codexBody has the form of the requests of Codex's default model: the tools
@@ -38,7 +40,7 @@ const codexBody = `{"model":"gpt-6.1-sol","stream":true,"input":[
 ],"tool_choice":"auto","parallel_tool_calls":false,"reasoning":{"effort":"medium"},"store":false,"include":["reasoning.encrypted_content"],"prompt_cache_key":"0198-a","text":{"verbosity":"low"},"client_metadata":{"b":"1","a":"2"}}`
 
 func TestParseResponses(t *testing.T) {
-	v := mustParse(t, OpenAIResponses, codexBody)
+	v := mustParse(t, wire.OpenAIResponses, codexBody)
 	want := `2/1/tool_def||exec||
 2/1/tool_def||x||
 2/1/text|||"rules"|
@@ -58,11 +60,11 @@ func TestParseResponses(t *testing.T) {
 	if v.Session != "0198-a" || v.Model != "gpt-6.1-sol" || !v.Stream || v.Partial || !v.OffersTools() || v.Thinking.Empty() || v.OutputConfig.Empty() {
 		t.Errorf("settings: %+v", v)
 	}
-	roles := make([]Role, len(v.Messages))
+	roles := make([]wire.Role, len(v.Messages))
 	for i, m := range v.Messages {
 		roles[i] = m.Role
 	}
-	if want := []Role{RoleSystem, RoleSystem, RoleUser, RoleUser, RoleAssistant, RoleTool}; len(roles) != len(want) || roles[4] != want[4] || roles[5] != want[5] {
+	if want := []wire.Role{wire.RoleSystem, wire.RoleSystem, wire.RoleUser, wire.RoleUser, wire.RoleAssistant, wire.RoleTool}; len(roles) != len(want) || roles[4] != want[4] || roles[5] != want[5] {
 		t.Errorf("messages of %v, want %v", roles, want)
 	}
 }
@@ -92,7 +94,7 @@ func TestParseResponsesItems(t *testing.T) {
 		{`{"type":"novelty_output","x":1}`, `2/4/tool_result||||`},
 		{`{"role":"user","content":[]}`, ``},
 	} {
-		v := mustParse(t, OpenAIResponses, `{"input":[`+c.item+`]}`)
+		v := mustParse(t, wire.OpenAIResponses, `{"input":[`+c.item+`]}`)
 		if got := strings.TrimSuffix(outline(v), "\n"); got != c.want {
 			t.Errorf("%s: got %s, want %s", c.item, got, c.want)
 		}
@@ -104,19 +106,19 @@ func TestParseResponsesRefuses(t *testing.T) {
 		body string
 		want error
 	}{
-		{`{"model":"m"}`, ErrShape},
-		{`{"input":[]}`, ErrShape},
-		{`{"messages":[{"role":"user","content":"a"}]}`, ErrShape},
-		{`{"input":{}}`, ErrSyntax},
-		{`{"input":7}`, ErrSyntax},
-		{`{"input":["a"]}`, ErrSyntax},
-		{`{"input":"a","input":"b"}`, ErrDuplicate},
-		{`{"input":"a","instructions":"b","instructions":"c"}`, ErrDuplicate},
-		{`{"input":"a","tools":"x"}`, ErrShape},
-		{`{"input":[{"role":"user","content":"a"},]}`, ErrSyntax},
-		{`{"input":[{"role":"user","content":"a"`, ErrSyntax},
+		{`{"model":"m"}`, wire.ErrShape},
+		{`{"input":[]}`, wire.ErrShape},
+		{`{"messages":[{"role":"user","content":"a"}]}`, wire.ErrShape},
+		{`{"input":{}}`, wire.ErrSyntax},
+		{`{"input":7}`, wire.ErrSyntax},
+		{`{"input":["a"]}`, wire.ErrSyntax},
+		{`{"input":"a","input":"b"}`, wire.ErrDuplicate},
+		{`{"input":"a","instructions":"b","instructions":"c"}`, wire.ErrDuplicate},
+		{`{"input":"a","tools":"x"}`, wire.ErrShape},
+		{`{"input":[{"role":"user","content":"a"},]}`, wire.ErrSyntax},
+		{`{"input":[{"role":"user","content":"a"`, wire.ErrSyntax},
 	} {
-		if _, err := Parse(OpenAIResponses, []byte(c.body), nil); !errors.Is(err, c.want) {
+		if _, err := wire.Parse(wire.OpenAIResponses, []byte(c.body), nil); !errors.Is(err, c.want) {
 			t.Errorf("%s: got %v, want %v", c.body, err, c.want)
 		}
 	}
@@ -144,12 +146,12 @@ func TestResponsesHashIsCanonical(t *testing.T) {
 		{"other role", `{"role":"user","content":"x"}`, `{"role":"developer","content":"x"}`, false},
 		{"tools", `{"type":"additional_tools","id":"at_1","tools":[{"type":"custom","name":"a"}]}`, `{"type":"additional_tools","id":"at_2","tools":[{"type":"custom","name":"a"}]}`, true},
 	} {
-		a, b := mustParse(t, OpenAIResponses, `{"input":[`+c.a+`]}`), mustParse(t, OpenAIResponses, `{"input":[`+c.b+`]}`)
+		a, b := mustParse(t, wire.OpenAIResponses, `{"input":[`+c.a+`]}`), mustParse(t, wire.OpenAIResponses, `{"input":[`+c.b+`]}`)
 		if (a.Blocks[0].Hash == b.Blocks[0].Hash) != c.same {
 			t.Errorf("%s: same = %t, want %t", c.name, !c.same, c.same)
 		}
 	}
-	text, items := mustParse(t, OpenAIResponses, `{"input":"x"}`), mustParse(t, OpenAIResponses, `{"input":[{"role":"user","content":"x"}]}`)
+	text, items := mustParse(t, wire.OpenAIResponses, `{"input":"x"}`), mustParse(t, wire.OpenAIResponses, `{"input":[{"role":"user","content":"x"}]}`)
 	if text.Blocks[0].Hash != items.Blocks[0].Hash || text.First() != items.First() {
 		t.Error("an input that is a text is another than the message that it means")
 	}
@@ -169,11 +171,11 @@ func TestResponsesPartial(t *testing.T) {
 		`{"conversation":{"id":"conv_2"},"input":"a","prompt_cache_key":"k"}`:       {true, "k"},
 		`{"input":[{"type":"item_reference","id":"x"}],"previous_response_id":"r"}`: {true, ""},
 	} {
-		if v := mustParse(t, OpenAIResponses, body); v.Partial != want.partial || v.Session != want.session {
+		if v := mustParse(t, wire.OpenAIResponses, body); v.Partial != want.partial || v.Session != want.session {
 			t.Errorf("%s: partial %t, session %q", body, v.Partial, v.Session)
 		}
 	}
-	if v := mustParse(t, Anthropic, `{"messages":[{"role":"user","content":"a"}],"conversation":"x","previous_response_id":"y"}`); v.Partial || v.Session != "" {
+	if v := mustParse(t, wire.Anthropic, `{"messages":[{"role":"user","content":"a"}],"conversation":"x","previous_response_id":"y"}`); v.Partial || v.Session != "" {
 		t.Error("members of another format count")
 	}
 }
@@ -189,7 +191,7 @@ func TestResponsesRecall(t *testing.T) {
 		return `,{"type":"function_call_output","call_id":"` + id + `","output":"o` + id + `"}`
 	}
 	reason := `,{"type":"reasoning","summary":[],"encrypted_content":"g"}`
-	var known *Known
+	var known *wire.Known
 	for i, c := range []struct {
 		body     string
 		recalled int
@@ -205,7 +207,7 @@ func TestResponsesRecall(t *testing.T) {
 		{`{"input":[` + call("1")[1:] + output("1") + `]}`, 0},
 		{`{"input":[` + call("1")[1:] + output("1") + `]}`, 1},
 	} {
-		v, err := Parse(OpenAIResponses, []byte(c.body), func(h Hash) *Known {
+		v, err := wire.Parse(wire.OpenAIResponses, []byte(c.body), func(h wire.Hash) *wire.Known {
 			if known == nil || known.First() != h {
 				return nil
 			}
@@ -214,7 +216,7 @@ func TestResponsesRecall(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		sameViews(t, v, mustParse(t, OpenAIResponses, c.body))
+		sameViews(t, v, mustParse(t, wire.OpenAIResponses, c.body))
 		if v.Recalled != c.recalled {
 			t.Errorf("request %d: recalled %d blocks, want %d", i, v.Recalled, c.recalled)
 		}
@@ -227,25 +229,25 @@ func TestSpliceResponses(t *testing.T) {
 	mark := []byte(`{"mode":"explicit"}`)
 	for _, c := range []struct {
 		name  string
-		edits []Edit
+		edits []wire.Edit
 		want  string // "" = refused
 	}{
-		{"text in the middle", []Edit{{Block: 3, Op: OpRemove}}, strings.Replace(body, `{"role":"assistant","content":[{"type":"output_text","text":"b"}]} , `, "", 1)},
-		{"text at the end of the answer", []Edit{{Block: 5, Op: OpRemove}}, strings.Replace(body, `{"role":"assistant","content":"c"},`, "", 1)},
-		{"two texts", []Edit{{Block: 3, Op: OpRemove}, {Block: 5, Op: OpRemove}}, strings.Replace(strings.Replace(body, `{"role":"assistant","content":"c"},`, "", 1), `{"role":"assistant","content":[{"type":"output_text","text":"b"}]} , `, "", 1)},
-		{"what follows reasoning", []Edit{{Block: 2, Op: OpRemove}}, ""},
-		{"reasoning", []Edit{{Block: 1, Op: OpRemove}}, ""},
-		{"a call", []Edit{{Block: 4, Op: OpRemove}}, ""},
-		{"replace an output", []Edit{{Block: 6, Op: OpReplace, Value: []byte(`"x"`)}}, strings.Replace(body, `"output":"o"`, `"output":"x"`, 1)},
-		{"replace arguments", []Edit{{Block: 4, Op: OpReplace, Value: []byte(`"[]"`)}}, strings.Replace(body, `"arguments":"{}"`, `"arguments":"[]"`, 1)},
-		{"mark a text", []Edit{{Block: 0, Op: OpMark, Value: mark}}, strings.Replace(body, `"content":"hi"`, `"content":[{"type":"input_text","text":"hi","prompt_cache_breakpoint":{"mode":"explicit"}}]`, 1)},
-		{"mark an answer", []Edit{{Block: 2, Op: OpMark, Value: mark}}, ""},
-		{"mark an output", []Edit{{Block: 6, Op: OpMark, Value: mark}}, ""},
+		{"text in the middle", []wire.Edit{{Block: 3, Op: wire.OpRemove}}, strings.Replace(body, `{"role":"assistant","content":[{"type":"output_text","text":"b"}]} , `, "", 1)},
+		{"text at the end of the answer", []wire.Edit{{Block: 5, Op: wire.OpRemove}}, strings.Replace(body, `{"role":"assistant","content":"c"},`, "", 1)},
+		{"two texts", []wire.Edit{{Block: 3, Op: wire.OpRemove}, {Block: 5, Op: wire.OpRemove}}, strings.Replace(strings.Replace(body, `{"role":"assistant","content":"c"},`, "", 1), `{"role":"assistant","content":[{"type":"output_text","text":"b"}]} , `, "", 1)},
+		{"what follows reasoning", []wire.Edit{{Block: 2, Op: wire.OpRemove}}, ""},
+		{"reasoning", []wire.Edit{{Block: 1, Op: wire.OpRemove}}, ""},
+		{"a call", []wire.Edit{{Block: 4, Op: wire.OpRemove}}, ""},
+		{"replace an output", []wire.Edit{{Block: 6, Op: wire.OpReplace, Value: []byte(`"x"`)}}, strings.Replace(body, `"output":"o"`, `"output":"x"`, 1)},
+		{"replace arguments", []wire.Edit{{Block: 4, Op: wire.OpReplace, Value: []byte(`"[]"`)}}, strings.Replace(body, `"arguments":"{}"`, `"arguments":"[]"`, 1)},
+		{"mark a text", []wire.Edit{{Block: 0, Op: wire.OpMark, Value: mark}}, strings.Replace(body, `"content":"hi"`, `"content":[{"type":"input_text","text":"hi","prompt_cache_breakpoint":{"mode":"explicit"}}]`, 1)},
+		{"mark an answer", []wire.Edit{{Block: 2, Op: wire.OpMark, Value: mark}}, ""},
+		{"mark an output", []wire.Edit{{Block: 6, Op: wire.OpMark, Value: mark}}, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got, err := mustParse(t, OpenAIResponses, body).Splice(c.edits)
+			got, err := mustParse(t, wire.OpenAIResponses, body).Splice(c.edits)
 			if c.want == "" {
-				if !errors.Is(err, ErrEdit) {
+				if !errors.Is(err, wire.ErrEdit) {
 					t.Fatalf("got %s, %v", got, err)
 				}
 				return
@@ -260,13 +262,13 @@ func TestSpliceResponses(t *testing.T) {
 		{"a part with a marker of null", `{"input":[{"role":"user","content":[{"prompt_cache_breakpoint": null,"type":"input_text","text":"hi"}]}]}`, `{"input":[{"role":"user","content":[{"prompt_cache_breakpoint": {"mode":"explicit"},"type":"input_text","text":"hi"}]}]}`},
 		{"a part", `{"input":[{"role":"user","content":[{"type":"input_text","text":"hi"}]}]}`, `{"input":[{"role":"user","content":[{"type":"input_text","text":"hi","prompt_cache_breakpoint":{"mode":"explicit"}}]}]}`},
 	} {
-		got, err := mustParse(t, OpenAIResponses, c.body).Splice([]Edit{{Block: 0, Op: OpMark, Value: mark}})
+		got, err := mustParse(t, wire.OpenAIResponses, c.body).Splice([]wire.Edit{{Block: 0, Op: wire.OpMark, Value: mark}})
 		if err != nil || string(got) != c.want {
 			t.Errorf("%s: got %s, %v", c.name, got, err)
 		}
 	}
 	last := `{"input":[{"role":"user","content":"hi"},{"type":"function_call","call_id":"c","name":"f","arguments":"{}"} , {"role":"assistant","content":"a"},{"role":"assistant","content":"b"} ]}`
-	got, err := mustParse(t, OpenAIResponses, last).Splice([]Edit{{Block: 2, Op: OpRemove}, {Block: 3, Op: OpRemove}})
+	got, err := mustParse(t, wire.OpenAIResponses, last).Splice([]wire.Edit{{Block: 2, Op: wire.OpRemove}, {Block: 3, Op: wire.OpRemove}})
 	if want := `{"input":[{"role":"user","content":"hi"},{"type":"function_call","call_id":"c","name":"f","arguments":"{}"}  ]}`; err != nil || string(got) != want {
 		t.Errorf("at the end: got %s, %v\nwant %s", got, err, want)
 	}
@@ -291,13 +293,13 @@ func responsesGrowing(size int) (before, after []byte) {
 func BenchmarkParseResponses(b *testing.B) {
 	for name, size := range map[string]int{"200KB": 200 << 10, "1MB": 1 << 20} {
 		before, after := responsesGrowing(size)
-		v := mustParse(b, OpenAIResponses, string(before))
-		for kind, recall := range map[string]func(Hash) *Known{"cold": nil, "known": func(Hash) *Known { return v.Known() }} {
+		v := mustParse(b, wire.OpenAIResponses, string(before))
+		for kind, recall := range map[string]func(wire.Hash) *wire.Known{"cold": nil, "known": func(wire.Hash) *wire.Known { return v.Known() }} {
 			b.Run(name+"/"+kind, func(b *testing.B) {
 				b.SetBytes(int64(len(after)))
 				b.ReportAllocs()
 				for b.Loop() {
-					if _, err := Parse(OpenAIResponses, after, recall); err != nil {
+					if _, err := wire.Parse(wire.OpenAIResponses, after, recall); err != nil {
 						b.Fatal(err)
 					}
 				}
@@ -312,19 +314,19 @@ func FuzzResponses(f *testing.F) {
 	f.Add([]byte(`{"input":[{"role":"assistant","content":"a"},{"type":"reasoning"},{"id":"x"},{"type":"function_call_output","output":[{"type":"input_text","text":"t"}]},{"type":"f_output","id":"y","output":""}]}`))
 	f.Add([]byte(`{"input":[{"role":"assistant","content":[]},{"role":"assistant","content":"a"},{"role":"assistant","content":[]},{"role":"assistant","content":[{"type":"output_text","text":"b"}]},{"role":"user","content":null}]}`))
 	f.Fuzz(func(t *testing.T, body []byte) {
-		v, err := Parse(OpenAIResponses, body, nil)
+		v, err := wire.Parse(wire.OpenAIResponses, body, nil)
 		if err != nil {
 			return
 		}
 		checkSplice(t, v)
-		again, err := Parse(OpenAIResponses, body, func(Hash) *Known { return v.Known() })
+		again, err := wire.Parse(wire.OpenAIResponses, body, func(wire.Hash) *wire.Known { return v.Known() })
 		if err != nil {
 			t.Fatalf("not readable a second time: %v", err)
 		}
 		sameViews(t, v, again)
 		// A conversation that recalls another one is not confused by it.
-		cut := mustParse(t, OpenAIResponses, codexBody)
-		if again, err = Parse(OpenAIResponses, body, func(Hash) *Known { return cut.Known() }); err != nil {
+		cut := mustParse(t, wire.OpenAIResponses, codexBody)
+		if again, err = wire.Parse(wire.OpenAIResponses, body, func(wire.Hash) *wire.Known { return cut.Known() }); err != nil {
 			t.Fatalf("not readable with another in mind: %v", err)
 		}
 		sameViews(t, v, again)

@@ -12,7 +12,7 @@
 // See the License for the specific language governing permissions and
 // limitations under the License.
 
-package wire
+package wire_test
 
 import (
 	"bytes"
@@ -21,11 +21,13 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
-func mustParse(t testing.TB, f Format, body string) *View {
+func mustParse(t testing.TB, f wire.Format, body string) *wire.View {
 	t.Helper()
-	v, err := Parse(f, []byte(body), nil)
+	v, err := wire.Parse(f, []byte(body), nil)
 	if err != nil {
 		t.Fatalf("parsing %s: %v", body, err)
 	}
@@ -33,12 +35,12 @@ func mustParse(t testing.TB, f Format, body string) *View {
 }
 
 // outline renders a view's blocks: section, role, kind, id, name, flags, body.
-func outline(v *View) string {
+func outline(v *wire.View) string {
 	var s strings.Builder
 	for i := range v.Blocks {
 		b := &v.Blocks[i]
 		fmt.Fprintf(&s, "%d/%d/%s", b.Section, b.Role, b.Kind)
-		for _, part := range []Span{b.ID, b.Name, b.Body, b.Marker} {
+		for _, part := range []wire.Span{b.ID, b.Name, b.Body, b.Marker} {
 			s.WriteByte('|')
 			s.Write(v.Bytes(part))
 		}
@@ -51,7 +53,7 @@ func outline(v *View) string {
 }
 
 func TestParseAnthropic(t *testing.T) {
-	v := mustParse(t, Anthropic, `{"model":"claude-opus-4-6","messages":[
+	v := mustParse(t, wire.Anthropic, `{"model":"claude-opus-4-6","messages":[
 	 {"role":"user","content":"hi"},
 	 {"role":"assistant","content":[{"type":"thinking","thinking":"hm","signature":"s"},{"type":"redacted_thinking","data":"x"},{"type":"text","text":"ok"},{"type":"tool_use","id":"t1","name":"Read","input":{"a":[1,"}"]}}]},
 	 {"role":"user","content":[{"type":"tool_result","tool_use_id":"t1","is_error":true,"content":[{"type":"text","text":"r"},{"type":"image","source":{}}]},{"cache_control":{"type":"ephemeral"},"type":"text","text":""}]},
@@ -78,13 +80,13 @@ func TestParseAnthropic(t *testing.T) {
 	if v.Model != "claude-opus-4-6" || v.Session != "abc" || !v.Stream || v.MaxTokens != 7 || v.Tools != 1 || v.System != 2 || v.AutoMarker.Empty() {
 		t.Errorf("settings: %+v", v)
 	}
-	if len(v.Messages) != 5 || v.Messages[3].First != v.Messages[3].End || v.Messages[3].Role != RoleSystem {
+	if len(v.Messages) != 5 || v.Messages[3].First != v.Messages[3].End || v.Messages[3].Role != wire.RoleSystem {
 		t.Errorf("messages: %+v", v.Messages)
 	}
 }
 
 func TestParseOpenAIChat(t *testing.T) {
-	v := mustParse(t, OpenAIChat, `{"model":"gpt-5","messages":[
+	v := mustParse(t, wire.OpenAIChat, `{"model":"gpt-5","messages":[
 	 {"role":"developer","content":"sys"},{"role":"user","content":[{"type":"text","text":"hi"},{"type":"image_url","image_url":{"url":"u"}}]},
 	 {"role":"assistant","tool_calls":[{"index":0,"id":"c1","type":"function","function":{"name":"ls","arguments":"{\"a\":1}"}}],"content":null,"reasoning_content":"hm"},
 	 {"role":"tool","tool_call_id":"c1","content":"out"}],
@@ -106,38 +108,38 @@ func TestParseOpenAIChat(t *testing.T) {
 }
 
 func TestParseRefuses(t *testing.T) {
-	deep := strings.Repeat("[", MaxDepth+2) + strings.Repeat("]", MaxDepth+2)
+	deep := strings.Repeat("[", wire.MaxDepth+2) + strings.Repeat("]", wire.MaxDepth+2)
 	for _, c := range []struct {
 		name, body string
 		want       error
 	}{
-		{"empty", ``, ErrSyntax},
-		{"not an object", `[]`, ErrSyntax},
-		{"truncated", `{"messages":[{"role":"user","content":"hi`, ErrSyntax},
-		{"truncated behind messages", `{"messages":[{"role":"user","content":"hi"}]`, ErrSyntax},
-		{"something behind", `{"messages":[{"role":"user","content":"hi"}]}x`, ErrSyntax},
-		{"no messages", `{"model":"m"}`, ErrShape},
-		{"messages empty", `{"messages":[]}`, ErrShape},
-		{"messages not an array", `{"messages":{}}`, ErrSyntax},
-		{"messages twice", `{"messages":[{"role":"user","content":"a"}],"messages":[{"role":"user","content":"b"}]}`, ErrDuplicate},
-		{"system twice", `{"system":"a","system":"b","messages":[{"role":"user","content":"a"}]}`, ErrDuplicate},
-		{"escaped key", `{"mess\u0061ges":[],"messages":[{"role":"user","content":"a"}]}`, ErrSyntax},
-		{"too deep", `{"x":` + deep + `,"messages":[{"role":"user","content":"a"}]}`, ErrSyntax},
-		{"trailing comma", `{"messages":[{"role":"user","content":"a"},]}`, ErrSyntax},
-		{"tools a string", `{"tools":"x","messages":[{"role":"user","content":"a"}]}`, ErrShape},
+		{"empty", ``, wire.ErrSyntax},
+		{"not an object", `[]`, wire.ErrSyntax},
+		{"truncated", `{"messages":[{"role":"user","content":"hi`, wire.ErrSyntax},
+		{"truncated behind messages", `{"messages":[{"role":"user","content":"hi"}]`, wire.ErrSyntax},
+		{"something behind", `{"messages":[{"role":"user","content":"hi"}]}x`, wire.ErrSyntax},
+		{"no messages", `{"model":"m"}`, wire.ErrShape},
+		{"messages empty", `{"messages":[]}`, wire.ErrShape},
+		{"messages not an array", `{"messages":{}}`, wire.ErrSyntax},
+		{"messages twice", `{"messages":[{"role":"user","content":"a"}],"messages":[{"role":"user","content":"b"}]}`, wire.ErrDuplicate},
+		{"system twice", `{"system":"a","system":"b","messages":[{"role":"user","content":"a"}]}`, wire.ErrDuplicate},
+		{"escaped key", `{"mess\u0061ges":[],"messages":[{"role":"user","content":"a"}]}`, wire.ErrSyntax},
+		{"too deep", `{"x":` + deep + `,"messages":[{"role":"user","content":"a"}]}`, wire.ErrSyntax},
+		{"trailing comma", `{"messages":[{"role":"user","content":"a"},]}`, wire.ErrSyntax},
+		{"tools a string", `{"tools":"x","messages":[{"role":"user","content":"a"}]}`, wire.ErrShape},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			for _, f := range []Format{Anthropic, OpenAIChat} {
-				if f == OpenAIChat && strings.HasPrefix(c.name, "system") {
+			for _, f := range []wire.Format{wire.Anthropic, wire.OpenAIChat} {
+				if f == wire.OpenAIChat && strings.HasPrefix(c.name, "system") {
 					continue // no member of that name there
 				}
-				if _, err := Parse(f, []byte(c.body), nil); !errors.Is(err, c.want) {
+				if _, err := wire.Parse(f, []byte(c.body), nil); !errors.Is(err, c.want) {
 					t.Errorf("%s: got %v, want %v", f, err, c.want)
 				}
 			}
 		})
 	}
-	if _, err := Parse("morse", []byte(`{}`), nil); !errors.Is(err, ErrFormat) {
+	if _, err := wire.Parse("morse", []byte(`{}`), nil); !errors.Is(err, wire.ErrFormat) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -167,14 +169,14 @@ func TestHashIsCanonical(t *testing.T) {
 		{"result of two texts", result(`"x"`), result(`[{"type":"text","text":"x"},{"type":"text","text":"y"}]`), false},
 		{"is_error false", result(`"x"`), result(`"x","is_error":false`), true},
 		{"is_error true", result(`"x"`), result(`"x","is_error":true`), false},
-		{"attribution", system(`[{"type":"text","text":"` + AttributionLine + ` cch=1;"},{"type":"text","text":"S"}]`), system(`[{"type":"text","text":"` + AttributionLine + ` cch=2; cc_prev_req=3;"},{"type":"text","text":"S"}]`), true},
-		{"attribution and none", system(`[{"type":"text","text":"` + AttributionLine + ` cch=1;"}]`), system(`[{"type":"text","text":"cch=1;"}]`), false},
-		{"attribution and more", system(`[{"type":"text","text":"` + AttributionLine + ` cch=1;\nS"}]`), system(`[{"type":"text","text":"` + AttributionLine + ` cch=2;\nS"}]`), false},
-		{"attribution as a string", system(`"` + AttributionLine + ` cch=1;"`), system(`"` + AttributionLine + ` cch=2;"`), false},
-		{"attribution in a message", message(`"` + AttributionLine + ` cch=1;"`), message(`"` + AttributionLine + ` cch=2;"`), false},
+		{"attribution", system(`[{"type":"text","text":"` + wire.AttributionLine + ` cch=1;"},{"type":"text","text":"S"}]`), system(`[{"type":"text","text":"` + wire.AttributionLine + ` cch=2; cc_prev_req=3;"},{"type":"text","text":"S"}]`), true},
+		{"attribution and none", system(`[{"type":"text","text":"` + wire.AttributionLine + ` cch=1;"}]`), system(`[{"type":"text","text":"cch=1;"}]`), false},
+		{"attribution and more", system(`[{"type":"text","text":"` + wire.AttributionLine + ` cch=1;\nS"}]`), system(`[{"type":"text","text":"` + wire.AttributionLine + ` cch=2;\nS"}]`), false},
+		{"attribution as a string", system(`"` + wire.AttributionLine + ` cch=1;"`), system(`"` + wire.AttributionLine + ` cch=2;"`), false},
+		{"attribution in a message", message(`"` + wire.AttributionLine + ` cch=1;"`), message(`"` + wire.AttributionLine + ` cch=2;"`), false},
 		{"citations count", message(`[{"type":"text","text":"hi"}]`), message(`[{"type":"text","text":"hi","citations":[]}]`), false},
 	} {
-		a, b := mustParse(t, Anthropic, c.a), mustParse(t, Anthropic, c.b)
+		a, b := mustParse(t, wire.Anthropic, c.a), mustParse(t, wire.Anthropic, c.b)
 		if (a.Blocks[0].Hash == b.Blocks[0].Hash) != c.same {
 			t.Errorf("%s: same = %t, want %t", c.name, !c.same, c.same)
 		}
@@ -183,12 +185,12 @@ func TestHashIsCanonical(t *testing.T) {
 
 // An attribution counts in front of the system prompt only.
 func TestAttributionStandsFirst(t *testing.T) {
-	body := `{"system":[{"type":"text","text":"S"},{"type":"text","text":"` + AttributionLine + ` cch=%d;"}],"messages":[{"role":"user","content":"hi"}]}`
-	a, b := mustParse(t, Anthropic, fmt.Sprintf(body, 1)), mustParse(t, Anthropic, fmt.Sprintf(body, 2))
+	body := `{"system":[{"type":"text","text":"S"},{"type":"text","text":"` + wire.AttributionLine + ` cch=%d;"}],"messages":[{"role":"user","content":"hi"}]}`
+	a, b := mustParse(t, wire.Anthropic, fmt.Sprintf(body, 1)), mustParse(t, wire.Anthropic, fmt.Sprintf(body, 2))
 	if a.Attributed() || a.Blocks[1].Hash == b.Blocks[1].Hash {
 		t.Error("the second text of a system prompt is taken for an attribution")
 	}
-	if v := mustParse(t, Anthropic, `{"system":[{"type":"text","text":"`+AttributionLine+` cch=1;"}],"tools":[{"name":"a"}],"messages":[{"role":"user","content":"hi"}]}`); !v.Attributed() {
+	if v := mustParse(t, wire.Anthropic, `{"system":[{"type":"text","text":"`+wire.AttributionLine+` cch=1;"}],"tools":[{"name":"a"}],"messages":[{"role":"user","content":"hi"}]}`); !v.Attributed() {
 		t.Error("the first text of a system prompt is not taken for an attribution")
 	}
 }
@@ -199,19 +201,19 @@ func TestRecall(t *testing.T) {
 	second := `{"messages":[{"role":"user","content":"one"},{"role":"assistant","content":[{"type":"tool_use","id":"t","name":"a","input":{}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"t","content":"r","cache_control":{"type":"ephemeral"}}]}],"system":"s","tools":[{"name":"a"}],"model":"m"}`
 	third := strings.Replace(strings.Replace(second, `,"cache_control":{"type":"ephemeral"}`, "", 1),
 		`]}],"system"`, `]},{"role":"assistant","content":"done"},{"role":"user","content":[{"type":"text","text":"more"}]}],"system"`, 1)
-	var known *Known
-	recall := func(h Hash) *Known {
+	var known *wire.Known
+	recall := func(h wire.Hash) *wire.Known {
 		if known != nil && known.First() != h {
 			t.Errorf("asked for another conversation")
 		}
 		return known
 	}
 	for i, body := range []string{first, second, third, third, second, strings.Replace(third, `"system":"s"`, `"system":"new","x":1`, 1)} {
-		v, err := Parse(Anthropic, []byte(body), recall)
+		v, err := wire.Parse(wire.Anthropic, []byte(body), recall)
 		if err != nil {
 			t.Fatal(err)
 		}
-		cold := mustParse(t, Anthropic, body)
+		cold := mustParse(t, wire.Anthropic, body)
 		sameViews(t, v, cold)
 		if want := [...]int{0, 2, 4, 7, 4, 3}[i]; v.Recalled != want {
 			t.Errorf("request %d: recalled %d blocks, want %d", i, v.Recalled, want)
@@ -223,21 +225,21 @@ func TestRecall(t *testing.T) {
 // Conversations that begin with the same system prompt are told apart by what a person
 // asked, and found again whether their opening is read for the first time or not.
 func TestRecallByOpening(t *testing.T) {
-	body := func(format Format, prompt, rest string) []byte {
-		if format == Gemini {
+	body := func(format wire.Format, prompt, rest string) []byte {
+		if format == wire.Gemini {
 			return []byte(`{"contents":[{"role":"user","parts":[{"text":"context"}]},{"parts":[{"text":"` + prompt + `"}],"role":"user"}` +
 				strings.ReplaceAll(strings.ReplaceAll(rest, "assistant", "model"), `"content":"x"`, `"parts":[{"text":"x"}]`) + `]}`)
 		}
 		return []byte(`{"model":"m","messages":[{"role":"system","content":"the same"},{"content":"` + prompt + `","role":"user"}` + rest + `]}`)
 	}
 	const answer, more = `,{"role":"assistant","content":"x"}`, `,{"role":"user","content":"x"}`
-	for _, format := range []Format{Anthropic, OpenAIChat, Gemini} {
-		store := map[Hash]*Known{}
-		recall := func(h Hash) *Known { return store[h] }
+	for _, format := range []wire.Format{wire.Anthropic, wire.OpenAIChat, wire.Gemini} {
+		store := map[wire.Hash]*wire.Known{}
+		recall := func(h wire.Hash) *wire.Known { return store[h] }
 		for round, rest := range []string{"", answer + more, answer + more + answer + more, answer + more + answer + more} {
 			for _, prompt := range []string{"one", "two", "three"} {
 				b := body(format, prompt+" of "+string(format), rest)
-				v, err := Parse(format, b, recall)
+				v, err := wire.Parse(format, b, recall)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -254,7 +256,7 @@ func TestRecallByOpening(t *testing.T) {
 	}
 }
 
-func sameViews(t testing.TB, a, b *View) {
+func sameViews(t testing.TB, a, b *wire.View) {
 	t.Helper()
 	if len(a.Blocks) != len(b.Blocks) || len(a.Messages) != len(b.Messages) || a.Tools != b.Tools || a.System != b.System {
 		t.Fatalf("views differ in shape: %d %d blocks, %d %d messages", len(a.Blocks), len(b.Blocks), len(a.Messages), len(b.Messages))
@@ -273,7 +275,7 @@ func sameViews(t testing.TB, a, b *View) {
 
 func TestSpliceMarkerAnew(t *testing.T) {
 	const body = `{"messages":[{"role":"user","content":[{"type":"text","cache_control": {"type":"ephemeral"} ,"text":"a"}]}]}`
-	got, err := mustParse(t, Anthropic, body).Splice([]Edit{{Block: 0, Op: OpMark, Value: []byte(`{"type":"ephemeral","ttl":"1h"}`)}})
+	got, err := mustParse(t, wire.Anthropic, body).Splice([]wire.Edit{{Block: 0, Op: wire.OpMark, Value: []byte(`{"type":"ephemeral","ttl":"1h"}`)}})
 	if want := strings.Replace(body, `"ephemeral"`, `"ephemeral","ttl":"1h"`, 1); err != nil || string(got) != want {
 		t.Errorf("got %s, %v\nwant %s", got, err, want)
 	}
@@ -284,29 +286,29 @@ func TestSplice(t *testing.T) {
 	mark := []byte(`{"type":"ephemeral"}`)
 	for _, c := range []struct {
 		name  string
-		edits []Edit
+		edits []wire.Edit
 		want  string // "" = refused
 	}{
 		{"nothing", nil, body},
-		{"remove first", []Edit{{Block: 1, Op: OpRemove}}, strings.Replace(body, `{"type":"thinking","thinking":"a","signature":"s"}, `, "", 1)},
-		{"remove middle", []Edit{{Block: 2, Op: OpRemove}}, strings.Replace(body, `{"type":"text","text":"b"},`, "", 1)},
-		{"remove last", []Edit{{Block: 3, Op: OpRemove}}, strings.Replace(body, `,{"type":"text","text":"c"}`, "", 1)},
-		{"remove two", []Edit{{Block: 3, Op: OpRemove}, {Block: 1, Op: OpRemove}}, strings.Replace(strings.Replace(body, `{"type":"thinking","thinking":"a","signature":"s"}, `, "", 1), `,{"type":"text","text":"c"}`, "", 1)},
-		{"remove tail", []Edit{{Block: 2, Op: OpRemove}, {Block: 3, Op: OpRemove}}, strings.Replace(body, `, {"type":"text","text":"b"},{"type":"text","text":"c"}`, "", 1)},
-		{"remove all", []Edit{{Block: 1, Op: OpRemove}, {Block: 2, Op: OpRemove}, {Block: 3, Op: OpRemove}}, ""},
-		{"remove the only", []Edit{{Block: 0, Op: OpRemove}}, ""},
-		{"replace", []Edit{{Block: 2, Op: OpReplace, Value: []byte(`"B!"`)}}, strings.Replace(body, `"b"`, `"B!"`, 1)},
-		{"mark", []Edit{{Block: 2, Op: OpMark, Value: mark}}, strings.Replace(body, `"text":"b"`, `"text":"b","cache_control":{"type":"ephemeral"}`, 1)},
-		{"mark and replace a string", []Edit{{Block: 0, Op: OpMark, Value: mark}, {Block: 0, Op: OpReplace, Value: []byte(`"x"`)}}, strings.Replace(body, `"hi"`, `[{"type":"text","text":"x","cache_control":{"type":"ephemeral"}}]`, 1)},
-		{"mark thinking", []Edit{{Block: 1, Op: OpMark, Value: mark}}, ""},
-		{"replace twice", []Edit{{Block: 2, Op: OpReplace, Value: []byte(`"x"`)}, {Block: 2, Op: OpReplace, Value: []byte(`"y"`)}}, ""},
-		{"replace and remove", []Edit{{Block: 2, Op: OpReplace, Value: []byte(`"x"`)}, {Block: 2, Op: OpRemove}}, ""},
-		{"out of range", []Edit{{Block: 9, Op: OpRemove}}, ""},
+		{"remove first", []wire.Edit{{Block: 1, Op: wire.OpRemove}}, strings.Replace(body, `{"type":"thinking","thinking":"a","signature":"s"}, `, "", 1)},
+		{"remove middle", []wire.Edit{{Block: 2, Op: wire.OpRemove}}, strings.Replace(body, `{"type":"text","text":"b"},`, "", 1)},
+		{"remove last", []wire.Edit{{Block: 3, Op: wire.OpRemove}}, strings.Replace(body, `,{"type":"text","text":"c"}`, "", 1)},
+		{"remove two", []wire.Edit{{Block: 3, Op: wire.OpRemove}, {Block: 1, Op: wire.OpRemove}}, strings.Replace(strings.Replace(body, `{"type":"thinking","thinking":"a","signature":"s"}, `, "", 1), `,{"type":"text","text":"c"}`, "", 1)},
+		{"remove tail", []wire.Edit{{Block: 2, Op: wire.OpRemove}, {Block: 3, Op: wire.OpRemove}}, strings.Replace(body, `, {"type":"text","text":"b"},{"type":"text","text":"c"}`, "", 1)},
+		{"remove all", []wire.Edit{{Block: 1, Op: wire.OpRemove}, {Block: 2, Op: wire.OpRemove}, {Block: 3, Op: wire.OpRemove}}, ""},
+		{"remove the only", []wire.Edit{{Block: 0, Op: wire.OpRemove}}, ""},
+		{"replace", []wire.Edit{{Block: 2, Op: wire.OpReplace, Value: []byte(`"B!"`)}}, strings.Replace(body, `"b"`, `"B!"`, 1)},
+		{"mark", []wire.Edit{{Block: 2, Op: wire.OpMark, Value: mark}}, strings.Replace(body, `"text":"b"`, `"text":"b","cache_control":{"type":"ephemeral"}`, 1)},
+		{"mark and replace a string", []wire.Edit{{Block: 0, Op: wire.OpMark, Value: mark}, {Block: 0, Op: wire.OpReplace, Value: []byte(`"x"`)}}, strings.Replace(body, `"hi"`, `[{"type":"text","text":"x","cache_control":{"type":"ephemeral"}}]`, 1)},
+		{"mark thinking", []wire.Edit{{Block: 1, Op: wire.OpMark, Value: mark}}, ""},
+		{"replace twice", []wire.Edit{{Block: 2, Op: wire.OpReplace, Value: []byte(`"x"`)}, {Block: 2, Op: wire.OpReplace, Value: []byte(`"y"`)}}, ""},
+		{"replace and remove", []wire.Edit{{Block: 2, Op: wire.OpReplace, Value: []byte(`"x"`)}, {Block: 2, Op: wire.OpRemove}}, ""},
+		{"out of range", []wire.Edit{{Block: 9, Op: wire.OpRemove}}, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got, err := mustParse(t, Anthropic, body).Splice(c.edits)
+			got, err := mustParse(t, wire.Anthropic, body).Splice(c.edits)
 			if c.want == "" {
-				if !errors.Is(err, ErrEdit) {
+				if !errors.Is(err, wire.ErrEdit) {
 					t.Fatalf("got %s, %v", got, err)
 				}
 				return
@@ -328,45 +330,45 @@ func TestSpliceChat(t *testing.T) {
 		{"reasoning last", `{"role":"assistant","content":"t",` + call + ` , "reasoning_content":"r"}`, `{"role":"assistant","content":null,` + call + ` }`},
 		{"parts", `{"role":"assistant","content":[{"type":"text","text":"t"}],"reasoning":"r",` + call + `}`, `{"role":"assistant","content":null,` + call + `}`},
 	} {
-		v := mustParse(t, OpenAIChat, `{"messages":[`+c.message+`]}`)
-		if v.Blocks[0].Kind != KindThinking || v.Blocks[1].Kind != KindText || v.Blocks[2].Kind != KindToolUse {
+		v := mustParse(t, wire.OpenAIChat, `{"messages":[`+c.message+`]}`)
+		if v.Blocks[0].Kind != wire.KindThinking || v.Blocks[1].Kind != wire.KindText || v.Blocks[2].Kind != wire.KindToolUse {
 			t.Fatalf("%s: %s", c.name, outline(v))
 		}
-		got, err := v.Splice([]Edit{{Block: 0, Op: OpRemove}, {Block: 1, Op: OpRemove}})
+		got, err := v.Splice([]wire.Edit{{Block: 0, Op: wire.OpRemove}, {Block: 1, Op: wire.OpRemove}})
 		if want := `{"messages":[` + c.want + `]}`; err != nil || string(got) != want {
 			t.Errorf("%s: got %s, %v\nwant %s", c.name, got, err, want)
 		}
-		if _, err := v.Splice([]Edit{{Block: 2, Op: OpRemove}}); !errors.Is(err, ErrEdit) {
+		if _, err := v.Splice([]wire.Edit{{Block: 2, Op: wire.OpRemove}}); !errors.Is(err, wire.ErrEdit) {
 			t.Errorf("%s: a call was removed: %v", c.name, err)
 		}
 	}
 }
 
 // everyEdit proposes one edit for each block that can take one.
-func everyEdit(v *View) []Edit {
-	var edits []Edit
+func everyEdit(v *wire.View) []wire.Edit {
+	var edits []wire.Edit
 	for i := range v.Messages {
 		m := &v.Messages[i]
 		left := int(m.End - m.First)
 		for j := int(m.First); j < int(m.End); j++ {
 			b := &v.Blocks[j]
-			if b.Has(FlagSigned) {
+			if b.Has(wire.FlagSigned) {
 				continue
 			}
 			switch b.Kind {
-			case KindThinking, KindRedactedThinking:
+			case wire.KindThinking, wire.KindRedactedThinking:
 				if left > 1 {
-					edits = append(edits, Edit{Block: j, Op: OpRemove})
+					edits = append(edits, wire.Edit{Block: j, Op: wire.OpRemove})
 					left--
 				}
-			case KindText:
-				if v.Format == OpenAIResponses && m.Role == RoleAssistant && left > 1 && v.Removable(j) {
-					edits = append(edits, Edit{Block: j, Op: OpRemove})
+			case wire.KindText:
+				if v.Format == wire.OpenAIResponses && m.Role == wire.RoleAssistant && left > 1 && v.Removable(j) {
+					edits = append(edits, wire.Edit{Block: j, Op: wire.OpRemove})
 					left--
 				}
-			case KindToolResult:
+			case wire.KindToolResult:
 				if !b.Body.Empty() {
-					edits = append(edits, Edit{Block: j, Op: OpReplace, Value: []byte(`"stub"`)})
+					edits = append(edits, wire.Edit{Block: j, Op: wire.OpReplace, Value: []byte(`"stub"`)})
 				}
 			}
 		}
@@ -376,7 +378,7 @@ func everyEdit(v *View) []Edit {
 
 // checkSplice is the splice invariant: without edits the same bytes; with
 // edits valid JSON in which every block that was not edited has kept its bytes.
-func checkSplice(t testing.TB, v *View) {
+func checkSplice(t testing.TB, v *wire.View) {
 	t.Helper()
 	same, err := v.Splice(nil)
 	if err != nil || !bytes.Equal(same, v.Raw) {
@@ -390,18 +392,18 @@ func checkSplice(t testing.TB, v *View) {
 	if json.Valid(v.Raw) && !json.Valid(out) {
 		t.Fatalf("not JSON any more: %q became %q", v.Raw, out)
 	}
-	w, err := Parse(v.Format, out, nil)
+	w, err := wire.Parse(v.Format, out, nil)
 	if err != nil {
 		t.Fatalf("cannot be read any more: %v", err)
 	}
-	edited := map[int]Op{}
+	edited := map[int]wire.Op{}
 	for _, e := range edits {
 		edited[e.Block] = e.Op
 	}
 	j := 0
 	for i := range v.Blocks {
 		op, hit := edited[i]
-		if hit && op == OpRemove {
+		if hit && op == wire.OpRemove {
 			continue
 		}
 		if j == len(w.Blocks) {
@@ -409,7 +411,7 @@ func checkSplice(t testing.TB, v *View) {
 		}
 		a, b := &v.Blocks[i], &w.Blocks[j]
 		j++
-		if a.Kind != b.Kind || !bytes.Equal(v.Bytes(a.ID), w.Bytes(b.ID)) || a.Flags&FlagError != b.Flags&FlagError {
+		if a.Kind != b.Kind || !bytes.Equal(v.Bytes(a.ID), w.Bytes(b.ID)) || a.Flags&wire.FlagError != b.Flags&wire.FlagError {
 			t.Fatalf("block %d is another block: %s became %s", i, a.Kind, b.Kind)
 		}
 		if !hit && !bytes.Equal(v.Bytes(a.Span), w.Bytes(b.Span)) {
@@ -426,16 +428,16 @@ func FuzzSplice(f *testing.F) {
 	f.Add(false, []byte(`{"messages":[{"role":"assistant","reasoning_content":"r","content":null,"tool_calls":[{"id":"c","function":{"name":"f","arguments":"{}"}}]},{"role":"tool","tool_call_id":"c","content":[{"type":"text","text":"x"}]}]}`))
 	f.Add(true, []byte(`{"messages":[ { "content" : [ ] , "role" : "system" } ] , "model" : null }`))
 	f.Fuzz(func(t *testing.T, anthropic bool, body []byte) {
-		format := OpenAIChat
+		format := wire.OpenAIChat
 		if anthropic {
-			format = Anthropic
+			format = wire.Anthropic
 		}
-		v, err := Parse(format, body, nil)
+		v, err := wire.Parse(format, body, nil)
 		if err != nil {
 			return
 		}
 		checkSplice(t, v)
-		again, err := Parse(format, body, func(Hash) *Known { return v.Known() })
+		again, err := wire.Parse(format, body, func(wire.Hash) *wire.Known { return v.Known() })
 		if err != nil {
 			t.Fatalf("not readable a second time: %v", err)
 		}

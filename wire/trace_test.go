@@ -12,7 +12,7 @@
 // See the License for the specific language governing permissions and
 // limitations under the License.
 
-package wire
+package wire_test
 
 import (
 	"bufio"
@@ -22,6 +22,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
 // traceFolder is where recorded conversations lie, beside the module.
@@ -77,14 +79,14 @@ func TestTraces(t *testing.T) {
 	if testing.Short() {
 		t.Skip("reads half a gigabyte")
 	}
-	var known *Known
+	var known *wire.Known
 	last := ""
 	var blocks, recalled int
 	traceBodies(t, func(file string, call int, body []byte) {
 		if file != last {
 			last, known = file, nil
 		}
-		v, err := Parse(Anthropic, body, func(Hash) *Known { return known })
+		v, err := wire.Parse(wire.Anthropic, body, func(wire.Hash) *wire.Known { return known })
 		if err != nil {
 			t.Fatalf("%s call %d: %v", file, call, err)
 		}
@@ -93,7 +95,7 @@ func TestTraces(t *testing.T) {
 		if call%10 != 0 {
 			return
 		}
-		cold, err := Parse(Anthropic, body, nil)
+		cold, err := wire.Parse(wire.Anthropic, body, nil)
 		if err != nil {
 			t.Fatalf("%s call %d: %v", file, call, err)
 		}
@@ -124,18 +126,18 @@ func growing(size int) (before, after []byte) {
 
 func benchmarkParse(b *testing.B, size int, recall bool) {
 	before, after := growing(size)
-	v, err := Parse(Anthropic, before, nil)
+	v, err := wire.Parse(wire.Anthropic, before, nil)
 	if err != nil {
 		b.Fatal(err)
 	}
-	f := func(Hash) *Known { return v.Known() }
+	f := func(wire.Hash) *wire.Known { return v.Known() }
 	if !recall {
 		f = nil
 	}
 	b.SetBytes(int64(len(after)))
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := Parse(Anthropic, after, f); err != nil {
+		if _, err := wire.Parse(wire.Anthropic, after, f); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -26,6 +26,8 @@ type Traits struct {
 	// BindsThinking: the provider may check thinking against what stood before it
 	// (Messages API, "block_binding").
 	BindsThinking bool
+	// Attribution: an [AttributionLine] is no part of the prompt.
+	Attribution bool
 	// Threads: the provider keeps a conversation if it is asked to, so that the next
 	// request says what is new and nothing else (a top-level thread).
 	Threads bool

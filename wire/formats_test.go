@@ -12,14 +12,6 @@
 // See the License for the specific language governing permissions and
 // limitations under the License.
 
-package wire
+package wire_test
 
-func init() {
-	Register(Anthropic, anthropicCodec{})
-	Register(OpenAIChat, chatCodec{})
-	Register(OpenAIResponses, responsesCodec{})
-	Register(Gemini, geminiCodec{})
-}
-
-// All of these can hide calls.
-var _ = [...]CallHider{anthropicCodec{}, chatCodec{}, responsesCodec{}, geminiCodec{}}
+import _ "github.com/caddy-llm-cache/caddy-llm-cache/wire/formats"

@@ -12,18 +12,22 @@
 // See the License for the specific language governing permissions and
 // limitations under the License.
 
-package wire
+package openaichat
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
 
 // chatParser reads requests of the chat completions API.
-type chatParser struct{ *Parser }
+type chatParser struct{ *wire.Parser }
 
 // tool reads one entry of tools: {"type":"function","function":{…}}.
 func (p chatParser) tool(at int) int {
-	b := Block{Kind: KindToolDef, Section: SectionTools, Message: -1}
-	m := Walk(p.Body, at)
-	p.Hasher.Begin(SectionTools, RoleNone, KindToolDef)
+	b := wire.Block{Kind: wire.KindToolDef, Section: wire.SectionTools, Message: -1}
+	m := wire.Walk(p.Body, at)
+	p.Hasher.Begin(wire.SectionTools, wire.RoleNone, wire.KindToolDef)
 	for m.Next() {
 		key := m.Key
 		value := m.Skip()
@@ -35,24 +39,24 @@ func (p chatParser) tool(at int) int {
 			b.Marker = value
 			continue
 		case "function":
-			f := Walk(p.Body, int(value.Start))
+			f := wire.Walk(p.Body, int(value.Start))
 			for f.Next() {
 				inner := string(f.Key)
 				s := f.Skip()
 				if inner == "name" {
-					b.Name = Unquoted(p.Body, s)
+					b.Name = wire.Unquoted(p.Body, s)
 				}
 			}
 		}
 		p.Hasher.Member(key, value.Of(p.Body))
 	}
 	if m.Bad {
-		return p.Fail(fmt.Errorf("%w: a tool is not an object", ErrShape))
+		return p.Fail(fmt.Errorf("%w: a tool is not an object", wire.ErrShape))
 	}
-	if IsNull(p.Body, b.Marker) {
-		b.Marker = Span{}
+	if wire.IsNull(p.Body, b.Marker) {
+		b.Marker = wire.Span{}
 	}
-	b.Span = Span{int32(at), int32(m.End)}
+	b.Span = wire.Span{Start: int32(at), End: int32(m.End)}
 	b.Hash = p.Hasher.Sum()
 	p.AddTool(b)
 	return m.End
@@ -60,9 +64,9 @@ func (p chatParser) tool(at int) int {
 
 // chatMembers are the members of a chat message that mean something here.
 type chatMembers struct {
-	role, content, calls, callID Span
+	role, content, calls, callID wire.Span
 	// Thinking goes by two names, and some clients write both.
-	reasoning, reasoningAlias       Span
+	reasoning, reasoningAlias       wire.Span
 	reasoningKey, reasoningAliasKey int
 }
 
@@ -72,9 +76,9 @@ func (p chatParser) Message(at int) int {
 	msg := &p.View.Messages[len(p.View.Messages)-1]
 	index := int32(len(p.View.Messages) - 1)
 	var f chatMembers
-	m := Walk(p.Body, at)
+	m := wire.Walk(p.Body, at)
 	for m.Next() {
-		var slot *Span
+		var slot *wire.Span
 		from := m.From
 		switch string(m.Key) {
 		case "role":
@@ -98,38 +102,38 @@ func (p chatParser) Message(at int) int {
 			continue
 		}
 		if !slot.Empty() {
-			return p.Fail(ErrDuplicate)
+			return p.Fail(wire.ErrDuplicate)
 		}
 		*slot = value
 	}
 	if m.Bad {
-		return p.Fail(ErrSyntax)
+		return p.Fail(wire.ErrSyntax)
 	}
 	switch string(f.role.Of(p.Body)) {
 	case `"user"`:
-		msg.Role = RoleUser
+		msg.Role = wire.RoleUser
 	case `"assistant"`:
-		msg.Role = RoleAssistant
+		msg.Role = wire.RoleAssistant
 	case `"system"`, `"developer"`:
-		msg.Role = RoleSystem
+		msg.Role = wire.RoleSystem
 	case `"tool"`:
-		msg.Role = RoleTool
+		msg.Role = wire.RoleTool
 	default:
-		return p.Fail(fmt.Errorf("%w: unknown role", ErrShape))
+		return p.Fail(fmt.Errorf("%w: unknown role", wire.ErrShape))
 	}
 	msg.Content = f.content
 	if f.reasoningAliasKey < f.reasoningKey {
 		p.reasoning(f.reasoningAlias, f.reasoningAliasKey, msg.Role, index)
-		f.reasoningAlias = Span{}
+		f.reasoningAlias = wire.Span{}
 	}
 	p.reasoning(f.reasoning, f.reasoningKey, msg.Role, index)
 	p.reasoning(f.reasoningAlias, f.reasoningAliasKey, msg.Role, index)
-	if !f.content.Empty() && !IsNull(p.Body, f.content) {
+	if !f.content.Empty() && !wire.IsNull(p.Body, f.content) {
 		if !p.content(&f, msg.Role, index) {
 			return -1
 		}
 	}
-	if !f.calls.Empty() && !IsNull(p.Body, f.calls) {
+	if !f.calls.Empty() && !wire.IsNull(p.Body, f.calls) {
 		e := p.Elements(int(f.calls.Start))
 		for e.Next() {
 			if e.At = p.call(e.At, msg.Role, index); e.At < 0 {
@@ -137,67 +141,67 @@ func (p chatParser) Message(at int) int {
 			}
 		}
 		if e.Bad {
-			return p.Fail(fmt.Errorf("%w: tool_calls is not an array", ErrShape))
+			return p.Fail(fmt.Errorf("%w: tool_calls is not an array", wire.ErrShape))
 		}
 	}
 	return m.End
 }
 
 // reasoning makes a block of a member that holds thinking, if there is one.
-func (p chatParser) reasoning(text Span, key int, role Role, index int32) {
+func (p chatParser) reasoning(text wire.Span, key int, role wire.Role, index int32) {
 	if text.Empty() || p.Body[text.Start] != '"' {
 		return
 	}
-	b := Block{
-		Kind: KindThinking, Section: SectionMessages, Role: role, Message: index, Flags: FlagMember,
-		Span: Span{int32(key), text.End}, Body: text,
+	b := wire.Block{
+		Kind: wire.KindThinking, Section: wire.SectionMessages, Role: role, Message: index, Flags: wire.FlagMember,
+		Span: wire.Span{Start: int32(key), End: text.End}, Body: text,
 	}
-	p.Hasher.Begin(SectionMessages, role, KindThinking)
+	p.Hasher.Begin(wire.SectionMessages, role, wire.KindThinking)
 	p.Hasher.Add(text.Of(p.Body))
 	b.Hash = p.Hasher.Sum()
 	p.Blocks = append(p.Blocks, b)
 }
 
-func (p chatParser) content(f *chatMembers, role Role, index int32) bool {
+func (p chatParser) content(f *chatMembers, role wire.Role, index int32) bool {
 	c := p.Body[f.content.Start]
 	if c != '"' && c != '[' {
-		p.Fail(fmt.Errorf("%w: content is neither text nor parts", ErrShape))
+		p.Fail(fmt.Errorf("%w: content is neither text nor parts", wire.ErrShape))
 		return false
 	}
-	if role == RoleTool {
-		b := Block{
-			Kind: KindToolResult, Section: SectionMessages, Role: role, Message: index,
-			Span: f.content, Body: f.content, ID: Unquoted(p.Body, f.callID),
+	if role == wire.RoleTool {
+		b := wire.Block{
+			Kind: wire.KindToolResult, Section: wire.SectionMessages, Role: role, Message: index,
+			Span: f.content, Body: f.content, ID: wire.Unquoted(p.Body, f.callID),
 		}
 		if c == '"' {
-			b.Flags |= FlagString
+			b.Flags |= wire.FlagString
 		} else if !p.AllText(f.content) {
-			b.Flags |= FlagMedia
+			b.Flags |= wire.FlagMedia
 		}
 		if f.content.Len() == 2 {
-			b.Flags |= FlagEmpty
+			b.Flags |= wire.FlagEmpty
 		}
-		p.Hasher.Begin(SectionMessages, role, KindToolResult)
+		p.Hasher.Begin(wire.SectionMessages, role, wire.KindToolResult)
 		p.HashResult(&b, f.content)
 		b.Hash = p.Hasher.Sum()
 		p.Blocks = append(p.Blocks, b)
 		return true
 	}
 	if c == '"' {
-		p.Blocks = append(p.Blocks, p.Plain(f.content, SectionMessages, role, index))
+		p.Blocks = append(p.Blocks, p.Plain(f.content, wire.SectionMessages, role, index))
 		return true
 	}
 	e := p.Elements(int(f.content.Start))
 	for e.Next() {
 		at, n := e.At, len(p.Blocks)
 		if e.At = p.part(at, role, index); e.At < 0 {
-			if e.At = p.Shut(at, n, SectionMessages, role, index); e.At < 0 {
+			if e.At = p.Shut(at, n, wire.SectionMessages, role, index); e.At < 0 {
 				return false
 			}
 		}
 	}
 	if e.Bad {
-		p.Fail(ErrSyntax)
+		p.Fail(wire.ErrSyntax)
 		return false
 	}
 	return true
@@ -205,12 +209,12 @@ func (p chatParser) content(f *chatMembers, role Role, index int32) bool {
 
 // part reads a part of a content: a text, which may be marked at some hosts, or
 // something that is never edited.
-func (p chatParser) part(at int, role Role, index int32) int {
-	b := Block{Section: SectionMessages, Role: role, Message: index}
-	var kind, text Span
-	m := Walk(p.Body, at)
+func (p chatParser) part(at int, role wire.Role, index int32) int {
+	b := wire.Block{Section: wire.SectionMessages, Role: role, Message: index}
+	var kind, text wire.Span
+	m := wire.Walk(p.Body, at)
 	for m.Next() {
-		var slot *Span
+		var slot *wire.Span
 		switch string(m.Key) {
 		case "type":
 			slot = &kind
@@ -227,30 +231,30 @@ func (p chatParser) part(at int, role Role, index int32) int {
 			continue
 		}
 		if !slot.Empty() {
-			return p.Fail(ErrDuplicate)
+			return p.Fail(wire.ErrDuplicate)
 		}
 		*slot = value
 	}
 	if m.Bad {
-		return p.Fail(ErrSyntax)
+		return p.Fail(wire.ErrSyntax)
 	}
-	b.Span = Span{int32(at), int32(m.End)}
-	if IsNull(p.Body, b.Marker) {
-		b.Marker = Span{}
+	b.Span = wire.Span{Start: int32(at), End: int32(m.End)}
+	if wire.IsNull(p.Body, b.Marker) {
+		b.Marker = wire.Span{}
 	}
 	if string(kind.Of(p.Body)) == `"text"` {
-		b.Kind, b.Body = KindText, text
+		b.Kind, b.Body = wire.KindText, text
 		if s := string(text.Of(p.Body)); s == "" || s == `""` || s == "[]" || s == "null" {
-			b.Flags |= FlagEmpty
+			b.Flags |= wire.FlagEmpty
 		}
 	}
 	h := &p.Hasher
 	h.Begin(b.Section, b.Role, b.Kind)
-	m = Walk(p.Body, at)
+	m = wire.Walk(p.Body, at)
 	for m.Next() {
 		key := m.Key
 		value := m.Skip()
-		if string(key) != "cache_control" && (b.Kind == KindOther || string(key) != "type") {
+		if string(key) != "cache_control" && (b.Kind == wire.KindOther || string(key) != "type") {
 			h.Member(key, value.Of(p.Body))
 		}
 	}
@@ -260,10 +264,10 @@ func (p chatParser) part(at int, role Role, index int32) int {
 }
 
 // call reads one entry of tool_calls.
-func (p chatParser) call(at int, role Role, index int32) int {
-	b := Block{Kind: KindToolUse, Section: SectionMessages, Role: role, Message: index}
-	m := Walk(p.Body, at)
-	p.Hasher.Begin(SectionMessages, role, KindToolUse)
+func (p chatParser) call(at int, role wire.Role, index int32) int {
+	b := wire.Block{Kind: wire.KindToolUse, Section: wire.SectionMessages, Role: role, Message: index}
+	m := wire.Walk(p.Body, at)
+	p.Hasher.Begin(wire.SectionMessages, role, wire.KindToolUse)
 	for m.Next() {
 		key := string(m.Key)
 		value := m.Skip()
@@ -274,15 +278,15 @@ func (p chatParser) call(at int, role Role, index int32) int {
 		case "index": // a stream's numbering that some clients send back
 			continue
 		case "id":
-			b.ID = Unquoted(p.Body, value)
+			b.ID = wire.Unquoted(p.Body, value)
 		case "function":
-			f := Walk(p.Body, int(value.Start))
+			f := wire.Walk(p.Body, int(value.Start))
 			for f.Next() {
 				inner := string(f.Key)
 				s := f.Skip()
 				switch inner {
 				case "name":
-					b.Name = Unquoted(p.Body, s)
+					b.Name = wire.Unquoted(p.Body, s)
 				case "arguments":
 					b.Body = s
 				}
@@ -291,9 +295,9 @@ func (p chatParser) call(at int, role Role, index int32) int {
 		p.Hasher.Member([]byte(key), value.Of(p.Body))
 	}
 	if m.Bad {
-		return p.Fail(ErrSyntax)
+		return p.Fail(wire.ErrSyntax)
 	}
-	b.Span = Span{int32(at), int32(m.End)}
+	b.Span = wire.Span{Start: int32(at), End: int32(m.End)}
 	b.Hash = p.Hasher.Sum()
 	p.Blocks = append(p.Blocks, b)
 	return m.End

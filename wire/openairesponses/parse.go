@@ -12,10 +12,12 @@
 // See the License for the specific language governing permissions and
 // limitations under the License.
 
-package wire
+package openairesponses
 
 import (
 	"fmt"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
 // The names that top-level members of a Responses request have in [parser.run].
@@ -75,11 +77,11 @@ func responsesName(key []byte) []byte {
 }
 
 // responsesParser reads requests of the Responses API.
-type responsesParser struct{ *Parser }
+type responsesParser struct{ *wire.Parser }
 
 // tool reads one entry of tools.
 func (p responsesParser) tool(at int) int {
-	b, end := p.toolItem(at, SectionTools, RoleNone, -1)
+	b, end := p.toolItem(at, wire.SectionTools, wire.RoleNone, -1)
 	if end > 0 {
 		p.AddTool(b)
 	}
@@ -88,11 +90,11 @@ func (p responsesParser) tool(at int) int {
 
 // toolItem reads a definition of a tool, wherever it stands. A tool of the
 // provider's own has its type for a name.
-func (p responsesParser) toolItem(at int, section Section, role Role, message int32) (Block, int) {
-	b := Block{Kind: KindToolDef, Section: section, Role: role, Message: message}
-	var kind Span
-	m := Walk(p.Body, at)
-	p.Hasher.Begin(section, role, KindToolDef)
+func (p responsesParser) toolItem(at int, section wire.Section, role wire.Role, message int32) (wire.Block, int) {
+	b := wire.Block{Kind: wire.KindToolDef, Section: section, Role: role, Message: message}
+	var kind wire.Span
+	m := wire.Walk(p.Body, at)
+	p.Hasher.Begin(section, role, wire.KindToolDef)
 	for m.Next() {
 		key := m.Key
 		value := m.Skip()
@@ -102,25 +104,25 @@ func (p responsesParser) toolItem(at int, section Section, role Role, message in
 		switch string(key) {
 		case "name":
 			if !b.Name.Empty() {
-				return b, p.Fail(ErrDuplicate)
+				return b, p.Fail(wire.ErrDuplicate)
 			}
-			b.Name = Unquoted(p.Body, value)
+			b.Name = wire.Unquoted(p.Body, value)
 		case "type":
-			kind = Unquoted(p.Body, value)
+			kind = wire.Unquoted(p.Body, value)
 		case "defer_loading":
 			if string(value.Of(p.Body)) == "true" {
-				b.Flags |= FlagDeferred
+				b.Flags |= wire.FlagDeferred
 			}
 		}
 		p.Hasher.Member(key, value.Of(p.Body))
 	}
 	if m.Bad {
-		return b, p.Fail(fmt.Errorf("%w: a tool is not an object", ErrShape))
+		return b, p.Fail(fmt.Errorf("%w: a tool is not an object", wire.ErrShape))
 	}
 	if b.Name.Empty() {
 		b.Name = kind
 	}
-	b.Span = Span{int32(at), int32(m.End)}
+	b.Span = wire.Span{Start: int32(at), End: int32(m.End)}
 	b.Hash = p.Hasher.Sum()
 	return b, m.End
 }

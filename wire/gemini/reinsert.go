@@ -12,28 +12,30 @@
 // See the License for the specific language governing permissions and
 // limitations under the License.
 
-package wire
+package gemini
 
 import (
 	"strings"
 
 	"github.com/tidwall/gjson"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
 // geminiWeaver goes through the client's blocks and the parts of the iterations
 // side by side. Clients put the pieces of an answer together as they like: into
 // one content or several, and texts into one part across iterations.
 type geminiWeaver struct {
-	v       *View
+	v       *wire.View
 	at, end int
 	read    int // of the text of the block at
 	kept    int // where in that text the last iteration that reached it begins
-	edits   []Edit
+	edits   []wire.Edit
 }
 
-func (geminiCodec) Reinsert(v *View, message int, its []Iteration) ([]Edit, bool) {
+func (Codec) Reinsert(v *wire.View, message int, its []wire.Iteration) ([]wire.Edit, bool) {
 	last := message
-	for last+1 < len(v.Messages) && v.Messages[last+1].Role == RoleAssistant {
+	for last+1 < len(v.Messages) && v.Messages[last+1].Role == wire.RoleAssistant {
 		last++
 	}
 	w := &geminiWeaver{v: v, at: int(v.Messages[message].First), end: int(v.Messages[last].End)}
@@ -64,67 +66,67 @@ func (geminiCodec) Reinsert(v *View, message int, its []Iteration) ([]Edit, bool
 
 // parts finds the visible parts of an iteration. It returns the hidden ones
 // behind the last call.
-func (w *geminiWeaver) parts(it *Iteration) (open [][]byte, ok bool) {
+func (w *geminiWeaver) parts(it *wire.Iteration) (open [][]byte, ok bool) {
 	for i := range it.Parts {
 		p := &it.Parts[i]
 		switch {
 		case p.Hidden:
 			open = append(open, p.Raw)
-		case p.Kind == KindToolUse:
+		case p.Kind == wire.KindToolUse:
 			w.skipEmpty()
 			if w.at == w.end || w.read > 0 || !w.isCall(p) {
 				return nil, false
 			}
 			for _, raw := range open {
-				w.put(w.at, OpBefore, raw)
+				w.put(w.at, wire.OpBefore, raw)
 			}
 			open = nil
 			w.at++
-		case p.Kind == KindText || p.Kind == KindThinking:
+		case p.Kind == wire.KindText || p.Kind == wire.KindThinking:
 			if !w.text(p) {
 				return nil, false
 			}
-		case w.at < w.end && w.read == 0 && (w.block().Kind == KindOther || w.block().Kind > KindToolResult):
+		case w.at < w.end && w.read == 0 && (w.block().Kind == wire.KindOther || w.block().Kind > wire.KindToolResult):
 			w.at++
 		}
 	}
 	return open, true
 }
 
-func (w *geminiWeaver) block() *Block { return &w.v.Blocks[w.at] }
+func (w *geminiWeaver) block() *wire.Block { return &w.v.Blocks[w.at] }
 
-func (w *geminiWeaver) put(block int, op Op, value []byte) {
-	w.edits = append(w.edits, Edit{Block: block, Op: op, Value: value})
+func (w *geminiWeaver) put(block int, op wire.Op, value []byte) {
+	w.edits = append(w.edits, wire.Edit{Block: block, Op: op, Value: value})
 }
 
-func (w *geminiWeaver) isCall(p *Part) bool {
+func (w *geminiWeaver) isCall(p *wire.Part) bool {
 	b := w.block()
 	id := w.v.Text(b.ID)
-	return b.Kind == KindToolUse && w.v.Text(b.Name) == p.Name && (id == p.ID || id == "" || p.ID == "")
+	return b.Kind == wire.KindToolUse && w.v.Text(b.Name) == p.Name && (id == p.ID || id == "" || p.ID == "")
 }
 
 // skipEmpty passes texts that say nothing.
 func (w *geminiWeaver) skipEmpty() {
-	for w.at < w.end && w.read == 0 && w.block().Kind == KindText && w.block().Has(FlagEmpty) {
+	for w.at < w.end && w.read == 0 && w.block().Kind == wire.KindText && w.block().Has(wire.FlagEmpty) {
 		w.at++
 	}
 }
 
 // text finds a text of an answer in the client's texts. Thoughts may be missing.
-func (w *geminiWeaver) text(p *Part) bool {
+func (w *geminiWeaver) text(p *wire.Part) bool {
 	want := gjson.GetBytes(p.Raw, "text").Str
 	if want == "" { // it carries a signature, if anything
-		if w.at < w.end && w.read == 0 && w.block().Kind == KindText && w.block().Has(FlagEmpty) {
+		if w.at < w.end && w.read == 0 && w.block().Kind == wire.KindText && w.block().Has(wire.FlagEmpty) {
 			w.at++
 		}
 		return true
 	}
 	for want != "" {
-		if p.Kind == KindText {
+		if p.Kind == wire.KindText {
 			w.skipEmpty()
 		}
 		if w.at == w.end || w.block().Kind != p.Kind {
-			return p.Kind == KindThinking || strings.TrimSpace(want) == ""
+			return p.Kind == wire.KindThinking || strings.TrimSpace(want) == ""
 		}
 		rest := w.rest()[w.read:]
 		switch {
@@ -147,23 +149,23 @@ func (w *geminiWeaver) rest() string { return gjson.ParseBytes(w.v.Bytes(w.block
 // what the last of them said.
 func (w *geminiWeaver) leave() {
 	if w.kept > 0 {
-		w.put(w.at, OpReplace, Quote(w.rest()[w.kept:]))
+		w.put(w.at, wire.OpReplace, wire.Quote(w.rest()[w.kept:]))
 	}
 	w.at, w.read, w.kept = w.at+1, 0, 0
 }
 
 // split puts what was hidden in an iteration, and the results, in front of what
 // the next one said.
-func (w *geminiWeaver) split(it *Iteration, open [][]byte) bool {
+func (w *geminiWeaver) split(it *wire.Iteration, open [][]byte) bool {
 	b := w.block()
 	if w.read > 0 {
-		if b.Has(FlagSigned) || b.Kind != KindText {
+		if b.Has(wire.FlagSigned) || b.Kind != wire.KindText {
 			return false
 		}
-		text := append([]byte(`{"text":`), Quote(w.rest()[w.kept:w.read])...)
-		w.put(w.at, OpBefore, append(text, '}'))
+		text := append([]byte(`{"text":`), wire.Quote(w.rest()[w.kept:w.read])...)
+		w.put(w.at, wire.OpBefore, append(text, '}'))
 		w.kept = w.read
-	} else if first := int(w.v.Messages[b.Message].First); w.at == first && b.Message > 0 && w.v.Messages[b.Message-1].Role == RoleAssistant {
+	} else if first := int(w.v.Messages[b.Message].First); w.at == first && b.Message > 0 && w.v.Messages[b.Message-1].Role == wire.RoleAssistant {
 		// A content ends here already.
 		w.at--
 		w.behindBlock(it, open)
@@ -171,29 +173,29 @@ func (w *geminiWeaver) split(it *Iteration, open [][]byte) bool {
 		return true
 	}
 	for _, raw := range open {
-		w.put(w.at, OpBefore, raw)
+		w.put(w.at, wire.OpBefore, raw)
 	}
-	w.put(w.at, OpSplit, geminiResults(it))
+	w.put(w.at, wire.OpSplit, geminiResults(it))
 	return true
 }
 
 // behind puts what was hidden behind all that the client has.
-func (w *geminiWeaver) behind(it *Iteration, open [][]byte) {
+func (w *geminiWeaver) behind(it *wire.Iteration, open [][]byte) {
 	w.at--
 	w.behindBlock(it, open)
 }
 
-func (w *geminiWeaver) behindBlock(it *Iteration, open [][]byte) {
+func (w *geminiWeaver) behindBlock(it *wire.Iteration, open [][]byte) {
 	for _, raw := range open {
-		w.put(w.at, OpAfter, raw)
+		w.put(w.at, wire.OpAfter, raw)
 	}
-	w.put(w.at, OpAfterMessage, geminiResults(it))
+	w.put(w.at, wire.OpAfterMessage, geminiResults(it))
 }
 
 // results puts the hidden calls of the last iteration behind the client's, and
 // their results among those of the client's next content, in the order of the
 // calls.
-func (w *geminiWeaver) results(it *Iteration, open [][]byte, message int) bool {
+func (w *geminiWeaver) results(it *wire.Iteration, open [][]byte, message int) bool {
 	w.skipEmpty()
 	if w.at != w.end {
 		return false
@@ -202,7 +204,7 @@ func (w *geminiWeaver) results(it *Iteration, open [][]byte, message int) bool {
 	if message+1 < len(w.v.Messages) {
 		next := &w.v.Messages[message+1]
 		for i := int(next.First); i < int(next.End); i++ {
-			if w.v.Blocks[i].Kind == KindToolResult {
+			if w.v.Blocks[i].Kind == wire.KindToolResult {
 				answers = append(answers, i)
 			}
 		}
@@ -213,17 +215,17 @@ func (w *geminiWeaver) results(it *Iteration, open [][]byte, message int) bool {
 		return true
 	}
 	for _, raw := range open {
-		w.put(w.end-1, OpAfter, raw)
+		w.put(w.end-1, wire.OpAfter, raw)
 	}
 	calls := 0
 	for i := range it.Parts {
 		p := &it.Parts[i]
 		switch {
 		case p.Hidden && calls == 0:
-			w.put(answers[0], OpBefore, geminiResult(p))
+			w.put(answers[0], wire.OpBefore, geminiResult(p))
 		case p.Hidden:
-			w.put(answers[min(calls, len(answers))-1], OpAfter, geminiResult(p))
-		case p.Kind == KindToolUse:
+			w.put(answers[min(calls, len(answers))-1], wire.OpAfter, geminiResult(p))
+		case p.Kind == wire.KindToolUse:
 			calls++
 		}
 	}

@@ -12,12 +12,16 @@
 // See the License for the specific language governing permissions and
 // limitations under the License.
 
-package wire
+package anthropic
 
-import "github.com/tidwall/gjson"
+import (
+	"github.com/tidwall/gjson"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
 
 // anthropicAnswer reads answers of the Messages API.
-type anthropicAnswer struct{ *Answer }
+type anthropicAnswer struct{ *wire.Answer }
 
 // event reads one event of a Messages stream and tells whether it is
 // the last. Its type stands in the data as well as in the event's name. Pings
@@ -164,7 +168,7 @@ func (a anthropicAnswer) usage(u gjson.Result) {
 	switch {
 	case sum.Prompt() > 0 && sum.Prompt() >= total.Prompt() && sum.Output >= total.Output:
 		total = sum
-	case counts.over(Usage{}).Prompt() == 0:
+	case counts.over(wire.Usage{}).Prompt() == 0:
 		output := total.Output
 		total = a.Turn.Usage
 		total.Output = output
@@ -177,15 +181,15 @@ func (a anthropicAnswer) usage(u gjson.Result) {
 // answer. The totals of an answer leave out the calls made for compaction, for
 // an advisor or before a fallback; the list holds all of them. Where it does
 // not say how long its writes live, the totals do.
-func anthropicIterations(list gjson.Result, total Usage) Usage {
-	var sum Usage
+func anthropicIterations(list gjson.Result, total wire.Usage) wire.Usage {
+	var sum wire.Usage
 	if !list.IsArray() {
 		return sum
 	}
 	list.ForEach(func(_, u gjson.Result) bool {
-		sum = sum.Add(anthropicBuckets(u, Usage{}))
-		sum.Output = min(sum.Output, MaxCount)
-		return sum.Prompt() <= MaxCount
+		sum = sum.Add(anthropicBuckets(u, wire.Usage{}))
+		sum.Output = min(sum.Output, wire.MaxCount)
+		return sum.Prompt() <= wire.MaxCount
 	})
 	if sum.Write1h == 0 {
 		sum.Write1h = min(total.Write1h, sum.Write5m)
@@ -224,30 +228,30 @@ func readAnthropicUsage(u gjson.Result) (c anthropicMembers) {
 }
 
 // anthropicBuckets reads the counts of one usage object over those known before.
-func anthropicBuckets(u gjson.Result, known Usage) Usage {
+func anthropicBuckets(u gjson.Result, known wire.Usage) wire.Usage {
 	m := readAnthropicUsage(u)
 	return m.over(known)
 }
 
 // over returns the counts over those known before. The buckets of this format
 // are exclusive as they come.
-func (c *anthropicMembers) over(known Usage) Usage {
+func (c *anthropicMembers) over(known wire.Usage) wire.Usage {
 	if c.input.Type == gjson.Number {
-		known.Uncached = Count(c.input)
+		known.Uncached = wire.Count(c.input)
 	}
 	if c.read.Type == gjson.Number {
-		known.Read = Count(c.read)
+		known.Read = wire.Count(c.read)
 	}
-	if v := Count(c.output); v > 0 {
+	if v := wire.Count(c.output); v > 0 {
 		known.Output = v
 	}
 	write := known.Write5m + known.Write1h
 	if c.write.Type == gjson.Number {
-		write = Count(c.write)
+		write = wire.Count(c.write)
 	}
 	if c.split.IsObject() {
-		known.Write1h = Count(c.split.Get("ephemeral_1h_input_tokens"))
-		write = max(write, known.Write1h+Count(c.split.Get("ephemeral_5m_input_tokens")))
+		known.Write1h = wire.Count(c.split.Get("ephemeral_1h_input_tokens"))
+		write = max(write, known.Write1h+wire.Count(c.split.Get("ephemeral_5m_input_tokens")))
 	}
 	known.Write1h = min(known.Write1h, write)
 	known.Write5m = write - known.Write1h

@@ -12,12 +12,14 @@
 // See the License for the specific language governing permissions and
 // limitations under the License.
 
-package wire
+package gemini
 
 import (
 	"bytes"
 	"fmt"
 	"strconv"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
 // Gemini's members go by two names each, systemInstruction and
@@ -40,7 +42,7 @@ var (
 )
 
 // geminiParser reads requests of the Gemini API.
-type geminiParser struct{ *Parser }
+type geminiParser struct{ *wire.Parser }
 
 func geminiName(key []byte) []byte {
 	switch string(key) {
@@ -58,20 +60,20 @@ func geminiName(key []byte) []byte {
 
 // member reads a member of the top level that has no like in the Messages
 // API.
-func (p geminiParser) member(key []byte, value Span) {
+func (p geminiParser) member(key []byte, value wire.Span) {
 	switch string(key) {
 	case "generationConfig", "generation_config":
 		if p.Body[value.Start] == '{' {
 			p.config(value)
 		}
 	case "cachedContent", "cached_content":
-		p.View.Partial = p.View.Partial || !IsNull(p.Body, value)
+		p.View.Partial = p.View.Partial || !wire.IsNull(p.Body, value)
 	}
 }
 
 // config reads what of a generationConfig means something here.
-func (p geminiParser) config(s Span) {
-	m := Walk(p.Body, int(s.Start))
+func (p geminiParser) config(s wire.Span) {
+	m := wire.Walk(p.Body, int(s.Start))
 	for m.Next() {
 		key := m.Key
 		value := m.Skip()
@@ -91,7 +93,7 @@ func (p geminiParser) config(s Span) {
 // tool reads one entry of tools: one block for each declaration of a
 // function, and one for each tool that the provider runs itself.
 func (p geminiParser) tool(at int) int {
-	m := Walk(p.Body, at)
+	m := wire.Walk(p.Body, at)
 	for m.Next() {
 		key := m.Key
 		value := m.Skip()
@@ -107,24 +109,24 @@ func (p geminiParser) tool(at int) int {
 				}
 			}
 			if e.Bad {
-				return p.Fail(fmt.Errorf("%w: functionDeclarations is not an array", ErrShape))
+				return p.Fail(fmt.Errorf("%w: functionDeclarations is not an array", wire.ErrShape))
 			}
 		default:
-			p.Hasher.Begin(SectionTools, RoleNone, KindToolDef)
+			p.Hasher.Begin(wire.SectionTools, wire.RoleNone, wire.KindToolDef)
 			p.Hasher.Member(key, value.Of(p.Body))
-			p.AddTool(Block{Kind: KindToolDef, Section: SectionTools, Message: -1, Span: value, Hash: p.Hasher.Sum()})
+			p.AddTool(wire.Block{Kind: wire.KindToolDef, Section: wire.SectionTools, Message: -1, Span: value, Hash: p.Hasher.Sum()})
 		}
 	}
 	if m.Bad {
-		return p.Fail(fmt.Errorf("%w: a tool is not an object", ErrShape))
+		return p.Fail(fmt.Errorf("%w: a tool is not an object", wire.ErrShape))
 	}
 	return m.End
 }
 
 func (p geminiParser) declaration(at int) int {
-	b := Block{Kind: KindToolDef, Section: SectionTools, Message: -1}
-	m := Walk(p.Body, at)
-	p.Hasher.Begin(SectionTools, RoleNone, KindToolDef)
+	b := wire.Block{Kind: wire.KindToolDef, Section: wire.SectionTools, Message: -1}
+	m := wire.Walk(p.Body, at)
+	p.Hasher.Begin(wire.SectionTools, wire.RoleNone, wire.KindToolDef)
 	for m.Next() {
 		key := m.Key
 		value := m.Skip()
@@ -133,25 +135,25 @@ func (p geminiParser) declaration(at int) int {
 		}
 		if string(key) == "name" {
 			if !b.Name.Empty() {
-				return p.Fail(ErrDuplicate)
+				return p.Fail(wire.ErrDuplicate)
 			}
-			b.Name = Unquoted(p.Body, value)
+			b.Name = wire.Unquoted(p.Body, value)
 		}
 		p.Hasher.Member(key, value.Of(p.Body))
 	}
 	if m.Bad {
-		return p.Fail(fmt.Errorf("%w: a function declaration is not an object", ErrShape))
+		return p.Fail(fmt.Errorf("%w: a function declaration is not an object", wire.ErrShape))
 	}
-	b.Span = Span{int32(at), int32(m.End)}
+	b.Span = wire.Span{Start: int32(at), End: int32(m.End)}
 	b.Hash = p.Hasher.Sum()
 	p.AddTool(b)
 	return m.End
 }
 
 // system reads a systemInstruction: a content whose role means nothing.
-func (p geminiParser) system(s Span) int {
+func (p geminiParser) system(s wire.Span) int {
 	_, parts, end := p.envelope(int(s.Start))
-	if end < 0 || !parts.Empty() && !p.parts(parts, SectionSystem, RoleSystem, -1) {
+	if end < 0 || !parts.Empty() && !p.parts(parts, wire.SectionSystem, wire.RoleSystem, -1) {
 		return -1
 	}
 	return end
@@ -167,26 +169,26 @@ func (p geminiParser) Message(at int) int {
 	msg := &p.View.Messages[index]
 	switch string(role.Of(p.Body)) {
 	case `"user"`, "", "null":
-		msg.Role = RoleUser
+		msg.Role = wire.RoleUser
 	case `"model"`:
-		msg.Role = RoleAssistant
+		msg.Role = wire.RoleAssistant
 	case `"function"`, `"tool"`:
-		msg.Role = RoleTool
+		msg.Role = wire.RoleTool
 	default:
-		return p.Fail(fmt.Errorf("%w: unknown role", ErrShape))
+		return p.Fail(fmt.Errorf("%w: unknown role", wire.ErrShape))
 	}
 	msg.Content = parts
-	if !parts.Empty() && !p.parts(parts, SectionMessages, msg.Role, index) {
+	if !parts.Empty() && !p.parts(parts, wire.SectionMessages, msg.Role, index) {
 		return -1
 	}
 	return end
 }
 
 // envelope reads a content without its parts.
-func (p geminiParser) envelope(at int) (role, parts Span, end int) {
-	m := Walk(p.Body, at)
+func (p geminiParser) envelope(at int) (role, parts wire.Span, end int) {
+	m := wire.Walk(p.Body, at)
 	for m.Next() {
-		var slot *Span
+		var slot *wire.Span
 		switch string(m.Key) {
 		case "role":
 			slot = &role
@@ -201,21 +203,21 @@ func (p geminiParser) envelope(at int) (role, parts Span, end int) {
 			continue
 		}
 		if !slot.Empty() {
-			return role, parts, p.Fail(ErrDuplicate)
+			return role, parts, p.Fail(wire.ErrDuplicate)
 		}
 		*slot = value
 	}
 	if m.Bad {
-		return role, parts, p.Fail(fmt.Errorf("%w: a content is not an object", ErrShape))
+		return role, parts, p.Fail(fmt.Errorf("%w: a content is not an object", wire.ErrShape))
 	}
-	if IsNull(p.Body, parts) {
-		parts = Span{}
+	if wire.IsNull(p.Body, parts) {
+		parts = wire.Span{}
 	}
 	return role, parts, m.End
 }
 
 // parts reads the parts of a content: an array, or a lone part.
-func (p geminiParser) parts(s Span, section Section, role Role, message int32) bool {
+func (p geminiParser) parts(s wire.Span, section wire.Section, role wire.Role, message int32) bool {
 	switch p.Body[s.Start] {
 	case '{':
 		return p.part(int(s.Start), section, role, message) > 0
@@ -233,18 +235,18 @@ func (p geminiParser) parts(s Span, section Section, role Role, message int32) b
 			return true
 		}
 	}
-	p.Fail(fmt.Errorf("%w: parts are no array", ErrShape))
+	p.Fail(fmt.Errorf("%w: parts are no array", wire.ErrShape))
 	return false
 }
 
 // partMembers are the members of a part that mean something here.
 type partMembers struct {
-	text, thought, signature, call, response, inline, file, code, codeResult Span
+	text, thought, signature, call, response, inline, file, code, codeResult wire.Span
 }
 
 // slot returns where to keep the member of a name, and the name in its first
 // form.
-func (f *partMembers) slot(key []byte) (*Span, string) {
+func (f *partMembers) slot(key []byte) (*wire.Span, string) {
 	switch string(key) {
 	case "text":
 		return &f.text, "text"
@@ -270,7 +272,7 @@ func (f *partMembers) slot(key []byte) (*Span, string) {
 
 // contents counts the things that a part holds; the API takes one.
 func (f *partMembers) contents() (n int) {
-	for _, s := range [...]Span{f.text, f.call, f.response, f.inline, f.file, f.code, f.codeResult} {
+	for _, s := range [...]wire.Span{f.text, f.call, f.response, f.inline, f.file, f.code, f.codeResult} {
 		if !s.Empty() {
 			n++
 		}
@@ -279,9 +281,9 @@ func (f *partMembers) contents() (n int) {
 }
 
 // part reads one part.
-func (p geminiParser) part(at int, section Section, role Role, message int32) int {
+func (p geminiParser) part(at int, section wire.Section, role wire.Role, message int32) int {
 	var f partMembers
-	m := Walk(p.Body, at)
+	m := wire.Walk(p.Body, at)
 	for m.Next() {
 		slot, _ := f.slot(m.Key)
 		value := m.Skip()
@@ -292,38 +294,38 @@ func (p geminiParser) part(at int, section Section, role Role, message int32) in
 			continue
 		}
 		if !slot.Empty() {
-			return p.Fail(ErrDuplicate)
+			return p.Fail(wire.ErrDuplicate)
 		}
 		*slot = value
 	}
 	if m.Bad {
-		return p.Fail(ErrSyntax)
+		return p.Fail(wire.ErrSyntax)
 	}
-	b := Block{Section: section, Role: role, Message: message, Span: Span{int32(at), int32(m.End)}}
+	b := wire.Block{Section: section, Role: role, Message: message, Span: wire.Span{Start: int32(at), End: int32(m.End)}}
 	if p.signed(f.signature) {
-		b.Flags |= FlagSigned
+		b.Flags |= wire.FlagSigned
 	}
 	switch {
 	case f.contents() != 1: // nothing, or what no client sends
 	case !f.call.Empty():
-		if b.Kind = KindToolUse; !p.function(&b, f.call) {
+		if b.Kind = wire.KindToolUse; !p.function(&b, f.call) {
 			return -1
 		}
 	case !f.response.Empty():
-		if b.Kind = KindToolResult; !p.function(&b, f.response) || !p.response(&b) {
+		if b.Kind = wire.KindToolResult; !p.function(&b, f.response) || !p.response(&b) {
 			return -1
 		}
 	case !f.inline.Empty():
 		b.Kind = p.media(f.inline)
 	case !f.code.Empty(), !f.codeResult.Empty():
-		b.Kind = KindServerTool
+		b.Kind = wire.KindServerTool
 	case !f.text.Empty() && p.Body[f.text.Start] == '"':
-		b.Kind, b.Body = KindText, f.text
+		b.Kind, b.Body = wire.KindText, f.text
 		if string(f.thought.Of(p.Body)) == "true" {
-			b.Kind = KindThinking
+			b.Kind = wire.KindThinking
 		}
 		if f.text.Len() == 2 {
-			b.Flags |= FlagEmpty
+			b.Flags |= wire.FlagEmpty
 		}
 	}
 	p.hash(&b)
@@ -332,7 +334,7 @@ func (p geminiParser) part(at int, section Section, role Role, message int32) in
 }
 
 // signed tells whether the value of a thoughtSignature is one that a model gave.
-func (p geminiParser) signed(s Span) bool {
+func (p geminiParser) signed(s wire.Span) bool {
 	value := string(s.Of(p.Body))
 	if value == "" || value == "null" || value == `""` {
 		return false
@@ -347,45 +349,45 @@ func (p geminiParser) signed(s Span) bool {
 
 // function reads a functionCall or a functionResponse. Its Body is the
 // args or the response.
-func (p geminiParser) function(b *Block, s Span) bool {
-	m := Walk(p.Body, int(s.Start))
+func (p geminiParser) function(b *wire.Block, s wire.Span) bool {
+	m := wire.Walk(p.Body, int(s.Start))
 	for m.Next() {
 		key := m.Key
 		value := m.Skip()
 		if m.Bad {
 			break
 		}
-		if IsNull(p.Body, value) {
+		if wire.IsNull(p.Body, value) {
 			continue
 		}
-		var slot *Span
+		var slot *wire.Span
 		switch string(key) {
 		case "id":
-			slot, value = &b.ID, Unquoted(p.Body, value)
+			slot, value = &b.ID, wire.Unquoted(p.Body, value)
 		case "name":
-			slot, value = &b.Name, Unquoted(p.Body, value)
+			slot, value = &b.Name, wire.Unquoted(p.Body, value)
 		case "args", "response":
 			slot = &b.Body
 		case "parts":
 			if string(value.Of(p.Body)) != "[]" {
-				b.Flags |= FlagMedia
+				b.Flags |= wire.FlagMedia
 			}
 			continue
 		default:
 			continue
 		}
 		if !slot.Empty() {
-			p.Fail(ErrDuplicate)
+			p.Fail(wire.ErrDuplicate)
 			return false
 		}
 		*slot = value
 	}
 	if m.Bad {
-		p.Fail(fmt.Errorf("%w: a call or a response is not an object", ErrShape))
+		p.Fail(fmt.Errorf("%w: a call or a response is not an object", wire.ErrShape))
 		return false
 	}
 	if !b.Body.Empty() && p.Body[b.Body.Start] != '{' {
-		b.Body = Span{}
+		b.Body = wire.Span{}
 	}
 	return true
 }
@@ -394,14 +396,14 @@ func (p geminiParser) function(b *Block, s Span) bool {
 // the client's tool gave, where a member names it. That is output, as the SDKs
 // and Gemini CLI have it, or result or content; error says that the tool failed.
 // A response without them is replaced as a whole.
-func (p geminiParser) response(b *Block) bool {
+func (p geminiParser) response(b *wire.Block) bool {
 	if b.Body.Empty() {
-		b.Flags |= FlagEmpty
+		b.Flags |= wire.FlagEmpty
 		return true
 	}
 	names := [...]string{"output", "result", "content", "error"}
-	var texts [len(names)]Span
-	m := Walk(p.Body, int(b.Body.Start))
+	var texts [len(names)]wire.Span
+	m := wire.Walk(p.Body, int(b.Body.Start))
 	for m.Next() {
 		key := m.Key
 		value := m.Skip()
@@ -410,7 +412,7 @@ func (p geminiParser) response(b *Block) bool {
 				continue
 			}
 			if !texts[i].Empty() {
-				p.Fail(ErrDuplicate)
+				p.Fail(wire.ErrDuplicate)
 				return false
 			}
 			texts[i] = value
@@ -425,49 +427,49 @@ func (p geminiParser) response(b *Block) bool {
 		}
 		b.Body = text
 		if names[i] == "error" {
-			b.Flags |= FlagError
+			b.Flags |= wire.FlagError
 		}
 		break
 	}
 	if s := b.Body.Of(p.Body); string(s) == `""` || string(s) == "{}" {
-		b.Flags |= FlagEmpty
+		b.Flags |= wire.FlagEmpty
 	}
 	return true
 }
 
 // media tells what kind of data stands in a part.
-func (p geminiParser) media(s Span) Kind {
-	m := Walk(p.Body, int(s.Start))
+func (p geminiParser) media(s wire.Span) wire.Kind {
+	m := wire.Walk(p.Body, int(s.Start))
 	for m.Next() {
 		mime := string(m.Key) == "mimeType" || string(m.Key) == "mime_type"
 		value := m.Skip()
 		switch {
 		case !mime:
 		case bytes.HasPrefix(value.Of(p.Body), []byte(`"image/`)):
-			return KindImage
+			return wire.KindImage
 		case string(value.Of(p.Body)) == `"application/pdf"`:
-			return KindDocument
+			return wire.KindDocument
 		}
 	}
-	return KindOther
+	return wire.KindOther
 }
 
 // hash sets the canonical hash of a part whose members are known to be
 // well formed: all of them, under their first names, but for what stands for a
 // signature where there is none.
-func (p geminiParser) hash(b *Block) {
+func (p geminiParser) hash(b *wire.Block) {
 	h := &p.Hasher
 	h.Begin(b.Section, b.Role, b.Kind)
 	var f partMembers
-	m := Walk(p.Body, int(b.Span.Start))
+	m := wire.Walk(p.Body, int(b.Span.Start))
 	for m.Next() {
 		key := m.Key
 		slot, name := f.slot(key)
 		value := m.Skip()
 		switch {
-		case slot == &f.signature && !b.Has(FlagSigned):
+		case slot == &f.signature && !b.Has(wire.FlagSigned):
 			continue
-		case slot == &f.thought && b.Kind != KindOther: // the kind tells
+		case slot == &f.thought && b.Kind != wire.KindOther: // the kind tells
 			continue
 		case slot != nil:
 			h.Add([]byte(name))

@@ -12,22 +12,24 @@
 // See the License for the specific language governing permissions and
 // limitations under the License.
 
-package wire
+package openaichat
 
 import (
 	"strings"
 
 	"github.com/tidwall/gjson"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
-func (chatCodec) Continuation(it *Iteration) []byte {
+func (Codec) Continuation(it *wire.Iteration) []byte {
 	content := []byte("null")
 	var reasoning, calls []byte
 	for i := range it.Parts {
 		switch p := &it.Parts[i]; p.Kind {
-		case KindText:
+		case wire.KindText:
 			content = p.Raw
-		case KindThinking:
+		case wire.KindThinking:
 			reasoning = append(append([]byte(`,"`+p.Name+`":`), p.Raw...), reasoning...)
 		default:
 			if len(calls) > 0 {
@@ -42,42 +44,42 @@ func (chatCodec) Continuation(it *Iteration) []byte {
 	return append(out, chatResults(it)...)
 }
 
-func chatResults(it *Iteration) []byte {
+func chatResults(it *wire.Iteration) []byte {
 	var out []byte
 	for i, p := range it.Hidden() {
 		if i > 0 {
 			out = append(out, ',')
 		}
-		out = append(append(out, `{"role":"tool","tool_call_id":`...), Quote(p.ID)...)
-		out = append(append(append(out, `,"content":`...), Quote(p.Result)...), '}')
+		out = append(append(out, `{"role":"tool","tool_call_id":`...), wire.Quote(p.ID)...)
+		out = append(append(append(out, `,"content":`...), wire.Quote(p.Result)...), '}')
 	}
 	return out
 }
 
 // weave splits the client's message: it holds the texts of all iterations one
 // behind the other. What came before the last goes in front of it, and leaves it.
-func (chatCodec) Reinsert(v *View, message int, its []Iteration) ([]Edit, bool) {
+func (Codec) Reinsert(v *wire.View, message int, its []wire.Iteration) ([]wire.Edit, bool) {
 	msg := &v.Messages[message]
 	if msg.First == msg.End {
 		return nil, false
 	}
 	last := &its[len(its)-1]
-	var edits []Edit
+	var edits []wire.Edit
 	var before []byte
 	for n := range its[:len(its)-1] {
 		if n > 0 {
 			before = append(before, ',')
 		}
-		before = append(before, chatCodec{}.Continuation(&its[n])...)
+		before = append(before, Codec{}.Continuation(&its[n])...)
 	}
 	if before != nil {
-		edits = append(edits, Edit{Block: int(msg.First), Op: OpBeforeMessage, Value: before})
+		edits = append(edits, wire.Edit{Block: int(msg.First), Op: wire.OpBeforeMessage, Value: before})
 	}
 	tail := 0
 	for i := int(msg.First); i < int(msg.End); i++ {
 		b := &v.Blocks[i]
 		switch b.Kind {
-		case KindText, KindThinking:
+		case wire.KindText, wire.KindThinking:
 			if tail > 0 {
 				return nil, false
 			}
@@ -86,7 +88,7 @@ func (chatCodec) Reinsert(v *View, message int, its []Iteration) ([]Edit, bool) 
 				return nil, false
 			}
 			edits = append(edits, e...)
-		case KindToolUse:
+		case wire.KindToolUse:
 			tail++
 		}
 	}
@@ -96,7 +98,7 @@ func (chatCodec) Reinsert(v *View, message int, its []Iteration) ([]Edit, bool) 
 
 // chatSplit leaves of a text of the client's message what the last iteration
 // said.
-func chatSplit(v *View, i int, its []Iteration) ([]Edit, bool) {
+func chatSplit(v *wire.View, i int, its []wire.Iteration) ([]wire.Edit, bool) {
 	b := &v.Blocks[i]
 	all, last := "", ""
 	for n := range its {
@@ -113,24 +115,24 @@ func chatSplit(v *View, i int, its []Iteration) ([]Edit, bool) {
 		return nil, false
 	case strings.TrimSpace(all) == strings.TrimSpace(last):
 		return nil, true
-	case last != "" || b.Kind == KindText && v.Messages[b.Message].End-v.Messages[b.Message].First == 1:
-		return []Edit{{Block: i, Op: OpReplace, Value: Quote(last)}}, true
+	case last != "" || b.Kind == wire.KindText && v.Messages[b.Message].End-v.Messages[b.Message].First == 1:
+		return []wire.Edit{{Block: i, Op: wire.OpReplace, Value: wire.Quote(last)}}, true
 	}
-	return []Edit{{Block: i, Op: OpRemove}}, true
+	return []wire.Edit{{Block: i, Op: wire.OpRemove}}, true
 }
 
 // chatHidden puts the hidden calls of the last iteration among those of the
 // client's message, and their results behind it.
-func chatHidden(v *View, msg *Message, it *Iteration) ([]Edit, bool) {
+func chatHidden(v *wire.View, msg *wire.Message, it *wire.Iteration) ([]wire.Edit, bool) {
 	if len(it.Hidden()) == 0 {
 		return nil, true
 	}
-	var edits []Edit
+	var edits []wire.Edit
 	var open [][]byte
 	anchor := -1
 	for i := range it.Parts {
 		p := &it.Parts[i]
-		if p.Kind != KindToolUse {
+		if p.Kind != wire.KindToolUse {
 			continue
 		}
 		if p.Hidden {
@@ -138,27 +140,27 @@ func chatHidden(v *View, msg *Message, it *Iteration) ([]Edit, bool) {
 			continue
 		}
 		for j := int(msg.First); j < int(msg.End); j++ {
-			if b := &v.Blocks[j]; b.Kind == KindToolUse && v.Text(b.ID) == p.ID {
+			if b := &v.Blocks[j]; b.Kind == wire.KindToolUse && v.Text(b.ID) == p.ID {
 				anchor = j
 				for _, raw := range open {
-					edits = append(edits, Edit{Block: j, Op: OpBefore, Value: raw})
+					edits = append(edits, wire.Edit{Block: j, Op: wire.OpBefore, Value: raw})
 				}
 				open = nil
 			}
 		}
 	}
 	if anchor < 0 { // the client has no calls: what was hidden is a message of its own
-		return []Edit{{Block: int(msg.First), Op: OpAfterMessage, Value: chatCodec{}.Continuation(&Iteration{Parts: hiddenParts(it)})}}, true
+		return []wire.Edit{{Block: int(msg.First), Op: wire.OpAfterMessage, Value: Codec{}.Continuation(&wire.Iteration{Parts: hiddenParts(it)})}}, true
 	}
 	for _, raw := range open {
-		edits = append(edits, Edit{Block: anchor, Op: OpAfter, Value: raw})
+		edits = append(edits, wire.Edit{Block: anchor, Op: wire.OpAfter, Value: raw})
 	}
-	return append(edits, Edit{Block: anchor, Op: OpAfterMessage, Value: chatResults(it)}), true
+	return append(edits, wire.Edit{Block: anchor, Op: wire.OpAfterMessage, Value: chatResults(it)}), true
 }
 
-func hiddenParts(it *Iteration) []Part {
+func hiddenParts(it *wire.Iteration) []wire.Part {
 	hidden := it.Hidden()
-	out := make([]Part, 0, len(hidden))
+	out := make([]wire.Part, 0, len(hidden))
 	for _, p := range hidden {
 		out = append(out, *p)
 	}

@@ -12,11 +12,13 @@
 // See the License for the specific language governing permissions and
 // limitations under the License.
 
-package wire
+package anthropic
 
 import (
 	"bytes"
 	"fmt"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
 var (
@@ -25,13 +27,13 @@ var (
 )
 
 // anthropicParser reads requests of the Messages API.
-type anthropicParser struct{ *Parser }
+type anthropicParser struct{ *wire.Parser }
 
 // tool reads one entry of tools.
 func (p anthropicParser) tool(at int) int {
-	b := Block{Kind: KindToolDef, Section: SectionTools, Message: -1}
-	m := Walk(p.Body, at)
-	p.Hasher.Begin(SectionTools, RoleNone, KindToolDef)
+	b := wire.Block{Kind: wire.KindToolDef, Section: wire.SectionTools, Message: -1}
+	m := wire.Walk(p.Body, at)
+	p.Hasher.Begin(wire.SectionTools, wire.RoleNone, wire.KindToolDef)
 	for m.Next() {
 		key := m.Key
 		value := m.Skip()
@@ -41,29 +43,29 @@ func (p anthropicParser) tool(at int) int {
 		switch string(key) {
 		case "cache_control":
 			if !b.Marker.Empty() {
-				return p.Fail(ErrDuplicate)
+				return p.Fail(wire.ErrDuplicate)
 			}
 			b.Marker = value
 			continue
 		case "name":
 			if !b.Name.Empty() {
-				return p.Fail(ErrDuplicate)
+				return p.Fail(wire.ErrDuplicate)
 			}
-			b.Name = Unquoted(p.Body, value)
+			b.Name = wire.Unquoted(p.Body, value)
 		case "defer_loading":
 			if string(value.Of(p.Body)) == "true" {
-				b.Flags |= FlagDeferred
+				b.Flags |= wire.FlagDeferred
 			}
 		}
 		p.Hasher.Member(key, value.Of(p.Body))
 	}
 	if m.Bad {
-		return p.Fail(fmt.Errorf("%w: a tool is not an object", ErrShape))
+		return p.Fail(fmt.Errorf("%w: a tool is not an object", wire.ErrShape))
 	}
-	if IsNull(p.Body, b.Marker) {
-		b.Marker = Span{}
+	if wire.IsNull(p.Body, b.Marker) {
+		b.Marker = wire.Span{}
 	}
-	b.Span = Span{int32(at), int32(m.End)}
+	b.Span = wire.Span{Start: int32(at), End: int32(m.End)}
 	b.Hash = p.Hasher.Sum()
 	p.AddTool(b)
 	return m.End
@@ -73,8 +75,8 @@ func (p anthropicParser) tool(at int) int {
 func (p anthropicParser) Message(at int) int {
 	msg := &p.View.Messages[len(p.View.Messages)-1]
 	seen := 0
-	m := Walk(p.Body, at)
-	var content Span
+	m := wire.Walk(p.Body, at)
+	var content wire.Span
 	for m.Next() {
 		bit := 0
 		switch string(m.Key) {
@@ -82,25 +84,25 @@ func (p anthropicParser) Message(at int) int {
 			bit = 1
 			switch s := m.Skip(); string(s.Of(p.Body)) {
 			case `"user"`:
-				msg.Role = RoleUser
+				msg.Role = wire.RoleUser
 			case `"assistant"`:
-				msg.Role = RoleAssistant
+				msg.Role = wire.RoleAssistant
 			case `"system"`:
-				msg.Role = RoleSystem
+				msg.Role = wire.RoleSystem
 			default:
-				return p.Fail(fmt.Errorf("%w: unknown role", ErrShape))
+				return p.Fail(fmt.Errorf("%w: unknown role", wire.ErrShape))
 			}
 		case "content":
 			bit = 2
 			// The blocks can be read at once when the role came first, as it
 			// does in every client seen.
-			if msg.Role != RoleNone && seen&bit == 0 {
+			if msg.Role != wire.RoleNone && seen&bit == 0 {
 				start := m.At
-				m.At = p.content(Span{int32(start), int32(len(p.Body))}, SectionMessages, msg.Role)
+				m.At = p.content(wire.Span{Start: int32(start), End: int32(len(p.Body))}, wire.SectionMessages, msg.Role)
 				if m.At < 0 {
 					return -1
 				}
-				msg.Content = Span{int32(start), int32(m.At)}
+				msg.Content = wire.Span{Start: int32(start), End: int32(m.At)}
 			} else {
 				content = m.Skip()
 			}
@@ -108,15 +110,15 @@ func (p anthropicParser) Message(at int) int {
 			m.Skip()
 		}
 		if seen&bit != 0 {
-			return p.Fail(ErrDuplicate)
+			return p.Fail(wire.ErrDuplicate)
 		}
 		seen |= bit
 	}
-	if m.Bad || msg.Role == RoleNone {
-		return p.Fail(fmt.Errorf("%w: a message has no role", ErrShape))
+	if m.Bad || msg.Role == wire.RoleNone {
+		return p.Fail(fmt.Errorf("%w: a message has no role", wire.ErrShape))
 	}
 	if !content.Empty() {
-		if p.content(content, SectionMessages, msg.Role) < 0 {
+		if p.content(content, wire.SectionMessages, msg.Role) < 0 {
 			return -1
 		}
 		msg.Content = content
@@ -126,23 +128,23 @@ func (p anthropicParser) Message(at int) int {
 
 // content reads a string or an array of blocks that begins at the span's
 // start, and appends its blocks.
-func (p anthropicParser) content(s Span, section Section, role Role) int {
+func (p anthropicParser) content(s wire.Span, section wire.Section, role wire.Role) int {
 	at := int(s.Start)
 	message := int32(-1)
-	if section == SectionMessages {
+	if section == wire.SectionMessages {
 		message = int32(len(p.View.Messages) - 1)
 	}
 	switch p.Body[at] {
 	case '"':
-		end := SkipString(p.Body, at)
+		end := wire.SkipString(p.Body, at)
 		if end < 0 {
-			return p.Fail(ErrSyntax)
+			return p.Fail(wire.ErrSyntax)
 		}
-		span := Span{int32(at), int32(end)}
+		span := wire.Span{Start: int32(at), End: int32(end)}
 		p.Blocks = append(p.Blocks, p.Plain(span, section, role, message))
 		return end
 	case 'n':
-		if end := SkipWord(p.Body, at, "null"); end > 0 {
+		if end := wire.SkipWord(p.Body, at, "null"); end > 0 {
 			return end
 		}
 	case '[':
@@ -156,20 +158,20 @@ func (p anthropicParser) content(s Span, section Section, role Role) int {
 			}
 		}
 		if e.Bad {
-			return p.Fail(ErrSyntax)
+			return p.Fail(wire.ErrSyntax)
 		}
 		return e.End
 	}
-	return p.Fail(fmt.Errorf("%w: content is neither text nor blocks", ErrShape))
+	return p.Fail(fmt.Errorf("%w: content is neither text nor blocks", wire.ErrShape))
 }
 
 // blockMembers are the members of a content block that mean something here.
 type blockMembers struct {
-	kind, text, thinking, data, id, useID, name, input, content, isError, marker Span
+	kind, text, thinking, data, id, useID, name, input, content, isError, marker wire.Span
 }
 
 // slot returns where to keep the member of a name.
-func (m *blockMembers) slot(key []byte) *Span {
+func (m *blockMembers) slot(key []byte) *wire.Span {
 	switch string(key) {
 	case "type":
 		return &m.kind
@@ -198,10 +200,10 @@ func (m *blockMembers) slot(key []byte) *Span {
 }
 
 // block reads one content block.
-func (p anthropicParser) block(at int, section Section, role Role, message int32) int {
-	b := Block{Section: section, Role: role, Message: message}
+func (p anthropicParser) block(at int, section wire.Section, role wire.Role, message int32) int {
+	b := wire.Block{Section: section, Role: role, Message: message}
 	var f blockMembers
-	m := Walk(p.Body, at)
+	m := wire.Walk(p.Body, at)
 	for m.Next() {
 		slot := f.slot(m.Key)
 		value := m.Skip()
@@ -212,48 +214,48 @@ func (p anthropicParser) block(at int, section Section, role Role, message int32
 			continue
 		}
 		if !slot.Empty() {
-			return p.Fail(ErrDuplicate)
+			return p.Fail(wire.ErrDuplicate)
 		}
 		*slot = value
 	}
 	if m.Bad {
-		return p.Fail(ErrSyntax)
+		return p.Fail(wire.ErrSyntax)
 	}
-	b.Span = Span{int32(at), int32(m.End)}
-	if !IsNull(p.Body, f.marker) {
+	b.Span = wire.Span{Start: int32(at), End: int32(m.End)}
+	if !wire.IsNull(p.Body, f.marker) {
 		b.Marker = f.marker
 	}
 	switch kind := f.kind.Of(p.Body); string(kind) {
 	case `"text"`:
-		b.Kind, b.Body = KindText, f.text
+		b.Kind, b.Body = wire.KindText, f.text
 	case `"thinking"`:
-		b.Kind, b.Body = KindThinking, f.thinking
+		b.Kind, b.Body = wire.KindThinking, f.thinking
 	case `"redacted_thinking"`:
-		b.Kind, b.Body = KindRedactedThinking, f.data
+		b.Kind, b.Body = wire.KindRedactedThinking, f.data
 	case `"tool_use"`:
-		b.Kind, b.Body = KindToolUse, f.input
-		b.ID, b.Name = Unquoted(p.Body, f.id), Unquoted(p.Body, f.name)
+		b.Kind, b.Body = wire.KindToolUse, f.input
+		b.ID, b.Name = wire.Unquoted(p.Body, f.id), wire.Unquoted(p.Body, f.name)
 	case `"tool_result"`:
-		b.Kind, b.Body = KindToolResult, f.content
-		b.ID = Unquoted(p.Body, f.useID)
+		b.Kind, b.Body = wire.KindToolResult, f.content
+		b.ID = wire.Unquoted(p.Body, f.useID)
 		if string(f.isError.Of(p.Body)) == "true" {
-			b.Flags |= FlagError
+			b.Flags |= wire.FlagError
 		}
 		if !f.content.Empty() && !p.AllText(f.content) {
-			b.Flags |= FlagMedia
+			b.Flags |= wire.FlagMedia
 		}
 	case `"image"`:
-		b.Kind = KindImage
+		b.Kind = wire.KindImage
 	case `"document"`:
-		b.Kind = KindDocument
+		b.Kind = wire.KindDocument
 	default:
 		if bytes.Equal(kind, []byte(`"server_tool_use"`)) || bytes.HasSuffix(kind, []byte(`tool_result"`)) {
-			b.Kind = KindServerTool
+			b.Kind = wire.KindServerTool
 		}
 	}
-	if b.Kind == KindText || b.Kind == KindToolResult {
+	if b.Kind == wire.KindText || b.Kind == wire.KindToolResult {
 		if s := b.Body.Of(p.Body); len(s) == 0 || string(s) == `""` || string(s) == "[]" || string(s) == "null" {
-			b.Flags |= FlagEmpty
+			b.Flags |= wire.FlagEmpty
 		}
 	}
 	p.hash(&b, &f)
@@ -263,19 +265,19 @@ func (p anthropicParser) block(at int, section Section, role Role, message int32
 
 // hash sets the canonical hash of a block whose members are known to be well
 // formed.
-func (p anthropicParser) hash(b *Block, f *blockMembers) {
+func (p anthropicParser) hash(b *wire.Block, f *blockMembers) {
 	h := &p.Hasher
 	h.Begin(b.Section, b.Role, b.Kind)
-	if b.Kind == KindToolResult {
+	if b.Kind == wire.KindToolResult {
 		p.HashResult(b, f.content)
-		if b.Has(FlagError) {
+		if b.Has(wire.FlagError) {
 			h.Member(keyError, valueTrue)
 		}
 		b.Hash = h.Sum()
 		return
 	}
 	// A KindOther has its type in the members; the others have it in the kind.
-	m := Walk(p.Body, int(b.Span.Start))
+	m := wire.Walk(p.Body, int(b.Span.Start))
 	for m.Next() {
 		key := m.Key
 		value := m.Skip()
@@ -283,7 +285,7 @@ func (p anthropicParser) hash(b *Block, f *blockMembers) {
 		case "cache_control":
 			continue
 		case "type":
-			if b.Kind != KindOther && b.Kind != KindServerTool {
+			if b.Kind != wire.KindOther && b.Kind != wire.KindServerTool {
 				continue
 			}
 		}

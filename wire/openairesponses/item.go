@@ -12,20 +12,22 @@
 // See the License for the specific language governing permissions and
 // limitations under the License.
 
-package wire
+package openairesponses
 
 import (
 	"bytes"
 	"fmt"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
 // itemMembers are the members of an input item that mean something here.
 type itemMembers struct {
-	kind, id, role, content, phase, callID, name, arguments, input, output, action, tools Span
+	kind, id, role, content, phase, callID, name, arguments, input, output, action, tools wire.Span
 }
 
 // slot returns where to keep the member of a name.
-func (m *itemMembers) slot(key []byte) *Span {
+func (m *itemMembers) slot(key []byte) *wire.Span {
 	switch string(key) {
 	case "type":
 		return &m.kind
@@ -66,7 +68,7 @@ var (
 func (p responsesParser) Item(at int) int {
 	var f itemMembers
 	closed := false
-	m := Walk(p.Body, at)
+	m := wire.Walk(p.Body, at)
 	for m.Next() {
 		slot := f.slot(m.Key)
 		value := m.Skip()
@@ -81,8 +83,8 @@ func (p responsesParser) Item(at int) int {
 	}
 	end := m.End
 	if closed = closed || m.Bad; closed {
-		if end = SkipValue(p.Body, at); end < 0 || p.Body[at] != '{' {
-			return p.Fail(ErrSyntax)
+		if end = wire.SkipValue(p.Body, at); end < 0 || p.Body[at] != '{' {
+			return p.Fail(wire.ErrSyntax)
 		}
 	}
 	kind := f.kind.Of(p.Body)
@@ -95,28 +97,28 @@ func (p responsesParser) Item(at int) int {
 	if closed && string(kind) == `"message"` {
 		role = p.RoleOf(at)
 	}
-	if role == RoleAssistant || role == RoleTool {
+	if role == wire.RoleAssistant || role == wire.RoleTool {
 		if end := p.Answered(at); end > 0 {
 			return end
 		}
 	}
-	span := Span{int32(at), int32(end)}
+	span := wire.Span{Start: int32(at), End: int32(end)}
 	p.Enter(role, span)
 	index, n := int32(len(p.View.Messages)-1), len(p.Blocks)
 	switch {
-	case closed || role == RoleNone:
-		p.Shut(at, n, SectionMessages, role, index)
+	case closed || role == wire.RoleNone:
+		p.Shut(at, n, wire.SectionMessages, role, index)
 	case string(kind) == `"message"`:
-		if !p.messageItem(&f, span, role, index) && p.Shut(at, n, SectionMessages, role, index) < 0 {
+		if !p.messageItem(&f, span, role, index) && p.Shut(at, n, wire.SectionMessages, role, index) < 0 {
 			return -1
 		}
 	case string(kind) == `"additional_tools"` && !f.tools.Empty() && p.Body[f.tools.Start] == '[':
 		e := p.Elements(int(f.tools.Start))
 		for e.Next() {
-			var b Block
+			var b wire.Block
 			tool := e.At
-			if b, e.At = p.toolItem(tool, SectionMessages, role, index); e.At < 0 {
-				if b, e.At = p.Opaque(tool, Block{Kind: KindToolDef, Section: SectionMessages, Role: role, Message: index}); e.At < 0 {
+			if b, e.At = p.toolItem(tool, wire.SectionMessages, role, index); e.At < 0 {
+				if b, e.At = p.Opaque(tool, wire.Block{Kind: wire.KindToolDef, Section: wire.SectionMessages, Role: role, Message: index}); e.At < 0 {
 					return -1
 				}
 			}
@@ -131,52 +133,52 @@ func (p responsesParser) Item(at int) int {
 
 // itemRole tells whose item it is. What the model has put out, in types that
 // nobody knows yet too, is the assistant's.
-func (p responsesParser) itemRole(kind, role []byte) Role {
+func (p responsesParser) itemRole(kind, role []byte) wire.Role {
 	switch string(kind) {
 	case `"message"`:
 		switch string(role) {
 		case `"user"`:
-			return RoleUser
+			return wire.RoleUser
 		case `"assistant"`:
-			return RoleAssistant
+			return wire.RoleAssistant
 		case `"system"`, `"developer"`:
-			return RoleSystem
+			return wire.RoleSystem
 		}
-		return RoleNone
+		return wire.RoleNone
 	case `"additional_tools"`:
-		return RoleSystem
+		return wire.RoleSystem
 	case `"compaction_trigger"`, `"mcp_approval_response"`:
-		return RoleUser
+		return wire.RoleUser
 	}
 	if bytes.HasSuffix(kind, suffixOutput) {
-		return RoleTool
+		return wire.RoleTool
 	}
-	return RoleAssistant
+	return wire.RoleAssistant
 }
 
 // whole reads an item that is one block: a call, its output, reasoning, or
 // something opaque.
-func (p responsesParser) whole(kind []byte, f *itemMembers, span Span, role Role, index int32) Block {
-	b := Block{Section: SectionMessages, Role: role, Message: index, Span: span, ID: Unquoted(p.Body, f.callID)}
+func (p responsesParser) whole(kind []byte, f *itemMembers, span wire.Span, role wire.Role, index int32) wire.Block {
+	b := wire.Block{Section: wire.SectionMessages, Role: role, Message: index, Span: span, ID: wire.Unquoted(p.Body, f.callID)}
 	switch {
 	case string(kind) == `"reasoning"`:
-		b.Kind, b.ID = KindReasoning, Span{}
+		b.Kind, b.ID = wire.KindReasoning, wire.Span{}
 	case string(kind) == `"function_call"`:
-		b.Kind, b.Body, b.Name = KindToolUse, f.arguments, Unquoted(p.Body, f.name)
+		b.Kind, b.Body, b.Name = wire.KindToolUse, f.arguments, wire.Unquoted(p.Body, f.name)
 	case string(kind) == `"custom_tool_call"`:
-		b.Kind, b.Body, b.Name = KindToolUse, f.input, Unquoted(p.Body, f.name)
+		b.Kind, b.Body, b.Name = wire.KindToolUse, f.input, wire.Unquoted(p.Body, f.name)
 	case bytes.HasSuffix(kind, suffixCall) && !b.ID.Empty():
-		b.Kind, b.Name = KindToolUse, Unquoted(p.Body, f.kind)
+		b.Kind, b.Name = wire.KindToolUse, wire.Unquoted(p.Body, f.kind)
 		b.Name.End -= int32(len(suffixCall) - 1)
 		if string(kind) == `"local_shell_call"` {
 			b.Body = f.action
 		}
 	case bytes.HasSuffix(kind, suffixCall):
-		b.Kind = KindServerTool // the provider runs it itself
-	case role == RoleTool:
-		b.Kind = KindToolResult
+		b.Kind = wire.KindServerTool // the provider runs it itself
+	case role == wire.RoleTool:
+		b.Kind = wire.KindToolResult
 		if b.ID.Empty() { // the call's id, in some versions of the API
-			b.ID = Unquoted(p.Body, f.id)
+			b.ID = wire.Unquoted(p.Body, f.id)
 		}
 		p.outputItem(&b, f.output)
 		return b
@@ -187,7 +189,7 @@ func (p responsesParser) whole(kind []byte, f *itemMembers, span Span, role Role
 
 // outputItem reads what a tool has put out: a text or a list of parts. Other
 // forms stay closed.
-func (p responsesParser) outputItem(b *Block, output Span) {
+func (p responsesParser) outputItem(b *wire.Block, output wire.Span) {
 	if output.Empty() || p.Body[output.Start] != '"' && !p.partsOnly(output) {
 		p.hashItem(b, false)
 		return
@@ -195,9 +197,9 @@ func (p responsesParser) outputItem(b *Block, output Span) {
 	b.Body = output
 	switch {
 	case output.Len() == 2:
-		b.Flags |= FlagEmpty
+		b.Flags |= wire.FlagEmpty
 	case !p.AllText(output):
-		b.Flags |= FlagMedia
+		b.Flags |= wire.FlagMedia
 	}
 	p.Hasher.Begin(b.Section, b.Role, b.Kind)
 	p.HashResult(b, output)
@@ -205,14 +207,14 @@ func (p responsesParser) outputItem(b *Block, output Span) {
 }
 
 // partsOnly tells whether a value is an array of content parts.
-func (p responsesParser) partsOnly(s Span) bool {
+func (p responsesParser) partsOnly(s wire.Span) bool {
 	if p.Body[s.Start] != '[' {
 		return false
 	}
 	e := p.Elements(int(s.Start))
 	for e.Next() {
 		part := false
-		m := Walk(p.Body, e.At)
+		m := wire.Walk(p.Body, e.At)
 		for m.Next() {
 			key := string(m.Key)
 			value := m.Skip()
@@ -231,10 +233,10 @@ func (p responsesParser) partsOnly(s Span) bool {
 // hashItem sets the canonical hash of an item whose members are known to be
 // well formed. Ids that clients draw anew, and what clients note for
 // themselves, are left out; the id of a reference is what it says.
-func (p responsesParser) hashItem(b *Block, reference bool) {
+func (p responsesParser) hashItem(b *wire.Block, reference bool) {
 	h := &p.Hasher
 	h.Begin(b.Section, b.Role, b.Kind)
-	m := Walk(p.Body, int(b.Span.Start))
+	m := wire.Walk(p.Body, int(b.Span.Start))
 	for m.Next() {
 		key := m.Key
 		value := m.Skip()
@@ -253,22 +255,22 @@ func isNote(key []byte) bool {
 }
 
 // messageItem reads the content of a message.
-func (p responsesParser) messageItem(f *itemMembers, span Span, role Role, index int32) bool {
-	if f.content.Empty() || IsNull(p.Body, f.content) {
+func (p responsesParser) messageItem(f *itemMembers, span wire.Span, role wire.Role, index int32) bool {
+	if f.content.Empty() || wire.IsNull(p.Body, f.content) {
 		return true
 	}
 	c := p.Body[f.content.Start]
 	switch {
 	case c != '"' && c != '[':
-		p.Fail(fmt.Errorf("%w: content is neither text nor parts", ErrShape))
+		p.Fail(fmt.Errorf("%w: content is neither text nor parts", wire.ErrShape))
 		return false
-	case role != RoleAssistant:
+	case role != wire.RoleAssistant:
 		p.View.Messages[index].Content = f.content
 	}
 	if c == '"' {
-		b := p.Plain(f.content, SectionMessages, role, index)
-		if role == RoleAssistant {
-			b.Span, b.Flags = span, b.Flags&^FlagString
+		b := p.Plain(f.content, wire.SectionMessages, role, index)
+		if role == wire.RoleAssistant {
+			b.Span, b.Flags = span, b.Flags&^wire.FlagString
 			p.addPhase(&b, f)
 		}
 		p.Blocks = append(p.Blocks, b)
@@ -279,16 +281,16 @@ func (p responsesParser) messageItem(f *itemMembers, span Span, role Role, index
 	for e.Next() {
 		at, n := e.At, len(p.Blocks)
 		if e.At = p.part(at, role, index); e.At < 0 {
-			if e.At = p.Shut(at, n, SectionMessages, role, index); e.At < 0 {
+			if e.At = p.Shut(at, n, wire.SectionMessages, role, index); e.At < 0 {
 				return false
 			}
 		}
 	}
 	if e.Bad {
-		p.Fail(ErrSyntax)
+		p.Fail(wire.ErrSyntax)
 		return false
 	}
-	if role != RoleAssistant {
+	if role != wire.RoleAssistant {
 		return true
 	}
 	parts := p.Blocks[first:]
@@ -298,14 +300,14 @@ func (p responsesParser) messageItem(f *itemMembers, span Span, role Role, index
 		return true
 	}
 	for i := range parts {
-		parts[i].Flags |= FlagPart
+		parts[i].Flags |= wire.FlagPart
 	}
 	return true
 }
 
 // addPhase makes the phase of an answer, where it has one, a part of its hash.
-func (p responsesParser) addPhase(b *Block, f *itemMembers) {
-	if f.phase.Empty() || IsNull(p.Body, f.phase) {
+func (p responsesParser) addPhase(b *wire.Block, f *itemMembers) {
+	if f.phase.Empty() || wire.IsNull(p.Body, f.phase) {
 		return
 	}
 	text := b.Hash
@@ -316,12 +318,12 @@ func (p responsesParser) addPhase(b *Block, f *itemMembers) {
 }
 
 // part reads one part of the content of a message.
-func (p responsesParser) part(at int, role Role, index int32) int {
-	b := Block{Section: SectionMessages, Role: role, Message: index}
-	var kind, text Span
-	m := Walk(p.Body, at)
+func (p responsesParser) part(at int, role wire.Role, index int32) int {
+	b := wire.Block{Section: wire.SectionMessages, Role: role, Message: index}
+	var kind, text wire.Span
+	m := wire.Walk(p.Body, at)
 	for m.Next() {
-		var slot *Span
+		var slot *wire.Span
 		switch string(m.Key) {
 		case "type":
 			slot = &kind
@@ -338,27 +340,27 @@ func (p responsesParser) part(at int, role Role, index int32) int {
 			continue
 		}
 		if !slot.Empty() {
-			return p.Fail(ErrDuplicate)
+			return p.Fail(wire.ErrDuplicate)
 		}
 		*slot = value
 	}
 	if m.Bad {
-		return p.Fail(ErrSyntax)
+		return p.Fail(wire.ErrSyntax)
 	}
-	b.Span = Span{int32(at), int32(m.End)}
-	if IsNull(p.Body, b.Marker) {
-		b.Marker = Span{}
+	b.Span = wire.Span{Start: int32(at), End: int32(m.End)}
+	if wire.IsNull(p.Body, b.Marker) {
+		b.Marker = wire.Span{}
 	}
 	switch string(kind.Of(p.Body)) {
 	case `"input_text"`, `"output_text"`, `"text"`:
-		b.Kind, b.Body = KindText, text
+		b.Kind, b.Body = wire.KindText, text
 		if text.Len() <= 2 {
-			b.Flags |= FlagEmpty
+			b.Flags |= wire.FlagEmpty
 		}
 	case `"input_image"`:
-		b.Kind = KindImage
+		b.Kind = wire.KindImage
 	case `"input_file"`:
-		b.Kind = KindDocument
+		b.Kind = wire.KindDocument
 	}
 	p.hashPart(&b)
 	p.Blocks = append(p.Blocks, b)
@@ -366,10 +368,10 @@ func (p responsesParser) part(at int, role Role, index int32) int {
 }
 
 // hashPart sets the canonical hash of a part: a text counts like a plain one.
-func (p responsesParser) hashPart(b *Block) {
+func (p responsesParser) hashPart(b *wire.Block) {
 	h := &p.Hasher
 	h.Begin(b.Section, b.Role, b.Kind)
-	m := Walk(p.Body, int(b.Span.Start))
+	m := wire.Walk(p.Body, int(b.Span.Start))
 	for m.Next() {
 		key := m.Key
 		value := m.Skip()
@@ -377,7 +379,7 @@ func (p responsesParser) hashPart(b *Block) {
 		case "prompt_cache_breakpoint":
 			continue
 		case "type":
-			if b.Kind != KindOther {
+			if b.Kind != wire.KindOther {
 				continue
 			}
 		case "annotations", "logprobs": // of an answer, which clients may send back or not

@@ -12,16 +12,18 @@
 // See the License for the specific language governing permissions and
 // limitations under the License.
 
-package wire
+package openairesponses
 
 import (
 	"strings"
 
 	"github.com/tidwall/gjson"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
 // responsesAnswer reads answers of the Responses API.
-type responsesAnswer struct{ *Answer }
+type responsesAnswer struct{ *wire.Answer }
 
 // event reads one event of a Responses stream and tells whether it is
 // the last. What an item holds comes as deltas, and whole at the item's end;
@@ -121,7 +123,7 @@ func (a responsesAnswer) tell(index int64) {
 	if _, known := a.Told[index]; known {
 		return
 	}
-	if len(a.Told) == MaxCalls {
+	if len(a.Told) == wire.MaxCalls {
 		a.Broken = true
 		return
 	}
@@ -166,7 +168,7 @@ func (a responsesAnswer) item(item gjson.Result, index int64, whole bool) {
 	}
 	for _, member := range [...]string{"arguments", "input", "action", "operation"} {
 		if v := item.Get(member); v.Exists() {
-			c.Initial = a.Keep(ArgumentsText(v))
+			c.Initial = a.Keep(wire.ArgumentsText(v))
 			return
 		}
 	}
@@ -191,15 +193,15 @@ func (a responsesAnswer) usage(u gjson.Result) {
 		return
 	}
 	details := u.Get("input_tokens_details")
-	prompt, output := Count(u.Get("input_tokens")), Count(u.Get("output_tokens"))
+	prompt, output := wire.Count(u.Get("input_tokens")), wire.Count(u.Get("output_tokens"))
 	if prompt+output == 0 {
 		return
 	}
-	read := min(Count(details.Get("cached_tokens")), prompt)
-	write := min(Count(details.Get("cache_write_tokens")), prompt-read)
+	read := min(wire.Count(details.Get("cached_tokens")), prompt)
+	write := min(wire.Count(details.Get("cache_write_tokens")), prompt-read)
 	// Package translate tells the lifetimes apart, no provider does.
-	hour := min(Count(details.Get("cache_write_1h_tokens")), write)
-	a.Turn.Usage = Usage{
+	hour := min(wire.Count(details.Get("cache_write_1h_tokens")), write)
+	a.Turn.Usage = wire.Usage{
 		Uncached: prompt - read - write,
 		Write5m:  write - hour,
 		Write1h:  hour,

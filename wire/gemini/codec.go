@@ -12,7 +12,8 @@
 // See the License for the specific language governing permissions and
 // limitations under the License.
 
-package wire
+// Package gemini is all that is particular to the Gemini API.
+package gemini
 
 import (
 	"bytes"
@@ -21,25 +22,27 @@ import (
 	"strings"
 
 	"github.com/tidwall/gjson"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
-// geminiCodec is the Gemini API: POST …/models/{model}:generateContent and
+// Codec is the Gemini API: POST …/models/{model}:generateContent and
 // :streamGenerateContent.
-type geminiCodec struct{}
+type Codec struct{}
 
-func (geminiCodec) Traits() Traits {
-	return Traits{
+func (Codec) Traits() wire.Traits {
+	return wire.Traits{
 		Alternates: true, ModelInPath: true, ArrayStreams: true, BareStreams: true, LooseIDs: true, SignedParts: true,
 		MediaBesideResult: true, HostedUnlisted: true, OptionsOutsidePrompt: true, Surroundings: true,
 	}
 }
 
-func (c geminiCodec) Match(path string) bool {
+func (c Codec) Match(path string) bool {
 	_, _, _, ok := c.Address(path)
 	return ok
 }
 
-func (geminiCodec) ForcesCall(choice gjson.Result) bool {
+func (Codec) ForcesCall(choice gjson.Result) bool {
 	config := choice.Get("functionCallingConfig")
 	if !config.Exists() {
 		config = choice.Get("function_calling_config")
@@ -52,9 +55,9 @@ func (geminiCodec) ForcesCall(choice gjson.Result) bool {
 	return config.Get("mode").Str == "ANY"
 }
 
-func (geminiCodec) MatchCount(path string) bool { return strings.HasSuffix(path, ":countTokens") }
+func (Codec) MatchCount(path string) bool { return strings.HasSuffix(path, ":countTokens") }
 
-func (geminiCodec) CountedRequest(body []byte) ([]byte, string) {
+func (Codec) CountedRequest(body []byte) ([]byte, string) {
 	for _, name := range [...]string{"generateContentRequest", "generate_content_request"} {
 		if whole := gjson.GetBytes(body, name); whole.IsObject() {
 			body = []byte(whole.Raw)
@@ -63,7 +66,7 @@ func (geminiCodec) CountedRequest(body []byte) ([]byte, string) {
 	return body, "/v1beta/models/any:" + geminiWhole
 }
 
-func (geminiCodec) CountAnswer(tokens int) []byte {
+func (Codec) CountAnswer(tokens int) []byte {
 	return append(strconv.AppendInt([]byte(`{"totalTokens":`), int64(tokens), 10), '}')
 }
 
@@ -79,7 +82,7 @@ const (
 // /v1beta/models/M:generateContent,
 // /v1/projects/P/locations/L/publishers/google/models/M:streamGenerateContent,
 // …/tunedModels/M:…, …/endpoints/E:….
-func (geminiCodec) Address(path string) (base, model string, stream, ok bool) {
+func (Codec) Address(path string) (base, model string, stream, ok bool) {
 	at := strings.LastIndexByte(path, '/') + 1
 	base = path[:at]
 	model, method, _ := strings.Cut(path[at:], ":")
@@ -94,38 +97,40 @@ func (geminiCodec) Address(path string) (base, model string, stream, ok bool) {
 	return "", "", false, false
 }
 
-func (geminiCodec) Name(key []byte) []byte { return geminiName(key) }
+func (Codec) Name(key []byte) []byte { return geminiName(key) }
 
-func (geminiCodec) Member(p *Parser, key []byte, value Span) { geminiParser{p}.member(key, value) }
+func (Codec) Member(p *wire.Parser, key []byte, value wire.Span) {
+	geminiParser{p}.member(key, value)
+}
 
-func (geminiCodec) Messages(p *Parser, at int) int { return p.Messages(at, geminiParser{p}) }
+func (Codec) Messages(p *wire.Parser, at int) int { return p.Messages(at, geminiParser{p}) }
 
-func (geminiCodec) Tool(p *Parser, at int) int { return geminiParser{p}.tool(at) }
+func (Codec) Tool(p *wire.Parser, at int) int { return geminiParser{p}.tool(at) }
 
-func (geminiCodec) System(p *Parser, value Span) { geminiParser{p}.system(value) }
+func (Codec) System(p *wire.Parser, value wire.Span) { geminiParser{p}.system(value) }
 
-func (geminiCodec) Event(a *Answer, root gjson.Result, _ string) bool {
+func (Codec) Event(a *wire.Answer, root gjson.Result, _ string) bool {
 	geminiAnswer{a}.read(root)
 	a.Turn.Done = a.Ended
 	return false
 }
 
-func (geminiCodec) Silent([]byte) bool { return false }
+func (Codec) Silent([]byte) bool { return false }
 
-func (geminiCodec) Document(a *Answer, root gjson.Result) { geminiAnswer{a}.read(root) }
+func (Codec) Document(a *wire.Answer, root gjson.Result) { geminiAnswer{a}.read(root) }
 
-func (geminiCodec) Usage(a *Answer, u gjson.Result) { geminiAnswer{a}.usage(u) }
+func (Codec) Usage(a *wire.Answer, u gjson.Result) { geminiAnswer{a}.usage(u) }
 
-func (geminiCodec) Hides(v *View) bool { return !v.Array } // a stream that is one array cannot go on
+func (Codec) Hides(v *wire.View) bool { return !v.Array } // a stream that is one array cannot go on
 
-func (geminiCodec) Intercept(r *ClientMessage) Interception {
+func (Codec) Intercept(r *wire.ClientMessage) wire.Interception {
 	return &geminiInterception{ClientMessage: r}
 }
 
 // Replacement makes an object of what takes the place of a whole response, which is
 // always one.
-func (geminiCodec) Replacement(v *View, b *Block, value []byte) []byte {
-	if b.Kind != KindToolResult || v.Raw[b.Body.Start] != '{' || bytes.HasPrefix(value, []byte{'{'}) {
+func (Codec) Replacement(v *wire.View, b *wire.Block, value []byte) []byte {
+	if b.Kind != wire.KindToolResult || v.Raw[b.Body.Start] != '{' || bytes.HasPrefix(value, []byte{'{'}) {
 		return value
 	}
 	return slices.Concat([]byte(`{"output":`), value, []byte{'}'})

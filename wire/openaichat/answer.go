@@ -12,12 +12,16 @@
 // See the License for the specific language governing permissions and
 // limitations under the License.
 
-package wire
+package openaichat
 
-import "github.com/tidwall/gjson"
+import (
+	"github.com/tidwall/gjson"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
 
 // chatAnswer reads answers of the chat completions API.
-type chatAnswer struct{ *Answer }
+type chatAnswer struct{ *wire.Answer }
 
 // read reads a chunk of a chat completions stream, where from is "delta",
 // or a JSON answer, where it is "message". The usage of a stream comes in a
@@ -127,7 +131,7 @@ func (a chatAnswer) toolCalls(list gjson.Result, whole bool) {
 			return true
 		}
 		id, function := item.Get("id").Str, item.Get("function")
-		var c *AnswerCall
+		var c *wire.AnswerCall
 		index := item.Get("index")
 		switch {
 		case whole:
@@ -151,7 +155,7 @@ func (a chatAnswer) toolCalls(list gjson.Result, whole bool) {
 		if c.Name == "" {
 			c.Name = a.Keep(function.Get("name").Str)
 		}
-		a.Write(&c.Arguments, ArgumentsText(function.Get("arguments")))
+		a.Write(&c.Arguments, wire.ArgumentsText(function.Get("arguments")))
 		return !a.Broken
 	})
 }
@@ -167,17 +171,17 @@ func (a chatAnswer) usage(u gjson.Result) {
 		return
 	}
 	details := u.Get("prompt_tokens_details")
-	prompt, output := Count(u.Get("prompt_tokens")), Count(u.Get("completion_tokens"))
+	prompt, output := wire.Count(u.Get("prompt_tokens")), wire.Count(u.Get("completion_tokens"))
 	read := max(
-		Count(details.Get("cached_tokens")),
-		Count(u.Get("cached_tokens")),
-		Count(u.Get("prompt_cache_hit_tokens")),
-		Count(u.Get("cache_read_input_tokens")),
+		wire.Count(details.Get("cached_tokens")),
+		wire.Count(u.Get("cached_tokens")),
+		wire.Count(u.Get("prompt_cache_hit_tokens")),
+		wire.Count(u.Get("cache_read_input_tokens")),
 	)
 	write := max(
-		Count(details.Get("cache_write_tokens")),
-		Count(details.Get("cache_creation_tokens")),
-		Count(u.Get("cache_creation_input_tokens")),
+		wire.Count(details.Get("cache_write_tokens")),
+		wire.Count(details.Get("cache_creation_tokens")),
+		wire.Count(u.Get("cache_creation_input_tokens")),
 	)
 	if prompt+output == 0 {
 		return
@@ -186,15 +190,15 @@ func (a chatAnswer) usage(u gjson.Result) {
 	read = min(read, prompt)
 	write = min(write, prompt-read)
 	// No provider tells the lifetimes apart here; package translate does.
-	hour := min(Count(details.Get("cache_write_1h_tokens")), write)
-	a.Turn.Usage = Usage{
+	hour := min(wire.Count(details.Get("cache_write_1h_tokens")), write)
+	a.Turn.Usage = wire.Usage{
 		Uncached: prompt - read - write,
 		Write5m:  write - hour,
 		Write1h:  hour,
 		Read:     read,
 		// Some vendors leave reasoning out of completion_tokens, none leaves
 		// it out of the total.
-		Output:   max(output, Count(u.Get("total_tokens"))-prompt),
+		Output:   max(output, wire.Count(u.Get("total_tokens"))-prompt),
 		Reported: true,
 	}
 }
@@ -206,5 +210,5 @@ func (a chatAnswer) timings(t gjson.Result) {
 	if a.Counted || !t.IsObject() {
 		return
 	}
-	a.Turn.Usage = Timings(t)
+	a.Turn.Usage = wire.Timings(t)
 }

@@ -12,7 +12,7 @@
 // See the License for the specific language governing permissions and
 // limitations under the License.
 
-package wire
+package gemini
 
 import (
 	"bytes"
@@ -20,13 +20,15 @@ import (
 	"strings"
 
 	"github.com/tidwall/gjson"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
 // geminiInterception intercepts calls in answers of the Gemini API. Calls come whole, texts in
 // pieces; a stream has no event at its end, and the reason why an answer ended may
 // come with the last of its parts.
 type geminiInterception struct {
-	*ClientMessage
+	*wire.ClientMessage
 	pieces geminiText
 }
 
@@ -35,12 +37,12 @@ func (r *geminiInterception) Next() { r.pieces = geminiText{} }
 // geminiText gathers pieces of a text as the inside of a JSON string.
 type geminiText struct {
 	text strings.Builder
-	kind Kind
+	kind wire.Kind
 }
 
-func (geminiCodec) DeclareTool(name, description, schema string) []byte {
-	out := append([]byte(`{"name":`), Quote(name)...)
-	out = append(append(out, `,"description":`...), Quote(description)...)
+func (Codec) DeclareTool(name, description, schema string) []byte {
+	out := append([]byte(`{"name":`), wire.Quote(name)...)
+	out = append(append(out, `,"description":`...), wire.Quote(description)...)
 	return append(append(append(out, `,"parameters":`...), schema...), '}')
 }
 
@@ -60,12 +62,12 @@ func (r *geminiInterception) Failure(kind, message string) []byte {
 		code, kind = 500, "INTERNAL"
 	}
 	out := append([]byte(`{"error":{"code":`), strconv.Itoa(code)...)
-	out = append(append(out, `,"message":`...), Quote(message)...)
-	out = append(append(out, `,"status":`...), Quote(kind)...)
+	out = append(append(out, `,"message":`...), wire.Quote(message)...)
+	out = append(append(out, `,"status":`...), wire.Quote(kind)...)
 	return append(out, "}}\r\n\r\n"...)
 }
 
-func (r *geminiInterception) Event(f StreamEvent) {
+func (r *geminiInterception) Event(f wire.StreamEvent) {
 	if !f.Root.Exists() {
 		r.Pass(f.Frame)
 		return
@@ -94,12 +96,12 @@ func (r *geminiInterception) envelope(root gjson.Result) {
 		r.ID = strings.Clone(root.Get("responseId").Raw)
 	}
 	if u := root.Get("usageMetadata"); u.IsObject() {
-		r.Now.Usage, r.Now.Reasoning = UsageOf(geminiCodec{}, u), u.Get("thoughtsTokenCount").Int()
+		r.Now.Usage, r.Now.Reasoning = wire.UsageOf(Codec{}, u), u.Get("thoughtsTokenCount").Int()
 	}
 }
 
 // candidate reads a chunk with a candidate in it.
-func (r *geminiInterception) candidate(f StreamEvent, candidate gjson.Result) {
+func (r *geminiInterception) candidate(f wire.StreamEvent, candidate gjson.Result) {
 	shown, says, hidden := r.parts(candidate)
 	finish := candidate.Get("finishReason").Str
 	if finish != "" {
@@ -140,14 +142,14 @@ func (r *geminiInterception) parts(candidate gjson.Result) (shown []byte, says b
 		if plain {
 			r.gather(part)
 			says = says || part.Get("text").Str != ""
-			shown = AppendElement(shown, []byte(part.Raw))
+			shown = wire.AppendElement(shown, []byte(part.Raw))
 			return true
 		}
 		r.settle()
-		p := Part{Kind: KindOther, Raw: []byte(part.Raw)}
+		p := wire.Part{Kind: wire.KindOther, Raw: []byte(part.Raw)}
 		switch {
 		case call.Exists():
-			p.Kind, p.Arguments = KindToolUse, strings.Clone(call.Get("args").Raw)
+			p.Kind, p.Arguments = wire.KindToolUse, strings.Clone(call.Get("args").Raw)
 			p.ID, p.Name = strings.Clone(call.Get("id").Str), strings.Clone(call.Get("name").Str)
 			if p.Arguments == "" {
 				p.Arguments = "{}"
@@ -156,11 +158,11 @@ func (r *geminiInterception) parts(candidate gjson.Result) (shown []byte, says b
 			r.Now.Opaque = r.Now.Opaque || p.Name == "" || call.Get("partialArgs").Exists() || call.Get("willContinue").Bool()
 			p.Hidden = !r.Full && (r.Options.Hide(p.Name) || r.Options.Hold(p.Name) && r.Options.Judge(p.Name, p.Arguments))
 		case part.Get("text").Exists() && part.Get("thought").Bool():
-			p.Kind = KindThinking
+			p.Kind = wire.KindThinking
 		case part.Get("text").Exists():
-			p.Kind = KindText
+			p.Kind = wire.KindText
 		}
-		if r.Begun++; r.Keep(BlockSize + len(p.Raw)) {
+		if r.Begun++; r.Keep(wire.BlockSize + len(p.Raw)) {
 			r.Now.Parts = append(r.Now.Parts, p)
 		}
 		if p.Hidden {
@@ -168,7 +170,7 @@ func (r *geminiInterception) parts(candidate gjson.Result) (shown []byte, says b
 			return true
 		}
 		says = true
-		shown = AppendElement(shown, p.Raw)
+		shown = wire.AppendElement(shown, p.Raw)
 		return true
 	})
 	return shown, says, hidden
@@ -176,16 +178,16 @@ func (r *geminiInterception) parts(candidate gjson.Result) (shown []byte, says b
 
 // gather adds a piece of a text to what came before it.
 func (r *geminiInterception) gather(part gjson.Result) {
-	kind := KindText
+	kind := wire.KindText
 	if part.Get("thought").Bool() {
-		kind = KindThinking
+		kind = wire.KindThinking
 	}
 	if kind != r.pieces.kind {
 		r.settle()
 	}
 	r.pieces.kind = kind
 	if r.Keep(len(part.Raw)) {
-		r.pieces.text.WriteString(Inner(part.Get("text")))
+		r.pieces.text.WriteString(wire.Inner(part.Get("text")))
 	}
 }
 
@@ -195,10 +197,10 @@ func (r *geminiInterception) settle() {
 		return
 	}
 	raw := append(append([]byte(`{"text":"`), r.pieces.text.String()...), '"')
-	if r.pieces.kind == KindThinking {
+	if r.pieces.kind == wire.KindThinking {
 		raw = append(raw, `,"thought":true`...)
 	}
-	r.Now.Parts = append(r.Now.Parts, Part{Kind: r.pieces.kind, Raw: append(raw, '}')})
+	r.Now.Parts = append(r.Now.Parts, wire.Part{Kind: r.pieces.kind, Raw: append(raw, '}')})
 	r.pieces = geminiText{}
 }
 
@@ -213,12 +215,12 @@ func (r *geminiInterception) chunk(root, candidate gjson.Result, parts []byte, o
 			if !content.IsObject() {
 				content = gjson.Parse(`{"role":"model"}`)
 			}
-			change["content"] = Rewrite(content, []string{"parts"}, map[string][]byte{"parts": append(append([]byte{'['}, parts...), ']')})
+			change["content"] = wire.Rewrite(content, []string{"parts"}, map[string][]byte{"parts": append(append([]byte{'['}, parts...), ']')})
 		}
 		if open {
 			change["finishReason"], change["finishMessage"] = nil, nil
 		}
-		with["candidates"] = append(append([]byte{'['}, Rewrite(candidate, []string{"content"}, change)...), ']')
+		with["candidates"] = append(append([]byte{'['}, wire.Rewrite(candidate, []string{"content"}, change)...), ']')
 	}
 	if len(r.Past) > 0 {
 		if r.ID != "" && root.Get("responseId").Exists() {
@@ -228,7 +230,7 @@ func (r *geminiInterception) chunk(root, candidate gjson.Result, parts []byte, o
 			with["usageMetadata"] = geminiSum(r)
 		}
 	}
-	return Rewrite(root, nil, with)
+	return wire.Rewrite(root, nil, with)
 }
 
 func (r *geminiInterception) Spill() { r.pieces = geminiText{} } // calls come whole
@@ -245,14 +247,14 @@ func geminiSum(r *geminiInterception) []byte {
 	for _, it := range r.Iterations() {
 		thoughts += it.Reasoning
 	}
-	out := AppendCount([]byte{'{'}, "promptTokenCount", u.Prompt())
-	out = AppendCount(out, "cachedContentTokenCount", u.Read)
+	out := wire.AppendCount([]byte{'{'}, "promptTokenCount", u.Prompt())
+	out = wire.AppendCount(out, "cachedContentTokenCount", u.Read)
 	if w := u.Write5m + u.Write1h; w > 0 { // of a translated upstream
-		out = AppendCount(out, "cacheWriteTokenCount", w)
+		out = wire.AppendCount(out, "cacheWriteTokenCount", w)
 	}
-	out = AppendCount(out, "candidatesTokenCount", u.Output-thoughts)
-	out = AppendCount(out, "thoughtsTokenCount", thoughts)
-	out = AppendCount(out, "totalTokenCount", u.Prompt()+u.Output)
+	out = wire.AppendCount(out, "candidatesTokenCount", u.Output-thoughts)
+	out = wire.AppendCount(out, "thoughtsTokenCount", thoughts)
+	out = wire.AppendCount(out, "totalTokenCount", u.Prompt()+u.Output)
 	out[len(out)-1] = '}'
 	return out
 }
@@ -276,7 +278,7 @@ func (r *geminiInterception) Join(last []byte) []byte {
 	for _, it := range r.Iterations() {
 		for i := range it.Parts {
 			if !it.Parts[i].Hidden {
-				parts = AppendElement(parts, it.Parts[i].Raw)
+				parts = wire.AppendElement(parts, it.Parts[i].Raw)
 			}
 		}
 	}
@@ -287,7 +289,7 @@ func (r *geminiInterception) Join(last []byte) []byte {
 	return r.chunk(root, root.Get("candidates.0"), parts, false)
 }
 
-func (geminiCodec) Continuation(it *Iteration) []byte {
+func (Codec) Continuation(it *wire.Iteration) []byte {
 	out := []byte(`{"role":"model","parts":[`)
 	for i := range it.Parts {
 		if i > 0 {
@@ -298,23 +300,23 @@ func (geminiCodec) Continuation(it *Iteration) []byte {
 	return append(append(out, `]},`...), geminiResults(it)...)
 }
 
-func geminiResults(it *Iteration) []byte {
+func geminiResults(it *wire.Iteration) []byte {
 	var parts []byte
 	for _, p := range it.Hidden() {
-		parts = AppendElement(parts, geminiResult(p))
+		parts = wire.AppendElement(parts, geminiResult(p))
 	}
 	return append(append([]byte(`{"role":"user","parts":[`), parts...), `]}`...)
 }
 
-func geminiResult(p *Part) []byte {
+func geminiResult(p *wire.Part) []byte {
 	out := []byte(`{"functionResponse":{`)
 	if p.ID != "" {
-		out = append(append(append(out, `"id":`...), Quote(p.ID)...), ',')
+		out = append(append(append(out, `"id":`...), wire.Quote(p.ID)...), ',')
 	}
-	out = append(append(out, `"name":`...), Quote(p.Name)...)
+	out = append(append(out, `"name":`...), wire.Quote(p.Name)...)
 	key := `,"response":{"output":`
 	if p.Failed {
 		key = `,"response":{"error":`
 	}
-	return append(append(append(out, key...), Quote(p.Result)...), `}}}`...)
+	return append(append(append(out, key...), wire.Quote(p.Result)...), `}}}`...)
 }

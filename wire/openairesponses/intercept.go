@@ -12,7 +12,7 @@
 // See the License for the specific language governing permissions and
 // limitations under the License.
 
-package wire
+package openairesponses
 
 import (
 	"bytes"
@@ -20,12 +20,14 @@ import (
 	"strings"
 
 	"github.com/tidwall/gjson"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
 // responsesInterception intercepts calls in answers of the Responses API. An answer is a list of
 // items, and a request is one too: what was hidden goes between the client's items.
 type responsesInterception struct {
-	*ClientMessage
+	*wire.ClientMessage
 	items []*relayItem
 	head  responsesHead
 	// The number of the client's next event, once there was one.
@@ -47,9 +49,9 @@ type relayItem struct {
 // responsesHead is what the first event of a stream says of the answer.
 type responsesHead struct{ id, created, model string }
 
-func (responsesCodec) DeclareTool(name, description, schema string) []byte {
-	out := append([]byte(`{"type":"function","name":`), Quote(name)...)
-	out = append(append(out, `,"description":`...), Quote(description)...)
+func (Codec) DeclareTool(name, description, schema string) []byte {
+	out := append([]byte(`{"type":"function","name":`), wire.Quote(name)...)
+	out = append(append(out, `,"description":`...), wire.Quote(description)...)
 	return append(append(append(out, `,"parameters":`...), schema...), `,"strict":false}`...)
 }
 
@@ -64,12 +66,12 @@ func (r *responsesInterception) Failure(kind, message string) []byte {
 			out = append(append(append(append(out, `,"`...), m.key...), `":`...), m.raw...)
 		}
 	}
-	out = append(append(out, `,"error":{"code":`...), Quote(kind)...)
-	out = append(append(out, `,"message":`...), Quote(message)...)
+	out = append(append(out, `,"error":{"code":`...), wire.Quote(kind)...)
+	out = append(append(out, `,"message":`...), wire.Quote(message)...)
 	return append(out, "},\"incomplete_details\":null,\"output\":[],\"usage\":null}}\n\n"...)
 }
 
-func (r *responsesInterception) Event(f StreamEvent) {
+func (r *responsesInterception) Event(f wire.StreamEvent) {
 	if !f.Root.Exists() { // [DONE], of some servers
 		if !r.Held {
 			r.Pass(f.Frame)
@@ -122,7 +124,7 @@ func (r *responsesInterception) item(index int64) *relayItem {
 // openItem begins an item of the output. Calls that are to be judged are known
 // by their type: those whose results are texts.
 func (r *responsesInterception) openItem(root gjson.Result) *relayItem {
-	if !r.Keep(BlockSize) {
+	if !r.Keep(wire.BlockSize) {
 		return nil
 	}
 	r.Begun++
@@ -152,7 +154,7 @@ func (r *responsesInterception) entry(item gjson.Result) (hidden, held bool) {
 }
 
 // showItem hands an event of an item on, under the client's numbers.
-func (r *responsesInterception) showItem(b *relayItem, f StreamEvent) {
+func (r *responsesInterception) showItem(b *relayItem, f wire.StreamEvent) {
 	switch {
 	case b == nil && r.Full && f.Root.Get("output_index").Exists():
 		index := f.Root.Get("output_index").Int()
@@ -189,7 +191,7 @@ func (r *responsesInterception) releaseItem(b *relayItem) {
 	b.client = r.Visible
 	r.Visible++
 	for _, data := range b.frames {
-		r.tell(StreamEvent{Root: gjson.ParseBytes(data)}, b)
+		r.tell(wire.StreamEvent{Root: gjson.ParseBytes(data)}, b)
 	}
 }
 
@@ -205,7 +207,7 @@ func (r *responsesInterception) Spill() {
 
 // tell puts an event out under the client's numbers. The numbers of events
 // count from that of the first.
-func (r *responsesInterception) tell(f StreamEvent, b *relayItem) {
+func (r *responsesInterception) tell(f wire.StreamEvent, b *relayItem) {
 	var with map[string][]byte
 	set := func(key string, n int64) {
 		if with == nil {
@@ -229,11 +231,11 @@ func (r *responsesInterception) tell(f StreamEvent, b *relayItem) {
 		r.Pass(f.Frame)
 		return
 	}
-	r.Put(f.Root.Get("type").Str, Rewrite(f.Root, nil, with))
+	r.Put(f.Root.Get("type").Str, wire.Rewrite(f.Root, nil, with))
 }
 
 // last reads the last event.
-func (r *responsesInterception) last(f StreamEvent, kind string) {
+func (r *responsesInterception) last(f wire.StreamEvent, kind string) {
 	response := f.Root.Get("response")
 	if len(r.Now.Parts) == 0 && !r.Full { // of a server that does not send items one by one
 		r.output(response)
@@ -256,7 +258,7 @@ func (r *responsesInterception) complete(root gjson.Result) {
 	if root.Get("sequence_number").Exists() {
 		with["sequence_number"] = strconv.AppendInt(nil, r.sequence, 10)
 	}
-	r.Put(root.Get("type").Str, Rewrite(root, nil, with))
+	r.Put(root.Get("type").Str, wire.Rewrite(root, nil, with))
 }
 
 func (r *responsesInterception) Flush() {
@@ -279,23 +281,23 @@ func (r *responsesInterception) count(response gjson.Result) {
 	r.Now.StopReason = strings.Clone(response.Get("status").Str)
 	r.Now.Stateless = response.Get("store").Type == gjson.False
 	usage := response.Get("usage")
-	r.Now.Usage, r.Now.Reasoning = UsageOf(responsesCodec{}, usage), usage.Get("output_tokens_details.reasoning_tokens").Int()
+	r.Now.Usage, r.Now.Reasoning = wire.UsageOf(Codec{}, usage), usage.Get("output_tokens_details.reasoning_tokens").Int()
 }
 
 // responsesPart is an item as it stands in a request.
-func responsesPart(item gjson.Result) Part {
-	p := Part{Kind: KindOther, Raw: []byte(item.Raw), ID: strings.Clone(item.Get("call_id").Str), Name: strings.Clone(item.Get("name").Str)}
+func responsesPart(item gjson.Result) wire.Part {
+	p := wire.Part{Kind: wire.KindOther, Raw: []byte(item.Raw), ID: strings.Clone(item.Get("call_id").Str), Name: strings.Clone(item.Get("name").Str)}
 	switch kind := item.Get("type").Str; {
 	case kind == "message":
-		p.Kind = KindText
+		p.Kind = wire.KindText
 	case kind == "reasoning":
-		p.Kind = KindReasoning
+		p.Kind = wire.KindReasoning
 	case kind == "function_call":
-		p.Kind, p.Arguments = KindToolUse, strings.Clone(item.Get("arguments").Str)
+		p.Kind, p.Arguments = wire.KindToolUse, strings.Clone(item.Get("arguments").Str)
 	case kind == "custom_tool_call":
-		p.Kind, p.Arguments = KindToolUse, strings.Clone(item.Get("input").Str)
+		p.Kind, p.Arguments = wire.KindToolUse, strings.Clone(item.Get("input").Str)
 	case strings.HasSuffix(kind, "_call") && p.ID != "":
-		p.Kind, p.Name = KindToolUse, strings.TrimSuffix(strings.Clone(kind), "_call")
+		p.Kind, p.Name = wire.KindToolUse, strings.TrimSuffix(strings.Clone(kind), "_call")
 		p.Arguments = strings.Clone(item.Get("action").Raw + item.Get("operation").Raw)
 	}
 	return p
@@ -321,7 +323,7 @@ func (r *responsesInterception) response(response gjson.Result) []byte {
 	if len(r.Past) > 0 && response.Get("usage").IsObject() {
 		with["usage"] = responsesSum(r)
 	}
-	return Rewrite(response, []string{"output"}, with)
+	return wire.Rewrite(response, []string{"output"}, with)
 }
 
 // responsesSum is the usage of all iterations, each of them on record, or of the last.
@@ -344,17 +346,17 @@ func responsesSum(r *responsesInterception) []byte {
 	return append(out, "]}"...)
 }
 
-func responsesCounts(u Usage, reasoning int64) []byte {
-	out := AppendCount(nil, "input_tokens", u.Prompt())
+func responsesCounts(u wire.Usage, reasoning int64) []byte {
+	out := wire.AppendCount(nil, "input_tokens", u.Prompt())
 	out = append(out, `"input_tokens_details":{`...)
-	out = AppendCount(out, "cached_tokens", u.Read)
-	out = AppendCount(out, "cache_write_tokens", u.Write5m+u.Write1h)
+	out = wire.AppendCount(out, "cached_tokens", u.Read)
+	out = wire.AppendCount(out, "cache_write_tokens", u.Write5m+u.Write1h)
 	out = append(out[:len(out)-1], `},`...)
-	out = AppendCount(out, "output_tokens", u.Output)
+	out = wire.AppendCount(out, "output_tokens", u.Output)
 	out = append(out, `"output_tokens_details":{`...)
-	out = AppendCount(out, "reasoning_tokens", reasoning)
+	out = wire.AppendCount(out, "reasoning_tokens", reasoning)
 	out = append(out[:len(out)-1], `},`...)
-	return bytes.TrimSuffix(AppendCount(out, "total_tokens", u.Prompt()+u.Output), []byte(","))
+	return bytes.TrimSuffix(wire.AppendCount(out, "total_tokens", u.Prompt()+u.Output), []byte(","))
 }
 
 func (r *responsesInterception) Document(body []byte) bool {
@@ -374,7 +376,7 @@ func (r *responsesInterception) Join(last []byte) []byte {
 // continuation repeats the items of an answer. Reasoning that the upstream
 // neither keeps nor has encrypted means nothing to it; an id of an item that
 // came with such reasoning would ask for it.
-func (responsesCodec) Continuation(it *Iteration) []byte {
+func (Codec) Continuation(it *wire.Iteration) []byte {
 	bare := false
 	for i := range it.Parts {
 		bare = bare || it.Stateless && bareReasoning(&it.Parts[i])
@@ -387,15 +389,15 @@ func (responsesCodec) Continuation(it *Iteration) []byte {
 		}
 		raw := p.Raw
 		if bare {
-			raw = Rewrite(gjson.ParseBytes(raw), nil, map[string][]byte{"id": nil})
+			raw = wire.Rewrite(gjson.ParseBytes(raw), nil, map[string][]byte{"id": nil})
 		}
 		out = append(append(out, raw...), ',')
 	}
 	return append(out, responsesResults(it)...)
 }
 
-func bareReasoning(p *Part) bool {
-	if p.Kind != KindReasoning {
+func bareReasoning(p *wire.Part) bool {
+	if p.Kind != wire.KindReasoning {
 		return false
 	}
 	item := gjson.ParseBytes(p.Raw)
@@ -403,7 +405,7 @@ func bareReasoning(p *Part) bool {
 }
 
 // responsesResults are the outputs of the hidden calls.
-func responsesResults(it *Iteration) []byte {
+func responsesResults(it *wire.Iteration) []byte {
 	var out []byte
 	for i, p := range it.Hidden() {
 		if i > 0 {
@@ -411,15 +413,15 @@ func responsesResults(it *Iteration) []byte {
 		}
 		kind := gjson.GetBytes(p.Raw, "type").Str
 		out = append(append(out, `{"type":"`...), kind...)
-		out = append(append(out, `_output","call_id":`...), Quote(p.ID)...)
+		out = append(append(out, `_output","call_id":`...), wire.Quote(p.ID)...)
 		switch kind { // the tools of the provider's own have forms of their own
 		case "shell_call":
-			out = append(append(out, `,"output":[{"stdout":"","stderr":`...), Quote(p.Result)...)
+			out = append(append(out, `,"output":[{"stdout":"","stderr":`...), wire.Quote(p.Result)...)
 			out = append(out, `,"outcome":{"type":"exit","exit_code":1}}]}`...)
 		case "apply_patch_call":
-			out = append(append(append(out, `,"status":"failed","output":`...), Quote(p.Result)...), '}')
+			out = append(append(append(out, `,"status":"failed","output":`...), wire.Quote(p.Result)...), '}')
 		default:
-			out = append(append(append(out, `,"output":`...), Quote(p.Result)...), '}')
+			out = append(append(append(out, `,"output":`...), wire.Quote(p.Result)...), '}')
 		}
 	}
 	return out
@@ -428,18 +430,18 @@ func responsesResults(it *Iteration) []byte {
 // weave goes through the client's items and the parts of the iterations side by
 // side. An item that the client has dropped is skipped; one that is none of the
 // parts ends it.
-func (responsesCodec) Reinsert(v *View, message int, its []Iteration) ([]Edit, bool) {
+func (Codec) Reinsert(v *wire.View, message int, its []wire.Iteration) ([]wire.Edit, bool) {
 	msg := &v.Messages[message]
 	at, end := int(msg.First), int(msg.End)
 	if at == end {
 		return nil, false
 	}
 	for i := at; i < end; i++ {
-		if v.Blocks[i].Has(FlagPart) {
+		if v.Blocks[i].Has(wire.FlagPart) {
 			return nil, false
 		}
 	}
-	var edits []Edit
+	var edits []wire.Edit
 	for n := range its {
 		it := &its[n]
 		var open []byte // hidden items whose place is in front of the next
@@ -447,10 +449,10 @@ func (responsesCodec) Reinsert(v *View, message int, its []Iteration) ([]Edit, b
 			p := &it.Parts[i]
 			switch {
 			case p.Hidden:
-				open = AppendElement(open, p.Raw)
+				open = wire.AppendElement(open, p.Raw)
 			case at < end && isItem(v, &v.Blocks[at], p):
 				if open != nil {
-					edits, open = append(edits, Edit{Block: at, Op: OpBefore, Value: open}), nil
+					edits, open = append(edits, wire.Edit{Block: at, Op: wire.OpBefore, Value: open}), nil
 				}
 				at++
 			}
@@ -458,33 +460,33 @@ func (responsesCodec) Reinsert(v *View, message int, its []Iteration) ([]Edit, b
 		if len(it.Hidden()) == 0 {
 			continue
 		}
-		open = AppendElement(open, responsesResults(it))
+		open = wire.AppendElement(open, responsesResults(it))
 		if n < len(its)-1 && at < end {
-			edits = append(edits, Edit{Block: at, Op: OpBefore, Value: open})
+			edits = append(edits, wire.Edit{Block: at, Op: wire.OpBefore, Value: open})
 			continue
 		}
-		edits = append(edits, Edit{Block: end - 1, Op: OpAfterMessage, Value: open})
+		edits = append(edits, wire.Edit{Block: end - 1, Op: wire.OpAfterMessage, Value: open})
 		break // the client has nothing of what came after
 	}
 	return edits, at == end
 }
 
 // isItem tells whether a block of the client is an item of an answer.
-func isItem(v *View, b *Block, p *Part) bool {
-	if p.Kind == KindOther {
-		return b.Kind == KindOther || b.Kind == KindServerTool
+func isItem(v *wire.View, b *wire.Block, p *wire.Part) bool {
+	if p.Kind == wire.KindOther {
+		return b.Kind == wire.KindOther || b.Kind == wire.KindServerTool
 	}
 	if b.Kind != p.Kind {
 		return false
 	}
 	part := gjson.ParseBytes(p.Raw)
 	switch b.Kind {
-	case KindToolUse:
+	case wire.KindToolUse:
 		return v.Text(b.ID) == p.ID
-	case KindText:
+	case wire.KindText:
 		said := part.Get("content.0.text").Str + part.Get("content.0.refusal").Str
 		return strings.TrimSpace(gjson.ParseBytes(v.Bytes(b.Body)).Str) == strings.TrimSpace(said)
-	case KindReasoning:
+	case wire.KindReasoning:
 		mine := gjson.ParseBytes(v.Bytes(b.Span))
 		if sealed := part.Get("encrypted_content").Str; sealed != "" {
 			return mine.Get("encrypted_content").Str == sealed

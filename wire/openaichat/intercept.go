@@ -12,7 +12,7 @@
 // See the License for the specific language governing permissions and
 // limitations under the License.
 
-package wire
+package openaichat
 
 import (
 	"bytes"
@@ -20,11 +20,13 @@ import (
 	"strings"
 
 	"github.com/tidwall/gjson"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
 // chatInterception intercepts calls in answers of the chat completions API.
 type chatInterception struct {
-	*ClientMessage
+	*wire.ClientMessage
 	calls []*relayCall
 	chat  chatTexts
 	role  bool // the client has been told whose message it is
@@ -50,19 +52,19 @@ type relayCall struct {
 	chunk        []byte // the chunk that it began in, if it is held
 }
 
-func (chatCodec) DeclareTool(name, description, schema string) []byte {
-	out := append([]byte(`{"type":"function","function":{"name":`), Quote(name)...)
-	out = append(append(out, `,"description":`...), Quote(description)...)
+func (Codec) DeclareTool(name, description, schema string) []byte {
+	out := append([]byte(`{"type":"function","function":{"name":`), wire.Quote(name)...)
+	out = append(append(out, `,"description":`...), wire.Quote(description)...)
 	return append(append(append(out, `,"parameters":`...), schema...), `}}`...)
 }
 
 func (r *chatInterception) Failure(kind, message string) []byte {
-	out := append([]byte(`data: {"error":{"message":`), Quote(message)...)
-	out = append(append(out, `,"type":`...), Quote(kind)...)
+	out := append([]byte(`data: {"error":{"message":`), wire.Quote(message)...)
+	out = append(append(out, `,"type":`...), wire.Quote(kind)...)
 	return append(out, `,"param":null,"code":null}}`+"\n\n"...)
 }
 
-func (r *chatInterception) Event(f StreamEvent) {
+func (r *chatInterception) Event(f wire.StreamEvent) {
 	if !f.Root.Exists() {
 		if string(f.Data) == "[DONE]" {
 			if r.Held {
@@ -77,7 +79,7 @@ func (r *chatInterception) Event(f StreamEvent) {
 		r.ID = strings.Clone(id.Raw)
 	}
 	if u := f.Root.Get("usage"); u.IsObject() {
-		r.Now.Usage = UsageOf(chatCodec{}, u)
+		r.Now.Usage = wire.UsageOf(Codec{}, u)
 	}
 	choice := f.Root.Get("choices.0")
 	switch {
@@ -100,7 +102,7 @@ func (r *chatInterception) Event(f StreamEvent) {
 }
 
 // choice reads a chunk with a choice in it.
-func (r *chatInterception) choice(f StreamEvent, choice gjson.Result) {
+func (r *chatInterception) choice(f wire.StreamEvent, choice gjson.Result) {
 	delta := choice.Get("delta")
 	says := r.gather(delta)
 	calls := delta.Get("tool_calls")
@@ -151,9 +153,9 @@ func (r *chatInterception) rest(delta gjson.Result, calls []byte) []byte {
 	}
 	r.role = r.role || delta.Get("role").Exists()
 	if delta.IsObject() {
-		return Rewrite(delta, []string{"tool_calls"}, with)
+		return wire.Rewrite(delta, []string{"tool_calls"}, with)
 	}
-	return Rewrite(gjson.Parse("{}"), []string{"tool_calls"}, with)
+	return wire.Rewrite(gjson.Parse("{}"), []string{"tool_calls"}, with)
 }
 
 // chunk is a chunk with another delta, under the first answer's id.
@@ -167,12 +169,12 @@ func (r *chatInterception) chunk(root, choice gjson.Result, delta, finish []byte
 		if finish != nil {
 			inner["finish_reason"] = finish
 		}
-		with["choices"] = append(append([]byte{'['}, Rewrite(choice, nil, inner)...), ']')
+		with["choices"] = append(append([]byte{'['}, wire.Rewrite(choice, nil, inner)...), ']')
 	}
 	if root.Get("usage").IsObject() && len(r.Past) > 0 {
 		with["usage"] = chatSum(r)
 	}
-	return Rewrite(root, nil, with)
+	return wire.Rewrite(root, nil, with)
 }
 
 // gather keeps the texts of a delta and tells whether there were any.
@@ -182,7 +184,7 @@ func (r *chatInterception) gather(delta gjson.Result) (says bool) {
 		switch k.Str {
 		case "content":
 			if kept {
-				r.chat.content.WriteString(Inner(v))
+				r.chat.content.WriteString(wire.Inner(v))
 			}
 			r.Now.Opaque = r.Now.Opaque || v.IsArray()
 			says = says || v.Type == gjson.String && v.Str != ""
@@ -191,7 +193,7 @@ func (r *chatInterception) gather(delta gjson.Result) (says bool) {
 				r.chat.reasoningKey = strings.Clone(k.Str)
 			}
 			if kept && r.chat.reasoningKey == k.Str {
-				r.chat.reasoning.WriteString(Inner(v))
+				r.chat.reasoning.WriteString(wire.Inner(v))
 			}
 			says = says || v.Type == gjson.String && v.Str != ""
 		case "refusal":
@@ -211,7 +213,7 @@ func (r *chatInterception) entries(list gjson.Result, chunk []byte) (shown []byt
 		c, begun := r.entry(item, at)
 		if c == nil { // there are too many to remember them
 			index := strconv.AppendInt(nil, item.Get("index").Int()+int64(r.Shift()), 10)
-			shown = AppendElement(shown, Rewrite(item, []string{"index"}, map[string][]byte{"index": index}))
+			shown = wire.AppendElement(shown, wire.Rewrite(item, []string{"index"}, map[string][]byte{"index": index}))
 			return true
 		}
 		if begun && c.held {
@@ -231,7 +233,7 @@ func (r *chatInterception) entries(list gjson.Result, chunk []byte) (shown []byt
 			shown = append(shown, item.Raw...)
 			return true
 		}
-		shown = append(shown, Rewrite(item, []string{"index"}, map[string][]byte{"index": strconv.AppendInt(nil, int64(c.client), 10)})...)
+		shown = append(shown, wire.Rewrite(item, []string{"index"}, map[string][]byte{"index": strconv.AppendInt(nil, int64(c.client), 10)})...)
 		return true
 	})
 	return shown
@@ -256,7 +258,7 @@ func (r *chatInterception) entry(item gjson.Result, position int64) (c *relayCal
 		c = r.calls[len(r.calls)-1]
 	}
 	if c == nil || id != "" && c.id != "" && id != c.id {
-		if len(r.calls) == MaxCalls || !r.Keep(BlockSize) {
+		if len(r.calls) == wire.MaxCalls || !r.Keep(wire.BlockSize) {
 			r.Now.Opaque = true
 			return nil, false
 		}
@@ -276,7 +278,7 @@ func (r *chatInterception) entry(item gjson.Result, position int64) (c *relayCal
 	if r.Full {
 		return c, begun
 	}
-	c.arguments.WriteString(ArgumentsText(text))
+	c.arguments.WriteString(wire.ArgumentsText(text))
 	item.ForEach(func(k, v gjson.Result) bool {
 		switch k.Str {
 		case "index", "id", "type", "function", "custom":
@@ -294,15 +296,15 @@ func (r *chatInterception) entry(item gjson.Result, position int64) (c *relayCal
 func (c *relayCall) element(index int) []byte {
 	out := []byte{'{'}
 	if index >= 0 {
-		out = AppendCount(out, "index", int64(index))
+		out = wire.AppendCount(out, "index", int64(index))
 	}
-	out = append(append(out, `"id":`...), Quote(c.id)...)
+	out = append(append(out, `"id":`...), wire.Quote(c.id)...)
 	kind, text := "function", "arguments"
 	if c.custom {
 		kind, text = "custom", "input"
 	}
-	out = append(append(out, `,"type":"`+kind+`","`+kind+`":{"name":`...), Quote(c.name)...)
-	out = append(append(out, `,"`+text+`":`...), Quote(c.arguments.String())...)
+	out = append(append(out, `,"type":"`+kind+`","`+kind+`":{"name":`...), wire.Quote(c.name)...)
+	out = append(append(out, `,"`+text+`":`...), wire.Quote(c.arguments.String())...)
 	return append(append(append(out, '}'), c.extra...), '}')
 }
 
@@ -314,10 +316,10 @@ func (r *chatInterception) finish() (released [][]byte) {
 		return nil
 	}
 	if r.chat.reasoning.Len() > 0 {
-		r.Now.Parts = append(r.Now.Parts, Part{Kind: KindThinking, Name: r.chat.reasoningKey, Raw: []byte(`"` + r.chat.reasoning.String() + `"`)})
+		r.Now.Parts = append(r.Now.Parts, wire.Part{Kind: wire.KindThinking, Name: r.chat.reasoningKey, Raw: []byte(`"` + r.chat.reasoning.String() + `"`)})
 	}
 	if r.chat.content.Len() > 0 {
-		r.Now.Parts = append(r.Now.Parts, Part{Kind: KindText, Raw: []byte(`"` + r.chat.content.String() + `"`)})
+		r.Now.Parts = append(r.Now.Parts, wire.Part{Kind: wire.KindText, Raw: []byte(`"` + r.chat.content.String() + `"`)})
 	}
 	for _, c := range r.calls {
 		if c.held {
@@ -328,8 +330,8 @@ func (r *chatInterception) finish() (released [][]byte) {
 				released = append(released, c.element(c.client))
 			}
 		}
-		r.Now.Parts = append(r.Now.Parts, Part{
-			Kind: KindToolUse, ID: c.id, Name: c.name, Arguments: c.arguments.String(), Hidden: c.hidden, Raw: c.element(-1),
+		r.Now.Parts = append(r.Now.Parts, wire.Part{
+			Kind: wire.KindToolUse, ID: c.id, Name: c.name, Arguments: c.arguments.String(), Hidden: c.hidden, Raw: c.element(-1),
 		})
 	}
 	return released
@@ -356,7 +358,7 @@ func (r *chatInterception) Flush() {
 	if choice.Exists() {
 		r.Put("", r.chunk(root, choice, []byte("{}"), []byte(`"stop"`)))
 	} else { // the usage came last
-		r.Put("", Rewrite(root, []string{"choices"}, map[string][]byte{
+		r.Put("", wire.Rewrite(root, []string{"choices"}, map[string][]byte{
 			"id": []byte(r.ID), "choices": []byte(`[{"index":0,"delta":{},"finish_reason":"stop"}]`), "usage": nil,
 		}))
 		r.Put("", r.chunk(root, choice, nil, nil))
@@ -381,13 +383,13 @@ func chatSum(r *chatInterception) []byte {
 	return append(out, "]}"...)
 }
 
-func chatCounts(u Usage) []byte {
-	out := AppendCount(nil, "prompt_tokens", u.Prompt())
-	out = AppendCount(out, "completion_tokens", u.Output)
-	out = AppendCount(out, "total_tokens", u.Prompt()+u.Output)
+func chatCounts(u wire.Usage) []byte {
+	out := wire.AppendCount(nil, "prompt_tokens", u.Prompt())
+	out = wire.AppendCount(out, "completion_tokens", u.Output)
+	out = wire.AppendCount(out, "total_tokens", u.Prompt()+u.Output)
 	out = append(out, `"prompt_tokens_details":{`...)
-	out = AppendCount(out, "cached_tokens", u.Read)
-	out = AppendCount(out, "cache_write_tokens", u.Write5m+u.Write1h)
+	out = wire.AppendCount(out, "cached_tokens", u.Read)
+	out = wire.AppendCount(out, "cache_write_tokens", u.Write5m+u.Write1h)
 	out[len(out)-1] = '}'
 	return out
 }
@@ -402,7 +404,7 @@ func (r *chatInterception) Document(body []byte) bool {
 	if r.ID == "" {
 		r.ID = root.Get("id").Raw
 	}
-	r.Now.Usage = UsageOf(chatCodec{}, root.Get("usage"))
+	r.Now.Usage = wire.UsageOf(Codec{}, root.Get("usage"))
 	r.Now.StopReason = choice.Get("finish_reason").Str
 	r.Now.Opaque = root.Get("choices.#").Int() != 1 || r.Now.StopReason == "length" || r.Now.StopReason == "content_filter"
 	r.gather(message)
@@ -426,9 +428,9 @@ func (r *chatInterception) Join(last []byte) []byte {
 		for i := range it.Parts {
 			switch p := &it.Parts[i]; {
 			case p.Hidden:
-			case p.Kind == KindText:
+			case p.Kind == wire.KindText:
 				content = append(content, p.Raw[1:len(p.Raw)-1]...)
-			case p.Kind == KindThinking:
+			case p.Kind == wire.KindThinking:
 				key = p.Name
 				reasoning = append(reasoning, p.Raw[1:len(p.Raw)-1]...)
 			default:
@@ -453,16 +455,16 @@ func (r *chatInterception) Join(last []byte) []byte {
 		message[key] = append(append([]byte{'"'}, reasoning...), '"')
 		order = append(order, key)
 	}
-	inner := map[string][]byte{"message": Rewrite(choice.Get("message"), order, message)}
+	inner := map[string][]byte{"message": wire.Rewrite(choice.Get("message"), order, message)}
 	if r.Now.Asks() {
 		inner["finish_reason"] = []byte(`"stop"`)
 	}
-	with := map[string][]byte{"choices": append(append([]byte{'['}, Rewrite(choice, nil, inner)...), ']')}
+	with := map[string][]byte{"choices": append(append([]byte{'['}, wire.Rewrite(choice, nil, inner)...), ']')}
 	if r.ID != "" {
 		with["id"] = []byte(r.ID)
 	}
 	if len(r.Past) > 0 && root.Get("usage").IsObject() {
 		with["usage"] = chatSum(r)
 	}
-	return Rewrite(root, nil, with)
+	return wire.Rewrite(root, nil, with)
 }

@@ -12,12 +12,16 @@
 // See the License for the specific language governing permissions and
 // limitations under the License.
 
-package wire
+package gemini
 
-import "github.com/tidwall/gjson"
+import (
+	"github.com/tidwall/gjson"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
 
 // geminiAnswer reads answers of the Gemini API.
-type geminiAnswer struct{ *Answer }
+type geminiAnswer struct{ *wire.Answer }
 
 // read reads a GenerateContentResponse: a JSON answer, or a chunk of a
 // stream. A stream of events has no terminal one. The answer is complete once a
@@ -102,16 +106,16 @@ func (a geminiAnswer) part(part gjson.Result) {
 // tools have put into the prompt comes on top of it. candidatesTokenCount leaves
 // the thoughts out.
 func (a geminiAnswer) usage(u gjson.Result) {
-	prompt := Count(u.Get("promptTokenCount"))
-	read := min(Count(u.Get("cachedContentTokenCount")), prompt)
-	tools := Count(u.Get("toolUsePromptTokenCount"))
-	output := Count(u.Get("candidatesTokenCount")) + Count(u.Get("thoughtsTokenCount"))
+	prompt := wire.Count(u.Get("promptTokenCount"))
+	read := min(wire.Count(u.Get("cachedContentTokenCount")), prompt)
+	tools := wire.Count(u.Get("toolUsePromptTokenCount"))
+	output := wire.Count(u.Get("candidatesTokenCount")) + wire.Count(u.Get("thoughtsTokenCount"))
 	if prompt+output == 0 {
 		return
 	}
 	// Gemini does not report what it writes to a cache; package translate does,
 	// for the upstreams behind it that do.
-	write := min(Count(u.Get("cacheWriteTokenCount")), prompt-read)
-	hour := min(Count(u.Get("cacheWrite1hTokenCount")), write)
-	a.Turn.Usage = Usage{Uncached: prompt - read - write + tools, Write5m: write - hour, Write1h: hour, Read: read, Output: output, Reported: true}
+	write := min(wire.Count(u.Get("cacheWriteTokenCount")), prompt-read)
+	hour := min(wire.Count(u.Get("cacheWrite1hTokenCount")), write)
+	a.Turn.Usage = wire.Usage{Uncached: prompt - read - write + tools, Write5m: write - hour, Write1h: hour, Read: read, Output: output, Reported: true}
 }

@@ -12,7 +12,7 @@
 // See the License for the specific language governing permissions and
 // limitations under the License.
 
-package wire
+package anthropic
 
 import (
 	"bytes"
@@ -20,11 +20,13 @@ import (
 	"strings"
 
 	"github.com/tidwall/gjson"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
 // anthropicInterception intercepts calls in answers of the Messages API.
 type anthropicInterception struct {
-	*ClientMessage
+	*wire.ClientMessage
 	blocks []*relayBlock
 }
 
@@ -45,22 +47,22 @@ type relayBlock struct {
 	frames                           [][]byte // data of the events kept back
 }
 
-func (anthropicCodec) DeclareTool(name, description, schema string) []byte {
-	out := append([]byte(`{"name":`), Quote(name)...)
-	out = append(append(out, `,"description":`...), Quote(description)...)
+func (Codec) DeclareTool(name, description, schema string) []byte {
+	out := append([]byte(`{"name":`), wire.Quote(name)...)
+	out = append(append(out, `,"description":`...), wire.Quote(description)...)
 	return append(append(append(out, `,"input_schema":`...), schema...), '}')
 }
 
 func (r *anthropicInterception) Failure(kind, message string) []byte {
-	out := append([]byte(`event: error`+"\n"+`data: {"type":"error","error":{"type":`), Quote(kind)...)
-	out = append(append(out, `,"message":`...), Quote(message)...)
+	out := append([]byte(`event: error`+"\n"+`data: {"type":"error","error":{"type":`), wire.Quote(kind)...)
+	out = append(append(out, `,"message":`...), wire.Quote(message)...)
 	return append(out, "}}\n\n"...)
 }
 
-func (r *anthropicInterception) Event(f StreamEvent) {
+func (r *anthropicInterception) Event(f wire.StreamEvent) {
 	switch kind := f.Root.Get("type").Str; kind {
 	case "message_start":
-		r.Now.Usage = anthropicBuckets(f.Root.Get("message.usage"), Usage{})
+		r.Now.Usage = anthropicBuckets(f.Root.Get("message.usage"), wire.Usage{})
 		if len(r.Past) == 0 {
 			r.ID = strings.Clone(f.Root.Get("message.id").Str)
 			r.Pass(f.Frame)
@@ -107,9 +109,9 @@ func (r *anthropicInterception) Event(f StreamEvent) {
 func anthropicEnd(r *anthropicInterception, root gjson.Result, reason string) []byte {
 	with := map[string][]byte{"usage": anthropicSum(r)}
 	if reason != "" {
-		with["delta"] = Rewrite(root.Get("delta"), nil, map[string][]byte{"stop_reason": Quote(reason)})
+		with["delta"] = wire.Rewrite(root.Get("delta"), nil, map[string][]byte{"stop_reason": wire.Quote(reason)})
 	}
-	return Rewrite(root, []string{"usage"}, with)
+	return wire.Rewrite(root, []string{"usage"}, with)
 }
 
 // anthropicSum is the usage of all iterations, each of them on record, or of the last.
@@ -128,15 +130,15 @@ func anthropicSum(r *anthropicInterception) []byte {
 	return append(out, "]}"...)
 }
 
-func anthropicCounts(u Usage) []byte {
-	out := AppendCount(nil, "input_tokens", u.Uncached)
-	out = AppendCount(out, "cache_creation_input_tokens", u.Write5m+u.Write1h)
-	out = AppendCount(out, "cache_read_input_tokens", u.Read)
+func anthropicCounts(u wire.Usage) []byte {
+	out := wire.AppendCount(nil, "input_tokens", u.Uncached)
+	out = wire.AppendCount(out, "cache_creation_input_tokens", u.Write5m+u.Write1h)
+	out = wire.AppendCount(out, "cache_read_input_tokens", u.Read)
 	out = append(out, `"cache_creation":{`...)
-	out = AppendCount(out, "ephemeral_5m_input_tokens", u.Write5m)
-	out = AppendCount(out, "ephemeral_1h_input_tokens", u.Write1h)
+	out = wire.AppendCount(out, "ephemeral_5m_input_tokens", u.Write5m)
+	out = wire.AppendCount(out, "ephemeral_1h_input_tokens", u.Write1h)
 	out = append(out[:len(out)-1], `},`...)
-	return bytes.TrimSuffix(AppendCount(out, "output_tokens", u.Output), []byte(","))
+	return bytes.TrimSuffix(wire.AppendCount(out, "output_tokens", u.Output), []byte(","))
 }
 
 func (r *anthropicInterception) Flush() {
@@ -154,17 +156,17 @@ func (r *anthropicInterception) block(index int64) *relayBlock {
 	return nil
 }
 
-func (r *anthropicInterception) startBlock(f StreamEvent) {
+func (r *anthropicInterception) startBlock(f wire.StreamEvent) {
 	start := f.Root.Get("content_block")
-	if !r.Keep(BlockSize + len(start.Raw)) {
+	if !r.Keep(wire.BlockSize + len(start.Raw)) {
 		r.showBeyond(f)
 		return
 	}
 	r.Begun++
 	b := &relayBlock{index: f.Root.Get("index").Int(), client: -1, start: strings.Clone(start.Raw), kind: strings.Clone(start.Get("type").Str)}
-	b.text.WriteString(Inner(start.Get("text")))
-	b.thinking.WriteString(Inner(start.Get("thinking")))
-	b.signature.WriteString(Inner(start.Get("signature")))
+	b.text.WriteString(wire.Inner(start.Get("text")))
+	b.thinking.WriteString(wire.Inner(start.Get("thinking")))
+	b.signature.WriteString(wire.Inner(start.Get("signature")))
 	if b.kind == "tool_use" {
 		name := start.Get("name").Str
 		b.hidden = r.Options.Hide(name)
@@ -179,7 +181,7 @@ func (r *anthropicInterception) startBlock(f StreamEvent) {
 }
 
 // showBeyond hands on an event of a block that is not remembered.
-func (r *anthropicInterception) showBeyond(f StreamEvent) {
+func (r *anthropicInterception) showBeyond(f wire.StreamEvent) {
 	if !r.Full || r.Shift() == 0 {
 		r.Pass(f.Frame)
 		return
@@ -188,7 +190,7 @@ func (r *anthropicInterception) showBeyond(f StreamEvent) {
 }
 
 // show hands an event of a block on, under the client's index.
-func (r *anthropicInterception) show(b *relayBlock, f StreamEvent) {
+func (r *anthropicInterception) show(b *relayBlock, f wire.StreamEvent) {
 	switch {
 	case b.hidden:
 	case b.held:
@@ -203,7 +205,7 @@ func (r *anthropicInterception) show(b *relayBlock, f StreamEvent) {
 
 func (r *anthropicInterception) renumber(data []byte, index int) {
 	root := gjson.ParseBytes(data)
-	r.Put(root.Get("type").Str, Rewrite(root, nil, map[string][]byte{"index": strconv.AppendInt(nil, int64(index), 10)}))
+	r.Put(root.Get("type").Str, wire.Rewrite(root, nil, map[string][]byte{"index": strconv.AppendInt(nil, int64(index), 10)}))
 }
 
 // gather keeps what a delta adds to a block. It reports false for a delta that
@@ -211,11 +213,11 @@ func (r *anthropicInterception) renumber(data []byte, index int) {
 func (b *relayBlock) gather(d gjson.Result) bool {
 	switch d.Get("type").Str {
 	case "text_delta":
-		b.text.WriteString(Inner(d.Get("text")))
+		b.text.WriteString(wire.Inner(d.Get("text")))
 	case "thinking_delta":
-		b.thinking.WriteString(Inner(d.Get("thinking")))
+		b.thinking.WriteString(wire.Inner(d.Get("thinking")))
 	case "signature_delta":
-		b.signature.WriteString(Inner(d.Get("signature")))
+		b.signature.WriteString(wire.Inner(d.Get("signature")))
 	case "input_json_delta":
 		b.input.WriteString(d.Get("partial_json").Str)
 	case "citations_delta":
@@ -243,7 +245,7 @@ func (r *anthropicInterception) stopBlock(b *relayBlock) {
 		b.frames = nil
 	}
 	p.Hidden = b.hidden
-	if !Valid(p.Arguments) || b.hidden && !gjson.Parse(p.Arguments).IsObject() {
+	if !wire.Valid(p.Arguments) || b.hidden && !gjson.Parse(p.Arguments).IsObject() {
 		b.input.Reset() // what is no object cannot be repeated
 		p.Raw = b.part().Raw
 	}
@@ -279,7 +281,7 @@ func (b *relayBlock) forget() {
 
 // part is a complete block as it stands in a request; its Raw is nil if the
 // block says nothing.
-func (b *relayBlock) part() Part {
+func (b *relayBlock) part() wire.Part {
 	start := gjson.Parse(b.start)
 	quoted := func(s *strings.Builder) []byte { return []byte(`"` + s.String() + `"`) }
 	with := map[string][]byte{}
@@ -288,7 +290,7 @@ func (b *relayBlock) part() Part {
 	switch b.kind {
 	case "text":
 		if strings.TrimSpace(gjson.Parse(`"`+b.text.String()+`"`).Str) == "" {
-			return Part{}
+			return wire.Part{}
 		}
 		set("text", quoted(&b.text))
 		set("citations", nil)
@@ -304,24 +306,24 @@ func (b *relayBlock) part() Part {
 		}
 	}
 	p := anthropicPart(start)
-	p.Raw = Rewrite(start, order, with)
+	p.Raw = wire.Rewrite(start, order, with)
 	if b.input.Len() > 0 {
 		p.Arguments = b.input.String()
 	}
 	return p
 }
 
-func anthropicPart(block gjson.Result) Part {
-	p := Part{Kind: KindOther, Raw: []byte(block.Raw)}
+func anthropicPart(block gjson.Result) wire.Part {
+	p := wire.Part{Kind: wire.KindOther, Raw: []byte(block.Raw)}
 	switch block.Get("type").Str {
 	case "text":
-		p.Kind = KindText
+		p.Kind = wire.KindText
 	case "thinking":
-		p.Kind = KindThinking
+		p.Kind = wire.KindThinking
 	case "redacted_thinking":
-		p.Kind = KindRedactedThinking
+		p.Kind = wire.KindRedactedThinking
 	case "tool_use":
-		p.Kind = KindToolUse
+		p.Kind = wire.KindToolUse
 		p.ID, p.Name = strings.Clone(block.Get("id").Str), strings.Clone(block.Get("name").Str)
 		p.Arguments = strings.Clone(block.Get("input").Raw)
 	}
@@ -338,13 +340,13 @@ func (r *anthropicInterception) Document(body []byte) bool {
 		r.ID = root.Get("id").Str
 	}
 	r.Now.StopReason = root.Get("stop_reason").Str
-	r.Now.Usage = anthropicBuckets(root.Get("usage"), Usage{})
+	r.Now.Usage = anthropicBuckets(root.Get("usage"), wire.Usage{})
 	content.ForEach(func(_, block gjson.Result) bool {
 		p := anthropicPart(block)
-		if p.Kind == KindToolUse {
+		if p.Kind == wire.KindToolUse {
 			p.Hidden = r.Options.Hide(p.Name) || r.Options.Hold(p.Name) && r.Options.Judge(p.Name, p.Arguments)
 		}
-		if p.Kind != KindText || strings.TrimSpace(block.Get("text").Str) != "" {
+		if p.Kind != wire.KindText || strings.TrimSpace(block.Get("text").Str) != "" {
 			r.Now.Parts = append(r.Now.Parts, p)
 		}
 		return true
@@ -366,17 +368,17 @@ func (r *anthropicInterception) Join(last []byte) []byte {
 		}
 	}
 	root := gjson.ParseBytes(last)
-	with := map[string][]byte{"content": append(content, ']'), "id": Quote(r.ID)}
+	with := map[string][]byte{"content": append(content, ']'), "id": wire.Quote(r.ID)}
 	if len(r.Past) > 0 {
 		with["usage"] = anthropicSum(r)
 	}
 	if r.Now.Asks() {
-		with["stop_reason"] = Quote("end_turn")
+		with["stop_reason"] = wire.Quote("end_turn")
 	}
-	return Rewrite(root, nil, with)
+	return wire.Rewrite(root, nil, with)
 }
 
-func (anthropicCodec) Continuation(it *Iteration) []byte {
+func (Codec) Continuation(it *wire.Iteration) []byte {
 	out := []byte(`{"role":"assistant","content":[`)
 	for i := range it.Parts {
 		if i > 0 {
@@ -387,7 +389,7 @@ func (anthropicCodec) Continuation(it *Iteration) []byte {
 	return append(append(out, `]},`...), anthropicResults(it)...)
 }
 
-func anthropicResults(it *Iteration) []byte {
+func anthropicResults(it *wire.Iteration) []byte {
 	out := []byte(`{"role":"user","content":[`)
 	for i, p := range it.Hidden() {
 		if i > 0 {
@@ -398,9 +400,9 @@ func anthropicResults(it *Iteration) []byte {
 	return append(out, `]}`...)
 }
 
-func anthropicResult(p *Part) []byte {
-	out := append([]byte(`{"type":"tool_result","tool_use_id":`), Quote(p.ID)...)
-	out = append(append(out, `,"content":`...), Quote(p.Result)...)
+func anthropicResult(p *wire.Part) []byte {
+	out := append([]byte(`{"type":"tool_result","tool_use_id":`), wire.Quote(p.ID)...)
+	out = append(append(out, `,"content":`...), wire.Quote(p.Result)...)
 	if p.Failed {
 		out = append(out, `,"is_error":true`...)
 	}
@@ -410,13 +412,13 @@ func anthropicResult(p *Part) []byte {
 // weave goes through the client's message and the parts of the iterations side
 // by side. A part that the client has dropped is skipped; a block that is none
 // of the parts ends it.
-func (anthropicCodec) Reinsert(v *View, message int, its []Iteration) ([]Edit, bool) {
+func (Codec) Reinsert(v *wire.View, message int, its []wire.Iteration) ([]wire.Edit, bool) {
 	msg := &v.Messages[message]
 	at, end := int(msg.First), int(msg.End)
 	if at == end {
 		return nil, false
 	}
-	var edits []Edit
+	var edits []wire.Edit
 	for n := range its {
 		it := &its[n]
 		var open [][]byte // hidden calls whose place is in front of the next block
@@ -428,7 +430,7 @@ func (anthropicCodec) Reinsert(v *View, message int, its []Iteration) ([]Edit, b
 			}
 			if at < end && isPart(v, &v.Blocks[at], p) {
 				for _, raw := range open {
-					edits = append(edits, Edit{Block: at, Op: OpBefore, Value: raw})
+					edits = append(edits, wire.Edit{Block: at, Op: wire.OpBefore, Value: raw})
 				}
 				open = nil
 				at++
@@ -439,12 +441,12 @@ func (anthropicCodec) Reinsert(v *View, message int, its []Iteration) ([]Edit, b
 		switch {
 		case !lastOne && at < end:
 			for _, raw := range open {
-				edits = append(edits, Edit{Block: at, Op: OpBefore, Value: raw})
+				edits = append(edits, wire.Edit{Block: at, Op: wire.OpBefore, Value: raw})
 			}
-			edits = append(edits, Edit{Block: at, Op: OpSplit, Value: anthropicResults(it)})
+			edits = append(edits, wire.Edit{Block: at, Op: wire.OpSplit, Value: anthropicResults(it)})
 		case len(hidden) > 0 && at == end:
 			for _, raw := range open {
-				edits = append(edits, Edit{Block: end - 1, Op: OpAfter, Value: raw})
+				edits = append(edits, wire.Edit{Block: end - 1, Op: wire.OpAfter, Value: raw})
 			}
 			more, ok := answered(v, message, it)
 			if !ok {
@@ -461,33 +463,33 @@ func (anthropicCodec) Reinsert(v *View, message int, its []Iteration) ([]Edit, b
 
 // answered puts the results of hidden calls in front of what the client
 // answers to the message.
-func answered(v *View, message int, it *Iteration) ([]Edit, bool) {
-	if message+1 >= len(v.Messages) || v.Messages[message+1].Role != RoleUser || v.Messages[message+1].First == v.Messages[message+1].End {
+func answered(v *wire.View, message int, it *wire.Iteration) ([]wire.Edit, bool) {
+	if message+1 >= len(v.Messages) || v.Messages[message+1].Role != wire.RoleUser || v.Messages[message+1].First == v.Messages[message+1].End {
 		return nil, false
 	}
 	first := int(v.Messages[message+1].First)
-	var edits []Edit
+	var edits []wire.Edit
 	for _, p := range it.Hidden() {
-		edits = append(edits, Edit{Block: first, Op: OpBefore, Value: anthropicResult(p)})
+		edits = append(edits, wire.Edit{Block: first, Op: wire.OpBefore, Value: anthropicResult(p)})
 	}
 	return edits, true
 }
 
 // isPart tells whether a block of the client is a part of an answer.
-func isPart(v *View, b *Block, p *Part) bool {
-	if p.Kind == KindOther {
-		return b.Kind == KindOther || b.Kind > KindToolResult
+func isPart(v *wire.View, b *wire.Block, p *wire.Part) bool {
+	if p.Kind == wire.KindOther {
+		return b.Kind == wire.KindOther || b.Kind > wire.KindToolResult
 	}
 	if b.Kind != p.Kind {
 		return false
 	}
 	part := gjson.ParseBytes(p.Raw)
 	switch b.Kind {
-	case KindToolUse:
+	case wire.KindToolUse:
 		return v.Text(b.ID) == p.ID
-	case KindText:
+	case wire.KindText:
 		return strings.TrimSpace(gjson.ParseBytes(v.Bytes(b.Body)).Str) == strings.TrimSpace(part.Get("text").Str)
-	case KindThinking:
+	case wire.KindThinking:
 		return gjson.GetBytes(v.Bytes(b.Span), "signature").Str == part.Get("signature").Str
 	}
 	return true

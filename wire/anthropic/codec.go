@@ -1,0 +1,94 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+// Package anthropic is all that is particular to the Messages API.
+package anthropic
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
+
+// Codec is the Messages API: POST …/v1/messages.
+type Codec struct{}
+
+func (Codec) Traits() wire.Traits {
+	return wire.Traits{
+		Markers: true, BindsThinking: true, Attribution: true, Threads: true, MessageList: true, Alternates: true, UsageFirst: true, ResultsFollow: true,
+		Heartbeat: "event: ping\ndata: {\"type\":\"ping\"}\n\n", RequestID: "Request-Id",
+	}
+}
+
+func (Codec) Match(path string) bool { return strings.HasSuffix(path, "/v1/messages") }
+
+func (Codec) ForcesCall(choice gjson.Result) bool { return wire.ForcesCall(choice) }
+
+func (Codec) MatchCount(path string) bool {
+	return strings.HasSuffix(path, "/v1/messages/count_tokens")
+}
+
+func (Codec) CountedRequest(body []byte) ([]byte, string) { return body, "" }
+
+func (Codec) CountAnswer(tokens int) []byte {
+	return append(strconv.AppendInt([]byte(`{"input_tokens":`), int64(tokens), 10), '}')
+}
+
+func (Codec) Prefill() []wire.Member {
+	return []wire.Member{{Name: "max_tokens", Value: []byte("1")}, {Name: "thinking"}}
+}
+
+func (c Codec) Base([]byte) []wire.Member {
+	members := []wire.Member{{Name: "messages", Value: []byte("[" + wire.PrefillMessage + "]")}}
+	return append(append(members, c.Prefill()...), wire.Member{Name: "output_config"})
+}
+
+func (Codec) Name(key []byte) []byte { return key }
+
+func (Codec) Member(*wire.Parser, []byte, wire.Span) {}
+
+func (Codec) Messages(p *wire.Parser, at int) int { return p.Messages(at, anthropicParser{p}) }
+
+func (Codec) Tool(p *wire.Parser, at int) int { return anthropicParser{p}.tool(at) }
+
+func (Codec) System(p *wire.Parser, value wire.Span) {
+	anthropicParser{p}.content(value, wire.SectionSystem, wire.RoleSystem)
+}
+
+func (Codec) Event(a *wire.Answer, root gjson.Result, name string) bool {
+	return anthropicAnswer{a}.event(root, name)
+}
+
+func (Codec) Silent(name []byte) bool {
+	return string(name) == "content_block_stop" || string(name) == "ping"
+}
+
+func (Codec) Document(a *wire.Answer, root gjson.Result) { anthropicAnswer{a}.message(root) }
+
+func (Codec) Usage(a *wire.Answer, u gjson.Result) { anthropicAnswer{a}.usage(u) }
+
+func (Codec) Hides(*wire.View) bool { return true }
+
+func (Codec) Intercept(r *wire.ClientMessage) wire.Interception {
+	return &anthropicInterception{ClientMessage: r}
+}
+
+func (Codec) Mark(v *wire.View, b *wire.Block, value []byte) ([]wire.Cut, error) {
+	return v.MarkBlock(b, value)
+}
+
+func (Codec) Markable(b *wire.Block) bool { return wire.Markable(b) }

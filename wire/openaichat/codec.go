@@ -1,0 +1,77 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+// Package openaichat is all that is particular to the chat completions API.
+package openaichat
+
+import (
+	"strings"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
+
+// Codec is the chat completions API: POST …/v1/chat/completions.
+type Codec struct{}
+
+func (Codec) Traits() wire.Traits {
+	return wire.Traits{MessageList: true, SystemInMessages: true, EndsWithDone: true, ServersVary: true, ArgumentsText: true}
+}
+
+func (Codec) Match(path string) bool { return strings.HasSuffix(path, "/chat/completions") }
+
+func (Codec) ForcesCall(choice gjson.Result) bool { return wire.ForcesCall(choice) }
+
+func (Codec) Prefill() []wire.Member {
+	return []wire.Member{{Name: "max_tokens", Value: []byte("1")}, {Name: "max_completion_tokens"}}
+}
+
+func (c Codec) Base(body []byte) []wire.Member {
+	members := []wire.Member{{Name: "messages", Value: wire.PrefillMessages(gjson.GetBytes(body, "messages"))}}
+	return append(append(members, c.Prefill()...), wire.Member{Name: "response_format"})
+}
+
+func (Codec) Name(key []byte) []byte { return key }
+
+func (Codec) Member(*wire.Parser, []byte, wire.Span) {}
+
+func (Codec) Messages(p *wire.Parser, at int) int { return p.Messages(at, chatParser{p}) }
+
+func (Codec) Tool(p *wire.Parser, at int) int { return chatParser{p}.tool(at) }
+
+func (Codec) System(*wire.Parser, wire.Span) {} // it stands in the messages
+
+func (Codec) Event(a *wire.Answer, root gjson.Result, name string) bool {
+	chatAnswer{a}.read(root, "delta", name)
+	return false
+}
+
+func (Codec) Silent([]byte) bool { return false }
+
+func (Codec) Document(a *wire.Answer, root gjson.Result) { chatAnswer{a}.read(root, "message", "") }
+
+func (Codec) Usage(a *wire.Answer, u gjson.Result) { chatAnswer{a}.usage(u) }
+
+func (Codec) Hides(*wire.View) bool { return true }
+
+func (Codec) Intercept(r *wire.ClientMessage) wire.Interception {
+	return &chatInterception{ClientMessage: r}
+}
+
+func (Codec) Mark(v *wire.View, b *wire.Block, value []byte) ([]wire.Cut, error) { // some hosts take them
+	return v.MarkBlock(b, value)
+}
+
+func (Codec) Markable(b *wire.Block) bool { return wire.Markable(b) }

@@ -1,0 +1,97 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+// Package openairesponses is all that is particular to the Responses API.
+package openairesponses
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
+
+// Codec is the Responses API: POST …/responses.
+type Codec struct{}
+
+func (Codec) Traits() wire.Traits {
+	return wire.Traits{
+		Breakpoints: true, KeepsAnswers: true, FlatItems: true, TextType: "input_text",
+		Heartbeat:       "event: response.in_progress\ndata: {\"type\":\"response.in_progress\",\"response\":{\"object\":\"response\",\"status\":\"in_progress\"}}\n\n",
+		HeartbeatWithin: true, CompactPath: "/responses/compact",
+	}
+}
+
+func (Codec) Match(path string) bool { return strings.HasSuffix(path, "/responses") }
+
+func (Codec) ForcesCall(choice gjson.Result) bool { return wire.ForcesCall(choice) }
+
+func (Codec) MatchCount(path string) bool {
+	return strings.HasSuffix(path, "/responses/input_tokens")
+}
+
+func (Codec) CountedRequest(body []byte) ([]byte, string) { return body, "" }
+
+func (Codec) CountAnswer(tokens int) []byte {
+	return append(strconv.AppendInt([]byte(`{"object":"response.input_tokens","input_tokens":`), int64(tokens), 10), '}')
+}
+
+func (Codec) Prefill() []wire.Member {
+	return []wire.Member{{Name: "max_output_tokens", Value: []byte("16")}} // the least that the API takes
+}
+
+func (c Codec) Base(body []byte) []wire.Member {
+	members := []wire.Member{{Name: "input", Value: wire.PrefillMessages(gjson.GetBytes(body, "input"))}}
+	return append(append(members, c.Prefill()...), wire.Member{Name: "previous_response_id"})
+}
+
+func (Codec) Name(key []byte) []byte { return responsesName(key) }
+
+func (Codec) Member(*wire.Parser, []byte, wire.Span) {}
+
+func (Codec) Messages(p *wire.Parser, at int) int { return p.Items(at, responsesParser{p}) }
+
+func (Codec) Tool(p *wire.Parser, at int) int { return responsesParser{p}.tool(at) }
+
+func (Codec) System(p *wire.Parser, value wire.Span) {
+	if p.Body[value.Start] != '"' { // they are a text
+		p.Fail(wire.ErrShape)
+		return
+	}
+	p.Blocks = append(p.Blocks, p.Plain(value, wire.SectionSystem, wire.RoleSystem, -1))
+}
+
+func (Codec) Event(a *wire.Answer, root gjson.Result, name string) bool {
+	return responsesAnswer{a}.event(root, name)
+}
+
+func (Codec) Silent([]byte) bool { return false }
+
+func (Codec) Document(a *wire.Answer, root gjson.Result) { responsesAnswer{a}.read(root) }
+
+func (Codec) Usage(a *wire.Answer, u gjson.Result) { responsesAnswer{a}.usage(u) }
+
+func (Codec) Hides(v *wire.View) bool {
+	return !v.Partial && len(v.Messages) > 0 && v.Raw[v.Messages[0].Span.Start] == '{'
+}
+
+func (Codec) Intercept(r *wire.ClientMessage) wire.Interception {
+	return &responsesInterception{ClientMessage: r}
+}
+
+func (Codec) Mark(v *wire.View, b *wire.Block, value []byte) ([]wire.Cut, error) {
+	return markPart(v, b, value)
+}

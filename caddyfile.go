@@ -24,6 +24,7 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/box"
 	"github.com/caddy-llm-cache/caddy-llm-cache/handler"
 	"github.com/caddy-llm-cache/caddy-llm-cache/option"
 )
@@ -271,7 +272,7 @@ func parseHandler(helper httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, err
 		"side_requests":     parseSideRequests(h, helper),
 		"warm":              option.Guest(&h.Warm),
 		"idle_folding":      option.Guest(&h.IdleFolding),
-		"overlay":           parseOverlay(h),
+		"overlay":           box.ParseOverlay(&h.Overlay),
 		"liveness":          option.Guest(&h.Liveness),
 		"linger":            parseLinger(h),
 		"health":            alone(option.Word(&h.Health), func() handler.Handler { return handler.Handler{Health: h.Health} }),

@@ -24,6 +24,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp/reverseproxy"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/box"
 	"github.com/caddy-llm-cache/caddy-llm-cache/handler"
 	"github.com/caddy-llm-cache/caddy-llm-cache/replay"
 )
@@ -36,7 +37,7 @@ func init() {
 	caddy.RegisterModule(handler.AuditPostgres{})
 	caddy.RegisterModule(handler.AuditJSONL{})
 	caddy.RegisterModule(handler.Admin{})
-	caddy.RegisterModule(handler.Affinity{})
+	caddy.RegisterModule(box.Affinity{})
 
 	caddycmd.RegisterCommand(replay.Command())
 
@@ -72,8 +73,8 @@ var (
 
 	_ caddy.AdminRouter = (*handler.Admin)(nil)
 
-	_ reverseproxy.Selector = (*handler.Affinity)(nil)
-	_ caddy.Provisioner     = (*handler.Affinity)(nil)
-	_ caddy.Validator       = (*handler.Affinity)(nil)
-	_ caddyfile.Unmarshaler = (*handler.Affinity)(nil)
+	_ reverseproxy.Selector = (*box.Affinity)(nil)
+	_ caddy.Provisioner     = (*box.Affinity)(nil)
+	_ caddy.Validator       = (*box.Affinity)(nil)
+	_ caddyfile.Unmarshaler = (*box.Affinity)(nil)
 )

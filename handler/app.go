@@ -246,6 +246,6 @@ func (a *App) Cleanup() error {
 // warm has boxes read what they may have lost.
 func (a *App) warm() {
 	for _, h := range a.warms {
-		h.box().begin(h)
+		h.warmer().begin(h)
 	}
 }

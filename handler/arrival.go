@@ -107,7 +107,7 @@ func (a *arrival) forms() int64 { return 2 + a.layers() }
 // layers counts the forms that are made behind the edits.
 func (a *arrival) layers() int64 {
 	n := a.h.up.Forms(a.format)
-	if a.h.watches() {
+	if a.h.overlay.Watches() {
 		n++
 	}
 	return n
@@ -152,7 +152,7 @@ func (a *arrival) pass(w http.ResponseWriter, r *http.Request, next caddyhttp.Ha
 	a.Plain = nil
 	a.share.settle(int64(cap(a.Data)))
 	r.Body, r.GetBody = &unread{a: a, rest: r.Body, begun: bytes.NewReader(a.Data)}, nil
-	next = h.queueing(next, a.format, h.sideTicket(r), new(atomic.Pointer[place]))
+	next = h.Queue.Layer(next, h.slots, a.format, h.sideTicket(r), new(atomic.Pointer[place]))
 	return next.ServeHTTP(w, r)
 }
 

@@ -18,26 +18,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/metrictest"
 	"github.com/caddy-llm-cache/caddy-llm-cache/keepalive"
 	"github.com/caddy-llm-cache/caddy-llm-cache/layer"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
-
-// value reads a counter.
-func value(t *testing.T, c prometheus.Collector) float64 {
-	t.Helper()
-	reg := prometheus.NewRegistry()
-	if err := reg.Register(c); err != nil {
-		t.Fatal(err)
-	}
-	all, err := reg.Gather()
-	if err != nil || len(all) != 1 || len(all[0].GetMetric()) != 1 {
-		t.Fatalf("gathered %v, %v", all, err)
-	}
-	return all[0].GetMetric()[0].GetCounter().GetValue()
-}
 
 // await waits for something that is bound to happen.
 func await(t *testing.T, what string, f func() bool) {
@@ -54,7 +39,7 @@ func await(t *testing.T, what string, f func() bool) {
 // TestBackground: a panic where no request waits ends the work, and is counted.
 func TestBackground(t *testing.T) {
 	count := layer.BackgroundPanics.WithLabelValues("testing")
-	before := value(t, count)
+	before := metrictest.Value(t, count)
 	done := make(chan struct{})
 	go layer.Background("testing", func() {
 		defer close(done)
@@ -67,7 +52,7 @@ func TestBackground(t *testing.T) {
 	if !layer.Background("testing", func() {}) {
 		t.Error("what ended well is told to have panicked")
 	}
-	await(t, "both to be counted", func() bool { return value(t, count) == before+2 })
+	await(t, "both to be counted", func() bool { return metrictest.Value(t, count) == before+2 })
 }
 
 // TestPingPanics: a ping that panics is over, and the next has its place.
@@ -84,10 +69,10 @@ func TestPingPanics(t *testing.T) {
 		})
 	}
 	count := layer.BackgroundPanics.WithLabelValues("pinging")
-	before := value(t, count)
+	before := metrictest.Value(t, count)
 	k.awake()
 	defer k.stop()
-	await(t, "three pings", func() bool { return value(t, count) == before+3 && k.schedule.Stats(k.now()).Flying == 0 })
+	await(t, "three pings", func() bool { return metrictest.Value(t, count) == before+3 && k.schedule.Stats(k.now()).Flying == 0 })
 	if s := k.schedule.Stats(k.now()); s.Stopped[keepalive.Failed] != 3 || s.Bytes != 0 {
 		t.Errorf("the schedule holds %+v", s)
 	}

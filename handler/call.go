@@ -33,18 +33,8 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
-// blame are the words by which an upstream's 400 names something that an edit
-// of ours can break.
-var blame = [][]byte{
-	[]byte("signature"), []byte("thinking"), []byte("cache_control"),
-	[]byte("tool_use"), []byte("tool_result"), []byte("tool_call"),
-	[]byte("function call"), []byte("function response"), // Gemini, Responses
-	[]byte("function_call"), []byte("'reasoning' item"), []byte("type 'reasoning'"), []byte("prompt_cache_breakpoint"), // Responses
-	[]byte("additional_tools"), []byte(pipeline.ExpandTool),
-}
-
-// blameMarks are those of them that name what a marker of the cache can break.
-var blameMarks = [][]byte{[]byte("cache_control"), []byte("prompt_cache_breakpoint")}
+// markRelated are those of [layer.EditRelated] that name what a marker of the cache can break.
+var markRelated = [][]byte{[]byte("cache_control"), []byte("prompt_cache_breakpoint")}
 
 // call is one request that is being processed, from its edits to the end of
 // its answer.
@@ -197,7 +187,7 @@ func (c *call) abort(t *tap, err error) {
 // client's original, as a rule. The client sees only the answer to that.
 func (c *call) again(w http.ResponseWriter, original *http.Request, next caddyhttp.Handler) error {
 	c.resent = true
-	metrics.resends.Inc()
+	layer.Resends.Inc()
 	c.h.guard("giving up edits after a 400", c.ex.Rejected)
 	defer c.substitute(original)()
 	t := newTap(w, c, false)
@@ -219,9 +209,9 @@ func (t *tap) blamesUs() bool {
 	if err != nil {
 		return false
 	}
-	words := blame
+	words := layer.EditRelated
 	if t.call.ex.OnlyMarks() {
-		words = blameMarks
+		words = markRelated
 	}
 	for _, word := range words {
 		if bytes.Contains(text, word) {
@@ -310,3 +300,15 @@ func (c *call) settle(t *tap, err error) {
 
 // guard runs f and keeps a panic in it from reaching the client's answer.
 func (h *Handler) guard(doing string, f func()) { layer.Guard(h.logger, doing, f) }
+
+// estimate puts what the upstream is likely to have found in its cache into a
+// usage that does not say: the share of the prompt that it had been sent before.
+func (c *call) estimate() {
+	if c.h.Upstream.Reports() || c.turn == nil || !c.turn.Usage.Reported || c.turn.Usage.Read > 0 {
+		return
+	}
+	u := &c.turn.Usage
+	read := min(int64(c.common*float64(u.Prompt())), u.Uncached)
+	u.Read, u.Uncached = read, u.Uncached-read
+	c.estimated = true
+}

@@ -81,7 +81,7 @@ func Hashed(name string) uint64 { return hashed(name) }
 func LoadIdle() {
 	for _, s := range openStores() {
 		s.boxes.Range(func(_, x any) bool {
-			x.(*box).load()
+			x.(*warmer).load()
 			return true
 		})
 	}

@@ -30,11 +30,12 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/box"
+	"github.com/caddy-llm-cache/caddy-llm-cache/box/overlay"
+	"github.com/caddy-llm-cache/caddy-llm-cache/box/queue"
 	"github.com/caddy-llm-cache/caddy-llm-cache/layer"
 	"github.com/caddy-llm-cache/caddy-llm-cache/metric"
-	"github.com/caddy-llm-cache/caddy-llm-cache/overlay"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
-	"github.com/caddy-llm-cache/caddy-llm-cache/queue"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 	"github.com/caddy-llm-cache/caddy-llm-cache/upstream"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
@@ -127,7 +128,7 @@ type Handler struct {
 
 	// Queue bounds how many requests the upstream works on at a time. Default:
 	// no bound.
-	Queue *Queue `json:"queue,omitempty"`
+	Queue *box.Queue `json:"queue,omitempty"`
 
 	// SideRequestsRaw is the handler, as a rule a reverse_proxy, that side requests
 	// go to in place of the one behind, without a place in the queue: those that
@@ -147,7 +148,7 @@ type Handler struct {
 
 	// Liveness shows clients of streams that a silent upstream is at work.
 	// Default: on for boxes that run a model themselves.
-	Liveness *Liveness `json:"liveness,omitempty"`
+	Liveness *box.Liveness `json:"liveness,omitempty"`
 
 	// Linger is how long the upstream goes on with a request whose client has
 	// left. Should the same request come again in that time, it is answered by
@@ -180,7 +181,8 @@ type Handler struct {
 	pipe    *pipeline.Pipeline
 	slots   func() *queue.Queue // opens it with the first request
 	up      *upstream.Profile
-	rules   overlay.Switches
+	overlay *box.Overlay
+	rejoin  box.Rejoin
 	logger  *zap.Logger
 	now     func() time.Time
 	headers bool
@@ -250,11 +252,23 @@ func (h *Handler) prepareToServe(s *state, logger *zap.Logger, now func() time.T
 		Translate: h.Translate, BufferCalls: or(h.BufferToolCalls, false), JoinCalls: or(h.JoinToolCalls, false),
 		MaxBody: h.MaxBody, Headers: h.headers, Log: logger,
 	})
-	h.rules = h.switches()
 	h.state, h.logger, h.now = s, logger, now
 	h.pipe = pipeline.New(h.Options, h.Upstream.Rules())
 	h.pipe.Target = h.up.Target
 	h.slots = sync.OnceValue(h.openQueue)
+	h.overlay = &box.Overlay{
+		Rules: h.Overlay, Observe: h.Policy == pipeline.Observe, Upstream: h.up, Store: s.overlays, Log: logger, Now: now,
+		Warn: func(r *http.Request, format wire.Format, err error) {
+			h.warn(r, format, bypass{reason: box.ReasonOverlay, err: err})
+		},
+	}
+	h.rejoin = box.Rejoin{Detached: &s.detached, Queued: h.Queue != nil, Log: logger}
+	switch {
+	case h.Linger != nil:
+		h.rejoin.Grace = time.Duration(*h.Linger)
+	case h.Upstream.Local():
+		h.rejoin.Grace = box.DefaultGrace
+	}
 }
 
 // Validate reports the first option that makes no sense.
@@ -344,7 +358,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 	format, ok := wire.Detect(r.Method, r.URL.Path)
 	if !ok || !h.up.Understands(format) || caddyhttp.IsIncremental(r.Header) {
 		if r.Method == http.MethodPost { // work for the box, whatever it is
-			next = h.queueing(next, format, h.sideTicket(r), new(atomic.Pointer[place]))
+			next = h.Queue.Layer(next, h.slots, format, h.sideTicket(r), new(atomic.Pointer[place]))
 		}
 		return next.ServeHTTP(w, r)
 	}

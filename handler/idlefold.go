@@ -27,11 +27,12 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/audit"
+	"github.com/caddy-llm-cache/caddy-llm-cache/box"
+	"github.com/caddy-llm-cache/caddy-llm-cache/box/queue"
 	"github.com/caddy-llm-cache/caddy-llm-cache/layer"
 	"github.com/caddy-llm-cache/caddy-llm-cache/metric"
 	"github.com/caddy-llm-cache/caddy-llm-cache/option"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
-	"github.com/caddy-llm-cache/caddy-llm-cache/queue"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
@@ -180,7 +181,7 @@ func (f *idleFold) send(ctx context.Context, slot int) (u wire.Usage, outcome st
 		caddyhttp.SetVar(r.Context(), "llm_session", c.id)
 		caddyhttp.SetVar(r.Context(), "llm_lineage", c.view.First())
 		format := c.view.Format
-		return h.up.Translate(h.foreseen(h.up.Compat(next, format), format, c), format, c.id).ServeHTTP(w, r)
+		return h.up.Translate(h.overlay.Layer(h.up.Compat(next, format), format, box.Conversation{Session: c.id, Tenant: c.tenant, Ahead: true}), format, c.id).ServeHTTP(w, r)
 	}}
 	w, err := c.h.state.keeper.carry(ctx, fl)
 	switch {

@@ -68,27 +68,23 @@ func init() { // which keeps these out of the order in which variables begin
 }
 
 var metrics = struct {
-	requests    *prometheus.CounterVec
-	tokens      *prometheus.CounterVec
-	edits       *prometheus.CounterVec
-	breaks      *prometheus.CounterVec
-	resends     prometheus.Counter
-	divergences *prometheus.CounterVec
-	overhead    prometheus.Histogram
+	requests *prometheus.CounterVec
+	tokens   *prometheus.CounterVec
+	edits    *prometheus.CounterVec
+	breaks   *prometheus.CounterVec
+	overhead prometheus.Histogram
 
 	pings     *prometheus.CounterVec
 	pingCost  prometheus.Counter
 	pingSaved prometheus.Counter
 }{
-	requests:    metric.CounterVec("requests_total", "Requests to model endpoints, by policy and how they ended.", "policy", "outcome"),
-	tokens:      metric.CounterVec("tokens_total", "Tokens by bucket: uncached, write_5m, write_1h, read and output as upstreams reported them, removed as estimated.", "bucket"),
-	edits:       metric.CounterVec("edits_total", "Edits in requests sent, those repeated from earlier requests included, by stage.", "stage"),
-	breaks:      metric.CounterVec("breaks_total", "Requests for which the upstream's cache held less than expected, by cause.", "cause"),
-	divergences: metric.CounterVec("divergence_total", "Prompts to a box that did not go on from the one before them, by why.", "cause"),
-	resends:     metric.Counter("resends_total", "Originals sent once more after an edit met a 400."),
-	pings:       metric.CounterVec("pings_total", "Requests that only kept a cache alive, by what became of them.", "outcome"),
-	pingCost:    metric.Counter("ping_cost_tokens_total", "What pings have cost, in uncached input tokens."),
-	pingSaved:   metric.Counter("ping_saved_tokens_total", "What the requests after pings did not pay for them, in uncached input tokens."),
+	requests:  metric.CounterVec("requests_total", "Requests to model endpoints, by policy and how they ended.", "policy", "outcome"),
+	tokens:    metric.CounterVec("tokens_total", "Tokens by bucket: uncached, write_5m, write_1h, read and output as upstreams reported them, removed as estimated.", "bucket"),
+	edits:     metric.CounterVec("edits_total", "Edits in requests sent, those repeated from earlier requests included, by stage.", "stage"),
+	breaks:    metric.CounterVec("breaks_total", "Requests for which the upstream's cache held less than expected, by cause.", "cause"),
+	pings:     metric.CounterVec("pings_total", "Requests that only kept a cache alive, by what became of them.", "outcome"),
+	pingCost:  metric.Counter("ping_cost_tokens_total", "What pings have cost, in uncached input tokens."),
+	pingSaved: metric.Counter("ping_saved_tokens_total", "What the requests after pings did not pay for them, in uncached input tokens."),
 	overhead: metric.Histogram("overhead_seconds", "Own time before a request is handed on, without the time its body took to arrive.",
 		0.000025, 0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.05),
 }

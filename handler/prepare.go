@@ -52,7 +52,7 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, next caddyhttp.H
 	if c == nil {
 		h.pass(w, r, a.format, why)
 		h.count(outcomePassed)
-		next = h.queueing(h.up.Translate(h.up.Compat(next, a.format), a.format, ""), a.format, h.sideTicket(r), new(atomic.Pointer[place]))
+		next = h.Queue.Layer(h.up.Translate(h.up.Compat(next, a.format), a.format, ""), h.slots, a.format, h.sideTicket(r), new(atomic.Pointer[place]))
 		return passBody(w, r, next, &a.Payload)
 	}
 	c.next = next
@@ -63,9 +63,9 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, next caddyhttp.H
 	}
 	defer h.state.leave(c)
 	var err error
-	if l := h.enliven(w, r, c); l != nil {
-		defer l.stop()
-		err = l.end(c.attend(l, r, next, started))
+	if l := c.heartbeat(w, r); l != nil {
+		defer l.Stop()
+		err = l.End(c.attend(l, r, next, started))
 	} else {
 		err = c.attend(w, r, next, started)
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/box"
 	"github.com/caddy-llm-cache/caddy-llm-cache/upstream"
 )
 
@@ -48,5 +49,20 @@ func (h *Handler) onward(c *call, r *http.Request, next caddyhttp.Handler) caddy
 		}))
 		return h.up.Translate(h.up.Compat(next, format), format, c.id)
 	}
-	return h.lingering(h.queueing(h.up.Translate(h.overlaid(h.fronting(h.up.Compat(next, format), format, c), format, c), format, c.id), format, c.ticket(r), &c.place))
+	next = h.overlay.Layer(h.fronting(h.up.Compat(next, format), format, c), format, box.Conversation{Session: c.id, Tenant: c.tenant, Common: &c.common})
+	next = h.Queue.Layer(h.up.Translate(next, format, c.id), h.slots, format, c.ticket(r), &c.place)
+	return h.rejoin.Layer(next, c.tenant)
+}
+
+// heartbeat returns the writer for a stream, nil if the client gets no signs of life.
+func (c *call) heartbeat(w http.ResponseWriter, r *http.Request) *box.Alive {
+	every, open := c.h.Liveness.Intervals(c.h.Upstream)
+	return box.Heartbeat{Every: every, Open: open, Stream: c.view.Stream, Format: c.view.Format, Agent: r.UserAgent(), Stamp: func(to http.Header) {
+		if c.h.headers {
+			to[headerSession], to[headerPolicy] = []string{c.id}, []string{string(c.ex.Policy)}
+		}
+		if p := c.place.Load(); p != nil {
+			p.Stamp(to)
+		}
+	}}.Begin(w)
 }

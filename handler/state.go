@@ -22,7 +22,8 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/overlay"
+	"github.com/caddy-llm-cache/caddy-llm-cache/box"
+	"github.com/caddy-llm-cache/caddy-llm-cache/box/overlay"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
@@ -39,10 +40,10 @@ type state struct {
 	blocks    *sessioncache.Blocks // texts that were folded
 	keeper    *keeper
 	pins      atomic.Int64 // one for the configurations, one for each request
-	queues    sync.Map     // of *queue.Queue, by name
-	boxes     sync.Map     // of *box, by its *queue.Queue
+	queues    box.Queues
+	boxes     sync.Map     // of *warmer, by its *queue.Queue
 	pending   *idleFold    // on a clock of the caller's
-	orphans   orphans      // requests whose client has left
+	detached  box.Detached // requests whose client has left
 	strangers strangers    // clients whose requests could not be read
 	// overlays is how conversations began and what they were told since.
 	overlays *overlay.Store
@@ -136,9 +137,9 @@ func eachStore(f func(*state) bool) {
 
 // rest ends what is sent to boxes while nobody waits, or nobody any more.
 func (s *state) rest() {
-	s.orphans.giveUp()
+	s.detached.GiveUp()
 	s.boxes.Range(func(_, v any) bool {
-		v.(*box).stop()
+		v.(*warmer).stop()
 		return true
 	})
 }

@@ -27,6 +27,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/box"
 	"github.com/caddy-llm-cache/caddy-llm-cache/layer"
 	"github.com/caddy-llm-cache/caddy-llm-cache/translate"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
@@ -99,7 +100,7 @@ func (h *Handler) fronting(next caddyhttp.Handler, client wire.Format, c *call) 
 
 // ServeHTTP implements caddyhttp.Handler.
 func (f *fronting) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
-	x, c := f.h.box(), f.call
+	x, c := f.h.warmer(), f.call
 	if c.view.Tools > 0 && c.view.System > 0 && !isSide(r.Header) {
 		f.h.guard("looking at how a prompt begins", func() {
 			key := c.frontKey()
@@ -144,7 +145,7 @@ func (c *call) remember(r *http.Request) {
 	if c.h.Warm == nil || c.turn == nil || !c.turn.Done || c.turn.Failed() {
 		return
 	}
-	x := c.h.box()
+	x := c.h.warmer()
 	f := c.front.Load()
 	c.h.guard("remembering how a prompt begins", func() {
 		lost := c.h.Upstream.Reports() && c.ex.Vanished(c.turn)
@@ -214,7 +215,7 @@ func (j *job) deliver(h *Handler, w http.ResponseWriter, r *http.Request, next c
 	r.Header["Content-Length"] = []string{strconv.Itoa(len(body))}
 	layer.AskPlain(r.Header)
 	caddyhttp.SetVar(r.Context(), "llm_slot", max(j.slot, 0))
-	caddyhttp.SetVar(r.Context(), boxVar, j.turn)
+	caddyhttp.SetVar(r.Context(), box.ReplicaVar, j.turn)
 	return next.ServeHTTP(w, r)
 }
 

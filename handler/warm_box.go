@@ -23,13 +23,14 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/box"
+	"github.com/caddy-llm-cache/caddy-llm-cache/box/queue"
 	"github.com/caddy-llm-cache/caddy-llm-cache/layer"
-	"github.com/caddy-llm-cache/caddy-llm-cache/queue"
 )
 
-// box is what is known of the upstream behind one queue: how its prompts begin,
+// warmer is what is known of the upstream behind one queue: how its prompts begin,
 // and which of that it is to read while nobody waits. It outlives configurations.
-type box struct {
+type warmer struct {
 	state *state
 	queue *queue.Queue
 
@@ -58,19 +59,19 @@ const (
 	mostTries = 5
 )
 
-// box finds the site's box.
-func (h *Handler) box() *box {
+// warmer finds the site's.
+func (h *Handler) warmer() *warmer {
 	q := h.slots()
 	v, ok := h.state.boxes.Load(q)
 	if !ok {
-		v, _ = h.state.boxes.LoadOrStore(q, &box{state: h.state, queue: q, bases: map[string]*base{}, fronts: map[frontKey]*base{}})
+		v, _ = h.state.boxes.LoadOrStore(q, &warmer{state: h.state, queue: q, bases: map[string]*base{}, fronts: map[frontKey]*base{}})
 	}
-	return v.(*box)
+	return v.(*warmer)
 }
 
 // begin makes a handler the one in force, and has the box read what may have
 // been lost.
-func (x *box) begin(h *Handler) {
+func (x *warmer) begin(h *Handler) {
 	now := h.now()
 	hours, err := parseHours(h.Warm.Loaded)
 	if err != nil { // refused by Validate before
@@ -93,7 +94,7 @@ func (x *box) begin(h *Handler) {
 }
 
 // most lists the bases used most. The lock is held.
-func (x *box) most(now time.Time) []*base {
+func (x *warmer) most(now time.Time) []*base {
 	all := make([]*base, 0, len(x.bases))
 	for _, b := range x.bases {
 		all = append(all, b)
@@ -107,7 +108,7 @@ func (x *box) most(now time.Time) []*base {
 	return all[:min(len(all), x.handler.Warm.bases())]
 }
 
-func (x *box) knows(key frontKey) bool {
+func (x *warmer) knows(key frontKey) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	_, ok := x.fronts[key]
@@ -116,7 +117,7 @@ func (x *box) knows(key frontKey) bool {
 
 // keep counts a use of what is known by key, or of b, which it is known by from
 // here on.
-func (x *box) keep(key frontKey, b *base, now time.Time) *base {
+func (x *warmer) keep(key frontKey, b *base, now time.Time) *base {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if b == nil {
@@ -139,7 +140,7 @@ func (x *box) keep(key frontKey, b *base, now time.Time) *base {
 }
 
 // limit forgets the bases used least. The lock is held.
-func (x *box) limit(now time.Time) {
+func (x *warmer) limit(now time.Time) {
 	for x.handler != nil && x.handler.Warm != nil && len(x.bases) > spareBases*x.handler.Warm.bases() {
 		var least *base
 		for _, b := range x.bases {
@@ -159,7 +160,7 @@ func (x *box) limit(now time.Time) {
 
 // gone tells that the box could not be reached, or fell silent in the middle of
 // an answer.
-func (x *box) gone() {
+func (x *warmer) gone() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.handler == nil {
@@ -171,7 +172,7 @@ func (x *box) gone() {
 
 // back tells that the box has answered a request that began with b, and whether
 // it had lost what it should have had in its cache.
-func (x *box) back(b *base, vanished bool) {
+func (x *warmer) back(b *base, vanished bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.handler == nil {
@@ -187,7 +188,7 @@ func (x *box) back(b *base, vanished bool) {
 		x.forgotten(b)
 	}
 	if b != nil { // it has been read just now
-		x.due = slices.DeleteFunc(x.due, func(j *job) bool { return j.base == b && j.slot < 0 && j.turn.index == 0 })
+		x.due = slices.DeleteFunc(x.due, func(j *job) bool { return j.base == b && j.slot < 0 && j.turn.Index == 0 })
 	}
 	x.active = x.handler.now()
 	x.rest()
@@ -195,7 +196,7 @@ func (x *box) back(b *base, vanished bool) {
 
 // forgotten has everything sent once more but what was read just now. The lock is
 // held.
-func (x *box) forgotten(but *base) {
+func (x *warmer) forgotten(but *base) {
 	x.queue.Forget()
 	for _, b := range x.most(x.handler.now()) {
 		if b != but {
@@ -206,19 +207,19 @@ func (x *box) forgotten(but *base) {
 }
 
 // add puts a base among those to be sent. The lock is held.
-func (x *box) add(b *base) {
+func (x *warmer) add(b *base) {
 	if !slices.ContainsFunc(x.due, func(j *job) bool { return j.base == b }) {
-		x.due = append(x.due, &job{base: b, slot: queue.AnySlot, turn: new(boxTurn)})
+		x.due = append(x.due, &job{base: b, slot: queue.AnySlot, turn: new(box.Replica)})
 	}
 }
 
 // spread gives each slot that holds no conversation a base: the one of j, then the
 // others that are due, in their order, and so on from the beginning. A base that
 // gets no slot is not sent: it would only push out one that is used more.
-func (x *box) spread(j *job, bare []int) {
+func (x *warmer) spread(j *job, bare []int) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	waits := func(o *job) bool { return o.slot == queue.AnySlot && o.turn.index == j.turn.index && !o.keeps }
+	waits := func(o *job) bool { return o.slot == queue.AnySlot && o.turn.Index == j.turn.Index && !o.keeps }
 	bases := []*base{j.base}
 	for _, o := range x.due {
 		if waits(o) {
@@ -229,12 +230,12 @@ func (x *box) spread(j *job, bare []int) {
 	x.due = slices.DeleteFunc(x.due, waits)
 	j.slot = bare[0]
 	for i, slot := range bare[1:] {
-		x.due = append(x.due, &job{base: bases[(i+1)%len(bases)], slot: slot, turn: &boxTurn{index: j.turn.index}})
+		x.due = append(x.due, &job{base: bases[(i+1)%len(bases)], slot: slot, turn: &box.Replica{Index: j.turn.Index}})
 	}
 }
 
 // start has what is due sent. The lock is held.
-func (x *box) start() {
+func (x *warmer) start() {
 	life := x.state.keeper.running()
 	if x.halt != nil || len(x.due) == 0 || life == nil {
 		return
@@ -245,7 +246,7 @@ func (x *box) start() {
 }
 
 // stop ends what is being sent. It is sent again under the next configuration.
-func (x *box) stop() {
+func (x *warmer) stop() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.halt != nil {
@@ -257,7 +258,7 @@ func (x *box) stop() {
 }
 
 // rest sets the time at which the model has to be kept loaded. The lock is held.
-func (x *box) rest() {
+func (x *warmer) rest() {
 	if x.hours == nil {
 		return
 	}
@@ -270,7 +271,7 @@ func (x *box) rest() {
 }
 
 // load keeps the model loaded if this is the time for it.
-func (x *box) load() {
+func (x *warmer) load() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.rest()
@@ -279,13 +280,13 @@ func (x *box) load() {
 	}
 	now := x.handler.now()
 	if most := x.most(now); len(most) > 0 {
-		x.due = append(x.due, &job{base: most[0], slot: queue.AnySlot, turn: new(boxTurn), keeps: true})
+		x.due = append(x.due, &job{base: most[0], slot: queue.AnySlot, turn: new(box.Replica), keeps: true})
 		x.start()
 	}
 }
 
 // run sends what is due, one after the other, until nothing is.
-func (x *box) run(ctx context.Context) {
+func (x *warmer) run(ctx context.Context) {
 	defer x.ran()
 	wait := time.Second
 	for {
@@ -309,7 +310,7 @@ func (x *box) run(ctx context.Context) {
 }
 
 // take takes the next one of what is due, nil if that is all for now.
-func (x *box) take(ctx context.Context) *job {
+func (x *warmer) take(ctx context.Context) *job {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if len(x.due) == 0 || ctx.Err() != nil {
@@ -322,7 +323,7 @@ func (x *box) take(ctx context.Context) *job {
 
 // ran ends a run, and begins the next one if something has become due: under the
 // next configuration, as a rule.
-func (x *box) ran() {
+func (x *warmer) ran() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.halt()
@@ -331,7 +332,7 @@ func (x *box) ran() {
 }
 
 // became decides what follows from what became of a job.
-func (x *box) became(ctx context.Context, j *job, outcome string) {
+func (x *warmer) became(ctx context.Context, j *job, outcome string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	switch {
@@ -349,8 +350,8 @@ func (x *box) became(ctx context.Context, j *job, outcome string) {
 		}
 	case outcome == warmRead || outcome == warmHeld:
 		x.lost = time.Time{}
-		for n := j.turn.index + 1; j.turn.index == 0 && n < j.turn.boxes; n++ { // the others behind the same site
-			x.due = append(x.due, &job{base: j.base, slot: j.slot, turn: &boxTurn{index: n}, keeps: j.keeps})
+		for n := j.turn.Index + 1; j.turn.Index == 0 && n < j.turn.Of; n++ { // the others behind the same site
+			x.due = append(x.due, &job{base: j.base, slot: j.slot, turn: &box.Replica{Index: n}, keeps: j.keeps})
 		}
 	}
 }

@@ -23,10 +23,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/audit"
+	"github.com/caddy-llm-cache/caddy-llm-cache/box"
+	"github.com/caddy-llm-cache/caddy-llm-cache/box/queue"
 	"github.com/caddy-llm-cache/caddy-llm-cache/layer"
 	"github.com/caddy-llm-cache/caddy-llm-cache/metric"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/billing"
-	"github.com/caddy-llm-cache/caddy-llm-cache/queue"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
@@ -35,7 +36,7 @@ type job struct {
 	base  *base
 	way   *lastRequest // the base's when it was sent: another request may bring another
 	slot  int          // queue.AnySlot where the box chooses
-	turn  *boxTurn
+	turn  *box.Replica
 	keeps bool // only to keep the model loaded
 	tries int
 	load  bool // by ollama's own request for that
@@ -66,7 +67,7 @@ var warmMetrics = struct {
 }
 
 // send has the box read one base once it has nothing else to do.
-func (x *box) send(ctx context.Context, j *job) (outcome string) {
+func (x *warmer) send(ctx context.Context, j *job) (outcome string) {
 	ctx, cancel := context.WithTimeout(ctx, warmTimeout)
 	defer cancel()
 	if !x.state.pin() {
@@ -155,10 +156,3 @@ func (f *flight) write(rec *audit.Record, completed bool) {
 	}
 	s.queue.End(s.queue.Begin(rec), rec)
 }
-
-// boxVar names the variable by which a request of ours asks for one of several
-// boxes.
-const boxVar = "llm_box"
-
-// boxTurn asks for one of several boxes, and learns how many there are.
-type boxTurn struct{ index, boxes int }

@@ -61,13 +61,13 @@ const (
 
 // file is where a base lies. Folders are shared by boxes: the queue's name is
 // part of the file's.
-func (x *box) file(b *base) string {
-	name := sha256.Sum256([]byte(x.handler.queueName()))
+func (x *warmer) file(b *base) string {
+	name := sha256.Sum256([]byte(x.handler.Queue.SharedName(x.handler.Upstream.Name())))
 	return filepath.Join(x.handler.Warm.Store, b.id+"-"+hex.EncodeToString(name[:4])+baseSuffix)
 }
 
 // save writes a base to disk, where the operator asks for that. The lock is held.
-func (x *box) save(b *base, now time.Time) {
+func (x *warmer) save(b *base, now time.Time) {
 	if x.handler == nil || x.handler.Warm.Store == "" || now.Sub(b.saved) < saveEvery {
 		return
 	}
@@ -116,7 +116,7 @@ func writeBase(path string, f *baseFile) error {
 }
 
 // remove takes a base off the disk. The lock is held.
-func (x *box) remove(b *base) {
+func (x *warmer) remove(b *base) {
 	if x.handler.Warm.Store != "" {
 		_ = os.Remove(x.file(b))
 	}
@@ -124,8 +124,8 @@ func (x *box) remove(b *base) {
 
 // open reads the bases that lie on disk. What cannot be read is left where it is,
 // and said. The lock is held.
-func (x *box) open(dir string, now time.Time) {
-	name := sha256.Sum256([]byte(x.handler.queueName()))
+func (x *warmer) open(dir string, now time.Time) {
+	name := sha256.Sum256([]byte(x.handler.Queue.SharedName(x.handler.Upstream.Name())))
 	suffix := "-" + hex.EncodeToString(name[:4]) + baseSuffix
 	files, err := filepath.Glob(filepath.Join(dir, "*"+suffix))
 	if err != nil {

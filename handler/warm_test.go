@@ -29,9 +29,11 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/box"
+	"github.com/caddy-llm-cache/caddy-llm-cache/box/queue"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/metrictest"
 	"github.com/caddy-llm-cache/caddy-llm-cache/keepalive"
 	"github.com/caddy-llm-cache/caddy-llm-cache/layer"
-	"github.com/caddy-llm-cache/caddy-llm-cache/queue"
 	"github.com/caddy-llm-cache/caddy-llm-cache/upstream"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
@@ -91,7 +93,7 @@ func TestLoadedInWorkingHours(t *testing.T) {
 				}
 				often, seldom := &base{id: "often"}, &base{id: "seldom"}
 				h := &Handler{Warm: w, Upstream: &upstream.Upstream{Preset: preset}, now: time.Now}
-				x := &box{
+				x := &warmer{
 					state: newState(new(closing), nil), queue: queue.New(queue.Limits{}), handler: h, hours: hours,
 					bases: map[string]*base{"often": often, "seldom": seldom},
 				}
@@ -167,7 +169,7 @@ func wayTo(h *Handler) *lastRequest {
 // are sent, and what becomes due later is, too.
 func TestBoxGoesOnAfterAPanic(t *testing.T) {
 	var trouble atomic.Bool
-	h := &Handler{Warm: &Warm{}, Queue: &Queue{}, Upstream: &upstream.Upstream{Preset: "mlx_lm"}}
+	h := &Handler{Warm: &Warm{}, Queue: &box.Queue{}, Upstream: &upstream.Upstream{Preset: "mlx_lm"}}
 	if err := h.Attach(new(closing), zap.NewNop(), func() time.Time {
 		if trouble.CompareAndSwap(true, false) {
 			panic("of a test")
@@ -178,10 +180,10 @@ func TestBoxGoesOnAfterAPanic(t *testing.T) {
 	}
 	k := h.state.keeper
 	k.life, k.end = context.WithCancel(t.Context())
-	x := h.box()
+	x := h.warmer()
 	x.handler = h
 	panics, read := layer.BackgroundPanics.WithLabelValues("sending a base"), warmMetrics.sent.WithLabelValues(warmRead)
-	before, sent := value(t, panics), value(t, read)
+	before, sent := metrictest.Value(t, panics), metrictest.Value(t, read)
 	for round := range 2 {
 		trouble.Store(true)
 		x.mu.Lock()
@@ -195,10 +197,10 @@ func TestBoxGoesOnAfterAPanic(t *testing.T) {
 			defer x.mu.Unlock()
 			return x.halt == nil
 		})
-		if got, want := value(t, panics)-before, float64(round+1); got != want {
+		if got, want := metrictest.Value(t, panics)-before, float64(round+1); got != want {
 			t.Errorf("%v panics, want %v", got, want)
 		}
-		if got, want := value(t, read)-sent, float64(2*round+2); got != want {
+		if got, want := metrictest.Value(t, read)-sent, float64(2*round+2); got != want {
 			t.Errorf("%v bases were sent, want %v", got, want)
 		}
 	}
@@ -211,17 +213,17 @@ func TestBoxGoesOnAfterAPanic(t *testing.T) {
 // Requests with a base that is being sent may come, and bring another way for it.
 // The race detector looks on.
 func TestBaseIsSentWhileItChanges(t *testing.T) {
-	h := &Handler{Warm: &Warm{}, Queue: &Queue{}, Upstream: &upstream.Upstream{Preset: "mlx_lm"}}
+	h := &Handler{Warm: &Warm{}, Queue: &box.Queue{}, Upstream: &upstream.Upstream{Preset: "mlx_lm"}}
 	if err := h.Attach(new(closing), zap.NewNop(), time.Now); err != nil {
 		t.Fatal(err)
 	}
-	x := h.box()
+	x := h.warmer()
 	x.handler = h
 	b := x.keep(frontKey{}, &base{id: "b", way: wayTo(h), client: wire.OpenAIChat, target: wire.OpenAIChat}, time.Now())
 	var others sync.WaitGroup
 	for i := range byte(100) {
 		others.Go(func() { x.keep(frontKey{i}, &base{id: "b", way: wayTo(h)}, time.Now()) })
-		if outcome := x.send(t.Context(), &job{base: b, slot: queue.AnySlot, turn: new(boxTurn)}); outcome != warmRead {
+		if outcome := x.send(t.Context(), &job{base: b, slot: queue.AnySlot, turn: new(box.Replica)}); outcome != warmRead {
 			t.Fatalf("the base was %s", outcome)
 		}
 	}

@@ -20,6 +20,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/box"
 	"github.com/caddy-llm-cache/caddy-llm-cache/handler"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
@@ -59,7 +60,7 @@ func (o *Options) foldIdly(h *handler.Handler) {
 		h.IdleFolding = new(handler.IdleFolding)
 	}
 	if h.Queue == nil {
-		h.Queue = new(handler.Queue)
+		h.Queue = new(box.Queue)
 	}
 }
 

@@ -12,7 +12,7 @@
 // See the License for the specific language governing permissions and
 // limitations under the License.
 
-package handler
+package box
 
 import (
 	"bytes"
@@ -24,66 +24,89 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/box/overlay"
 	"github.com/caddy-llm-cache/caddy-llm-cache/layer"
-	"github.com/caddy-llm-cache/caddy-llm-cache/overlay"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
+	"github.com/caddy-llm-cache/caddy-llm-cache/metric"
+	"github.com/caddy-llm-cache/caddy-llm-cache/option"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+	"github.com/caddy-llm-cache/caddy-llm-cache/upstream"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
-// reasonOverlay: a request went out without its overlay.
-const reasonOverlay = "overlay"
+// ReasonOverlay: a request went out without its overlay.
+const ReasonOverlay = "overlay"
+
+// Overlay is what the layer needs to know of its site.
+type Overlay struct {
+	// Rules are those of the site, nil for the defaults.
+	Rules *overlay.Rules
+	// Observe compares prompts and changes none.
+	Observe bool
+	// Upstream is what stands behind.
+	Upstream *upstream.Profile
+	// Store is how conversations began and what they were told since.
+	Store *overlay.Store
+	// Log gets what goes wrong.
+	Log *zap.Logger
+	// Now is the time.
+	Now func() time.Time
+	// Warn is told that a request goes out without its overlay, and why.
+	Warn func(r *http.Request, format wire.Format, err error)
+}
+
+// Conversation is what the layer needs to know of a request.
+type Conversation struct {
+	// Session is the public id of its session.
+	Session string
+	// Tenant is whose it is.
+	Tenant sessioncache.Tenant
+	// Ahead: no client has asked, and the conversation learns nothing.
+	Ahead bool
+	// Common is told the share of the prompt that the upstream has been sent before.
+	Common *float64
+}
 
 // overlaying lays the overlay over requests that have the upstream's format by
-// now. It stands behind the translation and before the dressing.
+// now. It stands behind the translation and before what makes them right for the
+// server.
 type overlaying struct {
-	h      *Handler
+	*Overlay
+	Conversation
 	next   caddyhttp.Handler
-	call   *call
 	format wire.Format // the upstream's
-	ahead  bool        // no client has asked: the conversation learns nothing
 }
 
-// overlaid returns next with the overlay before it, or next itself where the
-// upstream is no box. A box is watched without a single rule, too.
-func (h *Handler) overlaid(next caddyhttp.Handler, client wire.Format, c *call) caddyhttp.Handler {
-	if !h.watches() {
+// Layer returns next with the overlay before it, or next itself where the upstream
+// is no box. A box is watched without a single rule, too.
+func (o *Overlay) Layer(next caddyhttp.Handler, client wire.Format, c Conversation) caddyhttp.Handler {
+	if !o.Watches() {
 		return next
 	}
-	return &overlaying{h: h, next: next, call: c, format: h.up.Target(client)}
+	return &overlaying{Overlay: o, Conversation: c, next: next, format: o.Upstream.Target(client)}
 }
 
-// foreseen is overlaid for a request that a conversation will begin with, and that
-// is sent before the client sends it.
-func (h *Handler) foreseen(next caddyhttp.Handler, client wire.Format, c *call) caddyhttp.Handler {
-	o, ok := h.overlaid(next, client, c).(*overlaying)
-	if !ok {
-		return next
-	}
-	o.ahead = true
-	return o
-}
-
-// watches tells whether prompts are compared with those before them.
-func (h *Handler) watches() bool {
-	return h.rules != overlay.Switches{} || h.overlayDefault() != overlay.Switches{} || !h.Upstream.Reports()
+// Watches reports whether prompts are compared with those before them.
+func (o *Overlay) Watches() bool {
+	return o.switches() != overlay.Switches{} || o.byDefault() != overlay.Switches{} || !o.Upstream.Reports()
 }
 
 // switches returns the rules of the overlay that are in force.
-func (h *Handler) switches() overlay.Switches {
-	if h.Policy == pipeline.Observe {
+func (o *Overlay) switches() overlay.Switches {
+	if o.Observe {
 		return overlay.Switches{}
 	}
-	return h.Overlay.Over(h.overlayDefault())
+	return o.Rules.Over(o.byDefault())
 }
 
-// overlayDefault are the rules for this kind of upstream.
-func (h *Handler) overlayDefault() overlay.Switches {
+// byDefault are the rules for this kind of upstream.
+func (o *Overlay) byDefault() overlay.Switches {
 	switch {
-	case !h.Upstream.Local(), h.Upstream.Stateful():
+	case !o.Upstream.Local(), o.Upstream.Stateful():
 		return overlay.Switches{}
-	case h.Upstream.Unlisted():
+	case o.Upstream.Unlisted():
 		return overlay.Unlisted
 	}
 	return overlay.Box
@@ -91,24 +114,24 @@ func (h *Handler) overlayDefault() overlay.Switches {
 
 // ServeHTTP implements caddyhttp.Handler.
 func (o *overlaying) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
-	body, err := layer.Outgoing(r, o.h.MaxBody)
+	body, err := layer.Outgoing(r, o.Upstream.MaxBody)
 	if err != nil {
 		return o.next.ServeHTTP(w, r) //nolint:nilerr // what is not understood passes untouched
 	}
 	var x *overlay.Exchange
-	o.h.guard("laying the overlay over a request", func() { x, err = o.begin(r, body) })
+	layer.Guard(o.Log, "laying the overlay over a request", func() { x, err = o.begin(r, body) })
 	if x == nil {
 		if err != nil && !errors.Is(err, overlay.ErrPartial) {
-			layer.FailOpen(reasonOverlay)
-			o.h.warn(r, o.format, bypass{reason: reasonOverlay, err: err})
+			layer.FailOpen(ReasonOverlay)
+			o.Warn(r, o.format, err)
 		}
 		return o.next.ServeHTTP(w, r)
 	}
-	if o.ahead {
+	if o.Ahead {
 		defer layer.ReplaceOutgoing(r, body, x.Body)()
 		return o.next.ServeHTTP(w, r)
 	}
-	o.call.common = x.Common
+	*o.Common = x.Common
 	a := &overlaidAnswer{o: o, x: x}
 	a.Answer = layer.NewAnswer(w, a)
 	var original *http.Request
@@ -125,35 +148,34 @@ func (o *overlaying) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 	if !a.refused() {
 		return a.finish()
 	}
-	metrics.resends.Inc()
-	o.h.guard("giving up an overlay after a 400", x.Freeze)
+	layer.Resends.Inc()
+	layer.Guard(o.Log, "giving up an overlay after a 400", x.Freeze)
 	return o.next.ServeHTTP(w, layer.Isolate(original, w))
 }
 
 // begin lays the overlay over a request.
 func (o *overlaying) begin(r *http.Request, body []byte) (*overlay.Exchange, error) {
-	c := overlay.Conversation{Session: o.call.id, Tenant: string(o.call.tenant[:])}
-	if group := o.h.group(r); group != "" {
+	c := overlay.Conversation{Session: o.Session, Tenant: string(o.Tenant[:]), Group: string(o.Tenant[:])}
+	if group := o.group(r); group != "" {
 		c.Group = "group " + group
-	} else {
-		t := o.h.state.tenant(r)
-		c.Group = string(t[:])
 	}
-	return o.h.state.overlays.Begin(c, overlay.Request{
-		Format: o.format, Body: body, Rules: o.h.rules, Markers: o.h.up.KeepsMarkers(), At: o.h.now(),
+	return o.Store.Begin(c, overlay.Request{
+		Format: o.format, Body: body, Rules: o.switches(), Markers: o.Upstream.KeepsMarkers(), At: o.Now(),
 	})
 }
 
 // group names those who share the fronts of their prompts with whoever asks.
-func (h *Handler) group(r *http.Request) string {
-	if h.Overlay == nil || h.Overlay.Group == "" {
+func (o *Overlay) group(r *http.Request) string {
+	if o.Rules == nil || o.Rules.Group == "" {
 		return ""
 	}
 	if repl, ok := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer); ok {
-		return repl.ReplaceAll(h.Overlay.Group, "")
+		return repl.ReplaceAll(o.Rules.Group, "")
 	}
 	return ""
 }
+
+var divergences = metric.CounterVec("divergence_total", "Prompts to a box that did not go on from the one before them, by why.", "cause")
 
 // overlaidAnswer looks at the upstream's answer for what it wrote, which the
 // client may send back in other words. A 400 that the overlay may have caused is
@@ -185,7 +207,7 @@ func (a *overlaidAnswer) Begin(status int) {
 		}
 	}
 	if status/100 == 2 {
-		a.o.h.guard("keeping how a conversation begins", a.x.Accept)
+		layer.Guard(a.o.Log, "keeping how a conversation begins", a.x.Accept)
 	}
 	a.release()
 }
@@ -210,7 +232,7 @@ func (a *overlaidAnswer) Take(p []byte) (int, error) {
 	// The conversation is up to date before anybody has seen the end of the
 	// answer: the next request may come at once.
 	if a.dec != nil {
-		a.o.h.guard("reading an upstream's answer", func() {
+		layer.Guard(a.o.Log, "reading an upstream's answer", func() {
 			a.dec.Feed(p)
 			if a.dec.Ended() || !a.stream && a.dec.Done() {
 				a.settle()
@@ -234,7 +256,7 @@ func (a *overlaidAnswer) refused() bool {
 		return false
 	}
 	text = bytes.ToLower(text)
-	for _, list := range [...][][]byte{blame, suspect} {
+	for _, list := range [...][][]byte{layer.EditRelated, suspect} {
 		for _, word := range list {
 			if bytes.Contains(text, word) {
 				return true
@@ -268,26 +290,56 @@ func (a *overlaidAnswer) settle() {
 		return
 	}
 	a.settled = true
-	a.x.Commit(t, a.o.h.Upstream.Reports())
+	a.x.Commit(t, a.o.Upstream.Reports())
 	d := a.x.Divergence
 	if d == nil {
 		return
 	}
-	metrics.divergences.WithLabelValues(string(d.Cause)).Inc()
-	if ce := a.o.h.logger.Check(zapcore.DebugLevel, "a prompt does not go on from the one before it"); ce != nil {
-		ce.Write(zap.String("session", a.o.call.id), zap.String("cause", string(d.Cause)), zap.String("section", d.Section),
+	divergences.WithLabelValues(string(d.Cause)).Inc()
+	if ce := a.o.Log.Check(zapcore.DebugLevel, "a prompt does not go on from the one before it"); ce != nil {
+		ce.Write(zap.String("session", a.o.Session), zap.String("cause", string(d.Cause)), zap.String("section", d.Section),
 			zap.Int("block", d.Block), zap.Int("of", d.Of), zap.Float64("lost", d.Lost), zap.Time("at", d.At.UTC().Round(time.Millisecond)))
 	}
 }
 
-// estimate puts what the upstream is likely to have found in its cache into a
-// usage that does not say: the share of the prompt that it had been sent before.
-func (c *call) estimate() {
-	if c.h.Upstream.Reports() || c.turn == nil || !c.turn.Usage.Reported || c.turn.Usage.Read > 0 {
-		return
+// ParseOverlay parses how the front of a box's prompts is kept as it is. Syntax:
+//
+//	overlay [auto|on|off] {
+//		group           <name>
+//		billing_line    on|off
+//		system_messages on|off
+//		token_counters  on|off
+//		tool_order      on|off
+//		late_tools      on|off
+//		pins            on|off
+//		forms           on|off
+//		exact_answers   on|off
+//		thinking        on|off
+//	}
+func ParseOverlay(to **overlay.Rules) option.Option {
+	return func(d *caddyfile.Dispenser) error {
+		o := new(overlay.Rules)
+		*to = o
+		if d.NextArg() {
+			o.Mode = overlay.Mode(d.Val())
+		}
+		if d.NextArg() {
+			return d.ArgErr()
+		}
+		if err := o.Validate(); err != nil {
+			return d.Errf("overlay: %v", err)
+		}
+		return option.Block(d, "overlay", option.Options{
+			"group":           option.Word(&o.Group),
+			"billing_line":    option.OnOff(&o.BillingLine),
+			"system_messages": option.OnOff(&o.SystemMessages),
+			"token_counters":  option.OnOff(&o.TokenCounters),
+			"tool_order":      option.OnOff(&o.ToolOrder),
+			"late_tools":      option.OnOff(&o.LateTools),
+			"pins":            option.OnOff(&o.Pins),
+			"forms":           option.OnOff(&o.Forms),
+			"exact_answers":   option.OnOff(&o.ExactAnswers),
+			"thinking":        option.OnOff(&o.Thinking),
+		})
 	}
-	u := &c.turn.Usage
-	read := min(int64(c.common*float64(u.Prompt())), u.Uncached)
-	u.Read, u.Uncached = read, u.Uncached-read
-	c.estimated = true
 }

@@ -12,7 +12,7 @@
 // See the License for the specific language governing permissions and
 // limitations under the License.
 
-package handler
+package box
 
 import (
 	"errors"
@@ -28,8 +28,8 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/metrictest"
 	"github.com/caddy-llm-cache/caddy-llm-cache/layer"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
 	"github.com/caddy-llm-cache/caddy-llm-cache/upstream"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
@@ -39,23 +39,18 @@ const (
 	comment       = ": ping\n\n"
 )
 
-// livelyCall is a streamed request to a box, and the writer of its answer.
-func livelyCall(t *testing.T, f wire.Format, l *Liveness, agent string) (*alive, *httptest.ResponseRecorder) {
+// livelyCall is the writer of the answer to a streamed request to a box.
+func livelyCall(t *testing.T, f wire.Format, l *Liveness, agent string) (*Alive, *httptest.ResponseRecorder) {
 	t.Helper()
-	h := &Handler{Upstream: &upstream.Upstream{Preset: "ollama"}, Liveness: l, headers: true}
-	r := httptest.NewRequest(http.MethodPost, "/", nil)
-	r.Header.Set("User-Agent", agent)
 	w := httptest.NewRecorder()
-	c := &call{h: h, view: &wire.View{Format: f, Stream: true}, id: "s1", ex: &pipeline.Exchange{Policy: pipeline.CostAware}}
-	c.place.Store(&place{3, 40 * time.Second})
-	a := h.enliven(w, r, c)
-	if a == nil {
-		t.Fatal("no signs of life")
-	}
-	return a, w
+	every, open := l.Intervals(&upstream.Upstream{Preset: "ollama"})
+	return Heartbeat{Every: every, Open: open, Stream: true, Format: f, Agent: agent, Stamp: func(h http.Header) {
+		h.Set("X-Llm-Cache-Session", "s1")
+		(&Place{3, 40 * time.Second}).Stamp(h)
+	}}.Begin(w), w
 }
 
-func begin(a *alive) {
+func begin(a *Alive) {
 	a.Header().Set("Content-Type", "text/event-stream")
 	a.WriteHeader(http.StatusOK)
 }
@@ -81,7 +76,7 @@ func TestSilentStreamsGetSigns(t *testing.T) {
 				if early == "" {
 					early = tt.sign
 				}
-				if got := w.Body.String(); got != early || w.Code != http.StatusOK || w.Header().Get(headerSession) != "s1" ||
+				if got := w.Body.String(); got != early || w.Code != http.StatusOK || w.Header().Get("X-Llm-Cache-Session") != "s1" ||
 					w.Header().Get("X-Llm-Cache-Queue-Position") != "3" || w.Header().Get("X-Llm-Cache-Queue-Expected-Ms") != "40000" {
 					t.Fatalf("before the answer: %d %v %q, want %q", w.Code, w.Header(), got, early)
 				}
@@ -89,7 +84,7 @@ func TestSilentStreamsGetSigns(t *testing.T) {
 				_, _ = io.WriteString(a, "data: {}\n\n")
 				time.Sleep(2*defaultEvery + time.Second)
 				synctest.Wait()
-				if err := a.end(nil); err != nil {
+				if err := a.End(nil); err != nil {
 					t.Fatal(err)
 				}
 				if got, want := w.Body.String(), early+"data: {}\n\n"+tt.sign+tt.sign; got != want {
@@ -110,7 +105,7 @@ func TestStreamsAtWorkGetNoSigns(t *testing.T) {
 			time.Sleep(defaultEvery - time.Second)
 			_, _ = io.WriteString(io.MultiWriter(a, &want), "data: {}\n\n")
 		}
-		_ = a.end(nil)
+		_ = a.End(nil)
 		if got := w.Body.String(); got != want.String() {
 			t.Errorf("got %q, want %q", got, want.String())
 		}
@@ -127,7 +122,7 @@ func TestNoSignWithinAnEvent(t *testing.T) {
 		_, _ = io.WriteString(a, "xt\":1}\n")
 		time.Sleep(10 * defaultEvery)
 		_, _ = io.WriteString(a, "\n")
-		_ = a.end(nil)
+		_ = a.End(nil)
 		if got, want := w.Body.String(), "data: {\"text\":1}\n\n"; got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
@@ -138,19 +133,19 @@ func TestErrorAfterTheStreamWasOpened(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		format wire.Format
-		answer func(a *alive) error
+		answer func(a *Alive) error
 		want   []string
 	}{
-		{"an answer of the upstream", wire.Anthropic, func(a *alive) error {
+		{"an answer of the upstream", wire.Anthropic, func(a *Alive) error {
 			a.Header().Set("Content-Type", "application/json")
 			a.WriteHeader(http.StatusBadRequest)
 			_, err := io.WriteString(a, `{"type":"error","error":{"type":"invalid_request_error","message":"prompt is too long: 2 tokens > 1 maximum"}}`)
 			return err
 		}, []string{"event: error\n", `"prompt is too long: 2 tokens > 1 maximum"`}},
-		{"an error of a handler", wire.Anthropic, func(*alive) error {
+		{"an error of a handler", wire.Anthropic, func(*Alive) error {
 			return caddyhttp.Error(http.StatusBadGateway, errors.New("connection refused"))
 		}, []string{"event: error\n", `"type":"error"`}},
-		{"chat", wire.OpenAIChat, func(a *alive) error {
+		{"chat", wire.OpenAIChat, func(a *Alive) error {
 			a.WriteHeader(http.StatusServiceUnavailable)
 			return nil
 		}, []string{`data: {"error":`}},
@@ -159,7 +154,7 @@ func TestErrorAfterTheStreamWasOpened(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				a, w := livelyCall(t, tt.format, nil, "")
 				time.Sleep(defaultOpen + time.Second)
-				if err := a.end(tt.answer(a)); err != nil {
+				if err := a.End(tt.answer(a)); err != nil {
 					t.Errorf("an error is left: %v", err)
 				}
 				for _, part := range tt.want {
@@ -184,13 +179,13 @@ func TestErrorBeforeTheStreamWasOpened(t *testing.T) {
 		a.WriteHeader(http.StatusTooManyRequests)
 		_, _ = io.WriteString(a, `{}`)
 		time.Sleep(time.Hour)
-		if err := a.end(nil); err != nil || w.Code != http.StatusTooManyRequests || w.Body.String() != "{}" || w.Header().Get("Content-Type") != "application/json" {
+		if err := a.End(nil); err != nil || w.Code != http.StatusTooManyRequests || w.Body.String() != "{}" || w.Header().Get("Content-Type") != "application/json" {
 			t.Errorf("%v, %d %v %s", err, w.Code, w.Header(), w.Body)
 		}
 		broken := errors.New("no upstream")
 		b, w := livelyCall(t, wire.Anthropic, nil, "")
 		b.Header().Set("X-Kept", "1")
-		if err := b.end(broken); !errors.Is(err, broken) || w.Body.Len() > 0 || w.Header().Get("X-Kept") != "1" {
+		if err := b.End(broken); !errors.Is(err, broken) || w.Body.Len() > 0 || w.Header().Get("X-Kept") != "1" {
 			t.Errorf("%v, %v %q", err, w.Header(), w.Body)
 		}
 	})
@@ -213,14 +208,14 @@ func TestWhoGetsSigns(t *testing.T) {
 		{"anthropic", wire.Anthropic, true, &on, true},
 		{"", wire.Anthropic, true, nil, false},
 	} {
-		h := &Handler{Upstream: &upstream.Upstream{Preset: tt.preset}, Liveness: &Liveness{Off: tt.off, Every: caddy.Duration(time.Hour)}}
-		c := &call{h: h, view: &wire.View{Format: tt.format, Stream: tt.stream}, ex: &pipeline.Exchange{}}
-		a := h.enliven(httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/", nil), c)
+		l := &Liveness{Off: tt.off, Every: caddy.Duration(time.Hour)}
+		every, open := l.Intervals(&upstream.Upstream{Preset: tt.preset})
+		a := Heartbeat{Every: every, Open: open, Stream: tt.stream, Format: tt.format}.Begin(httptest.NewRecorder())
 		if (a != nil) != tt.want {
 			t.Errorf("%+v: signs %t", tt, a != nil)
 		}
 		if a != nil {
-			a.stop()
+			a.Stop()
 		}
 	}
 }
@@ -239,12 +234,12 @@ func TestSignOfLifePanics(t *testing.T) {
 		a.ResponseWriter = panicking{a.ResponseWriter}
 		a.mu.Unlock()
 		panics := layer.BackgroundPanics.WithLabelValues("showing a sign of life")
-		before := value(t, panics)
+		before := metrictest.Value(t, panics)
 		time.Sleep(10 * time.Minute)
 		synctest.Wait()
-		if got := value(t, panics) - before; got != 1 {
+		if got := metrictest.Value(t, panics) - before; got != 1 {
 			t.Errorf("%v panics", got)
 		}
-		a.stop() // would wait for ever if the tick had left its lock locked
+		a.Stop() // would wait for ever if the tick had left its lock locked
 	})
 }

@@ -12,23 +12,27 @@
 // See the License for the specific language governing permissions and
 // limitations under the License.
 
-package handler
+package box
 
 import (
 	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/box/queue"
 	"github.com/caddy-llm-cache/caddy-llm-cache/layer"
+	"github.com/caddy-llm-cache/caddy-llm-cache/metric"
 	"github.com/caddy-llm-cache/caddy-llm-cache/option"
-	"github.com/caddy-llm-cache/caddy-llm-cache/queue"
 	"github.com/caddy-llm-cache/caddy-llm-cache/translate"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
@@ -102,80 +106,66 @@ func (q *Queue) limits() queue.Limits {
 	return l
 }
 
+// SharedName is the name by which sites in front of an upstream of some preset share the
+// queue.
+func (q *Queue) SharedName(preset string) string {
+	if q.Name == "" && preset != "" {
+		return "upstream " + preset
+	}
+	return q.Name
+}
+
+// Queues are the open queues of a process. They outlive configurations.
+type Queues struct{ byName sync.Map }
+
+// Open finds the queue of a site in front of an upstream of some preset. The limits
+// are those of the configuration that served a request last.
+func (o *Queues) Open(q *Queue, preset string) *queue.Queue {
+	name := q.SharedName(preset)
+	limits := q.limits()
+	v, _ := o.byName.LoadOrStore(name, queue.New(limits))
+	found := v.(*queue.Queue)
+	found.SetLimits(limits)
+	return found
+}
+
+// Layer returns next with the queue before it, or next itself where there is none.
+// What a request finds in front of it is told to at.
+func (q *Queue) Layer(next caddyhttp.Handler, slots func() *queue.Queue, format wire.Format, t queue.Ticket, at *atomic.Pointer[Place]) caddyhttp.Handler {
+	if q == nil {
+		return next
+	}
+	return &gate{slots: slots, next: next, format: format, ticket: t, place: at}
+}
+
 // gate lets a request through to next when the queue says so.
 type gate struct {
-	h      *Handler
+	slots  func() *queue.Queue
 	next   caddyhttp.Handler
 	format wire.Format // of the client
 	ticket queue.Ticket
-	place  *atomic.Pointer[place] // told to whoever opens the stream early
+	place  *atomic.Pointer[Place] // told to whoever opens the stream early
 }
 
-// place is where a request stood in line when it came.
-type place struct {
+// Place is where a request stood in line when it came.
+type Place struct {
 	ahead    int
 	expected time.Duration
 }
 
-func (p *place) stamp(h http.Header) {
+// Stamp says so in a header.
+func (p *Place) Stamp(h http.Header) {
 	h.Set("X-Llm-Cache-Queue-Position", strconv.Itoa(p.ahead))
 	h.Set("X-Llm-Cache-Queue-Expected-Ms", strconv.FormatInt(p.expected.Milliseconds(), 10))
 }
 
-// queueing puts the queue before next, if there is one.
-func (h *Handler) queueing(next caddyhttp.Handler, format wire.Format, t queue.Ticket, at *atomic.Pointer[place]) caddyhttp.Handler {
-	if h.Queue == nil {
-		return next
-	}
-	return &gate{h: h, next: next, format: format, ticket: t, place: at}
-}
-
-// ticket is a request's claim to a slot.
-func (c *call) ticket(r *http.Request) queue.Ticket {
-	if c.h.Queue == nil {
-		return queue.Ticket{}
-	}
-	first := c.view.First()
-	return queue.Ticket{
-		Person:  c.h.state.person(r),
-		Lineage: c.id + first.String(),
-		Side:    !c.ex.OffersTools() || isSide(r.Header),
-	}
-}
-
-// sideTicket is the claim of a request that is no part of a conversation, as
-// far as we know.
-func (h *Handler) sideTicket(r *http.Request) queue.Ticket {
-	if h.Queue == nil {
-		return queue.Ticket{}
-	}
-	return queue.Ticket{Person: h.state.person(r), Side: true}
-}
-
-// isSide tells a side request by the hints that Claude Code gives to gateways.
-func isSide(h http.Header) bool {
-	return first(h, "X-Claude-Code-Request-Class") == "auxiliary"
-}
-
-// person is whom a request is counted for: the user that Caddy has
-// authenticated, else the credential.
-func (s *state) person(r *http.Request) string {
-	if repl, ok := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer); ok {
-		if user, ok := repl.GetString("http.auth.user.id"); ok && user != "" {
-			return "user " + user
-		}
-	}
-	t := s.tenant(r)
-	return string(t[:])
-}
-
 // ServeHTTP implements caddyhttp.Handler.
 func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
-	q := g.h.slots()
+	q := g.slots()
 	turn, err := q.Enter(g.ticket)
 	h := w.Header()
-	at := &place{turn.Ahead, turn.Expected}
-	at.stamp(h)
+	at := &Place{turn.Ahead, turn.Expected}
+	at.Stamp(h)
 	g.place.Store(at)
 	queueMetrics.expected.Set(q.Expected().Seconds())
 	if err != nil {
@@ -195,7 +185,7 @@ func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 		queueMetrics.refused.WithLabelValues("patience").Inc()
 		return g.refuse(w, q.RetryAfter(), "the model is busy: no slot came free within "+waited.Round(time.Second).String())
 	case err != nil:
-		return caddyhttp.Error(statusClientClosed, fmt.Errorf("waiting for a slot: %w", err))
+		return caddyhttp.Error(StatusClientClosed, fmt.Errorf("waiting for a slot: %w", err))
 	}
 	defer func() {
 		turn.Leave()
@@ -209,8 +199,8 @@ func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 	return g.next.ServeHTTP(w, r)
 }
 
-// statusClientClosed is what Caddy logs for a client that left.
-const statusClientClosed = 499
+// StatusClientClosed is what Caddy logs for a client that left.
+const StatusClientClosed = 499
 
 // refuse answers 429 as the client's own API would.
 func (g *gate) refuse(w http.ResponseWriter, after time.Duration, message string) error {
@@ -221,25 +211,6 @@ func (g *gate) refuse(w http.ResponseWriter, after time.Duration, message string
 		return caddyhttp.Error(http.StatusTooManyRequests, errors.New(message))
 	}
 	return layer.Fail(w, g.format, &translate.Failure{Status: http.StatusTooManyRequests, Type: "rate_limit_error", Message: message})
-}
-
-// queueName is the name by which sites share a queue.
-func (h *Handler) queueName() string {
-	if h.Queue.Name == "" && h.Upstream != nil {
-		return "upstream " + h.Upstream.Preset
-	}
-	return h.Queue.Name
-}
-
-// openQueue finds the site's queue. It outlives configurations: the limits are
-// those of the one that served a request last.
-func (h *Handler) openQueue() *queue.Queue {
-	name := h.queueName()
-	limits := h.Queue.limits()
-	v, _ := h.state.queues.LoadOrStore(name, queue.New(limits))
-	q := v.(*queue.Queue)
-	q.SetLimits(limits)
-	return q
 }
 
 // UnmarshalCaddyfile sets it up from Caddyfile tokens. Syntax:
@@ -262,4 +233,18 @@ func (q *Queue) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 		"waiting":  option.Checked(option.Number(&q.Waiting), q.Validate),
 		"patience": option.Checked(option.Duration(&q.Patience), q.Validate),
 	})
+}
+
+// queueMetrics live as long as the process, as all metrics do.
+var queueMetrics = struct {
+	running, waiting, expected prometheus.Gauge
+	wait                       prometheus.Histogram
+	refused                    *prometheus.CounterVec
+}{
+	running:  metric.Gauge("queue_running", "Requests that have a slot."),
+	waiting:  metric.Gauge("queue_waiting", "Requests that wait for a slot."),
+	expected: metric.Gauge("queue_expected_wait_seconds", "How long a request that came now would wait for a slot, by how long those before took."),
+	wait: metric.Histogram("queue_wait_seconds", "How long requests waited for a slot, those that gave up included.",
+		0.001, 0.1, 1, 3, 10, 30, 60, 120, 300, 600),
+	refused: metric.CounterVec("queue_refused_total", "Requests answered by 429, because the queue was full or had no slot for too long.", "reason"),
 }

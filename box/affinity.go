@@ -12,7 +12,7 @@
 // See the License for the specific language governing permissions and
 // limitations under the License.
 
-package handler
+package box
 
 import (
 	"fmt"
@@ -101,9 +101,9 @@ func (a *Affinity) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 
 // Select implements reverseproxy.Selector.
 func (a *Affinity) Select(pool reverseproxy.UpstreamPool, r *http.Request, _ http.ResponseWriter) *reverseproxy.Upstream {
-	if t, ok := caddyhttp.GetVar(r.Context(), boxVar).(*boxTurn); ok && t != nil { // one of ours, for each box
-		t.boxes = len(pool)
-		if u := pool[t.index%max(1, len(pool))]; u.Available() {
+	if t, ok := caddyhttp.GetVar(r.Context(), ReplicaVar).(*Replica); ok && t != nil { // one of ours, for each box
+		t.Of = len(pool)
+		if u := pool[t.Index%max(1, len(pool))]; u.Available() {
 			return u
 		}
 		return nil
@@ -189,3 +189,10 @@ func quieter(a, b *reverseproxy.Upstream) *reverseproxy.Upstream {
 	}
 	return a
 }
+
+// ReplicaVar names the variable by which a request of ours asks for one of several
+// boxes.
+const ReplicaVar = "llm_box"
+
+// Replica asks for one of several boxes by its index, and learns how many there are.
+type Replica struct{ Index, Of int }

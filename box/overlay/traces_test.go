@@ -24,7 +24,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/overlay"
+	"github.com/caddy-llm-cache/caddy-llm-cache/box/overlay"
 	"github.com/caddy-llm-cache/caddy-llm-cache/translate"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )

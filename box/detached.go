@@ -12,7 +12,7 @@
 // See the License for the specific language governing permissions and
 // limitations under the License.
 
-package handler
+package box
 
 import (
 	"maps"
@@ -27,13 +27,13 @@ const (
 	// mostTenantKept what of that is kept for one tenant.
 	mostKept       = 128 << 20
 	mostTenantKept = mostKept / 4
-	// mostOrphans bounds the requests of one tenant that go on without a client.
-	mostOrphans = 8
+	// mostDetached bounds the requests of one tenant that go on without a client.
+	mostDetached = 8
 )
 
-// orphans are the requests that go on without their client, and the account of
+// Detached are the requests that go on without their client, and the account of
 // what is kept of all answers in case that they will.
-type orphans struct {
+type Detached struct {
 	mu      sync.Mutex
 	works   map[workKey]*work
 	tenants map[sessioncache.Tenant]*tenantKept
@@ -47,7 +47,7 @@ type tenantKept struct {
 }
 
 // of returns a tenant's share. The lock is held.
-func (o *orphans) of(t sessioncache.Tenant) *tenantKept {
+func (o *Detached) of(t sessioncache.Tenant) *tenantKept {
 	share := o.tenants[t]
 	if share == nil {
 		if o.tenants == nil {
@@ -60,7 +60,7 @@ func (o *orphans) of(t sessioncache.Tenant) *tenantKept {
 }
 
 // tidy forgets a share of nothing. The lock is held.
-func (o *orphans) tidy(t sessioncache.Tenant) {
+func (o *Detached) tidy(t sessioncache.Tenant) {
 	if share := o.tenants[t]; share != nil && share.bytes == 0 && len(share.works) == 0 {
 		delete(o.tenants, t)
 	}
@@ -68,7 +68,7 @@ func (o *orphans) tidy(t sessioncache.Tenant) {
 
 // reserve accounts for bytes that are about to be kept, and tells whether they may
 // be.
-func (o *orphans) reserve(t sessioncache.Tenant, n int64) bool {
+func (o *Detached) reserve(t sessioncache.Tenant, n int64) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	defer o.tidy(t)
@@ -82,7 +82,7 @@ func (o *orphans) reserve(t sessioncache.Tenant, n int64) bool {
 }
 
 // release gives back what was reserved.
-func (o *orphans) release(t sessioncache.Tenant, n int64) {
+func (o *Detached) release(t sessioncache.Tenant, n int64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.bytes -= n
@@ -90,21 +90,21 @@ func (o *orphans) release(t sessioncache.Tenant, n int64) {
 	o.tidy(t)
 }
 
-// add takes an orphan in. It returns the oldest of its tenant if that has too many.
-func (o *orphans) add(k *work) (oldest *work) {
+// add takes one in. It returns the oldest of its tenant if that has too many.
+func (o *Detached) add(k *work) (oldest *work) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	share := o.of(k.tenant)
 	o.works[k.key] = k
 	share.works = append(share.works, k)
-	if len(share.works) > mostOrphans {
+	if len(share.works) > mostDetached {
 		oldest = share.works[0]
 	}
 	return oldest
 }
 
-// take gives an orphan away, nil if there is none.
-func (o *orphans) take(key workKey) *work {
+// take gives one away, nil if there is none.
+func (o *Detached) take(key workKey) *work {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	k := o.works[key]
@@ -114,8 +114,8 @@ func (o *orphans) take(key workKey) *work {
 	return k
 }
 
-// giveUp ends all orphans: there is no site any more that a client could come back to.
-func (o *orphans) giveUp() {
+// GiveUp ends all of them: there is no site any more that a client could come back to.
+func (o *Detached) GiveUp() {
 	o.mu.Lock()
 	all := slices.Collect(maps.Values(o.works))
 	o.mu.Unlock()
@@ -124,14 +124,14 @@ func (o *orphans) giveUp() {
 	}
 }
 
-// remove forgets an orphan.
-func (o *orphans) remove(k *work) {
+// remove forgets one.
+func (o *Detached) remove(k *work) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.forget(k)
 }
 
-func (o *orphans) forget(k *work) {
+func (o *Detached) forget(k *work) {
 	if o.works[k.key] == k { // else another request like it was left
 		delete(o.works, k.key)
 	}

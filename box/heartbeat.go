@@ -12,9 +12,10 @@
 // See the License for the specific language governing permissions and
 // limitations under the License.
 
-package handler
+package box
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -30,6 +31,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/layer"
 	"github.com/caddy-llm-cache/caddy-llm-cache/option"
 	"github.com/caddy-llm-cache/caddy-llm-cache/translate"
+	"github.com/caddy-llm-cache/caddy-llm-cache/upstream"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
@@ -75,28 +77,33 @@ func (l *Liveness) Validate() error {
 	return nil
 }
 
-// liveness returns the intervals, 0 for none.
-func (h *Handler) liveness() (every, open time.Duration) {
-	l := h.Liveness
+// Heartbeat is what there is to know of an answer before it begins.
+type Heartbeat struct {
+	// Every and Open are the intervals, 0 for no signs of life.
+	Every, Open time.Duration
+	// Stream tells that the answer is one.
+	Stream bool
+	// Format is the client's, Agent how it calls itself.
+	Format wire.Format
+	Agent  string
+	// Stamp writes what a stream's header says besides.
+	Stamp func(http.Header)
+}
+
+// Intervals returns the intervals in front of an upstream, 0 for none.
+func (l *Liveness) Intervals(u *upstream.Upstream) (every, open time.Duration) {
 	if l == nil {
 		l = new(Liveness)
 	}
-	if l.Off == nil && !h.Upstream.Local() || l.Off != nil && *l.Off {
+	if l.Off == nil && !u.Local() || l.Off != nil && *l.Off {
 		return 0, 0
 	}
-	every, open = time.Duration(l.Every), time.Duration(l.Open)
-	if every == 0 {
-		every = defaultEvery
-	}
-	if open == 0 {
-		open = defaultOpen
-	}
-	return every, open
+	return cmp.Or(time.Duration(l.Every), defaultEvery), cmp.Or(time.Duration(l.Open), defaultOpen)
 }
 
-// alive is the writer of one stream to a client. It writes what comes, and a
+// Alive is the writer of one stream to a client. It writes what comes, and a
 // sign of life when nothing does.
-type alive struct {
+type Alive struct {
 	layer.Answer // with a header of its own, as long as nothing was sent
 	format       wire.Format
 	codex        bool
@@ -115,36 +122,26 @@ type alive struct {
 	begun   bool    // an event of the upstream has passed
 }
 
-// enliven returns the writer for a stream, nil if the client gets no signs of
-// life.
-func (h *Handler) enliven(w http.ResponseWriter, r *http.Request, c *call) *alive {
-	every, open := h.liveness()
-	if every == 0 || !c.view.Stream || c.view.Traits().BareStreams {
+// Begin returns the writer for an answer, nil if its client gets no signs of life.
+func (b Heartbeat) Begin(w http.ResponseWriter) *Alive {
+	if b.Every == 0 || !b.Stream || b.Format.Traits().BareStreams {
 		return nil
 	}
-	a := &alive{
-		format: c.view.Format, codex: strings.HasPrefix(r.UserAgent(), "codex"), every: every,
+	a := &Alive{
+		format: b.Format, codex: strings.HasPrefix(b.Agent, "codex"), every: b.Every, stamp: b.Stamp,
 		last: time.Now(), tail: [2]byte{'\n', '\n'},
 	}
 	a.Answer = layer.NewAnswer(w, a)
 	a.Apart()
-	a.stamp = func(to http.Header) {
-		if h.headers {
-			to[headerSession], to[headerPolicy] = []string{c.id}, []string{string(c.ex.Policy)}
-		}
-		if p := c.place.Load(); p != nil {
-			p.stamp(to)
-		}
-	}
 	a.mu.Lock() // tick asks for the timer
-	a.timer = time.AfterFunc(open, func() { layer.Background("showing a sign of life", a.tick) })
+	a.timer = time.AfterFunc(b.Open, func() { layer.Background("showing a sign of life", a.tick) })
 	a.mu.Unlock()
 	return a
 }
 
 // WriteHeader implements [http.ResponseWriter]. What is only informational comes too
 // late once the stream is open.
-func (a *alive) WriteHeader(status int) {
+func (a *Alive) WriteHeader(status int) {
 	if status >= http.StatusOK {
 		a.Answer.WriteHeader(status)
 		return
@@ -157,7 +154,7 @@ func (a *alive) WriteHeader(status int) {
 }
 
 // Begin implements [layer.Interceptor].
-func (a *alive) Begin(status int) {
+func (a *Alive) Begin(status int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.status = status
@@ -175,10 +172,10 @@ func (a *alive) Begin(status int) {
 }
 
 // Holds implements [layer.Interceptor]. The lock is held.
-func (a *alive) Holds() bool { return a.opened && !a.stream }
+func (a *Alive) Holds() bool { return a.opened && !a.stream }
 
 // Take implements [layer.Interceptor].
-func (a *alive) Take(p []byte) (int, error) {
+func (a *Alive) Take(p []byte) (int, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.Holds() {
@@ -198,7 +195,7 @@ func (a *alive) Take(p []byte) (int, error) {
 }
 
 // FlushError implements the flusher of http.ResponseController.
-func (a *alive) FlushError() error {
+func (a *Alive) FlushError() error {
 	if a.Status == 0 {
 		a.WriteHeader(http.StatusOK)
 	}
@@ -211,7 +208,7 @@ func (a *alive) FlushError() error {
 }
 
 // tick sends a sign of life if it is time, and comes back.
-func (a *alive) tick() {
+func (a *Alive) tick() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.ended || a.status != 0 && !a.stream {
@@ -235,7 +232,7 @@ func (a *alive) tick() {
 }
 
 // open begins the stream before the upstream does.
-func (a *alive) open() {
+func (a *Alive) open() {
 	a.opened = true
 	h := a.ResponseWriter.Header()
 	h["Content-Type"] = []string{"text/event-stream; charset=utf-8"}
@@ -245,27 +242,27 @@ func (a *alive) open() {
 }
 
 // sign is a sign of life in the client's format.
-func (a *alive) sign() string {
+func (a *Alive) sign() string {
 	if t := a.format.Traits(); t.Heartbeat != "" && (!t.HeartbeatWithin || a.begun || a.codex) {
 		return t.Heartbeat
 	}
 	return ": ping\n\n"
 }
 
-// stop ends the signs.
-func (a *alive) stop() {
+// Stop ends the signs.
+func (a *Alive) Stop() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.ended = true
 	a.timer.Stop()
 }
 
-// end is told how the handlers behind ended, and says so to the client where
+// End is told how the handlers behind ended, and says so to the client where
 // they could not. If the stream was open before the upstream failed, the
 // failure becomes its last event, and there is no error left for an error route.
 // A stream that was cut stays cut.
-func (a *alive) end(err error) error {
-	a.stop() // from here on nobody else writes
+func (a *Alive) End(err error) error {
+	a.Stop() // from here on nobody else writes
 	if !a.opened {
 		if a.status == 0 { // an error route, or nobody, will answer
 			a.Join()

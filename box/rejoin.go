@@ -12,17 +12,20 @@
 // See the License for the specific language governing permissions and
 // limitations under the License.
 
-package handler
+package box
 
 import (
 	"context"
 	"crypto/sha256"
 	"errors"
+	"io"
 	"maps"
 	"net/http"
 	"slices"
 	"sync"
 	"time"
+
+	"go.uber.org/zap"
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
@@ -32,8 +35,8 @@ import (
 )
 
 const (
-	// defaultLinger is longer than any client waits before it tries again.
-	defaultLinger = time.Minute
+	// DefaultGrace is longer than any client waits before it tries again.
+	DefaultGrace = time.Minute
 	// mostAnswer bounds what is kept of one answer, in bytes: over 30,000 tokens as
 	// the most verbose format streams them.
 	mostAnswer = 8 << 20
@@ -58,51 +61,54 @@ var (
 	errClientLeft = errors.New("the client left")
 )
 
-// lingered counts what became of work whose client left, alone what goes on now.
+// rejoined counts what became of work whose client left, alone what goes on now.
 var (
-	lingered = metric.CounterVec("lingering_total", "Requests that went on without their client, by what became of them: joined by a retry, finished, or given up.", "outcome")
+	rejoined = metric.CounterVec("lingering_total", "Requests that went on without their client, by what became of them: joined by a retry, finished, or given up.", "outcome")
 	alone    = metric.Gauge("lingering", "Requests kept for a client that left.")
 )
-
-func (h *Handler) linger() time.Duration {
-	switch {
-	case h.Linger != nil:
-		return time.Duration(*h.Linger)
-	case h.Upstream.Local():
-		return defaultLinger
-	}
-	return 0
-}
 
 // workKey names a request: its tenant, where it goes, and its body.
 type workKey [sha256.Size]byte
 
-// lingering sends requests on such that they outlive their client.
-type lingering struct {
-	h    *Handler
-	next caddyhttp.Handler
+// rejoining sends requests on such that they outlive their client.
+type rejoining struct {
+	Rejoin
+	next   caddyhttp.Handler
+	tenant sessioncache.Tenant
 }
 
-func (h *Handler) lingering(next caddyhttp.Handler) caddyhttp.Handler {
-	if h.linger() == 0 {
+// Rejoin is what the layer needs to know of its site.
+type Rejoin struct {
+	// Grace is how long a request goes on without its client, 0 for not at all.
+	Grace time.Duration
+	// Detached are the requests that do.
+	Detached *Detached
+	// Queued tells that a request may have to wait for a slot before it begins.
+	Queued bool
+	// Log gets what goes wrong.
+	Log *zap.Logger
+}
+
+// Layer returns next with the layer before it, for a request of a tenant.
+func (j Rejoin) Layer(next caddyhttp.Handler, tenant sessioncache.Tenant) caddyhttp.Handler {
+	if j.Grace == 0 {
 		return next
 	}
-	return &lingering{h, next}
+	return &rejoining{j, next, tenant}
 }
 
 // ServeHTTP implements caddyhttp.Handler.
-func (l *lingering) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
+func (l *rejoining) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 	p, ok := layer.Whole(r)
 	if !ok {
 		return l.next.ServeHTTP(w, r)
 	}
-	tenant := l.h.state.tenant(r)
-	key := workOf(r, tenant, p.Data)
-	if k := l.h.state.orphans.take(key); k != nil && k.adopt() {
-		lingered.WithLabelValues("joined").Inc()
+	key := workOf(r, l.tenant, p.Data)
+	if k := l.Detached.take(key); k != nil && k.rejoin() {
+		rejoined.WithLabelValues("joined").Inc()
 		return l.follow(w, r, k)
 	}
-	k := &work{key: key, tenant: tenant, request: int64(len(p.Data)), home: &l.h.state.orphans, more: make(chan struct{}), begun: l.h.Queue == nil}
+	k := &work{key: key, tenant: l.tenant, request: int64(len(p.Data)), home: l.Detached, more: make(chan struct{}), begun: !l.Queued}
 	k.Answer = layer.NewAnswer(nil, k)
 	k.Own = make(http.Header)
 	k.room.L = &k.mu
@@ -110,15 +116,16 @@ func (l *lingering) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 	k.cancel = cancel
 	req := layer.Isolate(r.Clone(detached), k)
 	p.Attach(req)
-	go k.run(l.h, l.next, req)
+	go k.run(l.Log, l.next, req)
 	return l.follow(w, r, k)
 }
 
 func workOf(r *http.Request, tenant sessioncache.Tenant, body []byte) (key workKey) {
 	sum := sha256.New()
-	fields := appendField(tenant[:], r.Method)
-	fields = appendField(fields, r.Host)
-	sum.Write(appendField(fields, r.URL.RequestURI()))
+	sum.Write(tenant[:])
+	for _, field := range []string{r.Method, r.Host, r.URL.RequestURI()} {
+		_, _ = io.WriteString(sum, field+"\x00")
+	}
 	sum.Write(body)
 	sum.Sum(key[:0])
 	return key
@@ -126,7 +133,7 @@ func workOf(r *http.Request, tenant sessioncache.Tenant, body []byte) (key workK
 
 // follow passes on what the work has brought and brings, until its end or until
 // the client leaves.
-func (l *lingering) follow(w http.ResponseWriter, r *http.Request, k *work) error {
+func (l *rejoining) follow(w http.ResponseWriter, r *http.Request, k *work) error {
 	at, begun := 0, false
 	for {
 		part := k.after(at, begun)
@@ -146,7 +153,7 @@ func (l *lingering) follow(w http.ResponseWriter, r *http.Request, k *work) erro
 				err = http.NewResponseController(w).Flush()
 			}
 			if err != nil {
-				k.orphan(l.h.linger())
+				k.detach(l.Grace)
 				return err
 			}
 		}
@@ -164,8 +171,8 @@ func (l *lingering) follow(w http.ResponseWriter, r *http.Request, k *work) erro
 		select {
 		case <-part.more:
 		case <-r.Context().Done():
-			k.orphan(l.h.linger())
-			return caddyhttp.Error(statusClientClosed, context.Cause(r.Context()))
+			k.detach(l.Grace)
+			return caddyhttp.Error(StatusClientClosed, context.Cause(r.Context()))
 		}
 	}
 }
@@ -178,7 +185,7 @@ type work struct {
 	key     workKey
 	tenant  sessioncache.Tenant
 	request int64 // length of its body
-	home    *orphans
+	home    *Detached
 	cancel  context.CancelCauseFunc
 
 	mu       sync.Mutex
@@ -201,12 +208,12 @@ type work struct {
 	grace    *time.Timer // runs while no client waits
 }
 
-func (k *work) run(h *Handler, next caddyhttp.Handler, r *http.Request) {
+func (k *work) run(log *zap.Logger, next caddyhttp.Handler, r *http.Request) {
 	var err error
 	defer func() {
 		p := recover()
 		if e, ok := p.(error); p != nil && !(ok && errors.Is(e, http.ErrAbortHandler)) {
-			layer.LogPanic(h.logger, "going on with a request", p) // its stack ends here
+			layer.LogPanic(log, "going on with a request", p) // its stack ends here
 		}
 		k.cancel(nil)
 		k.mu.Lock()
@@ -373,9 +380,9 @@ func (k *work) close(cause error) {
 	k.room.Signal()
 }
 
-// orphan has the work go on without a client, and ends it unless somebody adopts
+// detach has the work go on without a client, and ends it unless somebody rejoins
 // it in time. It ends at once where nobody could.
-func (k *work) orphan(grace time.Duration) {
+func (k *work) detach(grace time.Duration) {
 	if oldest := k.leave(grace); oldest != nil {
 		oldest.giveUp()
 	}
@@ -386,7 +393,7 @@ func (k *work) leave(grace time.Duration) (oldest *work) {
 	defer k.mu.Unlock()
 	if !k.begun || k.parted || !k.promising() || !k.reserve(k.request) {
 		if k.begun && k.promising() {
-			lingered.WithLabelValues("given_up").Inc()
+			rejoined.WithLabelValues("given_up").Inc()
 		}
 		k.close(errClientLeft)
 		return nil
@@ -396,7 +403,7 @@ func (k *work) leave(grace time.Duration) (oldest *work) {
 	return k.home.add(k)
 }
 
-// giveUp ends work that nobody has adopted.
+// giveUp ends work that nobody has rejoined.
 func (k *work) giveUp() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -411,13 +418,13 @@ func (k *work) giveUp() {
 	k.close(errNobodyCame)
 }
 
-// settle counts what became of an orphan. The lock is held.
+// settle counts what became of it. The lock is held.
 func (k *work) settle(outcome string) {
 	k.grace.Stop()
 	k.grace = nil
 	k.home.remove(k)
 	alone.Dec()
-	lingered.WithLabelValues(outcome).Inc()
+	rejoined.WithLabelValues(outcome).Inc()
 }
 
 // promising tells whether the work is worth to be waited for: it has not failed.
@@ -426,9 +433,9 @@ func (k *work) promising() bool {
 	return k.panicked == nil && k.err == nil && (k.status == 0 || k.status/100 == 2)
 }
 
-// adopt takes up work that a client has left. It fails if that is too late: the
+// rejoin takes up work that a client has left. It fails if that is too late: the
 // work was given up, or has failed.
-func (k *work) adopt() bool {
+func (k *work) rejoin() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.grace == nil {

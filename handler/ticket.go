@@ -1,0 +1,69 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package handler
+
+import (
+	"net/http"
+
+	"github.com/caddyserver/caddy/v2"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/box"
+	"github.com/caddy-llm-cache/caddy-llm-cache/box/queue"
+)
+
+// ticket is a request's claim to a slot.
+func (c *call) ticket(r *http.Request) queue.Ticket {
+	if c.h.Queue == nil {
+		return queue.Ticket{}
+	}
+	first := c.view.First()
+	return queue.Ticket{
+		Person:  c.h.state.person(r),
+		Lineage: c.id + first.String(),
+		Side:    !c.ex.OffersTools() || isSide(r.Header),
+	}
+}
+
+// sideTicket is the claim of a request that is no part of a conversation, as
+// far as we know.
+func (h *Handler) sideTicket(r *http.Request) queue.Ticket {
+	if h.Queue == nil {
+		return queue.Ticket{}
+	}
+	return queue.Ticket{Person: h.state.person(r), Side: true}
+}
+
+// isSide tells a side request by the hints that Claude Code gives to gateways.
+func isSide(h http.Header) bool {
+	return first(h, "X-Claude-Code-Request-Class") == "auxiliary"
+}
+
+// person is whom a request is counted for: the user that Caddy has
+// authenticated, else the credential.
+func (s *state) person(r *http.Request) string {
+	if repl, ok := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer); ok {
+		if user, ok := repl.GetString("http.auth.user.id"); ok && user != "" {
+			return "user " + user
+		}
+	}
+	t := s.tenant(r)
+	return string(t[:])
+}
+
+// place is where a request that waits for a slot is told its place in line.
+type place = box.Place
+
+// openQueue finds the site's queue.
+func (h *Handler) openQueue() *queue.Queue { return h.state.queues.Open(h.Queue, h.Upstream.Name()) }

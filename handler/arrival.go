@@ -20,7 +20,6 @@ import (
 	"io"
 	"net/http"
 	"strconv"
-	"sync/atomic"
 	"time"
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
@@ -152,8 +151,7 @@ func (a *arrival) pass(w http.ResponseWriter, r *http.Request, next caddyhttp.Ha
 	a.Plain = nil
 	a.share.settle(int64(cap(a.Data)))
 	r.Body, r.GetBody = &unread{a: a, rest: r.Body, begun: bytes.NewReader(a.Data)}, nil
-	next = h.Queue.Layer(next, h.slots, a.format, h.sideTicket(r), new(atomic.Pointer[place]))
-	return next.ServeHTTP(w, r)
+	return h.unknown(r, unlooked, a.format).through(next).ServeHTTP(w, r)
 }
 
 // unread is a body of which the beginning lies in memory, until it has been sent.

@@ -26,6 +26,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/box"
 	"github.com/caddy-llm-cache/caddy-llm-cache/keepalive"
 	"github.com/caddy-llm-cache/caddy-llm-cache/layer"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
@@ -61,8 +62,8 @@ type call struct {
 	aside     bool    // it goes where side requests go
 	rethread  func()  // undoes that the request does not ask for a thread, nil if it never did
 
-	place   atomic.Pointer[place] // in the queue
-	front   atomic.Pointer[front] // how its prompt begins, where that is kept warm
+	place   atomic.Pointer[box.Place] // in the queue
+	front   atomic.Pointer[front]     // how its prompt begins, where that is kept warm
 	tenant  sessioncache.Tenant
 	next    caddyhttp.Handler
 	idle    keepalive.ID // the conversation that goes on
@@ -311,4 +312,17 @@ func (c *call) estimate() {
 	read := min(int64(c.common*float64(u.Prompt())), u.Uncached)
 	u.Read, u.Uncached = read, u.Uncached-read
 	c.estimated = true
+}
+
+// heartbeat returns the writer for a stream, nil if the client gets no signs of life.
+func (c *call) heartbeat(w http.ResponseWriter, r *http.Request) *box.Alive {
+	every, open := c.h.Liveness.Intervals(c.h.Upstream)
+	return box.Heartbeat{Every: every, Open: open, Stream: c.view.Stream, Format: c.view.Format, Agent: r.UserAgent(), Stamp: func(to http.Header) {
+		if c.h.headers {
+			to[headerSession], to[headerPolicy] = []string{c.id}, []string{string(c.ex.Policy)}
+		}
+		if p := c.place.Load(); p != nil {
+			p.Stamp(to)
+		}
+	}}.Begin(w)
 }

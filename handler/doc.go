@@ -19,9 +19,22 @@
 //
 // A request takes this way:
 //
-//	ServeHTTP ─► body.go     read and decode, bounded
-//	          ─► prepare.go  parse, find the session, edit; or fail open
-//	          ─► tap.go      the answer's writer: the client first, then a look
-//	          ─► next        reverse_proxy
-//	          ─► call.go     resend after a 400 of our making, commit, count
+//	ServeHTTP ▷ arrival.go   read and decode the body, bounded
+//	          ▷ prepare.go   parse, find the session, edit; or fail open
+//	          ▷ tap.go       the answer's writer: the client first, then a look
+//	          ▷ chain.go     the layers, in this order
+//	                ─ unkept ids
+//	                ─ rejoin
+//	                ─ queue
+//	                ─ translate
+//	                ─ overlay
+//	                ─ prefix recorder
+//	                ─ compat
+//	                ─ unpack
+//	                ─ side requests
+//	          ▷ next         reverse_proxy
+//	          ▷ call.go      resend after a 400 of our making, commit, count
+//
+// Requests of our own (pings, warm-ups, idle folds), side requests and what is not
+// understood take some of the layers: chain.go says which.
 package handler

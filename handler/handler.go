@@ -21,7 +21,6 @@ import (
 	"net/http"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -358,7 +357,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 	format, ok := wire.Detect(r.Method, r.URL.Path)
 	if !ok || !h.up.Understands(format) || caddyhttp.IsIncremental(r.Header) {
 		if r.Method == http.MethodPost { // work for the box, whatever it is
-			next = h.Queue.Layer(next, h.slots, format, h.sideTicket(r), new(atomic.Pointer[place]))
+			next = h.unknown(r, unlooked, format).through(next)
 		}
 		return next.ServeHTTP(w, r)
 	}

@@ -27,7 +27,6 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/audit"
-	"github.com/caddy-llm-cache/caddy-llm-cache/box"
 	"github.com/caddy-llm-cache/caddy-llm-cache/box/queue"
 	"github.com/caddy-llm-cache/caddy-llm-cache/layer"
 	"github.com/caddy-llm-cache/caddy-llm-cache/metric"
@@ -180,8 +179,8 @@ func (f *idleFold) send(ctx context.Context, slot int) (u wire.Usage, outcome st
 		caddyhttp.SetVar(r.Context(), "llm_slot", slot)
 		caddyhttp.SetVar(r.Context(), "llm_session", c.id)
 		caddyhttp.SetVar(r.Context(), "llm_lineage", c.view.First())
-		format := c.view.Format
-		return h.up.Translate(h.overlay.Layer(h.up.Compat(next, format), format, box.Conversation{Session: c.id, Tenant: c.tenant, Ahead: true}), format, c.id).ServeHTTP(w, r)
+		p := &passage{h: h, errand: folding, format: c.view.Format, session: c.id, call: c}
+		return p.through(next).ServeHTTP(w, r)
 	}}
 	w, err := c.h.state.keeper.carry(ctx, fl)
 	switch {

@@ -322,7 +322,7 @@ func (h *Handler) servePing(w http.ResponseWriter, r *http.Request, next caddyht
 		return caddyhttp.Error(http.StatusInternalServerError, err)
 	}
 	f.reached, f.handler, f.request = true, h, r
-	next = h.up.Translate(next, f.last.format, f.last.session.ID())
+	next = (&passage{h: h, errand: pinging, format: f.last.format, session: f.last.session.ID()}).through(next)
 	layer.SetBody(r, body)
 	r.ContentLength, r.TransferEncoding = int64(len(body)), nil
 	r.Header["Content-Length"] = []string{strconv.Itoa(len(body))}

@@ -18,7 +18,6 @@ import (
 	"errors"
 	"net/http"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -35,7 +34,6 @@ import (
 // serve processes one request whose body has been read.
 func (h *Handler) serve(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler, a *arrival) error {
 	started := time.Now()
-	next = upstream.Unpack(next)
 	c, why := (*call)(nil), a.why
 	if a.Undone == nil {
 		c, why = h.prepare(r, a.format, a.Data, a.body())
@@ -52,13 +50,15 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, next caddyhttp.H
 	if c == nil {
 		h.pass(w, r, a.format, why)
 		h.count(outcomePassed)
-		next = h.Queue.Layer(h.up.Translate(h.up.Compat(next, a.format), a.format, ""), h.slots, a.format, h.sideTicket(r), new(atomic.Pointer[place]))
-		return passBody(w, r, next, &a.Payload)
+		return passBody(w, r, h.unknown(r, unparsed, a.format).through(next), &a.Payload)
 	}
 	c.next = next
-	next = h.onward(c, r, next)
+	p := &passage{h: h, errand: conversing, format: a.format, session: c.id, call: c, ticket: c.ticket(r), place: &c.place}
+	if c.aside = h.isAside(c, r); c.aside {
+		p.errand = aside
+	}
+	next = p.through(next)
 	if c.rethread != nil {
-		next = upstream.Unkept(next)
 		defer c.rethread()
 	}
 	defer h.state.leave(c)

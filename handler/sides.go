@@ -19,9 +19,6 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
-
-	"github.com/caddy-llm-cache/caddy-llm-cache/box"
-	"github.com/caddy-llm-cache/caddy-llm-cache/upstream"
 )
 
 // provisionSides loads the handler of side requests.
@@ -37,32 +34,7 @@ func (h *Handler) provisionSides(ctx caddy.Context) error {
 	return nil
 }
 
-// onward returns what a request goes through on its way to the upstream: on the
-// box all that looks after its slots and prefixes, and on the way of side requests
-// only what makes them readable there.
-func (h *Handler) onward(c *call, r *http.Request, next caddyhttp.Handler) caddyhttp.Handler {
-	format := c.view.Format
-	if c.aside = h.sides != nil && (isSide(r.Header) || !c.ex.OffersTools()) && !c.ex.Summarizes(); c.aside {
-		behind := next
-		next = upstream.Unpack(caddyhttp.HandlerFunc(func(w http.ResponseWriter, r *http.Request) error {
-			return h.sides.ServeHTTP(w, r, behind)
-		}))
-		return h.up.Translate(h.up.Compat(next, format), format, c.id)
-	}
-	next = h.overlay.Layer(h.fronting(h.up.Compat(next, format), format, c), format, box.Conversation{Session: c.id, Tenant: c.tenant, Common: &c.common})
-	next = h.Queue.Layer(h.up.Translate(next, format, c.id), h.slots, format, c.ticket(r), &c.place)
-	return h.rejoin.Layer(next, c.tenant)
-}
-
-// heartbeat returns the writer for a stream, nil if the client gets no signs of life.
-func (c *call) heartbeat(w http.ResponseWriter, r *http.Request) *box.Alive {
-	every, open := c.h.Liveness.Intervals(c.h.Upstream)
-	return box.Heartbeat{Every: every, Open: open, Stream: c.view.Stream, Format: c.view.Format, Agent: r.UserAgent(), Stamp: func(to http.Header) {
-		if c.h.headers {
-			to[headerSession], to[headerPolicy] = []string{c.id}, []string{string(c.ex.Policy)}
-		}
-		if p := c.place.Load(); p != nil {
-			p.Stamp(to)
-		}
-	}}.Begin(w)
+// isAside reports whether a request goes where side requests go.
+func (h *Handler) isAside(c *call, r *http.Request) bool {
+	return h.sides != nil && (isSide(r.Header) || !c.ex.OffersTools()) && !c.ex.Summarizes()
 }

@@ -19,7 +19,6 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/box"
 	"github.com/caddy-llm-cache/caddy-llm-cache/box/queue"
 )
 
@@ -61,9 +60,6 @@ func (s *state) person(r *http.Request) string {
 	t := s.tenant(r)
 	return string(t[:])
 }
-
-// place is where a request that waits for a slot is told its place in line.
-type place = box.Place
 
 // openQueue finds the site's queue.
 func (h *Handler) openQueue() *queue.Queue { return h.state.queues.Open(h.Queue, h.Upstream.Name()) }

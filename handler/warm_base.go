@@ -205,7 +205,7 @@ func (j *job) deliver(h *Handler, w http.ResponseWriter, r *http.Request, next c
 		if body, err = layer.Decode("zstd", j.way.body, largestMaxBody, nil); err != nil {
 			return caddyhttp.Error(http.StatusInternalServerError, err)
 		}
-		next = h.up.Compat(next, b.client)
+		next = (&passage{h: h, errand: warming, format: b.client}).through(next)
 	}
 	u := *r.URL
 	u.Path, u.RawPath, u.RawQuery = path, "", query

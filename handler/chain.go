@@ -1,0 +1,111 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package handler
+
+import (
+	"net/http"
+	"slices"
+	"sync/atomic"
+
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/box"
+	"github.com/caddy-llm-cache/caddy-llm-cache/box/queue"
+	"github.com/caddy-llm-cache/caddy-llm-cache/upstream"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
+
+// chain is what stands between the handler and the upstream, from the handler on, and
+// which requests pass it. A new step is a line here and a file of its own. A layer is
+// given what it needs and knows neither the handler nor the request's state.
+var chain = [...]struct {
+	name  string
+	takes errand
+	layer func(p *passage, next caddyhttp.Handler) caddyhttp.Handler
+}{
+	{"unkept ids", conversing | aside, func(p *passage, next caddyhttp.Handler) caddyhttp.Handler {
+		if p.call.rethread == nil {
+			return next
+		}
+		return upstream.Unkept(next)
+	}},
+	{"rejoin", conversing, func(p *passage, next caddyhttp.Handler) caddyhttp.Handler {
+		return p.h.rejoin.Layer(next, p.call.tenant)
+	}},
+	{"queue", conversing | unparsed | unlooked, func(p *passage, next caddyhttp.Handler) caddyhttp.Handler {
+		return p.h.Queue.Layer(next, p.h.slots, p.format, p.ticket, p.place)
+	}},
+	{"translate", conversing | aside | unparsed | pinging | folding, func(p *passage, next caddyhttp.Handler) caddyhttp.Handler {
+		return p.h.up.Translate(next, p.format, p.session)
+	}},
+	{"overlay", conversing | folding, func(p *passage, next caddyhttp.Handler) caddyhttp.Handler {
+		return p.h.overlay.Layer(next, p.format, box.Conversation{
+			Session: p.session, Tenant: p.call.tenant, Ahead: p.errand == folding, Common: &p.call.common,
+		})
+	}},
+	{"prefix recorder", conversing, func(p *passage, next caddyhttp.Handler) caddyhttp.Handler {
+		return p.h.fronting(next, p.format, p.call)
+	}},
+	{"compat", conversing | aside | unparsed | folding | warming, func(p *passage, next caddyhttp.Handler) caddyhttp.Handler {
+		return p.h.up.Compat(next, p.format)
+	}},
+	{"unpack", conversing | aside | unparsed, func(_ *passage, next caddyhttp.Handler) caddyhttp.Handler {
+		return upstream.Unpack(next)
+	}},
+	{"side requests", aside, func(p *passage, next caddyhttp.Handler) caddyhttp.Handler {
+		return caddyhttp.HandlerFunc(func(w http.ResponseWriter, r *http.Request) error {
+			return p.h.sides.ServeHTTP(w, r, next)
+		})
+	}},
+}
+
+// errand is why a request goes upstream.
+type errand uint8
+
+const (
+	conversing errand = 1 << iota // a client's, of a conversation
+	aside                         // a client's on the side, where those have an upstream of their own
+	unparsed                      // a client's that was not understood
+	unlooked                      // a client's that was not looked at
+	pinging                       // ours, to keep a cache alive
+	folding                       // ours, for a box to read a folded history
+	warming                       // ours, for a box to read a base
+)
+
+// passage is what layers are made from for one request.
+type passage struct {
+	h *Handler
+	errand
+	format  wire.Format // the client's
+	session string      // public id of the session, which names the conversation to the upstream
+	call    *call       // nil for none
+	ticket  queue.Ticket
+	place   *atomic.Pointer[box.Place] // told where the request stands in line
+}
+
+// through returns next behind the layers of the chain that are for the request.
+func (p *passage) through(next caddyhttp.Handler) caddyhttp.Handler {
+	for _, l := range slices.Backward(chain[:]) {
+		if l.takes&p.errand != 0 {
+			next = l.layer(p, next)
+		}
+	}
+	return next
+}
+
+// unknown is the passage of a client's request that is of no conversation we know.
+func (h *Handler) unknown(r *http.Request, e errand, format wire.Format) *passage {
+	return &passage{h: h, errand: e, format: format, ticket: h.sideTicket(r), place: new(atomic.Pointer[box.Place])}
+}

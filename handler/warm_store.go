@@ -28,6 +28,7 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/keepalive"
 	"github.com/caddy-llm-cache/caddy-llm-cache/layer"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
@@ -146,7 +147,7 @@ func (x *warmer) open(dir string, now time.Time) {
 			x.bases[b.id] = b
 		}
 	}
-	x.limit(now)
+	x.limit(now, sessioncache.Tenant{})
 }
 
 // readBase reads a base, and tells whether the file holds a query that may be a

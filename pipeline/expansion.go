@@ -24,7 +24,6 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/content"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stub"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/toolcall"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
@@ -225,7 +224,7 @@ func (r *request) back(i int) string {
 	switch {
 	case r.expand != expandNone:
 		return ExpandTool + " returns it."
-	case toolcall.Of(r.View, i) >= 0:
+	case r.Call(i) >= 0:
 		return "Run the call again to see it."
 	}
 	return "It is gone."

@@ -37,8 +37,9 @@ func learn(h *history.History) {
 	r := reference.Scratches.Get().(*reference.Scratch)
 	defer reference.Scratches.Put(r)
 	var calls map[string]int // by id, where a search among few would not do
-	if len(h.Blocks)-h.Known > fewBlocks {
+	if len(h.Blocks)-h.Known > history.FewBlocks {
 		calls = make(map[string]int)
+		h.Callees = make([]int32, len(h.Blocks)-h.Known)
 	}
 	for i := h.Known; i < len(h.Blocks); i++ {
 		b, s := &h.Blocks[i], &h.States[i]
@@ -53,22 +54,27 @@ func learn(h *history.History) {
 		s.Turn, s.Task = turn, task
 		switch b.Kind {
 		case wire.KindToolUse:
-			c := toolcall.Understand(h.View.Text(b.Name), gjson.ParseBytes(h.View.Bytes(b.Body)))
+			input := toolcall.Input(h.View.Bytes(b.Body))
+			c := toolcall.Understand(h.View.Text(b.Name), input)
 			s.Class, s.Whole, s.Shell = c.Class, c.Whole, c.Shell
 			if c.Path != "" {
 				s.Path, s.Test = content.Hash(c.Path), toolcall.IsTest(c.Path)
 			}
-			if b.Body.Len() >= minTrait && s.Trait == "" && stub.Foldable(h.View.Bytes(b.Body)) {
-				s.Trait = inputTrait(h, r, b, c)
+			if b.Body.Len() >= minTrait && s.Trait == "" && stub.Foldable(input) {
+				s.Trait = inputTrait(r, input, c)
 			}
 			if c.Class == sessioncache.ClassEdit && b.Body.Len() >= minFold {
-				s.Replaced = uint16(min(toolcall.ReplacedBytes(gjson.ParseBytes(h.View.Bytes(b.Body))), math.MaxUint16))
+				s.Replaced = uint16(min(toolcall.ReplacedBytes(input), math.MaxUint16))
 			}
 			if calls != nil && !b.ID.Empty() {
 				calls[h.View.Text(b.ID)] = i
 			}
 		case wire.KindToolResult:
-			if j := newCall(h, i, calls); j >= 0 {
+			j := newCall(h, i, calls)
+			if h.Callees != nil {
+				h.Callees[i-h.Known] = int32(j) + 2
+			}
+			if j >= 0 {
 				c := &h.States[j]
 				s.Class, s.Path, s.Whole, s.Shell, s.Test = c.Class, c.Path, c.Whole, c.Shell, c.Test
 			} else {
@@ -80,9 +86,6 @@ func learn(h *history.History) {
 		}
 	}
 }
-
-// fewBlocks is the number of new blocks up to which a call is searched for.
-const fewBlocks = 64
 
 // newCall finds the call that a new result answers, among the new blocks if it
 // is there: its index, or -1.
@@ -106,19 +109,19 @@ func newCall(h *history.History, i int, calls map[string]int) int {
 func resultTrait(h *history.History, r *reference.Scratch, i int) sessioncache.Trait {
 	var few [reference.MostTerms]uint64
 	terms := append(few[:0], content.Hash(h.View.Text(h.Blocks[i].ID)))
-	if j := toolcall.Of(h.View, i); j >= 0 {
-		terms = reference.AppendTerms(terms, toolcall.Argument(gjson.ParseBytes(h.View.Bytes(h.Blocks[j].Body))))
+	if j := h.Call(i); j >= 0 {
+		terms = reference.AppendTerms(terms, toolcall.Argument(toolcall.Input(h.View.Bytes(h.Blocks[j].Body))))
 	}
 	r.Lines = reference.AppendLines(r.Lines[:0], h.Text(i))
 	return reference.NewTrait(terms, r.Lines)
 }
 
 // inputTrait does the same for what a call has written.
-func inputTrait(h *history.History, r *reference.Scratch, b *wire.Block, c toolcall.Call) sessioncache.Trait {
+func inputTrait(r *reference.Scratch, input gjson.Result, c toolcall.Call) sessioncache.Trait {
 	var few [reference.MostTerms]uint64
 	terms := reference.AppendTerms(few[:0], c.Argument)
 	m := reference.Mention{Lines: r.Lines[:0], Unread: true}
-	m.Value(toolcall.Decoded(gjson.ParseBytes(h.View.Bytes(b.Body))), 0)
+	m.Value(input, 0)
 	r.Lines = m.Lines
 	return reference.NewTrait(terms, m.Lines)
 }

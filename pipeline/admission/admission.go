@@ -27,7 +27,6 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/content"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/history"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stage"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/toolcall"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
@@ -50,7 +49,7 @@ func (o *Options) Edit(h *history.History, from, short int, local bool, enter fu
 			continue
 		}
 		if !local && enabled(o.Replaced) && !b.Has(wire.FlagError) {
-			if call := toolcall.Of(h.View, i); call >= max(h.Known, short) {
+			if call := h.Call(i); call >= max(h.Known, short) {
 				if value := replaced(h, call); value != nil {
 					enter(call, value)
 				}
@@ -69,7 +68,7 @@ func (o *Options) Edit(h *history.History, from, short int, local bool, enter fu
 // result returns the new content of a tool result, nil if it stays.
 func (o *Options) result(h *history.History, i int) []byte {
 	b := &h.Blocks[i]
-	from := originOfResult(h.View, i)
+	from := originOfResult(h, i)
 	if enabled(o.Rereads) && pointable(b) {
 		if p := reread(h, i, h.Text(i)); p != "" {
 			return content.Append(nil, p)

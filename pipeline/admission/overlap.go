@@ -35,6 +35,9 @@ const (
 	// maxPassages bounds the blocks about a file that a read of it is compared
 	// with, the latest first.
 	maxPassages = 16
+	// mostCompared bounds the bytes of such blocks in one request, all reads together: the
+	// files that a context holds, compared sixteen times.
+	mostCompared = 64 << 20
 	// maxPlaces bounds the places at which one line is looked for.
 	maxPlaces = 8
 )
@@ -113,10 +116,15 @@ func overlap(h *history.History, i int, text string) string {
 // out.
 func passages(h *history.History, i int) []passage {
 	var out []passage
-	for j := i - 1; j >= 0 && len(out) < maxPassages; j-- {
-		if h.States[j].Path != h.States[i].Path || h.Blocks[j].Body.Len() < minOverlap {
+	looks := 0
+	for j := range h.About(i, h.States[i].Path) {
+		if looks++; len(out) == maxPassages || looks > history.MostAlike || h.Compared > mostCompared {
+			break
+		}
+		if h.Blocks[j].Body.Len() < minOverlap {
 			continue
 		}
+		h.Compared += h.Blocks[j].Body.Len()
 		switch h.Blocks[j].Kind {
 		case wire.KindToolResult:
 			if h.States[j].Class == sessioncache.ClassRead && visible(h, j) && pointable(&h.Blocks[j]) {

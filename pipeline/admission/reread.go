@@ -38,8 +38,12 @@ func reread(h *history.History, i int, text string) string {
 	}
 	hash := content.Hash(essence)
 	h.States[i].Content = hash
-	for j := range i {
-		if h.States[j].Content != hash || !visible(h, j) || content.Essence(content.Of(h.View, &h.Blocks[j])) != essence {
+	looks := 0
+	for j := range h.Alike(i, hash) {
+		if looks++; looks > history.MostAlike {
+			break
+		}
+		if !visible(h, j) || content.Essence(content.Of(h.View, &h.Blocks[j])) != essence {
 			continue
 		}
 		h.States[j].Unused = 0
@@ -66,7 +70,7 @@ func Points(e *sessioncache.Edit) bool {
 
 // calledFor names the call that a result answers, in a few words.
 func calledFor(h *history.History, i int) string {
-	if j := toolcall.Of(h.View, i); j >= 0 {
+	if j := h.Call(i); j >= 0 {
 		return toolcall.Describe(h.View, &h.Blocks[j])
 	}
 	return "a call"

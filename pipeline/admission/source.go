@@ -20,6 +20,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/history"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/toolcall"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
@@ -66,15 +67,15 @@ var (
 )
 
 // originOfResult tells where a tool result comes from.
-func originOfResult(v *wire.View, i int) *origin {
-	blocks := v.MessageBlocks()
+func originOfResult(h *history.History, i int) *origin {
+	v, blocks := h.View, h.Blocks
 	failed := blocks[i].Has(wire.FlagError)
-	j := toolcall.Of(v, i)
+	j := h.Call(i)
 	if j < 0 {
 		return &origin{source: sourceOther, failed: failed}
 	}
 	call := &blocks[j]
-	o := originOf(v.Text(call.Name), gjson.ParseBytes(v.Bytes(call.Body)), failed)
+	o := originOf(v.Text(call.Name), toolcall.Input(v.Bytes(call.Body)), failed)
 	return &o
 }
 

@@ -18,6 +18,7 @@ package history
 
 import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/content"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/toolcall"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
@@ -34,8 +35,27 @@ type History struct {
 	// Known is the number of blocks that stood in the last request too.
 	Known int
 
-	Texts []string       // of the new blocks, as far as they were decoded
-	arena *content.Arena // where the texts lie
+	// Callees are the calls that new results answer, where there are many, plus two;
+	// zero for what was not looked for.
+	Callees []int32
+	// Compared are the bytes of the blocks that others were compared with.
+	Compared int
+
+	Texts   []string       // of the new blocks, as far as they were decoded
+	arena   *content.Arena // where the texts lie
+	earlier earlier        // finds blocks in front of another
+}
+
+// FewBlocks is the number of new blocks up to which a search for each is less work
+// than to remember where they stand.
+const FewBlocks = 64
+
+// Call finds the call that a tool result answers: its index, or -1.
+func (h *History) Call(i int) int {
+	if h.Callees != nil && i >= h.Known && h.Callees[i-h.Known] > 0 {
+		return int(h.Callees[i-h.Known]) - 2
+	}
+	return toolcall.Of(h.View, i)
 }
 
 // Text returns the decoded text of a message block. Several stages look at new

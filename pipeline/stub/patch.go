@@ -61,12 +61,8 @@ func foldPatch(s, name string, replaced bool) string {
 	return out.String()
 }
 
-// Foldable tells whether there is something in the input of a call that
-// can be folded: all but free text can, and of that patches.
-func Foldable(body []byte) bool {
-	if body[0] != '"' {
-		return true
-	}
-	input := toolcall.Decoded(gjson.ParseBytes(body))
-	return input.Type != gjson.String || toolcall.IsPatch(input.Str)
+// Foldable reports whether there is something in the input of a call that can be
+// folded: all but free text can, and of that patches.
+func Foldable(input gjson.Result) bool {
+	return input.Exists() && (input.Type != gjson.String || toolcall.IsPatch(input.Str))
 }

@@ -26,7 +26,7 @@ import (
 // Describe names a call by its tool and its most telling argument.
 func Describe(v *wire.View, call *wire.Block) string {
 	name := v.Text(call.Name)
-	if a := Argument(gjson.ParseBytes(v.Bytes(call.Body))); a != "" {
+	if a := Argument(Input(v.Bytes(call.Body))); a != "" {
 		return name + " " + content.Clip(strings.Join(strings.Fields(a), " "), 120)
 	}
 	return name

@@ -18,6 +18,11 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
+// mostBetween is the number of blocks between a call and its result, and between
+// the results of an answer and its first call, up to which they are found: far more
+// than models call tools at once, and little enough to look for each.
+const mostBetween = 512
+
 // Of finds the call that a tool result answers, in the messages before it:
 // its index, or -1.
 func Of(v *wire.View, i int) int {
@@ -26,7 +31,7 @@ func Of(v *wire.View, i int) int {
 	if len(id) == 0 {
 		return callInOrder(v, i)
 	}
-	for j := i - 1; j >= 0; j-- {
+	for j := i - 1; j >= max(0, i-mostBetween); j-- {
 		b := &blocks[j]
 		if b.Kind == wire.KindToolUse && string(v.Bytes(b.ID)) == string(id) {
 			return j
@@ -53,15 +58,18 @@ func callInOrder(v *wire.View, i int) int {
 	same := func(j int, k wire.Kind) bool {
 		return blocks[j].Kind == k && string(v.Bytes(blocks[j].Name)) == string(name)
 	}
-	before, j := 0, i-1
-	for ; j >= 0 && blocks[j].Role != wire.RoleAssistant; j-- {
+	before, j, least := 0, i-1, max(0, i-2*mostBetween)
+	for ; j >= least && blocks[j].Role != wire.RoleAssistant; j-- {
 		if same(j, wire.KindToolResult) {
 			before++
 		}
 	}
 	first := j
-	for first > 0 && blocks[first-1].Role == wire.RoleAssistant {
+	for first > least && blocks[first-1].Role == wire.RoleAssistant {
 		first--
+	}
+	if j < least || first == least && least > 0 {
+		return -1
 	}
 	for n := max(first, 0); n <= j; n++ {
 		if !same(n, wire.KindToolUse) {

@@ -15,7 +15,6 @@
 package sessioncache
 
 import (
-	"container/list"
 	"crypto/aes"
 	"crypto/cipher"
 	"crypto/hkdf"
@@ -33,6 +32,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/lru"
 )
 
 // KeySize is the length of the key of [BlockFiles], in bytes.
@@ -68,14 +69,11 @@ type BlockFiles struct {
 	seal   cipher.AEAD
 	names  []byte // the key of names
 
-	mu      sync.Mutex
-	max     int64
-	ttl     time.Duration
-	all     map[string]*list.Element // of *blockFile, by path
-	order   *list.List               // most recently used first
-	bytes   int64
-	tenants map[string]int64
-	closed  bool
+	mu     sync.Mutex
+	max    int64
+	ttl    time.Duration
+	files  *lru.Cache[string, string, time.Time] // by path and tenant: when they were last used
+	closed bool
 	// forgotten are the beginnings of names of which what was put before is not
 	// to be written, with the number of forgets there had been by then.
 	forgotten map[string]uint64
@@ -91,8 +89,6 @@ type blockFile struct {
 	size int64
 	at   time.Time
 }
-
-func (f *blockFile) tenant() string { return filepath.Dir(f.path) }
 
 type blockJob struct {
 	path, text string
@@ -137,7 +133,7 @@ func OpenBlockFiles(o BlockFilesOptions, now time.Time) (*BlockFiles, error) {
 	}
 	f := &BlockFiles{
 		folder: o.Folder, log: o.Log, seal: seal, names: names[:], max: o.MaxBytes, ttl: o.TTL,
-		all: make(map[string]*list.Element), order: list.New(), tenants: make(map[string]int64), forgotten: make(map[string]uint64),
+		files: lru.New[string, string, time.Time](), forgotten: make(map[string]uint64),
 		jobs: make(chan blockJob, waitingJobs), done: make(chan struct{}),
 	}
 	if f.log == nil {
@@ -244,9 +240,9 @@ func (f *BlockFiles) forget(session string, t Tenant) {
 	prefix := f.prefix(session, t)
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for path, at := range f.all {
-		if strings.HasPrefix(path, prefix) {
-			f.drop(at)
+	for e := range f.files.OldestOf(filepath.Dir(prefix)) {
+		if strings.HasPrefix(e.Key, prefix) {
+			f.drop(e)
 		}
 	}
 	f.forgets++
@@ -318,17 +314,16 @@ func (f *BlockFiles) keep(j *blockJob) (err error) {
 func (f *BlockFiles) touch(path string, now time.Time) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	at, ok := f.all[path]
-	if !ok {
+	e := f.files.Get(path)
+	if e == nil {
 		return false
 	}
-	e := at.Value.(*blockFile)
-	if now.Sub(e.at) > f.ttl {
-		f.drop(at)
+	if now.Sub(e.Value) > f.ttl {
+		f.drop(e)
 		return false
 	}
-	e.at = now
-	f.order.MoveToFront(at)
+	e.Value = now
+	f.files.Use(e)
 	if err := os.Chtimes(filepath.Join(f.folder, path), now, now); err != nil {
 		f.log(path, err)
 	}
@@ -382,8 +377,8 @@ func (f *BlockFiles) get(k blockKey, t Tenant, now time.Time) (string, bool) {
 		f.log(path, err)
 		f.mu.Lock()
 		defer f.mu.Unlock()
-		if at, ok := f.all[path]; ok {
-			f.drop(at)
+		if e := f.files.Get(path); e != nil {
+			f.drop(e)
 		}
 		return "", false
 	}
@@ -407,48 +402,33 @@ func (f *BlockFiles) load(path string) (string, error) {
 }
 
 // enter notes a file that is there. The lock is held.
-func (f *BlockFiles) enter(e *blockFile) {
-	f.all[e.path] = f.order.PushFront(e)
-	f.bytes += e.size
-	f.tenants[e.tenant()] += e.size
-}
+func (f *BlockFiles) enter(e *blockFile) { f.files.Put(e.path, filepath.Dir(e.path), e.at, e.size) }
 
 // limit removes what is too old and too much, what was not used for longest
 // first. The lock is held.
 func (f *BlockFiles) limit(now time.Time) {
-	for at := f.order.Back(); at != nil; {
-		e, before := at.Value.(*blockFile), at.Prev()
-		switch {
-		case now.Sub(e.at) > f.ttl || f.bytes > f.max || f.crowds(e.tenant()):
-			f.drop(at)
-		case !f.crowded():
-			return
+	for e := range f.files.Oldest() {
+		if now.Sub(e.Value) <= f.ttl && f.files.Bytes() <= f.max {
+			break
 		}
-		at = before
+		f.drop(e)
+	}
+	for tenant := range f.files.Owners() {
+		for e := range f.files.OldestOf(tenant) {
+			if f.files.BytesOf(tenant) <= f.max/tenantShare {
+				break
+			}
+			f.drop(e)
+		}
 	}
 }
 
-// crowds tells whether a tenant takes more than its share.
-func (f *BlockFiles) crowds(tenant string) bool { return f.tenants[tenant] > f.max/tenantShare }
-
-func (f *BlockFiles) crowded() bool {
-	for t := range f.tenants {
-		if f.crowds(t) {
-			return true
-		}
+func (f *BlockFiles) drop(e *lru.Entry[string, string, time.Time]) {
+	f.files.Drop(e)
+	if err := os.Remove(filepath.Join(f.folder, e.Key)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		f.log(e.Key, err)
 	}
-	return false
-}
-
-func (f *BlockFiles) drop(at *list.Element) {
-	e := f.order.Remove(at).(*blockFile)
-	delete(f.all, e.path)
-	f.bytes -= e.size
-	if f.tenants[e.tenant()] -= e.size; f.tenants[e.tenant()] <= 0 {
-		delete(f.tenants, e.tenant())
-		defer func() { _ = os.Remove(filepath.Join(f.folder, e.tenant())) }() // if it is empty
-	}
-	if err := os.Remove(filepath.Join(f.folder, e.path)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		f.log(e.path, err)
+	if f.files.BytesOf(e.Owner) == 0 {
+		_ = os.Remove(filepath.Join(f.folder, e.Owner)) // if it is empty
 	}
 }

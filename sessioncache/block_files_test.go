@@ -288,8 +288,8 @@ func TestWritingPanics(t *testing.T) {
 	if len(logged) != 1 || !errors.Is(logged[0], ErrPanic) || strings.Contains(logged[0].Error(), "quoted") {
 		t.Errorf("logged %v", logged)
 	}
-	if f.order.Len() != 1 {
-		t.Errorf("%d files", f.order.Len())
+	if f.files.Len() != 1 {
+		t.Errorf("%d files", f.files.Len())
 	}
 }
 

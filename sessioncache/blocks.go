@@ -15,10 +15,10 @@
 package sessioncache
 
 import (
-	"container/list"
 	"sync"
 	"time"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/lru"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
@@ -37,12 +37,9 @@ const (
 // by time; what was not used for longest goes first. A text is found only by the
 // session, the conversation and the name that it was put under.
 type Blocks struct {
-	mu      sync.Mutex
-	all     map[blockKey]*list.Element
-	order   *list.List // most recently used first
-	bytes   int64
-	tenants map[Tenant]int64
-	files   *BlockFiles // where they are kept besides, nil for nowhere
+	mu    sync.Mutex
+	texts *lru.Cache[blockKey, Tenant, block]
+	files *BlockFiles // where they are kept besides, nil for nowhere
 }
 
 type blockKey struct {
@@ -52,21 +49,17 @@ type blockKey struct {
 }
 
 type block struct {
-	key    blockKey
-	tenant Tenant
-	text   string
-	at     time.Time
+	text string
+	at   time.Time // it was last put or asked for
 }
 
 // blockOverhead is about what an entry takes besides its text, in bytes.
 const blockOverhead = 250
 
-func (b *block) size() int64 { return int64(len(b.text)) + blockOverhead }
-
 // NewBlocks returns a store that is empty but for what the files hold, where
 // texts are kept besides. They may be nil.
 func NewBlocks(files *BlockFiles) *Blocks {
-	return &Blocks{all: make(map[blockKey]*list.Element), order: list.New(), tenants: make(map[Tenant]int64), files: files}
+	return &Blocks{texts: lru.New[blockKey, Tenant, block](), files: files}
 }
 
 // Put keeps a text under its name. The scope is the hash of the conversation's
@@ -76,30 +69,27 @@ func (b *Blocks) Put(s *Session, scope wire.Hash, name, text string, now time.Ti
 	if s.Gone() {
 		return
 	}
-	e := &block{key: blockKey{s.digest, scope, name}, tenant: s.tenant, text: text, at: now}
-	if e.size() > MaxTenantBlockBytes {
+	key, size := blockKey{s.digest, scope, name}, int64(len(text))+blockOverhead
+	if size > MaxTenantBlockBytes {
 		return
 	}
 	if b.files != nil {
-		b.files.put(e.key, e.tenant, text, now)
+		b.files.put(key, s.tenant, text, now)
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if old, ok := b.all[e.key]; ok {
-		b.drop(old)
-	}
-	b.all[e.key] = b.order.PushFront(e)
-	b.bytes += e.size()
-	b.tenants[e.tenant] += e.size()
-	for at := b.order.Back(); at != nil; {
-		x := at.Value.(*block)
-		before := at.Prev()
-		if now.Sub(x.at) > BlockTTL || b.bytes > MaxBlockBytes || b.tenants[x.tenant] > MaxTenantBlockBytes {
-			b.drop(at)
-		} else if b.tenants[e.tenant] <= MaxTenantBlockBytes {
+	b.texts.Put(key, s.tenant, block{text, now}, size)
+	for e := range b.texts.Oldest() {
+		if now.Sub(e.Value.at) <= BlockTTL && b.texts.Bytes() <= MaxBlockBytes {
 			break
 		}
-		at = before
+		b.texts.Drop(e)
+	}
+	for e := range b.texts.OldestOf(s.tenant) {
+		if b.texts.BytesOf(s.tenant) <= MaxTenantBlockBytes {
+			break
+		}
+		b.texts.Drop(e)
 	}
 }
 
@@ -115,26 +105,25 @@ func (b *Blocks) Get(s *Session, scope wire.Hash, name string, now time.Time) (s
 func (b *Blocks) remembered(key blockKey, now time.Time) (string, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	at, ok := b.all[key]
-	if !ok {
+	e := b.texts.Get(key)
+	if e == nil {
 		return "", false
 	}
-	e := at.Value.(*block)
-	if now.Sub(e.at) > BlockTTL {
-		b.drop(at)
+	if now.Sub(e.Value.at) > BlockTTL {
+		b.texts.Drop(e)
 		return "", false
 	}
-	e.at = now
-	b.order.MoveToFront(at)
-	return e.text, true
+	e.Value.at = now
+	b.texts.Use(e)
+	return e.Value.text, true
 }
 
 // Forget forgets all texts of a session.
 func (b *Blocks) Forget(s *Session) {
 	b.mu.Lock()
-	for key, at := range b.all {
-		if key.session == s.digest {
-			b.drop(at)
+	for e := range b.texts.OldestOf(s.tenant) {
+		if e.Key.session == s.digest {
+			b.texts.Drop(e)
 		}
 	}
 	b.mu.Unlock()
@@ -147,7 +136,7 @@ func (b *Blocks) Forget(s *Session) {
 func (b *Blocks) Bytes() int64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.bytes
+	return b.texts.Bytes()
 }
 
 // Close writes to the files what is yet to be written.
@@ -158,14 +147,5 @@ func (b *Blocks) Close() error { return b.files.Close() }
 func (b *Blocks) SetLimits(maxBytes int64, ttl time.Duration, now time.Time) {
 	if b.files != nil {
 		b.files.setLimits(maxBytes, ttl, now)
-	}
-}
-
-func (b *Blocks) drop(at *list.Element) {
-	e := b.order.Remove(at).(*block)
-	delete(b.all, e.key)
-	b.bytes -= e.size()
-	if b.tenants[e.tenant] -= e.size(); b.tenants[e.tenant] <= 0 {
-		delete(b.tenants, e.tenant)
 	}
 }

@@ -15,7 +15,6 @@
 package sessioncache
 
 import (
-	"container/heap"
 	"container/list"
 	"fmt"
 	"sync"
@@ -24,6 +23,7 @@ import (
 
 	"github.com/dgraph-io/ristretto/v2"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/lru"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
@@ -85,12 +85,11 @@ type Memory struct {
 
 	mu       sync.Mutex
 	opts     MemoryOptions
-	sessions map[string]*Session // by digest: those held, and those in use
-	held     list.List           // of *Session, the newest first
-	shares   shares              // of those held, by tenant
-	tenants  map[Tenant]*share
-	firsts   map[first]*Session // by the conversation's opening
-	said     map[first]*Session // by the conversation's answers, see Key.Answer
+	sessions map[string]*Session                  // by digest: those held, and those in use
+	held     *lru.Cache[uint64, Tenant, *Session] // those held, by number
+	newest   list.List                            // of *Session held, the newest first
+	firsts   map[first]*Session                   // by the conversation's opening
+	said     map[first]*Session                   // by the conversation's answers, see Key.Answer
 	stats    Stats
 	closed   bool
 }
@@ -105,9 +104,8 @@ type first struct {
 // Memory.mu.
 type node struct {
 	number atomic.Uint64 // 0 as long as it is not held
-	made   *list.Element // in Memory.held
-	used   *list.Element // in its tenant's share
-	bytes  int64
+	made   *list.Element // in Memory.newest
+	entry  *lru.Entry[uint64, Tenant, *Session]
 	last   time.Time // when it was last released
 	kept   time.Time // when its time last began anew in the cache
 	pins   int
@@ -126,7 +124,7 @@ func NewMemory(o MemoryOptions) (*Memory, error) {
 	if err := o.defaults(); err != nil {
 		return nil, err
 	}
-	m := &Memory{opts: o, sessions: map[string]*Session{}, tenants: map[Tenant]*share{}, firsts: map[first]*Session{}, said: map[first]*Session{}}
+	m := &Memory{opts: o, sessions: map[string]*Session{}, held: lru.New[uint64, Tenant, *Session](), firsts: map[first]*Session{}, said: map[first]*Session{}}
 	m.stats.Since = time.Now()
 	clock, err := ristretto.NewCache(&ristretto.Config[uint64, *Session]{
 		// The counters only decide what Ristretto evicts, and it is never let
@@ -254,26 +252,19 @@ func (m *Memory) Release(s *Session) {
 	m.forget(evicted)
 }
 
-// hold makes room in the account for what a session has become, and makes it the
-// one that its tenant has used last.
+// hold accounts for what a session has become, and makes it the one that was used
+// last.
 func (m *Memory) hold(s *Session, bytes int64, now time.Time) {
-	t := m.tenants[s.tenant]
-	if s.Number() == 0 {
-		s.number.Store(numbers.Add(1))
-		s.made = m.held.PushFront(s)
-		m.stats.Created++
-		if t == nil {
-			t = new(share)
-			m.tenants[s.tenant] = t
-			heap.Push(&m.shares, t)
-		}
-		s.used = t.sessions.PushFront(s)
+	s.last = now
+	if s.Number() > 0 {
+		m.held.Use(s.entry)
+		m.held.Resize(s.entry, bytes)
+		return
 	}
-	t.sessions.MoveToFront(s.used)
-	t.bytes += bytes - s.bytes
-	m.stats.Bytes += bytes - s.bytes
-	s.bytes, s.last = bytes, now
-	heap.Fix(&m.shares, t.at)
+	s.number.Store(numbers.Add(1))
+	s.entry = m.held.Put(s.Number(), s.tenant, s, bytes)
+	s.made = m.newest.PushFront(s)
+	m.stats.Created++
 }
 
 // refresh is the part of its time after which a session in use gets all of it
@@ -321,11 +312,12 @@ func reindex(by map[first]*Session, s *Session, old, hashes []wire.Hash) []wire.
 }
 
 // evict takes sessions out until the rest fits: of the tenant that holds most, those
-// not used for longest. What it returns must be passed to forget once the lock is
-// given up.
+// not used for longest. So a tenant, however many sessions it makes, pushes out its
+// own once it holds as much as any other. What it returns must be passed to forget
+// once the lock is given up.
 func (m *Memory) evict() (out []*Session) {
-	for m.stats.Bytes > m.opts.MaxBytes {
-		s := m.shares.spare()
+	for m.held.Bytes() > m.opts.MaxBytes {
+		s := m.spare()
 		if s == nil {
 			break
 		}
@@ -335,6 +327,37 @@ func (m *Memory) evict() (out []*Session) {
 		out = append(out, s)
 	}
 	return out
+}
+
+// spare is the session that goes next, nil if all are in use.
+func (m *Memory) spare() *Session {
+	heaviest, ok := m.held.Heaviest()
+	if !ok {
+		return nil
+	}
+	s, most := m.idle(heaviest), int64(0)
+	if s != nil {
+		return s
+	}
+	for t := range m.held.Owners() {
+		if bytes := m.held.BytesOf(t); bytes > most {
+			if x := m.idle(t); x != nil {
+				s, most = x, bytes
+			}
+		}
+	}
+	return s
+}
+
+// idle is the session of a tenant not used for longest of those that nobody uses,
+// nil if all are in use.
+func (m *Memory) idle(t Tenant) *Session {
+	for e := range m.held.OldestOf(t) {
+		if e.Value.pins == 0 {
+			return e.Value
+		}
+	}
+	return nil
 }
 
 // drop takes a session out of every index but the cache.
@@ -349,17 +372,8 @@ func (m *Memory) drop(s *Session) {
 		return
 	}
 	m.index(s, nil, nil)
-	m.held.Remove(s.made)
-	t := m.tenants[s.tenant]
-	t.sessions.Remove(s.used)
-	t.bytes -= s.bytes
-	m.stats.Bytes -= s.bytes
-	if t.sessions.Len() == 0 {
-		heap.Remove(&m.shares, t.at)
-		delete(m.tenants, s.tenant)
-		return
-	}
-	heap.Fix(&m.shares, t.at)
+	m.newest.Remove(s.made)
+	m.held.Drop(s.entry)
 }
 
 // forget takes sessions out of the cache. It must not hold the lock, because
@@ -430,8 +444,8 @@ func (m *Memory) Delete(id string) *Session {
 func (m *Memory) Page(before uint64, most int) []*Session {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	page := make([]*Session, 0, min(most, m.held.Len()))
-	for e := m.held.Front(); e != nil && len(page) < most; e = e.Next() {
+	page := make([]*Session, 0, min(most, m.newest.Len()))
+	for e := m.newest.Front(); e != nil && len(page) < most; e = e.Next() {
 		if s := e.Value.(*Session); s.Number() < before {
 			page = append(page, s)
 		}
@@ -444,7 +458,7 @@ func (m *Memory) Stats() Stats {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	st := m.stats
-	st.MaxBytes, st.Sessions = m.opts.MaxBytes, m.held.Len()
+	st.MaxBytes, st.Sessions, st.Bytes = m.opts.MaxBytes, m.held.Len(), m.held.Bytes()
 	return st
 }
 
@@ -456,9 +470,9 @@ func (m *Memory) Close() error {
 	m.mu.Lock()
 	closed := m.closed
 	m.closed = true
-	m.held.Init()
+	m.newest.Init()
 	m.sessions, m.firsts, m.said = map[string]*Session{}, map[first]*Session{}, map[first]*Session{}
-	m.tenants, m.shares = map[Tenant]*share{}, nil
+	m.held = lru.New[uint64, Tenant, *Session]()
 	m.mu.Unlock()
 	if !closed {
 		m.clock.Close()

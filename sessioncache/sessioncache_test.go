@@ -455,15 +455,13 @@ func TestTenantsKeepTheirShare(t *testing.T) {
 		t.Error("a newcomer was pushed out")
 	}
 	sum := int64(0)
-	for tenant, share := range m.tenants {
-		n := int64(0)
-		for e := share.sessions.Front(); e != nil; e = e.Next() {
-			n += e.Value.(*Session).bytes
+	for e := range m.held.Oldest() {
+		e.Value.Lock()
+		if n := e.Value.size(); n != e.Size() {
+			t.Errorf("%d bytes are accounted for, %d held", e.Size(), n)
 		}
-		if n != share.bytes || m.shares[share.at] != share {
-			t.Errorf("tenant %d: %d bytes are accounted for, %d held", tenant[0], share.bytes, n)
-		}
-		sum += n
+		e.Value.Unlock()
+		sum += e.Size()
 	}
 	if sum != m.Stats().Bytes {
 		t.Errorf("%d bytes are accounted for, %d held", m.Stats().Bytes, sum)
@@ -498,7 +496,7 @@ func TestExpiredBeforeTheSweep(t *testing.T) {
 	if old == next || !old.Gone() || next.Gone() {
 		t.Fatal("an idle session is still there")
 	}
-	if st := m.Stats(); st.Sessions != 1 || st.Bytes != next.bytes || len(m.Page(Newest, 10)) != 1 {
+	if st := m.Stats(); st.Sessions != 1 || st.Bytes != next.entry.Size() || len(m.Page(Newest, 10)) != 1 {
 		t.Errorf("two sessions under one key: %+v", st)
 	}
 	if err := m.SetLimits(MemoryOptions{IdleTTL: time.Hour}); err != nil {

@@ -149,7 +149,7 @@ func (h *Handler) prepare(r *http.Request, format wire.Format, raw, body []byte)
 	view.Address(r.URL.Path, r.URL.RawQuery)
 	session = h.state.Acquire(h.sessionKey(r, tenant, view))
 	c = &call{h: h, view: view, session: session, id: session.ID(), raw: raw, tenant: tenant, rethread: rethread}
-	session.Want(h.lifetime(r, tenant))
+	session.SetLifetime(h.lifetime(r, tenant))
 	c.ex = h.pipe.Begin(view, session, h.now())
 	if c.ex.Lost {
 		unwoven.Inc()

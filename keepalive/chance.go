@@ -21,10 +21,10 @@ import (
 
 // Moment is what is known of a conversation when it falls idle.
 type Moment struct {
-	// Tool tells that the last answer asked for a tool: the agent, not a
+	// Tool reports whether the last answer asked for a tool: the agent, not a
 	// person, is expected to go on, or a person has to allow it to.
 	Tool bool
-	// Question tells that the last answer ends in a question.
+	// Question reports whether the last answer ends in a question.
 	Question bool
 	// Prompts is the number of prompts of a person so far.
 	Prompts int

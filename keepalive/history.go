@@ -29,7 +29,7 @@ type Past struct {
 	Lineage int
 	// At is when it arrived.
 	At time.Time
-	// Tool tells that its answer asked for a tool.
+	// Tool reports whether its answer asked for a tool.
 	Tool bool
 }
 

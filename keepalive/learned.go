@@ -24,7 +24,7 @@ import (
 type Habit struct {
 	// Tenant is a keyed hash of the credential.
 	Tenant [16]byte
-	// Client tells the programs of one tenant apart.
+	// Client keeps the programs of one tenant apart.
 	Client uint64
 	// Hour is the hour of the day at which the pause began, from 0 to 23.
 	Hour uint8

@@ -60,7 +60,7 @@ func (p *Ping) Number() int {
 	return p.entry.sent + 1
 }
 
-// End tells what became of the ping and what it cost. After anything but a read
+// End notes what became of the ping and what it cost. After anything but a read
 // the conversation is not pinged any more in this pause.
 func (p *Ping) End(o Outcome, cost float64) {
 	s := p.schedule

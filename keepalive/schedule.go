@@ -31,7 +31,7 @@ type ID struct {
 
 // Target is an idle conversation, as it is put into the schedule.
 type Target struct {
-	// Habit and Moment tell how long the pause may last.
+	// Habit and Moment say how long the pause may last.
 	Habit  Habit
 	Moment Moment
 	// Begun is when the request began after which it fell idle.
@@ -87,7 +87,7 @@ type Stretch struct {
 	Age time.Duration
 	// Lifetime is how long the cache would have lived without pings.
 	Lifetime time.Duration
-	// Kept tells that the pings have kept the cache alive to the end of a pause
+	// Kept reports whether the pings have kept the cache alive to the end of a pause
 	// that was longer than that.
 	Kept bool
 }
@@ -212,7 +212,7 @@ func (s *Schedule) Configure(o Options) {
 	s.fit()
 }
 
-// Enter tells that a request of a conversation begins. Until as many have left
+// Enter notes that a request of a conversation begins. Until as many have left
 // it is not pinged, and a ping in flight is canceled. What was done in the pause
 // that ends is returned, nil if none was watched.
 func (s *Schedule) Enter(id ID, now Instant) *Stretch {
@@ -235,7 +235,7 @@ func (s *Schedule) Enter(id ID, now Instant) *Stretch {
 	}
 }
 
-// Leave tells that a request is over, whose conversation was entered or begins
+// Leave notes that a request is over, whose conversation was entered or begins
 // with it. If no other one of it is in flight, the conversation falls idle as
 // the target says; with none it is not pinged.
 func (s *Schedule) Leave(id ID, entered bool, t *Target) {

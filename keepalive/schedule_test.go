@@ -43,7 +43,7 @@ func idle(begun Instant) *Target {
 
 func id(n int) ID { return ID{Session: fmt.Sprint(n), Lineage: 0} }
 
-// pingAll ends what is due as read, and tells how many pings that were.
+// pingAll ends what is due as read, and returns how many pings that were.
 func pingAll(s *Schedule, now Instant) (n int) {
 	for {
 		due := s.Due(now)

@@ -27,7 +27,7 @@ type Tiers struct {
 }
 
 const (
-	// maxTenants bounds the tenants that are told apart.
+	// maxTenants bounds the tenants that are kept apart.
 	maxTenants = 4096
 	// enough is the number of requests from which a comparison counts.
 	enough = 20
@@ -80,7 +80,7 @@ func (t *Tiers) Add(tenant [16]byte, u Usage) {
 	t.tenants[tenant] = one
 }
 
-// Long tells whether the long lifetime would have been cheaper for a tenant, by
+// Long reports whether the long lifetime would have been cheaper for a tenant, by
 // enough requests to tell.
 func (t *Tiers) Long(tenant [16]byte) bool {
 	t.mu.Lock()

@@ -110,14 +110,14 @@ func (x *Exchange) Background(t *wire.Turn, limit int) *Background {
 	return b
 }
 
-// current tells whether the exchange is the last of its lineage. The session is
+// current reports whether the exchange is the last of its lineage. The session is
 // locked.
 func (x *Exchange) current() bool {
 	l := x.lineage
 	return len(l.States) > 0 && len(l.States) == len(x.req.States) && &l.States[0] == &x.req.States[0] && !l.Frozen
 }
 
-// Current tells whether the conversation has not gone on since the plan was made.
+// Current reports whether the conversation has not gone on since the plan was made.
 func (b *Background) Current() bool {
 	b.x.req.session.Lock()
 	defer b.x.req.session.Unlock()
@@ -152,7 +152,7 @@ func (b *Background) Commit(u wire.Usage) bool {
 // Texts are the texts of the folded blocks, by the names that their stubs have.
 func (b *Background) Texts() []Block { return b.texts }
 
-// needless tells the planner of what nobody needs any more, however little it is.
+// needless lists what nobody needs any more, however little it is.
 func (q *planning) needless(r *request, e estimator) {
 	for i := range q.in.Blocks {
 		if free := r.needless(i); free > 0 {

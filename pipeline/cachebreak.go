@@ -25,7 +25,7 @@ import (
 type Break string
 
 // The reasons. The first that applies counts, in this order, except that an edit
-// of ours and new messages are told apart by which of them stands in front.
+// of ours and new messages are kept apart by which of them stands in front.
 const (
 	// NoBreak: the cache held what was expected.
 	NoBreak Break = ""

@@ -136,7 +136,7 @@ func TestFurtherFollowsTheTenant(t *testing.T) {
 	for range 20 {
 		other := &sessioncache.Lineage{Kind: l.Kind}
 		for range 14 {
-			s.s.Ran(other)
+			s.s.CountRequest(other)
 		}
 	}
 	if r := expect(s.s, x.req.View, l); r >= alone/2 {

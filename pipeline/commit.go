@@ -71,7 +71,7 @@ func (x *Exchange) join(t *wire.Turn) {
 	if !l.Beyond {
 		l.Kind = sessioncache.Kind(x.req.View)
 	}
-	recognise(l, x.req.View, t)
+	noteAnswers(l, x.req.View, t)
 	x.Lineage = l.ID()
 	if !l.Beyond {
 		l.Less = max(x.OriginalTokens-x.SentTokens, 0)
@@ -88,7 +88,7 @@ func (x *Exchange) join(t *wire.Turn) {
 	if x.Decision.Epoch != "" {
 		l.Decision = x.Decision.String()
 	}
-	if x.req.session.Ran(l); l.Requests == 1 {
+	if x.req.session.CountRequest(l); l.Requests == 1 {
 		l.Created = x.start
 	}
 	if ttl := x.req.rules.TTL; ttl > 0 && !l.Started.IsZero() && x.start.Sub(l.Started) > ttl {
@@ -149,8 +149,8 @@ func (x *Exchange) Commit(t *wire.Turn, now time.Time) {
 	}
 }
 
-// recognise notes the answers by which later requests find the conversation.
-func recognise(l *sessioncache.Lineage, v *wire.View, t *wire.Turn) {
+// noteAnswers notes the answers by which later requests find the conversation.
+func noteAnswers(l *sessioncache.Lineage, v *wire.View, t *wire.Turn) {
 	if l.Reply = (wire.Hash{}); !v.Thread.Empty() || v.Unthreaded || v.Traits().KeepsAnswers && !v.Stateless {
 		l.Reply = wire.AnswerID(t.ID)
 	}

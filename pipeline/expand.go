@@ -137,16 +137,16 @@ func instructions(v *wire.View) (n int) {
 	return n
 }
 
-// folds tells whether anything can be folded under the options.
+// folds reports whether anything can be folded under the options.
 func (r *request) folds() bool {
 	return r.o.Prune.Mode != stage.Off || r.o.Policy != Eager && (r.o.Planner.FoldInputs == nil || *r.o.Planner.FoldInputs)
 }
 
-// refers tells whether the next request may refer to this one's answer in place
+// refers reports whether the next request may refer to this one's answer in place
 // of a history, which then cannot be folded.
 func refers(v *wire.View) bool { return v.Traits().KeepsAnswers && !v.Stateless }
 
-// forced tells whether the request makes the model call a tool, or wants the
+// forced reports whether the request makes the model call a tool, or wants the
 // arguments of its calls in pieces.
 func forced(v *wire.View) bool {
 	choice := v.Bytes(v.ToolChoice)
@@ -166,10 +166,10 @@ func (r *request) declaration() (wire.Edit, bool) {
 	return wire.Edit{Block: lastTool(r.View), Op: wire.OpAfter, Value: value}, true
 }
 
-// weave puts what was said on the way to the client's last message back in its
+// reinsert puts what was said on the way to the client's last message back in its
 // place. Where the client has changed that message beyond recognition, it goes
 // out as it is, without the thinking in it if that is bound to its past.
-func (r *request) weave(m sessioncache.Match) {
+func (r *request) reinsert(m sessioncache.Match) {
 	if m.Lineage == nil || len(m.Lineage.Said) == 0 {
 		return
 	}
@@ -221,8 +221,8 @@ func (r *request) forgetThinking(message int) {
 	}
 }
 
-// woven appends the insertions of all blocks, and the tool.
-func (r *request) woven(edits []wire.Edit) []wire.Edit {
+// insertions appends the insertions of all blocks, and the tool.
+func (r *request) insertions(edits []wire.Edit) []wire.Edit {
 	for i := range r.States {
 		if w := r.States[i].Inserted; w != nil {
 			for _, in := range w.Inserts {
@@ -236,9 +236,9 @@ func (r *request) woven(edits []wire.Edit) []wire.Edit {
 	return edits
 }
 
-// unweave takes the tool and everything hidden out of the request, except where
+// withdraw takes the tool and everything hidden out of the request, except where
 // thinking is bound to it.
-func (r *request) unweave(m sessioncache.Match) {
+func (r *request) withdraw(m sessioncache.Match) {
 	l := m.Lineage
 	if r.rules.BindsThinking && l != nil && !l.Observed {
 		if !l.Expand {

@@ -34,11 +34,11 @@ type Expansion struct {
 	Class sessioncache.Class
 	// Bytes is the size of what was returned.
 	Bytes int
-	// Part tells that only a part was asked for.
+	// Part reports whether only a part was asked for.
 	Part bool
-	// Unknown tells that there is no such block in this conversation.
+	// Unknown reports whether there is no such block in this conversation.
 	Unknown bool
-	// Refused tells that the call was no expansion, but one whose arguments
+	// Refused reports whether the call was no expansion, but one whose arguments
 	// held a stub.
 	Refused bool
 }

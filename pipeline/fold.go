@@ -78,7 +78,7 @@ func (r *request) cuts(in []cut, least int) (cuts []cut, some bool) {
 	return cuts, some
 }
 
-// inputs tells whether a block is a call that wrote into a file, and that is not
+// inputs reports whether a block is a call that wrote into a file, and that is not
 // signed.
 func (r *request) inputs(i int) bool {
 	s := &r.States[i]

@@ -34,11 +34,11 @@ type Idle struct {
 	Rules cachemodel.Rules
 	// Lifetime is that of its cached prefix.
 	Lifetime time.Duration
-	// Long tells that it is the long one, or that the client has chosen one.
+	// Long reports whether it is the long one, or one that the client has chosen.
 	Long bool
 	// Prompt is the length of the prompt, in tokens.
 	Prompt int64
-	// Tool tells that the answer asks for tools, Question that it ends in a
+	// Tool reports whether the answer asks for tools, Question that it ends in a
 	// question.
 	Tool, Question bool
 	// Prompts is the number of prompts of a person, Pauses that of the pauses
@@ -124,7 +124,7 @@ func (x *Exchange) Idle(t *wire.Turn) (Idle, bool) {
 	}, true
 }
 
-// asks tells whether a text ends in a question.
+// asks reports whether a text ends in a question.
 func asks(text string) bool {
 	const end = 200
 	return strings.Contains(text[max(0, len(text)-end):], "?")

@@ -45,7 +45,7 @@ type Interceptor struct {
 	asked  []int            // the blocks that were asked for again
 }
 
-// CallsExpand tells whether calls of a tool are answered on the way, in this
+// CallsExpand reports whether calls of a tool are answered on the way, in this
 // conversation.
 func (c *Interceptor) CallsExpand(name string) bool {
 	switch {
@@ -57,7 +57,7 @@ func (c *Interceptor) CallsExpand(name string) bool {
 	return slices.Contains(c.req.o.Expand.names(), name)
 }
 
-// Intercepts tells whether the answer may hold calls that are answered on the
+// Intercepts reports whether the answer may hold calls that are answered on the
 // way.
 func (c *Interceptor) Intercepts() bool { return c.prompt.Edited && c.req.expand != expandNone }
 
@@ -78,7 +78,7 @@ func (c *Interceptor) Continue(its []wire.Iteration) ([]byte, error) {
 }
 
 // Correct takes the usage of all answers for that of a turn that is made of
-// several: the client may have been told of the last only.
+// several: the client may have seen the last only.
 func (c *Interceptor) Correct(t *wire.Turn) {
 	if t == nil || len(c.said) < 2 {
 		return
@@ -105,11 +105,11 @@ func (c *Interceptor) Say(its []wire.Iteration) {
 	}
 }
 
-// Stubs tells whether the request that was sent holds stubs that could be
+// Stubs reports whether the request that was sent holds stubs that could be
 // taken for content.
 func (c *Interceptor) Stubs() bool { return c.prompt.stubs }
 
-// Writes tells whether calls of a tool may write what their arguments hold. All
+// Writes reports whether calls of a tool may write what their arguments hold. All
 // may but those that read or search, as the first word of their name tells: a part
 // of a name tells less.
 func (c *Interceptor) Writes(name string) bool {
@@ -120,7 +120,7 @@ func (c *Interceptor) Writes(name string) bool {
 	return true
 }
 
-// Misled tells whether the arguments of a call hold a stub of this
+// Misled reports whether the arguments of a call hold a stub of this
 // conversation, or a note that admission left in it: the model took it for the
 // text that it stands for.
 func (c *Interceptor) Misled(arguments string) bool {

@@ -105,7 +105,7 @@ func newCall(h *history.History, i int, calls map[string]int) int {
 	return toolcall.Of(h.View, i)
 }
 
-// resultTrait tells by what a later answer can be seen to refer to a result.
+// resultTrait makes the trait by which a later answer can be seen to refer to a result.
 func resultTrait(h *history.History, r *reference.Scratch, i int) sessioncache.Trait {
 	var few [reference.MostTerms]uint64
 	terms := append(few[:0], content.Hash(h.View.Text(h.Blocks[i].ID)))

@@ -90,7 +90,7 @@ func (r *request) keep(m sessioncache.Match) {
 		}
 	}
 	r.fresh = nil
-	r.unweave(m)
+	r.withdraw(m)
 }
 
 // edits lists what to do with the bytes: the ledger of this request and the
@@ -108,5 +108,5 @@ func (r *request) edits(markers []wire.Edit) []wire.Edit {
 			edits = append(edits, wire.Edit{Block: r.View.System + i, Op: e.Op, Value: e.Value})
 		}
 	}
-	return r.woven(append(r.lengthened(edits), markers...))
+	return r.insertions(append(r.lengthened(edits), markers...))
 }

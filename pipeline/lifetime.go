@@ -22,7 +22,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
-// lengthens tells whether the client's markers go out with the long lifetime:
+// lengthens reports whether the client's markers go out with the long lifetime:
 // where it is wanted and the client has left the choice open. A conversation
 // changes only where nothing is cached, because the long lifetime is paid when
 // it is written, and then stays with it.
@@ -38,7 +38,7 @@ func (r *request) lengthens(l *sessioncache.Lineage) bool {
 	return wanted == sessioncache.LifetimeLong && (r.cold || l == nil && r.forwarded == 0)
 }
 
-// chosen tells whether the client names a lifetime, or caches nothing.
+// chosen reports whether the client names a lifetime, or caches nothing.
 func chosen(v *wire.View) bool {
 	open := false
 	names := func(marker []byte) bool {

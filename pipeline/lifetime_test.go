@@ -45,18 +45,18 @@ func TestLongLifetime(t *testing.T) {
 	}
 	s.prompt("Fix the bug.")
 	step(0, "5m")
-	s.s.Want(sessioncache.LifetimeLong)
+	s.s.SetLifetime(sessioncache.LifetimeLong)
 	step(time.Minute, "5m") // it is warm
 	step(10*time.Minute, "1h")
 	step(time.Minute, "1h")
-	s.s.Want(sessioncache.LifetimeKept)
+	s.s.SetLifetime(sessioncache.LifetimeKept)
 	step(30*time.Minute, "1h")
 	step(2*time.Hour, "5m")
-	s.s.Want(sessioncache.LifetimeLong)
+	s.s.SetLifetime(sessioncache.LifetimeLong)
 	step(10*time.Minute, "1h")
-	s.s.Want(sessioncache.LifetimeAsked)
+	s.s.SetLifetime(sessioncache.LifetimeAsked)
 	step(time.Minute, "5m")
-	s.s.Want(sessioncache.LifetimeLong)
+	s.s.SetLifetime(sessioncache.LifetimeLong)
 	s.marker = `,"cache_control":{"type":"ephemeral","ttl":"5m"}` // chosen
 	step(10*time.Hour, "5m")
 	s.marker = "" // caches nothing
@@ -70,7 +70,7 @@ var long200 = strings.Repeat("a line of text to fill the prompt with\n", 200)
 func TestLongLifetimeFromTheStart(t *testing.T) {
 	const body = `{"model":"m","cache_control":{"type":"ephemeral"},"tools":[{"name":"Read"}],"messages":[{"role":"user","content":"Fix the bug."}]}`
 	s := newScript(t, Options{}, keeping)
-	s.s.Want(sessioncache.LifetimeLong)
+	s.s.SetLifetime(sessioncache.LifetimeLong)
 	v, err := wire.Parse(wire.Anthropic, []byte(body), nil)
 	if err != nil {
 		t.Fatal(err)

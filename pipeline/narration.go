@@ -47,7 +47,7 @@ func (r *request) stripNarration() {
 	}
 }
 
-// announces tells whether a block is a text that can go because it only announces
+// announces reports whether a block is a text that can go because it only announces
 // the call beside it.
 func (r *request) announces(i int) bool {
 	b, under := &r.Blocks[i], *r.o.StripNarration.Under
@@ -59,7 +59,7 @@ func (r *request) announces(i int) bool {
 	return opens(string(raw[1:min(len(raw), maxOpener)])) && isNarration(r.Text(i), under)
 }
 
-// besideCall tells whether the block's message also holds a tool call, which
+// besideCall reports whether the block's message also holds a tool call, which
 // is what makes an announcement superfluous and the message not empty without.
 func besideCall(h *history.History, i int) bool {
 	first, end := h.Message(i)

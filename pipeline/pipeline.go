@@ -72,7 +72,7 @@ func (p *Pipeline) Begin(v *wire.View, s *sessioncache.Session, now time.Time) *
 	defer r.Release()
 	if !v.Partial {
 		r.declare(m)
-		r.weave(m)
+		r.reinsert(m)
 	}
 	if v.Partial || m.Lineage != nil && m.Lineage.Frozen {
 		learn(&r.History)

@@ -81,8 +81,8 @@ func (r *request) moment(l *sessioncache.Lineage) planner.Moment {
 	return m
 }
 
-// gather tells the planner of the conversation: of its blocks, those that are
-// worth folding if that saves so many bytes.
+// gather says what there is to know of the conversation: of its blocks, those that
+// are worth folding if that saves so many bytes.
 func (q *planning) gather(r *request, l *sessioncache.Lineage, least int, now time.Time) {
 	in := &q.in
 	in.Care = r.o.Planner.care()
@@ -97,7 +97,7 @@ func (q *planning) gather(r *request, l *sessioncache.Lineage, least int, now ti
 	q.blocks(r, l, estimator{&r.session.Calibration, rate(l)}, least)
 }
 
-// blocks tells the planner of the message blocks, and of the size of the prompt.
+// blocks lists the message blocks, and sums up the prompt.
 func (q *planning) blocks(r *request, l *sessioncache.Lineage, e estimator, least int) {
 	in := &q.in
 	in.Base, in.Total = 0, 0
@@ -199,7 +199,7 @@ func entries(ends []int, l *sessioncache.Lineage, ttl time.Duration, now time.Ti
 // usual in the session, if that is more than the prior.
 func expect(s *sessioncache.Session, v *wire.View, l *sessioncache.Lineage) float64 {
 	kind := sessioncache.Kind(v)
-	if further, ok := s.Further(kind, l); ok {
+	if further, ok := s.ExpectedRemaining(kind, l); ok {
 		return max(2, further/caution(l))
 	}
 	return max(prior(l), (s.Usual(kind, l)-requests(l))/caution(l))

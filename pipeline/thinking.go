@@ -48,7 +48,7 @@ func (r *request) strips() bool {
 	return r.o.StripThinking.Mode == stage.On || r.o.StripThinking.Mode != stage.Off && !r.sealed
 }
 
-// removable tells whether a block can go without leaving an empty message.
+// removable reports whether a block can go without leaving an empty message.
 func (r *request) removable(i int) bool {
 	b := &r.Blocks[i]
 	return b.Marker.Empty() && !b.Has(wire.FlagSigned) && !r.Alone(i)

@@ -51,7 +51,7 @@ func (r *request) compactToolResults() {
 	}
 }
 
-// open tells whether nothing has been done to a block but to admit it.
+// open reports whether nothing has been done to a block but to admit it.
 func (r *request) open(i int) bool {
 	e := r.States[i].Edit
 	return e == nil || e.Stage == stage.Admission

@@ -24,7 +24,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
-// serves tells whether the tools look like those of a coding agent.
+// serves reports whether the tools look like those of a coding agent.
 func serves(v *wire.View) bool {
 	for i := range toolDefs(v) {
 		b := &v.Blocks[i]

@@ -37,7 +37,7 @@ func newZones(o *Zones, v *wire.View) zones {
 	return zones{turns[frozen], turns[len(turns)-hot]}
 }
 
-// middle tells whether a block stands between the frozen head and the hot tail.
+// middle reports whether a block stands between the frozen head and the hot tail.
 func (z zones) middle(b *wire.Block) bool {
 	return int(b.Message) >= z.begin && int(b.Message) < z.end
 }

@@ -53,7 +53,7 @@ type BlockFilesOptions struct {
 	MaxBytes int64
 	// TTL is how long a text is kept after it was last put or asked for.
 	TTL time.Duration
-	// Log is told what could not be read or written: the name of a file, and
+	// Log gets what could not be read or written: the name of a file, and
 	// the error. Optional.
 	Log func(file string, err error)
 }
@@ -249,7 +249,7 @@ func (f *BlockFiles) forget(session string, t Tenant) {
 	f.forgotten[prefix] = f.forgets
 }
 
-// unwanted tells whether a text was forgotten while it waited. The lock is held.
+// unwanted reports whether a text was forgotten while it waited. The lock is held.
 func (f *BlockFiles) unwanted(j *blockJob) bool {
 	prefix, _, _ := strings.Cut(j.path, "-")
 	at, ok := f.forgotten[prefix+"-"]

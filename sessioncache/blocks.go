@@ -63,7 +63,7 @@ func NewBlocks(files *BlockFiles) *Blocks {
 }
 
 // Put keeps a text under its name. The scope is the hash of the conversation's
-// opening. Texts beyond the tenant's bound are not kept, nor are those of a session
+// first turn. Texts beyond the tenant's bound are not kept, nor are those of a session
 // that was forgotten.
 func (b *Blocks) Put(s *Session, scope wire.Hash, name, text string, now time.Time) {
 	if s.Gone() {

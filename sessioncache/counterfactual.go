@@ -41,7 +41,7 @@ type CounterfactualEntry struct {
 // maxEntries bounds the prefixes of a session: four for each lineage.
 const maxEntries = 4 * maxLineages
 
-// Live tells whether the entry can be found at a time.
+// Live reports whether the entry can be found at a time.
 func (e *CounterfactualEntry) Live(at time.Time) bool { return e.TTL == 0 || at.Sub(e.At) < e.TTL }
 
 // Entries are the prefixes that have been noted, live or not.

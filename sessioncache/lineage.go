@@ -31,15 +31,15 @@ type Lineage struct {
 
 	// States has one entry for each message block of the last request.
 	States []State
-	// Observed tells that the edits in States were computed, but never sent.
+	// Observed reports whether the edits in States were computed, but never sent.
 	Observed bool
-	// Frozen tells that an edit of ours was refused upstream: this
+	// Frozen reports whether an edit of ours was refused upstream: this
 	// conversation is not edited any more.
 	Frozen bool
-	// Partial tells that the requests hold the end of the conversation only:
+	// Partial reports whether the requests hold the end of the conversation only:
 	// the provider has the rest.
 	Partial bool
-	// Beyond tells that the provider has been told more than the last whole
+	// Beyond reports whether the provider has been told more than the last whole
 	// request, to which States belong: further requests held the end only.
 	Beyond bool
 	// Less is by how many tokens what the provider holds of the conversation is
@@ -73,7 +73,7 @@ type Lineage struct {
 	Last, Total wire.Usage
 	// Cost is what all requests have cost.
 	Cost Cost
-	// Diverged tells that what was sent has not always been the client's own
+	// Diverged reports whether what was sent has not always been the client's own
 	// bytes.
 	Diverged bool
 	// Front is a hash of the client's last prompt up to its first message block.
@@ -102,7 +102,7 @@ type Lineage struct {
 	// Ends are the block counts at which the upstream is expected to hold a
 	// cache entry, with the time at which it was last written or read.
 	Ends []End
-	// Expand tells that a tool by which the model gets folded text back is
+	// Expand reports whether a tool by which the model gets folded text back is
 	// declared to it, from the first request on.
 	Expand bool
 	// Said are the answers behind the client's last message where it is made of
@@ -139,7 +139,7 @@ type State struct {
 	// Edit is what the lineage has committed to doing with the block, nil if
 	// it goes out as it came.
 	Edit *Edit
-	// Trait tells how to recognise a reference to the block, empty for blocks
+	// Trait is how to recognise a reference to the block, empty for blocks
 	// that are never pruned.
 	Trait Trait
 	// Path is a hash of the file that a call, or the call that a result
@@ -160,16 +160,16 @@ type State struct {
 	Replaced uint16
 	// Class is what kind of call the block is, or answers.
 	Class Class
-	// Whole tells that the call reads a file from beginning to end.
+	// Whole reports whether the call reads a file from beginning to end.
 	Whole bool
-	// Shell tells that the call is made through a shell.
+	// Shell reports whether the call is made through a shell.
 	Shell bool
-	// Test tells that the file is one of tests, by its name.
+	// Test reports whether the file is one of tests, by its name.
 	Test bool
-	// Relies tells that a result was admitted with less than its text, because
+	// Relies reports whether a result was admitted with less than its text, because
 	// earlier blocks about the same file show the rest.
 	Relies bool
-	// Pinned tells that the model has asked for the block after it was folded.
+	// Pinned reports whether the model has asked for the block after it was folded.
 	Pinned bool
 }
 
@@ -301,7 +301,7 @@ func (l *Lineage) chain() []wire.Block {
 	return l.known.Chain()
 }
 
-// Warm tells whether the prefix is expected to be cached upstream at a time.
+// Warm reports whether the prefix is expected to be cached upstream at a time.
 // Unknown lifetimes count as ttl.
 func (l *Lineage) Warm(at time.Time, ttl time.Duration) bool {
 	if l.TTL > 0 {
@@ -319,7 +319,7 @@ func (l *Lineage) LastUse() time.Time {
 	return l.Started
 }
 
-// supersededBy tells whether a request that shares n blocks with the lineage
+// supersededBy reports whether a request that shares n blocks with the lineage
 // takes its place: it continues it, or differs from it only behind the last
 // answer (a reminder was dropped, the last message was written anew). A
 // request that leaves out an answer went another way, and both ways stay.

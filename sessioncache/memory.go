@@ -69,11 +69,11 @@ func (o *MemoryOptions) defaults() error {
 // requests are refused is gone with the last of them.
 //
 // There is one index of sessions, by their keys; what is not in there is not held. A
-// Ristretto cache holds each of them as well, by its number, and tells when its time
+// Ristretto cache holds each of them as well, by its number, and reports when its time
 // is over. Ristretto alone would not do: it takes new keys late, may drop them, and
 // when full it refuses newcomers in favour of old favourites, while a session store
 // wants the newcomer. And a key whose entry has run out is empty before the entry is
-// told to have gone: numbers are given once, so that what is told of one session
+// reported gone: numbers are given once, so that what is reported of one session
 // never strikes the next under its key.
 type Memory struct {
 	clock *ristretto.Cache[uint64, *Session]
@@ -88,16 +88,16 @@ type Memory struct {
 	sessions map[string]*Session                  // by digest: those held, and those in use
 	held     *lru.Cache[uint64, Tenant, *Session] // those held, by number
 	newest   list.List                            // of *Session held, the newest first
-	firsts   map[first]*Session                   // by the conversation's opening
-	said     map[first]*Session                   // by the conversation's answers, see Key.Answer
+	firsts   map[firstTurn]*Session               // by the conversation's first turn
+	said     map[firstTurn]*Session               // by the conversation's answers, see Key.Answer
 	stats    Stats
 	closed   bool
 }
 
-// first is a tenant's conversation by its opening.
-type first struct {
-	tenant  Tenant
-	opening wire.Hash
+// firstTurn is a tenant's conversation by its first turn.
+type firstTurn struct {
+	tenant Tenant
+	hash   wire.Hash
 }
 
 // node is a session's place in the store. All of it but gone is guarded by
@@ -124,7 +124,7 @@ func NewMemory(o MemoryOptions) (*Memory, error) {
 	if err := o.defaults(); err != nil {
 		return nil, err
 	}
-	m := &Memory{opts: o, sessions: map[string]*Session{}, held: lru.New[uint64, Tenant, *Session](), firsts: map[first]*Session{}, said: map[first]*Session{}}
+	m := &Memory{opts: o, sessions: map[string]*Session{}, held: lru.New[uint64, Tenant, *Session](), firsts: map[firstTurn]*Session{}, said: map[firstTurn]*Session{}}
 	m.stats.Since = time.Now()
 	clock, err := ristretto.NewCache(&ristretto.Config[uint64, *Session]{
 		// The counters only decide what Ristretto evicts, and it is never let
@@ -158,14 +158,14 @@ func (m *Memory) SetLimits(o MemoryOptions) error {
 }
 
 // Recall implements Store.
-func (m *Memory) Recall(t Tenant, opening wire.Hash) *wire.Known {
+func (m *Memory) Recall(t Tenant, first wire.Hash) *wire.Known {
 	m.mu.Lock()
-	s := m.firsts[first{t, opening}]
+	s := m.firsts[firstTurn{t, first}]
 	m.mu.Unlock()
 	if s == nil {
 		return nil
 	}
-	return s.recall(opening)
+	return s.recall(first)
 }
 
 // Acquire implements Store.
@@ -190,12 +190,12 @@ func (m *Memory) Acquire(k Key) *Session {
 	return s
 }
 
-// answered returns the session in which the answer was given that a key tells of.
+// answered returns the session in which the answer was given that a key names.
 func (m *Memory) answered(k Key) *Session {
 	if k.Answer.IsZero() {
 		return nil
 	}
-	if s := m.said[first{k.Tenant, k.Answer}]; s != nil && s.upstream == k.Upstream {
+	if s := m.said[firstTurn{k.Tenant, k.Answer}]; s != nil && s.upstream == k.Upstream {
 		return s
 	}
 	return nil
@@ -292,21 +292,21 @@ func (m *Memory) unpin(s *Session) {
 	}
 }
 
-// index makes the session findable by the openings of its conversations, and by
+// index makes the session findable by the first turns of its conversations, and by
 // their answers.
-func (m *Memory) index(s *Session, openings, said []wire.Hash) {
-	s.firsts = reindex(m.firsts, s, s.firsts, openings)
+func (m *Memory) index(s *Session, firsts, said []wire.Hash) {
+	s.firsts = reindex(m.firsts, s, s.firsts, firsts)
 	s.said = reindex(m.said, s, s.said, said)
 }
 
-func reindex(by map[first]*Session, s *Session, old, hashes []wire.Hash) []wire.Hash {
+func reindex(by map[firstTurn]*Session, s *Session, old, hashes []wire.Hash) []wire.Hash {
 	for _, h := range old {
-		if k := (first{s.tenant, h}); by[k] == s {
+		if k := (firstTurn{s.tenant, h}); by[k] == s {
 			delete(by, k)
 		}
 	}
 	for _, h := range hashes {
-		by[first{s.tenant, h}] = s
+		by[firstTurn{s.tenant, h}] = s
 	}
 	return hashes
 }
@@ -471,7 +471,7 @@ func (m *Memory) Close() error {
 	closed := m.closed
 	m.closed = true
 	m.newest.Init()
-	m.sessions, m.firsts, m.said = map[string]*Session{}, map[first]*Session{}, map[first]*Session{}
+	m.sessions, m.firsts, m.said = map[string]*Session{}, map[firstTurn]*Session{}, map[firstTurn]*Session{}
 	m.held = lru.New[uint64, Tenant, *Session]()
 	m.mu.Unlock()
 	if !closed {

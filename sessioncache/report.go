@@ -56,7 +56,7 @@ type LineageReport struct {
 	Kept   float64 `json:"kept"`
 	// TTLSeconds is the lifetime that the upstream gave the prefix, 0 if unknown.
 	TTLSeconds float64 `json:"ttl_seconds"`
-	// Warm tells whether the prefix is expected to be cached upstream now.
+	// Warm reports whether the prefix is expected to be cached upstream now.
 	Warm bool `json:"warm"`
 	// Observed and Frozen: see [Lineage].
 	Observed bool `json:"observed"`

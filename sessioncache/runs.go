@@ -98,10 +98,10 @@ func (r *runs) further(k like, n int) (float64, bool) {
 	return sum + left*beyond, true
 }
 
-// Further estimates how many more requests a conversation will run, nil for one
+// ExpectedRemaining estimates how many more requests a conversation will run, nil for one
 // that begins, by what others of that kind of the same tenant did. It tells
 // whether there were enough of them. The session must be locked.
-func (s *Session) Further(kind uint32, l *Lineage) (float64, bool) {
+func (s *Session) ExpectedRemaining(kind uint32, l *Lineage) (float64, bool) {
 	n := 0
 	if l != nil {
 		n = l.Requests
@@ -109,8 +109,8 @@ func (s *Session) Further(kind uint32, l *Lineage) (float64, bool) {
 	return s.runs.further(like{s.tenant, kind}, n)
 }
 
-// Ran counts one more request of a conversation. The session must be locked.
-func (s *Session) Ran(l *Lineage) {
+// CountRequest counts one more request of a conversation. The session must be locked.
+func (s *Session) CountRequest(l *Lineage) {
 	l.Requests++
 	s.runs.note(like{s.tenant, l.Kind}, l.Requests)
 }

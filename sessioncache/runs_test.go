@@ -81,7 +81,7 @@ func TestFurtherOfAStore(t *testing.T) {
 		s.Lock()
 		l := &Lineage{Kind: 7}
 		for range 24 {
-			s.Ran(l)
+			s.CountRequest(l)
 		}
 		s.Unlock()
 		m.Release(s)
@@ -90,10 +90,10 @@ func TestFurtherOfAStore(t *testing.T) {
 	defer m.Release(s)
 	s.Lock()
 	defer s.Unlock()
-	if got, ok := s.Further(7, &Lineage{Requests: 16}); !ok || math.Abs(got-12) > 4 {
+	if got, ok := s.ExpectedRemaining(7, &Lineage{Requests: 16}); !ok || math.Abs(got-12) > 4 {
 		t.Errorf("%.1f more requests, %v; want about 12", got, ok)
 	}
-	if _, ok := s.Further(8, nil); ok {
+	if _, ok := s.ExpectedRemaining(8, nil); ok {
 		t.Error("a kind never seen is known")
 	}
 }

@@ -44,7 +44,7 @@ type Session struct {
 	next     int
 
 	// Lifetime is the cache lifetime to ask for where the client leaves it open,
-	// see [Session.Want].
+	// see [Session.SetLifetime].
 	Lifetime Lifetime
 	// Calibration turns bytes into tokens for this conversation.
 	Calibration Calibration
@@ -78,12 +78,12 @@ func (s *Session) ID() string { return s.id }
 // once, by whichever store; 0 before.
 func (s *Session) Number() uint64 { return s.number.Load() }
 
-// Gone tells that the session was forgotten: nothing more is to be kept of it.
+// Gone reports whether the session was forgotten: nothing more is to be kept of it.
 func (s *Session) Gone() bool { return s.gone.Load() }
 
-// Want says which cache lifetime to ask for from now on, where the client leaves
+// SetLifetime says which cache lifetime to ask for from now on, where the client leaves
 // it open.
-func (s *Session) Want(l Lifetime) {
+func (s *Session) SetLifetime(l Lifetime) {
 	s.Lock()
 	defer s.Unlock()
 	s.Lifetime = l
@@ -189,7 +189,7 @@ func (s *Session) Commit(m Match, v *wire.View, states []State) *Lineage {
 	return l
 }
 
-// Leave tells that whoever committed a request to a lineage uses its view and its
+// Leave notes that whoever committed a request to a lineage uses its view and its
 // states no longer: they may be recycled once another request has taken its
 // place. The session must be locked.
 func (s *Session) Leave(l *Lineage, v *wire.View) { l.left = l.left || l.known == v.Known() }
@@ -235,7 +235,7 @@ func (s *Session) SameTools(l *Lineage) (lineages []int) {
 	return lineages
 }
 
-// Main tells whether no other conversation of the session has a longer prompt:
+// Main reports whether no other conversation of the session has a longer prompt:
 // sub-agents and side requests are shorter than the conversation that they
 // serve. The session must be locked.
 func (s *Session) Main(l *Lineage) bool {
@@ -276,7 +276,7 @@ func (s *Session) touch(l *Lineage) {
 }
 
 // recall returns what is known of the most recent lineage that has
-// this opening, held.
+// this first turn, held.
 func (s *Session) recall(first wire.Hash) *wire.Known {
 	s.Lock()
 	defer s.Unlock()

@@ -486,8 +486,8 @@ func TestRoomWhileInUse(t *testing.T) {
 	}
 }
 
-// A session whose time was over before the cache has told so makes place for the
-// next under its key, and takes nothing of it along when it is told.
+// A session whose time was over before the cache has reported it makes place for the
+// next under its key, and takes nothing of it along when it is reported.
 func TestExpiredBeforeTheSweep(t *testing.T) {
 	m := open(t, MemoryOptions{IdleTTL: 10 * time.Millisecond})
 	old := made(t, m, 1, "s")

@@ -31,7 +31,7 @@ type Tenant [16]byte
 type Key struct {
 	// Tenant is whose session it is.
 	Tenant Tenant
-	// Upstream tells apart the same conversation at two upstreams.
+	// Upstream keeps apart the same conversation at two upstreams.
 	Upstream string
 	// ID is the conversation id, as the client gives it or as derived from
 	// the first messages.
@@ -60,8 +60,8 @@ const Newest = math.MaxUint64
 
 // Store keeps sessions. All methods may be called from several goroutines.
 type Store interface {
-	// Recall finds what was last parsed of the conversation whose opening
-	// has this hash, see [wire.Known.First]; nil if there is none. It is held, see
+	// Recall finds what was last parsed of the conversation whose first
+	// turn has this hash, see [wire.Known.First]; nil if there is none. It is held, see
 	// [wire.Known.Hold]: the caller releases it.
 	Recall(t Tenant, first wire.Hash) *wire.Known
 	// Acquire returns the session of a key, made if need be, and pins it: it
@@ -90,7 +90,7 @@ type Store interface {
 
 // Stats are the counters of a store.
 type Stats struct {
-	// Sessions and Bytes tell what is held now.
+	// Sessions and Bytes are what is held now.
 	Sessions int   `json:"sessions"`
 	Bytes    int64 `json:"bytes"`
 	// MaxBytes is the bound.

@@ -36,7 +36,7 @@ import (
 // nothing that changes later: a process that has forgotten the conversation does
 // the same again. What was forwarded before stays as it went out.
 //
-// Nothing in front of the block short is shortened. Local tells that the upstream
+// Nothing in front of the block short is shortened. Local reports whether the upstream
 // caches what it generates itself. What admission makes of a block is entered
 // before the next is looked at.
 func (o *Options) Edit(h *history.History, from, short int, local bool, enter func(i int, value []byte)) {

@@ -151,7 +151,7 @@ func dropEcho(s, written string) string {
 	return out.String()
 }
 
-// echoes tells whether lines with numbers are a text, from its first line to its
+// echoes reports whether lines with numbers are a text, from its first line to its
 // last.
 func echoes(numbered, text string) bool {
 	for line := range strings.Lines(numbered) {

@@ -78,7 +78,7 @@ func encoded(c byte) bool {
 	return c >= '0' && c <= '9' || c|0x20 >= 'a' && c|0x20 <= 'z' || c == '+' || c == '/' || c == '=' || c == '-' || c == '_'
 }
 
-// encoding tells what a run of characters is encoded in, "" if it is too short
+// encoding says what a run of characters is encoded in, "" if it is too short
 // or rather a word, a path, a line or a number.
 func encoding(run string) string {
 	if len(run) < minBlob {
@@ -169,22 +169,22 @@ func cutOutput(s string) string {
 	var out strings.Builder
 	out.Grow(longOutput)
 	out.WriteString(s[:from])
-	skipped, room := 0, longOutputAlarms
+	skipped, left := 0, longOutputAlarms
 	note := func() {
 		if skipped > 0 {
 			fmt.Fprintf(&out, "%s%d lines left out]\n", Note, skipped)
-			room -= 40
+			left -= 40
 		}
 		skipped = 0
 	}
 	for line := range strings.Lines(s[from:end]) {
-		if len(line) > longOutputLine || len(line) > room || !alarming(line) {
+		if len(line) > longOutputLine || len(line) > left || !alarming(line) {
 			skipped++
 			continue
 		}
 		note()
 		out.WriteString(line)
-		room -= len(line)
+		left -= len(line)
 	}
 	if skipped > 0 {
 		fmt.Fprintf(&out, "%s%d lines left out; to see them, write the output to a file and search it]\n", Note, skipped)

@@ -88,5 +88,5 @@ func (a *Options) Defaults() {
 	}
 }
 
-// enabled tells whether a switch is on, which it is by default.
+// enabled reports whether a switch is on, which it is by default.
 func enabled(option *bool) bool { return option == nil || *option }

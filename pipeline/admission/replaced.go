@@ -36,7 +36,7 @@ const minReplaced = 160
 // replaced leaves out of a call that has edited a file what it replaced: the
 // file does not hold it any more, and no later edit can quote it. It returns nil
 // if the call stays. A call goes upstream for the first time together with its
-// result, which tells whether the edit was made; until then no provider has
+// result, which reports whether the edit was made; until then no provider has
 // cached it. A local engine has: what it generated is in its cache, so there
 // calls stay as they are.
 func replaced(h *history.History, i int) []byte {
@@ -53,7 +53,7 @@ func replaced(h *history.History, i int) []byte {
 	return value
 }
 
-// thoughtBehind tells whether the model went on thinking behind a call in the same
+// thoughtBehind reports whether the model went on thinking behind a call in the same
 // message, and so may have bound its thoughts to the call as it made it.
 func thoughtBehind(h *history.History, i int) bool {
 	_, end := h.Message(i)

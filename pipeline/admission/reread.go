@@ -56,7 +56,7 @@ func reread(h *history.History, i int, text string) string {
 	return ""
 }
 
-// visible tells whether the upstream is shown a result, at least as admitted.
+// visible reports whether the upstream is shown a result, at least as admitted.
 func visible(h *history.History, j int) bool {
 	e := h.States[j].Edit
 	return e == nil || e.Stage == stage.Admission && !Points(e)
@@ -76,5 +76,5 @@ func calledFor(h *history.History, i int) string {
 	return "a call"
 }
 
-// pointable tells whether a result may stand as a pointer, or be pointed to.
+// pointable reports whether a result may stand as a pointer, or be pointed to.
 func pointable(b *wire.Block) bool { return !b.Has(wire.FlagError) && !b.Has(wire.FlagMedia) }

@@ -28,7 +28,7 @@ type rule struct {
 	option func(o *Options) **bool
 	// of are the sources whose texts it may touch.
 	of source
-	// errors tells that it may touch what a tool reports as an error, too.
+	// errors reports whether it may touch what a tool reports as an error, too.
 	errors bool
 	apply  func(s string, from *origin) string
 }

@@ -135,10 +135,10 @@ func shape(line string) uint64 {
 	return h | 1
 }
 
-// isLog tells whether a line begins as lines of logs do: with a time or with a
+// isLog reports whether a line begins as lines of logs do: with a time or with a
 // level that is no warning.
 func isLog(line string) bool {
-	line = line[opening(line):]
+	line = line[leadIn(line):]
 	if date, _ := stamp(line); date > 0 {
 		return true
 	}
@@ -164,7 +164,7 @@ func byFirst(words ...string) (table [256][]string) {
 	return table
 }
 
-// alarming tells whether a line seems to say that something went wrong.
+// alarming reports whether a line seems to say that something went wrong.
 func alarming(line string) bool {
 	line = line[:min(len(line), 1000)]
 	for i := range len(line) {

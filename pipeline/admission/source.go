@@ -41,11 +41,11 @@ const (
 // origin is what admission knows about a result besides its text.
 type origin struct {
 	source source
-	// numbered tells that the lines of a file may have numbers put in front.
+	// numbered reports whether the lines of a file may have numbers put in front.
 	numbered bool
 	// written is the text that the call wrote into a file, if it did.
 	written string
-	// failed tells that the tool reported an error.
+	// failed reports whether the tool reported an error.
 	failed bool
 }
 
@@ -66,7 +66,7 @@ var (
 	}
 )
 
-// originOfResult tells where a tool result comes from.
+// originOfResult says where a tool result comes from.
 func originOfResult(h *history.History, i int) *origin {
 	v, blocks := h.View, h.Blocks
 	failed := blocks[i].Has(wire.FlagError)
@@ -79,7 +79,7 @@ func originOfResult(h *history.History, i int) *origin {
 	return &o
 }
 
-// originOf tells where the result of a call comes from.
+// originOf says where the result of a call comes from.
 func originOf(name string, input gjson.Result, failed bool) origin {
 	input = toolcall.Decoded(input)
 	o := origin{source: sourceOther, failed: failed}
@@ -170,7 +170,7 @@ func (o *origin) command(line string) {
 	}
 }
 
-// opaque tells whether a command line hides programs that may print files where
+// opaque reports whether a command line hides programs that may print files where
 // they are not looked for.
 func opaque(line string) bool {
 	for _, word := range []string{"open(", ".read", "readFile", "read_text", "-exec cat", "-exec sed", "-exec head", "-exec awk", "$(cat", "`cat"} {
@@ -200,7 +200,7 @@ func afterXargs(pipeline string) string {
 	return after
 }
 
-// starting tells whether a part of a command line runs one of some programs.
+// starting reports whether a part of a command line runs one of some programs.
 func starting(part string, programs []string) bool {
 	words := strings.Fields(part)
 	for len(words) > 0 && (slices.Contains(wrapping, words[0]) || strings.Contains(words[0], "=") || words[0][0] == '-' || words[0][0] >= '0' && words[0][0] <= '9') {
@@ -229,7 +229,7 @@ func starting(part string, programs []string) bool {
 	return false
 }
 
-// logs tells whether a command prints logs only, which nobody edits.
+// logs reports whether a command prints logs only, which nobody edits.
 func logs(command string) bool {
 	files := 0
 	for _, word := range strings.Fields(command)[1:] {
@@ -246,7 +246,7 @@ func logs(command string) bool {
 	return files > 0
 }
 
-// numbering tells whether a command puts numbers in front of lines.
+// numbering reports whether a command puts numbers in front of lines.
 func numbering(line string) bool {
 	return strings.Contains(line, "nl ") || strings.Contains(line, "cat -n") || strings.Contains(line, "cat -An") || strings.Contains(line, "cat -bn")
 }

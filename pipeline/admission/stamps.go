@@ -33,7 +33,7 @@ func dropDates(s string) string {
 	out.Grow(len(s))
 	date, zone := "", ""
 	for line := range strings.Lines(s) {
-		before := opening(line)
+		before := leadIn(line)
 		n, rest := stamp(line[before:])
 		if n == 0 {
 			out.WriteString(line)
@@ -56,11 +56,11 @@ func dropDates(s string) string {
 	return out.String()
 }
 
-// stamped tells whether enough lines of a text begin with a date and a time.
+// stamped reports whether enough lines of a text begin with a date and a time.
 func stamped(s string) bool {
 	n := 0
 	for line := range strings.Lines(s) {
-		if date, _ := stamp(line[opening(line):]); date > 0 {
+		if date, _ := stamp(line[leadIn(line):]); date > 0 {
 			if n++; n == minStamps {
 				return true
 			}
@@ -69,8 +69,8 @@ func stamped(s string) bool {
 	return false
 }
 
-// opening returns the number of blanks and brackets that a line begins with.
-func opening(line string) int {
+// leadIn returns the number of blanks and brackets that a line begins with.
+func leadIn(line string) int {
 	n := 0
 	for n < len(line) && (line[n] == ' ' || line[n] == '[') {
 		n++

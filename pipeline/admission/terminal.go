@@ -127,7 +127,7 @@ func eraseBack(line string) string {
 	return string(out)
 }
 
-// redraws tells whether a state of a line is replaced by a newer one: both begin
+// redraws reports whether a state of a line is replaced by a newer one: both begin
 // with the same word, or the older one says nothing.
 func redraws(older, newer string) bool {
 	a, b := firstWord(older), firstWord(newer)

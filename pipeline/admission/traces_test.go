@@ -89,7 +89,7 @@ func recordedResults(t *testing.T) []recordedResult {
 	return out
 }
 
-// TestAdmissionOfRecordedConversations tells what each rule saves on recorded
+// TestAdmissionOfRecordedConversations logs what each rule saves on recorded
 // conversations, alone and of all characters of tool results, and checks that
 // no line of a file is lost.
 func TestAdmissionOfRecordedConversations(t *testing.T) {

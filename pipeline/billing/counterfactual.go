@@ -22,7 +22,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
-// bill tells how the client's own bytes would have been billed in place of u,
+// bill works out how the client's own bytes would have been billed in place of u,
 // and notes what they would have written.
 func (s *simulation) bill(u wire.Usage) wire.Usage {
 	s.total = u.Prompt() + s.Removed
@@ -134,7 +134,7 @@ func (s *simulation) position(e *sessioncache.CounterfactualEntry) int {
 	return 0
 }
 
-// reached tells whether some breakpoint finds an entry of n positions.
+// reached reports whether some breakpoint finds an entry of n positions.
 func (s *simulation) reached(n int, r *cachemodel.Rules) bool {
 	for _, m := range s.marks {
 		if m.at+1 < n {
@@ -202,7 +202,7 @@ func (s *simulation) billPrefix() wire.Usage {
 	return wire.Usage{Read: read, Uncached: s.total - read}
 }
 
-// has tells whether there is an entry that ends at a position.
+// has reports whether there is an entry that ends at a position.
 func (s *simulation) has(at int) bool {
 	p := &s.points[at]
 	entries := s.Cache.Entries()

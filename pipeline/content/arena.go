@@ -17,14 +17,14 @@ package content
 import "sync"
 
 // Arena is memory for the texts that are decoded for one request, used again by
-// the next one. A text of a page must not outlive the decision about its
-// request. A nil page has no memory: each text gets its own.
+// the next one. A text of an arena must not outlive the decision about its
+// request. A nil arena has no memory: each text gets its own.
 type Arena struct {
 	all  []byte
 	free []byte // the rest of all
 }
 
-// arenaSize is the memory of a page. Texts beyond it get their own.
+// arenaSize is the memory of an arena. Texts beyond it get their own.
 const arenaSize = 64 << 10
 
 var arenas = sync.Pool{New: func() any { return &Arena{all: make([]byte, arenaSize)} }}

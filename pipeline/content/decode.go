@@ -27,7 +27,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
-// IsText tells whether a part of a content is text.
+// IsText reports whether a part of a content is text.
 func IsText(part gjson.Result) bool {
 	kind := part.Get("type").Str
 	return kind == "text" || kind == "input_text"
@@ -70,7 +70,7 @@ func Decode(p *Arena, v *wire.View, b *wire.Block, unwrap func(string) string) s
 // Unquote decodes a JSON string.
 func Unquote(raw []byte) string { return (*Arena)(nil).unquote(raw) }
 
-// unquote decodes a JSON string on the page. In the long texts of tool results there is an
+// unquote decodes a JSON string into the arena. In the long texts of tool results there is an
 // escape every few bytes: what stands between two is copied in words of eight
 // bytes, in which a backslash shows by its bits.
 func (p *Arena) unquote(raw []byte) string {

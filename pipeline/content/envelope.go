@@ -47,7 +47,7 @@ func Unwrap(s string) string {
 	return s
 }
 
-// MaybeWrapped tells whether a JSON string may hold such JSON.
+// MaybeWrapped reports whether a JSON string may hold such JSON.
 func MaybeWrapped(body []byte) bool { return bytes.HasPrefix(body, []byte(`"{\"`)) }
 
 // Essence cuts off what clients put around a tool's output and what differs

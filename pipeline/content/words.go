@@ -25,7 +25,7 @@ import (
 // restart.
 func Hash(s string) uint64 { return xxhash.Sum64String(s) }
 
-// inWord tells of each byte whether paths and words are made of it. What is not
+// inWord says of each byte whether paths and words are made of it. What is not
 // ASCII parts words, as quotation marks and arrows do.
 var inWord = func() (table [256]bool) {
 	for c := range table {

@@ -59,7 +59,7 @@ func (h *History) Call(i int) int {
 }
 
 // Text returns the decoded text of a message block. Several stages look at new
-// blocks, so it is decoded once. The text is good until the page is closed.
+// blocks, so it is decoded once. The text is good until the arena is closed.
 func (h *History) Text(i int) string {
 	if i < h.Known {
 		return content.Of(h.View, &h.Blocks[i])
@@ -74,7 +74,7 @@ func (h *History) Text(i int) string {
 	return *s
 }
 
-// Decode has texts lie on a page until the history is released.
+// Decode has texts lie in an arena until the history is released.
 func (h *History) Decode() { h.arena = content.Open() }
 
 // Release ends the use of the texts that were decoded.
@@ -112,7 +112,7 @@ func (h *History) Message(i int) (first, end int) {
 	return int(m.First) - h.View.System, int(m.End) - h.View.System
 }
 
-// Alone tells whether no other block of the message would stay if the block
+// Alone reports whether no other block of the message would stay if the block
 // were removed.
 func (h *History) Alone(i int) bool {
 	first, end := h.Message(i)

@@ -97,7 +97,7 @@ func (m *Mention) words(s string) {
 	}
 }
 
-// Of tells whether the answer refers to a block.
+// Of reports whether the answer refers to a block.
 func (m *Mention) Of(t sessioncache.Trait) bool {
 	terms, filter := t[1:1+8*int(t[0])], t[1+8*int(t[0]):]
 	for ; terms != ""; terms = terms[8:] {

@@ -31,9 +31,9 @@ type Call struct {
 	Class sessioncache.Class
 	// Path is the file that it is about, "" if it is about none.
 	Path string
-	// Whole tells that it reads the file from beginning to end.
+	// Whole reports whether it reads the file from beginning to end.
 	Whole bool
-	// Shell tells that it is made through a shell.
+	// Shell reports whether it is made through a shell.
 	Shell bool
 	// Argument is its most telling argument.
 	Argument string
@@ -76,7 +76,7 @@ var printers = []string{"cat", "sed", "head", "tail", "nl", "less", "awk", "bat"
 // finders are commands that look for files or lines.
 var finders = []string{"grep", "rg", "find", "ls", "fd", "tree", "ag", "git grep", "git log", "git status"}
 
-// Understand tells what a call does from its name and its input.
+// Understand says what a call does from its name and its input.
 func Understand(name string, input gjson.Result) Call {
 	input = Decoded(input)
 	c := Call{Class: ClassOf(name), Argument: Argument(input)}
@@ -109,7 +109,7 @@ func Understand(name string, input gjson.Result) Call {
 	return c
 }
 
-// ClassOf tells what calls of a tool do, as far as its name tells.
+// ClassOf says what calls of a tool do, as far as its name says.
 func ClassOf(name string) sessioncache.Class {
 	name = strings.ToLower(name)
 	for _, k := range classes {
@@ -159,7 +159,7 @@ func starts(command string, names []string) bool {
 	return false
 }
 
-// IsTest tells by its name whether a file holds tests.
+// IsTest reports by its name whether a file holds tests.
 func IsTest(file string) bool {
 	name := strings.ToLower(path.Base(file))
 	return strings.Contains(name, "test") || strings.Contains(name, "spec")

@@ -39,7 +39,7 @@ func LongStrings(v gjson.Result, depth int, f func(key string, x gjson.Result)) 
 	})
 }
 
-// IsReplaced tells whether a member of an edit's input says what it replaced.
+// IsReplaced reports whether a member of an edit's input says what it replaced.
 func IsReplaced(key string) bool { return strings.HasPrefix(key, "old") }
 
 // ReplacedBytes counts what an edit says it replaced.

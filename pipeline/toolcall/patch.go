@@ -29,10 +29,10 @@ const (
 
 var patchFiles = []string{"*** Update File: ", "*** Add File: ", "*** Delete File: "}
 
-// IsPatch tells whether a text is a patch.
+// IsPatch reports whether a text is a patch.
 func IsPatch(s string) bool { return strings.HasPrefix(strings.TrimLeft(s, " \n"), patchBegin) }
 
-// patchIn tells whether the input of a call holds a patch (as its free text, in
+// patchIn reports whether the input of a call holds a patch (as its free text, in
 // a member, in a command line or in a program), and the first file in it.
 func patchIn(input gjson.Result) (bool, string) {
 	text := input.Str

@@ -116,7 +116,7 @@ func literal(s string) (string, bool) {
 	return "", false
 }
 
-// OnlyCommands tells whether a program calls no tools but those that run
+// OnlyCommands reports whether a program calls no tools but those that run
 // commands.
 func OnlyCommands(program string) bool {
 	calls := strings.Count(program, "tools.")

@@ -45,6 +45,7 @@ type Expansion struct {
 
 // Block is a text that was folded, under the name in its stub.
 type Block struct {
+	// Name is the name, Text the text.
 	Name, Text string
 }
 

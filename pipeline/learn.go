@@ -17,8 +17,6 @@ package pipeline
 import (
 	"math"
 
-	"github.com/tidwall/gjson"
-
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/content"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/history"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/reference"
@@ -34,8 +32,8 @@ func learn(h *history.History) {
 	if h.Known > 0 {
 		turn, task = h.States[h.Known-1].Turn, h.States[h.Known-1].Task
 	}
-	r := reference.Scratches.Get().(*reference.Scratch)
-	defer reference.Scratches.Put(r)
+	k := reference.NewMaker()
+	defer k.Release()
 	var calls map[string]int // by id, where a search among few would not do
 	if len(h.Blocks)-h.Known > history.FewBlocks {
 		calls = make(map[string]int)
@@ -61,7 +59,7 @@ func learn(h *history.History) {
 				s.Path, s.Test = content.Hash(c.Path), toolcall.IsTest(c.Path)
 			}
 			if b.Body.Len() >= minTrait && s.Trait == "" && stub.Foldable(input) {
-				s.Trait = inputTrait(r, input, c)
+				s.Trait = k.Input(c.Argument, input)
 			}
 			if c.Class == sessioncache.ClassEdit && b.Body.Len() >= minFold {
 				s.Replaced = uint16(min(toolcall.ReplacedBytes(input), math.MaxUint16))
@@ -81,7 +79,7 @@ func learn(h *history.History) {
 				s.Class, s.Path, s.Whole, s.Shell, s.Test = sessioncache.ClassNone, 0, false, false, false
 			}
 			if b.Body.Len() >= minTrait && s.Trait == "" {
-				s.Trait = resultTrait(h, r, i)
+				s.Trait = resultTrait(h, k, i)
 			}
 		}
 	}
@@ -106,24 +104,12 @@ func newCall(h *history.History, i int, calls map[string]int) int {
 }
 
 // resultTrait makes the trait by which a later answer can be seen to refer to a result.
-func resultTrait(h *history.History, r *reference.Scratch, i int) sessioncache.Trait {
-	var few [reference.MostTerms]uint64
-	terms := append(few[:0], content.Hash(h.View.Text(h.Blocks[i].ID)))
+func resultTrait(h *history.History, k *reference.Maker, i int) sessioncache.Trait {
+	argument := ""
 	if j := h.Call(i); j >= 0 {
-		terms = reference.AppendTerms(terms, toolcall.Argument(toolcall.Input(h.View.Bytes(h.Blocks[j].Body))))
+		argument = toolcall.Argument(toolcall.Input(h.View.Bytes(h.Blocks[j].Body)))
 	}
-	r.Lines = reference.AppendLines(r.Lines[:0], h.Text(i))
-	return reference.NewTrait(terms, r.Lines)
-}
-
-// inputTrait does the same for what a call has written.
-func inputTrait(r *reference.Scratch, input gjson.Result, c toolcall.Call) sessioncache.Trait {
-	var few [reference.MostTerms]uint64
-	terms := reference.AppendTerms(few[:0], c.Argument)
-	m := reference.Mention{Lines: r.Lines[:0], Unread: true}
-	m.Value(input, 0)
-	r.Lines = m.Lines
-	return reference.NewTrait(terms, m.Lines)
+	return k.Result(h.View.Text(h.Blocks[i].ID), argument, h.Text(i))
 }
 
 // minTrait is the length in bytes below which a result is not worth pruning.

@@ -29,6 +29,23 @@ type Lineage struct {
 	known *wire.Known
 	left  bool // see [Session.Leave]
 
+	Ledger
+	Held
+	Warmth
+	Spending
+	Folding
+	Misses
+	Hidden
+	// Model is the model of the last request.
+	Model string
+	// Kind is the kind of conversation, see [Kind].
+	Kind uint32
+	// Requests counts requests that ended well.
+	Requests int
+}
+
+// Ledger is what a conversation has committed to doing with its blocks.
+type Ledger struct {
 	// States has one entry for each message block of the last request.
 	States []State
 	// Observed reports whether the edits in States were computed, but never sent.
@@ -36,6 +53,14 @@ type Lineage struct {
 	// Frozen reports whether an edit of ours was refused upstream: this
 	// conversation is not edited any more.
 	Frozen bool
+	// Diverged reports whether what was sent has not always been the client's own
+	// bytes.
+	Diverged bool
+}
+
+// Held is what the provider holds of a conversation, so that a request need not
+// carry it.
+type Held struct {
 	// Partial reports whether the requests hold the end of the conversation only:
 	// the provider has the rest.
 	Partial bool
@@ -49,59 +74,76 @@ type Lineage struct {
 	// it, see [wire.View.Continues]; First is that of [wire.View.FirstAnswer]. Zero
 	// for none.
 	Reply, First wire.Hash
-	// Model is the model of the last request.
-	Model string
-	// Kind is the kind of conversation, see [Kind].
-	Kind uint32
-	// Requests counts requests that ended well.
-	Requests int
-	// Created and Started are the starts of the first and the last of them.
+}
+
+// Warmth is when the prefix of a conversation was last read or written upstream,
+// and where entries of it end.
+type Warmth struct {
+	// Created and Started are the starts of the first and the last of the requests.
 	// Cache lifetimes count from the start of a request.
 	Created, Started time.Time
 	// Warmed is the start of the last ping that found the prefix cached, zero
 	// if there was none. It prolongs the lifetime as a request does.
 	Warmed time.Time
 	// Pauses counts the pauses longer than the lifetime that the conversation
-	// has come back from, and Kept is what pings in them have saved, less what
-	// all pings have cost, in units of one uncached input token.
+	// has come back from.
 	Pauses int
-	// Kept: see Pauses.
+	// Kept is what pings in them have saved, less what all pings have cost, in
+	// units of one uncached input token.
 	Kept float64
 	// TTL is the lifetime that the upstream gave the prefix, 0 if unknown.
 	TTL time.Duration
+	// Ends are the block counts at which the upstream is expected to hold a
+	// cache entry, with the time at which it was last written or read.
+	Ends []End
+}
+
+// Spending is what the requests of a conversation have taken and cost.
+type Spending struct {
 	// Last is the usage of the last request, Total that of all of them.
 	Last, Total wire.Usage
-	// Cost is what all requests have cost.
-	Cost Cost
-	// Diverged reports whether what was sent has not always been the client's own
-	// bytes.
-	Diverged bool
-	// Front is a hash of the client's last prompt up to its first message block.
-	Front uint64
+	// Estimate is what the last request was estimated at before its usage
+	// was known; with Last it corrects the next estimate.
+	Estimate int
 	// OriginalTokens and SentTokens sum up the estimates of all requests.
 	OriginalTokens, SentTokens int64
-	// Spent is what all prompts have cost by the usage reported, and Staked
-	// what folds of cached history were expected to cost at first, less what
-	// they have saved since: in units of one uncached input token.
-	Spent, Staked float64
-	// Removed is the number of tokens that folds have taken out.
-	Removed float64
-	// Caution is how many times dearer than planned folds have turned out lately,
-	// 0 or 1 where they cost what was planned.
-	Caution float64
-	// Break says why the upstream's cache last held less than expected, Breaks
-	// counts such requests by reason.
-	Break  string
-	Breaks map[string]int
+	// Cost is what all requests have cost.
+	Cost Cost
+	// Spent is what all prompts have cost by the usage reported, in units of one
+	// uncached input token.
+	Spent float64
+	// Front is a hash of the client's last prompt up to its first message block.
+	Front uint64
+}
+
+// Folding is what has come of the planner's decisions.
+type Folding struct {
 	// Decision says, in a form for people, why the last request was edited or
 	// left alone.
 	Decision string
 	// Settled is the number of blocks that the last fold looked at: what it
 	// left of them is expected to stay.
 	Settled int
-	// Ends are the block counts at which the upstream is expected to hold a
-	// cache entry, with the time at which it was last written or read.
-	Ends []End
+	// Staked is what folds of cached history were expected to cost at first, less
+	// what they have saved since, in units of one uncached input token.
+	Staked float64
+	// Removed is the number of tokens that folds have taken out.
+	Removed float64
+	// Caution is how many times dearer than planned folds have turned out lately,
+	// 0 or 1 where they cost what was planned.
+	Caution float64
+}
+
+// Misses are the requests for which the upstream's cache held less than expected.
+type Misses struct {
+	// Break is the reason of the last of them.
+	Break string
+	// Breaks counts them by reason.
+	Breaks map[string]int
+}
+
+// Hidden is what passes between the model and the proxy without the client.
+type Hidden struct {
 	// Expand reports whether a tool by which the model gets folded text back is
 	// declared to it, from the first request on.
 	Expand bool
@@ -110,9 +152,6 @@ type Lineage struct {
 	Said []wire.Iteration
 	// Expanded counts the blocks that the model has asked for again, by class.
 	Expanded [Classes]uint16
-	// Estimate is what the last request was estimated at before its usage
-	// was known; with Last it corrects the next estimate.
-	Estimate int
 }
 
 // Cost is what requests have cost, and what the client's own bytes would have

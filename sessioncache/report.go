@@ -46,8 +46,9 @@ type LineageReport struct {
 	Requests int `json:"requests"`
 	// Blocks is the number of message blocks of the last request.
 	Blocks int `json:"blocks"`
-	// Created and Started are the starts of the first and the last request.
+	// Created is the start of the first request.
 	Created time.Time `json:"created"`
+	// Started is the start of the last request.
 	Started time.Time `json:"started"`
 	// Warmed is the start of the last ping that found the prefix cached.
 	Warmed *time.Time `json:"warmed,omitempty"`

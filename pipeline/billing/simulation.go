@@ -31,22 +31,23 @@ import (
 // Request is what the client's side of a bill depends on, besides the usage that
 // the upstream reported.
 type Request struct {
-	// View is the client's request, States what is remembered of its message
-	// blocks: the edits of them.
-	View   *wire.View
+	// View is the client's request.
+	View *wire.View
+	// States is what is remembered of its message blocks: the edits of them.
 	States []sessioncache.State
 	// Start is when it began, by the client's own clock.
 	Start time.Time
-	// Rules are those of the upstream's cache, Calibration estimates tokens.
-	Rules       *cachemodel.Rules
+	// Rules are those of the upstream's cache.
+	Rules *cachemodel.Rules
+	// Calibration estimates tokens.
 	Calibration *sessioncache.Calibration
 	// Cache is what the upstream would hold of the client's own bytes.
 	Cache *sessioncache.Counterfactual
 	// Previous is the request that it continues.
 	Previous Previous
-	// Removed is the number of tokens that edits have taken out of the prompt, and
-	// Markers that of the cache markers put in.
+	// Removed is the number of tokens that edits have taken out of the prompt.
 	Removed int64
+	// Markers is the number of cache markers put in.
 	Markers int
 	// Diverged reports whether what went upstream before was other than the
 	// client's own bytes at the client's own times.

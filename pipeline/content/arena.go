@@ -29,6 +29,7 @@ const arenaSize = 64 << 10
 
 var arenas = sync.Pool{New: func() any { return &Arena{all: make([]byte, arenaSize)} }}
 
+// Open returns an arena in which nothing lies yet. [Arena.Close] is to follow.
 func Open() *Arena {
 	p := arenas.Get().(*Arena)
 	p.free = p.all

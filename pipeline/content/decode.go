@@ -37,11 +37,12 @@ func IsText(part gjson.Result) bool {
 // array of blocks, joined by line ends. Of output in JSON it is the output.
 func Of(v *wire.View, b *wire.Block) string { return Decode(nil, v, b, Unwrap) }
 
-// Verbatim is textOf with output in JSON as it stands.
+// Verbatim is [Of] with output in JSON as it stands.
 func Verbatim(v *wire.View, b *wire.Block) string {
 	return Decode(nil, v, b, func(s string) string { return s })
 }
 
+// Decode is [Of] into an arena, with what is to be done to each text.
 func Decode(p *Arena, v *wire.View, b *wire.Block, unwrap func(string) string) string {
 	body := v.Bytes(b.Body)
 	if len(body) == 0 {

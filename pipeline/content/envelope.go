@@ -92,6 +92,7 @@ func lastIndex(s, what string) int {
 	return -1
 }
 
+// Digits reports whether a text is made of digits, one or more.
 func Digits(s string) bool {
 	for i := range len(s) {
 		if s[i] < '0' || s[i] > '9' {

@@ -19,6 +19,7 @@ import (
 	"unicode/utf8"
 )
 
+// CountLines counts the lines of a text, be the last one ended or not.
 func CountLines(s string) int {
 	n := strings.Count(s, "\n")
 	if s != "" && !strings.HasSuffix(s, "\n") {

@@ -29,8 +29,9 @@ import (
 type History struct {
 	// View is the request.
 	View *wire.View
-	// Blocks are its message blocks, States what is remembered of each.
+	// Blocks are its message blocks.
 	Blocks []wire.Block
+	// States is what is remembered of each of them.
 	States []sessioncache.State
 	// Known is the number of blocks that stood in the last request too.
 	Known int
@@ -101,6 +102,7 @@ func Zeroed[T any](s []T, n int) []T {
 	return s
 }
 
+// Removed reports whether a block does not go out at all.
 func (h *History) Removed(i int) bool {
 	e := h.States[i].Edit
 	return e != nil && e.Op == wire.OpRemove

@@ -43,6 +43,7 @@ type edited struct {
 // Group is a kind of blocks whose need has a model of its own.
 type Group uint8
 
+// The groups, and their number.
 const (
 	GroupResults Group = iota // of commands, searches and all else
 	GroupReads                // results that show a file
@@ -79,8 +80,9 @@ type Features [Terms]float64
 
 // Appraisal is what is known of a block's need.
 type Appraisal struct {
+	// Group is the model that counts, X what goes into it.
 	Group Group
-	X     Features
+	X     Features // the terms
 }
 
 // Need is the chance that the agent will want to quote the block once more.
@@ -99,6 +101,7 @@ type Scratch struct {
 	edits map[uint64]edited
 }
 
+// NewScratch returns memory in which nothing is yet.
 func NewScratch() Scratch {
 	return Scratch{files: make(map[uint64]filePast), edits: make(map[uint64]edited)}
 }
@@ -212,6 +215,7 @@ func log2(n int) float64 {
 	return math.Log2(1 + float64(n))
 }
 
+// Yes is 1 for true, 0 for false, as a term.
 func Yes(b bool) float64 {
 	if b {
 		return 1

@@ -20,8 +20,8 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/content"
 )
 
-// AppendLines appends the hashes of the quotable lines of a text.
-func AppendLines(hashes []uint64, text string) []uint64 {
+// appendLines appends the hashes of the quotable lines of a text.
+func appendLines(hashes []uint64, text string) []uint64 {
 	for line := range strings.Lines(text) {
 		if q, ok := Quotable(line); ok {
 			hashes = append(hashes, content.Hash(q))

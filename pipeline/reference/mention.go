@@ -28,8 +28,8 @@ import (
 // Mention is what an answer says, in the form that traits are compared with.
 type Mention struct {
 	terms  termSet
-	Lines  []uint64
-	Unread bool // terms are not asked for
+	lines  []uint64
+	unread bool // terms are not asked for
 }
 
 var mentions = sync.Pool{New: func() any { return new(Mention) }}
@@ -37,7 +37,7 @@ var mentions = sync.Pool{New: func() any { return new(Mention) }}
 // maxMention bounds the lines of an answer that are compared.
 const maxMention = 400
 
-// NewMention reads an answer. The mention goes back to the pool with release.
+// NewMention reads an answer. The mention goes back to the pool with [Mention.Release].
 func NewMention(t *wire.Turn) *Mention {
 	m := mentions.Get().(*Mention)
 	m.text(t.Text)
@@ -46,41 +46,42 @@ func NewMention(t *wire.Turn) *Mention {
 		if c := &t.Calls[i]; c.Free {
 			m.text(c.Arguments)
 		} else {
-			m.Value(gjson.Parse(c.Arguments), 0)
+			m.value(gjson.Parse(c.Arguments), 0)
 		}
 	}
 	return m
 }
 
+// Release gives the mention back to the pool.
 func (m *Mention) Release() {
 	m.terms.clear()
-	m.Lines = m.Lines[:0]
+	m.lines = m.lines[:0]
 	mentions.Put(m)
 }
 
-// Value takes in the strings of a call's arguments.
-func (m *Mention) Value(v gjson.Result, depth int) {
+// value takes in the strings of a call's arguments.
+func (m *Mention) value(v gjson.Result, depth int) {
 	switch {
 	case v.Type == gjson.String:
 		m.text(v.Str)
 	case depth < 6 && (v.IsArray() || v.IsObject()):
 		v.ForEach(func(_, inner gjson.Result) bool {
-			m.Value(inner, depth+1)
+			m.value(inner, depth+1)
 			return true
 		})
 	}
 }
 
 func (m *Mention) text(s string) {
-	if !m.Unread {
+	if !m.unread {
 		m.words(s)
 	}
 	for line := range strings.Lines(s) {
-		if len(m.Lines) == maxMention {
+		if len(m.lines) == maxMention {
 			return
 		}
 		if q, ok := Quotable(line); ok {
-			m.Lines = append(m.Lines, content.Hash(q))
+			m.lines = append(m.lines, content.Hash(q))
 		}
 	}
 }
@@ -105,7 +106,7 @@ func (m *Mention) Of(t sessioncache.Trait) bool {
 			return true
 		}
 	}
-	for _, line := range m.Lines {
+	for _, line := range m.lines {
 		if inBloom(filter, line) {
 			return true
 		}

@@ -25,7 +25,7 @@ import (
 func TestLinesAreTheQuotableOnes(t *testing.T) {
 	line := "a line that is long enough to be quoted"
 	want := []uint64{content.Hash(line), content.Hash(line), content.Hash(line), content.Hash(line)}
-	got := AppendLines(nil, "  "+line+"\r\nshort\n\n  12→"+line+"\n13\t"+line+"\n14: "+line)
+	got := appendLines(nil, "  "+line+"\r\nshort\n\n  12→"+line+"\n13\t"+line+"\n14: "+line)
 	if !slices.Equal(got, want) {
 		t.Errorf("%x, want %x", got, want)
 	}
@@ -53,7 +53,7 @@ func TestTermSet(t *testing.T) {
 func TestMentionsAreClean(t *testing.T) {
 	for _, text := range []string{"pipeline/frame.go says so", "nothing"} {
 		m := NewMention(&wire.Turn{Text: text})
-		if got := m.Of(NewTrait([]uint64{content.Hash("frame.go")}, nil)); got != (text != "nothing") {
+		if got := m.Of(newTrait([]uint64{content.Hash("frame.go")}, nil)); got != (text != "nothing") {
 			t.Errorf("%q: %t", text, got)
 		}
 		m.Release()

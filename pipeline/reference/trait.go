@@ -23,17 +23,19 @@ import (
 	"sync"
 	"unsafe"
 
+	"github.com/tidwall/gjson"
+
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/content"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
-// MostTerms bounds the terms of a trait.
-const MostTerms = 10
+// mostTerms bounds the terms of a trait.
+const mostTerms = 10
 
-// AppendTerms adds the hashes of the path-like words of an argument.
-func AppendTerms(terms []uint64, argument string) []uint64 {
+// appendTerms adds the hashes of the path-like words of an argument.
+func appendTerms(terms []uint64, argument string) []uint64 {
 	for word := range content.Words(argument) {
-		if len(terms) >= MostTerms-1 { // a word may add two
+		if len(terms) >= mostTerms-1 { // a word may add two
 			break
 		}
 		if !strings.ContainsAny(word, "/.") || len(word) < 4 {
@@ -47,11 +49,11 @@ func AppendTerms(terms []uint64, argument string) []uint64 {
 	return terms
 }
 
-// NewTrait makes a trait of terms and of hashes of quotable lines: the number of
+// newTrait makes a trait of terms and of hashes of quotable lines: the number of
 // the terms, the terms, and a Bloom filter of the lines with about ten bits for
 // each and three probes. One line in sixty is taken for a quotation wrongly,
 // which only keeps a block longer.
-func NewTrait(terms, lines []uint64) sessioncache.Trait {
+func newTrait(terms, lines []uint64) sessioncache.Trait {
 	words := (len(lines)*10 + 63) / 64
 	t := make([]byte, 1, 1+8*(len(terms)+words))
 	t[0] = byte(len(terms))
@@ -86,12 +88,35 @@ func inBloom(filter sessioncache.Trait, h uint64) bool {
 	return true
 }
 
-// Scratch is memory for making traits, to be used again.
-type Scratch struct {
-	Lines []uint64 // of one block at a time
+// Maker makes traits, in memory that is used again.
+type Maker struct {
+	lines []uint64 // of one block at a time
 }
 
-var Scratches = sync.Pool{New: func() any { return new(Scratch) }}
+var makers = sync.Pool{New: func() any { return new(Maker) }}
+
+// NewMaker returns a maker, to be given back by [Maker.Release].
+func NewMaker() *Maker { return makers.Get().(*Maker) }
+
+// Release gives the maker back to the pool.
+func (k *Maker) Release() { makers.Put(k) }
+
+// Result makes the trait of a result: by the id and the argument of its call, and by
+// the lines of its text.
+func (k *Maker) Result(id, argument, text string) sessioncache.Trait {
+	var few [mostTerms]uint64
+	k.lines = appendLines(k.lines[:0], text)
+	return newTrait(appendTerms(append(few[:0], content.Hash(id)), argument), k.lines)
+}
+
+// Input makes the trait of what a call has written.
+func (k *Maker) Input(argument string, input gjson.Result) sessioncache.Trait {
+	var few [mostTerms]uint64
+	m := Mention{lines: k.lines[:0], unread: true}
+	m.value(input, 0)
+	k.lines = m.lines
+	return newTrait(appendTerms(few[:0], argument), k.lines)
+}
 
 // term returns the first of the terms.
 func term(t sessioncache.Trait) uint64 {

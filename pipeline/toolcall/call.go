@@ -28,6 +28,7 @@ import (
 
 // Call is what is understood of a tool call.
 type Call struct {
+	// Class is what it does.
 	Class sessioncache.Class
 	// Path is the file that it is about, "" if it is about none.
 	Path string

@@ -1,0 +1,94 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package llmcache
+
+import (
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// room is a folder with all below it.
+type room struct {
+	path string
+	may  []string
+	free bool
+}
+
+// rooms says which rooms of this module a room may import: those within one
+// may import each other. What is not listed is at the top and may
+// import all. free: it does without Caddy and net/http's handlers, so that it can be
+// read, tested and fuzzed alone.
+var rooms = []room{
+	{"wire", nil, true},
+	{"translate", []string{"wire"}, true},
+	{"cachemodel", []string{"wire"}, true},
+	{"sessioncache", []string{"wire"}, true},
+	{"pipeline", []string{"wire", "cachemodel", "sessioncache"}, true},
+	{"keepalive", nil, true},
+	{"audit", nil, true},
+	{"report", []string{"audit", "handler"}, false},
+	{"box/queue", nil, true},
+	{"box/overlay", []string{"wire"}, true},
+	{"metric", nil, true},
+	{"option", nil, false},
+	{"layer", []string{"metric", "translate", "wire"}, false},
+	{"upstream", []string{"cachemodel", "layer", "metric", "option", "translate", "wire"}, false},
+	{"box", []string{"layer", "metric", "option", "sessioncache", "translate", "upstream", "wire"}, false},
+	{"handler", []string{
+		"audit", "box", "cachemodel", "keepalive", "layer", "metric", "option", "pipeline", "sessioncache", "translate", "upstream", "wire",
+	}, false},
+}
+
+const module = "github.com/caddy-llm-cache/caddy-llm-cache/"
+
+// TestRooms: imports run one way, down the list.
+func TestRooms(t *testing.T) {
+	out, err := exec.CommandContext(t.Context(), "go", "list", "-f", `{{.ImportPath}}{{range .Imports}} {{.}}{{end}}`, "./...").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]bool{}
+	for line := range strings.Lines(string(out)) {
+		fields := strings.Fields(line)
+		own, ok := strings.CutPrefix(fields[0], module)
+		i := slices.IndexFunc(rooms, func(r room) bool { return within(own, r.path) })
+		if !ok || i < 0 {
+			continue
+		}
+		r := rooms[i]
+		seen[r.path] = true
+		for _, path := range fields[1:] {
+			if r.free && strings.HasPrefix(path, "github.com/caddyserver/caddy/") {
+				t.Errorf("%s imports Caddy", own)
+			}
+			other, ok := strings.CutPrefix(path, module)
+			if ok && !within(other, r.path) && !slices.ContainsFunc(r.may, func(may string) bool { return within(other, may) }) {
+				t.Errorf("%s imports %s, which stands above it", own, other)
+			}
+		}
+	}
+	for _, r := range rooms {
+		if !seen[r.path] {
+			t.Errorf("there is no room %s", r.path)
+		}
+	}
+}
+
+// within reports whether a package is in a room.
+func within(path, room string) bool {
+	return path == room || strings.HasPrefix(path, room+"/")
+}

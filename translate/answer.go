@@ -14,8 +14,6 @@
 
 package translate
 
-import "github.com/caddy-llm-cache/caddy-llm-cache/wire"
-
 // collected is an answer that is gathered as its events come.
 type collected struct {
 	flow    *flow
@@ -82,14 +80,5 @@ func (c *collector) ping()           {}
 func (c *collector) fail(f *Failure) { *c.failed = f }
 
 func (c *collector) finish(*message) {
-	switch c.flow.client {
-	case wire.Anthropic:
-		c.out.buf = appendAnthropic(c.out.buf, &c.collected)
-	case wire.OpenAIResponses:
-		c.out.buf = appendResponse(c.out.buf, &c.collected, "")
-	case wire.Gemini:
-		c.out.buf = appendGemini(c.out.buf, &c.collected)
-	default:
-		c.out.buf = appendChat(c.out.buf, &c.collected)
-	}
+	c.out.buf = dialects[c.flow.client].appendWhole(c.out.buf, &c.collected)
 }

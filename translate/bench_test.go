@@ -34,7 +34,7 @@ func longBody(size int) []byte {
 }
 
 func BenchmarkConvert(b *testing.B) {
-	for _, from := range Formats {
+	for _, from := range Formats() {
 		in := Incoming{Body: longBody(200 << 10), Path: "/v1/messages"}
 		if from != wire.Anthropic {
 			out, err := Convert(wire.Anthropic, from, in, Options{})
@@ -43,7 +43,7 @@ func BenchmarkConvert(b *testing.B) {
 			}
 			in = Incoming{Body: out.Body, Path: out.Path, Query: out.Query}
 		}
-		for _, to := range Formats {
+		for _, to := range Formats() {
 			if from == to {
 				continue
 			}

@@ -77,7 +77,7 @@ func TestBounds(t *testing.T) {
 			}
 			runtime.KeepAlive(h)
 		})
-		for _, to := range Formats {
+		for _, to := range Formats() {
 			if to == from {
 				continue
 			}

@@ -16,7 +16,7 @@ package translate
 
 // clientBodies are requests in the shapes that real clients send, made up and
 // cut short: Claude Code, opencode, Codex (both of its forms), the Gemini CLI.
-// The number is the index of the format in Formats.
+// The number is the index of the format in Formats().
 var clientBodies = []struct {
 	format byte
 	body   string

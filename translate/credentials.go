@@ -22,9 +22,6 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
-// anthropicVersion is what anthropic-version says where the client said nothing.
-const anthropicVersion = "2023-06-01"
-
 // Headers turns a client's headers, in canonical form, into those that an
 // upstream of another format understands, in place. The credential moves to
 // the header where that format has it (x-api-key, Authorization: Bearer or
@@ -41,11 +38,7 @@ func Headers(from, to wire.Format, h map[string][]string, query string) (dropped
 		switch {
 		case lower == "anthropic-version", lower == "x-api-key", lower == "x-goog-api-key":
 			delete(h, name)
-		case strings.HasPrefix(lower, "anthropic-") && to != wire.Anthropic,
-			strings.HasPrefix(lower, "openai-") && !openAI(to),
-			lower == "chatgpt-account-id",
-			strings.HasPrefix(lower, "x-openai-") && !openAI(to),
-			strings.HasPrefix(lower, "x-goog-") && to != wire.Gemini:
+		case lower == "chatgpt-account-id", foreign(lower, to):
 			delete(h, name)
 			dropped = append(dropped, lower)
 		}
@@ -53,17 +46,14 @@ func Headers(from, to wire.Format, h map[string][]string, query string) (dropped
 	h["Content-Type"] = []string{"application/json"}
 	if token != "" {
 		delete(h, "Authorization")
-		switch {
-		case to == wire.Gemini:
-			h["X-Goog-Api-Key"] = []string{token}
-		case to == wire.Anthropic && !oauth:
-			h["X-Api-Key"] = []string{token}
-		default:
+		if rules := &dialects[to].rules; rules.key != "" && !(oauth && rules.bearer) {
+			h[rules.key] = []string{token}
+		} else {
 			h["Authorization"] = []string{"Bearer " + token}
 		}
 	}
-	if to == wire.Anthropic {
-		h["Anthropic-Version"] = []string{anthropicVersion}
+	if version := dialects[to].rules.version; version[0] != "" {
+		h[version[0]] = []string{version[1]}
 	}
 	slices.Sort(dropped)
 	return dropped
@@ -90,4 +80,14 @@ func credential(h map[string][]string, query string) (token string, oauth bool) 
 	return "", false
 }
 
-func openAI(f wire.Format) bool { return f == wire.OpenAIChat || f == wire.OpenAIResponses }
+// foreign reports whether a header is that of another format.
+func foreign(lower string, to wire.Format) bool {
+	for _, d := range dialects {
+		for _, prefix := range d.rules.headers {
+			if strings.HasPrefix(lower, prefix) {
+				return !slices.Contains(dialects[to].rules.headers, prefix)
+			}
+		}
+	}
+	return false
+}

@@ -23,38 +23,11 @@ import (
 // endpoint returns the path and query of the upstream's endpoint, behind
 // whatever prefix the client's endpoint stood.
 func endpoint(from, to wire.Format, path, model string, stream bool) (string, string) {
-	prefix := prefixOf(from, path)
-	switch to {
-	case wire.Anthropic:
-		return prefix + "/v1/messages", ""
-	case wire.OpenAIChat:
-		return prefix + "/v1/chat/completions", ""
-	case wire.OpenAIResponses:
-		return prefix + "/v1/responses", ""
-	}
-	prefix += "/v1beta/models/" + strings.TrimPrefix(model, "models/")
-	if stream {
-		return prefix + ":streamGenerateContent", "alt=sse"
-	}
-	return prefix + ":generateContent", ""
+	return dialects[to].endpoint(dialects[from].prefix(path), model, stream)
 }
 
-func prefixOf(from wire.Format, path string) string {
-	var ends []string
-	switch from {
-	case wire.Anthropic:
-		ends = []string{"/v1/messages"}
-	case wire.OpenAIChat:
-		ends = []string{"/v1/chat/completions", "/chat/completions"}
-	case wire.OpenAIResponses:
-		ends = []string{"/v1/responses", "/responses"}
-	case wire.Gemini:
-		for _, version := range []string{"/v1beta/", "/v1beta1/", "/v1alpha/", "/v1/", "/models/"} {
-			if i := strings.LastIndex(path, version); i >= 0 {
-				return path[:i]
-			}
-		}
-	}
+// before returns what stands before the first of some ends that a path has.
+func before(path string, ends ...string) string {
 	for _, end := range ends {
 		if p, ok := strings.CutSuffix(path, end); ok {
 			return p

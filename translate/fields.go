@@ -16,16 +16,6 @@ package translate
 
 import "github.com/caddy-llm-cache/caddy-llm-cache/wire"
 
-// The clients' names of what more than one writer leaves out.
-var (
-	reasoningField = map[wire.Format]string{wire.Anthropic: "thinking", wire.OpenAIChat: "reasoning_effort", wire.OpenAIResponses: "reasoning.effort", wire.Gemini: "generationConfig.thinkingConfig"}
-	outputField    = map[wire.Format]string{wire.Anthropic: "output_config.format", wire.OpenAIChat: "response_format", wire.OpenAIResponses: "text.format", wire.Gemini: "generationConfig.responseMimeType"}
-	parallelField  = map[wire.Format]string{wire.Anthropic: "tool_choice.disable_parallel_tool_use", wire.OpenAIChat: "parallel_tool_calls", wire.OpenAIResponses: "parallel_tool_calls"}
-	choiceField    = map[wire.Format]string{wire.OpenAIChat: "tool_choice", wire.OpenAIResponses: "tool_choice", wire.Gemini: "toolConfig.functionCallingConfig.mode"}
-	failedField    = map[wire.Format]string{wire.Anthropic: "messages[].content[].is_error", wire.Gemini: "contents[].parts[].functionResponse.response.error"}
-	strictField    = map[wire.Format]string{wire.Anthropic: "tools[].strict", wire.OpenAIChat: "tools[].function.strict", wire.OpenAIResponses: "tools[].strict"}
-)
-
 // Where a marker of the cache stood.
 const (
 	inTools    = "tools[]"
@@ -35,14 +25,12 @@ const (
 
 // markerField returns the client's name of a marker that is left out.
 func markerField(client wire.Format, place string) string {
-	switch client {
-	case wire.OpenAIChat:
-		if place == inSystem {
-			place = inMessages
-		}
-		return place + ".cache_control"
-	case wire.OpenAIResponses:
-		return "input[].content[].prompt_cache_breakpoint"
+	r := &dialects[client].rules
+	switch {
+	case r.marker != "":
+		return r.marker
+	case place == inSystem && r.markerInSystem != "":
+		return r.markerInSystem
 	}
 	return place + ".cache_control"
 }

@@ -141,16 +141,16 @@ parameters at models that reason.
 `)
 	for _, s := range sections {
 		fmt.Fprintf(&b, "\n## %s\n\n%s\n", s.title, s.intro)
-		for _, client := range Formats {
+		for _, client := range Formats() {
 			fmt.Fprintf(&b, "\n### Client: %s\n\n| |", client)
-			for _, upstream := range Formats {
+			for _, upstream := range Formats() {
 				fmt.Fprintf(&b, " %s |", upstream)
 			}
 			b.WriteString("\n|---|---|---|---|---|\n")
 			for _, r := range s.rows {
-				cells := make([]string, 0, len(Formats))
+				cells := make([]string, 0, len(Formats()))
 				said := false
-				for _, upstream := range Formats {
+				for _, upstream := range Formats() {
 					cell := r.cell(t, client, upstream)
 					said = said || cell != none
 					cells = append(cells, cell)
@@ -182,7 +182,7 @@ func TestFeaturesOfficial(t *testing.T) {
 	models := map[wire.Format]string{wire.Anthropic: "claude-opus-5-5", wire.OpenAIChat: "gpt-5.2", wire.OpenAIResponses: "gpt-5.2", wire.Gemini: "gemini-3.1-pro"}
 	for _, f := range features {
 		for client, body := range f.say {
-			for _, upstream := range Formats {
+			for _, upstream := range Formats() {
 				path, query := pathOf(client)
 				out, err := Convert(client, upstream, Incoming{Body: []byte(body), Path: path, Query: query}, Options{Official: true, Model: func(string) string { return models[upstream] }})
 				if _, refused := errors.AsType[*Unsupported](err); refused {

@@ -27,7 +27,7 @@ import (
 func FuzzConvert(f *testing.F) {
 	for _, feature := range features {
 		for client, body := range feature.say {
-			for i, known := range Formats {
+			for i, known := range Formats() {
 				if known == client {
 					f.Add(byte(i), []byte(body))
 				}
@@ -37,7 +37,9 @@ func FuzzConvert(f *testing.F) {
 	for _, seed := range clientBodies {
 		f.Add(seed.format, []byte(seed.body))
 	}
-	f.Fuzz(func(t *testing.T, format byte, body []byte) { convertAll(t, Formats[int(format)%len(Formats)], body) })
+	f.Fuzz(func(t *testing.T, format byte, body []byte) {
+		convertAll(t, Formats()[int(format)%len(Formats())], body)
+	})
 }
 
 // Each value of the clients' requests gives way to values that do not belong there.
@@ -46,7 +48,7 @@ func TestConvertMangled(t *testing.T) {
 	for _, seed := range clientBodies {
 		for _, at := range values(seed.body) {
 			for _, w := range wrong {
-				convertAll(t, Formats[seed.format], []byte(seed.body[:at[0]]+w+seed.body[at[1]:]))
+				convertAll(t, Formats()[seed.format], []byte(seed.body[:at[0]]+w+seed.body[at[1]:]))
 			}
 		}
 	}
@@ -74,7 +76,7 @@ func convertAll(t *testing.T, from wire.Format, body []byte) {
 	t.Helper()
 	path, query := pathOf(from)
 	in := Incoming{Body: body, Path: path, Query: query}
-	for _, to := range Formats {
+	for _, to := range Formats() {
 		if to == from {
 			continue
 		}

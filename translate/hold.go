@@ -53,19 +53,12 @@ type holder interface {
 // bounds how many there are: maxHeld / heldWeight.
 const heldWeight = 8 << 10
 
-// NewHold returns a Hold for a stream in format f. Gemini sends calls whole
-// anyway; its streams pass as they are. With joined, the calls of a stream of chat
+// NewHold returns a Hold for a stream in format f. Where calls come whole
+// anyway, streams pass as they are. With joined, the calls of a stream of chat
 // completions go together, in the chunk with the finish_reason.
 func NewHold(f wire.Format, joined bool) *Hold {
 	h := &Hold{}
-	switch f {
-	case wire.Anthropic:
-		h.held = new(anthropicHolder)
-	case wire.OpenAIChat:
-		h.held = &chatHolder{joined: joined}
-	case wire.OpenAIResponses:
-		h.held = new(responsesHolder)
-	default:
+	if h.held = dialects[f].holder(joined); h.held == nil {
 		h.raw = true
 	}
 	h.emit = h.event

@@ -108,14 +108,14 @@ func TestHoldStreamsText(t *testing.T) {
 // FuzzHold: no stream makes it panic, lose text or end what has no end.
 func FuzzHold(f *testing.F) {
 	for _, a := range answerFiles(f) {
-		for i, format := range Formats {
+		for i, format := range Formats() {
 			if a.format == format {
 				f.Add(a.data, uint8(i), uint16(len(a.data)/3))
 			}
 		}
 	}
 	f.Fuzz(func(t *testing.T, data []byte, format uint8, cut uint16) {
-		fm := Formats[int(format)%len(Formats)]
+		fm := Formats()[int(format)%len(Formats())]
 		out := hold(fm, data)
 		if again := hold(fm, data, min(int(cut), len(data))); !bytes.Equal(out, again) {
 			t.Fatalf("cut: %q, want %q", again, out)

@@ -25,7 +25,7 @@ import (
 func TestNothingLostSilently(t *testing.T) {
 	const stranger = "stranger"
 	for _, seed := range clientBodies {
-		from := Formats[seed.format]
+		from := Formats()[seed.format]
 		path, query := pathOf(from)
 		for _, at := range values(seed.body) {
 			object := seed.body[at[0]:at[1]]
@@ -35,7 +35,7 @@ func TestNothingLostSilently(t *testing.T) {
 				continue
 			}
 			body := strings.Replace(seed.body[:at[1]-1]+`,"`+stranger+`":"y"`+seed.body[at[1]-1:], "{,", "{", 1)
-			for _, to := range Formats {
+			for _, to := range Formats() {
 				if to == from {
 					continue
 				}

@@ -43,12 +43,9 @@ type Names struct {
 
 func newNames(to wire.Format, limit int) *Names {
 	if limit <= 0 {
-		limit = 64
-		if to == wire.Anthropic {
-			limit = 128
-		}
+		limit = dialects[to].rules.nameLimit
 	}
-	return &Names{limit: limit, dots: to == wire.Gemini, out: map[ToolName]string{}, back: map[string]ToolName{}}
+	return &Names{limit: limit, dots: dialects[to].rules.dots, out: map[ToolName]string{}, back: map[string]ToolName{}}
 }
 
 // Client returns the tool that the upstream knows by a name.
@@ -127,11 +124,8 @@ func (n *Names) allowed(c byte, first bool) bool {
 // callID returns a call's id in a form that the upstream takes. It depends on
 // the id alone, so that calls and results stay pairs.
 func callID(to wire.Format, id string) string {
-	limit := 64
-	switch to {
-	case wire.OpenAIChat:
-		limit = 40
-	case wire.Gemini:
+	limit := dialects[to].rules.idLimit
+	if limit == 0 {
 		return id
 	}
 	ok := id != "" && len(id) <= limit

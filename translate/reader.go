@@ -26,7 +26,10 @@ import (
 
 // reader fills a Request.
 type reader struct {
-	q *Request
+	q    *Request
+	from *spoken
+	// camel: members go by two names.
+	camel bool
 	// at is where in the body the reader is, for the names of fields.
 	at []step
 	// pending are the calls that no result has answered yet, for formats
@@ -49,22 +52,12 @@ type step struct {
 	index int
 }
 
-func (r *reader) read(from wire.Format, in Incoming) error {
+func (r *reader) read(in Incoming) error {
 	if wire.Crowded(in.Body) {
 		return wire.ErrCrowded
 	}
 	body := raw(in.Body).trim()
-	var err error
-	switch from {
-	case wire.Anthropic:
-		err = r.anthropic(body)
-	case wire.OpenAIChat:
-		err = r.chat(body)
-	case wire.OpenAIResponses:
-		err = r.responses(body)
-	case wire.Gemini:
-		err = r.gemini(body, in)
-	}
+	err := r.from.read(r, body, in)
 	if r.entries > wire.MaxElements {
 		return wire.ErrCrowded
 	}
@@ -167,7 +160,7 @@ func (r *reader) dropUsed(field string, v raw) {
 // known.
 func (r *reader) dropOthers(v raw, known ...string) {
 	for key, m := range v.members() {
-		if r.q.Format == wire.Gemini {
+		if r.camel {
 			key = camel(key)
 		}
 		if !slices.Contains(known, key) {
@@ -193,8 +186,8 @@ func (r *reader) malformed(field string) error {
 
 // param keeps the value of a parameter by its name in the client's format.
 func (r *reader) param(name string, v raw) bool {
-	for p := range paramNames {
-		if paramNames[p][r.q.Format] == name {
+	for p, own := range r.from.rules.params {
+		if own == name {
 			if !v.absent() || v.isNumber() {
 				r.q.Params[p] = v
 			}

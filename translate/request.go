@@ -25,6 +25,9 @@ type Request struct {
 	Model string
 	// Stream asks for a streamed answer, IncludeUsage for its usage chunk.
 	Stream, IncludeUsage bool
+	// FillsCache asks for no answer at all, only that the prompt be cached:
+	// max_tokens of 0 in the Messages format.
+	FillsCache bool
 	// System is the system prompt: texts.
 	System []Part
 	// Messages are the messages in order.
@@ -43,13 +46,6 @@ type Request struct {
 	Output Output
 	// dropped are the fields that no other format holds.
 	dropped map[string]bool
-}
-
-// fillsCache tells whether the request asks for no answer at all, only that its
-// prompt be cached: max_tokens of 0 in the Messages format.
-func (q *Request) fillsCache() bool {
-	n, ok := q.Params[MaxTokens].int()
-	return ok && n == 0 && q.Format == wire.Anthropic
 }
 
 // Choice says which tools the model may call.

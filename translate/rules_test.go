@@ -79,7 +79,7 @@ func obey(t *testing.T, from wire.Format, body []byte) {
 		return
 	}
 	path, query := pathOf(from)
-	for _, to := range Formats {
+	for _, to := range Formats() {
 		if to == from {
 			continue
 		}
@@ -102,14 +102,14 @@ func obey(t *testing.T, from wire.Format, body []byte) {
 // formats can say: whatever one API takes the others take too, or it is refused by
 // name.
 func FuzzRules(f *testing.F) {
-	for format := range Formats {
+	for format := range Formats() {
 		f.Add(byte(format), []byte("\x00u\x01c\x02r\x03u"))
 		f.Add(byte(format), []byte("a\x10\x11\x12\x20\x21\x22\x30\x31\x32\x40\x41\x50\x51\x60\x61\x70\x71"))
 		f.Add(byte(format), []byte("\x50\x60\x5a\x50\x50\x50\x50\x50"))
 		f.Add(byte(format), []byte("\x32\x21\x21\x40\x48\x10\x32\x22\x41\x40\x05\x55\x65\x75"))
 	}
 	f.Fuzz(func(t *testing.T, format byte, script []byte) {
-		from := Formats[int(format)%len(Formats)]
+		from := Formats()[int(format)%len(Formats())]
 		if len(script) > 200 {
 			return
 		}
@@ -119,7 +119,7 @@ func FuzzRules(f *testing.F) {
 
 // TestRules plays scripts of pairs of steps in front of and behind a call.
 func TestRules(t *testing.T) {
-	for _, from := range Formats {
+	for _, from := range Formats() {
 		for a := 0; a < 256; a += 13 {
 			for b := 1; b < 256; b += 29 {
 				obey(t, from, play(from, []byte{byte(b), 0x01, byte(a), 0x31, byte(b), 0x41, byte(a)}))
@@ -131,7 +131,7 @@ func TestRules(t *testing.T) {
 // The clients' and the recorded requests obey, too.
 func TestRulesOfClients(t *testing.T) {
 	for _, seed := range clientBodies {
-		obey(t, Formats[seed.format], []byte(seed.body))
+		obey(t, Formats()[seed.format], []byte(seed.body))
 	}
 	for _, feature := range features {
 		for client, body := range feature.say {
@@ -149,7 +149,7 @@ func TestRulesOfClients(t *testing.T) {
 			if call%5 > 0 {
 				return true
 			}
-			for _, from := range Formats {
+			for _, from := range Formats() {
 				if from == wire.Anthropic {
 					obey(t, from, body)
 				} else {

@@ -18,8 +18,6 @@ import (
 	"encoding/base64"
 	"slices"
 	"strings"
-
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
 // shape returns the messages as the format wants them: system messages in the
@@ -35,7 +33,7 @@ func (w *writer) shape() []Message {
 	w.called = make(map[string]ToolName)
 	for i, m := range in {
 		parts := w.carried(m)
-		if w.to == wire.Anthropic && blank(parts) {
+		if w.rules.refusesBlank && blank(parts) {
 			parts = nil
 		}
 		empty := len(parts) == 0
@@ -101,7 +99,7 @@ func (w *writer) silent(in []Message, i int, out []turn) bool {
 // finished ends a turn of the model: the Messages and the Responses API take no
 // thinking with nothing behind it.
 func (w *writer) finished(out []turn) []turn {
-	if w.to != wire.Anthropic && w.to != wire.OpenAIResponses || !joins(out, Assistant) {
+	if !w.rules.endsThinking || !joins(out, Assistant) {
 		return out
 	}
 	last := &out[len(out)-1]
@@ -109,7 +107,7 @@ func (w *writer) finished(out []turn) []turn {
 		last.Parts = last.Parts[:len(last.Parts)-1]
 		w.dropThinking()
 	}
-	if len(last.Parts) == 0 || w.to == wire.Anthropic && blank(last.Parts) {
+	if len(last.Parts) == 0 || w.rules.refusesBlank && blank(last.Parts) {
 		return out[:len(out)-1]
 	}
 	return out
@@ -122,14 +120,14 @@ func (w *writer) ended(out []Message) []Message {
 	if w.turns() && !begins || len(out) == 0 && len(w.system()) == 0 {
 		out = slices.Insert(out, 0, Message{Role: User, Parts: []Part{nudge}})
 	}
-	if w.to == wire.Anthropic && out[len(out)-1].Role == Assistant && claudeOf(w.model).refusesPrefill() {
+	if len(out) > 0 && out[len(out)-1].Role == Assistant && w.dialect.endsWithUser(w) {
 		out = append(out, Message{Role: User, Parts: []Part{nudge}})
 	}
 	return out
 }
 
 // turns tells whether messages of the two sides must alternate.
-func (w *writer) turns() bool { return w.to == wire.Anthropic || w.to == wire.Gemini }
+func (w *writer) turns() bool { return w.to.Traits().Alternates }
 
 // inPlace tells whether a system message can stay where it is. Anthropic takes
 // it behind a user's message if no other one of the user follows.
@@ -139,14 +137,14 @@ func (w *writer) inPlace(in []Message, i int, out []turn) bool {
 		return false
 	case InPlace:
 	default:
-		if openAI(w.to) && !w.o.Official || w.to == wire.Anthropic && !claudeOf(w.model).systemMessages() {
+		if !w.dialect.keepsSystem(w) {
 			return false
 		}
 	}
-	switch w.to {
-	case wire.Gemini:
+	switch {
+	case w.rules.foldsSystem:
 		return false
-	case wire.Anthropic:
+	case w.rules.systemBehindUser:
 		return len(out) > 0 && !joins(out, Assistant) && out[len(out)-1].Role != System && (i+1 == len(in) || in[i+1].Role == Assistant)
 	}
 	return true
@@ -184,7 +182,7 @@ func (w *writer) carried(m Message) []Part {
 		keep := true
 		switch p.Kind {
 		case TextPart:
-			keep = !p.Text.empty() || p.Signature != "" && w.to == wire.Gemini
+			keep = !p.Text.empty() || p.Signature != "" && w.to.Traits().SignedParts
 		case ThinkingPart:
 			keep = w.own(p) || !w.o.Official && !p.Text.empty()
 			if !keep {

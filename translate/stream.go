@@ -88,40 +88,16 @@ func (o *output) reset() {
 // NewStream returns a Stream for one answer of an upstream that speaks from, to
 // a client that speaks to. Both must be formats that this package knows.
 func NewStream(from, to wire.Format, asked *Answering) *Stream {
-	s := &Stream{read: newReader(from)}
+	s := &Stream{read: dialects[from].reader()}
 	s.flow = flow{asked: asked, from: from, client: to, stops: Stops{Sequences: asked.Stop}}
 	if asked.Stream {
-		s.flow.to = newStreamWriter(to, &s.flow, &s.out)
+		s.flow.to = dialects[to].writer(&s.flow, &s.out)
 	} else {
 		s.flow.to = &collector{collected: collected{flow: &s.flow}, out: &s.out, failed: &s.failed}
 	}
 	s.emit = s.event
 	s.events.Comment = s.flow.ping
 	return s
-}
-
-func newReader(f wire.Format) answerReader {
-	switch f {
-	case wire.Anthropic:
-		return new(anthropicReader)
-	case wire.OpenAIResponses:
-		return new(responsesReader)
-	case wire.Gemini:
-		return new(geminiReader)
-	}
-	return new(chatReader)
-}
-
-func newStreamWriter(f wire.Format, flow *flow, out *output) answerWriter {
-	switch f {
-	case wire.Anthropic:
-		return &anthropicWriter{output: out, flow: flow}
-	case wire.OpenAIResponses:
-		return &responsesWriter{output: out, collected: collected{flow: flow}}
-	case wire.Gemini:
-		return &geminiWriter{output: out, flow: flow}
-	}
-	return &chatWriter{output: out, flow: flow}
 }
 
 // Feed takes the next bytes of the upstream's answer, after content decoding,

@@ -68,13 +68,10 @@ func (f *flow) begin(id, model string) {
 	f.to.start(&f.message)
 }
 
-// idPrefixes are what the ids of answers begin with, by the client's format.
-var idPrefixes = map[wire.Format]string{wire.Anthropic: "msg", wire.OpenAIChat: "chatcmpl", wire.OpenAIResponses: "resp"}
-
 // answerID returns the answer's id as the client's API would have it: the
 // upstream's stands in it.
 func (f *flow) answerID(id string) string {
-	prefix := idPrefixes[f.client]
+	prefix := dialects[f.client].rules.idPrefix
 	switch {
 	case id == "":
 		return f.invent(cmp.Or(prefix, "msg"), 0)
@@ -244,7 +241,7 @@ func (f *flow) seal(b *block, text string) string {
 
 // callID returns the id that the client gets for a call.
 func (f *flow) callID(b *block) string {
-	if f.client == wire.Gemini { // it has a place for the signature
+	if dialects[f.client].rules.signedCalls { // it has a place for the signature
 		return b.id
 	}
 	return SealID(b.id, b.signature)

@@ -24,7 +24,7 @@ import (
 // and has an end only if the upstream's answer had one.
 func FuzzStream(f *testing.F) {
 	for _, a := range answerFiles(f) {
-		for i, from := range Formats {
+		for i, from := range Formats() {
 			if from == a.format {
 				f.Add(a.data, uint8(i), uint8(i+1), uint16(len(a.data)/2), true, false)
 				f.Add(a.data, uint8(i), uint8(i+2), uint16(7), a.stream, true)
@@ -32,7 +32,7 @@ func FuzzStream(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, data []byte, from, to uint8, cut uint16, stream, buffer bool) {
-		source, client := Formats[int(from)%len(Formats)], Formats[int(to)%len(Formats)]
+		source, client := Formats()[int(from)%len(Formats())], Formats()[int(to)%len(Formats())]
 		asked := Answering{Stream: stream, Usage: cut%2 == 0, BufferCalls: buffer, Seed: "s"}
 		if cut%5 == 0 {
 			asked.Stop = []string{"Done", "\n\n"}
@@ -67,7 +67,7 @@ func FuzzFailure(f *testing.F) {
 	f.Add([]byte("<html>"), uint8(1), uint8(0), 502)
 	f.Add([]byte(`[{"error":{"code":429,"message":"m","status":"RESOURCE_EXHAUSTED","details":[{"retryDelay":"34.5s"}]}}]`), uint8(3), uint8(0), 429)
 	f.Fuzz(func(t *testing.T, data []byte, from, to uint8, status int) {
-		source, client := Formats[int(from)%len(Formats)], Formats[int(to)%len(Formats)]
+		source, client := Formats()[int(from)%len(Formats())], Formats()[int(to)%len(Formats())]
 		got, body := ReadFailure(source, status, data).Write(client)
 		if got < 400 || got > 599 {
 			t.Fatalf("status %d", got)
@@ -106,7 +106,7 @@ func BenchmarkStream(b *testing.B) {
 		}
 		events := bytes.SplitAfter(a.data, []byte("\n\n"))
 		middle := deltas(events)
-		for _, to := range Formats {
+		for _, to := range Formats() {
 			b.Run(string(a.format)+"_to_"+string(to), func(b *testing.B) {
 				s := NewStream(a.format, to, &Answering{Stream: true, Usage: true})
 				b.ReportAllocs()

@@ -340,7 +340,7 @@ func portable(t *wire.Turn) *wire.Turn {
 func TestAnswers(t *testing.T) {
 	for _, f := range answerFiles(t) {
 		want := portable(decode(f.format, f.stream, f.data))
-		for _, to := range Formats {
+		for _, to := range Formats() {
 			for _, stream := range []bool{true, false} {
 				for _, buffer := range []bool{false, true} {
 					if buffer && !stream {
@@ -416,7 +416,7 @@ func TestGeminiFailure(t *testing.T) {
 // TestSplits: any cut gives the same bytes.
 func TestSplits(t *testing.T) {
 	for _, f := range answerFiles(t) {
-		for _, to := range Formats {
+		for _, to := range Formats() {
 			asked := Answering{Stream: true, Usage: true, Seed: "s"}
 			whole, _ := run(f.format, to, asked, f.data)
 			single := make([]int, len(f.data))

@@ -89,8 +89,8 @@ var settings = map[string]Options{"local": {}, "official": {Official: true}}
 func TestTracePrefix(t *testing.T) {
 	files := traceFiles(t)
 	for name, o := range settings {
-		for _, from := range Formats {
-			for _, to := range Formats {
+		for _, from := range Formats() {
+			for _, to := range Formats() {
 				if from == to {
 					continue
 				}
@@ -160,8 +160,8 @@ func pathOf(f wire.Format) (path, query string) {
 // that both formats can hold.
 func TestTraceRoundTrip(t *testing.T) {
 	files := traceFiles(t)
-	for _, a := range Formats {
-		for _, b := range Formats {
+	for _, a := range Formats() {
+		for _, b := range Formats() {
 			if a == b {
 				continue
 			}
@@ -231,7 +231,7 @@ func meaning(q *Request, a, b wire.Format) (lines []string) {
 	add("model", q.Model)
 	add("system", joined(q.System).decoded())
 	for p := range paramCount {
-		if paramNames[p][a] != "" && paramNames[p][b] != "" {
+		if dialects[a].rules.params[p] != "" && dialects[b].rules.params[p] != "" {
 			add("param", string(q.Params[p]))
 		}
 	}

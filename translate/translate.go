@@ -81,16 +81,12 @@ type Unsupported struct { //nolint:errname // it is read as a word: a request is
 // Error names the field and the reason.
 func (u *Unsupported) Error() string { return u.Field + ": " + u.Reason }
 
-// Formats are the formats that Convert takes, in the order of the
-// documentation's tables.
-var Formats = []wire.Format{wire.Anthropic, wire.OpenAIChat, wire.OpenAIResponses, wire.Gemini}
-
 // Convert turns a request of one format into another. Between a format and
 // itself nothing is changed or read. It returns an [*Unsupported] for what
 // cannot be carried, and an error that wraps [ErrBody] for a body that is not
 // of the client's format.
 func Convert(from, to wire.Format, in Incoming, o Options) (*Outgoing, error) {
-	if !slices.Contains(Formats, from) || !slices.Contains(Formats, to) {
+	if dialects[from] == nil || dialects[to] == nil {
 		return nil, fmt.Errorf("translate from %q to %q: no such format", from, to)
 	}
 	if from == to {
@@ -108,8 +104,11 @@ func Read(from wire.Format, in Incoming) (*Request, error) {
 	if err := wellFormed(in.Body); err != nil {
 		return nil, err
 	}
-	r := reader{q: &Request{Format: from}}
-	if err := r.read(from, in); err != nil {
+	if dialects[from] == nil {
+		return nil, fmt.Errorf("translate from %q: no such format", from)
+	}
+	r := reader{q: &Request{Format: from}, from: dialects[from]}
+	if err := r.read(in); err != nil {
 		return nil, err
 	}
 	return r.q, nil
@@ -124,7 +123,7 @@ func Write(to wire.Format, q *Request, in Incoming, o Options) (*Outgoing, error
 	}
 	out := &Outgoing{
 		Body: w.b, Names: w.names, Stream: q.Stream, Stop: w.stop,
-		IncludeUsage: q.Format != wire.OpenAIChat || q.IncludeUsage, Model: q.Model, Empty: q.fillsCache(),
+		IncludeUsage: q.IncludeUsage, Model: q.Model, Empty: q.FillsCache,
 	}
 	out.Path, out.Query = endpoint(q.Format, to, in.Path, w.model, q.Stream)
 	out.Dropped = slices.Sorted(maps.Keys(w.dropped))

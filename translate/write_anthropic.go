@@ -23,7 +23,7 @@ import (
 func (w *writer) anthropic() error {
 	q := w.q
 	if w.forced() && len(w.tools) > 0 && claudeOf(w.model).refusesForced() {
-		return &Unsupported{Field: choiceField[q.Format], Reason: "this model cannot be made to call a tool"}
+		return &Unsupported{Field: dialects[q.Format].rules.choice, Reason: "this model cannot be made to call a tool"}
 	}
 	w.string("model", w.model)
 	limit, thinking := w.anthropicThinking()
@@ -40,7 +40,7 @@ func (w *writer) anthropic() error {
 		}
 	}
 	for p := range paramCount {
-		if paramNames[p][w.to] == "" {
+		if w.rules.params[p] == "" {
 			w.value(p) // lists it
 		}
 	}
@@ -96,7 +96,7 @@ func (w *writer) anthropicThinking() (limit int, t *claudeThinking) {
 		given = true
 	}
 	g, model := w.q.Reasoning, claudeOf(w.model)
-	field := reasoningField[w.q.Format]
+	field := dialects[w.q.Format].rules.reasoning
 	switch {
 	case g.Mode == "":
 		return limit, nil
@@ -160,7 +160,7 @@ func (w *writer) inLoopWithoutThinking() bool {
 func (w *writer) anthropicOutput(t *claudeThinking) {
 	o := w.q.Output
 	if o.Kind == "json" || o.Kind == "schema" && o.Schema == nil {
-		w.drop(outputField[w.q.Format])
+		w.drop(dialects[w.q.Format].rules.output)
 		o.Kind = ""
 	}
 	if t != nil {

@@ -131,14 +131,14 @@ func (w *writer) geminiTools() {
 		w.close('}')
 		w.dropCache(t.Cache, inTools)
 		if t.Strict.isTrue() {
-			w.drop(strictField[w.q.Format])
+			w.drop(dialects[w.q.Format].rules.strict)
 		}
 	}
 	w.close(']')
 	w.close('}')
 	w.close(']')
 	if c.Single {
-		w.drop(parallelField[w.q.Format])
+		w.drop(dialects[w.q.Format].rules.parallel)
 	}
 	if c.Mode == "" && len(c.Tools) == 0 {
 		return

@@ -149,7 +149,7 @@ func (w *writer) openAIMarker(p Part) {
 	case p.Cache == nil:
 	case w.o.Breakpoints:
 		w.member("prompt_cache_breakpoint", raw(`{"mode":"explicit"}`))
-	case w.o.CacheControl && w.to == wire.OpenAIChat:
+	case w.o.CacheControl && w.to.Traits().ServersVary:
 		w.member("cache_control", p.Cache)
 	}
 }

@@ -26,6 +26,8 @@ import (
 type writer struct {
 	b       []byte
 	to      wire.Format
+	dialect *spoken
+	rules   *rules
 	q       *Request
 	o       Options
 	names   *Names
@@ -45,7 +47,7 @@ type writer struct {
 }
 
 func newWriter(to wire.Format, q *Request, o Options, room int) *writer {
-	w := &writer{to: to, q: q, o: o, names: newNames(to, o.NameLimit), model: q.Model, dropped: maps.Clone(q.dropped)}
+	w := &writer{to: to, dialect: dialects[to], rules: &dialects[to].rules, q: q, o: o, names: newNames(to, o.NameLimit), model: q.Model, dropped: maps.Clone(q.dropped)}
 	if w.dropped == nil {
 		w.dropped = map[string]bool{}
 	}
@@ -66,17 +68,7 @@ func (w *writer) write() error {
 	}
 	w.messages = w.shape()
 	w.b = append(w.b, '{')
-	var err error
-	switch w.to {
-	case wire.Anthropic:
-		err = w.anthropic()
-	case wire.OpenAIChat:
-		err = w.chat()
-	case wire.OpenAIResponses:
-		err = w.responses()
-	case wire.Gemini:
-		err = w.gemini()
-	}
+	err := w.dialect.write(w)
 	w.b = append(w.b, '}')
 	return err
 }
@@ -92,7 +84,7 @@ func (w *writer) drop(field string) {
 // them may be called, the others are left out.
 func (w *writer) allowed() []Tool {
 	c := w.q.Choice
-	if len(c.Tools) == 0 || c.Mode == "any" && len(c.Tools) == 1 || w.to == wire.Gemini || w.o.Official && openAI(w.to) {
+	if len(c.Tools) == 0 || c.Mode == "any" && len(c.Tools) == 1 || w.rules.narrows || w.o.Official && w.rules.narrowsOfficial {
 		return w.q.Tools
 	}
 	chosen := make(map[ToolName]struct{}, len(c.Tools))
@@ -177,7 +169,7 @@ func (w *writer) param(p Param) {
 }
 
 func (w *writer) paramName(p Param) string {
-	if w.to == wire.OpenAIChat && !w.o.Official {
+	if w.to.Traits().ServersVary && !w.o.Official {
 		switch p {
 		case MaxTokens:
 			return "max_tokens" // the name that every local engine knows
@@ -185,12 +177,12 @@ func (w *writer) paramName(p Param) string {
 			return "top_k"
 		}
 	}
-	return paramNames[p][w.to]
+	return w.rules.params[p]
 }
 
 // dropParam lists a parameter by the client's name.
 func (w *writer) dropParam(p Param) {
-	if name := paramNames[p][w.q.Format]; name != "" {
+	if name := dialects[w.q.Format].rules.params[p]; name != "" {
 		w.drop(name)
 	} else {
 		w.drop("top_k")
@@ -201,7 +193,7 @@ func (w *writer) dropParam(p Param) {
 func (w *writer) value(p Param) raw {
 	v := w.q.Params[p]
 	if v == nil {
-		if p == CacheKey && w.o.CacheKey != "" && openAI(w.to) {
+		if p == CacheKey && w.o.CacheKey != "" && w.rules.params[p] != "" {
 			return append(appendEscaped(raw(`"`), w.o.CacheKey), '"')
 		}
 		return nil
@@ -210,21 +202,21 @@ func (w *writer) value(p Param) raw {
 	switch p {
 	case MaxTokens:
 		n, number := v.int()
-		if least := w.leastTokens(); ok && number && n < least && (n > 0 || w.q.fillsCache()) {
+		if least := w.leastTokens(); ok && number && n < least && (n > 0 || w.q.FillsCache) {
 			w.dropParam(p)
 			return strconv.AppendInt(nil, int64(least), 10)
 		}
 		ok = ok && number && n > 0
 	case Temperature, TopP, TopK, PresencePenalty, FrequencyPenalty:
-		ok = ok && v.isNumber() && w.samples(p)
-		if n, _ := v.int(); ok && p == Temperature && w.to == wire.Anthropic && n >= 1 && string(v) != "1" && string(v) != "1.0" {
+		ok = ok && v.isNumber() && w.dialect.samples(w, p)
+		if n, _ := v.int(); ok && p == Temperature && w.rules.warmest > 0 && n >= w.rules.warmest && string(v) != "1" && string(v) != "1.0" {
 			w.dropParam(p)
-			return raw("1") // the most that Anthropic takes
+			return strconv.AppendInt(nil, int64(w.rules.warmest), 10)
 		}
 	case UserID:
-		ok = ok && v.isString() && (w.to == wire.Anthropic || len(v) <= 64+2)
+		ok = ok && v.isString() && (w.rules.longestUser == 0 || len(v) <= w.rules.longestUser+2)
 	case ServiceTier:
-		v = w.tier(v.string())
+		v = w.dialect.tier(w, v.string())
 		ok = ok && v != nil
 	}
 	if !ok {
@@ -236,39 +228,10 @@ func (w *writer) value(p Param) raw {
 
 // leastTokens is the lowest bound on an answer that the upstream takes.
 func (w *writer) leastTokens() int {
-	if w.to == wire.OpenAIResponses && w.o.Official {
-		return 16
+	if w.rules.leastTokens > 0 && w.o.Official {
+		return w.rules.leastTokens
 	}
 	return 1
-}
-
-// samples tells whether the model takes a sampling parameter.
-func (w *writer) samples(p Param) bool {
-	switch {
-	case w.to == wire.Anthropic:
-		if p == TopP && w.q.Params[Temperature] != nil {
-			return false // recent models take one of the two
-		}
-		return !claudeOf(w.model).fixedSampling()
-	case w.o.Official && openAI(w.to):
-		return !reasons(w.model)
-	}
-	return true
-}
-
-// tier maps a service tier, nil where there is none of the same meaning.
-func (w *writer) tier(name string) raw {
-	switch {
-	case name == "auto":
-		return raw(`"auto"`)
-	case name == "standard_only" && openAI(w.to):
-		return raw(`"default"`)
-	case name == "default" && w.to == wire.Anthropic:
-		return raw(`"standard_only"`)
-	case openAI(w.to) && openAI(w.q.Format):
-		return w.q.Params[ServiceTier]
-	}
-	return nil
 }
 
 // stops returns the stop sequences to send, at most limit. If there are more,
@@ -314,7 +277,7 @@ func joined(parts []Part) text {
 func (w *writer) system() []Part {
 	parts := make([]Part, 0, len(w.q.System))
 	for i, p := range w.q.System {
-		billing := i == 0 && w.to != wire.Anthropic && strings.HasPrefix(string(p.Text), wire.AttributionLine)
+		billing := i == 0 && !w.to.Traits().Attribution && strings.HasPrefix(string(p.Text), wire.AttributionLine)
 		if !billing && p.Kind == TextPart && !p.Text.empty() {
 			parts = append(parts, p)
 		}
@@ -354,16 +317,7 @@ func (w *writer) own(p Part) bool { return p.Sealed.Format == w.to && p.Sealed.D
 
 // dropThinking lists reasoning that the upstream could not read.
 func (w *writer) dropThinking() {
-	switch w.q.Format {
-	case wire.Anthropic:
-		w.drop("messages[].content[].thinking")
-	case wire.OpenAIChat:
-		w.drop("messages[].reasoning_content")
-	case wire.OpenAIResponses:
-		w.drop("input[].encrypted_content")
-	case wire.Gemini:
-		w.drop("contents[].parts[].thoughtSignature")
-	}
+	w.drop(dialects[w.q.Format].rules.thinking)
 }
 
 // dropCache lists a marker that the format does not have.
@@ -376,7 +330,7 @@ func (w *writer) dropCache(marker raw, place string) {
 // dropFailed lists that a tool failed, which the format cannot say.
 func (w *writer) dropFailed(p Part) {
 	if p.Failed {
-		w.drop(failedField[w.q.Format])
+		w.drop(dialects[w.q.Format].rules.failed)
 	}
 }
 

@@ -112,9 +112,9 @@ func (u *Upstream) Validate() error {
 	if u.Preset != "" && !slices.Contains(presetNames, u.Preset) {
 		return fmt.Errorf("preset: %q is none of %s", u.Preset, strings.Join(presetNames, ", "))
 	}
-	if u.Format != "" && !slices.Contains(translate.Formats, u.Format) {
-		names := make([]string, len(translate.Formats))
-		for i, f := range translate.Formats {
+	if u.Format != "" && !slices.Contains(translate.Formats(), u.Format) {
+		names := make([]string, len(translate.Formats()))
+		for i, f := range translate.Formats() {
 			names[i] = string(f)
 		}
 		return fmt.Errorf("format: %q is none of %s", u.Format, strings.Join(names, ", "))

@@ -61,8 +61,8 @@ type answerReader interface {
 	Silent(name []byte) bool
 	// Document reads an answer in one piece.
 	Document(a *Answer, root gjson.Result)
-	// Usage takes in an object that says what the answer costs.
-	Usage(a *Answer, u gjson.Result)
+	// Usage adds what an object says of what the answer costs to what is known of it.
+	Usage(known Usage, u gjson.Result) Usage
 }
 
 // Addresser is a [Codec] of a format whose requests say in their path what the

@@ -22,19 +22,10 @@ import "github.com/tidwall/gjson"
 // exclusive buckets, as a [Decoder] does.
 func ReadUsage(f Format, known Usage, object string) Usage {
 	if c := f.Codec(); c != nil {
-		return addUsage(c, known, gjson.Parse(object))
+		return c.Usage(known, gjson.Parse(object))
 	}
 	return known
 }
-
-func addUsage(c Codec, known Usage, u gjson.Result) Usage {
-	a := Answer{Turn: Turn{Usage: known}}
-	c.Usage(&a, u)
-	return a.Turn.Usage
-}
-
-// UsageOf returns what an object says of what an answer costs.
-func UsageOf(c Codec, u gjson.Result) Usage { return addUsage(c, Usage{}, u) }
 
 // ReadTimings reads the timings of a llama.cpp server, which stand in the place
 // of a usage that the client did not ask for.

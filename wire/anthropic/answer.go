@@ -53,12 +53,12 @@ func (a anthropicAnswer) event(root gjson.Result, name string) bool {
 		a.block(block, index.Int())
 	case "message_start":
 		a.Identify(message.Get("id").Str, message.Get("model").Str)
-		a.usage(message.Get("usage"))
+		a.Turn.Usage = readUsage(a.Turn.Usage, message.Get("usage"))
 	case "message_delta":
 		if s := delta.Get("stop_reason").Str; s != "" {
 			a.Turn.StopReason = a.Keep(s)
 		}
-		a.usage(usage)
+		a.Turn.Usage = readUsage(a.Turn.Usage, usage)
 	case "message_stop":
 		return true
 	case "content_block_stop", "ping":
@@ -133,7 +133,7 @@ func (a anthropicAnswer) message(root gjson.Result) {
 		case "stop_reason":
 			a.Turn.StopReason = a.Keep(value.Str)
 		case "usage":
-			a.usage(value)
+			a.Turn.Usage = readUsage(a.Turn.Usage, value)
 		case "content":
 			message = true
 			a.content(value)
@@ -154,27 +154,27 @@ func (a anthropicAnswer) content(content gjson.Result) {
 	})
 }
 
-// usage takes in a usage object. Those of a stream are cumulative, so
+// readUsage takes in a usage object. Those of a stream are cumulative, so
 // that a later one replaces an earlier one, with two exceptions: what it leaves
 // out stays, and a prompt of zero tokens, which some servers report at the end,
 // does not undo the one reported at the start.
-func (a anthropicAnswer) usage(u gjson.Result) {
+func readUsage(known wire.Usage, u gjson.Result) wire.Usage {
 	if !u.IsObject() {
-		return
+		return known
 	}
 	counts := readAnthropicUsage(u)
-	total := counts.over(a.Turn.Usage)
+	total := counts.over(known)
 	sum := anthropicIterations(counts.iterations, total)
 	switch {
 	case sum.Prompt() > 0 && sum.Prompt() >= total.Prompt() && sum.Output >= total.Output:
 		total = sum
 	case counts.over(wire.Usage{}).Prompt() == 0:
 		output := total.Output
-		total = a.Turn.Usage
+		total = known
 		total.Output = output
 	}
 	total.Reported = total.Prompt()+total.Output > 0
-	a.Turn.Usage = total
+	return total
 }
 
 // anthropicIterations sums the usage of the single model calls behind one

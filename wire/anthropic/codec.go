@@ -79,7 +79,7 @@ func (Codec) Silent(name []byte) bool {
 
 func (Codec) Document(a *wire.Answer, root gjson.Result) { anthropicAnswer{a}.message(root) }
 
-func (Codec) Usage(a *wire.Answer, u gjson.Result) { anthropicAnswer{a}.usage(u) }
+func (Codec) Usage(known wire.Usage, u gjson.Result) wire.Usage { return readUsage(known, u) }
 
 func (Codec) Hides(*wire.View) bool { return true }
 

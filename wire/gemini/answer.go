@@ -37,7 +37,7 @@ func (a geminiAnswer) read(root gjson.Result) {
 			a.Identify("", value.Str)
 		case "usageMetadata":
 			known = true
-			a.usage(value)
+			a.Turn.Usage = readUsage(a.Turn.Usage, value)
 		case "candidates":
 			known = true
 			value.ForEach(func(_, candidate gjson.Result) bool {
@@ -101,21 +101,21 @@ func (a geminiAnswer) part(part gjson.Result) {
 	a.Write(&a.Text, text)
 }
 
-// usage takes in a usageMetadata, which replaces one that came before.
+// readUsage takes in a usageMetadata, which replaces one that came before.
 // promptTokenCount holds what was read from the cache; what the provider's own
 // tools have put into the prompt comes on top of it. candidatesTokenCount leaves
 // the thoughts out.
-func (a geminiAnswer) usage(u gjson.Result) {
+func readUsage(known wire.Usage, u gjson.Result) wire.Usage {
 	prompt := wire.Count(u.Get("promptTokenCount"))
 	read := min(wire.Count(u.Get("cachedContentTokenCount")), prompt)
 	tools := wire.Count(u.Get("toolUsePromptTokenCount"))
 	output := wire.Count(u.Get("candidatesTokenCount")) + wire.Count(u.Get("thoughtsTokenCount"))
 	if prompt+output == 0 {
-		return
+		return known
 	}
 	// Gemini does not report what it writes to a cache; package translate does,
 	// for the upstreams behind it that do.
 	write := min(wire.Count(u.Get("cacheWriteTokenCount")), prompt-read)
 	hour := min(wire.Count(u.Get("cacheWrite1hTokenCount")), write)
-	a.Turn.Usage = wire.Usage{Uncached: prompt - read - write + tools, Write5m: write - hour, Write1h: hour, Read: read, Output: output, Reported: true}
+	return wire.Usage{Uncached: prompt - read - write + tools, Write5m: write - hour, Write1h: hour, Read: read, Output: output, Reported: true}
 }

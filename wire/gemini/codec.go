@@ -119,7 +119,7 @@ func (Codec) Silent([]byte) bool { return false }
 
 func (Codec) Document(a *wire.Answer, root gjson.Result) { geminiAnswer{a}.read(root) }
 
-func (Codec) Usage(a *wire.Answer, u gjson.Result) { geminiAnswer{a}.usage(u) }
+func (Codec) Usage(known wire.Usage, u gjson.Result) wire.Usage { return readUsage(known, u) }
 
 func (Codec) Hides(v *wire.View) bool { return !v.Array } // a stream that is one array cannot go on
 

@@ -96,7 +96,7 @@ func (r *geminiInterception) envelope(root gjson.Result) {
 		r.ID = strings.Clone(root.Get("responseId").Raw)
 	}
 	if u := root.Get("usageMetadata"); u.IsObject() {
-		r.Now.Usage, r.Now.Reasoning = wire.UsageOf(Codec{}, u), u.Get("thoughtsTokenCount").Int()
+		r.Now.Usage, r.Now.Reasoning = readUsage(wire.Usage{}, u), u.Get("thoughtsTokenCount").Int()
 	}
 }
 

@@ -35,7 +35,7 @@ func (a chatAnswer) read(root gjson.Result, from, event string) {
 		case "model":
 			a.Identify("", value.Str)
 		case "usage":
-			a.usage(value)
+			a.count(value)
 		case "timings":
 			a.timings(value)
 		case "choices":
@@ -160,15 +160,22 @@ func (a chatAnswer) toolCalls(list gjson.Result, whole bool) {
 	})
 }
 
-// usage takes in a usage object, which replaces one that came before. The
+// count takes in a usage object, and notes that there was one.
+func (a chatAnswer) count(u gjson.Result) {
+	if now := readUsage(wire.Usage{}, u); now.Reported {
+		a.Turn.Usage, a.Counted = now, true
+	}
+}
+
+// readUsage takes in a usage object, which replaces one that came before. The
 // format counts inclusively: prompt_tokens holds what was read from the cache
 // and what was written to it. The cached part has a name per vendor:
 // prompt_tokens_details.cached_tokens (OpenAI, mlx_lm.server, llama-server),
 // cached_tokens (oMLX), prompt_cache_hit_tokens (DeepSeek),
 // cache_read_input_tokens (gateways in front of Anthropic).
-func (a chatAnswer) usage(u gjson.Result) {
+func readUsage(known wire.Usage, u gjson.Result) wire.Usage {
 	if !u.IsObject() {
-		return
+		return known
 	}
 	details := u.Get("prompt_tokens_details")
 	prompt, output := wire.Count(u.Get("prompt_tokens")), wire.Count(u.Get("completion_tokens"))
@@ -184,14 +191,13 @@ func (a chatAnswer) usage(u gjson.Result) {
 		wire.Count(u.Get("cache_creation_input_tokens")),
 	)
 	if prompt+output == 0 {
-		return
+		return known
 	}
-	a.Counted = true
 	read = min(read, prompt)
 	write = min(write, prompt-read)
 	// No provider tells the lifetimes apart here; package translate does.
 	hour := min(wire.Count(details.Get("cache_write_1h_tokens")), write)
-	a.Turn.Usage = wire.Usage{
+	return wire.Usage{
 		Uncached: prompt - read - write,
 		Write5m:  write - hour,
 		Write1h:  hour,

@@ -62,7 +62,7 @@ func (Codec) Silent([]byte) bool { return false }
 
 func (Codec) Document(a *wire.Answer, root gjson.Result) { chatAnswer{a}.read(root, "message", "") }
 
-func (Codec) Usage(a *wire.Answer, u gjson.Result) { chatAnswer{a}.usage(u) }
+func (Codec) Usage(known wire.Usage, u gjson.Result) wire.Usage { return readUsage(known, u) }
 
 func (Codec) Hides(*wire.View) bool { return true }
 

@@ -79,7 +79,7 @@ func (r *chatInterception) Event(f wire.StreamEvent) {
 		r.ID = strings.Clone(id.Raw)
 	}
 	if u := f.Root.Get("usage"); u.IsObject() {
-		r.Now.Usage = wire.UsageOf(Codec{}, u)
+		r.Now.Usage = readUsage(wire.Usage{}, u)
 	}
 	choice := f.Root.Get("choices.0")
 	switch {
@@ -404,7 +404,7 @@ func (r *chatInterception) Document(body []byte) bool {
 	if r.ID == "" {
 		r.ID = root.Get("id").Raw
 	}
-	r.Now.Usage = wire.UsageOf(Codec{}, root.Get("usage"))
+	r.Now.Usage = readUsage(wire.Usage{}, root.Get("usage"))
 	r.Now.StopReason = choice.Get("finish_reason").Str
 	r.Now.Opaque = root.Get("choices.#").Int() != 1 || r.Now.StopReason == "length" || r.Now.StopReason == "content_filter"
 	r.gather(message)

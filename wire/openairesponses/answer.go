@@ -74,7 +74,7 @@ func (a responsesAnswer) event(root gjson.Result, name string) bool {
 // of a stream holds.
 func (a responsesAnswer) end(r gjson.Result) {
 	a.Identify(r.Get("id").Str, r.Get("model").Str)
-	a.usage(r.Get("usage"))
+	a.Turn.Usage = readUsage(a.Turn.Usage, r.Get("usage"))
 	if index := int64(0); len(a.Told)+len(a.Calls) == 0 {
 		r.Get("output").ForEach(func(_, item gjson.Result) bool {
 			a.item(item, index, true)
@@ -186,22 +186,22 @@ func (a responsesAnswer) texts(to *strings.Builder, parts gjson.Result) {
 	})
 }
 
-// usage takes in a usage object. It counts inclusively: input_tokens
+// readUsage takes in a usage object. It counts inclusively: input_tokens
 // holds what was read from the cache and what was written to it.
-func (a responsesAnswer) usage(u gjson.Result) {
+func readUsage(known wire.Usage, u gjson.Result) wire.Usage {
 	if !u.IsObject() {
-		return
+		return known
 	}
 	details := u.Get("input_tokens_details")
 	prompt, output := wire.Count(u.Get("input_tokens")), wire.Count(u.Get("output_tokens"))
 	if prompt+output == 0 {
-		return
+		return known
 	}
 	read := min(wire.Count(details.Get("cached_tokens")), prompt)
 	write := min(wire.Count(details.Get("cache_write_tokens")), prompt-read)
 	// Package translate tells the lifetimes apart, no provider does.
 	hour := min(wire.Count(details.Get("cache_write_1h_tokens")), write)
-	a.Turn.Usage = wire.Usage{
+	return wire.Usage{
 		Uncached: prompt - read - write,
 		Write5m:  write - hour,
 		Write1h:  hour,

@@ -82,7 +82,7 @@ func (Codec) Silent([]byte) bool { return false }
 
 func (Codec) Document(a *wire.Answer, root gjson.Result) { responsesAnswer{a}.read(root) }
 
-func (Codec) Usage(a *wire.Answer, u gjson.Result) { responsesAnswer{a}.usage(u) }
+func (Codec) Usage(known wire.Usage, u gjson.Result) wire.Usage { return readUsage(known, u) }
 
 func (Codec) Hides(v *wire.View) bool {
 	return !v.Partial && len(v.Messages) > 0 && v.Raw[v.Messages[0].Span.Start] == '{'

@@ -281,7 +281,7 @@ func (r *responsesInterception) count(response gjson.Result) {
 	r.Now.StopReason = strings.Clone(response.Get("status").Str)
 	r.Now.Stateless = response.Get("store").Type == gjson.False
 	usage := response.Get("usage")
-	r.Now.Usage, r.Now.Reasoning = wire.UsageOf(Codec{}, usage), usage.Get("output_tokens_details.reasoning_tokens").Int()
+	r.Now.Usage, r.Now.Reasoning = readUsage(wire.Usage{}, usage), usage.Get("output_tokens_details.reasoning_tokens").Int()
 }
 
 // responsesPart is an item as it stands in a request.

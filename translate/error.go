@@ -168,7 +168,7 @@ var tooLongTexts = []*regexp.Regexp{
 	regexp.MustCompile(`(?:input|prompt)(?: length)? exceeds (?:the )?(?:maximum )?context length`),
 }
 
-// tooLong tells whether the failure is that of a prompt which is too long, and
+// tooLong reports whether the failure is that of a prompt which is too long, and
 // finds the numbers.
 func (f *Failure) tooLong() bool {
 	if f.Status >= 500 || f.Status == http.StatusUnauthorized || f.Status == http.StatusTooManyRequests {

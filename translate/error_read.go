@@ -54,7 +54,7 @@ func ReadFailure(from wire.Format, status int, body []byte) *Failure {
 	return f
 }
 
-// isFailure tells whether an object says that something went wrong, in any of the
+// isFailure reports whether an object says that something went wrong, in any of the
 // forms that servers use. Members that are null say nothing.
 func isFailure(event string, root gjson.Result) bool {
 	e := root.Get("error")

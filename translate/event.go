@@ -117,10 +117,10 @@ const (
 
 // Answering is what an answer has to know of the request that it answers.
 type Answering struct {
-	// Stream tells whether the client asked for a stream. The upstream may
+	// Stream reports whether the client asked for a stream. The upstream may
 	// answer in either form.
 	Stream bool
-	// Usage tells whether a client of chat completions asked for a usage chunk
+	// Usage reports whether a client of chat completions asked for a usage chunk
 	// of its own (stream_options.include_usage). Without it the usage stands in
 	// the chunk with the finish_reason.
 	Usage bool

@@ -113,7 +113,7 @@ func talk(messages map[wire.Format]string) map[wire.Format]string {
 
 func always(*Request) bool { return true }
 
-// find tells whether a part of some kind stands in the messages.
+// find reports whether a part of some kind stands in the messages.
 func find(q *Request, f func(m Message, p Part) bool) bool {
 	for _, m := range q.Messages {
 		for _, p := range m.Parts {
@@ -354,7 +354,7 @@ func requestFeatures() []feature {
 
 func never(*Request) bool { return false }
 
-// parallelKept tells whether two calls and their results came through in order.
+// parallelKept reports whether two calls and their results came through in order.
 func parallelKept(q *Request) bool {
 	var seen []string
 	for _, m := range q.Messages {

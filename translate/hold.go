@@ -110,7 +110,7 @@ func (h *Hold) Close(cut bool) []byte {
 	return h.out.buf
 }
 
-// Ended tells whether the stream has come to its end.
+// Ended reports whether the stream has come to its end.
 func (h *Hold) Ended() bool { return h.ended || h.raw }
 
 // Failure is nil: errors pass as they are.

@@ -29,7 +29,7 @@ import (
 // wellFormed take for granted that it is well formed.
 type raw []byte
 
-// wellFormed tells whether a body is one JSON object that is not nested too
+// wellFormed reports whether a body is one JSON object that is not nested too
 // deeply.
 func wellFormed(b []byte) error {
 	if !wire.ValidObject(view(b)) {
@@ -111,7 +111,7 @@ func (v raw) isString() bool { return len(v) > 0 && v[0] == '"' }
 func (v raw) isNumber() bool { return len(v) > 0 && (v[0] == '-' || v[0] >= '0' && v[0] <= '9') }
 func (v raw) isTrue() bool   { return string(v) == "true" }
 
-// absent tells whether the value is missing, null, or false, or an empty
+// absent reports whether the value is missing, null, or false, or an empty
 // string, array or object: what clients send for "not used".
 func (v raw) absent() bool {
 	switch string(v) {

@@ -55,37 +55,37 @@ func claudeOf(model string) (c claude) {
 
 func (c claude) named() bool { return c.family == "fable" || c.family == "mythos" }
 
-// fixedSampling tells whether the model refuses any temperature, top_p or
+// fixedSampling reports whether the model refuses any temperature, top_p or
 // top_k but its own: 4.7 and later.
 func (c claude) fixedSampling() bool { return c.version >= 47 }
 
-// adaptive tells whether the model decides itself how long to think, and takes
+// adaptive reports whether the model decides itself how long to think, and takes
 // an effort: 4.6 and later.
 func (c claude) adaptive() bool {
 	return c.named() || (c.family == "haiku" && c.version >= 50) || (c.family != "haiku" && c.version >= 46)
 }
 
-// alwaysThinks tells whether the model refuses to think not at all.
+// alwaysThinks reports whether the model refuses to think not at all.
 func (c claude) alwaysThinks() bool {
 	return c.named() || c.version >= 55 && c.family != "haiku"
 }
 
-// refusesForced tells whether the model cannot be made to call a tool.
+// refusesForced reports whether the model cannot be made to call a tool.
 func (c claude) refusesForced() bool {
 	return c.family == "mythos" || c.family == "fable" && c.version >= 51 || c.version >= 55 && c.family != "haiku"
 }
 
-// refusesPrefill tells whether the messages may not end with the model's: 4.6
+// refusesPrefill reports whether the messages may not end with the model's: 4.6
 // and later.
 func (c claude) refusesPrefill() bool { return c.version >= 46 }
 
-// systemMessages tells whether the model takes system messages in the middle
+// systemMessages reports whether the model takes system messages in the middle
 // of a conversation.
 func (c claude) systemMessages() bool {
 	return c.named() || c.family == "opus" && c.version >= 48 || c.family == "sonnet" && c.version >= 55
 }
 
-// reasons tells whether a model of OpenAI reasons: it then refuses sampling
+// reasons reports whether a model of OpenAI reasons: it then refuses sampling
 // parameters.
 func reasons(model string) bool {
 	model = model[strings.LastIndexByte(model, '/')+1:]
@@ -112,7 +112,7 @@ func efforts(model string) []string {
 	return []string{"low", "medium", "high"}
 }
 
-// signs tells whether a Gemini model wants the signatures of calls back: 3 and
+// signs reports whether a Gemini model wants the signatures of calls back: 3 and
 // later.
 func signs(model string) bool {
 	i := strings.Index(model, "gemini-")

@@ -285,7 +285,7 @@ func (r *reader) extend(p *Part, t text) {
 	r.grown = p.Text
 }
 
-// goesOn tells whether a text or thought is the next chunk of another.
+// goesOn reports whether a text or thought is the next chunk of another.
 func goesOn(said, p *Part) bool {
 	return p.Kind == said.Kind && (p.Kind == TextPart || p.Kind == ThinkingPart) &&
 		p.Signature+said.Signature+p.Sealed.Data+said.Sealed.Data == "" && p.Sealed.Format == said.Sealed.Format

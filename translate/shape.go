@@ -79,7 +79,7 @@ func (w *writer) shape() []Message {
 	return w.ended(behind(w.finished(out)))
 }
 
-// joins tells whether the last message is of that role and goes on.
+// joins reports whether the last message is of that role and goes on.
 func joins(out []turn, role Role) bool {
 	n := len(out)
 	return n > 0 && out[n-1].Role == role && out[n-1].results == nil
@@ -91,7 +91,7 @@ func joins(out []turn, role Role) bool {
 // an answer that a model will not go on with.
 var nudge = Part{Text: text("Go on.")}
 
-// silent tells whether the user says nothing at all between two answers.
+// silent reports whether the user says nothing at all between two answers.
 func (w *writer) silent(in []Message, i int, out []turn) bool {
 	return (len(out) == 0 || joins(out, Assistant)) && (i+1 == len(in) || in[i+1].Role == Assistant)
 }
@@ -126,10 +126,10 @@ func (w *writer) ended(out []Message) []Message {
 	return out
 }
 
-// turns tells whether messages of the two sides must alternate.
+// turns reports whether messages of the two sides must alternate.
 func (w *writer) turns() bool { return w.to.Traits().Alternates }
 
-// inPlace tells whether a system message can stay where it is. Anthropic takes
+// inPlace reports whether a system message can stay where it is. Anthropic takes
 // it behind a user's message if no other one of the user follows.
 func (w *writer) inPlace(in []Message, i int, out []turn) bool {
 	switch w.o.SystemMessages {
@@ -210,7 +210,7 @@ func (w *writer) carried(m Message) []Part {
 	return parts
 }
 
-// blank tells whether parts are texts of white space only, which the Messages API
+// blank reports whether parts are texts of white space only, which the Messages API
 // refuses.
 func blank(parts []Part) bool {
 	for _, p := range parts {

@@ -152,7 +152,7 @@ func (s *Stream) Close(cut bool) []byte {
 	return s.out.buf
 }
 
-// Ended tells whether the answer has come to its end, be it in an error.
+// Ended reports whether the answer has come to its end, be it in an error.
 func (s *Stream) Ended() bool { return s.flow.ended }
 
 // Failure returns the error that an answer in one piece turned out to be, nil

@@ -25,7 +25,7 @@ type argumentsEnd struct {
 	closed            bool
 }
 
-// complete tells whether the object has come to its end.
+// complete reports whether the object has come to its end.
 func (a *argumentsEnd) complete() bool { return a.closed }
 
 func (a *argumentsEnd) read(s string) {

@@ -39,7 +39,7 @@ func (c *chatReader) whole(f *flow, root gjson.Result) {
 	f.end()
 }
 
-// answer reads an answer or a chunk of one, and tells whether it was one.
+// answer reads an answer or a chunk of one, and reports whether it was one.
 func (c *chatReader) answer(f *flow, root gjson.Result, from string) bool {
 	var id, model string
 	var choices, usage, timings, progress, fault gjson.Result

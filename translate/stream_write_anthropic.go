@@ -60,7 +60,7 @@ func (w *anthropicWriter) open(b *block) {
 	w.end()
 }
 
-// opaque tells whether the block is redacted_thinking of Anthropic's own.
+// opaque reports whether the block is redacted_thinking of Anthropic's own.
 func (w *anthropicWriter) opaque(b *block) bool { return b.redacted && w.flow.from == wire.Anthropic }
 
 func (w *anthropicWriter) delta(b *block, text string) {

@@ -74,7 +74,7 @@ func (w *chatWriter) open(b *block) {
 	w.endChunk()
 }
 
-// whole tells whether a call goes out in one piece.
+// whole reports whether a call goes out in one piece.
 func (w *chatWriter) whole(b *block) bool {
 	return w.flow.asked.BufferCalls || w.flow.asked.Names.Client(b.name).Custom
 }

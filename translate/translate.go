@@ -50,9 +50,9 @@ type Outgoing struct {
 	Dropped []string
 	// Names maps the names of tools in the answer back to the client's own.
 	Names *Names
-	// Stream tells whether the client asked for a streamed answer.
+	// Stream reports whether the client asked for a streamed answer.
 	Stream bool
-	// IncludeUsage tells whether a chat client asked for the usage chunk at the
+	// IncludeUsage reports whether a chat client asked for the usage chunk at the
 	// end of a stream. It is true for all other formats.
 	IncludeUsage bool
 	// Empty tells that the client asked for no answer, only that its prompt be

@@ -127,11 +127,11 @@ func (w *writer) anthropicThinking() (limit int, t *claudeThinking) {
 	return limit, &claudeThinking{budget: budget}
 }
 
-// forced tells whether a tool must be called: a budget of thinking does not go
+// forced reports whether a tool must be called: a budget of thinking does not go
 // with that.
 func (w *writer) forced() bool { return w.q.Choice.Mode == "any" }
 
-// inLoopWithoutThinking tells whether results of tools come last and the
+// inLoopWithoutThinking reports whether results of tools come last and the
 // client did not send back the thinking that led to the first or the latest of
 // the calls. The API takes no budget of thinking then.
 func (w *writer) inLoopWithoutThinking() bool {
@@ -193,7 +193,7 @@ func (w *writer) anthropicOutput(t *claudeThinking) {
 	}
 }
 
-// marksItself tells whether the provider is asked to mark the last block: a
+// marksItself reports whether the provider is asked to mark the last block: a
 // client whose format knows no markers could cache nothing otherwise. A single
 // question is not worth the price of writing it.
 func (w *writer) marksItself() bool {

@@ -312,7 +312,7 @@ func (w *writer) arguments(p Part) raw {
 	return append(append(raw(`{"input":"`), p.Text...), `"}`...)
 }
 
-// own tells whether sealed reasoning is of the upstream's own format.
+// own reports whether sealed reasoning is of the upstream's own format.
 func (w *writer) own(p Part) bool { return p.Sealed.Format == w.to && p.Sealed.Data != "" }
 
 // dropThinking lists reasoning that the upstream could not read.

@@ -26,13 +26,13 @@ type Hash [16]byte
 // String returns the hash in hexadecimal.
 func (h Hash) String() string { return hex.EncodeToString(h[:]) }
 
-// IsZero tells whether the hash was never set.
+// IsZero reports whether the hash was never set.
 func (h Hash) IsZero() bool { return h == Hash{} }
 
 // Span is a range of bytes in a body, from Start up to but excluding End.
 type Span struct{ Start, End int32 }
 
-// Empty tells whether the span holds no byte. Absent members have empty spans.
+// Empty reports whether the span holds no byte. Absent members have empty spans.
 func (s Span) Empty() bool { return s.End <= s.Start }
 
 // Len returns the number of bytes in the span.
@@ -167,5 +167,5 @@ type Block struct {
 	Flags Flags
 }
 
-// Has tells whether the block has all the flags f.
+// Has reports whether the block has all the flags f.
 func (b *Block) Has(f Flags) bool { return b.Flags&f == f }

@@ -73,11 +73,11 @@ func (p *Parser) Lone(content Span) Span {
 	return text
 }
 
-// isTextType tells whether the type of a part is that of a text: the Responses
+// isTextType reports whether the type of a part is that of a text: the Responses
 // API has a name of its own for it.
 func isTextType(kind []byte) bool { return string(kind) == `"text"` || string(kind) == `"input_text"` }
 
-// AllText tells whether a content is a string, or an array of text blocks only. It
+// AllText reports whether a content is a string, or an array of text blocks only. It
 // goes to the end of the array in any case, so that all its parts are counted.
 func (p *Parser) AllText(content Span) bool {
 	if p.Body[content.Start] != '[' {

@@ -38,7 +38,7 @@ type Decoder struct {
 	emit   func(sse.Event)
 	doc    answerDocument
 	answer Answer
-	same   refrain
+	same   eventTemplate
 }
 
 // answerForm is the form that an answer has turned out to have.
@@ -110,21 +110,21 @@ func (d *Decoder) End() {
 	}
 }
 
-// Stopped tells whether the model has said why it stopped: nothing but what the
+// Stopped reports whether the model has said why it stopped: nothing but what the
 // answer costs, and the end of the stream, is to follow.
 func (d *Decoder) Stopped() bool {
 	return d.answer.Turn.StopReason != "" && !d.answer.Turn.Failed()
 }
 
-// Done tells whether the answer has come to its proper end, see [Turn.Done].
+// Done reports whether the answer has come to its proper end, see [Turn.Done].
 func (d *Decoder) Done() bool { return d.answer.Turn.Done }
 
-// Ended tells whether the terminal event of a stream has come, behind which
+// Ended reports whether the terminal event of a stream has come, behind which
 // nothing is read. A stream of Gemini's has none, only an end: it may be done
 // and still go on.
 func (d *Decoder) Ended() bool { return d.answer.Turn.Done && d.form == answerFinished }
 
-// Begun tells whether the model has written anything yet: text, thinking or a
+// Begun reports whether the model has written anything yet: text, thinking or a
 // tool call. Comments, pings and the envelope of the answer do not count, so
 // that the moment at which it turns true is the time to first token. A JSON
 // answer turns true as a whole.
@@ -178,7 +178,7 @@ func (d *Decoder) event(e sse.Event) {
 	case end:
 		d.finish()
 	default:
-		d.same.compose(data, &d.answer)
+		d.same.learn(data, &d.answer)
 	}
 }
 

@@ -18,7 +18,7 @@ package wire
 const (
 	MaxAnswer       = maxAnswer
 	MaxDepth        = maxDepth
-	LongestTemplate = longestRefrain
+	LongestTemplate = longestTemplate
 )
 
 // Streams reports whether the decoder reads on in a stream.
@@ -28,7 +28,7 @@ func (d *Decoder) Streams() bool { return d.form == answerStream }
 func (d *Decoder) HeldDocument() int { return d.doc.raw.Cap() }
 
 // Forget forgets what the last event tells of the next ones.
-func (d *Decoder) Forget() { d.same = refrain{} }
+func (d *Decoder) Forget() { d.same = eventTemplate{} }
 
 // Alike reports whether an event is read by the one before.
 func (d *Decoder) Alike(data []byte) bool {

@@ -15,7 +15,7 @@
 package wire
 
 // ItemReader reads one item of a flat list, which begins a message or belongs to the
-// one before it, see [parser.enter].
+// one before it, see [Parser.Enter].
 type ItemReader interface {
 	Item(at int) int
 }
@@ -33,7 +33,7 @@ func (p *Parser) Items(at int, by ItemReader) int {
 		p.Blocks = append(p.Blocks, p.Plain(span, SectionMessages, RoleUser, 0))
 		p.View.Messages = append(p.View.Messages, Message{Span: span, Content: span, Role: RoleUser, End: 1})
 		p.raw = append(p.raw, rawHash(span.Of(p.Body)))
-		p.opening = 1
+		p.firstTurn = 1
 		return end
 	}
 	e := p.Elements(at)
@@ -50,8 +50,8 @@ func (p *Parser) Items(at int, by ItemReader) int {
 		return p.Fail(ErrSyntax)
 	}
 	p.seal()
-	if p.opening == 0 {
-		p.opening = len(p.View.Messages)
+	if p.firstTurn == 0 {
+		p.firstTurn = len(p.View.Messages)
 	}
 	return e.End
 }
@@ -60,17 +60,17 @@ func (p *Parser) Items(at int, by ItemReader) int {
 // of them what is known of the conversation is asked for; it returns the index behind
 // what of it is recognised, or 0.
 func (p *Parser) Answered(at int) int {
-	if p.opening > 0 {
+	if p.firstTurn > 0 {
 		return 0
 	}
-	if p.opening = len(p.View.Messages); p.opening == 0 {
+	if p.firstTurn = len(p.View.Messages); p.firstTurn == 0 {
 		return 0
 	}
 	p.remember()
 	return p.recallItems(at)
 }
 
-// joins tells whether an item of a role belongs to the message before it.
+// joins reports whether an item of a role belongs to the message before it.
 func (p *Parser) joins(r Role) bool {
 	n := len(p.View.Messages)
 	return n > 0 && (r == RoleAssistant || r == RoleTool) && p.View.Messages[n-1].Role == r

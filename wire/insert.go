@@ -19,7 +19,7 @@ import (
 	"fmt"
 )
 
-// inContent tells whether a block is, or is an element of, the content of its
+// inContent reports whether a block is, or is an element of, the content of its
 // message.
 func (v *View) inContent(b *Block) bool {
 	if b.Message < 0 {

@@ -80,12 +80,12 @@ type Interception interface {
 
 // InterceptorOptions say which calls a [Interceptor] keeps.
 type InterceptorOptions struct {
-	// Hide tells whether calls of a tool are answered on the way.
+	// Hide reports whether calls of a tool are answered on the way.
 	Hide func(name string) bool
-	// Hold tells whether calls of a tool are kept back until they are
+	// Hold reports whether calls of a tool are kept back until they are
 	// complete, to be judged. Default: none.
 	Hold func(name string) bool
-	// Judge tells whether a complete call that was kept back is to be answered
+	// Judge reports whether a complete call that was kept back is to be answered
 	// on the way after all.
 	Judge func(name, arguments string) bool
 	// LastUsage tells the client the usage of the last answer, with the output
@@ -218,15 +218,15 @@ func (r *ClientMessage) Put(name string, data []byte) {
 	r.out = append(append(append(r.out, "data: "...), data...), "\n\n"...)
 }
 
-// Asks tells whether the answer has ended in nothing but calls that are
+// Asks reports whether the answer has ended in nothing but calls that are
 // answered on the way: the upstream is to be asked to go on, by [Interceptor.Next],
 // or the message to be ended by [Interceptor.Close].
 func (r *Interceptor) Asks() bool { return r.m.Held }
 
-// Ended tells whether the client's message has come to its proper end.
+// Ended reports whether the client's message has come to its proper end.
 func (r *Interceptor) Ended() bool { return r.m.Ended }
 
-// Plain tells whether the client's message is what the upstream said, and nothing else.
+// Plain reports whether the client's message is what the upstream said, and nothing else.
 func (r *Interceptor) Plain() bool {
 	return len(r.m.Past) == 0 && !r.m.Held && len(r.m.Now.Hidden()) == 0
 }

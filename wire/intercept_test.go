@@ -198,7 +198,7 @@ func TestRelayChat(t *testing.T) {
 		}
 		edits, ok := wire.Reinsert(v, 1, its)
 		if !ok {
-			t.Fatalf("%s: not woven", c.name)
+			t.Fatalf("%s: not put back", c.name)
 		}
 		out, err := v.Splice(edits)
 		if want := `{"model":"m","messages":[{"role":"user","content":"go"},` + c.want + `]}`; err != nil || string(out) != want {
@@ -207,7 +207,7 @@ func TestRelayChat(t *testing.T) {
 		// A message that the client has changed is left alone.
 		other, _ := wire.Parse(wire.OpenAIChat, []byte(strings.Replace(body, "Good.", "Other.", 1)), nil)
 		if _, ok := wire.Reinsert(other, 1, its); ok {
-			t.Errorf("%s: another message was woven", c.name)
+			t.Errorf("%s: hidden turns were put into another message", c.name)
 		}
 	}
 }

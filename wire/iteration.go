@@ -72,7 +72,7 @@ func (it *Iteration) Complete() bool {
 	return false
 }
 
-// Asks tells whether the answer holds calls, and all of them are hidden.
+// Asks reports whether the answer holds calls, and all of them are hidden.
 func (it *Iteration) Asks() bool {
 	hidden := 0
 	for i := range it.Parts {

@@ -82,12 +82,12 @@ func rawHash(b []byte) uint64 { return xxh3.HashSeed(b, rawSeed) }
 // Known returns what to remember of the request.
 func (v *View) Known() *Known { return v.known }
 
-// First returns the hash by which a conversation is recalled: that of its opening, all
+// First returns the hash by which a conversation is recalled: that of its first turn, all
 // messages in front of the first answer.
 func (k *Known) First() Hash { return k.first }
 
-// joint returns one hash for a run of blocks, zero for none.
-func joint(blocks []Block) Hash {
+// hashBlocks returns one hash for a run of blocks, zero for none.
+func hashBlocks(blocks []Block) Hash {
 	if len(blocks) == 0 {
 		return Hash{}
 	}
@@ -104,7 +104,7 @@ func joint(blocks []Block) Hash {
 func (k *Known) Chain() []Block { return k.blocks[k.nSystem:] }
 
 // Tools returns a hash of the tool definitions, zero if there are none.
-func (k *Known) Tools() Hash { return joint(k.blocks[:k.nTools]) }
+func (k *Known) Tools() Hash { return hashBlocks(k.blocks[:k.nTools]) }
 
 // Front returns the blocks of the tools and of the system section, in order.
 func (k *Known) Front() (tools, system []Block) {
@@ -117,7 +117,7 @@ func (k *Known) Size() int {
 		cap(k.messages)*int(unsafe.Sizeof(Message{})) + cap(k.raw)*8
 }
 
-// First returns the hash of the conversation's opening, see [Known.First]; zero if
+// First returns the hash of the conversation's first turn, see [Known.First]; zero if
 // it is empty.
 func (v *View) First() Hash { return v.known.First() }
 
@@ -127,15 +127,15 @@ func (p *Parser) remember() {
 	if p.recall == nil || p.known != nil || len(p.Blocks) == p.front {
 		return
 	}
-	first := joint(p.Blocks[p.front:])
+	first := hashBlocks(p.Blocks[p.front:])
 	if !p.traits.FlatItems {
-		p.opened(first)
+		p.noteFirstTurn(first)
 	}
-	p.know(first)
+	p.adopt(first)
 }
 
-// know takes up what is known of the conversation, if anything is.
-func (p *Parser) know(first Hash) {
+// adopt takes up what is known of the conversation, if anything is.
+func (p *Parser) adopt(first Hash) {
 	p.known = p.recall(first)
 	if p.known == nil || p.known.format != p.View.Format {
 		p.known = nil

@@ -53,7 +53,7 @@ const MaxElements = 1 << 16
 // everyone who looks for a member among them.
 const maxValues = 2 << 20
 
-// Crowded tells whether a body may hold more values than are read: it has more commas,
+// Crowded reports whether a body may hold more values than are read: it has more commas,
 // wherever they stand.
 func Crowded(body []byte) bool {
 	return len(body) > 2*maxValues && bytes.Count(body, []byte{','}) > maxValues
@@ -62,7 +62,7 @@ func Crowded(body []byte) bool {
 // Parse reads a body as a view. An error means that the body is not one that
 // can be edited safely; it should be passed on as it is.
 //
-// Where recall is given, it is called with the hash of the opening, see [Known.First],
+// Where recall is given, it is called with the hash of the first turn, see [Known.First],
 // and may return what is known of the conversation that begins
 // so. Messages, tools and system prompts that have not changed since are then
 // recognised by a hash of their bytes and not scanned again. What recall
@@ -112,7 +112,7 @@ type Parser struct {
 	Blocks        []Block
 	front         int
 	raw           []uint64 // seeded hash of each message's bytes
-	opening       int      // messages in front of the first answer
+	firstTurn     int      // messages in front of the first answer
 	grown         bool     // the last message has grown since it was hashed
 	tools, system part
 }
@@ -244,7 +244,7 @@ func (p *Parser) Text(s Span) string {
 
 func IsNull(b []byte, s Span) bool { return string(s.Of(b)) == "null" }
 
-// refers tells whether a member of a Responses request names what the provider
+// refers reports whether a member of a Responses request names what the provider
 // is to put before the input.
 func (p *Parser) refers(s Span) bool {
 	return p.traits.KeepsAnswers && !s.Empty() && !IsNull(p.Body, s)
@@ -316,9 +316,9 @@ func (p *Parser) Messages(at int, by MessageReader) int {
 		i := len(p.View.Messages)
 		switch {
 		case i == 0:
-			p.reopen(e)
-		case p.opening == 0 && p.answers(e.At):
-			p.opening = i
+			p.recallFirstTurn(e)
+		case p.firstTurn == 0 && p.answers(e.At):
+			p.firstTurn = i
 			p.remember()
 		}
 		if end := p.recallMessage(i, e.At); end > 0 {
@@ -342,8 +342,8 @@ func (p *Parser) Messages(at int, by MessageReader) int {
 	if e.Bad {
 		return p.Fail(ErrSyntax)
 	}
-	if p.opening == 0 {
-		p.opening = len(p.View.Messages)
+	if p.firstTurn == 0 {
+		p.firstTurn = len(p.View.Messages)
 	}
 	return e.End
 }
@@ -395,7 +395,7 @@ func (p *Parser) sections() error {
 	return nil
 }
 
-// unread tells whether a section is there and neither read nor recognised.
+// unread reports whether a section is there and neither read nor recognised.
 func (p *Parser) unread(s *part) bool {
 	if s.known || s.span.Empty() {
 		return false
@@ -424,13 +424,13 @@ func (p *Parser) assemble() {
 	p.system.put(p.Blocks[v.Tools:])
 	// These live as long as the conversation.
 	v.Blocks, v.Messages, p.raw = trim(p.Blocks), trim(v.Messages), trim(p.raw)
-	var opening []Block
+	var first []Block
 	if len(v.Messages) > 0 {
-		opening = v.Blocks[v.Messages[0].First:v.Messages[max(p.opening, 1)-1].End]
+		first = v.Blocks[v.Messages[0].First:v.Messages[max(p.firstTurn, 1)-1].End]
 	}
 	v.known = &Known{
 		format: v.Format, blocks: v.Blocks, messages: v.Messages, raw: p.raw,
-		tools: p.tools.section, system: p.system.section, nTools: v.Tools, nSystem: v.System, first: joint(opening),
+		tools: p.tools.section, system: p.system.section, nTools: v.Tools, nSystem: v.System, first: hashBlocks(first),
 	}
 }
 

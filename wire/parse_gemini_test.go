@@ -233,8 +233,8 @@ func TestSpliceGemini(t *testing.T) {
 	checkSplice(t, v)
 }
 
-// A conversation that has grown is recognised but for its opening, by which it is found,
-// and for what is new; and from the second time on with its opening.
+// A conversation that has grown is recognised but for its first turn, by which it is found,
+// and for what is new; and from the second time on with its first turn.
 func TestRecallGemini(t *testing.T) {
 	head := geminiRequest[:strings.Index(geminiRequest, `,
  {"parts":{"text":"go on"}}`)]

@@ -223,7 +223,7 @@ func TestRecall(t *testing.T) {
 }
 
 // Conversations that begin with the same system prompt are told apart by what a person
-// asked, and found again whether their opening is read for the first time or not.
+// asked, and found again whether their first turn is read for the first time or not.
 func TestRecallByOpening(t *testing.T) {
 	body := func(format wire.Format, prompt, rest string) []byte {
 		if format == wire.Gemini {

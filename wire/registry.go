@@ -37,7 +37,7 @@ type Codec interface {
 }
 
 // requestReader reads the body of a request. Where a method returns an index it is
-// the one behind what was read, or -1 after [parser.fail].
+// the one behind what was read, or -1 after [Parser.Fail].
 type requestReader interface {
 	// Name returns the name that a top-level member's like has in the Messages API,
 	// nothing if it has none.

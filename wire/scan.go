@@ -25,7 +25,7 @@ import (
 // stay far below; what is deeper passes through unread.
 const maxDepth = 512
 
-// Valid tells whether text is one well-formed JSON value, white space around it
+// Valid reports whether text is one well-formed JSON value, white space around it
 // allowed, that is nested no deeper than 512 levels. It neither recurses nor
 // allocates, whatever the text: a stack that overflows takes the process with
 // it, and no recover holds it.

@@ -262,13 +262,13 @@ func (v *View) removeFrom(msg *Message, removed []int) ([]Cut, error) {
 	return cuts, nil
 }
 
-// element tells whether a block is an element of its message's content array.
+// element reports whether a block is an element of its message's content array.
 func (v *View) element(msg *Message, block int) bool {
 	return block >= int(msg.First) && block < int(msg.End) &&
 		v.Blocks[block].Span.Start >= msg.Content.Start && v.Blocks[block].Span.End <= msg.Content.End
 }
 
-// Adjacent tells whether nothing but a comma stands between two members of an
+// Adjacent reports whether nothing but a comma stands between two members of an
 // object: they can only be taken out as one.
 func (v *View) Adjacent(a, b Span) bool {
 	comma := skipSpace(v.Raw, int(a.End))

@@ -14,7 +14,7 @@
 
 package wire
 
-// Removable tells whether a block may be taken out of its message, as far as
+// Removable reports whether a block may be taken out of its message, as far as
 // the format goes: it is not one of a pair, nor signed, nor a part of an item that
 // would be left empty, nor reasoning or what follows it, which the Responses API wants
 // to find behind it.
@@ -29,7 +29,7 @@ func (v *View) Removable(block int) bool {
 	}
 }
 
-// adjoin tells whether two items stand side by side.
+// adjoin reports whether two items stand side by side.
 func (v *View) adjoin(a, b int) bool {
 	i := skipSpace(v.Raw, int(v.Blocks[a].Span.End))
 	return v.Raw[i] == ',' && skipSpace(v.Raw, i+1) == int(v.Blocks[b].Span.Start)

@@ -30,7 +30,7 @@ type Usage struct {
 	Read int64 `json:"read"`
 	// Output is the length of the answer, thinking included.
 	Output int64 `json:"output"`
-	// Reported tells whether the answer gave any count above zero.
+	// Reported reports whether the answer gave any count above zero.
 	Reported bool `json:"reported"`
 }
 
@@ -96,5 +96,5 @@ type Turn struct {
 	Timing Timing
 }
 
-// Failed tells whether the answer is an error.
+// Failed reports whether the answer is an error.
 func (t *Turn) Failed() bool { return t.ErrorType != "" || t.ErrorMessage != "" }

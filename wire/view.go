@@ -73,7 +73,7 @@ type View struct {
 	// Array tells that a streamed answer is to be one JSON array, see
 	// [View.Address].
 	Array bool
-	// Stream tells whether the answer is to be streamed; in Gemini see
+	// Stream reports whether the answer is to be streamed; in Gemini see
 	// [View.Address].
 	Stream bool
 	// MaxTokens is the bound on the answer, -1 if absent.
@@ -132,11 +132,11 @@ func (f Format) Array(stream bool, query string) bool {
 // MessageBlocks returns the blocks of the messages section.
 func (v *View) MessageBlocks() []Block { return v.Blocks[v.System:] }
 
-// InheritsTools tells whether tools may be offered that the request does not repeat:
+// InheritsTools reports whether tools may be offered that the request does not repeat:
 // a thread goes on with those that it began with, cachedContent holds its own.
 func (v *View) InheritsTools() bool { return v.Partial && v.Format != OpenAIResponses }
 
-// OffersTools tells whether the request offers the model any tool.
+// OffersTools reports whether the request offers the model any tool.
 func (v *View) OffersTools() bool {
 	if v.Tools > 0 {
 		return true

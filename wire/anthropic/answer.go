@@ -20,14 +20,14 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
-// anthropicAnswer reads answers of the Messages API.
-type anthropicAnswer struct{ *wire.Answer }
+// answer reads answers of the Messages API.
+type answer struct{ *wire.Answer }
 
-// event reads one event of a Messages stream and tells whether it is
+// event reads one event of a Messages stream and reports whether it is
 // the last. Its type stands in the data as well as in the event's name. Pings
 // and events of other types are skipped: the documentation asks clients to
 // tolerate new ones.
-func (a anthropicAnswer) event(root gjson.Result, name string) bool {
+func (a answer) event(root gjson.Result, name string) bool {
 	var kind, index, delta, block, message, usage gjson.Result
 	root.ForEach(func(key, value gjson.Result) bool {
 		switch key.Str {
@@ -70,7 +70,7 @@ func (a anthropicAnswer) event(root gjson.Result, name string) bool {
 
 // delta reads what was added to a block. Signatures, citations and the
 // arguments of tools that the server runs are not part of the turn.
-func (a anthropicAnswer) delta(delta, index gjson.Result) {
+func (a answer) delta(delta, index gjson.Result) {
 	var kind, text, thinking, input gjson.Result
 	delta.ForEach(func(key, value gjson.Result) bool {
 		switch key.Str {
@@ -106,7 +106,7 @@ func first(to *gjson.Result, value gjson.Result) {
 
 // block reads a block of content: whole in a JSON answer, as it opens
 // in a stream, where its text and input are still to come as deltas.
-func (a anthropicAnswer) block(block gjson.Result, index int64) {
+func (a answer) block(block gjson.Result, index int64) {
 	switch block.Get("type").Str {
 	case "text":
 		a.Write(&a.Text, block.Get("text").Str)
@@ -122,7 +122,7 @@ func (a anthropicAnswer) block(block gjson.Result, index int64) {
 }
 
 // message reads a JSON answer.
-func (a anthropicAnswer) message(root gjson.Result) {
+func (a answer) message(root gjson.Result) {
 	message := false
 	root.ForEach(func(key, value gjson.Result) bool {
 		switch key.Str {
@@ -145,7 +145,7 @@ func (a anthropicAnswer) message(root gjson.Result) {
 	}
 }
 
-func (a anthropicAnswer) content(content gjson.Result) {
+func (a answer) content(content gjson.Result) {
 	index := int64(0)
 	content.ForEach(func(_, block gjson.Result) bool {
 		a.block(block, index)
@@ -162,9 +162,9 @@ func readUsage(known wire.Usage, u gjson.Result) wire.Usage {
 	if !u.IsObject() {
 		return known
 	}
-	counts := readAnthropicUsage(u)
+	counts := readMembers(u)
 	total := counts.over(known)
-	sum := anthropicIterations(counts.iterations, total)
+	sum := iterationsUsage(counts.iterations, total)
 	switch {
 	case sum.Prompt() > 0 && sum.Prompt() >= total.Prompt() && sum.Output >= total.Output:
 		total = sum
@@ -177,17 +177,17 @@ func readUsage(known wire.Usage, u gjson.Result) wire.Usage {
 	return total
 }
 
-// anthropicIterations sums the usage of the single model calls behind one
+// iterationsUsage sums the usage of the single model calls behind one
 // answer. The totals of an answer leave out the calls made for compaction, for
 // an advisor or before a fallback; the list holds all of them. Where it does
 // not say how long its writes live, the totals do.
-func anthropicIterations(list gjson.Result, total wire.Usage) wire.Usage {
+func iterationsUsage(list gjson.Result, total wire.Usage) wire.Usage {
 	var sum wire.Usage
 	if !list.IsArray() {
 		return sum
 	}
 	list.ForEach(func(_, u gjson.Result) bool {
-		sum = sum.Add(anthropicBuckets(u, wire.Usage{}))
+		sum = sum.Add(buckets(u, wire.Usage{}))
 		sum.Output = min(sum.Output, wire.MaxCount)
 		return sum.Prompt() <= wire.MaxCount
 	})
@@ -198,12 +198,12 @@ func anthropicIterations(list gjson.Result, total wire.Usage) wire.Usage {
 	return sum
 }
 
-// anthropicMembers are the members of a usage object.
-type anthropicMembers struct {
+// usageMembers are the members of a usage object.
+type usageMembers struct {
 	input, read, output, write, split, iterations gjson.Result
 }
 
-func readAnthropicUsage(u gjson.Result) (c anthropicMembers) {
+func readMembers(u gjson.Result) (c usageMembers) {
 	if !u.IsObject() {
 		return c
 	}
@@ -227,15 +227,15 @@ func readAnthropicUsage(u gjson.Result) (c anthropicMembers) {
 	return c
 }
 
-// anthropicBuckets reads the counts of one usage object over those known before.
-func anthropicBuckets(u gjson.Result, known wire.Usage) wire.Usage {
-	m := readAnthropicUsage(u)
+// buckets reads the counts of one usage object over those known before.
+func buckets(u gjson.Result, known wire.Usage) wire.Usage {
+	m := readMembers(u)
 	return m.over(known)
 }
 
 // over returns the counts over those known before. The buckets of this format
 // are exclusive as they come.
-func (c *anthropicMembers) over(known wire.Usage) wire.Usage {
+func (c *usageMembers) over(known wire.Usage) wire.Usage {
 	if c.input.Type == gjson.Number {
 		known.Uncached = wire.Count(c.input)
 	}

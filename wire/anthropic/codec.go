@@ -61,30 +61,30 @@ func (Codec) Name(key []byte) []byte { return key }
 
 func (Codec) Member(*wire.Parser, []byte, wire.Span) {}
 
-func (Codec) Messages(p *wire.Parser, at int) int { return p.Messages(at, anthropicParser{p}) }
+func (Codec) Messages(p *wire.Parser, at int) int { return p.Messages(at, parser{p}) }
 
-func (Codec) Tool(p *wire.Parser, at int) int { return anthropicParser{p}.tool(at) }
+func (Codec) Tool(p *wire.Parser, at int) int { return parser{p}.tool(at) }
 
 func (Codec) System(p *wire.Parser, value wire.Span) {
-	anthropicParser{p}.content(value, wire.SectionSystem, wire.RoleSystem)
+	parser{p}.content(value, wire.SectionSystem, wire.RoleSystem)
 }
 
 func (Codec) Event(a *wire.Answer, root gjson.Result, name string) bool {
-	return anthropicAnswer{a}.event(root, name)
+	return answer{a}.event(root, name)
 }
 
 func (Codec) Silent(name []byte) bool {
 	return string(name) == "content_block_stop" || string(name) == "ping"
 }
 
-func (Codec) Document(a *wire.Answer, root gjson.Result) { anthropicAnswer{a}.message(root) }
+func (Codec) Document(a *wire.Answer, root gjson.Result) { answer{a}.message(root) }
 
 func (Codec) Usage(known wire.Usage, u gjson.Result) wire.Usage { return readUsage(known, u) }
 
 func (Codec) Hides(*wire.View) bool { return true }
 
 func (Codec) Intercept(r *wire.ClientMessage) wire.Interception {
-	return &anthropicInterception{ClientMessage: r}
+	return &interception{ClientMessage: r}
 }
 
 func (Codec) Mark(v *wire.View, b *wire.Block, value []byte) ([]wire.Cut, error) {

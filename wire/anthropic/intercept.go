@@ -24,17 +24,17 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
-// anthropicInterception intercepts calls in answers of the Messages API.
-type anthropicInterception struct {
+// interception intercepts calls in answers of the Messages API.
+type interception struct {
 	*wire.ClientMessage
-	blocks []*relayBlock
+	blocks []*openBlock
 }
 
-func (r *anthropicInterception) Next() { r.blocks = nil }
+func (r *interception) Next() { r.blocks = nil }
 
-// relayBlock is a block of a Messages stream that is open, or an item of a
+// openBlock is a block of a Messages stream that is open, or an item of a
 // Responses stream.
-type relayBlock struct {
+type openBlock struct {
 	index  int64
 	client int  // the client's index, -1 as long as the client has not got it
 	hidden bool // answered on the way
@@ -53,16 +53,16 @@ func (Codec) DeclareTool(name, description, schema string) []byte {
 	return append(append(append(out, `,"input_schema":`...), schema...), '}')
 }
 
-func (r *anthropicInterception) Failure(kind, message string) []byte {
+func (r *interception) Failure(kind, message string) []byte {
 	out := append([]byte(`event: error`+"\n"+`data: {"type":"error","error":{"type":`), wire.Quote(kind)...)
 	out = append(append(out, `,"message":`...), wire.Quote(message)...)
 	return append(out, "}}\n\n"...)
 }
 
-func (r *anthropicInterception) Event(f wire.StreamEvent) {
+func (r *interception) Event(f wire.StreamEvent) {
 	switch kind := f.Root.Get("type").Str; kind {
 	case "message_start":
-		r.Now.Usage = anthropicBuckets(f.Root.Get("message.usage"), wire.Usage{})
+		r.Now.Usage = buckets(f.Root.Get("message.usage"), wire.Usage{})
 		if len(r.Past) == 0 {
 			r.ID = strings.Clone(f.Root.Get("message.id").Str)
 			r.Pass(f.Frame)
@@ -84,7 +84,7 @@ func (r *anthropicInterception) Event(f wire.StreamEvent) {
 		}
 	case "message_delta":
 		r.Now.StopReason = strings.Clone(f.Root.Get("delta.stop_reason").Str)
-		r.Now.Usage = anthropicBuckets(f.Root.Get("usage"), r.Now.Usage)
+		r.Now.Usage = buckets(f.Root.Get("usage"), r.Now.Usage)
 		if r.Now.StopReason == "tool_use" && r.Now.Asks() {
 			r.Held, r.Last = true, bytes.Clone(f.Data)
 			return
@@ -93,7 +93,7 @@ func (r *anthropicInterception) Event(f wire.StreamEvent) {
 			r.Pass(f.Frame)
 			return
 		}
-		r.Put("message_delta", anthropicEnd(r, f.Root, ""))
+		r.Put("message_delta", ending(r, f.Root, ""))
 	case "message_stop":
 		if r.Held {
 			return
@@ -105,18 +105,18 @@ func (r *anthropicInterception) Event(f wire.StreamEvent) {
 	}
 }
 
-// anthropicEnd is a message_delta with the usage of all iterations.
-func anthropicEnd(r *anthropicInterception, root gjson.Result, reason string) []byte {
-	with := map[string][]byte{"usage": anthropicSum(r)}
+// ending is a message_delta with the usage of all iterations.
+func ending(r *interception, root gjson.Result, reason string) []byte {
+	with := map[string][]byte{"usage": totalUsage(r)}
 	if reason != "" {
 		with["delta"] = wire.Rewrite(root.Get("delta"), nil, map[string][]byte{"stop_reason": wire.Quote(reason)})
 	}
 	return wire.Rewrite(root, []string{"usage"}, with)
 }
 
-// anthropicSum is the usage of all iterations, each of them on record, or of the last.
-func anthropicSum(r *anthropicInterception) []byte {
-	out := append([]byte{'{'}, anthropicCounts(r.Usage())...)
+// totalUsage is the usage of all iterations, each of them on record, or of the last.
+func totalUsage(r *interception) []byte {
+	out := append([]byte{'{'}, appendCounts(r.Usage())...)
 	if r.Options.LastUsage {
 		return append(out, '}')
 	}
@@ -125,12 +125,12 @@ func anthropicSum(r *anthropicInterception) []byte {
 		if i > 0 {
 			out = append(out, ',')
 		}
-		out = append(append(append(out, `{"type":"message",`...), anthropicCounts(it.Usage)...), '}')
+		out = append(append(append(out, `{"type":"message",`...), appendCounts(it.Usage)...), '}')
 	}
 	return append(out, "]}"...)
 }
 
-func anthropicCounts(u wire.Usage) []byte {
+func appendCounts(u wire.Usage) []byte {
 	out := wire.AppendCount(nil, "input_tokens", u.Uncached)
 	out = wire.AppendCount(out, "cache_creation_input_tokens", u.Write5m+u.Write1h)
 	out = wire.AppendCount(out, "cache_read_input_tokens", u.Read)
@@ -141,13 +141,13 @@ func anthropicCounts(u wire.Usage) []byte {
 	return bytes.TrimSuffix(wire.AppendCount(out, "output_tokens", u.Output), []byte(","))
 }
 
-func (r *anthropicInterception) Flush() {
-	r.Put("message_delta", anthropicEnd(r, gjson.ParseBytes(r.Last), "end_turn"))
+func (r *interception) Flush() {
+	r.Put("message_delta", ending(r, gjson.ParseBytes(r.Last), "end_turn"))
 	r.Put("message_stop", []byte(`{"type":"message_stop"}`))
 	r.Ended = true
 }
 
-func (r *anthropicInterception) block(index int64) *relayBlock {
+func (r *interception) block(index int64) *openBlock {
 	for _, b := range r.blocks {
 		if b.index == index {
 			return b
@@ -156,14 +156,14 @@ func (r *anthropicInterception) block(index int64) *relayBlock {
 	return nil
 }
 
-func (r *anthropicInterception) startBlock(f wire.StreamEvent) {
+func (r *interception) startBlock(f wire.StreamEvent) {
 	start := f.Root.Get("content_block")
 	if !r.Keep(wire.BlockSize + len(start.Raw)) {
 		r.showBeyond(f)
 		return
 	}
 	r.Begun++
-	b := &relayBlock{index: f.Root.Get("index").Int(), client: -1, start: strings.Clone(start.Raw), kind: strings.Clone(start.Get("type").Str)}
+	b := &openBlock{index: f.Root.Get("index").Int(), client: -1, start: strings.Clone(start.Raw), kind: strings.Clone(start.Get("type").Str)}
 	b.text.WriteString(wire.Inner(start.Get("text")))
 	b.thinking.WriteString(wire.Inner(start.Get("thinking")))
 	b.signature.WriteString(wire.Inner(start.Get("signature")))
@@ -181,7 +181,7 @@ func (r *anthropicInterception) startBlock(f wire.StreamEvent) {
 }
 
 // showBeyond hands on an event of a block that is not remembered.
-func (r *anthropicInterception) showBeyond(f wire.StreamEvent) {
+func (r *interception) showBeyond(f wire.StreamEvent) {
 	if !r.Full || r.Shift() == 0 {
 		r.Pass(f.Frame)
 		return
@@ -190,7 +190,7 @@ func (r *anthropicInterception) showBeyond(f wire.StreamEvent) {
 }
 
 // show hands an event of a block on, under the client's index.
-func (r *anthropicInterception) show(b *relayBlock, f wire.StreamEvent) {
+func (r *interception) show(b *openBlock, f wire.StreamEvent) {
 	switch {
 	case b.hidden:
 	case b.held:
@@ -203,14 +203,14 @@ func (r *anthropicInterception) show(b *relayBlock, f wire.StreamEvent) {
 	}
 }
 
-func (r *anthropicInterception) renumber(data []byte, index int) {
+func (r *interception) renumber(data []byte, index int) {
 	root := gjson.ParseBytes(data)
 	r.Put(root.Get("type").Str, wire.Rewrite(root, nil, map[string][]byte{"index": strconv.AppendInt(nil, int64(index), 10)}))
 }
 
 // gather keeps what a delta adds to a block. It reports false for a delta that
 // it does not know.
-func (b *relayBlock) gather(d gjson.Result) bool {
+func (b *openBlock) gather(d gjson.Result) bool {
 	switch d.Get("type").Str {
 	case "text_delta":
 		b.text.WriteString(wire.Inner(d.Get("text")))
@@ -232,7 +232,7 @@ func (b *relayBlock) gather(d gjson.Result) bool {
 }
 
 // stopBlock makes a part of a block that is complete.
-func (r *anthropicInterception) stopBlock(b *relayBlock) {
+func (r *interception) stopBlock(b *openBlock) {
 	if r.Full {
 		return
 	}
@@ -256,7 +256,7 @@ func (r *anthropicInterception) stopBlock(b *relayBlock) {
 }
 
 // release shows the client a block that was kept back.
-func (r *anthropicInterception) release(b *relayBlock) {
+func (r *interception) release(b *openBlock) {
 	b.client = r.Visible
 	r.Visible++
 	for _, data := range b.frames {
@@ -264,7 +264,7 @@ func (r *anthropicInterception) release(b *relayBlock) {
 	}
 }
 
-func (r *anthropicInterception) Spill() {
+func (r *interception) Spill() {
 	for _, b := range r.blocks {
 		if b.held {
 			b.held = false
@@ -275,13 +275,13 @@ func (r *anthropicInterception) Spill() {
 }
 
 // forget drops what came by deltas.
-func (b *relayBlock) forget() {
-	*b = relayBlock{index: b.index, client: b.client, hidden: b.hidden, held: b.held, start: b.start, kind: b.kind}
+func (b *openBlock) forget() {
+	*b = openBlock{index: b.index, client: b.client, hidden: b.hidden, held: b.held, start: b.start, kind: b.kind}
 }
 
 // part is a complete block as it stands in a request; its Raw is nil if the
 // block says nothing.
-func (b *relayBlock) part() wire.Part {
+func (b *openBlock) part() wire.Part {
 	start := gjson.Parse(b.start)
 	quoted := func(s *strings.Builder) []byte { return []byte(`"` + s.String() + `"`) }
 	with := map[string][]byte{}
@@ -305,7 +305,7 @@ func (b *relayBlock) part() wire.Part {
 			set("input", []byte(b.input.String()))
 		}
 	}
-	p := anthropicPart(start)
+	p := partOf(start)
 	p.Raw = wire.Rewrite(start, order, with)
 	if b.input.Len() > 0 {
 		p.Arguments = b.input.String()
@@ -313,7 +313,7 @@ func (b *relayBlock) part() wire.Part {
 	return p
 }
 
-func anthropicPart(block gjson.Result) wire.Part {
+func partOf(block gjson.Result) wire.Part {
 	p := wire.Part{Kind: wire.KindOther, Raw: []byte(block.Raw)}
 	switch block.Get("type").Str {
 	case "text":
@@ -330,7 +330,7 @@ func anthropicPart(block gjson.Result) wire.Part {
 	return p
 }
 
-func (r *anthropicInterception) Document(body []byte) bool {
+func (r *interception) Document(body []byte) bool {
 	root := gjson.ParseBytes(body)
 	content := root.Get("content")
 	if !content.IsArray() {
@@ -340,9 +340,9 @@ func (r *anthropicInterception) Document(body []byte) bool {
 		r.ID = root.Get("id").Str
 	}
 	r.Now.StopReason = root.Get("stop_reason").Str
-	r.Now.Usage = anthropicBuckets(root.Get("usage"), wire.Usage{})
+	r.Now.Usage = buckets(root.Get("usage"), wire.Usage{})
 	content.ForEach(func(_, block gjson.Result) bool {
-		p := anthropicPart(block)
+		p := partOf(block)
 		if p.Kind == wire.KindToolUse {
 			p.Hidden = r.Options.Hide(p.Name) || r.Options.Hold(p.Name) && r.Options.Judge(p.Name, p.Arguments)
 		}
@@ -354,7 +354,7 @@ func (r *anthropicInterception) Document(body []byte) bool {
 	return true
 }
 
-func (r *anthropicInterception) Join(last []byte) []byte {
+func (r *interception) Join(last []byte) []byte {
 	content := []byte{'['}
 	for _, it := range r.Iterations() {
 		for i := range it.Parts {
@@ -370,7 +370,7 @@ func (r *anthropicInterception) Join(last []byte) []byte {
 	root := gjson.ParseBytes(last)
 	with := map[string][]byte{"content": append(content, ']'), "id": wire.Quote(r.ID)}
 	if len(r.Past) > 0 {
-		with["usage"] = anthropicSum(r)
+		with["usage"] = totalUsage(r)
 	}
 	if r.Now.Asks() {
 		with["stop_reason"] = wire.Quote("end_turn")
@@ -386,21 +386,21 @@ func (Codec) Continuation(it *wire.Iteration) []byte {
 		}
 		out = append(out, it.Parts[i].Raw...)
 	}
-	return append(append(out, `]},`...), anthropicResults(it)...)
+	return append(append(out, `]},`...), toolResults(it)...)
 }
 
-func anthropicResults(it *wire.Iteration) []byte {
+func toolResults(it *wire.Iteration) []byte {
 	out := []byte(`{"role":"user","content":[`)
 	for i, p := range it.Hidden() {
 		if i > 0 {
 			out = append(out, ',')
 		}
-		out = append(out, anthropicResult(p)...)
+		out = append(out, toolResult(p)...)
 	}
 	return append(out, `]}`...)
 }
 
-func anthropicResult(p *wire.Part) []byte {
+func toolResult(p *wire.Part) []byte {
 	out := append([]byte(`{"type":"tool_result","tool_use_id":`), wire.Quote(p.ID)...)
 	out = append(append(out, `,"content":`...), wire.Quote(p.Result)...)
 	if p.Failed {
@@ -409,7 +409,7 @@ func anthropicResult(p *wire.Part) []byte {
 	return append(out, '}')
 }
 
-// weave goes through the client's message and the parts of the iterations side
+// Reinsert goes through the client's message and the parts of the iterations side
 // by side. A part that the client has dropped is skipped; a block that is none
 // of the parts ends it.
 func (Codec) Reinsert(v *wire.View, message int, its []wire.Iteration) ([]wire.Edit, bool) {
@@ -443,7 +443,7 @@ func (Codec) Reinsert(v *wire.View, message int, its []wire.Iteration) ([]wire.E
 			for _, raw := range open {
 				edits = append(edits, wire.Edit{Block: at, Op: wire.OpBefore, Value: raw})
 			}
-			edits = append(edits, wire.Edit{Block: at, Op: wire.OpSplit, Value: anthropicResults(it)})
+			edits = append(edits, wire.Edit{Block: at, Op: wire.OpSplit, Value: toolResults(it)})
 		case len(hidden) > 0 && at == end:
 			for _, raw := range open {
 				edits = append(edits, wire.Edit{Block: end - 1, Op: wire.OpAfter, Value: raw})
@@ -470,12 +470,12 @@ func answered(v *wire.View, message int, it *wire.Iteration) ([]wire.Edit, bool)
 	first := int(v.Messages[message+1].First)
 	var edits []wire.Edit
 	for _, p := range it.Hidden() {
-		edits = append(edits, wire.Edit{Block: first, Op: wire.OpBefore, Value: anthropicResult(p)})
+		edits = append(edits, wire.Edit{Block: first, Op: wire.OpBefore, Value: toolResult(p)})
 	}
 	return edits, true
 }
 
-// isPart tells whether a block of the client is a part of an answer.
+// isPart reports whether a block of the client is a part of an answer.
 func isPart(v *wire.View, b *wire.Block, p *wire.Part) bool {
 	if p.Kind == wire.KindOther {
 		return b.Kind == wire.KindOther || b.Kind > wire.KindToolResult

@@ -26,11 +26,11 @@ var (
 	valueTrue = []byte("true")
 )
 
-// anthropicParser reads requests of the Messages API.
-type anthropicParser struct{ *wire.Parser }
+// parser reads requests of the Messages API.
+type parser struct{ *wire.Parser }
 
 // tool reads one entry of tools.
-func (p anthropicParser) tool(at int) int {
+func (p parser) tool(at int) int {
 	b := wire.Block{Kind: wire.KindToolDef, Section: wire.SectionTools, Message: -1}
 	m := wire.Walk(p.Body, at)
 	p.Hasher.Begin(wire.SectionTools, wire.RoleNone, wire.KindToolDef)
@@ -72,7 +72,7 @@ func (p anthropicParser) tool(at int) int {
 }
 
 // Message reads one entry of messages.
-func (p anthropicParser) Message(at int) int {
+func (p parser) Message(at int) int {
 	msg := &p.View.Messages[len(p.View.Messages)-1]
 	seen := 0
 	m := wire.Walk(p.Body, at)
@@ -128,7 +128,7 @@ func (p anthropicParser) Message(at int) int {
 
 // content reads a string or an array of blocks that begins at the span's
 // start, and appends its blocks.
-func (p anthropicParser) content(s wire.Span, section wire.Section, role wire.Role) int {
+func (p parser) content(s wire.Span, section wire.Section, role wire.Role) int {
 	at := int(s.Start)
 	message := int32(-1)
 	if section == wire.SectionMessages {
@@ -200,7 +200,7 @@ func (m *blockMembers) slot(key []byte) *wire.Span {
 }
 
 // block reads one content block.
-func (p anthropicParser) block(at int, section wire.Section, role wire.Role, message int32) int {
+func (p parser) block(at int, section wire.Section, role wire.Role, message int32) int {
 	b := wire.Block{Section: section, Role: role, Message: message}
 	var f blockMembers
 	m := wire.Walk(p.Body, at)
@@ -265,7 +265,7 @@ func (p anthropicParser) block(at int, section wire.Section, role wire.Role, mes
 
 // hash sets the canonical hash of a block whose members are known to be well
 // formed.
-func (p anthropicParser) hash(b *wire.Block, f *blockMembers) {
+func (p parser) hash(b *wire.Block, f *blockMembers) {
 	h := &p.Hasher
 	h.Begin(b.Section, b.Role, b.Kind)
 	if b.Kind == wire.KindToolResult {

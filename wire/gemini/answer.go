@@ -20,14 +20,14 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
-// geminiAnswer reads answers of the Gemini API.
-type geminiAnswer struct{ *wire.Answer }
+// answer reads answers of the Gemini API.
+type answer struct{ *wire.Answer }
 
 // read reads a GenerateContentResponse: a JSON answer, or a chunk of a
 // stream. A stream of events has no terminal one. The answer is complete once a
 // chunk has told why it ended, or why there is none; chunks may follow, and the
 // latest usage counts.
-func (a geminiAnswer) read(root gjson.Result) {
+func (a answer) read(root gjson.Result) {
 	known := false
 	root.ForEach(func(key, value gjson.Result) bool {
 		switch key.Str {
@@ -62,7 +62,7 @@ func (a geminiAnswer) read(root gjson.Result) {
 
 // candidate reads a candidate. The turn is the first one where the client
 // asked for several.
-func (a geminiAnswer) candidate(candidate gjson.Result) {
+func (a answer) candidate(candidate gjson.Result) {
 	if candidate.Get("index").Int() != 0 {
 		return
 	}
@@ -76,7 +76,7 @@ func (a geminiAnswer) candidate(candidate gjson.Result) {
 }
 
 // part reads a part of an answer: calls always come whole.
-func (a geminiAnswer) part(part gjson.Result) {
+func (a answer) part(part gjson.Result) {
 	if call := part.Get("functionCall"); call.IsObject() {
 		name := call.Get("name").Str
 		if name == "" { // a piece of arguments that are streamed

@@ -97,34 +97,34 @@ func (Codec) Address(path string) (base, model string, stream, ok bool) {
 	return "", "", false, false
 }
 
-func (Codec) Name(key []byte) []byte { return geminiName(key) }
+func (Codec) Name(key []byte) []byte { return likeName(key) }
 
 func (Codec) Member(p *wire.Parser, key []byte, value wire.Span) {
-	geminiParser{p}.member(key, value)
+	parser{p}.member(key, value)
 }
 
-func (Codec) Messages(p *wire.Parser, at int) int { return p.Messages(at, geminiParser{p}) }
+func (Codec) Messages(p *wire.Parser, at int) int { return p.Messages(at, parser{p}) }
 
-func (Codec) Tool(p *wire.Parser, at int) int { return geminiParser{p}.tool(at) }
+func (Codec) Tool(p *wire.Parser, at int) int { return parser{p}.tool(at) }
 
-func (Codec) System(p *wire.Parser, value wire.Span) { geminiParser{p}.system(value) }
+func (Codec) System(p *wire.Parser, value wire.Span) { parser{p}.system(value) }
 
 func (Codec) Event(a *wire.Answer, root gjson.Result, _ string) bool {
-	geminiAnswer{a}.read(root)
+	answer{a}.read(root)
 	a.Turn.Done = a.Ended
 	return false
 }
 
 func (Codec) Silent([]byte) bool { return false }
 
-func (Codec) Document(a *wire.Answer, root gjson.Result) { geminiAnswer{a}.read(root) }
+func (Codec) Document(a *wire.Answer, root gjson.Result) { answer{a}.read(root) }
 
 func (Codec) Usage(known wire.Usage, u gjson.Result) wire.Usage { return readUsage(known, u) }
 
 func (Codec) Hides(v *wire.View) bool { return !v.Array } // a stream that is one array cannot go on
 
 func (Codec) Intercept(r *wire.ClientMessage) wire.Interception {
-	return &geminiInterception{ClientMessage: r}
+	return &interception{ClientMessage: r}
 }
 
 // Replacement makes an object of what takes the place of a whole response, which is

@@ -24,18 +24,18 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
-// geminiInterception intercepts calls in answers of the Gemini API. Calls come whole, texts in
+// interception intercepts calls in answers of the Gemini API. Calls come whole, texts in
 // pieces; a stream has no event at its end, and the reason why an answer ended may
 // come with the last of its parts.
-type geminiInterception struct {
+type interception struct {
 	*wire.ClientMessage
-	pieces geminiText
+	pieces gathered
 }
 
-func (r *geminiInterception) Next() { r.pieces = geminiText{} }
+func (r *interception) Next() { r.pieces = gathered{} }
 
-// geminiText gathers pieces of a text as the inside of a JSON string.
-type geminiText struct {
+// gathered gathers pieces of a text as the inside of a JSON string.
+type gathered struct {
 	text strings.Builder
 	kind wire.Kind
 }
@@ -46,15 +46,15 @@ func (Codec) DeclareTool(name, description, schema string) []byte {
 	return append(append(append(out, `,"parameters":`...), schema...), '}')
 }
 
-var geminiCodes = map[string]int{
+var codes = map[string]int{
 	"INVALID_ARGUMENT": 400, "UNAUTHENTICATED": 401, "PERMISSION_DENIED": 403, "NOT_FOUND": 404,
 	"RESOURCE_EXHAUSTED": 429, "INTERNAL": 500, "UNAVAILABLE": 503, "DEADLINE_EXCEEDED": 504,
 }
 
 // Failure is a line of bare JSON: what stands in a data field is an answer to
 // Google's SDKs, and one without content is passed over in silence.
-func (r *geminiInterception) Failure(kind, message string) []byte {
-	code := geminiCodes[kind]
+func (r *interception) Failure(kind, message string) []byte {
+	code := codes[kind]
 	switch {
 	case kind == "timeout_error":
 		code, kind = 504, "DEADLINE_EXCEEDED"
@@ -67,7 +67,7 @@ func (r *geminiInterception) Failure(kind, message string) []byte {
 	return append(out, "}}\r\n\r\n"...)
 }
 
-func (r *geminiInterception) Event(f wire.StreamEvent) {
+func (r *interception) Event(f wire.StreamEvent) {
 	if !f.Root.Exists() {
 		r.Pass(f.Frame)
 		return
@@ -91,7 +91,7 @@ func (r *geminiInterception) Event(f wire.StreamEvent) {
 	}
 }
 
-func (r *geminiInterception) envelope(root gjson.Result) {
+func (r *interception) envelope(root gjson.Result) {
 	if r.ID == "" {
 		r.ID = strings.Clone(root.Get("responseId").Raw)
 	}
@@ -101,7 +101,7 @@ func (r *geminiInterception) envelope(root gjson.Result) {
 }
 
 // candidate reads a chunk with a candidate in it.
-func (r *geminiInterception) candidate(f wire.StreamEvent, candidate gjson.Result) {
+func (r *interception) candidate(f wire.StreamEvent, candidate gjson.Result) {
 	shown, says, hidden := r.parts(candidate)
 	finish := candidate.Get("finishReason").Str
 	if finish != "" {
@@ -131,7 +131,7 @@ func (r *geminiInterception) candidate(f wire.StreamEvent, candidate gjson.Resul
 // parts reads the parts of a chunk or a document. It returns those that
 // the client gets, with commas between, whether they say anything, and how many
 // it does not get.
-func (r *geminiInterception) parts(candidate gjson.Result) (shown []byte, says bool, hidden int) {
+func (r *interception) parts(candidate gjson.Result) (shown []byte, says bool, hidden int) {
 	candidate.Get("content.parts").ForEach(func(_, part gjson.Result) bool {
 		call := part.Get("functionCall")
 		plain := !call.Exists()
@@ -177,7 +177,7 @@ func (r *geminiInterception) parts(candidate gjson.Result) (shown []byte, says b
 }
 
 // gather adds a piece of a text to what came before it.
-func (r *geminiInterception) gather(part gjson.Result) {
+func (r *interception) gather(part gjson.Result) {
 	kind := wire.KindText
 	if part.Get("thought").Bool() {
 		kind = wire.KindThinking
@@ -192,7 +192,7 @@ func (r *geminiInterception) gather(part gjson.Result) {
 }
 
 // settle makes a part of the pieces.
-func (r *geminiInterception) settle() {
+func (r *interception) settle() {
 	if r.pieces.text.Len() == 0 {
 		return
 	}
@@ -201,12 +201,12 @@ func (r *geminiInterception) settle() {
 		raw = append(raw, `,"thought":true`...)
 	}
 	r.Now.Parts = append(r.Now.Parts, wire.Part{Kind: r.pieces.kind, Raw: append(raw, '}')})
-	r.pieces = geminiText{}
+	r.pieces = gathered{}
 }
 
 // chunk is a chunk of the client's one answer. Parts of nil stay as they
 // are; one that is open does not tell why it ended.
-func (r *geminiInterception) chunk(root, candidate gjson.Result, parts []byte, open bool) []byte {
+func (r *interception) chunk(root, candidate gjson.Result, parts []byte, open bool) []byte {
 	with := map[string][]byte{}
 	if candidate.Exists() {
 		change := map[string][]byte{}
@@ -227,22 +227,22 @@ func (r *geminiInterception) chunk(root, candidate gjson.Result, parts []byte, o
 			with["responseId"] = []byte(r.ID)
 		}
 		if root.Get("usageMetadata").IsObject() {
-			with["usageMetadata"] = geminiSum(r)
+			with["usageMetadata"] = totalUsage(r)
 		}
 	}
 	return wire.Rewrite(root, nil, with)
 }
 
-func (r *geminiInterception) Spill() { r.pieces = geminiText{} } // calls come whole
+func (r *interception) Spill() { r.pieces = gathered{} } // calls come whole
 
-func (r *geminiInterception) Flush() {
+func (r *interception) Flush() {
 	root := gjson.ParseBytes(r.Last)
 	r.Put("", r.chunk(root, root.Get("candidates.0"), []byte(`{"text":""}`), false))
 	r.Ended = true
 }
 
-// geminiSum is the usage of all iterations.
-func geminiSum(r *geminiInterception) []byte {
+// totalUsage is the usage of all iterations.
+func totalUsage(r *interception) []byte {
 	u, thoughts := r.Usage(), int64(0)
 	for _, it := range r.Iterations() {
 		thoughts += it.Reasoning
@@ -259,7 +259,7 @@ func geminiSum(r *geminiInterception) []byte {
 	return out
 }
 
-func (r *geminiInterception) Document(body []byte) bool {
+func (r *interception) Document(body []byte) bool {
 	root := gjson.ParseBytes(body)
 	candidate := root.Get("candidates.0")
 	if !candidate.Exists() {
@@ -273,7 +273,7 @@ func (r *geminiInterception) Document(body []byte) bool {
 	return true
 }
 
-func (r *geminiInterception) Join(last []byte) []byte {
+func (r *interception) Join(last []byte) []byte {
 	parts := []byte{}
 	for _, it := range r.Iterations() {
 		for i := range it.Parts {
@@ -297,18 +297,18 @@ func (Codec) Continuation(it *wire.Iteration) []byte {
 		}
 		out = append(out, it.Parts[i].Raw...)
 	}
-	return append(append(out, `]},`...), geminiResults(it)...)
+	return append(append(out, `]},`...), toolResults(it)...)
 }
 
-func geminiResults(it *wire.Iteration) []byte {
+func toolResults(it *wire.Iteration) []byte {
 	var parts []byte
 	for _, p := range it.Hidden() {
-		parts = wire.AppendElement(parts, geminiResult(p))
+		parts = wire.AppendElement(parts, toolResult(p))
 	}
 	return append(append([]byte(`{"role":"user","parts":[`), parts...), `]}`...)
 }
 
-func geminiResult(p *wire.Part) []byte {
+func toolResult(p *wire.Part) []byte {
 	out := []byte(`{"functionResponse":{`)
 	if p.ID != "" {
 		out = append(append(append(out, `"id":`...), wire.Quote(p.ID)...), ',')

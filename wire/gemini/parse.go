@@ -41,10 +41,10 @@ var (
 	likeToolChoice = []byte("tool_choice")
 )
 
-// geminiParser reads requests of the Gemini API.
-type geminiParser struct{ *wire.Parser }
+// parser reads requests of the Gemini API.
+type parser struct{ *wire.Parser }
 
-func geminiName(key []byte) []byte {
+func likeName(key []byte) []byte {
 	switch string(key) {
 	case "contents":
 		return likeMessages
@@ -60,7 +60,7 @@ func geminiName(key []byte) []byte {
 
 // member reads a member of the top level that has no like in the Messages
 // API.
-func (p geminiParser) member(key []byte, value wire.Span) {
+func (p parser) member(key []byte, value wire.Span) {
 	switch string(key) {
 	case "generationConfig", "generation_config":
 		if p.Body[value.Start] == '{' {
@@ -72,7 +72,7 @@ func (p geminiParser) member(key []byte, value wire.Span) {
 }
 
 // config reads what of a generationConfig means something here.
-func (p geminiParser) config(s wire.Span) {
+func (p parser) config(s wire.Span) {
 	m := wire.Walk(p.Body, int(s.Start))
 	for m.Next() {
 		key := m.Key
@@ -92,7 +92,7 @@ func (p geminiParser) config(s wire.Span) {
 
 // tool reads one entry of tools: one block for each declaration of a
 // function, and one for each tool that the provider runs itself.
-func (p geminiParser) tool(at int) int {
+func (p parser) tool(at int) int {
 	m := wire.Walk(p.Body, at)
 	for m.Next() {
 		key := m.Key
@@ -123,7 +123,7 @@ func (p geminiParser) tool(at int) int {
 	return m.End
 }
 
-func (p geminiParser) declaration(at int) int {
+func (p parser) declaration(at int) int {
 	b := wire.Block{Kind: wire.KindToolDef, Section: wire.SectionTools, Message: -1}
 	m := wire.Walk(p.Body, at)
 	p.Hasher.Begin(wire.SectionTools, wire.RoleNone, wire.KindToolDef)
@@ -151,7 +151,7 @@ func (p geminiParser) declaration(at int) int {
 }
 
 // system reads a systemInstruction: a content whose role means nothing.
-func (p geminiParser) system(s wire.Span) int {
+func (p parser) system(s wire.Span) int {
 	_, parts, end := p.envelope(int(s.Start))
 	if end < 0 || !parts.Empty() && !p.parts(parts, wire.SectionSystem, wire.RoleSystem, -1) {
 		return -1
@@ -160,7 +160,7 @@ func (p geminiParser) system(s wire.Span) int {
 }
 
 // Message reads one entry of contents.
-func (p geminiParser) Message(at int) int {
+func (p parser) Message(at int) int {
 	index := int32(len(p.View.Messages) - 1)
 	role, parts, end := p.envelope(at)
 	if end < 0 {
@@ -185,7 +185,7 @@ func (p geminiParser) Message(at int) int {
 }
 
 // envelope reads a content without its parts.
-func (p geminiParser) envelope(at int) (role, parts wire.Span, end int) {
+func (p parser) envelope(at int) (role, parts wire.Span, end int) {
 	m := wire.Walk(p.Body, at)
 	for m.Next() {
 		var slot *wire.Span
@@ -217,7 +217,7 @@ func (p geminiParser) envelope(at int) (role, parts wire.Span, end int) {
 }
 
 // parts reads the parts of a content: an array, or a lone part.
-func (p geminiParser) parts(s wire.Span, section wire.Section, role wire.Role, message int32) bool {
+func (p parser) parts(s wire.Span, section wire.Section, role wire.Role, message int32) bool {
 	switch p.Body[s.Start] {
 	case '{':
 		return p.part(int(s.Start), section, role, message) > 0
@@ -281,7 +281,7 @@ func (f *partMembers) contents() (n int) {
 }
 
 // part reads one part.
-func (p geminiParser) part(at int, section wire.Section, role wire.Role, message int32) int {
+func (p parser) part(at int, section wire.Section, role wire.Role, message int32) int {
 	var f partMembers
 	m := wire.Walk(p.Body, at)
 	for m.Next() {
@@ -333,8 +333,8 @@ func (p geminiParser) part(at int, section wire.Section, role wire.Role, message
 	return m.End
 }
 
-// signed tells whether the value of a thoughtSignature is one that a model gave.
-func (p geminiParser) signed(s wire.Span) bool {
+// signed reports whether the value of a thoughtSignature is one that a model gave.
+func (p parser) signed(s wire.Span) bool {
 	value := string(s.Of(p.Body))
 	if value == "" || value == "null" || value == `""` {
 		return false
@@ -349,7 +349,7 @@ func (p geminiParser) signed(s wire.Span) bool {
 
 // function reads a functionCall or a functionResponse. Its Body is the
 // args or the response.
-func (p geminiParser) function(b *wire.Block, s wire.Span) bool {
+func (p parser) function(b *wire.Block, s wire.Span) bool {
 	m := wire.Walk(p.Body, int(s.Start))
 	for m.Next() {
 		key := m.Key
@@ -396,7 +396,7 @@ func (p geminiParser) function(b *wire.Block, s wire.Span) bool {
 // the client's tool gave, where a member names it. That is output, as the SDKs
 // and Gemini CLI have it, or result or content; error says that the tool failed.
 // A response without them is replaced as a whole.
-func (p geminiParser) response(b *wire.Block) bool {
+func (p parser) response(b *wire.Block) bool {
 	if b.Body.Empty() {
 		b.Flags |= wire.FlagEmpty
 		return true
@@ -438,7 +438,7 @@ func (p geminiParser) response(b *wire.Block) bool {
 }
 
 // media tells what kind of data stands in a part.
-func (p geminiParser) media(s wire.Span) wire.Kind {
+func (p parser) media(s wire.Span) wire.Kind {
 	m := wire.Walk(p.Body, int(s.Start))
 	for m.Next() {
 		mime := string(m.Key) == "mimeType" || string(m.Key) == "mime_type"
@@ -457,7 +457,7 @@ func (p geminiParser) media(s wire.Span) wire.Kind {
 // hash sets the canonical hash of a part whose members are known to be
 // well formed: all of them, under their first names, but for what stands for a
 // signature where there is none.
-func (p geminiParser) hash(b *wire.Block) {
+func (p parser) hash(b *wire.Block) {
 	h := &p.Hasher
 	h.Begin(b.Section, b.Role, b.Kind)
 	var f partMembers

@@ -22,10 +22,10 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
-// geminiWeaver goes through the client's blocks and the parts of the iterations
+// reinsertion goes through the client's blocks and the parts of the iterations
 // side by side. Clients put the pieces of an answer together as they like: into
 // one content or several, and texts into one part across iterations.
-type geminiWeaver struct {
+type reinsertion struct {
 	v       *wire.View
 	at, end int
 	read    int // of the text of the block at
@@ -38,7 +38,7 @@ func (Codec) Reinsert(v *wire.View, message int, its []wire.Iteration) ([]wire.E
 	for last+1 < len(v.Messages) && v.Messages[last+1].Role == wire.RoleAssistant {
 		last++
 	}
-	w := &geminiWeaver{v: v, at: int(v.Messages[message].First), end: int(v.Messages[last].End)}
+	w := &reinsertion{v: v, at: int(v.Messages[message].First), end: int(v.Messages[last].End)}
 	if w.at == w.end {
 		return nil, false
 	}
@@ -66,7 +66,7 @@ func (Codec) Reinsert(v *wire.View, message int, its []wire.Iteration) ([]wire.E
 
 // parts finds the visible parts of an iteration. It returns the hidden ones
 // behind the last call.
-func (w *geminiWeaver) parts(it *wire.Iteration) (open [][]byte, ok bool) {
+func (w *reinsertion) parts(it *wire.Iteration) (open [][]byte, ok bool) {
 	for i := range it.Parts {
 		p := &it.Parts[i]
 		switch {
@@ -93,27 +93,27 @@ func (w *geminiWeaver) parts(it *wire.Iteration) (open [][]byte, ok bool) {
 	return open, true
 }
 
-func (w *geminiWeaver) block() *wire.Block { return &w.v.Blocks[w.at] }
+func (w *reinsertion) block() *wire.Block { return &w.v.Blocks[w.at] }
 
-func (w *geminiWeaver) put(block int, op wire.Op, value []byte) {
+func (w *reinsertion) put(block int, op wire.Op, value []byte) {
 	w.edits = append(w.edits, wire.Edit{Block: block, Op: op, Value: value})
 }
 
-func (w *geminiWeaver) isCall(p *wire.Part) bool {
+func (w *reinsertion) isCall(p *wire.Part) bool {
 	b := w.block()
 	id := w.v.Text(b.ID)
 	return b.Kind == wire.KindToolUse && w.v.Text(b.Name) == p.Name && (id == p.ID || id == "" || p.ID == "")
 }
 
 // skipEmpty passes texts that say nothing.
-func (w *geminiWeaver) skipEmpty() {
+func (w *reinsertion) skipEmpty() {
 	for w.at < w.end && w.read == 0 && w.block().Kind == wire.KindText && w.block().Has(wire.FlagEmpty) {
 		w.at++
 	}
 }
 
 // text finds a text of an answer in the client's texts. Thoughts may be missing.
-func (w *geminiWeaver) text(p *wire.Part) bool {
+func (w *reinsertion) text(p *wire.Part) bool {
 	want := gjson.GetBytes(p.Raw, "text").Str
 	if want == "" { // it carries a signature, if anything
 		if w.at < w.end && w.read == 0 && w.block().Kind == wire.KindText && w.block().Has(wire.FlagEmpty) {
@@ -143,11 +143,11 @@ func (w *geminiWeaver) text(p *wire.Part) bool {
 }
 
 // rest is the text of the block at hand.
-func (w *geminiWeaver) rest() string { return gjson.ParseBytes(w.v.Bytes(w.block().Body)).Str }
+func (w *reinsertion) rest() string { return gjson.ParseBytes(w.v.Bytes(w.block().Body)).Str }
 
 // leave goes on to the next block. One that several iterations have said keeps
 // what the last of them said.
-func (w *geminiWeaver) leave() {
+func (w *reinsertion) leave() {
 	if w.kept > 0 {
 		w.put(w.at, wire.OpReplace, wire.Quote(w.rest()[w.kept:]))
 	}
@@ -156,7 +156,7 @@ func (w *geminiWeaver) leave() {
 
 // split puts what was hidden in an iteration, and the results, in front of what
 // the next one said.
-func (w *geminiWeaver) split(it *wire.Iteration, open [][]byte) bool {
+func (w *reinsertion) split(it *wire.Iteration, open [][]byte) bool {
 	b := w.block()
 	if w.read > 0 {
 		if b.Has(wire.FlagSigned) || b.Kind != wire.KindText {
@@ -175,27 +175,27 @@ func (w *geminiWeaver) split(it *wire.Iteration, open [][]byte) bool {
 	for _, raw := range open {
 		w.put(w.at, wire.OpBefore, raw)
 	}
-	w.put(w.at, wire.OpSplit, geminiResults(it))
+	w.put(w.at, wire.OpSplit, toolResults(it))
 	return true
 }
 
 // behind puts what was hidden behind all that the client has.
-func (w *geminiWeaver) behind(it *wire.Iteration, open [][]byte) {
+func (w *reinsertion) behind(it *wire.Iteration, open [][]byte) {
 	w.at--
 	w.behindBlock(it, open)
 }
 
-func (w *geminiWeaver) behindBlock(it *wire.Iteration, open [][]byte) {
+func (w *reinsertion) behindBlock(it *wire.Iteration, open [][]byte) {
 	for _, raw := range open {
 		w.put(w.at, wire.OpAfter, raw)
 	}
-	w.put(w.at, wire.OpAfterMessage, geminiResults(it))
+	w.put(w.at, wire.OpAfterMessage, toolResults(it))
 }
 
 // results puts the hidden calls of the last iteration behind the client's, and
 // their results among those of the client's next content, in the order of the
 // calls.
-func (w *geminiWeaver) results(it *wire.Iteration, open [][]byte, message int) bool {
+func (w *reinsertion) results(it *wire.Iteration, open [][]byte, message int) bool {
 	w.skipEmpty()
 	if w.at != w.end {
 		return false
@@ -222,9 +222,9 @@ func (w *geminiWeaver) results(it *wire.Iteration, open [][]byte, message int) b
 		p := &it.Parts[i]
 		switch {
 		case p.Hidden && calls == 0:
-			w.put(answers[0], wire.OpBefore, geminiResult(p))
+			w.put(answers[0], wire.OpBefore, toolResult(p))
 		case p.Hidden:
-			w.put(answers[min(calls, len(answers))-1], wire.OpAfter, geminiResult(p))
+			w.put(answers[min(calls, len(answers))-1], wire.OpAfter, toolResult(p))
 		case p.Kind == wire.KindToolUse:
 			calls++
 		}

@@ -20,13 +20,13 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
-// chatAnswer reads answers of the chat completions API.
-type chatAnswer struct{ *wire.Answer }
+// answer reads answers of the chat completions API.
+type answer struct{ *wire.Answer }
 
 // read reads a chunk of a chat completions stream, where from is "delta",
 // or a JSON answer, where it is "message". The usage of a stream comes in a
 // chunk of its own without choices, or in every chunk, or not at all.
-func (a chatAnswer) read(root gjson.Result, from, event string) {
+func (a answer) read(root gjson.Result, from, event string) {
 	chunk, failed := false, false
 	root.ForEach(func(key, value gjson.Result) bool {
 		switch key.Str {
@@ -56,7 +56,7 @@ func (a chatAnswer) read(root gjson.Result, from, event string) {
 
 // choice reads a choice. The turn is the first one where the client asked
 // for several.
-func (a chatAnswer) choice(choice gjson.Result, from string) {
+func (a answer) choice(choice gjson.Result, from string) {
 	var index int64
 	var delta, finish gjson.Result
 	choice.ForEach(func(key, value gjson.Result) bool {
@@ -80,7 +80,7 @@ func (a chatAnswer) choice(choice gjson.Result, from string) {
 }
 
 // delta reads a message, or the fragment of one.
-func (a chatAnswer) delta(delta gjson.Result, whole bool) {
+func (a answer) delta(delta gjson.Result, whole bool) {
 	var reasoning, alias string
 	delta.ForEach(func(key, value gjson.Result) bool {
 		switch key.Str {
@@ -106,7 +106,7 @@ func (a chatAnswer) delta(delta gjson.Result, whole bool) {
 }
 
 // content reads a content: a string, or an array of parts.
-func (a chatAnswer) content(content gjson.Result) {
+func (a answer) content(content gjson.Result) {
 	if !content.IsArray() {
 		a.Write(&a.Text, content.Str)
 		return
@@ -120,7 +120,7 @@ func (a chatAnswer) content(content gjson.Result) {
 // toolCalls reads tool calls, whole or as fragments that belong together by
 // their index. Servers that stream calls whole may leave the index out or give
 // all calls the same: another id is another call.
-func (a chatAnswer) toolCalls(list gjson.Result, whole bool) {
+func (a answer) toolCalls(list gjson.Result, whole bool) {
 	if !list.IsArray() {
 		return
 	}
@@ -161,7 +161,7 @@ func (a chatAnswer) toolCalls(list gjson.Result, whole bool) {
 }
 
 // count takes in a usage object, and notes that there was one.
-func (a chatAnswer) count(u gjson.Result) {
+func (a answer) count(u gjson.Result) {
 	if now := readUsage(wire.Usage{}, u); now.Reported {
 		a.Turn.Usage, a.Counted = now, true
 	}
@@ -212,7 +212,7 @@ func readUsage(known wire.Usage, u gjson.Result) wire.Usage {
 // timings takes the usage from the timings of llama-server, which come with
 // the last chunk of a stream even where the client did not ask for its usage,
 // and with every chunk where it asked for timings.
-func (a chatAnswer) timings(t gjson.Result) {
+func (a answer) timings(t gjson.Result) {
 	if a.Counted || !t.IsObject() {
 		return
 	}

@@ -47,27 +47,27 @@ func (Codec) Name(key []byte) []byte { return key }
 
 func (Codec) Member(*wire.Parser, []byte, wire.Span) {}
 
-func (Codec) Messages(p *wire.Parser, at int) int { return p.Messages(at, chatParser{p}) }
+func (Codec) Messages(p *wire.Parser, at int) int { return p.Messages(at, parser{p}) }
 
-func (Codec) Tool(p *wire.Parser, at int) int { return chatParser{p}.tool(at) }
+func (Codec) Tool(p *wire.Parser, at int) int { return parser{p}.tool(at) }
 
 func (Codec) System(*wire.Parser, wire.Span) {} // it stands in the messages
 
 func (Codec) Event(a *wire.Answer, root gjson.Result, name string) bool {
-	chatAnswer{a}.read(root, "delta", name)
+	answer{a}.read(root, "delta", name)
 	return false
 }
 
 func (Codec) Silent([]byte) bool { return false }
 
-func (Codec) Document(a *wire.Answer, root gjson.Result) { chatAnswer{a}.read(root, "message", "") }
+func (Codec) Document(a *wire.Answer, root gjson.Result) { answer{a}.read(root, "message", "") }
 
 func (Codec) Usage(known wire.Usage, u gjson.Result) wire.Usage { return readUsage(known, u) }
 
 func (Codec) Hides(*wire.View) bool { return true }
 
 func (Codec) Intercept(r *wire.ClientMessage) wire.Interception {
-	return &chatInterception{ClientMessage: r}
+	return &interception{ClientMessage: r}
 }
 
 func (Codec) Mark(v *wire.View, b *wire.Block, value []byte) ([]wire.Cut, error) { // some hosts take them

@@ -24,24 +24,24 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
-// chatInterception intercepts calls in answers of the chat completions API.
-type chatInterception struct {
+// interception intercepts calls in answers of the chat completions API.
+type interception struct {
 	*wire.ClientMessage
-	calls []*relayCall
-	chat  chatTexts
+	calls []*openCall
+	chat  gathered
 	role  bool // the client has been told whose message it is
 }
 
-func (r *chatInterception) Next() { r.calls, r.chat = nil, chatTexts{} }
+func (r *interception) Next() { r.calls, r.chat = nil, gathered{} }
 
-// chatTexts gathers the texts of a chat answer as the insides of JSON strings.
-type chatTexts struct {
+// gathered gathers the texts of a chat answer as the insides of JSON strings.
+type gathered struct {
 	content, reasoning strings.Builder
 	reasoningKey       string
 }
 
-// relayCall is a call of a chat stream.
-type relayCall struct {
+// openCall is a call of a chat stream.
+type openCall struct {
 	index        int64
 	client       int // the client's index, -1 as long as the client has not got it
 	hidden, held bool
@@ -58,13 +58,13 @@ func (Codec) DeclareTool(name, description, schema string) []byte {
 	return append(append(append(out, `,"parameters":`...), schema...), `}}`...)
 }
 
-func (r *chatInterception) Failure(kind, message string) []byte {
+func (r *interception) Failure(kind, message string) []byte {
 	out := append([]byte(`data: {"error":{"message":`), wire.Quote(message)...)
 	out = append(append(out, `,"type":`...), wire.Quote(kind)...)
 	return append(out, `,"param":null,"code":null}}`+"\n\n"...)
 }
 
-func (r *chatInterception) Event(f wire.StreamEvent) {
+func (r *interception) Event(f wire.StreamEvent) {
 	if !f.Root.Exists() {
 		if string(f.Data) == "[DONE]" {
 			if r.Held {
@@ -102,7 +102,7 @@ func (r *chatInterception) Event(f wire.StreamEvent) {
 }
 
 // choice reads a chunk with a choice in it.
-func (r *chatInterception) choice(f wire.StreamEvent, choice gjson.Result) {
+func (r *interception) choice(f wire.StreamEvent, choice gjson.Result) {
 	delta := choice.Get("delta")
 	says := r.gather(delta)
 	calls := delta.Get("tool_calls")
@@ -143,7 +143,7 @@ func (r *chatInterception) choice(f wire.StreamEvent, choice gjson.Result) {
 }
 
 // rest is a delta with the calls that the client gets.
-func (r *chatInterception) rest(delta gjson.Result, calls []byte) []byte {
+func (r *interception) rest(delta gjson.Result, calls []byte) []byte {
 	with := map[string][]byte{"tool_calls": nil}
 	if len(calls) > 0 {
 		with["tool_calls"] = append(append([]byte{'['}, calls...), ']')
@@ -159,7 +159,7 @@ func (r *chatInterception) rest(delta gjson.Result, calls []byte) []byte {
 }
 
 // chunk is a chunk with another delta, under the first answer's id.
-func (r *chatInterception) chunk(root, choice gjson.Result, delta, finish []byte) []byte {
+func (r *interception) chunk(root, choice gjson.Result, delta, finish []byte) []byte {
 	with := map[string][]byte{}
 	if r.ID != "" {
 		with["id"] = []byte(r.ID)
@@ -172,13 +172,13 @@ func (r *chatInterception) chunk(root, choice gjson.Result, delta, finish []byte
 		with["choices"] = append(append([]byte{'['}, wire.Rewrite(choice, nil, inner)...), ']')
 	}
 	if root.Get("usage").IsObject() && len(r.Past) > 0 {
-		with["usage"] = chatSum(r)
+		with["usage"] = totalUsage(r)
 	}
 	return wire.Rewrite(root, nil, with)
 }
 
-// gather keeps the texts of a delta and tells whether there were any.
-func (r *chatInterception) gather(delta gjson.Result) (says bool) {
+// gather keeps the texts of a delta and reports whether there were any.
+func (r *interception) gather(delta gjson.Result) (says bool) {
 	kept := r.Keep(len(delta.Raw))
 	delta.ForEach(func(k, v gjson.Result) bool {
 		switch k.Str {
@@ -206,7 +206,7 @@ func (r *chatInterception) gather(delta gjson.Result) (says bool) {
 
 // entries reads the calls of a delta and returns those of them that the
 // client gets now, with commas between.
-func (r *chatInterception) entries(list gjson.Result, chunk []byte) (shown []byte) {
+func (r *interception) entries(list gjson.Result, chunk []byte) (shown []byte) {
 	at := int64(-1)
 	list.ForEach(func(_, item gjson.Result) bool {
 		at++
@@ -240,8 +240,8 @@ func (r *chatInterception) entries(list gjson.Result, chunk []byte) (shown []byt
 }
 
 // entry finds the call that a fragment belongs to, by the rules by which the
-// decoder does, and tells whether it begins with it.
-func (r *chatInterception) entry(item gjson.Result, position int64) (c *relayCall, begun bool) {
+// decoder does, and reports whether it begins with it.
+func (r *interception) entry(item gjson.Result, position int64) (c *openCall, begun bool) {
 	id, function, index := item.Get("id").Str, item.Get("function"), item.Get("index")
 	custom, text := item.Get("custom"), function.Get("arguments")
 	if custom.IsObject() {
@@ -266,7 +266,7 @@ func (r *chatInterception) entry(item gjson.Result, position int64) (c *relayCal
 		if index.Exists() {
 			position = index.Int()
 		}
-		c = &relayCall{index: position, client: -1, id: strings.Clone(id), name: strings.Clone(function.Get("name").Str), custom: custom.IsObject()}
+		c = &openCall{index: position, client: -1, id: strings.Clone(id), name: strings.Clone(function.Get("name").Str), custom: custom.IsObject()}
 		c.hidden = !c.custom && r.Options.Hide(c.name)
 		c.held = !c.hidden && r.Options.Hold(c.name)
 		r.calls = append(r.calls, c)
@@ -293,7 +293,7 @@ func (r *chatInterception) entry(item gjson.Result, position int64) (c *relayCal
 }
 
 // element is the call as it stands in tool_calls.
-func (c *relayCall) element(index int) []byte {
+func (c *openCall) element(index int) []byte {
 	out := []byte{'{'}
 	if index >= 0 {
 		out = wire.AppendCount(out, "index", int64(index))
@@ -310,7 +310,7 @@ func (c *relayCall) element(index int) []byte {
 
 // finish makes parts of the texts and calls of a complete answer, and
 // returns the calls that were kept back and that the client is to get.
-func (r *chatInterception) finish() (released [][]byte) {
+func (r *interception) finish() (released [][]byte) {
 	r.Now.Parts = nil
 	if r.Full {
 		return nil
@@ -337,7 +337,7 @@ func (r *chatInterception) finish() (released [][]byte) {
 	return released
 }
 
-func (r *chatInterception) Spill() {
+func (r *interception) Spill() {
 	for _, c := range r.calls {
 		if c.held {
 			c.held, c.client = false, r.Visible
@@ -349,10 +349,10 @@ func (r *chatInterception) Spill() {
 		c.arguments.Reset()
 		c.extra, c.chunk = "", nil
 	}
-	r.chat = chatTexts{}
+	r.chat = gathered{}
 }
 
-func (r *chatInterception) Flush() {
+func (r *interception) Flush() {
 	root := gjson.ParseBytes(r.Last)
 	choice := root.Get("choices.0")
 	if choice.Exists() {
@@ -367,9 +367,9 @@ func (r *chatInterception) Flush() {
 	r.Ended = true
 }
 
-// chatSum is the usage of all iterations, each of them on record, or of the last.
-func chatSum(r *chatInterception) []byte {
-	out := append([]byte{'{'}, chatCounts(r.Usage())...)
+// totalUsage is the usage of all iterations, each of them on record, or of the last.
+func totalUsage(r *interception) []byte {
+	out := append([]byte{'{'}, appendCounts(r.Usage())...)
 	if r.Options.LastUsage {
 		return append(out, '}')
 	}
@@ -378,12 +378,12 @@ func chatSum(r *chatInterception) []byte {
 		if i > 0 {
 			out = append(out, ',')
 		}
-		out = append(append(append(out, '{'), chatCounts(it.Usage)...), '}')
+		out = append(append(append(out, '{'), appendCounts(it.Usage)...), '}')
 	}
 	return append(out, "]}"...)
 }
 
-func chatCounts(u wire.Usage) []byte {
+func appendCounts(u wire.Usage) []byte {
 	out := wire.AppendCount(nil, "prompt_tokens", u.Prompt())
 	out = wire.AppendCount(out, "completion_tokens", u.Output)
 	out = wire.AppendCount(out, "total_tokens", u.Prompt()+u.Output)
@@ -394,7 +394,7 @@ func chatCounts(u wire.Usage) []byte {
 	return out
 }
 
-func (r *chatInterception) Document(body []byte) bool {
+func (r *interception) Document(body []byte) bool {
 	root := gjson.ParseBytes(body)
 	choice := root.Get("choices.0")
 	message := choice.Get("message")
@@ -421,7 +421,7 @@ func (r *chatInterception) Document(body []byte) bool {
 	return true
 }
 
-func (r *chatInterception) Join(last []byte) []byte {
+func (r *interception) Join(last []byte) []byte {
 	var content, reasoning, calls []byte
 	key := ""
 	for _, it := range r.Iterations() {
@@ -464,7 +464,7 @@ func (r *chatInterception) Join(last []byte) []byte {
 		with["id"] = []byte(r.ID)
 	}
 	if len(r.Past) > 0 && root.Get("usage").IsObject() {
-		with["usage"] = chatSum(r)
+		with["usage"] = totalUsage(r)
 	}
 	return wire.Rewrite(root, nil, with)
 }

@@ -20,11 +20,11 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
-// chatParser reads requests of the chat completions API.
-type chatParser struct{ *wire.Parser }
+// parser reads requests of the chat completions API.
+type parser struct{ *wire.Parser }
 
 // tool reads one entry of tools: {"type":"function","function":{…}}.
-func (p chatParser) tool(at int) int {
+func (p parser) tool(at int) int {
 	b := wire.Block{Kind: wire.KindToolDef, Section: wire.SectionTools, Message: -1}
 	m := wire.Walk(p.Body, at)
 	p.Hasher.Begin(wire.SectionTools, wire.RoleNone, wire.KindToolDef)
@@ -62,8 +62,8 @@ func (p chatParser) tool(at int) int {
 	return m.End
 }
 
-// chatMembers are the members of a chat message that mean something here.
-type chatMembers struct {
+// messageMembers are the members of a chat message that mean something here.
+type messageMembers struct {
 	role, content, calls, callID wire.Span
 	// Thinking goes by two names, and some clients write both.
 	reasoning, reasoningAlias       wire.Span
@@ -72,10 +72,10 @@ type chatMembers struct {
 
 // Message reads one entry of messages. Its blocks come in the order
 // reasoning, content, calls, whichever way the members stand.
-func (p chatParser) Message(at int) int {
+func (p parser) Message(at int) int {
 	msg := &p.View.Messages[len(p.View.Messages)-1]
 	index := int32(len(p.View.Messages) - 1)
-	var f chatMembers
+	var f messageMembers
 	m := wire.Walk(p.Body, at)
 	for m.Next() {
 		var slot *wire.Span
@@ -148,7 +148,7 @@ func (p chatParser) Message(at int) int {
 }
 
 // reasoning makes a block of a member that holds thinking, if there is one.
-func (p chatParser) reasoning(text wire.Span, key int, role wire.Role, index int32) {
+func (p parser) reasoning(text wire.Span, key int, role wire.Role, index int32) {
 	if text.Empty() || p.Body[text.Start] != '"' {
 		return
 	}
@@ -162,7 +162,7 @@ func (p chatParser) reasoning(text wire.Span, key int, role wire.Role, index int
 	p.Blocks = append(p.Blocks, b)
 }
 
-func (p chatParser) content(f *chatMembers, role wire.Role, index int32) bool {
+func (p parser) content(f *messageMembers, role wire.Role, index int32) bool {
 	c := p.Body[f.content.Start]
 	if c != '"' && c != '[' {
 		p.Fail(fmt.Errorf("%w: content is neither text nor parts", wire.ErrShape))
@@ -209,7 +209,7 @@ func (p chatParser) content(f *chatMembers, role wire.Role, index int32) bool {
 
 // part reads a part of a content: a text, which may be marked at some hosts, or
 // something that is never edited.
-func (p chatParser) part(at int, role wire.Role, index int32) int {
+func (p parser) part(at int, role wire.Role, index int32) int {
 	b := wire.Block{Section: wire.SectionMessages, Role: role, Message: index}
 	var kind, text wire.Span
 	m := wire.Walk(p.Body, at)
@@ -264,7 +264,7 @@ func (p chatParser) part(at int, role wire.Role, index int32) int {
 }
 
 // call reads one entry of tool_calls.
-func (p chatParser) call(at int, role wire.Role, index int32) int {
+func (p parser) call(at int, role wire.Role, index int32) int {
 	b := wire.Block{Kind: wire.KindToolUse, Section: wire.SectionMessages, Role: role, Message: index}
 	m := wire.Walk(p.Body, at)
 	p.Hasher.Begin(wire.SectionMessages, role, wire.KindToolUse)

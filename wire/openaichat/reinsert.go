@@ -41,10 +41,10 @@ func (Codec) Continuation(it *wire.Iteration) []byte {
 	out := append([]byte(`{"role":"assistant","content":`), content...)
 	out = append(out, reasoning...)
 	out = append(append(append(out, `,"tool_calls":[`...), calls...), `]},`...)
-	return append(out, chatResults(it)...)
+	return append(out, toolResults(it)...)
 }
 
-func chatResults(it *wire.Iteration) []byte {
+func toolResults(it *wire.Iteration) []byte {
 	var out []byte
 	for i, p := range it.Hidden() {
 		if i > 0 {
@@ -56,7 +56,7 @@ func chatResults(it *wire.Iteration) []byte {
 	return out
 }
 
-// weave splits the client's message: it holds the texts of all iterations one
+// Reinsert splits the client's message: it holds the texts of all iterations one
 // behind the other. What came before the last goes in front of it, and leaves it.
 func (Codec) Reinsert(v *wire.View, message int, its []wire.Iteration) ([]wire.Edit, bool) {
 	msg := &v.Messages[message]
@@ -83,7 +83,7 @@ func (Codec) Reinsert(v *wire.View, message int, its []wire.Iteration) ([]wire.E
 			if tail > 0 {
 				return nil, false
 			}
-			e, ok := chatSplit(v, i, its)
+			e, ok := lastOnly(v, i, its)
 			if !ok {
 				return nil, false
 			}
@@ -92,13 +92,13 @@ func (Codec) Reinsert(v *wire.View, message int, its []wire.Iteration) ([]wire.E
 			tail++
 		}
 	}
-	more, ok := chatHidden(v, msg, last)
+	more, ok := amongCalls(v, msg, last)
 	return append(edits, more...), ok
 }
 
-// chatSplit leaves of a text of the client's message what the last iteration
+// lastOnly leaves of a text of the client's message what the last iteration
 // said.
-func chatSplit(v *wire.View, i int, its []wire.Iteration) ([]wire.Edit, bool) {
+func lastOnly(v *wire.View, i int, its []wire.Iteration) ([]wire.Edit, bool) {
 	b := &v.Blocks[i]
 	all, last := "", ""
 	for n := range its {
@@ -121,9 +121,9 @@ func chatSplit(v *wire.View, i int, its []wire.Iteration) ([]wire.Edit, bool) {
 	return []wire.Edit{{Block: i, Op: wire.OpRemove}}, true
 }
 
-// chatHidden puts the hidden calls of the last iteration among those of the
+// amongCalls puts the hidden calls of the last iteration among those of the
 // client's message, and their results behind it.
-func chatHidden(v *wire.View, msg *wire.Message, it *wire.Iteration) ([]wire.Edit, bool) {
+func amongCalls(v *wire.View, msg *wire.Message, it *wire.Iteration) ([]wire.Edit, bool) {
 	if len(it.Hidden()) == 0 {
 		return nil, true
 	}
@@ -155,7 +155,7 @@ func chatHidden(v *wire.View, msg *wire.Message, it *wire.Iteration) ([]wire.Edi
 	for _, raw := range open {
 		edits = append(edits, wire.Edit{Block: anchor, Op: wire.OpAfter, Value: raw})
 	}
-	return append(edits, wire.Edit{Block: anchor, Op: wire.OpAfterMessage, Value: chatResults(it)}), true
+	return append(edits, wire.Edit{Block: anchor, Op: wire.OpAfterMessage, Value: toolResults(it)}), true
 }
 
 func hiddenParts(it *wire.Iteration) []wire.Part {

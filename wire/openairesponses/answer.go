@@ -22,14 +22,14 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
-// responsesAnswer reads answers of the Responses API.
-type responsesAnswer struct{ *wire.Answer }
+// answer reads answers of the Responses API.
+type answer struct{ *wire.Answer }
 
-// event reads one event of a Responses stream and tells whether it is
+// event reads one event of a Responses stream and reports whether it is
 // the last. What an item holds comes as deltas, and whole at the item's end;
 // where servers leave the deltas out, the end counts, and where they leave that
 // out too, the last event.
-func (a responsesAnswer) event(root gjson.Result, name string) bool {
+func (a answer) event(root gjson.Result, name string) bool {
 	kind := root.Get("type").Str
 	if kind == "" {
 		kind = name
@@ -72,7 +72,7 @@ func (a responsesAnswer) event(root gjson.Result, name string) bool {
 
 // end reads a response object: the JSON answer, or what the last event
 // of a stream holds.
-func (a responsesAnswer) end(r gjson.Result) {
+func (a answer) end(r gjson.Result) {
 	a.Identify(r.Get("id").Str, r.Get("model").Str)
 	a.Turn.Usage = readUsage(a.Turn.Usage, r.Get("usage"))
 	if index := int64(0); len(a.Told)+len(a.Calls) == 0 {
@@ -92,7 +92,7 @@ func (a responsesAnswer) end(r gjson.Result) {
 }
 
 // read reads a JSON answer.
-func (a responsesAnswer) read(root gjson.Result) {
+func (a answer) read(root gjson.Result) {
 	if !root.Get("output").IsArray() && !root.Get("status").Exists() {
 		a.Fail(root, "")
 		return
@@ -101,7 +101,7 @@ func (a responsesAnswer) read(root gjson.Result) {
 }
 
 // error reads an error: flat, or in a member of that name.
-func (a responsesAnswer) error(e gjson.Result) {
+func (a answer) error(e gjson.Result) {
 	if inner := e.Get("error"); inner.IsObject() {
 		e = inner
 	}
@@ -116,7 +116,7 @@ func (a responsesAnswer) error(e gjson.Result) {
 }
 
 // tell notes that what an item says is known.
-func (a responsesAnswer) tell(index int64) {
+func (a answer) tell(index int64) {
 	if a.Told == nil {
 		a.Told = make(map[int64]struct{})
 	}
@@ -132,7 +132,7 @@ func (a responsesAnswer) tell(index int64) {
 
 // item reads an item of the output, as it begins or whole. Tools that
 // the provider runs itself have no call_id.
-func (a responsesAnswer) item(item gjson.Result, index int64, whole bool) {
+func (a answer) item(item gjson.Result, index int64, whole bool) {
 	kind := item.Get("type").Str
 	if _, told := a.Told[index]; whole && !told {
 		switch kind {
@@ -175,7 +175,7 @@ func (a responsesAnswer) item(item gjson.Result, index int64, whole bool) {
 }
 
 // texts writes the texts of a list of parts.
-func (a responsesAnswer) texts(to *strings.Builder, parts gjson.Result) {
+func (a answer) texts(to *strings.Builder, parts gjson.Result) {
 	parts.ForEach(func(_, part gjson.Result) bool {
 		text := part.Get("text")
 		if !text.Exists() {

@@ -58,13 +58,13 @@ func (c Codec) Base(body []byte) []wire.Member {
 	return append(append(members, c.Prefill()...), wire.Member{Name: "previous_response_id"})
 }
 
-func (Codec) Name(key []byte) []byte { return responsesName(key) }
+func (Codec) Name(key []byte) []byte { return likeName(key) }
 
 func (Codec) Member(*wire.Parser, []byte, wire.Span) {}
 
-func (Codec) Messages(p *wire.Parser, at int) int { return p.Items(at, responsesParser{p}) }
+func (Codec) Messages(p *wire.Parser, at int) int { return p.Items(at, parser{p}) }
 
-func (Codec) Tool(p *wire.Parser, at int) int { return responsesParser{p}.tool(at) }
+func (Codec) Tool(p *wire.Parser, at int) int { return parser{p}.tool(at) }
 
 func (Codec) System(p *wire.Parser, value wire.Span) {
 	if p.Body[value.Start] != '"' { // they are a text
@@ -75,12 +75,12 @@ func (Codec) System(p *wire.Parser, value wire.Span) {
 }
 
 func (Codec) Event(a *wire.Answer, root gjson.Result, name string) bool {
-	return responsesAnswer{a}.event(root, name)
+	return answer{a}.event(root, name)
 }
 
 func (Codec) Silent([]byte) bool { return false }
 
-func (Codec) Document(a *wire.Answer, root gjson.Result) { responsesAnswer{a}.read(root) }
+func (Codec) Document(a *wire.Answer, root gjson.Result) { answer{a}.read(root) }
 
 func (Codec) Usage(known wire.Usage, u gjson.Result) wire.Usage { return readUsage(known, u) }
 
@@ -89,7 +89,7 @@ func (Codec) Hides(v *wire.View) bool {
 }
 
 func (Codec) Intercept(r *wire.ClientMessage) wire.Interception {
-	return &responsesInterception{ClientMessage: r}
+	return &interception{ClientMessage: r}
 }
 
 func (Codec) Mark(v *wire.View, b *wire.Block, value []byte) ([]wire.Cut, error) {

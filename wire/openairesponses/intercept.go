@@ -24,21 +24,21 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
-// responsesInterception intercepts calls in answers of the Responses API. An answer is a list of
+// interception intercepts calls in answers of the Responses API. An answer is a list of
 // items, and a request is one too: what was hidden goes between the client's items.
-type responsesInterception struct {
+type interception struct {
 	*wire.ClientMessage
-	items []*relayItem
-	head  responsesHead
+	items []*openItem
+	head  head
 	// The number of the client's next event, once there was one.
 	sequence int64
 	numbered bool
 }
 
-func (r *responsesInterception) Next() { r.items = nil }
+func (r *interception) Next() { r.items = nil }
 
-// relayItem is an item of a stream.
-type relayItem struct {
+// openItem is an item of a stream.
+type openItem struct {
 	index  int64
 	client int      // the client's index, -1 as long as the client has not got it
 	hidden bool     // answered on the way
@@ -46,8 +46,8 @@ type relayItem struct {
 	frames [][]byte // data of the events kept back
 }
 
-// responsesHead is what the first event of a stream says of the answer.
-type responsesHead struct{ id, created, model string }
+// head is what the first event of a stream says of the answer.
+type head struct{ id, created, model string }
 
 func (Codec) DeclareTool(name, description, schema string) []byte {
 	out := append([]byte(`{"type":"function","name":`), wire.Quote(name)...)
@@ -55,7 +55,7 @@ func (Codec) DeclareTool(name, description, schema string) []byte {
 	return append(append(append(out, `,"parameters":`...), schema...), `,"strict":false}`...)
 }
 
-func (r *responsesInterception) Failure(kind, message string) []byte {
+func (r *interception) Failure(kind, message string) []byte {
 	if kind == "api_error" || kind == "timeout_error" {
 		kind = "server_error"
 	}
@@ -71,7 +71,7 @@ func (r *responsesInterception) Failure(kind, message string) []byte {
 	return append(out, "},\"incomplete_details\":null,\"output\":[],\"usage\":null}}\n\n"...)
 }
 
-func (r *responsesInterception) Event(f wire.StreamEvent) {
+func (r *interception) Event(f wire.StreamEvent) {
 	if !f.Root.Exists() { // [DONE], of some servers
 		if !r.Held {
 			r.Pass(f.Frame)
@@ -85,7 +85,7 @@ func (r *responsesInterception) Event(f wire.StreamEvent) {
 			return
 		}
 		if response := f.Root.Get("response"); r.head.id == "" {
-			r.head = responsesHead{
+			r.head = head{
 				strings.Clone(response.Get("id").Raw), strings.Clone(response.Get("created_at").Raw), strings.Clone(response.Get("model").Raw),
 			}
 		}
@@ -104,7 +104,7 @@ func (r *responsesInterception) Event(f wire.StreamEvent) {
 	case "response.completed", "response.incomplete":
 		r.last(f, kind)
 	default:
-		b := (*relayItem)(nil)
+		b := (*openItem)(nil)
 		if index := f.Root.Get("output_index"); index.Exists() {
 			b = r.item(index.Int())
 		}
@@ -112,7 +112,7 @@ func (r *responsesInterception) Event(f wire.StreamEvent) {
 	}
 }
 
-func (r *responsesInterception) item(index int64) *relayItem {
+func (r *interception) item(index int64) *openItem {
 	for _, b := range r.items {
 		if b.index == index {
 			return b
@@ -123,13 +123,13 @@ func (r *responsesInterception) item(index int64) *relayItem {
 
 // openItem begins an item of the output. Calls that are to be judged are known
 // by their type: those whose results are texts.
-func (r *responsesInterception) openItem(root gjson.Result) *relayItem {
+func (r *interception) openItem(root gjson.Result) *openItem {
 	if !r.Keep(wire.BlockSize) {
 		return nil
 	}
 	r.Begun++
 	item := root.Get("item")
-	b := &relayItem{index: root.Get("output_index").Int(), client: -1}
+	b := &openItem{index: root.Get("output_index").Int(), client: -1}
 	b.hidden, b.held = r.entry(item)
 	if !b.hidden && !b.held {
 		b.client = r.Visible
@@ -139,7 +139,7 @@ func (r *responsesInterception) openItem(root gjson.Result) *relayItem {
 	return b
 }
 
-func (r *responsesInterception) entry(item gjson.Result) (hidden, held bool) {
+func (r *interception) entry(item gjson.Result) (hidden, held bool) {
 	name := item.Get("name").Str
 	switch item.Get("type").Str {
 	case "function_call":
@@ -154,11 +154,11 @@ func (r *responsesInterception) entry(item gjson.Result) (hidden, held bool) {
 }
 
 // showItem hands an event of an item on, under the client's numbers.
-func (r *responsesInterception) showItem(b *relayItem, f wire.StreamEvent) {
+func (r *interception) showItem(b *openItem, f wire.StreamEvent) {
 	switch {
 	case b == nil && r.Full && f.Root.Get("output_index").Exists():
 		index := f.Root.Get("output_index").Int()
-		r.tell(f, &relayItem{index: index, client: int(index) + r.Shift()})
+		r.tell(f, &openItem{index: index, client: int(index) + r.Shift()})
 	case b == nil:
 		r.tell(f, nil)
 	case b.hidden:
@@ -171,8 +171,8 @@ func (r *responsesInterception) showItem(b *relayItem, f wire.StreamEvent) {
 }
 
 // closeItem makes a part of an item that is complete.
-func (r *responsesInterception) closeItem(b *relayItem, item gjson.Result) {
-	p := responsesPart(item)
+func (r *interception) closeItem(b *openItem, item gjson.Result) {
+	p := partOf(item)
 	if b.held {
 		b.held = false
 		if b.hidden = r.Options.Judge(p.Name, p.Arguments); !b.hidden {
@@ -187,7 +187,7 @@ func (r *responsesInterception) closeItem(b *relayItem, item gjson.Result) {
 }
 
 // releaseItem shows the client an item that was kept back.
-func (r *responsesInterception) releaseItem(b *relayItem) {
+func (r *interception) releaseItem(b *openItem) {
 	b.client = r.Visible
 	r.Visible++
 	for _, data := range b.frames {
@@ -195,7 +195,7 @@ func (r *responsesInterception) releaseItem(b *relayItem) {
 	}
 }
 
-func (r *responsesInterception) Spill() {
+func (r *interception) Spill() {
 	for _, b := range r.items {
 		if b.held {
 			b.held = false
@@ -207,7 +207,7 @@ func (r *responsesInterception) Spill() {
 
 // tell puts an event out under the client's numbers. The numbers of events
 // count from that of the first.
-func (r *responsesInterception) tell(f wire.StreamEvent, b *relayItem) {
+func (r *interception) tell(f wire.StreamEvent, b *openItem) {
 	var with map[string][]byte
 	set := func(key string, n int64) {
 		if with == nil {
@@ -235,7 +235,7 @@ func (r *responsesInterception) tell(f wire.StreamEvent, b *relayItem) {
 }
 
 // last reads the last event.
-func (r *responsesInterception) last(f wire.StreamEvent, kind string) {
+func (r *interception) last(f wire.StreamEvent, kind string) {
 	response := f.Root.Get("response")
 	if len(r.Now.Parts) == 0 && !r.Full { // of a server that does not send items one by one
 		r.output(response)
@@ -253,7 +253,7 @@ func (r *responsesInterception) last(f wire.StreamEvent, kind string) {
 	r.complete(f.Root)
 }
 
-func (r *responsesInterception) complete(root gjson.Result) {
+func (r *interception) complete(root gjson.Result) {
 	with := map[string][]byte{"response": r.response(root.Get("response"))}
 	if root.Get("sequence_number").Exists() {
 		with["sequence_number"] = strconv.AppendInt(nil, r.sequence, 10)
@@ -261,15 +261,15 @@ func (r *responsesInterception) complete(root gjson.Result) {
 	r.Put(root.Get("type").Str, wire.Rewrite(root, nil, with))
 }
 
-func (r *responsesInterception) Flush() {
+func (r *interception) Flush() {
 	r.complete(gjson.ParseBytes(r.Last))
 	r.Ended = true
 }
 
 // output makes parts of all items of a response object.
-func (r *responsesInterception) output(response gjson.Result) {
+func (r *interception) output(response gjson.Result) {
 	response.Get("output").ForEach(func(_, item gjson.Result) bool {
-		p := responsesPart(item)
+		p := partOf(item)
 		hidden, held := r.entry(item)
 		p.Hidden = hidden || held && r.Options.Judge(p.Name, p.Arguments)
 		r.Now.Parts = append(r.Now.Parts, p)
@@ -277,15 +277,15 @@ func (r *responsesInterception) output(response gjson.Result) {
 	})
 }
 
-func (r *responsesInterception) count(response gjson.Result) {
+func (r *interception) count(response gjson.Result) {
 	r.Now.StopReason = strings.Clone(response.Get("status").Str)
 	r.Now.Stateless = response.Get("store").Type == gjson.False
 	usage := response.Get("usage")
 	r.Now.Usage, r.Now.Reasoning = readUsage(wire.Usage{}, usage), usage.Get("output_tokens_details.reasoning_tokens").Int()
 }
 
-// responsesPart is an item as it stands in a request.
-func responsesPart(item gjson.Result) wire.Part {
+// partOf is an item as it stands in a request.
+func partOf(item gjson.Result) wire.Part {
 	p := wire.Part{Kind: wire.KindOther, Raw: []byte(item.Raw), ID: strings.Clone(item.Get("call_id").Str), Name: strings.Clone(item.Get("name").Str)}
 	switch kind := item.Get("type").Str; {
 	case kind == "message":
@@ -306,7 +306,7 @@ func responsesPart(item gjson.Result) wire.Part {
 // response is a response with the items that the client has, and the
 // usage of all iterations. Its id is that of the last: the one by which the
 // upstream has all of them.
-func (r *responsesInterception) response(response gjson.Result) []byte {
+func (r *interception) response(response gjson.Result) []byte {
 	output := []byte{'['}
 	for _, it := range r.Iterations() {
 		for i := range it.Parts {
@@ -321,18 +321,18 @@ func (r *responsesInterception) response(response gjson.Result) []byte {
 	}
 	with := map[string][]byte{"output": append(output, ']')}
 	if len(r.Past) > 0 && response.Get("usage").IsObject() {
-		with["usage"] = responsesSum(r)
+		with["usage"] = totalUsage(r)
 	}
 	return wire.Rewrite(response, []string{"output"}, with)
 }
 
-// responsesSum is the usage of all iterations, each of them on record, or of the last.
-func responsesSum(r *responsesInterception) []byte {
+// totalUsage is the usage of all iterations, each of them on record, or of the last.
+func totalUsage(r *interception) []byte {
 	reasoning := int64(0)
 	for _, it := range r.Iterations() {
 		reasoning += it.Reasoning
 	}
-	out := append([]byte{'{'}, responsesCounts(r.Usage(), reasoning)...)
+	out := append([]byte{'{'}, appendCounts(r.Usage(), reasoning)...)
 	if r.Options.LastUsage {
 		return append(out, '}')
 	}
@@ -341,12 +341,12 @@ func responsesSum(r *responsesInterception) []byte {
 		if i > 0 {
 			out = append(out, ',')
 		}
-		out = append(append(append(out, '{'), responsesCounts(it.Usage, it.Reasoning)...), '}')
+		out = append(append(append(out, '{'), appendCounts(it.Usage, it.Reasoning)...), '}')
 	}
 	return append(out, "]}"...)
 }
 
-func responsesCounts(u wire.Usage, reasoning int64) []byte {
+func appendCounts(u wire.Usage, reasoning int64) []byte {
 	out := wire.AppendCount(nil, "input_tokens", u.Prompt())
 	out = append(out, `"input_tokens_details":{`...)
 	out = wire.AppendCount(out, "cached_tokens", u.Read)
@@ -359,7 +359,7 @@ func responsesCounts(u wire.Usage, reasoning int64) []byte {
 	return bytes.TrimSuffix(wire.AppendCount(out, "total_tokens", u.Prompt()+u.Output), []byte(","))
 }
 
-func (r *responsesInterception) Document(body []byte) bool {
+func (r *interception) Document(body []byte) bool {
 	root := gjson.ParseBytes(body)
 	if !root.Get("output").IsArray() {
 		return false
@@ -369,7 +369,7 @@ func (r *responsesInterception) Document(body []byte) bool {
 	return true
 }
 
-func (r *responsesInterception) Join(last []byte) []byte {
+func (r *interception) Join(last []byte) []byte {
 	return r.response(gjson.ParseBytes(last))
 }
 
@@ -393,7 +393,7 @@ func (Codec) Continuation(it *wire.Iteration) []byte {
 		}
 		out = append(append(out, raw...), ',')
 	}
-	return append(out, responsesResults(it)...)
+	return append(out, toolResults(it)...)
 }
 
 func bareReasoning(p *wire.Part) bool {
@@ -404,8 +404,8 @@ func bareReasoning(p *wire.Part) bool {
 	return item.Get("encrypted_content").Str == "" && len(item.Get("content").Array()) == 0
 }
 
-// responsesResults are the outputs of the hidden calls.
-func responsesResults(it *wire.Iteration) []byte {
+// toolResults are the outputs of the hidden calls.
+func toolResults(it *wire.Iteration) []byte {
 	var out []byte
 	for i, p := range it.Hidden() {
 		if i > 0 {
@@ -427,7 +427,7 @@ func responsesResults(it *wire.Iteration) []byte {
 	return out
 }
 
-// weave goes through the client's items and the parts of the iterations side by
+// Reinsert goes through the client's items and the parts of the iterations side by
 // side. An item that the client has dropped is skipped; one that is none of the
 // parts ends it.
 func (Codec) Reinsert(v *wire.View, message int, its []wire.Iteration) ([]wire.Edit, bool) {
@@ -460,7 +460,7 @@ func (Codec) Reinsert(v *wire.View, message int, its []wire.Iteration) ([]wire.E
 		if len(it.Hidden()) == 0 {
 			continue
 		}
-		open = wire.AppendElement(open, responsesResults(it))
+		open = wire.AppendElement(open, toolResults(it))
 		if n < len(its)-1 && at < end {
 			edits = append(edits, wire.Edit{Block: at, Op: wire.OpBefore, Value: open})
 			continue
@@ -471,7 +471,7 @@ func (Codec) Reinsert(v *wire.View, message int, its []wire.Iteration) ([]wire.E
 	return edits, at == end
 }
 
-// isItem tells whether a block of the client is an item of an answer.
+// isItem reports whether a block of the client is an item of an answer.
 func isItem(v *wire.View, b *wire.Block, p *wire.Part) bool {
 	if p.Kind == wire.KindOther {
 		return b.Kind == wire.KindOther || b.Kind == wire.KindServerTool

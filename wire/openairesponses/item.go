@@ -65,7 +65,7 @@ var (
 )
 
 // Item reads one item of input.
-func (p responsesParser) Item(at int) int {
+func (p parser) Item(at int) int {
 	var f itemMembers
 	closed := false
 	m := wire.Walk(p.Body, at)
@@ -133,7 +133,7 @@ func (p responsesParser) Item(at int) int {
 
 // itemRole tells whose item it is. What the model has put out, in types that
 // nobody knows yet too, is the assistant's.
-func (p responsesParser) itemRole(kind, role []byte) wire.Role {
+func (p parser) itemRole(kind, role []byte) wire.Role {
 	switch string(kind) {
 	case `"message"`:
 		switch string(role) {
@@ -158,7 +158,7 @@ func (p responsesParser) itemRole(kind, role []byte) wire.Role {
 
 // whole reads an item that is one block: a call, its output, reasoning, or
 // something opaque.
-func (p responsesParser) whole(kind []byte, f *itemMembers, span wire.Span, role wire.Role, index int32) wire.Block {
+func (p parser) whole(kind []byte, f *itemMembers, span wire.Span, role wire.Role, index int32) wire.Block {
 	b := wire.Block{Section: wire.SectionMessages, Role: role, Message: index, Span: span, ID: wire.Unquoted(p.Body, f.callID)}
 	switch {
 	case string(kind) == `"reasoning"`:
@@ -189,7 +189,7 @@ func (p responsesParser) whole(kind []byte, f *itemMembers, span wire.Span, role
 
 // outputItem reads what a tool has put out: a text or a list of parts. Other
 // forms stay closed.
-func (p responsesParser) outputItem(b *wire.Block, output wire.Span) {
+func (p parser) outputItem(b *wire.Block, output wire.Span) {
 	if output.Empty() || p.Body[output.Start] != '"' && !p.partsOnly(output) {
 		p.hashItem(b, false)
 		return
@@ -206,8 +206,8 @@ func (p responsesParser) outputItem(b *wire.Block, output wire.Span) {
 	b.Hash = p.Hasher.Sum()
 }
 
-// partsOnly tells whether a value is an array of content parts.
-func (p responsesParser) partsOnly(s wire.Span) bool {
+// partsOnly reports whether a value is an array of content parts.
+func (p parser) partsOnly(s wire.Span) bool {
 	if p.Body[s.Start] != '[' {
 		return false
 	}
@@ -233,7 +233,7 @@ func (p responsesParser) partsOnly(s wire.Span) bool {
 // hashItem sets the canonical hash of an item whose members are known to be
 // well formed. Ids that clients draw anew, and what clients note for
 // themselves, are left out; the id of a reference is what it says.
-func (p responsesParser) hashItem(b *wire.Block, reference bool) {
+func (p parser) hashItem(b *wire.Block, reference bool) {
 	h := &p.Hasher
 	h.Begin(b.Section, b.Role, b.Kind)
 	m := wire.Walk(p.Body, int(b.Span.Start))
@@ -248,14 +248,14 @@ func (p responsesParser) hashItem(b *wire.Block, reference bool) {
 	b.Hash = h.Sum()
 }
 
-// isNote tells whether a member of an item says nothing to the model. Codex
+// isNote reports whether a member of an item says nothing to the model. Codex
 // draws new ids after each compaction and in each session.
 func isNote(key []byte) bool {
 	return string(key) == "id" || string(key) == "status" || bytes.HasPrefix(key, []byte("internal_chat_message_metadata"))
 }
 
 // messageItem reads the content of a message.
-func (p responsesParser) messageItem(f *itemMembers, span wire.Span, role wire.Role, index int32) bool {
+func (p parser) messageItem(f *itemMembers, span wire.Span, role wire.Role, index int32) bool {
 	if f.content.Empty() || wire.IsNull(p.Body, f.content) {
 		return true
 	}
@@ -306,7 +306,7 @@ func (p responsesParser) messageItem(f *itemMembers, span wire.Span, role wire.R
 }
 
 // addPhase makes the phase of an answer, where it has one, a part of its hash.
-func (p responsesParser) addPhase(b *wire.Block, f *itemMembers) {
+func (p parser) addPhase(b *wire.Block, f *itemMembers) {
 	if f.phase.Empty() || wire.IsNull(p.Body, f.phase) {
 		return
 	}
@@ -318,7 +318,7 @@ func (p responsesParser) addPhase(b *wire.Block, f *itemMembers) {
 }
 
 // part reads one part of the content of a message.
-func (p responsesParser) part(at int, role wire.Role, index int32) int {
+func (p parser) part(at int, role wire.Role, index int32) int {
 	b := wire.Block{Section: wire.SectionMessages, Role: role, Message: index}
 	var kind, text wire.Span
 	m := wire.Walk(p.Body, at)
@@ -368,7 +368,7 @@ func (p responsesParser) part(at int, role wire.Role, index int32) int {
 }
 
 // hashPart sets the canonical hash of a part: a text counts like a plain one.
-func (p responsesParser) hashPart(b *wire.Block) {
+func (p parser) hashPart(b *wire.Block) {
 	h := &p.Hasher
 	h.Begin(b.Section, b.Role, b.Kind)
 	m := wire.Walk(p.Body, int(b.Span.Start))

@@ -20,7 +20,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
-// The names that top-level members of a Responses request have in [parser.run].
+// The names that top-level members of a Responses request have in [wire.Parse].
 var (
 	nameMessages          = []byte("messages")
 	nameSystem            = []byte("system")
@@ -39,8 +39,8 @@ var (
 	nameStore             = []byte("store")
 )
 
-// responsesName renames the top-level members of a Responses request.
-func responsesName(key []byte) []byte {
+// likeName renames the top-level members of a Responses request.
+func likeName(key []byte) []byte {
 	switch string(key) {
 	case "model":
 		return nameModel
@@ -76,11 +76,11 @@ func responsesName(key []byte) []byte {
 	return nil
 }
 
-// responsesParser reads requests of the Responses API.
-type responsesParser struct{ *wire.Parser }
+// parser reads requests of the Responses API.
+type parser struct{ *wire.Parser }
 
 // tool reads one entry of tools.
-func (p responsesParser) tool(at int) int {
+func (p parser) tool(at int) int {
 	b, end := p.toolItem(at, wire.SectionTools, wire.RoleNone, -1)
 	if end > 0 {
 		p.AddTool(b)
@@ -90,7 +90,7 @@ func (p responsesParser) tool(at int) int {
 
 // toolItem reads a definition of a tool, wherever it stands. A tool of the
 // provider's own has its type for a name.
-func (p responsesParser) toolItem(at int, section wire.Section, role wire.Role, message int32) (wire.Block, int) {
+func (p parser) toolItem(at int, section wire.Section, role wire.Role, message int32) (wire.Block, int) {
 	b := wire.Block{Kind: wire.KindToolDef, Section: section, Role: role, Message: message}
 	var kind wire.Span
 	m := wire.Walk(p.Body, at)

@@ -23,33 +23,35 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// A conversation is recalled by its opening: the messages in front of the first answer,
+// A conversation is recalled by its first turn: the messages in front of the first answer,
 // which never change once that was given. Agents begin all conversations with the same
 // system prompt or context, so that less would not tell them apart.
 
-// openings remember by which hash a conversation is recalled whose opening has certain
+// firstTurns remember by which hash a conversation is recalled whose first turn has certain
 // bytes, so that these, often the longest of all messages, are not read and hashed with
 // every request only to find that out. They hold no content, and tell only what the
 // bytes themselves tell: what is recalled by it is the tenant's own.
-var openings [4096]atomic.Pointer[opening]
+var firstTurns [4096]atomic.Pointer[firstTurn]
 
-type opening struct {
+type firstTurn struct {
 	raw   uint64
 	first Hash
 }
 
-func openingAt(raw uint64) *atomic.Pointer[opening] { return &openings[raw%uint64(len(openings))] }
+func firstTurnAt(raw uint64) *atomic.Pointer[firstTurn] {
+	return &firstTurns[raw%uint64(len(firstTurns))]
+}
 
-// reopen asks for what is known of the conversation whose messages begin at e, if its
-// opening was read before.
-func (p *Parser) reopen(e Elements) {
+// recallFirstTurn asks for what is known of the conversation whose messages begin at e, if its
+// first turn was read before.
+func (p *Parser) recallFirstTurn(e Elements) {
 	if p.recall == nil {
 		return
 	}
 	start, end, n := e.At, 0, 0
 	for more := true; more; more = e.Next() {
 		if n > 0 && p.answers(e.At) {
-			p.reopenAt(rawHash(p.Body[start:end]), n)
+			p.recallFirstTurnAt(rawHash(p.Body[start:end]), n)
 			return
 		}
 		if end = SkipValue(p.Body, e.At); end < 0 {
@@ -59,24 +61,24 @@ func (p *Parser) reopen(e Elements) {
 	}
 }
 
-func (p *Parser) reopenAt(raw uint64, messages int) {
-	o := openingAt(raw).Load()
+func (p *Parser) recallFirstTurnAt(raw uint64, messages int) {
+	o := firstTurnAt(raw).Load()
 	if o == nil || o.raw != raw {
 		return
 	}
-	if p.know(o.first); p.known != nil {
-		p.opening = messages
+	if p.adopt(o.first); p.known != nil {
+		p.firstTurn = messages
 	}
 }
 
-// opened notes by which hash the conversation is recalled whose opening has been read.
-func (p *Parser) opened(first Hash) {
-	m := p.View.Messages[:p.opening]
+// noteFirstTurn notes by which hash the conversation is recalled whose first turn has been read.
+func (p *Parser) noteFirstTurn(first Hash) {
+	m := p.View.Messages[:p.firstTurn]
 	raw := rawHash(p.Body[m[0].Span.Start:m[len(m)-1].Span.End])
-	openingAt(raw).Store(&opening{raw, first})
+	firstTurnAt(raw).Store(&firstTurn{raw, first})
 }
 
-// answers tells whether the message at b[at] is an answer of the model's.
+// answers reports whether the message at b[at] is an answer of the model's.
 func (p *Parser) answers(at int) bool {
 	for m := Walk(p.Body, at); m.Next(); {
 		isRole := string(m.Key) == "role"

@@ -23,17 +23,17 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// refrain is what the events of a stream have in common while the model writes:
+// eventTemplate is what the events of a stream have in common while the model writes:
 // hundreds follow each other that differ in the text only, and in what says nothing
 // of the answer, see fillers. What the others say of such an event is known from the
 // first, so that only its text has to be read.
-type refrain struct {
+type eventTemplate struct {
 	event []byte
 	gaps  []gap            // in order, one of them the text
-	to    *strings.Builder // nil for no refrain
+	to    *strings.Builder // nil for no template
 }
 
-// gap is where events of a refrain differ: inside the quotes of a string, or in a number.
+// gap is where events of a template differ: inside the quotes of a string, or in a number.
 type gap struct {
 	from, to int
 	text     bool // what the model wrote
@@ -51,16 +51,16 @@ var fillers = [...]struct {
 	{[]byte(`"obfuscation":"`), false},
 }
 
-// longestRefrain bounds the events that are kept, in bytes.
-const longestRefrain = 8 << 10
+// longestTemplate bounds the events that are kept, in bytes.
+const longestTemplate = 8 << 10
 
-// compose makes the event that was just read the pattern of the next ones, if all
+// learn makes the event that was just read the pattern of the next ones, if all
 // it did was to add to a text, and that text stands in it without escapes. Whatever
 // else it told, of the answer's id or of the usage so far, it would only tell again.
-func (r *refrain) compose(data []byte, a *Answer) {
+func (r *eventTemplate) learn(data []byte, a *Answer) {
 	text := a.written
 	r.to, a.written = nil, ""
-	if a.writes != 1 || a.opens > 0 || len(data) > longestRefrain {
+	if a.writes != 1 || a.opens > 0 || len(data) > longestTemplate {
 		return
 	}
 	at := uintptr(unsafe.Pointer(unsafe.StringData(text))) - uintptr(unsafe.Pointer(unsafe.SliceData(data)))
@@ -88,7 +88,7 @@ func (r *refrain) compose(data []byte, a *Answer) {
 
 // text returns the text of an event of the pattern; ok is false for any other event.
 // The text is good as long as the data is.
-func (r *refrain) text(data []byte) (text string, ok bool) {
+func (r *eventTemplate) text(data []byte) (text string, ok bool) {
 	if r.to == nil {
 		return "", false
 	}

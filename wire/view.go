@@ -134,7 +134,7 @@ func (v *View) MessageBlocks() []Block { return v.Blocks[v.System:] }
 
 // InheritsTools reports whether tools may be offered that the request does not repeat:
 // a thread goes on with those that it began with, cachedContent holds its own.
-func (v *View) InheritsTools() bool { return v.Partial && v.Format != OpenAIResponses }
+func (v *View) InheritsTools() bool { return v.Partial && !v.Traits().KeepsAnswers }
 
 // OffersTools reports whether the request offers the model any tool.
 func (v *View) OffersTools() bool {

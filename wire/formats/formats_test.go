@@ -1,0 +1,101 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package formats
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
+
+func TestFormats(t *testing.T) {
+	want := []wire.Format{wire.Anthropic, wire.OpenAIChat, wire.OpenAIResponses, wire.Gemini}
+	if got := wire.Formats(); !slices.Equal(got, want) {
+		t.Errorf("formats %q, want %q", got, want)
+	}
+	if f := wire.Format("morse"); f.Codec() != nil || *f.Traits() != (wire.Traits{}) {
+		t.Error("a format that nobody knows has traits")
+	}
+}
+
+// ofFormats are the files that belong to one format.
+var ofFormats = regexp.MustCompile(`^wire/(anthropic|openaichat|openairesponses|gemini)/|^translate/.*_(anthropic|openai|openai_chat|openai_responses|gemini|anthropic_markers|openai_chat_messages)\.go$`)
+
+// TestComparisons: outside of the formats' own files nothing goes by the name of a
+// format but tables. What is to be told apart is a trait.
+func TestComparisons(t *testing.T) {
+	const root = "../.."
+	files := 0
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		rel, _ := filepath.Rel(root, path)
+		rel = filepath.ToSlash(rel)
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && (rel == "e2e" || strings.HasPrefix(d.Name(), ".") && rel != "."):
+			return fs.SkipDir
+		case !strings.HasSuffix(rel, ".go"), strings.HasSuffix(rel, "_test.go"), ofFormats.MatchString(rel):
+			return nil
+		}
+		files++
+		fset := token.NewFileSet()
+		f, err := parser.ParseFile(fset, path, nil, 0)
+		if err != nil {
+			return err
+		}
+		ast.Inspect(f, func(n ast.Node) bool {
+			var compared []ast.Expr
+			switch n := n.(type) {
+			case *ast.CaseClause:
+				compared = n.List
+			case *ast.BinaryExpr:
+				if n.Op == token.EQL || n.Op == token.NEQ {
+					compared = []ast.Expr{n.X, n.Y}
+				}
+			}
+			for _, e := range compared {
+				if named(e, f.Name.Name) {
+					t.Errorf("%s: a format is told by its name", fset.Position(e.Pos()))
+				}
+			}
+			return true
+		})
+		return nil
+	})
+	if err != nil || files < 100 {
+		t.Fatalf("%d files: %v", files, err)
+	}
+}
+
+// named reports whether an expression is the name of a format.
+func named(e ast.Expr, pkg string) bool {
+	names := []string{"Anthropic", "OpenAIChat", "OpenAIResponses", "Gemini"}
+	switch e := e.(type) {
+	case *ast.SelectorExpr:
+		x, ok := e.X.(*ast.Ident)
+		return ok && x.Name == "wire" && slices.Contains(names, e.Sel.Name)
+	case *ast.Ident:
+		return pkg == "wire" && slices.Contains(names, e.Name)
+	}
+	return false
+}

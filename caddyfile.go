@@ -185,11 +185,11 @@ func parseApp(d *caddyfile.Dispenser, existing any) (any, error) {
 //		side_requests <address>... { … }, see parseSideRequests
 //		warm         { … }, see parseWarm
 //		idle_folding { … }, see parseIdleFolding
-//		liveness [on|off] {
+//		heartbeat [on|off] {
 //			every <duration>
 //			open  <duration>
 //		}
-//		linger <duration>|off
+//		rejoin <duration>|off
 //		session_header <name>
 //		tenant         <placeholder>...
 //		max_body       <size>
@@ -273,8 +273,8 @@ func parseHandler(helper httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, err
 		"warm":              option.Guest(&h.Warm),
 		"idle_folding":      option.Guest(&h.IdleFolding),
 		"overlay":           box.ParseOverlay(&h.Overlay),
-		"liveness":          option.Guest(&h.Liveness),
-		"linger":            parseLinger(h),
+		"heartbeat":         option.Guest(&h.Heartbeat),
+		"rejoin":            parseRejoin(h),
 		"health":            alone(option.Word(&h.Health), func() handler.Handler { return handler.Handler{Health: h.Health} }),
 		"audit":             option.OnOff(&h.Audit),
 		"keepalive":         option.Guest(&h.KeepAlive),
@@ -329,16 +329,16 @@ func stage[M ~string](h *handler.Handler, name string, mode *M, own option.Optio
 	}
 }
 
-// parseLinger parses how long work goes on without its client:
+// parseRejoin parses how long work goes on without its client:
 //
-//	linger <duration>|off
-func parseLinger(h *handler.Handler) option.Option {
+//	rejoin <duration>|off
+func parseRejoin(h *handler.Handler) option.Option {
 	return func(d *caddyfile.Dispenser) error {
-		h.Linger = new(caddy.Duration)
+		h.Rejoin = new(caddy.Duration)
 		if d.CountRemainingArgs() == 1 && d.NextArg() && d.Val() == "off" {
 			return nil
 		}
 		d.Prev()
-		return option.Duration(h.Linger)(d)
+		return option.Duration(h.Rejoin)(d)
 	}
 }

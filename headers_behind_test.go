@@ -26,8 +26,8 @@ import (
 // the request's own: no other request sees what became of it.
 func TestHeadersBehindAreTheRequestsOwn(t *testing.T) {
 	u := newUpstream(t, answerChat)
-	const box = "upstream mlx_lm {\n format openai_chat\n}\n linger off\n"
-	for name, options := range map[string]string{"native": "linger off\n", "translated": box} {
+	const box = "upstream mlx_lm {\n format openai_chat\n}\n rejoin off\n"
+	for name, options := range map[string]string{"native": "rejoin off\n", "translated": box} {
 		site := "route {\n llm_cache {\n" + options + "}\n%s\nreverse_proxy " + u.Listener.Addr().String() + "\n}"
 		p := start(t, fmt.Sprintf(site, "request_header Accept-Encoding identity x-plain"))
 		var wg sync.WaitGroup
@@ -61,7 +61,7 @@ func TestHeadersOfAWarmUpAreThoseOfTheRequest(t *testing.T) {
 		}
 		answerChat(w, r, n)
 	})
-	p := start(t, fmt.Sprintf("route {\n llm_cache {\n upstream mlx_lm\n liveness off\n linger off\n queue\n warm\n}\n"+
+	p := start(t, fmt.Sprintf("route {\n llm_cache {\n upstream mlx_lm\n heartbeat off\n rejoin off\n queue\n warm\n}\n"+
 		"request_header X-Team a aa\n request_header Authorization one once\n reverse_proxy %s\n}", u.Listener.Addr()))
 	ask := func() { p.post("/v1/messages", withTools(1), "X-Api-Key", "sk-one", "X-Team", "a") }
 	for i := range 3 { // a warm-up is made of the same copy each time

@@ -210,9 +210,9 @@ func TestQueueForgetsThoseWhoLeave(t *testing.T) {
 
 // A client that leaves while its request waits leaves nothing behind, where work
 // goes on without its client, too: it has not begun.
-func TestLingeringKeepsNoPlaceInTheQueue(t *testing.T) {
+func TestDetachedKeepsNoPlaceInTheQueue(t *testing.T) {
 	b := newSlowBox(t)
-	p := start(t, fmt.Sprintf("llm_cache {\n upstream ollama {\n format anthropic\n}\n linger 1m\n queue {\n slots 1\n waiting 1\n}\n}\nreverse_proxy %s", strings.TrimPrefix(b.URL, "http://")))
+	p := start(t, fmt.Sprintf("llm_cache {\n upstream ollama {\n format anthropic\n}\n rejoin 1m\n queue {\n slots 1\n waiting 1\n}\n}\nreverse_proxy %s", strings.TrimPrefix(b.URL, "http://")))
 	var (
 		wg      sync.WaitGroup
 		answers [3]asked
@@ -224,7 +224,7 @@ func TestLingeringKeepsNoPlaceInTheQueue(t *testing.T) {
 	p.waits(1)
 	leave()
 	p.waits(0)
-	p.until("caddy_llm_cache_lingering", 0)
+	p.until("caddy_llm_cache_detached", 0)
 	p.ask(t.Context(), &wg, "last", "c", withTools(1), &answers[2])
 	p.waits(1)
 	b.free <- struct{}{}
@@ -343,7 +343,7 @@ func TestSideRequests(t *testing.T) {
 // still waits for a slot.
 func TestEarlyStreamTellsItsPlace(t *testing.T) {
 	b := newSlowBox(t)
-	p := start(t, fmt.Sprintf("llm_cache {\n queue {\nslots 1\n}\n liveness on {\n open 1s\n }\n}\nreverse_proxy %s", strings.TrimPrefix(b.URL, "http://")))
+	p := start(t, fmt.Sprintf("llm_cache {\n queue {\nslots 1\n}\n heartbeat on {\n open 1s\n }\n}\nreverse_proxy %s", strings.TrimPrefix(b.URL, "http://")))
 	var (
 		wg      sync.WaitGroup
 		answers [2]asked

@@ -50,7 +50,7 @@ var soakSites = []struct{ name, directives string }{
 	{"expand", "llm_cache {\npolicy eager\nzones {\nfrozen 0\nhot 1\nmin_messages 0\n}\nprune {\nafter 1\n}\n}"},
 	{"to_chat", "llm_cache {\nupstream openai {\nformat openai_chat\n}\n}"},
 	{"to_anthropic", "llm_cache {\nupstream anthropic\n}"},
-	{"box", "llm_cache {\nupstream mlx_lm\nqueue {\nslots 6\nwaiting 1000\npatience 1m\n}\nlinger 1s\nidle_folding\n}"},
+	{"box", "llm_cache {\nupstream mlx_lm\nqueue {\nslots 6\nwaiting 1000\npatience 1m\n}\nrejoin 1s\nidle_folding\n}"},
 }
 
 // anthropicTongue speaks as an agent over the Messages API does.
@@ -68,7 +68,7 @@ var unsigned = regexp.MustCompile(`"thoughtSignature":"[^"]*"`)
 
 // soakCounts are counters that tell whether everything took part, and whether
 // anything broke.
-var soakCounts = regexp.MustCompile(`^caddy_llm_cache_(pings_total|continuations_total|lingering_total|idle_folds_total|background_panics_total|fail_open_total|sessions)\b`)
+var soakCounts = regexp.MustCompile(`^caddy_llm_cache_(pings_total|continuations_total|detached_total|idle_folds_total|background_panics_total|fail_open_total|sessions)\b`)
 
 var foldedName = regexp.MustCompile(`\[\[llm_cache:folded ([0-9a-f]{8}): `)
 

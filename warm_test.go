@@ -32,7 +32,7 @@ import (
 
 // warmSite is a box whose bases are kept warm.
 func warmSite(u *upstream, options string) string {
-	return fmt.Sprintf("llm_cache {\n upstream mlx_lm\n liveness off\n queue\n%s\n}\nreverse_proxy %s", options, u.Listener.Addr())
+	return fmt.Sprintf("llm_cache {\n upstream mlx_lm\n heartbeat off\n queue\n%s\n}\nreverse_proxy %s", options, u.Listener.Addr())
 }
 
 // came waits until a box got so many requests.
@@ -295,7 +295,7 @@ func TestWarmBoxes(t *testing.T) {
 		})
 		addrs = append(addrs, boxes[i].Listener.Addr().String())
 	}
-	p := start(t, fmt.Sprintf("llm_cache {\n upstream mlx_lm\n liveness off\n queue\n warm\n}\nreverse_proxy %s {\n lb_policy llm_session\n}", strings.Join(addrs, " ")))
+	p := start(t, fmt.Sprintf("llm_cache {\n upstream mlx_lm\n heartbeat off\n queue\n warm\n}\nreverse_proxy %s {\n lb_policy llm_session\n}", strings.Join(addrs, " ")))
 	read := p.metric(`caddy_llm_cache_warmups_total{outcome="read"}`)
 	if res := p.post("/v1/messages", withTools(1), "X-Api-Key", "sk-one"); res.StatusCode != http.StatusOK {
 		t.Fatal(res.Status)

@@ -41,7 +41,7 @@ const (
 	shortestSilent = time.Second
 )
 
-// Liveness shows clients that a silent upstream is at work. A box reads a long
+// Heartbeat shows clients that a silent upstream is at work. A box reads a long
 // prompt for minutes before it writes a token; clients give up on streams that
 // are silent for about as long, and try again from the beginning.
 //
@@ -50,7 +50,7 @@ const (
 // Responses, once the response has begun). Clients of Gemini break on anything
 // that is no answer, and get nothing. The upstream's own signs of life count:
 // what is sent is never more than is needed.
-type Liveness struct {
+type Heartbeat struct {
 	// Off sends nothing. Default: false on boxes that run a model themselves,
 	// true for hosted APIs.
 	Off *bool `json:"off,omitempty"`
@@ -64,7 +64,7 @@ type Liveness struct {
 }
 
 // Validate reports the first interval out of its range.
-func (l *Liveness) Validate() error {
+func (l *Heartbeat) Validate() error {
 	if l == nil {
 		return nil
 	}
@@ -77,12 +77,12 @@ func (l *Liveness) Validate() error {
 	return nil
 }
 
-// Heartbeat is what there is to know of an answer before it begins.
-type Heartbeat struct {
+// Stream is what there is to know of an answer before it begins.
+type Stream struct {
 	// Every and Open are the intervals, 0 for no signs of life.
 	Every, Open time.Duration
-	// Stream tells that the answer is one.
-	Stream bool
+	// Events tells that it is a stream of events.
+	Events bool
 	// Format is the client's, Agent how it calls itself.
 	Format wire.Format
 	Agent  string
@@ -91,9 +91,9 @@ type Heartbeat struct {
 }
 
 // Intervals returns the intervals in front of an upstream, 0 for none.
-func (l *Liveness) Intervals(u *upstream.Upstream) (every, open time.Duration) {
+func (l *Heartbeat) Intervals(u *upstream.Upstream) (every, open time.Duration) {
 	if l == nil {
-		l = new(Liveness)
+		l = new(Heartbeat)
 	}
 	if l.Off == nil && !u.Local() || l.Off != nil && *l.Off {
 		return 0, 0
@@ -123,8 +123,8 @@ type Alive struct {
 }
 
 // Begin returns the writer for an answer, nil if its client gets no signs of life.
-func (b Heartbeat) Begin(w http.ResponseWriter) *Alive {
-	if b.Every == 0 || !b.Stream || b.Format.Traits().BareStreams {
+func (b Stream) Begin(w http.ResponseWriter) *Alive {
+	if b.Every == 0 || !b.Events || b.Format.Traits().BareStreams {
 		return nil
 	}
 	a := &Alive{
@@ -303,23 +303,23 @@ func streamFailure(f wire.Format, status int, body []byte) []byte {
 
 // UnmarshalCaddyfile sets it up from Caddyfile tokens. Syntax:
 //
-//	liveness [on|off] {
+//	heartbeat [on|off] {
 //		every <duration>
 //		open  <duration>
 //	}
-func (l *Liveness) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
+func (l *Heartbeat) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	d.Next() // the name of the option
 	if d.NextArg() {
 		off := d.Val() == "off"
 		if !off && d.Val() != "on" {
-			return d.Errf("liveness: %q is not on or off", d.Val())
+			return d.Errf("heartbeat: %q is not on or off", d.Val())
 		}
 		l.Off = &off
 	}
 	if d.NextArg() {
 		return d.ArgErr()
 	}
-	return option.Block(d, "liveness", option.Options{
+	return option.Block(d, "heartbeat", option.Options{
 		"every": option.Checked(option.Duration(&l.Every), l.Validate),
 		"open":  option.Checked(option.Duration(&l.Open), l.Validate),
 	})

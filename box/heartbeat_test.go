@@ -40,11 +40,11 @@ const (
 )
 
 // livelyCall is the writer of the answer to a streamed request to a box.
-func livelyCall(t *testing.T, f wire.Format, l *Liveness, agent string) (*Alive, *httptest.ResponseRecorder) {
+func livelyCall(t *testing.T, f wire.Format, l *Heartbeat, agent string) (*Alive, *httptest.ResponseRecorder) {
 	t.Helper()
 	w := httptest.NewRecorder()
 	every, open := l.Intervals(&upstream.Upstream{Preset: "ollama"})
-	return Heartbeat{Every: every, Open: open, Stream: true, Format: f, Agent: agent, Stamp: func(h http.Header) {
+	return Stream{Every: every, Open: open, Events: true, Format: f, Agent: agent, Stamp: func(h http.Header) {
 		h.Set("X-Llm-Cache-Session", "s1")
 		(&Place{3, 40 * time.Second}).Stamp(h)
 	}}.Begin(w), w
@@ -208,9 +208,9 @@ func TestWhoGetsSigns(t *testing.T) {
 		{"anthropic", wire.Anthropic, true, &on, true},
 		{"", wire.Anthropic, true, nil, false},
 	} {
-		l := &Liveness{Off: tt.off, Every: caddy.Duration(time.Hour)}
+		l := &Heartbeat{Off: tt.off, Every: caddy.Duration(time.Hour)}
 		every, open := l.Intervals(&upstream.Upstream{Preset: tt.preset})
-		a := Heartbeat{Every: every, Open: open, Stream: tt.stream, Format: tt.format}.Begin(httptest.NewRecorder())
+		a := Stream{Every: every, Open: open, Events: tt.stream, Format: tt.format}.Begin(httptest.NewRecorder())
 		if (a != nil) != tt.want {
 			t.Errorf("%+v: signs %t", tt, a != nil)
 		}

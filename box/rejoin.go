@@ -63,8 +63,8 @@ var (
 
 // rejoined counts what became of work whose client left, alone what goes on now.
 var (
-	rejoined = metric.CounterVec("lingering_total", "Requests that went on without their client, by what became of them: joined by a retry, finished, or given up.", "outcome")
-	alone    = metric.Gauge("lingering", "Requests kept for a client that left.")
+	rejoined = metric.CounterVec("detached_total", "Requests that went on without their client, by what became of them: joined by a retry, finished, or given up.", "outcome")
+	alone    = metric.Gauge("detached", "Requests kept for a client that left.")
 )
 
 // workKey names a request: its tenant, where it goes, and its body.
@@ -105,7 +105,7 @@ func (l *rejoining) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 	}
 	key := workOf(r, l.tenant, p.Data)
 	if k := l.Detached.take(key); k != nil && k.rejoin() {
-		rejoined.WithLabelValues("joined").Inc()
+		rejoined.WithLabelValues("rejoined").Inc()
 		return l.follow(w, r, k)
 	}
 	k := &work{key: key, tenant: l.tenant, request: int64(len(p.Data)), home: l.Detached, more: make(chan struct{}), begun: !l.Queued}

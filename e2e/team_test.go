@@ -265,7 +265,7 @@ func (b *box) warmed(t *testing.T) engine.Request {
 // sees an error in its format, or an answer; a retry works; the queue is empty;
 // and the base is warm again before anybody asks.
 func TestEngineRestart(t *testing.T) {
-	b := startBox(t, engine.Options{Layers: 8}, "upstream llama_cpp\nqueue\nwarm\nlinger off")
+	b := startBox(t, engine.Options{Layers: 8}, "upstream llama_cpp\nqueue\nwarm\nrejoin off")
 	first := &member{name: "first"}
 	if status, said, _, err := first.ask(t.Context(), b.url); status != http.StatusOK || err != nil {
 		t.Fatal(status, said, err)
@@ -317,7 +317,7 @@ func TestEngineRestart(t *testing.T) {
 // An engine that dies in the middle of a warm-up: who asks meanwhile sees an error
 // in the client's format, and the base is warm again before anybody asks.
 func TestEngineRestartWarming(t *testing.T) {
-	b := startBox(t, engine.Options{Layers: 8}, "upstream llama_cpp\nqueue\nwarm\nlinger off")
+	b := startBox(t, engine.Options{Layers: 8}, "upstream llama_cpp\nqueue\nwarm\nrejoin off")
 	// A base that takes a while to read.
 	long := &member{name: "long", system: strings.Repeat(teamSystem, 12)}
 	if status, said, _, err := long.ask(t.Context(), b.url); status != http.StatusOK || err != nil {

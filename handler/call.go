@@ -316,8 +316,8 @@ func (c *call) estimate() {
 
 // heartbeat returns the writer for a stream, nil if the client gets no signs of life.
 func (c *call) heartbeat(w http.ResponseWriter, r *http.Request) *box.Alive {
-	every, open := c.h.Liveness.Intervals(c.h.Upstream)
-	return box.Heartbeat{Every: every, Open: open, Stream: c.view.Stream, Format: c.view.Format, Agent: r.UserAgent(), Stamp: func(to http.Header) {
+	every, open := c.h.Heartbeat.Intervals(c.h.Upstream)
+	return box.Stream{Every: every, Open: open, Events: c.view.Stream, Format: c.view.Format, Agent: r.UserAgent(), Stamp: func(to http.Header) {
 		if c.h.headers {
 			to[headerSession], to[headerPolicy] = []string{c.id}, []string{string(c.ex.Policy)}
 		}

@@ -145,16 +145,16 @@ type Handler struct {
 	// queue. Default: nil, which folds only in front of requests.
 	IdleFolding *IdleFolding `json:"idle_folding,omitempty"`
 
-	// Liveness shows clients of streams that a silent upstream is at work.
+	// Heartbeat shows clients of streams that a silent upstream is at work.
 	// Default: on for boxes that run a model themselves.
-	Liveness *box.Liveness `json:"liveness,omitempty"`
+	Heartbeat *box.Heartbeat `json:"heartbeat,omitempty"`
 
-	// Linger is how long the upstream goes on with a request whose client has
+	// Rejoin is how long the upstream goes on with a request whose client has
 	// left. Should the same request come again in that time, it is answered by
 	// that work, from its beginning. What waits in the queue, and an answer of
 	// more than 8 MiB, ends with its client. 0 ends all work with its client. Default:
 	// 1m on boxes that run a model themselves, 0 for hosted APIs.
-	Linger *caddy.Duration `json:"linger,omitempty"`
+	Rejoin *caddy.Duration `json:"rejoin,omitempty"`
 
 	// Headers tells whether answers carry X-Llm-Cache-* headers. Default: true.
 	Headers *bool `json:"headers,omitempty"`
@@ -263,8 +263,8 @@ func (h *Handler) prepareToServe(s *state, logger *zap.Logger, now func() time.T
 	}
 	h.rejoin = box.Rejoin{Detached: &s.detached, Queued: h.Queue != nil, Log: logger}
 	switch {
-	case h.Linger != nil:
-		h.rejoin.Grace = time.Duration(*h.Linger)
+	case h.Rejoin != nil:
+		h.rejoin.Grace = time.Duration(*h.Rejoin)
 	case h.Upstream.Local():
 		h.rejoin.Grace = box.DefaultGrace
 	}
@@ -296,11 +296,11 @@ func (h *Handler) Validate() error {
 	if h.IdleFolding != nil && h.Queue == nil {
 		return errors.New("idle_folding: needs queue, which knows when nobody waits")
 	}
-	if h.Linger != nil && *h.Linger < 0 {
-		return fmt.Errorf("linger: %s is below zero", time.Duration(*h.Linger))
+	if h.Rejoin != nil && *h.Rejoin < 0 {
+		return fmt.Errorf("rejoin: %s is below zero", time.Duration(*h.Rejoin))
 	}
-	if err := h.Liveness.Validate(); err != nil {
-		return fmt.Errorf("liveness: %w", err)
+	if err := h.Heartbeat.Validate(); err != nil {
+		return fmt.Errorf("heartbeat: %w", err)
 	}
 	if err := validateTenant(h.Tenant); err != nil {
 		return fmt.Errorf("tenant: %w", err)

@@ -27,24 +27,24 @@ import (
 	"time"
 )
 
-func lingering(b *slowBox, linger string) string {
-	return fmt.Sprintf("llm_cache {\n upstream ollama {\n format anthropic\n}\n linger %s\n}\nreverse_proxy %s", linger, strings.TrimPrefix(b.URL, "http://"))
+func detaching(b *slowBox, rejoin string) string {
+	return fmt.Sprintf("llm_cache {\n upstream ollama {\n format anthropic\n}\n rejoin %s\n}\nreverse_proxy %s", rejoin, strings.TrimPrefix(b.URL, "http://"))
 }
 
 // A client that gives up and tries again finds the work it left.
 func TestRetryFindsTheWorkOfTheFirstTry(t *testing.T) {
 	for _, stream := range []bool{false, true} {
 		b := newSlowBox(t)
-		p := start(t, lingering(b, "1m"))
+		p := start(t, detaching(b, "1m"))
 		body := conversation(1, stream)
 		var wg sync.WaitGroup
 		ctx, leave := context.WithCancel(t.Context())
 		p.ask(ctx, &wg, "s", "a", body, new(asked))
 		<-b.came
-		joined := p.metric(`caddy_llm_cache_lingering_total{outcome="joined"}`)
+		joined := p.metric(`caddy_llm_cache_detached_total{outcome="rejoined"}`)
 		leave()
 		wg.Wait()
-		p.until("caddy_llm_cache_lingering", 1)
+		p.until("caddy_llm_cache_detached", 1)
 		var again, other, foreign asked
 		p.ask(t.Context(), &wg, "s", "another key", body, &foreign)
 		if <-b.came; len(b.requests()) != 2 {
@@ -55,7 +55,7 @@ func TestRetryFindsTheWorkOfTheFirstTry(t *testing.T) {
 			t.Fatalf("another request: %d requests came, want one more", len(b.requests()))
 		}
 		p.ask(t.Context(), &wg, "s", "a", body, &again)
-		p.until(`caddy_llm_cache_lingering_total{outcome="joined"}`, joined+1)
+		p.until(`caddy_llm_cache_detached_total{outcome="rejoined"}`, joined+1)
 		for range 3 {
 			b.free <- struct{}{}
 		}
@@ -77,14 +77,14 @@ func TestRetryFindsTheWorkOfTheFirstTry(t *testing.T) {
 
 // Work that nobody comes back for ends.
 func TestWorkIsGivenUp(t *testing.T) {
-	for _, linger := range []string{"off", "200ms"} {
+	for _, rejoin := range []string{"off", "200ms"} {
 		gone := make(chan struct{}, 1)
 		u := newUpstream(t, func(_ http.ResponseWriter, r *http.Request, _ int) {
 			<-r.Context().Done()
 			gone <- struct{}{}
 		})
 		b := &slowBox{upstream: u}
-		p := start(t, lingering(b, linger))
+		p := start(t, detaching(b, rejoin))
 		var wg sync.WaitGroup
 		ctx, leave := context.WithCancel(t.Context())
 		p.ask(ctx, &wg, "s", "a", conversation(1, true), new(asked))
@@ -96,20 +96,20 @@ func TestWorkIsGivenUp(t *testing.T) {
 		select {
 		case <-gone:
 		case <-time.After(time.Minute):
-			t.Errorf("linger %s: the upstream is still at work", linger)
+			t.Errorf("rejoin %s: the upstream is still at work", rejoin)
 		}
 	}
 }
 
 // An answer that is cut upstream is cut for the client.
-func TestLingeringKeepsCutsCut(t *testing.T) {
+func TestDetachedKeepsCutsCut(t *testing.T) {
 	u := newUpstream(t, func(w http.ResponseWriter, _ *http.Request, _ int) {
 		w.Header().Set("Content-Type", "text/event-stream")
 		_, _ = w.Write([]byte(events[0]))
 		_ = http.NewResponseController(w).Flush()
 		panic(http.ErrAbortHandler)
 	})
-	p := start(t, lingering(&slowBox{upstream: u}, "1m"))
+	p := start(t, detaching(&slowBox{upstream: u}, "1m"))
 	res := p.post("/v1/messages", conversation(1, true))
 	buf := make([]byte, 1<<16)
 	n, err := 0, error(nil)
@@ -141,9 +141,9 @@ func TestRetryFindsTheContinuation(t *testing.T) {
 		}
 		chatTongue.answer(w, []piece{text("Let me look."), expands("call_e", "00000000")}, true, n)
 	})
-	p := start(t, "llm_cache {\n upstream ollama {\n format openai_chat\n}\n expand on\n linger 1m\n}\nreverse_proxy "+u.Listener.Addr().String())
+	p := start(t, "llm_cache {\n upstream ollama {\n format openai_chat\n}\n expand on\n rejoin 1m\n}\nreverse_proxy "+u.Listener.Addr().String())
 	body := chatTongue.request(history(1), true)
-	joined := p.metric(`caddy_llm_cache_lingering_total{outcome="joined"}`)
+	joined := p.metric(`caddy_llm_cache_detached_total{outcome="rejoined"}`)
 	ctx, leave := context.WithCancel(t.Context())
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+p.addr+"/v1/chat/completions", strings.NewReader(body))
 	if err != nil {
@@ -161,9 +161,9 @@ func TestRetryFindsTheContinuation(t *testing.T) {
 	<-came
 	leave()
 	<-left
-	p.until("caddy_llm_cache_lingering", 1)
+	p.until("caddy_llm_cache_detached", 1)
 	res := p.post("/v1/chat/completions", body)
-	p.until(`caddy_llm_cache_lingering_total{outcome="joined"}`, joined+1)
+	p.until(`caddy_llm_cache_detached_total{outcome="rejoined"}`, joined+1)
 	close(free)
 	if turn := chatTongue.strictly(t, read(t, res), true); turn.Text != "Let me look.I see." || !turn.Done {
 		t.Errorf("got %+v", turn)
@@ -195,7 +195,7 @@ func flood(t *testing.T, most int) (u *upstream, written *atomic.Int64, gone cha
 func TestSlowClientHoldsItsAnswerBack(t *testing.T) {
 	const most = 256 << 20
 	u, written, _ := flood(t, most)
-	p := start(t, lingering(&slowBox{upstream: u}, "10m"))
+	p := start(t, detaching(&slowBox{upstream: u}, "10m"))
 	res := p.post("/v1/messages", conversation(1, true))
 	if _, err := io.ReadFull(res.Body, make([]byte, 1<<10)); err != nil {
 		t.Fatal(err)
@@ -221,8 +221,8 @@ func TestSlowClientHoldsItsAnswerBack(t *testing.T) {
 func TestAnswerBeyondTheBoundEndsWithItsClient(t *testing.T) {
 	for _, early := range []bool{false, true} {
 		u, written, gone := flood(t, 1<<40)
-		p := start(t, lingering(&slowBox{upstream: u}, "1h"))
-		given := p.metric(`caddy_llm_cache_lingering_total{outcome="given_up"}`)
+		p := start(t, detaching(&slowBox{upstream: u}, "1h"))
+		given := p.metric(`caddy_llm_cache_detached_total{outcome="given_up"}`)
 		ctx, leave := context.WithCancel(t.Context())
 		req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+p.addr+"/v1/messages", strings.NewReader(conversation(1, true)))
 		if err != nil {
@@ -245,8 +245,8 @@ func TestAnswerBeyondTheBoundEndsWithItsClient(t *testing.T) {
 		case <-time.After(time.Minute):
 			t.Fatalf("early=%t: the upstream writes on: %d MiB", early, written.Load()>>20)
 		}
-		p.until(`caddy_llm_cache_lingering_total{outcome="given_up"}`, given+1)
-		p.until("caddy_llm_cache_lingering", 0)
+		p.until(`caddy_llm_cache_detached_total{outcome="given_up"}`, given+1)
+		p.until("caddy_llm_cache_detached", 0)
 	}
 }
 
@@ -260,7 +260,7 @@ func TestWorkLeftBehindIsBounded(t *testing.T) {
 		<-r.Context().Done()
 		gone <- r.Header.Get("X-Session-Id")
 	})
-	p := start(t, lingering(&slowBox{upstream: u}, "1h"))
+	p := start(t, detaching(&slowBox{upstream: u}, "1h"))
 	leave := func(session, key string, turns int) {
 		var wg sync.WaitGroup
 		ctx, cancel := context.WithCancel(t.Context())
@@ -270,10 +270,10 @@ func TestWorkLeftBehindIsBounded(t *testing.T) {
 		wg.Wait()
 	}
 	leave("other", "other", 1)
-	p.until("caddy_llm_cache_lingering", 1)
+	p.until("caddy_llm_cache_detached", 1)
 	for i := range most {
 		leave(fmt.Sprint(i), "one", i+1)
-		p.until("caddy_llm_cache_lingering", float64(i+2))
+		p.until("caddy_llm_cache_detached", float64(i+2))
 	}
 	for i := range 3 {
 		leave(fmt.Sprint("late ", i), "one", most+i+1)
@@ -281,5 +281,5 @@ func TestWorkLeftBehindIsBounded(t *testing.T) {
 			t.Errorf("%q ended, want %d", got, i)
 		}
 	}
-	p.until("caddy_llm_cache_lingering", most+1)
+	p.until("caddy_llm_cache_detached", most+1)
 }

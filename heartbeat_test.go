@@ -34,7 +34,7 @@ func TestSilenceInTheQueue(t *testing.T) {
 	queue {
 		slots 1
 	}
-	liveness {
+	heartbeat {
 		every 1s
 		open  1s
 	}

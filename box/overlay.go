@@ -36,7 +36,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
-// ReasonOverlay: a request went out without its overlay.
+// ReasonOverlay says that a request went out without its overlay.
 const ReasonOverlay = "overlay"
 
 // Overlay is what the layer needs to know of its site.

@@ -60,7 +60,7 @@ func (h *Handler) serveCount(w http.ResponseWriter, r *http.Request, f wire.Form
 	if h.headers {
 		header[headerGuess] = []string{"1"}
 	}
-	_, err = w.Write(body) //nolint:gosec // G705: JSON under its own Content-Type
+	_, err = w.Write(body)
 	return err
 }
 

@@ -127,12 +127,11 @@ func (c *call) anticipate(r *http.Request) {
 // foldBody makes the request by which a box reads a history: for one token, in
 // one piece.
 func foldBody(v *wire.View, body []byte) ([]byte, error) {
-	members := []wire.Member{{Name: "stream", Value: []byte("false")}, {Name: "stream_options"}}
 	c, ok := v.Format.Codec().(wire.Prefiller)
 	if !ok {
 		return nil, errNoBase
 	}
-	return wire.Patch(body, append(members, c.Prefill()...)...)
+	return wire.Patch(body, append(c.Prefill(), wire.Member{Name: "stream", Value: []byte("false")}, wire.Member{Name: "stream_options"})...)
 }
 
 // run has the box read the fold when it is idle.

@@ -111,10 +111,10 @@ func (c *Cache[K, O, V]) Drop(e *Entry[K, O, V]) {
 	}
 }
 
-// Len is the number of entries, Bytes the sum of their sizes.
+// Len is the number of entries.
 func (c *Cache[K, O, V]) Len() int { return len(c.entries) }
 
-// Bytes: see Len.
+// Bytes is the sum of the sizes of the entries.
 func (c *Cache[K, O, V]) Bytes() int64 { return c.bytes }
 
 // BytesOf is what an owner holds of it.

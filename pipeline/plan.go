@@ -83,8 +83,8 @@ func (r *request) moment(l *sessioncache.Lineage) planner.Moment {
 
 // gather says what there is to know of the conversation: of its blocks, those that
 // are worth folding if that saves so many bytes.
-func (q *planning) gather(r *request, l *sessioncache.Lineage, least int, now time.Time) {
-	in := &q.in
+func (p *planning) gather(r *request, l *sessioncache.Lineage, least int, now time.Time) {
+	in := &p.in
 	in.Care = r.o.Planner.care()
 	in.Prices = prices(&r.rules, l)
 	in.Past = past(l)
@@ -94,12 +94,12 @@ func (q *planning) gather(r *request, l *sessioncache.Lineage, least int, now ti
 	}
 	in.Anywhere = r.rules.Regime == cachemodel.KV || r.rules.Regime == cachemodel.Automatic
 	in.Entries = entries(in.Entries[:0], l, r.rules.TTL, now)
-	q.blocks(r, l, estimator{&r.session.Calibration, rate(l)}, least)
+	p.blocks(r, l, estimator{&r.session.Calibration, rate(l)}, least)
 }
 
 // blocks lists the message blocks, and sums up the prompt.
-func (q *planning) blocks(r *request, l *sessioncache.Lineage, e estimator, least int) {
-	in := &q.in
+func (p *planning) blocks(r *request, l *sessioncache.Lineage, e estimator, least int) {
+	in := &p.in
 	in.Base, in.Total = 0, 0
 	for i := range r.View.Blocks {
 		if i == r.View.System {
@@ -108,11 +108,11 @@ func (q *planning) blocks(r *request, l *sessioncache.Lineage, e estimator, leas
 		in.Total += e.tokens(r.View.Blocks[i].Kind, r.View.Blocks[i].Span.Len())
 	}
 	in.Blocks = history.Zeroed(in.Blocks, len(r.Blocks))
-	cuts, some := r.cuts(q.cuts, least)
-	q.cuts = cuts
+	cuts, some := r.cuts(p.cuts, least)
+	p.cuts = cuts
 	var known []need.Appraisal
 	if some {
-		known = q.need.Appraise(&r.History, func(i int) bool { return cuts[i] != (cut{}) })
+		known = p.need.Appraise(&r.History, func(i int) bool { return cuts[i] != (cut{}) })
 	}
 	for i, c := range cuts {
 		b, kind := &in.Blocks[i], r.Blocks[i].Kind

@@ -63,7 +63,7 @@ func RefuseUnheld(w http.ResponseWriter) error {
 // Unheld names what a request asks of its provider alone, which no box has: what is
 // kept there, and histories that are compacted there. A box would leave it out, and
 // answer what is left.
-type Unheld string
+type Unheld string //nolint:errname // it is read as a word: what is asked for is not held
 
 func (u Unheld) Error() string { return string(u) + ": only the provider's own API has it" }
 
@@ -104,7 +104,7 @@ func (u Unheld) Refuse(w http.ResponseWriter, format wire.Format) error {
 	return layer.Fail(w, format, translate.Refusal(u))
 }
 
-// compactsElsewhere reports whether a request asks the provider to compact a
+// CompactsElsewhere reports whether a request asks the provider to compact a
 // conversation, and in which format, where what stands behind is another API.
 func (p *Profile) CompactsElsewhere(r *http.Request) (f wire.Format, ok bool) {
 	if r.Method != http.MethodPost {
@@ -260,6 +260,6 @@ func (a *unkeptAnswer) finish() error {
 	if len(held) == 0 {
 		return nil
 	}
-	_, err := a.ResponseWriter.Write(held) //nolint:gosec // G705: see Write
+	_, err := a.ResponseWriter.Write(held)
 	return err
 }

@@ -29,6 +29,7 @@ type Hasher struct {
 	small [8]byte
 }
 
+// Begin begins the hash of a block.
 func (c *Hasher) Begin(s Section, r Role, k Kind) {
 	if c.sum == nil {
 		c.sum = sha256.New()
@@ -46,11 +47,13 @@ func (c *Hasher) Add(b []byte) {
 	c.sum.Write(b)
 }
 
+// Member adds a member of an object.
 func (c *Hasher) Member(key, value []byte) {
 	c.Add(key)
 	c.Add(value)
 }
 
+// Sum returns the hash.
 func (c *Hasher) Sum() Hash {
 	return Hash(c.sum.Sum(c.buf[:0])[:len(Hash{})])
 }

@@ -94,6 +94,7 @@ type InterceptorOptions struct {
 	LastUsage bool
 }
 
+// StreamEvent is an event of a stream, with what its data says.
 type StreamEvent struct {
 	sse.Frame
 	Root gjson.Result
@@ -347,11 +348,13 @@ func Inner(v gjson.Result) string {
 // Quote encodes a text as a JSON string.
 func Quote(s string) []byte { return gjson.AppendJSONString(nil, s) }
 
+// AppendCount appends a member with a number, and a comma.
 func AppendCount(dst []byte, key string, n int64) []byte {
 	dst = append(append(append(dst, '"'), key...), `":`...)
 	return append(strconv.AppendInt(dst, n, 10), ',')
 }
 
+// AppendElement appends an element to a list without its brackets.
 func AppendElement(dst, element []byte) []byte {
 	if len(dst) > 0 {
 		dst = append(dst, ',')

@@ -120,6 +120,7 @@ type Parser struct {
 // AddTool adds a tool definition.
 func (p *Parser) AddTool(b Block) { p.tools.blocks = append(p.tools.blocks, b) }
 
+// Fail ends the reading, for the first reason that it is given, and returns -1.
 func (p *Parser) Fail(err error) int {
 	if p.err == nil {
 		p.err = err
@@ -242,6 +243,7 @@ func (p *Parser) Text(s Span) string {
 	return gjson.ParseBytes(s.Of(p.Body)).String()
 }
 
+// IsNull reports whether a value is null.
 func IsNull(b []byte, s Span) bool { return string(s.Of(b)) == "null" }
 
 // refers reports whether a member of a Responses request names what the provider

@@ -128,6 +128,7 @@ func skipKey(b []byte, i int, str func([]byte, int) int) int {
 	return i + 1
 }
 
+// SkipWord skips a word that is to stand at an index, and returns -1 if it does not.
 func SkipWord(b []byte, i int, word string) int {
 	if len(b)-i < len(word) || string(b[i:i+len(word)]) != word {
 		return -1
@@ -271,6 +272,7 @@ func Walk(b []byte, i int) Members {
 	return Members{body: b, At: i + 1}
 }
 
+// Next goes to the next member, and reports whether there is one.
 func (m *Members) Next() bool {
 	if m.Bad || m.At < 0 {
 		m.Bad = true
@@ -342,6 +344,7 @@ func list(b []byte, i int) Elements {
 	return Elements{b: b, At: i + 1}
 }
 
+// Next goes to the next element, and reports whether there is one.
 func (e *Elements) Next() bool {
 	if e.Bad || e.At < 0 {
 		e.Bad = true

@@ -36,6 +36,7 @@ func ReadTimings(object string) Usage {
 	return Usage{}
 }
 
+// Timings reads the timings of a llama.cpp server as a usage.
 func Timings(t gjson.Result) Usage {
 	return Usage{
 		Uncached: Count(t.Get("prompt_n")),

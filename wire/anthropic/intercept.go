@@ -47,6 +47,7 @@ type openBlock struct {
 	frames                           [][]byte // data of the events kept back
 }
 
+// DeclareTool implements [wire.CallHider].
 func (Codec) DeclareTool(name, description, schema string) []byte {
 	out := append([]byte(`{"name":`), wire.Quote(name)...)
 	out = append(append(out, `,"description":`...), wire.Quote(description)...)
@@ -378,6 +379,7 @@ func (r *interception) Join(last []byte) []byte {
 	return wire.Rewrite(root, nil, with)
 }
 
+// Continuation implements [wire.CallHider].
 func (Codec) Continuation(it *wire.Iteration) []byte {
 	out := []byte(`{"role":"assistant","content":[`)
 	for i := range it.Parts {

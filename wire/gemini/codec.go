@@ -30,6 +30,7 @@ import (
 // :streamGenerateContent.
 type Codec struct{}
 
+// Traits implements [wire.Codec].
 func (Codec) Traits() wire.Traits {
 	return wire.Traits{
 		Alternates: true, ModelInPath: true, ArrayStreams: true, BareStreams: true, LooseIDs: true, SignedParts: true,
@@ -37,11 +38,13 @@ func (Codec) Traits() wire.Traits {
 	}
 }
 
+// Match implements [wire.Codec].
 func (c Codec) Match(path string) bool {
 	_, _, _, ok := c.Address(path)
 	return ok
 }
 
+// ForcesCall implements [wire.Codec].
 func (Codec) ForcesCall(choice gjson.Result) bool {
 	config := choice.Get("functionCallingConfig")
 	if !config.Exists() {
@@ -55,8 +58,10 @@ func (Codec) ForcesCall(choice gjson.Result) bool {
 	return config.Get("mode").Str == "ANY"
 }
 
+// MatchCount implements [wire.TokenCounter].
 func (Codec) MatchCount(path string) bool { return strings.HasSuffix(path, ":countTokens") }
 
+// CountedRequest implements [wire.TokenCounter].
 func (Codec) CountedRequest(body []byte) ([]byte, string) {
 	for _, name := range [...]string{"generateContentRequest", "generate_content_request"} {
 		if whole := gjson.GetBytes(body, name); whole.IsObject() {
@@ -66,6 +71,7 @@ func (Codec) CountedRequest(body []byte) ([]byte, string) {
 	return body, "/v1beta/models/any:" + geminiWhole
 }
 
+// CountAnswer implements [wire.TokenCounter].
 func (Codec) CountAnswer(tokens int) []byte {
 	return append(strconv.AppendInt([]byte(`{"totalTokens":`), int64(tokens), 10), '}')
 }
@@ -97,32 +103,43 @@ func (Codec) Address(path string) (base, model string, stream, ok bool) {
 	return "", "", false, false
 }
 
+// Name implements [wire.Codec].
 func (Codec) Name(key []byte) []byte { return likeName(key) }
 
+// Member implements [wire.Codec].
 func (Codec) Member(p *wire.Parser, key []byte, value wire.Span) {
 	parser{p}.member(key, value)
 }
 
+// Messages implements [wire.Codec].
 func (Codec) Messages(p *wire.Parser, at int) int { return p.Messages(at, parser{p}) }
 
+// Tool implements [wire.Codec].
 func (Codec) Tool(p *wire.Parser, at int) int { return parser{p}.tool(at) }
 
+// System implements [wire.Codec].
 func (Codec) System(p *wire.Parser, value wire.Span) { parser{p}.system(value) }
 
+// Event implements [wire.Codec].
 func (Codec) Event(a *wire.Answer, root gjson.Result, _ string) bool {
 	answer{a}.read(root)
 	a.Turn.Done = a.Ended
 	return false
 }
 
+// Silent implements [wire.Codec].
 func (Codec) Silent([]byte) bool { return false }
 
+// Document implements [wire.Codec].
 func (Codec) Document(a *wire.Answer, root gjson.Result) { answer{a}.read(root) }
 
+// Usage implements [wire.Codec].
 func (Codec) Usage(known wire.Usage, u gjson.Result) wire.Usage { return readUsage(known, u) }
 
+// Hides implements [wire.CallHider].
 func (Codec) Hides(v *wire.View) bool { return !v.Array } // a stream that is one array cannot go on
 
+// Intercept implements [wire.CallHider].
 func (Codec) Intercept(r *wire.ClientMessage) wire.Interception {
 	return &interception{ClientMessage: r}
 }

@@ -40,6 +40,7 @@ type gathered struct {
 	kind wire.Kind
 }
 
+// DeclareTool implements [wire.CallHider].
 func (Codec) DeclareTool(name, description, schema string) []byte {
 	out := append([]byte(`{"name":`), wire.Quote(name)...)
 	out = append(append(out, `,"description":`...), wire.Quote(description)...)
@@ -289,6 +290,7 @@ func (r *interception) Join(last []byte) []byte {
 	return r.chunk(root, root.Get("candidates.0"), parts, false)
 }
 
+// Continuation implements [wire.CallHider].
 func (Codec) Continuation(it *wire.Iteration) []byte {
 	out := []byte(`{"role":"model","parts":[`)
 	for i := range it.Parts {

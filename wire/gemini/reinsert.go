@@ -33,6 +33,7 @@ type reinsertion struct {
 	edits   []wire.Edit
 }
 
+// Reinsert implements [wire.CallHider].
 func (Codec) Reinsert(v *wire.View, message int, its []wire.Iteration) ([]wire.Edit, bool) {
 	last := message
 	for last+1 < len(v.Messages) && v.Messages[last+1].Role == wire.RoleAssistant {

@@ -52,6 +52,7 @@ type openCall struct {
 	chunk        []byte // the chunk that it began in, if it is held
 }
 
+// DeclareTool implements [wire.CallHider].
 func (Codec) DeclareTool(name, description, schema string) []byte {
 	out := append([]byte(`{"type":"function","function":{"name":`), wire.Quote(name)...)
 	out = append(append(out, `,"description":`...), wire.Quote(description)...)

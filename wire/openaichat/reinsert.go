@@ -22,6 +22,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
+// Continuation implements [wire.CallHider].
 func (Codec) Continuation(it *wire.Iteration) []byte {
 	content := []byte("null")
 	var reasoning, calls []byte

@@ -27,6 +27,7 @@ import (
 // Codec is the Responses API: POST …/responses.
 type Codec struct{}
 
+// Traits implements [wire.Codec].
 func (Codec) Traits() wire.Traits {
 	return wire.Traits{
 		Breakpoints: true, KeepsAnswers: true, FlatItems: true, TextType: "input_text",
@@ -35,37 +36,49 @@ func (Codec) Traits() wire.Traits {
 	}
 }
 
+// Match implements [wire.Codec].
 func (Codec) Match(path string) bool { return strings.HasSuffix(path, "/responses") }
 
+// ForcesCall implements [wire.Codec].
 func (Codec) ForcesCall(choice gjson.Result) bool { return wire.ForcesCall(choice) }
 
+// MatchCount implements [wire.TokenCounter].
 func (Codec) MatchCount(path string) bool {
 	return strings.HasSuffix(path, "/responses/input_tokens")
 }
 
+// CountedRequest implements [wire.TokenCounter].
 func (Codec) CountedRequest(body []byte) ([]byte, string) { return body, "" }
 
+// CountAnswer implements [wire.TokenCounter].
 func (Codec) CountAnswer(tokens int) []byte {
 	return append(strconv.AppendInt([]byte(`{"object":"response.input_tokens","input_tokens":`), int64(tokens), 10), '}')
 }
 
+// Prefill implements [wire.Prefiller].
 func (Codec) Prefill() []wire.Member {
 	return []wire.Member{{Name: "max_output_tokens", Value: []byte("16")}} // the least that the API takes
 }
 
+// Base implements [wire.Prefiller].
 func (c Codec) Base(body []byte) []wire.Member {
 	members := []wire.Member{{Name: "input", Value: wire.PrefillMessages(gjson.GetBytes(body, "input"))}}
 	return append(append(members, c.Prefill()...), wire.Member{Name: "previous_response_id"})
 }
 
+// Name implements [wire.Codec].
 func (Codec) Name(key []byte) []byte { return likeName(key) }
 
+// Member implements [wire.Codec].
 func (Codec) Member(*wire.Parser, []byte, wire.Span) {}
 
+// Messages implements [wire.Codec].
 func (Codec) Messages(p *wire.Parser, at int) int { return p.Items(at, parser{p}) }
 
+// Tool implements [wire.Codec].
 func (Codec) Tool(p *wire.Parser, at int) int { return parser{p}.tool(at) }
 
+// System implements [wire.Codec].
 func (Codec) System(p *wire.Parser, value wire.Span) {
 	if p.Body[value.Start] != '"' { // they are a text
 		p.Fail(wire.ErrShape)
@@ -74,24 +87,31 @@ func (Codec) System(p *wire.Parser, value wire.Span) {
 	p.Blocks = append(p.Blocks, p.Plain(value, wire.SectionSystem, wire.RoleSystem, -1))
 }
 
+// Event implements [wire.Codec].
 func (Codec) Event(a *wire.Answer, root gjson.Result, name string) bool {
 	return answer{a}.event(root, name)
 }
 
+// Silent implements [wire.Codec].
 func (Codec) Silent([]byte) bool { return false }
 
+// Document implements [wire.Codec].
 func (Codec) Document(a *wire.Answer, root gjson.Result) { answer{a}.read(root) }
 
+// Usage implements [wire.Codec].
 func (Codec) Usage(known wire.Usage, u gjson.Result) wire.Usage { return readUsage(known, u) }
 
+// Hides implements [wire.CallHider].
 func (Codec) Hides(v *wire.View) bool {
 	return !v.Partial && len(v.Messages) > 0 && v.Raw[v.Messages[0].Span.Start] == '{'
 }
 
+// Intercept implements [wire.CallHider].
 func (Codec) Intercept(r *wire.ClientMessage) wire.Interception {
 	return &interception{ClientMessage: r}
 }
 
+// Mark implements [wire.Marker].
 func (Codec) Mark(v *wire.View, b *wire.Block, value []byte) ([]wire.Cut, error) {
 	return markPart(v, b, value)
 }

@@ -49,6 +49,7 @@ type openItem struct {
 // head is what the first event of a stream says of the answer.
 type head struct{ id, created, model string }
 
+// DeclareTool implements [wire.CallHider].
 func (Codec) DeclareTool(name, description, schema string) []byte {
 	out := append([]byte(`{"type":"function","name":`), wire.Quote(name)...)
 	out = append(append(out, `,"description":`...), wire.Quote(description)...)
@@ -373,7 +374,7 @@ func (r *interception) Join(last []byte) []byte {
 	return r.response(gjson.ParseBytes(last))
 }
 
-// continuation repeats the items of an answer. Reasoning that the upstream
+// Continuation implements [wire.Hider]: it repeats the items of an answer. Reasoning that the upstream
 // neither keeps nor has encrypted means nothing to it; an id of an item that
 // came with such reasoning would ask for it.
 func (Codec) Continuation(it *wire.Iteration) []byte {

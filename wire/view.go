@@ -93,7 +93,6 @@ type View struct {
 	Recalled int
 
 	known  *Known
-	codec  Codec
 	traits *Traits
 }
 

@@ -61,8 +61,10 @@ func (Codec) Prefill() []wire.Member {
 
 // Base implements [wire.Prefiller].
 func (c Codec) Base([]byte) []wire.Member {
-	members := []wire.Member{{Name: "messages", Value: []byte("[" + wire.PrefillMessage + "]")}}
-	return append(append(members, c.Prefill()...), wire.Member{Name: "output_config"})
+	return append(c.Prefill(),
+		wire.Member{Name: "messages", Value: []byte("[" + wire.PrefillMessage + "]")},
+		wire.Member{Name: "output_config"},
+	)
 }
 
 // Name implements [wire.Codec].

@@ -40,7 +40,7 @@ func (Codec) Traits() wire.Traits {
 
 // Match implements [wire.Codec].
 func (c Codec) Match(path string) bool {
-	_, _, _, ok := c.Address(path)
+	_, _, _, ok := c.Address(path) //nolint:dogsled // what it says matters elsewhere
 	return ok
 }
 

@@ -44,8 +44,10 @@ func (Codec) Prefill() []wire.Member {
 
 // Base implements [wire.Prefiller].
 func (c Codec) Base(body []byte) []wire.Member {
-	members := []wire.Member{{Name: "messages", Value: wire.PrefillMessages(gjson.GetBytes(body, "messages"))}}
-	return append(append(members, c.Prefill()...), wire.Member{Name: "response_format"})
+	return append(c.Prefill(),
+		wire.Member{Name: "messages", Value: wire.PrefillMessages(gjson.GetBytes(body, "messages"))},
+		wire.Member{Name: "response_format"},
+	)
 }
 
 // Name implements [wire.Codec].

@@ -62,8 +62,10 @@ func (Codec) Prefill() []wire.Member {
 
 // Base implements [wire.Prefiller].
 func (c Codec) Base(body []byte) []wire.Member {
-	members := []wire.Member{{Name: "input", Value: wire.PrefillMessages(gjson.GetBytes(body, "input"))}}
-	return append(append(members, c.Prefill()...), wire.Member{Name: "previous_response_id"})
+	return append(c.Prefill(),
+		wire.Member{Name: "input", Value: wire.PrefillMessages(gjson.GetBytes(body, "input"))},
+		wire.Member{Name: "previous_response_id"},
+	)
 }
 
 // Name implements [wire.Codec].

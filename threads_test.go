@@ -20,6 +20,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -253,6 +254,42 @@ func TestUnheld(t *testing.T) {
 		// Who asks for no thread gets the ids of the upstream.
 		if got := read(t, p.post("/v1/messages", conversation(0, false))); c.speaks == "anthropic" && got != message {
 			t.Errorf("%s: got %s", c.upstream, got)
+		}
+	}
+}
+
+// TestThreadsOnRecord: each request of a thread is on audit record as a turn, also
+// where it does not repeat the tools, and also where it is refused here.
+func TestThreadsOnRecord(t *testing.T) {
+	u := provider(t)
+	p := start(t, "respond 204")
+	for _, c := range []struct {
+		name, head string
+		upstream   string
+		want       string
+	}{
+		{"repeated", threadHead, "anthropic", "turn completed 200, turn completed 200, side completed 200"},
+		{"once", "", "anthropic", "turn completed 200, turn completed 200, side completed 200"},
+		{"refused", "", "mlx_lm {\n format anthropic\n}", "turn completed 200, turn failed 400, side completed 200"},
+	} {
+		path := filepath.Join(t.TempDir(), "audit.db")
+		p.audited(behind(u, c.upstream), sqliteAt(path, ""))
+		post := func(body string) response {
+			return p.post("/v1/messages", body, "Anthropic-Beta", threadsBeta, "X-Session-Id", c.name)
+		}
+		res := post(threadBody("", threadHead, userText("Go.")))
+		id := gjson.Get(read(t, res), "id").Str
+		read(t, post(threadBody(id, c.head, userText("And then?"))))
+		read(t, post(threadBody("", "", userText("What shall I call this?"))))
+		var got []string
+		for _, r := range turns(t, path, 3) {
+			got = append(got, fmt.Sprint(r.Kind, " ", r.Outcome, " ", r.Status))
+			if r.Session != res.Header.Get("X-Llm-Cache-Session") || r.Model != "claude-opus-4-6" {
+				t.Errorf("%s: session %s, model %s", c.name, r.Session, r.Model)
+			}
+		}
+		if got := strings.Join(got, ", "); got != c.want {
+			t.Errorf("%s: on record are %s", c.name, got)
 		}
 	}
 }

@@ -36,7 +36,7 @@ const (
 // How a turn ended.
 const (
 	Completed   = "completed"   // the answer came to its proper end
-	Failed      = "failed"      // the upstream answered with an error, or not at all
+	Failed      = "failed"      // the upstream answered with an error, or not at all: what it cannot do is refused in its place
 	Interrupted = "interrupted" // the answer was cut, or could not be read, or the process ended
 )
 

@@ -43,8 +43,6 @@ type stack struct {
 	config    string
 	// resends is how many turns are to be sent again without their edits.
 	resends int
-	// sessionsAtMost bounds the sessions of one conversation. Default: 1.
-	sessionsAtMost int
 	// clients and upstream see what goes in and out, unless setup.unwatched.
 	clients, upstream *witness
 }

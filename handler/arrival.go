@@ -73,9 +73,9 @@ func (a *arrival) receive(w http.ResponseWriter, r *http.Request) (err error) {
 	case errors.Is(err, errTooLarge), errors.Is(err, errNoRoom), r.Context().Err() != nil:
 		return err
 	case errors.Is(err, errBomb):
-		a.why = bypass{reasonBomb, err}
+		a.why = bypass{reason: reasonBomb, err: err}
 	default:
-		a.why = bypass{reasonDecode, err}
+		a.why = bypass{reason: reasonDecode, err: err}
 	}
 	return nil
 }
@@ -151,7 +151,7 @@ func (a *arrival) pass(w http.ResponseWriter, r *http.Request, next caddyhttp.Ha
 		return t.answer(w, &translate.Failure{Status: http.StatusServiceUnavailable, Message: "too many large requests at once, try again later"})
 	}
 	bodyMetrics.waits.WithLabelValues(waitUnread).Inc()
-	h.pass(w, r, a.format, bypass{reasonNoRoom, errNoRoom})
+	h.pass(w, r, a.format, bypass{reason: reasonNoRoom, err: errNoRoom})
 	h.count(outcomePassed)
 	wire.Recycle(a.plain)
 	a.plain = nil

@@ -42,12 +42,23 @@ func (c *call) open(r *http.Request) {
 	if s == nil {
 		return
 	}
+	rec := c.h.newRecord(s, r, c.view, c.ex.OffersTools())
+	rec.Session, rec.Lineage, rec.Policy = c.id, c.ex.Lineage, string(c.ex.Policy)
+	rec.OriginalTokens, rec.SentTokens, rec.Queue = int64(c.ex.OriginalTokens), int64(c.sent()), c.overhead
+	c.account = &account{s, s.queue.Begin(rec), rec}
+}
+
+// newRecord begins the record of a request: who asks for what. A client's
+// conversation has tools, what it asks on the side has none.
+func (h *Handler) newRecord(s *auditSink, r *http.Request, v *wire.View, tools bool) *audit.Record {
 	at := time.Now()
 	rec := &audit.Record{
-		ID: audit.NewID(at), At: at, Turns: 1, Kind: c.kind(),
-		Tenant: s.tenant(r), Session: c.id, Lineage: c.ex.Lineage, Client: clientName(first(r.Header, "User-Agent")),
-		Model: c.view.Model, ClientFormat: string(c.view.Format), UpstreamFormat: string(c.h.target(c.view.Format)), Policy: string(c.ex.Policy), Stream: c.view.Stream,
-		OriginalTokens: int64(c.ex.OriginalTokens), SentTokens: int64(c.sent()), Queue: c.overhead,
+		ID: audit.NewID(at), At: at, Turns: 1, Kind: audit.KindTurn,
+		Tenant: s.tenant(r), Client: clientName(first(r.Header, "User-Agent")),
+		Model: v.Model, ClientFormat: string(v.Format), UpstreamFormat: string(h.target(v.Format)), Policy: string(h.Policy), Stream: v.Stream,
+	}
+	if !tools {
+		rec.Kind = audit.KindSide
 	}
 	rec.User = rec.Tenant
 	if repl, ok := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer); ok {
@@ -55,16 +66,24 @@ func (c *call) open(r *http.Request) {
 			rec.User = user
 		}
 	}
-	c.account = &account{s, s.queue.Begin(rec), rec}
+	return rec
 }
 
-// kind tells a client's conversation from what it asks on the side, which
-// carries no tools.
-func (c *call) kind() string {
-	if !c.view.OffersTools() {
-		return audit.KindSide
+// refused puts a request on record that was read, answered here by 400, and sent nowhere.
+func (h *Handler) refused(r *http.Request, v *wire.View) {
+	h.count(outcomeUnheld)
+	s := h.sink.pinned()
+	if s == nil {
+		return
 	}
-	return audit.KindTurn
+	defer s.unpin()
+	rec := h.newRecord(s, r, v, v.OffersTools() || v.InheritsTools())
+	session := h.state.Acquire(h.sessionKey(r, h.state.tenant(r), v))
+	rec.Session = session.ID()
+	h.state.Release(session)
+	rec.Outcome, rec.Status = audit.Failed, http.StatusBadRequest
+	rec.Total = time.Since(rec.At)
+	s.queue.End(s.queue.Begin(rec), rec)
 }
 
 // close puts a turn on record, once.

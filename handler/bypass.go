@@ -29,10 +29,11 @@ import (
 // caddy_llm_cache_fail_open_total.
 const headerBypass = "X-Llm-Cache-Bypass" //nolint:gosec // G101: the name of a header
 
-// bypass is why a request goes upstream as it came.
+// bypass is why a request goes upstream as it came, or, with a view, nowhere.
 type bypass struct {
 	reason string
-	err    error // without content
+	err    error      // without content
+	view   *wire.View // of a request that is refused
 }
 
 // pass counts that a request goes upstream as it came, and says so: to the client in

@@ -39,7 +39,7 @@ func TestWarnings(t *testing.T) {
 		r := httptest.NewRequest(http.MethodPost, "/v1/messages", nil)
 		r.Header.Set("User-Agent", agent)
 		w := httptest.NewRecorder()
-		h.pass(w, r, wire.Anthropic, bypass{reason, wire.ErrSyntax})
+		h.pass(w, r, wire.Anthropic, bypass{reason: reason, err: wire.ErrSyntax})
 		return w.Header()
 	}
 	for range 3 {

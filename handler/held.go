@@ -58,7 +58,6 @@ func (h *Handler) holds(client wire.Format) bool {
 
 // refuseUnheld answers a request that goes on from what the upstream has not kept.
 func (h *Handler) refuseUnheld(w http.ResponseWriter) error {
-	h.count(outcomeUnheld)
 	header := w.Header()
 	header["Content-Type"] = []string{"application/json"}
 	header["Content-Length"] = []string{strconv.Itoa(len(unheldAnswer))}
@@ -108,7 +107,6 @@ func providersOnly(v *wire.View) unheld {
 
 // refuseProvidersOnly answers a request that asks for it.
 func (h *Handler) refuseProvidersOnly(w http.ResponseWriter, format wire.Format, what unheld) error {
-	h.count(outcomeUnheld)
 	t := &translation{h: h, from: format}
 	return t.answer(w, translate.Refusal(what))
 }

@@ -89,7 +89,7 @@ func (o *overlaying) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 	if x == nil {
 		if err != nil && !errors.Is(err, overlay.ErrPartial) {
 			o.h.failOpen(reasonOverlay)
-			o.h.warn(r, o.format, bypass{reasonOverlay, err})
+			o.h.warn(r, o.format, bypass{reason: reasonOverlay, err: err})
 		}
 		return o.next.ServeHTTP(w, r)
 	}

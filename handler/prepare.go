@@ -38,11 +38,12 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, next caddyhttp.H
 	if a.undone == nil {
 		c, why = h.prepare(r, a.format, a.data, a.body())
 	}
-	if errors.Is(why.err, errUnheld) {
+	if why.view != nil {
+		h.guard("putting a refusal on record", func() { h.refused(r, why.view) })
+		if what, ok := errors.AsType[unheld](why.err); ok {
+			return h.refuseProvidersOnly(w, a.format, what)
+		}
 		return h.refuseUnheld(w)
-	}
-	if what, ok := errors.AsType[unheld](why.err); ok {
-		return h.refuseProvidersOnly(w, a.format, what)
 	}
 	a.settle(c)
 	if c == nil {
@@ -120,7 +121,7 @@ func (h *Handler) prepare(r *http.Request, format wire.Format, raw, body []byte)
 	view, err := h.parse(format, body, tenant)
 	if err == nil && !view.Thread.Empty() && !h.holds(format) {
 		if view.Partial {
-			return nil, bypass{err: errUnheld}
+			return nil, bypass{err: errUnheld, view: view}
 		}
 		if raw, rethread, err = unthread(r, raw, body); err == nil {
 			view, err = h.parse(format, raw, tenant)
@@ -130,14 +131,14 @@ func (h *Handler) prepare(r *http.Request, format wire.Format, raw, body []byte)
 		if rethread != nil {
 			rethread()
 		}
-		return nil, bypass{reasonParse, err}
+		return nil, bypass{reason: reasonParse, err: err}
 	}
 	if h.target(format) == format && !h.holds(format) {
 		if what := providersOnly(view); what != "" {
 			if rethread != nil {
 				rethread()
 			}
-			return nil, bypass{err: what}
+			return nil, bypass{err: what, view: view}
 		}
 	}
 	view.Address(r.URL.Path)
@@ -151,7 +152,7 @@ func (h *Handler) prepare(r *http.Request, format wire.Format, raw, body []byte)
 	}
 	if c.ex.Err != nil {
 		h.failOpen(reasonSplice)
-		h.warn(r, format, bypass{reasonSplice, c.ex.Err})
+		h.warn(r, format, bypass{reason: reasonSplice, err: c.ex.Err})
 	}
 	return c, why
 }

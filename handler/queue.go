@@ -136,7 +136,7 @@ func (c *call) ticket(r *http.Request) queue.Ticket {
 	return queue.Ticket{
 		Person:  c.h.state.person(r),
 		Lineage: c.id + first.String(),
-		Side:    !c.view.OffersTools() || isSide(r.Header),
+		Side:    !c.ex.OffersTools() || isSide(r.Header),
 	}
 }
 

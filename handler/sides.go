@@ -39,7 +39,7 @@ func (h *Handler) provisionSides(ctx caddy.Context) error {
 // only what makes them readable there.
 func (h *Handler) onward(c *call, r *http.Request, next caddyhttp.Handler) caddyhttp.Handler {
 	format := c.view.Format
-	if c.aside = h.sides != nil && (isSide(r.Header) || !c.view.OffersTools()) && !c.ex.Summarizes(); c.aside {
+	if c.aside = h.sides != nil && (isSide(r.Header) || !c.ex.OffersTools()) && !c.ex.Summarizes(); c.aside {
 		behind := next
 		next = unpacking{caddyhttp.HandlerFunc(func(w http.ResponseWriter, r *http.Request) error {
 			return h.sides.ServeHTTP(w, r, behind)

@@ -269,6 +269,16 @@ func (x *Exchange) OnlyMarks() bool {
 	return x.Edited
 }
 
+// OffersTools tells whether the model is offered any tool, be it by what the provider
+// holds. Of that which began elsewhere nothing is known: it is taken for a conversation.
+func (x *Exchange) OffersTools() bool {
+	if x.view.OffersTools() || !x.view.InheritsTools() {
+		return x.view.OffersTools()
+	}
+	l := x.match.Lineage
+	return l == nil || l.Partial || l.Kind>>16 > 0
+}
+
 // Summarizes tells whether the request asks for a summary of a conversation.
 func (x *Exchange) Summarizes() bool { return x.frame != nil && x.frame.compaction() }
 

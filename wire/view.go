@@ -93,6 +93,10 @@ type View struct {
 // MessageBlocks returns the blocks of the messages section.
 func (v *View) MessageBlocks() []Block { return v.Blocks[v.System:] }
 
+// InheritsTools tells whether tools may be offered that the request does not repeat:
+// a thread goes on with those that it began with, cachedContent holds its own.
+func (v *View) InheritsTools() bool { return v.Partial && v.Format != OpenAIResponses }
+
 // OffersTools tells whether the request offers the model any tool.
 func (v *View) OffersTools() bool {
 	if v.Tools > 0 {

@@ -248,6 +248,7 @@ func (h *Handler) prepareToServe(s *state, logger *zap.Logger, now func() time.T
 	h.dress, h.rules = h.Upstream.dress(), h.switches()
 	h.state, h.logger, h.now = s, logger, now
 	h.pipe = pipeline.New(h.Options, h.Upstream.rules())
+	h.pipe.Target = h.target
 	h.slots = sync.OnceValue(h.openQueue)
 }
 

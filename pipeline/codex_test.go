@@ -255,6 +255,46 @@ func TestBindReasoning(t *testing.T) {
 	}
 }
 
+// Thinking that goes upstream as reasoning items is treated as they are: once sent
+// it is sent again, and where it is bound to its past nothing changes in front of it.
+func TestThinkingThatBecomesReasoning(t *testing.T) {
+	toResponses := func(wire.Format) wire.Format { return wire.OpenAIResponses }
+	for _, c := range []struct {
+		name   string
+		mode   Mode
+		target func(wire.Format) wire.Format
+		stays  bool
+	}{{"native", Auto, nil, false}, {"translated", Auto, toResponses, true}, {"on", On, toResponses, false}} {
+		for _, policy := range []Policy{Eager, CostAware} {
+			s := newScript(t, Options{Policy: policy, StripThinking: StripThinking{Mode: c.mode}, Expand: Expand{Mode: Disabled}}, automatic)
+			s.p.Target = c.target
+			s.prompt("Fix the bug.")
+			for i := range 12 {
+				s.send(s.answer)
+				s.turn(i, fmt.Sprintf("/src/file%d.go", i), long("file"), long("thought"))
+			}
+			s.final("Done.")
+			s.prompt("Now the tests.")
+			s.now = s.now.Add(48 * time.Hour)
+			x := s.send(wire.Turn{Done: true})
+			if n := count(x, stageThinking); (n == 0) != c.stays || !x.Edited {
+				t.Errorf("%s, %s: %d thoughts removed: %v", c.name, policy, n, x.Fired)
+			}
+		}
+	}
+
+	bound := automatic
+	bound.BindsReasoning = true
+	s := newScript(t, Options{Policy: Eager}, bound)
+	s.p.Target = toResponses
+	s.prompt("Fix the bug.")
+	for i, x := range s.run(0, 12, true) {
+		if n := count(x, stageToolResults) + count(x, stagePrune) + count(x, stageNarration); n > 0 {
+			t.Fatalf("request %d: edited in front of reasoning of the running task: %v", i, x.Fired)
+		}
+	}
+}
+
 // A breakpoint of our own is set where it is asked for and the provider takes it,
 // at a message that is not the model's.
 func TestExplicitBreakpoint(t *testing.T) {

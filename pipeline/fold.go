@@ -51,7 +51,7 @@ func (p *planner) foldable(i int) int {
 	case wire.KindThinking, wire.KindRedactedThinking:
 		// Where thinking is bound to its past, bindThinking takes away what the
 		// other edits invalidate, and nothing else may go.
-		if p.rules.BindsThinking || p.o.StripThinking.Mode == Disabled || s.Edit != nil ||
+		if p.rules.BindsThinking || !p.strips() || s.Edit != nil ||
 			i >= p.answer || p.loop && i >= p.task || !p.removable(i) {
 			return 0
 		}

@@ -45,6 +45,9 @@ type frame struct {
 	// bound tells that what the model has thought is bound to what stood before
 	// it: by the provider's checks, or because it is left out otherwise.
 	bound bool
+	// sealed tells that thinking goes upstream as reasoning items of the Responses
+	// API, and is treated as they are: what was sent is sent again.
+	sealed bool
 	// cold tells that the upstream's cache is known to have expired.
 	cold bool
 	// loop tells that the model is in the middle of a run of tool calls;
@@ -87,7 +90,7 @@ func newFrame(o *Options, rules cachemodel.Rules, v *wire.View, s *sessioncache.
 	f := &frame{o: o, policy: o.Policy, rules: rules, view: v, session: s, blocks: v.MessageBlocks(), previous: m.Common, forwarded: m.Common, broken: math.MaxInt32}
 	f.states = sessioncache.NewStates(len(f.blocks))
 	f.zones = newZones(&o.Zones, v)
-	f.bound = rules.BindsThinking || rules.BindsReasoning && f.lastReasoning() >= 0
+	f.bound = rules.BindsThinking
 	f.findTask()
 	f.answer = f.lastAnswer()
 	if l := m.Lineage; l != nil {

@@ -25,6 +25,10 @@ import (
 // Pipeline runs the stages over requests. It holds no state of its own and may
 // be used from several goroutines.
 type Pipeline struct {
+	// Target tells in which format the upstream gets what comes in another. Default:
+	// as it comes.
+	Target func(client wire.Format) wire.Format
+
 	options Options
 	rules   func(model string, at time.Time) cachemodel.Rules
 	stages  []func(*frame)
@@ -62,6 +66,8 @@ func (p *Pipeline) Begin(v *wire.View, s *sessioncache.Session, now time.Time) *
 	rules := p.rules(v.Model, now)
 	x := &Exchange{Body: v.Raw, Policy: p.options.Policy, view: v, session: s, match: m, start: now, rules: rules, Lineage: m.Lineage.ID()}
 	f := newFrame(&p.options, rules, v, s, m, now)
+	f.sealed = p.Target != nil && v.Format != wire.OpenAIResponses && p.Target(v.Format) == wire.OpenAIResponses
+	f.bound = f.bound || rules.BindsReasoning && f.lastReasoning() >= 0
 	f.page = openPage()
 	defer f.closePage()
 	if !v.Partial {

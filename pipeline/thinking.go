@@ -27,7 +27,7 @@ func isThinking(b *wire.Block) bool {
 // middle, and never in an open run of tool calls where the provider wants the
 // thinking of that run back (Messages API, "Preserving thinking blocks").
 func (f *frame) stripThinking() {
-	if f.o.StripThinking.Mode == Disabled || f.zones == (zones{}) {
+	if !f.strips() || f.zones == (zones{}) {
 		return
 	}
 	end := f.lastAnswer()
@@ -43,6 +43,11 @@ func (f *frame) stripThinking() {
 		}
 		f.set(i, stageThinking, wire.OpRemove, nil)
 	}
+}
+
+// strips tells whether thinking may be removed at all.
+func (f *frame) strips() bool {
+	return f.o.StripThinking.Mode == On || f.o.StripThinking.Mode != Disabled && !f.sealed
 }
 
 // lastAnswer returns the first block of the last assistant message.
@@ -110,7 +115,7 @@ func (f *frame) bindReasoning() {
 // lastReasoning returns the last reasoning item, -1 if there is none.
 func (f *frame) lastReasoning() int {
 	for i := len(f.blocks) - 1; i >= 0; i-- {
-		if f.blocks[i].Kind == wire.KindReasoning {
+		if b := &f.blocks[i]; b.Kind == wire.KindReasoning || f.sealed && isThinking(b) {
 			return i
 		}
 	}

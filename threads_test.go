@@ -27,6 +27,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/audit"
 	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
 	"github.com/caddy-llm-cache/caddy-llm-cache/simulator"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
@@ -275,7 +276,7 @@ func TestThreadsOnRecord(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "audit.db")
 		p.audited(behind(u, c.upstream), sqliteAt(path, ""))
 		post := func(body string) response {
-			return p.post("/v1/messages", body, "Anthropic-Beta", threadsBeta, "X-Session-Id", c.name)
+			return p.post("/v1/messages", body, "Anthropic-Beta", threadsBeta)
 		}
 		res := post(threadBody("", threadHead, userText("Go.")))
 		id := gjson.Get(read(t, res), "id").Str
@@ -284,7 +285,7 @@ func TestThreadsOnRecord(t *testing.T) {
 		var got []string
 		for _, r := range turns(t, path, 3) {
 			got = append(got, fmt.Sprint(r.Kind, " ", r.Outcome, " ", r.Status))
-			if r.Session != res.Header.Get("X-Llm-Cache-Session") || r.Model != "claude-opus-4-6" {
+			if (r.Session == res.Header.Get("X-Llm-Cache-Session")) != (r.Kind == audit.KindTurn) || r.Model != "claude-opus-4-6" {
 				t.Errorf("%s: session %s, model %s", c.name, r.Session, r.Model)
 			}
 		}

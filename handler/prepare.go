@@ -124,7 +124,9 @@ func (h *Handler) prepare(r *http.Request, format wire.Format, raw, body []byte)
 			return nil, bypass{err: errUnheld, view: view}
 		}
 		if raw, rethread, err = unthread(r, raw, body); err == nil {
-			view, err = h.parse(format, raw, tenant)
+			if view, err = h.parse(format, raw, tenant); err == nil {
+				view.Unthreaded = true
+			}
 		}
 	}
 	if err != nil {

@@ -452,7 +452,7 @@ func (x *Exchange) Commit(t *wire.Turn, now time.Time) {
 // recognise notes the answers by which later requests find the conversation.
 func (x *Exchange) recognise(l *sessioncache.Lineage, t *wire.Turn) {
 	v := x.view
-	if l.Reply = (wire.Hash{}); !v.Thread.Empty() || v.Format == wire.OpenAIResponses && !v.Stateless {
+	if l.Reply = (wire.Hash{}); !v.Thread.Empty() || v.Unthreaded || v.Format == wire.OpenAIResponses && !v.Stateless {
 		l.Reply = wire.AnswerID(t.ID)
 	}
 	if v.Partial || !l.First.IsZero() {

@@ -62,6 +62,9 @@ type View struct {
 	// Thread is the value of a top-level thread (Messages API): the provider is
 	// asked to keep the conversation, or, if Partial, to go on with one it keeps.
 	Thread Span
+	// Unthreaded tells that the client asked for a thread, and that this was taken out
+	// of Raw: whoever does so sets it.
+	Unthreaded bool
 	// Stateless tells that the provider is not to keep the answer, so that no
 	// later request can refer to it (Responses API, store: false).
 	Stateless bool

@@ -127,3 +127,31 @@ func TestExpandFailures(t *testing.T) {
 		}
 	})
 }
+
+// TestExpandInADocument has an upstream call a JSON answer a stream of events: what the
+// client must not see is hidden in it all the same, and it is part of the conversation.
+func TestExpandInADocument(t *testing.T) {
+	p, u := folding(t, false, func(n string, at int, _ *http.Request) said {
+		switch at {
+		case 1, 3:
+			return said{sayText("Let me look."), sayExpand("toolu_e", n)}
+		case 2:
+			return said{sayText("I see.")}
+		}
+		return nil
+	})
+	p.reload(pruning(u) + " {\n header_down Content-Type text/event-stream\n}")
+	res := p.post("/v1/messages", agent(5, false))
+	body := read(t, res)
+	if got := gjson.Get(body, "content.#.text").String(); res.StatusCode != http.StatusOK || got != `["Let me look.","I see."]` || strings.Contains(body, "llm_cache_expand") {
+		t.Errorf("got %d %s", res.StatusCode, body)
+	}
+	if s := p.sessions(); len(s) != 1 || s[0].requests() != 2 {
+		t.Errorf("sessions are %v", s)
+	}
+	// The continuation fails, and the client has a header.
+	res = p.post("/v1/messages", agent(5, false))
+	if body, err := io.ReadAll(res.Body); err == nil {
+		t.Errorf("got %d %s", res.StatusCode, body)
+	}
+}

@@ -47,6 +47,8 @@ type relay struct {
 	first   int // the status of the first answer
 	stream  bool
 	whole   bool // the answer is gathered: JSON
+	begun   bool // the first byte of a stream that says anything was there
+	posed   bool // it came as a stream, whose header the client has, and is JSON
 	body    []byte
 	further bool // not the first answer
 	failed  bool // a further answer is an error
@@ -82,7 +84,7 @@ func (r *relay) WriteHeader(status int) {
 	ok := status/100 == 2 && contentCoding(h) == ""
 	switch {
 	case r.further:
-		r.failed = !ok || r.stream != (kind == "text/event-stream")
+		r.failed = !ok || (r.stream || r.posed) != (kind == "text/event-stream")
 		r.body = nil
 	case ok && kind == "text/event-stream":
 		r.stream = true
@@ -99,6 +101,11 @@ func (r *relay) WriteHeader(status int) {
 func (r *relay) Write(p []byte) (int, error) {
 	if r.status == 0 {
 		r.WriteHeader(http.StatusOK)
+	}
+	if r.stream && !r.begun {
+		if r.begun = begins(p); document(p) {
+			r.stream, r.whole, r.posed = false, true, true
+		}
 	}
 	switch {
 	case r.failed, r.whole:
@@ -204,7 +211,7 @@ func (c *call) passHiding(t *tap, r *http.Request, next caddyhttp.Handler) error
 	c.plain = rel.rewrite.Plain
 	again := r.Clone(r.Context())
 	if err := c.pass(t, rel, r, next); err != nil {
-		if rel.stream { // its length is not what the upstream said any more: nobody would see that it is cut
+		if rel.stream || rel.posed { // its length is not what the upstream said any more: nobody would see that it is cut
 			c.abort(t, err)
 		}
 		return err
@@ -361,6 +368,9 @@ func (r *relay) close() error {
 // or, where it has seen nothing, by the upstream's own answer.
 func (r *relay) fail(err error) error {
 	continuations.WithLabelValues(continuationFailed).Inc()
+	if r.posed { // the client has seen a header
+		r.call.abort(r.tap, errors.Join(errContinuation, err))
+	}
 	if !r.stream {
 		if err != nil {
 			return err

@@ -15,6 +15,7 @@
 package handler
 
 import (
+	"bytes"
 	"io"
 	"maps"
 	"net/http"
@@ -49,6 +50,7 @@ type tap struct {
 	own      http.Header
 	dec      *wire.Decoder
 	stream   bool // dec reads events
+	begun    bool // the first byte of the answer that says anything was there
 	held     []byte
 	hold     int // how many bytes may be held
 	status   int // final status, 0 before
@@ -160,6 +162,11 @@ func (t *tap) Write(p []byte) (int, error) {
 			return 0, err
 		}
 	}
+	if t.stream && !t.begun {
+		if t.begun = begins(p); document(p) {
+			t.stream, t.dec = false, wire.NewDecoder(t.call.view.Format, false)
+		}
+	}
 	if t.stream && len(p) > 1 {
 		return t.writeEvents(p)
 	}
@@ -167,6 +174,13 @@ func (t *tap) Write(p []byte) (int, error) {
 	t.look(p[:n])
 	return n, err
 }
+
+// begins tells whether there is anything but white space.
+func begins(p []byte) bool { return len(bytes.TrimSpace(p)) > 0 }
+
+// document tells whether what an answer begins with is that of a JSON object, whatever
+// its Content-Type: no line of a stream of events begins so.
+func document(p []byte) bool { return bytes.HasPrefix(bytes.TrimSpace(p), []byte{'{'}) }
 
 // writeEvents keeps the last byte until the decoder has looked: no event is
 // complete without it, and a long one may be with the client before it is

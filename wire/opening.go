@@ -15,6 +15,7 @@
 package wire
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"strings"
 	"sync/atomic"
@@ -95,28 +96,30 @@ func (p *parser) answers(at int) bool {
 // the prompt that it answers: clients write anew what they tell of the day and the
 // place, in front of it and when they resume, but not what was said.
 
+// mostSaid is how much of a text a conversation is recognised by, in bytes.
+const mostSaid = 64 << 10
+
 // FirstAnswer returns a hash of the first answer in the messages and of the prompt
 // in front of it; zero where there is no answer, or nothing to tell it by.
 func (v *View) FirstAnswer() Hash {
-	prompt := ""
+	var prompt *Block
 	for i := range v.Messages {
 		m := &v.Messages[i]
 		if m.Role != RoleAssistant {
-			if text := v.lastText(m); text != "" && m.Role == RoleUser {
-				prompt = text
-			}
+			prompt = v.asked(m, prompt)
 			continue
 		}
-		call, text := "", ""
+		var call string
+		var text strings.Builder
 		for j := m.First; j < m.End; j++ {
 			switch b := &v.Blocks[j]; {
 			case b.Kind == KindToolUse && call == "":
 				call = v.Text(b.ID)
-			case b.Kind == KindText:
-				text += gjson.ParseBytes(v.Bytes(b.Body)).Str
+			case b.Kind == KindText && text.Len() < mostSaid:
+				text.WriteString(v.said(b))
 			}
 		}
-		return answerHash(prompt, call, text)
+		return answerHash(v.said(prompt), call, text.String())
 	}
 	return Hash{}
 }
@@ -124,28 +127,44 @@ func (v *View) FirstAnswer() Hash {
 // AnsweredBy returns what [View.FirstAnswer] of the next request will be, if t is
 // the answer to this one and the first of its conversation.
 func (v *View) AnsweredBy(t *Turn) Hash {
-	prompt, call := "", ""
+	var prompt *Block
 	for i := range v.Messages {
-		if m := &v.Messages[i]; m.Role == RoleUser {
-			if text := v.lastText(m); text != "" {
-				prompt = text
-			}
-		}
+		prompt = v.asked(&v.Messages[i], prompt)
 	}
+	call := ""
 	if len(t.Calls) > 0 {
 		call = t.Calls[0].ID
 	}
-	return answerHash(prompt, call, t.Text)
+	return answerHash(v.said(prompt), call, t.Text)
 }
 
-// lastText returns the last text of a message.
-func (v *View) lastText(m *Message) string {
-	for i := m.End - 1; i >= m.First; i-- {
+// asked returns the last text of a message of the user's, else what was asked before.
+func (v *View) asked(m *Message, before *Block) *Block {
+	for i := m.End - 1; i >= m.First && m.Role == RoleUser; i-- {
 		if b := &v.Blocks[i]; b.Kind == KindText && !b.Has(FlagEmpty) {
-			return gjson.ParseBytes(v.Bytes(b.Body)).Str
+			if unquoted(v.Raw, b.Body).Empty() {
+				break
+			}
+			return b
 		}
 	}
-	return ""
+	return before
+}
+
+// said returns how the text of a block begins, at least as far as counts.
+func (v *View) said(b *Block) string {
+	if b == nil {
+		return ""
+	}
+	raw := v.Bytes(b.Body)
+	if most := 6*mostSaid + 16; len(raw) > most { // so much is said by the longest escapes
+		raw = raw[:most:most]
+		if backslashes := len(raw) - len(bytes.TrimRight(raw, `\`)); backslashes%2 > 0 {
+			raw = raw[: most-1 : most-1]
+		}
+		raw = append(raw, '"')
+	}
+	return gjson.ParseBytes(raw).Str
 }
 
 // answerHash goes by the id of the answer's first call: clients drop and trim texts.
@@ -153,13 +172,16 @@ func answerHash(prompt, call, text string) Hash {
 	if call != "" {
 		text = ""
 	}
-	prompt, text = strings.TrimSpace(prompt), strings.TrimSpace(text)
+	prompt, text = said(prompt), said(text)
 	if prompt == "" || call == "" && text == "" {
 		return Hash{}
 	}
 	sum := sha256.Sum256([]byte(prompt + "\x00" + call + "\x00" + text))
 	return Hash(sum[:len(Hash{})])
 }
+
+// said is what counts of a text.
+func said(text string) string { return strings.TrimSpace(text[:min(len(text), mostSaid)]) }
 
 // AnswerID returns a hash of the id that an answer has at the provider.
 func AnswerID(id string) Hash {

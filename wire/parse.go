@@ -44,9 +44,9 @@ var (
 
 // MaxElements bounds the entries of a request that are read: messages, blocks,
 // their parts, tools. A conversation that fills a context of a million tokens
-// has some ten thousand of each, Anthropic's API takes 100,000 messages; each costs
-// us a hundred bytes, and the client two.
-const MaxElements = 1 << 17
+// has some ten thousand of each; each costs us a hundred bytes, and some five hundred
+// where it is translated, and the client two.
+const MaxElements = 1 << 16
 
 // maxValues bounds the values in a body, whatever they are part of. A context of a
 // million tokens has no room for as many; each costs some hundred nanoseconds of

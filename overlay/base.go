@@ -95,11 +95,11 @@ func parameters(raw []byte) string {
 
 // toolsOf copies the tools of a request. It returns false where a name stands twice.
 func toolsOf(v *wire.View) ([]tool, bool) {
-	tools := make([]tool, 0, v.Tools)
+	tools, seen := make([]tool, 0, v.Tools), make(map[string]struct{}, v.Tools)
 	for i := range v.Blocks[:v.Tools] {
 		b := &v.Blocks[i]
 		t := tool{name: v.Text(b.Name), hash: b.Hash, raw: v.Bytes(b.Span)}
-		if t.name == "" || find(tools, t.name) >= 0 {
+		if seen[t.name] = struct{}{}; t.name == "" || len(seen) == i {
 			return nil, false
 		}
 		tools = append(tools, t)
@@ -107,8 +107,13 @@ func toolsOf(v *wire.View) ([]tool, bool) {
 	return tools, true
 }
 
-func find(tools []tool, name string) int {
-	return slices.IndexFunc(tools, func(t tool) bool { return t.name == name })
+// byName tells where tools stand. A client may offer as many as it likes.
+func byName(tools []tool) map[string]int {
+	at := make(map[string]int, len(tools))
+	for i := range tools {
+		at[tools[i].name] = i
+	}
+	return at
 }
 
 // arrange returns the tools for the front: those known in the order in which they
@@ -117,10 +122,11 @@ func find(tools []tool, name string) int {
 // arguments is replaced in its place.
 func arrange(known, now []tool) (front, added []tool) {
 	front = slices.Clone(known)
+	at := byName(known)
 	for _, t := range now {
-		i := find(front, t.name)
+		i, ok := at[t.name]
 		switch {
-		case i < 0:
+		case !ok:
 			added = append(added, t)
 		case front[i].hash != t.hash && parameters(front[i].raw) != parameters(t.raw):
 			front[i] = t
@@ -132,8 +138,9 @@ func arrange(known, now []tool) (front, added []tool) {
 // keep copies the bytes of tools, which point into a request.
 func keep(tools []tool, known []tool) []tool {
 	out := slices.Clone(tools)
+	at := byName(known)
 	for i := range out {
-		if j := find(known, out[i].name); j >= 0 && known[j].hash == out[i].hash {
+		if j, ok := at[out[i].name]; ok && known[j].hash == out[i].hash {
 			out[i].raw = known[j].raw
 		} else {
 			out[i].raw = slices.Clone(out[i].raw)

@@ -68,11 +68,11 @@ func (d *draft) plan(share func(*base) *base, m matched, next *lineage) error {
 		now = nil
 	}
 	system := d.system()
-	first := d.pins(d.opening())
+	front, first := d.pins(system), d.pins(d.opening())
 	next.base = nil
 	var notes []note
 	if m.lineage != nil {
-		if d.aligned(m.lineage.base.system, system) {
+		if d.aligned(m.lineage.base.system, front) {
 			next.base = m.lineage.base
 		}
 		for _, n := range m.lineage.notes {
@@ -83,14 +83,16 @@ func (d *draft) plan(share func(*base) *base, m matched, next *lineage) error {
 	}
 	var known []tool
 	if next.base == nil {
-		next.base = share(&base{system: clonePins(d.pins(system)), tools: keep(now, nil)})
+		next.base = share(&base{system: clonePins(front), tools: keep(now, nil)})
 		known = next.base.tools
 	} else {
 		known = m.lineage.tools
 	}
 	next.first = d.pinFirst(m, first)
 	var add note
-	d.pinned(next, system, notes, &add)
+	if d.q.Rules.Pins {
+		d.pinned(next, system, places(front, first), notes, &add)
+	}
 	if ok && d.v.Tools > 0 {
 		d.tools(known, now, notes, m, next, &add)
 	}
@@ -162,11 +164,11 @@ func (d *draft) pins(blocks []int) []pin {
 	all := make([]pin, 0, len(blocks))
 	for _, i := range blocks {
 		raw := d.body(i)
-		text := raw
-		if len(raw) <= mostSurveyed {
-			text = []byte(textOf(raw))
+		if len(raw) > mostSurveyed {
+			all = append(all, pin{d.v.Blocks[i].Hash, raw})
+			continue
 		}
-		sum := sha256.Sum256(text)
+		sum := sha256.Sum256([]byte(textOf(raw)))
 		all = append(all, pin{wire.Hash(sum[:len(wire.Hash{})]), raw})
 	}
 	return all
@@ -180,9 +182,8 @@ func clonePins(all []pin) []pin {
 	return all
 }
 
-// aligned tells whether blocks say what is pinned, but for the surroundings.
-func (d *draft) aligned(pinned []pin, blocks []int) bool {
-	now := d.pins(blocks)
+// aligned tells whether texts say what is pinned, but for the surroundings.
+func (d *draft) aligned(pinned, now []pin) bool {
 	return slices.EqualFunc(pinned, now, func(a, b pin) bool {
 		if a.hash == b.hash {
 			return true
@@ -218,14 +219,9 @@ func places(system, first []pin) (all []string) {
 	return all
 }
 
-// pinned puts the texts back as they first stood, and notes what is to be told
-// instead.
-func (d *draft) pinned(next *lineage, system []int, notes []note, add *note) {
-	if !d.q.Rules.Pins {
-		return
-	}
-	opening := d.opening()
-	now := places(d.pins(system), d.pins(opening))
+// pinned puts the texts back as they first stood, and notes what they now say of
+// the surroundings, which is to be told instead.
+func (d *draft) pinned(next *lineage, system []int, now []string, notes []note, add *note) {
 	told := places(next.base.system, next.first)
 	for _, n := range notes {
 		if n.told != nil {
@@ -235,7 +231,7 @@ func (d *draft) pinned(next *lineage, system []int, notes []note, add *note) {
 	for j, i := range system {
 		d.pin(i, next.base.system[j])
 	}
-	for j, i := range opening {
+	for j, i := range d.opening() {
 		d.pin(i, next.first[j])
 	}
 	if slices.Equal(now, told) {
@@ -283,9 +279,15 @@ func (d *draft) tools(known, now []tool, notes []note, m matched, next *lineage,
 // late notes the tools that have not been described yet, and returns those that
 // cannot be told.
 func (d *draft) late(added []tool, notes []note, add *note) (rest []tool) {
+	described := make(map[wire.Hash]struct{})
+	for i := range notes {
+		for _, h := range notes[i].tools {
+			described[h] = struct{}{}
+		}
+	}
 	var list []string
 	for _, t := range added {
-		if slices.ContainsFunc(notes, func(n note) bool { return slices.Contains(n.tools, t.hash) }) {
+		if _, ok := described[t.hash]; ok {
 			continue
 		}
 		if !d.listening() {

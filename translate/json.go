@@ -66,10 +66,17 @@ func skipSpace(b []byte, i int) int {
 	return i
 }
 
+// ends are the bytes between which a value goes on.
+var ends = [256]bool{'"': true, '{': true, '[': true, '}': true, ']': true, ',': true, ' ': true, '\n': true, '\t': true, '\r': true}
+
 // skipValue returns the index behind the value that begins at i.
 func skipValue(b []byte, i int) int {
 	depth := 0
 	for i < len(b) {
+		if !ends[b[i]] {
+			i++
+			continue
+		}
 		switch b[i] {
 		case '"':
 			i = skipString(b, i)

@@ -26,9 +26,6 @@ import (
 // skipValidator is what stands for a signature in a history made elsewhere.
 const skipValidator = "skip_thought_signature_validator"
 
-// pendingCall is a call that no result has answered yet.
-type pendingCall struct{ id, name string }
-
 func (r *reader) gemini(body raw, in Incoming) error {
 	q := r.q
 	q.IncludeUsage = true
@@ -254,7 +251,7 @@ func (r *reader) geminiContents(v raw) error {
 		}
 		r.leave()
 	}
-	if len(r.pending) > 0 {
+	if r.pending.open > 0 {
 		return r.refuse("contents", "a call of a tool has no result")
 	}
 	return nil
@@ -411,7 +408,7 @@ func (r *reader) geminiCall(v raw, content, part int) (Part, error) {
 	if p.ID == "" {
 		p.ID = "call_" + strconv.Itoa(content) + "_" + strconv.Itoa(part)
 	}
-	r.pending = append(r.pending, pendingCall{p.ID, p.Tool.Name})
+	r.pending.add(p.ID, p.Tool.Name)
 	return p, nil
 }
 
@@ -420,15 +417,11 @@ func (r *reader) geminiCall(v raw, content, part int) (Part, error) {
 func (r *reader) geminiResponse(v raw, content int) (Part, error) {
 	r.dropIn("functionResponse", v, "id", "name", "response", "parts")
 	id, name := v.member("id").string(), v.member("name").string()
-	at := slices.IndexFunc(r.pending, func(c pendingCall) bool { return id != "" && c.id == id })
-	if at < 0 {
-		at = slices.IndexFunc(r.pending, func(c pendingCall) bool { return c.name == name })
-	}
-	if at < 0 {
+	id, ok := r.pending.answer(id, name)
+	if !ok {
 		return Part{}, r.refuse("functionResponse", "it answers no call before it")
 	}
-	p := Part{Kind: ResultPart, ID: r.pending[at].id, Tool: ToolName{Name: name}}
-	r.pending = append(r.pending[:at], r.pending[at+1:]...)
+	p := Part{Kind: ResultPart, ID: id, Tool: ToolName{Name: name}}
 	t, failed := geminiResult(v.member("response"))
 	p.Failed = failed
 	if !t.empty() {

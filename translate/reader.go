@@ -31,7 +31,7 @@ type reader struct {
 	at []step
 	// pending are the calls that no result has answered yet, for formats
 	// without ids.
-	pending []pendingCall
+	pending pending
 	// loaded are the names of deferred tools in the order in which results
 	// referred to them.
 	loaded []string

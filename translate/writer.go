@@ -16,7 +16,6 @@ package translate
 
 import (
 	"maps"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -96,9 +95,13 @@ func (w *writer) allowed() []Tool {
 	if len(c.Tools) == 0 || c.Mode == "any" && len(c.Tools) == 1 || w.to == wire.Gemini || w.o.Official && openAI(w.to) {
 		return w.q.Tools
 	}
+	chosen := make(map[ToolName]struct{}, len(c.Tools))
+	for _, n := range c.Tools {
+		chosen[ToolName{Namespace: n.Namespace, Name: n.Name}] = struct{}{}
+	}
 	var tools []Tool
 	for _, t := range w.q.Tools {
-		if slices.ContainsFunc(c.Tools, func(n ToolName) bool { return n.Name == t.Name && n.Namespace == t.Namespace }) {
+		if _, ok := chosen[ToolName{Namespace: t.Namespace, Name: t.Name}]; ok {
 			tools = append(tools, t)
 		}
 	}

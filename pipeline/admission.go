@@ -125,7 +125,7 @@ func (f *frame) originOf(i int) *origin {
 		return &origin{source: sourceOther, failed: failed}
 	}
 	call := &f.blocks[j]
-	o := originOf(f.view.Text(call.Name), gjson.ParseBytes(f.view.Bytes(call.Body)), failed)
+	o := originOf(f.view.Text(call.Name), inputOf(f.view.Bytes(call.Body)), failed)
 	return &o
 }
 

@@ -32,6 +32,9 @@ const (
 	// maxPassages bounds the blocks about a file that a read of it is compared
 	// with, the latest first.
 	maxPassages = 16
+	// mostCompared bounds the bytes of such blocks in one request, all reads together: the
+	// files that a context holds, compared sixteen times.
+	mostCompared = 64 << 20
 	// maxPlaces bounds the places at which one line is looked for.
 	maxPlaces = 8
 )
@@ -110,10 +113,15 @@ func (f *frame) overlap(i int, text string) string {
 // out.
 func (f *frame) passages(i int) []passage {
 	var out []passage
-	for j := i - 1; j >= 0 && len(out) < maxPassages; j-- {
-		if f.states[j].Path != f.states[i].Path || f.blocks[j].Body.Len() < minOverlap {
+	looks := 0
+	for j := range f.about(i, f.states[i].Path) {
+		if looks++; len(out) == maxPassages || looks > mostAlike || f.compared > mostCompared {
+			break
+		}
+		if f.blocks[j].Body.Len() < minOverlap {
 			continue
 		}
+		f.compared += f.blocks[j].Body.Len()
 		switch f.blocks[j].Kind {
 		case wire.KindToolResult:
 			if f.states[j].Class == sessioncache.ClassRead && f.visible(j) && pointable(&f.blocks[j]) {

@@ -19,8 +19,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/tidwall/gjson"
-
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
@@ -36,8 +34,12 @@ func (f *frame) reread(i int, text string) string {
 	}
 	hash := hashOf(essence)
 	f.states[i].Content = hash
-	for j := range i {
-		if f.states[j].Content != hash || !f.visible(j) || unwrapped(textOf(f.view, &f.blocks[j])) != essence {
+	looks := 0
+	for j := range f.alike(i, hash) {
+		if looks++; looks > mostAlike {
+			break
+		}
+		if !f.visible(j) || unwrapped(textOf(f.view, &f.blocks[j])) != essence {
 			continue
 		}
 		f.states[j].Unused = 0
@@ -75,7 +77,7 @@ func (f *frame) calledFor(i int) string {
 func (f *frame) describe(j int) string {
 	call := &f.blocks[j]
 	name := f.view.Text(call.Name)
-	if a := argument(gjson.ParseBytes(f.view.Bytes(call.Body))); a != "" {
+	if a := argument(inputOf(f.view.Bytes(call.Body))); a != "" {
 		return name + " " + clip(strings.Join(strings.Fields(a), " "), 120)
 	}
 	return name

@@ -175,6 +175,7 @@ func (f *frame) learn() {
 	var calls map[string]int // by id, where a search among few would not do
 	if len(f.blocks)-f.previous > fewBlocks {
 		calls = make(map[string]int)
+		f.callees = make([]int32, len(f.blocks)-f.previous)
 	}
 	for i := f.previous; i < len(f.blocks); i++ {
 		b, s := &f.blocks[i], &f.states[i]
@@ -189,22 +190,27 @@ func (f *frame) learn() {
 		s.Turn, s.Task = turn, task
 		switch b.Kind {
 		case wire.KindToolUse:
-			c := understand(f.view.Text(b.Name), gjson.ParseBytes(f.view.Bytes(b.Body)))
+			input := inputOf(f.view.Bytes(b.Body))
+			c := understand(f.view.Text(b.Name), input)
 			s.Class, s.Whole, s.Shell = c.class, c.whole, c.shell
 			if c.path != "" {
 				s.Path, s.Test = hashOf(c.path), isTest(c.path)
 			}
-			if b.Body.Len() >= minTrait && s.Trait == "" && foldableInput(f.view.Bytes(b.Body)) {
-				s.Trait = f.inputTrait(r, b, c)
+			if b.Body.Len() >= minTrait && s.Trait == "" && foldable(input) {
+				s.Trait = inputTrait(r, input, c)
 			}
 			if c.class == sessioncache.ClassEdit && b.Body.Len() >= minFold {
-				s.Replaced = uint16(min(replacedBytes(gjson.ParseBytes(f.view.Bytes(b.Body))), math.MaxUint16))
+				s.Replaced = uint16(min(replacedBytes(input), math.MaxUint16))
 			}
 			if calls != nil && !b.ID.Empty() {
 				calls[f.view.Text(b.ID)] = i
 			}
 		case wire.KindToolResult:
-			if j := f.newCall(i, calls); j >= 0 {
+			j := f.newCall(i, calls)
+			if f.callees != nil {
+				f.callees[i-f.previous] = int32(j) + 2
+			}
+			if j >= 0 {
 				c := &f.states[j]
 				s.Class, s.Path, s.Whole, s.Shell, s.Test = c.Class, c.Path, c.Whole, c.Shell, c.Test
 			} else {
@@ -243,18 +249,18 @@ func (f *frame) resultTrait(r *room, i int) sessioncache.Trait {
 	var few [mostTerms]uint64
 	terms := append(few[:0], hashOf(f.view.Text(f.blocks[i].ID)))
 	if j := f.callOf(i); j >= 0 {
-		terms = appendTerms(terms, argument(gjson.ParseBytes(f.view.Bytes(f.blocks[j].Body))))
+		terms = appendTerms(terms, argument(inputOf(f.view.Bytes(f.blocks[j].Body))))
 	}
 	r.lines = appendLines(r.lines[:0], f.text(i))
 	return newTrait(terms, r.lines)
 }
 
 // inputTrait does the same for what a call has written.
-func (f *frame) inputTrait(r *room, b *wire.Block, c call) sessioncache.Trait {
+func inputTrait(r *room, input gjson.Result, c call) sessioncache.Trait {
 	var few [mostTerms]uint64
 	terms := appendTerms(few[:0], c.argument)
 	m := mention{lines: r.lines[:0], unread: true}
-	m.value(decoded(gjson.ParseBytes(f.view.Bytes(b.Body))), 0)
+	m.value(input, 0)
 	r.lines = m.lines
 	return newTrait(terms, m.lines)
 }

@@ -102,7 +102,7 @@ func TestFoldPatch(t *testing.T) {
 		t.Errorf("%d bytes replaced, want %d", n, len(old))
 	}
 	program := quote("await tools.apply_patch(`" + patch + "`)")
-	if foldableInput(program) || !foldableInput(quote(patch)) || !foldableInput(quote(`{"a":1}`)) || !foldableInput([]byte(`{"a":1}`)) {
+	if foldable(inputOf(program)) || !foldable(inputOf(quote(patch))) || !foldable(inputOf(quote(`{"a":1}`))) || !foldable(inputOf([]byte(`{"a":1}`))) {
 		t.Error("programs are not to be folded, all else is")
 	}
 }

@@ -73,6 +73,13 @@ type frame struct {
 	// is where they lie.
 	texts []string
 	page  *page
+	// callees are the calls that new results answer, where there are many, plus two;
+	// zero for what was not looked for.
+	callees []int32
+	// earlier finds blocks in front of another; compared are the bytes of those that
+	// were compared with it.
+	earlier  earlier
+	compared int
 	// fresh are the edits made in this request, by block: what the state was
 	// before. Deep edits can be taken back as long as nothing was sent.
 	fresh map[int]*sessioncache.Edit

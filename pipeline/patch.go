@@ -114,12 +114,8 @@ func patchedBytes(s string) (n int) {
 	return n
 }
 
-// foldableInput tells whether there is something in the input of a call that
-// can be folded: all but free text can, and of that patches.
-func foldableInput(body []byte) bool {
-	if body[0] != '"' {
-		return true
-	}
-	input := decoded(gjson.ParseBytes(body))
-	return input.Type != gjson.String || isPatch(input.Str)
+// foldable tells whether there is something in the input of a call that can be
+// folded: all but free text can, and of that patches.
+func foldable(input gjson.Result) bool {
+	return input.Exists() && (input.Type != gjson.String || isPatch(input.Str))
 }

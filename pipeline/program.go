@@ -23,6 +23,19 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
+// mostInput bounds the input of a call that is read, in bytes: models write no more,
+// their answers end long before.
+const mostInput = 1 << 20
+
+// inputOf returns the input of a call as an object, see [decoded]; nothing for one that
+// no model has written.
+func inputOf(body []byte) gjson.Result {
+	if len(body) > mostInput {
+		return gjson.Result{}
+	}
+	return decoded(gjson.ParseBytes(body))
+}
+
 // decoded returns the input of a call as an object: in the OpenAI formats it is
 // JSON in a string. The free text that custom tools of the Responses API take
 // stays a string.

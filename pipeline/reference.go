@@ -67,14 +67,22 @@ func argument(input gjson.Result) string {
 	return ""
 }
 
+// mostBetween is the number of blocks between a call and its result, and between
+// the results of an answer and its first call, up to which they are found: far more
+// than models call tools at once, and little enough to look for each.
+const mostBetween = 512
+
 // callOf finds the call that a tool result answers, in the messages before it:
 // its index, or -1.
 func (f *frame) callOf(i int) int {
+	if f.callees != nil && i >= f.previous && f.callees[i-f.previous] > 0 {
+		return int(f.callees[i-f.previous]) - 2
+	}
 	id := f.view.Bytes(f.blocks[i].ID)
 	if len(id) == 0 {
 		return f.callInOrder(i)
 	}
-	for j := i - 1; j >= 0; j-- {
+	for j := i - 1; j >= max(0, i-mostBetween); j-- {
 		b := &f.blocks[j]
 		if b.Kind == wire.KindToolUse && string(f.view.Bytes(b.ID)) == string(id) {
 			return j
@@ -100,15 +108,18 @@ func (f *frame) callInOrder(i int) int {
 	same := func(j int, k wire.Kind) bool {
 		return f.blocks[j].Kind == k && string(f.view.Bytes(f.blocks[j].Name)) == string(name)
 	}
-	before, j := 0, i-1
-	for ; j >= 0 && f.blocks[j].Role != wire.RoleAssistant; j-- {
+	before, j, least := 0, i-1, max(0, i-2*mostBetween)
+	for ; j >= least && f.blocks[j].Role != wire.RoleAssistant; j-- {
 		if same(j, wire.KindToolResult) {
 			before++
 		}
 	}
 	first := j
-	for first > 0 && f.blocks[first-1].Role == wire.RoleAssistant {
+	for first > least && f.blocks[first-1].Role == wire.RoleAssistant {
 		first--
+	}
+	if j < least || first == least && least > 0 {
+		return -1
 	}
 	for n := max(first, 0); n <= j; n++ {
 		if !same(n, wire.KindToolUse) {

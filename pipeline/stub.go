@@ -61,7 +61,7 @@ func (f *frame) stub(i, preview int) string {
 	if j := f.callOf(i); j >= 0 {
 		call := &f.blocks[j]
 		what = f.view.Text(call.Name)
-		if a := argument(gjson.ParseBytes(f.view.Bytes(call.Body))); a != "" {
+		if a := argument(inputOf(f.view.Bytes(call.Body))); a != "" {
 			what += " " + clip(strings.Join(strings.Fields(a), " "), 120)
 		}
 	}

@@ -1,0 +1,88 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package pipeline
+
+import "iter"
+
+// mostAlike bounds the blocks that are looked at for one block, of all that are alike.
+const mostAlike = 64
+
+// earlier knows the blocks by their content and by the file that they are about. Where
+// few blocks are new, it is empty: a search for each is less work.
+type earlier struct {
+	known    int // so many blocks are in it
+	contents map[uint64][]int32
+	files    map[uint64][]int32
+}
+
+// learned puts the blocks in front of i into it, and tells whether it is in use.
+func (f *frame) learned(i int) bool {
+	e := &f.earlier
+	if len(f.blocks)-f.previous <= fewBlocks {
+		return false
+	}
+	if e.contents == nil {
+		e.contents, e.files = map[uint64][]int32{}, map[uint64][]int32{}
+	}
+	for ; e.known < i; e.known++ {
+		s := &f.states[e.known]
+		if c := e.contents[s.Content]; s.Content != 0 && len(c) <= mostAlike {
+			e.contents[s.Content] = append(c, int32(e.known))
+		}
+		if s.Path != 0 {
+			e.files[s.Path] = append(e.files[s.Path], int32(e.known))
+		}
+	}
+	return true
+}
+
+// alike yields the blocks in front of i of a content, the first first.
+func (f *frame) alike(i int, content uint64) iter.Seq[int] {
+	return func(yield func(int) bool) {
+		if f.learned(i) {
+			for _, j := range f.earlier.contents[content] {
+				if !yield(int(j)) {
+					return
+				}
+			}
+			return
+		}
+		for j := range i {
+			if f.states[j].Content == content && !yield(j) {
+				return
+			}
+		}
+	}
+}
+
+// about yields the blocks in front of i that are about a file, the latest first.
+func (f *frame) about(i int, file uint64) iter.Seq[int] {
+	return func(yield func(int) bool) {
+		if f.learned(i) {
+			all := f.earlier.files[file]
+			for n := len(all) - 1; n >= 0; n-- {
+				if !yield(int(all[n])) {
+					return
+				}
+			}
+			return
+		}
+		for j := i - 1; j >= 0; j-- {
+			if f.states[j].Path == file && !yield(j) {
+				return
+			}
+		}
+	}
+}

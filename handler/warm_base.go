@@ -29,6 +29,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 	"github.com/caddy-llm-cache/caddy-llm-cache/translate"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
@@ -40,6 +41,7 @@ type base struct {
 	client, target wire.Format
 	path           string // the upstream's
 	model          string
+	owner          sessioncache.Tenant // whose request it came with first
 
 	// What follows changes under the lock of the box.
 
@@ -158,7 +160,7 @@ func (c *call) remember(r *http.Request) {
 			sum := sha256.New()
 			sum.Write(appendField(appendField(nil, c.view.Model), f.path))
 			sum.Write(f.body)
-			b = &base{id: hex.EncodeToString(sum.Sum(nil)[:16]), way: c.way(r, f.body), client: c.view.Format, target: f.target, path: f.path, model: c.view.Model}
+			b = &base{id: hex.EncodeToString(sum.Sum(nil)[:16]), way: c.way(r, f.body), client: c.view.Format, target: f.target, path: f.path, model: c.view.Model, owner: c.tenant}
 		}
 		x.back(x.keep(f.key, b, c.h.now()), lost)
 	})

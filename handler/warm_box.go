@@ -24,6 +24,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/queue"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
 // box is what is known of the upstream behind one queue: how its prompts begin,
@@ -50,6 +51,8 @@ const (
 	mostFronts = 4096
 	// spareBases is how many times more bases are remembered than are sent.
 	spareBases = 4
+	// mostBasesBytes bounds their bodies, compressed, and what else is kept of them.
+	mostBasesBytes = 64 << 20
 	// patientFor is how long a box that is gone is tried. After that, the next
 	// request that it answers shows that it is back.
 	patientFor = 10 * time.Minute
@@ -132,26 +135,53 @@ func (x *box) keep(key frontKey, b *base, now time.Time) *base {
 	}
 	x.fronts[key], x.bases[b.id] = b, b
 	b.use(now)
-	x.limit(now)
-	x.save(b, now)
+	if x.limit(now, b.owner); x.bases[b.id] == b {
+		x.save(b, now)
+	}
 	return b
 }
 
-// limit forgets the bases used least. The lock is held.
-func (x *box) limit(now time.Time) {
-	for x.handler != nil && x.handler.Warm != nil && len(x.bases) > spareBases*x.handler.Warm.bases() {
-		var least *base
+// limit forgets what is worth least while there are too many bases or they take too
+// much memory: of whose the last one is, if more than a quarter of the memory is theirs,
+// else of all. The lock is held.
+func (x *box) limit(now time.Time, owner sessioncache.Tenant) {
+	if x.handler == nil || x.handler.Warm == nil {
+		return
+	}
+	for {
+		var size, own int64
+		var least, ownLeast *base
 		for _, b := range x.bases {
+			n := b.way.Size()
+			size += n
 			if least == nil || b.worth(now) < least.worth(now) {
 				least = b
 			}
-		}
-		delete(x.bases, least.id)
-		x.remove(least)
-		for key, b := range x.fronts {
-			if b == least {
-				delete(x.fronts, key)
+			if b.owner != owner {
+				continue
 			}
+			own += n
+			if ownLeast == nil || b.worth(now) < ownLeast.worth(now) {
+				ownLeast = b
+			}
+		}
+		switch heavy := size > mostBasesBytes; {
+		case heavy && own > mostBasesBytes/4:
+			x.forget(ownLeast)
+		case heavy, len(x.bases) > spareBases*x.handler.Warm.bases():
+			x.forget(least)
+		default:
+			return
+		}
+	}
+}
+
+func (x *box) forget(b *base) {
+	delete(x.bases, b.id)
+	x.remove(b)
+	for key, o := range x.fronts {
+		if o == b {
+			delete(x.fronts, key)
 		}
 	}
 }

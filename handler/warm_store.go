@@ -27,6 +27,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/keepalive"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
@@ -145,7 +146,7 @@ func (x *box) open(dir string, now time.Time) {
 			x.bases[b.id] = b
 		}
 	}
-	x.limit(now)
+	x.limit(now, sessioncache.Tenant{})
 }
 
 // readBase reads a base, and tells whether the file holds a query that may be a

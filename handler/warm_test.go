@@ -31,6 +31,7 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/keepalive"
 	"github.com/caddy-llm-cache/caddy-llm-cache/queue"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
@@ -224,6 +225,42 @@ func TestBaseIsSentWhileItChanges(t *testing.T) {
 		}
 	}
 	others.Wait()
+}
+
+// Bases are weighed, and nobody's push out those of others.
+func TestBasesAreShared(t *testing.T) {
+	h := &Handler{Warm: &Warm{Bases: mostBases}, Queue: &Queue{}, Upstream: &Upstream{Preset: "mlx_lm"}}
+	if err := h.Attach(new(closing), zap.NewNop(), time.Now); err != nil {
+		t.Fatal(err)
+	}
+	x := h.box()
+	x.handler = h
+	keep := func(id, owner byte, size int) {
+		way := wayTo(h)
+		way.body = make([]byte, size)
+		x.keep(frontKey{id}, &base{id: string(id), way: way, owner: sessioncache.Tenant{owner}}, time.Now())
+	}
+	for i := range byte(8) {
+		keep(i, 'm', 1<<20)
+	}
+	for i := range byte(100) {
+		keep(100+i, 'g', 4<<20)
+	}
+	var size int64
+	for _, b := range x.bases {
+		size += b.way.Size()
+	}
+	if size > mostBasesBytes || size < mostBasesBytes/2 {
+		t.Errorf("%d bytes of bases", size)
+	}
+	for i := range byte(8) {
+		if !x.knows(frontKey{i}) {
+			t.Errorf("base %d of somebody else was pushed out", i)
+		}
+	}
+	if !x.knows(frontKey{199}) {
+		t.Error("the last one is not kept")
+	}
 }
 
 // Ollama is told to keep the model for longer than until it is told again.

@@ -324,4 +324,13 @@ func TestRoomIsShared(t *testing.T) {
 	if r, w := q.Length(); r != 0 || w != 0 || len(q.people) != 0 {
 		t.Errorf("%d run, %d wait, %d people", r, w, len(q.people))
 	}
+
+	q = New(Limits{Slots: 1, Waiting: 3}) // which no two can share equally
+	for range 4 {
+		enter(t, q, Ticket{Person: "many"})
+	}
+	enter(t, q, Ticket{Person: "few"})
+	if _, err := q.Enter(Ticket{Person: "few"}); !errors.Is(err, ErrFull) {
+		t.Errorf("a place more changed hands: %v", err)
+	}
 }

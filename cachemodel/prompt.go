@@ -44,7 +44,7 @@ func render(v *wire.View, r Rules, drop []bool) *prompt {
 	p := &prompt{view: v, block: make([]int32, 0, n), chain: make([]wire.Hash, 0, n), total: make([]int64, 0, n)}
 	prefix, tokens := seed(v, r), int64(0)
 	stripped := strippedBefore(v, r)
-	attributed := v.Attributed()
+	attributed, omits := v.Attributed(), r.OmitsAttribution(v)
 	for i := range v.Blocks {
 		if i == v.System {
 			prefix = link(prefix, salt(v, r))
@@ -55,7 +55,7 @@ func render(v *wire.View, r Rules, drop []bool) *prompt {
 		}
 		hash := b.Hash
 		if attributed && i == v.Tools {
-			if r.Regime == Markers {
+			if omits {
 				continue
 			}
 			hash = hashOf(v.Text(b.Body)) // what is not Anthropic reads it
@@ -68,6 +68,10 @@ func render(v *wire.View, r Rules, drop []bool) *prompt {
 	}
 	return p
 }
+
+// OmitsAttribution reports whether the provider takes the first block of a request's
+// system prompt out, in which Claude Code tells of itself.
+func (r Rules) OmitsAttribution(v *wire.View) bool { return r.Regime == Markers && v.Attributed() }
 
 // tokens returns the length of the first n positions.
 func (p *prompt) tokens(n int) int64 {

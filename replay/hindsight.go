@@ -72,7 +72,11 @@ func (h *hindsight) add(r *request) {
 	s := h.stretches[len(h.stretches)-1]
 	system := r.view.System
 	for i := len(s.items); i < len(r.view.Blocks); i++ {
-		s.add(h.item(r.view, &r.view.Blocks[i], len(s.asks)), turn(r.view, &r.view.Blocks[i]))
+		it := h.item(r.view, &r.view.Blocks[i], len(s.asks))
+		if i == r.view.Tools && h.rules.OmitsAttribution(r.view) {
+			it.tokens = 0
+		}
+		s.add(it, turn(r.view, &r.view.Blocks[i]))
 	}
 	a := ask{cost: r.baseCost, items: len(s.items), prompt: prompted(r.view)}
 	left := r.base.Read

@@ -227,12 +227,22 @@ func (s *session) requests() (n int) {
 	return n
 }
 
-func (s *stack) sessions(ctx context.Context) ([]session, error) {
-	var list struct {
-		Sessions []session `json:"sessions"`
+// sessions reads all pages.
+func (s *stack) sessions(ctx context.Context) (all []session, err error) {
+	for after := ""; ; {
+		var page struct {
+			Sessions []session `json:"sessions"`
+			Next     string    `json:"next"`
+		}
+		if err := s.Get(ctx, "/llm_cache/sessions?limit=1000"+after, &page); err != nil {
+			return nil, err
+		}
+		all = append(all, page.Sessions...)
+		if page.Next == "" {
+			return all, nil
+		}
+		after = "&after=" + page.Next
 	}
-	err := s.Get(ctx, "/llm_cache/sessions", &list)
-	return list.Sessions, err
 }
 
 // metric returns the sum of a metric over its labels.

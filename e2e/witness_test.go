@@ -164,7 +164,14 @@ func (w *witness) asked(api contract.API, body []byte) {
 	note(w.requests, api, found, body)
 }
 
+// life is what a client of the Responses API is shown while the upstream is silent,
+// however slow the machine: Codex counts events only, and takes it for what it is.
+const life = "event: response.in_progress\ndata: {\"type\":\"response.in_progress\",\"response\":{\"object\":\"response\",\"status\":\"in_progress\"}}\n\n"
+
 func (w *witness) answered(api contract.API, r contract.Reply) {
+	if api == contract.Responses {
+		r.Body = bytes.ReplaceAll(r.Body, []byte(life), nil)
+	}
 	found := contract.Answer(api, r)
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -260,7 +260,7 @@ func (a *unkeptAnswer) finish() error {
 	if len(held) == 0 {
 		return nil
 	}
-	_, err := a.ResponseWriter.Write(held) //nolint:gosec // G705: see Write
+	_, err := a.ResponseWriter.Write(held)
 	return err
 }
 

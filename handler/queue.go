@@ -224,7 +224,7 @@ func (g *gate) refuse(w http.ResponseWriter, after time.Duration, message string
 	h["Content-Type"] = []string{"application/json"}
 	h["Content-Length"] = []string{strconv.Itoa(len(body))}
 	w.WriteHeader(status)
-	_, err := w.Write(body) //nolint:gosec // G705: JSON, and says so
+	_, err := w.Write(body)
 	return err
 }
 

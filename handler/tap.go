@@ -170,7 +170,7 @@ func (t *tap) Write(p []byte) (int, error) {
 	if t.stream && len(p) > 1 {
 		return t.writeEvents(p)
 	}
-	n, err := t.ResponseWriter.Write(p) //nolint:gosec // G705: the upstream's own answer, under its own Content-Type
+	n, err := t.ResponseWriter.Write(p)
 	t.look(p[:n])
 	return n, err
 }
@@ -187,13 +187,13 @@ func document(p []byte) bool { return bytes.HasPrefix(bytes.TrimSpace(p), []byte
 // flushed.
 func (t *tap) writeEvents(p []byte) (int, error) {
 	last := len(p) - 1
-	n, err := t.ResponseWriter.Write(p[:last]) //nolint:gosec // G705: see Write
+	n, err := t.ResponseWriter.Write(p[:last])
 	if err != nil {
 		t.look(p[:n])
 		return n, err
 	}
 	t.look(p)
-	m, err := t.ResponseWriter.Write(p[last:]) //nolint:gosec // G705: see Write
+	m, err := t.ResponseWriter.Write(p[last:])
 	return n + m, err
 }
 
@@ -290,7 +290,7 @@ func (t *tap) release() error {
 	if len(held) == 0 {
 		return nil
 	}
-	_, err := t.ResponseWriter.Write(held) //nolint:gosec // G705: the upstream's own answer, under its own Content-Type
+	_, err := t.ResponseWriter.Write(held)
 	return err
 }
 

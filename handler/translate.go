@@ -197,7 +197,7 @@ func (t *translation) answer(w http.ResponseWriter, f *translate.Failure) error 
 		h.Set("Retry-After", strconv.Itoa(f.RetryAfter))
 	}
 	w.WriteHeader(status)
-	_, err := w.Write(body) //nolint:gosec // G705: JSON under its own Content-Type
+	_, err := w.Write(body)
 	return err
 }
 

@@ -299,7 +299,7 @@ func (a *translatedAnswer) send(out []byte) error {
 	if len(out) == 0 {
 		return nil
 	}
-	_, err := a.ResponseWriter.Write(out) //nolint:gosec // G705: the model's answer as JSON or events
+	_, err := a.ResponseWriter.Write(out)
 	return err
 }
 

@@ -337,7 +337,7 @@ func writeJSON(w http.ResponseWriter, status int, b []byte) {
 	}
 	w.WriteHeader(status)
 	// Nothing is left to say to a client that is gone.
-	_, _ = w.Write(b) //nolint:gosec // G705: JSON, and says so
+	_, _ = w.Write(b)
 }
 
 // models lists one model, in a shape that readers of either API accept.

@@ -23,12 +23,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 )
@@ -43,19 +45,39 @@ func Build(ctx context.Context, root, out string) error {
 	return nil
 }
 
+// held are UDP sockets that keep addresses from being given out twice, by whatever
+// process: they are open as long as this one lives.
+var held struct {
+	sync.Mutex
+	sockets []net.PacketConn
+}
+
 // FreeAddrs returns n addresses on the loopback interface on which nothing
-// listens.
+// listens, and that nobody gets besides. The ports are below those that systems
+// give to connections that go out: one of these would be taken before Caddy comes.
 func FreeAddrs(n int) ([]string, error) {
-	addrs := make([]string, n)
-	for i := range addrs {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return nil, fmt.Errorf("free address: %w", err)
+	held.Lock()
+	defer held.Unlock()
+	addrs := make([]string, 0, n)
+	for range 1000 {
+		if len(addrs) == n {
+			return addrs, nil
 		}
-		defer l.Close() // all stay taken until the last is found
-		addrs[i] = l.Addr().String()
+		addr := fmt.Sprintf("127.0.0.1:%d", 10000+rand.IntN(22000)) //nolint:gosec // G404: any free port will do
+		hold, err := net.ListenPacket("udp", addr)
+		if err != nil {
+			continue
+		}
+		l, err := net.Listen("tcp", addr)
+		if err != nil {
+			_ = hold.Close()
+			continue
+		}
+		_ = l.Close()
+		held.sockets = append(held.sockets, hold)
+		addrs = append(addrs, addr)
 	}
-	return addrs, nil
+	return nil, errors.New("free address: no port is free")
 }
 
 // Process is a running Caddy.

@@ -18,7 +18,7 @@ import (
 	"iter"
 	"strings"
 
-	"github.com/cespare/xxhash"
+	"github.com/cespare/xxhash/v2"
 )
 
 // Hash is the same in every process: what it decides must not change with a

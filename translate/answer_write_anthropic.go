@@ -87,7 +87,7 @@ func appendAnthropic(b []byte, c *collected) []byte {
 			b = append(b, p.content...)
 			b = append(b, '"')
 		default:
-			if p.redacted && c.flow.from == wire.Anthropic {
+			if p.redacted && c.flow.own() {
 				b = append(b, `{"type":"redacted_thinking","data":"`...)
 			} else {
 				b = append(b, `{"type":"thinking","thinking":"`...)

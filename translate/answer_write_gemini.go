@@ -14,8 +14,6 @@
 
 package translate
 
-import "github.com/caddy-llm-cache/caddy-llm-cache/wire"
-
 // appendGemini writes an answer of the Gemini API.
 func appendGemini(b []byte, c *collected) []byte {
 	b = append(b, `{"candidates":[{"content":{"role":"model","parts":[`...)
@@ -45,7 +43,7 @@ func appendGemini(b []byte, c *collected) []byte {
 				b = append(b, `","thought":true}`...)
 			}
 			sealed = c.flow.seal(p, plain(view(p.content)))
-			if c.flow.from == wire.Gemini && sealed != "" {
+			if c.flow.own() && sealed != "" {
 				comma()
 				b = appendGeminiSealed(b, sealed)
 				sealed = ""

@@ -45,8 +45,9 @@ type dialect interface {
 	appendWhole(dst []byte, c *collected) []byte
 	// holder holds calls back until they are complete, nil where they always are.
 	holder(joined bool) holder
-	// appendFailure writes the body of an error on one line.
-	appendFailure(dst []byte, f *Failure, w words) []byte
+	// appendFailure writes the body of an error on one line; the text is the
+	// failure's as the API words it.
+	appendFailure(dst []byte, f *Failure, w words, text string) []byte
 	// tooLong is what the API says of a prompt that does not fit; the counts are 0
 	// where they are not known.
 	tooLong(message string, tokens, limit int64) string

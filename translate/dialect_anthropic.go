@@ -17,8 +17,6 @@ package translate
 import (
 	"net/http"
 	"strconv"
-
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
 type anthropicDialect struct{}
@@ -91,11 +89,11 @@ func (anthropicDialect) appendWhole(dst []byte, c *collected) []byte { return ap
 
 func (anthropicDialect) holder(bool) holder { return new(anthropicHolder) }
 
-func (anthropicDialect) appendFailure(b []byte, f *Failure, w words) []byte {
+func (anthropicDialect) appendFailure(b []byte, f *Failure, w words, text string) []byte {
 	b = append(b, `{"type":"error","error":{"type":`...)
 	b = appendQuoted(b, w.kind)
 	b = append(b, `,"message":`...)
-	b = appendQuoted(b, f.text(wire.Anthropic))
+	b = appendQuoted(b, text)
 	return append(b, `}}`...)
 }
 

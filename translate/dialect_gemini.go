@@ -18,8 +18,6 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
 type geminiDialect struct{}
@@ -80,11 +78,11 @@ func (geminiDialect) appendWhole(dst []byte, c *collected) []byte { return appen
 
 func (geminiDialect) holder(bool) holder { return nil } // calls come whole
 
-func (geminiDialect) appendFailure(b []byte, f *Failure, w words) []byte {
+func (geminiDialect) appendFailure(b []byte, f *Failure, w words, text string) []byte {
 	b = append(b, `{"error":{"code":`...)
 	b = strconv.AppendInt(b, int64(w.status), 10)
 	b = append(b, `,"message":`...)
-	b = appendQuoted(b, f.text(wire.Gemini))
+	b = appendQuoted(b, text)
 	b = append(b, `,"status":`...)
 	b = appendQuoted(b, w.kind)
 	if f.RetryAfter > 0 {

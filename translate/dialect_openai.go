@@ -17,8 +17,6 @@ package translate
 import (
 	"net/http"
 	"strconv"
-
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
 // What both APIs of OpenAI have in common.
@@ -50,15 +48,15 @@ func openAITier(w *writer, name string) raw {
 		return raw(`"auto"`)
 	case name == "standard_only":
 		return raw(`"default"`)
-	case dialects[w.q.Format].rules.provider == w.rules.provider: // the other API
+	case w.client.provider == w.rules.provider: // the other API
 		return w.q.Params[ServiceTier]
 	}
 	return nil
 }
 
-func appendOpenAIFailure(b []byte, f *Failure, w words) []byte {
+func appendOpenAIFailure(b []byte, f *Failure, w words, text string) []byte {
 	b = append(b, `{"error":{"message":`...)
-	b = appendQuoted(b, f.text(wire.OpenAIChat))
+	b = appendQuoted(b, text)
 	b = append(b, `,"type":`...)
 	b = appendQuoted(b, w.kind)
 	b = append(b, `,"param":null,"code":`...)

@@ -51,8 +51,8 @@ func (chatDialect) appendWhole(dst []byte, c *collected) []byte { return appendC
 
 func (chatDialect) holder(joined bool) holder { return &chatHolder{joined: joined} }
 
-func (chatDialect) appendFailure(b []byte, f *Failure, w words) []byte {
-	return appendOpenAIFailure(b, f, w)
+func (chatDialect) appendFailure(b []byte, f *Failure, w words, text string) []byte {
+	return appendOpenAIFailure(b, f, w, text)
 }
 
 func (chatDialect) tooLong(message string, tokens, limit int64) string {

@@ -53,8 +53,8 @@ func (responsesDialect) appendWhole(dst []byte, c *collected) []byte {
 
 func (responsesDialect) holder(bool) holder { return new(responsesHolder) }
 
-func (responsesDialect) appendFailure(b []byte, f *Failure, w words) []byte {
-	return appendOpenAIFailure(b, f, w)
+func (responsesDialect) appendFailure(b []byte, f *Failure, w words, text string) []byte {
+	return appendOpenAIFailure(b, f, w, text)
 }
 
 func (responsesDialect) tooLong(message string, tokens, limit int64) string {

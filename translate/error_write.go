@@ -14,9 +14,7 @@
 
 package translate
 
-import (
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
-)
+import "github.com/caddy-llm-cache/caddy-llm-cache/wire"
 
 // words are how an API calls a fault: its status, its type and its code.
 type words struct {
@@ -56,7 +54,7 @@ func (f *Failure) Write(to wire.Format) (status int, body []byte) {
 
 // append appends the body of the failure, which is on one line.
 func (f *Failure) append(b []byte, to wire.Format) []byte {
-	return dialects[to].appendFailure(b, f, f.in(to))
+	return dialects[to].appendFailure(b, f, f.in(to), f.text(to))
 }
 
 // appendQuoted appends a text as a JSON string.

@@ -14,8 +14,6 @@
 
 package translate
 
-import "github.com/caddy-llm-cache/caddy-llm-cache/wire"
-
 // Where a marker of the cache stood.
 const (
 	inTools    = "tools[]"
@@ -24,8 +22,7 @@ const (
 )
 
 // markerField returns the client's name of a marker that is left out.
-func markerField(client wire.Format, place string) string {
-	r := &dialects[client].rules
+func (r *rules) markerField(place string) string {
 	switch {
 	case r.marker != "":
 		return r.marker

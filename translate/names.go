@@ -123,8 +123,8 @@ func (n *Names) allowed(c byte, first bool) bool {
 
 // callID returns a call's id in a form that the upstream takes. It depends on
 // the id alone, so that calls and results stay pairs.
-func callID(to wire.Format, id string) string {
-	limit := dialects[to].rules.idLimit
+func (w *writer) callID(id string) string {
+	limit := w.rules.idLimit
 	if limit == 0 {
 		return id
 	}

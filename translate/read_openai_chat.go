@@ -373,7 +373,7 @@ func (r *reader) chatReasoning(f chatMessage) (parts []Part) {
 		}
 	}
 	if len(parts) == 0 && f.reasoning.isString() && len(f.reasoning) > 2 {
-		parts = append(parts, Part{Kind: ThinkingPart, Text: f.reasoning.text(), Sealed: Sealed{Format: wire.OpenAIChat}})
+		parts = append(parts, Part{Kind: ThinkingPart, Text: f.reasoning.text(), Sealed: Sealed{Format: r.q.Format}})
 	}
 	return parts
 }

@@ -79,7 +79,7 @@ func TestRequests(t *testing.T) {
 	}, {
 		name: "results of one turn are one message, before the text", from: wire.OpenAIChat, to: wire.Anthropic,
 		body: `{"model":"m","messages":[` + question + `,{"role":"assistant","content":null,"tool_calls":[{"id":"x.1","type":"function","function":{"name":"f","arguments":"{\"b\":1.0,\"a\":\"\\u00e9\"}"}},{"id":"y","type":"function","function":{"name":"f","arguments":"{\"cut"}}]},{"role":"tool","tool_call_id":"x.1","content":"1"},{"role":"tool","tool_call_id":"y","content":"2"},{"role":"user","content":"Go"}]}`,
-		want: []string{`"input":{"b":1.0,"a":"\u00e9"}`, `"input":{"arguments":"{\"cut"}`, `{"role":"user","content":[{"type":"tool_result","tool_use_id":"` + callID(wire.Anthropic, "x.1") + `","content":"1"},{"type":"tool_result","tool_use_id":"y","content":"2"},{"type":"text","text":"Go"}]}]`},
+		want: []string{`"input":{"b":1.0,"a":"\u00e9"}`, `"input":{"arguments":"{\"cut"}`, `{"role":"user","content":[{"type":"tool_result","tool_use_id":"call_4598734b4461ecebd8672ce4","content":"1"},{"type":"tool_result","tool_use_id":"y","content":"2"},{"type":"text","text":"Go"}]}]`},
 		not:  []string{"x.1"},
 	}, {
 		name: "an image in a result follows as the user's", from: wire.Anthropic, to: wire.OpenAIChat,

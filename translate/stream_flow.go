@@ -22,6 +22,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/tidwall/gjson"
+
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
@@ -229,11 +231,14 @@ func (f *flow) name(b *block, id, name string) {
 	}
 }
 
+// own reports whether the upstream speaks the client's format.
+func (f *flow) own() bool { return f.from == f.client }
+
 // seal returns the string that carries a block of thinking through the client:
 // the signature itself if it is of the client's own format. The text is what
 // the client would not hand back otherwise.
 func (f *flow) seal(b *block, text string) string {
-	if f.from == f.client {
+	if f.own() {
 		return b.signature
 	}
 	return Sealed{Format: f.from, ID: b.id, Text: text, Data: b.signature, Redacted: b.redacted}.Seal()
@@ -294,6 +299,18 @@ func (f *flow) end() {
 	f.ended = true
 	f.to.finish(&f.message)
 }
+
+// failIf ends the answer in the error that an event is, and reports whether it is one.
+func (f *flow) failIf(event string, root gjson.Result) bool {
+	if !isFailure(event, root) {
+		return false
+	}
+	f.failWith(root)
+	return true
+}
+
+// failWith ends the answer in the error that an object is or holds.
+func (f *flow) failWith(root gjson.Result) { f.fail(readFailure(f.from, 0, root)) }
 
 // fail ends the answer in an error.
 func (f *flow) fail(e *Failure) {

@@ -14,11 +14,7 @@
 
 package translate
 
-import (
-	"github.com/tidwall/gjson"
-
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
-)
+import "github.com/tidwall/gjson"
 
 // anthropicReader reads answers of the Messages API. Blocks of tools that the
 // provider runs itself are left out: no other format has them.
@@ -48,9 +44,7 @@ func (a *anthropicReader) event(f *flow, name string, root gjson.Result) {
 	case "ping":
 		f.ping()
 	default:
-		if isFailure(name, root) {
-			f.fail(readFailure(wire.Anthropic, 0, root))
-		}
+		f.failIf(name, root)
 	}
 }
 
@@ -131,7 +125,7 @@ var anthropicStops = map[string]stopReason{
 func (a *anthropicReader) whole(f *flow, root gjson.Result) {
 	content := root.Get("content")
 	if !content.Exists() {
-		f.fail(readFailure(wire.Anthropic, 0, root))
+		f.failWith(root)
 		return
 	}
 	f.count(root.Get("usage"))

@@ -14,11 +14,7 @@
 
 package translate
 
-import (
-	"github.com/tidwall/gjson"
-
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
-)
+import "github.com/tidwall/gjson"
 
 // geminiReader reads answers of the Gemini API. A stream has no terminal event:
 // it is complete if it has said why it ended when it is over, and the last
@@ -31,8 +27,7 @@ func (g *geminiReader) event(f *flow, _ string, root gjson.Result) {
 	candidates, feedback := root.Get("candidates"), root.Get("promptFeedback.blockReason").Str
 	usage := root.Get("usageMetadata")
 	switch {
-	case isFailure("", root):
-		f.fail(readFailure(wire.Gemini, 0, root))
+	case f.failIf("", root):
 		return
 	case !candidates.Exists() && feedback == "" && !usage.Exists():
 		return
@@ -114,7 +109,7 @@ func (g *geminiReader) whole(f *flow, root gjson.Result) {
 		f.end()
 		return
 	}
-	f.fail(readFailure(wire.Gemini, 0, root))
+	f.failWith(root)
 }
 
 func (g *geminiReader) done(f *flow) { g.eof(f) }

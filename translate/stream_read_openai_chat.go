@@ -14,26 +14,22 @@
 
 package translate
 
-import (
-	"github.com/tidwall/gjson"
-
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
-)
+import "github.com/tidwall/gjson"
 
 // chatReader reads answers of chat completions, in the dialects that servers
 // speak. Choices beyond the first are left out: no other format has them.
 type chatReader struct{}
 
 func (c *chatReader) event(f *flow, name string, root gjson.Result) {
-	if !c.answer(f, root, "delta") && isFailure(name, root) {
-		f.fail(readFailure(wire.OpenAIChat, 0, root))
+	if !c.answer(f, root, "delta") {
+		f.failIf(name, root)
 	}
 }
 
 // whole reads an answer that is not streamed; it is over when it is read.
 func (c *chatReader) whole(f *flow, root gjson.Result) {
 	if !c.answer(f, root, "message") {
-		f.fail(readFailure(wire.OpenAIChat, 0, root))
+		f.failWith(root)
 		return
 	}
 	f.end()

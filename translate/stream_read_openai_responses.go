@@ -14,11 +14,7 @@
 
 package translate
 
-import (
-	"github.com/tidwall/gjson"
-
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
-)
+import "github.com/tidwall/gjson"
 
 // responsesReader reads answers of the Responses API. Items of tools that the
 // provider runs itself are left out: no other format has them.
@@ -55,15 +51,13 @@ func (r *responsesReader) event(f *flow, name string, root gjson.Result) {
 	case "response.completed", "response.incomplete":
 		r.end(f, root.Get("response"))
 	case "response.failed":
-		f.fail(readFailure(wire.OpenAIResponses, 0, root.Get("response")))
+		f.failWith(root.Get("response"))
 	case "response.in_progress", "response.queued", "keepalive":
 		if f.started {
 			f.ping()
 		}
 	default:
-		if isFailure(name, root) {
-			f.fail(readFailure(wire.OpenAIResponses, 0, root))
-		}
+		f.failIf(name, root)
 	}
 }
 
@@ -168,7 +162,7 @@ func (r *responsesReader) output(f *flow, list gjson.Result) {
 
 func (r *responsesReader) whole(f *flow, root gjson.Result) {
 	if root.Get("status").Str == "failed" || !root.Get("output").Exists() {
-		f.fail(readFailure(wire.OpenAIResponses, 0, root))
+		f.failWith(root)
 		return
 	}
 	r.end(f, root)

@@ -14,8 +14,6 @@
 
 package translate
 
-import "github.com/caddy-llm-cache/caddy-llm-cache/wire"
-
 // anthropicWriter writes a stream of the Messages API.
 type anthropicWriter struct {
 	*output
@@ -61,7 +59,7 @@ func (w *anthropicWriter) open(b *block) {
 }
 
 // opaque reports whether the block is redacted_thinking of Anthropic's own.
-func (w *anthropicWriter) opaque(b *block) bool { return b.redacted && w.flow.from == wire.Anthropic }
+func (w *anthropicWriter) opaque(b *block) bool { return b.redacted && w.flow.own() }
 
 func (w *anthropicWriter) delta(b *block, text string) {
 	w.sse("content_block_delta")
@@ -112,7 +110,7 @@ func (w *anthropicWriter) finish(m *message) {
 
 func (w *anthropicWriter) fail(f *Failure) {
 	w.sse("error")
-	w.buf = f.append(w.buf, wire.Anthropic)
+	w.buf = f.append(w.buf, w.flow.client)
 	w.end()
 }
 

@@ -14,11 +14,7 @@
 
 package translate
 
-import (
-	"strconv"
-
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
-)
+import "strconv"
 
 // geminiWriter writes a stream of the Gemini API. Its clients know neither
 // comments nor events of other kinds, and get calls whole.
@@ -84,7 +80,7 @@ func (w *geminiWriter) close(b *block) {
 	switch b.kind {
 	case blockThinking:
 		w.sealed = w.flow.seal(b, plain(view(b.content)))
-		if w.sealed == "" || w.flow.from != wire.Gemini {
+		if w.sealed == "" || !w.flow.own() {
 			return
 		}
 		w.chunk()
@@ -132,7 +128,7 @@ func (w *geminiWriter) fail(f *Failure) {
 	default:
 		w.raw("[")
 	}
-	w.buf = f.append(w.buf, wire.Gemini)
+	w.buf = f.append(w.buf, w.flow.client)
 	if w.flow.asked.Array {
 		w.raw("]")
 	}
@@ -174,7 +170,7 @@ func appendGeminiCall(dst []byte, f *flow, b *block, sealed string) []byte {
 	switch {
 	case b.signature != "":
 		sealed = b.signature
-	case sealed == "" && b.place == 0 && f.from != wire.Gemini:
+	case sealed == "" && b.place == 0 && !f.own():
 		sealed = unsignedCall
 	}
 	if sealed != "" {

@@ -14,11 +14,7 @@
 
 package translate
 
-import (
-	"strconv"
-
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
-)
+import "strconv"
 
 // chatWriter writes a stream of chat completions.
 type chatWriter struct {
@@ -98,7 +94,7 @@ func (w *chatWriter) delta(b *block, text string) {
 	default:
 		w.raw(`"reasoning_content":`)
 		w.inside(text)
-		if w.flow.from != wire.OpenAIChat {
+		if !w.flow.own() {
 			b.content = append(b.content, text...)
 		}
 	}
@@ -162,7 +158,7 @@ func (w *chatWriter) finish(m *message) {
 
 func (w *chatWriter) fail(f *Failure) {
 	w.data()
-	w.buf = f.append(w.buf, wire.OpenAIChat)
+	w.buf = f.append(w.buf, w.flow.client)
 	w.output.end()
 }
 

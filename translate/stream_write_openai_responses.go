@@ -14,10 +14,6 @@
 
 package translate
 
-import (
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
-)
-
 // responsesWriter writes a stream of the Responses API. Its last event repeats
 // the whole answer.
 type responsesWriter struct {
@@ -166,7 +162,7 @@ func (w *responsesWriter) finish(m *message) {
 // fail ends the stream as the API does; before it has begun there is no
 // response to speak of.
 func (w *responsesWriter) fail(f *Failure) {
-	names := f.in(wire.OpenAIResponses)
+	names := f.in(w.flow.client)
 	code := f.code(names)
 	if code == "" {
 		code = "server_error"
@@ -179,7 +175,7 @@ func (w *responsesWriter) fail(f *Failure) {
 		w.raw(`,"code":`)
 		w.string(code)
 		w.raw(`,"message":`)
-		w.string(f.text(wire.OpenAIResponses))
+		w.string(f.text(w.flow.client))
 		w.raw(`,"param":null`)
 		w.endEvent()
 		return
@@ -190,7 +186,7 @@ func (w *responsesWriter) fail(f *Failure) {
 	w.raw(`,"error":{"code":`)
 	w.string(code)
 	w.raw(`,"message":`)
-	w.string(f.text(wire.OpenAIResponses))
+	w.string(f.text(w.flow.client))
 	w.raw(`},"incomplete_details":null,"output":[],"usage":null}`)
 	w.endEvent()
 }

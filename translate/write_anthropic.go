@@ -23,7 +23,7 @@ import (
 func (w *writer) anthropic() error {
 	q := w.q
 	if w.forced() && len(w.tools) > 0 && claudeOf(w.model).refusesForced() {
-		return &Unsupported{Field: dialects[q.Format].rules.choice, Reason: "this model cannot be made to call a tool"}
+		return &Unsupported{Field: w.client.choice, Reason: "this model cannot be made to call a tool"}
 	}
 	w.string("model", w.model)
 	limit, thinking := w.anthropicThinking()
@@ -96,7 +96,7 @@ func (w *writer) anthropicThinking() (limit int, t *claudeThinking) {
 		given = true
 	}
 	g, model := w.q.Reasoning, claudeOf(w.model)
-	field := dialects[w.q.Format].rules.reasoning
+	field := w.client.reasoning
 	switch {
 	case g.Mode == "":
 		return limit, nil
@@ -160,7 +160,7 @@ func (w *writer) inLoopWithoutThinking() bool {
 func (w *writer) anthropicOutput(t *claudeThinking) {
 	o := w.q.Output
 	if o.Kind == "json" || o.Kind == "schema" && o.Schema == nil {
-		w.drop(dialects[w.q.Format].rules.output)
+		w.drop(w.client.output)
 		o.Kind = ""
 	}
 	if t != nil {
@@ -344,7 +344,7 @@ func (w *writer) anthropicPart(p Part) error {
 	case CallPart:
 		w.open('{')
 		w.string("type", "tool_use")
-		w.string("id", callID(w.to, p.ID))
+		w.string("id", w.callID(p.ID))
 		w.string("name", w.names.upstream(p.Tool))
 		w.member("input", w.arguments(p))
 		w.mark(p.Cache)
@@ -352,7 +352,7 @@ func (w *writer) anthropicPart(p Part) error {
 	case ResultPart:
 		w.open('{')
 		w.string("type", "tool_result")
-		w.string("tool_use_id", callID(w.to, p.ID))
+		w.string("tool_use_id", w.callID(p.ID))
 		if err := w.anthropicResult(p); err != nil {
 			return err
 		}

@@ -50,7 +50,7 @@ func (w *writer) mark(cache raw) {
 	if cache == nil {
 		return
 	}
-	field := markerField(w.q.Format, inMessages)
+	field := w.client.markerField(inMessages)
 	if w.surplus > 0 {
 		w.surplus--
 		w.drop(field)

@@ -131,14 +131,14 @@ func (w *writer) geminiTools() {
 		w.close('}')
 		w.dropCache(t.Cache, inTools)
 		if t.Strict.isTrue() {
-			w.drop(dialects[w.q.Format].rules.strict)
+			w.drop(w.client.strict)
 		}
 	}
 	w.close(']')
 	w.close('}')
 	w.close(']')
 	if c.Single {
-		w.drop(dialects[w.q.Format].rules.parallel)
+		w.drop(w.client.parallel)
 	}
 	if c.Mode == "" && len(c.Tools) == 0 {
 		return

@@ -66,7 +66,7 @@ func (w *writer) chat() error {
 // openAIEffort returns the effort to ask for, empty for the model's default.
 func (w *writer) openAIEffort() string {
 	g := w.q.Reasoning
-	field := dialects[w.q.Format].rules.reasoning
+	field := w.client.reasoning
 	if w.o.Official && !reasons(w.model) {
 		if g.Mode == "on" || g.Mode == "adaptive" {
 			w.drop(field)

@@ -78,7 +78,7 @@ func (w *writer) chatResults(parts []Part) (rest []Part, err error) {
 		}
 		w.open('{')
 		w.string("role", "tool")
-		w.string("tool_call_id", callID(w.to, p.ID))
+		w.string("tool_call_id", w.callID(p.ID))
 		content := make([]Part, 0, len(p.Content)+len(notes))
 		for _, c := range p.Content {
 			if c, _ = textual(c); c.Kind == MediaPart {
@@ -117,7 +117,7 @@ func (w *writer) chatContent(parts []Part, place string) error {
 	}
 	keep := marked && (w.o.CacheControl || w.o.Breakpoints)
 	if marked && !keep {
-		w.drop(markerField(w.q.Format, place))
+		w.drop(w.client.markerField(place))
 	}
 	if plain && !keep && (len(parts) == 1 || !w.o.Official) {
 		w.text("content", joined(parts))
@@ -299,7 +299,7 @@ func (w *writer) chatCalls(parts []Part) {
 			continue
 		}
 		w.open('{')
-		w.string("id", callID(w.to, p.ID))
+		w.string("id", w.callID(p.ID))
 		w.string("type", "function")
 		w.key("function")
 		w.open('{')

@@ -14,11 +14,7 @@
 
 package translate
 
-import (
-	"strings"
-
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
-)
+import "strings"
 
 func (w *writer) responses() error {
 	q := w.q
@@ -223,7 +219,7 @@ func (w *writer) responsesResult(p Part, content []Part) error {
 		kind = "custom_tool_call_output"
 	}
 	w.string("type", kind)
-	w.string("call_id", callID(w.to, p.ID))
+	w.string("call_id", w.callID(p.ID))
 	w.dropFailed(p)
 	w.dropCache(p.Cache, inMessages)
 	plain := true
@@ -264,7 +260,7 @@ func (w *writer) responsesContent(name string, parts []Part) error {
 			return err
 		}
 		if p.Cache != nil && !w.o.Breakpoints {
-			w.drop(markerField(w.q.Format, inMessages))
+			w.drop(w.client.markerField(inMessages))
 		}
 		w.openAIMarker(p)
 		w.close('}')
@@ -328,12 +324,12 @@ func (w *writer) responsesAssistant(parts []Part) {
 			w.open('{')
 			if p.Tool.Custom {
 				w.string("type", "custom_tool_call")
-				w.string("call_id", callID(w.to, p.ID))
+				w.string("call_id", w.callID(p.ID))
 				w.string("name", w.names.upstream(p.Tool))
 				w.text("input", p.Text)
 			} else {
 				w.string("type", "function_call")
-				w.string("call_id", callID(w.to, p.ID))
+				w.string("call_id", w.callID(p.ID))
 				w.string("name", w.names.upstream(p.Tool))
 				w.quoted("arguments", w.arguments(p))
 			}
@@ -349,7 +345,7 @@ func (w *writer) responsesReasoning(p Part) {
 	w.string("type", "reasoning")
 	w.key("summary")
 	w.open('[')
-	own := p.Sealed.Format == wire.OpenAIResponses && p.Sealed.Data != ""
+	own := w.own(p)
 	if own && !p.Text.empty() {
 		w.open('{')
 		w.string("type", "summary_text")

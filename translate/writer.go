@@ -28,6 +28,7 @@ type writer struct {
 	to      wire.Format
 	dialect *spoken
 	rules   *rules
+	client  *rules // of the format that the request came in
 	q       *Request
 	o       Options
 	names   *Names
@@ -47,7 +48,7 @@ type writer struct {
 }
 
 func newWriter(to wire.Format, q *Request, o Options, room int) *writer {
-	w := &writer{to: to, dialect: dialects[to], rules: &dialects[to].rules, q: q, o: o, names: newNames(to, o.NameLimit), model: q.Model, dropped: maps.Clone(q.dropped)}
+	w := &writer{to: to, dialect: dialects[to], rules: &dialects[to].rules, client: &dialects[q.Format].rules, q: q, o: o, names: newNames(to, o.NameLimit), model: q.Model, dropped: maps.Clone(q.dropped)}
 	if w.dropped == nil {
 		w.dropped = map[string]bool{}
 	}
@@ -182,7 +183,7 @@ func (w *writer) paramName(p Param) string {
 
 // dropParam lists a parameter by the client's name.
 func (w *writer) dropParam(p Param) {
-	if name := dialects[w.q.Format].rules.params[p]; name != "" {
+	if name := w.client.params[p]; name != "" {
 		w.drop(name)
 	} else {
 		w.drop("top_k")
@@ -317,20 +318,20 @@ func (w *writer) own(p Part) bool { return p.Sealed.Format == w.to && p.Sealed.D
 
 // dropThinking lists reasoning that the upstream could not read.
 func (w *writer) dropThinking() {
-	w.drop(dialects[w.q.Format].rules.thinking)
+	w.drop(w.client.thinking)
 }
 
 // dropCache lists a marker that the format does not have.
 func (w *writer) dropCache(marker raw, place string) {
 	if marker != nil {
-		w.drop(markerField(w.q.Format, place))
+		w.drop(w.client.markerField(place))
 	}
 }
 
 // dropFailed lists that a tool failed, which the format cannot say.
 func (w *writer) dropFailed(p Part) {
 	if p.Failed {
-		w.drop(dialects[w.q.Format].rules.failed)
+		w.drop(w.client.failed)
 	}
 }
 

@@ -122,7 +122,7 @@ func (s *Store) Begin(c Conversation, q Request) (*Exchange, error) {
 // does.
 func (x *Exchange) Accept() {
 	if x.base != "" {
-		x.store.accept(x.base, x.conversation.Tenant, x.next.base, x.at)
+		x.store.accept(x.base, x.conversation.Tenant, x.next.base)
 	}
 }
 

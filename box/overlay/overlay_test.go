@@ -429,8 +429,8 @@ func TestStoreForgets(t *testing.T) {
 	}
 	c.key = "t"
 	c.send(body, wire.Turn{})
-	if s := c.store.sessions; len(s.all) != 1 || s.bytes <= 0 || s.bytes > 100_000 {
-		t.Errorf("%d sessions, %d bytes", len(s.all), s.bytes)
+	if s := c.store.sessions; s.Len() != 1 || s.Bytes() <= 0 || s.Bytes() > 100_000 {
+		t.Errorf("%d sessions, %d bytes", s.Len(), s.Bytes())
 	}
 }
 
@@ -438,7 +438,7 @@ func TestStoreForgets(t *testing.T) {
 func TestStoreIsShared(t *testing.T) {
 	const most = 256 << 10
 	c := newClient(t, Box)
-	c.store = &Store{sessions: newShares[[]*lineage](most), bases: newShares[*base](most)}
+	c.store = &Store{sessions: newShares[session](most), bases: newShares[*base](most)}
 	c.tenant, c.key = "modest", "modest"
 	c.send(chat("S", toolA+","+toolB, hello), wire.Turn{})
 	c.tenant = "greedy"
@@ -446,16 +446,18 @@ func TestStoreIsShared(t *testing.T) {
 	for i := range 100 {
 		c.key = fmt.Sprint("greedy ", i)
 		c.begin(chat(fmt.Sprint(i, long), toolA, hello)).Commit(&wire.Turn{Done: true}, false)
-		if b, s := c.store.bases.bytes, c.store.sessions.bytes; b > most || s > most {
+		if b, s := c.store.bases.Bytes(), c.store.sessions.Bytes(); b > most || s > most {
 			t.Fatalf("%d bytes of bases, %d of sessions", b, s)
 		}
 	}
-	if n := len(c.store.bases.all); n < 20 {
+	if n := c.store.bases.Len(); n < 20 {
 		t.Errorf("%d bases of somebody who has nearly all of the room", n)
 	}
 	c.begin(chat(strings.Repeat(long, 12), toolA, hello)).Commit(&wire.Turn{Done: true}, false)
-	if n := c.store.bases.order.Front().Value.(*shared[*base]).size; n > most/4 {
-		t.Errorf("a base of %d bytes is kept", n)
+	for e := range c.store.bases.Oldest() {
+		if n := e.Size(); n > most/4 {
+			t.Errorf("a base of %d bytes is kept", n)
+		}
 	}
 	c.tenant, c.key = "modest", "modest"
 	if x := c.begin(chat("S", toolB+","+toolA, hello)); x.before == nil || names(string(x.Body)) != "AB" {
@@ -473,7 +475,7 @@ func TestNothingIsKeptOfWhatIsNotAccepted(t *testing.T) {
 	for i := range 3 {
 		c.begin(chat(fmt.Sprint(i), toolA+","+toolB, hello))
 	}
-	if n, b := len(c.store.sessions.all), len(c.store.bases.all); n+b > 0 {
+	if n, b := c.store.sessions.Len(), c.store.bases.Len(); n+b > 0 {
 		t.Errorf("%d sessions, %d bases", n, b)
 	}
 	x := c.begin(chat("S", toolA+","+toolB, hello))

@@ -35,28 +35,34 @@ const (
 // called from several goroutines.
 type Store struct {
 	mu       sync.Mutex
-	sessions *shares[[]*lineage] // most recently used first in each
+	sessions *shares[session]
 	bases    *shares[*base]
+}
+
+// session is the conversations of one, the one used last first.
+type session struct {
+	lineages []*lineage
+	used     time.Time
 }
 
 // NewStore returns an empty store.
 func NewStore() *Store {
-	return &Store{sessions: newShares[[]*lineage](maxBytes), bases: newShares[*base](maxBaseBytes)}
+	return &Store{sessions: newShares[session](maxBytes), bases: newShares[*base](maxBaseBytes)}
 }
 
 // lineagesOf returns the conversations of a session. They are immutable.
 func (s *Store) lineagesOf(key string, now time.Time) []*lineage {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	e := s.sessions.get(key)
+	e := s.sessions.Get(key)
 	if e == nil {
 		return nil
 	}
-	if now.Sub(e.used) > maxIdle {
-		s.sessions.drop(e)
+	if now.Sub(e.Value.used) > maxIdle {
+		s.sessions.Drop(e)
 		return nil
 	}
-	return e.value
+	return e.Value.lineages
 }
 
 // put makes next part of its session, in the place of before if that is not nil.
@@ -65,8 +71,8 @@ func (s *Store) put(c Conversation, before, next *lineage, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	lineages, size := []*lineage{next}, len(c.Session)+200+next.Size()
-	if e := s.sessions.get(c.Session); e != nil {
-		for _, l := range e.value {
+	if e := s.sessions.Get(c.Session); e != nil {
+		for _, l := range e.Value.lineages {
 			n := l.Size()
 			if l == before || len(lineages) == maxLineages || size+n > s.sessions.share() {
 				continue
@@ -75,9 +81,12 @@ func (s *Store) put(c Conversation, before, next *lineage, now time.Time) {
 			size += n
 		}
 	}
-	s.sessions.put(c.Session, c.Tenant, lineages, size, now)
-	for e := s.sessions.oldest(); e != nil && now.Sub(e.used) > maxIdle; e = s.sessions.oldest() {
-		s.sessions.drop(e)
+	s.sessions.put(c.Session, c.Tenant, session{lineages, now}, size)
+	for e := range s.sessions.Oldest() {
+		if now.Sub(e.Value.used) <= maxIdle {
+			break
+		}
+		s.sessions.Drop(e)
 	}
 }
 
@@ -85,31 +94,29 @@ func (s *Store) put(c Conversation, before, next *lineage, now time.Time) {
 func (s *Store) Forget(key string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if e := s.sessions.get(key); e != nil {
-		s.sessions.drop(e)
-	}
+	s.sessions.forget(key)
 }
 
 // known returns the base of a name, b itself if it is the first of its kind.
 func (s *Store) known(name string, b *base) *base {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if e := s.bases.get(name); e != nil {
-		return e.value
+	if e := s.bases.Get(name); e != nil {
+		return e.Value
 	}
 	return b
 }
 
 // accept has conversations that begin alike begin with b from here on, unless there
 // is such a base.
-func (s *Store) accept(name, tenant string, b *base, now time.Time) {
+func (s *Store) accept(name, tenant string, b *base) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if e := s.bases.get(name); e != nil {
-		s.bases.touch(e, now)
+	if e := s.bases.Get(name); e != nil {
+		s.bases.Use(e)
 		return
 	}
-	s.bases.put(name, tenant, b, b.size(), now)
+	s.bases.put(name, tenant, b, b.size())
 }
 
 // Report is what an operator may see of the conversations of a session.

@@ -49,7 +49,7 @@ func (o outcome) kind() string {
 	return kind
 }
 
-// same tells whether a client gets the same, but for the length's being said.
+// same reports whether a client gets the same, but for the length's being said.
 func (o outcome) same(b outcome) (bool, string) {
 	switch {
 	case o.refused != b.refused:
@@ -98,10 +98,10 @@ func turnIn(f wire.Format, stream bool, body string, cut bool) *wire.Turn {
 	return d.Turn()
 }
 
-// isGood tells whether a turn is an answer of a model that came to its end.
+// isGood reports whether a turn is an answer of a model that came to its end.
 func isGood(t *wire.Turn) bool { return t.Done && !t.Failed() && t.StopReason != "" }
 
-// isErrorOf tells whether a body is an error as a format's API words it.
+// isErrorOf reports whether a body is an error as a format's API words it.
 func isErrorOf(f wire.Format, body string) bool {
 	if !gjson.Valid(body) {
 		return false

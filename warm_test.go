@@ -48,7 +48,7 @@ func (u *upstream) came(t *testing.T, n int) []received {
 	return nil
 }
 
-// isWarmUp tells whether a request only has the box read how another one began.
+// isWarmUp reports whether a request only has the box read how another one began.
 func isWarmUp(r, of received) bool {
 	return gjson.Get(r.body, "max_tokens").Int() == 1 && gjson.Get(r.body, "tools").Raw == gjson.Get(of.body, "tools").Raw &&
 		gjson.Get(r.body, "messages.0").Raw == gjson.Get(of.body, "messages.0").Raw &&

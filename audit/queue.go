@@ -165,7 +165,7 @@ func (q *Queue) Add(r *Record) {
 	}
 }
 
-// add takes a record and tells whether there is a batch. The queue is locked.
+// add takes a record and reports whether there is a batch. The queue is locked.
 func (q *Queue) add(r *Record) bool {
 	if q.closed {
 		q.counters.Dropped.Add(r.Turns)

@@ -136,7 +136,7 @@ type Record struct {
 	UpstreamFormat string `json:"upstream_format"`
 	// Policy is the policy in force.
 	Policy string `json:"policy"`
-	// Stream tells whether the answer was streamed.
+	// Stream reports whether the answer was streamed.
 	Stream bool `json:"stream,omitempty"`
 
 	// OriginalTokens and SentTokens are estimates of the prompt as the client
@@ -202,7 +202,7 @@ type Record struct {
 	Outcome string `json:"outcome"`
 	// StopReason is the format's own word for why the answer ended.
 	StopReason string `json:"stop_reason,omitempty"`
-	// Resent tells that the request was sent once more after an edit met a 400.
+	// Resent reports that the request was sent once more after an edit met a 400.
 	Resent bool `json:"resent,omitempty"`
 
 	// Content is what was asked and answered, nil unless the operator asked for

@@ -66,7 +66,7 @@ func (o *Detached) tidy(t sessioncache.Tenant) {
 	}
 }
 
-// reserve accounts for bytes that are about to be kept, and tells whether they may
+// reserve accounts for bytes that are about to be kept, and reports whether they may
 // be.
 func (o *Detached) reserve(t sessioncache.Tenant, n int64) bool {
 	o.mu.Lock()

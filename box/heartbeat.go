@@ -81,7 +81,7 @@ func (l *Heartbeat) Validate() error {
 type Stream struct {
 	// Every and Open are the intervals, 0 for no signs of life.
 	Every, Open time.Duration
-	// Events tells that it is a stream of events.
+	// Events reports that it is a stream of events.
 	Events bool
 	// Format is the client's, Agent how it calls itself.
 	Format wire.Format

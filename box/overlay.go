@@ -246,7 +246,7 @@ func (a *overlaidAnswer) Take(p []byte) (int, error) {
 // overlay changes, besides those in blame.
 var suspect = [][]byte{[]byte("role"), []byte("template"), []byte("system message"), []byte("tools"), []byte("chat_template")}
 
-// refused tells whether the overlay may be what the upstream refused.
+// refused reports whether the overlay may be what the upstream refused.
 func (a *overlaidAnswer) refused() bool {
 	if !a.holds {
 		return false

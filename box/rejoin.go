@@ -83,7 +83,7 @@ type Rejoin struct {
 	Grace time.Duration
 	// Detached are the requests that do.
 	Detached *Detached
-	// Queued tells that a request may have to wait for a slot before it begins.
+	// Queued reports that a request may have to wait for a slot before it begins.
 	Queued bool
 	// Log gets what goes wrong.
 	Log *zap.Logger
@@ -272,7 +272,7 @@ func (k *work) Take(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// keeps tells whether so many bytes more of the answer may be kept. The lock is
+// keeps reports whether so many bytes more of the answer may be kept. The lock is
 // held.
 func (k *work) keeps(n int) bool {
 	n += len(k.body)
@@ -427,7 +427,7 @@ func (k *work) settle(outcome string) {
 	rejoined.WithLabelValues(outcome).Inc()
 }
 
-// promising tells whether the work is worth to be waited for: it has not failed.
+// promising reports whether the work is worth to be waited for: it has not failed.
 // The lock is held.
 func (k *work) promising() bool {
 	return k.panicked == nil && k.err == nil && (k.status == 0 || k.status/100 == 2)

@@ -104,7 +104,7 @@ func thoughtSignature(v *wire.View, b *wire.Block) string {
 	return ""
 }
 
-// offers tells whether a request offers a tool.
+// offers reports whether a request offers a tool.
 func offers(v *wire.View, name string) bool {
 	for i := range v.Blocks[:v.Tools] {
 		if v.Text(v.Blocks[i].Name) == name {
@@ -114,7 +114,7 @@ func offers(v *wire.View, name string) bool {
 	return false
 }
 
-// hidden tells whether a block calls a tool that the client has not offered, but
+// hidden reports whether a block calls a tool that the client has not offered, but
 // the request does: a call that the client never saw.
 func hidden(c Call, b *wire.Block) bool {
 	name := c.View.Text(b.Name)

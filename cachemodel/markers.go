@@ -91,7 +91,7 @@ func lateLong(path string) *APIError {
 	return invalidf("%s.ttl: a ttl='1h' cache_control block must not come after a ttl='5m' cache_control block. Note that blocks are processed in the following order: `tools`, `system`, `messages`.", path)
 }
 
-// markerTTL tells whether a marker asks for the long lifetime.
+// markerTTL reports whether a marker asks for the long lifetime.
 func markerTTL(v *wire.View, s wire.Span, path string) (bool, *APIError) {
 	switch ttl := gjson.GetBytes(s.Of(v.Raw), "ttl"); {
 	case !ttl.Exists(), ttl.Str == "5m":

@@ -31,7 +31,7 @@ type name struct {
 	minor  int
 }
 
-// below tells whether the version is lower than major.minor.
+// below reports whether the version is lower than major.minor.
 func (n name) below(major, minor int) bool {
 	return n.major < major || n.major == major && n.minor < minor
 }

@@ -44,7 +44,7 @@ type history struct {
 	count  int32     // number of thinking blocks
 }
 
-// endsLike tells whether h may stand where there was another history: the same
+// endsLike reports whether h may stand where there was another history: the same
 // blocks, and a run of thinking that ends with the same one.
 func (h history) endsLike(was history) bool {
 	return h.blocks == was.blocks && (h.count == 0 || h.last == was.last && h.count <= was.count)

@@ -40,9 +40,9 @@ type Profile struct {
 	// Anthropic format set cache markers, those of the Responses format send
 	// the model's reasoning back.
 	Format wire.Format
-	// LongTTL tells that the client's markers ask for the long lifetime.
+	// LongTTL reports that the client's markers ask for the long lifetime.
 	LongTTL bool
-	// Adaptive tells that the client's requests carry adaptive thinking. With a
+	// Adaptive reports that the client's requests carry adaptive thinking. With a
 	// fixed budget instead, the API refuses answers without thinking at places
 	// where the recorded conversations hold them.
 	Adaptive bool

@@ -84,7 +84,7 @@ func (p *prompt) tokens(n int) int64 {
 // size returns the length of the whole prompt.
 func (p *prompt) size() int64 { return p.tokens(len(p.total)) }
 
-// sameRun tells whether position i+1 belongs to the run of tool calls or tool
+// sameRun reports whether position i+1 belongs to the run of tool calls or tool
 // results that position i is in.
 func (p *prompt) sameRun(i int) bool {
 	a, b := p.view.Blocks[p.block[i]].Kind, p.view.Blocks[p.block[i+1]].Kind
@@ -181,7 +181,7 @@ func lastPrompt(v *wire.View) int {
 	return 0
 }
 
-// answersTool tells whether a message holds a tool result.
+// answersTool reports whether a message holds a tool result.
 func answersTool(v *wire.View, message int) bool {
 	msg := &v.Messages[message]
 	for i := msg.First; i < msg.End; i++ {

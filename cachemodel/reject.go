@@ -133,7 +133,7 @@ func validateContent(v *wire.View, r Rules) *APIError {
 	return nil
 }
 
-// isBlank tells whether a JSON string holds white space only.
+// isBlank reports whether a JSON string holds white space only.
 func isBlank(s []byte) bool {
 	for i := 1; i < len(s)-1; i++ {
 		switch s[i] {

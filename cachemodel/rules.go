@@ -105,35 +105,35 @@ type Rules struct {
 	// LookBack is the number of positions that are searched for an entry from
 	// each breakpoint back, itself included. 0 means all.
 	LookBack int `json:"look_back,omitempty"`
-	// CollapseRuns tells that a run of tool calls, and a run of tool results,
+	// CollapseRuns reports that a run of tool calls, and a run of tool results,
 	// counts as one position of the look-back.
 	CollapseRuns bool `json:"collapse_runs,omitempty"`
 	// Slots is the number of prompts that an engine keeps in the KV regime.
 	Slots int `json:"slots,omitempty"`
 
-	// BindsThinking tells that a thinking block is refused when anything before
+	// BindsThinking reports that a thinking block is refused when anything before
 	// it differs from what the model saw when it wrote it. Accounts opened before
 	// 2026-08-31 are spared by some of these models; whose account it is cannot
 	// be told from outside, so they are not counted as spared.
 	BindsThinking bool `json:"binds_thinking,omitempty"`
-	// BindsReasoning tells that a reasoning item of the Responses API is left out
+	// BindsReasoning reports that a reasoning item of the Responses API is left out
 	// of the prompt, without an error, when anything before it differs from what
 	// the model saw when it wrote it [D].
 	BindsReasoning bool `json:"binds_reasoning,omitempty"`
-	// Explicit tells that a request may carry breakpoints of the client's own,
+	// Explicit reports that a request may carry breakpoints of the client's own,
 	// prompt_cache_breakpoint, in content parts. Hosts that do not know the
 	// member refuse the request, so it holds only where the provider is known
 	// by configuration, not by the model's name [D].
 	Explicit bool `json:"explicit,omitempty"`
-	// KeepsThinking tells that the thinking of finished turns stays in the
+	// KeepsThinking reports that the thinking of finished turns stays in the
 	// prompt. Where it is false the provider itself leaves it out as soon as a
 	// person's prompt follows.
 	KeepsThinking bool `json:"keeps_thinking,omitempty"`
-	// RefusesPrefill tells that the messages may not end with the assistant's.
+	// RefusesPrefill reports that the messages may not end with the assistant's.
 	RefusesPrefill bool `json:"refuses_prefill,omitempty"`
-	// RefusesForcedTools tells that tool_choice may not demand a tool.
+	// RefusesForcedTools reports that tool_choice may not demand a tool.
 	RefusesForcedTools bool `json:"refuses_forced_tools,omitempty"`
-	// SignsCalls tells that the calls of the current turn must come back with the
+	// SignsCalls reports that the calls of the current turn must come back with the
 	// signatures that the model gave them (Gemini from version 3 on).
 	SignsCalls bool `json:"signs_calls,omitempty"`
 	// ContextWindow is the longest prompt in tokens, 0 where it is not known.

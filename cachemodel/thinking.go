@@ -76,10 +76,10 @@ func manualOrder(v *wire.View, last int) *APIError {
 	return nil
 }
 
-// manualThinking tells whether the request asks for thinking with a fixed budget.
+// manualThinking reports whether the request asks for thinking with a fixed budget.
 func manualThinking(v *wire.View) bool { return member(v, v.Thinking, "type") == "enabled" }
 
-// inToolLoop tells whether the request goes on with a turn: its last message, but
+// inToolLoop reports whether the request goes on with a turn: its last message, but
 // for those of the system, holds a tool result.
 func inToolLoop(v *wire.View) bool {
 	for m, msg := range slices.Backward(v.Messages) {

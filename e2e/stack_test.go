@@ -154,7 +154,7 @@ type entry struct {
 	Answer http.Header `json:"resp_headers"`
 }
 
-// models tells whether the request asked a model for an answer.
+// models reports whether the request asked a model for an answer.
 func (e *entry) models() bool {
 	path, _, _ := strings.Cut(e.Request.URI, "?")
 	if e.Request.Method != http.MethodPost {

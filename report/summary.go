@@ -52,7 +52,7 @@ type Sum struct {
 	ClientUSD  float64 `json:"client_usd"`
 }
 
-// Priced tells whether the sum has a price in dollars.
+// Priced reports whether the sum has a price in dollars.
 func (s *Sum) Priced() bool { return s.ClientUSD > 0 }
 
 // Actual returns what the turns cost: dollars, or units where no price is known.

@@ -79,7 +79,7 @@ type Failure struct {
 	Message string
 }
 
-// calls tells whether the answer holds a tool call.
+// calls reports whether the answer holds a tool call.
 func (a *Answer) calls() bool {
 	for i := range a.Blocks {
 		if a.Blocks[i].Type == ToolUse {

@@ -367,7 +367,7 @@ func newID() string {
 	return hex.EncodeToString(b[:])
 }
 
-// sleep waits, and tells whether the client is still there.
+// sleep waits, and reports whether the client is still there.
 func sleep(ctx context.Context, d time.Duration) bool {
 	if d <= 0 {
 		return true

@@ -128,7 +128,7 @@ func (responses) items(c *exchange) []responsesItem {
 	return items
 }
 
-// takesText tells whether a tool is a custom one, which takes free text. Tools in
+// takesText reports whether a tool is a custom one, which takes free text. Tools in
 // groups are not looked for.
 func takesText(v *wire.View, name string) bool {
 	for i := range v.Blocks {

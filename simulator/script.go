@@ -230,7 +230,7 @@ func (s *Step) answer(at int) *Answer {
 	return a
 }
 
-// misbehaves tells whether the step fails, is cut or hangs this time, and counts it.
+// misbehaves reports whether the step fails, is cut or hangs this time, and counts it.
 func (s *Step) misbehaves() bool {
 	if s.Status == 0 && s.Truncate == 0 && !s.Hang {
 		return false

@@ -84,7 +84,7 @@ func (u *Upstream) validateDress() error {
 	return nil
 }
 
-// plainName tells whether a name needs no escapes in JSON.
+// plainName reports whether a name needs no escapes in JSON.
 func plainName(s string) bool {
 	return s != "" && !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == '"' || r == '\\' })
 }
@@ -127,12 +127,12 @@ func (u *Upstream) dress() *dress {
 	return d
 }
 
-// slotted tells whether requests name the slot that they are to run in.
+// slotted reports whether requests name the slot that they are to run in.
 func (d *dress) slotted() bool {
 	return d != nil && slices.ContainsFunc(d.body, func(m bodyMember) bool { return m.placeholder == "{http.vars.llm_slot}" })
 }
 
-// keepsMarkers tells whether cache_control goes upstream in requests that are
+// keepsMarkers reports whether cache_control goes upstream in requests that are
 // not translated.
 func (u *Upstream) keepsMarkers() bool {
 	if u == nil || u.CacheControl == nil {

@@ -223,7 +223,7 @@ func (a *unkeptAnswer) Take(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// rename changes the id if it is complete, and tells whether it need not be waited
+// rename changes the id if it is complete, and reports whether it need not be waited
 // for any longer.
 func (a *unkeptAnswer) rename() bool {
 	if a.json {

@@ -41,7 +41,7 @@ func (u *Upstream) formats() []wire.Format {
 	return u.preset().formats
 }
 
-// speaks tells whether the upstream takes requests of a format as they are.
+// speaks reports whether the upstream takes requests of a format as they are.
 func (u *Upstream) speaks(f wire.Format) bool {
 	known := u.formats()
 	return known == nil || slices.Contains(known, f)
@@ -84,7 +84,7 @@ func (u *Upstream) Model(name string) string {
 	return name
 }
 
-// matches tells whether a name fits a pattern, in which each * stands for any
+// matches reports whether a name fits a pattern, in which each * stands for any
 // characters.
 func matches(pattern, name string) bool {
 	head, rest, open := strings.Cut(pattern, "*")

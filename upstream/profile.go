@@ -22,7 +22,7 @@ import (
 
 // Options are what a site says of how the upstream is spoken to.
 type Options struct {
-	// Translate tells whether requests in a format that the upstream does not speak are
+	// Translate reports whether requests in a format that the upstream does not speak are
 	// translated. Nil: they are.
 	Translate *bool
 	// BufferCalls has tool calls of streams sent whole, JoinCalls all of them together.

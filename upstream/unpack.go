@@ -195,7 +195,7 @@ func (a *unpackedAnswer) Begin(status int) {
 	}
 }
 
-// hasBody tells whether an answer of that status may have a body.
+// hasBody reports whether an answer of that status may have a body.
 func hasBody(status int) bool {
 	return status >= http.StatusOK && status != http.StatusNoContent && status != http.StatusNotModified
 }

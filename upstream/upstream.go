@@ -67,7 +67,7 @@ type Upstream struct {
 	// all. Towards clients of openai_chat it is always reasoning_content.
 	// Default: the preset's.
 	Reasoning string `json:"reasoning,omitempty"`
-	// CacheControl tells whether cache_control is kept on the way to
+	// CacheControl reports whether cache_control is kept on the way to
 	// openai_chat and to boxes. Default: true for anthropic and omlx, and where there
 	// is no preset.
 	CacheControl *bool `json:"cache_control,omitempty"`
@@ -83,7 +83,7 @@ type Upstream struct {
 	// translated requests: in_place or folded, into the text or tool result before
 	// them. Default: in_place where the upstream is known to take them.
 	SystemMessages translate.SystemMessages `json:"system_messages,omitempty"`
-	// ReportsCache tells whether the upstream reports how many tokens of a
+	// ReportsCache reports whether the upstream reports how many tokens of a
 	// prompt were cached. Where it does not they are estimated. Default: false for
 	// lm_studio, vllm_mlx, swift_lm and ollama, else true.
 	ReportsCache *bool `json:"reports_cache,omitempty"`

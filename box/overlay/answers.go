@@ -77,7 +77,7 @@ func (d *draft) exact(i, at int, m matched, next *lineage) {
 	}
 }
 
-// restore puts the parts of an answer back, and tells whether the client's
+// restore puts the parts of an answer back, and reports whether the client's
 // message is that answer. With same it is known to be.
 func (d *draft) restore(msg *wire.Message, a *answer, same, returns bool) bool {
 	var calls, texts []int
@@ -168,7 +168,7 @@ func (d *draft) arguments(j int, was wire.Call, same bool) ([]byte, bool) {
 	return []byte(was.Arguments), true
 }
 
-// equal tells whether two JSON texts mean the same.
+// equal reports whether two JSON texts mean the same.
 func equal(a, b []byte) bool {
 	var x, y any
 	for _, f := range []struct {

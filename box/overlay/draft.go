@@ -120,7 +120,7 @@ func (d *draft) system() []int {
 	return all
 }
 
-// unbill takes the billing line out, and tells whether nothing is left of its block.
+// unbill takes the billing line out, and reports whether nothing is left of its block.
 func (d *draft) unbill(i, from, to int) bool {
 	b := &d.v.Blocks[i]
 	if _, rest, ok := strings.Cut(textOf(d.v.Bytes(b.Body)), "\n"); ok && strings.TrimSpace(rest) != "" {
@@ -182,7 +182,7 @@ func clonePins(all []pin) []pin {
 	return all
 }
 
-// aligned tells whether texts say what is pinned, but for the surroundings.
+// aligned reports whether texts say what is pinned, but for the surroundings.
 func (d *draft) aligned(pinned, now []pin) bool {
 	return slices.EqualFunc(pinned, now, func(a, b pin) bool {
 		if a.hash == b.hash {
@@ -306,7 +306,7 @@ func (d *draft) late(added []tool, notes []note, add *note) (rest []tool) {
 	return nil
 }
 
-// listening tells whether the last message is one that can take a note.
+// listening reports whether the last message is one that can take a note.
 func (d *draft) listening() bool {
 	m := d.v.Messages[len(d.v.Messages)-1]
 	return m.Role != wire.RoleAssistant && m.End > m.First

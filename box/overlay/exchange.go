@@ -45,7 +45,7 @@ type Request struct {
 	Body []byte
 	// Rules are those to follow.
 	Rules Switches
-	// Markers tells that cache_control goes upstream.
+	// Markers reports that cache_control goes upstream.
 	Markers bool
 	// At is now.
 	At time.Time
@@ -57,7 +57,7 @@ type Exchange struct {
 	// Body is the body to send: that of the request, or a new one that
 	// [wire.Recycle] takes.
 	Body []byte
-	// Edited tells that it is a new one.
+	// Edited reports that it is a new one.
 	Edited bool
 	// Common is the share, in bytes, of what goes upstream that has gone
 	// upstream in the same place before, or was answered there: 0 to 1.
@@ -118,7 +118,7 @@ func (s *Store) Begin(c Conversation, q Request) (*Exchange, error) {
 	return x, nil
 }
 
-// Accept tells that the upstream has accepted the request: others may begin as it
+// Accept reports that the upstream has accepted the request: others may begin as it
 // does.
 func (x *Exchange) Accept() {
 	if x.base != "" {

@@ -129,10 +129,10 @@ type Report struct {
 	// answers that go out as the model wrote them.
 	Notes    int `json:"notes"`
 	Restored int `json:"restored"`
-	// Estimated tells that the upstream does not report cached tokens, so that
+	// Estimated reports that the upstream does not report cached tokens, so that
 	// those in the usage of the session are estimates.
 	Estimated bool `json:"estimated,omitempty"`
-	// Frozen tells that the upstream refused a request that was overlaid.
+	// Frozen reports that the upstream refused a request that was overlaid.
 	Frozen bool `json:"frozen"`
 	// Divergences are the last places at which a prompt did not go on from the
 	// one before it.

@@ -138,7 +138,7 @@ func begins(line string) bool {
 	return false
 }
 
-// enclosed tells whether a reminder is closed behind a line before another begins.
+// enclosed reports whether a reminder is closed behind a line before another begins.
 func (d *dangling) enclosed(all []string, from int) bool {
 	for i := max(from, d.reminders); i < len(all); i++ {
 		if strings.HasPrefix(all[i], reminderClose) {

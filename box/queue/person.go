@@ -48,7 +48,7 @@ func (p *person) last() *Turn {
 	return p.turns[len(p.turns)-1]
 }
 
-// fuller tells whether the person has more turns waiting than another, or as many
+// fuller reports whether the person has more turns waiting than another, or as many
 // and the one that came last.
 func (p *person) fuller(o *person) bool {
 	if len(p.turns) != len(o.turns) {
@@ -70,7 +70,7 @@ func (p *person) first(now time.Time) *Turn {
 	return nil
 }
 
-// side tells whether a turn stands back behind conversations.
+// side reports whether a turn stands back behind conversations.
 func (t *Turn) side(now time.Time) bool {
 	return t.ticket.Side && now.Sub(t.came) < sideAge
 }
@@ -86,7 +86,7 @@ func (t *Turn) since() time.Time {
 	return t.came
 }
 
-// before tells whether a turn goes first: conversations do, then the people of
+// before reports whether a turn goes first: conversations do, then the people of
 // whom fewest requests run, then who came first.
 func (t *Turn) before(o *Turn, now time.Time) bool {
 	if a, b := t.side(now), o.side(now); a != b {

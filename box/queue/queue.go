@@ -24,11 +24,11 @@ import (
 	"time"
 )
 
-// ErrFull tells that as many requests wait as may, and as many of this person as of
+// ErrFull reports that as many requests wait as may, and as many of this person as of
 // any other.
 var ErrFull = errors.New("queue: full")
 
-// ErrPatience tells that a request has waited as long as it may.
+// ErrPatience reports that a request has waited as long as it may.
 var ErrPatience = errors.New("queue: waited too long")
 
 const (

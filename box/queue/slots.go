@@ -78,7 +78,7 @@ func (s *slots) best(lineage string) int {
 	return best
 }
 
-// dispensable tells whether a slot's prefix is missed less than another's: a
+// dispensable reports whether a slot's prefix is missed less than another's: a
 // side request's before a conversation's, then the one unused for longest; an
 // empty one before all.
 func (c *slot) dispensable(o *slot) bool {

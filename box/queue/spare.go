@@ -20,7 +20,7 @@ import (
 	"slices"
 )
 
-// ErrWanted tells that somebody has come while the box did work that nobody
+// ErrWanted reports that somebody has come while the box did work that nobody
 // waits for.
 var ErrWanted = errors.New("queue: the box is wanted")
 
@@ -106,7 +106,7 @@ func (q *Queue) Bare() (slots []int) {
 	return slots
 }
 
-// Forget tells that the box has lost all prefixes.
+// Forget reports that the box has lost all prefixes.
 func (q *Queue) Forget() {
 	q.mu.Lock()
 	defer q.mu.Unlock()

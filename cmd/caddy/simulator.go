@@ -164,7 +164,7 @@ func parseSimulator(h httpcaddyfile.Helper) ([]httpcaddyfile.ConfigValue, error)
 	return h.NewRoute(matchers, s), nil
 }
 
-// namesFile tells whether a path is that of a script, there already or by its
+// namesFile reports whether a path is that of a script, there already or by its
 // name: no endpoint of an API ends so.
 func namesFile(path string) bool {
 	if strings.EqualFold(filepath.Ext(path), ".json") {

@@ -89,7 +89,7 @@ func newTalk(c *client, l *load, t *conversation.Tape, key, name string) *talk {
 	return k
 }
 
-// begins tells whether the next request begins a conversation.
+// begins reports whether the next request begins a conversation.
 func (k *talk) begins() bool { return k.turns >= k.to }
 
 // next sends the next request and reads its answer to the end.

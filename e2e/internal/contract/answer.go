@@ -32,7 +32,7 @@ type Reply struct {
 	Status int
 	Type   string // of the content
 	Body   []byte
-	// Cut tells that the connection broke before the end.
+	// Cut reports that the connection broke before the end.
 	Cut bool
 }
 

@@ -155,7 +155,7 @@ func (f *findings) object(path string, v *Value, t reflect.Type) {
 	}
 }
 
-// needs tells whether a member has to be there. In answers the SDKs call those
+// needs reports whether a member has to be there. In answers the SDKs call those
 // required, too, that are null or newer than most servers.
 func (f *findings) needs(name string, field reflect.StructField) bool {
 	if _, fixed := constant(field.Type); fixed {
@@ -225,7 +225,7 @@ func (f *findings) union(path string, v *Value, t reflect.Type, variants []refle
 	f.found = append(f.found, best.found...)
 }
 
-// may tells whether the value's kind and the members that tell the variants
+// may reports whether the value's kind and the members that tell the variants
 // apart are those of a variant.
 func (f *findings) may(v *Value, t reflect.Type) bool {
 	for t.Kind() == reflect.Pointer {

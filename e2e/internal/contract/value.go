@@ -132,7 +132,7 @@ func (v *Value) Get(names ...string) *Value {
 	return v
 }
 
-// Has tells that a member is there and not null.
+// Has reports that a member is there and not null.
 func (v *Value) Has(name string) bool {
 	m := v.Get(name)
 	return m != nil && m.Kind != Null

@@ -66,7 +66,7 @@ type Size struct {
 	System, Tools int
 	// Result is the mean length of a tool result.
 	Result int
-	// Thinking tells whether the assistant thinks aloud.
+	// Thinking reports whether the assistant thinks aloud.
 	Thinking bool
 }
 

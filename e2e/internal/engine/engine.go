@@ -99,7 +99,7 @@ type Request struct {
 	Cached    int  `json:"cached"`
 	Processed int  `json:"processed"`
 	Aborted   bool `json:"aborted"`
-	// Answering tells that it has read the prompt.
+	// Answering reports that it has read the prompt.
 	Answering bool    `json:"answering"`
 	Millis    float64 `json:"ms"`
 }

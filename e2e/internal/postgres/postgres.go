@@ -27,7 +27,7 @@ import (
 	"syscall"
 )
 
-// ErrMissing tells that no PostgreSQL is installed.
+// ErrMissing reports that no PostgreSQL is installed.
 var ErrMissing = errors.New("no PostgreSQL is installed: apt-get install postgresql")
 
 // Server is a PostgreSQL server with a database of its own.

@@ -136,7 +136,7 @@ func (d *drive) part(ctx context.Context, path string) error {
 			r.edits, r.patterns = edits(answer)
 		}
 		if err := d.send(ctx, r); err != nil {
-			return fmt.Errorf("%s: line %d: %w", path, t.line, err)
+			return fmt.Errorf("%s: %w", t.Where(), err)
 		}
 		d.progress()
 	}

@@ -14,172 +14,21 @@
 
 package replay
 
-import (
-	"bufio"
-	"bytes"
-	"compress/gzip"
-	"encoding/json"
-	"errors"
-	"fmt"
-	"io"
-	"os"
+import "github.com/caddy-llm-cache/caddy-llm-cache/transcript"
+
+// What a recording is made of.
+type (
+	// Header is the first line of a trace: where it comes from and what it holds.
+	Header = transcript.Header
+	// Call is one request of a trace.
+	Call = transcript.Call
+	// Message is one message of a trace.
+	Message = transcript.Message
+	// Block is one block of content.
+	Block = transcript.Block
+	// Trace reads a trace line by line.
+	Trace = transcript.Trace
 )
 
-// maxLine bounds one call of a trace; no API takes a longer body.
-const maxLine = 32 << 20
-
-// Header is the first line of a trace: where it comes from and what it holds.
-type Header struct {
-	// Agent is the program that held the conversation.
-	Agent string `json:"agent"`
-	// Model is the model of most calls, empty where not recorded.
-	Model string `json:"model"`
-	// Session identifies the conversation, of which a trace may be a part.
-	Session string `json:"session"`
-	// Part and Parts number the traces of one session from 1 on.
-	Part  int `json:"part"`
-	Parts int `json:"parts"`
-	// Offset is the time from the first call of the session to the first call
-	// of this part, in seconds.
-	Offset float64 `json:"t_offset"`
-	// System is the system prompt as content blocks, where it was recorded.
-	System []json.RawMessage `json:"system"`
-	// Fit says how many tokens the recorded prompts held beyond the messages.
-	Fit struct {
-		TokensPerChar float64 `json:"tokens_per_char"`
-		Overhead      float64 `json:"overhead_tokens"`
-	} `json:"prompt_fit"`
-}
-
-// Call is one request of a trace.
-type Call struct {
-	// At is the time from the first call of the trace to the sending of the
-	// request, and End to the end of the answer, in seconds; nil where not
-	// recorded.
-	At  *float64 `json:"t"`
-	End *float64 `json:"t_end"`
-	// Messages are those that the request before this one did not have: the
-	// answer to it first, but for the first call.
-	Messages []Message `json:"messages"`
-}
-
-// Message is one message of a trace.
-type Message struct {
-	// Role is user or assistant.
-	Role string `json:"role"`
-	// Content are the blocks.
-	Content []Block `json:"content"`
-}
-
-// Block is one block of content. Raw is its JSON as recorded.
-type Block struct {
-	Raw       json.RawMessage `json:"-"`
-	Type      string          `json:"type"`
-	Text      string          `json:"text"`
-	Thinking  string          `json:"thinking"`
-	Signature string          `json:"signature"`
-	ID        string          `json:"id"`
-	Name      string          `json:"name"`
-	Input     json.RawMessage `json:"input"`
-	ToolUseID string          `json:"tool_use_id"`
-	Content   json.RawMessage `json:"content"`
-}
-
-// UnmarshalJSON reads a block and keeps its bytes, without white space.
-func (b *Block) UnmarshalJSON(raw []byte) error {
-	type plain Block
-	if err := json.Unmarshal(raw, (*plain)(b)); err != nil {
-		return err
-	}
-	var compact bytes.Buffer
-	compact.Grow(len(raw))
-	if err := json.Compact(&compact, raw); err != nil {
-		return err
-	}
-	b.Raw = compact.Bytes()
-	return nil
-}
-
-// Trace reads a trace line by line. Close it after use.
-type Trace struct {
-	// Header is the first line.
-	Header Header
-
-	path  string
-	line  int
-	file  *os.File
-	lines *bufio.Scanner
-}
-
-// OpenTrace opens a trace, JSON Lines with or without gzip around it, and reads
-// its header.
-func OpenTrace(path string) (*Trace, error) {
-	f, err := os.Open(path) //nolint:gosec // the caller names the file
-	if err != nil {
-		return nil, fmt.Errorf("trace: %w", err)
-	}
-	t := &Trace{path: path, file: f}
-	if err := t.start(); err != nil {
-		_ = f.Close()
-		return nil, err
-	}
-	return t, nil
-}
-
-func (t *Trace) start() error {
-	buffered := bufio.NewReader(t.file)
-	var from io.Reader = buffered
-	if magic, err := buffered.Peek(2); err == nil && magic[0] == 0x1f && magic[1] == 0x8b {
-		z, err := gzip.NewReader(buffered)
-		if err != nil {
-			return fmt.Errorf("trace %s: %w", t.path, err)
-		}
-		from = z
-	}
-	t.lines = bufio.NewScanner(from)
-	t.lines.Buffer(make([]byte, 64<<10), maxLine)
-	if err := t.read(&t.Header); err != nil {
-		if errors.Is(err, io.EOF) {
-			err = fmt.Errorf("trace %s: is empty", t.path)
-		}
-		return err
-	}
-	if t.Header.Session == "" {
-		return fmt.Errorf("trace %s: the header names no session", t.path)
-	}
-	return nil
-}
-
-func (t *Trace) read(into any) error {
-	if !t.lines.Scan() {
-		if err := t.lines.Err(); err != nil {
-			return fmt.Errorf("trace %s: line %d: %w", t.path, t.line+1, err)
-		}
-		return io.EOF
-	}
-	t.line++
-	if err := json.Unmarshal(t.lines.Bytes(), into); err != nil {
-		return fmt.Errorf("trace %s: line %d: %w", t.path, t.line, err)
-	}
-	return nil
-}
-
-// Next reads the next call. The error is io.EOF after the last one.
-func (t *Trace) Next() (*Call, error) {
-	c := new(Call)
-	if err := t.read(c); err != nil {
-		return nil, err
-	}
-	if len(c.Messages) == 0 || c.Messages[len(c.Messages)-1].Role != "user" {
-		return nil, fmt.Errorf("trace %s: line %d: a call must end with a user message", t.path, t.line)
-	}
-	for i := range c.Messages {
-		if m := &c.Messages[i]; len(m.Content) == 0 || (m.Role != "user" && m.Role != "assistant") {
-			return nil, fmt.Errorf("trace %s: line %d: message %d is empty or of an unknown role", t.path, t.line, i)
-		}
-	}
-	return c, nil
-}
-
-// Close closes the file.
-func (t *Trace) Close() error { return t.file.Close() }
+// OpenTrace opens a trace, see [transcript.OpenTrace].
+func OpenTrace(path string) (*Trace, error) { return transcript.OpenTrace(path) }

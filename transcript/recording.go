@@ -1,0 +1,115 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package transcript
+
+import (
+	"bufio"
+	"compress/gzip"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+)
+
+// maxLine bounds one call of a trace; no API takes a longer body.
+const maxLine = 32 << 20
+
+// Trace reads a trace line by line. Close it after use.
+type Trace struct {
+	// Header is the first line.
+	Header Header
+
+	path  string
+	line  int
+	file  *os.File
+	lines *bufio.Scanner
+}
+
+// OpenTrace opens a trace, JSON Lines with or without gzip around it, and reads
+// its header.
+func OpenTrace(path string) (*Trace, error) {
+	f, err := os.Open(path) //nolint:gosec // the caller names the file
+	if err != nil {
+		return nil, fmt.Errorf("trace: %w", err)
+	}
+	t := &Trace{path: path, file: f}
+	if err := t.start(); err != nil {
+		_ = f.Close()
+		return nil, err
+	}
+	return t, nil
+}
+
+func (t *Trace) start() error {
+	buffered := bufio.NewReader(t.file)
+	var from io.Reader = buffered
+	if magic, err := buffered.Peek(2); err == nil && magic[0] == 0x1f && magic[1] == 0x8b {
+		z, err := gzip.NewReader(buffered)
+		if err != nil {
+			return fmt.Errorf("trace %s: %w", t.path, err)
+		}
+		from = z
+	}
+	t.lines = bufio.NewScanner(from)
+	t.lines.Buffer(make([]byte, 64<<10), maxLine)
+	if err := t.read(&t.Header); err != nil {
+		if errors.Is(err, io.EOF) {
+			err = fmt.Errorf("trace %s: is empty", t.path)
+		}
+		return err
+	}
+	if t.Header.Session == "" {
+		return fmt.Errorf("trace %s: the header names no session", t.path)
+	}
+	return nil
+}
+
+func (t *Trace) read(into any) error {
+	if !t.lines.Scan() {
+		if err := t.lines.Err(); err != nil {
+			return fmt.Errorf("trace %s: line %d: %w", t.path, t.line+1, err)
+		}
+		return io.EOF
+	}
+	t.line++
+	if err := json.Unmarshal(t.lines.Bytes(), into); err != nil {
+		return fmt.Errorf("trace %s: line %d: %w", t.path, t.line, err)
+	}
+	return nil
+}
+
+// Next reads the next call. The error is io.EOF after the last one.
+func (t *Trace) Next() (*Call, error) {
+	c := new(Call)
+	if err := t.read(c); err != nil {
+		return nil, err
+	}
+	if len(c.Messages) == 0 || c.Messages[len(c.Messages)-1].Role != "user" {
+		return nil, fmt.Errorf("trace %s: line %d: a call must end with a user message", t.path, t.line)
+	}
+	for i := range c.Messages {
+		if m := &c.Messages[i]; len(m.Content) == 0 || (m.Role != "user" && m.Role != "assistant") {
+			return nil, fmt.Errorf("trace %s: line %d: message %d is empty or of an unknown role", t.path, t.line, i)
+		}
+	}
+	return c, nil
+}
+
+// Where names the line that was read last, for messages.
+func (t *Trace) Where() string { return fmt.Sprintf("%s: line %d", t.path, t.line) }
+
+// Close closes the file.
+func (t *Trace) Close() error { return t.file.Close() }

@@ -60,7 +60,7 @@ func appendOpenAIFailure(b []byte, f *Failure, w words, text string) []byte {
 	b = append(b, `,"type":`...)
 	b = appendQuoted(b, w.kind)
 	b = append(b, `,"param":null,"code":`...)
-	if code := f.code(w); code != "" {
+	if code := openAICode(f, w); code != "" {
 		b = appendQuoted(b, code)
 	} else {
 		b = append(b, "null"...)
@@ -74,4 +74,12 @@ func openAITooLong(message string, tokens, limit int64) string {
 			strconv.FormatInt(tokens, 10) + " tokens. Please reduce the length of the messages."
 	}
 	return message
+}
+
+// openAICode returns the code of a failure.
+func openAICode(f *Failure, w words) string {
+	if w.code == "" {
+		return f.Code
+	}
+	return w.code
 }

@@ -74,7 +74,7 @@ func readFailure(from wire.Format, status int, root gjson.Result) *Failure {
 	switch {
 	case e.IsObject():
 	case e.Type == gjson.String:
-		f.Message = keep(e.Str)
+		f.Message = strings.Clone(e.Str)
 		return f
 	default:
 		e = root
@@ -94,7 +94,7 @@ func readFailure(from wire.Format, status int, root gjson.Result) *Failure {
 	}
 	for _, name := range [...]string{"message", "detail", "msg"} {
 		if m := e.Get(name); m.Exists() && m.Type != gjson.Null {
-			f.Message = keep(m.String())
+			f.Message = strings.Clone(m.String())
 			break
 		}
 	}
@@ -112,5 +112,5 @@ func word(r gjson.Result) string {
 	if r.Type != gjson.String && r.Type != gjson.Number {
 		return ""
 	}
-	return keep(r.String())
+	return strings.Clone(r.String())
 }

@@ -63,11 +63,3 @@ func appendQuoted(b []byte, s string) []byte {
 	b = appendEscaped(b, s)
 	return append(b, '"')
 }
-
-// code returns the code of the failure at an API of OpenAI.
-func (f *Failure) code(w words) string {
-	if w.code == "" {
-		return f.Code
-	}
-	return w.code
-}

@@ -28,7 +28,7 @@ const skipValidator = "skip_thought_signature_validator"
 
 func (r *reader) gemini(body raw, in Incoming) error {
 	q := r.q
-	q.IncludeUsage, r.camel = true, true
+	q.IncludeUsage, r.spell = true, camel
 	_, model, stream, ok := wire.Gemini.Codec().(wire.Addresser).Address(in.Path) //nolint:forcetypeassert // it has been registered with one
 	if !ok {
 		return fmt.Errorf("%w: its path names no model", ErrBody)

@@ -28,8 +28,9 @@ import (
 type reader struct {
 	q    *Request
 	from *spoken
-	// camel: members go by two names.
-	camel bool
+	// spell puts the name of a member into the one form that is gone by. Nil: there
+	// are no others.
+	spell func(string) string
 	// at is where in the body the reader is, for the names of fields.
 	at []step
 	// pending are the calls that no result has answered yet, for formats
@@ -160,8 +161,8 @@ func (r *reader) dropUsed(field string, v raw) {
 // known.
 func (r *reader) dropOthers(v raw, known ...string) {
 	for key, m := range v.members() {
-		if r.camel {
-			key = camel(key)
+		if r.spell != nil {
+			key = r.spell(key)
 		}
 		if !slices.Contains(known, key) {
 			r.dropUsed(key, m)

@@ -17,7 +17,6 @@ package translate
 import (
 	"bytes"
 	"strconv"
-	"strings"
 
 	"github.com/tidwall/gjson"
 
@@ -225,6 +224,3 @@ func (o *output) inside(s string) {
 	o.buf = append(o.buf, s...)
 	o.buf = append(o.buf, '"')
 }
-
-// keep copies what must outlive the event that it came in.
-func keep(s string) string { return strings.Clone(s) }

@@ -63,7 +63,7 @@ func (f *flow) begin(id, model string) {
 		return
 	}
 	f.started = true
-	f.id, f.model = f.answerID(keep(id)), keep(model)
+	f.id, f.model = f.answerID(strings.Clone(id)), strings.Clone(model)
 	if f.asked.Model != "" {
 		f.model = f.asked.Model
 	}
@@ -223,10 +223,10 @@ func (f *flow) name(b *block, id, name string) {
 		return
 	}
 	if !b.givenID {
-		f.identify(b, keep(id))
+		f.identify(b, strings.Clone(id))
 	}
 	if b.name == "" && name != "" {
-		b.name = keep(name)
+		b.name = strings.Clone(name)
 		f.advance()
 	}
 }

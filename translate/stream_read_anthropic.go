@@ -14,7 +14,11 @@
 
 package translate
 
-import "github.com/tidwall/gjson"
+import (
+	"strings"
+
+	"github.com/tidwall/gjson"
+)
 
 // anthropicReader reads answers of the Messages API. Blocks of tools that the
 // provider runs itself are left out: no other format has them.
@@ -56,12 +60,12 @@ func (a *anthropicReader) block(f *flow, block gjson.Result, index int64, whole 
 	case "thinking":
 		f.thinking(inside(block.Get("thinking")))
 		if s := block.Get("signature").Str; s != "" {
-			f.sign("", keep(s), false)
+			f.sign("", strings.Clone(s), false)
 		}
 	case "redacted_thinking":
-		f.sign("", keep(block.Get("data").Str), true)
+		f.sign("", strings.Clone(block.Get("data").Str), true)
 	case "tool_use":
-		b := f.call(index, keep(block.Get("id").Str), keep(block.Get("name").Str), "", true)
+		b := f.call(index, strings.Clone(block.Get("id").Str), strings.Clone(block.Get("name").Str), "", true)
 		if b == nil {
 			return
 		}
@@ -93,7 +97,7 @@ func (a *anthropicReader) delta(f *flow, delta gjson.Result, index int64) {
 	case "thinking_delta":
 		f.thinking(inside(delta.Get("thinking")))
 	case "signature_delta":
-		f.sign("", keep(delta.Get("signature").Str), false)
+		f.sign("", strings.Clone(delta.Get("signature").Str), false)
 	case "input_json_delta":
 		if b := f.find(index); b != nil {
 			f.arguments(b, inside(delta.Get("partial_json")))
@@ -106,7 +110,7 @@ func (a *anthropicReader) reason(f *flow, delta gjson.Result) {
 	if reason == "" {
 		return
 	}
-	f.sequence = keep(inside(delta.Get("stop_sequence")))
+	f.sequence = strings.Clone(inside(delta.Get("stop_sequence")))
 	f.stopped(anthropicStops[reason])
 }
 

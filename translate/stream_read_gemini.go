@@ -14,7 +14,11 @@
 
 package translate
 
-import "github.com/tidwall/gjson"
+import (
+	"strings"
+
+	"github.com/tidwall/gjson"
+)
 
 // geminiReader reads answers of the Gemini API. A stream has no terminal event:
 // it is complete if it has said why it ended when it is over, and the last
@@ -34,7 +38,7 @@ func (g *geminiReader) event(f *flow, _ string, root gjson.Result) {
 	}
 	f.count(usage)
 	if !f.started {
-		f.begin(keep(root.Get("responseId").Str), keep(root.Get("modelVersion").Str))
+		f.begin(strings.Clone(root.Get("responseId").Str), strings.Clone(root.Get("modelVersion").Str))
 	}
 	candidates.ForEach(func(_, candidate gjson.Result) bool {
 		if candidate.Get("index").Int() == 0 {
@@ -83,7 +87,7 @@ func (g *geminiReader) part(f *flow, part gjson.Result) {
 		if name == "" {
 			return
 		}
-		b := f.call(int64(len(f.calls)), keep(call.Get("id").Str), keep(name), keep(signature), true)
+		b := f.call(0, strings.Clone(call.Get("id").Str), strings.Clone(name), strings.Clone(signature), true)
 		if b == nil {
 			return
 		}
@@ -97,7 +101,7 @@ func (g *geminiReader) part(f *flow, part gjson.Result) {
 	}
 	if part.Get("thought").Bool() {
 		f.thinking(inside(part.Get("text")))
-		f.sign("", keep(signature), false)
+		f.sign("", strings.Clone(signature), false)
 		return
 	}
 	f.text(inside(part.Get("text")))

@@ -14,7 +14,11 @@
 
 package translate
 
-import "github.com/tidwall/gjson"
+import (
+	"strings"
+
+	"github.com/tidwall/gjson"
+)
 
 // chatReader reads answers of chat completions, in the dialects that servers
 // speak. Choices beyond the first are left out: no other format has them.
@@ -66,7 +70,7 @@ func (c *chatReader) answer(f *flow, root gjson.Result, from string) bool {
 	f.foresee(progress)
 	// The first chunk of some servers holds nothing yet, not even an id.
 	if !f.started && (id != "" || choices.Get("0").Exists()) {
-		f.begin(keep(id), keep(model))
+		f.begin(strings.Clone(id), strings.Clone(model))
 	}
 	choices.ForEach(func(_, choice gjson.Result) bool {
 		c.choice(f, choice, from)
@@ -158,7 +162,7 @@ func (c *chatReader) delta(f *flow, delta gjson.Result, whole bool) {
 func (c *chatReader) sealed(f *flow, details gjson.Result) {
 	details.ForEach(func(_, d gjson.Result) bool {
 		if d.Get("type").Str == "reasoning.encrypted" {
-			f.sign(keep(d.Get("id").Str), keep(d.Get("data").Str), false)
+			f.sign(strings.Clone(d.Get("id").Str), strings.Clone(d.Get("data").Str), false)
 		}
 		return true
 	})
@@ -188,7 +192,7 @@ func (c *chatReader) calls(f *flow, list gjson.Result, whole bool) {
 			if index.Exists() {
 				at = index.Int()
 			}
-			if b = f.call(at, keep(id), keep(name), keep(signature), false); b == nil {
+			if b = f.call(at, strings.Clone(id), strings.Clone(name), strings.Clone(signature), false); b == nil {
 				return false
 			}
 		}

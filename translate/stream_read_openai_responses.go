@@ -14,7 +14,11 @@
 
 package translate
 
-import "github.com/tidwall/gjson"
+import (
+	"strings"
+
+	"github.com/tidwall/gjson"
+)
 
 // responsesReader reads answers of the Responses API. Items of tools that the
 // provider runs itself are left out: no other format has them.
@@ -47,7 +51,7 @@ func (r *responsesReader) event(f *flow, name string, root gjson.Result) {
 		r.item(f, root.Get("item"), at)
 	case "response.created":
 		m := root.Get("response")
-		f.begin(keep(m.Get("id").Str), keep(m.Get("model").Str))
+		f.begin(strings.Clone(m.Get("id").Str), strings.Clone(m.Get("model").Str))
 	case "response.completed", "response.incomplete":
 		r.end(f, root.Get("response"))
 	case "response.failed":
@@ -81,7 +85,7 @@ func mark(m map[int64]bool, at int64) map[int64]bool {
 func (r *responsesReader) open(f *flow, item gjson.Result, at int64) *block {
 	switch kind := item.Get("type").Str; kind {
 	case "function_call", "custom_tool_call":
-		b := f.call(at, keep(item.Get("call_id").Str), keep(item.Get("name").Str), "", true)
+		b := f.call(at, strings.Clone(item.Get("call_id").Str), strings.Clone(item.Get("name").Str), "", true)
 		if b != nil {
 			b.custom = kind == "custom_tool_call"
 		}
@@ -114,7 +118,7 @@ func (r *responsesReader) item(f *flow, item gjson.Result, at int64) {
 				})
 			}
 		}
-		f.sign(keep(item.Get("id").Str), keep(item.Get("encrypted_content").Str), false)
+		f.sign(strings.Clone(item.Get("id").Str), strings.Clone(item.Get("encrypted_content").Str), false)
 		f.endBlock()
 	case "function_call", "custom_tool_call":
 		b := f.find(at)
@@ -136,7 +140,7 @@ func (r *responsesReader) item(f *flow, item gjson.Result, at int64) {
 // end takes the final response.
 func (r *responsesReader) end(f *flow, m gjson.Result) {
 	f.count(m.Get("usage"))
-	f.begin(keep(m.Get("id").Str), keep(m.Get("model").Str))
+	f.begin(strings.Clone(m.Get("id").Str), strings.Clone(m.Get("model").Str))
 	if !f.blocks { // some servers stream nothing but the end
 		r.output(f, m.Get("output"))
 	}

@@ -163,7 +163,7 @@ func (w *responsesWriter) finish(m *message) {
 // response to speak of.
 func (w *responsesWriter) fail(f *Failure) {
 	names := f.in(w.flow.client)
-	code := f.code(names)
+	code := openAICode(f, names)
 	if code == "" {
 		code = "server_error"
 		if names.kind != "server_error" {

@@ -14,41 +14,41 @@
 
 package translate
 
-// collected is an answer that is gathered as its events come.
-type collected struct {
-	flow    *flow
-	message *message
-	blocks  []*block
+// Collected is an answer that is gathered as its events come.
+type Collected struct {
+	Flow   *Flow
+	Answer *Answer
+	Blocks []*Block
 }
 
-func (c *collected) start(m *message)            { c.message = m }
-func (c *collected) open(b *block)               { c.blocks = append(c.blocks, b) }
-func (c *collected) delta(b *block, text string) { b.content = append(b.content, text...) }
+func (c *Collected) Start(m *Answer)             { c.Answer = m }
+func (c *Collected) Open(b *Block)               { c.Blocks = append(c.Blocks, b) }
+func (c *Collected) Delta(b *Block, text string) { b.Content = append(b.Content, text...) }
 
-func (c *collected) has(kind blockKind) bool {
-	for _, b := range c.blocks {
-		if b.kind == kind && (len(b.content) > 0 || kind == blockCall) {
+func (c *Collected) Has(kind BlockKind) bool {
+	for _, b := range c.Blocks {
+		if b.Kind == kind && (len(b.Content) > 0 || kind == CallBlock) {
 			return true
 		}
 	}
 	return false
 }
 
-// join appends the contents of all blocks of a kind.
-func (c *collected) join(dst []byte, kind blockKind) []byte {
-	for _, b := range c.blocks {
-		if b.kind == kind {
-			dst = append(dst, b.content...)
+// Join appends the contents of all blocks of a kind.
+func (c *Collected) Join(dst []byte, kind BlockKind) []byte {
+	for _, b := range c.Blocks {
+		if b.Kind == kind {
+			dst = append(dst, b.Content...)
 		}
 	}
 	return dst
 }
 
-// list appends an array of what each returns for the blocks, and nothing if it
+// List appends an array of what each returns for the blocks, and nothing if it
 // returns nothing for all of them.
-func (c *collected) list(dst []byte, head string, each func([]byte, *block) []byte) []byte {
+func (c *Collected) List(dst []byte, head string, each func([]byte, *Block) []byte) []byte {
 	empty := true
-	for _, b := range c.blocks {
+	for _, b := range c.Blocks {
 		before := len(dst)
 		if empty {
 			dst = append(dst, head...)
@@ -70,15 +70,15 @@ func (c *collected) list(dst []byte, head string, each func([]byte, *block) []by
 
 // collector writes an answer in one piece, once it is complete.
 type collector struct {
-	collected
-	out    *output
+	Collected
+	out    *Buffer
 	failed **Failure
 }
 
-func (c *collector) close(*block)    {}
-func (c *collector) ping()           {}
-func (c *collector) fail(f *Failure) { *c.failed = f }
+func (c *collector) Close(*Block)    {}
+func (c *collector) Ping()           {}
+func (c *collector) Fail(f *Failure) { *c.failed = f }
 
-func (c *collector) finish(*message) {
-	c.out.buf = dialects[c.flow.client].appendWhole(c.out.buf, &c.collected)
+func (c *collector) Finish(*Answer) {
+	c.out.Buf = dialects[c.Flow.Client].AppendAnswer(c.out.Buf, &c.Collected)
 }

@@ -21,28 +21,28 @@ import (
 )
 
 // appendAnthropicHead begins a message object.
-func appendAnthropicHead(b []byte, m *message) []byte {
+func appendAnthropicHead(b []byte, m *Answer) []byte {
 	b = append(b, `{"id":"`...)
-	b = appendEscaped(b, m.id)
+	b = AppendEscaped(b, m.ID)
 	b = append(b, `","type":"message","role":"assistant","model":"`...)
-	b = appendEscaped(b, m.model)
+	b = AppendEscaped(b, m.Model)
 	return append(b, '"')
 }
 
 var anthropicReasons = [...]string{
-	stopUnknown: "end_turn", stopEnd: "end_turn", stopLength: "max_tokens", stopCalls: "tool_use", stopSequence: "stop_sequence",
-	stopRefusal: "refusal", stopFilter: "refusal", stopPause: "pause_turn", stopContext: "model_context_window_exceeded",
+	StopUnknown: "end_turn", StopEnd: "end_turn", StopLength: "max_tokens", StopCalls: "tool_use", StopSequence: "stop_sequence",
+	StopRefusal: "refusal", StopFilter: "refusal", StopPause: "pause_turn", StopContext: "model_context_window_exceeded",
 }
 
-func appendAnthropicStop(b []byte, m *message) []byte {
+func appendAnthropicStop(b []byte, m *Answer) []byte {
 	b = append(b, `"stop_reason":"`...)
-	b = append(b, anthropicReasons[m.reason()]...)
+	b = append(b, anthropicReasons[m.Reason()]...)
 	b = append(b, `","stop_sequence":`...)
-	if m.sequence == "" {
+	if m.Sequence == "" {
 		return append(b, "null"...)
 	}
 	b = append(b, '"')
-	b = append(b, m.sequence...)
+	b = append(b, m.Sequence...)
 	return append(b, '"')
 }
 
@@ -67,41 +67,41 @@ func appendAnthropicUsage(b []byte, u wire.Usage) []byte {
 }
 
 // appendAnthropic writes an answer of the Messages API.
-func appendAnthropic(b []byte, c *collected) []byte {
-	b = appendAnthropicHead(b, c.message)
+func appendAnthropic(b []byte, c *Collected) []byte {
+	b = appendAnthropicHead(b, c.Answer)
 	b = append(b, `,"content":[`...)
-	for i, p := range c.blocks {
+	for i, p := range c.Blocks {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		switch p.kind {
-		case blockCall:
+		switch p.Kind {
+		case CallBlock:
 			b = append(b, `{"type":"tool_use","id":"`...)
-			b = appendEscaped(b, c.flow.callID(p))
+			b = AppendEscaped(b, c.Flow.CallID(p))
 			b = append(b, `","name":"`...)
-			b = appendEscaped(b, c.flow.asked.Names.Client(p.name).Name)
+			b = AppendEscaped(b, c.Flow.Asked.Names.Client(p.Name).Name)
 			b = append(b, `","input":`...)
-			b = appendObject(b, view(p.content))
-		case blockText:
+			b = AppendArguments(b, View(p.Content))
+		case TextBlock:
 			b = append(b, `{"type":"text","text":"`...)
-			b = append(b, p.content...)
+			b = append(b, p.Content...)
 			b = append(b, '"')
 		default:
-			if p.redacted && c.flow.own() {
+			if p.Redacted && c.Flow.Own() {
 				b = append(b, `{"type":"redacted_thinking","data":"`...)
 			} else {
 				b = append(b, `{"type":"thinking","thinking":"`...)
-				b = append(b, p.content...)
+				b = append(b, p.Content...)
 				b = append(b, `","signature":"`...)
 			}
-			b = appendEscaped(b, c.flow.seal(p, ""))
+			b = AppendEscaped(b, c.Flow.Seal(p, ""))
 			b = append(b, '"')
 		}
 		b = append(b, '}')
 	}
 	b = append(b, `],`...)
-	b = appendAnthropicStop(b, c.message)
+	b = appendAnthropicStop(b, c.Answer)
 	b = append(b, `,"usage":`...)
-	b = appendAnthropicUsage(b, c.message.usage)
+	b = appendAnthropicUsage(b, c.Answer.Usage)
 	return append(b, '}')
 }

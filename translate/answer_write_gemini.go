@@ -15,7 +15,7 @@
 package translate
 
 // appendGemini writes an answer of the Gemini API.
-func appendGemini(b []byte, c *collected) []byte {
+func appendGemini(b []byte, c *Collected) []byte {
 	b = append(b, `{"candidates":[{"content":{"role":"model","parts":[`...)
 	first, sealed := true, ""
 	comma := func() {
@@ -24,26 +24,26 @@ func appendGemini(b []byte, c *collected) []byte {
 		}
 		first = false
 	}
-	for _, p := range c.blocks {
-		switch p.kind {
-		case blockCall:
+	for _, p := range c.Blocks {
+		switch p.Kind {
+		case CallBlock:
 			comma()
-			b = appendGeminiCall(b, c.flow, p, sealed)
+			b = appendGeminiCall(b, c.Flow, p, sealed)
 			sealed = ""
-		case blockText:
+		case TextBlock:
 			comma()
 			b = append(b, `{"text":"`...)
-			b = append(b, p.content...)
+			b = append(b, p.Content...)
 			b = append(b, `"}`...)
 		default:
-			if len(p.content) > 0 {
+			if len(p.Content) > 0 {
 				comma()
 				b = append(b, `{"text":"`...)
-				b = append(b, p.content...)
+				b = append(b, p.Content...)
 				b = append(b, `","thought":true}`...)
 			}
-			sealed = c.flow.seal(p, plain(view(p.content)))
-			if c.flow.own() && sealed != "" {
+			sealed = c.Flow.Seal(p, Plain(View(p.Content)))
+			if c.Flow.Own() && sealed != "" {
 				comma()
 				b = appendGeminiSealed(b, sealed)
 				sealed = ""
@@ -58,12 +58,12 @@ func appendGemini(b []byte, c *collected) []byte {
 		b = append(b, `{"text":""}`...)
 	}
 	b = append(b, `]},"finishReason":"`...)
-	b = append(b, geminiReasons[c.message.reason()]...)
+	b = append(b, geminiReasons[c.Answer.Reason()]...)
 	b = append(b, `","index":0}]`...)
-	if c.message.usage.Reported {
+	if c.Answer.Usage.Reported {
 		b = append(b, `,"usageMetadata":`...)
-		b = appendGeminiUsage(b, c.message)
+		b = appendGeminiUsage(b, c.Answer)
 	}
-	b = appendGeminiTail(b, c.message)
+	b = appendGeminiTail(b, c.Answer)
 	return append(b, '}')
 }

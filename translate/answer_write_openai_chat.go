@@ -21,14 +21,14 @@ import (
 )
 
 var chatReasons = [...]string{
-	stopUnknown: "stop", stopEnd: "stop", stopLength: "length", stopCalls: "tool_calls", stopSequence: "stop",
-	stopRefusal: "content_filter", stopFilter: "content_filter", stopPause: "stop", stopContext: "length",
+	StopUnknown: "stop", StopEnd: "stop", StopLength: "length", StopCalls: "tool_calls", StopSequence: "stop",
+	StopRefusal: "content_filter", StopFilter: "content_filter", StopPause: "stop", StopContext: "length",
 }
 
 // appendChatUsage writes the counts: those of the prompt include what the
 // details tell. The part written for an hour has a member of this package's.
-func appendChatUsage(b []byte, m *message) []byte {
-	u := m.usage
+func appendChatUsage(b []byte, m *Answer) []byte {
+	u := m.Usage
 	b = append(b, `{"prompt_tokens":`...)
 	b = strconv.AppendInt(b, u.Prompt(), 10)
 	b = append(b, `,"completion_tokens":`...)
@@ -36,16 +36,16 @@ func appendChatUsage(b []byte, m *message) []byte {
 	b = append(b, `,"total_tokens":`...)
 	b = strconv.AppendInt(b, u.Prompt()+u.Output, 10)
 	b = append(b, `,"prompt_tokens_details":`...)
-	b = appendInputDetails(b, u)
-	if m.reasoning > 0 {
+	b = AppendInputDetails(b, u)
+	if m.Reasoning > 0 {
 		b = append(b, `,"completion_tokens_details":{"reasoning_tokens":`...)
-		b = strconv.AppendInt(b, m.reasoning, 10)
+		b = strconv.AppendInt(b, m.Reasoning, 10)
 		b = append(b, '}')
 	}
 	return append(b, '}')
 }
 
-func appendInputDetails(b []byte, u wire.Usage) []byte {
+func AppendInputDetails(b []byte, u wire.Usage) []byte {
 	b = append(b, `{"cached_tokens":`...)
 	b = strconv.AppendInt(b, u.Read, 10)
 	b = append(b, `,"cache_write_tokens":`...)
@@ -60,12 +60,12 @@ func appendInputDetails(b []byte, u wire.Usage) []byte {
 // appendChatSealed writes sealed reasoning as OpenRouter writes encrypted reasoning.
 func appendChatSealed(b []byte, sealed string) []byte {
 	b = append(b, `{"type":"reasoning.encrypted","data":"`...)
-	b = appendEscaped(b, sealed)
+	b = AppendEscaped(b, sealed)
 	return append(b, `","format":"unknown","index":0}`...)
 }
 
 // appendChatCall writes an entry of tool_calls, without an index if that is below 0.
-func appendChatCall(b []byte, f *flow, p *block, index int) []byte {
+func appendChatCall(b []byte, f *Flow, p *Block, index int) []byte {
 	b = append(b, '{')
 	if index >= 0 {
 		b = append(b, `"index":`...)
@@ -73,8 +73,8 @@ func appendChatCall(b []byte, f *flow, p *block, index int) []byte {
 		b = append(b, ',')
 	}
 	b = append(b, `"id":"`...)
-	b = appendEscaped(b, f.callID(p))
-	tool := f.asked.Names.Client(p.name)
+	b = AppendEscaped(b, f.CallID(p))
+	tool := f.Asked.Names.Client(p.Name)
 	kind, input := "function", "arguments"
 	if tool.Custom {
 		kind, input = "custom", "input"
@@ -84,57 +84,57 @@ func appendChatCall(b []byte, f *flow, p *block, index int) []byte {
 	b = append(b, `","`...)
 	b = append(b, kind...)
 	b = append(b, `":{"name":"`...)
-	b = appendEscaped(b, tool.Name)
+	b = AppendEscaped(b, tool.Name)
 	b = append(b, `","`...)
 	b = append(b, input...)
 	b = append(b, `":`...)
 	if tool.Custom {
-		b = appendCustomInput(b, view(p.content))
+		b = AppendCustomInput(b, View(p.Content))
 	} else {
-		b = append(append(append(b, '"'), p.content...), '"')
+		b = append(append(append(b, '"'), p.Content...), '"')
 	}
 	return append(b, `}}`...)
 }
 
 // appendChat writes an answer of chat completions.
-func appendChat(b []byte, c *collected) []byte {
+func appendChat(b []byte, c *Collected) []byte {
 	b = append(b, `{"id":"`...)
-	b = appendEscaped(b, c.message.id)
+	b = AppendEscaped(b, c.Answer.ID)
 	b = append(b, `","object":"chat.completion","created":`...)
-	b = strconv.AppendInt(b, c.flow.asked.Created, 10)
+	b = strconv.AppendInt(b, c.Flow.Asked.Created, 10)
 	b = append(b, `,"model":"`...)
-	b = appendEscaped(b, c.message.model)
+	b = AppendEscaped(b, c.Answer.Model)
 	b = append(b, `","choices":[{"index":0,"message":{"role":"assistant","content":`...)
-	if c.has(blockText) {
+	if c.Has(TextBlock) {
 		b = append(b, '"')
-		b = c.join(b, blockText)
+		b = c.Join(b, TextBlock)
 		b = append(b, '"')
 	} else {
 		b = append(b, "null"...)
 	}
-	if c.has(blockThinking) {
+	if c.Has(ThinkingBlock) {
 		b = append(b, `,"reasoning_content":"`...)
-		b = c.join(b, blockThinking)
+		b = c.Join(b, ThinkingBlock)
 		b = append(b, '"')
 	}
-	b = c.list(b, `,"reasoning_details":[`, func(b []byte, p *block) []byte {
-		if p.kind != blockThinking || p.signature == "" {
+	b = c.List(b, `,"reasoning_details":[`, func(b []byte, p *Block) []byte {
+		if p.Kind != ThinkingBlock || p.Signature == "" {
 			return b
 		}
-		return appendChatSealed(b, c.flow.seal(p, plain(view(p.content))))
+		return appendChatSealed(b, c.Flow.Seal(p, Plain(View(p.Content))))
 	})
-	b = c.list(b, `,"tool_calls":[`, func(b []byte, p *block) []byte {
-		if p.kind != blockCall {
+	b = c.List(b, `,"tool_calls":[`, func(b []byte, p *Block) []byte {
+		if p.Kind != CallBlock {
 			return b
 		}
-		return appendChatCall(b, c.flow, p, -1)
+		return appendChatCall(b, c.Flow, p, -1)
 	})
 	b = append(b, `},"finish_reason":"`...)
-	b = append(b, chatReasons[c.message.reason()]...)
+	b = append(b, chatReasons[c.Answer.Reason()]...)
 	b = append(b, `"}]`...)
-	if c.message.usage.Reported {
+	if c.Answer.Usage.Reported {
 		b = append(b, `,"usage":`...)
-		b = appendChatUsage(b, c.message)
+		b = appendChatUsage(b, c.Answer)
 	}
 	return append(b, '}')
 }

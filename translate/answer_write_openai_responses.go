@@ -22,99 +22,99 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
-func responseStatus(m *message) string {
-	switch m.reason() {
-	case stopLength, stopContext, stopFilter, stopRefusal:
+func responseStatus(m *Answer) string {
+	switch m.Reason() {
+	case StopLength, StopContext, StopFilter, StopRefusal:
 		return "incomplete"
 	}
 	return "completed"
 }
 
 // appendResponseHead begins a response object.
-func appendResponseHead(b []byte, c *collected, status string) []byte {
+func appendResponseHead(b []byte, c *Collected, status string) []byte {
 	b = append(b, `{"id":"`...)
-	b = appendEscaped(b, c.message.id)
+	b = AppendEscaped(b, c.Answer.ID)
 	b = append(b, `","object":"response","created_at":`...)
-	b = strconv.AppendInt(b, c.flow.asked.Created, 10)
+	b = strconv.AppendInt(b, c.Flow.Asked.Created, 10)
 	b = append(b, `,"status":"`...)
 	b = append(b, status...)
 	b = append(b, `","model":"`...)
-	b = appendEscaped(b, c.message.model)
+	b = AppendEscaped(b, c.Answer.Model)
 	return append(b, `","parallel_tool_calls":true,"tool_choice":"auto","tools":[]`...)
 }
 
 // appendResponse writes an answer of the Responses API, or with a status one
 // that is still to come.
-func appendResponse(b []byte, c *collected, status string) []byte {
+func appendResponse(b []byte, c *Collected, status string) []byte {
 	if status != "" {
 		b = appendResponseHead(b, c, status)
 		return append(b, `,"error":null,"incomplete_details":null,"output":[],"usage":null}`...)
 	}
-	status = responseStatus(c.message)
+	status = responseStatus(c.Answer)
 	b = appendResponseHead(b, c, status)
 	b = append(b, `,"error":null,"incomplete_details":`...)
 	switch {
 	case status == "completed":
 		b = append(b, "null"...)
-	case c.message.reason() == stopFilter || c.message.reason() == stopRefusal:
+	case c.Answer.Reason() == StopFilter || c.Answer.Reason() == StopRefusal:
 		b = append(b, `{"reason":"content_filter"}`...)
 	default:
 		b = append(b, `{"reason":"max_output_tokens"}`...)
 	}
 	b = append(b, `,"output":[`...)
-	for i, p := range c.blocks {
+	for i, p := range c.Blocks {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		p.at = i
-		b = appendResponseItem(b, c.flow, p, "completed")
+		p.At = i
+		b = appendResponseItem(b, c.Flow, p, "completed")
 	}
 	b = append(b, `],"usage":`...)
-	b = appendResponseUsage(b, c.message)
+	b = appendResponseUsage(b, c.Answer)
 	return append(b, '}')
 }
 
 // appendResponseItem writes a block as an item, without its content while it is
 // in progress.
-func appendResponseItem(dst []byte, f *flow, b *block, status string) []byte {
+func appendResponseItem(dst []byte, f *Flow, b *Block, status string) []byte {
 	complete := status == "completed"
-	tool := f.asked.Names.Client(b.name)
-	if b.item == "" {
+	tool := f.Asked.Names.Client(b.Name)
+	if b.Item == "" {
 		prefix := "msg"
 		switch {
-		case b.kind == blockThinking:
+		case b.Kind == ThinkingBlock:
 			prefix = "rs"
-		case b.kind == blockCall && tool.Custom:
+		case b.Kind == CallBlock && tool.Custom:
 			prefix = "ctc"
-		case b.kind == blockCall:
+		case b.Kind == CallBlock:
 			prefix = "fc"
 		}
-		b.item = f.invent(prefix, b.at)
+		b.Item = f.Invent(prefix, b.At)
 	}
 	dst = append(dst, `{"id":"`...)
-	dst = appendEscaped(dst, b.item)
-	switch b.kind {
-	case blockThinking:
+	dst = AppendEscaped(dst, b.Item)
+	switch b.Kind {
+	case ThinkingBlock:
 		dst = append(dst, `","type":"reasoning","summary":[`...)
-		if complete && len(b.content) > 0 {
+		if complete && len(b.Content) > 0 {
 			dst = append(dst, `{"type":"summary_text","text":"`...)
-			dst = append(dst, b.content...)
+			dst = append(dst, b.Content...)
 			dst = append(dst, `"}`...)
 		}
 		dst = append(dst, ']')
-		if s := f.seal(b, ""); complete && s != "" {
+		if s := f.Seal(b, ""); complete && s != "" {
 			dst = append(dst, `,"encrypted_content":"`...)
-			dst = appendEscaped(dst, s)
+			dst = AppendEscaped(dst, s)
 			dst = append(dst, '"')
 		}
 		return append(dst, '}')
-	case blockText:
+	case TextBlock:
 		dst = append(dst, `","type":"message","role":"assistant","status":"`...)
 		dst = append(dst, status...)
 		dst = append(dst, `","content":[`...)
 		if complete {
 			dst = append(dst, `{"type":"output_text","text":"`...)
-			dst = append(dst, b.content...)
+			dst = append(dst, b.Content...)
 			dst = append(dst, `","annotations":[]}`...)
 		}
 		return append(dst, `]}`...)
@@ -128,20 +128,20 @@ func appendResponseItem(dst []byte, f *flow, b *block, status string) []byte {
 	dst = append(dst, `","status":"`...)
 	dst = append(dst, status...)
 	dst = append(dst, `","call_id":"`...)
-	dst = appendEscaped(dst, f.callID(b))
+	dst = AppendEscaped(dst, f.CallID(b))
 	if tool.Namespace != "" {
 		dst = append(dst, `","namespace":"`...)
-		dst = appendEscaped(dst, tool.Namespace)
+		dst = AppendEscaped(dst, tool.Namespace)
 	}
 	dst = append(dst, `","name":"`...)
-	dst = appendEscaped(dst, tool.Name)
+	dst = AppendEscaped(dst, tool.Name)
 	content := ""
 	if complete {
-		content = view(b.content)
+		content = View(b.Content)
 	}
 	if tool.Custom {
 		dst = append(dst, `","input":`...)
-		dst = appendCustomInput(dst, content)
+		dst = AppendCustomInput(dst, content)
 		return append(dst, '}')
 	}
 	dst = append(dst, `","arguments":"`...)
@@ -149,13 +149,13 @@ func appendResponseItem(dst []byte, f *flow, b *block, status string) []byte {
 	return append(dst, `"}`...)
 }
 
-// appendCustomInput writes the text that a custom tool takes, which went
+// AppendCustomInput writes the text that a custom tool takes, which went
 // through the upstream as the member "input" of an object. A model that wrote
 // something else gets it all passed on.
-func appendCustomInput(dst []byte, inside string) []byte {
-	if text := plain(inside); wire.Valid(text) {
+func AppendCustomInput(dst []byte, inside string) []byte {
+	if text := Plain(inside); wire.Valid(text) {
 		if v := gjson.Get(text, "input"); v.Type == gjson.String {
-			return appendLine(dst, v.Raw)
+			return AppendLine(dst, v.Raw)
 		}
 	}
 	dst = append(dst, '"')
@@ -164,19 +164,19 @@ func appendCustomInput(dst []byte, inside string) []byte {
 }
 
 // appendResponseUsage writes the counts, inclusively as in chat completions.
-func appendResponseUsage(b []byte, m *message) []byte {
-	u := m.usage
+func appendResponseUsage(b []byte, m *Answer) []byte {
+	u := m.Usage
 	if !u.Reported {
 		return append(b, "null"...)
 	}
 	b = append(b, `{"input_tokens":`...)
 	b = strconv.AppendInt(b, u.Prompt(), 10)
 	b = append(b, `,"input_tokens_details":`...)
-	b = appendInputDetails(b, u)
+	b = AppendInputDetails(b, u)
 	b = append(b, `,"output_tokens":`...)
 	b = strconv.AppendInt(b, u.Output, 10)
 	b = append(b, `,"output_tokens_details":{"reasoning_tokens":`...)
-	b = strconv.AppendInt(b, m.reasoning, 10)
+	b = strconv.AppendInt(b, m.Reasoning, 10)
 	b = append(b, `},"total_tokens":`...)
 	b = strconv.AppendInt(b, u.Prompt()+u.Output, 10)
 	return append(b, '}')

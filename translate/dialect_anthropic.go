@@ -21,91 +21,91 @@ import (
 
 type anthropicDialect struct{}
 
-func (anthropicDialect) rules() rules {
-	return rules{
-		params: [paramCount]string{
+func (anthropicDialect) Rules() Rules {
+	return Rules{
+		Params: [ParamCount]string{
 			MaxTokens: "max_tokens", Temperature: "temperature", TopP: "top_p", TopK: "top_k", UserID: "metadata.user_id", ServiceTier: "service_tier",
 		},
-		reasoning: "thinking", output: "output_config.format", parallel: "tool_choice.disable_parallel_tool_use",
-		failed: "messages[].content[].is_error", strict: "tools[].strict", thinking: "messages[].content[].thinking",
-		nameLimit: 128, idLimit: 64, idPrefix: "msg", warmest: 1, refusesBlank: true, endsThinking: true, systemBehindUser: true,
-		headers: []string{"anthropic-"}, key: "X-Api-Key", bearer: true, version: [2]string{"Anthropic-Version", "2023-06-01"},
-		faults: anthropicFaults,
+		Reasoning: "thinking", Output: "output_config.format", Parallel: "tool_choice.disable_parallel_tool_use",
+		Failed: "messages[].content[].is_error", Strict: "tools[].strict", Thinking: "messages[].content[].thinking",
+		NameLimit: 128, IDLimit: 64, IDPrefix: "msg", Warmest: 1, RefusesBlank: true, EndsThinking: true, SystemBehindUser: true,
+		Headers: []string{"anthropic-"}, Key: "X-Api-Key", Bearer: true, Version: [2]string{"Anthropic-Version", "2023-06-01"},
+		Faults: anthropicFaults,
 	}
 }
 
-var anthropicFaults = map[fault]words{
-	faultInvalid:        {http.StatusBadRequest, "invalid_request_error", ""},
-	faultAuthentication: {http.StatusUnauthorized, "authentication_error", ""},
-	faultBilling:        {http.StatusPaymentRequired, "billing_error", ""},
-	faultPermission:     {http.StatusForbidden, "permission_error", ""},
-	faultNotFound:       {http.StatusNotFound, "not_found_error", ""},
-	faultConflict:       {http.StatusConflict, "conflict_error", ""},
-	faultTooLarge:       {http.StatusRequestEntityTooLarge, "request_too_large", ""},
-	faultRate:           {http.StatusTooManyRequests, "rate_limit_error", ""},
-	faultServer:         {http.StatusInternalServerError, "api_error", ""},
-	faultOverloaded:     {statusOverloaded, "overloaded_error", ""},
-	faultTimeout:        {http.StatusGatewayTimeout, "timeout_error", ""},
-	faultContext:        {http.StatusBadRequest, "invalid_request_error", ""},
+var anthropicFaults = map[Fault]Words{
+	FaultInvalid:        {http.StatusBadRequest, "invalid_request_error", ""},
+	FaultAuthentication: {http.StatusUnauthorized, "authentication_error", ""},
+	FaultBilling:        {http.StatusPaymentRequired, "billing_error", ""},
+	FaultPermission:     {http.StatusForbidden, "permission_error", ""},
+	FaultNotFound:       {http.StatusNotFound, "not_found_error", ""},
+	FaultConflict:       {http.StatusConflict, "conflict_error", ""},
+	FaultTooLarge:       {http.StatusRequestEntityTooLarge, "request_too_large", ""},
+	FaultRate:           {http.StatusTooManyRequests, "rate_limit_error", ""},
+	FaultServer:         {http.StatusInternalServerError, "api_error", ""},
+	FaultOverloaded:     {StatusOverloaded, "overloaded_error", ""},
+	FaultTimeout:        {http.StatusGatewayTimeout, "timeout_error", ""},
+	FaultContext:        {http.StatusBadRequest, "invalid_request_error", ""},
 }
 
-func (anthropicDialect) read(r *reader, body raw, _ Incoming) error {
+func (anthropicDialect) ReadRequest(r *Reader, body Value, _ Incoming) error {
 	err := r.anthropic(body)
-	n, ok := r.q.Params[MaxTokens].int()
-	r.q.FillsCache = ok && n == 0
+	n, ok := r.Request.Params[MaxTokens].Int()
+	r.Request.FillsCache = ok && n == 0
 	return err
 }
 
-func (anthropicDialect) write(w *writer) error { return w.anthropic() }
+func (anthropicDialect) WriteRequest(w *Writer) error { return w.anthropic() }
 
-func (anthropicDialect) samples(w *writer, p Param) bool {
-	if p == TopP && w.q.Params[Temperature] != nil {
+func (anthropicDialect) Samples(w *Writer, p Param) bool {
+	if p == TopP && w.Request.Params[Temperature] != nil {
 		return false // recent models take one of the two
 	}
-	return !claudeOf(w.model).fixedSampling()
+	return !claudeOf(w.Model).fixedSampling()
 }
 
-func (anthropicDialect) tier(_ *writer, name string) raw {
+func (anthropicDialect) Tier(_ *Writer, name string) Value {
 	switch name {
 	case "auto":
-		return raw(`"auto"`)
+		return Value(`"auto"`)
 	case "default":
-		return raw(`"standard_only"`)
+		return Value(`"standard_only"`)
 	}
 	return nil
 }
 
-func (anthropicDialect) keepsSystem(w *writer) bool { return claudeOf(w.model).systemMessages() }
+func (anthropicDialect) KeepsSystem(w *Writer) bool { return claudeOf(w.Model).systemMessages() }
 
-func (anthropicDialect) endsWithUser(w *writer) bool { return claudeOf(w.model).refusesPrefill() }
+func (anthropicDialect) EndsWithUser(w *Writer) bool { return claudeOf(w.Model).refusesPrefill() }
 
-func (anthropicDialect) reader() answerReader { return new(anthropicReader) }
+func (anthropicDialect) AnswerReader() AnswerReader { return new(anthropicReader) }
 
-func (anthropicDialect) writer(f *flow, out *output) answerWriter {
-	return &anthropicWriter{output: out, flow: f}
+func (anthropicDialect) AnswerWriter(f *Flow, out *Buffer) AnswerWriter {
+	return &anthropicWriter{Buffer: out, flow: f}
 }
 
-func (anthropicDialect) appendWhole(dst []byte, c *collected) []byte { return appendAnthropic(dst, c) }
+func (anthropicDialect) AppendAnswer(dst []byte, c *Collected) []byte { return appendAnthropic(dst, c) }
 
-func (anthropicDialect) holder(bool) holder { return new(anthropicHolder) }
+func (anthropicDialect) Holder(bool) Holder { return new(anthropicHolder) }
 
-func (anthropicDialect) appendFailure(b []byte, f *Failure, w words, text string) []byte {
+func (anthropicDialect) AppendFailure(b []byte, f *Failure, w Words, text string) []byte {
 	b = append(b, `{"type":"error","error":{"type":`...)
-	b = appendQuoted(b, w.kind)
+	b = AppendQuoted(b, w.Type)
 	b = append(b, `,"message":`...)
-	b = appendQuoted(b, text)
+	b = AppendQuoted(b, text)
 	return append(b, `}}`...)
 }
 
-func (anthropicDialect) tooLong(message string, tokens, limit int64) string {
+func (anthropicDialect) TooLong(message string, tokens, limit int64) string {
 	if tokens > 0 && limit > 0 {
 		return "prompt is too long: " + strconv.FormatInt(tokens, 10) + " tokens > " + strconv.FormatInt(limit, 10) + " maximum"
 	}
 	return "prompt is too long: " + message
 }
 
-func (anthropicDialect) endpoint(prefix, _ string, _ bool) (string, string) {
+func (anthropicDialect) Endpoint(prefix, _ string, _ bool) (string, string) {
 	return prefix + "/v1/messages", ""
 }
 
-func (anthropicDialect) prefix(path string) string { return before(path, "/v1/messages") }
+func (anthropicDialect) Prefix(path string) string { return Before(path, "/v1/messages") }

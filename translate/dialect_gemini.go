@@ -22,69 +22,69 @@ import (
 
 type geminiDialect struct{}
 
-func (geminiDialect) rules() rules {
-	return rules{
-		params: [paramCount]string{
+func (geminiDialect) Rules() Rules {
+	return Rules{
+		Params: [ParamCount]string{
 			MaxTokens: "generationConfig.maxOutputTokens", Temperature: "generationConfig.temperature", TopP: "generationConfig.topP",
 			TopK: "generationConfig.topK", Seed: "generationConfig.seed", PresencePenalty: "generationConfig.presencePenalty",
 			FrequencyPenalty: "generationConfig.frequencyPenalty",
 		},
-		reasoning: "generationConfig.thinkingConfig", output: "generationConfig.responseMimeType", choice: "toolConfig.functionCallingConfig.mode",
-		failed: "contents[].parts[].functionResponse.response.error", thinking: "contents[].parts[].thoughtSignature",
-		nameLimit: 64, dots: true, signedCalls: true, narrows: true, longestUser: 64, foldsSystem: true,
-		headers: []string{"x-goog-"}, key: "X-Goog-Api-Key", status: true, faults: geminiFaults,
+		Reasoning: "generationConfig.thinkingConfig", Output: "generationConfig.responseMimeType", Choice: "toolConfig.functionCallingConfig.mode",
+		Failed: "contents[].parts[].functionResponse.response.error", Thinking: "contents[].parts[].thoughtSignature",
+		NameLimit: 64, Dots: true, SignedCalls: true, Narrows: true, LongestUser: 64, FoldsSystem: true,
+		Headers: []string{"x-goog-"}, Key: "X-Goog-Api-Key", Status: true, Faults: geminiFaults,
 	}
 }
 
-var geminiFaults = map[fault]words{
-	faultInvalid:        {http.StatusBadRequest, "INVALID_ARGUMENT", ""},
-	faultAuthentication: {http.StatusUnauthorized, "UNAUTHENTICATED", ""},
-	faultBilling:        {http.StatusTooManyRequests, "RESOURCE_EXHAUSTED", ""},
-	faultPermission:     {http.StatusForbidden, "PERMISSION_DENIED", ""},
-	faultNotFound:       {http.StatusNotFound, "NOT_FOUND", ""},
-	faultConflict:       {http.StatusConflict, "ABORTED", ""},
-	faultTooLarge:       {http.StatusRequestEntityTooLarge, "INVALID_ARGUMENT", ""},
-	faultRate:           {http.StatusTooManyRequests, "RESOURCE_EXHAUSTED", ""},
-	faultServer:         {http.StatusInternalServerError, "INTERNAL", ""},
-	faultOverloaded:     {http.StatusServiceUnavailable, "UNAVAILABLE", ""},
-	faultTimeout:        {http.StatusGatewayTimeout, "DEADLINE_EXCEEDED", ""},
-	faultContext:        {http.StatusBadRequest, "INVALID_ARGUMENT", ""},
+var geminiFaults = map[Fault]Words{
+	FaultInvalid:        {http.StatusBadRequest, "INVALID_ARGUMENT", ""},
+	FaultAuthentication: {http.StatusUnauthorized, "UNAUTHENTICATED", ""},
+	FaultBilling:        {http.StatusTooManyRequests, "RESOURCE_EXHAUSTED", ""},
+	FaultPermission:     {http.StatusForbidden, "PERMISSION_DENIED", ""},
+	FaultNotFound:       {http.StatusNotFound, "NOT_FOUND", ""},
+	FaultConflict:       {http.StatusConflict, "ABORTED", ""},
+	FaultTooLarge:       {http.StatusRequestEntityTooLarge, "INVALID_ARGUMENT", ""},
+	FaultRate:           {http.StatusTooManyRequests, "RESOURCE_EXHAUSTED", ""},
+	FaultServer:         {http.StatusInternalServerError, "INTERNAL", ""},
+	FaultOverloaded:     {http.StatusServiceUnavailable, "UNAVAILABLE", ""},
+	FaultTimeout:        {http.StatusGatewayTimeout, "DEADLINE_EXCEEDED", ""},
+	FaultContext:        {http.StatusBadRequest, "INVALID_ARGUMENT", ""},
 }
 
-func (geminiDialect) read(r *reader, body raw, in Incoming) error { return r.gemini(body, in) }
+func (geminiDialect) ReadRequest(r *Reader, body Value, in Incoming) error { return r.gemini(body, in) }
 
-func (geminiDialect) write(w *writer) error { return w.gemini() }
+func (geminiDialect) WriteRequest(w *Writer) error { return w.gemini() }
 
-func (geminiDialect) samples(*writer, Param) bool { return true }
+func (geminiDialect) Samples(*Writer, Param) bool { return true }
 
-func (geminiDialect) tier(_ *writer, name string) raw {
+func (geminiDialect) Tier(_ *Writer, name string) Value {
 	if name == "auto" {
-		return raw(`"auto"`)
+		return Value(`"auto"`)
 	}
 	return nil
 }
 
-func (geminiDialect) keepsSystem(*writer) bool { return false }
+func (geminiDialect) KeepsSystem(*Writer) bool { return false }
 
-func (geminiDialect) endsWithUser(*writer) bool { return false }
+func (geminiDialect) EndsWithUser(*Writer) bool { return false }
 
-func (geminiDialect) reader() answerReader { return new(geminiReader) }
+func (geminiDialect) AnswerReader() AnswerReader { return new(geminiReader) }
 
-func (geminiDialect) writer(f *flow, out *output) answerWriter {
-	return &geminiWriter{output: out, flow: f}
+func (geminiDialect) AnswerWriter(f *Flow, out *Buffer) AnswerWriter {
+	return &geminiWriter{Buffer: out, flow: f}
 }
 
-func (geminiDialect) appendWhole(dst []byte, c *collected) []byte { return appendGemini(dst, c) }
+func (geminiDialect) AppendAnswer(dst []byte, c *Collected) []byte { return appendGemini(dst, c) }
 
-func (geminiDialect) holder(bool) holder { return nil } // calls come whole
+func (geminiDialect) Holder(bool) Holder { return nil } // calls come whole
 
-func (geminiDialect) appendFailure(b []byte, f *Failure, w words, text string) []byte {
+func (geminiDialect) AppendFailure(b []byte, f *Failure, w Words, text string) []byte {
 	b = append(b, `{"error":{"code":`...)
-	b = strconv.AppendInt(b, int64(w.status), 10)
+	b = strconv.AppendInt(b, int64(w.Status), 10)
 	b = append(b, `,"message":`...)
-	b = appendQuoted(b, text)
+	b = AppendQuoted(b, text)
 	b = append(b, `,"status":`...)
-	b = appendQuoted(b, w.kind)
+	b = AppendQuoted(b, w.Type)
 	if f.RetryAfter > 0 {
 		b = append(b, `,"details":[{"@type":"type.googleapis.com/google.rpc.RetryInfo","retryDelay":"`...)
 		b = strconv.AppendInt(b, int64(f.RetryAfter), 10)
@@ -93,14 +93,14 @@ func (geminiDialect) appendFailure(b []byte, f *Failure, w words, text string) [
 	return append(b, `}}`...)
 }
 
-func (geminiDialect) tooLong(message string, tokens, limit int64) string {
+func (geminiDialect) TooLong(message string, tokens, limit int64) string {
 	if tokens > 0 && limit > 0 {
 		return "The input token count (" + strconv.FormatInt(tokens, 10) + ") exceeds the maximum number of tokens allowed (" + strconv.FormatInt(limit, 10) + ")."
 	}
 	return message
 }
 
-func (geminiDialect) endpoint(prefix, model string, stream bool) (string, string) {
+func (geminiDialect) Endpoint(prefix, model string, stream bool) (string, string) {
 	prefix += "/v1beta/models/" + strings.TrimPrefix(model, "models/")
 	if stream {
 		return prefix + ":streamGenerateContent", "alt=sse"
@@ -108,7 +108,7 @@ func (geminiDialect) endpoint(prefix, model string, stream bool) (string, string
 	return prefix + ":generateContent", ""
 }
 
-func (geminiDialect) prefix(path string) string {
+func (geminiDialect) Prefix(path string) string {
 	for _, version := range []string{"/v1beta/", "/v1beta1/", "/v1alpha/", "/v1/", "/models/"} {
 		if i := strings.LastIndex(path, version); i >= 0 {
 			return path[:i]

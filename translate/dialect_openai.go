@@ -23,45 +23,45 @@ import (
 
 var openAIHeaders = []string{"openai-", "x-openai-"}
 
-var openAIFaults = map[fault]words{
-	faultInvalid:        {http.StatusBadRequest, "invalid_request_error", ""},
-	faultAuthentication: {http.StatusUnauthorized, "invalid_request_error", "invalid_api_key"},
-	faultBilling:        {http.StatusTooManyRequests, "insufficient_quota", "insufficient_quota"},
-	faultPermission:     {http.StatusForbidden, "invalid_request_error", "permission_denied"},
-	faultNotFound:       {http.StatusNotFound, "invalid_request_error", "model_not_found"},
-	faultConflict:       {http.StatusConflict, "invalid_request_error", ""},
-	faultTooLarge:       {http.StatusRequestEntityTooLarge, "invalid_request_error", ""},
-	faultRate:           {http.StatusTooManyRequests, "rate_limit_error", "rate_limit_exceeded"},
-	faultServer:         {http.StatusInternalServerError, "server_error", ""},
-	faultOverloaded:     {http.StatusServiceUnavailable, "server_error", ""},
-	faultTimeout:        {http.StatusGatewayTimeout, "server_error", ""},
-	faultContext:        {http.StatusBadRequest, "invalid_request_error", "context_length_exceeded"},
+var openAIFaults = map[Fault]Words{
+	FaultInvalid:        {http.StatusBadRequest, "invalid_request_error", ""},
+	FaultAuthentication: {http.StatusUnauthorized, "invalid_request_error", "invalid_api_key"},
+	FaultBilling:        {http.StatusTooManyRequests, "insufficient_quota", "insufficient_quota"},
+	FaultPermission:     {http.StatusForbidden, "invalid_request_error", "permission_denied"},
+	FaultNotFound:       {http.StatusNotFound, "invalid_request_error", "model_not_found"},
+	FaultConflict:       {http.StatusConflict, "invalid_request_error", ""},
+	FaultTooLarge:       {http.StatusRequestEntityTooLarge, "invalid_request_error", ""},
+	FaultRate:           {http.StatusTooManyRequests, "rate_limit_error", "rate_limit_exceeded"},
+	FaultServer:         {http.StatusInternalServerError, "server_error", ""},
+	FaultOverloaded:     {http.StatusServiceUnavailable, "server_error", ""},
+	FaultTimeout:        {http.StatusGatewayTimeout, "server_error", ""},
+	FaultContext:        {http.StatusBadRequest, "invalid_request_error", "context_length_exceeded"},
 }
 
 // openAISamples reports whether a model takes sampling parameters.
-func openAISamples(w *writer) bool { return !w.o.Official || !reasons(w.model) }
+func openAISamples(w *Writer) bool { return !w.Options.Official || !Reasons(w.Model) }
 
 // openAITier maps a service tier.
-func openAITier(w *writer, name string) raw {
+func openAITier(w *Writer, name string) Value {
 	switch {
 	case name == "auto":
-		return raw(`"auto"`)
+		return Value(`"auto"`)
 	case name == "standard_only":
-		return raw(`"default"`)
-	case w.client.provider == w.rules.provider: // the other API
-		return w.q.Params[ServiceTier]
+		return Value(`"default"`)
+	case w.Client.Provider == w.Rules.Provider: // the other API
+		return w.Request.Params[ServiceTier]
 	}
 	return nil
 }
 
-func appendOpenAIFailure(b []byte, f *Failure, w words, text string) []byte {
+func appendFailure(b []byte, f *Failure, w Words, text string) []byte {
 	b = append(b, `{"error":{"message":`...)
-	b = appendQuoted(b, text)
+	b = AppendQuoted(b, text)
 	b = append(b, `,"type":`...)
-	b = appendQuoted(b, w.kind)
+	b = AppendQuoted(b, w.Type)
 	b = append(b, `,"param":null,"code":`...)
 	if code := openAICode(f, w); code != "" {
-		b = appendQuoted(b, code)
+		b = AppendQuoted(b, code)
 	} else {
 		b = append(b, "null"...)
 	}
@@ -77,9 +77,9 @@ func openAITooLong(message string, tokens, limit int64) string {
 }
 
 // openAICode returns the code of a failure.
-func openAICode(f *Failure, w words) string {
-	if w.code == "" {
+func openAICode(f *Failure, w Words) string {
+	if w.Code == "" {
 		return f.Code
 	}
-	return w.code
+	return w.Code
 }

@@ -16,53 +16,53 @@ package translate
 
 type chatDialect struct{}
 
-func (chatDialect) rules() rules {
-	return rules{
-		params: [paramCount]string{
+func (chatDialect) Rules() Rules {
+	return Rules{
+		Params: [ParamCount]string{
 			MaxTokens: "max_completion_tokens", Temperature: "temperature", TopP: "top_p", Seed: "seed", PresencePenalty: "presence_penalty",
 			FrequencyPenalty: "frequency_penalty", UserID: "user", ServiceTier: "service_tier", CacheKey: "prompt_cache_key", Verbosity: "verbosity",
 		},
-		reasoning: "reasoning_effort", output: "response_format", parallel: "parallel_tool_calls", choice: "tool_choice",
-		strict: "tools[].function.strict", thinking: "messages[].reasoning_content", markerInSystem: "messages[].content[].cache_control",
-		nameLimit: 64, idLimit: 40, idPrefix: "chatcmpl", narrowsOfficial: true, longestUser: 64,
-		headers: openAIHeaders, provider: "openai", faults: openAIFaults,
+		Reasoning: "reasoning_effort", Output: "response_format", Parallel: "parallel_tool_calls", Choice: "tool_choice",
+		Strict: "tools[].function.strict", Thinking: "messages[].reasoning_content", MarkerInSystem: "messages[].content[].cache_control",
+		NameLimit: 64, IDLimit: 40, IDPrefix: "chatcmpl", NarrowsOfficial: true, LongestUser: 64,
+		Headers: openAIHeaders, Provider: "openai", Faults: openAIFaults,
 	}
 }
 
-func (chatDialect) read(r *reader, body raw, _ Incoming) error { return r.chat(body) }
+func (chatDialect) ReadRequest(r *Reader, body Value, _ Incoming) error { return r.chat(body) }
 
-func (chatDialect) write(w *writer) error { return w.chat() }
+func (chatDialect) WriteRequest(w *Writer) error { return w.chat() }
 
-func (chatDialect) samples(w *writer, _ Param) bool { return openAISamples(w) }
+func (chatDialect) Samples(w *Writer, _ Param) bool { return openAISamples(w) }
 
-func (chatDialect) tier(w *writer, name string) raw { return openAITier(w, name) }
+func (chatDialect) Tier(w *Writer, name string) Value { return openAITier(w, name) }
 
-func (chatDialect) keepsSystem(w *writer) bool { return w.o.Official }
+func (chatDialect) KeepsSystem(w *Writer) bool { return w.Options.Official }
 
-func (chatDialect) endsWithUser(*writer) bool { return false }
+func (chatDialect) EndsWithUser(*Writer) bool { return false }
 
-func (chatDialect) reader() answerReader { return new(chatReader) }
+func (chatDialect) AnswerReader() AnswerReader { return new(chatReader) }
 
-func (chatDialect) writer(f *flow, out *output) answerWriter {
-	return &chatWriter{output: out, flow: f}
+func (chatDialect) AnswerWriter(f *Flow, out *Buffer) AnswerWriter {
+	return &chatWriter{Buffer: out, flow: f}
 }
 
-func (chatDialect) appendWhole(dst []byte, c *collected) []byte { return appendChat(dst, c) }
+func (chatDialect) AppendAnswer(dst []byte, c *Collected) []byte { return appendChat(dst, c) }
 
-func (chatDialect) holder(joined bool) holder { return &chatHolder{joined: joined} }
+func (chatDialect) Holder(joined bool) Holder { return &chatHolder{joined: joined} }
 
-func (chatDialect) appendFailure(b []byte, f *Failure, w words, text string) []byte {
-	return appendOpenAIFailure(b, f, w, text)
+func (chatDialect) AppendFailure(b []byte, f *Failure, w Words, text string) []byte {
+	return appendFailure(b, f, w, text)
 }
 
-func (chatDialect) tooLong(message string, tokens, limit int64) string {
+func (chatDialect) TooLong(message string, tokens, limit int64) string {
 	return openAITooLong(message, tokens, limit)
 }
 
-func (chatDialect) endpoint(prefix, _ string, _ bool) (string, string) {
+func (chatDialect) Endpoint(prefix, _ string, _ bool) (string, string) {
 	return prefix + "/v1/chat/completions", ""
 }
 
-func (chatDialect) prefix(path string) string {
-	return before(path, "/v1/chat/completions", "/chat/completions")
+func (chatDialect) Prefix(path string) string {
+	return Before(path, "/v1/chat/completions", "/chat/completions")
 }

@@ -16,55 +16,57 @@ package translate
 
 type responsesDialect struct{}
 
-func (responsesDialect) rules() rules {
-	return rules{
-		params: [paramCount]string{
+func (responsesDialect) Rules() Rules {
+	return Rules{
+		Params: [ParamCount]string{
 			MaxTokens: "max_output_tokens", Temperature: "temperature", TopP: "top_p", UserID: "user", ServiceTier: "service_tier",
 			CacheKey: "prompt_cache_key", Verbosity: "text.verbosity",
 		},
-		reasoning: "reasoning.effort", output: "text.format", parallel: "parallel_tool_calls", choice: "tool_choice",
-		strict: "tools[].strict", thinking: "input[].encrypted_content", marker: "input[].content[].prompt_cache_breakpoint",
-		nameLimit: 64, idLimit: 64, idPrefix: "resp", narrowsOfficial: true, longestUser: 64, leastTokens: 16, endsThinking: true,
-		headers: openAIHeaders, provider: "openai", faults: openAIFaults,
+		Reasoning: "reasoning.effort", Output: "text.format", Parallel: "parallel_tool_calls", Choice: "tool_choice",
+		Strict: "tools[].strict", Thinking: "input[].encrypted_content", Marker: "input[].content[].prompt_cache_breakpoint",
+		NameLimit: 64, IDLimit: 64, IDPrefix: "resp", NarrowsOfficial: true, LongestUser: 64, LeastTokens: 16, EndsThinking: true,
+		Headers: openAIHeaders, Provider: "openai", Faults: openAIFaults,
 	}
 }
 
-func (responsesDialect) read(r *reader, body raw, _ Incoming) error { return r.responses(body) }
-
-func (responsesDialect) write(w *writer) error { return w.responses() }
-
-func (responsesDialect) samples(w *writer, _ Param) bool { return openAISamples(w) }
-
-func (responsesDialect) tier(w *writer, name string) raw { return openAITier(w, name) }
-
-func (responsesDialect) keepsSystem(w *writer) bool { return w.o.Official }
-
-func (responsesDialect) endsWithUser(*writer) bool { return false }
-
-func (responsesDialect) reader() answerReader { return new(responsesReader) }
-
-func (responsesDialect) writer(f *flow, out *output) answerWriter {
-	return &responsesWriter{output: out, collected: collected{flow: f}}
+func (responsesDialect) ReadRequest(r *Reader, body Value, _ Incoming) error {
+	return r.responses(body)
 }
 
-func (responsesDialect) appendWhole(dst []byte, c *collected) []byte {
+func (responsesDialect) WriteRequest(w *Writer) error { return w.responses() }
+
+func (responsesDialect) Samples(w *Writer, _ Param) bool { return openAISamples(w) }
+
+func (responsesDialect) Tier(w *Writer, name string) Value { return openAITier(w, name) }
+
+func (responsesDialect) KeepsSystem(w *Writer) bool { return w.Options.Official }
+
+func (responsesDialect) EndsWithUser(*Writer) bool { return false }
+
+func (responsesDialect) AnswerReader() AnswerReader { return new(responsesReader) }
+
+func (responsesDialect) AnswerWriter(f *Flow, out *Buffer) AnswerWriter {
+	return &responsesWriter{Buffer: out, Collected: Collected{Flow: f}}
+}
+
+func (responsesDialect) AppendAnswer(dst []byte, c *Collected) []byte {
 	return appendResponse(dst, c, "")
 }
 
-func (responsesDialect) holder(bool) holder { return new(responsesHolder) }
+func (responsesDialect) Holder(bool) Holder { return new(responsesHolder) }
 
-func (responsesDialect) appendFailure(b []byte, f *Failure, w words, text string) []byte {
-	return appendOpenAIFailure(b, f, w, text)
+func (responsesDialect) AppendFailure(b []byte, f *Failure, w Words, text string) []byte {
+	return appendFailure(b, f, w, text)
 }
 
-func (responsesDialect) tooLong(message string, tokens, limit int64) string {
+func (responsesDialect) TooLong(message string, tokens, limit int64) string {
 	return openAITooLong(message, tokens, limit)
 }
 
-func (responsesDialect) endpoint(prefix, _ string, _ bool) (string, string) {
+func (responsesDialect) Endpoint(prefix, _ string, _ bool) (string, string) {
 	return prefix + "/v1/responses", ""
 }
 
-func (responsesDialect) prefix(path string) string {
-	return before(path, "/v1/responses", "/responses")
+func (responsesDialect) Prefix(path string) string {
+	return Before(path, "/v1/responses", "/responses")
 }

@@ -23,11 +23,11 @@ import (
 // endpoint returns the path and query of the upstream's endpoint, behind
 // whatever prefix the client's endpoint stood.
 func endpoint(from, to wire.Format, path, model string, stream bool) (string, string) {
-	return dialects[to].endpoint(dialects[from].prefix(path), model, stream)
+	return dialects[to].Endpoint(dialects[from].Prefix(path), model, stream)
 }
 
-// before returns what stands before the first of some ends that a path has.
-func before(path string, ends ...string) string {
+// Before returns what stands before the first of some ends that a path has.
+func Before(path string, ends ...string) string {
 	for _, end := range ends {
 		if p, ok := strings.CutSuffix(path, end); ok {
 			return p

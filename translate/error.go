@@ -36,38 +36,38 @@ type Failure struct {
 	// in the body.
 	RetryAfter int
 
-	fault         fault
+	fault         Fault
 	tokens, limit int64 // of a prompt that is too long, if known
 }
 
-// fault is what went wrong, in the terms that all APIs share.
-type fault uint8
+// Fault is what went wrong, in the terms that all APIs share.
+type Fault uint8
 
 const (
-	faultUnknown fault = iota
-	faultInvalid
-	faultAuthentication
-	faultBilling
-	faultPermission
-	faultNotFound
-	faultConflict
-	faultTooLarge
-	faultRate
-	faultServer
-	faultOverloaded
-	faultTimeout
-	faultContext // the prompt does not fit the context window
+	FaultUnknown Fault = iota
+	FaultInvalid
+	FaultAuthentication
+	FaultBilling
+	FaultPermission
+	FaultNotFound
+	FaultConflict
+	FaultTooLarge
+	FaultRate
+	FaultServer
+	FaultOverloaded
+	FaultTimeout
+	FaultContext // the prompt does not fit the context window
 )
 
-// statusOverloaded is Anthropic's own status for an overload. Claude Code gives
+// StatusOverloaded is Anthropic's own status for an overload. Claude Code gives
 // up after three of them and is more patient with a 503, so that only an
 // overload becomes one.
-const statusOverloaded = 529
+const StatusOverloaded = 529
 
 // Refusal is the failure that says that a request cannot be put into the
 // upstream's format. A body that is not a request at all is one, too.
 func Refusal(err error) *Failure {
-	f := &Failure{Status: http.StatusBadRequest, Type: "invalid_request_error", Message: err.Error(), fault: faultInvalid}
+	f := &Failure{Status: http.StatusBadRequest, Type: "invalid_request_error", Message: err.Error(), fault: FaultInvalid}
 	if u, ok := errors.AsType[*Unsupported](err); ok {
 		f.Code = "unsupported_value"
 		f.Message = "the upstream speaks another format that cannot carry this request: " + u.Error()
@@ -83,11 +83,11 @@ func (f *Failure) complete() {
 	if f.Message == "" {
 		f.Message = "the upstream reported an error without a text"
 	}
-	if f.fault != faultUnknown {
+	if f.fault != FaultUnknown {
 		return
 	}
 	if f.tooLong() {
-		f.fault = faultContext
+		f.fault = FaultContext
 		return
 	}
 	words := strings.ToLower(f.Type + " " + f.Code)
@@ -97,16 +97,16 @@ func (f *Failure) complete() {
 			break
 		}
 	}
-	if by, ok := faultOfStatus[f.Status]; ok && (f.fault == faultUnknown || f.fault == faultInvalid || f.fault == faultServer) {
+	if by, ok := faultOfStatus[f.Status]; ok && (f.fault == FaultUnknown || f.fault == FaultInvalid || f.fault == FaultServer) {
 		f.fault = by
 	}
-	if f.fault == faultServer && strings.Contains(strings.ToLower(f.Message), "overloaded") {
-		f.fault = faultOverloaded
+	if f.fault == FaultServer && strings.Contains(strings.ToLower(f.Message), "overloaded") {
+		f.fault = FaultOverloaded
 	}
-	if f.fault == faultUnknown {
-		f.fault = faultServer
+	if f.fault == FaultUnknown {
+		f.fault = FaultServer
 		if f.Status >= 400 && f.Status < 500 {
-			f.fault = faultInvalid
+			f.fault = FaultInvalid
 		}
 	}
 }
@@ -115,45 +115,45 @@ func (f *Failure) complete() {
 // that is found counts.
 var faultWords = []struct {
 	word  string
-	fault fault
+	fault Fault
 }{
-	{"overloaded", faultOverloaded},
-	{"unavailable", faultOverloaded},
-	{"insufficient_quota", faultBilling},
-	{"billing", faultBilling},
-	{"rate_limit", faultRate},
-	{"resource_exhausted", faultRate},
-	{"too_many_requests", faultRate},
-	{"authentication", faultAuthentication},
-	{"unauthenticated", faultAuthentication},
-	{"invalid_api_key", faultAuthentication},
-	{"permission", faultPermission},
-	{"too_large", faultTooLarge},
-	{"not_found", faultNotFound},
-	{"notfound", faultNotFound},
-	{"conflict", faultConflict},
-	{"aborted", faultConflict},
-	{"timeout", faultTimeout},
-	{"deadline_exceeded", faultTimeout},
-	{"invalid", faultInvalid},
-	{"failed_precondition", faultInvalid},
-	{"out_of_range", faultInvalid},
-	{"badrequest", faultInvalid},
+	{"overloaded", FaultOverloaded},
+	{"unavailable", FaultOverloaded},
+	{"insufficient_quota", FaultBilling},
+	{"billing", FaultBilling},
+	{"rate_limit", FaultRate},
+	{"resource_exhausted", FaultRate},
+	{"too_many_requests", FaultRate},
+	{"authentication", FaultAuthentication},
+	{"unauthenticated", FaultAuthentication},
+	{"invalid_api_key", FaultAuthentication},
+	{"permission", FaultPermission},
+	{"too_large", FaultTooLarge},
+	{"not_found", FaultNotFound},
+	{"notfound", FaultNotFound},
+	{"conflict", FaultConflict},
+	{"aborted", FaultConflict},
+	{"timeout", FaultTimeout},
+	{"deadline_exceeded", FaultTimeout},
+	{"invalid", FaultInvalid},
+	{"failed_precondition", FaultInvalid},
+	{"out_of_range", FaultInvalid},
+	{"badrequest", FaultInvalid},
 }
 
-var faultOfStatus = map[int]fault{
-	http.StatusUnauthorized:          faultAuthentication,
-	http.StatusPaymentRequired:       faultBilling,
-	http.StatusForbidden:             faultPermission,
-	http.StatusNotFound:              faultNotFound,
-	http.StatusConflict:              faultConflict,
-	http.StatusRequestEntityTooLarge: faultTooLarge,
-	http.StatusTooManyRequests:       faultRate,
-	http.StatusInternalServerError:   faultServer,
-	http.StatusBadGateway:            faultServer,
-	http.StatusServiceUnavailable:    faultServer,
-	http.StatusGatewayTimeout:        faultTimeout,
-	statusOverloaded:                 faultOverloaded,
+var faultOfStatus = map[int]Fault{
+	http.StatusUnauthorized:          FaultAuthentication,
+	http.StatusPaymentRequired:       FaultBilling,
+	http.StatusForbidden:             FaultPermission,
+	http.StatusNotFound:              FaultNotFound,
+	http.StatusConflict:              FaultConflict,
+	http.StatusRequestEntityTooLarge: FaultTooLarge,
+	http.StatusTooManyRequests:       FaultRate,
+	http.StatusInternalServerError:   FaultServer,
+	http.StatusBadGateway:            FaultServer,
+	http.StatusServiceUnavailable:    FaultServer,
+	http.StatusGatewayTimeout:        FaultTimeout,
+	StatusOverloaded:                 FaultOverloaded,
 }
 
 // tooLongTexts are what servers say when the prompt does not fit. Sources:

@@ -16,50 +16,50 @@ package translate
 
 import "github.com/caddy-llm-cache/caddy-llm-cache/wire"
 
-// words are how an API calls a fault: its status, its type and its code.
-type words struct {
-	status     int
-	kind, code string
+// Words are how an API calls a fault: its status, its type and its code.
+type Words struct {
+	Status     int
+	Type, Code string
 }
 
-// in returns how the client's API calls the failure. A status of the upstream
+// In returns how the client's API calls the failure. A status of the upstream
 // that fits as well stays.
-func (f *Failure) in(to wire.Format) words {
+func (f *Failure) In(to wire.Format) Words {
 	f.complete()
-	w := dialects[to].rules.faults[f.fault]
+	w := dialects[to].rules.Faults[f.fault]
 	switch f.fault {
-	case faultOverloaded, faultContext, faultBilling, faultRate:
+	case FaultOverloaded, FaultContext, FaultBilling, FaultRate:
 	default:
-		if f.Status >= 400 && f.Status <= 599 && f.Status != statusOverloaded {
-			w.status = f.Status
+		if f.Status >= 400 && f.Status <= 599 && f.Status != StatusOverloaded {
+			w.Status = f.Status
 		}
 	}
 	return w
 }
 
-// text returns the message as the client's API would word it, where clients go
+// Text returns the message as the client's API would word it, where clients go
 // by the wording: they compact a conversation that has become too long.
-func (f *Failure) text(to wire.Format) string {
-	if f.fault != faultContext {
+func (f *Failure) Text(to wire.Format) string {
+	if f.fault != FaultContext {
 		return f.Message
 	}
-	return dialects[to].tooLong(f.Message, f.tokens, f.limit)
+	return dialects[to].TooLong(f.Message, f.tokens, f.limit)
 }
 
 // Write returns the failure as an answer of the client's API.
 func (f *Failure) Write(to wire.Format) (status int, body []byte) {
-	w := f.in(to)
-	return w.status, f.append(nil, to)
+	w := f.In(to)
+	return w.Status, f.Append(nil, to)
 }
 
-// append appends the body of the failure, which is on one line.
-func (f *Failure) append(b []byte, to wire.Format) []byte {
-	return dialects[to].appendFailure(b, f, f.in(to), f.text(to))
+// Append appends the body of the failure, which is on one line.
+func (f *Failure) Append(b []byte, to wire.Format) []byte {
+	return dialects[to].AppendFailure(b, f, f.In(to), f.Text(to))
 }
 
-// appendQuoted appends a text as a JSON string.
-func appendQuoted(b []byte, s string) []byte {
+// AppendQuoted appends a text as a JSON string.
+func AppendQuoted(b []byte, s string) []byte {
 	b = append(b, '"')
-	b = appendEscaped(b, s)
+	b = AppendEscaped(b, s)
 	return append(b, '"')
 }

@@ -21,98 +21,98 @@ import "github.com/caddy-llm-cache/caddy-llm-cache/wire"
 // A reader of one format calls the methods of flow, which put the events into
 // that order; a writer of another gets them.
 
-// answerWriter puts an answer into a client's format. It is called in this order:
+// AnswerWriter puts an answer into a client's format. It is called in this order:
 // start, then open, delta and close for each block in turn, then finish; ping
 // at any time; fail at any time in the place of all that would follow.
-type answerWriter interface {
-	start(m *message)
-	open(b *block)
-	// delta takes more of an open block. The text is the inside of a JSON
+type AnswerWriter interface {
+	Start(m *Answer)
+	Open(b *Block)
+	// Delta takes more of an open block. The text is the inside of a JSON
 	// string, escapes and all: such pieces may be put together and stay valid.
 	// It is gone when delta returns.
-	delta(b *block, text string)
-	close(b *block)
-	finish(m *message)
-	fail(f *Failure)
-	ping()
+	Delta(b *Block, text string)
+	Close(b *Block)
+	Finish(m *Answer)
+	Fail(f *Failure)
+	Ping()
 }
 
-// message is what is known of an answer as a whole.
-type message struct {
-	id, model string
-	usage     wire.Usage
-	reasoning int64 // tokens of the output that were reasoning
-	stop      stopReason
-	sequence  string // the stop sequence that was met, escaped
+// Answer is what is known of an answer as a whole.
+type Answer struct {
+	ID, Model string
+	Usage     wire.Usage
+	Reasoning int64 // tokens of the output that were reasoning
+	stop      StopReason
+	Sequence  string // the stop sequence that was met, escaped
 	calls     int
-	started   bool
-	blocks    bool // something was written
-	refused   bool
+	Started   bool
+	Written   bool // something was written
+	Refused   bool
 }
 
-// reason is why the answer ended. APIs differ in whether a call has a reason of
+// Reason is why the answer ended. APIs differ in whether a call has a reason of
 // its own; here it has one.
-func (m *message) reason() stopReason {
+func (m *Answer) Reason() StopReason {
 	switch {
-	case m.stop == stopEnd || m.stop == stopUnknown:
+	case m.stop == StopEnd || m.stop == StopUnknown:
 		if m.calls > 0 {
-			return stopCalls
+			return StopCalls
 		}
-		if m.refused {
-			return stopRefusal
+		if m.Refused {
+			return StopRefusal
 		}
-		return stopEnd
+		return StopEnd
 	}
 	return m.stop
 }
 
-// blockKind is what a block of an answer is.
-type blockKind uint8
+// BlockKind is what a block of an answer is.
+type BlockKind uint8
 
 const (
-	blockText blockKind = iota
-	blockThinking
-	blockCall
+	TextBlock BlockKind = iota
+	ThinkingBlock
+	CallBlock
 )
 
-// block is one block of an answer.
-type block struct {
-	kind  blockKind
+// Block is one block of an answer.
+type Block struct {
+	Kind  BlockKind
 	index int64 // of a call, as the upstream counts
-	at    int   // as the writer counts
-	place int   // of a call, among the calls of the answer
-	// id and name are those of a call, or id that of a reasoning item.
-	id, name string
-	// signature is known when the block is closed, at a call when it is opened.
-	signature string
-	redacted  bool // signature is the data of a redacted_thinking block
+	At    int   // as the writer counts
+	Place int   // of a call, among the calls of the answer
+	// ID and name are those of a call, or id that of a reasoning item.
+	ID, Name string
+	// Signature is known when the block is closed, at a call when it is opened.
+	Signature string
+	Redacted  bool // signature is the data of a redacted_thinking block
 
-	initial  string // the arguments, if none are streamed, escaped
-	givenID  bool   // the upstream gave the id
-	custom   bool   // the arguments are free text
-	item     string // the id of the item that it is (openai_responses)
-	content  []byte // what was written, where a writer needs it again
+	Initial  string // the arguments, if none are streamed, escaped
+	GivenID  bool   // the upstream gave the id
+	Custom   bool   // the arguments are free text
+	Item     string // the id of the item that it is (openai_responses)
+	Content  []byte // what was written, where a writer needs it again
 	held     []byte // what came before the block's turn
-	args     argumentsEnd
-	filled   bool // something came
+	args     ArgumentsEnd
+	Filled   bool // something came
 	opened   bool
-	done     bool // nothing more will come
+	Done     bool // nothing more will come
 	explicit bool // the upstream says itself when the block ends
 }
 
-// stopReason is why an answer ended.
-type stopReason uint8
+// StopReason is why an answer ended.
+type StopReason uint8
 
 const (
-	stopUnknown stopReason = iota
-	stopEnd
-	stopLength
-	stopCalls
-	stopSequence
-	stopRefusal
-	stopFilter  // cut off by a filter of the provider
-	stopPause   // the model wants to be called again
-	stopContext // the context window is full
+	StopUnknown StopReason = iota
+	StopEnd
+	StopLength
+	StopCalls
+	StopSequence
+	StopRefusal
+	StopFilter  // cut off by a filter of the provider
+	StopPause   // the model wants to be called again
+	StopContext // the context window is full
 )
 
 // Answering is what an answer has to know of the request that it answers.

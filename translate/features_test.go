@@ -158,20 +158,20 @@ func requestFeatures() []feature {
 			return find(q, func(m Message, p Part) bool { return m.Role == User && string(p.Text) == "Hi" })
 		}},
 		{"streamed answer", with(say{a: `"stream":true`, c: `"stream":true,"stream_options":{"include_usage":true}`, r: `"stream":true`, g: ``}), func(q *Request) bool { return q.Stream }},
-		{"system prompt", with(say{a: `"system":"Be kind"`, r: `"instructions":"Be kind"`, g: `"systemInstruction":{"parts":[{"text":"Be kind"}]}`, c: `"messages":[{"role":"system","content":"Be kind"},{"role":"user","content":"Hi"}]`}), func(q *Request) bool { return string(joined(q.System)) == "Be kind" }},
+		{"system prompt", with(say{a: `"system":"Be kind"`, r: `"instructions":"Be kind"`, g: `"systemInstruction":{"parts":[{"text":"Be kind"}]}`, c: `"messages":[{"role":"system","content":"Be kind"},{"role":"user","content":"Hi"}]`}), func(q *Request) bool { return string(Joined(q.System)) == "Be kind" }},
 		{"system message in the middle", talk(say{
 			a: `{"role":"user","content":"Hi"},{"role":"system","content":"Now hurry"}`,
 			c: `{"role":"user","content":"Hi"},{"role":"system","content":"Now hurry"}`,
 			r: `{"role":"user","content":"Hi"},{"role":"developer","content":"Now hurry"}`,
 		}), func(q *Request) bool {
 			return find(q, func(m Message, p Part) bool {
-				return m.Role != Assistant && strings.Contains(p.Text.decoded(), "Now hurry")
+				return m.Role != Assistant && strings.Contains(p.Text.Decoded(), "Now hurry")
 			})
 		}},
 		{"system prompt and nothing else", say{
 			c: `{"model":"m","messages":[{"role":"system","content":"Be kind"}]}`,
 			r: `{"model":"m","input":[{"role":"developer","content":"Be kind"}]}`,
-		}, func(q *Request) bool { return string(joined(q.System)) == "Be kind" }},
+		}, func(q *Request) bool { return string(Joined(q.System)) == "Be kind" }},
 		{"conversation that the model begins", talk(say{
 			c: `{"role":"assistant","content":"Hello"},{"role":"user","content":"Hi"}`,
 			r: `{"role":"assistant","content":"Hello"},{"role":"user","content":"Hi"}`,
@@ -198,7 +198,7 @@ func requestFeatures() []feature {
 			a: `"tools":[` + strings.TrimSuffix(anthropicTool, "}") + `,"strict":true}]`,
 			c: `"tools":[{"type":"function","function":{"name":"f","parameters":{"type":"object"},"strict":true}}]`,
 			r: `"tools":[{"type":"function","name":"f","parameters":{"type":"object"},"strict":true}]`,
-		}), func(q *Request) bool { return len(q.Tools) == 1 && q.Tools[0].Strict.isTrue() }},
+		}), func(q *Request) bool { return len(q.Tools) == 1 && q.Tools[0].Strict.IsTrue() }},
 		{"a tool must be called", tool(say{a: `"tool_choice":{"type":"any"}`, c: `"tool_choice":"required"`, r: `"tool_choice":"required"`, g: `"toolConfig":{"functionCallingConfig":{"mode":"ANY"}}`}), func(q *Request) bool { return q.Choice.Mode == "any" }},
 		{"this tool must be called", tool(say{
 			a: `"tool_choice":{"type":"tool","name":"f"}`, c: `"tool_choice":{"type":"function","function":{"name":"f"}}`,
@@ -255,7 +255,7 @@ func requestFeatures() []feature {
 		{"effort of thinking", with(say{
 			a: `"thinking":{"type":"enabled","budget_tokens":8192}`, c: `"reasoning_effort":"medium"`,
 			r: `"reasoning":{"effort":"medium"}`, g: `"generationConfig":{"thinkingConfig":{"thinkingBudget":8192}}`,
-		}), func(q *Request) bool { return q.Reasoning.effort() == "medium" || q.Reasoning.budget() == 8192 }},
+		}), func(q *Request) bool { return q.Reasoning.AsEffort() == "medium" || q.Reasoning.AsBudget() == 8192 }},
 		{"text of earlier thinking", talk(say{
 			a: `{"role":"user","content":"Hi"},{"role":"assistant","content":[{"type":"thinking","thinking":"Hm","signature":"c2ln"},{"type":"text","text":"Yes"}]},{"role":"user","content":"Go"}`,
 			c: `{"role":"user","content":"Hi"},{"role":"assistant","reasoning_content":"Hm","content":"Yes"},{"role":"user","content":"Go"}`,
@@ -363,7 +363,7 @@ func parallelKept(q *Request) bool {
 			case CallPart:
 				seen = append(seen, p.ID+" "+string(p.Input))
 			case ResultPart:
-				seen = append(seen, p.ID+" "+joined(p.Content).decoded())
+				seen = append(seen, p.ID+" "+Joined(p.Content).Decoded())
 			}
 		}
 	}

@@ -16,18 +16,18 @@ package translate
 
 // Where a marker of the cache stood.
 const (
-	inTools    = "tools[]"
-	inSystem   = "system[]"
-	inMessages = "messages[].content[]"
+	InTools    = "tools[]"
+	InSystem   = "system[]"
+	InMessages = "messages[].content[]"
 )
 
-// markerField returns the client's name of a marker that is left out.
-func (r *rules) markerField(place string) string {
+// MarkerField returns the client's name of a marker that is left out.
+func (r *Rules) MarkerField(place string) string {
 	switch {
-	case r.marker != "":
-		return r.marker
-	case place == inSystem && r.markerInSystem != "":
-		return r.markerInSystem
+	case r.Marker != "":
+		return r.Marker
+	case place == InSystem && r.MarkerInSystem != "":
+		return r.MarkerInSystem
 	}
 	return place + ".cache_control"
 }

@@ -56,18 +56,18 @@ func TestConvertMangled(t *testing.T) {
 
 // values returns where the values of some JSON stand.
 func values(body string) (spans [][2]int) {
-	var walk func(v raw, at int)
-	walk = func(v raw, at int) {
+	var walk func(v Value, at int)
+	walk = func(v Value, at int) {
 		spans = append(spans, [2]int{at, at + len(v)})
-		offset := func(inner raw) int { return at + cap(v) - cap(inner) }
-		for _, m := range v.members() {
+		offset := func(inner Value) int { return at + cap(v) - cap(inner) }
+		for _, m := range v.Members() {
 			walk(m, offset(m))
 		}
-		for _, e := range v.elements() {
+		for _, e := range v.Elements() {
 			walk(e, offset(e))
 		}
 	}
-	walk(raw(body), 0)
+	walk(Value(body), 0)
 	return spans
 }
 

@@ -32,33 +32,33 @@ import (
 type Hold struct {
 	frames sse.Framer
 	emit   func(sse.Frame)
-	held   holder
-	out    output
+	held   Holder
+	out    Buffer
 	begun  bool
 	ended  bool
 	raw    bool // passes on unread
 }
 
-// holder holds the calls of one format. It is given each event and sends on
+// Holder holds the calls of one format. It is given each event and sends on
 // what the client is to get now, in the event's place.
-type holder interface {
-	event(o *output, name string, data []byte, root gjson.Result) (end bool)
-	// flush sends what is held, as far as it has come.
-	flush(o *output)
-	// weight is about the memory that is held, in bytes.
-	weight() int
+type Holder interface {
+	Event(o *Buffer, name string, data []byte, root gjson.Result) (end bool)
+	// Flush sends what is held, as far as it has come.
+	Flush(o *Buffer)
+	// Weight is about the memory that is held, in bytes.
+	Weight() int
 }
 
-// heldWeight is about what a call that is held takes beside its text, in bytes. It
+// HeldWeight is about what a call that is held takes beside its text, in bytes. It
 // bounds how many there are: maxHeld / heldWeight.
-const heldWeight = 8 << 10
+const HeldWeight = 8 << 10
 
 // NewHold returns a Hold for a stream in format f. Where calls come whole
 // anyway, streams pass as they are. With joined, the calls of a stream of chat
 // completions go together, in the chunk with the finish_reason.
 func NewHold(f wire.Format, joined bool) *Hold {
 	h := &Hold{}
-	if h.held = dialects[f].holder(joined); h.held == nil {
+	if h.held = dialects[f].Holder(joined); h.held == nil {
 		h.raw = true
 	}
 	h.emit = h.event
@@ -82,11 +82,11 @@ func (h *Hold) Feed(p []byte) []byte {
 	h.out.reset()
 	h.frames.Feed(p, h.emit)
 	if rest := h.frames.Rest(); len(rest) > maxHeld { // an event too long to be read
-		h.held.flush(&h.out)
-		h.out.buf = append(h.out.buf, rest...)
+		h.held.Flush(&h.out)
+		h.out.Buf = append(h.out.Buf, rest...)
 		h.frames, h.raw = sse.Framer{}, true
 	}
-	return h.out.buf
+	return h.out.Buf
 }
 
 // Close ends the stream and returns what the client is to get last. A call that was
@@ -98,16 +98,16 @@ func (h *Hold) Close(cut bool) []byte {
 	}
 	h.frames.End(func(f sse.Frame) {
 		if data := bytes.TrimSpace(f.Data); !wire.ValidBytes(data) { // half an event, or [DONE]
-			h.held.flush(&h.out)
+			h.held.Flush(&h.out)
 		}
 		h.event(f)
-		if at := len(h.out.buf); h.held.weight() > 0 { // the event lacks its blank line
-			h.held.flush(&h.out)
-			h.out.buf = slices.Insert(h.out.buf, at, '\n', '\n')
+		if at := len(h.out.Buf); h.held.Weight() > 0 { // the event lacks its blank line
+			h.held.Flush(&h.out)
+			h.out.Buf = slices.Insert(h.out.Buf, at, '\n', '\n')
 		}
 	})
-	h.held.flush(&h.out)
-	return h.out.buf
+	h.held.Flush(&h.out)
+	return h.out.Buf
 }
 
 // Ended reports whether the stream has come to its end.
@@ -121,11 +121,11 @@ func (h *Hold) event(f sse.Frame) {
 	switch {
 	case len(f.Raw) == 1 && f.Raw[0] == '\n': // the rest of a line end
 		if h.out.passed {
-			h.out.buf = append(h.out.buf, '\n')
+			h.out.Buf = append(h.out.Buf, '\n')
 		}
 		return
 	case string(data) == "[DONE]":
-		h.held.flush(&h.out)
+		h.held.Flush(&h.out)
 		h.ended = true
 		h.out.frame(f)
 		return
@@ -134,39 +134,39 @@ func (h *Hold) event(f sse.Frame) {
 		return
 	}
 	h.out.came, h.out.read, h.out.passed = f, data, false
-	if h.held.event(&h.out, view(f.Name), data, gjson.Parse(view(data))) {
+	if h.held.Event(&h.out, View(f.Name), data, gjson.Parse(View(data))) {
 		h.ended = true
 	}
-	if h.held.weight() > maxHeld {
-		h.held.flush(&h.out)
+	if h.held.Weight() > maxHeld {
+		h.held.Flush(&h.out)
 	}
 }
 
 // frame appends an event in the bytes that it came in.
-func (o *output) frame(f sse.Frame) { o.buf, o.passed = append(o.buf, f.Raw...), true }
+func (o *Buffer) frame(f sse.Frame) { o.Buf, o.passed = append(o.Buf, f.Raw...), true }
 
-// pass appends an event: in the bytes that it came in, if it is the one that came.
-func (o *output) pass(name string, data []byte) {
+// Pass appends an event: in the bytes that it came in, if it is the one that came.
+func (o *Buffer) Pass(name string, data []byte) {
 	if len(data) > 0 && len(data) == len(o.read) && &data[0] == &o.read[0] {
 		o.frame(o.came)
 		return
 	}
 	if name != "" {
-		o.raw("event: ")
-		o.raw(name)
-		o.raw("\n")
+		o.Raw("event: ")
+		o.Raw(name)
+		o.Raw("\n")
 	}
 	for line := range bytes.SplitSeq(data, []byte("\n")) {
-		o.raw("data: ")
-		o.buf = append(o.buf, line...)
-		o.raw("\n")
+		o.Raw("data: ")
+		o.Buf = append(o.Buf, line...)
+		o.Raw("\n")
 	}
-	o.raw("\n")
+	o.Raw("\n")
 }
 
-// replace returns an object with members replaced. An object that cannot be
+// ReplaceMembers returns an object with members replaced. An object that cannot be
 // patched stays as it is.
-func replace(object []byte, members ...wire.Member) []byte {
+func ReplaceMembers(object []byte, members ...wire.Member) []byte {
 	out, err := wire.Patch(object, members...)
 	if err != nil {
 		return object

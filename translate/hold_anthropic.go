@@ -32,7 +32,7 @@ type heldBlock struct {
 	start, args []byte
 }
 
-func (h *anthropicHolder) event(o *output, name string, data []byte, root gjson.Result) bool {
+func (h *anthropicHolder) Event(o *Buffer, name string, data []byte, root gjson.Result) bool {
 	at := -1
 	for i := range h.open {
 		if h.open[i].index == root.Get("index").Int() {
@@ -45,40 +45,40 @@ func (h *anthropicHolder) event(o *output, name string, data []byte, root gjson.
 		h.open = append(h.open, heldBlock{index: root.Get("index").Int(), start: bytes.Clone(data)})
 		return false
 	case at >= 0 && kind == "content_block_delta":
-		h.open[at].args = append(h.open[at].args, inside(root.Get("delta.partial_json"))...)
+		h.open[at].args = append(h.open[at].args, Inside(root.Get("delta.partial_json"))...)
 		return false
 	case at >= 0 && kind == "content_block_stop":
 		h.open[at].send(o)
 		h.open = slices.Delete(h.open, at, at+1)
 	}
-	o.pass(name, data)
+	o.Pass(name, data)
 	return kind == "message_stop"
 }
 
 // send sends a block as far as it has come.
-func (b *heldBlock) send(o *output) {
-	o.pass("content_block_start", b.start)
+func (b *heldBlock) send(o *Buffer) {
+	o.Pass("content_block_start", b.start)
 	if len(b.args) > 0 {
-		o.sse("content_block_delta")
-		o.raw(`{"type":"content_block_delta","index":`)
-		o.raw(strconv.FormatInt(b.index, 10))
-		o.raw(`,"delta":{"type":"input_json_delta","partial_json":`)
-		o.inside(view(b.args))
-		o.raw("}}")
-		o.end()
+		o.SSE("content_block_delta")
+		o.Raw(`{"type":"content_block_delta","index":`)
+		o.Raw(strconv.FormatInt(b.index, 10))
+		o.Raw(`,"delta":{"type":"input_json_delta","partial_json":`)
+		o.Inside(View(b.args))
+		o.Raw("}}")
+		o.End()
 	}
 }
 
-func (h *anthropicHolder) flush(o *output) {
+func (h *anthropicHolder) Flush(o *Buffer) {
 	for i := range h.open {
 		h.open[i].send(o)
 	}
 	h.open = nil
 }
 
-func (h *anthropicHolder) weight() (n int) {
+func (h *anthropicHolder) Weight() (n int) {
 	for i := range h.open {
-		n += heldWeight + len(h.open[i].start) + len(h.open[i].args)
+		n += HeldWeight + len(h.open[i].start) + len(h.open[i].args)
 	}
 	return n
 }

@@ -35,10 +35,10 @@ type heldCall struct {
 	choice, index int64
 	chunk         []byte // the chunk that it began in
 	entry, args   []byte
-	end           argumentsEnd
+	end           ArgumentsEnd
 }
 
-func (h *chatHolder) event(o *output, name string, data []byte, root gjson.Result) bool {
+func (h *chatHolder) Event(o *Buffer, name string, data []byte, root gjson.Result) bool {
 	choices := root.Get("choices")
 	rest := data // the chunk without its calls
 	drop := choices.IsArray() && !root.Get("usage").IsObject()
@@ -58,9 +58,9 @@ func (h *chatHolder) event(o *output, name string, data []byte, root gjson.Resul
 				h.entry(o, choice.Get("index").Int(), entry, data)
 				return true
 			})
-			left = replace(left, wire.Member{Name: "tool_calls"})
+			left = ReplaceMembers(left, wire.Member{Name: "tool_calls"})
 			drop = drop && !finish && len(bytes.Trim(left, "{} \t\r\n")) == 0
-			raw = replace(raw, wire.Member{Name: "delta", Value: left})
+			raw = ReplaceMembers(raw, wire.Member{Name: "delta", Value: left})
 		} else {
 			drop = false
 		}
@@ -69,8 +69,8 @@ func (h *chatHolder) event(o *output, name string, data []byte, root gjson.Resul
 		case h.joined:
 			if entries := h.join(choice.Get("index").Int()); entries != nil {
 				held = true
-				left = replace(left, wire.Member{Name: "tool_calls", Value: entries})
-				raw = replace(raw, wire.Member{Name: "delta", Value: left})
+				left = ReplaceMembers(left, wire.Member{Name: "tool_calls", Value: entries})
+				raw = ReplaceMembers(raw, wire.Member{Name: "delta", Value: left})
 			}
 		default:
 			h.flushChoice(o, choice.Get("index").Int())
@@ -86,39 +86,39 @@ func (h *chatHolder) event(o *output, name string, data []byte, root gjson.Resul
 			return false
 		}
 		value := append(append([]byte{'['}, patched...), ']')
-		rest = replace(data, wire.Member{Name: "choices", Value: value})
+		rest = ReplaceMembers(data, wire.Member{Name: "choices", Value: value})
 	}
-	o.pass(name, rest)
+	o.Pass(name, rest)
 	return false
 }
 
 // entry takes an entry of tool_calls. One that begins sends those before it on
 // their way, as far as they are complete.
-func (h *chatHolder) entry(o *output, choice int64, entry gjson.Result, chunk []byte) {
-	index, args := entry.Get("index").Int(), inside(entry.Get("function.arguments"))
+func (h *chatHolder) entry(o *Buffer, choice int64, entry gjson.Result, chunk []byte) {
+	index, args := entry.Get("index").Int(), Inside(entry.Get("function.arguments"))
 	id := entry.Get("id").Str
 	for i := len(h.open) - 1; i >= 0; i-- {
 		c := &h.open[i]
 		if c.choice == choice && c.index == index && (id == "" || gjson.GetBytes(c.entry, "id").Str == id) {
 			c.args = append(c.args, args...)
-			c.end.read(args)
+			c.end.Read(args)
 			return
 		}
 	}
-	for !h.joined && len(h.open) > 0 && h.open[0].choice == choice && h.open[0].end.complete() {
+	for !h.joined && len(h.open) > 0 && h.open[0].choice == choice && h.open[0].end.Complete() {
 		h.send(o, &h.open[0])
 		h.open = h.open[1:]
 	}
 	c := heldCall{choice: choice, index: index, chunk: bytes.Clone(chunk), entry: []byte(entry.Raw), args: []byte(args)}
-	c.end.read(args)
+	c.end.Read(args)
 	h.open = append(h.open, c)
 }
 
 // whole returns the entry of a call with all its arguments.
 func (c *heldCall) whole() []byte {
 	arguments := append(append([]byte{'"'}, c.args...), '"')
-	function := replace([]byte(gjson.GetBytes(c.entry, "function").Raw), wire.Member{Name: "arguments", Value: arguments})
-	return replace(c.entry, wire.Member{Name: "function", Value: function})
+	function := ReplaceMembers([]byte(gjson.GetBytes(c.entry, "function").Raw), wire.Member{Name: "arguments", Value: arguments})
+	return ReplaceMembers(c.entry, wire.Member{Name: "function", Value: function})
 }
 
 // join returns the calls of a choice as an array, nil if there are none.
@@ -143,15 +143,15 @@ func (h *chatHolder) join(choice int64) (entries []byte) {
 	return entries
 }
 
-func (h *chatHolder) send(o *output, c *heldCall) {
+func (h *chatHolder) send(o *Buffer, c *heldCall) {
 	choices := append([]byte(`[{"index":`), strconv.FormatInt(c.choice, 10)...)
 	choices = append(choices, `,"delta":{"tool_calls":[`...)
 	choices = append(choices, c.whole()...)
 	choices = append(choices, `]},"finish_reason":null}]`...)
-	o.pass("", replace(c.chunk, wire.Member{Name: "choices", Value: choices}, wire.Member{Name: "usage"}))
+	o.Pass("", ReplaceMembers(c.chunk, wire.Member{Name: "choices", Value: choices}, wire.Member{Name: "usage"}))
 }
 
-func (h *chatHolder) flushChoice(o *output, choice int64) {
+func (h *chatHolder) flushChoice(o *Buffer, choice int64) {
 	rest := h.open[:0]
 	for i := range h.open {
 		if h.open[i].choice != choice {
@@ -163,16 +163,16 @@ func (h *chatHolder) flushChoice(o *output, choice int64) {
 	h.open = rest
 }
 
-func (h *chatHolder) flush(o *output) {
+func (h *chatHolder) Flush(o *Buffer) {
 	for i := range h.open {
 		h.send(o, &h.open[i])
 	}
 	h.open = nil
 }
 
-func (h *chatHolder) weight() (n int) {
+func (h *chatHolder) Weight() (n int) {
 	for i := range h.open {
-		n += heldWeight + len(h.open[i].chunk) + len(h.open[i].entry) + len(h.open[i].args)
+		n += HeldWeight + len(h.open[i].chunk) + len(h.open[i].entry) + len(h.open[i].args)
 	}
 	return n
 }

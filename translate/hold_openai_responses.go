@@ -39,7 +39,7 @@ type heldItem struct {
 	args        []byte
 }
 
-func (h *responsesHolder) event(o *output, name string, data []byte, root gjson.Result) bool {
+func (h *responsesHolder) Event(o *Buffer, name string, data []byte, root gjson.Result) bool {
 	index := root.Get("output_index").Int()
 	at := -1
 	for i := range h.open {
@@ -59,7 +59,7 @@ func (h *responsesHolder) event(o *output, name string, data []byte, root gjson.
 			if h.open[at].delta == nil {
 				h.open[at].name, h.open[at].delta = []byte(name), bytes.Clone(data)
 			}
-			h.open[at].args = append(h.open[at].args, inside(root.Get("delta"))...)
+			h.open[at].args = append(h.open[at].args, Inside(root.Get("delta"))...)
 			return false
 		}
 	case "response.function_call_arguments.done", "response.custom_tool_call_input.done", "response.output_item.done":
@@ -74,7 +74,7 @@ func (h *responsesHolder) event(o *output, name string, data []byte, root gjson.
 	return false
 }
 
-func (h *responsesHolder) send(o *output, at int) {
+func (h *responsesHolder) send(o *Buffer, at int) {
 	item := h.open[at]
 	h.open = slices.Delete(h.open, at, at+1)
 	h.write(o, "response.output_item.added", item.added, gjson.ParseBytes(item.added))
@@ -82,7 +82,7 @@ func (h *responsesHolder) send(o *output, at int) {
 		return
 	}
 	args := append(append([]byte{'"'}, item.args...), '"')
-	delta := replace(item.delta, wire.Member{Name: "delta", Value: args})
+	delta := ReplaceMembers(item.delta, wire.Member{Name: "delta", Value: args})
 	h.write(o, string(item.name), delta, gjson.ParseBytes(delta))
 }
 
@@ -93,29 +93,29 @@ func (h *responsesHolder) number(root gjson.Result) {
 	}
 }
 
-func (h *responsesHolder) write(o *output, name string, data []byte, root gjson.Result) {
+func (h *responsesHolder) write(o *Buffer, name string, data []byte, root gjson.Result) {
 	h.number(root)
 	if n := root.Get("sequence_number"); n.Exists() {
 		if n.Int() == h.next {
 			h.next++
-			o.pass(name, data)
+			o.Pass(name, data)
 			return
 		}
-		data = replace(data, wire.Member{Name: "sequence_number", Value: strconv.AppendInt(nil, h.next, 10)})
+		data = ReplaceMembers(data, wire.Member{Name: "sequence_number", Value: strconv.AppendInt(nil, h.next, 10)})
 		h.next++
 	}
-	o.pass(name, data)
+	o.Pass(name, data)
 }
 
-func (h *responsesHolder) flush(o *output) {
+func (h *responsesHolder) Flush(o *Buffer) {
 	for len(h.open) > 0 {
 		h.send(o, 0)
 	}
 }
 
-func (h *responsesHolder) weight() (n int) {
+func (h *responsesHolder) Weight() (n int) {
 	for i := range h.open {
-		n += heldWeight + len(h.open[i].added) + len(h.open[i].delta) + len(h.open[i].args)
+		n += HeldWeight + len(h.open[i].added) + len(h.open[i].delta) + len(h.open[i].args)
 	}
 	return n
 }

@@ -25,14 +25,14 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
-// raw is a JSON value as the client wrote it. All functions here but
+// Value is a JSON value as the client wrote it. All functions here but
 // wellFormed take for granted that it is well formed.
-type raw []byte
+type Value []byte
 
-// wellFormed reports whether a body is one JSON object that is not nested too
+// WellFormed reports whether a body is one JSON object that is not nested too
 // deeply.
-func wellFormed(b []byte) error {
-	if !wire.ValidObject(view(b)) {
+func WellFormed(b []byte) error {
+	if !wire.ValidObject(View(b)) {
 		return fmt.Errorf("%w: not a JSON object, or nested too deeply", ErrBody)
 	}
 	return nil
@@ -103,17 +103,17 @@ func skipValue(b []byte, i int) int {
 	return i
 }
 
-func (v raw) trim() raw { return raw(bytes.Trim(v, " \n\t\r")) }
+func (v Value) Trim() Value { return Value(bytes.Trim(v, " \n\t\r")) }
 
-func (v raw) isObject() bool { return len(v) > 0 && v[0] == '{' }
-func (v raw) isArray() bool  { return len(v) > 0 && v[0] == '[' }
-func (v raw) isString() bool { return len(v) > 0 && v[0] == '"' }
-func (v raw) isNumber() bool { return len(v) > 0 && (v[0] == '-' || v[0] >= '0' && v[0] <= '9') }
-func (v raw) isTrue() bool   { return string(v) == "true" }
+func (v Value) IsObject() bool { return len(v) > 0 && v[0] == '{' }
+func (v Value) IsArray() bool  { return len(v) > 0 && v[0] == '[' }
+func (v Value) IsString() bool { return len(v) > 0 && v[0] == '"' }
+func (v Value) IsNumber() bool { return len(v) > 0 && (v[0] == '-' || v[0] >= '0' && v[0] <= '9') }
+func (v Value) IsTrue() bool   { return string(v) == "true" }
 
-// absent reports whether the value is missing, null, or false, or an empty
+// Absent reports whether the value is missing, null, or false, or an empty
 // string, array or object: what clients send for "not used".
-func (v raw) absent() bool {
+func (v Value) Absent() bool {
 	switch string(v) {
 	case "", "null", "false", `""`, "[]", "{}":
 		return true
@@ -121,18 +121,18 @@ func (v raw) absent() bool {
 	return false
 }
 
-// members yields the members of an object, nothing for any other value.
-func (v raw) members() iter.Seq2[string, raw] {
-	return func(yield func(string, raw) bool) {
-		if !v.isObject() {
+// Members yields the members of an object, nothing for any other value.
+func (v Value) Members() iter.Seq2[string, Value] {
+	return func(yield func(string, Value) bool) {
+		if !v.IsObject() {
 			return
 		}
 		for i := skipSpace(v, 1); i < len(v) && v[i] == '"'; {
 			end := skipString(v, i)
-			key := text(v[i+1 : end-1])
+			key := Text(v[i+1 : end-1])
 			start := skipSpace(v, skipSpace(v, end)+1)
 			end = skipValue(v, start)
-			if !yield(key.decoded(), v[start:end]) {
+			if !yield(key.Decoded(), v[start:end]) {
 				return
 			}
 			if i = skipSpace(v, end); i < len(v) && v[i] == ',' {
@@ -142,10 +142,10 @@ func (v raw) members() iter.Seq2[string, raw] {
 	}
 }
 
-// elements yields the elements of an array, nothing for any other value.
-func (v raw) elements() iter.Seq2[int, raw] {
-	return func(yield func(int, raw) bool) {
-		if !v.isArray() {
+// Elements yields the elements of an array, nothing for any other value.
+func (v Value) Elements() iter.Seq2[int, Value] {
+	return func(yield func(int, Value) bool) {
+		if !v.IsArray() {
 			return
 		}
 		n := 0
@@ -161,9 +161,9 @@ func (v raw) elements() iter.Seq2[int, raw] {
 	}
 }
 
-// member returns a member of an object, nil if there is none.
-func (v raw) member(name string) raw {
-	for key, value := range v.members() {
+// Member returns a member of an object, nil if there is none.
+func (v Value) Member(name string) Value {
+	for key, value := range v.Members() {
 		if key == name {
 			return value
 		}
@@ -171,19 +171,19 @@ func (v raw) member(name string) raw {
 	return nil
 }
 
-// text returns what stands between a string's quotes, escapes kept.
-func (v raw) text() text {
-	if !v.isString() {
+// Text returns what stands between a string's quotes, escapes kept.
+func (v Value) Text() Text {
+	if !v.IsString() {
 		return nil
 	}
-	return text(v[1 : len(v)-1])
+	return Text(v[1 : len(v)-1])
 }
 
-// string returns a string's decoded text.
-func (v raw) string() string { return v.text().decoded() }
+// Str returns a string's decoded text.
+func (v Value) Str() string { return v.Text().Decoded() }
 
-func (v raw) int() (int, bool) {
-	if !v.isNumber() {
+func (v Value) Int() (int, bool) {
+	if !v.IsNumber() {
 		return 0, false
 	}
 	f, err := strconv.ParseFloat(string(v), 64)
@@ -193,23 +193,23 @@ func (v raw) int() (int, bool) {
 	return int(f), true
 }
 
-// text is the inside of a JSON string: escapes are kept, so that it can be put
+// Text is the inside of a JSON string: escapes are kept, so that it can be put
 // into another body as it is.
-type text []byte
+type Text []byte
 
-func (t text) empty() bool { return len(t) == 0 }
+func (t Text) Empty() bool { return len(t) == 0 }
 
-// decoded returns the text with its escapes undone.
-func (t text) decoded() string {
+// Decoded returns the text with its escapes undone.
+func (t Text) Decoded() string {
 	if bytes.IndexByte(t, '\\') < 0 {
 		return string(t)
 	}
-	return string(t.appendDecoded(make([]byte, 0, len(t))))
+	return string(t.AppendDecoded(make([]byte, 0, len(t))))
 }
 
-// appendDecoded undoes the escapes. Half a surrogate pair, which has no UTF-8
+// AppendDecoded undoes the escapes. Half a surrogate pair, which has no UTF-8
 // form, stays an escape.
-func (t text) appendDecoded(b []byte) []byte {
+func (t Text) AppendDecoded(b []byte) []byte {
 	for i := 0; i < len(t); {
 		n := bytes.IndexByte(t[i:], '\\')
 		if n < 0 || i+n+1 >= len(t) {
@@ -247,7 +247,7 @@ func (t text) appendDecoded(b []byte) []byte {
 
 // unicode reads the \u escape at the beginning of t, or two that are a
 // surrogate pair. It returns -1 for half a pair.
-func (t text) unicode() (r rune, size int) {
+func (t Text) unicode() (r rune, size int) {
 	hex := func(b []byte) rune {
 		if len(b) < 6 || b[0] != '\\' || b[1] != 'u' {
 			return -1
@@ -271,9 +271,9 @@ func (t text) unicode() (r rune, size int) {
 	return -1, 6
 }
 
-// appendEscaped appends bytes as the inside of a JSON string. It escapes what
+// AppendEscaped appends bytes as the inside of a JSON string. It escapes what
 // JSON demands and nothing else.
-func appendEscaped[T []byte | string | raw](b []byte, s T) []byte {
+func AppendEscaped[T []byte | string | Value](b []byte, s T) []byte {
 	const digits = "0123456789abcdef"
 	from := 0
 	for i := 0; i < len(s); i++ {
@@ -299,5 +299,5 @@ func appendEscaped[T []byte | string | raw](b []byte, s T) []byte {
 	return append(b, s[from:]...)
 }
 
-// escaped returns a Go string as the inside of a JSON string.
-func escaped(s string) text { return appendEscaped(nil, s) }
+// Escaped returns a Go string as the inside of a JSON string.
+func Escaped(s string) Text { return AppendEscaped(nil, s) }

@@ -56,7 +56,7 @@ func TestNothingLostSilently(t *testing.T) {
 // around returns the member of a body in which something stands.
 func around(body string, at int) string {
 	end := 1
-	for key, v := range raw(body).members() {
+	for key, v := range Value(body).Members() {
 		if end += strings.Index(body[end:], string(v)) + len(v); at < end {
 			return key
 		}

@@ -85,9 +85,9 @@ func (c claude) systemMessages() bool {
 	return c.named() || c.family == "opus" && c.version >= 48 || c.family == "sonnet" && c.version >= 55
 }
 
-// reasons reports whether a model of OpenAI reasons: it then refuses sampling
+// Reasons reports whether a model of OpenAI reasons: it then refuses sampling
 // parameters.
-func reasons(model string) bool {
+func Reasons(model string) bool {
 	model = model[strings.LastIndexByte(model, '/')+1:]
 	for _, prefix := range []string{"o1", "o3", "o4", "gpt-5", "gpt-6"} {
 		if strings.HasPrefix(model, prefix) {
@@ -112,9 +112,9 @@ func efforts(model string) []string {
 	return []string{"low", "medium", "high"}
 }
 
-// signs reports whether a Gemini model wants the signatures of calls back: 3 and
+// Signs reports whether a Gemini model wants the signatures of calls back: 3 and
 // later.
-func signs(model string) bool {
+func Signs(model string) bool {
 	i := strings.Index(model, "gemini-")
 	return i >= 0 && !strings.HasPrefix(model[i:], "gemini-1") && !strings.HasPrefix(model[i:], "gemini-2")
 }

@@ -43,9 +43,9 @@ type Names struct {
 
 func newNames(to wire.Format, limit int) *Names {
 	if limit <= 0 {
-		limit = dialects[to].rules.nameLimit
+		limit = dialects[to].rules.NameLimit
 	}
-	return &Names{limit: limit, dots: dialects[to].rules.dots, out: map[ToolName]string{}, back: map[string]ToolName{}}
+	return &Names{limit: limit, dots: dialects[to].rules.Dots, out: map[ToolName]string{}, back: map[string]ToolName{}}
 }
 
 // Client returns the tool that the upstream knows by a name.
@@ -58,10 +58,10 @@ func (n *Names) Client(upstream string) ToolName {
 	return ToolName{Name: upstream}
 }
 
-// upstream returns the upstream's name of a tool. Names that the upstream
+// Upstream returns the upstream's name of a tool. Names that the upstream
 // would refuse are cut and get a hash of the whole name at their end, so that
 // the name depends on the tool alone.
-func (n *Names) upstream(t ToolName) string {
+func (n *Names) Upstream(t ToolName) string {
 	key := ToolName{Namespace: t.Namespace, Name: t.Name}
 	if s, ok := n.out[key]; ok {
 		if t.Custom {
@@ -121,10 +121,10 @@ func (n *Names) allowed(c byte, first bool) bool {
 	return false
 }
 
-// callID returns a call's id in a form that the upstream takes. It depends on
+// CallID returns a call's id in a form that the upstream takes. It depends on
 // the id alone, so that calls and results stay pairs.
-func (w *writer) callID(id string) string {
-	limit := w.rules.idLimit
+func (w *Writer) CallID(id string) string {
+	limit := w.Rules.IDLimit
 	if limit == 0 {
 		return id
 	}

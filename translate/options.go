@@ -66,7 +66,7 @@ const (
 // defaultMaxTokens is within what every Claude model since 3.5 can answer.
 const defaultMaxTokens = 8192
 
-func (o *Options) maxTokens() int {
+func (o *Options) AnswerLimit() int {
 	if o.MaxTokens > 0 {
 		return o.MaxTokens
 	}

@@ -101,7 +101,7 @@ func (p pairs) results(out []turn, parts []Part) (rest []Part) {
 			rest = append(rest, part)
 		case call.closed:
 			for _, p := range part.Content {
-				if p.Kind != TextPart || !p.Text.empty() {
+				if p.Kind != TextPart || !p.Text.Empty() {
 					rest = append(rest, p)
 				}
 			}

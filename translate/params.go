@@ -30,5 +30,5 @@ const (
 	ServiceTier
 	CacheKey
 	Verbosity
-	paramCount
+	ParamCount
 )

@@ -16,21 +16,21 @@ package translate
 
 import "strings"
 
-func (r *reader) anthropic(body raw) error {
-	q := r.q
+func (r *Reader) anthropic(body Value) error {
+	q := r.Request
 	q.IncludeUsage = true
-	var tools raw
-	for key, v := range body.members() {
+	var tools Value
+	for key, v := range body.Members() {
 		var err error
 		switch key {
 		case "model":
-			q.Model = v.string()
+			q.Model = v.Str()
 		case "stream":
-			q.Stream = v.isTrue()
+			q.Stream = v.IsTrue()
 		case "system":
-			r.enter("system", -1)
+			r.Enter("system", -1)
 			q.System, err = r.anthropicContent(v)
-			r.leave()
+			r.Leave()
 		case "messages":
 			err = r.anthropicMessages(v)
 		case "tools":
@@ -38,13 +38,13 @@ func (r *reader) anthropic(body raw) error {
 		case "tool_choice":
 			err = r.anthropicChoice(v)
 		case "stop_sequences":
-			for _, s := range r.elements(v) {
-				q.Stop = append(q.Stop, s.text())
+			for _, s := range r.Elements(v) {
+				q.Stop = append(q.Stop, s.Text())
 			}
 		case "metadata":
-			for name, m := range v.members() {
-				if !r.param("metadata."+name, m) {
-					r.dropUsed("metadata."+name, m)
+			for name, m := range v.Members() {
+				if !r.Param("metadata."+name, m) {
+					r.DropUsed("metadata."+name, m)
 				}
 			}
 		case "thinking":
@@ -54,28 +54,28 @@ func (r *reader) anthropic(body raw) error {
 		case "output_format":
 			err = r.anthropicFormat(key, v)
 		case "mcp_servers":
-			if !v.absent() {
-				r.drop(key)
-				r.hosted = key
+			if !v.Absent() {
+				r.Drop(key)
+				r.Hosted = key
 			}
 		case "compaction":
-			if !v.absent() {
-				err = r.refuse(key, cannotCompact)
+			if !v.Absent() {
+				err = r.Refuse(key, CannotCompact)
 			}
 		case "context_management":
-			err = r.contextManagement(key, v, v.member("edits"))
+			err = r.ContextManagement(key, v, v.Member("edits"))
 		case "thread":
-			if !v.absent() && v.member("type").string() != "create" {
-				err = r.refuse(key, notStored)
+			if !v.Absent() && v.Member("type").Str() != "create" {
+				err = r.Refuse(key, NotStored)
 			}
-			r.dropUsed(key, v)
+			r.DropUsed(key, v)
 		case "container":
-			if !v.absent() {
-				err = r.refuse(key, notStored)
+			if !v.Absent() {
+				err = r.Refuse(key, NotStored)
 			}
 		default:
-			if !r.param(key, v) {
-				r.dropUsed(key, v)
+			if !r.Param(key, v) {
+				r.DropUsed(key, v)
 			}
 		}
 		if err != nil {
@@ -85,78 +85,78 @@ func (r *reader) anthropic(body raw) error {
 	return r.anthropicTools(tools)
 }
 
-const cannotCompact = "only the provider's own API can compact"
+const CannotCompact = "only the provider's own API can compact"
 
-// contextManagement reads what the provider is to do about a long conversation.
+// ContextManagement reads what the provider is to do about a long conversation.
 // Who has it clear something can do without; who has it compact relies on that.
-func (r *reader) contextManagement(key string, v, edits raw) error {
-	for _, e := range edits.elements() {
-		if strings.HasPrefix(e.member("type").string(), "compact") {
-			return r.refuse(key, cannotCompact)
+func (r *Reader) ContextManagement(key string, v, edits Value) error {
+	for _, e := range edits.Elements() {
+		if strings.HasPrefix(e.Member("type").Str(), "compact") {
+			return r.Refuse(key, CannotCompact)
 		}
 	}
-	r.dropUsed(key, v)
+	r.DropUsed(key, v)
 	return nil
 }
 
-func (r *reader) anthropicThinking(v raw) {
-	g := &r.q.Reasoning
-	switch v.member("type").string() {
+func (r *Reader) anthropicThinking(v Value) {
+	g := &r.Request.Reasoning
+	switch v.Member("type").Str() {
 	case "enabled":
 		g.Mode = "on"
-		g.Budget, _ = v.member("budget_tokens").int()
+		g.Budget, _ = v.Member("budget_tokens").Int()
 	case "adaptive":
 		g.Mode = "adaptive"
 	case "disabled":
 		g.Mode = "off"
 	default:
-		r.dropUsed("thinking", v)
+		r.DropUsed("thinking", v)
 		return
 	}
-	r.dropIn("thinking", v, "type", "budget_tokens", "display")
-	g.Show = g.Mode != "off" && v.member("display").string() != "omitted"
+	r.DropIn("thinking", v, "type", "budget_tokens", "display")
+	g.Show = g.Mode != "off" && v.Member("display").Str() != "omitted"
 }
 
-func (r *reader) anthropicOutput(v raw) error {
-	for key, m := range v.members() {
+func (r *Reader) anthropicOutput(v Value) error {
+	for key, m := range v.Members() {
 		switch key {
 		case "effort":
-			r.q.Reasoning.Effort = m.string()
+			r.Request.Reasoning.Effort = m.Str()
 		case "format":
 			if err := r.anthropicFormat("output_config.format", m); err != nil {
 				return err
 			}
 		default:
-			r.dropUsed("output_config."+key, m)
+			r.DropUsed("output_config."+key, m)
 		}
 	}
 	return nil
 }
 
-func (r *reader) anthropicFormat(field string, v raw) error {
-	if v.member("type").string() != "json_schema" {
+func (r *Reader) anthropicFormat(field string, v Value) error {
+	if v.Member("type").Str() != "json_schema" {
 		return nil
 	}
-	schema := v.member("schema")
-	if schema.absent() && string(schema) != "{}" {
-		return r.malformed(field + ".schema")
+	schema := v.Member("schema")
+	if schema.Absent() && string(schema) != "{}" {
+		return r.Malformed(field + ".schema")
 	}
-	r.q.Output = Output{Kind: "schema", Schema: schema, Strict: raw("true")}
+	r.Request.Output = Output{Kind: "schema", Schema: schema, Strict: Value("true")}
 	return nil
 }
 
-func (r *reader) anthropicChoice(v raw) error {
-	c := &r.q.Choice
-	switch kind := v.member("type").string(); kind {
+func (r *Reader) anthropicChoice(v Value) error {
+	c := &r.Request.Choice
+	switch kind := v.Member("type").Str(); kind {
 	case "auto", "any", "none":
 		c.Mode = kind
 	case "tool":
-		c.Mode, c.Tools = "any", []ToolName{{Name: v.member("name").string()}}
+		c.Mode, c.Tools = "any", []ToolName{{Name: v.Member("name").Str()}}
 	case "":
 	default:
-		return r.refuse("tool_choice.type", "unknown")
+		return r.Refuse("tool_choice.type", "unknown")
 	}
-	c.Single = v.member("disable_parallel_tool_use").isTrue()
+	c.Single = v.Member("disable_parallel_tool_use").IsTrue()
 	return nil
 }
 
@@ -164,56 +164,56 @@ func (r *reader) anthropicChoice(v raw) error {
 // result refers to them, so they come last, in the order of the references. Where
 // the provider itself would search for them nobody else can, and all are there
 // from the beginning.
-func (r *reader) anthropicTools(v raw) error {
+func (r *Reader) anthropicTools(v Value) error {
 	var deferred []Tool
 	searched := false
-	for i, t := range r.elements(v) {
-		r.enter("tools", i)
+	for i, t := range r.Elements(v) {
+		r.Enter("tools", i)
 		var tool Tool
 		late := false
 		kind := ""
-		for key, m := range t.members() {
+		for key, m := range t.Members() {
 			switch key {
 			case "name":
-				tool.Name = m.string()
+				tool.Name = m.Str()
 			case "description":
-				tool.Description = m.text()
+				tool.Description = m.Text()
 			case "input_schema":
 				tool.Schema = m
 			case "strict":
 				tool.Strict = m
 			case "cache_control":
-				tool.Cache = used(m)
+				tool.Cache = Used(m)
 			case "defer_loading":
-				late = m.isTrue()
+				late = m.IsTrue()
 			case "type":
-				kind = m.string()
+				kind = m.Str()
 			case "eager_input_streaming":
 			default:
-				r.dropUsed(key, m)
+				r.DropUsed(key, m)
 			}
 		}
 		switch {
 		case kind != "" && kind != "custom":
-			r.drop("type")
-			r.hosted = r.path("type")
+			r.Drop("type")
+			r.Hosted = r.Path("type")
 			searched = searched || strings.HasPrefix(kind, "tool_search_tool")
-			for _, c := range r.q.Choice.Tools {
+			for _, c := range r.Request.Choice.Tools {
 				if c.Name == tool.Name {
-					return r.refuse("type", "a tool that the provider defines has no counterpart at this upstream")
+					return r.Refuse("type", "a tool that the provider defines has no counterpart at this upstream")
 				}
 			}
 		case tool.Name == "":
-			return r.malformed("name")
+			return r.Malformed("name")
 		case late:
 			deferred = append(deferred, tool)
 		default:
-			r.q.Tools = append(r.q.Tools, tool)
+			r.Request.Tools = append(r.Request.Tools, tool)
 		}
-		r.leave()
+		r.Leave()
 	}
 	if searched {
-		r.q.Tools = append(r.q.Tools, deferred...)
+		r.Request.Tools = append(r.Request.Tools, deferred...)
 		return nil
 	}
 	late := make(map[string]Tool, len(deferred))
@@ -222,46 +222,46 @@ func (r *reader) anthropicTools(v raw) error {
 	}
 	for _, name := range r.loaded {
 		if tool, ok := late[name]; ok {
-			r.q.Tools = append(r.q.Tools, tool)
+			r.Request.Tools = append(r.Request.Tools, tool)
 			delete(late, name)
 		}
 	}
 	if len(deferred) > 0 {
-		r.hosted = "" // there are tools, though none yet
+		r.Hosted = "" // there are tools, though none yet
 	}
 	return nil
 }
 
-// used returns a value unless it is null.
-func used(v raw) raw {
+// Used returns a value unless it is null.
+func Used(v Value) Value {
 	if string(v) == "null" {
 		return nil
 	}
 	return v
 }
 
-func (r *reader) anthropicMessages(v raw) error {
-	if !v.isArray() {
-		return r.malformed("messages")
+func (r *Reader) anthropicMessages(v Value) error {
+	if !v.IsArray() {
+		return r.Malformed("messages")
 	}
-	r.q.Messages = []Message{}
-	for i, m := range r.elements(v) {
-		r.enter("messages", i)
+	r.Request.Messages = []Message{}
+	for i, m := range r.Elements(v) {
+		r.Enter("messages", i)
 		var role string
-		var content raw
-		for key, f := range m.members() {
+		var content Value
+		for key, f := range m.Members() {
 			switch key {
 			case "role":
-				role = f.string()
+				role = f.Str()
 			case "content":
 				content = f
 			case "output_config":
-				r.dropIn(key, f, "effort")
-				if effort := f.member("effort").string(); effort != "" {
-					r.q.Reasoning.Effort = effort
+				r.DropIn(key, f, "effort")
+				if effort := f.Member("effort").Str(); effort != "" {
+					r.Request.Reasoning.Effort = effort
 				}
 			default:
-				r.dropUsed(key, f)
+				r.DropUsed(key, f)
 			}
 		}
 		parts, err := r.anthropicContent(content)
@@ -270,35 +270,35 @@ func (r *reader) anthropicMessages(v raw) error {
 		}
 		switch role {
 		case "user":
-			r.message(User, parts)
+			r.Message(User, parts)
 		case "assistant":
-			r.message(Assistant, parts)
+			r.Message(Assistant, parts)
 		case "system":
-			r.message(System, parts)
+			r.Message(System, parts)
 		default:
-			return r.malformed("role")
+			return r.Malformed("role")
 		}
-		r.leave()
+		r.Leave()
 	}
 	return nil
 }
 
 // anthropicContent reads a text or a list of blocks.
-func (r *reader) anthropicContent(v raw) ([]Part, error) {
-	if v.isString() {
-		return []Part{{Text: v.text()}}, nil
+func (r *Reader) anthropicContent(v Value) ([]Part, error) {
+	if v.IsString() {
+		return []Part{{Text: v.Text()}}, nil
 	}
-	if !v.isArray() {
-		if v.absent() {
+	if !v.IsArray() {
+		if v.Absent() {
 			return nil, nil
 		}
-		return nil, r.malformed("content")
+		return nil, r.Malformed("content")
 	}
 	var parts []Part
-	for i, b := range r.elements(v) {
-		r.enter("content", i)
+	for i, b := range r.Elements(v) {
+		r.Enter("content", i)
 		part, ok, err := r.anthropicBlock(b)
-		r.leave()
+		r.Leave()
 		if err != nil {
 			return nil, err
 		}
@@ -310,25 +310,25 @@ func (r *reader) anthropicContent(v raw) ([]Part, error) {
 }
 
 // anthropicBlock reads one block, ok false if it is left out.
-func (r *reader) anthropicBlock(b raw) (parts []Part, ok bool, err error) {
+func (r *Reader) anthropicBlock(b Value) (parts []Part, ok bool, err error) {
 	var p Part
 	var kind string
-	var source, content, title, data raw
+	var source, content, title, data Value
 	var signature string
-	for key, v := range b.members() {
+	for key, v := range b.Members() {
 		switch key {
 		case "type":
-			kind = v.string()
+			kind = v.Str()
 		case "text", "thinking":
-			p.Text = v.text()
+			p.Text = v.Text()
 		case "signature":
-			signature = v.string()
+			signature = v.Str()
 		case "data":
 			data = v
 		case "id", "tool_use_id":
-			p.ID = v.string()
+			p.ID = v.Str()
 		case "name", "tool_name":
-			p.Tool.Name = v.string()
+			p.Tool.Name = v.Str()
 		case "input":
 			p.Input = v
 		case "content":
@@ -338,30 +338,30 @@ func (r *reader) anthropicBlock(b raw) (parts []Part, ok bool, err error) {
 		case "title":
 			title = v
 		case "is_error":
-			p.Failed = v.isTrue()
+			p.Failed = v.IsTrue()
 		case "cache_control":
-			p.Cache = used(v)
+			p.Cache = Used(v)
 		case "caller":
 		default:
-			r.dropUsed(key, v)
+			r.DropUsed(key, v)
 		}
 	}
 	switch kind {
 	case "text":
 		p.Kind = TextPart
 	case "thinking":
-		t := r.thinking(p.Text, signature)
+		t := r.Thinking(p.Text, signature)
 		return []Part{t}, true, nil
 	case "redacted_thinking":
-		t := r.thinking(nil, data.string())
-		if t.Sealed.Format == r.q.Format && t.Sealed.Data == data.string() {
+		t := r.Thinking(nil, data.Str())
+		if t.Sealed.Format == r.Request.Format && t.Sealed.Data == data.Str() {
 			t.Sealed.Redacted = true
 		}
 		return []Part{t}, true, nil
 	case "tool_use":
 		p.Kind = CallPart
 		p.ID, p.Signature = UnsealID(p.ID)
-		p.Input = input(p.Input)
+		p.Input = CallInput(p.Input)
 	case "tool_result":
 		p.Kind = ResultPart
 		p.ID, _ = UnsealID(p.ID)
@@ -374,44 +374,44 @@ func (r *reader) anthropicBlock(b raw) (parts []Part, ok bool, err error) {
 		return inner, true, err
 	case "tool_reference":
 		r.loaded = append(r.loaded, p.Tool.Name)
-		p = Part{Text: escaped("Loaded tool: " + p.Tool.Name)}
+		p = Part{Text: Escaped("Loaded tool: " + p.Tool.Name)}
 	case "compaction":
-		return nil, false, r.refuse("type", "a compaction is not understood by another provider")
+		return nil, false, r.Refuse("type", "a compaction is not understood by another provider")
 	default:
-		r.drop("type")
+		r.Drop("type")
 		return nil, false, nil
 	}
 	return []Part{p}, true, err
 }
 
-func (r *reader) anthropicMedia(p Part, kind string, source, title raw) ([]Part, bool, error) {
-	m := &Media{Type: source.member("media_type").string(), Name: title.text()}
-	p.Kind, p.Media, p.Field = MediaPart, m, r.path("source")
-	switch source.member("type").string() {
+func (r *Reader) anthropicMedia(p Part, kind string, source, title Value) ([]Part, bool, error) {
+	m := &Media{Type: source.Member("media_type").Str(), Name: title.Text()}
+	p.Kind, p.Media, p.Field = MediaPart, m, r.Path("source")
+	switch source.Member("type").Str() {
 	case "base64":
-		m.Data = source.member("data").text()
+		m.Data = source.Member("data").Text()
 	case "url":
-		m.URL = source.member("url").text()
+		m.URL = source.Member("url").Text()
 		if kind == "document" {
 			m.Type = "application/pdf"
 		} else {
 			m.Type = "image/*"
 		}
 	case "text":
-		p.Kind, p.Text, p.Media = TextPart, source.member("data").text(), nil
-		r.dropUsed("title", title)
+		p.Kind, p.Text, p.Media = TextPart, source.Member("data").Text(), nil
+		r.DropUsed("title", title)
 	case "content":
-		r.dropUsed("title", title)
-		parts, err := r.anthropicContent(source.member("content"))
+		r.DropUsed("title", title)
+		parts, err := r.anthropicContent(source.Member("content"))
 		return parts, true, err
 	default:
-		return nil, false, r.refuse("source", "a file that lies at the provider cannot be read by another one")
+		return nil, false, r.Refuse("source", "a file that lies at the provider cannot be read by another one")
 	}
-	if p.Media != nil && m.Data.empty() && m.URL.empty() {
-		return nil, false, r.malformed("source")
+	if p.Media != nil && m.Data.Empty() && m.URL.Empty() {
+		return nil, false, r.Malformed("source")
 	}
 	if kind == "image" && m.Type != "" && !strings.HasPrefix(m.Type, "image/") {
-		return nil, false, r.malformed("source.media_type")
+		return nil, false, r.Malformed("source.media_type")
 	}
 	return []Part{p}, true, nil
 }

@@ -23,31 +23,31 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
-// skipValidator is what stands for a signature in a history made elsewhere.
-const skipValidator = "skip_thought_signature_validator"
+// SkipValidator is what stands for a signature in a history made elsewhere.
+const SkipValidator = "skip_thought_signature_validator"
 
-func (r *reader) gemini(body raw, in Incoming) error {
-	q := r.q
-	q.IncludeUsage, r.spell = true, camel
+func (r *Reader) gemini(body Value, in Incoming) error {
+	q := r.Request
+	q.IncludeUsage, r.Spell = true, camel
 	_, model, stream, ok := wire.Gemini.Codec().(wire.Addresser).Address(in.Path) //nolint:forcetypeassert // it has been registered with one
 	if !ok {
 		return fmt.Errorf("%w: its path names no model", ErrBody)
 	}
 	q.Model, q.Stream = model, stream
-	for key, v := range body.members() {
+	for key, v := range body.Members() {
 		var err error
 		switch key {
 		case "contents":
 			err = r.geminiContents(v)
 		case "systemInstruction", "system_instruction":
-			r.enter(key, -1)
-			if v.isString() {
-				q.System = []Part{{Text: v.text()}}
+			r.Enter(key, -1)
+			if v.IsString() {
+				q.System = []Part{{Text: v.Text()}}
 			} else {
-				r.dropOthers(v, "role", "parts")
-				q.System, err = r.geminiParts(v.member("parts"), 0)
+				r.DropOthers(v, "role", "parts")
+				q.System, err = r.geminiParts(v.Member("parts"), 0)
 			}
-			r.leave()
+			r.Leave()
 		case "tools":
 			err = r.geminiTools(v)
 		case "toolConfig", "tool_config":
@@ -55,11 +55,11 @@ func (r *reader) gemini(body raw, in Incoming) error {
 		case "generationConfig", "generation_config":
 			err = r.geminiConfig(v)
 		case "cachedContent", "cached_content":
-			if !v.absent() {
-				err = r.refuse(key, notStored)
+			if !v.Absent() {
+				err = r.Refuse(key, NotStored)
 			}
 		default:
-			r.dropUsed(key, v)
+			r.DropUsed(key, v)
 		}
 		if err != nil {
 			return err
@@ -68,55 +68,55 @@ func (r *reader) gemini(body raw, in Incoming) error {
 	return nil
 }
 
-func (r *reader) geminiConfig(v raw) error {
-	q := r.q
+func (r *Reader) geminiConfig(v Value) error {
+	q := r.Request
 	schema := false
-	for key, m := range v.members() {
+	for key, m := range v.Members() {
 		name := camel(key)
 		switch name {
 		case "stopSequences":
-			for _, s := range r.elements(m) {
-				q.Stop = append(q.Stop, s.text())
+			for _, s := range r.Elements(m) {
+				q.Stop = append(q.Stop, s.Text())
 			}
 		case "candidateCount":
-			if n, ok := m.int(); ok && n != 1 {
-				return r.refuse("generationConfig.candidateCount", "only one answer can be asked for")
+			if n, ok := m.Int(); ok && n != 1 {
+				return r.Refuse("generationConfig.candidateCount", "only one answer can be asked for")
 			}
 		case "responseLogprobs", "logprobs":
-			if !m.absent() && string(m) != "0" {
-				return r.refuse("generationConfig."+name, "the upstream gives no log probabilities")
+			if !m.Absent() && string(m) != "0" {
+				return r.Refuse("generationConfig."+name, "the upstream gives no log probabilities")
 			}
 		case "responseModalities":
-			for _, s := range r.elements(m) {
-				if !strings.EqualFold(s.string(), "text") {
-					return r.refuse("generationConfig."+name, "the upstream answers in text only")
+			for _, s := range r.Elements(m) {
+				if !strings.EqualFold(s.Str(), "text") {
+					return r.Refuse("generationConfig."+name, "the upstream answers in text only")
 				}
 			}
 		case "responseMimeType":
-			switch m.string() {
+			switch m.Str() {
 			case "application/json":
 				if !schema {
 					q.Output.Kind = "json"
 				}
 			case "text/plain", "":
 			default:
-				return r.refuse("generationConfig."+name, "the upstream answers in text or JSON only")
+				return r.Refuse("generationConfig."+name, "the upstream answers in text or JSON only")
 			}
 		case "responseSchema":
-			if !m.absent() {
+			if !m.Absent() {
 				schema = true
 				q.Output = Output{Kind: "schema", Schema: jsonSchema(m)}
 			}
 		case "responseJsonSchema":
-			if !m.absent() {
+			if !m.Absent() {
 				schema = true
 				q.Output = Output{Kind: "schema", Schema: m}
 			}
 		case "thinkingConfig":
 			r.geminiThinking(m)
 		default:
-			if !r.param("generationConfig."+name, m) {
-				r.dropUsed("generationConfig."+name, m)
+			if !r.Param("generationConfig."+name, m) {
+				r.DropUsed("generationConfig."+name, m)
 			}
 		}
 	}
@@ -138,14 +138,14 @@ func camel(name string) string {
 	return head
 }
 
-func (r *reader) geminiThinking(v raw) {
-	g := &r.q.Reasoning
-	for key, m := range v.members() {
+func (r *Reader) geminiThinking(v Value) {
+	g := &r.Request.Reasoning
+	for key, m := range v.Members() {
 		switch camel(key) {
 		case "includeThoughts":
-			g.Show = m.isTrue()
+			g.Show = m.IsTrue()
 		case "thinkingBudget":
-			switch n, _ := m.int(); {
+			switch n, _ := m.Int(); {
 			case n == 0:
 				g.Mode = "off"
 			case n < 0:
@@ -154,64 +154,64 @@ func (r *reader) geminiThinking(v raw) {
 				g.Mode, g.Budget = "on", n
 			}
 		case "thinkingLevel":
-			g.Mode, g.Effort = "on", strings.ToLower(m.string())
+			g.Mode, g.Effort = "on", strings.ToLower(m.Str())
 		default:
-			r.dropUsed("generationConfig.thinkingConfig."+key, m)
+			r.DropUsed("generationConfig.thinkingConfig."+key, m)
 		}
 	}
 }
 
-func (r *reader) geminiTools(v raw) error {
-	for i, group := range r.elements(v) {
-		r.enter("tools", i)
-		for key, m := range group.members() {
+func (r *Reader) geminiTools(v Value) error {
+	for i, group := range r.Elements(v) {
+		r.Enter("tools", i)
+		for key, m := range group.Members() {
 			if camel(key) != "functionDeclarations" {
-				r.drop(key)
-				r.hosted = r.path(key)
+				r.Drop(key)
+				r.Hosted = r.Path(key)
 				continue
 			}
-			for j, f := range r.elements(m) {
-				r.enter("functionDeclarations", j)
+			for j, f := range r.Elements(m) {
+				r.Enter("functionDeclarations", j)
 				var tool Tool
-				for name, x := range f.members() {
+				for name, x := range f.Members() {
 					switch camel(name) {
 					case "name":
-						tool.Name = x.string()
+						tool.Name = x.Str()
 					case "description":
-						tool.Description = x.text()
+						tool.Description = x.Text()
 					case "parametersJsonSchema":
-						tool.Schema = used(x)
+						tool.Schema = Used(x)
 					case "parameters":
-						if !x.absent() {
+						if !x.Absent() {
 							tool.Schema = jsonSchema(x)
 						}
 					default:
-						r.dropUsed(name, x)
+						r.DropUsed(name, x)
 					}
 				}
 				if tool.Name == "" {
-					return r.malformed("name")
+					return r.Malformed("name")
 				}
-				r.q.Tools = append(r.q.Tools, tool)
-				r.leave()
+				r.Request.Tools = append(r.Request.Tools, tool)
+				r.Leave()
 			}
 		}
-		r.leave()
+		r.Leave()
 	}
 	return nil
 }
 
-func (r *reader) geminiChoice(v raw) error {
-	c := &r.q.Choice
-	for key, m := range v.members() {
+func (r *Reader) geminiChoice(v Value) error {
+	c := &r.Request.Choice
+	for key, m := range v.Members() {
 		if camel(key) != "functionCallingConfig" {
-			r.dropUsed("toolConfig."+key, m)
+			r.DropUsed("toolConfig."+key, m)
 			continue
 		}
-		for name, x := range m.members() {
+		for name, x := range m.Members() {
 			switch camel(name) {
 			case "mode":
-				switch strings.ToUpper(x.string()) {
+				switch strings.ToUpper(x.Str()) {
 				case "AUTO", "VALIDATED":
 					c.Mode = "auto"
 				case "ANY":
@@ -220,8 +220,8 @@ func (r *reader) geminiChoice(v raw) error {
 					c.Mode = "none"
 				}
 			case "allowedFunctionNames":
-				for _, s := range r.elements(x) {
-					c.Tools = append(c.Tools, ToolName{Name: s.string()})
+				for _, s := range r.Elements(x) {
+					c.Tools = append(c.Tools, ToolName{Name: s.Str()})
 				}
 			}
 		}
@@ -229,43 +229,43 @@ func (r *reader) geminiChoice(v raw) error {
 	return nil
 }
 
-func (r *reader) geminiContents(v raw) error {
-	if !v.isArray() {
-		return r.malformed("contents")
+func (r *Reader) geminiContents(v Value) error {
+	if !v.IsArray() {
+		return r.Malformed("contents")
 	}
-	r.q.Messages = []Message{}
-	for i, c := range r.elements(v) {
-		r.enter("contents", i)
-		r.dropOthers(c, "role", "parts")
-		parts, err := r.geminiParts(c.member("parts"), i)
+	r.Request.Messages = []Message{}
+	for i, c := range r.Elements(v) {
+		r.Enter("contents", i)
+		r.DropOthers(c, "role", "parts")
+		parts, err := r.geminiParts(c.Member("parts"), i)
 		if err != nil {
 			return err
 		}
-		switch c.member("role").string() {
+		switch c.Member("role").Str() {
 		case "user", "function", "tool", "":
-			r.message(User, parts)
+			r.Message(User, parts)
 		case "model":
 			r.geminiAnswer(parts)
 		default:
-			return r.malformed("role")
+			return r.Malformed("role")
 		}
-		r.leave()
+		r.Leave()
 	}
 	if r.pending.open > 0 {
-		return r.refuse("contents", "a call of a tool has no result")
+		return r.Refuse("contents", "a call of a tool has no result")
 	}
 	return nil
 }
 
 // geminiAnswer takes what the model said. Google's SDKs keep one content for each
 // chunk of a stream, so that those in a row are one message, and their texts one.
-func (r *reader) geminiAnswer(parts []Part) {
-	n := len(r.q.Messages)
-	if n == 0 || r.q.Messages[n-1].Role != Assistant {
-		r.message(Assistant, parts)
+func (r *Reader) geminiAnswer(parts []Part) {
+	n := len(r.Request.Messages)
+	if n == 0 || r.Request.Messages[n-1].Role != Assistant {
+		r.Message(Assistant, parts)
 		return
 	}
-	said := r.q.Messages[n-1].Parts
+	said := r.Request.Messages[n-1].Parts
 	for _, p := range parts {
 		if last := len(said) - 1; last >= 0 && goesOn(&said[last], &p) {
 			r.extend(&said[last], p.Text)
@@ -273,11 +273,11 @@ func (r *reader) geminiAnswer(parts []Part) {
 		}
 		said = append(said, p)
 	}
-	r.q.Messages[n-1].Parts = said
+	r.Request.Messages[n-1].Parts = said
 }
 
 // extend adds to a text, the first time in new memory.
-func (r *reader) extend(p *Part, t text) {
+func (r *Reader) extend(p *Part, t Text) {
 	if len(p.Text) == 0 || len(r.grown) == 0 || &p.Text[0] != &r.grown[0] {
 		p.Text = slices.Clip(p.Text)
 	}
@@ -291,22 +291,22 @@ func goesOn(said, p *Part) bool {
 		p.Signature+said.Signature+p.Sealed.Data+said.Sealed.Data == "" && p.Sealed.Format == said.Sealed.Format
 }
 
-func (r *reader) geminiParts(v raw, content int) ([]Part, error) {
+func (r *Reader) geminiParts(v Value, content int) ([]Part, error) {
 	var parts []Part
-	for i, v := range r.elements(v) {
-		r.enter("parts", i)
+	for i, v := range r.Elements(v) {
+		r.Enter("parts", i)
 		var p Part
 		var signature string
-		var call, response, inline, file raw
+		var call, response, inline, file Value
 		thought, known := false, false
-		for key, m := range v.members() {
+		for key, m := range v.Members() {
 			switch camel(key) {
 			case "text":
-				p.Text, known = m.text(), true
+				p.Text, known = m.Text(), true
 			case "thought":
-				thought = m.isTrue()
+				thought = m.IsTrue()
 			case "thoughtSignature":
-				if signature = m.string(); signature == skipValidator || signature == unsignedCall {
+				if signature = m.Str(); signature == SkipValidator || signature == unsignedCall {
 					signature = ""
 				}
 			case "functionCall":
@@ -318,40 +318,40 @@ func (r *reader) geminiParts(v raw, content int) ([]Part, error) {
 			case "fileData":
 				file, known = m, true
 			default:
-				r.dropUsed(key, m)
+				r.DropUsed(key, m)
 			}
 		}
 		var err error
 		sealed, foreign := Unseal(signature)
 		switch {
 		case !known:
-			r.leave()
+			r.Leave()
 			continue
 		case call != nil:
 			p, err = r.geminiCall(call, content, i)
 		case response != nil:
 			p, err = r.geminiResponse(response, content)
 		case inline != nil:
-			p.Kind, p.Field = MediaPart, r.path("inlineData")
-			p.Media = &Media{Type: geminiMember(inline, "mimeType").string(), Data: inline.member("data").text(), Name: geminiMember(inline, "displayName").text()}
-			if p.Media.Data.empty() {
-				err = r.malformed("inlineData.data")
+			p.Kind, p.Field = MediaPart, r.Path("inlineData")
+			p.Media = &Media{Type: geminiMember(inline, "mimeType").Str(), Data: inline.Member("data").Text(), Name: geminiMember(inline, "displayName").Text()}
+			if p.Media.Data.Empty() {
+				err = r.Malformed("inlineData.data")
 			}
 		case file != nil:
-			p.Kind, p.Field = MediaPart, r.path("fileData")
-			p.Media = &Media{Type: geminiMember(file, "mimeType").string(), URL: geminiMember(file, "fileUri").text()}
+			p.Kind, p.Field = MediaPart, r.Path("fileData")
+			p.Media = &Media{Type: geminiMember(file, "mimeType").Str(), URL: geminiMember(file, "fileUri").Text()}
 			switch uri := string(p.Media.URL); {
 			case uri == "":
-				err = r.malformed("fileData.fileUri")
+				err = r.Malformed("fileData.fileUri")
 			case strings.Contains(uri, "generativelanguage.googleapis.com"), strings.HasPrefix(uri, "gs:"):
-				err = r.refuse("fileData", "a file that lies at the provider cannot be read by another one")
+				err = r.Refuse("fileData", "a file that lies at the provider cannot be read by another one")
 			}
 		case thought && foreign:
 			parts = withThinking(parts, sealed)
-			r.leave()
+			r.Leave()
 			continue
 		case thought:
-			p = r.thinking(p.Text, signature)
+			p = r.Thinking(p.Text, signature)
 		}
 		if err != nil {
 			return nil, err
@@ -363,7 +363,7 @@ func (r *reader) geminiParts(v raw, content int) ([]Part, error) {
 			p.Signature = signature
 		}
 		parts = append(parts, p)
-		r.leave()
+		r.Leave()
 	}
 	return parts, nil
 }
@@ -384,12 +384,12 @@ func withThinking(parts []Part, s Sealed) []Part {
 		}
 		out = append(out, p)
 	}
-	return slices.Insert(out, min(at, len(out)), Part{Kind: ThinkingPart, Text: escaped(s.Text), Sealed: s})
+	return slices.Insert(out, min(at, len(out)), Part{Kind: ThinkingPart, Text: Escaped(s.Text), Sealed: s})
 }
 
 // geminiMember returns a member in either spelling.
-func geminiMember(v raw, name string) raw {
-	for key, m := range v.members() {
+func geminiMember(v Value, name string) Value {
+	for key, m := range v.Members() {
 		if camel(key) == name {
 			return m
 		}
@@ -398,12 +398,12 @@ func geminiMember(v raw, name string) raw {
 }
 
 // geminiCall reads a call. Where it has no id, its place makes one.
-func (r *reader) geminiCall(v raw, content, part int) (Part, error) {
-	p := Part{Kind: CallPart, ID: v.member("id").string(), Input: input(v.member("args"))}
-	r.dropIn("functionCall", v, "id", "name", "args")
-	p.Tool.Name = v.member("name").string()
+func (r *Reader) geminiCall(v Value, content, part int) (Part, error) {
+	p := Part{Kind: CallPart, ID: v.Member("id").Str(), Input: CallInput(v.Member("args"))}
+	r.DropIn("functionCall", v, "id", "name", "args")
+	p.Tool.Name = v.Member("name").Str()
 	if p.Tool.Name == "" {
-		return p, r.malformed("functionCall.name")
+		return p, r.Malformed("functionCall.name")
 	}
 	if p.ID == "" {
 		p.ID = "call_" + strconv.Itoa(content) + "_" + strconv.Itoa(part)
@@ -414,20 +414,20 @@ func (r *reader) geminiCall(v raw, content, part int) (Part, error) {
 
 // geminiResponse reads a result. It answers the call with its id, or the first
 // open one of its name.
-func (r *reader) geminiResponse(v raw, content int) (Part, error) {
-	r.dropIn("functionResponse", v, "id", "name", "response", "parts")
-	id, name := v.member("id").string(), v.member("name").string()
+func (r *Reader) geminiResponse(v Value, content int) (Part, error) {
+	r.DropIn("functionResponse", v, "id", "name", "response", "parts")
+	id, name := v.Member("id").Str(), v.Member("name").Str()
 	id, ok := r.pending.answer(id, name)
 	if !ok {
-		return Part{}, r.refuse("functionResponse", "it answers no call before it")
+		return Part{}, r.Refuse("functionResponse", "it answers no call before it")
 	}
 	p := Part{Kind: ResultPart, ID: id, Tool: ToolName{Name: name}}
-	t, failed := geminiResult(v.member("response"))
+	t, failed := geminiResult(v.Member("response"))
 	p.Failed = failed
-	if !t.empty() {
+	if !t.Empty() {
 		p.Content = []Part{{Text: t}}
 	}
-	media, err := r.geminiParts(v.member("parts"), content)
+	media, err := r.geminiParts(v.Member("parts"), content)
 	if err != nil {
 		return p, err
 	}
@@ -437,22 +437,22 @@ func (r *reader) geminiResponse(v raw, content int) (Part, error) {
 
 // geminiResult returns the text of a response object: the text in its only
 // member output, result or error, or the JSON of the object.
-func geminiResult(v raw) (t text, failed bool) {
+func geminiResult(v Value) (t Text, failed bool) {
 	if key, only := soleText(v); only != nil {
-		return only.text(), key == "error"
+		return only.Text(), key == "error"
 	}
-	if v.absent() {
+	if v.Absent() {
 		return nil, false
 	}
-	return escaped(string(v)), false
+	return Escaped(string(v)), false
 }
 
 // soleText returns the text member of an object that is nothing but a wrapper
 // of it.
-func soleText(v raw) (key string, only raw) {
+func soleText(v Value) (key string, only Value) {
 	n := 0
-	for k, m := range v.members() {
-		if n++; m.isString() && (k == "output" || k == "result" || k == "error") {
+	for k, m := range v.Members() {
+		if n++; m.IsString() && (k == "output" || k == "result" || k == "error") {
 			key, only = k, m
 		}
 	}

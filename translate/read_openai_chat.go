@@ -20,18 +20,18 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
-func (r *reader) chat(body raw) error {
-	q := r.q
-	for key, v := range body.members() {
+func (r *Reader) chat(body Value) error {
+	q := r.Request
+	for key, v := range body.Members() {
 		var err error
 		switch key {
 		case "model":
-			q.Model = v.string()
+			q.Model = v.Str()
 		case "stream":
-			q.Stream = v.isTrue()
+			q.Stream = v.IsTrue()
 		case "stream_options":
-			q.IncludeUsage = v.member("include_usage").isTrue()
-			r.dropIn(key, v, "include_usage")
+			q.IncludeUsage = v.Member("include_usage").IsTrue()
+			r.DropIn(key, v, "include_usage")
 		case "messages":
 			err = r.chatMessages(v)
 		case "tools":
@@ -39,58 +39,58 @@ func (r *reader) chat(body raw) error {
 		case "tool_choice":
 			err = r.chatChoice(v)
 		case "parallel_tool_calls":
-			q.Choice.Single, q.Choice.Parallel = string(v) == "false", v.isTrue()
+			q.Choice.Single, q.Choice.Parallel = string(v) == "false", v.IsTrue()
 		case "max_tokens":
-			if q.Params[MaxTokens] == nil && v.isNumber() {
+			if q.Params[MaxTokens] == nil && v.IsNumber() {
 				q.Params[MaxTokens] = v
 			}
 		case "top_k": // not OpenAI's, but local engines take it
-			q.Params[TopK] = used(v)
+			q.Params[TopK] = Used(v)
 		case "stop":
-			if v.isString() {
-				q.Stop = []text{v.text()}
+			if v.IsString() {
+				q.Stop = []Text{v.Text()}
 			}
-			for _, s := range r.elements(v) {
-				q.Stop = append(q.Stop, s.text())
+			for _, s := range r.Elements(v) {
+				q.Stop = append(q.Stop, s.Text())
 			}
 		case "reasoning_effort":
-			r.openAIEffort(v.string())
+			r.Effort(v.Str())
 		case "reasoning": // OpenRouter's
-			r.openAIEffort(v.member("effort").string())
-			if n, ok := v.member("max_tokens").int(); ok {
+			r.Effort(v.Member("effort").Str())
+			if n, ok := v.Member("max_tokens").Int(); ok {
 				q.Reasoning.Mode, q.Reasoning.Budget = "on", n
 			}
 		case "response_format":
-			err = r.openAIFormat(key, v, v.member("json_schema"))
+			err = r.Format(key, v, v.Member("json_schema"))
 		case "n":
-			if n, ok := v.int(); ok && n != 1 {
-				err = r.refuse(key, "only one answer can be asked for")
+			if n, ok := v.Int(); ok && n != 1 {
+				err = r.Refuse(key, "only one answer can be asked for")
 			}
 		case "logprobs", "top_logprobs":
-			if !v.absent() && string(v) != "0" {
-				err = r.refuse(key, "the upstream gives no log probabilities")
+			if !v.Absent() && string(v) != "0" {
+				err = r.Refuse(key, "the upstream gives no log probabilities")
 			}
 		case "modalities":
-			for _, m := range r.elements(v) {
-				if m.string() != "text" {
-					err = r.refuse(key, "the upstream answers in text only")
+			for _, m := range r.Elements(v) {
+				if m.Str() != "text" {
+					err = r.Refuse(key, "the upstream answers in text only")
 				}
 			}
 		case "audio":
-			if !v.absent() {
-				err = r.refuse(key, "the upstream answers in text only")
+			if !v.Absent() {
+				err = r.Refuse(key, "the upstream answers in text only")
 			}
 		case "web_search_options":
 			if string(v) != "null" {
-				err = r.refuse(key, "a search by the provider has no counterpart at this upstream")
+				err = r.Refuse(key, "a search by the provider has no counterpart at this upstream")
 			}
 		case "functions", "function_call":
-			if !v.absent() {
-				err = r.refuse(key, "use tools instead")
+			if !v.Absent() {
+				err = r.Refuse(key, "use tools instead")
 			}
 		default:
-			if !r.param(key, v) {
-				r.dropUsed(key, v)
+			if !r.Param(key, v) {
+				r.DropUsed(key, v)
 			}
 		}
 		if err != nil {
@@ -100,150 +100,150 @@ func (r *reader) chat(body raw) error {
 	return nil
 }
 
-// openAIEffort reads a reasoning effort.
-func (r *reader) openAIEffort(effort string) {
+// Effort reads a reasoning effort.
+func (r *Reader) Effort(effort string) {
 	switch effort {
 	case "":
 	case "none":
-		r.q.Reasoning.Mode = "off"
+		r.Request.Reasoning.Mode = "off"
 	default:
-		r.q.Reasoning.Mode, r.q.Reasoning.Effort = "on", effort
-		r.q.Reasoning.Show = true
+		r.Request.Reasoning.Mode, r.Request.Reasoning.Effort = "on", effort
+		r.Request.Reasoning.Show = true
 	}
 }
 
-// openAIFormat reads what the answer must look like: v holds the kind, schema
+// Format reads what the answer must look like: v holds the kind, schema
 // the schema and its names.
-func (r *reader) openAIFormat(field string, v, schema raw) error {
-	if v.absent() {
+func (r *Reader) Format(field string, v, schema Value) error {
+	if v.Absent() {
 		return nil
 	}
-	switch v.member("type").string() {
+	switch v.Member("type").Str() {
 	case "text":
 	case "json_object":
-		r.q.Output.Kind = "json"
+		r.Request.Output.Kind = "json"
 	case "json_schema":
-		if schema.member("schema").absent() && string(schema.member("schema")) != "{}" {
-			return r.malformed(field + ": no schema")
+		if schema.Member("schema").Absent() && string(schema.Member("schema")) != "{}" {
+			return r.Malformed(field + ": no schema")
 		}
-		r.q.Output = Output{
-			Kind: "schema", Name: schema.member("name").text(), Description: schema.member("description").text(),
-			Schema: used(schema.member("schema")), Strict: used(schema.member("strict")),
+		r.Request.Output = Output{
+			Kind: "schema", Name: schema.Member("name").Text(), Description: schema.Member("description").Text(),
+			Schema: Used(schema.Member("schema")), Strict: Used(schema.Member("strict")),
 		}
 	case "grammar":
-		r.drop(field)
+		r.Drop(field)
 	default:
-		return r.malformed(field + ".type")
+		return r.Malformed(field + ".type")
 	}
 	return nil
 }
 
-func (r *reader) chatTools(v raw) error {
-	for i, t := range r.elements(v) {
-		r.enter("tools", i)
-		tool := Tool{Cache: used(t.member("cache_control"))}
-		r.dropOthers(t, "type", "function", "custom", "cache_control")
-		switch t.member("type").string() {
+func (r *Reader) chatTools(v Value) error {
+	for i, t := range r.Elements(v) {
+		r.Enter("tools", i)
+		tool := Tool{Cache: Used(t.Member("cache_control"))}
+		r.DropOthers(t, "type", "function", "custom", "cache_control")
+		switch t.Member("type").Str() {
 		case "function", "":
-			for key, m := range t.member("function").members() {
+			for key, m := range t.Member("function").Members() {
 				switch key {
 				case "name":
-					tool.Name = m.string()
+					tool.Name = m.Str()
 				case "description":
-					tool.Description = m.text()
+					tool.Description = m.Text()
 				case "parameters":
-					tool.Schema = used(m)
+					tool.Schema = Used(m)
 				case "strict":
-					tool.Strict = used(m)
+					tool.Strict = Used(m)
 				default:
-					r.dropUsed("function."+key, m)
+					r.DropUsed("function."+key, m)
 				}
 			}
 		case "custom":
-			c := t.member("custom")
-			tool.Custom, tool.Name = true, c.member("name").string()
-			tool.Description, tool.Format = c.member("description").text(), used(c.member("format"))
+			c := t.Member("custom")
+			tool.Custom, tool.Name = true, c.Member("name").Str()
+			tool.Description, tool.Format = c.Member("description").Text(), Used(c.Member("format"))
 		default:
-			r.drop("type")
-			r.hosted = r.path("type")
-			r.leave()
+			r.Drop("type")
+			r.Hosted = r.Path("type")
+			r.Leave()
 			continue
 		}
 		if tool.Name == "" {
-			return r.malformed("function.name")
+			return r.Malformed("function.name")
 		}
-		r.q.Tools = append(r.q.Tools, tool)
-		r.leave()
+		r.Request.Tools = append(r.Request.Tools, tool)
+		r.Leave()
 	}
 	return nil
 }
 
-func (r *reader) chatChoice(v raw) error {
-	c := &r.q.Choice
-	if v.isString() {
-		return r.openAIMode(v.string())
+func (r *Reader) chatChoice(v Value) error {
+	c := &r.Request.Choice
+	if v.IsString() {
+		return r.Mode(v.Str())
 	}
-	switch v.member("type").string() {
+	switch v.Member("type").Str() {
 	case "function":
-		c.Mode, c.Tools = "any", []ToolName{{Name: v.member("function").member("name").string()}}
+		c.Mode, c.Tools = "any", []ToolName{{Name: v.Member("function").Member("name").Str()}}
 	case "custom":
-		c.Mode, c.Tools = "any", []ToolName{{Name: v.member("custom").member("name").string(), Custom: true}}
+		c.Mode, c.Tools = "any", []ToolName{{Name: v.Member("custom").Member("name").Str(), Custom: true}}
 	case "allowed_tools":
-		a := v.member("allowed_tools")
-		for _, t := range r.elements(a.member("tools")) {
-			name := ToolName{Name: t.member("function").member("name").string()}
-			if custom := t.member("custom"); custom.isObject() {
-				name = ToolName{Name: custom.member("name").string(), Custom: true}
+		a := v.Member("allowed_tools")
+		for _, t := range r.Elements(a.Member("tools")) {
+			name := ToolName{Name: t.Member("function").Member("name").Str()}
+			if custom := t.Member("custom"); custom.IsObject() {
+				name = ToolName{Name: custom.Member("name").Str(), Custom: true}
 			}
-			r.allow(name)
+			r.Allow(name)
 		}
-		return r.openAIAllowed(a)
+		return r.Allowed(a)
 	default:
-		if !v.absent() {
-			return r.refuse("tool_choice", "the choice has no counterpart at this upstream")
+		if !v.Absent() {
+			return r.Refuse("tool_choice", "the choice has no counterpart at this upstream")
 		}
 	}
 	return nil
 }
 
-// allow notes that a tool may be called. Those that only the provider runs have no
+// Allow notes that a tool may be called. Those that only the provider runs have no
 // name.
-func (r *reader) allow(t ToolName) {
+func (r *Reader) Allow(t ToolName) {
 	if t.Name == "" {
-		r.drop("tool_choice.tools")
+		r.Drop("tool_choice.tools")
 		return
 	}
-	r.q.Choice.Tools = append(r.q.Choice.Tools, t)
+	r.Request.Choice.Tools = append(r.Request.Choice.Tools, t)
 }
 
-// openAIAllowed reads the mode of a choice among some tools.
-func (r *reader) openAIAllowed(v raw) error {
-	if len(r.q.Choice.Tools) == 0 {
-		return r.refuse("tool_choice", "no tool that could be called is allowed")
+// Allowed reads the mode of a choice among some tools.
+func (r *Reader) Allowed(v Value) error {
+	if len(r.Request.Choice.Tools) == 0 {
+		return r.Refuse("tool_choice", "no tool that could be called is allowed")
 	}
-	return r.openAIMode(v.member("mode").string())
+	return r.Mode(v.Member("mode").Str())
 }
 
-func (r *reader) openAIMode(mode string) error {
+func (r *Reader) Mode(mode string) error {
 	switch mode {
 	case "auto", "none":
-		r.q.Choice.Mode = mode
+		r.Request.Choice.Mode = mode
 	case "required":
-		r.q.Choice.Mode = "any"
+		r.Request.Choice.Mode = "any"
 	default:
-		return r.refuse("tool_choice", "unknown")
+		return r.Refuse("tool_choice", "unknown")
 	}
 	return nil
 }
 
-func (r *reader) chatMessages(v raw) error {
-	if !v.isArray() {
-		return r.malformed("messages")
+func (r *Reader) chatMessages(v Value) error {
+	if !v.IsArray() {
+		return r.Malformed("messages")
 	}
-	r.q.Messages = []Message{}
+	r.Request.Messages = []Message{}
 	results := false // the last message holds results of tools
-	for i, m := range r.elements(v) {
-		r.enter("messages", i)
+	for i, m := range r.Elements(v) {
+		r.Enter("messages", i)
 		var f chatMessage
 		if err := r.chatMembers(m, &f); err != nil {
 			return err
@@ -254,31 +254,31 @@ func (r *reader) chatMessages(v raw) error {
 		}
 		switch f.role {
 		case "system", "developer":
-			if len(r.q.Messages) == 0 {
-				r.q.System = append(r.q.System, parts...)
+			if len(r.Request.Messages) == 0 {
+				r.Request.System = append(r.Request.System, parts...)
 			} else {
-				r.message(System, parts)
+				r.Message(System, parts)
 			}
 		case "user":
-			r.message(User, parts)
+			r.Message(User, parts)
 		case "assistant":
 			if parts, err = r.chatAssistant(f, parts); err != nil {
 				return err
 			}
-			r.message(Assistant, parts)
+			r.Message(Assistant, parts)
 		case "tool":
 			id, _ := UnsealID(f.callID)
 			p := Part{Kind: ResultPart, ID: id, Content: parts}
 			if results {
-				r.join(User, p)
+				r.Join(User, p)
 			} else {
-				r.message(User, []Part{p})
+				r.Message(User, []Part{p})
 			}
 		default:
-			return r.malformed("role")
+			return r.Malformed("role")
 		}
 		results = f.role == "tool"
-		r.leave()
+		r.Leave()
 	}
 	return nil
 }
@@ -286,26 +286,26 @@ func (r *reader) chatMessages(v raw) error {
 // chatMessage are the members of a message that are read.
 type chatMessage struct {
 	role, callID                           string
-	content, calls, reasoning, details, no raw
+	content, calls, reasoning, details, no Value
 }
 
-func (r *reader) chatMembers(m raw, f *chatMessage) error {
-	for key, v := range m.members() {
+func (r *Reader) chatMembers(m Value, f *chatMessage) error {
+	for key, v := range m.Members() {
 		switch key {
 		case "role":
-			f.role = v.string()
+			f.role = v.Str()
 		case "content":
 			f.content = v
 		case "tool_calls":
 			f.calls = v
 		case "tool_call_id":
-			f.callID = v.string()
+			f.callID = v.Str()
 		case "audio": // an answer of the model's, by its id
-			if !v.absent() {
-				return r.refuse(key, notStored)
+			if !v.Absent() {
+				return r.Refuse(key, NotStored)
 			}
 		case "reasoning_content", "reasoning":
-			if f.reasoning == nil && v.isString() {
+			if f.reasoning == nil && v.IsString() {
 				f.reasoning = v
 			}
 		case "reasoning_details":
@@ -313,139 +313,139 @@ func (r *reader) chatMembers(m raw, f *chatMessage) error {
 		case "refusal":
 			f.no = v
 		case "function_call":
-			if !v.absent() {
-				return r.refuse(key, "use tool_calls instead")
+			if !v.Absent() {
+				return r.Refuse(key, "use tool_calls instead")
 			}
 		case "annotations":
 		default:
-			r.dropUsed(key, v)
+			r.DropUsed(key, v)
 		}
 	}
 	return nil
 }
 
 // chatAssistant puts the parts of an assistant's message together.
-func (r *reader) chatAssistant(f chatMessage, content []Part) ([]Part, error) {
+func (r *Reader) chatAssistant(f chatMessage, content []Part) ([]Part, error) {
 	parts := r.chatReasoning(f)
 	parts = append(parts, content...)
-	if f.no.isString() {
-		parts = append(parts, Part{Text: f.no.text()})
+	if f.no.IsString() {
+		parts = append(parts, Part{Text: f.no.Text()})
 	}
-	for i, c := range r.elements(f.calls) {
-		r.enter("tool_calls", i)
+	for i, c := range r.Elements(f.calls) {
+		r.Enter("tool_calls", i)
 		p := Part{Kind: CallPart}
-		r.dropOthers(c, "id", "index", "type", "function", "custom", "extra_content")
-		r.dropIn("function", c.member("function"), "name", "arguments")
-		p.ID, p.Signature = UnsealID(c.member("id").string())
-		if s := c.member("extra_content").member("google").member("thought_signature"); s.isString() {
-			p.Signature = s.string()
+		r.DropOthers(c, "id", "index", "type", "function", "custom", "extra_content")
+		r.DropIn("function", c.Member("function"), "name", "arguments")
+		p.ID, p.Signature = UnsealID(c.Member("id").Str())
+		if s := c.Member("extra_content").Member("google").Member("thought_signature"); s.IsString() {
+			p.Signature = s.Str()
 		}
-		if custom := c.member("custom"); custom.isObject() {
-			p.Tool = ToolName{Name: custom.member("name").string(), Custom: true}
-			p.Text = custom.member("input").text()
+		if custom := c.Member("custom"); custom.IsObject() {
+			p.Tool = ToolName{Name: custom.Member("name").Str(), Custom: true}
+			p.Text = custom.Member("input").Text()
 		} else {
-			function := c.member("function")
-			p.Tool.Name = function.member("name").string()
-			p.Input = input(function.member("arguments"))
+			function := c.Member("function")
+			p.Tool.Name = function.Member("name").Str()
+			p.Input = CallInput(function.Member("arguments"))
 		}
 		if p.Tool.Name == "" {
-			return nil, r.malformed("function.name")
+			return nil, r.Malformed("function.name")
 		}
 		parts = append(parts, p)
-		r.leave()
+		r.Leave()
 	}
 	return parts, nil
 }
 
 // chatReasoning reads the reasoning of a message. What was sealed by us has
 // the text within; a client that lost it still has the plain one.
-func (r *reader) chatReasoning(f chatMessage) (parts []Part) {
-	for _, d := range r.elements(f.details) {
-		switch d.member("type").string() {
+func (r *Reader) chatReasoning(f chatMessage) (parts []Part) {
+	for _, d := range r.Elements(f.details) {
+		switch d.Member("type").Str() {
 		case "reasoning.encrypted":
-			if s, ok := Unseal(d.member("data").string()); ok {
-				parts = append(parts, Part{Kind: ThinkingPart, Text: escaped(s.Text), Sealed: s})
+			if s, ok := Unseal(d.Member("data").Str()); ok {
+				parts = append(parts, Part{Kind: ThinkingPart, Text: Escaped(s.Text), Sealed: s})
 			}
 		case "reasoning.text":
-			if s := d.member("signature"); s.isString() {
-				parts = append(parts, Part{Kind: ThinkingPart, Text: d.member("text").text(), Sealed: Sealed{Format: wire.Anthropic, Data: s.string()}})
+			if s := d.Member("signature"); s.IsString() {
+				parts = append(parts, Part{Kind: ThinkingPart, Text: d.Member("text").Text(), Sealed: Sealed{Format: wire.Anthropic, Data: s.Str()}})
 			}
 		}
 	}
-	if len(parts) == 0 && f.reasoning.isString() && len(f.reasoning) > 2 {
-		parts = append(parts, Part{Kind: ThinkingPart, Text: f.reasoning.text(), Sealed: Sealed{Format: r.q.Format}})
+	if len(parts) == 0 && f.reasoning.IsString() && len(f.reasoning) > 2 {
+		parts = append(parts, Part{Kind: ThinkingPart, Text: f.reasoning.Text(), Sealed: Sealed{Format: r.Request.Format}})
 	}
 	return parts
 }
 
 // chatContent reads a text or a list of content parts.
-func (r *reader) chatContent(v raw) ([]Part, error) {
-	if v.isString() {
-		return []Part{{Text: v.text()}}, nil
+func (r *Reader) chatContent(v Value) ([]Part, error) {
+	if v.IsString() {
+		return []Part{{Text: v.Text()}}, nil
 	}
-	if !v.isArray() {
-		if v.absent() {
+	if !v.IsArray() {
+		if v.Absent() {
 			return nil, nil
 		}
-		return nil, r.malformed("content")
+		return nil, r.Malformed("content")
 	}
 	var parts []Part
-	for i, c := range r.elements(v) {
-		r.enter("content", i)
-		p := Part{Cache: used(c.member("cache_control"))}
-		r.dropOthers(c, "type", "text", "refusal", "image_url", "input_audio", "file", "cache_control", "prompt_cache_breakpoint")
-		if p.Cache == nil && c.member("prompt_cache_breakpoint").isObject() {
-			p.Cache = raw(`{"type":"ephemeral"}`)
+	for i, c := range r.Elements(v) {
+		r.Enter("content", i)
+		p := Part{Cache: Used(c.Member("cache_control"))}
+		r.DropOthers(c, "type", "text", "refusal", "image_url", "input_audio", "file", "cache_control", "prompt_cache_breakpoint")
+		if p.Cache == nil && c.Member("prompt_cache_breakpoint").IsObject() {
+			p.Cache = Value(`{"type":"ephemeral"}`)
 		}
-		kind := c.member("type").string()
+		kind := c.Member("type").Str()
 		var err error
 		switch kind {
 		case "text":
-			p.Text = c.member("text").text()
+			p.Text = c.Member("text").Text()
 		case "refusal":
-			p.Text = c.member("refusal").text()
+			p.Text = c.Member("refusal").Text()
 		case "image_url":
-			image := c.member("image_url")
-			p.Media = &Media{Detail: used(image.member("detail"))}
-			err = r.openAIMedia(&p, image.member("url"), "image/*", "image_url")
+			image := c.Member("image_url")
+			p.Media = &Media{Detail: Used(image.Member("detail"))}
+			err = r.Media(&p, image.Member("url"), "image/*", "image_url")
 		case "input_audio":
-			audio := c.member("input_audio")
-			p.Kind, p.Field = MediaPart, r.path("input_audio")
-			p.Media = &Media{Type: "audio/" + audio.member("format").string(), Data: audio.member("data").text()}
-			if p.Media.Data.empty() {
-				err = r.malformed("input_audio.data")
+			audio := c.Member("input_audio")
+			p.Kind, p.Field = MediaPart, r.Path("input_audio")
+			p.Media = &Media{Type: "audio/" + audio.Member("format").Str(), Data: audio.Member("data").Text()}
+			if p.Media.Data.Empty() {
+				err = r.Malformed("input_audio.data")
 			}
 		case "file":
-			file := c.member("file")
-			p.Media = &Media{Name: file.member("filename").text()}
-			err = r.openAIMedia(&p, file.member("file_data"), "application/pdf", "file")
+			file := c.Member("file")
+			p.Media = &Media{Name: file.Member("filename").Text()}
+			err = r.Media(&p, file.Member("file_data"), "application/pdf", "file")
 		default:
-			err = r.refuse("type", "unknown kind of content")
+			err = r.Refuse("type", "unknown kind of content")
 		}
 		if err != nil {
 			return nil, err
 		}
 		parts = append(parts, p)
-		r.leave()
+		r.Leave()
 	}
 	return parts, nil
 }
 
-// openAIMedia reads a data URL or a link.
-func (r *reader) openAIMedia(p *Part, url raw, kind, field string) error {
-	p.Kind, p.Field = MediaPart, r.path(field)
-	t := url.text()
-	if t.empty() {
-		return r.refuse(field, "a file that lies at the provider cannot be read by another one")
+// Media reads a data URL or a link.
+func (r *Reader) Media(p *Part, url Value, kind, field string) error {
+	p.Kind, p.Field = MediaPart, r.Path(field)
+	t := url.Text()
+	if t.Empty() {
+		return r.Refuse(field, "a file that lies at the provider cannot be read by another one")
 	}
-	if mediaType, data, ok := dataURL(t); ok {
-		if p.Media.Type, p.Media.Data = mediaType, data; data.empty() {
-			return r.malformed(field)
+	if mediaType, data, ok := DataURL(t); ok {
+		if p.Media.Type, p.Media.Data = mediaType, data; data.Empty() {
+			return r.Malformed(field)
 		}
 		return nil
 	}
 	if strings.HasPrefix(string(t), "data:") {
-		return r.refuse(field, "data that is not in base64")
+		return r.Refuse(field, "data that is not in base64")
 	}
 	p.Media.Type, p.Media.URL = kind, t
 	return nil

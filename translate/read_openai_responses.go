@@ -16,22 +16,22 @@ package translate
 
 import "strings"
 
-const notStored = "what the provider has stored cannot be read by another one"
+const NotStored = "what the provider has stored cannot be read by another one"
 
-func (r *reader) responses(body raw) error {
-	q := r.q
+func (r *Reader) responses(body Value) error {
+	q := r.Request
 	q.IncludeUsage = true
-	var in, tools raw
-	for key, v := range body.members() {
+	var in, tools Value
+	for key, v := range body.Members() {
 		var err error
 		switch key {
 		case "model":
-			q.Model = v.string()
+			q.Model = v.Str()
 		case "stream":
-			q.Stream = v.isTrue()
+			q.Stream = v.IsTrue()
 		case "instructions":
-			if v.isString() {
-				q.System = append([]Part{{Text: v.text()}}, q.System...)
+			if v.IsString() {
+				q.System = append([]Part{{Text: v.Text()}}, q.System...)
 			}
 		case "input":
 			in = v
@@ -40,55 +40,55 @@ func (r *reader) responses(body raw) error {
 		case "tool_choice":
 			err = r.responsesChoice(v)
 		case "parallel_tool_calls":
-			q.Choice.Single, q.Choice.Parallel = string(v) == "false", v.isTrue()
+			q.Choice.Single, q.Choice.Parallel = string(v) == "false", v.IsTrue()
 		case "reasoning":
-			for name, m := range v.members() {
+			for name, m := range v.Members() {
 				switch name {
 				case "effort":
-					r.openAIEffort(m.string())
+					r.Effort(m.Str())
 				case "summary", "generate_summary":
-					q.Reasoning.Show = !m.absent()
+					q.Reasoning.Show = !m.Absent()
 				default:
-					r.dropUsed("reasoning."+name, m)
+					r.DropUsed("reasoning."+name, m)
 				}
 			}
 		case "text":
-			for name, m := range v.members() {
+			for name, m := range v.Members() {
 				if name == "format" {
-					if err := r.openAIFormat("text.format", m, m); err != nil {
+					if err := r.Format("text.format", m, m); err != nil {
 						return err
 					}
-				} else if !r.param("text."+name, m) {
-					r.dropUsed("text."+name, m)
+				} else if !r.Param("text."+name, m) {
+					r.DropUsed("text."+name, m)
 				}
 			}
 		case "include":
-			for _, s := range r.elements(v) {
-				switch s.string() {
+			for _, s := range r.Elements(v) {
+				switch s.Str() {
 				case "reasoning.encrypted_content":
 				case "message.output_text.logprobs":
-					err = r.refuse(key, "the upstream gives no log probabilities")
+					err = r.Refuse(key, "the upstream gives no log probabilities")
 				default:
-					r.drop(key)
+					r.Drop(key)
 				}
 			}
 		case "top_logprobs":
-			if !v.absent() && string(v) != "0" {
-				err = r.refuse(key, "the upstream gives no log probabilities")
+			if !v.Absent() && string(v) != "0" {
+				err = r.Refuse(key, "the upstream gives no log probabilities")
 			}
 		case "previous_response_id", "conversation", "prompt":
-			if !v.absent() {
-				err = r.refuse(key, notStored)
+			if !v.Absent() {
+				err = r.Refuse(key, NotStored)
 			}
 		case "context_management":
-			err = r.contextManagement(key, v, v)
+			err = r.ContextManagement(key, v, v)
 		case "background":
-			if v.isTrue() {
-				err = r.refuse(key, "the upstream cannot answer in the background")
+			if v.IsTrue() {
+				err = r.Refuse(key, "the upstream cannot answer in the background")
 			}
 		default:
-			if !r.param(key, v) {
-				r.dropUsed(key, v)
+			if !r.Param(key, v) {
+				r.DropUsed(key, v)
 			}
 		}
 		if err != nil {
@@ -101,80 +101,80 @@ func (r *reader) responses(body raw) error {
 	return r.responsesInput(in)
 }
 
-func (r *reader) responsesChoice(v raw) error {
-	if v.isString() {
-		return r.openAIMode(v.string())
+func (r *Reader) responsesChoice(v Value) error {
+	if v.IsString() {
+		return r.Mode(v.Str())
 	}
-	c := &r.q.Choice
-	switch kind := v.member("type").string(); kind {
+	c := &r.Request.Choice
+	switch kind := v.Member("type").Str(); kind {
 	case "function", "custom":
 		c.Mode, c.Tools = "any", []ToolName{responsesName(v, kind)}
 	case "allowed_tools":
-		for _, t := range r.elements(v.member("tools")) {
-			r.allow(responsesName(t, t.member("type").string()))
+		for _, t := range r.Elements(v.Member("tools")) {
+			r.Allow(responsesName(t, t.Member("type").Str()))
 		}
-		return r.openAIAllowed(v)
+		return r.Allowed(v)
 	default:
-		if !v.absent() {
-			return r.refuse("tool_choice", "the choice has no counterpart at this upstream")
+		if !v.Absent() {
+			return r.Refuse("tool_choice", "the choice has no counterpart at this upstream")
 		}
 	}
 	return nil
 }
 
-func responsesName(v raw, kind string) ToolName {
+func responsesName(v Value, kind string) ToolName {
 	return ToolName{
-		Namespace: v.member("namespace").string(), Name: v.member("name").string(),
+		Namespace: v.Member("namespace").Str(), Name: v.Member("name").Str(),
 		Custom: strings.HasPrefix(kind, "custom"),
 	}
 }
 
-func (r *reader) responsesTools(v raw, namespace string) error {
-	for i, t := range r.elements(v) {
-		r.enter("tools", i)
-		kind := t.member("type").string()
+func (r *Reader) responsesTools(v Value, namespace string) error {
+	for i, t := range r.Elements(v) {
+		r.Enter("tools", i)
+		kind := t.Member("type").Str()
 		switch kind {
 		case "function", "custom":
-			r.dropOthers(t, "type", "name", "description", "parameters", "strict", "format")
+			r.DropOthers(t, "type", "name", "description", "parameters", "strict", "format")
 			tool := Tool{
-				ToolName:    ToolName{Namespace: namespace, Name: t.member("name").string(), Custom: kind == "custom"},
-				Description: t.member("description").text(),
-				Schema:      used(t.member("parameters")),
-				Strict:      used(t.member("strict")),
-				Format:      used(t.member("format")),
+				ToolName:    ToolName{Namespace: namespace, Name: t.Member("name").Str(), Custom: kind == "custom"},
+				Description: t.Member("description").Text(),
+				Schema:      Used(t.Member("parameters")),
+				Strict:      Used(t.Member("strict")),
+				Format:      Used(t.Member("format")),
 			}
 			if tool.Name == "" {
-				return r.malformed("name")
+				return r.Malformed("name")
 			}
-			r.q.Tools = append(r.q.Tools, tool)
+			r.Request.Tools = append(r.Request.Tools, tool)
 		case "namespace":
-			if err := r.responsesTools(t.member("tools"), t.member("name").string()); err != nil {
+			if err := r.responsesTools(t.Member("tools"), t.Member("name").Str()); err != nil {
 				return err
 			}
-			r.dropOthers(t, "type", "name", "tools")
+			r.DropOthers(t, "type", "name", "tools")
 		default:
-			r.drop("type")
-			r.hosted = r.path("type")
+			r.Drop("type")
+			r.Hosted = r.Path("type")
 		}
-		r.leave()
+		r.Leave()
 	}
 	return nil
 }
 
-func (r *reader) responsesInput(v raw) error {
-	if v.isString() {
-		r.message(User, []Part{{Text: v.text()}})
+func (r *Reader) responsesInput(v Value) error {
+	if v.IsString() {
+		r.Message(User, []Part{{Text: v.Text()}})
 		return nil
 	}
-	if !v.isArray() {
-		return r.malformed("input")
+	if !v.IsArray() {
+		return r.Malformed("input")
 	}
-	r.q.Messages = []Message{}
+	r.Request.Messages = []Message{}
 	results := false
-	for i, item := range r.elements(v) {
-		r.enter("input", i)
-		kind := item.member("type").string()
-		if kind == "" && item.member("role").isString() {
+	for i, item := range r.Elements(v) {
+		r.Enter("input", i)
+		kind := item.Member("type").Str()
+		if kind == "" && item.Member("role").IsString() {
 			kind = "message"
 		}
 		result := strings.HasSuffix(kind, "call_output")
@@ -182,151 +182,151 @@ func (r *reader) responsesInput(v raw) error {
 			return err
 		}
 		results = result
-		r.leave()
+		r.Leave()
 	}
 	return nil
 }
 
 // responsesItem reads one item. Items that the model made one after the other
 // are one message; so are results that stand one after the other.
-func (r *reader) responsesItem(kind string, item raw, results bool) error {
+func (r *Reader) responsesItem(kind string, item Value, results bool) error {
 	switch kind {
 	case "message":
 		return r.responsesMessage(item)
 	case "additional_tools":
-		r.dropOthers(item, "type", "id", "role", "tools", "status")
-		return r.responsesTools(item.member("tools"), "")
+		r.DropOthers(item, "type", "id", "role", "tools", "status")
+		return r.responsesTools(item.Member("tools"), "")
 	case "reasoning":
-		r.dropOthers(item, "type", "id", "summary", "content", "encrypted_content", "status")
-		r.join(Assistant, r.responsesReasoning(item))
+		r.DropOthers(item, "type", "id", "summary", "content", "encrypted_content", "status")
+		r.Join(Assistant, r.responsesReasoning(item))
 	case "function_call", "custom_tool_call":
-		r.dropOthers(item, "type", "id", "call_id", "namespace", "name", "arguments", "input", "status")
+		r.DropOthers(item, "type", "id", "call_id", "namespace", "name", "arguments", "input", "status")
 		p := Part{Kind: CallPart, Tool: responsesName(item, kind)}
-		p.ID, p.Signature = UnsealID(item.member("call_id").string())
+		p.ID, p.Signature = UnsealID(item.Member("call_id").Str())
 		if p.Tool.Name == "" {
-			return r.malformed("name")
+			return r.Malformed("name")
 		}
 		if p.Tool.Custom {
-			p.Text = item.member("input").text()
+			p.Text = item.Member("input").Text()
 		} else {
-			p.Input = input(item.member("arguments"))
+			p.Input = CallInput(item.Member("arguments"))
 		}
-		r.join(Assistant, p)
+		r.Join(Assistant, p)
 	case "function_call_output", "custom_tool_call_output":
-		r.dropOthers(item, "type", "id", "call_id", "output", "status")
+		r.DropOthers(item, "type", "id", "call_id", "output", "status")
 		p := Part{Kind: ResultPart}
-		p.ID, _ = UnsealID(item.member("call_id").string())
+		p.ID, _ = UnsealID(item.Member("call_id").Str())
 		var err error
-		if p.Content, err = r.responsesContent("output", item.member("output")); err != nil {
+		if p.Content, err = r.responsesContent("output", item.Member("output")); err != nil {
 			return err
 		}
 		if results {
-			r.join(User, p)
+			r.Join(User, p)
 		} else {
-			r.message(User, []Part{p})
+			r.Message(User, []Part{p})
 		}
 	case "item_reference":
-		return r.refuse("type", notStored)
+		return r.Refuse("type", NotStored)
 	case "compaction", "compaction_summary", "compaction_trigger", "context_compaction":
-		return r.refuse("type", "a compaction is not understood by another provider")
+		return r.Refuse("type", "a compaction is not understood by another provider")
 	case "local_shell_call", "shell_call", "apply_patch_call", "computer_call":
-		return r.refuse("type", "a tool that the provider defines has no counterpart at this upstream")
+		return r.Refuse("type", "a tool that the provider defines has no counterpart at this upstream")
 	default:
 		if strings.HasSuffix(kind, "_output") {
-			return r.refuse("type", "a tool that the provider defines has no counterpart at this upstream")
+			return r.Refuse("type", "a tool that the provider defines has no counterpart at this upstream")
 		}
-		r.drop("type")
+		r.Drop("type")
 	}
 	return nil
 }
 
-func (r *reader) responsesMessage(item raw) error {
-	r.dropOthers(item, "type", "id", "role", "content", "status")
-	parts, err := r.responsesContent("content", item.member("content"))
+func (r *Reader) responsesMessage(item Value) error {
+	r.DropOthers(item, "type", "id", "role", "content", "status")
+	parts, err := r.responsesContent("content", item.Member("content"))
 	if err != nil {
 		return err
 	}
-	switch item.member("role").string() {
+	switch item.Member("role").Str() {
 	case "system", "developer":
-		if len(r.q.Messages) == 0 {
-			r.q.System = append(r.q.System, parts...)
+		if len(r.Request.Messages) == 0 {
+			r.Request.System = append(r.Request.System, parts...)
 		} else {
-			r.message(System, parts)
+			r.Message(System, parts)
 		}
 	case "user":
-		r.message(User, parts)
+		r.Message(User, parts)
 	case "assistant":
 		if len(parts) > 0 {
-			r.join(Assistant, parts...)
+			r.Join(Assistant, parts...)
 		}
 	default:
-		return r.malformed("role")
+		return r.Malformed("role")
 	}
 	return nil
 }
 
 // responsesReasoning reads a reasoning item: its text is the summary, or the
 // reasoning itself where the provider gives it out.
-func (r *reader) responsesReasoning(item raw) Part {
-	var t text
+func (r *Reader) responsesReasoning(item Value) Part {
+	var t Text
 	for _, list := range []string{"summary", "content"} {
-		for _, s := range r.elements(item.member(list)) {
-			if piece := s.member("text").text(); !piece.empty() {
-				if !t.empty() {
+		for _, s := range r.Elements(item.Member(list)) {
+			if piece := s.Member("text").Text(); !piece.Empty() {
+				if !t.Empty() {
 					t = append(t[:len(t):len(t)], `\n\n`...)
 				}
 				t = append(t[:len(t):len(t)], piece...)
 			}
 		}
-		if !t.empty() {
+		if !t.Empty() {
 			break
 		}
 	}
-	return r.thinking(t, item.member("encrypted_content").string())
+	return r.Thinking(t, item.Member("encrypted_content").Str())
 }
 
-func (r *reader) responsesContent(field string, v raw) ([]Part, error) {
-	if v.isString() {
-		return []Part{{Text: v.text()}}, nil
+func (r *Reader) responsesContent(field string, v Value) ([]Part, error) {
+	if v.IsString() {
+		return []Part{{Text: v.Text()}}, nil
 	}
-	if !v.isArray() {
-		if v.absent() {
+	if !v.IsArray() {
+		if v.Absent() {
 			return nil, nil
 		}
-		return nil, r.malformed(field)
+		return nil, r.Malformed(field)
 	}
 	var parts []Part
-	for i, c := range r.elements(v) {
-		r.enter(field, i)
+	for i, c := range r.Elements(v) {
+		r.Enter(field, i)
 		var p Part
 		var err error
-		r.dropOthers(c, "type", "text", "refusal", "annotations", "logprobs", "image_url", "detail", "filename", "file_url", "file_data", "file_id", "prompt_cache_breakpoint")
-		if c.member("prompt_cache_breakpoint").isObject() {
-			p.Cache = raw(`{"type":"ephemeral"}`)
+		r.DropOthers(c, "type", "text", "refusal", "annotations", "logprobs", "image_url", "detail", "filename", "file_url", "file_data", "file_id", "prompt_cache_breakpoint")
+		if c.Member("prompt_cache_breakpoint").IsObject() {
+			p.Cache = Value(`{"type":"ephemeral"}`)
 		}
-		switch c.member("type").string() {
+		switch c.Member("type").Str() {
 		case "input_text", "output_text", "text", "summary_text":
-			p.Text = c.member("text").text()
+			p.Text = c.Member("text").Text()
 		case "refusal":
-			p.Text = c.member("refusal").text()
+			p.Text = c.Member("refusal").Text()
 		case "input_image":
-			p.Media = &Media{Detail: used(c.member("detail"))}
-			err = r.openAIMedia(&p, c.member("image_url"), "image/*", "image_url")
+			p.Media = &Media{Detail: Used(c.Member("detail"))}
+			err = r.Media(&p, c.Member("image_url"), "image/*", "image_url")
 		case "input_file":
-			p.Media = &Media{Name: c.member("filename").text()}
-			if url := c.member("file_url"); url.isString() {
-				err = r.openAIMedia(&p, url, "application/pdf", "file_url")
+			p.Media = &Media{Name: c.Member("filename").Text()}
+			if url := c.Member("file_url"); url.IsString() {
+				err = r.Media(&p, url, "application/pdf", "file_url")
 			} else {
-				err = r.openAIMedia(&p, c.member("file_data"), "application/pdf", "file_data")
+				err = r.Media(&p, c.Member("file_data"), "application/pdf", "file_data")
 			}
 		default:
-			err = r.refuse("type", "unknown kind of content")
+			err = r.Refuse("type", "unknown kind of content")
 		}
 		if err != nil {
 			return nil, err
 		}
 		parts = append(parts, p)
-		r.leave()
+		r.Leave()
 	}
 	return parts, nil
 }

@@ -24,13 +24,13 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
-// reader fills a Request.
-type reader struct {
-	q    *Request
-	from *spoken
-	// spell puts the name of a member into the one form that is gone by. Nil: there
+// Reader fills a Request.
+type Reader struct {
+	Request *Request
+	from    *spoken
+	// Spell puts the name of a member into the one form that is gone by. Nil: there
 	// are no others.
-	spell func(string) string
+	Spell func(string) string
 	// at is where in the body the reader is, for the names of fields.
 	at []step
 	// pending are the calls that no result has answered yet, for formats
@@ -39,10 +39,10 @@ type reader struct {
 	// loaded are the names of deferred tools in the order in which results
 	// referred to them.
 	loaded []string
-	// hosted is the path of a tool that the provider itself would run.
-	hosted string
+	// Hosted is the path of a tool that the provider itself would run.
+	Hosted string
 	// grown is the text that was put together last.
-	grown   text
+	grown   Text
 	scratch []byte
 	entries int // that were read
 }
@@ -53,30 +53,30 @@ type step struct {
 	index int
 }
 
-func (r *reader) read(in Incoming) error {
+func (r *Reader) read(in Incoming) error {
 	if wire.Crowded(in.Body) {
 		return wire.ErrCrowded
 	}
-	body := raw(in.Body).trim()
-	err := r.from.read(r, body, in)
+	body := Value(in.Body).Trim()
+	err := r.from.ReadRequest(r, body, in)
 	if r.entries > wire.MaxElements {
 		return wire.ErrCrowded
 	}
 	if err != nil {
 		return err
 	}
-	if r.hosted != "" && len(r.q.Tools) == 0 {
-		return &Unsupported{Field: r.hosted, Reason: "a tool that the provider runs has no counterpart at this upstream"}
+	if r.Hosted != "" && len(r.Request.Tools) == 0 {
+		return &Unsupported{Field: r.Hosted, Reason: "a tool that the provider runs has no counterpart at this upstream"}
 	}
-	if r.q.Messages == nil || len(r.q.Messages)+len(r.q.System) == 0 {
+	if r.Request.Messages == nil || len(r.Request.Messages)+len(r.Request.System) == 0 {
 		return fmt.Errorf("%w: it has no messages", ErrBody)
 	}
 	return r.sides()
 }
 
 // sides checks that only the model calls and only the user answers.
-func (r *reader) sides() error {
-	for _, m := range r.q.Messages {
+func (r *Reader) sides() error {
+	for _, m := range r.Request.Messages {
 		for _, p := range m.Parts {
 			switch {
 			case m.Role != Assistant && p.Kind == CallPart:
@@ -89,14 +89,14 @@ func (r *reader) sides() error {
 	return nil
 }
 
-func (r *reader) enter(name string, index int) { r.at = append(r.at, step{name, index}) }
-func (r *reader) leave()                       { r.at = r.at[:len(r.at)-1] }
+func (r *Reader) Enter(name string, index int) { r.at = append(r.at, step{name, index}) }
+func (r *Reader) Leave()                       { r.at = r.at[:len(r.at)-1] }
 
-// elements yields the elements of an array as long as the request has not too
+// Elements yields the elements of an array as long as the request has not too
 // many of them: what they become takes more memory than they do.
-func (r *reader) elements(v raw) iter.Seq2[int, raw] {
-	return func(yield func(int, raw) bool) {
-		for i, e := range v.elements() {
+func (r *Reader) Elements(v Value) iter.Seq2[int, Value] {
+	return func(yield func(int, Value) bool) {
+		for i, e := range v.Elements() {
 			if r.entries++; r.entries > wire.MaxElements || !yield(i, e) {
 				return
 			}
@@ -104,12 +104,12 @@ func (r *reader) elements(v raw) iter.Seq2[int, raw] {
 	}
 }
 
-// path returns the path of a field where the reader is.
-func (r *reader) path(field string) string {
+// Path returns the path of a field where the reader is.
+func (r *Reader) Path(field string) string {
 	return string(r.appendPath(nil, field, true))
 }
 
-func (r *reader) appendPath(b []byte, field string, indices bool) []byte {
+func (r *Reader) appendPath(b []byte, field string, indices bool) []byte {
 	for _, s := range r.at {
 		b = append(b, s.name...)
 		if s.index >= 0 {
@@ -139,58 +139,58 @@ func (r *reader) appendPath(b []byte, field string, indices bool) []byte {
 // maxDropped bounds the list of fields that are left out.
 const maxDropped = 64
 
-// drop lists a field that is left out toward every other format.
-func (r *reader) drop(field string) {
+// Drop lists a field that is left out toward every other format.
+func (r *Reader) Drop(field string) {
 	r.scratch = r.appendPath(r.scratch[:0], field, false)
-	if r.q.dropped == nil {
-		r.q.dropped = map[string]bool{}
+	if r.Request.dropped == nil {
+		r.Request.dropped = map[string]bool{}
 	}
-	if len(r.q.dropped) < maxDropped && !r.q.dropped[string(r.scratch)] {
-		r.q.dropped[string(r.scratch)] = true
-	}
-}
-
-// dropUsed lists a field unless its value says that it is not used.
-func (r *reader) dropUsed(field string, v raw) {
-	if !v.absent() {
-		r.drop(field)
+	if len(r.Request.dropped) < maxDropped && !r.Request.dropped[string(r.scratch)] {
+		r.Request.dropped[string(r.scratch)] = true
 	}
 }
 
-// dropOthers lists the members of an object that are in use, but none of those
+// DropUsed lists a field unless its value says that it is not used.
+func (r *Reader) DropUsed(field string, v Value) {
+	if !v.Absent() {
+		r.Drop(field)
+	}
+}
+
+// DropOthers lists the members of an object that are in use, but none of those
 // known.
-func (r *reader) dropOthers(v raw, known ...string) {
-	for key, m := range v.members() {
-		if r.spell != nil {
-			key = r.spell(key)
+func (r *Reader) DropOthers(v Value, known ...string) {
+	for key, m := range v.Members() {
+		if r.Spell != nil {
+			key = r.Spell(key)
 		}
 		if !slices.Contains(known, key) {
-			r.dropUsed(key, m)
+			r.DropUsed(key, m)
 		}
 	}
 }
 
-// dropIn is dropOthers for the value of a member.
-func (r *reader) dropIn(field string, v raw, known ...string) {
-	r.enter(field, -1)
-	r.dropOthers(v, known...)
-	r.leave()
+// DropIn is dropOthers for the value of a member.
+func (r *Reader) DropIn(field string, v Value, known ...string) {
+	r.Enter(field, -1)
+	r.DropOthers(v, known...)
+	r.Leave()
 }
 
-func (r *reader) refuse(field, reason string) error {
-	return &Unsupported{Field: r.path(field), Reason: reason}
+func (r *Reader) Refuse(field, reason string) error {
+	return &Unsupported{Field: r.Path(field), Reason: reason}
 }
 
-func (r *reader) malformed(field string) error {
-	return fmt.Errorf("%w: %s", ErrBody, r.path(field))
+func (r *Reader) Malformed(field string) error {
+	return fmt.Errorf("%w: %s", ErrBody, r.Path(field))
 }
 
-// param keeps the value of a parameter by its name in the client's format.
-func (r *reader) param(name string, v raw) bool {
-	for p, own := range r.from.rules.params {
+// Param keeps the value of a parameter by its name in the client's format.
+func (r *Reader) Param(name string, v Value) bool {
+	for p, own := range r.from.rules.Params {
 		if own == name {
-			if !v.absent() || v.isNumber() {
-				r.q.Params[p] = v
+			if !v.Absent() || v.IsNumber() {
+				r.Request.Params[p] = v
 			}
 			return true
 		}
@@ -198,58 +198,58 @@ func (r *reader) param(name string, v raw) bool {
 	return false
 }
 
-// input returns the arguments of a call, which come as the text of a JSON
+// CallInput returns the arguments of a call, which come as the text of a JSON
 // object, or as the object itself. A model's broken arguments stay readable as a
 // text in an object.
-func input(v raw) raw {
-	arguments := v.text()
+func CallInput(v Value) Value {
+	arguments := v.Text()
 	switch {
-	case v.isObject():
+	case v.IsObject():
 		return v
-	case !v.isString() && !v.absent():
-		arguments = escaped(string(v))
+	case !v.IsString() && !v.Absent():
+		arguments = Escaped(string(v))
 	}
-	b := raw(arguments.appendDecoded(make([]byte, 0, len(arguments)))).trim()
+	b := Value(arguments.AppendDecoded(make([]byte, 0, len(arguments)))).Trim()
 	switch {
 	case len(b) == 0, string(b) == "null":
-		return raw("{}")
-	case wellFormed(b) == nil:
+		return Value("{}")
+	case WellFormed(b) == nil:
 		return b
 	}
-	return append(append(raw(`{"arguments":"`), arguments...), `"}`...)
+	return append(append(Value(`{"arguments":"`), arguments...), `"}`...)
 }
 
-// message appends a message. An empty one of the user still asks for an answer.
-func (r *reader) message(role Role, parts []Part) {
+// Message appends a message. An empty one of the user still asks for an answer.
+func (r *Reader) Message(role Role, parts []Part) {
 	if len(parts) > 0 || role == User {
-		r.q.Messages = append(r.q.Messages, Message{Role: role, Parts: parts})
+		r.Request.Messages = append(r.Request.Messages, Message{Role: role, Parts: parts})
 	}
 }
 
-// join appends parts to the last message if it is of the same role.
-func (r *reader) join(role Role, parts ...Part) {
-	if n := len(r.q.Messages); n > 0 && r.q.Messages[n-1].Role == role {
-		r.q.Messages[n-1].Parts = append(r.q.Messages[n-1].Parts, parts...)
+// Join appends parts to the last message if it is of the same role.
+func (r *Reader) Join(role Role, parts ...Part) {
+	if n := len(r.Request.Messages); n > 0 && r.Request.Messages[n-1].Role == role {
+		r.Request.Messages[n-1].Parts = append(r.Request.Messages[n-1].Parts, parts...)
 		return
 	}
-	r.message(role, parts)
+	r.Message(role, parts)
 }
 
-// thinking returns a part of reasoning with what the client keeps in the place
+// Thinking returns a part of reasoning with what the client keeps in the place
 // of a proof.
-func (r *reader) thinking(t text, proof string) Part {
-	p := Part{Kind: ThinkingPart, Text: t, Sealed: Sealed{Format: r.q.Format, Data: proof}}
+func (r *Reader) Thinking(t Text, proof string) Part {
+	p := Part{Kind: ThinkingPart, Text: t, Sealed: Sealed{Format: r.Request.Format, Data: proof}}
 	if s, ok := Unseal(proof); ok {
 		p.Sealed = s
 		if s.Text != "" {
-			p.Text = escaped(s.Text)
+			p.Text = Escaped(s.Text)
 		}
 	}
 	return p
 }
 
-// dataURL takes data:image/png;base64,… apart.
-func dataURL(t text) (mediaType string, data text, ok bool) {
+// DataURL takes data:image/png;base64,… apart.
+func DataURL(t Text) (mediaType string, data Text, ok bool) {
 	s, ok := strings.CutPrefix(string(t), "data:")
 	if !ok {
 		return "", nil, false
@@ -260,5 +260,5 @@ func dataURL(t text) (mediaType string, data text, ok bool) {
 	}
 	mediaType, ok = strings.CutSuffix(head, ";base64")
 	mediaType, _, _ = strings.Cut(mediaType, ";")
-	return text(mediaType).decoded(), t[len("data:")+len(head)+1:], ok
+	return Text(mediaType).Decoded(), t[len("data:")+len(head)+1:], ok
 }

@@ -20,12 +20,12 @@ import "slices"
 // for its OpenAI-compatible endpoint.
 const (
 	budgetLow    = 1024
-	budgetMedium = 8192
-	budgetHigh   = 24576
+	BudgetMedium = 8192
+	BudgetHigh   = 24576
 )
 
-// effort returns the effort asked for, or the one that a budget stands for.
-func (g Reasoning) effort() string {
+// AsEffort returns the effort asked for, or the one that a budget stands for.
+func (g Reasoning) AsEffort() string {
 	switch {
 	case g.Effort != "":
 		return g.Effort
@@ -33,29 +33,29 @@ func (g Reasoning) effort() string {
 		return ""
 	case g.Budget <= budgetLow:
 		return "low"
-	case g.Budget <= budgetMedium:
+	case g.Budget <= BudgetMedium:
 		return "medium"
 	}
 	return "high"
 }
 
-// budget returns the budget asked for, or the one that an effort stands for.
-func (g Reasoning) budget() int {
+// AsBudget returns the budget asked for, or the one that an effort stands for.
+func (g Reasoning) AsBudget() int {
 	switch {
 	case g.Budget > 0:
 		return g.Budget
 	case g.Effort == "minimal", g.Effort == "low":
 		return budgetLow
 	case g.Effort == "medium":
-		return budgetMedium
+		return BudgetMedium
 	case g.Effort != "":
-		return budgetHigh
+		return BudgetHigh
 	}
 	return 0
 }
 
-// named returns an effort that a host knows, high for what is beyond.
-func named(effort string, known ...string) string {
+// KnownEffort returns an effort that a host knows, high for what is beyond.
+func KnownEffort(effort string, known ...string) string {
 	if effort == "" {
 		return ""
 	}

@@ -37,9 +37,9 @@ type Request struct {
 	// Choice says which of them it must or may call.
 	Choice Choice
 	// Params are the values that formats have under different names.
-	Params [paramCount]raw
+	Params [ParamCount]Value
 	// Stop are the stop sequences.
-	Stop []text
+	Stop []Text
 	// Reasoning says how much the model is to think.
 	Reasoning Reasoning
 	// Output is the form that the answer must have.
@@ -64,15 +64,15 @@ type Tool struct {
 	// ToolName is its name.
 	ToolName
 	// Description is its description.
-	Description text
+	Description Text
 	// Schema is the JSON schema of its input, nil if it has none.
-	Schema raw
+	Schema Value
 	// Strict is true or false where the client said so.
-	Strict raw
+	Strict Value
 	// Format is the grammar of a custom tool.
-	Format raw
+	Format Value
 	// Cache is its cache_control.
-	Cache raw
+	Cache Value
 }
 
 // Reasoning says how much a model is to think.
@@ -92,9 +92,9 @@ type Output struct {
 	// Kind is "" for free text, "json" for any JSON or "schema".
 	Kind string
 	// Name and Description name the schema.
-	Name, Description text
+	Name, Description Text
 	// Schema is the JSON schema.
-	Schema raw
+	Schema Value
 	// Strict is true or false where the client said so.
-	Strict raw
+	Strict Value
 }

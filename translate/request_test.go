@@ -435,7 +435,7 @@ func TestDecoded(t *testing.T) {
 		`plain`:            "plain",
 		`\b\f\r\t\u0000\\`: "\b\f\r\t\x00\\",
 	} {
-		if got := text(in).decoded(); got != want {
+		if got := Text(in).Decoded(); got != want {
 			t.Errorf("%s: got %q, want %q", in, got, want)
 		}
 	}

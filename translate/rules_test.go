@@ -305,7 +305,7 @@ func (s *stage) call(how byte) {
 		if how == 3 {
 			named = ""
 		}
-		s.say("model", `{"functionCall":{`+named+`"name":"f","args":`+input+`},"thoughtSignature":"`+skipValidator+`"}`)
+		s.say("model", `{"functionCall":{`+named+`"name":"f","args":`+input+`},"thoughtSignature":"`+SkipValidator+`"}`)
 	}
 }
 

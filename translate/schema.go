@@ -23,25 +23,25 @@ import (
 // jsonSchema returns a schema of Gemini's own dialect, that of OpenAPI 3.0 with
 // types in capitals and nullable, as JSON schema. Everything else keeps its bytes
 // and order.
-func jsonSchema(v raw) raw { return appendSchema(make(raw, 0, len(v)), v) }
+func jsonSchema(v Value) Value { return appendSchema(make(Value, 0, len(v)), v) }
 
-func appendSchema(b, v raw) raw {
-	if !v.isObject() {
+func appendSchema(b, v Value) Value {
+	if !v.IsObject() {
 		return append(b, v...)
 	}
-	nullable := v.member("nullable").isTrue() && v.member("type").isString()
+	nullable := v.Member("nullable").IsTrue() && v.Member("type").IsString()
 	b = append(b, '{')
-	for key, m := range v.members() {
+	for key, m := range v.Members() {
 		if key == "nullable" && nullable {
 			continue
 		}
 		if b[len(b)-1] != '{' {
 			b = append(b, ',')
 		}
-		b = append(appendEscaped(append(b, '"'), key), `":`...)
+		b = append(AppendEscaped(append(b, '"'), key), `":`...)
 		switch key {
 		case "type":
-			if m.isString() {
+			if m.IsString() {
 				m = bytes.ToLower(m)
 			}
 			if nullable {
@@ -55,7 +55,7 @@ func appendSchema(b, v raw) raw {
 			b = appendSchemas(b, m)
 		case "anyOf", "oneOf", "allOf", "prefixItems":
 			b = append(b, '[')
-			for i, s := range m.elements() {
+			for i, s := range m.Elements() {
 				if i > 0 {
 					b = append(b, ',')
 				}
@@ -64,7 +64,7 @@ func appendSchema(b, v raw) raw {
 			b = append(b, ']')
 		case "minItems", "maxItems", "minLength", "maxLength", "minProperties", "maxProperties":
 			// Google writes 64-bit integers as strings.
-			if n := raw(m.text()); n.isNumber() && wire.ValidBytes(n) {
+			if n := Value(m.Text()); n.IsNumber() && wire.ValidBytes(n) {
 				m = n
 			}
 			b = append(b, m...)
@@ -77,16 +77,16 @@ func appendSchema(b, v raw) raw {
 
 // appendSchemas appends an object whose members are schemas under the client's
 // own names.
-func appendSchemas(b, v raw) raw {
-	if !v.isObject() {
+func appendSchemas(b, v Value) Value {
+	if !v.IsObject() {
 		return append(b, v...)
 	}
 	b = append(b, '{')
-	for key, m := range v.members() {
+	for key, m := range v.Members() {
 		if b[len(b)-1] != '{' {
 			b = append(b, ',')
 		}
-		b = append(appendEscaped(append(b, '"'), key), `":`...)
+		b = append(AppendEscaped(append(b, '"'), key), `":`...)
 		b = appendSchema(b, m)
 	}
 	return append(b, '}')

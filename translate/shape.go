@@ -26,14 +26,14 @@ import (
 // two sides take turns, one message of the user, who begins. It looks at what came
 // before a message only, so that a longer conversation begins with the same
 // messages; what is empty and a system message in place are the exceptions.
-func (w *writer) shape() []Message {
-	in := w.q.Messages
+func (w *Writer) shape() []Message {
+	in := w.Request.Messages
 	out := make([]turn, 0, len(in))
 	pairs := make(pairs)
-	w.called = make(map[string]ToolName)
+	w.Called = make(map[string]ToolName)
 	for i, m := range in {
 		parts := w.carried(m)
-		if w.rules.refusesBlank && blank(parts) {
+		if w.Rules.RefusesBlank && blank(parts) {
 			parts = nil
 		}
 		empty := len(parts) == 0
@@ -46,7 +46,7 @@ func (w *writer) shape() []Message {
 			parts = pairs.calls(parts, at)
 			for _, p := range parts {
 				if p.Kind == CallPart {
-					w.called[p.ID] = p.Tool
+					w.Called[p.ID] = p.Tool
 				}
 			}
 		case User:
@@ -89,17 +89,17 @@ func joins(out []turn, role Role) bool {
 // client's has said nothing: before a conversation that begins with the model or
 // is nothing but its system prompt, in the place of an empty message, and behind
 // an answer that a model will not go on with.
-var nudge = Part{Text: text("Go on.")}
+var nudge = Part{Text: Text("Go on.")}
 
 // silent reports whether the user says nothing at all between two answers.
-func (w *writer) silent(in []Message, i int, out []turn) bool {
+func (w *Writer) silent(in []Message, i int, out []turn) bool {
 	return (len(out) == 0 || joins(out, Assistant)) && (i+1 == len(in) || in[i+1].Role == Assistant)
 }
 
 // finished ends a turn of the model: the Messages and the Responses API take no
 // thinking with nothing behind it.
-func (w *writer) finished(out []turn) []turn {
-	if !w.rules.endsThinking || !joins(out, Assistant) {
+func (w *Writer) finished(out []turn) []turn {
+	if !w.Rules.EndsThinking || !joins(out, Assistant) {
 		return out
 	}
 	last := &out[len(out)-1]
@@ -107,7 +107,7 @@ func (w *writer) finished(out []turn) []turn {
 		last.Parts = last.Parts[:len(last.Parts)-1]
 		w.dropThinking()
 	}
-	if len(last.Parts) == 0 || w.rules.refusesBlank && blank(last.Parts) {
+	if len(last.Parts) == 0 || w.Rules.RefusesBlank && blank(last.Parts) {
 		return out[:len(out)-1]
 	}
 	return out
@@ -115,36 +115,36 @@ func (w *writer) finished(out []turn) []turn {
 
 // ended has the user begin where that is asked for, and, for models that will not
 // go on with an answer, end.
-func (w *writer) ended(out []Message) []Message {
+func (w *Writer) ended(out []Message) []Message {
 	begins := len(out) > 0 && out[0].Role == User
-	if w.turns() && !begins || len(out) == 0 && len(w.system()) == 0 {
+	if w.turns() && !begins || len(out) == 0 && len(w.System()) == 0 {
 		out = slices.Insert(out, 0, Message{Role: User, Parts: []Part{nudge}})
 	}
-	if len(out) > 0 && out[len(out)-1].Role == Assistant && w.dialect.endsWithUser(w) {
+	if len(out) > 0 && out[len(out)-1].Role == Assistant && w.dialect.EndsWithUser(w) {
 		out = append(out, Message{Role: User, Parts: []Part{nudge}})
 	}
 	return out
 }
 
 // turns reports whether messages of the two sides must alternate.
-func (w *writer) turns() bool { return w.to.Traits().Alternates }
+func (w *Writer) turns() bool { return w.To.Traits().Alternates }
 
 // inPlace reports whether a system message can stay where it is. Anthropic takes
 // it behind a user's message if no other one of the user follows.
-func (w *writer) inPlace(in []Message, i int, out []turn) bool {
-	switch w.o.SystemMessages {
+func (w *Writer) inPlace(in []Message, i int, out []turn) bool {
+	switch w.Options.SystemMessages {
 	case Folded:
 		return false
 	case InPlace:
 	default:
-		if !w.dialect.keepsSystem(w) {
+		if !w.dialect.KeepsSystem(w) {
 			return false
 		}
 	}
 	switch {
-	case w.rules.foldsSystem:
+	case w.Rules.FoldsSystem:
 		return false
-	case w.rules.systemBehindUser:
+	case w.Rules.SystemBehindUser:
 		return len(out) > 0 && !joins(out, Assistant) && out[len(out)-1].Role != System && (i+1 == len(in) || in[i+1].Role == Assistant)
 	}
 	return true
@@ -157,11 +157,11 @@ const reminderTag = "<system-reminder>"
 func reminders(parts []Part) []Part {
 	out := make([]Part, 0, len(parts))
 	for _, p := range parts {
-		if p.Kind != TextPart || p.Text.empty() {
+		if p.Kind != TextPart || p.Text.Empty() {
 			continue
 		}
-		if !isReminder(p) {
-			t := append(text(reminderTag+`\n`), p.Text...)
+		if !IsReminder(p) {
+			t := append(Text(reminderTag+`\n`), p.Text...)
 			p.Text = append(t, `\n</system-reminder>`...)
 		}
 		out = append(out, p)
@@ -169,31 +169,31 @@ func reminders(parts []Part) []Part {
 	return out
 }
 
-func isReminder(p Part) bool {
+func IsReminder(p Part) bool {
 	return p.Kind == TextPart && strings.HasPrefix(string(p.Text), reminderTag)
 }
 
 // carried returns the parts of a message that the upstream takes, and notes
 // which tools it called.
-func (w *writer) carried(m Message) []Part {
+func (w *Writer) carried(m Message) []Part {
 	parts := m.Parts
 	copied := false
 	for i, p := range m.Parts {
 		keep := true
 		switch p.Kind {
 		case TextPart:
-			keep = !p.Text.empty() || p.Signature != "" && w.to.Traits().SignedParts
+			keep = !p.Text.Empty() || p.Signature != "" && w.To.Traits().SignedParts
 		case ThinkingPart:
-			keep = w.own(p) || !w.o.Official && !p.Text.empty()
+			keep = w.Own(p) || !w.Options.Official && !p.Text.Empty()
 			if !keep {
 				w.dropThinking()
 			}
 		case MediaPart:
 			if keep = m.Role == User; !keep {
-				w.drop(p.Field)
+				w.Drop(p.Field)
 			}
 		}
-		if t, ok := textual(p); ok || !keep {
+		if t, ok := Textual(p); ok || !keep {
 			if !copied {
 				parts = append(make([]Part, 0, len(m.Parts)), m.Parts[:i]...)
 				copied = true
@@ -214,21 +214,21 @@ func (w *writer) carried(m Message) []Part {
 // refuses.
 func blank(parts []Part) bool {
 	for _, p := range parts {
-		if p.Kind != TextPart || strings.TrimSpace(p.Text.decoded()) != "" {
+		if p.Kind != TextPart || strings.TrimSpace(p.Text.Decoded()) != "" {
 			return false
 		}
 	}
 	return true
 }
 
-// textual returns a document that is plain text in base64 as text.
-func textual(p Part) (Part, bool) {
-	if p.Kind != MediaPart || p.Media.Data.empty() || !strings.HasPrefix(p.Media.Type, "text/") {
+// Textual returns a document that is plain text in base64 as text.
+func Textual(p Part) (Part, bool) {
+	if p.Kind != MediaPart || p.Media.Data.Empty() || !strings.HasPrefix(p.Media.Type, "text/") {
 		return p, false
 	}
-	b, err := base64.StdEncoding.DecodeString(p.Media.Data.decoded())
+	b, err := base64.StdEncoding.DecodeString(p.Media.Data.Decoded())
 	if err != nil {
 		return p, false
 	}
-	return Part{Text: escaped(strings.ToValidUTF8(string(b), "\uFFFD")), Cache: p.Cache}, true
+	return Part{Text: Escaped(strings.ToValidUTF8(string(b), "\uFFFD")), Cache: p.Cache}, true
 }

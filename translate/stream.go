@@ -27,16 +27,16 @@ import (
 // maxDocument bounds an answer in one piece.
 const maxDocument = 32 << 20
 
-// answerReader reads one format's answers into a flow.
-type answerReader interface {
-	// event reads one event of a stream; name is that of the SSE event.
-	event(f *flow, name string, root gjson.Result)
-	// whole reads an answer in one piece.
-	whole(f *flow, root gjson.Result)
-	// done is told of `data: [DONE]`.
-	done(f *flow)
-	// eof is told that the stream has come to a clean end.
-	eof(f *flow)
+// AnswerReader reads one format's answers into a flow.
+type AnswerReader interface {
+	// Event reads one event of a stream; name is that of the SSE event.
+	Event(f *Flow, name string, root gjson.Result)
+	// Whole reads an answer in one piece.
+	Whole(f *Flow, root gjson.Result)
+	// Done is told of `data: [DONE]`.
+	Done(f *Flow)
+	// EOF is told that the stream has come to a clean end.
+	EOF(f *Flow)
 }
 
 // Stream turns one answer of an upstream into the client's format. It is fed
@@ -44,13 +44,13 @@ type answerReader interface {
 // difference to what comes out. It never fails: what it cannot read ends the
 // answer in an error of the client's format. A Stream belongs to one goroutine.
 type Stream struct {
-	flow   flow
-	read   answerReader
+	flow   Flow
+	read   AnswerReader
 	events sse.Parser
 	emit   func(sse.Event)
 	form   form
 	doc    []byte
-	out    output
+	out    Buffer
 	failed *Failure
 }
 
@@ -63,9 +63,9 @@ const (
 	formWhole
 )
 
-// output is what goes to the client next.
-type output struct {
-	buf []byte
+// Buffer is what goes to the client next.
+type Buffer struct {
+	Buf []byte
 	// What a [Hold] has read last: the event, its data, and whether it has passed
 	// as it came.
 	came   sse.Frame
@@ -77,25 +77,25 @@ type output struct {
 const largestKept = 1 << 20
 
 // reset makes ready for what comes next.
-func (o *output) reset() {
-	if cap(o.buf) > largestKept {
-		o.buf = nil
+func (o *Buffer) reset() {
+	if cap(o.Buf) > largestKept {
+		o.Buf = nil
 	}
-	o.buf = o.buf[:0]
+	o.Buf = o.Buf[:0]
 }
 
 // NewStream returns a Stream for one answer of an upstream that speaks from, to
 // a client that speaks to. Both must be formats that this package knows.
 func NewStream(from, to wire.Format, asked *Answering) *Stream {
-	s := &Stream{read: dialects[from].reader()}
-	s.flow = flow{asked: asked, from: from, client: to, stops: Stops{Sequences: asked.Stop}}
+	s := &Stream{read: dialects[from].AnswerReader()}
+	s.flow = Flow{Asked: asked, from: from, Client: to, stops: Stops{Sequences: asked.Stop}}
 	if asked.Stream {
-		s.flow.to = dialects[to].writer(&s.flow, &s.out)
+		s.flow.to = dialects[to].AnswerWriter(&s.flow, &s.out)
 	} else {
-		s.flow.to = &collector{collected: collected{flow: &s.flow}, out: &s.out, failed: &s.failed}
+		s.flow.to = &collector{Collected: Collected{Flow: &s.flow}, out: &s.out, failed: &s.failed}
 	}
 	s.emit = s.event
-	s.events.Comment = s.flow.ping
+	s.events.Comment = s.flow.Ping
 	return s
 }
 
@@ -119,27 +119,27 @@ func (s *Stream) Feed(p []byte) []byte {
 		if s.events.Err() != nil {
 			s.broken("an event of the upstream's answer is too long")
 		}
-		return s.out.buf
+		return s.out.Buf
 	}
 	if len(s.doc)+len(p) > maxDocument {
 		s.broken("the upstream's answer is too long")
-		return s.out.buf
+		return s.out.Buf
 	}
 	s.doc = append(s.doc, p...)
-	return s.out.buf
+	return s.out.Buf
 }
 
 // Close ends the answer and returns what the client is to get last. With cut,
 // or if the upstream stopped before the end of its answer, nothing is made up
 // to complete it.
 func (s *Stream) Close(cut bool) []byte {
-	s.out.buf = s.out.buf[:0]
+	s.out.Buf = s.out.Buf[:0]
 	if cut {
 		return nil
 	}
 	if s.form == formWhole {
 		s.document()
-		return s.out.buf
+		return s.out.Buf
 	}
 	// Some servers leave out the blank line behind their last event. Half of one is none.
 	s.events.End(func(e sse.Event) {
@@ -147,12 +147,12 @@ func (s *Stream) Close(cut bool) []byte {
 			s.event(e)
 		}
 	})
-	s.read.eof(&s.flow)
-	return s.out.buf
+	s.read.EOF(&s.flow)
+	return s.out.Buf
 }
 
 // Ended reports whether the answer has come to its end, be it in an error.
-func (s *Stream) Ended() bool { return s.flow.ended }
+func (s *Stream) Ended() bool { return s.flow.Ended }
 
 // Failure returns the error that an answer in one piece turned out to be, nil
 // if it is none.
@@ -164,63 +164,63 @@ func (s *Stream) broken(message string) { s.flow.fail(&Failure{Message: message}
 func (s *Stream) event(e sse.Event) {
 	data := bytes.TrimSpace(e.Data)
 	switch {
-	case s.flow.ended, len(data) == 0:
+	case s.flow.Ended, len(data) == 0:
 		return
 	case string(data) == "[DONE]":
-		s.read.done(&s.flow)
+		s.read.Done(&s.flow)
 		return
 	}
-	text := view(data)
+	text := View(data)
 	if !wire.Valid(text) {
 		s.broken("an event of the upstream's answer is not valid JSON")
 		return
 	}
 	if root := gjson.Parse(text); root.IsObject() {
-		s.read.event(&s.flow, view(e.Name), root)
+		s.read.Event(&s.flow, View(e.Name), root)
 	}
 }
 
 // document reads an answer that came in one piece.
 func (s *Stream) document() {
-	text := view(bytes.TrimSpace(s.doc))
+	text := View(bytes.TrimSpace(s.doc))
 	if !wire.Valid(text) {
 		return // cut
 	}
 	root := gjson.Parse(text)
 	if root.IsArray() { // a stream of gemini without alt=sse
 		root.ForEach(func(_, item gjson.Result) bool {
-			s.read.event(&s.flow, "", item)
-			return !s.flow.ended
+			s.read.Event(&s.flow, "", item)
+			return !s.flow.Ended
 		})
-		s.read.eof(&s.flow)
+		s.read.EOF(&s.flow)
 		return
 	}
-	s.read.whole(&s.flow, root)
+	s.read.Whole(&s.flow, root)
 }
 
-// sse appends an event with a name; what follows up to its end is its data.
-func (o *output) sse(name string) {
-	o.buf = append(o.buf, "event: "...)
-	o.buf = append(o.buf, name...)
-	o.buf = append(o.buf, "\ndata: "...)
+// SSE appends an event with a name; what follows up to its end is its data.
+func (o *Buffer) SSE(name string) {
+	o.Buf = append(o.Buf, "event: "...)
+	o.Buf = append(o.Buf, name...)
+	o.Buf = append(o.Buf, "\ndata: "...)
 }
 
-func (o *output) data() { o.buf = append(o.buf, "data: "...) }
-func (o *output) end()  { o.buf = append(o.buf, "\n\n"...) }
+func (o *Buffer) Data() { o.Buf = append(o.Buf, "data: "...) }
+func (o *Buffer) End()  { o.Buf = append(o.Buf, "\n\n"...) }
 
-func (o *output) raw(s string) { o.buf = append(o.buf, s...) }
-func (o *output) int(n int64)  { o.buf = strconv.AppendInt(o.buf, n, 10) }
+func (o *Buffer) Raw(s string) { o.Buf = append(o.Buf, s...) }
+func (o *Buffer) Int(n int64)  { o.Buf = strconv.AppendInt(o.Buf, n, 10) }
 
-// string appends a text as a JSON string.
-func (o *output) string(s string) {
-	o.buf = append(o.buf, '"')
-	o.buf = appendEscaped(o.buf, s)
-	o.buf = append(o.buf, '"')
+// Str appends a text as a JSON string.
+func (o *Buffer) Str(s string) {
+	o.Buf = append(o.Buf, '"')
+	o.Buf = AppendEscaped(o.Buf, s)
+	o.Buf = append(o.Buf, '"')
 }
 
-// inside appends the inside of a JSON string in quotes.
-func (o *output) inside(s string) {
-	o.buf = append(o.buf, '"')
-	o.buf = append(o.buf, s...)
-	o.buf = append(o.buf, '"')
+// Inside appends the inside of a JSON string in quotes.
+func (o *Buffer) Inside(s string) {
+	o.Buf = append(o.Buf, '"')
+	o.Buf = append(o.Buf, s...)
+	o.Buf = append(o.Buf, '"')
 }

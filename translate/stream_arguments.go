@@ -16,19 +16,19 @@ package translate
 
 import "strconv"
 
-// argumentsEnd looks for the end of the JSON object that the arguments of a
+// ArgumentsEnd looks for the end of the JSON object that the arguments of a
 // call are, as they come. It reads the insides of JSON strings: the object's
 // own quotes are escaped there.
-type argumentsEnd struct {
+type ArgumentsEnd struct {
 	depth             int
 	inString, escaped bool
 	closed            bool
 }
 
-// complete reports whether the object has come to its end.
-func (a *argumentsEnd) complete() bool { return a.closed }
+// Complete reports whether the object has come to its end.
+func (a *ArgumentsEnd) Complete() bool { return a.closed }
 
-func (a *argumentsEnd) read(s string) {
+func (a *ArgumentsEnd) Read(s string) {
 	for i := 0; i < len(s) && !a.closed; i++ {
 		c := s[i]
 		if c == '\\' && i+1 < len(s) {
@@ -50,7 +50,7 @@ func (a *argumentsEnd) read(s string) {
 	}
 }
 
-func (a *argumentsEnd) take(c byte) {
+func (a *ArgumentsEnd) take(c byte) {
 	switch {
 	case a.escaped:
 		a.escaped = false

@@ -37,129 +37,129 @@ const (
 	blockWeight = 300
 )
 
-// flow puts what a reader finds into the order that a writer gets: one block is
+// Flow puts what a reader finds into the order that a writer gets: one block is
 // open at a time, and it is closed before the next one opens. Upstreams may
 // interleave calls; what comes before its block's turn is held.
-type flow struct {
-	message
-	to     answerWriter
-	asked  *Answering
+type Flow struct {
+	Answer
+	to     AnswerWriter
+	Asked  *Answering
 	from   wire.Format
-	client wire.Format
-	queue  []*block // blocks not closed yet, the first one is open
-	calls  []*block // all calls
-	parked []*block // calls that are held until they are complete
+	Client wire.Format
+	queue  []*Block // blocks not closed yet, the first one is open
+	calls  []*Block // all calls
+	parked []*Block // calls that are held until they are complete
 	held   int
 	kept   int // by the writer, about, in bytes
 	stops  Stops
 	// counted tells that a usage of chat completions came: timings count less.
 	counted bool
-	ended   bool
+	Ended   bool
 }
 
-// begin starts the answer, once. Readers call it as soon as they know its id.
-func (f *flow) begin(id, model string) {
-	if f.started || f.ended {
+// Begin starts the answer, once. Readers call it as soon as they know its id.
+func (f *Flow) Begin(id, model string) {
+	if f.Started || f.Ended {
 		return
 	}
-	f.started = true
-	f.id, f.model = f.answerID(strings.Clone(id)), strings.Clone(model)
-	if f.asked.Model != "" {
-		f.model = f.asked.Model
+	f.Started = true
+	f.ID, f.Model = f.answerID(strings.Clone(id)), strings.Clone(model)
+	if f.Asked.Model != "" {
+		f.Model = f.Asked.Model
 	}
-	f.to.start(&f.message)
+	f.to.Start(&f.Answer)
 }
 
 // answerID returns the answer's id as the client's API would have it: the
 // upstream's stands in it.
-func (f *flow) answerID(id string) string {
-	prefix := dialects[f.client].rules.idPrefix
+func (f *Flow) answerID(id string) string {
+	prefix := dialects[f.Client].rules.IDPrefix
 	switch {
 	case id == "":
-		return f.invent(cmp.Or(prefix, "msg"), 0)
+		return f.Invent(cmp.Or(prefix, "msg"), 0)
 	case prefix == "" || strings.HasPrefix(id, prefix):
 		return id
 	}
 	return prefix + "_" + id
 }
 
-// invent makes an id up: the same one for the same request and place.
-func (f *flow) invent(prefix string, n int) string {
+// Invent makes an id up: the same one for the same request and place.
+func (f *Flow) Invent(prefix string, n int) string {
 	h := fnv.New128a()
-	_, _ = h.Write([]byte(f.asked.Seed))
-	_, _ = h.Write([]byte(f.message.id))
+	_, _ = h.Write([]byte(f.Asked.Seed))
+	_, _ = h.Write([]byte(f.Answer.ID))
 	_, _ = h.Write(strconv.AppendInt(nil, int64(n), 10))
 	return prefix + "_" + base64.RawURLEncoding.EncodeToString(h.Sum(nil))
 }
 
-// text takes more of a text, up to the first of the stop sequences that the
+// Text takes more of a text, up to the first of the stop sequences that the
 // upstream was not told of.
-func (f *flow) text(s string) {
+func (f *Flow) Text(s string) {
 	if len(f.stops.Sequences) == 0 {
-		f.more(blockText, s)
+		f.more(TextBlock, s)
 		return
 	}
-	f.more(blockText, string(escaped(f.stops.Feed(plain(s)))))
+	f.more(TextBlock, string(Escaped(f.stops.Feed(Plain(s)))))
 	f.cut()
 }
 
 // cut notes that a stop sequence was met: what follows was never asked for.
-func (f *flow) cut() {
-	if f.stops.Hit == "" || f.stop == stopSequence {
+func (f *Flow) cut() {
+	if f.stops.Hit == "" || f.stop == StopSequence {
 		return
 	}
-	f.stopped(stopSequence)
-	f.sequence = string(escaped(f.stops.Hit))
+	f.Stopped(StopSequence)
+	f.Sequence = string(Escaped(f.stops.Hit))
 }
 
 // uncut passes on what was held back for it might have been the beginning of a
 // stop sequence.
-func (f *flow) uncut() {
+func (f *Flow) uncut() {
 	if rest := f.stops.Rest(); rest != "" {
-		f.more(blockText, string(escaped(rest)))
+		f.more(TextBlock, string(Escaped(rest)))
 	}
 }
 
-// thinking takes more of the model's reasoning.
-func (f *flow) thinking(s string) { f.more(blockThinking, s) }
+// Thinking takes more of the model's reasoning.
+func (f *Flow) Thinking(s string) { f.more(ThinkingBlock, s) }
 
-func (f *flow) more(kind blockKind, s string) {
+func (f *Flow) more(kind BlockKind, s string) {
 	if s == "" || f.over() {
 		return
 	}
 	b := f.tail()
-	if b == nil || b.kind != kind || b.done {
-		b = f.push(&block{kind: kind})
+	if b == nil || b.Kind != kind || b.Done {
+		b = f.push(&Block{Kind: kind})
 	}
 	f.fill(b, s)
 }
 
-// sign gives the thinking that is being written its signature. Thinking that
+// Sign gives the thinking that is being written its signature. Thinking that
 // shows no text has a block all the same.
-func (f *flow) sign(id, signature string, redacted bool) {
+func (f *Flow) Sign(id, signature string, redacted bool) {
 	if f.over() || signature == "" {
 		return
 	}
 	b := f.tail()
-	if b == nil || b.kind != blockThinking || b.done || redacted {
-		b = f.push(&block{kind: blockThinking, id: id, signature: signature, redacted: redacted})
+	if b == nil || b.Kind != ThinkingBlock || b.Done || redacted {
+		b = f.push(&Block{Kind: ThinkingBlock, ID: id, Signature: signature, Redacted: redacted})
 	}
-	b.id, b.signature = id, signature
-	b.done = true
+	b.ID, b.Signature = id, signature
+	b.Done = true
 	f.advance()
 }
 
-// endBlock tells that the text or thinking being written is complete.
-func (f *flow) endBlock() {
+// EndBlock tells that the text or thinking being written is complete.
+func (f *Flow) EndBlock() {
 	f.uncut()
-	if b := f.tail(); b != nil && b.kind != blockCall {
-		b.done = true
+	if b := f.tail(); b != nil && b.Kind != CallBlock {
+		b.Done = true
 		f.advance()
 	}
 }
 
-// call opens a call. With explicit, the reader tells when it ends.
-func (f *flow) call(index int64, id, name, signature string, explicit bool) *block {
+// Call opens a call. With explicit, the reader tells when it ends.
+func (f *Flow) Call(index int64, id, name, signature string, explicit bool) *Block {
 	f.uncut()
 	if f.over() {
 		return nil
@@ -168,11 +168,11 @@ func (f *flow) call(index int64, id, name, signature string, explicit bool) *blo
 		f.fail(&Failure{Message: "the upstream's answer has too many tool calls"})
 		return nil
 	}
-	b := &block{kind: blockCall, index: index, name: name, signature: signature, explicit: explicit, place: len(f.calls)}
+	b := &Block{Kind: CallBlock, index: index, Name: name, Signature: signature, explicit: explicit, Place: len(f.calls)}
 	f.identify(b, id)
 	f.calls = append(f.calls, b)
-	f.message.calls++
-	if f.asked.BufferCalls {
+	f.Answer.calls++
+	if f.Asked.BufferCalls {
 		f.settleParked(false)
 		f.parked = append(f.parked, b)
 		return b
@@ -182,15 +182,15 @@ func (f *flow) call(index int64, id, name, signature string, explicit bool) *blo
 
 // identify gives a call the id that came with it. One that another call of the
 // answer has got already would leave their results to be told apart by nothing.
-func (f *flow) identify(b *block, id string) {
-	if id == "" || slices.ContainsFunc(f.calls, func(o *block) bool { return o != b && o.id == id }) {
+func (f *Flow) identify(b *Block, id string) {
+	if id == "" || slices.ContainsFunc(f.calls, func(o *Block) bool { return o != b && o.ID == id }) {
 		return
 	}
-	b.id, b.givenID = id, true
+	b.ID, b.GivenID = id, true
 }
 
-// find returns the latest call of that index.
-func (f *flow) find(index int64) *block {
+// Find returns the latest call of that index.
+func (f *Flow) Find(index int64) *Block {
 	for i := len(f.calls) - 1; i >= 0; i-- {
 		if f.calls[i].index == index {
 			return f.calls[i]
@@ -199,71 +199,71 @@ func (f *flow) find(index int64) *block {
 	return nil
 }
 
-// last returns the latest call, nil if there is none.
-func (f *flow) last() *block {
+// Last returns the latest call, nil if there is none.
+func (f *Flow) Last() *Block {
 	if len(f.calls) == 0 {
 		return nil
 	}
 	return f.calls[len(f.calls)-1]
 }
 
-// arguments takes more of a call's arguments. What comes behind their end is
+// Arguments takes more of a call's arguments. What comes behind their end is
 // dropped once another block has begun.
-func (f *flow) arguments(b *block, s string) {
-	if s == "" || f.ended || b.done {
+func (f *Flow) Arguments(b *Block, s string) {
+	if s == "" || f.Ended || b.Done {
 		return
 	}
-	b.args.read(s)
+	b.args.Read(s)
 	f.fill(b, s)
 }
 
-// name completes a call whose id or name came late.
-func (f *flow) name(b *block, id, name string) {
-	if b.opened || f.ended {
+// Name completes a call whose id or name came late.
+func (f *Flow) Name(b *Block, id, name string) {
+	if b.opened || f.Ended {
 		return
 	}
-	if !b.givenID {
+	if !b.GivenID {
 		f.identify(b, strings.Clone(id))
 	}
-	if b.name == "" && name != "" {
-		b.name = strings.Clone(name)
+	if b.Name == "" && name != "" {
+		b.Name = strings.Clone(name)
 		f.advance()
 	}
 }
 
-// own reports whether the upstream speaks the client's format.
-func (f *flow) own() bool { return f.from == f.client }
+// Own reports whether the upstream speaks the client's format.
+func (f *Flow) Own() bool { return f.from == f.Client }
 
-// seal returns the string that carries a block of thinking through the client:
+// Seal returns the string that carries a block of thinking through the client:
 // the signature itself if it is of the client's own format. The text is what
 // the client would not hand back otherwise.
-func (f *flow) seal(b *block, text string) string {
-	if f.own() {
-		return b.signature
+func (f *Flow) Seal(b *Block, text string) string {
+	if f.Own() {
+		return b.Signature
 	}
-	return Sealed{Format: f.from, ID: b.id, Text: text, Data: b.signature, Redacted: b.redacted}.Seal()
+	return Sealed{Format: f.from, ID: b.ID, Text: text, Data: b.Signature, Redacted: b.Redacted}.Seal()
 }
 
-// callID returns the id that the client gets for a call.
-func (f *flow) callID(b *block) string {
-	if dialects[f.client].rules.signedCalls { // it has a place for the signature
-		return b.id
+// CallID returns the id that the client gets for a call.
+func (f *Flow) CallID(b *Block) string {
+	if dialects[f.Client].rules.SignedCalls { // it has a place for the signature
+		return b.ID
 	}
-	return SealID(b.id, b.signature)
+	return SealID(b.ID, b.Signature)
 }
 
-// endCall tells that a call is complete.
-func (f *flow) endCall(b *block) {
-	if f.ended || b.done {
+// EndCall tells that a call is complete.
+func (f *Flow) EndCall(b *Block) {
+	if f.Ended || b.Done {
 		return
 	}
-	b.done = true
+	b.Done = true
 	f.settleParked(false)
 	f.advance()
 }
 
-// stopped takes the reason why the answer ended: its blocks are complete.
-func (f *flow) stopped(r stopReason) {
+// Stopped takes the reason why the answer ended: its blocks are complete.
+func (f *Flow) Stopped(r StopReason) {
 	f.uncut()
 	if f.over() {
 		return
@@ -273,63 +273,63 @@ func (f *flow) stopped(r stopReason) {
 }
 
 // over tells that nothing more of the answer is wanted.
-func (f *flow) over() bool {
-	return f.ended || f.asked.Empty || f.stop == stopSequence && f.stops.Hit != ""
+func (f *Flow) over() bool {
+	return f.Ended || f.Asked.Empty || f.stop == StopSequence && f.stops.Hit != ""
 }
 
-func (f *flow) complete() {
+func (f *Flow) complete() {
 	f.settleParked(true)
 	for _, b := range f.queue {
-		b.done = true
+		b.Done = true
 	}
 	f.advance()
 }
 
-// end finishes the answer.
-func (f *flow) end() {
-	if f.ended {
+// End finishes the answer.
+func (f *Flow) End() {
+	if f.Ended {
 		return
 	}
-	f.begin("", "")
+	f.Begin("", "")
 	f.uncut()
 	f.complete()
-	if f.asked.Empty {
-		f.stop = stopLength
+	if f.Asked.Empty {
+		f.stop = StopLength
 	}
-	f.ended = true
-	f.to.finish(&f.message)
+	f.Ended = true
+	f.to.Finish(&f.Answer)
 }
 
-// failIf ends the answer in the error that an event is, and reports whether it is one.
-func (f *flow) failIf(event string, root gjson.Result) bool {
+// FailIf ends the answer in the error that an event is, and reports whether it is one.
+func (f *Flow) FailIf(event string, root gjson.Result) bool {
 	if !isFailure(event, root) {
 		return false
 	}
-	f.failWith(root)
+	f.FailWith(root)
 	return true
 }
 
-// failWith ends the answer in the error that an object is or holds.
-func (f *flow) failWith(root gjson.Result) { f.fail(readFailure(f.from, 0, root)) }
+// FailWith ends the answer in the error that an object is or holds.
+func (f *Flow) FailWith(root gjson.Result) { f.fail(readFailure(f.from, 0, root)) }
 
 // fail ends the answer in an error.
-func (f *flow) fail(e *Failure) {
-	if f.ended {
+func (f *Flow) fail(e *Failure) {
+	if f.Ended {
 		return
 	}
-	f.ended = true
+	f.Ended = true
 	e.complete()
-	f.to.fail(e)
+	f.to.Fail(e)
 }
 
-// ping passes a sign of life on.
-func (f *flow) ping() {
-	if !f.ended {
-		f.to.ping()
+// Ping passes a sign of life on.
+func (f *Flow) Ping() {
+	if !f.Ended {
+		f.to.Ping()
 	}
 }
 
-func (f *flow) tail() *block {
+func (f *Flow) tail() *Block {
 	if len(f.queue) == 0 {
 		return nil
 	}
@@ -337,21 +337,21 @@ func (f *flow) tail() *block {
 }
 
 // push puts a block behind those that are open.
-func (f *flow) push(b *block) *block {
-	f.begin("", "")
-	f.blocks = true
-	if t := f.tail(); t != nil && t.kind != blockCall {
-		t.done = true
+func (f *Flow) push(b *Block) *Block {
+	f.Begin("", "")
+	f.Written = true
+	if t := f.tail(); t != nil && t.Kind != CallBlock {
+		t.Done = true
 	}
 	f.queue = append(f.queue, b)
-	f.keep(blockWeight + len(b.id) + len(b.name) + len(b.signature))
+	f.keep(blockWeight + len(b.ID) + len(b.Name) + len(b.Signature))
 	f.advance()
 	return b
 }
 
 // fill takes more of a block, which may have to wait.
-func (f *flow) fill(b *block, s string) {
-	b.filled = true
+func (f *Flow) fill(b *Block, s string) {
+	b.Filled = true
 	if b.opened {
 		f.write(b, s)
 		return
@@ -366,42 +366,42 @@ func (f *flow) fill(b *block, s string) {
 
 // settleParked lets calls that are complete take their turn: all of them at the
 // end, before it those in front of the first that is not.
-func (f *flow) settleParked(all bool) {
+func (f *Flow) settleParked(all bool) {
 	for len(f.parked) > 0 {
 		b := f.parked[0]
-		if !b.done && !all && (b.explicit || !b.args.complete()) {
+		if !b.Done && !all && (b.explicit || !b.args.Complete()) {
 			return
 		}
-		b.done = true
+		b.Done = true
 		f.parked = f.parked[1:]
 		f.push(b)
 	}
 }
 
 // advance writes what can be written.
-func (f *flow) advance() {
-	for len(f.queue) > 0 && !f.ended {
+func (f *Flow) advance() {
+	for len(f.queue) > 0 && !f.Ended {
 		b := f.queue[0]
 		if !b.opened {
 			// A call's name may come in pieces of its own.
-			if b.kind == blockCall && b.name == "" && !b.done {
+			if b.Kind == CallBlock && b.Name == "" && !b.Done {
 				return
 			}
 			f.open(b)
 		}
-		if !b.done && len(f.queue) > 1 && !b.explicit && b.args.complete() {
-			b.done = true
+		if !b.Done && len(f.queue) > 1 && !b.explicit && b.args.Complete() {
+			b.Done = true
 		}
-		if !b.done {
+		if !b.Done {
 			return
 		}
-		if b.kind == blockCall && !b.filled {
-			f.to.delta(b, "{}")
+		if b.Kind == CallBlock && !b.Filled {
+			f.to.Delta(b, "{}")
 		}
-		if f.ended {
+		if f.Ended {
 			return
 		}
-		f.to.close(b)
+		f.to.Close(b)
 		f.queue[0] = nil
 		f.queue = f.queue[1:]
 	}
@@ -410,28 +410,28 @@ func (f *flow) advance() {
 	}
 }
 
-func (f *flow) open(b *block) {
+func (f *Flow) open(b *Block) {
 	b.opened = true
-	if b.kind == blockCall && b.id == "" {
-		b.id = f.invent("call", b.place)
+	if b.Kind == CallBlock && b.ID == "" {
+		b.ID = f.Invent("call", b.Place)
 	}
-	f.to.open(b)
+	f.to.Open(b)
 	if len(b.held) > 0 {
 		f.held -= len(b.held)
-		f.write(b, view(b.held))
+		f.write(b, View(b.held))
 		b.held = nil
 	}
 }
 
 // write writes more of an open block. What writers keep of it, to say it again at
 // the end or to say it whole, is bounded.
-func (f *flow) write(b *block, s string) {
-	before := len(b.content)
-	f.to.delta(b, s)
-	f.keep(len(b.content) - before)
+func (f *Flow) write(b *Block, s string) {
+	before := len(b.Content)
+	f.to.Delta(b, s)
+	f.keep(len(b.Content) - before)
 }
 
-func (f *flow) keep(n int) {
+func (f *Flow) keep(n int) {
 	if f.kept += n; f.kept > maxHeld {
 		f.fail(&Failure{Message: "the upstream's answer is too long to be translated"})
 	}

@@ -24,54 +24,54 @@ import (
 // provider runs itself are left out: no other format has them.
 type anthropicReader struct{}
 
-func (a *anthropicReader) event(f *flow, name string, root gjson.Result) {
-	switch kind(root, name) {
+func (a *anthropicReader) Event(f *Flow, name string, root gjson.Result) {
+	switch EventType(root, name) {
 	case "content_block_delta":
 		a.delta(f, root.Get("delta"), root.Get("index").Int())
 	case "content_block_start":
 		a.block(f, root.Get("content_block"), root.Get("index").Int(), false)
 	case "content_block_stop":
-		if b := f.find(root.Get("index").Int()); b != nil && !b.done {
+		if b := f.Find(root.Get("index").Int()); b != nil && !b.Done {
 			a.closeCall(f, b)
 			return
 		}
-		f.endBlock()
+		f.EndBlock()
 	case "message_start":
 		m := root.Get("message")
-		f.count(m.Get("usage"))
-		f.begin(m.Get("id").Str, m.Get("model").Str)
+		f.Count(m.Get("usage"))
+		f.Begin(m.Get("id").Str, m.Get("model").Str)
 	case "message_delta":
-		f.count(root.Get("usage"))
+		f.Count(root.Get("usage"))
 		a.reason(f, root.Get("delta"))
 	case "message_stop":
-		f.end()
+		f.End()
 	case "ping":
-		f.ping()
+		f.Ping()
 	default:
-		f.failIf(name, root)
+		f.FailIf(name, root)
 	}
 }
 
 // block opens a block; what it brings along is its first content.
-func (a *anthropicReader) block(f *flow, block gjson.Result, index int64, whole bool) {
+func (a *anthropicReader) block(f *Flow, block gjson.Result, index int64, whole bool) {
 	switch block.Get("type").Str {
 	case "text":
-		f.text(inside(block.Get("text")))
+		f.Text(Inside(block.Get("text")))
 	case "thinking":
-		f.thinking(inside(block.Get("thinking")))
+		f.Thinking(Inside(block.Get("thinking")))
 		if s := block.Get("signature").Str; s != "" {
-			f.sign("", strings.Clone(s), false)
+			f.Sign("", strings.Clone(s), false)
 		}
 	case "redacted_thinking":
-		f.sign("", strings.Clone(block.Get("data").Str), true)
+		f.Sign("", strings.Clone(block.Get("data").Str), true)
 	case "tool_use":
-		b := f.call(index, strings.Clone(block.Get("id").Str), strings.Clone(block.Get("name").Str), "", true)
+		b := f.Call(index, strings.Clone(block.Get("id").Str), strings.Clone(block.Get("name").Str), "", true)
 		if b == nil {
 			return
 		}
 		// The input of a block that is about to be filled is empty.
 		if input := block.Get("input").Raw; whole || input != "{}" && input != "" {
-			b.initial = string(escaped(input))
+			b.Initial = string(Escaped(input))
 		}
 		if whole {
 			a.closeCall(f, b)
@@ -79,70 +79,70 @@ func (a *anthropicReader) block(f *flow, block gjson.Result, index int64, whole 
 		return
 	}
 	if whole {
-		f.endBlock()
+		f.EndBlock()
 	}
 }
 
-func (a *anthropicReader) closeCall(f *flow, b *block) {
-	if !b.filled {
-		f.arguments(b, b.initial)
+func (a *anthropicReader) closeCall(f *Flow, b *Block) {
+	if !b.Filled {
+		f.Arguments(b, b.Initial)
 	}
-	f.endCall(b)
+	f.EndCall(b)
 }
 
-func (a *anthropicReader) delta(f *flow, delta gjson.Result, index int64) {
+func (a *anthropicReader) delta(f *Flow, delta gjson.Result, index int64) {
 	switch delta.Get("type").Str {
 	case "text_delta":
-		f.text(inside(delta.Get("text")))
+		f.Text(Inside(delta.Get("text")))
 	case "thinking_delta":
-		f.thinking(inside(delta.Get("thinking")))
+		f.Thinking(Inside(delta.Get("thinking")))
 	case "signature_delta":
-		f.sign("", strings.Clone(delta.Get("signature").Str), false)
+		f.Sign("", strings.Clone(delta.Get("signature").Str), false)
 	case "input_json_delta":
-		if b := f.find(index); b != nil {
-			f.arguments(b, inside(delta.Get("partial_json")))
+		if b := f.Find(index); b != nil {
+			f.Arguments(b, Inside(delta.Get("partial_json")))
 		}
 	}
 }
 
-func (a *anthropicReader) reason(f *flow, delta gjson.Result) {
+func (a *anthropicReader) reason(f *Flow, delta gjson.Result) {
 	reason := delta.Get("stop_reason").Str
 	if reason == "" {
 		return
 	}
-	f.sequence = strings.Clone(inside(delta.Get("stop_sequence")))
-	f.stopped(anthropicStops[reason])
+	f.Sequence = strings.Clone(Inside(delta.Get("stop_sequence")))
+	f.Stopped(anthropicStops[reason])
 }
 
 // anthropicStops are the reasons of the Messages API. An unknown one counts as
 // the proper end.
-var anthropicStops = map[string]stopReason{
-	"end_turn":                      stopEnd,
-	"max_tokens":                    stopLength,
-	"tool_use":                      stopCalls,
-	"stop_sequence":                 stopSequence,
-	"refusal":                       stopRefusal,
-	"pause_turn":                    stopPause,
-	"model_context_window_exceeded": stopContext,
+var anthropicStops = map[string]StopReason{
+	"end_turn":                      StopEnd,
+	"max_tokens":                    StopLength,
+	"tool_use":                      StopCalls,
+	"stop_sequence":                 StopSequence,
+	"refusal":                       StopRefusal,
+	"pause_turn":                    StopPause,
+	"model_context_window_exceeded": StopContext,
 }
 
-func (a *anthropicReader) whole(f *flow, root gjson.Result) {
+func (a *anthropicReader) Whole(f *Flow, root gjson.Result) {
 	content := root.Get("content")
 	if !content.Exists() {
-		f.failWith(root)
+		f.FailWith(root)
 		return
 	}
-	f.count(root.Get("usage"))
-	f.begin(root.Get("id").Str, root.Get("model").Str)
+	f.Count(root.Get("usage"))
+	f.Begin(root.Get("id").Str, root.Get("model").Str)
 	index := int64(0)
 	content.ForEach(func(_, block gjson.Result) bool {
 		a.block(f, block, index, true)
 		index++
-		return !f.ended
+		return !f.Ended
 	})
 	a.reason(f, root)
-	f.end()
+	f.End()
 }
 
-func (a *anthropicReader) done(*flow) {}
-func (a *anthropicReader) eof(*flow)  {}
+func (a *anthropicReader) Done(*Flow) {}
+func (a *anthropicReader) EOF(*Flow)  {}

@@ -27,99 +27,99 @@ type geminiReader struct {
 	finished bool
 }
 
-func (g *geminiReader) event(f *flow, _ string, root gjson.Result) {
+func (g *geminiReader) Event(f *Flow, _ string, root gjson.Result) {
 	candidates, feedback := root.Get("candidates"), root.Get("promptFeedback.blockReason").Str
 	usage := root.Get("usageMetadata")
 	switch {
-	case f.failIf("", root):
+	case f.FailIf("", root):
 		return
 	case !candidates.Exists() && feedback == "" && !usage.Exists():
 		return
 	}
-	f.count(usage)
-	if !f.started {
-		f.begin(strings.Clone(root.Get("responseId").Str), strings.Clone(root.Get("modelVersion").Str))
+	f.Count(usage)
+	if !f.Started {
+		f.Begin(strings.Clone(root.Get("responseId").Str), strings.Clone(root.Get("modelVersion").Str))
 	}
 	candidates.ForEach(func(_, candidate gjson.Result) bool {
 		if candidate.Get("index").Int() == 0 {
 			g.candidate(f, candidate)
 		}
-		return !f.ended
+		return !f.Ended
 	})
 	if feedback != "" {
 		g.finished = true
-		f.stopped(stopFilter)
+		f.Stopped(StopFilter)
 	}
 }
 
-func (g *geminiReader) candidate(f *flow, candidate gjson.Result) {
+func (g *geminiReader) candidate(f *Flow, candidate gjson.Result) {
 	candidate.Get("content.parts").ForEach(func(_, part gjson.Result) bool {
 		g.part(f, part)
-		return !f.ended
+		return !f.Ended
 	})
 	if reason := candidate.Get("finishReason").Str; reason != "" {
 		g.finished = true
 		stop, ok := geminiStops[reason]
 		if !ok {
-			stop = stopFilter
+			stop = StopFilter
 		}
-		f.stopped(stop)
+		f.Stopped(stop)
 	}
 }
 
 // geminiStops are the reasons of the Gemini API. The others are all filters:
 // SAFETY, RECITATION, LANGUAGE, BLOCKLIST, PROHIBITED_CONTENT, SPII and so on.
-var geminiStops = map[string]stopReason{
-	"FINISH_REASON_UNSPECIFIED": stopEnd,
-	"STOP":                      stopEnd,
-	"MAX_TOKENS":                stopLength,
-	"MALFORMED_FUNCTION_CALL":   stopEnd,
-	"UNEXPECTED_TOOL_CALL":      stopEnd,
-	"OTHER":                     stopEnd,
+var geminiStops = map[string]StopReason{
+	"FINISH_REASON_UNSPECIFIED": StopEnd,
+	"STOP":                      StopEnd,
+	"MAX_TOKENS":                StopLength,
+	"MALFORMED_FUNCTION_CALL":   StopEnd,
+	"UNEXPECTED_TOOL_CALL":      StopEnd,
+	"OTHER":                     StopEnd,
 }
 
 // part reads a part. The signature of a call travels with the call, that of
 // thinking or text with the thinking.
-func (g *geminiReader) part(f *flow, part gjson.Result) {
+func (g *geminiReader) part(f *Flow, part gjson.Result) {
 	signature := part.Get("thoughtSignature").Str
 	if call := part.Get("functionCall"); call.IsObject() {
 		name := call.Get("name").Str
 		if name == "" {
 			return
 		}
-		b := f.call(0, strings.Clone(call.Get("id").Str), strings.Clone(name), strings.Clone(signature), true)
+		b := f.Call(0, strings.Clone(call.Get("id").Str), strings.Clone(name), strings.Clone(signature), true)
 		if b == nil {
 			return
 		}
 		if args := call.Get("args"); args.IsObject() {
-			f.arguments(b, string(escaped(args.Raw)))
+			f.Arguments(b, string(Escaped(args.Raw)))
 		} else {
-			f.arguments(b, "{}")
+			f.Arguments(b, "{}")
 		}
-		f.endCall(b)
+		f.EndCall(b)
 		return
 	}
 	if part.Get("thought").Bool() {
-		f.thinking(inside(part.Get("text")))
-		f.sign("", strings.Clone(signature), false)
+		f.Thinking(Inside(part.Get("text")))
+		f.Sign("", strings.Clone(signature), false)
 		return
 	}
-	f.text(inside(part.Get("text")))
+	f.Text(Inside(part.Get("text")))
 }
 
-func (g *geminiReader) whole(f *flow, root gjson.Result) {
-	g.event(f, "", root)
+func (g *geminiReader) Whole(f *Flow, root gjson.Result) {
+	g.Event(f, "", root)
 	if g.finished {
-		f.end()
+		f.End()
 		return
 	}
-	f.failWith(root)
+	f.FailWith(root)
 }
 
-func (g *geminiReader) done(f *flow) { g.eof(f) }
+func (g *geminiReader) Done(f *Flow) { g.EOF(f) }
 
-func (g *geminiReader) eof(f *flow) {
+func (g *geminiReader) EOF(f *Flow) {
 	if g.finished {
-		f.end()
+		f.End()
 	}
 }

@@ -24,23 +24,23 @@ import (
 // speak. Choices beyond the first are left out: no other format has them.
 type chatReader struct{}
 
-func (c *chatReader) event(f *flow, name string, root gjson.Result) {
+func (c *chatReader) Event(f *Flow, name string, root gjson.Result) {
 	if !c.answer(f, root, "delta") {
-		f.failIf(name, root)
+		f.FailIf(name, root)
 	}
 }
 
-// whole reads an answer that is not streamed; it is over when it is read.
-func (c *chatReader) whole(f *flow, root gjson.Result) {
+// Whole reads an answer that is not streamed; it is over when it is read.
+func (c *chatReader) Whole(f *Flow, root gjson.Result) {
 	if !c.answer(f, root, "message") {
-		f.failWith(root)
+		f.FailWith(root)
 		return
 	}
-	f.end()
+	f.End()
 }
 
 // answer reads an answer or a chunk of one, and reports whether it was one.
-func (c *chatReader) answer(f *flow, root gjson.Result, from string) bool {
+func (c *chatReader) answer(f *Flow, root gjson.Result, from string) bool {
 	var id, model string
 	var choices, usage, timings, progress, fault gjson.Result
 	root.ForEach(func(key, value gjson.Result) bool {
@@ -65,12 +65,12 @@ func (c *chatReader) answer(f *flow, root gjson.Result, from string) bool {
 	if fault.IsObject() || fault.Str != "" || !choices.Exists() {
 		return false
 	}
-	f.count(usage)
-	f.countTimings(timings)
-	f.foresee(progress)
+	f.Count(usage)
+	f.CountTimings(timings)
+	f.PromptProgress(progress)
 	// The first chunk of some servers holds nothing yet, not even an id.
-	if !f.started && (id != "" || choices.Get("0").Exists()) {
-		f.begin(strings.Clone(id), strings.Clone(model))
+	if !f.Started && (id != "" || choices.Get("0").Exists()) {
+		f.Begin(strings.Clone(id), strings.Clone(model))
 	}
 	choices.ForEach(func(_, choice gjson.Result) bool {
 		c.choice(f, choice, from)
@@ -79,7 +79,7 @@ func (c *chatReader) answer(f *flow, root gjson.Result, from string) bool {
 	return true
 }
 
-func (c *chatReader) choice(f *flow, choice gjson.Result, from string) {
+func (c *chatReader) choice(f *Flow, choice gjson.Result, from string) {
 	var index int64
 	var delta, finish gjson.Result
 	choice.ForEach(func(key, value gjson.Result) bool {
@@ -102,21 +102,21 @@ func (c *chatReader) choice(f *flow, choice gjson.Result, from string) {
 	}
 	stop, ok := chatStops[finish.Str]
 	if !ok {
-		stop = stopEnd
+		stop = StopEnd
 	}
-	f.stopped(stop)
+	f.Stopped(stop)
 }
 
 // chatStops are the reasons of chat completions.
-var chatStops = map[string]stopReason{
-	"stop":           stopEnd,
-	"length":         stopLength,
-	"tool_calls":     stopCalls,
-	"function_call":  stopCalls,
-	"content_filter": stopFilter,
+var chatStops = map[string]StopReason{
+	"stop":           StopEnd,
+	"length":         StopLength,
+	"tool_calls":     StopCalls,
+	"function_call":  StopCalls,
+	"content_filter": StopFilter,
 }
 
-func (c *chatReader) delta(f *flow, delta gjson.Result, whole bool) {
+func (c *chatReader) delta(f *Flow, delta gjson.Result, whole bool) {
 	var content, refusal, reasoning, alias, details, calls gjson.Result
 	delta.ForEach(func(key, value gjson.Result) bool {
 		switch key.Str {
@@ -135,22 +135,22 @@ func (c *chatReader) delta(f *flow, delta gjson.Result, whole bool) {
 		}
 		return true
 	})
-	if inside(reasoning) == "" {
+	if Inside(reasoning) == "" {
 		reasoning = alias
 	}
-	f.thinking(inside(reasoning))
+	f.Thinking(Inside(reasoning))
 	c.sealed(f, details)
 	if content.IsArray() {
 		content.ForEach(func(_, part gjson.Result) bool {
-			f.text(inside(part.Get("text")))
+			f.Text(Inside(part.Get("text")))
 			return true
 		})
 	} else {
-		f.text(inside(content))
+		f.Text(Inside(content))
 	}
-	if s := inside(refusal); s != "" {
-		f.refused = true
-		f.text(s)
+	if s := Inside(refusal); s != "" {
+		f.Refused = true
+		f.Text(s)
 	}
 	if calls.IsArray() {
 		c.calls(f, calls, whole)
@@ -159,10 +159,10 @@ func (c *chatReader) delta(f *flow, delta gjson.Result, whole bool) {
 
 // sealed reads the encrypted reasoning that OpenRouter and this package put
 // beside a message.
-func (c *chatReader) sealed(f *flow, details gjson.Result) {
+func (c *chatReader) sealed(f *Flow, details gjson.Result) {
 	details.ForEach(func(_, d gjson.Result) bool {
 		if d.Get("type").Str == "reasoning.encrypted" {
-			f.sign(strings.Clone(d.Get("id").Str), strings.Clone(d.Get("data").Str), false)
+			f.Sign(strings.Clone(d.Get("id").Str), strings.Clone(d.Get("data").Str), false)
 		}
 		return true
 	})
@@ -170,7 +170,7 @@ func (c *chatReader) sealed(f *flow, details gjson.Result) {
 
 // calls reads tool_calls as wire's decoder does. A new call has a new index in
 // a stream; some servers give every call the same index, or none, but new ids.
-func (c *chatReader) calls(f *flow, list gjson.Result, whole bool) {
+func (c *chatReader) calls(f *Flow, list gjson.Result, whole bool) {
 	position := int64(-1)
 	list.ForEach(func(_, item gjson.Result) bool {
 		position++
@@ -178,29 +178,29 @@ func (c *chatReader) calls(f *flow, list gjson.Result, whole bool) {
 			return true
 		}
 		id, function, index := item.Get("id").Str, item.Get("function"), item.Get("index")
-		var b *block
+		var b *Block
 		switch {
 		case whole:
 		case index.Exists():
-			b = f.find(index.Int())
+			b = f.Find(index.Int())
 		default:
-			b = f.last()
+			b = f.Last()
 		}
 		name, signature := function.Get("name").Str, item.Get("extra_content.google.thought_signature").Str
-		if b == nil || id != "" && b.givenID && id != b.id {
+		if b == nil || id != "" && b.GivenID && id != b.ID {
 			at := position
 			if index.Exists() {
 				at = index.Int()
 			}
-			if b = f.call(at, strings.Clone(id), strings.Clone(name), strings.Clone(signature), false); b == nil {
+			if b = f.Call(at, strings.Clone(id), strings.Clone(name), strings.Clone(signature), false); b == nil {
 				return false
 			}
 		}
-		f.name(b, id, name)
-		f.arguments(b, argumentsOf(function.Get("arguments")))
-		return !f.ended
+		f.Name(b, id, name)
+		f.Arguments(b, ArgumentsText(function.Get("arguments")))
+		return !f.Ended
 	})
 }
 
-func (c *chatReader) done(f *flow) { f.end() }
-func (c *chatReader) eof(*flow)    {}
+func (c *chatReader) Done(f *Flow) { f.End() }
+func (c *chatReader) EOF(*Flow)    {}

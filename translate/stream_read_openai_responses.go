@@ -28,22 +28,22 @@ type responsesReader struct {
 	texts, thoughts map[int64]bool
 }
 
-func (r *responsesReader) event(f *flow, name string, root gjson.Result) {
+func (r *responsesReader) Event(f *Flow, name string, root gjson.Result) {
 	at := root.Get("output_index").Int()
-	switch kind(root, name) {
+	switch EventType(root, name) {
 	case "response.output_text.delta":
 		r.texts = mark(r.texts, at)
-		f.text(inside(root.Get("delta")))
+		f.Text(Inside(root.Get("delta")))
 	case "response.refusal.delta":
 		r.texts = mark(r.texts, at)
-		f.refused = true
-		f.text(inside(root.Get("delta")))
+		f.Refused = true
+		f.Text(Inside(root.Get("delta")))
 	case "response.reasoning_summary_text.delta", "response.reasoning_text.delta":
 		r.thoughts = mark(r.thoughts, at)
-		f.thinking(inside(root.Get("delta")))
+		f.Thinking(Inside(root.Get("delta")))
 	case "response.function_call_arguments.delta":
-		if b := f.find(at); b != nil && !b.custom {
-			f.arguments(b, inside(root.Get("delta")))
+		if b := f.Find(at); b != nil && !b.Custom {
+			f.Arguments(b, Inside(root.Get("delta")))
 		}
 	case "response.output_item.added":
 		r.open(f, root.Get("item"), at)
@@ -51,22 +51,22 @@ func (r *responsesReader) event(f *flow, name string, root gjson.Result) {
 		r.item(f, root.Get("item"), at)
 	case "response.created":
 		m := root.Get("response")
-		f.begin(strings.Clone(m.Get("id").Str), strings.Clone(m.Get("model").Str))
+		f.Begin(strings.Clone(m.Get("id").Str), strings.Clone(m.Get("model").Str))
 	case "response.completed", "response.incomplete":
 		r.end(f, root.Get("response"))
 	case "response.failed":
-		f.failWith(root.Get("response"))
+		f.FailWith(root.Get("response"))
 	case "response.in_progress", "response.queued", "keepalive":
-		if f.started {
-			f.ping()
+		if f.Started {
+			f.Ping()
 		}
 	default:
-		f.failIf(name, root)
+		f.FailIf(name, root)
 	}
 }
 
-// kind returns the type of an event. Some servers leave it to the event's name.
-func kind(root gjson.Result, name string) string {
+// EventType returns the type of an event. Some servers leave it to the event's name.
+func EventType(root gjson.Result, name string) string {
 	if kind := root.Get("type").Str; kind != "" {
 		return kind
 	}
@@ -82,12 +82,12 @@ func mark(m map[int64]bool, at int64) map[int64]bool {
 }
 
 // open begins a call; other items begin with their first text.
-func (r *responsesReader) open(f *flow, item gjson.Result, at int64) *block {
+func (r *responsesReader) open(f *Flow, item gjson.Result, at int64) *Block {
 	switch kind := item.Get("type").Str; kind {
 	case "function_call", "custom_tool_call":
-		b := f.call(at, strings.Clone(item.Get("call_id").Str), strings.Clone(item.Get("name").Str), "", true)
+		b := f.Call(at, strings.Clone(item.Get("call_id").Str), strings.Clone(item.Get("name").Str), "", true)
 		if b != nil {
-			b.custom = kind == "custom_tool_call"
+			b.Custom = kind == "custom_tool_call"
 		}
 		return b
 	}
@@ -95,82 +95,82 @@ func (r *responsesReader) open(f *flow, item gjson.Result, at int64) *block {
 }
 
 // item takes an item that is complete, with what no delta has brought.
-func (r *responsesReader) item(f *flow, item gjson.Result, at int64) {
+func (r *responsesReader) item(f *Flow, item gjson.Result, at int64) {
 	switch item.Get("type").Str {
 	case "message":
 		if !r.texts[at] {
 			item.Get("content").ForEach(func(_, part gjson.Result) bool {
-				f.text(inside(part.Get("text")))
-				if s := inside(part.Get("refusal")); s != "" {
-					f.refused = true
-					f.text(s)
+				f.Text(Inside(part.Get("text")))
+				if s := Inside(part.Get("refusal")); s != "" {
+					f.Refused = true
+					f.Text(s)
 				}
 				return true
 			})
 		}
-		f.endBlock()
+		f.EndBlock()
 	case "reasoning":
 		if !r.thoughts[at] {
 			for _, list := range [...]string{"summary", "content"} {
 				item.Get(list).ForEach(func(_, part gjson.Result) bool {
-					f.thinking(inside(part.Get("text")))
+					f.Thinking(Inside(part.Get("text")))
 					return true
 				})
 			}
 		}
-		f.sign(strings.Clone(item.Get("id").Str), strings.Clone(item.Get("encrypted_content").Str), false)
-		f.endBlock()
+		f.Sign(strings.Clone(item.Get("id").Str), strings.Clone(item.Get("encrypted_content").Str), false)
+		f.EndBlock()
 	case "function_call", "custom_tool_call":
-		b := f.find(at)
-		if b == nil || b.done && b.id != item.Get("call_id").Str {
+		b := f.Find(at)
+		if b == nil || b.Done && b.ID != item.Get("call_id").Str {
 			if b = r.open(f, item, at); b == nil {
 				return
 			}
 		}
 		switch {
-		case b.custom && !b.filled:
-			f.arguments(b, string(escaped(`{"input":`+item.Get("input").Raw+`}`)))
-		case !b.filled:
-			f.arguments(b, argumentsOf(item.Get("arguments")))
+		case b.Custom && !b.Filled:
+			f.Arguments(b, string(Escaped(`{"input":`+item.Get("input").Raw+`}`)))
+		case !b.Filled:
+			f.Arguments(b, ArgumentsText(item.Get("arguments")))
 		}
-		f.endCall(b)
+		f.EndCall(b)
 	}
 }
 
 // end takes the final response.
-func (r *responsesReader) end(f *flow, m gjson.Result) {
-	f.count(m.Get("usage"))
-	f.begin(strings.Clone(m.Get("id").Str), strings.Clone(m.Get("model").Str))
-	if !f.blocks { // some servers stream nothing but the end
+func (r *responsesReader) end(f *Flow, m gjson.Result) {
+	f.Count(m.Get("usage"))
+	f.Begin(strings.Clone(m.Get("id").Str), strings.Clone(m.Get("model").Str))
+	if !f.Written { // some servers stream nothing but the end
 		r.output(f, m.Get("output"))
 	}
 	switch m.Get("incomplete_details.reason").Str {
 	case "max_output_tokens":
-		f.stopped(stopLength)
+		f.Stopped(StopLength)
 	case "content_filter":
-		f.stopped(stopFilter)
+		f.Stopped(StopFilter)
 	default:
-		f.stopped(stopEnd)
+		f.Stopped(StopEnd)
 	}
-	f.end()
+	f.End()
 }
 
-func (r *responsesReader) output(f *flow, list gjson.Result) {
+func (r *responsesReader) output(f *Flow, list gjson.Result) {
 	at := int64(0)
 	list.ForEach(func(_, item gjson.Result) bool {
 		r.item(f, item, at)
 		at++
-		return !f.ended
+		return !f.Ended
 	})
 }
 
-func (r *responsesReader) whole(f *flow, root gjson.Result) {
+func (r *responsesReader) Whole(f *Flow, root gjson.Result) {
 	if root.Get("status").Str == "failed" || !root.Get("output").Exists() {
-		f.failWith(root)
+		f.FailWith(root)
 		return
 	}
 	r.end(f, root)
 }
 
-func (r *responsesReader) done(*flow) {}
-func (r *responsesReader) eof(*flow)  {}
+func (r *responsesReader) Done(*Flow) {}
+func (r *responsesReader) EOF(*Flow)  {}

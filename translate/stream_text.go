@@ -22,34 +22,34 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
-// inside returns what stands between the quotes of a JSON string, escapes and
+// Inside returns what stands between the quotes of a JSON string, escapes and
 // all, and "" for any other value.
-func inside(r gjson.Result) string {
+func Inside(r gjson.Result) string {
 	if r.Type != gjson.String || len(r.Raw) < 2 {
 		return ""
 	}
 	return r.Raw[1 : len(r.Raw)-1]
 }
 
-// argumentsOf returns the arguments of a call as the inside of a string. Some
+// ArgumentsText returns the arguments of a call as the inside of a string. Some
 // servers send the object that they should be the text of.
-func argumentsOf(r gjson.Result) string {
+func ArgumentsText(r gjson.Result) string {
 	if r.IsObject() {
-		return string(escaped(r.Raw))
+		return string(Escaped(r.Raw))
 	}
-	return inside(r)
+	return Inside(r)
 }
 
-// plain returns the text that the inside of a JSON string stands for.
-func plain(inside string) string {
+// Plain returns the text that the inside of a JSON string stands for.
+func Plain(inside string) string {
 	return gjson.Parse(`"` + inside + `"`).Str
 }
 
-// appendObject appends the arguments of a call as a JSON object on one line.
+// AppendArguments appends the arguments of a call as a JSON object on one line.
 // Models do write arguments that are none; those become the one member
 // "arguments" of an object, which the tool will complain about.
-func appendObject(dst []byte, inside string) []byte {
-	text := plain(inside)
+func AppendArguments(dst []byte, inside string) []byte {
+	text := Plain(inside)
 	if text == "" {
 		return append(dst, "{}"...)
 	}
@@ -58,12 +58,12 @@ func appendObject(dst []byte, inside string) []byte {
 		dst = append(dst, inside...)
 		return append(dst, `"}`...)
 	}
-	return appendLine(dst, text)
+	return AppendLine(dst, text)
 }
 
-// appendLine appends JSON without its line ends, which can only stand between
+// AppendLine appends JSON without its line ends, which can only stand between
 // tokens.
-func appendLine(dst []byte, json string) []byte {
+func AppendLine(dst []byte, json string) []byte {
 	for i := range len(json) {
 		if c := json[i]; c != '\n' && c != '\r' {
 			dst = append(dst, c)
@@ -72,5 +72,5 @@ func appendLine(dst []byte, json string) []byte {
 	return dst
 }
 
-// view returns b as a string without copying it.
-func view(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
+// View returns b as a string without copying it.
+func View(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }

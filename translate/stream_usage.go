@@ -20,35 +20,35 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
-// count takes a member that holds the answer's usage.
-func (f *flow) count(u gjson.Result) {
+// Count takes a member that holds the answer's usage.
+func (f *Flow) Count(u gjson.Result) {
 	if !u.IsObject() {
 		return
 	}
-	f.usage = wire.ReadUsage(f.from, f.usage, u.Raw)
+	f.Usage = wire.ReadUsage(f.from, f.Usage, u.Raw)
 	f.counted = f.counted || u.Get("prompt_tokens").Int()+u.Get("completion_tokens").Int() > 0
 	for _, path := range [...]string{"completion_tokens_details.reasoning_tokens", "output_tokens_details.reasoning_tokens", "thoughtsTokenCount"} {
-		if n := u.Get(path).Int(); n > 0 && n <= f.usage.Output {
-			f.reasoning = n
+		if n := u.Get(path).Int(); n > 0 && n <= f.Usage.Output {
+			f.Reasoning = n
 		}
 	}
 }
 
-// countTimings takes what a llama.cpp server says in the place of a usage.
-func (f *flow) countTimings(t gjson.Result) {
+// CountTimings takes what a llama.cpp server says in the place of a usage.
+func (f *Flow) CountTimings(t gjson.Result) {
 	if t.IsObject() && !f.counted {
-		f.usage = wire.ReadTimings(t.Raw)
+		f.Usage = wire.ReadTimings(t.Raw)
 	}
 }
 
-// foresee takes what a llama.cpp server says of the prompt while it reads it: all
+// PromptProgress takes what a llama.cpp server says of the prompt while it reads it: all
 // of its tokens, and those that were in the cache.
-func (f *flow) foresee(p gjson.Result) {
+func (f *Flow) PromptProgress(p gjson.Result) {
 	total, cached := p.Get("total").Int(), p.Get("cache").Int()
-	if !p.IsObject() || f.started || f.counted || total <= 0 || total > longestPrompt || cached < 0 || cached > total {
+	if !p.IsObject() || f.Started || f.counted || total <= 0 || total > longestPrompt || cached < 0 || cached > total {
 		return
 	}
-	f.usage = wire.Usage{Uncached: total - cached, Read: cached, Reported: true}
+	f.Usage = wire.Usage{Uncached: total - cached, Read: cached, Reported: true}
 }
 
 // longestPrompt is more tokens than any prompt has.

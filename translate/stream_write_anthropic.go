@@ -16,113 +16,113 @@ package translate
 
 // anthropicWriter writes a stream of the Messages API.
 type anthropicWriter struct {
-	*output
-	flow *flow
+	*Buffer
+	flow *Flow
 	next int
 }
 
-func (w *anthropicWriter) start(m *message) {
-	w.sse("message_start")
-	w.raw(`{"type":"message_start","message":`)
-	w.buf = appendAnthropicHead(w.buf, m)
-	w.raw(`,"content":[],"stop_reason":null,"stop_sequence":null,"usage":`)
-	w.buf = appendAnthropicUsage(w.buf, m.usage)
-	w.raw(`}}`)
-	w.end()
+func (w *anthropicWriter) Start(m *Answer) {
+	w.SSE("message_start")
+	w.Raw(`{"type":"message_start","message":`)
+	w.Buf = appendAnthropicHead(w.Buf, m)
+	w.Raw(`,"content":[],"stop_reason":null,"stop_sequence":null,"usage":`)
+	w.Buf = appendAnthropicUsage(w.Buf, m.Usage)
+	w.Raw(`}}`)
+	w.End()
 }
 
-func (w *anthropicWriter) open(b *block) {
-	b.at = w.next
+func (w *anthropicWriter) Open(b *Block) {
+	b.At = w.next
 	w.next++
-	w.sse("content_block_start")
-	w.raw(`{"type":"content_block_start","index":`)
-	w.int(int64(b.at))
-	w.raw(`,"content_block":`)
+	w.SSE("content_block_start")
+	w.Raw(`{"type":"content_block_start","index":`)
+	w.Int(int64(b.At))
+	w.Raw(`,"content_block":`)
 	switch {
-	case b.kind == blockCall:
-		w.raw(`{"type":"tool_use","id":`)
-		w.string(w.flow.callID(b))
-		w.raw(`,"name":`)
-		w.string(w.flow.asked.Names.Client(b.name).Name)
-		w.raw(`,"input":{}}`)
-	case b.kind == blockText:
-		w.raw(`{"type":"text","text":""}`)
+	case b.Kind == CallBlock:
+		w.Raw(`{"type":"tool_use","id":`)
+		w.Str(w.flow.CallID(b))
+		w.Raw(`,"name":`)
+		w.Str(w.flow.Asked.Names.Client(b.Name).Name)
+		w.Raw(`,"input":{}}`)
+	case b.Kind == TextBlock:
+		w.Raw(`{"type":"text","text":""}`)
 	case w.opaque(b):
-		w.raw(`{"type":"redacted_thinking","data":`)
-		w.string(b.signature)
-		w.raw("}")
+		w.Raw(`{"type":"redacted_thinking","data":`)
+		w.Str(b.Signature)
+		w.Raw("}")
 	default:
-		w.raw(`{"type":"thinking","thinking":"","signature":""}`)
+		w.Raw(`{"type":"thinking","thinking":"","signature":""}`)
 	}
-	w.raw("}")
-	w.end()
+	w.Raw("}")
+	w.End()
 }
 
 // opaque reports whether the block is redacted_thinking of Anthropic's own.
-func (w *anthropicWriter) opaque(b *block) bool { return b.redacted && w.flow.own() }
+func (w *anthropicWriter) opaque(b *Block) bool { return b.Redacted && w.flow.Own() }
 
-func (w *anthropicWriter) delta(b *block, text string) {
-	w.sse("content_block_delta")
-	w.raw(`{"type":"content_block_delta","index":`)
-	w.int(int64(b.at))
-	switch b.kind {
-	case blockCall:
-		w.raw(`,"delta":{"type":"input_json_delta","partial_json":`)
-	case blockText:
-		w.raw(`,"delta":{"type":"text_delta","text":`)
+func (w *anthropicWriter) Delta(b *Block, text string) {
+	w.SSE("content_block_delta")
+	w.Raw(`{"type":"content_block_delta","index":`)
+	w.Int(int64(b.At))
+	switch b.Kind {
+	case CallBlock:
+		w.Raw(`,"delta":{"type":"input_json_delta","partial_json":`)
+	case TextBlock:
+		w.Raw(`,"delta":{"type":"text_delta","text":`)
 	default:
-		w.raw(`,"delta":{"type":"thinking_delta","thinking":`)
+		w.Raw(`,"delta":{"type":"thinking_delta","thinking":`)
 	}
-	w.inside(text)
-	w.raw("}}")
-	w.end()
+	w.Inside(text)
+	w.Raw("}}")
+	w.End()
 }
 
-func (w *anthropicWriter) close(b *block) {
-	if b.kind == blockThinking && !w.opaque(b) {
-		w.sse("content_block_delta")
-		w.raw(`{"type":"content_block_delta","index":`)
-		w.int(int64(b.at))
-		w.raw(`,"delta":{"type":"signature_delta","signature":`)
-		w.string(w.flow.seal(b, ""))
-		w.raw("}}")
-		w.end()
+func (w *anthropicWriter) Close(b *Block) {
+	if b.Kind == ThinkingBlock && !w.opaque(b) {
+		w.SSE("content_block_delta")
+		w.Raw(`{"type":"content_block_delta","index":`)
+		w.Int(int64(b.At))
+		w.Raw(`,"delta":{"type":"signature_delta","signature":`)
+		w.Str(w.flow.Seal(b, ""))
+		w.Raw("}}")
+		w.End()
 	}
-	w.sse("content_block_stop")
-	w.raw(`{"type":"content_block_stop","index":`)
-	w.int(int64(b.at))
-	w.raw("}")
-	w.end()
+	w.SSE("content_block_stop")
+	w.Raw(`{"type":"content_block_stop","index":`)
+	w.Int(int64(b.At))
+	w.Raw("}")
+	w.End()
 }
 
-func (w *anthropicWriter) finish(m *message) {
-	w.sse("message_delta")
-	w.raw(`{"type":"message_delta","delta":{`)
-	w.buf = appendAnthropicStop(w.buf, m)
-	w.raw(`},"usage":`)
-	w.buf = appendAnthropicUsage(w.buf, m.usage)
-	w.raw("}")
-	w.end()
-	w.sse("message_stop")
-	w.raw(`{"type":"message_stop"}`)
-	w.end()
+func (w *anthropicWriter) Finish(m *Answer) {
+	w.SSE("message_delta")
+	w.Raw(`{"type":"message_delta","delta":{`)
+	w.Buf = appendAnthropicStop(w.Buf, m)
+	w.Raw(`},"usage":`)
+	w.Buf = appendAnthropicUsage(w.Buf, m.Usage)
+	w.Raw("}")
+	w.End()
+	w.SSE("message_stop")
+	w.Raw(`{"type":"message_stop"}`)
+	w.End()
 }
 
-func (w *anthropicWriter) fail(f *Failure) {
-	w.sse("error")
-	w.buf = f.append(w.buf, w.flow.client)
-	w.end()
+func (w *anthropicWriter) Fail(f *Failure) {
+	w.SSE("error")
+	w.Buf = f.Append(w.Buf, w.flow.Client)
+	w.End()
 }
 
-// ping is a comment before the message has begun: clients count the bytes of
+// Ping is a comment before the message has begun: clients count the bytes of
 // either, but do not expect an event there.
-func (w *anthropicWriter) ping() {
-	if !w.flow.started {
-		w.raw(": ping")
-		w.end()
+func (w *anthropicWriter) Ping() {
+	if !w.flow.Started {
+		w.Raw(": ping")
+		w.End()
 		return
 	}
-	w.sse("ping")
-	w.raw(`{"type":"ping"}`)
-	w.end()
+	w.SSE("ping")
+	w.Raw(`{"type":"ping"}`)
+	w.End()
 }

@@ -19,136 +19,136 @@ import "strconv"
 // geminiWriter writes a stream of the Gemini API. Its clients know neither
 // comments nor events of other kinds, and get calls whole.
 type geminiWriter struct {
-	*output
-	flow    *flow
+	*Buffer
+	flow    *Flow
 	tail    []byte // how every chunk ends
 	sealed  string // of the thinking before the next call
 	written bool
 }
 
-func (w *geminiWriter) start(m *message) {
+func (w *geminiWriter) Start(m *Answer) {
 	w.tail = appendGeminiTail(nil, m)
 }
 
 // chunk begins a chunk up to the candidate's parts.
 func (w *geminiWriter) chunk() {
 	switch {
-	case !w.flow.asked.Array:
-		w.data()
+	case !w.flow.Asked.Array:
+		w.Data()
 	case w.written:
-		w.raw(",\r\n")
+		w.Raw(",\r\n")
 	default:
-		w.raw("[")
+		w.Raw("[")
 	}
 	w.written = true
-	w.raw(`{"candidates":[{"content":{"role":"model","parts":[`)
+	w.Raw(`{"candidates":[{"content":{"role":"model","parts":[`)
 }
 
 func (w *geminiWriter) endChunk() {
-	w.raw(`]},"index":0}]`)
-	w.buf = append(w.buf, w.tail...)
-	w.raw("}")
+	w.Raw(`]},"index":0}]`)
+	w.Buf = append(w.Buf, w.tail...)
+	w.Raw("}")
 	w.endEvent()
 }
 
 func (w *geminiWriter) endEvent() {
-	if !w.flow.asked.Array {
-		w.output.end()
+	if !w.flow.Asked.Array {
+		w.Buffer.End()
 	}
 }
 
-func (w *geminiWriter) open(*block) {}
+func (w *geminiWriter) Open(*Block) {}
 
-func (w *geminiWriter) delta(b *block, text string) {
-	if b.kind != blockText {
-		b.content = append(b.content, text...)
+func (w *geminiWriter) Delta(b *Block, text string) {
+	if b.Kind != TextBlock {
+		b.Content = append(b.Content, text...)
 	}
-	if b.kind == blockCall {
+	if b.Kind == CallBlock {
 		return
 	}
 	w.chunk()
-	w.raw(`{"text":`)
-	w.inside(text)
-	if b.kind == blockThinking {
-		w.raw(`,"thought":true`)
+	w.Raw(`{"text":`)
+	w.Inside(text)
+	if b.Kind == ThinkingBlock {
+		w.Raw(`,"thought":true`)
 	}
-	w.raw("}")
+	w.Raw("}")
 	w.endChunk()
 }
 
-func (w *geminiWriter) close(b *block) {
-	switch b.kind {
-	case blockThinking:
-		w.sealed = w.flow.seal(b, plain(view(b.content)))
-		if w.sealed == "" || !w.flow.own() {
+func (w *geminiWriter) Close(b *Block) {
+	switch b.Kind {
+	case ThinkingBlock:
+		w.sealed = w.flow.Seal(b, Plain(View(b.Content)))
+		if w.sealed == "" || !w.flow.Own() {
 			return
 		}
 		w.chunk()
-		w.buf = appendGeminiSealed(w.buf, w.sealed)
+		w.Buf = appendGeminiSealed(w.Buf, w.sealed)
 		w.endChunk()
 		w.sealed = ""
-	case blockCall:
+	case CallBlock:
 		w.chunk()
-		w.buf = appendGeminiCall(w.buf, w.flow, b, w.sealed)
+		w.Buf = appendGeminiCall(w.Buf, w.flow, b, w.sealed)
 		w.endChunk()
 		w.sealed = ""
 	}
 }
 
-func (w *geminiWriter) finish(m *message) {
+func (w *geminiWriter) Finish(m *Answer) {
 	w.chunk()
 	if w.sealed == "" {
-		w.raw(`{"text":""}`)
+		w.Raw(`{"text":""}`)
 	} else {
-		w.buf = appendGeminiSealed(w.buf, w.sealed)
+		w.Buf = appendGeminiSealed(w.Buf, w.sealed)
 	}
-	w.raw(`]},"finishReason":"`)
-	w.raw(geminiReasons[m.reason()])
-	w.raw(`","index":0}]`)
-	if m.usage.Reported {
-		w.raw(`,"usageMetadata":`)
-		w.buf = appendGeminiUsage(w.buf, m)
+	w.Raw(`]},"finishReason":"`)
+	w.Raw(geminiReasons[m.Reason()])
+	w.Raw(`","index":0}]`)
+	if m.Usage.Reported {
+		w.Raw(`,"usageMetadata":`)
+		w.Buf = appendGeminiUsage(w.Buf, m)
 	}
-	w.buf = append(w.buf, w.tail...)
-	w.raw("}")
-	if w.flow.asked.Array {
-		w.raw("]")
+	w.Buf = append(w.Buf, w.tail...)
+	w.Raw("}")
+	if w.flow.Asked.Array {
+		w.Raw("]")
 	}
 	w.endEvent()
 }
 
-// fail writes the error as the API does, as bare JSON: what stands in a data field
+// Fail writes the error as the API does, as bare JSON: what stands in a data field
 // is an answer to Google's SDK for JavaScript and so to Gemini CLI, which sees none
 // in it, tries again and tells at last that there was no reason to end.
-func (w *geminiWriter) fail(f *Failure) {
+func (w *geminiWriter) Fail(f *Failure) {
 	switch {
-	case !w.flow.asked.Array:
+	case !w.flow.Asked.Array:
 	case w.written:
-		w.raw(",\r\n")
+		w.Raw(",\r\n")
 	default:
-		w.raw("[")
+		w.Raw("[")
 	}
-	w.buf = f.append(w.buf, w.flow.client)
-	if w.flow.asked.Array {
-		w.raw("]")
+	w.Buf = f.Append(w.Buf, w.flow.Client)
+	if w.flow.Asked.Array {
+		w.Raw("]")
 	}
 	w.endEvent()
 }
 
-func (w *geminiWriter) ping() {}
+func (w *geminiWriter) Ping() {}
 
-func appendGeminiTail(b []byte, m *message) []byte {
+func appendGeminiTail(b []byte, m *Answer) []byte {
 	b = append(b, `,"modelVersion":"`...)
-	b = appendEscaped(b, m.model)
+	b = AppendEscaped(b, m.Model)
 	b = append(b, `","responseId":"`...)
-	b = appendEscaped(b, m.id)
+	b = AppendEscaped(b, m.ID)
 	return append(b, '"')
 }
 
 // appendGeminiSealed writes a thought that is nothing but its signature.
 func appendGeminiSealed(b []byte, sealed string) []byte {
 	b = append(b, `{"text":"","thought":true,"thoughtSignature":"`...)
-	b = appendEscaped(b, sealed)
+	b = AppendEscaped(b, sealed)
 	return append(b, `"}`...)
 }
 
@@ -159,47 +159,47 @@ func appendGeminiSealed(b []byte, sealed string) []byte {
 // Google's own API, too.
 const unsignedCall = "skip/thought/signature/validator"
 
-func appendGeminiCall(dst []byte, f *flow, b *block, sealed string) []byte {
+func appendGeminiCall(dst []byte, f *Flow, b *Block, sealed string) []byte {
 	dst = append(dst, `{"functionCall":{"id":"`...)
-	dst = appendEscaped(dst, f.callID(b))
+	dst = AppendEscaped(dst, f.CallID(b))
 	dst = append(dst, `","name":"`...)
-	dst = appendEscaped(dst, f.asked.Names.Client(b.name).Name)
+	dst = AppendEscaped(dst, f.Asked.Names.Client(b.Name).Name)
 	dst = append(dst, `","args":`...)
-	dst = appendObject(dst, view(b.content))
+	dst = AppendArguments(dst, View(b.Content))
 	dst = append(dst, '}')
 	switch {
-	case b.signature != "":
-		sealed = b.signature
-	case sealed == "" && b.place == 0 && !f.own():
+	case b.Signature != "":
+		sealed = b.Signature
+	case sealed == "" && b.Place == 0 && !f.Own():
 		sealed = unsignedCall
 	}
 	if sealed != "" {
 		dst = append(dst, `,"thoughtSignature":"`...)
-		dst = appendEscaped(dst, sealed)
+		dst = AppendEscaped(dst, sealed)
 		dst = append(dst, '"')
 	}
 	return append(dst, '}')
 }
 
 var geminiReasons = [...]string{
-	stopUnknown: "STOP", stopEnd: "STOP", stopLength: "MAX_TOKENS", stopCalls: "STOP", stopSequence: "STOP",
-	stopRefusal: "SAFETY", stopFilter: "SAFETY", stopPause: "STOP", stopContext: "MAX_TOKENS",
+	StopUnknown: "STOP", StopEnd: "STOP", StopLength: "MAX_TOKENS", StopCalls: "STOP", StopSequence: "STOP",
+	StopRefusal: "SAFETY", StopFilter: "SAFETY", StopPause: "STOP", StopContext: "MAX_TOKENS",
 }
 
 // appendGeminiUsage writes the counts: the prompt's includes what was read from
 // the cache, the candidates' leaves the thoughts out. What was written to a
 // cache has members of this package's.
-func appendGeminiUsage(b []byte, m *message) []byte {
-	u := m.usage
+func appendGeminiUsage(b []byte, m *Answer) []byte {
+	u := m.Usage
 	for i, c := range [...]struct {
 		name string
 		n    int64
 	}{
 		{"promptTokenCount", u.Prompt()},
-		{"candidatesTokenCount", u.Output - m.reasoning},
+		{"candidatesTokenCount", u.Output - m.Reasoning},
 		{"totalTokenCount", u.Prompt() + u.Output},
 		{"cachedContentTokenCount", u.Read},
-		{"thoughtsTokenCount", m.reasoning},
+		{"thoughtsTokenCount", m.Reasoning},
 		{"cacheWriteTokenCount", u.Write5m + u.Write1h},
 		{"cacheWrite1hTokenCount", u.Write1h},
 	} {

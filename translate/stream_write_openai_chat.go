@@ -18,151 +18,151 @@ import "strconv"
 
 // chatWriter writes a stream of chat completions.
 type chatWriter struct {
-	*output
-	flow *flow
+	*Buffer
+	flow *Flow
 	head []byte // how every chunk begins
 	next int
 	last []byte // calls that go into the last chunk
 }
 
-func (w *chatWriter) start(m *message) {
+func (w *chatWriter) Start(m *Answer) {
 	w.head = append(w.head, `{"id":"`...)
-	w.head = appendEscaped(w.head, m.id)
+	w.head = AppendEscaped(w.head, m.ID)
 	w.head = append(w.head, `","object":"chat.completion.chunk","created":`...)
-	w.head = strconv.AppendInt(w.head, w.flow.asked.Created, 10)
+	w.head = strconv.AppendInt(w.head, w.flow.Asked.Created, 10)
 	w.head = append(w.head, `,"model":"`...)
-	w.head = appendEscaped(w.head, m.model)
+	w.head = AppendEscaped(w.head, m.Model)
 	w.head = append(w.head, `","choices":[`...)
 	w.chunk()
-	w.raw(`"role":"assistant","content":""`)
+	w.Raw(`"role":"assistant","content":""`)
 	w.endChunk()
 }
 
 // chunk begins a chunk up to the members of its delta.
 func (w *chatWriter) chunk() {
-	w.data()
-	w.buf = append(w.buf, w.head...)
-	w.raw(`{"index":0,"delta":{`)
+	w.Data()
+	w.Buf = append(w.Buf, w.head...)
+	w.Raw(`{"index":0,"delta":{`)
 }
 
 func (w *chatWriter) endChunk() {
-	w.raw(`},"finish_reason":null}]}`)
-	w.output.end()
+	w.Raw(`},"finish_reason":null}]}`)
+	w.Buffer.End()
 }
 
-func (w *chatWriter) open(b *block) {
-	if b.kind != blockCall {
+func (w *chatWriter) Open(b *Block) {
+	if b.Kind != CallBlock {
 		return
 	}
-	b.at = w.next
+	b.At = w.next
 	w.next++
 	if w.whole(b) {
 		return
 	}
 	w.chunk()
-	w.raw(`"tool_calls":[{"index":`)
-	w.int(int64(b.at))
-	w.raw(`,"id":`)
-	w.string(w.flow.callID(b))
-	w.raw(`,"type":"function","function":{"name":`)
-	w.string(w.flow.asked.Names.Client(b.name).Name)
-	w.raw(`,"arguments":""}}]`)
+	w.Raw(`"tool_calls":[{"index":`)
+	w.Int(int64(b.At))
+	w.Raw(`,"id":`)
+	w.Str(w.flow.CallID(b))
+	w.Raw(`,"type":"function","function":{"name":`)
+	w.Str(w.flow.Asked.Names.Client(b.Name).Name)
+	w.Raw(`,"arguments":""}}]`)
 	w.endChunk()
 }
 
 // whole reports whether a call goes out in one piece.
-func (w *chatWriter) whole(b *block) bool {
-	return w.flow.asked.BufferCalls || w.flow.asked.Names.Client(b.name).Custom
+func (w *chatWriter) whole(b *Block) bool {
+	return w.flow.Asked.BufferCalls || w.flow.Asked.Names.Client(b.Name).Custom
 }
 
-func (w *chatWriter) delta(b *block, text string) {
-	if b.kind == blockCall && w.whole(b) {
-		b.content = append(b.content, text...)
+func (w *chatWriter) Delta(b *Block, text string) {
+	if b.Kind == CallBlock && w.whole(b) {
+		b.Content = append(b.Content, text...)
 		return
 	}
 	w.chunk()
-	switch b.kind {
-	case blockCall:
-		w.raw(`"tool_calls":[{"index":`)
-		w.int(int64(b.at))
-		w.raw(`,"function":{"arguments":`)
-		w.inside(text)
-		w.raw("}}]")
-	case blockText:
-		w.raw(`"content":`)
-		w.inside(text)
+	switch b.Kind {
+	case CallBlock:
+		w.Raw(`"tool_calls":[{"index":`)
+		w.Int(int64(b.At))
+		w.Raw(`,"function":{"arguments":`)
+		w.Inside(text)
+		w.Raw("}}]")
+	case TextBlock:
+		w.Raw(`"content":`)
+		w.Inside(text)
 	default:
-		w.raw(`"reasoning_content":`)
-		w.inside(text)
-		if !w.flow.own() {
-			b.content = append(b.content, text...)
+		w.Raw(`"reasoning_content":`)
+		w.Inside(text)
+		if !w.flow.Own() {
+			b.Content = append(b.Content, text...)
 		}
 	}
 	w.endChunk()
 }
 
-func (w *chatWriter) close(b *block) {
+func (w *chatWriter) Close(b *Block) {
 	switch {
-	case b.kind != blockCall || !w.whole(b):
-	case w.flow.asked.JoinCalls:
+	case b.Kind != CallBlock || !w.whole(b):
+	case w.flow.Asked.JoinCalls:
 		if w.last != nil {
 			w.last = append(w.last, ',')
 		}
-		w.last = appendChatCall(w.last, w.flow, b, b.at)
+		w.last = appendChatCall(w.last, w.flow, b, b.At)
 	default:
 		w.chunk()
-		w.raw(`"tool_calls":[`)
-		w.buf = appendChatCall(w.buf, w.flow, b, b.at)
-		w.raw("]")
+		w.Raw(`"tool_calls":[`)
+		w.Buf = appendChatCall(w.Buf, w.flow, b, b.At)
+		w.Raw("]")
 		w.endChunk()
 	}
-	if b.kind != blockThinking || b.signature == "" {
+	if b.Kind != ThinkingBlock || b.Signature == "" {
 		return
 	}
 	w.chunk()
-	w.raw(`"reasoning_details":[`)
-	w.buf = appendChatSealed(w.buf, w.flow.seal(b, plain(view(b.content))))
-	w.raw("]")
+	w.Raw(`"reasoning_details":[`)
+	w.Buf = appendChatSealed(w.Buf, w.flow.Seal(b, Plain(View(b.Content))))
+	w.Raw("]")
 	w.endChunk()
 }
 
-func (w *chatWriter) finish(m *message) {
-	w.data()
-	w.buf = append(w.buf, w.head...)
-	w.raw(`{"index":0,"delta":{`)
+func (w *chatWriter) Finish(m *Answer) {
+	w.Data()
+	w.Buf = append(w.Buf, w.head...)
+	w.Raw(`{"index":0,"delta":{`)
 	if w.last != nil {
-		w.raw(`"tool_calls":[`)
-		w.buf = append(w.buf, w.last...)
-		w.raw("]")
+		w.Raw(`"tool_calls":[`)
+		w.Buf = append(w.Buf, w.last...)
+		w.Raw("]")
 	}
-	w.raw(`},"finish_reason":"`)
-	w.raw(chatReasons[m.reason()])
-	w.raw(`"}]`)
-	if m.usage.Reported && !w.flow.asked.Usage {
-		w.raw(`,"usage":`)
-		w.buf = appendChatUsage(w.buf, m)
+	w.Raw(`},"finish_reason":"`)
+	w.Raw(chatReasons[m.Reason()])
+	w.Raw(`"}]`)
+	if m.Usage.Reported && !w.flow.Asked.Usage {
+		w.Raw(`,"usage":`)
+		w.Buf = appendChatUsage(w.Buf, m)
 	}
-	w.raw("}")
-	w.output.end()
-	if m.usage.Reported && w.flow.asked.Usage {
-		w.data()
-		w.buf = append(w.buf, w.head...)
-		w.raw(`],"usage":`)
-		w.buf = appendChatUsage(w.buf, m)
-		w.raw("}")
-		w.output.end()
+	w.Raw("}")
+	w.Buffer.End()
+	if m.Usage.Reported && w.flow.Asked.Usage {
+		w.Data()
+		w.Buf = append(w.Buf, w.head...)
+		w.Raw(`],"usage":`)
+		w.Buf = appendChatUsage(w.Buf, m)
+		w.Raw("}")
+		w.Buffer.End()
 	}
-	w.raw("data: [DONE]")
-	w.output.end()
+	w.Raw("data: [DONE]")
+	w.Buffer.End()
 }
 
-func (w *chatWriter) fail(f *Failure) {
-	w.data()
-	w.buf = f.append(w.buf, w.flow.client)
-	w.output.end()
+func (w *chatWriter) Fail(f *Failure) {
+	w.Data()
+	w.Buf = f.Append(w.Buf, w.flow.Client)
+	w.Buffer.End()
 }
 
-func (w *chatWriter) ping() {
-	w.raw(": ping")
-	w.output.end()
+func (w *chatWriter) Ping() {
+	w.Raw(": ping")
+	w.Buffer.End()
 }

@@ -17,77 +17,77 @@ package translate
 // responsesWriter writes a stream of the Responses API. Its last event repeats
 // the whole answer.
 type responsesWriter struct {
-	*output
-	collected
+	*Buffer
+	Collected
 	sequence int64
 }
 
 // event begins an event, up to the members of its own.
 func (w *responsesWriter) event(name string) {
-	w.sse(name)
-	w.raw(`{"type":"`)
-	w.raw(name)
-	w.raw(`","sequence_number":`)
-	w.int(w.sequence)
+	w.SSE(name)
+	w.Raw(`{"type":"`)
+	w.Raw(name)
+	w.Raw(`","sequence_number":`)
+	w.Int(w.sequence)
 	w.sequence++
 }
 
 func (w *responsesWriter) endEvent() {
-	w.raw("}")
-	w.output.end()
+	w.Raw("}")
+	w.Buffer.End()
 }
 
 // of writes which item, and which part of it, an event is about.
-func (w *responsesWriter) of(b *block, part string) {
-	w.raw(`,"item_id":`)
-	w.string(b.item)
-	w.raw(`,"output_index":`)
-	w.int(int64(b.at))
-	w.raw(part)
+func (w *responsesWriter) of(b *Block, part string) {
+	w.Raw(`,"item_id":`)
+	w.Str(b.Item)
+	w.Raw(`,"output_index":`)
+	w.Int(int64(b.At))
+	w.Raw(part)
 }
 
-func (w *responsesWriter) start(m *message) {
-	w.collected.start(m)
+func (w *responsesWriter) Start(m *Answer) {
+	w.Collected.Start(m)
 	for _, name := range [...]string{"response.created", "response.in_progress"} {
 		w.event(name)
-		w.raw(`,"response":`)
-		w.buf = appendResponse(w.buf, &w.collected, "in_progress")
+		w.Raw(`,"response":`)
+		w.Buf = appendResponse(w.Buf, &w.Collected, "in_progress")
 		w.endEvent()
 	}
 }
 
-func (w *responsesWriter) open(b *block) {
-	b.at = len(w.blocks)
-	w.collected.open(b)
+func (w *responsesWriter) Open(b *Block) {
+	b.At = len(w.Blocks)
+	w.Collected.Open(b)
 	w.event("response.output_item.added")
-	w.raw(`,"output_index":`)
-	w.int(int64(b.at))
-	w.raw(`,"item":`)
-	w.buf = appendResponseItem(w.buf, w.flow, b, "in_progress")
+	w.Raw(`,"output_index":`)
+	w.Int(int64(b.At))
+	w.Raw(`,"item":`)
+	w.Buf = appendResponseItem(w.Buf, w.Flow, b, "in_progress")
 	w.endEvent()
-	if b.kind == blockText {
+	if b.Kind == TextBlock {
 		w.event("response.content_part.added")
 		w.of(b, `,"content_index":0,"part":{"type":"output_text","text":"","annotations":[]}`)
 		w.endEvent()
 	}
 }
 
-func (w *responsesWriter) delta(b *block, text string) {
-	first := len(b.content) == 0
-	w.collected.delta(b, text)
-	switch b.kind {
-	case blockText:
+func (w *responsesWriter) Delta(b *Block, text string) {
+	first := len(b.Content) == 0
+	w.Collected.Delta(b, text)
+	switch b.Kind {
+	case TextBlock:
 		w.event("response.output_text.delta")
 		w.of(b, `,"content_index":0,"delta":`)
-		w.inside(text)
-		w.raw(`,"logprobs":[]`)
-	case blockCall:
-		if w.flow.asked.Names.Client(b.name).Custom { // its text stands inside the arguments
+		w.Inside(text)
+		w.Raw(`,"logprobs":[]`)
+	case CallBlock:
+		if w.Flow.Asked.Names.Client(b.Name).Custom { // its text stands inside the arguments
 			return
 		}
 		w.event("response.function_call_arguments.delta")
 		w.of(b, `,"delta":`)
-		w.inside(text)
+		w.Inside(text)
 	default:
 		if first {
 			w.event("response.reasoning_summary_part.added")
@@ -96,102 +96,102 @@ func (w *responsesWriter) delta(b *block, text string) {
 		}
 		w.event("response.reasoning_summary_text.delta")
 		w.of(b, `,"summary_index":0,"delta":`)
-		w.inside(text)
+		w.Inside(text)
 	}
 	w.endEvent()
 }
 
-func (w *responsesWriter) close(b *block) {
-	text := view(b.content)
+func (w *responsesWriter) Close(b *Block) {
+	text := View(b.Content)
 	switch {
-	case b.kind == blockText:
+	case b.Kind == TextBlock:
 		w.event("response.output_text.done")
 		w.of(b, `,"content_index":0,"text":`)
-		w.inside(text)
-		w.raw(`,"logprobs":[]`)
+		w.Inside(text)
+		w.Raw(`,"logprobs":[]`)
 		w.endEvent()
 		w.event("response.content_part.done")
 		w.of(b, `,"content_index":0,"part":{"type":"output_text","text":`)
-		w.inside(text)
-		w.raw(`,"annotations":[]}`)
+		w.Inside(text)
+		w.Raw(`,"annotations":[]}`)
 		w.endEvent()
-	case b.kind == blockThinking && text != "":
+	case b.Kind == ThinkingBlock && text != "":
 		w.event("response.reasoning_summary_text.done")
 		w.of(b, `,"summary_index":0,"text":`)
-		w.inside(text)
+		w.Inside(text)
 		w.endEvent()
 		w.event("response.reasoning_summary_part.done")
 		w.of(b, `,"summary_index":0,"part":{"type":"summary_text","text":`)
-		w.inside(text)
-		w.raw("}")
+		w.Inside(text)
+		w.Raw("}")
 		w.endEvent()
-	case b.kind == blockCall && w.flow.asked.Names.Client(b.name).Custom:
+	case b.Kind == CallBlock && w.Flow.Asked.Names.Client(b.Name).Custom:
 		for _, name := range [...][2]string{{"response.custom_tool_call_input.delta", `,"delta":`}, {"response.custom_tool_call_input.done", `,"input":`}} {
 			w.event(name[0])
 			w.of(b, name[1])
-			w.buf = appendCustomInput(w.buf, text)
+			w.Buf = AppendCustomInput(w.Buf, text)
 			w.endEvent()
 		}
-	case b.kind == blockCall:
+	case b.Kind == CallBlock:
 		w.event("response.function_call_arguments.done")
 		w.of(b, `,"name":`)
-		w.string(w.flow.asked.Names.Client(b.name).Name)
-		w.raw(`,"arguments":`)
-		w.inside(text)
+		w.Str(w.Flow.Asked.Names.Client(b.Name).Name)
+		w.Raw(`,"arguments":`)
+		w.Inside(text)
 		w.endEvent()
 	}
 	w.event("response.output_item.done")
-	w.raw(`,"output_index":`)
-	w.int(int64(b.at))
-	w.raw(`,"item":`)
-	w.buf = appendResponseItem(w.buf, w.flow, b, "completed")
+	w.Raw(`,"output_index":`)
+	w.Int(int64(b.At))
+	w.Raw(`,"item":`)
+	w.Buf = appendResponseItem(w.Buf, w.Flow, b, "completed")
 	w.endEvent()
 }
 
-func (w *responsesWriter) finish(m *message) {
+func (w *responsesWriter) Finish(m *Answer) {
 	name := "response.completed"
 	if responseStatus(m) == "incomplete" {
 		name = "response.incomplete"
 	}
 	w.event(name)
-	w.raw(`,"response":`)
-	w.buf = appendResponse(w.buf, &w.collected, "")
+	w.Raw(`,"response":`)
+	w.Buf = appendResponse(w.Buf, &w.Collected, "")
 	w.endEvent()
 }
 
-// fail ends the stream as the API does; before it has begun there is no
+// Fail ends the stream as the API does; before it has begun there is no
 // response to speak of.
-func (w *responsesWriter) fail(f *Failure) {
-	names := f.in(w.flow.client)
+func (w *responsesWriter) Fail(f *Failure) {
+	names := f.In(w.Flow.Client)
 	code := openAICode(f, names)
 	if code == "" {
 		code = "server_error"
-		if names.kind != "server_error" {
+		if names.Type != "server_error" {
 			code = "invalid_prompt"
 		}
 	}
-	if w.message == nil {
+	if w.Answer == nil {
 		w.event("error")
-		w.raw(`,"code":`)
-		w.string(code)
-		w.raw(`,"message":`)
-		w.string(f.text(w.flow.client))
-		w.raw(`,"param":null`)
+		w.Raw(`,"code":`)
+		w.Str(code)
+		w.Raw(`,"message":`)
+		w.Str(f.Text(w.Flow.Client))
+		w.Raw(`,"param":null`)
 		w.endEvent()
 		return
 	}
 	w.event("response.failed")
-	w.raw(`,"response":`)
-	w.buf = appendResponseHead(w.buf, &w.collected, "failed")
-	w.raw(`,"error":{"code":`)
-	w.string(code)
-	w.raw(`,"message":`)
-	w.string(f.text(w.flow.client))
-	w.raw(`},"incomplete_details":null,"output":[],"usage":null}`)
+	w.Raw(`,"response":`)
+	w.Buf = appendResponseHead(w.Buf, &w.Collected, "failed")
+	w.Raw(`,"error":{"code":`)
+	w.Str(code)
+	w.Raw(`,"message":`)
+	w.Str(f.Text(w.Flow.Client))
+	w.Raw(`},"incomplete_details":null,"output":[],"usage":null}`)
 	w.endEvent()
 }
 
-func (w *responsesWriter) ping() {
-	w.raw(": ping")
-	w.output.end()
+func (w *responsesWriter) Ping() {
+	w.Raw(": ping")
+	w.Buffer.End()
 }

@@ -229,27 +229,27 @@ func sameMeaning(t *testing.T, a, b wire.Format, x, y Incoming) {
 func meaning(q *Request, a, b wire.Format) (lines []string) {
 	add := func(words ...string) { lines = append(lines, strings.Join(words, " ")) }
 	add("model", q.Model)
-	add("system", joined(q.System).decoded())
-	for p := range paramCount {
-		if dialects[a].rules.params[p] != "" && dialects[b].rules.params[p] != "" {
+	add("system", Joined(q.System).Decoded())
+	for p := range ParamCount {
+		if dialects[a].rules.Params[p] != "" && dialects[b].rules.Params[p] != "" {
 			add("param", string(q.Params[p]))
 		}
 	}
-	add("effort", q.Reasoning.effort())
+	add("effort", q.Reasoning.AsEffort())
 	for _, s := range q.Stop {
 		if a != wire.OpenAIResponses && b != wire.OpenAIResponses {
-			add("stop", s.decoded())
+			add("stop", s.Decoded())
 		}
 	}
 	for _, tool := range q.Tools {
-		add("tool", tool.Name, tool.Description.decoded(), string(tool.Schema))
+		add("tool", tool.Name, tool.Description.Decoded(), string(tool.Schema))
 	}
 	add("choice", q.Choice.Mode)
 	for _, m := range q.Messages {
 		var texts []Part
 		flush := func() {
-			if t := joined(texts); t != nil {
-				add("text", string(rune('0'+m.Role)), t.decoded())
+			if t := Joined(texts); t != nil {
+				add("text", string(rune('0'+m.Role)), t.Decoded())
 			}
 			texts = nil
 		}
@@ -259,11 +259,11 @@ func meaning(q *Request, a, b wire.Format) (lines []string) {
 			case TextPart:
 				texts = append(texts, p)
 			case ThinkingPart:
-				add("thinking", p.Text.decoded())
+				add("thinking", p.Text.Decoded())
 			case CallPart:
 				rest = append(rest, "call "+p.ID+" "+p.Tool.Name+" "+string(p.Input))
 			case ResultPart:
-				line := "result " + p.ID + " " + joined(p.Content).decoded()
+				line := "result " + p.ID + " " + Joined(p.Content).Decoded()
 				if a != wire.OpenAIChat && b != wire.OpenAIChat && a != wire.OpenAIResponses && b != wire.OpenAIResponses && p.Failed {
 					line += " failed"
 				}

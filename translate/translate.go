@@ -101,17 +101,17 @@ func Convert(from, to wire.Format, in Incoming, o Options) (*Outgoing, error) {
 
 // Read reads a request of any format. The result points into in.Body.
 func Read(from wire.Format, in Incoming) (*Request, error) {
-	if err := wellFormed(in.Body); err != nil {
+	if err := WellFormed(in.Body); err != nil {
 		return nil, err
 	}
 	if dialects[from] == nil {
 		return nil, fmt.Errorf("translate from %q: no such format", from)
 	}
-	r := reader{q: &Request{Format: from}, from: dialects[from]}
+	r := Reader{Request: &Request{Format: from}, from: dialects[from]}
 	if err := r.read(in); err != nil {
 		return nil, err
 	}
-	return r.q, nil
+	return r.Request, nil
 }
 
 // Write writes a request that Read returned in another format. Of in it uses
@@ -122,10 +122,10 @@ func Write(to wire.Format, q *Request, in Incoming, o Options) (*Outgoing, error
 		return nil, err
 	}
 	out := &Outgoing{
-		Body: w.b, Names: w.names, Stream: q.Stream, Stop: w.stop,
+		Body: w.Body, Names: w.Names, Stream: q.Stream, Stop: w.stop,
 		IncludeUsage: q.IncludeUsage, Model: q.Model, Empty: q.FillsCache,
 	}
-	out.Path, out.Query = endpoint(q.Format, to, in.Path, w.model, q.Stream)
+	out.Path, out.Query = endpoint(q.Format, to, in.Path, w.Model, q.Stream)
 	out.Dropped = slices.Sorted(maps.Keys(w.dropped))
 	return out, nil
 }

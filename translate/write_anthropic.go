@@ -20,62 +20,62 @@ import (
 	"strings"
 )
 
-func (w *writer) anthropic() error {
-	q := w.q
-	if w.forced() && len(w.tools) > 0 && claudeOf(w.model).refusesForced() {
-		return &Unsupported{Field: w.client.choice, Reason: "this model cannot be made to call a tool"}
+func (w *Writer) anthropic() error {
+	q := w.Request
+	if w.forced() && len(w.Tools) > 0 && claudeOf(w.Model).refusesForced() {
+		return &Unsupported{Field: w.Client.Choice, Reason: "this model cannot be made to call a tool"}
 	}
-	w.string("model", w.model)
+	w.Str("model", w.Model)
 	limit, thinking := w.anthropicThinking()
-	w.int("max_tokens", limit)
+	w.Int("max_tokens", limit)
 	if thinking == nil || thinking.off {
-		w.param(Temperature)
-		w.param(TopP)
-		w.param(TopK)
+		w.Param(Temperature)
+		w.Param(TopP)
+		w.Param(TopK)
 	} else {
 		for _, p := range []Param{Temperature, TopP, TopK} {
 			if q.Params[p] != nil {
-				w.dropParam(p) // not beside thinking
+				w.DropParam(p) // not beside thinking
 			}
 		}
 	}
-	for p := range paramCount {
-		if w.rules.params[p] == "" {
-			w.value(p) // lists it
+	for p := range ParamCount {
+		if w.Rules.Params[p] == "" {
+			w.Value(p) // lists it
 		}
 	}
 	if len(q.Stop) > 0 {
-		w.texts("stop_sequences", w.stops(len(q.Stop)))
+		w.Texts("stop_sequences", w.Stops(len(q.Stop)))
 	}
-	if user := w.value(UserID); user != nil {
-		w.member("metadata", append(append(raw(`{"user_id":`), user...), '}'))
+	if user := w.Value(UserID); user != nil {
+		w.Member("metadata", append(append(Value(`{"user_id":`), user...), '}'))
 	}
-	w.param(ServiceTier)
+	w.Param(ServiceTier)
 	w.anthropicOutput(thinking)
 	if w.marksItself() {
-		w.member("cache_control", raw(`{"type":"ephemeral"}`))
+		w.Member("cache_control", Value(`{"type":"ephemeral"}`))
 	}
 	if q.Stream {
-		w.bool("stream", true)
+		w.Bool("stream", true)
 	}
 	w.surplus = w.marks() - maxMarkers
 	w.anthropicTools()
-	if system := w.system(); len(system) > 0 {
-		w.key("system")
-		w.open('[')
+	if system := w.System(); len(system) > 0 {
+		w.Key("system")
+		w.Open('[')
 		for _, p := range system {
 			w.anthropicText(p)
 		}
-		w.close(']')
+		w.Close(']')
 	}
-	w.key("messages")
-	w.open('[')
-	for _, m := range w.messages {
+	w.Key("messages")
+	w.Open('[')
+	for _, m := range w.Messages {
 		if err := w.anthropicMessage(m); err != nil {
 			return err
 		}
 	}
-	w.close(']')
+	w.Close(']')
 	return nil
 }
 
@@ -88,40 +88,40 @@ type claudeThinking struct {
 
 // anthropicThinking returns the bound on the answer and how to think, nil for
 // the model's default.
-func (w *writer) anthropicThinking() (limit int, t *claudeThinking) {
-	limit = w.o.maxTokens()
+func (w *Writer) anthropicThinking() (limit int, t *claudeThinking) {
+	limit = w.Options.AnswerLimit()
 	given := false
-	if v := w.value(MaxTokens); v != nil {
-		limit, _ = v.int()
+	if v := w.Value(MaxTokens); v != nil {
+		limit, _ = v.Int()
 		given = true
 	}
-	g, model := w.q.Reasoning, claudeOf(w.model)
-	field := w.client.reasoning
+	g, model := w.Request.Reasoning, claudeOf(w.Model)
+	field := w.Client.Reasoning
 	switch {
 	case g.Mode == "":
 		return limit, nil
 	case g.Mode == "off":
 		if model.alwaysThinks() {
-			w.drop(field)
+			w.Drop(field)
 			return limit, nil
 		}
 		return limit, &claudeThinking{off: true}
 	case model.adaptive():
 		if !given {
-			limit += max(g.budget(), budgetHigh) // thinking counts
+			limit += max(g.AsBudget(), BudgetHigh) // thinking counts
 		}
-		return limit, &claudeThinking{effort: named(g.effort(), "low", "medium", "high", "xhigh", "max")}
+		return limit, &claudeThinking{effort: KnownEffort(g.AsEffort(), "low", "medium", "high", "xhigh", "max")}
 	}
-	budget := g.budget()
+	budget := g.AsBudget()
 	if budget == 0 {
-		budget = budgetMedium
+		budget = BudgetMedium
 	}
 	if !given {
 		limit += budget
 	}
 	budget = min(budget, limit-1)
 	if budget < 1024 || w.forced() || w.inLoopWithoutThinking() {
-		w.drop(field)
+		w.Drop(field)
 		return limit, nil
 	}
 	return limit, &claudeThinking{budget: budget}
@@ -129,21 +129,21 @@ func (w *writer) anthropicThinking() (limit int, t *claudeThinking) {
 
 // forced reports whether a tool must be called: a budget of thinking does not go
 // with that.
-func (w *writer) forced() bool { return w.q.Choice.Mode == "any" }
+func (w *Writer) forced() bool { return w.Request.Choice.Mode == "any" }
 
 // inLoopWithoutThinking reports whether results of tools come last and the
 // client did not send back the thinking that led to the first or the latest of
 // the calls. The API takes no budget of thinking then.
-func (w *writer) inLoopWithoutThinking() bool {
-	n := len(w.messages)
-	for n > 0 && w.messages[n-1].Role == System {
+func (w *Writer) inLoopWithoutThinking() bool {
+	n := len(w.Messages)
+	for n > 0 && w.Messages[n-1].Role == System {
 		n--
 	}
-	if n == 0 || w.messages[n-1].Parts[0].Kind != ResultPart {
+	if n == 0 || w.Messages[n-1].Parts[0].Kind != ResultPart {
 		return false
 	}
 	latest := true
-	for _, m := range slices.Backward(w.messages[:n]) {
+	for _, m := range slices.Backward(w.Messages[:n]) {
 		switch {
 		case m.Role == Assistant:
 			if m.Parts[0].Kind != ThinkingPart {
@@ -157,51 +157,51 @@ func (w *writer) inLoopWithoutThinking() bool {
 	return false
 }
 
-func (w *writer) anthropicOutput(t *claudeThinking) {
-	o := w.q.Output
+func (w *Writer) anthropicOutput(t *claudeThinking) {
+	o := w.Request.Output
 	if o.Kind == "json" || o.Kind == "schema" && o.Schema == nil {
-		w.drop(w.client.output)
+		w.Drop(w.Client.Output)
 		o.Kind = ""
 	}
 	if t != nil {
-		w.key("thinking")
+		w.Key("thinking")
 		switch {
 		case t.off:
-			w.b = append(w.b, `{"type":"disabled"}`...)
+			w.Body = append(w.Body, `{"type":"disabled"}`...)
 		case t.budget > 0:
-			w.b = append(strconv.AppendInt(append(w.b, `{"type":"enabled","budget_tokens":`...), int64(t.budget), 10), '}')
-		case w.q.Reasoning.Show:
-			w.b = append(w.b, `{"type":"adaptive","display":"summarized"}`...)
+			w.Body = append(strconv.AppendInt(append(w.Body, `{"type":"enabled","budget_tokens":`...), int64(t.budget), 10), '}')
+		case w.Request.Reasoning.Show:
+			w.Body = append(w.Body, `{"type":"adaptive","display":"summarized"}`...)
 		default:
-			w.b = append(w.b, `{"type":"adaptive"}`...)
+			w.Body = append(w.Body, `{"type":"adaptive"}`...)
 		}
 	}
 	if t != nil && t.effort != "" || o.Kind != "" {
-		w.key("output_config")
-		w.open('{')
+		w.Key("output_config")
+		w.Open('{')
 		if t != nil && t.effort != "" {
-			w.string("effort", t.effort)
+			w.Str("effort", t.effort)
 		}
 		if o.Kind != "" {
-			w.key("format")
-			w.open('{')
-			w.string("type", "json_schema")
-			w.member("schema", o.Schema)
-			w.close('}')
+			w.Key("format")
+			w.Open('{')
+			w.Str("type", "json_schema")
+			w.Member("schema", o.Schema)
+			w.Close('}')
 		}
-		w.close('}')
+		w.Close('}')
 	}
 }
 
 // marksItself reports whether the provider is asked to mark the last block: a
 // client whose format knows no markers could cache nothing otherwise. A single
 // question is not worth the price of writing it.
-func (w *writer) marksItself() bool {
-	if !w.o.Official {
+func (w *Writer) marksItself() bool {
+	if !w.Options.Official {
 		return false
 	}
-	talks := len(w.tools) > 0
-	for _, m := range w.messages {
+	talks := len(w.Tools) > 0
+	for _, m := range w.Messages {
 		talks = talks || m.Role == Assistant
 		for _, p := range m.Parts {
 			if p.Cache != nil {
@@ -209,7 +209,7 @@ func (w *writer) marksItself() bool {
 			}
 		}
 	}
-	for _, p := range w.q.System {
+	for _, p := range w.Request.System {
 		if p.Cache != nil {
 			return false
 		}
@@ -217,88 +217,88 @@ func (w *writer) marksItself() bool {
 	return talks
 }
 
-func (w *writer) anthropicTools() {
-	c := w.q.Choice
-	if len(w.tools) == 0 {
+func (w *Writer) anthropicTools() {
+	c := w.Request.Choice
+	if len(w.Tools) == 0 {
 		return
 	}
-	w.key("tools")
-	w.open('[')
-	for _, t := range w.tools {
-		description, schema := w.function(t)
-		w.open('{')
-		w.string("name", w.names.upstream(t.ToolName))
-		if !description.empty() {
-			w.text("description", description)
+	w.Key("tools")
+	w.Open('[')
+	for _, t := range w.Tools {
+		description, schema := w.Function(t)
+		w.Open('{')
+		w.Str("name", w.Names.Upstream(t.ToolName))
+		if !description.Empty() {
+			w.Text("description", description)
 		}
-		w.member("input_schema", objectSchema(schema))
-		if t.Strict.isTrue() {
-			w.bool("strict", true)
+		w.Member("input_schema", ObjectSchema(schema))
+		if t.Strict.IsTrue() {
+			w.Bool("strict", true)
 		}
 		w.mark(t.Cache)
-		w.close('}')
+		w.Close('}')
 	}
-	w.close(']')
+	w.Close(']')
 	if c.Mode == "" && !c.Single {
 		return
 	}
-	w.key("tool_choice")
-	w.open('{')
+	w.Key("tool_choice")
+	w.Open('{')
 	switch {
 	case c.Mode == "any" && len(c.Tools) == 1:
-		w.string("type", "tool")
-		w.string("name", w.names.upstream(c.Tools[0]))
+		w.Str("type", "tool")
+		w.Str("name", w.Names.Upstream(c.Tools[0]))
 	case c.Mode == "":
-		w.string("type", "auto")
+		w.Str("type", "auto")
 	default:
-		w.string("type", c.Mode)
+		w.Str("type", c.Mode)
 	}
 	if c.Single && c.Mode != "none" {
-		w.bool("disable_parallel_tool_use", true)
+		w.Bool("disable_parallel_tool_use", true)
 	}
-	w.close('}')
+	w.Close('}')
 }
 
-// objectSchema returns a schema that says that it is one of an object, as some
+// ObjectSchema returns a schema that says that it is one of an object, as some
 // formats demand.
-func objectSchema(v raw) raw {
+func ObjectSchema(v Value) Value {
 	switch {
-	case !v.isObject():
-		return raw(`{"type":"object","properties":{}}`)
-	case v.member("type") != nil:
+	case !v.IsObject():
+		return Value(`{"type":"object","properties":{}}`)
+	case v.Member("type") != nil:
 		return v
 	}
-	out := append(raw(`{"type":"object"`), ',')
-	rest := v[1:].trim()
+	out := append(Value(`{"type":"object"`), ',')
+	rest := v[1:].Trim()
 	if len(rest) == 1 {
-		return raw(`{"type":"object","properties":{}}`)
+		return Value(`{"type":"object","properties":{}}`)
 	}
 	return append(out, rest...)
 }
 
-func (w *writer) anthropicText(p Part) {
-	if p.Text.empty() {
+func (w *Writer) anthropicText(p Part) {
+	if p.Text.Empty() {
 		return
 	}
-	w.open('{')
-	w.string("type", "text")
-	w.text("text", p.Text)
+	w.Open('{')
+	w.Str("type", "text")
+	w.Text("text", p.Text)
 	w.mark(p.Cache)
-	w.close('}')
+	w.Close('}')
 }
 
-func (w *writer) anthropicMessage(m Message) error {
-	w.open('{')
+func (w *Writer) anthropicMessage(m Message) error {
+	w.Open('{')
 	switch m.Role {
 	case User:
-		w.string("role", "user")
+		w.Str("role", "user")
 	case Assistant:
-		w.string("role", "assistant")
+		w.Str("role", "assistant")
 	case System:
-		w.string("role", "system")
+		w.Str("role", "system")
 	}
-	w.key("content")
-	w.open('[')
+	w.Key("content")
+	w.Open('[')
 	// Results stand before everything else that the user says.
 	if m.Role == User {
 		for _, p := range m.Parts {
@@ -317,77 +317,77 @@ func (w *writer) anthropicMessage(m Message) error {
 			return err
 		}
 	}
-	w.close(']')
-	w.close('}')
+	w.Close(']')
+	w.Close('}')
 	return nil
 }
 
-func (w *writer) anthropicPart(p Part) error {
+func (w *Writer) anthropicPart(p Part) error {
 	switch p.Kind {
 	case TextPart:
 		w.anthropicText(p)
 	case ThinkingPart:
-		w.open('{')
-		if w.own(p) && p.Sealed.Redacted {
-			w.string("type", "redacted_thinking")
-			w.string("data", p.Sealed.Data)
+		w.Open('{')
+		if w.Own(p) && p.Sealed.Redacted {
+			w.Str("type", "redacted_thinking")
+			w.Str("data", p.Sealed.Data)
 		} else {
-			w.string("type", "thinking")
-			w.text("thinking", p.Text)
+			w.Str("type", "thinking")
+			w.Text("thinking", p.Text)
 			signature := p.Sealed.Data
-			if !w.own(p) {
+			if !w.Own(p) {
 				signature = ""
 			}
-			w.string("signature", signature)
+			w.Str("signature", signature)
 		}
-		w.close('}')
+		w.Close('}')
 	case CallPart:
-		w.open('{')
-		w.string("type", "tool_use")
-		w.string("id", w.callID(p.ID))
-		w.string("name", w.names.upstream(p.Tool))
-		w.member("input", w.arguments(p))
+		w.Open('{')
+		w.Str("type", "tool_use")
+		w.Str("id", w.CallID(p.ID))
+		w.Str("name", w.Names.Upstream(p.Tool))
+		w.Member("input", w.Arguments(p))
 		w.mark(p.Cache)
-		w.close('}')
+		w.Close('}')
 	case ResultPart:
-		w.open('{')
-		w.string("type", "tool_result")
-		w.string("tool_use_id", w.callID(p.ID))
+		w.Open('{')
+		w.Str("type", "tool_result")
+		w.Str("tool_use_id", w.CallID(p.ID))
 		if err := w.anthropicResult(p); err != nil {
 			return err
 		}
 		if p.Failed {
-			w.bool("is_error", true)
+			w.Bool("is_error", true)
 		}
 		w.mark(p.Cache)
-		w.close('}')
+		w.Close('}')
 	case MediaPart:
 		return w.anthropicMedia(p)
 	}
 	return nil
 }
 
-func (w *writer) anthropicResult(p Part) error {
+func (w *Writer) anthropicResult(p Part) error {
 	if len(p.Content) == 0 {
 		return nil
 	}
-	w.key("content")
+	w.Key("content")
 	if len(p.Content) == 1 && p.Content[0].Kind == TextPart && p.Content[0].Cache == nil {
-		w.b = append(append(append(w.b, '"'), p.Content[0].Text...), '"')
+		w.Body = append(append(append(w.Body, '"'), p.Content[0].Text...), '"')
 		return nil
 	}
-	w.open('[')
+	w.Open('[')
 	for _, c := range p.Content {
 		if err := w.anthropicPart(c); err != nil {
 			return err
 		}
 	}
-	w.close(']')
+	w.Close(']')
 	return nil
 }
 
-func (w *writer) anthropicMedia(p Part) error {
-	if t, ok := textual(p); ok {
+func (w *Writer) anthropicMedia(p Part) error {
+	if t, ok := Textual(p); ok {
 		w.anthropicText(t)
 		return nil
 	}
@@ -397,25 +397,25 @@ func (w *writer) anthropicMedia(p Part) error {
 	case strings.HasPrefix(m.Type, "image/"):
 		kind = "image"
 	case m.Type != "application/pdf":
-		return w.refuseMedia(p)
+		return w.RefuseMedia(p)
 	}
-	w.open('{')
-	w.string("type", kind)
-	w.key("source")
-	w.open('{')
-	if m.Data.empty() {
-		w.string("type", "url")
-		w.text("url", m.URL)
+	w.Open('{')
+	w.Str("type", kind)
+	w.Key("source")
+	w.Open('{')
+	if m.Data.Empty() {
+		w.Str("type", "url")
+		w.Text("url", m.URL)
 	} else {
-		w.string("type", "base64")
-		w.string("media_type", m.Type)
-		w.text("data", m.Data)
+		w.Str("type", "base64")
+		w.Str("media_type", m.Type)
+		w.Text("data", m.Data)
 	}
-	w.close('}')
-	if kind == "document" && !m.Name.empty() {
-		w.text("title", m.Name)
+	w.Close('}')
+	if kind == "document" && !m.Name.Empty() {
+		w.Text("title", m.Name)
 	}
 	w.mark(p.Cache)
-	w.close('}')
+	w.Close('}')
 	return nil
 }

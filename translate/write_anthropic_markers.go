@@ -18,14 +18,14 @@ package translate
 const maxMarkers = 4
 
 // marks counts the markers of a request.
-func (w *writer) marks() (n int) {
-	for _, t := range w.tools {
+func (w *Writer) marks() (n int) {
+	for _, t := range w.Tools {
 		n += marked(t.Cache)
 	}
-	for _, p := range w.system() {
+	for _, p := range w.System() {
 		n += marked(p.Cache)
 	}
-	for _, m := range w.messages {
+	for _, m := range w.Messages {
 		for _, p := range m.Parts {
 			n += marked(p.Cache)
 			for _, c := range p.Content {
@@ -36,7 +36,7 @@ func (w *writer) marks() (n int) {
 	return n
 }
 
-func marked(cache raw) int {
+func marked(cache Value) int {
 	if cache == nil {
 		return 0
 	}
@@ -46,21 +46,21 @@ func marked(cache raw) int {
 // mark writes a marker. Clients of other formats may set more than the Messages API
 // takes, and in any order: of too many the last count, as at OpenAI, and the long
 // lifetime does not come behind the short one.
-func (w *writer) mark(cache raw) {
+func (w *Writer) mark(cache Value) {
 	if cache == nil {
 		return
 	}
-	field := w.client.markerField(inMessages)
+	field := w.Client.MarkerField(InMessages)
 	if w.surplus > 0 {
 		w.surplus--
-		w.drop(field)
+		w.Drop(field)
 		return
 	}
-	ttl := cache.member("ttl").string()
-	if ttl != "" && ttl != "5m" && (ttl != "1h" || w.short) || !cache.isObject() {
-		w.drop(field + ".ttl")
-		cache, ttl = raw(`{"type":"ephemeral"}`), ""
+	ttl := cache.Member("ttl").Str()
+	if ttl != "" && ttl != "5m" && (ttl != "1h" || w.short) || !cache.IsObject() {
+		w.Drop(field + ".ttl")
+		cache, ttl = Value(`{"type":"ephemeral"}`), ""
 	}
 	w.short = w.short || ttl != "1h"
-	w.member("cache_control", cache)
+	w.Member("cache_control", cache)
 }

@@ -19,36 +19,36 @@ import (
 	"strings"
 )
 
-func (w *writer) gemini() error {
-	q := w.q
-	if system := w.system(); len(system) > 0 {
-		w.key("systemInstruction")
-		w.open('{')
-		w.key("parts")
-		w.open('[')
+func (w *Writer) gemini() error {
+	q := w.Request
+	if system := w.System(); len(system) > 0 {
+		w.Key("systemInstruction")
+		w.Open('{')
+		w.Key("parts")
+		w.Open('[')
 		for _, p := range system {
-			w.dropCache(p.Cache, inSystem)
+			w.DropCache(p.Cache, InSystem)
 			w.geminiText(p, false)
 		}
-		w.close(']')
-		w.close('}')
+		w.Close(']')
+		w.Close('}')
 	}
 	w.geminiTools()
-	w.key("generationConfig")
-	w.open('{')
-	for p := range paramCount {
-		w.param(p)
+	w.Key("generationConfig")
+	w.Open('{')
+	for p := range ParamCount {
+		w.Param(p)
 	}
 	if len(q.Stop) > 0 {
-		w.texts("stopSequences", w.stops(5))
+		w.Texts("stopSequences", w.Stops(5))
 	}
 	w.geminiFormat()
 	w.geminiThinking()
-	w.close('}')
-	w.key("contents")
-	w.open('[')
+	w.Close('}')
+	w.Key("contents")
+	w.Open('[')
 	var calls []Part // of the last turn of the model
-	for _, m := range w.messages {
+	for _, m := range w.Messages {
 		if err := w.geminiMessage(m, calls); err != nil {
 			return err
 		}
@@ -59,94 +59,94 @@ func (w *writer) gemini() error {
 			}
 		}
 	}
-	w.close(']')
+	w.Close(']')
 	return nil
 }
 
-func (w *writer) geminiFormat() {
-	switch o := w.q.Output; o.Kind {
+func (w *Writer) geminiFormat() {
+	switch o := w.Request.Output; o.Kind {
 	case "json":
-		w.string("responseMimeType", "application/json")
+		w.Str("responseMimeType", "application/json")
 	case "schema":
-		w.string("responseMimeType", "application/json")
+		w.Str("responseMimeType", "application/json")
 		if o.Schema != nil {
-			w.member("responseJsonSchema", o.Schema)
+			w.Member("responseJsonSchema", o.Schema)
 		}
 	}
 }
 
-func (w *writer) geminiThinking() {
-	g := w.q.Reasoning
+func (w *Writer) geminiThinking() {
+	g := w.Request.Reasoning
 	if g.Mode == "" && g.Effort == "" && !g.Show {
 		return
 	}
-	w.key("thinkingConfig")
-	w.open('{')
+	w.Key("thinkingConfig")
+	w.Open('{')
 	switch {
 	case g.Mode == "off":
-		if signs(w.model) {
-			w.string("thinkingLevel", w.geminiLevel("minimal")) // it always thinks
+		if Signs(w.Model) {
+			w.Str("thinkingLevel", w.geminiLevel("minimal")) // it always thinks
 		} else {
-			w.int("thinkingBudget", 0)
+			w.Int("thinkingBudget", 0)
 		}
-	case signs(w.model) && g.effort() != "":
-		w.string("thinkingLevel", w.geminiLevel(g.effort()))
-	case g.budget() > 0:
-		w.int("thinkingBudget", min(g.budget(), budgetHigh)) // the most that all models take
+	case Signs(w.Model) && g.AsEffort() != "":
+		w.Str("thinkingLevel", w.geminiLevel(g.AsEffort()))
+	case g.AsBudget() > 0:
+		w.Int("thinkingBudget", min(g.AsBudget(), BudgetHigh)) // the most that all models take
 	}
 	if g.Show {
-		w.bool("includeThoughts", true)
+		w.Bool("includeThoughts", true)
 	}
-	w.close('}')
+	w.Close('}')
 }
 
 // geminiLevel returns a level of thinking that the model knows.
-func (w *writer) geminiLevel(effort string) string {
-	if strings.Contains(w.model, "flash") {
-		return named(effort, "minimal", "low", "medium", "high")
+func (w *Writer) geminiLevel(effort string) string {
+	if strings.Contains(w.Model, "flash") {
+		return KnownEffort(effort, "minimal", "low", "medium", "high")
 	}
-	return named(effort, "low", "medium", "high")
+	return KnownEffort(effort, "low", "medium", "high")
 }
 
-func (w *writer) geminiTools() {
-	c := w.q.Choice
-	if len(w.tools) == 0 {
+func (w *Writer) geminiTools() {
+	c := w.Request.Choice
+	if len(w.Tools) == 0 {
 		return
 	}
-	w.key("tools")
-	w.open('[')
-	w.open('{')
-	w.key("functionDeclarations")
-	w.open('[')
-	for _, t := range w.tools {
-		description, schema := w.function(t)
-		w.open('{')
-		w.string("name", w.names.upstream(t.ToolName))
-		if !description.empty() {
-			w.text("description", description)
+	w.Key("tools")
+	w.Open('[')
+	w.Open('{')
+	w.Key("functionDeclarations")
+	w.Open('[')
+	for _, t := range w.Tools {
+		description, schema := w.Function(t)
+		w.Open('{')
+		w.Str("name", w.Names.Upstream(t.ToolName))
+		if !description.Empty() {
+			w.Text("description", description)
 		}
 		if schema != nil {
-			w.member("parametersJsonSchema", schema)
+			w.Member("parametersJsonSchema", schema)
 		}
-		w.close('}')
-		w.dropCache(t.Cache, inTools)
-		if t.Strict.isTrue() {
-			w.drop(w.client.strict)
+		w.Close('}')
+		w.DropCache(t.Cache, InTools)
+		if t.Strict.IsTrue() {
+			w.Drop(w.Client.Strict)
 		}
 	}
-	w.close(']')
-	w.close('}')
-	w.close(']')
+	w.Close(']')
+	w.Close('}')
+	w.Close(']')
 	if c.Single {
-		w.drop(w.client.parallel)
+		w.Drop(w.Client.Parallel)
 	}
 	if c.Mode == "" && len(c.Tools) == 0 {
 		return
 	}
-	w.key("toolConfig")
-	w.open('{')
-	w.key("functionCallingConfig")
-	w.open('{')
+	w.Key("toolConfig")
+	w.Open('{')
+	w.Key("functionCallingConfig")
+	w.Open('{')
 	mode := strings.ToUpper(c.Mode)
 	switch {
 	case mode == "":
@@ -154,31 +154,31 @@ func (w *writer) geminiTools() {
 	case mode == "AUTO" && len(c.Tools) > 0:
 		mode = "VALIDATED" // AUTO takes no names
 	}
-	w.string("mode", mode)
+	w.Str("mode", mode)
 	if len(c.Tools) > 0 && mode != "NONE" {
-		w.key("allowedFunctionNames")
-		w.open('[')
+		w.Key("allowedFunctionNames")
+		w.Open('[')
 		for _, t := range c.Tools {
-			w.comma()
-			w.b = append(appendEscaped(append(w.b, '"'), w.names.upstream(t)), '"')
+			w.Comma()
+			w.Body = append(AppendEscaped(append(w.Body, '"'), w.Names.Upstream(t)), '"')
 		}
-		w.close(']')
+		w.Close(']')
 	}
-	w.close('}')
-	w.close('}')
+	w.Close('}')
+	w.Close('}')
 }
 
 // geminiMessage writes one turn. Results stand first, in the order of the
 // calls, one for each.
-func (w *writer) geminiMessage(m Message, calls []Part) error {
-	w.open('{')
+func (w *Writer) geminiMessage(m Message, calls []Part) error {
+	w.Open('{')
 	role := "user"
 	if m.Role == Assistant {
 		role = "model"
 	}
-	w.string("role", role)
-	w.key("parts")
-	w.open('[')
+	w.Str("role", role)
+	w.Key("parts")
+	w.Open('[')
 	var beside []Part
 	if role == "user" {
 		var err error
@@ -193,7 +193,7 @@ func (w *writer) geminiMessage(m Message, calls []Part) error {
 	}
 	first := true
 	for _, p := range m.Parts {
-		w.dropCache(p.Cache, inMessages)
+		w.DropCache(p.Cache, InMessages)
 		switch p.Kind {
 		case TextPart:
 			w.geminiText(p, false)
@@ -208,54 +208,54 @@ func (w *writer) geminiMessage(m Message, calls []Part) error {
 			}
 		}
 	}
-	w.close(']')
-	w.close('}')
+	w.Close(']')
+	w.Close('}')
 	return nil
 }
 
-func (w *writer) geminiText(p Part, thought bool) {
+func (w *Writer) geminiText(p Part, thought bool) {
 	signature := p.Signature
 	if thought {
-		if signature = ""; w.own(p) {
+		if signature = ""; w.Own(p) {
 			signature = p.Sealed.Data
 		}
 	}
-	if p.Text.empty() && signature == "" {
+	if p.Text.Empty() && signature == "" {
 		return
 	}
-	w.open('{')
-	w.text("text", p.Text)
+	w.Open('{')
+	w.Text("text", p.Text)
 	if thought {
-		w.bool("thought", true)
+		w.Bool("thought", true)
 	}
 	if signature != "" {
-		w.string("thoughtSignature", signature)
+		w.Str("thoughtSignature", signature)
 	}
-	w.close('}')
+	w.Close('}')
 }
 
 // geminiCall writes a call. The first one of a turn must be signed; what stands
 // for the signature of a call made elsewhere is Google's own word.
-func (w *writer) geminiCall(p Part, first bool) {
-	w.open('{')
-	w.key("functionCall")
-	w.open('{')
-	w.string("id", p.ID)
-	w.string("name", w.names.upstream(p.Tool))
-	w.member("args", w.arguments(p))
-	w.close('}')
+func (w *Writer) geminiCall(p Part, first bool) {
+	w.Open('{')
+	w.Key("functionCall")
+	w.Open('{')
+	w.Str("id", p.ID)
+	w.Str("name", w.Names.Upstream(p.Tool))
+	w.Member("args", w.Arguments(p))
+	w.Close('}')
 	switch {
 	case p.Signature != "":
-		w.string("thoughtSignature", p.Signature)
-	case first && signs(w.model):
-		w.string("thoughtSignature", skipValidator)
+		w.Str("thoughtSignature", p.Signature)
+	case first && Signs(w.Model):
+		w.Str("thoughtSignature", SkipValidator)
 	}
-	w.close('}')
+	w.Close('}')
 }
 
 // geminiResults writes the results of the calls before them and returns the
 // media that stand beside them. A call without a result gets an empty one.
-func (w *writer) geminiResults(parts, calls []Part) (beside []Part, err error) {
+func (w *Writer) geminiResults(parts, calls []Part) (beside []Part, err error) {
 	var order []Part
 	for _, c := range calls {
 		result := Part{Kind: ResultPart, ID: c.ID}
@@ -278,106 +278,106 @@ func (w *writer) geminiResults(parts, calls []Part) (beside []Part, err error) {
 			order = append(order, p)
 		}
 	}
-	inside := signs(w.model)
+	inside := Signs(w.Model)
 	for _, p := range order {
-		tool, ok := w.called[p.ID]
+		tool, ok := w.Called[p.ID]
 		if !ok {
 			tool = p.Tool
 		}
 		var media []Part
 		for _, c := range p.Content {
-			if c, _ = textual(c); c.Kind == MediaPart {
+			if c, _ = Textual(c); c.Kind == MediaPart {
 				media = append(media, c)
 			}
 		}
-		w.open('{')
-		w.key("functionResponse")
-		w.open('{')
-		w.string("id", p.ID)
-		w.string("name", w.names.upstream(tool))
+		w.Open('{')
+		w.Key("functionResponse")
+		w.Open('{')
+		w.Str("id", p.ID)
+		w.Str("name", w.Names.Upstream(tool))
 		w.geminiResponse(p)
 		if inside && len(media) > 0 {
-			w.key("parts")
-			w.open('[')
+			w.Key("parts")
+			w.Open('[')
 			for _, c := range media {
 				if err := w.geminiMedia(c); err != nil {
 					return nil, err
 				}
 			}
-			w.close(']')
+			w.Close(']')
 		} else {
 			beside = append(beside, media...)
 		}
-		w.close('}')
-		w.close('}')
+		w.Close('}')
+		w.Close('}')
 	}
 	return beside, nil
 }
 
 // geminiResponse writes the object that holds a result: itself where the text
 // is a JSON object, else the text as its only member.
-func (w *writer) geminiResponse(p Part) {
+func (w *Writer) geminiResponse(p Part) {
 	var texts []Part
 	for _, c := range p.Content {
-		if c, _ = textual(c); c.Kind == TextPart {
+		if c, _ = Textual(c); c.Kind == TextPart {
 			texts = append(texts, c)
 		}
 	}
-	t := joined(texts)
+	t := Joined(texts)
 	if object := structured(t); object != nil && !p.Failed {
-		w.member("response", object)
+		w.Member("response", object)
 		return
 	}
-	w.key("response")
-	w.open('{')
+	w.Key("response")
+	w.Open('{')
 	if p.Failed {
-		w.text("error", t)
+		w.Text("error", t)
 	} else {
-		w.text("output", t)
+		w.Text("output", t)
 	}
-	w.close('}')
+	w.Close('}')
 }
 
 // structured returns a text that is a JSON object, unless reading it back would
 // take it for the wrapper of a text.
-func structured(t text) raw {
+func structured(t Text) Value {
 	if len(t) < 2 || t[0] != '{' || t[len(t)-1] != '}' {
 		return nil
 	}
-	b := raw(t.appendDecoded(make([]byte, 0, len(t))))
-	if wellFormed(b) != nil {
+	b := Value(t.AppendDecoded(make([]byte, 0, len(t))))
+	if WellFormed(b) != nil {
 		return nil
 	}
-	if _, only := soleText(b); only != nil || b.absent() {
+	if _, only := soleText(b); only != nil || b.Absent() {
 		return nil
 	}
 	return b
 }
 
-func (w *writer) geminiMedia(p Part) error {
-	if t, ok := textual(p); ok {
+func (w *Writer) geminiMedia(p Part) error {
+	if t, ok := Textual(p); ok {
 		w.geminiText(t, false)
 		return nil
 	}
 	m := p.Media
 	if m == nil {
-		return w.refuseMedia(p)
+		return w.RefuseMedia(p)
 	}
-	w.open('{')
-	if m.Data.empty() {
-		w.key("fileData")
-		w.open('{')
-		w.string("mimeType", guessType(m))
-		w.text("fileUri", m.URL)
-		w.close('}')
+	w.Open('{')
+	if m.Data.Empty() {
+		w.Key("fileData")
+		w.Open('{')
+		w.Str("mimeType", guessType(m))
+		w.Text("fileUri", m.URL)
+		w.Close('}')
 	} else {
-		w.key("inlineData")
-		w.open('{')
-		w.string("mimeType", m.Type)
-		w.text("data", m.Data)
-		w.close('}')
+		w.Key("inlineData")
+		w.Open('{')
+		w.Str("mimeType", m.Type)
+		w.Text("data", m.Data)
+		w.Close('}')
 	}
-	w.close('}')
+	w.Close('}')
 	return nil
 }
 
@@ -386,7 +386,7 @@ func guessType(m *Media) string {
 	if !strings.HasSuffix(m.Type, "/*") {
 		return m.Type
 	}
-	name, _, _ := strings.Cut(m.URL.decoded(), "?")
+	name, _, _ := strings.Cut(m.URL.Decoded(), "?")
 	switch strings.ToLower(path.Ext(name)) {
 	case ".png":
 		return "image/png"

@@ -14,180 +14,180 @@
 
 package translate
 
-func (w *writer) chat() error {
-	q := w.q
-	w.string("model", w.model)
-	for p := range paramCount {
-		w.param(p)
+func (w *Writer) chat() error {
+	q := w.Request
+	w.Str("model", w.Model)
+	for p := range ParamCount {
+		w.Param(p)
 	}
 	if len(q.Stop) > 0 {
 		limit := len(q.Stop)
 		switch {
-		case w.o.Official && reasons(w.model):
+		case w.Options.Official && Reasons(w.Model):
 			limit = 0 // these models refuse it
-		case w.o.Official:
+		case w.Options.Official:
 			limit = 4
 		}
-		if stop := w.stops(limit); len(stop) > 0 {
-			w.texts("stop", stop)
+		if stop := w.Stops(limit); len(stop) > 0 {
+			w.Texts("stop", stop)
 		}
 	}
-	if effort := w.openAIEffort(); effort != "" {
-		w.string("reasoning_effort", effort)
+	if effort := w.Effort(); effort != "" {
+		w.Str("reasoning_effort", effort)
 	}
 	w.chatFormat()
 	if q.Stream {
-		w.bool("stream", true)
-		w.member("stream_options", raw(`{"include_usage":true}`))
-		if w.o.Progress {
-			w.bool("return_progress", true)
+		w.Bool("stream", true)
+		w.Member("stream_options", Value(`{"include_usage":true}`))
+		if w.Options.Progress {
+			w.Bool("return_progress", true)
 		}
 	}
 	w.chatTools()
-	w.key("messages")
-	w.open('[')
-	if system := w.system(); len(system) > 0 {
-		w.open('{')
-		w.string("role", "system")
-		if err := w.chatContent(system, inSystem); err != nil {
+	w.Key("messages")
+	w.Open('[')
+	if system := w.System(); len(system) > 0 {
+		w.Open('{')
+		w.Str("role", "system")
+		if err := w.chatContent(system, InSystem); err != nil {
 			return err
 		}
-		w.close('}')
+		w.Close('}')
 	}
-	for _, m := range w.messages {
+	for _, m := range w.Messages {
 		if err := w.chatMessage(m); err != nil {
 			return err
 		}
 	}
-	w.close(']')
+	w.Close(']')
 	return nil
 }
 
-// openAIEffort returns the effort to ask for, empty for the model's default.
-func (w *writer) openAIEffort() string {
-	g := w.q.Reasoning
-	field := w.client.reasoning
-	if w.o.Official && !reasons(w.model) {
+// Effort returns the effort to ask for, empty for the model's default.
+func (w *Writer) Effort() string {
+	g := w.Request.Reasoning
+	field := w.Client.Reasoning
+	if w.Options.Official && !Reasons(w.Model) {
 		if g.Mode == "on" || g.Mode == "adaptive" {
-			w.drop(field)
+			w.Drop(field)
 		}
 		return ""
 	}
 	known := []string{"low", "medium", "high"}
-	if w.o.Official {
-		known = efforts(w.model)
+	if w.Options.Official {
+		known = efforts(w.Model)
 	}
 	if g.Mode == "off" {
 		if known[0] == "none" {
 			return "none"
 		}
-		w.drop(field)
+		w.Drop(field)
 		return ""
 	}
-	return named(g.effort(), known...)
+	return KnownEffort(g.AsEffort(), known...)
 }
 
-func (w *writer) chatFormat() {
-	o := w.q.Output
+func (w *Writer) chatFormat() {
+	o := w.Request.Output
 	switch o.Kind {
 	case "json":
-		w.member("response_format", raw(`{"type":"json_object"}`))
+		w.Member("response_format", Value(`{"type":"json_object"}`))
 	case "schema":
-		w.key("response_format")
-		w.open('{')
-		w.string("type", "json_schema")
-		w.key("json_schema")
-		w.open('{')
-		w.schemaNames(o)
-		w.close('}')
-		w.close('}')
+		w.Key("response_format")
+		w.Open('{')
+		w.Str("type", "json_schema")
+		w.Key("json_schema")
+		w.Open('{')
+		w.SchemaNames(o)
+		w.Close('}')
+		w.Close('}')
 	}
 }
 
-// schemaNames writes the members of an output schema that both formats of
+// SchemaNames writes the members of an output schema that both formats of
 // OpenAI have.
-func (w *writer) schemaNames(o Output) {
-	if o.Name.empty() {
-		w.string("name", "answer")
+func (w *Writer) SchemaNames(o Output) {
+	if o.Name.Empty() {
+		w.Str("name", "answer")
 	} else {
-		w.text("name", o.Name)
+		w.Text("name", o.Name)
 	}
-	if !o.Description.empty() {
-		w.text("description", o.Description)
+	if !o.Description.Empty() {
+		w.Text("description", o.Description)
 	}
 	if o.Schema != nil {
-		w.member("schema", o.Schema)
+		w.Member("schema", o.Schema)
 	}
 	if o.Strict != nil {
-		w.member("strict", o.Strict)
+		w.Member("strict", o.Strict)
 	}
 }
 
-func (w *writer) chatTools() {
-	c := w.q.Choice
-	if len(w.tools) == 0 {
+func (w *Writer) chatTools() {
+	c := w.Request.Choice
+	if len(w.Tools) == 0 {
 		return
 	}
-	w.key("tools")
-	w.open('[')
-	for _, t := range w.tools {
-		description, schema := w.function(t)
-		w.open('{')
-		w.string("type", "function")
-		w.key("function")
-		w.open('{')
-		w.string("name", w.names.upstream(t.ToolName))
-		if !description.empty() {
-			w.text("description", description)
+	w.Key("tools")
+	w.Open('[')
+	for _, t := range w.Tools {
+		description, schema := w.Function(t)
+		w.Open('{')
+		w.Str("type", "function")
+		w.Key("function")
+		w.Open('{')
+		w.Str("name", w.Names.Upstream(t.ToolName))
+		if !description.Empty() {
+			w.Text("description", description)
 		}
-		w.member("parameters", objectSchema(schema))
-		if t.Strict.isTrue() {
-			w.bool("strict", true)
+		w.Member("parameters", ObjectSchema(schema))
+		if t.Strict.IsTrue() {
+			w.Bool("strict", true)
 		}
-		w.close('}')
-		if w.o.CacheControl && t.Cache != nil {
-			w.member("cache_control", t.Cache)
+		w.Close('}')
+		if w.Options.CacheControl && t.Cache != nil {
+			w.Member("cache_control", t.Cache)
 		} else {
-			w.dropCache(t.Cache, inTools)
+			w.DropCache(t.Cache, InTools)
 		}
-		w.close('}')
+		w.Close('}')
 	}
-	w.close(']')
+	w.Close(']')
 	switch {
 	case c.Mode == "any" && len(c.Tools) == 1:
-		w.key("tool_choice")
-		w.open('{')
-		w.string("type", "function")
-		w.key("function")
-		w.open('{')
-		w.string("name", w.names.upstream(c.Tools[0]))
-		w.close('}')
-		w.close('}')
-	case len(c.Tools) > 0 && w.o.Official && c.Mode != "none":
-		w.key("tool_choice")
-		w.open('{')
-		w.string("type", "allowed_tools")
-		w.key("allowed_tools")
-		w.open('{')
-		w.string("mode", openAIMode(c.Mode))
-		w.key("tools")
-		w.open('[')
+		w.Key("tool_choice")
+		w.Open('{')
+		w.Str("type", "function")
+		w.Key("function")
+		w.Open('{')
+		w.Str("name", w.Names.Upstream(c.Tools[0]))
+		w.Close('}')
+		w.Close('}')
+	case len(c.Tools) > 0 && w.Options.Official && c.Mode != "none":
+		w.Key("tool_choice")
+		w.Open('{')
+		w.Str("type", "allowed_tools")
+		w.Key("allowed_tools")
+		w.Open('{')
+		w.Str("mode", openAIMode(c.Mode))
+		w.Key("tools")
+		w.Open('[')
 		for _, t := range c.Tools {
-			w.open('{')
-			w.string("type", "function")
-			w.key("function")
-			w.open('{')
-			w.string("name", w.names.upstream(t))
-			w.close('}')
-			w.close('}')
+			w.Open('{')
+			w.Str("type", "function")
+			w.Key("function")
+			w.Open('{')
+			w.Str("name", w.Names.Upstream(t))
+			w.Close('}')
+			w.Close('}')
 		}
-		w.close(']')
-		w.close('}')
-		w.close('}')
+		w.Close(']')
+		w.Close('}')
+		w.Close('}')
 	case c.Mode != "":
-		w.string("tool_choice", openAIMode(c.Mode))
+		w.Str("tool_choice", openAIMode(c.Mode))
 	}
-	w.parallel()
+	w.Parallel()
 }
 
 func openAIMode(mode string) string {
@@ -200,12 +200,12 @@ func openAIMode(mode string) string {
 	return mode
 }
 
-// parallel writes whether several calls may stand in one answer.
-func (w *writer) parallel() {
-	switch c := w.q.Choice; {
+// Parallel writes whether several calls may stand in one answer.
+func (w *Writer) Parallel() {
+	switch c := w.Request.Choice; {
 	case c.Single:
-		w.bool("parallel_tool_calls", false)
+		w.Bool("parallel_tool_calls", false)
 	case c.Parallel:
-		w.bool("parallel_tool_calls", true)
+		w.Bool("parallel_tool_calls", true)
 	}
 }

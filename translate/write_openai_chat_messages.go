@@ -21,17 +21,17 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
-func (w *writer) chatMessage(m Message) error {
+func (w *Writer) chatMessage(m Message) error {
 	switch m.Role {
 	case System:
-		w.open('{')
+		w.Open('{')
 		role := "system"
-		if w.o.Official {
+		if w.Options.Official {
 			role = "developer"
 		}
-		w.string("role", role)
-		err := w.chatContent(m.Parts, inMessages)
-		w.close('}')
+		w.Str("role", role)
+		err := w.chatContent(m.Parts, InMessages)
+		w.Close('}')
 		return err
 	case Assistant:
 		return w.chatAssistant(m.Parts)
@@ -40,10 +40,10 @@ func (w *writer) chatMessage(m Message) error {
 	if err != nil || len(rest) == 0 {
 		return err
 	}
-	w.open('{')
-	w.string("role", "user")
-	err = w.chatContent(rest, inMessages)
-	w.close('}')
+	w.Open('{')
+	w.Str("role", "user")
+	err = w.chatContent(rest, InMessages)
+	w.Close('}')
 	return err
 }
 
@@ -51,7 +51,7 @@ func (w *writer) chatMessage(m Message) error {
 // own, and returns what the user says besides. Images have no place in a
 // result, they follow as the user's. Reminders go into the last result: a
 // user's message between results makes chat templates drop the thinking.
-func (w *writer) chatResults(parts []Part) (rest []Part, err error) {
+func (w *Writer) chatResults(parts []Part) (rest []Part, err error) {
 	last := -1
 	for i, p := range parts {
 		if p.Kind == ResultPart {
@@ -65,7 +65,7 @@ func (w *writer) chatResults(parts []Part) (rest []Part, err error) {
 	for _, p := range parts {
 		switch {
 		case p.Kind == ResultPart:
-		case isReminder(p) && !w.o.Official && (p.Cache == nil || !w.o.CacheControl && !w.o.Breakpoints):
+		case IsReminder(p) && !w.Options.Official && (p.Cache == nil || !w.Options.CacheControl && !w.Options.Breakpoints):
 			notes = append(notes, p)
 		default:
 			rest = append(rest, p)
@@ -76,19 +76,19 @@ func (w *writer) chatResults(parts []Part) (rest []Part, err error) {
 		if p.Kind != ResultPart {
 			continue
 		}
-		w.open('{')
-		w.string("role", "tool")
-		w.string("tool_call_id", w.callID(p.ID))
+		w.Open('{')
+		w.Str("role", "tool")
+		w.Str("tool_call_id", w.CallID(p.ID))
 		content := make([]Part, 0, len(p.Content)+len(notes))
 		for _, c := range p.Content {
-			if c, _ = textual(c); c.Kind == MediaPart {
+			if c, _ = Textual(c); c.Kind == MediaPart {
 				media = append(media, c)
 				continue
 			}
 			content = append(content, c)
 		}
 		if len(content) == 0 && len(media) > 0 {
-			content = append(content, Part{Text: text("The content of this result follows.")})
+			content = append(content, Part{Text: Text("The content of this result follows.")})
 		}
 		if i == last {
 			content = append(content, notes...)
@@ -96,136 +96,136 @@ func (w *writer) chatResults(parts []Part) (rest []Part, err error) {
 		if p.Cache != nil && len(content) > 0 && content[len(content)-1].Cache == nil {
 			content[len(content)-1].Cache = p.Cache
 		}
-		w.dropFailed(p)
+		w.DropFailed(p)
 		if len(content) == 0 {
-			w.string("content", "")
-		} else if err := w.chatContent(content, inMessages); err != nil {
+			w.Str("content", "")
+		} else if err := w.chatContent(content, InMessages); err != nil {
 			return nil, err
 		}
-		w.close('}')
+		w.Close('}')
 	}
 	return append(media, rest...), nil
 }
 
 // chatContent writes the content of a message: one string where it is text,
 // else parts.
-func (w *writer) chatContent(parts []Part, place string) error {
+func (w *Writer) chatContent(parts []Part, place string) error {
 	plain, marked := true, false
 	for _, p := range parts {
 		plain = plain && p.Kind == TextPart
 		marked = marked || p.Cache != nil
 	}
-	keep := marked && (w.o.CacheControl || w.o.Breakpoints)
+	keep := marked && (w.Options.CacheControl || w.Options.Breakpoints)
 	if marked && !keep {
-		w.drop(w.client.markerField(place))
+		w.Drop(w.Client.MarkerField(place))
 	}
-	if plain && !keep && (len(parts) == 1 || !w.o.Official) {
-		w.text("content", joined(parts))
+	if plain && !keep && (len(parts) == 1 || !w.Options.Official) {
+		w.Text("content", Joined(parts))
 		return nil
 	}
-	w.key("content")
-	w.open('[')
+	w.Key("content")
+	w.Open('[')
 	for _, p := range parts {
 		if p.Kind == TextPart {
-			if p.Text.empty() {
+			if p.Text.Empty() {
 				continue
 			}
-			w.open('{')
-			w.string("type", "text")
-			w.text("text", p.Text)
+			w.Open('{')
+			w.Str("type", "text")
+			w.Text("text", p.Text)
 		} else if err := w.chatMedia(p); err != nil {
 			return err
 		}
-		w.openAIMarker(p)
-		w.close('}')
+		w.Marker(p)
+		w.Close('}')
 	}
-	w.close(']')
+	w.Close(']')
 	return nil
 }
 
-// openAIMarker writes a marker where the upstream takes one.
-func (w *writer) openAIMarker(p Part) {
+// Marker writes a marker where the upstream takes one.
+func (w *Writer) Marker(p Part) {
 	switch {
 	case p.Cache == nil:
-	case w.o.Breakpoints:
-		w.member("prompt_cache_breakpoint", raw(`{"mode":"explicit"}`))
-	case w.o.CacheControl && w.to.Traits().ServersVary:
-		w.member("cache_control", p.Cache)
+	case w.Options.Breakpoints:
+		w.Member("prompt_cache_breakpoint", Value(`{"mode":"explicit"}`))
+	case w.Options.CacheControl && w.To.Traits().ServersVary:
+		w.Member("cache_control", p.Cache)
 	}
 }
 
 // chatMedia writes a medium, its brace left open.
-func (w *writer) chatMedia(p Part) error {
+func (w *Writer) chatMedia(p Part) error {
 	m := p.Media
 	if m == nil {
-		return w.refuseMedia(p)
+		return w.RefuseMedia(p)
 	}
 	switch {
 	case strings.HasPrefix(m.Type, "image/"):
-		w.open('{')
-		w.string("type", "image_url")
-		w.key("image_url")
-		w.open('{')
-		w.mediaURL("url", m)
+		w.Open('{')
+		w.Str("type", "image_url")
+		w.Key("image_url")
+		w.Open('{')
+		w.MediaURL("url", m)
 		if m.Detail != nil {
-			w.member("detail", m.Detail)
+			w.Member("detail", m.Detail)
 		}
-		w.close('}')
-	case strings.HasPrefix(m.Type, "audio/") && !m.Data.empty():
-		w.open('{')
-		w.string("type", "input_audio")
-		w.key("input_audio")
-		w.open('{')
-		w.text("data", m.Data)
+		w.Close('}')
+	case strings.HasPrefix(m.Type, "audio/") && !m.Data.Empty():
+		w.Open('{')
+		w.Str("type", "input_audio")
+		w.Key("input_audio")
+		w.Open('{')
+		w.Text("data", m.Data)
 		format := strings.TrimPrefix(m.Type, "audio/")
 		if format == "mpeg" {
 			format = "mp3"
 		}
-		w.string("format", strings.TrimPrefix(format, "x-"))
-		w.close('}')
-	case m.Type == "application/pdf" && !m.Data.empty():
-		w.open('{')
-		w.string("type", "file")
-		w.key("file")
-		w.open('{')
-		w.fileName(m)
-		w.mediaURL("file_data", m)
-		w.close('}')
+		w.Str("format", strings.TrimPrefix(format, "x-"))
+		w.Close('}')
+	case m.Type == "application/pdf" && !m.Data.Empty():
+		w.Open('{')
+		w.Str("type", "file")
+		w.Key("file")
+		w.Open('{')
+		w.FileName(m)
+		w.MediaURL("file_data", m)
+		w.Close('}')
 	default:
-		return w.refuseMedia(p)
+		return w.RefuseMedia(p)
 	}
 	return nil
 }
 
-// fileName writes the name of a document, which OpenAI demands.
-func (w *writer) fileName(m *Media) {
-	if m.Name.empty() {
-		w.string("filename", "document.pdf")
+// FileName writes the name of a document, which OpenAI demands.
+func (w *Writer) FileName(m *Media) {
+	if m.Name.Empty() {
+		w.Str("filename", "document.pdf")
 	} else {
-		w.text("filename", m.Name)
+		w.Text("filename", m.Name)
 	}
 }
 
-// mediaURL writes a medium as its URL, or a data URL.
-func (w *writer) mediaURL(name string, m *Media) {
-	if m.Data.empty() {
-		w.text(name, m.URL)
+// MediaURL writes a medium as its URL, or a data URL.
+func (w *Writer) MediaURL(name string, m *Media) {
+	if m.Data.Empty() {
+		w.Text(name, m.URL)
 		return
 	}
-	w.key(name)
-	w.b = appendEscaped(append(w.b, `"data:`...), m.Type)
-	w.b = append(append(append(w.b, ";base64,"...), m.Data...), '"')
+	w.Key(name)
+	w.Body = AppendEscaped(append(w.Body, `"data:`...), m.Type)
+	w.Body = append(append(append(w.Body, ";base64,"...), m.Data...), '"')
 }
 
-func (w *writer) chatAssistant(parts []Part) error {
-	w.open('{')
-	w.string("role", "assistant")
+func (w *Writer) chatAssistant(parts []Part) error {
+	w.Open('{')
+	w.Str("role", "assistant")
 	var thinking, said []Part
 	calls := false
 	for _, p := range parts {
 		switch p.Kind {
 		case ThinkingPart:
-			if !p.Text.empty() {
+			if !p.Text.Empty() {
 				thinking = append(thinking, Part{Text: p.Text})
 			}
 		case TextPart:
@@ -235,27 +235,27 @@ func (w *writer) chatAssistant(parts []Part) error {
 		}
 	}
 	if len(thinking) > 0 {
-		w.text("reasoning_content", joined(thinking))
+		w.Text("reasoning_content", Joined(thinking))
 		w.chatDetails(parts)
 	}
 	switch {
 	case len(said) > 0:
 		// Only text of the user can be a breakpoint.
-		if !w.o.CacheControl {
+		if !w.Options.CacheControl {
 			said = unmarked(said)
 		}
-		if err := w.chatContent(said, inMessages); err != nil {
+		if err := w.chatContent(said, InMessages); err != nil {
 			return err
 		}
 	case calls:
-		w.member("content", raw("null"))
+		w.Member("content", Value("null"))
 	default:
-		w.string("content", "")
+		w.Str("content", "")
 	}
 	if calls {
 		w.chatCalls(parts)
 	}
-	w.close('}')
+	w.Close('}')
 	return nil
 }
 
@@ -272,61 +272,61 @@ func unmarked(parts []Part) []Part {
 }
 
 // chatDetails writes Claude's signatures for gateways that lead to Claude.
-func (w *writer) chatDetails(parts []Part) {
-	if !w.o.CacheControl {
+func (w *Writer) chatDetails(parts []Part) {
+	if !w.Options.CacheControl {
 		return
 	}
-	w.key("reasoning_details")
-	w.open('[')
+	w.Key("reasoning_details")
+	w.Open('[')
 	for _, p := range parts {
 		if p.Kind == ThinkingPart && p.Sealed.Format == wire.Anthropic && !p.Sealed.Redacted && p.Sealed.Data != "" {
-			w.open('{')
-			w.string("type", "reasoning.text")
-			w.text("text", p.Text)
-			w.string("signature", p.Sealed.Data)
-			w.close('}')
+			w.Open('{')
+			w.Str("type", "reasoning.text")
+			w.Text("text", p.Text)
+			w.Str("signature", p.Sealed.Data)
+			w.Close('}')
 		}
 	}
-	w.close(']')
+	w.Close(']')
 }
 
-func (w *writer) chatCalls(parts []Part) {
-	w.key("tool_calls")
-	w.open('[')
+func (w *Writer) chatCalls(parts []Part) {
+	w.Key("tool_calls")
+	w.Open('[')
 	first := true
 	for _, p := range parts {
 		if p.Kind != CallPart {
 			continue
 		}
-		w.open('{')
-		w.string("id", w.callID(p.ID))
-		w.string("type", "function")
-		w.key("function")
-		w.open('{')
-		w.string("name", w.names.upstream(p.Tool))
-		w.quoted("arguments", w.arguments(p))
-		w.close('}')
+		w.Open('{')
+		w.Str("id", w.CallID(p.ID))
+		w.Str("type", "function")
+		w.Key("function")
+		w.Open('{')
+		w.Str("name", w.Names.Upstream(p.Tool))
+		w.Quoted("arguments", w.Arguments(p))
+		w.Close('}')
 		// Gemini's endpoint for chat completions keeps its signatures here.
 		signature := p.Signature
-		if signature == "" && first && signs(w.model) {
-			signature = skipValidator
+		if signature == "" && first && Signs(w.Model) {
+			signature = SkipValidator
 		}
-		if signature != "" && strings.Contains(w.model, "gemini") {
-			w.key("extra_content")
-			w.open('{')
-			w.key("google")
-			w.open('{')
-			w.string("thought_signature", signature)
-			w.close('}')
-			w.close('}')
+		if signature != "" && strings.Contains(w.Model, "gemini") {
+			w.Key("extra_content")
+			w.Open('{')
+			w.Key("google")
+			w.Open('{')
+			w.Str("thought_signature", signature)
+			w.Close('}')
+			w.Close('}')
 		}
 		w.dropCallCache(p)
-		w.close('}')
+		w.Close('}')
 		first = false
 	}
-	w.close(']')
+	w.Close(']')
 }
 
-func (w *writer) dropCallCache(p Part) {
-	w.dropCache(p.Cache, inMessages)
+func (w *Writer) dropCallCache(p Part) {
+	w.DropCache(p.Cache, InMessages)
 }

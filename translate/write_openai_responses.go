@@ -16,161 +16,161 @@ package translate
 
 import "strings"
 
-func (w *writer) responses() error {
-	q := w.q
-	w.string("model", w.model)
-	for p := range paramCount {
+func (w *Writer) responses() error {
+	q := w.Request
+	w.Str("model", w.Model)
+	for p := range ParamCount {
 		if p != Verbosity {
-			w.param(p)
+			w.Param(p)
 		}
 	}
-	w.stops(0)
-	if effort := w.openAIEffort(); effort != "" || q.Reasoning.Show && w.o.Official && reasons(w.model) {
-		w.key("reasoning")
-		w.open('{')
+	w.Stops(0)
+	if effort := w.Effort(); effort != "" || q.Reasoning.Show && w.Options.Official && Reasons(w.Model) {
+		w.Key("reasoning")
+		w.Open('{')
 		if effort != "" {
-			w.string("effort", effort)
+			w.Str("effort", effort)
 		}
 		if q.Reasoning.Show {
-			w.string("summary", "auto")
+			w.Str("summary", "auto")
 		}
-		w.close('}')
+		w.Close('}')
 	}
 	w.responsesText()
-	w.bool("store", false)
-	w.member("include", raw(`["reasoning.encrypted_content"]`))
+	w.Bool("store", false)
+	w.Member("include", Value(`["reasoning.encrypted_content"]`))
 	if q.Stream {
-		w.bool("stream", true)
+		w.Bool("stream", true)
 	}
-	system := w.system()
-	if len(system) > 0 && len(w.messages) > 0 {
-		w.text("instructions", joined(system))
+	system := w.System()
+	if len(system) > 0 && len(w.Messages) > 0 {
+		w.Text("instructions", Joined(system))
 		for _, p := range system {
-			w.dropCache(p.Cache, inSystem)
+			w.DropCache(p.Cache, InSystem)
 		}
 	}
 	w.responsesTools()
-	w.key("input")
-	w.open('[')
-	if len(w.messages) == 0 { // an input of nothing would be refused
+	w.Key("input")
+	w.Open('[')
+	if len(w.Messages) == 0 { // an input of nothing would be refused
 		if err := w.responsesSaid("developer", system); err != nil {
 			return err
 		}
 	}
-	for _, m := range w.messages {
+	for _, m := range w.Messages {
 		if err := w.responsesMessage(m); err != nil {
 			return err
 		}
 	}
-	w.close(']')
+	w.Close(']')
 	return nil
 }
 
-func (w *writer) responsesText() {
-	o, verbosity := w.q.Output, w.value(Verbosity)
+func (w *Writer) responsesText() {
+	o, verbosity := w.Request.Output, w.Value(Verbosity)
 	if o.Kind == "" && verbosity == nil {
 		return
 	}
-	w.key("text")
-	w.open('{')
+	w.Key("text")
+	w.Open('{')
 	switch o.Kind {
 	case "json":
-		w.member("format", raw(`{"type":"json_object"}`))
+		w.Member("format", Value(`{"type":"json_object"}`))
 	case "schema":
-		w.key("format")
-		w.open('{')
-		w.string("type", "json_schema")
-		w.schemaNames(o)
-		w.close('}')
+		w.Key("format")
+		w.Open('{')
+		w.Str("type", "json_schema")
+		w.SchemaNames(o)
+		w.Close('}')
 	}
 	if verbosity != nil {
-		w.member("verbosity", verbosity)
+		w.Member("verbosity", verbosity)
 	}
-	w.close('}')
+	w.Close('}')
 }
 
-func (w *writer) responsesTools() {
-	c := w.q.Choice
-	if len(w.tools) == 0 {
+func (w *Writer) responsesTools() {
+	c := w.Request.Choice
+	if len(w.Tools) == 0 {
 		return
 	}
-	w.key("tools")
-	w.open('[')
-	for _, t := range w.tools {
-		w.open('{')
+	w.Key("tools")
+	w.Open('[')
+	for _, t := range w.Tools {
+		w.Open('{')
 		if t.Custom {
-			w.string("type", "custom")
-			w.string("name", w.names.upstream(t.ToolName))
-			w.text("description", t.Description)
+			w.Str("type", "custom")
+			w.Str("name", w.Names.Upstream(t.ToolName))
+			w.Text("description", t.Description)
 			w.customFormat(t.Format)
 		} else {
-			w.string("type", "function")
-			w.string("name", w.names.upstream(t.ToolName))
-			if !t.Description.empty() {
-				w.text("description", t.Description)
+			w.Str("type", "function")
+			w.Str("name", w.Names.Upstream(t.ToolName))
+			if !t.Description.Empty() {
+				w.Text("description", t.Description)
 			}
-			w.member("parameters", objectSchema(t.Schema))
-			w.bool("strict", t.Strict.isTrue()) // unset would mean true here
+			w.Member("parameters", ObjectSchema(t.Schema))
+			w.Bool("strict", t.Strict.IsTrue()) // unset would mean true here
 		}
-		w.dropCache(t.Cache, inTools)
-		w.close('}')
+		w.DropCache(t.Cache, InTools)
+		w.Close('}')
 	}
-	w.close(']')
+	w.Close(']')
 	switch {
 	case c.Mode == "any" && len(c.Tools) == 1:
-		w.key("tool_choice")
+		w.Key("tool_choice")
 		w.responsesTool(c.Tools[0])
-	case len(c.Tools) > 0 && w.o.Official && c.Mode != "none":
-		w.key("tool_choice")
-		w.open('{')
-		w.string("type", "allowed_tools")
-		w.string("mode", openAIMode(c.Mode))
-		w.key("tools")
-		w.open('[')
+	case len(c.Tools) > 0 && w.Options.Official && c.Mode != "none":
+		w.Key("tool_choice")
+		w.Open('{')
+		w.Str("type", "allowed_tools")
+		w.Str("mode", openAIMode(c.Mode))
+		w.Key("tools")
+		w.Open('[')
 		for _, t := range c.Tools {
 			w.responsesTool(t)
 		}
-		w.close(']')
-		w.close('}')
+		w.Close(']')
+		w.Close('}')
 	case c.Mode != "":
-		w.string("tool_choice", openAIMode(c.Mode))
+		w.Str("tool_choice", openAIMode(c.Mode))
 	}
-	w.parallel()
+	w.Parallel()
 }
 
-func (w *writer) responsesTool(t ToolName) {
-	w.open('{')
+func (w *Writer) responsesTool(t ToolName) {
+	w.Open('{')
 	kind := "function"
 	if t.Custom {
 		kind = "custom"
 	}
-	w.string("type", kind)
-	w.string("name", w.names.upstream(t))
-	w.close('}')
+	w.Str("type", kind)
+	w.Str("name", w.Names.Upstream(t))
+	w.Close('}')
 }
 
 // customFormat writes the grammar of a custom tool, which chat nests.
-func (w *writer) customFormat(format raw) {
+func (w *Writer) customFormat(format Value) {
 	if format == nil {
 		return
 	}
-	grammar := format.member("grammar")
-	if !grammar.isObject() {
-		w.member("format", format)
+	grammar := format.Member("grammar")
+	if !grammar.IsObject() {
+		w.Member("format", format)
 		return
 	}
-	w.key("format")
-	w.open('{')
-	w.string("type", "grammar")
-	for key, v := range grammar.members() {
+	w.Key("format")
+	w.Open('{')
+	w.Str("type", "grammar")
+	for key, v := range grammar.Members() {
 		if key == "definition" || key == "syntax" {
-			w.member(key, v)
+			w.Member(key, v)
 		}
 	}
-	w.close('}')
+	w.Close('}')
 }
 
-func (w *writer) responsesMessage(m Message) error {
+func (w *Writer) responsesMessage(m Message) error {
 	switch m.Role {
 	case System:
 		return w.responsesSaid("developer", m.Parts)
@@ -188,7 +188,7 @@ func (w *writer) responsesMessage(m Message) error {
 	for _, p := range m.Parts {
 		switch {
 		case p.Kind == ResultPart:
-		case last >= 0 && isReminder(p) && !w.o.Official:
+		case last >= 0 && IsReminder(p) && !w.Options.Official:
 			notes = append(notes, p)
 		default:
 			rest = append(rest, p)
@@ -212,157 +212,157 @@ func (w *writer) responsesMessage(m Message) error {
 	return w.responsesSaid("user", rest)
 }
 
-func (w *writer) responsesResult(p Part, content []Part) error {
-	w.open('{')
+func (w *Writer) responsesResult(p Part, content []Part) error {
+	w.Open('{')
 	kind := "function_call_output"
-	if w.called[p.ID].Custom {
+	if w.Called[p.ID].Custom {
 		kind = "custom_tool_call_output"
 	}
-	w.string("type", kind)
-	w.string("call_id", w.callID(p.ID))
-	w.dropFailed(p)
-	w.dropCache(p.Cache, inMessages)
+	w.Str("type", kind)
+	w.Str("call_id", w.CallID(p.ID))
+	w.DropFailed(p)
+	w.DropCache(p.Cache, InMessages)
 	plain := true
 	for _, c := range content {
 		plain = plain && c.Kind == TextPart
 	}
-	if plain && (len(content) <= 1 || !w.o.Official) {
-		w.text("output", joined(content))
-		w.close('}')
+	if plain && (len(content) <= 1 || !w.Options.Official) {
+		w.Text("output", Joined(content))
+		w.Close('}')
 		return nil
 	}
 	err := w.responsesContent("output", content)
-	w.close('}')
+	w.Close('}')
 	return err
 }
 
-func (w *writer) responsesSaid(role string, parts []Part) error {
-	w.open('{')
-	w.string("type", "message")
-	w.string("role", role)
+func (w *Writer) responsesSaid(role string, parts []Part) error {
+	w.Open('{')
+	w.Str("type", "message")
+	w.Str("role", role)
 	err := w.responsesContent("content", parts)
-	w.close('}')
+	w.Close('}')
 	return err
 }
 
-func (w *writer) responsesContent(name string, parts []Part) error {
-	w.key(name)
-	w.open('[')
+func (w *Writer) responsesContent(name string, parts []Part) error {
+	w.Key(name)
+	w.Open('[')
 	for _, p := range parts {
-		if p, _ = textual(p); p.Kind == TextPart {
-			if p.Text.empty() {
+		if p, _ = Textual(p); p.Kind == TextPart {
+			if p.Text.Empty() {
 				continue
 			}
-			w.open('{')
-			w.string("type", "input_text")
-			w.text("text", p.Text)
+			w.Open('{')
+			w.Str("type", "input_text")
+			w.Text("text", p.Text)
 		} else if err := w.responsesMedia(p); err != nil {
 			return err
 		}
-		if p.Cache != nil && !w.o.Breakpoints {
-			w.drop(w.client.markerField(inMessages))
+		if p.Cache != nil && !w.Options.Breakpoints {
+			w.Drop(w.Client.MarkerField(InMessages))
 		}
-		w.openAIMarker(p)
-		w.close('}')
+		w.Marker(p)
+		w.Close('}')
 	}
-	w.close(']')
+	w.Close(']')
 	return nil
 }
 
 // responsesMedia writes a medium, its brace left open.
-func (w *writer) responsesMedia(p Part) error {
+func (w *Writer) responsesMedia(p Part) error {
 	m := p.Media
 	switch {
 	case m == nil:
-		return w.refuseMedia(p)
+		return w.RefuseMedia(p)
 	case strings.HasPrefix(m.Type, "image/"):
-		w.open('{')
-		w.string("type", "input_image")
-		w.mediaURL("image_url", m)
+		w.Open('{')
+		w.Str("type", "input_image")
+		w.MediaURL("image_url", m)
 		if m.Detail != nil {
-			w.member("detail", m.Detail)
+			w.Member("detail", m.Detail)
 		}
 	case m.Type == "application/pdf":
-		w.open('{')
-		w.string("type", "input_file")
-		if m.Data.empty() {
-			w.text("file_url", m.URL)
+		w.Open('{')
+		w.Str("type", "input_file")
+		if m.Data.Empty() {
+			w.Text("file_url", m.URL)
 		} else {
-			w.fileName(m)
-			w.mediaURL("file_data", m)
+			w.FileName(m)
+			w.MediaURL("file_data", m)
 		}
 	default:
-		return w.refuseMedia(p)
+		return w.RefuseMedia(p)
 	}
 	return nil
 }
 
 // responsesAssistant writes what the model said as items.
-func (w *writer) responsesAssistant(parts []Part) {
+func (w *Writer) responsesAssistant(parts []Part) {
 	for _, p := range parts {
 		switch p.Kind {
 		case ThinkingPart:
 			w.responsesReasoning(p)
 		case TextPart:
-			if p.Text.empty() {
+			if p.Text.Empty() {
 				continue
 			}
-			w.dropCache(p.Cache, inMessages)
-			w.open('{')
-			w.string("type", "message")
-			w.string("role", "assistant")
-			w.key("content")
-			w.open('[')
-			w.open('{')
-			w.string("type", "output_text")
-			w.text("text", p.Text)
-			w.close('}')
-			w.close(']')
-			w.close('}')
+			w.DropCache(p.Cache, InMessages)
+			w.Open('{')
+			w.Str("type", "message")
+			w.Str("role", "assistant")
+			w.Key("content")
+			w.Open('[')
+			w.Open('{')
+			w.Str("type", "output_text")
+			w.Text("text", p.Text)
+			w.Close('}')
+			w.Close(']')
+			w.Close('}')
 		case CallPart:
-			w.dropCache(p.Cache, inMessages)
-			w.open('{')
+			w.DropCache(p.Cache, InMessages)
+			w.Open('{')
 			if p.Tool.Custom {
-				w.string("type", "custom_tool_call")
-				w.string("call_id", w.callID(p.ID))
-				w.string("name", w.names.upstream(p.Tool))
-				w.text("input", p.Text)
+				w.Str("type", "custom_tool_call")
+				w.Str("call_id", w.CallID(p.ID))
+				w.Str("name", w.Names.Upstream(p.Tool))
+				w.Text("input", p.Text)
 			} else {
-				w.string("type", "function_call")
-				w.string("call_id", w.callID(p.ID))
-				w.string("name", w.names.upstream(p.Tool))
-				w.quoted("arguments", w.arguments(p))
+				w.Str("type", "function_call")
+				w.Str("call_id", w.CallID(p.ID))
+				w.Str("name", w.Names.Upstream(p.Tool))
+				w.Quoted("arguments", w.Arguments(p))
 			}
-			w.close('}')
+			w.Close('}')
 		}
 	}
 }
 
 // responsesReasoning writes a reasoning item. Its id is left out: it would
 // point at something that is not stored.
-func (w *writer) responsesReasoning(p Part) {
-	w.open('{')
-	w.string("type", "reasoning")
-	w.key("summary")
-	w.open('[')
-	own := w.own(p)
-	if own && !p.Text.empty() {
-		w.open('{')
-		w.string("type", "summary_text")
-		w.text("text", p.Text)
-		w.close('}')
+func (w *Writer) responsesReasoning(p Part) {
+	w.Open('{')
+	w.Str("type", "reasoning")
+	w.Key("summary")
+	w.Open('[')
+	own := w.Own(p)
+	if own && !p.Text.Empty() {
+		w.Open('{')
+		w.Str("type", "summary_text")
+		w.Text("text", p.Text)
+		w.Close('}')
 	}
-	w.close(']')
+	w.Close(']')
 	if own {
-		w.string("encrypted_content", p.Sealed.Data)
+		w.Str("encrypted_content", p.Sealed.Data)
 	} else {
-		w.key("content")
-		w.open('[')
-		w.open('{')
-		w.string("type", "reasoning_text")
-		w.text("text", p.Text)
-		w.close('}')
-		w.close(']')
+		w.Key("content")
+		w.Open('[')
+		w.Open('{')
+		w.Str("type", "reasoning_text")
+		w.Text("text", p.Text)
+		w.Close('}')
+		w.Close(']')
 	}
-	w.close('}')
+	w.Close('}')
 }

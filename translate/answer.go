@@ -21,8 +21,10 @@ type Collected struct {
 	Blocks []*Block
 }
 
-func (c *Collected) Start(m *Answer)             { c.Answer = m }
-func (c *Collected) Open(b *Block)               { c.Blocks = append(c.Blocks, b) }
+func (c *Collected) Start(m *Answer) { c.Answer = m }
+
+func (c *Collected) Open(b *Block) { c.Blocks = append(c.Blocks, b) }
+
 func (c *Collected) Delta(b *Block, text string) { b.Content = append(b.Content, text...) }
 
 func (c *Collected) Has(kind BlockKind) bool {
@@ -75,10 +77,12 @@ type collector struct {
 	failed **Failure
 }
 
-func (c *collector) Close(*Block)    {}
-func (c *collector) Ping()           {}
+func (c *collector) Close(*Block) {}
+
+func (c *collector) Ping() {}
+
 func (c *collector) Fail(f *Failure) { *c.failed = f }
 
 func (c *collector) Finish(*Answer) {
-	c.out.Buf = dialects[c.Flow.Client].AppendAnswer(c.out.Buf, &c.Collected)
+	c.out.Buf = dialectOf(c.Flow.Client).AppendAnswer(c.out.Buf, &c.Collected)
 }

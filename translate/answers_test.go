@@ -12,7 +12,7 @@
 // See the License for the specific language governing permissions and
 // limitations under the License.
 
-package translate
+package translate_test
 
 import (
 	"encoding/json"
@@ -22,6 +22,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/translate"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
@@ -115,7 +116,7 @@ func answerRows() []row {
 		return row{name, func(t *testing.T, client, upstream wire.Format) string {
 			for i, body := range toolsSaid[upstream] {
 				stream := i == 0
-				out, _ := run(upstream, client, Answering{Stream: stream, Usage: true}, []byte(body))
+				out, _ := run(upstream, client, translate.Answering{Stream: stream, Usage: true}, []byte(body))
 				turn := decode(client, stream, out)
 				if !turn.Done || !check(t, client, upstream, turn, string(out)) {
 					t.Errorf("%s: %s from %s: %+v of\n%s", name, client, upstream, turn, out)
@@ -132,7 +133,7 @@ func answerRows() []row {
 		both("parallel calls, interleaved or not", func(_ *testing.T, _, _ wire.Format, turn *wire.Turn, _ string) bool {
 			ids := [2]string{}
 			for i := range min(2, len(turn.Calls)) {
-				ids[i], _ = UnsealID(turn.Calls[i].ID)
+				ids[i], _ = translate.UnsealID(turn.Calls[i].ID)
 			}
 			return len(turn.Calls) == 2 && ids == [2]string{"call_a", "call_b"} && turn.Calls[0].Name == "read" &&
 				turn.Calls[0].Arguments == `{"p":1}` && turn.Calls[1].Arguments == "{}" || turn.Calls[1].Arguments == ""
@@ -163,7 +164,7 @@ func proofComesBack(t *testing.T, client, upstream wire.Format) string {
 	if client == upstream {
 		return works
 	}
-	whole, _ := run(upstream, client, Answering{}, []byte(toolsSaid[upstream][1]))
+	whole, _ := run(upstream, client, translate.Answering{}, []byte(toolsSaid[upstream][1]))
 	a := gjson.ParseBytes(whole)
 	var body string
 	path := "/v1/x"
@@ -186,7 +187,7 @@ func proofComesBack(t *testing.T, client, upstream wire.Format) string {
 		t.Fatalf("not JSON: %s", body)
 	}
 	model := map[wire.Format]string{wire.Anthropic: "claude-opus-4-5", wire.OpenAIChat: "qwen", wire.OpenAIResponses: "gpt-5.2", wire.Gemini: "gemini-3-pro"}[upstream]
-	out, err := Convert(client, upstream, Incoming{Body: []byte(body), Path: path}, Options{Official: upstream != wire.OpenAIChat, Model: func(string) string { return model }})
+	out, err := translate.Convert(client, upstream, translate.Incoming{Body: []byte(body), Path: path}, translate.Options{Official: upstream != wire.OpenAIChat, Model: func(string) string { return model }})
 	if err != nil {
 		t.Fatalf("%s to %s: %v\n%s", client, upstream, err, body)
 	}
@@ -217,7 +218,7 @@ func errorInStream(t *testing.T, client, upstream wire.Format) string {
 		wire.OpenAIResponses: `{"type":"response.failed","response":{"id":"m1","status":"failed","error":{"code":"server_error","message":"Overloaded"}}}`,
 		wire.Gemini:          `{"error":{"code":503,"message":"Overloaded","status":"UNAVAILABLE"}}`,
 	}[upstream]
-	out, _ := run(upstream, client, Answering{Stream: true}, []byte(head+"\n\n"+streamed(fault)))
+	out, _ := run(upstream, client, translate.Answering{Stream: true}, []byte(head+"\n\n"+streamed(fault)))
 	if turn := decode(client, true, out); turn.ErrorMessage != "Overloaded" || turn.Done && client != wire.Gemini {
 		t.Errorf("%s from %s: %+v of\n%s", client, upstream, turn, out)
 	}
@@ -231,7 +232,7 @@ func tooLongPrompt(t *testing.T, client, upstream wire.Format) string {
 		wire.OpenAIResponses: `{"error":{"message":"This model's maximum context length is 200000 tokens. However, your messages resulted in 210000 tokens.","type":"invalid_request_error","code":"context_length_exceeded"}}`,
 		wire.Gemini:          `{"error":{"code":400,"message":"The input token count (210000) exceeds the maximum number of tokens allowed (200000).","status":"INVALID_ARGUMENT"}}`,
 	}[upstream]
-	status, out := ReadFailure(upstream, 400, []byte(body)).Write(client)
+	status, out := translate.ReadFailure(upstream, 400, []byte(body)).Write(client)
 	want := map[wire.Format]string{
 		wire.Anthropic: "prompt is too long: 210000 tokens > 200000 maximum", wire.OpenAIChat: "context_length_exceeded",
 		wire.OpenAIResponses: "context_length_exceeded", wire.Gemini: "(210000) exceeds the maximum number of tokens",
@@ -244,7 +245,7 @@ func tooLongPrompt(t *testing.T, client, upstream wire.Format) string {
 
 func staysCut(t *testing.T, client, upstream wire.Format) string {
 	all := toolsSaid[upstream][0]
-	out, s := run(upstream, client, Answering{Stream: true}, []byte(all[:len(all)*3/4]))
+	out, s := run(upstream, client, translate.Answering{Stream: true}, []byte(all[:len(all)*3/4]))
 	if turn := decode(client, true, out); turn.Done || s.Ended() || len(out) == 0 {
 		t.Errorf("%s from %s: %+v of\n%s", client, upstream, turn, out)
 	}
@@ -259,7 +260,7 @@ func signOfLife(t *testing.T, client, upstream wire.Format) string {
 	if upstream == wire.Anthropic {
 		life = streamed(`{"type":"ping"}`)
 	}
-	out, _ := run(upstream, client, Answering{Stream: true}, []byte(life))
+	out, _ := run(upstream, client, translate.Answering{Stream: true}, []byte(life))
 	switch {
 	case client == wire.Gemini && len(out) == 0:
 		return "left out, its clients know none"

@@ -12,13 +12,14 @@
 // See the License for the specific language governing permissions and
 // limitations under the License.
 
-package translate
+package translate_test
 
 import (
 	"fmt"
 	"strings"
 	"testing"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/translate"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
@@ -34,16 +35,16 @@ func longBody(size int) []byte {
 }
 
 func BenchmarkConvert(b *testing.B) {
-	for _, from := range Formats() {
-		in := Incoming{Body: longBody(200 << 10), Path: "/v1/messages"}
+	for _, from := range translate.Formats() {
+		in := translate.Incoming{Body: longBody(200 << 10), Path: "/v1/messages"}
 		if from != wire.Anthropic {
-			out, err := Convert(wire.Anthropic, from, in, Options{})
+			out, err := translate.Convert(wire.Anthropic, from, in, translate.Options{})
 			if err != nil {
 				b.Fatal(err)
 			}
-			in = Incoming{Body: out.Body, Path: out.Path, Query: out.Query}
+			in = translate.Incoming{Body: out.Body, Path: out.Path, Query: out.Query}
 		}
-		for _, to := range Formats() {
+		for _, to := range translate.Formats() {
 			if from == to {
 				continue
 			}
@@ -51,7 +52,7 @@ func BenchmarkConvert(b *testing.B) {
 				b.SetBytes(int64(len(in.Body)))
 				b.ReportAllocs()
 				for b.Loop() {
-					out, err := Convert(from, to, in, Options{})
+					out, err := translate.Convert(from, to, in, translate.Options{})
 					if err != nil {
 						b.Fatal(err)
 					}

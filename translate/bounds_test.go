@@ -12,13 +12,14 @@
 // See the License for the specific language governing permissions and
 // limitations under the License.
 
-package translate
+package translate_test
 
 import (
 	"runtime"
 	"strings"
 	"testing"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/translate"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
@@ -49,7 +50,7 @@ var long = map[wire.Format][2]string{
 // is held in the client's own format goes to it; a translation ends in an error.
 func TestBounds(t *testing.T) {
 	text := strings.Repeat("x", 1<<19)
-	const pieces = maxHeld>>19 + 8
+	const pieces = translate.MaxHeld>>19 + 8
 	drive := func(t *testing.T, from wire.Format, limit int64, feed func([]byte) []byte) (sent int) {
 		t.Helper()
 		before := heap()
@@ -69,7 +70,7 @@ func TestBounds(t *testing.T) {
 	}
 	for from := range long {
 		t.Run(string(from), func(t *testing.T) {
-			h := NewHold(from, false)
+			h := translate.NewHold(from, false)
 			sent := drive(t, from, 24<<20, h.Feed)
 			sent += len(h.Close(false))
 			if sent < pieces*len(text) {
@@ -77,13 +78,13 @@ func TestBounds(t *testing.T) {
 			}
 			runtime.KeepAlive(h)
 		})
-		for _, to := range Formats() {
+		for _, to := range translate.Formats() {
 			if to == from {
 				continue
 			}
 			t.Run(string(from)+" to "+string(to), func(t *testing.T) {
-				s := NewStream(from, to, &Answering{Stream: true, Seed: "s", BufferCalls: true})
-				drive(t, from, 3*maxHeld, s.Feed)
+				s := translate.NewStream(from, to, &translate.Answering{Stream: true, Seed: "s", BufferCalls: true})
+				drive(t, from, 3*translate.MaxHeld, s.Feed)
 				if !s.Ended() {
 					t.Error("an answer without an end is kept")
 				}

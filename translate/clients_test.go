@@ -12,7 +12,7 @@
 // See the License for the specific language governing permissions and
 // limitations under the License.
 
-package translate
+package translate_test
 
 // clientBodies are requests in the shapes that real clients send, made up and
 // cut short: Claude Code, opencode, Codex (both of its forms), the Gemini CLI.

@@ -46,13 +46,13 @@ func Headers(from, to wire.Format, h map[string][]string, query string) (dropped
 	h["Content-Type"] = []string{"application/json"}
 	if token != "" {
 		delete(h, "Authorization")
-		if rules := &dialects[to].rules; rules.Key != "" && !(oauth && rules.Bearer) {
+		if rules := &dialectOf(to).rules; rules.Key != "" && !(oauth && rules.Bearer) {
 			h[rules.Key] = []string{token}
 		} else {
 			h["Authorization"] = []string{"Bearer " + token}
 		}
 	}
-	if version := dialects[to].rules.Version; version[0] != "" {
+	if version := dialectOf(to).rules.Version; version[0] != "" {
 		h[version[0]] = []string{version[1]}
 	}
 	slices.Sort(dropped)
@@ -82,10 +82,10 @@ func credential(h map[string][]string, query string) (token string, oauth bool) 
 
 // foreign reports whether a header is that of another format.
 func foreign(lower string, to wire.Format) bool {
-	for _, d := range dialects {
+	for _, d := range dialects() {
 		for _, prefix := range d.rules.Headers {
 			if strings.HasPrefix(lower, prefix) {
-				return !slices.Contains(dialects[to].rules.Headers, prefix)
+				return !slices.Contains(dialectOf(to).rules.Headers, prefix)
 			}
 		}
 	}

@@ -16,22 +16,27 @@ package translate
 
 import (
 	"slices"
+	"sync"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/translate/rawjson"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
-// Dialect is how a format says what requests and answers say in no format's own form.
+// Dialect is a [wire.Codec] of a format that is translated: how the format says what
+// requests and answers say in no format's own form. Its methods return and take the
+// neutral types of this package alone; a format whose API is that of another but for
+// where it stands embeds the other's codec.
 type Dialect interface {
 	// Rules returns the facts by which requests and failures are put into it.
 	Rules() Rules
 	// ReadRequest fills a request.
-	ReadRequest(r *Reader, body Value, in Incoming) error
+	ReadRequest(r *Reader, body rawjson.Value, in Incoming) error
 	// WriteRequest writes the members of a request.
 	WriteRequest(w *Writer) error
 	// Samples reports whether a model takes a sampling parameter.
 	Samples(w *Writer, p Param) bool
 	// Tier maps a service tier, nil where there is none of the same meaning.
-	Tier(w *Writer, name string) Value
+	Tier(w *Writer, name string) rawjson.Value
 	// KeepsSystem reports whether a model takes system messages in the middle of a
 	// conversation, where nothing is set.
 	KeepsSystem(w *Writer) bool
@@ -40,8 +45,9 @@ type Dialect interface {
 	EndsWithUser(w *Writer) bool
 	// AnswerReader reads an answer.
 	AnswerReader() AnswerReader
-	// AnswerWriter writes an answer as a stream, appendWhole in one piece.
+	// AnswerWriter writes an answer as a stream.
 	AnswerWriter(f *Flow, out *Buffer) AnswerWriter
+	// AppendAnswer appends an answer in one piece.
 	AppendAnswer(dst []byte, c *Collected) []byte
 	// Holder holds calls back until they are complete, nil where they always are.
 	Holder(joined bool) Holder
@@ -51,9 +57,9 @@ type Dialect interface {
 	// TooLong is what the API says of a prompt that does not fit; the counts are 0
 	// where they are not known.
 	TooLong(message string, tokens, limit int64) string
-	// Endpoint returns the path and query of a request behind a prefix, prefix what
-	// stands before the endpoint in a path.
+	// Endpoint returns the path and query of a request behind a prefix.
 	Endpoint(prefix, model string, stream bool) (path, query string)
+	// Prefix returns what stands before the endpoint in a path.
 	Prefix(path string) string
 }
 
@@ -64,9 +70,9 @@ type Rules struct {
 	// The paths of what writers of other formats leave out.
 	Reasoning, Output, Parallel, Choice, Failed, Strict, Thinking string
 	// Marker is the path of a marker of the cache where it does not depend on its
-	// place, markerInSystem that of one in the system prompt where it differs.
+	// place, MarkerInSystem that of one in the system prompt where it differs.
 	Marker, MarkerInSystem string
-	// NameLimit is the longest name of a tool by default, dots: it may have dots and
+	// NameLimit is the longest name of a tool by default, Dots: it may have dots and
 	// colons in it, but must begin with a letter.
 	NameLimit int
 	Dots      bool
@@ -74,9 +80,9 @@ type Rules struct {
 	IDLimit int
 	// IDPrefix is what the ids of answers begin with, if anything.
 	IDPrefix string
-	// signedCalls: a call has a place for its signature.
+	// SignedCalls: a call has a place for its signature.
 	SignedCalls bool
-	// narrows: a request can say which of its tools may be called, narrowsOfficial:
+	// Narrows: a request can say which of its tools may be called, NarrowsOfficial:
 	// it can at the provider's own API.
 	Narrows, NarrowsOfficial bool
 	// Warmest is the highest temperature, 0 for any.
@@ -85,26 +91,26 @@ type Rules struct {
 	LongestUser int
 	// LeastTokens is the lowest bound on an answer at the provider's own API.
 	LeastTokens int
-	// refusesBlank: texts of white space only are refused.
+	// RefusesBlank: texts of white space only are refused.
 	RefusesBlank bool
-	// endsThinking: thinking with nothing behind it is refused.
+	// EndsThinking: thinking with nothing behind it is refused.
 	EndsThinking bool
-	// foldsSystem: no system message can stand in the middle of a conversation,
-	// systemBehindUser: it must stand behind one of the user and in front of one of the
+	// FoldsSystem: no system message can stand in the middle of a conversation,
+	// SystemBehindUser: it must stand behind one of the user and in front of one of the
 	// model.
 	FoldsSystem, SystemBehindUser bool
 	// Headers are the beginnings of the names of headers that are the format's own,
 	// in lower case.
 	Headers []string
 	// Key is the header of the credential, empty for a bearer token, which tokens of
-	// accounts are anyway if bearer is set.
+	// accounts are anyway if Bearer is set.
 	Key    string
 	Bearer bool
 	// Version is a header that each request must have, and its value.
 	Version [2]string
 	// Provider names those who have several formats.
 	Provider string
-	// status: errors have a status that names what went wrong.
+	// Status: errors have a status that names what went wrong.
 	Status bool
 	// Faults are the names of what went wrong.
 	Faults map[Fault]Words
@@ -116,19 +122,22 @@ type spoken struct {
 	rules Rules
 }
 
-var dialects = map[wire.Format]*spoken{}
+// dialects are the formats whose codecs are a [Dialect].
+var dialects = sync.OnceValue(func() map[wire.Format]*spoken {
+	all := map[wire.Format]*spoken{}
+	for _, f := range wire.Formats() {
+		if d, ok := f.Codec().(Dialect); ok {
+			all[f] = &spoken{d, d.Rules()}
+		}
+	}
+	return all
+})
 
-func speak(f wire.Format, d Dialect) { dialects[f] = &spoken{d, d.Rules()} }
-
-func init() {
-	speak(wire.Anthropic, anthropicDialect{})
-	speak(wire.OpenAIChat, chatDialect{})
-	speak(wire.OpenAIResponses, responsesDialect{})
-	speak(wire.Gemini, geminiDialect{})
-}
+// dialectOf returns what is known of a format, nil if it is not translated.
+func dialectOf(f wire.Format) *spoken { return dialects()[f] }
 
 // Formats are the formats that [Convert] takes, in the order of the documentation's
 // tables.
 func Formats() []wire.Format {
-	return slices.DeleteFunc(wire.Formats(), func(f wire.Format) bool { return dialects[f] == nil })
+	return slices.DeleteFunc(wire.Formats(), func(f wire.Format) bool { return dialectOf(f) == nil })
 }

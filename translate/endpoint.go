@@ -23,7 +23,7 @@ import (
 // endpoint returns the path and query of the upstream's endpoint, behind
 // whatever prefix the client's endpoint stood.
 func endpoint(from, to wire.Format, path, model string, stream bool) (string, string) {
-	return dialects[to].Endpoint(dialects[from].Prefix(path), model, stream)
+	return dialectOf(to).Endpoint(dialectOf(from).Prefix(path), model, stream)
 }
 
 // Before returns what stands before the first of some ends that a path has.

@@ -80,7 +80,7 @@ func readFailure(from wire.Format, status int, root gjson.Result) *Failure {
 		e = root
 	}
 	f.Type, f.Code = word(e.Get("type")), word(e.Get("code"))
-	if dialects[from].rules.Status {
+	if dialectOf(from).rules.Status {
 		f.Type = word(e.Get("status"))
 	}
 	if f.Type == "error" { // the name of a stream's event

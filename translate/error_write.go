@@ -26,7 +26,7 @@ type Words struct {
 // that fits as well stays.
 func (f *Failure) In(to wire.Format) Words {
 	f.complete()
-	w := dialects[to].rules.Faults[f.fault]
+	w := dialectOf(to).rules.Faults[f.fault]
 	switch f.fault {
 	case FaultOverloaded, FaultContext, FaultBilling, FaultRate:
 	default:
@@ -43,7 +43,7 @@ func (f *Failure) Text(to wire.Format) string {
 	if f.fault != FaultContext {
 		return f.Message
 	}
-	return dialects[to].TooLong(f.Message, f.tokens, f.limit)
+	return dialectOf(to).TooLong(f.Message, f.tokens, f.limit)
 }
 
 // Write returns the failure as an answer of the client's API.
@@ -54,12 +54,5 @@ func (f *Failure) Write(to wire.Format) (status int, body []byte) {
 
 // Append appends the body of the failure, which is on one line.
 func (f *Failure) Append(b []byte, to wire.Format) []byte {
-	return dialects[to].AppendFailure(b, f, f.In(to), f.Text(to))
-}
-
-// AppendQuoted appends a text as a JSON string.
-func AppendQuoted(b []byte, s string) []byte {
-	b = append(b, '"')
-	b = AppendEscaped(b, s)
-	return append(b, '"')
+	return dialectOf(to).AppendFailure(b, f, f.In(to), f.Text(to))
 }

@@ -12,11 +12,12 @@
 // See the License for the specific language governing permissions and
 // limitations under the License.
 
-package translate
+package translate_test
 
 import (
 	"strings"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/translate"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
@@ -26,7 +27,7 @@ import (
 type feature struct {
 	name string
 	say  map[wire.Format]string
-	kept func(q *Request) bool
+	kept func(q *translate.Request) bool
 }
 
 const png = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
@@ -111,10 +112,10 @@ func talk(messages map[wire.Format]string) map[wire.Format]string {
 	return out
 }
 
-func always(*Request) bool { return true }
+func always(*translate.Request) bool { return true }
 
 // find reports whether a part of some kind stands in the messages.
-func find(q *Request, f func(m Message, p Part) bool) bool {
+func find(q *translate.Request, f func(m translate.Message, p translate.Part) bool) bool {
 	for _, m := range q.Messages {
 		for _, p := range m.Parts {
 			if f(m, p) {
@@ -130,16 +131,16 @@ func find(q *Request, f func(m Message, p Part) bool) bool {
 	return false
 }
 
-func media(kind, data, url string) func(*Request) bool {
-	return func(q *Request) bool {
-		return find(q, func(_ Message, p Part) bool {
-			return p.Kind == MediaPart && strings.HasPrefix(p.Media.Type, kind) && string(p.Media.Data) == data && string(p.Media.URL) == url
+func media(kind, data, url string) func(*translate.Request) bool {
+	return func(q *translate.Request) bool {
+		return find(q, func(_ translate.Message, p translate.Part) bool {
+			return p.Kind == translate.MediaPart && strings.HasPrefix(p.Media.Type, kind) && string(p.Media.Data) == data && string(p.Media.URL) == url
 		})
 	}
 }
 
-func param(p Param, value string) func(*Request) bool {
-	return func(q *Request) bool { return string(q.Params[p]) == value }
+func param(p translate.Param, value string) func(*translate.Request) bool {
+	return func(q *translate.Request) bool { return string(q.Params[p]) == value }
 }
 
 // features are the rows of the table in docs/formats.md.
@@ -154,60 +155,64 @@ func requestFeatures() []feature {
 	)
 	type say = map[wire.Format]string
 	return []feature{
-		{"text", with(say{a: ``, c: ``, r: ``, g: ``}), func(q *Request) bool {
-			return find(q, func(m Message, p Part) bool { return m.Role == User && string(p.Text) == "Hi" })
+		{"text", with(say{a: ``, c: ``, r: ``, g: ``}), func(q *translate.Request) bool {
+			return find(q, func(m translate.Message, p translate.Part) bool {
+				return m.Role == translate.User && string(p.Text) == "Hi"
+			})
 		}},
-		{"streamed answer", with(say{a: `"stream":true`, c: `"stream":true,"stream_options":{"include_usage":true}`, r: `"stream":true`, g: ``}), func(q *Request) bool { return q.Stream }},
-		{"system prompt", with(say{a: `"system":"Be kind"`, r: `"instructions":"Be kind"`, g: `"systemInstruction":{"parts":[{"text":"Be kind"}]}`, c: `"messages":[{"role":"system","content":"Be kind"},{"role":"user","content":"Hi"}]`}), func(q *Request) bool { return string(Joined(q.System)) == "Be kind" }},
+		{"streamed answer", with(say{a: `"stream":true`, c: `"stream":true,"stream_options":{"include_usage":true}`, r: `"stream":true`, g: ``}), func(q *translate.Request) bool { return q.Stream }},
+		{"system prompt", with(say{a: `"system":"Be kind"`, r: `"instructions":"Be kind"`, g: `"systemInstruction":{"parts":[{"text":"Be kind"}]}`, c: `"messages":[{"role":"system","content":"Be kind"},{"role":"user","content":"Hi"}]`}), func(q *translate.Request) bool { return string(translate.Joined(q.System)) == "Be kind" }},
 		{"system message in the middle", talk(say{
 			a: `{"role":"user","content":"Hi"},{"role":"system","content":"Now hurry"}`,
 			c: `{"role":"user","content":"Hi"},{"role":"system","content":"Now hurry"}`,
 			r: `{"role":"user","content":"Hi"},{"role":"developer","content":"Now hurry"}`,
-		}), func(q *Request) bool {
-			return find(q, func(m Message, p Part) bool {
-				return m.Role != Assistant && strings.Contains(p.Text.Decoded(), "Now hurry")
+		}), func(q *translate.Request) bool {
+			return find(q, func(m translate.Message, p translate.Part) bool {
+				return m.Role != translate.Assistant && strings.Contains(p.Text.Decoded(), "Now hurry")
 			})
 		}},
 		{"system prompt and nothing else", say{
 			c: `{"model":"m","messages":[{"role":"system","content":"Be kind"}]}`,
 			r: `{"model":"m","input":[{"role":"developer","content":"Be kind"}]}`,
-		}, func(q *Request) bool { return string(Joined(q.System)) == "Be kind" }},
+		}, func(q *translate.Request) bool { return string(translate.Joined(q.System)) == "Be kind" }},
 		{"conversation that the model begins", talk(say{
 			c: `{"role":"assistant","content":"Hello"},{"role":"user","content":"Hi"}`,
 			r: `{"role":"assistant","content":"Hello"},{"role":"user","content":"Hi"}`,
 			g: `{"role":"model","parts":[{"text":"Hello"}]},{"role":"user","parts":[{"text":"Hi"}]}`,
-		}), func(q *Request) bool {
-			return find(q, func(m Message, p Part) bool { return m.Role == Assistant && string(p.Text) == "Hello" })
+		}), func(q *translate.Request) bool {
+			return find(q, func(m translate.Message, p translate.Part) bool {
+				return m.Role == translate.Assistant && string(p.Text) == "Hello"
+			})
 		}},
-		{"no answer, only the cache filled", say{a: `{"model":"m","max_tokens":0,"messages":[{"role":"user","content":"Hi"}]}`}, param(MaxTokens, "1")},
-		{"maximal length", with(say{a: ``, c: `"max_completion_tokens":100`, r: `"max_output_tokens":100`, g: `"generationConfig":{"maxOutputTokens":100}`}), param(MaxTokens, "100")},
-		{"temperature", with(say{a: `"temperature":0.5`, c: `"temperature":0.5`, r: `"temperature":0.5`, g: `"generationConfig":{"temperature":0.5}`}), param(Temperature, "0.5")},
-		{"top_p", with(say{a: `"top_p":0.5`, c: `"top_p":0.5`, r: `"top_p":0.5`, g: `"generationConfig":{"topP":0.5}`}), param(TopP, "0.5")},
-		{"top_k", with(say{a: `"top_k":5`, g: `"generationConfig":{"topK":5}`}), param(TopK, "5")},
-		{"seed", with(say{c: `"seed":7`, g: `"generationConfig":{"seed":7}`}), param(Seed, "7")},
-		{"penalties", with(say{c: `"presence_penalty":0.5`, g: `"generationConfig":{"presencePenalty":0.5}`}), param(PresencePenalty, "0.5")},
-		{"stop sequences", with(say{a: `"stop_sequences":["END"]`, c: `"stop":"END"`, g: `"generationConfig":{"stopSequences":["END"]}`}), func(q *Request) bool {
+		{"no answer, only the cache filled", say{a: `{"model":"m","max_tokens":0,"messages":[{"role":"user","content":"Hi"}]}`}, param(translate.MaxTokens, "1")},
+		{"maximal length", with(say{a: ``, c: `"max_completion_tokens":100`, r: `"max_output_tokens":100`, g: `"generationConfig":{"maxOutputTokens":100}`}), param(translate.MaxTokens, "100")},
+		{"temperature", with(say{a: `"temperature":0.5`, c: `"temperature":0.5`, r: `"temperature":0.5`, g: `"generationConfig":{"temperature":0.5}`}), param(translate.Temperature, "0.5")},
+		{"top_p", with(say{a: `"top_p":0.5`, c: `"top_p":0.5`, r: `"top_p":0.5`, g: `"generationConfig":{"topP":0.5}`}), param(translate.TopP, "0.5")},
+		{"top_k", with(say{a: `"top_k":5`, g: `"generationConfig":{"topK":5}`}), param(translate.TopK, "5")},
+		{"seed", with(say{c: `"seed":7`, g: `"generationConfig":{"seed":7}`}), param(translate.Seed, "7")},
+		{"penalties", with(say{c: `"presence_penalty":0.5`, g: `"generationConfig":{"presencePenalty":0.5}`}), param(translate.PresencePenalty, "0.5")},
+		{"stop sequences", with(say{a: `"stop_sequences":["END"]`, c: `"stop":"END"`, g: `"generationConfig":{"stopSequences":["END"]}`}), func(q *translate.Request) bool {
 			return len(q.Stop) == 1 && string(q.Stop[0]) == "END"
 		}},
 		{"several answers", with(say{c: `"n":2`, g: `"generationConfig":{"candidateCount":2}`}), always},
 		{"log probabilities", with(say{c: `"logprobs":true`, r: `"top_logprobs":2`, g: `"generationConfig":{"responseLogprobs":true}`}), always},
-		{"tools", tool(say{a: ``, c: ``, r: ``, g: ``}), func(q *Request) bool {
+		{"tools", tool(say{a: ``, c: ``, r: ``, g: ``}), func(q *translate.Request) bool {
 			return len(q.Tools) == 1 && q.Tools[0].Name == "f" && string(q.Tools[0].Schema) == `{"type":"object","properties":{"z":{"type":"number"},"a":{"type":"string"}}}`
 		}},
 		{"strict tools", with(say{
 			a: `"tools":[` + strings.TrimSuffix(anthropicTool, "}") + `,"strict":true}]`,
 			c: `"tools":[{"type":"function","function":{"name":"f","parameters":{"type":"object"},"strict":true}}]`,
 			r: `"tools":[{"type":"function","name":"f","parameters":{"type":"object"},"strict":true}]`,
-		}), func(q *Request) bool { return len(q.Tools) == 1 && q.Tools[0].Strict.IsTrue() }},
-		{"a tool must be called", tool(say{a: `"tool_choice":{"type":"any"}`, c: `"tool_choice":"required"`, r: `"tool_choice":"required"`, g: `"toolConfig":{"functionCallingConfig":{"mode":"ANY"}}`}), func(q *Request) bool { return q.Choice.Mode == "any" }},
+		}), func(q *translate.Request) bool { return len(q.Tools) == 1 && q.Tools[0].Strict.IsTrue() }},
+		{"a tool must be called", tool(say{a: `"tool_choice":{"type":"any"}`, c: `"tool_choice":"required"`, r: `"tool_choice":"required"`, g: `"toolConfig":{"functionCallingConfig":{"mode":"ANY"}}`}), func(q *translate.Request) bool { return q.Choice.Mode == "any" }},
 		{"this tool must be called", tool(say{
 			a: `"tool_choice":{"type":"tool","name":"f"}`, c: `"tool_choice":{"type":"function","function":{"name":"f"}}`,
 			r: `"tool_choice":{"type":"function","name":"f"}`, g: `"toolConfig":{"functionCallingConfig":{"mode":"ANY","allowedFunctionNames":["f"]}}`,
-		}), func(q *Request) bool {
+		}), func(q *translate.Request) bool {
 			return q.Choice.Mode == "any" && len(q.Choice.Tools) == 1 && q.Choice.Tools[0].Name == "f"
 		}},
-		{"no tool may be called", tool(say{a: `"tool_choice":{"type":"none"}`, c: `"tool_choice":"none"`, r: `"tool_choice":"none"`, g: `"toolConfig":{"functionCallingConfig":{"mode":"NONE"}}`}), func(q *Request) bool { return q.Choice.Mode == "none" }},
-		{"one call at a time", tool(say{a: `"tool_choice":{"type":"auto","disable_parallel_tool_use":true}`, c: `"parallel_tool_calls":false`, r: `"parallel_tool_calls":false`}), func(q *Request) bool { return q.Choice.Single }},
+		{"no tool may be called", tool(say{a: `"tool_choice":{"type":"none"}`, c: `"tool_choice":"none"`, r: `"tool_choice":"none"`, g: `"toolConfig":{"functionCallingConfig":{"mode":"NONE"}}`}), func(q *translate.Request) bool { return q.Choice.Mode == "none" }},
+		{"one call at a time", tool(say{a: `"tool_choice":{"type":"auto","disable_parallel_tool_use":true}`, c: `"parallel_tool_calls":false`, r: `"parallel_tool_calls":false`}), func(q *translate.Request) bool { return q.Choice.Single }},
 		{"parallel calls and their results", talk(say{
 			a: `{"role":"user","content":"Hi"},{"role":"assistant","content":[{"type":"text","text":"Look"},{"type":"tool_use","id":"t1","name":"f","input":{"z":1.50,"a":"x"}},{"type":"tool_use","id":"t2","name":"f","input":{}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"t1","content":"one"},{"type":"tool_result","tool_use_id":"t2","content":"two"},{"type":"text","text":"Go on"}]}`,
 			c: `{"role":"user","content":"Hi"},{"role":"assistant","content":"Look","tool_calls":[{"id":"t1","type":"function","function":{"name":"f","arguments":"{\"z\":1.50,\"a\":\"x\"}"}},{"id":"t2","type":"function","function":{"name":"f","arguments":""}}]},{"role":"tool","tool_call_id":"t1","content":"one"},{"role":"tool","tool_call_id":"t2","content":"two"},{"role":"user","content":"Go on"}`,
@@ -217,8 +222,8 @@ func requestFeatures() []feature {
 		{"failed result", talk(say{
 			a: `{"role":"user","content":"Hi"},{"role":"assistant","content":[{"type":"tool_use","id":"t1","name":"f","input":{}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"t1","content":"no","is_error":true}]}`,
 			g: `{"role":"user","parts":[{"text":"Hi"}]},{"role":"model","parts":[{"functionCall":{"name":"f","args":{}}}]},{"role":"user","parts":[{"functionResponse":{"name":"f","response":{"error":"no"}}}]}`,
-		}), func(q *Request) bool {
-			return find(q, func(_ Message, p Part) bool { return p.Kind == ResultPart && p.Failed })
+		}), func(q *translate.Request) bool {
+			return find(q, func(_ translate.Message, p translate.Part) bool { return p.Kind == translate.ResultPart && p.Failed })
 		}},
 		{"image", asking(say{
 			a: `{"type":"image","source":{"type":"base64","media_type":"image/png","data":"` + png + `"}}`,
@@ -255,56 +260,62 @@ func requestFeatures() []feature {
 		{"effort of thinking", with(say{
 			a: `"thinking":{"type":"enabled","budget_tokens":8192}`, c: `"reasoning_effort":"medium"`,
 			r: `"reasoning":{"effort":"medium"}`, g: `"generationConfig":{"thinkingConfig":{"thinkingBudget":8192}}`,
-		}), func(q *Request) bool { return q.Reasoning.AsEffort() == "medium" || q.Reasoning.AsBudget() == 8192 }},
+		}), func(q *translate.Request) bool {
+			return q.Reasoning.AsEffort() == "medium" || q.Reasoning.AsBudget() == 8192
+		}},
 		{"text of earlier thinking", talk(say{
 			a: `{"role":"user","content":"Hi"},{"role":"assistant","content":[{"type":"thinking","thinking":"Hm","signature":"c2ln"},{"type":"text","text":"Yes"}]},{"role":"user","content":"Go"}`,
 			c: `{"role":"user","content":"Hi"},{"role":"assistant","reasoning_content":"Hm","content":"Yes"},{"role":"user","content":"Go"}`,
 			r: `{"role":"user","content":"Hi"},{"type":"reasoning","summary":[{"type":"summary_text","text":"Hm"}],"encrypted_content":"c2ln"},{"type":"message","role":"assistant","content":[{"type":"output_text","text":"Yes"}]},{"role":"user","content":"Go"}`,
 			g: `{"role":"user","parts":[{"text":"Hi"}]},{"role":"model","parts":[{"text":"Hm","thought":true},{"text":"Yes"}]},{"role":"user","parts":[{"text":"Go"}]}`,
-		}), func(q *Request) bool {
-			return find(q, func(_ Message, p Part) bool { return p.Kind == ThinkingPart && string(p.Text) == "Hm" })
+		}), func(q *translate.Request) bool {
+			return find(q, func(_ translate.Message, p translate.Part) bool {
+				return p.Kind == translate.ThinkingPart && string(p.Text) == "Hm"
+			})
 		}},
 		{"answer by a JSON schema", with(say{
 			a: `"output_config":{"format":{"type":"json_schema","schema":{"type":"object"}}}`,
 			c: `"response_format":{"type":"json_schema","json_schema":{"name":"n","schema":{"type":"object"}}}`,
 			r: `"text":{"format":{"type":"json_schema","name":"n","schema":{"type":"object"}}}`,
 			g: `"generationConfig":{"responseMimeType":"application/json","responseSchema":{"type":"OBJECT"}}`,
-		}), func(q *Request) bool {
+		}), func(q *translate.Request) bool {
 			return q.Output.Kind == "schema" && string(q.Output.Schema) == `{"type":"object"}`
 		}},
 		{"answer in any JSON", with(say{
 			c: `"response_format":{"type":"json_object"}`, r: `"text":{"format":{"type":"json_object"}}`,
 			g: `"generationConfig":{"responseMimeType":"application/json"}`,
-		}), func(q *Request) bool { return q.Output.Kind == "json" }},
-		{"verbosity", with(say{c: `"verbosity":"low"`, r: `"text":{"verbosity":"low"}`}), param(Verbosity, `"low"`)},
-		{"id of the user", with(say{a: `"metadata":{"user_id":"u1"}`, c: `"user":"u1"`, r: `"user":"u1"`}), param(UserID, `"u1"`)},
-		{"prompt_cache_key", with(say{c: `"prompt_cache_key":"k"`, r: `"prompt_cache_key":"k"`}), param(CacheKey, `"k"`)},
-		{"service tier", with(say{a: `"service_tier":"standard_only"`, c: `"service_tier":"default"`, r: `"service_tier":"default"`}), func(q *Request) bool {
-			return q.Params[ServiceTier] != nil
+		}), func(q *translate.Request) bool { return q.Output.Kind == "json" }},
+		{"verbosity", with(say{c: `"verbosity":"low"`, r: `"text":{"verbosity":"low"}`}), param(translate.Verbosity, `"low"`)},
+		{"id of the user", with(say{a: `"metadata":{"user_id":"u1"}`, c: `"user":"u1"`, r: `"user":"u1"`}), param(translate.UserID, `"u1"`)},
+		{"prompt_cache_key", with(say{c: `"prompt_cache_key":"k"`, r: `"prompt_cache_key":"k"`}), param(translate.CacheKey, `"k"`)},
+		{"service tier", with(say{a: `"service_tier":"standard_only"`, c: `"service_tier":"default"`, r: `"service_tier":"default"`}), func(q *translate.Request) bool {
+			return q.Params[translate.ServiceTier] != nil
 		}},
 		{"marker of the cache", asking(say{
 			a: `{"type":"text","text":"Hi","cache_control":{"type":"ephemeral"}}`,
 			c: `{"type":"text","text":"Hi","prompt_cache_breakpoint":{"mode":"explicit"}}`,
 			r: `{"type":"input_text","text":"Hi","prompt_cache_breakpoint":{"mode":"explicit"}}`,
-		}), func(q *Request) bool { return find(q, func(_ Message, p Part) bool { return p.Cache != nil }) }},
+		}), func(q *translate.Request) bool {
+			return find(q, func(_ translate.Message, p translate.Part) bool { return p.Cache != nil })
+		}},
 		{"tool with free text", with(say{
 			c: `"tools":[{"type":"custom","custom":{"name":"x","description":"d"}}]`,
 			r: `"tools":[{"type":"custom","name":"x","description":"d"}]`,
-		}), func(q *Request) bool { return len(q.Tools) == 1 && q.Tools[0].Name == "x" }},
+		}), func(q *translate.Request) bool { return len(q.Tools) == 1 && q.Tools[0].Name == "x" }},
 		{"tool in a namespace", with(say{
 			r: `"tools":[{"type":"namespace","name":"crm","description":"d","tools":[` + responsesTool + `]}]`,
-		}), func(q *Request) bool { return len(q.Tools) == 1 && q.Tools[0].Name == "crm__f" }},
+		}), func(q *translate.Request) bool { return len(q.Tools) == 1 && q.Tools[0].Name == "crm__f" }},
 		{"deferred tool", with(say{
 			a: `"tools":[` + anthropicTool + `,{"name":"late","defer_loading":true,"input_schema":{"type":"object"}}]`,
-		}), func(q *Request) bool { return len(q.Tools) == 1 && q.Tools[0].Name == "f" }},
+		}), func(q *translate.Request) bool { return len(q.Tools) == 1 && q.Tools[0].Name == "f" }},
 		{"deferred tools behind the provider's search", with(say{
 			a: `"tools":[{"type":"tool_search_tool_bm25_20251119","name":"tool_search_tool_bm25"},{"name":"late","defer_loading":true,"input_schema":{"type":"object"}}]`,
-		}), func(q *Request) bool { return len(q.Tools) == 1 && q.Tools[0].Name == "late" }},
+		}), func(q *translate.Request) bool { return len(q.Tools) == 1 && q.Tools[0].Name == "late" }},
 		{"tool of the provider among others", with(say{
 			a: `"tools":[` + anthropicTool + `,{"type":"web_search_20250305","name":"web_search"}]`,
 			r: `"tools":[` + responsesTool + `,{"type":"web_search"}]`,
 			g: `"tools":[` + geminiTool + `,{"googleSearch":{}}]`,
-		}), func(q *Request) bool { return len(q.Tools) == 2 }},
+		}), func(q *translate.Request) bool { return len(q.Tools) == 2 }},
 		{"tool of the provider alone", with(say{
 			a: `"tools":[{"type":"web_search_20250305","name":"web_search"}]`,
 			c: `"web_search_options":{}`,
@@ -352,18 +363,18 @@ func requestFeatures() []feature {
 	}
 }
 
-func never(*Request) bool { return false }
+func never(*translate.Request) bool { return false }
 
 // parallelKept reports whether two calls and their results came through in order.
-func parallelKept(q *Request) bool {
+func parallelKept(q *translate.Request) bool {
 	var seen []string
 	for _, m := range q.Messages {
 		for _, p := range m.Parts {
 			switch p.Kind {
-			case CallPart:
+			case translate.CallPart:
 				seen = append(seen, p.ID+" "+string(p.Input))
-			case ResultPart:
-				seen = append(seen, p.ID+" "+Joined(p.Content).Decoded())
+			case translate.ResultPart:
+				seen = append(seen, p.ID+" "+translate.Joined(p.Content).Decoded())
 			}
 		}
 	}

@@ -12,7 +12,7 @@
 // See the License for the specific language governing permissions and
 // limitations under the License.
 
-package translate
+package translate_test
 
 import (
 	"bytes"
@@ -24,6 +24,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/translate"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
@@ -89,9 +90,9 @@ func (f feature) cell(t *testing.T, client, upstream wire.Format) string {
 	if client == wire.Gemini && f.name != "streamed answer" {
 		path, query = "/v1beta/models/m:generateContent", ""
 	}
-	in := Incoming{Body: []byte(body), Path: path, Query: query}
-	out, err := Convert(client, upstream, in, Options{Model: func(string) string { return tableModels[upstream] }})
-	var refused *Unsupported
+	in := translate.Incoming{Body: []byte(body), Path: path, Query: query}
+	out, err := translate.Convert(client, upstream, in, translate.Options{Model: func(string) string { return tableModels[upstream] }})
+	var refused *translate.Unsupported
 	switch {
 	case errors.As(err, &refused):
 		return "refused: `" + refused.Field + "`: " + refused.Reason
@@ -106,7 +107,7 @@ func (f feature) cell(t *testing.T, client, upstream wire.Format) string {
 	if !json.Valid(out.Body) {
 		t.Errorf("%s: %s to %s: not JSON: %s", f.name, client, upstream, out.Body)
 	}
-	q, err := Read(upstream, Incoming{Body: out.Body, Path: out.Path, Query: out.Query})
+	q, err := translate.Read(upstream, translate.Incoming{Body: out.Body, Path: out.Path, Query: out.Query})
 	if err != nil {
 		t.Fatalf("%s: %s to %s: %v\n%s", f.name, client, upstream, err, out.Body)
 	}
@@ -141,16 +142,16 @@ parameters at models that reason.
 `)
 	for _, s := range sections {
 		fmt.Fprintf(&b, "\n## %s\n\n%s\n", s.title, s.intro)
-		for _, client := range Formats() {
+		for _, client := range translate.Formats() {
 			fmt.Fprintf(&b, "\n### Client: %s\n\n| |", client)
-			for _, upstream := range Formats() {
+			for _, upstream := range translate.Formats() {
 				fmt.Fprintf(&b, " %s |", upstream)
 			}
 			b.WriteString("\n|---|---|---|---|---|\n")
 			for _, r := range s.rows {
-				cells := make([]string, 0, len(Formats()))
+				cells := make([]string, 0, len(translate.Formats()))
 				said := false
-				for _, upstream := range Formats() {
+				for _, upstream := range translate.Formats() {
 					cell := r.cell(t, client, upstream)
 					said = said || cell != none
 					cells = append(cells, cell)
@@ -182,10 +183,10 @@ func TestFeaturesOfficial(t *testing.T) {
 	models := map[wire.Format]string{wire.Anthropic: "claude-opus-5-5", wire.OpenAIChat: "gpt-5.2", wire.OpenAIResponses: "gpt-5.2", wire.Gemini: "gemini-3.1-pro"}
 	for _, f := range features {
 		for client, body := range f.say {
-			for _, upstream := range Formats() {
+			for _, upstream := range translate.Formats() {
 				path, query := pathOf(client)
-				out, err := Convert(client, upstream, Incoming{Body: []byte(body), Path: path, Query: query}, Options{Official: true, Model: func(string) string { return models[upstream] }})
-				if _, refused := errors.AsType[*Unsupported](err); refused {
+				out, err := translate.Convert(client, upstream, translate.Incoming{Body: []byte(body), Path: path, Query: query}, translate.Options{Official: true, Model: func(string) string { return models[upstream] }})
+				if _, refused := errors.AsType[*translate.Unsupported](err); refused {
 					continue
 				}
 				if err != nil {

@@ -12,13 +12,15 @@
 // See the License for the specific language governing permissions and
 // limitations under the License.
 
-package translate
+package translate_test
 
 import (
 	"encoding/json"
 	"errors"
 	"testing"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/translate"
+	"github.com/caddy-llm-cache/caddy-llm-cache/translate/rawjson"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
@@ -27,7 +29,7 @@ import (
 func FuzzConvert(f *testing.F) {
 	for _, feature := range features {
 		for client, body := range feature.say {
-			for i, known := range Formats() {
+			for i, known := range translate.Formats() {
 				if known == client {
 					f.Add(byte(i), []byte(body))
 				}
@@ -38,7 +40,7 @@ func FuzzConvert(f *testing.F) {
 		f.Add(seed.format, []byte(seed.body))
 	}
 	f.Fuzz(func(t *testing.T, format byte, body []byte) {
-		convertAll(t, Formats()[int(format)%len(Formats())], body)
+		convertAll(t, translate.Formats()[int(format)%len(translate.Formats())], body)
 	})
 }
 
@@ -48,7 +50,7 @@ func TestConvertMangled(t *testing.T) {
 	for _, seed := range clientBodies {
 		for _, at := range values(seed.body) {
 			for _, w := range wrong {
-				convertAll(t, Formats()[seed.format], []byte(seed.body[:at[0]]+w+seed.body[at[1]:]))
+				convertAll(t, translate.Formats()[seed.format], []byte(seed.body[:at[0]]+w+seed.body[at[1]:]))
 			}
 		}
 	}
@@ -56,10 +58,10 @@ func TestConvertMangled(t *testing.T) {
 
 // values returns where the values of some JSON stand.
 func values(body string) (spans [][2]int) {
-	var walk func(v Value, at int)
-	walk = func(v Value, at int) {
+	var walk func(v rawjson.Value, at int)
+	walk = func(v rawjson.Value, at int) {
 		spans = append(spans, [2]int{at, at + len(v)})
-		offset := func(inner Value) int { return at + cap(v) - cap(inner) }
+		offset := func(inner rawjson.Value) int { return at + cap(v) - cap(inner) }
 		for _, m := range v.Members() {
 			walk(m, offset(m))
 		}
@@ -67,7 +69,7 @@ func values(body string) (spans [][2]int) {
 			walk(e, offset(e))
 		}
 	}
-	walk(Value(body), 0)
+	walk(rawjson.Value(body), 0)
 	return spans
 }
 
@@ -75,17 +77,17 @@ func values(body string) (spans [][2]int) {
 func convertAll(t *testing.T, from wire.Format, body []byte) {
 	t.Helper()
 	path, query := pathOf(from)
-	in := Incoming{Body: body, Path: path, Query: query}
-	for _, to := range Formats() {
+	in := translate.Incoming{Body: body, Path: path, Query: query}
+	for _, to := range translate.Formats() {
 		if to == from {
 			continue
 		}
-		for _, o := range []Options{{}, {Official: true}, {CacheControl: true}, {Breakpoints: true, SystemMessages: InPlace}} {
+		for _, o := range []translate.Options{{}, {Official: true}, {CacheControl: true}, {Breakpoints: true, SystemMessages: translate.InPlace}} {
 			o.Model = func(string) string { return officialModels[to] }
-			out, err := Convert(from, to, in, o)
-			var refused *Unsupported
+			out, err := translate.Convert(from, to, in, o)
+			var refused *translate.Unsupported
 			if err != nil {
-				if !errors.As(err, &refused) && !errors.Is(err, ErrBody) {
+				if !errors.As(err, &refused) && !errors.Is(err, translate.ErrBody) {
 					t.Fatalf("an error of neither kind: %v", err)
 				}
 				continue
@@ -93,10 +95,10 @@ func convertAll(t *testing.T, from wire.Format, body []byte) {
 			if !json.Valid(out.Body) {
 				t.Fatalf("%s to %s: not JSON: %q\n%q", from, to, out.Body, body)
 			}
-			if _, err := Read(to, Incoming{Body: out.Body, Path: out.Path, Query: out.Query}); err != nil && !errors.As(err, &refused) {
+			if _, err := translate.Read(to, translate.Incoming{Body: out.Body, Path: out.Path, Query: out.Query}); err != nil && !errors.As(err, &refused) {
 				t.Fatalf("%s to %s: %v: %q\n%q", from, to, err, out.Body, body)
 			}
-			again, err := Convert(from, to, in, o)
+			again, err := translate.Convert(from, to, in, o)
 			if err != nil || string(again.Body) != string(out.Body) {
 				t.Fatalf("%s to %s: another body the second time", from, to)
 			}

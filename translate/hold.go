@@ -20,6 +20,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/translate/rawjson"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire/sse"
 )
@@ -58,7 +59,7 @@ const HeldWeight = 8 << 10
 // completions go together, in the chunk with the finish_reason.
 func NewHold(f wire.Format, joined bool) *Hold {
 	h := &Hold{}
-	if h.held = dialects[f].Holder(joined); h.held == nil {
+	if h.held = dialectOf(f).Holder(joined); h.held == nil {
 		h.raw = true
 	}
 	h.emit = h.event
@@ -134,7 +135,7 @@ func (h *Hold) event(f sse.Frame) {
 		return
 	}
 	h.out.came, h.out.read, h.out.passed = f, data, false
-	if h.held.Event(&h.out, View(f.Name), data, gjson.Parse(View(data))) {
+	if h.held.Event(&h.out, rawjson.View(f.Name), data, gjson.Parse(rawjson.View(data))) {
 		h.ended = true
 	}
 	if h.held.Weight() > maxHeld {

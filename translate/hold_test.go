@@ -12,7 +12,7 @@
 // See the License for the specific language governing permissions and
 // limitations under the License.
 
-package translate
+package translate_test
 
 import (
 	"bytes"
@@ -23,12 +23,13 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/translate"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire/sse"
 )
 
 func hold(f wire.Format, data []byte, cuts ...int) []byte {
-	h := NewHold(f, false)
+	h := translate.NewHold(f, false)
 	var out []byte
 	at := 0
 	for _, cut := range append(cuts, len(data)) {
@@ -86,7 +87,7 @@ func TestHold(t *testing.T) {
 
 // TestHoldStreamsText: text reaches the client while a call is held.
 func TestHoldStreamsText(t *testing.T) {
-	h := NewHold(wire.OpenAIChat, false)
+	h := translate.NewHold(wire.OpenAIChat, false)
 	chunk := func(delta string) []byte {
 		return fmt.Appendf(nil, "data: {\"id\":\"c\",\"x\":1,\"choices\":[{\"index\":0,\"delta\":%s}]}\n\n", delta)
 	}
@@ -108,14 +109,14 @@ func TestHoldStreamsText(t *testing.T) {
 // FuzzHold: no stream makes it panic, lose text or end what has no end.
 func FuzzHold(f *testing.F) {
 	for _, a := range answerFiles(f) {
-		for i, format := range Formats() {
+		for i, format := range translate.Formats() {
 			if a.format == format {
 				f.Add(a.data, uint8(i), uint16(len(a.data)/3))
 			}
 		}
 	}
 	f.Fuzz(func(t *testing.T, data []byte, format uint8, cut uint16) {
-		fm := Formats()[int(format)%len(Formats())]
+		fm := translate.Formats()[int(format)%len(translate.Formats())]
 		out := hold(fm, data)
 		if again := hold(fm, data, min(int(cut), len(data))); !bytes.Equal(out, again) {
 			t.Fatalf("cut: %q, want %q", again, out)

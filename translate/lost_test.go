@@ -12,12 +12,15 @@
 // See the License for the specific language governing permissions and
 // limitations under the License.
 
-package translate
+package translate_test
 
 import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/translate"
+	"github.com/caddy-llm-cache/caddy-llm-cache/translate/rawjson"
 )
 
 // Whatever stands in a request beside what is known is carried, listed as left out
@@ -25,7 +28,7 @@ import (
 func TestNothingLostSilently(t *testing.T) {
 	const stranger = "stranger"
 	for _, seed := range clientBodies {
-		from := Formats()[seed.format]
+		from := translate.Formats()[seed.format]
 		path, query := pathOf(from)
 		for _, at := range values(seed.body) {
 			object := seed.body[at[0]:at[1]]
@@ -35,11 +38,11 @@ func TestNothingLostSilently(t *testing.T) {
 				continue
 			}
 			body := strings.Replace(seed.body[:at[1]-1]+`,"`+stranger+`":"y"`+seed.body[at[1]-1:], "{,", "{", 1)
-			for _, to := range Formats() {
+			for _, to := range translate.Formats() {
 				if to == from {
 					continue
 				}
-				out, err := Convert(from, to, Incoming{Body: []byte(body), Path: path, Query: query}, Options{})
+				out, err := translate.Convert(from, to, translate.Incoming{Body: []byte(body), Path: path, Query: query}, translate.Options{})
 				if err != nil || strings.Contains(string(out.Body), stranger) {
 					continue
 				}
@@ -56,7 +59,7 @@ func TestNothingLostSilently(t *testing.T) {
 // around returns the member of a body in which something stands.
 func around(body string, at int) string {
 	end := 1
-	for key, v := range Value(body).Members() {
+	for key, v := range rawjson.Value(body).Members() {
 		if end += strings.Index(body[end:], string(v)) + len(v); at < end {
 			return key
 		}

@@ -14,6 +14,8 @@
 
 package translate
 
+import "github.com/caddy-llm-cache/caddy-llm-cache/translate/rawjson"
+
 // Role is who speaks in a message.
 type Role uint8
 
@@ -51,7 +53,7 @@ const (
 type Part struct {
 	Kind PartKind
 	// Text is the text of a TextPart or ThinkingPart.
-	Text Text
+	Text rawjson.Text
 	// Sealed is what the provider gave out with a ThinkingPart: Format says
 	// whose it is, empty if nobody's.
 	Sealed Sealed
@@ -63,7 +65,7 @@ type Part struct {
 	Tool ToolName
 	// Input is the input of a call: a JSON value, or for a custom tool nil, its
 	// input being in Text.
-	Input Value
+	Input rawjson.Value
 	// Content is the content of a result: texts and media.
 	Content []Part
 	// Failed tells that the tool failed.
@@ -71,7 +73,7 @@ type Part struct {
 	// Media is what a MediaPart holds.
 	Media *Media
 	// Cache is the part's cache_control.
-	Cache Value
+	Cache rawjson.Value
 	// Field is the client's path of the part, for errors. Only media have one.
 	Field string
 }
@@ -81,11 +83,11 @@ type Media struct {
 	// Type is the media type, such as image/png. Empty where a URL tells it.
 	Type string
 	// Data is the content in base64.
-	Data Text
+	Data rawjson.Text
 	// URL is where the content lies, if Data is empty.
-	URL Text
+	URL rawjson.Text
 	// Name is the name of a document.
-	Name Text
+	Name rawjson.Text
 	// Detail is OpenAI's detail of an image.
-	Detail Value
+	Detail rawjson.Value
 }

@@ -43,9 +43,9 @@ type Names struct {
 
 func newNames(to wire.Format, limit int) *Names {
 	if limit <= 0 {
-		limit = dialects[to].rules.NameLimit
+		limit = dialectOf(to).rules.NameLimit
 	}
-	return &Names{limit: limit, dots: dialects[to].rules.Dots, out: map[ToolName]string{}, back: map[string]ToolName{}}
+	return &Names{limit: limit, dots: dialectOf(to).rules.Dots, out: map[ToolName]string{}, back: map[string]ToolName{}}
 }
 
 // Client returns the tool that the upstream knows by a name.

@@ -21,8 +21,25 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/translate/rawjson"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
+
+const CannotCompact = "only the provider's own API can compact"
+
+// ContextManagement reads what the provider is to do about a long conversation.
+// Who has it clear something can do without; who has it compact relies on that.
+func (r *Reader) ContextManagement(key string, v, edits rawjson.Value) error {
+	for _, e := range edits.Elements() {
+		if strings.HasPrefix(e.Member("type").Str(), "compact") {
+			return r.Refuse(key, CannotCompact)
+		}
+	}
+	r.DropUsed(key, v)
+	return nil
+}
+
+const NotStored = "what the provider has stored cannot be read by another one"
 
 // Reader fills a Request.
 type Reader struct {
@@ -33,16 +50,8 @@ type Reader struct {
 	Spell func(string) string
 	// at is where in the body the reader is, for the names of fields.
 	at []step
-	// pending are the calls that no result has answered yet, for formats
-	// without ids.
-	pending pending
-	// loaded are the names of deferred tools in the order in which results
-	// referred to them.
-	loaded []string
 	// Hosted is the path of a tool that the provider itself would run.
-	Hosted string
-	// grown is the text that was put together last.
-	grown   Text
+	Hosted  string
 	scratch []byte
 	entries int // that were read
 }
@@ -57,7 +66,7 @@ func (r *Reader) read(in Incoming) error {
 	if wire.Crowded(in.Body) {
 		return wire.ErrCrowded
 	}
-	body := Value(in.Body).Trim()
+	body := rawjson.Value(in.Body).Trim()
 	err := r.from.ReadRequest(r, body, in)
 	if r.entries > wire.MaxElements {
 		return wire.ErrCrowded
@@ -90,12 +99,13 @@ func (r *Reader) sides() error {
 }
 
 func (r *Reader) Enter(name string, index int) { r.at = append(r.at, step{name, index}) }
-func (r *Reader) Leave()                       { r.at = r.at[:len(r.at)-1] }
+
+func (r *Reader) Leave() { r.at = r.at[:len(r.at)-1] }
 
 // Elements yields the elements of an array as long as the request has not too
 // many of them: what they become takes more memory than they do.
-func (r *Reader) Elements(v Value) iter.Seq2[int, Value] {
-	return func(yield func(int, Value) bool) {
+func (r *Reader) Elements(v rawjson.Value) iter.Seq2[int, rawjson.Value] {
+	return func(yield func(int, rawjson.Value) bool) {
 		for i, e := range v.Elements() {
 			if r.entries++; r.entries > wire.MaxElements || !yield(i, e) {
 				return
@@ -151,7 +161,7 @@ func (r *Reader) Drop(field string) {
 }
 
 // DropUsed lists a field unless its value says that it is not used.
-func (r *Reader) DropUsed(field string, v Value) {
+func (r *Reader) DropUsed(field string, v rawjson.Value) {
 	if !v.Absent() {
 		r.Drop(field)
 	}
@@ -159,7 +169,7 @@ func (r *Reader) DropUsed(field string, v Value) {
 
 // DropOthers lists the members of an object that are in use, but none of those
 // known.
-func (r *Reader) DropOthers(v Value, known ...string) {
+func (r *Reader) DropOthers(v rawjson.Value, known ...string) {
 	for key, m := range v.Members() {
 		if r.Spell != nil {
 			key = r.Spell(key)
@@ -171,7 +181,7 @@ func (r *Reader) DropOthers(v Value, known ...string) {
 }
 
 // DropIn is dropOthers for the value of a member.
-func (r *Reader) DropIn(field string, v Value, known ...string) {
+func (r *Reader) DropIn(field string, v rawjson.Value, known ...string) {
 	r.Enter(field, -1)
 	r.DropOthers(v, known...)
 	r.Leave()
@@ -186,7 +196,7 @@ func (r *Reader) Malformed(field string) error {
 }
 
 // Param keeps the value of a parameter by its name in the client's format.
-func (r *Reader) Param(name string, v Value) bool {
+func (r *Reader) Param(name string, v rawjson.Value) bool {
 	for p, own := range r.from.rules.Params {
 		if own == name {
 			if !v.Absent() || v.IsNumber() {
@@ -201,22 +211,22 @@ func (r *Reader) Param(name string, v Value) bool {
 // CallInput returns the arguments of a call, which come as the text of a JSON
 // object, or as the object itself. A model's broken arguments stay readable as a
 // text in an object.
-func CallInput(v Value) Value {
+func CallInput(v rawjson.Value) rawjson.Value {
 	arguments := v.Text()
 	switch {
 	case v.IsObject():
 		return v
 	case !v.IsString() && !v.Absent():
-		arguments = Escaped(string(v))
+		arguments = rawjson.Escaped(string(v))
 	}
-	b := Value(arguments.AppendDecoded(make([]byte, 0, len(arguments)))).Trim()
+	b := rawjson.Value(arguments.AppendDecoded(make([]byte, 0, len(arguments)))).Trim()
 	switch {
 	case len(b) == 0, string(b) == "null":
-		return Value("{}")
+		return rawjson.Value("{}")
 	case WellFormed(b) == nil:
 		return b
 	}
-	return append(append(Value(`{"arguments":"`), arguments...), `"}`...)
+	return append(append(rawjson.Value(`{"arguments":"`), arguments...), `"}`...)
 }
 
 // Message appends a message. An empty one of the user still asks for an answer.
@@ -237,19 +247,19 @@ func (r *Reader) Join(role Role, parts ...Part) {
 
 // Thinking returns a part of reasoning with what the client keeps in the place
 // of a proof.
-func (r *Reader) Thinking(t Text, proof string) Part {
+func (r *Reader) Thinking(t rawjson.Text, proof string) Part {
 	p := Part{Kind: ThinkingPart, Text: t, Sealed: Sealed{Format: r.Request.Format, Data: proof}}
 	if s, ok := Unseal(proof); ok {
 		p.Sealed = s
 		if s.Text != "" {
-			p.Text = Escaped(s.Text)
+			p.Text = rawjson.Escaped(s.Text)
 		}
 	}
 	return p
 }
 
 // DataURL takes data:image/png;base64,… apart.
-func DataURL(t Text) (mediaType string, data Text, ok bool) {
+func DataURL(t rawjson.Text) (mediaType string, data rawjson.Text, ok bool) {
 	s, ok := strings.CutPrefix(string(t), "data:")
 	if !ok {
 		return "", nil, false
@@ -260,5 +270,5 @@ func DataURL(t Text) (mediaType string, data Text, ok bool) {
 	}
 	mediaType, ok = strings.CutSuffix(head, ";base64")
 	mediaType, _, _ = strings.Cut(mediaType, ";")
-	return Text(mediaType).Decoded(), t[len("data:")+len(head)+1:], ok
+	return rawjson.Text(mediaType).Decoded(), t[len("data:")+len(head)+1:], ok
 }

@@ -14,7 +14,10 @@
 
 package translate
 
-import "github.com/caddy-llm-cache/caddy-llm-cache/wire"
+import (
+	"github.com/caddy-llm-cache/caddy-llm-cache/translate/rawjson"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
 
 // Request is a request in no format's own form. What it holds points into the
 // body it was read from.
@@ -37,9 +40,9 @@ type Request struct {
 	// Choice says which of them it must or may call.
 	Choice Choice
 	// Params are the values that formats have under different names.
-	Params [ParamCount]Value
+	Params [ParamCount]rawjson.Value
 	// Stop are the stop sequences.
-	Stop []Text
+	Stop []rawjson.Text
 	// Reasoning says how much the model is to think.
 	Reasoning Reasoning
 	// Output is the form that the answer must have.
@@ -64,15 +67,15 @@ type Tool struct {
 	// ToolName is its name.
 	ToolName
 	// Description is its description.
-	Description Text
+	Description rawjson.Text
 	// Schema is the JSON schema of its input, nil if it has none.
-	Schema Value
+	Schema rawjson.Value
 	// Strict is true or false where the client said so.
-	Strict Value
+	Strict rawjson.Value
 	// Format is the grammar of a custom tool.
-	Format Value
+	Format rawjson.Value
 	// Cache is its cache_control.
-	Cache Value
+	Cache rawjson.Value
 }
 
 // Reasoning says how much a model is to think.
@@ -92,9 +95,9 @@ type Output struct {
 	// Kind is "" for free text, "json" for any JSON or "schema".
 	Kind string
 	// Name and Description name the schema.
-	Name, Description Text
+	Name, Description rawjson.Text
 	// Schema is the JSON schema.
-	Schema Value
+	Schema rawjson.Value
 	// Strict is true or false where the client said so.
-	Strict Value
+	Strict rawjson.Value
 }

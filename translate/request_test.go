@@ -12,7 +12,7 @@
 // See the License for the specific language governing permissions and
 // limitations under the License.
 
-package translate
+package translate_test
 
 import (
 	"encoding/base64"
@@ -21,17 +21,18 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/translate"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
 // convert translates a body of a feature's shape, with a model for the upstream.
-func convert(t *testing.T, from, to wire.Format, body, model string, o Options) *Outgoing {
+func convert(t *testing.T, from, to wire.Format, body, model string, o translate.Options) *translate.Outgoing {
 	t.Helper()
 	path, query := pathOf(from)
 	if model != "" {
 		o.Model = func(string) string { return model }
 	}
-	out, err := Convert(from, to, Incoming{Body: []byte(body), Path: path, Query: query}, o)
+	out, err := translate.Convert(from, to, translate.Incoming{Body: []byte(body), Path: path, Query: query}, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,13 +42,13 @@ func convert(t *testing.T, from, to wire.Format, body, model string, o Options) 
 const question = `{"role":"user","content":"Hi"}`
 
 func TestRequests(t *testing.T) {
-	sealed := Sealed{Format: wire.OpenAIResponses, ID: "rs_1", Text: "Hm", Data: "gAAA"}
-	redacted := Sealed{Format: wire.Anthropic, Data: "cmVk", Redacted: true}
+	sealed := translate.Sealed{Format: wire.OpenAIResponses, ID: "rs_1", Text: "Hm", Data: "gAAA"}
+	redacted := translate.Sealed{Format: wire.Anthropic, Data: "cmVk", Redacted: true}
 	for _, c := range []struct {
 		name     string
 		from, to wire.Format
 		model    string
-		o        Options
+		o        translate.Options
 		body     string
 		want     []string // what stands in the body
 		not      []string // what does not
@@ -65,15 +66,15 @@ func TestRequests(t *testing.T) {
 		body: `{"model":"m","messages":[` + question + `,{"role":"assistant","content":[{"type":"tool_use","id":"t","name":"f","input":{}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"t","content":"one"}]},{"role":"system","content":[{"type":"text","text":"Hurry","cache_control":{"type":"ephemeral"}}]}]}`,
 		want: []string{`{"role":"tool","tool_call_id":"t","content":"one\n\n<system-reminder>\nHurry\n</system-reminder>"}]`},
 	}, {
-		name: "a developer message in place for OpenAI's own API", from: wire.Anthropic, to: wire.OpenAIResponses, model: "gpt-5.2", o: Options{Official: true},
+		name: "a developer message in place for OpenAI's own API", from: wire.Anthropic, to: wire.OpenAIResponses, model: "gpt-5.2", o: translate.Options{Official: true},
 		body: `{"model":"m","messages":[` + question + `,{"role":"system","content":"Hurry"}]}`,
 		want: []string{`{"type":"message","role":"developer","content":[{"type":"input_text","text":"Hurry"}]}]`},
 	}, {
-		name: "a system message in place for a Claude model that takes it", from: wire.OpenAIChat, to: wire.Anthropic, model: "claude-opus-5-5", o: Options{Official: true},
+		name: "a system message in place for a Claude model that takes it", from: wire.OpenAIChat, to: wire.Anthropic, model: "claude-opus-5-5", o: translate.Options{Official: true},
 		body: `{"model":"m","messages":[` + question + `,{"role":"developer","content":"Hurry"}]}`,
 		want: []string{`{"role":"user","content":[{"type":"text","text":"Hi"}]},{"role":"system","content":[{"type":"text","text":"Hurry"}]}]`},
 	}, {
-		name: "and folded for one that does not", from: wire.OpenAIChat, to: wire.Anthropic, model: "claude-sonnet-4-5", o: Options{Official: true},
+		name: "and folded for one that does not", from: wire.OpenAIChat, to: wire.Anthropic, model: "claude-sonnet-4-5", o: translate.Options{Official: true},
 		body: `{"model":"m","messages":[` + question + `,{"role":"developer","content":"Hurry"}]}`,
 		want: []string{`[{"type":"text","text":"Hi"},{"type":"text","text":"<system-reminder>\nHurry\n</system-reminder>"}]`},
 	}, {
@@ -94,26 +95,26 @@ func TestRequests(t *testing.T) {
 		},
 	}, {
 		name: "Gemini's signature comes back out of the id", from: wire.Anthropic, to: wire.Gemini, model: "gemini-3.1-pro",
-		body: `{"model":"m","messages":[` + question + `,{"role":"assistant","content":[{"type":"tool_use","id":"` + SealID("c1", "c2ln") + `","name":"f","input":{}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"` + SealID("c1", "c2ln") + `","content":"x"}]}]}`,
+		body: `{"model":"m","messages":[` + question + `,{"role":"assistant","content":[{"type":"tool_use","id":"` + translate.SealID("c1", "c2ln") + `","name":"f","input":{}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"` + translate.SealID("c1", "c2ln") + `","content":"x"}]}]}`,
 		want: []string{`{"functionCall":{"id":"c1","name":"f","args":{}},"thoughtSignature":"c2ln"}`, `"functionResponse":{"id":"c1"`},
 	}, {
 		name: "older Gemini models sign nothing", from: wire.Anthropic, to: wire.Gemini, model: "gemini-2.5-pro",
 		body: `{"model":"m","messages":[` + question + `,{"role":"assistant","content":[{"type":"tool_use","id":"1","name":"f","input":{}}]}]}`,
 		not:  []string{"thoughtSignature"},
 	}, {
-		name: "OpenAI's reasoning comes back out of a signature", from: wire.Anthropic, to: wire.OpenAIResponses, model: "gpt-5.2", o: Options{Official: true},
+		name: "OpenAI's reasoning comes back out of a signature", from: wire.Anthropic, to: wire.OpenAIResponses, model: "gpt-5.2", o: translate.Options{Official: true},
 		body: `{"model":"m","messages":[` + question + `,{"role":"assistant","content":[{"type":"thinking","thinking":"Hm","signature":"` + sealed.Seal() + `"},{"type":"text","text":"Yes"}]},` + question + `]}`,
 		want: []string{`{"type":"reasoning","summary":[{"type":"summary_text","text":"Hm"}],"encrypted_content":"gAAA"},{"type":"message","role":"assistant"`},
 	}, {
-		name: "and out of a thoughtSignature, with the text that the client lost", from: wire.Gemini, to: wire.OpenAIResponses, model: "gpt-5.2", o: Options{Official: true},
+		name: "and out of a thoughtSignature, with the text that the client lost", from: wire.Gemini, to: wire.OpenAIResponses, model: "gpt-5.2", o: translate.Options{Official: true},
 		body: `{"contents":[{"role":"user","parts":[{"text":"Hi"}]},{"role":"model","parts":[{"functionCall":{"name":"f","args":{}},"thoughtSignature":"` + sealed.Seal() + `"}]},{"role":"user","parts":[{"functionResponse":{"name":"f","response":{"output":"x"}}}]}]}`,
 		want: []string{`{"type":"reasoning","summary":[{"type":"summary_text","text":"Hm"}],"encrypted_content":"gAAA"},{"type":"function_call","call_id":"call_1_0"`},
 	}, {
-		name: "Claude's redacted thinking comes back out of encrypted_content", from: wire.OpenAIResponses, to: wire.Anthropic, model: "claude-opus-5-5", o: Options{Official: true},
+		name: "Claude's redacted thinking comes back out of encrypted_content", from: wire.OpenAIResponses, to: wire.Anthropic, model: "claude-opus-5-5", o: translate.Options{Official: true},
 		body: `{"model":"m","input":[{"role":"user","content":"Hi"},{"type":"reasoning","summary":[],"encrypted_content":"` + redacted.Seal() + `"},{"type":"function_call","call_id":"1","name":"f","arguments":"{}"},{"type":"function_call_output","call_id":"1","output":"x"}]}`,
 		want: []string{`{"type":"redacted_thinking","data":"cmVk"},{"type":"tool_use","id":"1"`},
 	}, {
-		name: "reasoning made elsewhere is no use to a provider", from: wire.OpenAIResponses, to: wire.Anthropic, model: "claude-opus-5-5", o: Options{Official: true},
+		name: "reasoning made elsewhere is no use to a provider", from: wire.OpenAIResponses, to: wire.Anthropic, model: "claude-opus-5-5", o: translate.Options{Official: true},
 		body:    `{"model":"m","input":[{"role":"user","content":"Hi"},{"type":"reasoning","summary":[],"encrypted_content":"gAAA"},{"type":"message","role":"assistant","content":[{"type":"output_text","text":"Yes"}]},{"role":"user","content":"Go"}]}`,
 		not:     []string{"gAAA", "thinking"},
 		dropped: []string{"input[].encrypted_content"},
@@ -123,18 +124,18 @@ func TestRequests(t *testing.T) {
 		want: []string{`{"role":"assistant","reasoning_content":"Hm","content":"Yes"}`},
 		not:  []string{"c2ln"},
 	}, {
-		name: "a budget for a model that takes one", from: wire.OpenAIChat, to: wire.Anthropic, model: "claude-sonnet-4-5", o: Options{Official: true},
+		name: "a budget for a model that takes one", from: wire.OpenAIChat, to: wire.Anthropic, model: "claude-sonnet-4-5", o: translate.Options{Official: true},
 		body:    `{"model":"m","reasoning_effort":"medium","temperature":0.2,"messages":[` + question + `]}`,
 		want:    []string{`"max_tokens":16384`, `"thinking":{"type":"enabled","budget_tokens":8192}`},
 		not:     []string{"temperature"},
 		dropped: []string{"temperature"},
 	}, {
-		name: "no budget where thinking was not sent back", from: wire.OpenAIChat, to: wire.Anthropic, model: "claude-sonnet-4-5", o: Options{Official: true},
+		name: "no budget where thinking was not sent back", from: wire.OpenAIChat, to: wire.Anthropic, model: "claude-sonnet-4-5", o: translate.Options{Official: true},
 		body:    `{"model":"m","reasoning_effort":"medium","messages":[` + question + `,{"role":"assistant","content":"","tool_calls":[{"id":"1","type":"function","function":{"name":"f","arguments":"{}"}}]},{"role":"tool","tool_call_id":"1","content":"x"}]}`,
 		not:     []string{`"thinking"`},
 		dropped: []string{"reasoning_effort"},
 	}, {
-		name: "an effort for a model that decides itself", from: wire.OpenAIResponses, to: wire.Anthropic, model: "claude-opus-4-8", o: Options{Official: true},
+		name: "an effort for a model that decides itself", from: wire.OpenAIResponses, to: wire.Anthropic, model: "claude-opus-4-8", o: translate.Options{Official: true},
 		body:    `{"model":"m","reasoning":{"effort":"xhigh","summary":"auto"},"temperature":0.2,"input":"Hi"}`,
 		want:    []string{`"max_tokens":32768`, `"thinking":{"type":"adaptive","display":"summarized"},"output_config":{"effort":"xhigh"}`},
 		dropped: []string{"temperature"},
@@ -144,12 +145,12 @@ func TestRequests(t *testing.T) {
 		want:    []string{`"temperature":1,`},
 		dropped: []string{"temperature"},
 	}, {
-		name: "a model of OpenAI that reasons takes no temperature", from: wire.Anthropic, to: wire.OpenAIChat, model: "gpt-5.2", o: Options{Official: true},
+		name: "a model of OpenAI that reasons takes no temperature", from: wire.Anthropic, to: wire.OpenAIChat, model: "gpt-5.2", o: translate.Options{Official: true},
 		body:    `{"model":"m","max_tokens":5,"temperature":0.5,"messages":[` + question + `]}`,
 		want:    []string{`"max_completion_tokens":5`},
 		dropped: []string{"temperature"},
 	}, {
-		name: "nor a stop sequence, nor efforts of later models", from: wire.Anthropic, to: wire.OpenAIChat, model: "gpt-5", o: Options{Official: true},
+		name: "nor a stop sequence, nor efforts of later models", from: wire.Anthropic, to: wire.OpenAIChat, model: "gpt-5", o: translate.Options{Official: true},
 		body: `{"model":"m","stop_sequences":["X"],"output_config":{"effort":"max"},"messages":[` + question + `]}`,
 		want: []string{`"reasoning_effort":"high"`},
 		not:  []string{`"stop"`},
@@ -166,11 +167,11 @@ func TestRequests(t *testing.T) {
 		body: requestFeatureBody("tools", wire.OpenAIChat),
 		want: []string{`"strict":false`, `"store":false,"include":["reasoning.encrypted_content"]`},
 	}, {
-		name: "markers for gateways to Claude", from: wire.Anthropic, to: wire.OpenAIChat, o: Options{CacheControl: true},
+		name: "markers for gateways to Claude", from: wire.Anthropic, to: wire.OpenAIChat, o: translate.Options{CacheControl: true},
 		body: requestFeatureBody("marker of the cache", wire.Anthropic),
 		want: []string{`"content":[{"type":"text","text":"Hi","cache_control":{"type":"ephemeral"}}]`},
 	}, {
-		name: "breakpoints for OpenAI's recent models", from: wire.Anthropic, to: wire.OpenAIResponses, model: "gpt-6", o: Options{Official: true, Breakpoints: true, CacheKey: "k"},
+		name: "breakpoints for OpenAI's recent models", from: wire.Anthropic, to: wire.OpenAIResponses, model: "gpt-6", o: translate.Options{Official: true, Breakpoints: true, CacheKey: "k"},
 		body: requestFeatureBody("marker of the cache", wire.Anthropic),
 		want: []string{`"text":"Hi","prompt_cache_breakpoint":{"mode":"explicit"}}`, `"prompt_cache_key":"k"`},
 	}, {
@@ -183,11 +184,11 @@ func TestRequests(t *testing.T) {
 		},
 		dropped: []string{"messages[].content[].cache_control", "messages[].content[].cache_control.ttl"},
 	}, {
-		name: "Anthropic marks by itself for clients without markers", from: wire.OpenAIChat, to: wire.Anthropic, model: "claude-opus-5-5", o: Options{Official: true},
+		name: "Anthropic marks by itself for clients without markers", from: wire.OpenAIChat, to: wire.Anthropic, model: "claude-opus-5-5", o: translate.Options{Official: true},
 		body: requestFeatureBody("tools", wire.OpenAIChat),
 		want: []string{`"cache_control":{"type":"ephemeral"}`},
 	}, {
-		name: "not for a single question", from: wire.OpenAIChat, to: wire.Anthropic, model: "claude-opus-5-5", o: Options{Official: true},
+		name: "not for a single question", from: wire.OpenAIChat, to: wire.Anthropic, model: "claude-opus-5-5", o: translate.Options{Official: true},
 		body: requestFeatureBody("text", wire.OpenAIChat),
 		not:  []string{"cache_control"},
 	}, {
@@ -250,13 +251,13 @@ func requestFeatureBody(name string, f wire.Format) string {
 
 // An error names the field, with its index, and nothing of its content.
 func TestUnsupported(t *testing.T) {
-	_, err := Convert(wire.OpenAIResponses, wire.OpenAIChat, Incoming{Body: []byte(`{"model":"m","input":[{"role":"user","content":"secret"},{"type":"compaction","encrypted_content":"secret"}]}`)}, Options{})
-	var refused *Unsupported
+	_, err := translate.Convert(wire.OpenAIResponses, wire.OpenAIChat, translate.Incoming{Body: []byte(`{"model":"m","input":[{"role":"user","content":"secret"},{"type":"compaction","encrypted_content":"secret"}]}`)}, translate.Options{})
+	var refused *translate.Unsupported
 	if !errors.As(err, &refused) || refused.Field != "input[1].type" || strings.Contains(err.Error(), "secret") {
 		t.Errorf("got %v", err)
 	}
 	for _, body := range []string{``, `[]`, `{`, `{"a":}`, `{} {}`, strings.Repeat(`{"a":[`, 400), `{"model":"m"}`} {
-		if _, err := Convert(wire.Anthropic, wire.OpenAIChat, Incoming{Body: []byte(body)}, Options{}); !errors.Is(err, ErrBody) {
+		if _, err := translate.Convert(wire.Anthropic, wire.OpenAIChat, translate.Incoming{Body: []byte(body)}, translate.Options{}); !errors.Is(err, translate.ErrBody) {
 			t.Errorf("%.20q: got %v", body, err)
 		}
 	}
@@ -264,7 +265,7 @@ func TestUnsupported(t *testing.T) {
 
 // Unknown members are listed by names that fit into a header.
 func TestDroppedNames(t *testing.T) {
-	out := convert(t, wire.Anthropic, wire.OpenAIChat, `{"model":"m","new\r\nX-Evil: ü":1,"unused":null,"messages":[{"role":"user","clear_at":"x","content":[{"type":"text","text":"Hi","citations":[{}]}]}]}`, "", Options{})
+	out := convert(t, wire.Anthropic, wire.OpenAIChat, `{"model":"m","new\r\nX-Evil: ü":1,"unused":null,"messages":[{"role":"user","clear_at":"x","content":[{"type":"text","text":"Hi","citations":[{}]}]}]}`, "", translate.Options{})
 	want := []string{"messages[].clear_at", "messages[].content[].citations", "new??X-Evil????"}
 	if !slices.Equal(out.Dropped, want) {
 		t.Errorf("got %q, want %q", out.Dropped, want)
@@ -272,14 +273,14 @@ func TestDroppedNames(t *testing.T) {
 }
 
 func TestOutgoing(t *testing.T) {
-	out, err := Convert(wire.OpenAIChat, wire.Gemini, Incoming{Body: []byte(`{"model":"big","stream":true,"messages":[` + question + `]}`), Path: "/team/v1/chat/completions", Query: "x=1"}, Options{Model: func(string) string { return "gemini-3.1-pro" }})
+	out, err := translate.Convert(wire.OpenAIChat, wire.Gemini, translate.Incoming{Body: []byte(`{"model":"big","stream":true,"messages":[` + question + `]}`), Path: "/team/v1/chat/completions", Query: "x=1"}, translate.Options{Model: func(string) string { return "gemini-3.1-pro" }})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if out.Path != "/team/v1beta/models/gemini-3.1-pro:streamGenerateContent" || out.Query != "alt=sse" || out.Model != "big" || !out.Stream || out.IncludeUsage {
 		t.Errorf("got %+v", out)
 	}
-	out, err = Convert(wire.Gemini, wire.OpenAIResponses, Incoming{Body: []byte(plainGemini), Path: "/v1beta/models/m:generateContent", Query: "key=k"}, Options{})
+	out, err = translate.Convert(wire.Gemini, wire.OpenAIResponses, translate.Incoming{Body: []byte(plainGemini), Path: "/v1beta/models/m:generateContent", Query: "key=k"}, translate.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -287,16 +288,16 @@ func TestOutgoing(t *testing.T) {
 		t.Errorf("got %+v", out)
 	}
 	for _, path := range []string{"/v1beta/models/m:countTokens", "/v1beta/models/:generateContent", "/"} {
-		if _, err := Convert(wire.Gemini, wire.OpenAIChat, Incoming{Body: []byte(plainGemini), Path: path}, Options{}); !errors.Is(err, ErrBody) {
+		if _, err := translate.Convert(wire.Gemini, wire.OpenAIChat, translate.Incoming{Body: []byte(plainGemini), Path: path}, translate.Options{}); !errors.Is(err, translate.ErrBody) {
 			t.Errorf("%s: got %v", path, err)
 		}
 	}
-	out, err = Convert(wire.Gemini, wire.Anthropic, Incoming{Body: []byte(plainGemini), Path: "/x/v1/projects/p/locations/l/publishers/google/models/m:streamGenerateContent"}, Options{})
+	out, err = translate.Convert(wire.Gemini, wire.Anthropic, translate.Incoming{Body: []byte(plainGemini), Path: "/x/v1/projects/p/locations/l/publishers/google/models/m:streamGenerateContent"}, translate.Options{})
 	if err != nil || out.Path != "/x/v1/messages" || !out.Stream {
 		t.Errorf("got %+v, %v", out, err)
 	}
-	var refused *Unsupported
-	if _, err := Convert(wire.OpenAIChat, wire.Gemini, Incoming{Body: []byte(`{"model":"../../admin","messages":[` + question + `]}`)}, Options{}); !errors.As(err, &refused) {
+	var refused *translate.Unsupported
+	if _, err := translate.Convert(wire.OpenAIChat, wire.Gemini, translate.Incoming{Body: []byte(`{"model":"../../admin","messages":[` + question + `]}`)}, translate.Options{}); !errors.As(err, &refused) {
 		t.Errorf("a model that climbs out of its path: got %v", err)
 	}
 }
@@ -305,12 +306,12 @@ const plainGemini = `{"contents":[{"parts":[{"text":"Hi"}]}],"generationConfig":
 
 func TestNames(t *testing.T) {
 	long := strings.Repeat("very_long_", 9)
-	out := convert(t, wire.OpenAIResponses, wire.OpenAIChat, `{"model":"m","tools":[{"type":"function","name":"`+long+`1"},{"type":"function","name":"`+long+`2"},{"type":"function","name":"a b"},{"type":"function","name":"crm__f"},{"type":"namespace","name":"crm","tools":[{"type":"function","name":"f"},{"type":"custom","name":"x"}]}],"input":[{"role":"user","content":"Hi"},{"type":"function_call","call_id":"1","name":"`+long+`2","arguments":"{}"},{"type":"function_call","call_id":"2","namespace":"crm","name":"f","arguments":"{}"}]}`, "", Options{})
-	q, err := Read(wire.OpenAIChat, Incoming{Body: out.Body})
+	out := convert(t, wire.OpenAIResponses, wire.OpenAIChat, `{"model":"m","tools":[{"type":"function","name":"`+long+`1"},{"type":"function","name":"`+long+`2"},{"type":"function","name":"a b"},{"type":"function","name":"crm__f"},{"type":"namespace","name":"crm","tools":[{"type":"function","name":"f"},{"type":"custom","name":"x"}]}],"input":[{"role":"user","content":"Hi"},{"type":"function_call","call_id":"1","name":"`+long+`2","arguments":"{}"},{"type":"function_call","call_id":"2","namespace":"crm","name":"f","arguments":"{}"}]}`, "", translate.Options{})
+	q, err := translate.Read(wire.OpenAIChat, translate.Incoming{Body: out.Body})
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []ToolName{{Name: long + "1"}, {Name: long + "2"}, {Name: "a b"}, {Name: "crm__f"}, {Namespace: "crm", Name: "f"}, {Namespace: "crm", Name: "x", Custom: true}}
+	want := []translate.ToolName{{Name: long + "1"}, {Name: long + "2"}, {Name: "a b"}, {Name: "crm__f"}, {Namespace: "crm", Name: "f"}, {Namespace: "crm", Name: "x", Custom: true}}
 	seen := map[string]bool{}
 	for i, tool := range q.Tools {
 		if len(tool.Name) > 64 || strings.Contains(tool.Name, " ") || seen[tool.Name] {
@@ -325,7 +326,7 @@ func TestNames(t *testing.T) {
 	if calls[0].Tool.Name != q.Tools[1].Name || calls[1].Tool.Name != q.Tools[4].Name {
 		t.Errorf("calls of other tools than those listed: %+v", calls)
 	}
-	var none *Names
+	var none *translate.Names
 	if none.Client("f").Name != "f" {
 		t.Error("no names at all map to themselves")
 	}
@@ -371,7 +372,7 @@ func TestHeaders(t *testing.T) {
 		in: map[string][]string{"X-Goog-Api-Client": {"x"}}, want: map[string][]string{"X-Goog-Api-Client": {"x"}},
 	}} {
 		t.Run(c.name, func(t *testing.T) {
-			dropped := Headers(c.from, c.to, c.in, c.query)
+			dropped := translate.Headers(c.from, c.to, c.in, c.query)
 			if !slices.Equal(dropped, c.dropped) {
 				t.Errorf("dropped %q, want %q", dropped, c.dropped)
 			}
@@ -399,7 +400,7 @@ func TestStops(t *testing.T) {
 		{"", "", ""},
 	} {
 		for size := 1; size <= len(c.text)+1; size++ {
-			s := Stops{Sequences: []string{"</block>", "END", ""}}
+			s := translate.Stops{Sequences: []string{"</block>", "END", ""}}
 			var got strings.Builder
 			for piece := range slices.Chunk([]byte(c.text), size) {
 				got.WriteString(s.Feed(string(piece)))
@@ -410,33 +411,6 @@ func TestStops(t *testing.T) {
 			if got.String() != c.want || s.Hit != c.hit {
 				t.Errorf("%q in pieces of %d: got %q and %q, want %q and %q", c.text, size, got.String(), s.Hit, c.want, c.hit)
 			}
-		}
-	}
-}
-
-func TestClaude(t *testing.T) {
-	for model, want := range map[string]claude{
-		"claude-opus-4-8": {"opus", 48}, "claude-3-5-sonnet-20241022": {"sonnet", 35}, "claude-opus-4-20250514": {"opus", 40},
-		"us.anthropic.claude-haiku-4-5-20251001-v1:0": {"haiku", 45}, "claude-sonnet-5": {"sonnet", 50}, "claude-fable-5-2": {"fable", 52},
-		"anthropic/claude-sonnet-4.5": {"sonnet", 45}, "gpt-5": {}, "claude-": {}, "": {},
-	} {
-		if got := claudeOf(model); got != want {
-			t.Errorf("%s: got %+v, want %+v", model, got, want)
-		}
-	}
-}
-
-func TestDecoded(t *testing.T) {
-	for in, want := range map[string]string{
-		`a\n\"\\\/\u00e9`:  "a\n\"\\/é",
-		`\ud83d\ude00`:     "😀",
-		`\ud800x`:          `\ud800x`,
-		`\ud83d\u0041`:     `\ud83dA`,
-		`plain`:            "plain",
-		`\b\f\r\t\u0000\\`: "\b\f\r\t\x00\\",
-	} {
-		if got := Text(in).Decoded(); got != want {
-			t.Errorf("%s: got %q, want %q", in, got, want)
 		}
 	}
 }

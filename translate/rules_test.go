@@ -12,7 +12,7 @@
 // See the License for the specific language governing permissions and
 // limitations under the License.
 
-package translate
+package translate_test
 
 import (
 	"errors"
@@ -22,7 +22,10 @@ import (
 	"time"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
+	"github.com/caddy-llm-cache/caddy-llm-cache/translate"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/anthropic"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/gemini"
 )
 
 // providers are whose rules each format is judged by.
@@ -54,10 +57,10 @@ func judge(f wire.Format, model string, body []byte) error {
 }
 
 // upstreams are the ways in which a request is written for a format.
-func upstreams(to wire.Format) (all []Options) {
+func upstreams(to wire.Format) (all []translate.Options) {
 	for _, model := range judged[to] {
-		for _, o := range []Options{{}, {Official: true}, {Official: true, SystemMessages: InPlace}, {CacheControl: true}, {Breakpoints: true}} {
-			if o.SystemMessages == InPlace && to == wire.Anthropic && !claudeOf(model).systemMessages() {
+		for _, o := range []translate.Options{{}, {Official: true}, {Official: true, SystemMessages: translate.InPlace}, {CacheControl: true}, {Breakpoints: true}} {
+			if o.SystemMessages == translate.InPlace && to == wire.Anthropic && !(anthropic.Codec{}).KeepsSystem(&translate.Writer{Model: model}) {
 				continue
 			}
 			o.Model = func(string) string { return model }
@@ -79,14 +82,14 @@ func obey(t *testing.T, from wire.Format, body []byte) {
 		return
 	}
 	path, query := pathOf(from)
-	for _, to := range Formats() {
+	for _, to := range translate.Formats() {
 		if to == from {
 			continue
 		}
 		for _, o := range upstreams(to) {
-			out, err := Convert(from, to, Incoming{Body: body, Path: path, Query: query}, o)
+			out, err := translate.Convert(from, to, translate.Incoming{Body: body, Path: path, Query: query}, o)
 			if err != nil {
-				if _, named := errors.AsType[*Unsupported](err); !named && !errors.Is(err, ErrBody) {
+				if _, named := errors.AsType[*translate.Unsupported](err); !named && !errors.Is(err, translate.ErrBody) {
 					t.Fatalf("%s to %s: refused by no name: %v", from, to, err)
 				}
 				continue
@@ -102,14 +105,14 @@ func obey(t *testing.T, from wire.Format, body []byte) {
 // formats can say: whatever one API takes the others take too, or it is refused by
 // name.
 func FuzzRules(f *testing.F) {
-	for format := range Formats() {
+	for format := range translate.Formats() {
 		f.Add(byte(format), []byte("\x00u\x01c\x02r\x03u"))
 		f.Add(byte(format), []byte("a\x10\x11\x12\x20\x21\x22\x30\x31\x32\x40\x41\x50\x51\x60\x61\x70\x71"))
 		f.Add(byte(format), []byte("\x50\x60\x5a\x50\x50\x50\x50\x50"))
 		f.Add(byte(format), []byte("\x32\x21\x21\x40\x48\x10\x32\x22\x41\x40\x05\x55\x65\x75"))
 	}
 	f.Fuzz(func(t *testing.T, format byte, script []byte) {
-		from := Formats()[int(format)%len(Formats())]
+		from := translate.Formats()[int(format)%len(translate.Formats())]
 		if len(script) > 200 {
 			return
 		}
@@ -119,7 +122,7 @@ func FuzzRules(f *testing.F) {
 
 // TestRules plays scripts of pairs of steps in front of and behind a call.
 func TestRules(t *testing.T) {
-	for _, from := range Formats() {
+	for _, from := range translate.Formats() {
 		for a := 0; a < 256; a += 13 {
 			for b := 1; b < 256; b += 29 {
 				obey(t, from, play(from, []byte{byte(b), 0x01, byte(a), 0x31, byte(b), 0x41, byte(a)}))
@@ -131,7 +134,7 @@ func TestRules(t *testing.T) {
 // The clients' and the recorded requests obey, too.
 func TestRulesOfClients(t *testing.T) {
 	for _, seed := range clientBodies {
-		obey(t, Formats()[seed.format], []byte(seed.body))
+		obey(t, translate.Formats()[seed.format], []byte(seed.body))
 	}
 	for _, feature := range features {
 		for client, body := range feature.say {
@@ -149,11 +152,11 @@ func TestRulesOfClients(t *testing.T) {
 			if call%5 > 0 {
 				return true
 			}
-			for _, from := range Formats() {
+			for _, from := range translate.Formats() {
 				if from == wire.Anthropic {
 					obey(t, from, body)
 				} else {
-					obey(t, from, bytesAs(t, wire.Anthropic, from, body, Options{}))
+					obey(t, from, bytesAs(t, wire.Anthropic, from, body, translate.Options{}))
 				}
 			}
 			return call < 12
@@ -305,7 +308,7 @@ func (s *stage) call(how byte) {
 		if how == 3 {
 			named = ""
 		}
-		s.say("model", `{"functionCall":{`+named+`"name":"f","args":`+input+`},"thoughtSignature":"`+SkipValidator+`"}`)
+		s.say("model", `{"functionCall":{`+named+`"name":"f","args":`+input+`},"thoughtSignature":"`+gemini.SkipValidator+`"}`)
 	}
 }
 
@@ -349,7 +352,7 @@ func (s *stage) thinking(how byte) {
 		s.flush()
 		sealed := "gAAA"
 		if how > 3 {
-			sealed = Sealed{Format: wire.Anthropic, Data: fmt.Sprintf("c2ln%d", s.n), Text: "Hm"}.Seal()
+			sealed = translate.Sealed{Format: wire.Anthropic, Data: fmt.Sprintf("c2ln%d", s.n), Text: "Hm"}.Seal()
 		}
 		s.item(`{"type":"reasoning","id":"rs_1","summary":[],"encrypted_content":"` + sealed + `"}`)
 	case wire.OpenAIChat:

@@ -18,6 +18,8 @@ import (
 	"encoding/base64"
 	"slices"
 	"strings"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/translate/rawjson"
 )
 
 // shape returns the messages as the format wants them: system messages in the
@@ -89,7 +91,7 @@ func joins(out []turn, role Role) bool {
 // client's has said nothing: before a conversation that begins with the model or
 // is nothing but its system prompt, in the place of an empty message, and behind
 // an answer that a model will not go on with.
-var nudge = Part{Text: Text("Go on.")}
+var nudge = Part{Text: rawjson.Text("Go on.")}
 
 // silent reports whether the user says nothing at all between two answers.
 func (w *Writer) silent(in []Message, i int, out []turn) bool {
@@ -161,7 +163,7 @@ func reminders(parts []Part) []Part {
 			continue
 		}
 		if !IsReminder(p) {
-			t := append(Text(reminderTag+`\n`), p.Text...)
+			t := append(rawjson.Text(reminderTag+`\n`), p.Text...)
 			p.Text = append(t, `\n</system-reminder>`...)
 		}
 		out = append(out, p)
@@ -230,5 +232,5 @@ func Textual(p Part) (Part, bool) {
 	if err != nil {
 		return p, false
 	}
-	return Part{Text: Escaped(strings.ToValidUTF8(string(b), "\uFFFD")), Cache: p.Cache}, true
+	return Part{Text: rawjson.Escaped(strings.ToValidUTF8(string(b), "\uFFFD")), Cache: p.Cache}, true
 }

@@ -12,32 +12,33 @@
 // See the License for the specific language governing permissions and
 // limitations under the License.
 
-package translate
+package translate_test
 
 import (
 	"strings"
 	"testing"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/translate"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
 func TestSealed(t *testing.T) {
-	for _, s := range []Sealed{
+	for _, s := range []translate.Sealed{
 		{Format: wire.Anthropic, Text: "so <it> \"is\"\nü", Data: "EqQB/+=="},
 		{Format: wire.OpenAIResponses, ID: "rs_1", Data: "gAAA"},
 		{Format: wire.Anthropic, Data: "x", Redacted: true},
 		{Format: wire.Anthropic, Text: "ooo???>>>~~~"},
 	} {
-		got, ok := Unseal(s.Seal())
-		if !ok || got != s || !strings.HasPrefix(s.Seal(), sealedPrefix) {
+		got, ok := translate.Unseal(s.Seal())
+		if !ok || got != s || !strings.HasPrefix(s.Seal(), translate.SealedPrefix) {
 			t.Errorf("%+v came back as %+v, %v", s, got, ok)
 		}
-		if got, ok := Unseal(strings.NewReplacer("+", "-", "/", "_").Replace(s.Seal())); !ok || got != s {
+		if got, ok := translate.Unseal(strings.NewReplacer("+", "-", "/", "_").Replace(s.Seal())); !ok || got != s {
 			t.Errorf("%+v came back as %+v, %v from a client that writes the other alphabet", s, got, ok)
 		}
 	}
-	for _, text := range []string{"", "EqQB", sealedPrefix, sealedPrefix + "!", "eyJsbG1fY2FjaGUiOiIifQ=="} {
-		if s, ok := Unseal(text); ok {
+	for _, text := range []string{"", "EqQB", translate.SealedPrefix, translate.SealedPrefix + "!", "eyJsbG1fY2FjaGUiOiIifQ=="} {
+		if s, ok := translate.Unseal(text); ok {
 			t.Errorf("%q opened as %+v", text, s)
 		}
 	}
@@ -46,8 +47,8 @@ func TestSealed(t *testing.T) {
 func TestSealID(t *testing.T) {
 	for _, sig := range []string{"", "CgYIAB+/", "Cg==", "not base64!", "skip_thought_signature_validator", "Cg=", "\x00\xff", "_sig_AAAA"} {
 		for _, id := range []string{"call_1", "", "a_sig_b", "x_raw_", "x_9"} {
-			sealed := SealID(id, sig)
-			if gotID, gotSig := UnsealID(sealed); gotID != id || gotSig != sig {
+			sealed := translate.SealID(id, sig)
+			if gotID, gotSig := translate.UnsealID(sealed); gotID != id || gotSig != sig {
 				t.Errorf("%q, %q came back as %q, %q", id, sig, gotID, gotSig)
 			}
 			if strings.Trim(strings.TrimPrefix(sealed, id), "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") != "" {

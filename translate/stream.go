@@ -20,6 +20,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/translate/rawjson"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire/sse"
 )
@@ -87,10 +88,10 @@ func (o *Buffer) reset() {
 // NewStream returns a Stream for one answer of an upstream that speaks from, to
 // a client that speaks to. Both must be formats that this package knows.
 func NewStream(from, to wire.Format, asked *Answering) *Stream {
-	s := &Stream{read: dialects[from].AnswerReader()}
+	s := &Stream{read: dialectOf(from).AnswerReader()}
 	s.flow = Flow{Asked: asked, from: from, Client: to, stops: Stops{Sequences: asked.Stop}}
 	if asked.Stream {
-		s.flow.to = dialects[to].AnswerWriter(&s.flow, &s.out)
+		s.flow.to = dialectOf(to).AnswerWriter(&s.flow, &s.out)
 	} else {
 		s.flow.to = &collector{Collected: Collected{Flow: &s.flow}, out: &s.out, failed: &s.failed}
 	}
@@ -170,19 +171,19 @@ func (s *Stream) event(e sse.Event) {
 		s.read.Done(&s.flow)
 		return
 	}
-	text := View(data)
+	text := rawjson.View(data)
 	if !wire.Valid(text) {
 		s.broken("an event of the upstream's answer is not valid JSON")
 		return
 	}
 	if root := gjson.Parse(text); root.IsObject() {
-		s.read.Event(&s.flow, View(e.Name), root)
+		s.read.Event(&s.flow, rawjson.View(e.Name), root)
 	}
 }
 
 // document reads an answer that came in one piece.
 func (s *Stream) document() {
-	text := View(bytes.TrimSpace(s.doc))
+	text := rawjson.View(bytes.TrimSpace(s.doc))
 	if !wire.Valid(text) {
 		return // cut
 	}
@@ -206,15 +207,17 @@ func (o *Buffer) SSE(name string) {
 }
 
 func (o *Buffer) Data() { o.Buf = append(o.Buf, "data: "...) }
-func (o *Buffer) End()  { o.Buf = append(o.Buf, "\n\n"...) }
+
+func (o *Buffer) End() { o.Buf = append(o.Buf, "\n\n"...) }
 
 func (o *Buffer) Raw(s string) { o.Buf = append(o.Buf, s...) }
-func (o *Buffer) Int(n int64)  { o.Buf = strconv.AppendInt(o.Buf, n, 10) }
+
+func (o *Buffer) Int(n int64) { o.Buf = strconv.AppendInt(o.Buf, n, 10) }
 
 // Str appends a text as a JSON string.
 func (o *Buffer) Str(s string) {
 	o.Buf = append(o.Buf, '"')
-	o.Buf = AppendEscaped(o.Buf, s)
+	o.Buf = rawjson.AppendEscaped(o.Buf, s)
 	o.Buf = append(o.Buf, '"')
 }
 
@@ -223,4 +226,12 @@ func (o *Buffer) Inside(s string) {
 	o.Buf = append(o.Buf, '"')
 	o.Buf = append(o.Buf, s...)
 	o.Buf = append(o.Buf, '"')
+}
+
+// EventType returns the type of an event. Some servers leave it to the event's name.
+func EventType(root gjson.Result, name string) string {
+	if kind := root.Get("type").Str; kind != "" {
+		return kind
+	}
+	return name
 }

@@ -24,6 +24,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/translate/rawjson"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
@@ -73,7 +74,7 @@ func (f *Flow) Begin(id, model string) {
 // answerID returns the answer's id as the client's API would have it: the
 // upstream's stands in it.
 func (f *Flow) answerID(id string) string {
-	prefix := dialects[f.Client].rules.IDPrefix
+	prefix := dialectOf(f.Client).rules.IDPrefix
 	switch {
 	case id == "":
 		return f.Invent(cmp.Or(prefix, "msg"), 0)
@@ -99,7 +100,7 @@ func (f *Flow) Text(s string) {
 		f.more(TextBlock, s)
 		return
 	}
-	f.more(TextBlock, string(Escaped(f.stops.Feed(Plain(s)))))
+	f.more(TextBlock, string(rawjson.Escaped(f.stops.Feed(rawjson.Plain(s)))))
 	f.cut()
 }
 
@@ -109,14 +110,14 @@ func (f *Flow) cut() {
 		return
 	}
 	f.Stopped(StopSequence)
-	f.Sequence = string(Escaped(f.stops.Hit))
+	f.Sequence = string(rawjson.Escaped(f.stops.Hit))
 }
 
 // uncut passes on what was held back for it might have been the beginning of a
 // stop sequence.
 func (f *Flow) uncut() {
 	if rest := f.stops.Rest(); rest != "" {
-		f.more(TextBlock, string(Escaped(rest)))
+		f.more(TextBlock, string(rawjson.Escaped(rest)))
 	}
 }
 
@@ -246,7 +247,7 @@ func (f *Flow) Seal(b *Block, text string) string {
 
 // CallID returns the id that the client gets for a call.
 func (f *Flow) CallID(b *Block) string {
-	if dialects[f.Client].rules.SignedCalls { // it has a place for the signature
+	if dialectOf(f.Client).rules.SignedCalls { // it has a place for the signature
 		return b.ID
 	}
 	return SealID(b.ID, b.Signature)
@@ -418,7 +419,7 @@ func (f *Flow) open(b *Block) {
 	f.to.Open(b)
 	if len(b.held) > 0 {
 		f.held -= len(b.held)
-		f.write(b, View(b.held))
+		f.write(b, rawjson.View(b.held))
 		b.held = nil
 	}
 }

@@ -12,11 +12,13 @@
 // See the License for the specific language governing permissions and
 // limitations under the License.
 
-package translate
+package translate_test
 
 import (
 	"bytes"
 	"testing"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/translate"
 )
 
 // FuzzStream: whatever an upstream sends, and however it is cut, what comes out
@@ -24,7 +26,7 @@ import (
 // and has an end only if the upstream's answer had one.
 func FuzzStream(f *testing.F) {
 	for _, a := range answerFiles(f) {
-		for i, from := range Formats() {
+		for i, from := range translate.Formats() {
 			if from == a.format {
 				f.Add(a.data, uint8(i), uint8(i+1), uint16(len(a.data)/2), true, false)
 				f.Add(a.data, uint8(i), uint8(i+2), uint16(7), a.stream, true)
@@ -32,8 +34,8 @@ func FuzzStream(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, data []byte, from, to uint8, cut uint16, stream, buffer bool) {
-		source, client := Formats()[int(from)%len(Formats())], Formats()[int(to)%len(Formats())]
-		asked := Answering{Stream: stream, Usage: cut%2 == 0, BufferCalls: buffer, Seed: "s"}
+		source, client := translate.Formats()[int(from)%len(translate.Formats())], translate.Formats()[int(to)%len(translate.Formats())]
+		asked := translate.Answering{Stream: stream, Usage: cut%2 == 0, BufferCalls: buffer, Seed: "s"}
 		if cut%5 == 0 {
 			asked.Stop = []string{"Done", "\n\n"}
 		}
@@ -67,8 +69,8 @@ func FuzzFailure(f *testing.F) {
 	f.Add([]byte("<html>"), uint8(1), uint8(0), 502)
 	f.Add([]byte(`[{"error":{"code":429,"message":"m","status":"RESOURCE_EXHAUSTED","details":[{"retryDelay":"34.5s"}]}}]`), uint8(3), uint8(0), 429)
 	f.Fuzz(func(t *testing.T, data []byte, from, to uint8, status int) {
-		source, client := Formats()[int(from)%len(Formats())], Formats()[int(to)%len(Formats())]
-		got, body := ReadFailure(source, status, data).Write(client)
+		source, client := translate.Formats()[int(from)%len(translate.Formats())], translate.Formats()[int(to)%len(translate.Formats())]
+		got, body := translate.ReadFailure(source, status, data).Write(client)
 		if got < 400 || got > 599 {
 			t.Fatalf("status %d", got)
 		}
@@ -82,13 +84,13 @@ func FuzzFailure(f *testing.F) {
 // FuzzSealed: nothing that a client may send opens as what it is not.
 func FuzzSealed(f *testing.F) {
 	f.Add("call_1", "CgYIAB+/")
-	f.Add(sealedPrefix, "")
+	f.Add(translate.SealedPrefix, "")
 	f.Fuzz(func(t *testing.T, id, signature string) {
-		if gotID, gotSignature := UnsealID(SealID(id, signature)); signature != "" && (gotID != id || gotSignature != signature) {
+		if gotID, gotSignature := translate.UnsealID(translate.SealID(id, signature)); signature != "" && (gotID != id || gotSignature != signature) {
 			t.Fatalf("%q, %q came back as %q, %q", id, signature, gotID, gotSignature)
 		}
-		if s, ok := Unseal(id); ok {
-			if again, ok := Unseal(s.Seal()); !ok || again != s {
+		if s, ok := translate.Unseal(id); ok {
+			if again, ok := translate.Unseal(s.Seal()); !ok || again != s {
 				t.Fatalf("%+v came back as %+v", s, again)
 			}
 		}
@@ -106,15 +108,15 @@ func BenchmarkStream(b *testing.B) {
 		}
 		events := bytes.SplitAfter(a.data, []byte("\n\n"))
 		middle := deltas(events)
-		for _, to := range Formats() {
+		for _, to := range translate.Formats() {
 			b.Run(string(a.format)+"_to_"+string(to), func(b *testing.B) {
-				s := NewStream(a.format, to, &Answering{Stream: true, Usage: true})
+				s := translate.NewStream(a.format, to, &translate.Answering{Stream: true, Usage: true})
 				b.ReportAllocs()
 				i := 0
 				for b.Loop() {
 					if i%10000 == 0 { // writers of whole items keep what they wrote
 						b.StopTimer()
-						s = NewStream(a.format, to, &Answering{Stream: true, Usage: true})
+						s = translate.NewStream(a.format, to, &translate.Answering{Stream: true, Usage: true})
 						for _, e := range events[:middle] {
 							s.Feed(e)
 						}

@@ -12,7 +12,7 @@
 // See the License for the specific language governing permissions and
 // limitations under the License.
 
-package translate
+package translate_test
 
 import (
 	"bytes"
@@ -23,6 +23,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/translate"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire/sse"
 )
@@ -66,8 +67,8 @@ func answerFiles(tb testing.TB) (files []answerFile) {
 }
 
 // run translates an answer, cut into pieces at the given places.
-func run(from, to wire.Format, asked Answering, data []byte, cuts ...int) ([]byte, *Stream) {
-	s := NewStream(from, to, &asked)
+func run(from, to wire.Format, asked translate.Answering, data []byte, cuts ...int) ([]byte, *translate.Stream) {
+	s := translate.NewStream(from, to, &asked)
 	var out []byte
 	at := 0
 	for _, cut := range append(cuts, len(data)) {
@@ -114,7 +115,7 @@ func same(t *testing.T, got, want *wire.Turn) {
 	}
 	for i, c := range got.Calls {
 		w := want.Calls[i]
-		id, _ := UnsealID(c.ID)
+		id, _ := translate.UnsealID(c.ID)
 		if w.ID != "" && id != w.ID || id == "" || c.Name != w.Name || compact(c.Arguments) != compact(w.Arguments) {
 			t.Errorf("call %+v, want %+v", c, w)
 		}
@@ -340,14 +341,14 @@ func portable(t *wire.Turn) *wire.Turn {
 func TestAnswers(t *testing.T) {
 	for _, f := range answerFiles(t) {
 		want := portable(decode(f.format, f.stream, f.data))
-		for _, to := range Formats() {
+		for _, to := range translate.Formats() {
 			for _, stream := range []bool{true, false} {
 				for _, buffer := range []bool{false, true} {
 					if buffer && !stream {
 						continue
 					}
 					t.Run(fmt.Sprintf("%s/%s/%v/%v", f.name, to, stream, buffer), func(t *testing.T) {
-						asked := Answering{Stream: stream, Usage: true, Seed: "s", BufferCalls: buffer}
+						asked := translate.Answering{Stream: stream, Usage: true, Seed: "s", BufferCalls: buffer}
 						out, s := run(f.format, to, asked, f.data)
 						if err := wellFormedOutput(to, stream, out); err != nil {
 							t.Fatalf("%v in\n%s", err, out)
@@ -363,7 +364,7 @@ func TestAnswers(t *testing.T) {
 							return
 						}
 						same(t, decode(to, stream, out), want)
-						back, _ := run(to, f.format, Answering{Stream: stream, Usage: true, Seed: "s"}, out)
+						back, _ := run(to, f.format, translate.Answering{Stream: stream, Usage: true, Seed: "s"}, out)
 						if f.format != to {
 							same(t, decode(f.format, stream, back), want)
 						}
@@ -377,7 +378,7 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-func failed(t *testing.T, s *Stream, to wire.Format, stream bool, out []byte, want *wire.Turn) {
+func failed(t *testing.T, s *translate.Stream, to wire.Format, stream bool, out []byte, want *wire.Turn) {
 	t.Helper()
 	if !stream {
 		f := s.Failure()
@@ -399,7 +400,7 @@ func TestGeminiFailure(t *testing.T) {
 		"event: content_block_start\ndata: {\"type\":\"content_block_start\",\"index\":0,\"content_block\":{\"type\":\"text\",\"text\":\"\"}}\n\n" +
 		"event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"type\":\"text_delta\",\"text\":\"Hm.\"}}\n\n" +
 		"event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\",\"message\":\"Overloaded\"}}\n\n")
-	out, _ := run(wire.Anthropic, wire.Gemini, Answering{Stream: true}, data)
+	out, _ := run(wire.Anthropic, wire.Gemini, translate.Answering{Stream: true}, data)
 	const want = "\n\n{\"error\":{\"code\":503,\"message\":\"Overloaded\",\"status\":\"UNAVAILABLE\"}}\n\n"
 	if !strings.HasSuffix(string(out), want) {
 		t.Errorf("the stream ends in\n%s", out)
@@ -407,7 +408,7 @@ func TestGeminiFailure(t *testing.T) {
 	if turn := decode(wire.Gemini, true, out); turn.Text != "Hm." || turn.ErrorMessage != "Overloaded" || turn.Done {
 		t.Errorf("%+v of\n%s", turn, out)
 	}
-	out, _ = run(wire.Anthropic, wire.Gemini, Answering{Stream: true, Array: true}, data)
+	out, _ = run(wire.Anthropic, wire.Gemini, translate.Answering{Stream: true, Array: true}, data)
 	if !json.Valid(out) {
 		t.Errorf("no array: %s", out)
 	}
@@ -416,8 +417,8 @@ func TestGeminiFailure(t *testing.T) {
 // TestSplits: any cut gives the same bytes.
 func TestSplits(t *testing.T) {
 	for _, f := range answerFiles(t) {
-		for _, to := range Formats() {
-			asked := Answering{Stream: true, Usage: true, Seed: "s"}
+		for _, to := range translate.Formats() {
+			asked := translate.Answering{Stream: true, Usage: true, Seed: "s"}
 			whole, _ := run(f.format, to, asked, f.data)
 			single := make([]int, len(f.data))
 			for i := range single {

@@ -15,41 +15,26 @@
 package translate
 
 import (
-	"unsafe"
-
 	"github.com/tidwall/gjson"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/translate/rawjson"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
-
-// Inside returns what stands between the quotes of a JSON string, escapes and
-// all, and "" for any other value.
-func Inside(r gjson.Result) string {
-	if r.Type != gjson.String || len(r.Raw) < 2 {
-		return ""
-	}
-	return r.Raw[1 : len(r.Raw)-1]
-}
 
 // ArgumentsText returns the arguments of a call as the inside of a string. Some
 // servers send the object that they should be the text of.
 func ArgumentsText(r gjson.Result) string {
 	if r.IsObject() {
-		return string(Escaped(r.Raw))
+		return string(rawjson.Escaped(r.Raw))
 	}
-	return Inside(r)
-}
-
-// Plain returns the text that the inside of a JSON string stands for.
-func Plain(inside string) string {
-	return gjson.Parse(`"` + inside + `"`).Str
+	return rawjson.Inside(r)
 }
 
 // AppendArguments appends the arguments of a call as a JSON object on one line.
 // Models do write arguments that are none; those become the one member
 // "arguments" of an object, which the tool will complain about.
 func AppendArguments(dst []byte, inside string) []byte {
-	text := Plain(inside)
+	text := rawjson.Plain(inside)
 	if text == "" {
 		return append(dst, "{}"...)
 	}
@@ -58,19 +43,5 @@ func AppendArguments(dst []byte, inside string) []byte {
 		dst = append(dst, inside...)
 		return append(dst, `"}`...)
 	}
-	return AppendLine(dst, text)
+	return rawjson.AppendLine(dst, text)
 }
-
-// AppendLine appends JSON without its line ends, which can only stand between
-// tokens.
-func AppendLine(dst []byte, json string) []byte {
-	for i := range len(json) {
-		if c := json[i]; c != '\n' && c != '\r' {
-			dst = append(dst, c)
-		}
-	}
-	return dst
-}
-
-// View returns b as a string without copying it.
-func View(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }

@@ -12,7 +12,7 @@
 // See the License for the specific language governing permissions and
 // limitations under the License.
 
-package translate
+package translate_test
 
 import (
 	"fmt"
@@ -21,6 +21,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/translate"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
@@ -47,7 +48,7 @@ func TestUsageAtTheBeginning(t *testing.T) {
 		{"nonsense", `"input_tokens":0,"cache_creation_input_tokens":0,"cache_read_input_tokens":0,`, last, []string{strings.Replace(progress, `"cache":900`, `"cache":9000`, 1), text, end, usage, done}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s := NewStream(wire.OpenAIChat, wire.Anthropic, &Answering{Stream: true})
+			s := translate.NewStream(wire.OpenAIChat, wire.Anthropic, &translate.Answering{Stream: true})
 			out := string(s.Feed([]byte(strings.Join(c.events, "\n\n") + "\n\n")))
 			first, rest, _ := strings.Cut(out, "\n\n")
 			if !strings.HasPrefix(first, "event: message_start\n") || !strings.Contains(first, `"usage":{`+c.first) {
@@ -65,7 +66,7 @@ func TestProgressIsAskedFor(t *testing.T) {
 		stream, progress, want bool
 	}{{true, true, true}, {false, true, false}, {true, false, false}} {
 		body := fmt.Appendf(nil, `{"model":"m","max_tokens":5,"stream":%t,"messages":[{"role":"user","content":"x"}]}`, c.stream)
-		out, err := Convert(wire.Anthropic, wire.OpenAIChat, Incoming{Body: body, Path: "/v1/messages"}, Options{Progress: c.progress})
+		out, err := translate.Convert(wire.Anthropic, wire.OpenAIChat, translate.Incoming{Body: body, Path: "/v1/messages"}, translate.Options{Progress: c.progress})
 		if err != nil {
 			t.Fatal(err)
 		}

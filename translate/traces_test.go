@@ -12,7 +12,7 @@
 // See the License for the specific language governing permissions and
 // limitations under the License.
 
-package translate
+package translate_test
 
 import (
 	"bufio"
@@ -25,6 +25,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/translate"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
@@ -82,15 +83,15 @@ func traceBodies(t testing.TB, file string, f func(call int, body []byte) bool) 
 }
 
 // settings are the upstreams that the traces are translated for.
-var settings = map[string]Options{"local": {}, "official": {Official: true}}
+var settings = map[string]translate.Options{"local": {}, "official": {Official: true}}
 
 // A longer conversation gives a longer body: what was sent for the request
 // before stands at its beginning, so that the upstream's cached prefix holds.
 func TestTracePrefix(t *testing.T) {
 	files := traceFiles(t)
 	for name, o := range settings {
-		for _, from := range Formats() {
-			for _, to := range Formats() {
+		for _, from := range translate.Formats() {
+			for _, to := range translate.Formats() {
 				if from == to {
 					continue
 				}
@@ -126,17 +127,17 @@ func TestTracePrefix(t *testing.T) {
 
 // bytesAs returns the body that goes upstream for a recorded request if its
 // client spoke the format from.
-func bytesAs(t *testing.T, from, to wire.Format, body []byte, o Options) []byte {
+func bytesAs(t *testing.T, from, to wire.Format, body []byte, o translate.Options) []byte {
 	t.Helper()
-	in := Incoming{Body: body, Path: "/v1/messages"}
+	in := translate.Incoming{Body: body, Path: "/v1/messages"}
 	if from != wire.Anthropic {
-		out, err := Convert(wire.Anthropic, from, in, Options{})
+		out, err := translate.Convert(wire.Anthropic, from, in, translate.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		in = Incoming{Body: out.Body, Path: out.Path, Query: out.Query}
+		in = translate.Incoming{Body: out.Body, Path: out.Path, Query: out.Query}
 	}
-	out, err := Convert(from, to, in, o)
+	out, err := translate.Convert(from, to, in, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -160,8 +161,8 @@ func pathOf(f wire.Format) (path, query string) {
 // that both formats can hold.
 func TestTraceRoundTrip(t *testing.T) {
 	files := traceFiles(t)
-	for _, a := range Formats() {
-		for _, b := range Formats() {
+	for _, a := range translate.Formats() {
+		for _, b := range translate.Formats() {
 			if a == b {
 				continue
 			}
@@ -176,23 +177,23 @@ func TestTraceRoundTrip(t *testing.T) {
 						return call < 40
 					})
 					path, query := pathOf(wire.Anthropic)
-					in := Incoming{Body: last, Path: path, Query: query}
+					in := translate.Incoming{Body: last, Path: path, Query: query}
 					if a != wire.Anthropic {
-						out, err := Convert(wire.Anthropic, a, in, Options{})
+						out, err := translate.Convert(wire.Anthropic, a, in, translate.Options{})
 						if err != nil {
 							t.Fatal(err)
 						}
-						in = Incoming{Body: out.Body, Path: out.Path, Query: out.Query}
+						in = translate.Incoming{Body: out.Body, Path: out.Path, Query: out.Query}
 					}
-					there, err := Convert(a, b, in, Options{})
+					there, err := translate.Convert(a, b, in, translate.Options{})
 					if err != nil {
 						t.Fatalf("%s: there: %v", filepath.Base(file), err)
 					}
-					back, err := Convert(b, a, Incoming{Body: there.Body, Path: there.Path, Query: there.Query}, Options{})
+					back, err := translate.Convert(b, a, translate.Incoming{Body: there.Body, Path: there.Path, Query: there.Query}, translate.Options{})
 					if err != nil {
 						t.Fatalf("%s: back: %v", filepath.Base(file), err)
 					}
-					sameMeaning(t, a, b, in, Incoming{Body: back.Body, Path: back.Path, Query: back.Query})
+					sameMeaning(t, a, b, in, translate.Incoming{Body: back.Body, Path: back.Path, Query: back.Query})
 				}
 			})
 		}
@@ -201,13 +202,13 @@ func TestTraceRoundTrip(t *testing.T) {
 
 // sameMeaning compares two requests in the format a, one of which has been
 // through the format b.
-func sameMeaning(t *testing.T, a, b wire.Format, x, y Incoming) {
+func sameMeaning(t *testing.T, a, b wire.Format, x, y translate.Incoming) {
 	t.Helper()
-	p, err := Read(a, x)
+	p, err := translate.Read(a, x)
 	if err != nil {
 		t.Fatal(err)
 	}
-	q, err := Read(a, y)
+	q, err := translate.Read(a, y)
 	if err != nil {
 		t.Fatalf("%v: %.300s", err, y.Body)
 	}
@@ -226,12 +227,12 @@ func sameMeaning(t *testing.T, a, b wire.Format, x, y Incoming) {
 
 // meaning returns a request line by line, without what one of two formats
 // cannot hold.
-func meaning(q *Request, a, b wire.Format) (lines []string) {
+func meaning(q *translate.Request, a, b wire.Format) (lines []string) {
 	add := func(words ...string) { lines = append(lines, strings.Join(words, " ")) }
 	add("model", q.Model)
-	add("system", Joined(q.System).Decoded())
-	for p := range ParamCount {
-		if dialects[a].rules.Params[p] != "" && dialects[b].rules.Params[p] != "" {
+	add("system", translate.Joined(q.System).Decoded())
+	for p := range translate.ParamCount {
+		if translate.RulesOf(a).Params[p] != "" && translate.RulesOf(b).Params[p] != "" {
 			add("param", string(q.Params[p]))
 		}
 	}
@@ -246,9 +247,9 @@ func meaning(q *Request, a, b wire.Format) (lines []string) {
 	}
 	add("choice", q.Choice.Mode)
 	for _, m := range q.Messages {
-		var texts []Part
+		var texts []translate.Part
 		flush := func() {
-			if t := Joined(texts); t != nil {
+			if t := translate.Joined(texts); t != nil {
 				add("text", string(rune('0'+m.Role)), t.Decoded())
 			}
 			texts = nil
@@ -256,24 +257,24 @@ func meaning(q *Request, a, b wire.Format) (lines []string) {
 		var rest, results []string
 		for _, p := range m.Parts {
 			switch p.Kind {
-			case TextPart:
+			case translate.TextPart:
 				texts = append(texts, p)
-			case ThinkingPart:
+			case translate.ThinkingPart:
 				add("thinking", p.Text.Decoded())
-			case CallPart:
+			case translate.CallPart:
 				rest = append(rest, "call "+p.ID+" "+p.Tool.Name+" "+string(p.Input))
-			case ResultPart:
-				line := "result " + p.ID + " " + Joined(p.Content).Decoded()
+			case translate.ResultPart:
+				line := "result " + p.ID + " " + translate.Joined(p.Content).Decoded()
 				if a != wire.OpenAIChat && b != wire.OpenAIChat && a != wire.OpenAIResponses && b != wire.OpenAIResponses && p.Failed {
 					line += " failed"
 				}
 				for _, c := range p.Content {
-					if c.Kind == MediaPart && a != wire.OpenAIChat && b != wire.OpenAIChat {
+					if c.Kind == translate.MediaPart && a != wire.OpenAIChat && b != wire.OpenAIChat {
 						line += " " + c.Media.Type + " " + string(c.Media.Data) + string(c.Media.URL)
 					}
 				}
 				results = append(results, line)
-			case MediaPart:
+			case translate.MediaPart:
 				rest = append(rest, "media "+p.Media.Type+" "+string(p.Media.Data)+string(p.Media.URL))
 			}
 		}

@@ -20,8 +20,18 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/translate/rawjson"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
+
+// WellFormed reports whether a body is one JSON object that is not nested too
+// deeply.
+func WellFormed(b []byte) error {
+	if !wire.ValidObject(rawjson.View(b)) {
+		return fmt.Errorf("%w: not a JSON object, or nested too deeply", ErrBody)
+	}
+	return nil
+}
 
 // Incoming is a request as the client sent it.
 type Incoming struct {
@@ -86,7 +96,7 @@ func (u *Unsupported) Error() string { return u.Field + ": " + u.Reason }
 // cannot be carried, and an error that wraps [ErrBody] for a body that is not
 // of the client's format.
 func Convert(from, to wire.Format, in Incoming, o Options) (*Outgoing, error) {
-	if dialects[from] == nil || dialects[to] == nil {
+	if dialectOf(from) == nil || dialectOf(to) == nil {
 		return nil, fmt.Errorf("translate from %q to %q: no such format", from, to)
 	}
 	if from == to {
@@ -104,10 +114,10 @@ func Read(from wire.Format, in Incoming) (*Request, error) {
 	if err := WellFormed(in.Body); err != nil {
 		return nil, err
 	}
-	if dialects[from] == nil {
+	if dialectOf(from) == nil {
 		return nil, fmt.Errorf("translate from %q: no such format", from)
 	}
-	r := Reader{Request: &Request{Format: from}, from: dialects[from]}
+	r := Reader{Request: &Request{Format: from}, from: dialectOf(from)}
 	if err := r.read(in); err != nil {
 		return nil, err
 	}

@@ -19,8 +19,26 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/translate/rawjson"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
+
+// ObjectSchema returns a schema that says that it is one of an object, as some
+// formats demand.
+func ObjectSchema(v rawjson.Value) rawjson.Value {
+	switch {
+	case !v.IsObject():
+		return rawjson.Value(`{"type":"object","properties":{}}`)
+	case v.Member("type") != nil:
+		return v
+	}
+	out := append(rawjson.Value(`{"type":"object"`), ',')
+	rest := v[1:].Trim()
+	if len(rest) == 1 {
+		return rawjson.Value(`{"type":"object","properties":{}}`)
+	}
+	return append(out, rest...)
+}
 
 // Writer makes a body out of a Request. Members come first, the messages last.
 type Writer struct {
@@ -39,16 +57,12 @@ type Writer struct {
 	// shape that the format wants.
 	Tools    []Tool
 	Messages []Message
-	// surplus counts the markers to leave out, short tells that one of the short
-	// lifetime was written (anthropic).
-	surplus int
-	short   bool
 	// Called tells which tool each call was of, for results that do not say.
 	Called map[string]ToolName
 }
 
 func newWriter(to wire.Format, q *Request, o Options, room int) *Writer {
-	w := &Writer{To: to, dialect: dialects[to], Rules: &dialects[to].rules, Client: &dialects[q.Format].rules, Request: q, Options: o, Names: newNames(to, o.NameLimit), Model: q.Model, dropped: maps.Clone(q.dropped)}
+	w := &Writer{To: to, dialect: dialectOf(to), Rules: &dialectOf(to).rules, Client: &dialectOf(q.Format).rules, Request: q, Options: o, Names: newNames(to, o.NameLimit), Model: q.Model, dropped: maps.Clone(q.dropped)}
 	if w.dropped == nil {
 		w.dropped = map[string]bool{}
 	}
@@ -123,13 +137,13 @@ func (w *Writer) Open(c byte) {
 func (w *Writer) Close(c byte) { w.Body = append(w.Body, c) }
 
 // Member writes a member with a value that is JSON.
-func (w *Writer) Member(name string, v Value) {
+func (w *Writer) Member(name string, v rawjson.Value) {
 	w.Key(name)
 	w.Body = append(w.Body, v...)
 }
 
 // Text writes a member with a text that is already escaped.
-func (w *Writer) Text(name string, t Text) {
+func (w *Writer) Text(name string, t rawjson.Text) {
 	w.Key(name)
 	w.Body = append(append(append(w.Body, '"'), t...), '"')
 }
@@ -137,7 +151,7 @@ func (w *Writer) Text(name string, t Text) {
 // Str writes a member with a text.
 func (w *Writer) Str(name, s string) {
 	w.Key(name)
-	w.Body = append(AppendEscaped(append(w.Body, '"'), s), '"')
+	w.Body = append(rawjson.AppendEscaped(append(w.Body, '"'), s), '"')
 }
 
 // Bool writes a member.
@@ -153,9 +167,9 @@ func (w *Writer) Int(name string, n int) {
 }
 
 // Quoted writes a member whose value is the text of some JSON.
-func (w *Writer) Quoted(name string, v Value) {
+func (w *Writer) Quoted(name string, v rawjson.Value) {
 	w.Key(name)
-	w.Body = append(AppendEscaped(append(w.Body, '"'), v), '"')
+	w.Body = append(rawjson.AppendEscaped(append(w.Body, '"'), v), '"')
 }
 
 // Param writes a parameter under the format's name.
@@ -191,11 +205,11 @@ func (w *Writer) DropParam(p Param) {
 }
 
 // Value returns a parameter as the upstream takes it, nil if it takes none.
-func (w *Writer) Value(p Param) Value {
+func (w *Writer) Value(p Param) rawjson.Value {
 	v := w.Request.Params[p]
 	if v == nil {
 		if p == CacheKey && w.Options.CacheKey != "" && w.Rules.Params[p] != "" {
-			return append(AppendEscaped(Value(`"`), w.Options.CacheKey), '"')
+			return append(rawjson.AppendEscaped(rawjson.Value(`"`), w.Options.CacheKey), '"')
 		}
 		return nil
 	}
@@ -237,7 +251,7 @@ func (w *Writer) leastTokens() int {
 
 // Stops returns the stop sequences to send, at most limit. If there are more,
 // or the format has none, the answer is to be cut by us.
-func (w *Writer) Stops(limit int) []Text {
+func (w *Writer) Stops(limit int) []rawjson.Text {
 	stop := w.Request.Stop
 	if len(stop) <= limit {
 		return stop
@@ -248,7 +262,7 @@ func (w *Writer) Stops(limit int) []Text {
 	return stop[:limit]
 }
 
-func (w *Writer) Texts(name string, list []Text) {
+func (w *Writer) Texts(name string, list []rawjson.Text) {
 	w.Key(name)
 	w.Body = append(w.Body, '[')
 	for _, t := range list {
@@ -259,8 +273,8 @@ func (w *Writer) Texts(name string, list []Text) {
 }
 
 // Joined returns several texts as one, an empty line between them.
-func Joined(parts []Part) Text {
-	var t Text
+func Joined(parts []Part) rawjson.Text {
+	var t rawjson.Text
 	for _, p := range parts {
 		switch {
 		case p.Kind != TextPart || p.Text.Empty():
@@ -287,10 +301,10 @@ func (w *Writer) System() []Part {
 }
 
 // customSchema is the input of a custom tool where the format has functions only.
-var customSchema = Value(`{"type":"object","properties":{"input":{"type":"string"}},"required":["input"],"additionalProperties":false}`)
+var customSchema = rawjson.Value(`{"type":"object","properties":{"input":{"type":"string"}},"required":["input"],"additionalProperties":false}`)
 
 // Function returns a tool as a function: its description and schema.
-func (w *Writer) Function(t Tool) (description Text, schema Value) {
+func (w *Writer) Function(t Tool) (description rawjson.Text, schema rawjson.Value) {
 	if !t.Custom {
 		return t.Description, t.Schema
 	}
@@ -306,11 +320,11 @@ func (w *Writer) Function(t Tool) (description Text, schema Value) {
 }
 
 // Arguments returns the input of a call as a JSON object.
-func (w *Writer) Arguments(p Part) Value {
+func (w *Writer) Arguments(p Part) rawjson.Value {
 	if p.Input != nil {
 		return p.Input
 	}
-	return append(append(Value(`{"input":"`), p.Text...), `"}`...)
+	return append(append(rawjson.Value(`{"input":"`), p.Text...), `"}`...)
 }
 
 // Own reports whether sealed reasoning is of the upstream's own format.
@@ -322,7 +336,7 @@ func (w *Writer) dropThinking() {
 }
 
 // DropCache lists a marker that the format does not have.
-func (w *Writer) DropCache(marker Value, place string) {
+func (w *Writer) DropCache(marker rawjson.Value, place string) {
 	if marker != nil {
 		w.Drop(w.Client.MarkerField(place))
 	}

@@ -19,6 +19,7 @@
 package formats
 
 import (
+	"github.com/caddy-llm-cache/caddy-llm-cache/translate"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire/anthropic"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire/gemini"
@@ -33,5 +34,7 @@ func init() {
 	wire.Register(wire.Gemini, gemini.Codec{})
 }
 
-// All of these can hide calls.
+// All of these can be translated, and can hide calls.
+var _ = [...]translate.Dialect{anthropic.Codec{}, openaichat.Codec{}, openairesponses.Codec{}, gemini.Codec{}}
+
 var _ = [...]wire.CallHider{anthropic.Codec{}, openaichat.Codec{}, openairesponses.Codec{}, gemini.Codec{}}

@@ -21,10 +21,11 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/openai"
 )
 
 // Codec is the chat completions API: POST …/v1/chat/completions.
-type Codec struct{}
+type Codec struct{ openai.Dialect }
 
 // Traits implements [wire.Codec].
 func (Codec) Traits() wire.Traits {

@@ -1,0 +1,109 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package anthropic
+
+import (
+	"strconv"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/translate"
+	"github.com/caddy-llm-cache/caddy-llm-cache/translate/rawjson"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
+
+// appendHead begins a message object.
+func appendHead(b []byte, m *translate.Answer) []byte {
+	b = append(b, `{"id":"`...)
+	b = rawjson.AppendEscaped(b, m.ID)
+	b = append(b, `","type":"message","role":"assistant","model":"`...)
+	b = rawjson.AppendEscaped(b, m.Model)
+	return append(b, '"')
+}
+
+var reasons = [...]string{
+	translate.StopUnknown: "end_turn", translate.StopEnd: "end_turn", translate.StopLength: "max_tokens", translate.StopCalls: "tool_use", translate.StopSequence: "stop_sequence",
+	translate.StopRefusal: "refusal", translate.StopFilter: "refusal", translate.StopPause: "pause_turn", translate.StopContext: "model_context_window_exceeded",
+}
+
+func appendStop(b []byte, m *translate.Answer) []byte {
+	b = append(b, `"stop_reason":"`...)
+	b = append(b, reasons[m.Reason()]...)
+	b = append(b, `","stop_sequence":`...)
+	if m.Sequence == "" {
+		return append(b, "null"...)
+	}
+	b = append(b, '"')
+	b = append(b, m.Sequence...)
+	return append(b, '"')
+}
+
+// appendUsage writes the counts, which exclude each other.
+func appendUsage(b []byte, u wire.Usage) []byte {
+	b = append(b, `{"input_tokens":`...)
+	b = strconv.AppendInt(b, u.Uncached, 10)
+	b = append(b, `,"cache_creation_input_tokens":`...)
+	b = strconv.AppendInt(b, u.Write5m+u.Write1h, 10)
+	b = append(b, `,"cache_read_input_tokens":`...)
+	b = strconv.AppendInt(b, u.Read, 10)
+	if u.Write5m+u.Write1h > 0 {
+		b = append(b, `,"cache_creation":{"ephemeral_5m_input_tokens":`...)
+		b = strconv.AppendInt(b, u.Write5m, 10)
+		b = append(b, `,"ephemeral_1h_input_tokens":`...)
+		b = strconv.AppendInt(b, u.Write1h, 10)
+		b = append(b, '}')
+	}
+	b = append(b, `,"output_tokens":`...)
+	b = strconv.AppendInt(b, u.Output, 10)
+	return append(b, '}')
+}
+
+// appendAnswer writes an answer of the Messages API.
+func appendAnswer(b []byte, c *translate.Collected) []byte {
+	b = appendHead(b, c.Answer)
+	b = append(b, `,"content":[`...)
+	for i, p := range c.Blocks {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		switch p.Kind {
+		case translate.CallBlock:
+			b = append(b, `{"type":"tool_use","id":"`...)
+			b = rawjson.AppendEscaped(b, c.Flow.CallID(p))
+			b = append(b, `","name":"`...)
+			b = rawjson.AppendEscaped(b, c.Flow.Asked.Names.Client(p.Name).Name)
+			b = append(b, `","input":`...)
+			b = translate.AppendArguments(b, rawjson.View(p.Content))
+		case translate.TextBlock:
+			b = append(b, `{"type":"text","text":"`...)
+			b = append(b, p.Content...)
+			b = append(b, '"')
+		default:
+			if p.Redacted && c.Flow.Own() {
+				b = append(b, `{"type":"redacted_thinking","data":"`...)
+			} else {
+				b = append(b, `{"type":"thinking","thinking":"`...)
+				b = append(b, p.Content...)
+				b = append(b, `","signature":"`...)
+			}
+			b = rawjson.AppendEscaped(b, c.Flow.Seal(p, ""))
+			b = append(b, '"')
+		}
+		b = append(b, '}')
+	}
+	b = append(b, `],`...)
+	b = appendStop(b, c.Answer)
+	b = append(b, `,"usage":`...)
+	b = appendUsage(b, c.Answer.Usage)
+	return append(b, '}')
+}

@@ -1,0 +1,408 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package anthropic
+
+import (
+	"strings"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/translate"
+	"github.com/caddy-llm-cache/caddy-llm-cache/translate/rawjson"
+)
+
+// reader reads requests.
+type reader struct {
+	*translate.Reader
+	// loaded are the names of deferred tools in the order in which results
+	// referred to them.
+	loaded []string
+}
+
+func (r *reader) request(body rawjson.Value) error {
+	q := r.Request
+	q.IncludeUsage = true
+	var tools rawjson.Value
+	for key, v := range body.Members() {
+		var err error
+		switch key {
+		case "model":
+			q.Model = v.Str()
+		case "stream":
+			q.Stream = v.IsTrue()
+		case "system":
+			r.Enter("system", -1)
+			q.System, err = r.content(v)
+			r.Leave()
+		case "messages":
+			err = r.messages(v)
+		case "tools":
+			tools = v
+		case "tool_choice":
+			err = r.choice(v)
+		case "stop_sequences":
+			for _, s := range r.Elements(v) {
+				q.Stop = append(q.Stop, s.Text())
+			}
+		case "metadata":
+			for name, m := range v.Members() {
+				if !r.Param("metadata."+name, m) {
+					r.DropUsed("metadata."+name, m)
+				}
+			}
+		case "thinking":
+			r.thinking(v)
+		case "output_config":
+			err = r.output(v)
+		case "output_format":
+			err = r.format(key, v)
+		case "mcp_servers":
+			if !v.Absent() {
+				r.Drop(key)
+				r.Hosted = key
+			}
+		case "compaction":
+			if !v.Absent() {
+				err = r.Refuse(key, translate.CannotCompact)
+			}
+		case "context_management":
+			err = r.ContextManagement(key, v, v.Member("edits"))
+		case "thread":
+			if !v.Absent() && v.Member("type").Str() != "create" {
+				err = r.Refuse(key, translate.NotStored)
+			}
+			r.DropUsed(key, v)
+		case "container":
+			if !v.Absent() {
+				err = r.Refuse(key, translate.NotStored)
+			}
+		default:
+			if !r.Param(key, v) {
+				r.DropUsed(key, v)
+			}
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return r.tools(tools)
+}
+
+func (r *reader) thinking(v rawjson.Value) {
+	g := &r.Request.Reasoning
+	switch v.Member("type").Str() {
+	case "enabled":
+		g.Mode = "on"
+		g.Budget, _ = v.Member("budget_tokens").Int()
+	case "adaptive":
+		g.Mode = "adaptive"
+	case "disabled":
+		g.Mode = "off"
+	default:
+		r.DropUsed("thinking", v)
+		return
+	}
+	r.DropIn("thinking", v, "type", "budget_tokens", "display")
+	g.Show = g.Mode != "off" && v.Member("display").Str() != "omitted"
+}
+
+func (r *reader) output(v rawjson.Value) error {
+	for key, m := range v.Members() {
+		switch key {
+		case "effort":
+			r.Request.Reasoning.Effort = m.Str()
+		case "format":
+			if err := r.format("output_config.format", m); err != nil {
+				return err
+			}
+		default:
+			r.DropUsed("output_config."+key, m)
+		}
+	}
+	return nil
+}
+
+func (r *reader) format(field string, v rawjson.Value) error {
+	if v.Member("type").Str() != "json_schema" {
+		return nil
+	}
+	schema := v.Member("schema")
+	if schema.Absent() && string(schema) != "{}" {
+		return r.Malformed(field + ".schema")
+	}
+	r.Request.Output = translate.Output{Kind: "schema", Schema: schema, Strict: rawjson.Value("true")}
+	return nil
+}
+
+func (r *reader) choice(v rawjson.Value) error {
+	c := &r.Request.Choice
+	switch kind := v.Member("type").Str(); kind {
+	case "auto", "any", "none":
+		c.Mode = kind
+	case "tool":
+		c.Mode, c.Tools = "any", []translate.ToolName{{Name: v.Member("name").Str()}}
+	case "":
+	default:
+		return r.Refuse("tool_choice.type", "unknown")
+	}
+	c.Single = v.Member("disable_parallel_tool_use").IsTrue()
+	return nil
+}
+
+// tools reads the tools. Deferred ones are not in the prompt until a
+// result refers to them, so they come last, in the order of the references. Where
+// the provider itself would search for them nobody else can, and all are there
+// from the beginning.
+func (r *reader) tools(v rawjson.Value) error {
+	var deferred []translate.Tool
+	searched := false
+	for i, t := range r.Elements(v) {
+		r.Enter("tools", i)
+		var tool translate.Tool
+		late := false
+		kind := ""
+		for key, m := range t.Members() {
+			switch key {
+			case "name":
+				tool.Name = m.Str()
+			case "description":
+				tool.Description = m.Text()
+			case "input_schema":
+				tool.Schema = m
+			case "strict":
+				tool.Strict = m
+			case "cache_control":
+				tool.Cache = rawjson.Used(m)
+			case "defer_loading":
+				late = m.IsTrue()
+			case "type":
+				kind = m.Str()
+			case "eager_input_streaming":
+			default:
+				r.DropUsed(key, m)
+			}
+		}
+		switch {
+		case kind != "" && kind != "custom":
+			r.Drop("type")
+			r.Hosted = r.Path("type")
+			searched = searched || strings.HasPrefix(kind, "tool_search_tool")
+			for _, c := range r.Request.Choice.Tools {
+				if c.Name == tool.Name {
+					return r.Refuse("type", "a tool that the provider defines has no counterpart at this upstream")
+				}
+			}
+		case tool.Name == "":
+			return r.Malformed("name")
+		case late:
+			deferred = append(deferred, tool)
+		default:
+			r.Request.Tools = append(r.Request.Tools, tool)
+		}
+		r.Leave()
+	}
+	if searched {
+		r.Request.Tools = append(r.Request.Tools, deferred...)
+		return nil
+	}
+	late := make(map[string]translate.Tool, len(deferred))
+	for _, tool := range deferred {
+		late[tool.Name] = tool
+	}
+	for _, name := range r.loaded {
+		if tool, ok := late[name]; ok {
+			r.Request.Tools = append(r.Request.Tools, tool)
+			delete(late, name)
+		}
+	}
+	if len(deferred) > 0 {
+		r.Hosted = "" // there are tools, though none yet
+	}
+	return nil
+}
+
+func (r *reader) messages(v rawjson.Value) error {
+	if !v.IsArray() {
+		return r.Malformed("messages")
+	}
+	r.Request.Messages = []translate.Message{}
+	for i, m := range r.Elements(v) {
+		r.Enter("messages", i)
+		var role string
+		var content rawjson.Value
+		for key, f := range m.Members() {
+			switch key {
+			case "role":
+				role = f.Str()
+			case "content":
+				content = f
+			case "output_config":
+				r.DropIn(key, f, "effort")
+				if effort := f.Member("effort").Str(); effort != "" {
+					r.Request.Reasoning.Effort = effort
+				}
+			default:
+				r.DropUsed(key, f)
+			}
+		}
+		parts, err := r.content(content)
+		if err != nil {
+			return err
+		}
+		switch role {
+		case "user":
+			r.Message(translate.User, parts)
+		case "assistant":
+			r.Message(translate.Assistant, parts)
+		case "system":
+			r.Message(translate.System, parts)
+		default:
+			return r.Malformed("role")
+		}
+		r.Leave()
+	}
+	return nil
+}
+
+// content reads a text or a list of blocks.
+func (r *reader) content(v rawjson.Value) ([]translate.Part, error) {
+	if v.IsString() {
+		return []translate.Part{{Text: v.Text()}}, nil
+	}
+	if !v.IsArray() {
+		if v.Absent() {
+			return nil, nil
+		}
+		return nil, r.Malformed("content")
+	}
+	var parts []translate.Part
+	for i, b := range r.Elements(v) {
+		r.Enter("content", i)
+		part, ok, err := r.block(b)
+		r.Leave()
+		if err != nil {
+			return nil, err
+		}
+		if ok {
+			parts = append(parts, part...)
+		}
+	}
+	return parts, nil
+}
+
+// block reads one block, ok false if it is left out.
+func (r *reader) block(b rawjson.Value) (parts []translate.Part, ok bool, err error) {
+	var p translate.Part
+	var kind string
+	var source, content, title, data rawjson.Value
+	var signature string
+	for key, v := range b.Members() {
+		switch key {
+		case "type":
+			kind = v.Str()
+		case "text", "thinking":
+			p.Text = v.Text()
+		case "signature":
+			signature = v.Str()
+		case "data":
+			data = v
+		case "id", "tool_use_id":
+			p.ID = v.Str()
+		case "name", "tool_name":
+			p.Tool.Name = v.Str()
+		case "input":
+			p.Input = v
+		case "content":
+			content = v
+		case "source":
+			source = v
+		case "title":
+			title = v
+		case "is_error":
+			p.Failed = v.IsTrue()
+		case "cache_control":
+			p.Cache = rawjson.Used(v)
+		case "caller":
+		default:
+			r.DropUsed(key, v)
+		}
+	}
+	switch kind {
+	case "text":
+		p.Kind = translate.TextPart
+	case "thinking":
+		t := r.Thinking(p.Text, signature)
+		return []translate.Part{t}, true, nil
+	case "redacted_thinking":
+		t := r.Thinking(nil, data.Str())
+		if t.Sealed.Format == r.Request.Format && t.Sealed.Data == data.Str() {
+			t.Sealed.Redacted = true
+		}
+		return []translate.Part{t}, true, nil
+	case "tool_use":
+		p.Kind = translate.CallPart
+		p.ID, p.Signature = translate.UnsealID(p.ID)
+		p.Input = translate.CallInput(p.Input)
+	case "tool_result":
+		p.Kind = translate.ResultPart
+		p.ID, _ = translate.UnsealID(p.ID)
+		p.Content, err = r.content(content)
+	case "image", "document":
+		return r.media(p, kind, source, title)
+	case "search_result":
+		p.Kind = translate.TextPart
+		inner, err := r.content(content)
+		return inner, true, err
+	case "tool_reference":
+		r.loaded = append(r.loaded, p.Tool.Name)
+		p = translate.Part{Text: rawjson.Escaped("Loaded tool: " + p.Tool.Name)}
+	case "compaction":
+		return nil, false, r.Refuse("type", "a compaction is not understood by another provider")
+	default:
+		r.Drop("type")
+		return nil, false, nil
+	}
+	return []translate.Part{p}, true, err
+}
+
+func (r *reader) media(p translate.Part, kind string, source, title rawjson.Value) ([]translate.Part, bool, error) {
+	m := &translate.Media{Type: source.Member("media_type").Str(), Name: title.Text()}
+	p.Kind, p.Media, p.Field = translate.MediaPart, m, r.Path("source")
+	switch source.Member("type").Str() {
+	case "base64":
+		m.Data = source.Member("data").Text()
+	case "url":
+		m.URL = source.Member("url").Text()
+		if kind == "document" {
+			m.Type = "application/pdf"
+		} else {
+			m.Type = "image/*"
+		}
+	case "text":
+		p.Kind, p.Text, p.Media = translate.TextPart, source.Member("data").Text(), nil
+		r.DropUsed("title", title)
+	case "content":
+		r.DropUsed("title", title)
+		parts, err := r.content(source.Member("content"))
+		return parts, true, err
+	default:
+		return nil, false, r.Refuse("source", "a file that lies at the provider cannot be read by another one")
+	}
+	if p.Media != nil && m.Data.Empty() && m.URL.Empty() {
+		return nil, false, r.Malformed("source")
+	}
+	if kind == "image" && m.Type != "" && !strings.HasPrefix(m.Type, "image/") {
+		return nil, false, r.Malformed("source.media_type")
+	}
+	return []translate.Part{p}, true, nil
+}

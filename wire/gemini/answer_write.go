@@ -1,0 +1,74 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package gemini
+
+import (
+	"github.com/caddy-llm-cache/caddy-llm-cache/translate"
+	"github.com/caddy-llm-cache/caddy-llm-cache/translate/rawjson"
+)
+
+// appendAnswer writes an answer of the Gemini API.
+func appendAnswer(b []byte, c *translate.Collected) []byte {
+	b = append(b, `{"candidates":[{"content":{"role":"model","parts":[`...)
+	first, sealed := true, ""
+	comma := func() {
+		if !first {
+			b = append(b, ',')
+		}
+		first = false
+	}
+	for _, p := range c.Blocks {
+		switch p.Kind {
+		case translate.CallBlock:
+			comma()
+			b = appendCall(b, c.Flow, p, sealed)
+			sealed = ""
+		case translate.TextBlock:
+			comma()
+			b = append(b, `{"text":"`...)
+			b = append(b, p.Content...)
+			b = append(b, `"}`...)
+		default:
+			if len(p.Content) > 0 {
+				comma()
+				b = append(b, `{"text":"`...)
+				b = append(b, p.Content...)
+				b = append(b, `","thought":true}`...)
+			}
+			sealed = c.Flow.Seal(p, rawjson.Plain(rawjson.View(p.Content)))
+			if c.Flow.Own() && sealed != "" {
+				comma()
+				b = appendSealed(b, sealed)
+				sealed = ""
+			}
+		}
+	}
+	if sealed != "" {
+		comma()
+		b = appendSealed(b, sealed)
+	}
+	if first {
+		b = append(b, `{"text":""}`...)
+	}
+	b = append(b, `]},"finishReason":"`...)
+	b = append(b, reasons[c.Answer.Reason()]...)
+	b = append(b, `","index":0}]`...)
+	if c.Answer.Usage.Reported {
+		b = append(b, `,"usageMetadata":`...)
+		b = appendUsage(b, c.Answer)
+	}
+	b = appendTail(b, c.Answer)
+	return append(b, '}')
+}

@@ -1,0 +1,72 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package gemini
+
+// pending are calls in a format whose results need not name their call. There may
+// be very many of them: none is looked for by looking at all.
+type pending struct {
+	calls []pendingCall
+	open  int              // that no result has answered yet
+	ids   map[string][]int // the calls of an id, and of a name, that may be open
+	names map[string][]int
+}
+
+type pendingCall struct {
+	id       string
+	answered bool
+}
+
+func (p *pending) add(id, name string) {
+	if p.ids == nil {
+		p.ids, p.names = map[string][]int{}, map[string][]int{}
+	}
+	n := len(p.calls)
+	p.calls = append(p.calls, pendingCall{id: id})
+	p.ids[id] = append(p.ids[id], n)
+	p.names[name] = append(p.names[name], n)
+	p.open++
+}
+
+// answer takes the call with an id, or the first open one of a name, and returns its
+// id.
+func (p *pending) answer(id, name string) (of string, ok bool) {
+	at := -1
+	if id != "" {
+		at = p.first(p.ids, id)
+	}
+	if at < 0 {
+		at = p.first(p.names, name)
+	}
+	if at < 0 {
+		return "", false
+	}
+	p.calls[at].answered = true
+	p.open--
+	return p.calls[at].id, true
+}
+
+// first returns the first open call under a key, -1 if there is none.
+func (p *pending) first(by map[string][]int, key string) int {
+	all := by[key]
+	for len(all) > 0 && p.calls[all[0]].answered {
+		all = all[1:]
+	}
+	if len(all) == 0 {
+		delete(by, key)
+		return -1
+	}
+	by[key] = all
+	return all[0]
+}

@@ -1,0 +1,474 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package gemini
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/translate"
+	"github.com/caddy-llm-cache/caddy-llm-cache/translate/rawjson"
+)
+
+// reader reads requests.
+type reader struct {
+	*translate.Reader
+	// pending are the calls that no result has answered yet: results need not name
+	// theirs.
+	pending pending
+	// grown is the text that was put together last.
+	grown rawjson.Text
+}
+
+// SkipValidator is what stands for a signature in a history made elsewhere.
+const SkipValidator = "skip_thought_signature_validator"
+
+func (r *reader) request(body rawjson.Value, in translate.Incoming) error {
+	q := r.Request
+	q.IncludeUsage, r.Spell = true, camel
+	_, model, stream, ok := Codec{}.Address(in.Path)
+	if !ok {
+		return fmt.Errorf("%w: its path names no model", translate.ErrBody)
+	}
+	q.Model, q.Stream = model, stream
+	for key, v := range body.Members() {
+		var err error
+		switch key {
+		case "contents":
+			err = r.contents(v)
+		case "systemInstruction", "system_instruction":
+			r.Enter(key, -1)
+			if v.IsString() {
+				q.System = []translate.Part{{Text: v.Text()}}
+			} else {
+				r.DropOthers(v, "role", "parts")
+				q.System, err = r.parts(v.Member("parts"), 0)
+			}
+			r.Leave()
+		case "tools":
+			err = r.tools(v)
+		case "toolConfig", "tool_config":
+			err = r.choice(v)
+		case "generationConfig", "generation_config":
+			err = r.config(v)
+		case "cachedContent", "cached_content":
+			if !v.Absent() {
+				err = r.Refuse(key, translate.NotStored)
+			}
+		default:
+			r.DropUsed(key, v)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *reader) config(v rawjson.Value) error {
+	q := r.Request
+	schema := false
+	for key, m := range v.Members() {
+		name := camel(key)
+		switch name {
+		case "stopSequences":
+			for _, s := range r.Elements(m) {
+				q.Stop = append(q.Stop, s.Text())
+			}
+		case "candidateCount":
+			if n, ok := m.Int(); ok && n != 1 {
+				return r.Refuse("generationConfig.candidateCount", "only one answer can be asked for")
+			}
+		case "responseLogprobs", "logprobs":
+			if !m.Absent() && string(m) != "0" {
+				return r.Refuse("generationConfig."+name, "the upstream gives no log probabilities")
+			}
+		case "responseModalities":
+			for _, s := range r.Elements(m) {
+				if !strings.EqualFold(s.Str(), "text") {
+					return r.Refuse("generationConfig."+name, "the upstream answers in text only")
+				}
+			}
+		case "responseMimeType":
+			switch m.Str() {
+			case "application/json":
+				if !schema {
+					q.Output.Kind = "json"
+				}
+			case "text/plain", "":
+			default:
+				return r.Refuse("generationConfig."+name, "the upstream answers in text or JSON only")
+			}
+		case "responseSchema":
+			if !m.Absent() {
+				schema = true
+				q.Output = translate.Output{Kind: "schema", Schema: jsonSchema(m)}
+			}
+		case "responseJsonSchema":
+			if !m.Absent() {
+				schema = true
+				q.Output = translate.Output{Kind: "schema", Schema: m}
+			}
+		case "thinkingConfig":
+			r.thinking(m)
+		default:
+			if !r.Param("generationConfig."+name, m) {
+				r.DropUsed("generationConfig."+name, m)
+			}
+		}
+	}
+	return nil
+}
+
+// camel returns a name in Gemini's preferred spelling: it takes snake_case too.
+func camel(name string) string {
+	head, tail, found := strings.Cut(name, "_")
+	for found {
+		if tail == "" {
+			break
+		}
+		head += strings.ToUpper(tail[:1])
+		var next string
+		next, tail, found = strings.Cut(tail[1:], "_")
+		head += next
+	}
+	return head
+}
+
+func (r *reader) thinking(v rawjson.Value) {
+	g := &r.Request.Reasoning
+	for key, m := range v.Members() {
+		switch camel(key) {
+		case "includeThoughts":
+			g.Show = m.IsTrue()
+		case "thinkingBudget":
+			switch n, _ := m.Int(); {
+			case n == 0:
+				g.Mode = "off"
+			case n < 0:
+				g.Mode = "adaptive"
+			default:
+				g.Mode, g.Budget = "on", n
+			}
+		case "thinkingLevel":
+			g.Mode, g.Effort = "on", strings.ToLower(m.Str())
+		default:
+			r.DropUsed("generationConfig.thinkingConfig."+key, m)
+		}
+	}
+}
+
+func (r *reader) tools(v rawjson.Value) error {
+	for i, group := range r.Elements(v) {
+		r.Enter("tools", i)
+		for key, m := range group.Members() {
+			if camel(key) != "functionDeclarations" {
+				r.Drop(key)
+				r.Hosted = r.Path(key)
+				continue
+			}
+			for j, f := range r.Elements(m) {
+				r.Enter("functionDeclarations", j)
+				var tool translate.Tool
+				for name, x := range f.Members() {
+					switch camel(name) {
+					case "name":
+						tool.Name = x.Str()
+					case "description":
+						tool.Description = x.Text()
+					case "parametersJsonSchema":
+						tool.Schema = rawjson.Used(x)
+					case "parameters":
+						if !x.Absent() {
+							tool.Schema = jsonSchema(x)
+						}
+					default:
+						r.DropUsed(name, x)
+					}
+				}
+				if tool.Name == "" {
+					return r.Malformed("name")
+				}
+				r.Request.Tools = append(r.Request.Tools, tool)
+				r.Leave()
+			}
+		}
+		r.Leave()
+	}
+	return nil
+}
+
+func (r *reader) choice(v rawjson.Value) error {
+	c := &r.Request.Choice
+	for key, m := range v.Members() {
+		if camel(key) != "functionCallingConfig" {
+			r.DropUsed("toolConfig."+key, m)
+			continue
+		}
+		for name, x := range m.Members() {
+			switch camel(name) {
+			case "mode":
+				switch strings.ToUpper(x.Str()) {
+				case "AUTO", "VALIDATED":
+					c.Mode = "auto"
+				case "ANY":
+					c.Mode = "any"
+				case "NONE":
+					c.Mode = "none"
+				}
+			case "allowedFunctionNames":
+				for _, s := range r.Elements(x) {
+					c.Tools = append(c.Tools, translate.ToolName{Name: s.Str()})
+				}
+			}
+		}
+	}
+	return nil
+}
+
+func (r *reader) contents(v rawjson.Value) error {
+	if !v.IsArray() {
+		return r.Malformed("contents")
+	}
+	r.Request.Messages = []translate.Message{}
+	for i, c := range r.Elements(v) {
+		r.Enter("contents", i)
+		r.DropOthers(c, "role", "parts")
+		parts, err := r.parts(c.Member("parts"), i)
+		if err != nil {
+			return err
+		}
+		switch c.Member("role").Str() {
+		case "user", "function", "tool", "":
+			r.Message(translate.User, parts)
+		case "model":
+			r.answer(parts)
+		default:
+			return r.Malformed("role")
+		}
+		r.Leave()
+	}
+	if r.pending.open > 0 {
+		return r.Refuse("contents", "a call of a tool has no result")
+	}
+	return nil
+}
+
+// answer takes what the model said. Google's SDKs keep one content for each
+// chunk of a stream, so that those in a row are one message, and their texts one.
+func (r *reader) answer(parts []translate.Part) {
+	n := len(r.Request.Messages)
+	if n == 0 || r.Request.Messages[n-1].Role != translate.Assistant {
+		r.Message(translate.Assistant, parts)
+		return
+	}
+	said := r.Request.Messages[n-1].Parts
+	for _, p := range parts {
+		if last := len(said) - 1; last >= 0 && goesOn(&said[last], &p) {
+			r.extend(&said[last], p.Text)
+			continue
+		}
+		said = append(said, p)
+	}
+	r.Request.Messages[n-1].Parts = said
+}
+
+// extend adds to a text, the first time in new memory.
+func (r *reader) extend(p *translate.Part, t rawjson.Text) {
+	if len(p.Text) == 0 || len(r.grown) == 0 || &p.Text[0] != &r.grown[0] {
+		p.Text = slices.Clip(p.Text)
+	}
+	p.Text = append(p.Text, t...)
+	r.grown = p.Text
+}
+
+// goesOn reports whether a text or thought is the next chunk of another.
+func goesOn(said, p *translate.Part) bool {
+	return p.Kind == said.Kind && (p.Kind == translate.TextPart || p.Kind == translate.ThinkingPart) &&
+		p.Signature+said.Signature+p.Sealed.Data+said.Sealed.Data == "" && p.Sealed.Format == said.Sealed.Format
+}
+
+func (r *reader) parts(v rawjson.Value, content int) ([]translate.Part, error) {
+	var parts []translate.Part
+	for i, v := range r.Elements(v) {
+		r.Enter("parts", i)
+		var p translate.Part
+		var signature string
+		var call, response, inline, file rawjson.Value
+		thought, known := false, false
+		for key, m := range v.Members() {
+			switch camel(key) {
+			case "text":
+				p.Text, known = m.Text(), true
+			case "thought":
+				thought = m.IsTrue()
+			case "thoughtSignature":
+				if signature = m.Str(); signature == SkipValidator || signature == unsignedCall {
+					signature = ""
+				}
+			case "functionCall":
+				call, known = m, true
+			case "functionResponse":
+				response, known = m, true
+			case "inlineData":
+				inline, known = m, true
+			case "fileData":
+				file, known = m, true
+			default:
+				r.DropUsed(key, m)
+			}
+		}
+		var err error
+		sealed, foreign := translate.Unseal(signature)
+		switch {
+		case !known:
+			r.Leave()
+			continue
+		case call != nil:
+			p, err = r.call(call, content, i)
+		case response != nil:
+			p, err = r.response(response, content)
+		case inline != nil:
+			p.Kind, p.Field = translate.MediaPart, r.Path("inlineData")
+			p.Media = &translate.Media{Type: member(inline, "mimeType").Str(), Data: inline.Member("data").Text(), Name: member(inline, "displayName").Text()}
+			if p.Media.Data.Empty() {
+				err = r.Malformed("inlineData.data")
+			}
+		case file != nil:
+			p.Kind, p.Field = translate.MediaPart, r.Path("fileData")
+			p.Media = &translate.Media{Type: member(file, "mimeType").Str(), URL: member(file, "fileUri").Text()}
+			switch uri := string(p.Media.URL); {
+			case uri == "":
+				err = r.Malformed("fileData.fileUri")
+			case strings.Contains(uri, "generativelanguage.googleapis.com"), strings.HasPrefix(uri, "gs:"):
+				err = r.Refuse("fileData", "a file that lies at the provider cannot be read by another one")
+			}
+		case thought && foreign:
+			parts = withThinking(parts, sealed)
+			r.Leave()
+			continue
+		case thought:
+			p = r.Thinking(p.Text, signature)
+		}
+		if err != nil {
+			return nil, err
+		}
+		switch {
+		case foreign:
+			parts = withThinking(parts, sealed)
+		case !thought:
+			p.Signature = signature
+		}
+		parts = append(parts, p)
+		r.Leave()
+	}
+	return parts, nil
+}
+
+// withThinking adds reasoning that a client kept on the call behind it. The
+// client may still have the text as thoughts of its own, whose place it takes.
+func withThinking(parts []translate.Part, s translate.Sealed) []translate.Part {
+	from := len(parts) // behind the last call
+	for from > 0 && parts[from-1].Kind != translate.CallPart {
+		from--
+	}
+	at := len(parts)
+	out := slices.Clone(parts[:from])
+	for _, p := range parts[from:] {
+		if p.Kind == translate.ThinkingPart && p.Sealed.Data == "" && s.Text != "" {
+			at = min(at, len(out))
+			continue
+		}
+		out = append(out, p)
+	}
+	return slices.Insert(out, min(at, len(out)), translate.Part{Kind: translate.ThinkingPart, Text: rawjson.Escaped(s.Text), Sealed: s})
+}
+
+// member returns a member in either spelling.
+func member(v rawjson.Value, name string) rawjson.Value {
+	for key, m := range v.Members() {
+		if camel(key) == name {
+			return m
+		}
+	}
+	return nil
+}
+
+// call reads a call. Where it has no id, its place makes one.
+func (r *reader) call(v rawjson.Value, content, part int) (translate.Part, error) {
+	p := translate.Part{Kind: translate.CallPart, ID: v.Member("id").Str(), Input: translate.CallInput(v.Member("args"))}
+	r.DropIn("functionCall", v, "id", "name", "args")
+	p.Tool.Name = v.Member("name").Str()
+	if p.Tool.Name == "" {
+		return p, r.Malformed("functionCall.name")
+	}
+	if p.ID == "" {
+		p.ID = "call_" + strconv.Itoa(content) + "_" + strconv.Itoa(part)
+	}
+	r.pending.add(p.ID, p.Tool.Name)
+	return p, nil
+}
+
+// response reads a result. It answers the call with its id, or the first
+// open one of its name.
+func (r *reader) response(v rawjson.Value, content int) (translate.Part, error) {
+	r.DropIn("functionResponse", v, "id", "name", "response", "parts")
+	id, name := v.Member("id").Str(), v.Member("name").Str()
+	id, ok := r.pending.answer(id, name)
+	if !ok {
+		return translate.Part{}, r.Refuse("functionResponse", "it answers no call before it")
+	}
+	p := translate.Part{Kind: translate.ResultPart, ID: id, Tool: translate.ToolName{Name: name}}
+	t, failed := result(v.Member("response"))
+	p.Failed = failed
+	if !t.Empty() {
+		p.Content = []translate.Part{{Text: t}}
+	}
+	media, err := r.parts(v.Member("parts"), content)
+	if err != nil {
+		return p, err
+	}
+	p.Content = append(p.Content, media...)
+	return p, nil
+}
+
+// result returns the text of a response object: the text in its only
+// member output, result or error, or the JSON of the object.
+func result(v rawjson.Value) (t rawjson.Text, failed bool) {
+	if key, only := soleText(v); only != nil {
+		return only.Text(), key == "error"
+	}
+	if v.Absent() {
+		return nil, false
+	}
+	return rawjson.Escaped(string(v)), false
+}
+
+// soleText returns the text member of an object that is nothing but a wrapper
+// of it.
+func soleText(v rawjson.Value) (key string, only rawjson.Value) {
+	n := 0
+	for k, m := range v.Members() {
+		if n++; m.IsString() && (k == "output" || k == "result" || k == "error") {
+			key, only = k, m
+		}
+	}
+	if n != 1 {
+		return "", nil
+	}
+	return key, only
+}

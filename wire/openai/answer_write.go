@@ -1,0 +1,50 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package openai
+
+import (
+	"strconv"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/translate/rawjson"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
+
+func AppendInputDetails(b []byte, u wire.Usage) []byte {
+	b = append(b, `{"cached_tokens":`...)
+	b = strconv.AppendInt(b, u.Read, 10)
+	b = append(b, `,"cache_write_tokens":`...)
+	b = strconv.AppendInt(b, u.Write5m+u.Write1h, 10)
+	if u.Write1h > 0 {
+		b = append(b, `,"cache_write_1h_tokens":`...)
+		b = strconv.AppendInt(b, u.Write1h, 10)
+	}
+	return append(b, '}')
+}
+
+// AppendCustomInput writes the text that a custom tool takes, which went
+// through the upstream as the member "input" of an object. A model that wrote
+// something else gets it all passed on.
+func AppendCustomInput(dst []byte, inside string) []byte {
+	if text := rawjson.Plain(inside); wire.Valid(text) {
+		if v := gjson.Get(text, "input"); v.Type == gjson.String {
+			return rawjson.AppendLine(dst, v.Raw)
+		}
+	}
+	dst = append(dst, '"')
+	dst = append(dst, inside...)
+	return append(dst, '"')
+}

@@ -1,0 +1,44 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package openai
+
+import "strings"
+
+// Reasons reports whether a model of OpenAI reasons: it then refuses sampling
+// parameters.
+func Reasons(model string) bool {
+	model = model[strings.LastIndexByte(model, '/')+1:]
+	for _, prefix := range []string{"o1", "o3", "o4", "gpt-5", "gpt-6"} {
+		if strings.HasPrefix(model, prefix) {
+			return !strings.Contains(model, "-chat")
+		}
+	}
+	return false
+}
+
+// efforts are the efforts of reasoning that a model of OpenAI knows.
+func efforts(model string) []string {
+	model = model[strings.LastIndexByte(model, '/')+1:]
+	version, newer := strings.CutPrefix(model, "gpt-5.")
+	switch {
+	case strings.Contains(model, "codex-max"), strings.HasPrefix(model, "gpt-6"), newer && version != "" && version[0] > '1':
+		return []string{"none", "low", "medium", "high", "xhigh"}
+	case newer:
+		return []string{"none", "low", "medium", "high"}
+	case strings.HasPrefix(model, "gpt-5"):
+		return []string{"minimal", "low", "medium", "high"}
+	}
+	return []string{"low", "medium", "high"}
+}

@@ -1,0 +1,113 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package openai
+
+import (
+	"strings"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/translate"
+	"github.com/caddy-llm-cache/caddy-llm-cache/translate/rawjson"
+)
+
+// Reader reads what both APIs have in their requests.
+type Reader struct{ *translate.Reader }
+
+// Effort reads a reasoning effort.
+func (r Reader) Effort(effort string) {
+	switch effort {
+	case "":
+	case "none":
+		r.Request.Reasoning.Mode = "off"
+	default:
+		r.Request.Reasoning.Mode, r.Request.Reasoning.Effort = "on", effort
+		r.Request.Reasoning.Show = true
+	}
+}
+
+// Format reads what the answer must look like: v holds the kind, schema
+// the schema and its names.
+func (r Reader) Format(field string, v, schema rawjson.Value) error {
+	if v.Absent() {
+		return nil
+	}
+	switch v.Member("type").Str() {
+	case "text":
+	case "json_object":
+		r.Request.Output.Kind = "json"
+	case "json_schema":
+		if schema.Member("schema").Absent() && string(schema.Member("schema")) != "{}" {
+			return r.Malformed(field + ": no schema")
+		}
+		r.Request.Output = translate.Output{
+			Kind: "schema", Name: schema.Member("name").Text(), Description: schema.Member("description").Text(),
+			Schema: rawjson.Used(schema.Member("schema")), Strict: rawjson.Used(schema.Member("strict")),
+		}
+	case "grammar":
+		r.Drop(field)
+	default:
+		return r.Malformed(field + ".type")
+	}
+	return nil
+}
+
+// Allow notes that a tool may be called. Those that only the provider runs have no
+// name.
+func (r Reader) Allow(t translate.ToolName) {
+	if t.Name == "" {
+		r.Drop("tool_choice.tools")
+		return
+	}
+	r.Request.Choice.Tools = append(r.Request.Choice.Tools, t)
+}
+
+// Allowed reads the mode of a choice among some tools.
+func (r Reader) Allowed(v rawjson.Value) error {
+	if len(r.Request.Choice.Tools) == 0 {
+		return r.Refuse("tool_choice", "no tool that could be called is allowed")
+	}
+	return r.Mode(v.Member("mode").Str())
+}
+
+func (r Reader) Mode(mode string) error {
+	switch mode {
+	case "auto", "none":
+		r.Request.Choice.Mode = mode
+	case "required":
+		r.Request.Choice.Mode = "any"
+	default:
+		return r.Refuse("tool_choice", "unknown")
+	}
+	return nil
+}
+
+// Media reads a data URL or a link.
+func (r Reader) Media(p *translate.Part, url rawjson.Value, kind, field string) error {
+	p.Kind, p.Field = translate.MediaPart, r.Path(field)
+	t := url.Text()
+	if t.Empty() {
+		return r.Refuse(field, "a file that lies at the provider cannot be read by another one")
+	}
+	if mediaType, data, ok := translate.DataURL(t); ok {
+		if p.Media.Type, p.Media.Data = mediaType, data; data.Empty() {
+			return r.Malformed(field)
+		}
+		return nil
+	}
+	if strings.HasPrefix(string(t), "data:") {
+		return r.Refuse(field, "data that is not in base64")
+	}
+	p.Media.Type, p.Media.URL = kind, t
+	return nil
+}

@@ -1,0 +1,130 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package openaichat
+
+import (
+	"strconv"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/translate"
+	"github.com/caddy-llm-cache/caddy-llm-cache/translate/rawjson"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/openai"
+)
+
+var reasons = [...]string{
+	translate.StopUnknown: "stop", translate.StopEnd: "stop", translate.StopLength: "length", translate.StopCalls: "tool_calls", translate.StopSequence: "stop",
+	translate.StopRefusal: "content_filter", translate.StopFilter: "content_filter", translate.StopPause: "stop", translate.StopContext: "length",
+}
+
+// appendUsage writes the counts: those of the prompt include what the
+// details tell. The part written for an hour has a member of this package's.
+func appendUsage(b []byte, m *translate.Answer) []byte {
+	u := m.Usage
+	b = append(b, `{"prompt_tokens":`...)
+	b = strconv.AppendInt(b, u.Prompt(), 10)
+	b = append(b, `,"completion_tokens":`...)
+	b = strconv.AppendInt(b, u.Output, 10)
+	b = append(b, `,"total_tokens":`...)
+	b = strconv.AppendInt(b, u.Prompt()+u.Output, 10)
+	b = append(b, `,"prompt_tokens_details":`...)
+	b = openai.AppendInputDetails(b, u)
+	if m.Reasoning > 0 {
+		b = append(b, `,"completion_tokens_details":{"reasoning_tokens":`...)
+		b = strconv.AppendInt(b, m.Reasoning, 10)
+		b = append(b, '}')
+	}
+	return append(b, '}')
+}
+
+// appendSealed writes sealed reasoning as OpenRouter writes encrypted reasoning.
+func appendSealed(b []byte, sealed string) []byte {
+	b = append(b, `{"type":"reasoning.encrypted","data":"`...)
+	b = rawjson.AppendEscaped(b, sealed)
+	return append(b, `","format":"unknown","index":0}`...)
+}
+
+// appendCall writes an entry of tool_calls, without an index if that is below 0.
+func appendCall(b []byte, f *translate.Flow, p *translate.Block, index int) []byte {
+	b = append(b, '{')
+	if index >= 0 {
+		b = append(b, `"index":`...)
+		b = strconv.AppendInt(b, int64(index), 10)
+		b = append(b, ',')
+	}
+	b = append(b, `"id":"`...)
+	b = rawjson.AppendEscaped(b, f.CallID(p))
+	tool := f.Asked.Names.Client(p.Name)
+	kind, input := "function", "arguments"
+	if tool.Custom {
+		kind, input = "custom", "input"
+	}
+	b = append(b, `","type":"`...)
+	b = append(b, kind...)
+	b = append(b, `","`...)
+	b = append(b, kind...)
+	b = append(b, `":{"name":"`...)
+	b = rawjson.AppendEscaped(b, tool.Name)
+	b = append(b, `","`...)
+	b = append(b, input...)
+	b = append(b, `":`...)
+	if tool.Custom {
+		b = openai.AppendCustomInput(b, rawjson.View(p.Content))
+	} else {
+		b = append(append(append(b, '"'), p.Content...), '"')
+	}
+	return append(b, `}}`...)
+}
+
+// appendAnswer writes an answer of chat completions.
+func appendAnswer(b []byte, c *translate.Collected) []byte {
+	b = append(b, `{"id":"`...)
+	b = rawjson.AppendEscaped(b, c.Answer.ID)
+	b = append(b, `","object":"chat.completion","created":`...)
+	b = strconv.AppendInt(b, c.Flow.Asked.Created, 10)
+	b = append(b, `,"model":"`...)
+	b = rawjson.AppendEscaped(b, c.Answer.Model)
+	b = append(b, `","choices":[{"index":0,"message":{"role":"assistant","content":`...)
+	if c.Has(translate.TextBlock) {
+		b = append(b, '"')
+		b = c.Join(b, translate.TextBlock)
+		b = append(b, '"')
+	} else {
+		b = append(b, "null"...)
+	}
+	if c.Has(translate.ThinkingBlock) {
+		b = append(b, `,"reasoning_content":"`...)
+		b = c.Join(b, translate.ThinkingBlock)
+		b = append(b, '"')
+	}
+	b = c.List(b, `,"reasoning_details":[`, func(b []byte, p *translate.Block) []byte {
+		if p.Kind != translate.ThinkingBlock || p.Signature == "" {
+			return b
+		}
+		return appendSealed(b, c.Flow.Seal(p, rawjson.Plain(rawjson.View(p.Content))))
+	})
+	b = c.List(b, `,"tool_calls":[`, func(b []byte, p *translate.Block) []byte {
+		if p.Kind != translate.CallBlock {
+			return b
+		}
+		return appendCall(b, c.Flow, p, -1)
+	})
+	b = append(b, `},"finish_reason":"`...)
+	b = append(b, reasons[c.Answer.Reason()]...)
+	b = append(b, `"}]`...)
+	if c.Answer.Usage.Reported {
+		b = append(b, `,"usage":`...)
+		b = appendUsage(b, c.Answer)
+	}
+	return append(b, '}')
+}

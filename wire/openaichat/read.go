@@ -1,0 +1,368 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package openaichat
+
+import (
+	"github.com/caddy-llm-cache/caddy-llm-cache/translate"
+	"github.com/caddy-llm-cache/caddy-llm-cache/translate/rawjson"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/openai"
+)
+
+// reader reads requests.
+type reader struct{ openai.Reader }
+
+func (r reader) request(body rawjson.Value) error {
+	q := r.Request
+	for key, v := range body.Members() {
+		var err error
+		switch key {
+		case "model":
+			q.Model = v.Str()
+		case "stream":
+			q.Stream = v.IsTrue()
+		case "stream_options":
+			q.IncludeUsage = v.Member("include_usage").IsTrue()
+			r.DropIn(key, v, "include_usage")
+		case "messages":
+			err = r.messages(v)
+		case "tools":
+			err = r.tools(v)
+		case "tool_choice":
+			err = r.choice(v)
+		case "parallel_tool_calls":
+			q.Choice.Single, q.Choice.Parallel = string(v) == "false", v.IsTrue()
+		case "max_tokens":
+			if q.Params[translate.MaxTokens] == nil && v.IsNumber() {
+				q.Params[translate.MaxTokens] = v
+			}
+		case "top_k": // not OpenAI's, but local engines take it
+			q.Params[translate.TopK] = rawjson.Used(v)
+		case "stop":
+			if v.IsString() {
+				q.Stop = []rawjson.Text{v.Text()}
+			}
+			for _, s := range r.Elements(v) {
+				q.Stop = append(q.Stop, s.Text())
+			}
+		case "reasoning_effort":
+			r.Effort(v.Str())
+		case "reasoning": // OpenRouter's
+			r.Effort(v.Member("effort").Str())
+			if n, ok := v.Member("max_tokens").Int(); ok {
+				q.Reasoning.Mode, q.Reasoning.Budget = "on", n
+			}
+		case "response_format":
+			err = r.Format(key, v, v.Member("json_schema"))
+		case "n":
+			if n, ok := v.Int(); ok && n != 1 {
+				err = r.Refuse(key, "only one answer can be asked for")
+			}
+		case "logprobs", "top_logprobs":
+			if !v.Absent() && string(v) != "0" {
+				err = r.Refuse(key, "the upstream gives no log probabilities")
+			}
+		case "modalities":
+			for _, m := range r.Elements(v) {
+				if m.Str() != "text" {
+					err = r.Refuse(key, "the upstream answers in text only")
+				}
+			}
+		case "audio":
+			if !v.Absent() {
+				err = r.Refuse(key, "the upstream answers in text only")
+			}
+		case "web_search_options":
+			if string(v) != "null" {
+				err = r.Refuse(key, "a search by the provider has no counterpart at this upstream")
+			}
+		case "functions", "function_call":
+			if !v.Absent() {
+				err = r.Refuse(key, "use tools instead")
+			}
+		default:
+			if !r.Param(key, v) {
+				r.DropUsed(key, v)
+			}
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r reader) tools(v rawjson.Value) error {
+	for i, t := range r.Elements(v) {
+		r.Enter("tools", i)
+		tool := translate.Tool{Cache: rawjson.Used(t.Member("cache_control"))}
+		r.DropOthers(t, "type", "function", "custom", "cache_control")
+		switch t.Member("type").Str() {
+		case "function", "":
+			for key, m := range t.Member("function").Members() {
+				switch key {
+				case "name":
+					tool.Name = m.Str()
+				case "description":
+					tool.Description = m.Text()
+				case "parameters":
+					tool.Schema = rawjson.Used(m)
+				case "strict":
+					tool.Strict = rawjson.Used(m)
+				default:
+					r.DropUsed("function."+key, m)
+				}
+			}
+		case "custom":
+			c := t.Member("custom")
+			tool.Custom, tool.Name = true, c.Member("name").Str()
+			tool.Description, tool.Format = c.Member("description").Text(), rawjson.Used(c.Member("format"))
+		default:
+			r.Drop("type")
+			r.Hosted = r.Path("type")
+			r.Leave()
+			continue
+		}
+		if tool.Name == "" {
+			return r.Malformed("function.name")
+		}
+		r.Request.Tools = append(r.Request.Tools, tool)
+		r.Leave()
+	}
+	return nil
+}
+
+func (r reader) choice(v rawjson.Value) error {
+	c := &r.Request.Choice
+	if v.IsString() {
+		return r.Mode(v.Str())
+	}
+	switch v.Member("type").Str() {
+	case "function":
+		c.Mode, c.Tools = "any", []translate.ToolName{{Name: v.Member("function").Member("name").Str()}}
+	case "custom":
+		c.Mode, c.Tools = "any", []translate.ToolName{{Name: v.Member("custom").Member("name").Str(), Custom: true}}
+	case "allowed_tools":
+		a := v.Member("allowed_tools")
+		for _, t := range r.Elements(a.Member("tools")) {
+			name := translate.ToolName{Name: t.Member("function").Member("name").Str()}
+			if custom := t.Member("custom"); custom.IsObject() {
+				name = translate.ToolName{Name: custom.Member("name").Str(), Custom: true}
+			}
+			r.Allow(name)
+		}
+		return r.Allowed(a)
+	default:
+		if !v.Absent() {
+			return r.Refuse("tool_choice", "the choice has no counterpart at this upstream")
+		}
+	}
+	return nil
+}
+
+func (r reader) messages(v rawjson.Value) error {
+	if !v.IsArray() {
+		return r.Malformed("messages")
+	}
+	r.Request.Messages = []translate.Message{}
+	results := false // the last message holds results of tools
+	for i, m := range r.Elements(v) {
+		r.Enter("messages", i)
+		var f message
+		if err := r.members(m, &f); err != nil {
+			return err
+		}
+		parts, err := r.content(f.content)
+		if err != nil {
+			return err
+		}
+		switch f.role {
+		case "system", "developer":
+			if len(r.Request.Messages) == 0 {
+				r.Request.System = append(r.Request.System, parts...)
+			} else {
+				r.Message(translate.System, parts)
+			}
+		case "user":
+			r.Message(translate.User, parts)
+		case "assistant":
+			if parts, err = r.assistant(f, parts); err != nil {
+				return err
+			}
+			r.Message(translate.Assistant, parts)
+		case "tool":
+			id, _ := translate.UnsealID(f.callID)
+			p := translate.Part{Kind: translate.ResultPart, ID: id, Content: parts}
+			if results {
+				r.Join(translate.User, p)
+			} else {
+				r.Message(translate.User, []translate.Part{p})
+			}
+		default:
+			return r.Malformed("role")
+		}
+		results = f.role == "tool"
+		r.Leave()
+	}
+	return nil
+}
+
+// message are the members of a message that are read.
+type message struct {
+	role, callID                           string
+	content, calls, reasoning, details, no rawjson.Value
+}
+
+func (r reader) members(m rawjson.Value, f *message) error {
+	for key, v := range m.Members() {
+		switch key {
+		case "role":
+			f.role = v.Str()
+		case "content":
+			f.content = v
+		case "tool_calls":
+			f.calls = v
+		case "tool_call_id":
+			f.callID = v.Str()
+		case "audio": // an answer of the model's, by its id
+			if !v.Absent() {
+				return r.Refuse(key, translate.NotStored)
+			}
+		case "reasoning_content", "reasoning":
+			if f.reasoning == nil && v.IsString() {
+				f.reasoning = v
+			}
+		case "reasoning_details":
+			f.details = v
+		case "refusal":
+			f.no = v
+		case "function_call":
+			if !v.Absent() {
+				return r.Refuse(key, "use tool_calls instead")
+			}
+		case "annotations":
+		default:
+			r.DropUsed(key, v)
+		}
+	}
+	return nil
+}
+
+// assistant puts the parts of an assistant's message together.
+func (r reader) assistant(f message, content []translate.Part) ([]translate.Part, error) {
+	parts := r.reasoning(f)
+	parts = append(parts, content...)
+	if f.no.IsString() {
+		parts = append(parts, translate.Part{Text: f.no.Text()})
+	}
+	for i, c := range r.Elements(f.calls) {
+		r.Enter("tool_calls", i)
+		p := translate.Part{Kind: translate.CallPart}
+		r.DropOthers(c, "id", "index", "type", "function", "custom", "extra_content")
+		r.DropIn("function", c.Member("function"), "name", "arguments")
+		p.ID, p.Signature = translate.UnsealID(c.Member("id").Str())
+		if s := c.Member("extra_content").Member("google").Member("thought_signature"); s.IsString() {
+			p.Signature = s.Str()
+		}
+		if custom := c.Member("custom"); custom.IsObject() {
+			p.Tool = translate.ToolName{Name: custom.Member("name").Str(), Custom: true}
+			p.Text = custom.Member("input").Text()
+		} else {
+			function := c.Member("function")
+			p.Tool.Name = function.Member("name").Str()
+			p.Input = translate.CallInput(function.Member("arguments"))
+		}
+		if p.Tool.Name == "" {
+			return nil, r.Malformed("function.name")
+		}
+		parts = append(parts, p)
+		r.Leave()
+	}
+	return parts, nil
+}
+
+// reasoning reads the reasoning of a message. What was sealed by us has
+// the text within; a client that lost it still has the plain one.
+func (r reader) reasoning(f message) (parts []translate.Part) {
+	for _, d := range r.Elements(f.details) {
+		switch d.Member("type").Str() {
+		case "reasoning.encrypted":
+			if s, ok := translate.Unseal(d.Member("data").Str()); ok {
+				parts = append(parts, translate.Part{Kind: translate.ThinkingPart, Text: rawjson.Escaped(s.Text), Sealed: s})
+			}
+		case "reasoning.text":
+			if s := d.Member("signature"); s.IsString() {
+				parts = append(parts, translate.Part{Kind: translate.ThinkingPart, Text: d.Member("text").Text(), Sealed: translate.Sealed{Format: wire.Anthropic, Data: s.Str()}})
+			}
+		}
+	}
+	if len(parts) == 0 && f.reasoning.IsString() && len(f.reasoning) > 2 {
+		parts = append(parts, translate.Part{Kind: translate.ThinkingPart, Text: f.reasoning.Text(), Sealed: translate.Sealed{Format: r.Request.Format}})
+	}
+	return parts
+}
+
+// content reads a text or a list of content parts.
+func (r reader) content(v rawjson.Value) ([]translate.Part, error) {
+	if v.IsString() {
+		return []translate.Part{{Text: v.Text()}}, nil
+	}
+	if !v.IsArray() {
+		if v.Absent() {
+			return nil, nil
+		}
+		return nil, r.Malformed("content")
+	}
+	var parts []translate.Part
+	for i, c := range r.Elements(v) {
+		r.Enter("content", i)
+		p := translate.Part{Cache: rawjson.Used(c.Member("cache_control"))}
+		r.DropOthers(c, "type", "text", "refusal", "image_url", "input_audio", "file", "cache_control", "prompt_cache_breakpoint")
+		if p.Cache == nil && c.Member("prompt_cache_breakpoint").IsObject() {
+			p.Cache = rawjson.Value(`{"type":"ephemeral"}`)
+		}
+		kind := c.Member("type").Str()
+		var err error
+		switch kind {
+		case "text":
+			p.Text = c.Member("text").Text()
+		case "refusal":
+			p.Text = c.Member("refusal").Text()
+		case "image_url":
+			image := c.Member("image_url")
+			p.Media = &translate.Media{Detail: rawjson.Used(image.Member("detail"))}
+			err = r.Media(&p, image.Member("url"), "image/*", "image_url")
+		case "input_audio":
+			audio := c.Member("input_audio")
+			p.Kind, p.Field = translate.MediaPart, r.Path("input_audio")
+			p.Media = &translate.Media{Type: "audio/" + audio.Member("format").Str(), Data: audio.Member("data").Text()}
+			if p.Media.Data.Empty() {
+				err = r.Malformed("input_audio.data")
+			}
+		case "file":
+			file := c.Member("file")
+			p.Media = &translate.Media{Name: file.Member("filename").Text()}
+			err = r.Media(&p, file.Member("file_data"), "application/pdf", "file")
+		default:
+			err = r.Refuse("type", "unknown kind of content")
+		}
+		if err != nil {
+			return nil, err
+		}
+		parts = append(parts, p)
+		r.Leave()
+	}
+	return parts, nil
+}

@@ -154,7 +154,7 @@ func (a *App) open() (*state, error) {
 	}
 	s := newState(store, files)
 	if a.Originals != nil { // sessions are known again after a restart
-		s.key.secret = sessioncache.DeriveKey(a.Originals.key, "tenants")
+		s.key.Secret = sessioncache.DeriveKey(a.Originals.key, "tenants")
 	}
 	return s, nil
 }

@@ -22,9 +22,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/caddyserver/caddy/v2"
-
 	"github.com/caddy-llm-cache/caddy-llm-cache/audit"
+	"github.com/caddy-llm-cache/caddy-llm-cache/tenant"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
@@ -60,11 +59,8 @@ func (h *Handler) newRecord(s *auditSink, r *http.Request, v *wire.View, tools b
 	if !tools {
 		rec.Kind = audit.KindSide
 	}
-	rec.User = rec.Tenant
-	if repl, ok := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer); ok {
-		if user, ok := repl.GetString("http.auth.user.id"); ok && user != "" {
-			rec.User = user
-		}
+	if rec.User = tenant.User(r); rec.User == "" {
+		rec.User = rec.Tenant
 	}
 	return rec
 }
@@ -78,7 +74,7 @@ func (h *Handler) refused(r *http.Request, v *wire.View) {
 	}
 	defer s.unpin()
 	rec := h.newRecord(s, r, v, v.OffersTools() || v.InheritsTools())
-	session := h.state.Acquire(h.sessionKey(r, h.state.tenant(r), v))
+	session := h.state.Acquire(h.sessionKey(r, h.state.key.Of(r), v))
 	rec.Session = session.ID()
 	h.state.Release(session)
 	rec.Outcome, rec.Status = audit.Failed, http.StatusBadRequest
@@ -150,7 +146,7 @@ func content(v *wire.View, t *wire.Turn) *audit.Content {
 // tenant hashes a request's credentials as they stand on record: by a key that
 // outlives the process.
 func (s *auditSink) tenant(r *http.Request) string {
-	sum := s.key().hash(r)
+	sum := s.key().Hash(r)
 	return hex.EncodeToString(sum[:8])
 }
 

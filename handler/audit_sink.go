@@ -31,6 +31,7 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/audit"
 	"github.com/caddy-llm-cache/caddy-llm-cache/layer"
+	"github.com/caddy-llm-cache/caddy-llm-cache/tenant"
 )
 
 // flushTime bounds what the end of a sink waits for its store.
@@ -50,19 +51,19 @@ type auditSink struct {
 	content atomic.Bool
 	pins    atomic.Int64 // one for the configurations, one for each open turn
 	logger  *zap.Logger
-	key     func() *tenantKey
+	key     func() *tenant.Key
 }
 
 func newSink(open func() (audit.Store, error), o audit.Options, content bool, logger *zap.Logger) *auditSink {
 	s := &auditSink{store: &lateStore{open: open}, logger: logger}
 	s.queue = audit.NewQueue(s.store, o, &auditCounters)
 	s.content.Store(content)
-	s.key = sync.OnceValue(func() *tenantKey {
+	s.key = sync.OnceValue(func() *tenant.Key {
 		key, err := auditKey(filepath.Join(dataDir(), "audit.key"))
 		if err != nil {
 			logger.Warn("tenants have other hashes after a restart", zap.Error(err))
 		}
-		return &tenantKey{secret: key}
+		return &tenant.Key{Secret: key}
 	})
 	s.pins.Store(1)
 	return s

@@ -36,6 +36,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/metric"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+	"github.com/caddy-llm-cache/caddy-llm-cache/tenant"
 	"github.com/caddy-llm-cache/caddy-llm-cache/upstream"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
@@ -302,7 +303,7 @@ func (h *Handler) Validate() error {
 	if err := h.Heartbeat.Validate(); err != nil {
 		return fmt.Errorf("heartbeat: %w", err)
 	}
-	if err := validateTenant(h.Tenant); err != nil {
+	if err := tenant.Validate(h.Tenant); err != nil {
 		return fmt.Errorf("tenant: %w", err)
 	}
 	if h.MaxBody < 0 || h.MaxBody > largestMaxBody {
@@ -335,7 +336,7 @@ func (h *Handler) Cleanup() error {
 
 // ServeHTTP implements caddyhttp.MiddlewareHandler.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
-	h.name(r)
+	tenant.Name(r, h.Tenant)
 	if f, ok := r.Context().Value(pingKey{}).(*flight); ok {
 		return h.servePing(w, r, next, f)
 	}

@@ -17,9 +17,7 @@ package handler
 import (
 	"cmp"
 	"net/http"
-	"regexp"
 	"slices"
-	"strings"
 	"sync"
 
 	"go.uber.org/zap"
@@ -29,6 +27,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp/headers"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
+	"github.com/caddy-llm-cache/caddy-llm-cache/tenant"
 )
 
 // Tenants are told apart by their credentials. A handler that writes the same
@@ -117,18 +116,9 @@ func writtenForAll(h *headers.Handler) string {
 	}
 	for name, values := range h.Request.Set {
 		name = http.CanonicalHeaderKey(name)
-		if slices.Contains(credentialHeaders[:], name) && !slices.ContainsFunc(values, differs) {
+		if tenant.IsCredential(name) && !slices.ContainsFunc(values, tenant.Differs) {
 			return name
 		}
 	}
 	return ""
-}
-
-var placeholders = regexp.MustCompile(`\{[^{}]+\}`)
-
-// differs tells whether a value may be another for each request.
-func differs(value string) bool {
-	return slices.ContainsFunc(placeholders.FindAllString(value, -1), func(p string) bool {
-		return !slices.ContainsFunc([]string{"{env.", "{file.", "{system."}, func(same string) bool { return strings.HasPrefix(p, same) })
-	})
 }

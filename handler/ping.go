@@ -38,6 +38,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/layer"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/billing"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+	"github.com/caddy-llm-cache/caddy-llm-cache/tenant"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
@@ -156,7 +157,7 @@ func (c *call) way(r *http.Request, body []byte) *lastRequest {
 
 // secretHeader tells whether a header may hold a secret.
 func secretHeader(name string) bool {
-	return slices.Contains(credentialHeaders[:], name) || name == "Cookie" || name == "Proxy-Authorization"
+	return tenant.IsCredential(name) || name == "Cookie" || name == "Proxy-Authorization"
 }
 
 // pingBody makes the body of a ping of one that was sent: up to the last message

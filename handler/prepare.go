@@ -120,7 +120,7 @@ func (h *Handler) prepare(r *http.Request, format wire.Format, raw, body []byte)
 		}
 	}()
 
-	tenant := h.state.tenant(r)
+	tenant := h.state.key.Of(r)
 	view, err := h.parse(format, body, tenant)
 	if err == nil && !view.Thread.Empty() && !h.up.Holds(format) {
 		if view.Partial {

@@ -15,7 +15,6 @@
 package handler
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"net/http"
@@ -24,11 +23,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
-	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
@@ -152,60 +149,6 @@ func TestSaid(t *testing.T) {
 	}
 	if got := send(chat(monday, "Another.", called), wire.Turn{Text: "Done."}); got == first || got == second {
 		t.Error("another prompt with a call of the same id is the same session")
-	}
-}
-
-func TestTenant(t *testing.T) {
-	s := newState(nil, nil)
-	of := func(user string, headers ...string) sessioncache.Tenant {
-		r := httptest.NewRequest(http.MethodPost, "/", nil)
-		for i := 0; i < len(headers); i += 2 {
-			r.Header.Add(headers[i], headers[i+1])
-		}
-		repl := caddy.NewReplacer()
-		if user != "" {
-			repl.Set("http.auth.user.id", user)
-		}
-		return s.tenant(r.WithContext(context.WithValue(r.Context(), caddy.ReplacerCtxKey, repl)))
-	}
-	seen := map[sessioncache.Tenant]int{}
-	cases := []sessioncache.Tenant{
-		of(""),
-		of("alice"),
-		of("bob"),
-		of("", "Authorization", "Bearer a"),
-		of("alice", "Authorization", "Bearer a"),
-		of("", "X-Api-Key", "Bearer a"),
-		of("", "X-Goog-Api-Key", "Bearer a"),
-		of("", "Api-Key", "Bearer a"),
-		of("", "X-Api-Key", "a", "X-Api-Key", "b"),
-		of("", "X-Api-Key", "ab"),
-		of("", "X-Api-Key", "a", "X-Goog-Api-Key", "b"),
-	}
-	for i, c := range cases {
-		if j, ok := seen[c]; ok {
-			t.Errorf("cases %d and %d are one tenant", i, j)
-		}
-		seen[c] = i
-	}
-	if of("", "X-Api-Key", "ab") != of("", "X-Api-Key", "ab", "X-Session-Id", "z") {
-		t.Error("a tenant is not stable")
-	}
-	query := func(raw string) sessioncache.Tenant {
-		return s.tenant(httptest.NewRequest(http.MethodPost, "/?"+raw, nil))
-	}
-	for i, raw := range []string{"key=a", "key=b", "access_token=a", "key=a&key=b", "key=a%00key%3Db", "key=a;b", "key=a;c"} {
-		if j, ok := seen[query(raw)]; ok {
-			t.Errorf("query %s and case %d are one tenant", raw, j)
-		}
-		seen[query(raw)] = len(cases) + i
-	}
-	if query("alt=sse") != of("") || query("key=a&alt=sse") != query("alt=sse&%6Bey=a") {
-		t.Error("what is no credential makes another tenant")
-	}
-	other := newState(nil, nil)
-	if r := httptest.NewRequest(http.MethodPost, "/", nil); other.tenant(r) == s.tenant(r) {
-		t.Error("two stores hash alike")
 	}
 }
 

@@ -25,6 +25,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/box"
 	"github.com/caddy-llm-cache/caddy-llm-cache/box/overlay"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+	"github.com/caddy-llm-cache/caddy-llm-cache/tenant"
 )
 
 // states holds every open session store, so that a store outlives the
@@ -36,7 +37,7 @@ var states = caddy.NewUsagePool()
 // on it has ended.
 type state struct {
 	sessioncache.Store
-	key       tenantKey
+	key       tenant.Key
 	blocks    *sessioncache.Blocks // texts that were folded
 	keeper    *keeper
 	pins      atomic.Int64 // one for the configurations, one for each request
@@ -52,7 +53,7 @@ type state struct {
 // newState returns a state that keeps folded texts in files, too, if there are any.
 func newState(store sessioncache.Store, files *sessioncache.BlockFiles) *state {
 	s := &state{Store: store, keeper: newKeeper(), blocks: sessioncache.NewBlocks(files), overlays: overlay.NewStore()}
-	_, _ = rand.Read(s.key.secret[:]) // never fails
+	_, _ = rand.Read(s.key.Secret[:]) // never fails
 	s.pins.Store(1)
 	return s
 }

@@ -17,8 +17,6 @@ package handler
 import (
 	"net/http"
 
-	"github.com/caddyserver/caddy/v2"
-
 	"github.com/caddy-llm-cache/caddy-llm-cache/box/queue"
 )
 
@@ -29,7 +27,7 @@ func (c *call) ticket(r *http.Request) queue.Ticket {
 	}
 	first := c.view.First()
 	return queue.Ticket{
-		Person:  c.h.state.person(r),
+		Person:  c.h.state.key.Person(r),
 		Lineage: c.id + first.String(),
 		Side:    !c.ex.OffersTools() || isSide(r.Header),
 	}
@@ -41,24 +39,12 @@ func (h *Handler) sideTicket(r *http.Request) queue.Ticket {
 	if h.Queue == nil {
 		return queue.Ticket{}
 	}
-	return queue.Ticket{Person: h.state.person(r), Side: true}
+	return queue.Ticket{Person: h.state.key.Person(r), Side: true}
 }
 
 // isSide tells a side request by the hints that Claude Code gives to gateways.
 func isSide(h http.Header) bool {
 	return first(h, "X-Claude-Code-Request-Class") == "auxiliary"
-}
-
-// person is whom a request is counted for: the user that Caddy has
-// authenticated, else the credential.
-func (s *state) person(r *http.Request) string {
-	if repl, ok := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer); ok {
-		if user, ok := repl.GetString("http.auth.user.id"); ok && user != "" {
-			return "user " + user
-		}
-	}
-	t := s.tenant(r)
-	return string(t[:])
 }
 
 // openQueue finds the site's queue.

@@ -30,6 +30,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/box"
 	"github.com/caddy-llm-cache/caddy-llm-cache/layer"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+	"github.com/caddy-llm-cache/caddy-llm-cache/tenant"
 	"github.com/caddy-llm-cache/caddy-llm-cache/translate"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
@@ -73,7 +74,7 @@ type frontKey [sha256.Size]byte
 
 func (c *call) frontKey() (key frontKey) {
 	sum := sha256.New()
-	sum.Write(appendField(c.tenant[:], c.view.Model))
+	sum.Write(tenant.AppendField(c.tenant[:], c.view.Model))
 	for i := range c.view.Blocks[:c.view.System] {
 		h := c.view.Blocks[i].Hash
 		sum.Write(h[:])
@@ -158,7 +159,7 @@ func (c *call) remember(r *http.Request) {
 		var b *base
 		if f.body != nil {
 			sum := sha256.New()
-			sum.Write(appendField(appendField(nil, c.view.Model), f.path))
+			sum.Write(tenant.AppendField(tenant.AppendField(nil, c.view.Model), f.path))
 			sum.Write(f.body)
 			b = &base{id: hex.EncodeToString(sum.Sum(nil)[:16]), way: c.way(r, f.body), client: c.view.Format, target: f.target, path: f.path, model: c.view.Model, owner: c.tenant}
 		}

@@ -1,0 +1,188 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+// Package tenant tells whose requests are, by keyed hashes of their credentials.
+package tenant
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"fmt"
+	"hash"
+	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+)
+
+// credentials are the headers that tell tenants apart.
+var credentials = [...]string{"Authorization", "X-Api-Key", "X-Goog-Api-Key", "Api-Key"}
+
+// parameters do the same in the query of the Gemini API.
+var parameters = [...]string{"key", "access_token"}
+
+// IsCredential reports whether a header, in canonical form, tells tenants apart.
+func IsCredential(header string) bool { return slices.Contains(credentials[:], header) }
+
+// Key hashes credentials.
+type Key struct {
+	// Secret is the key. It is not to change once it has been used.
+	Secret [32]byte
+
+	macs sync.Pool // of *mac: to set one up costs more than to use it
+}
+
+// mac is a hash in the making.
+type mac struct {
+	hash.Hash
+	fields []byte
+	sum    [sha256.Size]byte
+}
+
+// longestFields bounds the room for credentials that is kept.
+const longestFields = 4 << 10
+
+// Hash hashes what tells tenants apart.
+func (k *Key) Hash(r *http.Request) [sha256.Size]byte {
+	m, ok := k.macs.Get().(*mac)
+	if !ok {
+		m = &mac{Hash: hmac.New(sha256.New, k.Secret[:])}
+	}
+	m.Reset()
+	m.fields = appendCredentials(m.fields[:0], r)
+	_, _ = m.Write(m.fields)
+	sum := [sha256.Size]byte(m.Sum(m.sum[:0]))
+	clear(m.fields)
+	if cap(m.fields) <= longestFields {
+		k.macs.Put(m)
+	}
+	return sum
+}
+
+// Of returns whose a request is.
+func (k *Key) Of(r *http.Request) (t sessioncache.Tenant) {
+	sum := k.Hash(r)
+	copy(t[:], sum[:])
+	return t
+}
+
+// Person is whom a request is counted for: the user that Caddy has authenticated, else
+// the credential.
+func (k *Key) Person(r *http.Request) string {
+	if user := User(r); user != "" {
+		return "user " + user
+	}
+	t := k.Of(r)
+	return string(t[:])
+}
+
+// User is the user that Caddy has authenticated, "" for none.
+func User(r *http.Request) string {
+	repl, ok := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
+	if !ok {
+		return ""
+	}
+	user, _ := repl.GetString("http.auth.user.id")
+	return user
+}
+
+// appendCredentials appends what tells tenants apart.
+func appendCredentials(b []byte, r *http.Request) []byte {
+	for _, name := range credentials {
+		for _, v := range r.Header[name] {
+			b = AppendField(b, v)
+		}
+		b = AppendField(b, "")
+	}
+	b = appendQuery(b, r.URL.RawQuery)
+	if whose, ok := caddyhttp.GetVar(r.Context(), namedVar).(string); ok {
+		b = append(b, whose...)
+	}
+	if repl, ok := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer); ok {
+		if user, ok := repl.GetString("http.auth.user.id"); ok {
+			b = AppendField(b, user)
+		}
+	}
+	return b
+}
+
+// namedVar is where a request says whose it is, besides its credentials.
+const namedVar = "llm_tenant"
+
+// Name notes whose a request is besides, by placeholders.
+func Name(r *http.Request, by []string) {
+	if len(by) == 0 {
+		return
+	}
+	repl, ok := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
+	if !ok {
+		return
+	}
+	fields, empty := AppendField(nil, "tenant"), true
+	for _, t := range by {
+		v := repl.ReplaceAll(t, "")
+		fields, empty = AppendField(fields, v), empty && v == ""
+	}
+	if !empty {
+		caddyhttp.SetVar(r.Context(), namedVar, string(fields))
+	}
+}
+
+// Validate reports what is the same for every request.
+func Validate(by []string) error {
+	for _, t := range by {
+		if !placeholders.MatchString(t) {
+			return fmt.Errorf("%q is the same for every request: it holds no placeholder", t)
+		}
+	}
+	return nil
+}
+
+var placeholders = regexp.MustCompile(`\{[^{}]+\}`)
+
+// Differs reports whether a value with placeholders may be another for each request.
+func Differs(value string) bool {
+	return slices.ContainsFunc(placeholders.FindAllString(value, -1), func(p string) bool {
+		return !slices.ContainsFunc([]string{"{env.", "{file.", "{system."}, func(same string) bool { return strings.HasPrefix(p, same) })
+	})
+}
+
+// appendQuery appends the credentials in a query, where Gemini takes them too.
+// One that cannot be read is a credential as a whole.
+func appendQuery(b []byte, raw string) []byte {
+	if raw == "" {
+		return b
+	}
+	query, err := url.ParseQuery(raw)
+	if err != nil {
+		return AppendField(b, raw)
+	}
+	for _, name := range parameters {
+		for _, v := range query[name] {
+			b = AppendField(b, name+"="+url.QueryEscape(v))
+		}
+	}
+	return b
+}
+
+// AppendField appends a value so that no two lists of values read alike: header
+// values hold no NUL.
+func AppendField(b []byte, v string) []byte { return append(append(b, v...), 0) }

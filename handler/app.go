@@ -28,6 +28,7 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/layer/budget"
 	"github.com/caddy-llm-cache/caddy-llm-cache/metric"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
@@ -127,8 +128,8 @@ func (a *App) Provision(ctx caddy.Context) error {
 
 // Validate reports the first option that makes no sense.
 func (a *App) Validate() error {
-	if a.BodiesInFlight != 0 && a.BodiesInFlight < smallestBodies {
-		return fmt.Errorf("bodies_in_flight: %d is below %d bytes", a.BodiesInFlight, smallestBodies)
+	if a.BodiesInFlight != 0 && a.BodiesInFlight < budget.Smallest {
+		return fmt.Errorf("bodies_in_flight: %d is below %d bytes", a.BodiesInFlight, budget.Smallest)
 	}
 	return nil
 }
@@ -194,7 +195,7 @@ func (a *App) govern() {
 		a.logger.Error("adjusting the session store", zap.Error(err))
 	}
 	a.Originals.adjust(s)
-	bodies.resize(cmp.Or(a.BodiesInFlight, defaultBodies))
+	budget.Bodies.Resize(cmp.Or(a.BodiesInFlight, budget.Default))
 	s.keeper.use(a)
 	a.adjustAudit()
 	a.learn()

@@ -25,6 +25,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/layer"
+	"github.com/caddy-llm-cache/caddy-llm-cache/layer/budget"
 	"github.com/caddy-llm-cache/caddy-llm-cache/translate"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
@@ -36,7 +37,7 @@ type arrival struct {
 	layer.Payload
 	h      *Handler
 	format wire.Format
-	share  *share
+	share  *budget.Share
 	why    bypass // where undone is set
 }
 
@@ -48,10 +49,10 @@ func (a *arrival) receive(w http.ResponseWriter, r *http.Request) (err error) {
 	if coding != "" {
 		forms = 1
 	}
-	done := a.share.read()
+	done := a.share.Read()
 	a.Data, err = layer.Read(w, r, a.h.MaxBody, func(has, room int) error {
-		a.share.progress(int64(has))
-		return a.share.grow(r.Context(), forms*a.announced(r, room))
+		a.share.Progress(int64(has))
+		return a.share.Grow(r.Context(), forms*a.announced(r, room))
 	})
 	done()
 	if err != nil || coding == "" {
@@ -64,7 +65,7 @@ func (a *arrival) receive(w http.ResponseWriter, r *http.Request) (err error) {
 	a.h.guard("decoding a request", func() {
 		a.Undone = errUndecoded
 		a.Plain, a.Undone = layer.DecodeRequest(coding, a.Data, a.h.MaxBody, func(_, room int) error {
-			return a.share.grow(r.Context(), sent+a.forms()*int64(room))
+			return a.share.Grow(r.Context(), sent+a.forms()*int64(room))
 		})
 	})
 	switch err := a.Undone; {
@@ -131,7 +132,7 @@ func (a *arrival) settle(c *call) {
 			sent = len(c.ex.Body)
 		}
 	}
-	a.share.settle(n + a.layers()*int64(sent))
+	a.share.Settle(n + a.layers()*int64(sent))
 }
 
 // pass sends a request on of which no more than its beginning was read. Where
@@ -139,17 +140,17 @@ func (a *arrival) settle(c *call) {
 func (a *arrival) pass(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
 	h := a.h
 	if !h.up.Verbatim(a.format) {
-		bodiesWaited.WithLabelValues(waitRefused).Inc()
+		budget.Refused()
 		h.count(outcomeNoRoom)
-		w.Header().Set("Retry-After", strconv.Itoa(int(bodyPatience/time.Second)))
+		w.Header().Set("Retry-After", strconv.Itoa(int(budget.Patience/time.Second)))
 		return layer.Fail(w, a.format, &translate.Failure{Status: http.StatusServiceUnavailable, Message: "too many large requests at once, try again later"})
 	}
-	bodiesWaited.WithLabelValues(waitUnread).Inc()
+	budget.PassedUnread()
 	h.pass(w, r, a.format, bypass{reason: reasonNoRoom, err: layer.ErrNoRoom})
 	h.count(outcomePassed)
 	wire.Recycle(a.Plain)
 	a.Plain = nil
-	a.share.settle(int64(cap(a.Data)))
+	a.share.Settle(int64(cap(a.Data)))
 	r.Body, r.GetBody = &unread{a: a, rest: r.Body, begun: bytes.NewReader(a.Data)}, nil
 	return h.unknown(r, unlooked, a.format).through(next).ServeHTTP(w, r)
 }
@@ -170,7 +171,7 @@ func (u *unread) Read(p []byte) (int, error) {
 		u.begun = nil
 		wire.Recycle(u.a.Data)
 		u.a.Data = nil
-		u.a.share.settle(0)
+		u.a.share.Settle(0)
 	}
 	return u.rest.Read(p)
 }

@@ -23,6 +23,7 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
 	"github.com/caddy-llm-cache/caddy-llm-cache/layer"
+	"github.com/caddy-llm-cache/caddy-llm-cache/layer/budget"
 	"github.com/caddy-llm-cache/caddy-llm-cache/translate"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
@@ -37,11 +38,11 @@ func (h *Handler) countsItself(r *http.Request) (f wire.Format, ok bool) {
 // serveCount answers with our own estimate, and says so in a header. What the
 // upstream could not be asked is refused as the request itself would be.
 func (h *Handler) serveCount(w http.ResponseWriter, r *http.Request, f wire.Format) error {
-	a := &arrival{h: h, format: f, share: bodies.open()}
-	defer a.share.close()
+	a := &arrival{h: h, format: f, share: budget.Bodies.Open()}
+	defer a.share.Close()
 	switch err := a.receive(w, r); {
 	case errors.Is(err, layer.ErrNoRoom):
-		w.Header().Set("Retry-After", strconv.Itoa(int(bodyPatience/time.Second)))
+		w.Header().Set("Retry-After", strconv.Itoa(int(budget.Patience/time.Second)))
 		return layer.Fail(w, f, &translate.Failure{Status: http.StatusServiceUnavailable, Message: "too many large requests at once, try again later"})
 	case err != nil:
 		return err

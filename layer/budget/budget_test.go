@@ -12,7 +12,7 @@
 // See the License for the specific language governing permissions and
 // limitations under the License.
 
-package handler
+package budget
 
 import (
 	"context"
@@ -30,16 +30,16 @@ import (
 func TestBudgetKeepsOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const mib = 1 << 20
-		b := newBudget(80 * mib) // 70 for all, 10 for small ones
-		first := b.open()
-		if err := first.grow(t.Context(), 60*mib); err != nil {
+		b := New(80 * mib) // 70 for all, 10 for small ones
+		first := b.Open()
+		if err := first.Grow(t.Context(), 60*mib); err != nil {
 			t.Fatal(err)
 		}
 		served := make(chan string, 8)
-		ask := func(name string, n int64) *share {
-			s := b.open()
+		ask := func(name string, n int64) *Share {
+			s := b.Open()
 			go func() {
-				if s.grow(t.Context(), n) == nil {
+				if s.Grow(t.Context(), n) == nil {
 					served <- name
 				}
 			}()
@@ -64,11 +64,11 @@ func TestBudgetKeepsOrder(t *testing.T) {
 			}
 		}
 		expect("small", "another")
-		small.close()
+		small.Close()
 		expect("third")
-		first.close()
+		first.Close()
 		expect("large", "next")
-		if n := b.held(); n != (50+9+4+4)*mib {
+		if n := b.Held(); n != (50+9+4+4)*mib {
 			t.Errorf("%d bytes held", n)
 		}
 	})
@@ -77,30 +77,30 @@ func TestBudgetKeepsOrder(t *testing.T) {
 // TestBudgetEndsWaits: nobody waits for ever, and who leaves is not in the way.
 func TestBudgetEndsWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newBudget(80 << 20)
-		all := b.open()
-		if err := all.grow(t.Context(), 1<<40); err != nil { // more than there is, but alone
+		b := New(80 << 20)
+		all := b.Open()
+		if err := all.Grow(t.Context(), 1<<40); err != nil { // more than there is, but alone
 			t.Fatal(err)
 		}
 		start := time.Now()
-		if err := b.open().grow(t.Context(), 5<<20); !errors.Is(err, layer.ErrNoRoom) || time.Since(start) != bodyPatience {
+		if err := b.Open().Grow(t.Context(), 5<<20); !errors.Is(err, layer.ErrNoRoom) || time.Since(start) != Patience {
 			t.Errorf("%v after %v", err, time.Since(start))
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		left, got := make(chan error), make(chan error)
-		go func() { left <- b.open().grow(ctx, 5<<20) }()
+		go func() { left <- b.Open().Grow(ctx, 5<<20) }()
 		synctest.Wait()
-		go func() { got <- b.open().grow(t.Context(), 6<<20) }()
+		go func() { got <- b.Open().Grow(t.Context(), 6<<20) }()
 		synctest.Wait()
 		cancel()
 		if err := <-left; !errors.Is(err, context.Canceled) {
 			t.Error(err)
 		}
-		all.close()
+		all.Close()
 		if err := <-got; err != nil {
 			t.Error(err)
 		}
-		if n := b.held(); n != 6<<20 || b.waiting.Len() != 0 {
+		if n := b.Held(); n != 6<<20 || b.waiting.Len() != 0 {
 			t.Errorf("%d bytes held, %d wait", n, b.waiting.Len())
 		}
 	})
@@ -110,24 +110,24 @@ func TestBudgetEndsWaits(t *testing.T) {
 // has come.
 func TestBudgetTakesBackPromises(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newBudget(80 << 20)
-		liar, honest := b.open(), b.open()
-		done := liar.read()
-		liar.progress(1 << 20)
-		if err := liar.grow(t.Context(), 70<<20); err != nil {
+		b := New(80 << 20)
+		liar, honest := b.Open(), b.Open()
+		done := liar.Read()
+		liar.Progress(1 << 20)
+		if err := liar.Grow(t.Context(), 70<<20); err != nil {
 			t.Fatal(err)
 		}
 		start := time.Now()
-		if err := honest.grow(t.Context(), 69<<20); err != nil || time.Since(start) >= 2*stall+1 {
+		if err := honest.Grow(t.Context(), 69<<20); err != nil || time.Since(start) >= 2*stall+1 {
 			t.Errorf("%v after %v", err, time.Since(start))
 		}
-		if err := liar.grow(t.Context(), 70<<20); !errors.Is(err, layer.ErrNoRoom) {
+		if err := liar.Grow(t.Context(), 70<<20); !errors.Is(err, layer.ErrNoRoom) {
 			t.Errorf("the liar goes on: %v", err)
 		}
 		done()
-		liar.close()
-		honest.close()
-		if n := b.held(); n != 0 || len(b.reading) != 0 {
+		liar.Close()
+		honest.Close()
+		if n := b.Held(); n != 0 || len(b.reading) != 0 {
 			t.Errorf("%d bytes held, %d are read", n, len(b.reading))
 		}
 		time.Sleep(2 * lull) // what is given back

@@ -12,7 +12,8 @@
 // See the License for the specific language governing permissions and
 // limitations under the License.
 
-package handler
+// Package budget bounds the memory that the bodies of requests in flight may take.
+package budget
 
 import (
 	"container/list"
@@ -25,12 +26,13 @@ import (
 )
 
 const (
-	// defaultBodies is what bodies in flight may take by default: the collector
+	// Default is what bodies in flight may take by default, in bytes: the collector
 	// lets a heap grow to twice of what lives in it.
-	defaultBodies  = 512 << 20
-	smallestBodies = 1 << 20
-	// bodyPatience is how long a request waits for room.
-	bodyPatience = 5 * time.Second
+	Default = 512 << 20
+	// Smallest is the least bound, in bytes.
+	Smallest = 1 << 20
+	// Patience is how long a request waits for room.
+	Patience = 5 * time.Second
 	// stall is how long a body may make no progress before the room that its
 	// length has promised it goes to those who wait.
 	stall = time.Second
@@ -44,18 +46,18 @@ const (
 	lull       = 5 * time.Second
 )
 
-// bodies is the budget of the whole process: its memory knows no configurations.
-var bodies = newBudget(defaultBodies)
+// Bodies is the budget of the whole process: its memory knows no configurations.
+var Bodies = New(Default)
 
-// budget bounds the memory of all bodies in flight, in all forms in which they
+// Budget bounds the memory of all bodies in flight, in all forms in which they
 // lie there at once. Room is given in the order in which it was asked for, but
 // that a part is kept for small bodies, which large ones shall not hold up.
-type budget struct {
+type Budget struct {
 	mu      sync.Mutex
 	main    pot
 	spare   pot       // for small shares when main is taken
 	waiting list.List // of *waiter
-	reading map[*share]struct{}
+	reading map[*Share]struct{}
 
 	litter  int64
 	pending bool // litter is about to be given back
@@ -66,9 +68,9 @@ type pot struct{ held, size int64 }
 
 func (p *pot) fits(n int64) bool { return p.held+n <= p.size }
 
-// share is what one request holds of a budget. It belongs to one goroutine.
-type share struct {
-	of          *budget
+// Share is what one request holds of a budget. It belongs to one goroutine.
+type Share struct {
+	of          *Budget
 	main, spare int64
 
 	// While its body is on its way:
@@ -78,19 +80,20 @@ type share struct {
 }
 
 type waiter struct {
-	share *share
+	share *Share
 	n     int64
 	ready chan struct{}
 }
 
-func newBudget(size int64) *budget {
-	b := &budget{reading: make(map[*share]struct{})}
-	b.resize(size)
+// New returns a budget of so many bytes.
+func New(size int64) *Budget {
+	b := &Budget{reading: make(map[*Share]struct{})}
+	b.Resize(size)
 	return b
 }
 
-// resize sets the bound. What is held stays held.
-func (b *budget) resize(size int64) {
+// Resize sets the bound. What is held stays held.
+func (b *Budget) Resize(size int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.spare.size = size / smallPart
@@ -98,26 +101,26 @@ func (b *budget) resize(size int64) {
 	b.serve()
 }
 
-// held returns the bytes that all shares hold.
-func (b *budget) held() int64 {
+// Held returns the bytes that all shares hold.
+func (b *Budget) Held() int64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.main.held + b.spare.held
 }
 
-// limit returns the bound.
-func (b *budget) limit() int64 {
+// Limit returns the bound.
+func (b *Budget) Limit() int64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.main.size + b.spare.size
 }
 
-// open returns a share that holds nothing.
-func (b *budget) open() *share { return &share{of: b} }
+// Open returns a share that holds nothing.
+func (b *Budget) Open() *Share { return &Share{of: b} }
 
-// grow makes the share one of n bytes, if it is smaller. It waits for its turn,
-// but not for long: layer.ErrNoRoom.
-func (s *share) grow(ctx context.Context, n int64) error {
+// Grow makes the share one of n bytes, if it is smaller. It waits for its turn,
+// but not for long: [layer.ErrNoRoom].
+func (s *Share) Grow(ctx context.Context, n int64) error {
 	b := s.of
 	b.mu.Lock()
 	if n -= s.main + s.spare; n <= 0 || b.waiting.Len() == 0 && b.fromMain(s, n) || b.fromSpare(s, n) {
@@ -136,7 +139,7 @@ func (s *share) grow(ctx context.Context, n int64) error {
 	s.waits, s.moved = false, time.Now()
 	select {
 	case <-w.ready: // be it at the last moment
-		bodiesWaited.WithLabelValues(waitServed).Inc()
+		waited.WithLabelValues("served").Inc()
 		return nil
 	default:
 		b.waiting.Remove(e)
@@ -146,7 +149,7 @@ func (s *share) grow(ctx context.Context, n int64) error {
 }
 
 func (w *waiter) wait(ctx context.Context) error {
-	patience := time.NewTimer(bodyPatience)
+	patience := time.NewTimer(Patience)
 	defer patience.Stop()
 	look := time.NewTicker(stall)
 	defer look.Stop()
@@ -167,8 +170,8 @@ func (w *waiter) wait(ctx context.Context) error {
 	}
 }
 
-// settle makes the share one of n bytes, which are taken already.
-func (s *share) settle(n int64) {
+// Settle makes the share one of n bytes, which are taken already.
+func (s *Share) Settle(n int64) {
 	b := s.of
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -179,8 +182,8 @@ func (s *share) settle(n int64) {
 	b.shrink(s, n)
 }
 
-// close gives the share back.
-func (s *share) close() {
+// Close gives the share back.
+func (s *Share) Close() {
 	b := s.of
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -196,15 +199,15 @@ func (s *share) close() {
 
 // tidy gives the memory of bodies that are gone back to the system, which the
 // collector would do minutes later.
-func (b *budget) tidy() {
+func (b *Budget) tidy() {
 	b.mu.Lock()
 	b.litter, b.pending = 0, false
 	b.mu.Unlock()
 	debug.FreeOSMemory()
 }
 
-// read tells that the body is on its way until the returned function is called.
-func (s *share) read() (done func()) {
+// Read tells that the body is on its way until the returned function is called.
+func (s *Share) Read() (done func()) {
 	b := s.of
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -217,8 +220,8 @@ func (s *share) read() (done func()) {
 	}
 }
 
-// progress tells what the body takes so far in fact.
-func (s *share) progress(arrived int64) {
+// Progress tells what the body takes so far in fact.
+func (s *Share) Progress(arrived int64) {
 	s.of.mu.Lock()
 	defer s.of.mu.Unlock()
 	s.moved, s.arrived = time.Now(), arrived
@@ -228,7 +231,7 @@ func (s *share) progress(arrived int64) {
 
 // fromMain takes n bytes for a share if they are there, or if nobody else holds
 // any: what is larger than all room goes alone.
-func (b *budget) fromMain(s *share, n int64) bool {
+func (b *Budget) fromMain(s *Share, n int64) bool {
 	if !b.main.fits(n) && b.main.held != s.main {
 		return false
 	}
@@ -237,7 +240,7 @@ func (b *budget) fromMain(s *share, n int64) bool {
 	return true
 }
 
-func (b *budget) fromSpare(s *share, n int64) bool {
+func (b *Budget) fromSpare(s *Share, n int64) bool {
 	if s.main+s.spare+n > smallShare || !b.spare.fits(n) {
 		return false
 	}
@@ -246,7 +249,7 @@ func (b *budget) fromSpare(s *share, n int64) bool {
 	return true
 }
 
-func (b *budget) shrink(s *share, to int64) {
+func (b *Budget) shrink(s *Share, to int64) {
 	n := s.main + s.spare - to
 	if n <= 0 {
 		return
@@ -261,7 +264,7 @@ func (b *budget) shrink(s *share, to int64) {
 
 // serve gives room to those who wait: in their order, and small ones what is
 // kept for them.
-func (b *budget) serve() {
+func (b *Budget) serve() {
 	inOrder := true
 	for e := b.waiting.Front(); e != nil; {
 		w, next := e.Value.(*waiter), e.Next()
@@ -277,7 +280,7 @@ func (b *budget) serve() {
 }
 
 // sweep takes room from bodies that are announced and do not come.
-func (b *budget) sweep() {
+func (b *Budget) sweep() {
 	since := time.Now().Add(-stall)
 	for s := range b.reading {
 		if !s.waits && s.moved.Before(since) {

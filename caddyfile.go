@@ -24,6 +24,7 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/app"
 	"github.com/caddy-llm-cache/caddy-llm-cache/box"
 	"github.com/caddy-llm-cache/caddy-llm-cache/handler"
 	"github.com/caddy-llm-cache/caddy-llm-cache/option"
@@ -60,9 +61,9 @@ import (
 // The audit stores stand at parseAudit, the bounds of pings at
 // parseKeepAliveLimits, the files of folded texts at parseOriginals.
 func parseApp(d *caddyfile.Dispenser, existing any) (any, error) {
-	app := new(handler.App)
+	a := new(app.App)
 	if before, ok := existing.(httpcaddyfile.App); ok {
-		if err := json.Unmarshal(before.Value, app); err != nil {
+		if err := json.Unmarshal(before.Value, a); err != nil {
 			return nil, d.WrapErr(err)
 		}
 	}
@@ -72,7 +73,7 @@ func parseApp(d *caddyfile.Dispenser, existing any) (any, error) {
 	}
 	err := option.Block(d, "llm_cache", option.Options{
 		"store": func(d *caddyfile.Dispenser) error {
-			if app.StoreRaw != nil {
+			if a.StoreRaw != nil {
 				return d.Err("duplicate option \"store\"")
 			}
 			if !d.NextArg() {
@@ -83,19 +84,19 @@ func parseApp(d *caddyfile.Dispenser, existing any) (any, error) {
 			if err != nil {
 				return err
 			}
-			app.StoreRaw = caddyconfig.JSONModuleObject(store, "module", name, nil)
+			a.StoreRaw = caddyconfig.JSONModuleObject(store, "module", name, nil)
 			return nil
 		},
-		"audit":     parseAudit(app),
-		"keepalive": option.Once(func() bool { return app.KeepAlive != nil }, option.Guest(&app.KeepAlive)),
-		"originals": parseOriginals(app),
-		"bodies_in_flight": option.Once(func() bool { return app.BodiesInFlight != 0 },
-			option.Checked(option.Size(&app.BodiesInFlight), app.Validate)),
+		"audit":     parseAudit(a),
+		"keepalive": option.Once(func() bool { return a.KeepAlive != nil }, option.Guest(&a.KeepAlive)),
+		"originals": parseOriginals(a),
+		"bodies_in_flight": option.Once(func() bool { return a.BodiesInFlight != 0 },
+			option.Checked(option.Size(&a.BodiesInFlight), a.Validate)),
 	})
 	if err != nil {
 		return nil, err
 	}
-	return httpcaddyfile.App{Name: "llm_cache", Value: caddyconfig.JSON(app, nil)}, nil
+	return httpcaddyfile.App{Name: "llm_cache", Value: caddyconfig.JSON(a, nil)}, nil
 }
 
 // parseHandler sets up the handler from its directive, which is ordered before

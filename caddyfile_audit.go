@@ -18,7 +18,7 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/handler"
+	"github.com/caddy-llm-cache/caddy-llm-cache/app"
 	"github.com/caddy-llm-cache/caddy-llm-cache/option"
 )
 
@@ -48,9 +48,9 @@ import (
 //
 // What each option means and its default stand at the fields of
 // handler.AuditSQLite, handler.AuditPostgres and handler.AuditJSONL.
-func parseAudit(app *handler.App) option.Option {
+func parseAudit(a *app.App) option.Option {
 	return func(d *caddyfile.Dispenser) error {
-		if app.AuditRaw != nil {
+		if a.AuditRaw != nil {
 			return d.Err("duplicate option \"audit\"")
 		}
 		name := "sqlite"
@@ -61,7 +61,7 @@ func parseAudit(app *handler.App) option.Option {
 		if err != nil {
 			return err
 		}
-		app.AuditRaw = caddyconfig.JSONModuleObject(store, "module", name, nil)
+		a.AuditRaw = caddyconfig.JSONModuleObject(store, "module", name, nil)
 		return nil
 	}
 }

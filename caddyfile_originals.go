@@ -17,7 +17,7 @@ package llmcache
 import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/handler"
+	"github.com/caddy-llm-cache/caddy-llm-cache/app"
 	"github.com/caddy-llm-cache/caddy-llm-cache/option"
 )
 
@@ -33,21 +33,21 @@ import (
 //
 // The options are those of disk. What each means and its default stand at the
 // fields of handler.Originals.
-func parseOriginals(app *handler.App) option.Option {
+func parseOriginals(a *app.App) option.Option {
 	return func(d *caddyfile.Dispenser) error {
-		if app.Originals != nil {
+		if a.Originals != nil {
 			return d.Err("duplicate option \"originals\"")
 		}
 		var where string
 		if !d.AllArgs(&where) {
 			return d.ArgErr()
 		}
-		o := new(handler.Originals)
+		o := new(app.Originals)
 		switch where {
 		case "memory":
 			return option.Block(d, "originals memory", nil)
 		case "disk":
-			app.Originals = o
+			a.Originals = o
 		default:
 			return d.Errf("originals: %q is neither memory nor disk", where)
 		}

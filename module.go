@@ -24,19 +24,20 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp/reverseproxy"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/app"
 	"github.com/caddy-llm-cache/caddy-llm-cache/box"
 	"github.com/caddy-llm-cache/caddy-llm-cache/handler"
 	"github.com/caddy-llm-cache/caddy-llm-cache/replay"
 )
 
 func init() {
-	caddy.RegisterModule(handler.App{})
+	caddy.RegisterModule(app.App{})
 	caddy.RegisterModule(handler.Handler{})
-	caddy.RegisterModule(handler.MemoryStore{})
-	caddy.RegisterModule(handler.AuditSQLite{})
-	caddy.RegisterModule(handler.AuditPostgres{})
-	caddy.RegisterModule(handler.AuditJSONL{})
-	caddy.RegisterModule(handler.Admin{})
+	caddy.RegisterModule(app.MemoryStore{})
+	caddy.RegisterModule(app.AuditSQLite{})
+	caddy.RegisterModule(app.AuditPostgres{})
+	caddy.RegisterModule(app.AuditJSONL{})
+	caddy.RegisterModule(app.Admin{})
 	caddy.RegisterModule(box.Affinity{})
 
 	caddycmd.RegisterCommand(replay.Command())
@@ -48,30 +49,31 @@ func init() {
 
 // Interface guards
 var (
-	_ caddy.App          = (*handler.App)(nil)
-	_ caddy.Provisioner  = (*handler.App)(nil)
-	_ caddy.CleanerUpper = (*handler.App)(nil)
+	_ caddy.App          = (*app.App)(nil)
+	_ caddy.Provisioner  = (*app.App)(nil)
+	_ caddy.CleanerUpper = (*app.App)(nil)
 
 	_ caddy.Provisioner           = (*handler.Handler)(nil)
 	_ caddy.Validator             = (*handler.Handler)(nil)
 	_ caddy.CleanerUpper          = (*handler.Handler)(nil)
+	_ app.Site                    = (*handler.Handler)(nil)
 	_ caddyhttp.MiddlewareHandler = (*handler.Handler)(nil)
 
-	_ handler.Store         = (*handler.MemoryStore)(nil)
-	_ caddy.Provisioner     = (*handler.MemoryStore)(nil)
-	_ caddyfile.Unmarshaler = (*handler.MemoryStore)(nil)
+	_ app.Store             = (*app.MemoryStore)(nil)
+	_ caddy.Provisioner     = (*app.MemoryStore)(nil)
+	_ caddyfile.Unmarshaler = (*app.MemoryStore)(nil)
 
-	_ handler.AuditStore    = (*handler.AuditSQLite)(nil)
-	_ caddy.Provisioner     = (*handler.AuditSQLite)(nil)
-	_ caddyfile.Unmarshaler = (*handler.AuditSQLite)(nil)
-	_ handler.AuditStore    = (*handler.AuditPostgres)(nil)
-	_ caddy.Provisioner     = (*handler.AuditPostgres)(nil)
-	_ caddyfile.Unmarshaler = (*handler.AuditPostgres)(nil)
-	_ handler.AuditStore    = (*handler.AuditJSONL)(nil)
-	_ caddy.Provisioner     = (*handler.AuditJSONL)(nil)
-	_ caddyfile.Unmarshaler = (*handler.AuditJSONL)(nil)
+	_ app.AuditStore        = (*app.AuditSQLite)(nil)
+	_ caddy.Provisioner     = (*app.AuditSQLite)(nil)
+	_ caddyfile.Unmarshaler = (*app.AuditSQLite)(nil)
+	_ app.AuditStore        = (*app.AuditPostgres)(nil)
+	_ caddy.Provisioner     = (*app.AuditPostgres)(nil)
+	_ caddyfile.Unmarshaler = (*app.AuditPostgres)(nil)
+	_ app.AuditStore        = (*app.AuditJSONL)(nil)
+	_ caddy.Provisioner     = (*app.AuditJSONL)(nil)
+	_ caddyfile.Unmarshaler = (*app.AuditJSONL)(nil)
 
-	_ caddy.AdminRouter = (*handler.Admin)(nil)
+	_ caddy.AdminRouter = (*app.Admin)(nil)
 
 	_ reverseproxy.Selector = (*box.Affinity)(nil)
 	_ caddy.Provisioner     = (*box.Affinity)(nil)

@@ -16,12 +16,11 @@ package handler
 
 import (
 	"bytes"
-	"encoding/hex"
 	"encoding/json"
 	"net/http"
-	"strings"
 	"time"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/app"
 	"github.com/caddy-llm-cache/caddy-llm-cache/audit"
 	"github.com/caddy-llm-cache/caddy-llm-cache/tenant"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
@@ -29,7 +28,7 @@ import (
 
 // account is the record of a turn on its way to the audit store.
 type account struct {
-	sink   *auditSink
+	sink   *app.Sink
 	turn   *audit.Turn
 	record *audit.Record
 }
@@ -37,23 +36,23 @@ type account struct {
 // open begins the record of a turn. What is known now stands in it should the
 // process end before the turn does.
 func (c *call) open(r *http.Request) {
-	s := c.h.sink.pinned()
+	s := c.h.sink.Pinned()
 	if s == nil {
 		return
 	}
 	rec := c.h.newRecord(s, r, c.view, c.ex.OffersTools())
 	rec.Session, rec.Lineage, rec.Policy = c.id, c.ex.Lineage, string(c.ex.Policy)
 	rec.OriginalTokens, rec.SentTokens, rec.Queue = int64(c.ex.OriginalTokens), int64(c.sent()), c.overhead
-	c.account = &account{s, s.queue.Begin(rec), rec}
+	c.account = &account{s, s.Begin(rec), rec}
 }
 
 // newRecord begins the record of a request: who asks for what. A client's
 // conversation has tools, what it asks on the side has none.
-func (h *Handler) newRecord(s *auditSink, r *http.Request, v *wire.View, tools bool) *audit.Record {
+func (h *Handler) newRecord(s *app.Sink, r *http.Request, v *wire.View, tools bool) *audit.Record {
 	at := time.Now()
 	rec := &audit.Record{
 		ID: audit.NewID(at), At: at, Turns: 1, Kind: audit.KindTurn,
-		Tenant: s.tenant(r), Client: clientName(first(r.Header, "User-Agent")),
+		Tenant: s.Tenant(r), Client: audit.ClientName(first(r.Header, "User-Agent")),
 		Model: v.Model, ClientFormat: string(v.Format), UpstreamFormat: string(h.up.Target(v.Format)), Policy: string(h.Policy), Stream: v.Stream,
 	}
 	if !tools {
@@ -68,18 +67,18 @@ func (h *Handler) newRecord(s *auditSink, r *http.Request, v *wire.View, tools b
 // refused puts a request on record that was read, answered here by 400, and sent nowhere.
 func (h *Handler) refused(r *http.Request, v *wire.View) {
 	h.count(outcomeUnheld)
-	s := h.sink.pinned()
+	s := h.sink.Pinned()
 	if s == nil {
 		return
 	}
-	defer s.unpin()
+	defer s.Unpin()
 	rec := h.newRecord(s, r, v, v.OffersTools() || v.InheritsTools())
-	session := h.state.Acquire(h.sessionKey(r, h.state.key.Of(r), v))
+	session := h.state.Acquire(h.sessionKey(r, h.state.Key.Of(r), v))
 	rec.Session = session.ID()
 	h.state.Release(session)
 	rec.Outcome, rec.Status = audit.Failed, http.StatusBadRequest
 	rec.Total = time.Since(rec.At)
-	s.queue.End(s.queue.Begin(rec), rec)
+	s.Put(rec)
 }
 
 // close puts a turn on record, once.
@@ -87,7 +86,7 @@ func (a *account) close(c *call, outcome string, status int) {
 	if a == nil || a.sink == nil {
 		return
 	}
-	defer a.sink.unpin()
+	defer a.sink.Unpin()
 	defer func() { a.sink = nil }()
 	r := a.record
 	r.Outcome, r.Status, r.Resent = outcome, status, c.resent
@@ -115,10 +114,10 @@ func (a *account) close(c *call, outcome string, status int) {
 		r.StopReason = t.StopReason
 		r.FirstByte, r.FirstToken, r.LastToken = t.Timing.FirstByte, t.Timing.FirstToken, t.Timing.LastToken
 	}
-	if a.sink.content.Load() {
+	if a.sink.Content() {
 		r.Content = content(c.view, c.turn)
 	}
-	a.sink.queue.End(a.turn, r)
+	a.sink.End(a.turn, r)
 }
 
 func tokens(u wire.Usage) audit.Tokens {
@@ -141,53 +140,4 @@ func content(v *wire.View, t *wire.Turn) *audit.Content {
 		c.Answer = b
 	}
 	return c
-}
-
-// tenant hashes a request's credentials as they stand on record: by a key that
-// outlives the process.
-func (s *auditSink) tenant(r *http.Request) string {
-	sum := s.key().Hash(r)
-	return hex.EncodeToString(sum[:8])
-}
-
-// clients are what the User-Agents of known programs begin with. SDKs stand
-// behind the programs that use them.
-var clients = []struct{ prefix, name string }{
-	{"claude-cli/", "claude-code"},
-	{"claude-code/", "claude-code"},
-	{"codex", "codex"},
-	{"opencode/", "opencode"},
-	{"geminicli", "gemini-cli"},
-	{"gemini-cli", "gemini-cli"},
-	{"anthropic/", "anthropic-sdk"},
-	{"asyncanthropic/", "anthropic-sdk"},
-	{"openai/", "openai-sdk"},
-	{"asyncopenai/", "openai-sdk"},
-	{"google-genai-sdk", "google-sdk"},
-	{"ai-sdk/", "ai-sdk"},
-	{"ai/", "ai-sdk"},
-}
-
-// longestClient bounds the names of programs that are not known.
-const longestClient = 32
-
-// clientName names the program that asks by its User-Agent.
-func clientName(agent string) string {
-	if agent == "" {
-		return "unknown"
-	}
-	head := agent
-	if len(head) > 24 {
-		head = head[:24]
-	}
-	head = strings.ToLower(head)
-	for _, c := range clients {
-		if strings.HasPrefix(head, c.prefix) {
-			return c.name
-		}
-	}
-	if i := strings.IndexAny(agent, "/ ("); i > 0 {
-		agent = agent[:i]
-	}
-	return strings.ToLower(agent[:min(len(agent), longestClient)])
 }

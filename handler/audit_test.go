@@ -17,51 +17,15 @@ package handler
 import (
 	"context"
 	"net/http"
-	"path/filepath"
 	"testing"
 	"time"
 
 	"go.uber.org/zap"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/app"
 	"github.com/caddy-llm-cache/caddy-llm-cache/audit"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
 )
-
-func TestClientNames(t *testing.T) {
-	for agent, want := range map[string]string{
-		"claude-cli/2.1.328 (external, cli)":            "claude-code",
-		"codex_cli_rs/0.50.0 (Debian 12; x86_64) xterm": "codex",
-		"codex_exec/0.50.0":                             "codex",
-		"opencode/1.2.3":                                "opencode",
-		"GeminiCLI/0.9.0/gemini-4-argon (linux; x64)":   "gemini-cli",
-		"Anthropic/Python 0.70.0":                       "anthropic-sdk",
-		"OpenAI/JS 5.0.0":                               "openai-sdk",
-		"google-genai-sdk/1.30.0 gl-python/3.12":        "google-sdk",
-		"curl/8.5.0":                                    "curl",
-		"Go-http-client/1.1":                            "go-http-client",
-		"":                                              "unknown",
-		"averyveryveryveryveryveryveryveryverylongname": "averyveryveryveryveryveryveryver",
-	} {
-		if got := clientName(agent); got != want {
-			t.Errorf("%q is %q, want %q", agent, got, want)
-		}
-	}
-}
-
-// The key that tenants are hashed with outlives the process.
-func TestAuditKey(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "new", "audit.key")
-	a, err := auditKey(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if b, err := auditKey(path); err != nil || a != b {
-		t.Errorf("another key, %v", err)
-	}
-	if c, err := auditKey(t.TempDir()); err == nil || c == a || c == [32]byte{} {
-		t.Errorf("a folder as a key: %v", err)
-	}
-}
 
 // void is an audit store that keeps nothing.
 type void struct{}
@@ -70,25 +34,12 @@ func (void) Write(context.Context, []*audit.Record) error    { return nil }
 func (void) Prune(context.Context, time.Time) (int64, error) { return 0, nil }
 func (void) Close() error                                    { return nil }
 
-func testSink(tb testing.TB) *auditSink {
+func testSink(tb testing.TB) *app.Sink {
 	tb.Helper()
 	tb.Setenv("XDG_DATA_HOME", tb.TempDir())
-	s := newSink(func() (audit.Store, error) { return void{}, nil }, audit.Options{}, false, zap.NewNop())
-	tb.Cleanup(s.close)
+	s := app.NewSink(func() (audit.Store, error) { return void{}, nil }, audit.Options{}, false, zap.NewNop())
+	tb.Cleanup(s.Unpin)
 	return s
-}
-
-// A request that comes when its sink is closed is counted, not forgotten.
-func TestLateRecord(t *testing.T) {
-	s := testSink(t)
-	s.unpin()
-	for s.pins.Load() != 0 {
-		time.Sleep(time.Millisecond)
-	}
-	before := auditCounters.Dropped.Load()
-	if s.pinned() != nil || auditCounters.Dropped.Load() != before+1 {
-		t.Error("a record was lost without a trace")
-	}
 }
 
 // BenchmarkAudit measures what a record adds to a request: the same with and

@@ -79,7 +79,7 @@ func attached(tb testing.TB, o pipeline.Options) *Handler {
 		tb.Fatal(err)
 	}
 	h := &Handler{Options: o}
-	if err := h.Attach(store, zap.NewNop(), time.Now); err != nil {
+	if _, err := h.Attach(store, zap.NewNop(), time.Now); err != nil {
 		tb.Fatal(err)
 	}
 	return h

@@ -17,7 +17,6 @@ package handler
 import (
 	"net/http"
 	"strings"
-	"sync"
 
 	"go.uber.org/zap"
 
@@ -52,7 +51,7 @@ func (h *Handler) pass(w http.ResponseWriter, r *http.Request, format wire.Forma
 func (h *Handler) warn(r *http.Request, format wire.Format, b bypass) {
 	client := product(r.Header)
 	fields := []zap.Field{zap.String("reason", b.reason), zap.String("client", client), zap.String("format", string(format)), zap.Error(b.err)}
-	if h.state.strangers.meet(client, b.reason) {
+	if h.state.Strangers.Meet(client, b.reason) {
 		h.logger.Warn("a request goes upstream as it came: it cannot be read; further ones of this client are logged at debug level", fields...)
 		return
 	}
@@ -63,31 +62,6 @@ func (h *Handler) warn(r *http.Request, format wire.Format, b bypass) {
 func product(h http.Header) string {
 	name, _, _ := strings.Cut(first(h, "User-Agent"), " ")
 	return strings.ToValidUTF8(name[:min(len(name), 64)], "")
-}
-
-// mostStrangers bounds the warnings of a process, and the memory for them: names of
-// clients are the clients' to choose.
-const mostStrangers = 256
-
-// strangers are the clients and reasons that were warned of.
-type strangers struct {
-	mu  sync.Mutex
-	met map[[2]string]struct{}
-}
-
-// meet tells whether a client is met with a reason for the first time.
-func (s *strangers) meet(client, reason string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	k := [2]string{client, reason}
-	if _, known := s.met[k]; known || len(s.met) >= mostStrangers {
-		return false
-	}
-	if s.met == nil {
-		s.met = make(map[[2]string]struct{})
-	}
-	s.met[k] = struct{}{}
-	return true
 }
 
 // unreadable returns why a request's headers say that its body is none that

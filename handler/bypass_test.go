@@ -25,6 +25,7 @@ import (
 	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zaptest/observer"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/app"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
@@ -57,13 +58,10 @@ func TestWarnings(t *testing.T) {
 			t.Errorf("the client is called %q", c)
 		}
 	}
-	for i := range 10 * mostStrangers {
+	for i := range 10 * app.MostStrangers {
 		send(fmt.Sprint("Agent/", i, strings.Repeat("x", 1000)), reasonParse)
 	}
-	if n := logs.Len(); n > mostStrangers {
-		t.Errorf("%d warnings, want %d at most", n, mostStrangers)
-	}
-	if n := len(h.state.strangers.met); n > mostStrangers {
-		t.Errorf("%d clients are remembered", n)
+	if n := logs.Len(); n > app.MostStrangers {
+		t.Errorf("%d warnings, want %d at most", n, app.MostStrangers)
 	}
 }

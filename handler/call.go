@@ -26,8 +26,9 @@ import (
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/app"
 	"github.com/caddy-llm-cache/caddy-llm-cache/box"
-	"github.com/caddy-llm-cache/caddy-llm-cache/keepalive"
+	"github.com/caddy-llm-cache/caddy-llm-cache/box/warm"
 	"github.com/caddy-llm-cache/caddy-llm-cache/layer"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
@@ -62,13 +63,10 @@ type call struct {
 	aside     bool    // it goes where side requests go
 	rethread  func()  // undoes that the request does not ask for a thread, nil if it never did
 
-	place   atomic.Pointer[box.Place] // in the queue
-	front   atomic.Pointer[front]     // how its prompt begins, where that is kept warm
-	tenant  sessioncache.Tenant
-	next    caddyhttp.Handler
-	idle    keepalive.ID // the conversation that goes on
-	entered bool
-	stretch *keepalive.Stretch // the pause that this request ends
+	place  atomic.Pointer[box.Place] // in the queue
+	prompt *warm.Prompt              // nil where no bases are kept warm
+	tenant sessioncache.Tenant
+	next   caddyhttp.Handler
 }
 
 // serve hands the request on and sees its answer to the client.
@@ -282,7 +280,7 @@ func (c *call) settle(t *tap, err error) {
 			outcome = outcomeCompleted
 			c.ex.Commit(c.turn, c.h.now())
 			c.hold()
-			c.keepFolded()
+			c.keepFolded(c.ex.Folded())
 			return
 		}
 		if err != nil || t.Status/100 != 2 {
@@ -294,7 +292,7 @@ func (c *call) settle(t *tap, err error) {
 	c.countTokens()
 	c.h.guard("closing a record", func() {
 		bill := c.ex.Bill(c.turn)
-		countCost(&bill)
+		app.CountCost(bill.Dollars, bill.ClientDollars)
 		c.account.close(c, outcome, t.Status)
 	})
 }

@@ -23,6 +23,7 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/box"
 	"github.com/caddy-llm-cache/caddy-llm-cache/box/queue"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 	"github.com/caddy-llm-cache/caddy-llm-cache/upstream"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
@@ -32,7 +33,7 @@ import (
 // given what it needs and knows neither the handler nor the request's state.
 var chain = [...]struct {
 	name  string
-	takes errand
+	takes purpose
 	layer func(p *passage, next caddyhttp.Handler) caddyhttp.Handler
 }{
 	{"unkept ids", conversing | aside, func(p *passage, next caddyhttp.Handler) caddyhttp.Handler {
@@ -42,7 +43,7 @@ var chain = [...]struct {
 		return upstream.Unkept(next)
 	}},
 	{"rejoin", conversing, func(p *passage, next caddyhttp.Handler) caddyhttp.Handler {
-		return p.h.rejoin.Layer(next, p.call.tenant)
+		return p.h.rejoin.Layer(next, p.tenant)
 	}},
 	{"queue", conversing | unparsed | unlooked, func(p *passage, next caddyhttp.Handler) caddyhttp.Handler {
 		return p.h.Queue.Layer(next, p.h.slots, p.format, p.ticket, p.place)
@@ -52,11 +53,11 @@ var chain = [...]struct {
 	}},
 	{"overlay", conversing | folding, func(p *passage, next caddyhttp.Handler) caddyhttp.Handler {
 		return p.h.overlay.Layer(next, p.format, box.Conversation{
-			Session: p.session, Tenant: p.call.tenant, Ahead: p.errand == folding, Common: &p.call.common,
+			Session: p.session, Tenant: p.tenant, Ahead: p.purpose == folding, Common: p.common,
 		})
 	}},
 	{"prefix recorder", conversing, func(p *passage, next caddyhttp.Handler) caddyhttp.Handler {
-		return p.h.fronting(next, p.format, p.call)
+		return p.h.recorded(next, p.call)
 	}},
 	{"compat", conversing | aside | unparsed | folding | warming, func(p *passage, next caddyhttp.Handler) caddyhttp.Handler {
 		return p.h.up.Compat(next, p.format)
@@ -71,26 +72,28 @@ var chain = [...]struct {
 	}},
 }
 
-// errand is why a request goes upstream.
-type errand uint8
+// purpose is why a request goes upstream.
+type purpose uint8
 
 const (
-	conversing errand = 1 << iota // a client's, of a conversation
-	aside                         // a client's on the side, where those have an upstream of their own
-	unparsed                      // a client's that was not understood
-	unlooked                      // a client's that was not looked at
-	pinging                       // ours, to keep a cache alive
-	folding                       // ours, for a box to read a folded history
-	warming                       // ours, for a box to read a base
+	conversing purpose = 1 << iota // a client's, of a conversation
+	aside                          // a client's on the side, where those have an upstream of their own
+	unparsed                       // a client's that was not understood
+	unlooked                       // a client's that was not looked at
+	pinging                        // ours, to keep a cache alive
+	folding                        // ours, for a box to read a folded history
+	warming                        // ours, for a box to read a base
 )
 
 // passage is what layers are made from for one request.
 type passage struct {
 	h *Handler
-	errand
+	purpose
 	format  wire.Format // the client's
 	session string      // public id of the session, which names the conversation to the upstream
-	call    *call       // nil for none
+	tenant  sessioncache.Tenant
+	common  *float64 // told the share of the prompt that the upstream has been sent before
+	call    *call    // nil for none
 	ticket  queue.Ticket
 	place   *atomic.Pointer[box.Place] // told where the request stands in line
 }
@@ -98,7 +101,7 @@ type passage struct {
 // through returns next behind the layers of the chain that are for the request.
 func (p *passage) through(next caddyhttp.Handler) caddyhttp.Handler {
 	for _, l := range slices.Backward(chain[:]) {
-		if l.takes&p.errand != 0 {
+		if l.takes&p.purpose != 0 {
 			next = l.layer(p, next)
 		}
 	}
@@ -106,6 +109,6 @@ func (p *passage) through(next caddyhttp.Handler) caddyhttp.Handler {
 }
 
 // unknown is the passage of a client's request that is of no conversation we know.
-func (h *Handler) unknown(r *http.Request, e errand, format wire.Format) *passage {
-	return &passage{h: h, errand: e, format: format, ticket: h.sideTicket(r), place: new(atomic.Pointer[box.Place])}
+func (h *Handler) unknown(r *http.Request, e purpose, format wire.Format) *passage {
+	return &passage{h: h, purpose: e, format: format, ticket: h.sideTicket(r), place: new(atomic.Pointer[box.Place])}
 }

@@ -161,16 +161,16 @@ func (r *relay) say() {
 func (c *call) answer(p *wire.Part) {
 	before := len(c.ex.Expansions)
 	c.ex.Answer(p, func(name string) (string, bool) {
-		return c.h.state.blocks.Get(c.session, c.view.First(), name, c.h.now())
+		return c.h.state.Blocks.Get(c.session, c.view.First(), name, c.h.now())
 	})
 	countExpansions(c.ex.Expansions[before:])
 }
 
-// keepFolded keeps what was folded in this request, for when the client itself
-// drops it from its history.
-func (c *call) keepFolded() {
-	for _, b := range c.ex.Folded() {
-		c.h.state.blocks.Put(c.session, c.view.First(), b.Name, b.Text, c.h.now())
+// keepFolded keeps texts that were folded in this request, for when the client itself
+// drops them from its history.
+func (c *call) keepFolded(all []pipeline.Block) {
+	for _, b := range all {
+		c.h.state.Blocks.Put(c.session, c.view.First(), b.Name, b.Text, c.h.now())
 	}
 }
 

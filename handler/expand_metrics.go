@@ -102,6 +102,6 @@ func (a *account) apart(c *call) {
 		t.Uncached, t.Write5m, t.Write1h = t.Uncached-rec.Billed.Uncached, t.Write5m-rec.Billed.Write5m, t.Write1h-rec.Billed.Write1h
 		t.Read, t.Output = t.Read-rec.Billed.Read, t.Output-rec.Billed.Output
 		turn.Cost, turn.USD = turn.Cost-rec.Cost, turn.USD-rec.USD
-		a.sink.queue.End(a.sink.queue.Begin(rec), rec)
+		a.sink.Put(rec)
 	}
 }

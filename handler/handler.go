@@ -29,9 +29,14 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/app"
 	"github.com/caddy-llm-cache/caddy-llm-cache/box"
+	"github.com/caddy-llm-cache/caddy-llm-cache/box/idlefold"
 	"github.com/caddy-llm-cache/caddy-llm-cache/box/overlay"
 	"github.com/caddy-llm-cache/caddy-llm-cache/box/queue"
+	"github.com/caddy-llm-cache/caddy-llm-cache/box/warm"
+	"github.com/caddy-llm-cache/caddy-llm-cache/errand"
+	"github.com/caddy-llm-cache/caddy-llm-cache/keepalive/pinger"
 	"github.com/caddy-llm-cache/caddy-llm-cache/layer"
 	"github.com/caddy-llm-cache/caddy-llm-cache/layer/budget"
 	"github.com/caddy-llm-cache/caddy-llm-cache/metric"
@@ -141,11 +146,11 @@ type Handler struct {
 
 	// Warm has a box read the bases of its prompts before anybody waits for them.
 	// It needs a queue. Default: nil, which sends nothing.
-	Warm *Warm `json:"warm,omitempty"`
+	Warm *warm.Options `json:"warm,omitempty"`
 
 	// IdleFolding folds conversations on a box while nobody waits. It needs a
 	// queue. Default: nil, which folds only in front of requests.
-	IdleFolding *IdleFolding `json:"idle_folding,omitempty"`
+	IdleFolding *idlefold.Options `json:"idle_folding,omitempty"`
 
 	// Heartbeat shows clients of streams that a silent upstream is at work.
 	// Default: on for boxes that run a model themselves.
@@ -163,7 +168,7 @@ type Handler struct {
 
 	// KeepAlive keeps the caches of idle conversations alive. Default: nil,
 	// which sends no pings.
-	KeepAlive *KeepAlive `json:"keepalive,omitempty"`
+	KeepAlive *pinger.Options `json:"keepalive,omitempty"`
 
 	// Health is a path that GET and HEAD requests find answered by the
 	// effective configuration as JSON; the values of the upstream's body, which
@@ -175,10 +180,10 @@ type Handler struct {
 	Audit *bool `json:"audit,omitempty"`
 
 	sides   caddyhttp.MiddlewareHandler // nil where side requests go to the upstream
-	lease   *lease                      // what Cleanup gives back
-	ledger  *auditLease
-	sink    *auditSink // nil for no records
-	state   *state
+	lease   *app.Lease                  // what Cleanup gives back
+	ledger  *app.AuditLease
+	sink    *app.Sink // nil for no records
+	state   *app.State
 	pipe    *pipeline.Pipeline
 	slots   func() *queue.Queue // opens it with the first request
 	up      *upstream.Profile
@@ -206,38 +211,41 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	if err := metric.Register(ctx.GetMetricsRegistry()); err != nil {
 		return err
 	}
-	l, err := v.(*App).share()
+	a := v.(*app.App)
+	l, err := a.Share()
 	if err != nil {
 		return err
 	}
 	h.lease = l
 	if h.Audit == nil || *h.Audit {
-		if h.ledger, err = v.(*App).shareAudit(); err != nil {
+		if h.ledger, err = a.ShareAudit(); err != nil {
 			return err
 		}
-		h.sink = h.ledger.sinkOf()
+		if h.ledger != nil {
+			h.sink = h.ledger.Sink
+		}
 	}
 	if err := h.provisionSides(ctx); err != nil {
 		return fmt.Errorf("side_requests: %w", err)
 	}
-	h.prepareToServe(l.state, ctx.Logger(), time.Now)
+	h.prepareToServe(l.State, ctx.Logger(), time.Now)
 	if h.Warm != nil && h.Queue != nil {
-		v.(*App).warms = append(v.(*App).warms, h)
+		a.WhenInForce(func() { h.box().Begin(h.warmth()) })
 	}
 	return nil
 }
 
 // Attach makes the handler ready to serve outside of a Caddy configuration, on
-// a store and a clock of the caller's. It takes the place of Provision in
-// replays and benchmarks; the store stays the caller's to close.
-func (h *Handler) Attach(store sessioncache.Store, logger *zap.Logger, now func() time.Time) error {
-	s := newState(store, nil)
-	s.keeper.attach(now)
+// a store and a clock of the caller's, and returns what belongs to them. It takes the
+// place of Provision in replays and benchmarks; the store stays the caller's to close.
+func (h *Handler) Attach(store sessioncache.Store, logger *zap.Logger, now func() time.Time) (*app.State, error) {
+	s := app.NewState(store, nil)
+	s.Keeper.Attach(now)
 	h.prepareToServe(s, logger, now)
-	return h.Validate()
+	return s, h.Validate()
 }
 
-func (h *Handler) prepareToServe(s *state, logger *zap.Logger, now func() time.Time) {
+func (h *Handler) prepareToServe(s *app.State, logger *zap.Logger, now func() time.Time) {
 	if h.Policy == "" {
 		h.Policy = pipeline.CostAware
 	}
@@ -250,7 +258,7 @@ func (h *Handler) prepareToServe(s *state, logger *zap.Logger, now func() time.T
 	h.SessionHeader = http.CanonicalHeaderKey(h.SessionHeader)
 	h.headers = h.Headers == nil || *h.Headers
 	h.up = h.Upstream.Profile(upstream.Options{
-		Translate: h.Translate, BufferCalls: or(h.BufferToolCalls, false), JoinCalls: or(h.JoinToolCalls, false),
+		Translate: h.Translate, BufferCalls: h.BufferToolCalls != nil && *h.BufferToolCalls, JoinCalls: h.JoinToolCalls != nil && *h.JoinToolCalls,
 		MaxBody: h.MaxBody, Headers: h.headers, Log: logger,
 	})
 	h.state, h.logger, h.now = s, logger, now
@@ -258,12 +266,12 @@ func (h *Handler) prepareToServe(s *state, logger *zap.Logger, now func() time.T
 	h.pipe.Target = h.up.Target
 	h.slots = sync.OnceValue(h.openQueue)
 	h.overlay = &box.Overlay{
-		Rules: h.Overlay, Observe: h.Policy == pipeline.Observe, Upstream: h.up, Store: s.overlays, Log: logger, Now: now,
+		Rules: h.Overlay, Observe: h.Policy == pipeline.Observe, Upstream: h.up, Store: s.Overlays, Log: logger, Now: now,
 		Warn: func(r *http.Request, format wire.Format, err error) {
 			h.warn(r, format, bypass{reason: box.ReasonOverlay, err: err})
 		},
 	}
-	h.rejoin = box.Rejoin{Detached: &s.detached, Queued: h.Queue != nil, Log: logger}
+	h.rejoin = box.Rejoin{Detached: &s.Detached, Queued: h.Queue != nil, Log: logger}
 	switch {
 	case h.Rejoin != nil:
 		h.rejoin.Grace = time.Duration(*h.Rejoin)
@@ -325,21 +333,21 @@ func (h *Handler) Validate() error {
 // Cleanup gives the shares of the stores back. Requests in flight keep theirs to
 // their end.
 func (h *Handler) Cleanup() error {
-	err := h.ledger.release()
+	err := h.ledger.Release()
 	h.ledger = nil
 	if h.lease == nil { // Provision failed before it took one
 		return err
 	}
 	l := h.lease
 	h.lease = nil
-	return errors.Join(err, l.release())
+	return errors.Join(err, l.Release())
 }
 
 // ServeHTTP implements caddyhttp.MiddlewareHandler.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
 	tenant.Name(r, h.Tenant)
-	if f, ok := r.Context().Value(pingKey{}).(*flight); ok {
-		return h.servePing(w, r, next, f)
+	if e := errand.Of(r); e != nil {
+		return e.Arrive(w, r, h.sends(next))
 	}
 	if h.Health != "" && r.URL.Path == h.Health && (r.Method == http.MethodGet || r.Method == http.MethodHead) {
 		return h.serveHealth(w, r)
@@ -368,7 +376,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 		h.count(outcomePassed)
 		return next.ServeHTTP(w, r)
 	}
-	if !h.state.pin() { // the configuration is gone and this request came late
+	if !h.state.Pin() { // the configuration is gone and this request came late
 		h.pass(w, r, format, bypass{reason: reasonStore})
 		h.count(outcomePassed)
 		return next.ServeHTTP(w, r)
@@ -391,7 +399,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 
 // unpin ends a request's hold on the store.
 func (h *Handler) unpin() {
-	if err := h.state.unpin(); err != nil {
+	if err := h.state.Unpin(); err != nil {
 		h.logger.Error("closing the session store", zap.Error(err))
 	}
 }

@@ -19,7 +19,6 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/metric"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
-	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
 // How a request ended.
@@ -46,45 +45,17 @@ const (
 	reasonAnswerEncoding = "answer_encoding"
 )
 
-func init() { // which keeps these out of the order in which variables begin
-	sessions := func(name, help string, value func(sessioncache.Stats) float64) {
-		metric.GaugeFunc(name, help, func() (sum float64) {
-			eachStore(func(s *state) bool {
-				sum += value(s.Stats())
-				return true
-			})
-			return sum
-		})
-	}
-	sessions("sessions", "Sessions held.", func(s sessioncache.Stats) float64 { return float64(s.Sessions) })
-	sessions("store_bytes", "Estimated bytes that sessions take.", func(s sessioncache.Stats) float64 { return float64(s.Bytes) })
-	metric.GaugeFunc("ping_targets", "Idle conversations that may be pinged.", func() (sum float64) {
-		eachStore(func(s *state) bool {
-			sum += float64(s.keeper.schedule.Stats(s.keeper.now()).Targets)
-			return true
-		})
-		return sum
-	})
-}
-
 var metrics = struct {
 	requests *prometheus.CounterVec
 	tokens   *prometheus.CounterVec
 	edits    *prometheus.CounterVec
 	breaks   *prometheus.CounterVec
 	overhead prometheus.Histogram
-
-	pings     *prometheus.CounterVec
-	pingCost  prometheus.Counter
-	pingSaved prometheus.Counter
 }{
-	requests:  metric.CounterVec("requests_total", "Requests to model endpoints, by policy and how they ended.", "policy", "outcome"),
-	tokens:    metric.CounterVec("tokens_total", "Tokens by bucket: uncached, write_5m, write_1h, read and output as upstreams reported them, removed as estimated.", "bucket"),
-	edits:     metric.CounterVec("edits_total", "Edits in requests sent, those repeated from earlier requests included, by stage.", "stage"),
-	breaks:    metric.CounterVec("breaks_total", "Requests for which the upstream's cache held less than expected, by cause.", "cause"),
-	pings:     metric.CounterVec("pings_total", "Requests that only kept a cache alive, by what became of them.", "outcome"),
-	pingCost:  metric.Counter("ping_cost_tokens_total", "What pings have cost, in uncached input tokens."),
-	pingSaved: metric.Counter("ping_saved_tokens_total", "What the requests after pings did not pay for them, in uncached input tokens."),
+	requests: metric.CounterVec("requests_total", "Requests to model endpoints, by policy and how they ended.", "policy", "outcome"),
+	tokens:   metric.CounterVec("tokens_total", "Tokens by bucket: uncached, write_5m, write_1h, read and output as upstreams reported them, removed as estimated.", "bucket"),
+	edits:    metric.CounterVec("edits_total", "Edits in requests sent, those repeated from earlier requests included, by stage.", "stage"),
+	breaks:   metric.CounterVec("breaks_total", "Requests for which the upstream's cache held less than expected, by cause.", "cause"),
 	overhead: metric.Histogram("overhead_seconds", "Own time before a request is handed on, without the time its body took to arrive.",
 		0.000025, 0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.05),
 }

@@ -25,11 +25,25 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/box/warm"
 	"github.com/caddy-llm-cache/caddy-llm-cache/layer"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 	"github.com/caddy-llm-cache/caddy-llm-cache/upstream"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
+
+// release ends a request's hold on its session. What requests have left of one that
+// was forgotten meanwhile goes with it.
+func (c *call) release() {
+	s := c.h.state
+	s.Release(c.session)
+	if !c.session.Gone() {
+		return
+	}
+	if _, accepted := c.ex.Committed(); accepted || c.session.Number() > 0 { // else there is nothing
+		s.Forget(c.session)
+	}
+}
 
 // serve processes one request whose body has been read.
 func (h *Handler) serve(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler, a *arrival) error {
@@ -53,15 +67,18 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, next caddyhttp.H
 		return passBody(w, r, h.unknown(r, unparsed, a.format).through(next), &a.Payload)
 	}
 	c.next = next
-	p := &passage{h: h, errand: conversing, format: a.format, session: c.id, call: c, ticket: c.ticket(r), place: &c.place}
+	if h.Warm != nil {
+		c.prompt = &warm.Prompt{Tenant: c.tenant, View: c.view, Side: isSide(r.Header)}
+	}
+	p := &passage{h: h, purpose: conversing, format: a.format, session: c.id, tenant: c.tenant, common: &c.common, call: c, ticket: c.ticket(r), place: &c.place}
 	if c.aside = h.isAside(c, r); c.aside {
-		p.errand = aside
+		p.purpose = aside
 	}
 	next = p.through(next)
 	if c.rethread != nil {
 		defer c.rethread()
 	}
-	defer h.state.leave(c)
+	defer c.release()
 	var err error
 	if l := c.heartbeat(w, r); l != nil {
 		defer l.Stop()
@@ -70,13 +87,13 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, next caddyhttp.H
 		err = c.attend(w, r, next, started)
 	}
 	if !c.aside {
-		c.remember(r)
+		c.warmed(r)
 	}
 	if err != nil {
 		return err
 	}
 	if !c.aside {
-		c.anticipate(r)
+		c.foldIdly(r)
 	}
 	c.recycle(r)
 	return nil
@@ -84,8 +101,9 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, next caddyhttp.H
 
 // attend serves a request during which its conversation is not idle.
 func (c *call) attend(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler, started time.Time) error {
-	c.enter()
-	defer c.leave(r)
+	if v := c.h.state.Keeper.Enter(c.h.KeepAlive, c.session, c.ex); v != nil {
+		defer func() { v.Leave(c.answered(r)) }()
+	}
 	return c.serve(w, r, next, started)
 }
 
@@ -120,7 +138,7 @@ func (h *Handler) prepare(r *http.Request, format wire.Format, raw, body []byte)
 		}
 	}()
 
-	tenant := h.state.key.Of(r)
+	tenant := h.state.Key.Of(r)
 	view, err := h.parse(format, body, tenant)
 	if err == nil && !view.Thread.Empty() && !h.up.Holds(format) {
 		if view.Partial {
@@ -149,7 +167,7 @@ func (h *Handler) prepare(r *http.Request, format wire.Format, raw, body []byte)
 	view.Address(r.URL.Path, r.URL.RawQuery)
 	session = h.state.Acquire(h.sessionKey(r, tenant, view))
 	c = &call{h: h, view: view, session: session, id: session.ID(), raw: raw, tenant: tenant, rethread: rethread}
-	session.SetLifetime(h.lifetime(r, tenant))
+	session.SetLifetime(h.state.Keeper.Lifetime(h.KeepAlive, r, tenant))
 	c.ex = h.pipe.Begin(view, session, h.now())
 	if c.ex.Lost {
 		unwoven.Inc()

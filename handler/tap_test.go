@@ -338,7 +338,7 @@ func TestRequestIsRestored(t *testing.T) {
 // TestLateRequest passes untouched when the store has been closed.
 func TestLateRequest(t *testing.T) {
 	h := attached(t, pipeline.Options{})
-	if err := h.state.unpin(); err != nil {
+	if err := h.state.Unpin(); err != nil {
 		t.Fatal(err)
 	}
 	w, err := serve(t, h, func(w http.ResponseWriter, _ *http.Request) error {

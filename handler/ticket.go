@@ -27,7 +27,7 @@ func (c *call) ticket(r *http.Request) queue.Ticket {
 	}
 	first := c.view.First()
 	return queue.Ticket{
-		Person:  c.h.state.key.Person(r),
+		Person:  c.h.state.Key.Person(r),
 		Lineage: c.id + first.String(),
 		Side:    !c.ex.OffersTools() || isSide(r.Header),
 	}
@@ -39,7 +39,7 @@ func (h *Handler) sideTicket(r *http.Request) queue.Ticket {
 	if h.Queue == nil {
 		return queue.Ticket{}
 	}
-	return queue.Ticket{Person: h.state.key.Person(r), Side: true}
+	return queue.Ticket{Person: h.state.Key.Person(r), Side: true}
 }
 
 // isSide tells a side request by the hints that Claude Code gives to gateways.
@@ -48,4 +48,4 @@ func isSide(h http.Header) bool {
 }
 
 // openQueue finds the site's queue.
-func (h *Handler) openQueue() *queue.Queue { return h.state.queues.Open(h.Queue, h.Upstream.Name()) }
+func (h *Handler) openQueue() *queue.Queue { return h.state.Queues.Open(h.Queue, h.Upstream.Name()) }

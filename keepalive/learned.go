@@ -15,6 +15,7 @@
 package keepalive
 
 import (
+	"hash/fnv"
 	"sync"
 	"time"
 )
@@ -28,6 +29,13 @@ type Habit struct {
 	Client uint64
 	// Hour is the hour of the day at which the pause began, from 0 to 23.
 	Hour uint8
+}
+
+// Client is a program as a [Habit] holds it.
+func Client(name string) uint64 {
+	f := fnv.New64a()
+	_, _ = f.Write([]byte(name))
+	return f.Sum64()
 }
 
 const (

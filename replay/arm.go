@@ -30,8 +30,10 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/app"
 	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
 	"github.com/caddy-llm-cache/caddy-llm-cache/handler"
+	"github.com/caddy-llm-cache/caddy-llm-cache/keepalive/pinger"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 	"github.com/caddy-llm-cache/caddy-llm-cache/simulator"
@@ -44,6 +46,7 @@ type arm struct {
 	policy  pipeline.Policy
 	profile cachemodel.Profile
 	handler *handler.Handler
+	state   *app.State
 	store   sessioncache.Store
 	up      *simulator.Handler
 	needy   bool         // the model asks for what it was not shown
@@ -110,11 +113,11 @@ func newArm(policy pipeline.Policy, profile cachemodel.Profile, o *Options) (*ar
 	case !o.KeepAlive:
 		a.handler.KeepAlive = nil
 	case a.handler.KeepAlive == nil:
-		a.handler.KeepAlive = new(handler.KeepAlive)
+		a.handler.KeepAlive = new(pinger.Options)
 	}
 	o.foldIdly(a.handler)
 	a.speed = o.Background
-	if err := a.handler.Attach(store, a.logger(), func() time.Time { return a.clock }); err != nil {
+	if a.state, err = a.handler.Attach(store, a.logger(), func() time.Time { return a.clock }); err != nil {
 		_ = store.Close()
 		return nil, fmt.Errorf("replay: %w", err)
 	}

@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/box"
+	"github.com/caddy-llm-cache/caddy-llm-cache/box/idlefold"
 	"github.com/caddy-llm-cache/caddy-llm-cache/handler"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
@@ -57,7 +58,7 @@ func (o *Options) foldIdly(h *handler.Handler) {
 		return
 	}
 	if h.IdleFolding == nil {
-		h.IdleFolding = new(handler.IdleFolding)
+		h.IdleFolding = new(idlefold.Options)
 	}
 	if h.Queue == nil {
 		h.Queue = new(box.Queue)
@@ -66,15 +67,17 @@ func (o *Options) foldIdly(h *handler.Handler) {
 
 // idle lets the box read the planned fold if it comes to the end before a moment.
 func (a *arm) idle(until time.Time) {
-	f, at, ok := a.handler.NextIdleFold()
-	if !ok {
+	f := a.state.Planned
+	if f == nil {
 		return
 	}
+	a.state.Planned = nil
+	at := f.Due()
+	_, _, process := f.Size()
 	b := &a.result.Background
 	b.Planned++
-	needs := time.Duration(float64(f.Process) / a.speed * float64(time.Second))
+	needs := time.Duration(float64(process) / a.speed * float64(time.Second))
 	if end := at.Add(needs); end.After(until) {
-		a.handler.DropIdleFold()
 		if had := until.Sub(at); had > 0 {
 			b.Broken++
 			b.Wasted += int64(had.Seconds() * a.speed)
@@ -82,7 +85,7 @@ func (a *arm) idle(until time.Time) {
 		return
 	}
 	a.clock, a.pings.flying = at, true
-	u, held := a.handler.SendIdleFold()
+	u, held := f.Send()
 	a.pings.flying = false
 	b.Processed += u.Uncached
 	if held {

@@ -21,7 +21,7 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/handler"
+	"github.com/caddy-llm-cache/caddy-llm-cache/keepalive/pinger"
 	"github.com/caddy-llm-cache/caddy-llm-cache/simulator"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
@@ -56,12 +56,12 @@ func (a *arm) keep(until time.Time) {
 	}
 	a.pings.flying = true
 	for {
-		due, ok := a.handler.NextPing()
+		due, ok := a.state.Keeper.Next()
 		if !ok || due.After(until) {
 			break
 		}
 		a.clock = due
-		a.handler.SendPings(a)
+		a.state.Keeper.Send(a)
 	}
 	a.pings.flying = false
 }
@@ -94,14 +94,14 @@ func (a *arm) answer(_ context.Context, v *wire.View) *simulator.Answer {
 	return a.say(v)
 }
 
-// Pinged implements handler.PingWatcher.
-func (a *arm) Pinged(p handler.PingRecord) {
+// Pinged implements pinger.Watcher.
+func (a *arm) Pinged(p pinger.Record) {
 	cost := a.profile.Rules().Cost(p.Usage)
 	a.pings.list = append(a.pings.list, Ping{At: p.At.Sub(defaultStart).Seconds(), Number: p.Number, Outcome: string(p.Outcome), Cost: cost, Net: -cost})
 }
 
-// Resumed implements handler.PingWatcher.
-func (a *arm) Resumed(p handler.PauseRecord) {
+// Resumed implements pinger.Watcher.
+func (a *arm) Resumed(p pinger.Pause) {
 	n := min(p.Pings, len(a.pings.list))
 	for i := len(a.pings.list) - n; i < len(a.pings.list); i++ {
 		a.pings.list[i].Net += p.Saved / float64(n)

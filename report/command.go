@@ -25,7 +25,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/handler"
+	"github.com/caddy-llm-cache/caddy-llm-cache/app"
 )
 
 // Command returns the subcommand `report` of `caddy llm-cache`.
@@ -68,7 +68,7 @@ func run(cmd *cobra.Command, f caddycmd.Flags) error {
 	}
 	name := f.String("store")
 	if name == "" {
-		name = handler.DefaultAuditPath()
+		name = app.DefaultAuditPath()
 	}
 	source, err := Open(name)
 	if err != nil {

@@ -1,0 +1,263 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+// Package app is the Caddy app `llm_cache`: what all handlers share, across reloads. It
+// keeps the open session stores and audit stores, their modules, the routes of the admin
+// API and the metrics of all that.
+package app
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"go.uber.org/zap"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/keepalive/pinger"
+	"github.com/caddy-llm-cache/caddy-llm-cache/layer/budget"
+	"github.com/caddy-llm-cache/caddy-llm-cache/metric"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+)
+
+// App is the Caddy app `llm_cache`: what all handlers share. It needs no
+// configuration. Its state outlives reloads.
+type App struct {
+	// StoreRaw is where sessions are kept. Default: memory.
+	StoreRaw json.RawMessage `json:"store,omitempty" caddy:"namespace=llm_cache.stores inline_key=module"`
+
+	// AuditRaw is where a record of every turn is kept. Default: nowhere.
+	AuditRaw json.RawMessage `json:"audit,omitempty" caddy:"namespace=llm_cache.audit inline_key=module"`
+
+	// Originals keep folded texts on disk. Default: nil, in memory only.
+	Originals *Originals `json:"originals,omitempty"`
+
+	// KeepAlive bounds what the pings of all sites may cost. Default: money is
+	// not bounded.
+	KeepAlive *pinger.Limits `json:"keepalive,omitempty"`
+
+	// BodiesInFlight is the memory in bytes that the bodies of all requests in
+	// flight may take, in all forms in which they lie there: as sent, decoded,
+	// edited, translated. A request that finds no room waits for up to 5 s. Then
+	// it passes unread where the upstream takes it as it is, and is answered by
+	// 503 with Retry-After elsewhere. It is one bound for the process. At least
+	// 1 MiB. Default: 536870912 (512 MiB).
+	BodiesInFlight int64 `json:"bodies_in_flight,omitempty"`
+
+	site  func() (any, error) // the configuration's http app
+	http  *caddyhttp.App      // nil if there is none
+	store Store
+	key   string
+	lease *Lease
+
+	began  []func() // once it has come into force
+	audit  AuditStore
+	ledger *AuditLease
+	logger *zap.Logger
+
+	unlearn func() // ends the reading of the record
+}
+
+// Store is what modules in the namespace `llm_cache.stores` implement: a place
+// to keep sessions.
+type Store interface {
+	// Identity names the state that this configuration of the module opens.
+	// Configurations of one module with equal identities share one open
+	// store, within a configuration and across reloads.
+	Identity() string
+	// Open opens the store.
+	Open() (sessioncache.Store, error)
+	// Adjust applies the limits of this configuration to a store that an
+	// earlier one may have opened. It is called when the configuration comes
+	// into force.
+	Adjust(sessioncache.Store) error
+}
+
+// CaddyModule returns the Caddy module information.
+func (App) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{ID: "llm_cache", New: func() caddy.Module { return new(App) }}
+}
+
+// Provision opens the store, or finds it open.
+func (a *App) Provision(ctx caddy.Context) error {
+	if err := metric.Register(ctx.GetMetricsRegistry()); err != nil {
+		return err
+	}
+	if err := a.KeepAlive.Validate(); err != nil {
+		return fmt.Errorf("keepalive: %w", err)
+	}
+	if err := a.Validate(); err != nil {
+		return err
+	}
+	a.site = func() (any, error) { return ctx.AppIfConfigured("http") }
+	if a.StoreRaw == nil {
+		a.StoreRaw = caddyconfig.JSONModuleObject(new(MemoryStore), "module", "memory", nil)
+	}
+	v, err := ctx.LoadModule(a, "StoreRaw")
+	if err != nil {
+		return fmt.Errorf("loading the session store: %w", err)
+	}
+	store, ok := v.(Store)
+	if !ok {
+		return fmt.Errorf("loading the session store: %T keeps no sessions", v)
+	}
+	a.store = store
+	if err := a.Originals.prepare(); err != nil {
+		return fmt.Errorf("originals: %w", err)
+	}
+	a.key = string(v.(caddy.Module).CaddyModule().ID) + " " + store.Identity() + a.Originals.identity()
+	a.logger = ctx.Logger()
+	if a.lease, err = a.Share(); err != nil {
+		return err
+	}
+	return a.provisionAudit(ctx)
+}
+
+// Validate reports the first option that makes no sense.
+func (a *App) Validate() error {
+	if a.BodiesInFlight != 0 && a.BodiesInFlight < budget.Smallest {
+		return fmt.Errorf("bodies_in_flight: %d is below %d bytes", a.BodiesInFlight, budget.Smallest)
+	}
+	return nil
+}
+
+// Share takes one more share of the store.
+func (a *App) Share() (*Lease, error) {
+	l, err := acquire(a.key, a.open)
+	if err != nil {
+		return nil, fmt.Errorf("opening the session store: %w", err)
+	}
+	return l, nil
+}
+
+// open opens the store, and the files of folded texts if there are any.
+func (a *App) open() (*State, error) {
+	files, err := a.Originals.open(a.logger)
+	if err != nil {
+		return nil, err
+	}
+	store, err := a.store.Open()
+	if err != nil {
+		return nil, errors.Join(err, files.Close())
+	}
+	s := NewState(store, files)
+	if a.Originals != nil { // sessions are known again after a restart
+		s.Key.Secret = sessioncache.DeriveKey(a.Originals.key, "tenants")
+	}
+	return s, nil
+}
+
+// running are the configurations that run, the one in force first. One that starts
+// beside another comes into force when that has stopped, which Caddy has it do once
+// every app of the new one has started: what is refused never comes into force, and
+// has nothing to give back.
+var running struct {
+	sync.Mutex
+	apps []*App
+}
+
+// Start opens what may fail to open, and has the configuration come into force as
+// soon as there is no other.
+func (a *App) Start() error {
+	if v, err := a.site(); err == nil { // no sites, no pings
+		a.http, _ = v.(*caddyhttp.App)
+	}
+	if err := a.openAudit(); err != nil {
+		return err
+	}
+	running.Lock()
+	defer running.Unlock()
+	running.apps = append(running.apps, a)
+	if running.apps[0] == a {
+		a.govern()
+	}
+	return nil
+}
+
+// govern brings the configuration into force: its limits count, and pings take
+// their way through its sites.
+func (a *App) govern() {
+	s := a.lease.State
+	if err := a.store.Adjust(s.Store); err != nil {
+		a.logger.Error("adjusting the session store", zap.Error(err))
+	}
+	a.Originals.adjust(s)
+	budget.Bodies.Resize(cmp.Or(a.BodiesInFlight, budget.Default))
+	s.Carrier.Use(a.server)
+	s.Keeper.Use(a.KeepAlive)
+	a.adjustAudit()
+	a.learn()
+	for _, f := range a.began {
+		f()
+	}
+	a.warnOfOneForAll()
+}
+
+// Stop hands over to the configuration that was started after this one. Without
+// one the pings end. What runs on the store may outlive the configuration.
+func (a *App) Stop() error {
+	running.Lock()
+	defer running.Unlock()
+	i := slices.Index(running.apps, a)
+	if i < 0 {
+		return nil
+	}
+	running.apps = slices.Delete(running.apps, i, i+1)
+	if i > 0 { // it never was in force
+		return nil
+	}
+	if a.unlearn != nil {
+		a.unlearn()
+	}
+	s := a.lease.State
+	if len(running.apps) == 0 || running.apps[0].lease.State != s {
+		s.rest()
+	}
+	if len(running.apps) > 0 {
+		running.apps[0].govern()
+	}
+	return nil
+}
+
+// Cleanup gives the shares of the stores back. Caddy does not stop the apps of a
+// configuration that fails after they have started.
+func (a *App) Cleanup() error {
+	_ = a.Stop()
+	err := a.ledger.Release()
+	a.ledger = nil
+	if a.lease == nil { // Provision failed before it took one
+		return err
+	}
+	l := a.lease
+	a.lease = nil
+	return errors.Join(err, l.Release())
+}
+
+// WhenInForce has f called each time the configuration comes into force. It is for
+// handlers, while they are provisioned.
+func (a *App) WhenInForce(f func()) { a.began = append(a.began, f) }
+
+// server returns the HTTP server of a name, nil if there is none.
+func (a *App) server(name string) *caddyhttp.Server {
+	if a.http == nil {
+		return nil
+	}
+	return a.http.Servers[name]
+}

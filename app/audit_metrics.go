@@ -1,0 +1,70 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package app
+
+import (
+	"sync/atomic"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/audit"
+	"github.com/caddy-llm-cache/caddy-llm-cache/metric"
+)
+
+// auditCounters are those of all sinks since the process began.
+var auditCounters audit.Counters
+
+func auditGauge(name, help string, value func(audit.Stats) float64) {
+	metric.GaugeFunc(name, help, func() (most float64) {
+		for _, s := range openSinks() {
+			most = max(most, value(s.queue.Stats()))
+		}
+		return most
+	})
+}
+
+// openSinks collects the open sinks, so that no work is done under the pool's lock.
+func openSinks() (all []*Sink) {
+	sinks.Range(func(_, v any) bool {
+		all = append(all, v.(*Sink))
+		return true
+	})
+	return all
+}
+
+func init() {
+	count := func(name, help string, value *atomic.Int64) {
+		metric.CounterFunc(name, help, func() float64 { return float64(value.Load()) })
+	}
+	count("audit_records_total", "Turns that an audit store has acknowledged.", &auditCounters.Written)
+	count("audit_coalesced_total", "Turns that lost their details for want of room, because the audit store was down or slow; they are counted.", &auditCounters.Coalesced)
+	count("audit_stripped_total", "Turns that lost their content for want of room.", &auditCounters.Stripped)
+	count("audit_dropped_total", "Turns that no audit store had taken at its end.", &auditCounters.Dropped)
+	count("audit_write_errors_total", "Batches that an audit store did not take, retries included.", &auditCounters.WriteErrors)
+	auditGauge("audit_queue_records", "Records that wait for the audit store.", func(s audit.Stats) float64 { return float64(s.Waiting) })
+	auditGauge("audit_lag_seconds", "Age of the oldest record that waits for the audit store.", func(s audit.Stats) float64 { return s.Lag.Seconds() })
+}
+
+// costs count what turns have cost, and what the client's own bytes would have.
+var costs = metric.CounterVec("cost_usd_total", "Cost of turns in US dollars where prices are known: actual, and what the client's own bytes would have cost.", "kind")
+
+// CountCost counts what a turn has cost in US dollars, and what the client's own bytes
+// would have.
+func CountCost(actual, client float64) {
+	if actual > 0 {
+		costs.WithLabelValues("actual").Add(actual)
+	}
+	if client > 0 {
+		costs.WithLabelValues("client").Add(client)
+	}
+}

@@ -1,0 +1,197 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package app
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/audit"
+)
+
+const (
+	// forever is the retention of those who keep everything.
+	forever          = -1
+	defaultRetention = 90 * 24 * time.Hour
+	// shortestInterval keeps a store from being asked for every record.
+	shortestInterval, longestInterval = 10 * time.Millisecond, time.Minute
+	largestBatch                      = 10_000
+)
+
+// AuditStore is what modules in the namespace `llm_cache.audit` implement: a
+// place to keep one record of every turn.
+type AuditStore interface {
+	// Identity names what this configuration of the module opens.
+	// Configurations of one module with equal identities share one open store,
+	// within a configuration and across reloads.
+	Identity() string
+	// Open opens the store. It is called when the configuration starts. A store
+	// that may come up later should open without an error and fail to write.
+	Open() (audit.Store, error)
+	// Settings are the options that all stores share.
+	Settings() *AuditOptions
+}
+
+// AuditOptions are the options that all audit stores share.
+type AuditOptions struct {
+	// Content tells whether prompts and answers are kept as well, as the client
+	// sent and got them. Default: false.
+	Content bool `json:"content,omitempty"`
+	// Batch is the number of records from which a batch is written at once. At
+	// most 10000. Default: 500.
+	Batch int `json:"batch,omitempty"`
+	// Interval is how long a record waits for others to be written with: at most
+	// this much is lost when the process is killed. From 10ms to 1m. Default: 1s.
+	Interval caddy.Duration `json:"interval,omitempty"`
+}
+
+// Settings implements AuditStore.
+func (o *AuditOptions) Settings() *AuditOptions { return o }
+
+// Validate reports the first option out of its range.
+func (o *AuditOptions) Validate() error {
+	if o.Batch < 0 || o.Batch > largestBatch {
+		return fmt.Errorf("batch: %d is not between 1 and %d", o.Batch, largestBatch)
+	}
+	if i := time.Duration(o.Interval); i != 0 && (i < shortestInterval || i > longestInterval) {
+		return fmt.Errorf("interval: %s is not between %s and %s", i, shortestInterval, longestInterval)
+	}
+	return nil
+}
+
+// Retention is for how long records are kept.
+type Retention struct {
+	// Retention is how long records, and content with them, are kept: at least
+	// 1h, or -1 for ever. Default: 90d.
+	Retention caddy.Duration `json:"retention,omitempty"`
+}
+
+// Validate reports a retention out of its range.
+func (r *Retention) Validate() error {
+	if r.Retention != 0 && r.Retention != forever && time.Duration(r.Retention) < time.Hour {
+		return fmt.Errorf("retention: %s is below %s", time.Duration(r.Retention), time.Hour)
+	}
+	return nil
+}
+
+// keeps returns the retention as the queue takes it, 0 for ever.
+func (r *Retention) keeps() time.Duration {
+	switch r.Retention {
+	case 0:
+		return defaultRetention
+	case forever:
+		return 0
+	}
+	return time.Duration(r.Retention)
+}
+
+// auditOption parses the rest of an option whose name has been read.
+type auditOption func(d *caddyfile.Dispenser) error
+
+// unmarshalAudit parses the block of a store: its own options and those that
+// all share. The name of the store has not been consumed. argument, if not nil,
+// takes the one argument that may follow it.
+func (o *AuditOptions) unmarshalAudit(d *caddyfile.Dispenser, argument *string, own map[string]auditOption) error {
+	d.Next() // the name of the store
+	name := d.Val()
+	if argument != nil && d.NextArg() {
+		*argument = d.Val()
+	}
+	if d.NextArg() {
+		return d.ArgErr()
+	}
+	own["content"] = one(func(s string) error {
+		o.Content = s == "on"
+		if s != "on" && s != "off" {
+			return fmt.Errorf("content: %q is not on or off", s)
+		}
+		return nil
+	})
+	own["batch"] = one(func(s string) (err error) {
+		if o.Batch, err = strconv.Atoi(s); err != nil || o.Batch <= 0 {
+			return fmt.Errorf("batch: %q is not a whole number above zero", s)
+		}
+		return o.Validate()
+	})
+	own["interval"] = one(func(s string) error {
+		t, err := caddy.ParseDuration(s)
+		if err != nil || t <= 0 {
+			return fmt.Errorf("interval: %q is not a duration above zero", s)
+		}
+		o.Interval = caddy.Duration(t)
+		return o.Validate()
+	})
+	seen := make(map[string]bool)
+	for nesting := d.Nesting(); d.NextBlock(nesting); {
+		option := d.Val()
+		parse, ok := own[option]
+		if !ok {
+			return d.Errf("unrecognized option %q of audit %s", option, name)
+		}
+		if seen[option] {
+			return d.Errf("duplicate option %q of audit %s", option, name)
+		}
+		seen[option] = true
+		if err := parse(d); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// one parses the one value of an option.
+func one(parse func(string) error) auditOption {
+	return func(d *caddyfile.Dispenser) error {
+		var value string
+		if !d.AllArgs(&value) {
+			return d.ArgErr()
+		}
+		if err := parse(value); err != nil {
+			return d.WrapErr(err)
+		}
+		return nil
+	}
+}
+
+// retention parses the option of that name.
+func (r *Retention) retention() auditOption {
+	return one(func(s string) error {
+		if s == "forever" {
+			r.Retention = forever
+			return nil
+		}
+		t, err := caddy.ParseDuration(s)
+		if err != nil || t <= 0 {
+			return fmt.Errorf("retention: %q is neither a duration above zero nor forever", s)
+		}
+		r.Retention = caddy.Duration(t)
+		return r.Validate()
+	})
+}
+
+// once parses a text, unless the argument has given it already.
+func once(to *string) auditOption {
+	return one(func(s string) error {
+		if *to != "" || s == "" {
+			return fmt.Errorf("%q: given twice, or empty", s)
+		}
+		*to = s
+		return nil
+	})
+}

@@ -1,0 +1,89 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package app
+
+import (
+	"errors"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/audit"
+)
+
+// AuditPostgres keeps a record of every turn in a PostgreSQL database, in a
+// schema llm_cache that it makes. Several Caddys may share one. A database that
+// is down when Caddy starts, or goes down, delays no request.
+type AuditPostgres struct {
+	// DSN is the connection string or URL, as libpq takes it. Placeholders such
+	// as {env.AUDIT_DSN} keep passwords out of the configuration.
+	DSN string `json:"dsn,omitempty"`
+	Retention
+	AuditOptions
+
+	dsn string
+}
+
+// CaddyModule returns the Caddy module information.
+func (AuditPostgres) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{ID: "llm_cache.audit.postgres", New: func() caddy.Module { return new(AuditPostgres) }}
+}
+
+// Provision fills in placeholders. It does not connect.
+func (p *AuditPostgres) Provision(caddy.Context) error {
+	p.dsn = caddy.NewReplacer().ReplaceAll(p.DSN, "")
+	if p.dsn == "" {
+		return errors.New("dsn: none given")
+	}
+	return p.Validate()
+}
+
+// Validate reports the first option out of its range.
+func (p *AuditPostgres) Validate() error {
+	if err := p.Retention.Validate(); err != nil {
+		return err
+	}
+	return p.AuditOptions.Validate()
+}
+
+// Identity implements AuditStore.
+func (p *AuditPostgres) Identity() string { return p.dsn }
+
+// Open implements AuditStore.
+func (p *AuditPostgres) Open() (audit.Store, error) { return audit.OpenPostgres(p.dsn) }
+
+// KeepsFor implements the handler's optional interface of stores that forget.
+func (p *AuditPostgres) KeepsFor() time.Duration { return p.keeps() }
+
+// UnmarshalCaddyfile sets the store up from Caddyfile tokens. Syntax:
+//
+//	postgres [<dsn>] {
+//		dsn       <connection string or URL>
+//		retention <duration>|forever
+//		content   on|off
+//		batch     <records>
+//		interval  <duration>
+//	}
+func (p *AuditPostgres) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
+	err := p.unmarshalAudit(d, &p.DSN, map[string]auditOption{
+		"dsn":       once(&p.DSN),
+		"retention": p.retention(),
+	})
+	if err == nil && p.DSN == "" {
+		return d.Err("audit postgres: no dsn given")
+	}
+	return err
+}

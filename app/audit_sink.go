@@ -1,0 +1,347 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package app
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/caddyserver/caddy/v2"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/audit"
+	"github.com/caddy-llm-cache/caddy-llm-cache/layer"
+	"github.com/caddy-llm-cache/caddy-llm-cache/tenant"
+)
+
+// flushTime bounds what the end of a sink waits for its store.
+const flushTime = 5 * time.Second
+
+// sinks holds every open audit sink, so that it outlives the configurations
+// that use it.
+var sinks = caddy.NewUsagePool()
+
+// Sink is a queue of records and the store behind it. It closes when the last
+// configuration has let go of it and the last turn that began on it has ended;
+// at the end of the process it closes at once, and turns that have not ended go
+// on record as interrupted.
+type Sink struct {
+	queue   *audit.Queue
+	store   *lateStore
+	content atomic.Bool
+	pins    atomic.Int64 // one for the configurations, one for each open turn
+	logger  *zap.Logger
+	key     func() *tenant.Key
+}
+
+// NewSink returns a queue of records and the store behind it, which is opened when the
+// first batch is due.
+func NewSink(open func() (audit.Store, error), o audit.Options, content bool, logger *zap.Logger) *Sink {
+	s := &Sink{store: &lateStore{open: open}, logger: logger}
+	s.queue = audit.NewQueue(s.store, o, &auditCounters)
+	s.content.Store(content)
+	s.key = sync.OnceValue(func() *tenant.Key {
+		key, err := auditKey(filepath.Join(dataDir(), "audit.key"))
+		if err != nil {
+			logger.Warn("tenants have other hashes after a restart", zap.Error(err))
+		}
+		return &tenant.Key{Secret: key}
+	})
+	s.pins.Store(1)
+	return s
+}
+
+// pin keeps the sink open for one turn. It returns false when it is closed.
+func (s *Sink) pin() bool {
+	for {
+		n := s.pins.Load()
+		if n == 0 {
+			return false
+		}
+		if s.pins.CompareAndSwap(n, n+1) {
+			return true
+		}
+	}
+}
+
+// Pinned pins the sink. For a request that has come late, its configuration
+// being gone and the sink closed, it is one that the present configuration has
+// opened. It returns nil where no record is to be kept.
+func (s *Sink) Pinned() *Sink {
+	if s == nil || s.pin() {
+		return s
+	}
+	for _, other := range openSinks() {
+		if other.pin() {
+			return other
+		}
+	}
+	auditCounters.Dropped.Add(1)
+	return nil
+}
+
+// Unpin ends a turn's hold. The one that holds a sink without a configuration
+// does not wait for it to close.
+func (s *Sink) Unpin() {
+	if s.pins.Add(-1) == 0 {
+		go layer.Background("closing the audit store", s.close)
+	}
+}
+
+// Content reports whether prompts and answers are kept as well.
+func (s *Sink) Content() bool { return s.content.Load() }
+
+// Tenant names whose a request is, as it stands on record: by a key that outlives the
+// process.
+func (s *Sink) Tenant(r *http.Request) string {
+	sum := s.key().Hash(r)
+	return hex.EncodeToString(sum[:8])
+}
+
+// Begin begins a record: what is known now stands in it should the process end before
+// the turn does.
+func (s *Sink) Begin(rec *audit.Record) *audit.Turn { return s.queue.Begin(rec) }
+
+// End ends it.
+func (s *Sink) End(t *audit.Turn, rec *audit.Record) { s.queue.End(t, rec) }
+
+// Put puts a record that is complete.
+func (s *Sink) Put(rec *audit.Record) { s.queue.End(s.queue.Begin(rec), rec) }
+
+// detached are sinks that no configuration uses any more and that are not
+// closed yet.
+var detached = struct {
+	sync.Mutex
+	sinks map[*Sink]struct{}
+	hook  sync.Once
+}{sinks: map[*Sink]struct{}{}}
+
+// Destruct implements caddy.Destructor.
+func (s *Sink) Destruct() error {
+	detached.Lock()
+	detached.sinks[s] = struct{}{}
+	detached.Unlock()
+	detached.hook.Do(func() { caddy.OnExit(closeDetached) })
+	if caddy.Exiting() || s.pins.Add(-1) == 0 {
+		s.close()
+	}
+	return nil
+}
+
+// closeDetached closes, at the end of the process, what turns still hold open.
+func closeDetached(context.Context) {
+	detached.Lock()
+	all := make([]*Sink, 0, len(detached.sinks))
+	for s := range detached.sinks {
+		all = append(all, s)
+	}
+	detached.Unlock()
+	for _, s := range all {
+		s.close()
+	}
+}
+
+// close flushes the queue. Closing again waits for the first to be done.
+func (s *Sink) close() {
+	ctx, cancel := context.WithTimeout(context.Background(), flushTime)
+	defer cancel()
+	if err := s.queue.Close(ctx); err != nil {
+		s.logger.Error("closing the audit store", zap.Error(err))
+	}
+	detached.Lock()
+	delete(detached.sinks, s)
+	detached.Unlock()
+}
+
+// lateStore opens a store when the configuration starts, or when the first
+// batch is due: a configuration that is only looked at touches no file.
+type lateStore struct {
+	open  func() (audit.Store, error)
+	mu    sync.Mutex
+	store audit.Store
+}
+
+func (l *lateStore) get() (audit.Store, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.store != nil {
+		return l.store, nil
+	}
+	store, err := l.open()
+	if err == nil {
+		l.store = store
+	}
+	return store, err
+}
+
+// Write implements audit.Store.
+func (l *lateStore) Write(ctx context.Context, batch []*audit.Record) error {
+	s, err := l.get()
+	if err != nil {
+		return err
+	}
+	return s.Write(ctx, batch)
+}
+
+// Prune implements audit.Store.
+func (l *lateStore) Prune(ctx context.Context, before time.Time) (int64, error) {
+	s, err := l.get()
+	if err != nil {
+		return 0, err
+	}
+	return s.Prune(ctx, before)
+}
+
+// Close implements audit.Store.
+func (l *lateStore) Close() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.store == nil {
+		return nil
+	}
+	return l.store.Close()
+}
+
+// auditKey reads the key that tenants are hashed with on record, and makes it
+// the first time. Where that fails it returns one that only this process knows.
+func auditKey(path string) (key [32]byte, err error) {
+	b, err := os.ReadFile(path)
+	if errors.Is(err, os.ErrNotExist) {
+		_, _ = rand.Read(key[:]) // never fails
+		if err = os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			return key, fmt.Errorf("audit key: %w", err)
+		}
+		f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+		if errors.Is(err, os.ErrExist) { // another process was faster
+			return auditKey(path)
+		}
+		if err == nil {
+			_, err = f.Write(key[:])
+			err = errors.Join(err, f.Close())
+		}
+		if err != nil {
+			return key, fmt.Errorf("audit key: %w", err)
+		}
+		return key, nil
+	}
+	if err == nil && len(b) == len(key) {
+		copy(key[:], b)
+		return key, nil
+	}
+	_, _ = rand.Read(key[:])
+	if err == nil {
+		err = fmt.Errorf("%s holds %d bytes, not %d", path, len(b), len(key))
+	}
+	return key, fmt.Errorf("audit key: %w", err)
+}
+
+// AuditLease is one configuration's share of a sink.
+type AuditLease struct {
+	// Sink is what it is a share of.
+	Sink *Sink
+
+	key string
+}
+
+// Release gives the share back.
+func (l *AuditLease) Release() error {
+	if l == nil {
+		return nil
+	}
+	_, err := sinks.Delete(l.key)
+	return err
+}
+
+// provisionAudit loads the audit store and takes a share of it, if the
+// configuration names one.
+func (a *App) provisionAudit(ctx caddy.Context) error {
+	if a.AuditRaw == nil {
+		return nil
+	}
+	v, err := ctx.LoadModule(a, "AuditRaw")
+	if err != nil {
+		return fmt.Errorf("loading the audit store: %w", err)
+	}
+	store, ok := v.(AuditStore)
+	if !ok {
+		return fmt.Errorf("loading the audit store: %T keeps no records", v)
+	}
+	a.audit, a.logger = store, ctx.Logger()
+	a.ledger, err = a.ShareAudit()
+	return err
+}
+
+// ShareAudit takes one more share of the audit sink, nil if there is none.
+func (a *App) ShareAudit() (*AuditLease, error) {
+	if a.audit == nil {
+		return nil, nil
+	}
+	key := string(a.audit.(caddy.Module).CaddyModule().ID) + " " + a.audit.Identity()
+	v, _, err := sinks.LoadOrNew(key, func() (caddy.Destructor, error) {
+		return NewSink(a.audit.Open, a.auditOptions(), a.audit.Settings().Content, a.logger), nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("opening the audit store: %w", err)
+	}
+	return &AuditLease{v.(*Sink), key}, nil
+}
+
+func (a *App) auditOptions() audit.Options {
+	s := a.audit.Settings()
+	o := audit.Options{Batch: s.Batch, Interval: time.Duration(s.Interval)}
+	if k, ok := a.audit.(interface{ KeepsFor() time.Duration }); ok {
+		o.Retention = k.KeepsFor()
+	}
+	logger := a.logger
+	o.Log = func(message string, err error) {
+		if errors.Is(err, audit.ErrPanic) {
+			layer.BackgroundPanics.WithLabelValues("keeping the record").Inc()
+		}
+		logger.Error(message, zap.Error(err))
+	}
+	return o
+}
+
+// openAudit opens the audit store.
+func (a *App) openAudit() error {
+	if a.audit == nil {
+		return nil
+	}
+	if _, err := a.ledger.Sink.store.get(); err != nil {
+		return fmt.Errorf("opening the audit store: %w", err)
+	}
+	return nil
+}
+
+// adjustAudit applies this configuration's options to an audit sink that an earlier
+// one may have opened.
+func (a *App) adjustAudit() {
+	if a.audit == nil {
+		return
+	}
+	s := a.ledger.Sink
+	s.content.Store(a.audit.Settings().Content)
+	s.queue.SetOptions(a.auditOptions())
+}

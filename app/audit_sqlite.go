@@ -1,0 +1,91 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package app
+
+import (
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/audit"
+)
+
+// AuditSQLite keeps a record of every turn in a SQLite file. `caddy llm-cache
+// report` reads it.
+type AuditSQLite struct {
+	// Path is the file. Default: llm_cache/audit.db in Caddy's data directory.
+	Path string `json:"path,omitempty"`
+	Retention
+	AuditOptions
+}
+
+// CaddyModule returns the Caddy module information.
+func (AuditSQLite) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{ID: "llm_cache.audit.sqlite", New: func() caddy.Module { return new(AuditSQLite) }}
+}
+
+// DefaultAuditPath is the file that is used where none is named.
+func DefaultAuditPath() string { return filepath.Join(dataDir(), "audit.db") }
+
+func dataDir() string { return filepath.Join(caddy.AppDataDir(), "llm_cache") }
+
+// Provision fills in the default. It touches no file.
+func (s *AuditSQLite) Provision(caddy.Context) error {
+	if s.Path == "" {
+		s.Path = DefaultAuditPath()
+	}
+	path, err := filepath.Abs(caddy.NewReplacer().ReplaceAll(s.Path, ""))
+	if err != nil {
+		return fmt.Errorf("path: %w", err)
+	}
+	s.Path = path
+	return s.Validate()
+}
+
+// Validate reports the first option out of its range.
+func (s *AuditSQLite) Validate() error {
+	if err := s.Retention.Validate(); err != nil {
+		return err
+	}
+	return s.AuditOptions.Validate()
+}
+
+// Identity implements AuditStore.
+func (s *AuditSQLite) Identity() string { return s.Path }
+
+// Open implements AuditStore.
+func (s *AuditSQLite) Open() (audit.Store, error) { return audit.OpenSQLite(s.Path) }
+
+// KeepsFor implements the handler's optional interface of stores that forget.
+func (s *AuditSQLite) KeepsFor() time.Duration { return s.keeps() }
+
+// UnmarshalCaddyfile sets the store up from Caddyfile tokens. Syntax:
+//
+//	sqlite [<path>] {
+//		path      <path>
+//		retention <duration>|forever
+//		content   on|off
+//		batch     <records>
+//		interval  <duration>
+//	}
+func (s *AuditSQLite) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
+	return s.unmarshalAudit(d, &s.Path, map[string]auditOption{
+		"path":      once(&s.Path),
+		"retention": s.retention(),
+	})
+}

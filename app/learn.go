@@ -1,0 +1,88 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package app
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/audit"
+	"github.com/caddy-llm-cache/caddy-llm-cache/keepalive"
+	"github.com/caddy-llm-cache/caddy-llm-cache/layer"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
+
+const (
+	// learnFrom is how far back the record is read for habits.
+	learnFrom = 28 * 24 * time.Hour
+	// learnTime bounds how long that may take.
+	learnTime = time.Minute
+)
+
+// errEnough ends the reading of the record.
+var errEnough = errors.New("enough was read")
+
+// learn has the keeper learn from the record how long people pause, in the
+// background and once, where the record can be read again.
+func (a *App) learn() {
+	if a.ledger == nil {
+		return
+	}
+	s := a.lease.State
+	store, err := a.ledger.Sink.store.get()
+	source, ok := store.(audit.Source)
+	if err != nil || !ok || !s.learned.CompareAndSwap(false, true) {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), learnTime)
+	a.unlearn = cancel
+	go layer.Background("learning from the audit store", func() {
+		defer cancel()
+		now := time.Now()
+		history, err := pausesOf(ctx, source, now.Add(-learnFrom))
+		if errors.Is(err, context.Canceled) { // the configuration has ended; the next one reads
+			s.learned.Store(false)
+			return
+		}
+		history.Teach(&s.Keeper.Schedule.Learned, now)
+		if err != nil && !errors.Is(err, context.DeadlineExceeded) {
+			a.logger.Warn("learning from the audit store how long people pause", zap.Error(err))
+		}
+	})
+}
+
+// pausesOf reads the record from some time on.
+func pausesOf(ctx context.Context, source audit.Source, since time.Time) (*keepalive.History, error) {
+	h := new(keepalive.History)
+	err := source.Each(ctx, since, func(r *audit.Record) error {
+		if r.Kind != audit.KindTurn || r.Turns != 1 || r.Outcome != audit.Completed || !wire.Format(r.UpstreamFormat).Traits().Markers {
+			return nil
+		}
+		if !h.Add(keepalive.Past{
+			Habit:   keepalive.Habit{Tenant: audit.TenantKey(r.Tenant), Client: keepalive.Client(r.Client), Hour: uint8(r.At.Local().Hour())},
+			Session: r.Session, Lineage: r.Lineage, At: r.At, Tool: r.StopReason == "tool_use",
+		}) {
+			return errEnough
+		}
+		return nil
+	})
+	if errors.Is(err, errEnough) {
+		err = nil
+	}
+	return h, err
+}

@@ -1,0 +1,138 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package app
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/dustin/go-humanize"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+)
+
+// shortestIdleTTL is about the shortest pause of a person.
+const shortestIdleTTL = time.Minute
+
+// MemoryStore keeps sessions in the memory of the process. They survive
+// reloads, not restarts.
+type MemoryStore struct {
+	// MaxSize is the memory in bytes that sessions may take. Beyond it the tenant
+	// that holds most loses its sessions idle the longest, so that nobody pushes
+	// others out. Only sessions of which the upstream has accepted a request are
+	// kept. At least 1 MiB. Default: 671088640 (640 MiB).
+	MaxSize int64 `json:"max_size,omitempty"`
+	// IdleTTL is how long a session is kept after its last request. At least
+	// 1m. Default: 3h.
+	IdleTTL caddy.Duration `json:"idle_ttl,omitempty"`
+}
+
+// CaddyModule returns the Caddy module information.
+func (MemoryStore) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{ID: "llm_cache.stores.memory", New: func() caddy.Module { return new(MemoryStore) }}
+}
+
+// Provision fills in defaults and refuses limits out of range: it runs before
+// the app opens the store, Validate would run after.
+func (m *MemoryStore) Provision(caddy.Context) error {
+	if m.MaxSize == 0 {
+		m.MaxSize = sessioncache.DefaultMaxBytes
+	}
+	if m.IdleTTL == 0 {
+		m.IdleTTL = caddy.Duration(sessioncache.DefaultIdleTTL)
+	}
+	return m.Validate()
+}
+
+// Validate reports the first limit out of its range.
+func (m *MemoryStore) Validate() error {
+	if m.MaxSize != 0 && m.MaxSize < sessioncache.MinMaxBytes {
+		return fmt.Errorf("max_size: %d is below %d bytes", m.MaxSize, sessioncache.MinMaxBytes)
+	}
+	if ttl := time.Duration(m.IdleTTL); ttl != 0 && ttl < shortestIdleTTL {
+		return fmt.Errorf("idle_ttl: %s is below %s", ttl, shortestIdleTTL)
+	}
+	return nil
+}
+
+// Identity implements Store.
+func (m *MemoryStore) Identity() string { return "" }
+
+// Open implements Store.
+func (m *MemoryStore) Open() (sessioncache.Store, error) {
+	return sessioncache.NewMemory(m.options())
+}
+
+// Adjust implements Store.
+func (m *MemoryStore) Adjust(s sessioncache.Store) error {
+	memory, ok := s.(*sessioncache.Memory)
+	if !ok {
+		return fmt.Errorf("%T is no memory store", s)
+	}
+	return memory.SetLimits(m.options())
+}
+
+func (m *MemoryStore) options() sessioncache.MemoryOptions {
+	return sessioncache.MemoryOptions{MaxBytes: m.MaxSize, IdleTTL: time.Duration(m.IdleTTL)}
+}
+
+// UnmarshalCaddyfile sets the store up from Caddyfile tokens. Syntax:
+//
+//	memory {
+//		max_size <size>
+//		idle_ttl <duration>
+//	}
+func (m *MemoryStore) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
+	d.Next() // the name of the store
+	if d.NextArg() {
+		return d.ArgErr()
+	}
+	seen := make(map[string]bool)
+	for nesting := d.Nesting(); d.NextBlock(nesting); {
+		option := d.Val()
+		if seen[option] {
+			return d.Errf("duplicate option %q", option)
+		}
+		seen[option] = true
+		var value string
+		if !d.AllArgs(&value) {
+			return d.ArgErr()
+		}
+		switch option {
+		case "max_size":
+			size, err := humanize.ParseBytes(value)
+			if err != nil || size == 0 || size > math.MaxInt64 {
+				return d.Errf("max_size: %q is not a size above zero", value)
+			}
+			m.MaxSize = int64(size)
+		case "idle_ttl":
+			ttl, err := caddy.ParseDuration(value)
+			if err != nil || ttl <= 0 {
+				return d.Errf("idle_ttl: %q is not a duration above zero", value)
+			}
+			m.IdleTTL = caddy.Duration(ttl)
+		default:
+			return d.Errf("unrecognized option %q of store memory", option)
+		}
+		if err := m.Validate(); err != nil {
+			return d.WrapErr(err)
+		}
+	}
+	return nil
+}

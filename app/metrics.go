@@ -1,0 +1,37 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package app
+
+import (
+	"github.com/caddy-llm-cache/caddy-llm-cache/metric"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+)
+
+func init() { // which keeps these out of the order in which variables begin
+	states := func(name, help string, value func(*State) float64) {
+		metric.GaugeFunc(name, help, func() (sum float64) {
+			for _, s := range Open() {
+				sum += value(s)
+			}
+			return sum
+		})
+	}
+	sessions := func(name, help string, value func(sessioncache.Stats) float64) {
+		states(name, help, func(s *State) float64 { return value(s.Stats()) })
+	}
+	sessions("sessions", "Sessions held.", func(s sessioncache.Stats) float64 { return float64(s.Sessions) })
+	sessions("store_bytes", "Estimated bytes that sessions take.", func(s sessioncache.Stats) float64 { return float64(s.Bytes) })
+	states("ping_targets", "Idle conversations that may be pinged.", func(s *State) float64 { return float64(s.Keeper.Targets()) })
+}

@@ -1,0 +1,210 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package app
+
+import (
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/caddyserver/caddy/v2"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/layer"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+)
+
+// Originals keep the texts that were folded on disk, besides in memory, so that
+// what a client has dropped from its history comes back after a restart, too. The
+// files are encrypted; nothing in them or in their names can be read without the
+// key. Sessions keep their names over a restart then. A change of the folder or
+// the key begins all sessions anew. One process may use a folder at a time.
+type Originals struct {
+	// Folder is where the files lie. Default: llm_cache/originals in Caddy's data
+	// directory.
+	Folder string `json:"folder,omitempty"`
+	// Key encrypts them: 32 bytes in hexadecimal or base64. It may be a
+	// placeholder, such as {env.LLM_CACHE_KEY}. Default: that in KeyFile.
+	Key string `json:"key,omitempty"`
+	// KeyFile holds the key, in the same form. If there is no such file it is
+	// made, with a new key, for its owner only. Default: llm_cache/originals.key
+	// in Caddy's data directory.
+	KeyFile string `json:"key_file,omitempty"`
+	// MaxSize is how many bytes all files may take, the ones not used for longest
+	// go first; one credential may fill a quarter. At least 1 MiB. Default:
+	// 268435456 (256 MiB).
+	MaxSize int64 `json:"max_size,omitempty"`
+	// TTL is how long a text is kept after it was last folded or asked for. At
+	// least 1m. Default: 24h.
+	TTL caddy.Duration `json:"ttl,omitempty"`
+
+	key [sessioncache.KeySize]byte // what prepare has found
+}
+
+const (
+	defaultOriginalsSize = 256 << 20
+	smallestOriginals    = 1 << 20
+	defaultOriginalsTTL  = 24 * time.Hour
+)
+
+// Validate reports the first option out of its range. Nil is valid.
+func (o *Originals) Validate() error {
+	switch {
+	case o == nil:
+		return nil
+	case o.Key != "" && o.KeyFile != "":
+		return errors.New("key and key_file: only one of them can be the key")
+	case o.MaxSize != 0 && o.MaxSize < smallestOriginals:
+		return fmt.Errorf("max_size: %d is below %d bytes", o.MaxSize, smallestOriginals)
+	case o.TTL != 0 && time.Duration(o.TTL) < time.Minute:
+		return fmt.Errorf("ttl: %s is below %s", time.Duration(o.TTL), time.Minute)
+	}
+	return nil
+}
+
+// prepare fills in defaults and finds the key.
+func (o *Originals) prepare() error {
+	if o == nil {
+		return nil
+	}
+	if err := o.Validate(); err != nil {
+		return err
+	}
+	data := filepath.Join(caddy.AppDataDir(), "llm_cache")
+	if o.Folder == "" {
+		o.Folder = filepath.Join(data, "originals")
+	}
+	if o.MaxSize == 0 {
+		o.MaxSize = defaultOriginalsSize
+	}
+	if o.TTL == 0 {
+		o.TTL = caddy.Duration(defaultOriginalsTTL)
+	}
+	var err error
+	if o.Key != "" {
+		text, err := caddy.NewReplacer().ReplaceOrErr(o.Key, true, true)
+		if err != nil {
+			return fmt.Errorf("key: %w", err)
+		}
+		if o.key, err = parseKey(text); err != nil {
+			return fmt.Errorf("key: %w", err)
+		}
+		return nil
+	}
+	if o.KeyFile == "" {
+		o.KeyFile = filepath.Join(data, "originals.key")
+	}
+	if o.key, err = readKey(o.KeyFile); errors.Is(err, fs.ErrNotExist) {
+		o.key, err = makeKey(o.KeyFile)
+	}
+	if err != nil {
+		return fmt.Errorf("key_file: %w", err)
+	}
+	return nil
+}
+
+// identity names the state that these originals belong to: sessions are known
+// by names that come from the key.
+func (o *Originals) identity() string {
+	if o == nil {
+		return ""
+	}
+	id := sessioncache.DeriveKey(o.key, "identity")
+	return " " + hex.EncodeToString(id[:8]) + " " + o.Folder
+}
+
+// open opens the files and gives a state its key, before it is used.
+func (o *Originals) open(logger *zap.Logger) (*sessioncache.BlockFiles, error) {
+	if o == nil {
+		return nil, nil
+	}
+	return sessioncache.OpenBlockFiles(sessioncache.BlockFilesOptions{
+		Folder: o.Folder, Key: o.key, MaxBytes: o.MaxSize, TTL: time.Duration(o.TTL),
+		Log: func(file string, err error) {
+			if errors.Is(err, sessioncache.ErrPanic) {
+				layer.BackgroundPanics.WithLabelValues("writing folded texts").Inc()
+			}
+			logger.Warn("a file of folded texts is ignored", zap.String("file", file), zap.Error(err))
+		},
+	}, time.Now())
+}
+
+// adjust applies the bounds of this configuration to files that an earlier one
+// may have opened.
+func (o *Originals) adjust(s *State) {
+	if o != nil {
+		s.Blocks.SetLimits(o.MaxSize, time.Duration(o.TTL), time.Now())
+	}
+}
+
+var errKeyForm = fmt.Errorf("no %d bytes in hexadecimal or base64", sessioncache.KeySize)
+
+func parseKey(text string) (key [sessioncache.KeySize]byte, err error) {
+	text = strings.TrimSpace(text)
+	raw, err := hex.DecodeString(text)
+	if err != nil {
+		raw, err = base64.RawStdEncoding.DecodeString(strings.TrimRight(text, "="))
+	}
+	if err != nil || len(raw) != len(key) {
+		return key, errKeyForm // not what was wrong: it might show a part of it
+	}
+	copy(key[:], raw)
+	return key, nil
+}
+
+func readKey(path string) (key [sessioncache.KeySize]byte, err error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return key, err
+	}
+	if runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 {
+		return key, fmt.Errorf("%s may be read by others (mode %04o)", path, info.Mode().Perm())
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return key, err
+	}
+	if key, err = parseKey(string(text)); err != nil {
+		err = fmt.Errorf("%s: %w", path, err)
+	}
+	return key, err
+}
+
+// makeKey makes a file with a new key. Should another process be faster, its key
+// counts.
+func makeKey(path string) (key [sessioncache.KeySize]byte, err error) {
+	_, _ = rand.Read(key[:]) // never fails
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return key, err
+	}
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		return readKey(path)
+	}
+	if err != nil {
+		return key, err
+	}
+	_, err = f.WriteString(hex.EncodeToString(key[:]) + "\n")
+	return key, errors.Join(err, f.Close())
+}

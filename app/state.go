@@ -1,0 +1,156 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package app
+
+import (
+	"crypto/rand"
+	"errors"
+	"sync/atomic"
+
+	"github.com/caddyserver/caddy/v2"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/box"
+	"github.com/caddy-llm-cache/caddy-llm-cache/box/idlefold"
+	"github.com/caddy-llm-cache/caddy-llm-cache/box/overlay"
+	"github.com/caddy-llm-cache/caddy-llm-cache/box/warm"
+	"github.com/caddy-llm-cache/caddy-llm-cache/errand"
+	"github.com/caddy-llm-cache/caddy-llm-cache/keepalive/pinger"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+	"github.com/caddy-llm-cache/caddy-llm-cache/tenant"
+)
+
+// states holds every open session store, so that a store outlives the
+// configurations that use it.
+var states = caddy.NewUsagePool()
+
+// State is an open store and what belongs to it. It closes
+// when the last configuration has let go of it and the last request that runs
+// on it has ended.
+type State struct {
+	sessioncache.Store
+	// Key tells tenants apart.
+	Key tenant.Key
+	// Blocks are the texts that were folded.
+	Blocks *sessioncache.Blocks
+	// Carrier takes requests of our own through the sites in force.
+	Carrier errand.Carrier
+	// Keeper keeps the caches of idle conversations alive.
+	Keeper *pinger.Keeper
+	// Queues are those before boxes.
+	Queues box.Queues
+	// Boxes is what boxes are to read while nobody waits.
+	Boxes warm.Boxes
+	// Detached are the requests whose client has left.
+	Detached box.Detached
+	// Overlays is how conversations began and what they were told since.
+	Overlays *overlay.Store
+	// Strangers are the clients whose requests could not be read.
+	Strangers Strangers
+	// Planned is the idle fold that is to be sent, on a clock of the caller's.
+	Planned *idlefold.Fold
+
+	pins    atomic.Int64 // one for the configurations, one for each request
+	learned atomic.Bool  // what stands on record
+}
+
+// NewState returns a state that keeps folded texts in files, too, if there are any.
+func NewState(store sessioncache.Store, files *sessioncache.BlockFiles) *State {
+	s := &State{Store: store, Blocks: sessioncache.NewBlocks(files), Overlays: overlay.NewStore()}
+	_, _ = rand.Read(s.Key.Secret[:]) // never fails
+	s.Keeper = pinger.New(&s.Carrier)
+	s.Boxes.Carrier, s.Boxes.Pin, s.Boxes.Unpin = &s.Carrier, s.Pin, s.Unpin
+	s.pins.Store(1)
+	return s
+}
+
+// Pin keeps the store open for one request. It returns false when the store
+// is closed already.
+func (s *State) Pin() bool {
+	for {
+		n := s.pins.Load()
+		if n == 0 {
+			return false
+		}
+		if s.pins.CompareAndSwap(n, n+1) {
+			return true
+		}
+	}
+}
+
+// Unpin ends that.
+func (s *State) Unpin() error {
+	if s.pins.Add(-1) > 0 {
+		return nil
+	}
+	s.rest()
+	return errors.Join(s.Blocks.Close(), s.Close())
+}
+
+// Forget forgets all of a session that the store does not hold itself: what is
+// pinged for it, with whose credential, what was folded, and what was laid over it.
+func (s *State) Forget(session *sessioncache.Session) {
+	s.Keeper.Forget(session.ID())
+	s.Overlays.Forget(session.ID())
+	s.Blocks.Forget(session)
+}
+
+// Destruct implements caddy.Destructor.
+func (s *State) Destruct() error { return s.Unpin() }
+
+// Lease is one configuration's share of a state.
+type Lease struct {
+	// State is what it is a share of.
+	State *State
+
+	key string
+}
+
+// acquire takes a share of the state under key and opens it if there is none.
+func acquire(key string, open func() (*State, error)) (*Lease, error) {
+	v, _, err := states.LoadOrNew(key, func() (caddy.Destructor, error) {
+		s, err := open()
+		if err != nil {
+			return nil, err // not a nil state in an interface
+		}
+		return s, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &Lease{key: key, State: v.(*State)}, nil
+}
+
+// Release gives the share back.
+func (l *Lease) Release() error {
+	_, err := states.Delete(l.key)
+	return err
+}
+
+// Open are the open states.
+func Open() (all []*State) {
+	states.Range(func(_, v any) bool {
+		all = append(all, v.(*State))
+		return true
+	})
+	return all
+}
+
+// rest ends what is sent while nobody waits, or nobody any more.
+func (s *State) rest() {
+	s.Carrier.Stop()
+	s.Keeper.Stop()
+	s.Boxes.Stop()
+	s.Detached.GiveUp()
+}

@@ -1,0 +1,100 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package app
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/caddyserver/caddy/v2"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+)
+
+// closing counts how often a store was closed.
+type closing struct {
+	sessioncache.Store
+	closed int
+}
+
+func (c *closing) Close() error {
+	c.closed++
+	return nil
+}
+
+func TestStateClosesAfterTheLastRequest(t *testing.T) {
+	store := new(closing)
+	open := func() (*State, error) { return NewState(store, nil), nil }
+	a, err := acquire("test", open)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := acquire("test", func() (*State, error) { return nil, errors.New("opened twice") })
+	if err != nil || a.State != b.State {
+		t.Fatalf("two states, %v", err)
+	}
+	s := a.State
+	if !s.Pin() {
+		t.Fatal("closed too early")
+	}
+	for _, l := range []*Lease{a, b} {
+		if err := l.Release(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if store.closed != 0 {
+		t.Error("closed under a request")
+	}
+	if !s.Pin() {
+		t.Error("no second request may begin while one runs")
+	}
+	_ = s.Unpin()
+	_ = s.Unpin()
+	if store.closed != 1 {
+		t.Errorf("closed %d times", store.closed)
+	}
+	if s.Pin() {
+		t.Error("a closed store was pinned")
+	}
+	if _, ok := states.References("test"); ok {
+		t.Error("the pool still holds it")
+	}
+}
+
+func TestStateThatDoesNotOpen(t *testing.T) {
+	failed := errors.New("failed")
+	if _, err := acquire("bad", func() (*State, error) { return nil, failed }); !errors.Is(err, failed) {
+		t.Errorf("got %v", err)
+	}
+	l, err := acquire("bad", func() (*State, error) { return NewState(new(closing), nil), nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Release(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestMemoryStoreLimits(t *testing.T) {
+	for _, m := range []MemoryStore{{MaxSize: 1}, {MaxSize: -1}, {IdleTTL: 1}, {IdleTTL: -1}} {
+		if err := m.Provision(caddy.Context{}); err == nil {
+			t.Errorf("%+v was accepted", m)
+		}
+	}
+	m := new(MemoryStore)
+	if err := m.Provision(caddy.Context{}); err != nil || m.MaxSize != sessioncache.DefaultMaxBytes || m.IdleTTL != caddy.Duration(sessioncache.DefaultIdleTTL) {
+		t.Errorf("defaults are %+v, %v", m, err)
+	}
+}

@@ -1,0 +1,42 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package audit_test
+
+import (
+	"testing"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/audit"
+)
+
+func TestClientNames(t *testing.T) {
+	for agent, want := range map[string]string{
+		"claude-cli/2.1.328 (external, cli)":            "claude-code",
+		"codex_cli_rs/0.50.0 (Debian 12; x86_64) xterm": "codex",
+		"codex_exec/0.50.0":                             "codex",
+		"opencode/1.2.3":                                "opencode",
+		"GeminiCLI/0.9.0/gemini-4-argon (linux; x64)":   "gemini-cli",
+		"Anthropic/Python 0.70.0":                       "anthropic-sdk",
+		"OpenAI/JS 5.0.0":                               "openai-sdk",
+		"google-genai-sdk/1.30.0 gl-python/3.12":        "google-sdk",
+		"curl/8.5.0":                                    "curl",
+		"Go-http-client/1.1":                            "go-http-client",
+		"":                                              "unknown",
+		"averyveryveryveryveryveryveryveryverylongname": "averyveryveryveryveryveryveryver",
+	} {
+		if got := audit.ClientName(agent); got != want {
+			t.Errorf("%q is %q, want %q", agent, got, want)
+		}
+	}
+}

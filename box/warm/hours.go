@@ -1,0 +1,83 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package warm
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// hours are working hours: from and to on some days of the week. Where to is
+// not behind from, they go on into the next day.
+type hours struct {
+	days     [7]bool // by time.Weekday
+	from, to time.Duration
+}
+
+var dayNames = []string{"sun", "mon", "tue", "wed", "thu", "fri", "sat"}
+
+// parseHours reads "mon-fri 08:00-18:30", nil for "".
+func parseHours(s string) (*hours, error) {
+	if s == "" {
+		return nil, nil //nolint:nilnil // no hours are no error
+	}
+	h := new(hours)
+	days, clock, named := strings.Cut(s, " ")
+	if !named {
+		days, clock = "sun-sat", s
+	}
+	for part := range strings.SplitSeq(strings.ToLower(days), ",") {
+		from, to, ranged := strings.Cut(part, "-")
+		if !ranged {
+			to = from
+		}
+		i, j := slices.Index(dayNames, from), slices.Index(dayNames, to)
+		if i < 0 || j < 0 {
+			return nil, fmt.Errorf("%q are no days such as mon-fri or sat,sun", days)
+		}
+		for ; ; i = (i + 1) % 7 {
+			if h.days[i] = true; i == j {
+				break
+			}
+		}
+	}
+	from, to, ok := strings.Cut(clock, "-")
+	for _, t := range []struct {
+		text string
+		into *time.Duration
+	}{{from, &h.from}, {to, &h.to}} {
+		at, err := time.Parse("15:04", t.text)
+		if err != nil || !ok {
+			return nil, fmt.Errorf("%q are no hours such as 08:00-18:30", clock)
+		}
+		*t.into = time.Duration(at.Hour())*time.Hour + time.Duration(at.Minute())*time.Minute
+	}
+	return h, nil
+}
+
+// at tells whether a moment is within the hours.
+func (h *hours) at(t time.Time) bool {
+	if h == nil {
+		return false
+	}
+	clock := time.Duration(t.Hour())*time.Hour + time.Duration(t.Minute())*time.Minute
+	today, yesterday := h.days[t.Weekday()], h.days[(t.Weekday()+6)%7]
+	if h.from < h.to {
+		return today && clock >= h.from && clock < h.to
+	}
+	return today && clock >= h.from || yesterday && clock < h.to
+}

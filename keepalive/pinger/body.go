@@ -1,0 +1,88 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package pinger
+
+import (
+	"slices"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
+
+// pingBody makes the body of a ping of one that was sent: up to the last message
+// with a cache marker, byte for byte, for an answer of no token, or of one where
+// the API demands it. Requests with a fixed budget of thinking must leave room
+// for all of it, so for them there is no cheap ping. Source: Anthropic's
+// documentation of prompt caching, on filling a cache in advance.
+func pingBody(v *wire.View, sent []byte) ([]byte, bool) {
+	if len(sent) == 0 || v.Partial || gjson.GetBytes(v.Bytes(v.Thinking), "type").Str == "enabled" {
+		return nil, false
+	}
+	if !markedEnd(v) {
+		var ok bool
+		if sent, ok = cutBehindMarker(sent, v.Format); !ok {
+			return nil, false
+		}
+	}
+	most := "0"
+	choice := gjson.GetBytes(v.Bytes(v.ToolChoice), "type").Str
+	if choice == "any" || choice == "tool" || gjson.GetBytes(v.Bytes(v.OutputConfig), "format").Exists() {
+		most = "1"
+	}
+	members := []wire.Member{{Name: "max_tokens", Value: []byte(most)}, {Name: "thread"}}
+	if v.Stream {
+		members = append(members, wire.Member{Name: "stream", Value: []byte("false")})
+	}
+	body, err := wire.Patch(sent, members...)
+	return body, err == nil
+}
+
+// markedEnd tells whether the last message carries a cache marker.
+func markedEnd(v *wire.View) bool {
+	if !v.AutoMarker.Empty() {
+		return true
+	}
+	return len(v.Messages) > 0 && marked(v, len(v.Messages)-1)
+}
+
+func marked(v *wire.View, message int) bool {
+	m := &v.Messages[message]
+	for i := m.First; i < m.End; i++ {
+		if !v.Blocks[i].Marker.Empty() {
+			return true
+		}
+	}
+	return false
+}
+
+// cutBehindMarker leaves out the messages behind the last one with a marker.
+// That must be the user's, or the rest would not be a valid request.
+func cutBehindMarker(body []byte, f wire.Format) ([]byte, bool) {
+	v, err := wire.Parse(f, body, nil)
+	if err != nil {
+		return nil, false
+	}
+	last := len(v.Messages) - 1
+	i := last
+	for i >= 0 && !marked(v, i) {
+		i--
+	}
+	if i < 0 || v.Messages[i].Role != wire.RoleUser {
+		return nil, false
+	}
+	from, to := v.Messages[i].Span.End, v.Messages[last].Span.End
+	return append(slices.Clone(body[:from]), body[to:]...), true
+}

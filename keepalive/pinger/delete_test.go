@@ -1,0 +1,97 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package pinger_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/app"
+)
+
+// forgetAll deletes all sessions by the admin API.
+func forgetAll(t *testing.T) {
+	t.Helper()
+	ids := sessions()
+	if len(ids) == 0 {
+		t.Error("there is no session")
+	}
+	for _, route := range new(app.Admin).Routes() {
+		if route.Pattern != "DELETE /llm_cache/sessions/{id}" {
+			continue
+		}
+		for _, id := range ids {
+			r := httptest.NewRequest(http.MethodDelete, "/llm_cache/sessions/"+id, nil)
+			r.SetPathValue("id", id)
+			w := httptest.NewRecorder()
+			if err := route.Handler.ServeHTTP(w, r); err != nil || w.Code != http.StatusNoContent {
+				t.Errorf("status %d, %v", w.Code, err)
+			}
+		}
+	}
+}
+
+// TestDeletedSessionIsNotPinged: with a session goes what is pinged for it, also by
+// a request that was under way.
+func TestDeletedSessionIsNotPinged(t *testing.T) {
+	for _, under := range []string{"idle", "in flight"} {
+		k := newKept(t)
+		k.load(keeping, "")
+		k.ask(1)
+		switch under {
+		case "idle":
+			k.ask(2)
+			if settled().Schedule.Bytes == 0 {
+				t.Fatal("nothing is held for pings: this shows nothing")
+			}
+			forgetAll(t)
+		default:
+			k.hook = func() { forgetAll(t) }
+			k.ask(2)
+			k.hook = nil
+		}
+		if s := settled().Schedule; s.Bytes+int64(s.Targets)+int64(s.Watched) != 0 {
+			t.Errorf("%s: the schedule holds %+v", under, s)
+		}
+		advance(wait)
+		k.wantPings(0, under)
+		if left := sessions(); len(left) != 0 {
+			t.Errorf("%s: sessions %v are back", under, left)
+		}
+	}
+}
+
+// TestRefusedCredential: what is held to ping the conversations of a session is let
+// go of once the upstream refuses their credential.
+func TestRefusedCredential(t *testing.T) {
+	for _, status := range []int{http.StatusUnauthorized, http.StatusForbidden} {
+		k := newKept(t)
+		k.load(keeping, "")
+		k.session = "s"
+		k.ask(1)
+		k.ask(2)
+		if settled().Schedule.Targets != 1 {
+			t.Fatal("nothing is to be pinged: this shows nothing")
+		}
+		k.mu.Lock()
+		k.status = status
+		k.mu.Unlock()
+		k.ask(0) // another conversation of the session
+		if s := settled().Schedule; s.Bytes != 0 || s.Targets != 0 {
+			t.Errorf("%d: the schedule holds %+v", status, s)
+		}
+	}
+}

@@ -1,0 +1,79 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package pinger_test
+
+import (
+	"encoding/hex"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/app"
+	"github.com/caddy-llm-cache/caddy-llm-cache/audit"
+	"github.com/caddy-llm-cache/caddy-llm-cache/keepalive"
+)
+
+func init() { caddy.RegisterModule(app.AuditSQLite{}) }
+
+// What stands on record of how long people pause is learned when the process
+// starts: here somebody who is back after five minutes, always.
+func TestLearnsFromTheRecord(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "audit.db")
+	store, err := audit.OpenSQLite(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tenant := [16]byte{1, 2, 3, 4, 5, 6, 7, 8}
+	at := time.Now().Add(-7 * 24 * time.Hour)
+	batch := make([]*audit.Record, 0, 300)
+	for range 300 { // more than a day: every hour has some
+		batch = append(batch, &audit.Record{
+			ID: audit.NewID(at), At: at, Turns: 1, Kind: audit.KindTurn, Tenant: hex.EncodeToString(tenant[:8]), User: "u", Session: "s",
+			Client: "claude-code", Model: "m", ClientFormat: "anthropic", UpstreamFormat: "anthropic", Outcome: audit.Completed, StopReason: "end_turn",
+		})
+		at = at.Add(5 * time.Minute)
+	}
+	if err := store.Write(t.Context(), batch); err != nil {
+		t.Fatal(err)
+	}
+	if err := store.Close(); err != nil {
+		t.Fatal(err)
+	}
+
+	k := newKept(t)
+	config := strings.Replace(k.config(keeping, ""), `"apps": {`, fmt.Sprintf(`"apps": {"llm_cache": {"audit": {"module": "sqlite", "path": %q}}, `, path), 1)
+	if err := caddy.Load([]byte(config), true); err != nil {
+		t.Fatal(err)
+	}
+	habit := keepalive.Habit{Tenant: tenant, Client: keepalive.Client("claude-code"), Hour: 12}
+	moment := keepalive.Moment{Prompts: 3}
+	prior := keepalive.Prior(moment)
+	away := func(c keepalive.Chance) float64 { return c.Away(4*time.Minute, 8*time.Minute) }
+	deadline := time.Now().Add(time.Minute)
+	for away((&app.Open()[0].Keeper.Schedule.Learned).Chance(habit, moment)) > away(prior)/4 {
+		if time.Now().After(deadline) {
+			t.Fatalf("away by the record: %.3f, by the prior %.3f", away((&app.Open()[0].Keeper.Schedule.Learned).Chance(habit, moment)), away(prior))
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	other := keepalive.Habit{Tenant: [16]byte{9}}
+	if (&app.Open()[0].Keeper.Schedule.Learned).Chance(other, moment) != prior {
+		t.Error("another tenant's chance has changed")
+	}
+}

@@ -1,0 +1,136 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package pinger
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/audit"
+	"github.com/caddy-llm-cache/caddy-llm-cache/errand"
+	"github.com/caddy-llm-cache/caddy-llm-cache/keepalive"
+	"github.com/caddy-llm-cache/caddy-llm-cache/layer"
+	"github.com/caddy-llm-cache/caddy-llm-cache/metric"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
+
+// pingTimeout bounds a ping: reading a cached prompt takes seconds.
+const pingTimeout = 60 * time.Second
+
+var metrics = struct {
+	pings       *prometheus.CounterVec
+	cost, saved prometheus.Counter
+}{
+	pings: metric.CounterVec("pings_total", "Requests that only kept a cache alive, by what became of them.", "outcome"),
+	cost:  metric.Counter("ping_cost_tokens_total", "What pings have cost, in uncached input tokens."),
+	saved: metric.Counter("ping_saved_tokens_total", "What the requests after pings did not pay for them, in uncached input tokens."),
+}
+
+// conversation is what the pings of an idle conversation are made of.
+type conversation struct {
+	*errand.Target
+	session *sessioncache.Session
+	lineage int
+	price   func(wire.Usage) (cost, dollars float64)
+}
+
+var _ keepalive.Payload = (*conversation)(nil)
+
+// ping sends one ping and tells the schedule what became of it, whatever that is:
+// only so many are in flight.
+func (k *Keeper) ping(p *keepalive.Ping) {
+	outcome, cost := keepalive.Broken, 0.0
+	defer func() { p.End(outcome, cost) }()
+	last := p.Payload.(*conversation)
+	ctx, cancel := context.WithTimeout(context.Background(), pingTimeout)
+	defer cancel()
+	over := make(chan struct{})
+	defer close(over)
+	if !k.manual {
+		go layer.Background("awaiting the end of a ping", func() {
+			select {
+			case <-p.Canceled():
+				cancel()
+			case <-over:
+			}
+		})
+	}
+	at, number := k.now().Wall, p.Number()
+	e := &errand.Errand{Kind: errand.Ping, Target: last.Target, Session: last.session.ID()}
+	usage, became := k.send(ctx, e)
+	if ctx.Err() != nil && became != keepalive.Read {
+		became = keepalive.Broken
+		if errors.Is(ctx.Err(), context.Canceled) {
+			became = keepalive.Canceled
+		}
+	}
+	spent, dollars := last.price(usage)
+	outcome, cost = became, spent
+	if outcome == keepalive.Read {
+		last.session.KeepWarm(last.lineage, at)
+	}
+	metrics.pings.WithLabelValues(string(outcome)).Inc()
+	metrics.cost.Add(cost)
+	k.mu.Lock()
+	k.sum.Pings++
+	k.sum.Cost += cost
+	watcher := k.watcher
+	k.mu.Unlock()
+	e.Record(&audit.Record{
+		At: at, Kind: audit.KindKeepAlive, Lineage: last.lineage, Model: last.Model,
+		ClientFormat: string(last.Client), UpstreamFormat: string(last.Client), Cost: cost, USD: dollars, Reason: string(outcome),
+	}, usage, outcome == keepalive.Read || outcome == keepalive.WroteCache)
+	if watcher != nil {
+		watcher.Pinged(Record{
+			Session: e.Session, Lineage: last.lineage, Tenant: p.Habit.Tenant, Number: number, At: at,
+			Model: last.Model, Outcome: outcome, Usage: usage, Cost: cost, Dollars: dollars,
+		})
+	}
+}
+
+// send sends a ping and reads its answer.
+func (k *Keeper) send(ctx context.Context, e *errand.Errand) (u wire.Usage, o keepalive.Outcome) {
+	a, err := k.carrier.Carry(ctx, e)
+	if err != nil {
+		return u, keepalive.Broken
+	}
+	return outcome(a, e.Client)
+}
+
+// outcome reads an answer in a format.
+func outcome(a *errand.Answer, f wire.Format) (u wire.Usage, o keepalive.Outcome) {
+	switch a.Status {
+	case http.StatusUnauthorized, http.StatusPaymentRequired, http.StatusForbidden, http.StatusTooManyRequests:
+		return u, keepalive.Denied
+	}
+	if a.Status/100 != 2 {
+		return u, keepalive.Broken
+	}
+	t := a.Turn(f)
+	if !t.Done || t.Failed() || !t.Usage.Reported {
+		return t.Usage, keepalive.Broken
+	}
+	// A marker behind a short rest may be written; a prefix that was gone shows
+	// in more written than read.
+	if wrote := t.Usage.Write5m + t.Usage.Write1h; wrote > 0 {
+		return t.Usage, keepalive.WroteCache
+	}
+	return t.Usage, keepalive.Read
+}

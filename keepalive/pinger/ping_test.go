@@ -1,0 +1,64 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package pinger
+
+import (
+	"testing"
+	"time"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/errand"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/metrictest"
+	"github.com/caddy-llm-cache/caddy-llm-cache/keepalive"
+	"github.com/caddy-llm-cache/caddy-llm-cache/layer"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
+
+// await waits for something that is bound to happen.
+func await(t *testing.T, what string, f func() bool) {
+	t.Helper()
+	for range 10000 {
+		if f() {
+			return
+		}
+		time.Sleep(time.Millisecond)
+	}
+	t.Fatalf("waited in vain for %s", what)
+}
+
+// TestPingPanics: a ping that panics is over, and the next has its place.
+func TestPingPanics(t *testing.T) {
+	carrier := new(errand.Carrier)
+	carrier.Use(nil)
+	k := New(carrier)
+	k.Schedule.Configure(keepalive.Options{Flying: 1})
+	every := 285 * time.Second
+	target, _ := errand.Reopen(errand.Open{URI: "/"})
+	begun := k.now().Add(-every)
+	for i := range 3 {
+		k.Schedule.Leave(keepalive.ID{Lineage: i}, false, &keepalive.Target{
+			Begun: begun, Lifetime: 5 * time.Minute, Every: every, Most: 5, Prompt: 1e6, Write: 1.25, Read: 0.1, Stake: 1e9,
+			Payload: &conversation{Target: target, session: new(sessioncache.Session), price: func(wire.Usage) (float64, float64) { panic("of a test") }},
+		})
+	}
+	count := layer.BackgroundPanics.WithLabelValues("pinging")
+	before := metrictest.Value(t, count)
+	k.awake()
+	defer k.Stop()
+	await(t, "three pings", func() bool { return metrictest.Value(t, count) == before+3 && k.Schedule.Stats(k.now()).Flying == 0 })
+	if s := k.Schedule.Stats(k.now()); s.Stopped[keepalive.Failed] != 3 || s.Bytes != 0 {
+		t.Errorf("the schedule holds %+v", s)
+	}
+}

@@ -1,0 +1,320 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package pinger_test
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	_ "github.com/caddyserver/caddy/v2/modules/standard"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/loopback"
+	"github.com/caddy-llm-cache/caddy-llm-cache/keepalive/pinger"
+)
+
+const secret = "sk-ant-dummy-key-of-a-test"
+
+// kept is a Caddy with a site that keeps caches alive, and what arrives behind it.
+type kept struct {
+	t    *testing.T
+	host string // what clients ask for: another is another conversation
+	addr string // where it is now, see load
+	log  string
+	up   *httptest.Server
+	dir  string
+
+	session string
+	key     string
+	hook    func() // called while a request is at the upstream
+
+	mu     sync.Mutex
+	got    []*http.Request
+	bodies []string
+	status int
+	usage  string
+}
+
+func newKept(t *testing.T) *kept {
+	dir := t.TempDir()
+	k := &kept{t: t, key: secret, log: filepath.Join(dir, "log"), dir: dir, status: http.StatusOK, usage: `{"input_tokens":3,"cache_read_input_tokens":60000,"output_tokens":5}`}
+	l, err := net.Listen("tcp", loopback.Address(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	k.listen(l)
+	k.host = loopback.Address(t)
+	k.addr = k.host
+	t.Cleanup(func() { _ = caddy.Stop() })
+	return k
+}
+
+// listen makes the upstream.
+func (k *kept) listen(l net.Listener) {
+	k.up = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		if k.hook != nil {
+			k.hook()
+		}
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		k.got, k.bodies = append(k.got, r), append(k.bodies, string(body))
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(k.status)
+		fmt.Fprintf(w, `{"id":"msg_1","type":"message","role":"assistant","model":"claude-sonnet-4-6","content":[{"type":"text","text":"Shall I?"}],"stop_reason":"end_turn","usage":%s}`, k.usage)
+	}))
+	_ = k.up.Listener.Close()
+	k.up.Listener = l
+	k.up.Start()
+	k.t.Cleanup(k.up.Close)
+}
+
+// load runs a site with these options of llm_cache, and headers that
+// reverse_proxy sets. It is at an address of its own: for a while after a reload
+// the configuration before listens as well.
+func (k *kept) load(options, headers string) {
+	k.t.Helper()
+	k.addr = loopback.Address(k.t)
+	if err := caddy.Load([]byte(k.config(options, headers)), true); err != nil {
+		k.t.Fatal(err)
+	}
+}
+
+func (k *kept) config(options, headers string) string {
+	return fmt.Sprintf(`{
+	"admin": {"disabled": true, "config": {"persist": false}},
+	"logging": {"logs": {"default": {"writer": {"output": "file", "filename": %q}}}},
+	"apps": {"http": {"grace_period": "100ms", "servers": {"srv0": {
+		"listen": [%q], "automatic_https": {"disable": true}, "logs": {},
+		"routes": [{"handle": [
+			{"handler": "llm_cache", "policy": "observe"%s},
+			{"handler": "reverse_proxy", "upstreams": [{"dial": %q}], "headers": {"request": {"set": {%s}}}}
+		]}]
+	}}}}
+}`, k.log, k.addr, options, k.up.Listener.Addr().String(), headers)
+}
+
+const keeping = `, "keepalive": {"stake": 10}`
+
+// ask sends a request after so many turns.
+func (k *kept) ask(turns int) string {
+	k.t.Helper()
+	var b strings.Builder
+	b.WriteString(`{"model":"claude-sonnet-4-6", "max_tokens":1000,"tools":[{"name":"Read","input_schema":{"type":"object"}}],"messages":[{"role":"user","content":"Go on."}`)
+	for i := range turns {
+		fmt.Fprintf(&b, `,{"role":"assistant","content":"Shall I?"},{"role":"user","content":[{"type":"text","text":"Yes, %d.","cache_control":{"type":"ephemeral"}}]}`, i)
+	}
+	b.WriteString(`],"stream":false}`)
+	r, _ := http.NewRequest(http.MethodPost, "http://"+k.addr+"/v1/messages", strings.NewReader(b.String()))
+	r.Host = k.host
+	r.Header.Set("X-Api-Key", k.key)
+	r.Header.Set("Authorization", "Bearer "+k.key)
+	r.Header.Set("Anthropic-Beta", "some-beta")
+	r.Header.Set("Content-Type", "application/json")
+	if k.session != "" {
+		r.Header.Set("X-Claude-Code-Session-Id", k.session)
+	}
+	res, err := http.DefaultClient.Do(r)
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	_, _ = io.Copy(io.Discard, res.Body)
+	res.Body.Close()
+	return b.String()
+}
+
+// pings are the bodies that arrived with max_tokens 0.
+func (k *kept) pings() (out []int) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for i, b := range k.bodies {
+		if strings.Contains(b, `"max_tokens":0`) {
+			out = append(out, i)
+		}
+	}
+	return out
+}
+
+func (k *kept) wantPings(n int, when string) {
+	k.t.Helper()
+	settled()
+	if got := len(k.pings()); got != n {
+		k.t.Fatalf("%s: %d pings in all, want %d; %+v", when, got, n, settled())
+	}
+}
+
+const wait = 4*time.Minute + 46*time.Second
+
+func TestPingsOfASite(t *testing.T) {
+	k := newKept(t)
+	k.load(keeping, "")
+	k.ask(1)
+	advance(wait)
+	k.wantPings(0, "after one request, which has read nothing yet before")
+	last := k.ask(2)
+	advance(time.Minute)
+	k.wantPings(0, "after a minute")
+	advance(wait - time.Minute)
+	k.wantPings(1, "near the end of the lifetime")
+	i := k.pings()[0]
+	if want := strings.Replace(last, `"max_tokens":1000`, `"max_tokens":0`, 1); k.bodies[i] != want {
+		t.Errorf("the ping is\n%s\nwant\n%s", k.bodies[i], want)
+	}
+	if h := k.got[i].Header; h.Get("X-Api-Key") != secret || h.Get("Authorization") != "Bearer "+secret || h.Get("Anthropic-Beta") != "some-beta" {
+		t.Errorf("the ping's headers are %v", h)
+	}
+
+	k.load(keeping, `"X-Way": ["new"]`)
+	advance(wait)
+	k.wantPings(2, "after a reload")
+	if k.got[k.pings()[1]].Header.Get("X-Way") != "new" {
+		t.Error("the ping went the old way after a reload")
+	}
+	k.ask(3)
+	advance(time.Minute)
+	k.wantPings(2, "after the client is back")
+	if sum := settled().Sum; sum.Pings != 2 || sum.Cost != 2*(6000+3+25) && sum.Cost <= 0 || sum.Saved <= 0 {
+		t.Errorf("the pings came to %+v", sum)
+	}
+
+	k.load("", "") // without keepalive
+	advance(wait - time.Minute)
+	k.wantPings(2, "at a site that does not ask for pings")
+
+	log, err := os.ReadFile(k.log)
+	if err != nil || len(log) == 0 {
+		t.Fatalf("the log: %d bytes, %v", len(log), err)
+	}
+	if n := strings.Count(string(log), `"msg":"handled request"`); n != 3 {
+		t.Errorf("%d lines in the access log, want those of the 3 requests", n)
+	}
+	for line := range strings.Lines(string(log)) {
+		// Caddy itself writes X-Api-Key of clients' requests into the access log.
+		if !strings.Contains(line, `"msg":"handled request"`) && strings.Contains(line, secret) {
+			t.Errorf("a key in the log: %s", line)
+		}
+	}
+}
+
+func TestPingsStop(t *testing.T) {
+	for name, c := range map[string]struct {
+		status int
+		usage  string
+	}{
+		"a write":      {http.StatusOK, `{"input_tokens":3,"cache_creation_input_tokens":60000,"output_tokens":0}`},
+		"unauthorized": {http.StatusUnauthorized, `{}`},
+		"rate limited": {http.StatusTooManyRequests, `{}`},
+		"down":         {http.StatusBadGateway, `{}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			k := newKept(t)
+			k.load(keeping, "")
+			k.ask(1)
+			k.ask(2)
+			k.mu.Lock()
+			k.status, k.usage = c.status, c.usage
+			k.mu.Unlock()
+			for range 20 {
+				advance(wait)
+				settled()
+			}
+			k.wantPings(1, "after an hour and a half")
+		})
+	}
+}
+
+// The process ends, or the machine slept for a day: nothing is sent. What a
+// process knew that was killed is gone with it.
+func TestNoPingAfterTheEnd(t *testing.T) {
+	k := newKept(t)
+	k.load(keeping, "")
+	k.ask(1)
+	k.ask(2)
+	advance(24 * time.Hour)
+	k.wantPings(0, "after a day without a look at the clock")
+	k.ask(3)
+	_ = caddy.Stop()
+	advance(wait)
+	k.wantPings(0, "after the stop")
+	k.load(keeping, "")
+	advance(wait)
+	k.wantPings(0, "in the next process")
+}
+
+// The calendar is set a day ahead or back: what was idle is left alone, and what
+// falls idle then is pinged once in time.
+func TestCalendarIsSet(t *testing.T) {
+	for _, jump := range []time.Duration{24 * time.Hour, -24 * time.Hour} {
+		k := newKept(t)
+		k.load(keeping, "")
+		k.ask(1)
+		k.ask(2)
+		pinger.SetCalendar(jump)
+		for range 30 {
+			advance(10 * time.Second)
+			settled()
+		}
+		k.wantPings(0, "after the calendar was set by "+jump.String())
+		k.ask(3)
+		advance(wait)
+		k.wantPings(1, "for what has fallen idle since")
+		_ = caddy.Stop()
+	}
+}
+
+// The upstream is down for an hour: each conversation is tried once and no more,
+// and nothing is sent all at once when it is back.
+func TestUpstreamDownForAnHour(t *testing.T) {
+	const conversations = 8
+	k := newKept(t)
+	k.load(keeping, "")
+	for i := range conversations {
+		k.session = fmt.Sprint("s", i)
+		k.ask(1)
+		k.ask(2)
+	}
+	before := settled().Sum.Pings
+	address := k.up.Listener.Addr().String()
+	k.up.Close()
+	for at := time.Duration(0); at < time.Hour; at += 5 * time.Second {
+		advance(5 * time.Second)
+		settled()
+	}
+	if n := settled().Sum.Pings - before; n != conversations {
+		t.Errorf("%d pings were tried in the hour, want one for each of %d conversations", n, conversations)
+	}
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	k.listen(l)
+	for range 120 {
+		advance(5 * time.Second)
+		settled()
+	}
+	k.wantPings(0, "once the upstream is back")
+	k.ask(3)
+	advance(wait)
+	k.wantPings(1, "for the one conversation that has gone on")
+}

@@ -1,0 +1,205 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package pinger
+
+import (
+	"net/http"
+
+	"go.uber.org/zap"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/audit"
+	"github.com/caddy-llm-cache/caddy-llm-cache/errand"
+	"github.com/caddy-llm-cache/caddy-llm-cache/keepalive"
+	"github.com/caddy-llm-cache/caddy-llm-cache/layer"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
+
+// Lifetime is what to ask for in a session of a tenant where the client leaves it open.
+func (k *Keeper) Lifetime(o *Options, r *http.Request, tenant sessioncache.Tenant) sessioncache.Lifetime {
+	switch {
+	case o == nil || o.Tier != tierSwitch:
+		return sessioncache.LifetimeAsked
+	case k.Tiers.Long(tenant) && !ofAgent(r):
+		return sessioncache.LifetimeLong
+	}
+	return sessioncache.LifetimeKept
+}
+
+// ofAgent reports whether a request is a sub-agent's.
+func ofAgent(r *http.Request) bool { return r.Header.Get("X-Claude-Code-Agent-Id") != "" }
+
+// Visit is a request during which its conversation is not idle.
+type Visit struct {
+	keeper  *Keeper
+	options *Options
+	session *sessioncache.Session
+	ex      *pipeline.Exchange
+	idle    keepalive.ID // the conversation that goes on
+	entered bool
+	pause   *keepalive.Stretch // the one that this request ends
+}
+
+// Enter tells the schedule that a conversation goes on. The client has waited
+// for nothing: a ping in flight is canceled. Without options it returns nil.
+func (k *Keeper) Enter(o *Options, session *sessioncache.Session, x *pipeline.Exchange) *Visit {
+	if o == nil {
+		return nil
+	}
+	v := &Visit{keeper: k, options: o, session: session, ex: x}
+	if lineage, ok := x.Continues(); ok {
+		v.idle, v.entered = keepalive.ID{Session: session.ID(), Lineage: lineage}, true
+		v.pause = k.Schedule.Enter(v.idle, k.now())
+	}
+	return v
+}
+
+// Answered is how a request was answered, and what a ping is made of.
+type Answered struct {
+	// Request is the client's, as it came, and View what it says.
+	Request *http.Request
+	// View: see Request.
+	View *wire.View
+	// Sent is the body that went upstream.
+	Sent []byte
+	// Turn is what the answer said.
+	Turn *wire.Turn
+	// Tenant is whose it is, and Recorded the same as it stands on record, "" where there
+	// is none.
+	Tenant sessioncache.Tenant
+	// Recorded: see Tenant.
+	Recorded string
+	// Denied: the credential was refused. Resent: the body sent first was.
+	Denied, Resent bool
+	// Target makes what is needed to send a body the way that the request took.
+	Target func(body []byte) *errand.Target
+	// Log gets what goes wrong.
+	Log *zap.Logger
+}
+
+// Leave lets the conversation fall idle, once its client has the whole answer. It is
+// called once, whatever has become of the request.
+func (v *Visit) Leave(a *Answered) {
+	s := v.keeper.Schedule
+	var t *keepalive.Target
+	id := v.idle
+	layer.Guard(a.Log, "letting a conversation fall idle", func() {
+		if a.Denied && v.session.Number() > 0 { // the others would be refused as well
+			s.Forget(v.session.ID())
+		}
+		lineage, ok := v.ex.Committed()
+		if !ok {
+			return
+		}
+		for _, n := range v.ex.Replaced() {
+			s.Drop(keepalive.ID{Session: v.session.ID(), Lineage: n})
+		}
+		if v.pause != nil {
+			v.account(a)
+		}
+		if t = v.target(a); t == nil {
+			return
+		}
+		if v.entered && lineage != v.idle.Lineage { // it branched off
+			s.Leave(v.idle, true, nil)
+			v.entered = false
+		}
+		id = keepalive.ID{Session: v.session.ID(), Lineage: lineage}
+	})
+	s.Leave(id, v.entered, t)
+	v.keeper.awake()
+}
+
+// target describes the conversation to the schedule, nil if it is not to be
+// pinged.
+func (v *Visit) target(a *Answered) *keepalive.Target {
+	o := v.options
+	idle, ok := v.ex.Idle(a.Turn)
+	if !ok || !a.View.Traits().Markers || a.Resent || idle.Prompt < int64(or(o.Floor, defaultFloor)) || idle.Lifetime <= 0 || ofAgent(a.Request) {
+		return nil
+	}
+	body, ok := pingBody(a.View, a.Sent)
+	if !ok {
+		return nil
+	}
+	rules, u := idle.Rules, a.Turn.Usage
+	write := rules.Write
+	if idle.Lifetime == rules.LongTTL {
+		write = rules.Write1h
+	}
+	begun := v.keeper.at(v.ex.Start())
+	habit := keepalive.Habit{Tenant: a.Tenant, Client: keepalive.Client(audit.ClientName(a.Request.UserAgent())), Hour: uint8(begun.Wall.Hour())}
+	if a.Recorded != "" { // what was learned by that name outlives the process
+		habit.Tenant = audit.TenantKey(a.Recorded)
+	}
+	return &keepalive.Target{
+		Habit:    habit,
+		Moment:   keepalive.Moment{Tool: idle.Tool, Question: idle.Question, Prompts: idle.Prompts, Pauses: idle.Pauses},
+		Begun:    begun,
+		Lifetime: idle.Lifetime,
+		Every:    o.every(idle.Lifetime),
+		Most:     or(o.Most, defaultMost),
+		Prompt:   u.Prompt() - u.Uncached,
+		Cold:     idle.Cold,
+		Write:    write, Read: rules.Read, Dollars: rules.At(int(idle.Prompt)).Input / 1e6,
+		Stake: or(o.Stake, defaultStake)*idle.Spent + idle.Kept,
+		Payload: &conversation{Target: a.Target(body), session: v.session, lineage: idle.Lineage, price: func(u wire.Usage) (cost, dollars float64) {
+			return rules.Cost(u) + rules.CostOutput(u), rules.Dollars(u)
+		}},
+	}
+}
+
+func or[T any](p *T, or T) T {
+	if p == nil {
+		return or
+	}
+	return *p
+}
+
+// account closes a pause: what its pings have cost, and what the request after
+// it did not pay for them.
+func (v *Visit) account(a *Answered) {
+	k, s := v.keeper, v.pause
+	rules, u := v.ex.Rules(), a.Turn.Usage
+	saved := 0.0
+	write := rules.Write
+	if s.Lifetime == rules.LongTTL {
+		write = rules.Write1h
+	}
+	if s.Kept {
+		saved = float64(u.Read) * (write - rules.Read)
+	}
+	tier := keepalive.Usage{New: u.Write5m, Pings: s.Cost, Write: rules.Write, WriteLong: rules.Write1h, Read: rules.Read}
+	if s.Age > s.Lifetime && s.Age <= rules.LongTTL && !s.Kept {
+		tier.New, tier.Anew = 0, u.Write5m
+	}
+	if rules.LongTTL > 0 && s.Lifetime < rules.LongTTL {
+		k.Tiers.Add(a.Tenant, tier)
+	}
+	if s.Pings == 0 {
+		return
+	}
+	v.ex.Kept(saved - s.Cost)
+	metrics.saved.Add(saved)
+	k.mu.Lock()
+	k.sum.Saved += saved
+	watcher := k.watcher
+	k.mu.Unlock()
+	if watcher != nil {
+		lineage, _ := v.ex.Committed()
+		watcher.Resumed(Pause{Session: v.session.ID(), Lineage: lineage, At: v.ex.Start(), Age: s.Age, Pings: s.Pings, Cost: s.Cost, Saved: saved})
+	}
+}

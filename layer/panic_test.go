@@ -1,0 +1,54 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package layer_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/metrictest"
+	"github.com/caddy-llm-cache/caddy-llm-cache/layer"
+)
+
+// await waits for something that is bound to happen.
+func await(t *testing.T, what string, f func() bool) {
+	t.Helper()
+	for range 10000 {
+		if f() {
+			return
+		}
+		time.Sleep(time.Millisecond)
+	}
+	t.Fatalf("waited in vain for %s", what)
+}
+
+// TestBackground: a panic where no request waits ends the work, and is counted.
+func TestBackground(t *testing.T) {
+	count := layer.BackgroundPanics.WithLabelValues("testing")
+	before := metrictest.Value(t, count)
+	done := make(chan struct{})
+	go layer.Background("testing", func() {
+		defer close(done)
+		panic("of a test")
+	})
+	<-done
+	if layer.Background("testing", func() { panic(nil) }) {
+		t.Error("a panic is told to have ended well")
+	}
+	if !layer.Background("testing", func() {}) {
+		t.Error("what ended well is told to have panicked")
+	}
+	await(t, "both to be counted", func() bool { return metrictest.Value(t, count) == before+2 })
+}

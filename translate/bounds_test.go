@@ -15,6 +15,7 @@
 package translate_test
 
 import (
+	"fmt"
 	"runtime"
 	"strings"
 	"testing"
@@ -91,5 +92,117 @@ func TestBounds(t *testing.T) {
 				runtime.KeepAlive(s)
 			})
 		}
+	}
+}
+
+// manyCalls are requests with n calls at once, and then their results.
+var manyCalls = map[wire.Format]func(n int) string{
+	wire.Anthropic: func(n int) string {
+		return `{"model":"m","max_tokens":9,"messages":[{"role":"user","content":"hi"},{"role":"assistant","content":[` +
+			listOf(n, `{"type":"tool_use","id":"call_%d","name":"Read","input":{}}`) + `]},{"role":"user","content":[` +
+			listOf(n, `{"type":"tool_result","tool_use_id":"call_%d","content":"ok"}`) + `]}]}`
+	},
+	wire.OpenAIChat: func(n int) string {
+		return `{"model":"m","messages":[{"role":"user","content":"hi"},{"role":"assistant","tool_calls":[` +
+			listOf(n, `{"id":"call_%d","type":"function","function":{"name":"Read","arguments":"{}"}}`) + `]},` +
+			listOf(n, `{"role":"tool","tool_call_id":"call_%d","content":"ok"}`) + `]}`
+	},
+	wire.OpenAIResponses: func(n int) string {
+		return `{"model":"m","input":[{"role":"user","content":"hi"},` +
+			listOf(n, `{"type":"function_call","call_id":"call_%d","name":"Read","arguments":"{}"}`) + `,` +
+			listOf(n, `{"type":"function_call_output","call_id":"call_%d","output":"ok"}`) + `]}`
+	},
+	wire.Gemini: func(n int) string {
+		return `{"contents":[{"role":"user","parts":[{"text":"hi"}]},{"role":"model","parts":[` +
+			listOf(n, `{"functionCall":{"id":"call_%d","name":"Read","args":{}}}`) + `]},{"role":"user","parts":[` +
+			listOf(n, `{"functionResponse":{"id":"call_%d","name":"Read","response":{"output":"ok"}}}`) + `]}]}`
+	},
+}
+
+func listOf(n int, each string) string {
+	var all []string
+	for i := range n {
+		all = append(all, fmt.Sprintf(each, i))
+	}
+	return strings.Join(all, ",")
+}
+
+// converted is how many bytes it takes to put a request into another format.
+func converted(t *testing.T, from, to wire.Format, body string) uint64 {
+	t.Helper()
+	in := translate.Incoming{Body: []byte(body), Path: "/v1beta/models/gemini-3-pro:generateContent"}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	_, err := translate.Convert(from, to, in, translate.Options{})
+	runtime.ReadMemStats(&after)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return after.TotalAlloc - before.TotalAlloc
+}
+
+// manyPartsBytes is what an entry may take: by far the most goes to Gemini, which wants
+// results in the order of their calls.
+const manyPartsBytes = 3000
+
+// TestManyParts: what a request becomes on its way takes so many bytes an entry,
+// however many there are.
+func TestManyParts(t *testing.T) {
+	const n = 5000
+	for from, body := range manyCalls {
+		for _, to := range translate.Formats() {
+			if to == from {
+				continue
+			}
+			used := converted(t, from, to, body(n)) / (2 * n)
+			t.Logf("%s to %s: %d bytes an entry", from, to, used)
+			if used > manyPartsBytes {
+				t.Errorf("%s to %s: %d bytes an entry", from, to, used)
+			}
+		}
+	}
+}
+
+// TestManySealedThoughts: each thought that comes sealed behind others looks at none
+// of them again.
+func TestManySealedThoughts(t *testing.T) {
+	sealed := translate.Sealed{Format: wire.Anthropic, Text: "why", Data: "x"}.Seal()
+	body := func(n int) string {
+		return `{"contents":[{"role":"user","parts":[{"text":"hi"}]},{"role":"model","parts":[` +
+			strings.Repeat(`{"text":"a","thoughtSignature":"`+sealed+`"},`, n) + `{"text":"b"}]},{"role":"user","parts":[{"text":"hi"}]}]}`
+	}
+	few, many := converted(t, wire.Gemini, wire.Anthropic, body(500)), converted(t, wire.Gemini, wire.Anthropic, body(5000))
+	if many > 20*few {
+		t.Errorf("%d bytes for ten times what takes %d", many, few)
+	}
+}
+
+// TestManyCallsOfAnAnswer: of many calls each keeps an id of its own, and gets the
+// arguments that come for its index.
+func TestManyCallsOfAnAnswer(t *testing.T) {
+	s := translate.NewStream(wire.OpenAIChat, wire.Anthropic, &translate.Answering{Stream: true, Seed: "s", BufferCalls: true})
+	chunk := func(calls string) string {
+		return `data: {"id":"c","choices":[{"index":0,"delta":{"tool_calls":[` + calls + "]}}]}\n\n"
+	}
+	var out strings.Builder
+	for i := range translate.MaxCalls {
+		out.Write(s.Feed([]byte(chunk(fmt.Sprintf(`{"index":%d,"id":"call_%d","function":{"name":"bash","arguments":""}}`, i, i/2)))))
+	}
+	for i := range translate.MaxCalls {
+		out.Write(s.Feed([]byte(chunk(fmt.Sprintf(`{"index":%d,"function":{"arguments":"{\"n\":%d}"}}`, i, i)))))
+	}
+	out.Write(s.Feed([]byte("data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"tool_calls\"}]}\n\ndata: [DONE]\n\n")))
+	out.Write(s.Close(false))
+	ids, inputs := map[string]bool{}, 0
+	for line := range strings.Lines(out.String()) {
+		if _, id, ok := strings.Cut(line, `"type":"tool_use","id":"`); ok {
+			ids[id[:strings.IndexByte(id, '"')]] = true
+		}
+		if strings.Contains(line, fmt.Sprintf(`"partial_json":"{\"n\":%d}"`, inputs)) {
+			inputs++
+		}
+	}
+	if len(ids) != translate.MaxCalls || inputs != translate.MaxCalls {
+		t.Errorf("%d ids and %d inputs of %d calls", len(ids), inputs, translate.MaxCalls)
 	}
 }

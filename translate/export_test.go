@@ -20,6 +20,7 @@ import "github.com/caddy-llm-cache/caddy-llm-cache/wire"
 const (
 	SealedPrefix = sealedPrefix
 	MaxHeld      = maxHeld
+	MaxCalls     = maxCalls
 )
 
 // RulesOf returns the rules of a format.

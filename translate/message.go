@@ -49,14 +49,16 @@ const (
 	MediaPart
 )
 
-// Part is one piece of a message.
+// Part is one piece of a message. A request may have tens of thousands: what few
+// parts have stands behind a pointer.
 type Part struct {
 	Kind PartKind
+	// Failed tells that the tool failed, of a result.
+	Failed bool
 	// Text is the text of a TextPart or ThinkingPart.
 	Text rawjson.Text
-	// Sealed is what the provider gave out with a ThinkingPart: Format says
-	// whose it is, empty if nobody's.
-	Sealed Sealed
+	// Sealed is what the provider gave out with a ThinkingPart, nil if nothing.
+	Sealed *Sealed
 	// Signature is what Gemini gave out with a call or a text.
 	Signature string
 	// ID is the id of a call, or of the call that a result answers.
@@ -68,14 +70,18 @@ type Part struct {
 	Input rawjson.Value
 	// Content is the content of a result: texts and media.
 	Content []Part
-	// Failed tells that the tool failed.
-	Failed bool
 	// Media is what a MediaPart holds.
 	Media *Media
 	// Cache is the part's cache_control.
 	Cache rawjson.Value
-	// Field is the client's path of the part, for errors. Only media have one.
-	Field string
+}
+
+// Proof is what came sealed with a part, empty if nothing did.
+func (p *Part) Proof() Sealed {
+	if p.Sealed == nil {
+		return Sealed{}
+	}
+	return *p.Sealed
 }
 
 // Media is an image, a document or a sound: its bytes in base64, or a URL.
@@ -90,4 +96,6 @@ type Media struct {
 	Name rawjson.Text
 	// Detail is OpenAI's detail of an image.
 	Detail rawjson.Value
+	// Field is the client's path of it, for errors.
+	Field string
 }

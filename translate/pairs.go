@@ -32,7 +32,7 @@ func (t *turn) add(parts []Part) {
 	if !t.grown {
 		t.Parts, t.grown = slices.Clip(t.Parts), true
 	}
-	t.Parts = append(t.Parts, parts...)
+	t.Parts = Append(t.Parts, parts...)
 }
 
 // pairs keeps calls and their results together on the way from formats that let
@@ -89,31 +89,35 @@ func (p pairs) calls(parts []Part, at int) []Part {
 // results puts the results among some parts behind their calls, and returns what
 // is said besides. What answers a call a second time is no result any more.
 func (p pairs) results(out []turn, parts []Part) (rest []Part) {
-	for _, part := range parts {
-		if part.Kind != ResultPart {
+	if !slices.ContainsFunc(parts, isResult) {
+		return parts
+	}
+	for i, part := range parts {
+		call, known := p[part.ID]
+		answers := isResult(part) && known
+		if answers && !call.closed {
+			p[part.ID] = pair{id: call.id, turn: call.turn, twins: call.twins, closed: true}
+			part.ID = call.id
+			out[call.turn].results = Append(out[call.turn].results, part)
+			continue
+		}
+		if rest == nil {
+			rest = make([]Part, 0, len(parts)-i)
+		}
+		if !answers { // a result of no call is the upstream's to refuse
 			rest = append(rest, part)
 			continue
 		}
-		id := part.ID
-		call, known := p[id]
-		switch {
-		case !known: // it is the upstream's to refuse
-			rest = append(rest, part)
-		case call.closed:
-			for _, p := range part.Content {
-				if p.Kind != TextPart || !p.Text.Empty() {
-					rest = append(rest, p)
-				}
+		for _, c := range part.Content {
+			if c.Kind != TextPart || !c.Text.Empty() {
+				rest = append(rest, c)
 			}
-		default:
-			part.ID = call.id
-			call.closed = true
-			p[id] = call
-			out[call.turn].results = append(out[call.turn].results, part)
 		}
 	}
 	return rest
 }
+
+func isResult(p Part) bool { return p.Kind == ResultPart }
 
 // behind returns the messages with the results behind the calls.
 func behind(turns []turn) []Message {

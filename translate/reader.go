@@ -54,6 +54,9 @@ type Reader struct {
 	Hosted  string
 	scratch []byte
 	entries int // that were read
+	// Parts are those of the lists that are being read, each list's behind those of
+	// the list that it stands in.
+	Parts []Part
 }
 
 // step is a member of an object, and an index if the member is an array.
@@ -112,6 +115,29 @@ func (r *Reader) Elements(v rawjson.Value) iter.Seq2[int, rawjson.Value] {
 			}
 		}
 	}
+}
+
+// Add keeps parts of the list that is being read.
+func (r *Reader) Add(parts ...Part) { r.Parts = Append(r.Parts, parts...) }
+
+// Gather returns the parts that were added since there were n of them, nil for none.
+func (r *Reader) Gather(n int) []Part {
+	if len(r.Parts) == n {
+		return nil
+	}
+	parts := slices.Clone(r.Parts[n:])
+	r.Parts = r.Parts[:n]
+	return parts
+}
+
+// Append is append for slices that may become long: they double, where append's own
+// steps of a quarter leave four times their size behind.
+func Append[T any](s []T, v ...T) []T {
+	const long = 256
+	if len(s)+len(v) > cap(s) && cap(s) >= long {
+		s = slices.Grow(s, max(cap(s), len(v)))
+	}
+	return append(s, v...)
 }
 
 // Path returns the path of a field where the reader is.
@@ -232,14 +258,14 @@ func CallInput(v rawjson.Value) rawjson.Value {
 // Message appends a message. An empty one of the user still asks for an answer.
 func (r *Reader) Message(role Role, parts []Part) {
 	if len(parts) > 0 || role == User {
-		r.Request.Messages = append(r.Request.Messages, Message{Role: role, Parts: parts})
+		r.Request.Messages = Append(r.Request.Messages, Message{Role: role, Parts: parts})
 	}
 }
 
 // Join appends parts to the last message if it is of the same role.
 func (r *Reader) Join(role Role, parts ...Part) {
 	if n := len(r.Request.Messages); n > 0 && r.Request.Messages[n-1].Role == role {
-		r.Request.Messages[n-1].Parts = append(r.Request.Messages[n-1].Parts, parts...)
+		r.Request.Messages[n-1].Parts = Append(r.Request.Messages[n-1].Parts, parts...)
 		return
 	}
 	r.Message(role, parts)
@@ -248,9 +274,9 @@ func (r *Reader) Join(role Role, parts ...Part) {
 // Thinking returns a part of reasoning with what the client keeps in the place
 // of a proof.
 func (r *Reader) Thinking(t rawjson.Text, proof string) Part {
-	p := Part{Kind: ThinkingPart, Text: t, Sealed: Sealed{Format: r.Request.Format, Data: proof}}
+	p := Part{Kind: ThinkingPart, Text: t, Sealed: &Sealed{Format: r.Request.Format, Data: proof}}
 	if s, ok := Unseal(proof); ok {
-		p.Sealed = s
+		p.Sealed = &s
 		if s.Text != "" {
 			p.Text = rawjson.Escaped(s.Text)
 		}

@@ -192,7 +192,7 @@ func (w *Writer) carried(m Message) []Part {
 			}
 		case MediaPart:
 			if keep = m.Role == User; !keep {
-				w.Drop(p.Field)
+				w.Drop(p.Media.Field)
 			}
 		}
 		if t, ok := Textual(p); ok || !keep {

@@ -18,7 +18,6 @@ import (
 	"cmp"
 	"encoding/base64"
 	"hash/fnv"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -49,6 +48,7 @@ type Flow struct {
 	Client wire.Format
 	queue  []*Block // blocks not closed yet, the first one is open
 	calls  []*Block // all calls
+	index  callIndex
 	parked []*Block // calls that are held until they are complete
 	held   int
 	kept   int // by the writer, about, in bytes
@@ -172,6 +172,7 @@ func (f *Flow) Call(index int64, id, name, signature string, explicit bool) *Blo
 	b := &Block{Kind: CallBlock, index: index, Name: name, Signature: signature, explicit: explicit, Place: len(f.calls)}
 	f.identify(b, id)
 	f.calls = append(f.calls, b)
+	f.index.add(b)
 	f.Answer.calls++
 	if f.Asked.BufferCalls {
 		f.settleParked(false)
@@ -184,21 +185,13 @@ func (f *Flow) Call(index int64, id, name, signature string, explicit bool) *Blo
 // identify gives a call the id that came with it. One that another call of the
 // answer has got already would leave their results to be told apart by nothing.
 func (f *Flow) identify(b *Block, id string) {
-	if id == "" || slices.ContainsFunc(f.calls, func(o *Block) bool { return o != b && o.ID == id }) {
-		return
+	if id != "" && f.index.take(id) {
+		b.ID, b.GivenID = id, true
 	}
-	b.ID, b.GivenID = id, true
 }
 
 // Find returns the latest call of that index.
-func (f *Flow) Find(index int64) *Block {
-	for i := len(f.calls) - 1; i >= 0; i-- {
-		if f.calls[i].index == index {
-			return f.calls[i]
-		}
-	}
-	return nil
-}
+func (f *Flow) Find(index int64) *Block { return f.index.at[index] }
 
 // Last returns the latest call, nil if there is none.
 func (f *Flow) Last() *Block {
@@ -415,6 +408,7 @@ func (f *Flow) open(b *Block) {
 	b.opened = true
 	if b.Kind == CallBlock && b.ID == "" {
 		b.ID = f.Invent("call", b.Place)
+		f.index.take(b.ID)
 	}
 	f.to.Open(b)
 	if len(b.held) > 0 {

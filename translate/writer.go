@@ -328,7 +328,9 @@ func (w *Writer) Arguments(p Part) rawjson.Value {
 }
 
 // Own reports whether sealed reasoning is of the upstream's own format.
-func (w *Writer) Own(p Part) bool { return p.Sealed.Format == w.To && p.Sealed.Data != "" }
+func (w *Writer) Own(p Part) bool {
+	return p.Sealed != nil && p.Sealed.Format == w.To && p.Sealed.Data != ""
+}
 
 // dropThinking lists reasoning that the upstream could not read.
 func (w *Writer) dropThinking() {
@@ -351,5 +353,5 @@ func (w *Writer) DropFailed(p Part) {
 
 // RefuseMedia says that the format has no place for a medium.
 func (w *Writer) RefuseMedia(p Part) error {
-	return &Unsupported{Field: p.Field, Reason: "the upstream's format cannot hold this kind of content"}
+	return &Unsupported{Field: p.Media.Field, Reason: "the upstream's format cannot hold this kind of content"}
 }

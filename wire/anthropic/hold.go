@@ -36,16 +36,16 @@ type heldBlock struct {
 }
 
 func (h *holder) Event(o *translate.Buffer, name string, data []byte, root gjson.Result) bool {
-	at := -1
+	at, index := -1, root.Get("index").Int()
 	for i := range h.open {
-		if h.open[i].index == root.Get("index").Int() {
+		if h.open[i].index == index {
 			at = i
 		}
 	}
 	kind := root.Get("type").Str
 	switch {
 	case kind == "content_block_start" && root.Get("content_block.type").Str == "tool_use":
-		h.open = append(h.open, heldBlock{index: root.Get("index").Int(), start: bytes.Clone(data)})
+		h.open = append(h.open, heldBlock{index: index, start: bytes.Clone(data)})
 		return false
 	case at >= 0 && kind == "content_block_delta":
 		h.open[at].args = append(h.open[at].args, rawjson.Inside(root.Get("delta.partial_json"))...)

@@ -285,23 +285,20 @@ func (r *reader) content(v rawjson.Value) ([]translate.Part, error) {
 		}
 		return nil, r.Malformed("content")
 	}
-	var parts []translate.Part
+	n := len(r.Parts)
 	for i, b := range r.Elements(v) {
 		r.Enter("content", i)
-		part, ok, err := r.block(b)
+		err := r.block(b)
 		r.Leave()
 		if err != nil {
 			return nil, err
 		}
-		if ok {
-			parts = append(parts, part...)
-		}
 	}
-	return parts, nil
+	return r.Gather(n), nil
 }
 
-// block reads one block, ok false if it is left out.
-func (r *reader) block(b rawjson.Value) (parts []translate.Part, ok bool, err error) {
+// block reads one block.
+func (r *reader) block(b rawjson.Value) (err error) {
 	var p translate.Part
 	var kind string
 	var source, content, title, data rawjson.Value
@@ -341,14 +338,12 @@ func (r *reader) block(b rawjson.Value) (parts []translate.Part, ok bool, err er
 	case "text":
 		p.Kind = translate.TextPart
 	case "thinking":
-		t := r.Thinking(p.Text, signature)
-		return []translate.Part{t}, true, nil
+		p = r.Thinking(p.Text, signature)
 	case "redacted_thinking":
-		t := r.Thinking(nil, data.Str())
-		if t.Sealed.Format == r.Request.Format && t.Sealed.Data == data.Str() {
-			t.Sealed.Redacted = true
+		p = r.Thinking(nil, data.Str())
+		if p.Sealed.Format == r.Request.Format && p.Sealed.Data == data.Str() {
+			p.Sealed.Redacted = true
 		}
-		return []translate.Part{t}, true, nil
 	case "tool_use":
 		p.Kind = translate.CallPart
 		p.ID, p.Signature = translate.UnsealID(p.ID)
@@ -360,24 +355,30 @@ func (r *reader) block(b rawjson.Value) (parts []translate.Part, ok bool, err er
 	case "image", "document":
 		return r.media(p, kind, source, title)
 	case "search_result":
-		p.Kind = translate.TextPart
-		inner, err := r.content(content)
-		return inner, true, err
+		return r.inner(content)
 	case "tool_reference":
 		r.loaded = append(r.loaded, p.Tool.Name)
 		p = translate.Part{Text: rawjson.Escaped("Loaded tool: " + p.Tool.Name)}
 	case "compaction":
-		return nil, false, r.Refuse("type", "a compaction is not understood by another provider")
+		return r.Refuse("type", "a compaction is not understood by another provider")
 	default:
 		r.Drop("type")
-		return nil, false, nil
+		return nil
 	}
-	return []translate.Part{p}, true, err
+	r.Add(p)
+	return err
 }
 
-func (r *reader) media(p translate.Part, kind string, source, title rawjson.Value) ([]translate.Part, bool, error) {
-	m := &translate.Media{Type: source.Member("media_type").Str(), Name: title.Text()}
-	p.Kind, p.Media, p.Field = translate.MediaPart, m, r.Path("source")
+// inner reads the content of a block that is nothing else.
+func (r *reader) inner(content rawjson.Value) error {
+	parts, err := r.content(content)
+	r.Add(parts...)
+	return err
+}
+
+func (r *reader) media(p translate.Part, kind string, source, title rawjson.Value) error {
+	m := &translate.Media{Type: source.Member("media_type").Str(), Name: title.Text(), Field: r.Path("source")}
+	p.Kind, p.Media = translate.MediaPart, m
 	switch source.Member("type").Str() {
 	case "base64":
 		m.Data = source.Member("data").Text()
@@ -393,16 +394,16 @@ func (r *reader) media(p translate.Part, kind string, source, title rawjson.Valu
 		r.DropUsed("title", title)
 	case "content":
 		r.DropUsed("title", title)
-		parts, err := r.content(source.Member("content"))
-		return parts, true, err
+		return r.inner(source.Member("content"))
 	default:
-		return nil, false, r.Refuse("source", "a file that lies at the provider cannot be read by another one")
+		return r.Refuse("source", "a file that lies at the provider cannot be read by another one")
 	}
 	if p.Media != nil && m.Data.Empty() && m.URL.Empty() {
-		return nil, false, r.Malformed("source")
+		return r.Malformed("source")
 	}
 	if kind == "image" && m.Type != "" && !strings.HasPrefix(m.Type, "image/") {
-		return nil, false, r.Malformed("source.media_type")
+		return r.Malformed("source.media_type")
 	}
-	return []translate.Part{p}, true, nil
+	r.Add(p)
+	return nil
 }

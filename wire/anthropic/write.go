@@ -329,9 +329,9 @@ func (w *writer) part(p translate.Part) error {
 		} else {
 			w.Str("type", "thinking")
 			w.Text("thinking", p.Text)
-			signature := p.Sealed.Data
-			if !w.Own(p) {
-				signature = ""
+			signature := ""
+			if w.Own(p) {
+				signature = p.Sealed.Data
 			}
 			w.Str("signature", signature)
 		}

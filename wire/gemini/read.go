@@ -282,7 +282,7 @@ func (r *reader) answer(parts []translate.Part) {
 			r.extend(&said[last], p.Text)
 			continue
 		}
-		said = append(said, p)
+		said = translate.Append(said, p)
 	}
 	r.Request.Messages[n-1].Parts = said
 }
@@ -298,12 +298,14 @@ func (r *reader) extend(p *translate.Part, t rawjson.Text) {
 
 // goesOn reports whether a text or thought is the next chunk of another.
 func goesOn(said, p *translate.Part) bool {
+	a, b := said.Proof(), p.Proof()
 	return p.Kind == said.Kind && (p.Kind == translate.TextPart || p.Kind == translate.ThinkingPart) &&
-		p.Signature+said.Signature+p.Sealed.Data+said.Sealed.Data == "" && p.Sealed.Format == said.Sealed.Format
+		p.Signature+said.Signature+a.Data+b.Data == "" && a.Format == b.Format
 }
 
 func (r *reader) parts(v rawjson.Value, content int) ([]translate.Part, error) {
-	var parts []translate.Part
+	n := len(r.Parts)
+	bare := n // behind the thoughts that have been looked for
 	for i, v := range r.Elements(v) {
 		r.Enter("parts", i)
 		var p translate.Part
@@ -343,14 +345,14 @@ func (r *reader) parts(v rawjson.Value, content int) ([]translate.Part, error) {
 		case response != nil:
 			p, err = r.response(response, content)
 		case inline != nil:
-			p.Kind, p.Field = translate.MediaPart, r.Path("inlineData")
-			p.Media = &translate.Media{Type: member(inline, "mimeType").Str(), Data: inline.Member("data").Text(), Name: member(inline, "displayName").Text()}
+			p.Kind = translate.MediaPart
+			p.Media = &translate.Media{Field: r.Path("inlineData"), Type: member(inline, "mimeType").Str(), Data: inline.Member("data").Text(), Name: member(inline, "displayName").Text()}
 			if p.Media.Data.Empty() {
 				err = r.Malformed("inlineData.data")
 			}
 		case file != nil:
-			p.Kind, p.Field = translate.MediaPart, r.Path("fileData")
-			p.Media = &translate.Media{Type: member(file, "mimeType").Str(), URL: member(file, "fileUri").Text()}
+			p.Kind = translate.MediaPart
+			p.Media = &translate.Media{Field: r.Path("fileData"), Type: member(file, "mimeType").Str(), URL: member(file, "fileUri").Text()}
 			switch uri := string(p.Media.URL); {
 			case uri == "":
 				err = r.Malformed("fileData.fileUri")
@@ -358,7 +360,7 @@ func (r *reader) parts(v rawjson.Value, content int) ([]translate.Part, error) {
 				err = r.Refuse("fileData", "a file that lies at the provider cannot be read by another one")
 			}
 		case thought && foreign:
-			parts = withThinking(parts, sealed)
+			bare = r.withThinking(bare, sealed)
 			r.Leave()
 			continue
 		case thought:
@@ -369,33 +371,41 @@ func (r *reader) parts(v rawjson.Value, content int) ([]translate.Part, error) {
 		}
 		switch {
 		case foreign:
-			parts = withThinking(parts, sealed)
+			bare = r.withThinking(bare, sealed)
 		case !thought:
 			p.Signature = signature
 		}
-		parts = append(parts, p)
+		r.Add(p)
 		r.Leave()
 	}
-	return parts, nil
+	return r.Gather(n), nil
 }
 
 // withThinking adds reasoning that a client kept on the call behind it. The
-// client may still have the text as thoughts of its own, whose place it takes.
-func withThinking(parts []translate.Part, s translate.Sealed) []translate.Part {
-	from := len(parts) // behind the last call
-	for from > 0 && parts[from-1].Kind != translate.CallPart {
+// client may still have the text as thoughts of its own, whose place it takes: those
+// behind the last call and behind bare, which it returns for the next one.
+func (r *reader) withThinking(bare int, s translate.Sealed) int {
+	p := translate.Part{Kind: translate.ThinkingPart, Text: rawjson.Escaped(s.Text), Sealed: &s}
+	if s.Text == "" {
+		r.Add(p)
+		return bare
+	}
+	from := len(r.Parts)
+	for from > bare && r.Parts[from-1].Kind != translate.CallPart {
 		from--
 	}
-	at := len(parts)
-	out := slices.Clone(parts[:from])
-	for _, p := range parts[from:] {
-		if p.Kind == translate.ThinkingPart && p.Sealed.Data == "" && s.Text != "" {
-			at = min(at, len(out))
-			continue
-		}
-		out = append(out, p)
+	own := func(p translate.Part) bool {
+		return p.Kind == translate.ThinkingPart && p.Sealed.Data == ""
 	}
-	return slices.Insert(out, min(at, len(out)), translate.Part{Kind: translate.ThinkingPart, Text: rawjson.Escaped(s.Text), Sealed: s})
+	at := slices.IndexFunc(r.Parts[from:], own)
+	if at < 0 {
+		r.Add(p)
+		return len(r.Parts)
+	}
+	at += from
+	r.Parts = append(r.Parts[:at], slices.DeleteFunc(r.Parts[at:], own)...)
+	r.Parts = slices.Insert(r.Parts, at, p)
+	return len(r.Parts)
 }
 
 // member returns a member in either spelling.

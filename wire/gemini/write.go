@@ -262,25 +262,23 @@ func (w writer) call(p translate.Part, first bool) {
 // results writes the results of the calls before them and returns the
 // media that stand beside them. A call without a result gets an empty one.
 func (w writer) results(parts, calls []translate.Part) (beside []translate.Part, err error) {
-	var order []translate.Part
+	results, called := map[string]int{}, map[string]struct{}{}
+	for i, p := range parts {
+		if p.Kind == translate.ResultPart {
+			results[p.ID] = i
+		}
+	}
+	order := make([]translate.Part, 0, max(len(calls), len(parts)))
 	for _, c := range calls {
+		called[c.ID] = struct{}{}
 		result := translate.Part{Kind: translate.ResultPart, ID: c.ID}
-		for _, p := range parts {
-			if p.Kind == translate.ResultPart && p.ID == c.ID {
-				result = p
-			}
+		if i, ok := results[c.ID]; ok {
+			result = parts[i]
 		}
 		order = append(order, result)
 	}
 	for _, p := range parts {
-		if p.Kind != translate.ResultPart {
-			continue
-		}
-		known := false
-		for _, c := range calls {
-			known = known || c.ID == p.ID
-		}
-		if !known {
+		if _, known := called[p.ID]; p.Kind == translate.ResultPart && !known {
 			order = append(order, p)
 		}
 	}

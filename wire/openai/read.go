@@ -94,7 +94,7 @@ func (r Reader) Mode(mode string) error {
 
 // Media reads a data URL or a link.
 func (r Reader) Media(p *translate.Part, url rawjson.Value, kind, field string) error {
-	p.Kind, p.Field = translate.MediaPart, r.Path(field)
+	p.Kind, p.Media.Field = translate.MediaPart, r.Path(field)
 	t := url.Text()
 	if t.Empty() {
 		return r.Refuse(field, "a file that lies at the provider cannot be read by another one")

@@ -262,10 +262,11 @@ func (r reader) members(m rawjson.Value, f *message) error {
 
 // assistant puts the parts of an assistant's message together.
 func (r reader) assistant(f message, content []translate.Part) ([]translate.Part, error) {
-	parts := r.reasoning(f)
-	parts = append(parts, content...)
+	n := len(r.Parts)
+	r.reasoning(f)
+	r.Add(content...)
 	if f.no.IsString() {
-		parts = append(parts, translate.Part{Text: f.no.Text()})
+		r.Add(translate.Part{Text: f.no.Text()})
 	}
 	for i, c := range r.Elements(f.calls) {
 		r.Enter("tool_calls", i)
@@ -287,31 +288,31 @@ func (r reader) assistant(f message, content []translate.Part) ([]translate.Part
 		if p.Tool.Name == "" {
 			return nil, r.Malformed("function.name")
 		}
-		parts = append(parts, p)
+		r.Add(p)
 		r.Leave()
 	}
-	return parts, nil
+	return r.Gather(n), nil
 }
 
 // reasoning reads the reasoning of a message. What was sealed by us has
 // the text within; a client that lost it still has the plain one.
-func (r reader) reasoning(f message) (parts []translate.Part) {
+func (r reader) reasoning(f message) {
+	n := len(r.Parts)
 	for _, d := range r.Elements(f.details) {
 		switch d.Member("type").Str() {
 		case "reasoning.encrypted":
 			if s, ok := translate.Unseal(d.Member("data").Str()); ok {
-				parts = append(parts, translate.Part{Kind: translate.ThinkingPart, Text: rawjson.Escaped(s.Text), Sealed: s})
+				r.Add(translate.Part{Kind: translate.ThinkingPart, Text: rawjson.Escaped(s.Text), Sealed: &s})
 			}
 		case "reasoning.text":
 			if s := d.Member("signature"); s.IsString() {
-				parts = append(parts, translate.Part{Kind: translate.ThinkingPart, Text: d.Member("text").Text(), Sealed: translate.Sealed{Format: wire.Anthropic, Data: s.Str()}})
+				r.Add(translate.Part{Kind: translate.ThinkingPart, Text: d.Member("text").Text(), Sealed: &translate.Sealed{Format: wire.Anthropic, Data: s.Str()}})
 			}
 		}
 	}
-	if len(parts) == 0 && f.reasoning.IsString() && len(f.reasoning) > 2 {
-		parts = append(parts, translate.Part{Kind: translate.ThinkingPart, Text: f.reasoning.Text(), Sealed: translate.Sealed{Format: r.Request.Format}})
+	if len(r.Parts) == n && f.reasoning.IsString() && len(f.reasoning) > 2 {
+		r.Add(translate.Part{Kind: translate.ThinkingPart, Text: f.reasoning.Text(), Sealed: &translate.Sealed{Format: r.Request.Format}})
 	}
-	return parts
 }
 
 // content reads a text or a list of content parts.
@@ -325,7 +326,7 @@ func (r reader) content(v rawjson.Value) ([]translate.Part, error) {
 		}
 		return nil, r.Malformed("content")
 	}
-	var parts []translate.Part
+	n := len(r.Parts)
 	for i, c := range r.Elements(v) {
 		r.Enter("content", i)
 		p := translate.Part{Cache: rawjson.Used(c.Member("cache_control"))}
@@ -346,8 +347,8 @@ func (r reader) content(v rawjson.Value) ([]translate.Part, error) {
 			err = r.Media(&p, image.Member("url"), "image/*", "image_url")
 		case "input_audio":
 			audio := c.Member("input_audio")
-			p.Kind, p.Field = translate.MediaPart, r.Path("input_audio")
-			p.Media = &translate.Media{Type: "audio/" + audio.Member("format").Str(), Data: audio.Member("data").Text()}
+			p.Kind = translate.MediaPart
+			p.Media = &translate.Media{Field: r.Path("input_audio"), Type: "audio/" + audio.Member("format").Str(), Data: audio.Member("data").Text()}
 			if p.Media.Data.Empty() {
 				err = r.Malformed("input_audio.data")
 			}
@@ -361,8 +362,8 @@ func (r reader) content(v rawjson.Value) ([]translate.Part, error) {
 		if err != nil {
 			return nil, err
 		}
-		parts = append(parts, p)
+		r.Add(p)
 		r.Leave()
 	}
-	return parts, nil
+	return r.Gather(n), nil
 }

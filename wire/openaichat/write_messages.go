@@ -251,11 +251,11 @@ func (w writer) details(parts []translate.Part) {
 	w.Key("reasoning_details")
 	w.Open('[')
 	for _, p := range parts {
-		if p.Kind == translate.ThinkingPart && p.Sealed.Format == wire.Anthropic && !p.Sealed.Redacted && p.Sealed.Data != "" {
+		if s := p.Proof(); p.Kind == translate.ThinkingPart && s.Format == wire.Anthropic && !s.Redacted && s.Data != "" {
 			w.Open('{')
 			w.Str("type", "reasoning.text")
 			w.Text("text", p.Text)
-			w.Str("signature", p.Sealed.Data)
+			w.Str("signature", s.Data)
 			w.Close('}')
 		}
 	}

@@ -302,7 +302,7 @@ func (r reader) content(field string, v rawjson.Value) ([]translate.Part, error)
 		}
 		return nil, r.Malformed(field)
 	}
-	var parts []translate.Part
+	n := len(r.Parts)
 	for i, c := range r.Elements(v) {
 		r.Enter(field, i)
 		var p translate.Part
@@ -332,8 +332,8 @@ func (r reader) content(field string, v rawjson.Value) ([]translate.Part, error)
 		if err != nil {
 			return nil, err
 		}
-		parts = append(parts, p)
+		r.Add(p)
 		r.Leave()
 	}
-	return parts, nil
+	return r.Gather(n), nil
 }

@@ -1,0 +1,87 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package lingua
+
+import "math"
+
+// attention is the first half of an encoder's block.
+type attention struct {
+	query, key, value, output layer
+	norm                      norm32
+}
+
+// head is what one head of the attention needs besides the rows of its turn.
+type head struct {
+	queries, scores, context matrix
+	keys, values             panels
+}
+
+// apply replaces x by what the block's first half makes of it.
+func (a *attention) apply(p *pool, s *scratch, x *matrix, heads int) {
+	a.query.apply(p, &s.query, x)
+	a.key.apply(p, &s.key, x)
+	a.value.apply(p, &s.value, x)
+	s.context.reshape(x.rows, x.cols)
+	clear(s.context.data)
+	size := x.cols / heads
+	p.each(heads, func(worker, from, to int) {
+		h := &s.heads[worker]
+		for i := from; i < to; i++ {
+			h.attend(s, i*size, size)
+		}
+	})
+	a.output.apply(p, &s.query, &s.context)
+	a.norm.addAndApply(x, &s.query)
+}
+
+// attend computes the columns of s.context from one on.
+func (h *head) attend(s *scratch, col, size int) {
+	n := s.query.rows
+	h.queries.reshape(n, size)
+	h.scores.reshape(n, n)
+	h.context.reshape(n, size)
+	h.keys.reshape(size, n)
+	h.values.reshape(n, size)
+	clear(h.scores.data)
+	clear(h.context.data)
+	for i := range n {
+		copy(h.queries.row(i), s.query.row(i)[col:])
+		panel, j := h.keys.panel(i/tileCols), i%tileCols
+		for k, v := range s.key.row(i)[col : col+size] {
+			panel[k*tileCols+j] = v
+		}
+		for k := 0; k < size; k += tileCols {
+			copy(h.values.panel(k / tileCols)[i*tileCols:][:min(tileCols, size-k)], s.value.row(i)[col+k:col+size])
+		}
+	}
+	addProduct(&h.scores, &h.queries, &h.keys, 0, tiles(n, tileCols))
+	scale := float32(1 / math.Sqrt(float64(size)))
+	whole := tiles(n, 8) * 8
+	sums := make([]float32, n)
+	for i := range n {
+		row := h.scores.data[i*h.scores.stride:][:whole]
+		for j := n; j < whole; j++ {
+			row[j] = -math.MaxFloat32 / 2
+		}
+		sums[i] = kernel.exp(row, scale)
+	}
+	addProduct(&h.context, &h.scores, &h.values, 0, tiles(size, tileCols))
+	for i := range n {
+		out, f := s.context.row(i)[col:col+size], 1/sums[i]
+		for j, v := range h.context.row(i) {
+			out[j] = v * f
+		}
+	}
+}

@@ -1,0 +1,103 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package lingua
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// maxForced is how many tokens can be forced: as many as the reference adds
+// to the vocabulary.
+const maxForced = 100
+
+// padding is what the reference fills windows up with, for either family.
+const padding = "[PAD]"
+
+// forced are the tokens that are kept whatever the model says, and what
+// stands for those in the text that are not one token.
+type forced struct {
+	tokens []string
+	// names holds, for each of tokens, the name that stands for it, or "".
+	names []string
+}
+
+func (m *Model) forced(tokens []string) forced {
+	f := forced{tokens, make([]string, len(tokens))}
+	for i, s := range tokens {
+		if len(m.tokens(s)) != 1 {
+			f.names[i] = fmt.Sprintf("[NEW%d]", i)
+		}
+	}
+	return f
+}
+
+func (f forced) has(s string) bool {
+	return slices.Contains(f.tokens, s) || s != "" && slices.Contains(f.names, s)
+}
+
+// hide puts names in a text for what they stand for.
+func (f forced) hide(s string) string {
+	for i, name := range f.names {
+		if name != "" {
+			s = strings.ReplaceAll(s, f.tokens[i], name)
+		}
+	}
+	return s
+}
+
+// show puts back what names stand for.
+func (f forced) show(s string) string {
+	if !strings.Contains(s, "[NEW") {
+		return s
+	}
+	for i, name := range f.names {
+		if name != "" {
+			s = strings.ReplaceAll(s, name, f.tokens[i])
+		}
+	}
+	return s
+}
+
+// tokens are those of a text with the names of forced tokens among them.
+func (m *Model) tokens(s string) []Token { return m.tokenizer.tokens(s, m.added) }
+
+// chunks cuts a text into parts of at most a window, behind the last of ends
+// in it, and makes texts of them again.
+func (m *Model) chunks(text string, ends []string) []string {
+	const long = window - 2
+	tokens := m.tokens(text)
+	var out []string
+	for start := 0; start < len(tokens); {
+		end := len(tokens) - 1
+		if start+long <= end {
+			end = start + long
+			for j := end; j > start; j-- {
+				if slices.Contains(ends, tokens[j].Text) {
+					end = j
+					break
+				}
+			}
+		}
+		texts := make([]string, 0, end+1-start)
+		for _, t := range tokens[start : end+1] {
+			texts = append(texts, t.Text)
+		}
+		out = append(out, m.tokenizer.decode(texts))
+		start = end + 1
+	}
+	return out
+}

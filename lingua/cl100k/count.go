@@ -1,0 +1,210 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+// Package cl100k counts tokens as OpenAI's cl100k_base encoding makes them,
+// which is how LLMLingua-2 weighs the words of a text.
+package cl100k
+
+import (
+	"bytes"
+	"compress/flate"
+	_ "embed"
+	"io"
+	"sync"
+	"unicode"
+	"unicode/utf8"
+)
+
+// The tokens in order of rank, each behind a byte of its length, deflated. From
+// OpenAI's tiktoken (MIT), see testdata/README.md of package lingua.
+//
+//go:embed ranks.bin
+var packed []byte
+
+var ranks = sync.OnceValue(func() map[string]int32 {
+	raw, err := io.ReadAll(flate.NewReader(bytes.NewReader(packed)))
+	if err != nil {
+		panic("cl100k: " + err.Error())
+	}
+	all := string(raw)
+	m := make(map[string]int32, 100256)
+	for len(all) > 0 {
+		n := 1 + int(all[0])
+		m[all[1:n]] = int32(len(m))
+		all = all[n:]
+	}
+	return m
+})
+
+// Count returns the number of tokens of a text. Names of special tokens are
+// text like any other.
+func Count(s string) int {
+	n := 0
+	for len(s) > 0 {
+		end := piece(s)
+		n += merge(s[:end])
+		s = s[end:]
+	}
+	return n
+}
+
+// piece returns the length of the first piece of s, as cl100k's expression
+// splits: a contraction; a word with what stands before it; up to three
+// digits; signs with a space before and line ends behind; white space.
+func piece(s string) int {
+	if n := contraction(s); n > 0 {
+		return n
+	}
+	r, n := utf8.DecodeRuneInString(s)
+	if unicode.IsLetter(r) {
+		return letters(s, n)
+	}
+	if r != '\r' && r != '\n' && !unicode.IsNumber(r) {
+		if next, m := utf8.DecodeRuneInString(s[n:]); unicode.IsLetter(next) {
+			return letters(s, n+m)
+		}
+	}
+	if unicode.IsNumber(r) {
+		for range 2 {
+			next, m := utf8.DecodeRuneInString(s[n:])
+			if !unicode.IsNumber(next) {
+				break
+			}
+			n += m
+		}
+		return n
+	}
+	if m := signs(s); m > 0 {
+		return m
+	}
+	return spaces(s)
+}
+
+func contraction(s string) int {
+	if len(s) < 2 || s[0] != '\'' {
+		return 0
+	}
+	switch s[1] | 0x20 {
+	case 's', 't', 'm', 'd':
+		return 2
+	}
+	if len(s) < 3 {
+		return 0
+	}
+	switch string([]byte{s[1] | 0x20, s[2] | 0x20}) {
+	case "re", "ve", "ll":
+		return 3
+	}
+	return 0
+}
+
+func letters(s string, n int) int {
+	for {
+		r, m := utf8.DecodeRuneInString(s[n:])
+		if !unicode.IsLetter(r) {
+			return n
+		}
+		n += m
+	}
+}
+
+// sign is what is no space, no letter and no number. Bytes that are no UTF-8
+// count as signs.
+func sign(r rune) bool {
+	return !space(r) && !unicode.IsLetter(r) && !unicode.IsNumber(r)
+}
+
+// space is \s of JavaScript's and Rust's expressions, which differ in U+0085
+// and U+FEFF; Rust's are those of tiktoken.
+func space(r rune) bool { return unicode.Is(unicode.White_Space, r) }
+
+func signs(s string) int {
+	n := 0
+	if s[0] == ' ' {
+		n = 1
+	}
+	found := false
+	for n < len(s) {
+		r, m := utf8.DecodeRuneInString(s[n:])
+		if !sign(r) {
+			break
+		}
+		found, n = true, n+m
+	}
+	if !found {
+		return 0
+	}
+	for n < len(s) && (s[n] == '\r' || s[n] == '\n') {
+		n++
+	}
+	return n
+}
+
+// spaces takes a run of white space up to its last line end; without one, all
+// but the last, which belongs to what follows.
+func spaces(s string) int {
+	n, last, line := 0, 0, 0
+	for n < len(s) {
+		r, m := utf8.DecodeRuneInString(s[n:])
+		if !space(r) {
+			break
+		}
+		last = n
+		n += m
+		if r == '\r' || r == '\n' {
+			line = n
+		}
+	}
+	if line > 0 {
+		return line
+	}
+	if n < len(s) && last > 0 {
+		return last
+	}
+	return n
+}
+
+// merge returns how many tokens byte pair encoding makes of a piece: of all
+// neighbours, those that together have the lowest rank become one, until none
+// has a rank.
+func merge(s string) int {
+	m := ranks()
+	if _, ok := m[s]; ok {
+		return 1
+	}
+	if len(s) > longest {
+		return merge(s[:longest]) + merge(s[longest:])
+	}
+	starts := make([]int, len(s)+1)
+	for i := range starts {
+		starts[i] = i
+	}
+	for len(starts) > 2 {
+		best, at := int32(len(m)), -1
+		for i := range len(starts) - 2 {
+			if r, ok := m[s[starts[i]:starts[i+2]]]; ok && r < best {
+				best, at = r, i
+			}
+		}
+		if at < 0 {
+			break
+		}
+		starts = append(starts[:at+1], starts[at+2:]...)
+	}
+	return len(starts) - 1
+}
+
+// longest bounds the work on a piece, which grows with the square of its
+// length. Longer ones are counted in parts and may come out a token too long.
+const longest = 4096

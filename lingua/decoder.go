@@ -1,0 +1,69 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package lingua
+
+import "strings"
+
+// decode makes a text of tokens, or of words, as the tokenizer's decoder does.
+func (t *Tokenizer) decode(tokens []string) string {
+	var b strings.Builder
+	for i, s := range tokens {
+		if t.family == XLMRoberta {
+			if i == 0 {
+				s = strings.ReplaceAll(s, metaspace, "")
+			}
+			b.WriteString(strings.ReplaceAll(s, metaspace, " "))
+			continue
+		}
+		if i > 0 {
+			if rest, ok := strings.CutPrefix(s, t.prefix); ok {
+				s = rest
+			} else {
+				s = " " + s
+			}
+		}
+		if t.cleanup {
+			s = tidy(s)
+		}
+		b.WriteString(s)
+	}
+	return b.String()
+}
+
+// tidy takes out, of a single piece, the space before punctuation and behind
+// it before contractions. The order is part of it.
+func tidy(s string) string {
+	if !strings.Contains(s, " ") {
+		return s
+	}
+	for _, r := range tidied {
+		s = strings.ReplaceAll(s, r[0], r[1])
+	}
+	return s
+}
+
+var tidied = [...][2]string{
+	{" .", "."},
+	{" ?", "?"},
+	{" !", "!"},
+	{" ,", ","},
+	{" ' ", "'"},
+	{" n't", "n't"},
+	{" 'm", "'m"},
+	{" do not", " don't"},
+	{" 's", "'s"},
+	{" 've", "'ve"},
+	{" 're", "'re"},
+}

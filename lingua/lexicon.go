@@ -1,0 +1,74 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package lingua
+
+import "sort"
+
+// lexicon finds the pieces that a text begins with.
+type lexicon struct {
+	pieces []string // sorted
+	ids    []int32
+	// first holds, for each first byte, where its pieces begin.
+	first [257]int32
+}
+
+func newLexicon(vocabulary []string) *lexicon {
+	l := &lexicon{ids: make([]int32, 0, len(vocabulary))}
+	for i, p := range vocabulary {
+		if p != "" {
+			l.ids = append(l.ids, int32(i))
+		}
+	}
+	// Of equal pieces the last counts, as in a map that is filled in order.
+	sort.Slice(l.ids, func(i, j int) bool {
+		a, b := vocabulary[l.ids[i]], vocabulary[l.ids[j]]
+		return a < b || a == b && l.ids[i] > l.ids[j]
+	})
+	l.pieces = make([]string, len(l.ids))
+	for i, id := range l.ids {
+		l.pieces[i] = vocabulary[id]
+	}
+	for b := range 256 {
+		l.first[b] = int32(sort.Search(len(l.pieces), func(i int) bool { return int(l.pieces[i][0]) >= b }))
+	}
+	l.first[256] = int32(len(l.pieces))
+	return l
+}
+
+// prefixes calls f with the length and the id of each piece that s begins
+// with, shortest first.
+func (l *lexicon) prefixes(s string, f func(length int, id int32)) {
+	lo, hi := int(l.first[s[0]]), int(l.first[int(s[0])+1])
+	for n := 1; lo < hi; n++ {
+		if len(l.pieces[lo]) == n {
+			f(n, l.ids[lo])
+			for lo < hi && len(l.pieces[lo]) == n {
+				lo++
+			}
+		}
+		if n == len(s) {
+			return
+		}
+		c := s[n]
+		lo = between(lo, hi, func(i int) bool { return l.pieces[i][n] >= c })
+		if c < 255 {
+			hi = between(lo, hi, func(i int) bool { return l.pieces[i][n] > c })
+		}
+	}
+}
+
+func between(lo, hi int, f func(int) bool) int {
+	return lo + sort.Search(hi-lo, func(i int) bool { return f(lo + i) })
+}

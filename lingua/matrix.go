@@ -1,0 +1,94 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package lingua
+
+// matrix holds float32 in rows. Rows and columns are padded to whole tiles,
+// so that kernels need no edges, and rows lie a little further apart, so that
+// not all of them fall into the same lines of the CPU's cache.
+type matrix struct {
+	rows, cols, stride int
+	data               []float32
+}
+
+const (
+	tileRows = 8
+	tileCols = 48
+)
+
+func tiles(n, size int) int { return (n + size - 1) / size }
+
+// reshape makes room for rows and columns, and keeps the memory if it can.
+// What is in it is undefined.
+func (m *matrix) reshape(rows, cols int) {
+	m.rows, m.cols = rows, cols
+	m.stride = tiles(cols, tileCols)*tileCols + 16
+	n := tiles(rows, tileRows) * tileRows * m.stride
+	if cap(m.data) < n {
+		m.data = make([]float32, n)
+	}
+	m.data = m.data[:n]
+}
+
+func (m *matrix) row(i int) []float32 {
+	return m.data[i*m.stride:][:m.cols]
+}
+
+// fill sets every row, padding included, to what v holds, and to zeros behind
+// it.
+func (m *matrix) fill(v []float32) {
+	for at := 0; at < len(m.data); at += m.stride {
+		row := m.data[at : at+m.stride]
+		clear(row[copy(row, v):])
+	}
+}
+
+// panels are the right side of a product: tileCols columns side by side, row
+// by row, so that a kernel reads them in the order in which they lie.
+type panels struct {
+	rows, cols int
+	data       []float32
+}
+
+func (p *panels) reshape(rows, cols int) {
+	p.rows, p.cols = rows, cols
+	n := tiles(cols, tileCols) * rows * tileCols
+	if cap(p.data) < n {
+		p.data = make([]float32, n)
+	}
+	p.data = p.data[:n]
+}
+
+func (p *panels) panel(i int) []float32 {
+	return p.data[i*p.rows*tileCols:][:p.rows*tileCols]
+}
+
+// blockRows are as many rows of a panel as stay in the CPU's first cache.
+const blockRows = 128
+
+// addProduct adds a·b to c, all of it between the panels from and to.
+func addProduct(c, a *matrix, b *panels, from, to int) {
+	for i := from; i < to; i++ {
+		panel := b.panel(i)
+		for k := 0; k < b.rows; k += blockRows {
+			depth := min(blockRows, b.rows-k)
+			for r := 0; r < a.rows; r += tileRows {
+				kernel.multiply(
+					c.data[r*c.stride+i*tileCols:], c.stride,
+					a.data[r*a.stride+k:], a.stride,
+					panel[k*tileCols:], depth)
+			}
+		}
+	}
+}

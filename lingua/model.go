@@ -1,0 +1,187 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package lingua
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+)
+
+// window is the number of tokens that a model sees at once, with the two that
+// stand around a chunk.
+const window = 512
+
+// Options say how a model is run.
+type Options struct {
+	// Int8 keeps the weights in 8 bits: a quarter of the memory and, where the
+	// CPU has instructions for it, a fraction of the time, for results that
+	// differ a little.
+	Int8 bool
+	// Threads is the number of cores that a run may use. Default: 1.
+	Threads int
+}
+
+// Model is a token classifier with its tokenizer. It is safe for concurrent
+// use.
+type Model struct {
+	tokenizer *Tokenizer
+	encoder   *encoder
+	// added are the tokenizer's, and those that stand for forced tokens.
+	added addedTokens
+	// forcedNames are the names of those, by ids from behind the vocabulary on.
+	forcedNames []string
+	int8        bool
+}
+
+// Open reads a model from a folder with config.json, tokenizer.json and
+// model.safetensors. The last stays open until the model is closed, and must
+// not be changed.
+func Open(folder string, o Options) (*Model, error) {
+	c, t, err := describe(folder)
+	if err != nil {
+		return nil, fmt.Errorf("model %s: %w", folder, err)
+	}
+	e, err := newEncoder(c, filepath.Join(folder, "model.safetensors"), o)
+	if err != nil {
+		return nil, fmt.Errorf("model %s: %w", folder, err)
+	}
+	if n := len(t.vocabulary); n > e.words.Shape[0] {
+		e.file.Close()
+		return nil, fmt.Errorf("model %s: tokenizer.json has %d tokens, the model embeddings for %d", folder, n, e.words.Shape[0])
+	}
+	added, names := t.withForced()
+	return &Model{t, e, added, names, o.Int8}, nil
+}
+
+// withForced are the added tokens with the names for forced ones, and those of
+// them that lie behind the vocabulary.
+func (t *Tokenizer) withForced() (addedTokens, []string) {
+	tokens := slices.Clone(t.added.tokens)
+	var names []string
+	for i := range maxForced {
+		name := fmt.Sprintf("[NEW%d]", i)
+		if _, ok := t.ids[name]; ok {
+			continue
+		}
+		tokens = append(tokens, addedToken{ID: int32(len(t.vocabulary) + len(names)), Content: name, Special: true})
+		names = append(names, name)
+	}
+	return newAddedTokens(tokens), names
+}
+
+// Check tells what is wrong with a folder, as far as that shows without
+// reading the weights.
+func Check(folder string) error {
+	c, _, err := describe(folder)
+	if err != nil {
+		return fmt.Errorf("model %s: %w", folder, err)
+	}
+	path := filepath.Join(folder, "model.safetensors")
+	w, file, err := openWeights(path)
+	if err != nil {
+		return fmt.Errorf("model %s: %w", folder, err)
+	}
+	defer file.Close()
+	for _, name := range []string{c.prefix() + "embeddings.word_embeddings.weight", "classifier.weight"} {
+		if _, err := w.tensor(name, 0, c.Hidden); err != nil {
+			return fmt.Errorf("model %s: %s: %w", folder, path, err)
+		}
+	}
+	return nil
+}
+
+func describe(folder string) (config, *Tokenizer, error) {
+	b, err := readBounded(filepath.Join(folder, "config.json"), 1<<20)
+	if err != nil {
+		return config{}, nil, err
+	}
+	c, err := parseConfig(b)
+	if err != nil {
+		return c, nil, fmt.Errorf("config.json: %w", err)
+	}
+	if b, err = readBounded(filepath.Join(folder, "tokenizer.json"), 64<<20); err != nil {
+		return c, nil, err
+	}
+	t, err := ParseTokenizer(b)
+	if err != nil {
+		return c, nil, fmt.Errorf("tokenizer.json: %w", err)
+	}
+	if t.family != c.Family {
+		return c, nil, fmt.Errorf("tokenizer.json is one of %s, config.json says %s", t.family, c.Family)
+	}
+	return c, t, nil
+}
+
+func readBounded(path string, limit int64) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, limit+1))
+	if err != nil {
+		return nil, err
+	}
+	if int64(len(b)) > limit {
+		return nil, fmt.Errorf("%s: more than %d bytes", path, limit)
+	}
+	return b, nil
+}
+
+// Close frees what the model holds. Nothing may run on it any more.
+func (m *Model) Close() error { return m.encoder.file.Close() }
+
+// Family is what the model descends from.
+func (m *Model) Family() Family { return m.encoder.config.Family }
+
+// Device tells what computes: instructions and width of the weights.
+func (m *Model) Device() string {
+	if m.int8 {
+		return "CPU, " + kernel.Name + ", int8"
+	}
+	return "CPU, " + kernel.Name + ", float32"
+}
+
+// Tokenizer is the model's own.
+func (m *Model) Tokenizer() *Tokenizer { return m.tokenizer }
+
+// keep returns of each token how likely it is to matter, and nothing of
+// padding. As the reference does it, a token named [PAD] is padding wherever
+// it stands, and counts as a place.
+func (m *Model) keep(ctx context.Context, tokens []Token) ([]Token, []float32, error) {
+	c, rows := m.encoder.config, m.encoder.words.Shape[0]
+	seen, places := make([]Token, 0, len(tokens)), make([]position, 0, len(tokens))
+	next := c.firstPosition()
+	for _, t := range tokens {
+		p := position{t.ID, next}
+		if int(t.ID) >= rows {
+			p.id = m.tokenizer.unknown // a forced token that the model was not made for
+		}
+		if m.Family() == XLMRoberta && t.ID == c.pad() {
+			p.place = int(t.ID)
+		} else {
+			next++
+		}
+		if t.Text != padding {
+			seen, places = append(seen, t), append(places, p)
+		}
+	}
+	logits, err := m.encoder.logits(ctx, places)
+	return seen, keeping(logits), err
+}

@@ -1,0 +1,80 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package lingua
+
+import (
+	"context"
+	"math"
+	"testing"
+)
+
+func open(t testing.TB, family string, o Options) *Model {
+	t.Helper()
+	m, err := Open(folder(family), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { m.Close() })
+	return m
+}
+
+// TestLogits holds the encoder, with all kernels that this CPU can run, to
+// what ONNX Runtime computes from the same weights.
+func TestLogits(t *testing.T) {
+	cases := golden[[]struct {
+		Family string
+		IDs    []int32
+		Logits []float32
+	}](t, "logits.json.gz")
+	best := kernel
+	defer func() { kernel = best }()
+	for _, kernel = range runnable() {
+		for _, threads := range []int{1, 3} {
+			for _, family := range families {
+				m := open(t, family, Options{Threads: threads})
+				for _, c := range cases {
+					if c.Family != family {
+						continue
+					}
+					tokens := make([]position, len(c.IDs))
+					for i, id := range c.IDs {
+						tokens[i] = position{id, m.encoder.config.firstPosition() + i}
+					}
+					got, err := m.encoder.logits(context.Background(), tokens)
+					if err != nil {
+						t.Fatal(err)
+					}
+					if d := distance(got, c.Logits); d > 1e-4 {
+						t.Errorf("%s, %s, %d tokens, %d threads: logits differ by %g", kernel.Name, family, len(tokens), threads, d)
+					}
+				}
+			}
+		}
+	}
+}
+
+func distance(a, b []float32) float64 {
+	if len(a) != len(b) {
+		return math.Inf(1)
+	}
+	d := 0.0
+	for i := range a {
+		// What is not a number is at no distance.
+		if e := math.Abs(float64(a[i] - b[i])); !(e <= d) {
+			d = e
+		}
+	}
+	return d
+}

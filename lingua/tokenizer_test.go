@@ -1,0 +1,66 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package lingua
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/lingua/cl100k"
+)
+
+func tokenizer(t testing.TB, family string) *Tokenizer {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join(folder(family), "tokenizer.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	tok, err := ParseTokenizer(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tok
+}
+
+// TestTokens holds both tokenizers, and the count of cl100k tokens, to what
+// Hugging Face's and OpenAI's make of the same texts.
+func TestTokens(t *testing.T) {
+	want := golden[struct {
+		Texts []string
+		Count []int
+		BERT  [][]int32
+		XLMR  [][]int32
+	}](t, "tokens.json.gz")
+	ids := map[string][][]int32{"bert": want.BERT, "xlmr": want.XLMR}
+	for _, family := range families {
+		tok := tokenizer(t, family)
+		for i, text := range want.Texts {
+			var got []int32
+			for _, token := range tok.Tokens(text) {
+				got = append(got, token.ID)
+			}
+			if !slices.Equal(got, ids[family][i]) {
+				t.Errorf("%s: %q:\n got %v\nwant %v", family, text, got, ids[family][i])
+			}
+		}
+	}
+	for i, text := range want.Texts {
+		if n := cl100k.Count(text); n != want.Count[i] {
+			t.Errorf("cl100k: %q: %d tokens, want %d", text, n, want.Count[i])
+		}
+	}
+}

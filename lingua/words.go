@@ -1,0 +1,141 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package lingua
+
+import (
+	"strings"
+	"unicode"
+)
+
+// word is a run of tokens that are kept or dropped together.
+type word struct {
+	text string
+	// keep is how likely it is to matter.
+	keep float64
+	// parts are the same of its tokens.
+	parts []float64
+}
+
+// signs are those that begin a word wherever they stand, for XLM-RoBERTa. The
+// reference asks whether a token is part of this string, so that "()" and "./"
+// begin a word and "==" does not.
+const signs = "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~"
+
+// words puts tokens together to words.
+func (m *Model) words(tokens []Token, keep []float32, f forced, o Compression) []word {
+	var words []word
+	for i, t := range tokens {
+		name := m.name(t.ID)
+		if m.special(name) {
+			continue
+		}
+		p, pure := float64(keep[i]), m.pure(name)
+		begins := len(words) == 0 || m.begins(name, pure, f)
+		if begins {
+			if f.has(pure) {
+				p = 1
+			}
+			name = f.show(name)
+		}
+		if o.KeepDigits && strings.ContainsFunc(name, func(r rune) bool { return unicode.Is(unicode.Nd, r) }) {
+			p = 1
+		}
+		if begins {
+			words = append(words, word{text: name, parts: []float64{p}})
+			continue
+		}
+		last := &words[len(words)-1]
+		last.text += pure
+		last.parts = append(last.parts, p)
+	}
+	for i := range words {
+		words[i].weigh(o.FirstToken)
+	}
+	return words
+}
+
+func (w *word) weigh(first bool) {
+	if first {
+		w.keep = w.parts[0]
+		return
+	}
+	sum := 0.0
+	for _, p := range w.parts {
+		sum += p
+	}
+	w.keep = sum / float64(len(w.parts))
+}
+
+// name is what the vocabulary calls an id.
+func (m *Model) name(id int32) string {
+	if int(id) < len(m.tokenizer.vocabulary) {
+		return m.tokenizer.vocabulary[id]
+	}
+	return m.forcedNames[int(id)-len(m.tokenizer.vocabulary)]
+}
+
+func (m *Model) pure(name string) string {
+	if m.Family() == XLMRoberta {
+		return strings.TrimLeft(name, metaspace)
+	}
+	return strings.TrimLeft(name, "#")
+}
+
+func (m *Model) begins(name, pure string, f forced) bool {
+	if m.Family() == XLMRoberta {
+		return strings.HasPrefix(name, metaspace) || strings.Contains(signs, name) || f.has(name)
+	}
+	return !strings.HasPrefix(name, "##") || f.has(pure)
+}
+
+// special tells the tokens that are never part of a text.
+func (m *Model) special(name string) bool {
+	if m.Family() == XLMRoberta {
+		switch name {
+		case "<s>", "</s>", "<unk>", "<pad>", "<mask>":
+			return true
+		}
+		return false
+	}
+	switch name {
+	case "[CLS]", "[SEP]", "[UNK]", padding, "[MASK]":
+		return true
+	}
+	return false
+}
+
+// plainWords are the words of a text that is kept whole.
+func plainWords(dst []Word, s string) []Word {
+	start := -1
+	for i, r := range s {
+		if r == '_' || unicode.IsLetter(r) || unicode.IsNumber(r) {
+			if start < 0 {
+				start = i
+			}
+			continue
+		}
+		if start >= 0 {
+			dst = append(dst, Word{Text: s[start:i], Keep: true})
+			start = -1
+		}
+		if strings.ContainsRune("<>=/!@#$%^&*()?\":{}|\\`~;+-", r) {
+			dst = append(dst, Word{Text: string(r), Keep: true})
+		}
+	}
+	if start >= 0 {
+		dst = append(dst, Word{Text: s[start:], Keep: true})
+	}
+	return dst
+}

@@ -83,7 +83,7 @@ func (x *Exchange) join(t *wire.Turn) {
 	// A request that forces a call, or offers no tools, goes without the tool
 	// and leaves it to the conversation.
 	l.Expand = x.req.expand == expandDeclared || prev != nil && prev.Expand && x.req.expand == expandNone
-	l.Said = x.said
+	l.Said, l.Unsaid = x.said, false
 	x.learnExpansions(l)
 	if x.Decision.Epoch != "" {
 		l.Decision = x.Decision.String()

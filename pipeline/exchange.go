@@ -83,6 +83,41 @@ func (x *Exchange) settle(markers []wire.Edit) {
 	}
 }
 
+// Claim has edits that the conversation has not committed to yet outlive the process,
+// before they are forwarded. It is called once, before the request is sent.
+func (x *Exchange) Claim(store sessioncache.Claimer) {
+	r := x.req
+	if !x.Edited || x.refusal.frozen || r.View.Partial || !x.adds() {
+		return
+	}
+	store.Claim(r.session, x.match, r.View, r.States, func(l *sessioncache.Lineage) {
+		l.Observed, l.Diverged = false, true
+		l.Model, l.Kind = r.View.Model, sessioncache.Kind(r.View)
+		l.Expand = r.expand == expandDeclared || l.Expand && r.expand == expandNone
+	})
+}
+
+// adds reports whether a request goes out with edits that its conversation has not
+// committed to.
+func (x *Exchange) adds() bool {
+	r, l := x.req, x.match.Lineage
+	x.req.session.Lock()
+	defer x.req.session.Unlock()
+	if l == nil && r.expand == expandDeclared {
+		return true
+	}
+	for i := range r.States {
+		s := &r.States[i]
+		if s.Edit == nil && s.Inserted == nil {
+			continue
+		}
+		if l == nil || i >= min(x.match.Common, len(l.States)) || l.States[i].Edit != s.Edit || l.States[i].Inserted != s.Inserted {
+			return true
+		}
+	}
+	return false
+}
+
 // OffersTools reports whether the model is offered any tool, be it by what the provider
 // holds. Of that which began elsewhere nothing is known: it is taken for a conversation.
 func (x *Exchange) OffersTools() bool {

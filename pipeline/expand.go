@@ -170,14 +170,18 @@ func (r *request) declaration() (wire.Edit, bool) {
 // place. Where the client has changed that message beyond recognition, it goes
 // out as it is, without the thinking in it if that is bound to its past.
 func (r *request) reinsert(m sessioncache.Match) {
-	if m.Lineage == nil || len(m.Lineage.Said) == 0 {
+	if m.Lineage == nil || len(m.Lineage.Said) == 0 && !m.Lineage.Unsaid {
 		return
 	}
 	message := r.said(m.Common)
 	if message < 0 {
 		return
 	}
-	edits, ok := wire.Reinsert(r.View, message, m.Lineage.Said)
+	var edits []wire.Edit
+	ok := !m.Lineage.Unsaid
+	if ok {
+		edits, ok = wire.Reinsert(r.View, message, m.Lineage.Said)
+	}
 	if !ok {
 		r.lost = true
 		if r.rules.BindsThinking {

@@ -26,20 +26,21 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
-// learn notes what is to be remembered of the blocks that are new.
+// learn notes what is to be remembered of the blocks that are new, and anew of those
+// that a process has seen which has ended.
 func learn(h *history.History) {
 	var turn, task uint16
-	if h.Known > 0 {
-		turn, task = h.States[h.Known-1].Turn, h.States[h.Known-1].Task
+	if h.Learned > 0 {
+		turn, task = h.States[h.Learned-1].Turn, h.States[h.Learned-1].Task
 	}
 	k := reference.NewMaker()
 	defer k.Release()
 	var calls map[string]int // by id, where a search among few would not do
-	if len(h.Blocks)-h.Known > history.FewBlocks {
+	if len(h.Blocks)-h.Learned > history.FewBlocks {
 		calls = make(map[string]int)
-		h.Callees = make([]int32, len(h.Blocks)-h.Known)
+		h.Callees = make([]int32, len(h.Blocks)-h.Learned)
 	}
-	for i := h.Known; i < len(h.Blocks); i++ {
+	for i := h.Learned; i < len(h.Blocks); i++ {
 		b, s := &h.Blocks[i], &h.States[i]
 		if i == 0 || b.Message != h.Blocks[i-1].Message {
 			switch m := &h.View.Messages[b.Message]; {
@@ -70,7 +71,7 @@ func learn(h *history.History) {
 		case wire.KindToolResult:
 			j := newCall(h, i, calls)
 			if h.Callees != nil {
-				h.Callees[i-h.Known] = int32(j) + 2
+				h.Callees[i-h.Learned] = int32(j) + 2
 			}
 			if j >= 0 {
 				c := &h.States[j]
@@ -95,7 +96,7 @@ func newCall(h *history.History, i int, calls map[string]int) int {
 	if j, ok := calls[string(id)]; ok {
 		return j
 	}
-	for j := i - 1; calls == nil && j >= h.Known; j-- {
+	for j := i - 1; calls == nil && j >= h.Learned; j-- {
 		if b := &h.Blocks[j]; b.Kind == wire.KindToolUse && string(h.View.Bytes(b.ID)) == string(id) {
 			return j
 		}

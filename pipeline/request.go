@@ -60,7 +60,7 @@ type place struct {
 
 func newRequest(o *Options, rules cachemodel.Rules, v *wire.View, s *sessioncache.Session, m sessioncache.Match, sealed bool, now time.Time) *request {
 	r := &request{
-		History: history.History{View: v, Blocks: v.MessageBlocks(), Known: m.Common},
+		History: history.History{View: v, Blocks: v.MessageBlocks(), Known: m.Common, Learned: m.Common},
 		o:       o, rules: rules, session: s, run: findRun(v), ledger: ledger{broken: math.MaxInt32}, zones: newZones(&o.Zones, v), sealed: sealed,
 	}
 	r.States = sessioncache.NewStates(len(r.Blocks))
@@ -72,6 +72,9 @@ func newRequest(o *Options, rules cachemodel.Rules, v *wire.View, s *sessioncach
 		return r
 	}
 	n := copy(r.States, l.States[:min(m.Common, len(l.States))])
+	if l.Restored() {
+		r.Learned = 0
+	}
 	if l.Observed != (o.Policy == Observe) {
 		// What was only observed was never sent, and the other way round.
 		for i := range n {

@@ -28,6 +28,9 @@ type Lineage struct {
 	id    int
 	known *wire.Known
 	left  bool // see [Session.Leave]
+	// restored reports whether the last request was one of a process that has ended:
+	// of its blocks only what a snapshot holds is known.
+	restored bool
 
 	Ledger
 	Held
@@ -150,6 +153,8 @@ type Hidden struct {
 	// Said are the answers behind the client's last message where it is made of
 	// several, or holds less than the upstream said; nil as a rule.
 	Said []wire.Iteration
+	// Unsaid reports whether there were such answers that are not known any more.
+	Unsaid bool
 	// Expanded counts the blocks that the model has asked for again, by class.
 	Expanded [Classes]uint16
 }
@@ -224,6 +229,8 @@ type Insert struct {
 	// Op and Value are as in [wire.Edit].
 	Op    wire.Op
 	Value []byte
+
+	recipe []byte // how to make Value of the bodies up to its block
 }
 
 // Size is the number of bytes that are put in.
@@ -312,6 +319,8 @@ type Edit struct {
 	// Op and Value are as in [wire.Edit].
 	Op    wire.Op
 	Value []byte
+
+	recipe []byte // how to make Value of the block's body
 }
 
 // Trait is what a block can be recognised by in an answer, without its content.
@@ -329,6 +338,10 @@ func (l *Lineage) ID() int {
 	}
 	return l.id
 }
+
+// Restored reports whether the last request was one of a process that has ended: but
+// for edits and counters, what [State] says of its blocks is to be found out anew.
+func (l *Lineage) Restored() bool { return l.restored }
 
 // Known returns what was parsed of the last request.
 func (l *Lineage) Known() *wire.Known { return l.known }
@@ -390,7 +403,7 @@ func (l *Lineage) size() int64 {
 	}
 	for i := range l.States {
 		if e := l.States[i].Edit; e != nil {
-			n += int64(unsafe.Sizeof(*e)) + int64(cap(e.Value))
+			n += int64(unsafe.Sizeof(*e)) + int64(cap(e.Value)+cap(e.recipe))
 		}
 		n += int64(l.States[i].Inserted.Size())
 		n += int64(len(l.States[i].Trait))

@@ -78,6 +78,8 @@ func (o *MemoryOptions) defaults() error {
 type Memory struct {
 	clock *ristretto.Cache[uint64, *Session]
 	runs  runs
+	// outlives reports whether snapshots are taken of the sessions. It never changes.
+	outlives bool
 	// use is held for reading while the cache is changed and for writing while
 	// it is closed: Ristretto panics when it is changed after that. It is
 	// never taken while mu is held.
@@ -183,11 +185,34 @@ func (m *Memory) Acquire(k Key) *Session {
 		s = nil
 	}
 	if s == nil {
-		s = &Session{digest: digest, id: publicID(digest), upstream: k.Upstream, tenant: k.Tenant, runs: &m.runs, created: now, Unseen: now.Sub(m.stats.Since)}
+		s = &Session{digest: digest, id: publicID(digest), upstream: k.Upstream, tenant: k.Tenant, runs: &m.runs, outlives: m.outlives, created: now, Unseen: now.Sub(m.stats.Since)}
 		m.sessions[digest] = s
 	}
 	s.pins++
 	return s
+}
+
+// adopt takes in a session that was restored, unless there is one under its key.
+func (m *Memory) adopt(s *Session) {
+	bytes, firsts, said := s.held()
+	now := time.Now()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed || m.sessions[s.digest] != nil {
+		return
+	}
+	s.runs = &m.runs
+	m.sessions[s.digest] = s
+	m.hold(s, bytes, now)
+	m.stats.Created--
+	m.index(s, firsts, said)
+}
+
+// has reports whether the session of a key is there.
+func (m *Memory) has(k Key, digest string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.answered(k) != nil || m.sessions[digest] != nil
 }
 
 // answered returns the session in which the answer was given that a key names.
@@ -203,20 +228,8 @@ func (m *Memory) answered(k Key) *Session {
 
 // Hold implements Store.
 func (m *Memory) Hold(s *Session) {
-	s.Lock()
-	bytes, accepted := s.size(), len(s.lineages) > 0
-	firsts := make([]wire.Hash, 0, len(s.lineages))
-	var said []wire.Hash
-	for _, l := range s.lineages {
-		firsts = append(firsts, l.known.First())
-		for _, h := range [...]wire.Hash{l.Reply, l.First} {
-			if !h.IsZero() {
-				said = append(said, h)
-			}
-		}
-	}
-	s.Unlock()
-	if !accepted {
+	bytes, firsts, said := s.held()
+	if len(firsts) == 0 { // nothing was accepted
 		return
 	}
 	now := time.Now()
@@ -242,9 +255,31 @@ func (m *Memory) Hold(s *Session) {
 	}
 }
 
+// held is what a store that holds the session has to know of it: the memory that it
+// takes, how its conversations begin, and their answers.
+func (s *Session) held() (bytes int64, firsts, said []wire.Hash) {
+	s.Lock()
+	defer s.Unlock()
+	firsts = make([]wire.Hash, 0, len(s.lineages))
+	for _, l := range s.lineages {
+		firsts = append(firsts, l.known.First())
+		for _, h := range [...]wire.Hash{l.Reply, l.First} {
+			if !h.IsZero() {
+				said = append(said, h)
+			}
+		}
+	}
+	return s.size(), firsts, said
+}
+
 // Release implements Store.
 func (m *Memory) Release(s *Session) {
 	m.Hold(s)
+	m.letGo(s)
+}
+
+// letGo takes back a pin.
+func (m *Memory) letGo(s *Session) {
 	m.mu.Lock()
 	m.unpin(s)
 	evicted := m.evict()
@@ -290,6 +325,18 @@ func (m *Memory) unpin(s *Session) {
 	if s.pins--; s.pins == 0 && s.Number() == 0 {
 		m.drop(s)
 	}
+}
+
+// touched are the sessions that were kept warm since they were last released.
+func (m *Memory) touched() (out []*Session) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for e := m.newest.Front(); e != nil; e = e.Next() {
+		if s := e.Value.(*Session); s.warmed.Load() {
+			out = append(out, s)
+		}
+	}
+	return out
 }
 
 // index makes the session findable by the first turns of its conversations, and by

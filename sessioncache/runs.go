@@ -32,8 +32,9 @@ const (
 // runs remembers how many requests conversations have run, by tenant and kind.
 // Those that are still running count as far as they have come.
 type runs struct {
-	mu    sync.Mutex
-	kinds map[like]*[len(milestones)]int
+	mu      sync.Mutex
+	kinds   map[like]*[len(milestones)]int
+	changes uint64
 }
 
 // like are conversations that may be judged by each other.
@@ -68,7 +69,48 @@ func (r *runs) note(k like, n int) {
 			r.kinds[k] = reached
 		}
 		reached[i]++
+		r.changes++
 		return
+	}
+}
+
+// snapshot appends what is remembered, and returns how often it has changed.
+func (r *runs) snapshot(dst []byte) (out []byte, changes uint64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	w := snapshotWriter{out: dst}
+	w.uint(uint64(len(r.kinds)))
+	for k, reached := range r.kinds {
+		w.out = append(w.out, k.tenant[:]...)
+		w.uint(uint64(k.kind))
+		w.uint(uint64(len(reached)))
+		for _, n := range reached {
+			w.uint(uint64(n))
+		}
+	}
+	return w.out, r.changes
+}
+
+// restore reads what was remembered.
+func (r *runs) restore(from *snapshotReader) {
+	n := from.count(len(Tenant{}))
+	kinds := make(map[like]*[len(milestones)]int, min(n, maxKinds))
+	for range min(n, maxKinds) {
+		var k like
+		copy(k.tenant[:], from.take(len(k.tenant)))
+		k.kind = uint32(from.small(1<<32 - 1))
+		reached := new([len(milestones)]int)
+		for i := range from.count(1) {
+			if n := from.small(1 << 40); i < len(reached) {
+				reached[i] = n
+			}
+		}
+		kinds[k] = reached
+	}
+	if !from.bad {
+		r.mu.Lock()
+		r.kinds = kinds
+		r.mu.Unlock()
 	}
 }
 

@@ -19,6 +19,7 @@ import (
 	"crypto/sha256"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 	"unsafe"
 
@@ -38,7 +39,11 @@ type Session struct {
 	id       string
 	upstream string
 	tenant   Tenant
-	runs     *runs // of the store
+	runs     *runs       // of the store
+	outlives bool        // snapshots are taken of it
+	claimed  atomic.Bool // there is a snapshot from before its first commit
+	deleted  atomic.Bool // none is to be written any more
+	warmed   atomic.Bool // it was pinged since the process began
 	created  time.Time
 	lineages []*Lineage // most recently used first
 	next     int
@@ -132,10 +137,13 @@ func (s *Session) Match(v *wire.View) Match {
 			branch = Match{l, n}
 		}
 	}
-	if best.Lineage != nil {
-		return best
+	if best.Lineage == nil {
+		best = branch
 	}
-	return branch
+	if l := best.Lineage; l != nil && l.restored {
+		l.resolve(v, best.Common)
+	}
+	return best
 }
 
 // continued finds the lineage that a request goes on with by what it refers to: an
@@ -182,9 +190,12 @@ func (s *Session) Commit(m Match, v *wire.View, states []State) *Lineage {
 		stateSlices.Recycle(l.States)
 		l.known.Recycle()
 	}
-	l.known, l.left = v.Known(), false
+	l.known, l.left, l.restored = v.Known(), false, false
 	l.Partial = v.Partial
 	l.States = states
+	if s.outlives {
+		describe(v, states)
+	}
 	s.touch(l)
 	return l
 }
@@ -221,6 +232,7 @@ func (s *Session) KeepWarm(id int, at time.Time) {
 		return
 	}
 	l.Warmed = at
+	s.warmed.Store(true)
 	l.Mark(l.Len(), at)
 }
 

@@ -42,6 +42,16 @@ type Key struct {
 	Answer wire.Hash
 }
 
+// Digest names a session in a store, and in what outlives the process. It is one way,
+// and nobody makes the same without the key that tenants are hashed with.
+type Digest [16]byte
+
+// Digest is the name of the session that a key is for.
+func (k Key) Digest() (d Digest) {
+	copy(d[:], k.digest())
+	return d
+}
+
 // digest is the key in the store. It is one way: ids do not leave it.
 func (k Key) digest() string {
 	var few [256]byte
@@ -95,6 +105,10 @@ type Stats struct {
 	Bytes    int64 `json:"bytes"`
 	// MaxBytes is the bound.
 	MaxBytes int64 `json:"max_bytes"`
+	// Kept and KeptBytes are the sessions that outlive the process, and what they take
+	// where they are kept; 0 in a store that keeps none.
+	Kept      int   `json:"kept,omitempty"`
+	KeptBytes int64 `json:"kept_bytes,omitempty"`
 	// Created, Evicted and Expired count sessions that were accepted, pushed out
 	// for want of room, and forgotten for idleness.
 	Created uint64 `json:"created"`

@@ -79,6 +79,14 @@ var rawSeed = maphash.String(maphash.MakeSeed(), "raw")
 // rawHash is what a known conversation costs for each of its bytes.
 func rawHash(b []byte) uint64 { return xxh3.HashSeed(b, rawSeed) }
 
+// RestoreKnown makes a Known of what has outlived a process: the hashes and the roles
+// of the blocks, so many of them tools and so many of the system section. It holds
+// no places and no hashes of bytes: no request is recognised by it that has not
+// been read.
+func RestoreKnown(blocks []Block, tools, system int, first Hash) *Known {
+	return &Known{blocks: blocks, nTools: tools, nSystem: tools + system, first: first}
+}
+
 // Known returns what to remember of the request.
 func (v *View) Known() *Known { return v.known }
 
@@ -109,6 +117,12 @@ func (k *Known) Tools() Hash { return hashBlocks(k.blocks[:k.nTools]) }
 // Front returns the blocks of the tools and of the system section, in order.
 func (k *Known) Front() (tools, system []Block) {
 	return k.blocks[:k.nTools], k.blocks[k.nTools:k.nSystem]
+}
+
+// Blocks returns all blocks in order, and how many of them are tools and how many
+// stand in the system section.
+func (k *Known) Blocks() (blocks []Block, tools, system int) {
+	return k.blocks, k.nTools, k.nSystem - k.nTools
 }
 
 // Size returns the memory that the Known holds, in bytes.

@@ -35,9 +35,12 @@ type History struct {
 	States []sessioncache.State
 	// Known is the number of blocks that stood in the last request too.
 	Known int
+	// Learned is the number of blocks of which all is remembered that can be. It is
+	// Known, or 0 where the last request was one of a process that has ended.
+	Learned int
 
-	// Callees are the calls that new results answer, where there are many, plus two;
-	// zero for what was not looked for.
+	// Callees are the calls that results answer which are not learned, where there are
+	// many, plus two; zero for what was not looked for.
 	Callees []int32
 	// Compared are the bytes of the blocks that others were compared with.
 	Compared int
@@ -53,8 +56,8 @@ const FewBlocks = 64
 
 // Call finds the call that a tool result answers: its index, or -1.
 func (h *History) Call(i int) int {
-	if h.Callees != nil && i >= h.Known && h.Callees[i-h.Known] > 0 {
-		return int(h.Callees[i-h.Known]) - 2
+	if h.Callees != nil && i >= h.Learned && h.Callees[i-h.Learned] > 0 {
+		return int(h.Callees[i-h.Learned]) - 2
 	}
 	return toolcall.Of(h.View, i)
 }

@@ -1,0 +1,235 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package pipeline
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/storetest"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
+
+// process is a pipeline and its store, which may end and begin again.
+type process struct {
+	t     *testing.T
+	p     *Pipeline
+	shelf *storetest.Shelf // nil for one that never stops
+	store sessioncache.Store
+
+	last   int64 // length of the last prompt
+	blocks int   // of the last request
+}
+
+func newProcess(t *testing.T, rules cachemodel.Rules, shelf *storetest.Shelf) *process {
+	t.Helper()
+	p := &process{t: t, shelf: shelf, p: New(Options{}, func(string, time.Time) cachemodel.Rules { return rules })}
+	p.start()
+	return p
+}
+
+func (p *process) start() {
+	var err error
+	if p.shelf == nil {
+		p.store, err = sessioncache.NewMemory(sessioncache.MemoryOptions{})
+	} else {
+		p.store, err = sessioncache.NewDurable(p.shelf, sessioncache.DurableOptions{
+			Interval: time.Hour, Budget: time.Minute, Failed: func(what string, err error) { p.t.Errorf("%s: %v", what, err) },
+		})
+	}
+	if err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+func (p *process) restart() {
+	if err := p.store.Close(); err != nil {
+		p.t.Fatal(err)
+	}
+	p.start()
+}
+
+// size is what the snapshot of the conversation takes for each of its blocks, 0 for
+// a short one.
+func (p *process) size() float64 {
+	const long = 50
+	if p.blocks < long {
+		return 0
+	}
+	return float64(len(p.shelf.Records()[restoreKey.Digest()].Snapshot)) / float64(p.blocks)
+}
+
+var restoreKey = sessioncache.Key{Tenant: sessioncache.Tenant{1}, Upstream: "u", ID: "s"}
+
+// send sends one request. Before is called when what is to be forwarded is known; if it
+// reports false the process is gone before the answer.
+func (p *process) send(body []byte, answer wire.Turn, at time.Time, before func() bool) []byte {
+	v, err := wire.Parse(wire.Anthropic, bytes.Clone(body), func(first wire.Hash) *wire.Known {
+		return p.store.Recall(restoreKey.Tenant, first)
+	})
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	s := p.store.Acquire(restoreKey)
+	x := p.p.Begin(v, s, at)
+	if x.Err != nil {
+		p.t.Fatal(x.Err)
+	}
+	if c, ok := p.store.(sessioncache.Claimer); ok {
+		x.Claim(c)
+	}
+	if before != nil && !before() {
+		return x.Body
+	}
+	prompt := int64(len(x.Body) / 4)
+	answer.Usage = wire.Usage{Read: min(p.last, prompt), Write5m: max(prompt-p.last, 0), Output: 100, Reported: true}
+	p.last, p.blocks = prompt, len(v.Blocks)
+	x.Commit(&answer, at.Add(5*time.Second))
+	p.store.Release(s)
+	return x.Body
+}
+
+// replayed is a recorded conversation, request by request.
+type replayed struct {
+	bodies  [][]byte
+	answers []wire.Turn
+	at      []time.Time
+}
+
+func replayedOf(c recorded, most int) (out replayed) {
+	const marker = `,"cache_control":{"type":"ephemeral"}`
+	front := `{"model":"m","system":[{"type":"text","text":"` + strings.Repeat("Be helpful. ", 800) + `"` + marker + `}],"tools":[{"name":"Read"},{"name":"Edit"}],"messages":[`
+	var messages []byte
+	for i, entry := range c.calls {
+		for _, m := range entry {
+			if len(messages) > 0 {
+				messages = append(messages, ',')
+			}
+			messages = append(messages, m...)
+			if i > 0 && gjson.GetBytes(m, "role").Str == "assistant" {
+				out.answers = append(out.answers[:min(len(out.answers), i-1)], answerOf(m))
+			}
+		}
+		if len(out.answers) < i {
+			out.answers = append(out.answers, wire.Turn{Done: true})
+		}
+		if i == most {
+			break
+		}
+		body := append([]byte(front), messages...)
+		if bytes.HasSuffix(body, []byte("}]}")) {
+			body = append(body[:len(body)-3], marker+"}]}"...)
+		}
+		out.bodies = append(out.bodies, append(body, "]}"...))
+		pause := 20 * time.Second
+		if i%40 == 39 {
+			pause = 20 * time.Minute // the cache is cold
+		}
+		at := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+		if i > 0 {
+			at = out.at[i-1].Add(pause)
+		}
+		out.at = append(out.at, at)
+	}
+	for len(out.answers) < len(out.bodies) {
+		out.answers = append(out.answers, wire.Turn{Done: true})
+	}
+	return out
+}
+
+func answerOf(message json.RawMessage) wire.Turn {
+	t := wire.Turn{Done: true}
+	gjson.GetBytes(message, "content").ForEach(func(_, b gjson.Result) bool {
+		switch b.Get("type").Str {
+		case "text":
+			t.Text += b.Get("text").Str
+		case "thinking":
+			t.Thinking += b.Get("thinking").Str
+		case "tool_use":
+			t.Calls = append(t.Calls, wire.Call{ID: b.Get("id").Str, Name: b.Get("name").Str, Arguments: b.Get("input").Raw})
+		}
+		return true
+	})
+	return t
+}
+
+// Over recorded conversations: what a process sends that was restarted at any time is
+// what one sends that never was, to the byte.
+func TestRestartedProcessGoesOnTheSame(t *testing.T) {
+	conversations := readRecorded(t)
+	most := 250
+	if testing.Short() {
+		conversations, most = conversations[:4], 120
+	}
+	for name, rules := range map[string]cachemodel.Rules{"binding": binding, "keeping": keeping} {
+		t.Run(name, func(t *testing.T) {
+			folded, restarts, requests := 0, 0, 0
+			var sizes []float64 // bytes of a snapshot, for each block
+			for n, c := range conversations {
+				random := rand.New(rand.NewPCG(1, uint64(n)))
+				never, again := newProcess(t, rules, nil), newProcess(t, rules, new(storetest.Shelf))
+				r := replayedOf(c, most)
+				for i, body := range r.bodies {
+					if random.IntN(4) == 0 {
+						again.restart()
+						restarts++
+						if size := again.size(); size > 0 {
+							sizes = append(sizes, size)
+						}
+					}
+					want := never.send(body, r.answers[i], r.at[i], nil)
+					got := again.send(body, r.answers[i], r.at[i], nil)
+					if !bytes.Equal(got, want) {
+						t.Fatalf("%s, request %d: %s", c.file, i, difference(got, want))
+					}
+					requests++
+					if bytes.Count(got, []byte("[[llm_cache:folded")) > 1 { // one is in the tool
+						folded++
+					}
+				}
+				_ = never.store.Close()
+				_ = again.store.Close()
+			}
+			if folded == 0 || restarts == 0 {
+				t.Fatalf("%d requests, %d with folds, %d restarts", requests, folded, restarts)
+			}
+			slices.Sort(sizes)
+			t.Logf("%d requests, %d with folds, %d restarts; bytes a block: median %.1f, 95 %% below %.1f, worst %.1f",
+				requests, folded, restarts, sizes[len(sizes)/2], sizes[len(sizes)*95/100], sizes[len(sizes)-1])
+			if worst := sizes[len(sizes)-1]; worst > 100 {
+				t.Errorf("a snapshot takes %.1f bytes a block", worst)
+			}
+		})
+	}
+}
+
+func difference(a, b []byte) string {
+	n := 0
+	for n < min(len(a), len(b)) && a[n] == b[n] {
+		n++
+	}
+	part := func(x []byte) string { return string(x[max(0, min(n-80, len(x))):min(n+120, len(x))]) }
+	return fmt.Sprintf("from byte %d of %d and %d on:\n%s\nand\n%s", n, len(a), len(b), part(a), part(b))
+}

@@ -1,0 +1,42 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package sessioncache_test
+
+import (
+	"testing"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/storetest"
+)
+
+func TestMemoryConforms(t *testing.T) {
+	storetest.Store(t, func(t *testing.T) sessioncache.Store {
+		m, err := sessioncache.NewMemory(sessioncache.MemoryOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m
+	})
+}
+
+func TestShelfConforms(t *testing.T) {
+	shelves := map[*testing.T]*storetest.Shelf{}
+	storetest.Backend(t, func(t *testing.T) sessioncache.Backend {
+		if shelves[t] == nil {
+			shelves[t] = new(storetest.Shelf)
+		}
+		return shelves[t]
+	})
+}

@@ -1,0 +1,421 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package sessioncache
+
+import (
+	"context"
+	"crypto/aes"
+	"crypto/cipher"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
+
+// DurableOptions configure a durable store.
+type DurableOptions struct {
+	// Memory bounds the sessions that are held in memory. Those that are pushed out
+	// or have been idle for too long are only kept by the backend from then on.
+	Memory MemoryOptions
+	// Key seals what the backend gets. Without it nothing is read.
+	Key [KeySize]byte
+	// Interval is how long what has changed waits to be written, but for edits, which
+	// are written before they are forwarded. Default: 1s.
+	Interval time.Duration
+	// Budget is how long a request waits for the backend at most. Default: 50ms.
+	Budget time.Duration
+	// Failed gets what the backend failed to do: load, save, claim, delete, or restore
+	// for what it gave back damaged. Optional.
+	Failed func(what string, err error)
+}
+
+const (
+	defaultInterval = time.Second
+	defaultBudget   = 50 * time.Millisecond
+	// rest is how long no request waits for a backend that has failed.
+	rest = time.Second
+	// batch is the number of sessions that are written together, while those who
+	// claim something wait.
+	batch = 32
+	// mostUnsaved bounds the sessions that wait to be written while that fails.
+	mostUnsaved = 1 << 14
+	// mostClaims bounds the claims that wait to be written.
+	mostClaims = 256
+)
+
+// Durable is a [Store] whose sessions outlive the process. In front is a [Memory];
+// behind it a [Backend] gets snapshots of what has changed. A backend that fails or is
+// slow costs what it would have remembered, and no request.
+type Durable struct {
+	*Memory
+	back Backend
+	o    DurableOptions
+	seal cipher.AEAD
+
+	mu      sync.Mutex
+	unsaved map[string]*Session // changed since they were last written
+	saving  map[string]*Session // being written
+	ended   bool
+
+	tired atomic.Int64 // until when nobody waits, in Unix nanoseconds
+	jobs  chan job
+	stop  chan struct{} // closed to end the writing
+	done  chan struct{} // closed when it has ended
+
+	changes uint64 // of runs, when they were last written
+}
+
+// job is something to write at once.
+type job struct {
+	record Record
+	of     *Session // nil to delete
+	done   chan error
+}
+
+var (
+	_ Store   = (*Durable)(nil)
+	_ Claimer = (*Durable)(nil)
+)
+
+// NewDurable makes a store of a backend, which it closes with itself, and at once if it
+// cannot be made.
+func NewDurable(back Backend, o DurableOptions) (*Durable, error) {
+	if o.Interval == 0 {
+		o.Interval = defaultInterval
+	}
+	if o.Budget == 0 {
+		o.Budget = defaultBudget
+	}
+	if o.Failed == nil {
+		o.Failed = func(string, error) {}
+	}
+	m, err := NewMemory(o.Memory)
+	if err != nil {
+		return nil, errors.Join(err, back.Close())
+	}
+	m.outlives = true
+	key := DeriveKey(o.Key, "snapshots")
+	block, err := aes.NewCipher(key[:])
+	if err == nil {
+		d := &Durable{
+			Memory: m, back: back, o: o, unsaved: map[string]*Session{}, saving: map[string]*Session{},
+			jobs: make(chan job, mostClaims), stop: make(chan struct{}), done: make(chan struct{}),
+		}
+		if d.seal, err = cipher.NewGCMWithRandomNonce(block); err == nil {
+			d.remember()
+			go d.write()
+			return d, nil
+		}
+	}
+	return nil, errors.Join(fmt.Errorf("sealing snapshots: %w", err), m.Close(), back.Close())
+}
+
+// failed notes that the backend failed. Nobody waits for it for a while.
+func (d *Durable) failed(what string, err error) {
+	d.tired.Store(time.Now().Add(rest).UnixNano())
+	d.o.Failed(what, err)
+}
+
+func (d *Durable) rests() bool { return time.Now().UnixNano() < d.tired.Load() }
+
+// Acquire implements Store.
+func (d *Durable) Acquire(k Key) *Session {
+	if digest := k.Digest(); !d.has(k, string(digest[:])) {
+		d.fetch(k, digest)
+	}
+	return d.Memory.Acquire(k)
+}
+
+// fetch has a session in memory that only the backend has, if it is there in time.
+func (d *Durable) fetch(k Key, digest Digest) {
+	if s := d.waiting(string(digest[:])); s != nil {
+		d.adopt(s)
+		return
+	}
+	if d.rests() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), d.o.Budget)
+	defer cancel()
+	found := make(chan *Session, 1)
+	go func() {
+		defer close(found)
+		defer d.recovered("load")
+		if s := d.load(ctx, k, digest); s != nil {
+			found <- s
+		}
+	}()
+	select {
+	case s := <-found:
+		if s != nil {
+			d.adopt(s)
+		}
+	case <-ctx.Done():
+		d.failed("load", ctx.Err())
+	}
+}
+
+// errPanicked is what an operation that panics is taken to have failed with.
+var errPanicked = errors.New("recovered from a panic")
+
+func (d *Durable) recovered(what string) {
+	if p := recover(); p != nil {
+		d.failed(what, fmt.Errorf("%w: %T", errPanicked, p))
+	}
+}
+
+// waiting makes a session again that is yet to be written, and is not in memory any
+// more.
+func (d *Durable) waiting(digest string) *Session {
+	d.mu.Lock()
+	s := d.unsaved[digest]
+	if s == nil {
+		s = d.saving[digest]
+	}
+	d.mu.Unlock()
+	if s == nil || s.deleted.Load() {
+		return nil
+	}
+	s.Lock()
+	defer s.Unlock()
+	again, err := Restore(Digest([]byte(digest)), s.Snapshot(nil))
+	if err != nil {
+		d.o.Failed("restore", err)
+	}
+	return again
+}
+
+// load reads a session: the one in which an answer was given, or the one of the key.
+func (d *Durable) load(ctx context.Context, k Key, digest Digest) *Session {
+	if !k.Answer.IsZero() {
+		of, ok, err := d.back.Answered(ctx, answered(k.Tenant, k.Upstream, k.Answer))
+		if err != nil {
+			d.failed("load", err)
+			return nil
+		}
+		if ok {
+			digest = of
+		}
+	}
+	return d.read(ctx, digest)
+}
+
+func (d *Durable) read(ctx context.Context, digest Digest) *Session {
+	sealed, err := d.back.Load(ctx, digest)
+	if err != nil {
+		d.failed("load", err)
+		return nil
+	}
+	if sealed == nil {
+		return nil
+	}
+	var s *Session
+	snapshot, err := d.seal.Open(nil, nil, sealed, digest[:])
+	if err == nil {
+		s, err = Restore(digest, snapshot)
+	}
+	if err != nil { // it is gone once the conversation is written anew
+		d.o.Failed("restore", err)
+		return nil
+	}
+	s.runs = &d.runs
+	return s
+}
+
+// Hold implements Store.
+func (d *Durable) Hold(s *Session) {
+	d.Memory.Hold(s)
+	d.note(s)
+}
+
+// Release implements Store.
+func (d *Durable) Release(s *Session) {
+	d.Memory.Hold(s)
+	d.note(s)
+	d.letGo(s)
+}
+
+// note has a session written soon.
+func (d *Durable) note(s *Session) {
+	if s.Gone() || s.Number() == 0 && !s.claimed.Load() {
+		return
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !d.ended && (len(d.unsaved) < mostUnsaved || d.unsaved[s.digest] != nil) {
+		d.unsaved[s.digest] = s
+	}
+}
+
+// Claim implements Claimer.
+func (d *Durable) Claim(s *Session, m Match, v *wire.View, states []State, as func(*Lineage)) {
+	if d.rests() {
+		return
+	}
+	j := job{record: d.record(s, s.provisional(m, v, states, as)), of: s, done: make(chan error, 1)}
+	s.claimed.Store(true)
+	d.do("claim", j)
+}
+
+// do has something written at once, and waits for it a moment.
+func (d *Durable) do(what string, j job) {
+	timer := time.NewTimer(d.o.Budget)
+	defer timer.Stop()
+	select {
+	case d.jobs <- j:
+	case <-d.done:
+		return
+	case <-timer.C:
+		d.failed(what, context.DeadlineExceeded)
+		return
+	}
+	select {
+	case err := <-j.done:
+		if err != nil {
+			d.failed(what, err)
+		}
+	case <-d.done:
+	case <-timer.C:
+		d.failed(what, context.DeadlineExceeded)
+	}
+}
+
+// provisional is what a session would be if a request were committed, as a snapshot.
+func (s *Session) provisional(m Match, v *wire.View, states []State, as func(*Lineage)) []byte {
+	s.Lock()
+	defer s.Unlock()
+	describe(v, states)
+	l, rest := &Lineage{id: s.next}, s.lineages
+	if m.Lineage != nil && m.Lineage.supersededBy(v, m.Common) {
+		*l = *m.Lineage
+		rest = nil
+		for _, o := range s.lineages {
+			if o != m.Lineage {
+				rest = append(rest, o)
+			}
+		}
+	} else if m.Lineage != nil {
+		l.inherit(m.Lineage)
+	}
+	l.known, l.States, l.restored, l.Said, l.Unsaid = v.Known(), states, false, nil, false
+	as(l)
+	return s.snapshot(nil, append([]*Lineage{l}, rest[:min(len(rest), maxLineages-1)]...))
+}
+
+// record seals a snapshot.
+func (d *Durable) record(s *Session, snapshot []byte) Record {
+	digest := Digest([]byte(s.digest))
+	r := Record{Digest: digest, Tenant: s.tenant, Used: time.Now(), Snapshot: d.seal.Seal(nil, nil, snapshot, digest[:])}
+	s.Lock()
+	defer s.Unlock()
+	for _, l := range s.lineages {
+		for _, h := range [...]wire.Hash{l.Reply, l.First} {
+			if !h.IsZero() {
+				r.Answers = append(r.Answers, answered(s.tenant, s.upstream, h))
+			}
+		}
+	}
+	return r
+}
+
+// Find implements Store.
+func (d *Durable) Find(id string) *Session {
+	if s := d.Memory.Find(id); s != nil {
+		return s
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), rest)
+	defer cancel()
+	digest, ok := d.named(ctx, id)
+	if !ok {
+		return nil
+	}
+	return d.read(ctx, digest)
+}
+
+func (d *Durable) named(ctx context.Context, id string) (digest Digest, ok bool) {
+	b, err := hex.DecodeString(id)
+	if err != nil || len(b) != 8 {
+		return digest, false
+	}
+	digest, ok, err = d.back.Named(ctx, [8]byte(b))
+	if err != nil {
+		d.failed("load", err)
+		return digest, false
+	}
+	return digest, ok && digest != Digest{}
+}
+
+// Delete implements Store.
+func (d *Durable) Delete(id string) *Session {
+	s := d.Memory.Delete(id)
+	d.mu.Lock()
+	for digest, waits := range d.unsaved {
+		if waits.id == id {
+			waits.deleted.Store(true)
+			delete(d.unsaved, digest)
+		}
+	}
+	d.mu.Unlock()
+	if s != nil {
+		s.deleted.Store(true)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), rest)
+	defer cancel()
+	digest, ok := d.named(ctx, id)
+	if s == nil && ok {
+		if s = d.read(ctx, digest); s == nil { // it cannot be read, and goes all the same
+			s = &Session{digest: string(digest[:]), id: id, runs: &d.runs}
+		}
+		s.gone.Store(true)
+	}
+	if s != nil {
+		d.do("delete", job{record: Record{Digest: Digest([]byte(s.digest))}, done: make(chan error, 1)})
+	}
+	return s
+}
+
+// Stats implements Store.
+func (d *Durable) Stats() Stats {
+	st := d.Memory.Stats()
+	st.Kept, st.KeptBytes = d.back.Usage()
+	return st
+}
+
+// Backend is what the store keeps its sessions in.
+func (d *Durable) Backend() Backend { return d.back }
+
+// Close writes what is yet to be written, and ends the use of the backend.
+func (d *Durable) Close() error {
+	d.mu.Lock()
+	ended := d.ended
+	d.ended = true
+	d.mu.Unlock()
+	if ended {
+		<-d.done
+		return nil
+	}
+	for _, s := range d.touched() {
+		d.mu.Lock()
+		d.unsaved[s.digest] = s
+		d.mu.Unlock()
+	}
+	close(d.stop)
+	<-d.done
+	return errors.Join(d.back.Close(), d.Memory.Close())
+}

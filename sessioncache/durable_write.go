@@ -1,0 +1,207 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package sessioncache
+
+import (
+	"context"
+	"time"
+)
+
+// write writes what is to be written, until the store is closed.
+func (d *Durable) write() {
+	defer close(d.done)
+	tick := time.NewTicker(d.o.Interval)
+	defer tick.Stop()
+	for {
+		select {
+		case j := <-d.jobs:
+			d.at(j)
+		case <-tick.C:
+			d.flush(false)
+		case <-d.stop:
+			for len(d.jobs) > 0 {
+				d.at(<-d.jobs)
+			}
+			d.flush(true)
+			return
+		}
+	}
+}
+
+// at writes at once what requests wait for: all of it together.
+func (d *Durable) at(j job) {
+	waiting := []job{j}
+	for len(d.jobs) > 0 && len(waiting) < batch {
+		waiting = append(waiting, <-d.jobs)
+	}
+	for len(waiting) > 0 {
+		if waiting[0].of == nil {
+			waiting[0].done <- d.guarded(func(ctx context.Context) error { return d.back.Delete(ctx, waiting[0].record.Digest) })
+			waiting = waiting[1:]
+			continue
+		}
+		n := 0
+		var records []Record
+		for ; n < len(waiting) && waiting[n].of != nil; n++ {
+			if !waiting[n].of.deleted.Load() {
+				records = append(records, waiting[n].record)
+			}
+		}
+		err := d.save(records)
+		for _, w := range waiting[:n] {
+			w.done <- err
+		}
+		waiting = waiting[n:]
+	}
+}
+
+// longest bounds what one operation may take: nobody waits for it, but for the end.
+const longest = 30 * time.Second
+
+// guarded runs an operation of the backend that may panic.
+func (d *Durable) guarded(f func(context.Context) error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = errPanicked
+		}
+	}()
+	ctx, cancel := context.WithTimeout(context.Background(), longest)
+	defer cancel()
+	return f(ctx)
+}
+
+func (d *Durable) save(records []Record) error {
+	if len(records) == 0 {
+		return nil
+	}
+	return d.guarded(func(ctx context.Context) error { return d.back.Save(ctx, records) })
+}
+
+// flush writes what has changed, and what conversations have come to. Those who claim
+// something need not wait for all of it.
+func (d *Durable) flush(last bool) {
+	for {
+		d.mu.Lock()
+		for digest, s := range d.unsaved {
+			if len(d.saving) == batch {
+				break
+			}
+			delete(d.unsaved, digest)
+			d.saving[digest] = s
+		}
+		sessions := make([]*Session, 0, len(d.saving))
+		for _, s := range d.saving {
+			sessions = append(sessions, s)
+		}
+		d.mu.Unlock()
+		if len(sessions) == 0 {
+			break
+		}
+		err := d.saveAll(sessions)
+		d.mu.Lock()
+		if err != nil && !last { // they wait for better times
+			for digest, s := range d.saving {
+				if d.unsaved[digest] == nil {
+					d.unsaved[digest] = s
+				}
+			}
+		}
+		clear(d.saving)
+		d.mu.Unlock()
+		if err != nil {
+			d.failed("save", err)
+			return
+		}
+		for len(d.jobs) > 0 {
+			d.at(<-d.jobs)
+		}
+	}
+	d.saveStore(last)
+}
+
+func (d *Durable) saveAll(sessions []*Session) error {
+	records := make([]Record, 0, len(sessions))
+	for _, s := range sessions {
+		if s.deleted.Load() {
+			continue
+		}
+		s.Lock()
+		snapshot := s.Snapshot(nil)
+		accepted := len(s.lineages) > 0
+		s.Unlock()
+		if !accepted { // what was claimed was refused
+			if err := d.guarded(func(ctx context.Context) error { return d.back.Delete(ctx, Digest([]byte(s.digest))) }); err != nil {
+				return err
+			}
+			continue
+		}
+		records = append(records, d.record(s, snapshot))
+	}
+	return d.save(records)
+}
+
+// saveStore writes what the store itself remembers. Only at its end nothing is missing
+// that it has been told.
+func (d *Durable) saveStore(last bool) {
+	snapshot, changes := d.runs.snapshot(nil)
+	if changes == d.changes && !last {
+		return
+	}
+	since := time.Time{}
+	if last {
+		since = d.Memory.Stats().Since
+	}
+	w := snapshotWriter{out: append([]byte{}, snapshotForm)}
+	w.time(since, time.Time{})
+	w.out = append(w.out, snapshot...)
+	var own Digest
+	r := Record{Digest: own, Used: time.Now(), Snapshot: d.seal.Seal(nil, nil, w.out, own[:])}
+	if err := d.save([]Record{r}); err != nil {
+		d.failed("save", err)
+		return
+	}
+	d.changes = changes
+}
+
+// remember reads what the store itself had remembered when the process ended.
+func (d *Durable) remember() {
+	ctx, cancel := context.WithTimeout(context.Background(), longest)
+	defer cancel()
+	var own Digest
+	sealed, err := d.back.Load(ctx, own)
+	if err != nil {
+		d.failed("load", err)
+		return
+	}
+	if sealed == nil {
+		return
+	}
+	plain, err := d.seal.Open(nil, nil, sealed, own[:])
+	if err == nil && (len(plain) == 0 || plain[0] != snapshotForm) {
+		err = ErrNewer
+	}
+	if err != nil {
+		d.o.Failed("restore", err)
+		return
+	}
+	r := snapshotReader{in: plain[1:]}
+	since := r.time(time.Time{})
+	if d.runs.restore(&r); r.bad {
+		d.o.Failed("restore", ErrSnapshot)
+	}
+	if !since.IsZero() && since.Before(d.Memory.stats.Since) {
+		d.Memory.stats.Since = since
+	}
+}

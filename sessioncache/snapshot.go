@@ -1,0 +1,262 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package sessioncache
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
+
+// A snapshot is a session as it outlives the process. It begins with the number of its
+// form; what a newer program has written is not read by an older one.
+//
+// Of blocks it holds the hash, the role, and what cannot be found out anew from the
+// client's next request, which holds them all: edits and insertions as recipes, without
+// a word of the client's, how often a block went unused, and that the model has asked
+// for it. Of what was hidden from the client behind its last message it only tells that
+// there was something. Traits, paths, classes, and whatever is pinged, laid over or
+// folded elsewhere are left out. No credential is in it, nor a text but that of our
+// stubs and notes, with the name of the call that they stand for.
+
+// snapshotForm is the form that is written.
+const snapshotForm = 1
+
+// Properties of a lineage, by bits.
+const (
+	lineageObserved = 1 << iota
+	lineageFrozen
+	lineageDiverged
+	lineagePartial
+	lineageBeyond
+	lineageExpand
+	lineageUnsaid
+)
+
+// Properties of a block, by bits.
+const (
+	stateUnused = 1 << iota
+	statePinned
+	stateRelies
+	stateContent
+	stateEdit
+	stateInserted
+)
+
+// Snapshot appends what of the session outlives the process. The session must be
+// locked.
+func (s *Session) Snapshot(dst []byte) []byte { return s.snapshot(dst, s.lineages) }
+
+func (s *Session) snapshot(dst []byte, lineages []*Lineage) []byte {
+	w := snapshotWriter{out: append(dst, snapshotForm), names: map[string]uint64{}, edits: map[*Edit]uint64{}}
+	w.out = append(w.out, s.tenant[:]...)
+	w.text(s.upstream)
+	w.time(s.created, time.Time{})
+	w.uint(uint64(s.next))
+	w.uint(uint64(s.Lifetime))
+	w.int(int64(s.Unseen))
+	w.calibration(&s.Calibration)
+	entries := s.Counterfactual.entries
+	w.uint(uint64(len(entries)))
+	for i := range entries {
+		e := &entries[i]
+		w.fixed(e.Prefix)
+		w.uint(uint64(e.Blocks))
+		w.int(e.Tokens)
+		w.time(e.At, s.created)
+		w.int(int64(e.TTL))
+	}
+	w.uint(uint64(len(lineages)))
+	for i, l := range lineages {
+		w.lineage(l, lineages[:i])
+	}
+	return w.out
+}
+
+func (w *snapshotWriter) calibration(c *Calibration) {
+	w.bool(c.learned)
+	if !c.learned {
+		return
+	}
+	w.uint(uint64(len(c.weights)))
+	for _, x := range c.weights {
+		w.float(float64(x))
+	}
+}
+
+func (w *snapshotWriter) lineage(l *Lineage, before []*Lineage) {
+	w.uint(uint64(l.id))
+	w.uint(bit(l.Observed, lineageObserved) | bit(l.Frozen, lineageFrozen) | bit(l.Diverged, lineageDiverged) |
+		bit(l.Partial, lineagePartial) | bit(l.Beyond, lineageBeyond) | bit(l.Expand, lineageExpand) |
+		bit(l.Unsaid || len(l.Said) > 0, lineageUnsaid))
+	// Held
+	w.int(int64(l.Less))
+	w.hash(l.Reply)
+	w.hash(l.First)
+	// Warmth
+	w.time(l.Created, time.Time{})
+	w.time(l.Started, l.Created)
+	w.time(l.Warmed, l.Created)
+	w.uint(uint64(l.Pauses))
+	w.float(l.Kept)
+	w.int(int64(l.TTL))
+	w.uint(uint64(len(l.Ends)))
+	for i := range l.Ends {
+		w.uint(uint64(l.Ends[i].Blocks))
+		w.time(l.Ends[i].At, l.Created)
+	}
+	// Spending
+	w.usage(&l.Last)
+	w.usage(&l.Total)
+	w.int(int64(l.Estimate))
+	w.int(l.OriginalTokens)
+	w.int(l.SentTokens)
+	for _, x := range [...]float64{l.Cost.Units, l.Cost.ClientUnits, l.Cost.USD, l.Cost.ClientUSD, l.Spent} {
+		w.float(x)
+	}
+	w.fixed(l.Front)
+	// Folding
+	w.text(l.Decision)
+	w.uint(uint64(l.Settled))
+	w.float(l.Staked)
+	w.float(l.Removed)
+	w.float(l.Caution)
+	// Misses
+	w.name(l.Break)
+	w.uint(uint64(len(l.Breaks)))
+	for _, reason := range slices.Sorted(maps.Keys(l.Breaks)) {
+		w.name(reason)
+		w.uint(uint64(l.Breaks[reason]))
+	}
+	// Hidden
+	w.uint(uint64(len(l.Expanded)))
+	for _, n := range l.Expanded {
+		w.uint(uint64(n))
+	}
+	w.name(l.Model)
+	w.uint(uint64(l.Kind))
+	w.uint(uint64(l.Requests))
+	w.chain(l, before)
+	w.states(l)
+}
+
+// chain writes the blocks. What stands in another lineage too is not written again:
+// sub-agents have the tools of the main thread, and branches its beginning.
+func (w *snapshotWriter) chain(l *Lineage, before []*Lineage) {
+	if w.bool(l.known != nil); l.known == nil {
+		return
+	}
+	blocks, tools, system := l.known.Blocks()
+	w.uint(uint64(len(blocks)))
+	w.uint(uint64(tools))
+	w.uint(uint64(system))
+	w.hash(l.known.First())
+	which, shared := 0, 0
+	for i, o := range before {
+		if o.known == nil {
+			continue
+		}
+		there, _, _ := o.known.Blocks()
+		if n := common(blocks, there); n > shared {
+			which, shared = i, n
+		}
+	}
+	w.uint(uint64(shared))
+	if shared > 0 {
+		w.uint(uint64(which))
+	}
+	for i := shared; i < len(blocks); i++ {
+		w.out = append(w.out, blocks[i].Hash[:]...)
+	}
+	// Roles come in runs.
+	for i := shared; i < len(blocks); {
+		n := i + 1
+		for n < len(blocks) && blocks[n].Role == blocks[i].Role {
+			n++
+		}
+		w.uint(uint64(n-i)<<3 | uint64(blocks[i].Role))
+		i = n
+	}
+}
+
+func (w *snapshotWriter) states(l *Lineage) {
+	w.uint(uint64(len(l.States)))
+	for i := range l.States {
+		s := &l.States[i]
+		edit := s.Edit != nil && (len(s.Edit.Value) == 0 || len(s.Edit.recipe) > 0)
+		inserted := s.Inserted.outlives()
+		w.out = append(w.out, byte(bit(s.Unused > 0, stateUnused)|bit(s.Pinned, statePinned)|bit(s.Relies, stateRelies)|
+			bit(s.Content != 0, stateContent)|bit(edit, stateEdit)|bit(inserted, stateInserted)))
+		if s.Unused > 0 {
+			w.uint(uint64(s.Unused))
+		}
+		if s.Content != 0 {
+			w.fixed(s.Content)
+		}
+		if edit {
+			w.edit(s.Edit)
+		}
+		if inserted {
+			w.uint(uint64(len(s.Inserted.Inserts)))
+			for _, in := range s.Inserted.Inserts {
+				w.uint(uint64(in.Op))
+				w.bytes(in.recipe)
+			}
+		}
+	}
+}
+
+// bit is b if it is set, else 0.
+func bit(set bool, b uint64) uint64 {
+	if set {
+		return b
+	}
+	return 0
+}
+
+// outlives reports whether all that is put in can be made again.
+func (w *Inserted) outlives() bool {
+	if w == nil || len(w.Inserts) == 0 {
+		return false
+	}
+	for i := range w.Inserts {
+		if len(w.Inserts[i].recipe) == 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// edit writes an edit, or its number if it was written before.
+func (w *snapshotWriter) edit(e *Edit) {
+	n, known := w.edits[e]
+	w.uint(n)
+	if known {
+		return
+	}
+	w.edits[e] = uint64(len(w.edits) + 1)
+	w.name(e.Stage)
+	w.uint(uint64(e.Op))
+	w.bytes(e.recipe)
+}
+
+func (w *snapshotWriter) usage(u *wire.Usage) {
+	for _, n := range [...]int64{u.Uncached, u.Write5m, u.Write1h, u.Read, u.Output} {
+		w.int(n)
+	}
+	w.bool(u.Reported)
+}

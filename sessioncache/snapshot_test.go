@@ -1,0 +1,245 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package sessioncache
+
+import (
+	"bytes"
+	"errors"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
+
+var update = flag.Bool("update", false, "write the snapshots in testdata anew")
+
+const secretText = "the client's own words, which nobody is to find anywhere"
+
+// rich is a session with something of everything.
+func rich(t testing.TB) (*Session, *wire.View) {
+	t.Helper()
+	m, err := NewMemory(MemoryOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.outlives = true
+	s := m.Acquire(Key{Tenant: Tenant{7}, Upstream: "anthropic api.example", ID: "one"})
+	s.created = time.Unix(1_790_000_000, 5)
+	s.Unseen = 3 * time.Hour
+	text := strings.Repeat(secretText+" ", 20)
+	body := `{"model":"m","system":[{"type":"text","text":"Be helpful."}],"tools":[{"name":"Read"}],"messages":[` +
+		`{"role":"user","content":"go"},{"role":"assistant","content":[{"type":"tool_use","id":"t1","name":"Read","input":{"file_path":"/a"}}]},` +
+		`{"role":"user","content":[{"type":"tool_result","tool_use_id":"t1","content":"` + text + `"}]}]}`
+	v, err := wire.Parse(wire.Anthropic, []byte(body), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Lock()
+	defer s.Unlock()
+	states := NewStates(3)
+	states[1].Unused, states[2].Unused = 1, 300
+	states[2] = State{
+		Edit:    &Edit{Stage: "prune", Op: wire.OpReplace, Value: []byte(`"[[llm_cache:folded 1f3a9c27: Read /a]]\n` + text[:100] + `"`)},
+		Content: 42, Pinned: true, Relies: true,
+		Inserted: &Inserted{Inserts: []Insert{{Op: wire.OpAfter, Value: []byte(`{"type":"text","text":"` + text[:200] + `"}`)}}},
+	}
+	l := s.Commit(Match{}, v, states)
+	l.Model, l.Kind, l.Requests, l.Frozen, l.Diverged, l.Expand = "m", 1<<16|1, 9, true, true, true
+	l.Created, l.Started, l.Warmed = s.created, s.created.Add(time.Minute), s.created.Add(2*time.Minute)
+	l.TTL, l.Pauses, l.Kept = time.Hour, 2, 1.5
+	l.Mark(2, l.Started)
+	l.Mark(3, l.Warmed)
+	l.Last = wire.Usage{Uncached: 1, Write5m: 2, Write1h: 3, Read: 4, Output: 5, Reported: true}
+	l.Total, l.Estimate, l.OriginalTokens, l.SentTokens, l.Spent, l.Front = l.Last.Add(l.Last), 6, 7, 8, 9.5, 1<<63+1
+	l.Cost.Add(1, 2, 3, 4)
+	l.Decision, l.Settled, l.Staked, l.Removed, l.Caution = "why", 2, 3.5, 4.5, 2
+	l.Broke("model")
+	l.Broke("expired")
+	l.Reply, l.First = wire.AnswerID("msg_2"), wire.AnswerID("msg_1")
+	l.Said = []wire.Iteration{{Parts: []wire.Part{{Raw: []byte(`"` + secretText + `"`)}}}}
+	l.Expanded[ClassRead] = 3
+	branch := s.begin(l)
+	branch.known, branch.States = v.Known(), states[:2]
+	branch.Partial, branch.Observed, branch.Beyond, branch.Less = true, true, true, 11
+	s.Lifetime = LifetimeLong
+	var grown Sizes
+	grown.Add(wire.KindText, 4000)
+	s.Calibration.Learn(&grown, 2000)
+	s.Counterfactual.Put(CounterfactualEntry{Prefix: 1 << 60, Blocks: 3, Tokens: 99, At: l.Started, TTL: time.Hour})
+	return s, v
+}
+
+func snapshotOf(s *Session) []byte {
+	s.Lock()
+	defer s.Unlock()
+	return s.Snapshot(nil)
+}
+
+func TestSnapshot(t *testing.T) {
+	s, v := rich(t)
+	first := snapshotOf(s)
+	if bytes.Contains(first, []byte("own words")) {
+		t.Error("a snapshot holds what the client wrote")
+	}
+	again, err := Restore(Digest([]byte(s.digest)), first)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if second := snapshotOf(again); !bytes.Equal(first, second) {
+		t.Errorf("a snapshot of what was restored is another:\n%x\n%x", first, second)
+	}
+	if again.ID() != s.ID() || again.MAC([]byte("x")) != s.MAC([]byte("x")) {
+		t.Error("it is another session")
+	}
+	again.Lock()
+	defer again.Unlock()
+	m := again.Match(v)
+	l := m.Lineage
+	if l == nil || m.Common != 3 || !l.Restored() || !l.Unsaid || l.Said != nil || !l.Frozen || l.Observed {
+		t.Fatalf("%+v", m)
+	}
+	was := s.lineages[0]
+	for i := range was.States {
+		a, b := &was.States[i], &l.States[i]
+		if (a.Edit == nil) != (b.Edit == nil) || a.Edit != nil && (string(a.Edit.Value) != string(b.Edit.Value) || a.Edit.Stage != b.Edit.Stage || a.Edit.Op != b.Edit.Op) {
+			t.Errorf("block %d: edit %v, not %v", i, b.Edit, a.Edit)
+		}
+		if (a.Inserted == nil) != (b.Inserted == nil) || a.Inserted != nil && string(a.Inserted.Inserts[0].Value) != string(b.Inserted.Inserts[0].Value) {
+			t.Errorf("block %d: %v is put in, not %v", i, b.Inserted, a.Inserted)
+		}
+		if a.Unused != b.Unused || a.Pinned != b.Pinned || a.Relies != b.Relies || a.Content != b.Content {
+			t.Errorf("block %d: %+v, not %+v", i, b, a)
+		}
+	}
+	if !l.Started.Equal(was.Started) || l.Spending != was.Spending || l.Folding != was.Folding || l.Breaks["model"] != 1 || l.Break != "expired" {
+		t.Errorf("%+v, not %+v", l, was)
+	}
+	if again.Calibration != s.Calibration || again.Unseen != s.Unseen || again.Lifetime != s.Lifetime {
+		t.Error("the session is another")
+	}
+	again.Commit(m, v, NewStates(3))
+	if l.Restored() {
+		t.Error("it is restored for ever")
+	}
+}
+
+// What the first version has written is read for ever.
+func TestSnapshotOfTheFirstForm(t *testing.T) {
+	path := filepath.Join("testdata", "snapshot-1")
+	s, _ := rich(t)
+	if *update {
+		if err := os.WriteFile(path, snapshotOf(s), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	old, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := Restore(Digest([]byte(s.digest)), old)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a, b := snapshotOf(again), snapshotOf(s); !bytes.Equal(a, b) {
+		t.Errorf("it is read as another session:\n%x\n%x", a, b)
+	}
+}
+
+func TestSnapshotsThatAreNotRead(t *testing.T) {
+	s, _ := rich(t)
+	good := snapshotOf(s)
+	newer := bytes.Clone(good)
+	newer[0]++
+	if _, err := Restore(Digest{}, newer); !errors.Is(err, ErrNewer) {
+		t.Errorf("one of a newer program: %v", err)
+	}
+	for n := range good {
+		if _, err := Restore(Digest{}, good[:n]); !errors.Is(err, ErrSnapshot) {
+			t.Fatalf("cut to %d bytes: %v", n, err)
+		}
+	}
+	if _, err := Restore(Digest{}, append(bytes.Clone(good), 0)); !errors.Is(err, ErrSnapshot) {
+		t.Errorf("with a byte more: %v", err)
+	}
+}
+
+// A body that is not the one of the snapshot costs the edit, no more.
+func TestRecipeOfAnotherBody(t *testing.T) {
+	body := []byte(`"` + strings.Repeat("     1→one line of many\\n", 50) + `"`)
+	for _, value := range []string{
+		string(body[:600]), string(unpadded(body)), `"[note]\n` + string(body[100:400]) + `[more]"`, `""`, string(body),
+		`"` + strings.Repeat("1→one line of many\\n", 50) + `"`,
+	} {
+		recipe := newRecipe([]byte(value), body)
+		if got, ok := cook(recipe, body); !ok || string(got) != value {
+			t.Errorf("%q is made of %x: %q", value, recipe, got)
+		}
+		if len(recipe) > 100 {
+			t.Errorf("%d bytes for %q", len(recipe), value)
+		}
+		if len(value) < minPiece {
+			continue
+		}
+		if got, ok := cook(recipe, bytes.ToUpper(body)); ok {
+			t.Errorf("made of another body: %q", got)
+		}
+	}
+	if r := newRecipe(bytes.Repeat([]byte("foreign "), 1000), body); len(r) != 0 {
+		t.Errorf("%d bytes of recipe for what is not of the body", len(r))
+	}
+}
+
+// FuzzRestore: whatever is kept, it is read or refused, and what is read can be used
+// and written again.
+func FuzzRestore(f *testing.F) {
+	s, v := rich(f)
+	f.Add(snapshotOf(s))
+	f.Add([]byte{snapshotForm})
+	f.Fuzz(func(t *testing.T, snapshot []byte) {
+		s, err := Restore(Digest{1}, snapshot)
+		if err != nil {
+			return
+		}
+		s.runs = new(runs)
+		again, err := Restore(Digest{1}, snapshotOf(s))
+		if err != nil {
+			t.Fatalf("what was read is not read again: %v", err)
+		}
+		if a, b := snapshotOf(s), snapshotOf(again); !bytes.Equal(a, b) {
+			t.Fatalf("read again it is another:\n%x\n%x", a, b)
+		}
+		s.Report(time.Now())
+		s.Lock()
+		defer s.Unlock()
+		m := s.Match(v)
+		s.Commit(m, v, NewStates(len(v.MessageBlocks())))
+	})
+}
+
+// FuzzRecipe: a value is what its recipe makes of the body, and no recipe does harm.
+func FuzzRecipe(f *testing.F) {
+	f.Add([]byte(`"some text of a block, which is long enough"`), []byte(`"of a block, which is long"`), []byte{1, 2, 3, 4, 0, 7, 0})
+	f.Fuzz(func(t *testing.T, body, value, recipe []byte) {
+		cook(recipe, body)
+		r := newRecipe(value, body)
+		if got, ok := cook(r, body); len(r) > 0 && (!ok && len(value) <= 2*len(body)+mostOwn || ok && !bytes.Equal(got, value)) {
+			t.Fatalf("%q of %q: %q", value, body, got)
+		}
+	})
+}

@@ -1,0 +1,445 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+// Package disk keeps snapshots of sessions in a SQLite file.
+//
+// What is saved is in the file's write-ahead log before Save returns, and so survives
+// the end of the process, however it comes about. It is synced to the medium at
+// checkpoints: a machine that loses its power may lose the last of it, but not the file.
+package disk
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/lru"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+)
+
+// Options configure a file of sessions.
+type Options struct {
+	// Path is the file. It is made, and the folders above it, for its owner only.
+	Path string
+	// MaxBytes bounds the file, about. The tenant that holds most loses the
+	// sessions that it has not used for longest.
+	MaxBytes int64
+	// TTL is how long a session is kept after its last request.
+	TTL time.Duration
+	// Log gets what has become of a damaged file. Optional.
+	Log func(message string, err error)
+}
+
+var (
+	// ErrInUse says that another process has the file.
+	ErrInUse = errors.New("in use by another process: each needs a file of its own")
+	// ErrNewer says that a newer program has written the file.
+	ErrNewer = errors.New("written by a newer program")
+)
+
+// form is the number of the tables' form, in user_version.
+const form = 1
+
+const tables = `
+CREATE TABLE IF NOT EXISTS sessions (
+	digest   BLOB PRIMARY KEY,
+	tenant   BLOB NOT NULL,
+	used     INTEGER NOT NULL,
+	answers  BLOB NOT NULL,
+	snapshot BLOB NOT NULL
+)`
+
+// Disk is a file of sessions. It implements [sessioncache.Backend].
+type Disk struct {
+	path string
+	log  func(string, error)
+
+	mu      sync.Mutex
+	max     int64
+	ttl     time.Duration
+	db      *sql.DB
+	kept    *lru.Cache[sessioncache.Digest, sessioncache.Tenant, *row]
+	answers map[sessioncache.Digest]sessioncache.Digest
+}
+
+// row is what is known of a session without a look into the file.
+type row struct {
+	used    time.Time
+	answers []sessioncache.Digest
+}
+
+var _ sessioncache.Backend = (*Disk)(nil)
+
+// Open opens a file of sessions, or makes it. One that is damaged is set aside.
+func Open(o Options) (*Disk, error) {
+	path, err := filepath.Abs(o.Path)
+	if err != nil {
+		return nil, fmt.Errorf("sessions: %w", err)
+	}
+	d := &Disk{path: path, log: o.Log, max: o.MaxBytes, ttl: o.TTL}
+	if d.log == nil {
+		d.log = func(string, error) {}
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return nil, fmt.Errorf("sessions: %w", err)
+	}
+	if err = d.open(); damaged(err) {
+		err = d.renew(err)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("sessions: %s: %w", path, err)
+	}
+	return d, nil
+}
+
+func code(err error) int {
+	if e, ok := errors.AsType[*sqlite.Error](err); ok {
+		return e.Code() & 0xff
+	}
+	return 0
+}
+
+func damaged(err error) bool {
+	c := code(err)
+	return c == sqlite3.SQLITE_CORRUPT || c == sqlite3.SQLITE_NOTADB
+}
+
+// open opens the file and reads which sessions are in it.
+func (d *Disk) open() error {
+	// The driver would make it for all to read.
+	f, err := os.OpenFile(d.path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
+	if err == nil {
+		err = f.Close()
+	} else if errors.Is(err, os.ErrExist) {
+		err = nil
+	}
+	if err != nil {
+		return err
+	}
+	query := url.Values{"mode": {"rw"}, "_txlock": {"immediate"}, "_pragma": {
+		"busy_timeout(1000)", "auto_vacuum(INCREMENTAL)", "locking_mode(EXCLUSIVE)",
+		"journal_mode(WAL)", "synchronous(NORMAL)", "journal_size_limit(4194304)", "secure_delete(FAST)",
+	}}
+	name := url.URL{Scheme: "file", Path: filepath.ToSlash(d.path), RawQuery: query.Encode()}
+	db, err := sql.Open("sqlite", name.String())
+	if err != nil {
+		return err
+	}
+	db.SetMaxOpenConns(1) // it has the lock
+	d.db = db
+	if err := d.read(); err != nil {
+		if c := code(err); c == sqlite3.SQLITE_BUSY || c == sqlite3.SQLITE_LOCKED {
+			err = ErrInUse
+		}
+		return errors.Join(err, db.Close())
+	}
+	return nil
+}
+
+func (d *Disk) read() error {
+	d.kept = lru.New[sessioncache.Digest, sessioncache.Tenant, *row]()
+	d.answers = map[sessioncache.Digest]sessioncache.Digest{}
+	tx, err := d.db.Begin()
+	if err != nil {
+		return err
+	}
+	defer tx.Rollback() //nolint:errcheck // after a commit it does nothing
+	version := 0
+	if err := tx.QueryRow("PRAGMA user_version").Scan(&version); err != nil {
+		return err
+	}
+	if version > form {
+		return ErrNewer
+	}
+	if _, err := tx.Exec(tables); err != nil {
+		return err
+	}
+	if _, err := tx.Exec(fmt.Sprintf("PRAGMA user_version = %d", form)); err != nil {
+		return err
+	}
+	rows, err := tx.Query("SELECT digest, tenant, used, answers, length(snapshot) FROM sessions ORDER BY used")
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var digest, tenant, answers []byte
+		var used, size int64
+		if err := rows.Scan(&digest, &tenant, &used, &answers, &size); err != nil {
+			return err
+		}
+		r := sessioncache.Record{Used: time.Unix(0, used)}
+		copy(r.Digest[:], digest)
+		copy(r.Tenant[:], tenant)
+		for ; len(answers) >= len(r.Digest); answers = answers[len(r.Digest):] {
+			r.Answers = append(r.Answers, sessioncache.Digest(answers[:len(r.Digest)]))
+		}
+		d.enter(&r, size)
+	}
+	if err := rows.Err(); err != nil {
+		return err
+	}
+	return tx.Commit()
+}
+
+// renew sets a damaged file aside and begins a new one.
+func (d *Disk) renew(why error) error {
+	aside := d.path + ".damaged"
+	if err := os.Rename(d.path, aside); err != nil {
+		return errors.Join(why, err)
+	}
+	for _, more := range [...]string{"-wal", "-shm"} {
+		if err := os.Remove(d.path + more); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return errors.Join(why, err)
+		}
+	}
+	d.log("the file of sessions is damaged: it was set aside as "+aside+", and sessions begin anew", why)
+	return d.open()
+}
+
+// mend begins a new file where the one in use turns out to be damaged. The lock is held.
+func (d *Disk) mend(err error) error {
+	if !damaged(err) {
+		return err
+	}
+	_ = d.db.Close()
+	return errors.Join(err, d.renew(err))
+}
+
+// page is about what SQLite hands out.
+const page = 4096
+
+// sizeOf is about what a snapshot of so many bytes takes in the file: long ones have
+// pages of their own.
+func sizeOf(bytes int64) int64 {
+	bytes += 200
+	if bytes < page/2 {
+		return bytes
+	}
+	return (bytes + page - 1) / page * page
+}
+
+// enter notes a session that is in the file. The lock is held.
+func (d *Disk) enter(r *sessioncache.Record, bytes int64) {
+	if old := d.kept.Get(r.Digest); old != nil {
+		d.unlink(r.Digest, old.Value)
+	}
+	d.kept.Put(r.Digest, r.Tenant, &row{r.Used, r.Answers}, sizeOf(bytes))
+	for _, a := range r.Answers {
+		d.answers[a] = r.Digest
+	}
+}
+
+func (d *Disk) unlink(digest sessioncache.Digest, r *row) {
+	for _, a := range r.answers {
+		if d.answers[a] == digest {
+			delete(d.answers, a)
+		}
+	}
+}
+
+// drop notes that a session is in the file no more. The lock is held.
+func (d *Disk) drop(e *lru.Entry[sessioncache.Digest, sessioncache.Tenant, *row]) {
+	d.unlink(e.Key, e.Value)
+	d.kept.Drop(e)
+}
+
+// SetLimits changes the bounds.
+func (d *Disk) SetLimits(maxBytes int64, ttl time.Duration) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.max, d.ttl = maxBytes, ttl
+}
+
+// Load implements [sessioncache.Backend].
+func (d *Disk) Load(ctx context.Context, digest sessioncache.Digest) ([]byte, error) {
+	d.mu.Lock()
+	e := d.kept.Get(digest)
+	db, old := d.db, e != nil && digest != sessioncache.Digest{} && time.Since(e.Value.used) > d.ttl
+	d.mu.Unlock()
+	if e == nil || old {
+		return nil, nil
+	}
+	var snapshot []byte
+	err := db.QueryRowContext(ctx, "SELECT snapshot FROM sessions WHERE digest = ?", digest[:]).Scan(&snapshot)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("sessions: %w", err)
+	}
+	return snapshot, nil
+}
+
+// Answered implements [sessioncache.Backend].
+func (d *Disk) Answered(_ context.Context, answer sessioncache.Digest) (sessioncache.Digest, bool, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	digest, ok := d.answers[answer]
+	return digest, ok, nil
+}
+
+// Named implements [sessioncache.Backend].
+func (d *Disk) Named(_ context.Context, begins [8]byte) (sessioncache.Digest, bool, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for e := range d.kept.Oldest() {
+		if [8]byte(e.Key[:8]) == begins {
+			return e.Key, true, nil
+		}
+	}
+	return sessioncache.Digest{}, false, nil
+}
+
+// Save implements [sessioncache.Backend].
+func (d *Disk) Save(ctx context.Context, records []sessioncache.Record) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if err := d.save(ctx, records); err != nil {
+		return fmt.Errorf("sessions: %w", d.mend(err))
+	}
+	return nil
+}
+
+func (d *Disk) save(ctx context.Context, records []sessioncache.Record) error {
+	tx, err := d.db.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer tx.Rollback() //nolint:errcheck // after a commit it does nothing
+	put, err := tx.PrepareContext(ctx, "INSERT OR REPLACE INTO sessions (digest, tenant, used, answers, snapshot) VALUES (?, ?, ?, ?, ?)")
+	if err != nil {
+		return err
+	}
+	defer put.Close()
+	for i := range records {
+		r := &records[i]
+		answers := make([]byte, 0, len(r.Answers)*len(r.Digest))
+		for _, a := range r.Answers {
+			answers = append(answers, a[:]...)
+		}
+		if _, err := put.ExecContext(ctx, r.Digest[:], r.Tenant[:], r.Used.UnixNano(), answers, r.Snapshot); err != nil {
+			return err
+		}
+	}
+	gone, err := d.limit(ctx, tx, records)
+	if err != nil {
+		return err
+	}
+	if err := tx.Commit(); err != nil {
+		return err
+	}
+	for i := range records {
+		d.enter(&records[i], int64(len(records[i].Snapshot)))
+	}
+	for _, digest := range gone {
+		if e := d.kept.Get(digest); e != nil {
+			d.drop(e)
+		}
+	}
+	if len(gone) > 0 {
+		_, err = d.db.ExecContext(ctx, "PRAGMA incremental_vacuum(1000)")
+	}
+	return err
+}
+
+// limit deletes what is too old, and what is too much once records are in: of the
+// tenant that holds most, what it has not used for longest.
+func (d *Disk) limit(ctx context.Context, tx *sql.Tx, records []sessioncache.Record) (gone []sessioncache.Digest, err error) {
+	saved := make(map[sessioncache.Digest]bool, len(records))
+	bytes := d.kept.Bytes()
+	for i := range records {
+		saved[records[i].Digest] = true
+		bytes += sizeOf(int64(len(records[i].Snapshot)))
+		if e := d.kept.Get(records[i].Digest); e != nil {
+			bytes -= e.Size()
+		}
+	}
+	drop := func(e *lru.Entry[sessioncache.Digest, sessioncache.Tenant, *row]) error {
+		gone = append(gone, e.Key)
+		bytes -= e.Size()
+		_, err := tx.ExecContext(ctx, "DELETE FROM sessions WHERE digest = ?", e.Key[:])
+		return err
+	}
+	now := time.Now()
+	for e := range d.kept.Oldest() {
+		if now.Sub(e.Value.used) <= d.ttl {
+			break
+		}
+		if saved[e.Key] || e.Key == (sessioncache.Digest{}) {
+			continue
+		}
+		saved[e.Key] = true
+		if err := drop(e); err != nil {
+			return nil, err
+		}
+	}
+	if bytes <= d.max {
+		return gone, nil
+	}
+	heaviest, ok := d.kept.Heaviest()
+	if !ok {
+		return gone, nil
+	}
+	for e := range d.kept.OldestOf(heaviest) {
+		if bytes <= d.max-d.max/64 { // some room at once, for the next
+			break
+		}
+		if saved[e.Key] || e.Key == (sessioncache.Digest{}) {
+			continue
+		}
+		if err := drop(e); err != nil {
+			return nil, err
+		}
+	}
+	return gone, nil
+}
+
+// Delete implements [sessioncache.Backend].
+func (d *Disk) Delete(ctx context.Context, digest sessioncache.Digest) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	e := d.kept.Get(digest)
+	if e == nil {
+		return nil
+	}
+	if _, err := d.db.ExecContext(ctx, "DELETE FROM sessions WHERE digest = ?", digest[:]); err != nil {
+		return fmt.Errorf("sessions: %w", d.mend(err))
+	}
+	d.drop(e)
+	return nil
+}
+
+// Usage implements [sessioncache.Backend].
+func (d *Disk) Usage() (sessions int, bytes int64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.kept.Len(), d.kept.Bytes()
+}
+
+// Close implements [sessioncache.Backend].
+func (d *Disk) Close() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.db.Close()
+}

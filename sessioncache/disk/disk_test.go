@@ -1,0 +1,169 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package disk_test
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/disk"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/storetest"
+)
+
+func options(path string) disk.Options {
+	return disk.Options{Path: path, MaxBytes: 64 << 20, TTL: time.Hour}
+}
+
+func opened(t *testing.T, o disk.Options) *disk.Disk {
+	t.Helper()
+	d, err := disk.Open(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+func TestDisk(t *testing.T) {
+	paths := map[*testing.T]string{}
+	storetest.Backend(t, func(t *testing.T) sessioncache.Backend {
+		if paths[t] == "" {
+			paths[t] = filepath.Join(t.TempDir(), "a", "sessions.db")
+		}
+		return opened(t, options(paths[t]))
+	})
+}
+
+func TestStore(t *testing.T) {
+	paths := map[*testing.T]string{}
+	storetest.Store(t, func(t *testing.T) sessioncache.Store {
+		if paths[t] == "" {
+			paths[t] = filepath.Join(t.TempDir(), "sessions.db")
+		}
+		s, err := sessioncache.NewDurable(opened(t, options(paths[t])), sessioncache.DurableOptions{
+			Failed: func(what string, err error) { t.Errorf("%s: %v", what, err) },
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	})
+}
+
+func TestOneProcessAtATime(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "sessions.db")
+	d := opened(t, options(path))
+	if _, err := disk.Open(options(path)); !errors.Is(err, disk.ErrInUse) {
+		t.Errorf("opened twice: %v", err)
+	}
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := opened(t, options(path)).Close(); err != nil {
+		t.Error(err)
+	}
+	info, err := os.Stat(path)
+	if err != nil || info.Mode().Perm()&0o077 != 0 {
+		t.Errorf("others may read it: %v, %v", info.Mode(), err)
+	}
+}
+
+func record(n int, tenant byte, bytes int, used time.Time) sessioncache.Record {
+	return sessioncache.Record{
+		Digest: sessioncache.Digest{byte(n), byte(n >> 8), tenant}, Tenant: sessioncache.Tenant{tenant}, Used: used, Snapshot: make([]byte, bytes),
+	}
+}
+
+// The file is bounded, and who fills it pushes out what is their own.
+func TestBounds(t *testing.T) {
+	o := options(filepath.Join(t.TempDir(), "sessions.db"))
+	o.MaxBytes = 4 << 20
+	d := opened(t, o)
+	defer d.Close()
+	if err := d.Save(t.Context(), []sessioncache.Record{record(1, 1, 1000, time.Now()), record(2, 1, 1000, time.Now().Add(-2*o.TTL))}); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 1000 {
+		if err := d.Save(t.Context(), []sessioncache.Record{record(i, 2, 20_000, time.Now())}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n, bytes := d.Usage(); bytes > o.MaxBytes || bytes < o.MaxBytes/2 || n < 100 {
+		t.Errorf("%d sessions of %d bytes are kept", n, bytes)
+	}
+	for path, most := range map[string]int64{o.Path: o.MaxBytes * 5 / 4, o.Path + "-wal": 8 << 20} {
+		if info, err := os.Stat(path); err != nil || info.Size() > most {
+			t.Errorf("%s takes %d bytes, %v", path, info.Size(), err)
+		}
+	}
+	for n, kept := range map[int]bool{1: true, 2: false} {
+		got, err := d.Load(t.Context(), record(n, 1, 0, time.Time{}).Digest)
+		if err != nil || (got != nil) != kept {
+			t.Errorf("session %d of the other tenant: %d bytes, %v", n, len(got), err)
+		}
+	}
+}
+
+// A damaged file is set aside, be it found when it is opened or in use.
+func TestDamagedFile(t *testing.T) {
+	for name, damage := range map[string]func(path string) error{
+		"no database": func(path string) error { return os.WriteFile(path, bytes.Repeat([]byte("rubbish "), 2000), 0o600) },
+		"torn": func(path string) error {
+			f, err := os.OpenFile(path, os.O_RDWR, 0)
+			if err != nil {
+				return err
+			}
+			_, err = f.WriteAt(bytes.Repeat([]byte{0xaa}, 40_000), 4096)
+			return errors.Join(err, f.Close())
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := options(filepath.Join(t.TempDir(), "sessions.db"))
+			told := 0
+			o.Log = func(string, error) { told++ }
+			d := opened(t, o)
+			for i := range 20 {
+				if err := d.Save(t.Context(), []sessioncache.Record{record(i, 1, 5000, time.Now())}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := d.Close(); err != nil {
+				t.Fatal(err)
+			}
+			if err := damage(o.Path); err != nil {
+				t.Fatal(err)
+			}
+			d = opened(t, o)
+			defer d.Close()
+			// Where only some pages are damaged, one operation may fail, not the next.
+			if err := d.Save(t.Context(), []sessioncache.Record{record(100, 1, 5000, time.Now())}); err != nil {
+				t.Log(err)
+				if err := d.Save(t.Context(), []sessioncache.Record{record(100, 1, 5000, time.Now())}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if got, err := d.Load(t.Context(), record(100, 1, 0, time.Time{}).Digest); err != nil || len(got) != 5000 {
+				t.Errorf("%d bytes, %v", len(got), err)
+			}
+			if _, err := os.Stat(o.Path + ".damaged"); err != nil || told != 1 {
+				t.Errorf("told %d times; set aside: %v", told, err)
+			}
+		})
+	}
+}

@@ -35,17 +35,30 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/report"
 )
 
-// Command returns the command `caddy llm-cache` with its subcommands replay,
-// explain and report, to be registered with Caddy.
+// Command returns the command `caddy llm-cache` with its subcommands, to be
+// registered with Caddy.
 func Command() caddycmd.Command {
 	return caddycmd.Command{
 		Name:  "llm-cache",
-		Usage: "replay|explain|report [<flags>] [<path>...]",
+		Usage: "<command> [<flags>] [<path>...]",
 		Short: "Tools around the llm_cache handler",
 		CobraFunc: func(cmd *cobra.Command) {
-			cmd.AddCommand(replayCommand(), explainCommand(), report.Command())
+			cmd.AddCommand(estimateCommand(), importCommand(), replayCommand(), explainCommand(), report.Command())
+			cmd.RunE = whichCommand
 		},
 	}
+}
+
+// whichCommand refuses what is no subcommand; without one the help is shown.
+func whichCommand(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return cmd.Help()
+	}
+	names := make([]string, len(cmd.Commands()))
+	for i, c := range cmd.Commands() {
+		names[i] = c.Name()
+	}
+	return fmt.Errorf("llm-cache: %q is none of %s", args[0], strings.Join(names, ", "))
 }
 
 func replayCommand() *cobra.Command {
@@ -59,7 +72,8 @@ would have cost: tokens and cost by conversation, requests that the provider
 would refuse, and edits of files that quote text which the upstream was not
 shown.
 
-Paths are traces (.jsonl or .jsonl.gz) or folders of traces. Several profiles
+Paths are traces (.jsonl or .jsonl.gz), what agents leave on disk (see estimate),
+or folders of either. Several profiles
 and policies may be given, separated by commas, or "all"; a summary of all of
 them is printed at the end. The command fails if a request is refused, if the
 handler gives up on one, or if the policies off or observe change one.
@@ -131,7 +145,7 @@ func replayMain(cmd *cobra.Command, f caddycmd.Flags) (int, error) {
 	if err != nil {
 		return caddy.ExitCodeFailedStartup, err
 	}
-	line := &progressLine{w: cmd.ErrOrStderr()}
+	line := &progressLine{w: cmd.ErrOrStderr(), what: "replayed %d of %d requests"}
 	o.Progress, o.KeepAlive, o.Needy = line.show, f.Bool("keepalive"), f.Bool("needy")
 	if f.Bool("background") {
 		if o.Background = f.Float64("speed"); o.Background <= 0 {
@@ -227,6 +241,7 @@ func list(s string, all []string) []string {
 // progressLine writes one line over and over.
 type progressLine struct {
 	w     io.Writer
+	what  string // of two numbers
 	mu    sync.Mutex
 	shown time.Time
 }
@@ -236,7 +251,7 @@ func (p *progressLine) show(done, total int) {
 	defer p.mu.Unlock()
 	if now := time.Now(); done == total || now.Sub(p.shown) > 200*time.Millisecond {
 		p.shown = now
-		fmt.Fprintf(p.w, "\rreplayed %d of %d requests", done, total)
+		fmt.Fprintf(p.w, "\r"+p.what, done, total)
 	}
 }
 

@@ -25,6 +25,8 @@ import (
 	"slices"
 	"sort"
 	"strings"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/transcript"
 )
 
 // Conversation is one recorded session: all its traces in order of time.
@@ -33,7 +35,7 @@ type Conversation struct {
 	Name string
 	// Session is the session id.
 	Session string
-	// Parts are the paths of its traces.
+	// Parts are the paths of its traces, none where it is an agent's own transcript.
 	Parts []string
 	// Calls is the number of requests.
 	Calls int
@@ -42,13 +44,25 @@ type Conversation struct {
 	// Overhead is the length in characters of what was not recorded: system
 	// prompt and tool definitions.
 	Overhead int
+
+	transcript *transcript.Session
 }
 
 // Find reads files and folders of traces and groups them by session, sorted by
-// name. In a folder all files that end in .jsonl or .jsonl.gz are taken.
+// name. In a folder all files that end in .jsonl or .jsonl.gz are taken. Where
+// there are transcripts of agents, they are taken as they are, from folders within
+// too.
 func Find(paths ...string) ([]*Conversation, error) {
+	var all []*Conversation
 	var files []string
 	for _, path := range paths {
+		own, err := transcripts(path)
+		if err != nil {
+			return nil, err
+		}
+		if all = append(all, own...); len(own) > 0 {
+			continue
+		}
 		info, err := os.Stat(path) //nolint:gosec // the caller names the files
 		if err != nil {
 			return nil, fmt.Errorf("traces: %w", err)
@@ -67,10 +81,71 @@ func Find(paths ...string) ([]*Conversation, error) {
 			}
 		}
 	}
-	if len(files) == 0 {
+	if len(files)+len(all) == 0 {
 		return nil, fmt.Errorf("traces: none in %s", strings.Join(paths, ", "))
 	}
-	return group(files)
+	grouped, err := group(files)
+	if err != nil {
+		return nil, err
+	}
+	all = append(all, grouped...)
+	sort.Slice(all, func(i, j int) bool { return all[i].Name < all[j].Name })
+	return all, nil
+}
+
+// transcripts reads what agents have left in a file or a folder.
+func transcripts(path string) ([]*Conversation, error) {
+	sources, err := transcript.Scan(path)
+	if err != nil { // a trace, or nothing
+		return nil, nil //nolint:nilerr // whoever reads it as a trace says what it is
+	}
+	var out []*Conversation
+	for _, s := range sources {
+		sessions, err := s.Read()
+		if err != nil {
+			return nil, err
+		}
+		for _, one := range sessions {
+			out = append(out, FromTranscript(one))
+		}
+	}
+	return out, nil
+}
+
+// FromTranscript makes a conversation of what an agent has left.
+func FromTranscript(s *transcript.Session) *Conversation {
+	parts := make([]*part, len(s.Parts))
+	for i, p := range s.Parts {
+		parts[i] = &part{head: p.Header, tools: map[string]bool{}}
+		for _, c := range p.Calls {
+			parts[i].add(c)
+		}
+	}
+	c := assemble(parts)
+	c.Parts, c.transcript = nil, s
+	return c
+}
+
+// traces opens the parts one by one.
+func (c *Conversation) traces(each func(*Trace) error) error {
+	if c.transcript != nil {
+		for _, p := range c.transcript.Parts {
+			if err := each(p.Trace(c.transcript.Path)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	for _, path := range c.Parts {
+		t, err := OpenTrace(path)
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(each(t), t.Close()); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Fold returns which of k parts a session belongs to, from 1 to k. It depends on
@@ -140,12 +215,16 @@ func look(path string) (*part, error) {
 		if err != nil {
 			return nil, err
 		}
-		p.calls++
-		for i := range c.Messages {
-			for _, b := range c.Messages[i].Content {
-				if b.Type == "tool_use" {
-					p.tools[b.Name] = true
-				}
+		p.add(c)
+	}
+}
+
+func (p *part) add(c *Call) {
+	p.calls++
+	for i := range c.Messages {
+		for _, b := range c.Messages[i].Content {
+			if b.Type == "tool_use" {
+				p.tools[b.Name] = true
 			}
 		}
 	}

@@ -79,10 +79,9 @@ func configure(options []byte) (*handler.Handler, error) {
 func (d *drive) run(ctx context.Context) error {
 	d.plain = cachemodel.NewSimulator(d.profile.Config())
 	d.now = d.start
-	for _, path := range d.conversation.Parts {
-		if err := d.part(ctx, path); err != nil {
-			return err
-		}
+	err := d.conversation.traces(func(t *Trace) error { return d.part(ctx, t) })
+	if err != nil {
+		return err
 	}
 	for _, a := range d.arms {
 		a.abandon()
@@ -101,15 +100,10 @@ func (d *drive) run(ctx context.Context) error {
 
 // part sends the requests of one trace. The answer to each is the first
 // message that the next one brings.
-func (d *drive) part(ctx context.Context, path string) error {
-	t, err := OpenTrace(path)
-	if err != nil {
-		return err
-	}
-	defer t.Close()
+func (d *drive) part(ctx context.Context, t *Trace) error {
 	next, err := t.Next()
 	if err != nil {
-		return noCalls(path, err)
+		return noCalls(t, err)
 	}
 	if d.profile.Rules().BindsThinking {
 		unbind(next.Messages)
@@ -143,9 +137,9 @@ func (d *drive) part(ctx context.Context, path string) error {
 	return nil
 }
 
-func noCalls(path string, err error) error {
+func noCalls(t *Trace, err error) error {
 	if errors.Is(err, io.EOF) {
-		return fmt.Errorf("trace %s: holds no call", path)
+		return fmt.Errorf("trace %s: no call", t.Where())
 	}
 	return err
 }

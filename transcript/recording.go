@@ -22,6 +22,9 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
+
+	"github.com/tidwall/gjson"
 )
 
 // maxLine bounds one call of a trace; no API takes a longer body.
@@ -36,6 +39,7 @@ type Trace struct {
 	line  int
 	file  *os.File
 	lines *bufio.Scanner
+	calls []*Call // of a part that is in memory, which has no file
 }
 
 // OpenTrace opens a trace, JSON Lines with or without gzip around it, and reads
@@ -93,6 +97,18 @@ func (t *Trace) read(into any) error {
 
 // Next reads the next call. The error is io.EOF after the last one.
 func (t *Trace) Next() (*Call, error) {
+	if t.file == nil {
+		if len(t.calls) == 0 {
+			return nil, io.EOF
+		}
+		c := *t.calls[0]
+		t.calls, t.line = t.calls[1:], t.line+1
+		c.Messages = slices.Clone(c.Messages) // whoever reads may change them
+		for i := range c.Messages {
+			c.Messages[i].Content = slices.Clone(c.Messages[i].Content)
+		}
+		return &c, nil
+	}
 	c := new(Call)
 	if err := t.read(c); err != nil {
 		return nil, err
@@ -111,5 +127,15 @@ func (t *Trace) Next() (*Call, error) {
 // Where names the line that was read last, for messages.
 func (t *Trace) Where() string { return fmt.Sprintf("%s: line %d", t.path, t.line) }
 
-// Close closes the file.
-func (t *Trace) Close() error { return t.file.Close() }
+// isRecording reports whether a file begins as recordings do.
+func isRecording(start []byte) bool {
+	return gjson.GetBytes(start, "session").Type == gjson.String && !gjson.GetBytes(start, "type").Exists()
+}
+
+// Close closes the file, if there is one.
+func (t *Trace) Close() error {
+	if t.file == nil {
+		return nil
+	}
+	return t.file.Close()
+}

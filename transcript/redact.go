@@ -1,0 +1,79 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package transcript
+
+import (
+	"encoding/json"
+	"regexp"
+)
+
+// secret is what looks like a key: those of known makers by what they begin with,
+// tokens of three parts, private keys, and what is named a key, a token, a secret or
+// a password.
+var secret = regexp.MustCompile(`\b(?:sk-[A-Za-z0-9_-]{16,}|(?:gh[pousr]|github_pat)_[A-Za-z0-9_]{20,}|glpat-[A-Za-z0-9_-]{16,}|xox[abprs]-[A-Za-z0-9-]{10,}|` +
+	`A[KS]IA[0-9A-Z]{16}|AIza[0-9A-Za-z_-]{30,}|hf_[A-Za-z0-9]{20,}|npm_[A-Za-z0-9]{30,}|(?:rk|pk|sk)_(?:live|test)_[A-Za-z0-9]{16,}|` +
+	`eyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,})` +
+	`|-----BEGIN [A-Z ]*PRIVATE KEY-----(?:[^-]|-[^-])*-----END [A-Z ]*PRIVATE KEY-----`)
+
+// named is a value behind a name that says what it is. The value is its second group.
+var named = regexp.MustCompile(`(?i)((?:api[_-]?key|access[_-]?key|secret|token|passw(?:or)?d|authorization|bearer)[A-Za-z0-9_]{0,20}(?:\\*["'])?\s{0,2}[:= ]\s{0,2}(?:\\*["'])?(?:bearer )?)([A-Za-z0-9+/_.~=-]{20,})`)
+
+const redacted = "REDACTED"
+
+// Redact replaces what looks like a key or a token in all that is said. Signatures
+// and ids stay: without them a conversation is none.
+func (p *Part) Redact() {
+	for i := range p.Header.System {
+		p.Header.System[i] = redactJSON(p.Header.System[i])
+	}
+	for _, c := range p.Calls {
+		for i := range c.Messages {
+			for j := range c.Messages[i].Content {
+				c.Messages[i].Content[j] = c.Messages[i].Content[j].redact()
+			}
+		}
+	}
+}
+
+func (b Block) redact() Block {
+	switch b.Type {
+	case "text":
+		return textBlock(redactText(b.Text))
+	case "thinking":
+		return thinkingBlock(redactText(b.Thinking), b.Signature)[0]
+	case "tool_use":
+		return callBlock(b.ID, b.Name, string(redactJSON(b.Input)))
+	case "tool_result":
+		var flags struct {
+			Failed bool `json:"is_error"`
+		}
+		_ = json.Unmarshal(b.Raw, &flags) // of our own making
+		return resultBlock(b.ToolUseID, redactJSON(b.Content), flags.Failed)
+	}
+	return b
+}
+
+func redactText(s string) string {
+	return named.ReplaceAllString(secret.ReplaceAllString(s, redacted), "${1}"+redacted)
+}
+
+// redactJSON does the same within JSON. What would no longer be JSON becomes a
+// string that says so.
+func redactJSON(raw json.RawMessage) json.RawMessage {
+	if out := json.RawMessage(redactText(string(raw))); json.Valid(out) {
+		return out
+	}
+	return quoted(redacted)
+}

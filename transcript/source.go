@@ -1,0 +1,248 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package transcript
+
+import (
+	"cmp"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// Source is a file, or a part of a database, that holds conversations.
+type Source struct {
+	// Agent is the program that wrote it.
+	Agent string
+	// Path is the file.
+	Path string
+	// Session is the conversation, where the file holds many.
+	Session string
+	// Bytes is how large it is.
+	Bytes int64
+}
+
+// agent is how one program keeps its conversations.
+type agent struct {
+	name string
+	// folders are where it keeps them below the home folder, unless a variable
+	// names another place.
+	folders []string
+	// variable names the folder that the first part of folders stands for.
+	variable string
+	// owns reports whether a file below such a folder is a conversation.
+	owns func(path string) bool
+	// knows reports whether the first lines of a file are of this agent's making.
+	knows func(start []byte) bool
+	// list finds what a file holds, where that is many conversations.
+	list func(path string) ([]Source, error)
+	// read reads a source.
+	read func(s Source) ([]*Session, error)
+}
+
+// agents are those whose conversations can be read.
+var agents = []agent{
+	{name: "claude-code", folders: []string{".claude/projects", ".config/claude/projects"}, variable: "CLAUDE_CONFIG_DIR", owns: jsonLines, knows: knowsClaudeCode, read: lineByLine(readClaudeCode)},
+	{name: "codex", folders: []string{".codex/sessions", ".codex/archived_sessions"}, variable: "CODEX_HOME", owns: isRollout, knows: knowsCodex, read: lineByLine(readCodex)},
+	{name: "opencode", folders: []string{".local/share/opencode"}, owns: isOpencode, knows: func([]byte) bool { return false }, list: listOpencode, read: readOpencode},
+	{name: "pi", folders: []string{".pi/agent/sessions"}, owns: jsonLines, knows: knowsPi, read: lineByLine(readPi)},
+	{name: "gemini-cli", folders: []string{".gemini/tmp"}, owns: isGeminiChat, knows: knowsGemini, read: readGemini},
+}
+
+func jsonLines(path string) bool { return strings.HasSuffix(path, ".jsonl") }
+
+// Agents returns the names of the agents whose conversations can be read.
+func Agents() []string {
+	names := make([]string, len(agents))
+	for i := range agents {
+		names[i] = agents[i].name
+	}
+	return names
+}
+
+// Discover finds the conversations of all agents in a home folder. The
+// environment says where agents keep them elsewhere; nil stands for none.
+func Discover(home string, getenv func(string) string) ([]Source, error) {
+	var all []Source
+	for i := range agents {
+		a := &agents[i]
+		for _, folder := range a.folders {
+			root := filepath.Join(home, filepath.FromSlash(folder))
+			if getenv != nil && a.variable != "" {
+				if elsewhere := getenv(a.variable); elsewhere != "" {
+					root = filepath.Join(elsewhere, filepath.Base(folder))
+				}
+			}
+			found, err := a.walk(root)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, found...)
+		}
+	}
+	return sorted(all), nil
+}
+
+// Scan finds the conversations in files and folders, whichever agent wrote them.
+// Named files that are of no agent's making are an error, those in folders are
+// passed over.
+func Scan(paths ...string) ([]Source, error) {
+	var all []Source
+	for _, path := range paths {
+		info, err := os.Stat(path) //nolint:gosec // the caller names the files
+		if err != nil {
+			return nil, fmt.Errorf("transcripts: %w", err)
+		}
+		if info.IsDir() {
+			found, err := scan(path)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, found...)
+			continue
+		}
+		found, err := sniff(path, info.Size())
+		if err != nil {
+			return nil, err
+		}
+		if len(found) == 0 {
+			return nil, fmt.Errorf("transcripts: %s is of none of %s", path, strings.Join(Agents(), ", "))
+		}
+		all = append(all, found...)
+	}
+	return sorted(all), nil
+}
+
+// sorted puts the sources in order, each once.
+func sorted(all []Source) []Source {
+	slices.SortFunc(all, func(a, b Source) int {
+		return cmp.Or(cmp.Compare(a.Agent, b.Agent), cmp.Compare(a.Path, b.Path), cmp.Compare(a.Session, b.Session))
+	})
+	return slices.Compact(all)
+}
+
+// walk finds what an agent has in a folder, which need not be there.
+func (a *agent) walk(root string) ([]Source, error) {
+	var out []Source
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !a.owns(path) {
+			return skipUnreadable(err)
+		}
+		info, err := d.Info()
+		if err != nil {
+			return skipUnreadable(err)
+		}
+		found, err := a.sources(path, info.Size())
+		out = append(out, found...)
+		return skipUnreadable(err)
+	})
+	return out, err
+}
+
+// skipUnreadable leaves out what is not there or may not be read: the rest can be.
+func skipUnreadable(error) error { return nil }
+
+func (a *agent) sources(path string, size int64) ([]Source, error) {
+	if a.list != nil {
+		return a.list(path)
+	}
+	return []Source{{Agent: a.name, Path: path, Bytes: size}}, nil
+}
+
+func scan(root string) ([]Source, error) {
+	var out []Source
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return skipUnreadable(err)
+		}
+		info, err := d.Info()
+		if err != nil {
+			return skipUnreadable(err)
+		}
+		found, err := sniff(path, info.Size())
+		out = append(out, found...)
+		return skipUnreadable(err)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("transcripts: %w", err)
+	}
+	return out, nil
+}
+
+// sniffed is how much of a file tells whose it is.
+const sniffed = 16 << 10
+
+// sniff finds out whose file it is, by its name and its beginning.
+func sniff(path string, size int64) ([]Source, error) {
+	if isOpencode(path) {
+		return listOpencode(path)
+	}
+	if ext := filepath.Ext(path); ext != ".jsonl" && ext != ".json" {
+		return nil, nil
+	}
+	start, err := beginning(path)
+	if err != nil {
+		return nil, err
+	}
+	if isRecording(start) {
+		return nil, nil
+	}
+	for i := range agents {
+		if a := &agents[i]; a.knows(start) {
+			return a.sources(path, size)
+		}
+	}
+	return nil, nil
+}
+
+func beginning(path string) ([]byte, error) {
+	f, err := os.Open(path) //nolint:gosec // the caller names the file
+	if err != nil {
+		return nil, fmt.Errorf("transcript: %w", err)
+	}
+	defer f.Close()
+	start := make([]byte, sniffed)
+	n, err := f.Read(start)
+	if n == 0 {
+		return nil, skipUnreadable(err)
+	}
+	return start[:n], nil
+}
+
+// Read reads a source. Conversations without a single answered request are left
+// out.
+func (s Source) Read() ([]*Session, error) {
+	i := slices.IndexFunc(agents, func(a agent) bool { return a.name == s.Agent })
+	if i < 0 {
+		return nil, fmt.Errorf("transcript %s: agent %q is none of %s", s.Path, s.Agent, strings.Join(Agents(), ", "))
+	}
+	sessions, err := agents[i].read(s)
+	if err != nil {
+		return nil, fmt.Errorf("transcript %s: %w", s.Path, err)
+	}
+	var out []*Session
+	for _, one := range sessions {
+		if one.Calls() > 0 {
+			one.Agent, one.Path = s.Agent, s.Path
+			for _, p := range one.Parts {
+				p.Header.Agent = s.Agent
+			}
+			out = append(out, one)
+		}
+	}
+	return out, nil
+}

@@ -109,6 +109,7 @@ type talk struct {
 	group    *Group
 	length   *Group
 	requests int
+	tokens   int64
 	paid     float64
 	result   *Result
 }
@@ -201,13 +202,21 @@ func (e *Estimate) read(ctx context.Context, sources []transcript.Source, o Esti
 	slices.SortFunc(talks, func(a, b *talk) int {
 		return cmp.Or(cmp.Compare(a.source.Path, b.source.Path), cmp.Compare(a.source.Session, b.source.Session), cmp.Compare(a.session, b.session))
 	})
+	for _, t := range talks {
+		for _, g := range []*Group{t.group, t.length, &e.Total} {
+			g.Conversations++
+			g.Requests += t.requests
+			g.Tokens += t.tokens
+			g.Paid += t.paid
+		}
+	}
 	slices.SortFunc(e.Projects, func(a, b *Group) int {
 		return cmp.Or(cmp.Compare(b.Paid, a.Paid), cmp.Compare(b.Tokens, a.Tokens), cmp.Compare(a.Project, b.Project), cmp.Compare(a.Agent, b.Agent))
 	})
 	return talks
 }
 
-// count adds what a transcript itself tells.
+// count notes what a transcript itself tells.
 func (e *Estimate) count(t *talk, s *transcript.Session) {
 	e.UnknownLines += s.Unknown
 	if e.Since.IsZero() || s.Started.Before(e.Since) {
@@ -217,22 +226,15 @@ func (e *Estimate) count(t *talk, s *transcript.Session) {
 		e.Until = s.Started
 	}
 	rules := cachemodel.Lookup("", s.Model, s.Started)
-	var tokens int64
 	for _, p := range s.Parts {
 		for _, c := range p.Calls {
 			if c.Usage == nil {
 				continue
 			}
 			u := promptBilled(c.Usage)
-			tokens += u.Prompt()
+			t.tokens += u.Prompt()
 			t.paid += rules.Dollars(u)
 		}
-	}
-	for _, g := range []*Group{t.group, t.length, &e.Total} {
-		g.Conversations++
-		g.Requests += t.requests
-		g.Tokens += tokens
-		g.Paid += t.paid
 	}
 }
 

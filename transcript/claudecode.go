@@ -120,7 +120,7 @@ func (f *claudeFile) thread(id string) *claudeThread {
 var claudeSilent = map[string]bool{
 	"summary": true, "file-history-snapshot": true, "last-prompt": true, "permission-mode": true, "ai-title": true, "custom-title": true, "mode": true,
 	"queue-operation": true, "cost-state": true, "tools-used": true, "atis-latch": true, "api-request": true, "api-request-shape": true,
-	"api-request-blob": true, "progress": true, "agent-name": true, "tag": true, "pr-link": true, "saved_hook_context": true, "last-model": true,
+	"api-request-blob": true, "progress": true, "agent-name": true, "tag": true, "pr-link": true, "saved_hook_context": true, "last-model": true, "bridge-session": true,
 }
 
 func (f *claudeFile) record(line gjson.Result) bool {

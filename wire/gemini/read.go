@@ -181,32 +181,39 @@ func (r *reader) tools(v rawjson.Value) error {
 				r.Hosted = r.Path(key)
 				continue
 			}
-			for j, f := range r.Elements(m) {
-				r.Enter("functionDeclarations", j)
-				var tool translate.Tool
-				for name, x := range f.Members() {
-					switch camel(name) {
-					case "name":
-						tool.Name = x.Str()
-					case "description":
-						tool.Description = x.Text()
-					case "parametersJsonSchema":
-						tool.Schema = rawjson.Used(x)
-					case "parameters":
-						if !x.Absent() {
-							tool.Schema = jsonSchema(x)
-						}
-					default:
-						r.DropUsed(name, x)
-					}
-				}
-				if tool.Name == "" {
-					return r.Malformed("name")
-				}
-				r.Request.Tools = append(r.Request.Tools, tool)
-				r.Leave()
+			if err := r.declarations(m); err != nil {
+				return err
 			}
 		}
+		r.Leave()
+	}
+	return nil
+}
+
+func (r *reader) declarations(v rawjson.Value) error {
+	for i, f := range r.Elements(v) {
+		r.Enter("functionDeclarations", i)
+		var tool translate.Tool
+		for name, m := range f.Members() {
+			switch camel(name) {
+			case "name":
+				tool.Name = m.Str()
+			case "description":
+				tool.Description = m.Text()
+			case "parametersJsonSchema":
+				tool.Schema = rawjson.Used(m)
+			case "parameters":
+				if !m.Absent() {
+					tool.Schema = jsonSchema(m)
+				}
+			default:
+				r.DropUsed(name, m)
+			}
+		}
+		if tool.Name == "" {
+			return r.Malformed("name")
+		}
+		r.Request.Tools = append(r.Request.Tools, tool)
 		r.Leave()
 	}
 	return nil

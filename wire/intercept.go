@@ -305,6 +305,28 @@ func (r *ClientMessage) Usage() Usage {
 	return sum
 }
 
+// TotalUsage returns what the client is told of the usage of all iterations, with each
+// of them on record behind the sum unless it is to be told of the last. counts appends
+// the members of one usage, each is what stands before those of an iteration.
+func (r *ClientMessage) TotalUsage(each string, counts func(dst []byte, u Usage, reasoning int64) []byte) []byte {
+	its, reasoning := r.Iterations(), int64(0)
+	for _, it := range its {
+		reasoning += it.Reasoning
+	}
+	out := counts([]byte{'{'}, r.Usage(), reasoning)
+	if r.Options.LastUsage {
+		return append(out, '}')
+	}
+	out = append(out, `,"iterations":[`...)
+	for i, it := range its {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = append(counts(append(append(out, '{'), each...), it.Usage, it.Reasoning), '}')
+	}
+	return append(out, "]}"...)
+}
+
 // Rewrite copies an object with some members replaced. A replacement of nil
 // leaves the member out; those that the object lacks are put at its end.
 func Rewrite(root gjson.Result, order []string, with map[string][]byte) []byte {

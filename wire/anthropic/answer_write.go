@@ -15,8 +15,6 @@
 package anthropic
 
 import (
-	"strconv"
-
 	"github.com/caddy-llm-cache/caddy-llm-cache/translate"
 	"github.com/caddy-llm-cache/caddy-llm-cache/translate/rawjson"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
@@ -48,24 +46,27 @@ func appendStop(b []byte, m *translate.Answer) []byte {
 	return append(b, '"')
 }
 
-// appendUsage writes the counts, which exclude each other.
+// appendUsage writes the usage of an answer.
 func appendUsage(b []byte, u wire.Usage) []byte {
-	b = append(b, `{"input_tokens":`...)
-	b = strconv.AppendInt(b, u.Uncached, 10)
-	b = append(b, `,"cache_creation_input_tokens":`...)
-	b = strconv.AppendInt(b, u.Write5m+u.Write1h, 10)
-	b = append(b, `,"cache_read_input_tokens":`...)
-	b = strconv.AppendInt(b, u.Read, 10)
-	if u.Write5m+u.Write1h > 0 {
-		b = append(b, `,"cache_creation":{"ephemeral_5m_input_tokens":`...)
-		b = strconv.AppendInt(b, u.Write5m, 10)
-		b = append(b, `,"ephemeral_1h_input_tokens":`...)
-		b = strconv.AppendInt(b, u.Write1h, 10)
-		b = append(b, '}')
+	return append(appendCounts(append(b, '{'), u, u.Write5m+u.Write1h > 0), '}')
+}
+
+func allCounts(b []byte, u wire.Usage, _ int64) []byte { return appendCounts(b, u, true) }
+
+// appendCounts writes the counts, which exclude each other, and, split, for how long
+// was written.
+func appendCounts(b []byte, u wire.Usage, split bool) []byte {
+	b = wire.AppendCount(b, "input_tokens", u.Uncached)
+	b = wire.AppendCount(b, "cache_creation_input_tokens", u.Write5m+u.Write1h)
+	b = wire.AppendCount(b, "cache_read_input_tokens", u.Read)
+	if split {
+		b = append(b, `"cache_creation":{`...)
+		b = wire.AppendCount(b, "ephemeral_5m_input_tokens", u.Write5m)
+		b = wire.AppendCount(b, "ephemeral_1h_input_tokens", u.Write1h)
+		b = append(b[:len(b)-1], `},`...)
 	}
-	b = append(b, `,"output_tokens":`...)
-	b = strconv.AppendInt(b, u.Output, 10)
-	return append(b, '}')
+	b = wire.AppendCount(b, "output_tokens", u.Output)
+	return b[:len(b)-1]
 }
 
 // appendAnswer writes an answer of the Messages API.

@@ -108,38 +108,11 @@ func (r *interception) Event(f wire.StreamEvent) {
 
 // ending is a message_delta with the usage of all iterations.
 func ending(r *interception, root gjson.Result, reason string) []byte {
-	with := map[string][]byte{"usage": totalUsage(r)}
+	with := map[string][]byte{"usage": r.TotalUsage(`"type":"message",`, allCounts)}
 	if reason != "" {
 		with["delta"] = wire.Rewrite(root.Get("delta"), nil, map[string][]byte{"stop_reason": wire.Quote(reason)})
 	}
 	return wire.Rewrite(root, []string{"usage"}, with)
-}
-
-// totalUsage is the usage of all iterations, each of them on record, or of the last.
-func totalUsage(r *interception) []byte {
-	out := append([]byte{'{'}, appendCounts(r.Usage())...)
-	if r.Options.LastUsage {
-		return append(out, '}')
-	}
-	out = append(out, `,"iterations":[`...)
-	for i, it := range r.Iterations() {
-		if i > 0 {
-			out = append(out, ',')
-		}
-		out = append(append(append(out, `{"type":"message",`...), appendCounts(it.Usage)...), '}')
-	}
-	return append(out, "]}"...)
-}
-
-func appendCounts(u wire.Usage) []byte {
-	out := wire.AppendCount(nil, "input_tokens", u.Uncached)
-	out = wire.AppendCount(out, "cache_creation_input_tokens", u.Write5m+u.Write1h)
-	out = wire.AppendCount(out, "cache_read_input_tokens", u.Read)
-	out = append(out, `"cache_creation":{`...)
-	out = wire.AppendCount(out, "ephemeral_5m_input_tokens", u.Write5m)
-	out = wire.AppendCount(out, "ephemeral_1h_input_tokens", u.Write1h)
-	out = append(out[:len(out)-1], `},`...)
-	return bytes.TrimSuffix(wire.AppendCount(out, "output_tokens", u.Output), []byte(","))
 }
 
 func (r *interception) Flush() {
@@ -371,7 +344,7 @@ func (r *interception) Join(last []byte) []byte {
 	root := gjson.ParseBytes(last)
 	with := map[string][]byte{"content": append(content, ']'), "id": wire.Quote(r.ID)}
 	if len(r.Past) > 0 {
-		with["usage"] = totalUsage(r)
+		with["usage"] = r.TotalUsage(`"type":"message",`, allCounts)
 	}
 	if r.Now.Asks() {
 		with["stop_reason"] = wire.Quote("end_turn")

@@ -67,7 +67,7 @@ func appendAnswer(b []byte, c *translate.Collected) []byte {
 	b = append(b, `","index":0}]`...)
 	if c.Answer.Usage.Reported {
 		b = append(b, `,"usageMetadata":`...)
-		b = appendUsage(b, c.Answer)
+		b = appendUsage(b, c.Answer.Usage, c.Answer.Reasoning)
 	}
 	b = appendTail(b, c.Answer)
 	return append(b, '}')

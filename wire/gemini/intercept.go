@@ -244,20 +244,11 @@ func (r *interception) Flush() {
 
 // totalUsage is the usage of all iterations.
 func totalUsage(r *interception) []byte {
-	u, thoughts := r.Usage(), int64(0)
+	thoughts := int64(0)
 	for _, it := range r.Iterations() {
 		thoughts += it.Reasoning
 	}
-	out := wire.AppendCount([]byte{'{'}, "promptTokenCount", u.Prompt())
-	out = wire.AppendCount(out, "cachedContentTokenCount", u.Read)
-	if w := u.Write5m + u.Write1h; w > 0 { // of a translated upstream
-		out = wire.AppendCount(out, "cacheWriteTokenCount", w)
-	}
-	out = wire.AppendCount(out, "candidatesTokenCount", u.Output-thoughts)
-	out = wire.AppendCount(out, "thoughtsTokenCount", thoughts)
-	out = wire.AppendCount(out, "totalTokenCount", u.Prompt()+u.Output)
-	out[len(out)-1] = '}'
-	return out
+	return appendUsage(nil, r.Usage(), thoughts)
 }
 
 func (r *interception) Document(body []byte) bool {

@@ -15,10 +15,9 @@
 package gemini
 
 import (
-	"strconv"
-
 	"github.com/caddy-llm-cache/caddy-llm-cache/translate"
 	"github.com/caddy-llm-cache/caddy-llm-cache/translate/rawjson"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
 // streamWriter writes a stream of the Gemini API. Its clients know neither
@@ -112,7 +111,7 @@ func (w *streamWriter) Finish(m *translate.Answer) {
 	w.Raw(`","index":0}]`)
 	if m.Usage.Reported {
 		w.Raw(`,"usageMetadata":`)
-		w.Buf = appendUsage(w.Buf, m)
+		w.Buf = appendUsage(w.Buf, m.Usage, m.Reasoning)
 	}
 	w.Buf = append(w.Buf, w.tail...)
 	w.Raw("}")
@@ -159,7 +158,7 @@ func appendSealed(b []byte, sealed string) []byte {
 
 // unsignedCall stands in answers for the signature that the first call of a turn
 // must have, where the model gave none: clients warn without it. It is what Google
-// documents for histories made elsewhere, see skipValidator, in the alphabet of
+// documents for histories made elsewhere, see SkipValidator, in the alphabet of
 // base64 that the SDKs decode: the same bytes, so that the history is good at
 // Google's own API, too.
 const unsignedCall = "skip/thought/signature/validator"
@@ -194,30 +193,23 @@ var reasons = [...]string{
 // appendUsage writes the counts: the prompt's includes what was read from
 // the cache, the candidates' leaves the thoughts out. What was written to a
 // cache has members of this package's.
-func appendUsage(b []byte, m *translate.Answer) []byte {
-	u := m.Usage
-	for i, c := range [...]struct {
+func appendUsage(b []byte, u wire.Usage, thoughts int64) []byte {
+	b = wire.AppendCount(append(b, '{'), "promptTokenCount", u.Prompt())
+	b = wire.AppendCount(b, "candidatesTokenCount", u.Output-thoughts)
+	b = wire.AppendCount(b, "totalTokenCount", u.Prompt()+u.Output)
+	for _, c := range [...]struct {
 		name string
 		n    int64
 	}{
-		{"promptTokenCount", u.Prompt()},
-		{"candidatesTokenCount", u.Output - m.Reasoning},
-		{"totalTokenCount", u.Prompt() + u.Output},
 		{"cachedContentTokenCount", u.Read},
-		{"thoughtsTokenCount", m.Reasoning},
+		{"thoughtsTokenCount", thoughts},
 		{"cacheWriteTokenCount", u.Write5m + u.Write1h},
 		{"cacheWrite1hTokenCount", u.Write1h},
 	} {
-		if i > 2 && c.n == 0 {
-			continue
+		if c.n > 0 {
+			b = wire.AppendCount(b, c.name, c.n)
 		}
-		b = append(b, ",\""...)
-		if i == 0 {
-			b[len(b)-2] = '{'
-		}
-		b = append(b, c.name...)
-		b = append(b, `":`...)
-		b = strconv.AppendInt(b, c.n, 10)
 	}
-	return append(b, '}')
+	b[len(b)-1] = '}'
+	return b
 }

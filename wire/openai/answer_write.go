@@ -15,24 +15,22 @@
 package openai
 
 import (
-	"strconv"
-
 	"github.com/tidwall/gjson"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/translate/rawjson"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
+// AppendInputDetails writes what of a prompt was read from and written to a cache. The
+// part written for an hour has a member of this module's.
 func AppendInputDetails(b []byte, u wire.Usage) []byte {
-	b = append(b, `{"cached_tokens":`...)
-	b = strconv.AppendInt(b, u.Read, 10)
-	b = append(b, `,"cache_write_tokens":`...)
-	b = strconv.AppendInt(b, u.Write5m+u.Write1h, 10)
+	b = wire.AppendCount(append(b, '{'), "cached_tokens", u.Read)
+	b = wire.AppendCount(b, "cache_write_tokens", u.Write5m+u.Write1h)
 	if u.Write1h > 0 {
-		b = append(b, `,"cache_write_1h_tokens":`...)
-		b = strconv.AppendInt(b, u.Write1h, 10)
+		b = wire.AppendCount(b, "cache_write_1h_tokens", u.Write1h)
 	}
-	return append(b, '}')
+	b[len(b)-1] = '}'
+	return b
 }
 
 // AppendCustomInput writes the text that a custom tool takes, which went

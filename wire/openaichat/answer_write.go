@@ -19,6 +19,7 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/translate"
 	"github.com/caddy-llm-cache/caddy-llm-cache/translate/rawjson"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire/openai"
 )
 
@@ -27,24 +28,24 @@ var reasons = [...]string{
 	translate.StopRefusal: "content_filter", translate.StopFilter: "content_filter", translate.StopPause: "stop", translate.StopContext: "length",
 }
 
-// appendUsage writes the counts: those of the prompt include what the
-// details tell. The part written for an hour has a member of this package's.
+// appendUsage writes the usage of an answer.
 func appendUsage(b []byte, m *translate.Answer) []byte {
-	u := m.Usage
-	b = append(b, `{"prompt_tokens":`...)
-	b = strconv.AppendInt(b, u.Prompt(), 10)
-	b = append(b, `,"completion_tokens":`...)
-	b = strconv.AppendInt(b, u.Output, 10)
-	b = append(b, `,"total_tokens":`...)
-	b = strconv.AppendInt(b, u.Prompt()+u.Output, 10)
-	b = append(b, `,"prompt_tokens_details":`...)
+	return append(appendCounts(append(b, '{'), m.Usage, m.Reasoning), '}')
+}
+
+// appendCounts writes the counts: those of the prompt include what the details tell.
+func appendCounts(b []byte, u wire.Usage, reasoning int64) []byte {
+	b = wire.AppendCount(b, "prompt_tokens", u.Prompt())
+	b = wire.AppendCount(b, "completion_tokens", u.Output)
+	b = wire.AppendCount(b, "total_tokens", u.Prompt()+u.Output)
+	b = append(b, `"prompt_tokens_details":`...)
 	b = openai.AppendInputDetails(b, u)
-	if m.Reasoning > 0 {
+	if reasoning > 0 {
 		b = append(b, `,"completion_tokens_details":{"reasoning_tokens":`...)
-		b = strconv.AppendInt(b, m.Reasoning, 10)
+		b = strconv.AppendInt(b, reasoning, 10)
 		b = append(b, '}')
 	}
-	return append(b, '}')
+	return b
 }
 
 // appendSealed writes sealed reasoning as OpenRouter writes encrypted reasoning.

@@ -173,7 +173,7 @@ func (r *interception) chunk(root, choice gjson.Result, delta, finish []byte) []
 		with["choices"] = append(append([]byte{'['}, wire.Rewrite(choice, nil, inner)...), ']')
 	}
 	if root.Get("usage").IsObject() && len(r.Past) > 0 {
-		with["usage"] = totalUsage(r)
+		with["usage"] = r.TotalUsage("", appendCounts)
 	}
 	return wire.Rewrite(root, nil, with)
 }
@@ -368,33 +368,6 @@ func (r *interception) Flush() {
 	r.Ended = true
 }
 
-// totalUsage is the usage of all iterations, each of them on record, or of the last.
-func totalUsage(r *interception) []byte {
-	out := append([]byte{'{'}, appendCounts(r.Usage())...)
-	if r.Options.LastUsage {
-		return append(out, '}')
-	}
-	out = append(out, `,"iterations":[`...)
-	for i, it := range r.Iterations() {
-		if i > 0 {
-			out = append(out, ',')
-		}
-		out = append(append(append(out, '{'), appendCounts(it.Usage)...), '}')
-	}
-	return append(out, "]}"...)
-}
-
-func appendCounts(u wire.Usage) []byte {
-	out := wire.AppendCount(nil, "prompt_tokens", u.Prompt())
-	out = wire.AppendCount(out, "completion_tokens", u.Output)
-	out = wire.AppendCount(out, "total_tokens", u.Prompt()+u.Output)
-	out = append(out, `"prompt_tokens_details":{`...)
-	out = wire.AppendCount(out, "cached_tokens", u.Read)
-	out = wire.AppendCount(out, "cache_write_tokens", u.Write5m+u.Write1h)
-	out[len(out)-1] = '}'
-	return out
-}
-
 func (r *interception) Document(body []byte) bool {
 	root := gjson.ParseBytes(body)
 	choice := root.Get("choices.0")
@@ -465,7 +438,7 @@ func (r *interception) Join(last []byte) []byte {
 		with["id"] = []byte(r.ID)
 	}
 	if len(r.Past) > 0 && root.Get("usage").IsObject() {
-		with["usage"] = totalUsage(r)
+		with["usage"] = r.TotalUsage("", appendCounts)
 	}
 	return wire.Rewrite(root, nil, with)
 }

@@ -19,6 +19,7 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/translate"
 	"github.com/caddy-llm-cache/caddy-llm-cache/translate/rawjson"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire/openai"
 )
 
@@ -149,21 +150,23 @@ func appendItem(dst []byte, f *translate.Flow, b *translate.Block, status string
 	return append(dst, `"}`...)
 }
 
-// appendUsage writes the counts, inclusively as in chat completions.
+// appendUsage writes the usage of an answer.
 func appendUsage(b []byte, m *translate.Answer) []byte {
-	u := m.Usage
-	if !u.Reported {
+	if !m.Usage.Reported {
 		return append(b, "null"...)
 	}
-	b = append(b, `{"input_tokens":`...)
-	b = strconv.AppendInt(b, u.Prompt(), 10)
-	b = append(b, `,"input_tokens_details":`...)
-	b = openai.AppendInputDetails(b, u)
-	b = append(b, `,"output_tokens":`...)
-	b = strconv.AppendInt(b, u.Output, 10)
-	b = append(b, `,"output_tokens_details":{"reasoning_tokens":`...)
-	b = strconv.AppendInt(b, m.Reasoning, 10)
-	b = append(b, `},"total_tokens":`...)
-	b = strconv.AppendInt(b, u.Prompt()+u.Output, 10)
-	return append(b, '}')
+	return append(appendCounts(append(b, '{'), m.Usage, m.Reasoning), '}')
+}
+
+// appendCounts writes the counts, inclusively as in chat completions.
+func appendCounts(b []byte, u wire.Usage, reasoning int64) []byte {
+	b = wire.AppendCount(b, "input_tokens", u.Prompt())
+	b = append(b, `"input_tokens_details":`...)
+	b = append(openai.AppendInputDetails(b, u), ',')
+	b = wire.AppendCount(b, "output_tokens", u.Output)
+	b = append(b, `"output_tokens_details":{`...)
+	b = wire.AppendCount(b, "reasoning_tokens", reasoning)
+	b = append(b[:len(b)-1], `},`...)
+	b = wire.AppendCount(b, "total_tokens", u.Prompt()+u.Output)
+	return b[:len(b)-1]
 }

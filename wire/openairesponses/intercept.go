@@ -322,42 +322,9 @@ func (r *interception) response(response gjson.Result) []byte {
 	}
 	with := map[string][]byte{"output": append(output, ']')}
 	if len(r.Past) > 0 && response.Get("usage").IsObject() {
-		with["usage"] = totalUsage(r)
+		with["usage"] = r.TotalUsage("", appendCounts)
 	}
 	return wire.Rewrite(response, []string{"output"}, with)
-}
-
-// totalUsage is the usage of all iterations, each of them on record, or of the last.
-func totalUsage(r *interception) []byte {
-	reasoning := int64(0)
-	for _, it := range r.Iterations() {
-		reasoning += it.Reasoning
-	}
-	out := append([]byte{'{'}, appendCounts(r.Usage(), reasoning)...)
-	if r.Options.LastUsage {
-		return append(out, '}')
-	}
-	out = append(out, `,"iterations":[`...)
-	for i, it := range r.Iterations() {
-		if i > 0 {
-			out = append(out, ',')
-		}
-		out = append(append(append(out, '{'), appendCounts(it.Usage, it.Reasoning)...), '}')
-	}
-	return append(out, "]}"...)
-}
-
-func appendCounts(u wire.Usage, reasoning int64) []byte {
-	out := wire.AppendCount(nil, "input_tokens", u.Prompt())
-	out = append(out, `"input_tokens_details":{`...)
-	out = wire.AppendCount(out, "cached_tokens", u.Read)
-	out = wire.AppendCount(out, "cache_write_tokens", u.Write5m+u.Write1h)
-	out = append(out[:len(out)-1], `},`...)
-	out = wire.AppendCount(out, "output_tokens", u.Output)
-	out = append(out, `"output_tokens_details":{`...)
-	out = wire.AppendCount(out, "reasoning_tokens", reasoning)
-	out = append(out[:len(out)-1], `},`...)
-	return bytes.TrimSuffix(wire.AppendCount(out, "total_tokens", u.Prompt()+u.Output), []byte(","))
 }
 
 func (r *interception) Document(body []byte) bool {

@@ -18,7 +18,7 @@ import "github.com/caddy-llm-cache/caddy-llm-cache/wire"
 
 // An answer is a sequence of neutral events: it starts, blocks are opened,
 // filled and closed one after another, and it finishes, or fails, or is cut.
-// A reader of one format calls the methods of flow, which put the events into
+// A reader of one format calls the methods of [Flow], which put the events into
 // that order; a writer of another gets them.
 
 // AnswerWriter puts an answer into a client's format. It is called in this order:

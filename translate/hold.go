@@ -51,7 +51,7 @@ type Holder interface {
 }
 
 // HeldWeight is about what a call that is held takes beside its text, in bytes. It
-// bounds how many there are: maxHeld / heldWeight.
+// bounds how many there are: maxHeld / HeldWeight.
 const HeldWeight = 8 << 10
 
 // NewHold returns a Hold for a stream in format f. Where calls come whole

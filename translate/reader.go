@@ -25,22 +25,6 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
-const CannotCompact = "only the provider's own API can compact"
-
-// ContextManagement reads what the provider is to do about a long conversation.
-// Who has it clear something can do without; who has it compact relies on that.
-func (r *Reader) ContextManagement(key string, v, edits rawjson.Value) error {
-	for _, e := range edits.Elements() {
-		if strings.HasPrefix(e.Member("type").Str(), "compact") {
-			return r.Refuse(key, CannotCompact)
-		}
-	}
-	r.DropUsed(key, v)
-	return nil
-}
-
-const NotStored = "what the provider has stored cannot be read by another one"
-
 // Reader fills a Request.
 type Reader struct {
 	Request *Request
@@ -206,7 +190,7 @@ func (r *Reader) DropOthers(v rawjson.Value, known ...string) {
 	}
 }
 
-// DropIn is dropOthers for the value of a member.
+// DropIn is DropOthers for the value of a member.
 func (r *Reader) DropIn(field string, v rawjson.Value, known ...string) {
 	r.Enter(field, -1)
 	r.DropOthers(v, known...)
@@ -255,6 +239,35 @@ func CallInput(v rawjson.Value) rawjson.Value {
 	return append(append(rawjson.Value(`{"arguments":"`), arguments...), `"}`...)
 }
 
+// Content reads a content: a text, or an array, of which each adds what one element
+// is. Nothing is no content, anything else is malformed.
+func (r *Reader) Content(field string, v rawjson.Value, each func(v rawjson.Value) error) ([]Part, error) {
+	switch {
+	case v.IsString():
+		return []Part{{Text: v.Text()}}, nil
+	case !v.IsArray() && v.Absent():
+		return nil, nil
+	case !v.IsArray():
+		return nil, r.Malformed(field)
+	}
+	n := len(r.Parts)
+	for i, e := range r.Elements(v) {
+		r.Enter(field, i)
+		if err := each(e); err != nil {
+			return nil, err
+		}
+		r.Leave()
+	}
+	return r.Gather(n), nil
+}
+
+// Stops reads a list of stop sequences.
+func (r *Reader) Stops(v rawjson.Value) {
+	for _, s := range r.Elements(v) {
+		r.Request.Stop = append(r.Request.Stop, s.Text())
+	}
+}
+
 // Message appends a message. An empty one of the user still asks for an answer.
 func (r *Reader) Message(role Role, parts []Part) {
 	if len(parts) > 0 || role == User {
@@ -282,6 +295,18 @@ func (r *Reader) Thinking(t rawjson.Text, proof string) Part {
 		}
 	}
 	return p
+}
+
+// ContextManagement reads what the provider is to do about a long conversation.
+// Who has it clear something can do without; who has it compact relies on that.
+func (r *Reader) ContextManagement(key string, v, edits rawjson.Value) error {
+	for _, e := range edits.Elements() {
+		if strings.HasPrefix(e.Member("type").Str(), "compact") {
+			return r.Refuse(key, CannotCompact)
+		}
+	}
+	r.DropUsed(key, v)
+	return nil
 }
 
 // DataURL takes data:image/png;base64,… apart.

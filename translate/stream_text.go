@@ -27,7 +27,7 @@ func ArgumentsText(r gjson.Result) string {
 	if r.IsObject() {
 		return string(rawjson.Escaped(r.Raw))
 	}
-	return rawjson.Inside(r)
+	return wire.Inner(r)
 }
 
 // AppendArguments appends the arguments of a call as a JSON object on one line.

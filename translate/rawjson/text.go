@@ -20,15 +20,6 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// Inside returns what stands between the quotes of a JSON string, escapes and
-// all, and "" for any other value.
-func Inside(r gjson.Result) string {
-	if r.Type != gjson.String || len(r.Raw) < 2 {
-		return ""
-	}
-	return r.Raw[1 : len(r.Raw)-1]
-}
-
 // Plain returns the text that the inside of a JSON string stands for.
 func Plain(inside string) string {
 	return gjson.Parse(`"` + inside + `"`).Str

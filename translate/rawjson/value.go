@@ -24,15 +24,8 @@ import (
 	"unicode/utf8"
 )
 
-// AppendQuoted appends a text as a JSON string.
-func AppendQuoted(b []byte, s string) []byte {
-	b = append(b, '"')
-	b = AppendEscaped(b, s)
-	return append(b, '"')
-}
-
-// Value is a JSON value as the client wrote it. All functions here but
-// wellFormed take for granted that it is well formed.
+// Value is a JSON value as the client wrote it. All functions here take
+// for granted that it is well formed.
 type Value []byte
 
 // skipString returns the index behind the string whose quote stands at i, or
@@ -120,6 +113,14 @@ func (v Value) Absent() bool {
 		return true
 	}
 	return false
+}
+
+// Used returns the value unless it is null.
+func (v Value) Used() Value {
+	if string(v) == "null" {
+		return nil
+	}
+	return v
 }
 
 // Members yields the members of an object, nothing for any other value.
@@ -300,13 +301,12 @@ func AppendEscaped[T []byte | string | Value](b []byte, s T) []byte {
 	return append(b, s[from:]...)
 }
 
+// AppendQuoted appends a text as a JSON string.
+func AppendQuoted(b []byte, s string) []byte {
+	b = append(b, '"')
+	b = AppendEscaped(b, s)
+	return append(b, '"')
+}
+
 // Escaped returns a Go string as the inside of a JSON string.
 func Escaped(s string) Text { return AppendEscaped(nil, s) }
-
-// Used returns a value unless it is null.
-func Used(v Value) Value {
-	if string(v) == "null" {
-		return nil
-	}
-	return v
-}

@@ -23,6 +23,7 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/translate"
 	"github.com/caddy-llm-cache/caddy-llm-cache/translate/rawjson"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
 // holder holds tool_use blocks from their start to their stop.
@@ -48,7 +49,7 @@ func (h *holder) Event(o *translate.Buffer, name string, data []byte, root gjson
 		h.open = append(h.open, heldBlock{index: index, start: bytes.Clone(data)})
 		return false
 	case at >= 0 && kind == "content_block_delta":
-		h.open[at].args = append(h.open[at].args, rawjson.Inside(root.Get("delta.partial_json"))...)
+		h.open[at].args = append(h.open[at].args, wire.Inner(root.Get("delta.partial_json"))...)
 		return false
 	case at >= 0 && kind == "content_block_stop":
 		h.open[at].send(o)

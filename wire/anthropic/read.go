@@ -51,9 +51,7 @@ func (r *reader) request(body rawjson.Value) error {
 		case "tool_choice":
 			err = r.choice(v)
 		case "stop_sequences":
-			for _, s := range r.Elements(v) {
-				q.Stop = append(q.Stop, s.Text())
-			}
+			r.Stops(v)
 		case "metadata":
 			for name, m := range v.Members() {
 				if !r.Param("metadata."+name, m) {
@@ -182,7 +180,7 @@ func (r *reader) tools(v rawjson.Value) error {
 			case "strict":
 				tool.Strict = m
 			case "cache_control":
-				tool.Cache = rawjson.Used(m)
+				tool.Cache = m.Used()
 			case "defer_loading":
 				late = m.IsTrue()
 			case "type":
@@ -199,7 +197,7 @@ func (r *reader) tools(v rawjson.Value) error {
 			searched = searched || strings.HasPrefix(kind, "tool_search_tool")
 			for _, c := range r.Request.Choice.Tools {
 				if c.Name == tool.Name {
-					return r.Refuse("type", "a tool that the provider defines has no counterpart at this upstream")
+					return r.Refuse("type", translate.ForeignTool)
 				}
 			}
 		case tool.Name == "":
@@ -276,25 +274,7 @@ func (r *reader) messages(v rawjson.Value) error {
 
 // content reads a text or a list of blocks.
 func (r *reader) content(v rawjson.Value) ([]translate.Part, error) {
-	if v.IsString() {
-		return []translate.Part{{Text: v.Text()}}, nil
-	}
-	if !v.IsArray() {
-		if v.Absent() {
-			return nil, nil
-		}
-		return nil, r.Malformed("content")
-	}
-	n := len(r.Parts)
-	for i, b := range r.Elements(v) {
-		r.Enter("content", i)
-		err := r.block(b)
-		r.Leave()
-		if err != nil {
-			return nil, err
-		}
-	}
-	return r.Gather(n), nil
+	return r.Content("content", v, r.block)
 }
 
 // block reads one block.
@@ -328,7 +308,7 @@ func (r *reader) block(b rawjson.Value) (err error) {
 		case "is_error":
 			p.Failed = v.IsTrue()
 		case "cache_control":
-			p.Cache = rawjson.Used(v)
+			p.Cache = v.Used()
 		case "caller":
 		default:
 			r.DropUsed(key, v)
@@ -360,7 +340,7 @@ func (r *reader) block(b rawjson.Value) (err error) {
 		r.loaded = append(r.loaded, p.Tool.Name)
 		p = translate.Part{Text: rawjson.Escaped("Loaded tool: " + p.Tool.Name)}
 	case "compaction":
-		return r.Refuse("type", "a compaction is not understood by another provider")
+		return r.Refuse("type", translate.ForeignCompaction)
 	default:
 		r.Drop("type")
 		return nil
@@ -396,7 +376,7 @@ func (r *reader) media(p translate.Part, kind string, source, title rawjson.Valu
 		r.DropUsed("title", title)
 		return r.inner(source.Member("content"))
 	default:
-		return r.Refuse("source", "a file that lies at the provider cannot be read by another one")
+		return r.Refuse("source", translate.ForeignFile)
 	}
 	if p.Media != nil && m.Data.Empty() && m.URL.Empty() {
 		return r.Malformed("source")

@@ -21,6 +21,7 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/translate"
 	"github.com/caddy-llm-cache/caddy-llm-cache/translate/rawjson"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
 // streamReader reads answers of the Messages API. Blocks of tools that the
@@ -59,9 +60,9 @@ func (a *streamReader) Event(f *translate.Flow, name string, root gjson.Result) 
 func (a *streamReader) block(f *translate.Flow, block gjson.Result, index int64, whole bool) {
 	switch block.Get("type").Str {
 	case "text":
-		f.Text(rawjson.Inside(block.Get("text")))
+		f.Text(wire.Inner(block.Get("text")))
 	case "thinking":
-		f.Thinking(rawjson.Inside(block.Get("thinking")))
+		f.Thinking(wire.Inner(block.Get("thinking")))
 		if s := block.Get("signature").Str; s != "" {
 			f.Sign("", strings.Clone(s), false)
 		}
@@ -96,14 +97,14 @@ func (a *streamReader) closeCall(f *translate.Flow, b *translate.Block) {
 func (a *streamReader) delta(f *translate.Flow, delta gjson.Result, index int64) {
 	switch delta.Get("type").Str {
 	case "text_delta":
-		f.Text(rawjson.Inside(delta.Get("text")))
+		f.Text(wire.Inner(delta.Get("text")))
 	case "thinking_delta":
-		f.Thinking(rawjson.Inside(delta.Get("thinking")))
+		f.Thinking(wire.Inner(delta.Get("thinking")))
 	case "signature_delta":
 		f.Sign("", strings.Clone(delta.Get("signature").Str), false)
 	case "input_json_delta":
 		if b := f.Find(index); b != nil {
-			f.Arguments(b, rawjson.Inside(delta.Get("partial_json")))
+			f.Arguments(b, wire.Inner(delta.Get("partial_json")))
 		}
 	}
 }
@@ -113,7 +114,7 @@ func (a *streamReader) reason(f *translate.Flow, delta gjson.Result) {
 	if reason == "" {
 		return
 	}
-	f.Sequence = strings.Clone(rawjson.Inside(delta.Get("stop_sequence")))
+	f.Sequence = strings.Clone(wire.Inner(delta.Get("stop_sequence")))
 	f.Stopped(stops[reason])
 }
 

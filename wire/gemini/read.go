@@ -86,21 +86,19 @@ func (r *reader) config(v rawjson.Value) error {
 		name := camel(key)
 		switch name {
 		case "stopSequences":
-			for _, s := range r.Elements(m) {
-				q.Stop = append(q.Stop, s.Text())
-			}
+			r.Stops(m)
 		case "candidateCount":
 			if n, ok := m.Int(); ok && n != 1 {
-				return r.Refuse("generationConfig.candidateCount", "only one answer can be asked for")
+				return r.Refuse("generationConfig.candidateCount", translate.OneAnswer)
 			}
 		case "responseLogprobs", "logprobs":
 			if !m.Absent() && string(m) != "0" {
-				return r.Refuse("generationConfig."+name, "the upstream gives no log probabilities")
+				return r.Refuse("generationConfig."+name, translate.NoLogprobs)
 			}
 		case "responseModalities":
 			for _, s := range r.Elements(m) {
 				if !strings.EqualFold(s.Str(), "text") {
-					return r.Refuse("generationConfig."+name, "the upstream answers in text only")
+					return r.Refuse("generationConfig."+name, translate.TextOnly)
 				}
 			}
 		case "responseMimeType":
@@ -201,7 +199,7 @@ func (r *reader) declarations(v rawjson.Value) error {
 			case "description":
 				tool.Description = m.Text()
 			case "parametersJsonSchema":
-				tool.Schema = rawjson.Used(m)
+				tool.Schema = m.Used()
 			case "parameters":
 				if !m.Absent() {
 					tool.Schema = jsonSchema(m)
@@ -364,7 +362,7 @@ func (r *reader) parts(v rawjson.Value, content int) ([]translate.Part, error) {
 			case uri == "":
 				err = r.Malformed("fileData.fileUri")
 			case strings.Contains(uri, "generativelanguage.googleapis.com"), strings.HasPrefix(uri, "gs:"):
-				err = r.Refuse("fileData", "a file that lies at the provider cannot be read by another one")
+				err = r.Refuse("fileData", translate.ForeignFile)
 			}
 		case thought && foreign:
 			bare = r.withThinking(bare, sealed)

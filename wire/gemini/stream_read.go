@@ -21,6 +21,7 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/translate"
 	"github.com/caddy-llm-cache/caddy-llm-cache/translate/rawjson"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
 // streamReader reads answers of the Gemini API. A stream has no terminal event:
@@ -103,11 +104,11 @@ func (g *streamReader) part(f *translate.Flow, part gjson.Result) {
 		return
 	}
 	if part.Get("thought").Bool() {
-		f.Thinking(rawjson.Inside(part.Get("text")))
+		f.Thinking(wire.Inner(part.Get("text")))
 		f.Sign("", strings.Clone(signature), false)
 		return
 	}
-	f.Text(rawjson.Inside(part.Get("text")))
+	f.Text(wire.Inner(part.Get("text")))
 }
 
 func (g *streamReader) Whole(f *translate.Flow, root gjson.Result) {

@@ -52,7 +52,7 @@ func (r Reader) Format(field string, v, schema rawjson.Value) error {
 		}
 		r.Request.Output = translate.Output{
 			Kind: "schema", Name: schema.Member("name").Text(), Description: schema.Member("description").Text(),
-			Schema: rawjson.Used(schema.Member("schema")), Strict: rawjson.Used(schema.Member("strict")),
+			Schema: schema.Member("schema").Used(), Strict: schema.Member("strict").Used(),
 		}
 	case "grammar":
 		r.Drop(field)
@@ -97,7 +97,7 @@ func (r Reader) Media(p *translate.Part, url rawjson.Value, kind, field string) 
 	p.Kind, p.Media.Field = translate.MediaPart, r.Path(field)
 	t := url.Text()
 	if t.Empty() {
-		return r.Refuse(field, "a file that lies at the provider cannot be read by another one")
+		return r.Refuse(field, translate.ForeignFile)
 	}
 	if mediaType, data, ok := translate.DataURL(t); ok {
 		if p.Media.Type, p.Media.Data = mediaType, data; data.Empty() {

@@ -49,14 +49,12 @@ func (r reader) request(body rawjson.Value) error {
 				q.Params[translate.MaxTokens] = v
 			}
 		case "top_k": // not OpenAI's, but local engines take it
-			q.Params[translate.TopK] = rawjson.Used(v)
+			q.Params[translate.TopK] = v.Used()
 		case "stop":
 			if v.IsString() {
 				q.Stop = []rawjson.Text{v.Text()}
 			}
-			for _, s := range r.Elements(v) {
-				q.Stop = append(q.Stop, s.Text())
-			}
+			r.Stops(v)
 		case "reasoning_effort":
 			r.Effort(v.Str())
 		case "reasoning": // OpenRouter's
@@ -68,21 +66,21 @@ func (r reader) request(body rawjson.Value) error {
 			err = r.Format(key, v, v.Member("json_schema"))
 		case "n":
 			if n, ok := v.Int(); ok && n != 1 {
-				err = r.Refuse(key, "only one answer can be asked for")
+				err = r.Refuse(key, translate.OneAnswer)
 			}
 		case "logprobs", "top_logprobs":
 			if !v.Absent() && string(v) != "0" {
-				err = r.Refuse(key, "the upstream gives no log probabilities")
+				err = r.Refuse(key, translate.NoLogprobs)
 			}
 		case "modalities":
 			for _, m := range r.Elements(v) {
 				if m.Str() != "text" {
-					err = r.Refuse(key, "the upstream answers in text only")
+					err = r.Refuse(key, translate.TextOnly)
 				}
 			}
 		case "audio":
 			if !v.Absent() {
-				err = r.Refuse(key, "the upstream answers in text only")
+				err = r.Refuse(key, translate.TextOnly)
 			}
 		case "web_search_options":
 			if string(v) != "null" {
@@ -107,7 +105,7 @@ func (r reader) request(body rawjson.Value) error {
 func (r reader) tools(v rawjson.Value) error {
 	for i, t := range r.Elements(v) {
 		r.Enter("tools", i)
-		tool := translate.Tool{Cache: rawjson.Used(t.Member("cache_control"))}
+		tool := translate.Tool{Cache: t.Member("cache_control").Used()}
 		r.DropOthers(t, "type", "function", "custom", "cache_control")
 		switch t.Member("type").Str() {
 		case "function", "":
@@ -118,9 +116,9 @@ func (r reader) tools(v rawjson.Value) error {
 				case "description":
 					tool.Description = m.Text()
 				case "parameters":
-					tool.Schema = rawjson.Used(m)
+					tool.Schema = m.Used()
 				case "strict":
-					tool.Strict = rawjson.Used(m)
+					tool.Strict = m.Used()
 				default:
 					r.DropUsed("function."+key, m)
 				}
@@ -128,7 +126,7 @@ func (r reader) tools(v rawjson.Value) error {
 		case "custom":
 			c := t.Member("custom")
 			tool.Custom, tool.Name = true, c.Member("name").Str()
-			tool.Description, tool.Format = c.Member("description").Text(), rawjson.Used(c.Member("format"))
+			tool.Description, tool.Format = c.Member("description").Text(), c.Member("format").Used()
 		default:
 			r.Drop("type")
 			r.Hosted = r.Path("type")
@@ -166,7 +164,7 @@ func (r reader) choice(v rawjson.Value) error {
 		return r.Allowed(a)
 	default:
 		if !v.Absent() {
-			return r.Refuse("tool_choice", "the choice has no counterpart at this upstream")
+			return r.Refuse("tool_choice", translate.ForeignChoice)
 		}
 	}
 	return nil
@@ -317,53 +315,43 @@ func (r reader) reasoning(f message) {
 
 // content reads a text or a list of content parts.
 func (r reader) content(v rawjson.Value) ([]translate.Part, error) {
-	if v.IsString() {
-		return []translate.Part{{Text: v.Text()}}, nil
+	return r.Content("content", v, r.part)
+}
+
+func (r reader) part(v rawjson.Value) error {
+	p := translate.Part{Cache: v.Member("cache_control").Used()}
+	r.DropOthers(v, "type", "text", "refusal", "image_url", "input_audio", "file", "cache_control", "prompt_cache_breakpoint")
+	if p.Cache == nil && v.Member("prompt_cache_breakpoint").IsObject() {
+		p.Cache = rawjson.Value(`{"type":"ephemeral"}`)
 	}
-	if !v.IsArray() {
-		if v.Absent() {
-			return nil, nil
+	kind := v.Member("type").Str()
+	var err error
+	switch kind {
+	case "text":
+		p.Text = v.Member("text").Text()
+	case "refusal":
+		p.Text = v.Member("refusal").Text()
+	case "image_url":
+		image := v.Member("image_url")
+		p.Media = &translate.Media{Detail: image.Member("detail").Used()}
+		err = r.Media(&p, image.Member("url"), "image/*", "image_url")
+	case "input_audio":
+		audio := v.Member("input_audio")
+		p.Kind = translate.MediaPart
+		p.Media = &translate.Media{Field: r.Path("input_audio"), Type: "audio/" + audio.Member("format").Str(), Data: audio.Member("data").Text()}
+		if p.Media.Data.Empty() {
+			err = r.Malformed("input_audio.data")
 		}
-		return nil, r.Malformed("content")
+	case "file":
+		file := v.Member("file")
+		p.Media = &translate.Media{Name: file.Member("filename").Text()}
+		err = r.Media(&p, file.Member("file_data"), "application/pdf", "file")
+	default:
+		err = r.Refuse("type", "unknown kind of content")
 	}
-	n := len(r.Parts)
-	for i, c := range r.Elements(v) {
-		r.Enter("content", i)
-		p := translate.Part{Cache: rawjson.Used(c.Member("cache_control"))}
-		r.DropOthers(c, "type", "text", "refusal", "image_url", "input_audio", "file", "cache_control", "prompt_cache_breakpoint")
-		if p.Cache == nil && c.Member("prompt_cache_breakpoint").IsObject() {
-			p.Cache = rawjson.Value(`{"type":"ephemeral"}`)
-		}
-		kind := c.Member("type").Str()
-		var err error
-		switch kind {
-		case "text":
-			p.Text = c.Member("text").Text()
-		case "refusal":
-			p.Text = c.Member("refusal").Text()
-		case "image_url":
-			image := c.Member("image_url")
-			p.Media = &translate.Media{Detail: rawjson.Used(image.Member("detail"))}
-			err = r.Media(&p, image.Member("url"), "image/*", "image_url")
-		case "input_audio":
-			audio := c.Member("input_audio")
-			p.Kind = translate.MediaPart
-			p.Media = &translate.Media{Field: r.Path("input_audio"), Type: "audio/" + audio.Member("format").Str(), Data: audio.Member("data").Text()}
-			if p.Media.Data.Empty() {
-				err = r.Malformed("input_audio.data")
-			}
-		case "file":
-			file := c.Member("file")
-			p.Media = &translate.Media{Name: file.Member("filename").Text()}
-			err = r.Media(&p, file.Member("file_data"), "application/pdf", "file")
-		default:
-			err = r.Refuse("type", "unknown kind of content")
-		}
-		if err != nil {
-			return nil, err
-		}
-		r.Add(p)
-		r.Leave()
+	if err != nil {
+		return err
 	}
-	return r.Gather(n), nil
+	r.Add(p)
+	return nil
 }

@@ -20,7 +20,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/translate"
-	"github.com/caddy-llm-cache/caddy-llm-cache/translate/rawjson"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
 // streamReader reads answers of chat completions, in the dialects that servers
@@ -138,20 +138,20 @@ func (c *streamReader) delta(f *translate.Flow, delta gjson.Result, whole bool) 
 		}
 		return true
 	})
-	if rawjson.Inside(reasoning) == "" {
+	if wire.Inner(reasoning) == "" {
 		reasoning = alias
 	}
-	f.Thinking(rawjson.Inside(reasoning))
+	f.Thinking(wire.Inner(reasoning))
 	c.sealed(f, details)
 	if content.IsArray() {
 		content.ForEach(func(_, part gjson.Result) bool {
-			f.Text(rawjson.Inside(part.Get("text")))
+			f.Text(wire.Inner(part.Get("text")))
 			return true
 		})
 	} else {
-		f.Text(rawjson.Inside(content))
+		f.Text(wire.Inner(content))
 	}
-	if s := rawjson.Inside(refusal); s != "" {
+	if s := wire.Inner(refusal); s != "" {
 		f.Refused = true
 		f.Text(s)
 	}

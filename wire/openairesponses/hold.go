@@ -22,7 +22,6 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/translate"
-	"github.com/caddy-llm-cache/caddy-llm-cache/translate/rawjson"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
@@ -61,7 +60,7 @@ func (h *holder) Event(o *translate.Buffer, name string, data []byte, root gjson
 			if h.open[at].delta == nil {
 				h.open[at].name, h.open[at].delta = []byte(name), bytes.Clone(data)
 			}
-			h.open[at].args = append(h.open[at].args, rawjson.Inside(root.Get("delta"))...)
+			h.open[at].args = append(h.open[at].args, wire.Inner(root.Get("delta"))...)
 			return false
 		}
 	case "response.function_call_arguments.done", "response.custom_tool_call_input.done", "response.output_item.done":

@@ -74,14 +74,14 @@ func (r reader) request(body rawjson.Value) error {
 				switch s.Str() {
 				case "reasoning.encrypted_content":
 				case "message.output_text.logprobs":
-					err = r.Refuse(key, "the upstream gives no log probabilities")
+					err = r.Refuse(key, translate.NoLogprobs)
 				default:
 					r.Drop(key)
 				}
 			}
 		case "top_logprobs":
 			if !v.Absent() && string(v) != "0" {
-				err = r.Refuse(key, "the upstream gives no log probabilities")
+				err = r.Refuse(key, translate.NoLogprobs)
 			}
 		case "previous_response_id", "conversation", "prompt":
 			if !v.Absent() {
@@ -123,7 +123,7 @@ func (r reader) choice(v rawjson.Value) error {
 		return r.Allowed(v)
 	default:
 		if !v.Absent() {
-			return r.Refuse("tool_choice", "the choice has no counterpart at this upstream")
+			return r.Refuse("tool_choice", translate.ForeignChoice)
 		}
 	}
 	return nil
@@ -146,9 +146,9 @@ func (r reader) tools(v rawjson.Value, namespace string) error {
 			tool := translate.Tool{
 				ToolName:    translate.ToolName{Namespace: namespace, Name: t.Member("name").Str(), Custom: kind == "custom"},
 				Description: t.Member("description").Text(),
-				Schema:      rawjson.Used(t.Member("parameters")),
-				Strict:      rawjson.Used(t.Member("strict")),
-				Format:      rawjson.Used(t.Member("format")),
+				Schema:      t.Member("parameters").Used(),
+				Strict:      t.Member("strict").Used(),
+				Format:      t.Member("format").Used(),
 			}
 			if tool.Name == "" {
 				return r.Malformed("name")
@@ -224,7 +224,7 @@ func (r reader) item(kind string, item rawjson.Value, results bool) error {
 		p := translate.Part{Kind: translate.ResultPart}
 		p.ID, _ = translate.UnsealID(item.Member("call_id").Str())
 		var err error
-		if p.Content, err = r.content("output", item.Member("output")); err != nil {
+		if p.Content, err = r.Content("output", item.Member("output"), r.part); err != nil {
 			return err
 		}
 		if results {
@@ -235,12 +235,12 @@ func (r reader) item(kind string, item rawjson.Value, results bool) error {
 	case "item_reference":
 		return r.Refuse("type", translate.NotStored)
 	case "compaction", "compaction_summary", "compaction_trigger", "context_compaction":
-		return r.Refuse("type", "a compaction is not understood by another provider")
+		return r.Refuse("type", translate.ForeignCompaction)
 	case "local_shell_call", "shell_call", "apply_patch_call", "computer_call":
-		return r.Refuse("type", "a tool that the provider defines has no counterpart at this upstream")
+		return r.Refuse("type", translate.ForeignTool)
 	default:
 		if strings.HasSuffix(kind, "_output") {
-			return r.Refuse("type", "a tool that the provider defines has no counterpart at this upstream")
+			return r.Refuse("type", translate.ForeignTool)
 		}
 		r.Drop("type")
 	}
@@ -249,7 +249,7 @@ func (r reader) item(kind string, item rawjson.Value, results bool) error {
 
 func (r reader) message(item rawjson.Value) error {
 	r.DropOthers(item, "type", "id", "role", "content", "status")
-	parts, err := r.content("content", item.Member("content"))
+	parts, err := r.Content("content", item.Member("content"), r.part)
 	if err != nil {
 		return err
 	}
@@ -292,48 +292,34 @@ func (r reader) reasoning(item rawjson.Value) translate.Part {
 	return r.Thinking(t, item.Member("encrypted_content").Str())
 }
 
-func (r reader) content(field string, v rawjson.Value) ([]translate.Part, error) {
-	if v.IsString() {
-		return []translate.Part{{Text: v.Text()}}, nil
+func (r reader) part(v rawjson.Value) error {
+	var p translate.Part
+	var err error
+	r.DropOthers(v, "type", "text", "refusal", "annotations", "logprobs", "image_url", "detail", "filename", "file_url", "file_data", "file_id", "prompt_cache_breakpoint")
+	if v.Member("prompt_cache_breakpoint").IsObject() {
+		p.Cache = rawjson.Value(`{"type":"ephemeral"}`)
 	}
-	if !v.IsArray() {
-		if v.Absent() {
-			return nil, nil
+	switch v.Member("type").Str() {
+	case "input_text", "output_text", "text", "summary_text":
+		p.Text = v.Member("text").Text()
+	case "refusal":
+		p.Text = v.Member("refusal").Text()
+	case "input_image":
+		p.Media = &translate.Media{Detail: v.Member("detail").Used()}
+		err = r.Media(&p, v.Member("image_url"), "image/*", "image_url")
+	case "input_file":
+		p.Media = &translate.Media{Name: v.Member("filename").Text()}
+		if url := v.Member("file_url"); url.IsString() {
+			err = r.Media(&p, url, "application/pdf", "file_url")
+		} else {
+			err = r.Media(&p, v.Member("file_data"), "application/pdf", "file_data")
 		}
-		return nil, r.Malformed(field)
+	default:
+		err = r.Refuse("type", "unknown kind of content")
 	}
-	n := len(r.Parts)
-	for i, c := range r.Elements(v) {
-		r.Enter(field, i)
-		var p translate.Part
-		var err error
-		r.DropOthers(c, "type", "text", "refusal", "annotations", "logprobs", "image_url", "detail", "filename", "file_url", "file_data", "file_id", "prompt_cache_breakpoint")
-		if c.Member("prompt_cache_breakpoint").IsObject() {
-			p.Cache = rawjson.Value(`{"type":"ephemeral"}`)
-		}
-		switch c.Member("type").Str() {
-		case "input_text", "output_text", "text", "summary_text":
-			p.Text = c.Member("text").Text()
-		case "refusal":
-			p.Text = c.Member("refusal").Text()
-		case "input_image":
-			p.Media = &translate.Media{Detail: rawjson.Used(c.Member("detail"))}
-			err = r.Media(&p, c.Member("image_url"), "image/*", "image_url")
-		case "input_file":
-			p.Media = &translate.Media{Name: c.Member("filename").Text()}
-			if url := c.Member("file_url"); url.IsString() {
-				err = r.Media(&p, url, "application/pdf", "file_url")
-			} else {
-				err = r.Media(&p, c.Member("file_data"), "application/pdf", "file_data")
-			}
-		default:
-			err = r.Refuse("type", "unknown kind of content")
-		}
-		if err != nil {
-			return nil, err
-		}
-		r.Add(p)
-		r.Leave()
+	if err != nil {
+		return err
 	}
-	return r.Gather(n), nil
+	r.Add(p)
+	return nil
 }

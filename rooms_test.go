@@ -33,7 +33,7 @@ type room struct {
 // import all; of rooms in one another the first counts. free: it does without Caddy and net/http's handlers, so that it can be
 // read, tested and fuzzed alone.
 var rooms = []room{
-	{"wire/sse", nil, true},
+	{"wire/framing", nil, true},
 	{"wire/", []string{"translate", "wire"}, true}, // a folder a format
 	{"wire", nil, true},
 	{"translate", []string{"wire"}, true},

@@ -22,13 +22,13 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire/sse"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/framing"
 )
 
 // dataOf returns the JSON of each event of a stream.
 func dataOf(stream string) (events []gjson.Result) {
-	var p sse.Parser
-	p.Feed([]byte(stream), func(e sse.Event) {
+	var p framing.Parser
+	p.Feed([]byte(stream), func(e framing.Event) {
 		if gjson.ValidBytes(e.Data) {
 			events = append(events, gjson.Parse(string(e.Data)))
 		}

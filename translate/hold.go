@@ -22,7 +22,7 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/translate/rawjson"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire/sse"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/framing"
 )
 
 // Hold passes a stream on in its own format, event by event and member by
@@ -31,8 +31,8 @@ import (
 // that nothing a client's own format can say is lost. A Hold belongs to one
 // goroutine.
 type Hold struct {
-	frames sse.Framer
-	emit   func(sse.Frame)
+	frames framing.Framer
+	emit   func(framing.Frame)
 	held   Holder
 	out    Buffer
 	begun  bool
@@ -85,7 +85,7 @@ func (h *Hold) Feed(p []byte) []byte {
 	if rest := h.frames.Rest(); len(rest) > maxHeld { // an event too long to be read
 		h.held.Flush(&h.out)
 		h.out.Buf = append(h.out.Buf, rest...)
-		h.frames, h.raw = sse.Framer{}, true
+		h.frames, h.raw = framing.Framer{}, true
 	}
 	return h.out.Buf
 }
@@ -97,7 +97,7 @@ func (h *Hold) Close(cut bool) []byte {
 	if cut || h.raw {
 		return nil
 	}
-	h.frames.End(func(f sse.Frame) {
+	h.frames.End(func(f framing.Frame) {
 		if data := bytes.TrimSpace(f.Data); !wire.ValidBytes(data) { // half an event, or [DONE]
 			h.held.Flush(&h.out)
 		}
@@ -117,7 +117,7 @@ func (h *Hold) Ended() bool { return h.ended || h.raw }
 // Failure is nil: errors pass as they are.
 func (h *Hold) Failure() *Failure { return nil }
 
-func (h *Hold) event(f sse.Frame) {
+func (h *Hold) event(f framing.Frame) {
 	data := bytes.TrimSpace(f.Data)
 	switch {
 	case len(f.Raw) == 1 && f.Raw[0] == '\n': // the rest of a line end
@@ -144,7 +144,7 @@ func (h *Hold) event(f sse.Frame) {
 }
 
 // frame appends an event in the bytes that it came in.
-func (o *Buffer) frame(f sse.Frame) { o.Buf, o.passed = append(o.Buf, f.Raw...), true }
+func (o *Buffer) frame(f framing.Frame) { o.Buf, o.passed = append(o.Buf, f.Raw...), true }
 
 // Pass appends an event: in the bytes that it came in, if it is the one that came.
 func (o *Buffer) Pass(name string, data []byte) {

@@ -25,7 +25,7 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/translate"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire/sse"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/framing"
 )
 
 func hold(f wire.Format, data []byte, cuts ...int) []byte {
@@ -60,8 +60,8 @@ func TestHold(t *testing.T) {
 				t.Errorf("%+v, want %+v of\n%s", got, want, out)
 			}
 			pieces := map[string]int{}
-			var p sse.Parser
-			p.Feed(out, func(e sse.Event) {
+			var p framing.Parser
+			p.Feed(out, func(e framing.Event) {
 				root := gjson.ParseBytes(e.Data)
 				if strings.HasSuffix(root.Get("type").Str, "arguments.delta") || root.Get("delta.type").Str == "input_json_delta" {
 					pieces[root.Get("type").Str+root.Get("output_index").Raw+root.Get("index").Raw]++

@@ -22,7 +22,7 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/translate/rawjson"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire/sse"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/framing"
 )
 
 // maxDocument bounds an answer in one piece.
@@ -47,8 +47,8 @@ type AnswerReader interface {
 type Stream struct {
 	flow   Flow
 	read   AnswerReader
-	events sse.Parser
-	emit   func(sse.Event)
+	events framing.Parser
+	emit   func(framing.Event)
 	form   form
 	doc    []byte
 	out    Buffer
@@ -69,7 +69,7 @@ type Buffer struct {
 	Buf []byte
 	// What a [Hold] has read last: the event, its data, and whether it has passed
 	// as it came.
-	came   sse.Frame
+	came   framing.Frame
 	read   []byte
 	passed bool
 }
@@ -143,7 +143,7 @@ func (s *Stream) Close(cut bool) []byte {
 		return s.out.Buf
 	}
 	// Some servers leave out the blank line behind their last event. Half of one is none.
-	s.events.End(func(e sse.Event) {
+	s.events.End(func(e framing.Event) {
 		if data := bytes.TrimSpace(e.Data); string(data) == "[DONE]" || wire.ValidBytes(data) {
 			s.event(e)
 		}
@@ -162,7 +162,7 @@ func (s *Stream) Failure() *Failure { return s.failed }
 // broken ends the answer where it cannot be read any further.
 func (s *Stream) broken(message string) { s.flow.fail(&Failure{Message: message}) }
 
-func (s *Stream) event(e sse.Event) {
+func (s *Stream) event(e framing.Event) {
 	data := bytes.TrimSpace(e.Data)
 	switch {
 	case s.flow.Ended, len(data) == 0:

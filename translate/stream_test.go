@@ -25,7 +25,7 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/translate"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire/sse"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/framing"
 )
 
 // answerFile is a recorded or hand-made answer of an upstream.
@@ -156,12 +156,12 @@ func wellFormedOutput(f wire.Format, stream bool, out []byte) error {
 		}
 	}
 	g := grammar{format: f, fail: fail, open: -1}
-	p := sse.Parser{Comment: func() {
+	p := framing.Parser{Comment: func() {
 		if f == wire.Gemini {
 			fail("a comment for a client of gemini")
 		}
 	}}
-	p.Feed(out, func(e sse.Event) {
+	p.Feed(out, func(e framing.Event) {
 		if string(e.Data) == "[DONE]" && f == wire.OpenAIChat {
 			g.finish()
 			return

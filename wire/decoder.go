@@ -21,7 +21,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire/sse"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/framing"
 )
 
 // Decoder reads an answer on the side, as its bytes pass on to the client. It
@@ -34,8 +34,8 @@ type Decoder struct {
 	traits *Traits
 	stream bool
 	form   answerForm
-	events sse.Parser
-	emit   func(sse.Event)
+	events framing.Parser
+	emit   func(framing.Event)
 	doc    answerDocument
 	answer Answer
 	same   eventTemplate
@@ -135,7 +135,7 @@ func (d *Decoder) Begun() bool { return d.answer.Begun }
 func (d *Decoder) Turn() *Turn { return d.answer.snapshot() }
 
 // event reads one event of a stream.
-func (d *Decoder) event(e sse.Event) {
+func (d *Decoder) event(e framing.Event) {
 	if d.form != answerStream {
 		return
 	}

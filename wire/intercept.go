@@ -20,7 +20,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire/sse"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/framing"
 )
 
 // largestKept bounds the memory that is kept to be used again, in bytes.
@@ -36,8 +36,8 @@ const BlockSize = 300
 type Interceptor struct {
 	m      ClientMessage
 	by     Interception
-	frames sse.Framer
-	emit   func(sse.Frame)
+	frames framing.Framer
+	emit   func(framing.Frame)
 	broken bool // an event is too long to be read: all passes
 }
 
@@ -96,7 +96,7 @@ type InterceptorOptions struct {
 
 // StreamEvent is an event of a stream, with what its data says.
 type StreamEvent struct {
-	sse.Frame
+	framing.Frame
 	Root gjson.Result
 }
 
@@ -128,7 +128,7 @@ func (r *Interceptor) Feed(p []byte) []byte {
 		r.fill()
 		r.broken = true
 		r.m.out = append(r.m.out, r.frames.Rest()...)
-		r.frames = sse.Framer{}
+		r.frames = framing.Framer{}
 	}
 	return r.m.out
 }
@@ -179,7 +179,7 @@ func (r *Interceptor) fill() {
 func (r *ClientMessage) Shift() int { return r.Visible - r.Begun }
 
 // frame reads one event. What is no JSON object passes.
-func (r *Interceptor) frame(f sse.Frame) {
+func (r *Interceptor) frame(f framing.Frame) {
 	if len(f.Raw) == 1 && f.Raw[0] == '\n' { // the rest of a line end
 		if r.m.passed {
 			r.m.Pass(f)
@@ -209,7 +209,7 @@ func (r *Interceptor) frame(f sse.Frame) {
 }
 
 // Pass puts an event out as it came.
-func (r *ClientMessage) Pass(f sse.Frame) { r.out, r.passed = append(r.out, f.Raw...), true }
+func (r *ClientMessage) Pass(f framing.Frame) { r.out, r.passed = append(r.out, f.Raw...), true }
 
 // Put puts an event out.
 func (r *ClientMessage) Put(name string, data []byte) {
@@ -247,7 +247,7 @@ func (r *ClientMessage) Iterations() []Iteration {
 func (r *Interceptor) Next() {
 	r.m.Past = append(r.m.Past, r.m.Now)
 	r.m.Now = Iteration{Opaque: r.m.Full}
-	r.frames = sse.Framer{}
+	r.frames = framing.Framer{}
 	r.by.Next()
 	r.m.Begun = 0
 	r.m.Held = false

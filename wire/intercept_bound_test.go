@@ -23,7 +23,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire/sse"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/framing"
 )
 
 // endless are answers with a call that is kept back to be judged, or with texts
@@ -73,9 +73,9 @@ func TestRelayBounds(t *testing.T) {
 			event := func(data string) []byte { return []byte("data: " + data + "\n\n") }
 			before := heap()
 			r := wire.NewInterceptor(f, relayOptions)
-			p := sse.Parser{Limit: 1 << 30}
+			p := framing.Parser{Limit: 1 << 30}
 			got, whole, ended := 0, false, false
-			emit := func(e sse.Event) {
+			emit := func(e framing.Event) {
 				root := gjson.ParseBytes(e.Data)
 				got += len(root.Get(c.path).Str)
 				data := string(e.Data)
@@ -100,7 +100,7 @@ func TestRelayBounds(t *testing.T) {
 			for range pieces {
 				feed(fmt.Sprintf(c.piece, text))
 			}
-			p = sse.Parser{Limit: p.Limit}
+			p = framing.Parser{Limit: p.Limit}
 			if n := heap() - before; n > 24<<20 {
 				t.Errorf("%d MiB are held", n>>20)
 			}
@@ -137,8 +137,8 @@ func TestRelayManyBlocks(t *testing.T) {
 		t.Errorf("%d blocks and %d parts are remembered", blocks, parts)
 	}
 	next := int64(0)
-	var p sse.Parser
-	p.Feed([]byte(out.String()), func(e sse.Event) {
+	var p framing.Parser
+	p.Feed([]byte(out.String()), func(e framing.Event) {
 		root := gjson.ParseBytes(e.Data)
 		if root.Get("index").Int() != next {
 			t.Fatalf("block %d follows %d", root.Get("index").Int(), next)

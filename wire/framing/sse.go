@@ -12,8 +12,8 @@
 // See the License for the specific language governing permissions and
 // limitations under the License.
 
-// Package sse reads server-sent events from a stream that comes in pieces.
-package sse
+// Package framing reads server-sent events from a stream that comes in pieces.
+package framing
 
 import (
 	"bytes"

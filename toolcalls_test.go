@@ -27,7 +27,7 @@ import (
 
 // dataOf returns the JSON of each event of a stream.
 func dataOf(stream string) (events []gjson.Result) {
-	var p framing.Parser
+	var p framing.SSEFramer
 	p.Feed([]byte(stream), func(e framing.Event) {
 		if gjson.ValidBytes(e.Data) {
 			events = append(events, gjson.Parse(string(e.Data)))

@@ -31,8 +31,8 @@ import (
 // that nothing a client's own format can say is lost. A Hold belongs to one
 // goroutine.
 type Hold struct {
-	frames framing.Framer
-	emit   func(framing.Frame)
+	frames framing.SSEFramer
+	emit   func(framing.Event)
 	held   Holder
 	out    Buffer
 	begun  bool
@@ -58,7 +58,7 @@ const HeldWeight = 8 << 10
 // anyway, streams pass as they are. With joined, the calls of a stream of chat
 // completions go together, in the chunk with the finish_reason.
 func NewHold(f wire.Format, joined bool) *Hold {
-	h := &Hold{}
+	h := &Hold{frames: framing.SSEFramer{Limit: maxHeld}}
 	if h.held = dialectOf(f).Holder(joined); h.held == nil {
 		h.raw = true
 	}
@@ -82,10 +82,10 @@ func (h *Hold) Feed(p []byte) []byte {
 	}
 	h.out.reset()
 	h.frames.Feed(p, h.emit)
-	if rest := h.frames.Rest(); len(rest) > maxHeld { // an event too long to be read
+	if h.frames.Err() != nil { // an event too long to be read
 		h.held.Flush(&h.out)
-		h.out.Buf = append(h.out.Buf, rest...)
-		h.frames, h.raw = framing.Framer{}, true
+		h.out.Buf = append(h.out.Buf, h.frames.Rest()...)
+		h.frames, h.raw = framing.SSEFramer{}, true
 	}
 	return h.out.Buf
 }
@@ -97,7 +97,7 @@ func (h *Hold) Close(cut bool) []byte {
 	if cut || h.raw {
 		return nil
 	}
-	h.frames.End(func(f framing.Frame) {
+	h.frames.End(func(f framing.Event) {
 		if data := bytes.TrimSpace(f.Data); !wire.ValidBytes(data) { // half an event, or [DONE]
 			h.held.Flush(&h.out)
 		}
@@ -117,7 +117,7 @@ func (h *Hold) Ended() bool { return h.ended || h.raw }
 // Failure is nil: errors pass as they are.
 func (h *Hold) Failure() *Failure { return nil }
 
-func (h *Hold) event(f framing.Frame) {
+func (h *Hold) event(f framing.Event) {
 	data := bytes.TrimSpace(f.Data)
 	switch {
 	case len(f.Raw) == 1 && f.Raw[0] == '\n': // the rest of a line end
@@ -144,7 +144,7 @@ func (h *Hold) event(f framing.Frame) {
 }
 
 // frame appends an event in the bytes that it came in.
-func (o *Buffer) frame(f framing.Frame) { o.Buf, o.passed = append(o.Buf, f.Raw...), true }
+func (o *Buffer) frame(f framing.Event) { o.Buf, o.passed = append(o.Buf, f.Raw...), true }
 
 // Pass appends an event: in the bytes that it came in, if it is the one that came.
 func (o *Buffer) Pass(name string, data []byte) {

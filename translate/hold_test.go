@@ -60,7 +60,7 @@ func TestHold(t *testing.T) {
 				t.Errorf("%+v, want %+v of\n%s", got, want, out)
 			}
 			pieces := map[string]int{}
-			var p framing.Parser
+			var p framing.SSEFramer
 			p.Feed(out, func(e framing.Event) {
 				root := gjson.ParseBytes(e.Data)
 				if strings.HasSuffix(root.Get("type").Str, "arguments.delta") || root.Get("delta.type").Str == "input_json_delta" {

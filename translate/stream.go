@@ -47,7 +47,7 @@ type AnswerReader interface {
 type Stream struct {
 	flow   Flow
 	read   AnswerReader
-	events framing.Parser
+	events framing.SSEFramer
 	emit   func(framing.Event)
 	form   form
 	doc    []byte
@@ -69,7 +69,7 @@ type Buffer struct {
 	Buf []byte
 	// What a [Hold] has read last: the event, its data, and whether it has passed
 	// as it came.
-	came   framing.Frame
+	came   framing.Event
 	read   []byte
 	passed bool
 }

@@ -156,12 +156,15 @@ func wellFormedOutput(f wire.Format, stream bool, out []byte) error {
 		}
 	}
 	g := grammar{format: f, fail: fail, open: -1}
-	p := framing.Parser{Comment: func() {
+	p := framing.SSEFramer{Comment: func() {
 		if f == wire.Gemini {
 			fail("a comment for a client of gemini")
 		}
 	}}
 	p.Feed(out, func(e framing.Event) {
+		if e.Data == nil { // a comment
+			return
+		}
 		if string(e.Data) == "[DONE]" && f == wire.OpenAIChat {
 			g.finish()
 			return

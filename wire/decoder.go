@@ -16,7 +16,6 @@ package wire
 
 import (
 	"bytes"
-	"strings"
 	"unsafe"
 
 	"github.com/tidwall/gjson"
@@ -34,9 +33,10 @@ type Decoder struct {
 	traits *Traits
 	stream bool
 	form   answerForm
-	events framing.Parser
+	sse    framing.SSEFramer // what events is for nearly all streams
+	events framing.Framer
 	emit   func(framing.Event)
-	doc    answerDocument
+	doc    framing.Document
 	answer Answer
 	same   eventTemplate
 }
@@ -46,7 +46,7 @@ type answerForm uint8
 
 const (
 	answerUnknown  answerForm = iota // only white space so far
-	answerStream                     // server-sent events
+	answerStream                     // events
 	answerWhole                      // one JSON object
 	answerArray                      // a JSON array of the events of a stream (Gemini)
 	answerFinished                   // nothing more to read, for better or worse
@@ -70,35 +70,36 @@ func (d *Decoder) Feed(p []byte) {
 		if len(p) == 0 {
 			return
 		}
-		if d.form = d.recognise(p[0]); d.form == answerArray {
-			p = p[1:]
-		}
+		d.recognise(p[0])
 	}
 	switch d.form {
-	case answerStream:
+	case answerStream, answerArray:
 		d.events.Feed(p, d.emit)
-		if d.events.Err() != nil {
+		if d.form != answerFinished && d.events.Err() != nil {
 			d.stop()
+		}
+		if d.form == answerFinished {
+			d.sse, d.events = framing.SSEFramer{}, nil
 		}
 	case answerWhole:
 		d.whole(p)
-	case answerArray:
-		d.array(p)
 	}
 }
 
-// recognise tells the form by the first byte. No JSON value begins with the
-// letter of a field of an event, nor with a comment.
-func (d *Decoder) recognise(first byte) answerForm {
-	switch {
+// recognise tells the form by the first byte.
+func (d *Decoder) recognise(first byte) {
+	switch own := d.traits.Framing; {
+	case d.stream && own != nil && own.Begins(first):
+		d.form, d.events = answerStream, own.Framer()
 	case first == '{':
-		return answerWhole
-	case first == '[' && d.traits.ArrayStreams:
-		return answerArray
-	case d.stream || strings.IndexByte("deir:", first) >= 0:
-		return answerStream
+		d.form = answerWhole
+	case d.traits.ArrayStreams && framing.Array{}.Begins(first):
+		d.form, d.events = answerArray, framing.Array{}.Framer()
+	case d.stream || framing.SSE{}.Begins(first):
+		d.form, d.events = answerStream, &d.sse
+	default:
+		d.form = answerFinished
 	}
-	return answerFinished
 }
 
 // End tells that the stream came to its end and was not cut: an event that it broke
@@ -136,7 +137,12 @@ func (d *Decoder) Turn() *Turn { return d.answer.snapshot() }
 
 // event reads one event of a stream.
 func (d *Decoder) event(e framing.Event) {
-	if d.form != answerStream {
+	switch d.form {
+	case answerStream:
+	case answerArray:
+		d.element(e)
+		return
+	default:
 		return
 	}
 	data := bytes.TrimSpace(e.Data)
@@ -182,11 +188,32 @@ func (d *Decoder) event(e framing.Event) {
 	}
 }
 
+// element reads an element of an array, or the bracket that closes it.
+func (d *Decoder) element(e framing.Event) {
+	if e.Data == nil {
+		if d.answer.Ended {
+			d.finish()
+		} else {
+			d.stop()
+		}
+		return
+	}
+	text := answerText(e.Data)
+	if !Valid(text) {
+		d.stop()
+		return
+	}
+	d.codec.Document(&d.answer, gjson.Parse(text))
+	if d.answer.Broken || d.answer.Turn.Failed() {
+		d.stop()
+	}
+}
+
 // whole reads the next bytes of a JSON answer.
 func (d *Decoder) whole(p []byte) {
-	open := !d.doc.closed
-	ok := d.doc.feed(p)
-	if open && d.doc.closed {
+	open := !d.doc.Closed()
+	ok := d.doc.Feed(p)
+	if open && d.doc.Closed() {
 		d.document()
 	}
 	if !ok {
@@ -197,8 +224,7 @@ func (d *Decoder) whole(p []byte) {
 
 // document reads a JSON answer that has come to its end.
 func (d *Decoder) document() {
-	text := d.doc.raw.String()
-	d.doc.raw.Reset()
+	text := d.doc.Take()
 	if !Valid(text) {
 		d.stop()
 		return
@@ -219,7 +245,7 @@ func (d *Decoder) finish() {
 func (d *Decoder) stop() {
 	d.answer.Turn.Done = false
 	d.form = answerFinished
-	d.doc = answerDocument{}
+	d.doc = framing.Document{}
 }
 
 // answerText returns b as a string without copying it. The string, and all

@@ -25,7 +25,7 @@ const (
 func (d *Decoder) Streams() bool { return d.form == answerStream }
 
 // HeldDocument returns the memory that is held of a JSON answer.
-func (d *Decoder) HeldDocument() int { return d.doc.raw.Cap() }
+func (d *Decoder) HeldDocument() int { return d.doc.Held() }
 
 // Forget forgets what the last event tells of the next ones.
 func (d *Decoder) Forget() { d.same = eventTemplate{} }

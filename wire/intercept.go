@@ -37,7 +37,7 @@ type Interceptor struct {
 	m      ClientMessage
 	by     Interception
 	frames framing.Framer
-	emit   func(framing.Frame)
+	emit   func(framing.Event)
 	broken bool // an event is too long to be read: all passes
 }
 
@@ -45,6 +45,7 @@ type Interceptor struct {
 // as far as it has come.
 type ClientMessage struct {
 	Options InterceptorOptions
+	framing framing.Framing
 	Past    []Iteration // the answers before the one that comes now
 	Now     Iteration
 	out     []byte
@@ -96,13 +97,14 @@ type InterceptorOptions struct {
 
 // StreamEvent is an event of a stream, with what its data says.
 type StreamEvent struct {
-	framing.Frame
+	framing.Event
 	Root gjson.Result
 }
 
 // NewInterceptor returns an interceptor of the answers to a request that [View.HidesCalls].
 func NewInterceptor(f Format, o InterceptorOptions) *Interceptor {
-	r := &Interceptor{m: ClientMessage{Options: o}}
+	r := &Interceptor{m: ClientMessage{Options: o, framing: f.Traits().framing()}}
+	r.frames = r.m.framing.Framer()
 	if i := callHider(f); i != nil {
 		r.by = i.Intercept(&r.m)
 	}
@@ -124,11 +126,11 @@ func (r *Interceptor) Feed(p []byte) []byte {
 		return p
 	}
 	r.frames.Feed(p, r.emit)
-	if len(r.frames.Rest()) > maxAnswer {
+	if r.frames.Err() != nil {
 		r.fill()
 		r.broken = true
 		r.m.out = append(r.m.out, r.frames.Rest()...)
-		r.frames = framing.Framer{}
+		r.frames = r.m.framing.Framer()
 	}
 	return r.m.out
 }
@@ -138,7 +140,7 @@ func (r *Interceptor) Feed(p []byte) []byte {
 func (r *Interceptor) End() []byte {
 	r.m.out = r.m.out[:0]
 	r.frames.End(r.emit)
-	if r.m.Held && len(r.m.out) > 0 && !bytes.HasSuffix(r.m.out, []byte("\n\n")) {
+	if _, ok := r.m.framing.(framing.SSE); ok && r.m.Held && len(r.m.out) > 0 && !bytes.HasSuffix(r.m.out, []byte("\n\n")) {
 		r.m.out = append(r.m.out, "\n\n"...) // more will follow
 	}
 	return r.m.out
@@ -179,7 +181,7 @@ func (r *Interceptor) fill() {
 func (r *ClientMessage) Shift() int { return r.Visible - r.Begun }
 
 // frame reads one event. What is no JSON object passes.
-func (r *Interceptor) frame(f framing.Frame) {
+func (r *Interceptor) frame(f framing.Event) {
 	if len(f.Raw) == 1 && f.Raw[0] == '\n' { // the rest of a line end
 		if r.m.passed {
 			r.m.Pass(f)
@@ -196,7 +198,7 @@ func (r *Interceptor) frame(f framing.Frame) {
 		return
 	}
 	f.Data = data
-	of := StreamEvent{Frame: f}
+	of := StreamEvent{Event: f}
 	if data[0] == '{' {
 		text := answerText(data)
 		if !Valid(text) {
@@ -209,14 +211,11 @@ func (r *Interceptor) frame(f framing.Frame) {
 }
 
 // Pass puts an event out as it came.
-func (r *ClientMessage) Pass(f framing.Frame) { r.out, r.passed = append(r.out, f.Raw...), true }
+func (r *ClientMessage) Pass(f framing.Event) { r.out, r.passed = append(r.out, f.Raw...), true }
 
 // Put puts an event out.
 func (r *ClientMessage) Put(name string, data []byte) {
-	if name != "" {
-		r.out = append(append(append(r.out, "event: "...), name...), '\n')
-	}
-	r.out = append(append(append(r.out, "data: "...), data...), "\n\n"...)
+	r.out = r.framing.Append(r.out, name, data)
 }
 
 // Asks reports whether the answer has ended in nothing but calls that are
@@ -247,7 +246,7 @@ func (r *ClientMessage) Iterations() []Iteration {
 func (r *Interceptor) Next() {
 	r.m.Past = append(r.m.Past, r.m.Now)
 	r.m.Now = Iteration{Opaque: r.m.Full}
-	r.frames = framing.Framer{}
+	r.frames = r.m.framing.Framer()
 	r.by.Next()
 	r.m.Begun = 0
 	r.m.Held = false

@@ -73,7 +73,7 @@ func TestRelayBounds(t *testing.T) {
 			event := func(data string) []byte { return []byte("data: " + data + "\n\n") }
 			before := heap()
 			r := wire.NewInterceptor(f, relayOptions)
-			p := framing.Parser{Limit: 1 << 30}
+			p := framing.SSEFramer{Limit: 1 << 30}
 			got, whole, ended := 0, false, false
 			emit := func(e framing.Event) {
 				root := gjson.ParseBytes(e.Data)
@@ -100,7 +100,7 @@ func TestRelayBounds(t *testing.T) {
 			for range pieces {
 				feed(fmt.Sprintf(c.piece, text))
 			}
-			p = framing.Parser{Limit: p.Limit}
+			p = framing.SSEFramer{Limit: p.Limit}
 			if n := heap() - before; n > 24<<20 {
 				t.Errorf("%d MiB are held", n>>20)
 			}
@@ -137,7 +137,7 @@ func TestRelayManyBlocks(t *testing.T) {
 		t.Errorf("%d blocks and %d parts are remembered", blocks, parts)
 	}
 	next := int64(0)
-	var p framing.Parser
+	var p framing.SSEFramer
 	p.Feed([]byte(out.String()), func(e framing.Event) {
 		root := gjson.ParseBytes(e.Data)
 		if root.Get("index").Int() != next {

@@ -18,12 +18,14 @@ import (
 	"bytes"
 	"strings"
 	"unsafe"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/framing"
 )
 
 // maxDepth bounds the nesting of JSON that is read, in requests, in answers and
 // in the strings of both that hold JSON again. Clients' tool inputs and schemas
 // stay far below; what is deeper passes through unread.
-const maxDepth = 512
+const maxDepth = framing.MaxDepth
 
 // Valid reports whether text is one well-formed JSON value, white space around it
 // allowed, that is nested no deeper than 512 levels. It neither recurses nor

@@ -14,6 +14,8 @@
 
 package wire
 
+import "github.com/caddy-llm-cache/caddy-llm-cache/wire/framing"
+
 // Traits are the facts about a format by which the code around it goes. The zero
 // value is that of a format that nobody knows.
 type Traits struct {
@@ -45,6 +47,9 @@ type Traits struct {
 	Alternates bool
 	// ModelInPath: the path names the model, and says whether the answer is streamed.
 	ModelInPath bool
+	// Framing is how a stream puts one event behind the other. Default: server-sent
+	// events.
+	Framing framing.Framing
 	// ArrayStreams: a stream is one JSON array unless the query says alt=sse.
 	ArrayStreams bool
 	// BareStreams: nothing may be added to a stream, neither comment nor event. The
@@ -92,4 +97,12 @@ type Traits struct {
 	// CompactPath is the end of the path under which the provider compacts a
 	// conversation, empty if it does not.
 	CompactPath string
+}
+
+// framing is Framing, or the default.
+func (t *Traits) framing() framing.Framing {
+	if t.Framing == nil {
+		return framing.SSE{}
+	}
+	return t.Framing
 }

@@ -66,7 +66,7 @@ func (r *interception) Event(f wire.StreamEvent) {
 		r.Now.Usage = buckets(f.Root.Get("message.usage"), wire.Usage{})
 		if len(r.Past) == 0 {
 			r.ID = strings.Clone(f.Root.Get("message.id").Str)
-			r.Pass(f.Frame)
+			r.Pass(f.Event)
 		}
 	case "content_block_start":
 		r.startBlock(f)
@@ -91,7 +91,7 @@ func (r *interception) Event(f wire.StreamEvent) {
 			return
 		}
 		if len(r.Past) == 0 {
-			r.Pass(f.Frame)
+			r.Pass(f.Event)
 			return
 		}
 		r.Put("message_delta", ending(r, f.Root, ""))
@@ -100,9 +100,9 @@ func (r *interception) Event(f wire.StreamEvent) {
 			return
 		}
 		r.Ended = true
-		r.Pass(f.Frame)
+		r.Pass(f.Event)
 	default:
-		r.Pass(f.Frame)
+		r.Pass(f.Event)
 	}
 }
 
@@ -157,7 +157,7 @@ func (r *interception) startBlock(f wire.StreamEvent) {
 // showBeyond hands on an event of a block that is not remembered.
 func (r *interception) showBeyond(f wire.StreamEvent) {
 	if !r.Full || r.Shift() == 0 {
-		r.Pass(f.Frame)
+		r.Pass(f.Event)
 		return
 	}
 	r.renumber(f.Data, int(f.Root.Get("index").Int())+r.Shift())
@@ -171,7 +171,7 @@ func (r *interception) show(b *openBlock, f wire.StreamEvent) {
 		r.Keep(len(f.Data))
 		b.frames = append(b.frames, bytes.Clone(f.Data))
 	case int64(b.client) == b.index:
-		r.Pass(f.Frame)
+		r.Pass(f.Event)
 	default:
 		r.renumber(f.Data, b.client)
 	}

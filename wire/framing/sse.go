@@ -12,76 +12,78 @@
 // See the License for the specific language governing permissions and
 // limitations under the License.
 
-// Package framing reads server-sent events from a stream that comes in pieces.
 package framing
 
-import (
-	"bytes"
-	"errors"
-)
-
-// DefaultLimit is the bound on one event where a [Parser] names none: 32 MiB.
-const DefaultLimit = 32 << 20
-
-// ErrTooLarge is the error of a parser that met an event beyond its limit.
-var ErrTooLarge = errors.New("sse: event exceeds the limit")
+import "bytes"
 
 var byteOrderMark = []byte("\xEF\xBB\xBF")
 
-// Event is one event of a stream.
-type Event struct {
-	// Name is the value of the event field, empty if there was none.
-	Name []byte
-	// Data is the value of the data field; several lines are joined by \n.
-	Data []byte
+// SSE are server-sent events: text/event-stream.
+type SSE struct{}
+
+// Begins implements [Framing]. No JSON value begins with the letter of a field of an
+// event, nor with a comment.
+func (SSE) Begins(first byte) bool {
+	switch first {
+	case 'd', 'e', 'i', 'r', ':':
+		return true
+	}
+	return false
 }
 
-// Parser finds the events in a stream that is pushed to it piece by piece,
-// wherever the pieces were cut. Lines may end in \n, \r\n or \r. Comments, the
-// fields id and retry, unknown fields and events without data are skipped, as
-// the standard for event streams says. A line that begins with { is taken for
-// data: Gemini sends errors without a field. An event that the stream breaks off in
-// is never emitted. The zero value is ready to use; a Parser belongs to one
-// goroutine.
-type Parser struct {
-	// Limit bounds an event, in bytes of its name, its data and the line being
-	// read. Default: 32 MiB.
+// Framer implements [Framing].
+func (SSE) Framer() Framer { return &SSEFramer{} }
+
+// Append implements [Framing]. The data must be one line.
+func (SSE) Append(dst []byte, name string, data []byte) []byte {
+	if name != "" {
+		dst = append(append(append(dst, "event: "...), name...), '\n')
+	}
+	return append(append(append(dst, "data: "...), data...), "\n\n"...)
+}
+
+// SSEFramer finds server-sent events. Lines may end in \n, \r\n or \r. Comments, the
+// fields id and retry and unknown fields say nothing, as the standard for event
+// streams has it. A line that begins with { is taken for data: Gemini sends errors
+// without a field. An event ends with the first byte that ends its blank line: where
+// that is a \r, a \n that belongs to it makes an event of its own that says nothing, so
+// that none has to wait for a byte that may never come. No byte is searched twice. The
+// zero value is ready to use.
+type SSEFramer struct {
+	// Limit bounds an event, in bytes. Default: 32 MiB.
 	Limit int
 	// Comment, if set, is called for each line that is a comment, which
 	// upstreams send as a sign of life.
 	Comment func()
 
-	tail []byte // the last line, as long as its end has not come
-
-	// name and data belong to the event being read. Until they are kept they
-	// lie in the bytes fed or in tail, and are good until Feed returns.
-	name, data           []byte
-	nameStore, dataStore []byte
-	nameKept, dataKept   bool
-
-	hasData bool // a data field came, be it empty
-	started bool // the first line is behind
-	skipLF  bool // the last line ended in \r: a \n that follows belongs to it
-	err     error
+	buffer
+	line       int    // where in the event its last line begins
+	name, data part   // of the event
+	lines      int    // of data
+	joined     []byte // the data, if it has several
+	started    bool   // the first line is behind
+	cr         bool   // the byte before was a \r
 }
 
-// Err returns [ErrTooLarge] once an event exceeded the limit, else nil. A
-// parser in error ignores what it is fed.
-func (p *Parser) Err() error { return p.err }
+// part is a part of an event.
+type part struct{ from, to int }
 
-// Feed takes the next bytes of the stream and calls emit for each event that
-// ends in them. Name and Data are good until emit returns: they lie in b where
-// the event does, else in memory that the parser uses again.
-func (p *Parser) Feed(b []byte, emit func(Event)) {
-	if p.err != nil {
+// Feed implements [Framer].
+func (f *SSEFramer) Feed(b []byte, emit func(Event)) {
+	if f.err != nil {
 		return
 	}
-	pos, lf, cr := 0, -1, -1
+	limit := bound(f.Limit)
+	start, pos, lf, cr := 0, 0, -1, -1 // start is where the event begins, or goes on
 	for pos < len(b) {
-		if p.skipLF {
-			p.skipLF = false
+		if f.cr {
+			f.cr = false
 			if b[pos] == '\n' {
 				pos++
+				if f.line = len(f.tail) + pos - start; f.line == 1 {
+					emit(Event{Raw: b[start:pos]})
+					start, f.line = pos, 0
+				}
 				continue
 			}
 		}
@@ -97,129 +99,110 @@ func (p *Parser) Feed(b []byte, emit func(Event)) {
 		if end == len(b) {
 			break
 		}
-		line := b[pos:end]
 		pos = end + 1
-		p.skipLF = end == cr
-		if len(p.tail) > 0 {
-			p.tail = append(p.tail, line...)
-			line = p.tail
-			p.tail = p.tail[:0]
+		f.cr = end == cr
+		event := b[start:pos]
+		if len(f.tail) > 0 {
+			event, start = f.whole(event), pos
 		}
-		if p.take(line, emit); p.err != nil {
+		if len(event) > limit {
+			f.fail(ErrTooLarge, b[start:])
 			return
 		}
+		if f.take(event, len(event)-1) {
+			continue
+		}
+		f.emit(event, emit)
+		f.forget()
+		start = pos
 	}
-	p.keep()
-	p.tail = append(p.tail, b[pos:]...)
-	p.bound(p.tail)
+	f.keep(b[start:], limit)
 }
 
-// End tells that the stream has come to its end, and calls emit for an event that
-// it broke off in: some servers leave out the blank line behind their last one. The
-// standard has such an event dropped; whoever calls End must be able to tell half
-// of one from a whole.
-func (p *Parser) End(emit func(Event)) {
-	if p.err != nil {
+// End implements [Framer].
+func (f *SSEFramer) End(emit func(Event)) {
+	event := f.tail
+	if f.err != nil || len(event) == 0 {
 		return
 	}
-	if len(p.tail) > 0 {
-		line := p.tail
-		p.tail = nil
-		if p.take(line, emit); p.err != nil {
-			return
+	if f.line < len(event) {
+		f.take(event, len(event))
+	}
+	f.emit(event, emit)
+	f.tail = nil
+}
+
+// emit ends the event.
+func (f *SSEFramer) emit(event []byte, emit func(Event)) {
+	e := Event{Raw: event}
+	if f.name.to > 0 {
+		e.Name = event[f.name.from:f.name.to]
+	}
+	switch f.lines {
+	case 0:
+	case 1:
+		e.Data = event[f.data.from:f.data.to]
+	default:
+		e.Data = f.joined
+	}
+	f.line, f.lines, f.name = 0, 0, part{}
+	emit(e)
+	if cap(f.joined) > largestKept {
+		f.joined = nil
+	}
+}
+
+// take reads the last line of what there is of an event, up to end, and reports
+// whether there is anything on it.
+func (f *SSEFramer) take(event []byte, end int) bool {
+	at := f.line
+	f.line = len(event)
+	if !f.started {
+		f.started = true
+		if bytes.HasPrefix(event[at:end], byteOrderMark) {
+			at += len(byteOrderMark)
 		}
 	}
-	p.dispatch(emit)
-}
-
-// take reads one whole line.
-func (p *Parser) take(line []byte, emit func(Event)) {
-	if p.bound(line); p.err != nil {
-		return
-	}
-	if !p.started {
-		p.started = true
-		line = bytes.TrimPrefix(line, byteOrderMark)
-	}
+	line := event[at:end]
 	if len(line) == 0 {
-		p.dispatch(emit)
-		return
+		return false
 	}
-	if line[0] == ':' && p.Comment != nil {
-		p.Comment()
-		return
+	switch line[0] {
+	case ':':
+		if f.Comment != nil {
+			f.Comment()
+		}
+		return true
+	case '{':
+		f.add(event, part{at, end})
+		return true
 	}
-	if line[0] == '{' {
-		p.addData(line)
-		return
-	}
-	field, value := line, []byte(nil)
+	field, value := line, part{end, end}
 	if i := bytes.IndexByte(line, ':'); i >= 0 {
-		field, value = line[:i], line[i+1:]
-		if len(value) > 0 && value[0] == ' ' {
-			value = value[1:]
+		field, value.from = line[:i], at+i+1
+		if value.from < end && event[value.from] == ' ' {
+			value.from++
 		}
 	}
 	switch string(field) {
 	case "event":
-		p.name, p.nameKept = value, false
+		f.name = value
 	case "data":
-		p.addData(value)
+		f.add(event, value)
 	}
+	return true
 }
 
-func (p *Parser) addData(value []byte) {
-	if !p.hasData {
-		p.data, p.hasData = value, true
+// add adds a line to the data.
+func (f *SSEFramer) add(event []byte, value part) {
+	switch f.lines++; f.lines {
+	case 1:
+		f.data = value
 		return
+	case 2:
+		f.joined = append(f.joined[:0], event[f.data.from:f.data.to]...)
 	}
-	p.keepData()
-	p.dataStore = append(p.dataStore, '\n')
-	p.dataStore = append(p.dataStore, value...)
-	p.data = p.dataStore
-}
-
-// dispatch ends the event.
-func (p *Parser) dispatch(emit func(Event)) {
-	e, ok := Event{p.name, p.data}, p.hasData
-	p.name, p.data = nil, nil
-	p.nameKept, p.dataKept, p.hasData = false, false, false
-	if ok {
-		emit(e)
-	}
-}
-
-// bound puts the parser in error if the event would exceed the limit with
-// line. What holds for a part of a line holds for the whole, so that it does
-// not matter where the stream was cut.
-func (p *Parser) bound(line []byte) {
-	limit := p.Limit
-	if limit <= 0 {
-		limit = DefaultLimit
-	}
-	if len(line)+len(p.name)+len(p.data) <= limit {
-		return
-	}
-	*p = Parser{Limit: p.Limit, Comment: p.Comment, err: ErrTooLarge}
-}
-
-// keep moves an unfinished event out of the bytes fed and out of tail.
-func (p *Parser) keep() {
-	if len(p.name) > 0 && !p.nameKept {
-		p.nameStore = append(p.nameStore[:0], p.name...)
-		p.name, p.nameKept = p.nameStore, true
-	}
-	if p.hasData {
-		p.keepData()
-	}
-}
-
-func (p *Parser) keepData() {
-	if p.dataKept {
-		return
-	}
-	p.dataStore = append(p.dataStore[:0], p.data...)
-	p.data, p.dataKept = p.dataStore, true
+	f.joined = append(append(f.joined, '\n'), event[value.from:value.to]...)
 }
 
 // next returns the index of the first c in b[from:], len(b) if there is none.

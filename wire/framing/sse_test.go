@@ -24,13 +24,15 @@ import (
 )
 
 // read feeds the pieces, each in a buffer that is overwritten after Feed, and
-// returns the events as "name|data".
-func read(p *Parser, pieces ...string) []string {
+// returns those that say anything as "name|data".
+func read(p Framer, pieces ...string) []string {
 	var events []string
 	for _, piece := range pieces {
 		b := []byte(piece)
 		p.Feed(b, func(e Event) {
-			events = append(events, string(e.Name)+"|"+string(e.Data))
+			if e.Data != nil {
+				events = append(events, string(e.Name)+"|"+string(e.Data))
+			}
 		})
 		for i := range b {
 			b[i] = '#'
@@ -39,7 +41,7 @@ func read(p *Parser, pieces ...string) []string {
 	return events
 }
 
-func TestParser(t *testing.T) {
+func TestSSE(t *testing.T) {
 	for _, c := range []struct {
 		name, stream string
 		want         []string
@@ -68,14 +70,14 @@ func TestParser(t *testing.T) {
 		{"blank lines", "\n\n\r\n\rdata: a\n\n\n\n", []string{"|a"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if got := read(&Parser{}, c.stream); !slices.Equal(got, c.want) {
+			if got := read(&SSEFramer{}, c.stream); !slices.Equal(got, c.want) {
 				t.Errorf("whole: got %q, want %q", got, c.want)
 			}
-			if got := read(&Parser{}, strings.Split(c.stream, "")...); !slices.Equal(got, c.want) {
+			if got := read(&SSEFramer{}, strings.Split(c.stream, "")...); !slices.Equal(got, c.want) {
 				t.Errorf("byte by byte: got %q, want %q", got, c.want)
 			}
 			for i := range len(c.stream) {
-				if got := read(&Parser{}, c.stream[:i], c.stream[i:]); !slices.Equal(got, c.want) {
+				if got := read(&SSEFramer{}, c.stream[:i], c.stream[i:]); !slices.Equal(got, c.want) {
 					t.Errorf("cut at %d: got %q, want %q", i, got, c.want)
 				}
 			}
@@ -83,8 +85,8 @@ func TestParser(t *testing.T) {
 	}
 }
 
-// TestParserEnd: what a stream breaks off in is emitted only on demand.
-func TestParserEnd(t *testing.T) {
+// TestSSEEnd: what a stream breaks off in is emitted only on demand.
+func TestSSEEnd(t *testing.T) {
 	for stream, want := range map[string][]string{
 		"":                                  nil,
 		"data: a\n\n":                       {"|a"},
@@ -97,9 +99,13 @@ func TestParserEnd(t *testing.T) {
 		"data: a\n\n{\"error\":\"half\"}\n": {"|a", `|{"error":"half"}`},
 	} {
 		for i := range len(stream) + 1 {
-			p := &Parser{}
+			p := &SSEFramer{}
 			got := read(p, stream[:i], stream[i:])
-			p.End(func(e Event) { got = append(got, string(e.Name)+"|"+string(e.Data)) })
+			p.End(func(e Event) {
+				if e.Data != nil {
+					got = append(got, string(e.Name)+"|"+string(e.Data))
+				}
+			})
 			if !slices.Equal(got, want) {
 				t.Errorf("%q cut at %d: got %q, want %q", stream, i, got, want)
 			}
@@ -107,26 +113,29 @@ func TestParserEnd(t *testing.T) {
 	}
 }
 
-func TestParserLimit(t *testing.T) {
+func TestSSELimit(t *testing.T) {
 	const limit = 20
 	for _, c := range []struct {
 		name, stream string
 		want         []string
 		fails        bool
 	}{
-		{"at the limit", "data: " + strings.Repeat("a", limit-6) + "\n\n", []string{"|" + strings.Repeat("a", limit-6)}, false},
-		{"long line", "data: b\n\ndata: " + strings.Repeat("a", limit-5) + "\n\ndata: c\n\n", []string{"|b"}, true},
+		{"at the limit", "data: " + strings.Repeat("a", limit-8) + "\n\n", []string{"|" + strings.Repeat("a", limit-8)}, false},
+		{"long line", "data: b\n\ndata: " + strings.Repeat("a", limit-7) + "\n\ndata: c\n\n", []string{"|b"}, true},
 		{"long comment", ":" + strings.Repeat("a", limit) + "\n\ndata: c\n\n", nil, true},
 		{"many lines", strings.Repeat("data: a\n", limit) + "\n", nil, true},
-		{"long name", "event: 123456789012\ndata: 12\n\ndata: c\n\n", []string{"123456789012|12", "|c"}, false},
-		{"longer name", "event: 123456789012\ndata: 123\n\ndata: c\n\n", nil, true},
+		{"long name", "event: 12\ndata: 12\n\ndata: c\n\n", []string{"12|12", "|c"}, false},
+		{"longer name", "event: 12\ndata: 123\n\ndata: c\n\n", nil, true},
 		{"many events", strings.Repeat("data: a\n\n", 3), []string{"|a", "|a", "|a"}, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			for _, pieces := range [][]string{{c.stream}, strings.Split(c.stream, "")} {
-				p := &Parser{Limit: limit}
+				p := &SSEFramer{Limit: limit}
 				if got := read(p, pieces...); !slices.Equal(got, c.want) {
 					t.Errorf("in %d pieces: got %q, want %q", len(pieces), got, c.want)
+				}
+				if c.fails && string(p.Rest()) == "" {
+					t.Error("what was not read is gone")
 				}
 				if got := errors.Is(p.Err(), ErrTooLarge); got != c.fails {
 					t.Errorf("in %d pieces: error %v", len(pieces), p.Err())
@@ -135,7 +144,7 @@ func TestParserLimit(t *testing.T) {
 		})
 	}
 	t.Run("default", func(t *testing.T) {
-		p, piece := &Parser{}, bytes.Repeat([]byte("a"), 1<<20)
+		p, piece := &SSEFramer{}, bytes.Repeat([]byte("a"), 1<<20)
 		p.Feed([]byte("data: "), nil)
 		for range DefaultLimit/len(piece) - 1 {
 			p.Feed(piece, nil)
@@ -152,7 +161,7 @@ func TestParserLimit(t *testing.T) {
 
 // An event that is fed whole lies in the bytes fed; one that is cut goes
 // through memory that is used again.
-func TestParserAllocations(t *testing.T) {
+func TestSSEAllocations(t *testing.T) {
 	for _, pieces := range []string{
 		"event: a\ndata: {\"b\":1}\n\n",
 		"event: a\nda|ta: {\"b\"|:1}\n\n",
@@ -162,7 +171,7 @@ func TestParserAllocations(t *testing.T) {
 		for piece := range strings.SplitSeq(pieces, "|") {
 			feed = append(feed, []byte(piece))
 		}
-		p, n := &Parser{}, 0
+		p, n := &SSEFramer{}, 0
 		emit := func(Event) { n++ }
 		one := func() {
 			for _, b := range feed {
@@ -177,6 +186,101 @@ func TestParserAllocations(t *testing.T) {
 			t.Errorf("%q: %d events", pieces, n)
 		}
 	}
+}
+
+// frames feeds the pieces, each in a buffer that is overwritten after Feed, and
+// returns the frames as "raw|name|data".
+func frames(pieces ...string) (out []string) {
+	var f SSEFramer
+	emit := func(f Event) { out = append(out, string(f.Raw)+"|"+string(f.Name)+"|"+string(f.Data)) }
+	for _, piece := range pieces {
+		b := []byte(piece)
+		f.Feed(b, emit)
+		for i := range b {
+			b[i] = '#'
+		}
+	}
+	f.End(emit)
+	return out
+}
+
+// TestSSERaw: wherever a stream is cut, the frames are the same, and together
+// they are the stream.
+func TestSSERaw(t *testing.T) {
+	for _, c := range []struct {
+		stream string
+		want   []string
+	}{
+		{"", nil},
+		{"data: a\n\n", []string{"data: a\n\n||a"}},
+		{"event: x\r\ndata: a\r\n\r\ndata: b\r\n\r\n", []string{"event: x\r\ndata: a\r\n\r|x|a", "\n||", "data: b\r\n\r||b", "\n||"}},
+		{"data: a\r\rdata: b\r\r", []string{"data: a\r\r||a", "data: b\r\r||b"}},
+		{"data: a\rdata: b\r\n\n", []string{"data: a\rdata: b\r\n\n||a\nb"}},
+		{"\n\ndata: a\n\n", []string{"\n||", "\n||", "data: a\n\n||a"}},
+		{": c\n\n{\"error\":1}\n\n", []string{": c\n\n||", "{\"error\":1}\n\n||{\"error\":1}"}},
+		{"\xEF\xBB\xBFdata: a\n\nid: 1\n", []string{"\xEF\xBB\xBFdata: a\n\n||a", "id: 1\n||"}},
+		{"data: a\n\ndata: b", []string{"data: a\n\n||a", "data: b||b"}},
+		{"data: a\n\nevent: e\ndata: b\n", []string{"data: a\n\n||a", "event: e\ndata: b\n|e|b"}},
+		{"data: a\n\r", []string{"data: a\n\r||a"}},
+	} {
+		if got := frames(c.stream); !slices.Equal(got, c.want) {
+			t.Errorf("%q: got %q, want %q", c.stream, got, c.want)
+		}
+		if got := frames(strings.Split(c.stream, "")...); !slices.Equal(got, c.want) {
+			t.Errorf("%q byte by byte: got %q, want %q", c.stream, got, c.want)
+		}
+		for i := range len(c.stream) {
+			if got := frames(c.stream[:i], c.stream[i:]); !slices.Equal(got, c.want) {
+				t.Errorf("%q cut at %d: got %q, want %q", c.stream, i, got, c.want)
+			}
+		}
+	}
+}
+
+// An event is there with the last byte that it needs, and no byte is searched
+// twice: a long event costs its length, not its square.
+func TestSSELooksOnce(t *testing.T) {
+	var f SSEFramer
+	var got []string
+	emit := func(e Event) { got = append(got, string(e.Data)) }
+	f.Feed([]byte("data: a\r\n\r"), emit)
+	if len(got) != 1 {
+		t.Error("an event waits for a byte that may never come")
+	}
+	f.Feed([]byte("\ndata: "), emit)
+	for range 100 {
+		f.Feed([]byte("bbbb"), emit)
+		for i := range f.Rest() { // whoever looked here again would find ends
+			f.Rest()[i] = '\n'
+		}
+	}
+	f.Feed([]byte("\n\n"), emit)
+	if len(got) != 3 || len(f.Rest()) != 0 {
+		t.Errorf("events %q, %q is left", got, f.Rest())
+	}
+}
+
+func FuzzSSERaw(f *testing.F) {
+	f.Add("event: a\r\ndata: b\r\n\r\n: c\n\ndata: d\rdata\r\r", 3)
+	f.Add("data\n\nevent:\ndata: \n\r", 2)
+	f.Fuzz(func(t *testing.T, stream string, n int) {
+		want := frames(stream)
+		var whole strings.Builder
+		var pieces []string
+		for piece := range slices.Chunk([]byte(stream), max(n, 1)) {
+			pieces = append(pieces, string(piece))
+		}
+		if got := frames(pieces...); !slices.Equal(got, want) {
+			t.Errorf("in pieces of %d: got %q, want %q", n, got, want)
+		}
+		var fr SSEFramer
+		emit := func(f Event) { whole.Write(f.Raw) }
+		fr.Feed([]byte(stream), emit)
+		fr.End(emit)
+		if whole.String() != stream {
+			t.Errorf("%q came out of %q", whole.String(), stream)
+		}
+	})
 }
 
 // reference reads a whole stream line by line, as the standard words it; but bare
@@ -196,7 +300,7 @@ func reference(stream string) []string {
 				events = append(events, name+"|"+strings.TrimSuffix(data, "\n"))
 			}
 			name, data = "", ""
-		case line[0] == '{': // see [Parser]
+		case line[0] == '{': // see [SSEFramer]
 			data += line + "\n"
 		case field == "event":
 			name = value
@@ -207,7 +311,7 @@ func reference(stream string) []string {
 	return events
 }
 
-func FuzzParser(f *testing.F) {
+func FuzzSSE(f *testing.F) {
 	f.Add("event: a\r\ndata: b\r\n\r\n: c\n\ndata: d\rdata\r\r", 3)
 	f.Add("\xEF\xBB\xBFdata:x\n\ndata: y", 1)
 	f.Add("data\n\nevent:\ndata: \n\n", 2)
@@ -215,29 +319,29 @@ func FuzzParser(f *testing.F) {
 	f.Add("event: a\n{\"error\":1}\n\n", 9)
 	f.Fuzz(func(t *testing.T, stream string, n int) {
 		want := reference(stream)
-		if got := read(&Parser{}, stream); !slices.Equal(got, want) {
+		if got := read(&SSEFramer{}, stream); !slices.Equal(got, want) {
 			t.Errorf("whole: got %q, want %q", got, want)
 		}
-		if got := read(&Parser{}, strings.SplitAfter(stream, "")...); !slices.Equal(got, want) {
+		if got := read(&SSEFramer{}, strings.SplitAfter(stream, "")...); !slices.Equal(got, want) {
 			t.Errorf("character by character: got %q, want %q", got, want)
 		}
 		var pieces []string
 		for piece := range slices.Chunk([]byte(stream), max(n, 1)) {
 			pieces = append(pieces, string(piece))
 		}
-		if got := read(&Parser{}, pieces...); !slices.Equal(got, want) {
+		if got := read(&SSEFramer{}, pieces...); !slices.Equal(got, want) {
 			t.Errorf("in pieces of %d: got %q, want %q", n, got, want)
 		}
 	})
 }
 
-func BenchmarkParser(b *testing.B) {
+func BenchmarkSSE(b *testing.B) {
 	event := "event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"type\":\"text_delta\",\"text\":\" word\"}}\n\n"
 	const events = 64
 	stream := []byte(strings.Repeat(event, events))
 	for _, size := range []int{len(stream), 1000, 16} {
 		b.Run(fmt.Sprintf("pieces=%d", size), func(b *testing.B) {
-			p, n := &Parser{}, 0
+			p, n := &SSEFramer{}, 0
 			emit := func(Event) { n++ }
 			b.SetBytes(int64(len(stream)))
 			b.ReportAllocs()

@@ -70,7 +70,7 @@ func (r *interception) Failure(kind, message string) []byte {
 
 func (r *interception) Event(f wire.StreamEvent) {
 	if !f.Root.Exists() {
-		r.Pass(f.Frame)
+		r.Pass(f.Event)
 		return
 	}
 	r.envelope(f.Root)
@@ -80,10 +80,10 @@ func (r *interception) Event(f wire.StreamEvent) {
 	case r.Held: // more of the usage
 	case candidate.Get("index").Int() != 0 || len(candidates.Array()) > 1: // several were asked for
 		r.Now.Opaque = true
-		r.Pass(f.Frame)
+		r.Pass(f.Event)
 	case !candidate.Exists():
 		if len(r.Past) == 0 || f.Root.Get("error").Exists() {
-			r.Pass(f.Frame)
+			r.Pass(f.Event)
 			return
 		}
 		r.Put("", r.chunk(f.Root, gjson.Result{}, nil, false))
@@ -119,7 +119,7 @@ func (r *interception) candidate(f wire.StreamEvent, candidate gjson.Result) {
 	}
 	switch {
 	case hidden == 0 && len(r.Past) == 0:
-		r.Pass(f.Frame)
+		r.Pass(f.Event)
 	case hidden == 0:
 		r.Put("", r.chunk(f.Root, candidate, nil, false))
 	case len(shown) > 0:

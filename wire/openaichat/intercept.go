@@ -73,7 +73,7 @@ func (r *interception) Event(f wire.StreamEvent) {
 			}
 			r.Ended = true
 		}
-		r.Pass(f.Frame)
+		r.Pass(f.Event)
 		return
 	}
 	if id := f.Root.Get("id"); r.ID == "" {
@@ -86,14 +86,14 @@ func (r *interception) Event(f wire.StreamEvent) {
 	switch {
 	case choice.Get("index").Int() != 0: // several were asked for
 		r.Now.Opaque = true
-		r.Pass(f.Frame)
+		r.Pass(f.Event)
 	case !choice.Exists():
 		if r.Held {
 			r.Last = bytes.Clone(f.Data) // where the usage goes
 			return
 		}
 		if len(r.Past) == 0 || !f.Root.Get("usage").IsObject() {
-			r.Pass(f.Frame)
+			r.Pass(f.Event)
 			return
 		}
 		r.Put("", r.chunk(f.Root, gjson.Result{}, nil, nil))
@@ -110,7 +110,7 @@ func (r *interception) choice(f wire.StreamEvent, choice gjson.Result) {
 	finish := choice.Get("finish_reason").Str
 	if len(r.Past) == 0 && finish == "" && !calls.IsArray() {
 		r.role = r.role || delta.Get("role").Exists()
-		r.Pass(f.Frame)
+		r.Pass(f.Event)
 		return
 	}
 	var shown []byte
@@ -134,7 +134,7 @@ func (r *interception) choice(f wire.StreamEvent, choice gjson.Result) {
 		}
 	}
 	if len(r.Past) == 0 && !calls.IsArray() && len(shown) == 0 {
-		r.Pass(f.Frame)
+		r.Pass(f.Event)
 		return
 	}
 	if !says && len(shown) == 0 && finish == "" && calls.IsArray() {

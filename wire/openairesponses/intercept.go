@@ -75,7 +75,7 @@ func (r *interception) Failure(kind, message string) []byte {
 func (r *interception) Event(f wire.StreamEvent) {
 	if !f.Root.Exists() { // [DONE], of some servers
 		if !r.Held {
-			r.Pass(f.Frame)
+			r.Pass(f.Event)
 		}
 		return
 	}
@@ -229,7 +229,7 @@ func (r *interception) tell(f wire.StreamEvent, b *openItem) {
 		set("output_index", int64(b.client))
 	}
 	if with == nil && f.Raw != nil {
-		r.Pass(f.Frame)
+		r.Pass(f.Event)
 		return
 	}
 	r.Put(f.Root.Get("type").Str, wire.Rewrite(f.Root, nil, with))

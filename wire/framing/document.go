@@ -12,15 +12,15 @@
 // See the License for the specific language governing permissions and
 // limitations under the License.
 
-package wire
+package framing
 
 import (
 	"bytes"
 	"strings"
 )
 
-// answerNesting follows the nesting of a JSON text that comes in pieces.
-type answerNesting struct {
+// nesting follows the nesting of a JSON text that comes in pieces.
+type nesting struct {
 	depth             int
 	inString, escaped bool
 }
@@ -28,7 +28,7 @@ type answerNesting struct {
 // next reads p and returns the index behind the byte that closes the text's
 // outermost value, -1 if that byte is still to come. It returns false if the
 // nesting is too deep.
-func (n *answerNesting) next(p []byte) (int, bool) {
+func (n *nesting) next(p []byte) (int, bool) {
 	for i := 0; i < len(p); i++ {
 		if n.escaped {
 			n.escaped = false
@@ -48,7 +48,7 @@ func (n *answerNesting) next(p []byte) (int, bool) {
 		case '"':
 			n.inString = true
 		case '{', '[':
-			if n.depth++; n.depth > maxDepth {
+			if n.depth++; n.depth > MaxDepth {
 				return -1, false
 			}
 		case '}', ']':
@@ -60,36 +60,45 @@ func (n *answerNesting) next(p []byte) (int, bool) {
 	return -1, true
 }
 
-// answerDocument gathers a JSON object that comes in pieces and knows its end
-// without reading any byte twice.
-type answerDocument struct {
+// Document gathers a JSON object that comes in pieces and knows its end
+// without reading any byte twice. The zero value is ready to use.
+type Document struct {
+	// Limit bounds the object, in bytes. Default: 32 MiB.
+	Limit int
+
 	raw     strings.Builder
-	nesting answerNesting
+	nesting nesting
 	closed  bool
 }
 
-// feed takes the next bytes. It returns false if the object is too large or too
+// Feed takes the next bytes. It returns false if the object is too large or too
 // deep, or if something other than white space follows it.
-func (d *answerDocument) feed(p []byte) bool {
-	rest, ok := d.take(p)
-	return ok && len(bytes.TrimLeft(rest, " \t\r\n")) == 0
+func (d *Document) Feed(p []byte) bool {
+	if !d.closed {
+		end, ok := d.nesting.next(p)
+		if end < 0 {
+			end = len(p)
+		} else {
+			d.closed = true
+		}
+		if !ok || d.raw.Len()+end > bound(d.Limit) {
+			return false
+		}
+		d.raw.Write(p[:end])
+		p = p[end:]
+	}
+	return len(bytes.TrimLeft(p, " \t\r\n")) == 0
 }
 
-// take takes the next bytes up to the object's end and returns those behind it.
-// It returns false if the object is too large or too deep.
-func (d *answerDocument) take(p []byte) ([]byte, bool) {
-	if d.closed {
-		return p, true
-	}
-	end, ok := d.nesting.next(p)
-	if end < 0 {
-		end = len(p)
-	} else {
-		d.closed = true
-	}
-	if !ok || d.raw.Len()+end > maxAnswer {
-		return nil, false
-	}
-	d.raw.Write(p[:end])
-	return p[end:], true
+// Closed reports whether the object has come to its end.
+func (d *Document) Closed() bool { return d.closed }
+
+// Held returns the memory that is held, in bytes.
+func (d *Document) Held() int { return d.raw.Cap() }
+
+// Take returns the object, which is forgotten.
+func (d *Document) Take() string {
+	text := d.raw.String()
+	d.raw.Reset()
+	return text
 }

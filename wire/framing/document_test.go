@@ -12,7 +12,7 @@
 // See the License for the specific language governing permissions and
 // limitations under the License.
 
-package wire
+package framing
 
 import (
 	"slices"
@@ -22,11 +22,11 @@ import (
 
 // The end of a document is found without reading a byte again: it is found
 // even if the bytes fed before are gone.
-func TestDecoderReadsOnce(t *testing.T) {
-	var d answerDocument
+func TestDocumentReadsOnce(t *testing.T) {
+	var d Document
 	answer := []byte("{\"a\":[\"" + strings.Repeat("x\\\"{", 1<<18) + "\"]}")
 	for p := range slices.Chunk(answer[:len(answer)-1], 100) {
-		if !d.feed(p) || d.closed {
+		if !d.Feed(p) || d.closed {
 			t.Fatal("closed too early")
 		}
 	}
@@ -34,7 +34,7 @@ func TestDecoderReadsOnce(t *testing.T) {
 		t.Fatalf("holds %d of %d bytes", d.raw.Len(), len(answer)-1)
 	}
 	d.raw.Reset()
-	if !d.feed(answer[len(answer)-1:]) || !d.closed {
+	if !d.Feed(answer[len(answer)-1:]) || !d.closed {
 		t.Fatal("not closed")
 	}
 }

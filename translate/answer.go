@@ -16,17 +16,24 @@ package translate
 
 // Collected is an answer that is gathered as its events come.
 type Collected struct {
-	Flow   *Flow
+	// Flow is where the events come from.
+	Flow *Flow
+	// Answer is what is known of the answer, nil before it has started.
 	Answer *Answer
+	// Blocks are its blocks, with their contents.
 	Blocks []*Block
 }
 
+// Start takes the beginning of an answer.
 func (c *Collected) Start(m *Answer) { c.Answer = m }
 
+// Open takes a block.
 func (c *Collected) Open(b *Block) { c.Blocks = append(c.Blocks, b) }
 
+// Delta takes more of a block.
 func (c *Collected) Delta(b *Block, text string) { b.Content = append(b.Content, text...) }
 
+// Has reports whether there is a call, or a block of another kind that is not empty.
 func (c *Collected) Has(kind BlockKind) bool {
 	for _, b := range c.Blocks {
 		if b.Kind == kind && (len(b.Content) > 0 || kind == CallBlock) {

@@ -75,7 +75,7 @@ type Rules struct {
 	// NameLimit is the longest name of a tool by default, Dots: it may have dots and
 	// colons in it, but must begin with a letter.
 	NameLimit int
-	Dots      bool
+	Dots      bool // see NameLimit
 	// IDLimit is the longest id of a call, 0 for ids that may be anything.
 	IDLimit int
 	// IDPrefix is what the ids of answers begin with, if anything.
@@ -105,7 +105,7 @@ type Rules struct {
 	// Key is the header of the credential, empty for a bearer token, which tokens of
 	// accounts are anyway if Bearer is set.
 	Key    string
-	Bearer bool
+	Bearer bool // see Key
 	// Version is a header that each request must have, and its value.
 	Version [2]string
 	// Provider names those who have several formats.

@@ -43,6 +43,7 @@ type Failure struct {
 // Fault is what went wrong, in the terms that all APIs share.
 type Fault uint8
 
+// What can go wrong.
 const (
 	FaultUnknown Fault = iota
 	FaultInvalid

@@ -16,9 +16,11 @@ package translate
 
 import "github.com/caddy-llm-cache/caddy-llm-cache/wire"
 
-// Words are how an API calls a fault: its status, its type and its code.
+// Words are how an API calls a fault: the HTTP status, the type or state, and the code.
 type Words struct {
-	Status     int
+	// Status is the HTTP status.
+	Status int
+	// Type is the name of the type or state, Code that of the code if the API has any.
 	Type, Code string
 }
 

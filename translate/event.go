@@ -22,32 +22,44 @@ import "github.com/caddy-llm-cache/caddy-llm-cache/wire"
 // that order; a writer of another gets them.
 
 // AnswerWriter puts an answer into a client's format. It is called in this order:
-// start, then open, delta and close for each block in turn, then finish; ping
-// at any time; fail at any time in the place of all that would follow.
+// Start, then Open, Delta and Close for each block in turn, then Finish; Ping
+// at any time; Fail at any time in the place of all that would follow.
 type AnswerWriter interface {
+	// Start begins the answer.
 	Start(m *Answer)
+	// Open begins a block.
 	Open(b *Block)
 	// Delta takes more of an open block. The text is the inside of a JSON
 	// string, escapes and all: such pieces may be put together and stay valid.
-	// It is gone when delta returns.
+	// It is gone when Delta returns.
 	Delta(b *Block, text string)
+	// Close ends a block: its signature is known.
 	Close(b *Block)
+	// Finish ends the answer: why, and what it cost, is known.
 	Finish(m *Answer)
+	// Fail ends the answer in an error.
 	Fail(f *Failure)
+	// Ping passes on that the upstream still works.
 	Ping()
 }
 
 // Answer is what is known of an answer as a whole.
 type Answer struct {
+	// ID and Model are as the client is to get them.
 	ID, Model string
+	// Usage is what is known of the tokens, Reasoning those of the output that were
+	// reasoning.
 	Usage     wire.Usage
-	Reasoning int64 // tokens of the output that were reasoning
-	stop      StopReason
-	Sequence  string // the stop sequence that was met, escaped
-	calls     int
-	Started   bool
-	Written   bool // something was written
-	Refused   bool
+	Reasoning int64
+	// Sequence is the stop sequence that was met, escaped.
+	Sequence string
+	// Started: the client has got its beginning, Written: and a block.
+	Started, Written bool
+	// Refused: the model has said in a member of its own that it will not answer.
+	Refused bool
+
+	stop  StopReason
+	calls int
 }
 
 // Reason is why the answer ended. APIs differ in whether a call has a reason of
@@ -69,6 +81,7 @@ func (m *Answer) Reason() StopReason {
 // BlockKind is what a block of an answer is.
 type BlockKind uint8
 
+// The kinds of blocks.
 const (
 	TextBlock BlockKind = iota
 	ThinkingBlock
@@ -77,16 +90,18 @@ const (
 
 // Block is one block of an answer.
 type Block struct {
-	Kind  BlockKind
-	index int64 // of a call, as the upstream counts
-	At    int   // as the writer counts
-	Place int   // of a call, among the calls of the answer
-	// ID and name are those of a call, or id that of a reasoning item.
+	// Kind is what the block is.
+	Kind BlockKind
+	// At is its number, as the writer counts, Place that of a call among the calls of
+	// the answer.
+	At, Place int
+	// ID and Name are those of a call, or ID that of a reasoning item.
 	ID, Name string
 	// Signature is known when the block is closed, at a call when it is opened.
 	Signature string
-	Redacted  bool // signature is the data of a redacted_thinking block
+	Redacted  bool // Signature is the data of a redacted_thinking block
 
+	index    int64  // of a call, as the upstream counts
 	Initial  string // the arguments, if none are streamed, escaped
 	GivenID  bool   // the upstream gave the id
 	Custom   bool   // the arguments are free text
@@ -103,6 +118,7 @@ type Block struct {
 // StopReason is why an answer ended.
 type StopReason uint8
 
+// Why an answer ends.
 const (
 	StopUnknown StopReason = iota
 	StopEnd

@@ -43,6 +43,7 @@ type Hold struct {
 // Holder holds the calls of one format. It is given each event and sends on
 // what the client is to get now, in the event's place.
 type Holder interface {
+	// Event takes an event, and reports whether it is the last.
 	Event(o *Buffer, name string, data []byte, root gjson.Result) (end bool)
 	// Flush sends what is held, as far as it has come.
 	Flush(o *Buffer)
@@ -141,28 +142,6 @@ func (h *Hold) event(f framing.Event) {
 	if h.held.Weight() > maxHeld {
 		h.held.Flush(&h.out)
 	}
-}
-
-// frame appends an event in the bytes that it came in.
-func (o *Buffer) frame(f framing.Event) { o.Buf, o.passed = append(o.Buf, f.Raw...), true }
-
-// Pass appends an event: in the bytes that it came in, if it is the one that came.
-func (o *Buffer) Pass(name string, data []byte) {
-	if len(data) > 0 && len(data) == len(o.read) && &data[0] == &o.read[0] {
-		o.frame(o.came)
-		return
-	}
-	if name != "" {
-		o.Raw("event: ")
-		o.Raw(name)
-		o.Raw("\n")
-	}
-	for line := range bytes.SplitSeq(data, []byte("\n")) {
-		o.Raw("data: ")
-		o.Buf = append(o.Buf, line...)
-		o.Raw("\n")
-	}
-	o.Raw("\n")
 }
 
 // ReplaceMembers returns an object with members replaced. An object that cannot be

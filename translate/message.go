@@ -28,7 +28,9 @@ const (
 
 // Message is one message: what one side said before the other spoke.
 type Message struct {
-	Role  Role
+	// Role is who speaks.
+	Role Role
+	// Parts are what is said.
 	Parts []Part
 }
 
@@ -52,6 +54,7 @@ const (
 // Part is one piece of a message. A request may have tens of thousands: what few
 // parts have stands behind a pointer.
 type Part struct {
+	// Kind is what the part is.
 	Kind PartKind
 	// Failed tells that the tool failed, of a result.
 	Failed bool

@@ -66,6 +66,7 @@ const (
 // defaultMaxTokens is within what every Claude model since 3.5 can answer.
 const defaultMaxTokens = 8192
 
+// AnswerLimit is MaxTokens, or its default.
 func (o *Options) AnswerLimit() int {
 	if o.MaxTokens > 0 {
 		return o.MaxTokens

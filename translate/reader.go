@@ -25,8 +25,9 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
-// Reader fills a Request.
+// Reader fills a [Request].
 type Reader struct {
+	// Request is what is filled.
 	Request *Request
 	from    *spoken
 	// Spell puts the name of a member into the one form that is gone by. Nil: there
@@ -85,8 +86,11 @@ func (r *Reader) sides() error {
 	return nil
 }
 
+// Enter goes to a member, and with an index of 0 or more to an element of it; Leave goes
+// back. It is only for the names of fields.
 func (r *Reader) Enter(name string, index int) { r.at = append(r.at, step{name, index}) }
 
+// Leave goes back to where [Reader.Enter] came from.
 func (r *Reader) Leave() { r.at = r.at[:len(r.at)-1] }
 
 // Elements yields the elements of an array as long as the request has not too
@@ -197,10 +201,12 @@ func (r *Reader) DropIn(field string, v rawjson.Value, known ...string) {
 	r.Leave()
 }
 
+// Refuse says that the request cannot be carried for what a field holds.
 func (r *Reader) Refuse(field, reason string) error {
 	return &Unsupported{Field: r.Path(field), Reason: reason}
 }
 
+// Malformed says that a field is not what the format has there.
 func (r *Reader) Malformed(field string) error {
 	return fmt.Errorf("%w: %s", ErrBody, r.Path(field))
 }

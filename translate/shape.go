@@ -171,6 +171,8 @@ func reminders(parts []Part) []Part {
 	return out
 }
 
+// IsReminder reports whether a part is what a client, or this package, reminds the model
+// of amid the user's own words.
 func IsReminder(p Part) bool {
 	return p.Kind == TextPart && strings.HasPrefix(string(p.Text), reminderTag)
 }

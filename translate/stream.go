@@ -16,7 +16,6 @@ package translate
 
 import (
 	"bytes"
-	"strconv"
 
 	"github.com/tidwall/gjson"
 
@@ -63,27 +62,6 @@ const (
 	formStream
 	formWhole
 )
-
-// Buffer is what goes to the client next.
-type Buffer struct {
-	Buf []byte
-	// What a [Hold] has read last: the event, its data, and whether it has passed
-	// as it came.
-	came   framing.Event
-	read   []byte
-	passed bool
-}
-
-// largestKept bounds the memory that is kept behind a long event to be used again.
-const largestKept = 1 << 20
-
-// reset makes ready for what comes next.
-func (o *Buffer) reset() {
-	if cap(o.Buf) > largestKept {
-		o.Buf = nil
-	}
-	o.Buf = o.Buf[:0]
-}
 
 // NewStream returns a Stream for one answer of an upstream that speaks from, to
 // a client that speaks to. Both must be formats that this package knows.
@@ -197,35 +175,6 @@ func (s *Stream) document() {
 		return
 	}
 	s.read.Whole(&s.flow, root)
-}
-
-// SSE appends an event with a name; what follows up to its end is its data.
-func (o *Buffer) SSE(name string) {
-	o.Buf = append(o.Buf, "event: "...)
-	o.Buf = append(o.Buf, name...)
-	o.Buf = append(o.Buf, "\ndata: "...)
-}
-
-func (o *Buffer) Data() { o.Buf = append(o.Buf, "data: "...) }
-
-func (o *Buffer) End() { o.Buf = append(o.Buf, "\n\n"...) }
-
-func (o *Buffer) Raw(s string) { o.Buf = append(o.Buf, s...) }
-
-func (o *Buffer) Int(n int64) { o.Buf = strconv.AppendInt(o.Buf, n, 10) }
-
-// Str appends a text as a JSON string.
-func (o *Buffer) Str(s string) {
-	o.Buf = append(o.Buf, '"')
-	o.Buf = rawjson.AppendEscaped(o.Buf, s)
-	o.Buf = append(o.Buf, '"')
-}
-
-// Inside appends the inside of a JSON string in quotes.
-func (o *Buffer) Inside(s string) {
-	o.Buf = append(o.Buf, '"')
-	o.Buf = append(o.Buf, s...)
-	o.Buf = append(o.Buf, '"')
 }
 
 // EventType returns the type of an event. Some servers leave it to the event's name.

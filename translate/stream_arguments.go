@@ -28,6 +28,7 @@ type ArgumentsEnd struct {
 // Complete reports whether the object has come to its end.
 func (a *ArgumentsEnd) Complete() bool { return a.closed }
 
+// Read takes more of the arguments.
 func (a *ArgumentsEnd) Read(s string) {
 	for i := 0; i < len(s) && !a.closed; i++ {
 		c := s[i]

@@ -42,10 +42,12 @@ const (
 // interleave calls; what comes before its block's turn is held.
 type Flow struct {
 	Answer
-	to     AnswerWriter
-	Asked  *Answering
-	from   wire.Format
+	to AnswerWriter
+	// Asked is what the client asked for.
+	Asked *Answering
+	// Client is the client's format.
 	Client wire.Format
+	from   wire.Format
 	queue  []*Block // blocks not closed yet, the first one is open
 	calls  []*Block // all calls
 	index  callIndex
@@ -55,7 +57,8 @@ type Flow struct {
 	stops  Stops
 	// counted tells that a usage of chat completions came: timings count less.
 	counted bool
-	Ended   bool
+	// Ended: nothing more goes to the client.
+	Ended bool
 }
 
 // Begin starts the answer, once. Readers call it as soon as they know its id.

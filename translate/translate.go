@@ -24,15 +24,6 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
-// WellFormed reports whether a body is one JSON object that is not nested too
-// deeply.
-func WellFormed(b []byte) error {
-	if !wire.ValidObject(rawjson.View(b)) {
-		return fmt.Errorf("%w: not a JSON object, or nested too deeply", ErrBody)
-	}
-	return nil
-}
-
 // Incoming is a request as the client sent it.
 type Incoming struct {
 	// Body is the request's body, decoded.
@@ -138,4 +129,13 @@ func Write(to wire.Format, q *Request, in Incoming, o Options) (*Outgoing, error
 	out.Path, out.Query = endpoint(q.Format, to, in.Path, w.Model, q.Stream)
 	out.Dropped = slices.Sorted(maps.Keys(w.dropped))
 	return out, nil
+}
+
+// WellFormed reports whether a body is one JSON object that is not nested too
+// deeply.
+func WellFormed(b []byte) error {
+	if !wire.ValidObject(rawjson.View(b)) {
+		return fmt.Errorf("%w: not a JSON object, or nested too deeply", ErrBody)
+	}
+	return nil
 }

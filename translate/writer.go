@@ -16,49 +16,40 @@ package translate
 
 import (
 	"maps"
-	"strconv"
 	"strings"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/translate/rawjson"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
-// ObjectSchema returns a schema that says that it is one of an object, as some
-// formats demand.
-func ObjectSchema(v rawjson.Value) rawjson.Value {
-	switch {
-	case !v.IsObject():
-		return rawjson.Value(`{"type":"object","properties":{}}`)
-	case v.Member("type") != nil:
-		return v
-	}
-	out := append(rawjson.Value(`{"type":"object"`), ',')
-	rest := v[1:].Trim()
-	if len(rest) == 1 {
-		return rawjson.Value(`{"type":"object","properties":{}}`)
-	}
-	return append(out, rest...)
-}
-
-// Writer makes a body out of a Request. Members come first, the messages last.
+// Writer makes a body out of a [Request]. Members come first, the messages last.
 type Writer struct {
-	Body    []byte
-	To      wire.Format
-	dialect *spoken
-	Rules   *Rules
-	Client  *Rules // of the format that the request came in
+	// Body is the body as far as it is written.
+	Body []byte
+	// To is the upstream's format.
+	To wire.Format
+	// Rules are what holds for it.
+	Rules *Rules
+	// Client are the rules of the format that the request came in.
+	Client *Rules
+	// Request is what is written.
 	Request *Request
+	// Options say what the upstream takes.
 	Options Options
-	Names   *Names
-	Model   string
-	stop    []string
-	dropped map[string]bool
-	// Tools are the tools that the model may call, messages the messages in the
-	// shape that the format wants.
-	Tools    []Tool
+	// Names are the names of the tools at the upstream.
+	Names *Names
+	// Model is the name of the model at the upstream.
+	Model string
+	// Tools are the tools that the model may call.
+	Tools []Tool
+	// Messages are the messages in the shape that the format wants.
 	Messages []Message
 	// Called tells which tool each call was of, for results that do not say.
 	Called map[string]ToolName
+
+	dialect *spoken
+	stop    []string
+	dropped map[string]bool
 }
 
 func newWriter(to wire.Format, q *Request, o Options, room int) *Writer {
@@ -115,163 +106,6 @@ func (w *Writer) allowed() []Tool {
 	return tools
 }
 
-// Comma puts a comma between members or elements.
-func (w *Writer) Comma() {
-	if c := w.Body[len(w.Body)-1]; c != '{' && c != '[' && c != ':' {
-		w.Body = append(w.Body, ',')
-	}
-}
-
-// Key writes a member's name. Names are ours and need no escapes.
-func (w *Writer) Key(name string) {
-	w.Comma()
-	w.Body = append(append(append(w.Body, '"'), name...), `":`...)
-}
-
-// Open and close write a bracket.
-func (w *Writer) Open(c byte) {
-	w.Comma()
-	w.Body = append(w.Body, c)
-}
-
-func (w *Writer) Close(c byte) { w.Body = append(w.Body, c) }
-
-// Member writes a member with a value that is JSON.
-func (w *Writer) Member(name string, v rawjson.Value) {
-	w.Key(name)
-	w.Body = append(w.Body, v...)
-}
-
-// Text writes a member with a text that is already escaped.
-func (w *Writer) Text(name string, t rawjson.Text) {
-	w.Key(name)
-	w.Body = append(append(append(w.Body, '"'), t...), '"')
-}
-
-// Str writes a member with a text.
-func (w *Writer) Str(name, s string) {
-	w.Key(name)
-	w.Body = append(rawjson.AppendEscaped(append(w.Body, '"'), s), '"')
-}
-
-// Bool writes a member.
-func (w *Writer) Bool(name string, v bool) {
-	w.Key(name)
-	w.Body = strconv.AppendBool(w.Body, v)
-}
-
-// Int writes a member.
-func (w *Writer) Int(name string, n int) {
-	w.Key(name)
-	w.Body = strconv.AppendInt(w.Body, int64(n), 10)
-}
-
-// Quoted writes a member whose value is the text of some JSON.
-func (w *Writer) Quoted(name string, v rawjson.Value) {
-	w.Key(name)
-	w.Body = append(rawjson.AppendEscaped(append(w.Body, '"'), v), '"')
-}
-
-// Param writes a parameter under the format's name.
-func (w *Writer) Param(p Param) {
-	v := w.Value(p)
-	if v == nil {
-		return
-	}
-	name := w.paramName(p)
-	name = name[strings.LastIndexByte(name, '.')+1:]
-	w.Member(name, v)
-}
-
-func (w *Writer) paramName(p Param) string {
-	if w.To.Traits().ServersVary && !w.Options.Official {
-		switch p {
-		case MaxTokens:
-			return "max_tokens" // the name that every local engine knows
-		case TopK:
-			return "top_k"
-		}
-	}
-	return w.Rules.Params[p]
-}
-
-// DropParam lists a parameter by the client's name.
-func (w *Writer) DropParam(p Param) {
-	if name := w.Client.Params[p]; name != "" {
-		w.Drop(name)
-	} else {
-		w.Drop("top_k")
-	}
-}
-
-// Value returns a parameter as the upstream takes it, nil if it takes none.
-func (w *Writer) Value(p Param) rawjson.Value {
-	v := w.Request.Params[p]
-	if v == nil {
-		if p == CacheKey && w.Options.CacheKey != "" && w.Rules.Params[p] != "" {
-			return append(rawjson.AppendEscaped(rawjson.Value(`"`), w.Options.CacheKey), '"')
-		}
-		return nil
-	}
-	ok := w.paramName(p) != ""
-	switch p {
-	case MaxTokens:
-		n, number := v.Int()
-		if least := w.leastTokens(); ok && number && n < least && (n > 0 || w.Request.FillsCache) {
-			w.DropParam(p)
-			return strconv.AppendInt(nil, int64(least), 10)
-		}
-		ok = ok && number && n > 0
-	case Temperature, TopP, TopK, PresencePenalty, FrequencyPenalty:
-		ok = ok && v.IsNumber() && w.dialect.Samples(w, p)
-		if n, _ := v.Int(); ok && p == Temperature && w.Rules.Warmest > 0 && n >= w.Rules.Warmest && string(v) != "1" && string(v) != "1.0" {
-			w.DropParam(p)
-			return strconv.AppendInt(nil, int64(w.Rules.Warmest), 10)
-		}
-	case UserID:
-		ok = ok && v.IsString() && (w.Rules.LongestUser == 0 || len(v) <= w.Rules.LongestUser+2)
-	case ServiceTier:
-		v = w.dialect.Tier(w, v.Str())
-		ok = ok && v != nil
-	}
-	if !ok {
-		w.DropParam(p)
-		return nil
-	}
-	return v
-}
-
-// leastTokens is the lowest bound on an answer that the upstream takes.
-func (w *Writer) leastTokens() int {
-	if w.Rules.LeastTokens > 0 && w.Options.Official {
-		return w.Rules.LeastTokens
-	}
-	return 1
-}
-
-// Stops returns the stop sequences to send, at most limit. If there are more,
-// or the format has none, the answer is to be cut by us.
-func (w *Writer) Stops(limit int) []rawjson.Text {
-	stop := w.Request.Stop
-	if len(stop) <= limit {
-		return stop
-	}
-	for _, s := range stop {
-		w.stop = append(w.stop, s.Decoded())
-	}
-	return stop[:limit]
-}
-
-func (w *Writer) Texts(name string, list []rawjson.Text) {
-	w.Key(name)
-	w.Body = append(w.Body, '[')
-	for _, t := range list {
-		w.Comma()
-		w.Body = append(append(append(w.Body, '"'), t...), '"')
-	}
-	w.Body = append(w.Body, ']')
-}
-
 // Joined returns several texts as one, an empty line between them.
 func Joined(parts []Part) rawjson.Text {
 	var t rawjson.Text
@@ -317,6 +151,23 @@ func (w *Writer) Function(t Tool) (description rawjson.Text, schema rawjson.Valu
 		description = append(append(description[:len(description):len(description)], `\n\nThe input must match this grammar:\n`...), d...)
 	}
 	return description, customSchema
+}
+
+// ObjectSchema returns a schema that says that it is one of an object, as some
+// formats demand.
+func ObjectSchema(v rawjson.Value) rawjson.Value {
+	switch {
+	case !v.IsObject():
+		return rawjson.Value(`{"type":"object","properties":{}}`)
+	case v.Member("type") != nil:
+		return v
+	}
+	out := append(rawjson.Value(`{"type":"object"`), ',')
+	rest := v[1:].Trim()
+	if len(rest) == 1 {
+		return rawjson.Value(`{"type":"object","properties":{}}`)
+	}
+	return append(out, rest...)
 }
 
 // Arguments returns the input of a call as a JSON object.

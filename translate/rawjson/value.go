@@ -93,16 +93,22 @@ func skipValue(b []byte, i int) int {
 	return i
 }
 
+// Trim returns the value without white space around it.
 func (v Value) Trim() Value { return Value(bytes.Trim(v, " \n\t\r")) }
 
+// IsObject reports whether the value is an object.
 func (v Value) IsObject() bool { return len(v) > 0 && v[0] == '{' }
 
+// IsArray reports whether the value is an array.
 func (v Value) IsArray() bool { return len(v) > 0 && v[0] == '[' }
 
+// IsString reports whether the value is a string.
 func (v Value) IsString() bool { return len(v) > 0 && v[0] == '"' }
 
+// IsNumber reports whether the value is a number.
 func (v Value) IsNumber() bool { return len(v) > 0 && (v[0] == '-' || v[0] >= '0' && v[0] <= '9') }
 
+// IsTrue reports whether the value is true.
 func (v Value) IsTrue() bool { return string(v) == "true" }
 
 // Absent reports whether the value is missing, null, or false, or an empty
@@ -184,6 +190,7 @@ func (v Value) Text() Text {
 // Str returns a string's decoded text.
 func (v Value) Str() string { return v.Text().Decoded() }
 
+// Int returns a number without its fraction, false for what is none of 32 bits.
 func (v Value) Int() (int, bool) {
 	if !v.IsNumber() {
 		return 0, false
@@ -199,6 +206,7 @@ func (v Value) Int() (int, bool) {
 // into another body as it is.
 type Text []byte
 
+// Empty reports whether nothing is in the text.
 func (t Text) Empty() bool { return len(t) == 0 }
 
 // Decoded returns the text with its escapes undone.

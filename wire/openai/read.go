@@ -80,6 +80,7 @@ func (r Reader) Allowed(v rawjson.Value) error {
 	return r.Mode(v.Member("mode").Str())
 }
 
+// Mode reads a choice of tools by its mode.
 func (r Reader) Mode(mode string) error {
 	switch mode {
 	case "auto", "none":

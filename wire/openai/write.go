@@ -65,6 +65,7 @@ func (w Writer) SchemaNames(o translate.Output) {
 	}
 }
 
+// Mode returns the APIs' name of a choice of tools.
 func Mode(mode string) string {
 	switch mode {
 	case "any":

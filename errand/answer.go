@@ -58,7 +58,7 @@ func (a *Answer) Flush() {}
 
 // Turn reads the answer, in a format.
 func (a *Answer) Turn(f wire.Format) *wire.Turn {
-	d := wire.NewDecoder(f, layer.MediaType(a.header.Get("Content-Type")) == "text/event-stream")
+	d := wire.NewDecoder(f, layer.IsStream(layer.MediaType(a.header.Get("Content-Type"))))
 	d.Feed(a.body.Bytes())
 	return d.Turn()
 }

@@ -70,9 +70,9 @@ func (r *relay) Begin(status int) {
 	ok := status/100 == 2 && layer.Coding(h) == ""
 	switch {
 	case r.further:
-		r.failed = !ok || (r.stream || r.posed) != (kind == "text/event-stream")
+		r.failed = !ok || (r.stream || r.posed) != layer.IsStream(kind)
 		r.body = nil
-	case ok && kind == "text/event-stream":
+	case ok && layer.IsStream(kind):
 		r.stream = true
 		delete(h, "Content-Length")
 		r.tap.WriteHeader(status)

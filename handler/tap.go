@@ -93,7 +93,7 @@ func (t *tap) observe(h http.Header) {
 	}
 	kind := layer.MediaType(h.Get("Content-Type"))
 	switch {
-	case kind == "text/event-stream":
+	case layer.IsStream(kind):
 		t.stream = true
 		t.dec = wire.NewDecoder(t.call.view.Format, true)
 	case layer.IsJSON(kind):

@@ -60,6 +60,11 @@ func MediaType(contentType string) string {
 	return t
 }
 
+// IsStream reports whether a media type says that what it names is a stream of events.
+func IsStream(mediaType string) bool {
+	return mediaType == "text/event-stream" || mediaType == "application/vnd.amazon.eventstream"
+}
+
 // IsJSON reports whether a media type says that what it names is JSON.
 func IsJSON(mediaType string) bool {
 	return mediaType == "application/json" || strings.HasSuffix(mediaType, "+json")

@@ -35,6 +35,8 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/bedrock"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/vertex"
 )
 
 const (
@@ -56,6 +58,9 @@ type Handler struct {
 	Script *Script
 	// Pace passes before each event of a stream. Default: none.
 	Pace time.Duration
+	// Keys are access keys of AWS and their secrets: requests to Bedrock must be signed
+	// with one of them. Default: signatures are not looked at.
+	Keys map[string]string
 	// Hooks replace parts of the handler.
 	Hooks Hooks
 
@@ -92,7 +97,10 @@ type format interface {
 }
 
 // spoken are the formats that the simulated model speaks.
-var spoken = map[wire.Format]format{wire.Anthropic: anthropic{}, wire.OpenAIChat: openai{}, wire.OpenAIResponses: responses{}, wire.Gemini: gemini{}}
+var spoken = map[wire.Format]format{
+	wire.Anthropic: anthropic{}, wire.OpenAIChat: openai{}, wire.OpenAIResponses: responses{}, wire.Gemini: gemini{},
+	vertex.Format: anthropic{}, bedrock.Format: claudeOnBedrock{},
+}
 
 // exchange is one request and its answer.
 type exchange struct {
@@ -105,7 +113,9 @@ type exchange struct {
 
 // ServeHTTP answers POST …/v1/messages, …/v1/messages/count_tokens,
 // …/chat/completions, …/responses, …/responses/input_tokens,
-// …/models/{model}:generateContent, :streamGenerateContent and :countTokens, GET …/v1/models and GET and HEAD of /;
+// …/models/{model}:generateContent, :streamGenerateContent and :countTokens,
+// …/publishers/anthropic/models/{model}:rawPredict and :streamRawPredict,
+// …/model/{id}/invoke and …/invoke-with-response-stream, GET …/v1/models and GET and HEAD of /;
 // everything else is not found.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if f, ok := wire.Detect(r.Method, r.URL.Path); ok && spoken[f] != nil {
@@ -143,6 +153,12 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, name wire.Format
 		}
 		fail(w, f, failure, id)
 		return
+	}
+	if _, signed := f.(claudeOnBedrock); signed && h.Keys != nil {
+		if wrong := h.unsigned(r, body); wrong != "" {
+			fail(w, f, Failure{Status: http.StatusForbidden, Message: wrong}, id)
+			return
+		}
 	}
 	view, err := h.parse(ctx, name, body)
 	if err != nil {
@@ -296,7 +312,7 @@ func credential(r *http.Request) string {
 			return key
 		}
 	}
-	return r.Header.Get("Authorization")
+	return customer(r.Header.Get("Authorization"))
 }
 
 // errorTypes are the types of errors by status, the same in both APIs where

@@ -108,7 +108,7 @@ func User(r *http.Request) string {
 func appendCredentials(b []byte, r *http.Request) []byte {
 	for _, name := range credentials {
 		for _, v := range r.Header[name] {
-			b = AppendField(b, v)
+			b = AppendField(b, lasting(v))
 		}
 		b = AppendField(b, "")
 	}
@@ -122,6 +122,15 @@ func appendCredentials(b []byte, r *http.Request) []byte {
 		}
 	}
 	return b
+}
+
+// lasting returns what stays the same of a credential from request to request: of a
+// signature of AWS the scheme and the id of the key, which stands in front of the date.
+func lasting(v string) string {
+	if strings.HasPrefix(v, "AWS4-") {
+		v, _, _ = strings.Cut(v, "/")
+	}
+	return v
 }
 
 // namedVar is where a request says whose it is, besides its credentials.

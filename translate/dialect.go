@@ -139,5 +139,5 @@ func dialectOf(f wire.Format) *spoken { return dialects()[f] }
 // Formats are the formats that [Convert] takes, in the order of the documentation's
 // tables.
 func Formats() []wire.Format {
-	return slices.DeleteFunc(wire.Formats(), func(f wire.Format) bool { return dialectOf(f) == nil })
+	return slices.DeleteFunc(wire.Formats(), func(f wire.Format) bool { return dialectOf(f) == nil || f.Traits().Variant })
 }

@@ -19,6 +19,8 @@ import (
 	"slices"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/bedrock"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/vertex"
 )
 
 // preset is what is known of a kind of upstream. Each member can be overridden
@@ -87,7 +89,10 @@ var presets = map[string]preset{
 	"anthropic": {formats: []wire.Format{wire.Anthropic}, official: true, cacheControl: true, reports: true},
 	"openai":    {formats: chatResponsesFirst, official: true, reports: true},
 	"gemini":    {formats: []wire.Format{wire.Gemini, wire.OpenAIChat}, official: true, reports: true},
-	"letta":     {reports: true, stateful: true},
+	// Claude at those who resell it: the Messages API under addresses of their own.
+	"vertex":  {formats: []wire.Format{vertex.Format}, official: true, cacheControl: true, reports: true},
+	"bedrock": {formats: []wire.Format{bedrock.Format}, official: true, cacheControl: true, reports: true},
+	"letta":   {reports: true, stateful: true},
 
 	// Takes a bound of 512 tokens for granted, a seed for a reason not to
 	// cache, and calls thinking in answers otherwise than its templates do.

@@ -55,7 +55,7 @@ func (u *Upstream) Profile(o Options) *Profile {
 
 // Target returns the format that a request goes upstream in.
 func (p *Profile) Target(client wire.Format) wire.Format {
-	if p.speaks(client) || p.Options.Translate != nil && !*p.Options.Translate {
+	if p.speaks(client) || p.Options.Translate != nil && !*p.Options.Translate || client.Traits().Variant || p.Formats[0].Traits().Variant {
 		return client
 	}
 	return p.Formats[0]

@@ -187,7 +187,7 @@ func (a *unpackedAnswer) Begin(status int) {
 		a.left = n
 	}
 	kind := layer.MediaType(h.Get("Content-Type"))
-	if status/100 == 2 && (kind == "text/event-stream" || layer.IsJSON(kind)) {
+	if status/100 == 2 && (layer.IsStream(kind) || layer.IsJSON(kind)) {
 		a.unpacker = newUnpacker(layer.Coding(h))
 	}
 	if a.unpacker == nil {

@@ -45,6 +45,9 @@ type Traits struct {
 	SystemInMessages bool
 	// Alternates: messages of the two sides take turns, and the user begins.
 	Alternates bool
+	// Variant: the format is another one's under other addresses, in another framing.
+	// Nothing is translated to it or from it.
+	Variant bool
 	// ModelInPath: the path names the model, and says whether the answer is streamed.
 	ModelInPath bool
 	// Framing is how a stream puts one event behind the other. Default: server-sent

@@ -22,9 +22,11 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/translate"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire/anthropic"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/bedrock"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire/gemini"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire/openaichat"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire/openairesponses"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/vertex"
 )
 
 func init() {
@@ -32,9 +34,11 @@ func init() {
 	wire.Register(wire.OpenAIChat, openaichat.Codec{})
 	wire.Register(wire.OpenAIResponses, openairesponses.Codec{})
 	wire.Register(wire.Gemini, gemini.Codec{})
+	wire.Register(vertex.Format, vertex.Codec{})
+	wire.Register(bedrock.Format, bedrock.Codec{})
 }
 
 // All of these can be translated, and can hide calls.
-var _ = [...]translate.Dialect{anthropic.Codec{}, openaichat.Codec{}, openairesponses.Codec{}, gemini.Codec{}}
+var _ = [...]translate.Dialect{anthropic.Codec{}, openaichat.Codec{}, openairesponses.Codec{}, gemini.Codec{}, vertex.Codec{}, bedrock.Codec{}}
 
-var _ = [...]wire.CallHider{anthropic.Codec{}, openaichat.Codec{}, openairesponses.Codec{}, gemini.Codec{}}
+var _ = [...]wire.CallHider{anthropic.Codec{}, openaichat.Codec{}, openairesponses.Codec{}, gemini.Codec{}, vertex.Codec{}, bedrock.Codec{}}

@@ -29,7 +29,7 @@ import (
 )
 
 func TestFormats(t *testing.T) {
-	want := []wire.Format{wire.Anthropic, wire.OpenAIChat, wire.OpenAIResponses, wire.Gemini}
+	want := []wire.Format{wire.Anthropic, wire.OpenAIChat, wire.OpenAIResponses, wire.Gemini, "anthropic_vertex", "anthropic_bedrock"}
 	if got := wire.Formats(); !slices.Equal(got, want) {
 		t.Errorf("formats %q, want %q", got, want)
 	}

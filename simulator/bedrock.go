@@ -1,0 +1,57 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package simulator
+
+import (
+	"bytes"
+	"strings"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/bedrock"
+)
+
+// claudeOnBedrock speaks the Messages API as Amazon Bedrock does.
+type claudeOnBedrock struct{ anthropic }
+
+// events encodes a streamed answer, one element an event.
+func (a claudeOnBedrock) events(c *exchange) [][]byte {
+	out := a.anthropic.events(c)
+	for i, e := range out {
+		_, data, _ := bytes.Cut(e, []byte("data: "))
+		out[i] = bedrock.Chunks{}.Append(nil, "", bytes.TrimSpace(data))
+	}
+	return out
+}
+
+// streamType is the media type of a stream.
+func (claudeOnBedrock) streamType() string { return "application/vnd.amazon.eventstream" }
+
+// failure encodes an error.
+func (claudeOnBedrock) failure(f Failure, _ string) []byte {
+	return encode(struct {
+		Message string `json:"message"`
+	}{f.Message})
+}
+
+// requestID is the header that names a request.
+func (claudeOnBedrock) requestID() string { return "x-amzn-requestid" }
+
+// customer is what stays the same of a credential: a signature says in front of its date
+// whose key it was made with.
+func customer(authorization string) string {
+	if strings.HasPrefix(authorization, signatureScheme) {
+		authorization, _, _ = strings.Cut(authorization, "/")
+	}
+	return authorization
+}

@@ -52,6 +52,7 @@ var rooms = []room{
 	{"tenant", []string{"sessioncache"}, false},
 	{"layer", []string{"metric", "translate", "wire"}, false},
 	{"upstream", []string{"cachemodel", "layer", "metric", "option", "translate", "wire"}, false},
+	{"signers", []string{"upstream"}, false},
 	{"errand", []string{"audit", "keepalive", "layer", "sessioncache", "tenant", "upstream", "wire"}, false},
 	{"box/warm", []string{
 		"audit", "box", "errand", "layer", "metric", "option", "sessioncache", "tenant", "translate", "upstream", "wire",

@@ -52,7 +52,7 @@ func (h *Handler) warn(r *http.Request, format wire.Format, b bypass) {
 	client := product(r.Header)
 	fields := []zap.Field{zap.String("reason", b.reason), zap.String("client", client), zap.String("format", string(format)), zap.Error(b.err)}
 	if h.state.Strangers.Meet(client, b.reason) {
-		h.logger.Warn("a request goes upstream as it came: it cannot be read; further ones of this client are logged at debug level", fields...)
+		h.logger.Warn("a request goes upstream as it came: it cannot be read, or must not be changed; further ones of this client are logged at debug level", fields...)
 		return
 	}
 	h.logger.Debug("a request goes upstream as it came", fields...)

@@ -65,6 +65,9 @@ var chain = [...]struct {
 	{"unpack", conversing | aside | unparsed, func(_ *passage, next caddyhttp.Handler) caddyhttp.Handler {
 		return upstream.Unpack(next)
 	}},
+	{"sign", conversing | aside | unparsed | unlooked | pinging | folding | warming, func(p *passage, next caddyhttp.Handler) caddyhttp.Handler {
+		return p.h.up.Sign(next)
+	}},
 	{"side requests", aside, func(p *passage, next caddyhttp.Handler) caddyhttp.Handler {
 		return caddyhttp.HandlerFunc(func(w http.ResponseWriter, r *http.Request) error {
 			return p.h.sides.ServeHTTP(w, r, next)

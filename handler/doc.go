@@ -31,6 +31,7 @@
 //	                ─ prefix recorder
 //	                ─ compat
 //	                ─ unpack
+//	                ─ sign
 //	                ─ side requests
 //	          ▷ next         reverse_proxy
 //	          ▷ call.go      resend after a 400 of our making, commit, count

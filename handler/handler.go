@@ -228,6 +228,9 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	if err := h.provisionSides(ctx); err != nil {
 		return fmt.Errorf("side_requests: %w", err)
 	}
+	if err := h.Upstream.Provision(ctx); err != nil {
+		return fmt.Errorf("upstream: %w", err)
+	}
 	h.prepareToServe(l.State, ctx.Logger(), time.Now)
 	if h.Warm != nil && h.Queue != nil {
 		a.WhenInForce(func() { h.box().Begin(h.warmth()) })
@@ -373,6 +376,11 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 	}
 	if reason := unreadable(r.Header); reason != "" {
 		h.pass(w, r, format, bypass{reason: reason})
+		h.count(outcomePassed)
+		return next.ServeHTTP(w, r)
+	}
+	if err := h.up.Sealed(r); err != nil {
+		h.pass(w, r, format, bypass{reason: reasonSigned, err: err})
 		h.count(outcomePassed)
 		return next.ServeHTTP(w, r)
 	}

@@ -35,6 +35,7 @@ const (
 // Why a request or its answer was not read.
 const (
 	reasonContentType    = "content_type"
+	reasonSigned         = "signed"
 	reasonEncoding       = "content_encoding"
 	reasonDecode         = "decode"
 	reasonBomb           = "bomb" // it decodes to far more than was sent

@@ -42,7 +42,11 @@ import (
 //		cache_read       <multiple>
 //		cache_min_tokens <tokens>
 //		context_window   <tokens>
+//		region           <region> [<host>]
 //	}
+//
+// region has the signer aws sign requests for Amazon Bedrock in that region, for the
+// host bedrock-runtime.<region>.amazonaws.com unless one is given.
 func (u *Upstream) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	d.Next() // the name of the option
 	if d.NextArg() {
@@ -71,6 +75,7 @@ func (u *Upstream) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 		"cache_read":         option.Checked(option.Fraction(&u.CacheRead), u.Validate),
 		"cache_min_tokens":   option.Checked(option.Number(&u.CacheMinTokens), u.Validate),
 		"context_window":     option.Checked(option.Number(&u.ContextWindow), u.Validate),
+		"region":             region(&u.SignerRaw),
 	})
 }
 
@@ -117,5 +122,28 @@ func member(to *map[string]json.RawMessage) option.Option {
 		}
 		(*to)[name] = raw
 		return nil
+	}
+}
+
+// region parses where the Bedrock is that requests are signed for:
+//
+//	region <region> [<host>]
+func region(to *json.RawMessage) option.Option {
+	return func(d *caddyfile.Dispenser) error {
+		signer := struct {
+			Provider string `json:"provider"`
+			Region   string `json:"region"`
+			Host     string `json:"host,omitempty"`
+		}{Provider: "aws"}
+		if !d.Args(&signer.Region) {
+			return d.ArgErr()
+		}
+		d.Args(&signer.Host)
+		if d.NextArg() {
+			return d.ArgErr()
+		}
+		var err error
+		*to, err = json.Marshal(signer)
+		return err
 	}
 }

@@ -32,7 +32,8 @@ import (
 // Upstream states what stands behind the handler: who, which format it
 // speaks, and where its prompt cache differs from the built-in table.
 type Upstream struct {
-	// Preset names the kind of upstream: anthropic, openai, gemini, mlx_lm,
+	// Preset names the kind of upstream: anthropic, openai, gemini, vertex and
+	// bedrock (Claude there), mlx_lm,
 	// lm_studio, omlx, vllm_mlx, rapid_mlx, mlx_openai_server, swift_lm, ollama,
 	// llama_cpp or letta. It is where the defaults of all other options come
 	// from. Default: inferred from the model of each request; a model that no
@@ -102,6 +103,13 @@ type Upstream struct {
 	// ContextWindow is the longest prompt that the model takes, in tokens.
 	// Default: as the built-in table has it.
 	ContextWindow *int `json:"context_window,omitempty"`
+	// SignerRaw is who signs requests anew, a guest module `llm_cache.signers.*`:
+	// aws for Amazon Bedrock, whose clients sign each body. What a client signed goes
+	// upstream as it came if nobody can; what carries a bearer token needs no
+	// signature. Default: nobody.
+	SignerRaw json.RawMessage `json:"signer,omitempty" caddy:"namespace=llm_cache.signers inline_key=provider"`
+
+	signer Signer
 }
 
 // Validate reports the first member that makes no sense. A nil Upstream is valid.

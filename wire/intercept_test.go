@@ -25,6 +25,9 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/bedrock"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/framing"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/vertex"
 )
 
 var relayOptions = wire.InterceptorOptions{
@@ -109,12 +112,18 @@ func TestRelayKeepsItsOwn(t *testing.T) {
 		whole := wire.NewInterceptor(f, relayOptions)
 		whole.Feed(b)
 		want := whole.Iterations()
-		if want[0].Complete() {
-			complete[f]++
+		ways := map[wire.Format][]byte{f: b}
+		if f == wire.Anthropic {
+			ways[vertex.Format], ways[bedrock.Format] = b, chunked(b)
 		}
-		for _, piece := range []int{1, 7, 64, 500, len(b)} {
-			if _, r := relayed(f, piece, b); !reflect.DeepEqual(r.Iterations(), want) {
-				t.Errorf("%s in pieces of %d:\n got %+v\nwant %+v", file, piece, r.Iterations(), want)
+		for f, b := range ways {
+			if want[0].Complete() {
+				complete[f]++
+			}
+			for _, piece := range []int{1, 7, 64, 500, len(b)} {
+				if _, r := relayed(f, piece, b); !reflect.DeepEqual(r.Iterations(), want) {
+					t.Errorf("%s in %s in pieces of %d:\n got %+v\nwant %+v", file, f, piece, r.Iterations(), want)
+				}
 			}
 		}
 	}
@@ -122,6 +131,46 @@ func TestRelayKeepsItsOwn(t *testing.T) {
 		if complete[f] == 0 {
 			t.Errorf("no complete answer in %s", f)
 		}
+	}
+}
+
+// chunked puts the events of a stream into the chunks of Bedrock.
+func chunked(stream []byte) (out []byte) {
+	var f framing.SSEFramer
+	f.Feed(stream, func(e framing.Event) {
+		if e.Data != nil {
+			out = bedrock.Chunks{}.Append(out, "", e.Data)
+		}
+	})
+	return out
+}
+
+// A client of Bedrock gets the same message as one of the Messages API, in chunks, and
+// the failure of a stream as an exception.
+func TestRelayBedrock(t *testing.T) {
+	call := []byte(strings.Join([]string{
+		`data: {"type":"message_start","message":{"id":"msg_1","usage":{"input_tokens":10,"output_tokens":1}}}`,
+		`data: {"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}`,
+		`data: {"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"Hm."}}`,
+		`data: {"type":"content_block_stop","index":0}`,
+		`data: {"type":"content_block_start","index":1,"content_block":{"type":"tool_use","id":"toolu_1","name":"Now","input":{}}}`,
+		`data: {"type":"content_block_stop","index":1}`,
+		`data: {"type":"message_delta","delta":{"stop_reason":"tool_use"},"usage":{"output_tokens":5}}`,
+		`data: {"type":"message_stop"}`, "",
+	}, "\n\n"))
+	rest := []byte(strings.ReplaceAll(strings.ReplaceAll(string(call), `"name":"Now"`, `"name":"Read"`), "Hm.", "Good."))
+	want, _ := relayed(wire.Anthropic, 7, call, rest)
+	for _, piece := range []int{1, 7, 5000} {
+		got, r := relayed(bedrock.Format, piece, chunked(call), chunked(rest))
+		if !r.Ended() || got != string(chunked([]byte(want))) || strings.Contains(want, "Now") {
+			t.Errorf("in pieces of %d: %q, want the chunks of %q", piece, got, want)
+		}
+	}
+	_, r := relayed(bedrock.Format, 7, chunked(call)[:200])
+	d := wire.NewDecoder(bedrock.Format, true)
+	d.Feed(r.Failure("overloaded_error", "No room."))
+	if turn := d.Turn(); turn.ErrorType != "serviceUnavailableException" || turn.ErrorMessage != "No room." || turn.Done {
+		t.Errorf("failure reads as %+v", turn)
 	}
 }
 

@@ -16,6 +16,7 @@ package translate
 
 import (
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/translate/rawjson"
@@ -140,4 +141,38 @@ func dialectOf(f wire.Format) *spoken { return dialects()[f] }
 // tables.
 func Formats() []wire.Format {
 	return slices.DeleteFunc(wire.Formats(), func(f wire.Format) bool { return dialectOf(f) == nil || f.Traits().Variant })
+}
+
+// Where a marker of the cache stood.
+const (
+	InTools    = "tools[]"
+	InSystem   = "system[]"
+	InMessages = "messages[].content[]"
+)
+
+// MarkerField returns the client's name of a marker that is left out.
+func (r *Rules) MarkerField(place string) string {
+	switch {
+	case r.Marker != "":
+		return r.Marker
+	case place == InSystem && r.MarkerInSystem != "":
+		return r.MarkerInSystem
+	}
+	return place + ".cache_control"
+}
+
+// endpoint returns the path and query of the upstream's endpoint, behind
+// whatever prefix the client's endpoint stood.
+func endpoint(from, to wire.Format, path, model string, stream bool) (string, string) {
+	return dialectOf(to).Endpoint(dialectOf(from).Prefix(path), model, stream)
+}
+
+// Before returns what stands before the first of some ends that a path has.
+func Before(path string, ends ...string) string {
+	for _, end := range ends {
+		if p, ok := strings.CutSuffix(path, end); ok {
+			return p
+		}
+	}
+	return ""
 }

@@ -14,7 +14,10 @@
 
 package translate
 
-import "github.com/caddy-llm-cache/caddy-llm-cache/wire"
+import (
+	"github.com/caddy-llm-cache/caddy-llm-cache/translate/rawjson"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
 
 // An answer is a sequence of neutral events: it starts, blocks are opened,
 // filled and closed one after another, and it finishes, or fails, or is cut.
@@ -108,7 +111,7 @@ type Block struct {
 	Item     string // the id of the item that it is (openai_responses)
 	Content  []byte // what was written, where a writer needs it again
 	held     []byte // what came before the block's turn
-	args     ArgumentsEnd
+	args     rawjson.ObjectEnd
 	Filled   bool // something came
 	opened   bool
 	Done     bool // nothing more will come

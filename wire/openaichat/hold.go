@@ -21,6 +21,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/translate"
+	"github.com/caddy-llm-cache/caddy-llm-cache/translate/rawjson"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
@@ -36,7 +37,7 @@ type heldCall struct {
 	choice, index int64
 	chunk         []byte // the chunk that it began in
 	entry, args   []byte
-	end           translate.ArgumentsEnd
+	end           rawjson.ObjectEnd
 }
 
 func (h *holder) Event(o *translate.Buffer, name string, data []byte, root gjson.Result) bool {

@@ -12,24 +12,24 @@
 // See the License for the specific language governing permissions and
 // limitations under the License.
 
-package translate
+package rawjson
 
 import "strconv"
 
-// ArgumentsEnd looks for the end of the JSON object that the arguments of a
-// call are, as they come. It reads the insides of JSON strings: the object's
+// ObjectEnd looks for the end of a JSON object such as the arguments of a
+// call, as it comes. It reads the insides of JSON strings: the object's
 // own quotes are escaped there.
-type ArgumentsEnd struct {
+type ObjectEnd struct {
 	depth             int
 	inString, escaped bool
 	closed            bool
 }
 
 // Complete reports whether the object has come to its end.
-func (a *ArgumentsEnd) Complete() bool { return a.closed }
+func (a *ObjectEnd) Complete() bool { return a.closed }
 
-// Read takes more of the arguments.
-func (a *ArgumentsEnd) Read(s string) {
+// Read takes more of it.
+func (a *ObjectEnd) Read(s string) {
 	for i := 0; i < len(s) && !a.closed; i++ {
 		c := s[i]
 		if c == '\\' && i+1 < len(s) {
@@ -51,7 +51,7 @@ func (a *ArgumentsEnd) Read(s string) {
 	}
 }
 
-func (a *ArgumentsEnd) take(c byte) {
+func (a *ObjectEnd) take(c byte) {
 	switch {
 	case a.escaped:
 		a.escaped = false

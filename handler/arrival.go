@@ -22,6 +22,8 @@ import (
 	"strconv"
 	"time"
 
+	"go.uber.org/zap"
+
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/layer"
@@ -35,10 +37,21 @@ import (
 // is taken.
 type arrival struct {
 	layer.Payload
-	h      *Handler
 	format wire.Format
 	share  *budget.Share
+	most   int64 // bytes that the body may have
+	layers int64 // forms that are made behind the edits
+	log    *zap.Logger
 	why    bypass // where undone is set
+}
+
+// arrival begins one.
+func (s *site) arrival(f wire.Format) *arrival {
+	n := s.up.Forms(f)
+	if s.overlay.Watches() {
+		n++
+	}
+	return &arrival{format: f, share: budget.Bodies.Open(), most: s.up.MaxBody, layers: n, log: s.up.Log}
 }
 
 // receive reads the body and undoes its content coding. layer.ErrNoRoom says that there
@@ -50,7 +63,7 @@ func (a *arrival) receive(w http.ResponseWriter, r *http.Request) (err error) {
 		forms = 1
 	}
 	done := a.share.Read()
-	a.Data, err = layer.Read(w, r, a.h.MaxBody, func(has, room int) error {
+	a.Data, err = layer.Read(w, r, a.most, func(has, room int) error {
 		a.share.Progress(int64(has))
 		return a.share.Grow(r.Context(), forms*a.announced(r, room))
 	})
@@ -62,9 +75,9 @@ func (a *arrival) receive(w http.ResponseWriter, r *http.Request) (err error) {
 	if coding == "zstd" {
 		sent += layer.ZstdWindow
 	}
-	a.h.guard("decoding a request", func() {
+	layer.Guard(a.log, "decoding a request", func() {
 		a.Undone = errUndecoded
-		a.Plain, a.Undone = layer.DecodeRequest(coding, a.Data, a.h.MaxBody, func(_, room int) error {
+		a.Plain, a.Undone = layer.DecodeRequest(coding, a.Data, a.most, func(_, room int) error {
 			return a.share.Grow(r.Context(), sent+a.forms()*int64(room))
 		})
 	})
@@ -97,21 +110,12 @@ func (a *arrival) announced(r *http.Request, room int) int64 {
 	case room <= layer.Growth*layer.FirstBuffer:
 		return int64(room)
 	}
-	return max(a.h.MaxBody, int64(room))
+	return max(a.most, int64(room))
 }
 
 // forms counts the forms in which a decoded body may lie in memory at once: as it
 // was sent, edited, and what the layers behind make of it.
-func (a *arrival) forms() int64 { return 2 + a.layers() }
-
-// layers counts the forms that are made behind the edits.
-func (a *arrival) layers() int64 {
-	n := a.h.up.Forms(a.format)
-	if a.h.overlay.Watches() {
-		n++
-	}
-	return n
-}
+func (a *arrival) forms() int64 { return 2 + a.layers }
 
 // body returns the body, decoded.
 func (a *arrival) body() []byte {
@@ -132,27 +136,26 @@ func (a *arrival) settle(c *call) {
 			sent = len(c.ex.Body)
 		}
 	}
-	a.share.Settle(n + a.layers()*int64(sent))
+	a.share.Settle(n + a.layers*int64(sent))
 }
 
-// pass sends a request on of which no more than its beginning was read. Where
+// passUnread sends a request on of which no more than its beginning was read. Where
 // nothing that goes upstream is as the client sent it, that cannot be.
-func (a *arrival) pass(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
-	h := a.h
-	if !h.up.Verbatim(a.format) {
+func (s *site) passUnread(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler, a *arrival) error {
+	if !s.up.Verbatim(a.format) {
 		budget.Refused()
-		h.count(outcomeNoRoom)
+		s.records.count(outcomeNoRoom)
 		w.Header().Set("Retry-After", strconv.Itoa(int(budget.Patience/time.Second)))
 		return layer.Fail(w, a.format, &translate.Failure{Status: http.StatusServiceUnavailable, Message: "too many large requests at once, try again later"})
 	}
 	budget.PassedUnread()
-	h.pass(w, r, a.format, bypass{reason: reasonNoRoom, err: layer.ErrNoRoom})
-	h.count(outcomePassed)
+	s.notes.pass(w, r, a.format, bypass{reason: reasonNoRoom, err: layer.ErrNoRoom})
+	s.records.count(outcomePassed)
 	wire.Recycle(a.Plain)
 	a.Plain = nil
 	a.share.Settle(int64(cap(a.Data)))
 	r.Body, r.GetBody = &unread{a: a, rest: r.Body, begun: bytes.NewReader(a.Data)}, nil
-	return h.unknown(r, unlooked, a.format).through(next).ServeHTTP(w, r)
+	return s.unknown(r, unlooked, a.format).through(next).ServeHTTP(w, r)
 }
 
 // unread is a body of which the beginning lies in memory, until it has been sent.

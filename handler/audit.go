@@ -22,9 +22,18 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/app"
 	"github.com/caddy-llm-cache/caddy-llm-cache/audit"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
 	"github.com/caddy-llm-cache/caddy-llm-cache/tenant"
+	"github.com/caddy-llm-cache/caddy-llm-cache/upstream"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
+
+// records counts requests and puts them on record.
+type records struct {
+	sink   *app.Sink // nil for no records
+	policy pipeline.Policy
+	up     *upstream.Profile
+}
 
 // account is the record of a turn on its way to the audit store.
 type account struct {
@@ -36,24 +45,24 @@ type account struct {
 // open begins the record of a turn. What is known now stands in it should the
 // process end before the turn does.
 func (c *call) open(r *http.Request) {
-	s := c.h.sink.Pinned()
+	s := c.site.records.sink.Pinned()
 	if s == nil {
 		return
 	}
-	rec := c.h.newRecord(s, r, c.view, c.ex.OffersTools())
-	rec.Session, rec.Lineage, rec.Policy = c.id, c.ex.Lineage, string(c.ex.Policy)
+	rec := c.site.records.begin(s, r, c.view, c.ex.OffersTools())
+	rec.Session, rec.Lineage, rec.Policy = c.session.ID(), c.ex.Lineage, string(c.ex.Policy)
 	rec.OriginalTokens, rec.SentTokens, rec.Queue = int64(c.ex.OriginalTokens), int64(c.sent()), c.overhead
 	c.account = &account{s, s.Begin(rec), rec}
 }
 
-// newRecord begins the record of a request: who asks for what. A client's
+// begin begins the record of a request: who asks for what. A client's
 // conversation has tools, what it asks on the side has none.
-func (h *Handler) newRecord(s *app.Sink, r *http.Request, v *wire.View, tools bool) *audit.Record {
+func (o *records) begin(s *app.Sink, r *http.Request, v *wire.View, tools bool) *audit.Record {
 	at := time.Now()
 	rec := &audit.Record{
 		ID: audit.NewID(at), At: at, Turns: 1, Kind: audit.KindTurn,
 		Tenant: s.Tenant(r), Client: audit.ClientName(first(r.Header, "User-Agent")),
-		Model: v.Model, ClientFormat: string(v.Format), UpstreamFormat: string(h.up.Target(v.Format)), Policy: string(h.Policy), Stream: v.Stream,
+		Model: v.Model, ClientFormat: string(v.Format), UpstreamFormat: string(o.up.Target(v.Format)), Policy: string(o.policy), Stream: v.Stream,
 	}
 	if !tools {
 		rec.Kind = audit.KindSide
@@ -65,19 +74,29 @@ func (h *Handler) newRecord(s *app.Sink, r *http.Request, v *wire.View, tools bo
 }
 
 // refused puts a request on record that was read, answered here by 400, and sent nowhere.
-func (h *Handler) refused(r *http.Request, v *wire.View) {
-	h.count(outcomeUnheld)
-	s := h.sink.Pinned()
+func (o *records) refused(r *http.Request, v *wire.View, session string) {
+	s := o.sink.Pinned()
 	if s == nil {
 		return
 	}
 	defer s.Unpin()
-	rec := h.newRecord(s, r, v, v.OffersTools() || v.InheritsTools())
-	session := h.state.Acquire(h.sessionKey(r, h.state.Key.Of(r), v))
-	rec.Session = session.ID()
-	h.state.Release(session)
+	rec := o.begin(s, r, v, v.OffersTools() || v.InheritsTools())
+	rec.Session = session
 	rec.Outcome, rec.Status = audit.Failed, http.StatusBadRequest
 	rec.Total = time.Since(rec.At)
+	s.Put(rec)
+}
+
+// errand puts a request of ours on record, whose way r has taken.
+func (o *records) errand(r *http.Request, rec *audit.Record, u wire.Usage) {
+	app.CountCost(rec.USD, 0) // no client has asked
+	s := o.sink.Pinned()
+	if s == nil {
+		return
+	}
+	defer s.Unpin()
+	rec.Tenant, rec.Client, rec.Policy, rec.Billed = s.Tenant(r), audit.ClientName(r.UserAgent()), string(o.policy), tokens(u)
+	rec.User = rec.Tenant
 	s.Put(rec)
 }
 

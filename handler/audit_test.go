@@ -50,7 +50,7 @@ func BenchmarkAudit(b *testing.B) {
 		for _, name := range []string{"off", "on"} {
 			h := attached(b, pipeline.Options{Policy: pipeline.CostAware})
 			if name == "on" {
-				h.sink = testSink(b)
+				h.site.records.sink = testSink(b)
 			}
 			b.Run(name+"/"+byteSize(size), func(b *testing.B) {
 				serve := func(i int) {
@@ -71,12 +71,12 @@ func BenchmarkAudit(b *testing.B) {
 // BenchmarkRecord measures the record alone, from its beginning to the queue.
 func BenchmarkRecord(b *testing.B) {
 	h := attached(b, pipeline.Options{Policy: pipeline.CostAware})
-	h.sink = testSink(b)
+	h.site.records.sink = testSink(b)
 	for _, size := range []int{2 << 10, 200 << 10, 1 << 20} {
 		body := growing(size, 2)[1]
 		b.Run(byteSize(size), func(b *testing.B) {
 			r := request(body, "s")
-			c, _ := h.prepare(r, "anthropic", body, body)
+			c, _ := h.site.prepare(r, "anthropic", body, body)
 			if c == nil {
 				b.Fatal("not prepared")
 			}

@@ -20,6 +20,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/app"
 	"github.com/caddy-llm-cache/caddy-llm-cache/layer"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
@@ -36,26 +37,33 @@ type bypass struct {
 	view   *wire.View // of a request that is refused
 }
 
+// notes says which requests go upstream as they came.
+type notes struct {
+	log     *zap.Logger
+	headers bool // to the client, too
+	met     *app.Strangers
+}
+
 // pass counts that a request goes upstream as it came, and says so: to the client in
 // a header, in the log once for each kind of client and reason. Whoever runs
 // the site would otherwise learn from the bill only that a client has changed.
-func (h *Handler) pass(w http.ResponseWriter, r *http.Request, format wire.Format, b bypass) {
+func (n *notes) pass(w http.ResponseWriter, r *http.Request, format wire.Format, b bypass) {
 	layer.FailOpen(b.reason)
-	if h.headers {
+	if n.headers {
 		w.Header()[headerBypass] = []string{b.reason}
 	}
-	h.warn(r, format, b)
+	n.warn(r, format, b)
 }
 
 // warn writes a warning if it is the first of its kind.
-func (h *Handler) warn(r *http.Request, format wire.Format, b bypass) {
+func (n *notes) warn(r *http.Request, format wire.Format, b bypass) {
 	client := product(r.Header)
 	fields := []zap.Field{zap.String("reason", b.reason), zap.String("client", client), zap.String("format", string(format)), zap.Error(b.err)}
-	if h.state.Strangers.Meet(client, b.reason) {
-		h.logger.Warn("a request goes upstream as it came: it cannot be read, or must not be changed; further ones of this client are logged at debug level", fields...)
+	if n.met.Meet(client, b.reason) {
+		n.log.Warn("a request goes upstream as it came: it cannot be read, or must not be changed; further ones of this client are logged at debug level", fields...)
 		return
 	}
-	h.logger.Debug("a request goes upstream as it came", fields...)
+	n.log.Debug("a request goes upstream as it came", fields...)
 }
 
 // product is the name and the version by which a client calls itself.

@@ -35,12 +35,12 @@ import (
 func TestWarnings(t *testing.T) {
 	core, logs := observer.New(zapcore.WarnLevel)
 	h := attached(t, pipeline.Options{})
-	h.logger = zap.New(core)
+	h.site.notes.log = zap.New(core)
 	send := func(agent, reason string) http.Header {
 		r := httptest.NewRequest(http.MethodPost, "/v1/messages", nil)
 		r.Header.Set("User-Agent", agent)
 		w := httptest.NewRecorder()
-		h.pass(w, r, wire.Anthropic, bypass{reason: reason, err: wire.ErrSyntax})
+		h.site.notes.pass(w, r, wire.Anthropic, bypass{reason: reason, err: wire.ErrSyntax})
 		return w.Header()
 	}
 	for range 3 {

@@ -41,32 +41,38 @@ var markRelated = [][]byte{[]byte("cache_control"), []byte("prompt_cache_breakpo
 // call is one request that is being processed, from its edits to the end of
 // its answer.
 type call struct {
-	h         *Handler
+	site      *site
 	view      *wire.View
 	session   *sessioncache.Session
-	id        string // public id of the session
+	tenant    sessioncache.Tenant
 	ex        *pipeline.Exchange
 	raw       []byte         // the body as the client sent it
+	rethread  func()         // undoes that the request does not ask for a thread, nil if it never did
 	out       *layer.Payload // the body that goes upstream
 	overhead  time.Duration
-	turn      *wire.Turn // set by settle
-	settled   bool
-	denied    bool        // the credential was refused
-	joined    bool        // the request is part of its conversation
+	trailers  bool        // the client takes trailers
 	plain     func() bool // nil where nothing is hidden from the client
-	resent    bool
-	trailers  bool // the client takes trailers
 	account   *account
 	continued []continuation
-	common    float64 // share of the prompt that the upstream has seen before
-	estimated bool    // the usage's cached tokens are our estimate
-	aside     bool    // it goes where side requests go
-	rethread  func()  // undoes that the request does not ask for a thread, nil if it never did
+	answered
+	boxed
+}
 
+// answered is how a request was answered.
+type answered struct {
+	turn      *wire.Turn // set by settle
+	settled   bool
+	denied    bool // the credential was refused
+	joined    bool // the request is part of its conversation
+	resent    bool
+	estimated bool // the usage's cached tokens are our estimate
+}
+
+// boxed is what stands between a request and a box.
+type boxed struct {
 	place  atomic.Pointer[box.Place] // in the queue
 	prompt *warm.Prompt              // nil where no bases are kept warm
-	tenant sessioncache.Tenant
-	next   caddyhttp.Handler
+	common float64                   // share of the prompt that the upstream has seen before
 }
 
 // serve hands the request on and sees its answer to the client.
@@ -82,7 +88,7 @@ func (c *call) serve(w http.ResponseWriter, r *http.Request, next caddyhttp.Hand
 
 	c.overhead = time.Since(started)
 	c.countRequest()
-	c.h.guard("opening a record", func() { c.open(r) })
+	c.site.guard("opening a record", func() { c.open(r) })
 	t := newTap(w, c, c.ex.Edited)
 	err := c.forward(t, r, next)
 	if err != nil || !t.isHeld() || !t.blamesUs() {
@@ -107,7 +113,7 @@ func (c *call) recycle(r *http.Request) {
 	if c.coded(r) {
 		wire.Recycle(c.view.Raw)
 	}
-	if c.h.IdleFolding == nil { // which goes on with them
+	if c.site.fold == nil { // which goes on with them
 		c.ex.Close()
 	}
 }
@@ -178,7 +184,7 @@ func (c *call) pass(t *tap, w http.ResponseWriter, r *http.Request, next caddyht
 func (c *call) abort(t *tap, err error) {
 	c.settle(t, err)
 	_ = t.FlushError()
-	layer.LogCut(c.h.logger, err)
+	layer.LogCut(c.site.up.Log, err)
 	panic(http.ErrAbortHandler)
 }
 
@@ -187,7 +193,7 @@ func (c *call) abort(t *tap, err error) {
 func (c *call) again(w http.ResponseWriter, original *http.Request, next caddyhttp.Handler) error {
 	c.resent = true
 	layer.Resends.Inc()
-	c.h.guard("giving up edits after a 400", c.ex.Rejected)
+	c.site.guard("giving up edits after a 400", c.ex.Rejected)
 	defer c.substitute(original)()
 	t := newTap(w, c, false)
 	t.weigh = true
@@ -250,7 +256,7 @@ func (c *call) join(t *tap) {
 		return
 	}
 	c.joined = true
-	c.h.guard("joining a conversation", func() {
+	c.site.guard("joining a conversation", func() {
 		c.ex.Join(t.turn())
 		c.hold()
 	})
@@ -259,7 +265,7 @@ func (c *call) join(t *tap) {
 // hold keeps the session, once, from the first answer on.
 func (c *call) hold() {
 	if c.session.Number() == 0 {
-		c.h.state.Hold(c.session)
+		c.site.store.Hold(c.session)
 	}
 }
 
@@ -272,13 +278,13 @@ func (c *call) settle(t *tap, err error) {
 	c.settled = true
 	c.denied = t.Status == http.StatusUnauthorized || t.Status == http.StatusForbidden
 	outcome := outcomeInterrupted
-	c.h.guard("settling an exchange", func() {
+	c.site.guard("settling an exchange", func() {
 		c.turn = t.turn()
 		c.ex.Correct(c.turn)
 		c.estimate()
 		if err == nil && t.Status/100 == 2 && c.turn != nil && (c.turn.Done || c.joined) && !c.turn.Failed() {
 			outcome = outcomeCompleted
-			c.ex.Commit(c.turn, c.h.now())
+			c.ex.Commit(c.turn, c.site.now())
 			c.hold()
 			c.keepFolded(c.ex.Folded())
 			return
@@ -288,22 +294,19 @@ func (c *call) settle(t *tap, err error) {
 		}
 		c.ex.Abandon()
 	})
-	c.h.count(outcome)
+	c.site.records.count(outcome)
 	c.countTokens()
-	c.h.guard("closing a record", func() {
+	c.site.guard("closing a record", func() {
 		bill := c.ex.Bill(c.turn)
 		app.CountCost(bill.Dollars, bill.ClientDollars)
 		c.account.close(c, outcome, t.Status)
 	})
 }
 
-// guard runs f and keeps a panic in it from reaching the client's answer.
-func (h *Handler) guard(doing string, f func()) { layer.Guard(h.logger, doing, f) }
-
 // estimate puts what the upstream is likely to have found in its cache into a
 // usage that does not say: the share of the prompt that it had been sent before.
 func (c *call) estimate() {
-	if c.h.Upstream.Reports() || c.turn == nil || !c.turn.Usage.Reported || c.turn.Usage.Read > 0 {
+	if c.site.up.Reports() || c.turn == nil || !c.turn.Usage.Reported || c.turn.Usage.Read > 0 {
 		return
 	}
 	u := &c.turn.Usage
@@ -314,10 +317,10 @@ func (c *call) estimate() {
 
 // heartbeat returns the writer for a stream, nil if the client gets no signs of life.
 func (c *call) heartbeat(w http.ResponseWriter, r *http.Request) *box.Alive {
-	every, open := c.h.Heartbeat.Intervals(c.h.Upstream)
+	every, open := c.site.heartbeat.Intervals(c.site.up.Upstream)
 	return box.Stream{Every: every, Open: open, Events: c.view.Stream, Format: c.view.Format, Agent: r.UserAgent(), Stamp: func(to http.Header) {
-		if c.h.headers {
-			to[headerSession], to[headerPolicy] = []string{c.id}, []string{string(c.ex.Policy)}
+		if c.site.up.Headers {
+			to[headerSession], to[headerPolicy] = []string{c.session.ID()}, []string{string(c.ex.Policy)}
 		}
 		if p := c.place.Load(); p != nil {
 			p.Stamp(to)

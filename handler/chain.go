@@ -23,6 +23,7 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/box"
 	"github.com/caddy-llm-cache/caddy-llm-cache/box/queue"
+	"github.com/caddy-llm-cache/caddy-llm-cache/box/warm"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 	"github.com/caddy-llm-cache/caddy-llm-cache/upstream"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
@@ -37,40 +38,40 @@ var chain = [...]struct {
 	layer func(p *passage, next caddyhttp.Handler) caddyhttp.Handler
 }{
 	{"unkept ids", conversing | aside, func(p *passage, next caddyhttp.Handler) caddyhttp.Handler {
-		if p.call.rethread == nil {
+		if !p.unkept {
 			return next
 		}
 		return upstream.Unkept(next)
 	}},
 	{"rejoin", conversing, func(p *passage, next caddyhttp.Handler) caddyhttp.Handler {
-		return p.h.rejoin.Layer(next, p.tenant)
+		return p.site.rejoin.Layer(next, p.tenant)
 	}},
 	{"queue", conversing | unparsed | unlooked, func(p *passage, next caddyhttp.Handler) caddyhttp.Handler {
-		return p.h.Queue.Layer(next, p.h.slots, p.format, p.ticket, p.place)
+		return p.site.queue.Layer(next, p.site.slots, p.format, p.ticket, p.place)
 	}},
 	{"translate", conversing | aside | unparsed | pinging | folding, func(p *passage, next caddyhttp.Handler) caddyhttp.Handler {
-		return p.h.up.Translate(next, p.format, p.session)
+		return p.site.up.Translate(next, p.format, p.session)
 	}},
 	{"overlay", conversing | folding, func(p *passage, next caddyhttp.Handler) caddyhttp.Handler {
-		return p.h.overlay.Layer(next, p.format, box.Conversation{
+		return p.site.overlay.Layer(next, p.format, box.Conversation{
 			Session: p.session, Tenant: p.tenant, Ahead: p.purpose == folding, Common: p.common,
 		})
 	}},
 	{"prefix recorder", conversing, func(p *passage, next caddyhttp.Handler) caddyhttp.Handler {
-		return p.h.recorded(next, p.call)
+		return p.site.recorded(next, p.prompt)
 	}},
 	{"compat", conversing | aside | unparsed | folding | warming, func(p *passage, next caddyhttp.Handler) caddyhttp.Handler {
-		return p.h.up.Compat(next, p.format)
+		return p.site.up.Compat(next, p.format)
 	}},
 	{"unpack", conversing | aside | unparsed, func(_ *passage, next caddyhttp.Handler) caddyhttp.Handler {
 		return upstream.Unpack(next)
 	}},
 	{"sign", conversing | aside | unparsed | unlooked | pinging | folding | warming, func(p *passage, next caddyhttp.Handler) caddyhttp.Handler {
-		return p.h.up.Sign(next)
+		return p.site.up.Sign(next)
 	}},
 	{"side requests", aside, func(p *passage, next caddyhttp.Handler) caddyhttp.Handler {
 		return caddyhttp.HandlerFunc(func(w http.ResponseWriter, r *http.Request) error {
-			return p.h.sides.ServeHTTP(w, r, next)
+			return p.site.sides.ServeHTTP(w, r, next)
 		})
 	}},
 }
@@ -90,13 +91,14 @@ const (
 
 // passage is what layers are made from for one request.
 type passage struct {
-	h *Handler
+	site *site
 	purpose
 	format  wire.Format // the client's
 	session string      // public id of the session, which names the conversation to the upstream
 	tenant  sessioncache.Tenant
-	common  *float64 // told the share of the prompt that the upstream has been sent before
-	call    *call    // nil for none
+	unkept  bool         // the client is told ids of answers that nobody keeps
+	prompt  *warm.Prompt // nil where no bases are kept warm
+	common  *float64     // told the share of the prompt that the upstream has been sent before
 	ticket  queue.Ticket
 	place   *atomic.Pointer[box.Place] // told where the request stands in line
 }
@@ -112,6 +114,6 @@ func (p *passage) through(next caddyhttp.Handler) caddyhttp.Handler {
 }
 
 // unknown is the passage of a client's request that is of no conversation we know.
-func (h *Handler) unknown(r *http.Request, e purpose, format wire.Format) *passage {
-	return &passage{h: h, purpose: e, format: format, ticket: h.sideTicket(r), place: new(atomic.Pointer[box.Place])}
+func (s *site) unknown(r *http.Request, e purpose, format wire.Format) *passage {
+	return &passage{site: s, purpose: e, format: format, ticket: s.sideTicket(r), place: new(atomic.Pointer[box.Place])}
 }

@@ -19,20 +19,16 @@ import (
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/app"
-	"github.com/caddy-llm-cache/caddy-llm-cache/audit"
 	"github.com/caddy-llm-cache/caddy-llm-cache/box/idlefold"
 	"github.com/caddy-llm-cache/caddy-llm-cache/box/warm"
 	"github.com/caddy-llm-cache/caddy-llm-cache/errand"
 	"github.com/caddy-llm-cache/caddy-llm-cache/keepalive/pinger"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
 // sends is what requests of our own find here.
-func (h *Handler) sends(next caddyhttp.Handler) *errand.Site {
-	s := &errand.Site{Upstream: h.up, Next: next, Record: h.recordErrand, Layers: func(e *errand.Errand) caddyhttp.Handler {
-		p := &passage{h: h, format: e.Client, session: e.Session, tenant: e.Tenant}
+func (o *site) sends(next caddyhttp.Handler) *errand.Site {
+	s := &errand.Site{Upstream: o.up, Next: next, Record: o.records.errand, Layers: func(e *errand.Errand) caddyhttp.Handler {
+		p := &passage{site: o, format: e.Client, session: e.Session, tenant: e.Tenant}
 		switch e.Kind {
 		case errand.Ping:
 			p.purpose = pinging
@@ -43,110 +39,96 @@ func (h *Handler) sends(next caddyhttp.Handler) *errand.Site {
 		}
 		return p.through(next)
 	}}
-	if h.KeepAlive != nil {
+	if o.keepalive != nil {
 		s.Sends |= errand.Ping
-		if l := h.KeepAlive.Log; l != nil && *l {
+		if l := o.keepalive.Log; l != nil && *l {
 			s.Logged |= errand.Ping
 		}
 	}
-	if h.Warm != nil {
+	if o.warm != nil {
 		s.Sends |= errand.WarmUp
 	}
-	if h.IdleFolding != nil {
+	if o.fold != nil {
 		s.Sends |= errand.Fold
 	}
 	return s
 }
 
-// recordErrand puts a request of ours on record, whose way r has taken.
-func (h *Handler) recordErrand(r *http.Request, rec *audit.Record, u wire.Usage) {
-	app.CountCost(rec.USD, 0) // no client has asked
-	s := h.sink.Pinned()
-	if s == nil {
-		return
-	}
-	defer s.Unpin()
-	rec.Tenant, rec.Client, rec.Policy, rec.Billed = s.Tenant(r), audit.ClientName(r.UserAgent()), string(h.Policy), tokens(u)
-	rec.User = rec.Tenant
-	s.Put(rec)
-}
-
-// target makes what is needed to send a body the way that r took.
-func (c *call) target(r *http.Request) func(body []byte) *errand.Target {
+// targets makes what is needed to send a body the way that r takes, to what is behind
+// the site. It is to be used when r is as it came.
+func (c *call) targets(r *http.Request, next caddyhttp.Handler) func(body []byte) *errand.Target {
 	return func(body []byte) *errand.Target {
 		t := errand.NewTarget(r, body, c.view.Format, c.view.Model)
-		if c.h.state.Keeper.Manual() {
-			t.Direct(c.h, c.next)
+		if c.site.store.Keeper.Manual() {
+			t.Direct(c.site, next)
 		}
 		return t
 	}
 }
 
-// answered is what pings are made of. r must be as it came.
-func (c *call) answered(r *http.Request) *pinger.Answered {
-	a := &pinger.Answered{
-		Request: r, View: c.view, Turn: c.turn, Tenant: c.tenant,
-		Denied: c.denied, Resent: c.resent, Target: c.target(r), Log: c.h.logger,
-	}
-	if c.out != nil {
-		a.Sent = c.out.Bytes()
-	}
-	if c.account != nil {
-		a.Recorded = c.account.record.Tenant
-	}
-	return a
+// ServeHTTP implements [caddyhttp.MiddlewareHandler] for requests of our own that do not
+// take their way through a configuration.
+func (o *site) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
+	return errand.Of(r).Arrive(w, r, o.sends(next))
 }
 
-// box finds what is known of the box behind the site.
-func (h *Handler) box() *warm.Box { return h.state.Boxes.Of(h.slots()) }
-
-// warmth is what a box needs to know of the site.
-func (h *Handler) warmth() *warm.Site {
-	return &warm.Site{Options: h.Warm, Queue: h.Queue.SharedName(h.Upstream.Name()), Upstream: h.up, Log: h.logger, Now: h.now}
+// visits tells that the conversation is not idle until the returned function is called.
+func (c *call) visits(r *http.Request, to func(body []byte) *errand.Target) (leave func()) {
+	v := c.site.store.Keeper.Enter(c.site.keepalive, c.session, c.ex)
+	if v == nil {
+		return func() {}
+	}
+	return func() {
+		a := &pinger.Answered{
+			Request: r, View: c.view, Turn: c.turn, Tenant: c.tenant, Denied: c.denied, Resent: c.resent, Target: to, Log: c.site.up.Log,
+		}
+		if c.out != nil {
+			a.Sent = c.out.Bytes()
+		}
+		if c.account != nil {
+			a.Recorded = c.account.record.Tenant
+		}
+		v.Leave(a)
+	}
 }
 
 // recorded returns next with a look at how prompts begin before it, where bases are kept
 // warm.
-func (h *Handler) recorded(next caddyhttp.Handler, c *call) caddyhttp.Handler {
-	if h.Warm == nil {
+func (o *site) recorded(next caddyhttp.Handler, p *warm.Prompt) caddyhttp.Handler {
+	if p == nil {
 		return next
 	}
-	return h.warmth().Layer(next, h.box, c.prompt)
+	return o.warm.Layer(next, o.box, p)
 }
 
-// warmed counts a use of the base that the prompt began with, once it was answered. r
-// must be as it came.
-func (c *call) warmed(r *http.Request) {
-	if c.h.Warm == nil || c.turn == nil || !c.turn.Done || c.turn.Failed() {
+// ended reports whether the answer has come to a proper end.
+func (a *answered) ended() bool { return a.turn != nil && a.turn.Done && !a.turn.Failed() }
+
+// warmed counts a use of the base that the prompt began with, once it was answered.
+func (c *call) warmed(to func(body []byte) *errand.Target) {
+	if c.prompt == nil || !c.ended() {
 		return
 	}
-	c.h.guard("remembering how a prompt begins", func() {
-		c.h.box().Answered(c.prompt, c.h.now(), c.h.Upstream.Reports() && c.ex.Vanished(c.turn), c.target(r))
+	o := c.site
+	o.guard("remembering how a prompt begins", func() {
+		o.box().Answered(c.prompt, o.now(), o.up.Reports() && c.ex.Vanished(c.turn), to)
 	})
 }
 
-// foldIdly has the box read what can be folded now that the answer is over. r must be as
-// it came.
-func (c *call) foldIdly(r *http.Request) {
-	h := c.h
-	if h.IdleFolding == nil || c.turn == nil || !c.turn.Done || c.turn.Failed() || c.resent {
+// foldIdly has the box read what can be folded now that the answer is over.
+func (c *call) foldIdly(to func(body []byte) *errand.Target) {
+	o := c.site
+	if o.fold == nil || !c.ended() || c.resent {
 		return
 	}
-	s := &idlefold.Site{
-		Options: h.IdleFolding, Upstream: h.up, Queue: h.slots, Carrier: &h.state.Carrier, Pin: h.state.Pin, Unpin: h.state.Unpin,
-		Log: h.logger, Now: h.now,
-	}
-	f := s.Plan(&idlefold.Answered{
-		Exchange: c.ex, View: c.view, Turn: c.turn, Session: c.id, Tenant: c.tenant, Target: c.target(r), Keep: c.keepFolded,
+	f := o.fold.Plan(&idlefold.Answered{
+		Exchange: c.ex, View: c.view, Turn: c.turn, Session: c.session.ID(), Tenant: c.tenant, Target: to, Keep: c.keepFolded,
 	})
 	switch {
 	case f == nil:
-	case h.state.Keeper.Manual():
-		h.state.Planned = f
+	case o.store.Keeper.Manual():
+		o.store.Planned = f
 	default:
 		f.Start()
 	}
 }
-
-// ByCredentials implements [app.Site].
-func (h *Handler) ByCredentials() bool { return len(h.Tenant) == 0 && h.Policy != pipeline.Off }

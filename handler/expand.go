@@ -23,6 +23,8 @@ import (
 	"net/http"
 	"strconv"
 
+	"go.uber.org/zap"
+
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/layer"
@@ -41,6 +43,7 @@ type relay struct {
 	layer.Answer // with a header of its own, if it is not the first
 	tap          *tap
 	call         *call
+	log          *zap.Logger
 	rewrite      *wire.Interceptor
 	first        int // the status of the first answer
 	stream       bool
@@ -127,7 +130,7 @@ func (r *relay) Take(p []byte) (int, error) {
 func (r *relay) feed(p []byte) (out []byte, ok bool) {
 	defer func() {
 		if e := recover(); e != nil {
-			layer.Recovered(r.call.h.logger, "rewriting an answer", e)
+			layer.Recovered(r.log, "rewriting an answer", e)
 			r.stream, ok = false, false
 		}
 	}()
@@ -146,7 +149,7 @@ func (r *relay) giveUp() error {
 // say tells the exchange what the client's message is made of, before the tap
 // sees its end.
 func (r *relay) say() {
-	r.call.h.guard("noting what was hidden", func() {
+	layer.Guard(r.log, "noting what was hidden", func() {
 		it := r.rewrite.Iteration()
 		for _, p := range it.Hidden() {
 			if p.Result == "" && it.Complete() {
@@ -161,7 +164,7 @@ func (r *relay) say() {
 func (c *call) answer(p *wire.Part) {
 	before := len(c.ex.Expansions)
 	c.ex.Answer(p, func(name string) (string, bool) {
-		return c.h.state.Blocks.Get(c.session, c.view.First(), name, c.h.now())
+		return c.site.store.Blocks.Get(c.session, c.view.First(), name, c.site.now())
 	})
 	countExpansions(c.ex.Expansions[before:])
 }
@@ -170,7 +173,7 @@ func (c *call) answer(p *wire.Part) {
 // drops them from its history.
 func (c *call) keepFolded(all []pipeline.Block) {
 	for _, b := range all {
-		c.h.state.Blocks.Put(c.session, c.view.First(), b.Name, b.Text, c.h.now())
+		c.site.store.Blocks.Put(c.session, c.view.First(), b.Name, b.Text, c.site.now())
 	}
 }
 
@@ -178,7 +181,7 @@ func (c *call) keepFolded(all []pipeline.Block) {
 // answer holds nothing but calls that are answered on the way, the upstream is
 // asked to go on, and the client gets one message.
 func (c *call) passHiding(t *tap, r *http.Request, next caddyhttp.Handler) error {
-	rel := &relay{tap: t, call: c}
+	rel := &relay{tap: t, call: c, log: c.site.up.Log}
 	rel.Answer = layer.NewAnswer(t, rel)
 	rel.rewrite = wire.NewInterceptor(c.view.Format, c.relayOptions())
 	c.plain = rel.rewrite.Plain
@@ -225,7 +228,7 @@ func (c *call) passHiding(t *tap, r *http.Request, next caddyhttp.Handler) error
 }
 
 func (c *call) relayOptions() wire.InterceptorOptions {
-	o := wire.InterceptorOptions{Hide: c.ex.CallsExpand, LastUsage: c.h.Expand.Usage == pipeline.Last}
+	o := wire.InterceptorOptions{Hide: c.ex.CallsExpand, LastUsage: c.ex.LastUsage()}
 	if c.ex.Stubs() {
 		o.Hold = c.ex.Writes
 		o.Judge = func(_, arguments string) bool { return c.ex.Misled(arguments) }
@@ -266,7 +269,7 @@ func (c *call) goOn(rel *relay, original *http.Request, next caddyhttp.Handler) 
 // rewriteWhole reads an answer in one piece.
 func (r *relay) rewriteWhole(body []byte) (out []byte, done bool) {
 	out, done = body, true
-	r.call.h.guard("rewriting an answer", func() { out, done = r.rewrite.Whole(body) })
+	layer.Guard(r.log, "rewriting an answer", func() { out, done = r.rewrite.Whole(body) })
 	return out, done
 }
 
@@ -294,7 +297,7 @@ func (r *relay) finishWhole(out []byte) error {
 // blank line.
 func (r *relay) finishStream() error {
 	var out []byte
-	r.call.h.guard("rewriting the end of an answer", func() { out = r.rewrite.End() })
+	layer.Guard(r.log, "rewriting the end of an answer", func() { out = r.rewrite.End() })
 	if len(out) == 0 {
 		return nil
 	}

@@ -20,7 +20,6 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
-	"sync"
 	"time"
 
 	"go.uber.org/zap"
@@ -33,18 +32,14 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/box"
 	"github.com/caddy-llm-cache/caddy-llm-cache/box/idlefold"
 	"github.com/caddy-llm-cache/caddy-llm-cache/box/overlay"
-	"github.com/caddy-llm-cache/caddy-llm-cache/box/queue"
 	"github.com/caddy-llm-cache/caddy-llm-cache/box/warm"
 	"github.com/caddy-llm-cache/caddy-llm-cache/errand"
 	"github.com/caddy-llm-cache/caddy-llm-cache/keepalive/pinger"
-	"github.com/caddy-llm-cache/caddy-llm-cache/layer"
-	"github.com/caddy-llm-cache/caddy-llm-cache/layer/budget"
 	"github.com/caddy-llm-cache/caddy-llm-cache/metric"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 	"github.com/caddy-llm-cache/caddy-llm-cache/tenant"
 	"github.com/caddy-llm-cache/caddy-llm-cache/upstream"
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
 const (
@@ -179,19 +174,9 @@ type Handler struct {
 	// app `llm_cache` is configured to keep records. Default: true.
 	Audit *bool `json:"audit,omitempty"`
 
-	sides   caddyhttp.MiddlewareHandler // nil where side requests go to the upstream
-	lease   *app.Lease                  // what Cleanup gives back
-	ledger  *app.AuditLease
-	sink    *app.Sink // nil for no records
-	state   *app.State
-	pipe    *pipeline.Pipeline
-	slots   func() *queue.Queue // opens it with the first request
-	up      *upstream.Profile
-	overlay *box.Overlay
-	rejoin  box.Rejoin
-	logger  *zap.Logger
-	now     func() time.Time
-	headers bool
+	site   *site      // what it comes to
+	lease  *app.Lease // what Cleanup gives back
+	ledger *app.AuditLease
 }
 
 // CaddyModule returns the Caddy module information.
@@ -217,23 +202,24 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 		return err
 	}
 	h.lease = l
+	var sink *app.Sink
 	if h.Audit == nil || *h.Audit {
 		if h.ledger, err = a.ShareAudit(); err != nil {
 			return err
 		}
 		if h.ledger != nil {
-			h.sink = h.ledger.Sink
+			sink = h.ledger.Sink
 		}
-	}
-	if err := h.provisionSides(ctx); err != nil {
-		return fmt.Errorf("side_requests: %w", err)
 	}
 	if err := h.Upstream.Provision(ctx); err != nil {
 		return fmt.Errorf("upstream: %w", err)
 	}
-	h.prepareToServe(l.State, ctx.Logger(), time.Now)
-	if h.Warm != nil && h.Queue != nil {
-		a.WhenInForce(func() { h.box().Begin(h.warmth()) })
+	h.site = h.open(l.State, sink, ctx.Logger(), time.Now)
+	if err := h.site.loadSides(ctx, h); err != nil {
+		return fmt.Errorf("side_requests: %w", err)
+	}
+	if s := h.site; s.warm != nil {
+		a.WhenInForce(func() { s.box().Begin(s.warm) })
 	}
 	return nil
 }
@@ -244,43 +230,8 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 func (h *Handler) Attach(store sessioncache.Store, logger *zap.Logger, now func() time.Time) (*app.State, error) {
 	s := app.NewState(store, nil)
 	s.Keeper.Attach(now)
-	h.prepareToServe(s, logger, now)
+	h.site = h.open(s, nil, logger, now)
 	return s, h.Validate()
-}
-
-func (h *Handler) prepareToServe(s *app.State, logger *zap.Logger, now func() time.Time) {
-	if h.Policy == "" {
-		h.Policy = pipeline.CostAware
-	}
-	if h.SessionHeader == "" {
-		h.SessionHeader = defaultSessionHeader
-	}
-	if h.MaxBody == 0 {
-		h.MaxBody = defaultMaxBody
-	}
-	h.SessionHeader = http.CanonicalHeaderKey(h.SessionHeader)
-	h.headers = h.Headers == nil || *h.Headers
-	h.up = h.Upstream.Profile(upstream.Options{
-		Translate: h.Translate, BufferCalls: h.BufferToolCalls != nil && *h.BufferToolCalls, JoinCalls: h.JoinToolCalls != nil && *h.JoinToolCalls,
-		MaxBody: h.MaxBody, Headers: h.headers, Log: logger,
-	})
-	h.state, h.logger, h.now = s, logger, now
-	h.pipe = pipeline.New(h.Options, h.Upstream.Rules())
-	h.pipe.Target = h.up.Target
-	h.slots = sync.OnceValue(h.openQueue)
-	h.overlay = &box.Overlay{
-		Rules: h.Overlay, Observe: h.Policy == pipeline.Observe, Upstream: h.up, Store: s.Overlays, Log: logger, Now: now,
-		Warn: func(r *http.Request, format wire.Format, err error) {
-			h.warn(r, format, bypass{reason: box.ReasonOverlay, err: err})
-		},
-	}
-	h.rejoin = box.Rejoin{Detached: &s.Detached, Queued: h.Queue != nil, Log: logger}
-	switch {
-	case h.Rejoin != nil:
-		h.rejoin.Grace = time.Duration(*h.Rejoin)
-	case h.Upstream.Local():
-		h.rejoin.Grace = box.DefaultGrace
-	}
 }
 
 // Validate reports the first option that makes no sense.
@@ -350,7 +301,7 @@ func (h *Handler) Cleanup() error {
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
 	tenant.Name(r, h.Tenant)
 	if e := errand.Of(r); e != nil {
-		return e.Arrive(w, r, h.sends(next))
+		return e.Arrive(w, r, h.site.sends(next))
 	}
 	if h.Health != "" && r.URL.Path == h.Health && (r.Method == http.MethodGet || r.Method == http.MethodHead) {
 		return h.serveHealth(w, r)
@@ -358,74 +309,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 	if h.Policy == pipeline.Off {
 		return next.ServeHTTP(w, r)
 	}
-	if isResponsesSocket(r) {
-		return refuseSocket(w)
-	}
-	if f, ok := h.up.CompactsElsewhere(r); ok {
-		return upstream.RefuseCompact(w, f)
-	}
-	if format, ok := h.countsItself(r); ok {
-		return h.serveCount(w, r, format)
-	}
-	format, ok := wire.Detect(r.Method, r.URL.Path)
-	if !ok || !h.up.Understands(format) || caddyhttp.IsIncremental(r.Header) {
-		if r.Method == http.MethodPost { // work for the box, whatever it is
-			next = h.unknown(r, unlooked, format).through(next)
-		}
-		return next.ServeHTTP(w, r)
-	}
-	if reason := unreadable(r.Header); reason != "" {
-		h.pass(w, r, format, bypass{reason: reason})
-		h.count(outcomePassed)
-		return next.ServeHTTP(w, r)
-	}
-	if err := h.up.Sealed(r); err != nil {
-		h.pass(w, r, format, bypass{reason: reasonSigned, err: err})
-		h.count(outcomePassed)
-		return next.ServeHTTP(w, r)
-	}
-	if !h.state.Pin() { // the configuration is gone and this request came late
-		h.pass(w, r, format, bypass{reason: reasonStore})
-		h.count(outcomePassed)
-		return next.ServeHTTP(w, r)
-	}
-	defer h.unpin()
-
-	a := &arrival{h: h, format: format, share: budget.Bodies.Open()}
-	defer a.share.Close()
-	switch err := a.receive(w, r); {
-	case errors.Is(err, layer.ErrNoRoom):
-		return a.pass(w, r, next)
-	case errors.Is(err, layer.ErrTooLarge):
-		h.count(outcomeRefused)
-		return err
-	case err != nil:
-		return err
-	}
-	return h.serve(w, r, next, a)
+	return h.site.serve(w, r, next)
 }
 
-// unpin ends a request's hold on the store.
-func (h *Handler) unpin() {
-	if err := h.state.Unpin(); err != nil {
-		h.logger.Error("closing the session store", zap.Error(err))
-	}
-}
-
-// isResponsesSocket tells whether the request asks for a WebSocket to the
-// Responses API, as Codex does before it tries POST.
-func isResponsesSocket(r *http.Request) bool {
-	return r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, "/responses") &&
-		httpguts.HeaderValuesContainsToken(r.Header["Upgrade"], "websocket")
-}
-
-// refuseSocket answers 426, the one status that makes Codex fall back to POST
-// at once.
-func refuseSocket(w http.ResponseWriter) error {
-	w.Header().Set("Upgrade", "HTTP/1.1")
-	w.Header().Set("Connection", "Upgrade")
-	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	w.WriteHeader(http.StatusUpgradeRequired)
-	_, err := w.Write([]byte("Upgrade Required\n"))
-	return err
-}
+// ByCredentials implements [app.Site].
+func (h *Handler) ByCredentials() bool { return len(h.Tenant) == 0 && h.Policy != pipeline.Off }

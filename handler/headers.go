@@ -83,7 +83,7 @@ func (c *call) cached() (string, bool) {
 
 // stamp writes the headers of an answer, at the moment when it is released.
 func (c *call) stamp(h http.Header, t *tap) {
-	if !c.h.headers {
+	if !c.site.up.Headers {
 		return
 	}
 	values := make([]string, 0, 12)
@@ -91,7 +91,7 @@ func (c *call) stamp(h http.Header, t *tap) {
 		values = append(values, value)
 		h[name] = values[len(values)-1 : len(values) : len(values)]
 	}
-	set(headerSession, c.id)
+	set(headerSession, c.session.ID())
 	set(headerPolicy, string(c.ex.Policy))
 	set(headerOriginal, strconv.Itoa(c.ex.OriginalTokens))
 	set(headerSent, strconv.Itoa(c.sent()))
@@ -123,7 +123,7 @@ func (c *call) wantsTrailer(t *tap) bool {
 
 // stampTrailer writes the trailer that stamp announced.
 func (c *call) stampTrailer(t *tap) {
-	if !c.h.headers || !c.wantsTrailer(t) {
+	if !c.site.up.Headers || !c.wantsTrailer(t) {
 		return
 	}
 	h := t.ResponseWriter.Header()
@@ -146,7 +146,7 @@ func (c *call) placeholder(key string) (any, bool) {
 	}
 	switch name {
 	case "session":
-		return c.id, true
+		return c.session.ID(), true
 	case "policy":
 		return string(c.ex.Policy), true
 	case "original_tokens":

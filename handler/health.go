@@ -45,10 +45,10 @@ func (h *Handler) serveHealth(w http.ResponseWriter, r *http.Request) error {
 	return json.NewEncoder(w).Encode(health{
 		Status:        "ok",
 		Upstream:      h.Upstream.Redacted(),
-		Formats:       h.up.Formats,
+		Formats:       h.site.up.Formats,
 		Options:       h.Options.WithDefaults(),
 		SessionHeader: h.SessionHeader,
 		MaxBody:       h.MaxBody,
-		Headers:       h.headers,
+		Headers:       h.site.up.Headers,
 	})
 }

@@ -61,8 +61,8 @@ var metrics = struct {
 		0.000025, 0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.05),
 }
 
-func (h *Handler) count(outcome string) {
-	metrics.requests.WithLabelValues(string(h.Policy), outcome).Inc()
+func (o *records) count(outcome string) {
+	metrics.requests.WithLabelValues(string(o.policy), outcome).Inc()
 }
 
 // countRequest counts what is known before a request is handed on.

@@ -26,6 +26,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/box/warm"
+	"github.com/caddy-llm-cache/caddy-llm-cache/errand"
 	"github.com/caddy-llm-cache/caddy-llm-cache/layer"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 	"github.com/caddy-llm-cache/caddy-llm-cache/upstream"
@@ -35,7 +36,7 @@ import (
 // release ends a request's hold on its session. What requests have left of one that
 // was forgotten meanwhile goes with it.
 func (c *call) release() {
-	s := c.h.state
+	s := c.site.store
 	s.Release(c.session)
 	if !c.session.Gone() {
 		return
@@ -45,33 +46,31 @@ func (c *call) release() {
 	}
 }
 
-// serve processes one request whose body has been read.
-func (h *Handler) serve(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler, a *arrival) error {
+// process serves one request whose body has been read.
+func (o *site) process(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler, a *arrival) error {
 	started := time.Now()
 	c, why := (*call)(nil), a.why
 	if a.Undone == nil {
-		c, why = h.prepare(r, a.format, a.Data, a.body())
+		c, why = o.prepare(r, a.format, a.Data, a.body())
 	}
 	if why.view != nil {
-		h.guard("putting a refusal on record", func() { h.refused(r, why.view) })
-		h.count(outcomeUnheld)
-		if what, ok := errors.AsType[upstream.Unheld](why.err); ok {
-			return what.Refuse(w, a.format)
-		}
-		return upstream.RefuseUnheld(w)
+		return o.refuse(w, r, why)
 	}
 	a.settle(c)
 	if c == nil {
-		h.pass(w, r, a.format, why)
-		h.count(outcomePassed)
-		return passBody(w, r, h.unknown(r, unparsed, a.format).through(next), &a.Payload)
+		o.notes.pass(w, r, a.format, why)
+		o.records.count(outcomePassed)
+		return passBody(w, r, o.unknown(r, unparsed, a.format).through(next), &a.Payload)
 	}
-	c.next = next
-	if h.Warm != nil {
+	to := c.targets(r, next)
+	if o.warm != nil {
 		c.prompt = &warm.Prompt{Tenant: c.tenant, View: c.view, Side: isSide(r.Header)}
 	}
-	p := &passage{h: h, purpose: conversing, format: a.format, session: c.id, tenant: c.tenant, common: &c.common, call: c, ticket: c.ticket(r), place: &c.place}
-	if c.aside = h.isAside(c, r); c.aside {
+	p := &passage{
+		site: o, purpose: conversing, format: a.format, session: c.session.ID(), tenant: c.tenant, unkept: c.rethread != nil,
+		prompt: c.prompt, common: &c.common, ticket: c.ticket(r), place: &c.place,
+	}
+	if o.isAside(c, r) {
 		p.purpose = aside
 	}
 	next = p.through(next)
@@ -82,29 +81,41 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, next caddyhttp.H
 	var err error
 	if l := c.heartbeat(w, r); l != nil {
 		defer l.Stop()
-		err = l.End(c.attend(l, r, next, started))
+		err = l.End(c.attend(l, r, next, to, started))
 	} else {
-		err = c.attend(w, r, next, started)
+		err = c.attend(w, r, next, to, started)
 	}
-	if !c.aside {
-		c.warmed(r)
+	if p.purpose != aside {
+		c.warmed(to)
 	}
 	if err != nil {
 		return err
 	}
-	if !c.aside {
-		c.foldIdly(r)
+	if p.purpose != aside {
+		c.foldIdly(to)
 	}
 	c.recycle(r)
 	return nil
 }
 
 // attend serves a request during which its conversation is not idle.
-func (c *call) attend(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler, started time.Time) error {
-	if v := c.h.state.Keeper.Enter(c.h.KeepAlive, c.session, c.ex); v != nil {
-		defer func() { v.Leave(c.answered(r)) }()
-	}
+func (c *call) attend(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler, to func(body []byte) *errand.Target, started time.Time) error {
+	defer c.visits(r, to)()
 	return c.serve(w, r, next, started)
+}
+
+// refuse answers a request that goes nowhere.
+func (o *site) refuse(w http.ResponseWriter, r *http.Request, why bypass) error {
+	o.records.count(outcomeUnheld)
+	o.guard("putting a refusal on record", func() {
+		session := o.store.Acquire(o.sessionKey(r, o.store.Key.Of(r), why.view))
+		defer o.store.Release(session)
+		o.records.refused(r, why.view, session.ID())
+	})
+	if what, ok := errors.AsType[upstream.Unheld](why.err); ok {
+		return what.Refuse(w, why.view.Format)
+	}
+	return upstream.RefuseUnheld(w)
 }
 
 // passBody hands a request on with the body that it came with.
@@ -122,14 +133,14 @@ func passBody(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler, p 
 // prepare decides what becomes of a request, given its body as it was sent and
 // decoded. It returns nil, and why, where the original is to be forwarded untouched. A
 // panic in here costs the request nothing.
-func (h *Handler) prepare(r *http.Request, format wire.Format, raw, body []byte) (c *call, why bypass) {
+func (o *site) prepare(r *http.Request, format wire.Format, raw, body []byte) (c *call, why bypass) {
 	var session *sessioncache.Session
 	var rethread func()
 	defer func() {
 		if p := recover(); p != nil {
-			layer.LogPanic(h.logger, "preparing a request", p)
+			layer.LogPanic(o.up.Log, "preparing a request", p)
 			if session != nil {
-				h.state.Release(session)
+				o.store.Release(session)
 			}
 			if rethread != nil {
 				rethread()
@@ -138,14 +149,14 @@ func (h *Handler) prepare(r *http.Request, format wire.Format, raw, body []byte)
 		}
 	}()
 
-	tenant := h.state.Key.Of(r)
-	view, err := h.parse(format, body, tenant)
-	if err == nil && !view.Thread.Empty() && !h.up.Holds(format) {
+	tenant := o.store.Key.Of(r)
+	view, err := o.parse(format, body, tenant)
+	if err == nil && !view.Thread.Empty() && !o.up.Holds(format) {
 		if view.Partial {
 			return nil, bypass{err: upstream.ErrUnheld, view: view}
 		}
 		if raw, rethread, err = upstream.Unthread(r, raw, body); err == nil {
-			if view, err = h.parse(format, raw, tenant); err == nil {
+			if view, err = o.parse(format, raw, tenant); err == nil {
 				view.Unthreaded = true
 			}
 		}
@@ -156,7 +167,7 @@ func (h *Handler) prepare(r *http.Request, format wire.Format, raw, body []byte)
 		}
 		return nil, bypass{reason: reasonParse, err: err}
 	}
-	if h.up.Target(format) == format && !h.up.Holds(format) {
+	if o.up.Target(format) == format && !o.up.Holds(format) {
 		if what := upstream.ProvidersOnly(view); what != "" {
 			if rethread != nil {
 				rethread()
@@ -165,27 +176,27 @@ func (h *Handler) prepare(r *http.Request, format wire.Format, raw, body []byte)
 		}
 	}
 	view.Address(r.URL.Path, r.URL.RawQuery)
-	session = h.state.Acquire(h.sessionKey(r, tenant, view))
-	c = &call{h: h, view: view, session: session, id: session.ID(), raw: raw, tenant: tenant, rethread: rethread}
-	session.SetLifetime(h.state.Keeper.Lifetime(h.KeepAlive, r, tenant))
-	c.ex = h.pipe.Begin(view, session, h.now())
+	session = o.store.Acquire(o.sessionKey(r, tenant, view))
+	c = &call{site: o, view: view, session: session, raw: raw, tenant: tenant, rethread: rethread}
+	session.SetLifetime(o.store.Keeper.Lifetime(o.keepalive, r, tenant))
+	c.ex = o.pipe.Begin(view, session, o.now())
 	if c.ex.Lost {
 		unwoven.Inc()
 	}
 	if c.ex.Err != nil {
 		layer.FailOpen(reasonSplice)
-		h.warn(r, format, bypass{reason: reasonSplice, err: c.ex.Err})
+		o.notes.warn(r, format, bypass{reason: reasonSplice, err: c.ex.Err})
 	}
 	return c, why
 }
 
 // parse reads a body, by what is known of the tenant's conversations.
-func (h *Handler) parse(format wire.Format, body []byte, tenant sessioncache.Tenant) (*wire.View, error) {
+func (o *site) parse(format wire.Format, body []byte, tenant sessioncache.Tenant) (*wire.View, error) {
 	var known *wire.Known
 	defer func() { known.Release() }()
 	return wire.Parse(format, body, func(first wire.Hash) *wire.Known {
 		known.Release() // what a first guess has found
-		known = h.state.Recall(tenant, first)
+		known = o.store.Recall(tenant, first)
 		return known
 	})
 }
@@ -193,14 +204,14 @@ func (h *Handler) parse(format wire.Format, body []byte, tenant sessioncache.Ten
 // upstreamKey tells conversations at one upstream from those at another: by
 // the preset and by the base URL under which the client knows it. A model that
 // stands in the path is not part of that.
-func (h *Handler) upstreamKey(r *http.Request) string {
+func (o *site) upstreamKey(r *http.Request) string {
 	path := r.URL.Path
 	if o, ok := r.Context().Value(caddyhttp.OriginalRequestCtxKey).(http.Request); ok && o.URL != nil {
 		path = o.URL.Path
 	}
 	preset := "inferred"
-	if h.Upstream != nil && h.Upstream.Preset != "" {
-		preset = h.Upstream.Preset
+	if u := o.up.Upstream; u != nil && u.Preset != "" {
+		preset = u.Preset
 	}
 	return preset + " " + strings.ToLower(r.Host) + wire.Base(path)
 }
@@ -209,10 +220,10 @@ func (h *Handler) upstreamKey(r *http.Request) string {
 // access log.
 func (c *call) announce(r *http.Request) {
 	ctx := r.Context()
-	caddyhttp.SetVar(ctx, "llm_session", c.id)
+	caddyhttp.SetVar(ctx, "llm_session", c.session.ID())
 	caddyhttp.SetVar(ctx, "llm_lineage", c.view.First())
 	if extra, ok := ctx.Value(caddyhttp.ExtraLogFieldsCtxKey).(*caddyhttp.ExtraLogFields); ok {
-		extra.Set(zap.String("llm_session", c.id))
+		extra.Set(zap.String("llm_session", c.session.ID()))
 	}
 	if repl, ok := ctx.Value(caddy.ReplacerCtxKey).(*caddy.Replacer); ok {
 		repl.Map(c.placeholder)

@@ -60,11 +60,11 @@ func TestRecycledUnderLoad(t *testing.T) {
 	}
 	for s := range sessions {
 		bodies := growing(4<<10+s<<10, steps+1)
-		c, _ := h.prepare(request(bodies[steps], fmt.Sprint(s)), "anthropic", bodies[steps], bodies[steps])
+		c, _ := h.site.prepare(request(bodies[steps], fmt.Sprint(s)), "anthropic", bodies[steps], bodies[steps])
 		if c == nil {
 			t.Fatalf("session %d is not prepared", s)
 		}
-		cold, _ := attached(t, pipeline.Options{Policy: pipeline.Observe}).prepare(request(bodies[steps], ""), "anthropic", bodies[steps], bodies[steps])
+		cold, _ := attached(t, pipeline.Options{Policy: pipeline.Observe}).site.prepare(request(bodies[steps], ""), "anthropic", bodies[steps], bodies[steps])
 		if cold == nil {
 			t.Fatalf("session %d is not prepared", s)
 		}
@@ -76,6 +76,6 @@ func TestRecycledUnderLoad(t *testing.T) {
 				t.Errorf("session %d: block %d is remembered wrongly", s, i)
 			}
 		}
-		h.state.Release(c.session)
+		h.site.store.Release(c.session)
 	}
 }

@@ -115,14 +115,14 @@ func TestSaid(t *testing.T) {
 	send := func(body string, turn wire.Turn) string {
 		t.Helper()
 		r := httptest.NewRequest(http.MethodPost, "http://a/v1/chat/completions", nil)
-		c, why := h.prepare(r, wire.OpenAIChat, []byte(body), []byte(body))
+		c, why := h.site.prepare(r, wire.OpenAIChat, []byte(body), []byte(body))
 		if c == nil {
 			t.Fatal(why)
 		}
 		turn.Done, turn.Usage = true, wire.Usage{Uncached: 100, Output: 5, Reported: true}
 		c.ex.Commit(&turn, at)
-		h.state.Release(c.session)
-		return c.id
+		h.site.store.Release(c.session)
+		return c.session.ID()
 	}
 	chat := func(day, prompt, more string) string {
 		return `{"model":"m","messages":[{"role":"system","content":"S"},{"role":"user","content":[{"type":"text","text":"Context."},` + day + `{"type":"text","text":"` + prompt + `"}]}` + more + `]}`
@@ -179,7 +179,7 @@ func TestConversationsSideBySide(t *testing.T) {
 			r.URL.Path = "/v1/chat/completions"
 			delete(r.Header, "X-Session-Id")
 			b := body(prompt, turns)
-			c, _ := h.prepare(r, wire.OpenAIChat, b, b)
+			c, _ := h.site.prepare(r, wire.OpenAIChat, b, b)
 			if c == nil {
 				t.Fatalf("%s %d is not prepared", prompt, turns)
 			}
@@ -187,7 +187,7 @@ func TestConversationsSideBySide(t *testing.T) {
 			if want := [...]int{0, 0, 4, 6}[turns]; c.view.Recalled != want {
 				t.Errorf("%s turn %d: %d of %d blocks recognised, want %d", prompt, turns, c.view.Recalled, len(c.view.Blocks), want)
 			}
-			h.state.Release(c.session)
+			h.site.store.Release(c.session)
 			r = request(body(prompt, turns), "")
 			r.URL.Path = "/v1/chat/completions"
 			delete(r.Header, "X-Session-Id")

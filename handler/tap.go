@@ -20,6 +20,8 @@ import (
 	"strconv"
 	"time"
 
+	"go.uber.org/zap"
+
 	"github.com/caddy-llm-cache/caddy-llm-cache/layer"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
@@ -40,6 +42,7 @@ type tap struct {
 	layer.Answer // with a header apart from the client's until the header is
 	// released: what a first pass sets must not show in the answer of a second
 	call     *call
+	log      *zap.Logger
 	dec      *wire.Decoder
 	stream   bool // dec reads events
 	begun    bool // the first byte of the answer that says anything was there
@@ -56,7 +59,7 @@ type tap struct {
 // newTap returns the writer of one pass. With resend, a 400 is held and the
 // header map is the pass's own.
 func newTap(w http.ResponseWriter, c *call, resend bool) *tap {
-	t := &tap{call: c, resend: resend, sent: time.Now()}
+	t := &tap{call: c, log: c.site.up.Log, resend: resend, sent: time.Now()}
 	t.Answer = layer.NewAnswer(w, t)
 	t.timing.Queue = c.overhead
 	if resend {
@@ -99,7 +102,7 @@ func (t *tap) observe(h http.Header) {
 	case layer.IsJSON(kind):
 		t.dec = wire.NewDecoder(t.call.view.Format, false)
 		n, err := strconv.Atoi(h.Get("Content-Length"))
-		if err == nil && n > 0 && n <= holdAnswer && t.call.h.headers {
+		if err == nil && n > 0 && n <= holdAnswer && t.call.site.up.Headers {
 			t.hold = n
 		}
 	}
@@ -169,7 +172,7 @@ func (t *tap) look(p []byte) {
 	defer func() {
 		if e := recover(); e != nil {
 			t.dec = nil
-			layer.Recovered(t.call.h.logger, "decoding an answer", e)
+			layer.Recovered(t.log, "decoding an answer", e)
 		}
 	}()
 	t.dec.Feed(p)
@@ -185,7 +188,7 @@ func (t *tap) look(p []byte) {
 // end tells the decoder that the answer came to its end and was not cut.
 func (t *tap) end() {
 	if t.dec != nil {
-		t.call.h.guard("decoding the end of an answer", t.dec.End)
+		layer.Guard(t.log, "decoding the end of an answer", t.dec.End)
 	}
 }
 

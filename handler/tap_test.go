@@ -56,8 +56,8 @@ func serve(t *testing.T, h *Handler, next caddyhttp.HandlerFunc) (*recorder, err
 }
 
 func committed(h *Handler) (n int) {
-	for _, s := range h.state.Page(sessioncache.Newest, 1000) {
-		for _, l := range s.Report(h.now()).Lineages {
+	for _, s := range h.site.store.Page(sessioncache.Newest, 1000) {
+		for _, l := range s.Report(h.site.now()).Lineages {
 			n += l.Requests
 		}
 	}
@@ -186,8 +186,8 @@ func TestKnownWhenTheModelStops(t *testing.T) {
 			if !seen || committed(h) != 1 {
 				t.Errorf("%s: seen %t, %d requests", path, seen, committed(h))
 			}
-			for _, s := range h.state.Page(sessioncache.Newest, 10) {
-				if got := s.Report(h.now()).Lineages[0]; !cut && (got.Last.Prompt() != 70 || got.Total.Output != 7) {
+			for _, s := range h.site.store.Page(sessioncache.Newest, 10) {
+				if got := s.Report(h.site.now()).Lineages[0]; !cut && (got.Last.Prompt() != 70 || got.Total.Output != 7) {
 					t.Errorf("%s: usage is %+v", path, got.Last)
 				}
 			}
@@ -265,7 +265,7 @@ func TestLongerThanItSays(t *testing.T) {
 // TestPanicBefore: a panic of ours forwards the original.
 func TestPanicBefore(t *testing.T) {
 	h := attached(t, pipeline.Options{})
-	h.pipe = nil
+	h.site.pipe = nil
 	var got string
 	w, err := serve(t, h, func(w http.ResponseWriter, r *http.Request) error {
 		b, err := io.ReadAll(r.Body)
@@ -284,7 +284,7 @@ func TestPanicBefore(t *testing.T) {
 // TestPanicInSettle leaves the answer whole.
 func TestPanicInSettle(t *testing.T) {
 	h := attached(t, pipeline.Options{})
-	c := &call{h: h, ex: new(pipeline.Exchange)} // no session: Commit and Abandon panic
+	c := &call{site: h.site, session: new(sessioncache.Session), ex: new(pipeline.Exchange)} // of no request: Commit and Abandon panic
 	w := &recorder{ResponseRecorder: httptest.NewRecorder()}
 	tp := newTap(w, c, false)
 	tp.WriteHeader(http.StatusOK)
@@ -338,7 +338,7 @@ func TestRequestIsRestored(t *testing.T) {
 // TestLateRequest passes untouched when the store has been closed.
 func TestLateRequest(t *testing.T) {
 	h := attached(t, pipeline.Options{})
-	if err := h.state.Unpin(); err != nil {
+	if err := h.site.store.Unpin(); err != nil {
 		t.Fatal(err)
 	}
 	w, err := serve(t, h, func(w http.ResponseWriter, _ *http.Request) error {
@@ -353,7 +353,7 @@ func TestLateRequest(t *testing.T) {
 // TestTiming: the moments of an answer come in their order, and all of them.
 func TestTiming(t *testing.T) {
 	h := attached(t, pipeline.Options{})
-	c := &call{h: h, ex: new(pipeline.Exchange), view: &wire.View{Format: wire.Anthropic}, settled: true, overhead: 1}
+	c := &call{site: h.site, session: new(sessioncache.Session), ex: new(pipeline.Exchange), view: &wire.View{Format: wire.Anthropic}, answered: answered{settled: true}, overhead: 1}
 	tp := newTap(&recorder{ResponseRecorder: httptest.NewRecorder()}, c, false)
 	tp.Header().Set("Content-Type", "text/event-stream")
 	for _, e := range []string{

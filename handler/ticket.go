@@ -22,24 +22,24 @@ import (
 
 // ticket is a request's claim to a slot.
 func (c *call) ticket(r *http.Request) queue.Ticket {
-	if c.h.Queue == nil {
+	if c.site.queue == nil {
 		return queue.Ticket{}
 	}
 	first := c.view.First()
 	return queue.Ticket{
-		Person:  c.h.state.Key.Person(r),
-		Lineage: c.id + first.String(),
+		Person:  c.site.store.Key.Person(r),
+		Lineage: c.session.ID() + first.String(),
 		Side:    !c.ex.OffersTools() || isSide(r.Header),
 	}
 }
 
 // sideTicket is the claim of a request that is no part of a conversation, as
 // far as we know.
-func (h *Handler) sideTicket(r *http.Request) queue.Ticket {
-	if h.Queue == nil {
+func (s *site) sideTicket(r *http.Request) queue.Ticket {
+	if s.queue == nil {
 		return queue.Ticket{}
 	}
-	return queue.Ticket{Person: h.state.Key.Person(r), Side: true}
+	return queue.Ticket{Person: s.store.Key.Person(r), Side: true}
 }
 
 // isSide tells a side request by the hints that Claude Code gives to gateways.
@@ -47,5 +47,7 @@ func isSide(h http.Header) bool {
 	return first(h, "X-Claude-Code-Request-Class") == "auxiliary"
 }
 
-// openQueue finds the site's queue.
-func (h *Handler) openQueue() *queue.Queue { return h.state.Queues.Open(h.Queue, h.Upstream.Name()) }
+// isAside reports whether a request goes where side requests go.
+func (s *site) isAside(c *call, r *http.Request) bool {
+	return s.sides != nil && (isSide(r.Header) || !c.ex.OffersTools()) && !c.ex.Summarizes()
+}

@@ -40,6 +40,6 @@ func (c *call) unreached(ctx context.Context, w http.ResponseWriter, err error) 
 	if !ok || srv == nil || srv.Errors != nil && len(srv.Errors.Routes) > 0 {
 		return err
 	}
-	c.h.logger.Error("no answer from upstream", zap.Int("status", e.StatusCode), zap.Error(e.Err))
+	c.site.up.Log.Error("no answer from upstream", zap.Int("status", e.StatusCode), zap.Error(e.Err))
 	return layer.Fail(w, c.view.Format, &translate.Failure{Status: e.StatusCode, Message: layer.Unreached[e.StatusCode]})
 }

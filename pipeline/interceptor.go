@@ -45,6 +45,10 @@ type Interceptor struct {
 	asked  []int            // the blocks that were asked for again
 }
 
+// LastUsage reports whether the client is told the usage of the last answer alone, of
+// several that make one message.
+func (c *Interceptor) LastUsage() bool { return c.req.o.Expand.Usage == Last }
+
 // CallsExpand reports whether calls of a tool are answered on the way, in this
 // conversation.
 func (c *Interceptor) CallsExpand(name string) bool {

@@ -1,0 +1,206 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package handler
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+	"golang.org/x/net/http/httpguts"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/app"
+	"github.com/caddy-llm-cache/caddy-llm-cache/box"
+	"github.com/caddy-llm-cache/caddy-llm-cache/box/idlefold"
+	"github.com/caddy-llm-cache/caddy-llm-cache/box/queue"
+	"github.com/caddy-llm-cache/caddy-llm-cache/box/warm"
+	"github.com/caddy-llm-cache/caddy-llm-cache/keepalive/pinger"
+	"github.com/caddy-llm-cache/caddy-llm-cache/layer"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
+	"github.com/caddy-llm-cache/caddy-llm-cache/upstream"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
+
+// site is what a handler's configuration comes to.
+type site struct {
+	store   *app.State
+	records records
+	notes   notes
+	pipe    *pipeline.Pipeline
+	up      *upstream.Profile
+	now     func() time.Time
+	named   string // the request header that names the conversation
+
+	// What stands between the handler and the upstream, nil for what is not configured.
+
+	queue     *box.Queue
+	slots     func() *queue.Queue // opens it with the first request
+	overlay   *box.Overlay
+	rejoin    box.Rejoin
+	heartbeat *box.Heartbeat
+	keepalive *pinger.Options
+	warm      *warm.Site
+	fold      *idlefold.Site
+	sides     caddyhttp.MiddlewareHandler // nil where side requests go to the upstream
+}
+
+// open fills in defaults and returns what the configuration comes to.
+func (h *Handler) open(store *app.State, sink *app.Sink, log *zap.Logger, now func() time.Time) *site {
+	if h.Policy == "" {
+		h.Policy = pipeline.CostAware
+	}
+	if h.SessionHeader == "" {
+		h.SessionHeader = defaultSessionHeader
+	}
+	if h.MaxBody == 0 {
+		h.MaxBody = defaultMaxBody
+	}
+	h.SessionHeader = http.CanonicalHeaderKey(h.SessionHeader)
+	up := h.Upstream.Profile(upstream.Options{
+		Translate:   h.Translate,
+		BufferCalls: h.BufferToolCalls != nil && *h.BufferToolCalls, JoinCalls: h.JoinToolCalls != nil && *h.JoinToolCalls,
+		MaxBody: h.MaxBody, Headers: h.Headers == nil || *h.Headers, Log: log,
+	})
+	s := &site{
+		store: store, up: up, now: now, named: h.SessionHeader,
+		records: records{sink: sink, policy: h.Policy, up: up},
+		notes:   notes{log: log, headers: up.Headers, met: &store.Strangers},
+		pipe:    pipeline.New(h.Options, h.Upstream.Rules()),
+		queue:   h.Queue, heartbeat: h.Heartbeat, keepalive: h.KeepAlive,
+		rejoin: box.Rejoin{Detached: &store.Detached, Queued: h.Queue != nil, Log: log},
+	}
+	s.pipe.Target = up.Target
+	s.slots = sync.OnceValue(func() *queue.Queue { return store.Queues.Open(h.Queue, h.Upstream.Name()) })
+	s.overlay = &box.Overlay{
+		Rules: h.Overlay, Observe: h.Policy == pipeline.Observe, Upstream: up, Store: store.Overlays, Log: log, Now: now,
+		Warn: func(r *http.Request, format wire.Format, err error) {
+			s.notes.warn(r, format, bypass{reason: box.ReasonOverlay, err: err})
+		},
+	}
+	switch {
+	case h.Rejoin != nil:
+		s.rejoin.Grace = time.Duration(*h.Rejoin)
+	case h.Upstream.Local():
+		s.rejoin.Grace = box.DefaultGrace
+	}
+	if h.Warm != nil && h.Queue != nil {
+		s.warm = &warm.Site{Options: h.Warm, Queue: h.Queue.SharedName(h.Upstream.Name()), Upstream: up, Log: log, Now: now}
+	}
+	if h.IdleFolding != nil {
+		s.fold = &idlefold.Site{
+			Options: h.IdleFolding, Upstream: up, Queue: s.slots, Carrier: &store.Carrier, Pin: store.Pin, Unpin: store.Unpin, Log: log, Now: now,
+		}
+	}
+	return s
+}
+
+// loadSides loads the handler of side requests.
+func (s *site) loadSides(ctx caddy.Context, h *Handler) error {
+	if h.SideRequestsRaw == nil {
+		return nil
+	}
+	m, err := ctx.LoadModule(h, "SideRequestsRaw")
+	if err != nil {
+		return err
+	}
+	s.sides = m.(caddyhttp.MiddlewareHandler)
+	return nil
+}
+
+// box finds what is known of the box behind the site.
+func (s *site) box() *warm.Box { return s.store.Boxes.Of(s.slots()) }
+
+// guard runs f and keeps a panic in it from reaching the client's answer.
+func (s *site) guard(doing string, f func()) { layer.Guard(s.up.Log, doing, f) }
+
+// unpin ends a request's hold on the store.
+func (s *site) unpin() {
+	if err := s.store.Unpin(); err != nil {
+		s.up.Log.Error("closing the session store", zap.Error(err))
+	}
+}
+
+// serve serves a client's request.
+func (s *site) serve(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
+	if isResponsesSocket(r) {
+		return refuseSocket(w)
+	}
+	if f, ok := s.up.CompactsElsewhere(r); ok {
+		return upstream.RefuseCompact(w, f)
+	}
+	if format, ok := s.countsItself(r); ok {
+		return s.serveCount(w, r, format)
+	}
+	format, ok := wire.Detect(r.Method, r.URL.Path)
+	if !ok || !s.up.Understands(format) || caddyhttp.IsIncremental(r.Header) {
+		if r.Method == http.MethodPost { // work for the box, whatever it is
+			next = s.unknown(r, unlooked, format).through(next)
+		}
+		return next.ServeHTTP(w, r)
+	}
+	if reason := unreadable(r.Header); reason != "" {
+		s.notes.pass(w, r, format, bypass{reason: reason})
+		s.records.count(outcomePassed)
+		return next.ServeHTTP(w, r)
+	}
+	if err := s.up.Sealed(r); err != nil {
+		s.notes.pass(w, r, format, bypass{reason: reasonSigned, err: err})
+		s.records.count(outcomePassed)
+		return next.ServeHTTP(w, r)
+	}
+	if !s.store.Pin() { // the configuration is gone and this request came late
+		s.notes.pass(w, r, format, bypass{reason: reasonStore})
+		s.records.count(outcomePassed)
+		return next.ServeHTTP(w, r)
+	}
+	defer s.unpin()
+
+	a := s.arrival(format)
+	defer a.share.Close()
+	switch err := a.receive(w, r); {
+	case errors.Is(err, layer.ErrNoRoom):
+		return s.passUnread(w, r, next, a)
+	case errors.Is(err, layer.ErrTooLarge):
+		s.records.count(outcomeRefused)
+		return err
+	case err != nil:
+		return err
+	}
+	return s.process(w, r, next, a)
+}
+
+// isResponsesSocket reports whether the request asks for a WebSocket to the
+// Responses API, as Codex does before it tries POST.
+func isResponsesSocket(r *http.Request) bool {
+	return r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, "/responses") &&
+		httpguts.HeaderValuesContainsToken(r.Header["Upgrade"], "websocket")
+}
+
+// refuseSocket answers 426, the one status that makes Codex fall back to POST
+// at once.
+func refuseSocket(w http.ResponseWriter) error {
+	w.Header().Set("Upgrade", "HTTP/1.1")
+	w.Header().Set("Connection", "Upgrade")
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.WriteHeader(http.StatusUpgradeRequired)
+	_, err := w.Write([]byte("Upgrade Required\n"))
+	return err
+}

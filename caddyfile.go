@@ -23,6 +23,7 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp/reverseproxy"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/app"
 	"github.com/caddy-llm-cache/caddy-llm-cache/box"
@@ -31,35 +32,7 @@ import (
 )
 
 // parseApp sets up the app from the global options. The block may be repeated,
-// in an imported file for instance, as long as no option is. Syntax:
-//
-//	{
-//		llm_cache {
-//			store <module> {
-//				<options of the store>
-//			}
-//			keepalive {
-//				<bounds of all pings>
-//			}
-//			audit [<module>] {
-//				<options of the audit store>
-//			}
-//			originals memory|disk {
-//				<options of the files>
-//			}
-//			bodies_in_flight <size>
-//		}
-//	}
-//
-// The one store there is so far, and the default:
-//
-//	store memory {
-//		max_size <size>
-//		idle_ttl <duration>
-//	}
-//
-// The audit stores stand at parseAudit, the bounds of pings at
-// parseKeepAliveLimits, the files of folded texts at parseOriginals.
+// in an imported file for instance, as long as no option is.
 func parseApp(d *caddyfile.Dispenser, existing any) (any, error) {
 	a := new(app.App)
 	if before, ok := existing.(httpcaddyfile.App); ok {
@@ -67,33 +40,7 @@ func parseApp(d *caddyfile.Dispenser, existing any) (any, error) {
 			return nil, d.WrapErr(err)
 		}
 	}
-	d.Next() // the name of the option
-	if d.NextArg() {
-		return nil, d.ArgErr()
-	}
-	err := option.Block(d, "llm_cache", option.Options{
-		"store": func(d *caddyfile.Dispenser) error {
-			if a.StoreRaw != nil {
-				return d.Err("duplicate option \"store\"")
-			}
-			if !d.NextArg() {
-				return d.ArgErr()
-			}
-			name := d.Val()
-			store, err := caddyfile.UnmarshalModule(d, "llm_cache.stores."+name)
-			if err != nil {
-				return err
-			}
-			a.StoreRaw = caddyconfig.JSONModuleObject(store, "module", name, nil)
-			return nil
-		},
-		"audit":     parseAudit(a),
-		"keepalive": option.Once(func() bool { return a.KeepAlive != nil }, option.Guest(&a.KeepAlive)),
-		"originals": parseOriginals(a),
-		"bodies_in_flight": option.Once(func() bool { return a.BodiesInFlight != 0 },
-			option.Checked(option.Size(&a.BodiesInFlight), a.Validate)),
-	})
-	if err != nil {
+	if err := a.UnmarshalCaddyfile(d); err != nil {
 		return nil, err
 	}
 	return httpcaddyfile.App{Name: "llm_cache", Value: caddyconfig.JSON(a, nil)}, nil
@@ -341,5 +288,47 @@ func parseRejoin(h *handler.Handler) option.Option {
 		}
 		d.Prev()
 		return option.Duration(h.Rejoin)(d)
+	}
+}
+
+// expandOption parses the option expand of the handler. Syntax:
+//
+//	expand [auto|on|off] {
+//		names <name>...
+//	}
+func expandOption(h *handler.Handler) option.Option {
+	return stage(h, "expand", &h.Expand.Mode, option.Options{
+		"names": option.Checked(func(d *caddyfile.Dispenser) error {
+			h.Expand.Names = d.RemainingArgs()
+			if len(h.Expand.Names) == 0 {
+				return d.ArgErr()
+			}
+			return nil
+		}, h.Options.Validate),
+		"usage": option.Checked(option.Word(&h.Expand.Usage), h.Options.Validate),
+	})
+}
+
+// parseSideRequests reads where side requests go, with all options of
+// reverse_proxy. Syntax:
+//
+//	side_requests <address>... {
+//		<options of reverse_proxy>
+//	}
+func parseSideRequests(h *handler.Handler, helper httpcaddyfile.Helper) option.Option {
+	return func(d *caddyfile.Dispenser) error {
+		segment := d.NewFromNextSegment()
+		proxy := new(reverseproxy.Handler)
+		if err := proxy.UnmarshalCaddyfile(segment); err != nil {
+			return err
+		}
+		if err := proxy.FinalizeUnmarshalCaddyfile(helper); err != nil {
+			return err
+		}
+		if len(proxy.Upstreams) == 0 && proxy.DynamicUpstreamsRaw == nil {
+			return d.Err("side_requests: no address is given")
+		}
+		h.SideRequestsRaw = caddyconfig.JSONModuleObject(proxy, "handler", "reverse_proxy", nil)
+		return nil
 	}
 }

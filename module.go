@@ -49,9 +49,10 @@ func init() {
 
 // Interface guards
 var (
-	_ caddy.App          = (*app.App)(nil)
-	_ caddy.Provisioner  = (*app.App)(nil)
-	_ caddy.CleanerUpper = (*app.App)(nil)
+	_ caddy.App             = (*app.App)(nil)
+	_ caddyfile.Unmarshaler = (*app.App)(nil)
+	_ caddy.Provisioner     = (*app.App)(nil)
+	_ caddy.CleanerUpper    = (*app.App)(nil)
 
 	_ caddy.Provisioner           = (*handler.Handler)(nil)
 	_ caddy.Validator             = (*handler.Handler)(nil)

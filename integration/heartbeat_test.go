@@ -1,0 +1,68 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package integration_test
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// While a request waits for its slot and for the first token, the client sees
+// that it is at work; the session learns of the answer as of any other.
+func TestSilenceInTheQueue(t *testing.T) {
+	b := newSlowBox(t)
+	p := start(t, fmt.Sprintf(`llm_cache {
+	upstream ollama {
+		format anthropic
+	}
+	queue {
+		slots 1
+	}
+	heartbeat {
+		every 1s
+		open  1s
+	}
+}
+reverse_proxy %s`, strings.TrimPrefix(b.URL, "http://")))
+	stream := strings.Replace(conversation(1, true), `{`, `{"tools":[{"name":"Read","input_schema":{"type":"object"}}],`, 1)
+	// One is with the box, one in the queue; both get an answer before either
+	// of them has a token.
+	var bodies [2]*bufio.Reader
+	for i := range bodies {
+		res := p.post("/v1/messages", stream, "X-Session-Id", fmt.Sprint(i))
+		bodies[i] = bufio.NewReader(res.Body)
+		if line, err := bodies[i].ReadString('\n'); err != nil || line != "event: ping\n" || res.StatusCode != http.StatusOK {
+			t.Fatalf("request %d begins with %q, %v, %s", i, line, err, res.Status)
+		}
+	}
+	for i := range bodies {
+		b.free <- struct{}{}
+		rest, err := io.ReadAll(bodies[i])
+		if err != nil || !strings.HasSuffix(string(rest), strings.Join(events, "")) {
+			t.Errorf("request %d ends with %q, %v", i, rest, err)
+		}
+	}
+	done := 0
+	for _, s := range p.sessions() {
+		done += s.requests()
+	}
+	if done != 2 {
+		t.Errorf("%d requests committed, want 2", done)
+	}
+}

@@ -83,7 +83,7 @@ func TestExpandSDKs(t *testing.T) {
 			if n := s.metric(t, "caddy_llm_cache_continuations_total"); n != 5 {
 				t.Errorf("%v continuations", n)
 			}
-			if n := s.metric(t, "caddy_llm_cache_unwoven_total"); n != 0 {
+			if n := s.metric(t, "caddy_llm_cache_hidden_turns_lost_total"); n != 0 {
 				t.Errorf("%v hidden exchanges were lost", n)
 			}
 		})
@@ -224,7 +224,7 @@ func TestExpandClients(t *testing.T) {
 			if n := s.metric(t, "caddy_llm_cache_continuations_total"); int(n) != asked {
 				t.Errorf("%v continuations, the model asked %d times", n, asked)
 			}
-			if n := s.metric(t, "caddy_llm_cache_unwoven_total"); n != 0 {
+			if n := s.metric(t, "caddy_llm_cache_hidden_turns_lost_total"); n != 0 {
 				t.Errorf("%v hidden exchanges were lost", n)
 			}
 		})

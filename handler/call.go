@@ -91,7 +91,7 @@ func (c *call) serve(w http.ResponseWriter, r *http.Request, next caddyhttp.Hand
 	c.site.guard("opening a record", func() { c.open(r) })
 	t := newTap(w, c, c.ex.Edited)
 	err := c.forward(t, r, next)
-	if err != nil || !t.isHeld() || !t.blamesUs() {
+	if err != nil || !t.isHeld() || !t.editRelated() {
 		return c.finish(r.Context(), t, err)
 	}
 	t.drop()
@@ -165,7 +165,7 @@ func (c *call) pass(t *tap, w http.ResponseWriter, r *http.Request, next caddyht
 	defer func() {
 		if !returned {
 			c.settle(t, nil)
-			if r, ok := w.(*relay); ok {
+			if r, ok := w.(*interceptor); ok {
 				r.spill()
 			}
 			if t.Status != 0 {
@@ -198,15 +198,15 @@ func (c *call) again(w http.ResponseWriter, original *http.Request, next caddyht
 	t := newTap(w, c, false)
 	t.weigh = true
 	err := c.forward(t, layer.Isolate(original, t), next)
-	if err == nil && t.isHeld() && t.blamesUs() {
+	if err == nil && t.isHeld() && t.editRelated() {
 		c.ex.Cleared() // the client's own fault
 	}
 	return c.finish(original.Context(), t, err)
 }
 
-// blamesUs tells whether a held 400 speaks of something that an edit of ours
+// editRelated reports whether a held 400 speaks of something that an edit of ours
 // can have broken.
-func (t *tap) blamesUs() bool {
+func (t *tap) editRelated() bool {
 	if t.Status != http.StatusBadRequest {
 		return false
 	}

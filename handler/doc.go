@@ -13,13 +13,12 @@
 // limitations under the License.
 
 // Package handler is the HTTP side of llm_cache: the Caddy handler that reads
-// a request, lets the pipeline edit it, hands it on and watches the answer;
-// the Caddy app that keeps sessions across reloads; its stores, metrics and
-// admin routes.
+// a request, lets the pipeline edit it, hands it on and watches the answer.
 //
 // A request takes this way:
 //
-//	ServeHTTP ▷ arrival.go   read and decode the body, bounded
+//	ServeHTTP ▷ site.go      what is for us, and what is not
+//	          ▷ arrival.go   read and decode the body, bounded
 //	          ▷ prepare.go   parse, find the session, edit; or fail open
 //	          ▷ tap.go       the answer's writer: the client first, then a look
 //	          ▷ chain.go     the layers, in this order

@@ -36,10 +36,10 @@ import (
 // after a call that was answered on the way.
 const maxContinuations = 3
 
-// relay stands between the upstream's answers and the tap, in conversations
+// interceptor stands between the upstream's answers and the tap, in conversations
 // that have the expand tool. It keeps calls of that tool, and makes one message
 // of all answers to a request, so that the tap and the client see only that.
-type relay struct {
+type interceptor struct {
 	layer.Answer // with a header of its own, if it is not the first
 	tap          *tap
 	call         *call
@@ -57,14 +57,14 @@ type relay struct {
 
 // WriteHeader implements [http.ResponseWriter]. Of an answer that is not the first the
 // client learns nothing that is only informational.
-func (r *relay) WriteHeader(status int) {
+func (r *interceptor) WriteHeader(status int) {
 	if status >= http.StatusOK || !r.further {
 		r.Answer.WriteHeader(status)
 	}
 }
 
 // Begin implements [layer.Interceptor].
-func (r *relay) Begin(status int) {
+func (r *interceptor) Begin(status int) {
 	if !r.further {
 		r.first = status
 	}
@@ -87,10 +87,10 @@ func (r *relay) Begin(status int) {
 }
 
 // Holds implements [layer.Interceptor].
-func (r *relay) Holds() bool { return r.whole }
+func (r *interceptor) Holds() bool { return r.whole }
 
 // Take implements [layer.Interceptor].
-func (r *relay) Take(p []byte) (int, error) {
+func (r *interceptor) Take(p []byte) (int, error) {
 	if r.stream && !r.begun {
 		if r.begun = begins(p); document(p) {
 			r.stream, r.whole, r.posed = false, true, true
@@ -127,7 +127,7 @@ func (r *relay) Take(p []byte) (int, error) {
 
 // feed rewrites a piece of a stream. A panic in there ends the rewriting, not
 // the answer.
-func (r *relay) feed(p []byte) (out []byte, ok bool) {
+func (r *interceptor) feed(p []byte) (out []byte, ok bool) {
 	defer func() {
 		if e := recover(); e != nil {
 			layer.Recovered(r.log, "rewriting an answer", e)
@@ -138,7 +138,7 @@ func (r *relay) feed(p []byte) (out []byte, ok bool) {
 }
 
 // giveUp lets an answer pass that is too long to be gathered.
-func (r *relay) giveUp() error {
+func (r *interceptor) giveUp() error {
 	body := r.body
 	r.whole, r.body = false, nil
 	r.tap.WriteHeader(r.first)
@@ -148,7 +148,7 @@ func (r *relay) giveUp() error {
 
 // say tells the exchange what the client's message is made of, before the tap
 // sees its end.
-func (r *relay) say() {
+func (r *interceptor) say() {
 	layer.Guard(r.log, "noting what was hidden", func() {
 		it := r.rewrite.Iteration()
 		for _, p := range it.Hidden() {
@@ -181,9 +181,9 @@ func (c *call) keepFolded(all []pipeline.Block) {
 // answer holds nothing but calls that are answered on the way, the upstream is
 // asked to go on, and the client gets one message.
 func (c *call) passHiding(t *tap, r *http.Request, next caddyhttp.Handler) error {
-	rel := &relay{tap: t, call: c, log: c.site.up.Log}
+	rel := &interceptor{tap: t, call: c, log: c.site.up.Log}
 	rel.Answer = layer.NewAnswer(t, rel)
-	rel.rewrite = wire.NewInterceptor(c.view.Format, c.relayOptions())
+	rel.rewrite = wire.NewInterceptor(c.view.Format, c.interceptorOptions())
 	c.plain = rel.rewrite.Plain
 	again := r.Clone(r.Context())
 	if err := c.pass(t, rel, r, next); err != nil {
@@ -227,7 +227,7 @@ func (c *call) passHiding(t *tap, r *http.Request, next caddyhttp.Handler) error
 	}
 }
 
-func (c *call) relayOptions() wire.InterceptorOptions {
+func (c *call) interceptorOptions() wire.InterceptorOptions {
 	o := wire.InterceptorOptions{Hide: c.ex.CallsExpand, LastUsage: c.ex.LastUsage()}
 	if c.ex.Stubs() {
 		o.Hold = c.ex.Writes
@@ -240,7 +240,7 @@ func (c *call) relayOptions() wire.InterceptorOptions {
 var errContinuation = errors.New("continuing an answer")
 
 // goOn asks the upstream to go on.
-func (c *call) goOn(rel *relay, original *http.Request, next caddyhttp.Handler) error {
+func (c *call) goOn(rel *interceptor, original *http.Request, next caddyhttp.Handler) error {
 	body, err := c.ex.Continue(rel.rewrite.Iterations())
 	if err != nil {
 		return fmt.Errorf("%w: %w", errContinuation, err)
@@ -267,14 +267,14 @@ func (c *call) goOn(rel *relay, original *http.Request, next caddyhttp.Handler) 
 }
 
 // rewriteWhole reads an answer in one piece.
-func (r *relay) rewriteWhole(body []byte) (out []byte, done bool) {
+func (r *interceptor) rewriteWhole(body []byte) (out []byte, done bool) {
 	out, done = body, true
 	layer.Guard(r.log, "rewriting an answer", func() { out, done = r.rewrite.Whole(body) })
 	return out, done
 }
 
 // finishWhole gives the client its answer in one piece.
-func (r *relay) finishWhole(out []byte) error {
+func (r *interceptor) finishWhole(out []byte) error {
 	if r.rewrite.Ended() {
 		r.say()
 	}
@@ -295,7 +295,7 @@ func (r *relay) finishWhole(out []byte) error {
 
 // finishStream gives the client the last event of a stream that does not end in a
 // blank line.
-func (r *relay) finishStream() error {
+func (r *interceptor) finishStream() error {
 	var out []byte
 	layer.Guard(r.log, "rewriting the end of an answer", func() { out = r.rewrite.End() })
 	if len(out) == 0 {
@@ -311,7 +311,7 @@ func (r *relay) finishStream() error {
 }
 
 // close ends the client's message where the model would not stop asking.
-func (r *relay) close() error {
+func (r *interceptor) close() error {
 	if r.whole {
 		out := r.rewrite.CloseWhole()
 		return r.finishWhole(out)
@@ -326,7 +326,7 @@ func (r *relay) close() error {
 
 // fail tells the client that a continuation failed: by an error in the stream,
 // or, where it has seen nothing, by the upstream's own answer.
-func (r *relay) fail(err error) error {
+func (r *interceptor) fail(err error) error {
 	continuations.WithLabelValues(continuationFailed).Inc()
 	if r.posed { // the client has seen a header
 		r.call.abort(r.tap, errors.Join(errContinuation, err))
@@ -364,7 +364,7 @@ func (r *relay) fail(err error) error {
 
 // spill gives the client what there is of an answer that is cut, and the event
 // that says so where it waits for a continuation.
-func (r *relay) spill() {
+func (r *interceptor) spill() {
 	switch {
 	case r.whole && !r.further:
 		r.whole = false
@@ -381,7 +381,7 @@ func (r *relay) spill() {
 
 // failure is the event that tells of a failed continuation. Where the upstream
 // did not say why, it is the one after which clients try again.
-func (r *relay) failure(err error) []byte {
+func (r *interceptor) failure(err error) []byte {
 	kind, text := "overloaded_error", "The upstream did not go on with its answer."
 	switch {
 	case err != nil:

@@ -34,7 +34,7 @@ const (
 var (
 	expansions    = metric.CounterVec("expansions_total", "Folded blocks that models asked for again, by the class of the tool whose text it was and what they got: whole, part, unknown, or refused (a call whose arguments held a stub).", "class", "result")
 	continuations = metric.CounterVec("continuations_total", "Answers to calls of the expand tool that the upstream was asked to go on from: answered, failed, or limit (asked too often in one turn).", "result")
-	unwoven       = metric.Counter("unwoven_total", "Requests in which what had been hidden from the client could not be put back, because the client has changed the message that it belongs to.")
+	hiddenLost    = metric.Counter("hidden_turns_lost_total", "Requests in which what had been hidden from the client could not be put back, because the client has changed the message that it belongs to.")
 )
 
 // countExpansions counts what models asked for again. The labels are bounded: a

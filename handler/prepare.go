@@ -181,7 +181,7 @@ func (o *site) prepare(r *http.Request, format wire.Format, raw, body []byte) (c
 	session.SetLifetime(o.store.Keeper.Lifetime(o.keepalive, r, tenant))
 	c.ex = o.pipe.Begin(view, session, o.now())
 	if c.ex.Lost {
-		unwoven.Inc()
+		hiddenLost.Inc()
 	}
 	if c.ex.Err != nil {
 		layer.FailOpen(reasonSplice)

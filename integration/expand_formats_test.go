@@ -363,9 +363,9 @@ func TestExpandOfChanged(t *testing.T) {
 			return []piece{text("I see.")}
 		})
 		read(t, p.post(g.path(true), g.request(history(5), true)))
-		before := p.metric("caddy_llm_cache_unwoven_total")
+		before := p.metric("caddy_llm_cache_hidden_turns_lost_total")
 		g.expect(t, p, u, history(5, remark{"model", []piece{text("Something else.")}}, prompt2), []remark{{"model", []piece{text("Something else.")}}, prompt2}, true)
-		if strings.Contains(u.last().body, "call_e") || p.metric("caddy_llm_cache_unwoven_total") != before+1 {
+		if strings.Contains(u.last().body, "call_e") || p.metric("caddy_llm_cache_hidden_turns_lost_total") != before+1 {
 			t.Errorf("%s: upstream got %s", g.format, short(u.last().body))
 		}
 	}

@@ -46,12 +46,12 @@ type arrival struct {
 }
 
 // arrival begins one.
-func (s *site) arrival(f wire.Format) *arrival {
-	n := s.up.Forms(f)
-	if s.overlay.Watches() {
+func (o *site) arrival(f wire.Format) *arrival {
+	n := o.up.Forms(f)
+	if o.overlay.Watches() {
 		n++
 	}
-	return &arrival{format: f, share: budget.Bodies.Open(), most: s.up.MaxBody, layers: n, log: s.up.Log}
+	return &arrival{format: f, share: budget.Bodies.Open(), most: o.up.MaxBody, layers: n, log: o.up.Log}
 }
 
 // receive reads the body and undoes its content coding. layer.ErrNoRoom says that there
@@ -126,7 +126,7 @@ func (a *arrival) body() []byte {
 }
 
 // settle makes the share what the request takes now that its edits are known.
-func (a *arrival) settle(c *call) {
+func (a *arrival) settle(c *requestState) {
 	n := int64(cap(a.Data) + cap(a.Plain))
 	sent := len(a.body())
 	if c != nil {
@@ -141,21 +141,21 @@ func (a *arrival) settle(c *call) {
 
 // passUnread sends a request on of which no more than its beginning was read. Where
 // nothing that goes upstream is as the client sent it, that cannot be.
-func (s *site) passUnread(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler, a *arrival) error {
-	if !s.up.Verbatim(a.format) {
+func (o *site) passUnread(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler, a *arrival) error {
+	if !o.up.Verbatim(a.format) {
 		budget.Refused()
-		s.records.count(outcomeNoRoom)
+		o.records.count(outcomeNoRoom)
 		w.Header().Set("Retry-After", strconv.Itoa(int(budget.Patience/time.Second)))
 		return layer.Fail(w, a.format, &translate.Failure{Status: http.StatusServiceUnavailable, Message: "too many large requests at once, try again later"})
 	}
 	budget.PassedUnread()
-	s.notes.pass(w, r, a.format, bypass{reason: reasonNoRoom, err: layer.ErrNoRoom})
-	s.records.count(outcomePassed)
+	o.notes.pass(w, r, a.format, bypass{reason: reasonNoRoom, err: layer.ErrNoRoom})
+	o.records.count(outcomePassed)
 	wire.Recycle(a.Plain)
 	a.Plain = nil
 	a.share.Settle(int64(cap(a.Data)))
 	r.Body, r.GetBody = &unread{a: a, rest: r.Body, begun: bytes.NewReader(a.Data)}, nil
-	return s.unknown(r, unlooked, a.format).through(next).ServeHTTP(w, r)
+	return o.unknown(r, unlooked, a.format).through(next).ServeHTTP(w, r)
 }
 
 // unread is a body of which the beginning lies in memory, until it has been sent.

@@ -44,7 +44,7 @@ type account struct {
 
 // open begins the record of a turn. What is known now stands in it should the
 // process end before the turn does.
-func (c *call) open(r *http.Request) {
+func (c *requestState) open(r *http.Request) {
 	s := c.site.records.sink.Pinned()
 	if s == nil {
 		return
@@ -101,7 +101,7 @@ func (o *records) errand(r *http.Request, rec *audit.Record, u wire.Usage) {
 }
 
 // close puts a turn on record, once.
-func (a *account) close(c *call, outcome string, status int) {
+func (a *account) close(c *requestState, outcome string, status int) {
 	if a == nil || a.sink == nil {
 		return
 	}

@@ -114,6 +114,6 @@ func (p *passage) through(next caddyhttp.Handler) caddyhttp.Handler {
 }
 
 // unknown is the passage of a client's request that is of no conversation we know.
-func (s *site) unknown(r *http.Request, e purpose, format wire.Format) *passage {
-	return &passage{site: s, purpose: e, format: format, ticket: s.sideTicket(r), place: new(atomic.Pointer[box.Place])}
+func (o *site) unknown(r *http.Request, e purpose, format wire.Format) *passage {
+	return &passage{site: o, purpose: e, format: format, ticket: o.sideTicket(r), place: new(atomic.Pointer[box.Place])}
 }

@@ -30,15 +30,15 @@ import (
 
 // countsItself tells whether a request asks for the length of a prompt in the
 // format of an API that the upstream does not have, and in which format.
-func (s *site) countsItself(r *http.Request) (f wire.Format, ok bool) {
+func (o *site) countsItself(r *http.Request) (f wire.Format, ok bool) {
 	f, ok = wire.DetectCount(r.Method, r.URL.Path)
-	return f, ok && s.up.Target(f) != f && s.up.Counts() != f
+	return f, ok && o.up.Target(f) != f && o.up.Counts() != f
 }
 
 // serveCount answers with our own estimate, and says so in a header. What the
 // upstream could not be asked is refused as the request itself would be.
-func (s *site) serveCount(w http.ResponseWriter, r *http.Request, f wire.Format) error {
-	a := s.arrival(f)
+func (o *site) serveCount(w http.ResponseWriter, r *http.Request, f wire.Format) error {
+	a := o.arrival(f)
 	defer a.share.Close()
 	switch err := a.receive(w, r); {
 	case errors.Is(err, layer.ErrNoRoom):
@@ -50,7 +50,7 @@ func (s *site) serveCount(w http.ResponseWriter, r *http.Request, f wire.Format)
 		return layer.Fail(w, f, translate.Refusal(a.Undone))
 	}
 	n, err := 0, errors.New("the tokens could not be counted")
-	s.guard("counting tokens", func() { n, err = estimate(f, a.body()) })
+	o.guard("counting tokens", func() { n, err = estimate(f, a.body()) })
 	if err != nil {
 		return layer.Fail(w, f, translate.Refusal(err))
 	}
@@ -58,7 +58,7 @@ func (s *site) serveCount(w http.ResponseWriter, r *http.Request, f wire.Format)
 	header := w.Header()
 	header["Content-Type"] = []string{"application/json"}
 	header["Content-Length"] = []string{strconv.Itoa(len(body))}
-	if s.up.Headers {
+	if o.up.Headers {
 		header[headerGuess] = []string{"1"}
 	}
 	_, err = w.Write(body)

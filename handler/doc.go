@@ -33,7 +33,7 @@
 //	                ─ sign
 //	                ─ side requests
 //	          ▷ next         reverse_proxy
-//	          ▷ call.go      resend after a 400 of our making, commit, count
+//	          ▷ request_state.go   resend after a 400 of our making, commit, count
 //
 // Requests of our own (pings, warm-ups, idle folds), side requests and what is not
 // understood take some of the layers: chain.go says which.

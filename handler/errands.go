@@ -56,7 +56,7 @@ func (o *site) sends(next caddyhttp.Handler) *errand.Site {
 
 // targets makes what is needed to send a body the way that r takes, to what is behind
 // the site. It is to be used when r is as it came.
-func (c *call) targets(r *http.Request, next caddyhttp.Handler) func(body []byte) *errand.Target {
+func (c *requestState) targets(r *http.Request, next caddyhttp.Handler) func(body []byte) *errand.Target {
 	return func(body []byte) *errand.Target {
 		t := errand.NewTarget(r, body, c.view.Format, c.view.Model)
 		if c.site.store.Keeper.Manual() {
@@ -73,7 +73,7 @@ func (o *site) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.
 }
 
 // visits tells that the conversation is not idle until the returned function is called.
-func (c *call) visits(r *http.Request, to func(body []byte) *errand.Target) (leave func()) {
+func (c *requestState) visits(r *http.Request, to func(body []byte) *errand.Target) (leave func()) {
 	v := c.site.store.Keeper.Enter(c.site.keepalive, c.session, c.ex)
 	if v == nil {
 		return func() {}
@@ -105,7 +105,7 @@ func (o *site) recorded(next caddyhttp.Handler, p *warm.Prompt) caddyhttp.Handle
 func (a *answered) ended() bool { return a.turn != nil && a.turn.Done && !a.turn.Failed() }
 
 // warmed counts a use of the base that the prompt began with, once it was answered.
-func (c *call) warmed(to func(body []byte) *errand.Target) {
+func (c *requestState) warmed(to func(body []byte) *errand.Target) {
 	if c.prompt == nil || !c.ended() {
 		return
 	}
@@ -116,7 +116,7 @@ func (c *call) warmed(to func(body []byte) *errand.Target) {
 }
 
 // foldIdly has the box read what can be folded now that the answer is over.
-func (c *call) foldIdly(to func(body []byte) *errand.Target) {
+func (c *requestState) foldIdly(to func(body []byte) *errand.Target) {
 	o := c.site
 	if o.fold == nil || !c.ended() || c.resent {
 		return

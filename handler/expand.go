@@ -42,7 +42,7 @@ const maxContinuations = 3
 type interceptor struct {
 	layer.Answer // with a header of its own, if it is not the first
 	tap          *tap
-	call         *call
+	state        *requestState
 	log          *zap.Logger
 	rewrite      *wire.Interceptor
 	first        int // the status of the first answer
@@ -153,15 +153,15 @@ func (r *interceptor) say() {
 		it := r.rewrite.Iteration()
 		for _, p := range it.Hidden() {
 			if p.Result == "" && it.Complete() {
-				r.call.answer(p)
+				r.state.answer(p)
 			}
 		}
-		r.call.ex.Say(r.rewrite.Iterations())
+		r.state.ex.Say(r.rewrite.Iterations())
 	})
 }
 
 // answer answers a call that the client does not see.
-func (c *call) answer(p *wire.Part) {
+func (c *requestState) answer(p *wire.Part) {
 	before := len(c.ex.Expansions)
 	c.ex.Answer(p, func(name string) (string, bool) {
 		return c.site.store.Blocks.Get(c.session, c.view.First(), name, c.site.now())
@@ -171,7 +171,7 @@ func (c *call) answer(p *wire.Part) {
 
 // keepFolded keeps texts that were folded in this request, for when the client itself
 // drops them from its history.
-func (c *call) keepFolded(all []pipeline.Block) {
+func (c *requestState) keepFolded(all []pipeline.Block) {
 	for _, b := range all {
 		c.site.store.Blocks.Put(c.session, c.view.First(), b.Name, b.Text, c.site.now())
 	}
@@ -180,8 +180,8 @@ func (c *call) keepFolded(all []pipeline.Block) {
 // passHiding is pass, in a conversation that has the expand tool: as long as an
 // answer holds nothing but calls that are answered on the way, the upstream is
 // asked to go on, and the client gets one message.
-func (c *call) passHiding(t *tap, r *http.Request, next caddyhttp.Handler) error {
-	rel := &interceptor{tap: t, call: c, log: c.site.up.Log}
+func (c *requestState) passHiding(t *tap, r *http.Request, next caddyhttp.Handler) error {
+	rel := &interceptor{tap: t, state: c, log: c.site.up.Log}
 	rel.Answer = layer.NewAnswer(t, rel)
 	rel.rewrite = wire.NewInterceptor(c.view.Format, c.interceptorOptions())
 	c.plain = rel.rewrite.Plain
@@ -227,7 +227,7 @@ func (c *call) passHiding(t *tap, r *http.Request, next caddyhttp.Handler) error
 	}
 }
 
-func (c *call) interceptorOptions() wire.InterceptorOptions {
+func (c *requestState) interceptorOptions() wire.InterceptorOptions {
 	o := wire.InterceptorOptions{Hide: c.ex.CallsExpand, LastUsage: c.ex.LastUsage()}
 	if c.ex.Stubs() {
 		o.Hold = c.ex.Writes
@@ -240,7 +240,7 @@ func (c *call) interceptorOptions() wire.InterceptorOptions {
 var errContinuation = errors.New("continuing an answer")
 
 // goOn asks the upstream to go on.
-func (c *call) goOn(rel *interceptor, original *http.Request, next caddyhttp.Handler) error {
+func (c *requestState) goOn(rel *interceptor, original *http.Request, next caddyhttp.Handler) error {
 	body, err := c.ex.Continue(rel.rewrite.Iterations())
 	if err != nil {
 		return fmt.Errorf("%w: %w", errContinuation, err)
@@ -329,7 +329,7 @@ func (r *interceptor) close() error {
 func (r *interceptor) fail(err error) error {
 	continuations.WithLabelValues(continuationFailed).Inc()
 	if r.posed { // the client has seen a header
-		r.call.abort(r.tap, errors.Join(errContinuation, err))
+		r.state.abort(r.tap, errors.Join(errContinuation, err))
 	}
 	if !r.stream {
 		if err != nil {
@@ -389,7 +389,7 @@ func (r *interceptor) failure(err error) []byte {
 			kind, text = "timeout_error", "The upstream did not go on with its answer in time."
 		}
 	case len(bytes.TrimSpace(r.body)) > 0:
-		d := wire.NewDecoder(r.call.view.Format, false)
+		d := wire.NewDecoder(r.state.view.Format, false)
 		d.Feed(r.body)
 		if t := d.Turn(); t.Failed() {
 			kind, text = t.ErrorType, t.ErrorMessage

@@ -66,7 +66,7 @@ type continuation struct {
 
 // went notes a continuation that begins. The expansions are those that it
 // carries.
-func (c *call) went(carried []pipeline.Expansion) {
+func (c *requestState) went(carried []pipeline.Expansion) {
 	counts := map[string]int{}
 	for i := range carried {
 		counts[expanded(&carried[i])]++
@@ -83,7 +83,7 @@ func (c *call) went(carried []pipeline.Expansion) {
 // apart puts continuations on record by themselves, and takes what they cost out
 // of the turn's record: the client's own bytes would not have cost it. The
 // client's side, all answers included, stays with the turn.
-func (a *account) apart(c *call) {
+func (a *account) apart(c *requestState) {
 	turn := a.record
 	for i, b := range c.ex.Continuations() {
 		if i >= len(c.continued) {

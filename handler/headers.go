@@ -38,23 +38,23 @@ const (
 
 // sent returns the estimate of what went upstream, which is the original
 // after a resend.
-func (c *call) sent() int {
+func (c *requestState) sent() int {
 	if c.resent {
 		return c.ex.OriginalTokens
 	}
 	return c.ex.SentTokens
 }
 
-func (c *call) saved() int { return c.ex.OriginalTokens - c.sent() }
+func (c *requestState) saved() int { return c.ex.OriginalTokens - c.sent() }
 
-func (c *call) reduction() string {
+func (c *requestState) reduction() string {
 	if c.ex.OriginalTokens <= 0 {
 		return "0.0"
 	}
 	return strconv.FormatFloat(100*float64(c.saved())/float64(c.ex.OriginalTokens), 'f', 1, 64)
 }
 
-func (c *call) transforms() string {
+func (c *requestState) transforms() string {
 	if c.resent {
 		return "none;resent"
 	}
@@ -74,7 +74,7 @@ func (c *call) transforms() string {
 }
 
 // cached returns what the upstream read from its cache, once it has said so.
-func (c *call) cached() (string, bool) {
+func (c *requestState) cached() (string, bool) {
 	if c.turn == nil || !c.turn.Usage.Reported {
 		return "", false
 	}
@@ -82,7 +82,7 @@ func (c *call) cached() (string, bool) {
 }
 
 // stamp writes the headers of an answer, at the moment when it is released.
-func (c *call) stamp(h http.Header, t *tap) {
+func (c *requestState) stamp(h http.Header, t *tap) {
 	if !c.site.up.Headers {
 		return
 	}
@@ -117,12 +117,12 @@ func (c *call) stamp(h http.Header, t *tap) {
 	}
 }
 
-func (c *call) wantsTrailer(t *tap) bool {
+func (c *requestState) wantsTrailer(t *tap) bool {
 	return c.trailers && t.dec != nil && len(t.Header()["Content-Length"]) == 0
 }
 
 // stampTrailer writes the trailer that stamp announced.
-func (c *call) stampTrailer(t *tap) {
+func (c *requestState) stampTrailer(t *tap) {
 	if !c.site.up.Headers || !c.wantsTrailer(t) {
 		return
 	}
@@ -139,7 +139,7 @@ func (c *call) stampTrailer(t *tap) {
 }
 
 // placeholder resolves {http.llm_cache.*}.
-func (c *call) placeholder(key string) (any, bool) {
+func (c *requestState) placeholder(key string) (any, bool) {
 	name, ok := strings.CutPrefix(key, "http.llm_cache.")
 	if !ok {
 		return nil, false

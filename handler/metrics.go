@@ -66,7 +66,7 @@ func (o *records) count(outcome string) {
 }
 
 // countRequest counts what is known before a request is handed on.
-func (c *call) countRequest() {
+func (c *requestState) countRequest() {
 	metrics.overhead.Observe(c.overhead.Seconds())
 	if !c.ex.Edited {
 		return
@@ -77,7 +77,7 @@ func (c *call) countRequest() {
 }
 
 // countTokens counts what is known after the answer.
-func (c *call) countTokens() {
+func (c *requestState) countTokens() {
 	if cause := c.ex.Break; cause != pipeline.NoBreak {
 		metrics.breaks.WithLabelValues(string(cause)).Inc()
 	}

@@ -35,7 +35,7 @@ import (
 
 // release ends a request's hold on its session. What requests have left of one that
 // was forgotten meanwhile goes with it.
-func (c *call) release() {
+func (c *requestState) release() {
 	s := c.site.store
 	s.Release(c.session)
 	if !c.session.Gone() {
@@ -49,7 +49,7 @@ func (c *call) release() {
 // process serves one request whose body has been read.
 func (o *site) process(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler, a *arrival) error {
 	started := time.Now()
-	c, why := (*call)(nil), a.why
+	c, why := (*requestState)(nil), a.why
 	if a.Undone == nil {
 		c, why = o.prepare(r, a.format, a.Data, a.body())
 	}
@@ -99,7 +99,7 @@ func (o *site) process(w http.ResponseWriter, r *http.Request, next caddyhttp.Ha
 }
 
 // attend serves a request during which its conversation is not idle.
-func (c *call) attend(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler, to func(body []byte) *errand.Target, started time.Time) error {
+func (c *requestState) attend(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler, to func(body []byte) *errand.Target, started time.Time) error {
 	defer c.visits(r, to)()
 	return c.serve(w, r, next, started)
 }
@@ -133,7 +133,7 @@ func passBody(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler, p 
 // prepare decides what becomes of a request, given its body as it was sent and
 // decoded. It returns nil, and why, where the original is to be forwarded untouched. A
 // panic in here costs the request nothing.
-func (o *site) prepare(r *http.Request, format wire.Format, raw, body []byte) (c *call, why bypass) {
+func (o *site) prepare(r *http.Request, format wire.Format, raw, body []byte) (c *requestState, why bypass) {
 	var session *sessioncache.Session
 	var rethread func()
 	defer func() {
@@ -177,7 +177,7 @@ func (o *site) prepare(r *http.Request, format wire.Format, raw, body []byte) (c
 	}
 	view.Address(r.URL.Path, r.URL.RawQuery)
 	session = o.store.Acquire(o.sessionKey(r, tenant, view))
-	c = &call{site: o, view: view, session: session, raw: raw, tenant: tenant, rethread: rethread}
+	c = &requestState{site: o, view: view, session: session, raw: raw, tenant: tenant, rethread: rethread}
 	session.SetLifetime(o.store.Keeper.Lifetime(o.keepalive, r, tenant))
 	c.ex = o.pipe.Begin(view, session, o.now())
 	if c.ex.Lost {
@@ -218,7 +218,7 @@ func (o *site) upstreamKey(r *http.Request) string {
 
 // announce makes the session known to the handlers after this one and to the
 // access log.
-func (c *call) announce(r *http.Request) {
+func (c *requestState) announce(r *http.Request) {
 	ctx := r.Context()
 	caddyhttp.SetVar(ctx, "llm_session", c.session.ID())
 	caddyhttp.SetVar(ctx, "llm_lineage", c.view.First())

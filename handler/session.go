@@ -29,8 +29,8 @@ const longestID = 128
 // sessionKey tells which session a request belongs to. A conversation that the client
 // does not name is known by the answer that the request goes on from, or by its first
 // one; failing that, by how it began.
-func (s *site) sessionKey(r *http.Request, tenant sessioncache.Tenant, v *wire.View) sessioncache.Key {
-	k := sessioncache.Key{Tenant: tenant, Upstream: s.upstreamKey(r), ID: namedID(r.Header, s.named, v)}
+func (o *site) sessionKey(r *http.Request, tenant sessioncache.Tenant, v *wire.View) sessioncache.Key {
+	k := sessioncache.Key{Tenant: tenant, Upstream: o.upstreamKey(r), ID: namedID(r.Header, o.named, v)}
 	if k.ID != "" {
 		return k
 	}

@@ -113,7 +113,7 @@ func (h *Handler) open(store *app.State, sink *app.Sink, log *zap.Logger, now fu
 }
 
 // loadSides loads the handler of side requests.
-func (s *site) loadSides(ctx caddy.Context, h *Handler) error {
+func (o *site) loadSides(ctx caddy.Context, h *Handler) error {
 	if h.SideRequestsRaw == nil {
 		return nil
 	}
@@ -121,70 +121,70 @@ func (s *site) loadSides(ctx caddy.Context, h *Handler) error {
 	if err != nil {
 		return err
 	}
-	s.sides = m.(caddyhttp.MiddlewareHandler)
+	o.sides = m.(caddyhttp.MiddlewareHandler)
 	return nil
 }
 
 // box finds what is known of the box behind the site.
-func (s *site) box() *warm.Box { return s.store.Boxes.Of(s.slots()) }
+func (o *site) box() *warm.Box { return o.store.Boxes.Of(o.slots()) }
 
 // guard runs f and keeps a panic in it from reaching the client's answer.
-func (s *site) guard(doing string, f func()) { layer.Guard(s.up.Log, doing, f) }
+func (o *site) guard(doing string, f func()) { layer.Guard(o.up.Log, doing, f) }
 
 // unpin ends a request's hold on the store.
-func (s *site) unpin() {
-	if err := s.store.Unpin(); err != nil {
-		s.up.Log.Error("closing the session store", zap.Error(err))
+func (o *site) unpin() {
+	if err := o.store.Unpin(); err != nil {
+		o.up.Log.Error("closing the session store", zap.Error(err))
 	}
 }
 
 // serve serves a client's request.
-func (s *site) serve(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
+func (o *site) serve(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
 	if isResponsesSocket(r) {
 		return refuseSocket(w)
 	}
-	if f, ok := s.up.CompactsElsewhere(r); ok {
+	if f, ok := o.up.CompactsElsewhere(r); ok {
 		return upstream.RefuseCompact(w, f)
 	}
-	if format, ok := s.countsItself(r); ok {
-		return s.serveCount(w, r, format)
+	if format, ok := o.countsItself(r); ok {
+		return o.serveCount(w, r, format)
 	}
 	format, ok := wire.Detect(r.Method, r.URL.Path)
-	if !ok || !s.up.Understands(format) || caddyhttp.IsIncremental(r.Header) {
+	if !ok || !o.up.Understands(format) || caddyhttp.IsIncremental(r.Header) {
 		if r.Method == http.MethodPost { // work for the box, whatever it is
-			next = s.unknown(r, unlooked, format).through(next)
+			next = o.unknown(r, unlooked, format).through(next)
 		}
 		return next.ServeHTTP(w, r)
 	}
 	if reason := unreadable(r.Header); reason != "" {
-		s.notes.pass(w, r, format, bypass{reason: reason})
-		s.records.count(outcomePassed)
+		o.notes.pass(w, r, format, bypass{reason: reason})
+		o.records.count(outcomePassed)
 		return next.ServeHTTP(w, r)
 	}
-	if err := s.up.Sealed(r); err != nil {
-		s.notes.pass(w, r, format, bypass{reason: reasonSigned, err: err})
-		s.records.count(outcomePassed)
+	if err := o.up.Sealed(r); err != nil {
+		o.notes.pass(w, r, format, bypass{reason: reasonSigned, err: err})
+		o.records.count(outcomePassed)
 		return next.ServeHTTP(w, r)
 	}
-	if !s.store.Pin() { // the configuration is gone and this request came late
-		s.notes.pass(w, r, format, bypass{reason: reasonStore})
-		s.records.count(outcomePassed)
+	if !o.store.Pin() { // the configuration is gone and this request came late
+		o.notes.pass(w, r, format, bypass{reason: reasonStore})
+		o.records.count(outcomePassed)
 		return next.ServeHTTP(w, r)
 	}
-	defer s.unpin()
+	defer o.unpin()
 
-	a := s.arrival(format)
+	a := o.arrival(format)
 	defer a.share.Close()
 	switch err := a.receive(w, r); {
 	case errors.Is(err, layer.ErrNoRoom):
-		return s.passUnread(w, r, next, a)
+		return o.passUnread(w, r, next, a)
 	case errors.Is(err, layer.ErrTooLarge):
-		s.records.count(outcomeRefused)
+		o.records.count(outcomeRefused)
 		return err
 	case err != nil:
 		return err
 	}
-	return s.process(w, r, next, a)
+	return o.process(w, r, next, a)
 }
 
 // isResponsesSocket reports whether the request asks for a WebSocket to the

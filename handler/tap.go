@@ -41,7 +41,7 @@ const (
 type tap struct {
 	layer.Answer // with a header apart from the client's until the header is
 	// released: what a first pass sets must not show in the answer of a second
-	call     *call
+	state    *requestState
 	log      *zap.Logger
 	dec      *wire.Decoder
 	stream   bool // dec reads events
@@ -58,8 +58,8 @@ type tap struct {
 
 // newTap returns the writer of one pass. With resend, a 400 is held and the
 // header map is the pass's own.
-func newTap(w http.ResponseWriter, c *call, resend bool) *tap {
-	t := &tap{call: c, log: c.site.up.Log, resend: resend, sent: time.Now()}
+func newTap(w http.ResponseWriter, c *requestState, resend bool) *tap {
+	t := &tap{state: c, log: c.site.up.Log, resend: resend, sent: time.Now()}
 	t.Answer = layer.NewAnswer(w, t)
 	t.timing.Queue = c.overhead
 	if resend {
@@ -98,11 +98,11 @@ func (t *tap) observe(h http.Header) {
 	switch {
 	case layer.IsStream(kind):
 		t.stream = true
-		t.dec = wire.NewDecoder(t.call.view.Format, true)
+		t.dec = wire.NewDecoder(t.state.view.Format, true)
 	case layer.IsJSON(kind):
-		t.dec = wire.NewDecoder(t.call.view.Format, false)
+		t.dec = wire.NewDecoder(t.state.view.Format, false)
 		n, err := strconv.Atoi(h.Get("Content-Length"))
-		if err == nil && n > 0 && n <= holdAnswer && t.call.site.up.Headers {
+		if err == nil && n > 0 && n <= holdAnswer && t.state.site.up.Headers {
 			t.hold = n
 		}
 	}
@@ -121,7 +121,7 @@ func (t *tap) Take(p []byte) (int, error) {
 	}
 	if t.stream && !t.begun {
 		if t.begun = begins(p); document(p) {
-			t.stream, t.dec = false, wire.NewDecoder(t.call.view.Format, false)
+			t.stream, t.dec = false, wire.NewDecoder(t.state.view.Format, false)
 		}
 	}
 	if t.stream && len(p) > 1 {
@@ -178,10 +178,10 @@ func (t *tap) look(p []byte) {
 	t.dec.Feed(p)
 	t.clock()
 	if t.stream && t.dec.Stopped() {
-		t.call.join(t)
+		t.state.join(t)
 	}
 	if t.stream && t.dec.Ended() {
-		t.call.settle(t, nil)
+		t.state.settle(t, nil)
 	}
 }
 
@@ -219,7 +219,7 @@ func (t *tap) release() error {
 	t.released = true
 	h := t.ResponseWriter.Header()
 	t.Join()
-	t.call.stamp(h, t)
+	t.state.stamp(h, t)
 	t.ResponseWriter.WriteHeader(t.Status)
 	held := t.held
 	t.held = nil

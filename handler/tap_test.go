@@ -284,7 +284,7 @@ func TestPanicBefore(t *testing.T) {
 // TestPanicInSettle leaves the answer whole.
 func TestPanicInSettle(t *testing.T) {
 	h := attached(t, pipeline.Options{})
-	c := &call{site: h.site, session: new(sessioncache.Session), ex: new(pipeline.Exchange)} // of no request: Commit and Abandon panic
+	c := &requestState{site: h.site, session: new(sessioncache.Session), ex: new(pipeline.Exchange)} // of no request: Commit and Abandon panic
 	w := &recorder{ResponseRecorder: httptest.NewRecorder()}
 	tp := newTap(w, c, false)
 	tp.WriteHeader(http.StatusOK)
@@ -353,7 +353,7 @@ func TestLateRequest(t *testing.T) {
 // TestTiming: the moments of an answer come in their order, and all of them.
 func TestTiming(t *testing.T) {
 	h := attached(t, pipeline.Options{})
-	c := &call{site: h.site, session: new(sessioncache.Session), ex: new(pipeline.Exchange), view: &wire.View{Format: wire.Anthropic}, answered: answered{settled: true}, overhead: 1}
+	c := &requestState{site: h.site, session: new(sessioncache.Session), ex: new(pipeline.Exchange), view: &wire.View{Format: wire.Anthropic}, answered: answered{settled: true}, overhead: 1}
 	tp := newTap(&recorder{ResponseRecorder: httptest.NewRecorder()}, c, false)
 	tp.Header().Set("Content-Type", "text/event-stream")
 	for _, e := range []string{

@@ -21,7 +21,7 @@ import (
 )
 
 // ticket is a request's claim to a slot.
-func (c *call) ticket(r *http.Request) queue.Ticket {
+func (c *requestState) ticket(r *http.Request) queue.Ticket {
 	if c.site.queue == nil {
 		return queue.Ticket{}
 	}
@@ -35,11 +35,11 @@ func (c *call) ticket(r *http.Request) queue.Ticket {
 
 // sideTicket is the claim of a request that is no part of a conversation, as
 // far as we know.
-func (s *site) sideTicket(r *http.Request) queue.Ticket {
-	if s.queue == nil {
+func (o *site) sideTicket(r *http.Request) queue.Ticket {
+	if o.queue == nil {
 		return queue.Ticket{}
 	}
-	return queue.Ticket{Person: s.store.Key.Person(r), Side: true}
+	return queue.Ticket{Person: o.store.Key.Person(r), Side: true}
 }
 
 // isSide tells a side request by the hints that Claude Code gives to gateways.
@@ -48,6 +48,6 @@ func isSide(h http.Header) bool {
 }
 
 // isAside reports whether a request goes where side requests go.
-func (s *site) isAside(c *call, r *http.Request) bool {
-	return s.sides != nil && (isSide(r.Header) || !c.ex.OffersTools()) && !c.ex.Summarizes()
+func (o *site) isAside(c *requestState, r *http.Request) bool {
+	return o.sides != nil && (isSide(r.Header) || !c.ex.OffersTools()) && !c.ex.Summarizes()
 }

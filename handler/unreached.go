@@ -31,7 +31,7 @@ import (
 // itself says so by a status without a body, which clients show as it is. Where the
 // server has error routes, they are to answer, and the error goes on to them. w has
 // not been written to.
-func (c *call) unreached(ctx context.Context, w http.ResponseWriter, err error) error {
+func (c *requestState) unreached(ctx context.Context, w http.ResponseWriter, err error) error {
 	e, ok := errors.AsType[caddyhttp.HandlerError](err)
 	if !ok || layer.Unreached[e.StatusCode] == "" || ctx.Err() != nil {
 		return err

@@ -38,9 +38,9 @@ import (
 // markRelated are those of [layer.EditRelated] that name what a marker of the cache can break.
 var markRelated = [][]byte{[]byte("cache_control"), []byte("prompt_cache_breakpoint")}
 
-// call is one request that is being processed, from its edits to the end of
+// requestState is one request that is being processed, from its edits to the end of
 // its answer.
-type call struct {
+type requestState struct {
 	site      *site
 	view      *wire.View
 	session   *sessioncache.Session
@@ -76,7 +76,7 @@ type boxed struct {
 }
 
 // serve hands the request on and sees its answer to the client.
-func (c *call) serve(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler, started time.Time) error {
+func (c *requestState) serve(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler, started time.Time) error {
 	var original *http.Request
 	if c.ex.Edited {
 		original = r.Clone(r.Context()) // what next does to r must not show in a second pass
@@ -101,7 +101,7 @@ func (c *call) serve(w http.ResponseWriter, r *http.Request, next caddyhttp.Hand
 // recycle gives the memory of the bodies, and of what was understood of them, back
 // once nothing can read them any more: after an answer without an error, which no
 // error route will look at.
-func (c *call) recycle(r *http.Request) {
+func (c *requestState) recycle(r *http.Request) {
 	if c.resent {
 		return
 	}
@@ -119,12 +119,12 @@ func (c *call) recycle(r *http.Request) {
 }
 
 // coded tells whether the client sent the body in a content coding.
-func (c *call) coded(r *http.Request) bool { return layer.Coding(r.Header) != "" }
+func (c *requestState) coded(r *http.Request) bool { return layer.Coding(r.Header) != "" }
 
 // substitute puts the body to send into the request and asks for an answer
 // that can be read. The returned function puts the client's own back, for the
 // access log and for error routes.
-func (c *call) substitute(r *http.Request) (restore func()) {
+func (c *requestState) substitute(r *http.Request) (restore func()) {
 	header, length, coding := r.Header, r.ContentLength, r.TransferEncoding
 	r.Header = header.Clone() // handlers behind may write into the values
 	layer.AskPlain(r.Header)
@@ -149,7 +149,7 @@ func (c *call) substitute(r *http.Request) (restore func()) {
 
 // forward runs the handlers behind this one, and sees to calls that are answered
 // on the way if there may be any.
-func (c *call) forward(t *tap, r *http.Request, next caddyhttp.Handler) error {
+func (c *requestState) forward(t *tap, r *http.Request, next caddyhttp.Handler) error {
 	if c.ex.Intercepts() {
 		return c.passHiding(t, r, next)
 	}
@@ -160,7 +160,7 @@ func (c *call) forward(t *tap, r *http.Request, next caddyhttp.Handler) error {
 // does for an answer that is cut, the client gets what there is and the panic
 // goes on its way. Where there is nothing, as when Caddy's abort closes the
 // connection, the client gets nothing.
-func (c *call) pass(t *tap, w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
+func (c *requestState) pass(t *tap, w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
 	returned := false
 	defer func() {
 		if !returned {
@@ -181,7 +181,7 @@ func (c *call) pass(t *tap, w http.ResponseWriter, r *http.Request, next caddyht
 
 // abort cuts an answer that cannot come to its end: the client must not take it for
 // a whole one.
-func (c *call) abort(t *tap, err error) {
+func (c *requestState) abort(t *tap, err error) {
 	c.settle(t, err)
 	_ = t.FlushError()
 	layer.LogCut(c.site.up.Log, err)
@@ -190,7 +190,7 @@ func (c *call) abort(t *tap, err error) {
 
 // again sends what the exchange has in place of an edit that met a 400: the
 // client's original, as a rule. The client sees only the answer to that.
-func (c *call) again(w http.ResponseWriter, original *http.Request, next caddyhttp.Handler) error {
+func (c *requestState) again(w http.ResponseWriter, original *http.Request, next caddyhttp.Handler) error {
 	c.resent = true
 	layer.Resends.Inc()
 	c.site.guard("giving up edits after a 400", c.ex.Rejected)
@@ -215,7 +215,7 @@ func (t *tap) editRelated() bool {
 		return false
 	}
 	words := layer.EditRelated
-	if t.call.ex.OnlyMarks() {
+	if t.state.ex.OnlyMarks() {
 		words = markRelated
 	}
 	for _, word := range words {
@@ -228,7 +228,7 @@ func (t *tap) editRelated() bool {
 
 // finish ends a pass that was not cut. The session learns of the answer before
 // the client has the last of it, so that the next request finds it known.
-func (c *call) finish(ctx context.Context, t *tap, err error) error {
+func (c *requestState) finish(ctx context.Context, t *tap, err error) error {
 	if err == nil {
 		t.end()
 	}
@@ -251,7 +251,7 @@ func (c *call) finish(ctx context.Context, t *tap, err error) error {
 // join makes the request part of its conversation as soon as the model has said why
 // it stopped. In chat completions and Gemini what it costs comes later, or the end of
 // the stream does, and there are clients that do not wait for it.
-func (c *call) join(t *tap) {
+func (c *requestState) join(t *tap) {
 	if c.joined || c.settled || t.Status/100 != 2 || c.plain != nil && !c.plain() {
 		return
 	}
@@ -263,7 +263,7 @@ func (c *call) join(t *tap) {
 }
 
 // hold keeps the session, once, from the first answer on.
-func (c *call) hold() {
+func (c *requestState) hold() {
 	if c.session.Number() == 0 {
 		c.site.store.Hold(c.session)
 	}
@@ -271,7 +271,7 @@ func (c *call) hold() {
 
 // settle tells the session how the exchange ended, once. An answer of which nothing but
 // its price was missing has ended.
-func (c *call) settle(t *tap, err error) {
+func (c *requestState) settle(t *tap, err error) {
 	if c.settled {
 		return
 	}
@@ -305,7 +305,7 @@ func (c *call) settle(t *tap, err error) {
 
 // estimate puts what the upstream is likely to have found in its cache into a
 // usage that does not say: the share of the prompt that it had been sent before.
-func (c *call) estimate() {
+func (c *requestState) estimate() {
 	if c.site.up.Reports() || c.turn == nil || !c.turn.Usage.Reported || c.turn.Usage.Read > 0 {
 		return
 	}
@@ -316,7 +316,7 @@ func (c *call) estimate() {
 }
 
 // heartbeat returns the writer for a stream, nil if the client gets no signs of life.
-func (c *call) heartbeat(w http.ResponseWriter, r *http.Request) *box.Alive {
+func (c *requestState) heartbeat(w http.ResponseWriter, r *http.Request) *box.Alive {
 	every, open := c.site.heartbeat.Intervals(c.site.up.Upstream)
 	return box.Stream{Every: every, Open: open, Events: c.view.Stream, Format: c.view.Format, Agent: r.UserAgent(), Stamp: func(to http.Header) {
 		if c.site.up.Headers {

@@ -106,3 +106,21 @@ func (c claudeCode) edit(path, from, to string) toolCall {
 func (c claudeCode) write(path, text string) toolCall {
 	return toolCall{"Write", map[string]any{"file_path": path, "content": text}}
 }
+
+// claudeOnVertex is Claude Code with a Claude on Vertex AI, without a sign-in there.
+type claudeOnVertex struct{ claudeCode }
+
+func (c claudeOnVertex) command(home, prompt string, further bool) (args, env []string) {
+	args, env = c.claudeCode.command(home, prompt, further)
+	return args, append(env, "CLAUDE_CODE_USE_VERTEX=1", "CLAUDE_CODE_SKIP_VERTEX_AUTH=1", "ANTHROPIC_VERTEX_BASE_URL="+c.url+"/v1",
+		"ANTHROPIC_VERTEX_PROJECT_ID=project", "CLOUD_ML_REGION=global")
+}
+
+// claudeOnBedrock is Claude Code with a Claude on Amazon Bedrock, which it signs
+// nothing for.
+type claudeOnBedrock struct{ claudeCode }
+
+func (c claudeOnBedrock) command(home, prompt string, further bool) (args, env []string) {
+	args, env = c.claudeCode.command(home, prompt, further)
+	return args, append(env, "CLAUDE_CODE_USE_BEDROCK=1", "CLAUDE_CODE_SKIP_BEDROCK_AUTH=1", "ANTHROPIC_BEDROCK_BASE_URL="+c.url, "AWS_REGION=eu-central-1")
+}

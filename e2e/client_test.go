@@ -58,6 +58,8 @@ func TestClients(t *testing.T) {
 		{"Claude Code, eager", "policy eager", func(url string) client { return claudeCode{url: url} }, "claude-code", true},
 		// A model without a check on what stood before its thinking.
 		{"Claude Code, eager, older model", "policy eager", func(url string) client { return claudeCode{url, "claude-sonnet-4-5"} }, "claude-code", true},
+		{"Claude Code, Vertex AI", "upstream vertex\npolicy eager", func(url string) client { return claudeOnVertex{claudeCode{url: url}} }, "claude-code", true},
+		{"Claude Code, Bedrock", "upstream bedrock\npolicy eager", func(url string) client { return claudeOnBedrock{claudeCode{url: url}} }, "claude-code", true},
 		{"Codex", "policy cost_aware", func(url string) client { return codex{url: url} }, "codex", false},
 		{"opencode, Messages", "policy cost_aware", func(url string) client { return opencode{url: url, provider: "anthropic", model: "claude-sonnet-4-5"} }, "opencode", false},
 		{"opencode, chat completions", "policy cost_aware", func(url string) client { return opencode{url: url, provider: "box", model: "qwen3-coder"} }, "opencode", false},

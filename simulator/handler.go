@@ -115,7 +115,7 @@ type exchange struct {
 // …/chat/completions, …/responses, …/responses/input_tokens,
 // …/models/{model}:generateContent, :streamGenerateContent and :countTokens,
 // …/publishers/anthropic/models/{model}:rawPredict and :streamRawPredict,
-// …/model/{id}/invoke and …/invoke-with-response-stream, GET …/v1/models and GET and HEAD of /;
+// …/model/{id}/invoke and …/invoke-with-response-stream, GET …/v1/models, GET /inference-profiles and GET and HEAD of /;
 // everything else is not found.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if f, ok := wire.Detect(r.Method, r.URL.Path); ok && spoken[f] != nil {
@@ -130,6 +130,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case get && strings.HasSuffix(r.URL.Path, "/v1/models"):
 		writeJSON(w, http.StatusOK, models())
+	case get && r.URL.Path == "/inference-profiles": // of Bedrock
+		writeJSON(w, http.StatusOK, []byte(`{"inferenceProfileSummaries":[]}`))
 	case get && r.URL.Path == "/":
 		writeJSON(w, http.StatusOK, []byte(`{"simulated":true}`))
 	default:

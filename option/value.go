@@ -71,9 +71,13 @@ func Duration(to *caddy.Duration) Option {
 	}, "a duration above zero")
 }
 
+// bareSize is the number above which a size without a unit is taken for bytes; below
+// it somebody has forgotten the unit.
+const bareSize = 1024
+
 // Size parses a size in bytes, as in 10MiB, that is above zero.
 func Size(to *int64) Option {
-	return Parsed(func(s string) error {
+	parse := Parsed(func(s string) error {
 		n, err := humanize.ParseBytes(s)
 		if err == nil && n == 0 {
 			err = strconv.ErrRange
@@ -81,6 +85,16 @@ func Size(to *int64) Option {
 		*to = int64(min(n, math.MaxInt64))
 		return err
 	}, "a size above zero")
+	return func(d *caddyfile.Dispenser) error {
+		name := d.Val()
+		if err := parse(d); err != nil {
+			return err
+		}
+		if n, err := strconv.Atoi(d.Val()); err == nil && n < bareSize {
+			return d.Errf("%s: %d bytes are too few for anything; did you mean %[2]dMiB?", name, n)
+		}
+		return nil
+	}
 }
 
 // OnOff parses on or off.

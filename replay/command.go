@@ -31,8 +31,12 @@ import (
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
+	"github.com/caddy-llm-cache/caddy-llm-cache/demo"
+	"github.com/caddy-llm-cache/caddy-llm-cache/doctor"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
 	"github.com/caddy-llm-cache/caddy-llm-cache/report"
+	"github.com/caddy-llm-cache/caddy-llm-cache/statusline"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wrap"
 )
 
 // Command returns the command `caddy llm-cache` with its subcommands, to be
@@ -43,7 +47,7 @@ func Command() caddycmd.Command {
 		Usage: "<command> [<flags>] [<path>...]",
 		Short: "Tools around the llm_cache handler",
 		CobraFunc: func(cmd *cobra.Command) {
-			cmd.AddCommand(estimateCommand(), importCommand(), replayCommand(), explainCommand(), report.Command())
+			cmd.AddCommand(demo.Command(), doctor.Command(), statusline.Command(), wrap.Command(), estimateCommand(), importCommand(), replayCommand(), explainCommand(), report.Command())
 			cmd.RunE = whichCommand
 		},
 	}

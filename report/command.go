@@ -17,6 +17,7 @@ package report
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"time"
 
@@ -71,6 +72,9 @@ func run(cmd *cobra.Command, f caddycmd.Flags) error {
 		name = app.DefaultAuditPath()
 	}
 	source, err := Open(name)
+	if errors.Is(err, fs.ErrNotExist) && f.String("store") == "" {
+		return fmt.Errorf("report: no turn is on record in %s. The global option llm_cache { audit sqlite } has Caddy keep records; --store names another store: %w", name, err)
+	}
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,118 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package doctor
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig"
+	caddycmd "github.com/caddyserver/caddy/v2/cmd"
+)
+
+// Command returns the subcommand `doctor` of `caddy llm-cache`.
+func Command() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "doctor [--config <Caddyfile>] [--offline] [--json]",
+		Short: "Looks for what keeps llm_cache from working",
+		Long: `
+Examines a configuration (where llm_cache stands and what is behind it, timeouts
+and sizes, the audit store), the upstreams and the base URLs of the clients
+(whether they answer, certificates, keys, the clock), and the settings of Claude
+Code, Codex, opencode and Gemini CLI in the environment and in the home folder.
+
+Upstreams are asked without a credential, base URLs with the one that the client
+itself would send. No model is asked, and nothing is changed.
+
+The command fails if it finds anything.
+`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return caddycmd.WrapCommandFuncForCobra(func(f caddycmd.Flags) (int, error) {
+				if err := run(cmd, f); err != nil {
+					return caddy.ExitCodeFailedStartup, err
+				}
+				return caddy.ExitCodeSuccess, nil
+			})(cmd, args)
+		},
+	}
+	cmd.Flags().String("config", "", "Caddyfile, or configuration in JSON (./Caddyfile, if there is one)")
+	cmd.Flags().Bool("offline", false, "Leave out what takes connections")
+	cmd.Flags().Bool("json", false, "Print what was found as JSON")
+	return cmd
+}
+
+func run(cmd *cobra.Command, f caddycmd.Flags) error {
+	p := Patient{Getenv: os.Getenv, Offline: f.Bool("offline")}
+	var err error
+	if p.Home, err = os.UserHomeDir(); err != nil {
+		return err
+	}
+	path := f.String("config")
+	if path == "" {
+		if _, err := os.Stat("Caddyfile"); err == nil {
+			path = "Caddyfile"
+		}
+	}
+	if path != "" {
+		if p.Config, err = Load(path); err != nil {
+			return err
+		}
+	}
+	looked, findings := Examine(cmd.Context(), p)
+	if f.Bool("json") {
+		e := json.NewEncoder(cmd.OutOrStdout())
+		e.SetIndent("", "  ")
+		err = e.Encode(struct {
+			Looked   []string  `json:"looked"`
+			Findings []Finding `json:"findings"`
+		}{looked, findings})
+	} else {
+		err = Write(cmd.OutOrStdout(), looked, findings)
+	}
+	if err == nil && len(findings) > 0 {
+		err = fmt.Errorf("doctor: %d found", len(findings))
+	}
+	return err
+}
+
+// Load reads a configuration and brings it to JSON.
+func Load(path string) ([]byte, error) {
+	raw, err := os.ReadFile(path) //nolint:gosec // the caller names the file
+	if err != nil {
+		return nil, fmt.Errorf("doctor: %w", err)
+	}
+	if strings.EqualFold(filepath.Ext(path), ".json") {
+		if !json.Valid(raw) {
+			return nil, fmt.Errorf("doctor: %s is no valid JSON", path)
+		}
+		return raw, nil
+	}
+	adapter := caddyconfig.GetAdapter("caddyfile")
+	if adapter == nil {
+		return nil, fmt.Errorf("doctor: this Caddy reads no Caddyfiles")
+	}
+	adapted, _, err := adapter.Adapt(raw, map[string]any{"filename": path})
+	if err != nil {
+		return nil, fmt.Errorf("doctor: %w", err)
+	}
+	return adapted, nil
+}

@@ -1,0 +1,101 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+// Package doctor looks for what keeps llm_cache from working: in a configuration,
+// in what stands behind it, and in the settings of the clients.
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+)
+
+// Patient is what is examined.
+type Patient struct {
+	// Config is the configuration in JSON, empty where there is none to examine.
+	Config []byte
+	// Getenv reads the environment in which the clients are started.
+	Getenv func(name string) string
+	// Home is the folder in which the clients keep their settings.
+	Home string
+	// Offline leaves out what takes connections.
+	Offline bool
+	// Now is the clock. Default: [time.Now].
+	Now func() time.Time
+}
+
+// Finding is something that does not work, or will not.
+type Finding struct {
+	// About names what was examined, such as "site" or "Claude Code".
+	About string `json:"about"`
+	// What is wrong, and what to do.
+	What string `json:"what"`
+}
+
+// exam collects what is found.
+type exam struct {
+	Patient
+	client   *http.Client
+	findings []Finding
+	looked   []string
+}
+
+// patience bounds each connection.
+const patience = 5 * time.Second
+
+// Examine looks at everything and returns what was examined and what is wrong.
+func Examine(ctx context.Context, p Patient) (looked []string, findings []Finding) {
+	if p.Now == nil {
+		p.Now = time.Now
+	}
+	e := &exam{Patient: p, client: &http.Client{
+		Timeout: patience,
+		// A redirect is something to tell: clients send no body after it.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}
+	if len(p.Config) > 0 {
+		e.config(ctx)
+	}
+	e.clients(ctx)
+	return e.looked, e.findings
+}
+
+// look notes that something has been examined.
+func (e *exam) look(what string, args ...any) {
+	e.looked = append(e.looked, fmt.Sprintf(what, args...))
+}
+
+// find notes that something is wrong.
+func (e *exam) find(about, what string, args ...any) {
+	e.findings = append(e.findings, Finding{about, fmt.Sprintf(what, args...)})
+}
+
+// Write writes the result for people.
+func Write(w io.Writer, looked []string, findings []Finding) error {
+	for _, l := range looked {
+		fmt.Fprintf(w, "looked at %s\n", l)
+	}
+	for _, f := range findings {
+		fmt.Fprintf(w, "\n✗ %s: %s\n", f.About, f.What)
+	}
+	verdict := "\nNothing found.\n"
+	if n := len(findings); n > 0 {
+		verdict = fmt.Sprintf("\n%d found.\n", n)
+	}
+	_, err := io.WriteString(w, verdict)
+	return err
+}

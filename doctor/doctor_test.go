@@ -1,0 +1,200 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package doctor_test
+
+import (
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	_ "github.com/caddyserver/caddy/v2/modules/standard"
+
+	_ "github.com/caddy-llm-cache/caddy-llm-cache"
+	"github.com/caddy-llm-cache/caddy-llm-cache/doctor"
+)
+
+// patient is a set-up; the zero value is sound.
+type patient struct {
+	caddyfile string // the site's block. Default: llm_cache and reverse_proxy
+	global    string
+	json      string
+	env       map[string]string
+	files     map[string]string // below the home folder
+	later     time.Duration     // by which the clock is wrong
+	answers   http.HandlerFunc  // of the site. Default: an empty list of models
+	tls       bool
+	down      bool // the upstream
+	offline   bool // it names hosts that no test asks
+	want      string
+}
+
+// UP, SITE, HOME and HOST stand for addresses and a folder.
+func (c *patient) examine(t *testing.T) []doctor.Finding {
+	t.Helper()
+	up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotFound) }))
+	t.Cleanup(up.Close)
+	if c.answers == nil {
+		c.answers = func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `{"data":[]}`) }
+	}
+	site := httptest.NewUnstartedServer(c.answers)
+	site.Config.ErrorLog = log.New(io.Discard, "", 0)
+	if c.tls {
+		site.StartTLS()
+	} else {
+		site.Start()
+	}
+	t.Cleanup(site.Close)
+	upstream := up.Listener.Addr().String()
+	if c.down {
+		up.Close()
+	}
+	home := t.TempDir()
+	fill := strings.NewReplacer("UP", upstream, "SITE", site.URL, "HOME", home, "HOST", site.Listener.Addr().(*net.TCPAddr).IP.String())
+
+	p := doctor.Patient{Offline: c.offline, Home: home, Getenv: func(name string) string { return fill.Replace(c.env[name]) }}
+	p.Now = func() time.Time { return time.Now().Add(c.later) }
+	for name, text := range c.files {
+		path := filepath.Join(home, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(fill.Replace(text)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	block := c.caddyfile
+	if block == "" {
+		block = "llm_cache\nreverse_proxy UP"
+	}
+	name, text := "Caddyfile", "{\n"+c.global+"\n}\n:8080 {\n"+block+"\n}\n"
+	if c.json != "" {
+		name, text = "caddy.json", c.json
+	}
+	path := filepath.Join(home, name)
+	if err := os.WriteFile(path, []byte(fill.Replace(text)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var err error
+	if p.Config, err = doctor.Load(path); err != nil {
+		t.Fatal(err)
+	}
+	_, findings := doctor.Examine(t.Context(), p)
+	return findings
+}
+
+// routes is a site in JSON, whose handlers Caddy does not put in order.
+func routes(handlers ...string) string {
+	return `{"apps":{"http":{"servers":{"s":{"listen":[":8080"],"routes":[{"handle":[` + strings.Join(handlers, ",") + `]}]}}}}}`
+}
+
+const (
+	cacheHandler = `{"handler":"llm_cache"}`
+	proxyHandler = `{"handler":"reverse_proxy","upstreams":[{"dial":"UP"}]}`
+)
+
+// Each of the faults is found, and nothing but it.
+func TestFaults(t *testing.T) {
+	for name, c := range map[string]patient{
+		"no llm_cache":             {caddyfile: "reverse_proxy UP", want: "no site has llm_cache"},
+		"behind reverse_proxy":     {json: routes(proxyHandler, cacheHandler), want: "behind reverse_proxy"},
+		"behind what answers":      {caddyfile: "route {\nrespond hello\nllm_cache\nreverse_proxy UP\n}", want: "static_response in front"},
+		"nothing behind":           {caddyfile: "llm_cache", want: "nothing stands behind"},
+		"twice":                    {json: routes(cacheHandler, cacheHandler, proxyHandler), want: "stands 2 times"},
+		"max_body":                 {json: routes(`{"handler":"llm_cache","max_body":32000}`, proxyHandler), want: "max_body is 32000"},
+		"request_body":             {caddyfile: "request_body {\nmax_size 1MB\n}\nllm_cache\nreverse_proxy UP", want: "request_body max_size"},
+		"write timeout":            {global: "servers {\ntimeouts {\nwrite 30s\n}\n}", want: "write_timeout is 30s"},
+		"header timeout":           {caddyfile: "llm_cache\nreverse_proxy UP {\ntransport http {\nresponse_header_timeout 10s\n}\n}", want: "response_header_timeout is 10s"},
+		"without TLS":              {caddyfile: "llm_cache\nreverse_proxy api.anthropic.com:80", offline: true, want: "without TLS"},
+		"another provider":         {caddyfile: "llm_cache {\nupstream anthropic\n}\nreverse_proxy https://api.openai.com", offline: true, want: "go to api.openai.com"},
+		"upstream down":            {down: true, want: "does not answer"},
+		"audit in no folder":       {global: "llm_cache {\naudit sqlite {\npath HOME/Caddyfile/audit.db\n}\n}", want: "nothing can be recorded"},
+		"audit lines in no folder": {json: `{"apps":{"llm_cache":{"audit":{"module":"jsonl","writer":{"output":"file","filename":"HOME/caddy.json/audit.jsonl"}}},` + strings.TrimPrefix(routes(cacheHandler, proxyHandler), `{"apps":{`), want: "nothing can be recorded"},
+		"audit is a folder":        {global: "llm_cache {\naudit sqlite {\npath HOME\n}\n}", want: "is a folder"},
+		"admin off":                {global: "admin off", want: "admin off"},
+		"clock":                    {later: time.Hour, want: "differs by 1h"},
+		"certificate":              {tls: true, env: map[string]string{"ANTHROPIC_BASE_URL": "SITE"}, want: "NODE_EXTRA_CA_CERTS"},
+		"unreachable":              {env: map[string]string{"ANTHROPIC_BASE_URL": "http://127.0.0.1:1"}, want: "cannot be reached"},
+		"redirects": {answers: func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, "https://x/", http.StatusPermanentRedirect)
+		}, env: map[string]string{"ANTHROPIC_BASE_URL": "SITE"}, want: "redirects to https://x/"},
+		"key refused":                 {answers: func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) }, env: map[string]string{"ANTHROPIC_BASE_URL": "SITE", "ANTHROPIC_API_KEY": "k"}, want: "refuses the key"},
+		"bad gateway":                 {answers: func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) }, env: map[string]string{"ANTHROPIC_BASE_URL": "SITE"}, want: "answers 502"},
+		"/v1 twice":                   {env: map[string]string{"ANTHROPIC_BASE_URL": "SITE/v1"}, want: "adds /v1 itself"},
+		"no scheme":                   {env: map[string]string{"ANTHROPIC_BASE_URL": "localhost:8080"}, want: "is no URL"},
+		"passed by":                   {env: map[string]string{"ANTHROPIC_BASE_URL": "https://api.anthropic.com"}, want: "pass llm_cache by"},
+		"settings go before":          {env: map[string]string{"ANTHROPIC_BASE_URL": "http://other"}, files: map[string]string{".claude/settings.json": `{"env":{"ANTHROPIC_BASE_URL":"SITE"}}`}, want: "goes before http://other"},
+		"settings broken":             {files: map[string]string{".claude/settings.json": `{"env":`}, want: "no valid JSON"},
+		"Bedrock":                     {env: map[string]string{"ANTHROPIC_BASE_URL": "SITE", "CLAUDE_CODE_USE_BEDROCK": "1"}, want: "CLAUDE_CODE_USE_BEDROCK is set"},
+		"no caching":                  {env: map[string]string{"DISABLE_PROMPT_CACHING": "1"}, want: "DISABLE_PROMPT_CACHING"},
+		"two credentials":             {env: map[string]string{"ANTHROPIC_BASE_URL": "SITE", "ANTHROPIC_API_KEY": "k", "ANTHROPIC_AUTH_TOKEN": "t"}, want: "two credentials"},
+		"forward proxy":               {env: map[string]string{"ANTHROPIC_BASE_URL": "SITE", "HTTP_PROXY": "http://proxy:3128", "NO_PROXY": "localhost"}, want: "by way of http://proxy:3128"},
+		"Codex without /v1":           {files: map[string]string{".codex/config.toml": "model_provider = \"box\"\n[model_providers.box]\nbase_url = \"SITE\"\n"}, want: "adds no /v1"},
+		"Codex by chat":               {files: map[string]string{".codex/config.toml": "model_provider = \"box\"\n[model_providers.box]\nbase_url = \"SITE/v1\"\nwire_api = \"chat\"\n"}, want: "has given up"},
+		"Codex does not choose":       {files: map[string]string{".codex/config.toml": "[model_providers.box]\nbase_url = \"SITE/v1\"\n"}, want: "does not choose it"},
+		"Codex chooses what is not":   {files: map[string]string{".codex/config.toml": "model_provider = \"bx\"\n[model_providers.box]\nbase_url = \"SITE/v1\"\n"}, want: "does not have"},
+		"opencode without /v1":        {files: map[string]string{".config/opencode/opencode.json": `{"provider":{"box":{"options":{"baseURL":"SITE"}}}}`}, want: "adds no /v1"},
+		"Gemini CLI, v1beta twice":    {env: map[string]string{"GOOGLE_GEMINI_BASE_URL": "SITE/v1beta"}, want: "adds /v1beta itself"},
+		"Gemini CLI by way of Vertex": {env: map[string]string{"GOOGLE_GEMINI_BASE_URL": "SITE", "GOOGLE_GENAI_USE_VERTEXAI": "true"}, want: "GOOGLE_GENAI_USE_VERTEXAI"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			found := c.examine(t)
+			hit := 0
+			for _, f := range found {
+				if strings.Contains(f.What, c.want) {
+					hit++
+				} else {
+					t.Errorf("found besides: %+v", f)
+				}
+			}
+			if hit != 1 {
+				t.Errorf("%q was found %d times: %+v", c.want, hit, found)
+			}
+		})
+	}
+}
+
+// On a sound set-up nothing is found, however much of it there is.
+func TestSound(t *testing.T) {
+	for name, c := range map[string]patient{
+		"bare": {},
+		"all of it": {
+			caddyfile: "request_body {\nmax_size 64MiB\n}\nhandle /health {\nrespond ok\n}\nllm_cache {\nupstream mlx_lm\n}\nreverse_proxy UP {\ntransport http {\nresponse_header_timeout 10m\n}\n}",
+			global:    "llm_cache {\naudit sqlite {\npath HOME/new/audit.db\n}\n}",
+			env: map[string]string{
+				"ANTHROPIC_BASE_URL": "SITE", "ANTHROPIC_AUTH_TOKEN": "t", "GOOGLE_GEMINI_BASE_URL": "SITE", "HTTP_PROXY": "http://proxy:3128", "NO_PROXY": "HOST",
+				"CLAUDE_CODE_USE_BEDROCK": "0",
+			},
+			files: map[string]string{
+				".claude/settings.json":          `{"env":{"ANTHROPIC_BASE_URL":"SITE"}}`,
+				".codex/config.toml":             "model_provider = \"box\"\n[model_providers.box]\nname = \"box\"\nbase_url = \"SITE/v1\"\nwire_api = \"responses\"\n",
+				".config/opencode/opencode.json": `{"provider":{"box":{"options":{"baseURL":"SITE/v1"}},"google":{"options":{"baseURL":"SITE/v1beta"}}}}`,
+			},
+		},
+		"two ways": {caddyfile: "handle /a/* {\nllm_cache\nreverse_proxy UP\n}\nhandle {\nrespond no\n}"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if found := c.examine(t); len(found) > 0 {
+				t.Errorf("%+v", found)
+			}
+		})
+	}
+}

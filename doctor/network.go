@@ -1,0 +1,119 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package doctor
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+)
+
+// skew is by how much clocks may differ.
+const skew = 5 * time.Minute
+
+// upstream asks what stands behind a site, without a credential.
+func (e *exam) upstream(ctx context.Context, dial string, secure bool) {
+	if e.Offline {
+		return
+	}
+	e.look("the upstream %s", dial)
+	url := "http://" + dial + "/"
+	if secure {
+		url = "https://" + dial + "/"
+	}
+	answer, err := e.get(ctx, url, nil)
+	if err != nil {
+		e.find("upstream", "%s does not answer: %s", dial, reason(err))
+		return
+	}
+	e.clock(dial, answer.Header)
+}
+
+// base asks a client's base URL, with its credential, for the list of models.
+func (e *exam) base(ctx context.Context, about, url, models string, credential http.Header) {
+	if e.Offline {
+		return
+	}
+	e.look("%s, where %s goes", url, about)
+	answer, err := e.get(ctx, strings.TrimSuffix(url, "/")+models, credential)
+	if err != nil {
+		var unknown x509.UnknownAuthorityError
+		var invalid x509.CertificateInvalidError
+		var name x509.HostnameError
+		var other *tls.CertificateVerificationError
+		switch {
+		case errors.As(err, &unknown):
+			e.find(about, "the certificate of %s is signed by an authority that is not known here. Run caddy trust, and give Node.js the root: NODE_EXTRA_CA_CERTS.", url)
+		case errors.As(err, &invalid), errors.As(err, &name), errors.As(err, &other):
+			e.find(about, "the certificate of %s does not hold: %s", url, reason(err))
+		default:
+			e.find(about, "%s cannot be reached: %s", url, reason(err))
+		}
+		return
+	}
+	switch {
+	case answer.StatusCode >= 300 && answer.StatusCode < 400:
+		e.find(about, "%s redirects to %s, and requests lose their bodies on the way. Use that address.", url, answer.Header.Get("Location"))
+	case answer.StatusCode == http.StatusUnauthorized && len(credential) > 0:
+		e.find(about, "%s refuses the key (401).", url)
+	case answer.StatusCode >= 502 && answer.StatusCode <= 504:
+		e.find(about, "%s answers %d: what stands behind it cannot be reached.", url, answer.StatusCode)
+	}
+	e.clock(url, answer.Header)
+}
+
+func (e *exam) get(ctx context.Context, url string, credential http.Header) (*http.Response, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return nil, err
+	}
+	for name, values := range credential {
+		r.Header[name] = values
+	}
+	answer, err := e.client.Do(r)
+	if err != nil {
+		return nil, err
+	}
+	_ = answer.Body.Close()
+	return answer, nil
+}
+
+// clock compares with that of a server: certificates and cache lifetimes go by it.
+func (e *exam) clock(who string, h http.Header) {
+	theirs, err := http.ParseTime(h.Get("Date"))
+	if err != nil {
+		return
+	}
+	if d := e.Now().Sub(theirs); d.Abs() > skew {
+		e.find("clock", "it differs by %s from that of %s. Set it by NTP.", d.Abs().Round(time.Minute), who)
+	}
+}
+
+// reason is the innermost of what went wrong.
+func reason(err error) string {
+	var op *net.OpError
+	if errors.As(err, &op) {
+		return op.Err.Error()
+	}
+	for inner := errors.Unwrap(err); inner != nil; inner = errors.Unwrap(err) {
+		err = inner
+	}
+	return err.Error()
+}

@@ -1,0 +1,163 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+// Package statusline says in one line how a conversation fares.
+package statusline
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/caddyserver/caddy/v2"
+	caddycmd "github.com/caddyserver/caddy/v2/cmd"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+)
+
+// patience is how long a status line may take.
+const patience = 800 * time.Millisecond
+
+// Command returns the subcommand `statusline` of `caddy llm-cache`.
+func Command() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "statusline [--admin <address>] [--session <id>]",
+		Short: "Says in one line how long the cache holds, what is read from it, and what is saved",
+		Long: `
+Asks the admin API of a running Caddy for the conversation used last, or that of a
+session (the X-Llm-Cache-Session header), and prints one line: how long the cache
+will hold, what share of the prompts is read from it, what is saved, and why the
+cache last held less than expected.
+
+It is for status lines: of Claude Code ("statusLine": {"type": "command", "command":
+"caddy llm-cache statusline"}), whose input it needs none of, and of tmux. It never
+fails; where there is nothing to tell, it says so.
+`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return caddycmd.WrapCommandFuncForCobra(func(f caddycmd.Flags) (int, error) {
+				line := Line(cmd.Context(), f.String("admin"), f.String("session"), time.Now())
+				_, err := fmt.Fprintln(cmd.OutOrStdout(), line)
+				if err != nil {
+					return caddy.ExitCodeFailedStartup, err
+				}
+				return caddy.ExitCodeSuccess, nil
+			})(cmd, args)
+		},
+	}
+	cmd.Flags().String("admin", caddy.DefaultAdminListen, "Address of the admin API")
+	cmd.Flags().String("session", "", "The session to tell of, as in X-Llm-Cache-Session. Default: the one used last")
+	return cmd
+}
+
+// Line asks for a session, or for the one used last, and says how it fares.
+func Line(ctx context.Context, admin, session string, now time.Time) string {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	sessions, err := ask(ctx, admin, session)
+	if err != nil {
+		return "llm_cache: no answer from " + admin
+	}
+	var last *sessioncache.LineageReport
+	for i := range sessions {
+		for j := range sessions[i].Lineages {
+			if l := &sessions[i].Lineages[j]; l.Requests > 0 && (last == nil || l.Started.After(last.Started)) {
+				last = l
+			}
+		}
+	}
+	if last == nil {
+		return "llm_cache: no conversation yet"
+	}
+	return tell(last, now)
+}
+
+func ask(ctx context.Context, admin, session string) ([]sessioncache.SessionReport, error) {
+	url := "http://" + strings.TrimPrefix(admin, "http://") + "/llm_cache/sessions"
+	if session != "" {
+		url += "/" + session
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return nil, err
+	}
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return nil, err
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode == http.StatusNotFound && session != "" {
+		return nil, nil
+	}
+	if answer.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("status %d", answer.StatusCode)
+	}
+	if session != "" {
+		one := make([]sessioncache.SessionReport, 1)
+		return one, decode(answer.Body, &one[0])
+	}
+	var page struct {
+		Sessions []sessioncache.SessionReport `json:"sessions"`
+	}
+	err = decode(answer.Body, &page)
+	return page.Sessions, err
+}
+
+func decode(from io.Reader, into any) error {
+	return json.NewDecoder(io.LimitReader(from, 16<<20)).Decode(into)
+}
+
+// tell says how a conversation fares.
+func tell(l *sessioncache.LineageReport, now time.Time) string {
+	out := []string{"cache " + countdown(l, now)}
+	if n := l.Total.Prompt(); n > 0 {
+		out = append(out, fmt.Sprintf("read %.0f %%", 100*float64(l.Total.Read)/float64(n)))
+	}
+	if c := l.Cost; c.ClientUnits > 0 {
+		saved := fmt.Sprintf("saved %.0f %%", 100*(1-c.Units/c.ClientUnits))
+		if c.ClientUSD > 0 {
+			saved += fmt.Sprintf(" $%.2f", c.ClientUSD-c.USD)
+		}
+		out = append(out, saved)
+	}
+	if l.LastBreak != "" {
+		out = append(out, "last miss: "+l.LastBreak)
+	}
+	return strings.Join(out, " · ")
+}
+
+// countdown is how long the cache holds.
+func countdown(l *sessioncache.LineageReport, now time.Time) string {
+	if l.TTLSeconds <= 0 {
+		if l.Warm {
+			return "warm"
+		}
+		return "cold"
+	}
+	since := l.Started
+	if l.Warmed != nil && l.Warmed.After(since) {
+		since = *l.Warmed
+	}
+	left := time.Duration(l.TTLSeconds*float64(time.Second)) - now.Sub(since)
+	if left <= 0 || !l.Warm {
+		return "cold"
+	}
+	return fmt.Sprintf("%d:%02d", int(left.Minutes()), int(left.Seconds())%60)
+}

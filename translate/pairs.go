@@ -17,6 +17,8 @@ package translate
 import (
 	"slices"
 	"strconv"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
 // turn is a message on its way to the upstream, and the results of the calls in
@@ -32,7 +34,7 @@ func (t *turn) add(parts []Part) {
 	if !t.grown {
 		t.Parts, t.grown = slices.Clip(t.Parts), true
 	}
-	t.Parts = Append(t.Parts, parts...)
+	t.Parts = wire.Append(t.Parts, parts...)
 }
 
 // pairs keeps calls and their results together on the way from formats that let
@@ -98,7 +100,7 @@ func (p pairs) results(out []turn, parts []Part) (rest []Part) {
 		if answers && !call.closed {
 			p[part.ID] = pair{id: call.id, turn: call.turn, twins: call.twins, closed: true}
 			part.ID = call.id
-			out[call.turn].results = Append(out[call.turn].results, part)
+			out[call.turn].results = wire.Append(out[call.turn].results, part)
 			continue
 		}
 		if rest == nil {

@@ -106,7 +106,7 @@ func (r *Reader) Elements(v rawjson.Value) iter.Seq2[int, rawjson.Value] {
 }
 
 // Add keeps parts of the list that is being read.
-func (r *Reader) Add(parts ...Part) { r.Parts = Append(r.Parts, parts...) }
+func (r *Reader) Add(parts ...Part) { r.Parts = wire.Append(r.Parts, parts...) }
 
 // Gather returns the parts that were added since there were n of them, nil for none.
 func (r *Reader) Gather(n int) []Part {
@@ -116,16 +116,6 @@ func (r *Reader) Gather(n int) []Part {
 	parts := slices.Clone(r.Parts[n:])
 	r.Parts = r.Parts[:n]
 	return parts
-}
-
-// Append is append for slices that may become long: they double, where append's own
-// steps of a quarter leave four times their size behind.
-func Append[T any](s []T, v ...T) []T {
-	const long = 256
-	if len(s)+len(v) > cap(s) && cap(s) >= long {
-		s = slices.Grow(s, max(cap(s), len(v)))
-	}
-	return append(s, v...)
 }
 
 // Path returns the path of a field where the reader is.
@@ -277,14 +267,14 @@ func (r *Reader) Stops(v rawjson.Value) {
 // Message appends a message. An empty one of the user still asks for an answer.
 func (r *Reader) Message(role Role, parts []Part) {
 	if len(parts) > 0 || role == User {
-		r.Request.Messages = Append(r.Request.Messages, Message{Role: role, Parts: parts})
+		r.Request.Messages = wire.Append(r.Request.Messages, Message{Role: role, Parts: parts})
 	}
 }
 
 // Join appends parts to the last message if it is of the same role.
 func (r *Reader) Join(role Role, parts ...Part) {
 	if n := len(r.Request.Messages); n > 0 && r.Request.Messages[n-1].Role == role {
-		r.Request.Messages[n-1].Parts = Append(r.Request.Messages[n-1].Parts, parts...)
+		r.Request.Messages[n-1].Parts = wire.Append(r.Request.Messages[n-1].Parts, parts...)
 		return
 	}
 	r.Message(role, parts)

@@ -30,8 +30,8 @@ func (p *Parser) Items(at int, by ItemReader) int {
 			return p.Fail(ErrSyntax)
 		}
 		span := Span{int32(at), int32(end)}
-		p.Blocks = append(p.Blocks, p.Plain(span, SectionMessages, RoleUser, 0))
-		p.View.Messages = append(p.View.Messages, Message{Span: span, Content: span, Role: RoleUser, End: 1})
+		p.Add(p.Plain(span, SectionMessages, RoleUser, 0))
+		p.View.Messages = Append(p.View.Messages, Message{Span: span, Content: span, Role: RoleUser, End: 1})
 		p.raw = append(p.raw, rawHash(span.Of(p.Body)))
 		p.firstTurn = 1
 		return end
@@ -104,6 +104,6 @@ func (p *Parser) Enter(role Role, span Span) {
 		return
 	}
 	p.seal()
-	p.View.Messages = append(p.View.Messages, Message{Span: span, Content: span, First: int32(len(p.Blocks)), Role: role})
+	p.View.Messages = Append(p.View.Messages, Message{Span: span, Content: span, First: int32(len(p.Blocks)), Role: role})
 	p.raw = append(p.raw, rawHash(span.Of(p.Body)))
 }

@@ -117,8 +117,11 @@ type Parser struct {
 	tools, system part
 }
 
+// Add adds a block of the message or system prompt that is being read.
+func (p *Parser) Add(b Block) { p.Blocks = Append(p.Blocks, b) }
+
 // AddTool adds a tool definition.
-func (p *Parser) AddTool(b Block) { p.tools.blocks = append(p.tools.blocks, b) }
+func (p *Parser) AddTool(b Block) { p.tools.blocks = Append(p.tools.blocks, b) }
 
 // Fail ends the reading, for the first reason that it is given, and returns -1.
 func (p *Parser) Fail(err error) int {
@@ -328,7 +331,7 @@ func (p *Parser) Messages(at int, by MessageReader) int {
 			continue
 		}
 		start, first := e.At, len(p.Blocks)
-		p.View.Messages = append(p.View.Messages, Message{First: int32(first)})
+		p.View.Messages = Append(p.View.Messages, Message{First: int32(first)})
 		end := by.Message(start)
 		if end < 0 {
 			if end = p.shutMessage(start, first); end < 0 {
@@ -338,7 +341,7 @@ func (p *Parser) Messages(at int, by MessageReader) int {
 		msg := &p.View.Messages[i]
 		msg.Span = Span{int32(start), int32(end)}
 		msg.End = int32(len(p.Blocks))
-		p.raw = append(p.raw, rawHash(p.Body[start:end]))
+		p.raw = Append(p.raw, rawHash(p.Body[start:end]))
 		e.At = end
 	}
 	if e.Bad {

@@ -14,7 +14,10 @@
 
 package wire
 
-import "sync"
+import (
+	"slices"
+	"sync"
+)
 
 // Slices keeps slices that are done with, to be used again: what is remembered of
 // a conversation is made anew with every request, from what was remembered
@@ -45,4 +48,14 @@ func (s *Slices[T]) Recycle(v []T) {
 	clear(v[:cap(v)])
 	v = v[:0]
 	s.pools[class].Put(&v)
+}
+
+// Append is append for slices that may become long: they double, where append's own
+// steps of a quarter leave four times their size behind.
+func Append[T any](s []T, v ...T) []T {
+	const long = 4096
+	if len(s)+len(v) > cap(s) && cap(s) >= long {
+		s = slices.Grow(s, max(cap(s), len(v)))
+	}
+	return append(s, v...)
 }

@@ -141,7 +141,7 @@ func (p parser) content(s wire.Span, section wire.Section, role wire.Role) int {
 			return p.Fail(wire.ErrSyntax)
 		}
 		span := wire.Span{Start: int32(at), End: int32(end)}
-		p.Blocks = append(p.Blocks, p.Plain(span, section, role, message))
+		p.Add(p.Plain(span, section, role, message))
 		return end
 	case 'n':
 		if end := wire.SkipWord(p.Body, at, "null"); end > 0 {
@@ -259,7 +259,7 @@ func (p parser) block(at int, section wire.Section, role wire.Role, message int3
 		}
 	}
 	p.hash(&b, &f)
-	p.Blocks = append(p.Blocks, b)
+	p.Add(b)
 	return m.End
 }
 

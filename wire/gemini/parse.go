@@ -329,7 +329,7 @@ func (p parser) part(at int, section wire.Section, role wire.Role, message int32
 		}
 	}
 	p.hash(&b)
-	p.Blocks = append(p.Blocks, b)
+	p.Add(b)
 	return m.End
 }
 

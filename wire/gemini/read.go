@@ -22,6 +22,7 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/translate"
 	"github.com/caddy-llm-cache/caddy-llm-cache/translate/rawjson"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
 // reader reads requests.
@@ -287,7 +288,7 @@ func (r *reader) answer(parts []translate.Part) {
 			r.extend(&said[last], p.Text)
 			continue
 		}
-		said = translate.Append(said, p)
+		said = wire.Append(said, p)
 	}
 	r.Request.Messages[n-1].Parts = said
 }

@@ -159,7 +159,7 @@ func (p parser) reasoning(text wire.Span, key int, role wire.Role, index int32) 
 	p.Hasher.Begin(wire.SectionMessages, role, wire.KindThinking)
 	p.Hasher.Add(text.Of(p.Body))
 	b.Hash = p.Hasher.Sum()
-	p.Blocks = append(p.Blocks, b)
+	p.Add(b)
 }
 
 func (p parser) content(f *messageMembers, role wire.Role, index int32) bool {
@@ -184,11 +184,11 @@ func (p parser) content(f *messageMembers, role wire.Role, index int32) bool {
 		p.Hasher.Begin(wire.SectionMessages, role, wire.KindToolResult)
 		p.HashResult(&b, f.content)
 		b.Hash = p.Hasher.Sum()
-		p.Blocks = append(p.Blocks, b)
+		p.Add(b)
 		return true
 	}
 	if c == '"' {
-		p.Blocks = append(p.Blocks, p.Plain(f.content, wire.SectionMessages, role, index))
+		p.Add(p.Plain(f.content, wire.SectionMessages, role, index))
 		return true
 	}
 	e := p.Elements(int(f.content.Start))
@@ -259,7 +259,7 @@ func (p parser) part(at int, role wire.Role, index int32) int {
 		}
 	}
 	b.Hash = h.Sum()
-	p.Blocks = append(p.Blocks, b)
+	p.Add(b)
 	return m.End
 }
 
@@ -299,6 +299,6 @@ func (p parser) call(at int, role wire.Role, index int32) int {
 	}
 	b.Span = wire.Span{Start: int32(at), End: int32(m.End)}
 	b.Hash = p.Hasher.Sum()
-	p.Blocks = append(p.Blocks, b)
+	p.Add(b)
 	return m.End
 }

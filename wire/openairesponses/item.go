@@ -122,10 +122,10 @@ func (p parser) Item(at int) int {
 					return -1
 				}
 			}
-			p.Blocks = append(p.Blocks, b)
+			p.Add(b)
 		}
 	default:
-		p.Blocks = append(p.Blocks, p.whole(kind, &f, span, role, index))
+		p.Add(p.whole(kind, &f, span, role, index))
 	}
 	p.View.Messages[index].End = int32(len(p.Blocks))
 	return end
@@ -273,7 +273,7 @@ func (p parser) messageItem(f *itemMembers, span wire.Span, role wire.Role, inde
 			b.Span, b.Flags = span, b.Flags&^wire.FlagString
 			p.addPhase(&b, f)
 		}
-		p.Blocks = append(p.Blocks, b)
+		p.Add(b)
 		return true
 	}
 	first := len(p.Blocks)
@@ -363,7 +363,7 @@ func (p parser) part(at int, role wire.Role, index int32) int {
 		b.Kind = wire.KindDocument
 	}
 	p.hashPart(&b)
-	p.Blocks = append(p.Blocks, b)
+	p.Add(b)
 	return m.End
 }
 

@@ -198,6 +198,8 @@ var generators = []generator{
 	{"nesting in a result", "", part("RESULT", func(n int) string {
 		return quoted(`{"output":"x","metadata":` + strings.Repeat("[", n/2) + strings.Repeat("]", n/2) + "}")
 	})},
+	{"many keys in an input", "", asInput(func(n int) string { return quoted(repeated(`{"output":"x"`, `,"k":1`, "}", n)) })},
+	{"many keys in a result", "", part("RESULT", func(n int) string { return quoted(repeated(`{"output":"x"`, `,"k":1`, "}", n)) })},
 	{"many keys", "", part("SCHEMA", func(n int) string { return repeated(`{"type":"object"`, `,"k":1`, "}", n) })},
 	{"many keys of a message", "", func(_ *testing.T, d *dialect, n int) string {
 		return strings.Replace(d.say("CONTENT", `"hi"`), `{"role":"user"`, repeated(`{"role":"user"`, `,"k":1`, "", n), 1)

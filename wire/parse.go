@@ -54,7 +54,8 @@ const MaxElements = 1 << 16
 const maxValues = 2 << 20
 
 // Crowded reports whether a body may hold more values than are read: it has more commas,
-// wherever they stand.
+// wherever they stand. Those in strings count, too: inputs and results are JSON in strings,
+// which is looked into, and a text with as many is longer than any context.
 func Crowded(body []byte) bool {
 	return len(body) > 2*maxValues && bytes.Count(body, []byte{','}) > maxValues
 }

@@ -90,6 +90,20 @@ type Store interface {
 	Adjust(sessioncache.Store) error
 }
 
+// Secretive is a [Store] that gives the key by which tenants are told apart, so that
+// sessions are found again by other processes. Without it each process has its own.
+type Secretive interface {
+	// Secret returns the key. It is asked for once a store is opened.
+	Secret() [sessioncache.KeySize]byte
+}
+
+// Beginner is a [Store] that opens something when a configuration starts, not yet when
+// it is only looked at.
+type Beginner interface {
+	// Begin is given what Open has returned, and may be called again.
+	Begin(sessioncache.Store) error
+}
+
 // CaddyModule returns the Caddy module information.
 func (App) CaddyModule() caddy.ModuleInfo {
 	return caddy.ModuleInfo{ID: "llm_cache", New: func() caddy.Module { return new(App) }}
@@ -158,7 +172,10 @@ func (a *App) open() (*State, error) {
 		return nil, errors.Join(err, files.Close())
 	}
 	s := NewState(store, files)
-	if a.Originals != nil { // sessions are known again after a restart
+	// Sessions are known again after a restart.
+	if k, ok := a.store.(Secretive); ok {
+		s.Key.Secret = k.Secret()
+	} else if a.Originals != nil {
 		s.Key.Secret = sessioncache.DeriveKey(a.Originals.key, "tenants")
 	}
 	return s, nil
@@ -178,6 +195,11 @@ var running struct {
 func (a *App) Start() error {
 	if v, err := a.site(); err == nil { // no sites, no pings
 		a.http, _ = v.(*caddyhttp.App)
+	}
+	if b, ok := a.store.(Beginner); ok {
+		if err := b.Begin(a.lease.State.Store); err != nil {
+			return fmt.Errorf("opening the session store: %w", err)
+		}
 	}
 	if err := a.openAudit(); err != nil {
 		return err

@@ -33,6 +33,7 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/audit"
 	"github.com/caddy-llm-cache/caddy-llm-cache/layer"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 	"github.com/caddy-llm-cache/caddy-llm-cache/tenant"
 )
 
@@ -63,7 +64,7 @@ func NewSink(open func() (audit.Store, error), o audit.Options, content bool, lo
 	s.queue = audit.NewQueue(s.store, o, &auditCounters)
 	s.content.Store(content)
 	s.key = sync.OnceValue(func() *tenant.Key {
-		key, err := auditKey(filepath.Join(dataDir(), "audit.key"))
+		key, err := auditKey(filepath.Join(dataDir(), "audit.key"), filepath.Join(dataDir(), keyName))
 		if err != nil {
 			logger.Warn("tenants have other hashes after a restart", zap.Error(err))
 		}
@@ -224,36 +225,23 @@ func (l *lateStore) Close() error {
 	return l.store.Close()
 }
 
-// auditKey reads the key that tenants are hashed with on record, and makes it
-// the first time. Where that fails it returns one that only this process knows.
-func auditKey(path string) (key [32]byte, err error) {
-	b, err := os.ReadFile(path)
-	if errors.Is(err, os.ErrNotExist) {
-		_, _ = rand.Read(key[:]) // never fails
-		if err = os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			return key, fmt.Errorf("audit key: %w", err)
-		}
-		f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
-		if errors.Is(err, os.ErrExist) { // another process was faster
-			return auditKey(path)
-		}
-		if err == nil {
-			_, err = f.Write(key[:])
-			err = errors.Join(err, f.Close())
-		}
-		if err != nil {
-			return key, fmt.Errorf("audit key: %w", err)
-		}
-		return key, nil
-	}
-	if err == nil && len(b) == len(key) {
+// auditKey is the key that tenants are hashed with on record: the one that an earlier
+// version has made a file for, or else one derived from the key of everything. Where
+// that fails it is one that only this process knows.
+func auditKey(own, all string) (key [32]byte, err error) {
+	b, err := os.ReadFile(own)
+	switch {
+	case err == nil && len(b) == len(key):
 		copy(key[:], b)
 		return key, nil
+	case err == nil:
+		err = fmt.Errorf("%s holds %d bytes, not %d", own, len(b), len(key))
+	case errors.Is(err, os.ErrNotExist):
+		if key, err = obtainKey(all); err == nil {
+			return sessioncache.DeriveKey(key, "audit"), nil
+		}
 	}
-	_, _ = rand.Read(key[:])
-	if err == nil {
-		err = fmt.Errorf("%s holds %d bytes, not %d", path, len(b), len(key))
-	}
+	_, _ = rand.Read(key[:]) // never fails
 	return key, fmt.Errorf("audit key: %w", err)
 }
 

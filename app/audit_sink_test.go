@@ -16,6 +16,7 @@ package app
 
 import (
 	"context"
+	"os"
 	"path/filepath"
 	"testing"
 	"time"
@@ -25,18 +26,57 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/audit"
 )
 
-// The key that tenants are hashed with outlives the process.
+// The key that tenants are hashed with outlives the process, and is the one that an
+// earlier version has made, if it has.
 func TestAuditKey(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "new", "audit.key")
-	a, err := auditKey(path)
+	folder := filepath.Join(t.TempDir(), "new")
+	own, all := filepath.Join(folder, "audit.key"), filepath.Join(folder, "key")
+	a, err := auditKey(own, all)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if b, err := auditKey(path); err != nil || a != b {
+	if b, err := auditKey(own, all); err != nil || a != b {
 		t.Errorf("another key, %v", err)
 	}
-	if c, err := auditKey(t.TempDir()); err == nil || c == a || c == [32]byte{} {
+	if c, err := auditKey(t.TempDir(), all); err == nil || c == a || c == [32]byte{} {
 		t.Errorf("a folder as a key: %v", err)
+	}
+	old := [32]byte{1, 2, 3}
+	if err := os.WriteFile(own, old[:], 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if d, err := auditKey(own, all); err != nil || d != old {
+		t.Errorf("not the key of an earlier version: %v", err)
+	}
+}
+
+// One file has the keys of everything, and no two purposes the same.
+func TestOneKeyForAll(t *testing.T) {
+	t.Setenv("XDG_DATA_HOME", t.TempDir())
+	originals, err := findKey("", "", "originals")
+	if err != nil {
+		t.Fatal(err)
+	}
+	sessions, err := findKey("", "", "sessions")
+	if err != nil || sessions == originals || sessions == [32]byte{} {
+		t.Fatalf("the same for two purposes: %v", err)
+	}
+	if again, err := findKey("", "", "sessions"); err != nil || again != sessions {
+		t.Errorf("another key: %v", err)
+	}
+	files, err := os.ReadDir(dataDir())
+	if err != nil || len(files) != 1 || files[0].Name() != keyName {
+		t.Fatalf("%v, %v", files, err)
+	}
+	if info, err := files[0].Info(); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("mode %v, %v", info.Mode(), err)
+	}
+	old, err := makeKey(filepath.Join(dataDir(), "originals.key"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if found, err := findKey("", "", "originals"); err != nil || found != old {
+		t.Errorf("not the key of an earlier version: %v", err)
 	}
 }
 

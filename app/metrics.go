@@ -19,6 +19,9 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
+// storeErrors counts what the session store failed to do beyond the process.
+var storeErrors = metric.CounterVec("store_errors_total", "What the store of sessions failed to do: open, load, save, claim, delete, restore, or damaged for a file that was set aside.", "operation")
+
 func init() { // which keeps these out of the order in which variables begin
 	states := func(name, help string, value func(*State) float64) {
 		metric.GaugeFunc(name, help, func() (sum float64) {
@@ -33,5 +36,7 @@ func init() { // which keeps these out of the order in which variables begin
 	}
 	sessions("sessions", "Sessions held.", func(s sessioncache.Stats) float64 { return float64(s.Sessions) })
 	sessions("store_bytes", "Estimated bytes that sessions take.", func(s sessioncache.Stats) float64 { return float64(s.Bytes) })
+	sessions("store_kept_sessions", "Sessions that outlive the process.", func(s sessioncache.Stats) float64 { return float64(s.Kept) })
+	sessions("store_kept_bytes", "Estimated bytes that they take where they are kept.", func(s sessioncache.Stats) float64 { return float64(s.KeptBytes) })
 	states("ping_targets", "Idle conversations that may be pinged.", func(s *State) float64 { return float64(s.Keeper.Targets()) })
 }

@@ -15,16 +15,10 @@
 package app
 
 import (
-	"crypto/rand"
-	"encoding/base64"
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"path/filepath"
-	"runtime"
-	"strings"
 	"time"
 
 	"go.uber.org/zap"
@@ -48,8 +42,9 @@ type Originals struct {
 	// placeholder, such as {env.LLM_CACHE_KEY}. Default: that in KeyFile.
 	Key string `json:"key,omitempty"`
 	// KeyFile holds the key, in the same form. If there is no such file it is
-	// made, with a new key, for its owner only. Default: llm_cache/originals.key
-	// in Caddy's data directory.
+	// made, with a new key, for its owner only. Default: llm_cache/key in Caddy's
+	// data directory, which everything has a key of its own from; or
+	// llm_cache/originals.key, where an earlier version has made that.
 	KeyFile string `json:"key_file,omitempty"`
 	// MaxSize is how many bytes all files may take, the ones not used for longest
 	// go first; one credential may fill a quarter. At least 1 MiB. Default:
@@ -102,26 +97,8 @@ func (o *Originals) prepare() error {
 		o.TTL = caddy.Duration(defaultOriginalsTTL)
 	}
 	var err error
-	if o.Key != "" {
-		text, err := caddy.NewReplacer().ReplaceOrErr(o.Key, true, true)
-		if err != nil {
-			return fmt.Errorf("key: %w", err)
-		}
-		if o.key, err = parseKey(text); err != nil {
-			return fmt.Errorf("key: %w", err)
-		}
-		return nil
-	}
-	if o.KeyFile == "" {
-		o.KeyFile = filepath.Join(data, "originals.key")
-	}
-	if o.key, err = readKey(o.KeyFile); errors.Is(err, fs.ErrNotExist) {
-		o.key, err = makeKey(o.KeyFile)
-	}
-	if err != nil {
-		return fmt.Errorf("key_file: %w", err)
-	}
-	return nil
+	o.key, err = findKey(o.Key, o.KeyFile, "originals")
+	return err
 }
 
 // identity names the state that these originals belong to: sessions are known
@@ -156,55 +133,4 @@ func (o *Originals) adjust(s *State) {
 	if o != nil {
 		s.Blocks.SetLimits(o.MaxSize, time.Duration(o.TTL), time.Now())
 	}
-}
-
-var errKeyForm = fmt.Errorf("no %d bytes in hexadecimal or base64", sessioncache.KeySize)
-
-func parseKey(text string) (key [sessioncache.KeySize]byte, err error) {
-	text = strings.TrimSpace(text)
-	raw, err := hex.DecodeString(text)
-	if err != nil {
-		raw, err = base64.RawStdEncoding.DecodeString(strings.TrimRight(text, "="))
-	}
-	if err != nil || len(raw) != len(key) {
-		return key, errKeyForm // not what was wrong: it might show a part of it
-	}
-	copy(key[:], raw)
-	return key, nil
-}
-
-func readKey(path string) (key [sessioncache.KeySize]byte, err error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return key, err
-	}
-	if runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 {
-		return key, fmt.Errorf("%s may be read by others (mode %04o)", path, info.Mode().Perm())
-	}
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return key, err
-	}
-	if key, err = parseKey(string(text)); err != nil {
-		err = fmt.Errorf("%s: %w", path, err)
-	}
-	return key, err
-}
-
-// makeKey makes a file with a new key. Should another process be faster, its key
-// counts.
-func makeKey(path string) (key [sessioncache.KeySize]byte, err error) {
-	_, _ = rand.Read(key[:]) // never fails
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return key, err
-	}
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
-	if errors.Is(err, fs.ErrExist) {
-		return readKey(path)
-	}
-	if err != nil {
-		return key, err
-	}
-	_, err = f.WriteString(hex.EncodeToString(key[:]) + "\n")
-	return key, errors.Join(err, f.Close())
 }

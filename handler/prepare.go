@@ -180,6 +180,9 @@ func (o *site) prepare(r *http.Request, format wire.Format, raw, body []byte) (c
 	c = &requestState{site: o, view: view, session: session, raw: raw, tenant: tenant, rethread: rethread}
 	session.SetLifetime(o.store.Keeper.Lifetime(o.keepalive, r, tenant))
 	c.ex = o.pipe.Begin(view, session, o.now())
+	if store, ok := o.store.Store.(sessioncache.Claimer); ok {
+		c.ex.Claim(store)
+	}
 	if c.ex.Lost {
 		hiddenLost.Inc()
 	}

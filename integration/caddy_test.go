@@ -87,6 +87,12 @@ http://%s {
 %s
 }
 `, p.admin, strings.Join(others, "\n"), p.addr, site)
+	return p.adapt(caddyfile)
+}
+
+// adapt is the JSON of a Caddyfile.
+func (p *proxy) adapt(caddyfile string) []byte {
+	p.t.Helper()
 	cfg, _, err := caddyconfig.GetAdapter("caddyfile").Adapt([]byte(caddyfile), nil)
 	if err != nil {
 		p.t.Fatal(err)

@@ -55,7 +55,7 @@ func (p *process) start() {
 	if p.shelf == nil {
 		p.store, err = sessioncache.NewMemory(sessioncache.MemoryOptions{})
 	} else {
-		p.store, err = sessioncache.NewDurable(p.shelf, sessioncache.DurableOptions{
+		p.store, err = sessioncache.NewDurable(func() (sessioncache.Backend, error) { return p.shelf, nil }, sessioncache.DurableOptions{
 			Interval: time.Hour, Budget: time.Minute, Failed: func(what string, err error) { p.t.Errorf("%s: %v", what, err) },
 		})
 	}

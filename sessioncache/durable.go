@@ -64,7 +64,11 @@ const (
 // slow costs what it would have remembered, and no request.
 type Durable struct {
 	*Memory
-	back Backend
+	open func() (Backend, error)
+	once sync.Once
+	err  error   // of opening
+	back Backend // nil if there is none
+
 	o    DurableOptions
 	seal cipher.AEAD
 
@@ -75,6 +79,7 @@ type Durable struct {
 
 	tired atomic.Int64 // until when nobody waits, in Unix nanoseconds
 	jobs  chan job
+	begun chan struct{} // closed once there is a backend
 	stop  chan struct{} // closed to end the writing
 	done  chan struct{} // closed when it has ended
 
@@ -93,9 +98,9 @@ var (
 	_ Claimer = (*Durable)(nil)
 )
 
-// NewDurable makes a store of a backend, which it closes with itself, and at once if it
-// cannot be made.
-func NewDurable(back Backend, o DurableOptions) (*Durable, error) {
+// NewDurable makes a store of a backend, which it opens with [Durable.Begin] or its
+// first request, and closes with itself.
+func NewDurable(open func() (Backend, error), o DurableOptions) (*Durable, error) {
 	if o.Interval == 0 {
 		o.Interval = defaultInterval
 	}
@@ -105,26 +110,43 @@ func NewDurable(back Backend, o DurableOptions) (*Durable, error) {
 	if o.Failed == nil {
 		o.Failed = func(string, error) {}
 	}
-	m, err := NewMemory(o.Memory)
-	if err != nil {
-		return nil, errors.Join(err, back.Close())
-	}
-	m.outlives = true
 	key := DeriveKey(o.Key, "snapshots")
 	block, err := aes.NewCipher(key[:])
-	if err == nil {
-		d := &Durable{
-			Memory: m, back: back, o: o, unsaved: map[string]*Session{}, saving: map[string]*Session{},
-			jobs: make(chan job, mostClaims), stop: make(chan struct{}), done: make(chan struct{}),
-		}
-		if d.seal, err = cipher.NewGCMWithRandomNonce(block); err == nil {
-			d.remember()
-			go d.write()
-			return d, nil
-		}
+	if err != nil {
+		return nil, fmt.Errorf("sealing snapshots: %w", err)
 	}
-	return nil, errors.Join(fmt.Errorf("sealing snapshots: %w", err), m.Close(), back.Close())
+	seal, err := cipher.NewGCMWithRandomNonce(block)
+	if err != nil {
+		return nil, fmt.Errorf("sealing snapshots: %w", err)
+	}
+	m, err := NewMemory(o.Memory)
+	if err != nil {
+		return nil, err
+	}
+	m.outlives = true
+	return &Durable{
+		Memory: m, open: open, o: o, seal: seal, unsaved: map[string]*Session{}, saving: map[string]*Session{},
+		jobs: make(chan job, mostClaims), begun: make(chan struct{}), stop: make(chan struct{}), done: make(chan struct{}),
+	}, nil
 }
+
+// Begin opens the backend, once. Without one the store does what a [Memory] does.
+func (d *Durable) Begin() error {
+	d.once.Do(func() {
+		if d.back, d.err = d.open(); d.err != nil {
+			d.back = nil
+			close(d.done)
+			return
+		}
+		d.remember()
+		close(d.begun)
+		go d.write()
+	})
+	return d.err
+}
+
+// errClosed says that the store was closed before it was used.
+var errClosed = errors.New("the store is closed")
 
 // failed notes that the backend failed. Nobody waits for it for a while.
 func (d *Durable) failed(what string, err error) {
@@ -132,7 +154,8 @@ func (d *Durable) failed(what string, err error) {
 	d.o.Failed(what, err)
 }
 
-func (d *Durable) rests() bool { return time.Now().UnixNano() < d.tired.Load() }
+// rests reports whether nobody is to wait for the backend.
+func (d *Durable) rests() bool { return d.Begin() != nil || time.Now().UnixNano() < d.tired.Load() }
 
 // Acquire implements Store.
 func (d *Durable) Acquire(k Key) *Session {
@@ -350,7 +373,7 @@ func (d *Durable) Find(id string) *Session {
 
 func (d *Durable) named(ctx context.Context, id string) (digest Digest, ok bool) {
 	b, err := hex.DecodeString(id)
-	if err != nil || len(b) != 8 {
+	if err != nil || len(b) != 8 || d.Begin() != nil {
 		return digest, false
 	}
 	digest, ok, err = d.back.Named(ctx, [8]byte(b))
@@ -393,12 +416,21 @@ func (d *Durable) Delete(id string) *Session {
 // Stats implements Store.
 func (d *Durable) Stats() Stats {
 	st := d.Memory.Stats()
-	st.Kept, st.KeptBytes = d.back.Usage()
+	select {
+	case <-d.begun:
+		st.Kept, st.KeptBytes = d.back.Usage()
+	default:
+	}
 	return st
 }
 
-// Backend is what the store keeps its sessions in.
-func (d *Durable) Backend() Backend { return d.back }
+// Backend is what the store keeps its sessions in, nil if there is none.
+func (d *Durable) Backend() Backend {
+	if d.Begin() != nil {
+		return nil
+	}
+	return d.back
+}
 
 // Close writes what is yet to be written, and ends the use of the backend.
 func (d *Durable) Close() error {
@@ -409,6 +441,13 @@ func (d *Durable) Close() error {
 	if ended {
 		<-d.done
 		return nil
+	}
+	d.once.Do(func() {
+		d.err = errClosed
+		close(d.done)
+	})
+	if d.back == nil {
+		return d.Memory.Close()
 	}
 	for _, s := range d.touched() {
 		d.mu.Lock()

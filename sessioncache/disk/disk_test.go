@@ -56,7 +56,7 @@ func TestStore(t *testing.T) {
 		if paths[t] == "" {
 			paths[t] = filepath.Join(t.TempDir(), "sessions.db")
 		}
-		s, err := sessioncache.NewDurable(opened(t, options(paths[t])), sessioncache.DurableOptions{
+		s, err := sessioncache.NewDurable(func() (sessioncache.Backend, error) { return disk.Open(options(paths[t])) }, sessioncache.DurableOptions{
 			Failed: func(what string, err error) { t.Errorf("%s: %v", what, err) },
 		})
 		if err != nil {

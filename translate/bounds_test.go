@@ -143,7 +143,7 @@ func converted(t *testing.T, from, to wire.Format, body string) uint64 {
 
 // manyPartsBytes is what an entry may take: by far the most goes to Gemini, which wants
 // results in the order of their calls.
-const manyPartsBytes = 3000
+const manyPartsBytes = 3500
 
 // TestManyParts: what a request becomes on its way takes so many bytes an entry,
 // however many there are.

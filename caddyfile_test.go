@@ -29,6 +29,8 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	_ "github.com/caddyserver/caddy/v2/modules/standard"
+
+	_ "github.com/caddy-llm-cache/caddy-llm-cache/signers/aws"
 )
 
 // TestMain gives Caddy a home of its own: processes that share one wait for each

@@ -39,7 +39,7 @@ var rooms = []room{
 	{"translate", []string{"wire"}, true},
 	{"cachemodel", []string{"wire"}, true},
 	{"lru", nil, true},
-	{"transcript", nil, true},
+	{"transcript", []string{"wire"}, true},
 	{"sessioncache", []string{"lru", "wire"}, true},
 	{"pipeline", []string{"wire", "cachemodel", "sessioncache"}, true},
 	{"keepalive/pinger", []string{"audit", "errand", "keepalive", "layer", "metric", "option", "pipeline", "sessioncache", "wire"}, false},

@@ -22,6 +22,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"sync"
@@ -266,15 +267,13 @@ func body(messages []map[string]any) []byte {
 	marker := map[string]any{"type": "ephemeral"}
 	last := messages[len(messages)-1]
 	blocks := last["content"].([]map[string]any)
-	marked := map[string]any{}
-	for k, v := range blocks[len(blocks)-1] {
-		marked[k] = v
-	}
+	marked := maps.Clone(blocks[len(blocks)-1])
 	marked["cache_control"] = marker
 	all := append([]map[string]any(nil), messages[:len(messages)-1]...)
 	all = append(all, map[string]any{"role": last["role"], "content": append(append([]map[string]any(nil), blocks[:len(blocks)-1]...), marked)})
-	var tools []map[string]any
-	for _, name := range []string{"Bash", "Edit", "Read"} {
+	names := []string{"Bash", "Edit", "Read"}
+	tools := make([]map[string]any, 0, len(names))
+	for _, name := range names {
 		tools = append(tools, map[string]any{"name": name, "description": name + " of the demo.", "input_schema": map[string]any{"type": "object"}})
 	}
 	system := text("You are a coding agent. " + source("instructions", 120))

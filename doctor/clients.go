@@ -77,7 +77,7 @@ func (e *exam) proxied(about string, u *url.URL) {
 	if proxy == "" {
 		return
 	}
-	for _, no := range strings.Split(e.Getenv("NO_PROXY")+","+e.Getenv("no_proxy"), ",") {
+	for no := range strings.SplitSeq(e.Getenv("NO_PROXY")+","+e.Getenv("no_proxy"), ",") {
 		if no = strings.TrimPrefix(strings.TrimSpace(no), "."); no != "" && (no == "*" || u.Hostname() == no || strings.HasSuffix(u.Hostname(), "."+no)) {
 			return
 		}

@@ -96,7 +96,7 @@ func run(cmd *cobra.Command, f caddycmd.Flags) error {
 
 // Load reads a configuration and brings it to JSON.
 func Load(path string) ([]byte, error) {
-	raw, err := os.ReadFile(path) //nolint:gosec // the caller names the file
+	raw, err := os.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("doctor: %w", err)
 	}

@@ -19,6 +19,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"maps"
 	"net"
 	"net/http"
 	"strings"
@@ -38,7 +39,7 @@ func (e *exam) upstream(ctx context.Context, dial string, secure bool) {
 	if secure {
 		url = "https://" + dial + "/"
 	}
-	answer, err := e.get(ctx, url, nil)
+	answer, err := e.get(ctx, url, nil) //nolint:bodyclose // get has closed it
 	if err != nil {
 		e.find("upstream", "%s does not answer: %s", dial, reason(err))
 		return
@@ -52,7 +53,7 @@ func (e *exam) base(ctx context.Context, about, url, models string, credential h
 		return
 	}
 	e.look("%s, where %s goes", url, about)
-	answer, err := e.get(ctx, strings.TrimSuffix(url, "/")+models, credential)
+	answer, err := e.get(ctx, strings.TrimSuffix(url, "/")+models, credential) //nolint:bodyclose // get has closed it
 	if err != nil {
 		var unknown x509.UnknownAuthorityError
 		var invalid x509.CertificateInvalidError
@@ -84,9 +85,7 @@ func (e *exam) get(ctx context.Context, url string, credential http.Header) (*ht
 	if err != nil {
 		return nil, err
 	}
-	for name, values := range credential {
-		r.Header[name] = values
-	}
+	maps.Copy(r.Header, credential)
 	answer, err := e.client.Do(r)
 	if err != nil {
 		return nil, err
@@ -108,8 +107,7 @@ func (e *exam) clock(who string, h http.Header) {
 
 // reason is the innermost of what went wrong.
 func reason(err error) string {
-	var op *net.OpError
-	if errors.As(err, &op) {
+	if op, ok := errors.AsType[*net.OpError](err); ok {
 		return op.Err.Error()
 	}
 	for inner := errors.Unwrap(err); inner != nil; inner = errors.Unwrap(err) {

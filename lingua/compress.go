@@ -18,6 +18,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/lingua/cl100k"
@@ -74,10 +75,8 @@ func (m *Model) Compress(ctx context.Context, text string, o Compression) (Resul
 	case len(o.Force) > maxForced:
 		return Result{}, fmt.Errorf("%d forced tokens: there may be %d", len(o.Force), maxForced)
 	}
-	for _, s := range o.Force {
-		if s == "" {
-			return Result{}, errors.New("a forced token is empty")
-		}
+	if slices.Contains(o.Force, "") {
+		return Result{}, errors.New("a forced token is empty")
 	}
 	result := Result{Before: cl100k.Count(text)}
 	f, ends := m.forced(o.Force), o.Ends
@@ -201,10 +200,5 @@ func dropRepeated(words []word, reduce float64, f forced) {
 }
 
 func (f forced) isToken(s string) bool {
-	for _, t := range f.tokens {
-		if t == s {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(f.tokens, s)
 }

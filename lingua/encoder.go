@@ -60,7 +60,7 @@ func newEncoder(c config, path string, o Options) (*encoder, error) {
 	}
 	e := &encoder{config: c, file: file, w: w, pool: pool{max(1, o.Threads)}, idle: make(chan *scratch, 1)}
 	if err := e.load(o.Int8); err != nil {
-		file.Close()
+		_ = file.Close()
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return e, nil

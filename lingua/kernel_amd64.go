@@ -42,7 +42,9 @@ func (k kernels) with(name string, multiply func([]float32, int, []float32, int,
 }
 
 func multiplyAVX2(c []float32, cStride int, a []float32, aStride int, b []float32, depth int) {
-	_, _, _ = c[(tileRows-1)*cStride+tileCols-1], a[(tileRows-1)*aStride+depth-1], b[depth*tileCols-1]
+	_ = c[(tileRows-1)*cStride+tileCols-1] // the kernel checks no bounds
+	_ = a[(tileRows-1)*aStride+depth-1]
+	_ = b[depth*tileCols-1]
 	for r := 0; r < tileRows; r += 4 {
 		for j := 0; j < tileCols; j += 24 {
 			multiply4x24(&c[r*cStride+j], cStride*4, &a[r*aStride], aStride*4, &b[j], depth)
@@ -51,7 +53,9 @@ func multiplyAVX2(c []float32, cStride int, a []float32, aStride int, b []float3
 }
 
 func multiplyAVX512(c []float32, cStride int, a []float32, aStride int, b []float32, depth int) {
-	_, _, _ = c[(tileRows-1)*cStride+tileCols-1], a[(tileRows-1)*aStride+depth-1], b[depth*tileCols-1]
+	_ = c[(tileRows-1)*cStride+tileCols-1] // the kernel checks no bounds
+	_ = a[(tileRows-1)*aStride+depth-1]
+	_ = b[depth*tileCols-1]
 	multiply8x48(&c[0], cStride*4, &a[0], aStride*4, &b[0], depth)
 }
 
@@ -69,7 +73,9 @@ func geluAVX2(x []float32) {
 }
 
 func multiplyBytesAVX2(c []int32, a []uint8, aStride int, b []int8, depth int) {
-	_, _, _ = c[tileRows*tileCols-1], a[(tileRows-1)*aStride+4*depth-1], b[4*depth*tileCols-1]
+	_ = c[tileRows*tileCols-1] // the kernel checks no bounds
+	_ = a[(tileRows-1)*aStride+4*depth-1]
+	_ = b[4*depth*tileCols-1]
 	for r := 0; r < tileRows; r += 4 {
 		for j := 0; j < tileCols; j += 16 {
 			multiplyBytes4x16(&c[r*tileCols+j], &a[r*aStride], aStride, &b[4*j], depth)
@@ -78,7 +84,9 @@ func multiplyBytesAVX2(c []int32, a []uint8, aStride int, b []int8, depth int) {
 }
 
 func multiplyBytesVNNI(c []int32, a []uint8, aStride int, b []int8, depth int) {
-	_, _, _ = c[tileRows*tileCols-1], a[(tileRows-1)*aStride+4*depth-1], b[4*depth*tileCols-1]
+	_ = c[tileRows*tileCols-1] // the kernel checks no bounds
+	_ = a[(tileRows-1)*aStride+4*depth-1]
+	_ = b[4*depth*tileCols-1]
 	multiplyBytes8x48(&c[0], &a[0], aStride, &b[0], depth)
 }
 

@@ -62,7 +62,7 @@ func Open(folder string, o Options) (*Model, error) {
 		return nil, fmt.Errorf("model %s: %w", folder, err)
 	}
 	if n := len(t.vocabulary); n > e.words.Shape[0] {
-		e.file.Close()
+		_ = e.file.Close()
 		return nil, fmt.Errorf("model %s: tokenizer.json has %d tokens, the model embeddings for %d", folder, n, e.words.Shape[0])
 	}
 	added, names := t.withForced()
@@ -129,7 +129,7 @@ func describe(folder string) (config, *Tokenizer, error) {
 }
 
 func readBounded(path string, limit int64) ([]byte, error) {
-	f, err := os.Open(path)
+	f, err := os.Open(path) //nolint:gosec // the operator names the folder
 	if err != nil {
 		return nil, err
 	}

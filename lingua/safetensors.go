@@ -46,18 +46,18 @@ type weights struct {
 }
 
 func openWeights(path string) (*weights, *os.File, error) {
-	f, err := os.Open(path)
+	f, err := os.Open(path) //nolint:gosec // the operator names the folder
 	if err != nil {
 		return nil, nil, err
 	}
 	info, err := f.Stat()
 	if err != nil {
-		f.Close()
+		_ = f.Close()
 		return nil, nil, err
 	}
 	w, err := readWeights(f, info.Size())
 	if err != nil {
-		f.Close()
+		_ = f.Close()
 		return nil, nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return w, f, nil

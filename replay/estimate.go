@@ -189,7 +189,8 @@ func (e *Estimate) read(ctx context.Context, sources []transcript.Source, o Esti
 			t.length = e.Lengths[slices.IndexFunc(lengths, func(l struct {
 				name string
 				upTo int
-			}) bool {
+			},
+			) bool {
 				return t.requests <= l.upTo
 			})]
 			e.count(t, one)

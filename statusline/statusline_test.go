@@ -42,11 +42,12 @@ func TestLine(t *testing.T) {
 		{`nonsense`, "llm_cache: no answer from ADMIN"},
 	} {
 		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if r.URL.Path == "/llm_cache/sessions" {
+			switch r.URL.Path {
+			case "/llm_cache/sessions":
 				_, _ = io.WriteString(w, c.answer)
-			} else if r.URL.Path == "/llm_cache/sessions/a" {
+			case "/llm_cache/sessions/a":
 				_, _ = io.WriteString(w, `{"id":"a","lineages":[`+lineage("11:59:00", full)+`]}`)
-			} else {
+			default:
 				w.WriteHeader(http.StatusNotFound)
 			}
 		}))

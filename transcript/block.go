@@ -20,6 +20,8 @@ import (
 	"strconv"
 
 	"github.com/tidwall/gjson"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
 // quoted is a string as JSON in raw UTF-8, as agents write it.
@@ -59,7 +61,7 @@ func thinkingBlock(s, signature string) []Block {
 
 // callBlock takes the input as JSON; anything but an object becomes one.
 func callBlock(id, name, input string) Block {
-	if !gjson.Valid(input) || !gjson.Parse(input).IsObject() {
+	if !wire.Valid(input) || !gjson.Parse(input).IsObject() {
 		input = string(join(`{"input":`, quoted(input), `}`))
 	}
 	b := Block{Type: "tool_use", ID: id, Name: name, Input: json.RawMessage(input)}

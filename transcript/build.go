@@ -133,7 +133,7 @@ func (b *builder) calls(messages []*said) *Part {
 	messages = alternating(messages)
 	b.pair(messages)
 	p := new(Part)
-	var pending []Message
+	pending := make([]Message, 0, 2)
 	characters := 0
 	var at time.Time
 	for _, m := range messages {

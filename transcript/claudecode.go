@@ -96,7 +96,7 @@ func readClaudeCode(each records) []*Session {
 	f := &claudeFile{sides: map[string]*claudeThread{}, roots: map[string]string{}}
 	f.main = f.thread("")
 	unknown := each(f.record)
-	var out []*Session
+	out := make([]*Session, 0, len(f.order))
 	for i, t := range f.order {
 		if i > 0 {
 			t.session.ID = f.main.session.ID + "/" + t.session.ID

@@ -116,8 +116,9 @@ func (f *codexFile) item(p gjson.Result, at time.Time) bool {
 			f.person(at, blocks...)
 		}
 	case "reasoning":
-		var summary []string
-		for _, s := range p.Get("summary").Array() {
+		texts := p.Get("summary").Array()
+		summary := make([]string, 0, len(texts))
+		for _, s := range texts {
 			summary = append(summary, s.Get("text").String())
 		}
 		f.said(at, thinkingBlock(strings.Join(summary, "\n\n"), "")...)

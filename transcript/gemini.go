@@ -21,6 +21,8 @@ import (
 	"strings"
 
 	"github.com/tidwall/gjson"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
 // Gemini CLI keeps a chat as one JSON document in older versions, and as lines in
@@ -59,7 +61,7 @@ func readGemini(s Source) ([]*Session, error) {
 		if err != nil {
 			return nil, err
 		}
-		if !gjson.ValidBytes(whole) {
+		if !wire.ValidBytes(whole) {
 			unknown++
 		}
 		f.line(gjson.ParseBytes(whole))
@@ -114,8 +116,9 @@ func (b *builder) gemini(m gjson.Result) bool {
 		t := m.Get("tokens")
 		read := t.Get("cached").Int()
 		usage := &Usage{Input: max(0, t.Get("input").Int()-read), Output: t.Get("output").Int() + t.Get("thoughts").Int(), Read: read}
-		var thoughts []string
-		for _, th := range m.Get("thoughts").Array() {
+		all := m.Get("thoughts").Array()
+		thoughts := make([]string, 0, len(all))
+		for _, th := range all {
 			thoughts = append(thoughts, th.Get("description").String())
 		}
 		blocks := append(thinkingBlock(strings.Join(thoughts, "\n"), ""), geminiParts(m.Get("content"))...)

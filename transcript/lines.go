@@ -22,6 +22,8 @@ import (
 	"os"
 
 	"github.com/tidwall/gjson"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
 // maxRecord bounds one line of a transcript. Longer ones are passed over.
@@ -37,7 +39,7 @@ func lineByLine(read func(each records) []*Session) func(Source) ([]*Session, er
 		defer f.Close()
 		var failed error
 		sessions := read(func(each func(line gjson.Result) (known bool)) int {
-			unknown := 0
+			var unknown int
 			unknown, failed = lines(f, each)
 			return unknown
 		})
@@ -69,7 +71,7 @@ func lines(from io.Reader, each func(gjson.Result) bool) (unknown int, err error
 		}
 		// The last line may have been cut off while it was written.
 		if line = bytes.TrimSpace(line); len(line) > 0 {
-			if !gjson.ValidBytes(line) || !each(gjson.Parse(string(line))) {
+			if !wire.ValidBytes(line) || !each(gjson.Parse(string(line))) {
 				unknown++
 			}
 		}

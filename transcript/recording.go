@@ -45,7 +45,7 @@ type Trace struct {
 // OpenTrace opens a trace, JSON Lines with or without gzip around it, and reads
 // its header.
 func OpenTrace(path string) (*Trace, error) {
-	f, err := os.Open(path) //nolint:gosec // the caller names the file
+	f, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("trace: %w", err)
 	}

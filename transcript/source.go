@@ -103,7 +103,7 @@ func Discover(home string, getenv func(string) string) ([]Source, error) {
 func Scan(paths ...string) ([]Source, error) {
 	var all []Source
 	for _, path := range paths {
-		info, err := os.Stat(path) //nolint:gosec // the caller names the files
+		info, err := os.Stat(path)
 		if err != nil {
 			return nil, fmt.Errorf("transcripts: %w", err)
 		}
@@ -210,7 +210,7 @@ func sniff(path string, size int64) ([]Source, error) {
 }
 
 func beginning(path string) ([]byte, error) {
-	f, err := os.Open(path) //nolint:gosec // the caller names the file
+	f, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("transcript: %w", err)
 	}

@@ -126,7 +126,7 @@ func run(cmd *cobra.Command, base string, args []string) (int, error) {
 		return caddy.ExitCodeFailedStartup, fmt.Errorf("wrap: %q is no URL that begins with http:// or https://", base)
 	}
 	before, env := c.set(strings.TrimSuffix(base, "/"), own)
-	child := exec.CommandContext(cmd.Context(), path, append(before, args[1:]...)...) //nolint:gosec // the caller names the client
+	child := exec.CommandContext(cmd.Context(), path, append(before, args[1:]...)...)
 	child.Env = append(os.Environ(), env...)
 	child.Stdin, child.Stdout, child.Stderr = cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr()
 	// An interrupt is the client's, which has the terminal.
@@ -134,8 +134,7 @@ func run(cmd *cobra.Command, base string, args []string) (int, error) {
 	signal.Notify(interrupts, os.Interrupt)
 	defer signal.Stop(interrupts)
 	err = child.Run()
-	var exit *exec.ExitError
-	if errors.As(err, &exit) {
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 		return exit.ExitCode(), fmt.Errorf("wrap: %s ended with status %d", c.name, exit.ExitCode())
 	}
 	if err != nil {

@@ -81,8 +81,8 @@ func (f *chunkFramer) chunk(e framing.Event) {
 func encoded(payload []byte) []byte {
 	const begins = `{"bytes":"`
 	if rest, ok := bytes.CutPrefix(payload, []byte(begins)); ok {
-		if i := bytes.IndexByte(rest, '"'); i >= 0 {
-			return rest[:i]
+		if text, _, ok := bytes.Cut(rest, []byte{'"'}); ok {
+			return text
 		}
 	}
 	return []byte(gjson.GetBytes(payload, "bytes").Str)

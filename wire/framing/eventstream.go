@@ -18,6 +18,7 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"hash/crc32"
+	"slices"
 )
 
 // EventStream are the event streams of AWS: application/vnd.amazon.eventstream. Each
@@ -52,8 +53,8 @@ func (EventStream) AppendException(dst []byte, name string, data []byte) []byte 
 func appendMessage(dst, payload []byte, headers ...string) []byte {
 	at := len(dst)
 	dst = append(dst, make([]byte, preludeLen)...)
-	for i := 0; i < len(headers); i += 2 {
-		name, value := headers[i], headers[i+1]
+	for pair := range slices.Chunk(headers, 2) {
+		name, value := pair[0], pair[1]
 		dst = append(append(append(dst, byte(len(name))), name...), headerString)
 		dst = append(binary.BigEndian.AppendUint16(dst, uint16(len(value))), value...)
 	}

@@ -31,9 +31,11 @@ import (
 	"sync"
 	"testing"
 	"time"
+	"weak"
 
 	"github.com/caddyserver/caddy/v2"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/app"
 	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/loopback"
 	"github.com/caddy-llm-cache/caddy-llm-cache/simulator"
@@ -237,9 +239,9 @@ func (s *soaking) run(ctx context.Context, n int) {
 	}
 }
 
-// soak runs the sites under load for a time, and returns what is left in the
-// process when all is over.
-func soak(t *testing.T, d time.Duration, tally *soakTally) {
+// soak runs the sites under load for a time, and returns the states that were open in the
+// end.
+func soak(t *testing.T, d time.Duration, tally *soakTally) (states []weak.Pointer[app.State]) {
 	t.Helper()
 	u := &soakUpstream{t: t, addr: loopback.Address(t), h: &simulator.Handler{
 		Cache: cachemodel.NewSimulator(cachemodel.SimulatorConfig{}), Pace: time.Millisecond, Hooks: simulator.Hooks{Answer: soakModel},
@@ -285,12 +287,24 @@ func soak(t *testing.T, d time.Duration, tally *soakTally) {
 			}
 		}
 	}
+	for _, s := range app.Open() {
+		states = append(states, weak.Make(s))
+	}
+	if err := caddy.Stop(); err != nil {
+		t.Error(err)
+	}
+	if n := len(app.Open()); n > 0 {
+		t.Errorf("%d states are open, and no configuration", n)
+	}
+	// Caddy keeps its last admin server, and with it the configuration that it was of.
+	p.load(fmt.Appendf(nil, `{"admin":{"listen":%q}}`, loopback.Address(t)))
 	if err := caddy.Stop(); err != nil {
 		t.Error(err)
 	}
 	u.kill()
 	p.client.CloseIdleConnections()
 	http.DefaultTransport.(*http.Transport).CloseIdleConnections()
+	return states
 }
 
 // rests is what the process holds once it has come to rest: when it does not get
@@ -327,11 +341,16 @@ func TestSoak(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	soak(t, min(d/4, 20*time.Second), &soakTally{counts: map[string]map[string]int{}}) // what is made once, is made
+	states := soak(t, min(d/4, 20*time.Second), &soakTally{counts: map[string]map[string]int{}}) // what is made once, is made
 	heap, goroutines := rests()
 	tally := &soakTally{counts: map[string]map[string]int{}}
-	soak(t, d, tally)
+	states = append(states, soak(t, d, tally)...)
 	heapAfter, goroutinesAfter := rests()
+	for i, s := range states {
+		if s.Value() != nil {
+			t.Errorf("state %d of %d, which is closed, is still held", i, len(states))
+		}
+	}
 
 	var ours []string
 	for _, s := range soakSites {
@@ -356,7 +375,7 @@ func TestSoak(t *testing.T) {
 	if share > 1.25*shareBare+chance+0.01 {
 		t.Errorf("%.2f %% of requests failed, over bare Caddy %.2f %%", 100*share, 100*shareBare)
 	}
-	if heapAfter > heap+heap/2+(16<<20) {
+	if heapAfter > heap+heap/2+(4<<20) {
 		t.Errorf("%d MiB are held, %d before", heapAfter>>20, heap>>20)
 	}
 	if goroutinesAfter > goroutines+5 {

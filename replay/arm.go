@@ -69,15 +69,14 @@ type arm struct {
 
 // request is one request of a conversation, as all arms get it.
 type request struct {
-	body     []byte
-	view     *wire.View
-	header   http.Header
-	path     string
-	at       time.Time
-	end      time.Time
-	answer   *simulator.Answer
-	edits    [][]string
-	patterns [][]string // of sed, which are told apart
+	body   []byte
+	view   *wire.View
+	header http.Header
+	path   string
+	at     time.Time
+	end    time.Time
+	answer *simulator.Answer
+	edits  [][]string
 	// continued tells whether the body holds all of the one before it.
 	continued bool
 	// base and baseCost are what the body itself came to.
@@ -215,8 +214,6 @@ func (a *arm) note(c *request, w *sink, troubled bool) {
 	harm := a.harm(c, c.edits)
 	res.Edits += len(c.edits)
 	res.Harmed += harm
-	res.Patterns += len(c.patterns)
-	res.HarmedPatterns += a.harm(c, c.patterns)
 	if a.watch != nil {
 		a.watch(c.at, a.step(c, w, fired, harm))
 	}

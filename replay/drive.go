@@ -127,7 +127,7 @@ func (d *drive) part(ctx context.Context, t *Trace) error {
 			answer := &next.Messages[0]
 			sign(next.Messages[:1])
 			r.answer = recorded(answer)
-			r.edits, r.patterns = edits(answer)
+			r.edits = Quotes(answer)
 		}
 		if err := d.send(ctx, r); err != nil {
 			return fmt.Errorf("%s: %w", t.Where(), err)

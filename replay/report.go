@@ -134,26 +134,7 @@ func (r *Report) WriteText(w io.Writer) error {
 	if err := t.Flush(); err != nil {
 		return err
 	}
-	if err := r.writePatterns(w); err != nil {
-		return err
-	}
 	return r.writeVerdict(w)
-}
-
-// writePatterns tells what harm would be if the patterns of commands counted as
-// quotations, where that differs.
-func (r *Report) writePatterns(w io.Writer) error {
-	for i := range r.Runs {
-		c := &r.Runs[i].Total
-		if c.HarmedPatterns == 0 {
-			continue
-		}
-		if _, err := fmt.Fprintf(w, "%s, %s: harm %.1f%% if the patterns of sed count as quotations, %d of %d\n", c.Profile, c.Policy,
-			100*ratio(float64(c.Harmed+c.HarmedPatterns), float64(c.Edits+c.Patterns)), c.Harmed+c.HarmedPatterns, c.Edits+c.Patterns); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // writeVerdict ends the report: what went against the rules, or that nothing did.

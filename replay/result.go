@@ -97,13 +97,6 @@ type Result struct {
 	Edits int `json:"edits"`
 	// Harmed: see Edits.
 	Harmed int `json:"harmed"`
-	// Patterns counts the commands that edit files by patterns (sed) of such a
-	// length, HarmedPatterns those whose pattern the client's request held and the
-	// upstream was not shown. They are no part of Edits: a pattern says what may
-	// stand in files, and need not quote what was read.
-	Patterns int `json:"patterns"`
-	// HarmedPatterns: see Patterns.
-	HarmedPatterns int `json:"harmed_patterns"`
 }
 
 // CostRatio is the cost as a multiple of what the client's own bytes cost.
@@ -173,8 +166,6 @@ func (r *Result) add(o *Result) {
 	r.Background.add(&o.Background)
 	r.Edits += o.Edits
 	r.Harmed += o.Harmed
-	r.Patterns += o.Patterns
-	r.HarmedPatterns += o.HarmedPatterns
 	r.Refusals, r.Fired = sum(r.Refusals, o.Refusals), sum(r.Fired, o.Fired)
 }
 

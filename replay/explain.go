@@ -78,7 +78,7 @@ func explainMain(cmd *cobra.Command, f caddycmd.Flags) (int, error) {
 	if len(conversations) != 1 {
 		return caddy.ExitCodeFailedStartup, fmt.Errorf("explain: takes one conversation, not %d", len(conversations))
 	}
-	line := &progressLine{w: cmd.ErrOrStderr()}
+	line := &progressLine{w: cmd.ErrOrStderr(), what: "replayed %d of %d requests"}
 	o.Progress = line.show
 	t, err := Explain(cmd.Context(), conversations[0], o)
 	line.clear()

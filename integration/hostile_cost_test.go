@@ -39,7 +39,7 @@ const (
 // more than over bare Caddy: with 31 MiB all that is read by default, and a little less
 // than is not.
 //
-//	go test . -run TestHostileBodies -hostile 31 -v
+//	go test ./integration -run TestHostileBodies -hostile 31 -v
 func TestHostileBodies(t *testing.T) {
 	h := newHostility(t)
 	size := *hostileSize << 20

@@ -329,7 +329,7 @@ func rests() (heap uint64, goroutines int) {
 // readers: no more fails than over bare Caddy, nothing half passes for whole, and
 // in the end the process holds what it did before.
 //
-//	LLM_CACHE_SOAK=10m go test -race -run TestSoak -v -timeout 30m .
+//	LLM_CACHE_SOAK=10m go test -race -run TestSoak -v -timeout 30m ./integration
 func TestSoak(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes a while")

@@ -175,6 +175,7 @@ type Handler struct {
 	Audit *bool `json:"audit,omitempty"`
 
 	site   *site      // what it comes to
+	place  *place     // where it stands
 	lease  *app.Lease // what Cleanup gives back
 	ledger *app.AuditLease
 }
@@ -221,6 +222,8 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	if s := h.site; s.warm != nil {
 		a.WhenInForce(func() { s.box().Begin(s.warm) })
 	}
+	h.place = newPlace(ctx, h)
+	a.WhenInForce(h.place.Warn)
 	return nil
 }
 
@@ -287,6 +290,7 @@ func (h *Handler) Validate() error {
 // Cleanup gives the shares of the stores back. Requests in flight keep theirs to
 // their end.
 func (h *Handler) Cleanup() error {
+	h.place.Warn() // where the configuration was only validated
 	err := h.ledger.Release()
 	h.ledger = nil
 	if h.lease == nil { // Provision failed before it took one

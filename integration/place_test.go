@@ -1,0 +1,111 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package integration_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/caddyserver/caddy/v2"
+)
+
+func init() { caddy.RegisterModule(logged{}) }
+
+// logged is a writer of logs into memory.
+type logged struct{}
+
+var logBook struct {
+	sync.Mutex
+	bytes.Buffer
+}
+
+func (logged) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{ID: "caddy.logging.writers.integration_test", New: func() caddy.Module { return new(logged) }}
+}
+func (logged) String() string                        { return "memory" }
+func (logged) WriterKey() string                     { return "memory" }
+func (w logged) OpenWriter() (io.WriteCloser, error) { return w, nil }
+func (logged) Close() error                          { return nil }
+func (logged) Write(b []byte) (int, error) {
+	logBook.Lock()
+	defer logBook.Unlock()
+	return logBook.Write(b)
+}
+
+// warnings are the lines about llm_cache's place that f has logged.
+func warnings(f func()) []string {
+	logBook.Lock()
+	logBook.Reset()
+	logBook.Unlock()
+	f()
+	logBook.Lock()
+	defer logBook.Unlock()
+	var out []string
+	for line := range strings.Lines(logBook.String()) {
+		if strings.Contains(line, "llm_cache is never reached") || strings.Contains(line, "nothing that answers") {
+			out = append(out, line)
+		}
+	}
+	return out
+}
+
+// A Caddyfile in which llm_cache does nothing says so when it is validated, and when it runs.
+func TestPlace(t *testing.T) {
+	for name, c := range map[string]struct{ site, want string }{
+		"sound":              {"llm_cache\nreverse_proxy 127.0.0.1:1", ""},
+		"written behind":     {"reverse_proxy 127.0.0.1:1\nllm_cache", ""}, // Caddy sorts directives
+		"route, behind":      {"route {\nreverse_proxy 127.0.0.1:1\nllm_cache\n}", "never reached"},
+		"route, respond":     {"route {\nrespond hello\nllm_cache\nreverse_proxy 127.0.0.1:1\n}", "never reached"},
+		"route, some behind": {"route {\nreverse_proxy /v2/* 127.0.0.1:1\nllm_cache\nreverse_proxy 127.0.0.1:1\n}", ""},
+		"handle beside":      {"handle /v1/* {\nllm_cache\n}\nhandle {\nreverse_proxy 127.0.0.1:1\n}", "nothing that answers"},
+		"handle, then proxy": {"handle /v1/* {\nllm_cache\n}\nreverse_proxy 127.0.0.1:1", ""},
+		"handle, both":       {"handle /v1/* {\nllm_cache\nreverse_proxy 127.0.0.1:1\n}\nhandle {\nrespond hello\n}", ""},
+		"alone":              {"llm_cache\nheader X-A b", "nothing that answers"},
+		"files":              {"llm_cache\nfile_server", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := &proxy{t: t}
+			p.move()
+			cfg := bytes.Replace(p.config(c.site), []byte(`"output":"discard"`), []byte(`"output":"integration_test"`), 1)
+			var parsed caddy.Config
+			if err := json.Unmarshal(cfg, &parsed); err != nil {
+				t.Fatal(err)
+			}
+			validated := warnings(func() {
+				if err := caddy.Validate(&parsed); err != nil {
+					t.Fatal(err)
+				}
+			})
+			ran := warnings(func() {
+				p.load(cfg)
+				if err := caddy.Stop(); err != nil {
+					t.Fatal(err)
+				}
+			})
+			for _, got := range [][]string{validated, ran} {
+				switch {
+				case c.want == "" && len(got) > 0:
+					t.Errorf("warned without need: %s", got)
+				case c.want != "" && (len(got) != 1 || !strings.Contains(got[0], c.want)):
+					t.Errorf("%d warnings, want one that says %q: %s", len(got), c.want, got)
+				}
+			}
+		})
+	}
+}

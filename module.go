@@ -26,6 +26,7 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/app"
 	"github.com/caddy-llm-cache/caddy-llm-cache/box"
+	"github.com/caddy-llm-cache/caddy-llm-cache/compressor"
 	"github.com/caddy-llm-cache/caddy-llm-cache/handler"
 	"github.com/caddy-llm-cache/caddy-llm-cache/replay"
 )
@@ -40,6 +41,9 @@ func init() {
 	caddy.RegisterModule(app.AuditJSONL{})
 	caddy.RegisterModule(app.Admin{})
 	caddy.RegisterModule(box.Affinity{})
+	caddy.RegisterModule(compressor.Embedded{})
+	caddy.RegisterModule(compressor.HTTP{})
+	caddy.RegisterModule(compressor.None{})
 
 	caddycmd.RegisterCommand(replay.Command())
 
@@ -79,6 +83,16 @@ var (
 	_ app.AuditStore        = (*app.AuditJSONL)(nil)
 	_ caddy.Provisioner     = (*app.AuditJSONL)(nil)
 	_ caddyfile.Unmarshaler = (*app.AuditJSONL)(nil)
+
+	_ compressor.Compressor = (*compressor.Embedded)(nil)
+	_ caddy.Provisioner     = (*compressor.Embedded)(nil)
+	_ caddy.CleanerUpper    = (*compressor.Embedded)(nil)
+	_ caddyfile.Unmarshaler = (*compressor.Embedded)(nil)
+	_ compressor.Compressor = (*compressor.HTTP)(nil)
+	_ caddy.Provisioner     = (*compressor.HTTP)(nil)
+	_ caddyfile.Unmarshaler = (*compressor.HTTP)(nil)
+	_ compressor.Compressor = (*compressor.None)(nil)
+	_ caddyfile.Unmarshaler = (*compressor.None)(nil)
 
 	_ caddy.AdminRouter = (*app.Admin)(nil)
 

@@ -31,6 +31,7 @@ import (
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
+	"github.com/caddy-llm-cache/caddy-llm-cache/compressor"
 	"github.com/caddy-llm-cache/caddy-llm-cache/demo"
 	"github.com/caddy-llm-cache/caddy-llm-cache/doctor"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
@@ -47,7 +48,7 @@ func Command() caddycmd.Command {
 		Usage: "<command> [<flags>] [<path>...]",
 		Short: "Tools around the llm_cache handler",
 		CobraFunc: func(cmd *cobra.Command) {
-			cmd.AddCommand(demo.Command(), doctor.Command(), statusline.Command(), wrap.Command(), estimateCommand(), importCommand(), replayCommand(), explainCommand(), report.Command())
+			cmd.AddCommand(demo.Command(), doctor.Command(), statusline.Command(), wrap.Command(), estimateCommand(), importCommand(), replayCommand(), explainCommand(), report.Command(), compressor.Command())
 			cmd.RunE = whichCommand
 		},
 	}

@@ -35,6 +35,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/layer/budget"
 	"github.com/caddy-llm-cache/caddy-llm-cache/metric"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+	"github.com/caddy-llm-cache/caddy-llm-cache/tenant"
 )
 
 // App is the Caddy app `llm_cache`: what all handlers share. It needs no
@@ -48,6 +49,15 @@ type App struct {
 
 	// Originals keep folded texts on disk. Default: nil, in memory only.
 	Originals *Originals `json:"originals,omitempty"`
+
+	// Users tell who is who, in the report, on the page, on record, in metrics, in
+	// queues and budgets. Whoever is not named there is called as Caddy has
+	// authenticated them, or else by 16 digits, a keyed hash of the key.
+	Users []tenant.User `json:"users,omitempty"`
+
+	// UsersFile is a file with more of them: a line each, what they are known by
+	// and the name. It is read when the configuration is loaded. Default: none.
+	UsersFile string `json:"users_file,omitempty"`
 
 	// KeepAlive bounds what the pings of all sites may cost. Default: money is
 	// not bounded.
@@ -72,6 +82,7 @@ type App struct {
 	ledger *AuditLease
 	logger *zap.Logger
 
+	people  *tenant.People
 	unlearn func() // ends the reading of the record
 }
 
@@ -120,6 +131,10 @@ func (a *App) Provision(ctx caddy.Context) error {
 	if err := a.Validate(); err != nil {
 		return err
 	}
+	var err error
+	if a.people, err = tenant.NewPeople(a.Users, a.UsersFile); err != nil {
+		return err
+	}
 	a.site = func() (any, error) { return ctx.AppIfConfigured("http") }
 	if a.StoreRaw == nil {
 		a.StoreRaw = caddyconfig.JSONModuleObject(new(MemoryStore), "module", "memory", nil)
@@ -151,6 +166,9 @@ func (a *App) Validate() error {
 	}
 	return nil
 }
+
+// People tell who is behind requests.
+func (a *App) People() *tenant.People { return a.people }
 
 // Share takes one more share of the store.
 func (a *App) Share() (*Lease, error) {

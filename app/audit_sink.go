@@ -17,10 +17,8 @@ package app
 import (
 	"context"
 	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"net/http"
 	"os"
 	"path/filepath"
 	"sync"
@@ -114,12 +112,9 @@ func (s *Sink) Unpin() {
 // Content reports whether prompts and answers are kept as well.
 func (s *Sink) Content() bool { return s.content.Load() }
 
-// Tenant names whose a request is, as it stands on record: by a key that outlives the
+// Key hashes whoever is behind requests, as they stand on record: it outlives the
 // process.
-func (s *Sink) Tenant(r *http.Request) string {
-	sum := s.key().Hash(r)
-	return hex.EncodeToString(sum[:8])
-}
+func (s *Sink) Key() *tenant.Key { return s.key() }
 
 // Begin begins a record: what is known now stands in it should the process end before
 // the turn does.

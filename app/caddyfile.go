@@ -19,6 +19,7 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/option"
+	"github.com/caddy-llm-cache/caddy-llm-cache/tenant"
 )
 
 // UnmarshalCaddyfile sets the app up from the global options. What it has been set up
@@ -39,6 +40,9 @@ import (
 //				<options of the files>
 //			}
 //			bodies_in_flight <size>
+//			user       <key>|sha256:<hash>|<digits> <name>
+//			user       <placeholder>
+//			users_file <file>
 //		}
 //	}
 //
@@ -72,12 +76,35 @@ func (a *App) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 			a.StoreRaw = caddyconfig.JSONModuleObject(store, "module", name, nil)
 			return nil
 		},
-		"audit":     a.parseAudit,
-		"keepalive": option.Once(func() bool { return a.KeepAlive != nil }, option.Guest(&a.KeepAlive)),
-		"originals": a.parseOriginals,
+		"audit":      a.parseAudit,
+		"keepalive":  option.Once(func() bool { return a.KeepAlive != nil }, option.Guest(&a.KeepAlive)),
+		"originals":  a.parseOriginals,
+		"user":       a.parseUser,
+		"users_file": option.Once(func() bool { return a.UsersFile != "" }, option.Word(&a.UsersFile)),
 		"bodies_in_flight": option.Once(func() bool { return a.BodiesInFlight != 0 },
 			option.Checked(option.Size(&a.BodiesInFlight), a.Validate)),
 	})
+}
+
+// parseUser parses what one person is known by, or what names everybody.
+func (a *App) parseUser(d *caddyfile.Dispenser) error {
+	var u tenant.User
+	switch args := d.RemainingArgs(); len(args) {
+	case 2:
+		u = tenant.User{Is: args[0], Name: args[1]}
+		if u.Name == "" {
+			return d.Err("user: the name is empty")
+		}
+	case 1:
+		u.Is = args[0]
+	default:
+		return d.Errf("user: %d values are given, not what somebody is known by and a name, or a placeholder", len(args))
+	}
+	if err := u.Validate(); err != nil {
+		return d.Errf("user: %v", err)
+	}
+	a.Users = append(a.Users, u)
+	return nil
 }
 
 // parseAudit parses the option of the app that keeps a record of every turn.

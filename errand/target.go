@@ -38,6 +38,8 @@ import (
 // body of its own.
 type Target struct {
 	Open
+	// Person is whoever the request was of, empty for one that has lain on disk.
+	Person tenant.Person
 	remote string
 	tls    *tls.ConnectionState
 	secret *keepalive.Credential

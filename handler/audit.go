@@ -22,6 +22,7 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/app"
 	"github.com/caddy-llm-cache/caddy-llm-cache/audit"
+	"github.com/caddy-llm-cache/caddy-llm-cache/errand"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
 	"github.com/caddy-llm-cache/caddy-llm-cache/tenant"
 	"github.com/caddy-llm-cache/caddy-llm-cache/upstream"
@@ -49,7 +50,7 @@ func (c *requestState) open(r *http.Request) {
 	if s == nil {
 		return
 	}
-	rec := c.site.records.begin(s, r, c.view, c.ex.OffersTools())
+	rec := c.site.records.begin(r, c.person, c.view, c.ex.OffersTools())
 	rec.Session, rec.Lineage, rec.Policy = c.session.ID(), c.ex.Lineage, string(c.ex.Policy)
 	rec.OriginalTokens, rec.SentTokens, rec.Queue = int64(c.ex.OriginalTokens), int64(c.sent()), c.overhead
 	c.account = &account{s, s.Begin(rec), rec}
@@ -57,30 +58,27 @@ func (c *requestState) open(r *http.Request) {
 
 // begin begins the record of a request: who asks for what. A client's
 // conversation has tools, what it asks on the side has none.
-func (o *records) begin(s *app.Sink, r *http.Request, v *wire.View, tools bool) *audit.Record {
+func (o *records) begin(r *http.Request, who tenant.Person, v *wire.View, tools bool) *audit.Record {
 	at := time.Now()
 	rec := &audit.Record{
 		ID: audit.NewID(at), At: at, Turns: 1, Kind: audit.KindTurn,
-		Tenant: s.Tenant(r), Client: audit.ClientName(first(r.Header, "User-Agent")),
+		Tenant: who.Hash, User: who.Name, Client: audit.ClientName(first(r.Header, "User-Agent")),
 		Model: v.Model, ClientFormat: string(v.Format), UpstreamFormat: string(o.up.Target(v.Format)), Policy: string(o.policy), Stream: v.Stream,
 	}
 	if !tools {
 		rec.Kind = audit.KindSide
 	}
-	if rec.User = tenant.User(r); rec.User == "" {
-		rec.User = rec.Tenant
-	}
 	return rec
 }
 
 // refused puts a request on record that was read, answered here by 400, and sent nowhere.
-func (o *records) refused(r *http.Request, v *wire.View, session string) {
+func (o *records) refused(r *http.Request, who tenant.Person, v *wire.View, session string) {
 	s := o.sink.Pinned()
 	if s == nil {
 		return
 	}
 	defer s.Unpin()
-	rec := o.begin(s, r, v, v.OffersTools() || v.InheritsTools())
+	rec := o.begin(r, who, v, v.OffersTools() || v.InheritsTools())
 	rec.Session = session
 	rec.Outcome, rec.Status = audit.Failed, http.StatusBadRequest
 	rec.Total = time.Since(rec.At)
@@ -88,15 +86,19 @@ func (o *records) refused(r *http.Request, v *wire.View, session string) {
 }
 
 // errand puts a request of ours on record, whose way r has taken.
-func (o *records) errand(r *http.Request, rec *audit.Record, u wire.Usage) {
+func (o *site) errand(r *http.Request, rec *audit.Record, u wire.Usage) {
 	app.CountCost(rec.USD, 0) // no client has asked
-	s := o.sink.Pinned()
+	s := o.records.sink.Pinned()
 	if s == nil {
 		return
 	}
 	defer s.Unpin()
-	rec.Tenant, rec.Client, rec.Policy, rec.Billed = s.Tenant(r), audit.ClientName(r.UserAgent()), string(o.policy), tokens(u)
-	rec.User = rec.Tenant
+	who := errand.Of(r).Person
+	if who.Hash == "" { // its target has lain on disk
+		who = o.whose(r)
+	}
+	rec.Tenant, rec.User, rec.Client = who.Hash, who.Name, audit.ClientName(r.UserAgent())
+	rec.Policy, rec.Billed = string(o.records.policy), tokens(u)
 	s.Put(rec)
 }
 

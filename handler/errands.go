@@ -27,7 +27,7 @@ import (
 
 // sends is what requests of our own find here.
 func (o *site) sends(next caddyhttp.Handler) *errand.Site {
-	s := &errand.Site{Upstream: o.up, Next: next, Record: o.records.errand, Layers: func(e *errand.Errand) caddyhttp.Handler {
+	s := &errand.Site{Upstream: o.up, Next: next, Record: o.errand, Layers: func(e *errand.Errand) caddyhttp.Handler {
 		p := &passage{site: o, format: e.Client, session: e.Session, tenant: e.Tenant}
 		switch e.Kind {
 		case errand.Ping:
@@ -59,6 +59,7 @@ func (o *site) sends(next caddyhttp.Handler) *errand.Site {
 func (c *requestState) targets(r *http.Request, next caddyhttp.Handler) func(body []byte) *errand.Target {
 	return func(body []byte) *errand.Target {
 		t := errand.NewTarget(r, body, c.view.Format, c.view.Model)
+		t.Person = c.person
 		if c.site.store.Keeper.Manual() {
 			t.Direct(c.site, next)
 		}

@@ -216,6 +216,7 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 		return fmt.Errorf("upstream: %w", err)
 	}
 	h.site = h.open(l.State, sink, ctx.Logger(), time.Now)
+	h.site.people = a.People()
 	if err := h.site.loadSides(ctx, h); err != nil {
 		return fmt.Errorf("side_requests: %w", err)
 	}

@@ -110,7 +110,7 @@ func (o *site) refuse(w http.ResponseWriter, r *http.Request, why bypass) error 
 	o.guard("putting a refusal on record", func() {
 		session := o.store.Acquire(o.sessionKey(r, o.store.Key.Of(r), why.view))
 		defer o.store.Release(session)
-		o.records.refused(r, why.view, session.ID())
+		o.records.refused(r, o.whose(r), why.view, session.ID())
 	})
 	if what, ok := errors.AsType[upstream.Unheld](why.err); ok {
 		return what.Refuse(w, why.view.Format)
@@ -177,7 +177,7 @@ func (o *site) prepare(r *http.Request, format wire.Format, raw, body []byte) (c
 	}
 	view.Address(r.URL.Path, r.URL.RawQuery)
 	session = o.store.Acquire(o.sessionKey(r, tenant, view))
-	c = &requestState{site: o, view: view, session: session, raw: raw, tenant: tenant, rethread: rethread}
+	c = &requestState{site: o, view: view, session: session, raw: raw, tenant: tenant, person: o.whose(r), rethread: rethread}
 	session.SetLifetime(o.store.Keeper.Lifetime(o.keepalive, r, tenant))
 	c.ex = o.pipe.Begin(view, session, o.now())
 	if store, ok := o.store.Store.(sessioncache.Claimer); ok {

@@ -32,6 +32,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/layer"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+	"github.com/caddy-llm-cache/caddy-llm-cache/tenant"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
@@ -45,6 +46,7 @@ type requestState struct {
 	view      *wire.View
 	session   *sessioncache.Session
 	tenant    sessioncache.Tenant
+	person    tenant.Person
 	ex        *pipeline.Exchange
 	raw       []byte         // the body as the client sent it
 	rethread  func()         // undoes that the request does not ask for a thread, nil if it never did

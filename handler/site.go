@@ -35,6 +35,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/keepalive/pinger"
 	"github.com/caddy-llm-cache/caddy-llm-cache/layer"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
+	"github.com/caddy-llm-cache/caddy-llm-cache/tenant"
 	"github.com/caddy-llm-cache/caddy-llm-cache/upstream"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
@@ -47,6 +48,7 @@ type site struct {
 	pipe    *pipeline.Pipeline
 	up      *upstream.Profile
 	now     func() time.Time
+	people  *tenant.People
 	named   string // the request header that names the conversation
 
 	// What stands between the handler and the upstream, nil for what is not configured.
@@ -123,6 +125,15 @@ func (o *site) loadSides(ctx caddy.Context, h *Handler) error {
 	}
 	o.sides = m.(caddyhttp.MiddlewareHandler)
 	return nil
+}
+
+// whose tells who is behind a request: by the key of the records, which outlives the
+// process, or else by that of the sessions.
+func (o *site) whose(r *http.Request) tenant.Person {
+	if s := o.records.sink; s != nil {
+		return o.people.Of(r, s.Key())
+	}
+	return o.people.Of(r, &o.store.Key)
 }
 
 // box finds what is known of the box behind the site.

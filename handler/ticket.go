@@ -27,7 +27,7 @@ func (c *requestState) ticket(r *http.Request) queue.Ticket {
 	}
 	first := c.view.First()
 	return queue.Ticket{
-		Person:  c.site.store.Key.Person(r),
+		Person:  c.person.Name,
 		Lineage: c.session.ID() + first.String(),
 		Side:    !c.ex.OffersTools() || isSide(r.Header),
 	}
@@ -39,7 +39,7 @@ func (o *site) sideTicket(r *http.Request) queue.Ticket {
 	if o.queue == nil {
 		return queue.Ticket{}
 	}
-	return queue.Ticket{Person: o.store.Key.Person(r), Side: true}
+	return queue.Ticket{Person: o.whose(r).Name, Side: true}
 }
 
 // isSide tells a side request by the hints that Claude Code gives to gateways.

@@ -118,6 +118,13 @@ func (s *Sum) add(r *audit.Record) {
 	s.ClientUSD += r.ClientUSD
 }
 
+// join adds another sum.
+func (s *Sum) join(o *Sum) {
+	s.Turns, s.Failed, s.Interrupted = s.Turns+o.Turns, s.Failed+o.Failed, s.Interrupted+o.Interrupted
+	s.Billed, s.Client, s.ReadEstimated = total(s.Billed, o.Billed), total(s.Client, o.Client), s.ReadEstimated+o.ReadEstimated
+	s.Cost, s.ClientCost, s.USD, s.ClientUSD = s.Cost+o.Cost, s.ClientCost+o.ClientCost, s.USD+o.USD, s.ClientUSD+o.ClientUSD
+}
+
 func total(a, b audit.Tokens) audit.Tokens {
 	return audit.Tokens{Uncached: a.Uncached + b.Uncached, Write5m: a.Write5m + b.Write5m, Write1h: a.Write1h + b.Write1h, Read: a.Read + b.Read, Output: a.Output + b.Output}
 }
@@ -208,7 +215,15 @@ func Summarise(ctx context.Context, from audit.Source, since time.Time, by strin
 	stages, epochs, breaks := parts{}, parts{}, parts{}
 	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // a fair choice, the same every time
 	latencies := [4]reservoir{{random: random}, {random: random}, {random: random}, {random: random}}
+	names := map[string]string{} // of people who had none at first, by their hashes
 	err = from.Each(ctx, since, func(r *audit.Record) error {
+		if r.User != r.Tenant {
+			if other, ok := names[r.Tenant]; ok && other != r.User {
+				names[r.Tenant] = "" // several people share what the hash is made of
+			} else {
+				names[r.Tenant] = r.User
+			}
+		}
 		s.Total.add(r)
 		sum(groups, key(r)).add(r)
 		sum(days, day(r)).add(r)
@@ -234,6 +249,9 @@ func Summarise(ctx context.Context, from audit.Source, since time.Time, by strin
 	if err != nil {
 		return nil, err
 	}
+	if by == "user" {
+		rename(groups, names)
+	}
 	s.Groups, s.Days = sorted(groups), sorted(days)
 	byName := func(a, b *Sum) int { return cmp.Compare(a.Name, b.Name) }
 	slices.SortFunc(s.Days, byName)
@@ -247,6 +265,18 @@ func Summarise(ctx context.Context, from audit.Source, since time.Time, by strin
 		s.Latencies = append(s.Latencies, Latency{name, v.at(0.5), v.at(0.9), v.at(0.99)})
 	}
 	return s, nil
+}
+
+// rename has people have been called all along what they were named since.
+func rename(groups map[string]*Sum, names map[string]string) {
+	for hash, name := range names {
+		before := groups[hash]
+		if before == nil || name == "" {
+			continue
+		}
+		sum(groups, name).join(before)
+		delete(groups, hash)
+	}
 }
 
 func day(r *audit.Record) string { return r.At.UTC().Format(time.DateOnly) }

@@ -60,14 +60,14 @@ type mac struct {
 // longestFields bounds the room for credentials that is kept.
 const longestFields = 4 << 10
 
-// Hash hashes what tells tenants apart.
-func (k *Key) Hash(r *http.Request) [sha256.Size]byte {
+// hash hashes what fields appends of a request.
+func (k *Key) hash(r *http.Request, fields func([]byte, *http.Request) []byte) [sha256.Size]byte {
 	m, ok := k.macs.Get().(*mac)
 	if !ok {
 		m = &mac{Hash: hmac.New(sha256.New, k.Secret[:])}
 	}
 	m.Reset()
-	m.fields = appendCredentials(m.fields[:0], r)
+	m.fields = fields(m.fields[:0], r)
 	_, _ = m.Write(m.fields)
 	sum := [sha256.Size]byte(m.Sum(m.sum[:0]))
 	clear(m.fields)
@@ -79,23 +79,13 @@ func (k *Key) Hash(r *http.Request) [sha256.Size]byte {
 
 // Of returns whose a request is.
 func (k *Key) Of(r *http.Request) (t sessioncache.Tenant) {
-	sum := k.Hash(r)
+	sum := k.hash(r, appendCredentials)
 	copy(t[:], sum[:])
 	return t
 }
 
-// Person is whom a request is counted for: the user that Caddy has authenticated, else
-// the credential.
-func (k *Key) Person(r *http.Request) string {
-	if user := User(r); user != "" {
-		return "user " + user
-	}
-	t := k.Of(r)
-	return string(t[:])
-}
-
-// User is the user that Caddy has authenticated, "" for none.
-func User(r *http.Request) string {
+// authenticated is the user that Caddy has authenticated, "" for none.
+func authenticated(r *http.Request) string {
 	repl, ok := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
 	if !ok {
 		return ""
@@ -113,15 +103,7 @@ func appendCredentials(b []byte, r *http.Request) []byte {
 		b = AppendField(b, "")
 	}
 	b = appendQuery(b, r.URL.RawQuery)
-	if whose, ok := caddyhttp.GetVar(r.Context(), namedVar).(string); ok {
-		b = append(b, whose...)
-	}
-	if repl, ok := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer); ok {
-		if user, ok := repl.GetString("http.auth.user.id"); ok {
-			b = AppendField(b, user)
-		}
-	}
-	return b
+	return appendNamed(b, r)
 }
 
 // lasting returns what stays the same of a credential from request to request: of a

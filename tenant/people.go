@@ -1,0 +1,283 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package tenant
+
+import (
+	"bufio"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+)
+
+// User tells by what a person is known.
+type User struct {
+	// Is is what the person's requests carry: a key of the API, as
+	// `{env.ANNAS_KEY}` or `{file./run/secrets/anna}` rather than in plain text;
+	// `sha256:` and the SHA-256 of the key in hexadecimal; or the 16 digits by which
+	// the report and the page name whoever has no name yet. Without a name it is a
+	// placeholder that names everybody, such as `{http.auth.user.id}`, which counts
+	// anyway, or `{http.request.header.X-User}`; it should be one that clients
+	// cannot choose, for whoever can, can be another. Several entries may have the
+	// same name: the keys of one person, the old and the new one.
+	Is string `json:"is"`
+	// Name is what the person is called in the report, on the page, on record, in
+	// metrics and budgets. At most 64 bytes. Default: what the placeholder says.
+	Name string `json:"name,omitempty"`
+}
+
+const (
+	longestName = 64
+	// digits of a person without a name, and their prefix of a key's SHA-256.
+	hashDigits = 16
+	hashPrefix = "sha256:"
+)
+
+// Validate reports what makes no sense, without telling a key.
+func (u *User) Validate() error {
+	switch {
+	case u.Is == "":
+		return errors.New("no key, hash or placeholder is given")
+	case u.Name == "" && !Differs(u.Is):
+		return errors.New("the name is missing: without one, a placeholder has to name everybody")
+	case u.Name != "" && Differs(u.Is):
+		return fmt.Errorf("%q: a placeholder that differs from request to request names people itself", u.Name)
+	case len(u.Name) > longestName || printable(u.Name) != u.Name:
+		return fmt.Errorf("a name is longer than %d bytes, or cannot be printed", longestName)
+	}
+	return nil
+}
+
+// People tells who is behind requests. Nil knows nobody.
+type People struct {
+	keys   map[[sha256.Size]byte]string // names by the SHA-256 of keys
+	hashes map[string]string            // by what stands on record
+	by     []string                     // placeholders
+}
+
+// NewPeople reads who is who: what the configuration says and what stands in a file,
+// "" for none. Keys are not kept.
+func NewPeople(users []User, file string) (*People, error) {
+	p := &People{keys: map[[sha256.Size]byte]string{}, hashes: map[string]string{}}
+	for i := range users {
+		if err := p.add(users[i]); err != nil {
+			return nil, fmt.Errorf("user: %w", err)
+		}
+	}
+	if file == "" {
+		return p, nil
+	}
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, fmt.Errorf("users_file: %w", err)
+	}
+	defer f.Close()
+	lines := bufio.NewScanner(f)
+	for n := 1; lines.Scan(); n++ {
+		line := strings.TrimSpace(lines.Text())
+		if line == "" || line[0] == '#' {
+			continue
+		}
+		is, name := line, ""
+		if at := strings.IndexFunc(line, unicode.IsSpace); at > 0 {
+			is, name = line[:at], strings.TrimSpace(line[at:])
+		}
+		if err := p.add(User{Is: is, Name: name}); err != nil {
+			return nil, fmt.Errorf("users_file: %s:%d: %w", file, n, err)
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return nil, fmt.Errorf("users_file: %s: %w", file, err)
+	}
+	return p, nil
+}
+
+func (p *People) add(u User) error {
+	if err := u.Validate(); err != nil {
+		return err
+	}
+	if u.Name == "" {
+		p.by = append(p.by, u.Is)
+		return nil
+	}
+	is, err := caddy.NewReplacer().ReplaceOrErr(u.Is, true, true)
+	switch {
+	case err != nil:
+		return fmt.Errorf("%q: the key: %w", u.Name, err)
+	case isHash(is, hashDigits):
+		return addTo(p.hashes, is, u.Name)
+	case strings.HasPrefix(is, hashPrefix):
+		var sum [sha256.Size]byte
+		if n, err := hex.Decode(sum[:], []byte(is[len(hashPrefix):])); err != nil || n != len(sum) {
+			return fmt.Errorf("%q: no SHA-256 in hexadecimal stands behind %s", u.Name, hashPrefix)
+		}
+		return addTo(p.keys, sum, u.Name)
+	}
+	return addTo(p.keys, sha256.Sum256([]byte(bare(is))), u.Name)
+}
+
+func addTo[K comparable](names map[K]string, key K, name string) error {
+	if other, ok := names[key]; ok && other != name {
+		return fmt.Errorf("%q and %q are known by the same key", other, name)
+	}
+	names[key] = name
+	return nil
+}
+
+// isHash reports whether text is a hash of so many digits, in lower case.
+func isHash(text string, digits int) bool {
+	return len(text) == digits && strings.Trim(text, "0123456789abcdef") == ""
+}
+
+// Person is whoever is behind a request: one and the same by whatever header a key
+// comes, and by whatever key, as far as the operator has told.
+type Person struct {
+	// Hash is a keyed hash of the credential.
+	Hash string
+	// Name is what the person is called: the hash where there is no name.
+	Name string
+}
+
+// Of tells who is behind a request: by the key, by the first placeholder that says
+// something, by the user that Caddy has authenticated, in this order.
+func (p *People) Of(r *http.Request, k *Key) Person {
+	sum := k.hash(r, appendPerson)
+	hash := hex.EncodeToString(sum[:hashDigits/2])
+	return Person{Hash: hash, Name: p.name(r, hash)}
+}
+
+func (p *People) name(r *http.Request, hash string) string {
+	if p != nil {
+		if len(p.keys) > 0 {
+			if key, ok := soleKey(r); ok {
+				if name, ok := p.keys[sha256.Sum256([]byte(key))]; ok {
+					return name
+				}
+			}
+		}
+		if name, ok := p.hashes[hash]; ok {
+			return name
+		}
+		if repl, ok := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer); ok {
+			for _, by := range p.by {
+				if name := printable(repl.ReplaceAll(by, "")); name != "" {
+					return name
+				}
+			}
+		}
+	}
+	if user := printable(authenticated(r)); user != "" {
+		return user
+	}
+	return hash
+}
+
+// printable bounds a name, and takes out of it what could steer a terminal.
+func printable(name string) string {
+	if len(name) > longestName {
+		name = name[:longestName]
+		for len(name) > 0 && !utf8.ValidString(name) {
+			name = name[:len(name)-1]
+		}
+	}
+	return strings.TrimSpace(strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return -1
+		}
+		return r
+	}, name))
+}
+
+// bare returns the key in a credential: what follows the scheme.
+func bare(v string) string {
+	const scheme = "Bearer "
+	if len(v) > len(scheme) && strings.EqualFold(v[:len(scheme)], scheme) {
+		return strings.TrimSpace(v[len(scheme):])
+	}
+	return v
+}
+
+// soleKey returns the one key that a request carries, in whatever header or parameter,
+// be it in several.
+func soleKey(r *http.Request) (key string, one bool) {
+	see := func(v string) bool {
+		if v = bare(lasting(v)); v == "" || v == key {
+			return true
+		}
+		if key != "" {
+			return false
+		}
+		key = v
+		return true
+	}
+	for _, name := range credentials {
+		for _, v := range r.Header[name] {
+			if !see(v) {
+				return "", false
+			}
+		}
+	}
+	if r.URL.RawQuery != "" {
+		query, err := url.ParseQuery(r.URL.RawQuery)
+		if err != nil {
+			return "", false
+		}
+		for _, name := range parameters {
+			for _, v := range query[name] {
+				if !see(v) {
+					return "", false
+				}
+			}
+		}
+	}
+	return key, key != ""
+}
+
+// appendPerson appends what tells people apart: what tells tenants apart, but that one
+// key is the same in every header. It is taken for one in Authorization.
+func appendPerson(b []byte, r *http.Request) []byte {
+	key, ok := soleKey(r)
+	if !ok {
+		return appendCredentials(b, r)
+	}
+	b = append(append(b, "Bearer "...), key...)
+	b = append(b, 0, 0)
+	for range credentials[1:] {
+		b = AppendField(b, "")
+	}
+	return appendNamed(b, r)
+}
+
+// appendNamed appends whose a request is besides its credentials.
+func appendNamed(b []byte, r *http.Request) []byte {
+	if whose, ok := caddyhttp.GetVar(r.Context(), namedVar).(string); ok {
+		b = append(b, whose...)
+	}
+	if repl, ok := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer); ok {
+		if user, ok := repl.GetString("http.auth.user.id"); ok {
+			b = AppendField(b, user)
+		}
+	}
+	return b
+}

@@ -1,0 +1,133 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package tenant
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/caddyserver/caddy/v2"
+)
+
+// TestPeople: one key is one person by whatever header it comes, and keys, hashes,
+// placeholders and a file name people.
+func TestPeople(t *testing.T) {
+	key := &Key{Secret: [32]byte{7}}
+	of := func(p *People, user, target string, headers ...string) Person {
+		r := httptest.NewRequest(http.MethodPost, target, nil)
+		for i := 0; i < len(headers); i += 2 {
+			r.Header.Add(headers[i], headers[i+1])
+		}
+		repl := caddy.NewReplacer()
+		repl.Map(func(key string) (any, bool) {
+			if name, ok := strings.CutPrefix(key, "http.request.header."); ok {
+				return r.Header.Get(name), true
+			}
+			return user, key == "http.auth.user.id" && user != ""
+		})
+		return p.Of(r.WithContext(context.WithValue(r.Context(), caddy.ReplacerCtxKey, repl)), key)
+	}
+	anna := of(nil, "", "/", "Authorization", "Bearer sk-anna")
+	if anna.Name != anna.Hash || len(anna.Hash) != 16 {
+		t.Fatalf("whoever has no name: %+v", anna)
+	}
+	for _, same := range [][]string{
+		{"/", "X-Api-Key", "sk-anna"},
+		{"/", "X-Goog-Api-Key", "sk-anna"},
+		{"/", "Api-Key", "sk-anna"},
+		{"/", "Authorization", "bearer sk-anna", "X-Api-Key", "sk-anna"},
+		{"/?key=sk-anna"},
+		{"/?alt=sse&access_token=sk-anna"},
+	} {
+		if got := of(nil, "", same[0], same[1:]...); got != anna {
+			t.Errorf("%v is %+v, not %+v", same, got, anna)
+		}
+	}
+	for _, other := range [][]string{{"/"}, {"/", "X-Api-Key", "sk-ben"}, {"/", "X-Api-Key", "sk-anna", "Authorization", "Bearer sk-ben"}, {"/", "Authorization", "Basic sk-anna"}} {
+		if got := of(nil, "", other[0], other[1:]...); got.Hash == anna.Hash {
+			t.Errorf("%v is anna", other)
+		}
+	}
+	if got := of(nil, "carla", "/", "X-Api-Key", "sk-anna"); got.Name != "carla" || got.Hash == anna.Hash {
+		t.Errorf("an authenticated user is %+v", got)
+	}
+
+	t.Setenv("BENS_KEY", "sk-ben")
+	sum := sha256.Sum256([]byte("sk-new"))
+	file := filepath.Join(t.TempDir(), "users")
+	if err := os.WriteFile(file, []byte("# who\n\nsk-dora\tDora Dell \n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p, err := NewPeople([]User{
+		{anna.Hash, "anna"}, {"sha256:" + strings.ToUpper(hex.EncodeToString(sum[:])), "anna"}, {"{env.BENS_KEY}", "ben"},
+		{Is: "{http.request.header.X-User}"},
+	}, file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name, user string
+		headers    []string
+	}{
+		{"anna", "", []string{"X-Goog-Api-Key", "sk-anna"}},
+		{"anna", "", []string{"Authorization", "Bearer sk-new"}},
+		{"ben", "carla", []string{"X-Api-Key", "sk-ben", "X-User", "other"}},
+		{"Dora Dell", "", []string{"X-Api-Key", "sk-dora"}},
+		{"emil", "carla", []string{"X-User", "em\x1bil\u202e", "X-Api-Key", "shared"}},
+		{"carla", "carla", []string{"X-Api-Key", "shared"}},
+	} {
+		if got := of(p, c.user, "/", c.headers...); got.Name != c.name {
+			t.Errorf("%v is %q, not %q", c.headers, got.Name, c.name)
+		}
+	}
+	if got := of(p, "", "/", "X-User", strings.Repeat("ä", 200)).Name; len(got) != longestName {
+		t.Errorf("a name of %d bytes", len(got))
+	}
+}
+
+// TestPeopleRefused: what makes no sense is refused, and no key is told.
+func TestPeopleRefused(t *testing.T) {
+	for _, users := range [][]User{
+		{{"", "anna"}},
+		{{"sk-secret", ""}},
+		{{"{http.auth.user.id}", "anna"}},
+		{{"sk-secret", strings.Repeat("a", 65)}},
+		{{"sk-secret", "a\nb"}},
+		{{"sha256:sk-secret", "anna"}},
+		{{"{env.NOT_SET_ANYWHERE}", "anna"}},
+		{{"sk-secret", "anna"}, {"Bearer sk-secret", "ben"}},
+	} {
+		if _, err := NewPeople(users, ""); err == nil || strings.Contains(err.Error(), "sk-secret") {
+			t.Errorf("%v: %v", users, err)
+		}
+	}
+	file := filepath.Join(t.TempDir(), "users")
+	if err := os.WriteFile(file, []byte("sk-anna anna\nsk-secret\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := NewPeople(nil, file); err == nil || !strings.Contains(err.Error(), "users:2:") || strings.Contains(err.Error(), "sk-secret") {
+		t.Errorf("a line without a name: %v", err)
+	}
+	if _, err := NewPeople(nil, file+".none"); err == nil {
+		t.Error("a file that is not there")
+	}
+}

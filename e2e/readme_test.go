@@ -155,6 +155,65 @@ func TestDocuments(t *testing.T) {
 	}
 }
 
+// Every command of llm_cache that a document mentions is there, with each of the flags
+// it is shown with.
+func TestCommands(t *testing.T) {
+	needCaddy(t)
+	var documents []string
+	for _, pattern := range []string{"../*.md", "../docs/*.md"} {
+		names, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		documents = append(documents, names...)
+	}
+	help := map[string]string{} // by command
+	flag := regexp.MustCompile(`--([a-z][a-z-]*)`)
+	mentioned := regexp.MustCompile("caddy llm-cache ([a-z]+)([^\n`|]*)")
+	checked := 0
+	for _, name := range documents {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range mentioned.FindAllStringSubmatch(string(text), -1) {
+			command, shown := m[1], m[2]
+			if _, known := help[command]; !known {
+				out, err := exec.Command(binary, "llm-cache", command, "--help").CombinedOutput()
+				if err != nil {
+					t.Errorf("%s: llm-cache %s: %v", name, command, err)
+				}
+				// Of an unknown command Caddy shows the help of the one above.
+				if !strings.Contains(string(out), "llm-cache "+command) {
+					t.Errorf("%s mentions llm-cache %s, which there is not", name, command)
+				}
+				help[command] = string(out)
+			}
+			shown, _, _ = strings.Cut(shown, " -- ") // the rest is a client's
+			for _, f := range flag.FindAllStringSubmatch(shown, -1) {
+				checked++
+				if !strings.Contains(help[command], "--"+f[1]) {
+					t.Errorf("%s: llm-cache %s has no flag --%s", name, command, f[1])
+				}
+			}
+		}
+	}
+	if len(help) < 8 || checked < 20 {
+		t.Errorf("only %d commands with %d flags were found in the documents", len(help), checked)
+	}
+}
+
+// The README is read to its end.
+func TestReadmeIsShort(t *testing.T) {
+	text, err := os.ReadFile("../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := bytes.Count(text, []byte("\n")); n > 150 {
+		t.Errorf("README.md has %d lines, 150 are enough", n)
+	}
+}
+
 // adapts checks that Caddy understands a configuration, or the part of one that
 // stands in a site or in the global options.
 func adapts(t *testing.T, document, config string) {

@@ -56,11 +56,20 @@ func init() {
 }
 
 // costs count what turns have cost, and what the client's own bytes would have.
-var costs = metric.CounterVec("cost_usd_total", "Cost of turns in US dollars where prices are known: actual, and what the client's own bytes would have cost.", "kind")
+var costs = metric.CounterVec("cost_usd_total", "Cost of turns in US dollars where prices are known: actual; client, of the clients' own bytes; would, of the turns as the policy observe would have them, and of the others as they were.", "kind")
 
-// CountCost counts what a turn has cost in US dollars, and what the client's own bytes
-// would have.
-func CountCost(actual, client float64) {
+func init() {
+	for _, kind := range [...]string{"actual", "client", "would"} {
+		costs.WithLabelValues(kind) // there from the start
+	}
+}
+
+// CountCost counts what a turn has cost in US dollars, what the client's own bytes would
+// have, and what edits that were only computed would have saved.
+func CountCost(actual, client, wouldSave float64) {
+	if would := actual - wouldSave; would > 0 {
+		costs.WithLabelValues("would").Add(would)
+	}
 	if actual > 0 {
 		costs.WithLabelValues("actual").Add(actual)
 	}

@@ -55,6 +55,8 @@ func (g groups) add(r *Record) {
 	sum.ClientCost += r.ClientCost
 	sum.USD += r.USD
 	sum.ClientUSD += r.ClientUSD
+	sum.WouldSave += r.WouldSave
+	sum.WouldSaveUSD += r.WouldSaveUSD
 	sum.Folded += r.Folded
 	sum.Removed += r.Removed
 	sum.Rewritten += r.Rewritten

@@ -162,6 +162,12 @@ type Record struct {
 	USD float64 `json:"usd"`
 	// ClientUSD: see USD.
 	ClientUSD float64 `json:"client_usd"`
+	// WouldSave and WouldSaveUSD are what edits that the policy observe only
+	// computes would have saved, net, in units and in US dollars: below zero where
+	// they would have cost more. 0 under other policies.
+	WouldSave float64 `json:"would_save,omitempty"`
+	// WouldSaveUSD: see WouldSave.
+	WouldSaveUSD float64 `json:"would_save_usd,omitempty"`
 
 	// Edits are what the stages did, those that did something.
 	Edits []Edits `json:"edits,omitempty"`

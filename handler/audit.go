@@ -87,7 +87,7 @@ func (o *records) refused(r *http.Request, who tenant.Person, v *wire.View, sess
 
 // errand puts a request of ours on record, whose way r has taken.
 func (o *site) errand(r *http.Request, rec *audit.Record, u wire.Usage) {
-	app.CountCost(rec.USD, 0) // no client has asked
+	app.CountCost(rec.USD, 0, 0) // no client has asked
 	s := o.records.sink.Pinned()
 	if s == nil {
 		return
@@ -127,6 +127,7 @@ func (a *account) close(c *requestState, outcome string, status int) {
 	b := x.Bill(c.turn)
 	r.Billed, r.ClientBilled = tokens(b.Actual), tokens(b.Client)
 	r.Cost, r.ClientCost, r.USD, r.ClientUSD = b.Cost, b.ClientCost, b.Dollars, b.ClientDollars
+	r.WouldSave, r.WouldSaveUSD = b.WouldSave, b.WouldSaveDollars
 	a.apart(c)
 	if c.estimated {
 		r.ReadEstimated = r.Billed.Read

@@ -300,7 +300,7 @@ func (c *requestState) settle(t *tap, err error) {
 	c.countTokens()
 	c.site.guard("closing a record", func() {
 		bill := c.ex.Bill(c.turn)
-		app.CountCost(bill.Dollars, bill.ClientDollars)
+		app.CountCost(bill.Dollars, bill.ClientDollars, bill.WouldSaveDollars)
 		c.account.close(c, outcome, t.Status)
 	})
 }

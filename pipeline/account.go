@@ -77,11 +77,48 @@ func (x *Exchange) charge(u wire.Usage) billing.Bill {
 	if x.Edited && x.SentTokens > 0 {
 		r.Removed = int64(x.OriginalTokens - x.SentTokens)
 	}
+	would := x.would(r)
 	own, front := billing.Counterfactual(r, u)
 	if x.account.front = front; x.Edited || r.Diverged {
 		client = own
 	}
-	return billing.New(&x.req.rules, actual, client)
+	bill := billing.New(&x.req.rules, actual, client)
+	if would != nil {
+		sent, _ := billing.Counterfactual(*would, u)
+		bill.Compare(&x.req.rules, own, sent)
+	}
+	return bill
+}
+
+// would returns the request as its edits would have made it, where they were only
+// computed; nil where it is the same as the client's, and all before it was. It is to be
+// asked for before the client's side is noted. The session is locked.
+func (x *Exchange) would(r billing.Request) *billing.Request {
+	s := x.req.session
+	if x.Policy != Observe {
+		s.Hypothetical = nil
+		return nil
+	}
+	if s.Hypothetical == nil {
+		if !x.computed {
+			return nil
+		}
+		s.Hypothetical = s.Counterfactual.Clone()
+	}
+	r.Sent, r.Marks, r.Long, r.Cache = true, x.marks, x.req.long, s.Hypothetical
+	r.Markers, r.Diverged = len(x.marks), x.departed()
+	r.Removed = int64(x.SentTokens - x.OriginalTokens)
+	r.Previous.Common = min(r.Previous.Common, x.change.broken)
+	return &r
+}
+
+// departed reports whether what would have gone upstream before this request is other
+// than the client's own bytes.
+func (x *Exchange) departed() bool {
+	if x.lineage != nil {
+		return x.before.departed
+	}
+	return x.match.Lineage != nil && x.match.Lineage.Departed
 }
 
 // diverged reports whether what went upstream before this request was other than

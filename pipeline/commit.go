@@ -46,6 +46,7 @@ type before struct {
 	last      wire.Usage
 	continued bool
 	diverged  bool
+	departed  bool
 	left      int64 // tokens that the last request left in the cache
 	cause     Break // why they are not there, if they are not
 	requests  int   // of the lineage, this one included
@@ -57,7 +58,7 @@ func (x *Exchange) join(t *wire.Turn) {
 	}
 	x.freeze()
 	prev := x.match.Lineage
-	x.before = before{diverged: x.diverged()}
+	x.before = before{diverged: x.diverged(), departed: x.departed()}
 	if prev != nil {
 		x.before.last, x.before.continued = prev.Last, x.match.Common == prev.Len()
 		x.before.left, x.before.cause = x.left(prev)
@@ -66,7 +67,8 @@ func (x *Exchange) join(t *wire.Turn) {
 	l := x.req.session.Commit(x.match, x.req.View, x.req.States)
 	x.lineage = l
 	l.Frozen = l.Frozen || x.refusal.frozen
-	l.Observed = x.Policy == Observe
+	l.Observe(x.Policy == Observe)
+	l.Departed = x.Policy == Observe && (x.computed || x.before.departed)
 	l.Model = x.req.View.Model
 	if !l.Beyond {
 		l.Kind = sessioncache.Kind(x.req.View)
@@ -116,7 +118,9 @@ func (x *Exchange) Commit(t *wire.Turn, now time.Time) {
 	if !x.account.billed && t.Usage.Prompt() > 0 {
 		x.account.bill, x.account.billed = x.charge(t.Usage), true
 	}
-	l.Cost.Add(x.account.bill.Cost, x.account.bill.ClientCost, x.account.bill.Dollars, x.account.bill.ClientDollars)
+	bill := &x.account.bill
+	l.Cost.Add(bill.Cost, bill.ClientCost, bill.Dollars, bill.ClientDollars)
+	l.Cost.WouldSave, l.Cost.WouldSaveUSD = l.Cost.WouldSave+bill.WouldSave, l.Cost.WouldSaveUSD+bill.WouldSaveDollars
 	if l.Requests != x.before.requests { // the next request was quicker than the usage
 		l.Total = l.Total.Add(t.Usage)
 		return
@@ -140,7 +144,10 @@ func (x *Exchange) Commit(t *wire.Turn, now time.Time) {
 		l.TTL = x.req.rules.Lifetime(false)
 	}
 	if x.Policy == Observe || x.req.View.Partial {
-		l.Estimate = 0 // what was estimated is not what was sent, or not all of it
+		l.Estimate = 0 // what was estimated is not all of what was sent
+		if x.Policy == Observe && !x.req.View.Partial {
+			l.Estimate = x.sizing.original
+		}
 		return
 	}
 	l.Estimate = x.sizing.estimate
@@ -162,12 +169,10 @@ func noteAnswers(l *sessioncache.Lineage, v *wire.View, t *wire.Turn) {
 	}
 }
 
-// spend notes what the request cost and where the upstream now holds entries.
+// spend notes what the request cost and where the upstream now holds entries, or would
+// hold them where edits are only computed: they are to be those that would be made.
 func (x *Exchange) spend(l *sessioncache.Lineage, u wire.Usage) {
 	l.Spent += x.req.rules.Cost(u)
-	if x.Policy == Observe {
-		return
-	}
 	if l.Beyond { // it is read and written as it was told
 		l.Mark(l.Len(), x.start)
 		return

@@ -42,7 +42,8 @@ func rate(l *sessioncache.Lineage) float64 {
 // session is locked.
 func (p *Prompt) estimate(r *request, l *sessioncache.Lineage, s *sizing, original *sessioncache.Sizes) {
 	scale := rate(l)
-	p.OriginalTokens = int(scale * float64(r.session.Calibration.Tokens(original)))
+	s.original = r.session.Calibration.Tokens(original)
+	p.OriginalTokens = int(scale * float64(s.original))
 	p.SentTokens = int(scale * float64(s.estimate))
 	if r.View.Partial {
 		p.reckon(r, l)
@@ -68,6 +69,7 @@ type sizing struct {
 	sent     sessioncache.Sizes // of what is sent
 	grown    sessioncache.Sizes // of what is new in it
 	estimate int                // of sent, in tokens, before correction
+	original int                // of the client's, too
 }
 
 // measure sums up the sizes of what is sent, and of the original.

@@ -47,9 +47,13 @@ type Exchange struct {
 	lineage *sessioncache.Lineage // what Join or Commit made it part of
 	before  before
 	change  change
-	sizing  sizing
-	account account
-	refusal refusal
+	// marks are the markers that were proposed, and computed tells whether there are
+	// any, or edits.
+	marks    []wire.Edit
+	computed bool
+	sizing   sizing
+	account  account
+	refusal  refusal
 }
 
 // change is how far the edits that were made in a request reach.
@@ -75,6 +79,7 @@ func (x *Exchange) settle(markers []wire.Edit) {
 	r := x.req
 	x.Interceptor = Interceptor{Lost: r.lost, req: r, prompt: &x.Prompt}
 	x.change = changed(r)
+	x.marks, x.computed = markers, len(markers) > 0 || r.long || r.edited()
 	var original sessioncache.Sizes
 	x.sizing, original = measure(r)
 	x.Prompt.estimate(r, x.match.Lineage, &x.sizing, &original)

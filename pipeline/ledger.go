@@ -15,6 +15,8 @@
 package pipeline
 
 import (
+	"slices"
+
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stage"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
@@ -91,6 +93,11 @@ func (r *request) keep(m sessioncache.Match) {
 	}
 	r.fresh = nil
 	r.withdraw(m)
+}
+
+// edited reports whether any block is to go out other than it came.
+func (r *request) edited() bool {
+	return slices.ContainsFunc(r.States, func(s sessioncache.State) bool { return s.Edit != nil })
 }
 
 // edits lists what to do with the bytes: the ledger of this request and the

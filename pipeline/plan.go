@@ -93,7 +93,9 @@ func (p *planning) gather(r *request, l *sessioncache.Lineage, least int, now ti
 		in.Warm = 0
 	}
 	in.Anywhere = r.rules.Regime == cachemodel.KV || r.rules.Regime == cachemodel.Automatic
-	in.Entries = entries(in.Entries[:0], l, r.rules.TTL, now)
+	if in.Entries = in.Entries[:0]; !r.turned {
+		in.Entries = entries(in.Entries, l, r.rules.TTL, now)
+	}
 	p.blocks(r, l, estimator{&r.session.Calibration, rate(l)}, least)
 }
 

@@ -35,6 +35,9 @@ type request struct {
 	ledger
 	place
 	zones zones
+	// turned reports that the edits of the conversation were only computed so far and
+	// will be sent from now on, or the other way round.
+	turned bool
 	// bound reports whether what the model has thought is bound to what stood
 	// before it: by the provider's checks, or because it is left out otherwise.
 	bound bool
@@ -75,11 +78,16 @@ func newRequest(o *Options, rules cachemodel.Rules, v *wire.View, s *sessioncach
 	if l.Restored() {
 		r.Learned = 0
 	}
-	if l.Observed != (o.Policy == Observe) {
-		// What was only observed was never sent, and the other way round.
+	only := o.Policy == Observe
+	if l.Observed != only || only && !l.Departed {
+		// What was only observed was never sent, and the other way round. Nor is it
+		// known in the next process what the upstream would hold of it.
 		for i := range n {
 			r.States[i].Edit = nil
 		}
+	}
+	if l.Observed != only {
+		r.settled, r.turned = 0, true
 	}
 	return r
 }

@@ -114,3 +114,60 @@ func TestShadowAccountOfOwnBytes(t *testing.T) {
 		}
 	}
 }
+
+// saves replays a conversation under a policy and returns what its edits have saved by
+// the account that the handler keeps, and what they would have saved.
+func saves(t *testing.T, c *Conversation, profile cachemodel.Profile, policy pipeline.Policy) (own, saved, would float64) {
+	t.Helper()
+	d := &drive{conversation: c, profile: profile, start: defaultStart, progress: func() {}}
+	a, err := newArm(policy, profile, new(Options))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.store.Close()
+	d.arms = []*arm{a}
+	if err := d.run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range a.store.Page(sessioncache.Newest, 1000) {
+		for _, l := range s.Report(time.Time{}).Lineages {
+			own, saved, would = own+l.Cost.ClientUnits, saved+l.Cost.ClientUnits-l.Cost.Units, would+l.Cost.WouldSave
+		}
+	}
+	return own, saved, would
+}
+
+// TestWouldAccount: what observe says would have been saved is what cost_aware saves.
+func TestWouldAccount(t *testing.T) {
+	folder, within := os.Getenv(tracesEnv), 0.03
+	if folder == "" {
+		folder = "../../shared/traces"
+	}
+	if _, err := os.Stat(folder); err != nil || testing.Short() {
+		folder = "testdata/traces"
+	}
+	conversations, err := Find(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"anthropic-5m", "openai"} {
+		profile, err := cachemodel.ProfileByName(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var own, saved, would float64
+		for _, c := range conversations {
+			o, s, none := saves(t, c, profile, pipeline.CostAware)
+			_, nothing, w := saves(t, c, profile, pipeline.Observe)
+			if none != 0 || math.Abs(nothing) > 1e-6*o {
+				t.Errorf("%s: would have saved %.0f where edits are made, saved %.0f where none are", c.Name, none, nothing)
+			}
+			own, saved, would = own+o, saved+s, would+w
+			t.Logf("%-12s %-28s saved %+6.1f %%, observed %+6.1f %%", name, c.Name, 100*s/o, 100*w/o)
+		}
+		t.Logf("%-12s %-28s saved %+6.1f %%, observed %+6.1f %%", name, "all", 100*saved/own, 100*would/own)
+		if saved <= 0 || math.Abs(would-saved) > within*own {
+			t.Errorf("%s: %.1f %% were saved, %.1f %% would have been by observing", name, 100*saved/own, 100*would/own)
+		}
+	}
+}

@@ -33,6 +33,7 @@ func (s *Summary) WriteHTML(w io.Writer) error {
 		"actual":  func(g *Sum) string { return g.money(g.Actual()) },
 		"own":     func(g *Sum) string { return g.money(g.Own()) },
 		"saved":   func(g *Sum) string { return g.money(g.Saved()) },
+		"would":   func(g *Sum) string { return g.money(g.Would()) },
 		"ms":      milliseconds,
 		"groups":  func() []*Sum { return s.Groups[:min(len(s.Groups), shown)] },
 		"charts":  s.charts,

@@ -50,6 +50,10 @@ type Sum struct {
 	ClientCost float64 `json:"client_cost"`
 	USD        float64 `json:"usd"`
 	ClientUSD  float64 `json:"client_usd"`
+	// WouldSave and WouldSaveUSD are what edits that were only computed, under the
+	// policy observe, would have saved, net.
+	WouldSave    float64 `json:"would_save"`
+	WouldSaveUSD float64 `json:"would_save_usd"`
 }
 
 // Priced reports whether the sum has a price in dollars.
@@ -73,6 +77,20 @@ func (s *Sum) Own() float64 {
 
 // Saved returns the net saving, as Actual does.
 func (s *Sum) Saved() float64 { return s.Own() - s.Actual() }
+
+// Observed reports whether edits were only computed in some of the turns.
+func (s *Sum) Observed() bool { return s.WouldSave != 0 }
+
+// Would returns what those would have saved, as Actual does.
+func (s *Sum) Would() float64 {
+	if s.Priced() {
+		return s.WouldSaveUSD
+	}
+	return s.WouldSave
+}
+
+// WouldShare returns that as a share of what the client's own bytes would have cost.
+func (s *Sum) WouldShare() float64 { return share(s.Would(), s.Own()) }
 
 // SavedShare returns the net saving as a share of what the client's own bytes
 // would have cost.
@@ -116,6 +134,8 @@ func (s *Sum) add(r *audit.Record) {
 	s.ClientCost += r.ClientCost
 	s.USD += r.USD
 	s.ClientUSD += r.ClientUSD
+	s.WouldSave += r.WouldSave
+	s.WouldSaveUSD += r.WouldSaveUSD
 }
 
 // join adds another sum.
@@ -123,6 +143,7 @@ func (s *Sum) join(o *Sum) {
 	s.Turns, s.Failed, s.Interrupted = s.Turns+o.Turns, s.Failed+o.Failed, s.Interrupted+o.Interrupted
 	s.Billed, s.Client, s.ReadEstimated = total(s.Billed, o.Billed), total(s.Client, o.Client), s.ReadEstimated+o.ReadEstimated
 	s.Cost, s.ClientCost, s.USD, s.ClientUSD = s.Cost+o.Cost, s.ClientCost+o.ClientCost, s.USD+o.USD, s.ClientUSD+o.ClientUSD
+	s.WouldSave, s.WouldSaveUSD = s.WouldSave+o.WouldSave, s.WouldSaveUSD+o.WouldSaveUSD
 }
 
 func total(a, b audit.Tokens) audit.Tokens {
@@ -316,10 +337,13 @@ func sorted(of map[string]*Sum) []*Sum {
 		out = append(out, s)
 	}
 	slices.SortFunc(out, func(a, b *Sum) int {
-		return cmp.Or(cmp.Compare(b.ClientCost-b.Cost, a.ClientCost-a.Cost), cmp.Compare(a.Name, b.Name))
+		return cmp.Or(cmp.Compare(b.worth(), a.worth()), cmp.Compare(a.Name, b.Name))
 	})
 	return out
 }
+
+// worth orders sums: by what was saved or would have been.
+func (s *Sum) worth() float64 { return s.ClientCost - s.Cost + s.WouldSave }
 
 type parts map[string]*Part
 

@@ -29,7 +29,11 @@ const shown = 50
 func (s *Summary) WriteText(w io.Writer) error {
 	fmt.Fprintf(w, "%d turns from %s to %s\n\n", s.Total.Turns, s.Since.Format("2006-01-02 15:04"), s.Until.Format("2006-01-02 15:04"))
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintf(t, "%s\tturns\tfailed\tprompt\tread\tcost\town bytes\tsaved, net\t\t\n", s.By)
+	would := ""
+	if s.Total.Observed() {
+		would = "would save\t\t"
+	}
+	fmt.Fprintf(t, "%s\tturns\tfailed\tprompt\tread\tcost\town bytes\tsaved, net\t\t%s\n", s.By, would)
 	for i, g := range s.Groups {
 		if i == shown {
 			fmt.Fprintf(t, "(%d more)\t\t\t\t\t\t\t\t\t\n", len(s.Groups)-shown)
@@ -43,6 +47,9 @@ func (s *Summary) WriteText(w io.Writer) error {
 	}
 	fmt.Fprint(w, "\nSaved is net: what the clients' own bytes would have cost by the cache rules, less what was billed.\n"+
 		"Without a known price, costs are in uncached input tokens (tok).\n")
+	if s.Total.Observed() {
+		fmt.Fprint(w, "Would save is net, too: what the edits that the policy observe only computes would have saved, simulated by the same rules.\n")
+	}
 	if s.Total.ReadEstimated > 0 {
 		fmt.Fprint(w, "~ is an estimate: some servers do not report what they read from their cache.\n")
 	}
@@ -53,8 +60,12 @@ func (s *Summary) WriteText(w io.Writer) error {
 }
 
 func (s *Summary) row(w io.Writer, g *Sum) {
-	fmt.Fprintf(w, "%s\t%d\t%d\t%s\t%s\t%s\t%s\t%s\t%s\t\n", printable(g.Name), g.Turns, g.Failed+g.Interrupted, tokens(float64(g.Billed.Prompt())), g.Read(),
-		g.money(g.Actual()), g.money(g.Own()), g.money(g.Saved()), percent(g.SavedShare()))
+	would := ""
+	if s.Total.Observed() {
+		would = g.money(g.Would()) + "\t" + percent(g.WouldShare()) + "\t"
+	}
+	fmt.Fprintf(w, "%s\t%d\t%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", printable(g.Name), g.Turns, g.Failed+g.Interrupted, tokens(float64(g.Billed.Prompt())), g.Read(),
+		g.money(g.Actual()), g.money(g.Own()), g.money(g.Saved()), percent(g.SavedShare()), would)
 }
 
 // printable keeps names that clients have chosen from steering a terminal.

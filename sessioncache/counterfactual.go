@@ -14,7 +14,10 @@
 
 package sessioncache
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Counterfactual is what an upstream's cache would hold for a session had it been sent
 // the client's own bytes all along.
@@ -40,6 +43,11 @@ type CounterfactualEntry struct {
 
 // maxEntries bounds the prefixes of a session: four for each lineage.
 const maxEntries = 4 * maxLineages
+
+// Clone copies what has been noted.
+func (s *Counterfactual) Clone() *Counterfactual {
+	return &Counterfactual{slices.Clone(s.entries)}
+}
 
 // Live reports whether the entry can be found at a time.
 func (e *CounterfactualEntry) Live(at time.Time) bool { return e.TTL == 0 || at.Sub(e.At) < e.TTL }

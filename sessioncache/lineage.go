@@ -53,6 +53,9 @@ type Ledger struct {
 	States []State
 	// Observed reports whether the edits in States were computed, but never sent.
 	Observed bool
+	// Departed reports whether what would have been sent has not always been the
+	// client's own bytes, while edits are only computed.
+	Departed bool
 	// Frozen reports whether an edit of ours was refused upstream: this
 	// conversation is not edited any more.
 	Frozen bool
@@ -159,6 +162,16 @@ type Hidden struct {
 	Expanded [Classes]uint16
 }
 
+// Observe says whether edits are only computed from now on. What was to come of those
+// that were never sent counts for nothing once it is otherwise, and the other way round.
+func (l *Lineage) Observe(only bool) {
+	if l.Observed == only {
+		return
+	}
+	l.Observed, l.Departed = only, false
+	l.Settled, l.Staked, l.Removed, l.Ends = 0, 0, 0, nil
+}
+
 // Cost is what requests have cost, and what the client's own bytes would have
 // cost in their place, answers included.
 type Cost struct {
@@ -168,6 +181,11 @@ type Cost struct {
 	// USD and ClientUSD are in US dollars, 0 where prices are not known.
 	USD       float64 `json:"usd"`
 	ClientUSD float64 `json:"client_usd"`
+	// WouldSave and WouldSaveUSD are what edits that were only computed would
+	// have saved, net, since the process began.
+	WouldSave float64 `json:"would_save,omitempty"`
+	// WouldSaveUSD: see WouldSave.
+	WouldSaveUSD float64 `json:"would_save_usd,omitempty"`
 }
 
 // Add adds the cost of a request.
@@ -388,7 +406,7 @@ func (l *Lineage) supersededBy(v *wire.View, n int) bool {
 // inherit takes over what holds for the whole conversation from the lineage
 // that a new one branches off.
 func (l *Lineage) inherit(parent *Lineage) {
-	l.Observed, l.Frozen, l.TTL = parent.Observed, parent.Frozen, parent.TTL
+	l.Observed, l.Departed, l.Frozen, l.TTL = parent.Observed, parent.Departed, parent.Frozen, parent.TTL
 	l.Diverged, l.Front = parent.Diverged, parent.Front
 	l.Expand, l.Expanded = parent.Expand, parent.Expanded
 }

@@ -55,6 +55,9 @@ type Session struct {
 	Calibration Calibration
 	// Counterfactual is what the upstream would hold of the client's own bytes.
 	Counterfactual Counterfactual
+	// Hypothetical is what it would hold of what edits that are only computed
+	// would have made of them; nil where none are.
+	Hypothetical *Counterfactual
 	// Unseen is how long, when the session was made, the store had been
 	// remembering everything. A conversation that begins here with a long
 	// history has been idle at least that long, or came from elsewhere.
@@ -305,6 +308,9 @@ func (s *Session) recall(first wire.Hash) *wire.Known {
 func (s *Session) size() int64 {
 	n := int64(unsafe.Sizeof(*s)) + 200 + // the store's own index entries
 		int64(cap(s.Counterfactual.entries))*int64(unsafe.Sizeof(CounterfactualEntry{}))
+	if s.Hypothetical != nil {
+		n += int64(cap(s.Hypothetical.entries)) * int64(unsafe.Sizeof(CounterfactualEntry{}))
+	}
 	for _, l := range s.lineages {
 		n += l.size()
 	}

@@ -34,6 +34,16 @@ type Bill struct {
 	// Dollars and ClientDollars are the same in US dollars, 0 where the prices
 	// are not known.
 	Dollars, ClientDollars float64
+	// WouldSave and WouldSaveDollars are what edits that were only computed would
+	// have saved in this turn, net: below zero where they would have cost more.
+	WouldSave, WouldSaveDollars float64
+}
+
+// Compare notes what edits that were only computed would have saved: both sides are
+// simulated, so that what the simulation gets wrong is wrong on both.
+func (b *Bill) Compare(r *cachemodel.Rules, client, would wire.Usage) {
+	b.WouldSave = min(r.Cost(client)-r.Cost(would), r.Cost(b.Actual)) // no more than the prompt has cost
+	b.WouldSaveDollars = b.WouldSave * r.Input / 1e6
 }
 
 // New makes the bill of an answer of which the client's own bytes would have taken

@@ -52,6 +52,14 @@ type Request struct {
 	// Diverged reports whether what went upstream before was other than the
 	// client's own bytes at the client's own times.
 	Diverged bool
+	// Sent asks for the prompt as the edits would make it, in place of the
+	// client's own.
+	Sent bool
+	// Marks are the markers that would be put in then, and Long tells whether the
+	// client's own would get the long lifetime.
+	Marks []wire.Edit
+	// Long: see Marks.
+	Long bool
 }
 
 // Previous is the request before in the same conversation.
@@ -135,14 +143,28 @@ func newSimulation(r Request) *simulation {
 		if b.Has(wire.FlagDeferred) || history.IsThinking(b) && b.Message < stripped {
 			continue
 		}
-		prefix = mix(prefix, binary.LittleEndian.Uint64(b.Hash[:8]))
-		size += weights[b.Kind] * float64(b.Span.Len())
-		if j := i - v.System; s.edited < 0 && j >= 0 && j < len(r.States) && r.States[j].Edit != nil {
-			s.edited = len(s.points)
+		hash, length := binary.LittleEndian.Uint64(b.Hash[:8]), b.Span.Len()
+		if j := i - v.System; j >= 0 && j < len(r.States) && r.States[j].Edit != nil {
+			if s.edited < 0 {
+				s.edited = len(s.points)
+			}
+			if e := r.States[j].Edit; r.Sent {
+				if e.Op == wire.OpRemove {
+					continue
+				}
+				hash, length = xxhash.Sum64(e.Value), length+len(e.Value)-b.Body.Len()
+			}
 		}
+		prefix = mix(prefix, hash)
+		size += weights[b.Kind] * float64(length)
 		s.points = append(s.points, point{prefix, size, i + 1, b.Kind})
 		if !b.Marker.Empty() {
-			s.marks = append(s.marks, ask{len(s.points) - 1, history.IsLong(v.Bytes(b.Marker))})
+			s.marks = append(s.marks, ask{len(s.points) - 1, r.Long || history.IsLong(v.Bytes(b.Marker))})
+		}
+		for _, m := range r.Marks {
+			if m.Block == i && b.Marker.Empty() {
+				s.marks = append(s.marks, ask{len(s.points) - 1, history.IsLong(m.Value)})
+			}
 		}
 	}
 	if s.edited < 0 {
@@ -152,7 +174,7 @@ func newSimulation(r Request) *simulation {
 	if r.Rules.Regime == cachemodel.Breakpoints && last >= 0 {
 		s.marks = append(s.marks[:0], ask{at: last})
 	} else if !v.AutoMarker.Empty() && last >= 0 {
-		s.marks = append(s.marks, ask{last, history.IsLong(v.Bytes(v.AutoMarker))})
+		s.marks = append(s.marks, ask{last, r.Long || history.IsLong(v.Bytes(v.AutoMarker))})
 	}
 	return s
 }

@@ -28,6 +28,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/app"
 	"github.com/caddy-llm-cache/caddy-llm-cache/box"
 	"github.com/caddy-llm-cache/caddy-llm-cache/handler"
+	"github.com/caddy-llm-cache/caddy-llm-cache/hold/origin"
 	"github.com/caddy-llm-cache/caddy-llm-cache/option"
 )
 
@@ -138,6 +139,10 @@ func parseApp(d *caddyfile.Dispenser, existing any) (any, error) {
 //			open  <duration>
 //		}
 //		rejoin <duration>|off
+//		hold origin {
+//			memory <size>
+//			ttl    <duration>
+//		}
 //		session_header <name>
 //		tenant         <placeholder>...
 //		max_body       <size>
@@ -223,6 +228,7 @@ func parseHandler(helper httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, err
 		"overlay":           box.ParseOverlay(&h.Overlay),
 		"heartbeat":         option.Guest(&h.Heartbeat),
 		"rejoin":            parseRejoin(h),
+		"hold":              option.Guest(&h.Hold),
 		"health":            alone(option.Word(&h.Health), func() handler.Handler { return handler.Handler{Health: h.Health} }),
 		"audit":             option.OnOff(&h.Audit),
 		"keepalive":         option.Guest(&h.KeepAlive),
@@ -250,6 +256,13 @@ func parseBufferToolCalls(h *handler.Handler) option.Option {
 		}
 		return nil
 	}, "on, off or joined")
+}
+
+// parseOrigin sets up the handler llm_cache_origin from its directive, which is ordered
+// before llm_cache.
+func parseOrigin(helper httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) {
+	h := new(origin.Handler)
+	return h, h.UnmarshalCaddyfile(helper.Dispenser)
 }
 
 // alone is checked for an option of the handler itself, which is judged as if it

@@ -28,12 +28,14 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/box"
 	"github.com/caddy-llm-cache/caddy-llm-cache/compressor"
 	"github.com/caddy-llm-cache/caddy-llm-cache/handler"
+	"github.com/caddy-llm-cache/caddy-llm-cache/hold/origin"
 	"github.com/caddy-llm-cache/caddy-llm-cache/replay"
 )
 
 func init() {
 	caddy.RegisterModule(app.App{})
 	caddy.RegisterModule(handler.Handler{})
+	caddy.RegisterModule(origin.Handler{})
 	caddy.RegisterModule(app.MemoryStore{})
 	caddy.RegisterModule(app.DiskStore{})
 	caddy.RegisterModule(app.AuditSQLite{})
@@ -48,6 +50,9 @@ func init() {
 	caddycmd.RegisterCommand(replay.Command())
 
 	httpcaddyfile.RegisterGlobalOption("llm_cache", parseApp)
+	// In this order before reverse_proxy.
+	httpcaddyfile.RegisterHandlerDirective("llm_cache_origin", parseOrigin)
+	httpcaddyfile.RegisterDirectiveOrder("llm_cache_origin", httpcaddyfile.Before, "reverse_proxy")
 	httpcaddyfile.RegisterHandlerDirective("llm_cache", parseHandler)
 	httpcaddyfile.RegisterDirectiveOrder("llm_cache", httpcaddyfile.Before, "reverse_proxy")
 }
@@ -64,6 +69,12 @@ var (
 	_ caddy.CleanerUpper          = (*handler.Handler)(nil)
 	_ app.Site                    = (*handler.Handler)(nil)
 	_ caddyhttp.MiddlewareHandler = (*handler.Handler)(nil)
+
+	_ caddy.Provisioner           = (*origin.Handler)(nil)
+	_ caddy.Validator             = (*origin.Handler)(nil)
+	_ caddy.CleanerUpper          = (*origin.Handler)(nil)
+	_ caddyfile.Unmarshaler       = (*origin.Handler)(nil)
+	_ caddyhttp.MiddlewareHandler = (*origin.Handler)(nil)
 
 	_ app.Store             = (*app.MemoryStore)(nil)
 	_ caddy.Provisioner     = (*app.MemoryStore)(nil)

@@ -55,14 +55,17 @@ var rooms = []room{
 	{"upstream", []string{"cachemodel", "layer", "metric", "option", "translate", "wire"}, false},
 	{"signers", []string{"upstream"}, false},
 	{"errand", []string{"audit", "keepalive", "layer", "sessioncache", "tenant", "upstream", "wire"}, false},
+	{"hold/relay", []string{"hold", "layer", "option", "wire"}, false},
+	{"hold/origin", []string{"hold", "layer", "lru", "metric", "option", "sessioncache", "tenant"}, false},
+	{"hold", []string{"lru", "metric", "sessioncache", "wire"}, true}, // hold/edge and hold/delta, too
 	{"box/warm", []string{
 		"audit", "box", "errand", "layer", "metric", "option", "sessioncache", "tenant", "translate", "upstream", "wire",
 	}, false},
 	{"box/idlefold", []string{"audit", "box/queue", "errand", "layer", "metric", "option", "pipeline", "sessioncache", "upstream", "wire"}, false},
 	{"box", []string{"layer", "metric", "option", "sessioncache", "translate", "upstream", "wire"}, false},
-	{"app", []string{"audit", "box", "errand", "keepalive", "layer", "metric", "option", "sessioncache", "tenant", "wire"}, false},
+	{"app", []string{"audit", "box", "errand", "hold", "keepalive", "layer", "metric", "option", "sessioncache", "tenant", "wire"}, false},
 	{"handler", []string{
-		"app", "audit", "box", "cachemodel", "errand", "keepalive/pinger", "layer", "metric", "pipeline", "sessioncache", "tenant",
+		"app", "audit", "box", "cachemodel", "errand", "hold", "keepalive/pinger", "layer", "metric", "pipeline", "sessioncache", "tenant",
 		"translate", "upstream", "wire",
 	}, false},
 }

@@ -26,6 +26,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/box/overlay"
 	"github.com/caddy-llm-cache/caddy-llm-cache/box/warm"
 	"github.com/caddy-llm-cache/caddy-llm-cache/errand"
+	"github.com/caddy-llm-cache/caddy-llm-cache/hold/relay"
 	"github.com/caddy-llm-cache/caddy-llm-cache/keepalive/pinger"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 	"github.com/caddy-llm-cache/caddy-llm-cache/tenant"
@@ -56,6 +57,8 @@ type State struct {
 	Detached box.Detached
 	// Overlays is how conversations began and what they were told since.
 	Overlays *overlay.Store
+	// Holds is what upstreams hold.
+	Holds relay.Engines
 	// Strangers are the clients whose requests could not be read.
 	Strangers Strangers
 	// Planned is the idle fold that is to be sent, on a clock of the caller's.

@@ -24,6 +24,8 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/box"
 	"github.com/caddy-llm-cache/caddy-llm-cache/box/queue"
 	"github.com/caddy-llm-cache/caddy-llm-cache/box/warm"
+	"github.com/caddy-llm-cache/caddy-llm-cache/hold"
+	"github.com/caddy-llm-cache/caddy-llm-cache/hold/relay"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 	"github.com/caddy-llm-cache/caddy-llm-cache/upstream"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
@@ -68,6 +70,12 @@ var chain = [...]struct {
 	}},
 	{"sign", conversing | aside | unparsed | unlooked | pinging | folding | warming, func(p *passage, next caddyhttp.Handler) caddyhttp.Handler {
 		return p.site.up.Sign(next)
+	}},
+	{"hold", conversing | pinging | folding, func(p *passage, next caddyhttp.Handler) caddyhttp.Handler {
+		return relay.Layer(next, p.site.hold, p.site.up.Headers, func(r *http.Request) hold.Key {
+			first, _ := caddyhttp.GetVar(r.Context(), "llm_lineage").(wire.Hash)
+			return hold.Key{Side: hold.Side{Tenant: p.tenant, Upstream: p.site.upstreamKey(r)}, Session: p.session, Lineage: first}
+		})
 	}},
 	{"side requests", aside, func(p *passage, next caddyhttp.Handler) caddyhttp.Handler {
 		return caddyhttp.HandlerFunc(func(w http.ResponseWriter, r *http.Request) error {

@@ -31,6 +31,7 @@
 //	                ─ compat
 //	                ─ unpack
 //	                ─ sign
+//	                ─ hold
 //	                ─ side requests
 //	          ▷ next         reverse_proxy
 //	          ▷ request_state.go   resend after a 400 of our making, commit, count

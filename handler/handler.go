@@ -34,6 +34,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/box/overlay"
 	"github.com/caddy-llm-cache/caddy-llm-cache/box/warm"
 	"github.com/caddy-llm-cache/caddy-llm-cache/errand"
+	"github.com/caddy-llm-cache/caddy-llm-cache/hold/relay"
 	"github.com/caddy-llm-cache/caddy-llm-cache/keepalive/pinger"
 	"github.com/caddy-llm-cache/caddy-llm-cache/metric"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
@@ -158,6 +159,9 @@ type Handler struct {
 	// 1m on boxes that run a model themselves, 0 for hosted APIs.
 	Rejoin *caddy.Duration `json:"rejoin,omitempty"`
 
+	// Hold says what the upstream holds of conversations. Default: nothing.
+	Hold *relay.Options `json:"hold,omitempty"`
+
 	// Headers tells whether answers carry X-Llm-Cache-* headers. Default: true.
 	Headers *bool `json:"headers,omitempty"`
 
@@ -269,6 +273,9 @@ func (h *Handler) Validate() error {
 	}
 	if err := h.Heartbeat.Validate(); err != nil {
 		return fmt.Errorf("heartbeat: %w", err)
+	}
+	if err := h.Hold.Validate(); err != nil {
+		return fmt.Errorf("hold: %w", err)
 	}
 	if err := tenant.Validate(h.Tenant); err != nil {
 		return fmt.Errorf("tenant: %w", err)

@@ -32,6 +32,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/box/idlefold"
 	"github.com/caddy-llm-cache/caddy-llm-cache/box/queue"
 	"github.com/caddy-llm-cache/caddy-llm-cache/box/warm"
+	"github.com/caddy-llm-cache/caddy-llm-cache/hold"
 	"github.com/caddy-llm-cache/caddy-llm-cache/keepalive/pinger"
 	"github.com/caddy-llm-cache/caddy-llm-cache/layer"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
@@ -61,6 +62,7 @@ type site struct {
 	keepalive *pinger.Options
 	warm      *warm.Site
 	fold      *idlefold.Site
+	hold      *hold.Engine
 	sides     caddyhttp.MiddlewareHandler // nil where side requests go to the upstream
 }
 
@@ -90,6 +92,7 @@ func (h *Handler) open(store *app.State, sink *app.Sink, log *zap.Logger, now fu
 		rejoin: box.Rejoin{Detached: &store.Detached, Queued: h.Queue != nil, Log: log},
 	}
 	s.pipe.Target = up.Target
+	s.hold = store.Holds.Open(h.Hold, now)
 	s.slots = sync.OnceValue(func() *queue.Queue { return store.Queues.Open(h.Queue, h.Upstream.Name()) })
 	s.overlay = &box.Overlay{
 		Rules: h.Overlay, Observe: h.Policy == pipeline.Observe, Upstream: up, Store: store.Overlays, Log: log, Now: now,

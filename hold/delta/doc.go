@@ -1,0 +1,29 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+// Package delta writes a body as a program of copies out of a base and of literals,
+// and makes the body of it again, to the byte.
+//
+// The bodies of a conversation are alike at both ends: what was said before stands in
+// front of what is new, and system prompt and tools stand before or behind it. So a
+// program is, as a rule, three steps long. Where more has changed, as after a fold,
+// what is left between the two ends is looked for in the base as well.
+//
+// A program is a head (four bytes of magic, the length of the body, its XXH3-128, the
+// length of the base, the number of steps), the steps (a length whose lowest bit says
+// literal; of a copy the offset in the base), and all literals one behind the other
+// (their length, a byte that says whether zstd stands around them, and they). Numbers
+// are varints. The hash guards against mistakes. It need not withstand an attack:
+// whoever can send a program can send a body.
+package delta

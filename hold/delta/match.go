@@ -1,0 +1,171 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package delta
+
+import (
+	"bytes"
+	"encoding/binary"
+	"math/bits"
+)
+
+// step is a part of a body: a copy from the base, or a literal.
+type step struct {
+	from int // in the base, -1 for a literal
+	len  int
+}
+
+const (
+	// stride is how far apart in the base the windows stand that are looked for.
+	stride = 32
+	// window is how long they are: what is shared and shorter than both together may
+	// be missed.
+	window = 32
+	// chunk is how much is compared at once.
+	chunk = 4 << 10
+	// prime is the base of the rolling hash.
+	prime = 0x9e3779b97f4a7c15
+)
+
+// match says how body is made of base.
+func match(steps []step, base, body []byte) []step {
+	front := prefix(base, body)
+	back := suffix(base[front:], body[front:])
+	steps = put(steps, 0, front)
+	steps = between(steps, base[front:len(base)-back], body[front:len(body)-back], front)
+	return put(steps, len(base)-back, back)
+}
+
+// put appends a step, if it is one.
+func put(steps []step, from, n int) []step {
+	if n == 0 {
+		return steps
+	}
+	return append(steps, step{from, n})
+}
+
+// prefix is the length of what two texts begin with.
+func prefix(a, b []byte) int {
+	n, i := min(len(a), len(b)), 0
+	for i+chunk <= n && bytes.Equal(a[i:i+chunk], b[i:i+chunk]) {
+		i += chunk
+	}
+	for ; i+8 <= n; i += 8 {
+		if x := binary.LittleEndian.Uint64(a[i:]) ^ binary.LittleEndian.Uint64(b[i:]); x != 0 {
+			return i + bits.TrailingZeros64(x)/8
+		}
+	}
+	for i < n && a[i] == b[i] {
+		i++
+	}
+	return i
+}
+
+// suffix is the length of what two texts end with.
+func suffix(a, b []byte) int {
+	n := min(len(a), len(b))
+	a, b = a[len(a)-n:], b[len(b)-n:]
+	i := n
+	for i >= chunk && bytes.Equal(a[i-chunk:i], b[i-chunk:i]) {
+		i -= chunk
+	}
+	for ; i >= 8; i -= 8 {
+		if x := binary.LittleEndian.Uint64(a[i-8:]) ^ binary.LittleEndian.Uint64(b[i-8:]); x != 0 {
+			return n - i + bits.LeadingZeros64(x)/8
+		}
+	}
+	for i > 0 && a[i-1] == b[i-1] {
+		i--
+	}
+	return n - i
+}
+
+// between appends what stands between the two ends, which begin neither alike nor end
+// so. at is where old begins in the base. Each byte is looked at a bounded number of
+// times, whatever it is.
+func between(steps []step, old, body []byte, at int) []step {
+	if len(old) < window || len(body) < window {
+		return put(steps, -1, len(body))
+	}
+	places := newIndex(old)
+	said, i := 0, 0 // up to where there are steps; where the window begins
+	sum := hash(body[:window])
+	for {
+		if from, ok := places.find(sum, old, body[i:i+window]); ok {
+			from, i := grow(old, body, from, i, said)
+			n := prefix(old[from:], body[i:])
+			steps = put(put(steps, -1, i-said), at+from, n)
+			said = i + n
+		}
+		if i = max(i+1, said); i+window > len(body) {
+			return put(steps, -1, len(body)-said)
+		}
+		if i == said {
+			sum = hash(body[i : i+window])
+		} else {
+			sum = (sum-uint64(body[i-1])*leaving)*prime + uint64(body[i+window-1])
+		}
+	}
+}
+
+// grow moves the beginning of a match back as far as it goes, but not into what has
+// been said.
+func grow(old, body []byte, from, i, said int) (int, int) {
+	for from > 0 && i > said && old[from-1] == body[i-1] {
+		from, i = from-1, i-1
+	}
+	return from, i
+}
+
+// leaving is what the byte that leaves a window counts in its hash.
+var leaving = func() uint64 {
+	p := uint64(1)
+	for range window - 1 {
+		p *= prime
+	}
+	return p
+}()
+
+// hash is the rolling hash of a window.
+func hash(b []byte) (sum uint64) {
+	for _, c := range b {
+		sum = sum*prime + uint64(c)
+	}
+	return sum
+}
+
+// index finds windows of a text.
+type index struct {
+	shift int
+	at    []int32 // the beginning, and 1
+}
+
+func newIndex(text []byte) index {
+	n := len(text)/stride + 1
+	size := bits.Len(uint(2 * n))
+	x := index{shift: 64 - size, at: make([]int32, 1<<size)}
+	for i := 0; i+window <= len(text); i += stride {
+		if slot := x.slot(hash(text[i : i+window])); *slot == 0 {
+			*slot = int32(i + 1)
+		}
+	}
+	return x
+}
+
+func (x *index) slot(sum uint64) *int32 { return &x.at[sum*prime>>x.shift] }
+
+func (x *index) find(sum uint64, text, b []byte) (int, bool) {
+	i := int(*x.slot(sum)) - 1
+	return i, i >= 0 && bytes.Equal(text[i:i+window], b)
+}

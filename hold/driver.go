@@ -1,0 +1,106 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package hold
+
+import (
+	"net/http"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
+
+// Request is what is to be forwarded, in the terms in which upstreams hold things.
+type Request struct {
+	// Body is all of it.
+	Body []byte
+	// Bound is a hash of what a handle is bound to besides the history: the model, the
+	// tools, options. Zero for drivers whose handles are bound to nothing.
+	Bound wire.Hash
+	// History are the hashes of its blocks, in order. None for drivers that hold bytes.
+	History []wire.Hash
+}
+
+// Base is what an upstream holds. It does not change.
+type Base struct {
+	// Handle is how the upstream knows it.
+	Handle string
+	// Request is what was forwarded.
+	Request
+}
+
+// before reports why what is held is not what the request begins with, "" if it is.
+func (b *Base) before(r *Request) Cause {
+	if b.Bound != r.Bound {
+		return Bound
+	}
+	if len(b.History) > len(r.History) {
+		return Diverged
+	}
+	for i := range b.History {
+		if b.History[i] != r.History[i] {
+			return Diverged
+		}
+	}
+	return ""
+}
+
+// Driver is a way in which upstreams hold conversations.
+type Driver interface {
+	// Name is how it is called in metrics.
+	Name() string
+	// Once reports that a handle can be used once, and by one request at a time.
+	Once() bool
+	// Delta returns what is to be sent in place of the whole, nil if the whole is. A
+	// base of nil says that the upstream has held other things, but nothing of this.
+	Delta(base *Base, r *Request) []byte
+	// Dress makes a request's header say what its body is: the whole if sent is nil, a
+	// delta against base else. The header is the request's own.
+	Dress(h http.Header, k Key, base *Base, sent []byte)
+	// Read says what an answer means, and takes out of its header what is not for the
+	// client. Of an answer from 400 on it is given the body, else nil.
+	Read(delta bool, status int, h http.Header, body []byte) Verdict
+}
+
+// Verdict is what an answer means.
+type Verdict struct {
+	// Handle is by which the upstream holds the request from now on, "" for not at all.
+	Handle string
+	// History tells what else it holds: the request's history with the answer behind it.
+	// Nil: the request's own.
+	History []wire.Hash
+	// Missed is why a delta was not taken, "" if it was.
+	Missed Cause
+}
+
+// Cause is why a request goes, or has to go, whole.
+type Cause string
+
+// Those that are known before a request is sent. Drivers add those that the upstream
+// tells.
+const (
+	// Unknown: nothing is held, as far as is known.
+	Unknown Cause = "new"
+	// Bound: something that the handle is bound to differs.
+	Bound Cause = "bound"
+	// Diverged: the history is another one.
+	Diverged Cause = "diverged"
+	// InFlight: another request goes on from the same handle.
+	InFlight Cause = "in_flight"
+	// Larger: a delta would not be shorter.
+	Larger Cause = "larger"
+	// Foreign: the answer is none of a server that holds anything.
+	Foreign Cause = "foreign"
+	// Cut: the connection broke off before there was an answer.
+	Cut Cause = "cut"
+)

@@ -1,0 +1,127 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+// Package edge is the driver for an upstream that has llm_cache_origin in front of it,
+// and the words that both sides use.
+//
+// An edge names itself in each request. An origin that understands it keeps the body and
+// says under which handle. From then on the edge sends programs of package delta against
+// that body, and the origin makes the body of them before anything else sees it. A server
+// that is no origin never says that it keeps anything, and so never gets a program; and
+// an answer to a program that does not say that the body was made of it counts for
+// nothing.
+package edge
+
+import (
+	"crypto/rand"
+	"net/http"
+	"slices"
+	"strconv"
+
+	"github.com/zeebo/xxh3"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/hold"
+	"github.com/caddy-llm-cache/caddy-llm-cache/hold/delta"
+)
+
+// The header fields of both sides, in canonical form, and what they say.
+const (
+	// Name is by which an edge calls itself. What an origin keeps for one edge is not
+	// found by another.
+	Name = "Llm-Cache-Edge"
+	// Conversation is by which an edge calls a conversation. An origin keeps the last
+	// bodies of each.
+	Conversation = "Llm-Cache-Conversation"
+	// BaseHandle is the handle of what a program goes on from. None: from nothing.
+	BaseHandle = "Llm-Cache-Base"
+	// Held is the handle by which the origin keeps the body of the request.
+	Held = "Llm-Cache-Held"
+	// Delta is what became of a program: Made, or why nothing did, with the status 415.
+	Delta = "Llm-Cache-Delta"
+
+	// Coding is the content coding of a program.
+	Coding = "llm-cache-delta"
+
+	// Made: the body was made of it, and is what it said.
+	Made = "made"
+	// UnknownBase: the origin does not keep what it goes on from, or not for this edge
+	// and tenant.
+	UnknownBase = "unknown-base"
+	// BadDelta: it is no program for that base.
+	BadDelta = "bad-delta"
+	// BadHash: it makes another body than it said.
+	BadHash = "bad-hash"
+	// NoRoom: there is no memory to make it in.
+	NoRoom = "no-room"
+)
+
+var reasons = []string{UnknownBase, BadDelta, BadHash, NoRoom}
+
+// headers is what a program costs besides itself, in bytes.
+const headers = 128
+
+// Driver writes programs for an origin.
+type Driver struct{ id string }
+
+// New returns a driver with a name of its own.
+func New() *Driver { return &Driver{rand.Text()} }
+
+// Name implements [hold.Driver].
+func (*Driver) Name() string { return "origin" }
+
+// Once implements [hold.Driver]: an origin keeps a body for any number of requests.
+func (*Driver) Once() bool { return false }
+
+// Delta implements [hold.Driver].
+func (*Driver) Delta(base *hold.Base, r *hold.Request) []byte {
+	var from []byte
+	if base != nil {
+		from = base.Body
+	}
+	program := delta.Append(make([]byte, 0, 4<<10), from, r.Body)
+	if len(program)+headers >= len(r.Body) {
+		return nil
+	}
+	return program
+}
+
+// Dress implements [hold.Driver].
+func (d *Driver) Dress(h http.Header, k hold.Key, base *hold.Base, sent []byte) {
+	h[Name] = []string{d.id}
+	h[Conversation] = []string{strconv.FormatUint(xxh3.HashString(k.Session+string(k.Lineage[:])), 36)}
+	delete(h, BaseHandle)
+	if sent == nil {
+		return
+	}
+	h["Content-Encoding"] = []string{Coding}
+	h["Content-Length"] = []string{strconv.Itoa(len(sent))}
+	if base != nil {
+		h[BaseHandle] = []string{base.Handle}
+	}
+}
+
+// Read implements [hold.Driver].
+func (*Driver) Read(sent bool, _ int, h http.Header, _ []byte) (v hold.Verdict) {
+	what := h.Get(Delta)
+	if sent && what != Made {
+		if v.Missed = hold.Foreign; slices.Contains(reasons, what) {
+			v.Missed = hold.Cause(what)
+		}
+	} else {
+		v.Handle = h.Get(Held)
+	}
+	delete(h, Held)
+	delete(h, Delta)
+	return v
+}

@@ -1,0 +1,238 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package hold
+
+import (
+	"sync"
+	"time"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/lru"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
+
+// overhead is what an entry takes besides what it holds, in bytes.
+const overhead = 512
+
+// Side is whose conversations are at which upstream.
+type Side struct {
+	Tenant   sessioncache.Tenant
+	Upstream string
+}
+
+// Key names a growing conversation there.
+type Key struct {
+	Side
+	// Session is the public id of the session that it is of.
+	Session string
+	// Lineage is the hash of how it begins.
+	Lineage wire.Hash
+}
+
+// talk names a session.
+type talk struct {
+	Side
+	session string
+}
+
+// Limits bound what an engine keeps.
+type Limits struct {
+	// Memory is how many bytes it may take.
+	Memory int64
+	// Life is how long something unused is taken to be held.
+	Life time.Duration
+}
+
+// Engine knows what upstreams hold. All methods may be called from several goroutines.
+type Engine struct {
+	driver Driver
+	limits Limits
+	now    func() time.Time
+
+	mu     sync.Mutex
+	held   *lru.Cache[Key, sessioncache.Tenant, *entry]
+	newest map[talk]Key // the conversation of a session that was held last
+	at     map[Side]int // how many are held
+}
+
+// entry is what is known of one conversation.
+type entry struct {
+	key    Key
+	base   *Base
+	until  time.Time
+	flying int // requests on their way that go on from it
+}
+
+// New returns an engine that knows nothing.
+func New(d Driver, l Limits, now func() time.Time) *Engine {
+	return &Engine{driver: d, limits: l, now: now, held: lru.New[Key, sessioncache.Tenant, *entry](), newest: map[talk]Key{}, at: map[Side]int{}}
+}
+
+// Driver is the way in which the upstreams hold.
+func (e *Engine) Driver() Driver { return e.driver }
+
+// Turn is one request, from the decision how it is sent to what came of it.
+type Turn struct {
+	engine *Engine
+	from   *entry // nil where nothing is gone on from
+	// Key is what it is of.
+	Key Key
+	// Request is what is forwarded.
+	Request *Request
+	// Base is what is gone on from, nil for nothing.
+	Base *Base
+	// Delta is what is sent, nil for the whole.
+	Delta []byte
+	// Cause is why it is the whole.
+	Cause Cause
+}
+
+// Begin decides how a request is sent. The turn has to be ended.
+func (e *Engine) Begin(k Key, r *Request) *Turn {
+	t := &Turn{engine: e, Key: k, Request: r}
+	met := t.find()
+	if t.Base != nil || met && t.Cause == Unknown {
+		if t.Delta = e.driver.Delta(t.Base, r); t.Delta != nil {
+			t.Cause = ""
+		} else if t.Base != nil {
+			t.Cause = Larger
+		}
+	}
+	e.count(t)
+	return t
+}
+
+// find finds what can be gone on from, and why not. met tells that the upstream holds
+// something of the tenant's.
+func (t *Turn) find() (met bool) {
+	e := t.engine
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.expire()
+	met = e.at[t.Key.Side] > 0
+	found := e.held.Get(t.Key)
+	if found == nil { // a sister's begins alike, more often than not
+		if k, ok := e.newest[talk{t.Key.Side, t.Key.Session}]; ok && !e.driver.Once() {
+			found = e.held.Get(k)
+		}
+	}
+	if found == nil {
+		t.Cause = Unknown
+		return met
+	}
+	if t.Cause = found.Value.base.before(t.Request); t.Cause != "" {
+		return met
+	}
+	if found.Value.flying > 0 && e.driver.Once() {
+		t.Cause = InFlight
+		return met
+	}
+	e.held.Use(found)
+	found.Value.until = e.now().Add(e.limits.Life)
+	t.from, t.Base = found.Value, found.Value.base
+	t.from.flying++
+	return met
+}
+
+// Hold notes that the upstream holds what an answer says it does. The body is copied.
+func (t *Turn) Hold(v Verdict) {
+	if v.Handle == "" {
+		return
+	}
+	b := &Base{Handle: v.Handle, Request: *t.Request}
+	b.Body = append([]byte(nil), b.Body...)
+	if v.History != nil {
+		b.History = v.History
+	}
+	size := int64(overhead + len(b.Body) + len(b.History)*len(wire.Hash{}))
+	e := t.engine
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if before := e.held.Get(t.Key); before != nil {
+		e.drop(before)
+	}
+	e.held.Put(t.Key, t.Key.Tenant, &entry{key: t.Key, base: b, until: e.now().Add(e.limits.Life)}, size)
+	e.newest[talk{t.Key.Side, t.Key.Session}] = t.Key
+	e.at[t.Key.Side]++
+	e.trim()
+}
+
+// Miss notes that the upstream does not hold what it was thought to. The whole is to be
+// sent.
+func (t *Turn) Miss(why Cause) {
+	e := t.engine
+	e.mu.Lock()
+	if t.from != nil {
+		if found := e.held.Get(t.from.key); found != nil && found.Value == t.from {
+			e.drop(found)
+		}
+	}
+	if why == Foreign { // whatever it held, it is another server now
+		for k := range e.held.OldestOf(t.Key.Tenant) {
+			if k.Key.Side == t.Key.Side {
+				e.drop(k)
+			}
+		}
+	}
+	e.mu.Unlock()
+	missed.WithLabelValues(e.driver.Name(), string(why)).Inc()
+	resent.WithLabelValues(e.driver.Name()).Inc()
+	bytesSent.WithLabelValues(e.driver.Name(), "sent").Add(float64(len(t.Request.Body)))
+	t.Delta, t.Cause = nil, why
+}
+
+// End ends the turn.
+func (t *Turn) End() {
+	if t.from == nil {
+		return
+	}
+	t.engine.mu.Lock()
+	defer t.engine.mu.Unlock()
+	t.from.flying--
+}
+
+// The methods below are called with the lock held.
+
+// expire forgets what is held no longer.
+func (e *Engine) expire() {
+	now := e.now()
+	for old := range e.held.Oldest() {
+		if old.Value.until.After(now) {
+			return
+		}
+		e.drop(old)
+	}
+}
+
+// trim makes room: whoever holds most gives of it first.
+func (e *Engine) trim() {
+	for e.held.Bytes() > e.limits.Memory {
+		of, _ := e.held.Heaviest()
+		for old := range e.held.OldestOf(of) {
+			e.drop(old)
+			break
+		}
+	}
+}
+
+func (e *Engine) drop(old *lru.Entry[Key, sessioncache.Tenant, *entry]) {
+	e.held.Drop(old)
+	if e.at[old.Key.Side]--; e.at[old.Key.Side] == 0 {
+		delete(e.at, old.Key.Side)
+	}
+	if t := (talk{old.Key.Side, old.Key.Session}); e.newest[t] == old.Key {
+		delete(e.newest, t)
+	}
+}

@@ -1,0 +1,190 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package hold_test
+
+import (
+	"bytes"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/hold"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
+
+// driver sends what stands behind the base's body. Its handles are good for once, if
+// once says so.
+type driver struct{ once bool }
+
+func (driver) Name() string { return "test" }
+func (d driver) Once() bool { return d.once }
+func (driver) Delta(base *hold.Base, r *hold.Request) []byte {
+	if base == nil {
+		return []byte("all: " + string(r.Body))
+	}
+	rest, ok := bytes.CutPrefix(r.Body, base.Body)
+	if !ok {
+		return nil
+	}
+	return append([]byte(base.Handle+": "), rest...)
+}
+func (driver) Dress(http.Header, hold.Key, *hold.Base, []byte)      {}
+func (driver) Read(bool, int, http.Header, []byte) (v hold.Verdict) { return v }
+
+// bench is an engine on a clock of its own.
+type bench struct {
+	*testing.T
+	*hold.Engine
+	now time.Time
+}
+
+func newBench(t *testing.T, once bool, memory int64) *bench {
+	b := &bench{T: t, now: time.Unix(1e9, 0)}
+	b.Engine = hold.New(driver{once}, hold.Limits{Memory: memory, Life: time.Hour}, func() time.Time { return b.now })
+	return b
+}
+
+func key(tenant byte, session string, lineage byte) hold.Key {
+	return hold.Key{Side: hold.Side{Tenant: sessioncache.Tenant{tenant}, Upstream: "u"}, Session: session, Lineage: wire.Hash{lineage}}
+}
+
+func hashes(s string) (all []wire.Hash) {
+	for _, c := range []byte(s) {
+		all = append(all, wire.Hash{c})
+	}
+	return all
+}
+
+// expect begins a turn whose blocks are the body's bytes, and wants it to be sent so.
+func (b *bench) expect(k hold.Key, body, delta string, why hold.Cause) *hold.Turn {
+	b.Helper()
+	t := b.Begin(k, &hold.Request{Body: []byte(body), History: hashes(body)})
+	if string(t.Delta) != delta || t.Cause != why {
+		b.Errorf("%q goes as %q, cause %q, want %q, %q", body, t.Delta, t.Cause, delta, why)
+	}
+	return t
+}
+
+// held does so, and has the upstream hold it as this.
+func (b *bench) held(k hold.Key, body, delta string, why hold.Cause, handle string) {
+	b.Helper()
+	t := b.expect(k, body, delta, why)
+	t.Hold(hold.Verdict{Handle: handle})
+	t.End()
+}
+
+// TestDecide: a delta goes on from exactly what the upstream holds of the same
+// conversation, tenant and upstream.
+func TestDecide(t *testing.T) {
+	b := newBench(t, false, 1<<20)
+	k := key(1, "s", 1)
+	b.held(k, "ab", "", hold.Unknown, "h1")
+	b.held(k, "abc", "h1: c", "", "h2")
+	b.expect(k, "abcd", "h2: d", "").End()
+	b.expect(k, "abxd", "", hold.Diverged).End()
+	b.expect(k, "ab", "", hold.Diverged).End()
+	b.expect(key(1, "s", 2), "abce", "h2: e", "").End()     // a sister's
+	b.expect(key(1, "t", 1), "abce", "all: abce", "").End() // the upstream is known
+	b.expect(key(2, "s", 1), "abcd", "", hold.Unknown).End()
+	other := k
+	other.Upstream = "v"
+	b.expect(other, "abcd", "", hold.Unknown).End()
+
+	turn := b.Begin(k, &hold.Request{Body: []byte("abcd"), History: hashes("abcd"), Bound: wire.Hash{1}})
+	if turn.Cause != hold.Bound || turn.Delta != nil {
+		t.Errorf("another model: %q, %q", turn.Delta, turn.Cause)
+	}
+	turn.Hold(hold.Verdict{Handle: "h3", History: hashes("abcdA")}) // with the answer
+	turn.End()
+	b.expect(k, "abcdA", "", hold.Bound).End()
+	turn = b.Begin(k, &hold.Request{Body: []byte("abcdB"), History: hashes("abcdB"), Bound: wire.Hash{1}})
+	if turn.Cause != hold.Diverged {
+		t.Errorf("another answer: %q", turn.Cause)
+	}
+	turn.End()
+	turn = b.Begin(k, &hold.Request{Body: []byte("abcdAe"), History: hashes("abcdAe"), Bound: wire.Hash{1}})
+	if string(turn.Delta) != "h3: Ae" {
+		t.Errorf("the same answer: %q, %q", turn.Delta, turn.Cause)
+	}
+	turn.End()
+}
+
+// TestMiss: what is not held after all is forgotten, and nothing else.
+func TestMiss(t *testing.T) {
+	b := newBench(t, false, 1<<20)
+	k, sister := key(1, "s", 1), key(1, "s", 2)
+	b.held(k, "ab", "", hold.Unknown, "h1")
+	b.held(sister, "abc", "h1: c", "", "h2")
+	turn := b.expect(k, "abd", "h1: d", "")
+	turn.Miss("gone")
+	if turn.Delta != nil || turn.Cause != "gone" {
+		t.Errorf("%q, %q", turn.Delta, turn.Cause)
+	}
+	turn.End()
+	b.expect(sister, "abce", "h2: e", "").End()
+	b.expect(k, "abcd", "h2: d", "").End()
+
+	// A miss that comes late does not take away what is held meanwhile.
+	late := b.expect(sister, "abcf", "h2: f", "")
+	b.held(sister, "abce", "h2: e", "", "h3")
+	late.Miss("gone")
+	late.End()
+	b.expect(sister, "abceg", "h3: g", "").End()
+
+	// The upstream is another server: nothing of it is left.
+	foreign := b.expect(sister, "abceg", "h3: g", "")
+	foreign.Miss(hold.Foreign)
+	foreign.End()
+	b.expect(sister, "abceg", "", hold.Unknown).End()
+}
+
+// TestOnce: a handle that is good for once is used by one request at a time.
+func TestOnce(t *testing.T) {
+	b := newBench(t, true, 1<<20)
+	k := key(1, "s", 1)
+	b.held(k, "ab", "", hold.Unknown, "h1")
+	first := b.expect(k, "abc", "h1: c", "")
+	b.expect(k, "abd", "", hold.InFlight).End()
+	b.expect(key(1, "s", 2), "abd", "all: abd", "").End() // not a sister's
+	first.Hold(hold.Verdict{Handle: "h2"})
+	first.End()
+	b.expect(k, "abce", "h2: e", "").End()
+}
+
+// TestBounds: memory goes to whoever has less of it, and time ends all.
+func TestBounds(t *testing.T) {
+	b := newBench(t, false, 40_000)
+	body := string(bytes.Repeat([]byte("a"), 900)) // 16 bytes of hashes for each
+	small, large := key(1, "s", 1), byte(2)
+	b.held(small, body, "", hold.Unknown, "h")
+	for i := range 8 {
+		k := key(large, string(rune('a'+i)), 1)
+		turn := b.Begin(k, &hold.Request{Body: []byte(body), History: hashes(body)})
+		turn.Hold(hold.Verdict{Handle: "x"})
+		turn.End()
+	}
+	b.expect(small, body+"b", "h: b", "").End()
+	b.expect(key(large, "h", 1), body+"b", "x: b", "").End()
+	b.expect(key(large, "a", 1), body+"b", "all: "+body+"b", "").End()
+
+	b.now = b.now.Add(59 * time.Minute)
+	b.expect(small, body+"b", "h: b", "").End() // used
+	b.now = b.now.Add(59 * time.Minute)
+	b.expect(small, body+"b", "h: b", "").End()
+	b.expect(key(large, "h", 1), body+"b", "", hold.Unknown).End()
+	b.now = b.now.Add(time.Hour)
+	b.expect(small, body+"b", "", hold.Unknown).End()
+}

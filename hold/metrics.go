@@ -1,0 +1,38 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package hold
+
+import (
+	"github.com/caddy-llm-cache/caddy-llm-cache/metric"
+)
+
+var (
+	bytesSent = metric.CounterVec("hold_bytes_total", "Bytes of request bodies to upstreams that hold conversations: whole as they were, sent as they went over the wire.", "driver", "bytes")
+	decided   = metric.CounterVec("hold_requests_total", "Requests to upstreams that hold conversations, by what was sent: delta, or the cause why it was the whole.", "driver", "sent")
+	missed    = metric.CounterVec("hold_misses_total", "Deltas that an upstream did not take, by cause.", "driver", "cause")
+	resent    = metric.CounterVec("hold_resends_total", "Wholes sent once more after a delta was not taken.", "driver")
+)
+
+// count counts a request as it is decided.
+func (e *Engine) count(t *Turn) {
+	sent, what := len(t.Request.Body), string(t.Cause)
+	if t.Delta != nil {
+		sent, what = len(t.Delta), "delta"
+	}
+	name := e.driver.Name()
+	bytesSent.WithLabelValues(name, "whole").Add(float64(len(t.Request.Body)))
+	bytesSent.WithLabelValues(name, "sent").Add(float64(sent))
+	decided.WithLabelValues(name, what).Inc()
+}

@@ -1,0 +1,141 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package origin
+
+import (
+	"bytes"
+	"crypto/rand"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/hold"
+	"github.com/caddy-llm-cache/caddy-llm-cache/lru"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+	"github.com/caddy-llm-cache/caddy-llm-cache/tenant"
+)
+
+// overhead is what a body takes besides itself, in bytes.
+const overhead = 512
+
+// store keeps bodies that edges go on from.
+type store struct {
+	limits hold.Limits
+	key    tenant.Key
+	now    func() time.Time
+
+	mu   sync.Mutex
+	kept *lru.Cache[handle, sessioncache.Tenant, *kept]
+	last map[conversation][]string // the ids of its bodies, in order
+}
+
+// handle names a body.
+type handle struct {
+	owner
+	id string
+}
+
+// conversation is what an edge takes for one.
+type conversation struct {
+	owner
+	name string
+}
+
+// enough is how many bodies of a conversation are kept: while a request is on its way
+// that goes on from one, another may have been answered.
+const enough = 2
+
+// kept is a body.
+type kept struct {
+	of    conversation
+	body  []byte
+	until time.Time
+}
+
+func newStore(l hold.Limits, now func() time.Time) *store {
+	s := &store{limits: l, now: now, kept: lru.New[handle, sessioncache.Tenant, *kept](), last: map[conversation][]string{}}
+	_, _ = rand.Read(s.key.Secret[:]) // never fails
+	return s
+}
+
+// get returns a body, nil if it is not kept.
+func (s *store) get(o owner, id string) []byte {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.expire()
+	found := s.kept.Get(handle{o, id})
+	if found == nil {
+		return nil
+	}
+	s.kept.Use(found)
+	found.Value.until = s.now().Add(s.limits.Life)
+	return found.Value.body
+}
+
+// put keeps a body of a conversation, and returns its name.
+func (s *store) put(c conversation, body []byte) (id string) {
+	if cap(body) > len(body)+len(body)/8 {
+		body = bytes.Clone(body)
+	}
+	id = rand.Text()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.expire()
+	size := int64(len(body) + overhead)
+	s.kept.Put(handle{c.owner, id}, c.tenant, &kept{c, body, s.now().Add(s.limits.Life)}, size)
+	heldBytes.Add(float64(size))
+	if s.last[c] = append(s.last[c], id); len(s.last[c]) > enough {
+		s.drop(s.kept.Get(handle{c.owner, s.last[c][0]}))
+	}
+	for s.kept.Bytes() > s.limits.Memory {
+		of, _ := s.kept.Heaviest()
+		for old := range s.kept.OldestOf(of) {
+			s.drop(old)
+			break
+		}
+	}
+	return id
+}
+
+// Destruct implements caddy.Destructor.
+func (s *store) Destruct() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for old := range s.kept.Oldest() {
+		s.drop(old)
+	}
+	return nil
+}
+
+// expire forgets what nobody has used. It is called with the lock held, as is drop.
+func (s *store) expire() {
+	now := s.now()
+	for old := range s.kept.Oldest() {
+		if old.Value.until.After(now) {
+			return
+		}
+		s.drop(old)
+	}
+}
+
+func (s *store) drop(old *lru.Entry[handle, sessioncache.Tenant, *kept]) {
+	heldBytes.Sub(float64(old.Size()))
+	s.kept.Drop(old)
+	c := old.Value.of
+	s.last[c] = slices.DeleteFunc(s.last[c], func(id string) bool { return id == old.Key.id })
+	if len(s.last[c]) == 0 {
+		delete(s.last, c)
+	}
+}

@@ -42,7 +42,8 @@ import (
 // A page holds `limit` sessions, 100 by default and 1000 at most, in the order in
 // which they began. `total` is the number of all. `next` is absent on the last page;
 // elsewhere `?after=` with it gives the next. Sessions that begin or end between two
-// pages move none of the others.
+// pages move none of the others. `?client=` with the id that a client gives its
+// conversations (X-Claude-Code-Session-Id and the like) leaves only those of that id.
 //
 // A session that is deleted is forgotten with all that belongs to it: it is not
 // pinged any more, and the credential for that and its folded texts are gone. What
@@ -89,9 +90,14 @@ func (*Admin) list(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return caddy.APIError{HTTPStatus: http.StatusBadRequest, Err: err}
 	}
+	client := r.URL.Query().Get("client")
 	total, page := 0, []listed(nil)
 	for _, s := range Open() {
 		total += s.Stats().Sessions
+		if client != "" {
+			page = append(page, s.named(client, after, limit+1)...)
+			continue
+		}
 		for _, session := range s.Page(after, limit+1) {
 			page = append(page, listed{s, session})
 		}
@@ -110,6 +116,24 @@ func (*Admin) list(w http.ResponseWriter, r *http.Request) error {
 type listed struct {
 	state   *State
 	session *sessioncache.Session
+}
+
+// named finds the newest sessions of a client's own id: one for each credential and
+// upstream that it was used with.
+func (s *State) named(client string, after uint64, limit int) (found []listed) {
+	for {
+		sessions := s.Page(after, largestPage)
+		for _, session := range sessions {
+			if after = session.Number(); session.IsNamed(client) {
+				if found = append(found, listed{s, session}); len(found) == limit {
+					return found
+				}
+			}
+		}
+		if len(sessions) < largestPage {
+			return found
+		}
+	}
 }
 
 // pageOf reads which page is asked for.

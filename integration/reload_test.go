@@ -170,6 +170,16 @@ func TestAdmin(t *testing.T) {
 	if s := p.sessions(); len(s) != 2 || s[0].ID != b || s[1].ID != a {
 		t.Errorf("sessions are %v, want %s and %s", s, b, a)
 	}
+	p.post("/v1/messages", conversation(2, false), "X-Api-Key", secret, "X-Session-Id", "another")
+	for client, want := range map[string]int{"visible-id": 2, "another": 1, "nobody": 0} {
+		var named struct {
+			Sessions []struct{ ID string }
+		}
+		p.adminDo(http.MethodGet, "/llm_cache/sessions?client="+client, &named)
+		if len(named.Sessions) != want {
+			t.Errorf("%d sessions are %s's, want %d", len(named.Sessions), client, want)
+		}
+	}
 	for _, step := range []struct {
 		method, path string
 		want         int

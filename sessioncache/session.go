@@ -82,6 +82,12 @@ const (
 // ID is the session's public id: a one-way hash.
 func (s *Session) ID() string { return s.id }
 
+// IsNamed reports whether the session is what a client calls by an id of its own, see
+// [Key.ID].
+func (s *Session) IsNamed(id string) bool {
+	return Key{Tenant: s.tenant, Upstream: s.upstream, ID: id}.digest() == s.digest
+}
+
 // Number orders sessions by when their first request was committed. It is given
 // once, by whichever store; 0 before.
 func (s *Session) Number() uint64 { return s.number.Load() }

@@ -21,6 +21,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"strings"
 	"time"
 
@@ -47,13 +48,15 @@ will hold, what share of the prompts is read from it, what is saved, and why the
 cache last held less than expected.
 
 It is for status lines: of Claude Code ("statusLine": {"type": "command", "command":
-"caddy llm-cache statusline"}), whose input it needs none of, and of tmux. It never
-fails; where there is nothing to tell, it says so.
+"caddy llm-cache statusline"}), and of tmux. What Claude Code passes on the standard
+input says which conversation is meant, and tells of its cache where the admin API
+cannot be reached, as behind a proxy on another machine. It never fails; where there
+is nothing to tell, it says so.
 `,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return caddycmd.WrapCommandFuncForCobra(func(f caddycmd.Flags) (int, error) {
-				line := Line(cmd.Context(), f.String("admin"), f.String("session"), time.Now())
+				line := Line(cmd.Context(), f.String("admin"), f.String("session"), passed(cmd.InOrStdin()), time.Now())
 				_, err := fmt.Fprintln(cmd.OutOrStdout(), line)
 				if err != nil {
 					return caddy.ExitCodeFailedStartup, err
@@ -67,15 +70,33 @@ fails; where there is nothing to tell, it says so.
 	return cmd
 }
 
-// Line asks for a session, or for the one used last, and says how it fares.
-func Line(ctx context.Context, admin, session string, now time.Time) string {
+// Line asks for a session, for that of a client, or for the one used last, and says how it
+// fares.
+func Line(ctx context.Context, admin, session string, of *Client, now time.Time) string {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	sessions, err := ask(ctx, admin, session)
-	if err != nil {
+	path, query := "/llm_cache/sessions", url.Values{}
+	switch {
+	case session != "":
+		path += "/" + url.PathEscape(session)
+	case of != nil && of.SessionID != "":
+		query.Set("client", of.SessionID)
+	}
+	sessions, err := ask(ctx, admin, path, query)
+	last := latest(sessions)
+	switch {
+	case last != nil:
+		return tell(last, now)
+	case session == "" && of != nil && of.PromptCache != nil:
+		return of.PromptCache.tell(now)
+	case err != nil:
 		return "llm_cache: no answer from " + admin
 	}
-	var last *sessioncache.LineageReport
+	return "llm_cache: no conversation yet"
+}
+
+// latest is the conversation used last.
+func latest(sessions []sessioncache.SessionReport) (last *sessioncache.LineageReport) {
 	for i := range sessions {
 		for j := range sessions[i].Lineages {
 			if l := &sessions[i].Lineages[j]; l.Requests > 0 && (last == nil || l.Started.After(last.Started)) {
@@ -83,18 +104,13 @@ func Line(ctx context.Context, admin, session string, now time.Time) string {
 			}
 		}
 	}
-	if last == nil {
-		return "llm_cache: no conversation yet"
-	}
-	return tell(last, now)
+	return last
 }
 
-func ask(ctx context.Context, admin, session string) ([]sessioncache.SessionReport, error) {
-	url := "http://" + strings.TrimPrefix(admin, "http://") + "/llm_cache/sessions"
-	if session != "" {
-		url += "/" + session
-	}
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+// ask gets a page of sessions, or one.
+func ask(ctx context.Context, admin, path string, query url.Values) ([]sessioncache.SessionReport, error) {
+	u := url.URL{Scheme: "http", Host: strings.TrimPrefix(admin, "http://"), Path: path, RawQuery: query.Encode()}
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
 	if err != nil {
 		return nil, err
 	}
@@ -103,21 +119,20 @@ func ask(ctx context.Context, admin, session string) ([]sessioncache.SessionRepo
 		return nil, err
 	}
 	defer answer.Body.Close()
-	if answer.StatusCode == http.StatusNotFound && session != "" {
+	if answer.StatusCode == http.StatusNotFound && path != "/llm_cache/sessions" {
 		return nil, nil
 	}
 	if answer.StatusCode != http.StatusOK {
 		return nil, fmt.Errorf("status %d", answer.StatusCode)
 	}
-	if session != "" {
-		one := make([]sessioncache.SessionReport, 1)
-		return one, decode(answer.Body, &one[0])
-	}
 	var page struct {
 		Sessions []sessioncache.SessionReport `json:"sessions"`
 	}
-	err = decode(answer.Body, &page)
-	return page.Sessions, err
+	if path != "/llm_cache/sessions" {
+		page.Sessions = make([]sessioncache.SessionReport, 1)
+		return page.Sessions, decode(answer.Body, &page.Sessions[0])
+	}
+	return page.Sessions, decode(answer.Body, &page)
 }
 
 func decode(from io.Reader, into any) error {
@@ -155,8 +170,14 @@ func countdown(l *sessioncache.LineageReport, now time.Time) string {
 	if l.Warmed != nil && l.Warmed.After(since) {
 		since = *l.Warmed
 	}
-	left := time.Duration(l.TTLSeconds*float64(time.Second)) - now.Sub(since)
-	if left <= 0 || !l.Warm {
+	if !l.Warm {
+		return "cold"
+	}
+	return remaining(time.Duration(l.TTLSeconds*float64(time.Second)) - now.Sub(since))
+}
+
+func remaining(left time.Duration) string {
+	if left <= 0 {
 		return "cold"
 	}
 	return fmt.Sprintf("%d:%02d", int(left.Minutes()), int(left.Seconds())%60)

@@ -52,18 +52,60 @@ func TestLine(t *testing.T) {
 			}
 		}))
 		admin := s.Listener.Addr().String()
-		if got := strings.ReplaceAll(Line(t.Context(), admin, "", now), admin, "ADMIN"); got != c.want {
+		if got := strings.ReplaceAll(Line(t.Context(), admin, "", nil, now), admin, "ADMIN"); got != c.want {
 			t.Errorf("%s:\n%q, want %q", c.answer, got, c.want)
 		}
-		if got := Line(t.Context(), admin, "a", now); !strings.HasPrefix(got, "cache 4:00") {
+		if got := Line(t.Context(), admin, "a", nil, now); !strings.HasPrefix(got, "cache 4:00") {
 			t.Errorf("of a session: %q", got)
 		}
-		if got := Line(t.Context(), admin, "b", now); got != "llm_cache: no conversation yet" {
+		if got := Line(t.Context(), admin, "b", nil, now); got != "llm_cache: no conversation yet" {
 			t.Errorf("of none: %q", got)
 		}
 		s.Close()
-		if got := Line(t.Context(), admin, "", now); got != "llm_cache: no answer from "+admin {
+		if got := Line(t.Context(), admin, "", nil, now); got != "llm_cache: no answer from "+admin {
 			t.Errorf("without a server: %q", got)
 		}
+	}
+}
+
+// What Claude Code passes says whose line it is, and does where the admin API knows nothing.
+func TestLineOfAClient(t *testing.T) {
+	now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+	asked := ""
+	answer := `{"sessions":[],"total":7}`
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked = r.URL.String()
+		_, _ = io.WriteString(w, answer)
+	}))
+	defer s.Close()
+	admin := s.Listener.Addr().String()
+	in := func(cache string) *Client {
+		return passed(strings.NewReader(`{"session_id":"0f4c","model":{"id":"claude"},"cost":{}` + cache + `}`))
+	}
+	for _, c := range []struct{ cache, want string }{
+		{`,"prompt_cache":{"warm":true,"expires_at":1767269021,"hit_ratio":0.934,"last_miss_cause":"ttl_expired"}`, "cache 3:41 · read 93 % · last miss: ttl expired"},
+		{`,"prompt_cache":{"warm":true,"expires_at":null,"hit_ratio":null,"last_miss_cause":null}`, "cache warm"},
+		{`,"prompt_cache":{"warm":false,"expires_at":1,"hit_ratio":0}`, "cache cold · read 0 %"},
+		{``, "llm_cache: no conversation yet"},
+	} {
+		if got := Line(t.Context(), admin, "", in(c.cache), now); got != c.want {
+			t.Errorf("%s:\n%q, want %q", c.cache, got, c.want)
+		}
+		if asked != "/llm_cache/sessions?client=0f4c" {
+			t.Errorf("asked for %s", asked)
+		}
+	}
+	answer = `{"sessions":[{"id":"a","lineages":[{"requests":3,"started":"2026-01-01T11:59:00Z","ttl_seconds":300,"warm":true}]}],"total":7}`
+	if got := Line(t.Context(), admin, "", in(`,"prompt_cache":{"warm":false}`), now); got != "cache 4:00" {
+		t.Errorf("of a conversation that is known here: %q", got)
+	}
+	for _, other := range []string{"", "not JSON", `"text"`, `[1]`} {
+		if c := passed(strings.NewReader(other)); c != nil {
+			t.Errorf("%q is taken for a client's input", other)
+		}
+	}
+	open, _ := io.Pipe()
+	if passed(open) != nil {
+		t.Error("waited for an input that never comes")
 	}
 }

@@ -1,0 +1,60 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package main
+
+import (
+	"bytes"
+	"os"
+	"testing"
+)
+
+// The page says what the source says.
+func TestReference(t *testing.T) {
+	var want bytes.Buffer
+	if err := Write(&want, "../.."); err != nil {
+		t.Fatal(err)
+	}
+	got, err := os.ReadFile("../../docs/json.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(got, want.Bytes()) {
+		t.Error("docs/json.md is not what the source says: go run ./internal/reference >docs/json.md")
+	}
+}
+
+// Every member says what it does.
+func TestEveryMemberIsExplained(t *testing.T) {
+	all, err := read("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	members := 0
+	for _, types := range all {
+		for _, d := range types {
+			if d.module == "" {
+				continue
+			}
+			for _, r := range all.rows(d, "", nil) {
+				if members++; r.doc == "" {
+					t.Errorf("%s: %s has no comment", d.module, r.member)
+				}
+			}
+		}
+	}
+	if members < 100 {
+		t.Errorf("only %d members were found", members)
+	}
+}

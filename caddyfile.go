@@ -107,6 +107,7 @@ func parseApp(d *caddyfile.Dispenser, existing any) (any, error) {
 //			names <name>...
 //			usage summed|last
 //		}
+//		compress lingua2 { … }, see compressor.Options
 //		breakpoints [auto|on|off]
 //		planner {
 //			risk        <number>
@@ -205,6 +206,7 @@ func parseHandler(helper httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, err
 			"preview": option.Checked(option.Number(&h.Prune.Preview), h.Options.Validate),
 		}),
 		"expand":      expandOption(h),
+		"compress":    option.Guest(&h.Compress),
 		"breakpoints": stage(h, "breakpoints", &h.Breakpoints.Mode, nil),
 		"planner": func(d *caddyfile.Dispenser) error {
 			if d.NextArg() {

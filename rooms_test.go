@@ -64,8 +64,10 @@ var rooms = []room{
 	{"box/idlefold", []string{"audit", "box/queue", "errand", "layer", "metric", "option", "pipeline", "sessioncache", "upstream", "wire"}, false},
 	{"box", []string{"layer", "metric", "option", "sessioncache", "translate", "upstream", "wire"}, false},
 	{"app", []string{"audit", "box", "errand", "hold", "keepalive", "layer", "metric", "option", "sessioncache", "tenant", "wire"}, false},
+	{"lingua", nil, true},
+	{"compressor", []string{"layer", "lingua", "metric", "option", "pipeline", "sessioncache", "wire"}, false},
 	{"handler", []string{
-		"app", "audit", "box", "cachemodel", "errand", "hold", "keepalive/pinger", "layer", "metric", "pipeline", "sessioncache", "tenant",
+		"app", "audit", "box", "cachemodel", "compressor", "errand", "hold", "keepalive/pinger", "layer", "metric", "pipeline", "sessioncache", "tenant",
 		"translate", "upstream", "wire",
 	}, false},
 }

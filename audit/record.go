@@ -101,6 +101,12 @@ type Edits struct {
 	Stage string `json:"stage"`
 	// Count is the number of its edits, those repeated from earlier requests included.
 	Count int `json:"count"`
+	// Tokens is what they shorten the prompt by, as estimated, and Millis how long it
+	// took, behind earlier answers, to find out about those made for the first time:
+	// of the stage compress alone.
+	Tokens int `json:"tokens,omitempty"`
+	// Millis: see Tokens.
+	Millis int64 `json:"ms,omitempty"`
 }
 
 // Record is one turn, or the sum of several that were counted together.

@@ -162,7 +162,12 @@ func (e *Embedded) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	if d.NextArg() {
 		return d.ArgErr()
 	}
-	return option.Block(d, "embedded", option.Options{
+	return option.Block(d, "embedded", e.options())
+}
+
+// options are those of the block.
+func (e *Embedded) options() option.Options {
+	return option.Options{
 		"model": option.Once(func() bool { return e.Model != "" }, option.Word(&e.Model)),
 		"int8": func(d *caddyfile.Dispenser) error {
 			if d.NextArg() {
@@ -172,5 +177,5 @@ func (e *Embedded) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 			return nil
 		},
 		"threads": option.Count(&e.Threads),
-	})
+	}
 }

@@ -24,6 +24,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/audit"
 	"github.com/caddy-llm-cache/caddy-llm-cache/errand"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stage"
 	"github.com/caddy-llm-cache/caddy-llm-cache/tenant"
 	"github.com/caddy-llm-cache/caddy-llm-cache/upstream"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
@@ -118,6 +119,9 @@ func (a *account) close(c *requestState, outcome string, status int) {
 		r.Edits = make([]audit.Edits, len(x.Fired))
 		for i, f := range x.Fired {
 			r.Edits[i] = audit.Edits{Stage: f.Stage, Count: f.Count}
+			if f.Stage == stage.Compress {
+				r.Edits[i].Tokens, r.Edits[i].Millis = x.Compressed.Tokens, x.Compressed.Took.Milliseconds()
+			}
 		}
 	}
 	d := &x.Decision

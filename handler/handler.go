@@ -33,6 +33,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/box/idlefold"
 	"github.com/caddy-llm-cache/caddy-llm-cache/box/overlay"
 	"github.com/caddy-llm-cache/caddy-llm-cache/box/warm"
+	"github.com/caddy-llm-cache/caddy-llm-cache/compressor"
 	"github.com/caddy-llm-cache/caddy-llm-cache/errand"
 	"github.com/caddy-llm-cache/caddy-llm-cache/hold/relay"
 	"github.com/caddy-llm-cache/caddy-llm-cache/keepalive/pinger"
@@ -73,6 +74,7 @@ const (
 // `{http.llm_cache.saved_tokens}` | The difference of the two
 // `{http.llm_cache.reduction_pct}` | The same in percent, one decimal
 // `{http.llm_cache.transforms}` | Stages that fired, as `stage;n=count, …`, or `none`
+// `{http.llm_cache.compressed}` | What words that were left out come to, as `texts=count; saved_tokens=count; ms=count`, empty if none were
 // `{http.llm_cache.decision}` | Why history was folded or left alone
 // `{http.llm_cache.overhead_us}` | Own time before the request was handed on, in microseconds, without the time spent waiting for the body
 // `{http.llm_cache.cached_tokens}` | Prompt tokens that the upstream read from its cache, once it has said so
@@ -89,6 +91,9 @@ type Handler struct {
 	Upstream *upstream.Upstream `json:"upstream,omitempty"`
 
 	pipeline.Options
+
+	// Compress has words left out of old prose. Default: nil, all words stay.
+	Compress *compressor.Options `json:"compress,omitempty"`
 
 	// SessionHeader is the request header that names the conversation, the
 	// first place looked at. Default: X-Session-Id.
@@ -219,6 +224,9 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	if err := h.Upstream.Provision(ctx); err != nil {
 		return fmt.Errorf("upstream: %w", err)
 	}
+	if err := h.Compress.Provision(ctx); err != nil {
+		return fmt.Errorf("compress: %w", err)
+	}
 	h.site = h.open(l.State, sink, ctx.Logger(), time.Now)
 	h.site.people = a.People()
 	if err := h.site.loadSides(ctx, h); err != nil {
@@ -249,6 +257,9 @@ func (h *Handler) Validate() error {
 	}
 	if err := h.Upstream.Validate(); err != nil {
 		return fmt.Errorf("upstream: %w", err)
+	}
+	if err := h.Compress.Validate(); err != nil {
+		return fmt.Errorf("compress: %w", err)
 	}
 	if err := h.Overlay.Validate(); err != nil {
 		return fmt.Errorf("overlay: %w", err)
@@ -299,7 +310,7 @@ func (h *Handler) Validate() error {
 // their end.
 func (h *Handler) Cleanup() error {
 	h.place.Warn() // where the configuration was only validated
-	err := h.ledger.Release()
+	err := errors.Join(h.ledger.Release(), h.Compress.Cleanup())
 	h.ledger = nil
 	if h.lease == nil { // Provision failed before it took one
 		return err

@@ -29,6 +29,7 @@ const (
 	headerSaved     = "X-Llm-Cache-Saved-Tokens"
 	headerReduction = "X-Llm-Cache-Reduction-Pct"
 	headerFired     = "X-Llm-Cache-Transforms"
+	headerWords     = "X-Llm-Cache-Compressed" // what words that were left out come to
 	headerOverhead  = "X-Llm-Cache-Overhead-Us"
 	headerDecision  = "X-Llm-Cache-Decision"
 	headerCached    = "X-Llm-Cache-Cached-Tokens"
@@ -86,7 +87,7 @@ func (c *requestState) stamp(h http.Header, t *tap) {
 	if !c.site.up.Headers {
 		return
 	}
-	values := make([]string, 0, 12)
+	values := make([]string, 0, 13)
 	set := func(name, value string) {
 		values = append(values, value)
 		h[name] = values[len(values)-1 : len(values) : len(values)]
@@ -98,6 +99,9 @@ func (c *requestState) stamp(h http.Header, t *tap) {
 	set(headerSaved, strconv.Itoa(c.saved()))
 	set(headerReduction, c.reduction())
 	set(headerFired, c.transforms())
+	if words := c.compressed(); words != "" {
+		set(headerWords, words)
+	}
 	if c.ex.Decision.Epoch != "" {
 		set(headerDecision, c.ex.Decision.String())
 	}
@@ -159,6 +163,8 @@ func (c *requestState) placeholder(key string) (any, bool) {
 		return c.reduction(), true
 	case "transforms":
 		return c.transforms(), true
+	case "compressed":
+		return c.compressed(), true
 	case "decision":
 		return c.ex.Decision.String(), true
 	case "overhead_us":

@@ -18,6 +18,7 @@ import (
 	"encoding/json"
 	"net/http"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/compressor"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
 	"github.com/caddy-llm-cache/caddy-llm-cache/upstream"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
@@ -32,6 +33,8 @@ type health struct {
 	SessionHeader string             `json:"session_header"`
 	MaxBody       int64              `json:"max_body"`
 	Headers       bool               `json:"headers"`
+	// Compressor is what leaves words out, as far as it was needed yet.
+	Compressor *compressor.Health `json:"compressor,omitempty"`
 }
 
 // serveHealth answers with the effective configuration, without what may be a
@@ -42,7 +45,13 @@ func (h *Handler) serveHealth(w http.ResponseWriter, r *http.Request) error {
 	if r.Method == http.MethodHead {
 		return nil
 	}
+	var words *compressor.Health
+	if worker := h.Compress.Worker(); worker != nil {
+		now := worker.Health()
+		words = &now
+	}
 	return json.NewEncoder(w).Encode(health{
+		Compressor:    words,
 		Status:        "ok",
 		Upstream:      h.Upstream.Redacted(),
 		Formats:       h.site.up.Formats,

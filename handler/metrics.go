@@ -51,12 +51,14 @@ var metrics = struct {
 	tokens   *prometheus.CounterVec
 	edits    *prometheus.CounterVec
 	breaks   *prometheus.CounterVec
+	words    prometheus.Counter
 	overhead prometheus.Histogram
 }{
 	requests: metric.CounterVec("requests_total", "Requests to model endpoints, by policy and how they ended.", "policy", "outcome"),
 	tokens:   metric.CounterVec("tokens_total", "Tokens by bucket: uncached, write_5m, write_1h, read and output as upstreams reported them, removed as estimated.", "bucket"),
 	edits:    metric.CounterVec("edits_total", "Edits in requests sent, those repeated from earlier requests included, by stage.", "stage"),
 	breaks:   metric.CounterVec("breaks_total", "Requests for which the upstream's cache held less than expected, by cause.", "cause"),
+	words:    metric.Counter("compress_saved_tokens_total", "Tokens by which words that were left out have shortened prompts, as estimated."),
 	overhead: metric.Histogram("overhead_seconds", "Own time before a request is handed on, without the time its body took to arrive.",
 		0.000025, 0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.05),
 }
@@ -80,6 +82,9 @@ func (c *requestState) countRequest() {
 func (c *requestState) countTokens() {
 	if cause := c.ex.Break; cause != pipeline.NoBreak {
 		metrics.breaks.WithLabelValues(string(cause)).Inc()
+	}
+	if n := c.ex.Compressed.Tokens; n > 0 && c.ex.Edited {
+		metrics.words.Add(float64(n))
 	}
 	if n := c.saved(); n > 0 && c.ex.Edited {
 		metrics.tokens.WithLabelValues("removed").Add(float64(n))

@@ -49,6 +49,7 @@ func (c *requestState) release() {
 // process serves one request whose body has been read.
 func (o *site) process(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler, a *arrival) error {
 	started := time.Now()
+	o.words.arrives()
 	c, why := (*requestState)(nil), a.why
 	if a.Undone == nil {
 		c, why = o.prepare(r, a.format, a.Data, a.body())
@@ -93,6 +94,7 @@ func (o *site) process(w http.ResponseWriter, r *http.Request, next caddyhttp.Ha
 	}
 	if p.purpose != aside {
 		c.foldIdly(to)
+		c.leaveOut()
 	}
 	c.recycle(r)
 	return nil

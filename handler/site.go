@@ -63,6 +63,7 @@ type site struct {
 	warm      *warm.Site
 	fold      *idlefold.Site
 	hold      *hold.Engine
+	words     *words                      // nil where no words are left out
 	sides     caddyhttp.MiddlewareHandler // nil where side requests go to the upstream
 }
 
@@ -106,6 +107,7 @@ func (h *Handler) open(store *app.State, sink *app.Sink, log *zap.Logger, now fu
 	case h.Upstream.Local():
 		s.rejoin.Grace = box.DefaultGrace
 	}
+	s.leaveOut(h.Compress)
 	if h.Warm != nil && h.Queue != nil {
 		s.warm = &warm.Site{Options: h.Warm, Queue: h.Queue.SharedName(h.Upstream.Name()), Upstream: up, Log: log, Now: now}
 	}

@@ -161,7 +161,7 @@ func (e *encoder) logits(ctx context.Context, tokens []position) ([]float32, err
 		return nil, err
 	}
 	for i := range e.blocks {
-		if err := ctx.Err(); err != nil {
+		if err := pause(ctx); err != nil {
 			return nil, err
 		}
 		e.blocks[i].apply(&e.pool, s, e.config.Heads)

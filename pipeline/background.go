@@ -90,6 +90,7 @@ func (x *Exchange) Background(t *wire.Turn, limit int) *Background {
 	}
 	b := &Background{x: x, front: from, hot: r.hot(), Process: process, requests: l.Requests}
 	b.Blocks, b.Removed = r.fold(folds)
+	r.compress() // what stands behind is read anew
 	if len(r.fresh) == 0 || b.Removed < minIdleTokens || float64(b.Removed) < minIdle*q.in.Total {
 		return nil
 	}

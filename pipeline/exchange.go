@@ -83,6 +83,7 @@ func (x *Exchange) settle(markers []wire.Edit) {
 	var original sessioncache.Sizes
 	x.sizing, original = measure(r)
 	x.Prompt.estimate(r, x.match.Lineage, &x.sizing, &original)
+	x.Compressed = r.compressed(x.match.Lineage)
 	if x.make(r, markers) {
 		x.change.deep = true // what was estimated is not what was sent
 	}

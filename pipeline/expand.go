@@ -139,7 +139,7 @@ func instructions(v *wire.View) (n int) {
 
 // folds reports whether anything can be folded under the options.
 func (r *request) folds() bool {
-	return r.o.Prune.Mode != stage.Off || r.o.Policy != Eager && (r.o.Planner.FoldInputs == nil || *r.o.Planner.FoldInputs)
+	return r.words != nil || r.o.Prune.Mode != stage.Off || r.o.Policy != Eager && (r.o.Planner.FoldInputs == nil || *r.o.Planner.FoldInputs)
 }
 
 // refers reports whether the next request may refer to this one's answer in place

@@ -39,7 +39,12 @@ const smallGain = 320
 
 // may reports whether the policy allows a new edit of a block now.
 func (r *request) may(i int) bool {
-	return r.o.Policy == Eager || i >= r.forwarded || r.cold || r.Blocks[i].Message >= r.broken
+	return r.o.Policy == Eager || r.anew(i)
+}
+
+// anew reports whether the upstream reads a block anew, whatever is done to it.
+func (r *request) anew(i int) bool {
+	return i >= r.forwarded || r.cold || r.Blocks[i].Message >= r.broken
 }
 
 // pays reports whether an edit that saves some bytes should be made now. Under

@@ -30,6 +30,9 @@ type Pipeline struct {
 	// as it comes.
 	Target func(client wire.Format) wire.Format
 
+	// Compress leaves words out of prose. Default: nil, all words stay.
+	Compress *Compress
+
 	options Options
 	rules   func(model string, at time.Time) cachemodel.Rules
 	stages  []func(*request)
@@ -46,11 +49,13 @@ func New(o Options, rules func(model string, at time.Time) cachemodel.Rules) *Pi
 			(*request).prune, // again, for what rides along with the edits made since
 			(*request).stripNarration,
 			(*request).stripThinking,
+			(*request).compress,
 			(*request).bindThinking,
 		}
 	} else {
 		p.stages = []func(*request){
 			(*request).stripNarration,
+			(*request).compress,
 			(*request).bindThinking,
 		}
 	}
@@ -66,6 +71,7 @@ func (p *Pipeline) Begin(v *wire.View, s *sessioncache.Session, now time.Time) *
 	m := s.Match(v)
 	sealed := p.Target != nil && !v.Traits().KeepsAnswers && p.Target(v.Format).Traits().KeepsAnswers
 	r := newRequest(&p.options, p.rules(v.Model, now), v, s, m, sealed, now)
+	r.words = p.Compress
 	x := &Exchange{Policy: p.options.Policy, req: r, match: m, start: now, Lineage: m.Lineage.ID()}
 	x.Body = v.Raw
 	r.Decode()

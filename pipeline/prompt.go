@@ -35,6 +35,8 @@ type Prompt struct {
 	OriginalTokens, SentTokens int
 	// Fired are the stages that did something, markers included.
 	Fired []Fired
+	// Compressed is what words that were left out come to.
+	Compressed Compressed
 	// Markers is the number of cache markers added.
 	Markers int
 	// Err is set when the edits could not be applied, and so none were but those
@@ -83,7 +85,7 @@ func (p *Prompt) make(r *request, markers []wire.Edit) (impossible bool) {
 
 // reset takes every edit out: the original is sent.
 func (p *Prompt) reset(r *request) {
-	p.Body, p.Edited, p.Fired, p.Markers = r.View.Raw, false, nil, 0
+	p.Body, p.Edited, p.Fired, p.Markers, p.Compressed = r.View.Raw, false, nil, 0, Compressed{}
 	p.SentTokens = p.OriginalTokens
 }
 
@@ -139,7 +141,7 @@ func (r *request) committed() ([]wire.Edit, []byte) {
 
 // fired counts edits by stage, in the order of the stages.
 func fired(r *request, markers int) []Fired {
-	names := [...]string{stage.Admission, stage.Thinking, stage.Narration, stage.ToolResults, stage.Prune, stage.Replaced, stage.Inputs, stage.Expand, stage.Breakpoints}
+	names := [...]string{stage.Admission, stage.Thinking, stage.Narration, stage.ToolResults, stage.Prune, stage.Replaced, stage.Inputs, stage.Compress, stage.Expand, stage.Breakpoints}
 	counts := [len(names)]int{len(names) - 1: markers}
 	if r.expand == expandDeclared {
 		counts[len(names)-2]++

@@ -46,6 +46,12 @@ type request struct {
 	sealed bool
 	// answer is the first block of the last answer.
 	answer int
+	// words says which texts words are left out of, nil for none; wanted are those
+	// of which it is not known yet which words, and took is how long it took for
+	// those that are shortened now.
+	words  *Compress
+	wanted []int
+	took   time.Duration
 	// expand says what is done about the expand tool; lost reports that what was
 	// said on the way to the client's last message could not be put back.
 	expand expandTool

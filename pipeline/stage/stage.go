@@ -25,6 +25,7 @@ const (
 	Prune       = "prune"
 	Replaced    = "fold_replaced"
 	Inputs      = "fold_inputs"
+	Compress    = "compress"
 	Expand      = "expand"
 	Breakpoints = "breakpoints"
 )

@@ -54,15 +54,28 @@ func Name(s *sessioncache.Session, v *wire.View, b *wire.Block) string {
 // get it back. It shows so many of its first lines.
 func Result(v *wire.View, i int, name, text, back string, preview int) string {
 	text = content.Unheaded(text)
-	what := "tool result"
-	if j := toolcall.Of(v, i); j >= 0 {
-		what = toolcall.Describe(v, &v.MessageBlocks()[j])
+	head := fmt.Sprintf("%s%s: %s. %s]]", Frame, name, described(v, i, text), back)
+	return strings.Join(append([]string{head}, content.HeadLines(text, preview, 100)...), "\n")
+}
+
+// Shortened says what stood in a block, of which this is the text, and how to get it
+// back, in front of what is left of it.
+func Shortened(v *wire.View, i int, name, text, back, short string) string {
+	return fmt.Sprintf("%s%s: %s, shortened below by leaving out words. %s]]\n%s", Frame, name, described(v, i, text), back, short)
+}
+
+// described says what stands in a block, of which this is the text.
+func described(v *wire.View, i int, text string) string {
+	what := "text"
+	if b := &v.MessageBlocks()[i]; b.Kind == wire.KindToolResult {
+		what = "tool result"
+		if j := toolcall.Of(v, i); j >= 0 {
+			what = toolcall.Describe(v, &v.MessageBlocks()[j])
+		}
 	}
 	// What a call says must not end the frame.
 	what = strings.ReplaceAll(what, "]]", "] ]")
-	head := fmt.Sprintf("%s%s: %s, %d lines, %d chars. %s]]",
-		Frame, name, what, content.CountLines(text), utf8.RuneCountInString(text), back)
-	return strings.Join(append([]string{head}, content.HeadLines(text, preview, 100)...), "\n")
+	return fmt.Sprintf("%s, %d lines, %d chars", what, content.CountLines(text), utf8.RuneCountInString(text))
 }
 
 // Input stands for one long string in the input of a call, or for lines of
@@ -73,7 +86,7 @@ func Input(name, s string) string {
 
 // Folded reports whether an edit puts stubs into a block, or one in its place.
 func Folded(e *sessioncache.Edit) bool {
-	return e != nil && (e.Stage == stage.Prune || e.Stage == stage.Inputs || e.Stage == stage.Replaced)
+	return e != nil && (e.Stage == stage.Prune || e.Stage == stage.Inputs || e.Stage == stage.Replaced || e.Stage == stage.Compress)
 }
 
 // Original is the text of a folded block, as the client has it: of a tool result

@@ -1,0 +1,103 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package handler
+
+import (
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/compressor"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
+
+// words has words left out of texts behind answers. What was found out about a text is
+// kept with the folded texts, under the hash of its block.
+type words struct {
+	options *compressor.Options
+	worker  *compressor.Worker
+	name    string
+	stage   *pipeline.Compress
+}
+
+// leaveOut sets the stage up, where there is a worker.
+func (o *site) leaveOut(options *compressor.Options) {
+	worker := options.Worker()
+	if worker == nil {
+		return
+	}
+	w := &words{options, worker, options.Name(), options.Stage()}
+	w.stage.Find = func(s *sessioncache.Session, block wire.Hash) (pipeline.Shortened, bool) {
+		text, ok := o.store.Blocks.Get(s, block, w.name, o.now())
+		if !ok {
+			return pipeline.Shortened{}, false
+		}
+		return unpack(text)
+	}
+	o.words, o.pipe.Compress = w, w.stage
+}
+
+// arrives tells the worker that a request is there, or over.
+func (w *words) arrives() {
+	if w != nil {
+		w.worker.Touch()
+	}
+}
+
+// leaveOut has the worker look at the texts of the request, once it was answered.
+func (c *requestState) leaveOut() {
+	w := c.site.words
+	if w == nil || !c.ended() || c.resent {
+		return
+	}
+	c.site.guard("looking for prose", func() {
+		s, blocks, now := c.session, c.site.store.Blocks, c.site.now
+		c.ex.Unread(func(block wire.Hash, text string) bool {
+			j := compressor.Job{
+				ID: compressor.ID{Session: s.ID(), Block: block}, Tenant: c.tenant, Text: text,
+				Done: func(r pipeline.Shortened) { blocks.Put(s, block, w.name, pack(r), now()) },
+			}
+			w.options.Fill(&j)
+			return w.worker.Offer(j)
+		})
+	})
+	w.worker.Touch()
+}
+
+// pack is what is kept of a result: the milliseconds it took, and the text.
+func pack(r pipeline.Shortened) string {
+	return strconv.FormatInt(r.Took.Milliseconds(), 10) + "\n" + r.Text
+}
+
+// unpack reads that.
+func unpack(s string) (pipeline.Shortened, bool) {
+	ms, text, ok := strings.Cut(s, "\n")
+	n, err := strconv.ParseInt(ms, 10, 64)
+	if !ok || err != nil {
+		return pipeline.Shortened{}, false
+	}
+	return pipeline.Shortened{Text: text, Took: time.Duration(n) * time.Millisecond}, true
+}
+
+// compressed says what words that were left out come to, "" if none were.
+func (c *requestState) compressed() string {
+	x := &c.ex.Compressed
+	if x.Texts == 0 || c.resent {
+		return ""
+	}
+	return "texts=" + strconv.Itoa(x.Texts) + "; saved_tokens=" + strconv.Itoa(x.Tokens) + "; ms=" + strconv.FormatInt(x.Took.Milliseconds(), 10)
+}

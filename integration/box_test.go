@@ -34,7 +34,7 @@ func answerChat(w http.ResponseWriter, _ *http.Request, _ int) {
 }
 
 // Each kind of box gets requests that it can read.
-func TestDress(t *testing.T) {
+func TestCompat(t *testing.T) {
 	const plain = `{"model":"claude-opus-5-5","seed":7,"stream_options":{},"metadata":{"a":1},"prompt_cache_key":"k","messages":[{"role":"user","content":[{"type":"text","text":"Hi","cache_control":{"type":"ephemeral"}}]},` +
 		`{"role":"assistant","reasoning":"Hm.","content":"Hello"},{"role":"user","content":"Go"}]}`
 	for _, c := range []struct {

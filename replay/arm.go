@@ -43,16 +43,16 @@ import (
 // arm sends one conversation through a handler of its own, under one policy,
 // to a simulated provider of its own.
 type arm struct {
-	policy  pipeline.Policy
-	profile cachemodel.Profile
-	handler *handler.Handler
-	state   *app.State
-	store   sessioncache.Store
-	up      *simulator.Handler
-	needy   bool         // the model asks for what it was not shown
-	errors  atomic.Int64 // errors that the handler has logged
-	result  Result
-	watch   func(time.Time, *Step) // told of each request when it is over, if set
+	policy    pipeline.Policy
+	profile   cachemodel.Profile
+	handler   *handler.Handler
+	state     *app.State
+	store     sessioncache.Store
+	up        *simulator.Handler
+	expanding bool         // the model asks for what it was not shown
+	errors    atomic.Int64 // errors that the handler has logged
+	result    Result
+	watch     func(time.Time, *Step) // told of each request when it is over, if set
 
 	// What follows belongs to the request that is under way.
 	clock    time.Time
@@ -90,7 +90,7 @@ type request struct {
 const storeBytes = 64 << 20
 
 func newArm(policy pipeline.Policy, profile cachemodel.Profile, o *Options) (*arm, error) {
-	a := &arm{needy: o.Needy, policy: policy, profile: profile, result: Result{Profile: profile.Name, Policy: policy}}
+	a := &arm{expanding: o.Expanding, policy: policy, profile: profile, result: Result{Profile: profile.Name, Policy: policy}}
 	a.up = &simulator.Handler{Cache: cachemodel.NewSimulator(profile.Config()), Hooks: simulator.Hooks{
 		Now:    func(context.Context) time.Time { return a.clock },
 		Answer: a.answer,

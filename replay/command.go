@@ -101,7 +101,7 @@ history that has been folded behind an answer is read by the box before the next
 request, if the recorded pause is long enough at --speed tokens a second. What is
 read so is no part of the cost and told apart.
 
-With --needy the simulated model does not quote text that was folded: it first
+With --expanding the simulated model does not quote text that was folded: it first
 gets it back by the expand tool, where that is declared. The cost holds these
 round trips; harm is what remains.
 
@@ -130,7 +130,7 @@ comparison.
 	cmd.Flags().Bool("keepalive", false, "Keep caches alive in pauses")
 	cmd.Flags().Bool("background", false, "Fold on local boxes while nobody waits")
 	cmd.Flags().Float64("speed", 500, "How many tokens of a prompt the box of --background reads in a second")
-	cmd.Flags().Bool("needy", false, "Have the model call the expand tool for folded text before it quotes it")
+	cmd.Flags().Bool("expanding", false, "Have the model call the expand tool for folded text before it quotes it")
 	cmd.Flags().Bool("json", false, "Print the report as JSON")
 	return cmd
 }
@@ -151,7 +151,7 @@ func replayMain(cmd *cobra.Command, f caddycmd.Flags) (int, error) {
 		return caddy.ExitCodeFailedStartup, err
 	}
 	line := &progressLine{w: cmd.ErrOrStderr(), what: "replayed %d of %d requests"}
-	o.Progress, o.KeepAlive, o.Needy = line.show, f.Bool("keepalive"), f.Bool("needy")
+	o.Progress, o.KeepAlive, o.Expanding = line.show, f.Bool("keepalive"), f.Bool("expanding")
 	if f.Bool("background") {
 		if o.Background = f.Float64("speed"); o.Background <= 0 {
 			return caddy.ExitCodeFailedStartup, fmt.Errorf("speed: %v is not above zero", o.Background)

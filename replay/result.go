@@ -65,7 +65,7 @@ type Result struct {
 	FailedOpen int `json:"failed_open"`
 	// Resent counts the requests that were sent a second time.
 	Resent int `json:"resent"`
-	// Expanded counts the calls by which a needy model got folded text back.
+	// Expanded counts the calls by which an expanding model got folded text back.
 	Expanded int `json:"expanded,omitempty"`
 	// Fired counts what the stages did, summed over the requests.
 	Fired map[string]int `json:"fired,omitempty"`

@@ -57,9 +57,9 @@ type Options struct {
 	// defaults or as its options say, and is the number of tokens that the box
 	// reads in a second.
 	Background float64
-	// Needy has the simulated model ask for folded text, by the expand tool,
+	// Expanding has the simulated model ask for folded text, by the expand tool,
 	// where its recorded answer quotes it. What that costs is part of the cost.
-	Needy bool
+	Expanding bool
 	// Optimum, if set, asks for the optimum of each conversation too.
 	Optimum *OptimumOptions
 	// Start is when the conversations begin; prices depend on it. Default:

@@ -33,9 +33,9 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
-// dress is what a box needs of a request besides its format: the preset's
+// compat is what a box needs of a request besides its format: the preset's
 // entry with the operator's options over it.
-type dress struct {
+type compat struct {
 	drop         []string
 	body         []bodyMember // by name
 	reasoning    string
@@ -52,9 +52,9 @@ type bodyMember struct {
 	placeholder string
 }
 
-// validateDress reports the first option of how requests are dressed that makes
+// validateCompat reports the first option of what requests are given that makes
 // no sense.
-func (u *Upstream) validateDress() error {
+func (u *Upstream) validateCompat() error {
 	for _, name := range u.Drop {
 		if !plainName(name) {
 			return fmt.Errorf("drop: %q is not the name of a member", name)
@@ -89,13 +89,13 @@ func plainName(s string) bool {
 	return s != "" && !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == '"' || r == '\\' })
 }
 
-// dress returns how the upstream's requests are dressed, nil for not at all.
-func (u *Upstream) dress() *dress {
+// compat returns what the upstream's server needs of requests, nil for nothing.
+func (u *Upstream) compat() *compat {
 	p := u.preset()
 	if u == nil || p.official {
 		return nil
 	}
-	d := &dress{drop: p.drop, reasoning: p.reasoning, answers: p.answers, maxTokens: p.maxTokens, cacheControl: u.keepsMarkers()}
+	d := &compat{drop: p.drop, reasoning: p.reasoning, answers: p.answers, maxTokens: p.maxTokens, cacheControl: u.keepsMarkers()}
 	if u.Drop != nil {
 		d.drop = u.Drop
 	}
@@ -128,7 +128,7 @@ func (u *Upstream) dress() *dress {
 }
 
 // slotted reports whether requests name the slot that they are to run in.
-func (d *dress) slotted() bool {
+func (d *compat) slotted() bool {
 	return d != nil && slices.ContainsFunc(d.body, func(m bodyMember) bool { return m.placeholder == "{http.vars.llm_slot}" })
 }
 
@@ -149,10 +149,10 @@ func (u *Upstream) Reports() bool {
 	return *u.ReportsCache
 }
 
-// dressing makes requests, which have the upstream's format by now, ones that
+// adjusting makes requests, which have the upstream's format by now, ones that
 // this kind of server takes, and names thinking in its answers as clients know
 // it.
-type dressing struct {
+type adjusting struct {
 	p      *Profile
 	next   caddyhttp.Handler
 	format wire.Format // the upstream's
@@ -164,18 +164,18 @@ func (p *Profile) Compat(next caddyhttp.Handler, client wire.Format) caddyhttp.H
 	if p.compat == nil {
 		return next
 	}
-	return &dressing{p: p, next: next, format: p.Target(client)}
+	return &adjusting{p: p, next: next, format: p.Target(client)}
 }
 
-// ServeHTTP implements caddyhttp.Handler. A request that cannot be dressed goes
+// ServeHTTP implements caddyhttp.Handler. A request that cannot be changed goes
 // out as it is.
-func (d *dressing) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
+func (d *adjusting) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 	body, err := layer.Outgoing(r, d.p.MaxBody)
 	if err != nil {
 		return d.next.ServeHTTP(w, r) //nolint:nilerr // what is not understood passes untouched
 	}
 	out := body
-	layer.Guard(d.p.Log, "dressing a request", func() { out = d.p.compat.apply(d.format, body, values(r)) })
+	layer.Guard(d.p.Log, "adjusting a request", func() { out = d.p.compat.apply(d.format, body, values(r)) })
 	defer layer.ReplaceOutgoing(r, body, out)()
 	if !d.format.Traits().ServersVary || d.p.compat.answers != reasoningAlias {
 		return d.next.ServeHTTP(w, r)
@@ -208,7 +208,7 @@ func values(r *http.Request) func(string) string {
 }
 
 // apply returns the body to send, body itself if it is right as it is.
-func (d *dress) apply(format wire.Format, body []byte, resolve func(string) string) []byte {
+func (d *compat) apply(format wire.Format, body []byte, resolve func(string) string) []byte {
 	members := make([]wire.Member, 0, len(d.drop)+len(d.body)+2)
 	for _, name := range d.drop {
 		members = append(members, wire.Member{Name: name})
@@ -241,7 +241,7 @@ func isReasoning(b *wire.Block) bool { return b.Kind == wire.KindThinking && b.H
 
 // reasoningCuts are what has to be done to the thinking of a message, of which
 // block i is. Clients may write it under both names, and one is enough.
-func (d *dress) reasoningCuts(v *wire.View, i int, other string) []wire.Cut {
+func (d *compat) reasoningCuts(v *wire.View, i int, other string) []wire.Cut {
 	span := v.Blocks[i].Span
 	twin, second := i+1, false
 	if i > 0 && isReasoning(&v.Blocks[i-1]) && v.Blocks[i-1].Message == v.Blocks[i].Message {
@@ -263,7 +263,7 @@ func (d *dress) reasoningCuts(v *wire.View, i int, other string) []wire.Cut {
 
 // names puts the thinking of earlier turns under the name that the upstream
 // reads, and takes markers out that it does not.
-func (d *dress) names(format wire.Format, body []byte) []byte {
+func (d *compat) names(format wire.Format, body []byte) []byte {
 	other, thinking := "", false
 	if format.Traits().ServersVary {
 		switch d.reasoning {

@@ -30,7 +30,7 @@ type preset struct {
 	// translated to the first. A format that the server has, but in which it
 	// reorders or drops things, is not among them.
 	formats []wire.Format
-	// official: a provider's own API, whose requests are not dressed.
+	// official: a provider's own API, whose requests stay as they are.
 	official bool
 	// models go by these names there.
 	models []ModelName

@@ -45,12 +45,12 @@ type Profile struct {
 	// any.
 	Formats []wire.Format
 
-	compat *dress // nil for nothing to do
+	compat *compat // nil for nothing to do
 }
 
 // Profile returns what the options come to.
 func (u *Upstream) Profile(o Options) *Profile {
-	return &Profile{Upstream: u, Options: o, Formats: u.formats(), compat: u.dress()}
+	return &Profile{Upstream: u, Options: o, Formats: u.formats(), compat: u.compat()}
 }
 
 // Target returns the format that a request goes upstream in.

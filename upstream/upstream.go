@@ -132,7 +132,7 @@ func (u *Upstream) Validate() error {
 			return fmt.Errorf("models: %q to %q: a name is empty", m.From, m.To)
 		}
 	}
-	if err := u.validateDress(); err != nil {
+	if err := u.validateCompat(); err != nil {
 		return err
 	}
 	if ttl := time.Duration(u.CacheTTL); ttl != 0 && (ttl < time.Second || ttl > 30*24*time.Hour) {

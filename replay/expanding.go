@@ -25,16 +25,16 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
-// maxAsked is how often the needy model asks for text before it answers.
+// maxAsked is how often the expanding model asks for text before it answers.
 const maxAsked = 3
 
 var stubName = regexp.MustCompile(`\[\[llm_cache:folded ([0-9a-f]{8})`)
 
-// say is what the simulated model answers to a request as it arrived. A needy
+// say is what the simulated model answers to a request as it arrived. An expanding
 // one does not quote what it was not shown: it first calls the expand tool, if
 // it was given one, for the blocks that hold the lines of its edits.
 func (a *arm) say(v *wire.View) *simulator.Answer {
-	if !a.needy || a.asked == maxAsked || len(a.request.edits) == 0 || !declares(v) {
+	if !a.expanding || a.asked == maxAsked || len(a.request.edits) == 0 || !declares(v) {
 		return a.request.answer
 	}
 	names := a.missing(v)
@@ -44,7 +44,7 @@ func (a *arm) say(v *wire.View) *simulator.Answer {
 	a.asked++
 	a.result.Expanded++
 	input, _ := json.Marshal(map[string][]string{"ids": names}) // strings always encode
-	id := fmt.Sprintf("toolu_needy%06d", a.result.Expanded)
+	id := fmt.Sprintf("toolu_expand%06d", a.result.Expanded)
 	return &simulator.Answer{Blocks: []simulator.Block{{Type: simulator.ToolUse, ID: id, Name: pipeline.ExpandTool, Input: input}}}
 }
 

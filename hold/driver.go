@@ -31,7 +31,7 @@ type Request struct {
 	History []wire.Hash
 }
 
-// Base is what an upstream holds. It does not change.
+// Base is what an upstream holds. It does not change while a turn goes on from it.
 type Base struct {
 	// Handle is how the upstream knows it.
 	Handle string
@@ -61,9 +61,10 @@ type Driver interface {
 	Name() string
 	// Once reports that a handle can be used once, and by one request at a time.
 	Once() bool
-	// Delta returns what is to be sent in place of the whole, nil if the whole is. A
-	// base of nil says that the upstream has held other things, but nothing of this.
-	Delta(base *Base, r *Request) []byte
+	// Delta returns what is to be sent in place of the whole, nil if the whole is, and
+	// how many bytes the base and the request begin with, at least. A base of nil says
+	// that the upstream has held other things, but nothing of this.
+	Delta(base *Base, r *Request) (delta []byte, front int)
 	// Dress makes a request's header say what its body is: the whole if sent is nil, a
 	// delta against base else. The header is the request's own.
 	Dress(h http.Header, k Key, base *Base, sent []byte)

@@ -87,6 +87,7 @@ func (e *Engine) Driver() Driver { return e.driver }
 type Turn struct {
 	engine *Engine
 	from   *entry // nil where nothing is gone on from
+	front  int    // bytes that what is gone on from and the request begin with
 	// Key is what it is of.
 	Key Key
 	// Request is what is forwarded.
@@ -104,7 +105,7 @@ func (e *Engine) Begin(k Key, r *Request) *Turn {
 	t := &Turn{engine: e, Key: k, Request: r}
 	met := t.find()
 	if t.Base != nil || met && t.Cause == Unknown {
-		if t.Delta = e.driver.Delta(t.Base, r); t.Delta != nil {
+		if t.Delta, t.front = e.driver.Delta(t.Base, r); t.Delta != nil {
 			t.Cause = ""
 		} else if t.Base != nil {
 			t.Cause = Larger
@@ -146,17 +147,19 @@ func (t *Turn) find() (met bool) {
 	return met
 }
 
-// Hold notes that the upstream holds what an answer says it does. The body is copied.
+// Hold notes that the upstream holds what an answer says it does. The body is copied, as
+// far as it is not the one that the turn goes on from and nobody else does.
 func (t *Turn) Hold(v Verdict) {
 	if v.Handle == "" {
 		return
 	}
 	b := &Base{Handle: v.Handle, Request: *t.Request}
-	b.Body = append([]byte(nil), b.Body...)
+	front := t.inherit()
+	b.Body = append(front, t.Request.Body[len(front):]...)
 	if v.History != nil {
 		b.History = v.History
 	}
-	size := int64(overhead + len(b.Body) + len(b.History)*len(wire.Hash{}))
+	size := int64(overhead + cap(b.Body) + len(b.History)*len(wire.Hash{}))
 	e := t.engine
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -167,6 +170,19 @@ func (t *Turn) Hold(v Verdict) {
 	e.newest[talk{t.Key.Side, t.Key.Session}] = t.Key
 	e.at[t.Key.Side]++
 	e.trim()
+}
+
+// inherit returns the bytes that the request and what it goes on from begin with, in
+// memory that is the caller's to append to.
+func (t *Turn) inherit() []byte {
+	e := t.engine
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if found := e.held.Get(t.Key); found != nil && found.Value == t.from && t.from.flying == 1 {
+		e.drop(found)
+		return t.Base.Body[:t.front]
+	}
+	return make([]byte, 0, len(t.Request.Body)+len(t.Request.Body)/8) // the next one is longer
 }
 
 // Miss notes that the upstream does not hold what it was thought to. The whole is to be

@@ -31,15 +31,15 @@ type driver struct{ once bool }
 
 func (driver) Name() string { return "test" }
 func (d driver) Once() bool { return d.once }
-func (driver) Delta(base *hold.Base, r *hold.Request) []byte {
+func (driver) Delta(base *hold.Base, r *hold.Request) ([]byte, int) {
 	if base == nil {
-		return []byte("all: " + string(r.Body))
+		return []byte("all: " + string(r.Body)), 0
 	}
 	rest, ok := bytes.CutPrefix(r.Body, base.Body)
 	if !ok {
-		return nil
+		return nil, 0
 	}
-	return append([]byte(base.Handle+": "), rest...)
+	return append([]byte(base.Handle+": "), rest...), len(base.Body)
 }
 func (driver) Dress(http.Header, hold.Key, *hold.Base, []byte)      {}
 func (driver) Read(bool, int, http.Header, []byte) (v hold.Verdict) { return v }

@@ -53,7 +53,7 @@ func TestMain(m *testing.M) {
 
 // proxy is a running Caddy.
 type proxy struct {
-	t      *testing.T
+	t      testing.TB
 	host   string // what clients ask for: another is another conversation
 	addr   string // where it is now, see reload
 	admin  string
@@ -237,7 +237,7 @@ type upstream struct {
 	got []received
 }
 
-func newUpstream(t *testing.T, answer func(w http.ResponseWriter, r *http.Request, n int)) *upstream {
+func newUpstream(t testing.TB, answer func(w http.ResponseWriter, r *http.Request, n int)) *upstream {
 	u := new(upstream)
 	u.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
@@ -306,7 +306,7 @@ func plain(u *upstream) string {
 	return "llm_cache\nreverse_proxy " + u.Listener.Addr().String()
 }
 
-func read(t *testing.T, res response) string {
+func read(t testing.TB, res response) string {
 	t.Helper()
 	body, err := io.ReadAll(res.Body)
 	if err != nil {

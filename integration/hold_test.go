@@ -139,26 +139,30 @@ type edgeAndOrigin struct {
 	line    *line
 	origin  string
 	towards string // where the edge believes it
+	policy  string // options of the edge
 	model   *upstream
 }
 
-// twoSites starts them. edge and origin are further options of both.
-func twoSites(t *testing.T, model *upstream) *edgeAndOrigin {
+// twoSites starts them, on a line that is as fast as it can be.
+func twoSites(t testing.TB, model *upstream) *edgeAndOrigin { return apart(t, model, 0, 0) }
+
+// apart starts them on a line of so many bytes a second to the origin, and so long.
+func apart(t testing.TB, model *upstream, rate int64, delay time.Duration) *edgeAndOrigin {
 	t.Helper()
-	s := &edgeAndOrigin{model: model, origin: loopback.Address(t)}
-	s.line = newLine(t, s.origin, 0, 0)
+	s := &edgeAndOrigin{model: model, origin: loopback.Address(t), policy: "policy observe\nhold origin"}
+	s.line = newLine(t, s.origin, rate, delay)
 	s.towards = s.line.Addr().String()
 	s.proxy = &proxy{t: t, client: &http.Client{Transport: &http.Transport{DisableCompression: true, DisableKeepAlives: true}}}
 	s.addr, s.admin = loopback.Address(t), loopback.Address(t)
 	s.host = s.addr
-	s.load(s.sites("", "llm_cache_origin"))
+	s.load(s.sites("llm_cache_origin"))
 	t.Cleanup(func() { _ = caddy.Stop() })
 	return s
 }
 
 // sites is the configuration of both; behind is what stands in front of the model.
-func (s *edgeAndOrigin) sites(options, behind string) []byte {
-	return s.config("llm_cache {\n upstream anthropic\n policy observe\n hold origin\n"+options+"\n}\nreverse_proxy "+s.towards,
+func (s *edgeAndOrigin) sites(behind string) []byte {
+	return s.config("llm_cache {\n"+s.policy+"\n}\nreverse_proxy "+s.towards,
 		"http://"+s.origin+" {\n"+behind+"\nreverse_proxy "+s.model.Listener.Addr().String()+"\n}")
 }
 
@@ -248,11 +252,11 @@ func TestHoldFaults(t *testing.T) {
 		fault       func(t *testing.T, s *edgeAndOrigin)
 	}{
 		{"origin restarted", "unknown-base", func(_ *testing.T, s *edgeAndOrigin) {
-			s.load(s.sites("", "header /x X-Y z"))
-			s.load(s.sites("", "llm_cache_origin"))
+			s.load(s.sites("header /x X-Y z"))
+			s.load(s.sites("llm_cache_origin"))
 		}},
 		{"base evicted", "unknown-base", func(t *testing.T, s *edgeAndOrigin) {
-			s.load(s.sites("", "llm_cache_origin {\n memory 1MiB\n}"))
+			s.load(s.sites("llm_cache_origin {\n memory 1MiB\n}"))
 			s.expect("whole; cause=unknown-base; whole=", conversation(20, false))
 			for n := range 60 { // a megabyte of others
 				s.expect("", strings.Replace(conversation(20, false), "Fix the build.", fmt.Sprint("Fix it ", n), 1), "X-Session-Id", fmt.Sprint(n))
@@ -304,7 +308,7 @@ func (s *edgeAndOrigin) tamper(t *testing.T, f func(h http.Header, body []byte))
 	}})
 	t.Cleanup(between.Close)
 	s.towards = between.Listener.Addr().String()
-	s.load(s.sites("", "llm_cache_origin"))
+	s.load(s.sites("llm_cache_origin"))
 }
 
 // TestHoldForeign: a server that holds nothing is never sent a delta. One that stands in
@@ -318,17 +322,17 @@ func TestHoldForeign(t *testing.T) {
 		}
 		answerMessage(w, r, n)
 	}))
-	s.load(s.sites("", "header /x X-Y z"))
+	s.load(s.sites("header /x X-Y z"))
 	for n := 20; n < 23; n++ {
 		if got, held := s.ask(conversation(n, false)); got.header.Get("Content-Encoding") != "" || got.body != conversation(n, false) || !strings.HasPrefix(held, "whole; cause=new") {
 			t.Fatalf("%s, coding %q", held, got.header.Get("Content-Encoding"))
 		}
 	}
 	for range 2 {
-		s.load(s.sites("", "llm_cache_origin"))
+		s.load(s.sites("llm_cache_origin"))
 		s.expect("whole; cause=new", conversation(20, false))
 		s.expect("delta", conversation(21, false))
-		s.load(s.sites("", "header /x X-Y z"))
+		s.load(s.sites("header /x X-Y z"))
 		missed, resends := s.misses("foreign")
 		before := len(s.model.requests())
 		if got, held := s.ask(conversation(22, false)); got.body != conversation(22, false) || !strings.HasPrefix(held, "whole; cause=foreign") {

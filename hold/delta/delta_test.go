@@ -55,6 +55,11 @@ func body(turns, marked int) []byte {
 	return b.Bytes()
 }
 
+func program(dst, base, body []byte) []byte {
+	p, _ := delta.Append(dst, base, body)
+	return p
+}
+
 func TestMake(t *testing.T) {
 	long := body(40, 39)
 	folded := bytes.Replace(bytes.Replace(long, []byte(`"name":"Read"`), []byte(`"name":"Read","note":"x"`), -1), []byte("line "), []byte("row "), 300)
@@ -77,7 +82,11 @@ func TestMake(t *testing.T) {
 		{"becomes empty", long, nil, 100},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			p := delta.Append([]byte("before"), test.base, test.body)[len("before"):]
+			p, front := delta.Append([]byte("before"), test.base, test.body)
+			p = p[len("before"):]
+			if !bytes.Equal(test.base[:front], test.body[:front]) || front < min(len(test.base), len(test.body)) && test.base[front] == test.body[front] {
+				t.Errorf("they do not begin with the same %d bytes", front)
+			}
 			got, err := delta.Make(test.base, p, int64(len(test.body)))
 			if err != nil || !bytes.Equal(got, test.body) {
 				t.Fatalf("%d bytes came out of %d, %v", len(got), len(test.body), err)
@@ -137,7 +146,7 @@ func TestHostile(t *testing.T) {
 		"literals of another len": literal(10, 0, 1, 2, 3),
 		"an unknown coding":       literal(10, 2, make([]byte, 10)...),
 		"no zstd":                 literal(10, 1, make([]byte, 10)...),
-		"cut":                     delta.Append(nil, nil, body(2, 0))[:300],
+		"cut":                     program(nil, nil, body(2, 0))[:300],
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, err := delta.Make([]byte("abc")[:min(3, len(p))], p, 1<<20); !errors.Is(err, delta.ErrProgram) {
@@ -164,7 +173,7 @@ func FuzzAppend(f *testing.F) {
 	f.Add(body(2, 1)[:4000], body(3, 2)[:5000])
 	f.Add([]byte{}, []byte("x"))
 	f.Fuzz(func(t *testing.T, base, body []byte) {
-		got, err := delta.Make(base, delta.Append(nil, base, body), int64(len(body)))
+		got, err := delta.Make(base, program(nil, base, body), int64(len(body)))
 		if err != nil || !bytes.Equal(got, body) {
 			t.Fatalf("%q became %q, %v", body, got, err)
 		}
@@ -175,15 +184,15 @@ func FuzzAppend(f *testing.F) {
 // body that it names.
 func FuzzMake(f *testing.F) {
 	base := body(3, 2)[:6000]
-	f.Add(delta.Append(nil, base, body(3, 1)[:6500]))
-	f.Add(delta.Append(nil, base, base))
-	f.Add(delta.Append(nil, base, []byte("none of it")))
-	f.Fuzz(func(t *testing.T, program []byte) {
-		got, err := delta.Make(base, program, 1<<16)
+	f.Add(program(nil, base, body(3, 1)[:6500]))
+	f.Add(program(nil, base, base))
+	f.Add(program(nil, base, []byte("none of it")))
+	f.Fuzz(func(t *testing.T, p []byte) {
+		got, err := delta.Make(base, p, 1<<16)
 		if err != nil {
 			return
 		}
-		if n, err := delta.Size(program); err != nil || n != int64(len(got)) || n > 1<<16 {
+		if n, err := delta.Size(p); err != nil || n != int64(len(got)) || n > 1<<16 {
 			t.Fatalf("%d bytes, and it said %d, %v", len(got), n, err)
 		}
 	})
@@ -199,7 +208,7 @@ func BenchmarkAppend(b *testing.B) {
 		b.SetBytes(int64(len(next)))
 		var dst []byte
 		for b.Loop() {
-			dst = delta.Append(dst[:0], base, next)
+			dst = program(dst[:0], base, next)
 		}
 		b.ReportMetric(float64(len(dst)), "wire-B")
 	})
@@ -207,7 +216,7 @@ func BenchmarkAppend(b *testing.B) {
 		b.SetBytes(int64(len(next)))
 		var dst []byte
 		for b.Loop() {
-			dst = delta.Append(dst[:0], nil, next)
+			dst = program(dst[:0], nil, next)
 		}
 		b.ReportMetric(float64(len(dst)), "wire-B")
 	})
@@ -216,15 +225,15 @@ func BenchmarkAppend(b *testing.B) {
 		b.SetBytes(int64(len(folded)))
 		var dst []byte
 		for b.Loop() {
-			dst = delta.Append(dst[:0], base, folded)
+			dst = program(dst[:0], base, folded)
 		}
 		b.ReportMetric(float64(len(dst)), "wire-B")
 	})
-	program := delta.Append(nil, base, next)
+	made := program(nil, base, next)
 	b.Run("make", func(b *testing.B) {
 		b.SetBytes(int64(len(next)))
 		for b.Loop() {
-			if _, err := delta.Make(base, program, 1<<24); err != nil {
+			if _, err := delta.Make(base, made, 1<<24); err != nil {
 				b.Fatal(err)
 			}
 		}

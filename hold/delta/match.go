@@ -38,9 +38,8 @@ const (
 	prime = 0x9e3779b97f4a7c15
 )
 
-// match says how body is made of base.
-func match(steps []step, base, body []byte) []step {
-	front := prefix(base, body)
+// match says how body is made of base, of which it begins with front bytes.
+func match(steps []step, base, body []byte, front int) []step {
 	back := suffix(base[front:], body[front:])
 	steps = put(steps, 0, front)
 	steps = between(steps, base[front:len(base)-back], body[front:len(body)-back], front)

@@ -52,11 +52,13 @@ var packer = sync.OnceValue(func() *zstd.Encoder {
 	return e
 })
 
-// Append appends the program that makes body of base, which may be empty.
-func Append(dst, base, body []byte) []byte {
-	var few [16]step
-	steps := match(few[:0], base, body)
+// Append appends the program that makes body of base, which may be empty. front is how
+// many bytes both begin with.
+func Append(dst, base, body []byte) (program []byte, front int) {
+	front = prefix(base, body)
 	sum := xxh3.Hash128(body).Bytes()
+	var few [16]step
+	steps := match(few[:0], base, body, front)
 	dst = append(dst, magic...)
 	dst = binary.AppendUvarint(dst, uint64(len(body)))
 	dst = append(dst, sum[:]...)
@@ -72,7 +74,7 @@ func Append(dst, base, body []byte) []byte {
 		dst = binary.AppendUvarint(dst, uint64(s.len)<<1)
 		dst = binary.AppendUvarint(dst, uint64(s.from))
 	}
-	return appendLiterals(dst, steps, body, said)
+	return appendLiterals(dst, steps, body, said), front
 }
 
 // appendLiterals appends those of a body, said bytes in all.

@@ -84,16 +84,16 @@ func (*Driver) Name() string { return "origin" }
 func (*Driver) Once() bool { return false }
 
 // Delta implements [hold.Driver].
-func (*Driver) Delta(base *hold.Base, r *hold.Request) []byte {
+func (*Driver) Delta(base *hold.Base, r *hold.Request) (program []byte, front int) {
 	var from []byte
 	if base != nil {
 		from = base.Body
 	}
-	program := delta.Append(make([]byte, 0, 4<<10), from, r.Body)
+	program, front = delta.Append(make([]byte, 0, 4<<10), from, r.Body)
 	if len(program)+headers >= len(r.Body) {
-		return nil
+		return nil, front
 	}
-	return program
+	return program, front
 }
 
 // Dress implements [hold.Driver].

@@ -1,0 +1,59 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package integration_test
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+)
+
+// BenchmarkHoldLine sends turns of 1 MB over a line of 10 Mbit/s and 50 ms and reports how
+// long they take to reach the model, whole and as what is new.
+func BenchmarkHoldLine(b *testing.B) {
+	for _, way := range []string{"", "hold origin"} {
+		b.Run(map[string]string{"": "whole"}[way]+strings.TrimPrefix(way, "hold "), func(b *testing.B) {
+			var arrived time.Time
+			s := apart(b, newUpstream(b, func(w http.ResponseWriter, r *http.Request, n int) {
+				arrived = time.Now()
+				answerMessage(w, r, n)
+			}), 10e6/8, 50*time.Millisecond)
+			s.client = &http.Client{Transport: &http.Transport{}}
+			s.policy = "policy observe\n" + way
+			s.load(s.sites("llm_cache_origin"))
+			n := 430
+			ask := func() time.Duration {
+				n++
+				began := time.Now()
+				if res := s.post("/v1/messages", conversation(n, false), "X-Api-Key", "a"); res.StatusCode != http.StatusOK {
+					b.Fatal(read(b, res))
+				} else {
+					_ = read(b, res)
+				}
+				return arrived.Sub(began)
+			}
+			first := ask()
+			var rest time.Duration
+			for b.Loop() {
+				rest += ask()
+			}
+			b.ReportMetric(float64(first.Milliseconds()), "ms-first")
+			b.ReportMetric(float64(rest.Milliseconds())/float64(b.N), "ms-to-model")
+			b.Log(fmt.Sprintf("%d bytes", len(conversation(n, false))))
+		})
+	}
+}

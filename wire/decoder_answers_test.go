@@ -270,10 +270,32 @@ var answers = map[string]wire.Turn{
 	},
 	"responses_object_failed.json": {ID: "resp_3", Model: "m", StopReason: "failed", ErrorType: "server_error", ErrorMessage: "Oops", Done: true},
 	"responses_error_body.json":    {ErrorType: "invalid_request_error", ErrorMessage: "No tool output found for function call call_a.", Done: true},
+	"interactions_text.sse": {
+		ID: "v1_a", Model: "gemini-3.1-pro", Thinking: "**Looking**\n\nFirst, the file.", Text: "Hello, “world” \\ \"quoted\"", StopReason: "completed", Done: true,
+		Usage: wire.Usage{Uncached: 200, Read: 800, Output: 60, Reported: true},
+	},
+	"interactions_calls.sse": {
+		ID: "v1_b", Model: "gemini-3.8-flash", StopReason: "requires_action", Done: true,
+		Calls: []wire.Call{
+			{ID: "fc1", Name: "read_file", Arguments: `{"file_path": "/tmp/\u00fc"}`},
+			{ID: "fc2", Name: "now", Arguments: `{}`},
+		},
+		Usage: wire.Usage{Uncached: 110, Output: 20, Reported: true},
+	},
+	"interactions_error.sse":  {ID: "v1_c", Model: "m", Text: "Half", ErrorType: "too_many_requests", ErrorMessage: "Too many."},
+	"interactions_cut.sse":    {ID: "v1_d", Model: "m", Text: "Half"},
+	"interactions_failed.sse": {ID: "v1_e", Model: "m", StopReason: "failed", ErrorType: "error"},
+	"interactions_object.json": {
+		ID: "v1_f", Model: "gemini-3.1-pro", Thinking: "Hm.", Text: "Let me look.", StopReason: "requires_action", Done: true,
+		Calls: []wire.Call{{ID: "fc1", Name: "read_file", Arguments: `{"path": "a"}`}},
+		Usage: wire.Usage{Uncached: 20, Read: 10, Output: 20, Reported: true},
+	},
+	"interactions_object_failed.json": {ID: "v1_g", StopReason: "failed", ErrorType: "internal", ErrorMessage: "Oops", Done: true},
+	"interactions_error_body.json":    {ErrorType: "invalid_request", ErrorMessage: "The legacy Interactions API schema is no longer supported.", Done: true},
 }
 
 // answerFormats are the formats that are decoded.
-var answerFormats = []wire.Format{wire.Anthropic, wire.OpenAIChat, wire.OpenAIResponses, wire.Gemini}
+var answerFormats = []wire.Format{wire.Anthropic, wire.OpenAIChat, wire.OpenAIResponses, wire.Gemini, wire.Interactions}
 
 func answerFormat(name string) wire.Format {
 	switch {
@@ -283,6 +305,8 @@ func answerFormat(name string) wire.Format {
 		return wire.OpenAIChat
 	case strings.HasPrefix(name, "gemini"):
 		return wire.Gemini
+	case strings.HasPrefix(name, "interactions"):
+		return wire.Interactions
 	}
 	return wire.Anthropic
 }

@@ -30,4 +30,6 @@ const (
 	// :streamGenerateContent. Its clients take any comment or event that is not
 	// an answer for a broken stream, so none may be added to one.
 	Gemini Format = "gemini"
+	// Interactions is the Interactions API of Gemini: POST …/interactions.
+	Interactions Format = "interactions"
 )

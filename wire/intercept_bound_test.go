@@ -60,6 +60,16 @@ var endless = map[wire.Format]struct{ head, piece, tail, path string }{
 		`{"candidates":[{"index":0,"content":{"parts":[{"functionCall":{"name":"Bash","args":{}}}]},"finishReason":"STOP"}]}`,
 		"candidates.0.content.parts.0.text",
 	},
+	wire.Interactions: {
+		`{"event_type":"interaction.created","interaction":{"id":"v"}}` + "\n" +
+			`{"event_type":"step.start","index":0,"step":{"type":"function_call","id":"n","name":"Now","arguments":{}}}` + "\n" +
+			`{"event_type":"step.stop","index":0}` + "\n" +
+			`{"event_type":"step.start","index":1,"step":{"type":"function_call","id":"b","name":"Bash","arguments":{}}}`,
+		`{"event_type":"step.delta","index":1,"delta":{"type":"arguments_delta","arguments":"%s"}}`,
+		`{"event_type":"step.stop","index":1}` + "\n" + `{"event_type":"step.start","index":2,"step":{"type":"model_output"}}` + "\n" + `{"event_type":"step.stop","index":2}` + "\n" +
+			`{"event_type":"interaction.completed","interaction":{"id":"v","status":"requires_action"}}`,
+		"delta.arguments",
+	},
 }
 
 // TestRelayBounds: an answer longer than what may be remembered reaches the client
@@ -83,7 +93,7 @@ func TestRelayBounds(t *testing.T) {
 					t.Errorf("the hidden call is shown: %.200s", data)
 				}
 				whole = whole || strings.Contains(data, "Bash") || strings.Contains(data, "bash")
-				if index := root.Get("index"); f == wire.Anthropic && index.Exists() && index.Int() > 1 {
+				if index := root.Get("index"); (f == wire.Anthropic || f == wire.Interactions) && index.Exists() && index.Int() > 1 {
 					t.Errorf("a block has the number %d", index.Int())
 				}
 				if index := root.Get("output_index"); index.Exists() && index.Int() != 0 {

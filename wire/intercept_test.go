@@ -261,7 +261,7 @@ func TestRelayChat(t *testing.T) {
 	}
 }
 
-var relayFormats = []wire.Format{wire.Anthropic, wire.OpenAIChat, wire.OpenAIResponses, wire.Gemini}
+var relayFormats = []wire.Format{wire.Anthropic, wire.OpenAIChat, wire.OpenAIResponses, wire.Gemini, wire.Interactions}
 
 // FuzzRelaySplit cuts streams anywhere: the client gets the same bytes, and
 // every piece of data that it gets is JSON if the upstream's was.

@@ -66,7 +66,7 @@ func (it *Iteration) Hidden() []*Part {
 // that its calls are whole.
 func (it *Iteration) Complete() bool {
 	switch it.StopReason {
-	case "tool_use", "end_turn", "tool_calls", "stop", "function_call", "completed", "STOP":
+	case "tool_use", "end_turn", "tool_calls", "stop", "function_call", "completed", "requires_action", "STOP":
 		return !it.Opaque
 	}
 	return false

@@ -362,7 +362,7 @@ func everyEdit(v *wire.View) []wire.Edit {
 					left--
 				}
 			case wire.KindText:
-				if v.Format == wire.OpenAIResponses && m.Role == wire.RoleAssistant && left > 1 && v.Removable(j) {
+				if v.Traits().FlatItems && m.Role == wire.RoleAssistant && left > 1 && v.Removable(j) {
 					edits = append(edits, wire.Edit{Block: j, Op: wire.OpRemove})
 					left--
 				}

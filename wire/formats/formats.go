@@ -24,6 +24,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire/anthropic"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire/bedrock"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire/gemini"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/interactions"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire/openaichat"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire/openairesponses"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire/vertex"
@@ -34,6 +35,7 @@ func init() {
 	wire.Register(wire.OpenAIChat, openaichat.Codec{})
 	wire.Register(wire.OpenAIResponses, openairesponses.Codec{})
 	wire.Register(wire.Gemini, gemini.Codec{})
+	wire.Register(wire.Interactions, interactions.Codec{})
 	wire.Register(vertex.Format, vertex.Codec{})
 	wire.Register(bedrock.Format, bedrock.Codec{})
 }
@@ -41,4 +43,4 @@ func init() {
 // All of these can be translated, and can hide calls.
 var _ = [...]translate.Dialect{anthropic.Codec{}, openaichat.Codec{}, openairesponses.Codec{}, gemini.Codec{}, vertex.Codec{}, bedrock.Codec{}}
 
-var _ = [...]wire.CallHider{anthropic.Codec{}, openaichat.Codec{}, openairesponses.Codec{}, gemini.Codec{}, vertex.Codec{}, bedrock.Codec{}}
+var _ = [...]wire.CallHider{anthropic.Codec{}, openaichat.Codec{}, openairesponses.Codec{}, gemini.Codec{}, interactions.Codec{}, vertex.Codec{}, bedrock.Codec{}}

@@ -29,7 +29,7 @@ import (
 )
 
 func TestFormats(t *testing.T) {
-	want := []wire.Format{wire.Anthropic, wire.OpenAIChat, wire.OpenAIResponses, wire.Gemini, "anthropic_vertex", "anthropic_bedrock"}
+	want := []wire.Format{wire.Anthropic, wire.OpenAIChat, wire.OpenAIResponses, wire.Gemini, wire.Interactions, "anthropic_vertex", "anthropic_bedrock"}
 	if got := wire.Formats(); !slices.Equal(got, want) {
 		t.Errorf("formats %q, want %q", got, want)
 	}
@@ -89,7 +89,7 @@ func TestComparisons(t *testing.T) {
 
 // named reports whether an expression is the name of a format.
 func named(e ast.Expr, pkg string) bool {
-	names := []string{"Anthropic", "OpenAIChat", "OpenAIResponses", "Gemini"}
+	names := []string{"Anthropic", "OpenAIChat", "OpenAIResponses", "Gemini", "Interactions"}
 	switch e := e.(type) {
 	case *ast.SelectorExpr:
 		x, ok := e.X.(*ast.Ident)

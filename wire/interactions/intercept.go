@@ -1,0 +1,408 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package interactions
+
+import (
+	"bytes"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
+
+// interception intercepts calls in answers of the Interactions API. An answer is a list
+// of steps, and a request is one too: what was hidden goes between the client's steps.
+type interception struct {
+	*wire.ClientMessage
+	steps []*openStep
+}
+
+func (r *interception) Next() { r.steps = nil }
+
+// openStep is a step of a stream.
+type openStep struct {
+	index  int64
+	client int      // the client's index, -1 as long as the client has not got it
+	hidden bool     // answered on the way
+	held   bool     // to be judged
+	frames [][]byte // data of the events kept back
+
+	start []byte // the step as it began
+	// What has come of it since: the insides of strings, but for the arguments.
+	text, signature, arguments strings.Builder
+	members                    map[string][]byte
+	closed                     bool
+}
+
+// DeclareTool implements [wire.CallHider].
+func (Codec) DeclareTool(name, description, schema string) []byte {
+	out := append([]byte(`{"type":"function","name":`), wire.Quote(name)...)
+	out = append(append(out, `,"description":`...), wire.Quote(description)...)
+	return append(append(append(out, `,"parameters":`...), schema...), '}')
+}
+
+func (r *interception) Failure(kind, message string) []byte {
+	if kind == "timeout_error" {
+		kind = "deadline_exceeded"
+	}
+	out := append([]byte("event: error\n"+`data: {"event_type":"error","error":{"message":`), wire.Quote(message)...)
+	out = append(append(out, `,"code":`...), wire.Quote(kind)...)
+	return append(out, "}}\n\n"...)
+}
+
+func (r *interception) Event(f wire.StreamEvent) {
+	if !f.Root.Exists() { // [DONE]
+		if !r.Held {
+			r.Pass(f.Event)
+		}
+		return
+	}
+	kind := f.Root.Get("event_type").Str
+	switch kind {
+	case "interaction.created", "interaction.status_update":
+		if len(r.Past) == 0 {
+			r.Pass(f.Event)
+		}
+	case "step.start":
+		r.showStep(r.openStep(f.Root), f)
+	case "step.delta":
+		b := r.step(f.Root)
+		if b != nil && r.Keep(len(f.Data)) {
+			r.gather(b, f.Root.Get("delta"))
+		}
+		r.showStep(b, f)
+	case "step.stop":
+		b := r.step(f.Root)
+		r.showStep(b, f)
+		if b != nil && !r.Full {
+			r.closeStep(b)
+		}
+	case "interaction.completed":
+		r.last(f)
+	default:
+		r.Pass(f.Event)
+	}
+}
+
+func (r *interception) step(root gjson.Result) *openStep {
+	index := root.Get("index").Int()
+	for _, b := range r.steps {
+		if b.index == index {
+			return b
+		}
+	}
+	return nil
+}
+
+// openStep begins a step.
+func (r *interception) openStep(root gjson.Result) *openStep {
+	step := root.Get("step")
+	if !r.Keep(wire.BlockSize + len(step.Raw)) {
+		return nil
+	}
+	r.Begun++
+	b := &openStep{index: root.Get("index").Int(), client: -1, start: []byte(step.Raw)}
+	b.hidden, b.held = r.entry(step)
+	if !b.hidden && !b.held {
+		b.client = r.Visible
+		r.Visible++
+	}
+	r.steps = append(r.steps, b)
+	return b
+}
+
+func (r *interception) entry(step gjson.Result) (hidden, held bool) {
+	if step.Get("type").Str != "function_call" {
+		return false, false
+	}
+	name := step.Get("name").Str
+	hidden = r.Options.Hide(name)
+	return hidden, !hidden && r.Options.Hold(name)
+}
+
+// gather adds a piece to a step. What is no text comes whole, as members of the step;
+// media that the model has made cannot be told from their pieces.
+func (r *interception) gather(b *openStep, delta gjson.Result) {
+	switch delta.Get("type").Str {
+	case "text":
+		b.text.WriteString(wire.Inner(delta.Get("text")))
+	case "thought_summary":
+		b.text.WriteString(wire.Inner(delta.Get("content.text")))
+	case "thought_signature":
+		b.signature.WriteString(wire.Inner(delta.Get("signature")))
+	case "arguments_delta":
+		b.arguments.WriteString(delta.Get("arguments").Str)
+	case "text_annotation_delta":
+	case "image", "audio", "video", "document":
+		r.Now.Opaque = true
+	default:
+		if b.members == nil {
+			b.members = map[string][]byte{}
+		}
+		delta.ForEach(func(k, v gjson.Result) bool {
+			if k.Str != "type" {
+				b.members[strings.Clone(k.Str)] = []byte(v.Raw)
+			}
+			return true
+		})
+	}
+}
+
+// whole is the step as it stands in a request.
+func (b *openStep) whole() []byte {
+	with, order := b.members, slices.Sorted(maps.Keys(b.members))
+	set := func(key string, value []byte) {
+		if with == nil {
+			with = map[string][]byte{}
+		}
+		with[key], order = value, append(order, key)
+	}
+	start := gjson.ParseBytes(b.start)
+	list := "content"
+	if start.Get("type").Str == "thought" {
+		list = "summary"
+	}
+	if b.text.Len() > 0 {
+		text := wire.Inner(start.Get(list + ".0.text")) // what it began with
+		set(list, []byte(`[{"type":"text","text":"`+text+b.text.String()+`"}]`))
+	}
+	if b.signature.Len() > 0 {
+		set("signature", []byte(`"`+b.signature.String()+`"`))
+	}
+	if args := b.arguments.String(); wire.ValidObject(args) {
+		set("arguments", []byte(args))
+	}
+	if with == nil {
+		return b.start
+	}
+	return wire.Rewrite(start, order, with)
+}
+
+// showStep hands an event of a step on, under the client's numbers.
+func (r *interception) showStep(b *openStep, f wire.StreamEvent) {
+	switch {
+	case b == nil && r.Full && f.Root.Get("index").Exists():
+		index := f.Root.Get("index").Int()
+		r.tell(f, &openStep{index: index, client: int(index) + r.Shift()})
+	case b == nil:
+		r.Pass(f.Event)
+	case b.hidden:
+	case b.held:
+		r.Keep(len(f.Data))
+		b.frames = append(b.frames, bytes.Clone(f.Data))
+	default:
+		r.tell(f, b)
+	}
+}
+
+// closeStep makes a part of a step that is complete.
+func (r *interception) closeStep(b *openStep) {
+	if b.closed {
+		return
+	}
+	b.closed = true
+	p := partOf(gjson.ParseBytes(b.whole()))
+	if b.held {
+		b.held = false
+		if b.hidden = r.Options.Judge(p.Name, p.Arguments); !b.hidden {
+			r.releaseStep(b)
+		}
+		b.frames = nil
+	}
+	p.Hidden = b.hidden
+	if r.Keep(len(p.Raw) + len(p.Arguments)) {
+		r.Now.Parts = append(r.Now.Parts, p)
+	}
+}
+
+// releaseStep shows the client a step that was kept back.
+func (r *interception) releaseStep(b *openStep) {
+	b.client = r.Visible
+	r.Visible++
+	for _, data := range b.frames {
+		r.tell(wire.StreamEvent{Root: gjson.ParseBytes(data)}, b)
+	}
+}
+
+func (r *interception) Spill() {
+	for _, b := range r.steps {
+		if b.held {
+			b.held = false
+			r.releaseStep(b)
+			b.frames = nil
+		}
+	}
+}
+
+// tell puts an event out under the client's number of the step.
+func (r *interception) tell(f wire.StreamEvent, b *openStep) {
+	if int64(b.client) == b.index && f.Raw != nil {
+		r.Pass(f.Event)
+		return
+	}
+	r.Put(f.Root.Get("event_type").Str, wire.Rewrite(f.Root, nil, map[string][]byte{"index": strconv.AppendInt(nil, int64(b.client), 10)}))
+}
+
+// last reads the last event.
+func (r *interception) last(f wire.StreamEvent) {
+	it := f.Root.Get("interaction")
+	if !r.Full {
+		for _, b := range r.steps {
+			r.closeStep(b)
+		}
+	}
+	r.count(it)
+	if r.Now.Asks() && r.Now.Complete() {
+		r.Held, r.Last = true, bytes.Clone(f.Data)
+		return
+	}
+	r.Ended = true
+	if r.Full || len(r.Past) == 0 && len(r.Now.Hidden()) == 0 {
+		r.Pass(f.Event)
+		return
+	}
+	r.complete(f.Root)
+}
+
+func (r *interception) complete(root gjson.Result) {
+	r.Put(root.Get("event_type").Str, wire.Rewrite(root, nil, map[string][]byte{"interaction": r.interaction(root.Get("interaction"), false)}))
+}
+
+func (r *interception) Flush() {
+	r.complete(gjson.ParseBytes(r.Last))
+	r.Put("done", []byte("[DONE]"))
+	r.Ended = true
+}
+
+func (r *interception) count(it gjson.Result) {
+	r.Now.StopReason = strings.Clone(it.Get("status").Str)
+	usage := it.Get("usage")
+	r.Now.Usage, r.Now.Reasoning = readUsage(wire.Usage{}, usage), wire.Count(usage.Get("total_thought_tokens"))
+}
+
+// partOf is a step as it stands in a request.
+func partOf(step gjson.Result) wire.Part {
+	p := wire.Part{Kind: wire.KindOther, Raw: []byte(step.Raw)}
+	switch step.Get("type").Str {
+	case "model_output":
+		p.Kind = wire.KindText
+	case "thought":
+		p.Kind = wire.KindReasoning
+	case "function_call":
+		p.Kind, p.ID, p.Name = wire.KindToolUse, strings.Clone(step.Get("id").Str), strings.Clone(step.Get("name").Str)
+		if p.Arguments = strings.Clone(wire.ArgumentsText(step.Get("arguments"))); p.Arguments == "" {
+			p.Arguments = "{}"
+		}
+	}
+	return p
+}
+
+// interaction is an interaction with the steps that the client has, if it tells them,
+// and the usage of all iterations. Its id is that of the last: the one by which the
+// provider has all of them.
+func (r *interception) interaction(it gjson.Result, whole bool) []byte {
+	steps, calls := []byte{'['}, false
+	for _, it := range r.Iterations() {
+		for i := range it.Parts {
+			p := &it.Parts[i]
+			if p.Hidden {
+				continue
+			}
+			if len(steps) > 1 {
+				steps = append(steps, ',')
+			}
+			steps = append(steps, p.Raw...)
+			calls = calls || p.Kind == wire.KindToolUse
+		}
+	}
+	with := map[string][]byte{}
+	if whole || it.Get("steps").Exists() {
+		with["steps"] = append(steps, ']')
+	}
+	if !calls && it.Get("status").Str == "requires_action" { // of calls that the client does not have
+		with["status"] = []byte(`"completed"`)
+	}
+	if len(r.Past) > 0 && it.Get("usage").IsObject() {
+		with["usage"] = r.TotalUsage("", appendCounts)
+	}
+	return wire.Rewrite(it, []string{"steps"}, with)
+}
+
+func (r *interception) Document(body []byte) bool {
+	root := gjson.ParseBytes(body)
+	if !root.Get("steps").IsArray() {
+		return false
+	}
+	for _, step := range said(root.Get("steps")) {
+		p := partOf(step)
+		hidden, held := r.entry(step)
+		p.Hidden = hidden || held && r.Options.Judge(p.Name, p.Arguments)
+		r.Now.Parts = append(r.Now.Parts, p)
+	}
+	r.count(root)
+	return true
+}
+
+func (r *interception) Join(last []byte) []byte {
+	return r.interaction(gjson.ParseBytes(last), true)
+}
+
+// Continuation implements [wire.CallHider]: it repeats the steps of an answer.
+func (Codec) Continuation(it *wire.Iteration) []byte {
+	var out []byte
+	for i := range it.Parts {
+		out = append(append(out, it.Parts[i].Raw...), ',')
+	}
+	return append(out, toolResults(it)...)
+}
+
+// toolResults are the results of the hidden calls.
+func toolResults(it *wire.Iteration) []byte {
+	var out []byte
+	for _, p := range it.Hidden() {
+		result := append([]byte(`{"type":"function_result","name":`), wire.Quote(p.Name)...)
+		result = append(append(result, `,"call_id":`...), wire.Quote(p.ID)...)
+		if p.Failed {
+			result = append(result, `,"is_error":true`...)
+		}
+		result = append(append(append(result, `,"result":`...), wire.Quote(p.Result)...), '}')
+		out = wire.AppendElement(out, result)
+	}
+	return out
+}
+
+// appendCounts writes the counts: the input's includes what was read from the cache, the
+// output's leaves the thoughts out. What was written to a cache has members of this
+// module's.
+func appendCounts(b []byte, u wire.Usage, thoughts int64) []byte {
+	thoughts = min(thoughts, u.Output)
+	b = wire.AppendCount(b, "total_tokens", u.Prompt()+u.Output)
+	b = wire.AppendCount(b, "total_input_tokens", u.Prompt())
+	b = wire.AppendCount(b, "total_cached_tokens", u.Read)
+	b = wire.AppendCount(b, "total_output_tokens", u.Output-thoughts)
+	b = wire.AppendCount(b, "total_tool_use_tokens", 0)
+	b = wire.AppendCount(b, "total_thought_tokens", thoughts)
+	if n := u.Write5m + u.Write1h; n > 0 {
+		b = wire.AppendCount(b, "total_cache_write_tokens", n)
+	}
+	if u.Write1h > 0 {
+		b = wire.AppendCount(b, "total_cache_write_1h_tokens", u.Write1h)
+	}
+	return b[:len(b)-1]
+}

@@ -93,10 +93,10 @@ func unsignedCall(v *wire.View) *APIError {
 	return nil
 }
 
-// thoughtSignature returns the signature of a part, empty if it has none.
+// thoughtSignature returns the signature of a part or a step, empty if it has none.
 func thoughtSignature(v *wire.View, b *wire.Block) string {
 	s := b.Span.Of(v.Raw)
-	for _, name := range [...]string{"thoughtSignature", "thought_signature"} {
+	for _, name := range [...]string{"thoughtSignature", "thought_signature", "signature"} {
 		if value := gjson.GetBytes(s, name); value.Type == gjson.String {
 			return value.Str
 		}

@@ -64,3 +64,37 @@ func outputName(v *wire.View, b *wire.Block) string {
 	}
 	return "function call output"
 }
+
+// validateInteractions checks that each call of the Interactions API has its result
+// somewhere behind it and each result its call, in requests that hold both.
+func validateInteractions(v *wire.View) *APIError {
+	if v.Partial {
+		return nil
+	}
+	refuse := func(e *APIError) *APIError {
+		e.Type = "invalid_request"
+		return e
+	}
+	calls := make(map[string]bool) // and whether they are answered
+	var order []string
+	for i := range v.Blocks {
+		switch b, id := &v.Blocks[i], v.Text(v.Blocks[i].ID); b.Kind {
+		case wire.KindToolUse:
+			if id == "" || b.Name.Empty() {
+				return refuse(invalid("Function call steps must have an id and a name."))
+			}
+			calls[id], order = false, append(order, id)
+		case wire.KindToolResult:
+			if _, ok := calls[id]; !ok {
+				return refuse(invalidf("No function call found for function result with call_id %s.", id))
+			}
+			calls[id] = true
+		}
+	}
+	for _, id := range order {
+		if !calls[id] {
+			return refuse(invalidf("No function result found for function call %s.", id))
+		}
+	}
+	return nil
+}

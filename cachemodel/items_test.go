@@ -15,6 +15,7 @@
 package cachemodel
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
@@ -47,6 +48,51 @@ func TestResponsesRefusals(t *testing.T) {
 		if c.want == "" && err != nil || c.want != "" && (err == nil || err.Message != c.want) {
 			t.Errorf("%s:\n got %v\nwant %s", c.name, err, c.want)
 		}
+	}
+}
+
+func TestInteractionsRefusals(t *testing.T) {
+	const (
+		said   = `{"type":"user_input","content":"hi"},`
+		call   = `{"type":"thought","signature":"c2ln"},{"type":"function_call","id":"c1","name":"r","arguments":{}},`
+		result = `{"type":"function_result","call_id":"c1","result":"ok"},`
+		last   = `{"type":"user_input","content":"go on"}`
+	)
+	for _, c := range []struct{ name, body, want string }{
+		{"pairs", `"input":[` + said + call + result + last + `]`, ""},
+		{"no result", `"input":[` + said + call + last + `]`, "No function result found for function call c1."},
+		{"a result in front of its call", `"input":[` + said + result + call + last + `]`, "No function call found for function result with call_id c1."},
+		{"a call without a name", `"input":[` + said + `{"type":"function_call","id":"c1","arguments":{}},` + result + last + `]`, "Function call steps must have an id and a name."},
+		{"a call held by the provider", `"previous_interaction_id":"v1_a","input":[` + result + last + `]`, ""},
+	} {
+		v := parse(t, wire.Interactions, `{"model":"gemini-3.1-pro",`+c.body+`}`)
+		_, err := NewSimulator(SimulatorConfig{}).Begin(Call{View: v, At: start})
+		if c.want == "" && err != nil || c.want != "" && (err == nil || err.Message != c.want || err.Type != "invalid_request") {
+			t.Errorf("%s:\n got %v\nwant %s", c.name, err, c.want)
+		}
+	}
+	whole := parse(t, wire.Interactions, `{"input":[`+said+call+result+last+`]}`)
+	for name, c := range map[string]struct {
+		input string
+		ok    bool
+	}{
+		"a result":  {said + call + strings.Replace(result, "ok", "stub", 1) + last, true},
+		"the call":  {said + strings.Replace(call, "{}", `{"a":1}`, 1) + result + last, false},
+		"a thought": {said + strings.Replace(call, "c2ln", "c2lo", 1) + result + last, false},
+	} {
+		v := parse(t, wire.Interactions, `{"input":[`+c.input+`]}`)
+		if _, err := NewSimulator(SimulatorConfig{}).Begin(Call{View: v, Client: whole, At: start}); (err == nil) != c.ok {
+			t.Errorf("%s was edited: %v", name, err)
+		}
+	}
+	count := func(input string) int64 {
+		return NewSimulator(SimulatorConfig{}).Count(parse(t, wire.Interactions, `{"model":"gemini-3.1-pro","input":`+input+`}`))
+	}
+	if a, b := count(`"a text of some length"`), count(`[{"type":"user_input","content":[{"type":"text","text":"a text of some length"}]}]`); a != b || a < 5 {
+		t.Errorf("%d and %d tokens", a, b)
+	}
+	if n := count(`[{"type":"document","mime_type":"application/pdf","data":"AAAA"}]`); n < tokensImage {
+		t.Errorf("a document of %d tokens", n)
 	}
 }
 

@@ -72,6 +72,7 @@ var validators = map[wire.Format]func(v *wire.View, r Rules) ([]marker, *APIErro
 	wire.OpenAIChat:      func(v *wire.View, r Rules) ([]marker, *APIError) { return chatMarkers(v, r), validateChat(v) },
 	wire.OpenAIResponses: func(v *wire.View, _ Rules) ([]marker, *APIError) { return nil, validateResponses(v) },
 	wire.Gemini:          func(v *wire.View, r Rules) ([]marker, *APIError) { return nil, validateGemini(v, r) },
+	wire.Interactions:    func(v *wire.View, _ Rules) ([]marker, *APIError) { return nil, validateInteractions(v) },
 }
 
 func validateMessages(v *wire.View, r Rules) ([]marker, *APIError) {

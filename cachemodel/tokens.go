@@ -53,7 +53,7 @@ const (
 // are escaped. It is no less than 1.
 func Tokens(v *wire.View, b *wire.Block) int {
 	n := framing + content(v, b)
-	if b.Has(wire.FlagSigned) { // the thought comes back in it
+	if b.Has(wire.FlagSigned) && b.Kind != wire.KindReasoning { // the thought comes back in it
 		n += len(thoughtSignature(v, b)) * perCentSignature / 100
 	}
 	if b.Has(wire.FlagMedia) && v.Traits().MediaBesideResult { // beside the text, not in it
@@ -80,8 +80,10 @@ func content(v *wire.View, b *wire.Block) int {
 		return len(body) * perCentSignature / 100
 	case wire.KindReasoning:
 		s := b.Span.Of(v.Raw)
-		if sealed := gjson.GetBytes(s, "encrypted_content").Str; sealed != "" {
-			return len(sealed) * perCentSignature / 100
+		for _, name := range [...]string{"encrypted_content", "signature"} {
+			if sealed := gjson.GetBytes(s, name).Str; sealed != "" {
+				return len(sealed) * perCentSignature / 100
+			}
 		}
 		return chars(s) * perCentText / 100
 	case wire.KindToolUse:
@@ -146,8 +148,10 @@ func parts(body []byte, perCent int) int {
 }
 
 func document(s []byte) int {
-	if file := gjson.GetBytes(s, "file_data").Str; file != "" {
-		return (len(file)/pageBytes + 1) * tokensImage
+	for _, name := range [...]string{"file_data", "data"} {
+		if file := gjson.GetBytes(s, name).Str; file != "" {
+			return (len(file)/pageBytes + 1) * tokensImage
+		}
 	}
 	source := gjson.GetBytes(s, "source")
 	switch source.Get("type").Str {

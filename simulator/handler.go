@@ -13,7 +13,7 @@
 // limitations under the License.
 
 // Package simulator is the HTTP face of a simulated model: it answers Messages,
-// chat completions, Responses and Gemini requests, streamed and not, with a
+// chat completions, Responses, Gemini and Interactions requests, streamed and not, with a
 // usage that follows the cache rules of a provider, and refuses what the
 // provider's API refuses.
 // What it says is a short fixed text or comes from a [Script].
@@ -99,7 +99,8 @@ type format interface {
 // spoken are the formats that the simulated model speaks.
 var spoken = map[wire.Format]format{
 	wire.Anthropic: anthropic{}, wire.OpenAIChat: openai{}, wire.OpenAIResponses: responses{}, wire.Gemini: gemini{},
-	vertex.Format: anthropic{}, bedrock.Format: claudeOnBedrock{},
+	wire.Interactions: interactions{},
+	vertex.Format:     anthropic{}, bedrock.Format: claudeOnBedrock{},
 }
 
 // exchange is one request and its answer.
@@ -112,7 +113,7 @@ type exchange struct {
 }
 
 // ServeHTTP answers POST …/v1/messages, …/v1/messages/count_tokens,
-// …/chat/completions, …/responses, …/responses/input_tokens,
+// …/chat/completions, …/responses, …/responses/input_tokens, …/interactions,
 // …/models/{model}:generateContent, :streamGenerateContent and :countTokens,
 // …/publishers/anthropic/models/{model}:rawPredict and :streamRawPredict,
 // …/model/{id}/invoke and …/invoke-with-response-stream, GET …/v1/models, GET /inference-profiles and GET and HEAD of /;

@@ -109,6 +109,29 @@ var toolsSaid = said{
 	},
 }
 
+func init() {
+	toolsSaid[wire.Interactions] = [2]string{
+		streamed(
+			`{"event_type":"interaction.created","interaction":{"id":"m1","status":"in_progress","model":"gemini"}}`,
+			`{"event_type":"step.start","index":0,"step":{"type":"thought"}}`,
+			`{"event_type":"step.delta","index":0,"delta":{"type":"thought_signature","signature":"c2lnbmF0dXJl"}}`,
+			`{"event_type":"step.delta","index":0,"delta":{"type":"thought_summary","content":{"type":"text","text":"Hm \"so\"."}}}`,
+			`{"event_type":"step.stop","index":0}`,
+			`{"event_type":"step.start","index":1,"step":{"type":"model_output"}}`,
+			`{"event_type":"step.delta","index":1,"delta":{"type":"text","text":"Look: ü\n"}}`,
+			`{"event_type":"step.stop","index":1}`,
+			`{"event_type":"step.start","index":2,"step":{"type":"function_call","id":"call_a","name":"read","arguments":{}}}`,
+			`{"event_type":"step.start","index":3,"step":{"type":"function_call","id":"call_b","name":"now","arguments":{}}}`,
+			`{"event_type":"step.delta","index":2,"delta":{"type":"arguments_delta","arguments":"{\"p\":"}}`,
+			`{"event_type":"step.delta","index":2,"delta":{"type":"arguments_delta","arguments":"1}"}}`,
+			`{"event_type":"step.stop","index":2}`,
+			`{"event_type":"step.stop","index":3}`,
+			`{"event_type":"interaction.completed","interaction":{"id":"m1","status":"requires_action","model":"gemini","usage":{"total_input_tokens":140,"total_cached_tokens":100,"total_output_tokens":43,"total_thought_tokens":7,"total_tokens":190}}}`,
+		) + "event: done\ndata: [DONE]\n\n",
+		`{"id":"m1","status":"requires_action","model":"gemini","steps":[{"type":"user_input","content":[{"type":"text","text":"x"}]},{"type":"thought","signature":"c2lnbmF0dXJl","summary":[{"type":"text","text":"Hm \"so\"."}]},{"type":"model_output","content":[{"type":"text","text":"Look: ü\n"}]},{"type":"function_call","id":"call_a","name":"read","arguments":{"p":1}},{"type":"function_call","id":"call_b","name":"now","arguments":{}}],"usage":{"total_input_tokens":140,"total_cached_tokens":100,"total_output_tokens":43,"total_thought_tokens":7,"total_tokens":190}}`,
+	}
+}
+
 // answerRows are the lines of the table of answers. Each cell translates what
 // an upstream says and looks at what the client's own decoder reads.
 func answerRows() []row {
@@ -139,13 +162,13 @@ func answerRows() []row {
 				turn.Calls[0].Arguments == `{"p":1}` && turn.Calls[1].Arguments == "{}" || turn.Calls[1].Arguments == ""
 		}),
 		both("why it ended", func(_ *testing.T, client, _ wire.Format, turn *wire.Turn, _ string) bool {
-			return turn.StopReason == map[wire.Format]string{wire.Anthropic: "tool_use", wire.OpenAIChat: "tool_calls", wire.OpenAIResponses: "completed", wire.Gemini: "STOP"}[client]
+			return turn.StopReason == map[wire.Format]string{wire.Anthropic: "tool_use", wire.OpenAIChat: "tool_calls", wire.OpenAIResponses: "completed", wire.Gemini: "STOP", wire.Interactions: "requires_action"}[client]
 		}),
 		both("tokens read from the cache", func(_ *testing.T, _, _ wire.Format, turn *wire.Turn, _ string) bool {
 			return turn.Usage.Read == 100 && turn.Usage.Prompt() == 140 && turn.Usage.Output == 50
 		}),
 		both("tokens written to the cache", func(_ *testing.T, _, upstream wire.Format, turn *wire.Turn, _ string) bool {
-			return turn.Usage.Write5m+turn.Usage.Write1h == map[bool]int64{true: 0, false: 30}[upstream == wire.Gemini]
+			return turn.Usage.Write5m+turn.Usage.Write1h == map[bool]int64{true: 0, false: 30}[upstream == wire.Gemini || upstream == wire.Interactions]
 		}),
 		both("of these, for an hour", func(_ *testing.T, _, upstream wire.Format, turn *wire.Turn, _ string) bool {
 			return turn.Usage.Write1h == map[bool]int64{true: 20}[upstream == wire.Anthropic]
@@ -182,11 +205,14 @@ func proofComesBack(t *testing.T, client, upstream wire.Format) string {
 		path = "/v1beta/models/m:generateContent"
 		body = fmt.Sprintf(`{"contents":[{"role":"user","parts":[{"text":"x"}]},%s,{"role":"user","parts":[{"functionResponse":{"id":"call_a","name":"read","response":{"output":"r"}}},{"functionResponse":{"id":"call_b","name":"now","response":{"output":"r"}}}]}]}`,
 			a.Get("candidates.0.content").Raw)
+	case wire.Interactions:
+		body = fmt.Sprintf(`{"model":"m","input":[{"type":"user_input","content":"x"},%s,{"type":"function_result","call_id":%q,"result":"r"},{"type":"function_result","call_id":%q,"result":"r"}]}`,
+			strings.Trim(a.Get("steps").Raw, "[]"), a.Get(`steps.#(name=="read").id`).Str, a.Get(`steps.#(name=="now").id`).Str)
 	}
 	if !json.Valid([]byte(body)) {
 		t.Fatalf("not JSON: %s", body)
 	}
-	model := map[wire.Format]string{wire.Anthropic: "claude-opus-4-5", wire.OpenAIChat: "qwen", wire.OpenAIResponses: "gpt-5.2", wire.Gemini: "gemini-3-pro"}[upstream]
+	model := map[wire.Format]string{wire.Anthropic: "claude-opus-4-5", wire.OpenAIChat: "qwen", wire.OpenAIResponses: "gpt-5.2", wire.Gemini: "gemini-3-pro", wire.Interactions: "gemini-3-pro"}[upstream]
 	out, err := translate.Convert(client, upstream, translate.Incoming{Body: []byte(body), Path: path}, translate.Options{Official: upstream != wire.OpenAIChat, Model: func(string) string { return model }})
 	if err != nil {
 		t.Fatalf("%s to %s: %v\n%s", client, upstream, err, body)
@@ -217,6 +243,7 @@ func errorInStream(t *testing.T, client, upstream wire.Format) string {
 		wire.OpenAIChat:      `{"error":{"message":"Overloaded","type":"server_error"}}`,
 		wire.OpenAIResponses: `{"type":"response.failed","response":{"id":"m1","status":"failed","error":{"code":"server_error","message":"Overloaded"}}}`,
 		wire.Gemini:          `{"error":{"code":503,"message":"Overloaded","status":"UNAVAILABLE"}}`,
+		wire.Interactions:    `{"event_type":"error","error":{"code":"unavailable","message":"Overloaded"}}`,
 	}[upstream]
 	out, _ := run(upstream, client, translate.Answering{Stream: true}, []byte(head+"\n\n"+streamed(fault)))
 	if turn := decode(client, true, out); turn.ErrorMessage != "Overloaded" || turn.Done && client != wire.Gemini {
@@ -231,11 +258,12 @@ func tooLongPrompt(t *testing.T, client, upstream wire.Format) string {
 		wire.OpenAIChat:      `{"error":{"code":400,"message":"the request exceeds the available context size","type":"exceed_context_size_error","n_prompt_tokens":210000,"n_ctx":200000}}`,
 		wire.OpenAIResponses: `{"error":{"message":"This model's maximum context length is 200000 tokens. However, your messages resulted in 210000 tokens.","type":"invalid_request_error","code":"context_length_exceeded"}}`,
 		wire.Gemini:          `{"error":{"code":400,"message":"The input token count (210000) exceeds the maximum number of tokens allowed (200000).","status":"INVALID_ARGUMENT"}}`,
+		wire.Interactions:    `{"error":{"code":"invalid_request","message":"The input token count (210000) exceeds the maximum number of tokens allowed (200000)."}}`,
 	}[upstream]
 	status, out := translate.ReadFailure(upstream, 400, []byte(body)).Write(client)
 	want := map[wire.Format]string{
 		wire.Anthropic: "prompt is too long: 210000 tokens > 200000 maximum", wire.OpenAIChat: "context_length_exceeded",
-		wire.OpenAIResponses: "context_length_exceeded", wire.Gemini: "(210000) exceeds the maximum number of tokens",
+		wire.OpenAIResponses: "context_length_exceeded", wire.Gemini: "(210000) exceeds the maximum number of tokens", wire.Interactions: "(210000) exceeds the maximum number of tokens",
 	}[client]
 	if status != 400 || !strings.Contains(string(out), want) {
 		t.Errorf("%s from %s: %d %s", client, upstream, status, out)

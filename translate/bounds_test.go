@@ -117,6 +117,11 @@ var manyCalls = map[wire.Format]func(n int) string{
 			listOf(n, `{"functionCall":{"id":"call_%d","name":"Read","args":{}}}`) + `]},{"role":"user","parts":[` +
 			listOf(n, `{"functionResponse":{"id":"call_%d","name":"Read","response":{"output":"ok"}}}`) + `]}]}`
 	},
+	wire.Interactions: func(n int) string {
+		return `{"model":"m","input":[{"type":"user_input","content":"hi"},` +
+			listOf(n, `{"type":"function_call","id":"call_%d","name":"Read","arguments":{}}`) + `,` +
+			listOf(n, `{"type":"function_result","call_id":"call_%d","result":"ok"}`) + `]}`
+	},
 }
 
 func listOf(n int, each string) string {

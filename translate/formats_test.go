@@ -21,6 +21,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -76,7 +77,7 @@ func featureRows() (rows []row) {
 
 // tableModels are the models that the table is made for.
 var tableModels = map[wire.Format]string{
-	wire.Anthropic: "claude-opus-4-5", wire.OpenAIChat: "m", wire.OpenAIResponses: "m", wire.Gemini: "gemini-2.5-pro",
+	wire.Anthropic: "claude-opus-4-5", wire.OpenAIChat: "m", wire.OpenAIResponses: "m", wire.Gemini: "gemini-2.5-pro", wire.Interactions: "gemini-2.5-pro",
 }
 
 // cell translates a feature's request and says what became of it. A feature
@@ -147,7 +148,7 @@ parameters at models that reason.
 			for _, upstream := range translate.Formats() {
 				fmt.Fprintf(&b, " %s |", upstream)
 			}
-			b.WriteString("\n|---|---|---|---|---|\n")
+			b.WriteString("\n|---|" + strings.Repeat("---|", len(translate.Formats())) + "\n")
 			for _, r := range s.rows {
 				cells := make([]string, 0, len(translate.Formats()))
 				said := false
@@ -157,7 +158,7 @@ parameters at models that reason.
 					cells = append(cells, cell)
 				}
 				if !said {
-					cells = []string{none, none, none, none}
+					cells = slices.Repeat([]string{none}, len(translate.Formats()))
 				}
 				fmt.Fprintf(&b, "| %s | %s |\n", r.name, strings.Join(cells, " | "))
 			}
@@ -180,7 +181,7 @@ parameters at models that reason.
 
 // A provider's own API gets the same or less, and always JSON.
 func TestFeaturesOfficial(t *testing.T) {
-	models := map[wire.Format]string{wire.Anthropic: "claude-opus-5-5", wire.OpenAIChat: "gpt-5.2", wire.OpenAIResponses: "gpt-5.2", wire.Gemini: "gemini-3.1-pro"}
+	models := map[wire.Format]string{wire.Anthropic: "claude-opus-5-5", wire.OpenAIChat: "gpt-5.2", wire.OpenAIResponses: "gpt-5.2", wire.Gemini: "gemini-3.1-pro", wire.Interactions: "gemini-3.1-pro"}
 	for _, f := range features {
 		for client, body := range f.say {
 			for _, upstream := range translate.Formats() {

@@ -106,4 +106,4 @@ func convertAll(t *testing.T, from wire.Format, body []byte) {
 	}
 }
 
-var officialModels = map[wire.Format]string{wire.Anthropic: "claude-opus-4-8", wire.OpenAIChat: "gpt-5.2", wire.OpenAIResponses: "gpt-5.2", wire.Gemini: "gemini-3.1-pro"}
+var officialModels = map[wire.Format]string{wire.Anthropic: "claude-opus-4-8", wire.OpenAIChat: "gpt-5.2", wire.OpenAIResponses: "gpt-5.2", wire.Gemini: "gemini-3.1-pro", wire.Interactions: "gemini-3.1-pro"}

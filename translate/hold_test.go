@@ -63,7 +63,7 @@ func TestHold(t *testing.T) {
 			var p framing.SSEFramer
 			p.Feed(out, func(e framing.Event) {
 				root := gjson.ParseBytes(e.Data)
-				if strings.HasSuffix(root.Get("type").Str, "arguments.delta") || root.Get("delta.type").Str == "input_json_delta" {
+				if strings.HasSuffix(root.Get("type").Str, "arguments.delta") || root.Get("delta.type").Str == "input_json_delta" || root.Get("delta.type").Str == "arguments_delta" {
 					pieces[root.Get("type").Str+root.Get("output_index").Raw+root.Get("index").Raw]++
 				}
 				root.Get("choices.0.delta.tool_calls").ForEach(func(_, c gjson.Result) bool {

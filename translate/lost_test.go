@@ -47,7 +47,7 @@ func TestNothingLostSilently(t *testing.T) {
 					continue
 				}
 				if !slices.ContainsFunc(out.Dropped, func(s string) bool {
-					return strings.HasSuffix(s, stranger) || s == around(seed.body, at[0]) || s == "tools[].type" && strings.Contains(object, "web_search")
+					return strings.HasSuffix(s, stranger) || s == around(seed.body, at[0]) || s == "tools[].type" && (strings.Contains(object, "web_search") || strings.Contains(object, "google_search")) || s == "input[].type" && strings.Contains(seed.body[max(at[0]-60, 0):at[1]], "google_search_call")
 				}) {
 					t.Errorf("%s to %s: lost behind %.80s", from, to, object)
 				}

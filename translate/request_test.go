@@ -207,7 +207,7 @@ func TestRequests(t *testing.T) {
 		not:  []string{"DeferredToolPlaceholder", "thinking"},
 	}, {
 		name: "Gemini's schemas", from: wire.Gemini, to: wire.Anthropic,
-		body: clientBodies[len(clientBodies)-1].body,
+		body: clientBodies[4].body,
 		want: []string{`"input_schema":{"type":["object","null"],"properties":{"path":{"type":["string","null"],"minLength":1},"type":{"type":"string","enum":["STRING"]}}}`, `"content":"{\"stdout\":\"b\",\"code\":0}"`},
 	}, {
 		name: "a custom tool and its call", from: wire.OpenAIResponses, to: wire.Anthropic,

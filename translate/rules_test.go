@@ -29,7 +29,7 @@ import (
 )
 
 // providers are whose rules each format is judged by.
-var providers = map[wire.Format]string{wire.Anthropic: "anthropic", wire.OpenAIChat: "openai", wire.OpenAIResponses: "openai", wire.Gemini: "gemini"}
+var providers = map[wire.Format]string{wire.Anthropic: "anthropic", wire.OpenAIChat: "openai", wire.OpenAIResponses: "openai", wire.Gemini: "gemini", wire.Interactions: "gemini"}
 
 // judged are the models by whose rules what comes out is judged: those of each
 // format that refuse what others take.
@@ -38,6 +38,7 @@ var judged = map[wire.Format][]string{
 	wire.OpenAIChat:      {"gpt-5.2"},
 	wire.OpenAIResponses: {"gpt-5.2"},
 	wire.Gemini:          {"gemini-3.1-pro", "gemini-2.5-pro"},
+	wire.Interactions:    {"gemini-3.1-pro"},
 }
 
 // judge returns what an API would say against a request, as package cachemodel
@@ -187,7 +188,7 @@ func play(f wire.Format, script []byte) []byte {
 		return []byte(`{"contents":[` + s.messages.String() + `]` + s.extra.String() + `}`)
 	}
 	name := "messages"
-	if f == wire.OpenAIResponses {
+	if f.Traits().FlatItems {
 		name = "input"
 	}
 	return []byte(`{"model":"m","max_tokens":4000,"` + name + `":[` + s.messages.String() + `]` + s.extra.String() + `}`)
@@ -230,6 +231,8 @@ func (s *stage) flush() {
 			content = "null"
 		}
 		s.item(`{"role":"` + role + `","content":` + content + calls + `}`)
+	case wire.Interactions:
+		s.item(`{"type":"` + map[string]string{"user": "user_input", "assistant": "model_output"}[role] + `","content":` + content + `}`)
 	default:
 		s.item(`{"role":"` + role + `","content":` + content + `}`)
 	}
@@ -241,9 +244,9 @@ func (s *stage) step(how, what byte) {
 	texts := [...]string{"Hello", "", " \\n", "{\\\"a\\\":1}", "<system-reminder>x</system-reminder>"}
 	text := texts[int(how)%len(texts)]
 	marker := ""
-	if how == 5 && s.format != wire.Gemini {
+	if bare := s.format == wire.Gemini || s.format == wire.Interactions; how == 5 && !bare {
 		marker = `,"cache_control":{"type":"ephemeral"}`
-	} else if how == 6 && s.format != wire.Gemini {
+	} else if how == 6 && !bare {
 		marker = `,"cache_control":{"type":"ephemeral","ttl":"1h"}`
 	}
 	switch what {
@@ -303,6 +306,9 @@ func (s *stage) call(how byte) {
 	case wire.OpenAIResponses:
 		s.flush()
 		s.item(`{"type":"function_call","call_id":"` + id + `","name":"f","arguments":"{\"a\":1.0}"}`)
+	case wire.Interactions:
+		s.flush()
+		s.item(`{"type":"function_call","id":"` + id + `","name":"f","arguments":` + input + `}`)
 	case wire.Gemini:
 		named := `"id":"` + id + `",`
 		if how == 3 {
@@ -339,6 +345,9 @@ func (s *stage) result(how byte, text string) {
 	case wire.OpenAIResponses:
 		s.flush()
 		s.item(`{"type":"function_call_output","call_id":"` + id + `","output":"` + text + `"}`)
+	case wire.Interactions:
+		s.flush()
+		s.item(`{"type":"function_result","call_id":"` + id + `","result":"` + text + `"}`)
 	case wire.Gemini:
 		s.say("user", `{"functionResponse":{"id":"`+id+`","name":"f","response":{"output":"`+text+`"}}}`)
 	}
@@ -358,6 +367,13 @@ func (s *stage) thinking(how byte) {
 	case wire.OpenAIChat:
 		s.flush()
 		s.item(`{"role":"assistant","content":"","reasoning_content":"Hm"}`)
+	case wire.Interactions:
+		s.flush()
+		sealed := "c2ln"
+		if how > 3 {
+			sealed = translate.Sealed{Format: wire.Anthropic, Data: fmt.Sprintf("c2ln%d", s.n), Text: "Hm"}.Seal()
+		}
+		s.item(`{"type":"thought","signature":"` + sealed + `","summary":[{"type":"text","text":"Hm"}]}`)
 	case wire.Gemini:
 		s.say("model", `{"text":"Hm","thought":true}`)
 	}
@@ -369,6 +385,7 @@ func (s *stage) image() {
 		wire.OpenAIChat:      `{"type":"image_url","image_url":{"url":"data:image/png;base64,AA=="}}`,
 		wire.OpenAIResponses: `{"type":"input_image","image_url":"data:image/png;base64,AA=="}`,
 		wire.Gemini:          `{"inlineData":{"mimeType":"image/png","data":"AA=="}}`,
+		wire.Interactions:    `{"type":"image","mime_type":"image/png","data":"AA=="}`,
 	}
 	s.say("user", part[s.format])
 }
@@ -378,15 +395,15 @@ func (s *stage) settings(how byte) {
 	if s.extra.Len() > 0 {
 		return
 	}
-	tools := map[wire.Format]string{wire.Anthropic: anthropicTool, wire.OpenAIChat: chatTool, wire.OpenAIResponses: responsesTool, wire.Gemini: geminiTool}
+	tools := map[wire.Format]string{wire.Anthropic: anthropicTool, wire.OpenAIChat: chatTool, wire.OpenAIResponses: responsesTool, wire.Gemini: geminiTool, wire.Interactions: stepsTool}
 	s.extra.WriteString(`,"tools":[` + tools[s.format] + `]`)
 	choices := map[wire.Format]string{
 		wire.Anthropic: `,"tool_choice":{"type":"any"}`, wire.OpenAIChat: `,"tool_choice":"required"`, wire.OpenAIResponses: `,"tool_choice":"required"`,
-		wire.Gemini: `,"toolConfig":{"functionCallingConfig":{"mode":"ANY"}}`,
+		wire.Gemini: `,"toolConfig":{"functionCallingConfig":{"mode":"ANY"}}`, wire.Interactions: `,"generation_config":{"tool_choice":"any"}`,
 	}
 	thinking := map[wire.Format]string{
 		wire.Anthropic: `,"thinking":{"type":"enabled","budget_tokens":2000}`, wire.OpenAIChat: `,"reasoning_effort":"medium"`, wire.OpenAIResponses: `,"reasoning":{"effort":"medium"}`,
-		wire.Gemini: `,"generationConfig":{"thinkingConfig":{"thinkingBudget":2000}}`,
+		wire.Gemini: `,"generationConfig":{"thinkingConfig":{"thinkingBudget":2000}}`, wire.Interactions: `,"generation_config":{"thinking_level":"medium"}`,
 	}
 	if how&1 > 0 {
 		s.extra.WriteString(choices[s.format])

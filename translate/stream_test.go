@@ -49,7 +49,7 @@ func answerFiles(tb testing.TB) (files []answerFile) {
 		for _, p := range []struct {
 			prefix string
 			format wire.Format
-		}{{"anthropic_", wire.Anthropic}, {"responses_", wire.OpenAIResponses}, {"openai_responses", wire.OpenAIResponses}, {"gemini_", wire.Gemini}, {"openai_", wire.OpenAIChat}} {
+		}{{"anthropic_", wire.Anthropic}, {"responses_", wire.OpenAIResponses}, {"openai_responses", wire.OpenAIResponses}, {"gemini_", wire.Gemini}, {"interactions_", wire.Interactions}, {"openai_", wire.OpenAIChat}} {
 			if strings.HasPrefix(name, p.prefix) {
 				f.format = p.format
 				break
@@ -169,6 +169,9 @@ func wellFormedOutput(f wire.Format, stream bool, out []byte) error {
 			g.finish()
 			return
 		}
+		if string(e.Data) == "[DONE]" && string(e.Name) == "done" && f == wire.Interactions && g.finished {
+			return
+		}
 		var v map[string]any
 		if e := json.Unmarshal(e.Data, &v); e != nil {
 			fail("event %q: %v", v, e)
@@ -225,6 +228,8 @@ func (g *grammar) event(name string, v map[string]any) {
 		}
 	case wire.OpenAIResponses:
 		g.responses(name, v)
+	case wire.Interactions:
+		g.interactions(name, v)
 	case wire.Gemini:
 		if name != "" {
 			g.fail("an event named %s", name)
@@ -233,6 +238,48 @@ func (g *grammar) event(name string, v map[string]any) {
 		if c["finishReason"] != nil {
 			g.finish()
 		}
+	}
+}
+
+func (g *grammar) interactions(name string, v map[string]any) {
+	if v["event_type"] != name {
+		g.fail("event %s holds %s", name, v["event_type"])
+	}
+	index := -1
+	if n, ok := v["index"].(float64); ok {
+		index = int(n)
+	}
+	switch name {
+	case "interaction.created":
+		if g.started {
+			g.fail("two starts")
+		}
+		g.started = true
+	case "step.start":
+		if g.open >= 0 || index != g.next {
+			g.fail("step %d begins while %d is open, %d is next", index, g.open, g.next)
+		}
+		g.open = index
+		g.next++
+	case "step.delta":
+		if index != g.open {
+			g.fail("a piece of step %d while %d is open", index, g.open)
+		}
+	case "step.stop":
+		if index != g.open {
+			g.fail("step %d ends while %d is open", index, g.open)
+		}
+		g.open = -1
+	case "interaction.completed":
+		if g.open >= 0 {
+			g.fail("step %d is open at the end", g.open)
+		}
+		g.finish()
+	default:
+		g.fail("an event named %s", name)
+	}
+	if !g.started {
+		g.fail("%s before the start", name)
 	}
 }
 

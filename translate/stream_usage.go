@@ -27,7 +27,7 @@ func (f *Flow) Count(u gjson.Result) {
 	}
 	f.Usage = wire.ReadUsage(f.from, f.Usage, u.Raw)
 	f.counted = f.counted || u.Get("prompt_tokens").Int()+u.Get("completion_tokens").Int() > 0
-	for _, path := range [...]string{"completion_tokens_details.reasoning_tokens", "output_tokens_details.reasoning_tokens", "thoughtsTokenCount"} {
+	for _, path := range [...]string{"completion_tokens_details.reasoning_tokens", "output_tokens_details.reasoning_tokens", "thoughtsTokenCount", "total_thought_tokens"} {
 		if n := u.Get(path).Int(); n > 0 && n <= f.Usage.Output {
 			f.Reasoning = n
 		}

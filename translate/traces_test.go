@@ -153,6 +153,8 @@ func pathOf(f wire.Format) (path, query string) {
 		return "/v1/chat/completions", ""
 	case wire.OpenAIResponses:
 		return "/v1/responses", ""
+	case wire.Interactions:
+		return "/v1beta/interactions", ""
 	}
 	return "/v1beta/models/gemini-3.1-pro:streamGenerateContent", "alt=sse"
 }

@@ -26,7 +26,7 @@ import (
 // UnmarshalCaddyfile sets the upstream up from Caddyfile tokens. Syntax:
 //
 //	upstream [<preset>] {
-//		format             anthropic|openai_chat|openai_responses|gemini
+//		format             anthropic|openai_chat|openai_responses|gemini|interactions
 //		model              <name> <name of the upstream>
 //		max_tokens_default <tokens>
 //		drop               [<members...>]

@@ -88,7 +88,7 @@ var (
 var presets = map[string]preset{
 	"anthropic": {formats: []wire.Format{wire.Anthropic}, official: true, cacheControl: true, reports: true},
 	"openai":    {formats: chatResponsesFirst, official: true, reports: true},
-	"gemini":    {formats: []wire.Format{wire.Gemini, wire.OpenAIChat}, official: true, reports: true},
+	"gemini":    {formats: []wire.Format{wire.Gemini, wire.Interactions, wire.OpenAIChat}, official: true, reports: true},
 	// Claude at those who resell it: the Messages API under addresses of their own.
 	"vertex":  {formats: []wire.Format{vertex.Format}, official: true, cacheControl: true, reports: true},
 	"bedrock": {formats: []wire.Format{bedrock.Format}, official: true, cacheControl: true, reports: true},

@@ -59,6 +59,9 @@ func TestTarget(t *testing.T) {
 		{&Upstream{Preset: "llama_cpp", Format: wire.OpenAIChat}, nil, wire.Anthropic, wire.OpenAIChat, true},
 		{&Upstream{Preset: "openai"}, nil, wire.Anthropic, wire.OpenAIResponses, true},
 		{&Upstream{Preset: "openai"}, nil, wire.OpenAIChat, wire.OpenAIChat, true},
+		{&Upstream{Preset: "gemini"}, nil, wire.Interactions, wire.Interactions, true},
+		{&Upstream{Preset: "gemini"}, nil, wire.Anthropic, wire.Gemini, true},
+		{&Upstream{Preset: "openai"}, nil, wire.Interactions, wire.OpenAIResponses, true},
 	} {
 		p := c.u.Profile(Options{Translate: c.translate})
 		if got := p.Target(c.from); got != c.want || p.Understands(c.from) != c.understood {

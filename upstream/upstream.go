@@ -40,7 +40,7 @@ type Upstream struct {
 	// table knows counts as one on a box whose cached prefix is free.
 	Preset string `json:"preset,omitempty"`
 	// Format is what the upstream speaks: anthropic, openai_chat,
-	// openai_responses or gemini. Requests in another format are translated.
+	// openai_responses, gemini or interactions. Requests in another format are translated.
 	// Default: what the preset speaks; without a preset, whatever comes.
 	Format wire.Format `json:"format,omitempty"`
 	// Models maps the models that clients ask for to those that the upstream

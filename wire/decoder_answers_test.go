@@ -284,7 +284,7 @@ var answers = map[string]wire.Turn{
 	},
 	"interactions_error.sse":  {ID: "v1_c", Model: "m", Text: "Half", ErrorType: "too_many_requests", ErrorMessage: "Too many."},
 	"interactions_cut.sse":    {ID: "v1_d", Model: "m", Text: "Half"},
-	"interactions_failed.sse": {ID: "v1_e", Model: "m", StopReason: "failed", ErrorType: "error"},
+	"interactions_failed.sse": {ID: "v1_e", Model: "m", StopReason: "failed", ErrorType: "internal", ErrorMessage: "Oops"},
 	"interactions_object.json": {
 		ID: "v1_f", Model: "gemini-3.1-pro", Thinking: "Hm.", Text: "Let me look.", StopReason: "requires_action", Done: true,
 		Calls: []wire.Call{{ID: "fc1", Name: "read_file", Arguments: `{"path": "a"}`}},

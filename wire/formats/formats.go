@@ -41,6 +41,6 @@ func init() {
 }
 
 // All of these can be translated, and can hide calls.
-var _ = [...]translate.Dialect{anthropic.Codec{}, openaichat.Codec{}, openairesponses.Codec{}, gemini.Codec{}, vertex.Codec{}, bedrock.Codec{}}
+var _ = [...]translate.Dialect{anthropic.Codec{}, openaichat.Codec{}, openairesponses.Codec{}, gemini.Codec{}, interactions.Codec{}, vertex.Codec{}, bedrock.Codec{}}
 
 var _ = [...]wire.CallHider{anthropic.Codec{}, openaichat.Codec{}, openairesponses.Codec{}, gemini.Codec{}, interactions.Codec{}, vertex.Codec{}, bedrock.Codec{}}

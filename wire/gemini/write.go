@@ -91,12 +91,12 @@ func (w writer) thinking() {
 	switch {
 	case g.Mode == "off":
 		if Signs(w.Model) {
-			w.Str("thinkingLevel", w.level("minimal")) // it always thinks
+			w.Str("thinkingLevel", Level(w.Model, "minimal")) // it always thinks
 		} else {
 			w.Int("thinkingBudget", 0)
 		}
 	case Signs(w.Model) && g.AsEffort() != "":
-		w.Str("thinkingLevel", w.level(g.AsEffort()))
+		w.Str("thinkingLevel", Level(w.Model, g.AsEffort()))
 	case g.AsBudget() > 0:
 		w.Int("thinkingBudget", min(g.AsBudget(), translate.BudgetHigh)) // the most that all models take
 	}
@@ -104,14 +104,6 @@ func (w writer) thinking() {
 		w.Bool("includeThoughts", true)
 	}
 	w.Close('}')
-}
-
-// level returns a level of thinking that the model knows.
-func (w writer) level(effort string) string {
-	if strings.Contains(w.Model, "flash") {
-		return translate.KnownEffort(effort, "minimal", "low", "medium", "high")
-	}
-	return translate.KnownEffort(effort, "low", "medium", "high")
 }
 
 func (w writer) tools() {

@@ -29,7 +29,7 @@ type Codec struct{}
 
 // Traits implements [wire.Codec].
 func (Codec) Traits() wire.Traits {
-	return wire.Traits{KeepsAnswers: true, FlatItems: true, SignedParts: true, OptionsOutsidePrompt: true}
+	return wire.Traits{KeepsAnswers: true, Alternates: true, FlatItems: true, SignedParts: true, OptionsOutsidePrompt: true}
 }
 
 // Match implements [wire.Codec].

@@ -1,0 +1,91 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package interactions
+
+import (
+	"bytes"
+	"slices"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/translate"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
+
+// holder holds the steps of calls until their arguments are done.
+type holder struct{ open []heldStep }
+
+type heldStep struct {
+	index       int64
+	started     []byte // the event that began it
+	name, delta []byte // the first event with a piece of its arguments
+	args        []byte
+}
+
+func (h *holder) Event(o *translate.Buffer, name string, data []byte, root gjson.Result) bool {
+	index := root.Get("index").Int()
+	at := slices.IndexFunc(h.open, func(s heldStep) bool { return s.index == index })
+	switch root.Get("event_type").Str {
+	case "step.start":
+		if root.Get("step.type").Str == "function_call" {
+			h.open = append(h.open, heldStep{index: index, started: bytes.Clone(data)})
+			return false
+		}
+	case "step.delta":
+		if at >= 0 && root.Get("delta.type").Str == "arguments_delta" {
+			s := &h.open[at]
+			if s.delta == nil {
+				s.name, s.delta = []byte(name), bytes.Clone(data)
+			}
+			s.args = append(s.args, wire.Inner(root.Get("delta.arguments"))...)
+			return false
+		}
+	case "step.stop":
+		if at >= 0 {
+			h.send(o, at)
+		}
+	case "interaction.completed":
+		h.Flush(o)
+		o.Pass(name, data)
+		return true
+	}
+	o.Pass(name, data)
+	return false
+}
+
+func (h *holder) send(o *translate.Buffer, at int) {
+	s := h.open[at]
+	h.open = slices.Delete(h.open, at, at+1)
+	o.Pass("step.start", s.started)
+	if s.delta == nil {
+		return
+	}
+	args := append(append([]byte{'"'}, s.args...), '"')
+	delta := translate.ReplaceMembers([]byte(gjson.GetBytes(s.delta, "delta").Raw), wire.Member{Name: "arguments", Value: args})
+	o.Pass(string(s.name), translate.ReplaceMembers(s.delta, wire.Member{Name: "delta", Value: delta}))
+}
+
+func (h *holder) Flush(o *translate.Buffer) {
+	for len(h.open) > 0 {
+		h.send(o, 0)
+	}
+}
+
+func (h *holder) Weight() (n int) {
+	for i := range h.open {
+		n += translate.HeldWeight + len(h.open[i].started) + len(h.open[i].delta) + len(h.open[i].args)
+	}
+	return n
+}

@@ -21,12 +21,13 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
 )
 
 // inks are the colours of the profiles.
-var inks = [...]string{"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#b8860b", "#444444", "#56b4e9"}
+var inks = [...]string{"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#b8860b", "#444444", "#56b4e9", "#8c564b", "#7d7d00"}
 
 // The place of the plot, in pixels.
 const (
@@ -35,7 +36,8 @@ const (
 	plotRight  = 720
 	plotTop    = 76
 	plotBottom = 560
-	plotHeight = 620
+	plotHeight = 620 // at least
+	entryGap   = 76  // from one entry of the legend to the next
 )
 
 // plot is a frontier being drawn.
@@ -52,19 +54,21 @@ type plot struct {
 func (f *Frontier) Draw(w io.Writer) error {
 	title := "Cost against harm"
 	about := "each point is all conversations at one tolerance of harm; lower left is better"
-	p := &plot{svg: newSVG(plotWidth, plotHeight, title, about), f: f}
+	p := &plot{f: f}
 	p.scale()
+	keyAt := float64(plotTop + 8 + entryGap*len(p.profiles))
+	p.svg = newSVG(plotWidth, max(plotHeight, keyAt+40), title, about)
 	p.text(plotLeft, 28, "start", title, `font-size="18" font-weight="600"`)
 	p.text(plotLeft, 48, "start", about, `fill="`+inkQuiet+`"`)
 	p.axes()
 	for i, name := range p.profiles {
-		ink, y := inks[i%len(inks)], float64(plotTop+10+76*i)
+		ink, y := inks[i%len(inks)], float64(plotTop+10+entryGap*i)
 		p.reference(name, ink)
 		p.optimum(name, ink)
 		p.curve(name, ink)
 		p.entry(name, ink, y)
 	}
-	p.key(float64(plotTop + 8 + 76*len(p.profiles)))
+	p.key(keyAt)
 	return p.writeTo(w)
 }
 
@@ -95,8 +99,8 @@ func outlined(ink string) string {
 func (p *plot) square(at point, ink string) { p.rect(at.x-4, at.y-4, 8, 8, outlined(ink)) }
 
 func (p *plot) plus(at point) {
-	p.line(at.x-5, at.y, at.x+5, at.y, `stroke="#222" stroke-width="1.6"`)
-	p.line(at.x, at.y-5, at.x, at.y+5, `stroke="#222" stroke-width="1.6"`)
+	p.line(at.x-5, at.y, at.x+5, at.y, `stroke="`+inkText+`" stroke-width="1.6"`)
+	p.line(at.x, at.y-5, at.x, at.y+5, `stroke="`+inkText+`" stroke-width="1.6"`)
 }
 
 func (p *plot) diamond(at point, ink string) {
@@ -124,7 +128,7 @@ func (p *plot) axes() {
 	for _, v := range p.cost.ticks() {
 		y, stroke := p.cost.at(v), inkGrid
 		if v == 0 {
-			stroke = "#999"
+			stroke = inkAxis
 		}
 		p.line(plotLeft, y, plotRight, y, `stroke="`+stroke+`"`)
 		p.text(plotLeft-8, y+4, "end", percent(v), `fill="`+inkQuiet+`"`)
@@ -144,8 +148,14 @@ func percent(v float64) string {
 	if v == 0 {
 		return "0 %"
 	}
-	return fmt.Sprintf("%+g %%", v)
+	return minus(fmt.Sprintf("%+g %%", v))
 }
+
+// asChange writes what a ratio to the client's own bytes is as a change.
+func asChange(ratio float64) string { return minus(fmt.Sprintf("%+.1f %%", 100*(ratio-1))) }
+
+// minus puts the sign for it in the place of the hyphen.
+func minus(number string) string { return strings.Replace(number, "-", "−", 1) }
 
 // of returns the points of a profile.
 func (p *plot) of(profile string) []*FrontierPoint {
@@ -194,13 +204,13 @@ func (p *plot) entry(profile, ink string, y float64) {
 	p.line(x, y-4, x+18, y-4, `stroke="`+ink+`" stroke-width="2.5"`)
 	p.text(x+24, y, "start", profile, `font-weight="600"`)
 	small := `font-size="11" fill="` + inkQuiet + `"`
-	p.text(x+24, y+15, "start", fmt.Sprintf("%s at %.2f %% harm (risk %g)", change(best.Total.CostRatio()), 100*best.Total.Harm(), best.Risk), small)
-	p.text(x+24, y+29, "start", "worst conversation "+change(best.WorstRatio), small)
+	p.text(x+24, y+15, "start", fmt.Sprintf("%s at %.2f %% harm (risk %g)", asChange(best.Total.CostRatio()), 100*best.Total.Harm(), best.Risk), small)
+	p.text(x+24, y+29, "start", "worst conversation "+asChange(best.WorstRatio), small)
 	if e := p.under(profile, pipeline.Eager); e != nil {
-		p.text(x+24, y+43, "start", fmt.Sprintf("eager %s at %.2f %% harm", change(e.CostRatio()), 100*e.Harm()), small)
+		p.text(x+24, y+43, "start", fmt.Sprintf("eager %s at %.2f %% harm", asChange(e.CostRatio()), 100*e.Harm()), small)
 	}
 	if o := p.best(profile); o != nil {
-		p.text(x+24, y+57, "start", "optimum "+change(o.CostRatio()), small)
+		p.text(x+24, y+57, "start", "optimum "+asChange(o.CostRatio()), small)
 	}
 }
 

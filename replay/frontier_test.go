@@ -17,7 +17,10 @@ package replay
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"os"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -79,12 +82,12 @@ func TestFrontierDrawing(t *testing.T) {
 		t.Errorf("elements %v", elements)
 	}
 	for _, want := range []string{
-		"-20.0% at 0.90 % harm (risk 1)", // the cheapest of little harm
-		"-3.0% at 2.00 % harm (risk 0)",  // the least harmful
-		"eager +70.0% at 10.40 % harm",
-		"eager -15.0% at 3.50 % harm",
-		"optimum -35.0%",
-		"worst conversation +2.0%",
+		"−20.0 % at 0.90 % harm (risk 1)", // the cheapest of little harm
+		"−3.0 % at 2.00 % harm (risk 0)",  // the least harmful
+		"eager +70.0 % at 10.40 % harm",
+		"eager −15.0 % at 3.50 % harm",
+		"optimum −35.0 %",
+		"worst conversation +2.0 %",
 	} {
 		if !strings.Contains(texts, want) {
 			t.Errorf("%q is missing in %s", want, texts)
@@ -93,8 +96,39 @@ func TestFrontierDrawing(t *testing.T) {
 	if elements["rect"] != 1+1+1 { // the paper, eager in the key, and the one that is not too far away
 		t.Errorf("elements %v", elements)
 	}
-	if strings.Contains(texts, "optimum -25.0%") {
+	if strings.Contains(texts, "optimum −25.0 %") {
 		t.Errorf("too much in %s", texts)
+	}
+	if !strings.Contains(drawing.String(), "prefers-color-scheme:dark") {
+		t.Error("on a dark page it stays light")
+	}
+}
+
+// However many profiles there are, all of the legend is in the drawing.
+func TestFrontierLegendFits(t *testing.T) {
+	f := new(Frontier)
+	for i := range 9 {
+		name := fmt.Sprint("profile ", i)
+		f.Points = append(f.Points, point1000(name, pipeline.CostAware, 1, 80, 9))
+		f.Optima = append(f.Optima, Optimum{Profile: name, Moments: AnyRequest, BaseCost: 100, Cost: 65})
+	}
+	var drawing bytes.Buffer
+	if err := f.Draw(&drawing); err != nil {
+		t.Fatal(err)
+	}
+	var height, lowest float64
+	if _, err := fmt.Sscanf(regexp.MustCompile(`viewBox="[^"]*"`).FindString(drawing.String()), `viewBox="0 0 1000 %g"`, &height); err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range regexp.MustCompile(`<text x="[^"]*" y="([^"]*)"`).FindAllStringSubmatch(drawing.String(), -1) {
+		y, err := strconv.ParseFloat(m[1], 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lowest = max(lowest, y)
+	}
+	if lowest > height-8 {
+		t.Errorf("a text stands at %g in a drawing of %g", lowest, height)
 	}
 }
 

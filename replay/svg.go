@@ -29,13 +29,26 @@ type svg struct {
 	b strings.Builder
 }
 
-// newSVG begins a drawing of a size on a light background. Title and
-// description are for those who cannot see it.
+// dark are the colours of a dark page, by those of a light one; the others do on both.
+// Programs that know no style sheets draw the light one.
+var dark = [...][2]string{
+	{paper, "#16181c"}, {inkText, "#e4e4e0"}, {inkQuiet, "#a2a2a0"}, {inkAxis, "#777"}, {inkGrid, "#33363c"},
+	{inkOriginal, "#999"}, {inkSent, "#9fc3e6"}, {inkEpoch, "#c49be0"}, {inkPause, "#8fc08f"}, {inkHarm, "#ff5c6c"},
+	{"#444444", "#bbbbbb"}, {"#0072b2", "#4aa8e0"},
+}
+
+// newSVG begins a drawing of a size that is light on a light page and dark on a dark
+// one. Title and description are for those who cannot see it.
 func newSVG(width, height float64, title, description string) *svg {
 	s := new(svg)
-	fmt.Fprintf(&s.b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %s %s" role="img" font-family="system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', sans-serif" font-size="12" fill="#222">`+"\n",
-		num(width), num(height))
+	fmt.Fprintf(&s.b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %s %s" role="img" font-family="system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', sans-serif" font-size="12" fill="%s">`+"\n",
+		num(width), num(height), inkText)
 	fmt.Fprintf(&s.b, "<title>%s</title>\n<desc>%s</desc>\n", escape(title), escape(description))
+	s.b.WriteString("<style>@media(prefers-color-scheme:dark){")
+	for _, c := range dark {
+		fmt.Fprintf(&s.b, `[fill="%s"]{fill:%s}[stroke="%[1]s"]{stroke:%[2]s}`, c[0], c[1])
+	}
+	s.b.WriteString("}</style>\n")
 	s.rect(0, 0, width, height, `fill="`+paper+`"`)
 	return s
 }

@@ -33,6 +33,8 @@ const (
 	inkHarm     = "#d0021b"
 	inkPause    = "#4a7a4a"
 	inkGrid     = "#e4e4de"
+	inkAxis     = "#999"
+	inkText     = "#222"
 	inkQuiet    = "#666"
 	paper       = "#fdfdfb"
 )
@@ -65,7 +67,7 @@ func (t *Timeline) Draw(w io.Writer) error {
 	r := &t.Result
 	title := fmt.Sprintf("%s under %s, %s", r.Conversation, r.Profile, r.Policy)
 	about := fmt.Sprintf("%d requests, cost %s, %d of %d edits harmed, history edited in %d requests",
-		len(t.Steps), change(r.CostRatio()), r.Harmed, r.Edits, len(t.Epochs))
+		len(t.Steps), asChange(r.CostRatio()), r.Harmed, r.Edits, len(t.Epochs))
 	if r.Rejected > 0 {
 		about += fmt.Sprintf(", %d refused", r.Rejected)
 	}
@@ -95,7 +97,7 @@ func (c *chart) grid(a axis, label string) {
 		y := a.at(v)
 		stroke := inkGrid
 		if v == 0 {
-			stroke = "#999"
+			stroke = inkAxis
 		}
 		c.line(panelLeft, y, panelRight, y, `stroke="`+stroke+`"`)
 		c.text(panelLeft-8, y+4, "end", kilo(v), `fill="`+inkQuiet+`"`)
@@ -259,7 +261,7 @@ func (c *chart) requests() {
 	for _, v := range a.ticks() {
 		if i := int(v); float64(i) == v && i < len(c.t.Steps) {
 			x := c.x(i) + c.width/2
-			c.line(x, netBottom, x, netBottom+5, `stroke="#999"`)
+			c.line(x, netBottom, x, netBottom+5, `stroke="`+inkAxis+`"`)
 			c.text(x, netBottom+18, "middle", fmt.Sprint(i), `fill="`+inkQuiet+`"`)
 		}
 	}

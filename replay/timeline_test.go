@@ -186,7 +186,7 @@ func wellFormed(t *testing.T, drawing []byte) (elements map[string]int, texts st
 			texts += string(token)
 		}
 	}
-	if elements["title"] != 1 || elements["script"]+elements["image"]+elements["style"] != 0 || !bytes.Contains(drawing, []byte("viewBox")) {
+	if elements["title"] != 1 || elements["script"]+elements["image"] != 0 || elements["style"] != 1 || bytes.Contains(drawing, []byte("url(")) || !bytes.Contains(drawing, []byte("viewBox")) {
 		t.Errorf("elements %v", elements)
 	}
 	return elements, texts

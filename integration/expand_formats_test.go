@@ -218,7 +218,7 @@ func (g tongue) expect(t *testing.T, p *proxy, u *upstream, sent, want []remark,
 	var tail []string
 	for _, m := range want {
 		for _, s := range m.outline() {
-			if g.format == wire.OpenAIResponses {
+			if g.format.Traits().FlatItems {
 				s = strings.Replace(s, "thinking: ", "reasoning: ", 1)
 			}
 			tail = append(tail, s)

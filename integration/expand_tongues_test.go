@@ -19,6 +19,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -283,7 +284,72 @@ var geminiTongue = tongue{
 	},
 }
 
-var tongues = []tongue{chatTongue, responsesTongue, geminiTongue}
+func step(p piece) string {
+	switch p.kind {
+	case "thought":
+		return fmt.Sprintf(`{"type":"thought","signature":"sig-%s","summary":[{"type":"text","text":%s}]}`, p.id, js(p.text))
+	case "call":
+		name, arguments := p.call()
+		return fmt.Sprintf(`{"type":"function_call","id":%q,"name":%q,"arguments":%s}`, p.id, name, arguments)
+	case "result":
+		return fmt.Sprintf(`{"type":"function_result","call_id":%q,"name":"Read","result":%s}`, p.id, js(p.text))
+	}
+	return fmt.Sprintf(`{"type":"model_output","content":[{"type":"text","text":%s}]}`, js(p.text))
+}
+
+var interactionsTongue = tongue{
+	wire.Interactions,
+	func(bool) string { return "/v1beta/interactions" },
+	func(history []remark, stream bool) string {
+		steps := joined(history, func(m remark) string {
+			if m.role == "user" && m.pieces[0].kind == "text" {
+				return fmt.Sprintf(`{"type":"user_input","content":[{"type":"text","text":%s}]}`, js(textOf(m.pieces, "text")))
+			}
+			return joined(m.pieces, step)
+		})
+		return fmt.Sprintf(`{"model":"gemini-3.1-pro","stream":%t,"store":false,"system_instruction":"You are an agent.","input":[%s],"tools":[{"type":"function","name":"Read","description":%q,"parameters":{}},{"type":"function","name":"Write","parameters":{}},{"type":"google_search"}]}`, stream, steps, longTool)
+	},
+	func(w http.ResponseWriter, pieces []piece, stream bool, n int) {
+		status := "completed"
+		if slices.ContainsFunc(pieces, func(p piece) bool { return p.kind == "call" }) {
+			status = "requires_action"
+		}
+		object := func(status, steps string) string {
+			return fmt.Sprintf(`{"id":"v1_%d","object":"interaction","status":%q,"model":"gemini-3.1-pro"%s,"usage":{"total_input_tokens":%d,"total_output_tokens":%d,"total_tokens":%d}}`, n, status, steps, 1000*n, n, 1001*n)
+		}
+		if !stream {
+			whole(w, object(status, `,"steps":[`+joined(pieces, step)+`]`))
+			return
+		}
+		var data []string
+		event := func(kind, rest string) {
+			data = append(data, fmt.Sprintf(`{%s,"event_type":%q,"type":%q}`, rest, kind, kind))
+		}
+		event("interaction.created", `"interaction":`+object("in_progress", ""))
+		for i, p := range pieces {
+			delta := func(d string) { event("step.delta", fmt.Sprintf(`"index":%d,"delta":%s`, i, d)) }
+			name, arguments := p.call()
+			begun := map[string]string{"text": `{"type":"model_output"}`, "thought": `{"type":"thought"}`, "call": fmt.Sprintf(`{"type":"function_call","id":%q,"name":%q,"arguments":{}}`, p.id, name)}[p.kind]
+			event("step.start", fmt.Sprintf(`"index":%d,"step":%s`, i, begun))
+			switch half := len(p.text) / 2; p.kind {
+			case "call":
+				delta(fmt.Sprintf(`{"type":"arguments_delta","arguments":%s}`, js(arguments)))
+			case "thought":
+				delta(fmt.Sprintf(`{"type":"thought_summary","content":{"type":"text","text":%s}}`, js(p.text)))
+				delta(fmt.Sprintf(`{"type":"thought_signature","signature":"sig-%s"}`, p.id))
+			default:
+				delta(fmt.Sprintf(`{"type":"text","text":%s}`, js(p.text[:half])))
+				delta(fmt.Sprintf(`{"type":"text","text":%s}`, js(p.text[half:])))
+			}
+			event("step.stop", fmt.Sprintf(`"index":%d`, i))
+		}
+		event("interaction.completed", `"interaction":`+object(status, ""))
+		eventsOf(w, true, data...)
+		_, _ = io.WriteString(w, "event: done\ndata: [DONE]\n\n")
+	},
+}
+
+var tongues = []tongue{chatTongue, responsesTongue, geminiTongue, interactionsTongue}
 
 func text(s string) piece    { return piece{"text", "", s} }
 func thought(s string) piece { return piece{"thought", s, s} }
@@ -390,6 +456,18 @@ func (g tongue) strictly(t *testing.T, body string, stream bool) *wire.Turn {
 			}
 			if root.Get("type").Str == "response.completed" && root.Get("response.output.#").Int() != items {
 				t.Errorf("%d items, in the end %s", items, root.Get("response.output").Raw)
+			}
+		case wire.Interactions:
+			switch kind := root.Get("event_type").Str; kind {
+			case "step.start":
+				if n := root.Get("index").Int(); n != items {
+					t.Errorf("step %d is numbered %d", items, n)
+				}
+				items++
+			case "interaction.created", "interaction.completed":
+				if at++; (at == 1) != (kind == "interaction.created") {
+					t.Errorf("event %d is %s", at, data)
+				}
 			}
 		case wire.Gemini:
 			if id := root.Get("responseId").Str; id != "" {

@@ -452,6 +452,10 @@ func TestEveryClient(t *testing.T) {
 			wire.Gemini, "/v1beta/models/m:streamGenerateContent?alt=sse", "/v1beta/models/m:generateContent",
 			`{"contents":[{"role":"user","parts":[{"text":"Hi"}]}]}`, `{"contents":[{"role":"user","parts":[{"text":"Hi"}]}]}`,
 		},
+		{
+			wire.Interactions, "/v1beta/interactions", "/v1beta/interactions",
+			`{"model":"m","stream":true,"input":"Hi"}`, `{"model":"m","input":[{"type":"user_input","content":"Hi"}]}`,
+		},
 		{wire.Gemini, "/v1beta/models/m:streamGenerateContent", "/v1beta/models/m:generateContent", `{"contents":[{"role":"user","parts":[{"text":"Hi"}]}]}`, `{"contents":[{"role":"user","parts":[{"text":"Ho"}]}]}`},
 	} {
 		for i, path := range []string{c.path, c.whole} {
@@ -470,7 +474,7 @@ func TestEveryClient(t *testing.T) {
 			}
 		}
 	}
-	if n := p.metric(`caddy_llm_cache_requests_total{outcome="completed",policy="cost_aware"}`); n < 8 {
+	if n := p.metric(`caddy_llm_cache_requests_total{outcome="completed",policy="cost_aware"}`); n < 10 {
 		t.Errorf("%v requests completed", n)
 	}
 }

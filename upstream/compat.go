@@ -198,17 +198,37 @@ func (d *adjusting) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 	return err
 }
 
-// values resolves a request's placeholders.
-func values(r *http.Request) func(string) string {
+// values resolves a request's placeholders to JSON, nil where they have no value: what is
+// JSON stands for itself, and other text for a string. What is known of a request here is
+// typed: the id of a session is a string even if it reads like a number.
+func values(r *http.Request) func(string) []byte {
 	repl, ok := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
 	if !ok {
-		return func(string) string { return "" }
+		return func(string) []byte { return nil }
 	}
-	return func(s string) string { return repl.ReplaceAll(s, "") }
+	return func(s string) []byte {
+		name := s[1 : len(s)-1]
+		v, known := repl.Get(name)
+		if !known || strings.Contains(name, "{") { // several in a row
+			v = repl.ReplaceAll(s, "")
+		}
+		text, isText := v.(string)
+		switch {
+		case v == nil || isText && text == "":
+			return nil
+		case isText && !strings.HasPrefix(name, "http.llm_cache.") && json.Valid([]byte(text)):
+			return []byte(text)
+		}
+		out, err := json.Marshal(v)
+		if err != nil {
+			return nil
+		}
+		return out
+	}
 }
 
 // apply returns the body to send, body itself if it is right as it is.
-func (d *compat) apply(format wire.Format, body []byte, resolve func(string) string) []byte {
+func (d *compat) apply(format wire.Format, body []byte, resolve func(string) []byte) []byte {
 	members := make([]wire.Member, 0, len(d.drop)+len(d.body)+2)
 	for _, name := range d.drop {
 		members = append(members, wire.Member{Name: name})
@@ -224,7 +244,7 @@ func (d *compat) apply(format wire.Format, body []byte, resolve func(string) str
 	for _, m := range d.body {
 		value := m.value
 		if m.placeholder != "" {
-			if value = []byte(resolve(m.placeholder)); !json.Valid(value) {
+			if value = resolve(m.placeholder); value == nil {
 				continue
 			}
 		}

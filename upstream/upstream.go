@@ -59,8 +59,9 @@ type Upstream struct {
 	Drop []string `json:"drop,omitzero"`
 	// Body are members that are put into each request, in the place of what it
 	// says there: chat_template_kwargs, ttl, return_progress. A string that is
-	// one placeholder stands for its value as JSON, and for no member where
-	// there is none: "{http.vars.llm_slot}" is the slot of the queue. null takes
+	// one placeholder stands for its value, which is text if it is not JSON, and for
+	// no member where there is none: "{http.vars.llm_slot}" is the slot of the queue,
+	// "{http.llm_cache.session}" the id of the session. null takes
 	// a member of the preset's away. Default: the preset's.
 	Body map[string]json.RawMessage `json:"body,omitempty"`
 	// Reasoning is the name by which the thinking of earlier turns goes to the

@@ -36,6 +36,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/doctor"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
 	"github.com/caddy-llm-cache/caddy-llm-cache/report"
+	"github.com/caddy-llm-cache/caddy-llm-cache/smoketest"
 	"github.com/caddy-llm-cache/caddy-llm-cache/statusline"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wrap"
 )
@@ -48,7 +49,7 @@ func Command() caddycmd.Command {
 		Usage: "<command> [<flags>] [<path>...]",
 		Short: "Tools around the llm_cache handler",
 		CobraFunc: func(cmd *cobra.Command) {
-			cmd.AddCommand(demo.Command(), doctor.Command(), statusline.Command(), wrap.Command(), estimateCommand(), importCommand(), replayCommand(), explainCommand(), report.Command(), compressor.Command())
+			cmd.AddCommand(demo.Command(), doctor.Command(), smoketest.Command(), statusline.Command(), wrap.Command(), estimateCommand(), importCommand(), replayCommand(), explainCommand(), report.Command(), compressor.Command())
 			cmd.RunE = whichCommand
 		},
 	}

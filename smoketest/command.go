@@ -1,0 +1,94 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package smoketest
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/caddyserver/caddy/v2"
+	caddycmd "github.com/caddyserver/caddy/v2/cmd"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
+
+// Command returns the subcommand `smoketest` of `caddy llm-cache`.
+func Command() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "smoketest --url <base URL> --model <model> [--format <format>]",
+		Short: "Asks a model a few questions through a site and checks the answers",
+		Long: `
+Asks a model five short questions through a site: with a system prompt, once more
+in the same conversation, as a stream, without a system prompt, and with another
+one. It checks that each is answered, that the system prompt is honoured, that a
+stream ends as it should, that a conversation is one session, and, where the site
+says that its upstream holds conversations, that it sends what is new only.
+
+What is not given as a flag is read from the environment: LLM_CACHE_URL,
+LLM_CACHE_MODEL, LLM_CACHE_FORMAT and LLM_CACHE_KEY. A key is read from there
+alone, so that it does not stand in the list of processes.
+
+The command fails if anything is wrong.
+`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return caddycmd.WrapCommandFuncForCobra(func(f caddycmd.Flags) (int, error) {
+				if err := run(cmd, f); err != nil {
+					return caddy.ExitCodeFailedStartup, err
+				}
+				return caddy.ExitCodeSuccess, nil
+			})(cmd, args)
+		},
+	}
+	cmd.Flags().String("url", "", "Base URL of the site")
+	cmd.Flags().String("model", "", "Model")
+	cmd.Flags().String("format", "", "API to speak: "+strings.Join(Formats(), ", ")+" (openai_chat)")
+	cmd.Flags().Bool("json", false, "Print the lines as JSON")
+	return cmd
+}
+
+func run(cmd *cobra.Command, f caddycmd.Flags) error {
+	value := func(flag, otherwise string) string {
+		if v := f.String(flag); v != "" {
+			return v
+		}
+		if v := os.Getenv("LLM_CACHE_" + strings.ToUpper(flag)); v != "" {
+			return v
+		}
+		return otherwise
+	}
+	o := &Options{
+		URL: value("url", ""), Model: value("model", ""), Format: wire.Format(value("format", string(wire.OpenAIChat))), Key: os.Getenv("LLM_CACHE_KEY"),
+	}
+	lines, err := o.Run(cmd.Context())
+	if err != nil {
+		return fmt.Errorf("smoketest: %w", err)
+	}
+	if f.Bool("json") {
+		e := json.NewEncoder(cmd.OutOrStdout())
+		e.SetIndent("", "  ")
+		err = e.Encode(lines)
+	} else {
+		err = Write(cmd.OutOrStdout(), lines)
+	}
+	if n := Faults(lines); err == nil && n > 0 {
+		err = fmt.Errorf("smoketest: %d of %d failed", n, len(lines))
+	}
+	return err
+}

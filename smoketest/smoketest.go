@@ -1,0 +1,248 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+// Package smoketest asks a model a few short questions through a site and checks that what
+// has to work does: system prompts, conversations, streams, sessions, deltas.
+package smoketest
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/layer"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	_ "github.com/caddy-llm-cache/caddy-llm-cache/wire/formats" // all of them
+)
+
+// Options say whom to ask, and how.
+type Options struct {
+	// URL is the base URL of the site.
+	URL string
+	// Model, Format and Key are what a client would use.
+	Model  string
+	Format wire.Format
+	Key    string
+	// Client sends the requests. Default: one that waits five minutes.
+	Client *http.Client
+}
+
+// patience is how long an answer may take: a box reads its first prompt slowly.
+const patience = 5 * time.Minute
+
+// Line is what came of one question.
+type Line struct {
+	// Name says what was tested.
+	Name string `json:"name"`
+	// Status is the answer's status, 0 if there was none, MS how long it took.
+	Status int   `json:"status"`
+	MS     int64 `json:"ms"`
+	// Cached are the tokens that were read from the provider's cache, -1 if it does not say.
+	Cached int64 `json:"cached"`
+	// Bytes are those of the request, Sent those of it that went upstream where the
+	// site says that it holds conversations there, else 0.
+	Bytes int `json:"bytes"`
+	Sent  int `json:"sent,omitempty"`
+	// Faults are what is wrong, none if nothing is.
+	Faults []string `json:"faults,omitempty"`
+}
+
+func (l *Line) fault(format string, args ...any) {
+	l.Faults = append(l.Faults, fmt.Sprintf(format, args...))
+}
+
+// answer is what a model said.
+type answer struct {
+	text          string
+	session, held string // as the site says
+}
+
+// Run asks all questions, one after the other.
+func (o *Options) Run(ctx context.Context) ([]*Line, error) {
+	if o.Client == nil {
+		o.Client = &http.Client{Timeout: patience}
+	}
+	if _, _, err := o.request(new(prompt)); err != nil {
+		return nil, err
+	}
+	if o.URL == "" || o.Model == "" {
+		return nil, fmt.Errorf("the base URL and the model are needed")
+	}
+	nonce := rand.Text()[:8] // so that no other run's conversation is gone on with
+	system := func(word string) string {
+		return "You are taking part in a test of the line, number " + nonce + ". Whatever you are asked, your whole answer is the one word " + word +
+			", in capitals." + strings.Repeat(" Nothing else matters; do not explain yourself.", 20)
+	}
+	ask := said{text: "Hello. What is your word?"}
+	var lines []*Line
+	try := func(name string, p *prompt, check func(l *Line, a *answer)) (a *answer) {
+		l := &Line{Name: name, Cached: -1}
+		lines = append(lines, l)
+		if a = o.ask(ctx, l, p); a != nil && check != nil {
+			check(l, a)
+		}
+		return a
+	}
+	honours := func(word string) func(*Line, *answer) {
+		return func(l *Line, a *answer) {
+			if !strings.Contains(strings.ToUpper(a.text), word) {
+				l.fault("the system prompt was not honoured: no %s in %q", word, cut(a.text))
+			}
+		}
+	}
+
+	first := try("system and user", &prompt{system: system("MAPLE"), said: []said{ask}}, honours("MAPLE"))
+	if first != nil {
+		more := []said{ask, {true, first.text}, {text: "And once more?"}}
+		try("the conversation goes on", &prompt{system: system("MAPLE"), said: more}, func(l *Line, a *answer) {
+			honours("MAPLE")(l, a)
+			o.continues(l, a, first)
+		})
+		try("stream", &prompt{system: system("MAPLE"), said: more, stream: true}, func(l *Line, a *answer) {
+			honours("MAPLE")(l, a)
+			o.continues(l, a, first)
+		})
+	}
+	try("user only", &prompt{said: []said{{text: "Say hello. " + nonce}}}, nil)
+	try("changed system", &prompt{system: system("WILLOW"), said: []said{ask}}, func(l *Line, a *answer) {
+		honours("WILLOW")(l, a)
+		if strings.Contains(strings.ToUpper(a.text), "MAPLE") {
+			l.fault("the answer is one to the other system prompt")
+		}
+	})
+	return lines, nil
+}
+
+// continues checks that an answer is of the conversation of the first.
+func (*Options) continues(l *Line, a, first *answer) {
+	if a.session != first.session {
+		l.fault("session %s, the first was of %s", a.session, first.session)
+	}
+	if first.held != "" && !strings.HasPrefix(a.held, "delta") {
+		l.fault("the upstream holds the conversation, and was sent all of it: %s", a.held)
+	}
+}
+
+// ask asks one question. It returns nil where nothing further can be checked.
+func (o *Options) ask(ctx context.Context, l *Line, p *prompt) *answer {
+	url, body, err := o.request(p)
+	if err != nil {
+		l.fault("%v", err)
+		return nil
+	}
+	l.Bytes = len(body)
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
+	if err != nil {
+		l.fault("%v", err)
+		return nil
+	}
+	req.Header.Set("Content-Type", "application/json")
+	if o.Key != "" {
+		speeches[o.Format].key(req.Header, o.Key)
+	}
+	began := time.Now()
+	res, err := o.Client.Do(req)
+	if err != nil {
+		l.fault("%v", err)
+		return nil
+	}
+	defer res.Body.Close()
+	l.Status = res.StatusCode
+	d := wire.NewDecoder(o.Format, p.stream)
+	raw, err := io.ReadAll(res.Body)
+	l.MS = time.Since(began).Milliseconds()
+	if err != nil {
+		l.fault("the answer broke off: %v", err)
+		return nil
+	}
+	d.Feed(raw)
+	d.End()
+	turn := d.Turn()
+	switch {
+	case res.StatusCode != http.StatusOK:
+		l.fault("%s", cut(string(raw)))
+		return nil
+	case turn == nil || turn.Failed():
+		l.fault("no answer: %s", cut(string(raw)))
+		return nil
+	case p.stream && !layer.IsStream(layer.MediaType(res.Header.Get("Content-Type"))):
+		l.fault("no stream, but %s", res.Header.Get("Content-Type"))
+	case p.stream && !(d.Done() && o.last(raw)):
+		l.fault("the stream does not end in its terminal event: …%s", cut(string(raw[max(0, len(raw)-120):])))
+	case turn.Text == "":
+		l.fault("no text in the answer: %s", cut(string(raw)))
+	}
+	if turn.Usage.Reported {
+		l.Cached = turn.Usage.Read
+	}
+	a := &answer{text: turn.Text, session: res.Header.Get("X-Llm-Cache-Session"), held: res.Header.Get("X-Llm-Cache-Held")}
+	if a.held != "" {
+		l.Sent = l.Bytes
+		_, _ = fmt.Sscanf(a.held, "delta; sent=%d;", &l.Sent)
+	}
+	return a
+}
+
+// last reports whether nothing stands behind the terminal event of a stream.
+func (o *Options) last(raw []byte) bool {
+	end := bytes.LastIndex(bytes.TrimSpace(raw), []byte("\n\n"))
+	before := wire.NewDecoder(o.Format, true)
+	before.Feed(raw[:max(0, end)])
+	return !before.Ended()
+}
+
+// cut makes a text one that fits into a line.
+func cut(s string) string {
+	s = strings.Join(strings.Fields(s), " ")
+	if r := []rune(s); len(r) > 160 {
+		s = string(r[:160]) + "…"
+	}
+	return s
+}
+
+// Faults counts the lines that something is wrong with.
+func Faults(lines []*Line) (n int) {
+	for _, l := range lines {
+		if len(l.Faults) > 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// Write writes lines as a table.
+func Write(w io.Writer, lines []*Line) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "\tstatus\tms\tcached tokens\tbytes\tsent\t")
+	for _, l := range lines {
+		mark, cached, sent := "✓", "–", "–"
+		if len(l.Faults) > 0 {
+			mark = "✗"
+		}
+		if l.Cached >= 0 {
+			cached = fmt.Sprint(l.Cached)
+		}
+		if l.Sent > 0 {
+			sent = fmt.Sprint(l.Sent)
+		}
+		fmt.Fprintf(t, "%s %s\t%d\t%d\t%s\t%d\t%s\t%s\n", mark, l.Name, l.Status, l.MS, cached, l.Bytes, sent, strings.Join(l.Faults, "; "))
+	}
+	return t.Flush()
+}

@@ -1,0 +1,167 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package smoketest_test
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
+	"github.com/caddy-llm-cache/caddy-llm-cache/simulator"
+	"github.com/caddy-llm-cache/caddy-llm-cache/smoketest"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
+
+// obedient is a simulated model that says the word its system prompt names.
+func obedient() http.Handler {
+	return &simulator.Handler{
+		Cache: cachemodel.NewSimulator(cachemodel.SimulatorConfig{}),
+		Hooks: simulator.Hooks{Answer: func(_ context.Context, v *wire.View) *simulator.Answer {
+			for _, word := range []string{"MAPLE", "WILLOW"} {
+				if bytes.Contains(v.Raw, []byte("the one word "+word)) {
+					return &simulator.Answer{Blocks: []simulator.Block{{Type: simulator.Text, Text: word}}}
+				}
+			}
+			return &simulator.Answer{Blocks: []simulator.Block{{Type: simulator.Text, Text: "hello"}}}
+		}},
+	}
+}
+
+func run(t *testing.T, h http.Handler, f wire.Format) (faults map[string]string, table string) {
+	t.Helper()
+	s := httptest.NewServer(h)
+	t.Cleanup(s.Close)
+	o := &smoketest.Options{URL: s.URL + "/v1", Model: "m-1", Format: f, Key: "k"}
+	lines, err := o.Run(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	faults = map[string]string{}
+	for _, l := range lines {
+		if len(l.Faults) > 0 {
+			faults[l.Name] = strings.Join(l.Faults, "; ")
+		}
+	}
+	if smoketest.Faults(lines) != len(faults) {
+		t.Errorf("%d faults counted, %d found", smoketest.Faults(lines), len(faults))
+	}
+	var b strings.Builder
+	if err := smoketest.Write(&b, lines); err != nil {
+		t.Fatal(err)
+	}
+	return faults, b.String()
+}
+
+// TestFine: nothing is found where nothing is wrong, in every format.
+func TestFine(t *testing.T) {
+	if len(smoketest.Formats()) != 4 {
+		t.Errorf("formats are %v", smoketest.Formats())
+	}
+	for _, f := range smoketest.Formats() {
+		t.Run(f, func(t *testing.T) {
+			faults, table := run(t, obedient(), wire.Format(f))
+			if len(faults) > 0 {
+				t.Errorf("%v", faults)
+			}
+			if strings.Count(table, "✓") != 5 || !strings.Contains(table, "changed system") {
+				t.Errorf("the table is\n%s", table)
+			}
+		})
+	}
+}
+
+// TestFaults: what is wrong is found, and nothing else.
+func TestFaults(t *testing.T) {
+	change := func(f func(w http.ResponseWriter, body string) io.Writer) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			body, _ := io.ReadAll(r.Body)
+			r.Body = io.NopCloser(bytes.NewReader(body))
+			rec := httptest.NewRecorder()
+			obedient().ServeHTTP(rec, r)
+			for k, v := range rec.Header() {
+				if k != "Content-Length" {
+					w.Header()[k] = v
+				}
+			}
+			to := f(w, string(body))
+			w.WriteHeader(rec.Code)
+			_, _ = to.Write(rec.Body.Bytes())
+		})
+	}
+	n := 0
+	for _, test := range []struct {
+		name, about, what string
+		h                 http.Handler
+	}{
+		{"deaf to the system prompt", "system and user", "not honoured", &simulator.Handler{Cache: cachemodel.NewSimulator(cachemodel.SimulatorConfig{})}},
+		{"an older system prompt", "changed system", "the other system prompt", change(func(w http.ResponseWriter, body string) io.Writer {
+			return replacer{w, "WILLOW", "MAPLE"}
+		})},
+		{"streams cut", "stream", "terminal event", change(func(w http.ResponseWriter, _ string) io.Writer {
+			return replacer{w, "event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n", ""}
+		})},
+		{"streams go on", "stream", "terminal event", change(func(w http.ResponseWriter, _ string) io.Writer {
+			return replacer{w, "event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n", "event: message_stop\ndata: {\"type\":\"message_stop\"}\n\nevent: ping\ndata: {\"type\":\"ping\"}\n\n"}
+		})},
+		{"a session for each request", "the conversation goes on", "session", change(func(w http.ResponseWriter, _ string) io.Writer {
+			n++
+			w.Header().Set("X-Llm-Cache-Session", strings.Repeat("x", n))
+			return w
+		})},
+		{"sends all", "the conversation goes on", "was sent all of it", change(func(w http.ResponseWriter, _ string) io.Writer {
+			w.Header().Set("X-Llm-Cache-Held", "whole; cause=new; whole=1")
+			return w
+		})},
+		{"refuses", "user only", "no such model", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			http.Error(w, "no such model", http.StatusNotFound)
+		})},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			faults, table := run(t, test.h, wire.Anthropic)
+			if !strings.Contains(faults[test.about], test.what) {
+				t.Errorf("%s: %q, want %q", test.about, faults[test.about], test.what)
+			}
+			if test.name != "refuses" && faults["user only"] != "" {
+				t.Errorf("user only: %s", faults["user only"])
+			}
+			if !strings.Contains(table, "✗ "+test.about) {
+				t.Errorf("the table is\n%s", table)
+			}
+		})
+	}
+	if _, err := (&smoketest.Options{URL: "http://127.0.0.1:1", Model: "m", Format: "telegram"}).Run(t.Context()); err == nil || !strings.Contains(err.Error(), "telegram") {
+		t.Errorf("an unknown format: %v", err)
+	}
+	lines, err := (&smoketest.Options{URL: "http://127.0.0.1:1", Model: "m", Format: wire.Gemini}).Run(t.Context())
+	if err != nil || smoketest.Faults(lines) != len(lines) || len(lines) == 0 {
+		t.Errorf("nobody there: %v, %d of %d", err, smoketest.Faults(lines), len(lines))
+	}
+}
+
+// replacer changes what is written through it.
+type replacer struct {
+	io.Writer
+	old, with string
+}
+
+func (r replacer) Write(p []byte) (int, error) {
+	_, err := r.Writer.Write(bytes.ReplaceAll(p, []byte(r.old), []byte(r.with)))
+	return len(p), err
+}

@@ -203,8 +203,11 @@ func (o *Options) ask(ctx context.Context, l *Line, p *prompt) *answer {
 // last reports whether nothing stands behind the terminal event of a stream.
 func (o *Options) last(raw []byte) bool {
 	end := bytes.LastIndex(bytes.TrimSpace(raw), []byte("\n\n"))
+	if end < 0 {
+		return true
+	}
 	before := wire.NewDecoder(o.Format, true)
-	before.Feed(raw[:max(0, end)])
+	before.Feed(raw[:end+2])
 	return !before.Ended()
 }
 

@@ -32,6 +32,7 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/app"
 	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
+	"github.com/caddy-llm-cache/caddy-llm-cache/compressor"
 	"github.com/caddy-llm-cache/caddy-llm-cache/handler"
 	"github.com/caddy-llm-cache/caddy-llm-cache/keepalive/pinger"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
@@ -49,8 +50,9 @@ type arm struct {
 	state     *app.State
 	store     sessioncache.Store
 	up        *simulator.Handler
-	expanding bool         // the model asks for what it was not shown
-	errors    atomic.Int64 // errors that the handler has logged
+	worker    *compressor.Worker // leaves words out, nil if none are
+	expanding bool               // the model asks for what it was not shown
+	errors    atomic.Int64       // errors that the handler has logged
 	result    Result
 	watch     func(time.Time, *Step) // told of each request when it is over, if set
 
@@ -115,6 +117,10 @@ func newArm(policy pipeline.Policy, profile cachemodel.Profile, o *Options) (*ar
 		a.handler.KeepAlive = new(pinger.Options)
 	}
 	o.foldIdly(a.handler)
+	if a.worker, err = o.leaveOut(a.handler); err != nil {
+		_ = store.Close()
+		return nil, err
+	}
 	a.speed = o.Background
 	if a.state, err = a.handler.Attach(store, a.logger(), func() time.Time { return a.clock }); err != nil {
 		_ = store.Close()
@@ -188,7 +194,7 @@ func (a *arm) run(ctx context.Context, c *request) error {
 		return fmt.Errorf("replay: the request did not reach the upstream; the answer was %d", w.status)
 	}
 	a.note(c, w, a.errors.Load() > logged)
-	return nil
+	return a.words(c, w)
 }
 
 // note adds a request to the result.

@@ -126,6 +126,7 @@ func (o EstimateOptions) Run(ctx context.Context, sources []transcript.Source) (
 	if _, err := o.defaults(); err != nil {
 		return nil, err
 	}
+	defer o.scorer.release()
 	if _, err := configure(o.Handler); err != nil {
 		return nil, err
 	}

@@ -169,6 +169,7 @@ func (r *Combination) writeText(w io.Writer) error {
 	if r.Total.Expanded > 0 {
 		fmt.Fprintf(&notes, "the model asked for folded text %d times\n", r.Total.Expanded)
 	}
+	r.writeWords(&notes)
 	if len(r.Total.Fired) > 0 {
 		notes.WriteString("stages:")
 		for _, name := range slices.Sorted(maps.Keys(r.Total.Fired)) {

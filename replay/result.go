@@ -91,6 +91,9 @@ type Result struct {
 	// Cost.
 	Background Background `json:"background,omitzero"`
 
+	// Words is what words that were left out come to.
+	Words Words `json:"words,omitzero"`
+
 	// Edits counts the recorded edits of files that quote a line of 25
 	// characters or more; Harmed those of them that quote text which the
 	// client's request held and the upstream was not shown.
@@ -164,6 +167,7 @@ func (r *Result) add(o *Result) {
 	r.TailPings += o.TailPings
 	r.TailCost += o.TailCost
 	r.Background.add(&o.Background)
+	r.Words.add(&o.Words)
 	r.Edits += o.Edits
 	r.Harmed += o.Harmed
 	r.Refusals, r.Fired = sum(r.Refusals, o.Refusals), sum(r.Fired, o.Fired)

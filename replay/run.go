@@ -62,6 +62,8 @@ type Options struct {
 	Expanding bool
 	// Optimum, if set, asks for the optimum of each conversation too.
 	Optimum *OptimumOptions
+	// scorer leaves words out, where the options of the handler ask for it.
+	scorer *scorer
 	// Start is when the conversations begin; prices depend on it. Default:
 	// 2026-11-20 00:00 UTC.
 	Start time.Time
@@ -84,6 +86,7 @@ func Run(ctx context.Context, conversations []*Conversation, o Options) (*Report
 	if err != nil {
 		return nil, err
 	}
+	defer o.scorer.release()
 	if _, err := configure(o.Handler); err != nil {
 		return nil, err
 	}
@@ -138,6 +141,7 @@ func Run(ctx context.Context, conversations []*Conversation, o Options) (*Report
 func longestFirst(a, b *drive) int { return cmp.Compare(b.conversation.Calls, a.conversation.Calls) }
 
 func (o *Options) defaults() ([]cachemodel.Profile, error) {
+	o.scorer = new(scorer)
 	if len(o.Policies) == 0 {
 		o.Policies = []pipeline.Policy{pipeline.CostAware}
 	}

@@ -66,6 +66,7 @@ func Explain(ctx context.Context, c *Conversation, o Options) (*Timeline, error)
 	if err != nil {
 		return nil, err
 	}
+	defer o.scorer.release()
 	rules := profiles[0].Rules()
 	t := &Timeline{rules: rules, lifetime: rules.Lifetime(profiles[0].LongTTL)}
 	a, err := newArm(o.Policies[0], profiles[0], &o)

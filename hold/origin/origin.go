@@ -68,6 +68,12 @@ type Handler struct {
 	// kept. At most 1 GiB. Default: 33554432 (32 MiB).
 	MaxBody int64 `json:"max_body,omitempty"`
 
+	// Sessions lets clients name a conversation themselves, by a member `sessionId` in
+	// the body, and send no more than what has come since their last request. A request
+	// with a system prompt or tools is whole. An unknown session is answered by 404,
+	// `session not found`. Default: false.
+	Sessions *bool `json:"sessions,omitempty"`
+
 	store *store
 	key   string // what Cleanup gives back
 	log   *zap.Logger
@@ -129,6 +135,7 @@ func (h *Handler) Cleanup() error {
 //		memory   <size>
 //		ttl      <duration>
 //		max_body <size>
+//		sessions on|off
 //	}
 func (h *Handler) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	d.Next() // the name of the directive
@@ -136,12 +143,16 @@ func (h *Handler) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 		"memory":   option.Checked(option.Size(&h.Memory), h.Validate),
 		"ttl":      option.Checked(option.Duration(&h.TTL), h.Validate),
 		"max_body": option.Checked(option.Size(&h.MaxBody), h.Validate),
+		"sessions": option.OnOff(&h.Sessions),
 	})
 }
 
 // ServeHTTP implements caddyhttp.MiddlewareHandler.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
 	name, of := r.Header.Get(edge.Name), r.Header.Get(edge.Conversation)
+	if name == "" && h.Sessions != nil && *h.Sessions {
+		return h.serveSession(w, r, next)
+	}
 	if name == "" || len(name)+len(of) > longestName || r.Method != http.MethodPost {
 		return next.ServeHTTP(w, r)
 	}
@@ -241,12 +252,17 @@ func (e *exchange) read(w http.ResponseWriter, r *http.Request) ([]byte, error) 
 
 // pass hands the request on with its body, and keeps that if the model answers.
 func (e *exchange) pass(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler, body []byte) error {
-	r.ContentLength, r.TransferEncoding = int64(len(body)), nil
-	r.Header["Content-Length"] = []string{strconv.Itoa(len(body))}
-	layer.SetBody(r, body)
+	e.dress(r, body)
 	a := &answer{exchange: e, body: body}
 	a.Answer = layer.NewAnswer(w, a)
 	return next.ServeHTTP(a, r)
+}
+
+// dress makes a body the request's.
+func (*exchange) dress(r *http.Request, body []byte) {
+	r.ContentLength, r.TransferEncoding = int64(len(body)), nil
+	r.Header["Content-Length"] = []string{strconv.Itoa(len(body))}
+	layer.SetBody(r, body)
 }
 
 // refuse says why nothing was made of a difference: the edge is to send the whole.

@@ -61,6 +61,7 @@ const enough = 2
 type kept struct {
 	of    conversation
 	body  []byte
+	talk  *talk // of a session, in the place of a body
 	until time.Time
 }
 
@@ -93,20 +94,38 @@ func (s *store) put(c conversation, body []byte) (id string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.expire()
-	size := int64(len(body) + overhead)
-	s.kept.Put(handle{c.owner, id}, c.tenant, &kept{c, body, s.now().Add(s.limits.Life)}, size)
-	heldBytes.Add(float64(size))
-	if s.last[c] = append(s.last[c], id); len(s.last[c]) > enough {
+	s.last[c] = append(s.last[c], id)
+	s.add(handle{c.owner, id}, &kept{of: c, body: body, until: s.now().Add(s.limits.Life)}, len(body))
+	if len(s.last[c]) > enough {
 		s.drop(s.kept.Get(handle{c.owner, s.last[c][0]}))
 	}
-	for s.kept.Bytes() > s.limits.Memory {
-		of, _ := s.kept.Heaviest()
-		for old := range s.kept.OldestOf(of) {
-			s.drop(old)
-			break
-		}
-	}
 	return id
+}
+
+// talk returns what is known of a session, nil if nothing is.
+func (s *store) talk(c conversation) *talk {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.expire()
+	found := s.kept.Get(handle{c.owner, c.name})
+	if found == nil {
+		return nil
+	}
+	s.kept.Use(found)
+	found.Value.until = s.now().Add(s.limits.Life)
+	return found.Value.talk
+}
+
+// goOn notes how a session stands.
+func (s *store) goOn(c conversation, now *talk) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.expire()
+	k := handle{c.owner, c.name}
+	if before := s.kept.Get(k); before != nil {
+		s.drop(before)
+	}
+	s.add(k, &kept{of: c, talk: now, until: s.now().Add(s.limits.Life)}, len(now.body)+len(now.before))
 }
 
 // Destruct implements caddy.Destructor.
@@ -119,7 +138,22 @@ func (s *store) Destruct() error {
 	return nil
 }
 
-// expire forgets what nobody has used. It is called with the lock held, as is drop.
+// add takes something in and makes room for it: whoever has most gives way first. It is
+// called with the lock held, as are expire and drop.
+func (s *store) add(k handle, v *kept, bytes int) {
+	size := int64(bytes + overhead)
+	s.kept.Put(k, k.tenant, v, size)
+	heldBytes.Add(float64(size))
+	for s.kept.Bytes() > s.limits.Memory {
+		of, _ := s.kept.Heaviest()
+		for old := range s.kept.OldestOf(of) {
+			s.drop(old)
+			break
+		}
+	}
+}
+
+// expire forgets what nobody has used.
 func (s *store) expire() {
 	now := s.now()
 	for old := range s.kept.Oldest() {

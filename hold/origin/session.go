@@ -1,0 +1,162 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package origin
+
+import (
+	"bytes"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/tidwall/gjson"
+	"github.com/zeebo/xxh3"
+
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/layer"
+	"github.com/caddy-llm-cache/caddy-llm-cache/layer/budget"
+	"github.com/caddy-llm-cache/caddy-llm-cache/translate"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
+
+// Clients may name a conversation themselves, by a member sessionId of the body. A request
+// that has a system prompt or tools is whole, and begins the session or begins it anew.
+// Any other says what has come since: the model's answer, and what follows it. Its
+// other members are in force from then on.
+
+const (
+	sessionMember = "sessionId"
+	// longestSession bounds the name of a session, in bytes.
+	longestSession = 128
+)
+
+// fronts are the members that only a whole request has.
+var fronts = []string{"system", "tools", "instructions", "systemInstruction", "system_instruction"}
+
+// lists are the members in which the formats have the conversation.
+var lists = map[wire.Format]string{
+	wire.Anthropic: "messages", wire.OpenAIChat: "messages", wire.OpenAIResponses: "input", wire.Gemini: "contents",
+}
+
+// talk is what is known of a session. It does not change.
+type talk struct {
+	body   []byte // the last request, whole
+	before []byte // what its news were put behind, nil where it came whole
+	news   uint64 // the hash of the request that brought them
+}
+
+// serveSession serves a request that may name its session.
+func (h *Handler) serveSession(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
+	format, ok := wire.Detect(r.Method, r.URL.Path)
+	list := lists[format]
+	if !ok || list == "" || layer.Coding(r.Header) != "" || r.ContentLength <= 0 || r.ContentLength > h.MaxBody {
+		return next.ServeHTTP(w, r)
+	}
+	e := &exchange{Handler: h, of: conversation{owner: owner{tenant: h.store.key.Of(r)}}, share: budget.Bodies.Open()}
+	defer e.share.Close()
+	body, err := e.read(w, r)
+	if err != nil {
+		return err
+	}
+	id := gjson.GetBytes(body, sessionMember)
+	if id.Type != gjson.String || id.Str == "" || len(id.Str) > longestSession {
+		layer.SetBody(r, body)
+		return next.ServeHTTP(w, r)
+	}
+	e.of.name = id.Str
+	var now *talk
+	if isWhole(body, list) {
+		now = begin(body)
+	} else {
+		before := e.store.talk(e.of)
+		if before == nil {
+			count("session-not-found")
+			return layer.Fail(w, format, &translate.Failure{Status: http.StatusNotFound, Message: "session not found: send the whole conversation, system prompt and tools included"})
+		}
+		now = before.goOn(body, list)
+	}
+	if now == nil {
+		return layer.Fail(w, format, &translate.Failure{Status: http.StatusBadRequest, Message: list + ": a session's requests have a list of messages"})
+	}
+	count("session")
+	return e.answered(w, r, next, now)
+}
+
+// isWhole reports whether a request is more than what has come since the last.
+func isWhole(body []byte, list string) bool {
+	for _, r := range gjson.GetManyBytes(body, fronts...) {
+		if r.Exists() {
+			return true
+		}
+	}
+	role := gjson.GetBytes(body, list+".0.role").Str
+	return role == "system" || role == "developer"
+}
+
+// begin begins a session with a whole request; nil if it cannot be read.
+func begin(body []byte) *talk {
+	out, err := wire.Patch(body, wire.Member{Name: sessionMember})
+	if err != nil {
+		return nil
+	}
+	return &talk{body: bytes.Clone(out)}
+}
+
+// goOn puts the news of a request behind what was said; nil if there is no list of them. The
+// same news once more stand for the same request: the client has not got its answer.
+func (t *talk) goOn(body []byte, list string) *talk {
+	sum := xxh3.Hash(body)
+	before := t.body
+	if t.before != nil && t.news == sum {
+		before = t.before
+	}
+	said, news := gjson.GetBytes(before, list), gjson.GetBytes(body, list)
+	if !said.IsArray() || !news.IsArray() {
+		return nil
+	}
+	all := []byte(strings.TrimSuffix(said.Raw, "]"))
+	if more := strings.TrimSpace(strings.TrimSuffix(strings.TrimPrefix(news.Raw, "["), "]")); more != "" {
+		if len(said.Array()) > 0 {
+			all = append(all, ',')
+		}
+		all = append(all, more...)
+	}
+	members := []wire.Member{{Name: list, Value: append(all, ']')}}
+	for m := wire.Walk(body, 0); m.Next(); {
+		name := string(m.Key)
+		if value := m.Skip(); name != list && name != sessionMember && !m.Bad {
+			members = append(members, wire.Member{Name: name, Value: value.Of(body)})
+		}
+	}
+	out, err := wire.Patch(before, members...)
+	if err != nil {
+		return nil
+	}
+	return &talk{body: slices.Clip(out), before: before, news: sum}
+}
+
+// answered hands a request on. The session has gone on once the model's answer has come to
+// its end.
+func (e *exchange) answered(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler, now *talk) error {
+	e.dress(r, now.body)
+	rec := caddyhttp.NewResponseRecorder(w, nil, nil) // streams, and notes the status
+	if err := next.ServeHTTP(rec, r); err != nil {
+		return err
+	}
+	if rec.Status()/100 == 2 {
+		e.store.goOn(e.of, now)
+	}
+	return nil
+}

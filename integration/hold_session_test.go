@@ -1,0 +1,86 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package integration_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/tidwall/gjson"
+)
+
+// TestNamedSession: who names a session sends what is new, and is told if it is not known.
+func TestNamedSession(t *testing.T) {
+	status := http.StatusOK
+	u := newUpstream(t, func(w http.ResponseWriter, r *http.Request, n int) {
+		if status != http.StatusOK {
+			http.Error(w, "busy", status)
+			return
+		}
+		answerMessage(w, r, n)
+	})
+	site := "llm_cache_origin {\n sessions on\n}\nreverse_proxy " + u.Listener.Addr().String()
+	p := start(t, site)
+	ask := func(want int, path, body, to string, headers ...string) {
+		t.Helper()
+		before := len(u.requests())
+		res := p.post(path, body, append([]string{"X-Api-Key", "a"}, headers...)...)
+		answer := read(t, res)
+		if res.StatusCode != want {
+			t.Fatalf("status %d, want %d: %s", res.StatusCode, want, answer)
+		}
+		if to == "" {
+			if len(u.requests()) != before {
+				t.Errorf("the model was asked %s", u.last().body)
+			}
+			if want == http.StatusNotFound && !strings.HasPrefix(gjson.Get(answer, "error.message").Str, "session not found") {
+				t.Errorf("the client is told %s", answer)
+			}
+			return
+		}
+		if got := u.last(); got.body != to || got.length != int64(len(to)) {
+			t.Errorf("the model got\n%s\nwant\n%s", got.body, to)
+		}
+	}
+	const messages, chat = "/v1/messages", "/v1/chat/completions"
+	const news = `{"sessionId":"s 1","messages":[{"role":"assistant","content":"Hi."},{"role":"user","content":"Go on."}]}`
+	ask(404, messages, news, "")
+	ask(200, messages, `{"sessionId":"s 1","model":"m","max_tokens":1.0,"system":"S","messages":[{"role":"user","content":"h\u00e9"}],"tools":[{"name":"t"}]}`,
+		`{"model":"m","max_tokens":1.0,"system":"S","messages":[{"role":"user","content":"h\u00e9"}],"tools":[{"name":"t"}]}`)
+	const second = `{"model":"m","max_tokens":1.0,"system":"S","messages":[{"role":"user","content":"h\u00e9"},{"role":"assistant","content":"Hi."},{"role":"user","content":"Go on."}],"tools":[{"name":"t"}]}`
+	status = http.StatusServiceUnavailable
+	ask(503, messages, news, second)
+	status = http.StatusOK
+	ask(200, messages, news, second)
+	ask(200, messages, news, second) // its answer was lost
+	ask(404, messages, news, "", "X-Api-Key", "b")
+	ask(200, messages, `{"messages":[{"role":"assistant","content":"Yes."}, {"role":"user","content":"More."}],"max_tokens":2,"sessionId":"s 1","stream":false}`,
+		strings.NewReplacer(`"Go on."}`, `"Go on."},{"role":"assistant","content":"Yes."}, {"role":"user","content":"More."}`, `1.0`, `2`, `"t"}]}`, `"t"}],"stream":false}`).Replace(second))
+	ask(400, messages, `{"sessionId":"s 1","messages":"more"}`, "")
+
+	// Chat completions have the system prompt among the messages; another session is another.
+	ask(404, chat, `{"sessionId":"s 2","messages":[{"role":"user","content":"b"}]}`, "")
+	ask(200, chat, `{"model":"m","messages":[{"role":"system","content":"S"},{"role":"user","content":"a"}],"sessionId":"s 2"}`,
+		`{"model":"m","messages":[{"role":"system","content":"S"},{"role":"user","content":"a"}]}`)
+	ask(200, chat, `{"sessionId":"s 2","messages":[{"role":"user","content":"b"}]}`,
+		`{"model":"m","messages":[{"role":"system","content":"S"},{"role":"user","content":"a"},{"role":"user","content":"b"}]}`)
+
+	// What names no session passes, and what a restart has forgotten is not made up.
+	ask(200, messages, `{"model":"m","messages":[{"role":"user","content":"h"}]}`, `{"model":"m","messages":[{"role":"user","content":"h"}]}`)
+	p.reload("reverse_proxy " + u.Listener.Addr().String())
+	p.reload(site)
+	ask(404, chat, `{"sessionId":"s 2","messages":[{"role":"user","content":"b"}]}`, "")
+}

@@ -244,6 +244,18 @@ func parseHandler(helper httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, err
 	return h, nil
 }
 
+// parseDashboard sets up the live page from its directive, which is ordered before
+// llm_cache. Syntax:
+//
+//	llm_cache_dashboard [<matcher>]
+func parseDashboard(helper httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) {
+	h := new(app.DashboardHandler)
+	if err := h.UnmarshalCaddyfile(helper.Dispenser); err != nil {
+		return nil, err
+	}
+	return h, nil
+}
+
 func parseBufferToolCalls(h *handler.Handler) option.Option {
 	return option.Parsed(func(s string) error {
 		on := s == "on"

@@ -42,6 +42,7 @@ func init() {
 	caddy.RegisterModule(app.AuditPostgres{})
 	caddy.RegisterModule(app.AuditJSONL{})
 	caddy.RegisterModule(app.Admin{})
+	caddy.RegisterModule(app.DashboardHandler{})
 	caddy.RegisterModule(box.Affinity{})
 	caddy.RegisterModule(compressor.Embedded{})
 	caddy.RegisterModule(compressor.HTTP{})
@@ -51,6 +52,8 @@ func init() {
 
 	httpcaddyfile.RegisterGlobalOption("llm_cache", parseApp)
 	// In this order before reverse_proxy.
+	httpcaddyfile.RegisterHandlerDirective("llm_cache_dashboard", parseDashboard)
+	httpcaddyfile.RegisterDirectiveOrder("llm_cache_dashboard", httpcaddyfile.Before, "reverse_proxy")
 	httpcaddyfile.RegisterHandlerDirective("llm_cache_origin", parseOrigin)
 	httpcaddyfile.RegisterDirectiveOrder("llm_cache_origin", httpcaddyfile.Before, "reverse_proxy")
 	httpcaddyfile.RegisterHandlerDirective("llm_cache", parseHandler)
@@ -106,6 +109,10 @@ var (
 	_ caddyfile.Unmarshaler = (*compressor.None)(nil)
 
 	_ caddy.AdminRouter = (*app.Admin)(nil)
+
+	_ caddy.Provisioner           = (*app.DashboardHandler)(nil)
+	_ caddyfile.Unmarshaler       = (*app.DashboardHandler)(nil)
+	_ caddyhttp.MiddlewareHandler = (*app.DashboardHandler)(nil)
 
 	_ reverseproxy.Selector = (*box.Affinity)(nil)
 	_ caddy.Provisioner     = (*box.Affinity)(nil)

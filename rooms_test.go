@@ -46,6 +46,7 @@ var rooms = []room{
 	{"keepalive", nil, true},
 	{"audit", nil, true},
 	{"report", []string{"app", "audit"}, false},
+	{"page", []string{"audit"}, true},
 	{"box/queue", nil, true},
 	{"box/overlay", []string{"lru", "wire"}, true},
 	{"metric", nil, true},
@@ -63,7 +64,7 @@ var rooms = []room{
 	}, false},
 	{"box/idlefold", []string{"audit", "box/queue", "errand", "layer", "metric", "option", "pipeline", "sessioncache", "upstream", "wire"}, false},
 	{"box", []string{"layer", "metric", "option", "sessioncache", "translate", "upstream", "wire"}, false},
-	{"app", []string{"audit", "box", "errand", "hold", "keepalive", "layer", "metric", "option", "sessioncache", "tenant", "wire"}, false},
+	{"app", []string{"audit", "box", "errand", "hold", "keepalive", "layer", "metric", "option", "page", "sessioncache", "tenant", "wire"}, false},
 	{"lingua", nil, true},
 	{"compressor", []string{"layer", "lingua", "metric", "option", "pipeline", "sessioncache", "wire"}, false},
 	{"handler", []string{

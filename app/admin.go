@@ -38,6 +38,7 @@ import (
 //	GET    /llm_cache/sessions/{id}   one
 //	GET    /llm_cache/keepalive       what is kept alive, and what pings came to
 //	DELETE /llm_cache/sessions/{id}   forget one; its next request starts anew
+//	GET    /llm_cache/                the live page
 //
 // A page holds `limit` sessions, 100 by default and 1000 at most, in the order in
 // which they began. `total` is the number of all. `next` is absent on the last page;
@@ -64,8 +65,14 @@ func (a *Admin) Routes() []caddy.AdminRoute {
 		{Pattern: "GET /llm_cache/sessions", Handler: caddy.AdminHandlerFunc(a.list)},
 		{Pattern: "GET /llm_cache/sessions/{id}", Handler: caddy.AdminHandlerFunc(a.get)},
 		{Pattern: "GET /llm_cache/keepalive", Handler: caddy.AdminHandlerFunc(a.keepalive)},
+		{Pattern: "GET /llm_cache/", Handler: caddy.AdminHandlerFunc(showPage)},
 		{Pattern: "DELETE /llm_cache/sessions/{id}", Handler: caddy.AdminHandlerFunc(a.remove)},
 	}
+}
+
+func showPage(w http.ResponseWriter, r *http.Request) error {
+	Dashboard.ServeHTTP(w, r)
+	return nil
 }
 
 // sessionReport is what an operator may see of a session.

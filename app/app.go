@@ -244,6 +244,7 @@ func (a *App) govern() {
 	s.Keeper.Use(a.KeepAlive)
 	a.adjustAudit()
 	a.learn()
+	a.seed()
 	for _, f := range a.began {
 		f()
 	}

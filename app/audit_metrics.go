@@ -64,9 +64,9 @@ func init() {
 	}
 }
 
-// CountCost counts what a turn has cost in US dollars, what the client's own bytes would
+// countCost counts what a turn has cost in US dollars, what the client's own bytes would
 // have, and what edits that were only computed would have saved.
-func CountCost(actual, client, wouldSave float64) {
+func countCost(actual, client, wouldSave float64) {
 	if would := actual - wouldSave; would > 0 {
 		costs.WithLabelValues("would").Add(would)
 	}

@@ -129,6 +129,16 @@ func (o *Queues) Open(q *Queue, preset string) *queue.Queue {
 	return found
 }
 
+// Reports are what an operator may see of all of them, by name.
+func (o *Queues) Reports() map[string]queue.Report {
+	all := map[string]queue.Report{}
+	o.byName.Range(func(name, q any) bool {
+		all[name.(string)] = q.(*queue.Queue).Report()
+		return true
+	})
+	return all
+}
+
 // Layer returns next with the queue before it, or next itself where there is none.
 // What a request finds in front of it is told to at.
 func (q *Queue) Layer(next caddyhttp.Handler, slots func() *queue.Queue, format wire.Format, t queue.Ticket, at *atomic.Pointer[Place]) caddyhttp.Handler {

@@ -51,7 +51,7 @@ func (c *requestState) open(r *http.Request) {
 	if s == nil {
 		return
 	}
-	rec := c.site.records.begin(r, c.person, c.view, c.ex.OffersTools())
+	rec := c.site.records.begin(c.began, c.person, c.client, c.view, c.ex.OffersTools())
 	rec.Session, rec.Lineage, rec.Policy = c.session.ID(), c.ex.Lineage, string(c.ex.Policy)
 	rec.OriginalTokens, rec.SentTokens, rec.Queue = int64(c.ex.OriginalTokens), int64(c.sent()), c.overhead
 	c.account = &account{s, s.Begin(rec), rec}
@@ -59,11 +59,10 @@ func (c *requestState) open(r *http.Request) {
 
 // begin begins the record of a request: who asks for what. A client's
 // conversation has tools, what it asks on the side has none.
-func (o *records) begin(r *http.Request, who tenant.Person, v *wire.View, tools bool) *audit.Record {
-	at := time.Now()
+func (o *records) begin(at time.Time, who tenant.Person, client string, v *wire.View, tools bool) *audit.Record {
 	rec := &audit.Record{
 		ID: audit.NewID(at), At: at, Turns: 1, Kind: audit.KindTurn,
-		Tenant: who.Hash, User: who.Name, Client: audit.ClientName(first(r.Header, "User-Agent")),
+		Tenant: who.Hash, User: who.Name, Client: client,
 		Model: v.Model, ClientFormat: string(v.Format), UpstreamFormat: string(o.up.Target(v.Format)), Policy: string(o.policy), Stream: v.Stream,
 	}
 	if !tools {
@@ -79,7 +78,7 @@ func (o *records) refused(r *http.Request, who tenant.Person, v *wire.View, sess
 		return
 	}
 	defer s.Unpin()
-	rec := o.begin(r, who, v, v.OffersTools() || v.InheritsTools())
+	rec := o.begin(time.Now(), who, audit.ClientName(first(r.Header, "User-Agent")), v, v.OffersTools() || v.InheritsTools())
 	rec.Session = session
 	rec.Outcome, rec.Status = audit.Failed, http.StatusBadRequest
 	rec.Total = time.Since(rec.At)
@@ -88,19 +87,32 @@ func (o *records) refused(r *http.Request, who tenant.Person, v *wire.View, sess
 
 // errand puts a request of ours on record, whose way r has taken.
 func (o *site) errand(r *http.Request, rec *audit.Record, u wire.Usage) {
-	app.CountCost(rec.USD, 0, 0) // no client has asked
-	s := o.records.sink.Pinned()
-	if s == nil {
-		return
-	}
-	defer s.Unpin()
 	who := errand.Of(r).Person
 	if who.Hash == "" { // its target has lain on disk
 		who = o.whose(r)
 	}
 	rec.Tenant, rec.User, rec.Client = who.Hash, who.Name, audit.ClientName(r.UserAgent())
 	rec.Policy, rec.Billed = string(o.records.policy), tokens(u)
-	s.Put(rec)
+	app.Count(rec)
+	if s := o.records.sink.Pinned(); s != nil {
+		defer s.Unpin()
+		s.Put(rec)
+	}
+}
+
+// count counts a turn that is over, on record or not.
+func (c *requestState) count(outcome string) {
+	b := c.ex.Bill(c.turn)
+	r := audit.Record{
+		At: c.began, Turns: 1, Kind: audit.KindTurn, Tenant: c.person.Hash, User: c.person.Name, Session: c.session.ID(), Client: c.client,
+		Model: c.view.Model, Policy: string(c.ex.Policy), Outcome: outcome, OriginalTokens: int64(c.ex.OriginalTokens), SentTokens: int64(c.sent()),
+		Billed: tokens(b.Actual), ClientBilled: tokens(b.Client), Cost: b.Cost, ClientCost: b.ClientCost, USD: b.Dollars, ClientUSD: b.ClientDollars,
+		WouldSave: b.WouldSave, WouldSaveUSD: b.WouldSaveDollars,
+	}
+	if c.estimated {
+		r.ReadEstimated = r.Billed.Read
+	}
+	app.Count(&r)
 }
 
 // close puts a turn on record, once.

@@ -179,7 +179,7 @@ func (o *site) prepare(r *http.Request, format wire.Format, raw, body []byte) (c
 	}
 	view.Address(r.URL.Path, r.URL.RawQuery)
 	session = o.store.Acquire(o.sessionKey(r, tenant, view))
-	c = &requestState{site: o, view: view, session: session, raw: raw, tenant: tenant, person: o.whose(r), rethread: rethread}
+	c = &requestState{site: o, view: view, session: session, raw: raw, tenant: tenant, person: o.whose(r), began: time.Now(), rethread: rethread}
 	session.SetLifetime(o.store.Keeper.Lifetime(o.keepalive, r, tenant))
 	c.ex = o.pipe.Begin(view, session, o.now())
 	if store, ok := o.store.Store.(sessioncache.Claimer); ok {

@@ -26,7 +26,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/app"
+	"github.com/caddy-llm-cache/caddy-llm-cache/audit"
 	"github.com/caddy-llm-cache/caddy-llm-cache/box"
 	"github.com/caddy-llm-cache/caddy-llm-cache/box/warm"
 	"github.com/caddy-llm-cache/caddy-llm-cache/layer"
@@ -47,6 +47,8 @@ type requestState struct {
 	session   *sessioncache.Session
 	tenant    sessioncache.Tenant
 	person    tenant.Person
+	client    string    // the program that asks
+	began     time.Time // by the clock of the records
 	ex        *pipeline.Exchange
 	raw       []byte         // the body as the client sent it
 	rethread  func()         // undoes that the request does not ask for a thread, nil if it never did
@@ -90,6 +92,7 @@ func (c *requestState) serve(w http.ResponseWriter, r *http.Request, next caddyh
 
 	c.overhead = time.Since(started)
 	c.countRequest()
+	c.client = audit.ClientName(first(r.Header, "User-Agent"))
 	c.site.guard("opening a record", func() { c.open(r) })
 	t := newTap(w, c, c.ex.Edited)
 	err := c.forward(t, r, next)
@@ -299,8 +302,7 @@ func (c *requestState) settle(t *tap, err error) {
 	c.site.records.count(outcome)
 	c.countTokens()
 	c.site.guard("closing a record", func() {
-		bill := c.ex.Bill(c.turn)
-		app.CountCost(bill.Dollars, bill.ClientDollars, bill.WouldSaveDollars)
+		c.count(outcome)
 		c.account.close(c, outcome, t.Status)
 	})
 }

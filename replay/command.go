@@ -32,6 +32,7 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
 	"github.com/caddy-llm-cache/caddy-llm-cache/compressor"
+	"github.com/caddy-llm-cache/caddy-llm-cache/dashboard"
 	"github.com/caddy-llm-cache/caddy-llm-cache/demo"
 	"github.com/caddy-llm-cache/caddy-llm-cache/doctor"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
@@ -49,7 +50,7 @@ func Command() caddycmd.Command {
 		Usage: "<command> [<flags>] [<path>...]",
 		Short: "Tools around the llm_cache handler",
 		CobraFunc: func(cmd *cobra.Command) {
-			cmd.AddCommand(demo.Command(), doctor.Command(), smoketest.Command(), statusline.Command(), wrap.Command(), estimateCommand(), importCommand(), replayCommand(), explainCommand(), report.Command(), compressor.Command())
+			cmd.AddCommand(dashboard.Command(), demo.Command(), doctor.Command(), smoketest.Command(), statusline.Command(), wrap.Command(), estimateCommand(), importCommand(), replayCommand(), explainCommand(), report.Command(), compressor.Command())
 			cmd.RunE = whichCommand
 		},
 	}

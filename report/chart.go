@@ -115,7 +115,7 @@ func (s *Summary) costs() template.HTML {
 	for i, g := range s.Days {
 		for j, v := range [...]float64{own(g), actual(g)} {
 			class, from := [...]string{"own", "actual"}[j], [...]float64{-bar, 0}[j]
-			d.rect(x(i)+from, at(v), bar, height-under-at(v), class, fmt.Sprintf("%s: %s", g.Name, s.Total.money(v)))
+			d.rect(x(i)+from, at(v), bar, height-under-at(v), class, fmt.Sprintf("%s: %s", g.Name, money(s.Total, v)))
 		}
 	}
 	s.labels(d, x)

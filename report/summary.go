@@ -31,123 +31,13 @@ import (
 var Keys = []string{"user", "model", "client", "session", "day"}
 
 // Sum is what turns came to.
-type Sum struct {
-	// Name is what they have in common.
-	Name string `json:"name"`
-	// Turns counts them, Failed and Interrupted those of them that ended so.
-	Turns       int64 `json:"turns"`
-	Failed      int64 `json:"failed"`
-	Interrupted int64 `json:"interrupted"`
-	// Billed is what upstreams reported, Client what they would have for the
-	// clients' own bytes.
-	Billed audit.Tokens `json:"billed"`
-	Client audit.Tokens `json:"client"`
-	// ReadEstimated is the part of Billed.Read that upstreams did not report.
-	ReadEstimated int64 `json:"read_estimated"`
-	// Cost and ClientCost are in units of one uncached input token of each
-	// model, USD and ClientUSD in US dollars where prices are known.
-	Cost       float64 `json:"cost"`
-	ClientCost float64 `json:"client_cost"`
-	USD        float64 `json:"usd"`
-	ClientUSD  float64 `json:"client_usd"`
-	// WouldSave and WouldSaveUSD are what edits that were only computed, under the
-	// policy observe, would have saved, net.
-	WouldSave    float64 `json:"would_save"`
-	WouldSaveUSD float64 `json:"would_save_usd"`
-}
-
-// Priced reports whether the sum has a price in dollars.
-func (s *Sum) Priced() bool { return s.ClientUSD > 0 }
-
-// Actual returns what the turns cost: dollars, or units where no price is known.
-func (s *Sum) Actual() float64 {
-	if s.Priced() {
-		return s.USD
-	}
-	return s.Cost
-}
-
-// Own returns what the client's own bytes would have cost, as Actual does.
-func (s *Sum) Own() float64 {
-	if s.Priced() {
-		return s.ClientUSD
-	}
-	return s.ClientCost
-}
-
-// Saved returns the net saving, as Actual does.
-func (s *Sum) Saved() float64 { return s.Own() - s.Actual() }
-
-// Observed reports whether edits were only computed in some of the turns.
-func (s *Sum) Observed() bool { return s.WouldSave != 0 }
-
-// Would returns what those would have saved, as Actual does.
-func (s *Sum) Would() float64 {
-	if s.Priced() {
-		return s.WouldSaveUSD
-	}
-	return s.WouldSave
-}
-
-// WouldShare returns that as a share of what the client's own bytes would have cost.
-func (s *Sum) WouldShare() float64 { return share(s.Would(), s.Own()) }
-
-// SavedShare returns the net saving as a share of what the client's own bytes
-// would have cost.
-func (s *Sum) SavedShare() float64 { return share(s.Saved(), s.Own()) }
-
-// ReadShare returns the share of the prompts that was read from a cache.
-func (s *Sum) ReadShare() float64 { return share(float64(s.Billed.Read), float64(s.Billed.Prompt())) }
-
-// Read writes ReadShare, with a ~ before it where a part of it is an estimate.
-func (s *Sum) Read() string {
-	if s.ReadEstimated > 0 {
-		return "~" + percent(s.ReadShare())
-	}
-	return percent(s.ReadShare())
-}
-
-// OwnReadShare is ReadShare of the client's own bytes.
-func (s *Sum) OwnReadShare() float64 {
-	return share(float64(s.Client.Read), float64(s.Client.Prompt()))
-}
+type Sum = audit.Sum
 
 func share(part, whole float64) float64 {
 	if whole == 0 {
 		return 0
 	}
 	return part / whole
-}
-
-func (s *Sum) add(r *audit.Record) {
-	s.Turns += r.Turns
-	switch r.Outcome {
-	case audit.Failed:
-		s.Failed += r.Turns
-	case audit.Interrupted:
-		s.Interrupted += r.Turns
-	}
-	s.Billed = total(s.Billed, r.Billed)
-	s.ReadEstimated += r.ReadEstimated
-	s.Client = total(s.Client, r.ClientBilled)
-	s.Cost += r.Cost
-	s.ClientCost += r.ClientCost
-	s.USD += r.USD
-	s.ClientUSD += r.ClientUSD
-	s.WouldSave += r.WouldSave
-	s.WouldSaveUSD += r.WouldSaveUSD
-}
-
-// join adds another sum.
-func (s *Sum) join(o *Sum) {
-	s.Turns, s.Failed, s.Interrupted = s.Turns+o.Turns, s.Failed+o.Failed, s.Interrupted+o.Interrupted
-	s.Billed, s.Client, s.ReadEstimated = total(s.Billed, o.Billed), total(s.Client, o.Client), s.ReadEstimated+o.ReadEstimated
-	s.Cost, s.ClientCost, s.USD, s.ClientUSD = s.Cost+o.Cost, s.ClientCost+o.ClientCost, s.USD+o.USD, s.ClientUSD+o.ClientUSD
-	s.WouldSave, s.WouldSaveUSD = s.WouldSave+o.WouldSave, s.WouldSaveUSD+o.WouldSaveUSD
-}
-
-func total(a, b audit.Tokens) audit.Tokens {
-	return audit.Tokens{Uncached: a.Uncached + b.Uncached, Write5m: a.Write5m + b.Write5m, Write1h: a.Write1h + b.Write1h, Read: a.Read + b.Read, Output: a.Output + b.Output}
 }
 
 // Part is a share of something, by name.
@@ -245,9 +135,9 @@ func Summarise(ctx context.Context, from audit.Source, since time.Time, by strin
 				names[r.Tenant] = r.User
 			}
 		}
-		s.Total.add(r)
-		sum(groups, key(r)).add(r)
-		sum(days, day(r)).add(r)
+		s.Total.Add(r)
+		sum(groups, key(r)).Add(r)
+		sum(days, day(r)).Add(r)
 		if r.Turns > 1 {
 			s.Coalesced += r.Turns
 			return nil
@@ -295,7 +185,7 @@ func rename(groups map[string]*Sum, names map[string]string) {
 		if before == nil || name == "" {
 			continue
 		}
-		sum(groups, name).join(before)
+		sum(groups, name).Join(before)
 		delete(groups, hash)
 	}
 }
@@ -337,13 +227,12 @@ func sorted(of map[string]*Sum) []*Sum {
 		out = append(out, s)
 	}
 	slices.SortFunc(out, func(a, b *Sum) int {
-		return cmp.Or(cmp.Compare(b.worth(), a.worth()), cmp.Compare(a.Name, b.Name))
+		aDollars, aUnits := a.Worth()
+		bDollars, bUnits := b.Worth()
+		return cmp.Or(cmp.Compare(bDollars, aDollars), cmp.Compare(bUnits, aUnits), cmp.Compare(a.Name, b.Name))
 	})
 	return out
 }
-
-// worth orders sums: by what was saved or would have been.
-func (s *Sum) worth() float64 { return s.ClientCost - s.Cost + s.WouldSave }
 
 type parts map[string]*Part
 

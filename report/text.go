@@ -62,10 +62,10 @@ func (s *Summary) WriteText(w io.Writer) error {
 func (s *Summary) row(w io.Writer, g *Sum) {
 	would := ""
 	if s.Total.Observed() {
-		would = g.money(g.Would()) + "\t" + percent(g.WouldShare()) + "\t"
+		would = money(g, g.Would()) + "\t" + percent(g.WouldShare()) + "\t"
 	}
 	fmt.Fprintf(w, "%s\t%d\t%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", printable(g.Name), g.Turns, g.Failed+g.Interrupted, tokens(float64(g.Billed.Prompt())), g.Read(),
-		g.money(g.Actual()), g.money(g.Own()), g.money(g.Saved()), percent(g.SavedShare()), would)
+		money(g, g.Actual()), money(g, g.Own()), money(g, g.Saved()), percent(g.SavedShare()), would)
 }
 
 // printable keeps names that clients have chosen from steering a terminal.
@@ -79,7 +79,7 @@ func printable(s string) string {
 }
 
 // money writes an amount of the sum's: dollars, or tokens where there is no price.
-func (s *Sum) money(v float64) string {
+func money(s *Sum, v float64) string {
 	if !s.Priced() {
 		return tokens(v) + " tok"
 	}

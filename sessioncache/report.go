@@ -15,6 +15,7 @@
 package sessioncache
 
 import (
+	"cmp"
 	"maps"
 	"time"
 
@@ -62,6 +63,9 @@ type LineageReport struct {
 	// Observed and Frozen: see [Lineage].
 	Observed bool `json:"observed"`
 	Frozen   bool `json:"frozen"`
+	// Less is by how many tokens the last prompt was shorter than the client wrote
+	// it, estimated.
+	Less int `json:"less,omitempty"`
 	// Decision says why the history in the last request was folded or left alone.
 	Decision string `json:"decision,omitempty"`
 	// Breaks counts the requests for which the upstream's cache held less than
@@ -103,10 +107,25 @@ func (s *Session) Report(now time.Time) SessionReport {
 	return r
 }
 
+// Used is when its last request began, or the last ping that kept it warm.
+func (s *Session) Used() (last time.Time, warm func(now time.Time) bool) {
+	s.Lock()
+	defer s.Unlock()
+	if len(s.lineages) == 0 {
+		return s.created, func(time.Time) bool { return false }
+	}
+	l := s.lineages[0]
+	used, ttl := l.LastUse(), cmp.Or(l.TTL, usualTTL)
+	return used, func(now time.Time) bool { return now.Sub(used) <= ttl }
+}
+
+// usualTTL is taken for the lifetime of a prefix that is not known.
+const usualTTL = 5 * time.Minute
+
 func (l *Lineage) report(now time.Time) LineageReport {
 	r := LineageReport{
 		ID: l.id, Model: l.Model, Requests: l.Requests, Blocks: len(l.States), Created: l.Created, Started: l.Started,
-		TTLSeconds: l.TTL.Seconds(), Warm: l.Warm(now, 5*time.Minute), Observed: l.Observed, Frozen: l.Frozen, Decision: l.Decision,
+		TTLSeconds: l.TTL.Seconds(), Warm: l.Warm(now, usualTTL), Observed: l.Observed, Frozen: l.Frozen, Less: l.Less, Decision: l.Decision,
 		OriginalTokens: l.OriginalTokens, SentTokens: l.SentTokens, Last: l.Last, Total: l.Total, Cost: l.Cost,
 		Breaks: maps.Clone(l.Breaks), LastBreak: l.Break, Caution: l.Caution,
 		Ledger: map[string]int{}, Unused: make([]int, 8),

@@ -1,0 +1,167 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package app
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dustin/go-humanize"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/page"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+)
+
+// shownSessions bounds the sessions on the page.
+const shownSessions = 60
+
+// Dashboard is the live page of the process.
+var Dashboard = page.New(look)
+
+// look tells what the page shows.
+func look() page.View {
+	now := time.Now()
+	v := page.View{Now: now, Today: today.Today(), Queues: []page.Queue{}, Sessions: page.Sessions{List: []page.Session{}}}
+	states := Open()
+	type used struct {
+		listed
+		at time.Time
+	}
+	var all []used
+	for _, s := range states {
+		v.Sessions.Total += s.Stats().Sessions
+		for _, session := range s.Page(sessioncache.Newest, largestPage) {
+			at, warm := session.Used()
+			if warm(now) {
+				v.Sessions.Warm++
+			}
+			all = append(all, used{listed{s, session}, at})
+		}
+		for name, q := range s.Queues.Reports() {
+			b := page.Queue{
+				Name: cmp.Or(strings.TrimPrefix(name, "upstream "), "box"), Slots: q.Slots, Running: q.Running, Waiting: q.Waiting, Expected: q.Expected.Seconds(),
+				People: []page.Turns{},
+			}
+			for _, p := range q.People {
+				b.People = append(b.People, page.Turns(p))
+			}
+			v.Queues = append(v.Queues, b)
+		}
+		k := s.Keeper.Report()
+		v.KeepAlive.Targets += k.Schedule.Targets
+		v.KeepAlive.Pings += k.Sum.Pings
+		v.KeepAlive.Cost += k.Sum.Cost
+		v.KeepAlive.Saved += k.Sum.Saved
+		v.Health = append(v.Health, healthOf(s.Stats()))
+	}
+	slices.SortFunc(v.Queues, func(a, b page.Queue) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(all, func(a, b used) int { return b.at.Compare(a.at) })
+	for _, u := range all[:min(len(all), shownSessions)] {
+		v.Sessions.List = append(v.Sessions.List, sessionOf(u.session.Report(now)))
+	}
+	v.Health = append(v.Health, healthOfRecords()...)
+	return v
+}
+
+// sessionOf sums a session up.
+func sessionOf(r sessioncache.SessionReport) page.Session {
+	s := page.Session{ID: r.ID, Whose: today.Whose(r.ID), Used: r.Created, Lineages: len(r.Lineages)}
+	var read, prompt int64
+	var cost sessioncache.Cost
+	for i := range r.Lineages {
+		l := &r.Lineages[i]
+		s.Requests += l.Requests
+		read, prompt = read+l.Total.Read, prompt+l.Total.Prompt()
+		cost.Add(l.Cost.Units, l.Cost.ClientUnits, l.Cost.USD, l.Cost.ClientUSD)
+		cost.WouldSave, cost.WouldSaveUSD = cost.WouldSave+l.Cost.WouldSave, cost.WouldSaveUSD+l.Cost.WouldSaveUSD
+		for _, n := range l.Breaks {
+			s.Misses += n
+		}
+		for stage, n := range l.Ledger {
+			s.Edits += n
+			if stage == "prune" || stage == "fold_inputs" || stage == "fold_replaced" {
+				s.Folded += n
+			}
+		}
+		for _, n := range l.Expanded {
+			s.Asked += n
+		}
+	}
+	if prompt > 0 {
+		s.Read = float64(read) / float64(prompt)
+	}
+	if s.Priced = cost.ClientUSD > 0; s.Priced {
+		s.Saved, s.Would = cost.ClientUSD-cost.USD, cost.WouldSaveUSD
+	} else {
+		s.Saved, s.Would = cost.ClientUnits-cost.Units, cost.WouldSave
+	}
+	if len(r.Lineages) == 0 {
+		return s
+	}
+	l := &r.Lineages[0]
+	s.Model, s.Used, s.Warm, s.Observed, s.Miss, s.Decision = l.Model, l.Started, l.Warm, l.Observed, l.LastBreak, l.Decision
+	s.Sent = l.Last.Prompt()
+	s.Written = s.Sent + int64(l.Less)
+	if l.TTLSeconds > 0 {
+		from := l.Started
+		if l.Warmed != nil && l.Warmed.After(from) {
+			from = *l.Warmed
+		}
+		until := from.Add(time.Duration(l.TTLSeconds * float64(time.Second)))
+		s.Until, s.Lifetime = &until, l.TTLSeconds
+	}
+	return s
+}
+
+// healthOf says how a store of sessions is.
+func healthOf(s sessioncache.Stats) page.Health {
+	h := page.Health{Name: "Sessions", State: "ok", Note: fmt.Sprintf("%s of %s in memory", humanize.IBytes(uint64(max(s.Bytes, 0))), humanize.IBytes(uint64(max(s.MaxBytes, 0))))}
+	if s.Kept > 0 {
+		h.Note += fmt.Sprintf(", %d on disk", s.Kept)
+	}
+	if s.Evicted > 0 {
+		h.State = "slow"
+		h.Note += fmt.Sprintf(", %d pushed out for want of room", s.Evicted)
+	}
+	return h
+}
+
+// slowRecord is from when a record that waits means that its store is slow.
+const slowRecord = 30 * time.Second
+
+// healthOfRecords says how the audit stores are.
+func healthOfRecords() []page.Health {
+	sinks := openSinks()
+	if len(sinks) == 0 {
+		return []page.Health{{Name: "Record", State: "off", Note: "no audit store: counts end with the process"}}
+	}
+	all := make([]page.Health, 0, len(sinks))
+	for _, s := range sinks {
+		stats := s.queue.Stats()
+		h := page.Health{Name: "Record", State: "ok", Note: fmt.Sprintf("%d turns wait to be written", stats.Waiting)}
+		switch {
+		case auditCounters.Dropped.Load() > 0:
+			h.State, h.Note = "failing", fmt.Sprintf("%d turns were lost: the store did not take them", auditCounters.Dropped.Load())
+		case stats.Lag > slowRecord:
+			h.State = "slow"
+			h.Note += fmt.Sprintf(", the oldest for %s", stats.Lag.Round(time.Second))
+		}
+		all = append(all, h)
+	}
+	return all
+}

@@ -1,0 +1,157 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package audit
+
+import "fmt"
+
+// Sum is what turns came to.
+type Sum struct {
+	// Name is what they have in common.
+	Name string `json:"name"`
+	// Turns counts them, Failed and Interrupted those of them that ended so, and
+	// Unpriced those whose model has no known price.
+	Turns       int64 `json:"turns"`
+	Failed      int64 `json:"failed"`
+	Interrupted int64 `json:"interrupted"`
+	Unpriced    int64 `json:"unpriced"`
+	// Billed is what upstreams reported, Client what they would have for the
+	// clients' own bytes.
+	Billed Tokens `json:"billed"`
+	Client Tokens `json:"client"`
+	// ReadEstimated is the part of Billed.Read that upstreams did not report.
+	ReadEstimated int64 `json:"read_estimated"`
+	// Removed is how many tokens edits have taken out of prompts, and WouldRemove
+	// how many those would have that were only computed, both estimated.
+	Removed     int64 `json:"removed"`
+	WouldRemove int64 `json:"would_remove"`
+	// Cost and ClientCost are in units of one uncached input token of each
+	// model, USD and ClientUSD in US dollars where prices are known.
+	Cost       float64 `json:"cost"`
+	ClientCost float64 `json:"client_cost"`
+	USD        float64 `json:"usd"`
+	ClientUSD  float64 `json:"client_usd"`
+	// WouldSave and WouldSaveUSD are what edits that were only computed, under the
+	// policy observe, would have saved, net.
+	WouldSave    float64 `json:"would_save"`
+	WouldSaveUSD float64 `json:"would_save_usd"`
+}
+
+// Priced reports whether the sum has a price in dollars.
+func (s *Sum) Priced() bool { return s.ClientUSD > 0 }
+
+// Actual returns what the turns cost: dollars, or units where no price is known.
+func (s *Sum) Actual() float64 {
+	if s.Priced() {
+		return s.USD
+	}
+	return s.Cost
+}
+
+// Own returns what the client's own bytes would have cost, as Actual does.
+func (s *Sum) Own() float64 {
+	if s.Priced() {
+		return s.ClientUSD
+	}
+	return s.ClientCost
+}
+
+// Saved returns the net saving, as Actual does.
+func (s *Sum) Saved() float64 { return s.Own() - s.Actual() }
+
+// Observed reports whether edits were only computed in some of the turns.
+func (s *Sum) Observed() bool { return s.WouldSave != 0 }
+
+// Would returns what those would have saved, as Actual does.
+func (s *Sum) Would() float64 {
+	if s.Priced() {
+		return s.WouldSaveUSD
+	}
+	return s.WouldSave
+}
+
+// WouldShare returns that as a share of what the client's own bytes would have cost.
+func (s *Sum) WouldShare() float64 { return share(s.Would(), s.Own()) }
+
+// SavedShare returns the net saving as a share of what the client's own bytes
+// would have cost.
+func (s *Sum) SavedShare() float64 { return share(s.Saved(), s.Own()) }
+
+// ReadShare returns the share of the prompts that was read from a cache.
+func (s *Sum) ReadShare() float64 { return share(float64(s.Billed.Read), float64(s.Billed.Prompt())) }
+
+// Read writes ReadShare, with a ~ before it where a part of it is an estimate.
+func (s *Sum) Read() string {
+	about := ""
+	if s.ReadEstimated > 0 {
+		about = "~"
+	}
+	return fmt.Sprintf("%s%.1f %%", about, 100*s.ReadShare())
+}
+
+// OwnReadShare is ReadShare of the client's own bytes.
+func (s *Sum) OwnReadShare() float64 {
+	return share(float64(s.Client.Read), float64(s.Client.Prompt()))
+}
+
+// Worth orders sums: by what was saved or would have been, in dollars where prices are
+// known and by units where they are not.
+func (s *Sum) Worth() (dollars, units float64) {
+	return s.ClientUSD - s.USD + s.WouldSaveUSD, s.ClientCost - s.Cost + s.WouldSave
+}
+
+func share(part, whole float64) float64 {
+	if whole == 0 {
+		return 0
+	}
+	return part / whole
+}
+
+// Add adds a record.
+func (s *Sum) Add(r *Record) {
+	s.Turns += r.Turns
+	switch r.Outcome {
+	case Failed:
+		s.Failed += r.Turns
+	case Interrupted:
+		s.Interrupted += r.Turns
+	}
+	if r.Cost > 0 && r.USD == 0 {
+		s.Unpriced += r.Turns
+	}
+	if removed := r.OriginalTokens - r.SentTokens; r.Policy == "observe" {
+		s.WouldRemove += removed
+	} else {
+		s.Removed += removed
+	}
+	s.Billed.add(&r.Billed)
+	s.ReadEstimated += r.ReadEstimated
+	s.Client.add(&r.ClientBilled)
+	s.Cost += r.Cost
+	s.ClientCost += r.ClientCost
+	s.USD += r.USD
+	s.ClientUSD += r.ClientUSD
+	s.WouldSave += r.WouldSave
+	s.WouldSaveUSD += r.WouldSaveUSD
+}
+
+// Join adds another sum.
+func (s *Sum) Join(o *Sum) {
+	s.Turns, s.Failed, s.Interrupted, s.Unpriced = s.Turns+o.Turns, s.Failed+o.Failed, s.Interrupted+o.Interrupted, s.Unpriced+o.Unpriced
+	s.Removed, s.WouldRemove, s.ReadEstimated = s.Removed+o.Removed, s.WouldRemove+o.WouldRemove, s.ReadEstimated+o.ReadEstimated
+	s.Billed.add(&o.Billed)
+	s.Client.add(&o.Client)
+	s.Cost, s.ClientCost, s.USD, s.ClientUSD = s.Cost+o.Cost, s.ClientCost+o.ClientCost, s.USD+o.USD, s.ClientUSD+o.ClientUSD
+	s.WouldSave, s.WouldSaveUSD = s.WouldSave+o.WouldSave, s.WouldSaveUSD+o.WouldSaveUSD
+}

@@ -1,0 +1,52 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package queue
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+// Report is what an operator may see of a queue.
+type Report struct {
+	// Slots is how many requests run at a time, Running how many do, Waiting how many
+	// wait.
+	Slots, Running, Waiting int
+	// Expected is how long a request that came now would wait.
+	Expected time.Duration
+	// People are those who have requests there.
+	People []PersonReport
+}
+
+// PersonReport is one of them.
+type PersonReport struct {
+	// Name is whom tickets name.
+	Name string
+	// Running and Waiting count their requests.
+	Running, Waiting int
+}
+
+// Report returns it, people by name.
+func (q *Queue) Report() Report {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	r := Report{Slots: q.slots.limit, Running: q.slots.busy, Waiting: q.waiting, Expected: q.expected()}
+	for _, p := range q.people {
+		r.People = append(r.People, PersonReport{p.name, p.running, len(p.turns)})
+	}
+	slices.SortFunc(r.People, func(a, b PersonReport) int { return cmp.Compare(a.Name, b.Name) })
+	return r
+}

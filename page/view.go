@@ -1,0 +1,131 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package page
+
+import "time"
+
+// View is what the page shows at a moment: counters, sizes and times, names of people,
+// programs and models; never content, keys or credentials.
+type View struct {
+	// Now is the moment, by the server's clock.
+	Now time.Time `json:"now"`
+	// Today is what was counted today.
+	Today Today `json:"today"`
+	// Sessions are those that are held.
+	Sessions Sessions `json:"sessions"`
+	// Queues are those before boxes that have had a request.
+	Queues []Queue `json:"queues"`
+	// KeepAlive is what pings have come to since the process began.
+	KeepAlive KeepAlive `json:"keepalive"`
+	// Health says how the stores are.
+	Health []Health `json:"health"`
+}
+
+// Sessions are the sessions that are held.
+type Sessions struct {
+	// Total is the number of all, Warm that of those whose prefix is expected to be
+	// cached upstream.
+	Total int `json:"total"`
+	Warm  int `json:"warm"`
+	// List are those that were used last, the latest first.
+	List []Session `json:"list"`
+}
+
+// Session is one of them, by its conversation that was used last.
+type Session struct {
+	// ID is the public id.
+	ID string `json:"id"`
+	Whose
+	// Model is the model of the last request.
+	Model string `json:"model"`
+	// Requests counts the requests of all its conversations, which Lineages counts.
+	Requests int `json:"requests"`
+	Lineages int `json:"lineages"`
+	// Used is when the last request began.
+	Used time.Time `json:"used"`
+	// Until is when the cached prefix is expected to expire, absent where it does
+	// not, or where that is not known; Lifetime is how long it lives, in seconds.
+	Until    *time.Time `json:"until,omitempty"`
+	Lifetime float64    `json:"lifetime,omitempty"`
+	// Warm reports whether the prefix is expected to be cached.
+	Warm bool `json:"warm"`
+	// Sent is the last prompt in tokens, as the upstream counted it, Written what it
+	// was as the client wrote it, in part estimated.
+	Sent    int64 `json:"sent"`
+	Written int64 `json:"written"`
+	// Read is the share of all prompts that was read from the cache.
+	Read float64 `json:"read"`
+	// Saved is what was saved, and Would what would have been, net: in dollars if
+	// Priced, in uncached input tokens otherwise.
+	Saved  float64 `json:"saved"`
+	Would  float64 `json:"would"`
+	Priced bool    `json:"priced"`
+	// Observed reports whether edits are only computed.
+	Observed bool `json:"observed"`
+	// Misses counts the requests for which less was cached than expected, and Miss is
+	// the cause of the last.
+	Misses int    `json:"misses"`
+	Miss   string `json:"miss,omitempty"`
+	// Edits counts the edits in force, Folded those that can be asked for again, and
+	// Asked the texts that the model did ask for.
+	Edits  int `json:"edits"`
+	Folded int `json:"folded"`
+	Asked  int `json:"asked"`
+	// Decision says why the last request was edited or left alone.
+	Decision string `json:"decision,omitempty"`
+}
+
+// Queue is the queue before a box.
+type Queue struct {
+	// Name is what sites share it by.
+	Name string `json:"name"`
+	// Slots is how many requests run at a time, Running how many do, and Waiting how
+	// many wait.
+	Slots   int `json:"slots"`
+	Running int `json:"running"`
+	Waiting int `json:"waiting"`
+	// Expected is how long a request that came now would wait, in seconds.
+	Expected float64 `json:"expected"`
+	// People are those who have requests there.
+	People []Turns `json:"people"`
+}
+
+// Turns are the requests of a person in a queue.
+type Turns struct {
+	// Name is the person's.
+	Name string `json:"name"`
+	// Running and Waiting count the requests.
+	Running int `json:"running"`
+	Waiting int `json:"waiting"`
+}
+
+// KeepAlive is what pings have come to.
+type KeepAlive struct {
+	// Targets is the number of idle conversations that may be pinged.
+	Targets int `json:"targets"`
+	// Pings is how many were sent, Cost what they have cost and Saved what requests
+	// after them did not pay, in units of one uncached input token.
+	Pings int     `json:"pings"`
+	Cost  float64 `json:"cost"`
+	Saved float64 `json:"saved"`
+}
+
+// Health is the state of something that the process relies on.
+type Health struct {
+	// Name is what it is, State how it is: ok, slow or failing. Note says it in words.
+	Name  string `json:"name"`
+	State string `json:"state"`
+	Note  string `json:"note"`
+}

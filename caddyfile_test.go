@@ -30,23 +30,11 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	_ "github.com/caddyserver/caddy/v2/modules/standard"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/caddyhome"
 	_ "github.com/caddy-llm-cache/caddy-llm-cache/signers/aws"
 )
 
-// TestMain gives Caddy a home of its own: processes that share one wait for each
-// other's locks in it.
-func TestMain(m *testing.M) {
-	dir, err := os.MkdirTemp("", "llm_cache")
-	if err != nil {
-		panic(err)
-	}
-	for _, name := range []string{"HOME", "XDG_DATA_HOME", "XDG_CONFIG_HOME"} {
-		_ = os.Setenv(name, dir)
-	}
-	code := m.Run()
-	_ = os.RemoveAll(dir)
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { caddyhome.Main(m) }
 
 var rewrite = flag.Bool("rewrite", false, "write what the adapter yields into testdata/adapt")
 

@@ -15,21 +15,9 @@
 package app
 
 import (
-	"os"
 	"testing"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/caddyhome"
 )
 
-// TestMain gives Caddy a home of its own: processes that share one wait for each
-// other's locks in it.
-func TestMain(m *testing.M) {
-	dir, err := os.MkdirTemp("", "llm_cache")
-	if err != nil {
-		panic(err)
-	}
-	for _, name := range []string{"HOME", "XDG_DATA_HOME", "XDG_CONFIG_HOME"} {
-		_ = os.Setenv(name, dir)
-	}
-	code := m.Run()
-	_ = os.RemoveAll(dir)
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { caddyhome.Main(m) }

@@ -21,7 +21,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -32,24 +31,14 @@ import (
 	_ "github.com/caddyserver/caddy/v2/modules/standard"
 
 	_ "github.com/caddy-llm-cache/caddy-llm-cache"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/caddyhome"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/loopback"
 )
 
 // The tests of this package run Caddy in this process, one configuration after
 // the other, in front of upstreams of their own.
 
-func TestMain(m *testing.M) {
-	dir, err := os.MkdirTemp("", "llm_cache")
-	if err != nil {
-		panic(err)
-	}
-	for _, name := range []string{"HOME", "XDG_DATA_HOME", "XDG_CONFIG_HOME"} {
-		_ = os.Setenv(name, dir)
-	}
-	code := m.Run()
-	_ = os.RemoveAll(dir)
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { caddyhome.Main(m) }
 
 // proxy is a running Caddy.
 type proxy struct {

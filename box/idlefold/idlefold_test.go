@@ -1,0 +1,63 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+package idlefold
+
+import (
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/errand"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/metrictest"
+	"github.com/caddy-llm-cache/caddy-llm-cache/layer"
+)
+
+// A fold that panics is over, and costs nobody anything: the store is let go of, and the
+// process goes on.
+func TestFoldPanics(t *testing.T) {
+	carrier := new(errand.Carrier)
+	carrier.Use(nil)
+	defer carrier.Stop()
+	var pins atomic.Int32
+	over := make(chan struct{})
+	site := &Site{
+		Options: &Options{}, Carrier: carrier, Log: zap.NewNop(), Now: time.Now,
+		Pin:   func() bool { return pins.Add(1) > 0 },
+		Unpin: func() error { pins.Add(-1); over <- struct{}{}; return nil },
+	}
+	panics := layer.BackgroundPanics.WithLabelValues("folding while nobody waits")
+	before := metrictest.Value(t, panics)
+	for round := range 2 {
+		(&Fold{site: site}).Start() // what it is to fold is missing
+		<-over
+		await(t, "the panic", func() bool { return metrictest.Value(t, panics) == before+float64(round+1) })
+		if n := pins.Load(); n != 0 {
+			t.Errorf("%d folds keep the store open", n)
+		}
+	}
+}
+
+// await waits for something that is bound to happen.
+func await(t *testing.T, what string, f func() bool) {
+	t.Helper()
+	for range 10000 {
+		if f() {
+			return
+		}
+		time.Sleep(time.Millisecond)
+	}
+	t.Fatalf("waited in vain for %s", what)
+}

@@ -99,7 +99,7 @@ var errUndecoded = errors.New("the body could not be decoded")
 
 // announced returns how long a body that is about to take so much is going to be. A
 // few bytes are believed nothing, those who send more their Content-Length; without
-// one, what goes on beyond 2 MiB may be as long as any. So nobody holds much while
+// one, what goes on beyond 4 MiB may be as long as any. So nobody holds much while
 // waiting for more.
 func (a *arrival) announced(r *http.Request, room int) int64 {
 	switch {

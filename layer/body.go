@@ -30,7 +30,7 @@ const (
 	// has come.
 	FirstBuffer = 256 << 10
 	// Growth bounds what it makes us allocate for each byte that has.
-	Growth = 8
+	Growth = 16
 	// maxRatio and freeRatio bound what a request may decode to.
 	maxRatio  = 200
 	freeRatio = 4 << 20

@@ -79,7 +79,7 @@ func learn(h *history.History) {
 			} else {
 				s.Class, s.Path, s.Whole, s.Shell, s.Test = sessioncache.ClassNone, 0, false, false, false
 			}
-			if b.Body.Len() >= minTrait && s.Trait == "" {
+			if b.Body.Len() >= minTrait && s.Trait == "" && !h.Unread(i) {
 				s.Trait = resultTrait(h, k, i)
 			}
 		}

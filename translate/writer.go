@@ -106,19 +106,47 @@ func (w *Writer) allowed() []Tool {
 	return tools
 }
 
-// Joined returns several texts as one, an empty line between them.
+// joint stands between texts that become one: an empty line.
+const joint = `\n\n`
+
+// Joined returns several texts as one.
 func Joined(parts []Part) rawjson.Text {
-	var t rawjson.Text
-	for _, p := range parts {
-		switch {
-		case p.Kind != TextPart || p.Text.Empty():
-		case t == nil:
-			t = p.Text[:len(p.Text):len(p.Text)]
-		default:
-			t = append(append(t, `\n\n`...), p.Text...)
+	var first rawjson.Text
+	n, size := 0, 0
+	for i := range parts {
+		if p := &parts[i]; p.Kind == TextPart && !p.Text.Empty() {
+			if n++; n == 1 {
+				first = p.Text
+			}
+			size += len(p.Text) + len(joint)
 		}
 	}
-	return t
+	if n < 2 {
+		return first
+	}
+	return appendJoined(make([]byte, 0, size), parts)
+}
+
+func appendJoined(b []byte, parts []Part) []byte {
+	begun := false
+	for i := range parts {
+		p := &parts[i]
+		if p.Kind != TextPart || p.Text.Empty() {
+			continue
+		}
+		if begun {
+			b = append(b, joint...)
+		}
+		begun = true
+		b = append(b, p.Text...)
+	}
+	return b
+}
+
+// Joined writes a member with several texts as one.
+func (w *Writer) Joined(name string, parts []Part) {
+	w.Key(name)
+	w.Body = append(appendJoined(append(w.Body, '"'), parts), '"')
 }
 
 // System returns the system prompt. The line in which Claude Code names its

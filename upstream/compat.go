@@ -234,10 +234,19 @@ func (d *compat) apply(format wire.Format, body []byte, resolve func(string) []b
 		members = append(members, wire.Member{Name: name})
 	}
 	if format.Traits().ServersVary {
-		if options := gjson.GetBytes(body, "stream_options"); options.IsObject() && !options.Get("include_usage").Exists() {
-			members = append(members, wire.Member{Name: "stream_options"}) // mlx_lm.server takes the one option for granted
+		bounded := false
+		for m := wire.Walk(body, 0); m.Next(); {
+			name, value := m.Key, m.Skip().Of(body)
+			switch string(name) {
+			case "stream_options":
+				if options := gjson.ParseBytes(value); options.IsObject() && !options.Get("include_usage").Exists() {
+					members = append(members, wire.Member{Name: "stream_options"}) // mlx_lm.server takes the one option for granted
+				}
+			case "max_tokens", "max_completion_tokens":
+				bounded = true
+			}
 		}
-		if d.maxTokens > 0 && !gjson.GetBytes(body, "max_tokens").Exists() && !gjson.GetBytes(body, "max_completion_tokens").Exists() {
+		if d.maxTokens > 0 && !bounded {
 			members = append(members, wire.Member{Name: "max_tokens", Value: fmt.Append(nil, d.maxTokens)})
 		}
 	}

@@ -43,21 +43,30 @@ var (
 )
 
 // MaxElements bounds the entries of a request that are read: messages, blocks,
-// their parts, tools. A conversation that fills a context of a million tokens
-// has some ten thousand of each; each costs us a hundred bytes, and some five hundred
-// where it is translated, and the client two.
-const MaxElements = 1 << 16
+// their parts, tools. The longest recorded conversation has 665, one that fills a
+// context of a million tokens some ten thousand; each costs us a hundred bytes, and
+// some five hundred where it is translated, and the client two.
+const MaxElements = 1 << 15
 
-// maxValues bounds the values in a body, whatever they are part of. A context of a
-// million tokens has no room for as many; each costs some hundred nanoseconds of
-// everyone who looks for a member among them.
-const maxValues = 2 << 20
+// maxValues bounds the values in a body, whatever they are part of. The longest recorded
+// conversation has some ten thousand, and a context of a million tokens has no room for
+// as many; each costs some hundred nanoseconds of everyone who looks for a member among
+// them.
+const maxValues = 1 << 20
 
-// Crowded reports whether a body may hold more values than are read: it has more commas,
-// wherever they stand. Those in strings count, too: inputs and results are JSON in strings,
-// which is looked into, and a text with as many is longer than any context.
+// Crowded reports whether a body may hold more values than are read: it has more commas
+// and opening brackets, wherever they stand. Those in strings count, too: inputs and
+// results are JSON in strings, which is looked into, and a text with as many is longer
+// than any context.
 func Crowded(body []byte) bool {
-	return len(body) > 2*maxValues && bytes.Count(body, []byte{','}) > maxValues
+	if len(body) <= maxValues {
+		return false
+	}
+	n := 0
+	for _, c := range []byte(",{[") {
+		n += bytes.Count(body, []byte{c})
+	}
+	return n > maxValues
 }
 
 // Parse reads a body as a view. An error means that the body is not one that

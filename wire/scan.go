@@ -64,7 +64,7 @@ func SkipString(b []byte, i int) int {
 		return -1
 	}
 	start := i + 1
-	for i = start; ; {
+	for i = start; i < len(b); {
 		q := bytes.IndexByte(b[i:], '"')
 		if q < 0 {
 			return -1
@@ -78,8 +78,21 @@ func SkipString(b []byte, i int) int {
 		if !escaped {
 			return i
 		}
+		// Where one quote is escaped, the next one is near.
+		for near := min(i+nearby, len(b)); i < near; i++ {
+			switch b[i] {
+			case '"':
+				return i + 1
+			case '\\':
+				i++
+			}
+		}
 	}
+	return -1
 }
+
+// nearby is how far a quote is looked for one byte after the other.
+const nearby = 64
 
 // checkString is skipString for a string that holds no control characters and
 // no escapes but those of JSON.

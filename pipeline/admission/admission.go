@@ -55,7 +55,7 @@ func (o *Options) Edit(h *history.History, from, short int, local bool, enter fu
 				}
 			}
 		}
-		if b.Body.Len() < minAdmission || h.States[i].Edit != nil {
+		if b.Body.Len() < minAdmission || h.States[i].Edit != nil || h.Unread(i) {
 			continue
 		}
 		value := o.result(h, i) // of what is not shortened, too: it may be pointed to

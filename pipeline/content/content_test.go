@@ -20,6 +20,8 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf16"
+
+	"github.com/tidwall/gjson"
 )
 
 func TestUnquoteWithEscapesNearTheBounds(t *testing.T) {
@@ -64,12 +66,18 @@ func ascii(s string) string {
 }
 
 func FuzzUnquote(f *testing.F) {
+	f.Add(`a\ud83d\ude00 \u00e9\ud83dx\ud83d\u0041\uD83D\b\f\/\u001b[0m`)
 	f.Add("12→a line that is long enough\n\tanother \"one\" of the kind \u2192 here")
 	f.Fuzz(func(t *testing.T, s string) {
 		s = strings.ToValidUTF8(s, "?")
 		for _, quoted := range []string{string(Quote(s)), ascii(s), string(Append(nil, s))} {
 			if got := Unquote([]byte(quoted)); got != s {
 				t.Errorf("%s: %q", quoted, got)
+			}
+		}
+		if quoted := `"` + s + `"`; json.Valid([]byte(quoted)) { // halves of pairs, too
+			if got, want := Unquote([]byte(quoted)), gjson.Parse(quoted).Str; got != want {
+				t.Errorf("%s: %q, want %q", quoted, got, want)
 			}
 		}
 	})

@@ -20,6 +20,8 @@ import (
 	"encoding/binary"
 	"math/bits"
 	"strings"
+	"unicode/utf16"
+	"unicode/utf8"
 	"unsafe"
 
 	"github.com/tidwall/gjson"
@@ -104,13 +106,52 @@ func (p *Arena) unquote(raw []byte) string {
 			out[n] = '\r'
 		case '"', '\\', '/':
 			out[n] = c
-		default: // rare, and not worth being fast
-			rest := gjson.Parse(`"` + string(s[i:]) + `"`).Str
-			return string(append(out[:n], rest...))
+		case 'b':
+			out[n] = '\b'
+		case 'f':
+			out[n] = '\f'
+		case 'u':
+			r, size := escapedRune(s[i:])
+			if size == 0 {
+				return unsafe.String(unsafe.SliceData(out), n)
+			}
+			i, n = i+size, n+utf8.EncodeRune(out[n:], r) // no rune takes more than its escape
+			continue
+		default: // no escape of JSON
+			return unsafe.String(unsafe.SliceData(out), n)
 		}
 		i, n = i+2, n+1
 	}
 	return unsafe.String(unsafe.SliceData(out), n) // nothing else holds the bytes
+}
+
+// escapedRune decodes the \u at the beginning of s, and the second half of the pair that
+// it may begin. It returns the length of what it has read, 0 where that is cut off. Half of
+// a pair is the replacement character.
+func escapedRune(s []byte) (r rune, size int) {
+	if len(s) < 6 {
+		return 0, 0
+	}
+	if r = hex4(s[2:]); utf16.IsSurrogate(r) && len(s) >= 12 && s[6] == '\\' && s[7] == 'u' {
+		return utf16.DecodeRune(r, hex4(s[8:])), 12
+	}
+	return r, 6
+}
+
+// hex4 reads four hexadecimal digits.
+func hex4(s []byte) (r rune) {
+	for _, c := range s[:4] {
+		switch {
+		case c >= '0' && c <= '9':
+			c -= '0'
+		case c|0x20 >= 'a' && c|0x20 <= 'f':
+			c = c | 0x20 - 'a' + 10
+		default:
+			return 0
+		}
+		r = r<<4 | rune(c)
+	}
+	return r
 }
 
 // backslashAt returns the index of the first backslash in eight bytes, 8 if

@@ -46,6 +46,7 @@ type History struct {
 	Compared int
 
 	Texts   []string       // of the new blocks, as far as they were decoded
+	looked  int            // message blocks that are looked into, plus one; 0 if that was not counted
 	arena   *content.Arena // where the texts lie
 	earlier earlier        // finds blocks in front of another
 }
@@ -62,10 +63,34 @@ func (h *History) Call(i int) int {
 	return toolcall.Of(h.View, i)
 }
 
+// mostText bounds the results of tools that are looked into, in bytes of the request from
+// its first on. All of the longest recorded conversation have 414 KB; a context of a
+// million tokens has no room for as many. What stands behind goes out as it is.
+const mostText = 8 << 20
+
+// Unread reports whether a message block stands behind more results of tools than are
+// looked into. It is the same in every later request.
+func (h *History) Unread(i int) bool {
+	if len(h.View.Raw) <= mostText {
+		return false
+	}
+	if h.looked == 0 {
+		text := 0
+		for h.looked = 1; h.looked <= len(h.Blocks); h.looked++ {
+			if b := &h.Blocks[h.looked-1]; b.Kind == wire.KindToolResult {
+				if text += b.Body.Len(); text > mostText {
+					break
+				}
+			}
+		}
+	}
+	return i >= h.looked-1
+}
+
 // Text returns the decoded text of a message block. Several stages look at new
 // blocks, so it is decoded once. The text is good until the arena is closed.
 func (h *History) Text(i int) string {
-	if i < h.Known {
+	if i < h.Known || h.Unread(i) {
 		return content.Of(h.View, &h.Blocks[i])
 	}
 	if h.Texts == nil {

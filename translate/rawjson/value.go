@@ -41,13 +41,25 @@ func skipString(b []byte, i int) int {
 		for j > i && b[j-1] == '\\' {
 			j--
 		}
-		if (end-j)%2 == 0 {
-			return end + 1
-		}
 		i = end + 1
+		if (end-j)%2 == 0 {
+			return i
+		}
+		// Where one quote is escaped, the next one is near.
+		for near := min(i+nearby, len(b)); i < near; i++ {
+			switch b[i] {
+			case '"':
+				return i + 1
+			case '\\':
+				i++
+			}
+		}
 	}
 	return len(b)
 }
+
+// nearby is how far a quote is looked for one byte after the other.
+const nearby = 64
 
 func skipSpace(b []byte, i int) int {
 	for i < len(b) && (b[i] == ' ' || b[i] == '\n' || b[i] == '\t' || b[i] == '\r') {

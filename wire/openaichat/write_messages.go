@@ -123,7 +123,7 @@ func (w writer) content(parts []translate.Part, place string) error {
 		w.Drop(w.Client.MarkerField(place))
 	}
 	if plain && !keep && (len(parts) == 1 || !w.Options.Official) {
-		w.Text("content", translate.Joined(parts))
+		w.Joined("content", parts)
 		return nil
 	}
 	w.Key("content")
@@ -207,7 +207,7 @@ func (w writer) assistant(parts []translate.Part) error {
 		}
 	}
 	if len(thinking) > 0 {
-		w.Text("reasoning_content", translate.Joined(thinking))
+		w.Joined("reasoning_content", thinking)
 		w.details(parts)
 	}
 	switch {

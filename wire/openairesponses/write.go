@@ -53,7 +53,7 @@ func (w writer) request() error {
 	}
 	system := w.System()
 	if len(system) > 0 && len(w.Messages) > 0 {
-		w.Text("instructions", translate.Joined(system))
+		w.Joined("instructions", system)
 		for _, p := range system {
 			w.DropCache(p.Cache, translate.InSystem)
 		}
@@ -236,7 +236,7 @@ func (w writer) result(p translate.Part, content []translate.Part) error {
 		plain = plain && c.Kind == translate.TextPart
 	}
 	if plain && (len(content) <= 1 || !w.Options.Official) {
-		w.Text("output", translate.Joined(content))
+		w.Joined("output", content)
 		w.Close('}')
 		return nil
 	}

@@ -57,6 +57,17 @@ func newDraft(v *wire.View, q Request) *draft {
 	return d
 }
 
+// sizeOfFront is what tools and system prompt take, in bytes.
+func (d *draft) sizeOfFront() (n int) {
+	for i := range d.v.Blocks[:d.v.System] {
+		n += d.v.Blocks[i].Span.Len()
+	}
+	for i := range d.v.Messages[:d.front] {
+		n += d.v.Messages[i].Span.Len()
+	}
+	return n
+}
+
 // plan fills in what the conversation will be, and the cuts.
 func (d *draft) plan(share func(*base) *base, m matched, next *lineage) error {
 	if !d.v.Traits().MessageList {

@@ -27,6 +27,12 @@ import (
 // nothing is known of its front.
 var ErrPartial = errors.New("overlay: the request is a part of its prompt")
 
+// ErrLarge says that a prompt begins with more than is kept of one.
+var ErrLarge = errors.New("overlay: tools and system prompt of more than 4 MiB")
+
+// mostFront bounds tools and system prompt, in bytes: no context has room for as much.
+const mostFront = 4 << 20
+
 // Conversation says whose request it is.
 type Conversation struct {
 	// Session names all traffic of one client conversation and its tenant.
@@ -86,6 +92,9 @@ func (s *Store) Begin(c Conversation, q Request) (*Exchange, error) {
 		return nil, ErrPartial
 	}
 	d := newDraft(v, q)
+	if d.sizeOfFront() > mostFront {
+		return nil, ErrLarge
+	}
 	links := d.links()
 	m := match(all, q.Format, v.OffersTools(), links)
 	next := &lineage{format: q.Format, tooled: v.OffersTools(), chain: links, known: v.Known()}
@@ -108,7 +117,12 @@ func (s *Store) Begin(c Conversation, q Request) (*Exchange, error) {
 		if err != nil {
 			return nil, err
 		}
-		if out, err = wire.Parse(q.Format, body, recall(all, func(l *lineage) *wire.Known { return l.shown })); err != nil {
+		if out, err = wire.Parse(q.Format, body, func(first wire.Hash) *wire.Known {
+			if k := begun(all, func(l *lineage) *wire.Known { return l.shown }, first); k != nil {
+				return k
+			}
+			return v.Known() // most of it was not touched
+		}); err != nil {
 			return nil, err
 		}
 		x.Body, x.Edited = body, true
@@ -177,13 +191,21 @@ func recall(all []*lineage, of func(*lineage) *wire.Known) func(wire.Hash) *wire
 		return nil
 	}
 	return func(first wire.Hash) *wire.Known {
-		for _, l := range all {
-			if k := of(l); k != nil && k.First() == first {
-				return k
-			}
+		if k := begun(all, of, first); k != nil {
+			return k
 		}
 		return of(all[0])
 	}
+}
+
+// begun is what was parsed of an earlier request that began so, nil for nothing.
+func begun(all []*lineage, of func(*lineage) *wire.Known, first wire.Hash) *wire.Known {
+	for _, l := range all {
+		if k := of(l); k != nil && k.First() == first {
+			return k
+		}
+	}
+	return nil
 }
 
 // match finds the conversation that shares most messages from the first on. One

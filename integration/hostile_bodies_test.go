@@ -23,6 +23,8 @@ import (
 	"testing"
 
 	"github.com/klauspost/compress/zstd"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
 // dialect is a format in which hostile values are said.
@@ -88,6 +90,15 @@ type generator struct {
 	make   func(t *testing.T, d *dialect, n int) string
 }
 
+// body makes a body that is no longer than told, but for a little.
+func (g *generator) body(t *testing.T, d *dialect, n int) string {
+	body := g.make(t, d, n)
+	if len(body) > n+n/64 && n > 1<<16 { // values in strings, which escapes lengthen
+		body = g.make(t, d, n*n/len(body))
+	}
+	return body
+}
+
 func repeated(open, unit, end string, n int) string {
 	return open + strings.Repeat(unit, max(n/len(unit), 1)) + end
 }
@@ -143,6 +154,9 @@ func asInput(text func(n int) string) func(*testing.T, *dialect, int) string {
 	}
 }
 
+// most is a little less than the number of entries that are read.
+const most = wire.MaxElements - 32
+
 // pair is a call of a tool and its result, in the words of each format.
 var pairs = map[string][2]string{
 	"anthropic": {`{"type":"tool_use","id":"CALL","name":"Read","input":{}}`, `{"type":"tool_result","tool_use_id":"RESULT","content":"ok"}`},
@@ -164,7 +178,11 @@ func calls(result func(i, of int) string, say ...string) func(*testing.T, *diale
 			}
 			pair = [2]string{strings.Replace(pair[0], "{}", input, 1), strings.Replace(pair[1], `"ok"`, `"`+say[1]+`"`, 1)}
 		}
-		count := max(min(n/(len(pair[0])+len(pair[1])), 30_000), 1)
+		count := max(min(n/(len(pair[0])+len(pair[1])), most/2), 1) // as many as are read
+		if len(say) > 0 {                                           // and as long as that lets them be
+			room := n/count - len(pair[0]) - len(pair[1])
+			pair[1] = strings.Replace(pair[1], say[1], strings.Repeat(say[1], 1+max(room/len(say[1]), 0)), 1)
+		}
 		var calls, results []string
 		for i := range count {
 			number := strings.NewReplacer("CALL", fmt.Sprint("call_", i), "RESULT", result(i, count), "NUMBER", fmt.Sprint(i))
@@ -190,7 +208,7 @@ var generators = []generator{
 	{"deep arrays", "", part("CONTENT", func(n int) string { return strings.Repeat("[", n/2) + strings.Repeat("]", n/2) })},
 	{"deep objects", "", part("SCHEMA", func(n int) string { return strings.Repeat(`{"a":`, n/6) + "1" + strings.Repeat("}", n/6) })},
 	{"depth at the bound", "", part("SCHEMA", func(n int) string {
-		deep := strings.Repeat(`{"properties":`, 500) + "{}" + strings.Repeat("}", 500)
+		deep := strings.Repeat(`{"what stands deeper than that":`, 500) + "{}" + strings.Repeat("}", 500) // as many values as are read
 		return repeated(`{"anyOf":[`+deep, ","+deep, "]}", n)
 	})},
 	{"brackets in an input", "", asInput(bracketsIn(`{"output":`))},
@@ -219,12 +237,12 @@ var generators = []generator{
 		}
 		return strings.Replace(d.say("CONTENT", `"hi"`), `[{"role":"user"`, repeated("[", m, `{"role":"user"`, n), 1)
 	}},
-	{"60,000 messages", "", func(_ *testing.T, d *dialect, n int) string {
+	{"as many messages as are read", "", func(_ *testing.T, d *dialect, n int) string {
 		m := map[string]string{"gemini": `{"role":"user","parts":[{"text":"a"}]},{"role":"model","parts":[{"text":"b"}]},`}[d.name]
 		if m == "" {
 			m = `{"role":"user","content":"a"},{"role":"assistant","content":"b"},`
 		}
-		return strings.Replace(d.say("CONTENT", `"hi"`), `[{"role":"user"`, repeated("[", m, `{"role":"user"`, min(n, 30_000*len(m))), 1)
+		return strings.Replace(d.say("CONTENT", `"hi"`), `[{"role":"user"`, repeated("[", m, `{"role":"user"`, min(n, most/2*len(m))), 1)
 	}},
 	{"many tools", "", func(_ *testing.T, d *dialect, n int) string {
 		tool := map[string]string{
@@ -239,7 +257,7 @@ var generators = []generator{
 			"responses": `{"type":"function","name":"tool_%d","parameters":{}},`, "gemini": `{"functionDeclarations":[{"name":"tool_%d"}]},`,
 		}[d.name]
 		var tools strings.Builder
-		for i := range min(n/len(tool), 60_000) {
+		for i := range min(n/len(tool), most) {
 			fmt.Fprintf(&tools, tool, i)
 		}
 		return strings.Replace(d.say("CONTENT", `"hi"`), `"tools":[`, `"tools":[`+tools.String(), 1)

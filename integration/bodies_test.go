@@ -135,16 +135,16 @@ func (h *hostility) request(t *testing.T, path string, body io.Reader) *http.Req
 // they had to be read.
 func TestCrowded(t *testing.T) {
 	h := newHostility(t)
-	for _, name := range []string{"many messages", "many keys"} {
+	for _, name := range []string{"many messages", "many keys", "brackets in a result"} {
 		crowd := generators[slices.IndexFunc(generators, func(g generator) bool { return g.name == name })]
 		size := 6 << 20 // 140,000 messages or more
 		if name == "many keys" {
-			size = 16 << 20 // more than two million
+			size = 16 << 20 // more than a million
 		}
 		for i := range dialects {
 			d := &dialects[i]
 			body := crowd.make(t, d, size)
-			for _, site := range []string{"native", "hosted", "box"} {
+			for _, site := range sites {
 				h.try(t, site, d, "crowded", body, "")
 			}
 			res := h.post("/hosted"+d.path, body)

@@ -42,17 +42,17 @@ var dialects = []dialect{
 			`{"role":"assistant","content":[{"type":"tool_use","id":"toolu_1","name":"Read","input":INPUT}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"toolu_1","content":RESULT}]}]}`, false,
 	},
 	{
-		"chat", "/v1/chat/completions", "",
+		"chat", "/v1/chat/completions", "box",
 		`{"model":"m","tools":[{"type":"function","function":{"name":"Read","parameters":SCHEMA}}],"messages":[{"role":"user","content":CONTENT},` +
 			`{"role":"assistant","tool_calls":[{"id":"call_1","type":"function","function":{"name":"Read","arguments":INPUT}}]},{"role":"tool","tool_call_id":"call_1","content":RESULT}]}`, true,
 	},
 	{
-		"responses", "/v1/responses", "",
+		"responses", "/v1/responses", "responses",
 		`{"model":"m","tools":[{"type":"function","name":"Read","parameters":SCHEMA}],"input":[{"role":"user","content":CONTENT},` +
 			`{"type":"function_call","call_id":"call_1","name":"Read","arguments":INPUT},{"type":"function_call_output","call_id":"call_1","output":RESULT}]}`, true,
 	},
 	{
-		"gemini", "/v1beta/models/gemini-3-pro:generateContent", "",
+		"gemini", "/v1beta/models/gemini-3-pro:generateContent", "gemini",
 		`{"tools":[{"functionDeclarations":[{"name":"Read","parametersJsonSchema":SCHEMA}]}],"contents":[{"role":"user","parts":[{"text":CONTENT}]},` +
 			`{"role":"model","parts":[{"functionCall":{"name":"Read","args":INPUT}}]},{"role":"user","parts":[{"functionResponse":{"name":"Read","response":{"output":RESULT}}}]}]}`, false,
 	},

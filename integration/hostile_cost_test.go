@@ -47,7 +47,11 @@ func TestHostileBodies(t *testing.T) {
 		size = 1 << 18
 	}
 	t.Log("peak memory in MB and processor time in ms of one request: of all that takes part where bare, what is more than that at the sites; the worst of all formats, with its name")
-	t.Logf("%-28s %9s  %-10s %-16s %-16s %-16s", "body", "sent, KB", "bare", "native", "hosted", "box")
+	head := fmt.Sprintf("%-32s %9s  %-10s", "body", "sent, KB", "bare")
+	for _, site := range sites {
+		head += fmt.Sprintf("  %-15s", site)
+	}
+	t.Log(head)
 	for _, g := range generators {
 		t.Run(g.name, func(t *testing.T) {
 			if *hostileSize > 8 { // what earlier ones have left lets garbage grow as large
@@ -65,8 +69,8 @@ type cost struct{ mb, ms int64 }
 func (h *hostility) costs(t *testing.T, g *generator, size int) {
 	body := g.body(t, &dialects[0], size)
 	bare := measured(func() { h.try(t, "bare", &dialects[0], g.name, body, g.coding) }) // all formats are one there
-	row := fmt.Sprintf("%-28s %9d %4d %5d", g.name, len(body)>>10, bare.mb, bare.ms)
-	for _, site := range []string{"native", "hosted", "box"} {
+	row := fmt.Sprintf("%-32s %9d %4d %5d", g.name, len(body)>>10, bare.mb, bare.ms)
+	for _, site := range sites {
 		var mb, ms int64
 		var of [2]string
 		t.Run(site, func(t *testing.T) {

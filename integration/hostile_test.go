@@ -32,9 +32,9 @@ import (
 )
 
 // hostileSites are the same for all: a site that edits what it may, one that puts
-// every other format into Anthropic's, and a box that is spoken to in chat
-// completions, with all that is done to its prompts. The bare one is what they are
-// measured against.
+// every other format into Anthropic's, a box that is spoken to in chat completions, with
+// all that is done to its prompts, and sites that put all into OpenAI's Responses and into
+// Gemini's. The bare one is what they are measured against.
 const hostileSites = `
 handle_path /bare/* {
 	reverse_proxy %[1]s
@@ -62,7 +62,24 @@ handle_path /box/* {
 	}
 	reverse_proxy %[1]s
 }
+handle_path /responses/* {
+	llm_cache {
+		upstream openai {
+			format openai_responses
+		}
+	}
+	reverse_proxy %[1]s
+}
+handle_path /gemini/* {
+	llm_cache {
+		upstream gemini
+	}
+	reverse_proxy %[1]s
+}
 `
+
+// sites are all but the bare one.
+var sites = []string{"native", "hosted", "box", "responses", "gemini"}
 
 // hostility is a Caddy with the sites, in front of an upstream that remembers nothing
 // but the hash of what it got last.
@@ -168,7 +185,7 @@ func TestJSONTestSuite(t *testing.T) {
 			}
 			for place, body := range bodies {
 				// The sites take turns.
-				site := []string{"native", "hosted", "box"}[(i+j+len(place))%3]
+				site := sites[(i+j+len(place))%len(sites)]
 				h.try(t, site, d, c.Name+" as "+place, body, "")
 			}
 		}
@@ -184,7 +201,7 @@ func TestNamesInHeaders(t *testing.T) {
 		d := &dialects[i]
 		body := d.say("CONTENT", `"hi"`)
 		body = "{" + evil + "," + strings.NewReplacer(`{"role":"user",`, `{"role":"user",`+evil+`,`, `{"name":"Read",`, `{"name":"Read",`+evil+`,`).Replace(body[1:])
-		for _, site := range []string{"native", "hosted", "box"} {
+		for _, site := range sites {
 			res := h.post("/"+site+d.path, body, "X-Session-Id", "a\tb", "User-Agent", "x\ty")
 			answer := read(t, res)
 			if res.StatusCode != http.StatusOK || res.Header.Get("X-Evil") != "" || strings.Contains(answer, "X-Evil") {
@@ -196,7 +213,7 @@ func TestNamesInHeaders(t *testing.T) {
 				}
 			}
 			dropped := res.Header.Get("X-Llm-Cache-Dropped")
-			if translated := site == "hosted" && d.own == "" || site == "box" && d.name != "chat"; translated && !strings.Contains(dropped, "a??X-Evil??yes") {
+			if translated := site != "native" && site != d.own; translated && !strings.Contains(dropped, "a??X-Evil??yes") {
 				t.Errorf("%s, %s: dropped %q", d.name, site, dropped)
 			}
 		}

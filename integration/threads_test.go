@@ -21,6 +21,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -291,6 +292,39 @@ func TestThreadsOnRecord(t *testing.T) {
 		}
 		if got := strings.Join(got, ", "); got != c.want {
 			t.Errorf("%s: on record are %s", c.name, got)
+		}
+	}
+}
+
+// TestUnheldIsCountedOnce: what is refused since nobody keeps what it goes on from is one
+// request, of that outcome and no other.
+func TestUnheldIsCountedOnce(t *testing.T) {
+	u := provider(t)
+	p := start(t, behind(u, "mlx_lm {\n format anthropic\n}"))
+	counted := func() (unheld, all float64) {
+		var text string
+		p.adminDo(http.MethodGet, "/metrics", &text)
+		for l := range strings.Lines(text) {
+			if strings.HasPrefix(l, "caddy_llm_cache_requests_total{") {
+				fields := strings.Fields(l)
+				n, err := strconv.ParseFloat(fields[len(fields)-1], 64)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if all += n; strings.Contains(l, `outcome="unheld"`) {
+					unheld += n
+				}
+			}
+		}
+		return unheld, all
+	}
+	for _, body := range []string{threadBody("msg_1", "", userText("And then?")), strings.Replace(threadBody("", "", userText("Hi.")), `"thread":{"type":"create"}`, `"container":"c_1"`, 1)} {
+		unheld, all := counted()
+		if res := p.post("/v1/messages", body, "Anthropic-Beta", threadsBeta); res.StatusCode != http.StatusBadRequest {
+			t.Fatalf("status %d, %s", res.StatusCode, read(t, res))
+		}
+		if now, total := counted(); now != unheld+1 || total != all+1 {
+			t.Errorf("%v are counted as unheld and %v at all, want one", now-unheld, total-all)
 		}
 	}
 }

@@ -1,0 +1,52 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package pipeline
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stage"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
+
+// Results behind more text than is looked into go out as they are, and those in front
+// edited as ever: in a session that is known, and in one that has been forgotten.
+func TestResultsBehindMuchText(t *testing.T) {
+	s, forgotten := newScript(t, admitting(Eager), unbound), newScript(t, admitting(Eager), unbound)
+	s.prompt("Look around.")
+	s.send(wire.Turn{Text: "I look.", Done: true})
+	for i, lines := range []int{50, 90_000, 91_000, 92_000, 60} {
+		s.result(i, "Read", fmt.Sprintf(`{"file_path":"/src/%d.go"}`, i), read(lines))
+	}
+	first := s.send(s.answer)
+	if size := len(s.body()); size < 9<<20 {
+		t.Fatalf("a request of %d bytes", size)
+	}
+	s.prompt("Go on.")
+	forgotten.messages = s.messages
+	for name, x := range map[string]*Exchange{"first": first, "known": s.send(wire.Turn{Text: "Yes.", Done: true}), "forgotten": forgotten.send(wire.Turn{Text: "Yes.", Done: true})} {
+		if n := count(x, stage.Admission); n != 3 {
+			t.Errorf("%s: %d results are edited, want the three in front", name, n)
+		}
+		body := string(x.Body)
+		for lines, whole := range map[int]bool{50: false, 90_000: false, 91_000: false, 92_000: true, 60: true} {
+			if strings.Contains(body, `"content":`+read(lines)) != whole {
+				t.Errorf("%s: of %d lines, whole: %t", name, lines, !whole)
+			}
+		}
+	}
+}

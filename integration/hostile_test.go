@@ -72,7 +72,9 @@ handle_path /responses/* {
 }
 handle_path /gemini/* {
 	llm_cache {
-		upstream gemini
+		upstream gemini {
+			format gemini
+		}
 	}
 	reverse_proxy %[1]s
 }

@@ -1,0 +1,64 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package hold_test
+
+import (
+	"bytes"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/hold"
+	"github.com/caddy-llm-cache/caddy-llm-cache/hold/delta"
+	"github.com/caddy-llm-cache/caddy-llm-cache/hold/edge"
+)
+
+// TestTogether: what a turn goes on from stays as it was to its end, whatever others do
+// meanwhile, and every delta makes its body of what its handle stands for.
+func TestTogether(t *testing.T) {
+	e := hold.New(edge.New(), hold.Limits{Memory: 1 << 20, Life: time.Hour}, time.Now)
+	var upstream sync.Map // what handles stand for
+	var all sync.WaitGroup
+	for g := range 8 {
+		all.Go(func() {
+			for i := range 200 {
+				k := key(byte(g%2), fmt.Sprint(i%3), byte(i%2))
+				body := bytes.Repeat(fmt.Appendf(nil, "%d said %d; ", g, i%7), 40+i)
+				turn := e.Begin(k, &hold.Request{Body: body})
+				if turn.Delta != nil {
+					var base []byte
+					if turn.Base != nil {
+						v, _ := upstream.Load(turn.Base.Handle)
+						if base, _ = v.([]byte); !bytes.Equal(base, turn.Base.Body) {
+							t.Error("what is gone on from is not what the upstream holds")
+						}
+					}
+					if got, err := delta.Make(base, turn.Delta, 1<<20); err != nil || !bytes.Equal(got, body) {
+						t.Errorf("another body: %v", err)
+					}
+				}
+				if i%11 == 0 {
+					turn.Miss(hold.Cut)
+				}
+				handle := fmt.Sprint(g, " ", i)
+				upstream.Store(handle, body)
+				turn.Hold(hold.Verdict{Handle: handle})
+				turn.End()
+			}
+		})
+	}
+	all.Wait()
+}

@@ -15,6 +15,7 @@
 package pipeline
 
 import (
+	"math"
 	"time"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/reference"
@@ -207,7 +208,7 @@ func countReferences(states []sessioncache.State, t *wire.Turn) {
 			m = reference.NewMention(t)
 		}
 		if m.Of(s.Trait) {
-			s.Unused = 0
+			s.Unused, s.Used = 0, s.Used+min(1, math.MaxUint16-s.Used)
 		} else if s.Unused < 1<<15 {
 			s.Unused++
 		}

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/history"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/planner"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
@@ -151,3 +152,10 @@ func (x *Exchange) Start() time.Time { return x.start }
 
 // Rules are the cache rules in force for the request.
 func (x *Exchange) Rules() cachemodel.Rules { return x.req.rules }
+
+// History is the conversation in the request, block by block, with what is remembered
+// of each, for those who learn from it. It is good until the exchange is committed.
+func (x *Exchange) History() *history.History { return &x.req.History }
+
+// Loops reports whether the request continues a run of tool calls.
+func (x *Exchange) Loops() bool { return x.req.loop }

@@ -57,7 +57,7 @@ func learn(h *history.History) {
 			c := toolcall.Understand(h.View.Text(b.Name), input)
 			s.Class, s.Whole, s.Shell = c.Class, c.Whole, c.Shell
 			if c.Path != "" {
-				s.Path, s.Test = content.Hash(c.Path), toolcall.IsTest(c.Path)
+				s.Path, s.File, s.Test = content.Hash(c.Path), content.Hash(toolcall.Tail(c.Path)), toolcall.IsTest(c.Path)
 			}
 			if b.Body.Len() >= minTrait && s.Trait == "" && stub.Foldable(input) {
 				s.Trait = k.Input(c.Argument, input)
@@ -75,9 +75,9 @@ func learn(h *history.History) {
 			}
 			if j >= 0 {
 				c := &h.States[j]
-				s.Class, s.Path, s.Whole, s.Shell, s.Test = c.Class, c.Path, c.Whole, c.Shell, c.Test
+				s.Class, s.Path, s.File, s.Whole, s.Shell, s.Test = c.Class, c.Path, c.File, c.Whole, c.Shell, c.Test
 			} else {
-				s.Class, s.Path, s.Whole, s.Shell, s.Test = sessioncache.ClassNone, 0, false, false, false
+				s.Class, s.Path, s.File, s.Whole, s.Shell, s.Test = sessioncache.ClassNone, 0, 0, false, false, false
 			}
 			if b.Body.Len() >= minTrait && s.Trait == "" && !h.Unread(i) {
 				s.Trait = resultTrait(h, k, i)

@@ -19,6 +19,7 @@ import (
 	"fmt"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/admission"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/need"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stage"
 )
 
@@ -123,6 +124,9 @@ type Planner struct {
 	// FoldInputs lets the planner fold what old calls have written into files,
 	// too. Default: true.
 	FoldInputs *bool `json:"fold_inputs,omitempty"`
+	// Need tells how likely a text is needed again. It is for those who test other
+	// models than the one that comes with the module, which is the default.
+	Need *need.Model `json:"-"`
 }
 
 // Breakpoints configures the stage of that name.
@@ -155,6 +159,7 @@ func (o Options) WithDefaults() Options {
 	} {
 		*n.option = cmp.Or(*n.option, &n.value)
 	}
+	o.Planner.Need = cmp.Or(o.Planner.Need, need.Default)
 	return o
 }
 
@@ -170,14 +175,10 @@ func (o *Options) eager(eager, planned int) int {
 // care is how many times its cost the need of a folded text counts.
 func (p *Planner) care() float64 {
 	if p.Risk == nil {
-		return baseCare
+		return 1
 	}
-	return baseCare / max(*p.Risk, 1e-6)
+	return 1 / max(*p.Risk, 1e-6)
 }
-
-// baseCare weighs the harm of taking away what is needed against its price: a
-// model that does not notice what is missing does worse than pay for it.
-const baseCare = 2.5
 
 // Validate returns an error that names the first option out of its range.
 func (o *Options) Validate() error {

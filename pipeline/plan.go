@@ -124,7 +124,7 @@ func (p *planning) blocks(r *request, l *sessioncache.Lineage, e estimator, leas
 		}
 		b.Whole, b.Part = e.tokens(kind, c.all), e.tokens(kind, c.part)
 		if !history.IsThinking(&r.Blocks[i]) {
-			b.Need = learned(l, r.States[i].Class, known[i].Need())
+			b.Need = learned(l, r.States[i].Class, r.o.Planner.Need.Need(&known[i]))
 		}
 		b.Text = textKind(kind, r.States[i].Class)
 	}

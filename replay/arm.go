@@ -109,7 +109,7 @@ func newArm(policy pipeline.Policy, profile cachemodel.Profile, o *Options) (*ar
 		_ = store.Close()
 		return nil, err
 	}
-	a.handler.Policy = policy
+	a.handler.Policy, a.handler.Planner.Need = policy, o.need
 	switch {
 	case !o.KeepAlive:
 		a.handler.KeepAlive = nil

@@ -93,6 +93,10 @@ With --folds and --fold only a part of the conversations is replayed, so that
 what was fitted on the others can be tested: a conversation is in the same part
 every time.
 
+With --folds-by repo each conversation is replayed with a need model that was fitted
+without the repositories of its owner, so that the figures are those of strangers.
+The models are those of --models; go run ./lab/fit need fits them.
+
 With --keepalive caches are kept alive in pauses, as the handler's options say.
 What the pings cost is part of the cost, but for those after the last request of
 a conversation: what the person did then is not recorded. They are told apart,
@@ -127,6 +131,8 @@ comparison.
 	cmd.Flags().Bool("optimum-inputs", false, "Let --optimum fold inputs of tools too")
 	cmd.Flags().Int("folds", 0, "Split the conversations into so many parts, by a hash of the session id, and replay one: see --fold")
 	cmd.Flags().Int("fold", 1, "Which part to replay, from 1 to --folds; negative for all but that part")
+	cmd.Flags().String("folds-by", "", "\"repo\": replay each conversation with a need model of --models that was fitted without the repositories of its owner")
+	cmd.Flags().String("models", "lab/fit/folds.json", "File of the models for --folds-by, as go run ./lab/fit need writes it")
 	cmd.Flags().String("frontier", "", "File to draw cost against harm to, an SVG: replays the policy at the harm tolerances of --risks")
 	cmd.Flags().String("risks", "0,0.25,0.5,1,2,4", "Values of the planner's option risk for --frontier")
 	cmd.Flags().Bool("keepalive", false, "Keep caches alive in pauses")
@@ -148,6 +154,13 @@ func replayMain(cmd *cobra.Command, f caddycmd.Flags) (int, error) {
 	conversations, err := Find(f.Args()...)
 	if k := f.Int("folds"); err == nil && k != 0 {
 		conversations, err = Select(conversations, k, f.Int("fold"))
+	}
+	switch by := f.String("folds-by"); {
+	case err != nil || by == "":
+	case by == "repo":
+		o.Models, err = ReadModels(f.String("models"))
+	default:
+		err = fmt.Errorf("folds-by: %q is not repo", by)
 	}
 	if err != nil {
 		return caddy.ExitCodeFailedStartup, err

@@ -35,6 +35,11 @@ type Conversation struct {
 	Name string
 	// Session is the session id.
 	Session string
+	// Agent is the program that held it, and Repo the repository that was worked
+	// on, as owner/name.
+	Agent string
+	// Repo: see Agent.
+	Repo string
 	// Parts are the paths of its traces, none where it is an agent's own transcript.
 	Parts []string
 	// Calls is the number of requests.
@@ -155,6 +160,12 @@ func Fold(session string, k int) int {
 	return int(binary.BigEndian.Uint64(sum[:8])%uint64(k)) + 1
 }
 
+// Owner is who owns the repository, and has held the conversation as a rule.
+func (c *Conversation) Owner() string {
+	owner, _, _ := strings.Cut(c.Repo, "/")
+	return owner
+}
+
 // Select returns the conversations of one fold of k, or all but those where the
 // fold is negative. It is for cross-validation: what was fitted on all but a fold
 // is measured on that fold, and no conversation is on both sides.
@@ -243,7 +254,7 @@ func assemble(parts []*part) *Conversation {
 		return a.Offset < b.Offset || a.Offset == b.Offset && a.Part < b.Part
 	})
 	head := parts[0].head
-	c := &Conversation{Name: head.Agent + "-" + head.Session[:min(8, len(head.Session))], Session: head.Session}
+	c := &Conversation{Name: head.Agent + "-" + head.Session[:min(8, len(head.Session))], Session: head.Session, Agent: head.Agent, Repo: head.Repo}
 	tools := map[string]bool{}
 	overhead := 0.0
 	for _, p := range parts {

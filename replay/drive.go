@@ -86,7 +86,7 @@ func (d *drive) run(ctx context.Context) error {
 	for _, a := range d.arms {
 		a.abandon()
 		r := a.result
-		r.Conversation = d.conversation.Name
+		r.Conversation, r.Agent = d.conversation.Name, d.conversation.Agent
 		r.Base, r.BaseCost = d.baseline.usage, d.baseline.cost
 		r.BaseMaxPrompt, r.BaseRejected = d.baseline.maxPrompt, d.baseline.rejected
 		d.results = append(d.results, r)

@@ -189,6 +189,9 @@ func (r *Combination) writeText(w io.Writer) error {
 	if err := r.writeBackground(w); err != nil {
 		return err
 	}
+	if err := r.writeSpread(w); err != nil {
+		return err
+	}
 	_, err := io.WriteString(w, "\n")
 	return err
 }

@@ -28,6 +28,8 @@ import (
 type Result struct {
 	// Conversation is the name of the conversation, "total" for all of them.
 	Conversation string `json:"conversation"`
+	// Agent is the program that held it.
+	Agent string `json:"agent,omitempty"`
 	// Profile and Policy are what it was replayed under.
 	Profile string `json:"profile"`
 	// Policy: see Profile.

@@ -35,6 +35,7 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/need"
 )
 
 // Policies are all policies, the mildest first.
@@ -64,6 +65,10 @@ type Options struct {
 	Optimum *OptimumOptions
 	// scorer leaves words out, where the options of the handler ask for it.
 	scorer *scorer
+	// Models, if set, are need models that know nothing of the conversations that they
+	// are used for: see [ReadModels].
+	Models *Models
+	need   *need.Model // of the conversation at hand, nil for the default
 	// Start is when the conversations begin; prices depend on it. Default:
 	// 2026-11-20 00:00 UTC.
 	Start time.Time
@@ -176,8 +181,12 @@ func (d *drive) replay(ctx context.Context, o *Options) (err error) {
 		}
 		d.arms = nil
 	}()
+	own := *o
+	if own.need, err = o.Models.For(d.conversation); err != nil {
+		return err
+	}
 	for _, policy := range o.Policies {
-		a, err := newArm(policy, d.profile, o)
+		a, err := newArm(policy, d.profile, &own)
 		if err != nil {
 			return err
 		}

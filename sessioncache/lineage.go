@@ -207,6 +207,9 @@ type State struct {
 	// Path is a hash of the file that a call, or the call that a result
 	// answers, is about; 0 if it is about none.
 	Path uint64
+	// File is a hash of the last two names of that path: calls from different
+	// folders name a file differently.
+	File uint64
 	// Content is a hash of the text of a tool result that a later one may be
 	// equal to, 0 if none was taken.
 	Content uint64
@@ -215,6 +218,8 @@ type State struct {
 	Inserted *Inserted
 	// Unused is the number of answers in a row that did not refer to it.
 	Unused uint16
+	// Used is the number of answers that did, up to 65,535.
+	Used uint16
 	// Turn and Task count the answers and the prompts of a person before it.
 	Turn, Task uint16
 	// Replaced is the number of bytes in an edit's input that say what it

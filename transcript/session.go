@@ -117,6 +117,8 @@ func (u *Usage) prompt() int64 { return u.Input + u.Read + u.Write }
 
 // Header is the first line of a trace: where it comes from and what it holds.
 type Header struct {
+	// Repo is the repository that was worked on, as owner/name.
+	Repo string `json:"repo"`
 	// Agent is the program that held the conversation.
 	Agent string `json:"agent"`
 	// Model is the model of most calls, empty where not recorded.

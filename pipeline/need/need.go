@@ -12,33 +12,19 @@
 // See the License for the specific language governing permissions and
 // limitations under the License.
 
-// Package need estimates how likely an agent is to quote a block once more.
+// Package need tells how likely the agent is to need a block again: that it will
+// edit a file by quoting what the block shows.
 package need
 
 import (
 	"math"
+	"slices"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/admission"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/history"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
-
-// filePast is what later blocks say about a file, gathered from the end of the
-// conversation to its beginning.
-type filePast struct {
-	touched uint16 // the turn of the last call about it
-	reads   int    // later reads of it
-	whole   int    // those of them that read it from beginning to end
-	edits   int    // later edits of it
-	relied  uint16 // the turn of the last read that relies on what stands before it
-}
-
-// edited is what is known of the edits of a file.
-type edited struct {
-	times int
-	last  uint16 // the turn of the last one
-}
 
 // Group is a kind of blocks whose need has a model of its own.
 type Group uint8
@@ -51,174 +37,267 @@ const (
 	Groups
 )
 
-// The terms of the linear model, each a number that is known of a block when
-// it might be folded.
+// The terms of the model, each in one of some bins. Numbers of turns and of calls are
+// binned by [Bin].
 const (
-	TermOne        = iota // the constant
-	TermAge2              // the square of log2 of the turns since the block: the need of old blocks falls faster
-	TermIdle              // log2 of the turns since the last call about its file
-	TermIdle2             // its square
-	TermUnused            // log2 of the answers in a row that did not refer to it
-	TermSize              // log2 of its size in kilobytes
-	TermEdited            // the file was edited since
-	TermWhole             // the whole file was read or written since
-	TermPart              // it is a part of its file
-	TermSearch            // it is the result of a search
-	TermShell             // the call is made through a shell
-	TermOther             // the call neither edits nor writes a file
-	TermHot               // log2 of the edits of the file so far, before the block and since
-	TermHotIdle           // termHot times termIdle
-	TermEditAge           // log2 of the turns since the last edit of the file
-	TermRecent            // that edit was one of the last five turns
-	TermRereadIdle        // termIdle of files read again since
-	TermTestIdle          // termIdle of files of tests
+	TermAge     = iota // turns since the block, or since a read that relies on it
+	TermIdle           // turns since the last call about its file
+	TermUnused         // answers in a row that did not refer to it
+	TermUses           // answers that did
+	TermSize           // its size in units of 256 bytes
+	TermClass          // what kind of call it is or answers
+	TermForm           // 1 whole file, 2 by shell, 4 a file of tests
+	TermEdits          // edits of its file so far
+	TermEditAge        // turns since the last of them
+	TermEdited         // edits of its file since the block
+	TermReads          // reads of its file since the block
+	TermWhole          // those of them that show, or have written, all of it
+	TermTouches        // calls about its file so far
+	TermTasks          // prompts of a person since the block
+	TermDepth          // files that a call was about since the last one about its own
 	Terms
 )
 
-// Features are the terms of one block.
-type Features [Terms]float64
+// Features are the bins of the terms of one block.
+type Features [Terms]uint8
 
 // Appraisal is what is known of a block's need.
 type Appraisal struct {
 	// Group is the model that counts, X what goes into it.
 	Group Group
-	X     Features // the terms
+	X     Features
 }
 
-// Need is the chance that the agent will want to quote the block once more.
-func (a *Appraisal) Need() float64 {
-	z := 0.0
-	for i, w := range weights[a.Group] {
-		z += w * a.X[i]
-	}
-	return 1 / (1 + math.Exp(-z))
+// file is what is known of a file: all calls about it so far, and, on the way from
+// the end of the conversation to its beginning, those behind a block.
+type file struct {
+	calls, edits int    // so far
+	edit         uint16 // the turn of the last edit, if any
+	last         uint16 // the turn of the last call
+
+	read, edited, whole int    // behind the block
+	touched             uint16 // the turn of the last call behind the block
+	relied              uint16 // the turn of the last read that relies on what stands before it
 }
 
 // Scratch is memory for appraisals, to be used again.
 type Scratch struct {
 	known []Appraisal
-	files map[uint64]filePast
-	edits map[uint64]edited
+	files map[uint64]int32 // where in store
+	store []file
+	lasts []uint16 // the turn of the last call about each file, sorted
 }
 
-// NewScratch returns memory in which nothing is yet.
-func NewScratch() Scratch {
-	return Scratch{files: make(map[uint64]filePast), edits: make(map[uint64]edited)}
-}
+// NewScratch returns one that is ready to be used.
+func NewScratch() Scratch { return Scratch{files: make(map[uint64]int32)} }
 
-// mostFiles bounds the files of memory that is used again: to empty a map takes
-// as long as it has ever been large.
+// mostFiles bounds the memory of maps that are kept for the next request.
 const mostFiles = 1024
 
-// Clear empties the memory, and reports whether it should be used again.
+// Clear makes the scratch memory ready for another conversation, and reports whether it
+// is worth keeping.
 func (r *Scratch) Clear() bool {
-	if len(r.files) > mostFiles || len(r.edits) > mostFiles {
+	if len(r.files) > mostFiles {
 		return false
 	}
 	clear(r.files)
-	clear(r.edits)
+	r.store = r.store[:0]
 	return true
 }
 
-// Appraise gathers the features of the calls and results among the blocks that
-// are wanted; nil stands for all. They are good until the memory is used again.
+// of returns what is known of a file. It is good until another one is asked for.
+func (r *Scratch) of(path uint64) *file {
+	i, ok := r.files[path]
+	if !ok {
+		i = int32(len(r.store))
+		r.store = append(r.store, file{})
+		r.files[path] = i
+	}
+	return &r.store[i]
+}
+
+// Appraise looks at each block that is wanted, all if wanted is nil. What it
+// returns is good until the scratch is used again.
 func (r *Scratch) Appraise(h *history.History, wanted func(i int) bool) []Appraisal {
 	out := history.Zeroed(r.known, len(h.Blocks))
 	r.known = out
 	if len(h.Blocks) == 0 {
 		return out
 	}
-	files, edits := r.files, r.edits
-	for i := range h.States {
-		if s := &h.States[i]; s.Path != 0 && h.Blocks[i].Kind == wire.KindToolUse && (s.Class == sessioncache.ClassEdit || s.Class == sessioncache.ClassWrite) {
-			edits[s.Path] = edited{edits[s.Path].times + 1, s.Turn}
-		}
-	}
+	r.survey(h)
+	end := &h.States[len(h.States)-1]
 	for i := len(h.Blocks) - 1; i >= 0; i-- {
 		s, b := &h.States[i], &h.Blocks[i]
 		if s.Class == sessioncache.ClassNone {
 			continue
 		}
-		file, input := files[s.Path], b.Kind == wire.KindToolUse
+		var f *file
+		if s.File != 0 {
+			f = r.of(s.File)
+		}
 		if wanted == nil || wanted(i) {
-			out[i].characterise(h, i, &file, edits[s.Path])
+			out[i].characterise(s, b, f, r.lasts, end)
 		}
-		if s.Path == 0 {
-			continue
+		if f != nil {
+			f.pass(s, b)
 		}
-		file.touched = max(s.Turn, file.touched)
-		switch {
-		case input && (s.Class == sessioncache.ClassEdit || s.Class == sessioncache.ClassWrite):
-			file.edits++
-			if s.Class == sessioncache.ClassWrite {
-				file.whole++
-			}
-		case !input && s.Class == sessioncache.ClassRead && !b.Has(wire.FlagError) && s.Relies:
-			if file.relied == 0 {
-				file.relied = s.Turn
-			}
-		case !input && s.Class == sessioncache.ClassRead && !b.Has(wire.FlagError) && !admission.Points(s.Edit):
-			file.reads++
-			if s.Whole {
-				file.whole++
-			}
-		}
-		files[s.Path] = file
 	}
 	return out
 }
 
-// characterise fills in what is known of one block, given what later blocks say about
-// its file and how it was edited.
-func (a *Appraisal) characterise(h *history.History, i int, file *filePast, e edited) {
-	s, b := &h.States[i], &h.Blocks[i]
-	now := h.States[len(h.States)-1].Turn
+// changes reports whether a block is a call that edits or writes a file.
+func changes(s *sessioncache.State, b *wire.Block) bool {
+	return b.Kind == wire.KindToolUse && (s.Class == sessioncache.ClassEdit || s.Class == sessioncache.ClassWrite)
+}
+
+// shows reports whether a block is a result that shows a file.
+func shows(s *sessioncache.State, b *wire.Block) bool {
+	return b.Kind == wire.KindToolResult && s.Class == sessioncache.ClassRead && !b.Has(wire.FlagError)
+}
+
+// survey goes through the conversation from its beginning.
+func (r *Scratch) survey(h *history.History) {
+	for i := range h.States {
+		s, b := &h.States[i], &h.Blocks[i]
+		if s.File == 0 || s.Class == sessioncache.ClassNone {
+			continue
+		}
+		f := r.of(s.File)
+		if changes(s, b) {
+			f.edits++
+			f.edit = s.Turn
+		}
+		if b.Kind == wire.KindToolUse {
+			f.calls++
+		}
+		f.last = s.Turn
+	}
+	r.lasts = r.lasts[:0]
+	for i := range r.store {
+		r.lasts = append(r.lasts, r.store[i].last)
+	}
+	slices.Sort(r.lasts)
+}
+
+// pass leaves a block behind on the way to the beginning.
+func (f *file) pass(s *sessioncache.State, b *wire.Block) {
+	f.touched = max(f.touched, s.Turn)
+	switch {
+	case changes(s, b):
+		f.edited++
+		if s.Class == sessioncache.ClassWrite {
+			f.whole++
+		}
+	case shows(s, b) && s.Relies:
+		if f.relied == 0 {
+			f.relied = s.Turn
+		}
+	case shows(s, b) && !admission.Points(s.Edit):
+		f.read++
+		if s.Whole {
+			f.whole++
+		}
+	}
+}
+
+func (a *Appraisal) characterise(s *sessioncache.State, b *wire.Block, f *file, lasts []uint16, end *sessioncache.State) {
 	switch {
 	case b.Kind == wire.KindToolUse:
 		a.Group = GroupInputs
 	case s.Class == sessioncache.ClassRead:
 		a.Group = GroupReads
 	}
-	age, idle := log2(int(now-max(s.Turn, file.relied))), log2(int(now-s.Turn))
-	a.X = Features{
-		TermOne: 1, TermAge2: age * age, TermUnused: log2(min(int(s.Unused), int(now-s.Turn))), TermSize: math.Log2(1 + float64(b.Body.Len())/1000),
-		TermPart: Yes(!s.Whole), TermSearch: Yes(s.Class == sessioncache.ClassSearch), TermShell: Yes(s.Shell),
-		TermOther: Yes(s.Class != sessioncache.ClassEdit && s.Class != sessioncache.ClassWrite), TermEditAge: log2(never),
+	now, x := end.Turn, &a.X
+	age := int(now - s.Turn)
+	x[TermAge], x[TermIdle] = Bin(age), Bin(age)
+	x[TermUnused], x[TermUses] = Bin(min(int(s.Unused), age)), Bin(int(s.Used))
+	x[TermSize] = Bin(b.Body.Len() / 256)
+	x[TermClass] = uint8(s.Class)
+	x[TermForm] = flag(s.Whole, 1) | flag(s.Shell, 2) | flag(s.Test, 4)
+	x[TermTasks] = Bin(int(end.Task - s.Task))
+	x[TermEditAge] = Bins - 1
+	if f == nil {
+		return
 	}
-	if s.Path != 0 {
-		idle = log2(int(now - max(s.Turn, file.touched)))
-		if e.times > 0 {
-			hot := log2(e.times)
-			a.X[TermHot], a.X[TermHotIdle], a.X[TermEditAge], a.X[TermRecent] = hot, hot*idle, log2(int(now-e.last)), Yes(now-e.last <= 5)
-		}
-		a.X[TermEdited], a.X[TermWhole] = Yes(file.edits > 0), Yes(file.whole > 0)
-		a.X[TermRereadIdle], a.X[TermTestIdle] = Yes(file.reads > 0)*idle, Yes(s.Test)*idle
+	x[TermAge] = Bin(int(now - max(s.Turn, f.relied)))
+	last := max(s.Turn, f.touched)
+	x[TermIdle] = Bin(int(now - last))
+	if f.edits > 0 {
+		x[TermEdits], x[TermEditAge] = Bin(f.edits), min(Bin(int(now-f.edit)), Bins-2)
 	}
-	a.X[TermIdle], a.X[TermIdle2] = idle, idle*idle
+	x[TermEdited], x[TermReads], x[TermWhole] = Bin(f.edited), Bin(f.read), Bin(f.whole)
+	x[TermTouches] = Bin(f.calls)
+	after, _ := slices.BinarySearch(lasts, last+1)
+	x[TermDepth] = Bin(len(lasts) - after)
 }
 
-// never stands for the turns since the last edit of a file that was not edited.
-const never = 98
+// Bins is the number of bins of a term.
+const Bins = 16
 
-// smallLogs are the logarithms of the numbers that nearly all terms are made of.
-var smallLogs = func() (table [512]float64) {
+// starts are the numbers at which the bins begin.
+var starts = [Bins]int{0, 1, 2, 3, 4, 6, 9, 13, 19, 28, 40, 60, 90, 140, 220, 350}
+
+var bins = func() (table [512]uint8) {
 	for n := range table {
-		table[n] = math.Log2(1 + float64(n))
+		for b := range starts {
+			if n >= starts[b] {
+				table[n] = uint8(b)
+			}
+		}
 	}
 	return table
 }()
 
-func log2(n int) float64 {
-	if n >= 0 && n < len(smallLogs) {
-		return smallLogs[n]
+// Bin returns the bin of a number.
+func Bin(n int) uint8 {
+	switch {
+	case n < 0:
+		return 0
+	case n < len(bins):
+		return bins[n]
 	}
-	return math.Log2(1 + float64(n))
+	return Bins - 1
 }
 
-// Yes is 1 for true, 0 for false, as a term.
-func Yes(b bool) float64 {
+func flag(b bool, bit uint8) uint8 {
 	if b {
-		return 1
+		return bit
 	}
 	return 0
+}
+
+// Model is an additive logistic model for each group: each term adds what the table says
+// of its bin, and some pairs of terms what theirs say of both.
+type Model [Groups]Additive
+
+// Additive is the model of one group.
+type Additive struct {
+	// Base is what all blocks have in common, in logits.
+	Base float32 `json:"base"`
+	// Terms are the tables of the terms.
+	Terms [Terms][Bins]float32 `json:"terms"`
+	// Pairs are those of pairs of terms.
+	Pairs []Pair `json:"pairs"`
+}
+
+// Pair is what two terms say together.
+type Pair struct {
+	// A and B are the terms.
+	A, B uint8
+	// Table has a row for each bin of A.
+	Table [Bins * Bins]float32
+}
+
+// Need is the chance that the agent will want to quote the block once more.
+func (m *Model) Need(a *Appraisal) float64 {
+	g := &m[a.Group]
+	z := g.Base
+	for t, bin := range a.X {
+		z += g.Terms[t][bin&(Bins-1)]
+	}
+	for i := range g.Pairs {
+		p := &g.Pairs[i]
+		z += p.Table[int(a.X[p.A]&(Bins-1))*Bins+int(a.X[p.B]&(Bins-1))]
+	}
+	return 1 / (1 + math.Exp(-float64(z)))
 }

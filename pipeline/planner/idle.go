@@ -18,15 +18,6 @@ package planner
 // request besides its first reading: attention over it, and memory.
 const idleRead = 0.1
 
-// How many times its price the need of a block counts, besides what the option
-// risk says. With these, five of the 561 edits in the recorded conversations of
-// over 60 requests are harmed; with 3.6 for inputs it is seven.
-const (
-	idleReads  = 3.3 // a file that was read
-	idleInputs = 4   // what a call has written into a file
-	idleOthers = 0.5 // all else
-)
-
 // Idle decides what to fold while nobody waits, at an upstream that reads a
 // folded history at no price but its time: the largest fold for which it has to
 // read no more than limit tokens, 0 for any. It returns the folds, the first
@@ -37,7 +28,7 @@ func Idle(in *Input, s *Scratch, limit int) (folds []Fold, from, process int) {
 	for i := range in.Blocks {
 		b := &in.Blocks[i]
 		s.choose(i, b, func(tokens, need float64) float64 {
-			return tokens*idleRead*in.Further - in.idleCare(b.Text)*need*(in.Total*idleRead+tokens+turnCost)
+			return tokens*idleRead*in.Further - in.Care*need*(in.Total*idleRead+tokens+turnCost+in.harm(b.Text))
 		})
 	}
 	from = n
@@ -52,15 +43,4 @@ func Idle(in *Input, s *Scratch, limit int) (folds []Fold, from, process int) {
 		}
 	}
 	return s.list(from), from, process
-}
-
-// idleCare is how many times its price the need of a folded block counts.
-func (in *Input) idleCare(t Text) float64 {
-	switch t {
-	case Written:
-		return in.Care * idleInputs
-	case File:
-		return in.Care * idleReads
-	}
-	return in.Care * idleOthers
 }

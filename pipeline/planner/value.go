@@ -34,7 +34,7 @@ func (in *Input) appraise(s *Scratch) (candidates int) {
 			if i >= in.Warm {
 				v += tokens * (in.Write - in.Read) // not written at all
 			}
-			return v - in.care(b.Text)*need*(in.Total*in.Read+tokens*in.Write+turnCost)
+			return v - in.Care*need*(in.Total*in.Read+tokens*in.Write+turnCost+in.harm(b.Text))
 		}
 		if s.choose(i, b, value) {
 			candidates++
@@ -59,35 +59,28 @@ func (s *Scratch) choose(i int, b *Block, value func(tokens, need float64) float
 	return s.value[i] > 0
 }
 
-// care is how many times its price the need of a folded text counts: least
-// where nothing is cached, because all of it would have to be written again,
-// most for files read, in a run of calls: the agent works with some of them, and much
-// for what it has written itself, which it quotes from memory, and for what
-// tools of other kinds report: to have a sub-agent's report again, it has to run
-// again. What commands have printed is hardly ever wanted back once a task is over.
-func (in *Input) care(t Text) float64 {
-	switch {
-	case t == Written:
-		return in.Care * careInputs
-	case in.Warm == 0:
-		return in.Care * careCold
-	case in.Loop && t == File:
-		return in.Care * careInLoop
-	case in.Loop && t == Report:
-		return in.Care * careReports
-	case in.Loop:
-		return in.Care
-	case t == File:
-		return in.Care * careReads
+// harm is what it costs that a text which is needed again is not there, besides
+// getting it back: an agent that does not notice does worse than pay for it. It is the
+// same at all moments, because what is gone is gone, and in proportion to the price
+// of reading, so that the same is folded at the same chance wherever reading is what
+// folding saves.
+func (in *Input) harm(t Text) float64 {
+	price := harmPrice * max(in.Read, leastRead)
+	if t == File {
+		price *= harmFile
 	}
-	return in.Care * careBetween
+	return price
 }
 
 const (
-	careInputs  = 10
-	careCold    = 0.25
-	careInLoop  = 16
-	careReports = 5
-	careReads   = 1.5
-	careBetween = 0.3
+	// harmPrice is the price of a harmed edit, in tokens that are read from the
+	// cache. It was chosen on conversations whose repositories the need model had
+	// not been fitted on, see docs/replay.md.
+	harmPrice = 8e6
+	// harmFile is how many times that counts for a file that was read: it is what
+	// edits quote.
+	harmFile = 2
+	// leastRead is the price of reading that counts at least: a box reads for
+	// nothing, but harm is harm.
+	leastRead = 0.025
 )

@@ -38,7 +38,7 @@ var arguments = []string{"file_path", "filePath", "absolute_path", "notebook_pat
 
 // Argument returns the most telling argument of a call.
 func Argument(input gjson.Result) string {
-	input = Decoded(input)
+	input = freeText(Decoded(input))
 	if _, file := patchIn(input); file != "" {
 		return file
 	}

@@ -22,7 +22,6 @@ import (
 
 	"github.com/tidwall/gjson"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/content"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
@@ -71,15 +70,9 @@ var classes = []struct {
 	{"cat", sessioncache.ClassRead},
 }
 
-// printers are commands that print files.
-var printers = []string{"cat", "sed", "head", "tail", "nl", "less", "awk", "bat", "git show", "git diff", "git blame"}
-
-// finders are commands that look for files or lines.
-var finders = []string{"grep", "rg", "find", "ls", "fd", "tree", "ag", "git grep", "git log", "git status"}
-
 // Understand says what a call does from its name and its input.
 func Understand(name string, input gjson.Result) Call {
-	input = Decoded(input)
+	input = freeText(Decoded(input))
 	c := Call{Class: ClassOf(name), Argument: Argument(input)}
 	switch patch, path := patchIn(input); {
 	case patch:
@@ -121,43 +114,19 @@ func ClassOf(name string) sessioncache.Class {
 	return sessioncache.ClassOther
 }
 
-// command looks into a shell command: what prints files is a read, what looks
-// for them a search, and what writes them by here-document or in place an edit.
-func (c *Call) command() {
-	text := c.Argument
-	for _, part := range strings.FieldsFunc(text, func(r rune) bool { return r == '&' || r == ';' || r == '|' || r == '\n' }) {
-		part = strings.TrimSpace(part)
-		if strings.HasPrefix(part, "cd ") || part == "" {
+// Tail returns the last two names of a path, by which calls from different folders
+// can be seen to be about one file.
+func Tail(file string) string {
+	names := 0
+	for i := len(file) - 1; i >= 0; i-- {
+		if file[i] != '/' && file[i] != '\\' {
 			continue
 		}
-		switch {
-		case strings.HasPrefix(part, "sed -i") || strings.HasPrefix(part, "perl -i") || strings.Contains(text, "<<"):
-			c.Class = sessioncache.ClassEdit
-		case starts(part, printers):
-			c.Class = sessioncache.ClassRead
-			c.Whole = starts(part, []string{"cat", "nl"}) && !strings.Contains(text, "|")
-		case starts(part, finders):
-			c.Class = sessioncache.ClassSearch
-		}
-		break
-	}
-	if c.Class == sessioncache.ClassCommand {
-		return
-	}
-	for word := range content.Words(text) {
-		if strings.ContainsAny(word, "/.") && len(word) > 3 && word[0] != '-' {
-			c.Path = word
+		if names++; names == 2 {
+			return strings.ReplaceAll(file[i+1:], `\`, "/")
 		}
 	}
-}
-
-func starts(command string, names []string) bool {
-	for _, n := range names {
-		if rest, ok := strings.CutPrefix(command, n); ok && (rest == "" || rest[0] == ' ') {
-			return true
-		}
-	}
-	return false
+	return strings.TrimPrefix(strings.ReplaceAll(file, `\`, "/"), "./")
 }
 
 // IsTest reports by its name whether a file holds tests.

@@ -1,0 +1,152 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package toolcall
+
+import (
+	"strings"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/content"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+)
+
+// printers are commands that print files.
+var printers = []string{"cat", "sed", "head", "tail", "nl", "less", "awk", "bat", "git show", "git diff", "git blame", "Get-Content"}
+
+// finders are commands that look for files or lines.
+var finders = []string{"grep", "rg", "find", "ls", "fd", "tree", "ag", "git grep", "git log", "git status", "wc", "file", "stat"}
+
+// fillers are commands that say nothing about what a line of them is for.
+var fillers = []string{"cd", "set", "export", "source", ".", "echo", "printf", "pwd", "true", "mkdir", "sleep", "test", "[", "time", "sudo"}
+
+// interpreters are commands that run a script which may edit files.
+var interpreters = []string{"python", "python3", "node", "ruby", "perl", "uv run python"}
+
+// command looks into a shell command: what prints files is a read, what looks
+// for them a search, and what writes them, in place or anew, an edit or a write. The
+// first of several commands that says anything counts.
+func (c *Call) command() {
+	line := newCommandLine(c.Argument)
+	for {
+		part, piped, ok := line.next()
+		if !ok {
+			return
+		}
+		if part == "" || starts(part, fillers) && !redirects(part) {
+			continue
+		}
+		switch {
+		case (starts(part, []string{"sed"}) || starts(part, []string{"perl"})) && inPlace(part):
+			c.Class = sessioncache.ClassEdit
+		case redirects(part) && starts(part, []string{"cat", "tee", "echo", "printf"}):
+			c.Class = sessioncache.ClassWrite
+			part = part[strings.LastIndexByte(part, '>')+1:]
+		case starts(part, interpreters):
+			if !writes(c.Argument) {
+				return
+			}
+			c.Class, part = sessioncache.ClassEdit, c.Argument
+		case starts(part, printers):
+			c.Class = sessioncache.ClassRead
+			c.Whole = !piped && starts(part, []string{"cat", "nl", "bat"})
+		case starts(part, finders):
+			c.Class = sessioncache.ClassSearch
+		default:
+			return
+		}
+		for word := range content.Words(part) {
+			if strings.ContainsAny(word, "/.") && len(word) > 3 && word[0] != '-' {
+				c.Path = word
+				if c.Class == sessioncache.ClassEdit && len(part) == len(c.Argument) {
+					break // the rest is a script
+				}
+			}
+		}
+		return
+	}
+}
+
+// inPlace reports whether a command of sed or perl changes files.
+func inPlace(part string) bool {
+	for word := range strings.FieldsSeq(part) {
+		if word == "--in-place" || len(word) > 1 && word[0] == '-' && word[1] != '-' && strings.Contains(word, "i") {
+			return true
+		}
+		if word[0] == '\'' || word[0] == '"' {
+			return false // the script
+		}
+	}
+	return false
+}
+
+// redirects reports whether the output of a command goes into a file.
+func redirects(part string) bool {
+	i := strings.IndexByte(part, '>')
+	return i > 0 && part[i-1] != '2' && part[i-1] != '&' && !strings.HasPrefix(part[i:], ">&") && !strings.Contains(part[i:], "/dev/null") ||
+		strings.HasPrefix(part, "tee ")
+}
+
+// writes reports whether a script writes files.
+func writes(script string) bool {
+	for _, call := range []string{"write_text(", ".write(", "writeFile", "File.write"} {
+		if strings.Contains(script, call) {
+			return true
+		}
+	}
+	return false
+}
+
+func starts(command string, names []string) bool {
+	for _, n := range names {
+		if rest, ok := strings.CutPrefix(command, n); ok && (rest == "" || rest[0] == ' ') {
+			return true
+		}
+	}
+	return false
+}
+
+// commandLine yields the commands of a command line, up to a here-document.
+type commandLine struct{ rest string }
+
+func newCommandLine(text string) *commandLine { return &commandLine{text} }
+
+// next returns the next command, and whether its output goes into another.
+func (l *commandLine) next() (part string, piped, ok bool) {
+	if l.rest == "" {
+		return "", false, false
+	}
+	quote := byte(0)
+	for i := 0; i < len(l.rest); i++ {
+		switch c := l.rest[i]; {
+		case c == '\\':
+			i++
+		case quote != 0:
+			if c == quote {
+				quote = 0
+			}
+		case c == '\'' || c == '"':
+			quote = c
+		case c == '&' && i > 0 && l.rest[i-1] == '>':
+		case c == '&' || c == ';' || c == '|' || c == '\n':
+			part, piped = l.rest[:i], c == '|' && !strings.HasPrefix(l.rest[i:], "||")
+			l.rest = l.rest[i+1:]
+			if strings.Contains(part, "<<") {
+				l.rest = ""
+			}
+			return strings.TrimSpace(part), piped, true
+		}
+	}
+	part, l.rest = l.rest, ""
+	return strings.TrimSpace(part), false, true
+}

@@ -1,0 +1,58 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package replay
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/need"
+)
+
+// Models are need models that were each fitted without the conversations of some
+// owners of repositories.
+type Models struct {
+	// Fold says which of the models was fitted without an owner.
+	Fold map[string]int `json:"fold"`
+	// Models are those.
+	Models []*need.Model `json:"models"`
+}
+
+// ReadModels reads them from a file that go run ./lab/fit has written.
+func ReadModels(path string) (*Models, error) {
+	b, err := os.ReadFile(path) //nolint:gosec // the caller names the file
+	if err != nil {
+		return nil, fmt.Errorf("models: %w", err)
+	}
+	m := new(Models)
+	if err := json.Unmarshal(b, m); err != nil {
+		return nil, fmt.Errorf("models: %s: %w", path, err)
+	}
+	return m, nil
+}
+
+// For returns the model that a conversation is replayed with: of those, the one that
+// knows nothing of its owner; the default where there are none.
+func (m *Models) For(c *Conversation) (*need.Model, error) {
+	if m == nil {
+		return need.Default, nil
+	}
+	k, ok := m.Fold[c.Owner()]
+	if !ok || k < 0 || k >= len(m.Models) {
+		return nil, fmt.Errorf("models: none was fitted without %q", c.Owner())
+	}
+	return m.Models[k], nil
+}

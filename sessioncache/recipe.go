@@ -41,7 +41,7 @@ const (
 	// mostOwn is how many bytes of a value may be our own: as long as a stub, for each
 	// of the texts that a call may hold. What is less like its block than that may hold
 	// text that the client has sent elsewhere, and is not kept.
-	mostOwn = 1 << 10
+	mostOwn = 4 << 10
 )
 
 // noRecipe is that of a value which cannot be made so.

@@ -181,6 +181,9 @@ func (r *snapshotReader) states(l *Lineage) {
 		if bits&stateUnused != 0 {
 			s.Unused = uint16(r.small(1<<16 - 1))
 		}
+		if bits&stateUsed != 0 {
+			s.Used = uint16(r.small(1<<16 - 1))
+		}
 		if bits&stateContent != 0 {
 			s.Content = r.fixed()
 		}

@@ -55,6 +55,7 @@ const (
 	stateContent
 	stateEdit
 	stateInserted
+	stateUsed
 )
 
 // Snapshot appends what of the session outlives the process. The session must be
@@ -200,9 +201,12 @@ func (w *snapshotWriter) states(l *Lineage) {
 		edit := s.Edit != nil && (len(s.Edit.Value) == 0 || len(s.Edit.recipe) > 0)
 		inserted := s.Inserted.outlives()
 		w.out = append(w.out, byte(bit(s.Unused > 0, stateUnused)|bit(s.Pinned, statePinned)|bit(s.Relies, stateRelies)|
-			bit(s.Content != 0, stateContent)|bit(edit, stateEdit)|bit(inserted, stateInserted)))
+			bit(s.Content != 0, stateContent)|bit(edit, stateEdit)|bit(inserted, stateInserted)|bit(s.Used > 0, stateUsed)))
 		if s.Unused > 0 {
 			w.uint(uint64(s.Unused))
+		}
+		if s.Used > 0 {
+			w.uint(uint64(s.Used))
 		}
 		if s.Content != 0 {
 			w.fixed(s.Content)

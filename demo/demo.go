@@ -47,7 +47,7 @@ func Command() *cobra.Command {
 		Long: `
 Starts Caddy with llm_cache in this process, in front of a simulated provider, and
 sends a conversation of a coding agent through it, request by request: three tasks,
-in which files are read, edited and tested. The same requests go straight to
+in which files are read, one is edited, and commands are run. The same requests go straight to
 another simulated provider. What both would bill is printed as it happens.
 
 Nothing leaves the machine. The conversation is made up and regular; what your own
@@ -204,7 +204,7 @@ func post(ctx context.Context, url string, body []byte) error {
 func text(s string) map[string]any { return map[string]any{"type": "text", "text": s} }
 
 // conversation makes the bodies of all requests: three tasks, in each of which the
-// agent reads six files, edits one, and runs the tests.
+// agent looks into logs, reads four files, edits one, and runs the tests.
 func conversation() [][]byte {
 	var bodies [][]byte
 	var messages []map[string]any
@@ -226,11 +226,14 @@ func conversation() [][]byte {
 		}
 		say("user", text(prompt))
 		ask()
-		for i := range 6 {
-			name := fmt.Sprintf("internal/%s/%s.go", []string{"server", "store", "worker"}[task], []string{"config", "pool", "handler", "query", "retry", "metrics"}[i])
-			use("Let me look at "+name+".", "Read", map[string]any{"file_path": name}, source(name, 160))
+		part := []string{"server", "store", "worker"}[task]
+		use("The log first.", "Bash", map[string]any{"command": "tail -n 150 log/" + part + ".log"}, log(part, 150))
+		use("When did that begin?", "Bash", map[string]any{"command": "grep slow log/" + part + ".log.1"}, log(part+"-1", 150))
+		for i := range 4 {
+			name := fmt.Sprintf("internal/%s/%s.go", part, []string{"config", "pool", "handler", "query"}[i])
+			use("Let me look at "+name+".", "Read", map[string]any{"file_path": name}, source(name, 120))
 		}
-		name := fmt.Sprintf("internal/%s/pool.go", []string{"server", "store", "worker"}[task])
+		name := "internal/" + part + "/pool.go"
 		use("The limit is missing here.", "Edit", map[string]any{"file_path": name, "old_string": line(name, 20), "new_string": line(name, 20) + " // bounded"}, "The file "+name+" has been updated.")
 		use("The tests now.", "Bash", map[string]any{"command": "go test ./... -v"}, tests(120))
 	}
@@ -249,6 +252,15 @@ func source(name string, lines int) string {
 		b.WriteString(line(name, i) + "\n")
 	}
 	b.WriteString("}\n")
+	return b.String()
+}
+
+// log is what a program has written.
+func log(part string, lines int) string {
+	var b bytes.Buffer
+	for i := range lines {
+		fmt.Fprintf(&b, "2026-11-20T09:%02d:%02d %s: query %d took %d ms\n", i/60, i%60, part, i*7919%9973, i*i%1777)
+	}
 	return b.String()
 }
 

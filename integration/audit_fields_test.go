@@ -45,6 +45,7 @@ func TestAuditDecisions(t *testing.T) {
 		}
 	})
 	p := start(t, "respond 204")
+	bold := strings.Replace(plain(u), "llm_cache", "llm_cache {\n planner {\n risk 100\n }\n}", 1) // files of two kilobytes are folded
 	path := filepath.Join(t.TempDir(), "audit.db")
 	n := 0
 	ask := func(site, do, body string) audit.Record {
@@ -57,15 +58,15 @@ func TestAuditDecisions(t *testing.T) {
 		return all[len(all)-1]
 	}
 
-	first := ask(plain(u), "", conversation(12, false))
+	first := ask(bold, "", conversation(12, false))
 	if len(first.Edits) > 0 && first.Edits[0].Stage != "breakpoints" || first.Epoch != "none" || first.Break != "" || first.Lineage != 0 || first.Queue <= 0 || first.Policy != "cost_aware" {
 		t.Errorf("first: %+v", first)
 	}
-	lost := ask(plain(u), "lost", conversation(13, false))
+	lost := ask(bold, "lost", conversation(13, false))
 	if lost.Break != "unknown" {
 		t.Errorf("what was cached is gone: %+v", lost)
 	}
-	other := ask(plain(u), "", strings.Replace(conversation(14, false), "claude-opus-4-6", "claude-opus-4-5", 1))
+	other := ask(bold, "", strings.Replace(conversation(14, false), "claude-opus-4-6", "claude-opus-4-5", 1))
 	if other.Epoch != "model" || other.Folded == 0 || other.Removed == 0 || other.SentTokens >= other.OriginalTokens || len(other.Edits) == 0 {
 		t.Errorf("another model: %+v", other)
 	}

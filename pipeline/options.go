@@ -20,6 +20,7 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/admission"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/need"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/planner"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stage"
 )
 
@@ -127,6 +128,9 @@ type Planner struct {
 	// Need tells how likely a text is needed again. It is for those who test other
 	// models than the one that comes with the module, which is the default.
 	Need *need.Model `json:"-"`
+	// Harm is the price of a folded text that is needed. It is for those who measure
+	// other prices than those of [planner.HarmAt], which are the default.
+	Harm *planner.Harm `json:"-"`
 }
 
 // Breakpoints configures the stage of that name.

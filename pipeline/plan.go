@@ -87,6 +87,9 @@ func (p *planning) gather(r *request, l *sessioncache.Lineage, least int, now ti
 	in := &p.in
 	in.Care = r.o.Planner.care()
 	in.Prices = prices(&r.rules, l)
+	if in.Harm = planner.HarmAt(market(&r.rules, l)); r.o.Planner.Harm != nil {
+		in.Harm = *r.o.Planner.Harm
+	}
 	in.Past = past(l)
 	in.Warm, in.Forwarded = r.forwarded, r.forwarded
 	if in.Epoch == planner.Cold || in.Epoch == planner.ModelChanged {
@@ -126,21 +129,7 @@ func (p *planning) blocks(r *request, l *sessioncache.Lineage, e estimator, leas
 		if !history.IsThinking(&r.Blocks[i]) {
 			b.Need = learned(l, r.States[i].Class, r.o.Planner.Need.Need(&known[i]))
 		}
-		b.Text = textKind(kind, r.States[i].Class)
 	}
-}
-
-// textKind says what kind of text a block holds.
-func textKind(k wire.Kind, c sessioncache.Class) planner.Text {
-	switch {
-	case k == wire.KindToolUse:
-		return planner.Written
-	case c == sessioncache.ClassRead:
-		return planner.File
-	case c == sessioncache.ClassOther:
-		return planner.Report
-	}
-	return planner.Output
 }
 
 // learned raises the need of a block by what the model has asked for again of
@@ -160,6 +149,23 @@ func prices(r *cachemodel.Rules, l *sessioncache.Lineage) planner.Prices {
 		p.Write = r.Write1h
 	}
 	return p
+}
+
+// market is where a conversation is held, as far as the price of harm goes.
+func market(r *cachemodel.Rules, l *sessioncache.Lineage) planner.Market {
+	switch {
+	case r.Regime == cachemodel.KV:
+		return planner.Box
+	case r.BindsThinking:
+		return planner.Binding
+	case r.Regime == cachemodel.Breakpoints:
+		return planner.Breakpoints
+	case r.Regime == cachemodel.Automatic:
+		return planner.Automatic
+	case l != nil && r.LongTTL > 0 && l.TTL == r.LongTTL:
+		return planner.LongMarkers
+	}
+	return planner.Markers
 }
 
 // past is what a conversation has been so far.

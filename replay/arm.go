@@ -81,9 +81,11 @@ type request struct {
 	edits  [][]string
 	// continued tells whether the body holds all of the one before it.
 	continued bool
-	// base and baseCost are what the body itself came to.
+	// base and baseCost are what the body itself came to, refused whether it was
+	// refused.
 	base     wire.Usage
 	baseCost float64
+	refused  bool
 	// texts of the body, once an arm has asked for them.
 	history []byte
 }
@@ -109,7 +111,7 @@ func newArm(policy pipeline.Policy, profile cachemodel.Profile, o *Options) (*ar
 		_ = store.Close()
 		return nil, err
 	}
-	a.handler.Policy, a.handler.Planner.Need = policy, o.need
+	a.handler.Policy, a.handler.Planner.Need, a.handler.Planner.Harm = policy, o.need, o.Harm
 	switch {
 	case !o.KeepAlive:
 		a.handler.KeepAlive = nil
@@ -205,7 +207,7 @@ func (a *arm) note(c *request, w *sink, troubled bool) {
 	res.Sent = res.Sent.Add(a.usage)
 	res.Cost += a.profile.Rules().Cost(a.usage)
 	res.MaxPrompt = max(res.MaxPrompt, a.usage.Prompt())
-	if a.refused != nil || w.status != http.StatusOK {
+	if !c.refused && (a.refused != nil || w.status != http.StatusOK) {
 		res.Rejected++
 	}
 	if !bytes.Equal(a.sent, c.body) {

@@ -25,8 +25,8 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
 )
 
-// reader writes a conversation of an agent that reads a file in each of 70
-// requests, its tools running for half a second. A person speaks before every
+// reader writes a conversation of an agent that runs a command in each of 70
+// requests, and reads what it prints, for half a second each. A person speaks before every
 // tenth, after so many seconds.
 func reader(t *testing.T, pause float64) string {
 	t.Helper()
@@ -43,10 +43,10 @@ func reader(t *testing.T, pause float64) string {
 		default:
 			at += 0.5
 			lines := ""
-			for n := range 60 {
-				lines += fmt.Sprintf(`line %d of file %d, with some words in it\n`, n, i)
+			for n := range 150 {
+				lines += fmt.Sprintf(`line %d of step %d, with some words in it\n`, n, i)
 			}
-			said = fmt.Sprintf(`{"role":"assistant","content":[{"type":"text","text":"Let me look at file %d."},{"type":"tool_use","id":"t%d","name":"Read","input":{"path":"/src/f%d.go"}}]},`, i, i, i) +
+			said = fmt.Sprintf(`{"role":"assistant","content":[{"type":"text","text":"Let me look at step %d."},{"type":"tool_use","id":"t%d","name":"bash","input":{"command":"make step%d"}}]},`, i, i, i) +
 				fmt.Sprintf(`{"role":"user","content":[{"type":"tool_result","tool_use_id":"t%d","content":"%s"}]}`, i, lines)
 		}
 		fmt.Fprintf(&b, `{"t":%g,"t_end":%g,"messages":[%s]}`+"\n", at, at+2, said)

@@ -158,6 +158,7 @@ func (d *drive) send(ctx context.Context, r *request) error {
 	r.continued = d.continued(r.view)
 	run, refused := d.plain.Begin(cachemodel.Call{View: r.view, Client: r.view, Credential: d.conversation.Session, At: r.at})
 	if refused != nil {
+		r.refused = true
 		d.baseline.rejected++
 	} else {
 		u := run.Usage()

@@ -54,8 +54,8 @@ type Result struct {
 	// Changed counts the requests that did not reach the upstream in the
 	// client's own bytes.
 	Changed int `json:"changed"`
-	// Rejected counts the requests that the client saw refused, BaseRejected
-	// those that are refused in the client's own bytes too.
+	// Rejected counts the requests that the client saw refused and that its own
+	// bytes would not have been, BaseRejected those that are refused in these.
 	Rejected int `json:"rejected"`
 	// BaseRejected: see Rejected.
 	BaseRejected int `json:"base_rejected"`

@@ -36,6 +36,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/need"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/planner"
 )
 
 // Policies are all policies, the mildest first.
@@ -68,7 +69,9 @@ type Options struct {
 	// Models, if set, are need models that know nothing of the conversations that they
 	// are used for: see [ReadModels].
 	Models *Models
-	need   *need.Model // of the conversation at hand, nil for the default
+	// Harm, if set, is the planner's price of harm.
+	Harm *planner.Harm
+	need *need.Model // of the conversation at hand, nil for the default
 	// Start is when the conversations begin; prices depend on it. Default:
 	// 2026-11-20 00:00 UTC.
 	Start time.Time

@@ -18,6 +18,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"encoding/json"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -252,5 +253,27 @@ func TestCommand(t *testing.T) {
 		if _, _, err := run(args...); err == nil {
 			t.Errorf("%v: no error", args)
 		}
+	}
+}
+
+// A request that the provider refuses in the client's own bytes is nobody's fault, and
+// one that it does not refuse in these is ours.
+func TestRefusedAnyway(t *testing.T) {
+	text := `{"type":"text","text":"Hello."}`
+	trace := `{"agent":"pi","session":"s"}
+{"messages":[{"role":"user","content":[` + text + `]}]}
+{"messages":[{"role":"assistant","content":[` + text + `,{"type":"thinking","thinking":"Cut off."}]},{"role":"user","content":[` + text + `]}]}
+`
+	file := filepath.Join(t.TempDir(), "pi-s-p1.jsonl")
+	if err := os.WriteFile(file, []byte(trace), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	report := replayed(t, Options{}, file)
+	if c := report.Runs[0].Total; c.BaseRejected != 1 || c.Rejected != 0 || len(report.Violations()) > 0 {
+		t.Errorf("%+v: %v", c, report.Violations())
+	}
+	a := arm{result: Result{}, policy: pipeline.CostAware, refused: &cachemodel.APIError{}}
+	if a.note(&request{}, &sink{header: http.Header{}}, false); a.result.Rejected != 1 || len(a.result.Violations()) == 0 {
+		t.Errorf("refused for our edits: %+v", a.result)
 	}
 }

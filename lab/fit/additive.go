@@ -16,7 +16,6 @@ package main
 
 import (
 	"math"
-	"slices"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/need"
 )
@@ -24,22 +23,20 @@ import (
 // shape is how an additive model is fitted.
 type shape struct {
 	// ridge draws each value of a table to zero, smooth to those of the bins beside
-	// it, in units of the weight of samples; pairRidge is that of pairs.
-	ridge, smooth, pairRidge float64
-	// pairs is the number of pairs of terms.
-	pairs int
+	// it, in units of the weight of samples.
+	ridge, smooth float64
 }
 
 // deployed is how the models that come with the module are fitted. Blocks are seen
 // again at many moments, and all of a conversation are alike, so that tables that
 // are held less tightly learn the conversations by heart.
-var deployed = shape{ridge: 300, smooth: 1000, pairRidge: 1000, pairs: 4}
+var deployed = shape{ridge: 300, smooth: 1000}
 
 // rounds is how often each table is fitted to what the others leave.
-const rounds = 12
+const rounds = 24
 
 // nominal are the terms whose bins have no order.
-var nominal = [need.Terms]bool{need.TermClass: true, need.TermForm: true}
+var nominal = [need.Terms]bool{need.TermForm: true}
 
 // fitter fits one additive model, table by table, by Newton's method.
 type fitter struct {
@@ -47,16 +44,8 @@ type fitter struct {
 	data  []*sample
 	z     []float64
 	terms [need.Terms][need.Bins]float64
-	pairs []pairTable
 	base  float64
 }
-
-type pairTable struct {
-	a, b  int
-	table [need.Bins * need.Bins]float64
-}
-
-func (p *pairTable) cell(x *need.Features) int { return int(x[p.a])*need.Bins + int(x[p.b]) }
 
 func additive(data []*sample, s shape) need.Additive {
 	f := &fitter{shape: s, data: data, z: make([]float64, len(data))}
@@ -74,12 +63,6 @@ func additive(data []*sample, s shape) need.Additive {
 	}
 	for range rounds {
 		f.round()
-	}
-	if s.pairs > 0 {
-		f.choose()
-		for range rounds {
-			f.round()
-		}
 	}
 	return f.model()
 }
@@ -118,68 +101,10 @@ func (f *fitter) round() {
 			f.z[i] += table[s.X[t]] - old[s.X[t]]
 		}
 	}
-	for n := range f.pairs {
-		p := &f.pairs[n]
-		g, h := f.slopes(p)
-		old := p.table
-		for c := range p.table {
-			p.table[c] += step(g[c]-f.pairRidge*old[c], h[c]+f.pairRidge)
-		}
-		for i, s := range f.data {
-			c := p.cell(&s.X)
-			f.z[i] += p.table[c] - old[c]
-		}
-	}
 }
 
 // step is most of Newton's, and bounded.
 func step(g, h float64) float64 { return max(-1, min(1, 0.7*g/h)) }
-
-// slopes are the first and second derivatives by the cells of a pair.
-func (f *fitter) slopes(p *pairTable) (g, h [need.Bins * need.Bins]float64) {
-	for i, s := range f.data {
-		q := 1 / (1 + math.Exp(-f.z[i]))
-		c := p.cell(&s.X)
-		if s.needed {
-			g[c] += s.weight * (1 - q)
-		} else {
-			g[c] -= s.weight * q
-		}
-		h[c] += s.weight * q * (1 - q)
-	}
-	return g, h
-}
-
-// choose takes the pairs that say most beyond what their terms do.
-func (f *fitter) choose() {
-	type ranked struct {
-		pairTable
-		gain float64
-	}
-	var all []ranked
-	for a := range need.Terms {
-		for b := a + 1; b < need.Terms; b++ {
-			p := ranked{pairTable: pairTable{a: a, b: b}}
-			g, h := f.slopes(&p.pairTable)
-			for c := range g {
-				p.gain += g[c] * g[c] / (h[c] + f.pairRidge)
-			}
-			all = append(all, p)
-		}
-	}
-	slices.SortStableFunc(all, func(a, b ranked) int {
-		switch {
-		case a.gain > b.gain:
-			return -1
-		case a.gain < b.gain:
-			return 1
-		}
-		return 0
-	})
-	for _, p := range all[:min(f.shape.pairs, len(all))] {
-		f.pairs = append(f.pairs, p.pairTable)
-	}
-}
 
 // model rounds what was found.
 func (f *fitter) model() (m need.Additive) {
@@ -189,13 +114,6 @@ func (f *fitter) model() (m need.Additive) {
 		for b, v := range f.terms[t] {
 			m.Terms[t][b] = round(v)
 		}
-	}
-	for _, p := range f.pairs {
-		out := need.Pair{A: uint8(p.a), B: uint8(p.b)}
-		for c, v := range p.table {
-			out.Table[c] = round(v)
-		}
-		m.Pairs = append(m.Pairs, out)
 	}
 	return m
 }

@@ -86,8 +86,7 @@ Written by ` + "`go run ./lab/fit <folder>...`" + `; do not edit. The model is d
 of it is measured in [replay.md](replay.md).
 
 A block is *needed* at a moment if an edit quotes, from then on, a line that no later block held. For each of three kinds of blocks
-the chance is foretold by an additive logistic model: each of ` + "`need.Terms`" + ` terms, in sixteen bins, adds what a table says, and four
-pairs of terms add what theirs say. All requests that follow a prompt of a person are fitted on, and one in four within runs of calls.
+the chance is foretold by an additive logistic model: each of ` + "`need.Terms`" + ` terms, in sixteen bins, adds what a table says. All requests that follow a prompt of a person are fitted on, and one in four within runs of calls.
 
 The conversations are split by the owner of the repository that was worked on, so that no repository, and nobody who works on several of
 them, is on both sides. Fold k is foretold by a model that was fitted on all others; the model that comes with the module was fitted on all.
@@ -151,18 +150,6 @@ func source(m *need.Model) []byte {
 		for t := range a.Terms {
 			values(&s, a.Terms[t][:])
 			s.WriteString(",\n")
-		}
-		s.WriteString("},\nPairs: []Pair{\n")
-		for i := range a.Pairs {
-			p := &a.Pairs[i]
-			fmt.Fprintf(&s, "{A: %d, B: %d, Table: [Bins * Bins]float32{\n", p.A, p.B)
-			for row := range slices.Chunk(p.Table[:], need.Bins) {
-				for _, v := range row {
-					fmt.Fprintf(&s, "%v, ", v)
-				}
-				s.WriteString("\n")
-			}
-			s.WriteString("}},\n")
 		}
 		s.WriteString("},\n},\n")
 	}

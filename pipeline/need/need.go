@@ -18,7 +18,6 @@ package need
 
 import (
 	"math"
-	"slices"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/admission"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/history"
@@ -45,7 +44,6 @@ const (
 	TermUnused         // answers in a row that did not refer to it
 	TermUses           // answers that did
 	TermSize           // its size in units of 256 bytes
-	TermClass          // what kind of call it is or answers
 	TermForm           // 1 whole file, 2 by shell, 4 a file of tests
 	TermEdits          // edits of its file so far
 	TermEditAge        // turns since the last of them
@@ -54,7 +52,9 @@ const (
 	TermWhole          // those of them that show, or have written, all of it
 	TermTouches        // calls about its file so far
 	TermTasks          // prompts of a person since the block
-	TermDepth          // files that a call was about since the last one about its own
+	TermNow            // turns of the conversation so far
+	TermPrompts        // prompts of a person so far
+	TermLate           // the share of all edits that were of files at rest, in sixteenths
 	Terms
 )
 
@@ -85,8 +85,15 @@ type Scratch struct {
 	known []Appraisal
 	files map[uint64]int32 // where in store
 	store []file
-	lasts []uint16 // the turn of the last call about each file, sorted
+	habit habit
 }
+
+// habit is how the agent edits: all edits so far, and those of files that no call had
+// been about for a while.
+type habit struct{ edits, late int }
+
+// rest is the number of turns without a call about it after which a file is at rest.
+const rest = 6
 
 // NewScratch returns one that is ready to be used.
 func NewScratch() Scratch { return Scratch{files: make(map[uint64]int32)} }
@@ -136,7 +143,7 @@ func (r *Scratch) Appraise(h *history.History, wanted func(i int) bool) []Apprai
 			f = r.of(s.File)
 		}
 		if wanted == nil || wanted(i) {
-			out[i].characterise(s, b, f, r.lasts, end)
+			out[i].characterise(s, b, f, r.habit, end)
 		}
 		if f != nil {
 			f.pass(s, b)
@@ -157,6 +164,7 @@ func shows(s *sessioncache.State, b *wire.Block) bool {
 
 // survey goes through the conversation from its beginning.
 func (r *Scratch) survey(h *history.History) {
+	r.habit = habit{}
 	for i := range h.States {
 		s, b := &h.States[i], &h.Blocks[i]
 		if s.File == 0 || s.Class == sessioncache.ClassNone {
@@ -164,6 +172,9 @@ func (r *Scratch) survey(h *history.History) {
 		}
 		f := r.of(s.File)
 		if changes(s, b) {
+			if r.habit.edits++; f.calls > 0 && s.Turn-f.last >= rest {
+				r.habit.late++
+			}
 			f.edits++
 			f.edit = s.Turn
 		}
@@ -172,11 +183,6 @@ func (r *Scratch) survey(h *history.History) {
 		}
 		f.last = s.Turn
 	}
-	r.lasts = r.lasts[:0]
-	for i := range r.store {
-		r.lasts = append(r.lasts, r.store[i].last)
-	}
-	slices.Sort(r.lasts)
 }
 
 // pass leaves a block behind on the way to the beginning.
@@ -200,7 +206,7 @@ func (f *file) pass(s *sessioncache.State, b *wire.Block) {
 	}
 }
 
-func (a *Appraisal) characterise(s *sessioncache.State, b *wire.Block, f *file, lasts []uint16, end *sessioncache.State) {
+func (a *Appraisal) characterise(s *sessioncache.State, b *wire.Block, f *file, by habit, end *sessioncache.State) {
 	switch {
 	case b.Kind == wire.KindToolUse:
 		a.Group = GroupInputs
@@ -212,23 +218,23 @@ func (a *Appraisal) characterise(s *sessioncache.State, b *wire.Block, f *file, 
 	x[TermAge], x[TermIdle] = Bin(age), Bin(age)
 	x[TermUnused], x[TermUses] = Bin(min(int(s.Unused), age)), Bin(int(s.Used))
 	x[TermSize] = Bin(b.Body.Len() / 256)
-	x[TermClass] = uint8(s.Class)
 	x[TermForm] = flag(s.Whole, 1) | flag(s.Shell, 2) | flag(s.Test, 4)
 	x[TermTasks] = Bin(int(end.Task - s.Task))
 	x[TermEditAge] = Bins - 1
+	x[TermNow], x[TermPrompts], x[TermLate] = Bin(int(now)), Bin(int(end.Task)), Bins-1
+	if by.edits > 0 {
+		x[TermLate] = uint8(min(Bins*by.late/by.edits, Bins-2))
+	}
 	if f == nil {
 		return
 	}
 	x[TermAge] = Bin(int(now - max(s.Turn, f.relied)))
-	last := max(s.Turn, f.touched)
-	x[TermIdle] = Bin(int(now - last))
+	x[TermIdle] = Bin(int(now - max(s.Turn, f.touched)))
 	if f.edits > 0 {
 		x[TermEdits], x[TermEditAge] = Bin(f.edits), min(Bin(int(now-f.edit)), Bins-2)
 	}
 	x[TermEdited], x[TermReads], x[TermWhole] = Bin(f.edited), Bin(f.read), Bin(f.whole)
 	x[TermTouches] = Bin(f.calls)
-	after, _ := slices.BinarySearch(lasts, last+1)
-	x[TermDepth] = Bin(len(lasts) - after)
 }
 
 // Bins is the number of bins of a term.
@@ -266,8 +272,8 @@ func flag(b bool, bit uint8) uint8 {
 	return 0
 }
 
-// Model is an additive logistic model for each group: each term adds what the table says
-// of its bin, and some pairs of terms what theirs say of both.
+// Model is an additive logistic model for each group: each term adds what its table says
+// of its bin.
 type Model [Groups]Additive
 
 // Additive is the model of one group.
@@ -276,16 +282,6 @@ type Additive struct {
 	Base float32 `json:"base"`
 	// Terms are the tables of the terms.
 	Terms [Terms][Bins]float32 `json:"terms"`
-	// Pairs are those of pairs of terms.
-	Pairs []Pair `json:"pairs"`
-}
-
-// Pair is what two terms say together.
-type Pair struct {
-	// A and B are the terms.
-	A, B uint8
-	// Table has a row for each bin of A.
-	Table [Bins * Bins]float32
 }
 
 // Need is the chance that the agent will want to quote the block once more.
@@ -294,10 +290,6 @@ func (m *Model) Need(a *Appraisal) float64 {
 	z := g.Base
 	for t, bin := range a.X {
 		z += g.Terms[t][bin&(Bins-1)]
-	}
-	for i := range g.Pairs {
-		p := &g.Pairs[i]
-		z += p.Table[int(a.X[p.A]&(Bins-1))*Bins+int(a.X[p.B]&(Bins-1))]
 	}
 	return 1 / (1 + math.Exp(-float64(z)))
 }

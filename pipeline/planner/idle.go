@@ -28,7 +28,7 @@ func Idle(in *Input, s *Scratch, limit int) (folds []Fold, from, process int) {
 	for i := range in.Blocks {
 		b := &in.Blocks[i]
 		s.choose(i, b, func(tokens, need float64) float64 {
-			return tokens*idleRead*in.Further - in.Care*need*(in.Total*idleRead+tokens+turnCost+in.harm(b.Text))
+			return tokens*idleRead*in.Further - in.Care*need*(in.Total*idleRead+tokens+turnCost+in.Harm.of(tokens, idleRead))
 		})
 	}
 	from = n

@@ -27,8 +27,11 @@ type Input struct {
 	Base, Total float64
 	// Further is the number of further requests expected (R).
 	Further float64
-	// Care is how many times its price the need of a folded text counts.
+	// Care is how many times its price the need of a folded text counts, Harm what
+	// it costs that it is not there.
 	Care float64
+	// Harm: see Care.
+	Harm Harm
 }
 
 // Moment is where in a conversation a request stands.
@@ -89,24 +92,7 @@ type Block struct {
 	Whole, Part float64
 	// Need is the chance that the agent will need its text again.
 	Need float64
-	// Text is what kind of text it is.
-	Text Text
 }
-
-// Text is a kind of text, as far as it matters how much its loss harms.
-type Text uint8
-
-// The kinds of text.
-const (
-	// Output is what commands and searches have printed, and all else.
-	Output Text = iota
-	// File is a file that was read, or a part of one.
-	File
-	// Report is what tools of other kinds have returned.
-	Report
-	// Written is what a call has written.
-	Written
-)
 
 // Fold is one block to fold.
 type Fold struct {

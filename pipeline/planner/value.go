@@ -34,7 +34,7 @@ func (in *Input) appraise(s *Scratch) (candidates int) {
 			if i >= in.Warm {
 				v += tokens * (in.Write - in.Read) // not written at all
 			}
-			return v - in.Care*need*(in.Total*in.Read+tokens*in.Write+turnCost+in.harm(b.Text))
+			return v - in.Care*need*(in.Total*in.Read+tokens*in.Write+turnCost+in.Harm.of(tokens, max(in.Read, leastRead)))
 		}
 		if s.choose(i, b, value) {
 			candidates++
@@ -58,29 +58,3 @@ func (s *Scratch) choose(i int, b *Block, value func(tokens, need float64) float
 	}
 	return s.value[i] > 0
 }
-
-// harm is what it costs that a text which is needed again is not there, besides
-// getting it back: an agent that does not notice does worse than pay for it. It is the
-// same at all moments, because what is gone is gone, and in proportion to the price
-// of reading, so that the same is folded at the same chance wherever reading is what
-// folding saves.
-func (in *Input) harm(t Text) float64 {
-	price := harmPrice * max(in.Read, leastRead)
-	if t == File {
-		price *= harmFile
-	}
-	return price
-}
-
-const (
-	// harmPrice is the price of a harmed edit, in tokens that are read from the
-	// cache. It was chosen on conversations whose repositories the need model had
-	// not been fitted on, see docs/replay.md.
-	harmPrice = 8e6
-	// harmFile is how many times that counts for a file that was read: it is what
-	// edits quote.
-	harmFile = 2
-	// leastRead is the price of reading that counts at least: a box reads for
-	// nothing, but harm is harm.
-	leastRead = 0.025
-)

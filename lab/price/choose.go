@@ -1,0 +1,105 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package main
+
+import (
+	"fmt"
+	"io"
+	"slices"
+)
+
+// dearer is from when on a conversation counts as one that loses.
+const dearer = 1.0001
+
+// sum adds up outcomes.
+type sum struct {
+	base, cost    float64
+	edits, harmed int
+	ratios        []float64
+}
+
+func (s *sum) add(o *outcome) {
+	s.base += o.BaseCost
+	s.cost += o.Cost
+	s.edits += o.Edits
+	s.harmed += o.Harmed
+	ratio := 1.0
+	if o.BaseCost > 0 {
+		ratio = o.Cost / o.BaseCost
+	}
+	s.ratios = append(s.ratios, ratio)
+}
+
+func (s *sum) harm() float64 { return float64(s.harmed) / max(1, float64(s.edits)) }
+
+func (s *sum) write(w io.Writer, name string) {
+	slices.Sort(s.ratios)
+	n, lost := len(s.ratios), 0
+	for _, r := range s.ratios {
+		if r > dearer {
+			lost++
+		}
+	}
+	percent := func(ratio float64) float64 { return 100 * (ratio - 1) }
+	fmt.Fprintf(w, "| %s | %d | %+.1f %% | %+.1f %% | %+.1f %% | %.1f %% | %.2f %% | %d of %d |\n", name, n, percent(s.cost/s.base),
+		percent((s.ratios[(n-1)/2]+s.ratios[n/2])/2), percent(s.ratios[n-1]), 100*float64(lost)/float64(n), 100*s.harm(), s.harmed, s.edits)
+}
+
+// report tells what each price came to, and what the choice does for those on whom it
+// was not made.
+func report(w io.Writer, tried []*result, fold map[string]int, bound float64) {
+	slices.SortFunc(tried, func(a, b *result) int { return int(a.Harm.Price - b.Harm.Price) })
+	fmt.Fprintf(w, "\n%s\n\n| price | conversations | cost | median | worst | dearer | harm | edits |\n|---|--:|--:|--:|--:|--:|--:|--:|\n", tried[0].Profile)
+	for _, r := range tried {
+		var s sum
+		for i := range r.Conversations {
+			s.add(&r.Conversations[i])
+		}
+		s.write(w, fmt.Sprintf("%g", r.Harm.Price))
+	}
+	var nested sum
+	folds := 0
+	for _, k := range fold {
+		folds = max(folds, k+1)
+	}
+	for k := range folds {
+		r := choose(tried, func(o *outcome) bool { return fold[o.Owner] != k }, bound)
+		for i := range r.Conversations {
+			if o := &r.Conversations[i]; fold[o.Owner] == k {
+				nested.add(o)
+			}
+		}
+	}
+	nested.write(w, "chosen on the other folds")
+	all := choose(tried, func(*outcome) bool { return true }, bound)
+	fmt.Fprintf(w, "\nchosen on all: %g\n", all.Harm.Price)
+}
+
+// choose returns the result at the lowest price at which the harm to some conversations
+// is within the bound; at the highest price if it is at none.
+func choose(tried []*result, of func(o *outcome) bool, bound float64) *result {
+	for _, r := range tried {
+		var s sum
+		for i := range r.Conversations {
+			if o := &r.Conversations[i]; of(o) {
+				s.add(o)
+			}
+		}
+		if s.harm() <= bound {
+			return r
+		}
+	}
+	return tried[len(tried)-1]
+}

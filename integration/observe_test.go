@@ -36,7 +36,7 @@ func TestObserveDollars(t *testing.T) {
 	})
 	p := start(t, "respond 204")
 	path := filepath.Join(t.TempDir(), "audit.db")
-	p.audited(strings.Replace(plain(u), "llm_cache", "llm_cache {\n policy observe\n}", 1), sqliteAt(path, ""))
+	p.audited(strings.Replace(plain(u), "llm_cache", "llm_cache {\n policy observe\n planner {\n risk 100\n }\n}", 1), sqliteAt(path, ""))
 	before := p.metric(`caddy_llm_cache_cost_usd_total{kind="would"}`)
 	actually := p.metric(`caddy_llm_cache_cost_usd_total{kind="actual"}`)
 	for n := 12; n < 16; n++ {

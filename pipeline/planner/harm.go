@@ -59,7 +59,7 @@ var prices = [...]Harm{
 	Markers:     {6e6, 4000},
 	LongMarkers: {6e6, 4000},
 	Binding:     {4e6, 4000},
-	Breakpoints: {6e6, 4000},
+	Breakpoints: {7e6, 4000},
 	Automatic:   {8e6, 4000},
 	Box:         {8e6, 4000},
 }

@@ -29,6 +29,8 @@ var upstreams = map[contract.API]string{
 	contract.Anthropic: "upstream anthropic {\n model * claude-sonnet-4-5\n}",
 	contract.Responses: "upstream openai {\n format openai_responses\n model * gpt-5.4\n}",
 	contract.Gemini:    "upstream gemini {\n format gemini\n model * gemini-2.5-pro\n}",
+
+	contract.Interactions: "upstream gemini {\n format interactions\n model * gemini-3.1-pro\n}",
 }
 
 // Every client and every SDK works through a task, and through a second one on
@@ -52,7 +54,7 @@ func TestMatrix(t *testing.T) {
 	cli := func(name string, api, other contract.API, c func(url string) client) row {
 		return row{name: name, api: api, other: other, client: c}
 	}
-	all := []contract.API{contract.Anthropic, contract.Chat, contract.Responses, contract.Gemini}
+	all := []contract.API{contract.Anthropic, contract.Chat, contract.Responses, contract.Gemini, contract.Interactions}
 	for _, c := range []row{
 		cli("Claude Code", contract.Anthropic, contract.Responses, func(url string) client { return claudeCode{url: url} }),
 		cli("Claude Code, threads", contract.Anthropic, contract.Chat, func(url string) client { return threads{claudeCode{url: url}} }),
@@ -82,11 +84,12 @@ func TestMatrix(t *testing.T) {
 		sdk("openai, chat completions", contract.Chat, contract.Anthropic, "openai.mjs"),
 		sdk("openai, Responses", contract.Responses, contract.Chat, "openai_responses.mjs"),
 		sdk("@google/genai", contract.Gemini, contract.Chat, "genai.mjs"),
+		sdk("@google/genai, interactions", contract.Interactions, contract.Chat, "interactions.mjs"),
 		sdk("ai, @ai-sdk/anthropic", contract.Anthropic, contract.Chat, "vercel.mjs", "API=anthropic"),
 		sdk("ai, @ai-sdk/openai, chat completions", contract.Chat, contract.Gemini, "vercel.mjs", "API=chat"),
 		sdk("ai, @ai-sdk/openai, Responses", contract.Responses, contract.Anthropic, "vercel.mjs", "API=responses"),
 		sdk("ai, @ai-sdk/openai-compatible", contract.Chat, contract.Responses, "vercel.mjs", "API=compatible"),
-		sdk("ai, @ai-sdk/google", contract.Gemini, contract.Responses, "vercel.mjs", "API=gemini"),
+		sdk("ai, @ai-sdk/google", contract.Gemini, contract.Interactions, "vercel.mjs", "API=gemini"),
 		sdk("@langchain/anthropic", contract.Anthropic, contract.Gemini, "langchain.mjs", "API=anthropic"),
 		sdk("@langchain/openai, chat completions", contract.Chat, contract.Anthropic, "langchain.mjs", "API=chat"),
 		sdk("@langchain/openai, Responses", contract.Responses, contract.Chat, "langchain.mjs", "API=responses"),

@@ -254,7 +254,7 @@ func promptOf(api contract.API, body []byte) (p prompt) {
 			p.items = append(p.items, maphash.String(seed, e.Without("cache_control")))
 		}
 	}
-	for _, member := range []string{"tools", "instructions", "system", "systemInstruction", "messages", "input", "contents"} {
+	for _, member := range []string{"tools", "instructions", "system", "systemInstruction", "system_instruction", "messages", "input", "contents"} {
 		add(v.Get(member))
 	}
 	return p

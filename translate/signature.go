@@ -33,6 +33,7 @@ import (
 //   - openai_responses: the encrypted_content of a reasoning item;
 //   - wire.Gemini: the thoughtSignature of the first functionCall part behind it (the
 //     Gemini CLI does not send thought parts again), else of the thought part;
+//   - wire.Interactions: the signature of a thought;
 //   - openai_chat: the data of an entry of type reasoning.encrypted in the
 //     message's reasoning_details, as OpenRouter has it.
 //

@@ -89,7 +89,8 @@ const (
 	KindImage
 	KindDocument
 	KindServerTool
-	// KindReasoning is a reasoning item of the Responses API. It is opaque and
+	// KindReasoning is a reasoning item of the Responses API, or a thought of the
+	// Interactions API. It is opaque and
 	// belongs to the item behind it: it is never edited, and nothing comes
 	// between the two.
 	KindReasoning
@@ -122,11 +123,11 @@ const (
 	// FlagMember marks a block that is a member of its message object, not an
 	// element of a content array: reasoning_content of OpenAI chat.
 	FlagMember
-	// FlagSigned marks a part with a thoughtSignature of the model (Gemini). It
-	// goes back as it came: it is neither edited nor removed.
+	// FlagSigned marks a part with a thoughtSignature of the model (Gemini), or a
+	// thought with a signature and the call behind it (Interactions). It goes back as it came: it is neither edited nor removed.
 	FlagSigned
 	// FlagPart marks a block that is one of several parts of an item in the
-	// Responses API. It is never removed.
+	// Responses API or of a step in the Interactions API. It is never removed.
 	FlagPart
 )
 

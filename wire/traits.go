@@ -34,7 +34,8 @@ type Traits struct {
 	// request says what is new and nothing else (a top-level thread).
 	Threads bool
 	// KeepsAnswers: the provider keeps answers unless it is told not to, and a later
-	// request may refer to one in place of a history (previous_response_id).
+	// request may refer to one in place of a history (previous_response_id,
+	// previous_interaction_id).
 	KeepsAnswers bool
 	// FlatItems: the prompt is a list of items, of which several make up a message,
 	// and tools may be defined in it.

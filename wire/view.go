@@ -59,7 +59,8 @@ type View struct {
 	// thread that goes on): what the model will see is not all here.
 	Partial bool
 	// Continues is the id of the answer that a Partial body goes on from, where it
-	// names one: previous_response_id, or previous_message_id of a thread.
+	// names one: previous_response_id, previous_interaction_id, or previous_message_id
+	// of a thread.
 	Continues string
 	// Thread is the value of a top-level thread (Messages API): the provider is
 	// asked to keep the conversation, or, if Partial, to go on with one it keeps.
@@ -68,7 +69,7 @@ type View struct {
 	// of Raw: whoever does so sets it.
 	Unthreaded bool
 	// Stateless tells that the provider is not to keep the answer, so that no
-	// later request can refer to it (Responses API, store: false).
+	// later request can refer to it (Responses and Interactions API, store: false).
 	Stateless bool
 	// Array tells that a streamed answer is to be one JSON array, see
 	// [View.Address].

@@ -65,6 +65,8 @@ func Answer(api API, r Reply) []Finding {
 		f.responsesStream(events, r.Cut)
 	case Gemini:
 		f.geminiStream(events, r.Cut)
+	case Interactions:
+		f.interactionsStream(events, r.Cut)
 	}
 	return f.found
 }
@@ -94,6 +96,8 @@ func (f *findings) document(api API, r Reply) {
 			return
 		}
 		f.geminiChunks([]*Value{v}, false)
+	case Interactions:
+		f.interactionsDocument(r.Body, v)
 	}
 }
 
@@ -118,6 +122,10 @@ func (f *findings) failure(api API, r Reply) {
 	case Gemini:
 		if code := v.Get("error", "code"); code == nil || code.Text != strconv.Itoa(r.Status) || v.String("error", "status") == "" {
 			f.add("", "is no error of the Gemini API")
+		}
+	case Interactions:
+		if v.String("error", "code") == "" {
+			f.add("error.code", "is missing")
 		}
 	case Chat, Responses:
 		if v.Get("error", "type") == nil {

@@ -40,6 +40,8 @@ const (
 	Chat      API = "openai_chat"
 	Responses API = "openai_responses"
 	Gemini    API = "gemini"
+	// Interactions is the Interactions API of Gemini.
+	Interactions API = "interactions"
 )
 
 // Of returns the API that a request is made to, or nothing if it asks no model.
@@ -49,7 +51,7 @@ func Of(r *http.Request) API {
 	}
 	for end, api := range map[string]API{
 		"/v1/messages": Anthropic, "/chat/completions": Chat, "/responses": Responses,
-		":generateContent": Gemini, ":streamGenerateContent": Gemini,
+		":generateContent": Gemini, ":streamGenerateContent": Gemini, "/interactions": Interactions,
 	} {
 		if strings.HasSuffix(r.URL.Path, end) {
 			return api
@@ -97,6 +99,8 @@ func Request(api API, body []byte) []Finding {
 	case Gemini:
 		f.shape("", v, reflect.TypeFor[geminiRequest]())
 		f.geminiRequest(v)
+	case Interactions:
+		f.interactionsRequest(body, v)
 	}
 	return f.found
 }

@@ -36,6 +36,19 @@ var requests = map[API]string{
 		`{"role":"user","parts":[{"functionResponse":{"id":"a","name":"f","response":{"output":"r"}}},{"functionResponse":{"id":"b","name":"f","response":{"output":"r"}}}]}]}`,
 }
 
+func init() {
+	requests[Interactions] = `{"model":"m","store":false,"system_instruction":"s","tools":[{"type":"function","name":"f","parameters":{"type":"object"}}],"input":[` +
+		`{"type":"user_input","content":[{"type":"text","text":"hi"}]},{"type":"thought","signature":"c2ln"},{"type":"function_call","id":"a","name":"f","arguments":{}},{"type":"function_call","id":"b","name":"f","arguments":{}},` +
+		`{"type":"function_result","call_id":"a","name":"f","result":"r"},{"type":"function_result","call_id":"b","name":"f","result":[{"type":"text","text":"r"}]}]}`
+	named := func(kind, rest string) string {
+		return "event: " + kind + "\ndata: {" + rest + `"event_type":"` + kind + `"}` + "\n\n"
+	}
+	answers[Interactions] = named("interaction.created", `"interaction":{"id":"v1_a","status":"in_progress","object":"interaction","model":"m"},`) +
+		named("step.start", `"index":0,"step":{"type":"model_output"},`) + named("step.delta", `"index":0,"delta":{"type":"text","text":"t"},`) + named("step.stop", `"index":0,`) +
+		named("step.start", `"index":1,"step":{"type":"function_call","id":"a","name":"f","arguments":{}},`) + named("step.delta", `"index":1,"delta":{"type":"arguments_delta","arguments":"{}"},`) + named("step.stop", `"index":1,`) +
+		named("interaction.completed", `"interaction":{"id":"v1_a","status":"requires_action","model":"m","usage":{"total_tokens":5,"total_input_tokens":3,"total_output_tokens":2}},`) + "event: done\ndata: [DONE]\n\n"
+}
+
 func TestRequest(t *testing.T) {
 	for api, sound := range requests {
 		if found := Request(api, []byte(sound)); len(found) > 0 {
@@ -80,6 +93,14 @@ func TestRequest(t *testing.T) {
 		{Responses, `"input_text"`, `"text"`, "content[]", "is no"},
 		{Responses, `"store":false`, `"store":"no"`, "store", "is a string"},
 		{Responses, `"input":[`, `"input":"","x":[`, "input", "is empty"},
+		{Interactions, `"call_id":"b"`, `"call_id":"c"`, "input", "without an open call"},
+		{Interactions, `{"type":"function_result","call_id":"a","name":"f","result":"r"},`, ``, "input", "without a result"},
+		{Interactions, `"id":"b"`, `"id":"a"`, "input", "two calls of one id"},
+		{Interactions, `"name":"f","arguments":{}`, `"name":"f","arguments":"{}"`, "input[]", "a call without"},
+		{Interactions, `"type":"user_input"`, `"type":"message"`, "input[]", "is no step"},
+		{Interactions, `"text":"hi"`, `"text":""`, "content[]", "empty text"},
+		{Interactions, `"store":false`, `"store":"no"`, "", "the SDK reads"},
+		{Interactions, `"input":[`, `"input":[],"x":[`, "input", "is empty"},
 		{Gemini, `"functionResponse":{"id":"b","name":"f"`, `"functionResponse":{"id":"c","name":"g"`, "contents", "without an open call"},
 		{Gemini, `{"functionResponse":{"id":"a","name":"f","response":{"output":"r"}}},`, ``, "contents", "without a result"},
 		{Gemini, `"parts":[{"text":"hi"}]`, `"parts":[]`, "parts", "is empty"},
@@ -179,6 +200,12 @@ func TestAnswer(t *testing.T) {
 		{Responses, `"delta":"{}"`, `"delta":"{"`, "done", "is not what was said"},
 		{Responses, `"item_id":"fc"`, `"item_id":"fd"`, "item_id", "never added"},
 		{Responses, `"output":[{"type":"function_call","id":"fc"`, `"output":[{"type":"function_call","id":"fd"`, "response.output", "is not what was done"},
+		{Interactions, `"status":"requires_action"`, `"status":"completed"`, "status", "with calls"},
+		{Interactions, `"index":1,"step"`, `"index":2,"step"`, "step.start", "out of order"},
+		{Interactions, `"arguments":"{}"`, `"arguments":"{"`, "step.arguments", "no JSON object"},
+		{Interactions, "event: done\ndata: [DONE]\n\n", "", "", "ends in"},
+		{Interactions, "event: step.stop", "event: step.end", "", "named"},
+		{Interactions, `"total_tokens":5`, `"total_tokens":6`, "total_tokens", "is not the sum"},
 		{Gemini, `"finishReason":"STOP",`, ``, "finishReason", "is missing"},
 		{Gemini, `"totalTokenCount":5`, `"totalTokenCount":6`, "totalTokenCount", "is not the sum"},
 		{Gemini, `"args":{}`, `"args":"{}"`, "args", "is a string"},

@@ -105,8 +105,10 @@ func TestServer(t *testing.T) {
 // TestBadServer says that what is no answer is an error.
 func TestBadServer(t *testing.T) {
 	for want, reply := range map[string]http.HandlerFunc{
-		"answers 500":            func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(500) },
-		"redirects":              func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "http://127.0.0.1:1/", 307) },
+		"answers 500": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(500) },
+		"redirects": func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, "http://127.0.0.1:1/", http.StatusTemporaryRedirect)
+		},
 		"has no text":            func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(`{}`)) },
 		"bytes of":               func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(`{"text":"` + prose + `!"}`)) },
 		"counts below":           func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(`{"text":"","after":-1}`)) },
@@ -202,7 +204,7 @@ func TestCaddyfile(t *testing.T) {
 		default:
 			m = new(None)
 		}
-		got := ""
+		var got string
 		if err := m.UnmarshalCaddyfile(caddyfile.NewTestDispenser(text)); err != nil {
 			got = err.Error()
 		} else {
@@ -247,8 +249,12 @@ func TestCommand(t *testing.T) {
 		t.Errorf("printed %q, want %q, %v", text, want.Text, err)
 	}
 	for _, args := range [][]string{
-		{"-"}, {"--model", model, "--server", "http://127.0.0.1:1", "-"}, {"--model", model, "--rate", "0", "-"},
-		{"--model", model, "--color", "blue", "-"}, {"--model", t.TempDir(), "-"}, {"--model", model, "missing.txt"},
+		{"-"},
+		{"--model", model, "--server", "http://127.0.0.1:1", "-"},
+		{"--model", model, "--rate", "0", "-"},
+		{"--model", model, "--color", "blue", "-"},
+		{"--model", t.TempDir(), "-"},
+		{"--model", model, "missing.txt"},
 	} {
 		if out, err := run(args...); err == nil {
 			t.Errorf("%v: printed %q", args, out)

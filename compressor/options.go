@@ -19,6 +19,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/caddyserver/caddy/v2"
@@ -215,7 +216,7 @@ func (o *Options) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	}
 	var e Embedded
 	known := e.options()
-	for name, parse := range (option.Options{
+	maps.Copy(known, option.Options{
 		"by":        func(d *caddyfile.Dispenser) error { return o.by(d) },
 		"rate":      option.Checked(option.Above(option.Fraction, &o.Rate), o.check),
 		"min_chars": option.Checked(option.Count(&o.MinChars), o.check),
@@ -227,9 +228,7 @@ func (o *Options) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 		}), o.check),
 		"share": option.Checked(option.Above(option.Fraction, &o.Share), o.check),
 		"queue": option.Checked(option.Size(&o.Queue), o.check),
-	}) {
-		known[name] = parse
-	}
+	})
 	if err := option.Block(d, "compress", known); err != nil {
 		return err
 	}

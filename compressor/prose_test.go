@@ -42,6 +42,7 @@ func TestLines(t *testing.T) {
 		"error, later":    {"exit status:\n\n\nFatal error in the committee room, nobody is left\n" + much, -1},
 		"trace":           {much + "Traceback (most recent call last):\n" + much, -1},
 		"complaint in it": {much + "The committee met and there was an error in what they had agreed on and why.\n", 4},
+		"brackets":        {strings.Repeat("[", 1<<20) + much, -1},
 		"listing":         {strings.Repeat("-rw-r--r-- 1 root root 1234 Nov 22 20:26 some_file.go\n", 20), -1},
 		"log":             {strings.Repeat("2026-11-22T20:26:01Z INFO server.go:42 request served in 12ms path=/v1/messages\n", 20), -1},
 		"source":          {strings.Repeat("\tfor i := range blocks { total += blocks[i].Size() }\n", 20), -1},

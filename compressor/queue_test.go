@@ -35,8 +35,16 @@ func TestQueue(t *testing.T) {
 		size          int
 		want          bool
 	}{
-		{1, 1, 400, true}, {1, 2, 400, true}, {1, 2, 400, true}, {1, 3, 400, false}, {2, 1, 1000, true}, {2, 2, 1, false},
-		{3, 1, 1000, true}, {4, 1, 1000, true}, {5, 1, 300, false}, {5, 2, 200, true},
+		{1, 1, 400, true},
+		{1, 2, 400, true},
+		{1, 2, 400, true},
+		{1, 3, 400, false},
+		{2, 1, 1000, true},
+		{2, 2, 1, false},
+		{3, 1, 1000, true},
+		{4, 1, 1000, true},
+		{5, 1, 300, false},
+		{5, 2, 200, true},
 	} {
 		if got := q.put(job(c.tenant, c.block, c.size)); got != c.want {
 			t.Errorf("%+v: put is %t", c, got)

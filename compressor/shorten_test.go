@@ -80,7 +80,7 @@ func TestShorten(t *testing.T) {
 		t.Error("a text is not always shortened alike")
 	}
 	all := &rule{words: func(text string) (words []lingua.Word) {
-		for _, w := range strings.Fields(text) {
+		for w := range strings.FieldsSeq(text) {
 			words = append(words, lingua.Word{Text: w, Keep: true})
 		}
 		return words
@@ -133,7 +133,7 @@ func FuzzShorten(f *testing.F) {
 			t.Fatal(err)
 		}
 		rest := strings.Fields(text)
-		for _, w := range strings.Fields(got) {
+		for w := range strings.FieldsSeq(got) {
 			for len(rest) > 0 && rest[0] != w {
 				rest = rest[1:]
 			}

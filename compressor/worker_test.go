@@ -31,11 +31,10 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
-// slow computes for a while, in layers.
+// slow counts its runs, some of which have a fault.
 type slow struct {
 	rule
 	mu    sync.Mutex
-	layer time.Duration
 	runs  int
 	fault func(run int) error
 }

@@ -177,7 +177,7 @@ func TestCompress(t *testing.T) {
 	if h := res.Header.Get("X-Llm-Cache-Compressed"); h != "" {
 		t.Errorf("header of the first request: %q", h)
 	}
-	until(t, "five texts are shortened", func() bool { return p.metric(shortenedTexts)-before == 5 })
+	until(t, "five texts are shortened", func() bool { return p.metric(shortenedTexts)-before >= 5 })
 	if got := p.compressor().Get("device").Str; !strings.HasPrefix(got, "CPU, ") {
 		t.Errorf("health says %q", got)
 	}
@@ -294,7 +294,7 @@ func TestCompressOnDisk(t *testing.T) {
 	}
 	before := p.metric(shortenedTexts)
 	send(8)
-	until(t, "five texts are shortened", func() bool { return p.metric(shortenedTexts)-before == 5 })
+	until(t, "five texts are shortened", func() bool { return p.metric(shortenedTexts)-before >= 5 })
 	p.keeping(wordy(u, "model "+scorer), originals)
 	send(8)
 	time.Sleep(shortLife + shortLife/4)
@@ -315,7 +315,7 @@ func TestCompressOnDisk(t *testing.T) {
 	}
 	before = p.metric(shortenedTexts)
 	send(8)
-	until(t, "texts are shortened", func() bool { return p.metric(shortenedTexts)-before == 5 })
+	until(t, "texts are shortened", func() bool { return p.metric(shortenedTexts)-before >= 5 })
 	if send(9); u.last().body == "" {
 		t.Error("nothing was sent")
 	}

@@ -47,6 +47,7 @@ var rooms = []room{
 	{"audit", nil, true},
 	{"report", []string{"app", "audit"}, false},
 	{"page", []string{"audit"}, true},
+	{"allowance", nil, true},
 	{"box/queue", nil, true},
 	{"box/overlay", []string{"lru", "wire"}, true},
 	{"metric", nil, true},
@@ -64,11 +65,11 @@ var rooms = []room{
 	}, false},
 	{"box/idlefold", []string{"audit", "box/queue", "errand", "layer", "metric", "option", "pipeline", "sessioncache", "upstream", "wire"}, false},
 	{"box", []string{"layer", "metric", "option", "sessioncache", "translate", "upstream", "wire"}, false},
-	{"app", []string{"audit", "box", "errand", "hold", "keepalive", "layer", "metric", "option", "page", "sessioncache", "tenant", "wire"}, false},
+	{"app", []string{"allowance", "audit", "box", "errand", "hold", "keepalive", "layer", "metric", "option", "page", "sessioncache", "tenant", "wire"}, false},
 	{"lingua", nil, true},
 	{"compressor", []string{"layer", "lingua", "metric", "option", "pipeline", "sessioncache", "wire"}, false},
 	{"handler", []string{
-		"app", "audit", "box", "cachemodel", "compressor", "errand", "hold", "keepalive/pinger", "layer", "metric", "pipeline", "sessioncache", "tenant",
+		"allowance", "app", "audit", "box", "cachemodel", "compressor", "errand", "hold", "keepalive/pinger", "layer", "metric", "pipeline", "sessioncache", "tenant",
 		"translate", "upstream", "wire",
 	}, false},
 }

@@ -31,6 +31,7 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/allowance"
 	"github.com/caddy-llm-cache/caddy-llm-cache/keepalive/pinger"
 	"github.com/caddy-llm-cache/caddy-llm-cache/layer/budget"
 	"github.com/caddy-llm-cache/caddy-llm-cache/metric"
@@ -58,6 +59,10 @@ type App struct {
 	// UsersFile is a file with more of them: a line each, what they are known by
 	// and the name. It is read when the configuration is loaded. Default: none.
 	UsersFile string `json:"users_file,omitempty"`
+
+	// Budgets bound what people may spend by day or month. They need an audit store
+	// that can be read again, by which they outlive a restart. Default: none.
+	Budgets []allowance.Budget `json:"budgets,omitempty"`
 
 	// KeepAlive bounds what the pings of all sites may cost. Default: money is
 	// not bounded.
@@ -164,6 +169,11 @@ func (a *App) Validate() error {
 	if a.BodiesInFlight != 0 && a.BodiesInFlight < budget.Smallest {
 		return fmt.Errorf("bodies_in_flight: %d is below %d bytes", a.BodiesInFlight, budget.Smallest)
 	}
+	for i := range a.Budgets {
+		if err := a.Budgets[i].Validate(); err != nil {
+			return fmt.Errorf("budget: %w", err)
+		}
+	}
 	return nil
 }
 
@@ -220,6 +230,9 @@ func (a *App) Start() error {
 		}
 	}
 	if err := a.openAudit(); err != nil {
+		return err
+	}
+	if err := a.openBudgets(); err != nil {
 		return err
 	}
 	running.Lock()

@@ -53,12 +53,14 @@ type Sink struct {
 	pins    atomic.Int64 // one for the configurations, one for each open turn
 	logger  *zap.Logger
 	key     func() *tenant.Key
+	// Spending is what people have spent, for their budgets.
+	Spending *spending
 }
 
 // NewSink returns a queue of records and the store behind it, which is opened when the
 // first batch is due.
 func NewSink(open func() (audit.Store, error), o audit.Options, content bool, logger *zap.Logger) *Sink {
-	s := &Sink{store: &lateStore{open: open}, logger: logger}
+	s := &Sink{store: &lateStore{open: open}, logger: logger, Spending: &spending{began: time.Now()}}
 	s.queue = audit.NewQueue(s.store, o, &auditCounters)
 	s.content.Store(content)
 	s.key = sync.OnceValue(func() *tenant.Key {

@@ -43,6 +43,7 @@ import (
 //			user       <key>|sha256:<hash>|<digits> <name>
 //			user       <placeholder>
 //			users_file <file>
+//			budget     <person>|* $<dollars>|<tokens> day|month [soft]
 //		}
 //	}
 //
@@ -80,6 +81,7 @@ func (a *App) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 		"keepalive":  option.Once(func() bool { return a.KeepAlive != nil }, option.Guest(&a.KeepAlive)),
 		"originals":  a.parseOriginals,
 		"user":       a.parseUser,
+		"budget":     a.parseBudget,
 		"users_file": option.Once(func() bool { return a.UsersFile != "" }, option.Word(&a.UsersFile)),
 		"bodies_in_flight": option.Once(func() bool { return a.BodiesInFlight != 0 },
 			option.Checked(option.Size(&a.BodiesInFlight), a.Validate)),

@@ -94,6 +94,7 @@ func (o *site) errand(r *http.Request, rec *audit.Record, u wire.Usage) {
 	rec.Tenant, rec.User, rec.Client = who.Hash, who.Name, audit.ClientName(r.UserAgent())
 	rec.Policy, rec.Billed = string(o.records.policy), tokens(u)
 	app.Count(rec)
+	o.records.sink.Spend(rec)
 	if s := o.records.sink.Pinned(); s != nil {
 		defer s.Unpin()
 		s.Put(rec)
@@ -113,6 +114,7 @@ func (c *requestState) count(outcome string) {
 		r.ReadEstimated = r.Billed.Read
 	}
 	app.Count(&r)
+	c.site.records.sink.Spend(&r)
 }
 
 // close puts a turn on record, once.

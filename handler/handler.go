@@ -228,7 +228,7 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 		return fmt.Errorf("compress: %w", err)
 	}
 	h.site = h.open(l.State, sink, ctx.Logger(), time.Now)
-	h.site.people = a.People()
+	h.site.people, h.site.budgets = a.People(), a.Budgets
 	if err := h.site.loadSides(ctx, h); err != nil {
 		return fmt.Errorf("side_requests: %w", err)
 	}

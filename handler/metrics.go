@@ -29,6 +29,7 @@ const (
 	outcomePassed      = "passed"      // failed open: forwarded untouched
 	outcomeNoRoom      = "no_room"     // answered by 503: no room for its body in memory
 	outcomeRefused     = "too_large"   // answered by 413
+	outcomeBudget      = "budget"      // answered by 429: a budget is spent
 	outcomeUnheld      = "unheld"      // goes on from an answer at an upstream that keeps none: answered by 400
 )
 

@@ -79,6 +79,14 @@ func (o *site) process(w http.ResponseWriter, r *http.Request, next caddyhttp.Ha
 		defer c.rethread()
 	}
 	defer c.release()
+	if o.bounded() {
+		reserved, refused, err := o.afford(w, c.person, a.format, c.most())
+		if refused {
+			o.guard("giving up a request", c.ex.Abandon)
+			return err
+		}
+		defer reserved.Settle()
+	}
 	var err error
 	if l := c.heartbeat(w, r); l != nil {
 		defer l.Stop()

@@ -27,6 +27,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/allowance"
 	"github.com/caddy-llm-cache/caddy-llm-cache/app"
 	"github.com/caddy-llm-cache/caddy-llm-cache/box"
 	"github.com/caddy-llm-cache/caddy-llm-cache/box/idlefold"
@@ -50,6 +51,7 @@ type site struct {
 	up      *upstream.Profile
 	now     func() time.Time
 	people  *tenant.People
+	budgets []allowance.Budget
 	named   string // the request header that names the conversation
 
 	// What stands between the handler and the upstream, nil for what is not configured.
@@ -166,6 +168,13 @@ func (o *site) serve(w http.ResponseWriter, r *http.Request, next caddyhttp.Hand
 		return o.serveCount(w, r, format)
 	}
 	format, ok := wire.Detect(r.Method, r.URL.Path)
+	if ok && o.bounded() { // what cannot be read goes nowhere either once a budget is spent
+		reserved, refused, err := o.afford(w, o.whose(r), format, allowance.Spent{})
+		if refused {
+			return err
+		}
+		reserved.Settle()
+	}
 	if !ok || !o.up.Understands(format) || caddyhttp.IsIncremental(r.Header) {
 		if r.Method == http.MethodPost { // work for the box, whatever it is
 			next = o.unknown(r, unlooked, format).through(next)

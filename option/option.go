@@ -27,7 +27,7 @@ type Option func(*caddyfile.Dispenser) error
 type Options map[string]Option
 
 // repeatable are the options that may stand in a block more than once.
-var repeatable = map[string]bool{"model": true, "body": true, "user": true}
+var repeatable = map[string]bool{"model": true, "body": true, "user": true, "budget": true}
 
 // Block parses a block, if there is one.
 func Block(d *caddyfile.Dispenser, of string, known Options) error {

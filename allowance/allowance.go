@@ -1,0 +1,255 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+// Package allowance keeps people within budgets: in dollars or tokens, by day or month.
+// What a request may cost is reserved before it is sent and settled when it is over, so
+// that requests at once spend no more than one after the other.
+package allowance
+
+import (
+	"fmt"
+	"sync"
+	"time"
+)
+
+// Everybody is the name in a budget that is the same for each person.
+const Everybody = "*"
+
+// Budget bounds what a person may spend in a day or a month, by the calendar of this
+// machine.
+type Budget struct {
+	// Person is whom it is for, by the name on record, or `*` for each person for whom
+	// no other budget is. Default: `*`.
+	Person string `json:"person,omitempty"`
+	// Dollars is the bound in US dollars, at list prices. Models whose price is not
+	// known cost nothing. Either this or Tokens must be given.
+	Dollars float64 `json:"dollars,omitempty"`
+	// Tokens is the bound in tokens of prompts and answers, whether they are read
+	// from a cache or not.
+	Tokens int64 `json:"tokens,omitempty"`
+	// Per is how long it lasts: `day` or `month`. Default: day.
+	Per string `json:"per,omitempty"`
+	// Soft has requests over the budget go through, with a warning in the header
+	// X-Llm-Cache-Budget and in the log. Default: false, they are answered by 429.
+	Soft bool `json:"soft,omitempty"`
+}
+
+// Validate reports what makes no sense.
+func (b *Budget) Validate() error {
+	switch {
+	case b.Dollars < 0 || b.Tokens < 0 || b.Dollars > 0 == (b.Tokens > 0):
+		return fmt.Errorf("%s: either dollars or tokens above zero must be given", b.whose())
+	case b.Per != "" && b.Per != "day" && b.Per != "month":
+		return fmt.Errorf("%s: %q is neither day nor month", b.whose(), b.Per)
+	}
+	return nil
+}
+
+func (b *Budget) whose() string {
+	if b.Person == "" {
+		return Everybody
+	}
+	return b.Person
+}
+
+// String writes the bound as people say it.
+func (b *Budget) String() string {
+	per := "day"
+	if b.Per == "month" {
+		per = b.Per
+	}
+	return b.amount(Spent{b.Dollars, b.Tokens}) + " a " + per
+}
+
+func (b *Budget) amount(s Spent) string {
+	if b.Dollars > 0 {
+		return fmt.Sprintf("$%.2f", s.Dollars)
+	}
+	return fmt.Sprintf("%d tokens", s.Tokens)
+}
+
+// share returns what part of the budget so much is.
+func (b *Budget) share(s Spent) float64 {
+	if b.Dollars > 0 {
+		return s.Dollars / b.Dollars
+	}
+	return float64(s.Tokens) / float64(b.Tokens)
+}
+
+// ends returns when the budget begins anew.
+func (b *Budget) ends(now time.Time) time.Time {
+	y, m, d := now.Date()
+	if b.Per == "month" {
+		return time.Date(y, m+1, 1, 0, 0, 0, 0, now.Location())
+	}
+	return time.Date(y, m, d+1, 0, 0, 0, 0, now.Location())
+}
+
+// Spent is an amount.
+type Spent struct {
+	// Dollars and Tokens are the same amount twice.
+	Dollars float64
+	// Tokens: see Dollars.
+	Tokens int64
+}
+
+func (s *Spent) add(o Spent) { s.Dollars, s.Tokens = s.Dollars+o.Dollars, s.Tokens+o.Tokens }
+
+// account is what a person has spent.
+type account struct {
+	day, month time.Time // when they began
+	ofDay      Spent
+	ofMonth    Spent
+	reserved   Spent
+}
+
+func (a *account) turnOver(now time.Time) {
+	if day := DayOf(now); a.day.Before(day) {
+		a.day, a.ofDay = day, Spent{}
+	}
+	if month := MonthOf(now); a.month.Before(month) {
+		a.month, a.ofMonth = month, Spent{}
+	}
+}
+
+// DayOf returns the midnight before a time.
+func DayOf(t time.Time) time.Time {
+	y, m, d := t.Date()
+	return time.Date(y, m, d, 0, 0, 0, 0, t.Location())
+}
+
+// MonthOf returns when the month of a time began.
+func MonthOf(t time.Time) time.Time {
+	y, m, _ := t.Date()
+	return time.Date(y, m, 1, 0, 0, 0, 0, t.Location())
+}
+
+// Ledger is what people have spent. Its methods may be called concurrently.
+type Ledger struct {
+	mu       sync.Mutex
+	accounts map[string]*account
+}
+
+// of finds the account of a person, who may have had no name until now. The ledger is
+// locked.
+func (l *Ledger) of(hash, name string, now time.Time) *account {
+	if l.accounts == nil {
+		l.accounts = map[string]*account{}
+	}
+	a := l.accounts[name]
+	if a == nil {
+		a = &account{}
+		l.accounts[name] = a
+	}
+	a.turnOver(now)
+	if before := l.accounts[hash]; hash != name && before != nil {
+		before.turnOver(now)
+		a.ofDay.add(before.ofDay)
+		a.ofMonth.add(before.ofMonth)
+		delete(l.accounts, hash) // reservations that are open settle with nobody to hold up
+	}
+	return a
+}
+
+// Add counts what has been spent at a time, without a reservation.
+func (l *Ledger) Add(hash, name string, at time.Time, s Spent, now time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.of(hash, name, now).spend(at, s)
+}
+
+func (a *account) spend(at time.Time, s Spent) {
+	if !at.Before(a.day) {
+		a.ofDay.add(s)
+	}
+	if !at.Before(a.month) {
+		a.ofMonth.add(s)
+	}
+}
+
+// Verdict is what a budget says of a request.
+type Verdict struct {
+	// Budget is the one that is closest to its end, nil for none.
+	Budget *Budget
+	// Spent is what has been spent of it, Share the part that this is.
+	Spent Spent
+	// Share: see Spent.
+	Share float64
+	// Ends is when it begins anew.
+	Ends time.Time
+	// Refused reports that nothing more may be spent.
+	Refused bool
+	// Held reports that it is refused for what requests that have not ended may cost.
+	Held bool
+}
+
+// String says how much has been spent of what.
+func (v *Verdict) String() string {
+	return fmt.Sprintf("%s of %s", v.Budget.amount(v.Spent), v.Budget)
+}
+
+// Reservation is what a request may cost, until it is settled.
+type Reservation struct {
+	ledger  *Ledger
+	account *account
+	amount  Spent
+}
+
+// Reserve sets aside what a request of a person may cost at most. It returns nil where a
+// budget is spent, or may be by what has been set aside before.
+func (l *Ledger) Reserve(all []Budget, hash, name string, most Spent, now time.Time) (*Reservation, Verdict) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	a := l.of(hash, name, now)
+	var v Verdict
+	own := false
+	for i := range all {
+		own = own || all[i].Person == name
+	}
+	for i := range all {
+		b := &all[i]
+		if b.Person != name && (own || b.whose() != Everybody) {
+			continue
+		}
+		spent := a.ofDay
+		if b.Per == "month" {
+			spent = a.ofMonth
+		}
+		expected := spent
+		expected.add(a.reserved)
+		is := Verdict{Budget: b, Spent: spent, Share: b.share(spent), Ends: b.ends(now)}
+		is.Refused = !b.Soft && b.share(expected) >= 1
+		is.Held = is.Refused && is.Share < 1
+		if v.Budget == nil || is.Refused && !v.Refused || is.Refused == v.Refused && is.Share > v.Share {
+			v = is
+		}
+	}
+	if v.Refused {
+		return nil, v
+	}
+	a.reserved.add(most)
+	return &Reservation{l, a, most}, v
+}
+
+// Settle gives back what was set aside. What the request has cost is for [Ledger.Add] to
+// count, before. Nil, and what is settled, settle nothing.
+func (r *Reservation) Settle() {
+	if r == nil || r.ledger == nil {
+		return
+	}
+	r.ledger.mu.Lock()
+	defer r.ledger.mu.Unlock()
+	r.account.reserved.add(Spent{-r.amount.Dollars, -r.amount.Tokens})
+	r.ledger = nil
+}

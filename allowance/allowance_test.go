@@ -1,0 +1,71 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package allowance
+
+import (
+	"testing"
+	"time"
+)
+
+// TestLedger: budgets of a day and of a month begin anew, those of a person stand before
+// those of everybody, and what somebody spent without a name stays theirs.
+func TestLedger(t *testing.T) {
+	now := time.Date(2026, 1, 31, 23, 0, 0, 0, time.UTC)
+	var l Ledger
+	all := []Budget{{Dollars: 2}, {Person: "anna", Dollars: 3}, {Person: "anna", Tokens: 100, Per: "month"}}
+	refused := func(hash, name string) bool {
+		t.Helper()
+		r, v := l.Reserve(all, hash, name, Spent{}, now)
+		r.Settle()
+		return v.Refused
+	}
+	l.Add("b", "b", now, Spent{2, 10}, now)
+	l.Add("a", "a", now, Spent{2, 10}, now)
+	if !refused("b", "b") || !refused("a", "a") {
+		t.Error("$2 of $2 are not refused")
+	}
+	if refused("a", "anna") {
+		t.Error("anna has $3")
+	}
+	l.Add("a", "anna", now, Spent{1, 10}, now)
+	if !refused("a", "anna") {
+		t.Error("what was spent without a name is forgotten")
+	}
+	now = now.Add(2 * time.Hour) // the next day, of another month
+	if refused("a", "anna") || refused("b", "b") {
+		t.Error("a new day is refused")
+	}
+	l.Add("a", "anna", now, Spent{0, 100}, now)
+	now = now.Add(24 * time.Hour)
+	if _, v := l.Reserve(all, "a", "anna", Spent{}, now); !v.Refused || v.Held || !v.Ends.Equal(time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)) {
+		t.Errorf("%+v", v)
+	}
+	if r, v := l.Reserve(all, "c", "c", Spent{5, 5}, now); r == nil || v.Refused {
+		t.Error("the first request is refused")
+	} else if _, v := l.Reserve(all, "c", "c", Spent{5, 5}, now); !v.Held {
+		t.Errorf("what was set aside is spent twice: %+v", v)
+	} else if r.Settle(); refused("c", "c") {
+		t.Error("what was set aside is not given back")
+	}
+}
+
+// TestBudgetValidate refuses what makes no sense.
+func TestBudgetValidate(t *testing.T) {
+	for _, b := range []Budget{{}, {Dollars: -1}, {Dollars: 1, Tokens: 1}, {Tokens: 1, Per: "week"}} {
+		if b.Validate() == nil {
+			t.Errorf("%+v is taken", b)
+		}
+	}
+}

@@ -1,0 +1,116 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package app
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/allowance"
+	"github.com/caddy-llm-cache/caddy-llm-cache/audit"
+)
+
+// spending is what people have spent, as far as a sink's store knows.
+type spending struct {
+	allowance.Ledger
+	began time.Time
+	seed  sync.Mutex
+	read  bool // what was on record before it began is counted
+}
+
+// Spend counts a turn, or a request of ours, against the budgets of whoever it was for.
+func (s *Sink) Spend(r *audit.Record) {
+	if s == nil {
+		return
+	}
+	s.Spending.Add(r.Tenant, r.User, r.At, spent(r), time.Now())
+}
+
+func spent(r *audit.Record) allowance.Spent {
+	return allowance.Spent{Dollars: r.USD, Tokens: r.Billed.Prompt() + r.Billed.Output}
+}
+
+// openBudgets reads what was spent this month, before anybody may spend more.
+func (a *App) openBudgets() error {
+	if len(a.Budgets) == 0 {
+		return nil
+	}
+	if a.ledger == nil {
+		return fmt.Errorf("budgets: an audit store is needed, in which they outlive a restart: audit sqlite or audit postgres")
+	}
+	sink := a.ledger.Sink
+	store, err := sink.store.get()
+	if err != nil {
+		return fmt.Errorf("budgets: %w", err)
+	}
+	source, ok := store.(audit.Source)
+	if !ok {
+		return fmt.Errorf("budgets: this audit store cannot be read again; audit sqlite and audit postgres can")
+	}
+	s := sink.Spending
+	s.seed.Lock()
+	defer s.seed.Unlock()
+	if s.read {
+		return nil
+	}
+	now := time.Now()
+	err = source.Each(context.Background(), allowance.MonthOf(now), func(r *audit.Record) error {
+		if r.At.Before(s.began) {
+			s.Add(r.Tenant, r.User, r.At, spent(r), now)
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("budgets: reading what was spent this month: %w", err)
+	}
+	s.read = true
+	return nil
+}
+
+// parseBudget parses what somebody may spend. Syntax:
+//
+//	budget <person>|* $<dollars>|<tokens> day|month [soft]
+func (a *App) parseBudget(d *caddyfile.Dispenser) error {
+	args := d.RemainingArgs()
+	if len(args) < 3 || len(args) > 4 {
+		return d.ArgErr()
+	}
+	b := allowance.Budget{Person: args[0], Per: args[2]}
+	var err error
+	if dollars, ok := strings.CutPrefix(args[1], "$"); ok {
+		b.Dollars, err = strconv.ParseFloat(dollars, 64)
+	} else {
+		b.Tokens, err = strconv.ParseInt(args[1], 10, 64)
+	}
+	if err != nil {
+		return d.Errf("budget: %q is neither dollars, as $20, nor a whole number of tokens", args[1])
+	}
+	if len(args) == 4 {
+		if b.Soft = args[3] == "soft"; !b.Soft {
+			return d.Errf("budget: %q is not soft", args[3])
+		}
+	}
+	if err := b.Validate(); err != nil {
+		return d.Errf("budget: %v", err)
+	}
+	a.Budgets = append(a.Budgets, b)
+	return nil
+}

@@ -1,0 +1,114 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package integration_test
+
+import (
+	"io"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+)
+
+// budgeted loads a site whose audit store and budgets are given in JSON.
+func (p *proxy) budgeted(u *upstream, store, budgets string) {
+	p.t.Helper()
+	p.move()
+	p.load([]byte(strings.Replace(string(p.auditing(plain(u), store)), `"llm_cache":{`, `"llm_cache":{"users":[{"is":"sk-anna","name":"anna"}],"budgets":`+budgets+`,`, 1)))
+}
+
+// TestBudget: fifty requests at once spend a budget, and no more than one request beyond
+// it; the answer is one of the client's own API and says when the budget begins anew;
+// others are not held up, and a restart gives nothing back.
+func TestBudget(t *testing.T) {
+	u := newUpstream(t, answerMessage)
+	p := start(t, "respond 204")
+	store := sqliteAt(filepath.Join(t.TempDir(), "audit.db"), "")
+	const budgets = `[{"person":"anna","dollars":0.01,"per":"month"},{"person":"carla","tokens":100000},{"tokens":2000000,"soft":true}]`
+	p.budgeted(u, store, budgets)
+	const most = 10 // at 201.4 units of $5 a million each, the tenth begins below the bound and ends above
+	var answered, spent, held atomic.Int64
+	for range 40 {
+		var group sync.WaitGroup
+		for range 50 {
+			group.Go(func() {
+				res := p.post("/v1/messages", conversation(1, false), "X-Api-Key", "sk-anna", "X-Session-Id", "s")
+				body, _ := io.ReadAll(res.Body)
+				switch {
+				case res.StatusCode == http.StatusOK:
+					answered.Add(1)
+				case res.StatusCode != http.StatusTooManyRequests || !strings.Contains(string(body), `"rate_limit_error"`) || res.Header.Get("Retry-After") == "":
+					t.Errorf("%s: %s", res.Status, body)
+				case strings.Contains(string(body), "begins anew at"):
+					spent.Add(1)
+				default:
+					held.Add(1)
+				}
+			})
+		}
+		group.Wait()
+		if spent.Load() > 0 {
+			break
+		}
+	}
+	if n := answered.Load(); n != most || spent.Load() == 0 || held.Load() == 0 {
+		t.Errorf("%d requests were answered, want %d; %d found the budget spent, %d set aside", n, most, spent.Load(), held.Load())
+	}
+	chat := `{"model":"gpt-6.1","messages":[{"role":"user","content":"hi"}]}`
+	res := p.post("/v1/chat/completions", chat, "Authorization", "Bearer sk-anna")
+	if body := read(t, res); res.StatusCode != http.StatusTooManyRequests || !strings.Contains(body, `"error":{`) || strings.Contains(body, `"type":"error"`) || !strings.Contains(res.Header.Get("X-Llm-Cache-Budget"), "$0.01 of $0.01 a month, until ") {
+		t.Errorf("the same key in another API: %s, %v: %s", res.Status, res.Header, body)
+	}
+	if res := p.post("/v1/messages", conversation(1, false), "X-Api-Key", "sk-ben"); res.StatusCode != http.StatusOK || res.Header.Get("X-Llm-Cache-Budget") != "" {
+		t.Errorf("somebody else: %s, %v", res.Status, res.Header)
+	}
+
+	turns(t, storePath(store), most+1)
+	p.move()
+	p.load(p.config("respond 204")) // the store is closed, and all that was counted is gone
+	p.budgeted(u, store, budgets)
+	before := len(u.requests())
+	if res := p.post("/v1/messages", conversation(1, false), "X-Api-Key", "sk-anna", "X-Session-Id", "s"); res.StatusCode != http.StatusTooManyRequests || len(u.requests()) != before {
+		t.Errorf("after a restart: %s", res.Status)
+	}
+}
+
+// TestSoftBudget: a soft budget warns and refuses nothing.
+func TestSoftBudget(t *testing.T) {
+	u := newUpstream(t, answerMessage)
+	p := start(t, "respond 204")
+	p.budgeted(u, sqliteAt(filepath.Join(t.TempDir(), "audit.db"), ""), `[{"tokens":2000,"soft":true}]`)
+	var said []string
+	for range 4 {
+		res := p.post("/v1/messages", conversation(1, false), "X-Api-Key", "sk-anna", "X-Session-Id", "s")
+		if res.StatusCode != http.StatusOK {
+			t.Fatal(res.Status)
+		}
+		read(t, res)
+		said = append(said, res.Header.Get("X-Llm-Cache-Budget"))
+	}
+	if said[0] != "" || said[1] != "" || !strings.HasPrefix(said[2], "2564 tokens of 2000 tokens a day, until ") {
+		t.Errorf("the answers say %q", said)
+	}
+}
+
+// storePath is the path in the JSON of a SQLite store.
+func storePath(store string) string {
+	_, rest, _ := strings.Cut(store, `"path":"`)
+	path, _, _ := strings.Cut(rest, `"`)
+	return path
+}

@@ -102,7 +102,7 @@ func (s step) passesOn() bool {
 func (p *place) around(routes caddyhttp.RouteList) (front, behind []step, found bool) {
 	for i, route := range routes {
 		for j, h := range route.Handlers {
-			var inFront, inBehind []step
+			inFront, inBehind := []step(nil), []step(nil)
 			if sub, ok := h.(*caddyhttp.Subroute); ok {
 				inFront, inBehind, found = p.around(sub.Routes)
 			} else {
@@ -128,7 +128,7 @@ func (p *place) around(routes caddyhttp.RouteList) (front, behind []step, found 
 }
 
 func steps(routes caddyhttp.RouteList, matched bool) []step {
-	var out []step
+	out := make([]step, 0, len(routes))
 	for _, r := range routes {
 		out = append(out, handlers(r.Handlers, matched || len(r.MatcherSets) > 0)...)
 	}
@@ -136,7 +136,7 @@ func steps(routes caddyhttp.RouteList, matched bool) []step {
 }
 
 func handlers(list []caddyhttp.MiddlewareHandler, matched bool) []step {
-	var out []step
+	out := make([]step, 0, len(list))
 	for _, h := range list {
 		if sub, ok := h.(*caddyhttp.Subroute); ok {
 			out = append(out, steps(sub.Routes, matched)...)

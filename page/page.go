@@ -166,7 +166,7 @@ func (p *Page) stream(w http.ResponseWriter, r *http.Request) {
 	}
 	tick := time.NewTicker(every)
 	defer tick.Stop()
-	sent := time.Time{}
+	var sent time.Time
 	for {
 		b := p.data()
 		if !send([]byte("data: "), b, []byte("\n\n")) {

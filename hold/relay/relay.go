@@ -62,11 +62,11 @@ func (l *relay) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 		return l.whole(w, r, t)
 	}
 	original := r.Clone(r.Context()) // what next does to r must not show in a second pass
-	if why, err := l.delta(w, r, t); why == "" {
+	why, err := l.delta(w, r, t)
+	if why == "" {
 		return err
-	} else { //nolint:revive // why belongs to the condition
-		t.Miss(why)
 	}
+	t.Miss(why)
 	return l.whole(w, layer.Isolate(original, w), t)
 }
 

@@ -15,7 +15,6 @@
 package integration_test
 
 import (
-	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -53,7 +52,7 @@ func BenchmarkHoldLine(b *testing.B) {
 			}
 			b.ReportMetric(float64(first.Milliseconds()), "ms-first")
 			b.ReportMetric(float64(rest.Milliseconds())/float64(b.N), "ms-to-model")
-			b.Log(fmt.Sprintf("%d bytes", len(conversation(n, false))))
+			b.Logf("%d bytes", len(conversation(n, false)))
 		})
 	}
 }

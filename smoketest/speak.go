@@ -116,7 +116,8 @@ func plain(text string) any { return text }
 
 func parts(text string) any { return []object{{"text": text}} }
 
-func messages(all []said, model, content string, put func(string) any) (out []object) {
+func messages(all []said, model, content string, put func(string) any) []object {
+	out := make([]object, 0, len(all)+1)
 	for _, s := range all {
 		role := "user"
 		if s.model {
@@ -128,7 +129,8 @@ func messages(all []said, model, content string, put func(string) any) (out []ob
 }
 
 // Formats are those that can be tested, sorted.
-func Formats() (names []string) {
+func Formats() []string {
+	names := make([]string, 0, len(speeches))
 	for f := range speeches {
 		names = append(names, string(f))
 	}

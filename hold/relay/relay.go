@@ -90,7 +90,7 @@ func (l *relay) delta(w http.ResponseWriter, r *http.Request, t *hold.Turn) (why
 		if a.sent {
 			return
 		}
-		if p := recover(); p == http.ErrAbortHandler { //nolint:errorlint // a panic's value
+		if p := recover(); p == http.ErrAbortHandler { //nolint:errorlint // the very value
 			why = a.cut()
 		} else if p != nil {
 			panic(p)

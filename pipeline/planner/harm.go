@@ -53,12 +53,13 @@ const (
 )
 
 // prices were chosen by go run ./lab/price on recorded conversations, those of each
-// owner of repositories with a need model that had not seen them: the lowest at which
-// harm stays below one edit in a hundred, one in two hundred on boxes.
+// owner of repositories with a need model that had not seen them: the lowest of those
+// tried at which no more than one edit in a hundred was harmed, one in two hundred on
+// boxes. See docs/replay.md.
 var prices = [...]Harm{
 	Markers:     {6e6, 4000},
 	LongMarkers: {6e6, 4000},
-	Binding:     {4e6, 4000},
+	Binding:     {8e6, 4000},
 	Breakpoints: {7e6, 4000},
 	Automatic:   {8e6, 4000},
 	Box:         {8e6, 4000},

@@ -15,9 +15,10 @@
 package handler
 
 import (
+	"go.uber.org/zap"
+
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
-	"go.uber.org/zap"
 )
 
 // place looks at where a handler stands among the routes. Caddy tells a handler
@@ -102,13 +103,8 @@ func (s step) passesOn() bool {
 func (p *place) around(routes caddyhttp.RouteList) (front, behind []step, found bool) {
 	for i, route := range routes {
 		for j, h := range route.Handlers {
-			inFront, inBehind := []step(nil), []step(nil)
-			if sub, ok := h.(*caddyhttp.Subroute); ok {
-				inFront, inBehind, found = p.around(sub.Routes)
-			} else {
-				found = h == p.self
-			}
-			if !found {
+			inFront, inBehind, here := p.in(h)
+			if !here {
 				continue
 			}
 			front = append(steps(routes[:i], false), append(handlers(route.Handlers[:j], false), inFront...)...)
@@ -125,6 +121,14 @@ func (p *place) around(routes caddyhttp.RouteList) (front, behind []step, found 
 		}
 	}
 	return nil, nil, false
+}
+
+// in is around of a handler that may be made of routes itself.
+func (p *place) in(h caddyhttp.MiddlewareHandler) (front, behind []step, found bool) {
+	if sub, ok := h.(*caddyhttp.Subroute); ok {
+		return p.around(sub.Routes)
+	}
+	return nil, nil, h == p.self
 }
 
 func steps(routes caddyhttp.RouteList, matched bool) []step {

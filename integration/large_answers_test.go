@@ -15,7 +15,6 @@
 package integration_test
 
 import (
-	"fmt"
 	"hash/maphash"
 	"io"
 	"net/http"
@@ -94,7 +93,7 @@ func TestLargeAnswers(t *testing.T) {
 				t.Errorf("%d bytes arrived, and %d of bare Caddy", m, n)
 			}
 			if mb, ms := ours.mb-bare.mb, ours.ms-bare.ms; mb > c.mb || ms > c.ms {
-				t.Error(fmt.Sprintf("%d MB and %d ms more than without llm_cache", mb, ms))
+				t.Errorf("%d MB and %d ms more than without llm_cache", mb, ms)
 			}
 		})
 	}

@@ -32,7 +32,8 @@ const dearer = 1.0001
 // those of each agent.
 func (r *Combination) writeSpread(w io.Writer) error {
 	groups := map[string][]*Result{}
-	var all, few, many []*Result
+	all := make([]*Result, 0, len(r.Conversations))
+	var few, many []*Result
 	for i := range r.Conversations {
 		c := &r.Conversations[i]
 		all = append(all, c)

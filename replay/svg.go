@@ -32,9 +32,18 @@ type svg struct {
 // dark are the colours of a dark page, by those of a light one; the others do on both.
 // Programs that know no style sheets draw the light one.
 var dark = [...][2]string{
-	{paper, "#16181c"}, {inkText, "#e4e4e0"}, {inkQuiet, "#a2a2a0"}, {inkAxis, "#777"}, {inkGrid, "#33363c"},
-	{inkOriginal, "#999"}, {inkSent, "#9fc3e6"}, {inkEpoch, "#c49be0"}, {inkPause, "#8fc08f"}, {inkHarm, "#ff5c6c"},
-	{"#444444", "#bbbbbb"}, {"#0072b2", "#4aa8e0"},
+	{paper, "#16181c"},
+	{inkText, "#e4e4e0"},
+	{inkQuiet, "#a2a2a0"},
+	{inkAxis, "#777"},
+	{inkGrid, "#33363c"},
+	{inkOriginal, "#999"},
+	{inkSent, "#9fc3e6"},
+	{inkEpoch, "#c49be0"},
+	{inkPause, "#8fc08f"},
+	{inkHarm, "#ff5c6c"},
+	{"#444444", "#bbbbbb"},
+	{"#0072b2", "#4aa8e0"},
 }
 
 // newSVG begins a drawing of a size that is light on a light page and dark on a dark

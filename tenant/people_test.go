@@ -78,7 +78,9 @@ func TestPeople(t *testing.T) {
 		t.Fatal(err)
 	}
 	p, err := NewPeople([]User{
-		{anna.Hash, "anna"}, {"sha256:" + strings.ToUpper(hex.EncodeToString(sum[:])), "anna"}, {"{env.BENS_KEY}", "ben"},
+		{anna.Hash, "anna"},
+		{"sha256:" + strings.ToUpper(hex.EncodeToString(sum[:])), "anna"},
+		{"{env.BENS_KEY}", "ben"},
 		{Is: "{http.request.header.X-User}"},
 	}, file)
 	if err != nil {

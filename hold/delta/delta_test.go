@@ -62,7 +62,7 @@ func program(dst, base, body []byte) []byte {
 
 func TestMake(t *testing.T) {
 	long := body(40, 39)
-	folded := bytes.Replace(bytes.Replace(long, []byte(`"name":"Read"`), []byte(`"name":"Read","note":"x"`), -1), []byte("line "), []byte("row "), 300)
+	folded := bytes.Replace(bytes.ReplaceAll(long, []byte(`"name":"Read"`), []byte(`"name":"Read","note":"x"`)), []byte("line "), []byte("row "), 300)
 	turned := append(append([]byte(nil), long[len(long)/2:]...), long[:len(long)/2]...)
 	for _, test := range []struct {
 		name       string

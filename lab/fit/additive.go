@@ -87,11 +87,11 @@ func (f *fitter) round() {
 			g, h := g[b]-f.ridge*old[b], h[b]+f.ridge
 			if !nominal[t] {
 				if b > 0 {
-					g -= f.smooth * (old[b] - old[b-1])
+					g -= f.smooth * (old[b] - old[b-1]) //nolint:gosec // b is above 0
 					h += f.smooth
 				}
 				if b+1 < need.Bins {
-					g -= f.smooth * (old[b] - old[b+1])
+					g -= f.smooth * (old[b] - old[b+1]) //nolint:gosec // b+1 is below need.Bins
 					h += f.smooth
 				}
 			}

@@ -114,6 +114,9 @@ func (p *player) part(path string) ([]sample, error) {
 	}
 	defer t.Close()
 	next, err := t.Next()
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, err
+	}
 	for k := 0; next != nil; k++ {
 		call := next
 		if next, err = t.Next(); err != nil && !errors.Is(err, io.EOF) {

@@ -118,7 +118,7 @@ func run(profiles, prices []string, s setting, bound float64, file string, folde
 // read returns the results in a file, none where there is no such file.
 func read(file string) (map[setting]*result, error) {
 	out := map[setting]*result{}
-	f, err := os.Open(file) //nolint:gosec // the caller names the file
+	f, err := os.Open(file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return out, nil
 	}
@@ -156,7 +156,7 @@ func (s setting) replay(conversations []*replay.Conversation, models *replay.Mod
 			c.Conversation, owners[c.Conversation], c.Agent, c.Calls, c.BaseCost, c.Cost, c.Edits, c.Harmed,
 		})
 	}
-	f, err := os.OpenFile(file, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600) //nolint:gosec // the caller names the file
+	f, err := os.OpenFile(file, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
 		return nil, err
 	}

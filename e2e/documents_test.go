@@ -308,8 +308,11 @@ func shell(t *testing.T, dir, document, command string) {
 		t.Fatal(err)
 	}
 	for _, named := range [][2]string{
-		{"<folder of recorded conversations>", "traces"}, {"<folder>", "traces"}, {"<the files of one conversation>", strings.Join(files[:min(len(files), 1)], " ")},
-		{"http://127.0.0.1:4000/v1", "http://localhost:4000/v1"}, {"<path>...", "traces"},
+		{"<folder of recorded conversations>", "traces"},
+		{"<folder>", "traces"},
+		{"<the files of one conversation>", strings.Join(files[:min(len(files), 1)], " ")},
+		{"http://127.0.0.1:4000/v1", "http://localhost:4000/v1"},
+		{"<path>...", "traces"},
 	} {
 		command = strings.ReplaceAll(command, named[0], named[1])
 	}

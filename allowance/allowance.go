@@ -112,6 +112,7 @@ type account struct {
 	ofDay      Spent
 	ofMonth    Spent
 	reserved   Spent
+	open       int // reservations
 }
 
 func (a *account) turnOver(now time.Time) {
@@ -202,6 +203,7 @@ func (v *Verdict) String() string {
 // Reservation is what a request may cost, until it is settled.
 type Reservation struct {
 	ledger  *Ledger
+	name    string
 	account *account
 	amount  Spent
 }
@@ -239,7 +241,8 @@ func (l *Ledger) Reserve(all []Budget, hash, name string, most Spent, now time.T
 		return nil, v
 	}
 	a.reserved.add(most)
-	return &Reservation{l, a, most}, v
+	a.open++
+	return &Reservation{l, name, a, most}, v
 }
 
 // Settle gives back what was set aside. What the request has cost is for [Ledger.Add] to
@@ -248,8 +251,13 @@ func (r *Reservation) Settle() {
 	if r == nil || r.ledger == nil {
 		return
 	}
-	r.ledger.mu.Lock()
-	defer r.ledger.mu.Unlock()
-	r.account.reserved.add(Spent{-r.amount.Dollars, -r.amount.Tokens})
+	l, a := r.ledger, r.account
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	r.ledger = nil
+	a.reserved.add(Spent{-r.amount.Dollars, -r.amount.Tokens})
+	// Of who has spent nothing, a stranger with a key of no worth, nothing is kept.
+	if a.open--; a.open == 0 && a.ofDay == (Spent{}) && a.ofMonth == (Spent{}) && l.accounts[r.name] == a {
+		delete(l.accounts, r.name)
+	}
 }

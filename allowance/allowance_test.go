@@ -15,6 +15,7 @@
 package allowance
 
 import (
+	"fmt"
 	"testing"
 	"time"
 )
@@ -62,6 +63,32 @@ func TestLedger(t *testing.T) {
 }
 
 // TestBudgetValidate refuses what makes no sense.
+// Strangers leave nothing behind.
+func TestStrangers(t *testing.T) {
+	var l Ledger
+	now := time.Now()
+	all := []Budget{{Dollars: 1}}
+	for i := range 100 {
+		name := fmt.Sprint("stranger ", i)
+		first, _ := l.Reserve(all, name, name, Spent{1, 1}, now)
+		second, _ := l.Reserve([]Budget{{Dollars: 9}}, name, name, Spent{1, 1}, now)
+		first.Settle()
+		if _, v := l.Reserve(all, name, name, Spent{}, now); !v.Held {
+			t.Fatal("what one request sets aside ends with another")
+		}
+		second.Settle()
+		second.Settle() // counts once
+	}
+	if n := len(l.accounts); n != 0 {
+		t.Errorf("%d accounts are kept", n)
+	}
+	l.Add("a", "a", now, Spent{1, 1}, now)
+	r, _ := l.Reserve([]Budget{{Dollars: 9}}, "a", "a", Spent{}, now)
+	if r.Settle(); len(l.accounts) != 1 {
+		t.Error("what was spent is forgotten")
+	}
+}
+
 func TestBudgetValidate(t *testing.T) {
 	for _, b := range []Budget{{}, {Dollars: -1}, {Dollars: 1, Tokens: 1}, {Tokens: 1, Per: "week"}} {
 		if b.Validate() == nil {

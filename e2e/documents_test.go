@@ -157,13 +157,17 @@ var notHere = []struct{ begins, why string }{
 	{"go test", "CI's own steps, and measurements"},
 	{"go -C e2e run ./bench", "measurements"},
 	{"go build", "CI's own steps"},
-	{"LLM_CACHE_", "measurements"},
+	{"LLM_CACHE_TRACES=", "measurements"},
+	{"LLM_CACHE_LINGUA=", "measurements"},
 	{"ANTHROPIC_BASE_URL=", "the tests of clients"},
 	{"xcaddy build", "CI's own steps"},
 	{"sudo", "changes the machine"},
 	{"docker", "needs a registry of images"},
 	{"./caddy run", "runs until it is ended; the sandbox does the same"},
+	{"caddy llm-cache dashboard", "runs until it is ended; TestPage does the same"},
+	{"LLM_CACHE_KEY=… caddy llm-cache smoketest", "needs a model that does what it is told; tested in smoketest"},
 	{"caddy llm-cache lingua", "needs a model; tested in lingua and compressor"},
+	{`caddy llm-cache replay --options '{"compress"`, "needs a model"},
 	{"curl -s https://llm.example.com", "needs a box"},
 	{"curl -si http://localhost:4000/v1/messages …", "is shortened"},
 }
@@ -276,7 +280,7 @@ http://localhost:4000, http://localhost:8080 {
 	}
 	reverse_proxy 127.0.0.1:4001
 }
-http://127.0.0.1:4001 {
+http://:4001 {
 	bind 127.0.0.1
 	llm_cache_simulator
 }
@@ -295,6 +299,9 @@ http://127.0.0.1:4001 {
 		t.Fatal(err)
 	}
 	resp.Body.Close()
+	if resp.StatusCode != http.StatusOK || resp.Header.Get("X-Llm-Cache-Session") == "" || resp.Header.Get("Content-Type") != "application/json" {
+		t.Fatalf("the sandbox answers %s, %v", resp.Status, resp.Header)
+	}
 	time.Sleep(2 * time.Second) // until the turn is on record
 	shell(t, dir, "sandbox", "caddy llm-cache import --out traces")
 	return dir
@@ -310,9 +317,11 @@ func shell(t *testing.T, dir, document, command string) {
 	for _, named := range [][2]string{
 		{"<folder of recorded conversations>", "traces"},
 		{"<folder>", "traces"},
+		{"<traces>", "traces"},
+		{"<path>...", "traces"},
 		{"<the files of one conversation>", strings.Join(files[:min(len(files), 1)], " ")},
 		{"http://127.0.0.1:4000/v1", "http://localhost:4000/v1"},
-		{"<path>...", "traces"},
+		{"https://llm.example.com", "http://localhost:4000"},
 	} {
 		command = strings.ReplaceAll(command, named[0], named[1])
 	}

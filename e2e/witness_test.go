@@ -155,6 +155,18 @@ func decoded(body []byte, encoding string) []byte {
 	return body
 }
 
+// passed is the number of requests that offered tools and have come to the witness.
+func (w *witness) passed() (n int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for i := range w.prompts {
+		if w.prompts[i].tools > 0 {
+			n++
+		}
+	}
+	return n
+}
+
 func (w *witness) asked(api contract.API, body []byte) {
 	found := contract.Request(api, body)
 	p := promptOf(api, body)

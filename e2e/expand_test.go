@@ -145,7 +145,7 @@ func TestExpandSDKLeaves(t *testing.T) {
 				left <- err
 			}()
 			s.until(t, "the upstream goes on", func() bool {
-				return s.metric(t, "caddy_llm_cache_expansions_total") == 1 && s.inFlight(t) == 1
+				return s.metric(t, "caddy_llm_cache_expansions_total") == 1 && s.upstream.passed() == 2 && s.inFlight(t) == 1
 			})
 			leave()
 			if err := <-left; err == nil {

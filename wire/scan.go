@@ -16,6 +16,7 @@ package wire
 
 import (
 	"bytes"
+	"encoding/binary"
 	"strings"
 	"unsafe"
 
@@ -151,15 +152,30 @@ func SkipWord(b []byte, i int, word string) int {
 	return i + len(word)
 }
 
-func skipDigits(b []byte, i int) int {
-	start := i
+// SkipDigits returns the index behind the digits that stand at an index.
+func SkipDigits(b []byte, i int) int {
+	for len(b)-i >= 8 && digits(binary.LittleEndian.Uint64(b[i:])) {
+		i += 8
+	}
 	for i < len(b) && b[i] >= '0' && b[i] <= '9' {
 		i++
 	}
-	if i == start {
-		return -1
-	}
 	return i
+}
+
+// digits reports whether all eight bytes of a word are digits: none leaves 0x30 to 0x3f,
+// and with six added none reaches 0x40.
+func digits(w uint64) bool {
+	const nibbles, zeros, six = 0xf0f0f0f0f0f0f0f0, 0x3030303030303030, 0x0606060606060606
+	return w&nibbles == zeros && (w+six)&nibbles == zeros
+}
+
+// skipDigits is [SkipDigits] where at least one digit has to stand, and -1 without.
+func skipDigits(b []byte, i int) int {
+	if end := SkipDigits(b, i); end > i {
+		return end
+	}
+	return -1
 }
 
 func skipNumber(b []byte, i int) int {

@@ -15,6 +15,7 @@
 package wire
 
 import (
+	"bytes"
 	"encoding/json"
 	"strings"
 	"testing"
@@ -99,5 +100,21 @@ func BenchmarkValid(b *testing.B) {
 				}
 			}
 		})
+	}
+}
+
+func TestSkipDigits(t *testing.T) {
+	for n := range 40 {
+		for c := range 256 {
+			b := append(bytes.Repeat([]byte("0918273645"), 4)[:n], byte(c))
+			want := n
+			if c >= '0' && c <= '9' {
+				want++
+			}
+			b = append(b, "x12345678"...)
+			if got := SkipDigits(b, 0); got != want {
+				t.Fatalf("%d digits and %#x: %d", n, c, got)
+			}
+		}
 	}
 }

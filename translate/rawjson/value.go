@@ -22,6 +22,8 @@ import (
 	"strconv"
 	"unicode/utf16"
 	"unicode/utf8"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
 // Value is a JSON value as the client wrote it. All functions here take
@@ -76,7 +78,7 @@ func skipValue(b []byte, i int) int {
 	depth := 0
 	for i < len(b) {
 		if !ends[b[i]] {
-			i++
+			i = wire.SkipDigits(b, i+1) // there are numbers of millions of digits
 			continue
 		}
 		switch b[i] {

@@ -38,8 +38,9 @@ type prompt struct {
 
 // render builds the prompt of a view. Blocks for which drop holds true are left
 // out, as are deferred tools and, where the rules say so, the thinking of
-// finished turns and what Claude Code tells of itself.
-func render(v *wire.View, r Rules, drop []bool) *prompt {
+// finished turns and what Claude Code tells of itself. known, if not nil, holds
+// what blocks were counted, and learns it.
+func render(v *wire.View, r Rules, drop []bool, known counts) *prompt {
 	n := len(v.Blocks)
 	p := &prompt{view: v, block: make([]int32, 0, n), chain: make([]wire.Hash, 0, n), total: make([]int64, 0, n)}
 	prefix, tokens := seed(v, r), int64(0)
@@ -61,7 +62,7 @@ func render(v *wire.View, r Rules, drop []bool) *prompt {
 			hash = hashOf(v.Text(b.Body)) // what is not Anthropic reads it
 		}
 		prefix = link(prefix, hash)
-		tokens += int64(Tokens(v, b))
+		tokens += int64(known.of(v, b))
 		p.block = append(p.block, int32(i))
 		p.chain = append(p.chain, prefix)
 		p.total = append(p.total, tokens)

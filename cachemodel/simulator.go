@@ -78,6 +78,7 @@ type account struct {
 	sweepAt int // number of entries at which expired ones are dropped
 	engine  engine
 	past    past
+	counts  counts
 	used    uint64
 }
 
@@ -103,7 +104,7 @@ func NewSimulator(cfg SimulatorConfig) *Simulator {
 // Count returns the length of a prompt in tokens, as the counting endpoint would
 // give it and as usages sum up to it.
 func (s *Simulator) Count(v *wire.View) int64 {
-	return render(v, s.cfg.Rules(v.Model, Collected), nil).size()
+	return render(v, s.cfg.Rules(v.Model, Collected), nil, nil).size()
 }
 
 // Begin judges a request and bills its prompt. A request that the provider
@@ -125,7 +126,7 @@ func (s *Simulator) Begin(c Call) (*Run, *APIError) {
 	if err != nil {
 		return nil, err
 	}
-	p := render(c.View, r, seen.drop)
+	p := render(c.View, r, seen.drop, a.counts)
 	if size := p.size(); r.ContextWindow > 0 && size > int64(r.ContextWindow) {
 		return nil, invalid(fmt.Sprintf("prompt is too long: %d tokens > %d maximum", size, r.ContextWindow))
 	}
@@ -162,7 +163,7 @@ func (s *Simulator) account(c Call, r Rules) *account {
 		if len(s.accounts) >= s.cfg.MaxAccounts {
 			s.forget()
 		}
-		a = &account{entries: make(entries), sweepAt: firstSweep}
+		a = &account{entries: make(entries), sweepAt: firstSweep, counts: make(counts)}
 		s.accounts[k] = a
 	}
 	a.used = s.clock

@@ -62,6 +62,37 @@ func Tokens(v *wire.View, b *wire.Block) int {
 	return n
 }
 
+// counts are the tokens of blocks that were counted before: a conversation brings
+// nearly all of its blocks with each request.
+type counts map[counted]int32
+
+// counted is all that a block's count depends on.
+type counted struct {
+	hash    wire.Hash
+	section wire.Section
+	role    wire.Role
+	format  wire.Format
+}
+
+// maxCounts bounds them: 2 MB or so.
+const maxCounts = 1 << 16
+
+func (c counts) of(v *wire.View, b *wire.Block) int {
+	if c == nil || b.Hash.IsZero() {
+		return Tokens(v, b)
+	}
+	k := counted{b.Hash, b.Section, b.Role, v.Format}
+	if n, ok := c[k]; ok {
+		return int(n)
+	}
+	n := Tokens(v, b)
+	if len(c) >= maxCounts {
+		clear(c)
+	}
+	c[k] = int32(n)
+	return n
+}
+
 func content(v *wire.View, b *wire.Block) int {
 	body := b.Body.Of(v.Raw)
 	switch b.Kind {

@@ -25,7 +25,27 @@ import (
 func one(t *testing.T, f wire.Format, body string) int {
 	t.Helper()
 	v := parse(t, f, body)
-	return Tokens(v, &v.Blocks[len(v.Blocks)-1])
+	n := Tokens(v, &v.Blocks[len(v.Blocks)-1])
+	for range 2 {
+		if got := remembered.of(v, &v.Blocks[len(v.Blocks)-1]); got != n {
+			t.Errorf("%d tokens as remembered, %d of %s", got, n, body)
+		}
+	}
+	return n
+}
+
+// remembered has seen the blocks of all tests: none may be taken for another.
+var remembered = make(counts)
+
+func TestCountsAreBounded(t *testing.T) {
+	v := parse(t, wire.Anthropic, ask(hi, ""))
+	c := make(counts)
+	for i := range 2*maxCounts + 1 {
+		v.Blocks[0].Hash = wire.Hash{1, byte(i), byte(i >> 8), byte(i >> 16)}
+		if c.of(v, &v.Blocks[0]); len(c) > maxCounts {
+			t.Fatalf("%d counts are remembered", len(c))
+		}
+	}
 }
 
 func TestTokens(t *testing.T) {

@@ -72,9 +72,14 @@ type Failure struct {
 	Status int
 	// Type is the error's type. Default: what the API uses with the status.
 	Type string
-	// Code is the error_code in the details of an error of the Messages API.
-	// Default: none.
+	// Code is the error_code in the details of an error of the Messages API, and the
+	// code of one of OpenAI's. Default: none.
 	Code string
+	// Unsupported are the members that the details of an error of the Messages API
+	// name. Default: none.
+	Unsupported []string
+	// Param is the parameter that an error of OpenAI's is about. Default: none.
+	Param string
 	// Message is the error's text. Default: a text that says it was asked for.
 	Message string
 }

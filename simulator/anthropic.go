@@ -63,7 +63,8 @@ type typedError struct {
 }
 
 type errorDetails struct {
-	Code string `json:"error_code"`
+	Code        string   `json:"error_code"`
+	Unsupported []string `json:"unsupported,omitempty"`
 }
 
 func (anthropic) usage(u wire.Usage) anthropicUsage {
@@ -207,7 +208,7 @@ type typedOnly struct {
 func (anthropic) failure(f Failure, id string) []byte {
 	e := typedError{Type: f.Type, Message: f.Message}
 	if f.Code != "" {
-		e.Details = &errorDetails{f.Code}
+		e.Details = &errorDetails{f.Code, f.Unsupported}
 	}
 	return encode(anthropicError{Type: "error", Error: e, RequestID: id})
 }

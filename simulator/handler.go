@@ -61,10 +61,14 @@ type Handler struct {
 	// Keys are access keys of AWS and their secrets: requests to Bedrock must be signed
 	// with one of them. Default: signatures are not looked at.
 	Keys map[string]string
+	// Unthreaded are members that a request of a thread must not have, such as thinking,
+	// cache_control or context_management. Default: fallbacks, which always is one.
+	Unthreaded []string
 	// Hooks replace parts of the handler.
 	Hooks Hooks
 
 	threads threads
+	stored  stored
 }
 
 // Hooks replace parts of a [Handler], for programs that run it in process. All
@@ -176,13 +180,20 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, name wire.Format
 		return
 	}
 	c := &exchange{view: view, id: id, at: h.now(ctx)}
-	whole, end, failure := h.threads.open(r, view, c.at)
+	failure := h.unsupported(view)
+	whole, end := view.Raw, func(string, []byte) {}
+	if failure == nil {
+		whole, end, failure = h.threads.open(r, view, c.at)
+	}
+	if failure == nil && name == wire.OpenAIResponses {
+		whole, failure = h.stored.open(r, view)
+	}
 	if failure != nil {
 		fail(w, f, *failure, id)
 		return
 	}
 	defer func() { end("", nil) }()
-	if !view.Thread.Empty() {
+	if len(whole) != len(view.Raw) {
 		if c.view, err = h.parse(ctx, name, whole); err != nil {
 			fail(w, f, Failure{Status: http.StatusBadRequest, Message: "The request body is not valid: " + err.Error()}, id)
 			return
@@ -214,6 +225,9 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, name wire.Format
 	}
 	if run.FirstByte(h.now(ctx)); c.answer.Truncate == 0 && !view.Thread.Empty() {
 		end("msg_"+id, anthropic{}.reply(c))
+	}
+	if name == wire.OpenAIResponses && c.answer.Truncate == 0 && !view.Stateless {
+		h.stored.keep(r, c)
 	}
 	h.done(ctx, c.usage, nil)
 	w.Header().Set(f.requestID(), "req_"+id)

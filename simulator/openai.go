@@ -173,9 +173,16 @@ func (openai) failure(f Failure, _ string) []byte {
 		Param   *string `json:"param"`
 		Code    *string `json:"code"`
 	}
+	e := body{Message: f.Message, Type: f.Type}
+	if f.Code != "" {
+		e.Code = &f.Code
+	}
+	if f.Param != "" {
+		e.Param = &f.Param
+	}
 	return encode(struct {
 		Error body `json:"error"`
-	}{body{Message: f.Message, Type: f.Type}})
+	}{e})
 }
 
 // streamType is the media type of a stream.

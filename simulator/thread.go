@@ -17,6 +17,7 @@ package simulator
 import (
 	"bytes"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -54,6 +55,32 @@ type thread struct {
 
 func threadFailure(status int, code, message string) *Failure {
 	return &Failure{Status: status, Code: code, Message: message}
+}
+
+// unthreaded are members that no request of a thread may have, those besides that
+// [Handler.Unthreaded] names.
+var unthreaded = []string{"fallbacks"}
+
+// unsupported refuses a request of a thread for the members that it has of those.
+func (h *Handler) unsupported(v *wire.View) *Failure {
+	if v.Thread.Empty() {
+		return nil
+	}
+	f := threadFailure(http.StatusBadRequest, "thread_unsupported_request", "")
+	for _, name := range slices.Concat(unthreaded, h.Unthreaded) {
+		if m := gjson.GetBytes(v.Raw, name); m.Exists() && m.Type != gjson.Null || name == "cache_control" && marked(v) {
+			f.Unsupported = append(f.Unsupported, name)
+		}
+	}
+	if f.Unsupported == nil {
+		return nil
+	}
+	f.Message = "thread: not supported together with: " + strings.Join(f.Unsupported, ", ")
+	return f
+}
+
+func marked(v *wire.View) bool {
+	return slices.ContainsFunc(v.Blocks, func(b wire.Block) bool { return !b.Marker.Empty() })
 }
 
 // open makes a request whole that asks for a thread or goes on with one. The
@@ -122,7 +149,9 @@ func (t *threads) goOn(key [2]string, v *wire.View, at time.Time, keep func([]by
 	next := keep(body)
 	return body, func(id string, reply []byte) {
 		t.mu.Lock()
-		th.inFlight, th.done = false, th.done || reply != nil
+		if th.inFlight = false; reply != nil { // nothing goes on from there any more
+			th.done, th.body, th.reply = true, nil, nil
+		}
 		t.mu.Unlock()
 		next(id, reply)
 	}, nil
@@ -172,19 +201,9 @@ func unmarked(value []byte) []byte {
 // joined is the whole of a request that goes on: what is kept without its markers,
 // which each request sets anew, the answer, and what is new.
 func joined(th *thread, body []byte) ([]byte, error) {
-	var messages []byte
-	add := func(list []byte) {
-		list = bytes.TrimSpace(list)
-		list = bytes.TrimSpace(list[1 : len(list)-1])
-		if len(messages) > 0 && len(list) > 0 {
-			messages = append(messages, ',')
-		}
-		messages = append(messages, list...)
-	}
-	add(unmarked([]byte(gjson.GetBytes(th.body, "messages").Raw)))
-	add(append(append([]byte{'['}, th.reply...), ']'))
-	add([]byte(gjson.GetBytes(body, "messages").Raw))
-	members := []wire.Member{{Name: "thread"}, {Name: "messages", Value: append(append([]byte{'['}, messages...), ']')}}
+	messages := between(
+		unmarked([]byte(gjson.GetBytes(th.body, "messages").Raw)), append(append([]byte{'['}, th.reply...), ']'), []byte(gjson.GetBytes(body, "messages").Raw))
+	members := []wire.Member{{Name: "thread"}, {Name: "messages", Value: messages}}
 	for _, name := range fingerprint {
 		if held := gjson.GetBytes(th.body, name); held.Exists() && !gjson.GetBytes(body, name).Exists() {
 			members = append(members, wire.Member{Name: name, Value: []byte(held.Raw)})

@@ -26,10 +26,10 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/app"
 	"github.com/caddy-llm-cache/caddy-llm-cache/box"
+	"github.com/caddy-llm-cache/caddy-llm-cache/command"
 	"github.com/caddy-llm-cache/caddy-llm-cache/compressor"
 	"github.com/caddy-llm-cache/caddy-llm-cache/handler"
 	"github.com/caddy-llm-cache/caddy-llm-cache/hold/origin"
-	"github.com/caddy-llm-cache/caddy-llm-cache/replay"
 )
 
 func init() {
@@ -48,7 +48,7 @@ func init() {
 	caddy.RegisterModule(compressor.HTTP{})
 	caddy.RegisterModule(compressor.None{})
 
-	caddycmd.RegisterCommand(replay.Command())
+	caddycmd.RegisterCommand(command.Command())
 
 	httpcaddyfile.RegisterGlobalOption("llm_cache", parseApp)
 	// In this order before reverse_proxy.

@@ -23,11 +23,12 @@ import (
 	"testing"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
-	"github.com/caddy-llm-cache/caddy-llm-cache/replay"
+	"github.com/caddy-llm-cache/caddy-llm-cache/replay/agent"
+	"github.com/caddy-llm-cache/caddy-llm-cache/replay/recording"
 )
 
 // recordings returns some of the recorded conversations, every step'th.
-func recordings(t *testing.T, step int) (some []*replay.Conversation) {
+func recordings(t *testing.T, step int) (some []*recording.Conversation) {
 	t.Helper()
 	folder := os.Getenv("LLM_CACHE_TRACES")
 	if folder == "" {
@@ -45,7 +46,7 @@ func recordings(t *testing.T, step int) (some []*replay.Conversation) {
 		if i%step != 0 {
 			continue
 		}
-		found, err := replay.Find(path)
+		found, err := recording.Find(path)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -69,7 +70,7 @@ func TestHoldRecorded(t *testing.T) {
 	t.Run("edited", func(t *testing.T) { holdRecorded(t, conversations, profileOf(t, "anthropic-5m"), "policy cost_aware") })
 }
 
-func holdRecorded(t *testing.T, conversations []*replay.Conversation, profile cachemodel.Profile, policy string) {
+func holdRecorded(t *testing.T, conversations []*recording.Conversation, profile cachemodel.Profile, policy string) {
 	path, answer := "/v1/messages", message
 	switch profile.Format {
 	case "openai_chat":
@@ -88,7 +89,7 @@ func holdRecorded(t *testing.T, conversations []*replay.Conversation, profile ca
 	var whole, sent, first, wire int64
 	for i, c := range conversations {
 		last := 0
-		err := c.Requests(profile, func(part int, body []byte) error {
+		err := agent.Requests(c, profile, func(part int, body []byte) error {
 			before := s.line.up.Load()
 			res := s.post(path, string(body), "X-Api-Key", "a", "X-Session-Id", fmt.Sprint(i, " ", part))
 			if got := read(t, res); res.StatusCode != http.StatusOK || got != answer {

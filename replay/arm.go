@@ -36,6 +36,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/handler"
 	"github.com/caddy-llm-cache/caddy-llm-cache/keepalive/pinger"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
+	"github.com/caddy-llm-cache/caddy-llm-cache/replay/harm"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 	"github.com/caddy-llm-cache/caddy-llm-cache/simulator"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
@@ -248,11 +249,11 @@ func (a *arm) harm(c *request, edits [][]string) int {
 		return 0
 	}
 	if c.history == nil {
-		c.history = texts(c.body)
+		c.history = harm.Texts(c.body)
 	}
-	n, shown := 0, texts(a.sent)
+	n, shown := 0, harm.Texts(a.sent)
 	for _, lines := range edits {
-		if harmed(lines, c.history, shown) {
+		if harm.Done(lines, c.history, shown) {
 			n++
 		}
 	}

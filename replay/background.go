@@ -23,6 +23,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/box"
 	"github.com/caddy-llm-cache/caddy-llm-cache/box/idlefold"
 	"github.com/caddy-llm-cache/caddy-llm-cache/handler"
+	"github.com/caddy-llm-cache/caddy-llm-cache/replay/optimum"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
@@ -102,9 +103,9 @@ func (r *Combination) writeBackground(w io.Writer) error {
 	var all, longer Result
 	for i := range r.Conversations {
 		c := &r.Conversations[i]
-		all.add(c)
+		all.Add(c)
 		if c.Calls > long {
-			longer.add(c)
+			longer.Add(c)
 		}
 	}
 	if all.Background.Planned == 0 {
@@ -119,7 +120,7 @@ func (r *Combination) writeBackground(w io.Writer) error {
 		r    *Result
 	}{{"all", &all}, {fmt.Sprintf("over %d requests", long), &longer}} {
 		fmt.Fprintf(&s, "%s: %d requests, prompt tokens %s, read in front of people %s (%s), harm %.2f%% of %d\n", p.name, p.r.Calls,
-			change(p.r.TokenRatio()), pair(fresh(p.r.Base), fresh(p.r.Sent)), change(ratio(float64(fresh(p.r.Sent)), float64(fresh(p.r.Base)))), 100*p.r.Harm(), p.r.Edits)
+			Change(p.r.TokenRatio()), pair(fresh(p.r.Base), fresh(p.r.Sent)), Change(optimum.Ratio(float64(fresh(p.r.Sent)), float64(fresh(p.r.Base)))), 100*p.r.Harm(), p.r.Edits)
 	}
 	_, err := io.WriteString(w, s.String())
 	return err

@@ -20,13 +20,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
 	"github.com/caddy-llm-cache/caddy-llm-cache/handler"
+	"github.com/caddy-llm-cache/caddy-llm-cache/replay/agent"
+	"github.com/caddy-llm-cache/caddy-llm-cache/replay/harm"
+	"github.com/caddy-llm-cache/caddy-llm-cache/replay/optimum"
+	"github.com/caddy-llm-cache/caddy-llm-cache/replay/recording"
 	"github.com/caddy-llm-cache/caddy-llm-cache/simulator"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
@@ -37,7 +40,7 @@ const unrecorded = 10 * time.Second
 // drive sends one conversation to one provider: once as the client's own
 // bytes, and once through each arm.
 type drive struct {
-	conversation *Conversation
+	conversation *recording.Conversation
 	profile      cachemodel.Profile
 	start        time.Time
 	progress     func()
@@ -47,8 +50,8 @@ type drive struct {
 
 	plain    *cachemodel.Simulator
 	baseline baseline
-	past     *hindsight  // set where the optimum is asked for
-	optima   []OptimumOf // one for each of moments, if so
+	past     *optimum.Hindsight // set where the optimum is asked for
+	optima   []optimum.Of       // one for each of moments, if so
 	known    *wire.Known
 	before   []wire.Hash // the blocks of the request before
 	now      time.Time
@@ -79,7 +82,7 @@ func configure(options []byte) (*handler.Handler, error) {
 func (d *drive) run(ctx context.Context) error {
 	d.plain = cachemodel.NewSimulator(d.profile.Config())
 	d.now = d.start
-	err := d.conversation.traces(func(t *Trace) error { return d.part(ctx, t) })
+	err := d.conversation.Traces(func(t *recording.Trace) error { return d.part(ctx, t) })
 	if err != nil {
 		return err
 	}
@@ -92,7 +95,7 @@ func (d *drive) run(ctx context.Context) error {
 		d.results = append(d.results, r)
 	}
 	if d.past != nil {
-		d.optima = d.past.solve()
+		d.optima = d.past.Solve()
 		d.past = nil
 	}
 	return nil
@@ -100,15 +103,15 @@ func (d *drive) run(ctx context.Context) error {
 
 // part sends the requests of one trace. The answer to each is the first
 // message that the next one brings.
-func (d *drive) part(ctx context.Context, t *Trace) error {
+func (d *drive) part(ctx context.Context, t *recording.Trace) error {
 	next, err := t.Next()
 	if err != nil {
 		return noCalls(t, err)
 	}
 	if d.profile.Rules().BindsThinking {
-		unbind(next.Messages)
+		agent.Unbind(next.Messages)
 	}
-	agent := d.client(settle(d.conversation, &t.Header, next))
+	client := agent.New(d.profile, d.conversation, &t.Header, next)
 	from := d.start.Add(seconds(t.Header.Offset))
 	for next != nil {
 		if err := ctx.Err(); err != nil {
@@ -118,16 +121,16 @@ func (d *drive) part(ctx context.Context, t *Trace) error {
 		if next, err = t.Next(); err != nil && !errors.Is(err, io.EOF) {
 			return err
 		}
-		sign(c.Messages)
-		agent.add(c.Messages)
-		r := &request{body: agent.body()}
+		agent.Sign(c.Messages)
+		client.Add(c.Messages)
+		r := &request{body: client.Body()}
 		d.time(r, from, c)
 		r.answer = last
 		if next != nil && next.Messages[0].Role == "assistant" {
 			answer := &next.Messages[0]
-			sign(next.Messages[:1])
+			agent.Sign(next.Messages[:1])
 			r.answer = recorded(answer)
-			r.edits = Quotes(answer)
+			r.edits = harm.Quotes(answer)
 		}
 		if err := d.send(ctx, r); err != nil {
 			return fmt.Errorf("%s: %w", t.Where(), err)
@@ -137,7 +140,7 @@ func (d *drive) part(ctx context.Context, t *Trace) error {
 	return nil
 }
 
-func noCalls(t *Trace, err error) error {
+func noCalls(t *recording.Trace, err error) error {
 	if errors.Is(err, io.EOF) {
 		return fmt.Errorf("trace %s: no call", t.Where())
 	}
@@ -152,7 +155,7 @@ func (d *drive) send(ctx context.Context, r *request) error {
 		return fmt.Errorf("replay: the body it built: %w", err)
 	}
 	d.known = r.view.Known()
-	d.address(r)
+	r.path, r.header = agent.Address(d.profile, d.conversation.Session)
 	path, query, _ := strings.Cut(r.path, "?")
 	r.view.Address(path, query)
 	r.continued = d.continued(r.view)
@@ -169,7 +172,7 @@ func (d *drive) send(ctx context.Context, r *request) error {
 		d.baseline.maxPrompt = max(d.baseline.maxPrompt, u.Prompt())
 	}
 	if d.past != nil {
-		d.past.add(r)
+		d.past.Add(&optimum.Asked{View: r.view, Continued: r.continued, Billed: r.base, Cost: r.baseCost, Edits: r.edits})
 	}
 	for _, a := range d.arms {
 		if err := a.run(ctx, r); err != nil {
@@ -191,62 +194,9 @@ func (d *drive) continued(v *wire.View) bool {
 	return len(before) > 0 && len(before) <= len(now) && slices.Equal(before, now[:len(before)])
 }
 
-// agents are the clients that speak the formats.
-var agents = map[wire.Format]struct {
-	build   func(p cachemodel.Profile, s setting) client
-	address func(r *request, model, session string)
-}{
-	wire.Anthropic: {
-		func(p cachemodel.Profile, s setting) client {
-			return newClaudeCode(s, claudeShape{model: p.Model, long: p.LongTTL, adaptive: p.Adaptive})
-		},
-		func(r *request, _, session string) {
-			r.path = "/v1/messages?beta=true"
-			r.header.Set("X-Api-Key", session)
-			r.header.Set("Anthropic-Version", "2023-06-01")
-			r.header.Set("X-Claude-Code-Session-Id", sessionID(session))
-		},
-	},
-	wire.OpenAIChat: {
-		func(p cachemodel.Profile, s setting) client {
-			kv := p.Rules().Regime == cachemodel.KV
-			return newChat(s, chatShape{model: p.Model, reasoning: kv, cacheKey: !kv})
-		},
-		func(r *request, _, session string) {
-			r.path = "/v1/chat/completions"
-			r.header.Set("Authorization", "Bearer "+session)
-			r.header.Set("X-Session-Affinity", sessionID(session))
-		},
-	},
-	wire.OpenAIResponses: {
-		func(p cachemodel.Profile, s setting) client { return newCodex(s, p.Model) },
-		func(r *request, _, session string) {
-			r.path = "/v1/responses"
-			r.header.Set("Authorization", "Bearer "+session)
-			r.header.Set("Session-Id", sessionID(session))
-		},
-	},
-	wire.Gemini: {
-		func(_ cachemodel.Profile, s setting) client { return newGeminiCLI(s) },
-		func(r *request, model, session string) { // says nowhere which session it is
-			r.path = "/v1beta/models/" + model + ":streamGenerateContent?alt=sse"
-			r.header.Set("X-Goog-Api-Key", session)
-		},
-	},
-}
-
-// client is the agent that speaks the profile's format.
-func (d *drive) client(s setting) client { return agents[d.profile.Format].build(d.profile, s) }
-
-// address sets path and headers as the clients do.
-func (d *drive) address(r *request) {
-	r.header = http.Header{"Content-Type": {"application/json"}, "Accept": {"application/json"}}
-	agents[d.profile.Format].address(r, d.profile.Model, d.conversation.Session)
-}
-
 // time sets when the request is sent and when its answer ends. Time never
 // goes back.
-func (d *drive) time(r *request, from time.Time, c *Call) {
+func (d *drive) time(r *request, from time.Time, c *recording.Call) {
 	switch {
 	case c.At != nil:
 		r.at = from.Add(seconds(*c.At))
@@ -273,7 +223,7 @@ func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Se
 var last = &simulator.Answer{Blocks: []simulator.Block{{Type: simulator.Text, Text: "Done."}}}
 
 // recorded is an answer as it was recorded.
-func recorded(m *Message) *simulator.Answer {
+func recorded(m *recording.Message) *simulator.Answer {
 	a := &simulator.Answer{}
 	for i := range m.Content {
 		switch b := &m.Content[i]; b.Type {

@@ -29,7 +29,9 @@ import (
 	"time"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/recordings"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
+	"github.com/caddy-llm-cache/caddy-llm-cache/replay/recording"
 	"github.com/caddy-llm-cache/caddy-llm-cache/simulator"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
@@ -41,7 +43,7 @@ import (
 // was said on the way included; only a fold may change it, by a stub. Nothing is
 // refused, by models that bind thinking to its past neither.
 func TestExpandRecorded(t *testing.T) {
-	conversations, err := Find(traceFolder(t))
+	conversations, err := recording.Find(recordings.Folder(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,7 +82,7 @@ func longest() int {
 // Where that is never, because a cached prefix is free, it is folded at once.
 const boldly = `{"planner":{"risk":100},"expand":{"mode":"on"},"strip_narration":{"mode":"off"},"compact_tool_results":{"mode":"off"}}`
 
-func expandAll(t *testing.T, profile cachemodel.Profile, c *Conversation) int {
+func expandAll(t *testing.T, profile cachemodel.Profile, c *recording.Conversation) int {
 	t.Helper()
 	policy := pipeline.CostAware
 	if profile.Rules().Regime == cachemodel.KV {

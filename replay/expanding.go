@@ -21,6 +21,7 @@ import (
 	"regexp"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
+	"github.com/caddy-llm-cache/caddy-llm-cache/replay/harm"
 	"github.com/caddy-llm-cache/caddy-llm-cache/simulator"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
@@ -62,12 +63,12 @@ func declares(v *wire.View) bool {
 func (a *arm) missing(v *wire.View) (names []string) {
 	c := a.request
 	if c.history == nil {
-		c.history = texts(c.body)
+		c.history = harm.Texts(c.body)
 	}
-	shown := texts(a.sent)
+	shown := harm.Texts(a.sent)
 	seen := map[string]bool{}
 	for _, lines := range c.edits {
-		if !harmed(lines, c.history, shown) {
+		if !harm.Done(lines, c.history, shown) {
 			continue
 		}
 		for _, line := range lines {
@@ -90,7 +91,7 @@ func (a *arm) holder(v *wire.View, line string) string {
 	blocks := client.MessageBlocks()
 	for i := len(blocks) - 1; i >= 0; i-- {
 		b := &blocks[i]
-		if b.Body.Empty() || b.ID.Empty() || !bytes.Contains(appendTexts(nil, client.Bytes(b.Body)), []byte(line)) && !bytes.Contains(texts([]byte(`{"arguments":`+client.Text(b.Body)+`}`)), []byte(line)) {
+		if b.Body.Empty() || b.ID.Empty() || !bytes.Contains(harm.AppendTexts(nil, client.Bytes(b.Body)), []byte(line)) && !bytes.Contains(harm.Texts([]byte(`{"arguments":`+client.Text(b.Body)+`}`)), []byte(line)) {
 			continue
 		}
 		id := client.Text(b.ID)

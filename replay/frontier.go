@@ -23,6 +23,8 @@ import (
 	"text/tabwriter"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
+	"github.com/caddy-llm-cache/caddy-llm-cache/replay/optimum"
+	"github.com/caddy-llm-cache/caddy-llm-cache/replay/recording"
 )
 
 // Frontier is what one policy comes to at several tolerances of harm, with other
@@ -33,7 +35,7 @@ type Frontier struct {
 	// References are the policies eager and off, by profile.
 	References []FrontierPoint `json:"references"`
 	// Optima are the best possible results by profile, where asked for.
-	Optima []Optimum `json:"optima,omitempty"`
+	Optima []optimum.Optimum `json:"optima,omitempty"`
 }
 
 // FrontierPoint is the result of one run over all conversations.
@@ -46,7 +48,7 @@ type FrontierPoint struct {
 // Sweep replays conversations under the first of the policies once for each
 // tolerance of harm, which overrides that of the handler's options, and once
 // under eager and off.
-func Sweep(ctx context.Context, conversations []*Conversation, o Options, risks []float64) (*Frontier, error) {
+func Sweep(ctx context.Context, conversations []*recording.Conversation, o Options, risks []float64) (*Frontier, error) {
 	profiles, err := o.defaults()
 	if err != nil {
 		return nil, err
@@ -131,7 +133,7 @@ func (f *Frontier) WriteText(w io.Writer) error {
 	row := func(p *FrontierPoint, risk string) {
 		c := &p.Total
 		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%.2f%%\t%d\t%d\t\n", c.Profile, c.Policy, risk,
-			change(c.CostRatio()), change(p.WorstRatio), 100*c.Harm(), c.Rejected, c.FailedOpen)
+			Change(c.CostRatio()), Change(p.WorstRatio), 100*c.Harm(), c.Rejected, c.FailedOpen)
 	}
 	for i := range f.Points {
 		row(&f.Points[i], strconv.FormatFloat(f.Points[i].Risk, 'g', -1, 64))
@@ -141,7 +143,7 @@ func (f *Frontier) WriteText(w io.Writer) error {
 	}
 	for i := range f.Optima {
 		o := &f.Optima[i]
-		fmt.Fprintf(t, "%s\toptimum: %s\t\t%s\t%s\t%.2f%%\t\t\t\n", o.Profile, o.Moments, change(o.CostRatio()), change(o.Worst()), 0.0)
+		fmt.Fprintf(t, "%s\toptimum: %s\t\t%s\t%s\t%.2f%%\t\t\t\n", o.Profile, o.Moments, Change(o.CostRatio()), Change(o.Worst()), 0.0)
 	}
 	return t.Flush()
 }

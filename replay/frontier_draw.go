@@ -24,6 +24,8 @@ import (
 	"strings"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
+	"github.com/caddy-llm-cache/caddy-llm-cache/replay/optimum"
+	"github.com/caddy-llm-cache/caddy-llm-cache/replay/svg"
 )
 
 // inks are the colours of the profiles.
@@ -42,9 +44,9 @@ const (
 
 // plot is a frontier being drawn.
 type plot struct {
-	*svg
+	*svg.Canvas
 	f          *Frontier
-	harm, cost axis
+	harm, cost svg.Axis
 	profiles   []string
 }
 
@@ -57,9 +59,9 @@ func (f *Frontier) Draw(w io.Writer) error {
 	p := &plot{f: f}
 	p.scale()
 	keyAt := float64(plotTop + 8 + entryGap*len(p.profiles))
-	p.svg = newSVG(plotWidth, max(plotHeight, keyAt+40), title, about)
-	p.text(plotLeft, 28, "start", title, `font-size="18" font-weight="600"`)
-	p.text(plotLeft, 48, "start", about, `fill="`+inkQuiet+`"`)
+	p.Canvas = svg.New(plotWidth, max(plotHeight, keyAt+40), title, about)
+	p.Text(plotLeft, 28, "start", title, `font-size="18" font-weight="600"`)
+	p.Text(plotLeft, 48, "start", about, `fill="`+svg.InkQuiet+`"`)
 	p.axes()
 	for i, name := range p.profiles {
 		ink, y := inks[i%len(inks)], float64(plotTop+10+entryGap*i)
@@ -69,42 +71,42 @@ func (f *Frontier) Draw(w io.Writer) error {
 		p.entry(name, ink, y)
 	}
 	p.key(keyAt)
-	return p.writeTo(w)
+	return p.Draw(w)
 }
 
 // key explains the marks.
 func (p *plot) key(y float64) {
 	x := float64(plotRight + 36)
 	next := func(label string) {
-		p.text(x+12, y+4, "start", label, `font-size="11" fill="`+inkQuiet+`"`)
+		p.Text(x+12, y+4, "start", label, `font-size="11" fill="`+svg.InkQuiet+`"`)
 		x += 24 + 7*float64(len(label))
 	}
-	p.circle(x, y, 3.6, outlined(inkQuiet))
+	p.Circle(x, y, 3.6, outlined(svg.InkQuiet))
 	next("by risk")
-	p.square(point{x, y}, inkQuiet)
+	p.square(svg.At(x, y), svg.InkQuiet)
 	next("eager")
-	p.plus(point{x, y})
+	p.plus(svg.At(x, y))
 	next("off")
 	if len(p.f.Optima) > 0 {
 		x, y = plotRight+36, y+20
-		p.diamond(point{x, y}, inkQuiet)
+		p.diamond(svg.At(x, y), svg.InkQuiet)
 		next("optimum with hindsight")
 	}
 }
 
 func outlined(ink string) string {
-	return `fill="` + paper + `" stroke="` + ink + `" stroke-width="1.8"`
+	return `fill="` + svg.Paper + `" stroke="` + ink + `" stroke-width="1.8"`
 }
 
-func (p *plot) square(at point, ink string) { p.rect(at.x-4, at.y-4, 8, 8, outlined(ink)) }
+func (p *plot) square(at svg.Point, ink string) { p.Rect(at.X-4, at.Y-4, 8, 8, outlined(ink)) }
 
-func (p *plot) plus(at point) {
-	p.line(at.x-5, at.y, at.x+5, at.y, `stroke="`+inkText+`" stroke-width="1.6"`)
-	p.line(at.x, at.y-5, at.x, at.y+5, `stroke="`+inkText+`" stroke-width="1.6"`)
+func (p *plot) plus(at svg.Point) {
+	p.Line(at.X-5, at.Y, at.X+5, at.Y, `stroke="`+svg.InkText+`" stroke-width="1.6"`)
+	p.Line(at.X, at.Y-5, at.X, at.Y+5, `stroke="`+svg.InkText+`" stroke-width="1.6"`)
 }
 
-func (p *plot) diamond(at point, ink string) {
-	p.path([]point{{at.x - 5, at.y}, {at.x, at.y - 5}, {at.x + 5, at.y}, {at.x, at.y + 5}}, true, `fill="`+ink+`"`)
+func (p *plot) diamond(at svg.Point, ink string) {
+	p.Path([]svg.Point{svg.At(at.X-5, at.Y), svg.At(at.X, at.Y-5), svg.At(at.X+5, at.Y), svg.At(at.X, at.Y+5)}, true, `fill="`+ink+`"`)
 }
 
 // scale finds the axes: they hold all points of the curves and the origin.
@@ -120,27 +122,27 @@ func (p *plot) scale() {
 	for i := range p.f.Optima {
 		low = min(low, p.f.Optima[i].CostRatio()-1)
 	}
-	p.harm = newAxis(0, max(1, 115*harm), plotLeft, plotRight, 8)
-	p.cost = newAxis(110*low, max(5, 110*high), plotBottom, plotTop, 8)
+	p.harm = svg.NewAxis(0, max(1, 115*harm), plotLeft, plotRight, 8)
+	p.cost = svg.NewAxis(110*low, max(5, 110*high), plotBottom, plotTop, 8)
 }
 
 func (p *plot) axes() {
-	for _, v := range p.cost.ticks() {
-		y, stroke := p.cost.at(v), inkGrid
+	for _, v := range p.cost.Ticks() {
+		y, stroke := p.cost.At(v), svg.InkGrid
 		if v == 0 {
-			stroke = inkAxis
+			stroke = svg.InkAxis
 		}
-		p.line(plotLeft, y, plotRight, y, `stroke="`+stroke+`"`)
-		p.text(plotLeft-8, y+4, "end", percent(v), `fill="`+inkQuiet+`"`)
+		p.Line(plotLeft, y, plotRight, y, `stroke="`+stroke+`"`)
+		p.Text(plotLeft-8, y+4, "end", percent(v), `fill="`+svg.InkQuiet+`"`)
 	}
-	for _, v := range p.harm.ticks() {
-		x := p.harm.at(v)
-		p.line(x, plotTop, x, plotBottom, `stroke="`+inkGrid+`"`)
-		p.text(x, plotBottom+18, "middle", fmt.Sprintf("%g %%", v), `fill="`+inkQuiet+`"`)
+	for _, v := range p.harm.Ticks() {
+		x := p.harm.At(v)
+		p.Line(x, plotTop, x, plotBottom, `stroke="`+svg.InkGrid+`"`)
+		p.Text(x, plotBottom+18, "middle", fmt.Sprintf("%g %%", v), `fill="`+svg.InkQuiet+`"`)
 	}
 	middle := (plotTop + plotBottom) / 2.0
-	p.text(18, middle, "middle", "cost against the client's own bytes", fmt.Sprintf(`fill="%s" transform="rotate(-90 18 %s)"`, inkQuiet, num(middle)))
-	p.text((plotLeft+plotRight)/2, plotBottom+40, "middle", "harm: share of edits that quote text which was not shown", `fill="`+inkQuiet+`"`)
+	p.Text(18, middle, "middle", "cost against the client's own bytes", fmt.Sprintf(`fill="%s" transform="rotate(-90 18 %s)"`, svg.InkQuiet, svg.Num(middle)))
+	p.Text((plotLeft+plotRight)/2, plotBottom+40, "middle", "harm: share of edits that quote text which was not shown", `fill="`+svg.InkQuiet+`"`)
 }
 
 // percent writes a change, without a sign where there is none.
@@ -172,18 +174,18 @@ func (p *plot) of(profile string) []*FrontierPoint {
 // their tolerance.
 func (p *plot) curve(profile, ink string) {
 	results := p.of(profile)
-	places := make([]point, len(results))
+	places := make([]svg.Point, len(results))
 	for i, f := range results {
 		places[i] = p.place(&f.Total)
 	}
-	p.path(places, false, `fill="none" stroke="`+ink+`" stroke-width="1.8"`)
-	labelled := point{-100, -100}
+	p.Path(places, false, `fill="none" stroke="`+ink+`" stroke-width="1.8"`)
+	labelled := svg.At(-100, -100)
 	for i, f := range results {
 		at := places[i]
-		p.circle(at.x, at.y, 3.6, outlined(ink))
-		if math.Hypot(at.x-labelled.x, at.y-labelled.y) > 24 {
+		p.Circle(at.X, at.Y, 3.6, outlined(ink))
+		if math.Hypot(at.X-labelled.X, at.Y-labelled.Y) > 24 {
 			labelled = at
-			p.text(at.x+7, at.y-6, "start", strconv.FormatFloat(f.Risk, 'g', -1, 64), `font-size="10" fill="`+ink+`"`)
+			p.Text(at.X+7, at.Y-6, "start", strconv.FormatFloat(f.Risk, 'g', -1, 64), `font-size="10" fill="`+ink+`"`)
 		}
 	}
 }
@@ -201,23 +203,23 @@ func (p *plot) entry(profile, ink string, y float64) {
 		return cmp.Compare(a.Total.CostRatio(), b.Total.CostRatio())
 	})
 	x := float64(plotRight + 28)
-	p.line(x, y-4, x+18, y-4, `stroke="`+ink+`" stroke-width="2.5"`)
-	p.text(x+24, y, "start", profile, `font-weight="600"`)
-	small := `font-size="11" fill="` + inkQuiet + `"`
-	p.text(x+24, y+15, "start", fmt.Sprintf("%s at %.2f %% harm (risk %g)", asChange(best.Total.CostRatio()), 100*best.Total.Harm(), best.Risk), small)
-	p.text(x+24, y+29, "start", "worst conversation "+asChange(best.WorstRatio), small)
+	p.Line(x, y-4, x+18, y-4, `stroke="`+ink+`" stroke-width="2.5"`)
+	p.Text(x+24, y, "start", profile, `font-weight="600"`)
+	small := `font-size="11" fill="` + svg.InkQuiet + `"`
+	p.Text(x+24, y+15, "start", fmt.Sprintf("%s at %.2f %% harm (risk %g)", asChange(best.Total.CostRatio()), 100*best.Total.Harm(), best.Risk), small)
+	p.Text(x+24, y+29, "start", "worst conversation "+asChange(best.WorstRatio), small)
 	if e := p.under(profile, pipeline.Eager); e != nil {
-		p.text(x+24, y+43, "start", fmt.Sprintf("eager %s at %.2f %% harm", asChange(e.CostRatio()), 100*e.Harm()), small)
+		p.Text(x+24, y+43, "start", fmt.Sprintf("eager %s at %.2f %% harm", asChange(e.CostRatio()), 100*e.Harm()), small)
 	}
 	if o := p.best(profile); o != nil {
-		p.text(x+24, y+57, "start", "optimum "+asChange(o.CostRatio()), small)
+		p.Text(x+24, y+57, "start", "optimum "+asChange(o.CostRatio()), small)
 	}
 }
 
 // best returns the optimum of a profile at any request, nil if not asked for.
-func (p *plot) best(profile string) *Optimum {
+func (p *plot) best(profile string) *optimum.Optimum {
 	for i := range p.f.Optima {
-		if o := &p.f.Optima[i]; o.Profile == profile && o.Moments == AnyRequest {
+		if o := &p.f.Optima[i]; o.Profile == profile && o.Moments == optimum.AnyRequest {
 			return o
 		}
 	}
@@ -226,13 +228,13 @@ func (p *plot) best(profile string) *Optimum {
 
 func (p *plot) optimum(profile, ink string) {
 	if o := p.best(profile); o != nil {
-		p.diamond(point{p.harm.at(0), p.cost.at(100 * (o.CostRatio() - 1))}, ink)
+		p.diamond(svg.At(p.harm.At(0), p.cost.At(100*(o.CostRatio()-1))), ink)
 	}
 }
 
 // place is where a result stands.
-func (p *plot) place(r *Result) point {
-	return point{p.harm.at(100 * r.Harm()), p.cost.at(100 * (r.CostRatio() - 1))}
+func (p *plot) place(r *Result) svg.Point {
+	return svg.At(p.harm.At(100*r.Harm()), p.cost.At(100*(r.CostRatio()-1)))
 }
 
 // under returns the result of a policy for comparison, nil if there is none.
@@ -251,7 +253,7 @@ func (p *plot) reference(profile, ink string) {
 		p.plus(p.place(r))
 	}
 	if r := p.under(profile, pipeline.Eager); r != nil {
-		if at := p.place(r); at.x <= plotRight && at.y >= plotTop && at.y <= plotBottom {
+		if at := p.place(r); at.X <= plotRight && at.Y >= plotTop && at.Y <= plotBottom {
 			p.square(at, ink)
 		}
 	}

@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/keepalive/pinger"
+	"github.com/caddy-llm-cache/caddy-llm-cache/replay/optimum"
 	"github.com/caddy-llm-cache/caddy-llm-cache/simulator"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
@@ -129,17 +130,17 @@ func (r *Combination) writePings(w io.Writer) {
 	row(&r.Total)
 	_ = t.Flush() // to memory
 	all, worst := r.withTail()
-	fmt.Fprintf(w, "if nobody came back after the last request: in all %s, worst %s\n", change(all), change(worst))
+	fmt.Fprintf(w, "if nobody came back after the last request: in all %s, worst %s\n", Change(all), Change(worst))
 }
 
 // withTail is the cost ratio, and the worst of any conversation, with the pings
 // after the last requests.
 func (r *Combination) withTail() (all, worst float64) {
 	t := &r.Total
-	all = ratio(t.Cost+t.TailCost, t.BaseCost)
+	all = optimum.Ratio(t.Cost+t.TailCost, t.BaseCost)
 	for i := range r.Conversations {
 		c := &r.Conversations[i]
-		worst = max(worst, ratio(c.Cost+c.TailCost, c.BaseCost))
+		worst = max(worst, optimum.Ratio(c.Cost+c.TailCost, c.BaseCost))
 	}
 	return all, worst
 }

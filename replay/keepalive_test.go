@@ -24,6 +24,7 @@ import (
 	"testing"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
+	"github.com/caddy-llm-cache/caddy-llm-cache/replay/recording"
 )
 
 // What the pings of a conversation come to, by the handler's own account, is
@@ -45,7 +46,7 @@ func TestKeepAliveAccount(t *testing.T) {
 	if err := os.WriteFile(file, []byte(b.String()), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	conversations, err := Find(file)
+	conversations, err := recording.Find(file)
 	if err != nil {
 		t.Fatal(err)
 	}

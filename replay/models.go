@@ -20,6 +20,7 @@ import (
 	"os"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/need"
+	"github.com/caddy-llm-cache/caddy-llm-cache/replay/recording"
 )
 
 // Models are need models that were each fitted without the conversations of some
@@ -46,7 +47,7 @@ func ReadModels(path string) (*Models, error) {
 
 // For returns the model that a conversation is replayed with: of those, the one that
 // knows nothing of its owner; the default where there are none.
-func (m *Models) For(c *Conversation) (*need.Model, error) {
+func (m *Models) For(c *recording.Conversation) (*need.Model, error) {
 	if m == nil {
 		return need.Default, nil
 	}

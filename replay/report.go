@@ -26,6 +26,7 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
+	"github.com/caddy-llm-cache/caddy-llm-cache/replay/optimum"
 )
 
 // Report is what a replay came to.
@@ -33,7 +34,7 @@ type Report struct {
 	// Runs are the combinations of profile and policy, in the order asked for.
 	Runs []Combination `json:"runs"`
 	// Optima are the best possible results by profile, where asked for.
-	Optima []Optimum `json:"optima,omitempty"`
+	Optima []optimum.Optimum `json:"optima,omitempty"`
 }
 
 // Combination is one profile under one policy.
@@ -67,7 +68,7 @@ func newReport(drives []*drive, profiles []cachemodel.Profile, policies []pipeli
 }
 
 func (r *Combination) add(one Result) {
-	r.Total.add(&one)
+	r.Total.Add(&one)
 	r.Conversations = append(r.Conversations, one)
 	if c := one.CostRatio(); r.Worst == "" || c > r.WorstRatio {
 		r.Worst, r.WorstRatio = one.Conversation, c
@@ -76,12 +77,12 @@ func (r *Combination) add(one Result) {
 
 func (r *Report) addOptima(drives []*drive, profiles []cachemodel.Profile, inputs bool) {
 	for _, p := range profiles {
-		for i, m := range moments {
-			o := Optimum{Profile: p.Name, Moments: m, Inputs: inputs}
+		for i, m := range optimum.AllMoments {
+			o := optimum.Optimum{Profile: p.Name, Moments: m, Inputs: inputs}
 			for _, d := range drives {
 				if d.profile.Name == p.Name {
 					d.optima[i].Conversation = d.conversation.Name
-					o.add(d.optima[i])
+					o.Add(d.optima[i])
 				}
 			}
 			r.Optima = append(r.Optima, o)
@@ -124,12 +125,12 @@ func (r *Report) WriteText(w io.Writer) error {
 		run := &r.Runs[i]
 		c := &run.Total
 		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%.1f%%\t%d\t%d\t%d\t%d\t%d\t\n", c.Profile, c.Policy,
-			change(c.CostRatio()), change(c.TokenRatio()), change(run.WorstRatio),
+			Change(c.CostRatio()), Change(c.TokenRatio()), Change(run.WorstRatio),
 			100*c.Harm(), c.Edits, c.Changed, c.Rejected, c.FailedOpen, c.Resent)
 	}
 	for i := range r.Optima {
 		o := &r.Optima[i]
-		fmt.Fprintf(t, "%s\toptimum: %s\t%s\t\t%s\t%.1f%%\t\t\t\t\t\t\n", o.Profile, o.Moments, change(o.CostRatio()), change(o.Worst()), 0.0)
+		fmt.Fprintf(t, "%s\toptimum: %s\t%s\t\t%s\t%.1f%%\t\t\t\t\t\t\n", o.Profile, o.Moments, Change(o.CostRatio()), Change(o.Worst()), 0.0)
 	}
 	if err := t.Flush(); err != nil {
 		return err
@@ -164,7 +165,7 @@ func (r *Combination) writeText(w io.Writer) error {
 		return err
 	}
 	var notes strings.Builder
-	fmt.Fprintf(&notes, "worst: %s %s\n", r.Worst, change(r.WorstRatio))
+	fmt.Fprintf(&notes, "worst: %s %s\n", r.Worst, Change(r.WorstRatio))
 	r.writePings(&notes)
 	if r.Total.Expanded > 0 {
 		fmt.Fprintf(&notes, "the model asked for folded text %d times\n", r.Total.Expanded)
@@ -201,7 +202,7 @@ func (r *Combination) writeText(w io.Writer) error {
 func (r *Result) writeRow(w io.Writer) {
 	b, s := r.Base, r.Sent
 	fmt.Fprintf(w, "%s\t%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%d/%d\t%d\t%d\t%d\t%d\t\n",
-		r.Conversation, r.Calls, thousands(int64(r.BaseCost)), thousands(int64(r.Cost)), change(r.CostRatio()), change(r.TokenRatio()),
+		r.Conversation, r.Calls, thousands(int64(r.BaseCost)), thousands(int64(r.Cost)), Change(r.CostRatio()), Change(r.TokenRatio()),
 		pair(b.Uncached, s.Uncached), pair(b.Write5m+b.Write1h, s.Write5m+s.Write1h), pair(b.Read, s.Read),
 		pair(r.BaseMaxPrompt, r.MaxPrompt), r.Harmed, r.Edits, r.Changed, r.Rejected, r.FailedOpen, r.Resent)
 }
@@ -216,5 +217,5 @@ func pair(before, after int64) string {
 // thousands writes a number of tokens in thousands.
 func thousands(n int64) string { return fmt.Sprintf("%.1fk", float64(n)/1000) }
 
-// change writes a ratio as a difference in percent.
-func change(ratio float64) string { return fmt.Sprintf("%+.1f%%", 100*(ratio-1)) }
+// Change writes a ratio as a difference in percent.
+func Change(ratio float64) string { return fmt.Sprintf("%+.1f%%", 100*(ratio-1)) }

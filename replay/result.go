@@ -19,6 +19,7 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
+	"github.com/caddy-llm-cache/caddy-llm-cache/replay/optimum"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
@@ -105,11 +106,11 @@ type Result struct {
 }
 
 // CostRatio is the cost as a multiple of what the client's own bytes cost.
-func (r *Result) CostRatio() float64 { return ratio(r.Cost, r.BaseCost) }
+func (r *Result) CostRatio() float64 { return optimum.Ratio(r.Cost, r.BaseCost) }
 
 // TokenRatio is the same in prompt tokens.
 func (r *Result) TokenRatio() float64 {
-	return ratio(float64(r.Sent.Prompt()), float64(r.Base.Prompt()))
+	return optimum.Ratio(float64(r.Sent.Prompt()), float64(r.Base.Prompt()))
 }
 
 // Harm is the share of edits that were harmed.
@@ -118,13 +119,6 @@ func (r *Result) Harm() float64 {
 		return 0
 	}
 	return float64(r.Harmed) / float64(r.Edits)
-}
-
-func ratio(a, b float64) float64 {
-	if b == 0 {
-		return 1
-	}
-	return a / b
 }
 
 // Violations names what must never happen: a refused request, one that the
@@ -150,8 +144,8 @@ func (r *Result) refuse(e *cachemodel.APIError) {
 	r.Refusals[e.Message]++
 }
 
-// add sums results. The longest prompt is the longest of any.
-func (r *Result) add(o *Result) {
+// Add sums results. The longest prompt is the longest of any.
+func (r *Result) Add(o *Result) {
 	r.Calls += o.Calls
 	r.BaseCost += o.BaseCost
 	r.Cost += o.Cost

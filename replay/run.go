@@ -37,6 +37,8 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/need"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/planner"
+	"github.com/caddy-llm-cache/caddy-llm-cache/replay/optimum"
+	"github.com/caddy-llm-cache/caddy-llm-cache/replay/recording"
 )
 
 // Policies are all policies, the mildest first.
@@ -63,7 +65,7 @@ type Options struct {
 	// where its recorded answer quotes it. What that costs is part of the cost.
 	Expanding bool
 	// Optimum, if set, asks for the optimum of each conversation too.
-	Optimum *OptimumOptions
+	Optimum *optimum.Options
 	// scorer leaves words out, where the options of the handler ask for it.
 	scorer *scorer
 	// Models, if set, are need models that know nothing of the conversations that they
@@ -89,7 +91,7 @@ var defaultStart = time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC)
 // Run replays conversations under all given profiles and policies. It stops at
 // the first trace that cannot be read, and at the first request that the
 // handler does not pass on.
-func Run(ctx context.Context, conversations []*Conversation, o Options) (*Report, error) {
+func Run(ctx context.Context, conversations []*recording.Conversation, o Options) (*Report, error) {
 	profiles, err := o.defaults()
 	if err != nil {
 		return nil, err
@@ -104,7 +106,7 @@ func Run(ctx context.Context, conversations []*Conversation, o Options) (*Report
 		for _, c := range conversations {
 			d := &drive{conversation: c, profile: p, start: o.Start}
 			if o.Optimum != nil {
-				d.past = &hindsight{rules: p.Rules(), o: *o.Optimum}
+				d.past = optimum.New(p.Rules(), *o.Optimum)
 			}
 			jobs = append(jobs, d)
 			total += c.Calls
@@ -144,6 +146,35 @@ func Run(ctx context.Context, conversations []*Conversation, o Options) (*Report
 	}
 	return report, nil
 }
+
+// Bench replays conversations one by one, each with a profile of its own.
+type Bench struct{ o Options }
+
+// NewBench makes a bench of options, of which it takes the first policy. It is to be closed.
+func NewBench(o Options) (*Bench, error) {
+	if _, err := o.defaults(); err != nil {
+		return nil, err
+	}
+	if _, err := configure(o.Handler); err != nil {
+		return nil, err
+	}
+	return &Bench{o}, nil
+}
+
+// Replay replays a conversation and calls progress after each of its requests.
+func (b *Bench) Replay(ctx context.Context, c *recording.Conversation, p cachemodel.Profile, progress func()) (*Result, error) {
+	d := &drive{conversation: c, profile: p, start: b.o.Start, progress: progress}
+	if err := d.replay(ctx, &b.o); err != nil {
+		return nil, err
+	}
+	if len(d.results) == 0 {
+		return nil, context.Cause(ctx)
+	}
+	return &d.results[0], nil
+}
+
+// Close lets go of what the conversations share.
+func (b *Bench) Close() { b.o.scorer.release() }
 
 // longestFirst keeps all workers busy to the end.
 func longestFirst(a, b *drive) int { return cmp.Compare(b.conversation.Calls, a.conversation.Calls) }

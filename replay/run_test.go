@@ -16,23 +16,20 @@ package replay
 
 import (
 	"bytes"
-	"compress/gzip"
-	"encoding/json"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/spf13/cobra"
-
 	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
+	"github.com/caddy-llm-cache/caddy-llm-cache/replay/recording"
 )
 
 func replayed(t *testing.T, o Options, paths ...string) *Report {
 	t.Helper()
-	conversations, err := Find(paths...)
+	conversations, err := recording.Find(paths...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,23 +38,6 @@ func replayed(t *testing.T, o Options, paths ...string) *Report {
 		t.Fatal(err)
 	}
 	return report
-}
-
-func TestFind(t *testing.T) {
-	got, err := Find("testdata/traces")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(got) != 2 || got[0].Name != "ferry-22222222" || got[1].Name != "gardener-11111111" {
-		t.Fatalf("%d conversations", len(got))
-	}
-	g := got[1]
-	if len(g.Parts) != 2 || g.Calls != 15 || strings.Join(g.Tools, " ") != "Bash Edit Read" || g.Overhead != 10_000 {
-		t.Errorf("%+v", g)
-	}
-	if got[0].Overhead != 0 {
-		t.Errorf("a recorded system prompt needs no filler of %d", got[0].Overhead)
-	}
 }
 
 // Under every profile and policy the conversations pass unrefused, and the
@@ -108,28 +88,13 @@ func TestHarmOfCompaction(t *testing.T) {
 // other.
 func TestVirtualClock(t *testing.T) {
 	o := Options{Profiles: []string{"anthropic-5m", "anthropic-1h"}, Policies: []pipeline.Policy{pipeline.Off}}
-	report := replayed(t, o, gardener)
+	report := replayed(t, o, "testdata/traces/gardener-11111111-p1.jsonl")
 	short, long := report.Runs[0].Total.Base, report.Runs[1].Total.Base
 	if short.Write1h != 0 || long.Write5m != 0 || short.Write5m <= long.Write1h {
 		t.Errorf("5 minutes: %+v, 1 hour: %+v", short, long)
 	}
 	if long.Write1h != report.Runs[1].Total.BaseMaxPrompt {
 		t.Errorf("in an hour nothing is written twice: %+v", long)
-	}
-}
-
-// What a compaction carried over is bound to a past that is gone: a client of a
-// model that checks it leaves the thinking out.
-func TestUnbind(t *testing.T) {
-	thinking, text := Block{Type: "thinking"}, Block{Type: "text"}
-	messages := []Message{{Content: []Block{thinking, text}}, {Content: []Block{thinking}}}
-	shared := messages[0].Content
-	unbind(messages)
-	if len(messages[0].Content) != 1 || messages[0].Content[0].Type != "text" || shared[0].Type != "thinking" {
-		t.Errorf("%+v", messages[0])
-	}
-	if len(messages[1].Content) != 1 {
-		t.Error("a message of thinking alone was emptied")
 	}
 }
 
@@ -163,42 +128,8 @@ func TestViolations(t *testing.T) {
 	}
 }
 
-func TestBadTraces(t *testing.T) {
-	const head, call = `{"agent":"a","session":"s"}`, `{"messages":[{"role":"user","content":[{"type":"text","text":"a"}]}]}`
-	var zipped bytes.Buffer
-	z := gzip.NewWriter(&zipped)
-	if _, err := z.Write([]byte(head + "\n" + call)); err != nil {
-		t.Fatal(err)
-	}
-	if err := z.Close(); err != nil {
-		t.Fatal(err)
-	}
-	for name, content := range map[string]string{
-		"empty":             "",
-		"not JSON":          "hello",
-		"no session":        `{"agent":"a"}`,
-		"ends in the midst": head + "\n" + call[:30],
-		"no messages":       head + "\n{}",
-		"unknown role":      head + "\n" + strings.Replace(call, "user", "judge", 1),
-		"ends with answer":  head + "\n" + strings.Replace(call, "user", "assistant", 1),
-		"empty message":     head + "\n" + `{"messages":[{"role":"user","content":[]}]}`,
-		"cut gzip":          zipped.String()[:zipped.Len()-12],
-	} {
-		path := filepath.Join(t.TempDir(), "t.jsonl.gz")
-		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := Find(path); err == nil || !strings.Contains(err.Error(), path) {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-	if _, err := Find(t.TempDir()); err == nil {
-		t.Error("an empty folder was taken")
-	}
-}
-
 func TestBadOptions(t *testing.T) {
-	conversations, err := Find(ferry)
+	conversations, err := recording.Find("testdata/traces/ferry-22222222-p1.jsonl")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -210,48 +141,6 @@ func TestBadOptions(t *testing.T) {
 	} {
 		if _, err := Run(t.Context(), conversations, o); err == nil {
 			t.Errorf("%s: no error", name)
-		}
-	}
-}
-
-// command runs a subcommand and returns what it prints, and its progress.
-func command(args ...string) (string, string, error) {
-	var out, progress bytes.Buffer
-	c := Command()
-	root := &cobra.Command{Use: c.Name, SilenceUsage: true, SilenceErrors: true}
-	c.CobraFunc(root)
-	root.SetOut(&out)
-	root.SetErr(&progress)
-	root.SetArgs(args)
-	err := root.Execute()
-	return out.String(), progress.String(), err
-}
-
-func TestCommand(t *testing.T) {
-	run := func(args ...string) (string, string, error) { return command(append([]string{"replay"}, args...)...) }
-	out, progress, err := run("--profile", "kv,openai", "--policy", "all", "testdata/traces")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, want := range []string{"gardener-11111111", "kv, eager", "worst:", "openai  cost_aware", "left every byte as it was"} {
-		if !strings.Contains(out, want) {
-			t.Errorf("%q is missing in:\n%s", want, out)
-		}
-	}
-	if !strings.Contains(progress, "replayed 36 of 36 requests") {
-		t.Errorf("progress %q", progress)
-	}
-	out, _, err = run("--json", ferry)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var report Report
-	if err := json.Unmarshal([]byte(out), &report); err != nil || len(report.Runs) != 1 || report.Runs[0].Total.Policy != pipeline.CostAware {
-		t.Errorf("%v: %s", err, out)
-	}
-	for _, args := range [][]string{{}, {"--policy", "bold", ferry}, {"--profile", "none", ferry}, {"--options", "{", ferry}, {"missing"}} {
-		if _, _, err := run(args...); err == nil {
-			t.Errorf("%v: no error", args)
 		}
 	}
 }

@@ -16,12 +16,13 @@ package replay
 
 import (
 	"math"
-	"os"
 	"testing"
 	"time"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/recordings"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
+	"github.com/caddy-llm-cache/caddy-llm-cache/replay/recording"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
@@ -29,7 +30,7 @@ import (
 // shadowed replays a conversation under a policy and returns what its client's
 // own bytes have cost, prompts only: by the simulated provider that got them,
 // and by the account that the handler keeps from the answers to what it sent.
-func shadowed(t *testing.T, c *Conversation, profile cachemodel.Profile, policy pipeline.Policy) (exact, shadow, actual float64) {
+func shadowed(t *testing.T, c *recording.Conversation, profile cachemodel.Profile, policy pipeline.Policy) (exact, shadow, actual float64) {
 	t.Helper()
 	d := &drive{conversation: c, profile: profile, start: defaultStart, progress: func() {}}
 	a, err := newArm(policy, profile, new(Options))
@@ -63,15 +64,13 @@ func shadowed(t *testing.T, c *Conversation, profile cachemodel.Profile, policy 
 // The account of what the client's own bytes would have cost agrees with a
 // provider that got them within 3 % over all conversations.
 func TestShadowAccount(t *testing.T) {
-	folder, within := os.Getenv(tracesEnv), 0.03
-	if folder == "" {
-		folder = "../../shared/traces"
-	}
-	if _, err := os.Stat(folder); err != nil || testing.Short() {
-		t.Logf("no recorded conversations, or -short: the two that are part of the module must do; set %s to a folder of others", tracesEnv)
+	within := 0.03
+	folder, ok := recordings.Lookup(t)
+	if !ok || testing.Short() {
+		t.Log("no recorded conversations, or -short: the two that are part of the module must do; set LLM_CACHE_TRACES to a folder of others")
 		folder, within = "testdata/traces", 0.05
 	}
-	conversations, err := Find(folder)
+	conversations, err := recording.Find(folder)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,7 +97,7 @@ func TestShadowAccount(t *testing.T) {
 
 // Where nothing is edited, the client's side is what was billed.
 func TestShadowAccountOfOwnBytes(t *testing.T) {
-	conversations, err := Find("testdata/traces")
+	conversations, err := recording.Find("testdata/traces")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,7 +116,7 @@ func TestShadowAccountOfOwnBytes(t *testing.T) {
 
 // saves replays a conversation under a policy and returns what its edits have saved by
 // the account that the handler keeps, and what they would have saved.
-func saves(t *testing.T, c *Conversation, profile cachemodel.Profile, policy pipeline.Policy, o *Options) (own, saved, would float64) {
+func saves(t *testing.T, c *recording.Conversation, profile cachemodel.Profile, policy pipeline.Policy, o *Options) (own, saved, would float64) {
 	t.Helper()
 	d := &drive{conversation: c, profile: profile, start: defaultStart, progress: func() {}}
 	a, err := newArm(policy, profile, o)
@@ -139,14 +138,12 @@ func saves(t *testing.T, c *Conversation, profile cachemodel.Profile, policy pip
 
 // TestWouldAccount: what observe says would have been saved is what cost_aware saves.
 func TestWouldAccount(t *testing.T) {
-	folder, within, options := os.Getenv(tracesEnv), 0.03, new(Options)
-	if folder == "" {
-		folder = "../../shared/traces"
-	}
-	if _, err := os.Stat(folder); err != nil || testing.Short() {
+	within, options := 0.03, new(Options)
+	folder, ok := recordings.Lookup(t)
+	if !ok || testing.Short() {
 		folder, options.Handler = "testdata/traces", []byte(`{"planner":{"risk":100}}`) // of so short ones hardly anything is folded
 	}
-	conversations, err := Find(folder)
+	conversations, err := recording.Find(folder)
 	if err != nil {
 		t.Fatal(err)
 	}

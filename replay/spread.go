@@ -62,7 +62,7 @@ func writeGroup(w io.Writer, name string, group []*Result) {
 	ratios := make([]float64, len(group))
 	sum, lost := 0.0, 0
 	for i, c := range group {
-		total.add(c)
+		total.Add(c)
 		ratios[i] = c.CostRatio()
 		if sum += ratios[i]; ratios[i] > dearer {
 			lost++
@@ -70,6 +70,6 @@ func writeGroup(w io.Writer, name string, group []*Result) {
 	}
 	slices.Sort(ratios)
 	n := len(ratios)
-	fmt.Fprintf(w, "%s\t%d\t%s\t%s\t%s\t%s\t%.1f%%\t%.2f%%\t%d/%d\t\n", name, n, change(total.CostRatio()), change(sum/float64(n)),
-		change((ratios[(n-1)/2]+ratios[n/2])/2), change(ratios[n-1]), 100*float64(lost)/float64(n), 100*total.Harm(), total.Harmed, total.Edits)
+	fmt.Fprintf(w, "%s\t%d\t%s\t%s\t%s\t%s\t%.1f%%\t%.2f%%\t%d/%d\t\n", name, n, Change(total.CostRatio()), Change(sum/float64(n)),
+		Change((ratios[(n-1)/2]+ratios[n/2])/2), Change(ratios[n-1]), 100*float64(lost)/float64(n), 100*total.Harm(), total.Harmed, total.Edits)
 }

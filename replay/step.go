@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/planner"
+	"github.com/caddy-llm-cache/caddy-llm-cache/replay/optimum"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
@@ -84,7 +85,7 @@ const (
 func (a *arm) step(c *request, w *sink, fired map[string]int, harmed int) *Step {
 	delete(fired, markers)
 	s := &Step{
-		Prompt: prompted(c.view), Continued: c.continued,
+		Prompt: optimum.Prompted(c.view), Continued: c.continued,
 		Base: c.base, BaseCost: c.baseCost,
 		Sent: a.usage, Cost: a.profile.Rules().Cost(a.usage),
 		Refused: a.refused != nil || w.status != http.StatusOK,
@@ -137,20 +138,6 @@ func (s *Step) saving() float64 {
 // epoch tells whether history was edited in this request.
 func (s *Step) epoch() bool {
 	return s.Decision != nil && s.Decision.Epoch != planner.NoEpoch && s.Decision.Folded > 0
-}
-
-// prompted tells whether the last message of a request is a person's.
-func prompted(v *wire.View) bool {
-	if len(v.Messages) == 0 {
-		return false
-	}
-	m := &v.Messages[len(v.Messages)-1]
-	for i := m.First; i < m.End; i++ {
-		if v.Blocks[i].Kind == wire.KindToolResult {
-			return false
-		}
-	}
-	return m.Role == wire.RoleUser
 }
 
 // parseDecision reads a decision as the handler writes it into its header:

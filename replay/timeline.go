@@ -27,6 +27,8 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/planner"
+	"github.com/caddy-llm-cache/caddy-llm-cache/replay/optimum"
+	"github.com/caddy-llm-cache/caddy-llm-cache/replay/recording"
 )
 
 // Timeline is one conversation under one policy, request by request.
@@ -61,7 +63,7 @@ type EpochSpan struct {
 
 // Explain replays one conversation and tells what became of each request. Of
 // the options it takes the first profile and the first policy.
-func Explain(ctx context.Context, c *Conversation, o Options) (*Timeline, error) {
+func Explain(ctx context.Context, c *recording.Conversation, o Options) (*Timeline, error) {
 	profiles, err := o.defaults()
 	if err != nil {
 		return nil, err
@@ -151,9 +153,9 @@ func (t *Timeline) price(s *Step) float64 {
 	u := s.Base
 	u.Uncached, u.Write5m, u.Write1h = 0, 0, 0
 	if 2*u.Read >= s.Base.Prompt() {
-		return ratio(t.rules.Cost(u), float64(u.Read))
+		return optimum.Ratio(t.rules.Cost(u), float64(u.Read))
 	}
-	return ratio(s.BaseCost-t.rules.Cost(u), float64(s.Base.Prompt()-u.Read))
+	return optimum.Ratio(s.BaseCost-t.rules.Cost(u), float64(s.Base.Prompt()-u.Read))
 }
 
 // WriteJSON writes the timeline as JSON.
@@ -166,7 +168,7 @@ func (t *Timeline) WriteJSON(w io.Writer) error {
 // WriteText writes the timeline as two tables: the requests, and the epochs.
 func (t *Timeline) WriteText(w io.Writer) error {
 	r := &t.Result
-	fmt.Fprintf(w, "%s, %s, %s: cost %s, %d of %d edits harmed\n\n", r.Conversation, r.Profile, r.Policy, change(r.CostRatio()), r.Harmed, r.Edits)
+	fmt.Fprintf(w, "%s, %s, %s: cost %s, %d of %d edits harmed\n\n", r.Conversation, r.Profile, r.Policy, Change(r.CostRatio()), r.Harmed, r.Edits)
 	tab := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(tab, "#\tat\tpause\toriginal\tsent\tnew\twritten\tread\tepoch\tgain\tremoved\tnet\tharm\t")
 	for i := range t.Steps {

@@ -20,23 +20,15 @@ import (
 	"io"
 	"math"
 	"slices"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/replay/svg"
 )
 
-// Colours of drawings, told apart by the colour-blind too.
+// Colours of what becomes of a prompt.
 const (
 	inkRead     = "#9ecae1"
 	inkWritten  = "#e8a33d"
 	inkUncached = "#c2533c"
-	inkOriginal = "#777"
-	inkSent     = "#1b3b5a"
-	inkEpoch    = "#7b3fa0"
-	inkHarm     = "#d0021b"
-	inkPause    = "#4a7a4a"
-	inkGrid     = "#e4e4de"
-	inkAxis     = "#999"
-	inkText     = "#222"
-	inkQuiet    = "#666"
-	paper       = "#fdfdfb"
 )
 
 // The places of the panels of a timeline, in pixels.
@@ -53,10 +45,10 @@ const (
 
 // chart is a timeline being drawn.
 type chart struct {
-	*svg
+	*svg.Canvas
 	t      *Timeline
 	width  float64 // of one request
-	tokens axis
+	tokens svg.Axis
 }
 
 // Draw draws the timeline as an SVG: for each request the size of the client's
@@ -71,11 +63,11 @@ func (t *Timeline) Draw(w io.Writer) error {
 	if r.Rejected > 0 {
 		about += fmt.Sprintf(", %d refused", r.Rejected)
 	}
-	c := &chart{svg: newSVG(drawWidth, drawHeight, title, about), t: t}
+	c := &chart{Canvas: svg.New(drawWidth, drawHeight, title, about), t: t}
 	c.width = float64(panelRight-panelLeft) / float64(max(1, len(t.Steps)))
-	c.tokens = newAxis(0, float64(max(r.BaseMaxPrompt, r.MaxPrompt, 1)), panelBottom, panelTop, 7)
-	c.text(panelLeft, 28, "start", title, `font-size="18" font-weight="600"`)
-	c.text(panelLeft, 48, "start", about, `fill="`+inkQuiet+`"`)
+	c.tokens = svg.NewAxis(0, float64(max(r.BaseMaxPrompt, r.MaxPrompt, 1)), panelBottom, panelTop, 7)
+	c.Text(panelLeft, 28, "start", title, `font-size="18" font-weight="600"`)
+	c.Text(panelLeft, 48, "start", about, `fill="`+svg.InkQuiet+`"`)
 	c.legend()
 	c.grid(c.tokens, "tokens")
 	c.refusals()
@@ -86,53 +78,53 @@ func (t *Timeline) Draw(w io.Writer) error {
 	c.harms()
 	c.net()
 	c.requests()
-	return c.writeTo(w)
+	return c.Draw(w)
 }
 
 // x is the left edge of a request.
 func (c *chart) x(i int) float64 { return panelLeft + float64(i)*c.width }
 
-func (c *chart) grid(a axis, label string) {
-	for _, v := range a.ticks() {
-		y := a.at(v)
-		stroke := inkGrid
+func (c *chart) grid(a svg.Axis, label string) {
+	for _, v := range a.Ticks() {
+		y := a.At(v)
+		stroke := svg.InkGrid
 		if v == 0 {
-			stroke = inkAxis
+			stroke = svg.InkAxis
 		}
-		c.line(panelLeft, y, panelRight, y, `stroke="`+stroke+`"`)
-		c.text(panelLeft-8, y+4, "end", kilo(v), `fill="`+inkQuiet+`"`)
+		c.Line(panelLeft, y, panelRight, y, `stroke="`+stroke+`"`)
+		c.Text(panelLeft-8, y+4, "end", svg.Kilo(v), `fill="`+svg.InkQuiet+`"`)
 	}
-	middle := (a.from + a.to) / 2
-	c.text(18, middle, "middle", label, fmt.Sprintf(`fill="%s" transform="rotate(-90 18 %s)"`, inkQuiet, num(middle)))
+	middle := (a.From + a.To) / 2
+	c.Text(18, middle, "middle", label, fmt.Sprintf(`fill="%s" transform="rotate(-90 18 %s)"`, svg.InkQuiet, svg.Num(middle)))
 }
 
 func (c *chart) legend() {
 	x, y := float64(panelLeft), 72.0
 	next := func(label string) {
-		c.text(x+22, y+4, "start", label, "")
+		c.Text(x+22, y+4, "start", label, "")
 		x += 36 + 6.8*float64(len(label))
 	}
 	for _, bucket := range [...][2]string{{inkRead, "read from the cache"}, {inkWritten, "written to it"}, {inkUncached, "uncached"}} {
-		c.rect(x, y-6, 16, 12, `fill="`+bucket[0]+`"`)
+		c.Rect(x, y-6, 16, 12, `fill="`+bucket[0]+`"`)
 		next(bucket[1])
 	}
-	c.line(x, y, x+16, y, `stroke="`+inkSent+`" stroke-width="1.5"`)
+	c.Line(x, y, x+16, y, `stroke="`+svg.InkSent+`" stroke-width="1.5"`)
 	next("sent")
-	c.line(x, y, x+16, y, `stroke="`+inkOriginal+`" stroke-width="1.5" stroke-dasharray="4 2"`)
+	c.Line(x, y, x+16, y, `stroke="`+svg.InkOriginal+`" stroke-width="1.5" stroke-dasharray="4 2"`)
 	next("client's own bytes")
-	c.line(x+8, y-8, x+8, y+8, `stroke="`+inkEpoch+`" stroke-width="1.5"`)
+	c.Line(x+8, y-8, x+8, y+8, `stroke="`+svg.InkEpoch+`" stroke-width="1.5"`)
 	next("history edited")
-	c.cross(x+8, y, 4, `stroke="`+inkHarm+`" stroke-width="2.2"`)
+	c.Cross(x+8, y, 4, `stroke="`+svg.InkHarm+`" stroke-width="2.2"`)
 	next("edit harmed")
 	c.wedge(x+8, y+4)
 	next("pause > lifetime")
-	c.circle(x+8, y, 2.2, `fill="`+inkSent+`"`)
+	c.Circle(x+8, y, 2.2, `fill="`+svg.InkSent+`"`)
 	next("person's prompt")
 }
 
 // wedge marks a pause at the axis.
 func (c *chart) wedge(x, y float64) {
-	c.path([]point{{x, y - 8}, {x - 4, y}, {x + 4, y}}, true, `fill="`+inkPause+`"`)
+	c.Path([]svg.Point{svg.At(x, y-8), svg.At(x-4, y), svg.At(x+4, y)}, true, `fill="`+svg.InkPause+`"`)
 }
 
 // buckets fills what was sent, by how it was billed.
@@ -147,34 +139,34 @@ func (c *chart) buckets() {
 
 // band fills what stands between two values of each request.
 func (c *chart) band(low, high func(*Step) float64, fill string) {
-	var points []point
+	var points []svg.Point
 	some := false
 	for i := range c.t.Steps {
 		v := high(&c.t.Steps[i])
 		some = some || v > low(&c.t.Steps[i])
-		points = append(points, point{c.x(i), c.tokens.at(v)}, point{c.x(i + 1), c.tokens.at(v)})
+		points = append(points, svg.At(c.x(i), c.tokens.At(v)), svg.At(c.x(i+1), c.tokens.At(v)))
 	}
 	for i := len(c.t.Steps) - 1; i >= 0; i-- {
 		v := low(&c.t.Steps[i])
-		points = append(points, point{c.x(i + 1), c.tokens.at(v)}, point{c.x(i), c.tokens.at(v)})
+		points = append(points, svg.At(c.x(i+1), c.tokens.At(v)), svg.At(c.x(i), c.tokens.At(v)))
 	}
 	if some {
-		c.path(points, true, `fill="`+fill+`"`)
+		c.Path(points, true, `fill="`+fill+`"`)
 	}
 }
 
 func (c *chart) outlines() {
-	c.steps(c.tokens, func(s *Step) float64 { return float64(s.Base.Prompt()) }, `fill="none" stroke="`+inkOriginal+`" stroke-width="1.4" stroke-dasharray="4 2"`)
-	c.steps(c.tokens, func(s *Step) float64 { return float64(s.Sent.Prompt()) }, `fill="none" stroke="`+inkSent+`" stroke-width="1.4"`)
+	c.steps(c.tokens, func(s *Step) float64 { return float64(s.Base.Prompt()) }, `fill="none" stroke="`+svg.InkOriginal+`" stroke-width="1.4" stroke-dasharray="4 2"`)
+	c.steps(c.tokens, func(s *Step) float64 { return float64(s.Sent.Prompt()) }, `fill="none" stroke="`+svg.InkSent+`" stroke-width="1.4"`)
 }
 
-func (c *chart) steps(a axis, value func(*Step) float64, attributes string) {
-	points := make([]point, 0, 2*len(c.t.Steps))
+func (c *chart) steps(a svg.Axis, value func(*Step) float64, attributes string) {
+	points := make([]svg.Point, 0, 2*len(c.t.Steps))
 	for i := range c.t.Steps {
-		y := a.at(value(&c.t.Steps[i]))
-		points = append(points, point{c.x(i), y}, point{c.x(i + 1), y})
+		y := a.At(value(&c.t.Steps[i]))
+		points = append(points, svg.At(c.x(i), y), svg.At(c.x(i+1), y))
 	}
-	c.path(points, false, attributes)
+	c.Path(points, false, attributes)
 }
 
 // pauses marks those after which nothing is left in the cache, and the prompts
@@ -184,14 +176,14 @@ func (c *chart) pauses() {
 	for i := range c.t.Steps {
 		s := &c.t.Steps[i]
 		if s.Prompt {
-			c.circle(c.x(i)+c.width/2, panelBottom+30, 2.2, `fill="`+inkSent+`"`)
+			c.Circle(c.x(i)+c.width/2, panelBottom+30, 2.2, `fill="`+svg.InkSent+`"`)
 		}
 		if s.Pause < c.t.cold() {
 			continue
 		}
 		c.wedge(c.x(i), panelBottom+10)
 		if label := pause(s.Pause); c.x(i) > free {
-			c.text(c.x(i), panelBottom+23, "middle", label, `font-size="11" fill="`+inkPause+`"`)
+			c.Text(c.x(i), panelBottom+23, "middle", label, `font-size="11" fill="`+svg.InkPause+`"`)
 			free = c.x(i) + 14 + 5*float64(len(label))
 		}
 	}
@@ -212,14 +204,14 @@ func (c *chart) epochs() {
 		if !free {
 			width = "0.5"
 		}
-		c.line(x, panelTop, x, panelBottom, `stroke="`+inkEpoch+`" stroke-width="`+width+`"`)
-		c.line(x, netTop, x, netBottom, `stroke="`+inkEpoch+`" stroke-width="`+width+`" stroke-opacity="0.5"`)
+		c.Line(x, panelTop, x, panelBottom, `stroke="`+svg.InkEpoch+`" stroke-width="`+width+`"`)
+		c.Line(x, netTop, x, netBottom, `stroke="`+svg.InkEpoch+`" stroke-width="`+width+`" stroke-opacity="0.5"`)
 		if !free {
 			continue
 		}
 		labelled = append(labelled, x)
-		c.upright(x+11, panelTop+4, fmt.Sprintf("%s: −%s, earned %s", e.Decision.Epoch, thousands(int64(e.Decision.Removed)), signed(e.Earned)),
-			`font-size="11" fill="`+inkEpoch+`" stroke="`+paper+`" stroke-width="3" paint-order="stroke"`)
+		c.Upright(x+11, panelTop+4, fmt.Sprintf("%s: −%s, earned %s", e.Decision.Epoch, thousands(int64(e.Decision.Removed)), signed(e.Earned)),
+			`font-size="11" fill="`+svg.InkEpoch+`" stroke="`+svg.Paper+`" stroke-width="3" paint-order="stroke"`)
 	}
 }
 
@@ -227,7 +219,7 @@ func (c *chart) epochs() {
 func (c *chart) refusals() {
 	for i := range c.t.Steps {
 		if c.t.Steps[i].Refused {
-			c.rect(c.x(i), panelTop, c.width, panelBottom-panelTop, `fill="`+inkHarm+`" fill-opacity="0.25"`)
+			c.Rect(c.x(i), panelTop, c.width, panelBottom-panelTop, `fill="`+svg.InkHarm+`" fill-opacity="0.25"`)
 		}
 	}
 }
@@ -235,9 +227,9 @@ func (c *chart) refusals() {
 func (c *chart) harms() {
 	for i := range c.t.Steps {
 		if s := &c.t.Steps[i]; s.Harmed > 0 {
-			x, y := c.x(i)+c.width/2, c.tokens.at(float64(s.Sent.Prompt()))-9
-			c.cross(x, y, 4.5, `stroke="`+paper+`" stroke-width="5"`)
-			c.cross(x, y, 4.5, `stroke="`+inkHarm+`" stroke-width="2.2"`)
+			x, y := c.x(i)+c.width/2, c.tokens.At(float64(s.Sent.Prompt()))-9
+			c.Cross(x, y, 4.5, `stroke="`+svg.Paper+`" stroke-width="5"`)
+			c.Cross(x, y, 4.5, `stroke="`+svg.InkHarm+`" stroke-width="2.2"`)
 		}
 	}
 }
@@ -248,22 +240,22 @@ func (c *chart) net() {
 	for i := range c.t.Steps {
 		low, high = min(low, c.t.Steps[i].Net), max(high, c.t.Steps[i].Net)
 	}
-	a := newAxis(low, high, netBottom, netTop, 4)
-	c.text(panelLeft, netTop-10, "start", "saved so far, net of what had to be written again (in uncached tokens)", `fill="`+inkQuiet+`"`)
+	a := svg.NewAxis(low, high, netBottom, netTop, 4)
+	c.Text(panelLeft, netTop-10, "start", "saved so far, net of what had to be written again (in uncached tokens)", `fill="`+svg.InkQuiet+`"`)
 	c.grid(a, "saved")
 	net := func(s *Step) float64 { return s.Net }
-	c.steps(a, net, `fill="none" stroke="`+inkSent+`" stroke-width="1.6"`)
+	c.steps(a, net, `fill="none" stroke="`+svg.InkSent+`" stroke-width="1.6"`)
 }
 
 // requests labels the requests, every fifth or tenth and so on.
 func (c *chart) requests() {
-	a := newAxis(0, float64(len(c.t.Steps)), panelLeft, panelRight, 20)
-	for _, v := range a.ticks() {
+	a := svg.NewAxis(0, float64(len(c.t.Steps)), panelLeft, panelRight, 20)
+	for _, v := range a.Ticks() {
 		if i := int(v); float64(i) == v && i < len(c.t.Steps) {
 			x := c.x(i) + c.width/2
-			c.line(x, netBottom, x, netBottom+5, `stroke="`+inkAxis+`"`)
-			c.text(x, netBottom+18, "middle", fmt.Sprint(i), `fill="`+inkQuiet+`"`)
+			c.Line(x, netBottom, x, netBottom+5, `stroke="`+svg.InkAxis+`"`)
+			c.Text(x, netBottom+18, "middle", fmt.Sprint(i), `fill="`+svg.InkQuiet+`"`)
 		}
 	}
-	c.text((panelLeft+panelRight)/2, netBottom+38, "middle", "request", `fill="`+inkQuiet+`"`)
+	c.Text((panelLeft+panelRight)/2, netBottom+38, "middle", "request", `fill="`+svg.InkQuiet+`"`)
 }

@@ -16,10 +16,6 @@ package replay
 
 import (
 	"bytes"
-	"encoding/json"
-	"encoding/xml"
-	"errors"
-	"io"
 	"math"
 	"reflect"
 	"strings"
@@ -27,8 +23,10 @@ import (
 	"time"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/svgtest"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/planner"
+	"github.com/caddy-llm-cache/caddy-llm-cache/replay/recording"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
@@ -161,44 +159,13 @@ func TestTimelineText(t *testing.T) {
 	}
 }
 
-// wellFormed returns the names of the elements of a drawing, and its texts.
-func wellFormed(t *testing.T, drawing []byte) (elements map[string]int, texts string) {
-	t.Helper()
-	elements = map[string]int{}
-	d := xml.NewDecoder(bytes.NewReader(drawing))
-	for {
-		token, err := d.Token()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			t.Fatalf("%v in:\n%s", err, drawing)
-		}
-		switch token := token.(type) {
-		case xml.StartElement:
-			elements[token.Name.Local]++
-			for _, a := range token.Attr {
-				if strings.Contains(a.Value, "NaN") || strings.Contains(a.Value, "Inf") {
-					t.Errorf("%s=%q", a.Name.Local, a.Value)
-				}
-			}
-		case xml.CharData:
-			texts += string(token)
-		}
-	}
-	if elements["title"] != 1 || elements["script"]+elements["image"] != 0 || elements["style"] != 1 || bytes.Contains(drawing, []byte("url(")) || !bytes.Contains(drawing, []byte("viewBox")) {
-		t.Errorf("elements %v", elements)
-	}
-	return elements, texts
-}
-
 func TestTimelineDrawing(t *testing.T) {
 	for _, tl := range []*Timeline{told(), {}, {Steps: make([]Step, 1)}} {
 		var drawing bytes.Buffer
 		if err := tl.Draw(&drawing); err != nil {
 			t.Fatal(err)
 		}
-		elements, texts := wellFormed(t, drawing.Bytes())
+		elements, texts := svgtest.WellFormed(t, drawing.Bytes())
 		if len(tl.Steps) < 5 {
 			continue
 		}
@@ -213,31 +180,9 @@ func TestTimelineDrawing(t *testing.T) {
 	}
 }
 
-func TestAxis(t *testing.T) {
-	for _, test := range []struct {
-		low, high float64
-		want      string
-	}{
-		{0, 160_000, "0 50k 100k 150k 200k"},
-		{0, 1_400_000, "0 200k 400k 600k 800k 1M 1.2M 1.4M"},
-		{-25, 8, "-25 -20 -15 -10 -5 0 5 10"},
-		{0, 0.7, "0 0.1 0.2 0.3 0.4 0.5 0.6 0.7"},
-		{0, 0, "0 0.2 0.4 0.6 0.8 1"},
-	} {
-		var got []string
-		a := newAxis(test.low, test.high, 0, 100, 7)
-		for _, v := range a.ticks() {
-			got = append(got, kilo(v))
-		}
-		if strings.Join(got, " ") != test.want || a.at(a.min) != 0 || a.at(a.max) != 100 {
-			t.Errorf("%v to %v: %v, want %s", test.low, test.high, got, test.want)
-		}
-	}
-}
-
 // A timeline adds up to the result, under every profile.
 func TestExplain(t *testing.T) {
-	conversations, err := Find("testdata/traces/gardener-11111111-p1.jsonl", "testdata/traces/gardener-11111111-p2.jsonl")
+	conversations, err := recording.Find("testdata/traces/gardener-11111111-p1.jsonl", "testdata/traces/gardener-11111111-p2.jsonl")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -270,37 +215,6 @@ func TestExplain(t *testing.T) {
 		}
 		if !tl.Steps[0].Prompt || tl.Steps[1].Prompt || tl.Steps[0].Continued || !tl.Steps[1].Continued {
 			t.Errorf("%s: %+v", profile, tl.Steps[:2])
-		}
-	}
-}
-
-func TestExplainCommand(t *testing.T) {
-	path := t.TempDir() + "/a.svg"
-	out, progress, err := command("explain", "--policy", "eager", "--svg", path, gardener)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !strings.Contains(out, "gardener-11111111, anthropic-5m, eager: cost") || !strings.Contains(progress, "requests") {
-		t.Errorf("%s\n%s", out, progress)
-	}
-	wellFormed(t, read(t, path))
-	out, _, err = command("explain", "--json", ferry)
-	var tl Timeline
-	if err != nil || json.Unmarshal([]byte(out), &tl) != nil || len(tl.Steps) != 3 {
-		t.Errorf("%v: %s", err, out)
-	}
-	for _, args := range [][]string{
-		{},
-		{"testdata/traces"},
-		{"--policy", "all", ferry},
-		{"--profile", "kv,openai", ferry},
-		{"--options", "{", ferry},
-		{"--options", `{"prune":5}`, ferry},
-		{"--svg", t.TempDir() + "/none/a.svg", ferry},
-		{"missing"},
-	} {
-		if _, _, err := command(append([]string{"explain"}, args...)...); err == nil {
-			t.Errorf("%v: no error", args)
 		}
 	}
 }

@@ -21,25 +21,9 @@ import (
 	"testing"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/recordings"
+	"github.com/caddy-llm-cache/caddy-llm-cache/replay/recording"
 )
-
-// tracesEnv names the folder of recorded conversations. Without it they are
-// looked for beside the module.
-const tracesEnv = "LLM_CACHE_TRACES"
-
-// traceFolder is the folder of recorded conversations; without it the test is
-// skipped.
-func traceFolder(t *testing.T) string {
-	t.Helper()
-	folder := os.Getenv(tracesEnv)
-	if folder == "" {
-		folder = "../../shared/traces"
-	}
-	if _, err := os.Stat(folder); err != nil {
-		t.Skipf("no recorded conversations: set %s to their folder", tracesEnv)
-	}
-	return folder
-}
 
 // everyProfileEnv asks for every conversation under every profile.
 const everyProfileEnv = "LLM_CACHE_REPLAY_ALL"
@@ -51,12 +35,12 @@ func TestRecordedConversations(t *testing.T) {
 	if testing.Short() {
 		t.Skip("replays a hundred megabytes, once for each policy")
 	}
-	conversations, err := Find(traceFolder(t))
+	conversations, err := recording.Find(recordings.Folder(t))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if raceDetector { // ten times as slow, and the short ones have all the races too
-		conversations = slices.DeleteFunc(conversations, func(c *Conversation) bool { return c.Calls > 60 })
+		conversations = slices.DeleteFunc(conversations, func(c *recording.Conversation) bool { return c.Calls > 60 })
 	}
 	profiles := cachemodel.Profiles()
 	for i, profile := range profiles {
@@ -73,7 +57,7 @@ func TestRecordedConversations(t *testing.T) {
 	}
 }
 
-func obeysTheRules(t *testing.T, conversations []*Conversation, profile string) {
+func obeysTheRules(t *testing.T, conversations []*recording.Conversation, profile string) {
 	report, err := Run(t.Context(), conversations, Options{Profiles: []string{profile}, Policies: Policies})
 	if err != nil {
 		t.Fatal(err)
@@ -85,7 +69,7 @@ func obeysTheRules(t *testing.T, conversations []*Conversation, profile string) 
 		run := &report.Runs[i]
 		c := &run.Total
 		t.Logf("%-12s %-10s cost %s tokens %s worst %s harm %.1f %% of %d edits", c.Profile, c.Policy,
-			change(c.CostRatio()), change(c.TokenRatio()), change(run.WorstRatio), 100*c.Harm(), c.Edits)
+			Change(c.CostRatio()), Change(c.TokenRatio()), Change(run.WorstRatio), 100*c.Harm(), c.Edits)
 		if c.BaseRejected > 0 {
 			t.Errorf("%s: %d of the client's own requests are refused", c.Profile, c.BaseRejected)
 		}

@@ -28,6 +28,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/compressor"
 	"github.com/caddy-llm-cache/caddy-llm-cache/handler"
 	"github.com/caddy-llm-cache/caddy-llm-cache/lingua"
+	"github.com/caddy-llm-cache/caddy-llm-cache/replay/optimum"
 )
 
 // Words is what words that were left out come to. Which ones is found out before the
@@ -140,7 +141,7 @@ func (a *arm) words(c *request, w *sink) error {
 func (r *Combination) writeWords(w io.Writer) {
 	if t := &r.Total.Words; t.Blocks > 0 {
 		fmt.Fprintf(w, "words were left out of %d of %d blocks (%.2f%%), which shortens prompts by %s tokens (%.2f%%)\n",
-			t.Texts, t.Blocks, 100*ratio(float64(t.Texts), float64(t.Blocks)),
-			thousands(t.Tokens), 100*ratio(float64(t.Tokens), float64(r.Total.Base.Prompt())))
+			t.Texts, t.Blocks, 100*optimum.Ratio(float64(t.Texts), float64(t.Blocks)),
+			thousands(t.Tokens), 100*optimum.Ratio(float64(t.Tokens), float64(r.Total.Base.Prompt())))
 	}
 }

@@ -26,6 +26,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/compressor"
+	"github.com/caddy-llm-cache/caddy-llm-cache/replay/recording"
 )
 
 func init() { caddy.RegisterModule(compressor.Embedded{}) }
@@ -94,7 +95,7 @@ func TestWords(t *testing.T) {
 	if again := replayed(t, Options{Handler: []byte(with)}, path).Runs[0].Total; again.Cost != words.Cost || again.Words != words.Words {
 		t.Errorf("another run: %+v", again)
 	}
-	conversations, err := Find(path)
+	conversations, err := recording.Find(path)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -25,6 +25,7 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/need"
 	"github.com/caddy-llm-cache/caddy-llm-cache/replay"
+	"github.com/caddy-llm-cache/caddy-llm-cache/replay/recording"
 )
 
 // folds is the number of parts that the owners are split into.
@@ -32,7 +33,7 @@ const folds = 6
 
 // fitted is what a fit came to.
 type fitted struct {
-	conversations []*replay.Conversation
+	conversations []*recording.Conversation
 	played        [][]sample
 	fold          map[string]int // by owner
 	models        [folds]*need.Model
@@ -41,7 +42,7 @@ type fitted struct {
 
 // foldOwners puts owners into folds of about as many calls each: a repository, and
 // whoever worked on it, is in one fold only.
-func foldOwners(conversations []*replay.Conversation) map[string]int {
+func foldOwners(conversations []*recording.Conversation) map[string]int {
 	calls := map[string]int{}
 	for _, c := range conversations {
 		calls[c.Owner()] += c.Calls
@@ -60,7 +61,7 @@ func foldOwners(conversations []*replay.Conversation) map[string]int {
 }
 
 // fitAll fits one model on all conversations, and one without each fold.
-func fitAll(conversations []*replay.Conversation, played [][]sample) *fitted {
+func fitAll(conversations []*recording.Conversation, played [][]sample) *fitted {
 	f := &fitted{conversations: conversations, played: played, fold: foldOwners(conversations)}
 	f.whole = f.without(-1)
 	for k := range f.models {

@@ -31,7 +31,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/replay"
+	"github.com/caddy-llm-cache/caddy-llm-cache/replay/recording"
 )
 
 func main() {
@@ -44,7 +44,7 @@ func main() {
 }
 
 func run(root string, folders []string) error {
-	conversations, err := replay.Find(folders...)
+	conversations, err := recording.Find(folders...)
 	if err != nil {
 		return err
 	}
@@ -66,7 +66,7 @@ func run(root string, folders []string) error {
 }
 
 // playAll plays conversations, several at a time, and tells how far it is.
-func playAll(conversations []*replay.Conversation) ([][]sample, error) {
+func playAll(conversations []*recording.Conversation) ([][]sample, error) {
 	out, errs := make([][]sample, len(conversations)), make([]error, len(conversations))
 	var next, done atomic.Int64
 	var workers sync.WaitGroup

@@ -29,7 +29,8 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/content"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/need"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/reference"
-	"github.com/caddy-llm-cache/caddy-llm-cache/replay"
+	"github.com/caddy-llm-cache/caddy-llm-cache/replay/harm"
+	"github.com/caddy-llm-cache/caddy-llm-cache/replay/recording"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
@@ -58,7 +59,7 @@ const least = 400
 
 // play goes through a conversation and returns what was known of each block at
 // each moment, and what came of it.
-func play(c *replay.Conversation) ([]sample, error) {
+func play(c *recording.Conversation) ([]sample, error) {
 	m, err := sessioncache.NewMemory(sessioncache.MemoryOptions{MaxBytes: 1 << 30})
 	if err != nil {
 		return nil, err
@@ -108,7 +109,7 @@ type pending struct {
 }
 
 func (p *player) part(path string) ([]sample, error) {
-	t, err := replay.OpenTrace(path)
+	t, err := recording.OpenTrace(path)
 	if err != nil {
 		return nil, err
 	}
@@ -122,7 +123,7 @@ func (p *player) part(path string) ([]sample, error) {
 		if next, err = t.Next(); err != nil && !errors.Is(err, io.EOF) {
 			return nil, err
 		}
-		var answer *replay.Message
+		var answer *recording.Message
 		if next != nil && next.Messages[0].Role == "assistant" {
 			answer = &next.Messages[0]
 		}
@@ -140,7 +141,7 @@ func (p *player) part(path string) ([]sample, error) {
 }
 
 // call plays one request and its answer, nil after the last.
-func (p *player) call(k int, path string, messages []replay.Message, answer *replay.Message) error {
+func (p *player) call(k int, path string, messages []recording.Message, answer *recording.Message) error {
 	for i := range messages {
 		if len(p.body) > 0 {
 			p.body = append(p.body, ',')
@@ -174,7 +175,7 @@ func (p *player) call(k int, path string, messages []replay.Message, answer *rep
 		x.Abandon()
 		return nil
 	}
-	for _, lines := range replay.Quotes(answer) {
+	for _, lines := range harm.Quotes(answer) {
 		for _, line := range lines {
 			if q, ok := reference.Quotable(line); ok {
 				if b, held := p.holder[q]; held {
@@ -196,7 +197,7 @@ func hash(s string) uint32 {
 }
 
 // appendMessage appends a message as the recorded client would send it.
-func appendMessage(dst []byte, m *replay.Message) []byte {
+func appendMessage(dst []byte, m *recording.Message) []byte {
 	dst = append(append(append(dst, `{"role":"`...), m.Role...), `","content":[`...)
 	for i := range m.Content {
 		if i > 0 {
@@ -260,7 +261,7 @@ func written(input []byte, f func(text string)) {
 }
 
 // turn is an answer as the handler sees it.
-func turn(answer *replay.Message) *wire.Turn {
+func turn(answer *recording.Message) *wire.Turn {
 	t := &wire.Turn{Done: true}
 	for i := range answer.Content {
 		switch b := &answer.Content[i]; b.Type {

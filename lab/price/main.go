@@ -38,6 +38,7 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/planner"
 	"github.com/caddy-llm-cache/caddy-llm-cache/replay"
+	"github.com/caddy-llm-cache/caddy-llm-cache/replay/recording"
 )
 
 // setting is what was replayed with.
@@ -88,7 +89,7 @@ func run(profiles, prices []string, s setting, bound float64, file string, folde
 	if err != nil {
 		return err
 	}
-	conversations, err := replay.Find(folders...)
+	conversations, err := recording.Find(folders...)
 	if err != nil {
 		return err
 	}
@@ -139,7 +140,7 @@ func read(file string) (map[setting]*result, error) {
 }
 
 // replay plays all conversations at a setting, and keeps what came of it.
-func (s setting) replay(conversations []*replay.Conversation, models *replay.Models, file string) (*result, error) {
+func (s setting) replay(conversations []*recording.Conversation, models *replay.Models, file string) (*result, error) {
 	report, err := replay.Run(context.Background(), conversations, replay.Options{
 		Profiles: []string{s.Profile}, KeepAlive: s.KeepAlive, Background: s.Background, Models: models, Harm: &s.Harm,
 	})

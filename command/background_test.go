@@ -1,0 +1,42 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package command
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/recordings"
+)
+
+// The text tells what folding in pauses came to, for long conversations apart.
+func TestBackgroundText(t *testing.T) {
+	out, _, err := command("replay", "--profile", "kv", "--background", recordings.Reader(t, 300))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		`(?m)^while nobody waited: [1-9]\d* folds planned, [1-9]\d* held, \d+ broken off; [\d.]+k read, [\d.]+k in vain$`,
+		`(?m)^over 60 requests: 70 requests, prompt tokens -\d+\.\d%, read in front of people [\d.k→]+ \([-+]\d+\.\d%\), harm 0\.00% of 0$`,
+	} {
+		if !regexp.MustCompile(want).MatchString(out) {
+			t.Errorf("no line %s in\n%s", want, out)
+		}
+	}
+	if out, _, err := command("replay", "--profile", "kv", recordings.Reader(t, 300)); err != nil || strings.Contains(out, "while nobody waited") {
+		t.Errorf("%v: without --background\n%s", err, out)
+	}
+}

@@ -1,0 +1,60 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+// Package command is the command `caddy llm-cache` with its subcommands.
+package command
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	caddycmd "github.com/caddyserver/caddy/v2/cmd"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/compressor"
+	"github.com/caddy-llm-cache/caddy-llm-cache/dashboard"
+	"github.com/caddy-llm-cache/caddy-llm-cache/demo"
+	"github.com/caddy-llm-cache/caddy-llm-cache/doctor"
+	"github.com/caddy-llm-cache/caddy-llm-cache/report"
+	"github.com/caddy-llm-cache/caddy-llm-cache/smoketest"
+	"github.com/caddy-llm-cache/caddy-llm-cache/statusline"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wrap"
+)
+
+// Command returns the command `caddy llm-cache` with its subcommands, to be
+// registered with Caddy.
+func Command() caddycmd.Command {
+	return caddycmd.Command{
+		Name:  "llm-cache",
+		Usage: "<command> [<flags>] [<path>...]",
+		Short: "Tools around the llm_cache handler",
+		CobraFunc: func(cmd *cobra.Command) {
+			cmd.AddCommand(dashboard.Command(), demo.Command(), doctor.Command(), smoketest.Command(), statusline.Command(), wrap.Command(), estimateCommand(), importCommand(), replayCommand(), explainCommand(), report.Command(), compressor.Command())
+			cmd.RunE = whichCommand
+		},
+	}
+}
+
+// whichCommand refuses what is no subcommand; without one the help is shown.
+func whichCommand(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return cmd.Help()
+	}
+	names := make([]string, len(cmd.Commands()))
+	for i, c := range cmd.Commands() {
+		names[i] = c.Name()
+	}
+	return fmt.Errorf("llm-cache: %q is none of %s", args[0], strings.Join(names, ", "))
+}

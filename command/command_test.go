@@ -1,0 +1,163 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package command
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/svgtest"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
+	"github.com/caddy-llm-cache/caddy-llm-cache/replay"
+)
+
+// Recorded conversations.
+const (
+	traces = "../replay/testdata/traces"
+	boats  = traces + "/ferry-22222222-p1.jsonl"
+)
+
+// command runs a subcommand and returns what it prints, and its progress.
+func command(args ...string) (string, string, error) {
+	var out, progress bytes.Buffer
+	c := Command()
+	root := &cobra.Command{Use: c.Name, SilenceUsage: true, SilenceErrors: true}
+	c.CobraFunc(root)
+	root.SetOut(&out)
+	root.SetErr(&progress)
+	root.SetArgs(args)
+	err := root.Execute()
+	return out.String(), progress.String(), err
+}
+
+func TestCommand(t *testing.T) {
+	run := func(args ...string) (string, string, error) { return command(append([]string{"replay"}, args...)...) }
+	out, progress, err := run("--profile", "kv,openai", "--policy", "all", traces)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"gardener-11111111", "kv, eager", "worst:", "openai  cost_aware", "left every byte as it was"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("%q is missing in:\n%s", want, out)
+		}
+	}
+	if !strings.Contains(progress, "replayed 36 of 36 requests") {
+		t.Errorf("progress %q", progress)
+	}
+	out, _, err = run("--json", boats)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var report replay.Report
+	if err := json.Unmarshal([]byte(out), &report); err != nil || len(report.Runs) != 1 || report.Runs[0].Total.Policy != pipeline.CostAware {
+		t.Errorf("%v: %s", err, out)
+	}
+	for _, args := range [][]string{{}, {"--policy", "bold", boats}, {"--profile", "none", boats}, {"--options", "{", boats}, {"missing"}} {
+		if _, _, err := run(args...); err == nil {
+			t.Errorf("%v: no error", args)
+		}
+	}
+}
+
+func TestSweep(t *testing.T) {
+	path := t.TempDir() + "/f.svg"
+	out, _, err := command("replay", "--json", "--optimum", "--profile", "anthropic-5m,kv", "--frontier", path, "--risks", "0,1", traces)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var f replay.Frontier
+	if err := json.Unmarshal([]byte(out), &f); err != nil {
+		t.Fatal(err)
+	}
+	if len(f.Points) != 4 || len(f.References) != 4 || len(f.Optima) != 4 {
+		t.Fatalf("%d points, %d references, %d optima", len(f.Points), len(f.References), len(f.Optima))
+	}
+	for i, want := range []struct {
+		profile string
+		risk    float64
+	}{{"anthropic-5m", 0}, {"anthropic-5m", 1}, {"kv", 0}, {"kv", 1}} {
+		if p := &f.Points[i]; p.Total.Profile != want.profile || p.Risk != want.risk || p.Total.Policy != pipeline.CostAware || p.Total.Calls != 18 {
+			t.Errorf("point %d: %+v", i, p.Total)
+		}
+	}
+	drawn, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	svgtest.WellFormed(t, drawn)
+	out, _, err = command("replay", "--frontier", path, "--risks", "0", boats)
+	if err != nil || !strings.Contains(out, "eager") || !strings.Contains(out, "risk") {
+		t.Errorf("%v: %s", err, out)
+	}
+	for _, args := range [][]string{
+		{"--frontier", path, "--risks", "0,x", boats},
+		{"--frontier", path, "--risks", "", boats},
+		{"--frontier", path, "--options", "[]", boats},
+		{"--frontier", t.TempDir() + "/none/f.svg", "--risks", "0", boats},
+		{"--frontier", path, "--profile", "none", boats},
+	} {
+		if _, _, err := command(append([]string{"replay"}, args...)...); err == nil {
+			t.Errorf("%v: no error", args)
+		}
+	}
+}
+
+func TestFoldsCommand(t *testing.T) {
+	out, _, err := command("replay", "--folds", "2", "--fold", "-1", "--policy", "off", traces)
+	inverse, _, err2 := command("replay", "--folds", "2", "--fold", "1", "--policy", "off", traces)
+	if n := strings.Count(out+inverse, "ferry-22222222 "); n == 0 || (err != nil && err2 != nil) {
+		t.Errorf("%v, %v: %s%s", err, err2, out, inverse)
+	}
+}
+
+func TestExplainCommand(t *testing.T) {
+	path := t.TempDir() + "/a.svg"
+	out, progress, err := command("explain", "--policy", "eager", "--svg", path, traces+"/gardener-11111111-p1.jsonl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(out, "gardener-11111111, anthropic-5m, eager: cost") || !strings.Contains(progress, "requests") {
+		t.Errorf("%s\n%s", out, progress)
+	}
+	drawn, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	svgtest.WellFormed(t, drawn)
+	out, _, err = command("explain", "--json", boats)
+	var tl replay.Timeline
+	if err != nil || json.Unmarshal([]byte(out), &tl) != nil || len(tl.Steps) != 3 {
+		t.Errorf("%v: %s", err, out)
+	}
+	for _, args := range [][]string{
+		{},
+		{traces},
+		{"--policy", "all", boats},
+		{"--profile", "kv,openai", boats},
+		{"--options", "{", boats},
+		{"--options", `{"prune":5}`, boats},
+		{"--svg", t.TempDir() + "/none/a.svg", boats},
+		{"missing"},
+	} {
+		if _, _, err := command(append([]string{"explain"}, args...)...); err == nil {
+			t.Errorf("%v: no error", args)
+		}
+	}
+}

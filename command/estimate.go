@@ -1,0 +1,132 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package command
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/caddyserver/caddy/v2"
+	caddycmd "github.com/caddyserver/caddy/v2/cmd"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
+	"github.com/caddy-llm-cache/caddy-llm-cache/replay/estimate"
+	"github.com/caddy-llm-cache/caddy-llm-cache/transcript"
+)
+
+// drawnRequests is how many requests are simulated unless asked otherwise: about
+// what two cores do in eight seconds.
+const drawnRequests = 2500
+
+func estimateCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "estimate [flags] [<path>...]",
+		Short: "Tells from what your agents have on disk what would have been saved",
+		Long: `
+Reads the conversations that ` + strings.Join(transcript.Agents(), ", ") + ` have
+left on this machine, sends them through the llm_cache handler to a simulated
+provider, and tells by project what would have been saved. Nothing leaves the
+machine, nothing is written, and nothing needs to be installed or running.
+
+Paths are transcripts or folders of them; by default the folders in which the
+agents keep them.
+
+What was paid is what the transcripts say was billed for prompts, at list prices;
+answers cost the same with and without the handler. What would have been saved is
+measured on conversations drawn by a hash of their ids, --requests of them at
+most, and applied to the rest in proportion.
+
+The command fails if there is no conversation.
+`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return caddycmd.WrapCommandFuncForCobra(func(f caddycmd.Flags) (int, error) {
+				if err := estimateMain(cmd, f); err != nil {
+					return caddy.ExitCodeFailedStartup, err
+				}
+				return caddy.ExitCodeSuccess, nil
+			})(cmd, args)
+		},
+	}
+	cmd.Flags().String("policy", string(pipeline.CostAware), "Policy: observe, eager, cost_aware")
+	cmd.Flags().String("options", "", "Further options of the handler, as JSON")
+	cmd.Flags().Int("requests", drawnRequests, "How many requests to simulate at most, 0 for all")
+	cmd.Flags().Bool("json", false, "Print the estimate as JSON")
+	return cmd
+}
+
+// sources finds what the arguments name, or what the agents have in the home
+// folder.
+func sources(paths []string) ([]transcript.Source, error) {
+	if len(paths) > 0 {
+		found, err := transcript.Scan(paths...)
+		if err == nil && len(found) == 0 {
+			err = fmt.Errorf("no conversation of %s in %s", strings.Join(transcript.Agents(), ", "), strings.Join(paths, ", "))
+		}
+		return found, err
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return nil, err
+	}
+	found, err := transcript.Discover(home, os.Getenv)
+	if err == nil && len(found) == 0 {
+		err = fmt.Errorf("no conversation of %s in %s; name the folder that holds them", strings.Join(transcript.Agents(), ", "), home)
+	}
+	return found, err
+}
+
+func estimateMain(cmd *cobra.Command, f caddycmd.Flags) error {
+	o := estimate.Options{Requests: f.Int("requests")}
+	switch policy := pipeline.Policy(f.String("policy")); policy {
+	case pipeline.Observe, pipeline.Eager, pipeline.CostAware:
+		o.Policies = []pipeline.Policy{policy}
+	default:
+		return fmt.Errorf("policy: %q is none of observe, eager, cost_aware", policy)
+	}
+	if s := f.String("options"); s != "" {
+		if !json.Valid([]byte(s)) {
+			return fmt.Errorf("options: not valid JSON")
+		}
+		o.Handler = []byte(s)
+	}
+	found, err := sources(f.Args())
+	if err != nil {
+		return err
+	}
+	reading := &progressLine{w: cmd.ErrOrStderr(), what: "read %d of %d transcripts"}
+	simulating := &progressLine{w: cmd.ErrOrStderr(), what: "simulated %d of %d requests"}
+	o.Reading = func(done, total int) {
+		if reading.show(done, total); done == total {
+			reading.clear()
+		}
+	}
+	o.Progress = simulating.show
+	e, err := o.Run(cmd.Context(), found)
+	simulating.clear()
+	if err != nil {
+		return err
+	}
+	if e.Total.Conversations == 0 {
+		return fmt.Errorf("no conversation with an answered request in %d transcripts", len(found))
+	}
+	if f.Bool("json") {
+		return e.WriteJSON(cmd.OutOrStdout())
+	}
+	return e.WriteText(cmd.OutOrStdout())
+}

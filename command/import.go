@@ -1,0 +1,116 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package command
+
+import (
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+
+	"github.com/spf13/cobra"
+
+	"github.com/caddyserver/caddy/v2"
+	caddycmd "github.com/caddyserver/caddy/v2/cmd"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/transcript"
+)
+
+func importCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "import [flags] [<path>...] --out <folder>",
+		Short: "Writes what your agents have on disk as recordings that replay takes",
+		Long: `
+Reads the conversations that agents have left on this machine, as estimate does,
+and writes each as recordings, a file for each part between two compactions. What
+looks like a key or a token is replaced, unless --redact=false; nothing else is:
+the recordings hold what was said and read.
+`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return caddycmd.WrapCommandFuncForCobra(func(f caddycmd.Flags) (int, error) {
+				if err := importMain(cmd, f); err != nil {
+					return caddy.ExitCodeFailedStartup, err
+				}
+				return caddy.ExitCodeSuccess, nil
+			})(cmd, args)
+		},
+	}
+	cmd.Flags().String("out", "", "Folder to write the recordings to; it is made if need be")
+	cmd.Flags().Bool("redact", true, "Replace what looks like a key or a token")
+	return cmd
+}
+
+func importMain(cmd *cobra.Command, f caddycmd.Flags) error {
+	out := f.String("out")
+	if out == "" {
+		return fmt.Errorf("import: --out <folder> says where to")
+	}
+	found, err := sources(f.Args())
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(out, 0o700); err != nil {
+		return err
+	}
+	line := &progressLine{w: cmd.ErrOrStderr(), what: "read %d of %d transcripts"}
+	conversations, files, unreadable := 0, 0, 0
+	for i, s := range found {
+		sessions, err := s.Read()
+		if err != nil {
+			unreadable++
+		}
+		for _, one := range sessions {
+			if err := export(out, one, f.Bool("redact")); err != nil {
+				return err
+			}
+			conversations++
+			files += len(one.Parts)
+		}
+		line.show(i+1, len(found))
+	}
+	line.clear()
+	fmt.Fprintf(cmd.OutOrStdout(), "%d conversations in %d files in %s\n", conversations, files, out)
+	if unreadable > 0 {
+		fmt.Fprintf(cmd.OutOrStdout(), "%d transcripts could not be read\n", unreadable)
+	}
+	if conversations == 0 {
+		return fmt.Errorf("import: no conversation with an answered request in %d transcripts", len(found))
+	}
+	return nil
+}
+
+// unsafe are the characters of a session's id that a file name does without.
+var unsafe = regexp.MustCompile(`[^A-Za-z0-9._-]+`)
+
+// export writes a conversation.
+func export(folder string, s *transcript.Session, redact bool) error {
+	for i, p := range s.Parts {
+		if redact {
+			p.Redact()
+		}
+		name := fmt.Sprintf("%s-%s-p%d.jsonl.gz", s.Agent, unsafe.ReplaceAllString(s.ID, "_"), i+1)
+		file, err := os.OpenFile(filepath.Join(folder, name), os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+		if err != nil {
+			return err
+		}
+		z := gzip.NewWriter(file)
+		if err := errors.Join(p.Write(z), z.Close(), file.Close()); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	return nil
+}

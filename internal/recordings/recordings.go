@@ -1,0 +1,74 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+// Package recordings finds the recorded conversations that tests use where there are some.
+package recordings
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// Folder is the folder of recorded conversations: the one that LLM_CACHE_TRACES names, or
+// shared/traces beside the module. Without one the test is skipped.
+func Folder(t testing.TB) string {
+	t.Helper()
+	folder, ok := Lookup(t)
+	if !ok {
+		t.Skip("no recorded conversations: set LLM_CACHE_TRACES to their folder")
+	}
+	return folder
+}
+
+// Lookup is Folder for tests that do without.
+func Lookup(t testing.TB) (folder string, ok bool) {
+	t.Helper()
+	folder = os.Getenv("LLM_CACHE_TRACES")
+	if folder == "" {
+		folder = filepath.Join(moduleRoot(t), "..", "shared", "traces")
+	}
+	_, err := os.Stat(folder)
+	return folder, err == nil
+}
+
+// Files are the recordings in the folder, in the order of their names: the parts of a
+// conversation in order.
+func Files(t testing.TB) []string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(Folder(t), "*.jsonl.gz"))
+	if err != nil || len(files) == 0 {
+		t.Skip("no recorded conversations: set LLM_CACHE_TRACES to their folder")
+	}
+	return files
+}
+
+// moduleRoot is the folder of go.mod: tests run in the folder of their package.
+func moduleRoot(t testing.TB) string {
+	t.Helper()
+	dir, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return dir
+		}
+		if parent := filepath.Dir(dir); parent != dir {
+			dir = parent
+			continue
+		}
+		t.Fatal("no go.mod above the test's folder")
+	}
+}

@@ -1,0 +1,122 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package estimate
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"text/tabwriter"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/replay"
+)
+
+// all is the name of the row of all conversations.
+const all = "total"
+
+// shownProjects bounds the rows of a table.
+const shownProjects = 20
+
+// WriteJSON writes the estimate as JSON.
+func (e *Estimate) WriteJSON(w io.Writer) error {
+	enc := json.NewEncoder(w)
+	enc.SetIndent("", "  ")
+	return enc.Encode(e)
+}
+
+// WriteText writes the estimate as tables.
+func (e *Estimate) WriteText(w io.Writer) error {
+	t := &e.Total
+	fmt.Fprintf(w, "%d conversations with %d requests, begun from %s to %s, %.0f MB\n", t.Conversations, t.Requests,
+		e.Since.Format("2006-01-02"), e.Until.Format("2006-01-02"), float64(e.Bytes)/1e6)
+	if t.Drawn < t.Conversations {
+		fmt.Fprintf(w, "Simulated: %d of them with %d requests, drawn by a hash of their ids; the rest is in proportion (--requests 0 simulates all).\n", t.Drawn, t.Simulated.Calls)
+	}
+	fmt.Fprintln(w)
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	columns := "conversations\trequests\tprompts\tpaid\tsaved\tcost\tharm\tsimulated\t"
+	fmt.Fprintln(table, "project\tagent\t"+columns)
+	for i, g := range e.Projects {
+		if i == shownProjects {
+			fmt.Fprintf(table, "(%d more)\t\t\t\t\t\t\t\t\t\t\n", len(e.Projects)-shownProjects)
+			break
+		}
+		g.row(table)
+	}
+	sum := *t
+	sum.Project = all
+	sum.row(table)
+	fmt.Fprintln(table, "\t\t\t\t\t\t\t\t\t\t")
+	for _, g := range e.Lengths {
+		if g.Conversations > 0 {
+			g.row(table)
+		}
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	if t.Drawn > 0 {
+		fmt.Fprintf(w, "\nThe conversation in the middle: %s; the one that fares worst: %s.\n", replay.Change(e.Median), replay.Change(e.Worst))
+	}
+	for _, note := range e.notes() {
+		fmt.Fprintln(w, note)
+	}
+	_, err := fmt.Fprint(w, `
+Paid: what the transcripts say was billed for prompts, at list prices; – where none
+is known. On a subscription the same share is what limits last longer by.
+Cost: of the simulated prompts, against the client's own bytes.
+Harm: file edits that quote text which the model had not been shown, of all such.
+`)
+	return err
+}
+
+func (e *Estimate) notes() []string {
+	var out []string
+	if e.Unreadable > 0 {
+		out = append(out, fmt.Sprintf("%d transcripts could not be read.", e.Unreadable))
+	}
+	if e.UnknownLines > 0 {
+		out = append(out, fmt.Sprintf("%d lines of a kind that is not known, or cut off, were passed over.", e.UnknownLines))
+	}
+	if e.Failed > 0 {
+		out = append(out, fmt.Sprintf("%d conversations could not be simulated, the first: %s", e.Failed, e.Failure))
+	}
+	return out
+}
+
+func (g *Group) row(w io.Writer) {
+	cost, harm := "–", "–"
+	if g.Drawn > 0 {
+		cost, harm = replay.Change(g.Simulated.CostRatio()), fmt.Sprintf("%d/%d", g.Simulated.Harmed, g.Simulated.Edits)
+	}
+	paid, saved := "–", "–"
+	if g.Paid > 0 {
+		paid, saved = dollars(g.Paid), dollars(g.Saved)
+	}
+	if g.Agent == "" && g.Project != all { // by length
+		saved = ""
+	}
+	fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%.1fM\t%s\t%s\t%s\t%s\t%d\t\n", g.name(), g.Agent, g.Conversations, g.Requests, float64(g.Tokens)/1e6, paid, saved, cost, harm, g.Drawn)
+}
+
+// dollars writes an amount, a loss with a sign in front.
+func dollars(v float64) string {
+	if s := fmt.Sprintf("%.2f", math.Abs(v)); v < 0 && s != "0.00" {
+		return "-$" + s
+	} else {
+		return "$" + s
+	}
+}

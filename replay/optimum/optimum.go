@@ -1,0 +1,260 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package optimum
+
+import "slices"
+
+// Moments are the moments at which an [Optimum] folds.
+type Moments string
+
+// The moments.
+const (
+	// AnyRequest: whenever it pays.
+	AnyRequest Moments = "any request"
+	// Boundaries: when a person's prompt is the last message or no message was
+	// found in the cache. Models that bind thinking to its past are left with
+	// the prompts.
+	Boundaries Moments = "boundaries, cold"
+)
+
+// AllMoments are the moments in the order in which [Hindsight.Solve] answers.
+var AllMoments = [...]Moments{AnyRequest, Boundaries}
+
+// Options say which blocks an [Optimum] may fold.
+type Options struct {
+	// Over is the length in characters above which a block may be folded.
+	// The zero value folds all, the command's default is 500.
+	Over int
+	// Hot is the number of turns at the end whose blocks stay. The command's
+	// default is 4.
+	Hot int
+	// Inputs folds inputs of tools like their results.
+	Inputs bool
+}
+
+// Optimum is the least that conversations could have cost with hindsight, by
+// folding tool results alone. It is computed, not replayed:
+//
+//   - A fold at a request edits, from some block on, every block that may be
+//     folded. What is behind that block in the cache has to be written again.
+//     What is in front is found: one marker of our own stands there, set with
+//     foresight in the request before, where it costs nothing because all in
+//     front of it is read.
+//   - A block may be folded that is long enough and out of the hot turns, from
+//     the moment on at which no later edit of a file quotes text that nothing
+//     else shows. So nothing is harmed.
+//   - Models that bind thinking to its past lose all thinking behind the first
+//     edit.
+//
+// Which requests to fold at, and from which block on, is chosen by dynamic
+// programming, so that no other choice is cheaper. Prices, lifetimes and what
+// was found in the cache are the baseline's own.
+type Optimum struct {
+	// Profile and Moments are what it was computed for; Inputs tells that
+	// inputs of tools were folded like their results.
+	Profile string `json:"profile"`
+	// Moments: see Profile.
+	Moments Moments `json:"moments"`
+	// Inputs: see Profile.
+	Inputs bool `json:"inputs,omitempty"`
+	// BaseCost and Cost are the costs of the client's own bytes and of the
+	// optimum, as in [Result].
+	BaseCost float64 `json:"base_cost"`
+	// Cost: see BaseCost.
+	Cost float64 `json:"cost"`
+	// Folds is the number of requests at which something is folded.
+	Folds int `json:"folds"`
+	// Conversations are the costs by conversation, sorted by name.
+	Conversations []Of `json:"conversations"`
+}
+
+// Of is the optimum of one conversation.
+type Of struct {
+	// Conversation is the name of the conversation.
+	Conversation string `json:"conversation"`
+	// BaseCost, Cost and Folds: see [Optimum].
+	BaseCost float64 `json:"base_cost"`
+	// Cost: see [Optimum].
+	Cost float64 `json:"cost"`
+	// Folds: see [Optimum].
+	Folds int `json:"folds"`
+}
+
+// CostRatio is the cost as a multiple of what the client's own bytes cost.
+func (o *Optimum) CostRatio() float64 { return Ratio(o.Cost, o.BaseCost) }
+
+// Worst is the highest cost ratio of any conversation.
+func (o *Optimum) Worst() float64 {
+	worst := 0.0
+	for i := range o.Conversations {
+		c := &o.Conversations[i]
+		worst = max(worst, Ratio(c.Cost, c.BaseCost))
+	}
+	return worst
+}
+
+// Add takes in a conversation.
+func (o *Optimum) Add(c Of) {
+	o.BaseCost += c.BaseCost
+	o.Cost += c.Cost
+	o.Folds += c.Folds
+	o.Conversations = append(o.Conversations, c)
+}
+
+// Solve returns the optimum of the conversation for each of moments.
+func (h *Hindsight) Solve() []Of {
+	out := make([]Of, len(AllMoments))
+	for _, s := range h.stretches {
+		base := 0.0
+		for i := range s.asks {
+			base += s.asks[i].cost
+		}
+		for i, m := range AllMoments {
+			gain, folds := s.solve(s.allowed(m, h.rules.BindsThinking))
+			out[i].BaseCost += base
+			out[i].Cost += base - gain
+			out[i].Folds += folds
+		}
+	}
+	return out
+}
+
+// allowed returns the requests at which may be folded.
+func (s *stretch) allowed(m Moments, binds bool) []int {
+	var out []int
+	for i := range s.asks {
+		if a := &s.asks[i]; m == AnyRequest || a.prompt || a.cold && !binds {
+			out = append(out, i)
+		}
+	}
+	return out
+}
+
+// solve chooses folds at the allowed requests and returns what they gain, and
+// how many they are.
+//
+// Let best[a][b] be the most that can be gained between two folds a and b by
+// folding blocks from position p on, that is, blocks which ripen after a; b
+// folds what is left of them. For the last position it is nothing. For the one
+// before, either the block there waits for b, or one fold t between a and b
+// begins with it, which splits what is behind it into before t and after t:
+//
+//	best[a][b] = max( gain(p, b) + best'[a][b],
+//	                  gain(p, t) − price(t, p) + best'[a][t] + best'[t][b] )
+//
+// where best' is that of the position behind. Row 0 stands for the start and
+// the last column for the end, which folds nothing.
+func (s *stretch) solve(allowed []int) (gain float64, folds int) {
+	n := len(allowed)
+	best := make([][]plan, n+1)
+	for a := range best {
+		best[a] = make([]plan, n+1)
+	}
+	later := s.later()
+	price := s.prices(allowed)
+	gains, costs := make([]float64, n+1), make([]float64, n)
+	for p, it := range slices.Backward(s.items) {
+		for t := range price {
+			costs[t] = price[t].next(s, p)
+		}
+		first, _ := slices.BinarySearch(allowed, it.ripe)
+		if it.saves == 0 || first == n {
+			continue
+		}
+		for t := first; t < n; t++ {
+			gains[t] = float64(it.saves) * later.from(s, p, allowed[t])
+		}
+		for a := 0; a <= first; a++ { // fold a−1 comes before allowed[first]
+			for b := n; b >= first; b-- { // best[a][t] is still best' for t < b
+				m := best[a][b]
+				m.gain += gains[b]
+				for t := first; t < b && !it.thought; t++ {
+					l, r := &best[a][t], &best[t+1][b]
+					if g := gains[t] - costs[t] + l.gain + r.gain; g > m.gain+1e-9 {
+						m = plan{g, l.folds + r.folds + 1}
+					}
+				}
+				best[a][b] = m
+			}
+		}
+	}
+	return best[0][n].gain, best[0][n].folds
+}
+
+// plan is a choice of folds.
+type plan struct {
+	gain  float64
+	folds int
+}
+
+// later sums up what a token costs from each request on, were it read each
+// time, and were it not.
+type later struct{ warm, rest []float64 }
+
+func (s *stretch) later() later {
+	l := later{make([]float64, len(s.asks)+1), make([]float64, len(s.asks)+1)}
+	for i, a := range slices.Backward(s.asks) {
+		l.warm[i], l.rest[i] = l.warm[i+1]+a.warm, l.rest[i+1]+a.rest
+	}
+	return l
+}
+
+// from returns what a token of an item costs from a request on.
+func (l later) from(s *stretch, p, request int) float64 {
+	cost := l.warm[request]
+	for i := request; i < len(s.asks); i++ {
+		if a := &s.asks[i]; p >= a.read {
+			cost += a.rest - a.warm
+		}
+	}
+	return cost
+}
+
+// price sums up what a fold at one request has to write again, from the last
+// item backwards.
+type price struct {
+	request int
+	tokens  int64
+}
+
+func (s *stretch) prices(allowed []int) []price {
+	out := make([]price, len(allowed))
+	for i, request := range allowed {
+		out[i].request = request
+	}
+	return out
+}
+
+// next takes the item in front of those taken so far and returns the price of a
+// fold that begins with it. Whatever was folded before, all that may be folded
+// behind it is afterwards.
+func (r *price) next(s *stretch, p int) float64 {
+	a, it := &s.asks[r.request], &s.items[p]
+	if p < a.read {
+		r.tokens += it.tokens
+		if it.ripe <= r.request {
+			r.tokens -= it.saves
+		}
+	}
+	return float64(r.tokens) * (a.rest - a.warm)
+}
+
+// Ratio is a as a multiple of b, 1 where b is nothing.
+func Ratio(a, b float64) float64 {
+	if b == 0 {
+		return 1
+	}
+	return a / b
+}

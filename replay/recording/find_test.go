@@ -1,0 +1,113 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package recording
+
+import (
+	"bytes"
+	"compress/gzip"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestFind(t *testing.T) {
+	got, err := Find("../testdata/traces")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(got) != 2 || got[0].Name != "ferry-22222222" || got[1].Name != "gardener-11111111" {
+		t.Fatalf("%d conversations", len(got))
+	}
+	g := got[1]
+	if len(g.Parts) != 2 || g.Calls != 15 || strings.Join(g.Tools, " ") != "Bash Edit Read" || g.Overhead != 10_000 {
+		t.Errorf("%+v", g)
+	}
+	if got[0].Overhead != 0 {
+		t.Errorf("a recorded system prompt needs no filler of %d", got[0].Overhead)
+	}
+}
+
+func TestBadTraces(t *testing.T) {
+	const head, call = `{"agent":"a","session":"s"}`, `{"messages":[{"role":"user","content":[{"type":"text","text":"a"}]}]}`
+	var zipped bytes.Buffer
+	z := gzip.NewWriter(&zipped)
+	if _, err := z.Write([]byte(head + "\n" + call)); err != nil {
+		t.Fatal(err)
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for name, content := range map[string]string{
+		"empty":             "",
+		"not JSON":          "hello",
+		"no session":        `{"agent":"a"}`,
+		"ends in the midst": head + "\n" + call[:30],
+		"no messages":       head + "\n{}",
+		"unknown role":      head + "\n" + strings.Replace(call, "user", "judge", 1),
+		"ends with answer":  head + "\n" + strings.Replace(call, "user", "assistant", 1),
+		"empty message":     head + "\n" + `{"messages":[{"role":"user","content":[]}]}`,
+		"cut gzip":          zipped.String()[:zipped.Len()-12],
+	} {
+		path := filepath.Join(t.TempDir(), "t.jsonl.gz")
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Find(path); err == nil || !strings.Contains(err.Error(), path) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := Find(t.TempDir()); err == nil {
+		t.Error("an empty folder was taken")
+	}
+}
+
+// The folds are a partition, and each is the rest of all but it.
+func TestFolds(t *testing.T) {
+	all := make([]*Conversation, 40)
+	for i := range all {
+		all[i] = &Conversation{Session: string(rune('a' + i))}
+	}
+	seen := map[*Conversation]int{}
+	for fold := 1; fold <= 4; fold++ {
+		some, err := Select(all, 4, fold)
+		if err != nil {
+			t.Fatal(err)
+		}
+		others, err := Select(all, 4, -fold)
+		if err != nil || len(some)+len(others) != len(all) {
+			t.Errorf("fold %d: %d and %d, %v", fold, len(some), len(others), err)
+		}
+		for _, c := range some {
+			seen[c]++
+		}
+	}
+	for i, c := range all {
+		if seen[c] != 1 {
+			t.Errorf("conversation %d is in %d folds", i, seen[c])
+		}
+	}
+	if Fold("11111111-garden", 7) != 1 || Fold("22222222-ferry", 7) != 3 || Fold("a", 1) != 1 {
+		t.Error("a session has changed its fold")
+	}
+	for _, bad := range [][2]int{{1, 1}, {4, 0}, {4, 5}, {4, -5}, {-4, 1}} {
+		if _, err := Select(all, bad[0], bad[1]); err == nil {
+			t.Errorf("fold %d of %d: no error", bad[1], bad[0])
+		}
+	}
+	if _, err := Select(all[:1], 4, Fold(all[0].Session, 4)%4+1); err == nil {
+		t.Error("an empty fold was taken")
+	}
+}

@@ -1,0 +1,34 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package recording
+
+import "github.com/caddy-llm-cache/caddy-llm-cache/transcript"
+
+// What a recording is made of.
+type (
+	// Header is the first line of a trace: where it comes from and what it holds.
+	Header = transcript.Header
+	// Call is one request of a trace.
+	Call = transcript.Call
+	// Message is one message of a trace.
+	Message = transcript.Message
+	// Block is one block of content.
+	Block = transcript.Block
+	// Trace reads a trace line by line.
+	Trace = transcript.Trace
+)
+
+// OpenTrace opens a trace, see [transcript.OpenTrace].
+func OpenTrace(path string) (*Trace, error) { return transcript.OpenTrace(path) }

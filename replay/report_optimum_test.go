@@ -1,0 +1,54 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package replay
+
+import (
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
+	"github.com/caddy-llm-cache/caddy-llm-cache/replay/optimum"
+)
+
+// On conversations: less is possible at chosen moments than at any, more with
+// inputs, and never more than nothing is lost.
+func TestOptimum(t *testing.T) {
+	o := Options{Profiles: cachemodel.Profiles(), Policies: []pipeline.Policy{pipeline.Off}, Optimum: &optimum.Options{Over: 500, Hot: 4}}
+	results := replayed(t, o, "testdata/traces")
+	o.Optimum.Inputs = true
+	inputs := replayed(t, o, "testdata/traces")
+	if n := len(results.Optima); n != 2*len(cachemodel.Profiles()) {
+		t.Fatalf("%d optima", n)
+	}
+	for i := 0; i < len(results.Optima); i += 2 {
+		always, chosen, more := &results.Optima[i], &results.Optima[i+1], &inputs.Optima[i]
+		base := results.Runs[i/2].Total.BaseCost
+		if always.Moments != optimum.AnyRequest || chosen.Moments != optimum.Boundaries || math.Abs(always.BaseCost-base) > 1e-6 || len(always.Conversations) != 2 {
+			t.Errorf("%+v", always)
+		}
+		if always.Cost > chosen.Cost+1e-6 || chosen.Cost > base+1e-6 || more.Cost > always.Cost+1e-6 || always.Worst() > 1+1e-9 {
+			t.Errorf("%s: %.0f at any request, %.0f at chosen ones, %.0f with inputs, of %.0f", always.Profile, always.Cost, chosen.Cost, more.Cost, base)
+		}
+		if always.Profile == "anthropic-5m" && (always.Cost >= base || always.Folds == 0) {
+			t.Errorf("%s: nothing was won", always.Profile)
+		}
+	}
+	var text strings.Builder
+	if err := results.WriteText(&text); err != nil || !strings.Contains(text.String(), "optimum: boundaries, cold") {
+		t.Errorf("%v: %s", err, text.String())
+	}
+}

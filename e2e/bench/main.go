@@ -45,6 +45,8 @@ import (
 // bench is one run of the program.
 type bench struct {
 	binary   string
+	dir      string // for what does not stay
+	profiles string // where profiles stay, empty for nowhere
 	rounds   int
 	policies []string
 	only     []string
@@ -86,6 +88,7 @@ func run(ctx context.Context) error {
 	only := flag.String("only", "cost,throughput,stream", "tables to make, with commas")
 	traffic := flag.String("traffic", "", "`part` of the names of the traffic to measure, as \"1 MB\"; all if empty")
 	flag.StringVar(&b.binary, "caddy", "", "Caddy `binary`; built from the module above if empty")
+	flag.StringVar(&b.profiles, "profiles", "", "`folder` in which the profiles of the profile table are left")
 	flag.IntVar(&b.rounds, "rounds", 7, "`times` that each measurement is taken; the median counts")
 	flag.Parse()
 	b.policies, b.only = strings.Split(*policies, ","), strings.Split(*only, ",")
@@ -100,6 +103,7 @@ func run(ctx context.Context) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
+	b.dir = dir
 	if b.binary == "" {
 		b.binary = filepath.Join(dir, "caddy")
 		if err := caddy.Build(ctx, "..", b.binary); err != nil {
@@ -125,7 +129,7 @@ func run(ctx context.Context) error {
 	for _, table := range []struct {
 		name string
 		make func(context.Context) error
-	}{{"cost", b.cost}, {"throughput", b.throughput}, {"stream", b.stream}, {"flood", b.flood}} {
+	}{{"cost", b.cost}, {"throughput", b.throughput}, {"stream", b.stream}, {"flood", b.flood}, {"profile", b.profile}} {
 		if !slices.Contains(b.only, table.name) {
 			continue
 		}

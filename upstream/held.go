@@ -110,12 +110,10 @@ func (p *Profile) CompactsElsewhere(r *http.Request) (f wire.Format, ok bool) {
 	if r.Method != http.MethodPost {
 		return "", false
 	}
-	for _, f := range wire.Formats() {
-		if path := f.Traits().CompactPath; path != "" && strings.HasSuffix(r.URL.Path, path) {
-			return f, p.Target(f) != f
-		}
+	if f, ok = wire.CompactsAt(r.URL.Path); !ok {
+		return "", false
 	}
-	return "", false
+	return f, p.Target(f) != f
 }
 
 // RefuseCompact answers as an API that compacts no conversations.

@@ -28,14 +28,20 @@ const (
 
 var buffers [largestBuffer + 1]sync.Pool
 
+// headers keeps what slices stand in while they are in a pool.
+var headers sync.Pool
+
 // Buffer returns an empty slice with room for at least n bytes.
 func Buffer(n int) []byte {
 	class := max(bits.Len(uint(max(n, 1)-1)), smallestBuffer)
 	if class > largestBuffer {
 		return make([]byte, 0, n)
 	}
-	if b, ok := buffers[class].Get().(*[]byte); ok {
-		return (*b)[:0]
+	if h, ok := buffers[class].Get().(*[]byte); ok {
+		b := (*h)[:0]
+		*h = nil
+		headers.Put(h)
+		return b
 	}
 	return make([]byte, 0, 1<<class)
 }
@@ -47,6 +53,10 @@ func Recycle(b []byte) {
 	if class < smallestBuffer || class > largestBuffer || cap(b) != 1<<class {
 		return
 	}
-	b = b[:0]
-	buffers[class].Put(&b)
+	h, ok := headers.Get().(*[]byte)
+	if !ok {
+		h = new([]byte)
+	}
+	*h = b[:0]
+	buffers[class].Put(h)
 }

@@ -17,6 +17,7 @@ package wire
 import (
 	"net/http"
 	"slices"
+	"strings"
 
 	"github.com/tidwall/gjson"
 )
@@ -150,6 +151,16 @@ func Formats() []Format {
 		out[i] = r.format
 	}
 	return out
+}
+
+// CompactsAt returns the format whose requests to compact a conversation go to a path.
+func CompactsAt(path string) (f Format, ok bool) {
+	for _, r := range registry {
+		if p := r.traits.CompactPath; p != "" && strings.HasSuffix(path, p) {
+			return r.format, true
+		}
+	}
+	return "", false
 }
 
 // Codec returns what the format can do, nil if it is not known.

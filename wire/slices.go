@@ -24,7 +24,10 @@ import (
 // before. There is one pool for each multiple of slicesStep, so that little of
 // what lives as long as a conversation is spare room. The zero value is ready to
 // use.
-type Slices[T any] struct{ pools [64]sync.Pool }
+type Slices[T any] struct {
+	pools   [64]sync.Pool
+	headers sync.Pool // what slices stand in while they are in a pool
+}
 
 const slicesStep = 32
 
@@ -32,8 +35,11 @@ const slicesStep = 32
 func (s *Slices[T]) Make(n int) []T {
 	class := (n + slicesStep - 1) / slicesStep
 	if class < len(s.pools) {
-		if v, ok := s.pools[class].Get().(*[]T); ok {
-			return *v
+		if h, ok := s.pools[class].Get().(*[]T); ok {
+			v := *h
+			*h = nil
+			s.headers.Put(h)
+			return v
 		}
 	}
 	return make([]T, 0, class*slicesStep)
@@ -46,8 +52,12 @@ func (s *Slices[T]) Recycle(v []T) {
 		return
 	}
 	clear(v[:cap(v)])
-	v = v[:0]
-	s.pools[class].Put(&v)
+	h, ok := s.headers.Get().(*[]T)
+	if !ok {
+		h = new([]T)
+	}
+	*h = v[:0]
+	s.pools[class].Put(h)
 }
 
 // Append is append for slices that may become long: they double, where append's own

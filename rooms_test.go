@@ -52,7 +52,7 @@ var rooms = []room{
 	{"box/overlay", []string{"lru", "wire"}, true},
 	{"metric", nil, true},
 	{"option", nil, false},
-	{"tenant", []string{"sessioncache"}, false},
+	{"tenant", []string{"sessioncache", "wire"}, false},
 	{"layer", []string{"metric", "translate", "wire"}, false},
 	{"upstream", []string{"cachemodel", "layer", "metric", "option", "translate", "wire"}, false},
 	{"signers", []string{"upstream"}, false},

@@ -38,7 +38,7 @@ import (
 type arrival struct {
 	layer.Payload
 	format wire.Format
-	share  *budget.Share
+	share  budget.Share
 	most   int64 // bytes that the body may have
 	layers int64 // forms that are made behind the edits
 	log    *zap.Logger
@@ -51,7 +51,7 @@ func (o *site) arrival(f wire.Format) *arrival {
 	if o.overlay.Watches() {
 		n++
 	}
-	return &arrival{format: f, share: budget.Bodies.Open(), most: o.up.MaxBody, layers: n, log: o.up.Log}
+	return &arrival{format: f, share: *budget.Bodies.Open(), most: o.up.MaxBody, layers: n, log: o.up.Log}
 }
 
 // receive reads the body and undoes its content coding. layer.ErrNoRoom says that there
@@ -62,12 +62,12 @@ func (a *arrival) receive(w http.ResponseWriter, r *http.Request) (err error) {
 	if coding != "" {
 		forms = 1
 	}
-	done := a.share.Read()
+	a.share.Read()
 	a.Data, err = layer.Read(w, r, a.most, func(has, room int) error {
 		a.share.Progress(int64(has))
 		return a.share.Grow(r.Context(), forms*a.announced(r, room))
 	})
-	done()
+	a.share.Arrived()
 	if err != nil || coding == "" {
 		return err
 	}

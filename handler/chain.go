@@ -72,6 +72,9 @@ var chain = [...]struct {
 		return p.site.up.Sign(next)
 	}},
 	{"hold", conversing | pinging | folding, func(p *passage, next caddyhttp.Handler) caddyhttp.Handler {
+		if p.site.hold == nil {
+			return next
+		}
 		return relay.Layer(next, p.site.hold, p.site.up.Headers, func(r *http.Request) hold.Key {
 			first, _ := caddyhttp.GetVar(r.Context(), "llm_lineage").(wire.Hash)
 			return hold.Key{Side: hold.Side{Tenant: p.tenant, Upstream: p.site.upstreamKey(r)}, Session: p.session, Lineage: first}

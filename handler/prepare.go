@@ -15,10 +15,11 @@
 package handler
 
 import (
+	"bytes"
 	"errors"
 	"net/http"
-	"strings"
 	"time"
+	"unicode/utf8"
 
 	"go.uber.org/zap"
 
@@ -63,11 +64,15 @@ func (o *site) process(w http.ResponseWriter, r *http.Request, next caddyhttp.Ha
 		o.records.count(outcomePassed)
 		return passBody(w, r, o.unknown(r, unparsed, a.format).through(next), &a.Payload)
 	}
-	to := c.targets(r, next)
+	var to func(body []byte) *errand.Target
+	if o.keepalive != nil || o.warm != nil || o.fold != nil {
+		to = c.targets(r, next)
+	}
 	if o.warm != nil {
 		c.prompt = &warm.Prompt{Tenant: c.tenant, View: c.view, Side: isSide(r.Header)}
 	}
-	p := &passage{
+	p := &c.passage
+	*p = passage{
 		site: o, purpose: conversing, format: a.format, session: c.session.ID(), tenant: c.tenant, unkept: c.rethread != nil,
 		prompt: c.prompt, common: &c.common, ticket: c.ticket(r), place: &c.place,
 	}
@@ -205,13 +210,23 @@ func (o *site) prepare(r *http.Request, format wire.Format, raw, body []byte) (c
 
 // parse reads a body, by what is known of the tenant's conversations.
 func (o *site) parse(format wire.Format, body []byte, tenant sessioncache.Tenant) (*wire.View, error) {
-	var known *wire.Known
-	defer func() { known.Release() }()
-	return wire.Parse(format, body, func(first wire.Hash) *wire.Known {
-		known.Release() // what a first guess has found
-		known = o.store.Recall(tenant, first)
-		return known
-	})
+	m := memory{o: o, tenant: tenant}
+	defer func() { m.known.Release() }()
+	return wire.Parse(format, body, m.recall)
+}
+
+// memory is what is known of a tenant's conversations.
+type memory struct {
+	o      *site
+	tenant sessioncache.Tenant
+	known  *wire.Known
+}
+
+// recall finds a conversation and holds what is known of it.
+func (m *memory) recall(first wire.Hash) *wire.Known {
+	m.known.Release() // what a first guess has found
+	m.known = m.o.store.Recall(m.tenant, first)
+	return m.known
 }
 
 // upstreamKey tells conversations at one upstream from those at another: by
@@ -226,8 +241,18 @@ func (o *site) upstreamKey(r *http.Request) string {
 	if u := o.up.Upstream; u != nil && u.Preset != "" {
 		preset = u.Preset
 	}
-	return preset + " " + strings.ToLower(r.Host) + wire.Base(path)
+	var few [192]byte
+	b := append(append(few[:0], preset...), ' ')
+	at := len(b)
+	b = append(b, r.Host...)
+	if host := b[at:]; bytes.IndexFunc(host, isUpper) >= 0 {
+		b = append(b[:at], bytes.ToLower(host)...)
+	}
+	return wire.Intern(append(b, wire.Base(path)...))
 }
+
+// isUpper reports whether a character may have another in lower case.
+func isUpper(c rune) bool { return c >= utf8.RuneSelf || c >= 'A' && c <= 'Z' }
 
 // announce makes the session known to the handlers after this one and to the
 // access log.

@@ -60,6 +60,19 @@ type requestState struct {
 	continued []continuation
 	answered
 	boxed
+
+	// What most requests need once, in the same piece of memory.
+
+	passage           passage
+	first             tap
+	sending, original layer.Payload
+}
+
+// arrived is what a request came with besides its body.
+type arrived struct {
+	header http.Header
+	length int64
+	coding []string
 }
 
 // answered is how a request was answered.
@@ -87,8 +100,7 @@ func (c *requestState) serve(w http.ResponseWriter, r *http.Request, next caddyh
 	}
 	c.trailers = httpguts.HeaderValuesContainsToken(r.Header["Te"], "trailers")
 	c.announce(r)
-	restore := c.substitute(r)
-	defer restore()
+	defer c.restore(r, c.substitute(r))
 
 	c.overhead = time.Since(started)
 	c.countRequest()
@@ -127,29 +139,36 @@ func (c *requestState) recycle(r *http.Request) {
 func (c *requestState) coded(r *http.Request) bool { return layer.Coding(r.Header) != "" }
 
 // substitute puts the body to send into the request and asks for an answer
-// that can be read. The returned function puts the client's own back, for the
-// access log and for error routes.
-func (c *requestState) substitute(r *http.Request) (restore func()) {
-	header, length, coding := r.Header, r.ContentLength, r.TransferEncoding
-	r.Header = header.Clone() // handlers behind may write into the values
-	layer.AskPlain(r.Header)
+// that can be read.
+func (c *requestState) substitute(r *http.Request) arrived {
+	came := arrived{r.Header, r.ContentLength, r.TransferEncoding}
+	r.Header = layer.ClonePlain(came.header) // handlers behind may write into the values
+	if c.out == nil {
+		c.out = &c.sending
+	} else { // somebody may still be sending the first
+		c.out = new(layer.Payload)
+	}
 	if !c.ex.Edited {
-		c.out = &layer.Payload{Data: c.raw}
+		c.out.Data = c.raw
 		if c.coded(r) {
 			c.out.Plain = c.view.Raw
 		}
 	} else {
-		c.out = &layer.Payload{Data: c.ex.Body}
+		c.out.Data = c.ex.Body
 		r.ContentLength, r.TransferEncoding = int64(len(c.ex.Body)), nil
 		r.Header["Content-Length"] = []string{strconv.Itoa(len(c.ex.Body))}
 		delete(r.Header, "Content-Encoding")
 		delete(r.Header, "Transfer-Encoding")
 	}
 	c.out.Attach(r)
-	return func() {
-		r.Header, r.ContentLength, r.TransferEncoding = header, length, coding
-		layer.SetBody(r, c.raw)
-	}
+	return came
+}
+
+// restore puts back what the client has sent, for the access log and for error routes.
+func (c *requestState) restore(r *http.Request, came arrived) {
+	r.Header, r.ContentLength, r.TransferEncoding = came.header, came.length, came.coding
+	c.original.Data = c.raw
+	c.original.Attach(r)
 }
 
 // forward runs the handlers behind this one, and sees to calls that are answered
@@ -199,7 +218,7 @@ func (c *requestState) again(w http.ResponseWriter, original *http.Request, next
 	c.resent = true
 	layer.Resends.Inc()
 	c.site.guard("giving up edits after a 400", c.ex.Rejected)
-	defer c.substitute(original)()
+	defer c.restore(original, c.substitute(original))
 	t := newTap(w, c, false)
 	t.weigh = true
 	err := c.forward(t, layer.Isolate(original, t), next)
@@ -322,6 +341,9 @@ func (c *requestState) estimate() {
 // heartbeat returns the writer for a stream, nil if the client gets no signs of life.
 func (c *requestState) heartbeat(w http.ResponseWriter, r *http.Request) *box.Alive {
 	every, open := c.site.heartbeat.Intervals(c.site.up.Upstream)
+	if every == 0 {
+		return nil
+	}
 	return box.Stream{Every: every, Open: open, Events: c.view.Stream, Format: c.view.Format, Agent: r.UserAgent(), Stamp: func(to http.Header) {
 		if c.site.up.Headers {
 			to[headerSession], to[headerPolicy] = []string{c.session.ID()}, []string{string(c.ex.Policy)}

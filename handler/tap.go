@@ -43,7 +43,8 @@ type tap struct {
 	// released: what a first pass sets must not show in the answer of a second
 	state    *requestState
 	log      *zap.Logger
-	dec      *wire.Decoder
+	dec      *wire.Decoder // nil where there is nothing to read
+	reads    wire.Decoder
 	stream   bool // dec reads events
 	begun    bool // the first byte of the answer that says anything was there
 	held     []byte
@@ -59,7 +60,11 @@ type tap struct {
 // newTap returns the writer of one pass. With resend, a 400 is held and the
 // header map is the pass's own.
 func newTap(w http.ResponseWriter, c *requestState, resend bool) *tap {
-	t := &tap{state: c, log: c.site.up.Log, resend: resend, sent: time.Now()}
+	t := &c.first
+	if t.state != nil { // a second pass
+		t = new(tap)
+	}
+	t.state, t.log, t.resend, t.sent = c, c.site.up.Log, resend, time.Now()
 	t.Answer = layer.NewAnswer(w, t)
 	t.timing.Queue = c.overhead
 	if resend {
@@ -98,14 +103,20 @@ func (t *tap) observe(h http.Header) {
 	switch {
 	case layer.IsStream(kind):
 		t.stream = true
-		t.dec = wire.NewDecoder(t.state.view.Format, true)
+		t.decode(true)
 	case layer.IsJSON(kind):
-		t.dec = wire.NewDecoder(t.state.view.Format, false)
+		t.decode(false)
 		n, err := strconv.Atoi(h.Get("Content-Length"))
 		if err == nil && n > 0 && n <= holdAnswer && t.state.site.up.Headers {
 			t.hold = n
 		}
 	}
+}
+
+// decode begins to read an answer.
+func (t *tap) decode(stream bool) {
+	t.reads.Begin(t.state.view.Format, stream)
+	t.dec = &t.reads
 }
 
 // Take writes what the upstream sends, and looks at it afterwards.
@@ -121,7 +132,8 @@ func (t *tap) Take(p []byte) (int, error) {
 	}
 	if t.stream && !t.begun {
 		if t.begun = begins(p); document(p) {
-			t.stream, t.dec = false, wire.NewDecoder(t.state.view.Format, false)
+			t.stream = false
+			t.decode(false)
 		}
 	}
 	if t.stream && len(p) > 1 {
@@ -156,7 +168,7 @@ func (t *tap) writeEvents(p []byte) (int, error) {
 
 func (t *tap) keep(p []byte) {
 	if t.held == nil && t.Status != http.StatusBadRequest {
-		t.held = make([]byte, 0, min(t.hold, layer.FirstBuffer))
+		t.held = wire.Buffer(min(t.hold, layer.FirstBuffer))
 	}
 	t.held = append(t.held, p...)
 	t.look(p)
@@ -227,6 +239,7 @@ func (t *tap) release() error {
 		return nil
 	}
 	_, err := t.ResponseWriter.Write(held)
+	wire.Recycle(held)
 	return err
 }
 

@@ -65,19 +65,22 @@ func Read(w http.ResponseWriter, r *http.Request, limit int64, pay Toll) ([]byte
 	if r.Body == nil || r.Body == http.NoBody {
 		return nil, nil
 	}
-	r.Body = http.MaxBytesReader(w, r.Body, limit)
-	buf, err := readAll(r.Body, max(r.ContentLength, 511), pay)
+	if r.ContentLength <= 0 { // the server lets nothing through beyond a length
+		r.Body = http.MaxBytesReader(w, r.Body, limit)
+	}
+	buf, err := readAll(r.Body, max(r.ContentLength, 511), limit, pay)
 	if err == nil || errors.Is(err, ErrNoRoom) {
 		return buf, err
 	}
-	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
+	if _, ok := errors.AsType[*http.MaxBytesError](err); ok || errors.Is(err, ErrTooLarge) {
 		return nil, tooLarge(limit)
 	}
 	return nil, caddyhttp.Error(http.StatusBadRequest, fmt.Errorf("reading request body: %w", err))
 }
 
-// readAll is io.ReadAll for what is expected to be of that size.
-func readAll(r io.Reader, size int64, pay Toll) ([]byte, error) {
+// readAll is io.ReadAll for what is expected to be of that size and may not be larger than
+// limit: a handler in front can have made the body another.
+func readAll(r io.Reader, size, limit int64, pay Toll) ([]byte, error) {
 	size++ // to meet the end without growing
 	var buf []byte
 	room := int(min(size, FirstBuffer))
@@ -100,6 +103,9 @@ func readAll(r io.Reader, size int64, pay Toll) ([]byte, error) {
 		}
 		n, err := r.Read(buf[len(buf):cap(buf)])
 		buf = buf[:len(buf)+n]
+		if int64(len(buf)) > limit {
+			return buf, ErrTooLarge
+		}
 		if errors.Is(err, io.EOF) {
 			return buf, nil
 		}

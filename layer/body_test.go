@@ -54,6 +54,7 @@ func TestReadBodyFails(t *testing.T) {
 	}{
 		{"declared too large", strings.NewReader(""), 11, http.StatusRequestEntityTooLarge},
 		{"too large", strings.NewReader("01234567890"), -1, http.StatusRequestEntityTooLarge},
+		{"too large and said to be short", strings.NewReader("01234567890"), 3, http.StatusRequestEntityTooLarge},
 		{"cut", io.MultiReader(strings.NewReader("0123"), iotest.ErrReader(gone)), 10, http.StatusBadRequest},
 		{"refused before", iotest.ErrReader(caddyhttp.Error(http.StatusTooManyRequests, gone)), 10, http.StatusTooManyRequests},
 	} {
@@ -69,11 +70,11 @@ func TestReadBodyFails(t *testing.T) {
 // TestReadAllTrustsLittle: a declared length allocates in proportion to what
 // has come.
 func TestReadAllTrustsLittle(t *testing.T) {
-	got, err := readAll(strings.NewReader("x"), 1<<30, nil)
+	got, err := readAll(strings.NewReader("x"), 1<<30, 1<<30, nil)
 	if err != nil || len(got) != 1 || cap(got) > FirstBuffer {
 		t.Errorf("%d bytes in %d, %v", len(got), cap(got), err)
 	}
-	got, err = readAll(io.LimitReader(zeros{}, FirstBuffer+1), 1<<30, nil)
+	got, err = readAll(io.LimitReader(zeros{}, FirstBuffer+1), 1<<30, 1<<30, nil)
 	if err != nil || len(got) != FirstBuffer+1 || cap(got) > Growth*FirstBuffer {
 		t.Errorf("%d bytes in %d, %v", len(got), cap(got), err)
 	}

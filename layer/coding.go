@@ -106,7 +106,7 @@ func Decode(coding string, raw []byte, limit int64, pay Toll) ([]byte, error) {
 	default:
 		return nil, fmt.Errorf("decoding %q: unknown coding", coding)
 	}
-	buf, err := readAll(io.LimitReader(r, limit+1), min(int64(len(raw))*4, limit), pay)
+	buf, err := readAll(io.LimitReader(r, limit+1), min(int64(len(raw))*4, limit), limit+1, pay)
 	if err != nil {
 		wire.Recycle(buf)
 		return nil, fmt.Errorf("decoding %s: %w", coding, err)

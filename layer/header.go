@@ -23,6 +23,27 @@ import (
 // handlers behind may write into it.
 func AskPlain(h http.Header) { h["Accept-Encoding"] = []string{"identity"} }
 
+// ClonePlain returns a copy of a header that asks for such an answer.
+func ClonePlain(h http.Header) http.Header {
+	n := 1
+	for _, v := range h {
+		n += len(v)
+	}
+	values := append(make([]string, 0, n), "identity")
+	out := make(http.Header, len(h)+1)
+	for name, v := range h {
+		if v == nil {
+			out[name] = nil
+			continue
+		}
+		from := len(values)
+		values = append(values, v...)
+		out[name] = values[from:len(values):len(values)]
+	}
+	out["Accept-Encoding"] = values[:1:1]
+	return out
+}
+
 // AsksPlain reports whether such an answer was asked for.
 func AsksPlain(h http.Header) bool {
 	v := h["Accept-Encoding"]

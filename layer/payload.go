@@ -34,6 +34,10 @@ type Payload struct {
 	// Undone why it could not be.
 	Plain  []byte
 	Undone error
+
+	begun bool          // somebody has first
+	first payloadReader // spares most requests to make one
+	get   func() (io.ReadCloser, error)
 }
 
 // Attach makes the payload the request's body, to be read again as often as a
@@ -43,8 +47,18 @@ func (p *Payload) Attach(r *http.Request) {
 		r.Body, r.GetBody = http.NoBody, nil
 		return
 	}
-	r.GetBody = func() (io.ReadCloser, error) { return &payloadReader{Payload: p}, nil }
-	r.Body = &payloadReader{Payload: p}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.get == nil {
+		p.get = func() (io.ReadCloser, error) { return &payloadReader{Payload: p}, nil }
+	}
+	r.GetBody = p.get
+	if p.begun {
+		r.Body = &payloadReader{Payload: p}
+		return
+	}
+	p.begun, p.first.Payload = true, p
+	r.Body = &p.first
 }
 
 // Bytes returns the body, nil once it was taken back.

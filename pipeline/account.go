@@ -105,11 +105,12 @@ func (x *Exchange) would(r billing.Request) *billing.Request {
 		}
 		s.Hypothetical = s.Counterfactual.Clone()
 	}
-	r.Sent, r.Marks, r.Long, r.Cache = true, x.marks, x.req.long, s.Hypothetical
-	r.Markers, r.Diverged = len(x.marks), x.departed()
-	r.Removed = int64(x.SentTokens - x.OriginalTokens)
-	r.Previous.Common = min(r.Previous.Common, x.change.broken)
-	return &r
+	w := r
+	w.Sent, w.Marks, w.Long, w.Cache = true, x.marks, x.req.long, s.Hypothetical
+	w.Markers, w.Diverged = len(x.marks), x.departed()
+	w.Removed = int64(x.SentTokens - x.OriginalTokens)
+	w.Previous.Common = min(r.Previous.Common, x.change.broken)
+	return &w
 }
 
 // departed reports whether what would have gone upstream before this request is other

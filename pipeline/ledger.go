@@ -114,7 +114,10 @@ func (r *request) edits(markers []wire.Edit) []wire.Edit {
 			n++
 		}
 	}
-	edits := make([]wire.Edit, 0, n+len(markers)+1)
+	var edits []wire.Edit
+	if n += len(markers); n > 0 {
+		edits = make([]wire.Edit, 0, n+1)
+	}
 	for i := range r.States {
 		if e := r.States[i].Edit; e != nil {
 			edits = append(edits, wire.Edit{Block: r.View.System + i, Op: e.Op, Value: e.Value})

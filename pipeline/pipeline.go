@@ -70,9 +70,14 @@ func (p *Pipeline) Begin(v *wire.View, s *sessioncache.Session, now time.Time) *
 	defer s.Unlock()
 	m := s.Match(v)
 	sealed := p.Target != nil && !v.Traits().KeepsAnswers && p.Target(v.Format).Traits().KeepsAnswers
-	r := newRequest(&p.options, p.rules(v.Model, now), v, s, m, sealed, now)
+	both := new(struct { // in one piece of memory
+		exchange Exchange
+		request  request
+	})
+	r := newRequest(&both.request, &p.options, p.rules(v.Model, now), v, s, m, sealed, now)
 	r.words = p.Compress
-	x := &Exchange{Policy: p.options.Policy, req: r, match: m, start: now, Lineage: m.Lineage.ID()}
+	x := &both.exchange
+	x.Policy, x.req, x.match, x.start, x.Lineage = p.options.Policy, r, m, now, m.Lineage.ID()
 	x.Body = v.Raw
 	r.Decode()
 	defer r.Release()

@@ -67,8 +67,8 @@ type place struct {
 	long bool
 }
 
-func newRequest(o *Options, rules cachemodel.Rules, v *wire.View, s *sessioncache.Session, m sessioncache.Match, sealed bool, now time.Time) *request {
-	r := &request{
+func newRequest(r *request, o *Options, rules cachemodel.Rules, v *wire.View, s *sessioncache.Session, m sessioncache.Match, sealed bool, now time.Time) *request {
+	*r = request{
 		History: history.History{View: v, Blocks: v.MessageBlocks(), Known: m.Common, Learned: m.Common},
 		o:       o, rules: rules, session: s, run: findRun(v), ledger: ledger{broken: math.MaxInt32}, zones: newZones(&o.Zones, v), sealed: sealed,
 	}

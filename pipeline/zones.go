@@ -25,16 +25,29 @@ func newZones(o *Zones, v *wire.View) zones {
 		return zones{}
 	}
 	frozen, hot := *o.Frozen, *o.Hot
-	turns := make([]int, 0, len(v.Messages)/2+1) // first message of each
-	for i := range v.Messages {
-		if v.Messages[i].Role == wire.RoleAssistant && (i == 0 || v.Messages[i-1].Role != wire.RoleAssistant) {
-			turns = append(turns, i)
+	z := zones{begin: len(v.Messages), end: len(v.Messages)}
+	n := 0 // turns
+	for i := 0; i < len(v.Messages) && n <= frozen; i++ {
+		if turns(v, i) {
+			z.begin = i
+			n++
 		}
 	}
-	if len(turns) <= frozen+hot {
+	for i := len(v.Messages) - 1; i >= 0 && hot > 0; i-- {
+		if turns(v, i) {
+			z.end = i
+			hot--
+		}
+	}
+	if n <= frozen || z.end <= z.begin {
 		return zones{}
 	}
-	return zones{turns[frozen], turns[len(turns)-hot]}
+	return z
+}
+
+// turns reports whether a turn begins with message i.
+func turns(v *wire.View, i int) bool {
+	return v.Messages[i].Role == wire.RoleAssistant && (i == 0 || v.Messages[i-1].Role != wire.RoleAssistant)
 }
 
 // middle reports whether a block stands between the frozen head and the hot tail.

@@ -17,6 +17,7 @@ package sessioncache
 import (
 	"container/list"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -194,7 +195,8 @@ func (m *Memory) Acquire(k Key) *Session {
 
 // adopt takes in a session that was restored, unless there is one under its key.
 func (m *Memory) adopt(s *Session) {
-	bytes, firsts, said := s.held()
+	var by indexed
+	bytes, firsts, said := s.held(&by)
 	now := time.Now()
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -228,7 +230,8 @@ func (m *Memory) answered(k Key) *Session {
 
 // Hold implements Store.
 func (m *Memory) Hold(s *Session) {
-	bytes, firsts, said := s.held()
+	var by indexed
+	bytes, firsts, said := s.held(&by)
 	if len(firsts) == 0 { // nothing was accepted
 		return
 	}
@@ -255,12 +258,15 @@ func (m *Memory) Hold(s *Session) {
 	}
 }
 
+// indexed is room for what few sessions have more of.
+type indexed struct{ firsts, said [4]wire.Hash }
+
 // held is what a store that holds the session has to know of it: the memory that it
 // takes, how its conversations begin, and their answers.
-func (s *Session) held() (bytes int64, firsts, said []wire.Hash) {
+func (s *Session) held(by *indexed) (bytes int64, firsts, said []wire.Hash) {
 	s.Lock()
 	defer s.Unlock()
-	firsts = make([]wire.Hash, 0, len(s.lineages))
+	firsts, said = by.firsts[:0], by.said[:0]
 	for _, l := range s.lineages {
 		firsts = append(firsts, l.known.First())
 		for _, h := range [...]wire.Hash{l.Reply, l.First} {
@@ -347,6 +353,14 @@ func (m *Memory) index(s *Session, firsts, said []wire.Hash) {
 }
 
 func reindex(by map[firstTurn]*Session, s *Session, old, hashes []wire.Hash) []wire.Hash {
+	if slices.Equal(old, hashes) {
+		for _, h := range old {
+			if k := (firstTurn{s.tenant, h}); by[k] != s {
+				by[k] = s
+			}
+		}
+		return old
+	}
 	for _, h := range old {
 		if k := (firstTurn{s.tenant, h}); by[k] == s {
 			delete(by, k)
@@ -355,7 +369,7 @@ func reindex(by map[firstTurn]*Session, s *Session, old, hashes []wire.Hash) []w
 	for _, h := range hashes {
 		by[firstTurn{s.tenant, h}] = s
 	}
-	return hashes
+	return append(old[:0], hashes...)
 }
 
 // evict takes sessions out until the rest fits: of the tenant that holds most, those

@@ -29,6 +29,8 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
 // User tells by what a person is known.
@@ -163,7 +165,9 @@ type Person struct {
 // something, by the user that Caddy has authenticated, in this order.
 func (p *People) Of(r *http.Request, k *Key) Person {
 	sum := k.hash(r, appendPerson)
-	hash := hex.EncodeToString(sum[:hashDigits/2])
+	var digits [hashDigits]byte
+	hex.Encode(digits[:], sum[:hashDigits/2])
+	hash := wire.Intern(digits[:])
 	return Person{Hash: hash, Name: p.name(r, hash)}
 }
 

@@ -57,9 +57,15 @@ const (
 // an answer that plainly begins as the other form is read as that. Of a format
 // that this package does not read it knows nothing but the end.
 func NewDecoder(f Format, stream bool) *Decoder {
-	d := &Decoder{codec: f.Codec(), traits: f.Traits(), stream: stream}
-	d.emit = d.event
+	d := new(Decoder)
+	d.Begin(f, stream)
 	return d
+}
+
+// Begin makes d what [NewDecoder] returns.
+func (d *Decoder) Begin(f Format, stream bool) {
+	*d = Decoder{codec: f.Codec(), traits: f.Traits(), stream: stream}
+	d.emit = d.event
 }
 
 // Feed takes the next bytes of the answer, after content decoding. It keeps no

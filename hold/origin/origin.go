@@ -242,8 +242,8 @@ func (e *exchange) make(w http.ResponseWriter, r *http.Request, next caddyhttp.H
 
 // read reads what was sent.
 func (e *exchange) read(w http.ResponseWriter, r *http.Request) ([]byte, error) {
-	done := e.share.Read()
-	defer done()
+	e.share.Read()
+	defer e.share.Arrived()
 	return layer.Read(w, r, e.MaxBody, func(has, room int) error {
 		e.share.Progress(int64(has))
 		return e.share.Grow(r.Context(), 2*int64(room))

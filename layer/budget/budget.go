@@ -206,18 +206,21 @@ func (b *Budget) tidy() {
 	debug.FreeOSMemory()
 }
 
-// Read tells that the body is on its way until the returned function is called.
-func (s *Share) Read() (done func()) {
+// Read tells that the body is on its way until [Share.Arrived] is called.
+func (s *Share) Read() {
 	b := s.of
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	s.moved = time.Now()
 	b.reading[s] = struct{}{}
-	return func() {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		delete(b.reading, s)
-	}
+}
+
+// Arrived tells that the body is there, or will not come.
+func (s *Share) Arrived() {
+	b := s.of
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.reading, s)
 }
 
 // Progress tells what the body takes so far in fact.

@@ -69,7 +69,7 @@ var rooms = []room{
 	{"lingua", nil, true},
 	{"compressor", []string{"layer", "lingua", "metric", "option", "pipeline", "sessioncache", "wire"}, false},
 	{"handler", []string{
-		"allowance", "app", "audit", "box", "cachemodel", "compressor", "errand", "hold", "keepalive/pinger", "layer", "metric", "pipeline", "sessioncache", "tenant",
+		"allowance", "app", "audit", "box", "cachemodel", "compressor", "errand", "hold", "keepalive/pinger", "layer", "metric", "page", "pipeline", "sessioncache", "tenant",
 		"translate", "upstream", "wire",
 	}, false},
 }

@@ -56,13 +56,8 @@ func init() {
 }
 
 // costs count what turns have cost, and what the client's own bytes would have.
-var costs = metric.CounterVec("cost_usd_total", "Cost of turns in US dollars where prices are known: actual; client, of the clients' own bytes; would, of the turns as the policy observe would have them, and of the others as they were.", "kind")
-
-func init() {
-	for _, kind := range [...]string{"actual", "client", "would"} {
-		costs.WithLabelValues(kind) // there from the start
-	}
-}
+var costs = metric.CounterOf("cost_usd_total", "Cost of turns in US dollars where prices are known: actual; client, of the clients' own bytes; would, of the turns as the policy observe would have them, and of the others as they were.", "kind",
+	"actual", "client", "would")
 
 // countCost counts what a turn has cost in US dollars, what the client's own bytes would
 // have, and what edits that were only computed would have saved.

@@ -133,7 +133,7 @@ func (s *DiskStore) Open() (sessioncache.Store, error) {
 	t := &trouble{logger: s.logger, file: s.Path}
 	return sessioncache.NewDurable(func() (sessioncache.Backend, error) {
 		d, err := disk.Open(disk.Options{Path: s.Path, MaxBytes: s.MaxSize, TTL: time.Duration(s.TTL), Log: func(message string, err error) {
-			storeErrors.WithLabelValues("damaged").Inc()
+			storeTrouble.met("damaged")
 			s.logger.Error(message, zap.Error(err))
 		}})
 		if err != nil {
@@ -155,7 +155,7 @@ func (s *DiskStore) Begin(store sessioncache.Store) error {
 		return err
 	}
 	if err != nil {
-		storeErrors.WithLabelValues("open").Inc()
+		storeTrouble.met("open")
 		s.logger.Error("sessions are kept in memory only, until Caddy is started anew", zap.Error(err))
 	}
 	return nil
@@ -189,7 +189,7 @@ type trouble struct {
 const tellAgain = 10 * time.Minute
 
 func (t *trouble) failed(what string, err error) {
-	storeErrors.WithLabelValues(what).Inc()
+	storeTrouble.met(what)
 	now, last := time.Now().UnixNano(), t.told.Load()
 	if last != 0 && now-last < int64(tellAgain) || !t.told.CompareAndSwap(last, now) {
 		return

@@ -67,15 +67,23 @@ func look() page.View {
 		v.KeepAlive.Pings += k.Sum.Pings
 		v.KeepAlive.Cost += k.Sum.Cost
 		v.KeepAlive.Saved += k.Sum.Saved
-		v.Health = append(v.Health, healthOf(s.Stats()))
 	}
 	slices.SortFunc(v.Queues, func(a, b page.Queue) int { return cmp.Compare(a.Name, b.Name) })
 	slices.SortFunc(all, func(a, b used) int { return b.at.Compare(a.at) })
 	for _, u := range all[:min(len(all), shownSessions)] {
 		v.Sessions.List = append(v.Sessions.List, sessionOf(u.session.Report(now)))
 	}
-	v.Health = append(v.Health, healthOfRecords()...)
+	v.Health = Health()
 	return v
+}
+
+// Health says how the stores of the process are.
+func Health() []page.Health {
+	var all []page.Health
+	for _, s := range Open() {
+		all = append(all, healthOf(s.Stats()))
+	}
+	return append(all, healthOfRecords()...)
 }
 
 // sessionOf sums a session up.
@@ -130,13 +138,17 @@ func sessionOf(r sessioncache.SessionReport) page.Session {
 
 // healthOf says how a store of sessions is.
 func healthOf(s sessioncache.Stats) page.Health {
-	h := page.Health{Name: "Sessions", State: "ok", Note: fmt.Sprintf("%s of %s in memory", humanize.IBytes(uint64(max(s.Bytes, 0))), humanize.IBytes(uint64(max(s.MaxBytes, 0))))}
+	h := page.Health{Name: "Sessions", State: page.OK, Note: fmt.Sprintf("%s of %s in memory", humanize.IBytes(uint64(max(s.Bytes, 0))), humanize.IBytes(uint64(max(s.MaxBytes, 0))))}
 	if s.Kept > 0 {
 		h.Note += fmt.Sprintf(", %d on disk", s.Kept)
 	}
 	if s.Evicted > 0 {
-		h.State = "slow"
+		h.State = page.Slow
 		h.Note += fmt.Sprintf(", %d pushed out for want of room", s.Evicted)
+	}
+	if what := storeTrouble.note(time.Now()); what != "" {
+		h.State = page.Failing
+		h.Note += ", " + what
 	}
 	return h
 }
@@ -148,17 +160,17 @@ const slowRecord = 30 * time.Second
 func healthOfRecords() []page.Health {
 	sinks := openSinks()
 	if len(sinks) == 0 {
-		return []page.Health{{Name: "Record", State: "off", Note: "no audit store: counts end with the process"}}
+		return []page.Health{{Name: "Record", State: page.Off, Note: "no audit store: counts end with the process"}}
 	}
 	all := make([]page.Health, 0, len(sinks))
 	for _, s := range sinks {
 		stats := s.queue.Stats()
-		h := page.Health{Name: "Record", State: "ok", Note: fmt.Sprintf("%d turns wait to be written", stats.Waiting)}
+		h := page.Health{Name: "Record", State: page.OK, Note: fmt.Sprintf("%d turns wait to be written", stats.Waiting)}
 		switch {
 		case auditCounters.Dropped.Load() > 0:
-			h.State, h.Note = "failing", fmt.Sprintf("%d turns were lost: the store did not take them", auditCounters.Dropped.Load())
+			h.State, h.Note = page.Failing, fmt.Sprintf("%d turns were lost: the store did not take them", auditCounters.Dropped.Load())
 		case stats.Lag > slowRecord:
-			h.State = "slow"
+			h.State = page.Slow
 			h.Note += fmt.Sprintf(", the oldest for %s", stats.Lag.Round(time.Second))
 		}
 		all = append(all, h)

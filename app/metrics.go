@@ -15,12 +15,52 @@
 package app
 
 import (
+	"fmt"
+	"sync/atomic"
+	"time"
+
 	"github.com/caddy-llm-cache/caddy-llm-cache/metric"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
 // storeErrors counts what the session store failed to do beyond the process.
-var storeErrors = metric.CounterVec("store_errors_total", "What the store of sessions failed to do: open, load, save, claim, delete, restore, or damaged for a file that was set aside.", "operation")
+var storeErrors = metric.CounterOf("store_errors_total", "What the store of sessions failed to do: open, load, save, claim, delete, restore, or damaged for a file that was set aside.", "operation",
+	"open", "load", "save", "claim", "delete", "restore", "damaged")
+
+// storeTrouble is the last of it.
+var storeTrouble lastTrouble
+
+// troubleTime is for how long a store is said to fail after it did. One that could not be
+// opened fails for good.
+const troubleTime = time.Minute
+
+// lastTrouble remembers what a store failed to do.
+type lastTrouble struct{ last atomic.Pointer[failed] }
+
+type failed struct {
+	operation string
+	at        time.Time
+}
+
+func (t *lastTrouble) met(operation string) {
+	storeErrors.WithLabelValues(operation).Inc()
+	if last := t.last.Load(); last == nil || last.operation != "open" {
+		t.last.Store(&failed{operation, time.Now()})
+	}
+}
+
+// note says it in words, "" where all is well.
+func (t *lastTrouble) note(now time.Time) string {
+	switch f := t.last.Load(); {
+	case f == nil:
+		return ""
+	case f.operation == "open":
+		return "the file cannot be opened: sessions are kept in memory only"
+	case now.Sub(f.at) < troubleTime:
+		return fmt.Sprintf("the file failed (%s) %s ago", f.operation, now.Sub(f.at).Round(time.Second))
+	}
+	return ""
+}
 
 func init() { // which keeps these out of the order in which variables begin
 	states := func(name, help string, value func(*State) float64) {

@@ -175,7 +175,9 @@ func (o *Overlay) group(r *http.Request) string {
 	return ""
 }
 
-var divergences = metric.CounterVec("divergence_total", "Prompts to a box that did not go on from the one before them, by why.", "cause")
+var divergences = metric.CounterOf("divergence_total", "Prompts to a box that did not go on from the one before them, by why.", "cause",
+	string(overlay.CauseToolOrder), string(overlay.CauseToolAdded), string(overlay.CauseToolRemoved), string(overlay.CauseToolChanged), string(overlay.CauseSystem),
+	string(overlay.CauseOpening), string(overlay.CauseAnswer), string(overlay.CauseHistory), string(overlay.CauseShorter), string(overlay.CauseBranch), string(overlay.CauseEvicted))
 
 // overlaidAnswer looks at the upstream's answer for what it wrote, which the
 // client may send back in other words. A 400 that the overlay may have caused is

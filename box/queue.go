@@ -256,5 +256,6 @@ var queueMetrics = struct {
 	expected: metric.Gauge("queue_expected_wait_seconds", "How long a request that came now would wait for a slot, by how long those before took."),
 	wait: metric.Histogram("queue_wait_seconds", "How long requests waited for a slot, those that gave up included.",
 		0.001, 0.1, 1, 3, 10, 30, 60, 120, 300, 600),
-	refused: metric.CounterVec("queue_refused_total", "Requests answered by 429, because the queue was full or had no slot for too long.", "reason"),
+	refused: metric.CounterOf("queue_refused_total", "Requests answered by 429, because the queue was full or had no slot for too long.", "reason",
+		"full", "patience", "share"),
 }

@@ -63,8 +63,9 @@ var (
 
 // rejoined counts what became of work whose client left, alone what goes on now.
 var (
-	rejoined = metric.CounterVec("detached_total", "Requests that went on without their client, by what became of them: joined by a retry, finished, or given up.", "outcome")
-	alone    = metric.Gauge("detached", "Requests kept for a client that left.")
+	rejoined = metric.CounterOf("detached_total", "Requests that went on without their client, by what became of them: joined by a retry, finished, or given up.", "outcome",
+		"rejoined", "finished", "given_up")
+	alone = metric.Gauge("detached", "Requests kept for a client that left.")
 )
 
 // workKey names a request: its tenant, where it goes, and its body.

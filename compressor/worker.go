@@ -32,8 +32,9 @@ import (
 )
 
 var (
-	texts = metric.CounterVec("compress_texts_total",
-		"Texts that words could be left out of, by what became of them: shortened, left as they are, dropped for want of room in the queue, failed.", "outcome")
+	texts = metric.CounterOf("compress_texts_total",
+		"Texts that words could be left out of, by what became of them: shortened, left as they are, dropped for want of room in the queue, failed.", "outcome",
+		outcomeShortened, outcomeLeft, outcomeDropped, outcomeFailed)
 	seconds = metric.Counter("compress_seconds_total", "Time that it took to find out which words to leave out, behind answers.")
 	_       = metric.GaugeFunc("compress_waiting_bytes", "Texts that wait for their words to be left out.", waitingBytes)
 )

@@ -93,7 +93,7 @@ func (o *site) errand(r *http.Request, rec *audit.Record, u wire.Usage) {
 	}
 	rec.Tenant, rec.User, rec.Client = who.Hash, who.Name, audit.ClientName(r.UserAgent())
 	rec.Policy, rec.Billed = string(o.records.policy), tokens(u)
-	app.Count(rec)
+	app.Count(rec, r.Host)
 	o.records.sink.Spend(rec)
 	if s := o.records.sink.Pinned(); s != nil {
 		defer s.Unpin()
@@ -113,7 +113,11 @@ func (c *requestState) count(outcome string) {
 	if c.estimated {
 		r.ReadEstimated = r.Billed.Read
 	}
-	app.Count(&r)
+	l := &c.logged
+	l.settled, l.outcome, l.saved = true, outcome, int64(c.saved())
+	l.prompt, l.cached, l.output, l.cachedGuessed = r.Billed.Prompt(), r.Billed.Read, r.Billed.Output, c.estimated
+	l.priced, l.cost, l.own = b.ClientDollars > 0, b.Dollars, b.ClientDollars
+	app.Count(&r, c.host)
 	c.site.records.sink.Spend(&r)
 }
 

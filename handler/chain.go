@@ -39,6 +39,7 @@ var chain = [...]struct {
 	takes purpose
 	layer func(p *passage, next caddyhttp.Handler) caddyhttp.Handler
 }{
+	{"span", conversing | aside, func(p *passage, next caddyhttp.Handler) caddyhttp.Handler { return p.span.layer(next) }},
 	{"unkept ids", conversing | aside, func(p *passage, next caddyhttp.Handler) caddyhttp.Handler {
 		if !p.unkept {
 			return next
@@ -107,6 +108,7 @@ type passage struct {
 	format  wire.Format // the client's
 	session string      // public id of the session, which names the conversation to the upstream
 	tenant  sessioncache.Tenant
+	span    *span        // nil where nothing is traced
 	unkept  bool         // the client is told ids of answers that nobody keeps
 	prompt  *warm.Prompt // nil where no bases are kept warm
 	common  *float64     // told the share of the prompt that the upstream has been sent before

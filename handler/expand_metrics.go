@@ -19,6 +19,8 @@ import (
 	"strings"
 	"time"
 
+	"go.opentelemetry.io/otel/attribute"
+
 	"github.com/caddy-llm-cache/caddy-llm-cache/audit"
 	"github.com/caddy-llm-cache/caddy-llm-cache/metric"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
@@ -33,8 +35,9 @@ const (
 
 var (
 	expansions    = metric.CounterVec("expansions_total", "Folded blocks that models asked for again, by the class of the tool whose text it was and what they got: whole, part, unknown, or refused (a call whose arguments held a stub).", "class", "result")
-	continuations = metric.CounterVec("continuations_total", "Answers to calls of the expand tool that the upstream was asked to go on from: answered, failed, or limit (asked too often in one turn).", "result")
-	hiddenLost    = metric.Counter("hidden_turns_lost_total", "Requests in which what had been hidden from the client could not be put back, because the client has changed the message that it belongs to.")
+	continuations = metric.CounterOf("continuations_total", "Answers to calls of the expand tool that the upstream was asked to go on from: answered, failed, or limit (asked too often in one turn).", "result",
+		continuationAnswered, continuationFailed, continuationLimit)
+	hiddenLost = metric.Counter("hidden_turns_lost_total", "Requests in which what had been hidden from the client could not be put back, because the client has changed the message that it belongs to.")
 )
 
 // countExpansions counts what models asked for again. The labels are bounded: a
@@ -77,7 +80,9 @@ func (c *requestState) went(carried []pipeline.Expansion) {
 			parts = append(parts, fmt.Sprintf("%d %s", n, result))
 		}
 	}
-	c.continued = append(c.continued, continuation{time.Now(), strings.Join(parts, ", ")})
+	reason := strings.Join(parts, ", ")
+	c.continued = append(c.continued, continuation{time.Now(), reason})
+	c.span.event("llm_cache.expand", attribute.String("llm_cache.texts", reason))
 }
 
 // apart puts continuations on record by themselves, and takes what they cost out

@@ -84,7 +84,7 @@ const (
 // `X-Llm-Cache-Cached-Tokens` is a header of answers in one piece, a trailer
 // of streams to clients that sent `TE: trailers`, and absent otherwise. The
 // variable `llm_session` and the access log field of that name hold the
-// session too.
+// session too; other access log fields tell who asked, tokens and cost.
 type Handler struct {
 	// Upstream states what stands behind this handler. Default: inferred
 	// from each request's format and model.
@@ -174,9 +174,12 @@ type Handler struct {
 	// which sends no pings.
 	KeepAlive *pinger.Options `json:"keepalive,omitempty"`
 
-	// Health is a path that GET and HEAD requests find answered by the
-	// effective configuration as JSON; the values of the upstream's body, which
-	// may be secret, are left out. Default: none.
+	// Health is a path that GET and HEAD requests find answered by how things are and
+	// by the effective configuration, as JSON; the values of the upstream's body, which
+	// may be secret, are left out. The status is 200, or 503 where the last three
+	// requests or more have had no answer from the upstream, the last of them within
+	// 30s. Stores that fail or are slow degrade it, as requests do without them.
+	// Default: none.
 	Health string `json:"health,omitempty"`
 
 	// Audit tells whether turns of this handler are put on record, where the
@@ -229,6 +232,7 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	}
 	h.site = h.open(l.State, sink, ctx.Logger(), time.Now)
 	h.site.people, h.site.budgets = a.People(), a.Budgets
+	h.site.records.announce()
 	if err := h.site.loadSides(ctx, h); err != nil {
 		return fmt.Errorf("side_requests: %w", err)
 	}

@@ -17,8 +17,11 @@ package handler
 import (
 	"encoding/json"
 	"net/http"
+	"time"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/app"
 	"github.com/caddy-llm-cache/caddy-llm-cache/compressor"
+	"github.com/caddy-llm-cache/caddy-llm-cache/page"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
 	"github.com/caddy-llm-cache/caddy-llm-cache/upstream"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
@@ -26,7 +29,9 @@ import (
 
 // health is what the health path answers.
 type health struct {
+	// Status is ok, degraded, or failing, with status 503: the upstream does not answer.
 	Status        string             `json:"status"`
+	Checks        []page.Health      `json:"checks"`
 	Upstream      *upstream.Upstream `json:"upstream"` // null: inferred
 	Formats       []wire.Format      `json:"formats"`  // null: any
 	Options       pipeline.Options   `json:"options"`
@@ -37,11 +42,14 @@ type health struct {
 	Compressor *compressor.Health `json:"compressor,omitempty"`
 }
 
-// serveHealth answers with the effective configuration, without what may be a
-// secret.
+// serveHealth answers with how things are, so that load balancers can go by the status,
+// and with the effective configuration, without what may be a secret.
 func (h *Handler) serveHealth(w http.ResponseWriter, r *http.Request) error {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
+	checks := append([]page.Health{h.site.reach.health(time.Now())}, app.Health()...)
+	word, code := status(checks)
+	w.WriteHeader(code)
 	if r.Method == http.MethodHead {
 		return nil
 	}
@@ -52,7 +60,8 @@ func (h *Handler) serveHealth(w http.ResponseWriter, r *http.Request) error {
 	}
 	return json.NewEncoder(w).Encode(health{
 		Compressor:    words,
-		Status:        "ok",
+		Status:        word,
+		Checks:        checks,
 		Upstream:      h.Upstream.Redacted(),
 		Formats:       h.site.up.Formats,
 		Options:       h.Options.WithDefaults(),

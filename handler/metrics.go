@@ -19,6 +19,7 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/metric"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stage"
 )
 
 // How a request ended.
@@ -47,21 +48,40 @@ const (
 	reasonAnswerEncoding = "answer_encoding"
 )
 
+// outcomes are all of them.
+var outcomes = [...]string{
+	outcomeCompleted, outcomeFailed, outcomeInterrupted, outcomePassed, outcomeNoRoom, outcomeRefused, outcomeBudget, outcomeUnheld,
+}
+
 var metrics = struct {
 	requests *prometheus.CounterVec
 	tokens   *prometheus.CounterVec
 	edits    *prometheus.CounterVec
 	breaks   *prometheus.CounterVec
 	words    prometheus.Counter
+	first    prometheus.Histogram
 	overhead prometheus.Histogram
 }{
 	requests: metric.CounterVec("requests_total", "Requests to model endpoints, by policy and how they ended.", "policy", "outcome"),
-	tokens:   metric.CounterVec("tokens_total", "Tokens by bucket: uncached, write_5m, write_1h, read and output as upstreams reported them, removed as estimated.", "bucket"),
-	edits:    metric.CounterVec("edits_total", "Edits in requests sent, those repeated from earlier requests included, by stage.", "stage"),
-	breaks:   metric.CounterVec("breaks_total", "Requests for which the upstream's cache held less than expected, by cause.", "cause"),
-	words:    metric.Counter("compress_saved_tokens_total", "Tokens by which words that were left out have shortened prompts, as estimated."),
+	tokens: metric.CounterOf("tokens_total", "Tokens by bucket: uncached, write_5m, write_1h, read and output as upstreams reported them, removed as estimated.", "bucket",
+		"uncached", "write_5m", "write_1h", "read", "output", "removed"),
+	edits: metric.CounterOf("edits_total", "Edits in requests sent, those repeated from earlier requests included, by stage.", "stage",
+		stage.Admission, stage.Thinking, stage.Narration, stage.ToolResults, stage.Prune, stage.Replaced, stage.Inputs, stage.Compress, stage.Expand, stage.Breakpoints),
+	breaks: metric.CounterOf("breaks_total", "Requests for which the upstream's cache held less than expected, by cause.", "cause",
+		string(pipeline.BreakExpired), string(pipeline.BreakModel), string(pipeline.BreakTools), string(pipeline.BreakSystem),
+		string(pipeline.BreakMessages), string(pipeline.BreakEdit), string(pipeline.BreakUnknown)),
+	words: metric.Counter("compress_saved_tokens_total", "Tokens by which words that were left out have shortened prompts, as estimated."),
+	first: metric.Histogram("first_token_seconds", "Time from when a request was handed on to the first text, thinking or call of its answer.",
+		0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 40, 80, 160),
 	overhead: metric.Histogram("overhead_seconds", "Own time before a request is handed on, without the time its body took to arrive.",
 		0.000025, 0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.05),
+}
+
+// announce has the counters of a site there before its first request.
+func (o *records) announce() {
+	for _, outcome := range outcomes {
+		metrics.requests.WithLabelValues(string(o.policy), outcome)
+	}
 }
 
 func (o *records) count(outcome string) {
@@ -90,7 +110,13 @@ func (c *requestState) countTokens() {
 	if n := c.saved(); n > 0 && c.ex.Edited {
 		metrics.tokens.WithLabelValues("removed").Add(float64(n))
 	}
-	if c.turn == nil || !c.turn.Usage.Reported {
+	if c.turn == nil {
+		return
+	}
+	if d := c.turn.Timing.FirstToken; d > 0 {
+		metrics.first.Observe(d.Seconds())
+	}
+	if !c.turn.Usage.Reported {
 		return
 	}
 	u := c.turn.Usage

@@ -64,6 +64,8 @@ func (o *site) process(w http.ResponseWriter, r *http.Request, next caddyhttp.Ha
 		o.records.count(outcomePassed)
 		return passBody(w, r, o.unknown(r, unparsed, a.format).through(next), &a.Payload)
 	}
+	c.span = c.trace(r.Context())
+	defer c.span.end(r.Context(), c)
 	var to func(body []byte) *errand.Target
 	if o.keepalive != nil || o.warm != nil || o.fold != nil {
 		to = c.targets(r, next)
@@ -73,7 +75,7 @@ func (o *site) process(w http.ResponseWriter, r *http.Request, next caddyhttp.Ha
 	}
 	p := &c.passage
 	*p = passage{
-		site: o, purpose: conversing, format: a.format, session: c.session.ID(), tenant: c.tenant, unkept: c.rethread != nil,
+		site: o, purpose: conversing, format: a.format, session: c.session.ID(), tenant: c.tenant, unkept: c.rethread != nil, span: c.span,
 		prompt: c.prompt, common: &c.common, ticket: c.ticket(r), place: &c.place,
 	}
 	if o.isAside(c, r) {
@@ -192,7 +194,7 @@ func (o *site) prepare(r *http.Request, format wire.Format, raw, body []byte) (c
 	}
 	view.Address(r.URL.Path, r.URL.RawQuery)
 	session = o.store.Acquire(o.sessionKey(r, tenant, view))
-	c = &requestState{site: o, view: view, session: session, raw: raw, tenant: tenant, person: o.whose(r), began: time.Now(), rethread: rethread}
+	c = &requestState{site: o, view: view, session: session, raw: raw, tenant: tenant, person: o.whose(r), host: r.Host, began: time.Now(), rethread: rethread}
 	session.SetLifetime(o.store.Keeper.Lifetime(o.keepalive, r, tenant))
 	c.ex = o.pipe.Begin(view, session, o.now())
 	if store, ok := o.store.Store.(sessioncache.Claimer); ok {
@@ -260,8 +262,9 @@ func (c *requestState) announce(r *http.Request) {
 	ctx := r.Context()
 	caddyhttp.SetVar(ctx, "llm_session", c.session.ID())
 	caddyhttp.SetVar(ctx, "llm_lineage", c.view.First())
+	c.logged = logged{session: c.session.ID(), user: c.person.Name, model: c.view.Model}
 	if extra, ok := ctx.Value(caddyhttp.ExtraLogFieldsCtxKey).(*caddyhttp.ExtraLogFields); ok {
-		extra.Set(zap.String("llm_session", c.session.ID()))
+		extra.Set(zap.Inline(&c.logged))
 	}
 	if repl, ok := ctx.Value(caddy.ReplacerCtxKey).(*caddy.Replacer); ok {
 		repl.Map(c.placeholder)

@@ -48,6 +48,7 @@ type requestState struct {
 	tenant    sessioncache.Tenant
 	person    tenant.Person
 	client    string    // the program that asks
+	host      string    // that it asks
 	began     time.Time // by the clock of the records
 	ex        *pipeline.Exchange
 	raw       []byte         // the body as the client sent it
@@ -58,6 +59,8 @@ type requestState struct {
 	plain     func() bool // nil where nothing is hidden from the client
 	account   *account
 	continued []continuation
+	logged    logged
+	span      *span // nil where nothing is traced
 	answered
 	boxed
 
@@ -79,6 +82,7 @@ type arrived struct {
 type answered struct {
 	turn      *wire.Turn // set by settle
 	settled   bool
+	status    int  // of the answer, 0 where none came
 	denied    bool // the credential was refused
 	joined    bool // the request is part of its conversation
 	resent    bool
@@ -217,6 +221,7 @@ func (c *requestState) abort(t *tap, err error) {
 func (c *requestState) again(w http.ResponseWriter, original *http.Request, next caddyhttp.Handler) error {
 	c.resent = true
 	layer.Resends.Inc()
+	c.span.event("llm_cache.resend")
 	c.site.guard("giving up edits after a 400", c.ex.Rejected)
 	defer c.restore(original, c.substitute(original))
 	t := newTap(w, c, false)
@@ -300,6 +305,7 @@ func (c *requestState) settle(t *tap, err error) {
 		return
 	}
 	c.settled = true
+	c.status = t.Status
 	c.denied = t.Status == http.StatusUnauthorized || t.Status == http.StatusForbidden
 	outcome := outcomeInterrupted
 	c.site.guard("settling an exchange", func() {
@@ -319,6 +325,7 @@ func (c *requestState) settle(t *tap, err error) {
 		c.ex.Abandon()
 	})
 	c.site.records.count(outcome)
+	c.site.reach.note(t.Status != 0, err)
 	c.countTokens()
 	c.site.guard("closing a record", func() {
 		c.count(outcome)

@@ -53,6 +53,9 @@ type site struct {
 	people  *tenant.People
 	budgets []allowance.Budget
 	named   string // the request header that names the conversation
+	reach   reach  // of the upstream
+
+	conventions *conventions // of spans
 
 	// What stands between the handler and the upstream, nil for what is not configured.
 
@@ -87,7 +90,7 @@ func (h *Handler) open(store *app.State, sink *app.Sink, log *zap.Logger, now fu
 		MaxBody: h.MaxBody, Headers: h.Headers == nil || *h.Headers, Log: log,
 	})
 	s := &site{
-		store: store, up: up, now: now, named: h.SessionHeader,
+		store: store, up: up, now: now, named: h.SessionHeader, conventions: conventionsInForce(),
 		records: records{sink: sink, policy: h.Policy, up: up},
 		notes:   notes{log: log, headers: up.Headers, met: &store.Strangers},
 		pipe:    pipeline.New(h.Options, h.Upstream.Rules()),

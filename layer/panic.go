@@ -30,7 +30,8 @@ import (
 var BackgroundPanics = metric.CounterVec("background_panics_total", "Panics in work that no request waits for, by what was being done.", "doing")
 
 // failOpen counts what went on without us.
-var failOpen = metric.CounterVec("fail_open_total", "Requests and answers left alone because they could not be read, by reason.", "reason")
+var failOpen = metric.CounterOf("fail_open_total", "Requests and answers left alone because they could not be read, by reason.", "reason",
+	"answer_encoding", "bomb", "content_encoding", "content_type", "decode", "no_room", "overlay", Panic, "parse", "signed", "splice", "store")
 
 // FailOpen counts a request or an answer that goes on as it came.
 func FailOpen(reason string) { failOpen.WithLabelValues(reason).Inc() }

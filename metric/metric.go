@@ -47,6 +47,17 @@ func CounterVec(name, help string, labels ...string) *prometheus.CounterVec {
 	return declare(prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Subsystem: subsystem, Name: name, Help: help}, labels))
 }
 
+// CounterOf declares counters that a label tells apart, whose values are known: they are
+// there, at zero, before there is anything to count. Otherwise rates would not see the first of
+// what is rare.
+func CounterOf(name, help, label string, values ...string) *prometheus.CounterVec {
+	c := CounterVec(name, help, label)
+	for _, v := range values {
+		c.WithLabelValues(v)
+	}
+	return c
+}
+
 // CounterFunc declares a counter whose value is kept elsewhere.
 func CounterFunc(name, help string, value func() float64) prometheus.Collector {
 	return declare(prometheus.NewCounterFunc(prometheus.CounterOpts{Namespace: namespace, Subsystem: subsystem, Name: name, Help: help}, value))

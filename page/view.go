@@ -122,9 +122,21 @@ type KeepAlive struct {
 	Saved float64 `json:"saved"`
 }
 
+// States of what the process relies on.
+const (
+	// OK: it works.
+	OK = "ok"
+	// Slow: it works, late or not for all.
+	Slow = "slow"
+	// Failing: it does not work.
+	Failing = "failing"
+	// Off: it is not configured.
+	Off = "off"
+)
+
 // Health is the state of something that the process relies on.
 type Health struct {
-	// Name is what it is, State how it is: ok, slow or failing. Note says it in words.
+	// Name is what it is, State how it is, see OK. Note says it in words.
 	Name  string `json:"name"`
 	State string `json:"state"`
 	Note  string `json:"note"`

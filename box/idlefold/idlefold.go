@@ -43,7 +43,8 @@ const (
 	foldFailed      = "failed"      // the box answered with an error, or not at all
 )
 
-var foldMetrics = metric.CounterVec("idle_folds_total", "Conversations that a box was to read folded while nobody waited, by what became of that.", "outcome")
+var foldMetrics = metric.CounterOf("idle_folds_total", "Conversations that a box was to read folded while nobody waited, by what became of that.", "outcome",
+	foldRead, foldInterrupted, foldLate, foldFailed)
 
 // Site is what a fold needs to know of the site.
 type Site struct {

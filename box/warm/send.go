@@ -59,8 +59,10 @@ var metrics = struct {
 	sent   *prometheus.CounterVec
 	tokens *prometheus.CounterVec
 }{
-	sent:   metric.CounterVec("warmups_total", "Requests that only had a box read the base of prompts, by what became of them.", "outcome"),
-	tokens: metric.CounterVec("warmup_tokens_total", "Tokens of those requests: read anew, or held in the cache.", "bucket"),
+	sent: metric.CounterOf("warmups_total", "Requests that only had a box read the base of prompts, by what became of them.", "outcome",
+		warmRead, warmHeld, warmInterrupted, warmUnreachable, warmRefused),
+	tokens: metric.CounterOf("warmup_tokens_total", "Tokens of those requests: read anew, or held in the cache.", "bucket",
+		"read", "held"),
 }
 
 // send has the box read one base once it has nothing else to do.

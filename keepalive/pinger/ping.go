@@ -38,7 +38,8 @@ var metrics = struct {
 	pings       *prometheus.CounterVec
 	cost, saved prometheus.Counter
 }{
-	pings: metric.CounterVec("pings_total", "Requests that only kept a cache alive, by what became of them.", "outcome"),
+	pings: metric.CounterOf("pings_total", "Requests that only kept a cache alive, by what became of them.", "outcome",
+		"read", "wrote", "refused", "failed", "canceled"),
 	cost:  metric.Counter("ping_cost_tokens_total", "What pings have cost, in uncached input tokens."),
 	saved: metric.Counter("ping_saved_tokens_total", "What the requests after pings did not pay for them, in uncached input tokens."),
 }

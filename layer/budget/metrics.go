@@ -16,7 +16,8 @@ package budget
 
 import "github.com/caddy-llm-cache/caddy-llm-cache/metric"
 
-var waited = metric.CounterVec("bodies_waited_total", "Requests that waited for memory, by how they went on: served, unread, refused.", "outcome")
+var waited = metric.CounterOf("bodies_waited_total", "Requests that waited for memory, by how they went on: served, unread, refused.", "outcome",
+	"served", "unread", "refused")
 
 // PassedUnread counts a request that found no room and passed without being read.
 func PassedUnread() { waited.WithLabelValues("unread").Inc() }

@@ -1,0 +1,42 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package app
+
+import (
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/audit"
+	"github.com/caddy-llm-cache/caddy-llm-cache/page"
+)
+
+// TestDimensionIsBounded: clients make up names, and only so many are told apart; no name
+// breaks the metrics.
+func TestDimensionIsBounded(t *testing.T) {
+	d := newDimension("test_dimension", 3)
+	for i := range 5 {
+		d.count(strconv.Itoa(i), &audit.Record{Turns: 1, USD: -1})
+	}
+	d.count("\xff"+strings.Repeat("x", 500), &audit.Record{Turns: 1})
+	if len(d.met) != 3 || d.known("0") != "0" || d.known("4") != page.Others {
+		t.Errorf("met %v", d.met)
+	}
+	for host, want := range map[string]string{"LLM.example.com:8443": "llm.example.com", "llm.example.com": "llm.example.com", "[::1]:80": "[::1]", "[::1]": "[::1]", "": ""} {
+		if got := siteOf(host); got != want {
+			t.Errorf("%q is %q, not %q", host, got, want)
+		}
+	}
+}

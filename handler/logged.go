@@ -1,0 +1,50 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package handler
+
+import "go.uber.org/zap/zapcore"
+
+// logged is what the access log says of a request: who asked, what it took and what it
+// cost; never what was asked.
+type logged struct {
+	session, user, model, outcome  string
+	prompt, cached, output, saved  int64
+	cost, own                      float64
+	settled, priced, cachedGuessed bool
+}
+
+// MarshalLogObject implements [zapcore.ObjectMarshaler]. It is asked when the log line is
+// written, after the answer.
+func (l *logged) MarshalLogObject(e zapcore.ObjectEncoder) error {
+	e.AddString("llm_session", l.session)
+	e.AddString("llm_user", l.user)
+	e.AddString("llm_model", l.model)
+	if !l.settled {
+		return nil
+	}
+	e.AddString("llm_outcome", l.outcome)
+	e.AddInt64("llm_prompt_tokens", l.prompt)
+	e.AddInt64("llm_cached_tokens", l.cached)
+	if l.cachedGuessed {
+		e.AddBool("llm_cached_estimated", true)
+	}
+	e.AddInt64("llm_output_tokens", l.output)
+	e.AddInt64("llm_saved_tokens", l.saved)
+	if l.priced { // what has no price is not free
+		e.AddFloat64("llm_cost_usd", l.cost)
+		e.AddFloat64("llm_saved_usd", l.own-l.cost)
+	}
+	return nil
+}

@@ -1,0 +1,56 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package upstream
+
+import (
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/bedrock"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/vertex"
+)
+
+// providers are those that the OpenTelemetry conventions for generative AI have a name
+// for (gen_ai.provider.name, 1.41), by preset.
+var providers = map[string]string{
+	"anthropic": "anthropic", "openai": "openai", "gemini": "gcp.gemini", "vertex": "gcp.vertex_ai", "bedrock": "aws.bedrock",
+}
+
+// spoken are those whose own API a format is, for upstreams of which nothing is said.
+var spoken = map[wire.Format]string{
+	wire.Anthropic: "anthropic", wire.OpenAIChat: "openai", wire.OpenAIResponses: "openai",
+	wire.Gemini: "gcp.gemini", wire.Interactions: "gcp.gemini", vertex.Format: "gcp.vertex_ai", bedrock.Format: "aws.bedrock",
+}
+
+// Provider returns who serves the model of requests in a client's format, as traces call
+// them: by the conventions' name, or else by the preset's.
+func (p *Profile) Provider(client wire.Format) string {
+	preset := p.Name()
+	switch name, ok := providers[preset]; {
+	case ok:
+		return name
+	case preset != "":
+		return preset
+	}
+	return spoken[p.Target(client)]
+}
+
+// Operation returns what requests in a client's format ask the upstream for, as traces
+// call it (gen_ai.operation.name).
+func (p *Profile) Operation(client wire.Format) string {
+	switch p.Target(client) {
+	case wire.Gemini, wire.Interactions:
+		return "generate_content"
+	}
+	return "chat"
+}

@@ -22,6 +22,7 @@
 //	          ▷ prepare.go   parse, find the session, edit; or fail open
 //	          ▷ tap.go       the answer's writer: the client first, then a look
 //	          ▷ chain.go     the layers, in this order
+//	                ─ span
 //	                ─ unkept ids
 //	                ─ rejoin
 //	                ─ queue

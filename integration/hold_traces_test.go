@@ -23,7 +23,7 @@ import (
 	"testing"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
-	"github.com/caddy-llm-cache/caddy-llm-cache/replay/agent"
+	agents "github.com/caddy-llm-cache/caddy-llm-cache/replay/agent"
 	"github.com/caddy-llm-cache/caddy-llm-cache/replay/recording"
 )
 
@@ -89,7 +89,7 @@ func holdRecorded(t *testing.T, conversations []*recording.Conversation, profile
 	var whole, sent, first, wire int64
 	for i, c := range conversations {
 		last := 0
-		err := agent.Requests(c, profile, func(part int, body []byte) error {
+		err := agents.Requests(c, profile, func(part int, body []byte) error {
 			before := s.line.up.Load()
 			res := s.post(path, string(body), "X-Api-Key", "a", "X-Session-Id", fmt.Sprint(i, " ", part))
 			if got := read(t, res); res.StatusCode != http.StatusOK || got != answer {

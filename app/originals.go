@@ -27,6 +27,7 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/layer"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/originals"
 )
 
 // Originals keep the texts that were folded on disk, besides in memory, so that
@@ -112,14 +113,14 @@ func (o *Originals) identity() string {
 }
 
 // open opens the files and gives a state its key, before it is used.
-func (o *Originals) open(logger *zap.Logger) (*sessioncache.BlockFiles, error) {
+func (o *Originals) open(logger *zap.Logger) (*originals.Files, error) {
 	if o == nil {
 		return nil, nil
 	}
-	return sessioncache.OpenBlockFiles(sessioncache.BlockFilesOptions{
+	return originals.OpenFiles(originals.FilesOptions{
 		Folder: o.Folder, Key: o.key, MaxBytes: o.MaxSize, TTL: time.Duration(o.TTL),
 		Log: func(file string, err error) {
-			if errors.Is(err, sessioncache.ErrPanic) {
+			if errors.Is(err, originals.ErrPanic) {
 				layer.BackgroundPanics.WithLabelValues("writing folded texts").Inc()
 			}
 			logger.Warn("a file of folded texts is ignored", zap.String("file", file), zap.Error(err))

@@ -29,6 +29,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/hold/relay"
 	"github.com/caddy-llm-cache/caddy-llm-cache/keepalive/pinger"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/originals"
 	"github.com/caddy-llm-cache/caddy-llm-cache/tenant"
 )
 
@@ -44,7 +45,7 @@ type State struct {
 	// Key tells tenants apart.
 	Key tenant.Key
 	// Blocks are the texts that were folded.
-	Blocks *sessioncache.Blocks
+	Blocks *originals.Store
 	// Carrier takes requests of our own through the sites in force.
 	Carrier errand.Carrier
 	// Keeper keeps the caches of idle conversations alive.
@@ -69,8 +70,8 @@ type State struct {
 }
 
 // NewState returns a state that keeps folded texts in files, too, if there are any.
-func NewState(store sessioncache.Store, files *sessioncache.BlockFiles) *State {
-	s := &State{Store: store, Blocks: sessioncache.NewBlocks(files), Overlays: overlay.NewStore()}
+func NewState(store sessioncache.Store, files *originals.Files) *State {
+	s := &State{Store: store, Blocks: originals.New(files), Overlays: overlay.NewStore()}
 	_, _ = rand.Read(s.Key.Secret[:]) // never fails
 	s.Keeper = pinger.New(&s.Carrier)
 	s.Boxes.Carrier, s.Boxes.Pin, s.Boxes.Unpin = &s.Carrier, s.Pin, s.Unpin

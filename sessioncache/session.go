@@ -82,6 +82,12 @@ const (
 // ID is the session's public id: a one-way hash.
 func (s *Session) ID() string { return s.id }
 
+// Digest stands for the session's key, which holds the client's own id.
+func (s *Session) Digest() string { return s.digest }
+
+// Tenant is whose session it is.
+func (s *Session) Tenant() Tenant { return s.tenant }
+
 // IsNamed reports whether the session is what a client calls by an id of its own, see
 // [Key.ID].
 func (s *Session) IsNamed(id string) bool {

@@ -12,7 +12,7 @@
 // See the License for the specific language governing permissions and
 // limitations under the License.
 
-package sessioncache
+package originals
 
 import (
 	"bytes"
@@ -27,18 +27,19 @@ import (
 	"testing"
 	"time"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
 var (
 	filesAt = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	one     = &Session{digest: "digest of one", tenant: Tenant{1}}
-	two     = &Session{digest: "digest of two", tenant: Tenant{2}}
+	one     = &owner{digest: "digest of one", tenant: sessioncache.Tenant{1}}
+	two     = &owner{digest: "digest of two", tenant: sessioncache.Tenant{2}}
 	scope   = wire.Hash{1}
 )
 
 // opened opens a folder of texts, and tells which files were logged.
-func opened(t *testing.T, o BlockFilesOptions, now time.Time) (*Blocks, *[]string) {
+func opened(t *testing.T, o FilesOptions, now time.Time) (*Store, *[]string) {
 	t.Helper()
 	var logged []string
 	o.Log = func(file string, err error) { logged = append(logged, file+": "+err.Error()) }
@@ -48,11 +49,11 @@ func opened(t *testing.T, o BlockFilesOptions, now time.Time) (*Blocks, *[]strin
 	if o.TTL == 0 {
 		o.TTL = time.Hour
 	}
-	f, err := OpenBlockFiles(o, now)
+	f, err := OpenFiles(o, now)
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := NewBlocks(f)
+	b := New(f)
 	t.Cleanup(func() { _ = b.Close() })
 	return b, &logged
 }
@@ -84,8 +85,8 @@ func written(t *testing.T, folder string) map[string][]byte {
 
 // What one process has put, the next one finds, by the same key, in the same
 // place and for as long as it may be kept; nothing of it can be read in the files.
-func TestBlockFiles(t *testing.T) {
-	o := BlockFilesOptions{Folder: filepath.Join(t.TempDir(), "a", "b"), Key: [KeySize]byte{7}}
+func TestFiles(t *testing.T) {
+	o := FilesOptions{Folder: filepath.Join(t.TempDir(), "a", "b"), Key: [sessioncache.KeySize]byte{7}}
 	b, _ := opened(t, o, filesAt)
 	b.Put(one, scope, "01234567", "a secret text", filesAt)
 	b.Put(one, scope, "01234567", "a secret text", filesAt) // there already
@@ -111,15 +112,15 @@ func TestBlockFiles(t *testing.T) {
 
 	b, logged := opened(t, o, filesAt.Add(50*time.Minute))
 	for name, c := range map[string]struct {
-		s     *Session
+		s     *owner
 		scope wire.Hash
 		name  string
 		want  string
 	}{
 		"its own":              {one, scope, "01234567", "a secret text"},
 		"another's":            {two, scope, "01234567", "another's"},
-		"its session only":     {&Session{digest: one.digest, tenant: two.tenant}, scope, "01234567", ""},
-		"another session":      {&Session{digest: "x", tenant: one.tenant}, scope, "01234567", ""},
+		"its session only":     {&owner{digest: one.digest, tenant: two.tenant}, scope, "01234567", ""},
+		"another session":      {&owner{digest: "x", tenant: one.tenant}, scope, "01234567", ""},
 		"another conversation": {one, wire.Hash{2}, "01234567", ""},
 		"another name":         {one, scope, "89abcdef", ""},
 	} {
@@ -155,7 +156,7 @@ func TestBlockFiles(t *testing.T) {
 
 // Files that are foreign, corrupt, renamed or under another key are told and not
 // taken for texts.
-func TestBlockFilesThatAreNone(t *testing.T) {
+func TestFilesThatAreNone(t *testing.T) {
 	text := strings.Repeat("a secret text ", 10)
 	for name, c := range map[string]struct {
 		spoil  func(path string) error
@@ -187,7 +188,7 @@ func TestBlockFilesThatAreNone(t *testing.T) {
 		"gone": {os.Remove, 7, "", "", false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			o := BlockFilesOptions{Folder: t.TempDir(), Key: [KeySize]byte{7}}
+			o := FilesOptions{Folder: t.TempDir(), Key: [sessioncache.KeySize]byte{7}}
 			b, _ := opened(t, o, filesAt)
 			b.Put(one, scope, "01234567", text, filesAt)
 			if err := b.Close(); err != nil {
@@ -203,7 +204,7 @@ func TestBlockFilesThatAreNone(t *testing.T) {
 					}
 				}
 			}
-			o.Key = [KeySize]byte{c.key}
+			o.Key = [sessioncache.KeySize]byte{c.key}
 			b, logged := opened(t, o, filesAt)
 			expect := func(when, want string) {
 				t.Helper()
@@ -226,11 +227,11 @@ func TestBlockFilesThatAreNone(t *testing.T) {
 
 // The files have a bound, and each tenant has one: what was not used for longest
 // goes first.
-func TestBlockFilesAreBounded(t *testing.T) {
-	o := BlockFilesOptions{Folder: t.TempDir(), MaxBytes: 1 << 20}
+func TestFilesAreBounded(t *testing.T) {
+	o := FilesOptions{Folder: t.TempDir(), MaxBytes: 1 << 20}
 	b, _ := opened(t, o, filesAt)
 	text := strings.Repeat("x", 20_000)
-	put := func(s *Session, from, to int) {
+	put := func(s *owner, from, to int) {
 		for i := from; i < to; i++ {
 			b.Put(s, scope, fmt.Sprintf("%08d", i), text, filesAt.Add(time.Duration(i)*time.Second))
 		}
@@ -243,7 +244,7 @@ func TestBlockFilesAreBounded(t *testing.T) {
 	}
 	now := filesAt.Add(time.Minute)
 	b, logged := opened(t, o, now)
-	kept := func(s *Session) (names []int) {
+	kept := func(s *owner) (names []int) {
 		for i := range 20 {
 			if _, ok := b.Get(s, scope, fmt.Sprintf("%08d", i), now); ok {
 				names = append(names, i)
@@ -273,12 +274,12 @@ func TestBlockFilesAreBounded(t *testing.T) {
 // is written.
 func TestWritingPanics(t *testing.T) {
 	var logged []error
-	f, err := OpenBlockFiles(BlockFilesOptions{Folder: t.TempDir(), MaxBytes: 1 << 20, TTL: time.Hour, Log: func(_ string, err error) { logged = append(logged, err) }}, filesAt)
+	f, err := OpenFiles(FilesOptions{Folder: t.TempDir(), MaxBytes: 1 << 20, TTL: time.Hour, Log: func(_ string, err error) { logged = append(logged, err) }}, filesAt)
 	if err != nil {
 		t.Fatal(err)
 	}
 	f.seal = failingSeal{f.seal}
-	b := NewBlocks(f)
+	b := New(f)
 	for _, text := range []string{"panic", "text"} {
 		b.Put(one, scope, text, text, filesAt)
 	}

@@ -12,12 +12,11 @@
 // See the License for the specific language governing permissions and
 // limitations under the License.
 
-package sessioncache
+package originals
 
 import (
 	"crypto/aes"
 	"crypto/cipher"
-	"crypto/hkdf"
 	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
@@ -34,21 +33,19 @@ import (
 	"time"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/lru"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
-
-// KeySize is the length of the key of [BlockFiles], in bytes.
-const KeySize = 32
 
 // tenantShare is the part of all bytes that one tenant may take: one in so many.
 const tenantShare = 4
 
-// BlockFilesOptions configure [BlockFiles].
-type BlockFilesOptions struct {
+// FilesOptions configure [Files].
+type FilesOptions struct {
 	// Folder is where the files lie. It is made with the first of them. One
 	// process may use it at a time.
 	Folder string
 	// Key encrypts them. Without it nothing can be read, names included.
-	Key [KeySize]byte
+	Key [sessioncache.KeySize]byte
 	// MaxBytes bounds all files together; a tenant may take a quarter of it.
 	MaxBytes int64
 	// TTL is how long a text is kept after it was last put or asked for.
@@ -58,12 +55,12 @@ type BlockFilesOptions struct {
 	Log func(file string, err error)
 }
 
-// BlockFiles keeps folded texts on disk, each in a file of its own, so that they
+// Files keeps folded texts on disk, each in a file of its own, so that they
 // outlive the process. Texts are sealed by AES-256-GCM under a key of the
 // operator's, together with the name of their file; the names are keyed hashes of
-// tenant, session, conversation and block. It is bounded like [Blocks]. What is
+// tenant, session, conversation and block. It is bounded like [Store]. What is
 // put is written in the background.
-type BlockFiles struct {
+type Files struct {
 	folder string
 	log    func(file string, err error)
 	seal   cipher.AEAD
@@ -109,20 +106,10 @@ const (
 // session and the text. Older files do not name the session.
 var blockPath = regexp.MustCompile(`^[0-9a-f]{32}/([0-9a-f]{32}-)?[0-9a-f]{64}$`)
 
-// DeriveKey makes a key for one purpose from another.
-func DeriveKey(key [KeySize]byte, purpose string) (out [KeySize]byte) {
-	derived, err := hkdf.Key(sha256.New, key[:], nil, "llm_cache "+purpose, KeySize)
-	if err != nil {
-		panic(err) // only for lengths that this is not
-	}
-	copy(out[:], derived)
-	return out
-}
-
-// OpenBlockFiles opens a folder of folded texts. Files that are none of its own
+// OpenFiles opens a folder of folded texts. Files that are none of its own
 // are left alone, and told to Log.
-func OpenBlockFiles(o BlockFilesOptions, now time.Time) (*BlockFiles, error) {
-	key, names := DeriveKey(o.Key, "texts"), DeriveKey(o.Key, "names")
+func OpenFiles(o FilesOptions, now time.Time) (*Files, error) {
+	key, names := sessioncache.DeriveKey(o.Key, "texts"), sessioncache.DeriveKey(o.Key, "names")
 	block, err := aes.NewCipher(key[:])
 	if err != nil {
 		return nil, fmt.Errorf("folded texts: %w", err)
@@ -131,7 +118,7 @@ func OpenBlockFiles(o BlockFilesOptions, now time.Time) (*BlockFiles, error) {
 	if err != nil {
 		return nil, fmt.Errorf("folded texts: %w", err)
 	}
-	f := &BlockFiles{
+	f := &Files{
 		folder: o.Folder, log: o.Log, seal: seal, names: names[:], max: o.MaxBytes, ttl: o.TTL,
 		files: lru.New[string, string, time.Time](), forgotten: make(map[string]uint64),
 		jobs: make(chan blockJob, waitingJobs), done: make(chan struct{}),
@@ -149,7 +136,7 @@ func OpenBlockFiles(o BlockFilesOptions, now time.Time) (*BlockFiles, error) {
 var errForeign = errors.New("no file of folded texts")
 
 // scan finds the files that are there.
-func (f *BlockFiles) scan(now time.Time) error {
+func (f *Files) scan(now time.Time) error {
 	var found []*blockFile
 	var torn []string
 	err := filepath.WalkDir(f.folder, func(path string, d fs.DirEntry, err error) error {
@@ -191,7 +178,7 @@ func (f *BlockFiles) scan(now time.Time) error {
 	return nil
 }
 
-func (f *BlockFiles) setLimits(maxBytes int64, ttl time.Duration, now time.Time) {
+func (f *Files) setLimits(maxBytes int64, ttl time.Duration, now time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.max, f.ttl = maxBytes, ttl
@@ -199,7 +186,7 @@ func (f *BlockFiles) setLimits(maxBytes int64, ttl time.Duration, now time.Time)
 }
 
 // Close writes what waits to be written. Nil has nothing to write.
-func (f *BlockFiles) Close() error {
+func (f *Files) Close() error {
 	if f == nil {
 		return nil
 	}
@@ -215,7 +202,7 @@ func (f *BlockFiles) Close() error {
 }
 
 // name is a keyed hash.
-func (f *BlockFiles) name(values ...[]byte) []byte {
+func (f *Files) name(values ...[]byte) []byte {
 	mac := hmac.New(sha256.New, f.names)
 	for _, v := range values {
 		mac.Write(v)
@@ -225,18 +212,18 @@ func (f *BlockFiles) name(values ...[]byte) []byte {
 }
 
 // prefix is how the paths of all texts of a session begin.
-func (f *BlockFiles) prefix(session string, t Tenant) string {
+func (f *Files) prefix(session string, t sessioncache.Tenant) string {
 	return filepath.Join(hex.EncodeToString(f.name([]byte("tenant"), t[:])[:16]),
 		hex.EncodeToString(f.name([]byte("session"), t[:], []byte(session))[:16])) + "-"
 }
 
 // path is where a text lies.
-func (f *BlockFiles) path(k blockKey, t Tenant) string {
+func (f *Files) path(k blockKey, t sessioncache.Tenant) string {
 	return f.prefix(k.session, t) + hex.EncodeToString(f.name([]byte("text"), t[:], k.scope[:], []byte(k.name), []byte(k.session)))
 }
 
 // forget removes all texts of a session, and those that wait to be written.
-func (f *BlockFiles) forget(session string, t Tenant) {
+func (f *Files) forget(session string, t sessioncache.Tenant) {
 	prefix := f.prefix(session, t)
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -250,7 +237,7 @@ func (f *BlockFiles) forget(session string, t Tenant) {
 }
 
 // unwanted reports whether a text was forgotten while it waited. The lock is held.
-func (f *BlockFiles) unwanted(j *blockJob) bool {
+func (f *Files) unwanted(j *blockJob) bool {
 	prefix, _, _ := strings.Cut(j.path, "-")
 	at, ok := f.forgotten[prefix+"-"]
 	if len(f.jobs) == 0 { // all that was put before is written
@@ -260,7 +247,7 @@ func (f *BlockFiles) unwanted(j *blockJob) bool {
 }
 
 // put has a text written.
-func (f *BlockFiles) put(k blockKey, t Tenant, text string, now time.Time) {
+func (f *Files) put(k blockKey, t sessioncache.Tenant, text string, now time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.closed || int64(len(text)) > f.max/tenantShare {
@@ -274,7 +261,7 @@ func (f *BlockFiles) put(k blockKey, t Tenant, text string, now time.Time) {
 }
 
 // write writes what waits until there is no more to come.
-func (f *BlockFiles) write() {
+func (f *Files) write() {
 	defer close(f.done)
 	for j := range f.jobs {
 		if err := f.keep(&j); err != nil {
@@ -287,7 +274,7 @@ func (f *BlockFiles) write() {
 var ErrPanic = errors.New("recovered from a panic")
 
 // keep writes one text, unless it is there.
-func (f *BlockFiles) keep(j *blockJob) (err error) {
+func (f *Files) keep(j *blockJob) (err error) {
 	defer func() {
 		if p := recover(); p != nil { // its value may quote a text
 			err = fmt.Errorf("%w: %T", ErrPanic, p)
@@ -311,7 +298,7 @@ func (f *BlockFiles) keep(j *blockJob) (err error) {
 }
 
 // touch notes that a file is used, if there is one.
-func (f *BlockFiles) touch(path string, now time.Time) bool {
+func (f *Files) touch(path string, now time.Time) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	e := f.files.Get(path)
@@ -330,7 +317,7 @@ func (f *BlockFiles) touch(path string, now time.Time) bool {
 	return true
 }
 
-func (f *BlockFiles) save(j *blockJob) (int64, error) {
+func (f *Files) save(j *blockJob) (int64, error) {
 	nonce := make([]byte, f.seal.NonceSize())
 	if _, err := rand.Read(nonce); err != nil {
 		return 0, err
@@ -367,7 +354,7 @@ func sealed(path string) []byte { return []byte(fileMagic + filepath.ToSlash(pat
 var errNotOurs = errors.New("corrupt, or under another key")
 
 // get reads a text.
-func (f *BlockFiles) get(k blockKey, t Tenant, now time.Time) (string, bool) {
+func (f *Files) get(k blockKey, t sessioncache.Tenant, now time.Time) (string, bool) {
 	path := f.path(k, t)
 	if !f.touch(path, now) {
 		return "", false
@@ -385,7 +372,7 @@ func (f *BlockFiles) get(k blockKey, t Tenant, now time.Time) (string, bool) {
 	return text, true
 }
 
-func (f *BlockFiles) load(path string) (string, error) {
+func (f *Files) load(path string) (string, error) {
 	raw, err := os.ReadFile(filepath.Join(f.folder, path))
 	if err != nil {
 		return "", err
@@ -402,11 +389,11 @@ func (f *BlockFiles) load(path string) (string, error) {
 }
 
 // enter notes a file that is there. The lock is held.
-func (f *BlockFiles) enter(e *blockFile) { f.files.Put(e.path, filepath.Dir(e.path), e.at, e.size) }
+func (f *Files) enter(e *blockFile) { f.files.Put(e.path, filepath.Dir(e.path), e.at, e.size) }
 
 // limit removes what is too old and too much, what was not used for longest
 // first. The lock is held.
-func (f *BlockFiles) limit(now time.Time) {
+func (f *Files) limit(now time.Time) {
 	for e := range f.files.Oldest() {
 		if now.Sub(e.Value) <= f.ttl && f.files.Bytes() <= f.max {
 			break
@@ -423,7 +410,7 @@ func (f *BlockFiles) limit(now time.Time) {
 	}
 }
 
-func (f *BlockFiles) drop(e *lru.Entry[string, string, time.Time]) {
+func (f *Files) drop(e *lru.Entry[string, string, time.Time]) {
 	f.files.Drop(e)
 	if err := os.Remove(filepath.Join(f.folder, e.Key)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		f.log(e.Key, err)

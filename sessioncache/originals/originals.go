@@ -12,34 +12,46 @@
 // See the License for the specific language governing permissions and
 // limitations under the License.
 
-package sessioncache
+// Package originals keeps texts that were folded, in memory and on disk.
+package originals
 
 import (
 	"sync"
 	"time"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/lru"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
 // The bounds of the store of folded texts.
 const (
-	// MaxBlockBytes bounds all texts together.
-	MaxBlockBytes = 64 << 20
-	// MaxTenantBlockBytes bounds those of one tenant.
-	MaxTenantBlockBytes = 16 << 20
-	// BlockTTL is how long a text is kept after it was last put or asked for.
-	BlockTTL = 3 * time.Hour
+	// MaxBytes bounds all texts together.
+	MaxBytes = 64 << 20
+	// MaxTenantBytes bounds those of one tenant.
+	MaxTenantBytes = 16 << 20
+	// TTL is how long a text is kept after it was last put or asked for.
+	TTL = 3 * time.Hour
 )
 
-// Blocks keeps texts that were folded, for when the client itself has dropped
+// Store keeps texts that were folded, for when the client itself has dropped
 // them from its history. It is bounded by bytes, in all and for each tenant, and
 // by time; what was not used for longest goes first. A text is found only by the
 // session, the conversation and the name that it was put under.
-type Blocks struct {
+type Store struct {
 	mu    sync.Mutex
-	texts *lru.Cache[blockKey, Tenant, block]
-	files *BlockFiles // where they are kept besides, nil for nowhere
+	texts *lru.Cache[blockKey, sessioncache.Tenant, block]
+	files *Files // where they are kept besides, nil for nowhere
+}
+
+// Owner is the session whose texts they are.
+type Owner interface {
+	// Digest stands for the session's key.
+	Digest() string
+	// Tenant is whose session it is.
+	Tenant() sessioncache.Tenant
+	// Gone reports whether it was forgotten.
+	Gone() bool
 }
 
 type blockKey struct {
@@ -56,37 +68,37 @@ type block struct {
 // blockOverhead is about what an entry takes besides its text, in bytes.
 const blockOverhead = 250
 
-// NewBlocks returns a store that is empty but for what the files hold, where
+// New returns a store that is empty but for what the files hold, where
 // texts are kept besides. They may be nil.
-func NewBlocks(files *BlockFiles) *Blocks {
-	return &Blocks{texts: lru.New[blockKey, Tenant, block](), files: files}
+func New(files *Files) *Store {
+	return &Store{texts: lru.New[blockKey, sessioncache.Tenant, block](), files: files}
 }
 
 // Put keeps a text under its name. The scope is the hash of the conversation's
 // first turn. Texts beyond the tenant's bound are not kept, nor are those of a session
 // that was forgotten.
-func (b *Blocks) Put(s *Session, scope wire.Hash, name, text string, now time.Time) {
+func (b *Store) Put(s Owner, scope wire.Hash, name, text string, now time.Time) {
 	if s.Gone() {
 		return
 	}
-	key, size := blockKey{s.digest, scope, name}, int64(len(text))+blockOverhead
-	if size > MaxTenantBlockBytes {
+	key, size := blockKey{s.Digest(), scope, name}, int64(len(text))+blockOverhead
+	if size > MaxTenantBytes {
 		return
 	}
 	if b.files != nil {
-		b.files.put(key, s.tenant, text, now)
+		b.files.put(key, s.Tenant(), text, now)
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.texts.Put(key, s.tenant, block{text, now}, size)
+	b.texts.Put(key, s.Tenant(), block{text, now}, size)
 	for e := range b.texts.Oldest() {
-		if now.Sub(e.Value.at) <= BlockTTL && b.texts.Bytes() <= MaxBlockBytes {
+		if now.Sub(e.Value.at) <= TTL && b.texts.Bytes() <= MaxBytes {
 			break
 		}
 		b.texts.Drop(e)
 	}
-	for e := range b.texts.OldestOf(s.tenant) {
-		if b.texts.BytesOf(s.tenant) <= MaxTenantBlockBytes {
+	for e := range b.texts.OldestOf(s.Tenant()) {
+		if b.texts.BytesOf(s.Tenant()) <= MaxTenantBytes {
 			break
 		}
 		b.texts.Drop(e)
@@ -94,22 +106,22 @@ func (b *Blocks) Put(s *Session, scope wire.Hash, name, text string, now time.Ti
 }
 
 // Get returns the text of a name in a conversation of a session.
-func (b *Blocks) Get(s *Session, scope wire.Hash, name string, now time.Time) (string, bool) {
-	key := blockKey{s.digest, scope, name}
+func (b *Store) Get(s Owner, scope wire.Hash, name string, now time.Time) (string, bool) {
+	key := blockKey{s.Digest(), scope, name}
 	if text, ok := b.remembered(key, now); ok || b.files == nil {
 		return text, ok
 	}
-	return b.files.get(key, s.tenant, now)
+	return b.files.get(key, s.Tenant(), now)
 }
 
-func (b *Blocks) remembered(key blockKey, now time.Time) (string, bool) {
+func (b *Store) remembered(key blockKey, now time.Time) (string, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	e := b.texts.Get(key)
 	if e == nil {
 		return "", false
 	}
-	if now.Sub(e.Value.at) > BlockTTL {
+	if now.Sub(e.Value.at) > TTL {
 		b.texts.Drop(e)
 		return "", false
 	}
@@ -119,32 +131,32 @@ func (b *Blocks) remembered(key blockKey, now time.Time) (string, bool) {
 }
 
 // Forget forgets all texts of a session.
-func (b *Blocks) Forget(s *Session) {
+func (b *Store) Forget(s Owner) {
 	b.mu.Lock()
-	for e := range b.texts.OldestOf(s.tenant) {
-		if e.Key.session == s.digest {
+	for e := range b.texts.OldestOf(s.Tenant()) {
+		if e.Key.session == s.Digest() {
 			b.texts.Drop(e)
 		}
 	}
 	b.mu.Unlock()
 	if b.files != nil {
-		b.files.forget(s.digest, s.tenant)
+		b.files.forget(s.Digest(), s.Tenant())
 	}
 }
 
 // Bytes returns the memory that is held.
-func (b *Blocks) Bytes() int64 {
+func (b *Store) Bytes() int64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.texts.Bytes()
 }
 
 // Close writes to the files what is yet to be written.
-func (b *Blocks) Close() error { return b.files.Close() }
+func (b *Store) Close() error { return b.files.Close() }
 
 // SetLimits changes the bounds of the files, if there are any: the bytes of all
 // of them, and how long a text is kept.
-func (b *Blocks) SetLimits(maxBytes int64, ttl time.Duration, now time.Time) {
+func (b *Store) SetLimits(maxBytes int64, ttl time.Duration, now time.Time) {
 	if b.files != nil {
 		b.files.setLimits(maxBytes, ttl, now)
 	}

@@ -12,25 +12,38 @@
 // See the License for the specific language governing permissions and
 // limitations under the License.
 
-package sessioncache
+package originals
 
 import (
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
-func TestBlocks(t *testing.T) {
+// owner is a session, as far as its texts are concerned.
+type owner struct {
+	digest string
+	tenant sessioncache.Tenant
+	gone   atomic.Bool
+}
+
+func (o *owner) Digest() string              { return o.digest }
+func (o *owner) Tenant() sessioncache.Tenant { return o.tenant }
+func (o *owner) Gone() bool                  { return o.gone.Load() }
+
+func TestStore(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	b := NewBlocks(nil)
-	one, two := &Session{digest: "1", tenant: Tenant{1}}, &Session{digest: "2", tenant: Tenant{2}}
+	b := New(nil)
+	one, two := &owner{digest: "1", tenant: sessioncache.Tenant{1}}, &owner{digest: "2", tenant: sessioncache.Tenant{2}}
 	scope := wire.Hash{1}
 	b.Put(one, scope, "a", "text", now)
 	for name, c := range map[string]struct {
-		s     *Session
+		s     *owner
 		scope wire.Hash
 		name  string
 		after time.Duration
@@ -46,10 +59,10 @@ func TestBlocks(t *testing.T) {
 		}
 	}
 	// What is asked for stays; what is not, goes.
-	if _, ok := b.Get(one, scope, "a", now.Add(BlockTTL)); !ok {
+	if _, ok := b.Get(one, scope, "a", now.Add(TTL)); !ok {
 		t.Error("gone too early")
 	}
-	if _, ok := b.Get(one, scope, "a", now.Add(2*BlockTTL+1)); ok || b.Bytes() != 0 {
+	if _, ok := b.Get(one, scope, "a", now.Add(2*TTL+1)); ok || b.Bytes() != 0 {
 		t.Errorf("still there, %d bytes", b.Bytes())
 	}
 	// A tenant's bound is its own: what it used last stays.
@@ -68,12 +81,12 @@ func TestBlocks(t *testing.T) {
 	}
 	// All tenants together have a bound.
 	for i := range 70 {
-		b.Put(&Session{digest: fmt.Sprint("s", i), tenant: Tenant{3, byte(i)}}, scope, "a", mega, now)
+		b.Put(&owner{digest: fmt.Sprint("s", i), tenant: sessioncache.Tenant{3, byte(i)}}, scope, "a", mega, now)
 	}
-	if b.Bytes() > MaxBlockBytes {
+	if b.Bytes() > MaxBytes {
 		t.Errorf("%d bytes are held", b.Bytes())
 	}
-	b.Put(one, scope, "huge", strings.Repeat("x", MaxTenantBlockBytes), now)
+	b.Put(one, scope, "huge", strings.Repeat("x", MaxTenantBytes), now)
 	if _, ok := b.Get(one, scope, "huge", now); ok {
 		t.Error("a text beyond the bound is held")
 	}

@@ -130,7 +130,7 @@ func (s *DiskStore) Secret() [sessioncache.KeySize]byte {
 
 // Open implements Store. The file is opened when the configuration starts.
 func (s *DiskStore) Open() (sessioncache.Store, error) {
-	t := &trouble{logger: s.logger, file: s.Path}
+	t := &trouble{logger: s.logger, where: s.Path}
 	return sessioncache.NewDurable(func() (sessioncache.Backend, error) {
 		d, err := disk.Open(disk.Options{Path: s.Path, MaxBytes: s.MaxSize, TTL: time.Duration(s.TTL), Log: func(message string, err error) {
 			storeTrouble.met("damaged")
@@ -181,7 +181,7 @@ func (s *DiskStore) memory() sessioncache.MemoryOptions {
 // no more than now and then.
 type trouble struct {
 	logger *zap.Logger
-	file   string
+	where  string       // the file, or the server
 	told   atomic.Int64 // when, in Unix nanoseconds
 }
 
@@ -194,7 +194,7 @@ func (t *trouble) failed(what string, err error) {
 	if last != 0 && now-last < int64(tellAgain) || !t.told.CompareAndSwap(last, now) {
 		return
 	}
-	t.logger.Error("sessions may not outlive the process", zap.String("operation", what), zap.String("file", t.file), zap.Error(err))
+	t.logger.Error("sessions may not outlive the process", zap.String("operation", what), zap.String("store", t.where), zap.Error(err))
 }
 
 // UnmarshalCaddyfile sets the store up from Caddyfile tokens. Syntax:

@@ -196,8 +196,11 @@ func (o *site) prepare(r *http.Request, format wire.Format, raw, body []byte) (c
 	session = o.store.Acquire(o.sessionKey(r, tenant, view))
 	c = &requestState{site: o, view: view, session: session, raw: raw, tenant: tenant, person: o.whose(r), host: r.Host, began: time.Now(), rethread: rethread}
 	session.SetLifetime(o.store.Keeper.Lifetime(o.keepalive, r, tenant))
-	c.ex = o.pipe.Begin(view, session, o.now())
-	if store, ok := o.store.Store.(sessioncache.Claimer); ok {
+	at := o.now()
+	c.ex = o.pipe.Begin(view, session, at)
+	if store, ok := o.store.Store.(sessioncache.Claimer); ok && !c.ex.Claim(store) {
+		c.ex.Abandon() // another process was faster: its edits count
+		c.ex = o.pipe.Begin(view, session, at)
 		c.ex.Claim(store)
 	}
 	if c.ex.Lost {

@@ -288,6 +288,7 @@ func (c *requestState) join(t *tap) {
 	c.site.guard("joining a conversation", func() {
 		c.ex.Join(t.turn())
 		c.hold()
+		c.publish()
 	})
 }
 
@@ -295,6 +296,14 @@ func (c *requestState) join(t *tap) {
 func (c *requestState) hold() {
 	if c.session.Number() == 0 {
 		c.site.store.Hold(c.session)
+	}
+}
+
+// publish has other processes see what the conversation has become, where the store is
+// one that they share.
+func (c *requestState) publish() {
+	if store, ok := c.site.store.Store.(sessioncache.Publisher); ok {
+		store.Publish(c.session)
 	}
 }
 
@@ -316,6 +325,7 @@ func (c *requestState) settle(t *tap, err error) {
 			outcome = outcomeCompleted
 			c.ex.Commit(c.turn, c.site.now())
 			c.hold()
+			c.publish()
 			c.keepFolded(c.ex.Folded())
 			return
 		}

@@ -91,13 +91,15 @@ func (x *Exchange) settle(markers []wire.Edit) {
 }
 
 // Claim has edits that the conversation has not committed to yet outlive the process,
-// before they are forwarded. It is called once, before the request is sent.
-func (x *Exchange) Claim(store sessioncache.Claimer) {
+// before they are forwarded, and other processes know of them. It is called before the
+// request is sent. It returns false if another process has forwarded some of the
+// blocks in another form: what to send must be decided anew.
+func (x *Exchange) Claim(store sessioncache.Claimer) bool {
 	r := x.req
 	if !x.Edited || x.refusal.frozen || r.View.Partial || !x.adds() {
-		return
+		return true
 	}
-	store.Claim(r.session, x.match, r.View, r.States, func(l *sessioncache.Lineage) {
+	return store.Claim(r.session, x.match, r.View, r.States, func(l *sessioncache.Lineage) {
 		l.Observed, l.Diverged = false, true
 		l.Model, l.Kind = r.View.Model, sessioncache.Kind(r.View)
 		l.Expand = r.expand == expandDeclared || l.Expand && r.expand == expandNone

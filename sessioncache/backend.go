@@ -70,8 +70,10 @@ type Record struct {
 type Claimer interface {
 	// Claim has what a request is about to be sent with outlive the process, as if it
 	// were committed, see [Session.Commit]. As says what else is to be noted of the
-	// conversation. It waits no longer than a moment, and fails in silence.
-	Claim(s *Session, m Match, v *wire.View, states []State, as func(*Lineage))
+	// conversation. It waits no longer than a moment, and fails in silence. It
+	// returns false if another process was faster: what that one sends is in the
+	// session now, and what the request is sent with must be decided anew.
+	Claim(s *Session, m Match, v *wire.View, states []State, as func(*Lineage)) bool
 }
 
 // answered names an answer among those of a tenant at an upstream.

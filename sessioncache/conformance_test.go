@@ -40,3 +40,25 @@ func TestShelfConforms(t *testing.T) {
 		return shelves[t]
 	})
 }
+
+func TestSharedShelfConforms(t *testing.T) {
+	shelves := map[*testing.T]*storetest.SharedShelf{}
+	storetest.Shared(t, func(t *testing.T) sessioncache.Shared {
+		if shelves[t] == nil {
+			shelves[t] = new(storetest.SharedShelf)
+		}
+		return shelves[t]
+	})
+}
+
+// A store over a backend that others share is one like any other.
+func TestSharedStoreConforms(t *testing.T) {
+	storetest.Store(t, func(t *testing.T) sessioncache.Store {
+		s, err := sessioncache.NewDurable(func() (sessioncache.Backend, error) { return new(storetest.SharedShelf), nil },
+			sessioncache.DurableOptions{Failed: func(what string, err error) { t.Errorf("%s: %v", what, err) }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	})
+}

@@ -78,3 +78,13 @@ func (s *Counterfactual) Put(e CounterfactualEntry) {
 	}
 	s.entries = append(s.entries, e)
 }
+
+// merge takes in what another process has noted.
+func (s *Counterfactual) merge(other *Counterfactual) {
+	for _, e := range other.entries {
+		i := slices.IndexFunc(s.entries, func(o CounterfactualEntry) bool { return o.Prefix == e.Prefix && o.Blocks == e.Blocks })
+		if i < 0 || e.At.After(s.entries[i].At) {
+			s.Put(e)
+		}
+	}
+}

@@ -64,10 +64,11 @@ const (
 // slow costs what it would have remembered, and no request.
 type Durable struct {
 	*Memory
-	open func() (Backend, error)
-	once sync.Once
-	err  error   // of opening
-	back Backend // nil if there is none
+	open   func() (Backend, error)
+	once   sync.Once
+	err    error   // of opening
+	back   Backend // nil if there is none
+	shared Shared  // the same, if other processes use it, too
 
 	o    DurableOptions
 	seal cipher.AEAD
@@ -138,6 +139,7 @@ func (d *Durable) Begin() error {
 			close(d.done)
 			return
 		}
+		d.shared, _ = d.back.(Shared)
 		d.remember()
 		close(d.begun)
 		go d.write()
@@ -159,6 +161,9 @@ func (d *Durable) rests() bool { return d.Begin() != nil || time.Now().UnixNano(
 
 // Acquire implements Store.
 func (d *Durable) Acquire(k Key) *Session {
+	if d.Begin() == nil && d.shared != nil {
+		return d.acquireShared(k)
+	}
 	if digest := k.Digest(); !d.has(k, string(digest[:])) {
 		d.fetch(k, digest)
 	}
@@ -248,11 +253,7 @@ func (d *Durable) read(ctx context.Context, digest Digest) *Session {
 	if sealed == nil {
 		return nil
 	}
-	var s *Session
-	snapshot, err := d.seal.Open(nil, nil, sealed, digest[:])
-	if err == nil {
-		s, err = Restore(digest, snapshot)
-	}
+	s, err := d.unseal(digest, sealed)
 	if err != nil { // it is gone once the conversation is written anew
 		d.o.Failed("restore", err)
 		return nil
@@ -287,13 +288,22 @@ func (d *Durable) note(s *Session) {
 }
 
 // Claim implements Claimer.
-func (d *Durable) Claim(s *Session, m Match, v *wire.View, states []State, as func(*Lineage)) {
+func (d *Durable) Claim(s *Session, m Match, v *wire.View, states []State, as func(*Lineage)) bool {
 	if d.rests() {
-		return
+		return true
 	}
-	j := job{record: d.record(s, s.provisional(m, v, states, as)), of: s, done: make(chan error, 1)}
+	if d.shared != nil {
+		return d.claimShared(s, m, v, states, as)
+	}
+	s.Lock()
+	l := s.claim(m, v, states, as)
+	snapshot := s.snapshot(nil, s.withClaims(l))
+	s.keepClaim(l)
+	s.Unlock()
+	j := job{record: d.record(s, snapshot), of: s, done: make(chan error, 1)}
 	s.claimed.Store(true)
 	d.do("claim", j)
+	return true
 }
 
 // do has something written at once, and waits for it a moment.
@@ -317,28 +327,6 @@ func (d *Durable) do(what string, j job) {
 	case <-timer.C:
 		d.failed(what, context.DeadlineExceeded)
 	}
-}
-
-// provisional is what a session would be if a request were committed, as a snapshot.
-func (s *Session) provisional(m Match, v *wire.View, states []State, as func(*Lineage)) []byte {
-	s.Lock()
-	defer s.Unlock()
-	describe(v, states)
-	l, rest := &Lineage{id: s.next}, s.lineages
-	if m.Lineage != nil && m.Lineage.supersededBy(v, m.Common) {
-		*l = *m.Lineage
-		rest = nil
-		for _, o := range s.lineages {
-			if o != m.Lineage {
-				rest = append(rest, o)
-			}
-		}
-	} else if m.Lineage != nil {
-		l.inherit(m.Lineage)
-	}
-	l.known, l.States, l.restored, l.Said, l.Unsaid = v.Known(), states, false, nil, false
-	as(l)
-	return s.snapshot(nil, append([]*Lineage{l}, rest[:min(len(rest), maxLineages-1)]...))
 }
 
 // record seals a snapshot.

@@ -16,6 +16,7 @@ package sessioncache
 
 import (
 	"context"
+	"errors"
 	"time"
 )
 
@@ -77,7 +78,11 @@ func (d *Durable) guarded(f func(context.Context) error) (err error) {
 			err = errPanicked
 		}
 	}()
-	ctx, cancel := context.WithTimeout(context.Background(), longest)
+	limit := longest
+	if d.shared != nil { // another try is better than to wait
+		limit = rest
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
 	return f(ctx)
 }
@@ -132,13 +137,16 @@ func (d *Durable) flush(last bool) {
 }
 
 func (d *Durable) saveAll(sessions []*Session) error {
+	if d.shared != nil {
+		return d.publishAll(sessions)
+	}
 	records := make([]Record, 0, len(sessions))
 	for _, s := range sessions {
 		if s.deleted.Load() {
 			continue
 		}
 		s.Lock()
-		snapshot := s.Snapshot(nil)
+		snapshot := s.snapshot(nil, s.withClaims(nil))
 		accepted := len(s.lineages) > 0
 		s.Unlock()
 		if !accepted { // what was claimed was refused
@@ -150,6 +158,19 @@ func (d *Durable) saveAll(sessions []*Session) error {
 		records = append(records, d.record(s, snapshot))
 	}
 	return d.save(records)
+}
+
+// publishAll writes what was not published at once, or could not be.
+func (d *Durable) publishAll(sessions []*Session) error {
+	for _, s := range sessions {
+		if s.deleted.Load() {
+			continue
+		}
+		if err := d.guarded(func(ctx context.Context) error { return d.publish(ctx, s) }); err != nil && !errors.Is(err, errContended) {
+			return err
+		}
+	}
+	return nil
 }
 
 // saveStore writes what the store itself remembers. Only at its end nothing is missing

@@ -172,8 +172,11 @@ func (m *Memory) Recall(t Tenant, first wire.Hash) *wire.Known {
 }
 
 // Acquire implements Store.
-func (m *Memory) Acquire(k Key) *Session {
-	digest, now := k.digest(), time.Now()
+func (m *Memory) Acquire(k Key) *Session { return m.acquire(k, k.digest()) }
+
+// acquire pins the session of a key, or else that of a digest.
+func (m *Memory) acquire(k Key, digest string) *Session {
+	now := time.Now()
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if s := m.answered(k); s != nil {
@@ -208,6 +211,29 @@ func (m *Memory) adopt(s *Session) {
 	m.hold(s, bytes, now)
 	m.stats.Created--
 	m.index(s, firsts, said)
+}
+
+// takeUp accounts for a session that has become another's, while it is pinned or held.
+func (m *Memory) takeUp(s *Session) {
+	bytes, firsts, said := s.held()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed || s.gone.Load() || len(firsts) == 0 {
+		return
+	}
+	if s.Number() == 0 {
+		m.stats.Created--
+	}
+	m.hold(s, bytes, time.Now())
+	m.index(s, firsts, said)
+}
+
+// strike forgets a session.
+func (m *Memory) strike(s *Session) {
+	m.mu.Lock()
+	m.drop(s)
+	m.mu.Unlock()
+	m.forget([]*Session{s})
 }
 
 // has reports whether the session of a key is there.

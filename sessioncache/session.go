@@ -44,6 +44,13 @@ type Session struct {
 	claimed  atomic.Bool // there is a snapshot from before its first commit
 	deleted  atomic.Bool // none is to be written any more
 	warmed   atomic.Bool // it was pinged since the process began
+	pending  []*Lineage  // what was claimed, and nothing has come of yet
+	merges   uint64      // how often it was merged with another process's
+	saved    uint64      // a hash of the snapshot that was published last
+	// turn is held by who exchanges the session with a shared backend, before the
+	// session's own lock. It guards version.
+	turn     sync.Mutex
+	version  Version // what the backend held at the last exchange
 	created  time.Time
 	lineages []*Lineage // most recently used first
 	next     int
@@ -127,6 +134,8 @@ type Match struct {
 	// Common is the number of the request's message blocks that stand in the
 	// lineage too, from the first on.
 	Common int
+
+	merges uint64 // how often the session had been merged with another's
 }
 
 // Match finds the lineage that a request continues: of those whose place it
@@ -138,7 +147,9 @@ func (s *Session) Match(v *wire.View) Match {
 	var best, branch Match
 	blocks := v.MessageBlocks()
 	if v.Partial {
-		return s.continued(v)
+		best = s.continued(v)
+		best.merges = s.merges
+		return best
 	}
 	for _, l := range s.lineages {
 		if l.Partial {
@@ -146,10 +157,10 @@ func (s *Session) Match(v *wire.View) Match {
 		}
 		n := common(blocks, l.chain())
 		if n > best.Common && l.supersededBy(v, n) {
-			best = Match{l, n}
+			best = Match{Lineage: l, Common: n}
 		}
 		if n > branch.Common {
-			branch = Match{l, n}
+			branch = Match{Lineage: l, Common: n}
 		}
 	}
 	if best.Lineage == nil {
@@ -158,6 +169,7 @@ func (s *Session) Match(v *wire.View) Match {
 	if l := best.Lineage; l != nil && l.restored {
 		l.resolve(v, best.Common)
 	}
+	best.merges = s.merges
 	return best
 }
 
@@ -195,7 +207,7 @@ func (s *Session) Commit(m Match, v *wire.View, states []State) *Lineage {
 		if l != nil {
 			parent = l
 		}
-		l = s.begin(parent)
+		l = s.begin(parent, v)
 	}
 	if l.Beyond = v.Partial && !l.Partial && l.known != nil; l.Beyond {
 		s.touch(l)
@@ -212,6 +224,7 @@ func (s *Session) Commit(m Match, v *wire.View, states []State) *Lineage {
 		describe(v, states)
 	}
 	s.touch(l)
+	s.fulfil(l)
 	return l
 }
 
@@ -278,9 +291,9 @@ func (s *Session) has(l *Lineage) bool {
 	return slices.Contains(s.lineages, l)
 }
 
-func (s *Session) begin(parent *Lineage) *Lineage {
-	l := &Lineage{id: s.next}
-	s.next++
+func (s *Session) begin(parent *Lineage, v *wire.View) *Lineage {
+	l := &Lineage{id: s.lineageID(v)}
+	s.next = max(s.next, l.id+1)
 	if parent != nil {
 		l.inherit(parent)
 	}

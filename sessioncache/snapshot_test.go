@@ -74,7 +74,7 @@ func rich(t testing.TB) (*Session, *wire.View) {
 	l.Reply, l.First = wire.AnswerID("msg_2"), wire.AnswerID("msg_1")
 	l.Said = []wire.Iteration{{Parts: []wire.Part{{Raw: []byte(`"` + secretText + `"`)}}}}
 	l.Expanded[ClassRead] = 3
-	branch := s.begin(l)
+	branch := s.begin(l, v)
 	branch.known, branch.States = v.Known(), states[:2]
 	branch.Partial, branch.Observed, branch.Beyond, branch.Less = true, true, true, 11
 	s.Lifetime = LifetimeLong

@@ -29,8 +29,9 @@ type Shelf struct {
 	// Fail is the error that all operations fail with while it is set.
 	Fail func() error
 
-	mu      sync.Mutex
-	records map[sessioncache.Digest]sessioncache.Record
+	mu       sync.Mutex
+	records  map[sessioncache.Digest]sessioncache.Record
+	versions map[sessioncache.Digest]sessioncache.Version
 	// Saves counts the records that were saved.
 	Saves int
 }

@@ -1,0 +1,107 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+// Package sessioncache remembers conversations: which requests belong
+// together, which edits a conversation has committed to, and how warm its
+// prefix is upstream.
+//
+// A [Session] is all traffic of one client conversation, for one credential,
+// at one upstream. Inside it each growing conversation (the main thread, each
+// sub-agent, each side request) is a [Lineage], found by the longest common
+// chain of canonical block hashes. Nothing here holds content, keys or
+// credentials, except the short stubs that stand in for edited blocks.
+//
+// Absence is normal: every caller must do well without a session.
+package sessioncache
+
+import (
+	"slices"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
+
+// mostPending bounds the claims of a session of which nothing has come yet.
+const mostPending = maxLineages
+
+// claim is the lineage that a request would make if it were committed. It shares
+// nothing with the request. The session must be locked.
+func (s *Session) claim(m Match, v *wire.View, states []State, as func(*Lineage)) *Lineage {
+	describe(v, states)
+	l := &Lineage{id: s.lineageID(v)}
+	if m.Lineage != nil && m.Lineage.supersededBy(v, m.Common) {
+		*l = *m.Lineage
+	} else if m.Lineage != nil {
+		l.inherit(m.Lineage)
+	}
+	blocks, tools, system := v.Known().Blocks()
+	l.known = wire.RestoreKnown(slices.Clone(blocks), tools, system, v.First())
+	l.States, l.restored, l.left, l.Said, l.Unsaid = slices.Clone(states), false, false, nil, false
+	as(l)
+	return l
+}
+
+// withClaims are the lineages of the session with what is claimed in their place: what
+// was claimed before, and one more unless it is nil. The session must be locked.
+func (s *Session) withClaims(more *Lineage) []*Lineage {
+	out := slices.Clone(s.lineages)
+	for _, l := range s.pending {
+		out = withClaim(out, l)
+	}
+	if more != nil {
+		out = withClaim(out, more)
+	}
+	return out[:min(len(out), maxLineages)]
+}
+
+func withClaim(lineages []*Lineage, l *Lineage) []*Lineage {
+	i := slices.IndexFunc(lineages, func(o *Lineage) bool { return o.id == l.id })
+	if i >= 0 {
+		lineages = slices.Delete(lineages, i, i+1)
+	}
+	return slices.Insert(lineages, 0, l)
+}
+
+// keepClaim keeps what was claimed until the conversation goes on: what may have been
+// sent stays sent. The session must be locked.
+func (s *Session) keepClaim(l *Lineage) {
+	s.next = max(s.next, l.id+1)
+	s.fulfil(l)
+	s.pending = append(s.pending, l)
+	if len(s.pending) > mostPending {
+		s.pending = slices.Delete(s.pending, 0, 1)
+	}
+}
+
+// lineageID is the number of a lineage which begins with a request.
+func (s *Session) lineageID(v *wire.View) int {
+	for _, l := range s.pending {
+		if s.Lineage(l.id) == nil && sameChain(l.chain(), v.MessageBlocks()) {
+			return l.id
+		}
+	}
+	return s.next
+}
+
+// claims reports whether a lineage is what the session itself has claimed.
+func (s *Session) claims(o *Lineage) bool {
+	return slices.ContainsFunc(s.pending, func(l *Lineage) bool { return l.id == o.id && sameChain(l.chain(), o.chain()) })
+}
+
+func sameChain(a, b []wire.Block) bool { return len(a) == len(b) && common(a, b) == len(a) }
+
+// fulfil forgets what was claimed of a lineage that was committed. The session must be
+// locked.
+func (s *Session) fulfil(l *Lineage) {
+	s.pending = slices.DeleteFunc(s.pending, func(o *Lineage) bool { return o.id == l.id })
+}

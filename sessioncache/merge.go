@@ -1,0 +1,168 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+// Package sessioncache remembers conversations: which requests belong
+// together, which edits a conversation has committed to, and how warm its
+// prefix is upstream.
+//
+// A [Session] is all traffic of one client conversation, for one credential,
+// at one upstream. Inside it each growing conversation (the main thread, each
+// sub-agent, each side request) is a [Lineage], found by the longest common
+// chain of canonical block hashes. Nothing here holds content, keys or
+// credentials, except the short stubs that stand in for edited blocks.
+//
+// Absence is normal: every caller must do well without a session.
+package sessioncache
+
+import (
+	"bytes"
+	"slices"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
+
+// merge takes in what another process has made of the session: of each conversation
+// the longer one counts, and where both have forwarded a block in different forms, the
+// other's form: it was written first. Of what is the session's as a whole the other's
+// counts, but for entries of the cache, of which both know. The session must be locked;
+// other is used up.
+func (s *Session) merge(other *Session) {
+	s.merges++
+	fresh := len(s.lineages) == 0
+	s.next = max(s.next, other.next)
+	s.Calibration = other.Calibration
+	if fresh {
+		s.created, s.Unseen, s.Lifetime = other.created, other.Unseen, other.Lifetime
+		s.Counterfactual = other.Counterfactual
+	} else {
+		s.Counterfactual.merge(&other.Counterfactual)
+	}
+	merged := make([]*Lineage, 0, len(s.lineages))
+	for _, o := range other.lineages {
+		if s.claims(o) {
+			continue
+		}
+		l := s.sameAs(o)
+		if l == nil {
+			if slices.ContainsFunc(s.lineages, func(x *Lineage) bool { return x.id == o.id }) {
+				o.id = s.next
+				s.next++
+			}
+			merged = append(merged, o)
+			continue
+		}
+		l.merge(o)
+		merged = append(merged, l)
+	}
+	for _, l := range s.lineages { // those that the other does not know
+		if !slices.Contains(merged, l) {
+			merged = append(merged, l)
+		}
+	}
+	slices.SortStableFunc(merged, func(a, b *Lineage) int { return b.Started.Compare(a.Started) })
+	s.lineages = merged[:min(len(merged), maxLineages)]
+}
+
+// sameAs is the lineage that another process goes on with under some number, nil if
+// there is none: they began as one, and none has left out an answer of the other.
+func (s *Session) sameAs(o *Lineage) *Lineage {
+	l := s.Lineage(o.id)
+	if l == nil || l.Partial != o.Partial {
+		return nil
+	}
+	if l.Partial {
+		return l
+	}
+	a, b := l.chain(), o.chain()
+	if n := common(a, b); !answersBehind(a, n) || !answersBehind(b, n) {
+		return l
+	}
+	return nil
+}
+
+// answersBehind reports whether a chain holds an answer behind its first n blocks.
+func answersBehind(chain []wire.Block, n int) bool {
+	return slices.ContainsFunc(chain[n:], func(b wire.Block) bool { return b.Role == wire.RoleAssistant })
+}
+
+// merge takes in what another process has made of the conversation.
+func (l *Lineage) merge(o *Lineage) {
+	a, b := l.chain(), o.chain()
+	n := common(a, b)
+	if l.restored || len(b) > len(a) || len(b) == len(a) && o.Started.After(l.Started) {
+		if !l.restored || len(b) >= len(a) || o.Started.After(l.Started) {
+			id := l.id
+			*l = *o
+			l.id = id
+		}
+		return
+	}
+	for i := range min(n, len(l.States), len(o.States)) {
+		mine, theirs := &l.States[i], &o.States[i]
+		if sameEdit(mine.Edit, theirs.Edit) && sameInserts(mine.Inserted, theirs.Inserted) {
+			continue
+		}
+		if !l.restored { // requests on their way have the others
+			l.States, l.restored = slices.Clone(l.States), true
+		}
+		l.States[i].Edit, l.States[i].Inserted = theirs.Edit, theirs.Inserted
+	}
+	l.Frozen, l.Diverged = l.Frozen || o.Frozen, l.Diverged || o.Diverged
+	if o.Warmed.After(l.Warmed) {
+		l.Warmed = o.Warmed
+	}
+}
+
+func sameEdit(a, b *Edit) bool {
+	if a == nil || b == nil || a == b {
+		return a == b
+	}
+	return a.Op == b.Op && sameValue(a.Value, b.Value, a.recipe, b.recipe)
+}
+
+func sameInserts(a, b *Inserted) bool {
+	if a == nil || b == nil || a == b {
+		return a == b
+	}
+	return slices.EqualFunc(a.Inserts, b.Inserts, func(a, b Insert) bool { return a.Op == b.Op && sameValue(a.Value, b.Value, a.recipe, b.recipe) })
+}
+
+// sameValue compares two values, or the recipes of them where they are yet to be made:
+// those begin with a hash of the value.
+func sameValue(a, b, recipeA, recipeB []byte) bool {
+	if len(recipeA) > 4 && len(recipeB) > 4 {
+		return bytes.Equal(recipeA[:4], recipeB[:4])
+	}
+	return bytes.Equal(a, b)
+}
+
+// disagrees reports whether another process has committed to sending blocks of a
+// request in another form than these states: base are the edits that both began from,
+// of so many blocks in common. The session must be locked.
+func (s *Session) disagrees(v *wire.View, base []State, inCommon int, states []State) bool {
+	m := s.Match(v)
+	if m.Lineage == nil {
+		return false
+	}
+	theirs := m.Lineage.States
+	for i := range min(m.Common, len(theirs), len(states)) {
+		if sameEdit(theirs[i].Edit, states[i].Edit) && sameInserts(theirs[i].Inserted, states[i].Inserted) {
+			continue
+		}
+		if i >= min(inCommon, len(base)) || !sameEdit(theirs[i].Edit, base[i].Edit) || !sameInserts(theirs[i].Inserted, base[i].Inserted) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,312 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+// Package sessioncache remembers conversations: which requests belong
+// together, which edits a conversation has committed to, and how warm its
+// prefix is upstream.
+//
+// A [Session] is all traffic of one client conversation, for one credential,
+// at one upstream. Inside it each growing conversation (the main thread, each
+// sub-agent, each side request) is a [Lineage], found by the longest common
+// chain of canonical block hashes. Nothing here holds content, keys or
+// credentials, except the short stubs that stand in for edited blocks.
+//
+// Absence is normal: every caller must do well without a session.
+package sessioncache
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/zeebo/xxh3"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
+
+// Shared is a [Backend] that several processes use at once. What one of them has saved
+// is in the next answer that another one gets. Its Save keeps each record by itself,
+// whatever is there, and its Usage may be zero where to count would be too much.
+type Shared interface {
+	Backend
+	// Fetch returns a session's snapshot and its version; no snapshot if the version
+	// is still the one that the caller has. A session that was deleted has a
+	// version, and an empty snapshot; one that is not there has version 0.
+	Fetch(ctx context.Context, d Digest, have Version) (snapshot []byte, now Version, err error)
+	// Swap keeps a record, as version next, in the place of version have, or where
+	// there is nothing. Otherwise it changes nothing and returns what is there, as
+	// Fetch does. A session that was deleted is nothing to those who have none. An
+	// empty snapshot deletes it.
+	Swap(ctx context.Context, r Record, have, next Version) (other []byte, now Version, err error)
+}
+
+// Version names what a [Shared] backend keeps of a session at some time. Versions are
+// random: one that is not ours is never taken for it, not even once the server has lost
+// what it had. 0 is that of nothing.
+type Version uint64
+
+// NewVersion makes a version.
+func NewVersion() Version { return Version(rand.Uint64() | 1) } //nolint:gosec // no secret
+
+// Publisher is a [Store] that other processes share.
+type Publisher interface {
+	// Publish has others see what a session has become, once a request was
+	// committed in it and before the client has the last of the answer: its next
+	// request may come to another process. It waits no longer than a moment.
+	Publish(s *Session)
+	// Owns reports whether a conversation's last request came to this process, as
+	// far as can be told: who had it keeps it warm.
+	Owns(s *Session, lineage int) bool
+}
+
+var _ Publisher = (*Durable)(nil)
+
+// attempts is how often a snapshot is merged with what others have written meanwhile.
+const attempts = 4
+
+// errContended says that others were always faster.
+var errContended = errors.New("others write the session all the time")
+
+// within does something with the backend, for which nobody waits longer than the
+// budget.
+func (d *Durable) within(what string, f func(context.Context) error) {
+	if d.rests() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), d.o.Budget)
+	done := make(chan error, 1)
+	go func() {
+		defer cancel()
+		var err error
+		defer func() {
+			if p := recover(); p != nil {
+				err = fmt.Errorf("%w: %T", errPanicked, p)
+			}
+			done <- err
+		}()
+		err = f(ctx)
+	}()
+	select {
+	case err := <-done:
+		if err != nil {
+			d.failed(what, err)
+		}
+	case <-ctx.Done():
+		d.failed(what, context.DeadlineExceeded)
+	}
+}
+
+// acquireShared pins the session of a key as the last of all processes has left it.
+func (d *Durable) acquireShared(k Key) *Session {
+	digest := k.Digest()
+	if !k.Answer.IsZero() && !d.has(k, "") {
+		d.within("load", func(ctx context.Context) error {
+			of, ok, err := d.shared.Answered(ctx, answered(k.Tenant, k.Upstream, k.Answer))
+			if ok && err == nil {
+				digest = of
+			}
+			return err
+		})
+	}
+	s := d.acquire(k, string(digest[:]))
+	d.within("load", func(ctx context.Context) error { return d.refresh(ctx, s) })
+	if !s.deleted.Load() {
+		return s
+	}
+	d.letGo(s)
+	return d.acquire(k, string(digest[:]))
+}
+
+// refresh has a session take in what others have made of it. An answer may come too
+// late for who has asked, and is then taken in all the same.
+func (d *Durable) refresh(ctx context.Context, s *Session) error {
+	s.turn.Lock()
+	defer s.turn.Unlock()
+	if d.rests() { // others have waited in vain meanwhile
+		return nil
+	}
+	sealed, now, err := d.shared.Fetch(ctx, Digest([]byte(s.digest)), s.version)
+	if err != nil || now == s.version || now == 0 {
+		return err
+	}
+	d.takeIn(s, sealed, now)
+	return nil
+}
+
+// takeIn merges what others have written into a session. It reports false if that was
+// deleted. Whoever calls has the session's turn.
+func (d *Durable) takeIn(s *Session, sealed []byte, now Version) bool {
+	if len(sealed) == 0 {
+		if s.version != 0 { // else it was deleted before there was this one
+			s.deleted.Store(true)
+			d.Memory.strike(s)
+			return false
+		}
+		s.version = now
+		return true
+	}
+	digest := Digest([]byte(s.digest))
+	s.version = now
+	other, err := d.unseal(digest, sealed)
+	if err != nil { // it is gone once the conversation is written anew
+		d.o.Failed("restore", err)
+		return true
+	}
+	s.Lock()
+	s.merge(other)
+	s.saved = 0
+	s.Unlock()
+	d.Memory.takeUp(s)
+	return true
+}
+
+// Publish implements Publisher.
+func (d *Durable) Publish(s *Session) {
+	if d.shared == nil || s.Gone() {
+		return
+	}
+	d.within("save", func(ctx context.Context) error { return d.publish(ctx, s) })
+}
+
+// publish writes a session, if there is anything new in it. What others have written
+// since it was read is merged with it.
+func (d *Durable) publish(ctx context.Context, s *Session) error {
+	s.turn.Lock()
+	defer s.turn.Unlock()
+	for range attempts {
+		s.Lock()
+		accepted := len(s.lineages) > 0
+		var snapshot []byte
+		if accepted {
+			snapshot = s.snapshot(nil, s.withClaims(nil))
+		}
+		sum := xxh3.Hash(snapshot)
+		same := sum == s.saved
+		s.Unlock()
+		if same || s.deleted.Load() || !accepted && s.version == 0 {
+			return nil
+		}
+		r := Record{Digest: Digest([]byte(s.digest)), Tenant: s.tenant, Used: time.Now()}
+		if accepted { // else what was claimed was refused
+			r = d.record(s, snapshot)
+		}
+		ok, err := d.swap(ctx, s, r)
+		if err != nil {
+			return err
+		}
+		if ok {
+			s.Lock()
+			s.saved = sum
+			s.Unlock()
+			return nil
+		}
+	}
+	return errContended
+}
+
+// swap writes a record of a session, or takes in what others have written.
+func (d *Durable) swap(ctx context.Context, s *Session, r Record) (ok bool, err error) {
+	next := NewVersion()
+	sealed, now, err := d.shared.Swap(ctx, r, s.version, next)
+	if err != nil {
+		return false, err
+	}
+	if now == next {
+		s.version = next
+		return true, nil
+	}
+	d.takeIn(s, sealed, now)
+	return false, nil
+}
+
+// claimShared has what a request is about to be sent with known to others. It reports
+// false if another process has forwarded some of its blocks in another form, or has
+// them forwarded now: that form is in the session then.
+func (d *Durable) claimShared(s *Session, m Match, v *wire.View, states []State, as func(*Lineage)) bool {
+	var base []State
+	s.Lock()
+	stale := false
+	if m.merges != s.merges { // since it was decided what to send
+		stale = s.disagrees(v, nil, 0, states)
+	} else if m.Lineage != nil {
+		base = m.Lineage.States
+	}
+	s.Unlock()
+	if stale {
+		return false
+	}
+	inCommon := m.Common
+	lost := make(chan bool, 1)
+	d.within("claim", func(ctx context.Context) error {
+		s.turn.Lock()
+		defer s.turn.Unlock()
+		for range attempts {
+			s.Lock()
+			l := s.claim(m, v, states, as)
+			snapshot := s.snapshot(nil, s.withClaims(l))
+			s.Unlock()
+			if s.deleted.Load() {
+				return nil
+			}
+			ok, err := d.swap(ctx, s, d.record(s, snapshot))
+			if err != nil {
+				return err
+			}
+			s.Lock()
+			if ok {
+				s.keepClaim(l)
+				s.claimed.Store(true)
+				s.Unlock()
+				return nil
+			}
+			m = s.Match(v)
+			disagree := s.disagrees(v, base, inCommon, states)
+			s.Unlock()
+			if disagree {
+				lost <- true
+				return nil
+			}
+		}
+		return errContended
+	})
+	select {
+	case <-lost:
+		return false
+	default:
+		return true
+	}
+}
+
+// Owns implements Publisher.
+func (d *Durable) Owns(s *Session, lineage int) bool {
+	if d.shared == nil {
+		return true
+	}
+	d.within("load", func(ctx context.Context) error { return d.refresh(ctx, s) })
+	s.Lock()
+	defer s.Unlock()
+	l := s.Lineage(lineage)
+	return l != nil && !l.restored
+}
+
+// unseal makes a session of what a backend has kept.
+func (d *Durable) unseal(digest Digest, sealed []byte) (*Session, error) {
+	snapshot, err := d.seal.Open(nil, nil, sealed, digest[:])
+	if err != nil {
+		return nil, err
+	}
+	return Restore(digest, snapshot)
+}

@@ -1,0 +1,150 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package storetest
+
+import (
+	"context"
+	"sync"
+	"testing"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+)
+
+// Shared tests a backend that several processes use at once. Open opens it as [Backend]
+// says; called again in the same test it opens the same once more, beside the first.
+func Shared(t *testing.T, open func(t *testing.T) sessioncache.Shared) {
+	t.Helper()
+	Backend(t, func(t *testing.T) sessioncache.Backend { return open(t) })
+	for name, test := range map[string]func(t *testing.T, one, other sessioncache.Shared){
+		"Swaps": swaps, "DeletedElsewhere": deletedElsewhere, "FirstWins": firstWins,
+	} {
+		t.Run(name, func(t *testing.T) {
+			one, other := open(t), open(t)
+			test(t, one, other)
+			shut(t, one)
+			shut(t, other)
+		})
+	}
+}
+
+func swap(t *testing.T, b sessioncache.Shared, r sessioncache.Record, have sessioncache.Version) (other string, now sessioncache.Version, won bool) {
+	t.Helper()
+	next := sessioncache.NewVersion()
+	snapshot, now, err := b.Swap(t.Context(), r, have, next)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(snapshot), now, now == next
+}
+
+func fetches(t *testing.T, b sessioncache.Shared, n byte, have sessioncache.Version, want string) sessioncache.Version {
+	t.Helper()
+	got, now, err := b.Fetch(t.Context(), digest(n), have)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(got) != want {
+		t.Errorf("session %d is %q, not %q", n, got, want)
+	}
+	return now
+}
+
+// Of what one writes the other has the newest, once.
+func swaps(t *testing.T, one, other sessioncache.Shared) {
+	if v := fetches(t, other, 1, 0, ""); v != 0 {
+		t.Errorf("a session that is not there has version %d", v)
+	}
+	_, first, won := swap(t, one, record(1, "one", 1), 0)
+	if !won || fetches(t, other, 1, 0, "one") != first || fetches(t, other, 1, first, "") != first {
+		t.Error("what one has written the other does not have")
+	}
+	got, now, won := swap(t, other, record(1, "in ignorance"), 0)
+	if won || got != "one" || now != first {
+		t.Errorf("who does not know what is there has %q of version %d, not %d", got, now, first)
+	}
+	_, second, won := swap(t, other, record(1, "two", 2), first)
+	if !won || fetches(t, one, 1, first, "two") != second {
+		t.Error("who knows what is there cannot write")
+	}
+	if got, now, won = swap(t, one, record(1, "late"), first); won || got != "two" || now != second {
+		t.Errorf("what came too late: %q of version %d, not %d", got, now, second)
+	}
+	if _, ok, err := one.Answered(t.Context(), digest(101)); ok || err != nil {
+		t.Errorf("an answer that the session has no more: %t, %v", ok, err)
+	}
+	if d, ok, err := one.Answered(t.Context(), digest(102)); !ok || err != nil || d != digest(1) {
+		t.Errorf("an answer: %x, %t, %v", d, ok, err)
+	}
+	if _, _, won = swap(t, one, record(2, "from before"), first); !won { // the server has lost it
+		t.Error("a session that is lost cannot be written again")
+	}
+}
+
+// What one deletes is gone for the other that has it, and nothing for who has nothing.
+func deletedElsewhere(t *testing.T, one, other sessioncache.Shared) {
+	_, first, _ := swap(t, one, record(1, "one"), 0)
+	if err := other.Delete(t.Context(), digest(1)); err != nil {
+		t.Fatal(err)
+	}
+	gone := fetches(t, one, 1, first, "")
+	if gone == 0 || gone == first {
+		t.Errorf("a session that was deleted has version %d", gone)
+	}
+	if got, now, won := swap(t, one, record(1, "again"), first); won || got != "" || now != gone {
+		t.Errorf("who had it writes it again: %q of version %d", got, now)
+	}
+	_, anew, won := swap(t, other, record(1, "anew"), 0)
+	if !won {
+		t.Error("it cannot begin anew")
+	}
+	empty := record(1, "")
+	if _, _, won = swap(t, one, empty, gone); won {
+		t.Error("it was deleted by who did not know it")
+	}
+	if _, _, won = swap(t, other, empty, anew); !won || fetches(t, one, 1, 0, "") == 0 {
+		t.Error("it was not deleted by who knew it")
+	}
+	if _, ok, _ := one.Named(t.Context(), begins(1)); ok {
+		t.Error("a session that was deleted is found by its public id")
+	}
+}
+
+// Of many who write at once one is first.
+func firstWins(t *testing.T, one, other sessioncache.Shared) {
+	for round := range 20 {
+		have := fetches(t, one, 1, 1, map[bool]string{true: "", false: "x"}[round == 0])
+		var mu sync.Mutex
+		var wait sync.WaitGroup
+		won := 0
+		for i := range 8 {
+			wait.Go(func() {
+				next := sessioncache.NewVersion()
+				_, now, err := []sessioncache.Shared{one, other}[i%2].Swap(context.Background(), record(1, "x"), have, next)
+				mu.Lock()
+				defer mu.Unlock()
+				if err != nil {
+					t.Error(err)
+				}
+				if now == next {
+					won++
+				}
+			})
+		}
+		wait.Wait()
+		if won != 1 {
+			t.Fatalf("%d have won", won)
+		}
+	}
+}

@@ -1,0 +1,92 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package storetest
+
+import (
+	"bytes"
+	"context"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+)
+
+// SharedShelf is a [sessioncache.Shared] in memory, for several stores at once.
+type SharedShelf struct{ Shelf }
+
+var _ sessioncache.Shared = (*SharedShelf)(nil)
+
+// Fetch implements [sessioncache.Shared].
+func (s *SharedShelf) Fetch(_ context.Context, d sessioncache.Digest, have sessioncache.Version) ([]byte, sessioncache.Version, error) {
+	end, err := s.begin()
+	defer end()
+	now := s.versions[d]
+	if err != nil || now == have {
+		return nil, now, err
+	}
+	return bytes.Clone(s.records[d].Snapshot), now, nil
+}
+
+// Swap implements [sessioncache.Shared].
+func (s *SharedShelf) Swap(_ context.Context, r sessioncache.Record, have, next sessioncache.Version) ([]byte, sessioncache.Version, error) {
+	end, err := s.begin()
+	defer end()
+	if err != nil {
+		return nil, 0, err
+	}
+	now, snapshot := s.versions[r.Digest], s.records[r.Digest].Snapshot
+	if now != 0 && now != have && (have != 0 || len(snapshot) > 0) {
+		return bytes.Clone(snapshot), now, nil
+	}
+	s.put(&r, next)
+	return nil, next, nil
+}
+
+// Save implements [sessioncache.Backend].
+func (s *SharedShelf) Save(_ context.Context, records []sessioncache.Record) error {
+	end, err := s.begin()
+	defer end()
+	for i := range records {
+		if err == nil {
+			s.put(&records[i], sessioncache.NewVersion())
+		}
+	}
+	return err
+}
+
+// Delete implements [sessioncache.Backend].
+func (s *SharedShelf) Delete(_ context.Context, d sessioncache.Digest) error {
+	end, err := s.begin()
+	defer end()
+	if err == nil {
+		s.put(&sessioncache.Record{Digest: d}, sessioncache.NewVersion())
+	}
+	return err
+}
+
+// put keeps a record, or deletes it if its snapshot is empty. The lock is held.
+func (s *SharedShelf) put(r *sessioncache.Record, version sessioncache.Version) {
+	if s.records == nil {
+		s.records = map[sessioncache.Digest]sessioncache.Record{}
+	}
+	if s.versions == nil {
+		s.versions = map[sessioncache.Digest]sessioncache.Version{}
+	}
+	s.versions[r.Digest] = version
+	s.Saves++
+	if len(r.Snapshot) == 0 {
+		delete(s.records, r.Digest)
+		return
+	}
+	s.records[r.Digest] = *r
+}

@@ -1,0 +1,421 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+// Package valkey keeps sessions at a Valkey or Redis server, which several processes
+// share.
+//
+// A session is one hash, under a key that ends in the first eight bytes of its name, in
+// braces: whatever is done with it is done by one node of a cluster. Beside it there
+// is a string for each answer that sessions are found by. Everything runs out by itself.
+package valkey
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/valkey-io/valkey-go"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+)
+
+// Options configure the use of a server.
+type Options struct {
+	// Addresses are host and port of the server; of some nodes of a cluster; or of
+	// sentinels, if there is a Master.
+	Addresses []string
+	// Cluster reports whether they are nodes of a cluster.
+	Cluster bool
+	// Master is the name by which sentinels know the server.
+	Master string
+	// Username and Password are for the server, SentinelUsername and SentinelPassword
+	// for sentinels. Optional.
+	Username, Password, SentinelUsername, SentinelPassword string
+	// DB is the number of the database.
+	DB int
+	// TLS encrypts connections. Optional.
+	TLS *tls.Config
+	// Prefix begins the names of all keys.
+	Prefix string
+	// TTL is how long a session is kept after its last request.
+	TTL time.Duration
+	// Secret is put back where the server has lost it. Zero for none.
+	Secret [sessioncache.KeySize]byte
+	// Log gets what an operator should know. Optional.
+	Log func(message string, err error)
+}
+
+// Valkey is a server. It implements [sessioncache.Shared].
+type Valkey struct {
+	o       Options
+	ttl     atomic.Int64
+	client  atomic.Pointer[valkey.Client] // nil while there was no connection yet
+	reached chan struct{}                 // closed once there was one
+	end     context.CancelFunc
+	done    sync.WaitGroup
+}
+
+var _ sessioncache.Shared = (*Valkey)(nil)
+
+// ErrUnreached says that there has been no connection yet.
+var ErrUnreached = errors.New("no connection yet")
+
+const (
+	dialTimeout = 2 * time.Second
+	// unresponsive is after how long a connection is given up on which nothing comes.
+	unresponsive = 3 * time.Second
+	// retry is how long after a failure the next connection is tried.
+	retry = time.Second
+	// restore is how often the secret is put back.
+	restore = 10 * time.Second
+	buffer  = 64 << 10
+)
+
+// Open begins to use a server. It does not wait for it.
+func Open(o Options) *Valkey {
+	if o.Log == nil {
+		o.Log = func(string, error) {}
+	}
+	ctx, end := context.WithCancel(context.Background())
+	v := &Valkey{o: o, end: end, reached: make(chan struct{})}
+	v.SetTTL(o.TTL)
+	v.done.Go(func() { v.attend(ctx) })
+	return v
+}
+
+// SetTTL changes how long sessions are kept.
+func (v *Valkey) SetTTL(ttl time.Duration) { v.ttl.Store(ttl.Milliseconds()) }
+
+// Reached waits for a connection, and reports whether there is one.
+func (v *Valkey) Reached(ctx context.Context) bool {
+	select {
+	case <-v.reached:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+func connect(o *Options) (valkey.Client, error) {
+	dialer := net.Dialer{Timeout: dialTimeout, KeepAlive: time.Second}
+	options := valkey.ClientOption{
+		InitAddress: o.Addresses, ShuffleInit: true, ForceSingleClient: !o.Cluster && o.Master == "",
+		Username: o.Username, Password: o.Password, SelectDB: o.DB, TLSConfig: o.TLS, Dialer: dialer, ClientName: "llm_cache",
+		ConnWriteTimeout: unresponsive, ReadBufferEachConn: buffer, WriteBufferEachConn: buffer,
+		DisableCache: true, // a version that is asked for is never an old one
+	}
+	if o.Master != "" {
+		options.Sentinel = valkey.SentinelOption{
+			Dialer: dialer, TLSConfig: o.TLS, MasterSet: o.Master, Username: o.SentinelUsername, Password: o.SentinelPassword,
+			TopologyRefreshInterval: 5 * time.Second,
+		}
+	}
+	c, err := valkey.NewClient(options)
+	if err != nil {
+		return nil, fmt.Errorf("valkey: %w", err)
+	}
+	return c, nil
+}
+
+// attend connects, be it late, and sees that the secret is there.
+func (v *Valkey) attend(ctx context.Context) {
+	told := false
+	for {
+		c, err := connect(&v.o)
+		if err == nil {
+			v.client.Store(&c)
+			close(v.reached)
+			break
+		}
+		if !told {
+			v.o.Log("the server cannot be reached, it is tried again each second", err)
+			told = true
+		}
+		if !pause(ctx, retry) {
+			return
+		}
+	}
+	if told {
+		v.o.Log("the server is reached", nil)
+	}
+	if v.o.Secret == ([sessioncache.KeySize]byte{}) {
+		return
+	}
+	told = false
+	for {
+		client := *v.client.Load()
+		if there, err := secret(ctx, client, v.o.Prefix, v.o.Secret); err == nil && there != v.o.Secret && !told {
+			told = true
+			v.o.Log("another secret is at the server: sessions are not shared with those who have it, until this configuration is loaded anew", nil)
+		}
+		if !pause(ctx, restore) {
+			return
+		}
+	}
+}
+
+func pause(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(d):
+		return true
+	}
+}
+
+// Secret returns the secret that all who share a server have. If there is none it is
+// the one proposed from then on.
+func Secret(ctx context.Context, o *Options, proposed [sessioncache.KeySize]byte) (there [sessioncache.KeySize]byte, err error) {
+	c, err := connect(o)
+	if err != nil {
+		return there, err
+	}
+	defer c.Close()
+	return secret(ctx, c, o.Prefix, proposed)
+}
+
+var errSecret = errors.New("what the server has for a secret is none")
+
+func secret(ctx context.Context, c valkey.Client, prefix string, proposed [sessioncache.KeySize]byte) (there [sessioncache.KeySize]byte, err error) {
+	key := prefix + "secret"
+	if err := c.Do(ctx, c.B().Set().Key(key).Value(valkey.BinaryString(proposed[:])).Nx().Build()).Error(); err != nil && !valkey.IsValkeyNil(err) {
+		return there, fmt.Errorf("valkey: %w", err)
+	}
+	b, err := c.Do(ctx, c.B().Get().Key(key).Build()).AsBytes()
+	if err != nil {
+		return there, fmt.Errorf("valkey: %w", err)
+	}
+	if len(b) != len(there) {
+		return there, errSecret
+	}
+	copy(there[:], b)
+	return there, nil
+}
+
+// The fields of a session's hash: v is its version, d the snapshot, n its name, and a
+// are the answers that it is found by.
+var (
+	fetch = valkey.NewLuaScript(`
+local v = redis.call('HGET', KEYS[1], 'v')
+if not v then return {} end
+if v == ARGV[1] then return {v} end
+return {v, redis.call('HGET', KEYS[1], 'd')}`)
+
+	swap = valkey.NewLuaScript(`
+local there = redis.call('HMGET', KEYS[1], 'v', 'd', 'a')
+local v, d = there[1], there[2]
+if v and ARGV[1] ~= '*' and v ~= ARGV[1] and (ARGV[1] ~= '0' or d ~= '') then return {v, d} end
+redis.call('HSET', KEYS[1], 'v', ARGV[2], 'd', ARGV[3], 'a', ARGV[4], 'n', ARGV[5])
+redis.call('PEXPIRE', KEYS[1], ARGV[6])
+return {ARGV[2], '', there[3] or ''}`)
+)
+
+// anything is the version of a session whose place is taken whatever it is.
+const anything = "*"
+
+func form(v sessioncache.Version) string { return strconv.FormatUint(uint64(v), 16) }
+
+func (v *Valkey) key(begins [8]byte) string {
+	return v.o.Prefix + "{" + hex.EncodeToString(begins[:]) + "}"
+}
+
+func (v *Valkey) answer(d sessioncache.Digest) string {
+	return v.o.Prefix + "answer:" + hex.EncodeToString(d[:])
+}
+
+func beginning(d sessioncache.Digest) [8]byte { return [8]byte(d[:8]) }
+
+func (v *Valkey) use() (valkey.Client, error) {
+	c := v.client.Load()
+	if c == nil {
+		return nil, fmt.Errorf("valkey: %w", ErrUnreached)
+	}
+	return *c, nil
+}
+
+// exec runs a script, which returns a version, a snapshot, and something else.
+func (v *Valkey) exec(ctx context.Context, script *valkey.Lua, d sessioncache.Digest, args ...string) (now sessioncache.Version, snapshot []byte, more string, err error) {
+	c, err := v.use()
+	if err != nil {
+		return 0, nil, "", err
+	}
+	out, err := script.Exec(ctx, c, []string{v.key(beginning(d))}, args).ToArray()
+	if err != nil {
+		return 0, nil, "", fmt.Errorf("valkey: %w", err)
+	}
+	if len(out) == 0 {
+		return 0, nil, "", nil
+	}
+	text, err := out[0].ToString()
+	if err == nil {
+		var n uint64
+		n, err = strconv.ParseUint(text, 16, 64)
+		now = sessioncache.Version(n)
+	}
+	if err == nil && len(out) > 1 {
+		snapshot, err = out[1].AsBytes()
+	}
+	if err == nil && len(out) > 2 {
+		more, err = out[2].ToString()
+	}
+	if err != nil {
+		return 0, nil, "", fmt.Errorf("valkey: %w", err)
+	}
+	return now, snapshot, more, nil
+}
+
+// Fetch implements [sessioncache.Shared].
+func (v *Valkey) Fetch(ctx context.Context, d sessioncache.Digest, have sessioncache.Version) ([]byte, sessioncache.Version, error) {
+	now, snapshot, _, err := v.exec(ctx, fetch, d, form(have))
+	return snapshot, now, err
+}
+
+// Swap implements [sessioncache.Shared].
+func (v *Valkey) Swap(ctx context.Context, r sessioncache.Record, have, next sessioncache.Version) ([]byte, sessioncache.Version, error) {
+	return v.swap(ctx, &r, form(have), next)
+}
+
+// allAnswers is how often all answers of a session are written again, lest they run
+// out before it: each so many times.
+const allAnswers = 32
+
+func (v *Valkey) swap(ctx context.Context, r *sessioncache.Record, have string, next sessioncache.Version) ([]byte, sessioncache.Version, error) {
+	answers := make([]byte, 0, len(r.Answers)*len(r.Digest))
+	for _, a := range r.Answers {
+		answers = append(answers, a[:]...)
+	}
+	ttl := v.ttl.Load()
+	now, snapshot, before, err := v.exec(ctx, swap, r.Digest, have, form(next), valkey.BinaryString(r.Snapshot),
+		valkey.BinaryString(answers), valkey.BinaryString(r.Digest[:]), strconv.FormatInt(ttl, 10))
+	if err != nil || now != next || len(r.Answers) == 0 {
+		return snapshot, now, err
+	}
+	if rand.N(allAnswers) == 0 { //nolint:gosec // no secret
+		before = ""
+	}
+	c, err := v.use()
+	if err != nil {
+		return nil, 0, err
+	}
+	var sets []valkey.Completed
+	for _, a := range r.Answers {
+		if !contains(before, a) {
+			sets = append(sets, c.B().Set().Key(v.answer(a)).Value(valkey.BinaryString(r.Digest[:])).PxMilliseconds(ttl).Build())
+		}
+	}
+	for _, res := range c.DoMulti(ctx, sets...) {
+		if err := res.Error(); err != nil {
+			return nil, 0, fmt.Errorf("valkey: %w", err)
+		}
+	}
+	return nil, now, nil
+}
+
+// contains reports whether a digest is among several in a row.
+func contains(all string, d sessioncache.Digest) bool {
+	for ; len(all) >= len(d); all = all[len(d):] {
+		if all[:len(d)] == string(d[:]) {
+			return true
+		}
+	}
+	return false
+}
+
+// Load implements [sessioncache.Backend].
+func (v *Valkey) Load(ctx context.Context, d sessioncache.Digest) ([]byte, error) {
+	snapshot, _, err := v.Fetch(ctx, d, 0)
+	if len(snapshot) == 0 {
+		return nil, err
+	}
+	return snapshot, err
+}
+
+// Answered implements [sessioncache.Backend].
+func (v *Valkey) Answered(ctx context.Context, answer sessioncache.Digest) (d sessioncache.Digest, ok bool, err error) {
+	c, err := v.use()
+	if err != nil {
+		return d, false, err
+	}
+	b, err := c.Do(ctx, c.B().Get().Key(v.answer(answer)).Build()).AsBytes()
+	if valkey.IsValkeyNil(err) || err == nil && len(b) != len(d) {
+		return d, false, nil
+	}
+	if err != nil {
+		return d, false, fmt.Errorf("valkey: %w", err)
+	}
+	copy(d[:], b)
+	answers, err := c.Do(ctx, c.B().Hget().Key(v.key(beginning(d))).Field("a").Build()).ToString()
+	if err != nil && !valkey.IsValkeyNil(err) {
+		return d, false, fmt.Errorf("valkey: %w", err)
+	}
+	return d, contains(answers, answer), nil
+}
+
+// Named implements [sessioncache.Backend].
+func (v *Valkey) Named(ctx context.Context, begins [8]byte) (d sessioncache.Digest, ok bool, err error) {
+	c, err := v.use()
+	if err != nil {
+		return d, false, err
+	}
+	fields, err := c.Do(ctx, c.B().Hmget().Key(v.key(begins)).Field("n", "d").Build()).ToArray()
+	if err != nil || len(fields) != 2 {
+		return d, false, err
+	}
+	name, err := fields[0].AsBytes()
+	if err != nil || len(name) != len(d) {
+		return d, false, nil //nolint:nilerr // there is no such field
+	}
+	snapshot, err := fields[1].AsBytes()
+	copy(d[:], name)
+	return d, err == nil && len(snapshot) > 0, nil
+}
+
+// Save implements [sessioncache.Backend].
+func (v *Valkey) Save(ctx context.Context, records []sessioncache.Record) error {
+	for i := range records {
+		if _, _, err := v.swap(ctx, &records[i], anything, sessioncache.NewVersion()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Delete implements [sessioncache.Backend]. For those who have the session, what is left
+// says that it was deleted.
+func (v *Valkey) Delete(ctx context.Context, d sessioncache.Digest) error {
+	_, _, err := v.swap(ctx, &sessioncache.Record{Digest: d}, anything, sessioncache.NewVersion())
+	return err
+}
+
+// Usage implements [sessioncache.Backend]. To count what is at a server is its own
+// business.
+func (v *Valkey) Usage() (sessions int, bytes int64) { return 0, 0 }
+
+// Close implements [sessioncache.Backend].
+func (v *Valkey) Close() error {
+	v.end()
+	v.done.Wait()
+	if c := v.client.Load(); c != nil {
+		(*c).Close()
+	}
+	return nil
+}

@@ -1,0 +1,161 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package valkey
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/storetest"
+)
+
+// servers has a server for each test.
+func servers() func(t *testing.T) *miniredis.Miniredis {
+	all := map[*testing.T]*miniredis.Miniredis{}
+	return func(t *testing.T) *miniredis.Miniredis {
+		if all[t] == nil {
+			all[t] = miniredis.RunT(t)
+		}
+		return all[t]
+	}
+}
+
+// open uses a server, and waits until it is reached.
+func open(t *testing.T, m *miniredis.Miniredis) *Valkey {
+	t.Helper()
+	v := Open(Options{Addresses: []string{m.Addr()}, Prefix: "t:", TTL: time.Hour})
+	reached(t, v)
+	return v
+}
+
+func reached(t *testing.T, v *Valkey) {
+	t.Helper()
+	if !v.Reached(t.Context()) {
+		t.Fatal("the server is not reached")
+	}
+}
+
+func TestConforms(t *testing.T) {
+	server := servers()
+	storetest.Shared(t, func(t *testing.T) sessioncache.Shared { return open(t, server(t)) })
+}
+
+func TestStoreConforms(t *testing.T) {
+	storetest.Store(t, func(t *testing.T) sessioncache.Store {
+		v := open(t, miniredis.RunT(t))
+		s, err := sessioncache.NewDurable(func() (sessioncache.Backend, error) { return v, nil }, sessioncache.DurableOptions{
+			Budget: time.Minute, Failed: func(what string, err error) { t.Errorf("%s: %v", what, err) },
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	})
+}
+
+// Everything runs out, and what is deleted, too.
+func TestRunsOut(t *testing.T) {
+	m := miniredis.RunT(t)
+	v := open(t, m)
+	defer v.Close()
+	for i := range 3 {
+		r := sessioncache.Record{Digest: sessioncache.Digest{byte(i + 1)}, Answers: []sessioncache.Digest{{9, byte(i)}}, Snapshot: []byte("x")}
+		if err := v.Save(t.Context(), []sessioncache.Record{r}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := v.Delete(t.Context(), sessioncache.Digest{1}); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(m.Keys()); n != 6 {
+		t.Errorf("%d keys: %q", n, m.Keys())
+	}
+	m.FastForward(2 * time.Hour)
+	if n := len(m.Keys()); n != 0 {
+		t.Errorf("%d keys are left: %q", n, m.Keys())
+	}
+}
+
+// All who come to a server have one secret, and put it back where it was lost.
+func TestSecret(t *testing.T) {
+	m := miniredis.RunT(t)
+	o := Options{Addresses: []string{m.Addr()}, Prefix: "t:", TTL: time.Hour}
+	first, err := Secret(t.Context(), &o, [sessioncache.KeySize]byte{1})
+	if err != nil || first != ([sessioncache.KeySize]byte{1}) {
+		t.Fatalf("%x, %v", first, err)
+	}
+	second, err := Secret(t.Context(), &o, [sessioncache.KeySize]byte{2})
+	if err != nil || second != first {
+		t.Fatalf("%x, %v", second, err)
+	}
+	m.FlushAll()
+	o.Secret = first
+	v := Open(o)
+	defer v.Close()
+	for !m.Exists("t:secret") {
+		if t.Context().Err() != nil {
+			t.Fatal("it was not put back")
+		}
+		time.Sleep(time.Millisecond)
+	}
+	if again, err := Secret(t.Context(), &o, [sessioncache.KeySize]byte{3}); err != nil || again != first {
+		t.Errorf("%x, %v", again, err)
+	}
+}
+
+// A server that comes late is used from then on.
+func TestLateServer(t *testing.T) {
+	m := miniredis.NewMiniRedis()
+	if err := m.Start(); err != nil {
+		t.Fatal(err)
+	}
+	addr := m.Addr()
+	m.Close()
+	v := Open(Options{Addresses: []string{addr}, Prefix: "t:", TTL: time.Hour})
+	defer v.Close()
+	if _, err := v.Load(t.Context(), sessioncache.Digest{1}); !errors.Is(err, ErrUnreached) {
+		t.Errorf("%v", err)
+	}
+	if err := m.StartAddr(addr); err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	reached(t, v)
+	if _, err := v.Load(t.Context(), sessioncache.Digest{1}); err != nil {
+		t.Error(err)
+	}
+}
+
+// A password is asked for, and shows in no error.
+func TestPassword(t *testing.T) {
+	m := miniredis.RunT(t)
+	m.RequireAuth("right")
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if _, err := Secret(ctx, &Options{Addresses: []string{m.Addr()}, Password: "wrong-and-secret"}, [sessioncache.KeySize]byte{1}); err == nil {
+		t.Error("a wrong password is accepted")
+	} else if s := err.Error(); len(s) == 0 || strings.Contains(s, "wrong-and-secret") {
+		t.Errorf("%q", s)
+	}
+	if _, err := Secret(ctx, &Options{Addresses: []string{m.Addr()}, Password: "right"}, [sessioncache.KeySize]byte{1}); err != nil {
+		t.Error(err)
+	}
+}

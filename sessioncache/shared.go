@@ -99,13 +99,17 @@ func (d *Durable) within(what string, f func(context.Context) error) {
 		}()
 		err = f(ctx)
 	}()
+	err := context.DeadlineExceeded
 	select {
-	case err := <-done:
-		if err != nil {
-			d.failed(what, err)
-		}
+	case err = <-done:
 	case <-ctx.Done():
-		d.failed(what, context.DeadlineExceeded)
+		select { // it ends with what is done, too
+		case err = <-done:
+		default:
+		}
+	}
+	if err != nil {
+		d.failed(what, err)
 	}
 }
 

@@ -1,0 +1,151 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package pipeline
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stage"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/storetest"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
+
+// node is one of several processes that share a backend.
+func node(t *testing.T, rules cachemodel.Rules, shelf *storetest.SharedShelf) *process {
+	t.Helper()
+	p := &process{t: t, p: New(Options{}, func(string, time.Time) cachemodel.Rules { return rules })}
+	var err error
+	p.store, err = sessioncache.NewDurable(func() (sessioncache.Backend, error) { return shelf, nil }, sessioncache.DurableOptions{
+		Interval: time.Hour, Budget: time.Minute, Failed: func(what string, err error) { t.Errorf("%s: %v", what, err) },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// Over recorded conversations: what several processes send, any of which may get the
+// next request, and be gone after any, is what one sends that gets all, to the byte.
+func TestSharedProcessesSendTheSame(t *testing.T) {
+	conversations := readRecorded(t)
+	most := 250
+	if testing.Short() {
+		conversations, most = conversations[:4], 120
+	}
+	for name, rules := range map[string]cachemodel.Rules{"binding": binding, "keeping": keeping} {
+		t.Run(name, func(t *testing.T) {
+			folded, moves, gone, requests := 0, 0, 0, 0
+			for n, c := range conversations {
+				random := rand.New(rand.NewPCG(2, uint64(n)))
+				shelf := new(storetest.SharedShelf)
+				alone := newProcess(t, rules, nil)
+				nodes := []*process{node(t, rules, shelf), node(t, rules, shelf), node(t, rules, shelf), node(t, rules, shelf)}
+				at, last := 0, int64(0)
+				r := replayedOf(c, most)
+				for i, body := range r.bodies {
+					if to := random.IntN(len(nodes)); to != at {
+						nodes[to].last = last
+						at = to
+						moves++
+					}
+					if random.IntN(10) == 0 { // killed: nothing more is written
+						nodes[at] = node(t, rules, shelf)
+						nodes[at].last = last
+						gone++
+					}
+					want := alone.send(body, r.answers[i], r.at[i], nil)
+					got := nodes[at].send(body, r.answers[i], r.at[i], nil)
+					if !bytes.Equal(got, want) {
+						t.Fatalf("%s, request %d: %s", c.file, i, difference(got, want))
+					}
+					last = nodes[at].last
+					requests++
+					if bytes.Count(got, []byte("[[llm_cache:folded")) > 1 { // one is in the tool
+						folded++
+					}
+				}
+				_ = alone.store.Close()
+			}
+			if folded == 0 || moves == 0 || gone == 0 {
+				t.Fatalf("%d requests, %d with folds, %d moves, %d killed", requests, folded, moves, gone)
+			}
+			t.Logf("%d requests, %d with folds, %d moves, %d killed", requests, folded, moves, gone)
+		})
+	}
+}
+
+// Of two processes that have the same request at once, the first to claim it decides in
+// which form both send it.
+func TestFirstClaimWins(t *testing.T) {
+	shelf := new(storetest.SharedShelf)
+	one, other := node(t, keeping, shelf), node(t, keeping, shelf)
+	after := 1
+	for p, o := range map[*process]Options{one: {CompactToolResults: CompactToolResults{Mode: stage.Off}, Prune: Prune{After: &after}}, other: {Prune: Prune{Mode: stage.Off}}} {
+		o.Policy, o.Zones = Eager, Zones{Frozen: new(int), Hot: &after, MinMessages: new(int)}
+		p.p = New(o, p.p.rules)
+	}
+	var body []byte
+	body = append(body, `{"model":"m","messages":[{"role":"user","content":"Fix the build."}`...)
+	for i := range 12 {
+		body = fmt.Appendf(body, `,{"role":"assistant","content":[{"type":"tool_use","id":"toolu_%d","name":"Read","input":{"file_path":"/src/file%d.go"}}]}`, i, i)
+		body = fmt.Appendf(body, `,{"role":"user","content":[{"type":"tool_result","tool_use_id":"toolu_%d","content":%q}]}`, i, strings.Repeat("a line of the file\n", 300))
+	}
+	body = append(body, "]}"...)
+	begin := func(p *process) (*Exchange, *sessioncache.Session) {
+		v, err := wire.Parse(wire.Anthropic, bytes.Clone(body), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := p.store.Acquire(restoreKey)
+		return p.p.Begin(v, s, time.Unix(1e9, 0)), s
+	}
+	x, _ := begin(one)
+	y, s := begin(other) // before the first has claimed anything
+	if bytes.Equal(x.Body, y.Body) || !x.Edited || !y.Edited {
+		t.Fatal("both decide alike: nothing is tested")
+	}
+	if !x.Claim(one.store.(sessioncache.Claimer)) {
+		t.Fatal("the first has lost")
+	}
+	if y.Claim(other.store.(sessioncache.Claimer)) {
+		t.Fatal("the second is not told that it was late")
+	}
+	y.Abandon()
+	again := other.p.Begin(y.req.View, s, time.Unix(1e9, 0))
+	if !again.Claim(other.store.(sessioncache.Claimer)) {
+		t.Error("what was decided anew is late again")
+	}
+	edits := 0
+	for i := range x.req.States {
+		won := x.req.States[i].Edit
+		if won == nil {
+			continue
+		}
+		edits++
+		if e := again.req.States[i].Edit; e == nil || !bytes.Equal(e.Value, won.Value) {
+			t.Errorf("block %d: the second sends another form than the first", i)
+		}
+	}
+	if edits == 0 {
+		t.Error("nothing was edited")
+	}
+}

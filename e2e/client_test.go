@@ -61,6 +61,7 @@ func TestClients(t *testing.T) {
 		{"Claude Code, Vertex AI", "upstream vertex\npolicy eager", func(url string) client { return claudeOnVertex{claudeCode{url: url}} }, "claude-code", true},
 		{"Claude Code, Bedrock", "upstream bedrock\npolicy eager", func(url string) client { return claudeOnBedrock{claudeCode{url: url}} }, "claude-code", true},
 		{"Codex", "policy cost_aware", func(url string) client { return codex{url: url} }, "codex", false},
+		{"Codex, WebSocket", "upstream openai", func(url string) client { return codex{url: url, socket: true} }, "codex", false},
 		{"opencode, Messages", "policy cost_aware", func(url string) client { return opencode{url: url, provider: "anthropic", model: "claude-sonnet-4-5"} }, "opencode", false},
 		{"opencode, chat completions", "policy cost_aware", func(url string) client { return opencode{url: url, provider: "box", model: "qwen3-coder"} }, "opencode", false},
 		{"opencode, Responses", "policy cost_aware", func(url string) client { return opencode{url: url, provider: "openai", model: "gpt-5"} }, "opencode", false},
@@ -75,7 +76,9 @@ func TestClients(t *testing.T) {
 			if !c.client("").resumes() {
 				script = slices.Concat(first[:len(first)-1], second)
 			}
-			s := startStack(t, setup{cache: c.cache, script: script, audit: true})
+			_, socket := c.client("").(codex)
+			socket = socket && c.client("").(codex).socket
+			s := startStack(t, setup{cache: c.cache, script: script, audit: true, socket: socket})
 			u := newUser(t, c.client(s.url), r.dir)
 			if u.resumes() {
 				u.ask(t, firstPrompt, first)
@@ -87,6 +90,9 @@ func TestClients(t *testing.T) {
 
 			turns := s.turns(t, map[int]int{http.StatusOK: len(script)})
 			s.clean(t)
+			if n := s.metric(t, "caddy_llm_cache_websocket_requests_total"); socket && n < float64(len(script)) {
+				t.Errorf("%v requests came over a WebSocket", n)
+			}
 			edited := 0
 			for i, turn := range turns {
 				if turn.Client != c.id || turn.Outcome != "completed" || turn.Session != turns[0].Session {

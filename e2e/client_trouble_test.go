@@ -33,6 +33,7 @@ func TestClientsInTrouble(t *testing.T) {
 	}{
 		{"Claude Code", func(url string) client { return claudeCode{url: url} }},
 		{"Codex", func(url string) client { return codex{url: url} }},
+		{"Codex, WebSocket", func(url string) client { return codex{url: url, socket: true} }},
 		{"opencode, Messages", func(url string) client { return opencode{url: url, provider: "anthropic", model: "claude-sonnet-4-5"} }},
 		{"opencode, chat completions", func(url string) client { return opencode{url: url, provider: "box", model: "qwen3-coder"} }},
 		{"Gemini CLI", func(url string) client { return geminiCLI{url: url} }},
@@ -49,7 +50,9 @@ func TestClientsInTrouble(t *testing.T) {
 			} else {
 				steps[6] = steps[6].cut(4)
 			}
-			s := startStack(t, setup{cache: "policy cost_aware", model: "in_order on", script: steps, audit: true})
+			_, socket := c.client("").(codex)
+			socket = socket && c.client("").(codex).socket
+			s := startStack(t, setup{cache: "policy cost_aware", model: "in_order on", script: steps, audit: true, socket: socket})
 			newUser(t, c.client(s.url), r.dir).ask(t, firstPrompt, steps)
 			r.check(t)
 
@@ -116,7 +119,9 @@ func TestClientsCompact(t *testing.T) {
 				steps[c.refused] = steps[c.refused].fails(http.StatusBadRequest, tooLong)
 				statuses[http.StatusBadRequest] = 1 + c.bound
 			}
-			s := startStack(t, setup{cache: "policy cost_aware", model: "in_order on", script: steps, audit: true})
+			_, socket := c.client("").(codex)
+			socket = socket && c.client("").(codex).socket
+			s := startStack(t, setup{cache: "policy cost_aware", model: "in_order on", script: steps, audit: true, socket: socket})
 			newUser(t, c.client(s.url), r.dir).ask(t, firstPrompt, steps)
 			r.check(t)
 

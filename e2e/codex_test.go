@@ -27,6 +27,8 @@ type codex struct {
 	url string
 	// compact is the length of a prompt, in tokens, at which it compacts.
 	compact int
+	// socket has it use its own provider, to which it speaks over a WebSocket.
+	socket bool
 }
 
 func (c codex) executable() (name, variable string) { return "codex", "LLM_CACHE_CODEX" }
@@ -34,6 +36,14 @@ func (c codex) executable() (name, variable string) { return "codex", "LLM_CACHE
 func (c codex) resumes() bool { return true }
 
 func (c codex) files() map[string]string {
+	if c.socket {
+		return map[string]string{".codex/config.toml": `openai_base_url = "` + c.url + `/v1"
+check_for_update_on_startup = false
+
+[analytics]
+enabled = false
+`}
+	}
 	config := `model_provider = "llm_cache"
 check_for_update_on_startup = false
 `
@@ -58,7 +68,7 @@ func (c codex) command(home, prompt string, further bool) (args, env []string) {
 		args = append(args, "resume", "--last")
 	}
 	args = append(args, "--json", "--dangerously-bypass-approvals-and-sandbox", prompt)
-	return args, []string{"OPENAI_API_KEY=sk-test", "CODEX_HOME=" + home + "/.codex"}
+	return args, []string{"OPENAI_API_KEY=sk-test", "CODEX_API_KEY=sk-test", "CODEX_HOME=" + home + "/.codex"}
 }
 
 func (c codex) last(stdout []byte) (text string, err error) {

@@ -47,7 +47,7 @@ type record struct {
 	Resent  bool   `json:"resent"`
 }
 
-// records waits until every request in the access log of the front, of which
+// records waits until every request that has come to the front, of which
 // there are so many at least, is on record: answers reach clients before they
 // are counted.
 func (s *stack) records(t *testing.T, least int) []record {
@@ -55,13 +55,22 @@ func (s *stack) records(t *testing.T, least int) []record {
 	var list []record
 	for range 200 {
 		list = s.recorded(t)
-		if len(list) >= least && len(list) == len(s.access(t, "front.log")) {
+		if len(list) >= least && len(list) == s.arrived(t) {
 			return list
 		}
 		time.Sleep(50 * time.Millisecond)
 	}
-	t.Fatalf("%d records of %d requests", len(list), len(s.access(t, "front.log")))
+	t.Fatalf("%d records of %d requests", len(list), s.arrived(t))
 	return nil
+}
+
+// arrived is how many requests have come to the front. On a socket they are in no access log.
+func (s *stack) arrived(t *testing.T) int {
+	t.Helper()
+	if s.socket {
+		return int(s.metric(t, "caddy_llm_cache_websocket_requests_total"))
+	}
+	return len(s.access(t, "front.log"))
 }
 
 func (s *stack) recorded(t *testing.T) (list []record) {

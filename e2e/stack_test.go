@@ -43,6 +43,7 @@ type stack struct {
 	config    string
 	// resends is how many turns are to be sent again without their edits.
 	resends int
+	socket  bool // see setup
 	// clients and upstream see what goes in and out, unless setup.unwatched.
 	clients, upstream *witness
 }
@@ -60,6 +61,8 @@ type setup struct {
 	// unwatched leaves out the witnesses, for tests that measure or that kill
 	// what they would stand before.
 	unwatched bool
+	// socket says that the client speaks over a WebSocket, whose requests nobody sees.
+	socket bool
 }
 
 // startStack starts a stack, which is stopped when the test ends.
@@ -70,7 +73,7 @@ func startStack(t *testing.T, o setup) *stack {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &stack{url: "http://" + addrs[1], modelAddr: addrs[3], dir: t.TempDir()}
+	s := &stack{url: "http://" + addrs[1], modelAddr: addrs[3], dir: t.TempDir(), socket: o.socket}
 	if o.upstream != "" {
 		s.modelAddr = o.upstream
 	}
@@ -80,7 +83,13 @@ func startStack(t *testing.T, o setup) *stack {
 		s.url, behind = "http://"+s.clients.addr, s.upstream.addr
 		// What the simulated model says is checked, too, unless it is told to say it badly.
 		sound := o.upstream == "" && !slices.ContainsFunc(o.script, func(s step) bool { return s.Clean })
-		t.Cleanup(func() { s.upstream.passes(t, s.clients, sound) })
+		t.Cleanup(func() {
+			if o.socket { // what a client says wrongly it may say
+				s.upstream.work.Wait()
+				s.clients.requests = s.upstream.requests
+			}
+			s.upstream.passes(t, s.clients, sound)
+		})
 	}
 	s.config = site(addrs[0], addrs[1], "front", "llm_cache {\n"+o.cache+"\n}\nreverse_proxy "+behind)
 	if o.audit {

@@ -58,9 +58,9 @@ const (
 // It reads POST requests that end in `/v1/messages` (Anthropic Messages), in
 // `/chat/completions` (OpenAI chat completions), in `/responses` (OpenAI
 // Responses), and in `:generateContent` or `:streamGenerateContent` behind a
-// model (Gemini). Everything else passes
-// untouched and unread, except WebSocket upgrades of `…/responses`, which
-// are answered by 426 so that the client falls back to POST. A request that is
+// model (Gemini). A WebSocket on `…/responses` is accepted, and each
+// `response.create` on it is treated as the POST of the whole conversation.
+// Everything else passes untouched and unread. A request that is
 // not understood passes untouched; a body over the bound is answered by 413.
 //
 // These placeholders are set on each request that it processes:
@@ -314,6 +314,9 @@ func (h *Handler) Validate() error {
 // their end.
 func (h *Handler) Cleanup() error {
 	h.place.Warn() // where the configuration was only validated
+	if h.site != nil {
+		h.site.sockets.Close()
+	}
 	err := errors.Join(h.ledger.Release(), h.Compress.Cleanup())
 	h.ledger = nil
 	if h.lease == nil { // Provision failed before it took one

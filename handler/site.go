@@ -17,15 +17,12 @@ package handler
 import (
 	"errors"
 	"net/http"
-	"strings"
 	"sync"
 	"time"
 
-	"go.uber.org/zap"
-	"golang.org/x/net/http/httpguts"
-
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"go.uber.org/zap"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/allowance"
 	"github.com/caddy-llm-cache/caddy-llm-cache/app"
@@ -34,6 +31,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/box/queue"
 	"github.com/caddy-llm-cache/caddy-llm-cache/box/warm"
 	"github.com/caddy-llm-cache/caddy-llm-cache/hold"
+	"github.com/caddy-llm-cache/caddy-llm-cache/hold/websocket"
 	"github.com/caddy-llm-cache/caddy-llm-cache/keepalive/pinger"
 	"github.com/caddy-llm-cache/caddy-llm-cache/layer"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
@@ -68,6 +66,7 @@ type site struct {
 	warm      *warm.Site
 	fold      *idlefold.Site
 	hold      *hold.Engine
+	sockets   *websocket.Server
 	words     *words                      // nil where no words are left out
 	sides     caddyhttp.MiddlewareHandler // nil where side requests go to the upstream
 }
@@ -99,6 +98,7 @@ func (h *Handler) open(store *app.State, sink *app.Sink, log *zap.Logger, now fu
 	}
 	s.pipe.Target = up.Target
 	s.hold = store.Holds.Open(h.Hold, now)
+	s.sockets = listen(up)
 	s.slots = sync.OnceValue(func() *queue.Queue { return store.Queues.Open(h.Queue, h.Upstream.Name()) })
 	s.overlay = &box.Overlay{
 		Rules: h.Overlay, Observe: h.Policy == pipeline.Observe, Upstream: up, Store: store.Overlays, Log: log, Now: now,
@@ -162,7 +162,7 @@ func (o *site) unpin() {
 // serve serves a client's request.
 func (o *site) serve(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
 	if isResponsesSocket(r) {
-		return refuseSocket(w)
+		return o.serveSocket(w, r, next)
 	}
 	if f, ok := o.up.CompactsElsewhere(r); ok {
 		return upstream.RefuseCompact(w, f)
@@ -213,22 +213,4 @@ func (o *site) serve(w http.ResponseWriter, r *http.Request, next caddyhttp.Hand
 		return err
 	}
 	return o.process(w, r, next, a)
-}
-
-// isResponsesSocket reports whether the request asks for a WebSocket to the
-// Responses API, as Codex does before it tries POST.
-func isResponsesSocket(r *http.Request) bool {
-	return r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, "/responses") &&
-		httpguts.HeaderValuesContainsToken(r.Header["Upgrade"], "websocket")
-}
-
-// refuseSocket answers 426, the one status that makes Codex fall back to POST
-// at once.
-func refuseSocket(w http.ResponseWriter) error {
-	w.Header().Set("Upgrade", "HTTP/1.1")
-	w.Header().Set("Connection", "Upgrade")
-	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	w.WriteHeader(http.StatusUpgradeRequired)
-	_, err := w.Write([]byte("Upgrade Required\n"))
-	return err
 }

@@ -34,6 +34,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
+	"github.com/caddy-llm-cache/caddy-llm-cache/hold/websocket"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire/bedrock"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire/vertex"
@@ -64,6 +65,8 @@ type Handler struct {
 	// Unthreaded are members that a request of a thread must not have, such as thinking,
 	// cache_control or context_management. Default: fallbacks, which always is one.
 	Unthreaded []string
+	// SocketLife is how long a WebSocket lasts. Default: 1 hour, as at the provider.
+	SocketLife time.Duration
 	// Hooks replace parts of the handler.
 	Hooks Hooks
 
@@ -120,7 +123,7 @@ type exchange struct {
 // …/chat/completions, …/responses, …/responses/input_tokens, …/interactions,
 // …/models/{model}:generateContent, :streamGenerateContent and :countTokens,
 // …/publishers/anthropic/models/{model}:rawPredict and :streamRawPredict,
-// …/model/{id}/invoke and …/invoke-with-response-stream, GET …/v1/models, GET /inference-profiles and GET and HEAD of /;
+// …/model/{id}/invoke and …/invoke-with-response-stream, GET …/v1/models, GET /inference-profiles, GET and HEAD of /, and WebSockets on …/responses;
 // everything else is not found.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if f, ok := wire.Detect(r.Method, r.URL.Path); ok && spoken[f] != nil {
@@ -133,6 +136,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	get := r.Method == http.MethodGet || r.Method == http.MethodHead
 	switch {
+	case get && strings.HasSuffix(r.URL.Path, "/responses") && websocket.Upgrades(w, r):
+		h.serveSocket(w, r)
 	case get && strings.HasSuffix(r.URL.Path, "/v1/models"):
 		writeJSON(w, http.StatusOK, models())
 	case get && r.URL.Path == "/inference-profiles": // of Bedrock

@@ -1,0 +1,122 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package handler
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+
+	"golang.org/x/net/http/httpguts"
+
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/hold/websocket"
+	"github.com/caddy-llm-cache/caddy-llm-cache/layer"
+	"github.com/caddy-llm-cache/caddy-llm-cache/layer/budget"
+	"github.com/caddy-llm-cache/caddy-llm-cache/metric"
+	"github.com/caddy-llm-cache/caddy-llm-cache/upstream"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
+
+// Clients of the Responses API may speak to us over a WebSocket. Each response.create is
+// served as the POST of all that was said: what stands behind need not know of sockets.
+
+// heard is what all connections keep of conversations.
+var heard = websocket.NewMemory(websocket.DefaultKept)
+
+var (
+	sockets  = metric.Gauge("websocket_connections", "WebSockets of clients that are open.")
+	messages = metric.Counter("websocket_requests_total", "Requests that came over the WebSockets of clients.")
+)
+
+func init() {
+	metric.GaugeFunc("websocket_kept_bytes", "Memory that is held for what was said on the WebSockets of clients.", func() float64 { return float64(heard.Held()) })
+}
+
+// listen returns what answers the sockets of a site.
+func listen(up *upstream.Profile) *websocket.Server {
+	return &websocket.Server{
+		MaxMessage: up.MaxBody, Kept: heard, Behind: up.Holds(wire.OpenAIResponses),
+		Open: func() websocket.Room { return budget.Bodies.Open() },
+	}
+}
+
+// isResponsesSocket reports whether the request asks for a WebSocket to the
+// Responses API, as Codex does before it tries POST.
+func isResponsesSocket(r *http.Request) bool {
+	return r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, "/responses") &&
+		httpguts.HeaderValuesContainsToken(r.Header["Upgrade"], "websocket")
+}
+
+// serveSocket answers a client's socket until it is closed.
+func (o *site) serveSocket(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
+	if !o.up.Understands(wire.OpenAIResponses) || !websocket.Upgrades(w, r) {
+		return refuseSocket(w)
+	}
+	sockets.Inc()
+	defer sockets.Dec()
+	o.sockets.Accept(w, r, func(w http.ResponseWriter, post *http.Request) error {
+		messages.Inc()
+		return o.serveMessage(w, alone(post, w, r), next)
+	})
+	return nil
+}
+
+// alone gives a request of a socket what it would have had as a POST: variables and log
+// fields that no other request of the socket writes to, and the path that the client knows.
+func alone(post *http.Request, w http.ResponseWriter, socket *http.Request) *http.Request {
+	post = layer.Isolate(post, w)
+	ctx := context.WithValue(post.Context(), caddyhttp.ExtraLogFieldsCtxKey, new(caddyhttp.ExtraLogFields))
+	if known, ok := socket.Context().Value(caddyhttp.OriginalRequestCtxKey).(http.Request); ok {
+		known.Method = http.MethodPost
+		ctx = context.WithValue(ctx, caddyhttp.OriginalRequestCtxKey, known)
+	}
+	return post.WithContext(ctx)
+}
+
+// serveMessage serves a request of a socket. No server stands around it that would
+// recover from a panic, or write down an error.
+func (o *site) serveMessage(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) (err error) {
+	defer func() {
+		if p := recover(); p == http.ErrAbortHandler { //nolint:errorlint // the very value
+			err = websocket.ErrCut
+		} else if p != nil {
+			layer.Recovered(o.up.Log, "answering over a WebSocket", p)
+			err = websocket.ErrCut
+		}
+	}()
+	err = o.serve(w, r, next)
+	if e, ok := errors.AsType[caddyhttp.HandlerError](err); ok && r.Context().Err() == nil {
+		message := layer.Unreached[e.StatusCode]
+		if message == "" {
+			message = http.StatusText(e.StatusCode)
+		}
+		return &websocket.Refusal{Status: e.StatusCode, Message: message}
+	}
+	return err
+}
+
+// refuseSocket answers 426, the one status that makes Codex fall back to POST
+// at once.
+func refuseSocket(w http.ResponseWriter) error {
+	w.Header().Set("Upgrade", "HTTP/1.1")
+	w.Header().Set("Connection", "Upgrade")
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.WriteHeader(http.StatusUpgradeRequired)
+	_, err := w.Write([]byte("Upgrade Required\n"))
+	return err
+}

@@ -1,0 +1,389 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package websocket
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/coder/websocket"
+)
+
+// conn is one connection.
+type conn struct {
+	server  *Server
+	by      Serve
+	ws      *websocket.Conn
+	request *http.Request // the handshake
+	ctx     context.Context
+	cancel  context.CancelFunc
+
+	atOnce  chan struct{} // an element for each answer on its way
+	waiting chan struct{} // an element for each request that has been read
+
+	mu       sync.Mutex
+	lanes    map[string]*lane
+	begun    int // requests that have been read and not been answered
+	draining bool
+	code     websocket.StatusCode // by which it is closed then
+	reason   string
+	aged     bool // it is to be told that its time is over
+}
+
+// lane is a line of requests that are answered one after the other.
+type lane struct {
+	queue []*create
+	runs  bool
+	last  *response // the answer that the next request may go on from
+}
+
+// serve reads the client's messages until there are no more.
+func (c *conn) serve() {
+	defer c.forget()
+	var all sync.WaitGroup
+	defer all.Wait()
+	defer c.cancel() // what is being answered has nobody to hear it
+	age := time.AfterFunc(c.server.life(), c.age)
+	defer age.Stop()
+	for {
+		message, room, f, err := c.read()
+		if err != nil {
+			if f != nil {
+				_ = c.send(f.event())
+				_ = c.ws.Close(websocket.StatusMessageTooBig, "the message is too big")
+			}
+			return
+		}
+		if f != nil {
+			if c.send(f.event()) != nil {
+				return
+			}
+			continue
+		}
+		r, f := readCreate(message)
+		if f == nil {
+			r.room = room
+			f = c.enqueue(r, &all)
+		}
+		if f == nil {
+			continue
+		}
+		room.Close()
+		if c.send(f.event()) != nil {
+			return
+		}
+	}
+}
+
+// errTooBig says that a message has more bytes than one may have.
+var errTooBig = errors.New("too big")
+
+// read reads one message. A failure without an error leaves the connection as it is.
+func (c *conn) read() (message []byte, room Room, f *failure, err error) {
+	kind, from, err := c.ws.Reader(c.ctx)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	room = noRoom{}
+	if c.server.Open != nil {
+		room = c.server.Open()
+	}
+	message, err = c.readAll(from, room)
+	switch {
+	case errors.Is(err, errTooBig):
+		room.Close()
+		return nil, nil, fail(http.StatusRequestEntityTooLarge, "invalid_request_error", "request_too_large", fmt.Sprintf("The message has more than %d bytes.", c.server.MaxMessage), ""), err
+	case errors.Is(err, errFull):
+		room.Close()
+		if _, err := io.Copy(io.Discard, from); err != nil {
+			return nil, nil, nil, err
+		}
+		return nil, nil, fail(http.StatusServiceUnavailable, "server_error", "server_is_overloaded", "Too many large requests at once, try again later.", ""), nil
+	case err != nil:
+		room.Close()
+		return nil, nil, nil, err
+	case kind != websocket.MessageText:
+		room.Close()
+		return nil, nil, invalid("invalid_message", "Only text messages are understood.", ""), nil
+	}
+	return message, room, nil, nil
+}
+
+// errFull says that there is no room for a message.
+var errFull = errors.New("no room")
+
+// readAll reads a message, as much of it as there is room for. Behind it come the whole
+// conversation and what is made of it: two forms are paid for.
+func (c *conn) readAll(from io.Reader, room Room) ([]byte, error) {
+	b := make([]byte, 0, 4<<10)
+	for {
+		n, err := from.Read(b[len(b):cap(b)])
+		b = b[:len(b)+n]
+		if int64(len(b)) > c.server.MaxMessage {
+			return nil, errTooBig
+		}
+		if err == io.EOF { //nolint:errorlint // io.Reader's own
+			return b, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		if len(b) == cap(b) {
+			if err := room.Grow(c.ctx, 2*int64(cap(b))); err != nil {
+				return nil, errFull
+			}
+			b = append(make([]byte, 0, 2*cap(b)), b...)
+		}
+	}
+}
+
+// noRoom is room without end.
+type noRoom struct{}
+
+func (noRoom) Grow(context.Context, int64) error { return nil }
+func (noRoom) Close()                            {}
+
+// enqueue puts a request behind those of its lane.
+func (c *conn) enqueue(r *create, all *sync.WaitGroup) *failure {
+	select {
+	case c.waiting <- struct{}{}:
+	case <-c.ctx.Done():
+		r.room.Close()
+		return nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	l := c.lanes[r.lane]
+	if l == nil {
+		named := len(c.lanes)
+		if c.lanes[""] != nil {
+			named--
+		}
+		if r.lane != "" && named >= mostLanes {
+			<-c.waiting
+			f := invalid("websocket_stream_limit_reached", "This WebSocket connection has reached its maximum number of distinct stream IDs (32). Reuse an existing stream_id or open a new WebSocket connection.", "stream_id")
+			f.lane = r.lane
+			return f
+		}
+		l = new(lane)
+		c.lanes[r.lane] = l
+	}
+	if c.aged {
+		<-c.waiting
+		f := invalid("websocket_connection_limit_reached", "Responses websocket connection limit reached (60 minutes). Create a new websocket connection to continue.", "")
+		f.lane = r.lane
+		return f
+	}
+	if c.draining { // the client sees the close, and asks again
+		<-c.waiting
+		r.room.Close()
+		return nil
+	}
+	c.begun++
+	l.queue = append(l.queue, r)
+	if !l.runs {
+		l.runs = true
+		all.Go(func() { c.run(l) })
+	}
+	return nil
+}
+
+// run answers the requests of a lane.
+func (c *conn) run(l *lane) {
+	for {
+		c.mu.Lock()
+		if len(l.queue) == 0 {
+			l.runs = false
+			c.mu.Unlock()
+			return
+		}
+		r := l.queue[0]
+		l.queue = l.queue[1:]
+		c.mu.Unlock()
+		c.answer(l, r)
+		<-c.waiting
+		c.done()
+	}
+}
+
+// done notes that a request was answered.
+func (c *conn) done() {
+	c.mu.Lock()
+	c.begun--
+	over, code, reason := c.draining && c.begun == 0, c.code, c.reason
+	c.mu.Unlock()
+	if over {
+		_ = c.ws.Close(code, reason)
+	}
+}
+
+// answer answers one request.
+func (c *conn) answer(l *lane, r *create) {
+	defer r.room.Close()
+	select {
+	case c.atOnce <- struct{}{}:
+		defer func() { <-c.atOnce }()
+	case <-c.ctx.Done():
+		return
+	}
+	a := newAnswer(c, r.lane)
+	before, from := []byte(nil), (*response)(nil)
+	known := r.previous == ""
+	if !known {
+		if from = c.find(r.previous); from != nil {
+			before, known = c.server.Kept.recall(from)
+		}
+		if !known && !(r.stored && c.server.Behind) {
+			a.tell(notFound(r.previous))
+			return
+		}
+	}
+	if r.room.Grow(c.ctx, 2*int64(len(r.message)+len(before))) != nil {
+		a.tell(fail(http.StatusServiceUnavailable, "server_error", "server_is_overloaded", "Too many large requests at once, try again later.", ""))
+		return
+	}
+	body, err := r.whole(before, known)
+	if err != nil {
+		a.tell(invalid("invalid_json", "The message is not a JSON object.", ""))
+		return
+	}
+	if int64(len(body)) > c.server.MaxMessage {
+		a.tell(fail(http.StatusRequestEntityTooLarge, "invalid_request_error", "request_too_large", fmt.Sprintf("The conversation has more than %d bytes.", c.server.MaxMessage), ""))
+		return
+	}
+	if r.warms {
+		c.warm(a, body)
+	} else {
+		c.ask(a, body)
+	}
+	switch {
+	case a.failed && c.server.Strict:
+		c.server.Kept.forget(from)
+	case a.over && !a.failed && known:
+		c.keep(l, &response{id: a.id, said: after(body, a.output)})
+	}
+}
+
+// find returns the answer of an id that some lane may go on from.
+func (c *conn) find(id string) *response {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, l := range c.lanes {
+		if l.last != nil && l.last.id == id {
+			return l.last
+		}
+	}
+	return nil
+}
+
+// keep makes an answer the one that its lane goes on from.
+func (c *conn) keep(l *lane, r *response) {
+	c.mu.Lock()
+	before := l.last
+	l.last = r
+	c.mu.Unlock()
+	c.server.Kept.forget(before)
+	c.server.Kept.keep(r, c)
+}
+
+// forget drops all that the connection keeps.
+func (c *conn) forget() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, l := range c.lanes {
+		c.server.Kept.forget(l.last)
+	}
+}
+
+// ask has a request answered.
+func (c *conn) ask(a *answer, body []byte) {
+	r := post(c.request, body)
+	err := c.by(a, r)
+	if a.err != nil || c.ctx.Err() != nil {
+		return
+	}
+	switch {
+	case err == nil && a.end(), a.over:
+	case a.status == 0 && err != nil && !errors.Is(err, ErrCut):
+		a.tell(refusal(err))
+	case a.lane == "": // a client must not take it for a whole one
+		a.over, a.failed = true, true
+		_ = c.ws.Close(websocket.StatusInternalError, ErrCut.Error())
+	default: // other lanes go on
+		a.tell(fail(http.StatusBadGateway, "server_error", "", "The answer was cut short.", ""))
+	}
+}
+
+// warm answers a request that wants none: what it says is in front of the next.
+func (c *conn) warm(a *answer, body []byte) {
+	a.id = newID()
+	object := map[string]any{
+		"id": a.id, "object": "response", "created_at": time.Now().Unix(), "status": "in_progress", "output": []int{},
+		"model": gjson.GetBytes(body, "model").Str, "error": nil, "usage": nil,
+	}
+	for i, kind := range []string{"created", "in_progress", "completed"} {
+		if kind == "completed" {
+			object["status"] = kind
+			object["usage"] = map[string]any{
+				"input_tokens": 0, "output_tokens": 0, "total_tokens": 0,
+				"input_tokens_details": map[string]int{"cached_tokens": 0}, "output_tokens_details": map[string]int{"reasoning_tokens": 0},
+			}
+		}
+		b, err := json.Marshal(object)
+		if err != nil {
+			panic(err) // strings and numbers
+		}
+		a.say(map[string]any{"type": "response." + kind, "sequence_number": i, "response": json.RawMessage(b)})
+	}
+	a.over = true
+}
+
+// send sends one message. A client that does not take it has its connection closed.
+func (c *conn) send(message []byte) error {
+	ctx, cancel := context.WithTimeout(c.ctx, slowest)
+	defer cancel()
+	err := c.ws.Write(ctx, websocket.MessageText, message)
+	if err != nil {
+		c.cancel()
+	}
+	return err
+}
+
+// age ends a connection whose time is over: what is being answered goes on.
+func (c *conn) age() {
+	c.mu.Lock()
+	c.aged = true
+	c.mu.Unlock()
+	time.AfterFunc(slowest, func() { c.drain(websocket.StatusNormalClosure, "60 minutes are over") })
+}
+
+// drain closes the connection once nobody waits for an answer.
+func (c *conn) drain(code websocket.StatusCode, reason string) {
+	c.mu.Lock()
+	c.draining, c.code, c.reason = true, code, reason
+	idle := c.begun == 0
+	c.mu.Unlock()
+	if idle {
+		_ = c.ws.Close(code, reason)
+	}
+}

@@ -1,0 +1,88 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package websocket
+
+import (
+	"sync"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/lru"
+)
+
+// Memory bounds what all connections keep of conversations. Whoever has most of it gives
+// way first: the client is told that its answer is not found, and sends all of it.
+type Memory struct {
+	most int64
+	mu   sync.Mutex
+	kept *lru.Cache[*response, *conn, struct{}]
+}
+
+// overhead is what a kept answer takes besides what was said, in bytes.
+const overhead = 256
+
+// NewMemory returns one of so many bytes.
+func NewMemory(most int64) *Memory {
+	return &Memory{most: most, kept: lru.New[*response, *conn, struct{}]()}
+}
+
+// response is an answer that a client may go on from.
+type response struct {
+	id   string
+	said []byte // the items that go in front of the next request, with commas between them
+}
+
+// keep takes an answer in.
+func (m *Memory) keep(r *response, of *conn) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.kept.Put(r, of, struct{}{}, int64(overhead+cap(r.said)))
+	for m.kept.Bytes() > m.most {
+		who, _ := m.kept.Heaviest()
+		for old := range m.kept.OldestOf(who) {
+			m.kept.Drop(old)
+			break
+		}
+	}
+}
+
+// recall returns what was said up to an answer, and whether that is still kept.
+func (m *Memory) recall(r *response) (said []byte, ok bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	e := m.kept.Get(r)
+	if e == nil {
+		return nil, false
+	}
+	m.kept.Use(e)
+	return r.said, true
+}
+
+// forget drops an answer.
+func (m *Memory) forget(r *response) {
+	if r == nil {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if e := m.kept.Get(r); e != nil {
+		m.kept.Drop(e)
+	}
+}
+
+// Held returns the bytes that are kept.
+func (m *Memory) Held() int64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.kept.Bytes()
+}

@@ -1,0 +1,39 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package simulator
+
+import (
+	"net/http"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/hold/websocket"
+)
+
+// serveSocket speaks the Responses API over a WebSocket: what was said lives with the
+// connection, one answer a lane, and an answer that fails takes what it went on from
+// with it. An answer that is cut cuts the connection.
+func (h *Handler) serveSocket(w http.ResponseWriter, r *http.Request) {
+	s := &websocket.Server{MaxMessage: maxBody, Kept: websocket.NewMemory(websocket.DefaultKept), Strict: true, Life: h.SocketLife}
+	s.Accept(w, r, func(w http.ResponseWriter, r *http.Request) (err error) {
+		defer func() {
+			if p := recover(); p == http.ErrAbortHandler { //nolint:errorlint // the very value
+				err = websocket.ErrCut
+			} else if p != nil {
+				panic(p)
+			}
+		}()
+		h.ServeHTTP(w, r)
+		return nil
+	})
+}

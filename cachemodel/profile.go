@@ -82,6 +82,10 @@ var profiles = []Profile{
 		Provider: "gemini", Model: "gemini-3.1-pro", Format: wire.Gemini,
 	},
 	{
+		Name: "interactions", Doc: "the same model by the Interactions API, nothing stored: thoughts go back with their signatures",
+		Provider: "gemini", Model: "gemini-3.1-pro", Format: wire.Interactions,
+	},
+	{
 		Name: "kv", Doc: "a local engine that keeps ten prompts; the cost is what it has to process",
 		Provider: "mlx_lm", Model: "mlx-community/Qwen3-Coder-30B-A3B-Instruct-8bit", Format: wire.OpenAIChat,
 	},

@@ -220,6 +220,7 @@ func TestProfiles(t *testing.T) {
 		"gpt-6.1":          {Breakpoints, 0.05, 1.25, 1024, false, wire.OpenAIChat},
 		"openai-responses": {Breakpoints, 0.1, 1.25, 1024, false, wire.OpenAIResponses},
 		"gemini":           {Automatic, 0.1, 1, 4096, false, wire.Gemini},
+		"interactions":     {Automatic, 0.1, 1, 4096, false, wire.Interactions},
 		"kv":               {KV, 0, 1, 0, false, wire.OpenAIChat},
 	}
 	if len(Profiles()) != len(want) {

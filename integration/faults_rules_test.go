@@ -110,6 +110,8 @@ func isErrorOf(f wire.Format, body string) bool {
 	switch f {
 	case wire.Anthropic:
 		return gjson.Get(body, "type").Str == "error" && e.Get("type").Str != "" && e.Get("message").Str != ""
+	case wire.Interactions:
+		return e.Get("code").Str != "" && e.Get("message").Str != ""
 	case wire.Gemini:
 		return e.Get("code").Int() > 0 && e.Get("status").Str != "" && e.Get("message").Str != ""
 	}

@@ -71,6 +71,7 @@ var faultSites = []faultSite{
 	{name: "to openai_chat", config: "llm_cache {\n upstream {\n format openai_chat\n }\n}\nreverse_proxy PROXY", to: wire.OpenAIChat},
 	{name: "to openai_responses", config: "llm_cache {\n upstream {\n format openai_responses\n }\n}\nreverse_proxy PROXY", to: wire.OpenAIResponses},
 	{name: "to gemini", config: "llm_cache {\n upstream {\n format gemini\n }\n}\nreverse_proxy PROXY", to: wire.Gemini},
+	{name: "to interactions", config: "llm_cache {\n upstream {\n format interactions\n }\n}\nreverse_proxy PROXY", to: wire.Interactions},
 }
 
 // serveSites runs one Caddy with all sites and returns their addresses by name.

@@ -62,7 +62,7 @@ var faultyMessages = tongue{
 	},
 }
 
-var faultTongues = []tongue{faultyMessages, chatTongue, responsesTongue, geminiTongue}
+var faultTongues = []tongue{faultyMessages, chatTongue, responsesTongue, geminiTongue, interactionsTongue}
 
 func tongueOf(f wire.Format) tongue {
 	for _, g := range faultTongues {
@@ -86,7 +86,10 @@ func sampleOf(f wire.Format, stream bool) sample {
 	rec := httptest.NewRecorder()
 	tongueOf(f).answer(rec, []piece{text("Done."), called("call_x", `Read {"file_path":"/a"}`)}, stream, 1)
 	s := sample{format: f, stream: stream, body: rec.Body.String(), failed: `{"error":{"message":"bad tool_use","type":"invalid_request_error","code":400,"status":"INVALID_ARGUMENT"}}`}
-	if f == wire.Anthropic {
+	switch f {
+	case wire.Interactions:
+		s.failed = `{"error":{"message":"bad tool_use","code":"invalid_request"}}`
+	case wire.Anthropic:
 		s.failed = `{"type":"error","error":{"type":"invalid_request_error","message":"bad tool_use"}}`
 	}
 	if stream {
@@ -160,7 +163,7 @@ func (s sample) good(parts ...string) script {
 type faulty struct {
 	net.Listener
 	faults   map[string]fault
-	expanded [4]atomic.Int64 // requests with a folded result and the tool for it
+	expanded [5]atomic.Int64 // requests with a folded result and the tool for it
 }
 
 func newFaulty(t *testing.T, faults []fault) *faulty {

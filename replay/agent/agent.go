@@ -66,6 +66,13 @@ var agents = map[wire.Format]struct {
 			return "/v1beta/models/" + model + ":streamGenerateContent?alt=sse"
 		},
 	},
+	wire.Interactions: {
+		func(p cachemodel.Profile, s setting) Agent { return newInteractions(s, p.Model) },
+		func(header http.Header, _, session string) string {
+			header.Set("X-Goog-Api-Key", session)
+			return "/v1beta/interactions"
+		},
+	},
 }
 
 // New returns the agent that speaks the profile's format, at the beginning of one part of a

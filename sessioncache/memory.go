@@ -215,7 +215,8 @@ func (m *Memory) adopt(s *Session) {
 
 // takeUp accounts for a session that has become another's, while it is pinned or held.
 func (m *Memory) takeUp(s *Session) {
-	bytes, firsts, said := s.held()
+	var by indexed
+	bytes, firsts, said := s.held(&by)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.closed || s.gone.Load() || len(firsts) == 0 {

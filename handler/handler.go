@@ -67,7 +67,7 @@ const (
 //
 // Placeholder | Description
 // ------------|-------------
-// `{http.llm_cache.session}` | Public id of the session, as on the admin API
+// `{http.llm_cache.session}` | Public ID of the session, as on the admin API
 // `{http.llm_cache.policy}` | Policy in force
 // `{http.llm_cache.original_tokens}` | Estimated prompt tokens of the client's body
 // `{http.llm_cache.sent_tokens}` | Estimated prompt tokens of the body sent upstream

@@ -307,7 +307,7 @@ func requestFeatures() []feature {
 			g: `"generationConfig":{"responseMimeType":"application/json"}`, n: `"response_format":[{"type":"text","mime_type":"application/json"}]`,
 		}), func(q *translate.Request) bool { return q.Output.Kind == "json" }},
 		{"verbosity", with(say{c: `"verbosity":"low"`, r: `"text":{"verbosity":"low"}`}), param(translate.Verbosity, `"low"`)},
-		{"id of the user", with(say{a: `"metadata":{"user_id":"u1"}`, c: `"user":"u1"`, r: `"user":"u1"`}), param(translate.UserID, `"u1"`)},
+		{"ID of the user", with(say{a: `"metadata":{"user_id":"u1"}`, c: `"user":"u1"`, r: `"user":"u1"`}), param(translate.UserID, `"u1"`)},
 		{"prompt_cache_key", with(say{c: `"prompt_cache_key":"k"`, r: `"prompt_cache_key":"k"`}), param(translate.CacheKey, `"k"`)},
 		{"service tier", with(say{a: `"service_tier":"standard_only"`, c: `"service_tier":"default"`, r: `"service_tier":"default"`, n: `"service_tier":"standard"`}), func(q *translate.Request) bool {
 			return q.Params[translate.ServiceTier] != nil

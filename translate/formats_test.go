@@ -52,7 +52,7 @@ var sections = []section{{
 	intro: "*left out* names the fields that the response header `X-Llm-Cache-Dropped` lists. Where Anthropic or Gemini want the user to\n" +
 		"speak and the client's has said nothing (before a conversation that begins with the model or is nothing but a system prompt, in the\n" +
 		"place of an empty message, and at the end of one that the model ends, for a Claude that takes no prefill) the user says \"Go on.\".\n" +
-		"Results stand behind their calls, wherever the client put them; a call whose id an earlier call has had goes by another one\n" +
+		"Results stand behind their calls, wherever the client put them; a call whose ID an earlier call has had goes by another one\n" +
 		"(`a`, `a_2`); messages of the model in a row are one.",
 	rows: featureRows(),
 }, {

@@ -61,7 +61,7 @@ type Upstream struct {
 	// says there: chat_template_kwargs, ttl, return_progress. A string that is
 	// one placeholder stands for its value, which is text if it is not JSON, and for
 	// no member where there is none: "{http.vars.llm_slot}" is the slot of the queue,
-	// "{http.llm_cache.session}" the id of the session. null takes
+	// "{http.llm_cache.session}" the ID of the session. null takes
 	// a member of the preset's away. Default: the preset's.
 	Body map[string]json.RawMessage `json:"body,omitempty"`
 	// Reasoning is the name by which the thinking of earlier turns goes to the

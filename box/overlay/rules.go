@@ -59,7 +59,7 @@ type Rules struct {
 	// calls of tools that it was not told of: llama.cpp, for one, does not.
 	// Default: true with mlx_openai_server, else false.
 	LateTools *bool `json:"late_tools,omitempty"`
-	// Pins keeps dates, git status, directories and the model's name as they first
+	// Pins keeps dates, Git status, directories and the model's name as they first
 	// stood in the system text and the first message, and tells changes of
 	// them once, in a note. Default on boxes: true.
 	Pins *bool `json:"pins,omitempty"`

@@ -69,7 +69,7 @@ type Handler struct {
 	MaxBody int64 `json:"max_body,omitempty"`
 
 	// Sessions lets clients name a conversation themselves, by a member `sessionId` in
-	// the body, and send no more than what has come since their last request. A request
+	// the body, and send only what has come since their last request. A request
 	// with a system prompt or tools is whole. An unknown session is answered by 404,
 	// `session not found`. Default: false.
 	Sessions *bool `json:"sessions,omitempty"`

@@ -242,7 +242,7 @@ func (s source) file(folder string, file *ast.File, ids map[string]string) {
 					if doc == nil {
 						doc = decl.Doc
 					}
-					s[folder][t.Name.Name] = &declared{folder: folder, doc: text(doc), expr: t.Type, imports: imports}
+					s[folder][t.Name.Name] = &declared{folder: folder, doc: prose(doc), expr: t.Type, imports: imports}
 				}
 			}
 		case *ast.FuncDecl:
@@ -279,13 +279,27 @@ func tag(f *ast.Field, key string) string {
 
 // text is a comment as one line of a table. Examples, which are indented, end it.
 func text(doc *ast.CommentGroup) string {
-	var words []string
+	return strings.ReplaceAll(strings.ReplaceAll(prose(doc), "|", "\\|"), "\n", " ")
+}
+
+// prose is a comment in paragraphs, each on a line, and tables. Examples, which are
+// indented, end it.
+func prose(doc *ast.CommentGroup) string {
+	var out []string
+	paragraph := false // the last line may be gone on with
 	for line := range strings.Lines(doc.Text()) {
 		if strings.HasPrefix(line, "\t") {
 			break
 		}
-		words = append(words, strings.Fields(line)...)
+		line = strings.ReplaceAll(strings.Join(strings.Fields(line), " "), "<", "&lt;")
+		table := strings.Contains(line, " | ") || strings.HasPrefix(line, "---")
+		switch {
+		case paragraph && line != "" && !table:
+			out[len(out)-1] += " " + line
+		default:
+			out = append(out, line)
+		}
+		paragraph = line != "" && !table
 	}
-	line := strings.NewReplacer("|", "\\|", "<", "&lt;").Replace(strings.Join(words, " "))
-	return strings.TrimSuffix(line, ":")
+	return strings.TrimSuffix(strings.TrimSpace(strings.Join(out, "\n")), ":")
 }

@@ -140,7 +140,7 @@ func parseApp(d *caddyfile.Dispenser, existing any) (any, error) {
 //			open  <duration>
 //		}
 //		rejoin <duration>|off
-//		hold origin {
+//		hold origin|threads on|off|auto {
 //			memory <size>
 //			ttl    <duration>
 //		}

@@ -131,7 +131,10 @@ func (a *arrival) settle(c *requestState) {
 	sent := len(a.body())
 	if c != nil {
 		n += int64(c.view.Known().Size())
-		if c.ex.Edited {
+		if c.own != nil {
+			n += int64(cap(c.view.Raw))
+		}
+		if c.ex.Edited || c.own != nil {
 			n += int64(cap(c.ex.Body))
 			sent = len(c.ex.Body)
 		}

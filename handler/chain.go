@@ -72,14 +72,21 @@ var chain = [...]struct {
 	{"sign", conversing | aside | unparsed | unlooked | pinging | folding | warming, func(p *passage, next caddyhttp.Handler) caddyhttp.Handler {
 		return p.site.up.Sign(next)
 	}},
+	{"threads", conversing, func(p *passage, next caddyhttp.Handler) caddyhttp.Handler {
+		if p.threads == nil {
+			return next
+		}
+		return relay.Layer(next, p.threads.engine, p.site.up.Headers, func(r *http.Request, body []byte) (hold.Key, *hold.Request) {
+			return p.held(r), p.threads.request(body)
+		}, p.threads.heard)
+	}},
 	{"hold", conversing | pinging | folding, func(p *passage, next caddyhttp.Handler) caddyhttp.Handler {
 		if p.site.hold == nil {
 			return next
 		}
-		return relay.Layer(next, p.site.hold, p.site.up.Headers, func(r *http.Request) hold.Key {
-			first, _ := caddyhttp.GetVar(r.Context(), "llm_lineage").(wire.Hash)
-			return hold.Key{Side: hold.Side{Tenant: p.tenant, Upstream: p.site.upstreamKey(r)}, Session: p.session, Lineage: first}
-		})
+		return relay.Layer(next, p.site.hold, p.site.up.Headers, func(r *http.Request, body []byte) (hold.Key, *hold.Request) {
+			return p.held(r), &hold.Request{Body: body}
+		}, nil)
 	}},
 	{"side requests", aside, func(p *passage, next caddyhttp.Handler) caddyhttp.Handler {
 		return caddyhttp.HandlerFunc(func(w http.ResponseWriter, r *http.Request) error {
@@ -114,6 +121,13 @@ type passage struct {
 	common  *float64     // told the share of the prompt that the upstream has been sent before
 	ticket  queue.Ticket
 	place   *atomic.Pointer[box.Place] // told where the request stands in line
+	threads *threads                   // nil where the provider keeps nothing of it
+}
+
+// held says of which conversation a request is, to whoever holds it.
+func (p *passage) held(r *http.Request) hold.Key {
+	first, _ := caddyhttp.GetVar(r.Context(), "llm_lineage").(wire.Hash)
+	return hold.Key{Side: p.site.side(r, p.tenant), Session: p.session, Lineage: first}
 }
 
 // through returns next behind the layers of the chain that are for the request.

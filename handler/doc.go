@@ -32,6 +32,7 @@
 //	                ─ compat
 //	                ─ unpack
 //	                ─ sign
+//	                ─ threads
 //	                ─ hold
 //	                ─ side requests
 //	          ▷ next         reverse_proxy

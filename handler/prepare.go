@@ -81,6 +81,7 @@ func (o *site) process(w http.ResponseWriter, r *http.Request, next caddyhttp.Ha
 	if o.isAside(c, r) {
 		p.purpose = aside
 	}
+	p.threads = c.threads(r)
 	next = p.through(next)
 	if c.rethread != nil {
 		defer c.rethread()
@@ -192,9 +193,13 @@ func (o *site) prepare(r *http.Request, format wire.Format, raw, body []byte) (c
 			return nil, bypass{err: what, view: view}
 		}
 	}
+	whole, own := o.joined(r, tenant, view)
+	if whole != nil {
+		view = whole
+	}
 	view.Address(r.URL.Path, r.URL.RawQuery)
 	session = o.store.Acquire(o.sessionKey(r, tenant, view))
-	c = &requestState{site: o, view: view, session: session, raw: raw, tenant: tenant, person: o.whose(r), host: r.Host, began: time.Now(), rethread: rethread}
+	c = &requestState{site: o, view: view, session: session, raw: raw, tenant: tenant, person: o.whose(r), host: r.Host, began: time.Now(), rethread: rethread, own: own}
 	session.SetLifetime(o.store.Keeper.Lifetime(o.keepalive, r, tenant))
 	at := o.now()
 	c.ex = o.pipe.Begin(view, session, at)

@@ -29,6 +29,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/audit"
 	"github.com/caddy-llm-cache/caddy-llm-cache/box"
 	"github.com/caddy-llm-cache/caddy-llm-cache/box/warm"
+	"github.com/caddy-llm-cache/caddy-llm-cache/hold"
 	"github.com/caddy-llm-cache/caddy-llm-cache/layer"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
@@ -53,6 +54,7 @@ type requestState struct {
 	ex        *pipeline.Exchange
 	raw       []byte         // the body as the client sent it
 	rethread  func()         // undoes that the request does not ask for a thread, nil if it never did
+	own       *hold.Own      // the body as the client sent it, if that goes on from an answer and the view is of the whole
 	out       *layer.Payload // the body that goes upstream
 	overhead  time.Duration
 	trailers  bool        // the client takes trailers
@@ -128,10 +130,10 @@ func (c *requestState) recycle(r *http.Request) {
 	}
 	r.Body, r.GetBody = http.NoBody, nil
 	c.out.Recycle()
-	if c.ex.Edited {
+	if c.ex.Edited && c.own == nil {
 		wire.Recycle(c.raw)
 	}
-	if c.coded(r) {
+	if c.coded(r) && c.own == nil {
 		wire.Recycle(c.view.Raw)
 	}
 	if c.site.fold == nil { // which goes on with them
@@ -152,7 +154,7 @@ func (c *requestState) substitute(r *http.Request) arrived {
 	} else { // somebody may still be sending the first
 		c.out = new(layer.Payload)
 	}
-	if !c.ex.Edited {
+	if !c.ex.Edited && c.own == nil {
 		c.out.Data = c.raw
 		if c.coded(r) {
 			c.out.Plain = c.view.Raw

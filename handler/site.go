@@ -31,6 +31,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/box/queue"
 	"github.com/caddy-llm-cache/caddy-llm-cache/box/warm"
 	"github.com/caddy-llm-cache/caddy-llm-cache/hold"
+	"github.com/caddy-llm-cache/caddy-llm-cache/hold/relay"
 	"github.com/caddy-llm-cache/caddy-llm-cache/hold/websocket"
 	"github.com/caddy-llm-cache/caddy-llm-cache/keepalive/pinger"
 	"github.com/caddy-llm-cache/caddy-llm-cache/layer"
@@ -67,6 +68,7 @@ type site struct {
 	fold      *idlefold.Site
 	hold      *hold.Engine
 	sockets   *websocket.Server
+	holds     *relay.Options
 	words     *words                      // nil where no words are left out
 	sides     caddyhttp.MiddlewareHandler // nil where side requests go to the upstream
 }
@@ -97,7 +99,7 @@ func (h *Handler) open(store *app.State, sink *app.Sink, log *zap.Logger, now fu
 		rejoin: box.Rejoin{Detached: &store.Detached, Queued: h.Queue != nil, Log: log},
 	}
 	s.pipe.Target = up.Target
-	s.hold = store.Holds.Open(h.Hold, now)
+	s.hold, s.holds = store.Holds.Open(h.Hold, now), h.Hold
 	s.sockets = listen(up)
 	s.slots = sync.OnceValue(func() *queue.Queue { return store.Queues.Open(h.Queue, h.Upstream.Name()) })
 	s.overlay = &box.Overlay{

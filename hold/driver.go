@@ -27,8 +27,22 @@ type Request struct {
 	// Bound is a hash of what a handle is bound to besides the history: the model, the
 	// tools, options. Zero for drivers whose handles are bound to nothing.
 	Bound wire.Hash
-	// History are the hashes of its blocks, in order. None for drivers that hold bytes.
+	// History are the hashes of its messages, in order. None for drivers that hold bytes.
 	History []wire.Hash
+	// View is what Body, or Plain, was read as. Nil for drivers that hold bytes.
+	View *wire.View
+	// Plain is the body as it goes where nothing is to be held of it, nil if that is Body.
+	Plain []byte
+	// Own is what the client has sent, if that was no more than what is new.
+	Own *Own
+}
+
+// Own is a client's own request that goes on from an answer.
+type Own struct {
+	// Handle is the answer's.
+	Handle string
+	// Body is the request, Items its messages without the brackets.
+	Body, Items []byte
 }
 
 // Base is what an upstream holds. It does not change while a turn goes on from it.
@@ -71,6 +85,15 @@ type Driver interface {
 	// Read says what an answer means, and takes out of its header what is not for the
 	// client. Of an answer from 400 on it is given the body, else nil.
 	Read(delta bool, status int, h http.Header, body []byte) Verdict
+	// Hear returns what listens to a good answer, be it a stream of events or in one
+	// piece: where that alone tells what is held. Nil if the header has told it.
+	Hear(r *Request, stream bool) Ear
+}
+
+// Ear listens to an answer on its way to the client.
+type Ear interface {
+	// Feed takes the next bytes, and says what is held once the answer is whole.
+	Feed(p []byte) Verdict
 }
 
 // Verdict is what an answer means.
@@ -82,6 +105,10 @@ type Verdict struct {
 	History []wire.Hash
 	// Missed is why a delta was not taken, "" if it was.
 	Missed Cause
+	// Refused: the whole may have been refused since it asked to be held.
+	Refused bool
+	// Reply is the answer as it stands among the messages of the next request.
+	Reply []byte
 }
 
 // Cause is why a request goes, or has to go, whole.
@@ -102,6 +129,8 @@ const (
 	Larger Cause = "larger"
 	// Foreign: the answer is none of a server that holds anything.
 	Foreign Cause = "foreign"
+	// Refused: the upstream has refused to hold it.
+	Refused Cause = "refused"
 	// Cut: the connection broke off before there was an answer.
 	Cut Cause = "cut"
 )

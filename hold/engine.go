@@ -133,6 +133,10 @@ func (t *Turn) find() (met bool) {
 		t.Cause = Unknown
 		return met
 	}
+	if found.Value.base.Handle == "" {
+		t.Cause = Refused
+		return met
+	}
 	if t.Cause = found.Value.base.before(t.Request); t.Cause != "" {
 		return met
 	}
@@ -153,12 +157,23 @@ func (t *Turn) Hold(v Verdict) {
 	if v.Handle == "" {
 		return
 	}
-	b := &Base{Handle: v.Handle, Request: *t.Request}
-	front := t.inherit()
-	b.Body = append(front, t.Request.Body[len(front):]...)
+	b := &Base{Handle: v.Handle, Request: Request{Bound: t.Request.Bound, History: t.Request.History}}
 	if v.History != nil {
 		b.History = v.History
 	}
+	if t.Request.View == nil { // else the hashes are all that is compared
+		front := t.inherit()
+		b.Body = append(front, t.Request.Body[len(front):]...)
+	}
+	t.put(b)
+}
+
+// Refuse notes that the upstream holds nothing of the conversation, for as long as it
+// is used.
+func (t *Turn) Refuse() { t.put(new(Base)) }
+
+// put takes in what the upstream holds.
+func (t *Turn) put(b *Base) {
 	size := int64(overhead + cap(b.Body) + len(b.History)*len(wire.Hash{}))
 	e := t.engine
 	e.mu.Lock()

@@ -42,6 +42,7 @@ func (driver) Delta(base *hold.Base, r *hold.Request) ([]byte, int) {
 	return append([]byte(base.Handle+": "), rest...), len(base.Body)
 }
 func (driver) Dress(http.Header, hold.Key, *hold.Base, []byte)      {}
+func (driver) Hear(*hold.Request, bool) hold.Ear                    { return nil }
 func (driver) Read(bool, int, http.Header, []byte) (v hold.Verdict) { return v }
 
 // bench is an engine on a clock of its own.

@@ -62,6 +62,9 @@ func New(o Options, rules func(model string, at time.Time) cachemodel.Rules) *Pi
 	return p
 }
 
+// Policy is the policy in force.
+func (p *Pipeline) Policy() Policy { return p.options.Policy }
+
 // Begin decides about a request. It never fails: where nothing can or should be
 // edited, the exchange's body is the client's own. Exactly one of
 // [Exchange.Commit] and [Exchange.Abandon] must follow.

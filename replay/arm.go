@@ -24,6 +24,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/tidwall/gjson"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
@@ -53,6 +54,7 @@ type arm struct {
 	up        *simulator.Handler
 	worker    *compressor.Worker // leaves words out, nil if none are
 	expanding bool               // the model asks for what it was not shown
+	thread    *threading         // nil if the client sends everything
 	errors    atomic.Int64       // errors that the handler has logged
 	result    Result
 	watch     func(time.Time, *Step) // told of each request when it is over, if set
@@ -124,7 +126,9 @@ func newArm(policy pipeline.Policy, profile cachemodel.Profile, o *Options) (*ar
 		_ = store.Close()
 		return nil, err
 	}
-	a.speed = o.Background
+	if a.speed = o.Background; o.Threads && profile.Format.Traits().Threads {
+		a.thread = new(threading)
+	}
 	if a.state, err = a.handler.Attach(store, a.logger(), func() time.Time { return a.clock }); err != nil {
 		_ = store.Close()
 		return nil, fmt.Errorf("replay: %w", err)
@@ -143,8 +147,9 @@ func (a *arm) logger() *zap.Logger {
 
 // parse reads what has arrived upstream.
 func (a *arm) parse(_ context.Context, f wire.Format, body []byte) (*wire.View, error) {
-	a.attempts++
-	a.sent = body
+	if a.sent = body; a.thread == nil || gjson.GetBytes(body, "thread").Type == gjson.Null { // else it is not yet whole
+		a.attempts++
+	}
 	if bytes.Equal(body, a.request.body) {
 		return a.request.view, nil
 	}
@@ -177,15 +182,33 @@ func (a *arm) run(ctx context.Context, c *request) error {
 	a.request, a.clock = c, c.at
 	a.asked = 0
 	a.sent, a.attempts, a.usage, a.refused = nil, 0, wire.Usage{}, nil
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://replay.invalid"+c.path, bytes.NewReader(c.body))
+	logged := a.errors.Load()
+	w := &sink{header: http.Header{}}
+	var err error
+	if a.thread != nil {
+		w, err = a.sendThreaded(ctx, c)
+	} else {
+		err = a.serve(ctx, c, c.header.Clone(), c.body, w)
+	}
+	if err != nil {
+		return err
+	}
+	if a.attempts == 0 {
+		return fmt.Errorf("replay: the request did not reach the upstream; the answer was %d", w.status)
+	}
+	a.note(c, w, a.errors.Load() > logged)
+	return a.words(c, w)
+}
+
+// serve has the handler serve a body.
+func (a *arm) serve(ctx context.Context, c *request, header http.Header, body []byte, w *sink) error {
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://replay.invalid"+c.path, bytes.NewReader(body))
 	if err != nil {
 		return fmt.Errorf("replay: %w", err)
 	}
-	r.Header = c.header.Clone()
+	r.Header = header
 	r.RemoteAddr, r.RequestURI = "127.0.0.1:1", c.path
-	w := &sink{header: http.Header{}}
 	r = caddyhttp.PrepareRequest(r, caddy.NewReplacer(), w, &caddyhttp.Server{})
-	logged := a.errors.Load()
 	err = a.handler.ServeHTTP(w, r, caddyhttp.HandlerFunc(func(w http.ResponseWriter, r *http.Request) error {
 		a.up.ServeHTTP(w, r)
 		return nil
@@ -193,11 +216,7 @@ func (a *arm) run(ctx context.Context, c *request) error {
 	if err != nil {
 		return fmt.Errorf("replay: the handler answered an error: %w", err)
 	}
-	if a.attempts == 0 {
-		return fmt.Errorf("replay: the request did not reach the upstream; the answer was %d", w.status)
-	}
-	a.note(c, w, a.errors.Load() > logged)
-	return a.words(c, w)
+	return nil
 }
 
 // note adds a request to the result.
@@ -211,7 +230,7 @@ func (a *arm) note(c *request, w *sink, troubled bool) {
 	if !c.refused && (a.refused != nil || w.status != http.StatusOK) {
 		res.Rejected++
 	}
-	if !bytes.Equal(a.sent, c.body) {
+	if a.thread != nil && a.thread.changed || a.thread == nil && !bytes.Equal(a.sent, c.body) {
 		res.Changed++
 	}
 	// A request that the handler gave up on carries none of its headers.
@@ -263,8 +282,10 @@ func (a *arm) harm(c *request, edits [][]string) int {
 // sink is the client's side of a request: it keeps status and headers and
 // drops the answer, which it knows already.
 type sink struct {
-	header http.Header
-	status int
+	header  http.Header
+	status  int
+	answer  *wire.Decoder // reads it, if set
+	failure []byte        // an error, then
 }
 
 func (w *sink) Header() http.Header { return w.header }
@@ -277,6 +298,11 @@ func (w *sink) WriteHeader(status int) {
 
 func (w *sink) Write(b []byte) (int, error) {
 	w.WriteHeader(http.StatusOK)
+	if w.answer != nil && w.status == http.StatusOK {
+		w.answer.Feed(b)
+	} else if w.answer != nil {
+		w.failure = append(w.failure, b...)
+	}
 	return len(b), nil
 }
 

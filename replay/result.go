@@ -66,6 +66,11 @@ type Result struct {
 	// FailedOpen counts the requests that the handler gave up on and forwarded
 	// untouched.
 	FailedOpen int `json:"failed_open"`
+	// Continued counts the requests that held no more than what was new, Replayed those
+	// of them that the client had to send again, whole.
+	Continued int `json:"continued,omitempty"`
+	// Replayed: see Continued.
+	Replayed int `json:"replayed,omitempty"`
 	// Resent counts the requests that were sent a second time.
 	Resent int `json:"resent"`
 	// Expanded counts the calls by which an expanding model got folded text back.
@@ -156,6 +161,8 @@ func (r *Result) Add(o *Result) {
 	r.BaseRejected += o.BaseRejected
 	r.FailedOpen += o.FailedOpen
 	r.Resent += o.Resent
+	r.Continued += o.Continued
+	r.Replayed += o.Replayed
 	r.Expanded += o.Expanded
 	r.Pings += o.Pings
 	r.PingCost += o.PingCost

@@ -57,6 +57,9 @@ type Options struct {
 	// KeepAlive lets the handler keep caches alive in pauses, by its defaults or
 	// as the options of the handler say.
 	KeepAlive bool
+	// Threads has the client keep its conversation in a thread at the provider, where
+	// that has threads, and send what is new.
+	Threads bool
 	// Background, if above zero, lets the handler fold while nobody waits, by its
 	// defaults or as its options say, and is the number of tokens that the box
 	// reads in a second.

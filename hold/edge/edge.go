@@ -111,6 +111,9 @@ func (d *Driver) Dress(h http.Header, k hold.Key, base *hold.Base, sent []byte) 
 	}
 }
 
+// Hear implements [hold.Driver].
+func (*Driver) Hear(*hold.Request, bool) hold.Ear { return nil }
+
 // Read implements [hold.Driver].
 func (*Driver) Read(sent bool, _ int, h http.Header, _ []byte) (v hold.Verdict) {
 	what := h.Get(Delta)

@@ -71,7 +71,9 @@ func BenchmarkKnown(b *testing.B) {
 				}
 				w.WriteHeader(http.StatusOK)
 				return nil
-			}), e, true, func(*http.Request) hold.Key { return hold.Key{Session: "s"} })
+			}), e, true, func(_ *http.Request, body []byte) (hold.Key, *hold.Request) {
+				return hold.Key{Session: "s"}, &hold.Request{Body: body}
+			}, nil)
 			i := 0
 			ask := func() {
 				r := httptest.NewRequestWithContext(b.Context(), http.MethodPost, "/v1/messages", nil)

@@ -24,7 +24,9 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/hold"
 	"github.com/caddy-llm-cache/caddy-llm-cache/hold/edge"
+	"github.com/caddy-llm-cache/caddy-llm-cache/hold/thread"
 	"github.com/caddy-llm-cache/caddy-llm-cache/option"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
 const (
@@ -44,6 +46,12 @@ type Options struct {
 	// as the difference to what it has been sent before. One that turns out to be
 	// something else gets them whole. Default: false.
 	Origin bool `json:"origin,omitempty"`
+	// Threads has requests of the Messages API whose history the provider keeps go there
+	// without it, for clients that send all of it: on, off, or auto, which does so from 1
+	// MiB on. Prices do not change; what changes is the upload, and the time to the first
+	// token. Clients that keep their conversations in threads themselves always may.
+	// Default: off.
+	Threads string `json:"threads,omitempty"`
 	// Memory is how many bytes of what the upstream holds are kept here to compare
 	// with; whoever has most of it gives way first. At least 1 MiB. Default: 268435456
 	// (256 MiB).
@@ -57,7 +65,28 @@ func (o *Options) Validate() error {
 	if o == nil {
 		return nil
 	}
+	switch o.Threads {
+	case "", Off, On, Auto:
+	default:
+		return fmt.Errorf("threads: %q is not on, off or auto", o.Threads)
+	}
 	return ValidateLimits(o.Memory, o.TTL)
+}
+
+// The values of [Options.Threads].
+const (
+	Off  = "off"
+	On   = "on"
+	Auto = "auto"
+)
+
+// autoThreads is the size in bytes of the requests for which threads are worth having.
+const autoThreads = 1 << 20
+
+// Threaded reports whether a request of some bytes is to be kept in a thread, though its
+// client has not asked for that.
+func (o *Options) Threaded(size int) bool {
+	return o != nil && (o.Threads == On || o.Threads == Auto && size >= autoThreads)
 }
 
 // ValidateLimits reports bounds that make no sense.
@@ -91,14 +120,18 @@ func Limits(memory int64, ttl caddy.Duration) hold.Limits {
 //	}
 func (o *Options) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	d.Next() // the name of the option
-	var by string
-	if !d.AllArgs(&by) {
+	switch args := d.RemainingArgs(); {
+	case len(args) == 1 && args[0] == "origin":
+		o.Origin = true
+	case len(args) == 2 && args[0] == "threads":
+		if o.Threads = args[1]; o.Validate() != nil {
+			return d.Errf("hold: threads %q is not on, off or auto", args[1])
+		}
+	case len(args) == 0 || len(args) > 2 || args[0] == "origin" || args[0] == "threads":
 		return d.ArgErr()
+	default:
+		return d.Errf("hold: %q is not origin or threads", args[0])
 	}
-	if by != "origin" {
-		return d.Errf("hold: %q is not origin", by)
-	}
-	o.Origin = true
 	return option.Block(d, "hold", option.Options{
 		"memory": option.Checked(option.Size(&o.Memory), o.Validate),
 		"ttl":    option.Checked(option.Duration(&o.TTL), o.Validate),
@@ -108,15 +141,45 @@ func (o *Options) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 // Engines are those of a process. They outlive configurations.
 type Engines struct{ byLimits sync.Map }
 
-// Open returns the engine for options, nil where the upstream holds nothing.
+// Open returns the engine towards an origin for options, nil where there is none.
 func (e *Engines) Open(o *Options, now func() time.Time) *hold.Engine {
 	if o == nil || !o.Origin {
 		return nil
 	}
 	l := Limits(o.Memory, o.TTL)
-	if v, ok := e.byLimits.Load(l); ok {
-		return v.(*hold.Engine)
+	return opened(e, edge.Name, l, func() *hold.Engine { return hold.New(edge.New(), l, now) })
+}
+
+// threadLife is for how long the Messages API keeps a thread for certain that is not
+// used.
+const threadLife = 5 * time.Minute
+
+// Threads returns the engine for conversations that providers keep in a format, and what
+// clients have said that leave it to them; nil if none do.
+func (e *Engines) Threads(o *Options, f wire.Format, now func() time.Time) (*hold.Engine, *thread.Book) {
+	if !thread.Kept(f) {
+		return nil, nil
 	}
-	v, _ := e.byLimits.LoadOrStore(l, hold.New(edge.New(), l, now))
-	return v.(*hold.Engine)
+	if o == nil {
+		o = new(Options)
+	}
+	l := Limits(o.Memory, o.TTL)
+	book := opened(e, "book", l, func() *thread.Book { return thread.NewBook(l, now) })
+	if f == wire.Anthropic {
+		l.Life = min(l.Life, threadLife)
+	}
+	return opened(e, string(f), l, func() *hold.Engine { return hold.New(thread.NewDriver(f), l, now) }), book
+}
+
+type opening struct {
+	name string
+	hold.Limits
+}
+
+func opened[T any](e *Engines, name string, l hold.Limits, open func() T) T {
+	v, ok := e.byLimits.Load(opening{name, l})
+	if !ok {
+		v, _ = e.byLimits.LoadOrStore(opening{name, l}, open())
+	}
+	return v.(T)
 }

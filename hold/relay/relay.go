@@ -23,6 +23,7 @@ import (
 	"net/http"
 	"strconv"
 
+	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/hold"
@@ -37,17 +38,31 @@ type relay struct {
 	next   caddyhttp.Handler
 	engine *hold.Engine
 	shows  bool
-	key    func(*http.Request) hold.Key
+	of     func(r *http.Request, body []byte) (hold.Key, *hold.Request)
+	heard  func(hold.Verdict)
 }
 
-// Layer returns next with it before, for a request of the conversation that key names.
-// shows has answers tell the client. An engine of nil returns next itself.
-func Layer(next caddyhttp.Handler, e *hold.Engine, shows bool, key func(*http.Request) hold.Key) caddyhttp.Handler {
+// Layer returns next with it before. of says of which conversation a request with a body
+// is, and what is to be held of it: nothing of a nil one. shows has answers tell the
+// client, and heard is told what is held of an answer before the client has all of it. An
+// engine of nil returns next itself.
+func Layer(
+	next caddyhttp.Handler, e *hold.Engine, shows bool, of func(r *http.Request, body []byte) (hold.Key, *hold.Request), heard func(hold.Verdict),
+) caddyhttp.Handler {
 	if e == nil {
 		return next
 	}
-	return &relay{next, e, shows, key}
+	return &relay{next, e, shows, of, heard}
 }
+
+// form is how much of a request goes out.
+type form uint8
+
+const (
+	delta form = iota // what is new
+	whole             // all of it, to be held
+	plain             // all of it, as if nothing were ever held
+)
 
 // ServeHTTP implements caddyhttp.Handler. What does not lie in memory, and what has a
 // content coding, passes.
@@ -56,38 +71,65 @@ func (l *relay) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 	if !ok || layer.Coding(r.Header) != "" {
 		return l.next.ServeHTTP(w, r)
 	}
-	t := l.engine.Begin(l.key(r), &hold.Request{Body: p.Data})
+	k, request := l.of(r, p.Data)
+	if request == nil {
+		return l.next.ServeHTTP(w, r)
+	}
+	t := l.engine.Begin(k, request)
 	defer t.End()
-	if t.Delta == nil {
-		return l.whole(w, r, t)
+	at := whole
+	switch {
+	case t.Delta != nil:
+		at = delta
+	case t.Cause == hold.Refused && request.Plain != nil:
+		at = plain
 	}
-	original := r.Clone(r.Context()) // what next does to r must not show in a second pass
-	why, err := l.delta(w, r, t)
-	if why == "" {
-		return err
+	last := whole
+	if request.Plain != nil {
+		last = plain
 	}
-	t.Miss(why)
-	return l.whole(w, layer.Isolate(original, w), t)
+	for ; at < last; at++ {
+		again := r.Clone(r.Context()) // what next does to r must not show in a second pass
+		why, err := l.send(w, r, t, at, p.Data)
+		if why == "" {
+			return err
+		}
+		t.Miss(why)
+		r = layer.Isolate(again, w)
+	}
+	_, err := l.send(w, r, t, last, p.Data)
+	return err
 }
 
-// whole sends a request as it is.
-func (l *relay) whole(w http.ResponseWriter, r *http.Request, t *hold.Turn) error {
+// send sends a request in a form, and returns why it is to be sent in the next one; ""
+// if the client has the answer, or needs none.
+func (l *relay) send(w http.ResponseWriter, r *http.Request, t *hold.Turn, as form, body []byte) (why hold.Cause, err error) {
 	header := r.Header
 	defer func() { r.Header = header }()
 	r.Header = maps.Clone(header)
-	l.engine.Driver().Dress(r.Header, t.Key, nil, nil)
-	return l.next.ServeHTTP(newAnswer(w, l, t), r)
-}
-
-// delta sends what is new. It returns why the upstream did not take it; the client has
-// been sent nothing then.
-func (l *relay) delta(w http.ResponseWriter, r *http.Request, t *hold.Turn) (why hold.Cause, err error) {
-	defer layer.ReplaceOutgoing(r, t.Request.Body, t.Delta)()
-	l.engine.Driver().Dress(r.Header, t.Key, t.Base, t.Delta)
-	a := newAnswer(w, l, t)
+	out := body
+	switch as {
+	case delta:
+		out = t.Delta
+	case whole:
+		out = t.Request.Body
+	}
+	if as == delta || len(out) != len(body) {
+		defer layer.ReplaceOutgoing(r, body, out)()
+	}
+	if base := t.Base; as != plain {
+		if as == whole {
+			base, out = nil, nil
+		}
+		l.engine.Driver().Dress(r.Header, t.Key, base, out)
+	}
+	a := newAnswer(w, l, t, as)
+	if !a.judged() {
+		return "", l.next.ServeHTTP(a, r)
+	}
 	a.Apart()
 	defer func() {
-		if a.sent {
+		if a.sent || as != delta {
 			return
 		}
 		if p := recover(); p == http.ErrAbortHandler { //nolint:errorlint // the very value
@@ -108,7 +150,7 @@ func (l *relay) delta(w http.ResponseWriter, r *http.Request, t *hold.Turn) (why
 		return a.missed, err
 	case a.missed != "":
 		return a.missed, nil
-	case r.Context().Err() != nil || isTimeout(err):
+	case as != delta || r.Context().Err() != nil || isTimeout(err):
 		return "", err
 	case err == nil: // no answer at all
 		return "", nil
@@ -127,21 +169,26 @@ type answer struct {
 	layer.Answer
 	relay  *relay
 	turn   *hold.Turn
+	as     form
 	sent   bool // the client gets it
 	waits  bool // for the end of an error, to be judged by
 	held   []byte
 	missed hold.Cause
+	ear    hold.Ear // listens to what is held
 }
 
-func newAnswer(w http.ResponseWriter, l *relay, t *hold.Turn) *answer {
-	a := &answer{relay: l, turn: t}
+func newAnswer(w http.ResponseWriter, l *relay, t *hold.Turn, as form) *answer {
+	a := &answer{relay: l, turn: t, as: as}
 	a.Answer = layer.NewAnswer(w, a)
 	return a
 }
 
+// judged reports whether an error may be none for the client.
+func (a *answer) judged() bool { return a.as == delta || a.as == whole && a.turn.Request.Plain != nil }
+
 // Begin implements [layer.Interceptor].
 func (a *answer) Begin(status int) {
-	if a.turn.Delta != nil && status >= 400 {
+	if a.judged() && status >= 400 {
 		a.waits = true
 		return
 	}
@@ -151,17 +198,60 @@ func (a *answer) Begin(status int) {
 // judge finds out what the answer means, and sends its header if it is the client's.
 func (a *answer) judge() {
 	a.waits = false
-	h := a.Header()
-	v := a.relay.engine.Driver().Read(a.turn.Delta != nil, a.Status, h, a.held)
-	if a.missed = v.Missed; a.missed != "" {
-		return
+	h, good := a.Header(), a.Status/100 == 2
+	v := a.relay.engine.Driver().Read(a.as == delta, a.Status, h, a.held)
+	if a.missed = v.Missed; v.Refused && a.judged() {
+		a.missed = hold.Refused
 	}
-	a.turn.Hold(v)
+	switch {
+	case a.missed != "":
+		return
+	case a.as != plain:
+		a.turn.Hold(v)
+	case good:
+		a.turn.Refuse()
+	}
+	if kind := layer.MediaType(h.Get("Content-Type")); good && a.as != plain && layer.Coding(h) == "" {
+		a.ear = a.relay.engine.Driver().Hear(a.turn.Request, layer.IsStream(kind))
+	}
 	if a.relay.shows {
 		h[headerHeld] = []string{says(a.turn)}
 	}
 	a.sent = true
 	a.Send()
+}
+
+// hear listens to a piece of the answer. What goes wrong there is not the client's
+// business.
+func (a *answer) hear(p []byte) {
+	layer.Guard(caddy.Log(), "listening to an answer", func() {
+		v := a.ear.Feed(p)
+		if v.Handle == "" {
+			return
+		}
+		a.ear = nil
+		a.turn.Hold(v)
+		if a.relay.heard != nil {
+			a.relay.heard(v)
+		}
+	})
+}
+
+// pass gives the client a piece of the answer. Where somebody listens, the last byte waits
+// for that: who has the end of an answer may go on from it at once.
+func (a *answer) pass(p []byte) (n int, err error) {
+	if a.ear == nil || len(p) == 0 {
+		return a.ResponseWriter.Write(p)
+	}
+	last := len(p) - 1
+	if last > 0 {
+		if n, err = a.ResponseWriter.Write(p[:last]); err != nil {
+			return n, err
+		}
+	}
+	a.hear(p)
+	m, err := a.ResponseWriter.Write(p[last:])
+	return n + m, err
 }
 
 // says tells how a request went.
@@ -187,7 +277,7 @@ func (a *answer) Take(p []byte) (int, error) {
 	case a.missed != "":
 		return len(p), nil
 	case !a.waits:
-		return a.ResponseWriter.Write(p)
+		return a.pass(p)
 	}
 	a.held = append(a.held, p...)
 	if len(a.held) <= layer.MaxError {

@@ -1,0 +1,109 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package handler
+
+import (
+	"net/http"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/hold"
+	"github.com/caddy-llm-cache/caddy-llm-cache/hold/thread"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
+
+// threads is what there is to know of a request whose conversation the provider keeps, or
+// is asked to keep.
+type threads struct {
+	engine *hold.Engine
+	view   *wire.View // of the whole, as the client wrote it
+	own    *hold.Own  // what the client has sent, if that was no more than what is new
+	heard  func(hold.Verdict)
+}
+
+func (t *threads) request(body []byte) *hold.Request {
+	return thread.Request(t.view.Format, body, t.view, t.own)
+}
+
+// side is with whom a conversation is held, for a tenant.
+func (o *site) side(r *http.Request, tenant sessioncache.Tenant) hold.Side {
+	return hold.Side{Tenant: tenant, Upstream: o.upstreamKey(r)}
+}
+
+// keeps reports whether a provider may keep conversations of a format as they go out from
+// here: nothing behind the edits changes them. Under eager, history is edited all the time.
+func (o *site) keeps(f wire.Format) bool {
+	return thread.Kept(f) && o.up.Holds(f) && o.up.Verbatim(f) && o.pipe.Policy() != pipeline.Eager
+}
+
+// joined makes a request whole that goes on from an answer, so that it is read, edited
+// and accounted for as if the client had sent all of it; nil if what stands before is
+// not known.
+func (o *site) joined(r *http.Request, tenant sessioncache.Tenant, v *wire.View) (*wire.View, *hold.Own) {
+	if !v.Partial || v.Continues == "" || !o.keeps(v.Format) {
+		return nil, nil
+	}
+	_, book := o.store.Holds.Threads(o.holds, v.Format, o.now)
+	body := book.Whole(o.side(r, tenant), v, o.up.MaxBody)
+	if body == nil {
+		return nil, nil
+	}
+	whole, err := o.parse(v.Format, body, tenant)
+	if err != nil || whole.Partial || !whole.OffersTools() {
+		return nil, nil
+	}
+	return whole, &hold.Own{Handle: v.Continues, Body: v.Raw, Items: thread.Items(v)}
+}
+
+// threads returns how the request goes to a provider that keeps its conversation, nil if
+// that is none of ours.
+func (c *requestState) threads(r *http.Request) *threads {
+	v := c.view
+	if v.Partial || !v.OffersTools() || !c.site.keeps(v.Format) {
+		return nil
+	}
+	wanted := c.own != nil || !v.Thread.Empty() || v.Traits().KeepsAnswers && !v.Stateless && !hasAnswer(v)
+	if !wanted && !(v.Traits().Threads && c.site.holds.Threaded(len(v.Raw))) {
+		return nil
+	}
+	t := &threads{view: v, own: c.own}
+	var book *thread.Book
+	if t.engine, book = c.site.store.Holds.Threads(c.site.holds, v.Format, c.site.now); !wanted {
+		return t
+	}
+	from := ""
+	if c.own != nil {
+		from = c.own.Handle
+	}
+	side := c.site.side(r, c.tenant)
+	t.heard = func(h hold.Verdict) {
+		book.Keep(side, h.Handle, from, v, h.Reply)
+		if v.Traits().Threads { // an answer of a thread is gone on from once
+			book.Drop(side, from)
+		}
+	}
+	return t
+}
+
+// hasAnswer reports whether a request holds an answer of the model's: a client that has
+// what was said will hardly leave it to the provider.
+func hasAnswer(v *wire.View) bool {
+	for i := range v.Messages {
+		if v.Messages[i].Role == wire.RoleAssistant {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,123 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package thread
+
+import (
+	"bytes"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/hold"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
+
+// longestReply bounds what is gathered of an answer in one piece, in bytes.
+const longestReply = 8 << 20
+
+// ear reads an answer word for word.
+type ear struct {
+	of     *hold.Request
+	turn   *wire.Decoder
+	words  *wire.Interceptor
+	stream bool
+	body   []byte
+	over   bool
+}
+
+// Hear implements [hold.Driver].
+func (d *Driver) Hear(r *hold.Request, stream bool) hold.Ear {
+	never := func(string) bool { return false }
+	return &ear{
+		of: r, stream: stream, turn: wire.NewDecoder(d.format, stream),
+		words: wire.NewInterceptor(d.format, wire.InterceptorOptions{Hide: never}),
+	}
+}
+
+// Feed implements [hold.Ear].
+func (e *ear) Feed(p []byte) (v hold.Verdict) {
+	if e.over {
+		return v
+	}
+	if e.stream {
+		e.turn.Feed(p)
+		e.words.Feed(p)
+	} else {
+		if e.body = append(e.body, p...); len(e.body) > longestReply {
+			e.over, e.body = true, nil
+			return v
+		}
+		if !bytes.HasSuffix(bytes.TrimRight(e.body, " \t\r\n"), []byte{'}'}) || !gjson.ValidBytes(e.body) {
+			return v
+		}
+		e.turn.Feed(e.body)
+		e.turn.End()
+		e.words.Whole(e.body)
+	}
+	t := e.turn.Turn()
+	if !t.Done {
+		return v
+	}
+	e.over = true
+	if it := e.words.Iteration(); t.ID != "" && !t.Failed() && it.Complete() {
+		v.Reply = reply(e.of.View, it)
+	}
+	if v.Reply == nil {
+		return v
+	}
+	if v.History = with(e.of, v.Reply); v.History != nil {
+		v.Handle = t.ID
+	} else {
+		v.Reply = nil
+	}
+	return v
+}
+
+// reply is an answer among the messages of the next request, nil if it cannot be repeated
+// there word for word.
+func reply(v *wire.View, it *wire.Iteration) (out []byte) {
+	for i := range it.Parts {
+		p := &it.Parts[i]
+		if v.Format == wire.OpenAIResponses && !carried(p.Raw) {
+			return nil
+		}
+		out = wire.AppendElement(out, p.Raw)
+	}
+	if v.Format == wire.Anthropic && len(out) > 0 {
+		out = append(append([]byte(`{"role":"assistant","content":[`), out...), `]}`...)
+	}
+	return out
+}
+
+// carried reports whether an item says all that it stands for: reasoning does if it is
+// encrypted, not if it is kept elsewhere.
+func carried(item []byte) bool {
+	switch gjson.GetBytes(item, "type").Str {
+	case "message", "function_call", "custom_tool_call":
+		return true
+	case "reasoning":
+		return gjson.GetBytes(item, "encrypted_content").Str != ""
+	}
+	return false
+}
+
+// with are the hashes of a request's messages with an answer behind them.
+func with(r *hold.Request, reply []byte) []wire.Hash {
+	body := append(append([]byte(`{"`+lists[r.View.Format]+`":[`), reply...), `]}`...)
+	v, err := wire.Parse(r.View.Format, body, nil)
+	if err != nil {
+		return nil
+	}
+	return append(r.History[:len(r.History):len(r.History)], history(v, r.Plain != nil)...)
+}

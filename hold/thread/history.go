@@ -1,0 +1,89 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package thread
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/json"
+	"strings"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
+
+// history are the hashes of the messages: whose they are, and what they say. Clients that
+// send everything write answers anew: in another order, with other escapes, without what
+// says nothing to the model. With echoed, that makes no difference.
+func history(v *wire.View, echoed bool) []wire.Hash {
+	out := make([]wire.Hash, len(v.Messages))
+	var said []byte
+	for i := range v.Messages {
+		m := &v.Messages[i]
+		said = append(said[:0], byte(m.Role))
+		for j := m.First; j < m.End; j++ {
+			b := &v.Blocks[j]
+			if !echoed || m.Role != wire.RoleAssistant {
+				said = append(said, b.Hash[:]...)
+				continue
+			}
+			said = append(said, meaning(v.Bytes(b.Span), b)...)
+		}
+		sum := sha256.Sum256(said)
+		copy(out[i][:], sum[:])
+	}
+	return out
+}
+
+// counts are the members by which blocks of an answer speak to the model. Of others all do
+// but the marker.
+var counts = map[string][]string{
+	"text": {"text", "citations"}, "thinking": {"thinking", "signature"}, "redacted_thinking": {"data"}, "tool_use": {"id", "name", "input"},
+}
+
+// meaning is what a block of an answer says, however it is written.
+func meaning(raw []byte, b *wire.Block) []byte {
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber()
+	var value any
+	if d.Decode(&value) != nil {
+		return b.Hash[:]
+	}
+	if text, ok := value.(string); ok { // a lone text
+		value = map[string]any{"type": "text", "text": text}
+	}
+	block, ok := value.(map[string]any)
+	if !ok {
+		return b.Hash[:]
+	}
+	kind, _ := block["type"].(string)
+	if names := counts[kind]; names != nil {
+		few := map[string]any{"type": kind}
+		for _, name := range names {
+			if v := block[name]; v != nil {
+				few[name] = v
+			}
+		}
+		block = few
+	}
+	if text, _ := block["text"].(string); kind == "text" && strings.TrimSpace(text) == "" {
+		return nil
+	}
+	delete(block, "cache_control")
+	out, err := json.Marshal(block)
+	if err != nil {
+		return b.Hash[:]
+	}
+	return append(out, 0)
+}

@@ -1,0 +1,124 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package replay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/hold/thread"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
+
+// threading is a client that keeps its conversation in a thread at the provider and sends
+// what is new, as Claude Code does: with system prompt and tools each time.
+type threading struct {
+	before *wire.View // of the last request, whole
+	answer string     // the id of the answer to it
+
+	changed bool // the last request came to the model other than the client wrote it
+}
+
+// goesOn returns what is new in a request, nil if it does not go on from the last answer.
+func (t *threading) goesOn(v *wire.View) []byte {
+	if t.before == nil || t.answer == "" {
+		return nil
+	}
+	n := len(t.before.Messages)
+	then, now := t.before.MessageBlocks(), v.MessageBlocks()
+	if len(v.Messages) <= n+1 || v.Messages[n].Role != wire.RoleAssistant || len(now) < len(then) {
+		return nil
+	}
+	for i := range then {
+		if then[i].Hash != now[i].Hash {
+			return nil
+		}
+	}
+	return wire.Span{Start: v.Messages[n+1].Span.Start, End: v.Messages[len(v.Messages)-1].Span.End}.Of(v.Raw)
+}
+
+// body is a request as the client sends it: whole if more is nil.
+func (t *threading) body(whole, more []byte) ([]byte, error) {
+	if more == nil {
+		return wire.Patch(whole, wire.Member{Name: "thread", Value: []byte(`{"type":"create"}`)})
+	}
+	return wire.Patch(whole,
+		wire.Member{Name: "messages", Value: append(append([]byte{'['}, more...), ']')},
+		wire.Member{Name: "thread", Value: []byte(`{"type":"continue","previous_message_id":"` + t.answer + `"}`)})
+}
+
+// sendThreaded sends a request as part of a thread, and all of it if the provider says
+// that it does not have what stands before.
+func (a *arm) sendThreaded(ctx context.Context, c *request) (*sink, error) {
+	t := a.thread
+	more := t.goesOn(c.view)
+	if more != nil {
+		a.result.Continued++
+	}
+	for {
+		body, err := t.body(c.body, more)
+		if err != nil {
+			return nil, fmt.Errorf("replay: %w", err)
+		}
+		header := c.header.Clone()
+		header.Set("Anthropic-Beta", thread.Beta)
+		w := &sink{header: http.Header{}, answer: wire.NewDecoder(a.profile.Format, c.view.Stream)}
+		if err := a.serve(ctx, c, header, body, w); err != nil {
+			return nil, err
+		}
+		if w.status != http.StatusOK {
+			if code := gjson.GetBytes(w.failure, "error.details.error_code").Str; more != nil && code != "" {
+				a.result.Replayed++
+				more = nil
+				continue
+			}
+			t.before = nil
+			return w, nil
+		}
+		t.before, t.answer = c.view, w.answer.Turn().ID
+		return w, a.remembers(c)
+	}
+}
+
+// remembers reports a request of which the model has not got all messages.
+func (a *arm) remembers(c *request) error {
+	v, err := wire.Parse(a.profile.Format, a.sent, nil)
+	if err != nil {
+		return fmt.Errorf("replay: what has arrived: %w", err)
+	}
+	if got, want := len(v.Messages), len(c.view.Messages); got != want {
+		return fmt.Errorf("replay: the model got %d messages of %d", got, want)
+	}
+	if len(v.Blocks) < c.view.System || len(v.Blocks) > len(c.view.Blocks) {
+		return errOther
+	}
+	a.thread.changed = len(v.Blocks) != len(c.view.Blocks)
+	for i := range v.Blocks {
+		if v.Blocks[i].Hash == c.view.Blocks[i].Hash {
+			continue
+		}
+		if a.thread.changed = true; i < c.view.System {
+			return errOther
+		}
+	}
+	return nil
+}
+
+// errOther says that what the model got is not what the client said.
+var errOther = errors.New("replay: the model got another conversation")

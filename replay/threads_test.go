@@ -1,0 +1,54 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package replay
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
+)
+
+// A client that keeps its conversations in threads pays what it would if it sent
+// everything, within a hundredth, and the model has all that was said each time.
+func TestThreads(t *testing.T) {
+	o := Options{Profiles: []string{"anthropic-5m", "opus-5.5"}, Policies: []pipeline.Policy{pipeline.Observe, pipeline.CostAware}}
+	threads(t, o, "testdata/traces")
+}
+
+func TestRecordedThreads(t *testing.T) {
+	if testing.Short() {
+		t.Skip("replays a hundred megabytes twice")
+	}
+	threads(t, Options{Profiles: []string{"anthropic-5m"}}, traceFolder(t))
+}
+
+func threads(t *testing.T, o Options, paths ...string) {
+	t.Helper()
+	whole := replayed(t, o, paths...)
+	o.Threads = true
+	report := replayed(t, o, paths...)
+	if v := report.Violations(); len(v) > 0 {
+		t.Errorf("%s", strings.Join(v, "\n"))
+	}
+	for i := range report.Runs {
+		c, all := &report.Runs[i].Total, &whole.Runs[i].Total
+		t.Logf("%s, %s: %d of %d requests hold what is new, %d sent again; cost %s, of the same client sending everything %s; tokens %s, %s; harm %d, %d",
+			c.Profile, c.Policy, c.Continued, c.Calls, c.Replayed, change(c.CostRatio()), change(all.CostRatio()), change(c.TokenRatio()), change(all.TokenRatio()), c.Harmed, all.Harmed)
+		if d := c.CostRatio() - all.CostRatio(); d > 0.01 || c.Continued < c.Calls/2 {
+			t.Errorf("%s, %s: the cost is %.4f of the client's own, not %.4f; %d of %d requests go on", c.Profile, c.Policy, c.CostRatio(), all.CostRatio(), c.Continued, c.Calls)
+		}
+	}
+}

@@ -47,7 +47,7 @@ import (
 //		}
 //	}
 //
-// The one store there is so far, and the default:
+// The default store; the others stand at DiskStore and ValkeyStore:
 //
 //	store memory {
 //		max_size <size>

@@ -74,6 +74,7 @@ func NewState(store sessioncache.Store, files *originals.Files) *State {
 	s := &State{Store: store, Blocks: originals.New(files), Overlays: overlay.NewStore()}
 	_, _ = rand.Read(s.Key.Secret[:]) // never fails
 	s.Keeper = pinger.New(&s.Carrier)
+	s.Keeper.Shared, _ = store.(sessioncache.Publisher)
 	s.Boxes.Carrier, s.Boxes.Pin, s.Boxes.Unpin = &s.Carrier, s.Pin, s.Unpin
 	s.pins.Store(1)
 	return s

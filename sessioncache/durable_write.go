@@ -166,7 +166,14 @@ func (d *Durable) publishAll(sessions []*Session) error {
 		if s.deleted.Load() {
 			continue
 		}
-		if err := d.guarded(func(ctx context.Context) error { return d.publish(ctx, s) }); err != nil && !errors.Is(err, errContended) {
+		var err error
+		for range attempts { // connections break one by one
+			err = d.guarded(func(ctx context.Context) error { return d.publish(ctx, s) })
+			if err == nil || errors.Is(err, context.DeadlineExceeded) {
+				break
+			}
+		}
+		if err != nil && !errors.Is(err, errContended) {
 			return err
 		}
 	}

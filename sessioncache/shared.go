@@ -179,7 +179,7 @@ func (d *Durable) takeIn(s *Session, sealed []byte, now Version) bool {
 
 // Publish implements Publisher.
 func (d *Durable) Publish(s *Session) {
-	if d.shared == nil || s.Gone() {
+	if d.Begin() != nil || d.shared == nil || s.Gone() {
 		return
 	}
 	d.within("save", func(ctx context.Context) error { return d.publish(ctx, s) })
@@ -296,7 +296,7 @@ func (d *Durable) claimShared(s *Session, m Match, v *wire.View, states []State,
 
 // Owns implements Publisher.
 func (d *Durable) Owns(s *Session, lineage int) bool {
-	if d.shared == nil {
+	if d.Begin() != nil || d.shared == nil {
 		return true
 	}
 	d.within("load", func(ctx context.Context) error { return d.refresh(ctx, s) })

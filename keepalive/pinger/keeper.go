@@ -23,6 +23,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/errand"
 	"github.com/caddy-llm-cache/caddy-llm-cache/keepalive"
 	"github.com/caddy-llm-cache/caddy-llm-cache/layer"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
 // Keeper sends the pings of one session store. Like the store it outlives
@@ -33,6 +34,9 @@ type Keeper struct {
 	Schedule *keepalive.Schedule
 	// Tiers is whether the long lifetime would be cheaper.
 	Tiers keepalive.Tiers
+	// Shared tells which conversations other processes have gone on with, and keep
+	// warm. Nil where there are none.
+	Shared sessioncache.Publisher
 
 	carrier *errand.Carrier
 	now     func() keepalive.Instant

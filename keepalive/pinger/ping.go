@@ -60,6 +60,10 @@ func (k *Keeper) ping(p *keepalive.Ping) {
 	outcome, cost := keepalive.Broken, 0.0
 	defer func() { p.End(outcome, cost) }()
 	last := p.Payload.(*conversation)
+	if k.Shared != nil && !k.Shared.Owns(last.session, last.lineage) {
+		outcome = keepalive.Canceled
+		return
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), pingTimeout)
 	defer cancel()
 	over := make(chan struct{})
@@ -86,6 +90,9 @@ func (k *Keeper) ping(p *keepalive.Ping) {
 	outcome, cost = became, spent
 	if outcome == keepalive.Read {
 		last.session.KeepWarm(last.lineage, at)
+		if k.Shared != nil {
+			k.Shared.Publish(last.session)
+		}
 	}
 	metrics.pings.WithLabelValues(string(outcome)).Inc()
 	metrics.cost.Add(cost)

@@ -1,0 +1,135 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package sessioncache_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/storetest"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
+
+var sharedKey = sessioncache.Key{Tenant: sessioncache.Tenant{1}, Upstream: "u", ID: "s"}
+
+// sharing is a store over a backend that others use as well.
+func sharing(t *testing.T, shelf *storetest.SharedShelf) *sessioncache.Durable {
+	t.Helper()
+	d, err := sessioncache.NewDurable(func() (sessioncache.Backend, error) { return shelf, nil }, sessioncache.DurableOptions{
+		Interval: time.Hour, Budget: time.Minute,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = d.Close() })
+	return d
+}
+
+// converse has an upstream accept a request with one more message.
+func converse(t *testing.T, d *sessioncache.Durable, messages string) (*sessioncache.Session, *sessioncache.Lineage) {
+	t.Helper()
+	v, err := wire.Parse(wire.Anthropic, []byte(`{"model":"m","messages":[`+messages+`]}`), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := d.Acquire(sharedKey)
+	s.Lock()
+	l := s.Commit(s.Match(v), v, sessioncache.NewStates(len(v.MessageBlocks())))
+	s.CountRequest(l)
+	l.Started = time.Now()
+	s.Unlock()
+	d.Hold(s)
+	d.Publish(s)
+	d.Release(s)
+	return s, l
+}
+
+const (
+	firstMessage = `{"role":"user","content":"one"}`
+	moreMessages = firstMessage + `,{"role":"assistant","content":"two"},{"role":"user","content":"three"}`
+	sideMessage  = `{"role":"user","content":"a side request"}`
+)
+
+// Who had the last request of a conversation owns it, be it that another process has
+// the others of the session.
+func TestOwnsWhatCameLast(t *testing.T) {
+	shelf := new(storetest.SharedShelf)
+	one, other := sharing(t, shelf), sharing(t, shelf)
+	a, l := converse(t, one, firstMessage)
+	b, side := converse(t, other, sideMessage)
+	if !one.Owns(a, l.ID()) || !other.Owns(b, side.ID()) {
+		t.Error("each owns what came to it")
+	}
+	if one.Owns(a, side.ID()) || other.Owns(b, l.ID()) {
+		t.Error("nobody owns what came to the other")
+	}
+	if _, again := converse(t, other, moreMessages); again.ID() != l.ID() || again.Requests != 2 {
+		t.Errorf("conversation %d goes on as %d, with %d requests", l.ID(), again.ID(), again.Requests)
+	}
+	if one.Owns(a, l.ID()) || !other.Owns(b, l.ID()) {
+		t.Error("the conversation is owned by whom it has left")
+	}
+}
+
+// What one process deletes the other forgets.
+func TestDeletedForAll(t *testing.T) {
+	shelf := new(storetest.SharedShelf)
+	one, other := sharing(t, shelf), sharing(t, shelf)
+	a, _ := converse(t, one, firstMessage)
+	other.Delete(a.ID())
+	s := one.Acquire(sharedKey)
+	defer one.Release(s)
+	if s == a || !a.Gone() {
+		t.Error("a session goes on that was deleted elsewhere")
+	}
+	v, _ := wire.Parse(wire.Anthropic, []byte(`{"model":"m","messages":[`+firstMessage+`]}`), nil)
+	s.Lock()
+	defer s.Unlock()
+	if s.Match(v).Lineage != nil {
+		t.Error("something is left of it")
+	}
+}
+
+// Two processes that went on by themselves while the backend failed are one again: the
+// longer conversation counts, and none is lost.
+func TestMergesAfterFailure(t *testing.T) {
+	shelf := new(storetest.SharedShelf)
+	one, other := sharing(t, shelf), sharing(t, shelf)
+	converse(t, one, firstMessage)
+	converse(t, other, sideMessage)
+	shelf.Fail = func() error { return errors.New("down") }
+	converse(t, one, moreMessages)
+	converse(t, other, sideMessage+`,{"role":"assistant","content":"yes"},{"role":"user","content":"go on"}`)
+	shelf.Fail = nil
+	for _, d := range []*sessioncache.Durable{one, other} { // what was not written is at the end
+		if err := d.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	s := sharing(t, shelf).Acquire(sharedKey)
+	s.Lock()
+	defer s.Unlock()
+	lengths := map[int]int{}
+	for id := range 3 {
+		if l := s.Lineage(id); l != nil {
+			lengths[l.Len()]++
+		}
+	}
+	if len(lengths) != 1 || lengths[3] != 2 {
+		t.Errorf("lengths of conversations: %v", lengths)
+	}
+}

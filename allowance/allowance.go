@@ -18,7 +18,10 @@
 package allowance
 
 import (
+	"cmp"
 	"fmt"
+	"iter"
+	"slices"
 	"sync"
 	"time"
 )
@@ -208,6 +211,52 @@ type Reservation struct {
 	amount  Spent
 }
 
+// of yields the budgets of a person: those by that name, or else those of everybody.
+func of(all []Budget, name string) iter.Seq[*Budget] {
+	own := slices.ContainsFunc(all, func(b Budget) bool { return b.Person == name })
+	return func(yield func(*Budget) bool) {
+		for i := range all {
+			if b := &all[i]; (b.Person == name || !own && b.whose() == Everybody) && !yield(b) {
+				return
+			}
+		}
+	}
+}
+
+// spent returns what has been spent in the time of a budget.
+func (a *account) spent(b *Budget) Spent {
+	if b.Per == "month" {
+		return a.ofMonth
+	}
+	return a.ofDay
+}
+
+// Standing is how a person stands with a budget.
+type Standing struct {
+	// Person is the name.
+	Person string
+	// Verdict is what the budget says of the next request, of which nothing is known.
+	Verdict
+}
+
+// Standings tells how everybody stands who has spent something, the closest to the end of
+// a budget first.
+func (l *Ledger) Standings(all []Budget, now time.Time) (out []Standing) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for name, a := range l.accounts {
+		a.turnOver(now)
+		for b := range of(all, name) {
+			spent := a.spent(b)
+			if share := b.share(spent); share > 0 {
+				out = append(out, Standing{name, Verdict{Budget: b, Spent: spent, Share: share, Ends: b.ends(now), Refused: !b.Soft && share >= 1}})
+			}
+		}
+	}
+	slices.SortFunc(out, func(a, b Standing) int { return cmp.Or(cmp.Compare(b.Share, a.Share), cmp.Compare(a.Person, b.Person)) })
+	return out
+}
+
 // Reserve sets aside what a request of a person may cost at most. It returns nil where a
 // budget is spent, or may be by what has been set aside before.
 func (l *Ledger) Reserve(all []Budget, hash, name string, most Spent, now time.Time) (*Reservation, Verdict) {
@@ -215,19 +264,8 @@ func (l *Ledger) Reserve(all []Budget, hash, name string, most Spent, now time.T
 	defer l.mu.Unlock()
 	a := l.of(hash, name, now)
 	var v Verdict
-	own := false
-	for i := range all {
-		own = own || all[i].Person == name
-	}
-	for i := range all {
-		b := &all[i]
-		if b.Person != name && (own || b.whose() != Everybody) {
-			continue
-		}
-		spent := a.ofDay
-		if b.Per == "month" {
-			spent = a.ofMonth
-		}
+	for b := range of(all, name) {
+		spent := a.spent(b)
 		expected := spent
 		expected.add(a.reserved)
 		is := Verdict{Budget: b, Spent: spent, Share: b.share(spent), Ends: b.ends(now)}

@@ -20,12 +20,14 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/allowance"
 	"github.com/caddy-llm-cache/caddy-llm-cache/audit"
+	"github.com/caddy-llm-cache/caddy-llm-cache/page"
 )
 
 // spending is what people have spent, as far as a sink's store knows.
@@ -34,6 +36,8 @@ type spending struct {
 	began time.Time
 	seed  sync.Mutex
 	read  bool // what was on record before it began is counted
+
+	inForce atomic.Pointer[[]allowance.Budget]
 }
 
 // Spend counts a turn, or a request of ours, against the budgets of whoever it was for.
@@ -50,6 +54,9 @@ func spent(r *audit.Record) allowance.Spent {
 
 // openBudgets reads what was spent this month, before anybody may spend more.
 func (a *App) openBudgets() error {
+	if a.ledger != nil {
+		a.ledger.Sink.Spending.inForce.Store(&a.Budgets)
+	}
 	if len(a.Budgets) == 0 {
 		return nil
 	}
@@ -84,6 +91,29 @@ func (a *App) openBudgets() error {
 	s.read = true
 	return nil
 }
+
+// standings are those that the page shows.
+func standings(now time.Time) []page.Budget {
+	out := []page.Budget{}
+	for _, s := range openSinks() {
+		all := s.Spending.inForce.Load()
+		if all == nil || len(*all) == 0 {
+			continue
+		}
+		for _, p := range s.Spending.Standings(*all, now) {
+			out = append(out, page.Budget{
+				Name: p.Person, Spent: p.String(), Share: p.Share, Ends: p.Ends, Soft: p.Budget.Soft, Refused: p.Refused,
+			})
+			if len(out) == shownBudgets {
+				return out
+			}
+		}
+	}
+	return out
+}
+
+// shownBudgets bounds the budgets on the page.
+const shownBudgets = 60
 
 // parseBudget parses what somebody may spend. Syntax:
 //

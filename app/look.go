@@ -73,7 +73,7 @@ func look() page.View {
 	for _, u := range all[:min(len(all), shownSessions)] {
 		v.Sessions.List = append(v.Sessions.List, sessionOf(u.session.Report(now)))
 	}
-	v.Health = Health()
+	v.Budgets, v.Health = standings(now), Health()
 	return v
 }
 

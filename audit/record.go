@@ -101,11 +101,10 @@ type Edits struct {
 	Stage string `json:"stage"`
 	// Count is the number of its edits, those repeated from earlier requests included.
 	Count int `json:"count"`
-	// Tokens is what they shorten the prompt by, as estimated, and Millis how long it
-	// took, behind earlier answers, to find out about those made for the first time:
-	// of the stage compress alone.
+	// Tokens is what they shorten the prompt by, as estimated.
 	Tokens int `json:"tokens,omitempty"`
-	// Millis: see Tokens.
+	// Millis is how long it took, behind earlier answers, to find out about those made
+	// for the first time: of the stage compress alone.
 	Millis int64 `json:"ms,omitempty"`
 }
 

@@ -136,7 +136,7 @@ func (a *account) close(c *requestState, outcome string, status int) {
 	if len(x.Fired) > 0 {
 		r.Edits = make([]audit.Edits, len(x.Fired))
 		for i, f := range x.Fired {
-			r.Edits[i] = audit.Edits{Stage: f.Stage, Count: f.Count}
+			r.Edits[i] = audit.Edits{Stage: f.Stage, Count: f.Count, Tokens: f.Tokens}
 			if f.Stage == stage.Compress {
 				r.Edits[i].Tokens, r.Edits[i].Millis = x.Compressed.Tokens, x.Compressed.Took.Milliseconds()
 			}

@@ -25,6 +25,8 @@ type View struct {
 	Today Today `json:"today"`
 	// Sessions are those that are held.
 	Sessions Sessions `json:"sessions"`
+	// Budgets are those of which something is spent, the closest to their end first.
+	Budgets []Budget `json:"budgets"`
 	// Queues are those before boxes that have had a request.
 	Queues []Queue `json:"queues"`
 	// KeepAlive is what pings have come to since the process began.
@@ -85,6 +87,21 @@ type Session struct {
 	Asked  int `json:"asked"`
 	// Decision says why the last request was edited or left alone.
 	Decision string `json:"decision,omitempty"`
+}
+
+// Budget is how a person stands with one.
+type Budget struct {
+	// Name is the person's.
+	Name string `json:"name"`
+	// Spent says how much is spent of what: "$3.10 of $20.00 a day".
+	Spent string `json:"spent"`
+	// Share is the part that is spent, above 1 where it was exceeded.
+	Share float64 `json:"share"`
+	// Ends is when it begins anew.
+	Ends time.Time `json:"ends"`
+	// Soft reports that it refuses nothing, Refused that the next request is refused.
+	Soft    bool `json:"soft"`
+	Refused bool `json:"refused"`
 }
 
 // Queue is the queue before a box.

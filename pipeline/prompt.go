@@ -54,6 +54,8 @@ type Fired struct {
 	// Count is the number of its edits in the request that goes upstream,
 	// those replayed from the ledger included.
 	Count int
+	// Tokens is what they take out of it, estimated; below zero where they make it longer.
+	Tokens int
 }
 
 // make applies the edits of a request. Where they contradict each other, it applies
@@ -143,6 +145,7 @@ func (r *request) committed() ([]wire.Edit, []byte) {
 func fired(r *request, markers int) []Fired {
 	names := [...]string{stage.Admission, stage.Thinking, stage.Narration, stage.ToolResults, stage.Prune, stage.Replaced, stage.Inputs, stage.Compress, stage.Expand, stage.Breakpoints}
 	counts := [len(names)]int{len(names) - 1: markers}
+	var tokens [len(names)]float64
 	if r.expand == expandDeclared {
 		counts[len(names)-2]++
 	}
@@ -154,6 +157,12 @@ func fired(r *request, markers int) []Fired {
 			for j, name := range names {
 				if name == e.Stage {
 					counts[j]++
+					b := &r.Blocks[i]
+					n := b.Span.Len()
+					if e.Op != wire.OpRemove {
+						n = b.Body.Len() - len(e.Value)
+					}
+					tokens[j] += r.session.Calibration.PerByte(b.Kind) * float64(n)
 				}
 			}
 		}
@@ -161,7 +170,7 @@ func fired(r *request, markers int) []Fired {
 	var out []Fired
 	for j, n := range counts {
 		if n > 0 {
-			out = append(out, Fired{names[j], n})
+			out = append(out, Fired{names[j], n, int(tokens[j])})
 		}
 	}
 	return out

@@ -18,7 +18,10 @@ import (
 	"fmt"
 	"html/template"
 	"math"
+	"strconv"
 	"strings"
+
+	"github.com/dustin/go-humanize"
 )
 
 // The size of a drawing and of what surrounds its plot.
@@ -69,6 +72,14 @@ func (d *drawing) scale(most float64, label func(float64) string) func(float64) 
 	return at
 }
 
+// axis writes dollars at a rule of the plot, which are round.
+func axis(v float64) string {
+	if v != 0 && v < 1 {
+		return "$" + strconv.FormatFloat(v, 'f', -1, 32)
+	}
+	return "$" + humanize.FormatFloat("#,###.", v)
+}
+
 // nice rounds a step up to 1, 2 or 5 times a power of ten.
 func nice(v float64) float64 {
 	if v <= 0 {
@@ -105,7 +116,7 @@ func (s *Summary) costs() template.HTML {
 	}
 	at := d.scale(most, func(v float64) string {
 		if s.Total.Priced() {
-			return fmt.Sprintf("$%.4g", v)
+			return axis(v)
 		}
 		return tokens(v)
 	})
@@ -147,26 +158,35 @@ func (s *Summary) reads() template.HTML {
 }
 
 // bars draws a bar for each part: its saving, or the number of its turns.
-func bars(title string, parts []Part, count bool) template.HTML {
-	const row, label = 26.0, 200.0
+func (s *Summary) bars(title string, parts []Part, count bool) template.HTML {
+	const row, names = 26.0, 200.0
 	most, least := 0.0, 0.0
 	value := func(p *Part) float64 {
 		if count {
 			return float64(p.Turns)
 		}
+		if s.Total.Priced() {
+			return p.USD
+		}
 		return p.Units
+	}
+	label := func(v float64) string {
+		if count {
+			return tokens(v)
+		}
+		return money(s.Total, v)
 	}
 	for i := range parts {
 		most, least = max(most, value(&parts[i])), min(least, value(&parts[i]))
 	}
 	d := newDrawing(title, row*float64(len(parts))+8)
-	room := width - label - 130
+	room := width - names - 130
 	span := max(most-least, 1e-9)
-	zero := label + 50 + room*(-least/span)
+	zero := names + 50 + room*(-least/span)
 	for i := range parts {
 		p, y := &parts[i], row*float64(i)+4
 		v := value(p)
-		d.text(label-8, y+15, "end", "", p.Name)
+		d.text(names-8, y+15, "end", "", p.Name)
 		length := math.Abs(v) / span * room
 		class, x, end, anchor := "good", zero, zero+length+6, "start"
 		if count {
@@ -174,8 +194,8 @@ func bars(title string, parts []Part, count bool) template.HTML {
 		} else if v < 0 {
 			class, x, end, anchor = "bad", zero-length, zero-length-6, "end"
 		}
-		d.rect(x, y+2, length, row-8, class, fmt.Sprintf("%s: %s in %d turns", p.Name, tokens(v), p.Turns))
-		d.text(end, y+15, anchor, "soft", tokens(v))
+		d.rect(x, y+2, length, row-8, class, fmt.Sprintf("%s: %s in %d turns", p.Name, label(v), p.Turns))
+		d.text(end, y+15, anchor, "soft", label(v))
 	}
 	return d.end()
 }

@@ -77,12 +77,12 @@ func (s *Summary) charts() []chart {
 		parts       []Part
 		count       bool
 	}{
-		{"Saving by stage", "In uncached input tokens. The net saving of each turn is shared among its stages by the number of their edits.", s.Stages, false},
-		{"Saving by epoch", "Net saving of the turns in which history was folded, by the moment, in uncached input tokens.", s.Epochs, false},
+		{"Saving by stage", "In " + unit + ", net. The saving of each turn is shared among its stages by the tokens that their edits take out of it, in that turn or earlier: each edit counts for as long as it stays.", s.Stages, false},
+		{"Saving by epoch", "In " + unit + ", net: what conversations saved from their first fold on, the turn that paid for it included, by the moment at which they were folded.", s.Epochs, false},
 		{"Cache breaks by cause", "Turns whose cache did not hold what it was expected to.", s.Breaks, true},
 	} {
 		if len(c.parts) > 0 {
-			charts = append(charts, chart{c.title, c.note, bars(c.title, c.parts, c.count)})
+			charts = append(charts, chart{c.title, c.note, s.bars(c.title, c.parts, c.count)})
 		}
 	}
 	return charts

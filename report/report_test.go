@@ -16,10 +16,12 @@ package report
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"encoding/xml"
 	"errors"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -76,6 +78,62 @@ func written(t *testing.T) string {
 		t.Fatal(err)
 	}
 	return path
+}
+
+// TestLife: an edit counts for as long as it stays, by what it takes out of prompts; a
+// fold is credited with the turns that live off it, and charged with the one that pays.
+func TestLife(t *testing.T) {
+	turn := func(cost, own float64, folded, removed int64, epoch string) *audit.Record {
+		return &audit.Record{
+			At: now, Turns: 1, Kind: audit.KindTurn, Session: "s", Cost: cost, ClientCost: own, USD: cost / 1000, ClientUSD: own / 1000,
+			Folded: folded, Removed: removed, Epoch: epoch,
+			Edits: []audit.Edits{{Stage: "admission", Count: 30, Tokens: 100}, {Stage: "prune", Count: 1, Tokens: 300}, {Stage: "breakpoints", Count: 4}},
+		}
+	}
+	s, err := Summarise(t.Context(), list{turn(300, 200, 1, 1000, "boundary"), turn(100, 300, 0, 0, "none"), turn(100, 500, 2, 3000, "cold")}, time.Time{}, "user")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(s.Stages) != 3 || s.Stages[0].Name != "prune" || s.Stages[0].Units != 375 || s.Stages[1].Units != 125 || s.Stages[2].Units != 0 || math.Abs(s.Stages[0].USD-0.375) > 1e-9 {
+		t.Errorf("stages %+v", s.Stages)
+	}
+	if len(s.Epochs) != 2 || s.Epochs[0].Name != "cold" || s.Epochs[0].Units != 300 || s.Epochs[1].Units != -100+200+100 || s.Epochs[1].Turns != 3 {
+		t.Errorf("epochs %+v", s.Epochs)
+	}
+}
+
+// list is a source of records.
+type list []*audit.Record
+
+func (l list) Each(_ context.Context, _ time.Time, f func(*audit.Record) error) error {
+	for _, r := range l {
+		if err := f(r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (list) Close() error { return nil }
+
+// TestNumbers: amounts are written as people write them.
+func TestNumbers(t *testing.T) {
+	priced := &Sum{ClientUSD: 1}
+	for v, want := range map[float64]string{0: "$0.0000", -0.5: "-$0.5000", 0.99999: "$1.00", 12.345: "$12.35", 12345.6: "$12,345.60", -1234: "-$1,234.00"} {
+		if got := money(priced, v); got != want {
+			t.Errorf("%g is %s, not %s", v, got, want)
+		}
+	}
+	for v, want := range map[float64]string{-0.3: "0", 999.7: "1.0k", 999_960: "1.0M", 1.5e9: "1.5G", -1500: "-1.5k"} {
+		if got := tokens(v); got != want {
+			t.Errorf("%g is %s, not %s", v, got, want)
+		}
+	}
+	for v, want := range map[float64]string{0: "$0", 0.05: "$0.05", 20000: "$20,000"} {
+		if got := axis(v); got != want {
+			t.Errorf("%g is %s, not %s", v, got, want)
+		}
+	}
 }
 
 func summarised(t *testing.T, by string) *Summary {

@@ -46,8 +46,10 @@ type Part struct {
 	Name string `json:"name"`
 	// Turns counts the turns in which it was met.
 	Turns int64 `json:"turns"`
-	// Units is the net saving in those turns, in uncached input tokens.
+	// Units is its part of the net saving, in uncached input tokens, and USD the same
+	// in US dollars, of turns whose price is known.
 	Units float64 `json:"units"`
+	USD   float64 `json:"usd"`
 }
 
 // Latency is how long something took, in milliseconds.
@@ -72,10 +74,13 @@ type Summary struct {
 	Total *Sum `json:"total"`
 	// Days are the sums by day.
 	Days []*Sum `json:"days"`
-	// Stages share the saving of each turn by the number of their edits in it.
+	// Stages share the net saving of each turn by the tokens that their edits take out
+	// of it, those included that were made in earlier turns: so each edit counts for
+	// as long as it stays.
 	Stages []Part `json:"stages"`
-	// Epochs are the savings of the turns in which history was edited, by the
-	// moment.
+	// Epochs share the net saving of each conversation from its first fold on by the tokens
+	// that each moment has taken out of it: the turn that pays for a fold and those
+	// that live off it.
 	Epochs []Part `json:"epochs"`
 	// Breaks counts turns whose cache did not hold what it was expected to.
 	Breaks []Part `json:"breaks"`
@@ -124,6 +129,7 @@ func Summarise(ctx context.Context, from audit.Source, since time.Time, by strin
 	s := &Summary{Since: since, Until: time.Now(), By: by, Total: &Sum{Name: "total"}}
 	groups, days := map[string]*Sum{}, map[string]*Sum{}
 	stages, epochs, breaks := parts{}, parts{}, parts{}
+	folds := map[conversation]parts{}     // what each has folded, by the moment
 	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // a fair choice, the same every time
 	latencies := [4]reservoir{{random: random}, {random: random}, {random: random}, {random: random}}
 	names := map[string]string{} // of people who had none at first, by their hashes
@@ -142,13 +148,18 @@ func Summarise(ctx context.Context, from audit.Source, since time.Time, by strin
 			s.Coalesced += r.Turns
 			return nil
 		}
-		saved := r.ClientCost - r.Cost
+		saved := worth{r.ClientCost - r.Cost, r.ClientUSD - r.USD}
 		stages.share(r.Edits, saved)
+		of := conversation{r.Session, r.Lineage}
 		if r.Folded > 0 {
-			epochs.add(r.Epoch, saved)
+			if folds[of] == nil {
+				folds[of] = parts{}
+			}
+			folds[of].of(r.Epoch).Units += float64(max(r.Removed, 1))
 		}
+		epochs.live(folds[of], saved)
 		if r.Break != "" {
-			breaks.add(r.Break, saved)
+			breaks.add(r.Break, saved, 1)
 		}
 		if r.Outcome == audit.Completed {
 			for i, d := range [...]time.Duration{r.FirstByte, r.FirstToken, r.LastToken, r.Queue} {
@@ -243,20 +254,46 @@ func (p parts) of(name string) *Part {
 	return p[name]
 }
 
-func (p parts) add(name string, units float64) {
-	part := p.of(name)
-	part.Turns++
-	part.Units += units
+// conversation is one of a session.
+type conversation struct {
+	session string
+	lineage int
 }
 
-// share divides the saving of a turn among the stages that made it.
-func (p parts) share(edits []audit.Edits, units float64) {
-	n := 0
+// worth is a saving, in both measures.
+type worth struct{ units, usd float64 }
+
+func (p parts) add(name string, w worth, part float64) {
+	to := p.of(name)
+	to.Turns++
+	to.Units += part * w.units
+	to.USD += part * w.usd
+}
+
+// share divides the saving of a turn among the stages that made it: by the tokens that they
+// take out, or by their edits where those are not on record.
+func (p parts) share(edits []audit.Edits, w worth) {
+	tokens, n := 0, 0
 	for _, e := range edits {
-		n += e.Count
+		tokens, n = tokens+max(e.Tokens, 0), n+e.Count
 	}
 	for _, e := range edits {
-		p.add(e.Stage, units*share(float64(e.Count), float64(n)))
+		part := share(float64(e.Count), float64(n))
+		if tokens > 0 {
+			part = share(float64(max(e.Tokens, 0)), float64(tokens))
+		}
+		p.add(e.Stage, w, part)
+	}
+}
+
+// live divides the saving of a turn among the folds that its conversation lives off.
+func (p parts) live(folds parts, w worth) {
+	all := 0.0
+	for _, f := range folds {
+		all += f.Units
+	}
+	for name, f := range folds {
+		p.add(name, w, f.Units/all)
 	}
 }
 
@@ -266,7 +303,7 @@ func (p parts) sorted() []Part {
 		out = append(out, *part)
 	}
 	slices.SortFunc(out, func(a, b Part) int {
-		return cmp.Or(cmp.Compare(b.Units, a.Units), cmp.Compare(a.Name, b.Name))
+		return cmp.Or(cmp.Compare(b.USD, a.USD), cmp.Compare(b.Units, a.Units), cmp.Compare(a.Name, b.Name))
 	})
 	return out
 }

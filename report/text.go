@@ -20,6 +20,8 @@ import (
 	"io"
 	"strings"
 	"text/tabwriter"
+
+	"github.com/dustin/go-humanize"
 )
 
 // shown bounds the groups that a table lists.
@@ -83,18 +85,29 @@ func money(s *Sum, v float64) string {
 	if !s.Priced() {
 		return tokens(v) + " tok"
 	}
-	if v > -1 && v < 1 {
-		return fmt.Sprintf("$%.4f", v)
+	sign, digits := "", 2
+	if v < 0 {
+		sign, v = "-", -v
 	}
-	return fmt.Sprintf("$%.2f", v)
+	if v < 0.99995 {
+		digits = 4
+	}
+	if v >= 1000 {
+		return sign + "$" + humanize.FormatFloat("#,###.##", v)
+	}
+	return fmt.Sprintf("%s$%.*f", sign, digits, v)
 }
 
 func tokens(v float64) string {
 	switch abs := max(v, -v); {
-	case abs >= 1e6:
+	case abs >= 999.95e6:
+		return fmt.Sprintf("%.1fG", v/1e9)
+	case abs >= 999.95e3:
 		return fmt.Sprintf("%.1fM", v/1e6)
-	case abs >= 1e3:
+	case abs >= 999.5:
 		return fmt.Sprintf("%.1fk", v/1e3)
+	case abs < 0.5:
+		return "0"
 	}
 	return fmt.Sprintf("%.0f", v)
 }

@@ -195,6 +195,17 @@ function showSessions(sessions) {
 	tick();
 }
 
+function showBudgets(budgets) {
+	$("budgets").hidden = !budgets.length;
+	if (!budgets.length) return;
+	put("standings", table("Budgets", [{ name: "Person" }, { name: "Spent" }, { name: "Part", n: true }, { name: "Begins anew", n: true }], budgets.map((b) => [
+		[label(b.name), meter(b.share, "spent")],
+		[b.spent, el("span", { class: "sub" }, b.soft ? "soft: nothing is refused" : "")],
+		[el("span", { class: b.share >= 0.8 ? "loss" : "" }, percent(b.share)), el("span", { class: "sub" }, b.refused ? "requests are refused" : "")],
+		[new Date(b.ends).toLocaleDateString("en-GB", { day: "numeric", month: "short" }), el("span", { class: "sub" }, clock(b.ends))],
+	])));
+}
+
 function showQueues(queues) {
 	$("boxes").hidden = !queues.length;
 	put("queues", queues.map((q) => el("div", { class: "card" },
@@ -238,6 +249,7 @@ function show(v) {
 	showToday(v.today);
 	showGroups(v.today);
 	showSessions(v.sessions);
+	showBudgets(v.budgets);
 	showQueues(v.queues);
 	showHealth(v);
 	document.documentElement.dataset.ready = "yes";

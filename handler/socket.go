@@ -51,7 +51,7 @@ func init() {
 func listen(up *upstream.Profile) *websocket.Server {
 	return &websocket.Server{
 		MaxMessage: up.MaxBody, Kept: heard, Behind: up.Holds(wire.OpenAIResponses),
-		Open: func() websocket.Room { return budget.Bodies.Open() },
+		Open: func() websocket.Room { return budget.Bodies.Open() }, Background: layer.Background,
 	}
 }
 

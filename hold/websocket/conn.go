@@ -63,7 +63,7 @@ func (c *conn) serve() {
 	var all sync.WaitGroup
 	defer all.Wait()
 	defer c.cancel() // what is being answered has nobody to hear it
-	age := time.AfterFunc(c.server.life(), c.age)
+	age := time.AfterFunc(c.server.life(), func() { c.guard(c.age) })
 	defer age.Stop()
 	for {
 		message, room, f, err := c.read()
@@ -203,7 +203,7 @@ func (c *conn) enqueue(r *create, all *sync.WaitGroup) *failure {
 	l.queue = append(l.queue, r)
 	if !l.runs {
 		l.runs = true
-		all.Go(func() { c.run(l) })
+		all.Go(func() { c.guard(func() { c.run(l) }) })
 	}
 	return nil
 }
@@ -374,7 +374,18 @@ func (c *conn) age() {
 	c.mu.Lock()
 	c.aged = true
 	c.mu.Unlock()
-	time.AfterFunc(slowest, func() { c.drain(websocket.StatusNormalClosure, "60 minutes are over") })
+	time.AfterFunc(slowest, func() {
+		c.guard(func() { c.drain(websocket.StatusNormalClosure, "60 minutes are over") })
+	})
+}
+
+// guard runs work of the connection, which ends where that panics.
+func (c *conn) guard(f func()) {
+	if c.server.Background == nil {
+		f()
+	} else if !c.server.Background("answering a WebSocket", f) {
+		c.cancel()
+	}
 }
 
 // drain closes the connection once nobody waits for an answer.

@@ -67,6 +67,9 @@ type Server struct {
 	// Strict has an answer that fails take what it went on from with it, as the provider
 	// does. Else a client may try again.
 	Strict bool
+	// Background runs work of a connection and keeps a panic in it from ending the
+	// process; it reports whether the work came to its end. Nil: it is just run.
+	Background func(doing string, f func()) (ended bool)
 	// Life is how long a connection may last. Default: 1 hour.
 	Life time.Duration
 
@@ -150,8 +153,8 @@ func (s *Server) Close() {
 		all = append(all, c)
 	}
 	s.mu.Unlock()
-	for _, c := range all {
-		c.drain(websocket.StatusServiceRestart, "the configuration has changed")
+	for _, c := range all { // a client may take its time for the close
+		go c.guard(func() { c.drain(websocket.StatusServiceRestart, "the configuration has changed") })
 	}
 }
 

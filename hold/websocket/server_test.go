@@ -1,0 +1,176 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package websocket
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/coder/websocket"
+	"github.com/tidwall/gjson"
+)
+
+// serving starts a server whose answers say, as text, the input that they are given to.
+func serving(t *testing.T, s *Server, by Serve) (dial func() *websocket.Conn) {
+	t.Helper()
+	var ids sync.Mutex
+	n := 0
+	if by == nil {
+		by = func(w http.ResponseWriter, r *http.Request) error {
+			body, err := io.ReadAll(r.Body)
+			if err != nil {
+				return err
+			}
+			ids.Lock()
+			n++
+			id := n
+			ids.Unlock()
+			w.Header().Set("Content-Type", "text/event-stream")
+			_, _ = fmt.Fprintf(w, "data: {\"type\":\"response.completed\",\"response\":{\"id\":\"resp_%d\",\"input\":%s,\"output\":[{\"type\":\"custom_tool_call\",\"status\":\"completed\",\"call_id\":\"c%d\"}]}}\n\n", id, gjson.GetBytes(body, "input").Raw, id)
+			return nil
+		}
+	}
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.Accept(w, r, by) }))
+	t.Cleanup(srv.Close)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	t.Cleanup(cancel)
+	return func() *websocket.Conn {
+		ws, res, err := websocket.Dial(ctx, srv.URL, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if res.Body != nil {
+			_ = res.Body.Close()
+		}
+		ws.SetReadLimit(-1)
+		t.Cleanup(func() { _ = ws.CloseNow() })
+		return ws
+	}
+}
+
+func exchange(t *testing.T, ws *websocket.Conn, message string) gjson.Result {
+	t.Helper()
+	if err := ws.Write(t.Context(), websocket.MessageText, []byte(message)); err != nil {
+		t.Fatal(err)
+	}
+	_, b, err := ws.Read(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return gjson.ParseBytes(b)
+}
+
+func message(previous, text string) string {
+	return `{"type":"response.create","store":false,"previous_response_id":"` + previous + `","input":[{"role":"user","content":"` + text + `"}]}`
+}
+
+// TestWhole: what was said stands in front of what is new, byte for byte, the answer as an
+// input would have it.
+func TestWhole(t *testing.T) {
+	s := &Server{MaxMessage: 1 << 20, Kept: NewMemory(1 << 20)}
+	ws := serving(t, s, nil)()
+	first := exchange(t, ws, message("", "one"))
+	second := exchange(t, ws, message(first.Get("response.id").Str, "two"))
+	want := `[{"role":"user","content":"one"},{"type":"custom_tool_call","call_id":"c1"},{"role":"user","content":"two"}]`
+	if got := second.Get("response.input").Raw; got != want {
+		t.Errorf("the input is %s, want %s", got, want)
+	}
+	if s.Kept.Held() == 0 {
+		t.Error("nothing is kept")
+	}
+	if err := ws.Close(websocket.StatusNormalClosure, ""); err != nil {
+		t.Error(err)
+	}
+	for range 1000 {
+		if s.Kept.Held() == 0 {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Errorf("%d bytes are kept of a connection that is closed", s.Kept.Held())
+}
+
+// TestMemory: whoever keeps most gives way first, and is told to send all of it.
+func TestMemory(t *testing.T) {
+	s := &Server{MaxMessage: 1 << 20, Kept: NewMemory(8 << 10)}
+	dial := serving(t, s, nil)
+	small, large := dial(), dial()
+	kept := exchange(t, small, message("", "one"))
+	lost := exchange(t, large, message("", strings.Repeat("x", 10<<10)))
+	if e := exchange(t, large, message(lost.Get("response.id").Str, "two")); e.Get("error.code").Str != "previous_response_not_found" {
+		t.Errorf("the large one goes on by %.200s", e.Raw)
+	}
+	if e := exchange(t, small, message(kept.Get("response.id").Str, "two")); e.Get("type").Str != "response.completed" {
+		t.Errorf("the small one goes on by %.200s", e.Raw)
+	}
+	if n := s.Kept.Held(); n > 8<<10 {
+		t.Errorf("%d bytes are kept", n)
+	}
+}
+
+// TestClose: the end of a configuration waits for no client.
+func TestClose(t *testing.T) {
+	s := &Server{MaxMessage: 1 << 20, Kept: NewMemory(1 << 20)}
+	dial := serving(t, s, nil)
+	for range 4 { // they never read, so they never answer the close
+		_ = dial()
+	}
+	for range 1000 {
+		if s.Connections() == 4 {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	s.Close()
+	if n := s.Connections(); n == 0 {
+		t.Error("it has waited until the last of them was closed")
+	}
+	late := dial()
+	if _, _, err := late.Read(t.Context()); websocket.CloseStatus(err) != websocket.StatusServiceRestart {
+		t.Errorf("who comes late is told %v", err)
+	}
+}
+
+// TestPanic: a panic ends its connection, and nothing else.
+func TestPanic(t *testing.T) {
+	s := &Server{MaxMessage: 1 << 20, Kept: NewMemory(1 << 20), Background: func(_ string, f func()) (ended bool) {
+		defer func() { _ = recover() }()
+		f()
+		return true
+	}}
+	ws := serving(t, s, func(http.ResponseWriter, *http.Request) error { panic("of a test") })()
+	if err := ws.Write(t.Context(), websocket.MessageText, []byte(message("", "go"))); err != nil {
+		t.Fatal(err)
+	}
+	if _, b, err := ws.Read(t.Context()); err == nil {
+		t.Errorf("the client is told %s", b)
+	}
+}
+
+// TestEvents: an event of a lane names it, whatever the event is.
+func TestEvents(t *testing.T) {
+	for in, want := range map[string]string{`{}`: `{"stream_id":"a"}`, `{ "type":"x"}`: `{"stream_id":"a","type":"x"}`} {
+		if got := string(tagged([]byte(in), "a")); got != want {
+			t.Errorf("%s became %s", in, got)
+		}
+	}
+}

@@ -15,76 +15,22 @@
 package interactions
 
 import (
-	"strings"
-
 	"github.com/tidwall/gjson"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/flat"
 )
 
-// Reinsert goes through the client's steps and the parts of the iterations side by side.
-// A step that the client has dropped is skipped; one that is none of the parts ends it.
+// Reinsert implements [wire.CallHider].
 func (Codec) Reinsert(v *wire.View, message int, its []wire.Iteration) ([]wire.Edit, bool) {
-	msg := &v.Messages[message]
-	at, end := int(msg.First), int(msg.End)
-	if at == end {
-		return nil, false
-	}
-	for i := at; i < end; i++ {
-		if v.Blocks[i].Has(wire.FlagPart) {
-			return nil, false
-		}
-	}
-	var edits []wire.Edit
-	for n := range its {
-		it := &its[n]
-		var open []byte // hidden steps whose place is in front of the next
-		for i := range it.Parts {
-			p := &it.Parts[i]
-			switch {
-			case p.Hidden:
-				open = wire.AppendElement(open, p.Raw)
-			case at < end && isStep(v, &v.Blocks[at], p):
-				if open != nil {
-					edits, open = append(edits, wire.Edit{Block: at, Op: wire.OpBefore, Value: open}), nil
-				}
-				at++
-			}
-		}
-		if len(it.Hidden()) == 0 {
-			continue
-		}
-		open = wire.AppendElement(open, toolResults(it))
-		if n < len(its)-1 && at < end {
-			edits = append(edits, wire.Edit{Block: at, Op: wire.OpBefore, Value: open})
-			continue
-		}
-		edits = append(edits, wire.Edit{Block: end - 1, Op: wire.OpAfterMessage, Value: open})
-		break // the client has nothing of what came after
-	}
-	return edits, at == end
+	return flat.Reinsert(v, message, its, isStep, toolResults)
 }
 
-// isStep reports whether a block of the client is a step of an answer.
-func isStep(v *wire.View, b *wire.Block, p *wire.Part) bool {
-	if p.Kind == wire.KindOther {
-		return b.Kind == wire.KindOther || b.Kind == wire.KindServerTool
+// isStep reports whether a block of the client, a text or reasoning, is what a step of an
+// answer says.
+func isStep(v *wire.View, b *wire.Block, step gjson.Result) bool {
+	if b.Kind == wire.KindText {
+		return flat.SameText(v, b, step.Get("content.0.text").Str)
 	}
-	if b.Kind != p.Kind {
-		return false
-	}
-	step := gjson.ParseBytes(p.Raw)
-	switch b.Kind {
-	case wire.KindToolUse:
-		return v.Text(b.ID) == p.ID
-	case wire.KindText:
-		return strings.TrimSpace(gjson.ParseBytes(v.Bytes(b.Body)).Str) == strings.TrimSpace(step.Get("content.0.text").Str)
-	case wire.KindReasoning:
-		mine := gjson.ParseBytes(v.Bytes(b.Span))
-		if signature := step.Get("signature").Str; signature != "" {
-			return mine.Get("signature").Str == signature
-		}
-		return mine.Get("summary.#.text").Raw == step.Get("summary.#.text").Raw
-	}
-	return true
+	return flat.SameReasoning(v, b, step, "signature")
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/flat"
 )
 
 // interception intercepts calls in answers of the Responses API. An answer is a list of
@@ -395,71 +396,16 @@ func toolResults(it *wire.Iteration) []byte {
 	return out
 }
 
-// Reinsert goes through the client's items and the parts of the iterations side by
-// side. An item that the client has dropped is skipped; one that is none of the
-// parts ends it.
+// Reinsert implements [wire.CallHider].
 func (Codec) Reinsert(v *wire.View, message int, its []wire.Iteration) ([]wire.Edit, bool) {
-	msg := &v.Messages[message]
-	at, end := int(msg.First), int(msg.End)
-	if at == end {
-		return nil, false
-	}
-	for i := at; i < end; i++ {
-		if v.Blocks[i].Has(wire.FlagPart) {
-			return nil, false
-		}
-	}
-	var edits []wire.Edit
-	for n := range its {
-		it := &its[n]
-		var open []byte // hidden items whose place is in front of the next
-		for i := range it.Parts {
-			p := &it.Parts[i]
-			switch {
-			case p.Hidden:
-				open = wire.AppendElement(open, p.Raw)
-			case at < end && isItem(v, &v.Blocks[at], p):
-				if open != nil {
-					edits, open = append(edits, wire.Edit{Block: at, Op: wire.OpBefore, Value: open}), nil
-				}
-				at++
-			}
-		}
-		if len(it.Hidden()) == 0 {
-			continue
-		}
-		open = wire.AppendElement(open, toolResults(it))
-		if n < len(its)-1 && at < end {
-			edits = append(edits, wire.Edit{Block: at, Op: wire.OpBefore, Value: open})
-			continue
-		}
-		edits = append(edits, wire.Edit{Block: end - 1, Op: wire.OpAfterMessage, Value: open})
-		break // the client has nothing of what came after
-	}
-	return edits, at == end
+	return flat.Reinsert(v, message, its, isItem, toolResults)
 }
 
-// isItem reports whether a block of the client is an item of an answer.
-func isItem(v *wire.View, b *wire.Block, p *wire.Part) bool {
-	if p.Kind == wire.KindOther {
-		return b.Kind == wire.KindOther || b.Kind == wire.KindServerTool
+// isItem reports whether a block of the client, a text or reasoning, is what an item of an
+// answer says.
+func isItem(v *wire.View, b *wire.Block, item gjson.Result) bool {
+	if b.Kind == wire.KindText {
+		return flat.SameText(v, b, item.Get("content.0.text").Str+item.Get("content.0.refusal").Str)
 	}
-	if b.Kind != p.Kind {
-		return false
-	}
-	part := gjson.ParseBytes(p.Raw)
-	switch b.Kind {
-	case wire.KindToolUse:
-		return v.Text(b.ID) == p.ID
-	case wire.KindText:
-		said := part.Get("content.0.text").Str + part.Get("content.0.refusal").Str
-		return strings.TrimSpace(gjson.ParseBytes(v.Bytes(b.Body)).Str) == strings.TrimSpace(said)
-	case wire.KindReasoning:
-		mine := gjson.ParseBytes(v.Bytes(b.Span))
-		if sealed := part.Get("encrypted_content").Str; sealed != "" {
-			return mine.Get("encrypted_content").Str == sealed
-		}
-		return mine.Get("summary.#.text").Raw == part.Get("summary.#.text").Raw
-	}
-	return true
+	return flat.SameReasoning(v, b, item, "encrypted_content")
 }

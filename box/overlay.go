@@ -164,7 +164,7 @@ func (o *overlaying) begin(r *http.Request, body []byte) (*overlay.Exchange, err
 	})
 }
 
-// group names those who share the fronts of their prompts with whoever asks.
+// group names those who share the prefixes of their prompts with whoever asks.
 func (o *Overlay) group(r *http.Request) string {
 	if o.Rules == nil || o.Rules.Group == "" {
 		return ""
@@ -304,7 +304,7 @@ func (a *overlaidAnswer) settle() {
 	}
 }
 
-// ParseOverlay parses how the front of a box's prompts is kept as it is. Syntax:
+// ParseOverlay parses how the prefix of a box's prompts is kept as it is. Syntax:
 //
 //	overlay [auto|on|off] {
 //		group           <name>

@@ -129,7 +129,7 @@ type Handler struct {
 	// BufferToolCalls does, which it implies. Default: false.
 	JoinToolCalls *bool `json:"join_tool_calls,omitempty"`
 
-	// Overlay keeps the front of the prompts that go to a box as it is. Default:
+	// Overlay keeps the prefix of the prompts that go to a box as it is. Default:
 	// as the preset says: on for boxes.
 	Overlay *overlay.Rules `json:"overlay,omitempty"`
 

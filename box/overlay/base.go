@@ -116,7 +116,7 @@ func byName(tools []tool) map[string]int {
 	return at
 }
 
-// arrange returns the tools for the front: those known in the order in which they
+// arrange returns the tools of the prefix: those known in the order in which they
 // were first seen, then new ones. Those that have vanished stay; a definition
 // that only describes itself otherwise stays as it was, one that takes other
 // arguments is replaced in its place.

@@ -12,7 +12,7 @@
 // See the License for the specific language governing permissions and
 // limitations under the License.
 
-// Package overlay keeps the front of a box's prompts as it is. A box that runs a
+// Package overlay keeps the prefix of a box's prompts as it is. A box that runs a
 // model has what it has read in its memory, token by token, and has to read
 // again everything behind the first token that differs. So the system text and
 // the tools that a conversation began with are sent in the same bytes until

@@ -57,8 +57,8 @@ func newDraft(v *wire.View, q Request) *draft {
 	return d
 }
 
-// sizeOfFront is what tools and system prompt take, in bytes.
-func (d *draft) sizeOfFront() (n int) {
+// sizeOfPrefix is what tools and system prompt take, in bytes.
+func (d *draft) sizeOfPrefix() (n int) {
 	for i := range d.v.Blocks[:d.v.System] {
 		n += d.v.Blocks[i].Span.Len()
 	}

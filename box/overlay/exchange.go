@@ -24,20 +24,20 @@ import (
 )
 
 // ErrPartial says that the upstream holds a part of the prompt itself, so that
-// nothing is known of its front.
+// nothing is known of its prefix.
 var ErrPartial = errors.New("overlay: the request is a part of its prompt")
 
 // ErrLarge says that a prompt begins with more than is kept of one.
 var ErrLarge = errors.New("overlay: tools and system prompt of more than 4 MiB")
 
-// mostFront bounds tools and system prompt, in bytes: no context has room for as much.
-const mostFront = 4 << 20
+// mostPrefix bounds tools and system prompt, in bytes: no context has room for as much.
+const mostPrefix = 4 << 20
 
 // Conversation says whose request it is.
 type Conversation struct {
 	// Session names all traffic of one client conversation and its tenant.
 	Session string
-	// Group names those who share fronts.
+	// Group names those who share prefixes.
 	Group string
 	// Tenant names those whose share of the memory it takes.
 	Tenant string
@@ -92,7 +92,7 @@ func (s *Store) Begin(c Conversation, q Request) (*Exchange, error) {
 		return nil, ErrPartial
 	}
 	d := newDraft(v, q)
-	if d.sizeOfFront() > mostFront {
+	if d.sizeOfPrefix() > mostPrefix {
 		return nil, ErrLarge
 	}
 	links := d.links()

@@ -35,7 +35,7 @@ const (
 type Rules struct {
 	// Mode is auto, on or off. Default: auto.
 	Mode Mode `json:"mode,omitempty"`
-	// Group names the people who share their fronts, with placeholders: those of
+	// Group names the people who share their prefixes, with placeholders: those of
 	// one group get equal tools in one order. Default: each credential is a
 	// group of its own.
 	Group string `json:"group,omitempty"`

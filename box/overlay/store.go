@@ -121,9 +121,9 @@ func (s *Store) accept(name, tenant string, b *base) {
 
 // Report is what an operator may see of the conversations of a session.
 type Report struct {
-	// Messages is the number of messages of the last request behind the front.
+	// Messages is the number of messages of the last request behind the prefix.
 	Messages int `json:"messages"`
-	// Tools is the number of tools at the front.
+	// Tools is the number of tools in the prefix.
 	Tools int `json:"tools"`
 	// Notes counts what was told near the end instead of in front, Restored the
 	// answers that go out as the model wrote them.
@@ -165,7 +165,7 @@ type link struct {
 type lineage struct {
 	format wire.Format
 	tooled bool // its requests have tools
-	// base is what it began with; tools are those at the front now: those of the
+	// base is what it began with; tools are those in the prefix now: those of the
 	// base, and behind them what came later.
 	base  *base
 	tools []tool

@@ -99,6 +99,7 @@ func (p *planning) gather(r *request, l *sessioncache.Lineage, least int, now ti
 	if in.Entries = in.Entries[:0]; !r.turned {
 		in.Entries = entries(in.Entries, l, r.rules.TTL, now)
 	}
+	in.Lapsed = !in.Anywhere && lapsed(l, r.rules.TTL, now)
 	p.blocks(r, l, estimator{&r.session.Calibration, rate(l)}, least)
 }
 
@@ -200,6 +201,20 @@ func entries(ends []int, l *sessioncache.Lineage, ttl time.Duration, now time.Ti
 		}
 	}
 	return ends
+}
+
+// lapsed reports whether the entry in front of the first message block is not alive
+// for certain. Reading a longer prefix does not prolong its life; a request that comes
+// after its end writes it again.
+func lapsed(l *sessioncache.Lineage, ttl time.Duration, now time.Time) bool {
+	if l == nil {
+		return false
+	}
+	if l.TTL != 0 {
+		ttl = l.TTL
+	}
+	at, known := l.Marked(0)
+	return known && now.Sub(at) >= ttl-margin(ttl)
 }
 
 // expect estimates the number of further requests: by how many more such

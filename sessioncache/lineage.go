@@ -330,6 +330,16 @@ func (l *Lineage) Broke(reason string) {
 	l.Breaks[reason]++
 }
 
+// Marked returns when the entry that ends at a block count was last written or read.
+func (l *Lineage) Marked(blocks int) (at time.Time, known bool) {
+	for i := range l.Ends {
+		if l.Ends[i].Blocks == blocks {
+			return l.Ends[i].At, true
+		}
+	}
+	return time.Time{}, false
+}
+
 // Cut forgets the entries behind some place, whose prefix has changed.
 func (l *Lineage) Cut(blocks int) {
 	l.Ends = slices.DeleteFunc(l.Ends, func(e End) bool { return e.Blocks > blocks })

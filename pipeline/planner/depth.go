@@ -69,8 +69,8 @@ func (in *Input) best(s *Scratch) (from int, rewritten, gain float64) {
 // entry and a block.
 func (s *Scratch) rewrite(in *Input, entry, block int) {
 	s.again[entry] = s.kept[entry]
-	if front := in.Base + s.kept[0] - s.kept[entry]; front < float64(in.MinTokens) {
-		s.again[entry] += front // too short to be found
+	if front := in.Base + s.kept[0] - s.kept[entry]; front < float64(in.MinTokens) || entry == 0 && in.Lapsed {
+		s.again[entry] += front // too short to be found, or not there any more
 	}
 	for j := entry; j < block; j++ {
 		s.again[j+1] = s.again[j] + s.saving[j]

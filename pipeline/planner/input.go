@@ -57,6 +57,9 @@ type Cache struct {
 	// Anywhere reports that every prefix of what is cached is found instead.
 	Entries  []int
 	Anywhere bool
+	// Lapsed reports that the entry in front of the first message block is not alive:
+	// a fold with no other entry in front of it has tools and system text written, too.
+	Lapsed bool
 }
 
 // Prices are what a token costs, in uncached input tokens, and what bounds a prompt.

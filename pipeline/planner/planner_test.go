@@ -72,6 +72,18 @@ func TestPlan(t *testing.T) {
 			`epoch=none; candidates=1; folded=0; removed=0; rewritten=0; further=50; gain=0; reason="no gain" folds=[] entry=0`,
 		},
 		{
+			"only tools and system text are found",
+			[]Block{kept(500), output(8000, 0), kept(400)},
+			func(in *Input) { in.Anywhere = false },
+			`epoch=boundary; candidates=1; folded=0; removed=0; rewritten=1000; further=50; gain=38350 folds=[1] entry=0`,
+		},
+		{
+			"and these are not, either",
+			[]Block{kept(500), output(8000, 0), kept(400)},
+			func(in *Input) { in.Anywhere, in.Lapsed = false, true },
+			`epoch=boundary; candidates=1; folded=0; removed=0; rewritten=11000; further=50; gain=26850 folds=[1] entry=0`,
+		},
+		{
 			"a box finds any prefix",
 			[]Block{kept(500), kept(60000), output(8000, 0), kept(400)},
 			nil,

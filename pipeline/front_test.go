@@ -1,0 +1,56 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package pipeline
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
+
+// Reading a long prefix does not prolong the life of a shorter one: what stands in front
+// of the messages is written again when it has gone.
+func TestFrontLapses(t *testing.T) {
+	m, err := sessioncache.NewMemory(sessioncache.MemoryOptions{MaxBytes: 1 << 24})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	session := m.Acquire(sessioncache.Key{ID: "a"})
+	p := New(Options{Policy: CostAware}, func(string, time.Time) cachemodel.Rules {
+		return cachemodel.Rules{Regime: cachemodel.Markers, Markers: 4, LookBack: 20, Write: 1.25, Read: 0.1, TTL: 5 * time.Minute, MinTokens: 1024}
+	})
+	messages := []string{`{"role":"user","content":"go on"}`}
+	for i, c := range []struct{ at, marked int }{{0, 0}, {3, 0}, {4, 0}, {7, 7}, {9, 7}} {
+		messages = append(messages, fmt.Sprintf(`{"role":"assistant","content":"done with %d"},{"role":"user","content":"go on with %d"}`, i, i))
+		v, err := wire.Parse(wire.Anthropic, []byte(`{"model":"m","tools":[{"name":"bash"}],"messages":[`+strings.Join(messages, ",")+`]}`), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		at := time.Unix(0, 0).Add(time.Duration(c.at) * time.Minute)
+		x := p.Begin(v, session, at)
+		before := lapsed(x.match.Lineage, 5*time.Minute, at)
+		x.Commit(&wire.Turn{Done: true, Usage: wire.Usage{Read: 4000, Write5m: 100, Reported: true}}, at)
+		if got, known := x.lineage.Marked(0); !known || got.Sub(time.Unix(0, 0)) != time.Duration(c.marked)*time.Minute || before != (c.at == 7) {
+			t.Errorf("at %d min: marked at %v, lapsed %t", c.at, got.Sub(time.Unix(0, 0)), before)
+		}
+		x.Close()
+	}
+}

@@ -170,8 +170,10 @@ func (s *ValkeyStore) resolve() error {
 		name, from string
 		to         *string
 	}{
-		{"username", s.Username, &s.options.Username}, {"password", s.Password, &s.options.Password},
-		{"sentinel_username", s.SentinelUsername, &s.options.SentinelUsername}, {"sentinel_password", s.SentinelPassword, &s.options.SentinelPassword},
+		{"username", s.Username, &s.options.Username},
+		{"password", s.Password, &s.options.Password},
+		{"sentinel_username", s.SentinelUsername, &s.options.SentinelUsername},
+		{"sentinel_password", s.SentinelPassword, &s.options.SentinelPassword},
 	} {
 		text, err := repl.ReplaceOrErr(o.from, true, true)
 		if err != nil {
@@ -290,7 +292,7 @@ func (s *ValkeyStore) Validate() error {
 func (s *ValkeyStore) Identity() string {
 	said := *s
 	said.TTL, said.Memory, said.Password, said.SentinelPassword = 0, 0, s.options.Password, s.options.SentinelPassword
-	text, _ := json.Marshal(&said) // of texts and numbers only
+	text, _ := json.Marshal(&said) //nolint:gosec // of texts and numbers only, and hashed
 	id := sessioncache.DeriveKey(s.key, "identity "+string(text))
 	return strings.Join(s.options.Addresses, ",") + " " + hex.EncodeToString(id[:8])
 }

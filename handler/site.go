@@ -20,9 +20,10 @@ import (
 	"sync"
 	"time"
 
+	"go.uber.org/zap"
+
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
-	"go.uber.org/zap"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/allowance"
 	"github.com/caddy-llm-cache/caddy-llm-cache/app"

@@ -105,7 +105,7 @@ func (o *site) serveMessage(w http.ResponseWriter, r *http.Request, next caddyht
 		if message == "" {
 			message = http.StatusText(e.StatusCode)
 		}
-		return &websocket.Refusal{Status: e.StatusCode, Message: message}
+		return &websocket.RefusalError{Status: e.StatusCode, Message: message}
 	}
 	return err
 }

@@ -71,7 +71,7 @@ func TestSpan(t *testing.T) {
 		}
 		got := map[attribute.Key]string{}
 		for _, a := range s.Attributes() {
-			got[a.Key] = a.Value.Emit()
+			got[a.Key] = a.Value.String()
 		}
 		for key, want := range map[attribute.Key]string{
 			"gen_ai.operation.name": "chat", "gen_ai.provider.name": "anthropic", "gen_ai.request.model": "claude-opus-4-6", "gen_ai.request.max_tokens": "1000",

@@ -66,7 +66,7 @@ func TestHealthSpeaks(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		res, err := p.client.Do(req)
+		res, err := p.client.Do(req) //nolint:bodyclose // read closes it
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -182,7 +182,7 @@ func get(t *testing.T, address string, body *string) int {
 	if err != nil {
 		t.Fatal(err)
 	}
-	res, err := http.DefaultClient.Do(req)
+	res, err := http.DefaultClient.Do(req) //nolint:bodyclose // read closes it
 	if err != nil {
 		*body = fmt.Sprint(err)
 		return 0

@@ -63,7 +63,7 @@ func TestPageLoad(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		res, err := p.client.Do(req)
+		res, err := p.client.Do(req) //nolint:bodyclose // it is closed at the end
 		if err != nil {
 			t.Fatal(err)
 		}

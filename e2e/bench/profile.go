@@ -64,7 +64,7 @@ var parts = []part{
 // each Caddy under the same load. Samples know no system call that sleeps, and a
 // part behind reverse_proxy's frames is counted where it is named first.
 func (b *bench) profile(ctx context.Context) error {
-	heads := []string{"traffic", "part"}
+	heads := append(make([]string, 0, 2+len(b.targets)), "traffic", "part")
 	for _, t := range b.targets {
 		heads = append(heads, t.name+": µs")
 	}

@@ -58,7 +58,7 @@ func (e *ear) Feed(p []byte) (v hold.Verdict) {
 			e.over, e.body = true, nil
 			return v
 		}
-		if !bytes.HasSuffix(bytes.TrimRight(e.body, " \t\r\n"), []byte{'}'}) || !gjson.ValidBytes(e.body) {
+		if !bytes.HasSuffix(bytes.TrimRight(e.body, " \t\r\n"), []byte{'}'}) || !wire.ValidBytes(e.body) {
 			return v
 		}
 		e.turn.Feed(e.body)

@@ -163,7 +163,7 @@ func (a *answer) end() bool {
 		return true
 	}
 	object := gjson.ParseBytes(a.held)
-	if !gjson.ValidBytes(a.held) || !object.IsObject() {
+	if !wire.ValidBytes(a.held) || !object.IsObject() {
 		return false
 	}
 	a.finish(object)

@@ -24,9 +24,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/tidwall/gjson"
-
 	"github.com/coder/websocket"
+	"github.com/tidwall/gjson"
 )
 
 // conn is one connection.
@@ -142,7 +141,7 @@ func (c *conn) readAll(from io.Reader, room Room) ([]byte, error) {
 		if int64(len(b)) > c.server.MaxMessage {
 			return nil, errTooBig
 		}
-		if err == io.EOF { //nolint:errorlint // io.Reader's own
+		if err == io.EOF {
 			return b, nil
 		}
 		if err != nil {

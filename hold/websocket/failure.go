@@ -23,6 +23,8 @@ import (
 	"strings"
 
 	"github.com/tidwall/gjson"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
 // beta is the value of OpenAI-Beta by which some clients ask for the WebSocket mode.
@@ -100,7 +102,7 @@ func passed(h http.Header) map[string]string {
 // answered is an error that came as the answer to a POST.
 func answered(status int, h http.Header, body []byte) *failure {
 	f := &failure{status: status}
-	if e := gjson.GetBytes(body, "error"); gjson.ValidBytes(body) && e.IsObject() {
+	if e := gjson.GetBytes(body, "error"); wire.ValidBytes(body) && e.IsObject() {
 		f.error = json.RawMessage(e.Raw)
 	} else {
 		text := strings.TrimSpace(string(body))
@@ -117,20 +119,20 @@ func answered(status int, h http.Header, body []byte) *failure {
 	return f
 }
 
-// Refusal is why a request has no answer, as an HTTP status and a text.
-type Refusal struct {
+// RefusalError is why a request has no answer, as an HTTP status and a text.
+type RefusalError struct {
 	Status  int
 	Message string
 }
 
 // Error implements error.
-func (r *Refusal) Error() string { return strconv.Itoa(r.Status) + ": " + r.Message }
+func (r *RefusalError) Error() string { return strconv.Itoa(r.Status) + ": " + r.Message }
 
 // refusal is an error as the client is told it.
 func refusal(err error) *failure {
-	r, ok := errors.AsType[*Refusal](err)
+	r, ok := errors.AsType[*RefusalError](err)
 	if !ok {
-		r = &Refusal{Status: http.StatusInternalServerError}
+		r = &RefusalError{Status: http.StatusInternalServerError}
 	}
 	return answered(r.Status, http.Header{}, []byte(r.Message))
 }

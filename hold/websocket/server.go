@@ -80,7 +80,7 @@ type Server struct {
 
 // Upgrades reports whether the handshake of a request is one that can be answered.
 func Upgrades(w http.ResponseWriter, r *http.Request) bool {
-	return r.ProtoMajor == 1 && r.ProtoMinor == 1 && r.Header.Get("Sec-Websocket-Version") == "13" &&
+	return r.ProtoMajor == 1 && r.ProtoMinor == 1 && r.Header.Get("Sec-WebSocket-Version") == "13" &&
 		len(r.Header["Sec-Websocket-Key"]) == 1 && hijacks(w)
 }
 

@@ -69,7 +69,7 @@ func Find(paths ...string) ([]*Conversation, error) {
 		if all = append(all, own...); len(own) > 0 {
 			continue
 		}
-		info, err := os.Stat(path) //nolint:gosec // the caller names the files
+		info, err := os.Stat(path)
 		if err != nil {
 			return nil, fmt.Errorf("traces: %w", err)
 		}

@@ -131,16 +131,16 @@ func (s *DiskStore) Secret() [sessioncache.KeySize]byte {
 // Open implements Store. The file is opened when the configuration starts.
 func (s *DiskStore) Open() (sessioncache.Store, error) {
 	t := &trouble{logger: s.logger, where: s.Path}
-	return sessioncache.NewDurable(func() (sessioncache.Backend, error) {
+	return t.durable(func() (sessioncache.Backend, error) {
 		d, err := disk.Open(disk.Options{Path: s.Path, MaxBytes: s.MaxSize, TTL: time.Duration(s.TTL), Log: func(message string, err error) {
-			storeTrouble.met("damaged")
+			storeFailed(t.store, "damaged")
 			s.logger.Error(message, zap.Error(err))
 		}})
 		if err != nil {
 			return nil, err // not a nil file in an interface
 		}
 		return d, nil
-	}, sessioncache.DurableOptions{Memory: s.memory(), Key: s.key, Failed: t.failed})
+	}, sessioncache.DurableOptions{Memory: s.memory(), Key: s.key})
 }
 
 // Begin opens the file of a store. It fails where to do without would be a mistake:
@@ -155,7 +155,7 @@ func (s *DiskStore) Begin(store sessioncache.Store) error {
 		return err
 	}
 	if err != nil {
-		storeTrouble.met("open")
+		storeFailed(store, "open")
 		s.logger.Error("sessions are kept in memory only, until Caddy is started anew", zap.Error(err))
 	}
 	return nil
@@ -182,14 +182,26 @@ func (s *DiskStore) memory() sessioncache.MemoryOptions {
 type trouble struct {
 	logger *zap.Logger
 	where  string       // the file, or the server
+	store  sessioncache.Store
 	told   atomic.Int64 // when, in Unix nanoseconds
 }
 
 // tellAgain is how long the log is spared the same.
 const tellAgain = 10 * time.Minute
 
+// durable is a store that tells of its trouble.
+func (t *trouble) durable(open func() (sessioncache.Backend, error), o sessioncache.DurableOptions) (sessioncache.Store, error) {
+	o.Failed = t.failed
+	store, err := sessioncache.NewDurable(open, o)
+	if err != nil {
+		return nil, err // not a nil store in an interface
+	}
+	t.store = store
+	return store, nil
+}
+
 func (t *trouble) failed(what string, err error) {
-	storeTrouble.met(what)
+	storeFailed(t.store, what)
 	now, last := time.Now().UnixNano(), t.told.Load()
 	if last != 0 && now-last < int64(tellAgain) || !t.told.CompareAndSwap(last, now) {
 		return

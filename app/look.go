@@ -81,7 +81,7 @@ func look() page.View {
 func Health() []page.Health {
 	var all []page.Health
 	for _, s := range Open() {
-		all = append(all, healthOf(s.Stats()))
+		all = append(all, healthOf(s.Store))
 	}
 	return append(all, healthOfRecords()...)
 }
@@ -137,7 +137,8 @@ func sessionOf(r sessioncache.SessionReport) page.Session {
 }
 
 // healthOf says how a store of sessions is.
-func healthOf(s sessioncache.Stats) page.Health {
+func healthOf(store sessioncache.Store) page.Health {
+	s := store.Stats()
 	h := page.Health{Name: "Sessions", State: page.OK, Note: fmt.Sprintf("%s of %s in memory", humanize.IBytes(uint64(max(s.Bytes, 0))), humanize.IBytes(uint64(max(s.MaxBytes, 0))))}
 	if s.Kept > 0 {
 		h.Note += fmt.Sprintf(", %d on disk", s.Kept)
@@ -146,7 +147,7 @@ func healthOf(s sessioncache.Stats) page.Health {
 		h.State = page.Slow
 		h.Note += fmt.Sprintf(", %d pushed out for want of room", s.Evicted)
 	}
-	if what := storeTrouble.note(time.Now()); what != "" {
+	if what := storeTrouble(store, time.Now()); what != "" {
 		h.State = page.Failing
 		h.Note += ", " + what
 	}

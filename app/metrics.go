@@ -16,7 +16,7 @@ package app
 
 import (
 	"fmt"
-	"sync/atomic"
+	"sync"
 	"time"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/metric"
@@ -27,33 +27,33 @@ import (
 var storeErrors = metric.CounterOf("store_errors_total", "What the store of sessions failed to do: open, load, save, claim, delete, restore, or damaged for a file that was set aside.", "operation",
 	"open", "load", "save", "claim", "delete", "restore", "damaged")
 
-// storeTrouble is the last of it.
-var storeTrouble lastTrouble
-
 // troubleTime is for how long a store is said to fail after it did. One that could not be
 // opened fails for good.
 const troubleTime = time.Minute
 
-// lastTrouble remembers what a store failed to do.
-type lastTrouble struct{ last atomic.Pointer[failed] }
-
+// failed is what a store failed to do last.
 type failed struct {
 	operation string
 	at        time.Time
 }
 
-func (t *lastTrouble) met(operation string) {
+// lastFailed are the open stores that have failed to do something.
+var lastFailed sync.Map // of *failed, by sessioncache.Store
+
+func storeFailed(store sessioncache.Store, operation string) {
 	storeErrors.WithLabelValues(operation).Inc()
-	if last := t.last.Load(); last == nil || last.operation != "open" {
-		t.last.Store(&failed{operation, time.Now()})
+	if last, ok := lastFailed.Load(store); !ok || last.(*failed).operation != "open" {
+		lastFailed.Store(store, &failed{operation, time.Now()})
 	}
 }
 
-// note says it in words, "" where all is well.
-func (t *lastTrouble) note(now time.Time) string {
-	switch f := t.last.Load(); {
-	case f == nil:
+// storeTrouble says in words what a store failed to do, "" where all is well.
+func storeTrouble(store sessioncache.Store, now time.Time) string {
+	last, ok := lastFailed.Load(store)
+	if !ok {
 		return ""
+	}
+	switch f := last.(*failed); {
 	case f.operation == "open":
 		return "the file cannot be opened: sessions are kept in memory only"
 	case now.Sub(f.at) < troubleTime:

@@ -100,6 +100,7 @@ func (s *State) Unpin() error {
 		return nil
 	}
 	s.rest()
+	lastFailed.Delete(s.Store)
 	return errors.Join(s.Blocks.Close(), s.Close())
 }
 

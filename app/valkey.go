@@ -312,8 +312,8 @@ func (s *ValkeyStore) Open() (sessioncache.Store, error) {
 	o.Log = func(message string, err error) {
 		s.logger.Warn(message, zap.Strings("addresses", o.Addresses), zap.Error(err))
 	}
-	return sessioncache.NewDurable(func() (sessioncache.Backend, error) { return valkey.Open(o), nil }, sessioncache.DurableOptions{
-		Memory: s.memory(), Key: s.key, Budget: time.Duration(s.Timeout), Failed: t.failed,
+	return t.durable(func() (sessioncache.Backend, error) { return valkey.Open(o), nil }, sessioncache.DurableOptions{
+		Memory: s.memory(), Key: s.key, Budget: time.Duration(s.Timeout),
 	})
 }
 

@@ -381,5 +381,7 @@ func TestHoldTogether(t *testing.T) {
 	if len(want) > 0 || len(got) != 25 {
 		t.Errorf("%d requests did not reach the model, which got %d", len(want), len(got))
 	}
-	s.expect("delta", conversation(25, false))
+	// Few bodies of one conversation are kept, and which of those the edge has heard of last is chance.
+	s.ask(conversation(25, false))
+	s.expect("delta", conversation(26, false))
 }

@@ -198,7 +198,7 @@ func (x *curious) check(v *wire.View) {
 	blocks := v.MessageBlocks()
 	b := &blocks[len(blocks)-1]
 	if b.Kind != wire.KindToolResult || v.Text(b.ID) != p.id {
-		x.Fatalf("%s: a continuation ends in a %s", x.name, b.Kind)
+		x.Fatalf("%s: a continuation ends in a %s of %q, not the result of %s", x.name, b.Kind, v.Text(b.ID), p.id)
 	}
 	if got := plain(v.Bytes(b.Body)); got != p.want {
 		x.Errorf("%s: got %.300q of %d bytes, want %.300q of %d", x.name, got, len(got), p.want, len(p.want))

@@ -181,7 +181,7 @@ func (s *DiskStore) memory() sessioncache.MemoryOptions {
 // no more than now and then.
 type trouble struct {
 	logger *zap.Logger
-	where  string       // the file, or the server
+	where  string // the file, or the server
 	store  sessioncache.Store
 	told   atomic.Int64 // when, in Unix nanoseconds
 }

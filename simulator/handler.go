@@ -190,7 +190,8 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, name wire.Format
 	if failure == nil {
 		whole, end, failure = h.threads.open(r, view, c.at)
 	}
-	if failure == nil && name == wire.OpenAIResponses {
+	_, keeps := f.(responses)
+	if failure == nil && keeps {
 		whole, failure = h.stored.open(r, view)
 	}
 	if failure != nil {
@@ -231,7 +232,7 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, name wire.Format
 	if run.FirstByte(h.now(ctx)); c.answer.Truncate == 0 && !view.Thread.Empty() {
 		end("msg_"+id, anthropic{}.reply(c))
 	}
-	if name == wire.OpenAIResponses && c.answer.Truncate == 0 && !view.Stateless {
+	if keeps && c.answer.Truncate == 0 && !view.Stateless {
 		h.stored.keep(r, c)
 	}
 	h.done(ctx, c.usage, nil)

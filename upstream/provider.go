@@ -15,6 +15,8 @@
 package upstream
 
 import (
+	"cmp"
+
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire/bedrock"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire/vertex"
@@ -32,6 +34,9 @@ var spoken = map[wire.Format]string{
 	wire.Gemini: "gcp.gemini", wire.Interactions: "gcp.gemini", vertex.Format: "gcp.vertex_ai", bedrock.Format: "aws.bedrock",
 }
 
+// operations are those that have another name than chat.
+var operations = map[wire.Format]string{wire.Gemini: "generate_content", wire.Interactions: "generate_content"}
+
 // Provider returns who serves the model of requests in a client's format, as traces call
 // them: by the conventions' name, or else by the preset's.
 func (p *Profile) Provider(client wire.Format) string {
@@ -48,9 +53,5 @@ func (p *Profile) Provider(client wire.Format) string {
 // Operation returns what requests in a client's format ask the upstream for, as traces
 // call it (gen_ai.operation.name).
 func (p *Profile) Operation(client wire.Format) string {
-	switch p.Target(client) {
-	case wire.Gemini, wire.Interactions:
-		return "generate_content"
-	}
-	return "chat"
+	return cmp.Or(operations[p.Target(client)], "chat")
 }

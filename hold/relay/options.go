@@ -165,7 +165,7 @@ func (e *Engines) Threads(o *Options, f wire.Format, now func() time.Time) (*hol
 	}
 	l := Limits(o.Memory, o.TTL)
 	book := opened(e, "book", l, func() *thread.Book { return thread.NewBook(l, now) })
-	if f == wire.Anthropic {
+	if f.Traits().Threads {
 		l.Life = min(l.Life, threadLife)
 	}
 	return opened(e, string(f), l, func() *hold.Engine { return hold.New(thread.NewDriver(f), l, now) }), book

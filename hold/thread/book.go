@@ -138,7 +138,7 @@ func (p *past) with(v *wire.View) []byte {
 	body = append(body, p.reply...)
 	body = append(append(body, ','), Items(v)...)
 	members := []wire.Member{{Name: name, Value: append(body, ']')}}
-	if v.Format == wire.Anthropic {
+	if v.Traits().Threads {
 		for _, name := range constant {
 			if has(v.Raw, name) != has(p.body, name) {
 				return nil

@@ -47,7 +47,7 @@ func NewDriver(f wire.Format) *Driver { return &Driver{f} }
 
 // Name implements [hold.Driver].
 func (d *Driver) Name() string {
-	if d.format == wire.Anthropic {
+	if d.format.Traits().Threads {
 		return "threads"
 	}
 	return "responses"
@@ -55,7 +55,7 @@ func (d *Driver) Name() string {
 
 // Once implements [hold.Driver]: an answer of a thread is gone on from once, a stored
 // response any number of times.
-func (d *Driver) Once() bool { return d.format == wire.Anthropic }
+func (d *Driver) Once() bool { return d.format.Traits().Threads }
 
 // Request returns what is to be held of a body, nil if it cannot be read. Its view, if
 // it is known, and the client's own request that goes on, if it has sent one, go with
@@ -70,7 +70,7 @@ func Request(f wire.Format, body []byte, v *wire.View, own *hold.Own) *hold.Requ
 	if v.Partial || len(v.Messages) == 0 {
 		return nil
 	}
-	all := f == wire.Anthropic && v.Thread.Empty()
+	all := f.Traits().Threads && v.Thread.Empty()
 	r := &hold.Request{Body: body, View: v, Own: own, Bound: bound(v), History: history(v, all)}
 	if all {
 		var err error
@@ -90,7 +90,7 @@ var free = map[string]bool{
 // bound is a hash of what a thread is bound to: all but what is [free], the tools and the
 // system prompt by what they say. A stored response is bound to nothing.
 func bound(v *wire.View) (out wire.Hash) {
-	if v.Format != wire.Anthropic {
+	if !v.Traits().Threads {
 		return out
 	}
 	h := sha256.New()
@@ -139,7 +139,7 @@ func (d *Driver) Delta(base *hold.Base, r *hold.Request) (delta []byte, front in
 		of = r.Own.Body
 	}
 	handle := wire.Quote(base.Handle)
-	if d.format == wire.Anthropic {
+	if d.format.Traits().Threads {
 		members = append(members, wire.Member{Name: "thread", Value: append(append([]byte(`{"type":"continue","previous_message_id":`), handle...), '}')})
 	} else {
 		members = append(members, wire.Member{Name: "previous_response_id", Value: handle})
@@ -169,7 +169,7 @@ func reaches(v *wire.View, from int) bool {
 // Dress implements [hold.Driver].
 func (d *Driver) Dress(h http.Header, _ hold.Key, _ *hold.Base, _ []byte) {
 	const name = "Anthropic-Beta"
-	if d.format != wire.Anthropic {
+	if !d.format.Traits().Threads {
 		return
 	}
 	for _, line := range h[name] {
@@ -188,7 +188,7 @@ func (d *Driver) Read(delta bool, status int, _ http.Header, body []byte) (v hol
 	}
 	e := gjson.GetBytes(body, "error")
 	code := e.Get("details.error_code").Str
-	if d.format != wire.Anthropic {
+	if !d.format.Traits().Threads {
 		code = e.Get("code").Str
 	}
 	if !delta {

@@ -89,12 +89,12 @@ func (e *ear) Feed(p []byte) (v hold.Verdict) {
 func reply(v *wire.View, it *wire.Iteration) (out []byte) {
 	for i := range it.Parts {
 		p := &it.Parts[i]
-		if v.Format == wire.OpenAIResponses && !carried(p.Raw) {
+		if !v.Traits().Threads && !carried(p.Raw) {
 			return nil
 		}
 		out = wire.AppendElement(out, p.Raw)
 	}
-	if v.Format == wire.Anthropic && len(out) > 0 {
+	if v.Traits().Threads && len(out) > 0 {
 		out = append(append([]byte(`{"role":"assistant","content":[`), out...), `]}`...)
 	}
 	return out

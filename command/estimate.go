@@ -31,8 +31,8 @@ import (
 )
 
 // drawnRequests is how many requests are simulated unless asked otherwise: about
-// what two cores do in eight seconds.
-const drawnRequests = 2500
+// what two cores do in nine seconds.
+const drawnRequests = 5000
 
 func estimateCommand() *cobra.Command {
 	cmd := &cobra.Command{

@@ -17,7 +17,6 @@ package sessioncache
 import (
 	"container/list"
 	"fmt"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -95,12 +94,6 @@ type Memory struct {
 	said     map[firstTurn]*Session               // by the conversation's answers, see Key.Answer
 	stats    Stats
 	closed   bool
-}
-
-// firstTurn is a tenant's conversation by its first turn.
-type firstTurn struct {
-	tenant Tenant
-	hash   wire.Hash
 }
 
 // node is a session's place in the store. All of it but gone is guarded by
@@ -285,26 +278,6 @@ func (m *Memory) Hold(s *Session) {
 	}
 }
 
-// indexed is room for what few sessions have more of.
-type indexed struct{ firsts, said [4]wire.Hash }
-
-// held is what a store that holds the session has to know of it: the memory that it
-// takes, how its conversations begin, and their answers.
-func (s *Session) held(by *indexed) (bytes int64, firsts, said []wire.Hash) {
-	s.Lock()
-	defer s.Unlock()
-	firsts, said = by.firsts[:0], by.said[:0]
-	for _, l := range s.lineages {
-		firsts = append(firsts, l.known.First())
-		for _, h := range [...]wire.Hash{l.Reply, l.First} {
-			if !h.IsZero() {
-				said = append(said, h)
-			}
-		}
-	}
-	return s.size(), firsts, said
-}
-
 // Release implements Store.
 func (m *Memory) Release(s *Session) {
 	m.Hold(s)
@@ -370,33 +343,6 @@ func (m *Memory) touched() (out []*Session) {
 		}
 	}
 	return out
-}
-
-// index makes the session findable by the first turns of its conversations, and by
-// their answers.
-func (m *Memory) index(s *Session, firsts, said []wire.Hash) {
-	s.firsts = reindex(m.firsts, s, s.firsts, firsts)
-	s.said = reindex(m.said, s, s.said, said)
-}
-
-func reindex(by map[firstTurn]*Session, s *Session, old, hashes []wire.Hash) []wire.Hash {
-	if slices.Equal(old, hashes) {
-		for _, h := range old {
-			if k := (firstTurn{s.tenant, h}); by[k] != s {
-				by[k] = s
-			}
-		}
-		return old
-	}
-	for _, h := range old {
-		if k := (firstTurn{s.tenant, h}); by[k] == s {
-			delete(by, k)
-		}
-	}
-	for _, h := range hashes {
-		by[firstTurn{s.tenant, h}] = s
-	}
-	return append(old[:0], hashes...)
 }
 
 // evict takes sessions out until the rest fits: of the tenant that holds most, those

@@ -1,0 +1,74 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package sessioncache
+
+import (
+	"slices"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
+
+// firstTurn is a tenant's conversation by its first turn.
+type firstTurn struct {
+	tenant Tenant
+	hash   wire.Hash
+}
+
+// indexed is room for what few sessions have more of.
+type indexed struct{ firsts, said [4]wire.Hash }
+
+// held is what a store that holds the session has to know of it: the memory that it
+// takes, how its conversations begin, and their answers.
+func (s *Session) held(by *indexed) (bytes int64, firsts, said []wire.Hash) {
+	s.Lock()
+	defer s.Unlock()
+	firsts, said = by.firsts[:0], by.said[:0]
+	for _, l := range s.lineages {
+		firsts = append(firsts, l.known.First())
+		for _, h := range [...]wire.Hash{l.Reply, l.First} {
+			if !h.IsZero() {
+				said = append(said, h)
+			}
+		}
+	}
+	return s.size(), firsts, said
+}
+
+// index makes the session findable by the first turns of its conversations, and by
+// their answers.
+func (m *Memory) index(s *Session, firsts, said []wire.Hash) {
+	s.firsts = reindex(m.firsts, s, s.firsts, firsts)
+	s.said = reindex(m.said, s, s.said, said)
+}
+
+func reindex(by map[firstTurn]*Session, s *Session, old, hashes []wire.Hash) []wire.Hash {
+	if slices.Equal(old, hashes) {
+		for _, h := range old {
+			if k := (firstTurn{s.tenant, h}); by[k] != s {
+				by[k] = s
+			}
+		}
+		return old
+	}
+	for _, h := range old {
+		if k := (firstTurn{s.tenant, h}); by[k] == s {
+			delete(by, k)
+		}
+	}
+	for _, h := range hashes {
+		by[firstTurn{s.tenant, h}] = s
+	}
+	return append(old[:0], hashes...)
+}

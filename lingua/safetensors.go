@@ -20,6 +20,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"os"
 	"slices"
@@ -83,12 +84,12 @@ func readWeights(f io.ReaderAt, size int64) (*weights, error) {
 		return nil, fmt.Errorf("header: %w", err)
 	}
 	w := &weights{f, make(map[string]tensor, len(entries)), 8 + int64(n)}
-	for name, raw := range entries {
+	for _, name := range slices.Sorted(maps.Keys(entries)) { // a spoiled file is told alike each time
 		if name == "__metadata__" {
 			continue
 		}
 		var t tensor
-		if err := json.Unmarshal(raw, &t); err != nil {
+		if err := json.Unmarshal(entries[name], &t); err != nil {
 			return nil, fmt.Errorf("tensor %q: %w", name, err)
 		}
 		if err := t.check(size - w.data); err != nil {
@@ -104,15 +105,15 @@ func (t tensor) check(size int64) error {
 	if n == 0 {
 		n = 1 // tensors of other types may be there, and are not read
 	}
+	from, to := t.Offsets[0], t.Offsets[1]
+	if from < 0 || to < from || to > size {
+		return fmt.Errorf("offsets %v lie outside of the file's %d bytes", t.Offsets, size)
+	}
 	for _, d := range t.Shape {
 		if d < 0 || d > 0 && n > size/int64(d) {
 			return fmt.Errorf("shape %v does not fit into the file", t.Shape)
 		}
 		n *= int64(d)
-	}
-	from, to := t.Offsets[0], t.Offsets[1]
-	if from < 0 || to < from || to > size {
-		return fmt.Errorf("offsets %v lie outside of the file's %d bytes", t.Offsets, size)
 	}
 	if t.width() != 0 && to-from != n {
 		return fmt.Errorf("%d bytes for shape %v of %s", to-from, t.Shape, t.Type)

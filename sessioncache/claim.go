@@ -12,17 +12,6 @@
 // See the License for the specific language governing permissions and
 // limitations under the License.
 
-// Package sessioncache remembers conversations: which requests belong
-// together, which edits a conversation has committed to, and how warm its
-// prefix is upstream.
-//
-// A [Session] is all traffic of one client conversation, for one credential,
-// at one upstream. Inside it each growing conversation (the main thread, each
-// sub-agent, each side request) is a [Lineage], found by the longest common
-// chain of canonical block hashes. Nothing here holds content, keys or
-// credentials, except the short stubs that stand in for edited blocks.
-//
-// Absence is normal: every caller must do well without a session.
 package sessioncache
 
 import (

@@ -18,6 +18,8 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/packed"
 )
 
 // write writes what is to be written, until the store is closed.
@@ -183,7 +185,7 @@ func (d *Durable) publishAll(sessions []*Session) error {
 // saveStore writes what the store itself remembers. Only at its end nothing is missing
 // that it has been told.
 func (d *Durable) saveStore(last bool) {
-	snapshot, changes := d.runs.snapshot(nil)
+	snapshot, changes := d.runs.Snapshot(nil)
 	if changes == d.changes && !last {
 		return
 	}
@@ -191,11 +193,11 @@ func (d *Durable) saveStore(last bool) {
 	if last {
 		since = d.Memory.Stats().Since
 	}
-	w := snapshotWriter{out: append([]byte{}, snapshotForm)}
-	w.time(since, time.Time{})
-	w.out = append(w.out, snapshot...)
+	w := packed.Writer{Out: append([]byte{}, snapshotForm)}
+	w.Time(since, time.Time{})
+	w.Out = append(w.Out, snapshot...)
 	var own Digest
-	r := Record{Digest: own, Used: time.Now(), Snapshot: d.seal.Seal(nil, nil, w.out, own[:])} //nolint:gosec // the cipher makes its own nonce
+	r := Record{Digest: own, Used: time.Now(), Snapshot: d.seal.Seal(nil, nil, w.Out, own[:])} //nolint:gosec // the cipher makes its own nonce
 	if err := d.save([]Record{r}); err != nil {
 		d.failed("save", err)
 		return
@@ -224,9 +226,9 @@ func (d *Durable) remember() {
 		d.o.Failed("restore", err)
 		return
 	}
-	r := snapshotReader{in: plain[1:]}
-	since := r.time(time.Time{})
-	if d.runs.restore(&r); r.bad {
+	r := packed.Reader{In: plain[1:]}
+	since := r.Time(time.Time{})
+	if d.runs.Restore(&r); r.Bad {
 		d.o.Failed("restore", ErrSnapshot)
 	}
 	if !since.IsZero() && since.Before(d.Memory.stats.Since) {

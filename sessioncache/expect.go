@@ -14,7 +14,10 @@
 
 package sessioncache
 
-import "github.com/caddy-llm-cache/caddy-llm-cache/wire"
+import (
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/runs"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
 
 // minRun is the number of requests from which on a conversation says something
 // about how long such conversations get.
@@ -40,4 +43,21 @@ func (s *Session) Usual(kind uint32, but *Lineage) float64 {
 		return 0
 	}
 	return float64(sum) / float64(n)
+}
+
+// ExpectedRemaining estimates how many more requests a conversation will run, nil for one
+// that begins, by what others of that kind of the same tenant did. It tells
+// whether there were enough of them. The session must be locked.
+func (s *Session) ExpectedRemaining(kind uint32, l *Lineage) (float64, bool) {
+	n := 0
+	if l != nil {
+		n = l.Requests
+	}
+	return s.runs.Further(runs.Like{Tenant: s.tenant, Kind: kind}, n)
+}
+
+// CountRequest counts one more request of a conversation. The session must be locked.
+func (s *Session) CountRequest(l *Lineage) {
+	l.Requests++
+	s.runs.Note(runs.Like{Tenant: s.tenant, Kind: l.Kind}, l.Requests)
 }

@@ -24,6 +24,7 @@ import (
 	"github.com/dgraph-io/ristretto/v2"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/lru"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/runs"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
@@ -77,7 +78,7 @@ func (o *MemoryOptions) defaults() error {
 // never strikes the next under its key.
 type Memory struct {
 	clock *ristretto.Cache[uint64, *Session]
-	runs  runs
+	runs  runs.Runs
 	// outlives reports whether snapshots are taken of the sessions. It never changes.
 	outlives bool
 	// use is held for reading while the cache is changed and for writing while
@@ -441,50 +442,6 @@ func (m *Memory) expired(s *Session) {
 	}
 	m.drop(s)
 	m.stats.Expired++
-}
-
-// Find implements Store.
-func (m *Memory) Find(id string) *Session {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.find(id)
-}
-
-func (m *Memory) find(id string) *Session {
-	for _, s := range m.sessions {
-		if s.id == id {
-			return s
-		}
-	}
-	return nil
-}
-
-// Delete implements Store.
-func (m *Memory) Delete(id string) *Session {
-	m.mu.Lock()
-	s := m.find(id)
-	if s != nil {
-		m.drop(s)
-	}
-	m.mu.Unlock()
-	if s == nil {
-		return nil
-	}
-	m.forget([]*Session{s})
-	return s
-}
-
-// Page implements Store.
-func (m *Memory) Page(before uint64, most int) []*Session {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	page := make([]*Session, 0, min(most, m.newest.Len()))
-	for e := m.newest.Front(); e != nil && len(page) < most; e = e.Next() {
-		if s := e.Value.(*Session); s.Number() < before {
-			page = append(page, s)
-		}
-	}
-	return page
 }
 
 // Stats implements Store.

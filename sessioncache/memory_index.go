@@ -72,3 +72,47 @@ func reindex(by map[firstTurn]*Session, s *Session, old, hashes []wire.Hash) []w
 	}
 	return append(old[:0], hashes...)
 }
+
+// Find implements Store.
+func (m *Memory) Find(id string) *Session {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.find(id)
+}
+
+func (m *Memory) find(id string) *Session {
+	for _, s := range m.sessions {
+		if s.id == id {
+			return s
+		}
+	}
+	return nil
+}
+
+// Delete implements Store.
+func (m *Memory) Delete(id string) *Session {
+	m.mu.Lock()
+	s := m.find(id)
+	if s != nil {
+		m.drop(s)
+	}
+	m.mu.Unlock()
+	if s == nil {
+		return nil
+	}
+	m.forget([]*Session{s})
+	return s
+}
+
+// Page implements Store.
+func (m *Memory) Page(before uint64, most int) []*Session {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	page := make([]*Session, 0, min(most, m.newest.Len()))
+	for e := m.newest.Front(); e != nil && len(page) < most; e = e.Next() {
+		if s := e.Value.(*Session); s.Number() < before {
+			page = append(page, s)
+		}
+	}
+	return page
+}

@@ -17,6 +17,7 @@ package sessioncache
 import (
 	"time"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/packed"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
@@ -30,129 +31,129 @@ func Restore(d Digest, snapshot []byte) (*Session, error) {
 	if snapshot[0] > snapshotForm {
 		return nil, ErrNewer
 	}
-	r := snapshotReader{in: snapshot[1:]}
+	r := snapshotReader{Reader: packed.Reader{In: snapshot[1:]}}
 	s := &Session{digest: string(d[:]), id: publicID(string(d[:])), outlives: true}
-	copy(s.tenant[:], r.take(len(s.tenant)))
-	s.upstream = r.text()
-	s.created = r.time(time.Time{})
-	s.next = r.small(1 << 40)
-	s.Lifetime = Lifetime(r.small(uint64(LifetimeLong)))
-	s.Unseen = time.Duration(r.int())
+	copy(s.tenant[:], r.Take(len(s.tenant)))
+	s.upstream = r.Text()
+	s.created = r.Time(time.Time{})
+	s.next = r.Small(1 << 40)
+	s.Lifetime = Lifetime(r.Small(uint64(LifetimeLong)))
+	s.Unseen = time.Duration(r.Int())
 	r.calibration(&s.Calibration)
-	for range r.count(8) {
+	for range r.Count(8) {
 		s.Counterfactual.entries = append(s.Counterfactual.entries, CounterfactualEntry{
-			Prefix: r.fixed(), Blocks: r.small(1 << 30), Tokens: r.int(), At: r.time(s.created), TTL: time.Duration(r.int()),
+			Prefix: r.Fixed(), Blocks: r.Small(1 << 30), Tokens: r.Int(), At: r.Time(s.created), TTL: time.Duration(r.Int()),
 		})
 	}
-	n := r.count(1)
+	n := r.Count(1)
 	if len(s.Counterfactual.entries) > maxEntries || n > maxLineages {
-		r.fail()
+		r.Fail()
 	}
 	for range n {
 		s.lineages = append(s.lineages, r.lineage(s.lineages))
-		if r.bad {
+		if r.Bad {
 			break
 		}
 	}
-	if r.bad || len(r.in) > 0 || snapshot[0] == 0 {
+	if r.Bad || len(r.In) > 0 || snapshot[0] == 0 {
 		return nil, ErrSnapshot
 	}
 	return s, nil
 }
 
 func (r *snapshotReader) calibration(c *Calibration) {
-	if c.learned = r.bool(); !c.learned {
+	if c.learned = r.Bool(); !c.learned {
 		return
 	}
 	c.weights = prior
-	for i := range r.count(1) {
-		if x := r.float(); i < len(c.weights) {
+	for i := range r.Count(1) {
+		if x := r.Float(); i < len(c.weights) {
 			c.weights[i] = float32(x)
 		}
 	}
 }
 
 func (r *snapshotReader) lineage(before []*Lineage) *Lineage {
-	l := &Lineage{id: r.small(1 << 40), restored: true}
-	bits := r.uint()
+	l := &Lineage{id: r.Small(1 << 40), restored: true}
+	bits := r.Uint()
 	has := func(bit uint64) bool { return bits&bit != 0 }
 	l.Observed, l.Frozen, l.Diverged = has(lineageObserved), has(lineageFrozen), has(lineageDiverged)
 	l.Partial, l.Beyond = has(lineagePartial), has(lineageBeyond)
 	l.Expand, l.Unsaid = has(lineageExpand), has(lineageUnsaid)
-	l.Less = int(r.int())
-	l.Reply, l.First = r.hash(), r.hash()
-	l.Created = r.time(time.Time{})
-	l.Started, l.Warmed = r.time(l.Created), r.time(l.Created)
-	l.Pauses = r.small(1 << 40)
-	l.Kept = r.float()
-	l.TTL = time.Duration(r.int())
-	for range r.count(2) {
-		l.Ends = append(l.Ends, End{r.small(wire.MaxElements), r.time(l.Created)})
+	l.Less = int(r.Int())
+	l.Reply, l.First = r.Hash(), r.Hash()
+	l.Created = r.Time(time.Time{})
+	l.Started, l.Warmed = r.Time(l.Created), r.Time(l.Created)
+	l.Pauses = r.Small(1 << 40)
+	l.Kept = r.Float()
+	l.TTL = time.Duration(r.Int())
+	for range r.Count(2) {
+		l.Ends = append(l.Ends, End{r.Small(wire.MaxElements), r.Time(l.Created)})
 	}
 	l.Last, l.Total = r.usage(), r.usage()
-	l.Estimate = int(r.int())
-	l.OriginalTokens, l.SentTokens = r.int(), r.int()
-	l.Cost = Cost{Units: r.float(), ClientUnits: r.float(), USD: r.float(), ClientUSD: r.float()}
-	l.Spent = r.float()
-	l.Front = r.fixed()
-	l.Decision = r.text()
-	l.Settled = r.small(wire.MaxElements)
-	l.Staked, l.Removed, l.Caution = r.float(), r.float(), r.float()
-	l.Break = r.name()
-	for range r.count(2) {
+	l.Estimate = int(r.Int())
+	l.OriginalTokens, l.SentTokens = r.Int(), r.Int()
+	l.Cost = Cost{Units: r.Float(), ClientUnits: r.Float(), USD: r.Float(), ClientUSD: r.Float()}
+	l.Spent = r.Float()
+	l.Front = r.Fixed()
+	l.Decision = r.Text()
+	l.Settled = r.Small(wire.MaxElements)
+	l.Staked, l.Removed, l.Caution = r.Float(), r.Float(), r.Float()
+	l.Break = r.Name()
+	for range r.Count(2) {
 		if l.Breaks == nil {
 			l.Breaks = make(map[string]int)
 		}
-		reason := r.name()
-		l.Breaks[reason] = r.small(1 << 40)
+		reason := r.Name()
+		l.Breaks[reason] = r.Small(1 << 40)
 	}
-	for i := range r.count(1) {
-		if n := r.small(1 << 16); i < len(l.Expanded) {
+	for i := range r.Count(1) {
+		if n := r.Small(1 << 16); i < len(l.Expanded) {
 			l.Expanded[i] = uint16(n)
 		}
 	}
-	l.Model = r.name()
-	l.Kind = uint32(r.small(1<<32 - 1))
-	l.Requests = r.small(1 << 40)
+	l.Model = r.Name()
+	l.Kind = uint32(r.Small(1<<32 - 1))
+	l.Requests = r.Small(1 << 40)
 	r.chain(l, before)
 	r.states(l)
 	return l
 }
 
 func (r *snapshotReader) chain(l *Lineage, before []*Lineage) {
-	if !r.bool() {
+	if !r.Bool() {
 		l.known = wire.RestoreKnown(nil, 0, 0, wire.Hash{})
 		return
 	}
-	n, tools, system := r.small(wire.MaxElements), r.small(wire.MaxElements), r.small(wire.MaxElements)
-	first := r.hash()
-	shared := r.small(uint64(n))
-	if tools+system > n || (n-shared)*len(wire.Hash{}) > len(r.in) {
-		r.fail()
+	n, tools, system := r.Small(wire.MaxElements), r.Small(wire.MaxElements), r.Small(wire.MaxElements)
+	first := r.Hash()
+	shared := r.Small(uint64(n))
+	if tools+system > n || (n-shared)*len(wire.Hash{}) > len(r.In) {
+		r.Fail()
 		return
 	}
 	blocks := make([]wire.Block, n)
 	if shared > 0 {
-		which := r.small(uint64(max(len(before)-1, 0)))
+		which := r.Small(uint64(max(len(before)-1, 0)))
 		if which >= len(before) {
-			r.fail()
+			r.Fail()
 			return
 		}
 		there, _, _ := before[which].known.Blocks()
 		if shared > len(there) {
-			r.fail()
+			r.Fail()
 			return
 		}
 		copy(blocks, there[:shared])
 	}
 	for i := shared; i < n; i++ {
-		copy(blocks[i].Hash[:], r.take(len(wire.Hash{})))
+		copy(blocks[i].Hash[:], r.Take(len(wire.Hash{})))
 	}
-	for i := shared; i < n && !r.bad; {
-		run := r.uint()
+	for i := shared; i < n && !r.Bad; {
+		run := r.Uint()
 		length := run >> 3
 		if length == 0 || length > uint64(n-i) {
-			r.fail()
+			r.Fail()
 			return
 		}
 		for range length {
@@ -164,28 +165,28 @@ func (r *snapshotReader) chain(l *Lineage, before []*Lineage) {
 }
 
 func (r *snapshotReader) states(l *Lineage) {
-	n := r.count(1)
-	if r.bad || n > len(l.chain()) {
-		r.fail()
+	n := r.Count(1)
+	if r.Bad || n > len(l.chain()) {
+		r.Fail()
 		return
 	}
 	l.States = make([]State, n)
 	for i := range l.States {
 		s := &l.States[i]
-		b := r.take(1)
+		b := r.Take(1)
 		if b == nil {
 			return
 		}
 		bits := b[0]
 		s.Pinned, s.Relies = bits&statePinned != 0, bits&stateRelies != 0
 		if bits&stateUnused != 0 {
-			s.Unused = uint16(r.small(1<<16 - 1))
+			s.Unused = uint16(r.Small(1<<16 - 1))
 		}
 		if bits&stateUsed != 0 {
-			s.Used = uint16(r.small(1<<16 - 1))
+			s.Used = uint16(r.Small(1<<16 - 1))
 		}
 		if bits&stateContent != 0 {
-			s.Content = r.fixed()
+			s.Content = r.Fixed()
 		}
 		if bits&stateEdit != 0 {
 			s.Edit = r.edit()
@@ -194,12 +195,12 @@ func (r *snapshotReader) states(l *Lineage) {
 			continue
 		}
 		w := new(Inserted)
-		for range r.count(2) {
-			op := wire.Op(r.small(uint64(wire.OpAfterMessage)))
-			w.Inserts = append(w.Inserts, Insert{Op: op, recipe: append(noRecipe, r.bytes()...)})
+		for range r.Count(2) {
+			op := wire.Op(r.Small(uint64(wire.OpAfterMessage)))
+			w.Inserts = append(w.Inserts, Insert{Op: op, recipe: append([]byte{}, r.Bytes()...)})
 		}
 		if len(w.Inserts) == 0 {
-			r.fail()
+			r.Fail()
 			return
 		}
 		s.Inserted = w
@@ -207,18 +208,18 @@ func (r *snapshotReader) states(l *Lineage) {
 }
 
 func (r *snapshotReader) edit() *Edit {
-	n := r.small(uint64(len(r.edits)))
+	n := r.Small(uint64(len(r.edits)))
 	if n > 0 {
 		return r.edits[n-1]
 	}
-	e := &Edit{Stage: r.name(), Op: wire.Op(r.small(uint64(wire.OpAfterMessage)))}
-	if recipe := r.bytes(); len(recipe) > 0 {
-		e.recipe = append(noRecipe, recipe...)
+	e := &Edit{Stage: r.Name(), Op: wire.Op(r.Small(uint64(wire.OpAfterMessage)))}
+	if recipe := r.Bytes(); len(recipe) > 0 {
+		e.recipe = append([]byte{}, recipe...)
 	}
 	r.edits = append(r.edits, e)
 	return e
 }
 
 func (r *snapshotReader) usage() wire.Usage {
-	return wire.Usage{Uncached: r.int(), Write5m: r.int(), Write1h: r.int(), Read: r.int(), Output: r.int(), Reported: r.bool()}
+	return wire.Usage{Uncached: r.Int(), Write5m: r.Int(), Write1h: r.Int(), Read: r.Int(), Output: r.Int(), Reported: r.Bool()}
 }

@@ -23,6 +23,7 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/runs"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
@@ -39,7 +40,7 @@ type Session struct {
 	id       string
 	upstream string
 	tenant   Tenant
-	runs     *runs       // of the store
+	runs     *runs.Runs  // of the store
 	outlives bool        // snapshots are taken of it
 	claimed  atomic.Bool // there is a snapshot from before its first commit
 	deleted  atomic.Bool // none is to be written any more

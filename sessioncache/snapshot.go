@@ -15,10 +15,12 @@
 package sessioncache
 
 import (
+	"errors"
 	"maps"
 	"slices"
 	"time"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/packed"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
@@ -35,6 +37,24 @@ import (
 
 // snapshotForm is the form that is written.
 const snapshotForm = 1
+
+// The reasons why a snapshot is not read.
+var (
+	// ErrSnapshot says that it is damaged.
+	ErrSnapshot = errors.New("damaged snapshot")
+	// ErrNewer says that a newer program has written it.
+	ErrNewer = errors.New("snapshot of a newer program")
+)
+
+type snapshotWriter struct {
+	packed.Writer
+	edits map[*Edit]uint64 // those that were written, by their numbers
+}
+
+type snapshotReader struct {
+	packed.Reader
+	edits []*Edit
+}
 
 // Properties of a lineage, by bits.
 const (
@@ -63,94 +83,94 @@ const (
 func (s *Session) Snapshot(dst []byte) []byte { return s.snapshot(dst, s.lineages) }
 
 func (s *Session) snapshot(dst []byte, lineages []*Lineage) []byte {
-	w := snapshotWriter{out: append(dst, snapshotForm), names: map[string]uint64{}, edits: map[*Edit]uint64{}}
-	w.out = append(w.out, s.tenant[:]...)
-	w.text(s.upstream)
-	w.time(s.created, time.Time{})
-	w.uint(uint64(s.next))
-	w.uint(uint64(s.Lifetime))
-	w.int(int64(s.Unseen))
+	w := snapshotWriter{Writer: packed.Writer{Out: append(dst, snapshotForm)}, edits: map[*Edit]uint64{}}
+	w.Out = append(w.Out, s.tenant[:]...)
+	w.Text(s.upstream)
+	w.Time(s.created, time.Time{})
+	w.Uint(uint64(s.next))
+	w.Uint(uint64(s.Lifetime))
+	w.Int(int64(s.Unseen))
 	w.calibration(&s.Calibration)
 	entries := s.Counterfactual.entries
-	w.uint(uint64(len(entries)))
+	w.Uint(uint64(len(entries)))
 	for i := range entries {
 		e := &entries[i]
-		w.fixed(e.Prefix)
-		w.uint(uint64(e.Blocks))
-		w.int(e.Tokens)
-		w.time(e.At, s.created)
-		w.int(int64(e.TTL))
+		w.Fixed(e.Prefix)
+		w.Uint(uint64(e.Blocks))
+		w.Int(e.Tokens)
+		w.Time(e.At, s.created)
+		w.Int(int64(e.TTL))
 	}
-	w.uint(uint64(len(lineages)))
+	w.Uint(uint64(len(lineages)))
 	for i, l := range lineages {
 		w.lineage(l, lineages[:i])
 	}
-	return w.out
+	return w.Out
 }
 
 func (w *snapshotWriter) calibration(c *Calibration) {
-	w.bool(c.learned)
+	w.Bool(c.learned)
 	if !c.learned {
 		return
 	}
-	w.uint(uint64(len(c.weights)))
+	w.Uint(uint64(len(c.weights)))
 	for _, x := range c.weights {
-		w.float(float64(x))
+		w.Float(float64(x))
 	}
 }
 
 func (w *snapshotWriter) lineage(l *Lineage, before []*Lineage) {
-	w.uint(uint64(l.id))
-	w.uint(bit(l.Observed, lineageObserved) | bit(l.Frozen, lineageFrozen) | bit(l.Diverged, lineageDiverged) |
+	w.Uint(uint64(l.id))
+	w.Uint(bit(l.Observed, lineageObserved) | bit(l.Frozen, lineageFrozen) | bit(l.Diverged, lineageDiverged) |
 		bit(l.Partial, lineagePartial) | bit(l.Beyond, lineageBeyond) | bit(l.Expand, lineageExpand) |
 		bit(l.Unsaid || len(l.Said) > 0, lineageUnsaid))
 	// Held
-	w.int(int64(l.Less))
-	w.hash(l.Reply)
-	w.hash(l.First)
+	w.Int(int64(l.Less))
+	w.Hash(l.Reply)
+	w.Hash(l.First)
 	// Warmth
-	w.time(l.Created, time.Time{})
-	w.time(l.Started, l.Created)
-	w.time(l.Warmed, l.Created)
-	w.uint(uint64(l.Pauses))
-	w.float(l.Kept)
-	w.int(int64(l.TTL))
-	w.uint(uint64(len(l.Ends)))
+	w.Time(l.Created, time.Time{})
+	w.Time(l.Started, l.Created)
+	w.Time(l.Warmed, l.Created)
+	w.Uint(uint64(l.Pauses))
+	w.Float(l.Kept)
+	w.Int(int64(l.TTL))
+	w.Uint(uint64(len(l.Ends)))
 	for i := range l.Ends {
-		w.uint(uint64(l.Ends[i].Blocks))
-		w.time(l.Ends[i].At, l.Created)
+		w.Uint(uint64(l.Ends[i].Blocks))
+		w.Time(l.Ends[i].At, l.Created)
 	}
 	// Spending
 	w.usage(&l.Last)
 	w.usage(&l.Total)
-	w.int(int64(l.Estimate))
-	w.int(l.OriginalTokens)
-	w.int(l.SentTokens)
+	w.Int(int64(l.Estimate))
+	w.Int(l.OriginalTokens)
+	w.Int(l.SentTokens)
 	for _, x := range [...]float64{l.Cost.Units, l.Cost.ClientUnits, l.Cost.USD, l.Cost.ClientUSD, l.Spent} {
-		w.float(x)
+		w.Float(x)
 	}
-	w.fixed(l.Front)
+	w.Fixed(l.Front)
 	// Folding
-	w.text(l.Decision)
-	w.uint(uint64(l.Settled))
-	w.float(l.Staked)
-	w.float(l.Removed)
-	w.float(l.Caution)
+	w.Text(l.Decision)
+	w.Uint(uint64(l.Settled))
+	w.Float(l.Staked)
+	w.Float(l.Removed)
+	w.Float(l.Caution)
 	// Misses
-	w.name(l.Break)
-	w.uint(uint64(len(l.Breaks)))
+	w.Name(l.Break)
+	w.Uint(uint64(len(l.Breaks)))
 	for _, reason := range slices.Sorted(maps.Keys(l.Breaks)) {
-		w.name(reason)
-		w.uint(uint64(l.Breaks[reason]))
+		w.Name(reason)
+		w.Uint(uint64(l.Breaks[reason]))
 	}
 	// Hidden
-	w.uint(uint64(len(l.Expanded)))
+	w.Uint(uint64(len(l.Expanded)))
 	for _, n := range l.Expanded {
-		w.uint(uint64(n))
+		w.Uint(uint64(n))
 	}
-	w.name(l.Model)
-	w.uint(uint64(l.Kind))
-	w.uint(uint64(l.Requests))
+	w.Name(l.Model)
+	w.Uint(uint64(l.Kind))
+	w.Uint(uint64(l.Requests))
 	w.chain(l, before)
 	w.states(l)
 }
@@ -158,14 +178,14 @@ func (w *snapshotWriter) lineage(l *Lineage, before []*Lineage) {
 // chain writes the blocks. What stands in another lineage too is not written again:
 // sub-agents have the tools of the main thread, and branches its beginning.
 func (w *snapshotWriter) chain(l *Lineage, before []*Lineage) {
-	if w.bool(l.known != nil); l.known == nil {
+	if w.Bool(l.known != nil); l.known == nil {
 		return
 	}
 	blocks, tools, system := l.known.Blocks()
-	w.uint(uint64(len(blocks)))
-	w.uint(uint64(tools))
-	w.uint(uint64(system))
-	w.hash(l.known.First())
+	w.Uint(uint64(len(blocks)))
+	w.Uint(uint64(tools))
+	w.Uint(uint64(system))
+	w.Hash(l.known.First())
 	which, shared := 0, 0
 	for i, o := range before {
 		if o.known == nil {
@@ -176,12 +196,12 @@ func (w *snapshotWriter) chain(l *Lineage, before []*Lineage) {
 			which, shared = i, n
 		}
 	}
-	w.uint(uint64(shared))
+	w.Uint(uint64(shared))
 	if shared > 0 {
-		w.uint(uint64(which))
+		w.Uint(uint64(which))
 	}
 	for i := shared; i < len(blocks); i++ {
-		w.out = append(w.out, blocks[i].Hash[:]...)
+		w.Out = append(w.Out, blocks[i].Hash[:]...)
 	}
 	// Roles come in runs.
 	for i := shared; i < len(blocks); {
@@ -189,36 +209,36 @@ func (w *snapshotWriter) chain(l *Lineage, before []*Lineage) {
 		for n < len(blocks) && blocks[n].Role == blocks[i].Role {
 			n++
 		}
-		w.uint(uint64(n-i)<<3 | uint64(blocks[i].Role))
+		w.Uint(uint64(n-i)<<3 | uint64(blocks[i].Role))
 		i = n
 	}
 }
 
 func (w *snapshotWriter) states(l *Lineage) {
-	w.uint(uint64(len(l.States)))
+	w.Uint(uint64(len(l.States)))
 	for i := range l.States {
 		s := &l.States[i]
 		edit := s.Edit != nil && (len(s.Edit.Value) == 0 || len(s.Edit.recipe) > 0)
 		inserted := s.Inserted.outlives()
-		w.out = append(w.out, byte(bit(s.Unused > 0, stateUnused)|bit(s.Pinned, statePinned)|bit(s.Relies, stateRelies)|
+		w.Out = append(w.Out, byte(bit(s.Unused > 0, stateUnused)|bit(s.Pinned, statePinned)|bit(s.Relies, stateRelies)|
 			bit(s.Content != 0, stateContent)|bit(edit, stateEdit)|bit(inserted, stateInserted)|bit(s.Used > 0, stateUsed)))
 		if s.Unused > 0 {
-			w.uint(uint64(s.Unused))
+			w.Uint(uint64(s.Unused))
 		}
 		if s.Used > 0 {
-			w.uint(uint64(s.Used))
+			w.Uint(uint64(s.Used))
 		}
 		if s.Content != 0 {
-			w.fixed(s.Content)
+			w.Fixed(s.Content)
 		}
 		if edit {
 			w.edit(s.Edit)
 		}
 		if inserted {
-			w.uint(uint64(len(s.Inserted.Inserts)))
+			w.Uint(uint64(len(s.Inserted.Inserts)))
 			for _, in := range s.Inserted.Inserts {
-				w.uint(uint64(in.Op))
-				w.bytes(in.recipe)
+				w.Uint(uint64(in.Op))
+				w.Bytes(in.recipe)
 			}
 		}
 	}
@@ -248,19 +268,19 @@ func (w *Inserted) outlives() bool {
 // edit writes an edit, or its number if it was written before.
 func (w *snapshotWriter) edit(e *Edit) {
 	n, known := w.edits[e]
-	w.uint(n)
+	w.Uint(n)
 	if known {
 		return
 	}
 	w.edits[e] = uint64(len(w.edits) + 1)
-	w.name(e.Stage)
-	w.uint(uint64(e.Op))
-	w.bytes(e.recipe)
+	w.Name(e.Stage)
+	w.Uint(uint64(e.Op))
+	w.Bytes(e.recipe)
 }
 
 func (w *snapshotWriter) usage(u *wire.Usage) {
 	for _, n := range [...]int64{u.Uncached, u.Write5m, u.Write1h, u.Read, u.Output} {
-		w.int(n)
+		w.Int(n)
 	}
-	w.bool(u.Reported)
+	w.Bool(u.Reported)
 }

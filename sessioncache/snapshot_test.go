@@ -24,6 +24,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/runs"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
@@ -179,32 +180,6 @@ func TestSnapshotsThatAreNotRead(t *testing.T) {
 	}
 }
 
-// A body that is not the one of the snapshot costs the edit, no more.
-func TestRecipeOfAnotherBody(t *testing.T) {
-	body := []byte(`"` + strings.Repeat("     1→one line of many\\n", 50) + `"`)
-	for _, value := range []string{
-		string(body[:600]), string(unpadded(body)), `"[note]\n` + string(body[100:400]) + `[more]"`, `""`, string(body),
-		`"` + strings.Repeat("1→one line of many\\n", 50) + `"`,
-	} {
-		recipe := newRecipe([]byte(value), body)
-		if got, ok := cook(recipe, body); !ok || string(got) != value {
-			t.Errorf("%q is made of %x: %q", value, recipe, got)
-		}
-		if len(recipe) > 100 {
-			t.Errorf("%d bytes for %q", len(recipe), value)
-		}
-		if len(value) < minPiece {
-			continue
-		}
-		if got, ok := cook(recipe, bytes.ToUpper(body)); ok {
-			t.Errorf("made of another body: %q", got)
-		}
-	}
-	if r := newRecipe(bytes.Repeat([]byte("foreign "), 1000), body); len(r) != 0 {
-		t.Errorf("%d bytes of recipe for what is not of the body", len(r))
-	}
-}
-
 // FuzzRestore: whatever is kept, it is read or refused, and what is read can be used
 // and written again.
 func FuzzRestore(f *testing.F) {
@@ -216,7 +191,7 @@ func FuzzRestore(f *testing.F) {
 		if err != nil {
 			return
 		}
-		s.runs = new(runs)
+		s.runs = new(runs.Runs)
 		again, err := Restore(Digest{1}, snapshotOf(s))
 		if err != nil {
 			t.Fatalf("what was read is not read again: %v", err)
@@ -229,17 +204,5 @@ func FuzzRestore(f *testing.F) {
 		defer s.Unlock()
 		m := s.Match(v)
 		s.Commit(m, v, NewStates(len(v.MessageBlocks())))
-	})
-}
-
-// FuzzRecipe: a value is what its recipe makes of the body, and no recipe does harm.
-func FuzzRecipe(f *testing.F) {
-	f.Add([]byte(`"some text of a block, which is long enough"`), []byte(`"of a block, which is long"`), []byte{1, 2, 3, 4, 0, 7, 0})
-	f.Fuzz(func(t *testing.T, body, value, recipe []byte) {
-		cook(recipe, body)
-		r := newRecipe(value, body)
-		if got, ok := cook(r, body); len(r) > 0 && (!ok && len(value) <= 2*len(body)+mostOwn || ok && !bytes.Equal(got, value)) {
-			t.Fatalf("%q of %q: %q", value, body, got)
-		}
 	})
 }

@@ -19,56 +19,6 @@ import (
 	"testing"
 )
 
-func TestRuns(t *testing.T) {
-	var r runs
-	short, long := like{kind: 1}, like{kind: 2}
-	run := func(k like, requests, times int) {
-		for range times {
-			for n := range requests {
-				r.note(k, n+1)
-			}
-		}
-	}
-	run(short, 12, minLike-1)
-	if _, ok := r.further(short, 8); ok {
-		t.Errorf("%d conversations are too few to tell", minLike-1)
-	}
-	run(short, 12, 11)
-	run(long, 100, 20)
-	for _, c := range []struct {
-		kind     like
-		n        int
-		min, max float64
-	}{
-		{short, 0, 9, 14},
-		{short, 8, 4, 8},
-		{short, 12, 0, 3},
-		{long, 8, 80, 120},
-		{long, 64, 30, 60},
-	} {
-		got, ok := r.further(c.kind, c.n)
-		if !ok || got < c.min || got > c.max {
-			t.Errorf("kind %d after %d requests: %.1f more, %v; want between %g and %g", c.kind.kind, c.n, got, ok, c.min, c.max)
-		}
-	}
-	if _, ok := r.further(short, 16); ok {
-		t.Error("none of them ran 16 requests")
-	}
-	if _, ok := r.further(like{tenant: Tenant{1}, kind: 2}, 8); ok {
-		t.Error("another tenant's conversations count")
-	}
-}
-
-func TestRunsAreBounded(t *testing.T) {
-	var r runs
-	for kind := range uint32(3 * maxKinds) {
-		r.note(like{kind: kind}, 1)
-	}
-	if len(r.kinds) > maxKinds {
-		t.Errorf("%d kinds are remembered, at most %d are wanted", len(r.kinds), maxKinds)
-	}
-}
-
 // TestFurtherOfAStore looks at what conversations of one store learn of each other.
 func TestFurtherOfAStore(t *testing.T) {
 	m, err := NewMemory(MemoryOptions{})

@@ -12,9 +12,15 @@
 // See the License for the specific language governing permissions and
 // limitations under the License.
 
-package sessioncache
+// Package runs remembers how many requests conversations have run, so that it can be
+// told how long one like them will go on.
+package runs
 
-import "sync"
+import (
+	"sync"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/packed"
+)
 
 // milestones are the numbers of requests at which a conversation is counted.
 var milestones = [...]int{1, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512}
@@ -29,22 +35,24 @@ const (
 	maxKinds = 1024
 )
 
-// runs remembers how many requests conversations have run, by tenant and kind.
+// Runs remembers how many requests conversations have run, by tenant and kind.
 // Those that are still running count as far as they have come.
-type runs struct {
+type Runs struct {
 	mu      sync.Mutex
-	kinds   map[like]*[len(milestones)]int
+	kinds   map[Like]*[len(milestones)]int
 	changes uint64
 }
 
-// like are conversations that may be judged by each other.
-type like struct {
-	tenant Tenant
-	kind   uint32
+// Like are conversations that may be judged by each other.
+type Like struct {
+	// Tenant is whose they are.
+	Tenant [16]byte
+	// Kind is of what kind.
+	Kind uint32
 }
 
-// note counts a conversation that has run n requests.
-func (r *runs) note(k like, n int) {
+// Note counts a conversation that has run n requests.
+func (r *Runs) Note(k Like, n int) {
 	for i, m := range milestones {
 		if m < n {
 			continue
@@ -58,7 +66,7 @@ func (r *runs) note(k like, n int) {
 		if reached == nil {
 			reached = new([len(milestones)]int)
 			if r.kinds == nil {
-				r.kinds = make(map[like]*[len(milestones)]int)
+				r.kinds = make(map[Like]*[len(milestones)]int)
 			}
 			for old := range r.kinds {
 				if len(r.kinds) < maxKinds {
@@ -74,49 +82,49 @@ func (r *runs) note(k like, n int) {
 	}
 }
 
-// snapshot appends what is remembered, and returns how often it has changed.
-func (r *runs) snapshot(dst []byte) (out []byte, changes uint64) {
+// Snapshot appends what is remembered, and returns how often it has changed.
+func (r *Runs) Snapshot(dst []byte) (out []byte, changes uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	w := snapshotWriter{out: dst}
-	w.uint(uint64(len(r.kinds)))
+	w := packed.Writer{Out: dst}
+	w.Uint(uint64(len(r.kinds)))
 	for k, reached := range r.kinds {
-		w.out = append(w.out, k.tenant[:]...)
-		w.uint(uint64(k.kind))
-		w.uint(uint64(len(reached)))
+		w.Out = append(w.Out, k.Tenant[:]...)
+		w.Uint(uint64(k.Kind))
+		w.Uint(uint64(len(reached)))
 		for _, n := range reached {
-			w.uint(uint64(n))
+			w.Uint(uint64(n))
 		}
 	}
-	return w.out, r.changes
+	return w.Out, r.changes
 }
 
-// restore reads what was remembered.
-func (r *runs) restore(from *snapshotReader) {
-	n := from.count(len(Tenant{}))
-	kinds := make(map[like]*[len(milestones)]int, min(n, maxKinds))
+// Restore reads what was remembered.
+func (r *Runs) Restore(from *packed.Reader) {
+	n := from.Count(len(Like{}.Tenant))
+	kinds := make(map[Like]*[len(milestones)]int, min(n, maxKinds))
 	for range min(n, maxKinds) {
-		var k like
-		copy(k.tenant[:], from.take(len(k.tenant)))
-		k.kind = uint32(from.small(1<<32 - 1))
+		var k Like
+		copy(k.Tenant[:], from.Take(len(k.Tenant)))
+		k.Kind = uint32(from.Small(1<<32 - 1))
 		reached := new([len(milestones)]int)
-		for i := range from.count(1) {
-			if n := from.small(1 << 40); i < len(reached) {
+		for i := range from.Count(1) {
+			if n := from.Small(1 << 40); i < len(reached) {
 				reached[i] = n
 			}
 		}
 		kinds[k] = reached
 	}
-	if !from.bad {
+	if !from.Bad {
 		r.mu.Lock()
 		r.kinds = kinds
 		r.mu.Unlock()
 	}
 }
 
-// further returns how many more requests such conversations have run on average
+// Further returns how many more requests such conversations have run on average
 // that had run n, and whether there were enough of them to tell.
-func (r *runs) further(k like, n int) (float64, bool) {
+func (r *Runs) Further(k Like, n int) (float64, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	reached := r.kinds[k]
@@ -138,21 +146,4 @@ func (r *runs) further(k like, n int) (float64, bool) {
 		left, from = share, milestones[i]
 	}
 	return sum + left*beyond, true
-}
-
-// ExpectedRemaining estimates how many more requests a conversation will run, nil for one
-// that begins, by what others of that kind of the same tenant did. It tells
-// whether there were enough of them. The session must be locked.
-func (s *Session) ExpectedRemaining(kind uint32, l *Lineage) (float64, bool) {
-	n := 0
-	if l != nil {
-		n = l.Requests
-	}
-	return s.runs.further(like{s.tenant, kind}, n)
-}
-
-// CountRequest counts one more request of a conversation. The session must be locked.
-func (s *Session) CountRequest(l *Lineage) {
-	l.Requests++
-	s.runs.note(like{s.tenant, l.Kind}, l.Requests)
 }

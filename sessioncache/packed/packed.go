@@ -1,0 +1,239 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+// Package packed writes and reads numbers, words and moments in few bytes: the parts of
+// what sessions are kept as.
+package packed
+
+import (
+	"encoding/binary"
+	"math"
+	"time"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
+
+// Writer appends values to Out.
+type Writer struct {
+	// Out is what was written.
+	Out []byte
+
+	names map[string]uint64 // words that were written, by their numbers
+}
+
+// Uint writes a number, the smaller the shorter.
+func (w *Writer) Uint(n uint64) { w.Out = binary.AppendUvarint(w.Out, n) }
+
+// Int writes a number of either sign.
+func (w *Writer) Int(n int64) { w.Out = binary.AppendVarint(w.Out, n) }
+
+// Fixed writes a number in eight bytes.
+func (w *Writer) Fixed(n uint64) { w.Out = binary.LittleEndian.AppendUint64(w.Out, n) }
+
+// Bool writes what is true or not.
+func (w *Writer) Bool(b bool) {
+	n := byte(0)
+	if b {
+		n = 1
+	}
+	w.Out = append(w.Out, n)
+}
+
+// Float writes a zero, which most are, in one byte.
+func (w *Writer) Float(x float64) {
+	if w.Bool(x != 0); x != 0 {
+		w.Fixed(math.Float64bits(x))
+	}
+}
+
+// Bytes writes bytes behind their number.
+func (w *Writer) Bytes(b []byte) {
+	w.Uint(uint64(len(b)))
+	w.Out = append(w.Out, b...)
+}
+
+// Text writes a text as Bytes does.
+func (w *Writer) Text(s string) {
+	w.Uint(uint64(len(s)))
+	w.Out = append(w.Out, s...)
+}
+
+// Name writes a word that may come again: its number, or zero and the word.
+func (w *Writer) Name(s string) {
+	n, known := w.names[s]
+	w.Uint(n)
+	if known {
+		return
+	}
+	if w.names == nil {
+		w.names = map[string]uint64{}
+	}
+	w.names[s] = uint64(len(w.names) + 1)
+	w.Text(s)
+}
+
+// Hash writes a hash; a zero takes one byte.
+func (w *Writer) Hash(h wire.Hash) {
+	if w.Bool(!h.IsZero()); !h.IsZero() {
+		w.Out = append(w.Out, h[:]...)
+	}
+}
+
+// Time writes a moment as the time since another; one that is not set is told apart.
+func (w *Writer) Time(t, since time.Time) {
+	if w.Bool(!t.IsZero()); t.IsZero() {
+		return
+	}
+	n := t.UnixNano()
+	if !since.IsZero() {
+		n -= since.UnixNano()
+	}
+	w.Int(n)
+}
+
+// Reader reads what a [Writer] has written. Once it has met what cannot be, it is bad,
+// and all that it reads is zero.
+type Reader struct {
+	// In is what is left to read.
+	In []byte
+	// Bad reports whether what was read cannot be.
+	Bad bool
+
+	names []string
+}
+
+// Fail makes the reader bad.
+func (r *Reader) Fail() { r.Bad, r.In = true, nil }
+
+// Uint reads what [Writer.Uint] wrote.
+func (r *Reader) Uint() uint64 {
+	n, k := binary.Uvarint(r.In)
+	if k <= 0 {
+		r.Fail()
+		return 0
+	}
+	r.In = r.In[k:]
+	return n
+}
+
+// Int reads what [Writer.Int] wrote.
+func (r *Reader) Int() int64 {
+	n, k := binary.Varint(r.In)
+	if k <= 0 {
+		r.Fail()
+		return 0
+	}
+	r.In = r.In[k:]
+	return n
+}
+
+// Small reads a number that must be at most so much.
+func (r *Reader) Small(most uint64) int {
+	n := r.Uint()
+	if n > most {
+		r.Fail()
+		return 0
+	}
+	return int(n)
+}
+
+// Count reads a number of things each of which takes so many bytes or more.
+func (r *Reader) Count(bytes int) int {
+	n := r.Uint()
+	if n > uint64(len(r.In)/bytes) {
+		r.Fail()
+		return 0
+	}
+	return int(n)
+}
+
+// Take reads so many bytes.
+func (r *Reader) Take(n int) []byte {
+	if n > len(r.In) {
+		r.Fail()
+		return nil
+	}
+	b := r.In[:n:n]
+	r.In = r.In[n:]
+	return b
+}
+
+// Fixed reads what [Writer.Fixed] wrote.
+func (r *Reader) Fixed() uint64 {
+	b := r.Take(8)
+	if b == nil {
+		return 0
+	}
+	return binary.LittleEndian.Uint64(b)
+}
+
+// Bool reads what [Writer.Bool] wrote.
+func (r *Reader) Bool() bool {
+	b := r.Take(1)
+	if b == nil || b[0] > 1 {
+		r.Fail()
+		return false
+	}
+	return b[0] == 1
+}
+
+// Float reads what [Writer.Float] wrote.
+func (r *Reader) Float() float64 {
+	if !r.Bool() {
+		return 0
+	}
+	x := math.Float64frombits(r.Fixed())
+	if math.IsNaN(x) || math.IsInf(x, 0) {
+		r.Fail()
+		return 0
+	}
+	return x
+}
+
+// Bytes reads what [Writer.Bytes] wrote. It is a part of the input.
+func (r *Reader) Bytes() []byte { return r.Take(r.Count(1)) }
+
+// Text reads what [Writer.Text] wrote.
+func (r *Reader) Text() string { return string(r.Bytes()) }
+
+// Name reads what [Writer.Name] wrote.
+func (r *Reader) Name() string {
+	n := r.Small(uint64(len(r.names)))
+	if n > 0 {
+		return r.names[n-1]
+	}
+	s := r.Text()
+	r.names = append(r.names, s)
+	return s
+}
+
+// Hash reads what [Writer.Hash] wrote.
+func (r *Reader) Hash() (h wire.Hash) {
+	if r.Bool() {
+		copy(h[:], r.Take(len(h)))
+	}
+	return h
+}
+
+// Time reads what [Writer.Time] wrote.
+func (r *Reader) Time(since time.Time) time.Time {
+	if !r.Bool() {
+		return time.Time{}
+	}
+	n := r.Int()
+	if !since.IsZero() {
+		n += since.UnixNano()
+	}
+	return time.Unix(0, n)
+}

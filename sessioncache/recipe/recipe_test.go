@@ -1,0 +1,59 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package recipe
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+)
+
+// A body that is not the one of the snapshot costs the edit, no more.
+func TestRecipeOfAnotherBody(t *testing.T) {
+	body := []byte(`"` + strings.Repeat("     1→one line of many\\n", 50) + `"`)
+	for _, value := range []string{
+		string(body[:600]), string(unpadded(body)), `"[note]\n` + string(body[100:400]) + `[more]"`, `""`, string(body),
+		`"` + strings.Repeat("1→one line of many\\n", 50) + `"`,
+	} {
+		recipe := Make([]byte(value), body)
+		if got, ok := Cook(recipe, body); !ok || string(got) != value {
+			t.Errorf("%q is made of %x: %q", value, recipe, got)
+		}
+		if len(recipe) > 100 {
+			t.Errorf("%d bytes for %q", len(recipe), value)
+		}
+		if len(value) < minPiece {
+			continue
+		}
+		if got, ok := Cook(recipe, bytes.ToUpper(body)); ok {
+			t.Errorf("made of another body: %q", got)
+		}
+	}
+	if r := Make(bytes.Repeat([]byte("foreign "), 1000), body); len(r) != 0 {
+		t.Errorf("%d bytes of recipe for what is not of the body", len(r))
+	}
+}
+
+// FuzzRecipe: a value is what its recipe makes of the body, and no recipe does harm.
+func FuzzRecipe(f *testing.F) {
+	f.Add([]byte(`"some text of a block, which is long enough"`), []byte(`"of a block, which is long"`), []byte{1, 2, 3, 4, 0, 7, 0})
+	f.Fuzz(func(t *testing.T, body, value, recipe []byte) {
+		Cook(recipe, body)
+		r := Make(value, body)
+		if got, ok := Cook(r, body); len(r) > 0 && (!ok && len(value) <= 2*len(body)+MostOwn || ok && !bytes.Equal(got, value)) {
+			t.Fatalf("%q of %q: %q", value, body, got)
+		}
+	})
+}

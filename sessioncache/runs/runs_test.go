@@ -1,0 +1,67 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package runs
+
+import "testing"
+
+func TestRuns(t *testing.T) {
+	var r Runs
+	short, long := Like{Kind: 1}, Like{Kind: 2}
+	run := func(k Like, requests, times int) {
+		for range times {
+			for n := range requests {
+				r.Note(k, n+1)
+			}
+		}
+	}
+	run(short, 12, minLike-1)
+	if _, ok := r.Further(short, 8); ok {
+		t.Errorf("%d conversations are too few to tell", minLike-1)
+	}
+	run(short, 12, 11)
+	run(long, 100, 20)
+	for _, c := range []struct {
+		kind     Like
+		n        int
+		min, max float64
+	}{
+		{short, 0, 9, 14},
+		{short, 8, 4, 8},
+		{short, 12, 0, 3},
+		{long, 8, 80, 120},
+		{long, 64, 30, 60},
+	} {
+		got, ok := r.Further(c.kind, c.n)
+		if !ok || got < c.min || got > c.max {
+			t.Errorf("kind %d after %d requests: %.1f more, %v; want between %g and %g", c.kind.Kind, c.n, got, ok, c.min, c.max)
+		}
+	}
+	if _, ok := r.Further(short, 16); ok {
+		t.Error("none of them ran 16 requests")
+	}
+	if _, ok := r.Further(Like{Tenant: [16]byte{1}, Kind: 2}, 8); ok {
+		t.Error("another tenant's conversations count")
+	}
+}
+
+func TestRunsAreBounded(t *testing.T) {
+	var r Runs
+	for kind := range uint32(3 * maxKinds) {
+		r.Note(Like{Kind: kind}, 1)
+	}
+	if len(r.kinds) > maxKinds {
+		t.Errorf("%d kinds are remembered, at most %d are wanted", len(r.kinds), maxKinds)
+	}
+}

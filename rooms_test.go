@@ -65,7 +65,7 @@ var rooms = []room{
 	}, false},
 	{"box/idlefold", []string{"audit", "box/queue", "errand", "layer", "metric", "option", "pipeline", "sessioncache", "upstream", "wire"}, false},
 	{"box", []string{"layer", "metric", "option", "sessioncache", "translate", "upstream", "wire"}, false},
-	{"app", []string{"allowance", "audit", "box", "errand", "hold", "keepalive", "layer", "metric", "option", "page", "sessioncache", "tenant", "wire"}, false},
+	{"app", []string{"allowance", "audit", "box", "cachemodel", "errand", "hold", "keepalive", "layer", "metric", "option", "page", "sessioncache", "tenant", "wire"}, false},
 	{"lingua", nil, true},
 	{"compressor", []string{"layer", "lingua", "metric", "option", "pipeline", "sessioncache", "wire"}, false},
 	{"handler", []string{

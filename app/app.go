@@ -22,6 +22,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"sync"
 
@@ -32,6 +33,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/allowance"
+	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
 	"github.com/caddy-llm-cache/caddy-llm-cache/keepalive/pinger"
 	"github.com/caddy-llm-cache/caddy-llm-cache/layer/budget"
 	"github.com/caddy-llm-cache/caddy-llm-cache/metric"
@@ -64,6 +66,14 @@ type App struct {
 	// that can be read again, by which they outlive a restart. Default: none.
 	Budgets []allowance.Budget `json:"budgets,omitempty"`
 
+	// PricesFile is a file with prices and cache rules of models, in the format of the
+	// built-in table (cachemodel/prices.txt): a line for a model from one day on, dollars
+	// for a million tokens. The models that it has take the place of those of the table;
+	// those of a provider that no preset is for, which finds prefixes by itself, stand
+	// under the provider "other". It is read when the configuration is loaded. Default:
+	// none.
+	PricesFile string `json:"prices,omitempty"`
+
 	// KeepAlive bounds what the pings of all sites may cost. Default: money is
 	// not bounded.
 	KeepAlive *pinger.Limits `json:"keepalive,omitempty"`
@@ -88,6 +98,7 @@ type App struct {
 	logger *zap.Logger
 
 	people  *tenant.People
+	prices  *cachemodel.Table
 	unlearn func() // ends the reading of the record
 }
 
@@ -140,6 +151,9 @@ func (a *App) Provision(ctx caddy.Context) error {
 	if a.people, err = tenant.NewPeople(a.Users, a.UsersFile); err != nil {
 		return err
 	}
+	if a.prices, err = readPrices(a.PricesFile); err != nil {
+		return fmt.Errorf("prices: %w", err)
+	}
 	a.site = func() (any, error) { return ctx.AppIfConfigured("http") }
 	if a.StoreRaw == nil {
 		a.StoreRaw = caddyconfig.JSONModuleObject(new(MemoryStore), "module", "memory", nil)
@@ -179,6 +193,25 @@ func (a *App) Validate() error {
 
 // People tell who is behind requests.
 func (a *App) People() *tenant.People { return a.people }
+
+// Prices are those of models.
+func (a *App) Prices() *cachemodel.Table { return a.prices }
+
+// readPrices returns the built-in table with the models of a file, "" for none.
+func readPrices(file string) (*cachemodel.Table, error) {
+	if file == "" {
+		return cachemodel.BuiltIn(), nil
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	t, err := cachemodel.ReadTable(file, string(text))
+	if err != nil {
+		return nil, err
+	}
+	return cachemodel.BuiltIn().With(t), nil
+}
 
 // Share takes one more share of the store.
 func (a *App) Share() (*Lease, error) {

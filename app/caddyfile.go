@@ -43,6 +43,7 @@ import (
 //			user       <key>|sha256:<hash>|<digits> <name>
 //			user       <placeholder>
 //			users_file <file>
+//			prices     <file>
 //			budget     <person>|* $<dollars>|<tokens> day|month [soft]
 //		}
 //	}
@@ -83,6 +84,7 @@ func (a *App) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 		"user":       a.parseUser,
 		"budget":     a.parseBudget,
 		"users_file": option.Once(func() bool { return a.UsersFile != "" }, option.Word(&a.UsersFile)),
+		"prices":     option.Once(func() bool { return a.PricesFile != "" }, option.Word(&a.PricesFile)),
 		"bodies_in_flight": option.Once(func() bool { return a.BodiesInFlight != 0 },
 			option.Checked(option.Size(&a.BodiesInFlight), a.Validate)),
 	})

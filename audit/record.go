@@ -220,3 +220,6 @@ type Record struct {
 	// it to be kept.
 	Content *Content `json:"content,omitempty"`
 }
+
+// Unpriced reports whether the model has no known price.
+func (r *Record) Unpriced() bool { return r.Cost > 0 && r.USD == 0 }

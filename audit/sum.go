@@ -127,7 +127,7 @@ func (s *Sum) Add(r *Record) {
 	case Interrupted:
 		s.Interrupted += r.Turns
 	}
-	if r.Cost > 0 && r.USD == 0 {
+	if r.Unpriced() {
 		s.Unpriced += r.Turns
 	}
 	if removed := r.OriginalTokens - r.SentTokens; r.Policy == "observe" {

@@ -153,7 +153,7 @@ const granularity = 128
 // block is not found: the first block that differs counts as wholly new.
 func (e entries) billAutomatic(p *prompt, r Rules, at time.Time) bill {
 	var b bill
-	ttl := r.Lifetime(option(p.view, "prompt_cache_retention", "") == "24h")
+	ttl := r.Asked(p.view).TTL
 	read, step := int64(0), int64(1)
 	if r.Provider != "gemini" {
 		step = granularity
@@ -180,13 +180,13 @@ func (e entries) billBreakpoints(p *prompt, r Rules, at time.Time) bill {
 // message, unless prompt_cache_options asks for explicit ones only, and the
 // latest explicit ones as far as there is room.
 func openAIBreakpoints(p *prompt, r Rules) []breakpoint {
-	v, room := p.view, r.Markers
+	v, room, long := p.view, r.Markers, p.view.Retention == "12h"
 	if len(p.block) == 0 {
 		return nil
 	}
 	var bps []breakpoint
 	if option(v, "prompt_cache_options", "mode") != "explicit" {
-		bps = append(bps, breakpoint{at: len(p.block) - 1})
+		bps = append(bps, breakpoint{len(p.block) - 1, long})
 		room--
 	}
 	key := []byte(`"prompt_cache_breakpoint"`)
@@ -194,7 +194,7 @@ func openAIBreakpoints(p *prompt, r Rules) []breakpoint {
 		for i := len(p.block) - 1; i >= 0 && room > 0; i-- {
 			s := v.Blocks[p.block[i]].Span.Of(v.Raw)
 			if bytes.Contains(s, key) && gjson.GetBytes(s, "prompt_cache_breakpoint").IsObject() {
-				bps = append(bps, breakpoint{at: i})
+				bps = append(bps, breakpoint{i, long})
 				room--
 			}
 		}

@@ -28,9 +28,19 @@ const (
 	// not used: documented as five to ten minutes, counted here as five.
 	memoryTTL = 5 * time.Minute
 	dayTTL    = 24 * time.Hour
-	// breakpointTTL is the least that OpenAI's newer models promise [D].
+	// breakpointTTL is the least that OpenAI's newer models promise [D], halfDayTTL the
+	// lifetime that requests may ask for instead since 2026-11-03 [D].
 	breakpointTTL = 30 * time.Minute
+	halfDayTTL    = 12 * time.Hour
 )
+
+// dayByDefault is the day from which OpenAI keeps prefixes of GPT-4.1 to GPT-5.5 for 24
+// hours unless a request says in_memory [D]. Organisations without data retention are
+// spared, which cannot be told from outside: they say so by a shorter lifetime.
+var dayByDefault = time.Date(2026, time.May, 29, 0, 0, 0, 0, time.UTC)
+
+// vertexMin is the shortest prefix of the newer Gemini models that Vertex caches [S].
+const vertexMin = 6144
 
 // slots is how many prompts the engines behind a local provider keep, as far as
 // their sources tell. What is not here keeps one.
@@ -47,6 +57,11 @@ var slots = map[string]int{
 	"letta":             1,
 }
 
+// Lookup returns the rules of a model at a provider at a time by the built-in table.
+func Lookup(provider, model string, at time.Time) Rules {
+	return builtIn().Lookup(provider, model, at)
+}
+
 // Lookup returns the rules of a model at a provider at a time.
 //
 // The provider is the name of a preset: anthropic, bedrock, vertex, openai,
@@ -58,21 +73,34 @@ var slots = map[string]int{
 // Models that the table does not know get the rules of their kind with no prices:
 // those of a Claude of that version on the cautious side, those of an OpenAI or
 // Gemini model of that version; anything else the rules of a local engine with
-// one slot.
-func Lookup(provider, model string, at time.Time) Rules {
+// one slot, or, where a table has a row of the provider "other" for it, those of a host
+// that finds prefixes by itself.
+func (t *Table) Lookup(provider, model string, at time.Time) Rules {
 	n, named := nameOf(model), provider != ""
 	if !named {
 		provider = n.vendor
 	}
+	if provider == "vertex" && strings.HasPrefix(n.model, "gemini-") {
+		return t.gemini(provider, n, at)
+	}
 	switch provider {
 	case "anthropic", "bedrock", "vertex":
-		return anthropicRules(provider, n, at)
+		return t.anthropic(provider, n, at)
 	case "openai", "azure":
-		r := openAIRules(provider, n, at)
+		r := t.openAI(provider, n, at)
 		r.Explicit = named && provider == "openai" && r.Regime == Breakpoints
 		return r
 	case "gemini":
-		return geminiRules(n, at)
+		return t.gemini(provider, n, at)
+	case "":
+		if row, ok := t.find("other", n.model, at); ok {
+			r := row.rules
+			r.Regime, r.TTL = Automatic, memoryTTL
+			if row.day {
+				r.TTL = dayTTL
+			}
+			return r
+		}
 	}
 	r := Rules{Provider: provider, Model: n.model, Write: 1, Write1h: 1, Slots: 1, KeepsThinking: true, Mark: "[I]"}
 	if s := slots[provider]; s > 0 {
@@ -81,10 +109,10 @@ func Lookup(provider, model string, at time.Time) Rules {
 	return r
 }
 
-func anthropicRules(provider string, n name, at time.Time) Rules {
-	row, ok := find(provider, n.model, at)
+func (t *Table) anthropic(provider string, n name, at time.Time) Rules {
+	row, ok := t.find(provider, n.model, at)
 	if !ok {
-		row, ok = find("anthropic", n.model, at)
+		row, ok = t.find("anthropic", n.model, at)
 	}
 	r := row.rules
 	if !ok {
@@ -114,8 +142,11 @@ func unknownClaude(n name) Rules {
 	return r
 }
 
-func openAIRules(provider string, n name, at time.Time) Rules {
-	row, ok := find("openai", n.model, at)
+func (t *Table) openAI(provider string, n name, at time.Time) Rules {
+	row, ok := t.find(provider, n.model, at)
+	if !ok {
+		row, ok = t.find("openai", n.model, at)
+	}
 	r := row.rules
 	newer := n.major >= 0 && !n.below(5, 6)
 	if !ok {
@@ -131,19 +162,24 @@ func openAIRules(provider string, n name, at time.Time) Rules {
 	}
 	r.Provider = provider
 	if newer {
-		r.Regime, r.TTL, r.Markers = Breakpoints, breakpointTTL, 4
+		r.Regime, r.TTL, r.LongTTL, r.Markers = Breakpoints, breakpointTTL, halfDayTTL, 4
 		r.BindsReasoning = true
 		return r
 	}
 	r.Regime, r.TTL, r.LongTTL = Automatic, memoryTTL, dayTTL
-	if row.day {
+	retained := provider == "openai" && n.major >= 0 && !n.below(4, 1) && !at.Before(dayByDefault)
+	if row.day || retained {
 		r.TTL = dayTTL
 	}
 	return r
 }
 
-func geminiRules(n name, at time.Time) Rules {
-	row, ok := find("gemini", n.model, at)
+func (t *Table) gemini(provider string, n name, at time.Time) Rules {
+	row, own := t.find(provider, n.model, at)
+	ok := own
+	if !ok {
+		row, ok = t.find("gemini", n.model, at)
+	}
 	r := row.rules
 	if !ok {
 		r = Rules{Model: n.model, Read: 0.1, Write: 1, Write1h: 1, MinTokens: 4096, KeepsThinking: true, Mark: "[D] minimum by version"}
@@ -151,7 +187,10 @@ func geminiRules(n name, at time.Time) Rules {
 			r.MinTokens = 2048
 		}
 	}
-	r.Provider, r.Regime, r.TTL = "gemini", Automatic, memoryTTL
+	if !own && provider == "vertex" && !n.below(3, 0) {
+		r.MinTokens = vertexMin
+	}
+	r.Provider, r.Regime, r.TTL = provider, Automatic, memoryTTL
 	r.SignsCalls = n.major < 0 || !n.below(3, 0)
 	return r
 }

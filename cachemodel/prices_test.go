@@ -17,24 +17,20 @@ package cachemodel
 import (
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestPricesTable(t *testing.T) {
-	rows, err := parsePrices(pricesText)
-	if err != nil {
-		t.Fatal(err)
+	var rows []price
+	for _, of := range BuiltIn().rows {
+		rows = append(rows, of...)
 	}
 	if len(rows) < 30 {
 		t.Fatalf("%d rows, more expected", len(rows))
 	}
-	last := make(map[string]price)
 	for _, p := range rows {
 		r := p.rules
 		key := p.provider + " " + p.model
-		if before, ok := last[key]; ok && !p.from.After(before.from) {
-			t.Errorf("%s: row of %v stands after that of %v", key, p.from, before.from)
-		}
-		last[key] = p
 		if r.Output < r.Input {
 			t.Errorf("%s: output %g is cheaper than input %g", key, r.Output, r.Input)
 		}
@@ -74,9 +70,54 @@ func TestPricesRefused(t *testing.T) {
 		"anthropic claude-x - 1 5 1.25 2 0.1 512 9 - - [D]",
 		"anthropic claude-x - 1 5 1.25 2 0.1 512 - x - [D]",
 		"anthropic claude-x - 1 5 1.25 2 0.1 512 - - odd [D]",
+		"nobody claude-x - 1 5 1.25 2 0.1 512 - - - [D]",
+		"anthropic claude-x - NaN 5 1.25 2 0.1 512 - - - [D]",
+		"anthropic claude-x - 1 -5 1.25 2 0.1 512 - - - [D]",
+		"anthropic claude-x - 1 5 1.25 2 1.1 512 - - - [D]",
+		"anthropic claude-x - 1 5 1.25 2 0.1 -1 - - - [D]",
+		"anthropic claude-x - 1 5 1.25 2 0.1 512 200000:2:x - - [D]",
+		"anthropic claude-x - 1 5 1.25 2 0.1 512 0:2:2 - - [D]",
 	} {
-		if _, err := parsePrices(line); err == nil || !strings.Contains(err.Error(), "line 1") {
+		if _, err := ReadTable("mine", "# what we pay\n"+line); err == nil || !strings.HasPrefix(err.Error(), "mine:2: ") {
 			t.Errorf("%s: error %v", line, err)
 		}
+	}
+	const row = "anthropic claude-x 2026-01-01 1 5 1.25 2 0.1 512 - - -\n"
+	if _, err := ReadTable("mine", row+row); err == nil || !strings.HasPrefix(err.Error(), "mine:2: ") {
+		t.Errorf("the same day twice: error %v", err)
+	}
+}
+
+// TestPricesOfUsers: rows of a file take the place of those of the same model, from their
+// days on, and no others.
+func TestPricesOfUsers(t *testing.T) {
+	file, err := ReadTable("mine", strings.Join([]string{
+		"anthropic claude-sonnet-4.6 -          2 12 2.5 4 0.2 2048 - - keeps     our contract",
+		"anthropic claude-sonnet-4-6 2027-01-01 1 6  1.25 2 0.1 2048 - - keeps    next year's",
+		"other     Kimi/Kimi-K9      -          0.5 2 - - 0.05 - - 262144 -",
+		"openai    gpt-5.4           -          2 10 - - - 1024 - - keeps",
+	}, "\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	table := BuiltIn().With(file)
+	now, later := time.Date(2026, 11, 23, 0, 0, 0, 0, time.UTC), time.Date(2027, 2, 1, 0, 0, 0, 0, time.UTC)
+	if r := table.Lookup("anthropic", "claude-sonnet-4-6", now); r.Input != 2 || r.Write1h != 2 || r.MinTokens != 2048 || r.Regime != Markers || r.Mark != "our contract" {
+		t.Errorf("a model of the file: %+v", r)
+	}
+	if r := table.Lookup("anthropic", "claude-sonnet-4-6", later); r.Input != 1 {
+		t.Errorf("next year: input %g", r.Input)
+	}
+	if r := table.Lookup("", "kimi/kimi-k9", now); r.Input != 0.5 || r.Read != 0.1 || r.Write != 1 || r.Regime != Automatic || r.TTL != 5*time.Minute || r.ContextWindow != 262144 {
+		t.Errorf("a model of another host: %+v", r)
+	}
+	if r := table.Lookup("openai", "gpt-5.4", now); r.Input != 2 || r.Read != 1 || r.TTL != 24*time.Hour {
+		t.Errorf("no price of reading: %+v", r)
+	}
+	if r, want := table.Lookup("anthropic", "claude-opus-5-5", now), Lookup("anthropic", "claude-opus-5-5", now); r != want || r.Input == 0 {
+		t.Errorf("a model that is not in the file: %+v, %+v expected", r, want)
+	}
+	if r := Lookup("", "kimi/kimi-k9", now); r.Regime != KV || r.Input != 0 {
+		t.Errorf("the built-in table was changed: %+v", r)
 	}
 }

@@ -65,21 +65,68 @@ func TestAutomatic(t *testing.T) {
 	if u := s.chat(body(4)); u.Read != 0 {
 		t.Errorf("shorter than the minimum: %+v", u)
 	}
-	s.at = 4 * time.Minute
+	s.at += 23 * time.Hour
 	if u := s.chat(body(21)); u.Read == 0 {
-		t.Error("lost after four minutes")
-	}
-	s.at = 9 * time.Minute
-	if u := s.chat(body(21)); u.Read != 0 {
-		t.Error("kept for five minutes without use")
-	}
-	s.chat(chat("gpt-4.1", 21, `,"prompt_cache_retention":"24h"`))
-	s.at += 20 * time.Hour
-	if u := s.chat(body(21)); u.Read == 0 {
-		t.Error("lost within the day that was asked for")
+		t.Error("lost within the day that is the default")
 	}
 	if u := s.chat(chat("gpt-4.1", 21, `,"prompt_cache_key":"other"`)); u.Read != 0 {
 		t.Error("found under another key")
+	}
+}
+
+// TestAutomaticInMemory: requests may ask for a shorter or longer lifetime than is usual.
+func TestAutomaticInMemory(t *testing.T) {
+	for model, asked := range map[string]string{"gpt-4.1": `,"prompt_cache_retention":"in_memory"`, "gpt-4o": ""} {
+		s := &script{t: t, sim: NewSimulator(SimulatorConfig{})}
+		body := chat(model, 21, asked)
+		s.chat(body)
+		s.at = 4 * time.Minute
+		if u := s.chat(body); u.Read == 0 {
+			t.Errorf("%s: lost after four minutes", model)
+		}
+		s.at = 9 * time.Minute
+		if u := s.chat(body); u.Read != 0 {
+			t.Errorf("%s: kept for five minutes without use", model)
+		}
+		s.chat(chat(model, 21, `,"prompt_cache_retention":"24h"`))
+		s.at += 20 * time.Hour
+		if u := s.chat(body); u.Read == 0 {
+			t.Errorf("%s: lost within the day that was asked for", model)
+		}
+	}
+}
+
+// TestBreakpointsHalfDay: what is written for twelve hours is billed as such and lives so
+// long.
+func TestBreakpointsHalfDay(t *testing.T) {
+	s := &script{t: t, sim: NewSimulator(SimulatorConfig{})}
+	body := chat("gpt-6.1-sol", 20, `,"prompt_cache_options":{"ttl":"12h"}`)
+	if u := s.chat(body); u.Write1h != u.Prompt() || u.Write5m != 0 {
+		t.Errorf("first: %+v", u)
+	}
+	s.at = 11 * time.Hour
+	if u := s.chat(body); u.Read == 0 {
+		t.Error("lost within the twelve hours")
+	}
+	s.at = 24 * time.Hour
+	if u := s.chat(body); u.Read != 0 {
+		t.Error("kept for longer than twelve hours without use")
+	}
+}
+
+// TestGeminiAtVertex: Vertex caches longer prefixes only, however it is known to be asked.
+func TestGeminiAtVertex(t *testing.T) {
+	v := parse(t, wire.Gemini, `{"contents":[{"role":"user","parts":[{"text":"Hi"}]}]}`)
+	v.Address("/v1/projects/p/locations/l/publishers/google/models/gemini-3.8-flash:generateContent", "")
+	if r := Lookup("gemini", v.Model, today).Asked(v); r.MinTokens != 6144 {
+		t.Errorf("by its address: %d tokens", r.MinTokens)
+	}
+	v.Address("/v1beta/models/gemini-3.8-flash:generateContent", "")
+	if r := Lookup("gemini", v.Model, today).Asked(v); r.MinTokens != 4096 {
+		t.Errorf("the Gemini API: %d tokens", r.MinTokens)
+	}
+	if r := Lookup("vertex", "gemini-3.1-pro", today); r.MinTokens != 6144 || r.Regime != Automatic || r.Input != 2 {
+		t.Errorf("by the upstream: %+v", r)
 	}
 }
 

@@ -76,7 +76,7 @@ type Rules struct {
 	// Output: see Input.
 	Output float64 `json:"output"`
 	// Write, Write1h and Read are the prices of a token written to the cache
-	// (for the short and the long lifetime) or read from it, as multiples of the
+	// (for the short and the long lifetime, which is 12 hours at OpenAI) or read from it, as multiples of the
 	// price of an uncached input token.
 	Write float64 `json:"write"`
 	// Write1h: see Write.
@@ -188,4 +188,19 @@ func (r Rules) Lifetime(long bool) time.Duration {
 		return r.LongTTL
 	}
 	return r.TTL
+}
+
+// Asked returns the rules as a request has them that asks for a lifetime of its own (OpenAI),
+// or asks for a model elsewhere than the upstream's name tells (Gemini at Vertex).
+func (r Rules) Asked(v *wire.View) Rules {
+	switch {
+	case v.Vertex && r.Provider == "gemini" && r.SignsCalls:
+		r.MinTokens = max(r.MinTokens, vertexMin)
+	case v.Retention == "" || r.LongTTL == 0:
+	case r.Regime == Automatic && v.Retention == "24h", r.Regime == Breakpoints && v.Retention == "12h":
+		r.TTL, r.Write = r.LongTTL, r.Write1h
+	case r.Regime == Automatic && (v.Retention == "in_memory" || v.Retention == "in-memory"):
+		r.TTL = memoryTTL
+	}
+	return r
 }

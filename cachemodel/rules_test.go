@@ -98,8 +98,10 @@ func TestLookupFacts(t *testing.T) {
 		{"claude-next", today, Markers, 0.1, 1.25, 0, shortTTL, 4096, true, true},      // unknown, no version
 		{"gpt-4o", today, Automatic, 0.5, 1, 0, memoryTTL, 1024, false, true},
 		{"o3", today, Automatic, 0.25, 1, 0, memoryTTL, 1024, false, true},
-		{"gpt-4.1", today, Automatic, 0.25, 1, 2, memoryTTL, 1024, false, true},
-		{"gpt-5-mini", today, Automatic, 0.1, 1, 0, memoryTTL, 1024, false, true},
+		{"gpt-4.1", today, Automatic, 0.25, 1, 2, dayTTL, 1024, false, true},
+		{"gpt-4.1", day("2026-05-28"), Automatic, 0.25, 1, 2, memoryTTL, 1024, false, true},
+		{"gpt-5-mini", today, Automatic, 0.1, 1, 0, dayTTL, 1024, false, true},
+		{"gpt-5.4", day("2026-05-29"), Automatic, 0.1, 1, 2.5, dayTTL, 1024, false, true},
 		{"gpt-5.5", today, Automatic, 0.1, 1, 5, dayTTL, 1024, false, true},
 		{"gpt-5.6-sol", today, Breakpoints, 0.1, 1.25, 4, breakpointTTL, 1024, false, true},
 		{"gpt-6.1-terra", today, Breakpoints, 0.05, 1.25, 1, breakpointTTL, 1024, false, true},

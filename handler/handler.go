@@ -230,7 +230,7 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	if err := h.Compress.Provision(ctx); err != nil {
 		return fmt.Errorf("compress: %w", err)
 	}
-	h.site = h.open(l.State, sink, ctx.Logger(), time.Now)
+	h.site = h.open(l.State, sink, a.Prices(), ctx.Logger(), time.Now)
 	h.site.people, h.site.budgets = a.People(), a.Budgets
 	h.site.records.announce()
 	if err := h.site.loadSides(ctx, h); err != nil {
@@ -250,7 +250,7 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 func (h *Handler) Attach(store sessioncache.Store, logger *zap.Logger, now func() time.Time) (*app.State, error) {
 	s := app.NewState(store, nil)
 	s.Keeper.Attach(now)
-	h.site = h.open(s, nil, logger, now)
+	h.site = h.open(s, nil, nil, logger, now)
 	return s, h.Validate()
 }
 

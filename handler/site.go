@@ -31,6 +31,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/box/idlefold"
 	"github.com/caddy-llm-cache/caddy-llm-cache/box/queue"
 	"github.com/caddy-llm-cache/caddy-llm-cache/box/warm"
+	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
 	"github.com/caddy-llm-cache/caddy-llm-cache/hold"
 	"github.com/caddy-llm-cache/caddy-llm-cache/hold/relay"
 	"github.com/caddy-llm-cache/caddy-llm-cache/hold/websocket"
@@ -75,7 +76,7 @@ type site struct {
 }
 
 // open fills in defaults and returns what the configuration comes to.
-func (h *Handler) open(store *app.State, sink *app.Sink, log *zap.Logger, now func() time.Time) *site {
+func (h *Handler) open(store *app.State, sink *app.Sink, prices *cachemodel.Table, log *zap.Logger, now func() time.Time) *site {
 	if h.Policy == "" {
 		h.Policy = pipeline.CostAware
 	}
@@ -90,12 +91,13 @@ func (h *Handler) open(store *app.State, sink *app.Sink, log *zap.Logger, now fu
 		Translate:   h.Translate,
 		BufferCalls: h.BufferToolCalls != nil && *h.BufferToolCalls, JoinCalls: h.JoinToolCalls != nil && *h.JoinToolCalls,
 		MaxBody: h.MaxBody, Headers: h.Headers == nil || *h.Headers, Log: log,
+		Prices: prices,
 	})
 	s := &site{
 		store: store, up: up, now: now, named: h.SessionHeader, conventions: conventionsInForce(),
 		records: records{sink: sink, policy: h.Policy, up: up},
 		notes:   notes{log: log, headers: up.Headers, met: &store.Strangers},
-		pipe:    pipeline.New(h.Options, h.Upstream.Rules()),
+		pipe:    pipeline.New(h.Options, up.Rules()),
 		queue:   h.Queue, heartbeat: h.Heartbeat, keepalive: h.KeepAlive,
 		rejoin: box.Rejoin{Detached: &store.Detached, Queued: h.Queue != nil, Log: log},
 	}

@@ -41,7 +41,10 @@ func newCached(h *history.History, rules *cachemodel.Rules, s *sessioncache.Sess
 		// A history that this process has not seen. If it has been watching for
 		// longer than any lifetime, the cache is cold; else it may be warm, and
 		// all that an upstream may have been shown counts as forwarded.
-		longest := max(rules.TTL, rules.LongTTL)
+		longest := rules.TTL // which is what the request asks for, but for markers
+		if rules.Regime == cachemodel.Markers {
+			longest = max(longest, rules.LongTTL)
+		}
 		return cached{forwarded: h.LastSaid(), cold: rules.TTL > 0 && s.Unseen > longest+margin(longest)}
 	}
 	c := cached{forwarded: h.Known, cold: expired(h, rules, l, now)}

@@ -77,7 +77,7 @@ func (p *Pipeline) Begin(v *wire.View, s *sessioncache.Session, now time.Time) *
 		exchange Exchange
 		request  request
 	})
-	r := newRequest(&both.request, &p.options, p.rules(v.Model, now), v, s, m, sealed, now)
+	r := newRequest(&both.request, &p.options, p.rules(v.Model, now).Asked(v), v, s, m, sealed, now)
 	r.words = p.Compress
 	x := &both.exchange
 	x.Policy, x.req, x.match, x.start, x.Lineage = p.options.Policy, r, m, now, m.Lineage.ID()

@@ -35,6 +35,7 @@ func (s *Summary) WriteHTML(w io.Writer) error {
 		"saved":   func(g *Sum) string { return money(g, g.Saved()) },
 		"would":   func(g *Sum) string { return money(g, g.Would()) },
 		"ms":      milliseconds,
+		"none":    s.unpriced,
 		"groups":  func() []*Sum { return s.Groups[:min(len(s.Groups), shown)] },
 		"charts":  s.charts,
 	}).Parse(page)

@@ -161,6 +161,9 @@ func TestSummary(t *testing.T) {
 	if c := s.Groups[1]; c.Priced() || c.Saved() != 500 || c.Interrupted != 1 || c.Read() != "~90.0 %" || s.Groups[0].Read() != "90.0 %" || s.Total.ReadEstimated != 900 {
 		t.Errorf("%+v", *c)
 	}
+	if len(s.Unpriced) != 1 || s.Unpriced[0].Turns != 1 || s.Unpriced[0].Cost != 1000 {
+		t.Errorf("unpriced: %+v", s.Unpriced)
+	}
 	if s.Total.Turns != 16 || s.Total.Failed != 1 || s.Coalesced != 10 {
 		t.Errorf("%+v", *s.Total)
 	}

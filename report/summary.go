@@ -72,6 +72,9 @@ type Summary struct {
 	Groups []*Sum `json:"groups"`
 	// Total is the sum of all.
 	Total *Sum `json:"total"`
+	// Unpriced are the models without a known price, what their turns cost in uncached
+	// input tokens, the dearest first: it is in no sum of dollars.
+	Unpriced []*Sum `json:"unpriced"`
 	// Days are the sums by day.
 	Days []*Sum `json:"days"`
 	// Stages share the net saving of each turn by the tokens that their edits take out
@@ -127,7 +130,7 @@ func Summarise(ctx context.Context, from audit.Source, since time.Time, by strin
 		return nil, err
 	}
 	s := &Summary{Since: since, Until: time.Now(), By: by, Total: &Sum{Name: "total"}}
-	groups, days := map[string]*Sum{}, map[string]*Sum{}
+	groups, days, unpriced := map[string]*Sum{}, map[string]*Sum{}, map[string]*Sum{}
 	stages, epochs, breaks := parts{}, parts{}, parts{}
 	folds := map[conversation]parts{}     // what each has folded, by the moment
 	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // a fair choice, the same every time
@@ -144,6 +147,9 @@ func Summarise(ctx context.Context, from audit.Source, since time.Time, by strin
 		s.Total.Add(r)
 		sum(groups, key(r)).Add(r)
 		sum(days, day(r)).Add(r)
+		if r.Unpriced() {
+			sum(unpriced, r.Model).Add(r)
+		}
 		if r.Turns > 1 {
 			s.Coalesced += r.Turns
 			return nil
@@ -174,7 +180,8 @@ func Summarise(ctx context.Context, from audit.Source, since time.Time, by strin
 	if by == "user" {
 		rename(groups, names)
 	}
-	s.Groups, s.Days = sorted(groups), sorted(days)
+	s.Groups, s.Days, s.Unpriced = sorted(groups), sorted(days), sorted(unpriced)
+	slices.SortStableFunc(s.Unpriced, func(a, b *Sum) int { return cmp.Compare(b.Cost, a.Cost) })
 	byName := func(a, b *Sum) int { return cmp.Compare(a.Name, b.Name) }
 	slices.SortFunc(s.Days, byName)
 	if by == "day" {

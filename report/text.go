@@ -49,6 +49,9 @@ func (s *Summary) WriteText(w io.Writer) error {
 	}
 	fmt.Fprint(w, "\nSaved is net: what the clients' own bytes would have cost by the cache rules, less what was billed.\n"+
 		"Without a known price, costs are in uncached input tokens (tok).\n")
+	if names := s.unpriced(); names != "" {
+		fmt.Fprintf(w, "No price is known of %s: that is in no sum of dollars. Hosted models get one by the option prices.\n", names)
+	}
 	if s.Total.Observed() {
 		fmt.Fprint(w, "Would save is net, too: what the edits that the policy observe only computes would have saved, simulated by the same rules.\n")
 	}
@@ -59,6 +62,23 @@ func (s *Summary) WriteText(w io.Writer) error {
 		fmt.Fprintf(w, "%d turns have lost their details, because the store was down or slow; they are counted.\n", s.Coalesced)
 	}
 	return nil
+}
+
+// unpriced names the models without a known price, and what they cost in tokens.
+func (s *Summary) unpriced() string {
+	var names []string
+	for i, g := range s.Unpriced {
+		if i == shown {
+			names = append(names, fmt.Sprintf("%d more", len(s.Unpriced)-shown))
+			break
+		}
+		turns := "turns"
+		if g.Turns == 1 {
+			turns = "turn"
+		}
+		names = append(names, fmt.Sprintf("%s (%d %s, %s tok)", printable(g.Name), g.Turns, turns, tokens(g.Cost)))
+	}
+	return strings.Join(names, ", ")
 }
 
 func (s *Summary) row(w io.Writer, g *Sum) {

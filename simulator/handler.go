@@ -293,7 +293,7 @@ func (h *Handler) answer(ctx context.Context, c *exchange) *Answer {
 			return a
 		}
 	}
-	if c.view.MaxTokens == 0 { // asks to fill the cache, not for an answer
+	if c.view.Prewarms || c.view.MaxTokens == 0 { // asks to fill the cache, not for an answer
 		return &Answer{StopReason: "max_tokens"}
 	}
 	if a := h.Script.answer(c.view); a != nil {

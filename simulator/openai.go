@@ -33,6 +33,21 @@ type openaiUsage struct {
 type openaiDetails struct {
 	Cached     int64 `json:"cached_tokens"`
 	CacheWrite int64 `json:"cache_write_tokens"`
+	// ByLifetime is there where something was written.
+	ByLifetime *openaiLifetime `json:"cache_write_tokens_details,omitempty"`
+}
+
+type openaiLifetime struct {
+	Short int64 `json:"ttl_30m_tokens"`
+	Long  int64 `json:"ttl_12h_tokens"`
+}
+
+func openaiInput(u wire.Usage) openaiDetails {
+	d := openaiDetails{Cached: u.Read, CacheWrite: u.Write5m + u.Write1h}
+	if d.CacheWrite > 0 {
+		d.ByLifetime = &openaiLifetime{u.Write5m, u.Write1h}
+	}
+	return d
 }
 
 type openaiMessage struct {
@@ -74,7 +89,7 @@ type openaiCompletion struct {
 func (openai) usage(u wire.Usage) *openaiUsage {
 	return &openaiUsage{
 		Prompt: u.Prompt(), Completion: u.Output, Total: u.Prompt() + u.Output,
-		Details: openaiDetails{Cached: u.Read, CacheWrite: u.Write5m + u.Write1h},
+		Details: openaiInput(u),
 	}
 }
 

@@ -81,7 +81,7 @@ type responsesObject struct {
 func (responses) usage(u wire.Usage) *responsesUsage {
 	return &responsesUsage{
 		Input: u.Prompt(), Output: u.Output, Total: u.Prompt() + u.Output,
-		Details: openaiDetails{Cached: u.Read, CacheWrite: u.Write5m + u.Write1h},
+		Details: openaiInput(u),
 	}
 }
 

@@ -188,6 +188,12 @@ func TestRequests(t *testing.T) {
 		body: requestFeatureBody("tools", wire.OpenAIChat),
 		want: []string{`"cache_control":{"type":"ephemeral"}`},
 	}, {
+		name: "a prompt that is only to be cached", from: wire.OpenAIResponses, to: wire.Anthropic, model: "claude-opus-5-5", o: translate.Options{Official: true},
+		body:    `{"model":"m","prompt_cache_options":{"prewarm":true,"ttl":"12h"},"max_output_tokens":900,"input":"Hi"}`,
+		want:    []string{`"max_tokens":1`},
+		not:     []string{`"max_tokens":1,"max_tokens"`, "900"},
+		dropped: []string{"max_output_tokens", "prompt_cache_options.ttl"},
+	}, {
 		name: "not for a single question", from: wire.OpenAIChat, to: wire.Anthropic, model: "claude-opus-5-5", o: translate.Options{Official: true},
 		body: requestFeatureBody("text", wire.OpenAIChat),
 		not:  []string{"cache_control"},

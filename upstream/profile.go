@@ -17,6 +17,7 @@ package upstream
 import (
 	"go.uber.org/zap"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
@@ -33,6 +34,8 @@ type Options struct {
 	Headers bool
 	// Log gets what goes wrong.
 	Log *zap.Logger
+	// Prices are those of models. Default: the built-in table.
+	Prices *cachemodel.Table
 }
 
 // Profile is an upstream as a site speaks to it: what the layers next to it are made

@@ -178,8 +178,12 @@ func (u *Upstream) Redacted() *Upstream {
 }
 
 // Rules returns the cache rules of the upstream as a function of the model.
-func (u *Upstream) Rules() func(model string, at time.Time) cachemodel.Rules {
-	return remembered(u.lookup())
+func (p *Profile) Rules() func(model string, at time.Time) cachemodel.Rules {
+	table := p.Prices
+	if table == nil {
+		table = cachemodel.BuiltIn()
+	}
+	return remembered(p.lookup(table))
 }
 
 // rulesOf are the rules of a model on a day: prices change at midnight, in UTC.
@@ -210,10 +214,10 @@ func remembered(lookup func(model string, at time.Time) cachemodel.Rules) func(m
 	}
 }
 
-// lookup looks the cache rules of the upstream up in the tables.
-func (u *Upstream) lookup() func(model string, at time.Time) cachemodel.Rules {
+// lookup looks the cache rules of the upstream up in a table.
+func (u *Upstream) lookup(table *cachemodel.Table) func(model string, at time.Time) cachemodel.Rules {
 	if u == nil {
-		return func(model string, at time.Time) cachemodel.Rules { return cachemodel.Lookup("", model, at) }
+		return func(model string, at time.Time) cachemodel.Rules { return table.Lookup("", model, at) }
 	}
 	over := cachemodel.Override{
 		Write:         u.CacheWrite,
@@ -226,6 +230,6 @@ func (u *Upstream) lookup() func(model string, at time.Time) cachemodel.Rules {
 		over.TTL = &ttl
 	}
 	return func(model string, at time.Time) cachemodel.Rules {
-		return cachemodel.Lookup(u.Preset, u.Model(model), at).With(over)
+		return table.Lookup(u.Preset, u.Model(model), at).With(over)
 	}
 }

@@ -199,6 +199,7 @@ func (p *Parser) run() error {
 			s := m.Skip()
 			if n, err := strconv.Atoi(string(s.Of(p.Body))); err == nil {
 				p.View.MaxTokens = n
+				p.View.Prewarms = p.View.Prewarms || n == 0 && p.traits.Markers
 			}
 		case "tool_choice":
 			p.View.ToolChoice = m.Skip()
@@ -210,6 +211,12 @@ func (p *Parser) run() error {
 			p.View.AutoMarker = m.Skip()
 		case "context_management":
 			p.View.ContextManagement = m.Skip()
+		case "prompt_cache_retention":
+			if s := m.Skip(); p.View.Retention == "" {
+				p.View.Retention = p.name(s)
+			}
+		case "prompt_cache_options":
+			p.cacheOptions(m.Skip())
 		case "metadata":
 			metadata = m.Skip()
 		case "prompt_cache_key":
@@ -282,6 +289,18 @@ func (p *Parser) name(s Span) string {
 
 // IsNull reports whether a value is null.
 func IsNull(b []byte, s Span) bool { return string(s.Of(b)) == "null" }
+
+// cacheOptions reads what a request to OpenAI says of its cache.
+func (p *Parser) cacheOptions(s Span) {
+	if s.Empty() || p.Body[s.Start] != '{' {
+		return
+	}
+	options := gjson.ParseBytes(s.Of(p.Body))
+	if ttl := options.Get("ttl"); ttl.Type == gjson.String {
+		p.View.Retention = Intern([]byte(ttl.Str))
+	}
+	p.View.Prewarms = p.View.Prewarms || options.Get("prewarm").Type == gjson.True
+}
 
 // refers reports whether a member of a Responses request names what the provider
 // is to put before the input.

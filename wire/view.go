@@ -14,7 +14,10 @@
 
 package wire
 
-import "net/url"
+import (
+	"net/url"
+	"strings"
+)
 
 // Message is one entry of a request's messages. In the Responses API it is an
 // input item, or a run of them: the items of one answer, the outputs of its
@@ -71,6 +74,8 @@ type View struct {
 	// Stateless tells that the provider is not to keep the answer, so that no
 	// later request can refer to it (Responses and Interactions API, store: false).
 	Stateless bool
+	// Vertex tells that a model of Google's is asked for at Vertex AI, see [View.Address].
+	Vertex bool
 	// Array tells that a streamed answer is to be one JSON array, see
 	// [View.Address].
 	Array bool
@@ -89,6 +94,13 @@ type View struct {
 	AutoMarker Span
 	// ContextManagement is the value of a top-level context_management.
 	ContextManagement Span
+	// Retention is for how long the client asks an OpenAI model to keep the prefix, as
+	// prompt_cache_retention (in_memory, 24h) or the ttl of prompt_cache_options (30m,
+	// 12h) says. Empty leaves it to the provider.
+	Retention string
+	// Prewarms reports that no answer is asked for, only that the prompt be cached:
+	// max_tokens of 0 (Messages API), or prewarm in prompt_cache_options.
+	Prewarms bool
 	// Recalled counts the blocks that were recognised from a [Known] and not
 	// scanned again.
 	Recalled int
@@ -113,8 +125,8 @@ func (v *View) Address(path, query string) {
 	if !ok {
 		return
 	}
-	if _, model, stream, ok := a.Address(path); ok {
-		v.Model, v.Stream = model, stream
+	if base, model, stream, ok := a.Address(path); ok {
+		v.Model, v.Stream, v.Vertex = model, stream, strings.Contains(base, "/publishers/google/")
 		v.Array = v.Format.Array(stream, query)
 	}
 }

@@ -21,6 +21,13 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
+// LongWrites is the part of what was written to a cache that lives for the long lifetime:
+// OpenAI's 12 hours, or the hour of an upstream that was translated, which has a member of
+// this module's.
+func LongWrites(details gjson.Result) int64 {
+	return max(wire.Count(details.Get("cache_write_tokens_details.ttl_12h_tokens")), wire.Count(details.Get("cache_write_1h_tokens")))
+}
+
 // AppendInputDetails writes what of a prompt was read from and written to a cache. The
 // part written for an hour has a member of this module's.
 func AppendInputDetails(b []byte, u wire.Usage) []byte {

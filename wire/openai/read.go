@@ -112,3 +112,18 @@ func (r Reader) Media(p *translate.Part, url rawjson.Value, kind, field string) 
 	p.Media.Type, p.Media.URL = kind, t
 	return nil
 }
+
+// CacheOptions reads prompt_cache_options: whether only the prompt is to be cached. What it
+// says of lifetimes and breakpoints is OpenAI's own.
+func (r Reader) CacheOptions(key string, v rawjson.Value) {
+	r.Request.FillsCache = v.Member("prewarm").IsTrue()
+	r.DropIn(key, v, "prewarm")
+}
+
+// Prewarm bounds the answer to a request that asks for none, by the shortest that the
+// upstream gives.
+func (r Reader) Prewarm() {
+	if r.Request.FillsCache {
+		r.Request.Params[translate.MaxTokens] = rawjson.Value("0")
+	}
+}

@@ -18,6 +18,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/openai"
 )
 
 // answer reads answers of the chat completions API.
@@ -195,8 +196,7 @@ func readUsage(known wire.Usage, u gjson.Result) wire.Usage {
 	}
 	read = min(read, prompt)
 	write = min(write, prompt-read)
-	// No provider tells the lifetimes apart here; package translate does.
-	hour := min(wire.Count(details.Get("cache_write_1h_tokens")), write)
+	hour := min(openai.LongWrites(details), write)
 	return wire.Usage{
 		Uncached: prompt - read - write,
 		Write5m:  write - hour,

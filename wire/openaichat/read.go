@@ -90,6 +90,8 @@ func (r reader) request(body rawjson.Value) error {
 			if !v.Absent() {
 				err = r.Refuse(key, "use tools instead")
 			}
+		case "prompt_cache_options":
+			r.CacheOptions(key, v)
 		default:
 			if !r.Param(key, v) {
 				r.DropUsed(key, v)
@@ -99,6 +101,7 @@ func (r reader) request(body rawjson.Value) error {
 			return err
 		}
 	}
+	r.Prewarm()
 	return nil
 }
 

@@ -20,6 +20,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/openai"
 )
 
 // answer reads answers of the Responses API.
@@ -199,8 +200,7 @@ func readUsage(known wire.Usage, u gjson.Result) wire.Usage {
 	}
 	read := min(wire.Count(details.Get("cached_tokens")), prompt)
 	write := min(wire.Count(details.Get("cache_write_tokens")), prompt-read)
-	// Package translate tells the lifetimes apart, no provider does.
-	hour := min(wire.Count(details.Get("cache_write_1h_tokens")), write)
+	hour := min(openai.LongWrites(details), write)
 	return wire.Usage{
 		Uncached: prompt - read - write,
 		Write5m:  write - hour,

@@ -34,6 +34,8 @@ var (
 	nameContextManagement = []byte("context_management")
 	nameMetadata          = []byte("metadata")
 	nameCacheKey          = []byte("prompt_cache_key")
+	nameCacheRetention    = []byte("prompt_cache_retention")
+	nameCacheOptions      = []byte("prompt_cache_options")
 	namePrevious          = []byte("previous_response_id")
 	nameConversation      = []byte("conversation")
 	nameStore             = []byte("store")
@@ -66,6 +68,10 @@ func likeName(key []byte) []byte {
 		return nameMetadata
 	case "prompt_cache_key":
 		return nameCacheKey
+	case "prompt_cache_retention":
+		return nameCacheRetention
+	case "prompt_cache_options":
+		return nameCacheOptions
 	case "previous_response_id":
 		return namePrevious
 	case "conversation":

@@ -89,6 +89,8 @@ func (r reader) request(body rawjson.Value) error {
 			}
 		case "context_management":
 			err = r.ContextManagement(key, v, v)
+		case "prompt_cache_options":
+			r.CacheOptions(key, v)
 		case "background":
 			if v.IsTrue() {
 				err = r.Refuse(key, "the upstream cannot answer in the background")
@@ -102,6 +104,7 @@ func (r reader) request(body rawjson.Value) error {
 			return err
 		}
 	}
+	r.Prewarm()
 	if err := r.tools(tools, ""); err != nil {
 		return err
 	}

@@ -140,7 +140,7 @@ func parseApp(d *caddyfile.Dispenser, existing any) (any, error) {
 //			open  <duration>
 //		}
 //		rejoin <duration>|off
-//		hold origin|threads on|off|auto {
+//		hold origin|threads on|off|auto|websocket on|off {
 //			memory <size>
 //			ttl    <duration>
 //		}

@@ -58,6 +58,7 @@ var rooms = []room{
 	{"signers", []string{"upstream"}, false},
 	{"errand", []string{"audit", "keepalive", "layer", "sessioncache", "tenant", "upstream", "wire"}, false},
 	{"hold/relay", []string{"hold", "layer", "option", "wire"}, false},
+	{"hold/socket", []string{"hold", "layer", "metric", "wire"}, false},
 	{"hold/origin", []string{"hold", "layer", "lru", "metric", "option", "sessioncache", "tenant", "translate", "wire"}, false},
 	{"hold", []string{"lru", "metric", "sessioncache", "wire"}, true}, // hold/edge and hold/delta, too
 	{"box/warm", []string{

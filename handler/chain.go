@@ -80,6 +80,16 @@ var chain = [...]struct {
 			return p.held(r), p.threads.request(body)
 		}, p.threads.heard)
 	}},
+	{"websocket", conversing, func(p *passage, next caddyhttp.Handler) caddyhttp.Handler {
+		if p.carried == nil {
+			return next
+		}
+		pool := p.site.carriers
+		return relay.Layer(pool.Layer(next, p.held), p.site.store.Holds.Sockets(p.site.holds, p.site.now), p.site.up.Headers,
+			func(r *http.Request, body []byte) (hold.Key, *hold.Request) {
+				return p.held(r), pool.Request(body, p.carried)
+			}, nil)
+	}},
 	{"hold", conversing | pinging | folding, func(p *passage, next caddyhttp.Handler) caddyhttp.Handler {
 		if p.site.hold == nil {
 			return next
@@ -122,6 +132,7 @@ type passage struct {
 	ticket  queue.Ticket
 	place   *atomic.Pointer[box.Place] // told where the request stands in line
 	threads *threads                   // nil where the provider keeps nothing of it
+	carried *wire.View                 // of a request that may go over a WebSocket, as the client wrote it, nil for another
 }
 
 // held says of which conversation a request is, to whoever holds it.

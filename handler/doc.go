@@ -33,6 +33,7 @@
 //	                ─ unpack
 //	                ─ sign
 //	                ─ threads
+//	                ─ websocket
 //	                ─ hold
 //	                ─ side requests
 //	          ▷ next         reverse_proxy

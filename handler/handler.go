@@ -316,6 +316,7 @@ func (h *Handler) Cleanup() error {
 	h.place.Warn() // where the configuration was only validated
 	if h.site != nil {
 		h.site.sockets.Close()
+		h.site.carriers.Close()
 	}
 	err := errors.Join(h.ledger.Release(), h.Compress.Cleanup())
 	h.ledger = nil

@@ -81,7 +81,9 @@ func (o *site) process(w http.ResponseWriter, r *http.Request, next caddyhttp.Ha
 	if o.isAside(c, r) {
 		p.purpose = aside
 	}
-	p.threads = c.threads(r)
+	if p.threads = c.threads(r); p.threads == nil {
+		p.carried = c.carried()
+	}
 	next = p.through(next)
 	if c.rethread != nil {
 		defer c.rethread()

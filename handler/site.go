@@ -34,6 +34,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
 	"github.com/caddy-llm-cache/caddy-llm-cache/hold"
 	"github.com/caddy-llm-cache/caddy-llm-cache/hold/relay"
+	"github.com/caddy-llm-cache/caddy-llm-cache/hold/socket"
 	"github.com/caddy-llm-cache/caddy-llm-cache/hold/websocket"
 	"github.com/caddy-llm-cache/caddy-llm-cache/keepalive/pinger"
 	"github.com/caddy-llm-cache/caddy-llm-cache/layer"
@@ -71,6 +72,7 @@ type site struct {
 	hold      *hold.Engine
 	sockets   *websocket.Server
 	holds     *relay.Options
+	carriers  *socket.Pool                // nil where nothing goes over WebSockets
 	words     *words                      // nil where no words are left out
 	sides     caddyhttp.MiddlewareHandler // nil where side requests go to the upstream
 }
@@ -104,6 +106,9 @@ func (h *Handler) open(store *app.State, sink *app.Sink, prices *cachemodel.Tabl
 	s.pipe.Target = up.Target
 	s.hold, s.holds = store.Holds.Open(h.Hold, now), h.Hold
 	s.sockets = listen(up)
+	if h.Hold != nil && h.Hold.WebSocket {
+		s.carriers = socket.NewPool(now)
+	}
 	s.slots = sync.OnceValue(func() *queue.Queue { return store.Queues.Open(h.Queue, h.Upstream.Name()) })
 	s.overlay = &box.Overlay{
 		Rules: h.Overlay, Observe: h.Policy == pipeline.Observe, Upstream: up, Store: store.Overlays, Log: log, Now: now,

@@ -97,6 +97,15 @@ func (c *requestState) threads(r *http.Request) *threads {
 	return t
 }
 
+// carried returns the request if it may go over a WebSocket, nil if it may not.
+func (c *requestState) carried() *wire.View {
+	v := c.view
+	if c.site.carriers == nil || v.Format != wire.OpenAIResponses || v.Partial || !v.Stateless || !v.OffersTools() || !c.site.keeps(v.Format) {
+		return nil
+	}
+	return v
+}
+
 // hasAnswer reports whether a request holds an answer of the model's: a client that has
 // what was said will hardly leave it to the provider.
 func hasAnswer(v *wire.View) bool {

@@ -35,6 +35,9 @@ type Request struct {
 	Plain []byte
 	// Own is what the client has sent, if that was no more than what is new.
 	Own *Own
+	// Lost reports that a handle is known to stand for nothing any more. Nil: no handle
+	// is. It must not call the engine.
+	Lost func(handle string) bool
 }
 
 // Own is a client's own request that goes on from an answer.
@@ -125,6 +128,8 @@ const (
 	Diverged Cause = "diverged"
 	// InFlight: another request goes on from the same handle.
 	InFlight Cause = "in_flight"
+	// Lost: what it was held with is gone, such as a connection.
+	Lost Cause = "lost"
 	// Larger: a delta would not be shorter.
 	Larger Cause = "larger"
 	// Foreign: the answer is none of a server that holds anything.

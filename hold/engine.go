@@ -144,6 +144,11 @@ func (t *Turn) find() (met bool) {
 		t.Cause = InFlight
 		return met
 	}
+	if lost := t.Request.Lost; lost != nil && lost(found.Value.base.Handle) {
+		t.Cause = Lost
+		e.drop(found)
+		return met
+	}
 	e.held.Use(found)
 	found.Value.until = e.now().Add(e.limits.Life)
 	t.from, t.Base = found.Value, found.Value.base

@@ -15,6 +15,7 @@
 package relay
 
 import (
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -24,6 +25,7 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/hold"
 	"github.com/caddy-llm-cache/caddy-llm-cache/hold/edge"
+	"github.com/caddy-llm-cache/caddy-llm-cache/hold/socket"
 	"github.com/caddy-llm-cache/caddy-llm-cache/hold/thread"
 	"github.com/caddy-llm-cache/caddy-llm-cache/option"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
@@ -52,6 +54,12 @@ type Options struct {
 	// token. Clients that keep their conversations in threads themselves always may.
 	// Default: off.
 	Threads string `json:"threads,omitempty"`
+	// WebSocket has requests of the Responses API go to the upstream over WebSockets, with
+	// what is new and the answer that it goes on from, for clients that POST all of it and
+	// have the provider keep nothing (store false), as coding agents do. Prices do not
+	// change; what changes is the upload, and the time to the first token. What cannot go
+	// that way goes as POST. Default: false.
+	WebSocket bool `json:"websocket,omitempty"`
 	// Memory is how many bytes of what the upstream holds are kept here to compare
 	// with; whoever has most of it gives way first. At least 1 MiB. Default: 268435456
 	// (256 MiB).
@@ -69,6 +77,9 @@ func (o *Options) Validate() error {
 	case "", Off, On, Auto:
 	default:
 		return fmt.Errorf("threads: %q is not on, off or auto", o.Threads)
+	}
+	if o.Origin && o.WebSocket {
+		return errors.New("websocket: an origin keeps bodies, not connections")
 	}
 	return ValidateLimits(o.Memory, o.TTL)
 }
@@ -114,7 +125,7 @@ func Limits(memory int64, ttl caddy.Duration) hold.Limits {
 
 // UnmarshalCaddyfile sets the options up from Caddyfile tokens. Syntax:
 //
-//	hold origin {
+//	hold origin|threads on|off|auto|websocket on|off {
 //		memory <size>
 //		ttl    <duration>
 //	}
@@ -127,10 +138,15 @@ func (o *Options) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 		if o.Threads = args[1]; o.Validate() != nil {
 			return d.Errf("hold: threads %q is not on, off or auto", args[1])
 		}
-	case len(args) == 0 || len(args) > 2 || args[0] == "origin" || args[0] == "threads":
+	case len(args) == 2 && args[0] == "websocket":
+		if args[1] != On && args[1] != Off {
+			return d.Errf("hold: websocket %q is not on or off", args[1])
+		}
+		o.WebSocket = args[1] == On
+	case len(args) == 0 || len(args) > 2 || args[0] == "origin" || args[0] == "threads" || args[0] == "websocket":
 		return d.ArgErr()
 	default:
-		return d.Errf("hold: %q is not origin or threads", args[0])
+		return d.Errf("hold: %q is not origin, threads or websocket", args[0])
 	}
 	return option.Block(d, "hold", option.Options{
 		"memory": option.Checked(option.Size(&o.Memory), o.Validate),
@@ -169,6 +185,12 @@ func (e *Engines) Threads(o *Options, f wire.Format, now func() time.Time) (*hol
 		l.Life = min(l.Life, threadLife)
 	}
 	return opened(e, string(f), l, func() *hold.Engine { return hold.New(thread.NewDriver(f), l, now) }), book
+}
+
+// Sockets returns the engine for conversations that providers keep with a connection.
+func (e *Engines) Sockets(o *Options, now func() time.Time) *hold.Engine {
+	l := Limits(o.Memory, o.TTL)
+	return opened(e, "websocket", l, func() *hold.Engine { return hold.New(socket.NewDriver(), l, now) })
 }
 
 type opening struct {

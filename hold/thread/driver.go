@@ -71,7 +71,7 @@ func Request(f wire.Format, body []byte, v *wire.View, own *hold.Own) *hold.Requ
 		return nil
 	}
 	all := f.Traits().Threads && v.Thread.Empty()
-	r := &hold.Request{Body: body, View: v, Own: own, Bound: bound(v), History: history(v, all)}
+	r := &hold.Request{Body: body, View: v, Own: own, Bound: bound(v), History: history(v, all || !f.Traits().Threads)}
 	if all {
 		var err error
 		if r.Body, err = wire.Patch(body, wire.Member{Name: "thread", Value: create}); err != nil {

@@ -119,5 +119,5 @@ func with(r *hold.Request, reply []byte) []wire.Hash {
 	if err != nil {
 		return nil
 	}
-	return append(r.History[:len(r.History):len(r.History)], history(v, r.Plain != nil)...)
+	return append(r.History[:len(r.History):len(r.History)], history(v, r.Plain != nil || !v.Traits().Threads)...)
 }

@@ -46,10 +46,12 @@ func history(v *wire.View, echoed bool) []wire.Hash {
 	return out
 }
 
-// counts are the members by which blocks of an answer speak to the model. Of others all do
-// but the marker.
+// counts are the members by which blocks and items of an answer speak to the model. Of
+// others all do but the marker.
 var counts = map[string][]string{
 	"text": {"text", "citations"}, "thinking": {"thinking", "signature"}, "redacted_thinking": {"data"}, "tool_use": {"id", "name", "input"},
+	"message": {"role", "phase", "content"}, "output_text": {"text"}, "refusal": {"refusal"}, "reasoning": {"encrypted_content"},
+	"function_call": {"call_id", "namespace", "name", "arguments"}, "custom_tool_call": {"call_id", "namespace", "name", "input"},
 }
 
 // meaning is what a block of an answer says, however it is written.
@@ -67,17 +69,8 @@ func meaning(raw []byte, b *wire.Block) []byte {
 	if !ok {
 		return b.Hash[:]
 	}
-	kind, _ := block["type"].(string)
-	if names := counts[kind]; names != nil {
-		few := map[string]any{"type": kind}
-		for _, name := range names {
-			if v := block[name]; v != nil {
-				few[name] = v
-			}
-		}
-		block = few
-	}
-	if text, _ := block["text"].(string); kind == "text" && strings.TrimSpace(text) == "" {
+	block = few(block)
+	if text, _ := block["text"].(string); block["type"] == "text" && strings.TrimSpace(text) == "" {
 		return nil
 	}
 	delete(block, "cache_control")
@@ -86,4 +79,41 @@ func meaning(raw []byte, b *wire.Block) []byte {
 		return b.Hash[:]
 	}
 	return append(out, 0)
+}
+
+// few is a block or an item with no more than what [counts].
+func few(block map[string]any) map[string]any {
+	kind, _ := block["type"].(string)
+	if kind == "" && block["role"] != nil {
+		kind = "message"
+	}
+	names := counts[kind]
+	if names == nil || kind == "reasoning" && block["encrypted_content"] == nil {
+		return block
+	}
+	out := map[string]any{"type": kind}
+	for _, name := range names {
+		if v := block[name]; v != nil {
+			out[name] = v
+		}
+	}
+	switch content := out["content"].(type) {
+	case string:
+		out["content"] = []any{map[string]any{"type": "output_text", "text": content}}
+	case []any:
+		for i := range content {
+			if part, ok := content[i].(map[string]any); ok {
+				content[i] = few(part)
+			}
+		}
+	}
+	if text, _ := out["arguments"].(string); text != "" { // clients that parse them write them anew
+		d := json.NewDecoder(strings.NewReader(text))
+		d.UseNumber()
+		var value any
+		if d.Decode(&value) == nil && !d.More() {
+			out["arguments"] = value
+		}
+	}
+	return out
 }

@@ -1,0 +1,127 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package socket
+
+import (
+	"crypto/sha256"
+	"net/http"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/hold"
+	"github.com/caddy-llm-cache/caddy-llm-cache/hold/thread"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
+
+// The header fields by which driver and carrier speak to each other. Neither the upstream
+// nor the client gets them.
+const (
+	// from has a request go over a connection: the answer that it goes on from, "" for
+	// none.
+	from = "Llm-Cache-Socket"
+	// became is what became of that, in the answer: why it was not taken, or posted.
+	became = "Llm-Cache-Socket-Became"
+	// posted: the answer is that to a POST.
+	posted = "posted"
+)
+
+// Driver puts requests against what the provider keeps with a connection.
+type Driver struct{ *thread.Driver }
+
+// NewDriver returns one.
+func NewDriver() Driver { return Driver{thread.NewDriver(wire.OpenAIResponses)} }
+
+// Name implements [hold.Driver].
+func (Driver) Name() string { return "websocket" }
+
+// Once implements [hold.Driver]: a connection keeps its last answer, and no other.
+func (Driver) Once() bool { return true }
+
+// Request returns what is to be held of a body, nil for nothing: what the client has the
+// provider keep, and what is answered in the background, is none of a connection's. Its
+// view goes with it, if it is known.
+func (p *Pool) Request(body []byte, v *wire.View) *hold.Request {
+	r := thread.Request(wire.OpenAIResponses, body, v, nil)
+	if r == nil || !r.View.Stateless || gjson.GetBytes(body, "background").Bool() {
+		return nil
+	}
+	r.Bound, r.Plain, r.Lost = bound(body), body, p.lost
+	return r
+}
+
+// free are the members that may differ between the requests of a conversation.
+var free = map[string]bool{
+	"input": true, "stream": true, "stream_options": true, "metadata": true, "client_metadata": true, "max_output_tokens": true,
+}
+
+// bound is a hash of all other members. They are sent with each request; where one of them
+// changes, the conversation is sent anew, as the provider's own clients do.
+func bound(body []byte) (out wire.Hash) {
+	h := sha256.New()
+	for m := wire.Walk(body, 0); m.Next(); {
+		key := m.Key
+		value := m.Skip()
+		if m.Bad {
+			break
+		}
+		if !free[string(key)] {
+			h.Write(key)
+			h.Write([]byte{0})
+			h.Write(value.Of(body))
+			h.Write([]byte{0})
+		}
+	}
+	copy(out[:], h.Sum(nil))
+	return out
+}
+
+// Delta implements [hold.Driver].
+func (Driver) Delta(base *hold.Base, r *hold.Request) (delta []byte, front int) {
+	if base == nil || len(base.History) >= len(r.History) {
+		return nil, 0
+	}
+	messages := r.View.Messages
+	tail := wire.Span{Start: messages[len(base.History)].Span.Start, End: messages[len(messages)-1].Span.End}.Of(r.Body)
+	delta, err := wire.Patch(r.Body,
+		wire.Member{Name: "input", Value: append(append([]byte{'['}, tail...), ']')},
+		wire.Member{Name: "previous_response_id", Value: wire.Quote(base.Handle)})
+	if err != nil || len(delta) >= len(r.Body) {
+		return nil, 0
+	}
+	return delta, 0
+}
+
+// Dress implements [hold.Driver].
+func (Driver) Dress(h http.Header, _ hold.Key, base *hold.Base, _ []byte) {
+	handle := ""
+	if base != nil {
+		handle = base.Handle
+	}
+	h[from] = []string{handle}
+}
+
+// Read implements [hold.Driver]. A request that a connection does not take may be one that
+// is taken as POST.
+func (d Driver) Read(delta bool, status int, h http.Header, body []byte) (v hold.Verdict) {
+	switch what := h.Get(became); what {
+	case "":
+		v = d.Driver.Read(delta, status, h, body)
+	case posted:
+	default:
+		v.Missed = hold.Cause(what)
+	}
+	delete(h, became)
+	return v
+}

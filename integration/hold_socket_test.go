@@ -1,0 +1,634 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package integration_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
+	"github.com/caddy-llm-cache/caddy-llm-cache/simulator"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
+
+// socketed is a provider that answers over WebSockets, too. Whatever it is asked, it calls
+// a tool.
+type socketed struct {
+	*upstream
+	mu      sync.Mutex
+	model   *simulator.Handler
+	conns   []net.Conn // that are WebSockets
+	shakes  []received
+	posts   int
+	prompts []string // as the model got them
+	refuse  int      // the status of handshakes, 0 for one that is answered
+	answer  func(n int) *simulator.Answer
+	asked   func(n int)
+}
+
+func newSocketed(t *testing.T) *socketed {
+	u := &socketed{upstream: new(upstream)}
+	u.restart(0)
+	u.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		u.mu.Lock()
+		model, refuse := u.model, u.refuse
+		if r.Method == http.MethodGet {
+			u.shakes = append(u.shakes, received{method: r.Method, path: r.URL.Path, header: r.Header.Clone()})
+		} else {
+			u.posts++
+		}
+		u.mu.Unlock()
+		if r.Method == http.MethodGet && refuse != 0 {
+			w.WriteHeader(refuse)
+			return
+		}
+		model.ServeHTTP(&catching{w, u}, r)
+	}))
+	t.Cleanup(func() {
+		u.cut()
+		u.Close()
+	})
+	return u
+}
+
+// catching notes connections that are taken over.
+type catching struct {
+	http.ResponseWriter
+	of *socketed
+}
+
+func (c *catching) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	conn, rw, err := http.NewResponseController(c.ResponseWriter).Hijack()
+	c.of.mu.Lock()
+	defer c.of.mu.Unlock()
+	c.of.conns = append(c.of.conns, conn)
+	return conn, rw, err
+}
+
+func (c *catching) Unwrap() http.ResponseWriter { return c.ResponseWriter }
+
+// restart has the provider forget everything; a connection lives so long, 0 for an hour.
+func (u *socketed) restart(life time.Duration) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.model = &simulator.Handler{Cache: cachemodel.NewSimulator(cachemodel.SimulatorConfig{}), SocketLife: life, Hooks: simulator.Hooks{
+		Answer: func(_ context.Context, v *wire.View) *simulator.Answer {
+			u.mu.Lock()
+			u.prompts = append(u.prompts, string(v.Raw))
+			n, asked, answer := len(u.prompts), u.asked, u.answer
+			u.mu.Unlock()
+			if asked != nil {
+				asked(n)
+			}
+			if answer != nil {
+				if a := answer(n); a != nil {
+					return a
+				}
+			}
+			return calling(n)
+		},
+	}}
+}
+
+func calling(n int) *simulator.Answer {
+	return &simulator.Answer{Blocks: []simulator.Block{
+		{Type: simulator.Thinking, Text: "Tests \"first\".", Signature: simulator.Sign("Tests \"first\".")},
+		{Type: simulator.Text, Text: "I run them, é."},
+		{Type: simulator.ToolUse, ID: fmt.Sprint("call_", n), Name: "Bash", Input: json.RawMessage(`{"command":"go test ./... # \u00e9"}`)},
+	}}
+}
+
+// cut cuts all connections that are WebSockets.
+func (u *socketed) cut() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for _, c := range u.conns {
+		_ = c.Close()
+	}
+	u.conns = nil
+}
+
+func (u *socketed) set(f func()) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	f()
+}
+
+// counts is how often it was shaken hands with, posted to and asked.
+func (u *socketed) counts() (shakes, posts, prompts int) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return len(u.shakes), u.posts, len(u.prompts)
+}
+
+// poster is a client that posts all of its conversation.
+type poster struct {
+	t      *testing.T
+	p      *proxy
+	u      *socketed
+	key    string
+	id     string // of the session
+	stream bool
+	items  []string
+	turn   int
+	alone  bool // nobody else asks
+}
+
+func (c *poster) body() string {
+	return fmt.Sprintf(`{"model":"gpt-6-astra","store":false,"stream":%t,"include":["reasoning.encrypted_content"],"instructions":"%s","tools":[{"type":"function","name":"Bash","parameters":{"type":"object"}}],"input":[%s]}`,
+		c.stream, strings.Repeat("Be brief. ", 400), strings.Join(c.items, ","))
+}
+
+// wordsOf is what a prompt says of a conversation, however it is written.
+func wordsOf(prompt string) (all []string) {
+	for _, item := range gjson.Get(prompt, "input").Array() {
+		text := item.Get("content").String()
+		if item.Get("content").IsArray() {
+			text = ""
+			for _, part := range item.Get("content.#.text").Array() {
+				text += part.Str
+			}
+		}
+		all = append(all, fmt.Sprint(item.Get("role").Str, text, item.Get("encrypted_content").Str, item.Get("call_id").Str, item.Get("name").Str, item.Get("arguments").Str, item.Get("output").Str))
+	}
+	return all
+}
+
+// post sends the conversation.
+func (c *poster) post() (response, string, error) {
+	res := c.p.post("/v1/responses", c.body(), "Authorization", "Bearer "+c.key, "Session-Id", c.id)
+	b, err := io.ReadAll(res.Body)
+	_ = res.Body.Close()
+	return res, string(b), err
+}
+
+// ask sends the conversation and takes the answer in. It returns how it went.
+func (c *poster) ask() string {
+	c.t.Helper()
+	if len(c.items) == 0 {
+		c.items = []string{socketUser("Go, " + c.id + ".")}
+	}
+	sent := wordsOf(c.body())
+	res, answer, err := c.post()
+	if err != nil || res.StatusCode != http.StatusOK {
+		c.t.Fatalf("turn %d: status %d, %v: %s", c.turn, res.StatusCode, err, answer)
+	}
+	if c.alone {
+		c.u.mu.Lock()
+		got := wordsOf(c.u.prompts[len(c.u.prompts)-1])
+		c.u.mu.Unlock()
+		if !slices.Equal(got, sent) {
+			c.t.Fatalf("turn %d: the model was asked\n%q, not\n%q", c.turn, got, sent)
+		}
+	}
+	c.take(answer)
+	return res.Header.Get("X-Llm-Cache-Held")
+}
+
+// take takes an answer in, as clients do that keep little of it and write that anew.
+func (c *poster) take(answer string) {
+	c.t.Helper()
+	object := gjson.Parse(answer)
+	if c.stream {
+		object = gjson.Result{}
+		for line := range strings.Lines(answer) {
+			if data, ok := strings.CutPrefix(line, "data: "); ok && gjson.Get(data, "type").Str == "response.completed" {
+				object = gjson.Get(data, "response")
+			}
+		}
+	}
+	call := object.Get(`output.#(type=="function_call")`)
+	if object.Get("status").Str != "completed" || !call.Exists() {
+		c.t.Fatalf("turn %d: the answer is %s", c.turn, answer)
+	}
+	for _, item := range object.Get("output").Array() {
+		switch item.Get("type").Str {
+		case "message":
+			c.items = append(c.items, `{"content":[{"text":"I run them, \u00e9.","type":"output_text"}],"role":"assistant","type":"message"}`)
+		case "reasoning":
+			c.items = append(c.items, `{"type":"reasoning","summary":[],"encrypted_content":"`+item.Get("encrypted_content").Str+`"}`)
+		default:
+			arguments, _ := json.Marshal(item.Get("arguments").Str)
+			c.items = append(c.items, `{"type":"function_call","name":"Bash","arguments":`+string(arguments)+`,"call_id":"`+item.Get("call_id").Str+`"}`)
+		}
+	}
+	c.turn++
+	c.items = append(c.items, fmt.Sprintf(`{"type":"function_call_output","call_id":"%s","output":"ok %s %d"}`, call.Get("call_id").Str, c.id, c.turn))
+}
+
+func (u *socketed) site(more string) string {
+	return "llm_cache {\nupstream openai\nhold websocket on\n" + more + "}\nreverse_proxy " + u.Listener.Addr().String()
+}
+
+// TestHoldSocket: behind the first request of a conversation, what is new goes over the
+// connection that the first one has opened.
+func TestHoldSocket(t *testing.T) {
+	for _, stream := range []bool{true, false} {
+		t.Run(fmt.Sprint("stream ", stream), func(t *testing.T) {
+			u := newSocketed(t)
+			p := start(t, u.site("policy observe\n"))
+			delta := `caddy_llm_cache_hold_requests_total{driver="websocket",sent="delta"}`
+			before := p.metric(delta)
+			c := &poster{t: t, p: p, u: u, key: "a", id: "one", stream: stream, alone: true}
+			if held := c.ask(); !strings.HasPrefix(held, "whole; cause=new") {
+				t.Errorf("the first went as %s", held)
+			}
+			for range 9 {
+				if held := c.ask(); !strings.HasPrefix(held, "delta; sent=") {
+					t.Errorf("turn %d went as %s", c.turn, held)
+				}
+			}
+			shakes, posts, prompts := u.counts()
+			if shakes != 1 || posts != 0 || prompts != 10 || p.metric(delta) != before+9 {
+				t.Errorf("%d connections, %d posts, %d prompts, %v deltas", shakes, posts, prompts, p.metric(delta)-before)
+			}
+			u.set(func() {
+				if h := u.shakes[0]; h.path != "/v1/responses" || h.header.Get("Authorization") != "Bearer a" || !strings.Contains(h.header.Get("Openai-Beta"), "responses_websockets=") || h.header.Get("Content-Type") != "" {
+					t.Errorf("the handshake was %+v", h)
+				}
+			})
+			if list := p.sessions(); len(list) != 1 || len(list[0].Lineages) != 1 || list[0].requests() != 10 {
+				t.Errorf("sessions are %+v, want one conversation of ten requests", list)
+			}
+			// Another tenant's conversation, word for word, is another's.
+			other := &poster{t: t, p: p, u: u, key: "b", id: "one", stream: stream, alone: true, items: slices.Clone(c.items), turn: c.turn}
+			if held := other.ask(); !strings.HasPrefix(held, "whole; cause=new") {
+				t.Errorf("another tenant's went as %s", held)
+			}
+			if held := c.ask(); !strings.HasPrefix(held, "delta") {
+				t.Errorf("then %s", held)
+			}
+			if shakes, _, _ := u.counts(); shakes != 2 {
+				t.Errorf("%d connections", shakes)
+			}
+		})
+	}
+}
+
+// TestHoldSocketEdited: what is new is edited as ever, and what was edited is gone on from.
+func TestHoldSocketEdited(t *testing.T) {
+	u := newSocketed(t)
+	p := start(t, u.site(""))
+	c := &poster{t: t, p: p, u: u, key: "a", id: "one", stream: true}
+	c.ask()
+	for n := range 5 {
+		text, _ := json.Marshal(noisy(n))
+		last := gjson.Parse(c.items[len(c.items)-1])
+		c.items[len(c.items)-1] = `{"type":"function_call_output","call_id":"` + last.Get("call_id").Str + `","output":` + string(text) + `}`
+		if held := c.ask(); !strings.HasPrefix(held, "delta") {
+			t.Errorf("turn %d went as %s", n, held)
+		}
+		u.set(func() {
+			outputs := gjson.Get(u.prompts[len(u.prompts)-1], `input.#(type=="function_call_output")#.output`).Array()
+			if len(outputs) != n+1 {
+				t.Errorf("turn %d: the model has %d results", n, len(outputs))
+			}
+			for i, o := range outputs {
+				if !strings.Contains(o.Str, "left out") || !strings.Contains(o.Str, fmt.Sprintf("FAIL turn %d\n", i)) {
+					t.Errorf("turn %d: the model was shown %q", n, o.Str)
+				}
+			}
+		})
+	}
+}
+
+// once has the model give an answer, the next time.
+func (u *socketed) once(answer func(n int) *simulator.Answer) {
+	u.set(func() {
+		u.answer = func(n int) *simulator.Answer {
+			u.mu.Lock()
+			u.answer = nil
+			u.mu.Unlock()
+			return answer(n)
+		}
+	})
+}
+
+// refuses has the model answer by an error, the next time.
+func (u *socketed) refuses(status int, code string) {
+	u.once(func(int) *simulator.Answer {
+		return &simulator.Answer{Failure: &simulator.Failure{Status: status, Code: code, Message: "No."}}
+	})
+}
+
+// counted is how many requests went whole for a cause, known before or told by the upstream.
+func (p *proxy) counted(cause string) float64 {
+	return p.metric(`caddy_llm_cache_hold_requests_total{driver="websocket",sent="`+cause+`"}`) +
+		p.metric(`caddy_llm_cache_hold_misses_total{cause="`+cause+`",driver="websocket"}`)
+}
+
+// TestHoldSocketFaults: whatever goes wrong with a connection, the model is asked what the
+// client has said, the client gets an answer, and somebody counts.
+func TestHoldSocketFaults(t *testing.T) {
+	const notFound, limit = "previous_response_not_found", "websocket_connection_limit_reached"
+	for name, c := range map[string]struct {
+		fault  func(u *socketed, c *poster)
+		causes []string // why the next one goes whole
+	}{
+		"cut between two requests": {func(u *socketed, _ *poster) { u.cut() }, []string{"lost", "cut"}},
+		"restarted": {func(u *socketed, _ *poster) {
+			u.restart(0)
+			u.cut()
+		}, []string{"lost", "cut"}},
+		"cut before there is an answer": {func(u *socketed, _ *poster) {
+			u.once(func(n int) *simulator.Answer {
+				u.cut()
+				return calling(n)
+			})
+		}, []string{"cut"}},
+		"not found":     {func(u *socketed, _ *poster) { u.refuses(http.StatusBadRequest, notFound) }, []string{notFound}},
+		"limit reached": {func(u *socketed, _ *poster) { u.refuses(http.StatusBadRequest, limit) }, []string{limit}},
+		"refused as a delta": {func(u *socketed, _ *poster) {
+			u.refuses(http.StatusBadRequest, "unknown_parameter")
+		}, []string{"refused"}},
+		"failed": {func(u *socketed, c *poster) {
+			u.refuses(http.StatusTooManyRequests, "rate_limit_exceeded")
+			if res, answer, err := c.post(); err != nil || res.StatusCode != http.StatusTooManyRequests || gjson.Get(answer, "error.code").Str != "rate_limit_exceeded" || res.Header.Get("Retry-After") == "" {
+				c.t.Errorf("status %d, %v: %s", res.StatusCode, err, answer)
+			}
+		}, []string{"lost"}},
+		"cut amid an answer": {func(u *socketed, c *poster) {
+			u.once(func(n int) *simulator.Answer {
+				a := calling(n)
+				a.Truncate = 4
+				return a
+			})
+			if res, answer, err := c.post(); err == nil && (c.stream || res.StatusCode == http.StatusOK) {
+				c.t.Errorf("a cut answer came as a whole one: %d %s", res.StatusCode, answer)
+			}
+		}, []string{"lost"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			u := newSocketed(t)
+			p := start(t, u.site("policy observe\n"))
+			client := &poster{t: t, p: p, u: u, key: "a", id: "one", stream: true, alone: true}
+			client.ask()
+			client.ask()
+			counted := func() (n float64) {
+				for _, cause := range c.causes {
+					n += p.counted(cause)
+				}
+				return n
+			}
+			before := counted()
+			c.fault(u, client)
+			held := client.ask()
+			cause, _, _ := strings.Cut(strings.TrimPrefix(held, "whole; cause="), ";")
+			if !slices.Contains(c.causes, cause) {
+				t.Errorf("went as %s, want %s", held, c.causes)
+			}
+			if n := counted() - before; n != 1 {
+				t.Errorf("%v were counted, want 1", n)
+			}
+			if held := client.ask(); !strings.HasPrefix(held, "delta") {
+				t.Errorf("then %s", held)
+			}
+			if _, posts, _ := u.counts(); posts != 0 {
+				t.Errorf("%d posts", posts)
+			}
+		})
+	}
+}
+
+// TestHoldSocketCutWhole: a client that wants its answer in one piece gets one, though the
+// connection was cut amid it.
+func TestHoldSocketCutWhole(t *testing.T) {
+	u := newSocketed(t)
+	p := start(t, u.site("policy observe\n"))
+	c := &poster{t: t, p: p, u: u, key: "a", id: "one", alone: true}
+	for turn := range 3 {
+		u.once(func(n int) *simulator.Answer {
+			a := calling(n)
+			a.Truncate = 4
+			return a
+		})
+		c.ask()
+		if held := c.ask(); turn > 0 && !strings.HasPrefix(held, "delta") && !strings.Contains(held, "lost") {
+			t.Errorf("then %s", held)
+		}
+	}
+}
+
+// TestHoldSocketLimit: where the provider's time for a connection is over, the next request
+// opens another one.
+func TestHoldSocketLimit(t *testing.T) {
+	u := newSocketed(t)
+	u.restart(time.Nanosecond)
+	p := start(t, u.site("policy observe\n"))
+	c := &poster{t: t, p: p, u: u, key: "a", id: "one", stream: true, alone: true}
+	for range 4 {
+		c.ask()
+	}
+	u.restart(0)
+	u.cut()
+	c.ask()
+	if held := c.ask(); !strings.HasPrefix(held, "delta") {
+		t.Errorf("then %s", held)
+	}
+}
+
+// TestHoldSocketRefused: an upstream that answers no handshakes is sent POSTs, and not asked
+// each time; what a connection does not take, and POST does, is posted from then on.
+func TestHoldSocketRefused(t *testing.T) {
+	u := newSocketed(t)
+	u.set(func() { u.refuse = http.StatusUpgradeRequired })
+	p := start(t, u.site("policy observe\n"))
+	for i := range 3 {
+		c := &poster{t: t, p: p, u: u, key: "a", id: fmt.Sprint(i), stream: true, alone: true}
+		for range 3 {
+			if held := c.ask(); !strings.HasPrefix(held, "whole; cause=refused") {
+				t.Errorf("went as %s", held)
+			}
+		}
+	}
+	if shakes, posts, _ := u.counts(); shakes != 1 || posts != 9 {
+		t.Errorf("%d handshakes, %d posts", shakes, posts)
+	}
+	// Another tenant may be let in.
+	u.set(func() { u.refuse = 0 })
+	c := &poster{t: t, p: p, u: u, key: "b", id: "other", stream: true, alone: true}
+	c.ask()
+	if held := c.ask(); !strings.HasPrefix(held, "delta") {
+		t.Errorf("then %s", held)
+	}
+	// An upstream that is away for a moment: the request is posted, the next one tries again.
+	u.cut()
+	u.set(func() { u.refuse = http.StatusServiceUnavailable })
+	c.ask()
+	u.set(func() { u.refuse = 0 })
+	c.ask()
+	if held := c.ask(); !strings.HasPrefix(held, "delta") {
+		t.Errorf("then %s", held)
+	}
+	if n := p.metric(`caddy_llm_cache_hold_posts_total{cause="unreached"}`); n < 1 {
+		t.Errorf("%v posts were counted", n)
+	}
+}
+
+// TestHoldSocketTogether: two requests of one conversation at once are both answered, over
+// connections of their own, and what follows goes on from one of them.
+func TestHoldSocketTogether(t *testing.T) {
+	u := newSocketed(t)
+	p := start(t, u.site("policy observe\n"))
+	c := &poster{t: t, p: p, u: u, key: "a", id: "one", stream: true, alone: true}
+	c.ask()
+	c.ask()
+	before := p.counted("in_flight")
+	arrived, release := make(chan struct{}, 2), make(chan struct{})
+	u.set(func() {
+		u.asked = func(int) {
+			arrived <- struct{}{}
+			<-release
+		}
+	})
+	want := wordsOf(c.body())
+	answers := make(chan string, 2)
+	var all sync.WaitGroup
+	for range 2 {
+		all.Go(func() {
+			res, answer, err := c.post()
+			if err != nil || res.StatusCode != http.StatusOK {
+				t.Errorf("status %d, %v: %s", res.StatusCode, err, answer)
+			}
+			answers <- answer
+		})
+		<-arrived
+	}
+	u.set(func() { u.asked = nil })
+	close(release)
+	all.Wait()
+	if n := p.counted("in_flight") - before; n != 1 {
+		t.Errorf("%v were counted, want 1", n)
+	}
+	u.set(func() {
+		for _, prompt := range u.prompts[len(u.prompts)-2:] {
+			if got := wordsOf(prompt); !slices.Equal(got, want) {
+				t.Errorf("the model was asked %q, not %q", got, want)
+			}
+		}
+	})
+	c.take(<-answers)
+	c.ask()
+	if held := c.ask(); !strings.HasPrefix(held, "delta") {
+		t.Errorf("then %s", held)
+	}
+}
+
+// TestHoldSocketElsewhere: what a client has the provider keep, what has no tools, and pings
+// go as ever.
+func TestHoldSocketElsewhere(t *testing.T) {
+	u := newSocketed(t)
+	p := start(t, u.site("policy observe\n"))
+	c := &poster{t: t, p: p, u: u, key: "a", id: "one", items: []string{socketUser("Go.")}}
+	for name, body := range map[string]string{
+		"kept by the provider": strings.Replace(c.body(), `"store":false`, `"store":true`, 1),
+		"without a word of it": strings.Replace(c.body(), `"store":false,`, ``, 1),
+		"without tools":        `{"model":"gpt-6-astra","store":false,"input":"Go."}`,
+		"in the background":    strings.Replace(c.body(), `"store":false`, `"store":false,"background":true`, 1),
+	} {
+		if res := p.post("/v1/responses", body, "Authorization", "Bearer a"); res.StatusCode != http.StatusOK {
+			t.Errorf("%s: status %d", name, res.StatusCode)
+		}
+	}
+	if res := p.post("/v1/chat/completions", `{"model":"m","messages":[{"role":"user","content":"Go."}],"tools":[{"type":"function","function":{"name":"Bash"}}]}`, "Authorization", "Bearer a"); res.StatusCode != http.StatusOK {
+		t.Errorf("status %d", res.StatusCode)
+	}
+	if shakes, posts, _ := u.counts(); shakes != 0 || posts != 5 {
+		t.Errorf("%d handshakes, %d posts", shakes, posts)
+	}
+}
+
+// TestHoldSocketReload: a change of the configuration closes connections that nobody uses,
+// and the others behind their answers.
+func TestHoldSocketReload(t *testing.T) {
+	u := newSocketed(t)
+	site := strings.TrimSuffix(u.site("policy observe\n"), "\n") + " {\nstream_close_delay 1h\n}"
+	p := start(t, site)
+	c := &poster{t: t, p: p, u: u, key: "a", id: "one", stream: true, alone: true}
+	c.ask()
+	arrived, release := make(chan struct{}, 1), make(chan struct{})
+	u.set(func() {
+		u.asked = func(int) {
+			arrived <- struct{}{}
+			<-release
+		}
+	})
+	var all sync.WaitGroup
+	all.Go(func() {
+		if held := c.ask(); !strings.HasPrefix(held, "delta") {
+			t.Errorf("went as %s", held)
+		}
+	})
+	<-arrived
+	u.set(func() { u.asked = nil })
+	p.reload(site)
+	close(release)
+	all.Wait()
+	if held := c.ask(); !strings.HasPrefix(held, "whole; cause=lost") {
+		t.Errorf("behind the reload: %s", held)
+	}
+	if held := c.ask(); !strings.HasPrefix(held, "delta") {
+		t.Errorf("then %s", held)
+	}
+}
+
+// TestHoldSocketLeft: a client that leaves ends the work for it.
+func TestHoldSocketLeft(t *testing.T) {
+	u := newSocketed(t)
+	p := start(t, u.site("policy observe\n"))
+	c := &poster{t: t, p: p, u: u, key: "a", id: "one", stream: true, alone: true}
+	c.ask()
+	begun := make(chan struct{})
+	u.once(func(int) *simulator.Answer {
+		close(begun)
+		return &simulator.Answer{Hang: true}
+	})
+	ctx, leave := context.WithCancel(t.Context())
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+p.addr+"/v1/responses", strings.NewReader(c.body()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Host = p.host
+	req.Header = http.Header{"Content-Type": {"application/json"}, "Authorization": {"Bearer a"}, "Session-Id": {"one"}}
+	var all sync.WaitGroup
+	all.Go(func() {
+		if res, err := p.client.Do(req); err == nil {
+			_ = res.Body.Close()
+			t.Error("the answer came")
+		}
+	})
+	<-begun
+	leave()
+	all.Wait()
+	if held := c.ask(); !strings.HasPrefix(held, "whole") {
+		t.Errorf("then %s", held)
+	}
+	if held := c.ask(); !strings.HasPrefix(held, "delta") {
+		t.Errorf("then %s", held)
+	}
+}

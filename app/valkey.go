@@ -312,9 +312,13 @@ func (s *ValkeyStore) Open() (sessioncache.Store, error) {
 	o.Log = func(message string, err error) {
 		s.logger.Warn(message, zap.Strings("addresses", o.Addresses), zap.Error(err))
 	}
-	return t.durable(func() (sessioncache.Backend, error) { return valkey.Open(o), nil }, sessioncache.DurableOptions{
-		Memory: s.memory(), Key: s.key, Budget: time.Duration(s.Timeout),
-	})
+	return t.durable(func() (sessioncache.Backend, error) {
+		v := valkey.Open(o)
+		ctx, cancel := context.WithTimeout(context.Background(), awaited)
+		defer cancel()
+		v.Reached(ctx) // else nothing would be known of before until later
+		return v, nil
+	}, sessioncache.DurableOptions{Memory: s.memory(), Key: s.key, Budget: time.Duration(s.Timeout)})
 }
 
 // Begin implements Beginner. It waits a moment for the server.
@@ -323,12 +327,7 @@ func (s *ValkeyStore) Begin(store sessioncache.Store) error {
 	if !ok {
 		return fmt.Errorf("%T is no Valkey store", store)
 	}
-	if v, ok := d.Backend().(*valkey.Valkey); ok {
-		ctx, cancel := context.WithTimeout(context.Background(), awaited)
-		defer cancel()
-		v.Reached(ctx)
-	}
-	return nil
+	return d.Begin()
 }
 
 // Adjust implements Store.

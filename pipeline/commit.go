@@ -64,7 +64,9 @@ func (x *Exchange) join(t *wire.Turn) {
 		x.before.last, x.before.continued = prev.Last, x.match.Common == prev.Len()
 		x.before.left, x.before.cause = x.left(prev)
 	}
-	countReferences(x.req.States, t)
+	if !x.answered(prev) {
+		countReferences(x.req.States, t)
+	}
 	l := x.req.session.Commit(x.match, x.req.View, x.req.States)
 	x.lineage = l
 	l.Frozen = l.Frozen || x.refusal.frozen
@@ -101,6 +103,13 @@ func (x *Exchange) join(t *wire.Turn) {
 	l.OriginalTokens += int64(x.OriginalTokens)
 	l.SentTokens += int64(x.SentTokens)
 	x.before.requests = l.Requests
+}
+
+// answered reports whether the last request of the conversation was the same, and got an
+// answer, as where a client asks again that has lost the connection: what comes now is
+// no further one.
+func (x *Exchange) answered(prev *sessioncache.Lineage) bool {
+	return prev != nil && !prev.Claimed() && x.match.Common == prev.Len() && prev.Len() == len(x.req.States)
 }
 
 // Commit makes the request and its answer part of the conversation, if [Exchange.Join]

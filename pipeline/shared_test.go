@@ -149,3 +149,41 @@ func TestFirstClaimWins(t *testing.T) {
 		t.Error("nothing was edited")
 	}
 }
+
+// Over recorded conversations: a request that was answered, and comes again because the
+// answer was lost on its way, changes nothing of what is sent from then on.
+func TestAskedAgain(t *testing.T) {
+	conversations, again := readRecorded(t)[:6], 0
+	for n, c := range conversations {
+		random := rand.New(rand.NewPCG(3, uint64(n)))
+		shelf := new(storetest.SharedShelf)
+		alone := newProcess(t, keeping, nil)
+		nodes := []*process{node(t, keeping, shelf), node(t, keeping, shelf)}
+		for _, p := range append(nodes, alone) {
+			after, hot := 6, 1
+			p.p = New(Options{Policy: Eager, Prune: Prune{After: &after}, Zones: Zones{Frozen: new(int), Hot: &hot, MinMessages: new(int)}}, p.p.rules)
+		}
+		last := int64(0)
+		r := replayedOf(c, 100)
+		for i, body := range r.bodies {
+			want := alone.send(body, r.answers[i], r.at[i], nil)
+			times := 1
+			if random.IntN(5) == 0 {
+				times++
+				again++
+			}
+			for range times {
+				p := nodes[random.IntN(len(nodes))]
+				p.last = last
+				if got := p.send(body, r.answers[i], r.at[i], nil); !bytes.Equal(got, want) {
+					t.Fatalf("%s, request %d: %s", c.file, i, difference(got, want))
+				}
+			}
+			last = alone.last
+		}
+		_ = alone.store.Close()
+	}
+	if again == 0 {
+		t.Error("nothing was asked again")
+	}
+}

@@ -35,7 +35,7 @@ func (s *Session) claim(m Match, v *wire.View, states []State, as func(*Lineage)
 	}
 	blocks, tools, system := v.Known().Blocks()
 	l.known = wire.RestoreKnown(slices.Clone(blocks), tools, system, v.First())
-	l.States, l.restored, l.left, l.Said, l.Unsaid = slices.Clone(states), false, false, nil, false
+	l.States, l.restored, l.claimed, l.left, l.Said, l.Unsaid = slices.Clone(states), false, true, false, nil, false
 	as(l)
 	return l
 }

@@ -31,6 +31,7 @@ type Lineage struct {
 	// restored reports whether the last request was one of a process that has ended:
 	// of its blocks only what a snapshot holds is known.
 	restored bool
+	claimed  bool // no answer to the last request is known of
 
 	Ledger
 	Held
@@ -375,6 +376,10 @@ func (l *Lineage) ID() int {
 // Restored reports whether the last request was one of a process that has ended: but
 // for edits and counters, what [State] says of its blocks is to be found out anew.
 func (l *Lineage) Restored() bool { return l.restored }
+
+// Claimed reports whether the last request was one of another process, or of one that has
+// ended, and no answer to it is known of.
+func (l *Lineage) Claimed() bool { return l.claimed }
 
 // Known returns what was parsed of the last request.
 func (l *Lineage) Known() *wire.Known { return l.known }

@@ -79,7 +79,7 @@ func (r *snapshotReader) lineage(before []*Lineage) *Lineage {
 	has := func(bit uint64) bool { return bits&bit != 0 }
 	l.Observed, l.Frozen, l.Diverged = has(lineageObserved), has(lineageFrozen), has(lineageDiverged)
 	l.Partial, l.Beyond = has(lineagePartial), has(lineageBeyond)
-	l.Expand, l.Unsaid = has(lineageExpand), has(lineageUnsaid)
+	l.Expand, l.Unsaid, l.claimed = has(lineageExpand), has(lineageUnsaid), has(lineageClaimed)
 	l.Less = int(r.Int())
 	l.Reply, l.First = r.Hash(), r.Hash()
 	l.Created = r.Time(time.Time{})

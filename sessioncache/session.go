@@ -218,7 +218,7 @@ func (s *Session) Commit(m Match, v *wire.View, states []State) *Lineage {
 		stateSlices.Recycle(l.States)
 		l.known.Recycle()
 	}
-	l.known, l.left, l.restored = v.Known(), false, false
+	l.known, l.left, l.restored, l.claimed = v.Known(), false, false, false
 	l.Partial = v.Partial
 	l.States = states
 	if s.outlives {

@@ -65,6 +65,7 @@ const (
 	lineageBeyond
 	lineageExpand
 	lineageUnsaid
+	lineageClaimed
 )
 
 // Properties of a block, by bits.
@@ -123,7 +124,7 @@ func (w *snapshotWriter) lineage(l *Lineage, before []*Lineage) {
 	w.Uint(uint64(l.id))
 	w.Uint(bit(l.Observed, lineageObserved) | bit(l.Frozen, lineageFrozen) | bit(l.Diverged, lineageDiverged) |
 		bit(l.Partial, lineagePartial) | bit(l.Beyond, lineageBeyond) | bit(l.Expand, lineageExpand) |
-		bit(l.Unsaid || len(l.Said) > 0, lineageUnsaid))
+		bit(l.Unsaid || len(l.Said) > 0, lineageUnsaid) | bit(l.claimed, lineageClaimed))
 	// Held
 	w.Int(int64(l.Less))
 	w.Hash(l.Reply)

@@ -106,9 +106,7 @@ func sessionOf(r sessioncache.SessionReport) page.Session {
 				s.Folded += n
 			}
 		}
-		for _, n := range l.Expanded {
-			s.Asked += n
-		}
+		s.Regret += l.Regret
 	}
 	if prompt > 0 {
 		s.Read = float64(read) / float64(prompt)

@@ -28,7 +28,7 @@ var columns = []string{
 	"policy", "stream", "original_tokens", "sent_tokens",
 	"uncached", "write_5m", "write_1h", "read", "read_estimated", "output", "client_uncached", "client_write_5m", "client_write_1h", "client_read",
 	"cost", "client_cost", "usd", "client_usd", "would_save", "would_save_usd",
-	"edits", "epoch", "reason", "folded", "removed", "rewritten", "break",
+	"edits", "epoch", "reason", "folded", "removed", "rewritten", "break", "regret",
 	"queue_us", "first_byte_us", "first_token_us", "last_token_us", "total_us",
 	"status", "outcome", "stop_reason", "resent",
 }
@@ -50,7 +50,7 @@ func (r *Record) values(id, at any) []any {
 		r.Policy, r.Stream, r.OriginalTokens, r.SentTokens,
 		b.Uncached, b.Write5m, b.Write1h, b.Read, r.ReadEstimated, b.Output, c.Uncached, c.Write5m, c.Write1h, c.Read,
 		r.Cost, r.ClientCost, r.USD, r.ClientUSD, r.WouldSave, r.WouldSaveUSD,
-		edits, r.Epoch, r.Reason, r.Folded, r.Removed, r.Rewritten, r.Break,
+		edits, r.Epoch, r.Reason, r.Folded, r.Removed, r.Rewritten, r.Break, r.Regret,
 		r.Queue.Microseconds(), r.FirstByte.Microseconds(), r.FirstToken.Microseconds(), r.LastToken.Microseconds(), r.Total.Microseconds(),
 		int64(r.Status), r.Outcome, r.StopReason, r.Resent,
 	}
@@ -64,7 +64,7 @@ func (r *Record) targets(id, at any) []any {
 		&r.Policy, &r.Stream, &r.OriginalTokens, &r.SentTokens,
 		&b.Uncached, &b.Write5m, &b.Write1h, &b.Read, &r.ReadEstimated, &b.Output, &c.Uncached, &c.Write5m, &c.Write1h, &c.Read,
 		&r.Cost, &r.ClientCost, &r.USD, &r.ClientUSD, &r.WouldSave, &r.WouldSaveUSD,
-		(*editList)(&r.Edits), &r.Epoch, &r.Reason, &r.Folded, &r.Removed, &r.Rewritten, &r.Break,
+		(*editList)(&r.Edits), &r.Epoch, &r.Reason, &r.Folded, &r.Removed, &r.Rewritten, &r.Break, &r.Regret,
 		(*micros)(&r.Queue), (*micros)(&r.FirstByte), (*micros)(&r.FirstToken), (*micros)(&r.LastToken), (*micros)(&r.Total),
 		&r.Status, &r.Outcome, &r.StopReason, &r.Resent,
 	}

@@ -192,6 +192,9 @@ type Record struct {
 	// Break says why the upstream's cache did not hold what it was expected to,
 	// empty where it did.
 	Break string `json:"break,omitempty"`
+	// Regret is the number of signs in this turn that the model has missed folded text:
+	// it asked for it again, read its file again, or an edit did not find its place.
+	Regret int64 `json:"regret,omitempty"`
 
 	// Queue is the time from when the whole request was there to when it was
 	// handed on. In JSON this and the other latencies are nanoseconds.

@@ -219,7 +219,7 @@ func TestMigrateSQLite(t *testing.T) {
 	var names []string
 	var values []any
 	for i, v := range r.values(r.ID.String(), r.At.UTC().Format(sqliteTime)) {
-		if !slices.Contains([]string{"read_estimated", "would_save", "would_save_usd"}, columns[i]) { // since versions 2 and 3
+		if !slices.Contains([]string{"read_estimated", "would_save", "would_save_usd", "regret"}, columns[i]) { // since versions 2 to 4
 			names, values = append(names, columns[i]), append(values, v)
 		}
 	}
@@ -240,7 +240,7 @@ func TestMigrateSQLite(t *testing.T) {
 	}
 	want := []int64{0, 3}
 	if err := s.Each(t.Context(), time.Time{}, func(r *Record) error {
-		if r.ReadEstimated != want[0] || r.WouldSaveUSD != float64(want[0])/8 || r.Billed.Read != 4 {
+		if r.ReadEstimated != want[0] || r.WouldSaveUSD != float64(want[0])/8 || r.Regret != want[0]/3 || r.Billed.Read != 4 {
 			t.Errorf("%+v", r)
 		}
 		want = want[1:]

@@ -36,6 +36,10 @@ type Sum struct {
 	// how many those would have that were only computed, both estimated.
 	Removed     int64 `json:"removed"`
 	WouldRemove int64 `json:"would_remove"`
+	// Folded is how many blocks were folded, and Regret how many signs there were that
+	// the model has missed folded text.
+	Folded int64 `json:"folded"`
+	Regret int64 `json:"regret"`
 	// Cost and ClientCost are in units of one uncached input token of each
 	// model, USD and ClientUSD in US dollars where prices are known.
 	Cost       float64 `json:"cost"`
@@ -135,6 +139,7 @@ func (s *Sum) Add(r *Record) {
 	} else {
 		s.Removed += removed
 	}
+	s.Folded, s.Regret = s.Folded+r.Folded, s.Regret+r.Regret
 	s.Billed.add(&r.Billed)
 	s.ReadEstimated += r.ReadEstimated
 	s.Client.add(&r.ClientBilled)
@@ -150,6 +155,7 @@ func (s *Sum) Add(r *Record) {
 func (s *Sum) Join(o *Sum) {
 	s.Turns, s.Failed, s.Interrupted, s.Unpriced = s.Turns+o.Turns, s.Failed+o.Failed, s.Interrupted+o.Interrupted, s.Unpriced+o.Unpriced
 	s.Removed, s.WouldRemove, s.ReadEstimated = s.Removed+o.Removed, s.WouldRemove+o.WouldRemove, s.ReadEstimated+o.ReadEstimated
+	s.Folded, s.Regret = s.Folded+o.Folded, s.Regret+o.Regret
 	s.Billed.add(&o.Billed)
 	s.Client.add(&o.Client)
 	s.Cost, s.ClientCost, s.USD, s.ClientUSD = s.Cost+o.Cost, s.ClientCost+o.ClientCost, s.USD+o.USD, s.ClientUSD+o.ClientUSD

@@ -108,7 +108,7 @@ func (c *requestState) count(outcome string) {
 		At: c.began, Turns: 1, Kind: audit.KindTurn, Tenant: c.person.Hash, User: c.person.Name, Session: c.session.ID(), Client: c.client,
 		Model: c.view.Model, Policy: string(c.ex.Policy), Outcome: outcome, OriginalTokens: int64(c.ex.OriginalTokens), SentTokens: int64(c.sent()),
 		Billed: tokens(b.Actual), ClientBilled: tokens(b.Client), Cost: b.Cost, ClientCost: b.ClientCost, USD: b.Dollars, ClientUSD: b.ClientDollars,
-		WouldSave: b.WouldSave, WouldSaveUSD: b.WouldSaveDollars,
+		WouldSave: b.WouldSave, WouldSaveUSD: b.WouldSaveDollars, Folded: int64(c.ex.Decision.Folded), Regret: int64(c.ex.Regret.Sum()),
 	}
 	if c.estimated {
 		r.ReadEstimated = r.Billed.Read
@@ -145,7 +145,7 @@ func (a *account) close(c *requestState, outcome string, status int) {
 	d := &x.Decision
 	r.Epoch, r.Reason = string(d.Epoch), d.Reason
 	r.Folded, r.Removed, r.Rewritten = int64(d.Folded), int64(d.Removed), int64(d.Rewritten)
-	r.Break = string(x.Break)
+	r.Break, r.Regret = string(x.Break), int64(x.Regret.Sum())
 	b := x.Bill(c.turn)
 	r.Billed, r.ClientBilled = tokens(b.Actual), tokens(b.Client)
 	r.Cost, r.ClientCost, r.USD, r.ClientUSD = b.Cost, b.ClientCost, b.Dollars, b.ClientDollars

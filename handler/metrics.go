@@ -58,6 +58,7 @@ var metrics = struct {
 	tokens   *prometheus.CounterVec
 	edits    *prometheus.CounterVec
 	breaks   *prometheus.CounterVec
+	regret   *prometheus.CounterVec
 	words    prometheus.Counter
 	first    prometheus.Histogram
 	overhead prometheus.Histogram
@@ -70,6 +71,8 @@ var metrics = struct {
 	breaks: metric.CounterOf("breaks_total", "Requests for which the upstream's cache held less than expected, by cause.", "cause",
 		string(pipeline.BreakExpired), string(pipeline.BreakModel), string(pipeline.BreakTools), string(pipeline.BreakSystem),
 		string(pipeline.BreakMessages), string(pipeline.BreakEdit), string(pipeline.BreakUnknown)),
+	regret: metric.CounterOf("regret_total", "Signs that models have missed folded text: they asked for it (expand), read its file again (reread), or an edit did not find its place (edit).", "sign",
+		"expand", "reread", "edit"),
 	words: metric.Counter("compress_saved_tokens_total", "Tokens by which words that were left out have shortened prompts, as estimated."),
 	first: metric.Histogram("first_token_seconds", "Time from when a request was handed on to the first text, thinking or call of its answer.",
 		0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 40, 80, 160),
@@ -104,6 +107,10 @@ func (c *requestState) countTokens() {
 	if cause := c.ex.Break; cause != pipeline.NoBreak {
 		metrics.breaks.WithLabelValues(string(cause)).Inc()
 	}
+	g := &c.ex.Regret
+	metrics.regret.WithLabelValues("expand").Add(float64(g.Expanded))
+	metrics.regret.WithLabelValues("reread").Add(float64(g.Reread))
+	metrics.regret.WithLabelValues("edit").Add(float64(g.Failed))
 	if n := c.ex.Compressed.Tokens; n > 0 && c.ex.Edited {
 		metrics.words.Add(float64(n))
 	}

@@ -81,10 +81,10 @@ type Session struct {
 	Misses int    `json:"misses"`
 	Miss   string `json:"miss,omitempty"`
 	// Edits counts the edits in force, Folded those that can be asked for again, and
-	// Asked the texts that the model did ask for.
+	// Regret the signs that the model has missed one.
 	Edits  int `json:"edits"`
 	Folded int `json:"folded"`
-	Asked  int `json:"asked"`
+	Regret int `json:"regret"`
 	// Decision says why the last request was edited or left alone.
 	Decision string `json:"decision,omitempty"`
 }

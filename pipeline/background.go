@@ -80,7 +80,7 @@ func (x *Exchange) Background(t *wire.Turn, limit int) *Background {
 	r.forwarded, r.Known, r.cold, r.loop = len(r.Blocks), len(r.Blocks), false, len(t.Calls) > 0
 	q := newPlanning()
 	defer q.release()
-	q.in.Moment = planner.Moment{Epoch: planner.NoEpoch, Loop: r.loop, Bound: r.bound, Begun: true}
+	q.in.Moment = planner.Moment{Epoch: planner.NoEpoch, Loop: r.loop, Bound: r.bound, Begun: true, Regretted: r.regretted.share() > mostRegret}
 	q.in.Further = prior(l) // the next pause is near: what is folded late costs little
 	q.gather(&r, l, minIdleFold, x.start)
 	q.needless(&r, estimator{&x.req.session.Calibration, rate(l)})

@@ -90,6 +90,8 @@ func (x *Exchange) join(t *wire.Turn) {
 	l.Expand = x.req.expand == expandDeclared || prev != nil && prev.Expand && x.req.expand == expandNone
 	l.Said, l.Unsaid = x.said, false
 	x.learnExpansions(l)
+	x.Regret = x.req.regretted.fresh
+	x.Regret.Expanded = len(x.asked)
 	if x.Decision.Epoch != "" {
 		l.Decision = x.Decision.String()
 	}

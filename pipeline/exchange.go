@@ -41,6 +41,9 @@ type Exchange struct {
 	// Break says, once the exchange is committed, why the upstream's cache held
 	// less than expected, NoBreak if it did not.
 	Break Break
+	// Regret counts, once the exchange is committed, the signs that the model has
+	// missed folded text.
+	Regret Regret
 
 	req     *request
 	match   sessioncache.Match

@@ -83,7 +83,7 @@ func (x *Exchange) cold(l *sessioncache.Lineage, tool bool) float64 {
 	r.loop = tool
 	q := newPlanning()
 	defer q.release()
-	q.in.Moment = planner.Moment{Epoch: planner.NoEpoch, Loop: tool, Bound: r.bound, Begun: true}
+	q.in.Moment = planner.Moment{Epoch: planner.NoEpoch, Loop: tool, Bound: r.bound, Begun: true, Regretted: r.regretted.share() > mostRegret}
 	q.in.Further = expect(x.req.session, x.req.View, l)
 	q.gather(&r, l, minFold, x.start)
 	q.in.Warm = 0

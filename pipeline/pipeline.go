@@ -99,6 +99,7 @@ func (p *Pipeline) Begin(v *wire.View, s *sessioncache.Session, now time.Time) *
 		return x
 	}
 	learn(&r.History)
+	r.regrets(m.Lineage)
 	r.admit()
 	if p.options.Policy != Eager {
 		x.Decision = r.plan(m.Lineage, now)

@@ -69,7 +69,7 @@ func (r *request) plan(l *sessioncache.Lineage, now time.Time) planner.Decision 
 
 // moment says where in its conversation the request stands.
 func (r *request) moment(l *sessioncache.Lineage) planner.Moment {
-	m := planner.Moment{Epoch: planner.NoEpoch, Loop: r.loop, Bound: r.bound, Begun: l != nil}
+	m := planner.Moment{Epoch: planner.NoEpoch, Loop: r.loop, Bound: r.bound, Begun: l != nil, Regretted: r.regretted.share() > mostRegret}
 	switch {
 	case r.cold:
 		m.Epoch = planner.Cold
@@ -85,7 +85,7 @@ func (r *request) moment(l *sessioncache.Lineage) planner.Moment {
 // are worth folding if that saves so many bytes.
 func (p *planning) gather(r *request, l *sessioncache.Lineage, least int, now time.Time) {
 	in := &p.in
-	in.Care = r.o.Planner.care()
+	in.Care = r.o.Planner.care() * (1 + caredFor*r.regretted.share())
 	in.Prices = prices(&r.rules, l)
 	if in.Harm = planner.HarmAt(market(&r.rules, l)); r.o.Planner.Harm != nil {
 		in.Harm = *r.o.Planner.Harm
@@ -128,7 +128,7 @@ func (p *planning) blocks(r *request, l *sessioncache.Lineage, e estimator, leas
 		}
 		b.Whole, b.Part = e.tokens(kind, c.all), e.tokens(kind, c.part)
 		if !history.IsThinking(&r.Blocks[i]) {
-			b.Need = learned(l, r.States[i].Class, r.o.Planner.Need.Need(&known[i]))
+			b.Need = learned(l, r.States[i].Class, r.careful(i, r.o.Planner.Need.Need(&known[i])))
 		}
 	}
 }

@@ -54,8 +54,9 @@ type request struct {
 	took   time.Duration
 	// expand says what is done about the expand tool; lost reports that what was
 	// said on the way to the client's last message could not be put back.
-	expand expandTool
-	lost   bool
+	expand    expandTool
+	lost      bool
+	regretted regretted
 }
 
 // place is where cache markers go.

@@ -55,6 +55,9 @@ func (s *Summary) WriteText(w io.Writer) error {
 	if s.Total.Observed() {
 		fmt.Fprint(w, "Would save is net, too: what the edits that the policy observe only computes would have saved, simulated by the same rules.\n")
 	}
+	if s.Total.Folded > 0 || s.Total.Regret > 0 {
+		fmt.Fprintf(w, "Regret: %d blocks were folded, and %d times the model missed one: asked for it, read its file again, or an edit did not find its place.\n", s.Total.Folded, s.Total.Regret)
+	}
 	if s.Total.ReadEstimated > 0 {
 		fmt.Fprint(w, "~ is an estimate: some servers do not report what they read from their cache.\n")
 	}

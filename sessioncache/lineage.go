@@ -239,6 +239,9 @@ type State struct {
 	Relies bool
 	// Pinned reports whether the model has asked for the block after it was folded.
 	Pinned bool
+	// Regret reports whether a result shows that folded text was missed: the file was
+	// read again, or an edit of it did not find its place.
+	Regret bool
 }
 
 // Inserted is what stands upstream beside what the client holds. It is immutable

@@ -78,6 +78,9 @@ type LineageReport struct {
 	// Expanded counts the folded blocks that the model has asked for again, by
 	// the class of the tool whose text it was.
 	Expanded map[string]int `json:"expanded,omitempty"`
+	// Regret counts the signs that the model has missed folded text: what it asked for
+	// again, read again, or did not find the place of in an edit.
+	Regret int `json:"regret,omitempty"`
 	// OriginalTokens and SentTokens sum up the prompts as the client sent
 	// them and as they went upstream, estimated.
 	OriginalTokens int64 `json:"original_tokens"`
@@ -135,6 +138,7 @@ func (l *Lineage) report(now time.Time) LineageReport {
 		r.Warmed = &warmed
 	}
 	for class, n := range l.Expanded {
+		r.Regret += int(n)
 		if n > 0 {
 			if r.Expanded == nil {
 				r.Expanded = make(map[string]int)
@@ -144,6 +148,9 @@ func (l *Lineage) report(now time.Time) LineageReport {
 	}
 	for i := range l.States {
 		st := &l.States[i]
+		if st.Regret {
+			r.Regret++
+		}
 		if st.Edit != nil {
 			r.Ledger[st.Edit.Stage]++
 			r.LedgerBytes += len(st.Edit.Value)

@@ -178,7 +178,7 @@ func (r *snapshotReader) states(l *Lineage) {
 			return
 		}
 		bits := b[0]
-		s.Pinned, s.Relies = bits&statePinned != 0, bits&stateRelies != 0
+		s.Pinned, s.Relies, s.Regret = bits&statePinned != 0, bits&stateRelies != 0, bits&stateRegret != 0
 		if bits&stateUnused != 0 {
 			s.Unused = uint16(r.Small(1<<16 - 1))
 		}

@@ -77,6 +77,7 @@ const (
 	stateEdit
 	stateInserted
 	stateUsed
+	stateRegret
 )
 
 // Snapshot appends what of the session outlives the process. The session must be
@@ -222,7 +223,7 @@ func (w *snapshotWriter) states(l *Lineage) {
 		edit := s.Edit != nil && (len(s.Edit.Value) == 0 || len(s.Edit.recipe) > 0)
 		inserted := s.Inserted.outlives()
 		w.Out = append(w.Out, byte(bit(s.Unused > 0, stateUnused)|bit(s.Pinned, statePinned)|bit(s.Relies, stateRelies)|
-			bit(s.Content != 0, stateContent)|bit(edit, stateEdit)|bit(inserted, stateInserted)|bit(s.Used > 0, stateUsed)))
+			bit(s.Content != 0, stateContent)|bit(edit, stateEdit)|bit(inserted, stateInserted)|bit(s.Used > 0, stateUsed)|bit(s.Regret, stateRegret)))
 		if s.Unused > 0 {
 			w.Uint(uint64(s.Unused))
 		}

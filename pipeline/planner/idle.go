@@ -24,6 +24,9 @@ const idleRead = 0.1
 // block of them (the number of blocks for none), and what has to be read.
 func Idle(in *Input, s *Scratch, limit int) (folds []Fold, from, process int) {
 	n := len(in.Blocks)
+	if in.Regretted {
+		return nil, n, 0
+	}
 	s.value, s.saving, s.part = zeroed(s.value, n), zeroed(s.saving, n), zeroed(s.part, n)
 	for i := range in.Blocks {
 		b := &in.Blocks[i]

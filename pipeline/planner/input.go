@@ -45,6 +45,8 @@ type Moment struct {
 	Bound bool
 	// Begun reports whether anything is known of the conversation.
 	Begun bool
+	// Regretted reports whether too much of what was folded was missed.
+	Regretted bool
 }
 
 // Cache is what the upstream holds of the prompt.

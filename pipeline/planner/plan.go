@@ -19,7 +19,10 @@ import "math"
 // Refuses says why nothing is folded at a moment, whatever the history, "" if
 // something may be.
 func (m *Moment) Refuses() string {
-	if m.Loop && m.Bound && m.Begun && m.Epoch == NoEpoch {
+	switch {
+	case m.Regretted:
+		return "what was folded was missed"
+	case m.Loop && m.Bound && m.Begun && m.Epoch == NoEpoch:
 		return "the run of calls is open"
 	}
 	return ""
@@ -28,8 +31,8 @@ func (m *Moment) Refuses() string {
 // Make decides what to fold now.
 func Make(in *Input, s *Scratch) Plan {
 	p := Plan{Decision: Decision{Epoch: in.Epoch, Further: in.Further}}
-	if p.Reason = in.Refuses(); p.Reason != "" {
-		return p
+	if reason := in.Refuses(); reason != "" {
+		return p.nothing(reason)
 	}
 	if p.Candidates = in.appraise(s); p.Candidates == 0 {
 		return p.nothing("nothing to fold")
@@ -77,6 +80,9 @@ func (in *Input) epoch() Epoch {
 
 // Gain returns what folding now is expected to earn, 0 where it is not to be done.
 func Gain(in *Input, s *Scratch) float64 {
+	if in.Regretted {
+		return 0
+	}
 	in.appraise(s)
 	_, rewritten, gain := in.best(s)
 	if rewritten > 0 && in.forbids(rewritten, gain) != "" {

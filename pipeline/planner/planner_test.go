@@ -216,6 +216,12 @@ func TestPlan(t *testing.T) {
 			`epoch=boundary; candidates=2; folded=0; removed=0; rewritten=400; further=50; gain=39040 folds=[2] entry=2`,
 		},
 		{
+			"too much of what was folded was missed",
+			[]Block{output(8000, 0), kept(300)},
+			func(in *Input) { in.Epoch, in.Warm, in.Regretted = Cold, 0, true },
+			`epoch=none; candidates=0; folded=0; removed=0; rewritten=0; further=50; gain=0; reason="what was folded was missed" folds=[] entry=0`,
+		},
+		{
 			"nothing to fold",
 			[]Block{kept(500), kept(300)},
 			nil,

@@ -88,6 +88,24 @@ func inBloom(filter sessioncache.Trait, h uint64) bool {
 	return true
 }
 
+// Shows reports whether half of the quotable lines of a text, or more, stand in the block
+// of a trait.
+func Shows(t sessioncache.Trait, text string) bool {
+	if t == "" {
+		return false
+	}
+	filter := t[1+8*int(t[0]):]
+	lines, found := 0, 0
+	for line := range strings.Lines(text) {
+		if q, ok := Quotable(line); ok {
+			if lines++; inBloom(filter, content.Hash(q)) {
+				found++
+			}
+		}
+	}
+	return found > 0 && 2*found >= lines
+}
+
 // Maker makes traits, in memory that is used again.
 type Maker struct {
 	lines []uint64 // of one block at a time

@@ -1,0 +1,168 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package pipeline
+
+import (
+	"strings"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/history"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/reference"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stage"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stub"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
+
+// Regret counts the signs in a turn that the model has missed folded text.
+type Regret struct {
+	// Expanded counts the blocks that it has asked for again.
+	Expanded int
+	// Reread counts the reads that show a folded text of their file once more. Agents
+	// read files again for other reasons, too.
+	Reread int
+	// Failed counts the edits that did not find their place in a file of which a text
+	// is folded.
+	Failed int
+}
+
+// Sum is how many there are in all.
+func (g *Regret) Sum() int { return g.Expanded + g.Reread + g.Failed }
+
+// regretted is what a conversation shows of texts that were folded and missed.
+type regretted struct {
+	fresh  Regret   // in the new blocks
+	missed int      // in all of them
+	folded int      // blocks that are folded
+	files  []uint64 // that missed texts are of, once for each time
+}
+
+// share is what part of the folds was missed. Of the first few it says little.
+func (g *regretted) share() float64 { return float64(g.missed) / float64(g.folded+fewFolds) }
+
+const (
+	// fewFolds are counted besides those that were made.
+	fewFolds = 10
+	// mostRegret is the share of missed folds above which nothing more is folded: three
+	// at first, eleven where fifty blocks are folded.
+	mostRegret = 0.2
+	// caredFor is how many times the care grows for all folds missed.
+	caredFor = 10
+)
+
+// regrets looks through the new blocks for signs that folded text was missed, and sums
+// up those of the conversation.
+func (r *request) regrets(l *sessioncache.Lineage) {
+	if l == nil || l.Observed || r.o.Policy == Observe {
+		return
+	}
+	g := &r.regretted
+	for i := range r.States {
+		s := &r.States[i]
+		if stub.Folded(s.Edit) {
+			g.folded++
+		}
+		if i >= r.Known && r.Blocks[i].Kind == wire.KindToolResult && g.folded > 0 {
+			switch {
+			case r.rereads(i):
+				s.Regret = true
+				g.fresh.Reread++
+			case r.fails(i):
+				s.Regret = true
+				g.fresh.Failed++
+			}
+		}
+		if s.Regret {
+			g.missed++
+			g.files = append(g.files, s.File)
+		}
+	}
+	for _, n := range l.Expanded {
+		g.missed += int(n)
+	}
+}
+
+// rereads reports whether a result shows a folded text of its file once more.
+func (r *request) rereads(i int) bool {
+	s := &r.States[i]
+	if s.Class != sessioncache.ClassRead || r.Blocks[i].Has(wire.FlagError) || s.Trait == "" {
+		return false
+	}
+	j := r.folded(i)
+	return j >= 0 && reference.Shows(r.States[j].Trait, r.Text(i))
+}
+
+// fails reports whether a result says that an edit did not find its place, in a file of
+// which a text is folded.
+func (r *request) fails(i int) bool {
+	if r.States[i].Class != sessioncache.ClassEdit || r.folded(i) < 0 {
+		return false
+	}
+	text := r.Text(i)
+	text = text[:min(len(text), 1000)]
+	for _, words := range misplaced {
+		if strings.Contains(text, words) {
+			return true
+		}
+	}
+	return false
+}
+
+// misplaced is how tools say that they did not find what an edit replaces.
+var misplaced = [...]string{
+	"String to replace not found in file",  // Claude Code
+	"apply_patch verification failed",      // Codex
+	"Could not find the exact text in",     // pi
+	"Could not find edits[",                // pi, of several edits
+	"Could not find oldString in",          // opencode
+	"oldString not found in content",       // opencode before
+	"0 occurrences found for old_string",   // Gemini CLI
+	"could not find the string to replace", // Gemini CLI, to people
+	"did not appear verbatim in",           // SWE-agent, Anthropic's text editor
+}
+
+// folded finds the block in front of another that is folded and was the last to show
+// its file: none behind it shows all of it. It is -1 if there is none.
+func (r *request) folded(i int) int {
+	file := r.States[i].File
+	if file == 0 {
+		return -1
+	}
+	for j := i - 1; j >= 0; j-- {
+		s, b := &r.States[j], &r.Blocks[j]
+		switch {
+		case s.File != file || b.Has(wire.FlagError):
+		case s.Class == sessioncache.ClassRead && b.Kind == wire.KindToolResult, s.Class == sessioncache.ClassWrite && b.Kind == wire.KindToolUse:
+			if stub.Folded(s.Edit) {
+				return j
+			}
+			if s.Whole || s.Class == sessioncache.ClassWrite {
+				return -1
+			}
+		case s.Class == sessioncache.ClassEdit && b.Kind == wire.KindToolUse && stub.Folded(s.Edit) && s.Edit.Stage != stage.Replaced:
+			return j
+		}
+	}
+	return -1
+}
+
+// careful raises the need of a block by the texts of its file that were missed.
+func (r *request) careful(i int, need float64) float64 {
+	for _, file := range r.regretted.files {
+		if file != 0 && file == r.States[i].File && !history.IsThinking(&r.Blocks[i]) {
+			need *= 2
+		}
+	}
+	return min(1, need)
+}

@@ -24,13 +24,18 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/tidwall/gjson"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/e2e/internal/caddy"
 	"github.com/caddy-llm-cache/caddy-llm-cache/e2e/internal/redis"
@@ -137,7 +142,7 @@ var errCut = errors.New("the answer has no end")
 // that does not answer, as a balancer does with what its upstreams drop.
 func (f *fleet) ask(ctx context.Context, talk *fleetTalk, call int) error {
 	var err error
-	for range 100 {
+	for range 600 {
 		n := f.nodes[rand.IntN(len(f.nodes))] //nolint:gosec // any will do
 		var retry bool
 		if retry, err = f.askOne(ctx, n, talk, call); !retry {
@@ -367,4 +372,99 @@ func firstDifference(want []byte, got [][]byte) string {
 		return fmt.Sprintf("%d and %d bytes part at %d: %.120q, not %.120q", len(b), len(want), i, b[i:], want[i:])
 	}
 	return "none"
+}
+
+// Caddys that share a key send a conversation to the same upstream, whichever of them
+// gets the request.
+func TestFleetAgreesOnUpstreams(t *testing.T) {
+	needCaddy(t)
+	var behind []string
+	for range 4 {
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			fmt.Fprintf(w, `{"id":"msg_1","type":"message","role":"assistant","model":"m","content":[{"type":"text","text":"%s"}],"stop_reason":"end_turn","usage":{"input_tokens":9,"output_tokens":2}}`, r.Host)
+		}))
+		t.Cleanup(s.Close)
+		behind = append(behind, s.Listener.Addr().String())
+	}
+	site := "llm_cache\n\treverse_proxy " + strings.Join(behind, " ") + " {\n\t\tlb_policy llm_session\n\t\theader_up Host {upstream_hostport}\n\t}"
+	store := patient(startRedis(t))
+	nodes := []*fleetNode{startNode(t, store, site), startNode(t, store, site), startNode(t, store, site)}
+	used := map[string]bool{}
+	for i := range 20 {
+		said := map[string]bool{}
+		for _, n := range nodes {
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+n.addr+"/v1/messages",
+				strings.NewReader(fmt.Sprintf(`{"model":"claude-sonnet-4-5","max_tokens":9,"messages":[{"role":"user","content":"Question %d."}]}`, i)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			req.Host = fleetHost
+			req.Header.Set("Content-Type", "application/json")
+			req.Header.Set("X-Api-Key", "sk-test")
+			resp, err := fresh.Do(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			b, err := io.ReadAll(resp.Body)
+			resp.Body.Close()
+			text := gjson.GetBytes(b, "content.0.text").Str
+			if err != nil || text == "" {
+				t.Fatalf("%v: %s", err, b)
+			}
+			said[text] = true
+			used[text] = true
+		}
+		if len(said) != 1 {
+			t.Errorf("conversation %d goes to %v", i, said)
+		}
+	}
+	if len(used) < 2 {
+		t.Errorf("all conversations go to %v", used)
+	}
+}
+
+// folded are the ids of the blocks that stand folded in a body.
+var folded = regexp.MustCompile(`\[\[llm_cache:folded ([0-9a-f]{8})`)
+
+// A Caddy with its sessions on the disk that is killed again and again goes on with what
+// it has folded: no request fails, and what once went out folded stays so.
+func TestDiskOverKills(t *testing.T) {
+	needCaddy(t)
+	talks := recordedTalks(t, 4, 120)
+	model := startModel(t, talks)
+	f := startFleet(t, 1, "disk", "cost_aware", model)
+	killed := 0
+	var mu sync.Mutex
+	f.runs(t, talks, 1, func(calls int64) {
+		if calls%40 == 0 {
+			mu.Lock()
+			defer mu.Unlock()
+			f.nodes[0].dies(t)
+			killed++
+		}
+	})
+	folds := 0
+	for _, talk := range talks {
+		stays := map[string]bool{}
+		for call := range talk.calls {
+			for _, body := range model.of(talk, call) {
+				there := map[string]bool{}
+				for _, m := range folded.FindAllSubmatch(body, -1) {
+					there[string(m[1])] = true
+				}
+				for id := range stays {
+					if !there[id] {
+						t.Fatalf("%s, call %d: block %s is not folded any more", talk.name, call, id)
+					}
+				}
+				stays = there
+				folds += len(there)
+			}
+		}
+	}
+	if folds == 0 || killed == 0 {
+		t.Errorf("%d folds, %d killed", folds, killed)
+	}
+	t.Logf("%d folds in all bodies, %d times killed, %d asked again", folds, killed, f.retries.Load())
 }

@@ -1,0 +1,119 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package disk
+
+import (
+	"fmt"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	_ "github.com/caddy-llm-cache/caddy-llm-cache/wire/formats"
+)
+
+// A disk that is full costs no conversation: what was written before stays as it is, the
+// rest waits in memory, and is written once there is room.
+func TestFullDisk(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "sessions.db")
+	open := func() (*Disk, *sessioncache.Durable, *atomic.Int64) {
+		d, err := Open(Options{Path: path, MaxBytes: 64 << 20, TTL: time.Hour})
+		if err != nil {
+			t.Fatal(err)
+		}
+		failures := new(atomic.Int64)
+		s, err := sessioncache.NewDurable(func() (sessioncache.Backend, error) { return d, nil }, sessioncache.DurableOptions{
+			Interval: 20 * time.Millisecond, Budget: time.Minute, Failed: func(string, error) { failures.Add(1) },
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Begin(); err != nil {
+			t.Fatal(err)
+		}
+		return d, s, failures
+	}
+	d, store, failures := open()
+	const sessions = 100
+	bodies := make([]string, sessions)
+	turn := func(i int) {
+		bodies[i] += fmt.Sprintf(`{"role":"user","content":"%d %d"}`, i, len(bodies[i]))
+		v, err := wire.Parse(wire.Anthropic, []byte(`{"model":"m","messages":[`+bodies[i]+`]}`), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := store.Acquire(keyOf(i))
+		s.Lock()
+		match := s.Match(v)
+		if match.Common < len(v.MessageBlocks())-2 {
+			t.Errorf("session %d: %d blocks of %d are known", i, match.Common, len(v.MessageBlocks()))
+		}
+		s.Commit(match, v, sessioncache.NewStates(len(v.MessageBlocks())))
+		s.Unlock()
+		store.Release(s)
+		bodies[i] += `,{"role":"assistant","content":"yes"},`
+	}
+	for i := range sessions / 2 {
+		turn(i)
+	}
+	until(t, "half of them are written", func() bool { n, _ := d.Usage(); return n >= sessions/2 })
+	var pages int
+	if err := d.db.QueryRow("PRAGMA page_count").Scan(&pages); err != nil {
+		t.Fatal(err)
+	}
+	room := func(pages int) {
+		if _, err := d.db.Exec(fmt.Sprintf("PRAGMA max_page_count=%d", pages)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	room(pages)
+	for i := range sessions {
+		turn(i)
+	}
+	until(t, "it is found to be full", func() bool { return failures.Load() > 0 })
+	for i := range sessions {
+		turn(i)
+	}
+	for i := range sessions / 2 {
+		if b, err := d.Load(t.Context(), keyOf(i).Digest()); err != nil || len(b) == 0 {
+			t.Fatalf("session %d was written, and is gone: %v", i, err)
+		}
+	}
+	room(1 << 30)
+	until(t, "all of them are written", func() bool { n, _ := d.Usage(); return n >= sessions })
+	if err := store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	_, store, _ = open()
+	defer store.Close()
+	for i := range sessions {
+		turn(i)
+	}
+}
+
+func keyOf(i int) sessioncache.Key {
+	return sessioncache.Key{Tenant: sessioncache.Tenant{1}, Upstream: "u", ID: fmt.Sprint(i)}
+}
+
+func until(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	for end := time.Now().Add(time.Minute); !is(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("never came: %s", what)
+		}
+	}
+}

@@ -143,7 +143,7 @@ var errCut = errors.New("the answer has no end")
 func (f *fleet) ask(ctx context.Context, talk *fleetTalk, call int) error {
 	var err error
 	for range 600 {
-		n := f.nodes[rand.IntN(len(f.nodes))] //nolint:gosec // any will do
+		n := f.nodes[rand.IntN(len(f.nodes))]
 		var retry bool
 		if retry, err = f.askOne(ctx, n, talk, call); !retry {
 			return err
@@ -194,7 +194,7 @@ func (f *fleet) runs(t *testing.T, talks []*fleetTalk, seed uint64, after func(c
 	t.Helper()
 	var (
 		mu     sync.Mutex
-		random = rand.New(rand.NewPCG(seed, 1)) //nolint:gosec // must repeat
+		random = rand.New(rand.NewPCG(seed, 1))
 		at     = make([]int, len(talks))
 		busy   = make([]bool, len(talks))
 		calls  atomic.Int64
@@ -316,7 +316,7 @@ func compareFleet(t *testing.T, size int, policy string, talks []*fleetTalk, see
 	f := startFleet(t, size, patient(startRedis(t)), policy, model)
 	var killed, loaded atomic.Int64
 	f.runs(t, talks, seed, func(calls int64) {
-		n := f.nodes[rand.IntN(size)] //nolint:gosec // any will do
+		n := f.nodes[rand.IntN(size)]
 		switch {
 		case calls%killEvery == 0:
 			n.dies(t)

@@ -140,6 +140,7 @@ func parseApp(d *caddyfile.Dispenser, existing any) (any, error) {
 //			open  <duration>
 //		}
 //		rejoin <duration>|off
+//		write_barrier <duration>|off
 //		hold origin|threads on|off|auto|websocket on|off {
 //			memory <size>
 //			ttl    <duration>
@@ -229,7 +230,8 @@ func parseHandler(helper httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, err
 		"idle_folding":      option.Guest(&h.IdleFolding),
 		"overlay":           box.ParseOverlay(&h.Overlay),
 		"heartbeat":         option.Guest(&h.Heartbeat),
-		"rejoin":            parseRejoin(h),
+		"rejoin":            orOff(&h.Rejoin),
+		"write_barrier":     orOff(&h.WriteBarrier),
 		"hold":              option.Guest(&h.Hold),
 		"health":            alone(option.Word(&h.Health), func() handler.Handler { return handler.Handler{Health: h.Health} }),
 		"audit":             option.OnOff(&h.Audit),
@@ -304,17 +306,19 @@ func stage[M ~string](h *handler.Handler, name string, mode *M, own option.Optio
 	}
 }
 
-// parseRejoin parses how long work goes on without its client:
+// orOff parses a duration that may be none: how long work goes on without its client, or
+// requests wait for their twins.
 //
-//	rejoin <duration>|off
-func parseRejoin(h *handler.Handler) option.Option {
+//	rejoin        <duration>|off
+//	write_barrier <duration>|off
+func orOff(to **caddy.Duration) option.Option {
 	return func(d *caddyfile.Dispenser) error {
-		h.Rejoin = new(caddy.Duration)
+		*to = new(caddy.Duration)
 		if d.CountRemainingArgs() == 1 && d.NextArg() && d.Val() == "off" {
 			return nil
 		}
 		d.Prev()
-		return option.Duration(h.Rejoin)(d)
+		return option.Duration(*to)(d)
 	}
 }
 

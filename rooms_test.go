@@ -39,6 +39,7 @@ var rooms = []room{
 	{"translate", []string{"wire"}, true},
 	{"cachemodel", []string{"wire"}, true},
 	{"lru", nil, true},
+	{"barrier", nil, true},
 	{"transcript", []string{"wire"}, true},
 	{"sessioncache", []string{"lru", "wire"}, true},
 	{"pipeline", []string{"wire", "cachemodel", "sessioncache"}, true},
@@ -66,11 +67,11 @@ var rooms = []room{
 	}, false},
 	{"box/idlefold", []string{"audit", "box/queue", "errand", "layer", "metric", "option", "pipeline", "sessioncache", "upstream", "wire"}, false},
 	{"box", []string{"layer", "metric", "option", "sessioncache", "translate", "upstream", "wire"}, false},
-	{"app", []string{"allowance", "audit", "box", "cachemodel", "errand", "hold", "keepalive", "layer", "metric", "option", "page", "sessioncache", "tenant", "wire"}, false},
+	{"app", []string{"allowance", "audit", "barrier", "box", "cachemodel", "errand", "hold", "keepalive", "layer", "metric", "option", "page", "sessioncache", "tenant", "wire"}, false},
 	{"lingua", nil, true},
 	{"compressor", []string{"layer", "lingua", "metric", "option", "pipeline", "sessioncache", "wire"}, false},
 	{"handler", []string{
-		"allowance", "app", "audit", "box", "cachemodel", "compressor", "errand", "hold", "keepalive/pinger", "layer", "metric", "page", "pipeline", "sessioncache", "tenant",
+		"allowance", "app", "audit", "barrier", "box", "cachemodel", "compressor", "errand", "hold", "keepalive/pinger", "layer", "metric", "page", "pipeline", "sessioncache", "tenant",
 		"translate", "upstream", "wire",
 	}, false},
 }

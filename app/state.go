@@ -21,6 +21,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/barrier"
 	"github.com/caddy-llm-cache/caddy-llm-cache/box"
 	"github.com/caddy-llm-cache/caddy-llm-cache/box/idlefold"
 	"github.com/caddy-llm-cache/caddy-llm-cache/box/overlay"
@@ -56,6 +57,8 @@ type State struct {
 	Boxes warm.Boxes
 	// Detached are the requests whose client has left.
 	Detached box.Detached
+	// Barrier is where requests wait for their twins.
+	Barrier barrier.Barrier
 	// Overlays is how conversations began and what they were told since.
 	Overlays *overlay.Store
 	// Holds is what upstreams hold.

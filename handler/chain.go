@@ -52,6 +52,9 @@ var chain = [...]struct {
 	{"queue", conversing | unparsed | unlooked, func(p *passage, next caddyhttp.Handler) caddyhttp.Handler {
 		return p.site.queue.Layer(next, p.site.slots, p.format, p.ticket, p.place)
 	}},
+	{"write barrier", conversing, func(p *passage, next caddyhttp.Handler) caddyhttp.Handler {
+		return p.site.barred(next, p.front)
+	}},
 	{"translate", conversing | aside | unparsed | pinging | folding, func(p *passage, next caddyhttp.Handler) caddyhttp.Handler {
 		return p.site.up.Translate(next, p.format, p.session)
 	}},
@@ -131,6 +134,7 @@ type passage struct {
 	common  *float64     // told the share of the prompt that the upstream has been sent before
 	ticket  queue.Ticket
 	place   *atomic.Pointer[box.Place] // told where the request stands in line
+	front   *front                     // nil where there is nothing to wait for
 	threads *threads                   // nil where the provider keeps nothing of it
 	carried *wire.View                 // of a request that may go over a WebSocket, as the client wrote it, nil for another
 }

@@ -26,6 +26,7 @@
 //	                ─ unkept ids
 //	                ─ rejoin
 //	                ─ queue
+//	                ─ write barrier
 //	                ─ translate
 //	                ─ overlay
 //	                ─ prefix recorder

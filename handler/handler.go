@@ -164,6 +164,13 @@ type Handler struct {
 	// 1m on boxes that run a model themselves, 0 for hosted APIs.
 	Rejoin *caddy.Duration `json:"rejoin,omitempty"`
 
+	// WriteBarrier is how long a request of a hosted API waits at most for another one
+	// with the same tools and system prompt, which nobody has sent before, to begin to be
+	// answered: sub-agents that are started together then pay for writing them to the
+	// cache once, not each. Nobody waits for what is known or too short to be cached, nor
+	// for an answer that is not streamed. 0 lets all go at once; at most 1m. Default: 10s.
+	WriteBarrier *caddy.Duration `json:"write_barrier,omitempty"`
+
 	// Hold says what the upstream holds of conversations. Default: nothing.
 	Hold *relay.Options `json:"hold,omitempty"`
 
@@ -285,6 +292,9 @@ func (h *Handler) Validate() error {
 	}
 	if h.Rejoin != nil && *h.Rejoin < 0 {
 		return fmt.Errorf("rejoin: %s is below zero", time.Duration(*h.Rejoin))
+	}
+	if d := h.WriteBarrier; d != nil && (*d < 0 || time.Duration(*d) > longestBarrier) {
+		return fmt.Errorf("write_barrier: %s is not between 0 and %s", time.Duration(*d), longestBarrier)
 	}
 	if err := h.Heartbeat.Validate(); err != nil {
 		return fmt.Errorf("heartbeat: %w", err)

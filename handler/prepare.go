@@ -84,6 +84,7 @@ func (o *site) process(w http.ResponseWriter, r *http.Request, next caddyhttp.Ha
 	if p.threads = c.threads(r); p.threads == nil {
 		p.carried = c.carried()
 	}
+	p.front = c.front(r)
 	next = p.through(next)
 	if c.rethread != nil {
 		defer c.rethread()

@@ -62,6 +62,7 @@ type site struct {
 	// What stands between the handler and the upstream, nil for what is not configured.
 
 	queue     *box.Queue
+	barrier   time.Duration       // 0 for no barrier
 	slots     func() *queue.Queue // opens it with the first request
 	overlay   *box.Overlay
 	rejoin    box.Rejoin
@@ -115,6 +116,9 @@ func (h *Handler) open(store *app.State, sink *app.Sink, prices *cachemodel.Tabl
 		Warn: func(r *http.Request, format wire.Format, err error) {
 			s.notes.warn(r, format, bypass{reason: box.ReasonOverlay, err: err})
 		},
+	}
+	if s.barrier = defaultBarrier; h.WriteBarrier != nil {
+		s.barrier = time.Duration(*h.WriteBarrier)
 	}
 	switch {
 	case h.Rejoin != nil:

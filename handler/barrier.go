@@ -1,0 +1,101 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//	http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+package handler
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/barrier"
+	"github.com/caddy-llm-cache/caddy-llm-cache/layer"
+	"github.com/caddy-llm-cache/caddy-llm-cache/metric"
+)
+
+// Bounds of write_barrier.
+const (
+	defaultBarrier = 10 * time.Second
+	longestBarrier = time.Minute
+)
+
+var barriers = metric.CounterOf("write_barrier_total", "Requests that have waited for another one to write their common prefix, by what ended it.",
+	"outcome", barrier.Outcomes...)
+
+var barrierWaiting = metric.Gauge("write_barrier_waiting", "Requests that wait for another one to write their common prefix.")
+
+// front is a prefix that other requests may be about to write, too.
+type front struct {
+	key      barrier.Key
+	lifetime time.Duration
+	leads    bool // its answer begins before it ends
+	at       time.Time
+}
+
+// front returns the new prefix that the request has in common with its twins, nil for none.
+func (c *requestState) front(r *http.Request) *front {
+	o := c.site
+	if o.barrier == 0 || o.up.Local() {
+		return nil
+	}
+	prefix, lifetime, ok := c.ex.Front()
+	if !ok {
+		return nil
+	}
+	return &front{
+		key:      barrier.Key{Tenant: c.tenant, Upstream: o.upstreamKey(r), Model: c.view.Model, Prefix: prefix},
+		lifetime: lifetime, leads: c.view.Stream, at: o.now(),
+	}
+}
+
+// barred has requests wait while the first of several with the same new prefix writes it.
+func (o *site) barred(next caddyhttp.Handler, f *front) caddyhttp.Handler {
+	if f == nil {
+		return next
+	}
+	return caddyhttp.HandlerFunc(func(w http.ResponseWriter, r *http.Request) error {
+		began := time.Now()
+		barrierWaiting.Inc()
+		flight, out := o.store.Barrier.Enter(r.Context(), f.key, f.leads, f.at, f.lifetime, o.barrier)
+		barrierWaiting.Dec()
+		if out != barrier.Free {
+			barriers.WithLabelValues(string(out)).Inc()
+			layer.Waited(w, time.Since(began))
+		}
+		if flight == nil {
+			return next.ServeHTTP(w, r)
+		}
+		defer flight.End()
+		b := &firstByte{flight: flight}
+		b.Answer = layer.NewAnswer(w, b)
+		return next.ServeHTTP(b, r)
+	})
+}
+
+// firstByte tells when an answer has begun.
+type firstByte struct {
+	layer.Answer
+	flight *barrier.Flight
+}
+
+func (b *firstByte) Begin(int) { b.Send() }
+
+func (b *firstByte) Take(p []byte) (int, error) {
+	if b.Status/100 == 2 && len(p) > 0 {
+		b.flight.Answered()
+	}
+	return b.ResponseWriter.Write(p)
+}
+
+func (*firstByte) Holds() bool { return false }

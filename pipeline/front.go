@@ -1,0 +1,72 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//	http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+package pipeline
+
+import (
+	"crypto/sha256"
+	"slices"
+	"time"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
+
+// charsPerToken is how many bytes of tools and system prompts make a token, about.
+const charsPerToken = 4
+
+// Front returns the hash of the beginning that the request shares with others of its kind,
+// tools and system prompt, and how long it lives in the cache, where a conversation begins
+// and the provider caches that beginning by itself, apart from what follows: sub-agents
+// that are started together have it in common.
+func (x *Exchange) Front() (prefix wire.Hash, lifetime time.Duration, ok bool) {
+	r := x.req
+	v, rules := r.View, &r.rules
+	if x.match.Lineage != nil || v.Partial || !v.Thread.Empty() || !v.OffersTools() || rules.TTL == 0 || rules.Read >= rules.Write {
+		return prefix, 0, false
+	}
+	end := v.System
+	for end < len(v.Blocks) && v.Blocks[end].Role == wire.RoleSystem {
+		end++
+	}
+	switch rules.Regime {
+	case cachemodel.Markers, cachemodel.Breakpoints: // entries stand where markers do
+		for end > 0 && !x.marked(end-1) {
+			end--
+		}
+	case cachemodel.Automatic:
+		if rules.Provider == "gemini" || rules.Provider == "vertex" { // nothing is promised
+			return prefix, 0, false
+		}
+	default:
+		return prefix, 0, false
+	}
+	h, size := sha256.New(), 0
+	if rules.Regime != cachemodel.Markers {
+		_, _ = h.Write([]byte(v.Session)) // prompt_cache_key: those of another are not found
+	}
+	for i := range v.Blocks[:end] {
+		_, _ = h.Write(v.Blocks[i].Hash[:])
+		size += v.Blocks[i].Span.Len()
+	}
+	if size/charsPerToken < max(rules.MinTokens, 1) {
+		return prefix, 0, false
+	}
+	copy(prefix[:], h.Sum(nil))
+	return prefix, rules.TTL, true
+}
+
+// marked reports whether a block goes out with a marker.
+func (x *Exchange) marked(i int) bool {
+	return !x.req.View.Blocks[i].Marker.Empty() || slices.ContainsFunc(x.marks, func(e wire.Edit) bool { return e.Block == i })
+}

@@ -30,7 +30,8 @@ var ephemeral = []byte(`{"type":"ephemeral"}`)
 // client marks nothing at all:
 //
 //   - a client without markers gets one behind the system prompt and one at the
-//     end, once the conversation has grown (auto) or at once (on);
+//     end, once the conversation has grown (auto), or at once (on, and an agent's,
+//     to whose first answer there will be another request);
 //   - where a policy keeps editing at a sliding edge, the settled frontier
 //     before that edge is marked on every request: entries exist only where a
 //     marker stood, and without one every edit would throw away all history;
@@ -75,7 +76,7 @@ func (r *request) breakpoints() []wire.Edit {
 		return true
 	}
 	if len(marked) == 0 && r.View.AutoMarker.Empty() {
-		if o.Mode != stage.On && r.Known == 0 {
+		if o.Mode != stage.On && r.Known == 0 && (!serves(r.View) || compacts(r.View)) {
 			return nil
 		}
 		place(len(r.View.Blocks) - 1)

@@ -457,7 +457,7 @@ func TestBreakpoints(t *testing.T) {
 		markers int
 	}{
 		{"client marks", `,"cache_control":{"type":"ephemeral"}`, "", 3, 0},
-		{"client marks nothing, first request", "", "", 0, 0},
+		{"client marks nothing, first request of an agent", "", "", 0, 2},
 		{"client marks nothing, first request, on", "", stage.On, 0, 2},
 		{"client marks nothing", "", "", 2, 2},
 		{"off", "", stage.Off, 2, 0},
@@ -469,6 +469,48 @@ func TestBreakpoints(t *testing.T) {
 		s.run(0, c.turns, false)
 		if x := s.send(wire.Turn{Done: true}); x.Markers != c.markers {
 			t.Errorf("%s: %d markers, want %d", c.name, x.Markers, c.markers)
+		}
+	}
+}
+
+// TestFirstTurn: an agent that marks nothing pays for tools, system prompt and task once, by
+// the provider's rules; who may ask but once pays for no writing.
+func TestFirstTurn(t *testing.T) {
+	const task = `{"role":"user","content":"Fix the build."}`
+	requests := []string{task, task + `,{"role":"assistant","content":"Done."},{"role":"user","content":"Now the tests."}`}
+	for tool, agent := range map[string]bool{"Read": true, "forecast": false} {
+		rules := cachemodel.Lookup("anthropic", "claude-sonnet-4-6", cachemodel.Collected)
+		s, sim := newScript(t, Options{Expand: Expand{Mode: stage.Off}}, rules), cachemodel.NewSimulator(cachemodel.SimulatorConfig{})
+		var usages []wire.Usage
+		for _, messages := range requests {
+			body := fmt.Sprintf(`{"model":"claude-sonnet-4-6","max_tokens":100,"tools":[{"name":%q,"input_schema":{"type":"object"}}],"system":%q,"messages":[%s]}`,
+				tool, strings.Repeat("You are an agent that builds things. ", 1000), messages)
+			v, err := wire.Parse(wire.Anthropic, []byte(body), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			x := s.p.Begin(v, s.s, s.now)
+			sent, err := wire.Parse(wire.Anthropic, x.Body, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			run, refused := sim.Begin(cachemodel.Call{View: sent, At: s.now})
+			if refused != nil {
+				t.Fatal(refused)
+			}
+			run.FirstByte(s.now)
+			usages = append(usages, run.Usage())
+			x.Commit(&wire.Turn{Text: "Done.", Done: true, Usage: run.Usage()}, s.now)
+			x.Close()
+			s.now = s.now.Add(time.Minute)
+		}
+		first, second := usages[0], usages[1]
+		if wrote := first.Write5m > 0; wrote != agent || second.Read > 0 != agent {
+			t.Errorf("%s: the first request comes to %+v, the second to %+v", tool, first, second)
+		}
+		// Without markers in the first request it is 1 + 1.25 times the prompt, with them 1.25 + 0.1.
+		if cost := rules.Cost(first) + rules.Cost(second); agent && cost > 0.62*2.25*float64(first.Prompt()) {
+			t.Errorf("%s: costs %.0f for a prompt of %d tokens", tool, cost, first.Prompt())
 		}
 	}
 }

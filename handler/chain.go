@@ -93,6 +93,9 @@ var chain = [...]struct {
 				return p.held(r), pool.Request(body, p.carried)
 			}, nil)
 	}},
+	{"letta", conversing, func(p *passage, next caddyhttp.Handler) caddyhttp.Handler {
+		return p.site.letta.Layer(next, p.held)
+	}},
 	{"hold", conversing | pinging | folding, func(p *passage, next caddyhttp.Handler) caddyhttp.Handler {
 		if p.site.hold == nil {
 			return next

@@ -35,6 +35,7 @@
 //	                ─ sign
 //	                ─ threads
 //	                ─ websocket
+//	                ─ letta
 //	                ─ hold
 //	                ─ side requests
 //	          ▷ next         reverse_proxy

@@ -33,6 +33,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/box/warm"
 	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
 	"github.com/caddy-llm-cache/caddy-llm-cache/hold"
+	"github.com/caddy-llm-cache/caddy-llm-cache/hold/letta"
 	"github.com/caddy-llm-cache/caddy-llm-cache/hold/relay"
 	"github.com/caddy-llm-cache/caddy-llm-cache/hold/socket"
 	"github.com/caddy-llm-cache/caddy-llm-cache/hold/websocket"
@@ -73,7 +74,8 @@ type site struct {
 	hold      *hold.Engine
 	sockets   *websocket.Server
 	holds     *relay.Options
-	carriers  *socket.Pool                // nil where nothing goes over WebSockets
+	carriers  *socket.Pool // nil where nothing goes over WebSockets
+	letta     *letta.Site
 	words     *words                      // nil where no words are left out
 	sides     caddyhttp.MiddlewareHandler // nil where side requests go to the upstream
 }
@@ -106,6 +108,7 @@ func (h *Handler) open(store *app.State, sink *app.Sink, prices *cachemodel.Tabl
 	}
 	s.pipe.Target = up.Target
 	s.hold, s.holds = store.Holds.Open(h.Hold, now), h.Hold
+	s.letta = letta.Open(&store.Holds, h.Hold, up, now)
 	s.sockets = listen(up)
 	if h.Hold != nil && h.Hold.WebSocket {
 		s.carriers = socket.NewPool(now)

@@ -38,6 +38,11 @@ type Request struct {
 	// Lost reports that a handle is known to stand for nothing any more. Nil: no handle
 	// is. It must not call the engine.
 	Lost func(handle string) bool
+	// Last is the request with no more than its last message, for drivers that send that.
+	Last []byte
+	// Mark is the client's own name for the request, by which it is known when it comes
+	// again; "" for none.
+	Mark string
 }
 
 // Own is a client's own request that goes on from an answer.
@@ -54,6 +59,18 @@ type Base struct {
 	Handle string
 	// Request is what was forwarded.
 	Request
+	// Outcome is what it was answered, where a driver keeps that.
+	Outcome *Outcome
+
+	prior *Base // what the request went on from, and may once more
+}
+
+// Outcome is what a request was answered.
+type Outcome struct {
+	// Handle is the answer's, Text what it said.
+	Handle, Text string
+	// Mark is the client's own name for the request.
+	Mark string
 }
 
 // before reports why what is held is not what the request begins with, "" if it is.
@@ -112,6 +129,8 @@ type Verdict struct {
 	Refused bool
 	// Reply is the answer as it stands among the messages of the next request.
 	Reply []byte
+	// Outcome is the answer, for drivers that give it to a client that asks again.
+	Outcome *Outcome
 }
 
 // Cause is why a request goes, or has to go, whole.

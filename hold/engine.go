@@ -15,6 +15,7 @@
 package hold
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -115,6 +116,24 @@ func (e *Engine) Begin(k Key, r *Request) *Turn {
 	return t
 }
 
+// Answered returns what a conversation's last answer was, if this is the request that
+// got it, or says nothing beyond it: that is all.
+func (e *Engine) Answered(k Key, r *Request) (o *Outcome, all bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.expire()
+	found := e.held.Get(k)
+	if found == nil || found.Value.base.Outcome == nil {
+		return nil, false
+	}
+	b := found.Value.base
+	all = len(b.History) == len(r.History)
+	if b.Bound != r.Bound || !all && len(b.History) != len(r.History)+1 || !slices.Equal(b.History[:len(r.History)], r.History) {
+		return nil, false
+	}
+	return b.Outcome, all
+}
+
 // find finds what can be gone on from, and why not. met tells that the upstream holds
 // something of the tenant's.
 func (t *Turn) find() (met bool) {
@@ -137,8 +156,12 @@ func (t *Turn) find() (met bool) {
 		t.Cause = Refused
 		return met
 	}
-	if t.Cause = found.Value.base.before(t.Request); t.Cause != "" {
-		return met
+	base := found.Value.base
+	if t.Cause = base.before(t.Request); t.Cause != "" { // another answer to the same may be wished for
+		if base = base.prior; base == nil || base.before(t.Request) != "" {
+			return met
+		}
+		t.Cause = ""
 	}
 	if found.Value.flying > 0 && e.driver.Once() {
 		t.Cause = InFlight
@@ -151,7 +174,7 @@ func (t *Turn) find() (met bool) {
 	}
 	e.held.Use(found)
 	found.Value.until = e.now().Add(e.limits.Life)
-	t.from, t.Base = found.Value, found.Value.base
+	t.from, t.Base = found.Value, base
 	t.from.flying++
 	return met
 }
@@ -162,9 +185,14 @@ func (t *Turn) Hold(v Verdict) {
 	if v.Handle == "" {
 		return
 	}
-	b := &Base{Handle: v.Handle, Request: Request{Bound: t.Request.Bound, History: t.Request.History}}
+	b := &Base{Handle: v.Handle, Request: Request{Bound: t.Request.Bound, History: t.Request.History}, Outcome: v.Outcome}
 	if v.History != nil {
 		b.History = v.History
+	}
+	if t.Base != nil && t.Delta != nil && t.Request.View != nil && !t.engine.driver.Once() {
+		prior := *t.Base
+		prior.prior = nil
+		b.prior = &prior
 	}
 	if t.Request.View == nil { // else the hashes are all that is compared
 		front := t.inherit()
@@ -180,6 +208,12 @@ func (t *Turn) Refuse() { t.put(new(Base)) }
 // put takes in what the upstream holds.
 func (t *Turn) put(b *Base) {
 	size := int64(overhead + cap(b.Body) + len(b.History)*len(wire.Hash{}))
+	if b.prior != nil {
+		size += int64(len(b.prior.History) * len(wire.Hash{}))
+	}
+	if b.Outcome != nil {
+		size += int64(len(b.Outcome.Handle) + len(b.Outcome.Text) + len(b.Outcome.Mark))
+	}
 	e := t.engine
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -61,7 +61,6 @@ func TestCompat(t *testing.T) {
 		{"lm_studio {\n body ttl 3600\n cache_control on\n}", plain, []string{`"ttl":3600`, `"cache_control"`}, []string{"preserve_thinking"}},
 		{"llama_cpp {\n body id_slot 3\n}", plain, []string{`"id_slot":3`}, nil},
 		{"llama_cpp", plain, nil, []string{"id_slot"}}, // there is no queue
-		{"letta", plain, []string{plain}, nil},
 		{"openai", plain, []string{plain}, nil},
 	} {
 		u := newUpstream(t, answerChat)

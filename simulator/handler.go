@@ -27,6 +27,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -286,6 +287,9 @@ func (h *Handler) write(w http.ResponseWriter, r *http.Request, f format, c *exc
 	}
 }
 
+// toldWord is the word that a prompt asks for, as `caddy llm-cache smoketest` does.
+var toldWord = regexp.MustCompile(`your whole answer is the one word ([A-Z]+)`)
+
 // answer finds what to say: the hook's answer, the script's, or the fixed text.
 func (h *Handler) answer(ctx context.Context, c *exchange) *Answer {
 	if h.Hooks.Answer != nil {
@@ -301,6 +305,9 @@ func (h *Handler) answer(ctx context.Context, c *exchange) *Answer {
 	}
 	if text := inShape(c.view); text != "" {
 		return &Answer{Blocks: []Block{{Type: Text, Text: text}}}
+	}
+	if word := toldWord.FindSubmatch(c.view.Raw); word != nil {
+		return &Answer{Blocks: []Block{{Type: Text, Text: string(word[1])}}}
 	}
 	u := c.usage
 	return &Answer{Blocks: []Block{{Type: Text, Text: fmt.Sprintf(

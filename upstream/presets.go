@@ -92,7 +92,8 @@ var presets = map[string]preset{
 	// Claude at those who resell it: the Messages API under addresses of their own.
 	"vertex":  {formats: []wire.Format{vertex.Format}, official: true, cacheControl: true, reports: true},
 	"bedrock": {formats: []wire.Format{bedrock.Format}, official: true, cacheControl: true, reports: true},
-	"letta":   {reports: true, stateful: true},
+	// Its chat completions forget a conversation when they restart, and begin an empty one.
+	"letta": {formats: []wire.Format{wire.OpenAIResponses}, reports: true, stateful: true},
 
 	// Takes a bound of 512 tokens for granted, a seed for a reason not to
 	// cache, and calls thinking in answers otherwise than its templates do.

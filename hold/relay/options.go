@@ -193,6 +193,15 @@ func (e *Engines) Sockets(o *Options, now func() time.Time) *hold.Engine {
 	return opened(e, "websocket", l, func() *hold.Engine { return hold.New(socket.NewDriver(), l, now) })
 }
 
+// Of returns the engine of a driver for options.
+func (e *Engines) Of(d hold.Driver, o *Options, now func() time.Time) *hold.Engine {
+	if o == nil {
+		o = new(Options)
+	}
+	l := Limits(o.Memory, o.TTL)
+	return opened(e, d.Name(), l, func() *hold.Engine { return hold.New(d, l, now) })
+}
+
 type opening struct {
 	name string
 	hold.Limits

@@ -57,6 +57,9 @@ function render(b) {
 
 const said = m => (m.reasoning_content ? `<think>${m.reasoning_content}</think>` : "") + textOf(m.content) + (m.tool_calls ?? []).map(callOf).join("");
 
+// toldWord is the word that a system prompt asks for, as `caddy llm-cache smoketest` does.
+const toldWord = b => /your whole answer is the one word ([A-Z]+)/.exec(textOf(b.messages[0]?.content))?.[1];
+
 function common(a, b) {
 	let n = 0;
 	while (n < a.length && n < b.length && a[n] === b[n]) n++;
@@ -153,7 +156,7 @@ async function complete(b, res) {
 		record.ms = performance.now() - start;
 		record.answering = true;
 		const small = b.max_tokens === 1 || b.max_completion_tokens === 1;
-		const step = small ? {text: "."} : b.tools?.length ? script.shift() ?? {text: "Nothing is left to do."} : {text: "A title"};
+		const step = small ? {text: "."} : b.tools?.length ? script.shift() ?? {text: "Nothing is left to do."} : {text: toldWord(b) ?? "A title"};
 		const calls = (step.calls ?? []).map((c, i) => ({index: i, id: `call_${clock}_${i}`, type: "function", function: {name: c.name, arguments: c.arguments}}));
 		const message = {role: "assistant", content: step.text ?? "", ...(step.thinking ? {reasoning_content: step.thinking} : {}), ...(calls.length ? {tool_calls: calls} : {})};
 		const answer = model.tokenize(said(message) + (small ? "" : "<|im_end|>\n"), true);

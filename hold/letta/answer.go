@@ -1,0 +1,148 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package letta
+
+import (
+	"encoding/json"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/hold"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/framing"
+)
+
+type object = map[string]any
+
+// again reports whether a client says that it sends a request once more, rather than ask
+// for another answer to it.
+func again(h http.Header, o *hold.Outcome) bool {
+	n, _ := strconv.Atoi(h.Get("X-Stainless-Retry-Count"))
+	return n > 0 || o.Mark != "" && o.Mark == mark(h)
+}
+
+// longestMark bounds the names of requests that are kept.
+const longestMark = 255
+
+// mark is the client's own name for a request, by which a retry is known.
+func mark(h http.Header) string {
+	for _, name := range []string{"Idempotency-Key", "X-Idempotency-Key"} {
+		if key := h.Get(name); key != "" && len(key) <= longestMark {
+			return key
+		}
+	}
+	return ""
+}
+
+// answer answers a request by what is known: an outcome, or, where there is nothing to
+// answer, by nothing.
+func (s *said) answer(w http.ResponseWriter, o *hold.Outcome, text string, now time.Time) error {
+	events := s.completion(o.Handle, text, now)
+	if s.format == wire.OpenAIResponses {
+		events = s.response(o.Handle, text, now)
+	}
+	kind := "application/json"
+	var body []byte
+	if s.stream {
+		kind = "text/event-stream"
+		for _, e := range events {
+			name, _ := e["type"].(string)
+			body = framing.SSE{}.Append(body, name, mustJSON(e))
+		}
+		if s.format == wire.OpenAIChat {
+			body = framing.SSE{}.Append(body, "", []byte("[DONE]"))
+		}
+	} else {
+		last := events[len(events)-1]
+		if r, ok := last["response"]; ok {
+			last = r.(object)
+		}
+		body = mustJSON(last)
+	}
+	h := w.Header()
+	h["Content-Type"] = []string{kind}
+	h["Content-Length"] = []string{strconv.Itoa(len(body))}
+	w.WriteHeader(http.StatusOK)
+	_, err := w.Write(body)
+	return err
+}
+
+// mustJSON is for values that can be marshalled.
+func mustJSON(v any) []byte {
+	out, err := json.Marshal(v)
+	if err != nil {
+		panic(err)
+	}
+	return out
+}
+
+// response is an answer of the Responses API, event by event; the last one has all of it.
+func (s *said) response(id, text string, now time.Time) (events []object) {
+	state := func(status string, output ...object) object {
+		if output == nil {
+			output = []object{}
+		}
+		return object{"id": id, "object": "response", "created_at": now.Unix(), "status": status, "model": s.model, "output": output, "error": nil, "usage": nil}
+	}
+	emit := func(kind string, members object) {
+		members["type"], members["sequence_number"] = kind, len(events)
+		events = append(events, members)
+	}
+	emit("response.created", object{"response": state("in_progress")})
+	if text == "" {
+		emit("response.completed", object{"response": state("completed")})
+		return events
+	}
+	part := object{"type": "output_text", "text": text, "annotations": []any{}}
+	item := func(status string, content ...object) object {
+		if content == nil {
+			content = []object{}
+		}
+		return object{"type": "message", "id": "msg_again", "status": status, "role": "assistant", "content": content}
+	}
+	at := func(members object) object {
+		members["output_index"], members["content_index"], members["item_id"] = 0, 0, "msg_again"
+		return members
+	}
+	emit("response.output_item.added", object{"output_index": 0, "item": item("in_progress")})
+	emit("response.content_part.added", at(object{"part": object{"type": "output_text", "text": "", "annotations": []any{}}}))
+	emit("response.output_text.delta", at(object{"delta": text}))
+	emit("response.output_text.done", at(object{"text": text}))
+	emit("response.content_part.done", at(object{"part": part}))
+	emit("response.output_item.done", object{"output_index": 0, "item": item("completed", part)})
+	emit("response.completed", object{"response": state("completed", item("completed", part))})
+	return events
+}
+
+// completion is an answer of chat completions: chunks, of which the first names the role
+// and says nothing, or the one of an answer in one piece.
+func (s *said) completion(id, text string, now time.Time) (events []object) {
+	emit := func(kind string, choice object) {
+		choice["index"] = 0
+		events = append(events, object{"id": id, "object": kind, "created": now.Unix(), "model": s.model, "choices": []object{choice}})
+	}
+	if !s.stream {
+		emit("chat.completion", object{"message": object{"role": "assistant", "content": text}, "finish_reason": "stop"})
+		return events
+	}
+	const chunk = "chat.completion.chunk"
+	emit(chunk, object{"delta": object{"role": "assistant", "content": ""}, "finish_reason": nil})
+	if text != "" {
+		emit(chunk, object{"delta": object{"content": text}, "finish_reason": nil})
+	}
+	emit(chunk, object{"delta": object{}, "finish_reason": "stop"})
+	return events
+}

@@ -1,0 +1,145 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package letta
+
+import (
+	"crypto/sha256"
+	"net/http"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/hold"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
+
+// driver puts requests against a conversation that the App Server has stored: with the
+// id of its last answer, from which the server forks.
+type driver struct{}
+
+// Name implements [hold.Driver].
+func (driver) Name() string { return "letta" }
+
+// Once implements [hold.Driver]. Each answer is a fork of its own, which stays.
+func (driver) Once() bool { return false }
+
+// request is what is to be held of what was said.
+func (s *said) request() (*hold.Request, error) {
+	whole, err := s.with(s.whole(), s.system())
+	if err != nil {
+		return nil, err
+	}
+	r := &hold.Request{Body: whole, View: &wire.View{Format: s.format, Raw: whole}, History: s.history()}
+	if last := s.turns[len(s.turns)-1:]; last[0].user {
+		if r.Last, err = s.with(last, nil); err != nil {
+			return nil, err
+		}
+	}
+	h := sha256.New()
+	h.Write([]byte(s.model))
+	h.Write([]byte{0})
+	h.Write(s.system())
+	copy(r.Bound[:], h.Sum(nil))
+	return r, nil
+}
+
+// with is the request with turns of it, and instructions if there are any.
+func (s *said) with(turns []turn, instructions []byte) ([]byte, error) {
+	return wire.Patch(
+		s.body, wire.Member{Name: lists[s.format], Value: s.list(turns)}, wire.Member{Name: "instructions", Value: instructions},
+		wire.Member{Name: "store", Value: []byte("true")}, wire.Member{Name: "tools"}, wire.Member{Name: "tool_choice"},
+	)
+}
+
+// Delta implements [hold.Driver]. The server reads the last message of the user and no
+// more, so that all that is new has to fit into one. It keeps that message with the
+// instructions in front: these have gone with the first.
+func (driver) Delta(base *hold.Base, r *hold.Request) ([]byte, int) {
+	if base == nil || r.Last == nil || len(r.History) != len(base.History)+1 {
+		return nil, 0
+	}
+	delta, err := wire.Patch(r.Last, wire.Member{Name: "previous_response_id", Value: wire.Quote(base.Handle)})
+	if err != nil {
+		return nil, 0
+	}
+	return delta, 0
+}
+
+// Dress implements [hold.Driver].
+func (driver) Dress(http.Header, hold.Key, *hold.Base, []byte) {}
+
+// misses are the codes of the errors after which all is to be sent.
+var misses = map[string]bool{"response_not_found": true, "previous_response_not_found": true, "unsupported_backend": true}
+
+// Read implements [hold.Driver].
+func (driver) Read(delta bool, status int, _ http.Header, body []byte) (v hold.Verdict) {
+	if code := gjson.GetBytes(body, "error.code").Str; delta && status >= 400 && misses[code] {
+		v.Missed = hold.Cause(code)
+	}
+	return v
+}
+
+// Hear implements [hold.Driver].
+func (driver) Hear(r *hold.Request, stream bool) hold.Ear {
+	return &ear{of: r, decoder: wire.NewDecoder(wire.OpenAIResponses, stream), stream: stream}
+}
+
+// ear listens for the end of an answer.
+type ear struct {
+	of      *hold.Request
+	decoder *wire.Decoder
+	stream  bool
+	body    []byte
+}
+
+// longestAnswer bounds what is gathered of an answer in one piece, in bytes.
+const longestAnswer = 8 << 20
+
+// Feed implements [hold.Ear].
+func (e *ear) Feed(p []byte) (v hold.Verdict) {
+	if e.decoder == nil {
+		return v
+	}
+	if e.stream {
+		e.decoder.Feed(p)
+	} else {
+		if e.body = append(e.body, p...); len(e.body) > longestAnswer {
+			e.decoder, e.body = nil, nil
+			return v
+		}
+		if !wire.ValidBytes(e.body) {
+			return v
+		}
+		e.decoder.Feed(e.body)
+		e.decoder.End()
+	}
+	t := e.decoder.Turn()
+	if !t.Done {
+		return v
+	}
+	e.decoder = nil
+	if t.ID == "" || t.Failed() {
+		return v
+	}
+	return held(e.of, t.ID, t.Text)
+}
+
+// held says that a request is held, with its answer.
+func held(r *hold.Request, handle, text string) hold.Verdict {
+	answer := turn{parts: []part{{raw: string(wire.Quote(text))}}}
+	return hold.Verdict{
+		Handle: handle, History: append(r.History[:len(r.History):len(r.History)], answer.hash()),
+		Outcome: &hold.Outcome{Handle: handle, Text: text, Mark: r.Mark},
+	}
+}

@@ -189,7 +189,7 @@ func (t *Turn) Hold(v Verdict) {
 	if v.History != nil {
 		b.History = v.History
 	}
-	if t.Base != nil && t.Delta != nil && t.Request.View != nil && !t.engine.driver.Once() {
+	if t.Base != nil && t.Delta != nil && v.Outcome != nil {
 		prior := *t.Base
 		prior.prior = nil
 		b.prior = &prior

@@ -300,7 +300,7 @@ http://:4001 {
 		t.Fatal(err)
 	}
 	resp.Body.Close()
-	if resp.StatusCode != http.StatusOK || resp.Header.Get("X-Llm-Cache-Session") == "" || resp.Header.Get("Content-Type") != "application/json" {
+	if resp.StatusCode != http.StatusOK || resp.Header.Get("X-Llm-Cache") == "" || resp.Header.Get("Content-Type") != "application/json" {
 		t.Fatalf("the sandbox answers %s, %v", resp.Status, resp.Header)
 	}
 	time.Sleep(2 * time.Second) // until the turn is on record

@@ -81,6 +81,7 @@ func TestFirstCommand(t *testing.T) {
 			t.Fatal(err)
 		}
 		req.Header.Set("Content-Type", "application/json")
+		req.Header.Set("X-Llm-Cache-Headers", "full")
 		req.Header.Set("X-Api-Key", key)
 		req.Header.Set("X-Goog-Api-Key", key)
 		req.Header.Set("Authorization", "Bearer "+key)

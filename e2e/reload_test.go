@@ -125,6 +125,7 @@ func (s *stack) ask(ctx context.Context, tape *conversation.Tape, name string, t
 		req.Header.Set("Content-Type", "application/json")
 		req.Header.Set("X-Api-Key", "sk-test")
 		req.Header.Set("X-Session-Id", name)
+		req.Header.Set("X-Llm-Cache-Headers", "full")
 		resp, err := fresh.Do(req)
 		if errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) {
 			continue

@@ -91,7 +91,7 @@ func startStack(t *testing.T, o setup) *stack {
 			s.upstream.passes(t, s.clients, sound)
 		})
 	}
-	s.config = site(addrs[0], addrs[1], "front", "llm_cache {\n"+o.cache+"\n}\nreverse_proxy "+behind)
+	s.config = site(addrs[0], addrs[1], "front", "llm_cache {\nheaders full\n"+o.cache+"\n}\nreverse_proxy "+behind)
 	if o.audit {
 		s.config = strings.Replace(s.config, "auto_https off", "auto_https off\n\tllm_cache {\n\t\taudit jsonl {\n\t\t\toutput file ../audit.jsonl\n\t\t\tinterval 100ms\n\t\t}\n\t}", 1)
 	}

@@ -80,7 +80,7 @@ const (
 // `{http.llm_cache.cached_tokens}` | Prompt tokens that the upstream read from its cache, once it has said so
 //
 // Under the policy `observe` the sent and saved tokens tell what would have
-// been sent. The same values are response headers named `X-Llm-Cache-Session` and so on.
+// been sent. The same values are response headers, as `headers` says.
 // `X-Llm-Cache-Cached-Tokens` is a header of answers in one piece, a trailer
 // of streams to clients that sent `TE: trailers`, and absent otherwise. The
 // variable `llm_session` and the access log field of that name hold the
@@ -174,8 +174,12 @@ type Handler struct {
 	// Hold says what the upstream holds of conversations. Default: nothing.
 	Hold *relay.Options `json:"hold,omitempty"`
 
-	// Headers tells whether answers carry X-Llm-Cache-* headers. Default: true.
-	Headers *bool `json:"headers,omitempty"`
+	// Headers says what answers tell of their requests: `compact`, one header
+	// X-Llm-Cache with the policy, the session, what was saved and what the upstream
+	// read from its cache; `full`, a header X-Llm-Cache-* for each of all values;
+	// `off`, nothing. A request that carries `X-Llm-Cache-Headers: full` is answered
+	// so, unless they are off. true is full, false is off. Default: compact.
+	Headers HeaderMode `json:"headers,omitempty"`
 
 	// KeepAlive keeps the caches of idle conversations alive. Default: nil,
 	// which sends no pings.
@@ -307,6 +311,11 @@ func (h *Handler) Validate() error {
 	}
 	if h.MaxBody < 0 || h.MaxBody > largestMaxBody {
 		return fmt.Errorf("max_body: %d is not between 1 and %d bytes", h.MaxBody, largestMaxBody)
+	}
+	switch h.Headers {
+	case "", HeadersCompact, HeadersFull, HeadersOff:
+	default:
+		return fmt.Errorf("headers: %q is not compact, full or off", h.Headers)
 	}
 	if h.SessionHeader != "" && !httpguts.ValidHeaderFieldName(h.SessionHeader) {
 		return fmt.Errorf("session_header: %q is not a header name", h.SessionHeader)

@@ -16,6 +16,7 @@ package handler
 
 import (
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -87,6 +88,25 @@ func (c *requestState) stamp(h http.Header, t *tap) {
 	if !c.site.up.Headers {
 		return
 	}
+	delete(h, headerCached) // another llm_cache upstream may have set it
+	delete(h, headerEstimated)
+	delete(h, headerBrief)
+	if c.all {
+		c.stampAll(h)
+	} else {
+		c.told[0] = c.brief()
+		h[headerBrief] = c.told[:]
+		if c.ex.Err != nil {
+			h[headerBypass] = []string{reasonSplice}
+		}
+	}
+	if _, ok := c.cached(); !ok && c.wantsTrailer(t) {
+		h.Add("Trailer", headerCached)
+	}
+}
+
+// stampAll writes a header for each value.
+func (c *requestState) stampAll(h http.Header) {
 	values := make([]string, 0, 13)
 	set := func(name, value string) {
 		values = append(values, value)
@@ -109,15 +129,11 @@ func (c *requestState) stamp(h http.Header, t *tap) {
 		set(headerBypass, reasonSplice)
 	}
 	set(headerOverhead, strconv.FormatInt(c.overhead.Microseconds(), 10))
-	delete(h, headerCached) // another llm_cache upstream may have set it
-	delete(h, headerEstimated)
 	if n, ok := c.cached(); ok {
 		set(headerCached, n)
 		if c.estimated {
 			set(headerEstimated, "1")
 		}
-	} else if c.wantsTrailer(t) {
-		h.Add("Trailer", headerCached)
 	}
 }
 
@@ -131,7 +147,7 @@ func (c *requestState) stampTrailer(t *tap) {
 		return
 	}
 	h := t.ResponseWriter.Header()
-	if _, ok := h[headerCached]; ok { // it was a header
+	if !slices.Contains(h["Trailer"], headerCached) { // it was a header
 		return
 	}
 	if n, ok := c.cached(); ok {

@@ -15,6 +15,7 @@
 package handler
 
 import (
+	"cmp"
 	"encoding/json"
 	"net/http"
 	"time"
@@ -37,7 +38,7 @@ type health struct {
 	Options       pipeline.Options   `json:"options"`
 	SessionHeader string             `json:"session_header"`
 	MaxBody       int64              `json:"max_body"`
-	Headers       bool               `json:"headers"`
+	Headers       HeaderMode         `json:"headers"`
 	// Compressor is what leaves words out, as far as it was needed yet.
 	Compressor *compressor.Health `json:"compressor,omitempty"`
 }
@@ -67,6 +68,6 @@ func (h *Handler) serveHealth(w http.ResponseWriter, r *http.Request) error {
 		Options:       h.Options.WithDefaults(),
 		SessionHeader: h.SessionHeader,
 		MaxBody:       h.MaxBody,
-		Headers:       h.site.up.Headers,
+		Headers:       cmp.Or(h.Headers, HeadersCompact),
 	})
 }

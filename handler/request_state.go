@@ -58,6 +58,8 @@ type requestState struct {
 	out       *layer.Payload // the body that goes upstream
 	overhead  time.Duration
 	trailers  bool        // the client takes trailers
+	all       bool        // the answer's headers tell all values
+	told      [1]string   // the one header otherwise
 	plain     func() bool // nil where nothing is hidden from the client
 	account   *account
 	continued []continuation
@@ -149,6 +151,7 @@ func (c *requestState) coded(r *http.Request) bool { return layer.Coding(r.Heade
 func (c *requestState) substitute(r *http.Request) arrived {
 	came := arrived{r.Header, r.ContentLength, r.TransferEncoding}
 	r.Header = layer.ClonePlain(came.header) // handlers behind may write into the values
+	delete(r.Header, headerMode)
 	if c.out == nil {
 		c.out = &c.sending
 	} else { // somebody may still be sending the first
@@ -364,8 +367,12 @@ func (c *requestState) heartbeat(w http.ResponseWriter, r *http.Request) *box.Al
 		return nil
 	}
 	return box.Stream{Every: every, Open: open, Events: c.view.Stream, Format: c.view.Format, Agent: r.UserAgent(), Stamp: func(to http.Header) {
-		if c.site.up.Headers {
+		switch {
+		case !c.site.up.Headers:
+		case c.all:
 			to[headerSession], to[headerPolicy] = []string{c.session.ID()}, []string{string(c.ex.Policy)}
+		default:
+			to[headerBrief] = []string{c.brief()}
 		}
 		if p := c.place.Load(); p != nil {
 			p.Stamp(to)

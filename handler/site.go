@@ -56,7 +56,8 @@ type site struct {
 	people  *tenant.People
 	budgets []allowance.Budget
 	named   string // the request header that names the conversation
-	reach   reach  // of the upstream
+	headers HeaderMode
+	reach   reach // of the upstream
 
 	conventions *conventions // of spans
 
@@ -95,11 +96,11 @@ func (h *Handler) open(store *app.State, sink *app.Sink, prices *cachemodel.Tabl
 	up := h.Upstream.Profile(upstream.Options{
 		Translate:   h.Translate,
 		BufferCalls: h.BufferToolCalls != nil && *h.BufferToolCalls, JoinCalls: h.JoinToolCalls != nil && *h.JoinToolCalls,
-		MaxBody: h.MaxBody, Headers: h.Headers == nil || *h.Headers, Log: log,
+		MaxBody: h.MaxBody, Headers: h.Headers != HeadersOff, Log: log,
 		Prices: prices,
 	})
 	s := &site{
-		store: store, up: up, now: now, named: h.SessionHeader, conventions: conventionsInForce(),
+		store: store, up: up, now: now, named: h.SessionHeader, headers: h.Headers, conventions: conventionsInForce(),
 		records: records{sink: sink, policy: h.Policy, up: up},
 		notes:   notes{log: log, headers: up.Headers, met: &store.Strangers},
 		pipe:    pipeline.New(h.Options, up.Rules()),

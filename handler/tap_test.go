@@ -226,7 +226,7 @@ func TestFlushBeforeTheHeader(t *testing.T) {
 	w, err := serve(t, h, func(w http.ResponseWriter, _ *http.Request) error {
 		return http.NewResponseController(w).Flush()
 	})
-	if err != nil || w.Header().Get(headerSession) == "" || w.flushed != 1 {
+	if err != nil || w.Header().Get(headerBrief) == "" || w.flushed != 1 {
 		t.Errorf("headers are %v, %v", w.Header(), err)
 	}
 }

@@ -22,6 +22,7 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/textproto"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -368,15 +369,30 @@ func TestHeaders(t *testing.T) {
 	if h.Get("X-Llm-Cache-Original-Tokens") != h.Get("X-Llm-Cache-Sent-Tokens") {
 		t.Errorf("headers are %v", h)
 	}
+	// What is asked for most stands in one header, unless all is asked for.
+	brief := p.post("/v1/messages", conversation(2, false), "X-Llm-Cache-Headers", "compact").Header
+	if got := brief.Get("X-Llm-Cache"); !regexp.MustCompile(`^cost_aware; session="[0-9a-f]{16}"; tokens=\d+; saved=0; read=1234; epoch=[a-z]+$`).MatchString(got) ||
+		!strings.Contains(got, h.Get("X-Llm-Cache-Session")) {
+		t.Errorf("the header is %q", got)
+	}
+	for name := range brief {
+		if strings.HasPrefix(name, "X-Llm-Cache-") {
+			t.Errorf("beside it there is %s", name)
+		}
+	}
+	if got := u.last().header.Get("X-Llm-Cache-Headers"); got != "" {
+		t.Errorf("the upstream was asked for %q headers", got)
+	}
 	// A second llm_cache upstream has its own figures; the outer one's count.
 	chained := newUpstream(t, func(w http.ResponseWriter, r *http.Request, n int) {
 		w.Header().Set("X-Llm-Cache-Policy", "off")
+		w.Header().Set("X-Llm-Cache", "off")
 		w.Header().Set("X-Llm-Cache-Cached-Tokens", "9")
 		answerMessage(w, r, n)
 	})
 	p.reload(plain(chained))
 	h = p.post("/v1/messages", conversation(2, false)).Header
-	if len(h["X-Llm-Cache-Policy"]) != 1 || h.Get("X-Llm-Cache-Policy") != "cost_aware" || h.Get("X-Llm-Cache-Cached-Tokens") != "1234" {
+	if len(h["X-Llm-Cache-Policy"]) != 1 || h.Get("X-Llm-Cache-Policy") != "cost_aware" || h.Get("X-Llm-Cache") != "" || h.Get("X-Llm-Cache-Cached-Tokens") != "1234" {
 		t.Errorf("headers are %v", h)
 	}
 }

@@ -52,7 +52,7 @@ type proxy struct {
 // start runs Caddy with a site of these directives until the test ends.
 func start(t *testing.T, site string) *proxy {
 	t.Helper()
-	p := &proxy{t: t, client: &http.Client{Transport: &http.Transport{DisableCompression: true, DisableKeepAlives: true}}}
+	p := &proxy{t: t, client: &http.Client{Transport: asksAll{&http.Transport{DisableCompression: true, DisableKeepAlives: true}}}}
 	p.reload(site)
 	p.host = p.addr
 	t.Cleanup(func() { _ = caddy.Stop() })
@@ -108,6 +108,17 @@ func (p *proxy) reload(site string) {
 
 // move has the next configuration listen elsewhere.
 func (p *proxy) move() { p.addr, p.admin = loopback.Address(p.t), loopback.Address(p.t) }
+
+// asksAll sends requests that ask for all headers, unless they say how many they want.
+type asksAll struct{ http.RoundTripper }
+
+func (a asksAll) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Header.Get("X-Llm-Cache-Headers") == "" {
+		r = r.Clone(r.Context())
+		r.Header.Set("X-Llm-Cache-Headers", "full")
+	}
+	return a.RoundTripper.RoundTrip(r)
+}
 
 // response is an answer whose body is closed when the test ends.
 type response struct{ *http.Response }

@@ -81,7 +81,7 @@ func (o outcome) same(b outcome) (bool, string) {
 		}
 	}
 	for name := range o.header {
-		if !unlike[name] && !strings.HasPrefix(name, "X-Llm-Cache-") && b.header[name] == nil {
+		if !unlike[name] && !strings.HasPrefix(name, "X-Llm-Cache") && b.header[name] == nil {
 			return false, fmt.Sprintf("%s %q is new", name, o.header[name])
 		}
 	}

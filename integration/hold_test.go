@@ -152,7 +152,7 @@ func apart(t testing.TB, model *upstream, rate int64, delay time.Duration) *edge
 	s := &edgeAndOrigin{model: model, origin: loopback.Address(t), policy: "policy observe\nhold origin"}
 	s.line = newLine(t, s.origin, rate, delay)
 	s.towards = s.line.Addr().String()
-	s.proxy = &proxy{t: t, client: &http.Client{Transport: &http.Transport{DisableCompression: true, DisableKeepAlives: true}}}
+	s.proxy = &proxy{t: t, client: &http.Client{Transport: asksAll{&http.Transport{DisableCompression: true, DisableKeepAlives: true}}}}
 	s.addr, s.admin = loopback.Address(t), loopback.Address(t)
 	s.host = s.addr
 	s.load(s.sites("llm_cache_origin"))

@@ -120,7 +120,7 @@ func newHostility(t *testing.T) *hostility {
 	}))
 	t.Cleanup(u.Close)
 	h.proxy = start(t, fmt.Sprintf(hostileSites, u.Listener.Addr()))
-	h.client = &http.Client{Transport: &http.Transport{DisableCompression: true}}
+	h.client = &http.Client{Transport: asksAll{&http.Transport{DisableCompression: true}}}
 	t.Cleanup(h.client.CloseIdleConnections)
 	return h
 }

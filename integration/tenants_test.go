@@ -54,7 +54,7 @@ func TestStrangersPushNobodyOut(t *testing.T) {
 			t.Fatalf("%s: status %d, %d requests, want %d", when, code, r.requests(), requests)
 		}
 	}
-	p.client.Transport.(*http.Transport).DisableKeepAlives = false
+	p.client.Transport.(asksAll).RoundTripper.(*http.Transport).DisableKeepAlives = false
 	bytes := p.metric("caddy_llm_cache_store_bytes")
 	var group sync.WaitGroup
 	for g := range 4 {
@@ -91,7 +91,7 @@ func TestStrangersPushNobodyOut(t *testing.T) {
 func TestSessionPages(t *testing.T) {
 	u := newUpstream(t, answerMessage)
 	p := start(t, plain(u))
-	p.client.Transport.(*http.Transport).DisableKeepAlives = false
+	p.client.Transport.(asksAll).RoundTripper.(*http.Transport).DisableKeepAlives = false
 	const n = 130
 	for i := range n {
 		read(t, p.post("/v1/messages", conversation(0, false), "X-Session-Id", fmt.Sprint(i)))

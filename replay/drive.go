@@ -70,12 +70,12 @@ type baseline struct {
 func configure(options []byte) (*handler.Handler, error) {
 	h := new(handler.Handler)
 	if len(options) == 0 {
-		return h, nil
+		options = []byte("{}")
 	}
 	if err := json.Unmarshal(options, h); err != nil {
 		return nil, fmt.Errorf("replay: options of the handler: %w", err)
 	}
-	h.Headers = nil // the results are read from them
+	h.Headers = handler.HeadersFull // the results are read from them
 	return h, nil
 }
 

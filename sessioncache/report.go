@@ -25,7 +25,7 @@ import (
 // SessionReport is what an operator may see of a session: ids, counters, sizes
 // and warmth, no content.
 type SessionReport struct {
-	// ID is the public id, as in the X-Llm-Cache-Session header.
+	// ID is the public id, as in the X-Llm-Cache header.
 	ID string `json:"id"`
 	// Upstream is the upstream of the session.
 	Upstream string `json:"upstream"`

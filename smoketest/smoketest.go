@@ -157,6 +157,7 @@ func (o *Options) ask(ctx context.Context, l *Line, p *prompt) *answer {
 	if o.Key != "" {
 		speeches[o.Format].key(req.Header, o.Key)
 	}
+	req.Header.Set("X-Llm-Cache-Headers", "full")
 	began := time.Now()
 	res, err := o.Client.Do(req)
 	if err != nil {

@@ -43,7 +43,7 @@ func Command() *cobra.Command {
 		Short: "Says in one line how long the cache holds, what is read from it, and what is saved",
 		Long: `
 Asks the admin API of a running Caddy for the conversation used last, or that of a
-session (the X-Llm-Cache-Session header), and prints one line: how long the cache
+session (as in the header X-Llm-Cache), and prints one line: how long the cache
 will hold, what share of the prompts is read from it, what is saved, and why the
 cache last held less than expected.
 
@@ -66,7 +66,7 @@ is nothing to tell, it says so.
 		},
 	}
 	cmd.Flags().String("admin", caddy.DefaultAdminListen, "Address of the admin API")
-	cmd.Flags().String("session", "", "The session to tell of, as in X-Llm-Cache-Session. Default: the one used last")
+	cmd.Flags().String("session", "", "The session to tell of, as in the header X-Llm-Cache. Default: the one used last")
 	return cmd
 }
 

@@ -59,7 +59,7 @@ func (c *client) send(path, headers string, body net.Buffers, length int) (*http
 		b, _ := io.ReadAll(resp.Body)
 		return nil, fmt.Errorf("answer: %s: %s", resp.Status, b)
 	}
-	if c.target.edits == (resp.Header.Get("X-Llm-Cache-Session") == "") {
+	if c.target.edits == (resp.Header.Get("X-Llm-Cache") == "") {
 		return nil, fmt.Errorf("answer: %s: llm_cache had its hands on it: %t", c.target.name, !c.target.edits)
 	}
 	return resp, nil

@@ -1,0 +1,98 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package handler
+
+import (
+	"fmt"
+	"net/http"
+	"strconv"
+)
+
+// HeaderMode says what answers tell of their requests in headers.
+type HeaderMode string
+
+// The modes.
+const (
+	// HeadersCompact has one header tell what is asked for most.
+	HeadersCompact HeaderMode = "compact"
+	// HeadersFull has a header for each value.
+	HeadersFull HeaderMode = "full"
+	// HeadersOff has none.
+	HeadersOff HeaderMode = "off"
+)
+
+// UnmarshalJSON implements [json.Unmarshaler]. Configurations from before there was more
+// than one header to choose say true or false.
+func (m *HeaderMode) UnmarshalJSON(b []byte) error {
+	switch text := string(b); text {
+	case "true":
+		*m = HeadersFull
+	case "false":
+		*m = HeadersOff
+	default:
+		s, err := strconv.Unquote(text)
+		if err != nil {
+			return fmt.Errorf("headers: %s is not a string", text)
+		}
+		*m = HeaderMode(s)
+	}
+	return nil
+}
+
+// ParseHeaderMode reads the option of a Caddyfile.
+func ParseHeaderMode(s string) (HeaderMode, error) {
+	switch m := HeaderMode(s); m {
+	case HeadersCompact, HeadersFull, HeadersOff:
+		return m, nil
+	case "on":
+		return HeadersFull, nil
+	}
+	return "", strconv.ErrSyntax
+}
+
+// headerMode is the request header by which a client asks for all values.
+const headerMode = "X-Llm-Cache-Headers"
+
+// tellsAll reports whether the answer to a request tells all values, if any.
+func (o *site) tellsAll(h http.Header) bool {
+	return o.headers == HeadersFull || len(h[headerMode]) > 0 && h[headerMode][0] == string(HeadersFull)
+}
+
+// headerBrief tells in one structured field (RFC 9651) what is asked for most, in the
+// manner of Cache-Status (RFC 9211).
+const headerBrief = "X-Llm-Cache"
+
+// brief is the value of that header. The tokens that the upstream has read are known in
+// answers in one piece only.
+func (c *requestState) brief() string {
+	var few [160]byte
+	b := append(append(few[:0], c.ex.Policy...), `; session="`...)
+	b = append(append(b, c.session.ID()...), '"')
+	b = strconv.AppendInt(append(b, "; tokens="...), int64(c.sent()), 10)
+	b = strconv.AppendInt(append(b, "; saved="...), int64(c.saved()), 10)
+	if c.turn != nil && c.turn.Usage.Reported {
+		b = strconv.AppendInt(append(b, "; read="...), c.turn.Usage.Read, 10)
+		if c.estimated {
+			b = append(b, "; estimated"...)
+		}
+	}
+	if e := c.ex.Decision.Epoch; e != "" {
+		b = append(append(b, "; epoch="...), e...)
+	}
+	if c.resent {
+		b = append(b, "; resent"...)
+	}
+	return string(b)
+}

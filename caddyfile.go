@@ -223,7 +223,7 @@ func parseHandler(helper httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, err
 		"session_header":    alone(option.Word(&h.SessionHeader), func() handler.Handler { return handler.Handler{SessionHeader: h.SessionHeader} }),
 		"tenant":            alone(option.AtLeastOne(option.Names(&h.Tenant)), func() handler.Handler { return handler.Handler{Tenant: h.Tenant} }),
 		"max_body":          alone(option.Size(&h.MaxBody), func() handler.Handler { return handler.Handler{MaxBody: h.MaxBody} }),
-		"headers":           parseHeaders(h),
+		"headers":           alone(option.Word(&h.Headers), func() handler.Handler { return handler.Handler{Headers: h.Headers} }),
 		"queue":             option.Guest(&h.Queue),
 		"side_requests":     parseSideRequests(h, helper),
 		"warm":              option.Guest(&h.Warm),
@@ -256,15 +256,6 @@ func parseDashboard(helper httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, e
 		return nil, err
 	}
 	return h, nil
-}
-
-// parseHeaders parses headers: compact, full or off. on is full, as it was when there was
-// nothing else.
-func parseHeaders(h *handler.Handler) option.Option {
-	return option.Parsed(func(s string) (err error) {
-		h.Headers, err = handler.ParseHeaderMode(s)
-		return err
-	}, "compact, full or off")
 }
 
 func parseBufferToolCalls(h *handler.Handler) option.Option {

@@ -15,7 +15,6 @@
 package handler
 
 import (
-	"fmt"
 	"net/http"
 	"strconv"
 )
@@ -32,35 +31,6 @@ const (
 	// HeadersOff has none.
 	HeadersOff HeaderMode = "off"
 )
-
-// UnmarshalJSON implements [json.Unmarshaler]. Configurations from before there was more
-// than one header to choose say true or false.
-func (m *HeaderMode) UnmarshalJSON(b []byte) error {
-	switch text := string(b); text {
-	case "true":
-		*m = HeadersFull
-	case "false":
-		*m = HeadersOff
-	default:
-		s, err := strconv.Unquote(text)
-		if err != nil {
-			return fmt.Errorf("headers: %s is not a string", text)
-		}
-		*m = HeaderMode(s)
-	}
-	return nil
-}
-
-// ParseHeaderMode reads the option of a Caddyfile.
-func ParseHeaderMode(s string) (HeaderMode, error) {
-	switch m := HeaderMode(s); m {
-	case HeadersCompact, HeadersFull, HeadersOff:
-		return m, nil
-	case "on":
-		return HeadersFull, nil
-	}
-	return "", strconv.ErrSyntax
-}
 
 // headerMode is the request header by which a client asks for all values.
 const headerMode = "X-Llm-Cache-Headers"

@@ -233,7 +233,7 @@ func TestWebSocketErrors(t *testing.T) {
 		_, _ = io.WriteString(w, `{"error":{"message":"Slow down.","type":"tokens","param":null,"code":"rate_limit_exceeded"}}`)
 	}
 	e := s.refused(socketCreate("", `"go"`), "rate_limit_exceeded", 429)
-	if e.Get("error.message").Str != "Slow down." || e.Get("headers.x-ratelimit-reset-tokens").Str != "1s" || e.Get("headers.x-llm-cache-session").Str == "" {
+	if e.Get("error.message").Str != "Slow down." || e.Get("headers.x-ratelimit-reset-tokens").Str != "1s" || e.Get("headers.x-llm-cache").Str == "" {
 		t.Errorf("the refusal is %s", e)
 	}
 

@@ -33,8 +33,14 @@ type dimension struct {
 	most                int
 	cost, tokens, turns *prometheus.CounterVec
 
-	mu  sync.Mutex
-	met map[string]struct{}
+	mu  sync.RWMutex
+	met map[string]*dimensionCounters
+}
+
+// dimensionCounters are what belongs to one name. Finding a counter by its labels costs more
+// than counting.
+type dimensionCounters struct {
+	turns, actual, client, would, prompt, read, output prometheus.Counter
 }
 
 // longestName bounds what clients make up.
@@ -48,7 +54,7 @@ var (
 
 func newDimension(name string, most int) *dimension {
 	return &dimension{
-		most: most, met: map[string]struct{}{},
+		most: most, met: map[string]*dimensionCounters{},
 		cost: metric.CounterVec(name+"_cost_usd_total", fmt.Sprintf("Cost of turns in US dollars where prices are known, by %s, of which the first %d are told apart: "+
 			"actual; client, of the clients' own bytes; would, of the turns as the policy observe would have them, and of the others as they were.", name, most), name, "kind"),
 		tokens: metric.CounterVec(name+"_tokens_total", fmt.Sprintf("Tokens by %s: prompt, read (the part of it that came from a cache) and output.", name), name, "bucket"),
@@ -56,18 +62,33 @@ func newDimension(name string, most int) *dimension {
 	}
 }
 
-// known returns the name by which metrics tell one.
-func (d *dimension) known(name string) string {
+// countersOf returns the counters of a name, or of all others.
+func (d *dimension) countersOf(name string) *dimensionCounters {
+	d.mu.RLock()
+	c := d.met[name]
+	d.mu.RUnlock()
+	if c != nil {
+		return c
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if _, ok := d.met[name]; ok {
-		return name
+	name = strings.ToValidUTF8(name, "\uFFFD")
+	if len(d.met) >= d.most && d.met[name] == nil {
+		name = page.Others // it is one more than the most
 	}
-	if len(d.met) >= d.most {
-		return page.Others
+	if c = d.met[name]; c == nil {
+		c = &dimensionCounters{
+			turns:  d.turns.WithLabelValues(name),
+			actual: d.cost.WithLabelValues(name, "actual"),
+			client: d.cost.WithLabelValues(name, "client"),
+			would:  d.cost.WithLabelValues(name, "would"),
+			prompt: d.tokens.WithLabelValues(name, "prompt"),
+			read:   d.tokens.WithLabelValues(name, "read"),
+			output: d.tokens.WithLabelValues(name, "output"),
+		}
+		d.met[name] = c
 	}
-	d.met[name] = struct{}{}
-	return name
+	return c
 }
 
 // siteOf returns the name of the site that a Host header asks for.
@@ -83,12 +104,12 @@ func (d *dimension) count(name string, r *audit.Record) {
 	if len(name) > longestName {
 		name = name[:longestName]
 	}
-	name = d.known(strings.ToValidUTF8(name, "\uFFFD"))
-	d.turns.WithLabelValues(name).Add(float64(r.Turns))
-	d.cost.WithLabelValues(name, "actual").Add(max(0, r.USD))
-	d.cost.WithLabelValues(name, "client").Add(max(0, r.ClientUSD))
-	d.cost.WithLabelValues(name, "would").Add(max(0, r.USD-r.WouldSaveUSD))
-	d.tokens.WithLabelValues(name, "prompt").Add(float64(max(0, r.Billed.Prompt())))
-	d.tokens.WithLabelValues(name, "read").Add(float64(max(0, r.Billed.Read)))
-	d.tokens.WithLabelValues(name, "output").Add(float64(max(0, r.Billed.Output)))
+	c := d.countersOf(name)
+	c.turns.Add(float64(r.Turns))
+	c.actual.Add(max(0, r.USD))
+	c.client.Add(max(0, r.ClientUSD))
+	c.would.Add(max(0, r.USD-r.WouldSaveUSD))
+	c.prompt.Add(float64(max(0, r.Billed.Prompt())))
+	c.read.Add(float64(max(0, r.Billed.Read)))
+	c.output.Add(float64(max(0, r.Billed.Output)))
 }

@@ -31,7 +31,7 @@ func TestDimensionIsBounded(t *testing.T) {
 		d.count(strconv.Itoa(i), &audit.Record{Turns: 1, USD: -1})
 	}
 	d.count("\xff"+strings.Repeat("x", 500), &audit.Record{Turns: 1})
-	if len(d.met) != 3 || d.known("0") != "0" || d.known("4") != page.Others {
+	if len(d.met) != 4 || d.countersOf("4") != d.met[page.Others] || d.countersOf("0") != d.met["0"] {
 		t.Errorf("met %v", d.met)
 	}
 	for host, want := range map[string]string{"LLM.example.com:8443": "llm.example.com", "llm.example.com": "llm.example.com", "[::1]:80": "[::1]", "[::1]": "[::1]", "": ""} {

@@ -28,7 +28,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
-// countsItself tells whether a request asks for the length of a prompt in the
+// countsItself reports whether a request asks for the length of a prompt in the
 // format of an API that the upstream does not have, and in which format.
 func (o *site) countsItself(r *http.Request) (f wire.Format, ok bool) {
 	f, ok = wire.DetectCount(r.Method, r.URL.Path)

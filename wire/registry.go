@@ -16,7 +16,6 @@ package wire
 
 import (
 	"net/http"
-	"slices"
 	"strings"
 
 	"github.com/tidwall/gjson"
@@ -117,7 +116,9 @@ type Marker interface {
 type registered struct {
 	format Format
 	codec  Codec
-	traits Traits
+	// counter is the codec, if it is one; asking that of each request costs more.
+	counter TokenCounter
+	traits  Traits
 }
 
 // registry holds the formats in the order of their registration.
@@ -129,7 +130,8 @@ func Register(f Format, c Codec) {
 	if f == "" || lookup(f) != nil {
 		panic("wire: format " + string(f) + " registered twice, or without a name")
 	}
-	registry = append(registry, &registered{f, c, c.Traits()})
+	counter, _ := c.(TokenCounter)
+	registry = append(registry, &registered{f, c, counter, c.Traits()})
 }
 
 // There are a handful of formats: going through them costs less than a map.
@@ -186,23 +188,26 @@ func (f Format) Known() bool { return lookup(f) != nil }
 // path, and whether it is one that is known. Token counting, model lists,
 // …/responses/compact and everything else are not.
 func Detect(method, path string) (Format, bool) {
-	return detect(method, func(c Codec) bool { return c.Match(path) })
+	if method != http.MethodPost {
+		return "", false
+	}
+	for _, r := range registry {
+		if r.codec.Match(path) {
+			return r.format, true
+		}
+	}
+	return "", false
 }
 
 // DetectCount is [Detect] for requests that ask how many tokens a prompt has.
 func DetectCount(method, path string) (Format, bool) {
-	return detect(method, func(c Codec) bool {
-		t, ok := c.(TokenCounter)
-		return ok && t.MatchCount(path)
-	})
-}
-
-func detect(method string, match func(Codec) bool) (Format, bool) {
 	if method != http.MethodPost {
 		return "", false
 	}
-	if i := slices.IndexFunc(registry, func(r *registered) bool { return match(r.codec) }); i >= 0 {
-		return registry[i].format, true
+	for _, r := range registry {
+		if r.counter != nil && r.counter.MatchCount(path) {
+			return r.format, true
+		}
 	}
 	return "", false
 }

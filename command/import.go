@@ -15,19 +15,13 @@
 package command
 
 import (
-	"compress/gzip"
-	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
-	"regexp"
 
 	"github.com/spf13/cobra"
 
 	"github.com/caddyserver/caddy/v2"
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
-
-	"github.com/caddy-llm-cache/caddy-llm-cache/transcript"
 )
 
 func importCommand() *cobra.Command {
@@ -74,7 +68,10 @@ func importMain(cmd *cobra.Command, f caddycmd.Flags) error {
 			unreadable++
 		}
 		for _, one := range sessions {
-			if err := export(out, one, f.Bool("redact")); err != nil {
+			if f.Bool("redact") {
+				one.Redact()
+			}
+			if err := one.Save(out); err != nil {
 				return err
 			}
 			conversations++
@@ -89,28 +86,6 @@ func importMain(cmd *cobra.Command, f caddycmd.Flags) error {
 	}
 	if conversations == 0 {
 		return fmt.Errorf("import: no conversation with an answered request in %d transcripts", len(found))
-	}
-	return nil
-}
-
-// unsafe are the characters of a session's id that a file name does without.
-var unsafe = regexp.MustCompile(`[^A-Za-z0-9._-]+`)
-
-// export writes a conversation.
-func export(folder string, s *transcript.Session, redact bool) error {
-	for i, p := range s.Parts {
-		if redact {
-			p.Redact()
-		}
-		name := fmt.Sprintf("%s-%s-p%d.jsonl.gz", s.Agent, unsafe.ReplaceAllString(s.ID, "_"), i+1)
-		file, err := os.OpenFile(filepath.Join(folder, name), os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-		if err != nil {
-			return err
-		}
-		z := gzip.NewWriter(file)
-		if err := errors.Join(p.Write(z), z.Close(), file.Close()); err != nil {
-			return fmt.Errorf("%s: %w", name, err)
-		}
 	}
 	return nil
 }

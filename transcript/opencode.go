@@ -34,6 +34,9 @@ import (
 //	storage/session/<project>/<session>.json
 //	storage/message/<session>/<message>.json
 //	storage/part/<message>/<part>.json
+//
+// `opencode export` writes a session as one object, in which each message stands with its
+// parts.
 
 func isOpencode(path string) bool {
 	if filepath.Base(path) == "opencode.db" {
@@ -49,6 +52,9 @@ func openOpencode(path string) (*sql.DB, error) {
 }
 
 func listOpencode(path string) ([]Source, error) {
+	if !isOpencode(path) { // an export
+		return listOpencodeExport(path)
+	}
 	if filepath.Ext(path) == ".json" {
 		info, err := os.Stat(path)
 		if err != nil {
@@ -115,7 +121,10 @@ type opencodeMessage struct {
 
 func readOpencode(s Source) ([]*Session, error) {
 	load := opencodeRows
-	if filepath.Ext(s.Path) == ".json" {
+	switch {
+	case !isOpencode(s.Path):
+		load = opencodeExport
+	case filepath.Ext(s.Path) == ".json":
 		load = opencodeFiles
 	}
 	b := newBuilder(s.Session)
@@ -147,6 +156,33 @@ func opencodeFiles(s Source) (out []opencodeMessage, project string, err error) 
 		out = append(out, m)
 	}
 	return out, project, nil
+}
+
+// knowsOpencode reports whether a file begins as exports do.
+func knowsOpencode(start []byte) bool {
+	return gjson.GetBytes(start, "info.id").Exists() && gjson.GetBytes(start, "info.projectID").Exists()
+}
+
+func listOpencodeExport(path string) ([]Source, error) {
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	return []Source{{Agent: "opencode", Path: path, Session: gjson.GetBytes(raw, "info.id").String(), Bytes: int64(len(raw))}}, nil
+}
+
+func opencodeExport(s Source) (out []opencodeMessage, project string, err error) {
+	raw, err := os.ReadFile(s.Path)
+	if err != nil {
+		return nil, "", err
+	}
+	if !json.Valid(raw) {
+		return nil, "", fmt.Errorf("transcript %s: is not JSON", s.Path)
+	}
+	for _, m := range gjson.GetBytes(raw, "messages").Array() {
+		out = append(out, opencodeMessage{message: m.Get("info"), parts: m.Get("parts").Array()})
+	}
+	return out, gjson.GetBytes(raw, "info.directory").String(), nil
 }
 
 func opencodeRows(s Source) (out []opencodeMessage, project string, err error) {

@@ -42,29 +42,32 @@ func (t *turn) add(parts []Part) {
 // call has had, to formats that do not. It knows calls by the client's ids.
 type pairs map[string]pair
 
+// pair is what is known of a client's id.
 type pair struct {
-	id     string // that the call goes by
-	turn   int    // that it stands in
-	twins  int    // earlier calls of the client's id
-	closed bool   // it is answered
+	open  []call // the calls that wait for a result, the first to be answered first
+	twins int    // calls of the id besides the first
+}
+
+type call struct {
+	id   string // that it goes by
+	turn int    // that it stands in
 }
 
 // call notes a call in a turn and returns the id that it goes by: its own, unless
 // an earlier call has it.
 func (p pairs) call(id string, at int) string {
 	was, taken := p[id]
-	if !taken {
-		p[id] = pair{id: id, turn: at}
-		return id
-	}
 	own := id
 	for taken {
 		was.twins++
 		own = id + "_" + strconv.Itoa(was.twins+1)
 		_, taken = p[own]
 	}
-	p[own] = pair{id: own, closed: true} // nobody else is to have it
-	p[id] = pair{id: own, turn: at, twins: was.twins}
+	if own != id {
+		p[own] = pair{} // nobody else is to have it
+	}
+	was.open = append(was.open, call{own, at})
+	p[id] = was
 	return own
 }
 
@@ -95,12 +98,14 @@ func (p pairs) results(out []turn, parts []Part) (rest []Part) {
 		return parts
 	}
 	for i, part := range parts {
-		call, known := p[part.ID]
+		of, known := p[part.ID]
 		answers := isResult(part) && known
-		if answers && !call.closed {
-			p[part.ID] = pair{id: call.id, turn: call.turn, twins: call.twins, closed: true}
-			part.ID = call.id
-			out[call.turn].results = wire.Append(out[call.turn].results, part)
+		if answers && len(of.open) > 0 {
+			answered := of.open[0]
+			of.open = of.open[1:]
+			p[part.ID] = of
+			part.ID = answered.id
+			out[answered.turn].results = wire.Append(out[answered.turn].results, part)
 			continue
 		}
 		if rest == nil {

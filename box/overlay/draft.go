@@ -258,7 +258,11 @@ func (d *draft) pinned(next *lineage, system []int, now []string, notes []note, 
 	add.text = "What this conversation began with no longer holds. It is now:\n\n" + strings.Join(changed, "\n\n")
 }
 
+// pin puts one text back. A block without a text has none to put back, and no place for one.
 func (d *draft) pin(i int, p pin) {
+	if len(p.raw) == 0 || d.v.Blocks[i].Body.Empty() {
+		return
+	}
 	if !bytes.Equal(d.body(i), p.raw) {
 		d.values[i] = value{d.v.Blocks[i].Body, p.raw}
 	}

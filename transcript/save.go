@@ -1,0 +1,51 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package transcript
+
+import (
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+)
+
+// unsafe are the characters of a session's id that a file name does without.
+var unsafe = regexp.MustCompile(`[^A-Za-z0-9._-]+`)
+
+// Save writes the conversation to a folder as recordings that replay takes, a file for each
+// part, named by agent, session and part.
+func (s *Session) Save(folder string) error {
+	for i, p := range s.Parts {
+		name := fmt.Sprintf("%s-%s-p%d.jsonl.gz", s.Agent, unsafe.ReplaceAllString(s.ID, "_"), i+1)
+		file, err := os.OpenFile(filepath.Join(folder, name), os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+		if err != nil {
+			return err
+		}
+		z := gzip.NewWriter(file)
+		if err := errors.Join(p.Write(z), z.Close(), file.Close()); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// Redact replaces what looks like a key or a token in all parts.
+func (s *Session) Redact() {
+	for _, p := range s.Parts {
+		p.Redact()
+	}
+}

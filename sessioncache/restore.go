@@ -15,6 +15,7 @@
 package sessioncache
 
 import (
+	"math"
 	"time"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/packed"
@@ -67,7 +68,11 @@ func (r *snapshotReader) calibration(c *Calibration) {
 	}
 	c.weights = prior
 	for i := range r.Count(1) {
-		if x := r.Float(); i < len(c.weights) {
+		x := r.Float()
+		if math.Abs(x) > math.MaxFloat32 {
+			r.Fail()
+		}
+		if i < len(c.weights) {
 			c.weights[i] = float32(x)
 		}
 	}

@@ -45,6 +45,9 @@ type answer struct {
 	output [][]byte
 	over   bool // the answer has come to its end
 	failed bool // and it is none to go on from
+	// ended is called once the answer has come to its end, before the client hears of it:
+	// another lane may go on from it at once.
+	ended func()
 }
 
 func newAnswer(c *conn, lane string) *answer {
@@ -102,13 +105,12 @@ func (a *answer) look(data []byte) {
 	case "response.completed", "response.incomplete":
 		a.finish(gjson.GetBytes(data, "response"))
 	case "response.failed", "error":
-		a.over, a.failed = true, true
+		a.settle(true)
 	}
 }
 
 // finish notes how an answer ended. What it holds at its end counts, where it says so.
 func (a *answer) finish(object gjson.Result) {
-	a.over = true
 	if id := object.Get("id").Str; id != "" {
 		a.id = id
 	}
@@ -118,7 +120,17 @@ func (a *answer) finish(object gjson.Result) {
 			a.output = append(a.output, asInput(item))
 		}
 	}
-	a.failed = a.id == ""
+	a.settle(a.id == "")
+}
+
+// settle ends the answer.
+func (a *answer) settle(failed bool) {
+	if a.over {
+		return
+	}
+	if a.over, a.failed = true, failed; a.ended != nil {
+		a.ended()
+	}
 }
 
 // asInput is an item of an answer as one of a request, which is the same, but that a call
@@ -176,7 +188,7 @@ func (a *answer) end() bool {
 
 // tell ends an answer by a failure.
 func (a *answer) tell(f *failure) {
-	a.over, a.failed = true, true
+	a.settle(true)
 	f.lane = a.lane
 	if a.err == nil {
 		a.err = a.conn.send(f.event())

@@ -270,16 +270,18 @@ func (c *conn) answer(l *lane, r *create) {
 		a.tell(fail(http.StatusRequestEntityTooLarge, "invalid_request_error", "request_too_large", fmt.Sprintf("The conversation has more than %d bytes.", c.server.MaxMessage), ""))
 		return
 	}
+	a.ended = func() {
+		switch {
+		case a.failed && c.server.Strict:
+			c.server.Kept.forget(from)
+		case !a.failed && known:
+			c.keep(l, &response{id: a.id, said: after(body, a.output)})
+		}
+	}
 	if r.warms {
 		c.warm(a, body)
 	} else {
 		c.ask(a, body)
-	}
-	switch {
-	case a.failed && c.server.Strict:
-		c.server.Kept.forget(from)
-	case a.over && !a.failed && known:
-		c.keep(l, &response{id: a.id, said: after(body, a.output)})
 	}
 }
 
@@ -326,7 +328,7 @@ func (c *conn) ask(a *answer, body []byte) {
 	case a.status == 0 && err != nil && !errors.Is(err, ErrCut):
 		a.tell(refusal(err))
 	case a.lane == "": // a client must not take it for a whole one
-		a.over, a.failed = true, true
+		a.settle(true)
 		_ = c.ws.Close(websocket.StatusInternalError, ErrCut.Error())
 	default: // other lanes go on
 		a.tell(fail(http.StatusBadGateway, "server_error", "", "The answer was cut short.", ""))
@@ -342,6 +344,7 @@ func (c *conn) warm(a *answer, body []byte) {
 	}
 	for i, kind := range []string{"created", "in_progress", "completed"} {
 		if kind == "completed" {
+			a.settle(false)
 			object["status"] = kind
 			object["usage"] = map[string]any{
 				"input_tokens": 0, "output_tokens": 0, "total_tokens": 0,
@@ -354,7 +357,6 @@ func (c *conn) warm(a *answer, body []byte) {
 		}
 		a.say(map[string]any{"type": "response." + kind, "sequence_number": i, "response": json.RawMessage(b)})
 	}
-	a.over = true
 }
 
 // send sends one message. A client that does not take it has its connection closed.

@@ -174,3 +174,38 @@ func TestEvents(t *testing.T) {
 		}
 	}
 }
+
+// TestAnswerIsKeptBeforeItIsTold: once a client has an answer's last event, any lane may go
+// on from it, however long the request still takes to end.
+func TestAnswerIsKeptBeforeItIsTold(t *testing.T) {
+	forked := make(chan struct{})
+	ws := serving(t, &Server{MaxMessage: 1 << 20, Kept: NewMemory(1 << 20)}, func(w http.ResponseWriter, r *http.Request) error {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			return err
+		}
+		id, last := "resp_1", strings.Contains(string(body), "fork")
+		if last {
+			id = "resp_2"
+		}
+		w.Header().Set("Content-Type", "text/event-stream")
+		_, _ = fmt.Fprintf(w, "data: {\"type\":\"response.completed\",\"response\":{\"id\":%q,\"output\":[]}}\n\n", id)
+		if last {
+			return nil
+		}
+		select {
+		case <-forked:
+		case <-r.Context().Done():
+		}
+		return nil
+	})()
+	first := exchange(t, ws, `{"type":"response.create","model":"m","stream_id":"a","input":"go"}`)
+	if first.Get("response.id").Str != "resp_1" {
+		t.Fatalf("the first answer is %s", first)
+	}
+	fork := exchange(t, ws, `{"type":"response.create","model":"m","stream_id":"b","previous_response_id":"resp_1","input":"fork"}`)
+	close(forked)
+	if fork.Get("response.id").Str != "resp_2" {
+		t.Errorf("the fork got %s", fork)
+	}
+}

@@ -161,6 +161,7 @@ var notHere = []struct{ begins, why string }{
 	{"LLM_CACHE_TRACES=", "measurements"},
 	{"LLM_CACHE_LINGUA=", "measurements"},
 	{"ANTHROPIC_BASE_URL=", "the tests of clients"},
+	{"go run ./lab/record", "fetches from public repositories"},
 	{"xcaddy build", "CI's own steps"},
 	{"sudo", "changes the machine"},
 	{"docker", "needs a registry of images"},

@@ -1,0 +1,45 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package main
+
+import (
+	"regexp"
+	"testing"
+)
+
+// TestSources: each repository is named by owner and name and a whole commit, as servers give
+// out no others, and publishes some transcripts.
+func TestSources(t *testing.T) {
+	all, err := parse(sources)
+	if err != nil {
+		t.Fatal(err)
+	}
+	name, commit := regexp.MustCompile(`^[^/]+/[^/]+$`), regexp.MustCompile(`^[0-9a-f]{40}$`)
+	n := 0
+	for _, r := range all {
+		if !name.MatchString(r.name) || !commit.MatchString(r.commit) || len(r.paths) == 0 {
+			t.Errorf("%s at %q with %d transcripts", r.name, r.commit, len(r.paths))
+		}
+		n += len(r.paths)
+	}
+	if len(all) != 18 || n != 274 {
+		t.Errorf("%d transcripts of %d repositories; docs/replay.md has other numbers", n, len(all))
+	}
+	for _, bad := range []string{"\ta path of nothing", "owner/name", "owner/name commit and more"} {
+		if _, err := parse(bad); err == nil {
+			t.Errorf("%q was taken", bad)
+		}
+	}
+}

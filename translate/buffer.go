@@ -18,8 +18,8 @@ import (
 	"bytes"
 	"strconv"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/translate/rawjson"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire/framing"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/rawjson"
 )
 
 // Buffer is what goes to the client next.

@@ -19,8 +19,8 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/translate/rawjson"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/rawjson"
 )
 
 // Dialect is a [wire.Codec] of a format that is translated: how the format says what

@@ -15,8 +15,8 @@
 package translate
 
 import (
-	"github.com/caddy-llm-cache/caddy-llm-cache/translate/rawjson"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/rawjson"
 )
 
 // An answer is a sequence of neutral events: it starts, blocks are opened,

@@ -20,7 +20,7 @@ import (
 	"testing"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/translate"
-	"github.com/caddy-llm-cache/caddy-llm-cache/translate/rawjson"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/rawjson"
 )
 
 // Whatever stands in a request beside what is known is carried, listed as left out

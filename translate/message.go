@@ -17,7 +17,7 @@ package translate
 import (
 	"slices"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/translate/rawjson"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/rawjson"
 )
 
 // Role is who speaks in a message.

@@ -18,7 +18,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/translate/rawjson"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/rawjson"
 )
 
 // Param is a value that formats have under different names.

@@ -19,7 +19,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/translate/rawjson"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/rawjson"
 )
 
 // shape returns the messages as the format wants them: system messages in the

@@ -17,8 +17,8 @@ package translate
 import (
 	"github.com/tidwall/gjson"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/translate/rawjson"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/rawjson"
 )
 
 // ArgumentsText returns the arguments of a call as the inside of a string. Some

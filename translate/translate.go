@@ -20,8 +20,8 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/translate/rawjson"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/rawjson"
 )
 
 // Incoming is a request as the client sent it.

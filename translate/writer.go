@@ -18,8 +18,8 @@ import (
 	"maps"
 	"strings"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/translate/rawjson"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/rawjson"
 )
 
 // Writer makes a body out of a [Request]. Members come first, the messages last.

@@ -17,7 +17,7 @@ package translate
 import (
 	"strconv"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/translate/rawjson"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/rawjson"
 )
 
 // Comma puts a comma between members or elements.

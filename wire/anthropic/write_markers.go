@@ -16,7 +16,7 @@ package anthropic
 
 import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/translate"
-	"github.com/caddy-llm-cache/caddy-llm-cache/translate/rawjson"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/rawjson"
 )
 
 // maxMarkers is how many blocks of a request may carry a cache_control.

@@ -17,8 +17,8 @@ package gemini
 import (
 	"bytes"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/translate/rawjson"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/rawjson"
 )
 
 // jsonSchema returns a schema of Gemini's own dialect, that of OpenAPI 3.0 with

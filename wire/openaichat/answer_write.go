@@ -18,9 +18,9 @@ import (
 	"strconv"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/translate"
-	"github.com/caddy-llm-cache/caddy-llm-cache/translate/rawjson"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire/openai"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/rawjson"
 )
 
 var reasons = [...]string{

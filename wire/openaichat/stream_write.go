@@ -18,7 +18,7 @@ import (
 	"strconv"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/translate"
-	"github.com/caddy-llm-cache/caddy-llm-cache/translate/rawjson"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/rawjson"
 )
 
 // streamWriter writes a stream of chat completions.

@@ -19,9 +19,9 @@ import (
 	"strings"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/translate"
-	"github.com/caddy-llm-cache/caddy-llm-cache/translate/rawjson"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire/gemini"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/rawjson"
 )
 
 func (w writer) message(m translate.Message) error {

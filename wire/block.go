@@ -29,25 +29,6 @@ func (h Hash) String() string { return hex.EncodeToString(h[:]) }
 // IsZero reports whether the hash was never set.
 func (h Hash) IsZero() bool { return h == Hash{} }
 
-// Span is a range of bytes in a body, from Start up to but excluding End.
-type Span struct{ Start, End int32 }
-
-// Empty reports whether the span holds no byte. Absent members have empty spans.
-func (s Span) Empty() bool { return s.End <= s.Start }
-
-// Len returns the number of bytes in the span.
-func (s Span) Len() int { return int(s.End - s.Start) }
-
-// Of returns the bytes of raw that the span covers, without copying.
-func (s Span) Of(raw []byte) []byte { return raw[s.Start:s.End] }
-
-func (s Span) shift(by int32) Span {
-	if s.Empty() {
-		return s
-	}
-	return Span{s.Start + by, s.End + by}
-}
-
 // Section is the part of a prompt that a block stands in, in the order in
 // which providers render them.
 type Section uint8

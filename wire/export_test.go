@@ -17,7 +17,6 @@ package wire
 // What tests of the formats see of this package.
 const (
 	MaxAnswer       = maxAnswer
-	MaxDepth        = maxDepth
 	LongestTemplate = longestTemplate
 )
 

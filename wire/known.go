@@ -185,7 +185,7 @@ func (p *Parser) recallMessage(i, at int) int {
 	by, first := int32(at)-old.Span.Start, int32(len(p.Blocks))
 	p.take(k.blocks[old.First:old.End], by)
 	p.View.Messages = append(p.View.Messages, Message{
-		Span: old.Span.shift(by), Content: old.Content.shift(by),
+		Span: old.Span.Shift(by), Content: old.Content.Shift(by),
 		First: first, End: int32(len(p.Blocks)), Role: old.Role,
 	})
 	p.raw = append(p.raw, k.raw[i])
@@ -205,8 +205,8 @@ func (p *Parser) take(blocks []Block, by int32) {
 func move(blocks []Block, by int32) {
 	for i := range blocks {
 		b := &blocks[i]
-		b.Span, b.Body = b.Span.shift(by), b.Body.shift(by)
-		b.ID, b.Name, b.Marker = b.ID.shift(by), b.Name.shift(by), b.Marker.shift(by)
+		b.Span, b.Body = b.Span.Shift(by), b.Body.Shift(by)
+		b.ID, b.Name, b.Marker = b.ID.Shift(by), b.Name.Shift(by), b.Marker.Shift(by)
 	}
 }
 

@@ -252,7 +252,7 @@ func (p *Parser) run() error {
 	if p.err != nil {
 		return p.err
 	}
-	if m.Bad || skipSpace(p.Body, m.End) != len(p.Body) {
+	if m.Bad || SkipSpace(p.Body, m.End) != len(p.Body) {
 		return ErrSyntax
 	}
 	if seen&seenMessages == 0 || len(p.View.Messages) == 0 && !p.View.Partial {
@@ -357,8 +357,8 @@ func (p *Parser) session(metadata, cacheKey, conversation Span) string {
 
 // Elements walks the entries of an array, as far as there is room for them.
 func (p *Parser) Elements(at int) Elements {
-	e := list(p.Body, at)
-	e.room = &p.room
+	e := List(p.Body, at)
+	e.Most = &p.room
 	return e
 }
 

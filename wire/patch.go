@@ -70,7 +70,7 @@ func Patch(object []byte, patches ...Member) ([]byte, error) {
 		}
 		last = int(value.End)
 	}
-	if m.Bad || skipSpace(object, m.End) != len(object) {
+	if m.Bad || SkipSpace(object, m.End) != len(object) {
 		return nil, ErrNotObject
 	}
 	if open >= 0 {

@@ -23,10 +23,10 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire/framing"
 )
 
-// maxDepth bounds the nesting of JSON that is read, in requests, in answers and
+// MaxDepth bounds the nesting of JSON that is read, in requests, in answers and
 // in the strings of both that hold JSON again. Clients' tool inputs and schemas
 // stay far below; what is deeper passes through unread.
-const maxDepth = framing.MaxDepth
+const MaxDepth = framing.MaxDepth
 
 // Valid reports whether text is one well-formed JSON value, white space around it
 // allowed, that is nested no deeper than 512 levels. It neither recurses nor
@@ -39,7 +39,7 @@ func Valid(text string) bool {
 // ValidBytes is [Valid] for bytes.
 func ValidBytes(b []byte) bool {
 	i := scan(b, 0, checkString)
-	return i >= 0 && skipSpace(b, i) == len(b)
+	return i >= 0 && SkipSpace(b, i) == len(b)
 }
 
 // ValidObject is [Valid] for a text that is to be an object.
@@ -52,7 +52,8 @@ func ValidObject(text string) bool {
 // text is not well formed there. Escapes inside strings are validated by Valid
 // only: strings of a request are never taken apart, only skipped or copied whole.
 
-func skipSpace(b []byte, i int) int {
+// SkipSpace returns the index behind the white space that stands at an index.
+func SkipSpace(b []byte, i int) int {
 	for i < len(b) && (b[i] == ' ' || b[i] == '\n' || b[i] == '\t' || b[i] == '\r') {
 		i++
 	}
@@ -95,7 +96,7 @@ func SkipString(b []byte, i int) int {
 // nearby is how far a quote is looked for one byte after the other.
 const nearby = 64
 
-// checkString is skipString for a string that holds no control characters and
+// checkString is [SkipString] for a string that holds no control characters and
 // no escapes but those of JSON.
 func checkString(b []byte, i int) int {
 	if i < 0 || i >= len(b) || b[i] != '"' {
@@ -133,11 +134,11 @@ func isHex(c byte) bool {
 
 // skipKey skips a member's key and colon.
 func skipKey(b []byte, i int, str func([]byte, int) int) int {
-	i = str(b, skipSpace(b, i))
+	i = str(b, SkipSpace(b, i))
 	if i < 0 {
 		return -1
 	}
-	i = skipSpace(b, i)
+	i = SkipSpace(b, i)
 	if i >= len(b) || b[i] != ':' {
 		return -1
 	}
@@ -207,7 +208,7 @@ func SkipValue(b []byte, i int) int { return scan(b, i, SkipString) }
 
 // scan skips one JSON value whose strings are skipped by str.
 func scan(b []byte, i int, str func([]byte, int) int) int {
-	var objects [maxDepth / 64]uint64 // one bit per open container: is it an object
+	var objects [MaxDepth / 64]uint64 // one bit per open container: is it an object
 	depth := 0
 	push := func(object bool) {
 		if object {
@@ -218,7 +219,7 @@ func scan(b []byte, i int, str func([]byte, int) int) int {
 		depth++
 	}
 	for {
-		i = skipSpace(b, i)
+		i = SkipSpace(b, i)
 		if i >= len(b) {
 			return -1
 		}
@@ -226,10 +227,10 @@ func scan(b []byte, i int, str func([]byte, int) int) int {
 		case '"':
 			i = str(b, i)
 		case '{', '[':
-			if depth == maxDepth {
+			if depth == MaxDepth {
 				return -1
 			}
-			i = skipSpace(b, i+1)
+			i = SkipSpace(b, i+1)
 			if i < len(b) && b[i] == c+2 { // '}' is '{'+2, ']' is '['+2
 				i++
 				break
@@ -257,7 +258,7 @@ func scan(b []byte, i int, str func([]byte, int) int) int {
 			if i < 0 || depth == 0 {
 				return i
 			}
-			i = skipSpace(b, i)
+			i = SkipSpace(b, i)
 			if i >= len(b) {
 				return -1
 			}
@@ -296,7 +297,7 @@ type Members struct {
 
 // Walk begins at the object's brace, white space before it allowed.
 func Walk(b []byte, i int) Members {
-	i = skipSpace(b, i)
+	i = SkipSpace(b, i)
 	if i >= len(b) || b[i] != '{' {
 		return Members{Bad: true}
 	}
@@ -309,7 +310,7 @@ func (m *Members) Next() bool {
 		m.Bad = true
 		return false
 	}
-	i := skipSpace(m.body, m.At)
+	i := SkipSpace(m.body, m.At)
 	if i >= len(m.body) {
 		m.Bad = true
 		return false
@@ -319,7 +320,7 @@ func (m *Members) Next() bool {
 		m.End = i + 1
 		return false
 	case m.open && m.body[i] == ',':
-		i = skipSpace(m.body, i+1)
+		i = SkipSpace(m.body, i+1)
 	case m.open:
 		m.Bad = true
 		return false
@@ -330,13 +331,13 @@ func (m *Members) Next() bool {
 		m.Bad = true
 		return false
 	}
-	colon := skipSpace(m.body, end)
+	colon := SkipSpace(m.body, end)
 	if colon >= len(m.body) || m.body[colon] != ':' {
 		m.Bad = true
 		return false
 	}
 	m.From, m.Key = i, m.body[i+1:end-1]
-	m.At = skipSpace(m.body, colon+1)
+	m.At = SkipSpace(m.body, colon+1)
 	// An escaped key could spell a name that we act on in another way.
 	if bytes.IndexByte(m.Key, '\\') >= 0 || m.At >= len(m.body) {
 		m.Bad = true
@@ -364,11 +365,12 @@ type Elements struct {
 	open bool
 	Bad  bool
 	End  int
-	room *int // how many more may be read, nil for any number
+	Most *int // how many more may be read, nil for any number
 }
 
-func list(b []byte, i int) Elements {
-	i = skipSpace(b, i)
+// List begins at the bracket of an array, white space before it allowed.
+func List(b []byte, i int) Elements {
+	i = SkipSpace(b, i)
 	if i >= len(b) || b[i] != '[' {
 		return Elements{Bad: true}
 	}
@@ -381,7 +383,7 @@ func (e *Elements) Next() bool {
 		e.Bad = true
 		return false
 	}
-	i := skipSpace(e.b, e.At)
+	i := SkipSpace(e.b, e.At)
 	if i >= len(e.b) {
 		e.Bad = true
 		return false
@@ -391,13 +393,13 @@ func (e *Elements) Next() bool {
 		e.End = i + 1
 		return false
 	case e.open && e.b[i] == ',':
-		i = skipSpace(e.b, i+1)
+		i = SkipSpace(e.b, i+1)
 	case e.open:
 		e.Bad = true
 		return false
 	}
-	if e.room != nil {
-		if *e.room--; *e.room < 0 {
+	if e.Most != nil {
+		if *e.Most--; *e.Most < 0 {
 			e.Bad = true
 			return false
 		}

@@ -52,14 +52,14 @@ func TestValid(t *testing.T) {
 // TestValidDepth goes to the bound, past it, and to where a recursive validator
 // ends the process.
 func TestValidDepth(t *testing.T) {
-	for n, want := range map[int]bool{maxDepth: true, maxDepth + 1: false, 6_000_000: false} {
+	for n, want := range map[int]bool{MaxDepth: true, MaxDepth + 1: false, 6_000_000: false} {
 		for _, pair := range []string{"[]", "{}"} {
 			open := pair[:1]
 			if open == "{" {
 				open = `{"":`
 			}
 			text := strings.Repeat(open, n-1) + pair + strings.Repeat(pair[1:], n-1)
-			if Valid(text) != want || Valid(`{"output":`+text+`}`) != (want && n < maxDepth) {
+			if Valid(text) != want || Valid(`{"output":`+text+`}`) != (want && n < MaxDepth) {
 				t.Errorf("%d × %s: not %t", n, pair, want)
 			}
 		}
@@ -83,7 +83,7 @@ func FuzzValid(f *testing.F) {
 		f.Add(c.Text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		if deep := strings.Count(text, "[")+strings.Count(text, "{") > maxDepth; !deep && Valid(text) != json.Valid([]byte(text)) {
+		if deep := strings.Count(text, "[")+strings.Count(text, "{") > MaxDepth; !deep && Valid(text) != json.Valid([]byte(text)) {
 			t.Errorf("Valid(%q) = %t", text, Valid(text))
 		}
 	})

@@ -271,15 +271,15 @@ func (v *View) element(msg *Message, block int) bool {
 // Adjacent reports whether nothing but a comma stands between two members of an
 // object: they can only be taken out as one.
 func (v *View) Adjacent(a, b Span) bool {
-	comma := skipSpace(v.Raw, int(a.End))
-	return v.Raw[comma] == ',' && skipSpace(v.Raw, comma+1) == int(b.Start)
+	comma := SkipSpace(v.Raw, int(a.End))
+	return v.Raw[comma] == ',' && SkipSpace(v.Raw, comma+1) == int(b.Start)
 }
 
 // member cuts an object's member with one of its commas.
 func (v *View) member(s Span) Cut {
-	end := int32(skipSpace(v.Raw, int(s.End)))
+	end := int32(SkipSpace(v.Raw, int(s.End)))
 	if v.Raw[end] == ',' {
-		return Cut{s.Start, int32(skipSpace(v.Raw, int(end)+1)), nil}
+		return Cut{s.Start, int32(SkipSpace(v.Raw, int(end)+1)), nil}
 	}
 	start := s.Start
 	for start > 0 && v.Raw[start] != ',' && v.Raw[start] != '{' {

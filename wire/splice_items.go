@@ -31,15 +31,15 @@ func (v *View) Removable(block int) bool {
 
 // adjoin reports whether two items stand side by side.
 func (v *View) adjoin(a, b int) bool {
-	i := skipSpace(v.Raw, int(v.Blocks[a].Span.End))
-	return v.Raw[i] == ',' && skipSpace(v.Raw, i+1) == int(v.Blocks[b].Span.Start)
+	i := SkipSpace(v.Raw, int(v.Blocks[a].Span.End))
+	return v.Raw[i] == ',' && SkipSpace(v.Raw, i+1) == int(v.Blocks[b].Span.Start)
 }
 
 // items cuts whole items of an input out, with the comma behind or, at the end,
 // before them. Another item is left in their message, so that there is one.
 func (v *View) items(start, end int32) Cut {
-	if i := skipSpace(v.Raw, int(end)); v.Raw[i] == ',' {
-		return Cut{start, int32(skipSpace(v.Raw, i+1)), nil}
+	if i := SkipSpace(v.Raw, int(end)); v.Raw[i] == ',' {
+		return Cut{start, int32(SkipSpace(v.Raw, i+1)), nil}
 	}
 	for v.Raw[start] != ',' {
 		start--

@@ -33,41 +33,10 @@ type Value []byte
 // skipString returns the index behind the string whose quote stands at i, or
 // the end of b if it is not closed.
 func skipString(b []byte, i int) int {
-	for i++; i < len(b); {
-		q := bytes.IndexByte(b[i:], '"')
-		if q < 0 {
-			return len(b)
-		}
-		end := i + q
-		j := end
-		for j > i && b[j-1] == '\\' {
-			j--
-		}
-		i = end + 1
-		if (end-j)%2 == 0 {
-			return i
-		}
-		// Where one quote is escaped, the next one is near.
-		for near := min(i+nearby, len(b)); i < near; i++ {
-			switch b[i] {
-			case '"':
-				return i + 1
-			case '\\':
-				i++
-			}
-		}
+	if end := wire.SkipString(b, i); end >= 0 {
+		return end
 	}
 	return len(b)
-}
-
-// nearby is how far a quote is looked for one byte after the other.
-const nearby = 64
-
-func skipSpace(b []byte, i int) int {
-	for i < len(b) && (b[i] == ' ' || b[i] == '\n' || b[i] == '\t' || b[i] == '\r') {
-		i++
-	}
-	return i
 }
 
 // ends are the bytes between which a value goes on.
@@ -149,16 +118,16 @@ func (v Value) Members() iter.Seq2[string, Value] {
 		if !v.IsObject() {
 			return
 		}
-		for i := skipSpace(v, 1); i < len(v) && v[i] == '"'; {
+		for i := wire.SkipSpace(v, 1); i < len(v) && v[i] == '"'; {
 			end := skipString(v, i)
 			key := Text(v[i+1 : end-1])
-			start := skipSpace(v, skipSpace(v, end)+1)
+			start := wire.SkipSpace(v, wire.SkipSpace(v, end)+1)
 			end = skipValue(v, start)
 			if !yield(key.Decoded(), v[start:end]) {
 				return
 			}
-			if i = skipSpace(v, end); i < len(v) && v[i] == ',' {
-				i = skipSpace(v, i+1)
+			if i = wire.SkipSpace(v, end); i < len(v) && v[i] == ',' {
+				i = wire.SkipSpace(v, i+1)
 			}
 		}
 	}
@@ -171,13 +140,13 @@ func (v Value) Elements() iter.Seq2[int, Value] {
 			return
 		}
 		n := 0
-		for i := skipSpace(v, 1); i < len(v) && v[i] != ']'; n++ {
+		for i := wire.SkipSpace(v, 1); i < len(v) && v[i] != ']'; n++ {
 			end := skipValue(v, i)
 			if !yield(n, v[i:end]) {
 				return
 			}
-			if i = skipSpace(v, end); i < len(v) && v[i] == ',' {
-				i = skipSpace(v, i+1)
+			if i = wire.SkipSpace(v, end); i < len(v) && v[i] == ',' {
+				i = wire.SkipSpace(v, i+1)
 			}
 		}
 	}

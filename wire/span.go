@@ -1,0 +1,35 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package wire
+
+// Span is a range of bytes in a body, from Start up to but excluding End.
+type Span struct{ Start, End int32 }
+
+// Empty reports whether the span holds no byte. Absent members have empty spans.
+func (s Span) Empty() bool { return s.End <= s.Start }
+
+// Len returns the number of bytes in the span.
+func (s Span) Len() int { return int(s.End - s.Start) }
+
+// Of returns the bytes of raw that the span covers, without copying.
+func (s Span) Of(raw []byte) []byte { return raw[s.Start:s.End] }
+
+// Shift returns the span as it lies behind by more bytes; one that is empty stays so.
+func (s Span) Shift(by int32) Span {
+	if s.Empty() {
+		return s
+	}
+	return Span{s.Start + by, s.End + by}
+}

@@ -34,6 +34,7 @@ type room struct {
 // read, tested and fuzzed alone.
 var rooms = []room{
 	{"wire/framing", nil, true},
+	{"wire/rawjson", []string{"wire/framing"}, true},
 	{"wire/", []string{"translate", "wire"}, true}, // a folder a format
 	{"wire", nil, true},
 	{"translate", []string{"wire"}, true},

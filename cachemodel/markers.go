@@ -20,6 +20,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/rawjson"
 )
 
 // marker is a place at which a request asks for a cache entry.
@@ -92,7 +93,7 @@ func lateLong(path string) *APIError {
 }
 
 // markerTTL reports whether a marker asks for the long lifetime.
-func markerTTL(v *wire.View, s wire.Span, path string) (bool, *APIError) {
+func markerTTL(v *wire.View, s rawjson.Span, path string) (bool, *APIError) {
 	switch ttl := gjson.GetBytes(s.Of(v.Raw), "ttl"); {
 	case !ttl.Exists(), ttl.Str == "5m":
 		return false, nil

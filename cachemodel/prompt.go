@@ -22,6 +22,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/rawjson"
 )
 
 // prompt is a request as a provider renders it: the blocks that count, one
@@ -147,7 +148,7 @@ func output(v *wire.View) string {
 }
 
 // compact returns the value of a span without white space between its tokens.
-func compact(v *wire.View, s wire.Span) string {
+func compact(v *wire.View, s rawjson.Span) string {
 	if s.Empty() {
 		return ""
 	}
@@ -194,7 +195,7 @@ func answersTool(v *wire.View, message int) bool {
 }
 
 // member returns the string member of a JSON object in a span, empty if absent.
-func member(v *wire.View, s wire.Span, name string) string {
+func member(v *wire.View, s rawjson.Span, name string) string {
 	if s.Empty() {
 		return ""
 	}

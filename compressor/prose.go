@@ -20,7 +20,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/rawjson"
 )
 
 // What is not prose is not shortened: of a page with prose and code the code stays, to
@@ -61,7 +61,7 @@ func lines(text string, least int) []line {
 }
 
 func isJSON(s string) bool {
-	return s != "" && (s[0] == '{' || s[0] == '[') && wire.Valid(s)
+	return s != "" && (s[0] == '{' || s[0] == '[') && rawjson.Valid(s)
 }
 
 func isDiff(s string) bool {

@@ -34,6 +34,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/replay/recording"
 	"github.com/caddy-llm-cache/caddy-llm-cache/simulator"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/rawjson"
 )
 
 // Over the recorded conversations, in all formats, with folds made as if nothing
@@ -260,7 +261,7 @@ func (x *curious) sentBlocks(v *wire.View) []sentBlock {
 }
 
 // unmarked returns the bytes of a block without its marker, which moves on.
-func unmarked(v *wire.View, span, marker wire.Span) []byte {
+func unmarked(v *wire.View, span, marker rawjson.Span) []byte {
 	const member = `,"cache_control":`
 	if marker.Empty() || marker.Start < span.Start || marker.End > span.End {
 		return v.Bytes(span)

@@ -24,6 +24,7 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/hold/thread"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/rawjson"
 )
 
 // threading is a client that keeps its conversation in a thread at the provider and sends
@@ -50,7 +51,7 @@ func (t *threading) goesOn(v *wire.View) []byte {
 			return nil
 		}
 	}
-	return wire.Span{Start: v.Messages[n+1].Span.Start, End: v.Messages[len(v.Messages)-1].Span.End}.Of(v.Raw)
+	return rawjson.Span{Start: v.Messages[n+1].Span.Start, End: v.Messages[len(v.Messages)-1].Span.End}.Of(v.Raw)
 }
 
 // body is a request as the client sends it: whole if more is nil.

@@ -21,7 +21,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/rawjson"
 )
 
 // quoted is a string as JSON in raw UTF-8, as agents write it.
@@ -61,7 +61,7 @@ func thinkingBlock(s, signature string) []Block {
 
 // callBlock takes the input as JSON; anything but an object becomes one.
 func callBlock(id, name, input string) Block {
-	if !wire.Valid(input) || !gjson.Parse(input).IsObject() {
+	if !rawjson.Valid(input) || !gjson.Parse(input).IsObject() {
 		input = string(join(`{"input":`, quoted(input), `}`))
 	}
 	b := Block{Type: "tool_use", ID: id, Name: name, Input: json.RawMessage(input)}

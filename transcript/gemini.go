@@ -22,7 +22,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/rawjson"
 )
 
 // Gemini CLI keeps a chat as one JSON document in older versions, and as lines in
@@ -61,7 +61,7 @@ func readGemini(s Source) ([]*Session, error) {
 		if err != nil {
 			return nil, err
 		}
-		if !wire.ValidBytes(whole) {
+		if !rawjson.ValidBytes(whole) {
 			unknown++
 		}
 		f.line(gjson.ParseBytes(whole))

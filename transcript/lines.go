@@ -23,7 +23,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/rawjson"
 )
 
 // maxRecord bounds one line of a transcript. Longer ones are passed over.
@@ -71,7 +71,7 @@ func lines(from io.Reader, each func(gjson.Result) bool) (unknown int, err error
 		}
 		// The last line may have been cut off while it was written.
 		if line = bytes.TrimSpace(line); len(line) > 0 {
-			if !wire.ValidBytes(line) || !each(gjson.Parse(string(line))) {
+			if !rawjson.ValidBytes(line) || !each(gjson.Parse(string(line))) {
 				unknown++
 			}
 		}

@@ -19,7 +19,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/rawjson"
 )
 
 // pi writes a line for each message. In newer versions id and parentId make a tree
@@ -28,7 +28,7 @@ import (
 func knowsPi(start []byte) bool {
 	line, _, _ := bytes.Cut(start, []byte("\n"))
 	g := gjson.ParseBytes(line)
-	return wire.ValidBytes(line) && g.Get("type").String() == "session" && g.Get("id").String() != "" && g.Get("cwd").Exists()
+	return rawjson.ValidBytes(line) && g.Get("type").String() == "session" && g.Get("id").String() != "" && g.Get("cwd").Exists()
 }
 
 type piFile struct {

@@ -23,6 +23,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/rawjson"
 )
 
 // longestMessage bounds what is taken over from an error that is no JSON, such
@@ -34,11 +35,11 @@ const longestMessage = 1 << 10
 func ReadFailure(from wire.Format, status int, body []byte) *Failure {
 	text := strings.TrimSpace(strings.ToValidUTF8(string(body), "\uFFFD"))
 	if strings.HasPrefix(text, "[") { // a stream of gemini without alt=sse
-		if wire.Valid(text) {
+		if rawjson.Valid(text) {
 			text = gjson.Parse(text).Get("0").Raw
 		}
 	}
-	if wire.ValidObject(text) {
+	if rawjson.ValidObject(text) {
 		f := readFailure(from, status, gjson.Parse(text))
 		f.complete()
 		return f

@@ -99,7 +99,7 @@ func (h *Hold) Close(cut bool) []byte {
 		return nil
 	}
 	h.frames.End(func(f framing.Event) {
-		if data := bytes.TrimSpace(f.Data); !wire.ValidBytes(data) { // half an event, or [DONE]
+		if data := bytes.TrimSpace(f.Data); !rawjson.ValidBytes(data) { // half an event, or [DONE]
 			h.held.Flush(&h.out)
 		}
 		h.event(f)
@@ -131,7 +131,7 @@ func (h *Hold) event(f framing.Event) {
 		h.ended = true
 		h.out.frame(f)
 		return
-	case !wire.ValidBytes(data):
+	case !rawjson.ValidBytes(data):
 		h.out.frame(f)
 		return
 	}

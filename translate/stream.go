@@ -122,7 +122,7 @@ func (s *Stream) Close(cut bool) []byte {
 	}
 	// Some servers leave out the blank line behind their last event. Half of one is none.
 	s.events.End(func(e framing.Event) {
-		if data := bytes.TrimSpace(e.Data); string(data) == "[DONE]" || wire.ValidBytes(data) {
+		if data := bytes.TrimSpace(e.Data); string(data) == "[DONE]" || rawjson.ValidBytes(data) {
 			s.event(e)
 		}
 	})
@@ -150,7 +150,7 @@ func (s *Stream) event(e framing.Event) {
 		return
 	}
 	text := rawjson.View(data)
-	if !wire.Valid(text) {
+	if !rawjson.Valid(text) {
 		s.broken("an event of the upstream's answer is not valid JSON")
 		return
 	}
@@ -162,7 +162,7 @@ func (s *Stream) event(e framing.Event) {
 // document reads an answer that came in one piece.
 func (s *Stream) document() {
 	text := rawjson.View(bytes.TrimSpace(s.doc))
-	if !wire.Valid(text) {
+	if !rawjson.Valid(text) {
 		return // cut
 	}
 	root := gjson.Parse(text)

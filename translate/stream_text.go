@@ -38,7 +38,7 @@ func AppendArguments(dst []byte, inside string) []byte {
 	if text == "" {
 		return append(dst, "{}"...)
 	}
-	if !wire.ValidObject(text) {
+	if !rawjson.ValidObject(text) {
 		dst = append(dst, `{"arguments":"`...)
 		dst = append(dst, inside...)
 		return append(dst, `"}`...)

@@ -137,7 +137,7 @@ func Write(to wire.Format, q *Request, in Incoming, o Options) (*Outgoing, error
 // WellFormed reports whether a body is one JSON object that is not nested too
 // deeply.
 func WellFormed(b []byte) error {
-	if !wire.ValidObject(rawjson.View(b)) {
+	if !rawjson.ValidObject(rawjson.View(b)) {
 		return fmt.Errorf("%w: not a JSON object, or nested too deeply", ErrBody)
 	}
 	return nil

@@ -31,6 +31,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/layer"
 	"github.com/caddy-llm-cache/caddy-llm-cache/translate"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/rawjson"
 )
 
 // compat is what a box needs of a request besides its format: the preset's
@@ -235,7 +236,7 @@ func (d *compat) apply(format wire.Format, body []byte, resolve func(string) []b
 	}
 	if format.Traits().ServersVary {
 		bounded := false
-		for m := wire.Walk(body, 0); m.Next(); {
+		for m := rawjson.Walk(body, 0); m.Next(); {
 			name, value := m.Key, m.Skip().Of(body)
 			switch string(name) {
 			case "stream_options":
@@ -279,7 +280,7 @@ func (d *compat) reasoningCuts(v *wire.View, i int, other string) []wire.Cut {
 	both := twin < len(v.Blocks) && isReasoning(&v.Blocks[twin]) && v.Blocks[twin].Message == v.Blocks[i].Message
 	switch {
 	case d.reasoning == reasoningNone && both && !second && v.Adjacent(span, v.Blocks[twin].Span):
-		return []wire.Cut{v.Without(wire.Span{Start: span.Start, End: v.Blocks[twin].Span.End})}
+		return []wire.Cut{v.Without(rawjson.Span{Start: span.Start, End: v.Blocks[twin].Span.End})}
 	case d.reasoning == reasoningNone && both && second && v.Adjacent(v.Blocks[twin].Span, span):
 		return nil // gone with the first
 	case d.reasoning != reasoningNone && !bytes.HasPrefix(v.Bytes(span), []byte(`"`+other+`"`)):

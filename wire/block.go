@@ -14,7 +14,11 @@
 
 package wire
 
-import "encoding/hex"
+import (
+	"encoding/hex"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/rawjson"
+)
 
 // Hash identifies a block by its canonical content: cache markers dropped, a
 // string content counted as one text block, white space between tokens
@@ -120,23 +124,23 @@ type Block struct {
 	// Span is the whole JSON value: an object, or the string of a FlagString
 	// block. A FlagMember block spans its member, key included. The text of an
 	// answer in the Responses API spans its item, if it is all that is in it.
-	Span Span
+	Span rawjson.Span
 	// Body is the JSON value that an edit of the content may replace: the
 	// string of a text or thinking, the content of a tool_result (a string
 	// or an array; in Gemini a string in the response, or the whole response,
 	// an object), the input of a tool_use: an object, or in the OpenAI formats
 	// a string, which holds JSON or, of a custom tool, free text. Empty where
 	// there is none.
-	Body Span
+	Body rawjson.Span
 	// ID is the id of a tool_use or the tool_use_id of a tool_result, without
 	// quotes. Gemini may leave it out on either side.
-	ID Span
+	ID rawjson.Span
 	// Name is the tool's name in a tool_use or a tool definition, in Gemini also
 	// in a tool_result, without quotes.
-	Name Span
+	Name rawjson.Span
 	// Marker is the JSON value of the block's own cache_control (in the
 	// Responses API prompt_cache_breakpoint), empty if it has none.
-	Marker Span
+	Marker rawjson.Span
 	// Message is the index in [View.Messages], -1 for tools and system.
 	Message int32
 	// Kind is what the block is.

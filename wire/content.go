@@ -14,6 +14,8 @@
 
 package wire
 
+import "github.com/caddy-llm-cache/caddy-llm-cache/wire/rawjson"
+
 // The names of the members by which a text and a result are hashed, whatever they are
 // called in a format.
 var (
@@ -24,13 +26,13 @@ var (
 
 // HashResult adds the result of a call to the hash that has begun: a lone text counts
 // the same in either form.
-func (p *Parser) HashResult(b *Block, content Span) {
+func (p *Parser) HashResult(b *Block, content rawjson.Span) {
 	p.Hasher.Member(keyID, b.ID.Of(p.Body))
 	p.Hasher.Member(keyContent, p.Lone(content).Of(p.Body))
 }
 
 // Plain is the text block that a string content means.
-func (p *Parser) Plain(span Span, section Section, role Role, message int32) Block {
+func (p *Parser) Plain(span rawjson.Span, section Section, role Role, message int32) Block {
 	b := Block{Kind: KindText, Section: section, Role: role, Message: message, Span: span, Body: span, Flags: FlagString}
 	if span.Len() == 2 {
 		b.Flags |= FlagEmpty
@@ -43,17 +45,17 @@ func (p *Parser) Plain(span Span, section Section, role Role, message int32) Blo
 
 // Lone returns the text of a content that is an array of one plain text block,
 // and any other content as it is.
-func (p *Parser) Lone(content Span) Span {
+func (p *Parser) Lone(content rawjson.Span) rawjson.Span {
 	if content.Empty() || p.Body[content.Start] != '[' {
 		return content
 	}
 	e := p.Elements(int(content.Start))
-	var text Span
+	var text rawjson.Span
 	for n := 0; e.Next(); n++ {
 		if n > 0 {
 			return content
 		}
-		m := Walk(p.Body, e.At)
+		m := rawjson.Walk(p.Body, e.At)
 		for m.Next() {
 			key := string(m.Key)
 			value := m.Skip()
@@ -79,7 +81,7 @@ func isTextType(kind []byte) bool { return string(kind) == `"text"` || string(ki
 
 // AllText reports whether a content is a string, or an array of text blocks only. It
 // goes to the end of the array in any case, so that all its parts are counted.
-func (p *Parser) AllText(content Span) bool {
+func (p *Parser) AllText(content rawjson.Span) bool {
 	if p.Body[content.Start] != '[' {
 		return true
 	}
@@ -87,7 +89,7 @@ func (p *Parser) AllText(content Span) bool {
 	all := true
 	for e.Next() {
 		text, start := false, e.At
-		m := Walk(p.Body, e.At)
+		m := rawjson.Walk(p.Body, e.At)
 		for m.Next() {
 			key := string(m.Key)
 			value := m.Skip()
@@ -97,7 +99,7 @@ func (p *Parser) AllText(content Span) bool {
 		}
 		all = all && text && !m.Bad
 		if e.At = m.End; m.Bad {
-			e.At = SkipValue(p.Body, start)
+			e.At = rawjson.SkipValue(p.Body, start)
 		}
 	}
 	return all

@@ -17,6 +17,8 @@ package wire
 import (
 	"bytes"
 	"slices"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/rawjson"
 )
 
 // Cut replaces the bytes from Start up to but excluding End by others.
@@ -31,7 +33,7 @@ func Replace(raw []byte, cuts []Cut) ([]byte, error) {
 }
 
 // Without returns the cut that takes a member, key included, out of its object.
-func (v *View) Without(member Span) Cut {
+func (v *View) Without(member rawjson.Span) Cut {
 	return v.member(member)
 }
 
@@ -53,5 +55,5 @@ func (v *View) Unmark(block int) (Cut, bool) {
 	if !ok || quote < 0 {
 		return Cut{}, false
 	}
-	return v.Without(Span{int32(quote), marker.End}), true
+	return v.Without(rawjson.Span{Start: int32(quote), End: marker.End}), true
 }

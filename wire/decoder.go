@@ -21,6 +21,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire/framing"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/rawjson"
 )
 
 // Decoder reads an answer on the side, as its bytes pass on to the client. It
@@ -175,7 +176,7 @@ func (d *Decoder) event(e framing.Event) {
 	}
 	d.answer.writes, d.answer.opens = 0, 0
 	text := answerText(data)
-	if !Valid(text) {
+	if !rawjson.Valid(text) {
 		d.stop()
 		return
 	}
@@ -205,7 +206,7 @@ func (d *Decoder) element(e framing.Event) {
 		return
 	}
 	text := answerText(e.Data)
-	if !Valid(text) {
+	if !rawjson.Valid(text) {
 		d.stop()
 		return
 	}
@@ -231,7 +232,7 @@ func (d *Decoder) whole(p []byte) {
 // document reads a JSON answer that has come to its end.
 func (d *Decoder) document() {
 	text := d.doc.Take()
-	if !Valid(text) {
+	if !rawjson.Valid(text) {
 		d.stop()
 		return
 	}

@@ -21,6 +21,8 @@ import (
 	"unsafe"
 
 	"github.com/tidwall/gjson"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/rawjson"
 )
 
 // eventTemplate is what the events of a stream have in common while the model writes:
@@ -116,7 +118,7 @@ func (r *eventTemplate) text(data []byte) (text string, ok bool) {
 	if strings.IndexByte(text, '\\') < 0 {
 		return text, true
 	}
-	return gjson.Parse(quoted).Str, Valid(quoted)
+	return gjson.Parse(quoted).Str, rawjson.Valid(quoted)
 }
 
 // gapLen returns the length of the digits or of the inside of the string that b begins

@@ -25,6 +25,7 @@ import (
 	"testing"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/rawjson"
 )
 
 const (
@@ -40,7 +41,7 @@ const (
 // known, and what follows it is not read.
 func TestDecoderStops(t *testing.T) {
 	hello := fmt.Sprintf(anthropicText, "hello")
-	deep := strings.Repeat("[", wire.MaxDepth+1) + strings.Repeat("]", wire.MaxDepth+1)
+	deep := strings.Repeat("[", rawjson.MaxDepth+1) + strings.Repeat("]", rawjson.MaxDepth+1)
 	for _, c := range []struct {
 		name   string
 		format wire.Format
@@ -87,7 +88,7 @@ func TestDecoderStops(t *testing.T) {
 // Trailing bytes undo a document, brackets in strings are not nesting, and
 // words after the terminal event are not read.
 func TestDecoderTolerates(t *testing.T) {
-	brackets := strings.Repeat("[{", wire.MaxDepth)
+	brackets := strings.Repeat("[{", rawjson.MaxDepth)
 	for _, c := range []struct {
 		name   string
 		format wire.Format

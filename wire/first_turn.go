@@ -21,6 +21,8 @@ import (
 	"sync/atomic"
 
 	"github.com/tidwall/gjson"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/rawjson"
 )
 
 // A conversation is recalled by its first turn: the messages in front of the first answer,
@@ -44,7 +46,7 @@ func firstTurnAt(raw uint64) *atomic.Pointer[firstTurn] {
 
 // recallFirstTurn asks for what is known of the conversation whose messages begin at e, if its
 // first turn was read before.
-func (p *Parser) recallFirstTurn(e Elements) {
+func (p *Parser) recallFirstTurn(e rawjson.Elements) {
 	if p.recall == nil {
 		return
 	}
@@ -54,7 +56,7 @@ func (p *Parser) recallFirstTurn(e Elements) {
 			p.recallFirstTurnAt(rawHash(p.Body[start:end]), n)
 			return
 		}
-		if end = SkipValue(p.Body, e.At); end < 0 {
+		if end = rawjson.SkipValue(p.Body, e.At); end < 0 {
 			return
 		}
 		n, e.At = n+1, end
@@ -80,7 +82,7 @@ func (p *Parser) noteFirstTurn(first Hash) {
 
 // answers reports whether the message at b[at] is an answer of the model's.
 func (p *Parser) answers(at int) bool {
-	for m := Walk(p.Body, at); m.Next(); {
+	for m := rawjson.Walk(p.Body, at); m.Next(); {
 		isRole := string(m.Key) == "role"
 		value := m.Skip()
 		if m.Bad {
@@ -144,7 +146,7 @@ func (v *View) AnsweredBy(t *Turn) Hash {
 func (v *View) asked(m *Message, before *Block) *Block {
 	for i := m.End - 1; i >= m.First && m.Role == RoleUser; i-- {
 		if b := &v.Blocks[i]; b.Kind == KindText && !b.Has(FlagEmpty) {
-			if Unquoted(v.Raw, b.Body).Empty() {
+			if rawjson.Unquoted(v.Raw, b.Body).Empty() {
 				break
 			}
 			return b

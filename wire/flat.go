@@ -14,6 +14,8 @@
 
 package wire
 
+import "github.com/caddy-llm-cache/caddy-llm-cache/wire/rawjson"
+
 // ItemReader reads one item of a flat list, which begins a message or belongs to the
 // one before it, see [Parser.Enter].
 type ItemReader interface {
@@ -25,11 +27,11 @@ type ItemReader interface {
 // outputs of tools; every other item is a message of its own.
 func (p *Parser) Items(at int, by ItemReader) int {
 	if p.Body[at] == '"' {
-		end := SkipString(p.Body, at)
+		end := rawjson.SkipString(p.Body, at)
 		if end < 0 {
 			return p.Fail(ErrSyntax)
 		}
-		span := Span{int32(at), int32(end)}
+		span := rawjson.Span{Start: int32(at), End: int32(end)}
 		p.Add(p.Plain(span, SectionMessages, RoleUser, 0))
 		p.View.Messages = Append(p.View.Messages, Message{Span: span, Content: span, Role: RoleUser, End: 1})
 		p.raw = append(p.raw, rawHash(span.Of(p.Body)))
@@ -97,7 +99,7 @@ func (p *Parser) seal() {
 }
 
 // Enter begins a message with an item, or adds the item to the last one.
-func (p *Parser) Enter(role Role, span Span) {
+func (p *Parser) Enter(role Role, span rawjson.Span) {
 	if p.joins(role) {
 		m := &p.View.Messages[len(p.View.Messages)-1]
 		m.Span.End, m.Content.End, p.grown = span.End, span.End, true

@@ -21,6 +21,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire/framing"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/rawjson"
 )
 
 // largestKept bounds the memory that is kept to be used again, in bytes.
@@ -201,7 +202,7 @@ func (r *Interceptor) frame(f framing.Event) {
 	of := StreamEvent{Event: f}
 	if data[0] == '{' {
 		text := answerText(data)
-		if !Valid(text) {
+		if !rawjson.Valid(text) {
 			r.m.Pass(f)
 			return
 		}
@@ -266,7 +267,7 @@ func (r *Interceptor) Close() []byte {
 // reports false where that is not known yet, because the answer [Interceptor.Asks].
 func (r *Interceptor) Whole(body []byte) ([]byte, bool) {
 	text := answerText(body)
-	if !Valid(text) || !r.by.Document(body) {
+	if !rawjson.Valid(text) || !r.by.Document(body) {
 		return body, true
 	}
 	if r.m.Held = r.m.Now.Asks() && r.m.Now.Complete(); r.m.Held {

@@ -21,6 +21,8 @@ import (
 	"unsafe"
 
 	"github.com/zeebo/xxh3"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/rawjson"
 )
 
 // Known is what a parse leaves behind for the next request of the same
@@ -68,7 +70,7 @@ func (k *Known) Recycle() {
 
 // section is the whole value of tools or system.
 type section struct {
-	span Span
+	span rawjson.Span
 	hash uint64
 }
 
@@ -226,7 +228,7 @@ func (p *Parser) recallSection(s *part, at int) int {
 		return 0
 	}
 	*s = part{
-		section: section{Span{int32(at), int32(end)}, old.hash},
+		section: section{rawjson.Span{Start: int32(at), End: int32(end)}, old.hash},
 		blocks:  k.blocks[from:to:to], by: int32(at) - old.span.Start, known: true,
 	}
 	p.View.Recalled += to - from

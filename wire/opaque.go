@@ -14,6 +14,8 @@
 
 package wire
 
+import "github.com/caddy-llm-cache/caddy-llm-cache/wire/rawjson"
+
 // What this package cannot make out with certainty (a member that stands twice, a
 // role or a form that it does not know, a key with escapes) costs a conversation
 // no more than that one piece of it: the piece is a block that nobody looks into
@@ -24,12 +26,12 @@ package wire
 // read of it, and returns the block and the index behind it, or -1 if it is no
 // well-formed value.
 func (p *Parser) Opaque(at int, b Block) (Block, int) {
-	end := SkipValue(p.Body, at)
+	end := rawjson.SkipValue(p.Body, at)
 	if end < 0 {
 		return b, p.Fail(ErrSyntax)
 	}
 	p.err = nil
-	b.Span = Span{int32(at), int32(end)}
+	b.Span = rawjson.Span{Start: int32(at), End: int32(end)}
 	p.Hasher.Begin(b.Section, b.Role, b.Kind)
 	p.Hasher.Add(b.Span.Of(p.Body))
 	b.Hash = p.Hasher.Sum()
@@ -60,7 +62,7 @@ func (p *Parser) shutMessage(at, n int) int {
 // RoleOf returns what the object at b[at] says of whose it is.
 func (p *Parser) RoleOf(at int) (role Role) {
 	seen := false
-	for m := Walk(p.Body, at); m.Next(); {
+	for m := rawjson.Walk(p.Body, at); m.Next(); {
 		isRole := string(m.Key) == "role"
 		value := m.Skip()
 		switch {

@@ -23,6 +23,8 @@ import (
 	"sync"
 
 	"github.com/tidwall/gjson"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/rawjson"
 )
 
 // The reasons why a body is not read. None of them holds any content.
@@ -171,8 +173,8 @@ const (
 
 func (p *Parser) run() error {
 	var seen int
-	var metadata, cacheKey, conversation, model Span
-	m := Walk(p.Body, 0)
+	var metadata, cacheKey, conversation, model rawjson.Span
+	m := rawjson.Walk(p.Body, 0)
 	for m.Next() {
 		bit := 0
 		switch string(p.codec.Name(m.Key)) {
@@ -252,14 +254,14 @@ func (p *Parser) run() error {
 	if p.err != nil {
 		return p.err
 	}
-	if m.Bad || SkipSpace(p.Body, m.End) != len(p.Body) {
+	if m.Bad || rawjson.SkipSpace(p.Body, m.End) != len(p.Body) {
 		return ErrSyntax
 	}
 	if seen&seenMessages == 0 || len(p.View.Messages) == 0 && !p.View.Partial {
 		return fmt.Errorf("%w: no messages", ErrShape)
 	}
 	if IsNull(p.Body, p.View.AutoMarker) {
-		p.View.AutoMarker = Span{}
+		p.View.AutoMarker = rawjson.Span{}
 	}
 	p.View.Model = p.name(model)
 	p.View.Session = p.session(metadata, cacheKey, conversation)
@@ -271,16 +273,16 @@ func (p *Parser) run() error {
 }
 
 // Text decodes a JSON string value; anything else gives "".
-func (p *Parser) Text(s Span) string {
-	if Unquoted(p.Body, s).Empty() {
+func (p *Parser) Text(s rawjson.Span) string {
+	if rawjson.Unquoted(p.Body, s).Empty() {
 		return ""
 	}
 	return gjson.ParseBytes(s.Of(p.Body)).String()
 }
 
 // name is Text for what is the same in most requests.
-func (p *Parser) name(s Span) string {
-	inside := Unquoted(p.Body, s)
+func (p *Parser) name(s rawjson.Span) string {
+	inside := rawjson.Unquoted(p.Body, s)
 	if inside.Empty() || bytes.IndexByte(inside.Of(p.Body), '\\') >= 0 {
 		return p.Text(s)
 	}
@@ -288,10 +290,10 @@ func (p *Parser) name(s Span) string {
 }
 
 // IsNull reports whether a value is null.
-func IsNull(b []byte, s Span) bool { return string(s.Of(b)) == "null" }
+func IsNull(b []byte, s rawjson.Span) bool { return string(s.Of(b)) == "null" }
 
 // cacheOptions reads what a request to OpenAI says of its cache.
-func (p *Parser) cacheOptions(s Span) {
+func (p *Parser) cacheOptions(s rawjson.Span) {
 	if s.Empty() || p.Body[s.Start] != '{' {
 		return
 	}
@@ -304,14 +306,14 @@ func (p *Parser) cacheOptions(s Span) {
 
 // refers reports whether a member of a Responses request names what the provider
 // is to put before the input.
-func (p *Parser) refers(s Span) bool {
+func (p *Parser) refers(s rawjson.Span) bool {
 	return p.traits.KeepsAnswers && !s.Empty() && !IsNull(p.Body, s)
 }
 
 // thread reads the member by which a conversation over the Messages API is kept
 // at the provider, or goes on from an answer that is. A kind that is not known
 // is taken for the latter: what the model will see may be elsewhere.
-func (p *Parser) thread(s Span) {
+func (p *Parser) thread(s rawjson.Span) {
 	if !p.traits.Threads || s.Empty() || IsNull(p.Body, s) {
 		return
 	}
@@ -324,7 +326,7 @@ func (p *Parser) thread(s Span) {
 
 // session finds the conversation id of Claude Code (a JSON object in a string
 // in metadata.user_id, in older versions user_…_session_<id>) or of OpenAI.
-func (p *Parser) session(metadata, cacheKey, conversation Span) string {
+func (p *Parser) session(metadata, cacheKey, conversation rawjson.Span) string {
 	if !cacheKey.Empty() {
 		if key := p.Text(cacheKey); key != "" {
 			return key
@@ -356,8 +358,8 @@ func (p *Parser) session(metadata, cacheKey, conversation Span) string {
 }
 
 // Elements walks the entries of an array, as far as there is room for them.
-func (p *Parser) Elements(at int) Elements {
-	e := List(p.Body, at)
+func (p *Parser) Elements(at int) rawjson.Elements {
+	e := rawjson.List(p.Body, at)
 	e.Most = &p.room
 	return e
 }
@@ -392,7 +394,7 @@ func (p *Parser) Messages(at int, by MessageReader) int {
 			}
 		}
 		msg := &p.View.Messages[i]
-		msg.Span = Span{int32(start), int32(end)}
+		msg.Span = rawjson.Span{Start: int32(start), End: int32(end)}
 		msg.End = int32(len(p.Blocks))
 		p.raw = Append(p.raw, rawHash(p.Body[start:end]))
 		e.At = end
@@ -408,7 +410,7 @@ func (p *Parser) Messages(at int, by MessageReader) int {
 
 // section skips the value of tools or system, without a look at it if it is
 // known already.
-func (p *Parser) section(m *Members, s *part) {
+func (p *Parser) section(m *rawjson.Members, s *part) {
 	if end := p.recallSection(s, m.At); end > 0 {
 		m.At = end
 		return
@@ -459,7 +461,7 @@ func (p *Parser) unread(s *part) bool {
 		return false
 	}
 	if IsNull(p.Body, s.span) {
-		s.span = Span{}
+		s.span = rawjson.Span{}
 		return false
 	}
 	return p.recallSection(s, int(s.span.Start)) != int(s.span.End)

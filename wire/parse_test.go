@@ -23,6 +23,7 @@ import (
 	"testing"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/rawjson"
 )
 
 func mustParse(t testing.TB, f wire.Format, body string) *wire.View {
@@ -40,7 +41,7 @@ func outline(v *wire.View) string {
 	for i := range v.Blocks {
 		b := &v.Blocks[i]
 		fmt.Fprintf(&s, "%d/%d/%s", b.Section, b.Role, b.Kind)
-		for _, part := range []wire.Span{b.ID, b.Name, b.Body, b.Marker} {
+		for _, part := range []rawjson.Span{b.ID, b.Name, b.Body, b.Marker} {
 			s.WriteByte('|')
 			s.Write(v.Bytes(part))
 		}
@@ -108,7 +109,7 @@ func TestParseOpenAIChat(t *testing.T) {
 }
 
 func TestParseRefuses(t *testing.T) {
-	deep := strings.Repeat("[", wire.MaxDepth+2) + strings.Repeat("]", wire.MaxDepth+2)
+	deep := strings.Repeat("[", rawjson.MaxDepth+2) + strings.Repeat("]", rawjson.MaxDepth+2)
 	for _, c := range []struct {
 		name, body string
 		want       error

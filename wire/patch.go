@@ -17,6 +17,8 @@ package wire
 import (
 	"bytes"
 	"errors"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/rawjson"
 )
 
 // ErrNotObject tells that a text that should be a JSON object is none.
@@ -43,7 +45,7 @@ func Patch(object []byte, patches ...Member) ([]byte, error) {
 		open  = -1    // where dropped members at the beginning begin
 		last  = 0     // the end of the member in front
 	)
-	m := Walk(object, 0)
+	m := rawjson.Walk(object, 0)
 	for m.Next() {
 		from := m.From
 		if open >= 0 {
@@ -70,7 +72,7 @@ func Patch(object []byte, patches ...Member) ([]byte, error) {
 		}
 		last = int(value.End)
 	}
-	if m.Bad || SkipSpace(object, m.End) != len(object) {
+	if m.Bad || rawjson.SkipSpace(object, m.End) != len(object) {
 		return nil, ErrNotObject
 	}
 	if open >= 0 {

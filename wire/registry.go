@@ -19,6 +19,8 @@ import (
 	"strings"
 
 	"github.com/tidwall/gjson"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/rawjson"
 )
 
 // Codec is what a format can do. What only some can do are the interfaces
@@ -43,13 +45,13 @@ type requestReader interface {
 	// nothing if it has none.
 	Name(key []byte) []byte
 	// Member takes a top-level member that has no like there.
-	Member(p *Parser, key []byte, value Span)
+	Member(p *Parser, key []byte, value rawjson.Span)
 	// Messages reads the value of the messages at an index.
 	Messages(p *Parser, at int) int
 	// Tool reads one entry of the tools at an index.
 	Tool(p *Parser, at int) int
 	// System reads the system prompt.
-	System(p *Parser, value Span)
+	System(p *Parser, value rawjson.Span)
 }
 
 // answerReader reads answers.

@@ -18,6 +18,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/rawjson"
 )
 
 // ErrEdit says that an edit asks for what would not be a valid request.
@@ -165,11 +167,11 @@ func Markable(b *Block) bool {
 
 // NullMember returns the value of a block's member that means nothing, but stands there:
 // a second member of its name must not be put beside it.
-func (v *View) NullMember(b *Block, name string) (value Span) {
+func (v *View) NullMember(b *Block, name string) (value rawjson.Span) {
 	if b.Has(FlagString) {
-		return Span{}
+		return rawjson.Span{}
 	}
-	m := Walk(v.Raw, int(b.Span.Start))
+	m := rawjson.Walk(v.Raw, int(b.Span.Start))
 	for m.Next() {
 		found := string(m.Key) == name
 		if s := m.Skip(); found {
@@ -270,16 +272,16 @@ func (v *View) element(msg *Message, block int) bool {
 
 // Adjacent reports whether nothing but a comma stands between two members of an
 // object: they can only be taken out as one.
-func (v *View) Adjacent(a, b Span) bool {
-	comma := SkipSpace(v.Raw, int(a.End))
-	return v.Raw[comma] == ',' && SkipSpace(v.Raw, comma+1) == int(b.Start)
+func (v *View) Adjacent(a, b rawjson.Span) bool {
+	comma := rawjson.SkipSpace(v.Raw, int(a.End))
+	return v.Raw[comma] == ',' && rawjson.SkipSpace(v.Raw, comma+1) == int(b.Start)
 }
 
 // member cuts an object's member with one of its commas.
-func (v *View) member(s Span) Cut {
-	end := int32(SkipSpace(v.Raw, int(s.End)))
+func (v *View) member(s rawjson.Span) Cut {
+	end := int32(rawjson.SkipSpace(v.Raw, int(s.End)))
 	if v.Raw[end] == ',' {
-		return Cut{s.Start, int32(SkipSpace(v.Raw, int(end)+1)), nil}
+		return Cut{s.Start, int32(rawjson.SkipSpace(v.Raw, int(end)+1)), nil}
 	}
 	start := s.Start
 	for start > 0 && v.Raw[start] != ',' && v.Raw[start] != '{' {

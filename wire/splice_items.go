@@ -14,6 +14,8 @@
 
 package wire
 
+import "github.com/caddy-llm-cache/caddy-llm-cache/wire/rawjson"
+
 // Removable reports whether a block may be taken out of its message, as far as
 // the format goes: it is not one of a pair, nor signed, nor a part of an item that
 // would be left empty, nor reasoning or what follows it, which the Responses API wants
@@ -31,15 +33,15 @@ func (v *View) Removable(block int) bool {
 
 // adjoin reports whether two items stand side by side.
 func (v *View) adjoin(a, b int) bool {
-	i := SkipSpace(v.Raw, int(v.Blocks[a].Span.End))
-	return v.Raw[i] == ',' && SkipSpace(v.Raw, i+1) == int(v.Blocks[b].Span.Start)
+	i := rawjson.SkipSpace(v.Raw, int(v.Blocks[a].Span.End))
+	return v.Raw[i] == ',' && rawjson.SkipSpace(v.Raw, i+1) == int(v.Blocks[b].Span.Start)
 }
 
 // items cuts whole items of an input out, with the comma behind or, at the end,
 // before them. Another item is left in their message, so that there is one.
 func (v *View) items(start, end int32) Cut {
-	if i := SkipSpace(v.Raw, int(end)); v.Raw[i] == ',' {
-		return Cut{start, int32(SkipSpace(v.Raw, i+1)), nil}
+	if i := rawjson.SkipSpace(v.Raw, int(end)); v.Raw[i] == ',' {
+		return Cut{start, int32(rawjson.SkipSpace(v.Raw, i+1)), nil}
 	}
 	for v.Raw[start] != ',' {
 		start--

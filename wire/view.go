@@ -17,6 +17,8 @@ package wire
 import (
 	"net/url"
 	"strings"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/rawjson"
 )
 
 // Message is one entry of a request's messages. In the Responses API it is an
@@ -24,10 +26,10 @@ import (
 // calls.
 type Message struct {
 	// Span is the message object.
-	Span Span
+	Span rawjson.Span
 	// Content is the JSON value of its content, empty if absent. Of a run of
 	// items it is the run.
-	Content Span
+	Content rawjson.Span
 	// First and End bound its blocks: View.Blocks[First:End].
 	First, End int32
 	// Role is the message's role.
@@ -67,7 +69,7 @@ type View struct {
 	Continues string
 	// Thread is the value of a top-level thread (Messages API): the provider is
 	// asked to keep the conversation, or, if Partial, to go on with one it keeps.
-	Thread Span
+	Thread rawjson.Span
 	// Unthreaded tells that the client asked for a thread, and that this was taken out
 	// of Raw: whoever does so sets it.
 	Unthreaded bool
@@ -88,12 +90,12 @@ type View struct {
 	// of these names (reasoning_effort in place of thinking in OpenAI chat;
 	// reasoning and text in place of the last two in the Responses API;
 	// toolConfig, thinkingConfig and the response's schema in Gemini).
-	ToolChoice, Thinking, OutputConfig Span
+	ToolChoice, Thinking, OutputConfig rawjson.Span
 	// AutoMarker is the value of a top-level cache_control: the provider then
 	// marks the last cacheable block itself and one slot is taken.
-	AutoMarker Span
+	AutoMarker rawjson.Span
 	// ContextManagement is the value of a top-level context_management.
-	ContextManagement Span
+	ContextManagement rawjson.Span
 	// Retention is for how long the client asks an OpenAI model to keep the prefix, as
 	// prompt_cache_retention (in_memory, 24h) or the ttl of prompt_cache_options (30m,
 	// 12h) says. Empty leaves it to the provider.
@@ -165,7 +167,7 @@ func (v *View) OffersTools() bool {
 }
 
 // Bytes returns the bytes of a span.
-func (v *View) Bytes(s Span) []byte { return s.Of(v.Raw) }
+func (v *View) Bytes(s rawjson.Span) []byte { return s.Of(v.Raw) }
 
 // Text returns the bytes of a span as a string.
-func (v *View) Text(s Span) string { return string(s.Of(v.Raw)) }
+func (v *View) Text(s rawjson.Span) string { return string(s.Of(v.Raw)) }

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/rawjson"
 )
 
 // Cause says why a prompt does not go on from the one before it.
@@ -72,7 +73,7 @@ type piece struct {
 func piecesOf(v *wire.View, markers bool) []piece {
 	all := make([]piece, 0, v.System+len(v.Messages))
 	var h maphash.Hash
-	add := func(span wire.Span, blocks []wire.Block, section wire.Section, role wire.Role) {
+	add := func(span rawjson.Span, blocks []wire.Block, section wire.Section, role wire.Role) {
 		h.SetSeed(seed)
 		if markers {
 			for i := range blocks {

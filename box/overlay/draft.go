@@ -24,6 +24,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/rawjson"
 )
 
 // draft is an overlay in the making: what becomes of the values of blocks, and
@@ -43,7 +44,7 @@ type draft struct {
 
 // value is a JSON value that takes the place of a span.
 type value struct {
-	span wire.Span
+	span rawjson.Span
 	raw  []byte
 }
 
@@ -283,7 +284,7 @@ func (d *draft) tools(known, now []tool, notes []note, m matched, next *lineage,
 		for i := range front {
 			list[i] = front[i].raw
 		}
-		span := wire.Span{Start: d.v.Blocks[0].Span.Start, End: d.v.Blocks[d.v.Tools-1].Span.End}
+		span := rawjson.Span{Start: d.v.Blocks[0].Span.Start, End: d.v.Blocks[d.v.Tools-1].Span.End}
 		if raw := bytes.Join(list, []byte{','}); !bytes.Equal(raw, d.v.Bytes(span)) {
 			d.cuts = append(d.cuts, wire.Cut{Start: span.Start, End: span.End, With: raw})
 		}

@@ -22,6 +22,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/rawjson"
 )
 
 // tail is where a text can be appended: to a block, or to a system message that
@@ -152,7 +153,7 @@ func (d *draft) form(i int) {
 }
 
 // loneText returns the text of an array with one part that is a plain text.
-func (d *draft) loneText(content wire.Span) ([]byte, bool) {
+func (d *draft) loneText(content rawjson.Span) ([]byte, bool) {
 	var part gjson.Result
 	n := 0
 	gjson.ParseBytes(d.v.Bytes(content)).ForEach(func(_, v gjson.Result) bool {
@@ -211,7 +212,7 @@ func (d *draft) uncount(i int) {
 			if !d.own { // the parser's list is remembered for the next request
 				d.v.Blocks, d.own = slices.Clone(d.v.Blocks), true
 			}
-			d.v.Blocks[j].Body = wire.Span{}
+			d.v.Blocks[j].Body = rawjson.Span{}
 		}
 	}
 }

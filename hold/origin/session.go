@@ -29,6 +29,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/layer/budget"
 	"github.com/caddy-llm-cache/caddy-llm-cache/translate"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/rawjson"
 )
 
 // Clients may name a conversation themselves, by a member sessionId of the body. A request
@@ -134,7 +135,7 @@ func (t *talk) goOn(body []byte, list string) *talk {
 		all = append(all, more...)
 	}
 	members := []wire.Member{{Name: list, Value: append(all, ']')}}
-	for m := wire.Walk(body, 0); m.Next(); {
+	for m := rawjson.Walk(body, 0); m.Next(); {
 		name := string(m.Key)
 		if value := m.Skip(); name != list && name != sessionMember && !m.Bad {
 			members = append(members, wire.Member{Name: name, Value: value.Of(body)})

@@ -25,6 +25,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/lru"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/rawjson"
 )
 
 // Book keeps conversations of clients that send what is new, by the answers that they
@@ -46,10 +47,10 @@ type page struct {
 
 // past is a conversation up to and with an answer.
 type past struct {
-	body  []byte    // the request that it was given to, as the client wrote it
-	list  wire.Span // its messages, without the brackets
-	reply []byte    // the answer as it stands among the messages of the next request
-	from  string    // the answer that the request went on from
+	body  []byte       // the request that it was given to, as the client wrote it
+	list  rawjson.Span // its messages, without the brackets
+	reply []byte       // the answer as it stands among the messages of the next request
+	from  string       // the answer that the request went on from
 	until time.Time
 }
 
@@ -165,7 +166,7 @@ func (p *past) with(v *wire.View) []byte {
 
 // has reports whether an object has a member, without a look into long ones.
 func has(body []byte, name string) bool {
-	for m := wire.Walk(body, 0); m.Next(); {
+	for m := rawjson.Walk(body, 0); m.Next(); {
 		is := string(m.Key) == name
 		if m.Skip(); m.Bad || is {
 			return is && !m.Bad
@@ -186,17 +187,17 @@ func asItem(list []byte) []byte {
 func Items(v *wire.View) []byte { return asItem(list(v).Of(v.Raw)) }
 
 // list is what stands between the brackets of the messages.
-func list(v *wire.View) wire.Span {
+func list(v *wire.View) rawjson.Span {
 	n := len(v.Messages)
 	if n == 0 {
-		return wire.Span{}
+		return rawjson.Span{}
 	}
-	return wire.Span{Start: v.Messages[0].Span.Start, End: v.Messages[n-1].Span.End}
+	return rawjson.Span{Start: v.Messages[0].Span.Start, End: v.Messages[n-1].Span.End}
 }
 
 // unmarked is a body of its own without the markers in its messages, which each request
 // sets anew, and where its messages stand in it.
-func unmarked(v *wire.View) ([]byte, wire.Span) {
+func unmarked(v *wire.View) ([]byte, rawjson.Span) {
 	at := list(v)
 	out := make([]byte, 0, len(v.Raw))
 	from := 0
@@ -207,7 +208,7 @@ func unmarked(v *wire.View) ([]byte, wire.Span) {
 		}
 		cut, ok := member(v.Raw, m)
 		if !ok || int(cut.Start) < from {
-			return nil, wire.Span{}
+			return nil, rawjson.Span{}
 		}
 		out = append(out, v.Raw[from:cut.Start]...)
 		from = int(cut.End)
@@ -216,29 +217,29 @@ func unmarked(v *wire.View) ([]byte, wire.Span) {
 	at.End -= int32(len(v.Raw) - len(out)) // markers stand in messages, and so do all that were cut
 	if v.Raw[at.Start] == '"' {
 		item := asItem(at.Of(out))
-		return item, wire.Span{End: int32(len(item))}
+		return item, rawjson.Span{End: int32(len(item))}
 	}
 	return out, at
 }
 
 // member is a member of an object and the comma that goes with it, by its value.
-func member(b []byte, value wire.Span) (wire.Span, bool) {
+func member(b []byte, value rawjson.Span) (rawjson.Span, bool) {
 	const key = `"cache_control"`
 	head := bytes.TrimRight(b[:value.Start], " \t\r\n")
 	if !bytes.HasSuffix(head, []byte{':'}) {
-		return wire.Span{}, false
+		return rawjson.Span{}, false
 	}
 	head = bytes.TrimRight(head[:len(head)-1], " \t\r\n")
 	if !bytes.HasSuffix(head, []byte(key)) {
-		return wire.Span{}, false
+		return rawjson.Span{}, false
 	}
 	head = bytes.TrimRight(head[:len(head)-len(key)], " \t\r\n")
 	if bytes.HasSuffix(head, []byte{','}) {
-		return wire.Span{Start: int32(len(head) - 1), End: value.End}, true
+		return rawjson.Span{Start: int32(len(head) - 1), End: value.End}, true
 	}
 	rest := bytes.TrimLeft(b[value.End:], " \t\r\n")
 	if !bytes.HasPrefix(rest, []byte{','}) {
-		return wire.Span{Start: int32(len(head)), End: value.End}, true // its only member
+		return rawjson.Span{Start: int32(len(head)), End: value.End}, true // its only member
 	}
-	return wire.Span{Start: int32(len(head)), End: int32(len(b) - len(rest) + 1)}, true
+	return rawjson.Span{Start: int32(len(head)), End: int32(len(b) - len(rest) + 1)}, true
 }

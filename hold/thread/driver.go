@@ -24,6 +24,7 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/hold"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/rawjson"
 )
 
 // Beta is what a request says in Anthropic-Beta if it has a thread.
@@ -94,7 +95,7 @@ func bound(v *wire.View) (out wire.Hash) {
 		return out
 	}
 	h := sha256.New()
-	for m := wire.Walk(v.Raw, 0); m.Next(); {
+	for m := rawjson.Walk(v.Raw, 0); m.Next(); {
 		key := m.Key
 		value := m.Skip()
 		if m.Bad {
@@ -127,7 +128,7 @@ func (d *Driver) Delta(base *hold.Base, r *hold.Request) (delta []byte, front in
 	if r.Own == nil && !reaches(r.View, from) {
 		return nil, 0
 	}
-	tail := wire.Span{Start: r.View.Messages[from].Span.Start, End: list(r.View).End}.Of(r.View.Raw)
+	tail := rawjson.Span{Start: r.View.Messages[from].Span.Start, End: list(r.View).End}.Of(r.View.Raw)
 	members := []wire.Member{{Name: lists[d.format], Value: append(append([]byte{'['}, tail...), ']')}}
 	of := r.Body
 	switch {

@@ -21,6 +21,7 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/hold"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/rawjson"
 )
 
 // longestReply bounds what is gathered of an answer in one piece, in bytes.
@@ -58,7 +59,7 @@ func (e *ear) Feed(p []byte) (v hold.Verdict) {
 			e.over, e.body = true, nil
 			return v
 		}
-		if !bytes.HasSuffix(bytes.TrimRight(e.body, " \t\r\n"), []byte{'}'}) || !wire.ValidBytes(e.body) {
+		if !bytes.HasSuffix(bytes.TrimRight(e.body, " \t\r\n"), []byte{'}'}) || !rawjson.ValidBytes(e.body) {
 			return v
 		}
 		e.turn.Feed(e.body)

@@ -24,6 +24,7 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire/framing"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/rawjson"
 )
 
 // largestWhole bounds an answer that is no stream, in bytes.
@@ -175,7 +176,7 @@ func (a *answer) end() bool {
 		return true
 	}
 	object := gjson.ParseBytes(a.held)
-	if !wire.ValidBytes(a.held) || !object.IsObject() {
+	if !rawjson.ValidBytes(a.held) || !object.IsObject() {
 		return false
 	}
 	a.finish(object)

@@ -24,6 +24,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/rawjson"
 )
 
 // longestLane bounds the name of a lane, in bytes: the API's own bound.
@@ -43,7 +44,7 @@ type create struct {
 func readCreate(message []byte) (c *create, f *failure) {
 	c = &create{message: message, stored: true}
 	var kind string
-	m := wire.Walk(message, 0)
+	m := rawjson.Walk(message, 0)
 	for m.Next() {
 		name := string(m.Key)
 		value := m.Skip().Of(message)

@@ -24,7 +24,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/rawjson"
 )
 
 // beta is the value of OpenAI-Beta by which some clients ask for the WebSocket mode.
@@ -102,7 +102,7 @@ func passed(h http.Header) map[string]string {
 // answered is an error that came as the answer to a POST.
 func answered(status int, h http.Header, body []byte) *failure {
 	f := &failure{status: status}
-	if e := gjson.GetBytes(body, "error"); wire.ValidBytes(body) && e.IsObject() {
+	if e := gjson.GetBytes(body, "error"); rawjson.ValidBytes(body) && e.IsObject() {
 		f.error = json.RawMessage(e.Raw)
 	} else {
 		text := strings.TrimSpace(string(body))

@@ -26,6 +26,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/history"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/rawjson"
 )
 
 // Request is what the client's side of a bill depends on, besides the usage that
@@ -185,7 +186,7 @@ func salt(v *wire.View, r *cachemodel.Rules) uint64 {
 		return 0
 	}
 	h := uint64(0)
-	for _, span := range [...]wire.Span{v.ToolChoice, v.Thinking, v.OutputConfig, v.ContextManagement} {
+	for _, span := range [...]rawjson.Span{v.ToolChoice, v.Thinking, v.OutputConfig, v.ContextManagement} {
 		h = mix(h, xxhash.Sum64(v.Bytes(span)))
 	}
 	for i := range v.Blocks {

@@ -20,7 +20,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/rawjson"
 )
 
 // Wrapped finds the output of a command in the JSON that Codex puts around it:
@@ -28,7 +28,7 @@ import (
 // versions {"output":"…","metadata":{…}}. It returns where the JSON string of
 // the output stands in the text.
 func Wrapped(s string) (start, end int, ok bool) {
-	if !strings.HasPrefix(s, `{"chunk_id"`) && !strings.HasPrefix(s, `{"output"`) && !strings.HasPrefix(s, `{"wall_time`) || !wire.Valid(s) {
+	if !strings.HasPrefix(s, `{"chunk_id"`) && !strings.HasPrefix(s, `{"output"`) && !strings.HasPrefix(s, `{"wall_time`) || !rawjson.Valid(s) {
 		return 0, 0, false
 	}
 	v := gjson.Parse(s)

@@ -20,7 +20,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/rawjson"
 )
 
 // mostInput bounds the input of a call that is read, in bytes: models write no more,
@@ -40,7 +40,7 @@ func Input(body []byte) gjson.Result {
 // JSON in a string. The free text that custom tools of the Responses API take
 // stays a string.
 func Decoded(input gjson.Result) gjson.Result {
-	if input.Type != gjson.String || !wire.ValidObject(input.Str) {
+	if input.Type != gjson.String || !rawjson.ValidObject(input.Str) {
 		return input
 	}
 	return gjson.Parse(input.Str)

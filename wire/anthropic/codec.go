@@ -22,6 +22,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/rawjson"
 )
 
 // Codec is the Messages API: POST …/v1/messages.
@@ -71,7 +72,7 @@ func (c Codec) Base([]byte) []wire.Member {
 func (Codec) Name(key []byte) []byte { return key }
 
 // Member implements [wire.Codec].
-func (Codec) Member(*wire.Parser, []byte, wire.Span) {}
+func (Codec) Member(*wire.Parser, []byte, rawjson.Span) {}
 
 // Messages implements [wire.Codec].
 func (Codec) Messages(p *wire.Parser, at int) int { return p.Messages(at, parser{p}) }
@@ -80,7 +81,7 @@ func (Codec) Messages(p *wire.Parser, at int) int { return p.Messages(at, parser
 func (Codec) Tool(p *wire.Parser, at int) int { return parser{p}.tool(at) }
 
 // System implements [wire.Codec].
-func (Codec) System(p *wire.Parser, value wire.Span) {
+func (Codec) System(p *wire.Parser, value rawjson.Span) {
 	parser{p}.content(value, wire.SectionSystem, wire.RoleSystem)
 }
 

@@ -22,6 +22,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/rawjson"
 )
 
 // interception intercepts calls in answers of the Messages API.
@@ -219,7 +220,7 @@ func (r *interception) stopBlock(b *openBlock) {
 		b.frames = nil
 	}
 	p.Hidden = b.hidden
-	if !wire.Valid(p.Arguments) || b.hidden && !gjson.Parse(p.Arguments).IsObject() {
+	if !rawjson.Valid(p.Arguments) || b.hidden && !gjson.Parse(p.Arguments).IsObject() {
 		b.input.Reset() // what is no object cannot be repeated
 		p.Raw = b.part().Raw
 	}

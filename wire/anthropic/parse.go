@@ -19,6 +19,7 @@ import (
 	"fmt"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/rawjson"
 )
 
 var (
@@ -32,7 +33,7 @@ type parser struct{ *wire.Parser }
 // tool reads one entry of tools.
 func (p parser) tool(at int) int {
 	b := wire.Block{Kind: wire.KindToolDef, Section: wire.SectionTools, Message: -1}
-	m := wire.Walk(p.Body, at)
+	m := rawjson.Walk(p.Body, at)
 	p.Hasher.Begin(wire.SectionTools, wire.RoleNone, wire.KindToolDef)
 	for m.Next() {
 		key := m.Key
@@ -51,7 +52,7 @@ func (p parser) tool(at int) int {
 			if !b.Name.Empty() {
 				return p.Fail(wire.ErrDuplicate)
 			}
-			b.Name = wire.Unquoted(p.Body, value)
+			b.Name = rawjson.Unquoted(p.Body, value)
 		case "defer_loading":
 			if string(value.Of(p.Body)) == "true" {
 				b.Flags |= wire.FlagDeferred
@@ -63,9 +64,9 @@ func (p parser) tool(at int) int {
 		return p.Fail(fmt.Errorf("%w: a tool is not an object", wire.ErrShape))
 	}
 	if wire.IsNull(p.Body, b.Marker) {
-		b.Marker = wire.Span{}
+		b.Marker = rawjson.Span{}
 	}
-	b.Span = wire.Span{Start: int32(at), End: int32(m.End)}
+	b.Span = rawjson.Span{Start: int32(at), End: int32(m.End)}
 	b.Hash = p.Hasher.Sum()
 	p.AddTool(b)
 	return m.End
@@ -75,8 +76,8 @@ func (p parser) tool(at int) int {
 func (p parser) Message(at int) int {
 	msg := &p.View.Messages[len(p.View.Messages)-1]
 	seen := 0
-	m := wire.Walk(p.Body, at)
-	var content wire.Span
+	m := rawjson.Walk(p.Body, at)
+	var content rawjson.Span
 	for m.Next() {
 		bit := 0
 		switch string(m.Key) {
@@ -98,11 +99,11 @@ func (p parser) Message(at int) int {
 			// does in every client seen.
 			if msg.Role != wire.RoleNone && seen&bit == 0 {
 				start := m.At
-				m.At = p.content(wire.Span{Start: int32(start), End: int32(len(p.Body))}, wire.SectionMessages, msg.Role)
+				m.At = p.content(rawjson.Span{Start: int32(start), End: int32(len(p.Body))}, wire.SectionMessages, msg.Role)
 				if m.At < 0 {
 					return -1
 				}
-				msg.Content = wire.Span{Start: int32(start), End: int32(m.At)}
+				msg.Content = rawjson.Span{Start: int32(start), End: int32(m.At)}
 			} else {
 				content = m.Skip()
 			}
@@ -128,7 +129,7 @@ func (p parser) Message(at int) int {
 
 // content reads a string or an array of blocks that begins at the span's
 // start, and appends its blocks.
-func (p parser) content(s wire.Span, section wire.Section, role wire.Role) int {
+func (p parser) content(s rawjson.Span, section wire.Section, role wire.Role) int {
 	at := int(s.Start)
 	message := int32(-1)
 	if section == wire.SectionMessages {
@@ -136,15 +137,15 @@ func (p parser) content(s wire.Span, section wire.Section, role wire.Role) int {
 	}
 	switch p.Body[at] {
 	case '"':
-		end := wire.SkipString(p.Body, at)
+		end := rawjson.SkipString(p.Body, at)
 		if end < 0 {
 			return p.Fail(wire.ErrSyntax)
 		}
-		span := wire.Span{Start: int32(at), End: int32(end)}
+		span := rawjson.Span{Start: int32(at), End: int32(end)}
 		p.Add(p.Plain(span, section, role, message))
 		return end
 	case 'n':
-		if end := wire.SkipWord(p.Body, at, "null"); end > 0 {
+		if end := rawjson.SkipWord(p.Body, at, "null"); end > 0 {
 			return end
 		}
 	case '[':
@@ -167,11 +168,11 @@ func (p parser) content(s wire.Span, section wire.Section, role wire.Role) int {
 
 // blockMembers are the members of a content block that mean something here.
 type blockMembers struct {
-	kind, text, thinking, data, id, useID, name, input, content, isError, marker wire.Span
+	kind, text, thinking, data, id, useID, name, input, content, isError, marker rawjson.Span
 }
 
 // slot returns where to keep the member of a name.
-func (m *blockMembers) slot(key []byte) *wire.Span {
+func (m *blockMembers) slot(key []byte) *rawjson.Span {
 	switch string(key) {
 	case "type":
 		return &m.kind
@@ -203,7 +204,7 @@ func (m *blockMembers) slot(key []byte) *wire.Span {
 func (p parser) block(at int, section wire.Section, role wire.Role, message int32) int {
 	b := wire.Block{Section: section, Role: role, Message: message}
 	var f blockMembers
-	m := wire.Walk(p.Body, at)
+	m := rawjson.Walk(p.Body, at)
 	for m.Next() {
 		slot := f.slot(m.Key)
 		value := m.Skip()
@@ -221,7 +222,7 @@ func (p parser) block(at int, section wire.Section, role wire.Role, message int3
 	if m.Bad {
 		return p.Fail(wire.ErrSyntax)
 	}
-	b.Span = wire.Span{Start: int32(at), End: int32(m.End)}
+	b.Span = rawjson.Span{Start: int32(at), End: int32(m.End)}
 	if !wire.IsNull(p.Body, f.marker) {
 		b.Marker = f.marker
 	}
@@ -234,10 +235,10 @@ func (p parser) block(at int, section wire.Section, role wire.Role, message int3
 		b.Kind, b.Body = wire.KindRedactedThinking, f.data
 	case `"tool_use"`:
 		b.Kind, b.Body = wire.KindToolUse, f.input
-		b.ID, b.Name = wire.Unquoted(p.Body, f.id), wire.Unquoted(p.Body, f.name)
+		b.ID, b.Name = rawjson.Unquoted(p.Body, f.id), rawjson.Unquoted(p.Body, f.name)
 	case `"tool_result"`:
 		b.Kind, b.Body = wire.KindToolResult, f.content
-		b.ID = wire.Unquoted(p.Body, f.useID)
+		b.ID = rawjson.Unquoted(p.Body, f.useID)
 		if string(f.isError.Of(p.Body)) == "true" {
 			b.Flags |= wire.FlagError
 		}
@@ -277,7 +278,7 @@ func (p parser) hash(b *wire.Block, f *blockMembers) {
 		return
 	}
 	// A KindOther has its type in the members; the others have it in the kind.
-	m := wire.Walk(p.Body, int(b.Span.Start))
+	m := rawjson.Walk(p.Body, int(b.Span.Start))
 	for m.Next() {
 		key := m.Key
 		value := m.Skip()

@@ -24,6 +24,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/rawjson"
 )
 
 // Codec is the Gemini API: POST …/models/{model}:generateContent and
@@ -107,7 +108,7 @@ func (Codec) Address(path string) (base, model string, stream, ok bool) {
 func (Codec) Name(key []byte) []byte { return likeName(key) }
 
 // Member implements [wire.Codec].
-func (Codec) Member(p *wire.Parser, key []byte, value wire.Span) {
+func (Codec) Member(p *wire.Parser, key []byte, value rawjson.Span) {
 	parser{p}.member(key, value)
 }
 
@@ -118,7 +119,7 @@ func (Codec) Messages(p *wire.Parser, at int) int { return p.Messages(at, parser
 func (Codec) Tool(p *wire.Parser, at int) int { return parser{p}.tool(at) }
 
 // System implements [wire.Codec].
-func (Codec) System(p *wire.Parser, value wire.Span) { parser{p}.system(value) }
+func (Codec) System(p *wire.Parser, value rawjson.Span) { parser{p}.system(value) }
 
 // Event implements [wire.Codec].
 func (Codec) Event(a *wire.Answer, root gjson.Result, _ string) bool {

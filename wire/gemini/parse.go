@@ -20,6 +20,7 @@ import (
 	"strconv"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/rawjson"
 )
 
 // Gemini's members go by two names each, systemInstruction and
@@ -60,7 +61,7 @@ func likeName(key []byte) []byte {
 
 // member reads a member of the top level that has no like in the Messages
 // API.
-func (p parser) member(key []byte, value wire.Span) {
+func (p parser) member(key []byte, value rawjson.Span) {
 	switch string(key) {
 	case "generationConfig", "generation_config":
 		if p.Body[value.Start] == '{' {
@@ -72,8 +73,8 @@ func (p parser) member(key []byte, value wire.Span) {
 }
 
 // config reads what of a generationConfig means something here.
-func (p parser) config(s wire.Span) {
-	m := wire.Walk(p.Body, int(s.Start))
+func (p parser) config(s rawjson.Span) {
+	m := rawjson.Walk(p.Body, int(s.Start))
 	for m.Next() {
 		key := m.Key
 		value := m.Skip()
@@ -93,7 +94,7 @@ func (p parser) config(s wire.Span) {
 // tool reads one entry of tools: one block for each declaration of a
 // function, and one for each tool that the provider runs itself.
 func (p parser) tool(at int) int {
-	m := wire.Walk(p.Body, at)
+	m := rawjson.Walk(p.Body, at)
 	for m.Next() {
 		key := m.Key
 		value := m.Skip()
@@ -125,7 +126,7 @@ func (p parser) tool(at int) int {
 
 func (p parser) declaration(at int) int {
 	b := wire.Block{Kind: wire.KindToolDef, Section: wire.SectionTools, Message: -1}
-	m := wire.Walk(p.Body, at)
+	m := rawjson.Walk(p.Body, at)
 	p.Hasher.Begin(wire.SectionTools, wire.RoleNone, wire.KindToolDef)
 	for m.Next() {
 		key := m.Key
@@ -137,21 +138,21 @@ func (p parser) declaration(at int) int {
 			if !b.Name.Empty() {
 				return p.Fail(wire.ErrDuplicate)
 			}
-			b.Name = wire.Unquoted(p.Body, value)
+			b.Name = rawjson.Unquoted(p.Body, value)
 		}
 		p.Hasher.Member(key, value.Of(p.Body))
 	}
 	if m.Bad {
 		return p.Fail(fmt.Errorf("%w: a function declaration is not an object", wire.ErrShape))
 	}
-	b.Span = wire.Span{Start: int32(at), End: int32(m.End)}
+	b.Span = rawjson.Span{Start: int32(at), End: int32(m.End)}
 	b.Hash = p.Hasher.Sum()
 	p.AddTool(b)
 	return m.End
 }
 
 // system reads a systemInstruction: a content whose role means nothing.
-func (p parser) system(s wire.Span) int {
+func (p parser) system(s rawjson.Span) int {
 	_, parts, end := p.envelope(int(s.Start))
 	if end < 0 || !parts.Empty() && !p.parts(parts, wire.SectionSystem, wire.RoleSystem, -1) {
 		return -1
@@ -185,10 +186,10 @@ func (p parser) Message(at int) int {
 }
 
 // envelope reads a content without its parts.
-func (p parser) envelope(at int) (role, parts wire.Span, end int) {
-	m := wire.Walk(p.Body, at)
+func (p parser) envelope(at int) (role, parts rawjson.Span, end int) {
+	m := rawjson.Walk(p.Body, at)
 	for m.Next() {
-		var slot *wire.Span
+		var slot *rawjson.Span
 		switch string(m.Key) {
 		case "role":
 			slot = &role
@@ -211,13 +212,13 @@ func (p parser) envelope(at int) (role, parts wire.Span, end int) {
 		return role, parts, p.Fail(fmt.Errorf("%w: a content is not an object", wire.ErrShape))
 	}
 	if wire.IsNull(p.Body, parts) {
-		parts = wire.Span{}
+		parts = rawjson.Span{}
 	}
 	return role, parts, m.End
 }
 
 // parts reads the parts of a content: an array, or a lone part.
-func (p parser) parts(s wire.Span, section wire.Section, role wire.Role, message int32) bool {
+func (p parser) parts(s rawjson.Span, section wire.Section, role wire.Role, message int32) bool {
 	switch p.Body[s.Start] {
 	case '{':
 		return p.part(int(s.Start), section, role, message) > 0
@@ -241,12 +242,12 @@ func (p parser) parts(s wire.Span, section wire.Section, role wire.Role, message
 
 // partMembers are the members of a part that mean something here.
 type partMembers struct {
-	text, thought, signature, call, response, inline, file, code, codeResult wire.Span
+	text, thought, signature, call, response, inline, file, code, codeResult rawjson.Span
 }
 
 // slot returns where to keep the member of a name, and the name in its first
 // form.
-func (f *partMembers) slot(key []byte) (*wire.Span, string) {
+func (f *partMembers) slot(key []byte) (*rawjson.Span, string) {
 	switch string(key) {
 	case "text":
 		return &f.text, "text"
@@ -272,7 +273,7 @@ func (f *partMembers) slot(key []byte) (*wire.Span, string) {
 
 // contents counts the things that a part holds; the API takes one.
 func (f *partMembers) contents() (n int) {
-	for _, s := range [...]wire.Span{f.text, f.call, f.response, f.inline, f.file, f.code, f.codeResult} {
+	for _, s := range [...]rawjson.Span{f.text, f.call, f.response, f.inline, f.file, f.code, f.codeResult} {
 		if !s.Empty() {
 			n++
 		}
@@ -283,7 +284,7 @@ func (f *partMembers) contents() (n int) {
 // part reads one part.
 func (p parser) part(at int, section wire.Section, role wire.Role, message int32) int {
 	var f partMembers
-	m := wire.Walk(p.Body, at)
+	m := rawjson.Walk(p.Body, at)
 	for m.Next() {
 		slot, _ := f.slot(m.Key)
 		value := m.Skip()
@@ -301,7 +302,7 @@ func (p parser) part(at int, section wire.Section, role wire.Role, message int32
 	if m.Bad {
 		return p.Fail(wire.ErrSyntax)
 	}
-	b := wire.Block{Section: section, Role: role, Message: message, Span: wire.Span{Start: int32(at), End: int32(m.End)}}
+	b := wire.Block{Section: section, Role: role, Message: message, Span: rawjson.Span{Start: int32(at), End: int32(m.End)}}
 	if p.signed(f.signature) {
 		b.Flags |= wire.FlagSigned
 	}
@@ -334,7 +335,7 @@ func (p parser) part(at int, section wire.Section, role wire.Role, message int32
 }
 
 // signed reports whether the value of a thoughtSignature is one that a model gave.
-func (p parser) signed(s wire.Span) bool {
+func (p parser) signed(s rawjson.Span) bool {
 	value := string(s.Of(p.Body))
 	if value == "" || value == "null" || value == `""` {
 		return false
@@ -349,8 +350,8 @@ func (p parser) signed(s wire.Span) bool {
 
 // function reads a functionCall or a functionResponse. Its Body is the
 // args or the response.
-func (p parser) function(b *wire.Block, s wire.Span) bool {
-	m := wire.Walk(p.Body, int(s.Start))
+func (p parser) function(b *wire.Block, s rawjson.Span) bool {
+	m := rawjson.Walk(p.Body, int(s.Start))
 	for m.Next() {
 		key := m.Key
 		value := m.Skip()
@@ -360,12 +361,12 @@ func (p parser) function(b *wire.Block, s wire.Span) bool {
 		if wire.IsNull(p.Body, value) {
 			continue
 		}
-		var slot *wire.Span
+		var slot *rawjson.Span
 		switch string(key) {
 		case "id":
-			slot, value = &b.ID, wire.Unquoted(p.Body, value)
+			slot, value = &b.ID, rawjson.Unquoted(p.Body, value)
 		case "name":
-			slot, value = &b.Name, wire.Unquoted(p.Body, value)
+			slot, value = &b.Name, rawjson.Unquoted(p.Body, value)
 		case "args", "response":
 			slot = &b.Body
 		case "parts":
@@ -387,7 +388,7 @@ func (p parser) function(b *wire.Block, s wire.Span) bool {
 		return false
 	}
 	if !b.Body.Empty() && p.Body[b.Body.Start] != '{' {
-		b.Body = wire.Span{}
+		b.Body = rawjson.Span{}
 	}
 	return true
 }
@@ -402,8 +403,8 @@ func (p parser) response(b *wire.Block) bool {
 		return true
 	}
 	names := [...]string{"output", "result", "content", "error"}
-	var texts [len(names)]wire.Span
-	m := wire.Walk(p.Body, int(b.Body.Start))
+	var texts [len(names)]rawjson.Span
+	m := rawjson.Walk(p.Body, int(b.Body.Start))
 	for m.Next() {
 		key := m.Key
 		value := m.Skip()
@@ -438,8 +439,8 @@ func (p parser) response(b *wire.Block) bool {
 }
 
 // media tells what kind of data stands in a part.
-func (p parser) media(s wire.Span) wire.Kind {
-	m := wire.Walk(p.Body, int(s.Start))
+func (p parser) media(s rawjson.Span) wire.Kind {
+	m := rawjson.Walk(p.Body, int(s.Start))
 	for m.Next() {
 		mime := string(m.Key) == "mimeType" || string(m.Key) == "mime_type"
 		value := m.Skip()
@@ -461,7 +462,7 @@ func (p parser) hash(b *wire.Block) {
 	h := &p.Hasher
 	h.Begin(b.Section, b.Role, b.Kind)
 	var f partMembers
-	m := wire.Walk(p.Body, int(b.Span.Start))
+	m := rawjson.Walk(p.Body, int(b.Span.Start))
 	for m.Next() {
 		key := m.Key
 		slot, name := f.slot(key)

@@ -17,7 +17,6 @@ package gemini
 import (
 	"bytes"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire/rawjson"
 )
 
@@ -67,7 +66,7 @@ func appendSchema(b, v rawjson.Value) rawjson.Value {
 			b = append(b, ']')
 		case "minItems", "maxItems", "minLength", "maxLength", "minProperties", "maxProperties":
 			// Google writes 64-bit integers as strings.
-			if n := rawjson.Value(m.Text()); n.IsNumber() && wire.ValidBytes(n) {
+			if n := rawjson.Value(m.Text()); n.IsNumber() && rawjson.ValidBytes(n) {
 				m = n
 			}
 			b = append(b, m...)

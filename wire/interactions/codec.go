@@ -21,6 +21,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/rawjson"
 )
 
 // Codec is the Interactions API of Gemini: POST …/interactions. A prompt is a list of
@@ -47,7 +48,7 @@ func (Codec) ForcesCall(choice gjson.Result) bool {
 func (Codec) Name(key []byte) []byte { return likeName(key) }
 
 // Member implements [wire.Codec].
-func (Codec) Member(p *wire.Parser, key []byte, value wire.Span) { parser{p}.member(key, value) }
+func (Codec) Member(p *wire.Parser, key []byte, value rawjson.Span) { parser{p}.member(key, value) }
 
 // Messages implements [wire.Codec].
 func (Codec) Messages(p *wire.Parser, at int) int {
@@ -61,7 +62,7 @@ func (Codec) Messages(p *wire.Parser, at int) int {
 func (Codec) Tool(p *wire.Parser, at int) int { return parser{p}.tool(at) }
 
 // System implements [wire.Codec].
-func (Codec) System(p *wire.Parser, value wire.Span) {
+func (Codec) System(p *wire.Parser, value rawjson.Span) {
 	if p.Body[value.Start] != '"' { // it is a text
 		p.Fail(wire.ErrShape)
 		return

@@ -24,6 +24,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/rawjson"
 )
 
 // interception intercepts calls in answers of the Interactions API. An answer is a list
@@ -185,7 +186,7 @@ func (b *openStep) whole() []byte {
 	if b.signature.Len() > 0 {
 		set("signature", []byte(`"`+b.signature.String()+`"`))
 	}
-	if args := b.arguments.String(); wire.ValidObject(args) {
+	if args := b.arguments.String(); rawjson.ValidObject(args) {
 		set("arguments", []byte(args))
 	}
 	if with == nil {

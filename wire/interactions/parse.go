@@ -19,6 +19,7 @@ import (
 	"strconv"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/rawjson"
 )
 
 // The names that top-level members have in [wire.Parse].
@@ -62,7 +63,7 @@ type parser struct{ *wire.Parser }
 // member reads a member of the top level that has no like in the Messages API. An
 // agent, its surroundings, an answer in the background and one that is to be resumed
 // are the provider's: what the model will see is not all in the request.
-func (p parser) member(key []byte, value wire.Span) {
+func (p parser) member(key []byte, value rawjson.Span) {
 	switch string(key) {
 	case "generation_config":
 		if p.Body[value.Start] == '{' {
@@ -75,8 +76,8 @@ func (p parser) member(key []byte, value wire.Span) {
 }
 
 // config reads what of a generation_config means something here.
-func (p parser) config(s wire.Span) {
-	m := wire.Walk(p.Body, int(s.Start))
+func (p parser) config(s rawjson.Span) {
+	m := rawjson.Walk(p.Body, int(s.Start))
 	for m.Next() {
 		key := m.Key
 		value := m.Skip()
@@ -96,8 +97,8 @@ func (p parser) config(s wire.Span) {
 // tool reads one entry of tools. A tool that the provider runs has its type for a name.
 func (p parser) tool(at int) int {
 	b := wire.Block{Kind: wire.KindToolDef, Section: wire.SectionTools, Message: -1}
-	var kind wire.Span
-	m := wire.Walk(p.Body, at)
+	var kind rawjson.Span
+	m := rawjson.Walk(p.Body, at)
 	p.Hasher.Begin(b.Section, b.Role, b.Kind)
 	for m.Next() {
 		key := m.Key
@@ -110,9 +111,9 @@ func (p parser) tool(at int) int {
 			if !b.Name.Empty() {
 				return p.Fail(wire.ErrDuplicate)
 			}
-			b.Name = wire.Unquoted(p.Body, value)
+			b.Name = rawjson.Unquoted(p.Body, value)
 		case "type":
-			kind = wire.Unquoted(p.Body, value)
+			kind = rawjson.Unquoted(p.Body, value)
 		}
 		p.Hasher.Member(key, value.Of(p.Body))
 	}
@@ -122,7 +123,7 @@ func (p parser) tool(at int) int {
 	if b.Name.Empty() {
 		b.Name = kind
 	}
-	b.Span = wire.Span{Start: int32(at), End: int32(m.End)}
+	b.Span = rawjson.Span{Start: int32(at), End: int32(m.End)}
 	b.Hash = p.Hasher.Sum()
 	p.AddTool(b)
 	return m.End

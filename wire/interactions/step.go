@@ -19,15 +19,16 @@ import (
 	"fmt"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/rawjson"
 )
 
 // stepMembers are the members of a step that mean something here.
 type stepMembers struct {
-	kind, content, id, callID, name, arguments, result, signature, failed wire.Span
+	kind, content, id, callID, name, arguments, result, signature, failed rawjson.Span
 }
 
 // slot returns where to keep the member of a name.
-func (m *stepMembers) slot(key []byte) *wire.Span {
+func (m *stepMembers) slot(key []byte) *rawjson.Span {
 	switch string(key) {
 	case "type":
 		return &m.kind
@@ -70,7 +71,7 @@ var (
 func (p parser) Item(at int) int {
 	var f stepMembers
 	closed := false
-	m := wire.Walk(p.Body, at)
+	m := rawjson.Walk(p.Body, at)
 	for m.Next() {
 		slot := f.slot(m.Key)
 		value := m.Skip()
@@ -85,7 +86,7 @@ func (p parser) Item(at int) int {
 	}
 	end := m.End
 	if closed = closed || m.Bad; closed {
-		if end = wire.SkipValue(p.Body, at); end < 0 || p.Body[at] != '{' {
+		if end = rawjson.SkipValue(p.Body, at); end < 0 || p.Body[at] != '{' {
 			return p.Fail(wire.ErrSyntax)
 		}
 	}
@@ -96,7 +97,7 @@ func (p parser) Item(at int) int {
 			return end
 		}
 	}
-	span := wire.Span{Start: int32(at), End: int32(end)}
+	span := rawjson.Span{Start: int32(at), End: int32(end)}
 	p.Enter(role, span)
 	index, n := int32(len(p.View.Messages)-1), len(p.Blocks)
 	switch {
@@ -131,25 +132,25 @@ func stepRole(kind []byte) wire.Role {
 
 // whole reads a step that is one block: a call, its result, a thought, or something
 // opaque.
-func (p parser) whole(kind []byte, f *stepMembers, span wire.Span, role wire.Role, index int32) wire.Block {
+func (p parser) whole(kind []byte, f *stepMembers, span rawjson.Span, role wire.Role, index int32) wire.Block {
 	b := wire.Block{Section: wire.SectionMessages, Role: role, Message: index, Span: span}
-	if len(wire.Unquoted(p.Body, f.signature).Of(p.Body)) > 0 {
+	if len(rawjson.Unquoted(p.Body, f.signature).Of(p.Body)) > 0 {
 		b.Flags |= wire.FlagSigned
 	}
 	switch {
 	case string(kind) == `"thought"`:
 		b.Kind = wire.KindReasoning
 	case string(kind) == `"function_call"`:
-		b.Kind, b.ID, b.Name = wire.KindToolUse, wire.Unquoted(p.Body, f.id), wire.Unquoted(p.Body, f.name)
+		b.Kind, b.ID, b.Name = wire.KindToolUse, rawjson.Unquoted(p.Body, f.id), rawjson.Unquoted(p.Body, f.name)
 		if b.Body = f.arguments; !b.Body.Empty() && p.Body[b.Body.Start] != '{' {
-			b.Body = wire.Span{}
+			b.Body = rawjson.Span{}
 		}
 		// What the model has signed is the thought and the call that it led to.
 		if n := len(p.Blocks); n > 0 && p.Blocks[n-1].Message == index && p.Blocks[n-1].Kind == wire.KindReasoning && p.Blocks[n-1].Has(wire.FlagSigned) {
 			b.Flags |= wire.FlagSigned
 		}
 	case string(kind) == `"function_result"`:
-		b.Kind, b.ID, b.Name = wire.KindToolResult, wire.Unquoted(p.Body, f.callID), wire.Unquoted(p.Body, f.name)
+		b.Kind, b.ID, b.Name = wire.KindToolResult, rawjson.Unquoted(p.Body, f.callID), rawjson.Unquoted(p.Body, f.name)
 		if string(f.failed.Of(p.Body)) == "true" {
 			b.Flags |= wire.FlagError
 		}
@@ -161,7 +162,7 @@ func (p parser) whole(kind []byte, f *stepMembers, span wire.Span, role wire.Rol
 	}
 	h := &p.Hasher
 	h.Begin(b.Section, b.Role, b.Kind)
-	m := wire.Walk(p.Body, int(b.Span.Start))
+	m := rawjson.Walk(p.Body, int(b.Span.Start))
 	for m.Next() {
 		key := m.Key
 		value := m.Skip()
@@ -173,7 +174,7 @@ func (p parser) whole(kind []byte, f *stepMembers, span wire.Span, role wire.Rol
 
 // result reads what a tool has given: a text, an object or a list of contents. It
 // reports false for other forms, which stay closed.
-func (p parser) result(b *wire.Block, s wire.Span) bool {
+func (p parser) result(b *wire.Block, s rawjson.Span) bool {
 	if s.Empty() {
 		return false
 	}
@@ -197,11 +198,11 @@ func (p parser) result(b *wire.Block, s wire.Span) bool {
 }
 
 // contentsOnly reports whether a value is an array of contents.
-func (p parser) contentsOnly(s wire.Span) bool {
+func (p parser) contentsOnly(s rawjson.Span) bool {
 	e := p.Elements(int(s.Start))
 	for e.Next() {
 		content := false
-		m := wire.Walk(p.Body, e.At)
+		m := rawjson.Walk(p.Body, e.At)
 		for m.Next() {
 			key := string(m.Key)
 			value := m.Skip()
@@ -219,7 +220,7 @@ func (p parser) contentsOnly(s wire.Span) bool {
 
 // output reads the content of what the user or the model has said. A step of the model
 // that holds one content is its block, so that it can be taken out as a whole.
-func (p parser) output(f *stepMembers, span wire.Span, role wire.Role, index int32) bool {
+func (p parser) output(f *stepMembers, span rawjson.Span, role wire.Role, index int32) bool {
 	if f.content.Empty() || wire.IsNull(p.Body, f.content) {
 		return true
 	}
@@ -270,10 +271,10 @@ func (p parser) output(f *stepMembers, span wire.Span, role wire.Role, index int
 // part reads one content.
 func (p parser) part(at int, role wire.Role, index int32) int {
 	b := wire.Block{Section: wire.SectionMessages, Role: role, Message: index}
-	var kind, text wire.Span
-	m := wire.Walk(p.Body, at)
+	var kind, text rawjson.Span
+	m := rawjson.Walk(p.Body, at)
 	for m.Next() {
-		var slot *wire.Span
+		var slot *rawjson.Span
 		switch string(m.Key) {
 		case "type":
 			slot = &kind
@@ -295,7 +296,7 @@ func (p parser) part(at int, role wire.Role, index int32) int {
 	if m.Bad {
 		return p.Fail(wire.ErrSyntax)
 	}
-	b.Span = wire.Span{Start: int32(at), End: int32(m.End)}
+	b.Span = rawjson.Span{Start: int32(at), End: int32(m.End)}
 	switch string(kind.Of(p.Body)) {
 	case `"text"`:
 		b.Kind, b.Body = wire.KindText, text
@@ -316,7 +317,7 @@ func (p parser) part(at int, role wire.Role, index int32) int {
 func (p parser) hashPart(b *wire.Block) {
 	h := &p.Hasher
 	h.Begin(b.Section, b.Role, b.Kind)
-	m := wire.Walk(p.Body, int(b.Span.Start))
+	m := rawjson.Walk(p.Body, int(b.Span.Start))
 	for m.Next() {
 		key := m.Key
 		value := m.Skip()

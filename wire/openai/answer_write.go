@@ -44,7 +44,7 @@ func AppendInputDetails(b []byte, u wire.Usage) []byte {
 // through the upstream as the member "input" of an object. A model that wrote
 // something else gets it all passed on.
 func AppendCustomInput(dst []byte, inside string) []byte {
-	if text := rawjson.Plain(inside); wire.Valid(text) {
+	if text := rawjson.Plain(inside); rawjson.Valid(text) {
 		if v := gjson.Get(text, "input"); v.Type == gjson.String {
 			return rawjson.AppendLine(dst, v.Raw)
 		}

@@ -22,6 +22,7 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire/openai"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/rawjson"
 )
 
 // Codec is the chat completions API: POST …/v1/chat/completions.
@@ -55,7 +56,7 @@ func (c Codec) Base(body []byte) []wire.Member {
 func (Codec) Name(key []byte) []byte { return key }
 
 // Member implements [wire.Codec].
-func (Codec) Member(*wire.Parser, []byte, wire.Span) {}
+func (Codec) Member(*wire.Parser, []byte, rawjson.Span) {}
 
 // Messages implements [wire.Codec].
 func (Codec) Messages(p *wire.Parser, at int) int { return p.Messages(at, parser{p}) }
@@ -64,7 +65,7 @@ func (Codec) Messages(p *wire.Parser, at int) int { return p.Messages(at, parser
 func (Codec) Tool(p *wire.Parser, at int) int { return parser{p}.tool(at) }
 
 // System implements [wire.Codec].
-func (Codec) System(*wire.Parser, wire.Span) {} // it stands in the messages
+func (Codec) System(*wire.Parser, rawjson.Span) {} // it stands in the messages
 
 // Event implements [wire.Codec].
 func (Codec) Event(a *wire.Answer, root gjson.Result, name string) bool {

@@ -18,6 +18,7 @@ import (
 	"fmt"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/rawjson"
 )
 
 // parser reads requests of the chat completions API.
@@ -26,7 +27,7 @@ type parser struct{ *wire.Parser }
 // tool reads one entry of tools: {"type":"function","function":{…}}.
 func (p parser) tool(at int) int {
 	b := wire.Block{Kind: wire.KindToolDef, Section: wire.SectionTools, Message: -1}
-	m := wire.Walk(p.Body, at)
+	m := rawjson.Walk(p.Body, at)
 	p.Hasher.Begin(wire.SectionTools, wire.RoleNone, wire.KindToolDef)
 	for m.Next() {
 		key := m.Key
@@ -39,12 +40,12 @@ func (p parser) tool(at int) int {
 			b.Marker = value
 			continue
 		case "function":
-			f := wire.Walk(p.Body, int(value.Start))
+			f := rawjson.Walk(p.Body, int(value.Start))
 			for f.Next() {
 				inner := string(f.Key)
 				s := f.Skip()
 				if inner == "name" {
-					b.Name = wire.Unquoted(p.Body, s)
+					b.Name = rawjson.Unquoted(p.Body, s)
 				}
 			}
 		}
@@ -54,9 +55,9 @@ func (p parser) tool(at int) int {
 		return p.Fail(fmt.Errorf("%w: a tool is not an object", wire.ErrShape))
 	}
 	if wire.IsNull(p.Body, b.Marker) {
-		b.Marker = wire.Span{}
+		b.Marker = rawjson.Span{}
 	}
-	b.Span = wire.Span{Start: int32(at), End: int32(m.End)}
+	b.Span = rawjson.Span{Start: int32(at), End: int32(m.End)}
 	b.Hash = p.Hasher.Sum()
 	p.AddTool(b)
 	return m.End
@@ -64,9 +65,9 @@ func (p parser) tool(at int) int {
 
 // messageMembers are the members of a chat message that mean something here.
 type messageMembers struct {
-	role, content, calls, callID wire.Span
+	role, content, calls, callID rawjson.Span
 	// Thinking goes by two names, and some clients write both.
-	reasoning, reasoningAlias       wire.Span
+	reasoning, reasoningAlias       rawjson.Span
 	reasoningKey, reasoningAliasKey int
 }
 
@@ -76,9 +77,9 @@ func (p parser) Message(at int) int {
 	msg := &p.View.Messages[len(p.View.Messages)-1]
 	index := int32(len(p.View.Messages) - 1)
 	var f messageMembers
-	m := wire.Walk(p.Body, at)
+	m := rawjson.Walk(p.Body, at)
 	for m.Next() {
-		var slot *wire.Span
+		var slot *rawjson.Span
 		from := m.From
 		switch string(m.Key) {
 		case "role":
@@ -124,7 +125,7 @@ func (p parser) Message(at int) int {
 	msg.Content = f.content
 	if f.reasoningAliasKey < f.reasoningKey {
 		p.reasoning(f.reasoningAlias, f.reasoningAliasKey, msg.Role, index)
-		f.reasoningAlias = wire.Span{}
+		f.reasoningAlias = rawjson.Span{}
 	}
 	p.reasoning(f.reasoning, f.reasoningKey, msg.Role, index)
 	p.reasoning(f.reasoningAlias, f.reasoningAliasKey, msg.Role, index)
@@ -148,13 +149,13 @@ func (p parser) Message(at int) int {
 }
 
 // reasoning makes a block of a member that holds thinking, if there is one.
-func (p parser) reasoning(text wire.Span, key int, role wire.Role, index int32) {
+func (p parser) reasoning(text rawjson.Span, key int, role wire.Role, index int32) {
 	if text.Empty() || p.Body[text.Start] != '"' {
 		return
 	}
 	b := wire.Block{
 		Kind: wire.KindThinking, Section: wire.SectionMessages, Role: role, Message: index, Flags: wire.FlagMember,
-		Span: wire.Span{Start: int32(key), End: text.End}, Body: text,
+		Span: rawjson.Span{Start: int32(key), End: text.End}, Body: text,
 	}
 	p.Hasher.Begin(wire.SectionMessages, role, wire.KindThinking)
 	p.Hasher.Add(text.Of(p.Body))
@@ -171,7 +172,7 @@ func (p parser) content(f *messageMembers, role wire.Role, index int32) bool {
 	if role == wire.RoleTool {
 		b := wire.Block{
 			Kind: wire.KindToolResult, Section: wire.SectionMessages, Role: role, Message: index,
-			Span: f.content, Body: f.content, ID: wire.Unquoted(p.Body, f.callID),
+			Span: f.content, Body: f.content, ID: rawjson.Unquoted(p.Body, f.callID),
 		}
 		if c == '"' {
 			b.Flags |= wire.FlagString
@@ -211,10 +212,10 @@ func (p parser) content(f *messageMembers, role wire.Role, index int32) bool {
 // something that is never edited.
 func (p parser) part(at int, role wire.Role, index int32) int {
 	b := wire.Block{Section: wire.SectionMessages, Role: role, Message: index}
-	var kind, text wire.Span
-	m := wire.Walk(p.Body, at)
+	var kind, text rawjson.Span
+	m := rawjson.Walk(p.Body, at)
 	for m.Next() {
-		var slot *wire.Span
+		var slot *rawjson.Span
 		switch string(m.Key) {
 		case "type":
 			slot = &kind
@@ -238,9 +239,9 @@ func (p parser) part(at int, role wire.Role, index int32) int {
 	if m.Bad {
 		return p.Fail(wire.ErrSyntax)
 	}
-	b.Span = wire.Span{Start: int32(at), End: int32(m.End)}
+	b.Span = rawjson.Span{Start: int32(at), End: int32(m.End)}
 	if wire.IsNull(p.Body, b.Marker) {
-		b.Marker = wire.Span{}
+		b.Marker = rawjson.Span{}
 	}
 	if string(kind.Of(p.Body)) == `"text"` {
 		b.Kind, b.Body = wire.KindText, text
@@ -250,7 +251,7 @@ func (p parser) part(at int, role wire.Role, index int32) int {
 	}
 	h := &p.Hasher
 	h.Begin(b.Section, b.Role, b.Kind)
-	m = wire.Walk(p.Body, at)
+	m = rawjson.Walk(p.Body, at)
 	for m.Next() {
 		key := m.Key
 		value := m.Skip()
@@ -266,7 +267,7 @@ func (p parser) part(at int, role wire.Role, index int32) int {
 // call reads one entry of tool_calls.
 func (p parser) call(at int, role wire.Role, index int32) int {
 	b := wire.Block{Kind: wire.KindToolUse, Section: wire.SectionMessages, Role: role, Message: index}
-	m := wire.Walk(p.Body, at)
+	m := rawjson.Walk(p.Body, at)
 	p.Hasher.Begin(wire.SectionMessages, role, wire.KindToolUse)
 	for m.Next() {
 		key := string(m.Key)
@@ -278,15 +279,15 @@ func (p parser) call(at int, role wire.Role, index int32) int {
 		case "index": // a stream's numbering that some clients send back
 			continue
 		case "id":
-			b.ID = wire.Unquoted(p.Body, value)
+			b.ID = rawjson.Unquoted(p.Body, value)
 		case "function":
-			f := wire.Walk(p.Body, int(value.Start))
+			f := rawjson.Walk(p.Body, int(value.Start))
 			for f.Next() {
 				inner := string(f.Key)
 				s := f.Skip()
 				switch inner {
 				case "name":
-					b.Name = wire.Unquoted(p.Body, s)
+					b.Name = rawjson.Unquoted(p.Body, s)
 				case "arguments":
 					b.Body = s
 				}
@@ -297,7 +298,7 @@ func (p parser) call(at int, role wire.Role, index int32) int {
 	if m.Bad {
 		return p.Fail(wire.ErrSyntax)
 	}
-	b.Span = wire.Span{Start: int32(at), End: int32(m.End)}
+	b.Span = rawjson.Span{Start: int32(at), End: int32(m.End)}
 	b.Hash = p.Hasher.Sum()
 	p.Add(b)
 	return m.End

@@ -23,6 +23,7 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire/openai"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/rawjson"
 )
 
 // Codec is the Responses API: POST …/responses.
@@ -73,7 +74,7 @@ func (c Codec) Base(body []byte) []wire.Member {
 func (Codec) Name(key []byte) []byte { return likeName(key) }
 
 // Member implements [wire.Codec].
-func (Codec) Member(*wire.Parser, []byte, wire.Span) {}
+func (Codec) Member(*wire.Parser, []byte, rawjson.Span) {}
 
 // Messages implements [wire.Codec].
 func (Codec) Messages(p *wire.Parser, at int) int { return p.Items(at, parser{p}) }
@@ -82,7 +83,7 @@ func (Codec) Messages(p *wire.Parser, at int) int { return p.Items(at, parser{p}
 func (Codec) Tool(p *wire.Parser, at int) int { return parser{p}.tool(at) }
 
 // System implements [wire.Codec].
-func (Codec) System(p *wire.Parser, value wire.Span) {
+func (Codec) System(p *wire.Parser, value rawjson.Span) {
 	if p.Body[value.Start] != '"' { // they are a text
 		p.Fail(wire.ErrShape)
 		return

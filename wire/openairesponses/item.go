@@ -19,15 +19,16 @@ import (
 	"fmt"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/rawjson"
 )
 
 // itemMembers are the members of an input item that mean something here.
 type itemMembers struct {
-	kind, id, role, content, phase, callID, name, arguments, input, output, action, tools wire.Span
+	kind, id, role, content, phase, callID, name, arguments, input, output, action, tools rawjson.Span
 }
 
 // slot returns where to keep the member of a name.
-func (m *itemMembers) slot(key []byte) *wire.Span {
+func (m *itemMembers) slot(key []byte) *rawjson.Span {
 	switch string(key) {
 	case "type":
 		return &m.kind
@@ -68,7 +69,7 @@ var (
 func (p parser) Item(at int) int {
 	var f itemMembers
 	closed := false
-	m := wire.Walk(p.Body, at)
+	m := rawjson.Walk(p.Body, at)
 	for m.Next() {
 		slot := f.slot(m.Key)
 		value := m.Skip()
@@ -83,7 +84,7 @@ func (p parser) Item(at int) int {
 	}
 	end := m.End
 	if closed = closed || m.Bad; closed {
-		if end = wire.SkipValue(p.Body, at); end < 0 || p.Body[at] != '{' {
+		if end = rawjson.SkipValue(p.Body, at); end < 0 || p.Body[at] != '{' {
 			return p.Fail(wire.ErrSyntax)
 		}
 	}
@@ -102,7 +103,7 @@ func (p parser) Item(at int) int {
 			return end
 		}
 	}
-	span := wire.Span{Start: int32(at), End: int32(end)}
+	span := rawjson.Span{Start: int32(at), End: int32(end)}
 	p.Enter(role, span)
 	index, n := int32(len(p.View.Messages)-1), len(p.Blocks)
 	switch {
@@ -158,17 +159,17 @@ func (p parser) itemRole(kind, role []byte) wire.Role {
 
 // whole reads an item that is one block: a call, its output, reasoning, or
 // something opaque.
-func (p parser) whole(kind []byte, f *itemMembers, span wire.Span, role wire.Role, index int32) wire.Block {
-	b := wire.Block{Section: wire.SectionMessages, Role: role, Message: index, Span: span, ID: wire.Unquoted(p.Body, f.callID)}
+func (p parser) whole(kind []byte, f *itemMembers, span rawjson.Span, role wire.Role, index int32) wire.Block {
+	b := wire.Block{Section: wire.SectionMessages, Role: role, Message: index, Span: span, ID: rawjson.Unquoted(p.Body, f.callID)}
 	switch {
 	case string(kind) == `"reasoning"`:
-		b.Kind, b.ID = wire.KindReasoning, wire.Span{}
+		b.Kind, b.ID = wire.KindReasoning, rawjson.Span{}
 	case string(kind) == `"function_call"`:
-		b.Kind, b.Body, b.Name = wire.KindToolUse, f.arguments, wire.Unquoted(p.Body, f.name)
+		b.Kind, b.Body, b.Name = wire.KindToolUse, f.arguments, rawjson.Unquoted(p.Body, f.name)
 	case string(kind) == `"custom_tool_call"`:
-		b.Kind, b.Body, b.Name = wire.KindToolUse, f.input, wire.Unquoted(p.Body, f.name)
+		b.Kind, b.Body, b.Name = wire.KindToolUse, f.input, rawjson.Unquoted(p.Body, f.name)
 	case bytes.HasSuffix(kind, suffixCall) && !b.ID.Empty():
-		b.Kind, b.Name = wire.KindToolUse, wire.Unquoted(p.Body, f.kind)
+		b.Kind, b.Name = wire.KindToolUse, rawjson.Unquoted(p.Body, f.kind)
 		b.Name.End -= int32(len(suffixCall) - 1)
 		if string(kind) == `"local_shell_call"` {
 			b.Body = f.action
@@ -178,7 +179,7 @@ func (p parser) whole(kind []byte, f *itemMembers, span wire.Span, role wire.Rol
 	case role == wire.RoleTool:
 		b.Kind = wire.KindToolResult
 		if b.ID.Empty() { // the call's id, in some versions of the API
-			b.ID = wire.Unquoted(p.Body, f.id)
+			b.ID = rawjson.Unquoted(p.Body, f.id)
 		}
 		p.outputItem(&b, f.output)
 		return b
@@ -189,7 +190,7 @@ func (p parser) whole(kind []byte, f *itemMembers, span wire.Span, role wire.Rol
 
 // outputItem reads what a tool has put out: a text or a list of parts. Other
 // forms stay closed.
-func (p parser) outputItem(b *wire.Block, output wire.Span) {
+func (p parser) outputItem(b *wire.Block, output rawjson.Span) {
 	if output.Empty() || p.Body[output.Start] != '"' && !p.partsOnly(output) {
 		p.hashItem(b, false)
 		return
@@ -207,14 +208,14 @@ func (p parser) outputItem(b *wire.Block, output wire.Span) {
 }
 
 // partsOnly reports whether a value is an array of content parts.
-func (p parser) partsOnly(s wire.Span) bool {
+func (p parser) partsOnly(s rawjson.Span) bool {
 	if p.Body[s.Start] != '[' {
 		return false
 	}
 	e := p.Elements(int(s.Start))
 	for e.Next() {
 		part := false
-		m := wire.Walk(p.Body, e.At)
+		m := rawjson.Walk(p.Body, e.At)
 		for m.Next() {
 			key := string(m.Key)
 			value := m.Skip()
@@ -236,7 +237,7 @@ func (p parser) partsOnly(s wire.Span) bool {
 func (p parser) hashItem(b *wire.Block, reference bool) {
 	h := &p.Hasher
 	h.Begin(b.Section, b.Role, b.Kind)
-	m := wire.Walk(p.Body, int(b.Span.Start))
+	m := rawjson.Walk(p.Body, int(b.Span.Start))
 	for m.Next() {
 		key := m.Key
 		value := m.Skip()
@@ -255,7 +256,7 @@ func isNote(key []byte) bool {
 }
 
 // messageItem reads the content of a message.
-func (p parser) messageItem(f *itemMembers, span wire.Span, role wire.Role, index int32) bool {
+func (p parser) messageItem(f *itemMembers, span rawjson.Span, role wire.Role, index int32) bool {
 	if f.content.Empty() || wire.IsNull(p.Body, f.content) {
 		return true
 	}
@@ -320,10 +321,10 @@ func (p parser) addPhase(b *wire.Block, f *itemMembers) {
 // part reads one part of the content of a message.
 func (p parser) part(at int, role wire.Role, index int32) int {
 	b := wire.Block{Section: wire.SectionMessages, Role: role, Message: index}
-	var kind, text wire.Span
-	m := wire.Walk(p.Body, at)
+	var kind, text rawjson.Span
+	m := rawjson.Walk(p.Body, at)
 	for m.Next() {
-		var slot *wire.Span
+		var slot *rawjson.Span
 		switch string(m.Key) {
 		case "type":
 			slot = &kind
@@ -347,9 +348,9 @@ func (p parser) part(at int, role wire.Role, index int32) int {
 	if m.Bad {
 		return p.Fail(wire.ErrSyntax)
 	}
-	b.Span = wire.Span{Start: int32(at), End: int32(m.End)}
+	b.Span = rawjson.Span{Start: int32(at), End: int32(m.End)}
 	if wire.IsNull(p.Body, b.Marker) {
-		b.Marker = wire.Span{}
+		b.Marker = rawjson.Span{}
 	}
 	switch string(kind.Of(p.Body)) {
 	case `"input_text"`, `"output_text"`, `"text"`:
@@ -371,7 +372,7 @@ func (p parser) part(at int, role wire.Role, index int32) int {
 func (p parser) hashPart(b *wire.Block) {
 	h := &p.Hasher
 	h.Begin(b.Section, b.Role, b.Kind)
-	m := wire.Walk(p.Body, int(b.Span.Start))
+	m := rawjson.Walk(p.Body, int(b.Span.Start))
 	for m.Next() {
 		key := m.Key
 		value := m.Skip()

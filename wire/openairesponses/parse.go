@@ -18,6 +18,7 @@ import (
 	"fmt"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/rawjson"
 )
 
 // The names that top-level members of a Responses request have in [wire.Parse].
@@ -98,8 +99,8 @@ func (p parser) tool(at int) int {
 // provider's own has its type for a name.
 func (p parser) toolItem(at int, section wire.Section, role wire.Role, message int32) (wire.Block, int) {
 	b := wire.Block{Kind: wire.KindToolDef, Section: section, Role: role, Message: message}
-	var kind wire.Span
-	m := wire.Walk(p.Body, at)
+	var kind rawjson.Span
+	m := rawjson.Walk(p.Body, at)
 	p.Hasher.Begin(section, role, wire.KindToolDef)
 	for m.Next() {
 		key := m.Key
@@ -112,9 +113,9 @@ func (p parser) toolItem(at int, section wire.Section, role wire.Role, message i
 			if !b.Name.Empty() {
 				return b, p.Fail(wire.ErrDuplicate)
 			}
-			b.Name = wire.Unquoted(p.Body, value)
+			b.Name = rawjson.Unquoted(p.Body, value)
 		case "type":
-			kind = wire.Unquoted(p.Body, value)
+			kind = rawjson.Unquoted(p.Body, value)
 		case "defer_loading":
 			if string(value.Of(p.Body)) == "true" {
 				b.Flags |= wire.FlagDeferred
@@ -128,7 +129,7 @@ func (p parser) toolItem(at int, section wire.Section, role wire.Role, message i
 	if b.Name.Empty() {
 		b.Name = kind
 	}
-	b.Span = wire.Span{Start: int32(at), End: int32(m.End)}
+	b.Span = rawjson.Span{Start: int32(at), End: int32(m.End)}
 	b.Hash = p.Hasher.Sum()
 	return b, m.End
 }

@@ -12,8 +12,8 @@
 // See the License for the specific language governing permissions and
 // limitations under the License.
 
-// Package rawjson carries JSON as the client wrote it: key order, number forms and
-// escapes.
+// Package rawjson is the one scanner of JSON: it reports whether a text is JSON, walks it without
+// recursion, and carries it as the client wrote it: key order, number forms and escapes.
 package rawjson
 
 import (
@@ -22,8 +22,6 @@ import (
 	"strconv"
 	"unicode/utf16"
 	"unicode/utf8"
-
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
 // Value is a JSON value as the client wrote it. All functions here take
@@ -33,7 +31,7 @@ type Value []byte
 // skipString returns the index behind the string whose quote stands at i, or
 // the end of b if it is not closed.
 func skipString(b []byte, i int) int {
-	if end := wire.SkipString(b, i); end >= 0 {
+	if end := SkipString(b, i); end >= 0 {
 		return end
 	}
 	return len(b)
@@ -47,7 +45,7 @@ func skipValue(b []byte, i int) int {
 	depth := 0
 	for i < len(b) {
 		if !ends[b[i]] {
-			i = wire.SkipDigits(b, i+1) // there are numbers of millions of digits
+			i = SkipDigits(b, i+1) // there are numbers of millions of digits
 			continue
 		}
 		switch b[i] {
@@ -118,16 +116,16 @@ func (v Value) Members() iter.Seq2[string, Value] {
 		if !v.IsObject() {
 			return
 		}
-		for i := wire.SkipSpace(v, 1); i < len(v) && v[i] == '"'; {
+		for i := SkipSpace(v, 1); i < len(v) && v[i] == '"'; {
 			end := skipString(v, i)
 			key := Text(v[i+1 : end-1])
-			start := wire.SkipSpace(v, wire.SkipSpace(v, end)+1)
+			start := SkipSpace(v, SkipSpace(v, end)+1)
 			end = skipValue(v, start)
 			if !yield(key.Decoded(), v[start:end]) {
 				return
 			}
-			if i = wire.SkipSpace(v, end); i < len(v) && v[i] == ',' {
-				i = wire.SkipSpace(v, i+1)
+			if i = SkipSpace(v, end); i < len(v) && v[i] == ',' {
+				i = SkipSpace(v, i+1)
 			}
 		}
 	}
@@ -140,13 +138,13 @@ func (v Value) Elements() iter.Seq2[int, Value] {
 			return
 		}
 		n := 0
-		for i := wire.SkipSpace(v, 1); i < len(v) && v[i] != ']'; n++ {
+		for i := SkipSpace(v, 1); i < len(v) && v[i] != ']'; n++ {
 			end := skipValue(v, i)
 			if !yield(n, v[i:end]) {
 				return
 			}
-			if i = wire.SkipSpace(v, end); i < len(v) && v[i] == ',' {
-				i = wire.SkipSpace(v, i+1)
+			if i = SkipSpace(v, end); i < len(v) && v[i] == ',' {
+				i = SkipSpace(v, i+1)
 			}
 		}
 	}

@@ -12,7 +12,7 @@
 // See the License for the specific language governing permissions and
 // limitations under the License.
 
-package wire
+package rawjson
 
 // Span is a range of bytes in a body, from Start up to but excluding End.
 type Span struct{ Start, End int32 }

@@ -91,7 +91,7 @@ const (
 // forgotten it does the same again.
 func (r *request) declare(m sessioncache.Match) {
 	o := &r.o.Expand
-	if o.Mode == stage.Off || r.o.Policy == Observe || lastTool(r.View) < 0 || !r.View.HidesCalls() || !r.folds() {
+	if o.Mode == stage.Off || r.o.Policy == Observe || lastTool(r.View) < 0 || !wire.HidesCalls(r.View) || !r.folds() {
 		return
 	}
 	offered := false

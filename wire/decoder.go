@@ -16,7 +16,6 @@ package wire
 
 import (
 	"bytes"
-	"unsafe"
 
 	"github.com/tidwall/gjson"
 
@@ -175,7 +174,7 @@ func (d *Decoder) event(e framing.Event) {
 		return
 	}
 	d.answer.writes, d.answer.opens = 0, 0
-	text := answerText(data)
+	text := rawjson.View(data)
 	if !rawjson.Valid(text) {
 		d.stop()
 		return
@@ -184,7 +183,7 @@ func (d *Decoder) event(e framing.Event) {
 	if !root.IsObject() {
 		return
 	}
-	end := d.codec.Event(&d.answer, root, answerText(e.Name))
+	end := d.codec.Event(&d.answer, root, rawjson.View(e.Name))
 	switch {
 	case d.answer.Broken, d.answer.Turn.Failed():
 		d.stop()
@@ -205,7 +204,7 @@ func (d *Decoder) element(e framing.Event) {
 		}
 		return
 	}
-	text := answerText(e.Data)
+	text := rawjson.View(e.Data)
 	if !rawjson.Valid(text) {
 		d.stop()
 		return
@@ -253,10 +252,4 @@ func (d *Decoder) stop() {
 	d.answer.Turn.Done = false
 	d.form = answerFinished
 	d.doc = framing.Document{}
-}
-
-// answerText returns b as a string without copying it. The string, and all
-// that gjson cuts out of it, must not outlive b or be used after b changes.
-func answerText(b []byte) string {
-	return unsafe.String(unsafe.SliceData(b), len(b))
 }

@@ -21,9 +21,9 @@ import (
 )
 
 const (
-	// maxAnswer bounds what is gathered of one answer: its texts, the
+	// MaxAnswer bounds what is gathered of one answer: its texts, the
 	// arguments of its calls and their names, or the bytes of a JSON body.
-	maxAnswer = 32 << 20
+	MaxAnswer = 32 << 20
 	// MaxCalls bounds the tool calls of one answer, so that looking
 	// them up by index stays cheap whatever the upstream sends.
 	MaxCalls = 4096
@@ -78,7 +78,7 @@ func (a *Answer) snapshot() *Turn {
 // grow makes room for n more bytes, if the bound allows.
 func (a *Answer) grow(n int) bool {
 	a.size += n
-	a.Broken = a.Broken || a.size > maxAnswer
+	a.Broken = a.Broken || a.size > MaxAnswer
 	return !a.Broken
 }
 

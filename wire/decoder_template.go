@@ -108,7 +108,7 @@ func (r *eventTemplate) text(data []byte) (text string, ok bool) {
 			return "", false
 		}
 		if g.text {
-			text, quoted = answerText(data[at:at+n]), answerText(data[at-1:at+n+1])
+			text, quoted = rawjson.View(data[at:at+n]), rawjson.View(data[at-1:at+n+1])
 		}
 		at += n
 	}

@@ -16,7 +16,6 @@ package wire
 
 // What tests of the formats see of this package.
 const (
-	MaxAnswer       = maxAnswer
 	LongestTemplate = longestTemplate
 )
 
@@ -34,9 +33,3 @@ func (d *Decoder) Alike(data []byte) bool {
 	_, ok := d.same.text(data)
 	return ok
 }
-
-// Remembered returns how much is remembered of the answer that came last.
-func (r *Interceptor) Remembered() (blocks, parts int) { return r.m.Begun, len(r.m.Now.Parts) }
-
-// HidesCalls reports whether the format is one in which calls can be hidden.
-func (f Format) HidesCalls() bool { return callHider(f) != nil }

@@ -63,7 +63,7 @@ func TestParseInteractions(t *testing.T) {
 	if v.Model != "gemini-3.1-pro" || !v.Stream || !v.Stateless || v.Partial || v.MaxTokens != 77 || v.Text(v.Thinking) != `"low"` || v.OutputConfig.Empty() || v.ToolChoice.Empty() {
 		t.Errorf("settings: %+v", v)
 	}
-	if len(v.Messages) != 5 || !v.HidesCalls() {
+	if len(v.Messages) != 5 || !wire.HidesCalls(v) {
 		t.Errorf("%d messages", len(v.Messages))
 	}
 }
@@ -105,8 +105,8 @@ func TestParseInteractionsInputs(t *testing.T) {
 		{`[{"type":"user_input","type":"thought"}]`, `2/3/other||||`, true},
 	} {
 		v := mustParse(t, wire.Interactions, `{"input":`+c.input+`}`)
-		if got := strings.TrimSuffix(outline(v), "\n"); got != c.want || v.HidesCalls() != c.hides {
-			t.Errorf("%s: got %s, hides %t, want %s", c.input, got, v.HidesCalls(), c.want)
+		if got := strings.TrimSuffix(outline(v), "\n"); got != c.want || wire.HidesCalls(v) != c.hides {
+			t.Errorf("%s: got %s, hides %t, want %s", c.input, got, wire.HidesCalls(v), c.want)
 		}
 	}
 	one := mustParse(t, wire.Interactions, `{"input":"hi"}`)

@@ -24,8 +24,8 @@ import (
 )
 
 // Codec is what a format can do. What only some can do are the interfaces
-// [Addresser], [TokenCounter], [Prefiller], [Replacer],
-// [Marker] and [CallHider].
+// [Addresser], [TokenCounter], [Prefiller], [Replacer] and
+// [Marker], and that of package hidden.
 type Codec interface {
 	// Traits returns the facts about the format.
 	Traits() Traits

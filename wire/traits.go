@@ -103,8 +103,8 @@ type Traits struct {
 	CompactPath string
 }
 
-// framing is Framing, or the default.
-func (t *Traits) framing() framing.Framing {
+// Streams returns Framing, or the default.
+func (t *Traits) Streams() framing.Framing {
 	if t.Framing == nil {
 		return framing.SSE{}
 	}

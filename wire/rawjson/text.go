@@ -36,5 +36,6 @@ func AppendLine(dst []byte, json string) []byte {
 	return dst
 }
 
-// View returns b as a string without copying it.
+// View returns b as a string without copying it. The string, and all that gjson cuts out
+// of it, must not outlive b or be used after b changes.
 func View(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }

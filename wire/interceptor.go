@@ -16,7 +16,6 @@ package wire
 
 import (
 	"bytes"
-	"strconv"
 
 	"github.com/tidwall/gjson"
 
@@ -102,9 +101,9 @@ type StreamEvent struct {
 	Root gjson.Result
 }
 
-// NewInterceptor returns an interceptor of the answers to a request that [View.HidesCalls].
+// NewInterceptor returns an interceptor of the answers to a request that [Possible].
 func NewInterceptor(f Format, o InterceptorOptions) *Interceptor {
-	r := &Interceptor{m: ClientMessage{Options: o, framing: f.Traits().framing()}}
+	r := &Interceptor{m: ClientMessage{Options: o, framing: f.Traits().Streams()}}
 	r.frames = r.m.framing.Framer()
 	if i := callHider(f); i != nil {
 		r.by = i.Intercept(&r.m)
@@ -190,7 +189,7 @@ func (r *Interceptor) frame(f framing.Event) {
 		return
 	}
 	r.m.passed = false
-	if r.m.size > maxAnswer || r.m.Begun > MaxCalls {
+	if r.m.size > MaxAnswer || r.m.Begun > MaxCalls {
 		r.fill()
 	}
 	data := bytes.TrimSpace(f.Data)
@@ -201,7 +200,7 @@ func (r *Interceptor) frame(f framing.Event) {
 	f.Data = data
 	of := StreamEvent{Event: f}
 	if data[0] == '{' {
-		text := answerText(data)
+		text := rawjson.View(data)
 		if !rawjson.Valid(text) {
 			r.m.Pass(f)
 			return
@@ -266,7 +265,7 @@ func (r *Interceptor) Close() []byte {
 // Whole takes an answer in one piece and returns what the client is to get. It
 // reports false where that is not known yet, because the answer [Interceptor.Asks].
 func (r *Interceptor) Whole(body []byte) ([]byte, bool) {
-	text := answerText(body)
+	text := rawjson.View(body)
 	if !rawjson.Valid(text) || !r.by.Document(body) {
 		return body, true
 	}
@@ -325,61 +324,4 @@ func (r *ClientMessage) TotalUsage(each string, counts func(dst []byte, u Usage,
 		out = append(counts(append(append(out, '{'), each...), it.Usage, it.Reasoning), '}')
 	}
 	return append(out, "]}"...)
-}
-
-// Rewrite copies an object with some members replaced. A replacement of nil
-// leaves the member out; those that the object lacks are put at its end.
-func Rewrite(root gjson.Result, order []string, with map[string][]byte) []byte {
-	out := make([]byte, 0, len(root.Raw)+256)
-	out = append(out, '{')
-	done := make(map[string]bool, len(with))
-	put := func(key, value []byte) {
-		if value == nil {
-			return
-		}
-		if len(out) > 1 {
-			out = append(out, ',')
-		}
-		out = append(append(append(out, key...), ':'), value...)
-	}
-	root.ForEach(func(k, v gjson.Result) bool {
-		value, ok := with[k.Str]
-		if !ok {
-			value = []byte(v.Raw)
-		}
-		done[k.Str] = true
-		put([]byte(k.Raw), value)
-		return true
-	})
-	for _, k := range order {
-		if !done[k] {
-			put(strconv.AppendQuote(nil, k), with[k])
-		}
-	}
-	return append(out, '}')
-}
-
-// Inner returns what stands between the quotes of a JSON string.
-func Inner(v gjson.Result) string {
-	if v.Type != gjson.String || len(v.Raw) < 2 {
-		return ""
-	}
-	return v.Raw[1 : len(v.Raw)-1]
-}
-
-// Quote encodes a text as a JSON string.
-func Quote(s string) []byte { return gjson.AppendJSONString(nil, s) }
-
-// AppendCount appends a member with a number, and a comma.
-func AppendCount(dst []byte, key string, n int64) []byte {
-	dst = append(append(append(dst, '"'), key...), `":`...)
-	return append(strconv.AppendInt(dst, n, 10), ',')
-}
-
-// AppendElement appends an element to a list without its brackets.
-func AppendElement(dst, element []byte) []byte {
-	if len(dst) > 0 {
-		dst = append(dst, ',')
-	}
-	return append(dst, element...)
 }

@@ -26,6 +26,12 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire/framing"
 )
 
+var options = wire.InterceptorOptions{
+	Hide:  func(name string) bool { return name == "Now" || name == "now" },
+	Hold:  func(name string) bool { return name == "Bash" || name == "bash" },
+	Judge: func(_, arguments string) bool { return strings.Contains(arguments, "stub") },
+}
+
 // endless are answers with a call that is kept back to be judged, or with texts
 // where calls come whole, longer than what is ever remembered.
 var endless = map[wire.Format]struct{ head, piece, tail, path string }{
@@ -82,7 +88,7 @@ func TestRelayBounds(t *testing.T) {
 		t.Run(string(f), func(t *testing.T) {
 			event := func(data string) []byte { return []byte("data: " + data + "\n\n") }
 			before := heap()
-			r := wire.NewInterceptor(f, relayOptions)
+			r := wire.NewInterceptor(f, options)
 			p := framing.SSEFramer{Limit: 1 << 30}
 			got, whole, ended := 0, false, false
 			emit := func(e framing.Event) {
@@ -133,7 +139,7 @@ func heap() int64 {
 
 // TestRelayManyBlocks: so does an answer of more blocks than are told apart.
 func TestRelayManyBlocks(t *testing.T) {
-	r := wire.NewInterceptor(wire.Anthropic, relayOptions)
+	r := wire.NewInterceptor(wire.Anthropic, options)
 	var out strings.Builder
 	feed := func(data string) { out.Write(r.Feed([]byte("data: " + data + "\n\n"))) }
 	feed(`{"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"n","name":"Now","input":{}}}`)

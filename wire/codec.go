@@ -1,0 +1,67 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package wire
+
+// CallHider is a [Codec] of a format in which calls can be kept from the client
+// and answered on the way.
+type CallHider interface {
+	// Hides reports whether calls can be hidden in the answer to a request. They
+	// cannot where the next request may only refer to this one.
+	Hides(v *View) bool
+	// DeclareTool returns an entry of tools: a function with a name, a description,
+	// and a JSON schema of its arguments.
+	DeclareTool(name, description, schema string) []byte
+	// Intercept begins a message for the client.
+	Intercept(r *ClientMessage) Interception
+	// Continuation returns an answer and the results of its hidden calls as messages
+	// of a request, with commas between: what to put behind the last message to have
+	// the upstream go on.
+	Continuation(it *Iteration) []byte
+	// Reinsert returns the edits that turn a message of the client, which is the
+	// model's, back into what the upstream said and was told in its course. It
+	// reports false for a message that is not the one that the client was given.
+	Reinsert(v *View, message int, its []Iteration) ([]Edit, bool)
+}
+
+func callHider(f Format) CallHider {
+	i, _ := f.Codec().(CallHider)
+	return i
+}
+
+// HidesCalls reports whether calls can be hidden in the answer to a request, see
+// [CallHider.Hides].
+func HidesCalls(v *View) bool {
+	i := callHider(v.Format)
+	return i != nil && v.Thread.Empty() && i.Hides(v)
+}
+
+// DeclareTool is [CallHider.DeclareTool] of a format that has it.
+func DeclareTool(f Format, name, description, schema string) []byte {
+	return callHider(f).DeclareTool(name, description, schema)
+}
+
+// Continuation is [CallHider.Continuation] of a format that has it.
+func Continuation(f Format, it *Iteration) []byte { return callHider(f).Continuation(it) }
+
+// Reinsert returns the edits that turn a message of the client back into what the
+// upstream said and was told in its course. The message must be the one that
+// the client was given; if it does not look like it, Reinsert reports false.
+func Reinsert(v *View, message int, its []Iteration) ([]Edit, bool) {
+	i := callHider(v.Format)
+	if i == nil || message < 0 || message >= len(v.Messages) || v.Messages[message].Role != RoleAssistant {
+		return nil, false
+	}
+	return i.Reinsert(v, message, its)
+}

@@ -1,0 +1,78 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package wire
+
+import (
+	"strconv"
+
+	"github.com/tidwall/gjson"
+)
+
+// Rewrite copies an object with some members replaced. A replacement of nil
+// leaves the member out; those that the object lacks are put at its end.
+func Rewrite(root gjson.Result, order []string, with map[string][]byte) []byte {
+	out := make([]byte, 0, len(root.Raw)+256)
+	out = append(out, '{')
+	done := make(map[string]bool, len(with))
+	put := func(key, value []byte) {
+		if value == nil {
+			return
+		}
+		if len(out) > 1 {
+			out = append(out, ',')
+		}
+		out = append(append(append(out, key...), ':'), value...)
+	}
+	root.ForEach(func(k, v gjson.Result) bool {
+		value, ok := with[k.Str]
+		if !ok {
+			value = []byte(v.Raw)
+		}
+		done[k.Str] = true
+		put([]byte(k.Raw), value)
+		return true
+	})
+	for _, k := range order {
+		if !done[k] {
+			put(strconv.AppendQuote(nil, k), with[k])
+		}
+	}
+	return append(out, '}')
+}
+
+// Inner returns what stands between the quotes of a JSON string.
+func Inner(v gjson.Result) string {
+	if v.Type != gjson.String || len(v.Raw) < 2 {
+		return ""
+	}
+	return v.Raw[1 : len(v.Raw)-1]
+}
+
+// Quote encodes a text as a JSON string.
+func Quote(s string) []byte { return gjson.AppendJSONString(nil, s) }
+
+// AppendCount appends a member with a number, and a comma.
+func AppendCount(dst []byte, key string, n int64) []byte {
+	dst = append(append(append(dst, '"'), key...), `":`...)
+	return append(strconv.AppendInt(dst, n, 10), ',')
+}
+
+// AppendElement appends an element to a list without its brackets.
+func AppendElement(dst, element []byte) []byte {
+	if len(dst) > 0 {
+		dst = append(dst, ',')
+	}
+	return append(dst, element...)
+}

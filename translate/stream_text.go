@@ -17,7 +17,6 @@ package translate
 import (
 	"github.com/tidwall/gjson"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire/rawjson"
 )
 
@@ -27,7 +26,7 @@ func ArgumentsText(r gjson.Result) string {
 	if r.IsObject() {
 		return string(rawjson.Escaped(r.Raw))
 	}
-	return wire.Inner(r)
+	return rawjson.Inner(r)
 }
 
 // AppendArguments appends the arguments of a call as a JSON object on one line.

@@ -139,7 +139,7 @@ func (d *Driver) Delta(base *hold.Base, r *hold.Request) (delta []byte, front in
 	default:
 		of = r.Own.Body
 	}
-	handle := wire.Quote(base.Handle)
+	handle := rawjson.Quote(base.Handle)
 	if d.format.Traits().Threads {
 		members = append(members, wire.Member{Name: "thread", Value: append(append([]byte(`{"type":"continue","previous_message_id":`), handle...), '}')})
 	} else {

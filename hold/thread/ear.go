@@ -93,7 +93,7 @@ func reply(v *wire.View, it *wire.Iteration) (out []byte) {
 		if !v.Traits().Threads && !carried(p.Raw) {
 			return nil
 		}
-		out = wire.AppendElement(out, p.Raw)
+		out = rawjson.AppendElement(out, p.Raw)
 	}
 	if v.Traits().Threads && len(out) > 0 {
 		out = append(append([]byte(`{"role":"assistant","content":[`), out...), `]}`...)

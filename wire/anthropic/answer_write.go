@@ -56,16 +56,16 @@ func allCounts(b []byte, u wire.Usage, _ int64) []byte { return appendCounts(b, 
 // appendCounts writes the counts, which exclude each other, and, split, for how long
 // was written.
 func appendCounts(b []byte, u wire.Usage, split bool) []byte {
-	b = wire.AppendCount(b, "input_tokens", u.Uncached)
-	b = wire.AppendCount(b, "cache_creation_input_tokens", u.Write5m+u.Write1h)
-	b = wire.AppendCount(b, "cache_read_input_tokens", u.Read)
+	b = rawjson.AppendCount(b, "input_tokens", u.Uncached)
+	b = rawjson.AppendCount(b, "cache_creation_input_tokens", u.Write5m+u.Write1h)
+	b = rawjson.AppendCount(b, "cache_read_input_tokens", u.Read)
 	if split {
 		b = append(b, `"cache_creation":{`...)
-		b = wire.AppendCount(b, "ephemeral_5m_input_tokens", u.Write5m)
-		b = wire.AppendCount(b, "ephemeral_1h_input_tokens", u.Write1h)
+		b = rawjson.AppendCount(b, "ephemeral_5m_input_tokens", u.Write5m)
+		b = rawjson.AppendCount(b, "ephemeral_1h_input_tokens", u.Write1h)
 		b = append(b[:len(b)-1], `},`...)
 	}
-	b = wire.AppendCount(b, "output_tokens", u.Output)
+	b = rawjson.AppendCount(b, "output_tokens", u.Output)
 	return b[:len(b)-1]
 }
 

@@ -22,7 +22,6 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/translate"
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire/rawjson"
 )
 
@@ -49,7 +48,7 @@ func (h *holder) Event(o *translate.Buffer, name string, data []byte, root gjson
 		h.open = append(h.open, heldBlock{index: index, start: bytes.Clone(data)})
 		return false
 	case at >= 0 && kind == "content_block_delta":
-		h.open[at].args = append(h.open[at].args, wire.Inner(root.Get("delta.partial_json"))...)
+		h.open[at].args = append(h.open[at].args, rawjson.Inner(root.Get("delta.partial_json"))...)
 		return false
 	case at >= 0 && kind == "content_block_stop":
 		h.open[at].send(o)

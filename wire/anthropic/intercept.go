@@ -50,14 +50,14 @@ type openBlock struct {
 
 // DeclareTool implements [wire.CallHider].
 func (Codec) DeclareTool(name, description, schema string) []byte {
-	out := append([]byte(`{"name":`), wire.Quote(name)...)
-	out = append(append(out, `,"description":`...), wire.Quote(description)...)
+	out := append([]byte(`{"name":`), rawjson.Quote(name)...)
+	out = append(append(out, `,"description":`...), rawjson.Quote(description)...)
 	return append(append(append(out, `,"input_schema":`...), schema...), '}')
 }
 
 func (r *interception) Failure(kind, message string) []byte {
-	out := append([]byte(`event: error`+"\n"+`data: {"type":"error","error":{"type":`), wire.Quote(kind)...)
-	out = append(append(out, `,"message":`...), wire.Quote(message)...)
+	out := append([]byte(`event: error`+"\n"+`data: {"type":"error","error":{"type":`), rawjson.Quote(kind)...)
+	out = append(append(out, `,"message":`...), rawjson.Quote(message)...)
 	return append(out, "}}\n\n"...)
 }
 
@@ -111,9 +111,9 @@ func (r *interception) Event(f wire.StreamEvent) {
 func ending(r *interception, root gjson.Result, reason string) []byte {
 	with := map[string][]byte{"usage": r.TotalUsage(`"type":"message",`, allCounts)}
 	if reason != "" {
-		with["delta"] = wire.Rewrite(root.Get("delta"), nil, map[string][]byte{"stop_reason": wire.Quote(reason)})
+		with["delta"] = rawjson.Rewrite(root.Get("delta"), nil, map[string][]byte{"stop_reason": rawjson.Quote(reason)})
 	}
-	return wire.Rewrite(root, []string{"usage"}, with)
+	return rawjson.Rewrite(root, []string{"usage"}, with)
 }
 
 func (r *interception) Flush() {
@@ -139,9 +139,9 @@ func (r *interception) startBlock(f wire.StreamEvent) {
 	}
 	r.Begun++
 	b := &openBlock{index: f.Root.Get("index").Int(), client: -1, start: strings.Clone(start.Raw), kind: strings.Clone(start.Get("type").Str)}
-	b.text.WriteString(wire.Inner(start.Get("text")))
-	b.thinking.WriteString(wire.Inner(start.Get("thinking")))
-	b.signature.WriteString(wire.Inner(start.Get("signature")))
+	b.text.WriteString(rawjson.Inner(start.Get("text")))
+	b.thinking.WriteString(rawjson.Inner(start.Get("thinking")))
+	b.signature.WriteString(rawjson.Inner(start.Get("signature")))
 	if b.kind == "tool_use" {
 		name := start.Get("name").Str
 		b.hidden = r.Options.Hide(name)
@@ -180,7 +180,7 @@ func (r *interception) show(b *openBlock, f wire.StreamEvent) {
 
 func (r *interception) renumber(data []byte, index int) {
 	root := gjson.ParseBytes(data)
-	r.Put(root.Get("type").Str, wire.Rewrite(root, nil, map[string][]byte{"index": strconv.AppendInt(nil, int64(index), 10)}))
+	r.Put(root.Get("type").Str, rawjson.Rewrite(root, nil, map[string][]byte{"index": strconv.AppendInt(nil, int64(index), 10)}))
 }
 
 // gather keeps what a delta adds to a block. It reports false for a delta that
@@ -188,11 +188,11 @@ func (r *interception) renumber(data []byte, index int) {
 func (b *openBlock) gather(d gjson.Result) bool {
 	switch d.Get("type").Str {
 	case "text_delta":
-		b.text.WriteString(wire.Inner(d.Get("text")))
+		b.text.WriteString(rawjson.Inner(d.Get("text")))
 	case "thinking_delta":
-		b.thinking.WriteString(wire.Inner(d.Get("thinking")))
+		b.thinking.WriteString(rawjson.Inner(d.Get("thinking")))
 	case "signature_delta":
-		b.signature.WriteString(wire.Inner(d.Get("signature")))
+		b.signature.WriteString(rawjson.Inner(d.Get("signature")))
 	case "input_json_delta":
 		b.input.WriteString(d.Get("partial_json").Str)
 	case "citations_delta":
@@ -281,7 +281,7 @@ func (b *openBlock) part() wire.Part {
 		}
 	}
 	p := partOf(start)
-	p.Raw = wire.Rewrite(start, order, with)
+	p.Raw = rawjson.Rewrite(start, order, with)
 	if b.input.Len() > 0 {
 		p.Arguments = b.input.String()
 	}
@@ -343,14 +343,14 @@ func (r *interception) Join(last []byte) []byte {
 		}
 	}
 	root := gjson.ParseBytes(last)
-	with := map[string][]byte{"content": append(content, ']'), "id": wire.Quote(r.ID)}
+	with := map[string][]byte{"content": append(content, ']'), "id": rawjson.Quote(r.ID)}
 	if len(r.Past) > 0 {
 		with["usage"] = r.TotalUsage(`"type":"message",`, allCounts)
 	}
 	if r.Now.Asks() {
-		with["stop_reason"] = wire.Quote("end_turn")
+		with["stop_reason"] = rawjson.Quote("end_turn")
 	}
-	return wire.Rewrite(root, nil, with)
+	return rawjson.Rewrite(root, nil, with)
 }
 
 // Continuation implements [wire.CallHider].
@@ -377,8 +377,8 @@ func toolResults(it *wire.Iteration) []byte {
 }
 
 func toolResult(p *wire.Part) []byte {
-	out := append([]byte(`{"type":"tool_result","tool_use_id":`), wire.Quote(p.ID)...)
-	out = append(append(out, `,"content":`...), wire.Quote(p.Result)...)
+	out := append([]byte(`{"type":"tool_result","tool_use_id":`), rawjson.Quote(p.ID)...)
+	out = append(append(out, `,"content":`...), rawjson.Quote(p.Result)...)
 	if p.Failed {
 		out = append(out, `,"is_error":true`...)
 	}

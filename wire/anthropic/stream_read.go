@@ -20,7 +20,6 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/translate"
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire/rawjson"
 )
 
@@ -60,9 +59,9 @@ func (a *streamReader) Event(f *translate.Flow, name string, root gjson.Result) 
 func (a *streamReader) block(f *translate.Flow, block gjson.Result, index int64, whole bool) {
 	switch block.Get("type").Str {
 	case "text":
-		f.Text(wire.Inner(block.Get("text")))
+		f.Text(rawjson.Inner(block.Get("text")))
 	case "thinking":
-		f.Thinking(wire.Inner(block.Get("thinking")))
+		f.Thinking(rawjson.Inner(block.Get("thinking")))
 		if s := block.Get("signature").Str; s != "" {
 			f.Sign("", strings.Clone(s), false)
 		}
@@ -97,14 +96,14 @@ func (a *streamReader) closeCall(f *translate.Flow, b *translate.Block) {
 func (a *streamReader) delta(f *translate.Flow, delta gjson.Result, index int64) {
 	switch delta.Get("type").Str {
 	case "text_delta":
-		f.Text(wire.Inner(delta.Get("text")))
+		f.Text(rawjson.Inner(delta.Get("text")))
 	case "thinking_delta":
-		f.Thinking(wire.Inner(delta.Get("thinking")))
+		f.Thinking(rawjson.Inner(delta.Get("thinking")))
 	case "signature_delta":
 		f.Sign("", strings.Clone(delta.Get("signature").Str), false)
 	case "input_json_delta":
 		if b := f.Find(index); b != nil {
-			f.Arguments(b, wire.Inner(delta.Get("partial_json")))
+			f.Arguments(b, rawjson.Inner(delta.Get("partial_json")))
 		}
 	}
 }
@@ -114,7 +113,7 @@ func (a *streamReader) reason(f *translate.Flow, delta gjson.Result) {
 	if reason == "" {
 		return
 	}
-	f.Sequence = strings.Clone(wire.Inner(delta.Get("stop_sequence")))
+	f.Sequence = strings.Clone(rawjson.Inner(delta.Get("stop_sequence")))
 	f.Stopped(stops[reason])
 }
 

@@ -118,6 +118,6 @@ func (interception) Failure(kind, message string) []byte {
 	if name == "" {
 		name = "internalServerException"
 	}
-	body := append([]byte(`{"message":`), wire.Quote(message)...)
+	body := append([]byte(`{"message":`), rawjson.Quote(message)...)
 	return Chunks{}.AppendException(nil, name, append(body, '}'))
 }

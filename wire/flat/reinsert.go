@@ -22,6 +22,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/rawjson"
 )
 
 // Reinsert is [wire.CallHider.Reinsert]: it goes through the client's items and the parts of the iterations side by
@@ -50,7 +51,7 @@ func Reinsert(
 			p := &it.Parts[i]
 			switch {
 			case p.Hidden:
-				open = wire.AppendElement(open, p.Raw)
+				open = rawjson.AppendElement(open, p.Raw)
 			case at < end && same(v, &v.Blocks[at], p, says):
 				if open != nil {
 					edits, open = append(edits, wire.Edit{Block: at, Op: wire.OpBefore, Value: open}), nil
@@ -61,7 +62,7 @@ func Reinsert(
 		if len(it.Hidden()) == 0 {
 			continue
 		}
-		open = wire.AppendElement(open, results(it))
+		open = rawjson.AppendElement(open, results(it))
 		if n < len(its)-1 && at < end {
 			edits = append(edits, wire.Edit{Block: at, Op: wire.OpBefore, Value: open})
 			continue

@@ -22,6 +22,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/rawjson"
 )
 
 // interception intercepts calls in answers of the Gemini API. Calls come whole, texts in
@@ -42,8 +43,8 @@ type gathered struct {
 
 // DeclareTool implements [wire.CallHider].
 func (Codec) DeclareTool(name, description, schema string) []byte {
-	out := append([]byte(`{"name":`), wire.Quote(name)...)
-	out = append(append(out, `,"description":`...), wire.Quote(description)...)
+	out := append([]byte(`{"name":`), rawjson.Quote(name)...)
+	out = append(append(out, `,"description":`...), rawjson.Quote(description)...)
 	return append(append(append(out, `,"parameters":`...), schema...), '}')
 }
 
@@ -63,8 +64,8 @@ func (r *interception) Failure(kind, message string) []byte {
 		code, kind = 500, "INTERNAL"
 	}
 	out := append([]byte(`{"error":{"code":`), strconv.Itoa(code)...)
-	out = append(append(out, `,"message":`...), wire.Quote(message)...)
-	out = append(append(out, `,"status":`...), wire.Quote(kind)...)
+	out = append(append(out, `,"message":`...), rawjson.Quote(message)...)
+	out = append(append(out, `,"status":`...), rawjson.Quote(kind)...)
 	return append(out, "}}\r\n\r\n"...)
 }
 
@@ -143,7 +144,7 @@ func (r *interception) parts(candidate gjson.Result) (shown []byte, says bool, h
 		if plain {
 			r.gather(part)
 			says = says || part.Get("text").Str != ""
-			shown = wire.AppendElement(shown, []byte(part.Raw))
+			shown = rawjson.AppendElement(shown, []byte(part.Raw))
 			return true
 		}
 		r.settle()
@@ -171,7 +172,7 @@ func (r *interception) parts(candidate gjson.Result) (shown []byte, says bool, h
 			return true
 		}
 		says = true
-		shown = wire.AppendElement(shown, p.Raw)
+		shown = rawjson.AppendElement(shown, p.Raw)
 		return true
 	})
 	return shown, says, hidden
@@ -188,7 +189,7 @@ func (r *interception) gather(part gjson.Result) {
 	}
 	r.pieces.kind = kind
 	if r.Keep(len(part.Raw)) {
-		r.pieces.text.WriteString(wire.Inner(part.Get("text")))
+		r.pieces.text.WriteString(rawjson.Inner(part.Get("text")))
 	}
 }
 
@@ -216,12 +217,12 @@ func (r *interception) chunk(root, candidate gjson.Result, parts []byte, open bo
 			if !content.IsObject() {
 				content = gjson.Parse(`{"role":"model"}`)
 			}
-			change["content"] = wire.Rewrite(content, []string{"parts"}, map[string][]byte{"parts": append(append([]byte{'['}, parts...), ']')})
+			change["content"] = rawjson.Rewrite(content, []string{"parts"}, map[string][]byte{"parts": append(append([]byte{'['}, parts...), ']')})
 		}
 		if open {
 			change["finishReason"], change["finishMessage"] = nil, nil
 		}
-		with["candidates"] = append(append([]byte{'['}, wire.Rewrite(candidate, []string{"content"}, change)...), ']')
+		with["candidates"] = append(append([]byte{'['}, rawjson.Rewrite(candidate, []string{"content"}, change)...), ']')
 	}
 	if len(r.Past) > 0 {
 		if r.ID != "" && root.Get("responseId").Exists() {
@@ -231,7 +232,7 @@ func (r *interception) chunk(root, candidate gjson.Result, parts []byte, open bo
 			with["usageMetadata"] = totalUsage(r)
 		}
 	}
-	return wire.Rewrite(root, nil, with)
+	return rawjson.Rewrite(root, nil, with)
 }
 
 func (r *interception) Spill() { r.pieces = gathered{} } // calls come whole
@@ -270,7 +271,7 @@ func (r *interception) Join(last []byte) []byte {
 	for _, it := range r.Iterations() {
 		for i := range it.Parts {
 			if !it.Parts[i].Hidden {
-				parts = wire.AppendElement(parts, it.Parts[i].Raw)
+				parts = rawjson.AppendElement(parts, it.Parts[i].Raw)
 			}
 		}
 	}
@@ -296,7 +297,7 @@ func (Codec) Continuation(it *wire.Iteration) []byte {
 func toolResults(it *wire.Iteration) []byte {
 	var parts []byte
 	for _, p := range it.Hidden() {
-		parts = wire.AppendElement(parts, toolResult(p))
+		parts = rawjson.AppendElement(parts, toolResult(p))
 	}
 	return append(append([]byte(`{"role":"user","parts":[`), parts...), `]}`...)
 }
@@ -304,12 +305,12 @@ func toolResults(it *wire.Iteration) []byte {
 func toolResult(p *wire.Part) []byte {
 	out := []byte(`{"functionResponse":{`)
 	if p.ID != "" {
-		out = append(append(append(out, `"id":`...), wire.Quote(p.ID)...), ',')
+		out = append(append(append(out, `"id":`...), rawjson.Quote(p.ID)...), ',')
 	}
-	out = append(append(out, `"name":`...), wire.Quote(p.Name)...)
+	out = append(append(out, `"name":`...), rawjson.Quote(p.Name)...)
 	key := `,"response":{"output":`
 	if p.Failed {
 		key = `,"response":{"error":`
 	}
-	return append(append(append(out, key...), wire.Quote(p.Result)...), `}}}`...)
+	return append(append(append(out, key...), rawjson.Quote(p.Result)...), `}}}`...)
 }

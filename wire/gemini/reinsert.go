@@ -20,6 +20,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/rawjson"
 )
 
 // reinsertion goes through the client's blocks and the parts of the iterations
@@ -150,7 +151,7 @@ func (w *reinsertion) rest() string { return gjson.ParseBytes(w.v.Bytes(w.block(
 // what the last of them said.
 func (w *reinsertion) leave() {
 	if w.kept > 0 {
-		w.put(w.at, wire.OpReplace, wire.Quote(w.rest()[w.kept:]))
+		w.put(w.at, wire.OpReplace, rawjson.Quote(w.rest()[w.kept:]))
 	}
 	w.at, w.read, w.kept = w.at+1, 0, 0
 }
@@ -163,7 +164,7 @@ func (w *reinsertion) split(it *wire.Iteration, open [][]byte) bool {
 		if b.Has(wire.FlagSigned) || b.Kind != wire.KindText {
 			return false
 		}
-		text := append([]byte(`{"text":`), wire.Quote(w.rest()[w.kept:w.read])...)
+		text := append([]byte(`{"text":`), rawjson.Quote(w.rest()[w.kept:w.read])...)
 		w.put(w.at, wire.OpBefore, append(text, '}'))
 		w.kept = w.read
 	} else if first := int(w.v.Messages[b.Message].First); w.at == first && b.Message > 0 && w.v.Messages[b.Message-1].Role == wire.RoleAssistant {

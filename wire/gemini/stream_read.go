@@ -20,7 +20,6 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/translate"
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire/rawjson"
 )
 
@@ -104,11 +103,11 @@ func (g *streamReader) part(f *translate.Flow, part gjson.Result) {
 		return
 	}
 	if part.Get("thought").Bool() {
-		f.Thinking(wire.Inner(part.Get("text")))
+		f.Thinking(rawjson.Inner(part.Get("text")))
 		f.Sign("", strings.Clone(signature), false)
 		return
 	}
-	f.Text(wire.Inner(part.Get("text")))
+	f.Text(rawjson.Inner(part.Get("text")))
 }
 
 func (g *streamReader) Whole(f *translate.Flow, root gjson.Result) {

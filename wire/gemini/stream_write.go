@@ -194,9 +194,9 @@ var reasons = [...]string{
 // the cache, the candidates' leaves the thoughts out. What was written to a
 // cache has members of this package's.
 func appendUsage(b []byte, u wire.Usage, thoughts int64) []byte {
-	b = wire.AppendCount(append(b, '{'), "promptTokenCount", u.Prompt())
-	b = wire.AppendCount(b, "candidatesTokenCount", u.Output-thoughts)
-	b = wire.AppendCount(b, "totalTokenCount", u.Prompt()+u.Output)
+	b = rawjson.AppendCount(append(b, '{'), "promptTokenCount", u.Prompt())
+	b = rawjson.AppendCount(b, "candidatesTokenCount", u.Output-thoughts)
+	b = rawjson.AppendCount(b, "totalTokenCount", u.Prompt()+u.Output)
 	for _, c := range [...]struct {
 		name string
 		n    int64
@@ -207,7 +207,7 @@ func appendUsage(b []byte, u wire.Usage, thoughts int64) []byte {
 		{"cacheWrite1hTokenCount", u.Write1h},
 	} {
 		if c.n > 0 {
-			b = wire.AppendCount(b, c.name, c.n)
+			b = rawjson.AppendCount(b, c.name, c.n)
 		}
 	}
 	b[len(b)-1] = '}'

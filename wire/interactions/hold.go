@@ -22,6 +22,7 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/translate"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/rawjson"
 )
 
 // holder holds the steps of calls until their arguments are done.
@@ -49,7 +50,7 @@ func (h *holder) Event(o *translate.Buffer, name string, data []byte, root gjson
 			if s.delta == nil {
 				s.name, s.delta = []byte(name), bytes.Clone(data)
 			}
-			s.args = append(s.args, wire.Inner(root.Get("delta.arguments"))...)
+			s.args = append(s.args, rawjson.Inner(root.Get("delta.arguments"))...)
 			return false
 		}
 	case "step.stop":

@@ -53,8 +53,8 @@ type openStep struct {
 
 // DeclareTool implements [wire.CallHider].
 func (Codec) DeclareTool(name, description, schema string) []byte {
-	out := append([]byte(`{"type":"function","name":`), wire.Quote(name)...)
-	out = append(append(out, `,"description":`...), wire.Quote(description)...)
+	out := append([]byte(`{"type":"function","name":`), rawjson.Quote(name)...)
+	out = append(append(out, `,"description":`...), rawjson.Quote(description)...)
 	return append(append(append(out, `,"parameters":`...), schema...), '}')
 }
 
@@ -62,8 +62,8 @@ func (r *interception) Failure(kind, message string) []byte {
 	if kind == "timeout_error" {
 		kind = "deadline_exceeded"
 	}
-	out := append([]byte("event: error\n"+`data: {"event_type":"error","error":{"message":`), wire.Quote(message)...)
-	out = append(append(out, `,"code":`...), wire.Quote(kind)...)
+	out := append([]byte("event: error\n"+`data: {"event_type":"error","error":{"message":`), rawjson.Quote(message)...)
+	out = append(append(out, `,"code":`...), rawjson.Quote(kind)...)
 	return append(out, "}}\n\n"...)
 }
 
@@ -142,11 +142,11 @@ func (r *interception) entry(step gjson.Result) (hidden, held bool) {
 func (r *interception) gather(b *openStep, delta gjson.Result) {
 	switch delta.Get("type").Str {
 	case "text":
-		b.text.WriteString(wire.Inner(delta.Get("text")))
+		b.text.WriteString(rawjson.Inner(delta.Get("text")))
 	case "thought_summary":
-		b.text.WriteString(wire.Inner(delta.Get("content.text")))
+		b.text.WriteString(rawjson.Inner(delta.Get("content.text")))
 	case "thought_signature":
-		b.signature.WriteString(wire.Inner(delta.Get("signature")))
+		b.signature.WriteString(rawjson.Inner(delta.Get("signature")))
 	case "arguments_delta":
 		b.arguments.WriteString(delta.Get("arguments").Str)
 	case "text_annotation_delta":
@@ -180,7 +180,7 @@ func (b *openStep) whole() []byte {
 		list = "summary"
 	}
 	if b.text.Len() > 0 {
-		text := wire.Inner(start.Get(list + ".0.text")) // what it began with
+		text := rawjson.Inner(start.Get(list + ".0.text")) // what it began with
 		set(list, []byte(`[{"type":"text","text":"`+text+b.text.String()+`"}]`))
 	}
 	if b.signature.Len() > 0 {
@@ -192,7 +192,7 @@ func (b *openStep) whole() []byte {
 	if with == nil {
 		return b.start
 	}
-	return wire.Rewrite(start, order, with)
+	return rawjson.Rewrite(start, order, with)
 }
 
 // showStep hands an event of a step on, under the client's numbers.
@@ -257,7 +257,7 @@ func (r *interception) tell(f wire.StreamEvent, b *openStep) {
 		r.Pass(f.Event)
 		return
 	}
-	r.Put(f.Root.Get("event_type").Str, wire.Rewrite(f.Root, nil, map[string][]byte{"index": strconv.AppendInt(nil, int64(b.client), 10)}))
+	r.Put(f.Root.Get("event_type").Str, rawjson.Rewrite(f.Root, nil, map[string][]byte{"index": strconv.AppendInt(nil, int64(b.client), 10)}))
 }
 
 // last reads the last event.
@@ -282,7 +282,7 @@ func (r *interception) last(f wire.StreamEvent) {
 }
 
 func (r *interception) complete(root gjson.Result) {
-	r.Put(root.Get("event_type").Str, wire.Rewrite(root, nil, map[string][]byte{"interaction": r.interaction(root.Get("interaction"), false)}))
+	r.Put(root.Get("event_type").Str, rawjson.Rewrite(root, nil, map[string][]byte{"interaction": r.interaction(root.Get("interaction"), false)}))
 }
 
 func (r *interception) Flush() {
@@ -342,7 +342,7 @@ func (r *interception) interaction(it gjson.Result, whole bool) []byte {
 	if len(r.Past) > 0 && it.Get("usage").IsObject() {
 		with["usage"] = r.TotalUsage("", appendCounts)
 	}
-	return wire.Rewrite(it, []string{"steps"}, with)
+	return rawjson.Rewrite(it, []string{"steps"}, with)
 }
 
 func (r *interception) Document(body []byte) bool {
@@ -377,13 +377,13 @@ func (Codec) Continuation(it *wire.Iteration) []byte {
 func toolResults(it *wire.Iteration) []byte {
 	var out []byte
 	for _, p := range it.Hidden() {
-		result := append([]byte(`{"type":"function_result","name":`), wire.Quote(p.Name)...)
-		result = append(append(result, `,"call_id":`...), wire.Quote(p.ID)...)
+		result := append([]byte(`{"type":"function_result","name":`), rawjson.Quote(p.Name)...)
+		result = append(append(result, `,"call_id":`...), rawjson.Quote(p.ID)...)
 		if p.Failed {
 			result = append(result, `,"is_error":true`...)
 		}
-		result = append(append(append(result, `,"result":`...), wire.Quote(p.Result)...), '}')
-		out = wire.AppendElement(out, result)
+		result = append(append(append(result, `,"result":`...), rawjson.Quote(p.Result)...), '}')
+		out = rawjson.AppendElement(out, result)
 	}
 	return out
 }
@@ -393,17 +393,17 @@ func toolResults(it *wire.Iteration) []byte {
 // module's.
 func appendCounts(b []byte, u wire.Usage, thoughts int64) []byte {
 	thoughts = min(thoughts, u.Output)
-	b = wire.AppendCount(b, "total_tokens", u.Prompt()+u.Output)
-	b = wire.AppendCount(b, "total_input_tokens", u.Prompt())
-	b = wire.AppendCount(b, "total_cached_tokens", u.Read)
-	b = wire.AppendCount(b, "total_output_tokens", u.Output-thoughts)
-	b = wire.AppendCount(b, "total_tool_use_tokens", 0)
-	b = wire.AppendCount(b, "total_thought_tokens", thoughts)
+	b = rawjson.AppendCount(b, "total_tokens", u.Prompt()+u.Output)
+	b = rawjson.AppendCount(b, "total_input_tokens", u.Prompt())
+	b = rawjson.AppendCount(b, "total_cached_tokens", u.Read)
+	b = rawjson.AppendCount(b, "total_output_tokens", u.Output-thoughts)
+	b = rawjson.AppendCount(b, "total_tool_use_tokens", 0)
+	b = rawjson.AppendCount(b, "total_thought_tokens", thoughts)
 	if n := u.Write5m + u.Write1h; n > 0 {
-		b = wire.AppendCount(b, "total_cache_write_tokens", n)
+		b = rawjson.AppendCount(b, "total_cache_write_tokens", n)
 	}
 	if u.Write1h > 0 {
-		b = wire.AppendCount(b, "total_cache_write_1h_tokens", u.Write1h)
+		b = rawjson.AppendCount(b, "total_cache_write_1h_tokens", u.Write1h)
 	}
 	return b[:len(b)-1]
 }

@@ -20,7 +20,6 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/translate"
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire/rawjson"
 )
 
@@ -60,14 +59,14 @@ func (r *streamReader) Event(f *translate.Flow, name string, root gjson.Result) 
 func (r *streamReader) delta(f *translate.Flow, d gjson.Result, at int64) {
 	switch d.Get("type").Str {
 	case "text":
-		f.Text(wire.Inner(d.Get("text")))
+		f.Text(rawjson.Inner(d.Get("text")))
 	case "thought_summary":
-		f.Thinking(wire.Inner(d.Get("content.text")))
+		f.Thinking(rawjson.Inner(d.Get("content.text")))
 	case "thought_signature":
 		r.signature = strings.Clone(d.Get("signature").Str)
 	case "arguments_delta":
 		if b := f.Find(at); b != nil {
-			f.Arguments(b, wire.Inner(d.Get("arguments")))
+			f.Arguments(b, rawjson.Inner(d.Get("arguments")))
 		}
 	}
 }
@@ -78,13 +77,13 @@ func (r *streamReader) begin(f *translate.Flow, s gjson.Result, at int64) {
 	switch s.Get("type").Str {
 	case "model_output":
 		s.Get("content").ForEach(func(_, c gjson.Result) bool {
-			f.Text(wire.Inner(c.Get("text")))
+			f.Text(rawjson.Inner(c.Get("text")))
 			return !f.Ended
 		})
 	case "thought":
 		r.signature = strings.Clone(s.Get("signature").Str)
 		s.Get("summary").ForEach(func(_, c gjson.Result) bool {
-			f.Thinking(wire.Inner(c.Get("text")))
+			f.Thinking(rawjson.Inner(c.Get("text")))
 			return !f.Ended
 		})
 	case "function_call":

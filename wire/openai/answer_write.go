@@ -31,10 +31,10 @@ func LongWrites(details gjson.Result) int64 {
 // AppendInputDetails writes what of a prompt was read from and written to a cache. The
 // part written for an hour has a member of this module's.
 func AppendInputDetails(b []byte, u wire.Usage) []byte {
-	b = wire.AppendCount(append(b, '{'), "cached_tokens", u.Read)
-	b = wire.AppendCount(b, "cache_write_tokens", u.Write5m+u.Write1h)
+	b = rawjson.AppendCount(append(b, '{'), "cached_tokens", u.Read)
+	b = rawjson.AppendCount(b, "cache_write_tokens", u.Write5m+u.Write1h)
 	if u.Write1h > 0 {
-		b = wire.AppendCount(b, "cache_write_1h_tokens", u.Write1h)
+		b = rawjson.AppendCount(b, "cache_write_1h_tokens", u.Write1h)
 	}
 	b[len(b)-1] = '}'
 	return b

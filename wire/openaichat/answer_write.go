@@ -35,9 +35,9 @@ func appendUsage(b []byte, m *translate.Answer) []byte {
 
 // appendCounts writes the counts: those of the prompt include what the details tell.
 func appendCounts(b []byte, u wire.Usage, reasoning int64) []byte {
-	b = wire.AppendCount(b, "prompt_tokens", u.Prompt())
-	b = wire.AppendCount(b, "completion_tokens", u.Output)
-	b = wire.AppendCount(b, "total_tokens", u.Prompt()+u.Output)
+	b = rawjson.AppendCount(b, "prompt_tokens", u.Prompt())
+	b = rawjson.AppendCount(b, "completion_tokens", u.Output)
+	b = rawjson.AppendCount(b, "total_tokens", u.Prompt()+u.Output)
 	b = append(b, `"prompt_tokens_details":`...)
 	b = openai.AppendInputDetails(b, u)
 	if reasoning > 0 {

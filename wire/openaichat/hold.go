@@ -97,7 +97,7 @@ func (h *holder) Event(o *translate.Buffer, name string, data []byte, root gjson
 // entry takes an entry of tool_calls. One that begins sends those before it on
 // their way, as far as they are complete.
 func (h *holder) entry(o *translate.Buffer, choice int64, entry gjson.Result, chunk []byte) {
-	index, args := entry.Get("index").Int(), wire.Inner(entry.Get("function.arguments"))
+	index, args := entry.Get("index").Int(), rawjson.Inner(entry.Get("function.arguments"))
 	id := entry.Get("id").Str
 	for i := len(h.open) - 1; i >= 0; i-- {
 		c := &h.open[i]

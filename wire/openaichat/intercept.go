@@ -22,6 +22,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/rawjson"
 )
 
 // interception intercepts calls in answers of the chat completions API.
@@ -54,14 +55,14 @@ type openCall struct {
 
 // DeclareTool implements [wire.CallHider].
 func (Codec) DeclareTool(name, description, schema string) []byte {
-	out := append([]byte(`{"type":"function","function":{"name":`), wire.Quote(name)...)
-	out = append(append(out, `,"description":`...), wire.Quote(description)...)
+	out := append([]byte(`{"type":"function","function":{"name":`), rawjson.Quote(name)...)
+	out = append(append(out, `,"description":`...), rawjson.Quote(description)...)
 	return append(append(append(out, `,"parameters":`...), schema...), `}}`...)
 }
 
 func (r *interception) Failure(kind, message string) []byte {
-	out := append([]byte(`data: {"error":{"message":`), wire.Quote(message)...)
-	out = append(append(out, `,"type":`...), wire.Quote(kind)...)
+	out := append([]byte(`data: {"error":{"message":`), rawjson.Quote(message)...)
+	out = append(append(out, `,"type":`...), rawjson.Quote(kind)...)
 	return append(out, `,"param":null,"code":null}}`+"\n\n"...)
 }
 
@@ -154,9 +155,9 @@ func (r *interception) rest(delta gjson.Result, calls []byte) []byte {
 	}
 	r.role = r.role || delta.Get("role").Exists()
 	if delta.IsObject() {
-		return wire.Rewrite(delta, []string{"tool_calls"}, with)
+		return rawjson.Rewrite(delta, []string{"tool_calls"}, with)
 	}
-	return wire.Rewrite(gjson.Parse("{}"), []string{"tool_calls"}, with)
+	return rawjson.Rewrite(gjson.Parse("{}"), []string{"tool_calls"}, with)
 }
 
 // chunk is a chunk with another delta, under the first answer's id.
@@ -170,12 +171,12 @@ func (r *interception) chunk(root, choice gjson.Result, delta, finish []byte) []
 		if finish != nil {
 			inner["finish_reason"] = finish
 		}
-		with["choices"] = append(append([]byte{'['}, wire.Rewrite(choice, nil, inner)...), ']')
+		with["choices"] = append(append([]byte{'['}, rawjson.Rewrite(choice, nil, inner)...), ']')
 	}
 	if root.Get("usage").IsObject() && len(r.Past) > 0 {
 		with["usage"] = r.TotalUsage("", appendCounts)
 	}
-	return wire.Rewrite(root, nil, with)
+	return rawjson.Rewrite(root, nil, with)
 }
 
 // gather keeps the texts of a delta and reports whether there were any.
@@ -185,7 +186,7 @@ func (r *interception) gather(delta gjson.Result) (says bool) {
 		switch k.Str {
 		case "content":
 			if kept {
-				r.chat.content.WriteString(wire.Inner(v))
+				r.chat.content.WriteString(rawjson.Inner(v))
 			}
 			r.Now.Opaque = r.Now.Opaque || v.IsArray()
 			says = says || v.Type == gjson.String && v.Str != ""
@@ -194,7 +195,7 @@ func (r *interception) gather(delta gjson.Result) (says bool) {
 				r.chat.reasoningKey = strings.Clone(k.Str)
 			}
 			if kept && r.chat.reasoningKey == k.Str {
-				r.chat.reasoning.WriteString(wire.Inner(v))
+				r.chat.reasoning.WriteString(rawjson.Inner(v))
 			}
 			says = says || v.Type == gjson.String && v.Str != ""
 		case "refusal":
@@ -214,7 +215,7 @@ func (r *interception) entries(list gjson.Result, chunk []byte) (shown []byte) {
 		c, begun := r.entry(item, at)
 		if c == nil { // there are too many to remember them
 			index := strconv.AppendInt(nil, item.Get("index").Int()+int64(r.Shift()), 10)
-			shown = wire.AppendElement(shown, wire.Rewrite(item, []string{"index"}, map[string][]byte{"index": index}))
+			shown = rawjson.AppendElement(shown, rawjson.Rewrite(item, []string{"index"}, map[string][]byte{"index": index}))
 			return true
 		}
 		if begun && c.held {
@@ -234,7 +235,7 @@ func (r *interception) entries(list gjson.Result, chunk []byte) (shown []byte) {
 			shown = append(shown, item.Raw...)
 			return true
 		}
-		shown = append(shown, wire.Rewrite(item, []string{"index"}, map[string][]byte{"index": strconv.AppendInt(nil, int64(c.client), 10)})...)
+		shown = append(shown, rawjson.Rewrite(item, []string{"index"}, map[string][]byte{"index": strconv.AppendInt(nil, int64(c.client), 10)})...)
 		return true
 	})
 	return shown
@@ -297,15 +298,15 @@ func (r *interception) entry(item gjson.Result, position int64) (c *openCall, be
 func (c *openCall) element(index int) []byte {
 	out := []byte{'{'}
 	if index >= 0 {
-		out = wire.AppendCount(out, "index", int64(index))
+		out = rawjson.AppendCount(out, "index", int64(index))
 	}
-	out = append(append(out, `"id":`...), wire.Quote(c.id)...)
+	out = append(append(out, `"id":`...), rawjson.Quote(c.id)...)
 	kind, text := "function", "arguments"
 	if c.custom {
 		kind, text = "custom", "input"
 	}
-	out = append(append(out, `,"type":"`+kind+`","`+kind+`":{"name":`...), wire.Quote(c.name)...)
-	out = append(append(out, `,"`+text+`":`...), wire.Quote(c.arguments.String())...)
+	out = append(append(out, `,"type":"`+kind+`","`+kind+`":{"name":`...), rawjson.Quote(c.name)...)
+	out = append(append(out, `,"`+text+`":`...), rawjson.Quote(c.arguments.String())...)
 	return append(append(append(out, '}'), c.extra...), '}')
 }
 
@@ -359,7 +360,7 @@ func (r *interception) Flush() {
 	if choice.Exists() {
 		r.Put("", r.chunk(root, choice, []byte("{}"), []byte(`"stop"`)))
 	} else { // the usage came last
-		r.Put("", wire.Rewrite(root, []string{"choices"}, map[string][]byte{
+		r.Put("", rawjson.Rewrite(root, []string{"choices"}, map[string][]byte{
 			"id": []byte(r.ID), "choices": []byte(`[{"index":0,"delta":{},"finish_reason":"stop"}]`), "usage": nil,
 		}))
 		r.Put("", r.chunk(root, choice, nil, nil))
@@ -429,16 +430,16 @@ func (r *interception) Join(last []byte) []byte {
 		message[key] = append(append([]byte{'"'}, reasoning...), '"')
 		order = append(order, key)
 	}
-	inner := map[string][]byte{"message": wire.Rewrite(choice.Get("message"), order, message)}
+	inner := map[string][]byte{"message": rawjson.Rewrite(choice.Get("message"), order, message)}
 	if r.Now.Asks() {
 		inner["finish_reason"] = []byte(`"stop"`)
 	}
-	with := map[string][]byte{"choices": append(append([]byte{'['}, wire.Rewrite(choice, nil, inner)...), ']')}
+	with := map[string][]byte{"choices": append(append([]byte{'['}, rawjson.Rewrite(choice, nil, inner)...), ']')}
 	if r.ID != "" {
 		with["id"] = []byte(r.ID)
 	}
 	if len(r.Past) > 0 && root.Get("usage").IsObject() {
 		with["usage"] = r.TotalUsage("", appendCounts)
 	}
-	return wire.Rewrite(root, nil, with)
+	return rawjson.Rewrite(root, nil, with)
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/rawjson"
 )
 
 // Continuation implements [wire.CallHider].
@@ -51,8 +52,8 @@ func toolResults(it *wire.Iteration) []byte {
 		if i > 0 {
 			out = append(out, ',')
 		}
-		out = append(append(out, `{"role":"tool","tool_call_id":`...), wire.Quote(p.ID)...)
-		out = append(append(append(out, `,"content":`...), wire.Quote(p.Result)...), '}')
+		out = append(append(out, `{"role":"tool","tool_call_id":`...), rawjson.Quote(p.ID)...)
+		out = append(append(append(out, `,"content":`...), rawjson.Quote(p.Result)...), '}')
 	}
 	return out
 }
@@ -117,7 +118,7 @@ func lastOnly(v *wire.View, i int, its []wire.Iteration) ([]wire.Edit, bool) {
 	case strings.TrimSpace(all) == strings.TrimSpace(last):
 		return nil, true
 	case last != "" || b.Kind == wire.KindText && v.Messages[b.Message].End-v.Messages[b.Message].First == 1:
-		return []wire.Edit{{Block: i, Op: wire.OpReplace, Value: wire.Quote(last)}}, true
+		return []wire.Edit{{Block: i, Op: wire.OpReplace, Value: rawjson.Quote(last)}}, true
 	}
 	return []wire.Edit{{Block: i, Op: wire.OpRemove}}, true
 }

@@ -20,7 +20,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/translate"
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/rawjson"
 )
 
 // streamReader reads answers of chat completions, in the dialects that servers
@@ -138,20 +138,20 @@ func (c *streamReader) delta(f *translate.Flow, delta gjson.Result, whole bool) 
 		}
 		return true
 	})
-	if wire.Inner(reasoning) == "" {
+	if rawjson.Inner(reasoning) == "" {
 		reasoning = alias
 	}
-	f.Thinking(wire.Inner(reasoning))
+	f.Thinking(rawjson.Inner(reasoning))
 	c.sealed(f, details)
 	if content.IsArray() {
 		content.ForEach(func(_, part gjson.Result) bool {
-			f.Text(wire.Inner(part.Get("text")))
+			f.Text(rawjson.Inner(part.Get("text")))
 			return true
 		})
 	} else {
-		f.Text(wire.Inner(content))
+		f.Text(rawjson.Inner(content))
 	}
-	if s := wire.Inner(refusal); s != "" {
+	if s := rawjson.Inner(refusal); s != "" {
 		f.Refused = true
 		f.Text(s)
 	}

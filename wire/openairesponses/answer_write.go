@@ -160,13 +160,13 @@ func appendUsage(b []byte, m *translate.Answer) []byte {
 
 // appendCounts writes the counts, inclusively as in chat completions.
 func appendCounts(b []byte, u wire.Usage, reasoning int64) []byte {
-	b = wire.AppendCount(b, "input_tokens", u.Prompt())
+	b = rawjson.AppendCount(b, "input_tokens", u.Prompt())
 	b = append(b, `"input_tokens_details":`...)
 	b = append(openai.AppendInputDetails(b, u), ',')
-	b = wire.AppendCount(b, "output_tokens", u.Output)
+	b = rawjson.AppendCount(b, "output_tokens", u.Output)
 	b = append(b, `"output_tokens_details":{`...)
-	b = wire.AppendCount(b, "reasoning_tokens", reasoning)
+	b = rawjson.AppendCount(b, "reasoning_tokens", reasoning)
 	b = append(b[:len(b)-1], `},`...)
-	b = wire.AppendCount(b, "total_tokens", u.Prompt()+u.Output)
+	b = rawjson.AppendCount(b, "total_tokens", u.Prompt()+u.Output)
 	return b[:len(b)-1]
 }

@@ -23,6 +23,7 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/translate"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/rawjson"
 )
 
 // holder holds the items of calls until their arguments are done.
@@ -60,7 +61,7 @@ func (h *holder) Event(o *translate.Buffer, name string, data []byte, root gjson
 			if h.open[at].delta == nil {
 				h.open[at].name, h.open[at].delta = []byte(name), bytes.Clone(data)
 			}
-			h.open[at].args = append(h.open[at].args, wire.Inner(root.Get("delta"))...)
+			h.open[at].args = append(h.open[at].args, rawjson.Inner(root.Get("delta"))...)
 			return false
 		}
 	case "response.function_call_arguments.done", "response.custom_tool_call_input.done", "response.output_item.done":

@@ -23,6 +23,7 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire/flat"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/rawjson"
 )
 
 // interception intercepts calls in answers of the Responses API. An answer is a list of
@@ -52,8 +53,8 @@ type head struct{ id, created, model string }
 
 // DeclareTool implements [wire.CallHider].
 func (Codec) DeclareTool(name, description, schema string) []byte {
-	out := append([]byte(`{"type":"function","name":`), wire.Quote(name)...)
-	out = append(append(out, `,"description":`...), wire.Quote(description)...)
+	out := append([]byte(`{"type":"function","name":`), rawjson.Quote(name)...)
+	out = append(append(out, `,"description":`...), rawjson.Quote(description)...)
 	return append(append(append(out, `,"parameters":`...), schema...), `,"strict":false}`...)
 }
 
@@ -68,8 +69,8 @@ func (r *interception) Failure(kind, message string) []byte {
 			out = append(append(append(append(out, `,"`...), m.key...), `":`...), m.raw...)
 		}
 	}
-	out = append(append(out, `,"error":{"code":`...), wire.Quote(kind)...)
-	out = append(append(out, `,"message":`...), wire.Quote(message)...)
+	out = append(append(out, `,"error":{"code":`...), rawjson.Quote(kind)...)
+	out = append(append(out, `,"message":`...), rawjson.Quote(message)...)
 	return append(out, "},\"incomplete_details\":null,\"output\":[],\"usage\":null}}\n\n"...)
 }
 
@@ -233,7 +234,7 @@ func (r *interception) tell(f wire.StreamEvent, b *openItem) {
 		r.Pass(f.Event)
 		return
 	}
-	r.Put(f.Root.Get("type").Str, wire.Rewrite(f.Root, nil, with))
+	r.Put(f.Root.Get("type").Str, rawjson.Rewrite(f.Root, nil, with))
 }
 
 // last reads the last event.
@@ -260,7 +261,7 @@ func (r *interception) complete(root gjson.Result) {
 	if root.Get("sequence_number").Exists() {
 		with["sequence_number"] = strconv.AppendInt(nil, r.sequence, 10)
 	}
-	r.Put(root.Get("type").Str, wire.Rewrite(root, nil, with))
+	r.Put(root.Get("type").Str, rawjson.Rewrite(root, nil, with))
 }
 
 func (r *interception) Flush() {
@@ -325,7 +326,7 @@ func (r *interception) response(response gjson.Result) []byte {
 	if len(r.Past) > 0 && response.Get("usage").IsObject() {
 		with["usage"] = r.TotalUsage("", appendCounts)
 	}
-	return wire.Rewrite(response, []string{"output"}, with)
+	return rawjson.Rewrite(response, []string{"output"}, with)
 }
 
 func (r *interception) Document(body []byte) bool {
@@ -358,7 +359,7 @@ func (Codec) Continuation(it *wire.Iteration) []byte {
 		}
 		raw := p.Raw
 		if bare {
-			raw = wire.Rewrite(gjson.ParseBytes(raw), nil, map[string][]byte{"id": nil})
+			raw = rawjson.Rewrite(gjson.ParseBytes(raw), nil, map[string][]byte{"id": nil})
 		}
 		out = append(append(out, raw...), ',')
 	}
@@ -382,15 +383,15 @@ func toolResults(it *wire.Iteration) []byte {
 		}
 		kind := gjson.GetBytes(p.Raw, "type").Str
 		out = append(append(out, `{"type":"`...), kind...)
-		out = append(append(out, `_output","call_id":`...), wire.Quote(p.ID)...)
+		out = append(append(out, `_output","call_id":`...), rawjson.Quote(p.ID)...)
 		switch kind { // the tools of the provider's own have forms of their own
 		case "shell_call":
-			out = append(append(out, `,"output":[{"stdout":"","stderr":`...), wire.Quote(p.Result)...)
+			out = append(append(out, `,"output":[{"stdout":"","stderr":`...), rawjson.Quote(p.Result)...)
 			out = append(out, `,"outcome":{"type":"exit","exit_code":1}}]}`...)
 		case "apply_patch_call":
-			out = append(append(append(out, `,"status":"failed","output":`...), wire.Quote(p.Result)...), '}')
+			out = append(append(append(out, `,"status":"failed","output":`...), rawjson.Quote(p.Result)...), '}')
 		default:
-			out = append(append(append(out, `,"output":`...), wire.Quote(p.Result)...), '}')
+			out = append(append(append(out, `,"output":`...), rawjson.Quote(p.Result)...), '}')
 		}
 	}
 	return out

@@ -20,7 +20,6 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/translate"
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire/rawjson"
 )
 
@@ -37,17 +36,17 @@ func (r *streamReader) Event(f *translate.Flow, name string, root gjson.Result) 
 	switch translate.EventType(root, name) {
 	case "response.output_text.delta":
 		r.texts = mark(r.texts, at)
-		f.Text(wire.Inner(root.Get("delta")))
+		f.Text(rawjson.Inner(root.Get("delta")))
 	case "response.refusal.delta":
 		r.texts = mark(r.texts, at)
 		f.Refused = true
-		f.Text(wire.Inner(root.Get("delta")))
+		f.Text(rawjson.Inner(root.Get("delta")))
 	case "response.reasoning_summary_text.delta", "response.reasoning_text.delta":
 		r.thoughts = mark(r.thoughts, at)
-		f.Thinking(wire.Inner(root.Get("delta")))
+		f.Thinking(rawjson.Inner(root.Get("delta")))
 	case "response.function_call_arguments.delta":
 		if b := f.Find(at); b != nil && !b.Custom {
-			f.Arguments(b, wire.Inner(root.Get("delta")))
+			f.Arguments(b, rawjson.Inner(root.Get("delta")))
 		}
 	case "response.output_item.added":
 		r.open(f, root.Get("item"), at)
@@ -96,8 +95,8 @@ func (r *streamReader) item(f *translate.Flow, item gjson.Result, at int64) {
 	case "message":
 		if !r.texts[at] {
 			item.Get("content").ForEach(func(_, part gjson.Result) bool {
-				f.Text(wire.Inner(part.Get("text")))
-				if s := wire.Inner(part.Get("refusal")); s != "" {
+				f.Text(rawjson.Inner(part.Get("text")))
+				if s := rawjson.Inner(part.Get("refusal")); s != "" {
 					f.Refused = true
 					f.Text(s)
 				}
@@ -109,7 +108,7 @@ func (r *streamReader) item(f *translate.Flow, item gjson.Result, at int64) {
 		if !r.thoughts[at] {
 			for _, list := range [...]string{"summary", "content"} {
 				item.Get(list).ForEach(func(_, part gjson.Result) bool {
-					f.Thinking(wire.Inner(part.Get("text")))
+					f.Thinking(rawjson.Inner(part.Get("text")))
 					return true
 				})
 			}

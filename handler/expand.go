@@ -30,6 +30,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/layer"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/hidden"
 )
 
 // maxContinuations is how often in one turn the upstream is asked to go on
@@ -44,7 +45,7 @@ type interceptor struct {
 	tap          *tap
 	state        *requestState
 	log          *zap.Logger
-	rewrite      *wire.Interceptor
+	rewrite      *hidden.Interceptor
 	first        int // the status of the first answer
 	stream       bool
 	whole        bool // the answer is gathered: JSON
@@ -161,7 +162,7 @@ func (r *interceptor) say() {
 }
 
 // answer answers a call that the client does not see.
-func (c *requestState) answer(p *wire.Part) {
+func (c *requestState) answer(p *hidden.Part) {
 	before := len(c.ex.Expansions)
 	c.ex.Answer(p, func(name string) (string, bool) {
 		return c.site.store.Blocks.Get(c.session, c.view.First(), name, c.site.now())
@@ -183,7 +184,7 @@ func (c *requestState) keepFolded(all []pipeline.Block) {
 func (c *requestState) passHiding(t *tap, r *http.Request, next caddyhttp.Handler) error {
 	rel := &interceptor{tap: t, state: c, log: c.site.up.Log}
 	rel.Answer = layer.NewAnswer(t, rel)
-	rel.rewrite = wire.NewInterceptor(c.view.Format, c.interceptorOptions())
+	rel.rewrite = hidden.NewInterceptor(c.view.Format, c.interceptorOptions())
 	c.plain = rel.rewrite.Plain
 	again := r.Clone(r.Context())
 	if err := c.pass(t, rel, r, next); err != nil {
@@ -227,8 +228,8 @@ func (c *requestState) passHiding(t *tap, r *http.Request, next caddyhttp.Handle
 	}
 }
 
-func (c *requestState) interceptorOptions() wire.InterceptorOptions {
-	o := wire.InterceptorOptions{Hide: c.ex.CallsExpand, LastUsage: c.ex.LastUsage()}
+func (c *requestState) interceptorOptions() hidden.Options {
+	o := hidden.Options{Hide: c.ex.CallsExpand, LastUsage: c.ex.LastUsage()}
 	if c.ex.Stubs() {
 		o.Hold = c.ex.Writes
 		o.Judge = func(_, arguments string) bool { return c.ex.Misled(arguments) }

@@ -25,6 +25,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stage"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/hidden"
 )
 
 // unbound are rules under which history may be edited.
@@ -384,7 +385,7 @@ func TestNotesAreNotWritten(t *testing.T) {
 		"[llm_cache: 18 lines that this":                                         false,
 		"18 lines that this call has replaced]":                                  false,
 	} {
-		p := wire.Part{Name: "Write", Arguments: `{"content":` + string(content.Quote(text)) + `}`}
+		p := hidden.Part{Name: "Write", Arguments: `{"content":` + string(content.Quote(text)) + `}`}
 		if got := x.Misled(p.Arguments); got != want {
 			t.Errorf("%q: %t", text, got)
 		} else if got {

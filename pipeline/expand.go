@@ -24,6 +24,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stage"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/hidden"
 )
 
 // ExpandTool is the name of the tool by which a model gets folded text back.
@@ -91,7 +92,7 @@ const (
 // forgotten it does the same again.
 func (r *request) declare(m sessioncache.Match) {
 	o := &r.o.Expand
-	if o.Mode == stage.Off || r.o.Policy == Observe || lastTool(r.View) < 0 || !wire.HidesCalls(r.View) || !r.folds() {
+	if o.Mode == stage.Off || r.o.Policy == Observe || lastTool(r.View) < 0 || !hidden.Possible(r.View) || !r.folds() {
 		return
 	}
 	offered := false
@@ -162,7 +163,7 @@ func (r *request) declaration() (wire.Edit, bool) {
 	if r.expand != expandDeclared {
 		return wire.Edit{}, false
 	}
-	value := wire.DeclareTool(r.View.Format, ExpandTool, expandDescription, expandSchema)
+	value := hidden.DeclareTool(r.View.Format, ExpandTool, expandDescription, expandSchema)
 	return wire.Edit{Block: lastTool(r.View), Op: wire.OpAfter, Value: value}, true
 }
 
@@ -180,7 +181,7 @@ func (r *request) reinsert(m sessioncache.Match) {
 	var edits []wire.Edit
 	ok := !m.Lineage.Unsaid
 	if ok {
-		edits, ok = wire.Reinsert(r.View, message, m.Lineage.Said)
+		edits, ok = hidden.Reinsert(r.View, message, m.Lineage.Said)
 	}
 	if !ok {
 		r.lost = true

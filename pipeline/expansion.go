@@ -26,6 +26,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stub"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/hidden"
 )
 
 // Expansion is one block that the model has asked for again.
@@ -55,7 +56,7 @@ const most = 32
 // Answer answers a call that is kept from the client: of the expand tool, or of
 // another one whose arguments hold a stub. The originals come from the request
 // itself; recall may know those of blocks that the client has dropped.
-func (c *Interceptor) Answer(p *wire.Part, recall func(name string) (string, bool)) {
+func (c *Interceptor) Answer(p *hidden.Part, recall func(name string) (string, bool)) {
 	if !c.CallsExpand(p.Name) {
 		c.refuse(p)
 		return

@@ -29,13 +29,14 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stage"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/hidden"
 )
 
 var anyStub = regexp.MustCompile(`\[\[llm_cache:folded ([0-9a-f]{8}(?:\.[0-9]+)?): `)
 
 // answered has an exchange answer a call.
-func answered(x *Exchange, arguments string, recall func(string) (string, bool)) wire.Part {
-	p := wire.Part{Name: ExpandTool, Arguments: arguments}
+func answered(x *Exchange, arguments string, recall func(string) (string, bool)) hidden.Part {
+	p := hidden.Part{Name: ExpandTool, Arguments: arguments}
 	x.Answer(&p, recall)
 	return p
 }
@@ -111,7 +112,7 @@ func TestExpandOfDroppedInput(t *testing.T) {
 		"0123abcd": written, "0123abcd.1": strings.Repeat("x", 200), "0123abcd.2": strings.Repeat("y", 200),
 		"0123abcd.3": "", "0123abcd.": "", "89abcdef": "", "89abcdef.1": "",
 	} {
-		p := wire.Part{Name: "mcp__cachelane__expand", Arguments: `{"ids":["` + name + `"]}`}
+		p := hidden.Part{Name: "mcp__cachelane__expand", Arguments: `{"ids":["` + name + `"]}`}
 		x.Answer(&p, recall)
 		if want == "" {
 			if !p.Failed || !strings.HasPrefix(p.Result, "Unknown block") {

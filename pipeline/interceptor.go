@@ -27,6 +27,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/toolcall"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/hidden"
 )
 
 // Interceptor answers the calls that a model makes on the way to the client's
@@ -40,9 +41,9 @@ type Interceptor struct {
 
 	req    *request
 	prompt *Prompt
-	said   []wire.Iteration // what the client's message is made of
-	first  wire.Usage       // of the first of them
-	asked  []int            // the blocks that were asked for again
+	said   []hidden.Iteration // what the client's message is made of
+	first  wire.Usage         // of the first of them
+	asked  []int              // the blocks that were asked for again
 }
 
 // LastUsage reports whether the client is told the usage of the last answer alone, of
@@ -68,14 +69,14 @@ func (c *Interceptor) Intercepts() bool { return c.prompt.Edited && c.req.expand
 // Continue returns the body that asks the upstream to go on after an answer and
 // the answers before it to the same request: what was sent, with all of them
 // and the results of their hidden calls at its end.
-func (c *Interceptor) Continue(its []wire.Iteration) ([]byte, error) {
+func (c *Interceptor) Continue(its []hidden.Iteration) ([]byte, error) {
 	edits := slices.Clone(c.prompt.edits)
 	var more []byte
 	for i := range its {
 		if i > 0 {
 			more = append(more, ',')
 		}
-		more = append(more, wire.Continuation(c.req.View.Format, &its[i])...)
+		more = append(more, hidden.Continuation(c.req.View.Format, &its[i])...)
 	}
 	edits = append(edits, wire.Edit{Block: len(c.req.View.Blocks) - 1, Op: wire.OpAfterMessage, Value: more})
 	return c.req.View.Splice(edits)
@@ -99,11 +100,11 @@ func (c *Interceptor) Correct(t *wire.Turn) {
 // Say notes what the upstream has said, where the client's message is made of
 // several answers or holds less than was said. It must be called before
 // [Exchange.Commit].
-func (c *Interceptor) Say(its []wire.Iteration) {
+func (c *Interceptor) Say(its []hidden.Iteration) {
 	c.first = its[0].Usage
 	last := &its[len(its)-1]
 	// What was cut before it was complete was never called.
-	last.Parts = slices.DeleteFunc(last.Parts, func(p wire.Part) bool { return p.Hidden && p.Result == "" })
+	last.Parts = slices.DeleteFunc(last.Parts, func(p hidden.Part) bool { return p.Hidden && p.Result == "" })
 	if len(its) > 1 || len(last.Hidden()) > 0 {
 		c.said = its
 	}
@@ -167,7 +168,7 @@ func (c *Interceptor) misled(arguments string) (known []string) {
 }
 
 // refuse answers a call that must not be run.
-func (c *Interceptor) refuse(p *wire.Part) {
+func (c *Interceptor) refuse(p *hidden.Part) {
 	p.Failed = true
 	c.Expansions = append(c.Expansions, Expansion{Refused: true})
 	names := c.misled(p.Arguments)

@@ -20,6 +20,7 @@ import (
 	"unsafe"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/hidden"
 )
 
 // Lineage is one growing conversation inside a session. Its fields are read
@@ -156,7 +157,7 @@ type Hidden struct {
 	Expand bool
 	// Said are the answers behind the client's last message where it is made of
 	// several, or holds less than the upstream said; nil as a rule.
-	Said []wire.Iteration
+	Said []hidden.Iteration
 	// Unsaid reports whether there were such answers that are not known any more.
 	Unsaid bool
 	// Expanded counts the blocks that the model has asked for again, by class.

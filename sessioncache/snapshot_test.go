@@ -26,6 +26,7 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/runs"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/hidden"
 )
 
 var update = flag.Bool("update", false, "write the snapshots in testdata anew")
@@ -73,7 +74,7 @@ func rich(t testing.TB) (*Session, *wire.View) {
 	l.Broke("model")
 	l.Broke("expired")
 	l.Reply, l.First = wire.AnswerID("msg_2"), wire.AnswerID("msg_1")
-	l.Said = []wire.Iteration{{Parts: []wire.Part{{Raw: []byte(`"` + secretText + `"`)}}}}
+	l.Said = []hidden.Iteration{{Parts: []hidden.Part{{Raw: []byte(`"` + secretText + `"`)}}}}
 	l.Expanded[ClassRead] = 3
 	branch := s.begin(l, v)
 	branch.known, branch.States = v.Known(), states[:2]

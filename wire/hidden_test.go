@@ -27,10 +27,11 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire/bedrock"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire/framing"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/hidden"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire/vertex"
 )
 
-var relayOptions = wire.InterceptorOptions{
+var relayOptions = hidden.Options{
 	Hide:  func(name string) bool { return name == "Now" || name == "now" },
 	Hold:  func(name string) bool { return name == "Bash" || name == "bash" },
 	Judge: func(_, arguments string) bool { return strings.Contains(arguments, "stub") },
@@ -38,8 +39,8 @@ var relayOptions = wire.InterceptorOptions{
 
 // relayed feeds answers, one after the other as long as the relay asks, in
 // pieces, and returns what the client got.
-func relayed(f wire.Format, piece int, answers ...[]byte) (string, *wire.Interceptor) {
-	r := wire.NewInterceptor(f, relayOptions)
+func relayed(f wire.Format, piece int, answers ...[]byte) (string, *hidden.Interceptor) {
+	r := hidden.NewInterceptor(f, relayOptions)
 	var out bytes.Buffer
 	buffer := make([]byte, piece) // used again for each, as a proxy does
 	for i, a := range answers {
@@ -73,7 +74,7 @@ func TestRelayPasses(t *testing.T) {
 	}
 	for _, file := range files {
 		f := answerFormat(filepath.Base(file))
-		if _, ok := f.Codec().(wire.CallHider); !ok {
+		if _, ok := f.Codec().(hidden.Codec); !ok {
 			continue
 		}
 		b, err := os.ReadFile(file)
@@ -109,7 +110,7 @@ func TestRelayKeepsItsOwn(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		whole := wire.NewInterceptor(f, relayOptions)
+		whole := hidden.NewInterceptor(f, relayOptions)
 		whole.Feed(b)
 		want := whole.Iterations()
 		ways := map[wire.Format][]byte{f: b}
@@ -245,7 +246,7 @@ func TestRelayChat(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		edits, ok := wire.Reinsert(v, 1, its)
+		edits, ok := hidden.Reinsert(v, 1, its)
 		if !ok {
 			t.Fatalf("%s: not put back", c.name)
 		}
@@ -255,7 +256,7 @@ func TestRelayChat(t *testing.T) {
 		}
 		// A message that the client has changed is left alone.
 		other, _ := wire.Parse(wire.OpenAIChat, []byte(strings.Replace(body, "Good.", "Other.", 1)), nil)
-		if _, ok := wire.Reinsert(other, 1, its); ok {
+		if _, ok := hidden.Reinsert(other, 1, its); ok {
 			t.Errorf("%s: hidden turns were put into another message", c.name)
 		}
 	}
@@ -290,8 +291,8 @@ func FuzzRelaySplit(f *testing.F) {
 			}
 		}
 		for _, it := range r.Iterations() {
-			if it.Complete() && len(it.Hidden()) > 0 && !gjson.ValidBytes(append(append([]byte{'['}, wire.Continuation(format, &it)...), ']')) {
-				t.Errorf("the continuation is no JSON: %s", wire.Continuation(format, &it))
+			if it.Complete() && len(it.Hidden()) > 0 && !gjson.ValidBytes(append(append([]byte{'['}, hidden.Continuation(format, &it)...), ']')) {
+				t.Errorf("the continuation is no JSON: %s", hidden.Continuation(format, &it))
 			}
 		}
 	})

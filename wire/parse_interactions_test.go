@@ -23,6 +23,7 @@ import (
 	"testing"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/hidden"
 )
 
 // stepsBody is a conversation whose history stands in the request.
@@ -63,7 +64,7 @@ func TestParseInteractions(t *testing.T) {
 	if v.Model != "gemini-3.1-pro" || !v.Stream || !v.Stateless || v.Partial || v.MaxTokens != 77 || v.Text(v.Thinking) != `"low"` || v.OutputConfig.Empty() || v.ToolChoice.Empty() {
 		t.Errorf("settings: %+v", v)
 	}
-	if len(v.Messages) != 5 || !wire.HidesCalls(v) {
+	if len(v.Messages) != 5 || !hidden.Possible(v) {
 		t.Errorf("%d messages", len(v.Messages))
 	}
 }
@@ -105,8 +106,8 @@ func TestParseInteractionsInputs(t *testing.T) {
 		{`[{"type":"user_input","type":"thought"}]`, `2/3/other||||`, true},
 	} {
 		v := mustParse(t, wire.Interactions, `{"input":`+c.input+`}`)
-		if got := strings.TrimSuffix(outline(v), "\n"); got != c.want || wire.HidesCalls(v) != c.hides {
-			t.Errorf("%s: got %s, hides %t, want %s", c.input, got, wire.HidesCalls(v), c.want)
+		if got := strings.TrimSuffix(outline(v), "\n"); got != c.want || hidden.Possible(v) != c.hides {
+			t.Errorf("%s: got %s, hides %t, want %s", c.input, got, hidden.Possible(v), c.want)
 		}
 	}
 	one := mustParse(t, wire.Interactions, `{"input":"hi"}`)

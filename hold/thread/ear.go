@@ -21,6 +21,7 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/hold"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/hidden"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire/rawjson"
 )
 
@@ -31,7 +32,7 @@ const longestReply = 8 << 20
 type ear struct {
 	of     *hold.Request
 	turn   *wire.Decoder
-	words  *wire.Interceptor
+	words  *hidden.Interceptor
 	stream bool
 	body   []byte
 	over   bool
@@ -42,7 +43,7 @@ func (d *Driver) Hear(r *hold.Request, stream bool) hold.Ear {
 	never := func(string) bool { return false }
 	return &ear{
 		of: r, stream: stream, turn: wire.NewDecoder(d.format, stream),
-		words: wire.NewInterceptor(d.format, wire.InterceptorOptions{Hide: never}),
+		words: hidden.NewInterceptor(d.format, hidden.Options{Hide: never}),
 	}
 }
 
@@ -87,7 +88,7 @@ func (e *ear) Feed(p []byte) (v hold.Verdict) {
 
 // reply is an answer among the messages of the next request, nil if it cannot be repeated
 // there word for word.
-func reply(v *wire.View, it *wire.Iteration) (out []byte) {
+func reply(v *wire.View, it *hidden.Iteration) (out []byte) {
 	for i := range it.Parts {
 		p := &it.Parts[i]
 		if !v.Traits().Threads && !carried(p.Raw) {

@@ -22,12 +22,13 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/hidden"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire/rawjson"
 )
 
 // interception intercepts calls in answers of the Messages API.
 type interception struct {
-	*wire.ClientMessage
+	*hidden.Message
 	blocks []*openBlock
 }
 
@@ -48,7 +49,7 @@ type openBlock struct {
 	frames                           [][]byte // data of the events kept back
 }
 
-// DeclareTool implements [wire.CallHider].
+// DeclareTool implements [hidden.Codec].
 func (Codec) DeclareTool(name, description, schema string) []byte {
 	out := append([]byte(`{"name":`), rawjson.Quote(name)...)
 	out = append(append(out, `,"description":`...), rawjson.Quote(description)...)
@@ -61,7 +62,7 @@ func (r *interception) Failure(kind, message string) []byte {
 	return append(out, "}}\n\n"...)
 }
 
-func (r *interception) Event(f wire.StreamEvent) {
+func (r *interception) Event(f hidden.Event) {
 	switch kind := f.Root.Get("type").Str; kind {
 	case "message_start":
 		r.Now.Usage = buckets(f.Root.Get("message.usage"), wire.Usage{})
@@ -131,9 +132,9 @@ func (r *interception) block(index int64) *openBlock {
 	return nil
 }
 
-func (r *interception) startBlock(f wire.StreamEvent) {
+func (r *interception) startBlock(f hidden.Event) {
 	start := f.Root.Get("content_block")
-	if !r.Keep(wire.BlockSize + len(start.Raw)) {
+	if !r.Keep(hidden.BlockSize + len(start.Raw)) {
 		r.showBeyond(f)
 		return
 	}
@@ -156,7 +157,7 @@ func (r *interception) startBlock(f wire.StreamEvent) {
 }
 
 // showBeyond hands on an event of a block that is not remembered.
-func (r *interception) showBeyond(f wire.StreamEvent) {
+func (r *interception) showBeyond(f hidden.Event) {
 	if !r.Full || r.Shift() == 0 {
 		r.Pass(f.Event)
 		return
@@ -165,7 +166,7 @@ func (r *interception) showBeyond(f wire.StreamEvent) {
 }
 
 // show hands an event of a block on, under the client's index.
-func (r *interception) show(b *openBlock, f wire.StreamEvent) {
+func (r *interception) show(b *openBlock, f hidden.Event) {
 	switch {
 	case b.hidden:
 	case b.held:
@@ -256,7 +257,7 @@ func (b *openBlock) forget() {
 
 // part is a complete block as it stands in a request; its Raw is nil if the
 // block says nothing.
-func (b *openBlock) part() wire.Part {
+func (b *openBlock) part() hidden.Part {
 	start := gjson.Parse(b.start)
 	quoted := func(s *strings.Builder) []byte { return []byte(`"` + s.String() + `"`) }
 	with := map[string][]byte{}
@@ -265,7 +266,7 @@ func (b *openBlock) part() wire.Part {
 	switch b.kind {
 	case "text":
 		if strings.TrimSpace(gjson.Parse(`"`+b.text.String()+`"`).Str) == "" {
-			return wire.Part{}
+			return hidden.Part{}
 		}
 		set("text", quoted(&b.text))
 		set("citations", nil)
@@ -288,8 +289,8 @@ func (b *openBlock) part() wire.Part {
 	return p
 }
 
-func partOf(block gjson.Result) wire.Part {
-	p := wire.Part{Kind: wire.KindOther, Raw: []byte(block.Raw)}
+func partOf(block gjson.Result) hidden.Part {
+	p := hidden.Part{Kind: wire.KindOther, Raw: []byte(block.Raw)}
 	switch block.Get("type").Str {
 	case "text":
 		p.Kind = wire.KindText
@@ -353,8 +354,8 @@ func (r *interception) Join(last []byte) []byte {
 	return rawjson.Rewrite(root, nil, with)
 }
 
-// Continuation implements [wire.CallHider].
-func (Codec) Continuation(it *wire.Iteration) []byte {
+// Continuation implements [hidden.Codec].
+func (Codec) Continuation(it *hidden.Iteration) []byte {
 	out := []byte(`{"role":"assistant","content":[`)
 	for i := range it.Parts {
 		if i > 0 {
@@ -365,7 +366,7 @@ func (Codec) Continuation(it *wire.Iteration) []byte {
 	return append(append(out, `]},`...), toolResults(it)...)
 }
 
-func toolResults(it *wire.Iteration) []byte {
+func toolResults(it *hidden.Iteration) []byte {
 	out := []byte(`{"role":"user","content":[`)
 	for i, p := range it.Hidden() {
 		if i > 0 {
@@ -376,7 +377,7 @@ func toolResults(it *wire.Iteration) []byte {
 	return append(out, `]}`...)
 }
 
-func toolResult(p *wire.Part) []byte {
+func toolResult(p *hidden.Part) []byte {
 	out := append([]byte(`{"type":"tool_result","tool_use_id":`), rawjson.Quote(p.ID)...)
 	out = append(append(out, `,"content":`...), rawjson.Quote(p.Result)...)
 	if p.Failed {
@@ -388,7 +389,7 @@ func toolResult(p *wire.Part) []byte {
 // Reinsert goes through the client's message and the parts of the iterations side
 // by side. A part that the client has dropped is skipped; a block that is none
 // of the parts ends it.
-func (Codec) Reinsert(v *wire.View, message int, its []wire.Iteration) ([]wire.Edit, bool) {
+func (Codec) Reinsert(v *wire.View, message int, its []hidden.Iteration) ([]wire.Edit, bool) {
 	msg := &v.Messages[message]
 	at, end := int(msg.First), int(msg.End)
 	if at == end {
@@ -439,7 +440,7 @@ func (Codec) Reinsert(v *wire.View, message int, its []wire.Iteration) ([]wire.E
 
 // answered puts the results of hidden calls in front of what the client
 // answers to the message.
-func answered(v *wire.View, message int, it *wire.Iteration) ([]wire.Edit, bool) {
+func answered(v *wire.View, message int, it *hidden.Iteration) ([]wire.Edit, bool) {
 	if message+1 >= len(v.Messages) || v.Messages[message+1].Role != wire.RoleUser || v.Messages[message+1].First == v.Messages[message+1].End {
 		return nil, false
 	}
@@ -452,7 +453,7 @@ func answered(v *wire.View, message int, it *wire.Iteration) ([]wire.Edit, bool)
 }
 
 // isPart reports whether a block of the client is a part of an answer.
-func isPart(v *wire.View, b *wire.Block, p *wire.Part) bool {
+func isPart(v *wire.View, b *wire.Block, p *hidden.Part) bool {
 	if p.Kind == wire.KindOther {
 		return b.Kind == wire.KindOther || b.Kind > wire.KindToolResult
 	}

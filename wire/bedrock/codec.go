@@ -26,6 +26,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/translate"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire/anthropic"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/hidden"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire/rawjson"
 )
 
@@ -97,13 +98,13 @@ func (Codec) AppendFailure(b []byte, _ *translate.Failure, _ translate.Words, te
 	return append(rawjson.AppendQuoted(append(b, `{"message":`...), text), '}')
 }
 
-// Intercept implements [wire.CallHider].
-func (c Codec) Intercept(r *wire.ClientMessage) wire.Interception {
+// Intercept implements [hidden.Codec].
+func (c Codec) Intercept(r *hidden.Message) hidden.Interception {
 	return interception{c.Codec.Intercept(r)}
 }
 
 // interception tells of failures as the API does.
-type interception struct{ wire.Interception }
+type interception struct{ hidden.Interception }
 
 // exceptions are the names of what went wrong, by those of the Messages API
 // (https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_ResponseStream.html).

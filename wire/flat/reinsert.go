@@ -22,16 +22,17 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/hidden"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire/rawjson"
 )
 
-// Reinsert is [wire.CallHider.Reinsert]: it goes through the client's items and the parts of the iterations side by
+// Reinsert is [hidden.Codec.Reinsert]: it goes through the client's items and the parts of the iterations side by
 // side. An item that the client has dropped is skipped; one that is none of the
 // parts ends it. says reports whether a text or reasoning is what an item of an answer says;
 // results are those of an iteration's hidden calls.
 func Reinsert(
-	v *wire.View, message int, its []wire.Iteration,
-	says func(v *wire.View, b *wire.Block, item gjson.Result) bool, results func(it *wire.Iteration) []byte,
+	v *wire.View, message int, its []hidden.Iteration,
+	says func(v *wire.View, b *wire.Block, item gjson.Result) bool, results func(it *hidden.Iteration) []byte,
 ) ([]wire.Edit, bool) {
 	msg := &v.Messages[message]
 	at, end := int(msg.First), int(msg.End)
@@ -74,7 +75,7 @@ func Reinsert(
 }
 
 // same reports whether a block of the client is an item of an answer.
-func same(v *wire.View, b *wire.Block, p *wire.Part, says func(*wire.View, *wire.Block, gjson.Result) bool) bool {
+func same(v *wire.View, b *wire.Block, p *hidden.Part, says func(*wire.View, *wire.Block, gjson.Result) bool) bool {
 	if p.Kind == wire.KindOther {
 		return b.Kind == wire.KindOther || b.Kind == wire.KindServerTool
 	}

@@ -24,6 +24,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire/anthropic"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire/bedrock"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire/gemini"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/hidden"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire/interactions"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire/openaichat"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire/openairesponses"
@@ -43,4 +44,4 @@ func init() {
 // All of these can be translated, and can hide calls.
 var _ = [...]translate.Dialect{anthropic.Codec{}, openaichat.Codec{}, openairesponses.Codec{}, gemini.Codec{}, interactions.Codec{}, vertex.Codec{}, bedrock.Codec{}}
 
-var _ = [...]wire.CallHider{anthropic.Codec{}, openaichat.Codec{}, openairesponses.Codec{}, gemini.Codec{}, interactions.Codec{}, vertex.Codec{}, bedrock.Codec{}}
+var _ = [...]hidden.Codec{anthropic.Codec{}, openaichat.Codec{}, openairesponses.Codec{}, gemini.Codec{}, interactions.Codec{}, vertex.Codec{}, bedrock.Codec{}}

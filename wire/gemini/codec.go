@@ -24,6 +24,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/hidden"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire/rawjson"
 )
 
@@ -137,12 +138,12 @@ func (Codec) Document(a *wire.Answer, root gjson.Result) { answer{a}.read(root) 
 // Usage implements [wire.Codec].
 func (Codec) Usage(known wire.Usage, u gjson.Result) wire.Usage { return readUsage(known, u) }
 
-// Hides implements [wire.CallHider].
+// Hides implements [hidden.Codec].
 func (Codec) Hides(v *wire.View) bool { return !v.Array } // a stream that is one array cannot go on
 
-// Intercept implements [wire.CallHider].
-func (Codec) Intercept(r *wire.ClientMessage) wire.Interception {
-	return &interception{ClientMessage: r}
+// Intercept implements [hidden.Codec].
+func (Codec) Intercept(r *hidden.Message) hidden.Interception {
+	return &interception{Message: r}
 }
 
 // Replacement makes an object of what takes the place of a whole response, which is

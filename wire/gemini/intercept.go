@@ -22,6 +22,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/hidden"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire/rawjson"
 )
 
@@ -29,7 +30,7 @@ import (
 // pieces; a stream has no event at its end, and the reason why an answer ended may
 // come with the last of its parts.
 type interception struct {
-	*wire.ClientMessage
+	*hidden.Message
 	pieces gathered
 }
 
@@ -41,7 +42,7 @@ type gathered struct {
 	kind wire.Kind
 }
 
-// DeclareTool implements [wire.CallHider].
+// DeclareTool implements [hidden.Codec].
 func (Codec) DeclareTool(name, description, schema string) []byte {
 	out := append([]byte(`{"name":`), rawjson.Quote(name)...)
 	out = append(append(out, `,"description":`...), rawjson.Quote(description)...)
@@ -69,7 +70,7 @@ func (r *interception) Failure(kind, message string) []byte {
 	return append(out, "}}\r\n\r\n"...)
 }
 
-func (r *interception) Event(f wire.StreamEvent) {
+func (r *interception) Event(f hidden.Event) {
 	if !f.Root.Exists() {
 		r.Pass(f.Event)
 		return
@@ -103,8 +104,8 @@ func (r *interception) envelope(root gjson.Result) {
 }
 
 // candidate reads a chunk with a candidate in it.
-func (r *interception) candidate(f wire.StreamEvent, candidate gjson.Result) {
-	shown, says, hidden := r.parts(candidate)
+func (r *interception) candidate(f hidden.Event, candidate gjson.Result) {
+	shown, says, calls := r.parts(candidate)
 	finish := candidate.Get("finishReason").Str
 	if finish != "" {
 		r.settle()
@@ -119,9 +120,9 @@ func (r *interception) candidate(f wire.StreamEvent, candidate gjson.Result) {
 		r.Ended = true
 	}
 	switch {
-	case hidden == 0 && len(r.Past) == 0:
+	case calls == 0 && len(r.Past) == 0:
 		r.Pass(f.Event)
-	case hidden == 0:
+	case calls == 0:
 		r.Put("", r.chunk(f.Root, candidate, nil, false))
 	case len(shown) > 0:
 		r.Put("", r.chunk(f.Root, candidate, shown, false))
@@ -133,7 +134,7 @@ func (r *interception) candidate(f wire.StreamEvent, candidate gjson.Result) {
 // parts reads the parts of a chunk or a document. It returns those that
 // the client gets, with commas between, whether they say anything, and how many
 // it does not get.
-func (r *interception) parts(candidate gjson.Result) (shown []byte, says bool, hidden int) {
+func (r *interception) parts(candidate gjson.Result) (shown []byte, says bool, calls int) {
 	candidate.Get("content.parts").ForEach(func(_, part gjson.Result) bool {
 		call := part.Get("functionCall")
 		plain := !call.Exists()
@@ -148,7 +149,7 @@ func (r *interception) parts(candidate gjson.Result) (shown []byte, says bool, h
 			return true
 		}
 		r.settle()
-		p := wire.Part{Kind: wire.KindOther, Raw: []byte(part.Raw)}
+		p := hidden.Part{Kind: wire.KindOther, Raw: []byte(part.Raw)}
 		switch {
 		case call.Exists():
 			p.Kind, p.Arguments = wire.KindToolUse, strings.Clone(call.Get("args").Raw)
@@ -164,18 +165,18 @@ func (r *interception) parts(candidate gjson.Result) (shown []byte, says bool, h
 		case part.Get("text").Exists():
 			p.Kind = wire.KindText
 		}
-		if r.Begun++; r.Keep(wire.BlockSize + len(p.Raw)) {
+		if r.Begun++; r.Keep(hidden.BlockSize + len(p.Raw)) {
 			r.Now.Parts = append(r.Now.Parts, p)
 		}
 		if p.Hidden {
-			hidden++
+			calls++
 			return true
 		}
 		says = true
 		shown = rawjson.AppendElement(shown, p.Raw)
 		return true
 	})
-	return shown, says, hidden
+	return shown, says, calls
 }
 
 // gather adds a piece of a text to what came before it.
@@ -202,7 +203,7 @@ func (r *interception) settle() {
 	if r.pieces.kind == wire.KindThinking {
 		raw = append(raw, `,"thought":true`...)
 	}
-	r.Now.Parts = append(r.Now.Parts, wire.Part{Kind: r.pieces.kind, Raw: append(raw, '}')})
+	r.Now.Parts = append(r.Now.Parts, hidden.Part{Kind: r.pieces.kind, Raw: append(raw, '}')})
 	r.pieces = gathered{}
 }
 
@@ -282,8 +283,8 @@ func (r *interception) Join(last []byte) []byte {
 	return r.chunk(root, root.Get("candidates.0"), parts, false)
 }
 
-// Continuation implements [wire.CallHider].
-func (Codec) Continuation(it *wire.Iteration) []byte {
+// Continuation implements [hidden.Codec].
+func (Codec) Continuation(it *hidden.Iteration) []byte {
 	out := []byte(`{"role":"model","parts":[`)
 	for i := range it.Parts {
 		if i > 0 {
@@ -294,7 +295,7 @@ func (Codec) Continuation(it *wire.Iteration) []byte {
 	return append(append(out, `]},`...), toolResults(it)...)
 }
 
-func toolResults(it *wire.Iteration) []byte {
+func toolResults(it *hidden.Iteration) []byte {
 	var parts []byte
 	for _, p := range it.Hidden() {
 		parts = rawjson.AppendElement(parts, toolResult(p))
@@ -302,7 +303,7 @@ func toolResults(it *wire.Iteration) []byte {
 	return append(append([]byte(`{"role":"user","parts":[`), parts...), `]}`...)
 }
 
-func toolResult(p *wire.Part) []byte {
+func toolResult(p *hidden.Part) []byte {
 	out := []byte(`{"functionResponse":{`)
 	if p.ID != "" {
 		out = append(append(append(out, `"id":`...), rawjson.Quote(p.ID)...), ',')

@@ -20,6 +20,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/hidden"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire/rawjson"
 )
 
@@ -34,8 +35,8 @@ type reinsertion struct {
 	edits   []wire.Edit
 }
 
-// Reinsert implements [wire.CallHider].
-func (Codec) Reinsert(v *wire.View, message int, its []wire.Iteration) ([]wire.Edit, bool) {
+// Reinsert implements [hidden.Codec].
+func (Codec) Reinsert(v *wire.View, message int, its []hidden.Iteration) ([]wire.Edit, bool) {
 	last := message
 	for last+1 < len(v.Messages) && v.Messages[last+1].Role == wire.RoleAssistant {
 		last++
@@ -68,7 +69,7 @@ func (Codec) Reinsert(v *wire.View, message int, its []wire.Iteration) ([]wire.E
 
 // parts finds the visible parts of an iteration. It returns the hidden ones
 // behind the last call.
-func (w *reinsertion) parts(it *wire.Iteration) (open [][]byte, ok bool) {
+func (w *reinsertion) parts(it *hidden.Iteration) (open [][]byte, ok bool) {
 	for i := range it.Parts {
 		p := &it.Parts[i]
 		switch {
@@ -101,7 +102,7 @@ func (w *reinsertion) put(block int, op wire.Op, value []byte) {
 	w.edits = append(w.edits, wire.Edit{Block: block, Op: op, Value: value})
 }
 
-func (w *reinsertion) isCall(p *wire.Part) bool {
+func (w *reinsertion) isCall(p *hidden.Part) bool {
 	b := w.block()
 	id := w.v.Text(b.ID)
 	return b.Kind == wire.KindToolUse && w.v.Text(b.Name) == p.Name && (id == p.ID || id == "" || p.ID == "")
@@ -115,7 +116,7 @@ func (w *reinsertion) skipEmpty() {
 }
 
 // text finds a text of an answer in the client's texts. Thoughts may be missing.
-func (w *reinsertion) text(p *wire.Part) bool {
+func (w *reinsertion) text(p *hidden.Part) bool {
 	want := gjson.GetBytes(p.Raw, "text").Str
 	if want == "" { // it carries a signature, if anything
 		if w.at < w.end && w.read == 0 && w.block().Kind == wire.KindText && w.block().Has(wire.FlagEmpty) {
@@ -158,7 +159,7 @@ func (w *reinsertion) leave() {
 
 // split puts what was hidden in an iteration, and the results, in front of what
 // the next one said.
-func (w *reinsertion) split(it *wire.Iteration, open [][]byte) bool {
+func (w *reinsertion) split(it *hidden.Iteration, open [][]byte) bool {
 	b := w.block()
 	if w.read > 0 {
 		if b.Has(wire.FlagSigned) || b.Kind != wire.KindText {
@@ -182,12 +183,12 @@ func (w *reinsertion) split(it *wire.Iteration, open [][]byte) bool {
 }
 
 // behind puts what was hidden behind all that the client has.
-func (w *reinsertion) behind(it *wire.Iteration, open [][]byte) {
+func (w *reinsertion) behind(it *hidden.Iteration, open [][]byte) {
 	w.at--
 	w.behindBlock(it, open)
 }
 
-func (w *reinsertion) behindBlock(it *wire.Iteration, open [][]byte) {
+func (w *reinsertion) behindBlock(it *hidden.Iteration, open [][]byte) {
 	for _, raw := range open {
 		w.put(w.at, wire.OpAfter, raw)
 	}
@@ -197,7 +198,7 @@ func (w *reinsertion) behindBlock(it *wire.Iteration, open [][]byte) {
 // results puts the hidden calls of the last iteration behind the client's, and
 // their results among those of the client's next content, in the order of the
 // calls.
-func (w *reinsertion) results(it *wire.Iteration, open [][]byte, message int) bool {
+func (w *reinsertion) results(it *hidden.Iteration, open [][]byte, message int) bool {
 	w.skipEmpty()
 	if w.at != w.end {
 		return false

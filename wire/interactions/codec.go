@@ -21,6 +21,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/hidden"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire/rawjson"
 )
 
@@ -84,7 +85,7 @@ func (Codec) Document(a *wire.Answer, root gjson.Result) { answer{a}.read(root) 
 // Usage implements [wire.Codec].
 func (Codec) Usage(known wire.Usage, u gjson.Result) wire.Usage { return readUsage(known, u) }
 
-// Hides implements [wire.CallHider]. What is hidden goes among the client's steps: an
+// Hides implements [hidden.Codec]. What is hidden goes among the client's steps: an
 // input that is a text or a content has no place for it.
 func (Codec) Hides(v *wire.View) bool {
 	if v.Partial || len(v.Messages) == 0 {
@@ -94,7 +95,7 @@ func (Codec) Hides(v *wire.View) bool {
 	return v.Raw[first.Span.Start] == '{' && (first.First == first.End || v.Blocks[first.First].Span != first.Span || first.Role != wire.RoleUser)
 }
 
-// Intercept implements [wire.CallHider].
-func (Codec) Intercept(r *wire.ClientMessage) wire.Interception {
-	return &interception{ClientMessage: r}
+// Intercept implements [hidden.Codec].
+func (Codec) Intercept(r *hidden.Message) hidden.Interception {
+	return &interception{Message: r}
 }

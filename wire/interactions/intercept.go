@@ -24,13 +24,14 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/hidden"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire/rawjson"
 )
 
 // interception intercepts calls in answers of the Interactions API. An answer is a list
 // of steps, and a request is one too: what was hidden goes between the client's steps.
 type interception struct {
-	*wire.ClientMessage
+	*hidden.Message
 	steps []*openStep
 }
 
@@ -51,7 +52,7 @@ type openStep struct {
 	closed                     bool
 }
 
-// DeclareTool implements [wire.CallHider].
+// DeclareTool implements [hidden.Codec].
 func (Codec) DeclareTool(name, description, schema string) []byte {
 	out := append([]byte(`{"type":"function","name":`), rawjson.Quote(name)...)
 	out = append(append(out, `,"description":`...), rawjson.Quote(description)...)
@@ -67,7 +68,7 @@ func (r *interception) Failure(kind, message string) []byte {
 	return append(out, "}}\n\n"...)
 }
 
-func (r *interception) Event(f wire.StreamEvent) {
+func (r *interception) Event(f hidden.Event) {
 	if !f.Root.Exists() { // [DONE]
 		if !r.Held {
 			r.Pass(f.Event)
@@ -114,7 +115,7 @@ func (r *interception) step(root gjson.Result) *openStep {
 // openStep begins a step.
 func (r *interception) openStep(root gjson.Result) *openStep {
 	step := root.Get("step")
-	if !r.Keep(wire.BlockSize + len(step.Raw)) {
+	if !r.Keep(hidden.BlockSize + len(step.Raw)) {
 		return nil
 	}
 	r.Begun++
@@ -196,7 +197,7 @@ func (b *openStep) whole() []byte {
 }
 
 // showStep hands an event of a step on, under the client's numbers.
-func (r *interception) showStep(b *openStep, f wire.StreamEvent) {
+func (r *interception) showStep(b *openStep, f hidden.Event) {
 	switch {
 	case b == nil && r.Full && f.Root.Get("index").Exists():
 		index := f.Root.Get("index").Int()
@@ -237,7 +238,7 @@ func (r *interception) releaseStep(b *openStep) {
 	b.client = r.Visible
 	r.Visible++
 	for _, data := range b.frames {
-		r.tell(wire.StreamEvent{Root: gjson.ParseBytes(data)}, b)
+		r.tell(hidden.Event{Root: gjson.ParseBytes(data)}, b)
 	}
 }
 
@@ -252,7 +253,7 @@ func (r *interception) Spill() {
 }
 
 // tell puts an event out under the client's number of the step.
-func (r *interception) tell(f wire.StreamEvent, b *openStep) {
+func (r *interception) tell(f hidden.Event, b *openStep) {
 	if int64(b.client) == b.index && f.Raw != nil {
 		r.Pass(f.Event)
 		return
@@ -261,7 +262,7 @@ func (r *interception) tell(f wire.StreamEvent, b *openStep) {
 }
 
 // last reads the last event.
-func (r *interception) last(f wire.StreamEvent) {
+func (r *interception) last(f hidden.Event) {
 	it := f.Root.Get("interaction")
 	if !r.Full {
 		for _, b := range r.steps {
@@ -298,8 +299,8 @@ func (r *interception) count(it gjson.Result) {
 }
 
 // partOf is a step as it stands in a request.
-func partOf(step gjson.Result) wire.Part {
-	p := wire.Part{Kind: wire.KindOther, Raw: []byte(step.Raw)}
+func partOf(step gjson.Result) hidden.Part {
+	p := hidden.Part{Kind: wire.KindOther, Raw: []byte(step.Raw)}
 	switch step.Get("type").Str {
 	case "model_output":
 		p.Kind = wire.KindText
@@ -364,8 +365,8 @@ func (r *interception) Join(last []byte) []byte {
 	return r.interaction(gjson.ParseBytes(last), true)
 }
 
-// Continuation implements [wire.CallHider]: it repeats the steps of an answer.
-func (Codec) Continuation(it *wire.Iteration) []byte {
+// Continuation implements [hidden.Codec]: it repeats the steps of an answer.
+func (Codec) Continuation(it *hidden.Iteration) []byte {
 	var out []byte
 	for i := range it.Parts {
 		out = append(append(out, it.Parts[i].Raw...), ',')
@@ -374,7 +375,7 @@ func (Codec) Continuation(it *wire.Iteration) []byte {
 }
 
 // toolResults are the results of the hidden calls.
-func toolResults(it *wire.Iteration) []byte {
+func toolResults(it *hidden.Iteration) []byte {
 	var out []byte
 	for _, p := range it.Hidden() {
 		result := append([]byte(`{"type":"function_result","name":`), rawjson.Quote(p.Name)...)

@@ -19,10 +19,11 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire/flat"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/hidden"
 )
 
-// Reinsert implements [wire.CallHider].
-func (Codec) Reinsert(v *wire.View, message int, its []wire.Iteration) ([]wire.Edit, bool) {
+// Reinsert implements [hidden.Codec].
+func (Codec) Reinsert(v *wire.View, message int, its []hidden.Iteration) ([]wire.Edit, bool) {
 	return flat.Reinsert(v, message, its, isStep, toolResults)
 }
 

@@ -22,12 +22,13 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/hidden"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire/rawjson"
 )
 
 // interception intercepts calls in answers of the chat completions API.
 type interception struct {
-	*wire.ClientMessage
+	*hidden.Message
 	calls []*openCall
 	chat  gathered
 	role  bool // the client has been told whose message it is
@@ -53,7 +54,7 @@ type openCall struct {
 	chunk        []byte // the chunk that it began in, if it is held
 }
 
-// DeclareTool implements [wire.CallHider].
+// DeclareTool implements [hidden.Codec].
 func (Codec) DeclareTool(name, description, schema string) []byte {
 	out := append([]byte(`{"type":"function","function":{"name":`), rawjson.Quote(name)...)
 	out = append(append(out, `,"description":`...), rawjson.Quote(description)...)
@@ -66,7 +67,7 @@ func (r *interception) Failure(kind, message string) []byte {
 	return append(out, `,"param":null,"code":null}}`+"\n\n"...)
 }
 
-func (r *interception) Event(f wire.StreamEvent) {
+func (r *interception) Event(f hidden.Event) {
 	if !f.Root.Exists() {
 		if string(f.Data) == "[DONE]" {
 			if r.Held {
@@ -104,7 +105,7 @@ func (r *interception) Event(f wire.StreamEvent) {
 }
 
 // choice reads a chunk with a choice in it.
-func (r *interception) choice(f wire.StreamEvent, choice gjson.Result) {
+func (r *interception) choice(f hidden.Event, choice gjson.Result) {
 	delta := choice.Get("delta")
 	says := r.gather(delta)
 	calls := delta.Get("tool_calls")
@@ -260,7 +261,7 @@ func (r *interception) entry(item gjson.Result, position int64) (c *openCall, be
 		c = r.calls[len(r.calls)-1]
 	}
 	if c == nil || id != "" && c.id != "" && id != c.id {
-		if len(r.calls) == wire.MaxCalls || !r.Keep(wire.BlockSize) {
+		if len(r.calls) == wire.MaxCalls || !r.Keep(hidden.BlockSize) {
 			r.Now.Opaque = true
 			return nil, false
 		}
@@ -318,10 +319,10 @@ func (r *interception) finish() (released [][]byte) {
 		return nil
 	}
 	if r.chat.reasoning.Len() > 0 {
-		r.Now.Parts = append(r.Now.Parts, wire.Part{Kind: wire.KindThinking, Name: r.chat.reasoningKey, Raw: []byte(`"` + r.chat.reasoning.String() + `"`)})
+		r.Now.Parts = append(r.Now.Parts, hidden.Part{Kind: wire.KindThinking, Name: r.chat.reasoningKey, Raw: []byte(`"` + r.chat.reasoning.String() + `"`)})
 	}
 	if r.chat.content.Len() > 0 {
-		r.Now.Parts = append(r.Now.Parts, wire.Part{Kind: wire.KindText, Raw: []byte(`"` + r.chat.content.String() + `"`)})
+		r.Now.Parts = append(r.Now.Parts, hidden.Part{Kind: wire.KindText, Raw: []byte(`"` + r.chat.content.String() + `"`)})
 	}
 	for _, c := range r.calls {
 		if c.held {
@@ -332,7 +333,7 @@ func (r *interception) finish() (released [][]byte) {
 				released = append(released, c.element(c.client))
 			}
 		}
-		r.Now.Parts = append(r.Now.Parts, wire.Part{
+		r.Now.Parts = append(r.Now.Parts, hidden.Part{
 			Kind: wire.KindToolUse, ID: c.id, Name: c.name, Arguments: c.arguments.String(), Hidden: c.hidden, Raw: c.element(-1),
 		})
 	}

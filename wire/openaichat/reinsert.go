@@ -20,11 +20,12 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/hidden"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire/rawjson"
 )
 
-// Continuation implements [wire.CallHider].
-func (Codec) Continuation(it *wire.Iteration) []byte {
+// Continuation implements [hidden.Codec].
+func (Codec) Continuation(it *hidden.Iteration) []byte {
 	content := []byte("null")
 	var reasoning, calls []byte
 	for i := range it.Parts {
@@ -46,7 +47,7 @@ func (Codec) Continuation(it *wire.Iteration) []byte {
 	return append(out, toolResults(it)...)
 }
 
-func toolResults(it *wire.Iteration) []byte {
+func toolResults(it *hidden.Iteration) []byte {
 	var out []byte
 	for i, p := range it.Hidden() {
 		if i > 0 {
@@ -60,7 +61,7 @@ func toolResults(it *wire.Iteration) []byte {
 
 // Reinsert splits the client's message: it holds the texts of all iterations one
 // behind the other. What came before the last goes in front of it, and leaves it.
-func (Codec) Reinsert(v *wire.View, message int, its []wire.Iteration) ([]wire.Edit, bool) {
+func (Codec) Reinsert(v *wire.View, message int, its []hidden.Iteration) ([]wire.Edit, bool) {
 	msg := &v.Messages[message]
 	if msg.First == msg.End {
 		return nil, false
@@ -100,7 +101,7 @@ func (Codec) Reinsert(v *wire.View, message int, its []wire.Iteration) ([]wire.E
 
 // lastOnly leaves of a text of the client's message what the last iteration
 // said.
-func lastOnly(v *wire.View, i int, its []wire.Iteration) ([]wire.Edit, bool) {
+func lastOnly(v *wire.View, i int, its []hidden.Iteration) ([]wire.Edit, bool) {
 	b := &v.Blocks[i]
 	all, last := "", ""
 	for n := range its {
@@ -125,7 +126,7 @@ func lastOnly(v *wire.View, i int, its []wire.Iteration) ([]wire.Edit, bool) {
 
 // amongCalls puts the hidden calls of the last iteration among those of the
 // client's message, and their results behind it.
-func amongCalls(v *wire.View, msg *wire.Message, it *wire.Iteration) ([]wire.Edit, bool) {
+func amongCalls(v *wire.View, msg *wire.Message, it *hidden.Iteration) ([]wire.Edit, bool) {
 	if len(it.Hidden()) == 0 {
 		return nil, true
 	}
@@ -152,7 +153,7 @@ func amongCalls(v *wire.View, msg *wire.Message, it *wire.Iteration) ([]wire.Edi
 		}
 	}
 	if anchor < 0 { // the client has no calls: what was hidden is a message of its own
-		return []wire.Edit{{Block: int(msg.First), Op: wire.OpAfterMessage, Value: Codec{}.Continuation(&wire.Iteration{Parts: hiddenParts(it)})}}, true
+		return []wire.Edit{{Block: int(msg.First), Op: wire.OpAfterMessage, Value: Codec{}.Continuation(&hidden.Iteration{Parts: hiddenParts(it)})}}, true
 	}
 	for _, raw := range open {
 		edits = append(edits, wire.Edit{Block: anchor, Op: wire.OpAfter, Value: raw})
@@ -160,10 +161,10 @@ func amongCalls(v *wire.View, msg *wire.Message, it *wire.Iteration) ([]wire.Edi
 	return append(edits, wire.Edit{Block: anchor, Op: wire.OpAfterMessage, Value: toolResults(it)}), true
 }
 
-func hiddenParts(it *wire.Iteration) []wire.Part {
-	hidden := it.Hidden()
-	out := make([]wire.Part, 0, len(hidden))
-	for _, p := range hidden {
+func hiddenParts(it *hidden.Iteration) []hidden.Part {
+	calls := it.Hidden()
+	out := make([]hidden.Part, 0, len(calls))
+	for _, p := range calls {
 		out = append(out, *p)
 	}
 	return out

@@ -22,6 +22,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/hidden"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire/openai"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire/rawjson"
 )
@@ -105,14 +106,14 @@ func (Codec) Document(a *wire.Answer, root gjson.Result) { answer{a}.read(root) 
 // Usage implements [wire.Codec].
 func (Codec) Usage(known wire.Usage, u gjson.Result) wire.Usage { return readUsage(known, u) }
 
-// Hides implements [wire.CallHider].
+// Hides implements [hidden.Codec].
 func (Codec) Hides(v *wire.View) bool {
 	return !v.Partial && len(v.Messages) > 0 && v.Raw[v.Messages[0].Span.Start] == '{'
 }
 
-// Intercept implements [wire.CallHider].
-func (Codec) Intercept(r *wire.ClientMessage) wire.Interception {
-	return &interception{ClientMessage: r}
+// Intercept implements [hidden.Codec].
+func (Codec) Intercept(r *hidden.Message) hidden.Interception {
+	return &interception{Message: r}
 }
 
 // Mark implements [wire.Marker].

@@ -23,13 +23,14 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire/flat"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/hidden"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire/rawjson"
 )
 
 // interception intercepts calls in answers of the Responses API. An answer is a list of
 // items, and a request is one too: what was hidden goes between the client's items.
 type interception struct {
-	*wire.ClientMessage
+	*hidden.Message
 	items []*openItem
 	head  head
 	// The number of the client's next event, once there was one.
@@ -51,7 +52,7 @@ type openItem struct {
 // head is what the first event of a stream says of the answer.
 type head struct{ id, created, model string }
 
-// DeclareTool implements [wire.CallHider].
+// DeclareTool implements [hidden.Codec].
 func (Codec) DeclareTool(name, description, schema string) []byte {
 	out := append([]byte(`{"type":"function","name":`), rawjson.Quote(name)...)
 	out = append(append(out, `,"description":`...), rawjson.Quote(description)...)
@@ -74,7 +75,7 @@ func (r *interception) Failure(kind, message string) []byte {
 	return append(out, "},\"incomplete_details\":null,\"output\":[],\"usage\":null}}\n\n"...)
 }
 
-func (r *interception) Event(f wire.StreamEvent) {
+func (r *interception) Event(f hidden.Event) {
 	if !f.Root.Exists() { // [DONE], of some servers
 		if !r.Held {
 			r.Pass(f.Event)
@@ -127,7 +128,7 @@ func (r *interception) item(index int64) *openItem {
 // openItem begins an item of the output. Calls that are to be judged are known
 // by their type: those whose results are texts.
 func (r *interception) openItem(root gjson.Result) *openItem {
-	if !r.Keep(wire.BlockSize) {
+	if !r.Keep(hidden.BlockSize) {
 		return nil
 	}
 	r.Begun++
@@ -157,7 +158,7 @@ func (r *interception) entry(item gjson.Result) (hidden, held bool) {
 }
 
 // showItem hands an event of an item on, under the client's numbers.
-func (r *interception) showItem(b *openItem, f wire.StreamEvent) {
+func (r *interception) showItem(b *openItem, f hidden.Event) {
 	switch {
 	case b == nil && r.Full && f.Root.Get("output_index").Exists():
 		index := f.Root.Get("output_index").Int()
@@ -194,7 +195,7 @@ func (r *interception) releaseItem(b *openItem) {
 	b.client = r.Visible
 	r.Visible++
 	for _, data := range b.frames {
-		r.tell(wire.StreamEvent{Root: gjson.ParseBytes(data)}, b)
+		r.tell(hidden.Event{Root: gjson.ParseBytes(data)}, b)
 	}
 }
 
@@ -210,7 +211,7 @@ func (r *interception) Spill() {
 
 // tell puts an event out under the client's numbers. The numbers of events
 // count from that of the first.
-func (r *interception) tell(f wire.StreamEvent, b *openItem) {
+func (r *interception) tell(f hidden.Event, b *openItem) {
 	var with map[string][]byte
 	set := func(key string, n int64) {
 		if with == nil {
@@ -238,7 +239,7 @@ func (r *interception) tell(f wire.StreamEvent, b *openItem) {
 }
 
 // last reads the last event.
-func (r *interception) last(f wire.StreamEvent, kind string) {
+func (r *interception) last(f hidden.Event, kind string) {
 	response := f.Root.Get("response")
 	if len(r.Now.Parts) == 0 && !r.Full { // of a server that does not send items one by one
 		r.output(response)
@@ -288,8 +289,8 @@ func (r *interception) count(response gjson.Result) {
 }
 
 // partOf is an item as it stands in a request.
-func partOf(item gjson.Result) wire.Part {
-	p := wire.Part{Kind: wire.KindOther, Raw: []byte(item.Raw), ID: strings.Clone(item.Get("call_id").Str), Name: strings.Clone(item.Get("name").Str)}
+func partOf(item gjson.Result) hidden.Part {
+	p := hidden.Part{Kind: wire.KindOther, Raw: []byte(item.Raw), ID: strings.Clone(item.Get("call_id").Str), Name: strings.Clone(item.Get("name").Str)}
 	switch kind := item.Get("type").Str; {
 	case kind == "message":
 		p.Kind = wire.KindText
@@ -346,7 +347,7 @@ func (r *interception) Join(last []byte) []byte {
 // Continuation implements [wire.Hider]: it repeats the items of an answer. Reasoning that the upstream
 // neither keeps nor has encrypted means nothing to it; an id of an item that
 // came with such reasoning would ask for it.
-func (Codec) Continuation(it *wire.Iteration) []byte {
+func (Codec) Continuation(it *hidden.Iteration) []byte {
 	bare := false
 	for i := range it.Parts {
 		bare = bare || it.Stateless && bareReasoning(&it.Parts[i])
@@ -366,7 +367,7 @@ func (Codec) Continuation(it *wire.Iteration) []byte {
 	return append(out, toolResults(it)...)
 }
 
-func bareReasoning(p *wire.Part) bool {
+func bareReasoning(p *hidden.Part) bool {
 	if p.Kind != wire.KindReasoning {
 		return false
 	}
@@ -375,7 +376,7 @@ func bareReasoning(p *wire.Part) bool {
 }
 
 // toolResults are the outputs of the hidden calls.
-func toolResults(it *wire.Iteration) []byte {
+func toolResults(it *hidden.Iteration) []byte {
 	var out []byte
 	for i, p := range it.Hidden() {
 		if i > 0 {
@@ -397,8 +398,8 @@ func toolResults(it *wire.Iteration) []byte {
 	return out
 }
 
-// Reinsert implements [wire.CallHider].
-func (Codec) Reinsert(v *wire.View, message int, its []wire.Iteration) ([]wire.Edit, bool) {
+// Reinsert implements [hidden.Codec].
+func (Codec) Reinsert(v *wire.View, message int, its []hidden.Iteration) ([]wire.Edit, bool) {
 	return flat.Reinsert(v, message, its, isItem, toolResults)
 }
 

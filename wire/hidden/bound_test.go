@@ -12,7 +12,7 @@
 // See the License for the specific language governing permissions and
 // limitations under the License.
 
-package wire_test
+package hidden_test
 
 import (
 	"fmt"
@@ -24,9 +24,10 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire/framing"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/hidden"
 )
 
-var options = wire.InterceptorOptions{
+var options = hidden.Options{
 	Hide:  func(name string) bool { return name == "Now" || name == "now" },
 	Hold:  func(name string) bool { return name == "Bash" || name == "bash" },
 	Judge: func(_, arguments string) bool { return strings.Contains(arguments, "stub") },
@@ -88,7 +89,7 @@ func TestRelayBounds(t *testing.T) {
 		t.Run(string(f), func(t *testing.T) {
 			event := func(data string) []byte { return []byte("data: " + data + "\n\n") }
 			before := heap()
-			r := wire.NewInterceptor(f, options)
+			r := hidden.NewInterceptor(f, options)
 			p := framing.SSEFramer{Limit: 1 << 30}
 			got, whole, ended := 0, false, false
 			emit := func(e framing.Event) {
@@ -139,7 +140,7 @@ func heap() int64 {
 
 // TestRelayManyBlocks: so does an answer of more blocks than are told apart.
 func TestRelayManyBlocks(t *testing.T) {
-	r := wire.NewInterceptor(wire.Anthropic, options)
+	r := hidden.NewInterceptor(wire.Anthropic, options)
 	var out strings.Builder
 	feed := func(data string) { out.Write(r.Feed([]byte("data: " + data + "\n\n"))) }
 	feed(`{"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"n","name":"Now","input":{}}}`)

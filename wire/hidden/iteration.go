@@ -12,7 +12,9 @@
 // See the License for the specific language governing permissions and
 // limitations under the License.
 
-package wire
+package hidden
+
+import "github.com/caddy-llm-cache/caddy-llm-cache/wire"
 
 // Iteration is one answer of an upstream. Several of them may make one message
 // for the client: what the upstream said to the request, and to each
@@ -23,7 +25,7 @@ type Iteration struct {
 	// StopReason is the format's own word for why the answer ended.
 	StopReason string
 	// Usage is what the answer says it cost.
-	Usage Usage
+	Usage wire.Usage
 	// Stateless tells that the upstream does not keep the answer: the ids in it
 	// refer to nothing (Responses API, store: false).
 	Stateless bool
@@ -37,7 +39,7 @@ type Iteration struct {
 // Part is one block of an answer.
 type Part struct {
 	// Kind is what the block is.
-	Kind Kind
+	Kind wire.Kind
 	// Raw is the block as JSON, as it stands in a request.
 	Raw []byte
 	// ID, Name and Arguments are those of a tool call; the arguments are JSON.
@@ -79,7 +81,7 @@ func (it *Iteration) Asks() bool {
 		p := &it.Parts[i]
 		if p.Hidden {
 			hidden++
-		} else if p.Kind == KindToolUse {
+		} else if p.Kind == wire.KindToolUse {
 			return false
 		}
 	}

@@ -12,13 +12,16 @@
 // See the License for the specific language governing permissions and
 // limitations under the License.
 
-package wire
+// Package hidden makes one message for the client of several answers of an upstream, and keeps
+// calls from it that are answered on the way. What a format does for that is its [Codec].
+package hidden
 
 import (
 	"bytes"
 
 	"github.com/tidwall/gjson"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire/framing"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire/rawjson"
 )
@@ -34,17 +37,17 @@ const BlockSize = 300
 // changed passes in the upstream's own bytes, event by event. An Interceptor belongs
 // to one goroutine.
 type Interceptor struct {
-	m      ClientMessage
+	m      Message
 	by     Interception
 	frames framing.Framer
 	emit   func(framing.Event)
 	broken bool // an event is too long to be read: all passes
 }
 
-// ClientMessage is the message that a client gets for several answers of an upstream,
+// Message is the message that a client gets for several answers of an upstream,
 // as far as it has come.
-type ClientMessage struct {
-	Options InterceptorOptions
+type Message struct {
+	Options Options
 	framing framing.Framing
 	Past    []Iteration // the answers before the one that comes now
 	Now     Iteration
@@ -64,7 +67,7 @@ type ClientMessage struct {
 // remembers of it.
 type Interception interface {
 	// Event reads one event of a stream and puts out what the client gets.
-	Event(f StreamEvent)
+	Event(f Event)
 	// Flush ends the client's message.
 	Flush()
 	// Spill puts out what is kept back to be judged, and forgets the rest.
@@ -79,8 +82,8 @@ type Interception interface {
 	Failure(kind, message string) []byte
 }
 
-// InterceptorOptions say which calls a [Interceptor] keeps.
-type InterceptorOptions struct {
+// Options say which calls a [Interceptor] keeps.
+type Options struct {
 	// Hide reports whether calls of a tool are answered on the way.
 	Hide func(name string) bool
 	// Hold reports whether calls of a tool are kept back until they are
@@ -95,17 +98,17 @@ type InterceptorOptions struct {
 	LastUsage bool
 }
 
-// StreamEvent is an event of a stream, with what its data says.
-type StreamEvent struct {
+// Event is an event of a stream, with what its data says.
+type Event struct {
 	framing.Event
 	Root gjson.Result
 }
 
 // NewInterceptor returns an interceptor of the answers to a request that [Possible].
-func NewInterceptor(f Format, o InterceptorOptions) *Interceptor {
-	r := &Interceptor{m: ClientMessage{Options: o, framing: f.Traits().Streams()}}
+func NewInterceptor(f wire.Format, o Options) *Interceptor {
+	r := &Interceptor{m: Message{Options: o, framing: f.Traits().Streams()}}
 	r.frames = r.m.framing.Framer()
-	if i := callHider(f); i != nil {
+	if i := codec(f); i != nil {
 		r.by = i.Intercept(&r.m)
 	}
 	if r.m.Options.Hold == nil {
@@ -157,7 +160,7 @@ func (r *Interceptor) Rest() []byte {
 
 // Keep notes that so many more bytes are remembered of the answer, and tells
 // whether they may be.
-func (r *ClientMessage) Keep(n int) bool {
+func (r *Message) Keep(n int) bool {
 	if r.Full {
 		return false
 	}
@@ -178,7 +181,7 @@ func (r *Interceptor) fill() {
 }
 
 // Shift is what the client's numbers of blocks are beyond the upstream's.
-func (r *ClientMessage) Shift() int { return r.Visible - r.Begun }
+func (r *Message) Shift() int { return r.Visible - r.Begun }
 
 // frame reads one event. What is no JSON object passes.
 func (r *Interceptor) frame(f framing.Event) {
@@ -189,7 +192,7 @@ func (r *Interceptor) frame(f framing.Event) {
 		return
 	}
 	r.m.passed = false
-	if r.m.size > MaxAnswer || r.m.Begun > MaxCalls {
+	if r.m.size > wire.MaxAnswer || r.m.Begun > wire.MaxCalls {
 		r.fill()
 	}
 	data := bytes.TrimSpace(f.Data)
@@ -198,7 +201,7 @@ func (r *Interceptor) frame(f framing.Event) {
 		return
 	}
 	f.Data = data
-	of := StreamEvent{Event: f}
+	of := Event{Event: f}
 	if data[0] == '{' {
 		text := rawjson.View(data)
 		if !rawjson.Valid(text) {
@@ -211,10 +214,10 @@ func (r *Interceptor) frame(f framing.Event) {
 }
 
 // Pass puts an event out as it came.
-func (r *ClientMessage) Pass(f framing.Event) { r.out, r.passed = append(r.out, f.Raw...), true }
+func (r *Message) Pass(f framing.Event) { r.out, r.passed = append(r.out, f.Raw...), true }
 
 // Put puts an event out.
-func (r *ClientMessage) Put(name string, data []byte) {
+func (r *Message) Put(name string, data []byte) {
 	r.out = r.framing.Append(r.out, name, data)
 }
 
@@ -238,7 +241,7 @@ func (r *Interceptor) Iteration() *Iteration { return &r.m.Now }
 func (r *Interceptor) Iterations() []Iteration { return r.m.Iterations() }
 
 // Iterations returns all answers so far.
-func (r *ClientMessage) Iterations() []Iteration {
+func (r *Message) Iterations() []Iteration {
 	return append(r.Past[:len(r.Past):len(r.Past)], r.Now)
 }
 
@@ -292,7 +295,7 @@ func (r *Interceptor) Failure(kind, message string) []byte { return r.by.Failure
 
 // Usage is what the client is told: the sum over all iterations, unless it is to
 // be told of the last.
-func (r *ClientMessage) Usage() Usage {
+func (r *Message) Usage() wire.Usage {
 	sum := r.Now.Usage
 	for _, it := range r.Past {
 		if r.Options.LastUsage {
@@ -307,7 +310,7 @@ func (r *ClientMessage) Usage() Usage {
 // TotalUsage returns what the client is told of the usage of all iterations, with each
 // of them on record behind the sum unless it is to be told of the last. counts appends
 // the members of one usage, each is what stands before those of an iteration.
-func (r *ClientMessage) TotalUsage(each string, counts func(dst []byte, u Usage, reasoning int64) []byte) []byte {
+func (r *Message) TotalUsage(each string, counts func(dst []byte, u wire.Usage, reasoning int64) []byte) []byte {
 	its, reasoning := r.Iterations(), int64(0)
 	for _, it := range its {
 		reasoning += it.Reasoning

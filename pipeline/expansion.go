@@ -15,8 +15,6 @@
 package pipeline
 
 import (
-	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
 
@@ -50,9 +48,6 @@ type Block struct {
 	Name, Text string
 }
 
-// most is how many blocks one call may ask for.
-const most = 32
-
 // Answer answers a call that is kept from the client: of the expand tool, or of
 // another one whose arguments hold a stub. The originals come from the request
 // itself; recall may know those of blocks that the client has dropped.
@@ -62,12 +57,12 @@ func (c *Interceptor) Answer(p *hidden.Part, recall func(name string) (string, b
 		return
 	}
 	arguments := gjson.Parse(p.Arguments)
-	names := askedFor(arguments)
+	names := AskedFor(arguments)
 	if len(names) == 0 {
 		p.Result, p.Failed = "Give the ids of folded blocks as in [[llm_cache:folded ID ...]].", true
 		return
 	}
-	narrow, err := narrowing(arguments)
+	narrow, err := Narrowing(arguments)
 	if err != nil {
 		p.Result, p.Failed = err.Error(), true
 		return
@@ -126,92 +121,11 @@ func (c *Interceptor) expansion(name string, recall func(string) (string, bool),
 	return text, true
 }
 
-// askedFor reads the ids of a call, in the forms that models and other tools of
-// this kind use.
-func askedFor(arguments gjson.Result) (names []string) {
-	add := func(v gjson.Result) {
-		// A model may copy more of the frame than the id.
-		s := strings.TrimPrefix(strings.TrimSpace(v.Str), stub.Frame)
-		if s, _, _ = strings.Cut(s, ":"); s != "" && len(names) < most {
-			names = append(names, s)
-		}
-	}
-	for _, key := range []string{"ids", "id", "block_ids", "block_id"} {
-		v := arguments.Get(key)
-		if v.IsArray() {
-			v.ForEach(func(_, item gjson.Result) bool {
-				add(item)
-				return true
-			})
-		} else if v.Type == gjson.String {
-			add(v)
-		}
-	}
-	return names
-}
-
-// longestPattern bounds a search pattern, in bytes.
-const longestPattern = 1000
-
-// narrowing returns what reduces a text to the part asked for, nil for all of
-// it. Lines are returned as they stand; those found by a pattern have their
-// numbers in front.
-func narrowing(arguments gjson.Result) (func(string) string, error) {
-	lines, pattern := arguments.Get("lines").Str, arguments.Get("pattern").Str
-	if lines == "" && pattern == "" {
-		return nil, nil
-	}
-	first, last := 1, int(^uint(0)>>1)
-	if lines != "" {
-		from, to, ranged := strings.Cut(lines, "-")
-		a, err := strconv.Atoi(strings.TrimSpace(from))
-		b := a
-		if err == nil && ranged && strings.TrimSpace(to) != "" {
-			b, err = strconv.Atoi(strings.TrimSpace(to))
-		} else if err == nil && ranged {
-			b = last
-		}
-		if err != nil || a < 1 || b < a {
-			return nil, fmt.Errorf("lines: %q is no range of lines like \"10-80\"", content.Clip(lines, 40))
-		}
-		first, last = a, b
-	}
-	var re *regexp.Regexp
-	if pattern != "" {
-		if len(pattern) > longestPattern {
-			return nil, fmt.Errorf("pattern: longer than %d bytes", longestPattern)
-		}
-		var err error
-		if re, err = regexp.Compile(pattern); err != nil {
-			re = regexp.MustCompile(regexp.QuoteMeta(pattern))
-		}
-	}
-	return func(text string) string {
-		var out strings.Builder
-		n := 0
-		for line := range strings.Lines(text) {
-			n++
-			if n < first || n > last || re != nil && !re.MatchString(line) {
-				continue
-			}
-			if re != nil {
-				out.WriteString(strconv.Itoa(n))
-				out.WriteByte(':')
-			}
-			out.WriteString(line)
-		}
-		if out.Len() == 0 {
-			return fmt.Sprintf("Nothing there: the text has %d lines.", n)
-		}
-		return out.String()
-	}, nil
-}
-
 // tool is the name of the tool that the model knows.
 func (r *request) tool() string {
 	if r.expand == expandOffered {
 		for i := range toolDefs(r.View) {
-			for _, name := range r.o.Expand.names() {
+			for _, name := range r.o.Expand.Known() {
 				if r.View.Text(r.View.Blocks[i].Name) == name {
 					return name
 				}

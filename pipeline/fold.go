@@ -97,9 +97,6 @@ func (r *request) replaced(i int) int {
 	return int(s.Replaced) - stub.Length/2
 }
 
-// minFold is the saving in bytes below which a block is not folded.
-const minFold = 300
-
 // fold makes the edits of a plan, but those whose stubs would save nothing, and
 // returns how many blocks and tokens they were.
 func (r *request) fold(folds []planner.Fold) (blocks, tokens int) {

@@ -85,7 +85,7 @@ func (x *Exchange) cold(l *sessioncache.Lineage, tool bool) float64 {
 	defer q.release()
 	q.in.Moment = planner.Moment{Epoch: planner.NoEpoch, Loop: tool, Bound: r.bound, Begun: true, Regretted: r.regretted.share() > mostRegret}
 	q.in.Further = expect(x.req.session, x.req.View, l)
-	q.gather(&r, l, minFold, x.start)
+	q.gather(&r, l, MinFold, x.start)
 	q.in.Warm = 0
 	cold := planner.Gain(&q.in, &q.scratch)
 	q.in.Warm = len(r.Blocks)

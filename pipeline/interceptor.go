@@ -59,7 +59,7 @@ func (c *Interceptor) CallsExpand(name string) bool {
 	case name == ExpandTool:
 		return c.req.expand == expandDeclared
 	}
-	return slices.Contains(c.req.o.Expand.names(), name)
+	return slices.Contains(c.req.o.Expand.Known(), name)
 }
 
 // Intercepts reports whether the answer may hold calls that are answered on the

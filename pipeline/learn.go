@@ -26,9 +26,9 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
-// learn notes what is to be remembered of the blocks that are new, and anew of those
+// Blocks notes what is to be remembered of the blocks that are new, and anew of those
 // that a process has seen which has ended.
-func learn(h *history.History) {
+func Learn(h *history.History) {
 	var turn, task uint16
 	if h.Learned > 0 {
 		turn, task = h.States[h.Learned-1].Turn, h.States[h.Learned-1].Task
@@ -46,7 +46,7 @@ func learn(h *history.History) {
 			switch m := &h.View.Messages[b.Message]; {
 			case m.Role == wire.RoleAssistant:
 				turn++
-			case m.Role == wire.RoleUser && !answersTool(h.View, m):
+			case m.Role == wire.RoleUser && !AnswersTool(h.View, m):
 				task++
 			}
 		}
@@ -59,10 +59,10 @@ func learn(h *history.History) {
 			if c.Path != "" {
 				s.Path, s.File, s.Test = content.Hash(c.Path), content.Hash(toolcall.Tail(c.Path)), toolcall.IsTest(c.Path)
 			}
-			if b.Body.Len() >= minTrait && s.Trait == "" && stub.Foldable(input) {
+			if b.Body.Len() >= MinTrait && s.Trait == "" && stub.Foldable(input) {
 				s.Trait = k.Input(c.Argument, input)
 			}
-			if c.Class == sessioncache.ClassEdit && b.Body.Len() >= minFold {
+			if c.Class == sessioncache.ClassEdit && b.Body.Len() >= MinFold {
 				s.Replaced = uint16(min(toolcall.ReplacedBytes(input), math.MaxUint16))
 			}
 			if calls != nil && !b.ID.Empty() {
@@ -79,7 +79,7 @@ func learn(h *history.History) {
 			} else {
 				s.Class, s.Path, s.File, s.Whole, s.Shell, s.Test = sessioncache.ClassNone, 0, 0, false, false, false
 			}
-			if b.Body.Len() >= minTrait && s.Trait == "" && !h.Unread(i) {
+			if b.Body.Len() >= MinTrait && s.Trait == "" && !h.Unread(i) {
 				s.Trait = resultTrait(h, k, i)
 			}
 		}
@@ -112,6 +112,3 @@ func resultTrait(h *history.History, k *reference.Maker, i int) sessioncache.Tra
 	}
 	return k.Result(h.View.Text(h.Blocks[i].ID), argument, h.Text(i))
 }
-
-// minTrait is the length in bytes below which a result is not worth pruning.
-const minTrait = 200

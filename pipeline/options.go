@@ -176,8 +176,8 @@ func (o *Options) eager(eager, planned int) int {
 	return planned
 }
 
-// care is how many times its cost the need of a folded text counts.
-func (p *Planner) care() float64 {
+// Care is how many times its cost the need of a folded text counts.
+func (p *Planner) Care() float64 {
 	if p.Risk == nil {
 		return 1
 	}

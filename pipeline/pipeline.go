@@ -89,7 +89,7 @@ func (p *Pipeline) Begin(v *wire.View, s *sessioncache.Session, now time.Time) *
 		r.reinsert(m)
 	}
 	if v.Partial || m.Lineage != nil && m.Lineage.Frozen {
-		learn(&r.History)
+		Learn(&r.History)
 		r.keep(m)
 		x.refusal.frozen = !v.Partial
 		if v.Partial {
@@ -98,7 +98,7 @@ func (p *Pipeline) Begin(v *wire.View, s *sessioncache.Session, now time.Time) *
 		x.settle(nil)
 		return x
 	}
-	learn(&r.History)
+	Learn(&r.History)
 	r.regrets(m.Lineage)
 	r.admit()
 	if p.options.Policy != Eager {

@@ -57,7 +57,7 @@ func (r *request) plan(l *sessioncache.Lineage, now time.Time) planner.Decision 
 	q.in.Moment = r.moment(l)
 	q.in.Further = further
 	if q.in.Refuses() == "" {
-		q.gather(r, l, minFold, now)
+		q.gather(r, l, MinFold, now)
 	}
 	p := planner.Make(&q.in, &q.scratch)
 	r.at = p.Entry
@@ -85,7 +85,7 @@ func (r *request) moment(l *sessioncache.Lineage) planner.Moment {
 // are worth folding if that saves so many bytes.
 func (p *planning) gather(r *request, l *sessioncache.Lineage, least int, now time.Time) {
 	in := &p.in
-	in.Care = r.o.Planner.care() * (1 + caredFor*r.regretted.share())
+	in.Care = r.o.Planner.Care() * (1 + caredFor*r.regretted.share())
 	in.Prices = prices(&r.rules, l)
 	if in.Harm = planner.HarmAt(market(&r.rules, l)); r.o.Planner.Harm != nil {
 		in.Harm = *r.o.Planner.Harm

@@ -37,7 +37,7 @@ func findRun(v *wire.View) run {
 				return r // the request ends in a prompt
 			}
 			r.task = int(m.First) - v.System
-		case answersTool(v, m):
+		case AnswersTool(v, m):
 			r.loop = true
 		case m.Role == wire.RoleUser:
 			if r.loop {
@@ -46,13 +46,4 @@ func findRun(v *wire.View) run {
 		}
 	}
 	return r
-}
-
-func answersTool(v *wire.View, m *wire.Message) bool {
-	for i := m.First; i < m.End; i++ {
-		if v.Blocks[i].Kind == wire.KindToolResult || v.Blocks[i].Kind == wire.KindServerTool {
-			return true
-		}
-	}
-	return false
 }

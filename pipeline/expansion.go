@@ -57,12 +57,12 @@ func (c *Interceptor) Answer(p *hidden.Part, recall func(name string) (string, b
 		return
 	}
 	arguments := gjson.Parse(p.Arguments)
-	names := AskedFor(arguments)
+	names := stub.AskedFor(arguments)
 	if len(names) == 0 {
 		p.Result, p.Failed = "Give the ids of folded blocks as in [[llm_cache:folded ID ...]].", true
 		return
 	}
-	narrow, err := Narrowing(arguments)
+	narrow, err := stub.Narrowing(arguments)
 	if err != nil {
 		p.Result, p.Failed = err.Error(), true
 		return

@@ -21,6 +21,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/history"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/planner"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stub"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
@@ -85,7 +86,7 @@ func (x *Exchange) cold(l *sessioncache.Lineage, tool bool) float64 {
 	defer q.release()
 	q.in.Moment = planner.Moment{Epoch: planner.NoEpoch, Loop: tool, Bound: r.bound, Begun: true, Regretted: r.regretted.share() > mostRegret}
 	q.in.Further = expect(x.req.session, x.req.View, l)
-	q.gather(&r, l, MinFold, x.start)
+	q.gather(&r, l, stub.MinFold, x.start)
 	q.in.Warm = 0
 	cold := planner.Gain(&q.in, &q.scratch)
 	q.in.Warm = len(r.Blocks)

@@ -59,10 +59,10 @@ func Learn(h *history.History) {
 			if c.Path != "" {
 				s.Path, s.File, s.Test = content.Hash(c.Path), content.Hash(toolcall.Tail(c.Path)), toolcall.IsTest(c.Path)
 			}
-			if b.Body.Len() >= MinTrait && s.Trait == "" && stub.Foldable(input) {
+			if b.Body.Len() >= stub.MinTrait && s.Trait == "" && stub.Foldable(input) {
 				s.Trait = k.Input(c.Argument, input)
 			}
-			if c.Class == sessioncache.ClassEdit && b.Body.Len() >= MinFold {
+			if c.Class == sessioncache.ClassEdit && b.Body.Len() >= stub.MinFold {
 				s.Replaced = uint16(min(toolcall.ReplacedBytes(input), math.MaxUint16))
 			}
 			if calls != nil && !b.ID.Empty() {
@@ -79,7 +79,7 @@ func Learn(h *history.History) {
 			} else {
 				s.Class, s.Path, s.File, s.Whole, s.Shell, s.Test = sessioncache.ClassNone, 0, 0, false, false, false
 			}
-			if b.Body.Len() >= MinTrait && s.Trait == "" && !h.Unread(i) {
+			if b.Body.Len() >= stub.MinTrait && s.Trait == "" && !h.Unread(i) {
 				s.Trait = resultTrait(h, k, i)
 			}
 		}

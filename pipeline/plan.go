@@ -22,6 +22,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/history"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/need"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/planner"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stub"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
@@ -57,7 +58,7 @@ func (r *request) plan(l *sessioncache.Lineage, now time.Time) planner.Decision 
 	q.in.Moment = r.moment(l)
 	q.in.Further = further
 	if q.in.Refuses() == "" {
-		q.gather(r, l, MinFold, now)
+		q.gather(r, l, stub.MinFold, now)
 	}
 	p := planner.Make(&q.in, &q.scratch)
 	r.at = p.Entry

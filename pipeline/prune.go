@@ -17,6 +17,7 @@ package pipeline
 import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/content"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stage"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stub"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
@@ -38,7 +39,7 @@ func (r *request) prune() {
 		if t == "" || r.States[i].Pinned || b.Kind != wire.KindToolResult || int(r.States[i].Unused) < after || b.Has(wire.FlagError) || !r.zones.middle(b) || !r.may(i) {
 			continue
 		}
-		if e := r.States[i].Edit; e != nil && e.Stage == stage.Prune || r.Size(i) < MinTrait || !r.pays(o.Mode, i, r.Size(i)-minStub) {
+		if e := r.States[i].Edit; e != nil && e.Stage == stage.Prune || r.Size(i) < stub.MinTrait || !r.pays(o.Mode, i, r.Size(i)-minStub) {
 			continue
 		}
 		value := content.WithText(r.View, b, r.stub(i, *o.Preview))

@@ -12,7 +12,7 @@
 // See the License for the specific language governing permissions and
 // limitations under the License.
 
-package pipeline
+package stub
 
 import (
 	"fmt"
@@ -23,7 +23,6 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/content"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stub"
 )
 
 // most is how many blocks one call may ask for.
@@ -34,7 +33,7 @@ const most = 32
 func AskedFor(arguments gjson.Result) (names []string) {
 	add := func(v gjson.Result) {
 		// A model may copy more of the frame than the id.
-		s := strings.TrimPrefix(strings.TrimSpace(v.Str), stub.Frame)
+		s := strings.TrimPrefix(strings.TrimSpace(v.Str), Frame)
 		if s, _, _ = strings.Cut(s, ":"); s != "" && len(names) < most {
 			names = append(names, s)
 		}

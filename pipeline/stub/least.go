@@ -12,7 +12,7 @@
 // See the License for the specific language governing permissions and
 // limitations under the License.
 
-package pipeline
+package stub
 
 // MinFold is the saving in bytes below which a block is not folded.
 const MinFold = 300

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/learn"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/planner"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
@@ -89,7 +90,7 @@ func (p *Pipeline) Begin(v *wire.View, s *sessioncache.Session, now time.Time) *
 		r.reinsert(m)
 	}
 	if v.Partial || m.Lineage != nil && m.Lineage.Frozen {
-		Learn(&r.History)
+		learn.Blocks(&r.History)
 		r.keep(m)
 		x.refusal.frozen = !v.Partial
 		if v.Partial {
@@ -98,7 +99,7 @@ func (p *Pipeline) Begin(v *wire.View, s *sessioncache.Session, now time.Time) *
 		x.settle(nil)
 		return x
 	}
-	Learn(&r.History)
+	learn.Blocks(&r.History)
 	r.regrets(m.Lineage)
 	r.admit()
 	if p.options.Policy != Eager {

@@ -14,7 +14,10 @@
 
 package pipeline
 
-import "github.com/caddy-llm-cache/caddy-llm-cache/wire"
+import (
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/history"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
 
 // run is a run of tool calls that the model is in the middle of.
 type run struct {
@@ -37,7 +40,7 @@ func findRun(v *wire.View) run {
 				return r // the request ends in a prompt
 			}
 			r.task = int(m.First) - v.System
-		case AnswersTool(v, m):
+		case history.AnswersTool(v, m):
 			r.loop = true
 		case m.Role == wire.RoleUser:
 			if r.loop {

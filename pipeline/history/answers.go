@@ -12,9 +12,11 @@
 // See the License for the specific language governing permissions and
 // limitations under the License.
 
-package pipeline
+package history
 
-import "github.com/caddy-llm-cache/caddy-llm-cache/wire"
+import (
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
 
 // AnswersTool reports whether a message answers a call, so that it begins no task.
 func AnswersTool(v *wire.View, m *wire.Message) bool {

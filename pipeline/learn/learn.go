@@ -12,7 +12,9 @@
 // See the License for the specific language governing permissions and
 // limitations under the License.
 
-package pipeline
+// Package learn notes what is to be remembered of the blocks of a conversation: turns, tasks, calls and the
+// traits by which a later answer is seen to refer to them.
+package learn
 
 import (
 	"math"
@@ -28,7 +30,7 @@ import (
 
 // Blocks notes what is to be remembered of the blocks that are new, and anew of those
 // that a process has seen which has ended.
-func Learn(h *history.History) {
+func Blocks(h *history.History) {
 	var turn, task uint16
 	if h.Learned > 0 {
 		turn, task = h.States[h.Learned-1].Turn, h.States[h.Learned-1].Task
@@ -46,7 +48,7 @@ func Learn(h *history.History) {
 			switch m := &h.View.Messages[b.Message]; {
 			case m.Role == wire.RoleAssistant:
 				turn++
-			case m.Role == wire.RoleUser && !AnswersTool(h.View, m):
+			case m.Role == wire.RoleUser && !history.AnswersTool(h.View, m):
 				task++
 			}
 		}

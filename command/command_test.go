@@ -24,7 +24,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/svgtest"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/settings"
 	"github.com/caddy-llm-cache/caddy-llm-cache/replay"
 )
 
@@ -66,7 +66,7 @@ func TestCommand(t *testing.T) {
 		t.Fatal(err)
 	}
 	var report replay.Report
-	if err := json.Unmarshal([]byte(out), &report); err != nil || len(report.Runs) != 1 || report.Runs[0].Total.Policy != pipeline.CostAware {
+	if err := json.Unmarshal([]byte(out), &report); err != nil || len(report.Runs) != 1 || report.Runs[0].Total.Policy != settings.CostAware {
 		t.Errorf("%v: %s", err, out)
 	}
 	for _, args := range [][]string{{}, {"--policy", "bold", boats}, {"--profile", "none", boats}, {"--options", "{", boats}, {"missing"}} {
@@ -93,7 +93,7 @@ func TestSweep(t *testing.T) {
 		profile string
 		risk    float64
 	}{{"anthropic-5m", 0}, {"anthropic-5m", 1}, {"kv", 0}, {"kv", 1}} {
-		if p := &f.Points[i]; p.Total.Profile != want.profile || p.Risk != want.risk || p.Total.Policy != pipeline.CostAware || p.Total.Calls != 18 {
+		if p := &f.Points[i]; p.Total.Profile != want.profile || p.Risk != want.risk || p.Total.Policy != settings.CostAware || p.Total.Calls != 18 {
 			t.Errorf("point %d: %+v", i, p.Total)
 		}
 	}

@@ -25,7 +25,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/settings"
 	"github.com/caddy-llm-cache/caddy-llm-cache/replay/estimate"
 	"github.com/caddy-llm-cache/caddy-llm-cache/transcript"
 )
@@ -63,7 +63,7 @@ The command fails if there is no conversation.
 			})(cmd, args)
 		},
 	}
-	cmd.Flags().String("policy", string(pipeline.CostAware), "Policy: observe, eager, cost_aware")
+	cmd.Flags().String("policy", string(settings.CostAware), "Policy: observe, eager, cost_aware")
 	cmd.Flags().String("options", "", "Further options of the handler, as JSON")
 	cmd.Flags().Int("requests", drawnRequests, "How many requests to simulate at most, 0 for all")
 	cmd.Flags().Bool("json", false, "Print the estimate as JSON")
@@ -93,9 +93,9 @@ func sources(paths []string) ([]transcript.Source, error) {
 
 func estimateMain(cmd *cobra.Command, f caddycmd.Flags) error {
 	o := estimate.Options{Requests: f.Int("requests")}
-	switch policy := pipeline.Policy(f.String("policy")); policy {
-	case pipeline.Observe, pipeline.Eager, pipeline.CostAware:
-		o.Policies = []pipeline.Policy{policy}
+	switch policy := settings.Policy(f.String("policy")); policy {
+	case settings.Observe, settings.Eager, settings.CostAware:
+		o.Policies = []settings.Policy{policy}
 	default:
 		return fmt.Errorf("policy: %q is none of observe, eager, cost_aware", policy)
 	}

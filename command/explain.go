@@ -26,7 +26,7 @@ import (
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/settings"
 	"github.com/caddy-llm-cache/caddy-llm-cache/replay"
 	"github.com/caddy-llm-cache/caddy-llm-cache/replay/recording"
 )
@@ -58,7 +58,7 @@ With --svg the conversation is drawn too.
 		},
 	}
 	cmd.Flags().String("profile", cachemodel.Profiles()[0], "Simulated provider: "+strings.Join(cachemodel.Profiles(), ", "))
-	cmd.Flags().String("policy", string(pipeline.CostAware), "Policy: off, observe, eager, cost_aware")
+	cmd.Flags().String("policy", string(settings.CostAware), "Policy: off, observe, eager, cost_aware")
 	cmd.Flags().String("options", "", "Further options of the handler, as JSON")
 	cmd.Flags().String("svg", "", "File to draw the conversation to")
 	cmd.Flags().Bool("json", false, "Print the timeline as JSON")

@@ -31,7 +31,7 @@ import (
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/settings"
 	"github.com/caddy-llm-cache/caddy-llm-cache/replay"
 	"github.com/caddy-llm-cache/caddy-llm-cache/replay/optimum"
 	"github.com/caddy-llm-cache/caddy-llm-cache/replay/recording"
@@ -92,7 +92,7 @@ comparison.
 		},
 	}
 	cmd.Flags().String("profile", cachemodel.Profiles()[0], "Simulated providers: "+strings.Join(cachemodel.Profiles(), ", "))
-	cmd.Flags().String("policy", string(pipeline.CostAware), "Policies: off, observe, eager, cost_aware")
+	cmd.Flags().String("policy", string(settings.CostAware), "Policies: off, observe, eager, cost_aware")
 	cmd.Flags().String("options", "", "Further options of the handler, as JSON")
 	cmd.Flags().Bool("optimum", false, "Tell the best possible result too: folding old tool results with hindsight, without harm")
 	cmd.Flags().Int("optimum-over", 500, "The length in characters above which --optimum folds")
@@ -202,7 +202,7 @@ func options(f caddycmd.Flags) (replay.Options, error) {
 		if !slices.Contains(names, name) {
 			return o, fmt.Errorf("policy: %q is none of %s", name, strings.Join(names, ", "))
 		}
-		o.Policies = append(o.Policies, pipeline.Policy(name))
+		o.Policies = append(o.Policies, settings.Policy(name))
 	}
 	if s := f.String("options"); s != "" {
 		if !json.Valid([]byte(s)) {

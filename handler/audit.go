@@ -23,7 +23,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/app"
 	"github.com/caddy-llm-cache/caddy-llm-cache/audit"
 	"github.com/caddy-llm-cache/caddy-llm-cache/errand"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/settings"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stage"
 	"github.com/caddy-llm-cache/caddy-llm-cache/tenant"
 	"github.com/caddy-llm-cache/caddy-llm-cache/upstream"
@@ -33,7 +33,7 @@ import (
 // records counts requests and puts them on record.
 type records struct {
 	sink   *app.Sink // nil for no records
-	policy pipeline.Policy
+	policy settings.Policy
 	up     *upstream.Profile
 }
 

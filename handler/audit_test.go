@@ -24,7 +24,7 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/app"
 	"github.com/caddy-llm-cache/caddy-llm-cache/audit"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/settings"
 )
 
 // void is an audit store that keeps nothing.
@@ -48,7 +48,7 @@ func BenchmarkAudit(b *testing.B) {
 	for _, size := range []int{2 << 10, 200 << 10, 1 << 20} {
 		bodies := growing(size, 16)
 		for _, name := range []string{"off", "on"} {
-			h := attached(b, pipeline.Options{Policy: pipeline.CostAware})
+			h := attached(b, settings.Options{Policy: settings.CostAware})
 			if name == "on" {
 				h.site.records.sink = testSink(b)
 			}
@@ -70,7 +70,7 @@ func BenchmarkAudit(b *testing.B) {
 
 // BenchmarkRecord measures the record alone, from its beginning to the queue.
 func BenchmarkRecord(b *testing.B) {
-	h := attached(b, pipeline.Options{Policy: pipeline.CostAware})
+	h := attached(b, settings.Options{Policy: settings.CostAware})
 	h.site.records.sink = testSink(b)
 	for _, size := range []int{2 << 10, 200 << 10, 1 << 20} {
 		body := growing(size, 2)[1]

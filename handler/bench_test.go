@@ -29,7 +29,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/settings"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
@@ -72,7 +72,7 @@ var endpoint = caddyhttp.HandlerFunc(func(w http.ResponseWriter, r *http.Request
 	return err
 })
 
-func attached(tb testing.TB, o pipeline.Options) *Handler {
+func attached(tb testing.TB, o settings.Options) *Handler {
 	tb.Helper()
 	store, err := sessioncache.NewMemory(sessioncache.MemoryOptions{})
 	if err != nil {
@@ -129,8 +129,8 @@ func BenchmarkServeHTTP(b *testing.B) {
 			})
 		}
 		run("bare", endpoint.ServeHTTP)
-		for _, policy := range []pipeline.Policy{pipeline.Observe, pipeline.CostAware, pipeline.Eager} {
-			h := attached(b, pipeline.Options{Policy: policy})
+		for _, policy := range []settings.Policy{settings.Observe, settings.CostAware, settings.Eager} {
+			h := attached(b, settings.Options{Policy: policy})
 			run(string(policy), func(w http.ResponseWriter, r *http.Request) error { return h.ServeHTTP(w, r, endpoint) })
 		}
 	}

@@ -26,7 +26,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/app"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/settings"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
@@ -34,7 +34,7 @@ import (
 // never more than the bound.
 func TestWarnings(t *testing.T) {
 	core, logs := observer.New(zapcore.WarnLevel)
-	h := attached(t, pipeline.Options{})
+	h := attached(t, settings.Options{})
 	h.site.notes.log = zap.New(core)
 	send := func(agent, reason string) http.Header {
 		r := httptest.NewRequest(http.MethodPost, "/v1/messages", nil)

@@ -38,7 +38,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/hold/relay"
 	"github.com/caddy-llm-cache/caddy-llm-cache/keepalive/pinger"
 	"github.com/caddy-llm-cache/caddy-llm-cache/metric"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/settings"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 	"github.com/caddy-llm-cache/caddy-llm-cache/tenant"
 	"github.com/caddy-llm-cache/caddy-llm-cache/upstream"
@@ -90,7 +90,7 @@ type Handler struct {
 	// from each request's format and model.
 	Upstream *upstream.Upstream `json:"upstream,omitempty"`
 
-	pipeline.Options
+	settings.Options
 
 	// Compress has words left out of old prose. Default: nil, all words stay.
 	Compress *compressor.Options `json:"compress,omitempty"`
@@ -356,11 +356,11 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 	if h.Health != "" && r.URL.Path == h.Health && (r.Method == http.MethodGet || r.Method == http.MethodHead) {
 		return h.serveHealth(w, r)
 	}
-	if h.Policy == pipeline.Off {
+	if h.Policy == settings.Off {
 		return next.ServeHTTP(w, r)
 	}
 	return h.site.serve(w, r, next)
 }
 
 // ByCredentials implements [app.Site].
-func (h *Handler) ByCredentials() bool { return len(h.Tenant) == 0 && h.Policy != pipeline.Off }
+func (h *Handler) ByCredentials() bool { return len(h.Tenant) == 0 && h.Policy != settings.Off }

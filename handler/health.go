@@ -23,7 +23,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/app"
 	"github.com/caddy-llm-cache/caddy-llm-cache/compressor"
 	"github.com/caddy-llm-cache/caddy-llm-cache/page"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/settings"
 	"github.com/caddy-llm-cache/caddy-llm-cache/upstream"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
@@ -35,7 +35,7 @@ type health struct {
 	Checks        []page.Health      `json:"checks"`
 	Upstream      *upstream.Upstream `json:"upstream"` // null: inferred
 	Formats       []wire.Format      `json:"formats"`  // null: any
-	Options       pipeline.Options   `json:"options"`
+	Options       settings.Options   `json:"options"`
 	SessionHeader string             `json:"session_header"`
 	MaxBody       int64              `json:"max_body"`
 	Headers       HeaderMode         `json:"headers"`

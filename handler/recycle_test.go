@@ -25,7 +25,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/settings"
 )
 
 // What is remembered of a conversation is recycled while others still read it,
@@ -33,7 +33,7 @@ import (
 // detector sees who is too early.
 func TestRecycledUnderLoad(t *testing.T) {
 	const sessions, twins, steps = 4, 3, 12
-	h := attached(t, pipeline.Options{Policy: pipeline.Observe})
+	h := attached(t, settings.Options{Policy: settings.Observe})
 	var wg sync.WaitGroup
 	var wrong atomic.Int32
 	for s := range sessions {
@@ -64,7 +64,7 @@ func TestRecycledUnderLoad(t *testing.T) {
 		if c == nil {
 			t.Fatalf("session %d is not prepared", s)
 		}
-		cold, _ := attached(t, pipeline.Options{Policy: pipeline.Observe}).site.prepare(request(bodies[steps], ""), "anthropic", bodies[steps], bodies[steps])
+		cold, _ := attached(t, settings.Options{Policy: settings.Observe}).site.prepare(request(bodies[steps], ""), "anthropic", bodies[steps], bodies[steps])
 		if cold == nil {
 			t.Fatalf("session %d is not prepared", s)
 		}

@@ -40,6 +40,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/keepalive/pinger"
 	"github.com/caddy-llm-cache/caddy-llm-cache/layer"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/settings"
 	"github.com/caddy-llm-cache/caddy-llm-cache/tenant"
 	"github.com/caddy-llm-cache/caddy-llm-cache/upstream"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
@@ -84,7 +85,7 @@ type site struct {
 // open fills in defaults and returns what the configuration comes to.
 func (h *Handler) open(store *app.State, sink *app.Sink, prices *cachemodel.Table, log *zap.Logger, now func() time.Time) *site {
 	if h.Policy == "" {
-		h.Policy = pipeline.CostAware
+		h.Policy = settings.CostAware
 	}
 	if h.SessionHeader == "" {
 		h.SessionHeader = defaultSessionHeader
@@ -116,7 +117,7 @@ func (h *Handler) open(store *app.State, sink *app.Sink, prices *cachemodel.Tabl
 	}
 	s.slots = sync.OnceValue(func() *queue.Queue { return store.Queues.Open(h.Queue, h.Upstream.Name()) })
 	s.overlay = &box.Overlay{
-		Rules: h.Overlay, Observe: h.Policy == pipeline.Observe, Upstream: up, Store: store.Overlays, Log: log, Now: now,
+		Rules: h.Overlay, Observe: h.Policy == settings.Observe, Upstream: up, Store: store.Overlays, Log: log, Now: now,
 		Warn: func(r *http.Request, format wire.Format, err error) {
 			s.notes.warn(r, format, bypass{reason: box.ReasonOverlay, err: err})
 		},

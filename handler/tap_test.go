@@ -26,6 +26,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/settings"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
@@ -67,7 +68,7 @@ func committed(h *Handler) (n int) {
 // TestReadFrom: what is copied by the writer's ReadFrom is seen as well.
 func TestReadFrom(t *testing.T) {
 	for _, length := range []bool{false, true} {
-		h := attached(t, pipeline.Options{})
+		h := attached(t, settings.Options{})
 		w, err := serve(t, h, func(w http.ResponseWriter, _ *http.Request) error {
 			w.Header().Set("Content-Type", "application/json")
 			if length {
@@ -112,7 +113,7 @@ func TestKnownBeforeTheEnd(t *testing.T) {
 			if together {
 				pieces = []string{strings.Join(stream, "\n\n")}
 			}
-			h := attached(t, pipeline.Options{})
+			h := attached(t, settings.Options{})
 			seen := false
 			end := "\n\n" + stream[len(stream)-1] + "\n\n"
 			w := &watcher{recorder: &recorder{ResponseRecorder: httptest.NewRecorder()}, look: func(so string) {
@@ -152,7 +153,7 @@ func TestKnownWhenTheModelStops(t *testing.T) {
 		"/v1/models/m:streamGenerateContent": {`{"candidates":[{"content":{"parts":[{"text":"hi"}]}}]}`, `{"candidates":[{"content":{"parts":[{"text":""}]},"finishReason":"STOP"}]}`, `{"usageMetadata":{"promptTokenCount":70,"candidatesTokenCount":7}}`},
 	} {
 		for _, cut := range []bool{false, true} {
-			h := attached(t, pipeline.Options{})
+			h := attached(t, settings.Options{})
 			seen := false
 			w := &watcher{recorder: &recorder{ResponseRecorder: httptest.NewRecorder()}, look: func(so string) {
 				if strings.HasSuffix(so, stream[1]+"\n\n") {
@@ -198,7 +199,7 @@ func TestKnownWhenTheModelStops(t *testing.T) {
 // TestFlush reaches the client unless the answer is held.
 func TestFlush(t *testing.T) {
 	for contentType, want := range map[string]int{"text/event-stream": 2, "application/json": 0} {
-		h := attached(t, pipeline.Options{})
+		h := attached(t, settings.Options{})
 		w, err := serve(t, h, func(w http.ResponseWriter, _ *http.Request) error {
 			w.Header().Set("Content-Type", contentType)
 			if want == 0 {
@@ -222,7 +223,7 @@ func TestFlush(t *testing.T) {
 }
 
 func TestFlushBeforeTheHeader(t *testing.T) {
-	h := attached(t, pipeline.Options{})
+	h := attached(t, settings.Options{})
 	w, err := serve(t, h, func(w http.ResponseWriter, _ *http.Request) error {
 		return http.NewResponseController(w).Flush()
 	})
@@ -233,7 +234,7 @@ func TestFlushBeforeTheHeader(t *testing.T) {
 
 // TestSecondHeader is ignored, as net/http does.
 func TestSecondHeader(t *testing.T) {
-	h := attached(t, pipeline.Options{})
+	h := attached(t, settings.Options{})
 	w, err := serve(t, h, func(w http.ResponseWriter, _ *http.Request) error {
 		w.WriteHeader(http.StatusTeapot)
 		w.WriteHeader(http.StatusOK)
@@ -246,7 +247,7 @@ func TestSecondHeader(t *testing.T) {
 
 // TestLongerThanItSays: an answer that outgrows its Content-Length passes on.
 func TestLongerThanItSays(t *testing.T) {
-	h := attached(t, pipeline.Options{})
+	h := attached(t, settings.Options{})
 	w, err := serve(t, h, func(w http.ResponseWriter, _ *http.Request) error {
 		w.Header().Set("Content-Type", "application/json")
 		w.Header().Set("Content-Length", "2")
@@ -264,7 +265,7 @@ func TestLongerThanItSays(t *testing.T) {
 
 // TestPanicBefore: a panic of ours forwards the original.
 func TestPanicBefore(t *testing.T) {
-	h := attached(t, pipeline.Options{})
+	h := attached(t, settings.Options{})
 	h.site.pipe = nil
 	var got string
 	w, err := serve(t, h, func(w http.ResponseWriter, r *http.Request) error {
@@ -283,7 +284,7 @@ func TestPanicBefore(t *testing.T) {
 
 // TestPanicInSettle leaves the answer whole.
 func TestPanicInSettle(t *testing.T) {
-	h := attached(t, pipeline.Options{})
+	h := attached(t, settings.Options{})
 	c := &requestState{site: h.site, session: new(sessioncache.Session), ex: new(pipeline.Exchange)} // of no request: Commit and Abandon panic
 	w := &recorder{ResponseRecorder: httptest.NewRecorder()}
 	tp := newTap(w, c, false)
@@ -296,7 +297,7 @@ func TestPanicInSettle(t *testing.T) {
 
 // TestPanicBehind goes on its way, and the client gets what there was.
 func TestPanicBehind(t *testing.T) {
-	h := attached(t, pipeline.Options{})
+	h := attached(t, settings.Options{})
 	w := &recorder{ResponseRecorder: httptest.NewRecorder()}
 	func() {
 		defer func() {
@@ -318,7 +319,7 @@ func TestPanicBehind(t *testing.T) {
 
 // TestRequestIsRestored for the access log and for error routes.
 func TestRequestIsRestored(t *testing.T) {
-	h := attached(t, pipeline.Options{})
+	h := attached(t, settings.Options{})
 	r := request([]byte(body), "s")
 	r.Header.Set("Accept-Encoding", "br")
 	failed := errors.New("failed")
@@ -337,7 +338,7 @@ func TestRequestIsRestored(t *testing.T) {
 
 // TestLateRequest passes untouched when the store has been closed.
 func TestLateRequest(t *testing.T) {
-	h := attached(t, pipeline.Options{})
+	h := attached(t, settings.Options{})
 	if err := h.site.store.Unpin(); err != nil {
 		t.Fatal(err)
 	}
@@ -352,7 +353,7 @@ func TestLateRequest(t *testing.T) {
 
 // TestTiming: the moments of an answer come in their order, and all of them.
 func TestTiming(t *testing.T) {
-	h := attached(t, pipeline.Options{})
+	h := attached(t, settings.Options{})
 	c := &requestState{site: h.site, session: new(sessioncache.Session), ex: new(pipeline.Exchange), view: &wire.View{Format: wire.Anthropic}, answered: answered{settled: true}, overhead: 1}
 	tp := newTap(&recorder{ResponseRecorder: httptest.NewRecorder()}, c, false)
 	tp.Header().Set("Content-Type", "text/event-stream")

@@ -19,7 +19,7 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/hold"
 	"github.com/caddy-llm-cache/caddy-llm-cache/hold/thread"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/settings"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
@@ -45,7 +45,7 @@ func (o *site) side(r *http.Request, tenant sessioncache.Tenant) hold.Side {
 // keeps reports whether a provider may keep conversations of a format as they go out from
 // here: nothing behind the edits changes them. Under eager, history is edited all the time.
 func (o *site) keeps(f wire.Format) bool {
-	return thread.Kept(f) && o.up.Holds(f) && o.up.Verbatim(f) && o.pipe.Policy() != pipeline.Eager
+	return thread.Kept(f) && o.up.Holds(f) && o.up.Verbatim(f) && o.pipe.Policy() != settings.Eager
 }
 
 // joined makes a request whole that goes on from an answer, so that it is read, edited

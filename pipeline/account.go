@@ -16,6 +16,7 @@ package pipeline
 
 import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/billing"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/settings"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
@@ -95,7 +96,7 @@ func (x *Exchange) charge(u wire.Usage) billing.Bill {
 // asked for before the client's side is noted. The session is locked.
 func (x *Exchange) would(r billing.Request) *billing.Request {
 	s := x.req.session
-	if x.Policy != Observe {
+	if x.Policy != settings.Observe {
 		s.Hypothetical = nil
 		return nil
 	}

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/billing"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/settings"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
@@ -33,7 +34,7 @@ func (s *script) billed(u wire.Usage) (*Exchange, billing.Bill) {
 
 // Both sides of the bill are the same as long as the client's own bytes go out.
 func TestBillOfOwnBytes(t *testing.T) {
-	s := newScript(t, Options{Policy: Observe}, keeping)
+	s := newScript(t, settings.Options{Policy: settings.Observe}, keeping)
 	s.prompt("Fix the build.")
 	for i := range 4 {
 		s.turn(i, "/src/a.go", long(fmt.Sprint("f", i)))
@@ -50,7 +51,7 @@ func TestBillOfOwnBytes(t *testing.T) {
 // requests: what the one before held is read, what came after it is written, and
 // all of it is written when the entry has expired.
 func TestBillOfEditedTurns(t *testing.T) {
-	s := newScript(t, Options{Policy: Eager, Zones: Zones{MinMessages: new(int)}}, keeping)
+	s := newScript(t, settings.Options{Policy: settings.Eager, Zones: settings.Zones{MinMessages: new(int)}}, keeping)
 	s.prompt("Fix the build.")
 	var before billing.Bill
 	edited := 0
@@ -86,7 +87,7 @@ func TestBillOfEditedTurns(t *testing.T) {
 
 // What an interrupted answer has cost is on the bill, and changes nothing.
 func TestBillOfInterruptedTurn(t *testing.T) {
-	s := newScript(t, Options{}, keeping)
+	s := newScript(t, settings.Options{}, keeping)
 	s.prompt("Fix the build.")
 	x := s.send(wire.Turn{})
 	b := x.Bill(&wire.Turn{Usage: wire.Usage{Write5m: 1000, Reported: true}})
@@ -101,7 +102,7 @@ func TestBillOfInterruptedTurn(t *testing.T) {
 // BenchmarkBill measures the account of one turn, with a history of so many blocks.
 func BenchmarkBill(b *testing.B) {
 	for _, turns := range []int{10, 100, 500} {
-		s := newScript(b, Options{}, keeping)
+		s := newScript(b, settings.Options{}, keeping)
 		s.prompt("Fix the build.")
 		for i := range turns {
 			s.turn(i, fmt.Sprintf("/src/file%d.go", i), long(fmt.Sprint("f", i)))
@@ -124,7 +125,7 @@ func BenchmarkBill(b *testing.B) {
 // A conversation whose cache a ping has kept warm pays on the client's side what
 // the client would have paid: everything is written anew after the pause.
 func TestBillAfterPing(t *testing.T) {
-	s := newScript(t, Options{Policy: Observe}, keeping)
+	s := newScript(t, settings.Options{Policy: settings.Observe}, keeping)
 	s.prompt("Fix the build.")
 	s.turn(0, "/src/a.go", long("a"))
 	s.billed(wire.Usage{Write5m: 4000, Output: 5})

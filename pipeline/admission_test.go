@@ -22,6 +22,7 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/content"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/settings"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stage"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
@@ -43,10 +44,10 @@ func (s *script) result(n int, name, input, content string) {
 }
 
 // admitting has no stage but admission.
-func admitting(p Policy) Options {
-	return Options{
-		Policy: p, Prune: Prune{Mode: stage.Off}, CompactToolResults: CompactToolResults{Mode: stage.Off},
-		StripNarration: StripNarration{Mode: stage.Off}, StripThinking: StripThinking{Mode: stage.Off}, Planner: Planner{FoldInputs: new(false)},
+func admitting(p settings.Policy) settings.Options {
+	return settings.Options{
+		Policy: p, Prune: settings.Prune{Mode: stage.Off}, CompactToolResults: settings.CompactToolResults{Mode: stage.Off},
+		StripNarration: settings.StripNarration{Mode: stage.Off}, StripThinking: settings.StripThinking{Mode: stage.Off}, Planner: settings.Planner{FoldInputs: new(false)},
 	}
 }
 
@@ -66,7 +67,7 @@ func read(lines int) string { return string(content.Quote(readFile(lines))) }
 // What goes out grows at its end only: a result is edited when it is first seen,
 // and replayed.
 func TestAdmissionIsReplayed(t *testing.T) {
-	for _, policy := range []Policy{CostAware, Eager} {
+	for _, policy := range []settings.Policy{settings.CostAware, settings.Eager} {
 		s := newScript(t, admitting(policy), unbound)
 		s.prompt("Fix the bug.")
 		s.send(wire.Turn{Text: "I read.", Done: true})
@@ -95,7 +96,7 @@ func TestAdmissionAfterRestart(t *testing.T) {
 	bound := binding
 	bound.MinTokens = 0
 	for _, rules := range []cachemodel.Rules{unbound, bound} {
-		s := newScript(t, admitting(CostAware), rules)
+		s := newScript(t, admitting(settings.CostAware), rules)
 		s.prompt("Fix the bug.")
 		s.send(wire.Turn{Text: "I read.", Done: true})
 		for i := range 4 {
@@ -104,7 +105,7 @@ func TestAdmissionAfterRestart(t *testing.T) {
 		}
 		s.turn(9, "/src/1.go", readFile(41), "thought") // the same as that of turn 1
 		a := s.send(wire.Turn{})
-		again := newScript(t, admitting(CostAware), rules)
+		again := newScript(t, admitting(settings.CostAware), rules)
 		again.messages = s.messages
 		b := again.send(wire.Turn{Done: true})
 		if string(a.Body) != string(b.Body) {
@@ -118,7 +119,7 @@ func TestAdmissionAfterRestart(t *testing.T) {
 
 // What went out whole stays whole.
 func TestAdmissionLeavesForwardedResults(t *testing.T) {
-	off := admitting(CostAware)
+	off := admitting(settings.CostAware)
 	off.Admission.Mode = stage.Off
 	s := newScript(t, off, unbound)
 	s.prompt("Fix the bug.")
@@ -127,7 +128,7 @@ func TestAdmissionLeavesForwardedResults(t *testing.T) {
 	if x := s.send(s.answer); x.Edited {
 		t.Fatalf("edited although off: %v", x.Fired)
 	}
-	s.p = New(admitting(CostAware), s.p.rules)
+	s.p = New(admitting(settings.CostAware), s.p.rules)
 	s.result(1, "Read", readInput, read(50))
 	x := s.send(s.answer)
 	if count(x, stage.Admission) != 1 || !strings.Contains(string(x.Body), `"     1→\tline`) || !strings.Contains(string(x.Body), `"1→\tline`) {
@@ -136,7 +137,7 @@ func TestAdmissionLeavesForwardedResults(t *testing.T) {
 }
 
 func TestAdmissionIsObserved(t *testing.T) {
-	s := newScript(t, admitting(Observe), unbound)
+	s := newScript(t, admitting(settings.Observe), unbound)
 	s.prompt("Fix the bug.")
 	s.result(0, "Read", readInput, read(40))
 	x := s.send(s.answer)
@@ -164,7 +165,7 @@ func TestAdmissionOfForms(t *testing.T) {
 		{"short", "Bash", `{"command":"make"}`, string(content.Quote(strings.Repeat("x\n", 100))), ""},
 		{"escapes in JSON", "Bash", `{"command":"make"}`, `"` + strings.Repeat(`\u001b[31m\u00e9\u001b[0m \ud83d\ude00 <b>\n`, 20) + `"`, `"é 😀 <b>\n[llm_cache: the line above 19 more times]\n"`},
 	} {
-		s := newScript(t, admitting(CostAware), unbound)
+		s := newScript(t, admitting(settings.CostAware), unbound)
 		s.prompt("Fix the bug.")
 		s.result(0, c.tool, c.input, c.content)
 		switch x := s.send(s.answer); {
@@ -179,7 +180,7 @@ func TestAdmissionOfForms(t *testing.T) {
 // A pointer is made only to a result that the upstream is shown.
 func TestRereads(t *testing.T) {
 	const pointer = "[llm_cache: same content as the result of Read /src/a.go above (t0), 40 lines]"
-	s := newScript(t, admitting(CostAware), unbound)
+	s := newScript(t, admitting(settings.CostAware), unbound)
 	s.prompt("Fix the bug.")
 	s.send(wire.Turn{Text: "I read.", Done: true})
 	s.result(0, "Read", readInput, string(content.Quote(readFile(40)+"\n<system-reminder>\n100 tokens left\n</system-reminder>")))
@@ -218,7 +219,7 @@ func TestRereads(t *testing.T) {
 func TestAdmissionBelowTheMinimum(t *testing.T) {
 	rules := unbound
 	rules.MinTokens = 1024
-	s := newScript(t, admitting(CostAware), rules)
+	s := newScript(t, admitting(settings.CostAware), rules)
 	s.prompt("Fix the bug.")
 	s.send(wire.Turn{Text: "I read.", Done: true})
 	s.result(0, "Read", readInput, read(60))
@@ -247,7 +248,7 @@ func TestOverlaps(t *testing.T) {
 		}
 		return out.String()
 	}
-	s := newScript(t, admitting(CostAware), unbound)
+	s := newScript(t, admitting(settings.CostAware), unbound)
 	s.prompt("Fix the bug.")
 	s.send(wire.Turn{Text: "I read.", Done: true})
 	s.result(0, "Read", readInput, string(content.Quote(changed(1, 80, 0))))
@@ -296,7 +297,7 @@ func TestOverlapsOfWrittenFiles(t *testing.T) {
 		"Write": `{"file_path":"/src/a.go","content":` + string(content.Quote(text.String())) + `}`,
 		"Edit":  `{"file_path":"/src/a.go","old_string":` + string(content.Quote(text.String())) + `,"new_string":"none"}`,
 	} {
-		s := newScript(t, admitting(CostAware), unbound)
+		s := newScript(t, admitting(settings.CostAware), unbound)
 		s.prompt("Fix the bug.")
 		s.send(wire.Turn{Text: "I write.", Done: true})
 		s.result(0, tool, input, `"done"`)
@@ -332,7 +333,7 @@ func TestReplaced(t *testing.T) {
 		{"written", "Write", `{"file_path":"/src/a.go","content":` + old + `}`, `"done"`, ""},
 		{"no edit", "Bash", `{"command":"true","old_string":` + old + `}`, `"done"`, ""},
 	} {
-		s := newScript(t, admitting(CostAware), unbound)
+		s := newScript(t, admitting(settings.CostAware), unbound)
 		s.prompt("Fix the bug.")
 		s.send(wire.Turn{Text: "I edit.", Done: true})
 		s.result(0, c.tool, c.input, c.result)
@@ -359,7 +360,7 @@ func TestReplacedInFrontOfThinking(t *testing.T) {
 		"in front": `{"type":"thinking","thinking":"hm","signature":"s"},` + edit,
 		"behind":   edit + `,{"type":"thinking","thinking":"hm","signature":"s"}`,
 	} {
-		s := newScript(t, admitting(CostAware), unbound)
+		s := newScript(t, admitting(settings.CostAware), unbound)
 		s.prompt("Fix the bug.")
 		s.send(wire.Turn{Text: "I edit.", Done: true})
 		s.add(`{"role":"assistant","content":[` + content + `]}`)
@@ -373,7 +374,7 @@ func TestReplacedInFrontOfThinking(t *testing.T) {
 // A note that the model takes for text is found in what it writes; one that only
 // looks alike is not.
 func TestNotesAreNotWritten(t *testing.T) {
-	s := newScript(t, admitting(CostAware), unbound)
+	s := newScript(t, admitting(settings.CostAware), unbound)
 	s.prompt("Fix the bug.")
 	s.send(wire.Turn{Text: "I edit.", Done: true})
 	s.result(0, "Edit", `{"file_path":"/src/a.go","old_string":`+string(content.Quote(strings.Repeat("a line of code\n", 20)))+`,"new_string":"b"}`, `"done"`)
@@ -398,7 +399,7 @@ func TestNotesAreNotWritten(t *testing.T) {
 
 // A local engine has its own answers cached.
 func TestReplacedOnABox(t *testing.T) {
-	s := newScript(t, admitting(CostAware), cachemodel.Rules{Regime: cachemodel.KV, Write: 1})
+	s := newScript(t, admitting(settings.CostAware), cachemodel.Rules{Regime: cachemodel.KV, Write: 1})
 	s.prompt("Fix the bug.")
 	s.send(wire.Turn{Text: "I edit.", Done: true})
 	s.result(0, "Edit", `{"file_path":"/src/a.go","old_string":`+string(content.Quote(strings.Repeat("a line of code\n", 20)))+`,"new_string":"b"}`, `"done"`)
@@ -422,7 +423,7 @@ func lineageOf(t *testing.T, s *script) *sessioncache.Lineage {
 // A result that a pointer relies on counts as referred to, and is not folded at
 // once.
 func TestRereadKeepsWhatItPointsTo(t *testing.T) {
-	s := newScript(t, Options{}, unbound)
+	s := newScript(t, settings.Options{}, unbound)
 	s.prompt("Fix the bug.")
 	s.send(wire.Turn{Text: "I read.", Done: true})
 	s.result(0, "Read", readInput, read(200))

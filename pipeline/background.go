@@ -21,6 +21,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/history"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/planner"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/settings"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stage"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stub"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
@@ -65,7 +66,7 @@ type Background struct {
 // pointless. Process is at most limit, 0 for any.
 func (x *Exchange) Background(t *wire.Turn, limit int) *Background {
 	l := x.lineage
-	if l == nil || x.Policy != CostAware || x.refusal.frozen || x.req.rules.Regime != cachemodel.KV || x.req.View.Partial ||
+	if l == nil || x.Policy != settings.CostAware || x.refusal.frozen || x.req.rules.Regime != cachemodel.KV || x.req.View.Partial ||
 		!x.req.View.OffersTools() || compacts(x.req.View) {
 		return nil
 	}

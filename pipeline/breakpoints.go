@@ -17,6 +17,7 @@ package pipeline
 import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/history"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/settings"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stage"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
@@ -123,7 +124,7 @@ func (r *request) explicit() []wire.Edit {
 // the sliding edge of the hot zone; else the entry that a fold in this request
 // builds on, or the end of what the last fold left, from where the next begins.
 func (r *request) frontier() int {
-	if r.o.Policy != Eager {
+	if r.o.Policy != settings.Eager {
 		if r.at > 0 {
 			return r.at
 		}

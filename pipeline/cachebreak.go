@@ -16,6 +16,7 @@ package pipeline
 
 import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/settings"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
@@ -122,7 +123,7 @@ const (
 // be written again, until folds cost what is planned once more.
 func (x *Exchange) learnCost(l *sessioncache.Lineage, u wire.Usage) {
 	d := &x.Decision
-	if d.Folded == 0 || d.Rewritten == 0 || x.Policy == Observe || !u.Reported {
+	if d.Folded == 0 || d.Rewritten == 0 || x.Policy == settings.Observe || !u.Reported {
 		return
 	}
 	planned := float64(d.Rewritten + x.req.session.Calibration.Tokens(&x.sizing.grown))

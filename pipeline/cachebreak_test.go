@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/settings"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
@@ -64,7 +65,7 @@ func TestCacheBreaks(t *testing.T) {
 		{"changed, and found all the same", "f1 line 3 ", "f1 line three ", 0, warmUsage, NoBreak},
 		{"nothing to be seen", "m", "m", 0, coldUsage, BreakUnknown},
 	} {
-		s := newScript(t, Options{Policy: Observe}, keeping)
+		s := newScript(t, settings.Options{Policy: settings.Observe}, keeping)
 		s.prompt("Fix the bug.")
 		s.run(0, 5, false)
 		s.ask("m", "m", warmUsage)
@@ -87,7 +88,7 @@ func TestCacheBreaks(t *testing.T) {
 // An edit of ours that changes what was sent counts as the cause, and one that
 // costs more than planned makes the planner careful.
 func TestBreakByEdit(t *testing.T) {
-	s := newScript(t, Options{Policy: Eager}, keeping)
+	s := newScript(t, settings.Options{Policy: settings.Eager}, keeping)
 	s.prompt("Fix the bug.")
 	s.run(0, 9, false)
 	s.ask("m", "m", warmUsage)
@@ -100,7 +101,7 @@ func TestBreakByEdit(t *testing.T) {
 // A fold that turns out dearer than planned makes the planner careful in that
 // conversation; one that costs what was planned takes that back.
 func TestCautionFollowsUsage(t *testing.T) {
-	s := newScript(t, Options{}, keeping)
+	s := newScript(t, settings.Options{}, keeping)
 	s.prompt("Fix the bug.")
 	s.run(0, 3, false)
 	x := s.ask("m", "m", warmUsage)
@@ -126,7 +127,7 @@ func TestCautionFollowsUsage(t *testing.T) {
 // TestFurtherFollowsTheTenant shows that a conversation is expected to run as
 // long as others of its kind did, once there are enough of them.
 func TestFurtherFollowsTheTenant(t *testing.T) {
-	s := newScript(t, Options{}, keeping)
+	s := newScript(t, settings.Options{}, keeping)
 	s.prompt("Fix the bug.")
 	s.run(0, 12, false)
 	x := s.ask("m", "m", warmUsage)

@@ -22,6 +22,7 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/content"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/settings"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stage"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stub"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
@@ -39,7 +40,7 @@ type responsesTurns struct {
 	items []string
 }
 
-func newResponses(t *testing.T, o Options, rules cachemodel.Rules) *responsesTurns {
+func newResponses(t *testing.T, o settings.Options, rules cachemodel.Rules) *responsesTurns {
 	t.Helper()
 	script := newScript(t, o, rules)
 	return &responsesTurns{t: t, p: script.p, s: script.s, now: script.now, items: []string{
@@ -101,7 +102,7 @@ var automatic = cachemodel.Rules{Regime: cachemodel.Breakpoints, Markers: 4, Kee
 func TestCodexAdmission(t *testing.T) {
 	rules := automatic
 	rules.MinTokens = 0
-	r := newResponses(t, Options{}, rules)
+	r := newResponses(t, settings.Options{}, rules)
 	tests := strings.Repeat("=== RUN   TestSomething\n--- PASS: TestSomething (0.00s)\n", 20) + "ok  \tmodule\t0.1s\n"
 	file := strings.Repeat("\tfmt.Println(\"one line of a file\", \"ü\")\n", 20)
 	r.prompt("go")
@@ -124,9 +125,9 @@ func TestCodexAdmission(t *testing.T) {
 }
 
 // eagerly are options under which everything that may be edited is.
-func eagerly() Options {
+func eagerly() settings.Options {
 	one, none := 1, 0
-	return Options{Policy: Eager, Zones: Zones{Frozen: &none, Hot: &one, MinMessages: &none}, Prune: Prune{After: &one}}
+	return settings.Options{Policy: settings.Eager, Zones: settings.Zones{Frozen: &none, Hot: &one, MinMessages: &none}, Prune: settings.Prune{After: &one}}
 }
 
 // Announcements go, but not one that reasoning led to; reasoning stays wherever
@@ -186,8 +187,8 @@ func TestThinkingThatBecomesReasoning(t *testing.T) {
 		target func(wire.Format) wire.Format
 		stays  bool
 	}{{"native", stage.Auto, nil, false}, {"translated", stage.Auto, toResponses, true}, {"on", stage.On, toResponses, false}} {
-		for _, policy := range []Policy{Eager, CostAware} {
-			s := newScript(t, Options{Policy: policy, StripThinking: StripThinking{Mode: c.mode}, Expand: Expand{Mode: stage.Off}}, automatic)
+		for _, policy := range []settings.Policy{settings.Eager, settings.CostAware} {
+			s := newScript(t, settings.Options{Policy: policy, StripThinking: settings.StripThinking{Mode: c.mode}, Expand: settings.Expand{Mode: stage.Off}}, automatic)
 			s.p.Target = c.target
 			s.prompt("Fix the bug.")
 			for i := range 12 {
@@ -206,7 +207,7 @@ func TestThinkingThatBecomesReasoning(t *testing.T) {
 
 	bound := automatic
 	bound.BindsReasoning = true
-	s := newScript(t, Options{Policy: Eager}, bound)
+	s := newScript(t, settings.Options{Policy: settings.Eager}, bound)
 	s.p.Target = toResponses
 	s.prompt("Fix the bug.")
 	for i, x := range s.run(0, 12, true) {
@@ -259,7 +260,7 @@ func TestPartialIsUntouched(t *testing.T) {
 // A request to compact, in a message or as an item, is no place to fold at.
 func TestCodexCompaction(t *testing.T) {
 	for _, last := range []string{`{"type":"compaction_trigger"}`, `{"role":"user","content":"You are performing a CONTEXT CHECKPOINT COMPACTION."}`} {
-		r := newResponses(t, Options{}, automatic)
+		r := newResponses(t, settings.Options{}, automatic)
 		r.prompt("go")
 		for n := range 4 {
 			r.turn(n, fmt.Sprintf("cat f%d.go", n), strings.Repeat("x\n", 80))

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/reference"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/settings"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
@@ -70,8 +71,8 @@ func (x *Exchange) join(t *wire.Turn) {
 	l := x.req.session.Commit(x.match, x.req.View, x.req.States)
 	x.lineage = l
 	l.Frozen = l.Frozen || x.refusal.frozen
-	l.Observe(x.Policy == Observe)
-	l.Departed = x.Policy == Observe && (x.computed || x.before.departed)
+	l.Observe(x.Policy == settings.Observe)
+	l.Departed = x.Policy == settings.Observe && (x.computed || x.before.departed)
 	l.Model = x.req.View.Model
 	if !l.Beyond {
 		l.Kind = sessioncache.Kind(x.req.View)
@@ -80,7 +81,7 @@ func (x *Exchange) join(t *wire.Turn) {
 	x.Lineage = l.ID()
 	if !l.Beyond {
 		l.Less = max(x.OriginalTokens-x.SentTokens, 0)
-		if x.Policy == Observe {
+		if x.Policy == settings.Observe {
 			l.Less = 0
 		}
 	}
@@ -155,9 +156,9 @@ func (x *Exchange) Commit(t *wire.Turn, now time.Time) {
 	case t.Usage.Write5m > 0:
 		l.TTL = x.req.rules.Lifetime(false)
 	}
-	if x.Policy == Observe || x.req.View.Partial {
+	if x.Policy == settings.Observe || x.req.View.Partial {
 		l.Estimate = 0 // what was estimated is not all of what was sent
-		if x.Policy == Observe && !x.req.View.Partial {
+		if x.Policy == settings.Observe && !x.req.View.Partial {
 			l.Estimate = x.sizing.original
 		}
 		return

@@ -20,6 +20,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/history"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/planner"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/settings"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
@@ -32,7 +33,7 @@ type Exchange struct {
 	// Interceptor answers the calls that are kept from the client.
 	Interceptor
 	// Policy is the policy in force.
-	Policy Policy
+	Policy settings.Policy
 	// Decision says why history was edited or left alone.
 	Decision planner.Decision
 	// Lineage numbers the conversation within its session, -1 for one that

@@ -21,6 +21,7 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/history"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/settings"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stage"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
@@ -52,7 +53,7 @@ const (
 // forgotten it does the same again.
 func (r *request) declare(m sessioncache.Match) {
 	o := &r.o.Expand
-	if o.Mode == stage.Off || r.o.Policy == Observe || lastTool(r.View) < 0 || !hidden.Possible(r.View) || !r.folds() {
+	if o.Mode == stage.Off || r.o.Policy == settings.Observe || lastTool(r.View) < 0 || !hidden.Possible(r.View) || !r.folds() {
 		return
 	}
 	offered := false
@@ -100,7 +101,7 @@ func instructions(v *wire.View) (n int) {
 
 // folds reports whether anything can be folded under the options.
 func (r *request) folds() bool {
-	return r.words != nil || r.o.Prune.Mode != stage.Off || r.o.Policy != Eager && (r.o.Planner.FoldInputs == nil || *r.o.Planner.FoldInputs)
+	return r.words != nil || r.o.Prune.Mode != stage.Off || r.o.Policy != settings.Eager && (r.o.Planner.FoldInputs == nil || *r.o.Planner.FoldInputs)
 }
 
 // refers reports whether the next request may refer to this one's answer in place

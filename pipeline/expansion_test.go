@@ -26,6 +26,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/settings"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stage"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
@@ -145,7 +146,7 @@ func TestWrites(t *testing.T) {
 // Where the edits of a request contradict each other, it goes out with what the
 // conversation is bound to: at least the tool that its prompts begin with.
 func TestImpossibleEdits(t *testing.T) {
-	s := newScript(t, Options{Expand: Expand{Mode: stage.On}}, cachemodel.Lookup("anthropic", "claude-opus-4-6", time.Now()))
+	s := newScript(t, settings.Options{Expand: settings.Expand{Mode: stage.On}}, cachemodel.Lookup("anthropic", "claude-opus-4-6", time.Now()))
 	s.prompt("Go.")
 	s.turn(1, "/a", "text")
 	if x := s.send(wire.Turn{Done: true}); !bytes.Contains(x.Body, []byte(ExpandTool)) {

@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/settings"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
@@ -34,7 +35,7 @@ func TestFrontLapses(t *testing.T) {
 	}
 	defer m.Close()
 	session := m.Acquire(sessioncache.Key{ID: "a"})
-	p := New(Options{Policy: CostAware}, func(string, time.Time) cachemodel.Rules {
+	p := New(settings.Options{Policy: settings.CostAware}, func(string, time.Time) cachemodel.Rules {
 		return cachemodel.Rules{Regime: cachemodel.Markers, Markers: 4, LookBack: 20, Write: 1.25, Read: 0.1, TTL: 5 * time.Minute, MinTokens: 1024}
 	})
 	messages := []string{`{"role":"user","content":"go on"}`}

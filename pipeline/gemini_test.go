@@ -23,6 +23,7 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/content"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/settings"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stage"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/toolcall"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
@@ -52,7 +53,7 @@ func geminiRequest(contents string) []byte {
 }
 
 // begin runs a request through the pipeline, as the first of its conversation.
-func begin(t *testing.T, o Options, body []byte) (*Exchange, *wire.View) {
+func begin(t *testing.T, o settings.Options, body []byte) (*Exchange, *wire.View) {
 	t.Helper()
 	m, err := sessioncache.NewMemory(sessioncache.MemoryOptions{})
 	if err != nil {
@@ -89,7 +90,7 @@ func TestGeminiPairs(t *testing.T) {
 			model(functionCall("read_file", "", `{"n":0}`, "")+","+functionCall("read_file", "", `{"n":1}`, "")) +
 				tools(functionResponse("read_file", "read_file-1-a", "0")) + `,{"role":"function","parts":[` + functionResponse("read_file", "read_file-2-b", "1") + `]}`),
 	} {
-		x, v := begin(t, Options{}, body)
+		x, v := begin(t, settings.Options{}, body)
 		pairs := 0
 		for i := range x.req.Blocks {
 			b := &x.req.Blocks[i]
@@ -106,7 +107,7 @@ func TestGeminiPairs(t *testing.T) {
 			t.Errorf("%s: %d pairs", name, pairs)
 		}
 	}
-	x, _ := begin(t, Options{}, geminiRequest(model(functionCall("a", "", `{}`, ""))+tools(functionResponse("b", "", "x"))))
+	x, _ := begin(t, settings.Options{}, geminiRequest(model(functionCall("a", "", `{}`, ""))+tools(functionResponse("b", "", "x"))))
 	if j := toolcall.Of(x.req.View, 2); j >= 0 {
 		t.Errorf("a response of another name is paired with block %d", j)
 	}
@@ -114,7 +115,7 @@ func TestGeminiPairs(t *testing.T) {
 
 // The tools of Gemini CLI are understood.
 func TestGeminiTools(t *testing.T) {
-	x, _ := begin(t, Options{}, geminiRequest(
+	x, _ := begin(t, settings.Options{}, geminiRequest(
 		model(functionCall("read_file", "", `{"absolute_path":"/a.go"}`, `,"thoughtSignature":"c2ln"`)+","+functionCall("read_file", "", `{"file_path":"/a.go","limit":9}`, "")+","+
 			functionCall("replace", "", `{"file_path":"/a.go","old_string":"a","new_string":"b"}`, "")+","+functionCall("write_file", "", `{"file_path":"/b.go","content":"c"}`, "")+","+
 			functionCall("run_shell_command", "", `{"command":"make test"}`, "")+","+functionCall("search_file_content", "", `{"pattern":"x"}`, "")+","+
@@ -145,7 +146,7 @@ func TestGeminiRerun(t *testing.T) {
 	}
 	call := functionCall("run_shell_command", "", `{"command":"make"}`, `,"thoughtSignature":"c2ln"`)
 	body := geminiRequest(model(call) + tools(functionResponse("run_shell_command", "", output(17))) + model(call) + tools(functionResponse("run_shell_command", "", output(4711))))
-	x, _ := begin(t, Options{}, body)
+	x, _ := begin(t, settings.Options{}, body)
 	if got := string(x.Body); !strings.Contains(got, "PGID: 17") || strings.Contains(got, "PGID: 4711") || !strings.Contains(got, "same content as the result of run_shell_command make above, ") {
 		t.Errorf("sent %s", got)
 	}
@@ -155,7 +156,7 @@ func TestGeminiRerun(t *testing.T) {
 // response stay, and a retry gives the same bytes.
 func TestGeminiEager(t *testing.T) {
 	zero, one := 0, 1
-	o := Options{Policy: Eager, Zones: Zones{Frozen: &zero, Hot: &one, MinMessages: &zero}, StripThinking: StripThinking{Mode: stage.On}, StripNarration: StripNarration{Mode: stage.On}}
+	o := settings.Options{Policy: settings.Eager, Zones: settings.Zones{Frozen: &zero, Hot: &one, MinMessages: &zero}, StripThinking: settings.StripThinking{Mode: stage.On}, StripNarration: settings.StripNarration{Mode: stage.On}}
 	signed := functionCall("write_file", "", `{"file_path":"/a.go","content":`+string(content.Quote(long("a")))+`}`, `,"thoughtSignature":"c2ln"`)
 	const said, thought = `{"text":"Let me look.","thoughtSignature":"c2lo"}`, `{"text":"Hm.","thought":true}`
 	const image = `"parts":[{"inlineData":{"mimeType":"image/png","data":"aGk="}}]`

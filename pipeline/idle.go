@@ -21,6 +21,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/history"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/planner"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/settings"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stub"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
@@ -77,7 +78,7 @@ func (x *Exchange) Replaced() (lineages []int) {
 // cold is what the planner would gain more by finding the cache cold. The
 // session is locked.
 func (x *Exchange) cold(l *sessioncache.Lineage, tool bool) float64 {
-	if x.Policy == Observe || x.Policy == Eager || x.refusal.frozen {
+	if x.Policy == settings.Observe || x.Policy == settings.Eager || x.refusal.frozen {
 		return 0
 	}
 	r := *x.req

@@ -22,6 +22,7 @@ import (
 	"unicode"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/admission"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/settings"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stage"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stub"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/toolcall"
@@ -48,7 +49,7 @@ type Interceptor struct {
 
 // LastUsage reports whether the client is told the usage of the last answer alone, of
 // several that make one message.
-func (c *Interceptor) LastUsage() bool { return c.req.o.Expand.Usage == Last }
+func (c *Interceptor) LastUsage() bool { return c.req.o.Expand.Usage == settings.Last }
 
 // CallsExpand reports whether calls of a tool are answered on the way, in this
 // conversation.

@@ -17,6 +17,7 @@ package pipeline
 import (
 	"slices"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/settings"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stage"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
@@ -39,7 +40,7 @@ const smallGain = 320
 
 // may reports whether the policy allows a new edit of a block now.
 func (r *request) may(i int) bool {
-	return r.o.Policy == Eager || r.anew(i)
+	return r.o.Policy == settings.Eager || r.anew(i)
 }
 
 // anew reports whether the upstream reads a block anew, whatever is done to it.

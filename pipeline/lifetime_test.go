@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/settings"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
@@ -26,7 +27,7 @@ import (
 // The long lifetime is asked for where nothing is cached and the client leaves
 // the choice open; a conversation that has it keeps it.
 func TestLongLifetime(t *testing.T) {
-	s := newScript(t, Options{}, keeping)
+	s := newScript(t, settings.Options{}, keeping)
 	n := 0
 	step := func(pause time.Duration, want string) {
 		t.Helper()
@@ -69,7 +70,7 @@ var long200 = strings.Repeat("a line of text to fill the prompt with\n", 200)
 // and a marker of the whole request too.
 func TestLongLifetimeFromTheStart(t *testing.T) {
 	const body = `{"model":"m","cache_control":{"type":"ephemeral"},"tools":[{"name":"Read"}],"messages":[{"role":"user","content":"Fix the bug."}]}`
-	s := newScript(t, Options{}, keeping)
+	s := newScript(t, settings.Options{}, keeping)
 	s.s.SetLifetime(sessioncache.LifetimeLong)
 	v, err := wire.Parse(wire.Anthropic, []byte(body), nil)
 	if err != nil {

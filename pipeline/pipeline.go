@@ -20,6 +20,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/learn"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/planner"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/settings"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
@@ -34,16 +35,16 @@ type Pipeline struct {
 	// Compress leaves words out of prose. Default: nil, all words stay.
 	Compress *Compress
 
-	options Options
+	options settings.Options
 	rules   func(model string, at time.Time) cachemodel.Rules
 	stages  []func(*request)
 }
 
 // New makes a pipeline. The rules say, for the model of a request, what its
 // upstream's prefix cache does and costs.
-func New(o Options, rules func(model string, at time.Time) cachemodel.Rules) *Pipeline {
+func New(o settings.Options, rules func(model string, at time.Time) cachemodel.Rules) *Pipeline {
 	p := &Pipeline{options: o.WithDefaults(), rules: rules}
-	if p.options.Policy == Eager {
+	if p.options.Policy == settings.Eager {
 		p.stages = []func(*request){
 			(*request).prune,
 			(*request).compactToolResults,
@@ -64,7 +65,7 @@ func New(o Options, rules func(model string, at time.Time) cachemodel.Rules) *Pi
 }
 
 // Policy is the policy in force.
-func (p *Pipeline) Policy() Policy { return p.options.Policy }
+func (p *Pipeline) Policy() settings.Policy { return p.options.Policy }
 
 // Begin decides about a request. It never fails: where nothing can or should be
 // edited, the exchange's body is the client's own. Exactly one of
@@ -102,7 +103,7 @@ func (p *Pipeline) Begin(v *wire.View, s *sessioncache.Session, now time.Time) *
 	learn.Blocks(&r.History)
 	r.regrets(m.Lineage)
 	r.admit()
-	if p.options.Policy != Eager {
+	if p.options.Policy != settings.Eager {
 		x.Decision = r.plan(m.Lineage, now)
 	}
 	for _, run := range p.stages {

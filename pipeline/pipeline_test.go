@@ -25,6 +25,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/content"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/need"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/planner"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/settings"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stage"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stub"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
@@ -57,7 +58,7 @@ var binding, keeping = cachemodel.Rules{
 // was fitted on recorded conversations.
 var hardly = &need.Model{{Base: -12}, {Base: -12}, {Base: -12}}
 
-func newScript(t testing.TB, o Options, rules cachemodel.Rules) *script {
+func newScript(t testing.TB, o settings.Options, rules cachemodel.Rules) *script {
 	if o.Planner.Need == nil {
 		o.Planner.Need = hardly
 	}
@@ -182,7 +183,7 @@ func prefix(t testing.TB, a, b []byte) (shared, of int) {
 }
 
 func TestEagerFiresInTheMiddleOnly(t *testing.T) {
-	s := newScript(t, Options{Policy: Eager, Prune: Prune{Mode: stage.Off}}, keeping)
+	s := newScript(t, settings.Options{Policy: settings.Eager, Prune: settings.Prune{Mode: stage.Off}}, keeping)
 	s.prompt("Fix the bug.")
 	xs := s.run(0, 12, false)
 	for i, x := range xs {
@@ -209,7 +210,7 @@ func TestEagerFiresInTheMiddleOnly(t *testing.T) {
 // Once sent, stays sent: what goes out grows at its end, except where the hot
 // edge passes.
 func TestEagerIsStableBehindTheFrontier(t *testing.T) {
-	s := newScript(t, Options{Policy: Eager}, keeping)
+	s := newScript(t, settings.Options{Policy: settings.Eager}, keeping)
 	s.prompt("Fix the bug.")
 	xs := s.run(0, 14, false)
 	for i := 1; i < len(xs); i++ {
@@ -221,8 +222,8 @@ func TestEagerIsStableBehindTheFrontier(t *testing.T) {
 }
 
 func TestRetryGivesTheSameBytes(t *testing.T) {
-	for _, policy := range []Policy{Eager, CostAware} {
-		s := newScript(t, Options{Policy: policy}, keeping)
+	for _, policy := range []settings.Policy{settings.Eager, settings.CostAware} {
+		s := newScript(t, settings.Options{Policy: policy}, keeping)
 		s.prompt("Fix the bug.")
 		s.run(0, 12, true)
 		s.now = s.now.Add(time.Hour) // cold
@@ -235,7 +236,7 @@ func TestRetryGivesTheSameBytes(t *testing.T) {
 }
 
 func TestCostAware(t *testing.T) {
-	s := newScript(t, Options{Expand: Expand{Mode: stage.Off}}, keeping)
+	s := newScript(t, settings.Options{Expand: settings.Expand{Mode: stage.Off}}, keeping)
 	s.prompt("Fix the bug.")
 	for i, x := range s.run(0, 12, true) {
 		if x.Edited {
@@ -268,7 +269,7 @@ func TestUnseenHistoryIsLeftAlone(t *testing.T) {
 		unseen time.Duration
 		want   bool
 	}{{0, false}, {2 * time.Hour, true}} {
-		s := newScript(t, Options{Expand: Expand{Mode: stage.Off}}, keeping)
+		s := newScript(t, settings.Options{Expand: settings.Expand{Mode: stage.Off}}, keeping)
 		s.s.Unseen = c.unseen
 		s.prompt("Fix the bug.")
 		for i := range 12 {
@@ -281,7 +282,7 @@ func TestUnseenHistoryIsLeftAlone(t *testing.T) {
 }
 
 func TestObserveSendsTheOriginal(t *testing.T) {
-	s := newScript(t, Options{Policy: Observe}, keeping)
+	s := newScript(t, settings.Options{Policy: settings.Observe}, keeping)
 	s.prompt("Fix the bug.")
 	s.run(0, 12, true)
 	s.now = s.now.Add(time.Hour)
@@ -294,7 +295,7 @@ func TestObserveSendsTheOriginal(t *testing.T) {
 		t.Errorf("nothing was observed: %v, %d of %d tokens", x.Fired, x.SentTokens, x.OriginalTokens)
 	}
 	// Under another policy, what was only observed has not been sent.
-	s.p = New(Options{}, s.p.rules)
+	s.p = New(settings.Options{}, s.p.rules)
 	if x := s.send(wire.Turn{Done: true}); x.Edited {
 		t.Errorf("observed edits were replayed: %v", x.Fired)
 	}
@@ -303,7 +304,7 @@ func TestObserveSendsTheOriginal(t *testing.T) {
 // On models that bind thinking to its past, no thinking goes out behind a
 // change that it has not seen.
 func TestThinkingBoundToItsPast(t *testing.T) {
-	s := newScript(t, Options{Policy: Eager}, binding)
+	s := newScript(t, settings.Options{Policy: settings.Eager}, binding)
 	s.prompt("Fix the bug.")
 	for i, x := range s.run(0, 12, true) {
 		if n := count(x, stage.ToolResults) + count(x, stage.Prune) + count(x, stage.Narration); n > 0 {
@@ -337,7 +338,7 @@ func TestThinkingBoundToItsPast(t *testing.T) {
 }
 
 func TestPruneCountsReferences(t *testing.T) {
-	s := newScript(t, Options{Policy: Eager, CompactToolResults: CompactToolResults{Mode: stage.Off}, Prune: Prune{After: new(3)}}, keeping)
+	s := newScript(t, settings.Options{Policy: settings.Eager, CompactToolResults: settings.CompactToolResults{Mode: stage.Off}, Prune: settings.Prune{After: new(3)}}, keeping)
 	s.prompt("Fix the bug.")
 	var x *Exchange
 	for i := range 13 {
@@ -360,7 +361,7 @@ func TestPruneCountsReferences(t *testing.T) {
 }
 
 func TestRefusedEditsFreezeTheLineage(t *testing.T) {
-	s := newScript(t, Options{Policy: Eager}, keeping)
+	s := newScript(t, settings.Options{Policy: settings.Eager}, keeping)
 	s.prompt("Fix the bug.")
 	s.run(0, 10, false)
 	v, err := wire.Parse(wire.Anthropic, []byte(s.body()), nil)
@@ -385,7 +386,7 @@ func TestRefusedEditsFreezeTheLineage(t *testing.T) {
 // What is refused without the edits, too, was not refused for them: the
 // conversation is edited as before.
 func TestAcquittedEdits(t *testing.T) {
-	s := newScript(t, Options{Policy: Eager}, keeping)
+	s := newScript(t, settings.Options{Policy: settings.Eager}, keeping)
 	s.prompt("Fix the bug.")
 	s.run(0, 10, false)
 	v, err := wire.Parse(wire.Anthropic, []byte(s.body()), nil)
@@ -413,7 +414,7 @@ func TestAcquittedEdits(t *testing.T) {
 // A refused edit in the very first request is remembered even if the original
 // fails too.
 func TestRefusedFirstRequest(t *testing.T) {
-	s := newScript(t, Options{Policy: Eager}, keeping)
+	s := newScript(t, settings.Options{Policy: settings.Eager}, keeping)
 	s.prompt("Fix the bug.")
 	for i := range 10 {
 		s.turn(i, "/a.go", long("a"))
@@ -431,7 +432,7 @@ func TestRefusedFirstRequest(t *testing.T) {
 }
 
 func TestResultsThatStay(t *testing.T) {
-	s := newScript(t, Options{Policy: Eager}, keeping)
+	s := newScript(t, settings.Options{Policy: settings.Eager}, keeping)
 	s.prompt("Fix the bug.")
 	s.run(0, 3, false)
 	text := string(content.Quote(long("mixed")))
@@ -463,7 +464,7 @@ func TestBreakpoints(t *testing.T) {
 		{"off", "", stage.Off, 2, 0},
 	} {
 		long := long("the task in many words")
-		s := newScript(t, Options{Breakpoints: Breakpoints{Mode: c.mode}}, keeping)
+		s := newScript(t, settings.Options{Breakpoints: settings.Breakpoints{Mode: c.mode}}, keeping)
 		s.marker = c.marker
 		s.prompt("Fix the bug. " + long)
 		s.run(0, c.turns, false)
@@ -517,7 +518,7 @@ func TestFirstTurn(t *testing.T) {
 
 // Below the provider's minimum nothing is cached, so nothing is marked.
 func TestNoMarkersBelowTheMinimum(t *testing.T) {
-	s := newScript(t, Options{Breakpoints: Breakpoints{Mode: stage.On}, Expand: Expand{Mode: stage.Off}}, keeping)
+	s := newScript(t, settings.Options{Breakpoints: settings.Breakpoints{Mode: stage.On}, Expand: settings.Expand{Mode: stage.Off}}, keeping)
 	s.marker = ""
 	s.prompt("Fix the bug.")
 	if x := s.send(wire.Turn{Done: true}); x.Edited {
@@ -528,7 +529,7 @@ func TestNoMarkersBelowTheMinimum(t *testing.T) {
 // A turn longer than the look-back gets a marker on the previous end, of the
 // client's own lifetime.
 func TestBreakpointOnThePreviousEnd(t *testing.T) {
-	s := newScript(t, Options{}, keeping)
+	s := newScript(t, settings.Options{}, keeping)
 	s.marker = `,"cache_control":{"type":"ephemeral","ttl":"1h"}`
 	s.prompt("Fix the bug.")
 	s.run(0, 3, false)
@@ -551,7 +552,7 @@ func TestBreakpointOnThePreviousEnd(t *testing.T) {
 // conversation, with a history of so many turns.
 func BenchmarkBegin(b *testing.B) {
 	for _, turns := range []int{10, 100, 500} {
-		s := newScript(b, Options{}, keeping)
+		s := newScript(b, settings.Options{}, keeping)
 		s.prompt("Fix the build.")
 		s.run(0, turns, false)
 		s.final("Done.")

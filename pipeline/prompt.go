@@ -17,6 +17,7 @@ package pipeline
 import (
 	"bytes"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/settings"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stage"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stub"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
@@ -63,7 +64,7 @@ type Fired struct {
 func (p *Prompt) make(r *request, markers []wire.Edit) (impossible bool) {
 	p.Markers, p.Fired = len(markers), fired(r, len(markers))
 	edits := r.edits(markers)
-	if len(edits) == 0 && !r.long || r.o.Policy == Observe {
+	if len(edits) == 0 && !r.long || r.o.Policy == settings.Observe {
 		return false
 	}
 	body, err := r.View.Splice(edits)

@@ -20,6 +20,7 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/history"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/settings"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
@@ -27,7 +28,7 @@ import (
 // request is the state of one request on its way through the stages.
 type request struct {
 	history.History
-	o       *Options
+	o       *settings.Options
 	rules   cachemodel.Rules
 	session *sessioncache.Session
 	cached
@@ -68,7 +69,7 @@ type place struct {
 	long bool
 }
 
-func newRequest(r *request, o *Options, rules cachemodel.Rules, v *wire.View, s *sessioncache.Session, m sessioncache.Match, sealed bool, now time.Time) *request {
+func newRequest(r *request, o *settings.Options, rules cachemodel.Rules, v *wire.View, s *sessioncache.Session, m sessioncache.Match, sealed bool, now time.Time) *request {
 	*r = request{
 		History: history.History{View: v, Blocks: v.MessageBlocks(), Known: m.Common, Learned: m.Common},
 		o:       o, rules: rules, session: s, run: findRun(v), ledger: ledger{broken: math.MaxInt32}, zones: newZones(&o.Zones, v), sealed: sealed,
@@ -85,7 +86,7 @@ func newRequest(r *request, o *Options, rules cachemodel.Rules, v *wire.View, s 
 	if l.Restored() {
 		r.Learned = 0
 	}
-	only := o.Policy == Observe
+	only := o.Policy == settings.Observe
 	if l.Observed != only || only && !l.Departed {
 		// What was only observed was never sent, and the other way round. Nor is it
 		// known in the next process what the upstream would hold of it.

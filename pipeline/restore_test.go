@@ -27,6 +27,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/settings"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/storetest"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
@@ -45,7 +46,7 @@ type process struct {
 
 func newProcess(t *testing.T, rules cachemodel.Rules, shelf *storetest.Shelf) *process {
 	t.Helper()
-	p := &process{t: t, shelf: shelf, p: New(Options{}, func(string, time.Time) cachemodel.Rules { return rules })}
+	p := &process{t: t, shelf: shelf, p: New(settings.Options{}, func(string, time.Time) cachemodel.Rules { return rules })}
 	p.start()
 	return p
 }

@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/settings"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stage"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/storetest"
@@ -32,7 +33,7 @@ import (
 // node is one of several processes that share a backend.
 func node(t *testing.T, rules cachemodel.Rules, shelf *storetest.SharedShelf) *process {
 	t.Helper()
-	p := &process{t: t, p: New(Options{}, func(string, time.Time) cachemodel.Rules { return rules })}
+	p := &process{t: t, p: New(settings.Options{}, func(string, time.Time) cachemodel.Rules { return rules })}
 	var err error
 	p.store, err = sessioncache.NewDurable(func() (sessioncache.Backend, error) { return shelf, nil }, sessioncache.DurableOptions{
 		Interval: time.Hour, Budget: time.Minute, Failed: func(what string, err error) { t.Errorf("%s: %v", what, err) },
@@ -99,8 +100,8 @@ func TestFirstClaimWins(t *testing.T) {
 	shelf := new(storetest.SharedShelf)
 	one, other := node(t, keeping, shelf), node(t, keeping, shelf)
 	after := 1
-	for p, o := range map[*process]Options{one: {CompactToolResults: CompactToolResults{Mode: stage.Off}, Prune: Prune{After: &after}}, other: {Prune: Prune{Mode: stage.Off}}} {
-		o.Policy, o.Zones = Eager, Zones{Frozen: new(int), Hot: &after, MinMessages: new(int)}
+	for p, o := range map[*process]settings.Options{one: {CompactToolResults: settings.CompactToolResults{Mode: stage.Off}, Prune: settings.Prune{After: &after}}, other: {Prune: settings.Prune{Mode: stage.Off}}} {
+		o.Policy, o.Zones = settings.Eager, settings.Zones{Frozen: new(int), Hot: &after, MinMessages: new(int)}
 		p.p = New(o, p.p.rules)
 	}
 	var body []byte

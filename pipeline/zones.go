@@ -14,13 +14,16 @@
 
 package pipeline
 
-import "github.com/caddy-llm-cache/caddy-llm-cache/wire"
+import (
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/settings"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
 
 // zones are the bounds of the middle of a conversation, in messages: what
 // stands before begin is frozen, what stands from end on is hot.
 type zones struct{ begin, end int }
 
-func newZones(o *Zones, v *wire.View) zones {
+func newZones(o *settings.Zones, v *wire.View) zones {
 	if len(v.Messages) < *o.MinMessages {
 		return zones{}
 	}

@@ -36,7 +36,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/compressor"
 	"github.com/caddy-llm-cache/caddy-llm-cache/handler"
 	"github.com/caddy-llm-cache/caddy-llm-cache/keepalive/pinger"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/settings"
 	"github.com/caddy-llm-cache/caddy-llm-cache/replay/harm"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 	"github.com/caddy-llm-cache/caddy-llm-cache/simulator"
@@ -46,7 +46,7 @@ import (
 // arm sends one conversation through a handler of its own, under one policy,
 // to a simulated provider of its own.
 type arm struct {
-	policy    pipeline.Policy
+	policy    settings.Policy
 	profile   cachemodel.Profile
 	handler   *handler.Handler
 	state     *app.State
@@ -96,7 +96,7 @@ type request struct {
 // storeBytes bounds the sessions of one arm: a conversation and some room.
 const storeBytes = 64 << 20
 
-func newArm(policy pipeline.Policy, profile cachemodel.Profile, o *Options) (*arm, error) {
+func newArm(policy settings.Policy, profile cachemodel.Profile, o *Options) (*arm, error) {
 	a := &arm{expanding: o.Expanding, policy: policy, profile: profile, result: Result{Profile: profile.Name, Policy: policy}}
 	a.up = &simulator.Handler{Cache: cachemodel.NewSimulator(profile.Config()), Hooks: simulator.Hooks{
 		Now:    func(context.Context) time.Time { return a.clock },
@@ -234,7 +234,7 @@ func (a *arm) note(c *request, w *sink, troubled bool) {
 		res.Changed++
 	}
 	// A request that the handler gave up on carries none of its headers.
-	if troubled || (a.policy != pipeline.Off && w.header.Get("X-Llm-Cache-Session") == "") {
+	if troubled || (a.policy != settings.Off && w.header.Get("X-Llm-Cache-Session") == "") {
 		res.FailedOpen++
 	}
 	fired := transforms(w.header)

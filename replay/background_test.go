@@ -18,7 +18,7 @@ import (
 	"testing"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/recordings"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/settings"
 )
 
 // A box folds in the pauses that are long enough for it to read what is left, and
@@ -26,7 +26,7 @@ import (
 func TestBackground(t *testing.T) {
 	run := func(file string, speed float64) Result {
 		t.Helper()
-		return replayed(t, Options{Profiles: []string{"kv"}, Policies: []pipeline.Policy{pipeline.CostAware}, Background: speed}, file).Runs[0].Total
+		return replayed(t, Options{Profiles: []string{"kv"}, Policies: []settings.Policy{settings.CostAware}, Background: speed}, file).Runs[0].Total
 	}
 	long, short := recordings.Reader(t, 300), recordings.Reader(t, 4)
 	without, with := run(long, 0), run(long, 500)

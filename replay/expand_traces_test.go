@@ -31,6 +31,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/recordings"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/settings"
 	"github.com/caddy-llm-cache/caddy-llm-cache/replay/recording"
 	"github.com/caddy-llm-cache/caddy-llm-cache/simulator"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
@@ -91,9 +92,9 @@ const boldly = `{"planner":{"risk":100},"expand":{"mode":"on"},"strip_narration"
 
 func expandAll(t *testing.T, profile cachemodel.Profile, c *recording.Conversation) int {
 	t.Helper()
-	policy := pipeline.CostAware
+	policy := settings.CostAware
 	if profile.Rules().Regime == cachemodel.KV {
-		policy = pipeline.Eager
+		policy = settings.Eager
 	}
 	a, err := newArm(policy, profile, &Options{Handler: []byte(boldly)})
 	if err != nil {
@@ -215,7 +216,7 @@ func (x *curious) check(v *wire.View) {
 // watch is told when a turn is over.
 func (x *curious) watch(_ time.Time, s *Step) {
 	if s.Continued && x.before != nil {
-		if err := follows(x.before, x.first, x.policy == pipeline.Eager || s.Decision != nil && s.Decision.Folded > 0); err != nil {
+		if err := follows(x.before, x.first, x.policy == settings.Eager || s.Decision != nil && s.Decision.Folded > 0); err != nil {
 			x.Errorf("%s: after %.0f seconds (%+v): %v", x.name, s.At, s.Decision, err)
 		}
 	}

@@ -22,7 +22,7 @@ import (
 	"strconv"
 	"text/tabwriter"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/settings"
 	"github.com/caddy-llm-cache/caddy-llm-cache/replay/optimum"
 	"github.com/caddy-llm-cache/caddy-llm-cache/replay/recording"
 )
@@ -54,7 +54,7 @@ func Sweep(ctx context.Context, conversations []*recording.Conversation, o Optio
 		return nil, err
 	}
 	reference := o
-	reference.Policies = []pipeline.Policy{pipeline.Eager, pipeline.Off}
+	reference.Policies = []settings.Policy{settings.Eager, settings.Off}
 	report, err := Run(ctx, conversations, reference)
 	if err != nil {
 		return nil, err

@@ -23,7 +23,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/settings"
 	"github.com/caddy-llm-cache/caddy-llm-cache/replay/optimum"
 	"github.com/caddy-llm-cache/caddy-llm-cache/replay/svg"
 )
@@ -208,7 +208,7 @@ func (p *plot) entry(profile, ink string, y float64) {
 	small := `font-size="11" fill="` + svg.InkQuiet + `"`
 	p.Text(x+24, y+15, "start", fmt.Sprintf("%s at %.2f %% harm (risk %g)", asChange(best.Total.CostRatio()), 100*best.Total.Harm(), best.Risk), small)
 	p.Text(x+24, y+29, "start", "worst conversation "+asChange(best.WorstRatio), small)
-	if e := p.under(profile, pipeline.Eager); e != nil {
+	if e := p.under(profile, settings.Eager); e != nil {
 		p.Text(x+24, y+43, "start", fmt.Sprintf("eager %s at %.2f %% harm", asChange(e.CostRatio()), 100*e.Harm()), small)
 	}
 	if o := p.best(profile); o != nil {
@@ -238,7 +238,7 @@ func (p *plot) place(r *Result) svg.Point {
 }
 
 // under returns the result of a policy for comparison, nil if there is none.
-func (p *plot) under(profile string, policy pipeline.Policy) *Result {
+func (p *plot) under(profile string, policy settings.Policy) *Result {
 	for i := range p.f.References {
 		if r := &p.f.References[i].Total; r.Profile == profile && r.Policy == policy {
 			return r
@@ -249,10 +249,10 @@ func (p *plot) under(profile string, policy pipeline.Policy) *Result {
 
 // reference draws off, and eager if it lies within the axes.
 func (p *plot) reference(profile, ink string) {
-	if r := p.under(profile, pipeline.Off); r != nil {
+	if r := p.under(profile, settings.Off); r != nil {
 		p.plus(p.place(r))
 	}
-	if r := p.under(profile, pipeline.Eager); r != nil {
+	if r := p.under(profile, settings.Eager); r != nil {
 		if at := p.place(r); at.X <= plotRight && at.Y >= plotTop && at.Y <= plotBottom {
 			p.square(at, ink)
 		}

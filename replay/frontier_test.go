@@ -23,7 +23,7 @@ import (
 	"testing"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/svgtest"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/settings"
 	"github.com/caddy-llm-cache/caddy-llm-cache/replay/optimum"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
@@ -47,7 +47,7 @@ func TestWithRisk(t *testing.T) {
 
 // point makes a result of a cost in percent of the client's own, and of harmed
 // edits in a thousand.
-func point1000(profile string, policy pipeline.Policy, risk, cost float64, harmed int) FrontierPoint {
+func point1000(profile string, policy settings.Policy, risk, cost float64, harmed int) FrontierPoint {
 	r := Result{Profile: profile, Policy: policy, BaseCost: 100, Cost: cost, Edits: 1000, Harmed: harmed, Base: wire.Usage{Uncached: 1}}
 	return FrontierPoint{risk, Combination{Total: r, WorstRatio: 1.02}}
 }
@@ -55,12 +55,12 @@ func point1000(profile string, policy pipeline.Policy, risk, cost float64, harme
 func TestFrontierDrawing(t *testing.T) {
 	f := &Frontier{
 		Points: []FrontierPoint{
-			point1000("x", pipeline.CostAware, 0, 99, 0), point1000("x", pipeline.CostAware, 1, 80, 9), point1000("x", pipeline.CostAware, 4, 70, 31),
-			point1000("y", pipeline.CostAware, 0, 97, 20), point1000("y", pipeline.CostAware, 1, 90, 40), point1000("y", pipeline.CostAware, 4, 96, 30),
+			point1000("x", settings.CostAware, 0, 99, 0), point1000("x", settings.CostAware, 1, 80, 9), point1000("x", settings.CostAware, 4, 70, 31),
+			point1000("y", settings.CostAware, 0, 97, 20), point1000("y", settings.CostAware, 1, 90, 40), point1000("y", settings.CostAware, 4, 96, 30),
 		},
 		References: []FrontierPoint{
-			point1000("x", pipeline.Eager, 0, 170, 104), point1000("x", pipeline.Off, 0, 100, 0),
-			point1000("y", pipeline.Eager, 0, 85, 35), point1000("y", pipeline.Off, 0, 100, 0),
+			point1000("x", settings.Eager, 0, 170, 104), point1000("x", settings.Off, 0, 100, 0),
+			point1000("y", settings.Eager, 0, 85, 35), point1000("y", settings.Off, 0, 100, 0),
 		},
 		Optima: []optimum.Optimum{{Profile: "x", Moments: optimum.AnyRequest, BaseCost: 100, Cost: 65}, {Profile: "x", Moments: optimum.Boundaries, BaseCost: 100, Cost: 75}},
 	}
@@ -100,7 +100,7 @@ func TestFrontierLegendFits(t *testing.T) {
 	f := new(Frontier)
 	for i := range 9 {
 		name := fmt.Sprint("profile ", i)
-		f.Points = append(f.Points, point1000(name, pipeline.CostAware, 1, 80, 9))
+		f.Points = append(f.Points, point1000(name, settings.CostAware, 1, 80, 9))
 		f.Optima = append(f.Optima, optimum.Optimum{Profile: name, Moments: optimum.AnyRequest, BaseCost: 100, Cost: 65})
 	}
 	var drawing bytes.Buffer

@@ -23,7 +23,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/settings"
 	"github.com/caddy-llm-cache/caddy-llm-cache/replay/recording"
 )
 
@@ -51,7 +51,7 @@ func TestKeepAliveAccount(t *testing.T) {
 		t.Fatal(err)
 	}
 	report, err := Run(t.Context(), conversations, Options{
-		Policies: []pipeline.Policy{pipeline.Observe}, KeepAlive: true, Handler: []byte(`{"keepalive":{"stake":10}}`),
+		Policies: []settings.Policy{settings.Observe}, KeepAlive: true, Handler: []byte(`{"keepalive":{"stake":10}}`),
 	})
 	if err != nil {
 		t.Fatal(err)

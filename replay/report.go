@@ -25,7 +25,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/settings"
 	"github.com/caddy-llm-cache/caddy-llm-cache/replay/optimum"
 )
 
@@ -50,7 +50,7 @@ type Combination struct {
 	Conversations []Result `json:"conversations"`
 }
 
-func newReport(drives []*drive, profiles []cachemodel.Profile, policies []pipeline.Policy) *Report {
+func newReport(drives []*drive, profiles []cachemodel.Profile, policies []settings.Policy) *Report {
 	report := &Report{}
 	for _, p := range profiles {
 		for i, policy := range policies {
@@ -142,7 +142,7 @@ func (r *Report) WriteText(w io.Writer) error {
 func (r *Report) writeVerdict(w io.Writer) error {
 	verdict := "\nNo request was refused or given up on.\n"
 	for i := range r.Runs {
-		if p := r.Runs[i].Total.Policy; p == pipeline.Off || p == pipeline.Observe {
+		if p := r.Runs[i].Total.Policy; p == settings.Off || p == settings.Observe {
 			verdict = "\nNo request was refused or given up on; off and observe left every byte as it was.\n"
 		}
 	}

@@ -20,14 +20,14 @@ import (
 	"testing"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/settings"
 	"github.com/caddy-llm-cache/caddy-llm-cache/replay/optimum"
 )
 
 // On conversations: less is possible at chosen moments than at any, more with
 // inputs, and never more than nothing is lost.
 func TestOptimum(t *testing.T) {
-	o := Options{Profiles: cachemodel.Profiles(), Policies: []pipeline.Policy{pipeline.Off}, Optimum: &optimum.Options{Over: 500, Hot: 4}}
+	o := Options{Profiles: cachemodel.Profiles(), Policies: []settings.Policy{settings.Off}, Optimum: &optimum.Options{Over: 500, Hot: 4}}
 	results := replayed(t, o, "testdata/traces")
 	o.Optimum.Inputs = true
 	inputs := replayed(t, o, "testdata/traces")

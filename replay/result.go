@@ -18,7 +18,7 @@ import (
 	"maps"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/settings"
 	"github.com/caddy-llm-cache/caddy-llm-cache/replay/optimum"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
@@ -34,7 +34,7 @@ type Result struct {
 	// Profile and Policy are what it was replayed under.
 	Profile string `json:"profile"`
 	// Policy: see Profile.
-	Policy pipeline.Policy `json:"policy"`
+	Policy settings.Policy `json:"policy"`
 	// Calls is the number of requests.
 	Calls int `json:"calls"`
 
@@ -136,7 +136,7 @@ func (r *Result) Violations() []string {
 	if r.FailedOpen > 0 {
 		out = append(out, "failed open")
 	}
-	if (r.Policy == pipeline.Off || r.Policy == pipeline.Observe) && r.Changed > 0 {
+	if (r.Policy == settings.Off || r.Policy == settings.Observe) && r.Changed > 0 {
 		out = append(out, "changed")
 	}
 	return out

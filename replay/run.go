@@ -34,15 +34,15 @@ import (
 	"time"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/need"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/planner"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/settings"
 	"github.com/caddy-llm-cache/caddy-llm-cache/replay/optimum"
 	"github.com/caddy-llm-cache/caddy-llm-cache/replay/recording"
 )
 
 // Policies are all policies, the mildest first.
-var Policies = []pipeline.Policy{pipeline.Off, pipeline.Observe, pipeline.Eager, pipeline.CostAware}
+var Policies = []settings.Policy{settings.Off, settings.Observe, settings.Eager, settings.CostAware}
 
 // Options say what to replay.
 type Options struct {
@@ -50,7 +50,7 @@ type Options struct {
 	// Default: the first one.
 	Profiles []string
 	// Policies are the policies to compare. Default: cost_aware.
-	Policies []pipeline.Policy
+	Policies []settings.Policy
 	// Handler holds further options of the handler in JSON, as in a Caddy
 	// configuration. The policy in it is overridden.
 	Handler []byte
@@ -185,7 +185,7 @@ func longestFirst(a, b *drive) int { return cmp.Compare(b.conversation.Calls, a.
 func (o *Options) defaults() ([]cachemodel.Profile, error) {
 	o.scorer = new(scorer)
 	if len(o.Policies) == 0 {
-		o.Policies = []pipeline.Policy{pipeline.CostAware}
+		o.Policies = []settings.Policy{settings.CostAware}
 	}
 	if len(o.Profiles) == 0 {
 		o.Profiles = cachemodel.Profiles()[:1]

@@ -23,7 +23,7 @@ import (
 	"testing"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/settings"
 	"github.com/caddy-llm-cache/caddy-llm-cache/replay/recording"
 )
 
@@ -55,11 +55,11 @@ func TestRun(t *testing.T) {
 		if c.Calls != 18 || c.Edits != 2 || c.BaseRejected != 0 || c.MaxPrompt == 0 {
 			t.Errorf("%s, %s: %+v", c.Profile, c.Policy, c)
 		}
-		untouched := c.Policy == pipeline.Off || c.Policy == pipeline.Observe
+		untouched := c.Policy == settings.Off || c.Policy == settings.Observe
 		if untouched && (c.Cost != c.BaseCost || c.Sent != c.Base || c.Harmed != 0 || c.BaseMaxPrompt != c.MaxPrompt) {
 			t.Errorf("%s, %s: it cost %v instead of %v, %+v instead of %+v", c.Profile, c.Policy, c.Cost, c.BaseCost, c.Sent, c.Base)
 		}
-		if c.Policy == pipeline.Eager && c.Changed == 0 {
+		if c.Policy == settings.Eager && c.Changed == 0 {
 			t.Errorf("%s, %s: nothing was changed", c.Profile, c.Policy)
 		}
 		if c.Cost <= 0 || c.Base.Prompt() <= 0 {
@@ -71,7 +71,7 @@ func TestRun(t *testing.T) {
 // The gardener edits a line that it read long ago and one that it has just
 // read: where old results are compacted, the first edit lacks its text.
 func TestHarmOfCompaction(t *testing.T) {
-	o := Options{Policies: []pipeline.Policy{pipeline.Eager, pipeline.Off}, Handler: []byte(`{"admission":{"mode":"off"},"compact_tool_results":{"mode":"on"},"prune":{"mode":"off"}}`)}
+	o := Options{Policies: []settings.Policy{settings.Eager, settings.Off}, Handler: []byte(`{"admission":{"mode":"off"},"compact_tool_results":{"mode":"on"},"prune":{"mode":"off"}}`)}
 	report := replayed(t, o, "testdata/traces")
 	if c := report.Runs[0].Total; c.Edits != 2 || c.Harmed != 1 || c.Harm() != 0.5 {
 		t.Errorf("eager: %d of %d edits", c.Harmed, c.Edits)
@@ -87,7 +87,7 @@ func TestHarmOfCompaction(t *testing.T) {
 // The pause of six minutes is longer than one lifetime and shorter than the
 // other.
 func TestVirtualClock(t *testing.T) {
-	o := Options{Profiles: []string{"anthropic-5m", "anthropic-1h"}, Policies: []pipeline.Policy{pipeline.Off}}
+	o := Options{Profiles: []string{"anthropic-5m", "anthropic-1h"}, Policies: []settings.Policy{settings.Off}}
 	report := replayed(t, o, "testdata/traces/gardener-11111111-p1.jsonl")
 	short, long := report.Runs[0].Total.Base, report.Runs[1].Total.Base
 	if short.Write1h != 0 || long.Write5m != 0 || short.Write5m <= long.Write1h {
@@ -116,11 +116,11 @@ func TestViolations(t *testing.T) {
 		result Result
 		want   string
 	}{
-		{Result{Policy: pipeline.Off}, ""},
-		{Result{Policy: pipeline.Eager, Changed: 5, Resent: 1}, ""},
-		{Result{Policy: pipeline.Off, Changed: 1}, "changed"},
-		{Result{Policy: pipeline.Observe, Changed: 1, Rejected: 1}, "rejected changed"},
-		{Result{Policy: pipeline.CostAware, FailedOpen: 1}, "failed open"},
+		{Result{Policy: settings.Off}, ""},
+		{Result{Policy: settings.Eager, Changed: 5, Resent: 1}, ""},
+		{Result{Policy: settings.Off, Changed: 1}, "changed"},
+		{Result{Policy: settings.Observe, Changed: 1, Rejected: 1}, "rejected changed"},
+		{Result{Policy: settings.CostAware, FailedOpen: 1}, "failed open"},
 	} {
 		if got := strings.Join(test.result.Violations(), " "); got != test.want {
 			t.Errorf("%+v: %q, want %q", test.result, got, test.want)
@@ -135,7 +135,7 @@ func TestBadOptions(t *testing.T) {
 	}
 	for name, o := range map[string]Options{
 		"profile": {Profiles: []string{"none"}},
-		"policy":  {Policies: []pipeline.Policy{"none"}},
+		"policy":  {Policies: []settings.Policy{"none"}},
 		"handler": {Handler: []byte(`{"prune":5}`)},
 		"range":   {Handler: []byte(`{"prune":{"after":0}}`)},
 	} {
@@ -161,7 +161,7 @@ func TestRefusedAnyway(t *testing.T) {
 	if c := report.Runs[0].Total; c.BaseRejected != 1 || c.Rejected != 0 || len(report.Violations()) > 0 {
 		t.Errorf("%+v: %v", c, report.Violations())
 	}
-	a := arm{result: Result{}, policy: pipeline.CostAware, refused: &cachemodel.APIError{}}
+	a := arm{result: Result{}, policy: settings.CostAware, refused: &cachemodel.APIError{}}
 	if a.note(&request{}, &sink{header: http.Header{}}, false); a.result.Rejected != 1 || len(a.result.Violations()) == 0 {
 		t.Errorf("refused for our edits: %+v", a.result)
 	}

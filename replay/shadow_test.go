@@ -21,7 +21,7 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/recordings"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/settings"
 	"github.com/caddy-llm-cache/caddy-llm-cache/replay/recording"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
@@ -30,7 +30,7 @@ import (
 // shadowed replays a conversation under a policy and returns what its client's
 // own bytes have cost, prompts only: by the simulated provider that got them,
 // and by the account that the handler keeps from the answers to what it sent.
-func shadowed(t *testing.T, c *recording.Conversation, profile cachemodel.Profile, policy pipeline.Policy) (exact, shadow, actual float64) {
+func shadowed(t *testing.T, c *recording.Conversation, profile cachemodel.Profile, policy settings.Policy) (exact, shadow, actual float64) {
 	t.Helper()
 	d := &drive{conversation: c, profile: profile, start: defaultStart, progress: func() {}}
 	a, err := newArm(policy, profile, new(Options))
@@ -84,7 +84,7 @@ func TestShadowAccount(t *testing.T) {
 			t.Logf("%-12s %-28s cost %+6.1f %%, by the account %+6.1f %%; error of the client's side %+5.2f %%", name, of, 100*(a/e-1), 100*(a/s-1), 100*(s/e-1))
 		}
 		for _, c := range conversations {
-			e, s, a := shadowed(t, c, profile, pipeline.CostAware)
+			e, s, a := shadowed(t, c, profile, settings.CostAware)
 			exact, shadow, actual = exact+e, shadow+s, actual+a
 			line(c.Name, e, s, a)
 		}
@@ -107,7 +107,7 @@ func TestShadowAccountOfOwnBytes(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, c := range conversations {
-			if e, s, _ := shadowed(t, c, profile, pipeline.Observe); math.Abs(s-e) > 1e-6*e {
+			if e, s, _ := shadowed(t, c, profile, settings.Observe); math.Abs(s-e) > 1e-6*e {
 				t.Errorf("%s, %s: %.0f instead of %.0f though nothing was edited", name, c.Name, s, e)
 			}
 		}
@@ -116,7 +116,7 @@ func TestShadowAccountOfOwnBytes(t *testing.T) {
 
 // saves replays a conversation under a policy and returns what its edits have saved by
 // the account that the handler keeps, and what they would have saved.
-func saves(t *testing.T, c *recording.Conversation, profile cachemodel.Profile, policy pipeline.Policy, o *Options) (own, saved, would float64) {
+func saves(t *testing.T, c *recording.Conversation, profile cachemodel.Profile, policy settings.Policy, o *Options) (own, saved, would float64) {
 	t.Helper()
 	d := &drive{conversation: c, profile: profile, start: defaultStart, progress: func() {}}
 	a, err := newArm(policy, profile, o)
@@ -154,8 +154,8 @@ func TestWouldAccount(t *testing.T) {
 		}
 		var own, saved, would float64
 		for _, c := range conversations {
-			o, s, none := saves(t, c, profile, pipeline.CostAware, options)
-			_, nothing, w := saves(t, c, profile, pipeline.Observe, options)
+			o, s, none := saves(t, c, profile, settings.CostAware, options)
+			_, nothing, w := saves(t, c, profile, settings.Observe, options)
 			if none != 0 || math.Abs(nothing) > 1e-6*o {
 				t.Errorf("%s: would have saved %.0f where edits are made, saved %.0f where none are", c.Name, none, nothing)
 			}

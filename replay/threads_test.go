@@ -19,13 +19,13 @@ import (
 	"testing"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/recordings"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/settings"
 )
 
 // A client that keeps its conversations in threads pays what it would if it sent
 // everything, within a hundredth, and the model has all that was said each time.
 func TestThreads(t *testing.T) {
-	o := Options{Profiles: []string{"anthropic-5m", "opus-5.5"}, Policies: []pipeline.Policy{pipeline.Observe, pipeline.CostAware}}
+	o := Options{Profiles: []string{"anthropic-5m", "opus-5.5"}, Policies: []settings.Policy{settings.Observe, settings.CostAware}}
 	threads(t, o, "testdata/traces")
 }
 

@@ -24,8 +24,8 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/svgtest"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/planner"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/settings"
 	"github.com/caddy-llm-cache/caddy-llm-cache/replay/recording"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
@@ -96,7 +96,7 @@ func told() *Timeline {
 		tl.add(&s, at)
 		at += 6 * time.Minute
 	}
-	tl.Result.Conversation, tl.Result.Profile, tl.Result.Policy = "a <b> & c", "anthropic-5m", pipeline.CostAware
+	tl.Result.Conversation, tl.Result.Profile, tl.Result.Policy = "a <b> & c", "anthropic-5m", settings.CostAware
 	tl.sum()
 	return tl
 }
@@ -187,7 +187,7 @@ func TestExplain(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, profile := range cachemodel.Profiles() {
-		o := Options{Profiles: []string{profile}, Policies: []pipeline.Policy{pipeline.Eager}}
+		o := Options{Profiles: []string{profile}, Policies: []settings.Policy{settings.Eager}}
 		tl, err := Explain(t.Context(), conversations[0], o)
 		if err != nil {
 			t.Fatal(err)

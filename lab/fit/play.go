@@ -29,6 +29,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/content"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/need"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/reference"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/settings"
 	"github.com/caddy-llm-cache/caddy-llm-cache/replay/harm"
 	"github.com/caddy-llm-cache/caddy-llm-cache/replay/recording"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
@@ -69,7 +70,7 @@ func play(c *recording.Conversation) ([]sample, error) {
 	for _, path := range c.Parts {
 		p := player{
 			session: m.Acquire(sessioncache.Key{ID: path}),
-			pipeline: pipeline.New(pipeline.Options{Policy: pipeline.Observe}, func(string, time.Time) cachemodel.Rules {
+			pipeline: pipeline.New(settings.Options{Policy: settings.Observe}, func(string, time.Time) cachemodel.Rules {
 				return keeping
 			}),
 			holder: map[string]int{}, needed: map[int]int{}, now: time.Unix(0, 0),

@@ -12,7 +12,8 @@
 // See the License for the specific language governing permissions and
 // limitations under the License.
 
-package pipeline
+// Package settings holds what an operator may set of the pipeline.
+package settings
 
 import (
 	"cmp"

@@ -12,9 +12,11 @@
 // See the License for the specific language governing permissions and
 // limitations under the License.
 
-package pipeline
+package settings
 
-import "github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stage"
+import (
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stage"
+)
 
 // Expand configures the tool by which the model gets folded text back.
 type Expand struct {

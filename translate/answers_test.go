@@ -23,6 +23,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/translate"
+	"github.com/caddy-llm-cache/caddy-llm-cache/translate/seal"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
@@ -156,7 +157,7 @@ func answerRows() []row {
 		both("parallel calls, interleaved or not", func(_ *testing.T, _, _ wire.Format, turn *wire.Turn, _ string) bool {
 			ids := [2]string{}
 			for i := range min(2, len(turn.Calls)) {
-				ids[i], _ = translate.UnsealID(turn.Calls[i].ID)
+				ids[i], _ = seal.OpenID(turn.Calls[i].ID)
 			}
 			return len(turn.Calls) == 2 && ids == [2]string{"call_a", "call_b"} && turn.Calls[0].Name == "read" &&
 				turn.Calls[0].Arguments == `{"p":1}` && turn.Calls[1].Arguments == "{}" || turn.Calls[1].Arguments == ""

@@ -21,6 +21,7 @@ import (
 	"testing"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/translate"
+	"github.com/caddy-llm-cache/caddy-llm-cache/translate/seal"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
@@ -171,7 +172,7 @@ func TestManyParts(t *testing.T) {
 // TestManySealedThoughts: each thought that comes sealed behind others looks at none
 // of them again.
 func TestManySealedThoughts(t *testing.T) {
-	sealed := translate.Sealed{Format: wire.Anthropic, Text: "why", Data: "x"}.Seal()
+	sealed := seal.Sealed{Format: wire.Anthropic, Text: "why", Data: "x"}.Seal()
 	body := func(n int) string {
 		return `{"contents":[{"role":"user","parts":[{"text":"hi"}]},{"role":"model","parts":[` +
 			strings.Repeat(`{"text":"a","thoughtSignature":"`+sealed+`"},`, n) + `{"text":"b"}]},{"role":"user","parts":[{"text":"hi"}]}]}`

@@ -14,13 +14,14 @@
 
 package translate
 
-import "github.com/caddy-llm-cache/caddy-llm-cache/wire"
+import (
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
 
 // What tests look at.
 const (
-	SealedPrefix = sealedPrefix
-	MaxHeld      = maxHeld
-	MaxCalls     = maxCalls
+	MaxHeld  = maxHeld
+	MaxCalls = maxCalls
 )
 
 // RulesOf returns the rules of a format.

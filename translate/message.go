@@ -17,6 +17,7 @@ package translate
 import (
 	"slices"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/translate/seal"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire/rawjson"
 )
 
@@ -79,7 +80,7 @@ type Part struct {
 	// Text is the text of a TextPart or ThinkingPart.
 	Text rawjson.Text
 	// Sealed is what the provider gave out with a ThinkingPart, nil if nothing.
-	Sealed *Sealed
+	Sealed *seal.Sealed
 	// Signature is what Gemini gave out with a call or a text.
 	Signature string
 	// ID is the id of a call, or of the call that a result answers.
@@ -98,9 +99,9 @@ type Part struct {
 }
 
 // Proof is what came sealed with a part, empty if nothing did.
-func (p *Part) Proof() Sealed {
+func (p *Part) Proof() seal.Sealed {
 	if p.Sealed == nil {
-		return Sealed{}
+		return seal.Sealed{}
 	}
 	return *p.Sealed
 }

@@ -21,6 +21,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/translate/seal"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire/rawjson"
 )
@@ -283,8 +284,8 @@ func (r *Reader) Join(role Role, parts ...Part) {
 // Thinking returns a part of reasoning with what the client keeps in the place
 // of a proof.
 func (r *Reader) Thinking(t rawjson.Text, proof string) Part {
-	p := Part{Kind: ThinkingPart, Text: t, Sealed: &Sealed{Format: r.Request.Format, Data: proof}}
-	if s, ok := Unseal(proof); ok {
+	p := Part{Kind: ThinkingPart, Text: t, Sealed: &seal.Sealed{Format: r.Request.Format, Data: proof}}
+	if s, ok := seal.Open(proof); ok {
 		p.Sealed = &s
 		if s.Text != "" {
 			p.Text = rawjson.Escaped(s.Text)

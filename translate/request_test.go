@@ -22,6 +22,7 @@ import (
 	"testing"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/translate"
+	"github.com/caddy-llm-cache/caddy-llm-cache/translate/seal"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
@@ -42,8 +43,8 @@ func convert(t *testing.T, from, to wire.Format, body, model string, o translate
 const question = `{"role":"user","content":"Hi"}`
 
 func TestRequests(t *testing.T) {
-	sealed := translate.Sealed{Format: wire.OpenAIResponses, ID: "rs_1", Text: "Hm", Data: "gAAA"}
-	redacted := translate.Sealed{Format: wire.Anthropic, Data: "cmVk", Redacted: true}
+	sealed := seal.Sealed{Format: wire.OpenAIResponses, ID: "rs_1", Text: "Hm", Data: "gAAA"}
+	redacted := seal.Sealed{Format: wire.Anthropic, Data: "cmVk", Redacted: true}
 	for _, c := range []struct {
 		name     string
 		from, to wire.Format
@@ -95,7 +96,7 @@ func TestRequests(t *testing.T) {
 		},
 	}, {
 		name: "Gemini's signature comes back out of the id", from: wire.Anthropic, to: wire.Gemini, model: "gemini-3.1-pro",
-		body: `{"model":"m","messages":[` + question + `,{"role":"assistant","content":[{"type":"tool_use","id":"` + translate.SealID("c1", "c2ln") + `","name":"f","input":{}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"` + translate.SealID("c1", "c2ln") + `","content":"x"}]}]}`,
+		body: `{"model":"m","messages":[` + question + `,{"role":"assistant","content":[{"type":"tool_use","id":"` + seal.ID("c1", "c2ln") + `","name":"f","input":{}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"` + seal.ID("c1", "c2ln") + `","content":"x"}]}]}`,
 		want: []string{`{"functionCall":{"id":"c1","name":"f","args":{}},"thoughtSignature":"c2ln"}`, `"functionResponse":{"id":"c1"`},
 	}, {
 		name: "older Gemini models sign nothing", from: wire.Anthropic, to: wire.Gemini, model: "gemini-2.5-pro",

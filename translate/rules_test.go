@@ -23,6 +23,7 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
 	"github.com/caddy-llm-cache/caddy-llm-cache/translate"
+	"github.com/caddy-llm-cache/caddy-llm-cache/translate/seal"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire/anthropic"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire/gemini"
@@ -361,7 +362,7 @@ func (s *stage) thinking(how byte) {
 		s.flush()
 		sealed := "gAAA"
 		if how > 3 {
-			sealed = translate.Sealed{Format: wire.Anthropic, Data: fmt.Sprintf("c2ln%d", s.n), Text: "Hm"}.Seal()
+			sealed = seal.Sealed{Format: wire.Anthropic, Data: fmt.Sprintf("c2ln%d", s.n), Text: "Hm"}.Seal()
 		}
 		s.item(`{"type":"reasoning","id":"rs_1","summary":[],"encrypted_content":"` + sealed + `"}`)
 	case wire.OpenAIChat:
@@ -371,7 +372,7 @@ func (s *stage) thinking(how byte) {
 		s.flush()
 		sealed := "c2ln"
 		if how > 3 {
-			sealed = translate.Sealed{Format: wire.Anthropic, Data: fmt.Sprintf("c2ln%d", s.n), Text: "Hm"}.Seal()
+			sealed = seal.Sealed{Format: wire.Anthropic, Data: fmt.Sprintf("c2ln%d", s.n), Text: "Hm"}.Seal()
 		}
 		s.item(`{"type":"thought","signature":"` + sealed + `","summary":[{"type":"text","text":"Hm"}]}`)
 	case wire.Gemini:

@@ -23,6 +23,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/translate/seal"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire/rawjson"
 )
@@ -238,7 +239,7 @@ func (f *Flow) Seal(b *Block, text string) string {
 	if f.Own() {
 		return b.Signature
 	}
-	return Sealed{Format: f.from, ID: b.ID, Text: text, Data: b.Signature, Redacted: b.Redacted}.Seal()
+	return seal.Sealed{Format: f.from, ID: b.ID, Text: text, Data: b.Signature, Redacted: b.Redacted}.Seal()
 }
 
 // CallID returns the id that the client gets for a call.
@@ -246,7 +247,7 @@ func (f *Flow) CallID(b *Block) string {
 	if dialectOf(f.Client).rules.SignedCalls { // it has a place for the signature
 		return b.ID
 	}
-	return SealID(b.ID, b.Signature)
+	return seal.ID(b.ID, b.Signature)
 }
 
 // EndCall tells that a call is complete.

@@ -19,6 +19,7 @@ import (
 	"testing"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/translate"
+	"github.com/caddy-llm-cache/caddy-llm-cache/translate/seal"
 )
 
 // FuzzStream: whatever an upstream sends, and however it is cut, what comes out
@@ -84,13 +85,13 @@ func FuzzFailure(f *testing.F) {
 // FuzzSealed: nothing that a client may send opens as what it is not.
 func FuzzSealed(f *testing.F) {
 	f.Add("call_1", "CgYIAB+/")
-	f.Add(translate.SealedPrefix, "")
+	f.Add(seal.Prefix, "")
 	f.Fuzz(func(t *testing.T, id, signature string) {
-		if gotID, gotSignature := translate.UnsealID(translate.SealID(id, signature)); signature != "" && (gotID != id || gotSignature != signature) {
+		if gotID, gotSignature := seal.OpenID(seal.ID(id, signature)); signature != "" && (gotID != id || gotSignature != signature) {
 			t.Fatalf("%q, %q came back as %q, %q", id, signature, gotID, gotSignature)
 		}
-		if s, ok := translate.Unseal(id); ok {
-			if again, ok := translate.Unseal(s.Seal()); !ok || again != s {
+		if s, ok := seal.Open(id); ok {
+			if again, ok := seal.Open(s.Seal()); !ok || again != s {
 				t.Fatalf("%+v came back as %+v", s, again)
 			}
 		}

@@ -24,6 +24,7 @@ import (
 	"testing"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/translate"
+	"github.com/caddy-llm-cache/caddy-llm-cache/translate/seal"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire/framing"
 )
@@ -115,7 +116,7 @@ func same(t *testing.T, got, want *wire.Turn) {
 	}
 	for i, c := range got.Calls {
 		w := want.Calls[i]
-		id, _ := translate.UnsealID(c.ID)
+		id, _ := seal.OpenID(c.ID)
 		if w.ID != "" && id != w.ID || id == "" || c.Name != w.Name || compact(c.Arguments) != compact(w.Arguments) {
 			t.Errorf("call %+v, want %+v", c, w)
 		}

@@ -18,6 +18,7 @@ import (
 	"strings"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/translate"
+	"github.com/caddy-llm-cache/caddy-llm-cache/translate/seal"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire/rawjson"
 )
 
@@ -326,11 +327,11 @@ func (r *reader) block(b rawjson.Value) (err error) {
 		}
 	case "tool_use":
 		p.Kind = translate.CallPart
-		p.ID, p.Signature = translate.UnsealID(p.ID)
+		p.ID, p.Signature = seal.OpenID(p.ID)
 		p.Input = translate.CallInput(p.Input)
 	case "tool_result":
 		p.Kind = translate.ResultPart
-		p.ID, _ = translate.UnsealID(p.ID)
+		p.ID, _ = seal.OpenID(p.ID)
 		p.Content, err = r.content(content)
 	case "image", "document":
 		return r.media(p, kind, source, title)

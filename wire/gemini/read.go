@@ -21,6 +21,7 @@ import (
 	"strings"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/translate"
+	"github.com/caddy-llm-cache/caddy-llm-cache/translate/seal"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire/rawjson"
 )
@@ -341,7 +342,7 @@ func (r *reader) parts(v rawjson.Value, content int) ([]translate.Part, error) {
 			}
 		}
 		var err error
-		sealed, foreign := translate.Unseal(signature)
+		sealed, foreign := seal.Open(signature)
 		switch {
 		case !known:
 			r.Leave()
@@ -390,7 +391,7 @@ func (r *reader) parts(v rawjson.Value, content int) ([]translate.Part, error) {
 // withThinking adds reasoning that a client kept on the call behind it. The
 // client may still have the text as thoughts of its own, whose place it takes: those
 // behind the last call and behind bare, which it returns for the next one.
-func (r *reader) withThinking(bare int, s translate.Sealed) int {
+func (r *reader) withThinking(bare int, s seal.Sealed) int {
 	p := translate.Part{Kind: translate.ThinkingPart, Text: rawjson.Escaped(s.Text), Sealed: &s}
 	if s.Text == "" {
 		r.Add(p)

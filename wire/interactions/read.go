@@ -18,6 +18,7 @@ import (
 	"strings"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/translate"
+	"github.com/caddy-llm-cache/caddy-llm-cache/translate/seal"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire/rawjson"
 )
 
@@ -257,7 +258,7 @@ func (r reader) step(kind string, s rawjson.Value, results bool) error {
 	case "function_call":
 		r.DropOthers(s, "type", "id", "name", "arguments")
 		p := translate.Part{Kind: translate.CallPart, Input: translate.CallInput(s.Member("arguments"))}
-		p.ID, p.Signature = translate.UnsealID(s.Member("id").Str())
+		p.ID, p.Signature = seal.OpenID(s.Member("id").Str())
 		if p.Tool.Name = s.Member("name").Str(); p.Tool.Name == "" {
 			return r.Malformed("name")
 		}
@@ -265,7 +266,7 @@ func (r reader) step(kind string, s rawjson.Value, results bool) error {
 	case "function_result":
 		r.DropOthers(s, "type", "call_id", "name", "is_error", "result")
 		p := translate.Part{Kind: translate.ResultPart, Failed: s.Member("is_error").IsTrue(), Tool: translate.ToolName{Name: s.Member("name").Str()}}
-		p.ID, _ = translate.UnsealID(s.Member("call_id").Str())
+		p.ID, _ = seal.OpenID(s.Member("call_id").Str())
 		if v := s.Member("result"); v.IsObject() {
 			p.Content = []translate.Part{{Text: rawjson.Escaped(string(v))}}
 		} else {

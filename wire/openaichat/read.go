@@ -16,6 +16,7 @@ package openaichat
 
 import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/translate"
+	"github.com/caddy-llm-cache/caddy-llm-cache/translate/seal"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire/openai"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire/rawjson"
@@ -204,7 +205,7 @@ func (r reader) messages(v rawjson.Value) error {
 			}
 			r.Message(translate.Assistant, parts)
 		case "tool":
-			id, _ := translate.UnsealID(f.callID)
+			id, _ := seal.OpenID(f.callID)
 			p := translate.Part{Kind: translate.ResultPart, ID: id, Content: parts}
 			if results {
 				r.Join(translate.User, p)
@@ -274,7 +275,7 @@ func (r reader) assistant(f message, content []translate.Part) ([]translate.Part
 		p := translate.Part{Kind: translate.CallPart}
 		r.DropOthers(c, "id", "index", "type", "function", "custom", "extra_content")
 		r.DropIn("function", c.Member("function"), "name", "arguments")
-		p.ID, p.Signature = translate.UnsealID(c.Member("id").Str())
+		p.ID, p.Signature = seal.OpenID(c.Member("id").Str())
 		if s := c.Member("extra_content").Member("google").Member("thought_signature"); s.IsString() {
 			p.Signature = s.Str()
 		}
@@ -302,17 +303,17 @@ func (r reader) reasoning(f message) {
 	for _, d := range r.Elements(f.details) {
 		switch d.Member("type").Str() {
 		case "reasoning.encrypted":
-			if s, ok := translate.Unseal(d.Member("data").Str()); ok {
+			if s, ok := seal.Open(d.Member("data").Str()); ok {
 				r.Add(translate.Part{Kind: translate.ThinkingPart, Text: rawjson.Escaped(s.Text), Sealed: &s})
 			}
 		case "reasoning.text":
 			if s := d.Member("signature"); s.IsString() {
-				r.Add(translate.Part{Kind: translate.ThinkingPart, Text: d.Member("text").Text(), Sealed: &translate.Sealed{Format: wire.Anthropic, Data: s.Str()}})
+				r.Add(translate.Part{Kind: translate.ThinkingPart, Text: d.Member("text").Text(), Sealed: &seal.Sealed{Format: wire.Anthropic, Data: s.Str()}})
 			}
 		}
 	}
 	if len(r.Parts) == n && f.reasoning.IsString() && len(f.reasoning) > 2 {
-		r.Add(translate.Part{Kind: translate.ThinkingPart, Text: f.reasoning.Text(), Sealed: &translate.Sealed{Format: r.Request.Format}})
+		r.Add(translate.Part{Kind: translate.ThinkingPart, Text: f.reasoning.Text(), Sealed: &seal.Sealed{Format: r.Request.Format}})
 	}
 }
 

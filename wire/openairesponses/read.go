@@ -18,6 +18,7 @@ import (
 	"strings"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/translate"
+	"github.com/caddy-llm-cache/caddy-llm-cache/translate/seal"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire/openai"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire/rawjson"
 )
@@ -212,7 +213,7 @@ func (r reader) item(kind string, item rawjson.Value, results bool) error {
 	case "function_call", "custom_tool_call":
 		r.DropOthers(item, "type", "id", "call_id", "namespace", "name", "arguments", "input", "status")
 		p := translate.Part{Kind: translate.CallPart, Tool: toolName(item, kind)}
-		p.ID, p.Signature = translate.UnsealID(item.Member("call_id").Str())
+		p.ID, p.Signature = seal.OpenID(item.Member("call_id").Str())
 		if p.Tool.Name == "" {
 			return r.Malformed("name")
 		}
@@ -225,7 +226,7 @@ func (r reader) item(kind string, item rawjson.Value, results bool) error {
 	case "function_call_output", "custom_tool_call_output":
 		r.DropOthers(item, "type", "id", "call_id", "output", "status")
 		p := translate.Part{Kind: translate.ResultPart}
-		p.ID, _ = translate.UnsealID(item.Member("call_id").Str())
+		p.ID, _ = seal.OpenID(item.Member("call_id").Str())
 		var err error
 		if p.Content, err = r.Content("output", item.Member("output"), r.part); err != nil {
 			return err

@@ -12,7 +12,9 @@
 // See the License for the specific language governing permissions and
 // limitations under the License.
 
-package translate
+// Package seal carries what only the upstream that wrote it can read through clients of other formats:
+// reasoning, and the signatures of calls.
+package seal
 
 import (
 	"encoding/base64"
@@ -38,7 +40,7 @@ import (
 //     message's reasoning_details, as OpenRouter has it.
 //
 // The signature of a function call of Gemini goes into the call's id instead,
-// see [SealID].
+// see [ID].
 type Sealed struct {
 	// Format is the format of the upstream that wrote it.
 	Format wire.Format `json:"llm_cache"`
@@ -52,8 +54,8 @@ type Sealed struct {
 	Redacted bool `json:"redacted,omitempty"`
 }
 
-// sealedPrefix is how every sealed string begins: `{"llm_cache"` in base64.
-const sealedPrefix = "eyJsbG1fY2FjaGUi"
+// Prefix is how every sealed string begins: `{"llm_cache"` in base64.
+const Prefix = "eyJsbG1fY2FjaGUi"
 
 // Seal returns the string to hand to the client: standard base64, which is what
 // Gemini's SDKs expect of a signature.
@@ -65,10 +67,10 @@ func (s Sealed) Seal() string {
 	return base64.StdEncoding.EncodeToString(b)
 }
 
-// Unseal opens a string that Seal returned, and false for all others, such as
+// Open opens a string that Seal returned, and false for all others, such as
 // the upstream's own signatures.
-func Unseal(text string) (s Sealed, ok bool) {
-	if !strings.HasPrefix(text, sealedPrefix) {
+func Open(text string) (s Sealed, ok bool) {
+	if !strings.HasPrefix(text, Prefix) {
 		return s, false
 	}
 	// Google's SDK for Python writes bytes in the other alphabet.
@@ -89,9 +91,9 @@ const (
 	idSignatureRaw = "_raw_"
 )
 
-// SealID returns the id of a call with the signature that the upstream put on
+// ID returns the id of a call with the signature that the upstream put on
 // the call. Ids are the one thing that clients of every format must hand back.
-func SealID(id, signature string) string {
+func ID(id, signature string) string {
 	if signature == "" {
 		return id
 	}
@@ -102,9 +104,9 @@ func SealID(id, signature string) string {
 	return id + mark + text + "_" + strconv.Itoa(len(text))
 }
 
-// UnsealID returns the id and the signature that SealID put together. An id
+// OpenID returns the id and the signature that [ID] put together. An id
 // without a signature comes back as it is.
-func UnsealID(sealed string) (id, signature string) {
+func OpenID(sealed string) (id, signature string) {
 	end := strings.LastIndexByte(sealed, '_')
 	if end < 0 {
 		return sealed, ""

@@ -12,43 +12,43 @@
 // See the License for the specific language governing permissions and
 // limitations under the License.
 
-package translate_test
+package seal_test
 
 import (
 	"strings"
 	"testing"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/translate"
+	"github.com/caddy-llm-cache/caddy-llm-cache/translate/seal"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
 func TestSealed(t *testing.T) {
-	for _, s := range []translate.Sealed{
+	for _, s := range []seal.Sealed{
 		{Format: wire.Anthropic, Text: "so <it> \"is\"\nü", Data: "EqQB/+=="},
 		{Format: wire.OpenAIResponses, ID: "rs_1", Data: "gAAA"},
 		{Format: wire.Anthropic, Data: "x", Redacted: true},
 		{Format: wire.Anthropic, Text: "ooo???>>>~~~"},
 	} {
-		got, ok := translate.Unseal(s.Seal())
-		if !ok || got != s || !strings.HasPrefix(s.Seal(), translate.SealedPrefix) {
+		got, ok := seal.Open(s.Seal())
+		if !ok || got != s || !strings.HasPrefix(s.Seal(), seal.Prefix) {
 			t.Errorf("%+v came back as %+v, %v", s, got, ok)
 		}
-		if got, ok := translate.Unseal(strings.NewReplacer("+", "-", "/", "_").Replace(s.Seal())); !ok || got != s {
+		if got, ok := seal.Open(strings.NewReplacer("+", "-", "/", "_").Replace(s.Seal())); !ok || got != s {
 			t.Errorf("%+v came back as %+v, %v from a client that writes the other alphabet", s, got, ok)
 		}
 	}
-	for _, text := range []string{"", "EqQB", translate.SealedPrefix, translate.SealedPrefix + "!", "eyJsbG1fY2FjaGUiOiIifQ=="} {
-		if s, ok := translate.Unseal(text); ok {
+	for _, text := range []string{"", "EqQB", seal.Prefix, seal.Prefix + "!", "eyJsbG1fY2FjaGUiOiIifQ=="} {
+		if s, ok := seal.Open(text); ok {
 			t.Errorf("%q opened as %+v", text, s)
 		}
 	}
 }
 
-func TestSealID(t *testing.T) {
+func TestID(t *testing.T) {
 	for _, sig := range []string{"", "CgYIAB+/", "Cg==", "not base64!", "skip_thought_signature_validator", "Cg=", "\x00\xff", "_sig_AAAA"} {
 		for _, id := range []string{"call_1", "", "a_sig_b", "x_raw_", "x_9"} {
-			sealed := translate.SealID(id, sig)
-			if gotID, gotSig := translate.UnsealID(sealed); gotID != id || gotSig != sig {
+			sealed := seal.ID(id, sig)
+			if gotID, gotSig := seal.OpenID(sealed); gotID != id || gotSig != sig {
 				t.Errorf("%q, %q came back as %q, %q", id, sig, gotID, gotSig)
 			}
 			if strings.Trim(strings.TrimPrefix(sealed, id), "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") != "" {

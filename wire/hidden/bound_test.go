@@ -23,6 +23,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	_ "github.com/caddy-llm-cache/caddy-llm-cache/wire/formats"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire/framing"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire/hidden"
 )

@@ -28,12 +28,9 @@ import (
 
 // Reinsert is [hidden.Codec.Reinsert]: it goes through the client's items and the parts of the iterations side by
 // side. An item that the client has dropped is skipped; one that is none of the
-// parts ends it. says reports whether a text or reasoning is what an item of an answer says;
-// results are those of an iteration's hidden calls.
-func Reinsert(
-	v *wire.View, message int, its []hidden.Iteration,
-	says func(v *wire.View, b *wire.Block, item gjson.Result) bool, results func(it *hidden.Iteration) []byte,
-) ([]wire.Edit, bool) {
+// parts ends it. Reasoning that the client has dropped goes back with the calls behind it, which it did
+// not see: the provider wants what it has sealed, or refers to, in front of them.
+func Reinsert(v *wire.View, message int, its []hidden.Iteration, f Format) ([]wire.Edit, bool) {
 	msg := &v.Messages[message]
 	at, end := int(msg.First), int(msg.End)
 	if at == end {
@@ -47,23 +44,27 @@ func Reinsert(
 	var edits []wire.Edit
 	for n := range its {
 		it := &its[n]
+		calls := len(it.Hidden())
 		var open []byte // hidden items whose place is in front of the next
 		for i := range it.Parts {
 			p := &it.Parts[i]
 			switch {
 			case p.Hidden:
 				open = rawjson.AppendElement(open, p.Raw)
-			case at < end && same(v, &v.Blocks[at], p, says):
+				calls--
+			case at < end && f.same(v, &v.Blocks[at], p):
 				if open != nil {
 					edits, open = append(edits, wire.Edit{Block: at, Op: wire.OpBefore, Value: open}), nil
 				}
 				at++
+			case calls > 0 && p.Kind == wire.KindReasoning && f.stands(it, p):
+				open = rawjson.AppendElement(open, p.Raw)
 			}
 		}
 		if len(it.Hidden()) == 0 {
 			continue
 		}
-		open = rawjson.AppendElement(open, results(it))
+		open = rawjson.AppendElement(open, f.Results(it))
 		if n < len(its)-1 && at < end {
 			edits = append(edits, wire.Edit{Block: at, Op: wire.OpBefore, Value: open})
 			continue
@@ -74,8 +75,23 @@ func Reinsert(
 	return edits, at == end
 }
 
+// Format is what is particular to a format.
+type Format struct {
+	// Sealed is the member of reasoning that the provider has sealed.
+	Sealed string
+	// Text returns what an item of an answer says.
+	Text func(item gjson.Result) string
+	// Results returns the results of an iteration's hidden calls.
+	Results func(it *hidden.Iteration) []byte
+}
+
+// stands reports whether reasoning means something to the provider in another request: it is sealed, or kept there.
+func (f Format) stands(it *hidden.Iteration, p *hidden.Part) bool {
+	return !it.Stateless || gjson.GetBytes(p.Raw, f.Sealed).Str != ""
+}
+
 // same reports whether a block of the client is an item of an answer.
-func same(v *wire.View, b *wire.Block, p *hidden.Part, says func(*wire.View, *wire.Block, gjson.Result) bool) bool {
+func (f Format) same(v *wire.View, b *wire.Block, p *hidden.Part) bool {
 	if p.Kind == wire.KindOther {
 		return b.Kind == wire.KindOther || b.Kind == wire.KindServerTool
 	}
@@ -85,23 +101,19 @@ func same(v *wire.View, b *wire.Block, p *hidden.Part, says func(*wire.View, *wi
 	switch b.Kind {
 	case wire.KindToolUse:
 		return v.Text(b.ID) == p.ID
-	case wire.KindText, wire.KindReasoning:
-		return says(v, b, gjson.ParseBytes(p.Raw))
+	case wire.KindText: // whatever blanks are around it
+		return strings.TrimSpace(gjson.ParseBytes(v.Bytes(b.Body)).Str) == strings.TrimSpace(f.Text(gjson.ParseBytes(p.Raw)))
+	case wire.KindReasoning:
+		return f.sameReasoning(gjson.ParseBytes(v.Bytes(b.Span)), gjson.ParseBytes(p.Raw))
 	}
 	return true
 }
 
-// SameText reports whether a block holds a text, whatever blanks are around it.
-func SameText(v *wire.View, b *wire.Block, text string) bool {
-	return strings.TrimSpace(gjson.ParseBytes(v.Bytes(b.Body)).Str) == strings.TrimSpace(text)
-}
-
-// SameReasoning reports whether a block is the reasoning of an item: by what the provider has sealed, which is
-// in the member of that name, or else by its summary.
-func SameReasoning(v *wire.View, b *wire.Block, item gjson.Result, sealed string) bool {
-	mine := gjson.ParseBytes(v.Bytes(b.Span))
-	if s := item.Get(sealed).Str; s != "" {
-		return mine.Get(sealed).Str == s
+// sameReasoning reports whether the client's reasoning is that of an item: by what the provider has sealed, or else by
+// its summary.
+func (f Format) sameReasoning(mine, item gjson.Result) bool {
+	if s := item.Get(f.Sealed).Str; s != "" {
+		return mine.Get(f.Sealed).Str == s
 	}
 	return mine.Get("summary.#.text").Raw == item.Get("summary.#.text").Raw
 }

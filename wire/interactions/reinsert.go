@@ -22,16 +22,13 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire/hidden"
 )
 
-// Reinsert implements [hidden.Codec].
-func (Codec) Reinsert(v *wire.View, message int, its []hidden.Iteration) ([]wire.Edit, bool) {
-	return flat.Reinsert(v, message, its, isStep, toolResults)
+var steps = flat.Format{
+	Sealed:  "signature",
+	Text:    func(step gjson.Result) string { return step.Get("content.0.text").Str },
+	Results: toolResults,
 }
 
-// isStep reports whether a block of the client, a text or reasoning, is what a step of an
-// answer says.
-func isStep(v *wire.View, b *wire.Block, step gjson.Result) bool {
-	if b.Kind == wire.KindText {
-		return flat.SameText(v, b, step.Get("content.0.text").Str)
-	}
-	return flat.SameReasoning(v, b, step, "signature")
+// Reinsert implements [hidden.Codec].
+func (Codec) Reinsert(v *wire.View, message int, its []hidden.Iteration) ([]wire.Edit, bool) {
+	return flat.Reinsert(v, message, its, steps)
 }

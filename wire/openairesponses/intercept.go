@@ -398,16 +398,13 @@ func toolResults(it *hidden.Iteration) []byte {
 	return out
 }
 
-// Reinsert implements [hidden.Codec].
-func (Codec) Reinsert(v *wire.View, message int, its []hidden.Iteration) ([]wire.Edit, bool) {
-	return flat.Reinsert(v, message, its, isItem, toolResults)
+var items = flat.Format{
+	Sealed:  "encrypted_content",
+	Text:    func(item gjson.Result) string { return item.Get("content.0.text").Str + item.Get("content.0.refusal").Str },
+	Results: toolResults,
 }
 
-// isItem reports whether a block of the client, a text or reasoning, is what an item of an
-// answer says.
-func isItem(v *wire.View, b *wire.Block, item gjson.Result) bool {
-	if b.Kind == wire.KindText {
-		return flat.SameText(v, b, item.Get("content.0.text").Str+item.Get("content.0.refusal").Str)
-	}
-	return flat.SameReasoning(v, b, item, "encrypted_content")
+// Reinsert implements [hidden.Codec].
+func (Codec) Reinsert(v *wire.View, message int, its []hidden.Iteration) ([]wire.Edit, bool) {
+	return flat.Reinsert(v, message, its, items)
 }

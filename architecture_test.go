@@ -1,0 +1,110 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package llmcache
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+var (
+	codeBlock = regexp.MustCompile("(?s)```go\n(.*?)```")
+	pathName  = regexp.MustCompile(`\b[a-z_0-9]+(?:/[a-z_0-9]+)*(?:\.go\b|/)|\b[a-z_0-9]+(?:/[a-z_0-9]+)+\b`)
+	codeName  = regexp.MustCompile("\\b([a-z]+)\\.([A-Z][A-Za-z]+)\\b")
+	testName  = regexp.MustCompile("`(Test[A-Z][A-Za-z]+)`")
+)
+
+// TestArchitectureNames: what docs/architecture.md names is there: files, rooms, tests and what packages export. Its
+// worked examples have under 15 lines.
+func TestArchitectureNames(t *testing.T) {
+	page, err := os.ReadFile("docs/architecture.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := string(page)
+	examples := codeBlock.FindAllStringSubmatch(text, -1)
+	for _, e := range examples {
+		if n := strings.Count(e[1], "\n"); n >= 15 {
+			t.Errorf("an example has %d lines:\n%s", n, e[1])
+		}
+	}
+	if len(examples) < 5 {
+		t.Errorf("%d examples: a stage, a layer, a format, a box and a store have one each", len(examples))
+	}
+	prose := codeBlock.ReplaceAllString(text, "")
+	var sources []string
+	err = filepath.WalkDir(".", func(path string, d os.DirEntry, err error) error {
+		if err == nil && strings.HasSuffix(path, ".go") {
+			sources = append(sources, filepath.ToSlash(path))
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := pathName.FindAllString(prose, -1)
+	for _, name := range names {
+		if !exists(name, sources) {
+			t.Errorf("there is no %s", name)
+		}
+	}
+	if len(names) < 50 {
+		t.Errorf("%d names of files and rooms were found", len(names))
+	}
+	for _, m := range testName.FindAllStringSubmatch(prose, -1) {
+		if !declared(t, sources, "", m[1]) {
+			t.Errorf("there is no test %s", m[1])
+		}
+	}
+	for _, m := range codeName.FindAllStringSubmatch(prose, -1) {
+		if !declared(t, sources, m[1], m[2]) {
+			t.Errorf("there is no %s", m[0])
+		}
+	}
+}
+
+// exists reports whether a path is there. A file or room named without its folder is in one of them.
+func exists(name string, sources []string) bool {
+	name = strings.TrimSuffix(name, "/")
+	if _, err := os.Stat(name); err == nil {
+		return true
+	}
+	return slices.ContainsFunc(sources, func(path string) bool {
+		return strings.HasSuffix(path, "/"+name) || strings.Contains(path, "/"+name+"/")
+	})
+}
+
+// declared reports whether a package, or any for no name, declares a function, a type, a variable or a method.
+func declared(t *testing.T, sources []string, pkg, name string) bool {
+	t.Helper()
+	declares := regexp.MustCompile(`(?m)^(func (\([^)]*\) )?|type |var |const |\t)` + name + `\b`)
+	for _, path := range sources {
+		if pkg != "" && filepath.Base(filepath.Dir(path)) != pkg {
+			continue
+		}
+		source, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if declares.Match(source) {
+			return true
+		}
+	}
+	return false
+}

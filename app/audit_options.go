@@ -50,7 +50,7 @@ type AuditStore interface {
 
 // AuditOptions are the options that all audit stores share.
 type AuditOptions struct {
-	// Content tells whether prompts and answers are kept as well, as the client
+	// Content decides whether prompts and answers are kept as well, as the client
 	// sent and got them. Default: false.
 	Content bool `json:"content,omitempty"`
 	// Batch is the number of records from which a batch is written at once. At

@@ -26,7 +26,7 @@ type Strangers struct {
 	met map[[2]string]struct{}
 }
 
-// Meet tells whether a client is met with a reason for the first time.
+// Meet reports whether a client is met with a reason for the first time.
 func (s *Strangers) Meet(client, reason string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -30,7 +30,7 @@ import (
 // today counts the turns of the process, whether they are put on record or not.
 var today = page.NewTally(time.Now)
 
-// seeded tells whether what was on record before the process began is counted.
+// seeded reports whether what was on record before the process began is counted.
 var seeded atomic.Bool
 
 // Count counts a turn, or a request of ours, that is over, by the host that it was for.

@@ -245,7 +245,7 @@ func (a *overlaidAnswer) Take(p []byte) (int, error) {
 }
 
 // suspect are the words by which an upstream's refusal names something that an
-// overlay changes, besides those in blame.
+// overlay changes, besides those that any edit of ours may be blamed for.
 var suspect = [][]byte{[]byte("role"), []byte("template"), []byte("system message"), []byte("tools"), []byte("chat_template")}
 
 // refused reports whether the overlay may be what the upstream refused.

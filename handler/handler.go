@@ -113,7 +113,7 @@ type Handler struct {
 	// At most 1 GiB. Default: 33554432 (32 MiB).
 	MaxBody int64 `json:"max_body,omitempty"`
 
-	// Translate tells whether requests in a format that the upstream does not
+	// Translate decides whether requests in a format that the upstream does not
 	// speak are translated into one that it does, and its answers back. Without
 	// it they pass untouched. Default: true where the upstream's formats are
 	// known, by its preset or by format.
@@ -178,7 +178,7 @@ type Handler struct {
 	// X-Llm-Cache with the policy, the session, what was saved and what the upstream
 	// read from its cache; `full`, a header X-Llm-Cache-* for each of all values;
 	// `off`, nothing. A request that carries `X-Llm-Cache-Headers: full` is answered
-	// so, unless they are off. true is full, false is off. Default: compact.
+	// so, unless they are off. Default: compact.
 	Headers HeaderMode `json:"headers,omitempty"`
 
 	// KeepAlive keeps the caches of idle conversations alive. Default: nil,
@@ -193,7 +193,7 @@ type Handler struct {
 	// Default: none.
 	Health string `json:"health,omitempty"`
 
-	// Audit tells whether turns of this handler are put on record, where the
+	// Audit decides whether turns of this handler are put on record, where the
 	// app `llm_cache` is configured to keep records. Default: true.
 	Audit *bool `json:"audit,omitempty"`
 

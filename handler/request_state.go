@@ -143,7 +143,7 @@ func (c *requestState) recycle(r *http.Request) {
 	}
 }
 
-// coded tells whether the client sent the body in a content coding.
+// coded reports whether the client sent the body in a content coding.
 func (c *requestState) coded(r *http.Request) bool { return layer.Coding(r.Header) != "" }
 
 // substitute puts the body to send into the request and asks for an answer

@@ -144,10 +144,10 @@ func (t *tap) Take(p []byte) (int, error) {
 	return n, err
 }
 
-// begins tells whether there is anything but white space.
+// begins reports whether there is anything but white space.
 func begins(p []byte) bool { return len(bytes.TrimSpace(p)) > 0 }
 
-// document tells whether what an answer begins with is that of a JSON object, whatever
+// document reports whether what an answer begins with is that of a JSON object, whatever
 // its Content-Type: no line of a stream of events begins so.
 func document(p []byte) bool { return bytes.HasPrefix(bytes.TrimSpace(p), []byte{'{'}) }
 
@@ -256,7 +256,7 @@ func (t *tap) turn() *wire.Turn {
 	return turn
 }
 
-// isHeld tells whether the client has seen nothing of the answer yet.
+// isHeld reports whether the client has seen nothing of the answer yet.
 // Holds implements [layer.Interceptor].
 func (t *tap) Holds() bool { return !t.released }
 

@@ -52,7 +52,7 @@ type Exchange struct {
 	lineage *sessioncache.Lineage // what Join or Commit made it part of
 	before  before
 	change  change
-	// marks are the markers that were proposed, and computed tells whether there are
+	// marks are the markers that were proposed, and computed reports whether there are
 	// any, or edits.
 	marks    []wire.Edit
 	computed bool

@@ -82,7 +82,7 @@ type request struct {
 	end    time.Time
 	answer *simulator.Answer
 	edits  [][]string
-	// continued tells whether the body holds all of the one before it.
+	// continued reports whether the body holds all of the one before it.
 	continued bool
 	// base and baseCost are what the body itself came to, refused whether it was
 	// refused.

@@ -182,7 +182,7 @@ func (d *drive) send(ctx context.Context, r *request) error {
 	return nil
 }
 
-// continued tells whether a request holds all blocks of the one before it, in
+// continued reports whether a request holds all blocks of the one before it, in
 // front of its own.
 func (d *drive) continued(v *wire.View) bool {
 	now := make([]wire.Hash, len(v.Blocks))

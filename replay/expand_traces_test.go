@@ -217,7 +217,7 @@ func (x *curious) watch(_ time.Time, s *Step) {
 	x.before = x.now
 }
 
-// follows tells whether a request repeats the one before it. A fold may have put
+// follows reports whether a request repeats the one before it. A fold may have put
 // stubs in the place of what the client has, and taken out thinking; what the client
 // does not have stays.
 func follows(before, now []sentBlock, folded bool) error {

@@ -135,7 +135,7 @@ func (s *Step) saving() float64 {
 	return s.BaseCost - s.Cost
 }
 
-// epoch tells whether history was edited in this request.
+// epoch reports whether history was edited in this request.
 func (s *Step) epoch() bool {
 	return s.Decision != nil && s.Decision.Epoch != planner.NoEpoch && s.Decision.Folded > 0
 }

@@ -169,7 +169,7 @@ func (x *Box) Answered(p *Prompt, now time.Time, lost bool, to func(body []byte)
 	x.back(x.keep(f.key, b, now), lost)
 }
 
-// unreachable tells whether an error says that the upstream is not there.
+// unreachable reports whether an error says that the upstream is not there.
 func unreachable(err error) bool {
 	e, ok := errors.AsType[caddyhttp.HandlerError](err)
 	return ok && (e.StatusCode == http.StatusBadGateway || e.StatusCode == http.StatusServiceUnavailable)

@@ -139,7 +139,7 @@ func (x *Box) open(dir string, now time.Time) {
 	x.limit(now, sessioncache.Tenant{})
 }
 
-// readBase reads a base, and tells whether the file holds a query that may be a
+// readBase reads a base, and reports whether the file holds a query that may be a
 // credential, as those of earlier versions do.
 func readBase(path string) (b *base, secret bool, err error) {
 	text, err := os.ReadFile(path)

@@ -69,7 +69,7 @@ func parseHours(s string) (*hours, error) {
 	return h, nil
 }
 
-// at tells whether a moment is within the hours.
+// at reports whether a moment is within the hours.
 func (h *hours) at(t time.Time) bool {
 	if h == nil {
 		return false

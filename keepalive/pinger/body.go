@@ -50,7 +50,7 @@ func pingBody(v *wire.View, sent []byte) ([]byte, bool) {
 	return body, err == nil
 }
 
-// markedEnd tells whether the last message carries a cache marker.
+// markedEnd reports whether the last message carries a cache marker.
 func markedEnd(v *wire.View) bool {
 	if !v.AutoMarker.Empty() {
 		return true

@@ -124,7 +124,7 @@ func (c *child) tell(line, answer string) string {
 	return c.wait(answer)
 }
 
-// shows tells whether a dump of the child's heap holds a text.
+// shows reports whether a dump of the child's heap holds a text.
 func (c *child) shows(text string) bool {
 	c.t.Helper()
 	file := filepath.Join(c.t.TempDir(), "heap")
@@ -136,7 +136,7 @@ func (c *child) shows(text string) bool {
 	return bytes.Contains(dump, []byte(text))
 }
 
-// keepsShowing tells whether dumps still show a text once the child has had the
+// keepsShowing reports whether dumps still show a text once the child has had the
 // time to see its connections closed.
 func (c *child) keepsShowing(text string) bool {
 	for range 200 {

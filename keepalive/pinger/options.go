@@ -57,7 +57,7 @@ type Options struct {
 	// whose cache has expired, unless the client names a lifetime. Under the
 	// policy observe nothing is switched. Default: report.
 	Tier string `json:"tier,omitempty"`
-	// Log tells whether pings stand in the access log. Default: false.
+	// Log decides whether pings stand in the access log. Default: false.
 	Log *bool `json:"log,omitempty"`
 }
 

@@ -93,7 +93,7 @@ type Report struct {
 	NextSeconds *float64 `json:"next_seconds,omitempty"`
 	// Sum is what all pings have come to.
 	Sum Sum `json:"sum"`
-	// Tiers tells whether the long lifetime would have been cheaper.
+	// Tiers reports whether the long lifetime would have been cheaper.
 	Tiers keepalive.TierReport `json:"tiers"`
 }
 

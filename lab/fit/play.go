@@ -39,7 +39,7 @@ import (
 // sample is one block at one moment: what was known, and what came of it.
 type sample struct {
 	need.Appraisal
-	// needed tells whether an edit quoted it later that no later block held.
+	// needed reports whether an edit quoted it later that no later block held.
 	needed bool
 	// weight is the number of moments that it stands for.
 	weight float64

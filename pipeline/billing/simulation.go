@@ -56,7 +56,7 @@ type Request struct {
 	// Sent asks for the prompt as the edits would make it, in place of the
 	// client's own.
 	Sent bool
-	// Marks are the markers that would be put in then, and Long tells whether the
+	// Marks are the markers that would be put in then, and Long reports whether the
 	// client's own would get the long lifetime.
 	Marks []wire.Edit
 	// Long: see Marks.

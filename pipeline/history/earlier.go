@@ -27,7 +27,7 @@ type earlier struct {
 	files    map[uint64][]int32
 }
 
-// learned puts the blocks in front of i into it, and tells whether it is in use.
+// learned puts the blocks in front of i into it, and reports whether it is in use.
 func (h *History) learned(i int) bool {
 	e := &h.earlier
 	if len(h.Blocks)-h.Known <= FewBlocks {

@@ -29,7 +29,7 @@ type chat struct {
 	head, tail []byte
 	// messages are all messages, with commas between.
 	messages []byte
-	// reasoning tells whether the thinking is sent back.
+	// reasoning reports whether the thinking is sent back.
 	reasoning bool
 }
 

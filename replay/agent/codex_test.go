@@ -113,7 +113,7 @@ func splice(t *testing.T, v *wire.View) int {
 	return len(edits)
 }
 
-// calls tells whether a message holds a call.
+// calls reports whether a message holds a call.
 func calls(v *wire.View, message int32) bool {
 	m := &v.Messages[message]
 	return slices.ContainsFunc(v.Blocks[m.First:m.End], func(b wire.Block) bool { return b.Kind == wire.KindToolUse })

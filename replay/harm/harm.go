@@ -22,7 +22,7 @@ import (
 	"unicode/utf8"
 )
 
-// Done tells whether an edit quotes text that the client's request held and
+// Done reports whether an edit quotes text that the client's request held and
 // the request that the upstream was shown did not. Both are given as texts
 // returns them.
 func Done(lines []string, history, shown []byte) bool {

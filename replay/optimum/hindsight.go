@@ -189,7 +189,7 @@ func (s *stretch) need(line []byte) {
 	}
 }
 
-// Prompted tells whether the last message of a request is a person's.
+// Prompted reports whether the last message of a request is a person's.
 func Prompted(v *wire.View) bool {
 	if len(v.Messages) == 0 {
 		return false

@@ -157,7 +157,7 @@ func parseApp(d *caddyfile.Dispenser, existing any) (any, error) {
 // Presets are anthropic, openai, gemini, mlx_lm, lm_studio, omlx, vllm_mlx,
 // rapid_mlx, mlx_openai_server, swift_lm, ollama, llama_cpp and letta. Multiples are of the price of an uncached input
 // token. What each option means and its default stand at the fields of
-// handler.Handler, upstream.Upstream and pipeline.Options.
+// handler.Handler, upstream.Upstream and settings.Options.
 func parseHandler(helper httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) {
 	d := helper.Dispenser
 	d.Next() // the name of the directive

@@ -22,7 +22,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/rawjson"
 )
 
 // answer makes the answer to a POST of the events of a connection.
@@ -121,7 +121,7 @@ func flat(event []byte) []byte {
 		if value == "" {
 			value = "null"
 		}
-		out.WriteString(`,` + string(wire.Quote(name)) + `:` + value)
+		out.WriteString(`,` + string(rawjson.Quote(name)) + `:` + value)
 	}
 	out.WriteByte('}')
 	return out.Bytes()

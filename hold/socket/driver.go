@@ -23,6 +23,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/hold"
 	"github.com/caddy-llm-cache/caddy-llm-cache/hold/thread"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/rawjson"
 )
 
 // The header fields by which driver and carrier speak to each other. Neither the upstream
@@ -70,7 +71,7 @@ var free = map[string]bool{
 // changes, the conversation is sent anew, as the provider's own clients do.
 func bound(body []byte) (out wire.Hash) {
 	h := sha256.New()
-	for m := wire.Walk(body, 0); m.Next(); {
+	for m := rawjson.Walk(body, 0); m.Next(); {
 		key := m.Key
 		value := m.Skip()
 		if m.Bad {
@@ -93,10 +94,10 @@ func (Driver) Delta(base *hold.Base, r *hold.Request) (delta []byte, front int) 
 		return nil, 0
 	}
 	messages := r.View.Messages
-	tail := wire.Span{Start: messages[len(base.History)].Span.Start, End: messages[len(messages)-1].Span.End}.Of(r.Body)
+	tail := rawjson.Span{Start: messages[len(base.History)].Span.Start, End: messages[len(messages)-1].Span.End}.Of(r.Body)
 	delta, err := wire.Patch(r.Body,
 		wire.Member{Name: "input", Value: append(append([]byte{'['}, tail...), ']')},
-		wire.Member{Name: "previous_response_id", Value: wire.Quote(base.Handle)})
+		wire.Member{Name: "previous_response_id", Value: rawjson.Quote(base.Handle)})
 	if err != nil || len(delta) >= len(r.Body) {
 		return nil, 0
 	}

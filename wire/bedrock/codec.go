@@ -113,7 +113,7 @@ var exceptions = map[string]string{
 	"overloaded_error": "serviceUnavailableException", "timeout_error": "modelTimeoutException",
 }
 
-// Failure implements [wire.Interception].
+// Failure implements [hidden.Interception].
 func (interception) Failure(kind, message string) []byte {
 	name := exceptions[kind]
 	if name == "" {

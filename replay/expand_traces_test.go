@@ -51,6 +51,13 @@ func TestExpandRecorded(t *testing.T) {
 	}
 	profiles := cachemodel.Profiles()
 	for i, name := range profiles {
+		if name == "interactions" {
+			// The provider signs what was thought in front of a hidden call as a step of its own.
+			// A client is shown it and sends it back; a recorded one says what it said then, so that
+			// blocks would seem to change. TestReinsertReasoning and the tongues of integration's tests
+			// go on as clients do.
+			continue
+		}
 		t.Run(name, func(t *testing.T) {
 			profile, err := cachemodel.ProfileByName(name)
 			if err != nil {

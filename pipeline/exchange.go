@@ -142,7 +142,7 @@ func (x *Exchange) OffersTools() bool {
 }
 
 // Summarizes reports whether the request asks for a summary of a conversation.
-func (x *Exchange) Summarizes() bool { return x.req != nil && compacts(x.req.View) }
+func (x *Exchange) Summarizes() bool { return x.req != nil && history.Compacts(x.req.View) }
 
 // Continues returns the number of the conversation that the request takes up
 // again; false where it begins one.

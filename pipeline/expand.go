@@ -23,6 +23,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/history"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/settings"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stage"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/toolcall"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire/hidden"
@@ -53,11 +54,11 @@ const (
 // forgotten it does the same again.
 func (r *request) declare(m sessioncache.Match) {
 	o := &r.o.Expand
-	if o.Mode == stage.Off || r.o.Policy == settings.Observe || lastTool(r.View) < 0 || !hidden.Possible(r.View) || !r.folds() {
+	if o.Mode == stage.Off || r.o.Policy == settings.Observe || toolcall.LastDefinition(r.View) < 0 || !hidden.Possible(r.View) || !r.folds() {
 		return
 	}
 	offered := false
-	for i := range toolDefs(r.View) {
+	for i := range toolcall.Definitions(r.View) {
 		name := r.View.Text(r.View.Blocks[i].Name)
 		if name == ExpandTool {
 			return // another proxy's
@@ -75,7 +76,7 @@ func (r *request) declare(m sessioncache.Match) {
 	if l := m.Lineage; l != nil && !(r.cold && !r.rules.BindsThinking) {
 		wants = l.Expand
 	} else {
-		wants = o.Mode == stage.On || !refers(r.View) && r.rules.Regime != cachemodel.KV && instructions(r.View) >= minInstructions && serves(r.View)
+		wants = o.Mode == stage.On || !refers(r.View) && r.rules.Regime != cachemodel.KV && instructions(r.View) >= minInstructions && toolcall.Serves(r.View)
 	}
 	if wants {
 		r.expand = expandDeclared
@@ -125,7 +126,7 @@ func (r *request) declaration() (wire.Edit, bool) {
 		return wire.Edit{}, false
 	}
 	value := hidden.DeclareTool(r.View.Format, ExpandTool, expandDescription, expandSchema)
-	return wire.Edit{Block: lastTool(r.View), Op: wire.OpAfter, Value: value}, true
+	return wire.Edit{Block: toolcall.LastDefinition(r.View), Op: wire.OpAfter, Value: value}, true
 }
 
 // reinsert puts what was said on the way to the client's last message back in its

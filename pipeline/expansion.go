@@ -22,6 +22,7 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/content"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stub"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/toolcall"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire/hidden"
@@ -124,7 +125,7 @@ func (c *Interceptor) expansion(name string, recall func(string) (string, bool),
 // tool is the name of the tool that the model knows.
 func (r *request) tool() string {
 	if r.expand == expandOffered {
-		for i := range toolDefs(r.View) {
+		for i := range toolcall.Definitions(r.View) {
 			for _, name := range r.o.Expand.Known() {
 				if r.View.Text(r.View.Blocks[i].Name) == name {
 					return name

@@ -99,7 +99,7 @@ func (x *Exchange) cold(l *sessioncache.Lineage, tool bool) float64 {
 // sub-agents, requests for a summary, conversations that never read from the
 // cache, and providers whose caches a request does not keep alive.
 func (x *Exchange) Idle(t *wire.Turn) (Idle, bool) {
-	if x.lineage == nil || x.req.rules.Regime != cachemodel.Markers || !x.req.View.OffersTools() || compacts(x.req.View) {
+	if x.lineage == nil || x.req.rules.Regime != cachemodel.Markers || !x.req.View.OffersTools() || history.Compacts(x.req.View) {
 		return Idle{}, false
 	}
 	x.req.session.Lock()

@@ -50,7 +50,7 @@ func (p *planning) release() {
 // plan folds what is worth it, under the policies that count costs.
 func (r *request) plan(l *sessioncache.Lineage, now time.Time) planner.Decision {
 	further := expect(r.session, r.View, l)
-	if !r.View.OffersTools() || compacts(r.View) {
+	if !r.View.OffersTools() || history.Compacts(r.View) {
 		return planner.Leave(further, "side request").Decision
 	}
 	q := newPlanning()

@@ -19,6 +19,7 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/history"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/reference"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/settings"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stage"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stub"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
@@ -64,7 +65,7 @@ const (
 // regrets looks through the new blocks for signs that folded text was missed, and sums
 // up those of the conversation.
 func (r *request) regrets(l *sessioncache.Lineage) {
-	if l == nil || l.Observed || r.o.Policy == Observe {
+	if l == nil || l.Observed || r.o.Policy == settings.Observe {
 		return
 	}
 	g := &r.regretted

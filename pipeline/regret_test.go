@@ -21,20 +21,21 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/content"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/planner"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/settings"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stub"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
 // behind is a conversation in which file0.go to file39.go were read and folded: the
 // cache had expired.
-func behind(t *testing.T, o Options) *script {
+func behind(t *testing.T, o settings.Options) *script {
 	s := newScript(t, o, keeping)
 	s.prompt("Fix the bug.")
 	s.run(0, 40, false)
 	s.final("Done.")
 	s.prompt("Now the rest.")
 	s.now = s.now.Add(2 * keeping.TTL)
-	if x := s.send(wire.Turn{Text: "unrelated", Done: true}); x.Decision.Folded < 20 && o.Policy != Observe {
+	if x := s.send(wire.Turn{Text: "unrelated", Done: true}); x.Decision.Folded < 20 && o.Policy != settings.Observe {
 		t.Fatalf("hardly anything is folded: %s", x.Decision.String())
 	}
 	return s
@@ -80,7 +81,7 @@ func TestRegretsEditsThatFail(t *testing.T) {
 		{"made", "Edit", edit(`{"file_path":%q,"old_string":"a","new_string":"b"}`), "The file /src/file5.go has been updated.", false, 0},
 		{"of a file that was never folded", "Edit", `{"file_path":"/src/other.go","old_string":"a","new_string":"b"}`, "<tool_use_error>String to replace not found in file.</tool_use_error>", true, 0},
 	} {
-		s := behind(t, Options{})
+		s := behind(t, settings.Options{})
 		if got := s.regret(c.tool, c.input, c.result, c.failed); got != (Regret{Failed: c.want}) {
 			t.Errorf("%s: %+v, want %d", c.agent, got, c.want)
 		}
@@ -90,7 +91,7 @@ func TestRegretsEditsThatFail(t *testing.T) {
 // A read of what is folded is regretted once: what it shows is there from then on.
 func TestRegretsReads(t *testing.T) {
 	const input = `{"file_path":"/src/file5.go"}`
-	s := behind(t, Options{})
+	s := behind(t, settings.Options{})
 	if got := s.regret("Read", `{"file_path":"/src/file99.go"}`, long("f99"), false); got.Sum() != 0 {
 		t.Errorf("another file: %+v", got)
 	}
@@ -113,7 +114,7 @@ func TestRegretsReads(t *testing.T) {
 
 // Where nothing was folded upstream there is nothing to regret.
 func TestObserveRegretsNothing(t *testing.T) {
-	s := behind(t, Options{Policy: Observe})
+	s := behind(t, settings.Options{Policy: settings.Observe})
 	if got := s.regret("Read", `{"file_path":"/src/file5.go"}`, long("f5"), false); got.Sum() != 0 {
 		t.Errorf("%+v", got)
 	}
@@ -122,7 +123,7 @@ func TestObserveRegretsNothing(t *testing.T) {
 // What was missed makes folds of the same file, and of all others, less likely, and
 // above a bound there are no more.
 func TestRegretRaisesCare(t *testing.T) {
-	s := behind(t, Options{})
+	s := behind(t, settings.Options{})
 	need := func(file int) float64 {
 		v, err := wire.Parse(s.format, []byte(s.body()), nil)
 		if err != nil {

@@ -162,7 +162,7 @@ func TestAskedAgain(t *testing.T) {
 		nodes := []*process{node(t, keeping, shelf), node(t, keeping, shelf)}
 		for _, p := range append(nodes, alone) {
 			after, hot := 6, 1
-			p.p = New(Options{Policy: Eager, Prune: Prune{After: &after}, Zones: Zones{Frozen: new(int), Hot: &hot, MinMessages: new(int)}}, p.p.rules)
+			p.p = New(settings.Options{Policy: settings.Eager, Prune: settings.Prune{After: &after}, Zones: settings.Zones{Frozen: new(int), Hot: &hot, MinMessages: new(int)}}, p.p.rules)
 		}
 		last := int64(0)
 		r := replayedOf(c, 100)

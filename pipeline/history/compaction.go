@@ -12,7 +12,7 @@
 // See the License for the specific language governing permissions and
 // limitations under the License.
 
-package pipeline
+package history
 
 import (
 	"strings"
@@ -22,9 +22,9 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
-// compacts reports whether the request asks for a summary of the conversation,
+// Compacts reports whether the request asks for a summary of the conversation,
 // after which there will be another one.
-func compacts(v *wire.View) bool {
+func Compacts(v *wire.View) bool {
 	blocks := v.MessageBlocks()
 	for i := len(blocks) - 1; i >= 0 && blocks[i].Role == wire.RoleUser; i-- {
 		switch b := &blocks[i]; {

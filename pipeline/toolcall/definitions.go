@@ -12,21 +12,20 @@
 // See the License for the specific language governing permissions and
 // limitations under the License.
 
-package pipeline
+package toolcall
 
 import (
 	"iter"
 
 	"github.com/tidwall/gjson"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/toolcall"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
-// serves reports whether the tools look like those of a coding agent.
-func serves(v *wire.View) bool {
-	for i := range toolDefs(v) {
+// Serves reports whether the tools look like those of a coding agent.
+func Serves(v *wire.View) bool {
+	for i := range Definitions(v) {
 		b := &v.Blocks[i]
 		if works(v.Text(b.Name)) {
 			return true
@@ -47,17 +46,17 @@ func serves(v *wire.View) bool {
 }
 
 func works(tool string) bool {
-	switch toolcall.ClassOf(tool) {
+	switch ClassOf(tool) {
 	case sessioncache.ClassRead, sessioncache.ClassCommand, sessioncache.ClassEdit:
 		return true
 	}
 	return false
 }
 
-// toolDefs are the blocks of the definitions of tools, by their indices: those in
+// Definitions are the blocks of the definitions of tools, by their indices: those in
 // the list of tools or, where a client of the Responses API has them in its
 // messages, those of the first message that holds some, in front of all answers.
-func toolDefs(v *wire.View) iter.Seq[int] {
+func Definitions(v *wire.View) iter.Seq[int] {
 	return func(yield func(int) bool) {
 		first, end := toolRange(v)
 		for i := first; i < end; i++ {
@@ -84,9 +83,9 @@ func toolRange(v *wire.View) (first, end int) {
 	return 0, 0
 }
 
-// lastTool is the block of the last tool that another can stand behind, -1 if
+// LastDefinition is the block of the last tool that another can stand behind, -1 if
 // there is none. Tools that the provider runs itself may stand in no list.
-func lastTool(v *wire.View) int {
+func LastDefinition(v *wire.View) int {
 	first, end := toolRange(v)
 	for i := end - 1; i >= first; i-- {
 		if !v.Traits().HostedUnlisted || !v.Blocks[i].Name.Empty() {

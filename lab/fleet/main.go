@@ -42,6 +42,7 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/settings"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 	own "github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/valkey"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
@@ -85,7 +86,7 @@ func run(ctx context.Context) error {
 	var failed atomic.Int64
 	all := make([]node, *nodes)
 	for i := range all {
-		all[i].pipe = pipeline.New(pipeline.Options{}, func(string, time.Time) cachemodel.Rules {
+		all[i].pipe = pipeline.New(settings.Options{}, func(string, time.Time) cachemodel.Rules {
 			return cachemodel.Rules{Write: 1.25, Write1h: 2, Read: 0.1, TTL: 5 * time.Minute, LongTTL: time.Hour}
 		})
 		v := own.Open(own.Options{Addresses: []string{*address}, Prefix: prefix, TTL: time.Hour})

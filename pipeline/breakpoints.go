@@ -19,6 +19,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/history"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/settings"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stage"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/toolcall"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
@@ -77,7 +78,7 @@ func (r *request) breakpoints() []wire.Edit {
 		return true
 	}
 	if len(marked) == 0 && r.View.AutoMarker.Empty() {
-		if o.Mode != stage.On && r.Known == 0 && (!serves(r.View) || compacts(r.View)) {
+		if o.Mode != stage.On && r.Known == 0 && (!toolcall.Serves(r.View) || history.Compacts(r.View)) {
 			return nil
 		}
 		place(len(r.View.Blocks) - 1)

@@ -22,6 +22,7 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/hold"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/rawjson"
 )
 
 // driver puts requests against a conversation that the App Server has stored: with the
@@ -69,7 +70,7 @@ func (driver) Delta(base *hold.Base, r *hold.Request) ([]byte, int) {
 	if base == nil || r.Last == nil || len(r.History) != len(base.History)+1 {
 		return nil, 0
 	}
-	delta, err := wire.Patch(r.Last, wire.Member{Name: "previous_response_id", Value: wire.Quote(base.Handle)})
+	delta, err := wire.Patch(r.Last, wire.Member{Name: "previous_response_id", Value: rawjson.Quote(base.Handle)})
 	if err != nil {
 		return nil, 0
 	}
@@ -118,7 +119,7 @@ func (e *ear) Feed(p []byte) (v hold.Verdict) {
 			e.decoder, e.body = nil, nil
 			return v
 		}
-		if !wire.ValidBytes(e.body) {
+		if !rawjson.ValidBytes(e.body) {
 			return v
 		}
 		e.decoder.Feed(e.body)
@@ -137,7 +138,7 @@ func (e *ear) Feed(p []byte) (v hold.Verdict) {
 
 // held says that a request is held, with its answer.
 func held(r *hold.Request, handle, text string) hold.Verdict {
-	answer := turn{parts: []part{{raw: string(wire.Quote(text))}}}
+	answer := turn{parts: []part{{raw: string(rawjson.Quote(text))}}}
 	return hold.Verdict{
 		Handle: handle, History: append(r.History[:len(r.History):len(r.History)], answer.hash()),
 		Outcome: &hold.Outcome{Handle: handle, Text: text, Mark: r.Mark},

@@ -22,6 +22,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/rawjson"
 )
 
 // said is what a request says, in the terms in which an agent takes it in.
@@ -67,13 +68,13 @@ var lists = map[wire.Format]string{wire.OpenAIResponses: "input", wire.OpenAICha
 // read reads a request. It returns nil for one that is not understood, or that goes on
 // from an answer by itself; an error says what would be lost.
 func read(f wire.Format, body []byte) (*said, error) {
-	if !wire.ValidBytes(body) {
+	if !rawjson.ValidBytes(body) {
 		return nil, nil //nolint:nilnil // there is nothing to say of it
 	}
 	s := &said{format: f, body: body}
 	var list gjson.Result
 	choice, tools := "", false
-	for m := wire.Walk(body, 0); m.Next(); {
+	for m := rawjson.Walk(body, 0); m.Next(); {
 		key := string(m.Key)
 		v := gjson.ParseBytes(m.Skip().Of(body))
 		switch key {
@@ -226,7 +227,7 @@ func (s *said) system() []byte {
 	for i, raw := range s.instructions {
 		texts[i] = gjson.Parse(raw).Str
 	}
-	return wire.Quote(strings.Join(texts, "\n\n"))
+	return rawjson.Quote(strings.Join(texts, "\n\n"))
 }
 
 // whole is all that was said in one message of the user. Servers read no other: the App
@@ -257,7 +258,7 @@ func (s *said) whole() []turn {
 		}
 	}
 	b.WriteString("</conversation>\n\n")
-	parts = append(parts, part{raw: string(wire.Quote(b.String()))})
+	parts = append(parts, part{raw: string(rawjson.Quote(b.String()))})
 	return []turn{{user: true, parts: append(parts, last.parts...)}}
 }
 

@@ -24,7 +24,11 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/audit"
 	"github.com/caddy-llm-cache/caddy-llm-cache/metric"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
+
+// expandResults are what a model gets that asks for a folded text.
+var expandResults = []string{"whole", "part", "unknown", "refused"}
 
 // What became of a continuation.
 const (
@@ -34,7 +38,9 @@ const (
 )
 
 var (
-	expansions    = metric.CounterVec("expansions_total", "Folded blocks that models asked for again, by the class of the tool whose text it was and what they got: whole, part, unknown, or refused (a call whose arguments held a stub).", "class", "result")
+	expansions = metric.Known(metric.CounterVec("expansions_total",
+		"Folded blocks that models asked for again, by the class of the tool whose text it was and what they got: whole, part, unknown, or refused (a call whose arguments held a stub).",
+		"class", "result"), sessioncache.ClassNames(), expandResults)
 	continuations = metric.CounterOf("continuations_total", "Answers to calls of the expand tool that the upstream was asked to go on from: answered, failed, or limit (asked too often in one turn).", "result",
 		continuationAnswered, continuationFailed, continuationLimit)
 	hiddenLost = metric.Counter("hidden_turns_lost_total", "Requests in which what had been hidden from the client could not be put back, because the client has changed the message that it belongs to.")
@@ -75,7 +81,7 @@ func (c *requestState) went(carried []pipeline.Expansion) {
 		counts[expanded(&carried[i])]++
 	}
 	var parts []string
-	for _, result := range []string{"whole", "part", "unknown", "refused"} {
+	for _, result := range expandResults {
 		if n := counts[result]; n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", n, result))
 		}

@@ -244,6 +244,7 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	h.site = h.open(l.State, sink, a.Prices(), ctx.Logger(), time.Now)
 	h.site.people, h.site.budgets = a.People(), a.Budgets
 	h.site.records.announce()
+	h.site.up.Announce()
 	if err := h.site.loadSides(ctx, h); err != nil {
 		return fmt.Errorf("side_requests: %w", err)
 	}

@@ -18,11 +18,24 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/metric"
 )
 
+// The drivers, by their names in metrics.
+const (
+	Origin    = "origin"
+	Threads   = "threads"
+	Responses = "responses"
+)
+
+var drivers = []string{Origin, Threads, Responses}
+
+// Of misses, those causes are there from the start that no upstream has words of its own for.
 var (
-	bytesSent = metric.CounterVec("hold_bytes_total", "Bytes of request bodies to upstreams that hold conversations: whole as they were, sent as they went over the wire.", "driver", "bytes")
-	decided   = metric.CounterVec("hold_requests_total", "Requests to upstreams that hold conversations, by what was sent: delta, or the cause why it was the whole.", "driver", "sent")
-	missed    = metric.CounterVec("hold_misses_total", "Deltas that an upstream did not take, by cause.", "driver", "cause")
-	resent    = metric.CounterVec("hold_resends_total", "Wholes sent once more after a delta was not taken.", "driver")
+	bytesSent = metric.Known(metric.CounterVec("hold_bytes_total", "Bytes of request bodies to upstreams that hold conversations: whole as they were, sent as they went over the wire.", "driver", "bytes"),
+		drivers, []string{"whole", "sent"})
+	decided = metric.Known(metric.CounterVec("hold_requests_total", "Requests to upstreams that hold conversations, by what was sent: delta, or the cause why it was the whole.", "driver", "sent"),
+		drivers, []string{"delta", string(Unknown), string(Bound), string(Diverged), string(InFlight), string(Larger), string(Refused)})
+	missed = metric.Known(metric.CounterVec("hold_misses_total", "Deltas that an upstream did not take, by cause.", "driver", "cause"),
+		drivers, []string{string(Foreign), string(Cut)})
+	resent = metric.CounterOf("hold_resends_total", "Wholes sent once more after a delta was not taken.", "driver", drivers...)
 )
 
 // count counts a request as it is decided.

@@ -20,6 +20,7 @@ package metric
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
@@ -51,9 +52,23 @@ func CounterVec(name, help string, labels ...string) *prometheus.CounterVec {
 // there, at zero, before there is anything to count. Otherwise rates would not see the first of
 // what is rare.
 func CounterOf(name, help, label string, values ...string) *prometheus.CounterVec {
-	c := CounterVec(name, help, label)
-	for _, v := range values {
-		c.WithLabelValues(v)
+	return Known(CounterVec(name, help, label), values)
+}
+
+// Known does so for counters of several labels, with all that each may say.
+func Known(c *prometheus.CounterVec, values ...[]string) *prometheus.CounterVec {
+	rows := [][]string{nil}
+	for _, of := range values {
+		var longer [][]string
+		for _, row := range rows {
+			for _, v := range of {
+				longer = append(longer, append(slices.Clone(row), v))
+			}
+		}
+		rows = longer
+	}
+	for _, row := range rows {
+		c.WithLabelValues(row...)
 	}
 	return c
 }

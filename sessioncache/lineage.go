@@ -291,6 +291,9 @@ const Classes = int(ClassCommand) + 1
 
 var classNames = [Classes]string{"none", "other", "read", "edit", "write", "search", "command"}
 
+// ClassNames returns the names of all classes.
+func ClassNames() []string { return classNames[:] }
+
 // String returns the name of the class as it stands in metrics and reports.
 func (c Class) String() string { return classNames[c] }
 

@@ -35,6 +35,15 @@ import (
 
 var translations = metric.CounterVec("translations_total", "Requests that went upstream in another form, by the client's format, the upstream's, and how it went.", "from", "to", "outcome")
 
+// Announce has the counters of what is translated for this upstream there, at zero.
+func (p *Profile) Announce() {
+	for _, from := range wire.Formats() {
+		if to := p.Target(from); to != from && p.Understands(from) {
+			metric.Known(translations, []string{string(from)}, []string{string(to)}, []string{translationDone, translationRefused, translationFailed, translationBroken})
+		}
+	}
+}
+
 // translation is the layer between the handler, which works in the client's
 // format, and an upstream that speaks another one, goes by another name of the
 // model, or whose tool calls are to be sent whole. It stands in the place of

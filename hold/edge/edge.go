@@ -78,7 +78,7 @@ type Driver struct{ id string }
 func New() *Driver { return &Driver{rand.Text()} }
 
 // Name implements [hold.Driver].
-func (*Driver) Name() string { return "origin" }
+func (*Driver) Name() string { return hold.Origin }
 
 // Once implements [hold.Driver]: an origin keeps a body for any number of requests.
 func (*Driver) Once() bool { return false }

@@ -300,12 +300,15 @@ func (a *answer) Holds() bool { return false }
 
 // The results that are no word of the protocol.
 const (
-	whole  = "whole"  // came whole, to be kept
-	passed = "passed" // came whole, and is not kept
+	whole       = "whole"   // came whole, to be kept
+	passed      = "passed"  // came whole, and is not kept
+	session     = "session" // came without what its session holds
+	sessionLost = "session-not-found"
 )
 
 var (
-	received  = metric.CounterVec("origin_requests_total", "Requests of edges by what became of them: made, whole, passed, or why nothing could be made of a difference.", "result")
+	received = metric.CounterOf("origin_requests_total", "Requests of edges by what became of them: made, whole, passed, session, or why nothing could be made of a difference.", "result",
+		edge.Made, whole, passed, session, sessionLost, edge.UnknownBase, edge.BadDelta, edge.BadHash, edge.NoRoom)
 	heldBytes = metric.Gauge("origin_held_bytes", "Bytes of bodies that are kept for edges.")
 )
 

@@ -83,7 +83,7 @@ func (h *Handler) serveSession(w http.ResponseWriter, r *http.Request, next cadd
 	} else {
 		before := e.store.talk(e.of)
 		if before == nil {
-			count("session-not-found")
+			count(sessionLost)
 			return layer.Fail(w, format, &translate.Failure{Status: http.StatusNotFound, Message: "session not found: send the whole conversation, system prompt and tools included"})
 		}
 		now = before.goOn(body, list)
@@ -91,7 +91,7 @@ func (h *Handler) serveSession(w http.ResponseWriter, r *http.Request, next cadd
 	if now == nil {
 		return layer.Fail(w, format, &translate.Failure{Status: http.StatusBadRequest, Message: list + ": a session's requests have a list of messages"})
 	}
-	count("session")
+	count(session)
 	return e.answered(w, r, next, now)
 }
 

@@ -49,9 +49,9 @@ func NewDriver(f wire.Format) *Driver { return &Driver{f} }
 // Name implements [hold.Driver].
 func (d *Driver) Name() string {
 	if d.format.Traits().Threads {
-		return "threads"
+		return hold.Threads
 	}
-	return "responses"
+	return hold.Responses
 }
 
 // Once implements [hold.Driver]: an answer of a thread is gone on from once, a stored

@@ -1,0 +1,111 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package llmcache
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/metric"
+)
+
+// named are the counters that come with what they are named after: a person, or a site
+// that is configured so.
+var named = []string{
+	"model_cost_usd_total", "model_tokens_total", "model_turns_total", "person_cost_usd_total", "person_tokens_total", "person_turns_total",
+	"requests_total", "site_cost_usd_total", "site_tokens_total", "site_turns_total", "translations_total",
+}
+
+// TestCountersFromTheStart: a counter is there before there is anything to count, at zero,
+// so that rates see the first of what is rare.
+func TestCountersFromTheStart(t *testing.T) {
+	reg := prometheus.NewRegistry()
+	if err := metric.Register(reg); err != nil {
+		t.Fatal(err)
+	}
+	all, err := reg.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	there := map[string]map[string]bool{} // values of labels, by name
+	for _, family := range all {
+		values := map[string]bool{}
+		for _, m := range family.GetMetric() {
+			for _, l := range m.GetLabel() {
+				values[l.GetValue()] = true
+			}
+		}
+		there[family.GetName()] = values
+	}
+	described := make(chan *prometheus.Desc, 1<<10)
+	go func() {
+		defer close(described)
+		reg.Describe(described)
+	}()
+	var lacking []string
+	for d := range described {
+		name := regexp.MustCompile(`fqName: "caddy_llm_cache_(\w+)"`).FindStringSubmatch(d.String())[1]
+		if there["caddy_llm_cache_"+name] == nil {
+			lacking = append(lacking, name)
+		}
+	}
+	slices.Sort(lacking)
+	if !slices.Equal(lacking, named) {
+		t.Errorf("not there from the start are %q, not %q", lacking, named)
+	}
+	for name, values := range map[string][]string{
+		"origin_requests_total": {"made", "whole", "passed", "unknown-base", "no-room"},
+		"hold_resends_total":    {"origin", "threads", "responses"},
+		"hold_requests_total":   {"delta", "new", "larger"},
+		"expansions_total":      {"read", "command", "whole", "refused"},
+	} {
+		for _, v := range values {
+			if !there["caddy_llm_cache_"+name][v] {
+				t.Errorf("%s has no %q", name, v)
+			}
+		}
+	}
+	for _, doing := range background(t) {
+		if !there["caddy_llm_cache_background_panics_total"][doing] {
+			t.Errorf("a panic amid %q is not counted from the start", doing)
+		}
+	}
+}
+
+// background finds in the sources what is done in the background.
+func background(t *testing.T) (all []string) {
+	t.Helper()
+	found := regexp.MustCompile(`(?:Background|Panicked|BackgroundPanics\.WithLabelValues)\("([^"]+)"`)
+	err := filepath.WalkDir(".", func(path string, d os.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		b, err := os.ReadFile(path)
+		for _, m := range found.FindAllSubmatch(b, -1) {
+			all = append(all, string(m[1]))
+		}
+		return err
+	})
+	if err != nil || len(all) < 10 {
+		t.Fatal(all, err)
+	}
+	return all
+}

@@ -99,7 +99,7 @@ func (s *Sink) Pinned() *Sink {
 			return other
 		}
 	}
-	auditCounters.Dropped.Add(1)
+	auditCounters.Drop(1)
 	return nil
 }
 

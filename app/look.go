@@ -23,6 +23,7 @@ import (
 
 	"github.com/dustin/go-humanize"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/audit"
 	"github.com/caddy-llm-cache/caddy-llm-cache/page"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
@@ -73,17 +74,29 @@ func look() page.View {
 	for _, u := range all[:min(len(all), shownSessions)] {
 		v.Sessions.List = append(v.Sessions.List, sessionOf(u.session.Report(now)))
 	}
-	v.Budgets, v.Health = standings(now), Health()
+	v.Budgets = standings(now)
+	for _, s := range states {
+		v.Health = append(v.Health, s.Upstreams.health(now)...)
+	}
+	v.Health = append(v.Health, Health()...)
 	return v
 }
 
 // Health says how the stores of the process are.
 func Health() []page.Health {
 	var all []page.Health
+	now := time.Now()
 	for _, s := range Open() {
-		all = append(all, healthOf(s.Store))
+		all = append(all, healthOf(s.Store, now))
 	}
-	return append(all, healthOfRecords()...)
+	sinks := openSinks()
+	if len(sinks) == 0 {
+		all = append(all, page.Health{Name: "Record", State: page.Off, Note: "no audit store: counts end with the process"})
+	}
+	for _, s := range sinks {
+		all = append(all, healthOfRecord(s.queue.Stats(), &auditCounters, now))
+	}
+	return all
 }
 
 // sessionOf sums a session up.
@@ -134,18 +147,18 @@ func sessionOf(r sessioncache.SessionReport) page.Session {
 	return s
 }
 
-// healthOf says how a store of sessions is.
-func healthOf(store sessioncache.Store) page.Health {
+// healthOf says how a store of sessions is. That it lets go of what was used longest ago is
+// what its bound is for, and no trouble.
+func healthOf(store sessioncache.Store, now time.Time) page.Health {
 	s := store.Stats()
 	h := page.Health{Name: "Sessions", State: page.OK, Note: fmt.Sprintf("%s of %s in memory", humanize.IBytes(uint64(max(s.Bytes, 0))), humanize.IBytes(uint64(max(s.MaxBytes, 0))))}
 	if s.Kept > 0 {
 		h.Note += fmt.Sprintf(", %d on disk", s.Kept)
 	}
 	if s.Evicted > 0 {
-		h.State = page.Slow
-		h.Note += fmt.Sprintf(", %d pushed out for want of room", s.Evicted)
+		h.Note += fmt.Sprintf(", %d let go for want of room since the start", s.Evicted)
 	}
-	if what := storeTrouble(store, time.Now()); what != "" {
+	if what := storeTrouble(store, now); what != "" {
 		h.State = page.Failing
 		h.Note += ", " + what
 	}
@@ -155,24 +168,18 @@ func healthOf(store sessioncache.Store) page.Health {
 // slowRecord is from when a record that waits means that its store is slow.
 const slowRecord = 30 * time.Second
 
-// healthOfRecords says how the audit stores are.
-func healthOfRecords() []page.Health {
-	sinks := openSinks()
-	if len(sinks) == 0 {
-		return []page.Health{{Name: "Record", State: page.Off, Note: "no audit store: counts end with the process"}}
+// healthOfRecord says how an audit store is.
+func healthOfRecord(s audit.Stats, c *audit.Counters, now time.Time) page.Health {
+	h := page.Health{Name: "Record", State: page.OK, Note: fmt.Sprintf("%d turns wait to be written", s.Waiting)}
+	if s.Lag > slowRecord {
+		h.State = page.Slow
+		h.Note += fmt.Sprintf(", the oldest for %s", s.Lag.Round(time.Second))
 	}
-	all := make([]page.Health, 0, len(sinks))
-	for _, s := range sinks {
-		stats := s.queue.Stats()
-		h := page.Health{Name: "Record", State: page.OK, Note: fmt.Sprintf("%d turns wait to be written", stats.Waiting)}
-		switch {
-		case auditCounters.Dropped.Load() > 0:
-			h.State, h.Note = page.Failing, fmt.Sprintf("%d turns were lost: the store did not take them", auditCounters.Dropped.Load())
-		case stats.Lag > slowRecord:
-			h.State = page.Slow
-			h.Note += fmt.Sprintf(", the oldest for %s", stats.Lag.Round(time.Second))
+	if n := c.Dropped.Load(); n > 0 {
+		h.Note += fmt.Sprintf(", %d were lost since the start: the store did not take them", n)
+		if now.Sub(time.Unix(0, c.DroppedAt.Load())) < troubleTime {
+			h.State = page.Failing
 		}
-		all = append(all, h)
 	}
-	return all
+	return h
 }

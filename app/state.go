@@ -63,6 +63,8 @@ type State struct {
 	Overlays *overlay.Store
 	// Holds is what upstreams hold.
 	Holds relay.Engines
+	// Upstreams are those that sites in force stand in front of.
+	Upstreams Upstreams
 	// Strangers are the clients whose requests could not be read.
 	Strangers Strangers
 	// Planned is the idle fold that is to be sent, on a clock of the caller's.

@@ -81,10 +81,21 @@ type Counters struct {
 	// Stripped: see Coalesced.
 	Stripped atomic.Int64
 	// Dropped counts turns of which nothing was kept: those that no store had
-	// taken when a queue was closed.
+	// taken when a queue was closed. DroppedAt is when that last happened, in Unix
+	// nanoseconds.
 	Dropped atomic.Int64
+	// DroppedAt: see Dropped.
+	DroppedAt atomic.Int64
 	// WriteErrors counts batches that a store did not take.
 	WriteErrors atomic.Int64
+}
+
+// Drop counts turns of which nothing was kept.
+func (c *Counters) Drop(turns int64) {
+	if turns > 0 {
+		c.DroppedAt.Store(time.Now().UnixNano())
+		c.Dropped.Add(turns)
+	}
 }
 
 // Stats is what is waiting in a queue.
@@ -168,7 +179,7 @@ func (q *Queue) Add(r *Record) {
 // add takes a record and reports whether there is a batch. The queue is locked.
 func (q *Queue) add(r *Record) bool {
 	if q.closed {
-		q.counters.Dropped.Add(r.Turns)
+		q.counters.Drop(r.Turns)
 		return false
 	}
 	if len(q.waiting)+len(q.writing) == 0 {
@@ -248,7 +259,7 @@ func (q *Queue) Close(ctx context.Context) error {
 		err = fmt.Errorf("closing the audit store: %w", err)
 	}
 	if lost > 0 {
-		q.counters.Dropped.Add(lost)
+		q.counters.Drop(lost)
 		err = errors.Join(err, fmt.Errorf("audit: %d turns were not written before the end", lost))
 	}
 	return err

@@ -30,7 +30,7 @@ func (q *Queue) Begin(r *Record) *Turn {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.closed {
-		q.counters.Dropped.Add(r.Turns)
+		q.counters.Drop(r.Turns)
 		return t
 	}
 	last := q.open.prev

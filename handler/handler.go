@@ -242,6 +242,7 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 		return fmt.Errorf("compress: %w", err)
 	}
 	h.site = h.open(l.State, sink, a.Prices(), ctx.Logger(), time.Now)
+	l.State.Upstreams.Add(&h.site.reach)
 	h.site.people, h.site.budgets = a.People(), a.Budgets
 	h.site.records.announce()
 	h.site.up.Announce()
@@ -345,6 +346,9 @@ func (h *Handler) Cleanup() error {
 	}
 	l := h.lease
 	h.lease = nil
+	if h.site != nil {
+		l.State.Upstreams.Remove(&h.site.reach)
+	}
 	return errors.Join(err, l.Release())
 }
 

@@ -48,7 +48,7 @@ type health struct {
 func (h *Handler) serveHealth(w http.ResponseWriter, r *http.Request) error {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
-	checks := append([]page.Health{h.site.reach.health(time.Now())}, app.Health()...)
+	checks := append([]page.Health{h.site.reach.Health(time.Now())}, app.Health()...)
 	word, code := status(checks)
 	w.WriteHeader(code)
 	if r.Method == http.MethodHead {
@@ -70,4 +70,18 @@ func (h *Handler) serveHealth(w http.ResponseWriter, r *http.Request) error {
 		MaxBody:       h.MaxBody,
 		Headers:       cmp.Or(h.Headers, HeadersCompact),
 	})
+}
+
+// status is what load balancers go by.
+func status(all []page.Health) (word string, code int) {
+	word, code = "ok", http.StatusOK
+	for _, h := range all {
+		switch {
+		case h.State == page.Failing && h.Name == page.Upstream:
+			return "failing", http.StatusServiceUnavailable
+		case h.State == page.Slow, h.State == page.Failing:
+			word = "degraded"
+		}
+	}
+	return word, code
 }

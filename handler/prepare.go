@@ -66,6 +66,7 @@ func (o *site) process(w http.ResponseWriter, r *http.Request, next caddyhttp.Ha
 	}
 	c.span = c.trace(r.Context())
 	defer c.span.end(r.Context(), c)
+	defer o.noteHost(r.Context())
 	var to func(body []byte) *errand.Target
 	if o.keepalive != nil || o.warm != nil || o.fold != nil {
 		to = c.targets(r, next)

@@ -340,7 +340,9 @@ func (c *requestState) settle(t *tap, err error) {
 		c.ex.Abandon()
 	})
 	c.site.records.count(outcome)
-	c.site.reach.note(t.Status != 0, err)
+	if c.passage.purpose == conversing { // side requests may go elsewhere
+		c.site.reach.Note(t.Status != 0, err)
+	}
 	c.countTokens()
 	c.site.guard("closing a record", func() {
 		c.count(outcome)

@@ -15,6 +15,7 @@
 package handler
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"sync"
@@ -58,7 +59,7 @@ type site struct {
 	budgets []allowance.Budget
 	named   string // the request header that names the conversation
 	headers HeaderMode
-	reach   reach // of the upstream
+	reach   app.Reach
 
 	conventions *conventions // of spans
 
@@ -167,6 +168,9 @@ func (o *site) whose(r *http.Request) tenant.Person {
 
 // box finds what is known of the box behind the site.
 func (o *site) box() *warm.Box { return o.store.Boxes.Of(o.slots()) }
+
+// noteHost notes which server a request went to, if reverse_proxy has said so.
+func (o *site) noteHost(ctx context.Context) { o.reach.At(placeholder(ctx, upstreamHostPort)) }
 
 // guard runs f and keeps a panic in it from reaching the client's answer.
 func (o *site) guard(doing string, f func()) { layer.Guard(o.up.Log, doing, f) }

@@ -211,21 +211,31 @@ func (s *span) answer(t *wire.Turn) []attribute.KeyValue {
 		s.names.cacheWrite.Int64(u.Write5m+u.Write1h))
 }
 
-// server is where the model was in the end, if reverse_proxy has said so.
-func server(ctx context.Context) []attribute.KeyValue {
+// Where the model was in the end, as reverse_proxy says it.
+const (
+	upstreamHost     = "http.reverse_proxy.upstream.host"
+	upstreamPort     = "http.reverse_proxy.upstream.port"
+	upstreamHostPort = "http.reverse_proxy.upstream.hostport"
+)
+
+func placeholder(ctx context.Context, name string) string {
 	repl, ok := ctx.Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
 	if !ok {
-		return nil
+		return ""
 	}
-	host, _ := repl.GetString("http.reverse_proxy.upstream.host")
+	s, _ := repl.GetString(name)
+	return s
+}
+
+// server is where the model was in the end, if reverse_proxy has said so.
+func server(ctx context.Context) []attribute.KeyValue {
+	host := placeholder(ctx, upstreamHost)
 	if host == "" {
 		return nil
 	}
 	out := []attribute.KeyValue{attribute.String("server.address", host)}
-	if port, _ := repl.GetString("http.reverse_proxy.upstream.port"); port != "" {
-		if n, err := strconv.Atoi(port); err == nil {
-			out = append(out, attribute.Int("server.port", n))
-		}
+	if n, err := strconv.Atoi(placeholder(ctx, upstreamPort)); err == nil {
+		out = append(out, attribute.Int("server.port", n))
 	}
 	return out
 }

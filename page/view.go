@@ -31,7 +31,7 @@ type View struct {
 	Queues []Queue `json:"queues"`
 	// KeepAlive is what pings have come to since the process began.
 	KeepAlive KeepAlive `json:"keepalive"`
-	// Health says how the stores are.
+	// Health says how upstreams and stores are.
 	Health []Health `json:"health"`
 }
 
@@ -151,10 +151,15 @@ const (
 	Off = "off"
 )
 
+// Upstream is the name under which the health of servers of models stands.
+const Upstream = "Upstream"
+
 // Health is the state of something that the process relies on.
 type Health struct {
-	// Name is what it is, State how it is, see OK. Note says it in words.
-	Name  string `json:"name"`
+	// Name is what it is, and Of which of them, where there may be several.
+	Name string `json:"name"`
+	Of   string `json:"of,omitempty"`
+	// State is how it is, see OK. Note says it in words.
 	State string `json:"state"`
 	Note  string `json:"note"`
 }

@@ -24,6 +24,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/dustin/go-humanize"
 )
 
 // Everybody is the name in a budget that is the same for each person.
@@ -79,7 +81,7 @@ func (b *Budget) amount(s Spent) string {
 	if b.Dollars > 0 {
 		return fmt.Sprintf("$%.2f", s.Dollars)
 	}
-	return fmt.Sprintf("%d tokens", s.Tokens)
+	return humanize.Comma(s.Tokens) + " tokens"
 }
 
 // share returns what part of the budget so much is.

@@ -19,13 +19,17 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"html/template"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httputil"
 	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -63,10 +67,10 @@ type tab struct {
 	hosts map[string]bool
 }
 
-func openTab(t *testing.T, browser string) *tab {
+func openTab(t *testing.T, browser, zone string) *tab {
 	t.Helper()
 	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(browser), chromedp.NoSandbox,
-		chromedp.Flag("disable-dev-shm-usage", true), chromedp.UserDataDir(t.TempDir()))
+		chromedp.Flag("disable-dev-shm-usage", true), chromedp.UserDataDir(t.TempDir()), chromedp.Env("TZ="+zone))
 	ctx, cancel := chromedp.NewExecAllocator(t.Context(), options...)
 	t.Cleanup(cancel)
 	ctx, cancel = chromedp.NewContext(ctx)
@@ -172,11 +176,21 @@ func (s *stack) dashboard(t *testing.T) string {
 	return at.Host
 }
 
-// TestPage: the live page in a browser, on the admin endpoint and as a directive of a
-// site behind a password: without an error, a violation of its policy, a request to
-// another host, a serious finding of axe, or a scroll bar at 360 pixels.
-func TestPage(t *testing.T) {
-	needCaddy(t)
+// screens are those at which a page is looked at, from a phone to a wall.
+var screens = []struct {
+	name       string
+	wide, high int64
+}{{"phone", 360, 800}, {"tablet", 820, 1180}, {"desk", 1440, 900}, {"wall", 1920, 1080}}
+
+// viewer looks at pages in a browser, and leaves pictures of them in a folder if there is one.
+type viewer struct {
+	*tab
+	axe   string // the script
+	shots string
+}
+
+func newViewer(t *testing.T, zone string) *viewer {
+	t.Helper()
 	browser := needBrowser(t)
 	axe := os.Getenv("LLM_CACHE_AXE")
 	if axe == "" {
@@ -186,113 +200,186 @@ func TestPage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	u := httptest.NewServer(remembering())
-	t.Cleanup(u.Close)
-	s := startStack(t, setup{
-		upstream: u.Listener.Addr().String(), unwatched: true,
-		cache: "}\nbasic_auth /team/* {\n lead $2a$14$.gLApYXZmO1i7rNLkE5k/eKikkjqXuJDUPKZNO8hae73UIztTw4nq\n}\nllm_cache_dashboard /team/*\nroute /never {",
-	})
-	person := func(key, agent, model string, from, to int) {
-		for n := from; n < to; n++ {
-			m := model
-			if n == to-1 {
-				m = strings.Replace(model, "4-6", "4-5", 1)
+	return &viewer{openTab(t, browser, zone), string(script), os.Getenv("LLM_CACHE_SCREENSHOTS")}
+}
+
+// open goes to a page, and waits until an element is there.
+func (v *viewer) open(t *testing.T, address, until string) {
+	t.Helper()
+	v.run(t, address, log.Enable(), network.Enable(), network.SetCacheDisabled(true), chromedp.Navigate(address), chromedp.WaitReady(until, chromedp.ByQuery),
+		chromedp.ActionFunc(func(ctx context.Context) error {
+			_, wrong, err := runtime.Evaluate(v.axe).Do(ctx)
+			if wrong != nil {
+				return wrong
 			}
-			req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.url+"/v1/messages", strings.NewReader(spends(m, n)))
-			if err != nil {
-				t.Fatal(err)
-			}
-			req.Header = http.Header{"Content-Type": {"application/json"}, "X-Api-Key": {key}, "User-Agent": {agent}, "X-Session-Id": {key + agent}}
-			res, err := http.DefaultClient.Do(req)
-			if err != nil {
-				t.Fatal(err)
-			}
-			body, _ := io.ReadAll(res.Body)
-			_ = res.Body.Close()
-			if res.StatusCode != http.StatusOK {
-				t.Fatalf("%s: %s", res.Status, body)
-			}
-		}
-	}
-	admin := s.dashboard(t)
-	p := openTab(t, browser)
-	shots := os.Getenv("LLM_CACHE_SCREENSHOTS")
-	look := func(name string) {
-		for _, width := range []int64{360, 820, 1440} {
-			for _, theme := range []string{"light", "dark"} {
-				var scroll, wide int64
-				var found string
-				var shot []byte
-				p.run(t, name, chromedp.ActionFunc(func(ctx context.Context) error {
+			return err
+		}))
+}
+
+// look looks at the page that is open on all screens, in themes.
+func (v *viewer) look(t *testing.T, name string, themes ...string) {
+	t.Helper()
+	for _, screen := range screens {
+		for _, theme := range themes {
+			var scroll, wide int64
+			var found string
+			var shot []byte
+			actions := []chromedp.Action{
+				chromedp.ActionFunc(func(ctx context.Context) error {
 					return emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: theme}}).Do(ctx)
-				}), chromedp.EmulateViewport(width, 900),
-					chromedp.Evaluate(`document.documentElement.scrollWidth`, &scroll), chromedp.Evaluate(`innerWidth`, &wide),
-					chromedp.Evaluate(`axe.run().then((r) => JSON.stringify(r.violations.filter((v) => v.impact === "serious" || v.impact === "critical").map((v) => [v.id, v.nodes.slice(0, 3).map((n) => n.html + " " + n.failureSummary)])))`, &found,
-						func(p *runtime.EvaluateParams) *runtime.EvaluateParams { return p.WithAwaitPromise(true) }),
-					chromedp.FullScreenshot(&shot, 100))
-				if scroll > wide {
-					t.Errorf("%s at %d: %d pixels wide", name, width, scroll)
-				}
-				if found != "[]" {
-					t.Errorf("%s at %d, %s: axe found %s", name, width, theme, found)
-				}
-				if shots != "" {
-					if err := os.WriteFile(filepath.Join(shots, fmt.Sprintf("%s-%d-%s.png", name, width, theme)), shot, 0o600); err != nil {
-						t.Fatal(err)
-					}
-				}
+				}), chromedp.EmulateViewport(screen.wide, screen.high),
+				chromedp.Evaluate(`document.documentElement.scrollWidth`, &scroll), chromedp.Evaluate(`innerWidth`, &wide),
+				chromedp.Evaluate(`axe.run().then((r) => JSON.stringify(r.violations.filter((v) => v.impact === "serious" || v.impact === "critical").map((v) => [v.id, v.nodes.slice(0, 3).map((n) => n.html + " " + n.failureSummary)])))`, &found,
+					func(p *runtime.EvaluateParams) *runtime.EvaluateParams { return p.WithAwaitPromise(true) }),
 			}
+			if v.shots != "" {
+				actions = append(actions, chromedp.FullScreenshot(&shot, 100))
+			}
+			v.run(t, name, actions...)
+			if scroll > wide {
+				t.Errorf("%s on a %s: %d pixels wide", name, screen.name, scroll)
+			}
+			if found != "[]" {
+				t.Errorf("%s on a %s, %s: axe found %s", name, screen.name, theme, found)
+			}
+			v.keep(t, name+"-"+screen.name+"-"+theme, shot)
 		}
 	}
-	open := func(name, address string) {
-		t.Helper()
-		p.run(t, name, log.Enable(), network.Enable(), network.SetCacheDisabled(true), chromedp.Navigate(address), chromedp.WaitReady("html[data-ready]", chromedp.ByQuery),
-			chromedp.ActionFunc(func(ctx context.Context) error {
-				_, wrong, err := runtime.Evaluate(string(script)).Do(ctx)
-				if wrong != nil {
-					return wrong
-				}
-				return err
-			}))
+}
+
+// keep leaves a picture.
+func (v *viewer) keep(t *testing.T, name string, shot []byte) {
+	t.Helper()
+	if v.shots == "" {
+		return
 	}
-	if err := s.Reload(t.Context(), strings.Replace(s.config, "auto_https off", "auto_https off\n\tllm_cache {\n\t\tuser sk-anna anna\n\t\tuser sk-ben ben\n\t}", 1)); err != nil {
+	if err := os.WriteFile(filepath.Join(v.shots, name+".png"), shot, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	open("empty", "http://"+admin+"/llm_cache/")
-	look("empty")
-	person("sk-anna", "claude-cli/2.1.3", "claude-opus-4-6", 20, 32)
-	person("sk-ben", "opencode/1.0", "claude-sonnet-4-6", 12, 20)
-	person("sk-carla", "claude-cli/2.1.3", "claude-opus-4-6", 8, 14)
-	p.run(t, "an event", chromedp.Poll(`document.querySelectorAll("#list tbody tr").length === 3`, nil, chromedp.WithPollingTimeout(20*time.Second)))
-	look("full")
+}
 
-	// By keys alone: the second of the three groupings.
-	var by, rows string
-	p.run(t, "keys", chromedp.Focus("#tab-people", chromedp.ByQuery), chromedp.KeyEvent(kb.ArrowRight), chromedp.Evaluate(`document.activeElement.id + document.activeElement.getAttribute("aria-selected")`, &by),
-		chromedp.Text("#rows", &rows, chromedp.ByQuery))
-	if by != "tab-clientstrue" || !strings.Contains(rows, "claude-code") {
-		t.Errorf("the right arrow leads to %q, and shows %s", by, rows)
+// text is what an element shows.
+func (v *viewer) text(t *testing.T, element string) (text string) {
+	t.Helper()
+	v.run(t, element, chromedp.Text(element, &text, chromedp.ByQuery))
+	return text
+}
+
+// await waits until the page says that something is so.
+func (v *viewer) await(t *testing.T, what string) {
+	t.Helper()
+	v.run(t, what, chromedp.Poll(what, nil, chromedp.WithPollingTimeout(30*time.Second)))
+}
+
+// fine fails the test if anything has gone wrong on the pages, or another host was asked.
+func (v *viewer) fine(t *testing.T, hosts ...string) {
+	t.Helper()
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for _, w := range v.wrong {
+		t.Error(w)
 	}
-	p.run(t, "people", chromedp.Click("#tab-people", chromedp.ByQuery), chromedp.Text("#rows", &rows, chromedp.ByQuery))
-	if !strings.Contains(rows, "anna") || !strings.Contains(rows, "ben") || strings.Contains(rows, "carla") {
-		t.Errorf("the people are %s", rows)
+	for host := range v.hosts {
+		if !slices.Contains(hosts, host) {
+			t.Errorf("it asked %s", host)
+		}
 	}
-	for _, secret := range []string{"sk-anna", "Fix the build", "some code"} {
-		var html string
-		p.run(t, "what it holds", chromedp.Evaluate(`document.documentElement.outerHTML`, &html))
+}
+
+// weighs returns how many bytes were loaded from a host, streams left out.
+func (v *viewer) weighs(host string) (all int64) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for address, n := range v.bytes {
+		if strings.HasPrefix(address, "http://"+host) && !strings.HasSuffix(address, "events") {
+			all += n
+		}
+	}
+	return all
+}
+
+// TestPageEmpty: before the first request the page says what it will show.
+func TestPageEmpty(t *testing.T) {
+	needCaddy(t)
+	v := newViewer(t, "UTC")
+	u := httptest.NewServer(remembering())
+	t.Cleanup(u.Close)
+	at := startStack(t, setup{upstream: u.Listener.Addr().String(), unwatched: true}).dashboard(t)
+	v.open(t, "http://"+at+"/", "html[data-ready]")
+	v.look(t, "empty", "light")
+	for element, want := range map[string]string{"#share": "No request has come yet", "#rows": "Nothing to count yet", "#list": "No conversation is held", "#health": "no request has been answered yet"} {
+		if text := v.text(t, element); !strings.Contains(text, want) {
+			t.Errorf("%s says %q", element, text)
+		}
+	}
+	v.fine(t, at)
+}
+
+// TestPage: the live page of a team in a browser, on the admin endpoint and as a directive
+// of a site behind a password: without an error, a violation of its policy, a request to
+// another host, a serious finding of axe, or a scroll bar at 360 pixels.
+func TestPage(t *testing.T) {
+	o := openOffice(t)
+	v := newViewer(t, o.zone.String())
+	waiting := o.work(t)
+	defer waiting.Wait()
+	defer close(o.leave)
+	admin := o.dashboard(t)
+	v.open(t, "http://"+admin+"/llm_cache/", "html[data-ready]")
+	v.await(t, `document.querySelectorAll("#list tbody tr").length >= 4 && document.querySelector("#queues").textContent.includes("2 waiting")`)
+	v.look(t, "page", "light", "dark")
+	for element, all := range map[string][]string{
+		"#today":     {"Saved today", "of the $", "that the clients' own bytes would have cost", "would have been saved", "measured, at list prices", "unpriced", "Saved in tokens", "estimated"},
+		"#rows":      {"anna", "dora", "Digits stand for a key without a name"},
+		"#list":      {"anna", "eve", "other model", "as written", "folded, missed", "would be", "unpriced", "~"},
+		"#standings": {"anna", "of $40.00 a day", "ben", "requests are refused", "nightly-build", "soft: nothing is refused", "of $400.00 a month"},
+		"#queues":    {"2 of 2 slots busy, 2 waiting", "eve: 1 ", "nightly-build: "},
+		"#health":    {"Upstream 127.0.0.1:", "last answer at", "in memory", "turns wait to be written", "may be pinged"},
+	} {
+		text := v.text(t, element)
+		for _, want := range all {
+			if !strings.Contains(text, want) {
+				t.Errorf("%s says nothing of %q: %s", element, want, text)
+			}
+		}
+	}
+
+	// By keys alone: to the sessions, and the second of the three groupings.
+	var skip, by string
+	v.run(t, "keys", chromedp.Evaluate(`document.activeElement.blur()`, nil), chromedp.KeyEvent(kb.Tab), chromedp.Evaluate(`document.activeElement.className`, &skip),
+		chromedp.Focus("#tab-people", chromedp.ByQuery), chromedp.KeyEvent(kb.ArrowRight), chromedp.Evaluate(`document.activeElement.id + document.activeElement.getAttribute("aria-selected")`, &by))
+	if rows := v.text(t, "#rows"); skip != "skip" || by != "tab-clientstrue" || !strings.Contains(rows, "claude-code") {
+		t.Errorf("the first key leads to %q, the right arrow to %q, and shows %s", skip, by, rows)
+	}
+	var html string
+	v.run(t, "what it holds", chromedp.Evaluate(`document.documentElement.outerHTML`, &html))
+	for _, secret := range []string{"sk-", "Fix the build", "some code", "You are an agent"} {
 		if strings.Contains(html, secret) {
 			t.Errorf("the page holds %q", secret)
 		}
 	}
 	var paint float64
-	p.run(t, "first paint", chromedp.Evaluate(`performance.getEntriesByName("first-contentful-paint")[0].startTime`, &paint))
-	t.Logf("first paint after %.0f ms", paint)
+	v.run(t, "first paint", chromedp.Evaluate(`performance.getEntriesByName("first-contentful-paint")[0].startTime`, &paint))
+	n := v.weighs(admin)
+	t.Logf("%d bytes were loaded; first paint after %.0f ms", n, paint)
+	if n == 0 || n > largestPage {
+		t.Errorf("%d bytes were loaded, of %d at most: %s", n, largestPage, asJSON(v.bytes))
+	}
 
-	site, err := url.Parse(s.url)
+	o.pictures(t, v)
+
+	// A reload ends the stream, which begins again by itself.
+	v.run(t, "the status", chromedp.Evaluate(`window.said = []; new MutationObserver(() => said.push(document.querySelector("#status").textContent)).observe(document.querySelector("#status"), { childList: true, characterData: true, subtree: true })`, nil))
+	if err := o.Reload(t.Context(), strings.Replace(o.config, "$40", "$60", 1)); err != nil {
+		t.Fatal(err)
+	}
+	v.await(t, `window.said.some((s) => s.startsWith("not connected")) && document.querySelector("#status").textContent === "live" && document.querySelector("#standings").textContent.includes("of $60.00 a day")`)
+
+	site, err := url.Parse(o.url)
 	if err != nil {
 		t.Fatal(err)
 	}
-	res, err := http.Get(s.url + "/team/data") //nolint:noctx // of a test
+	res, err := http.Get(o.url + "/team/data") //nolint:noctx // of a test
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -300,28 +387,113 @@ func TestPage(t *testing.T) {
 	if res.StatusCode != http.StatusUnauthorized {
 		t.Errorf("without a password: %s", res.Status)
 	}
-	open("site", "http://lead:secret@"+site.Host+"/team/")
+	v.open(t, "http://lead:secret@"+site.Host+"/team/", "html[data-ready]")
+	strained := o.strained(t, admin)
+	v.open(t, "http://"+strained+"/", "html[data-ready]")
+	v.look(t, "strained", "dark")
+	for element, want := range map[string]string{"#list": "9 folded, missed 3 times", "#health": "failing", "#status": "live", "#saved": "−$"} {
+		if text := v.text(t, element); !strings.Contains(text, want) {
+			t.Errorf("%s says %q", element, text)
+		}
+	}
+	v.fine(t, admin, site.Host, strained)
+}
 
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, w := range p.wrong {
-		t.Error(w)
+// strained serves the page with what is long, large or bad in it.
+func (o *office) strained(t *testing.T, admin string) (at string) {
+	t.Helper()
+	var data map[string]any
+	if err := o.Get(t.Context(), "/llm_cache/data", &data); err != nil {
+		t.Fatal(err)
 	}
-	for host := range p.hosts {
-		if host != admin && host != site.Host {
-			t.Errorf("it asked %s", host)
+	long := strings.Repeat("somebody-with-a-long-name-", 6)
+	first := func(path ...string) map[string]any {
+		at := data
+		for _, name := range path[:len(path)-1] {
+			at = at[name].(map[string]any)
 		}
+		return at[path[len(path)-1]].([]any)[0].(map[string]any)
 	}
-	var all int64
-	for address, n := range p.bytes {
-		if strings.HasPrefix(address, "http://"+admin) && !strings.HasSuffix(address, "events") {
-			all += n
+	maps.Copy(first("sessions", "list"), map[string]any{"user": long, "regret": 3, "folded": 9, "model": long, "sent": 1.2e9, "saved": -123456.7, "estimated": true})
+	maps.Copy(first("budgets"), map[string]any{"name": long, "spent": "999999999 tokens of 999999999 tokens a month", "share": 12.5})
+	maps.Copy(first("queues"), map[string]any{"name": long, "slots": 64, "running": 64, "waiting": 12345, "expected": 98765})
+	maps.Copy(first("health"), map[string]any{"state": "failing", "of": long + ".example.com:443", "note": "requests in a row without an answer: 12345; last answer at 2026-11-23 02:00:00"})
+	maps.Copy(first("today", "people"), map[string]any{"name": long, "usd": 1234567.8, "client_usd": 1.0})
+	total := data["today"].(map[string]any)["total"].(map[string]any)
+	total["usd"] = 1234567.89
+	event := "data: " + asJSON(data) + "\n\n"
+	to, err := url.Parse("http://" + admin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := httputil.NewSingleHostReverseProxy(to)
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !strings.HasSuffix(r.URL.Path, "/events") {
+			r.Host = admin
+			page.ServeHTTP(w, r)
+			return
 		}
+		w.Header().Set("Content-Type", "text/event-stream")
+		_, _ = io.WriteString(w, event)
+		_ = http.NewResponseController(w).Flush()
+		<-r.Context().Done()
+	}))
+	t.Cleanup(s.Close)
+	t.Cleanup(s.CloseClientConnections)
+	return s.Listener.Addr().String()
+}
+
+// llmCache runs a command of the Caddy under test, and returns what it prints.
+func (o *office) llmCache(t *testing.T, args ...string) string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), binary, append([]string{"llm-cache"}, args...)...)
+	cmd.Env = append(os.Environ(), "HOME="+o.dir, "XDG_DATA_HOME="+o.dir, "XDG_CONFIG_HOME="+o.dir, "NO_COLOR=1")
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%v: %v\n%s", args, err, out)
 	}
-	if all == 0 || all > largestPage {
-		t.Errorf("%d bytes were loaded, of %d at most: %s", all, largestPage, asJSON(p.bytes))
+	return string(out)
+}
+
+// pictures takes those of what there is to see in a terminal, if they are to be kept.
+func (o *office) pictures(t *testing.T, v *viewer) {
+	t.Helper()
+	if v.shots == "" {
+		return
 	}
-	t.Logf("%d bytes were loaded", all)
+	var b strings.Builder
+	b.WriteString(`<!doctype html><style>body{margin:0;background:#16181b;color:#e6e7e8;font:14px/1.45 ui-monospace,Menlo,"DejaVu Sans Mono",monospace}pre{display:inline-block;margin:0;padding:1.2rem 1.5rem}b{color:#5fd3a4;font-weight:400}</style><pre>`)
+	for _, args := range [][]string{{"report", "--store", o.record, "--since", "24h", "--by", "user"}, {"statusline", "--admin", o.Admin}} {
+		shown := strings.NewReplacer(" --store "+o.record, "", " --admin "+o.Admin, "").Replace(strings.Join(args, " "))
+		fmt.Fprintf(&b, "<b>$ caddy llm-cache %s</b>\n%s\n", shown, template.HTMLEscapeString(o.llmCache(t, args...)))
+	}
+	other := openTab(t, needBrowser(t), o.zone.String())
+	var shot []byte
+	other.run(t, "terminal", chromedp.EmulateViewport(1200, 400), chromedp.Navigate("data:text/html;charset=utf-8,"+url.PathEscape(b.String())), chromedp.Screenshot("pre", &shot, chromedp.ByQuery))
+	v.keep(t, "terminal", shot)
+}
+
+// TestReportPage: the report as a page, in the same browser by the same measures.
+func TestReportPage(t *testing.T) {
+	o := openOffice(t)
+	v := newViewer(t, o.zone.String())
+	file := filepath.Join(o.dir, "report.html")
+	o.llmCache(t, "report", "--store", o.record, "--since", "7d", "--by", "user", "--html", file)
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/" { // the browser asks for an icon
+			w.WriteHeader(http.StatusNoContent)
+			return
+		}
+		http.ServeFile(w, r, file)
+	}))
+	t.Cleanup(s.Close)
+	at := s.Listener.Addr().String()
+	v.open(t, s.URL+"/", "table")
+	v.look(t, "report", "light", "dark")
+	v.fine(t, at)
+	if n := v.weighs(at); n == 0 || n > largestPage {
+		t.Errorf("%d bytes were loaded", n)
+	}
 }
 
 func asJSON(v any) string {

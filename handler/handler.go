@@ -242,6 +242,7 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 		return fmt.Errorf("compress: %w", err)
 	}
 	h.site = h.open(l.State, sink, a.Prices(), ctx.Logger(), time.Now)
+	h.site.reach.At(h.Upstream.Name()) // until a request tells
 	l.State.Upstreams.Add(&h.site.reach)
 	h.site.people, h.site.budgets = a.People(), a.Budgets
 	h.site.records.announce()

@@ -77,7 +77,7 @@ func TestBoard(t *testing.T) {
 	p.adminDo(http.MethodGet, "/metrics", &text)
 	for _, query := range append(board, rules...) {
 		for _, name := range regexp.MustCompile(`caddy_llm_cache_\w+`).FindAllString(query, -1) {
-			if !regexp.MustCompile(`(?m)^`+name+`[{ ]`).MatchString(text) {
+			if !regexp.MustCompile(`(?m)^` + name + `[{ ]`).MatchString(text) {
 				t.Errorf("there is no %s", name)
 			}
 		}

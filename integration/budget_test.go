@@ -101,7 +101,7 @@ func TestSoftBudget(t *testing.T) {
 		read(t, res)
 		said = append(said, res.Header.Get("X-Llm-Cache-Budget"))
 	}
-	if said[0] != "" || said[1] != "" || !strings.HasPrefix(said[2], "2564 tokens of 2000 tokens a day, until ") {
+	if said[0] != "" || said[1] != "" || !strings.HasPrefix(said[2], "2,564 tokens of 2,000 tokens a day, until ") {
 		t.Errorf("the answers say %q", said)
 	}
 }

@@ -37,8 +37,6 @@ const (
 	every = 2 * time.Second
 	// silence is after how long a stream without news shows that it is alive.
 	silence = 15 * time.Second
-	// writeTime bounds how long a viewer may take to take an event.
-	writeTime = 5 * time.Second
 	// mostViewers bounds the streams that are open at a time.
 	mostViewers = 256
 )
@@ -49,7 +47,8 @@ const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src
 
 // Page serves the page. All viewers see the same.
 type Page struct {
-	look func() View
+	look      func() View
+	writeTime time.Duration // that a viewer may take for an event
 
 	html  []byte
 	files map[string]file
@@ -68,7 +67,7 @@ type file struct {
 
 // New returns a page that shows what look tells.
 func New(look func() View) *Page {
-	p := &Page{look: look, files: map[string]file{}, ends: map[*http.Server]chan struct{}{}}
+	p := &Page{look: look, writeTime: 5 * time.Second, files: map[string]file{}, ends: map[*http.Server]chan struct{}{}}
 	p.html = read("page.html")
 	for name, kind := range map[string]string{"page.js": "text/javascript; charset=utf-8", "page.css": "text/css; charset=utf-8"} {
 		data := read(name)
@@ -156,7 +155,7 @@ func (p *Page) stream(w http.ResponseWriter, r *http.Request) {
 	out := http.NewResponseController(w)
 	_ = out.SetReadDeadline(time.Time{}) // the admin endpoint's would end the stream
 	send := func(parts ...[]byte) bool {
-		_ = out.SetWriteDeadline(time.Now().Add(writeTime))
+		_ = out.SetWriteDeadline(time.Now().Add(p.writeTime))
 		for _, b := range parts {
 			if _, err := w.Write(b); err != nil {
 				return false
@@ -166,6 +165,8 @@ func (p *Page) stream(w http.ResponseWriter, r *http.Request) {
 	}
 	tick := time.NewTicker(every)
 	defer tick.Stop()
+	// The end of the body has to be written, too, however long ago the last event was.
+	defer func() { _ = out.SetWriteDeadline(time.Now().Add(p.writeTime)) }()
 	var sent time.Time
 	for {
 		b := p.data()

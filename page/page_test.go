@@ -52,7 +52,7 @@ func TestTally(t *testing.T) {
 	if len(d.People) != 2 || d.People[0].Name != "anna" || d.People[0].Saved() != 3 || len(d.Clients) != 1 || len(d.Models) != 1 {
 		t.Errorf("%+v", d.People)
 	}
-	if w := l.Whose("s-anna"); w != (Whose{"anna", "codex"}) {
+	if w := l.Whose("s-anna"); w != (Whose{User: "anna", Client: "codex"}) {
 		t.Errorf("%+v", w)
 	}
 	now = now.Add(16 * time.Hour)
@@ -168,6 +168,31 @@ func TestServe(t *testing.T) {
 	}
 	if events != 2 {
 		t.Errorf("%d events", events)
+	}
+}
+
+// TestStreamEndsWhole: a stream ends as streams do when the server is shut down, however long ago
+// its last event was: browsers complain of one that breaks off.
+func TestStreamEndsWhole(t *testing.T) {
+	p := New(func() View { return View{} })
+	p.writeTime = 20 * time.Millisecond
+	s := httptest.NewServer(p)
+	defer s.Close()
+	stream, err := s.Client().Get(s.URL + "/events") //nolint:noctx // it ends with the server
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stream.Body.Close()
+	lines := bufio.NewReader(stream.Body)
+	if _, err := lines.ReadString('\n'); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(5 * p.writeTime) // the time for the event is over
+	if err := s.Config.Shutdown(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if _, err := io.ReadAll(lines); err != nil {
+		t.Errorf("the stream breaks off: %v", err)
 	}
 }
 

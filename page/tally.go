@@ -66,6 +66,9 @@ type Whose struct {
 	// User is the person's name, and Client that of the program.
 	User   string `json:"user"`
 	Client string `json:"client"`
+	// Estimated reports that the upstream does not say what it reads from its cache, so
+	// that this is our estimate.
+	Estimated bool `json:"estimated,omitempty"`
 }
 
 // NewTally returns an empty tally that begins now.
@@ -95,7 +98,7 @@ func (t *Tally) Add(r *audit.Record) {
 		if len(t.sessions) >= mostSessions {
 			clear(t.sessions)
 		}
-		t.sessions[r.Session] = Whose{r.User, r.Client}
+		t.sessions[r.Session] = Whose{r.User, r.Client, r.ReadEstimated > 0}
 	}
 	t.count(r)
 }

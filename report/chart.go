@@ -26,17 +26,41 @@ import (
 
 // The size of a drawing and of what surrounds its plot.
 const (
-	width, height           = 900.0, 260.0
+	height                  = 260.0
 	left, right, top, under = 60.0, 10.0, 24.0, 28.0
 )
 
-// drawing is an SVG under way. Colours come from the page's style.
-type drawing struct{ strings.Builder }
+// A drawing is made in two widths, of which the page shows the one that there is room for:
+// what is shrunk cannot be read.
+var widths = [...]struct {
+	class string
+	wide  float64
+}{{"wide", 900}, {"narrow", 360}}
 
-func newDrawing(title string, height float64) *drawing {
-	d := new(drawing)
-	fmt.Fprintf(d, `<svg viewBox="0 0 %g %.0f" role="img" aria-label="%s">`, width, height, template.HTMLEscapeString(title))
+// inWidths returns what draw makes in each.
+func inWidths(draw func(class string, wide float64) *drawing) (all template.HTML) {
+	for _, w := range widths {
+		all += draw(w.class, w.wide).end()
+	}
+	return all
+}
+
+// drawing is an SVG under way. Colours come from the page's style.
+type drawing struct {
+	strings.Builder
+	wide float64
+}
+
+func newDrawing(title, class string, wide, height float64) *drawing {
+	d := &drawing{wide: wide}
+	fmt.Fprintf(d, `<svg class="%s" viewBox="0 0 %g %.0f" role="img" aria-label="%s">`, class, wide, height, template.HTMLEscapeString(title))
 	return d
+}
+
+// slots divides the plot among so many days: the middle of each, and how wide it is.
+func (d *drawing) slots(n int) (middle func(int) float64, each float64) {
+	each = (d.wide - left - right) / float64(max(n, 1))
+	return func(i int) float64 { return left + each*(float64(i)+0.5) }, each
 }
 
 func (d *drawing) end() template.HTML {
@@ -66,7 +90,7 @@ func (d *drawing) scale(most float64, label func(float64) string) func(float64) 
 	ceiling := math.Max(math.Ceil(most/step)*step, step)
 	at := func(v float64) float64 { return height - under - v/ceiling*(height-under-top) }
 	for v := 0.0; v <= ceiling*1.0001; v += step {
-		fmt.Fprintf(d, `<line x1="%g" x2="%g" y1="%.1f" y2="%.1f" class="rule"/>`, left, width-right, at(v), at(v))
+		fmt.Fprintf(d, `<line x1="%g" x2="%g" y1="%.1f" y2="%.1f" class="rule"/>`, left, d.wide-right, at(v), at(v))
 		d.text(left-6, at(v)+4, "end", "soft", label(v))
 	}
 	return at
@@ -96,15 +120,15 @@ func nice(v float64) float64 {
 
 // labels writes days below the plot, as many as there is room for.
 func (s *Summary) labels(d *drawing, x func(int) float64) {
-	every := max(1, int(math.Ceil(float64(len(s.Days))/12)))
+	every := max(1, int(math.Ceil(float64(len(s.Days))*75/d.wide)))
 	for i := 0; i < len(s.Days); i += every {
 		d.text(x(i), height-8, "middle", "soft", strings.TrimPrefix(s.Days[i].Name, s.Until.Format("2006-")))
 	}
 }
 
 // costs draws a pair of bars for each day.
-func (s *Summary) costs() template.HTML {
-	d := newDrawing("Cost by day", height)
+func (s *Summary) costs(class string, wide float64) *drawing {
+	d := newDrawing("Cost by day", class, wide, height)
 	d.legend()
 	actual, own := (*Sum).Actual, (*Sum).Own
 	if s.Total.Priced() { // days of models without a price are not in dollars
@@ -120,8 +144,7 @@ func (s *Summary) costs() template.HTML {
 		}
 		return tokens(v)
 	})
-	slot := (width - left - right) / float64(max(len(s.Days), 1))
-	x := func(i int) float64 { return left + slot*(float64(i)+0.5) }
+	x, slot := d.slots(len(s.Days))
 	bar := min(slot*0.38, 40)
 	for i, g := range s.Days {
 		for j, v := range [...]float64{own(g), actual(g)} {
@@ -130,16 +153,15 @@ func (s *Summary) costs() template.HTML {
 		}
 	}
 	s.labels(d, x)
-	return d.end()
+	return d
 }
 
 // reads draws a line for each side.
-func (s *Summary) reads() template.HTML {
-	d := newDrawing("Share of prompts read from a cache, by day", height)
+func (s *Summary) reads(class string, wide float64) *drawing {
+	d := newDrawing("Share of prompts read from a cache, by day", class, wide, height)
 	d.legend()
 	at := d.scale(1, func(v float64) string { return fmt.Sprintf("%.0f %%", 100*v) })
-	slot := (width - left - right) / float64(max(len(s.Days), 1))
-	x := func(i int) float64 { return left + slot*(float64(i)+0.5) }
+	x, _ := d.slots(len(s.Days))
 	for _, line := range []struct {
 		class string
 		value func(*Sum) float64
@@ -154,12 +176,13 @@ func (s *Summary) reads() template.HTML {
 		}
 	}
 	s.labels(d, x)
-	return d.end()
+	return d
 }
 
 // bars draws a bar for each part: its saving, or the number of its turns.
-func (s *Summary) bars(title string, parts []Part, count bool) template.HTML {
-	const row, names = 26.0, 200.0
+func (s *Summary) bars(title string, parts []Part, count bool, class string, wide float64) *drawing {
+	const row = 26.0
+	names := min(200, wide/3)
 	most, least := 0.0, 0.0
 	value := func(p *Part) float64 {
 		if count {
@@ -179,10 +202,14 @@ func (s *Summary) bars(title string, parts []Part, count bool) template.HTML {
 	for i := range parts {
 		most, least = max(most, value(&parts[i])), min(least, value(&parts[i]))
 	}
-	d := newDrawing(title, row*float64(len(parts))+8)
-	room := width - names - 130
+	d := newDrawing(title, class, wide, row*float64(len(parts))+8)
+	under := 0.0 // room for what is written left of a loss
+	if least < 0 {
+		under = 60
+	}
+	room := wide - names - under - 80
 	span := max(most-least, 1e-9)
-	zero := names + 50 + room*(-least/span)
+	zero := names + under + room*(-least/span)
 	for i := range parts {
 		p, y := &parts[i], row*float64(i)+4
 		v := value(p)
@@ -197,5 +224,5 @@ func (s *Summary) bars(title string, parts []Part, count bool) template.HTML {
 		d.rect(x, y+2, length, row-8, class, fmt.Sprintf("%s: %s in %d turns", p.Name, label(v), p.Turns))
 		d.text(end, y+15, anchor, "soft", label(v))
 	}
-	return d.end()
+	return d
 }

@@ -33,11 +33,17 @@ func (s *Summary) WriteHTML(w io.Writer) error {
 		"actual":  func(g *Sum) string { return money(g, g.Actual()) },
 		"own":     func(g *Sum) string { return money(g, g.Own()) },
 		"saved":   func(g *Sum) string { return money(g, g.Saved()) },
-		"would":   func(g *Sum) string { return money(g, g.Would()) },
-		"ms":      milliseconds,
-		"none":    s.unpriced,
-		"groups":  func() []*Sum { return s.Groups[:min(len(s.Groups), shown)] },
-		"charts":  s.charts,
+		"would": func(g *Sum) string {
+			if !g.Observed() {
+				return "–"
+			}
+			return money(g, g.Would())
+		},
+		"observed": func() bool { return s.Total.Observed() },
+		"ms":       milliseconds,
+		"none":     s.unpriced,
+		"groups":   func() []*Sum { return s.Groups[:min(len(s.Groups), shown)] },
+		"charts":   s.charts,
 	}).Parse(page)
 	if err != nil {
 		return fmt.Errorf("report: %w", err)
@@ -70,8 +76,8 @@ func (s *Summary) charts() []chart {
 		unit = "uncached input tokens"
 	}
 	charts := []chart{
-		{Title: "Cost by day", Note: "In " + unit + ": as billed, beside what the clients' own bytes would have cost.", SVG: s.costs()},
-		{Title: "Share of prompts read from a cache, by day", Note: "As billed, and what it would have been for the clients' own bytes.", SVG: s.reads()},
+		{Title: "Cost by day", Note: "In " + unit + ": as billed, beside what the clients' own bytes would have cost.", SVG: inWidths(s.costs)},
+		{Title: "Share of prompts read from a cache, by day", Note: "As billed, and what it would have been for the clients' own bytes.", SVG: inWidths(s.reads)},
 	}
 	for _, c := range []struct {
 		title, note string
@@ -83,7 +89,9 @@ func (s *Summary) charts() []chart {
 		{"Cache breaks by cause", "Turns whose cache did not hold what it was expected to.", s.Breaks, true},
 	} {
 		if len(c.parts) > 0 {
-			charts = append(charts, chart{c.title, c.note, s.bars(c.title, c.parts, c.count)})
+			charts = append(charts, chart{c.title, c.note, inWidths(func(class string, wide float64) *drawing {
+				return s.bars(c.title, c.parts, c.count, class, wide)
+			})})
 		}
 	}
 	return charts

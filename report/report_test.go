@@ -119,7 +119,7 @@ func (list) Close() error { return nil }
 // TestNumbers: amounts are written as people write them.
 func TestNumbers(t *testing.T) {
 	priced := &Sum{ClientUSD: 1}
-	for v, want := range map[float64]string{0: "$0.0000", -0.5: "-$0.5000", 0.99999: "$1.00", 12.345: "$12.35", 12345.6: "$12,345.60", -1234: "-$1,234.00"} {
+	for v, want := range map[float64]string{0: "$0.00", -0.5: "-$0.5000", 0.99999: "$1.00", 12.345: "$12.35", 12345.6: "$12,345.60", -1234: "-$1,234.00"} {
 		if got := money(priced, v); got != want {
 			t.Errorf("%g is %s, not %s", v, got, want)
 		}

@@ -87,7 +87,10 @@ func (s *Summary) unpriced() string {
 func (s *Summary) row(w io.Writer, g *Sum) {
 	would := ""
 	if s.Total.Observed() {
-		would = money(g, g.Would()) + "\t" + percent(g.WouldShare()) + "\t"
+		would = "–\t\t"
+		if g.Observed() {
+			would = money(g, g.Would()) + "\t" + percent(g.WouldShare()) + "\t"
+		}
 	}
 	fmt.Fprintf(w, "%s\t%d\t%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", printable(g.Name), g.Turns, g.Failed+g.Interrupted, tokens(float64(g.Billed.Prompt())), g.Read(),
 		money(g, g.Actual()), money(g, g.Own()), money(g, g.Saved()), percent(g.SavedShare()), would)
@@ -112,7 +115,7 @@ func money(s *Sum, v float64) string {
 	if v < 0 {
 		sign, v = "-", -v
 	}
-	if v < 0.99995 {
+	if v != 0 && v < 0.99995 {
 		digits = 4
 	}
 	if v >= 1000 {

@@ -43,8 +43,11 @@ let view = null;
 let by = "people";
 let skew = 0; // of this clock against the server's
 
+// put replaces what differs, and nothing else: focus and selections stay.
 function put(id, ...children) {
-	$(id).replaceChildren(...children.flat().filter(Boolean));
+	const fresh = document.createElement("div");
+	fresh.append(...children.flat().filter(Boolean));
+	if (fresh.innerHTML !== $(id).innerHTML) $(id).replaceChildren(...fresh.childNodes);
 }
 
 function showToday(today) {
@@ -63,16 +66,17 @@ function showToday(today) {
 	would.hidden = !(s.would_save || s.would_remove);
 	if (!would.hidden) {
 		put("would", el("strong", {}, `${amount(w, w.would)} would have been saved`),
-			` (${percent(share(w.would, w.own))}, simulated): some sites only observe. `, el("code", {}, "policy cost_aware"), " makes the edits.");
+			` (${percent(share(w.would, w.own))}${w.priced ? `; ${tokens(s.would_save)} uncached input tokens, all models` : ""}; simulated): some sites only observe. `, el("code", {}, "policy cost_aware"), " makes the edits.");
 	}
-	const basis = [`Since ${clock(today.since)} ${today.zone}.`];
-	if (s.turns && s.unpriced && w.priced) basis.push(`${plain.format(s.unpriced)} of ${count(s.turns, "turn")} unpriced: they count in tokens, not in dollars.`);
+	const basis = [`Since ${today.since.slice(11, 16)} ${today.zone}.`]; // by the server's clock, as it writes it
+	if (s.turns && s.unpriced && w.priced) basis.push(`${plain.format(s.unpriced)} of ${count(s.turns, "turn")} unpriced: in dollars they count nothing.`);
 	$("basis").textContent = basis.join(" ");
 
 	const about = s.read_estimated > 0 ? "~" : "";
 	const fact = (name, value, note) => el("div", {}, el("dt", {}, name), el("dd", {}, el("span", { class: "value" }, value), el("span", { class: "sub" }, note)));
 	put("facts",
 		fact("Billed", w.priced || !s.turns ? dollars(w.actual) : tokens(w.actual) + " tok", w.priced || !s.turns ? "measured, at list prices" : "uncached input tokens, measured"),
+		w.priced && fact("Saved in tokens", tokens(s.client_cost - s.cost), `of ${tokens(s.client_cost)} uncached input tokens, ${s.unpriced ? "unpriced turns included" : "net"}`),
 		fact("Read from cache", prompt(s.billed) ? about + percent(share(s.billed.read, prompt(s.billed))) : "–", !prompt(s.billed) ? "of prompt tokens" : `of ${tokens(prompt(s.billed))} prompt tokens; ${percent(share(s.client.read, prompt(s.client)))} as the clients wrote them`),
 		fact("Not sent at all", tokens(s.removed), s.would_remove ? `tokens, estimated; ${tokens(s.would_remove)} would be` : "prompt tokens, estimated"),
 		fact("Turns", plain.format(s.turns), s.failed + s.interrupted ? `${plain.format(s.failed)} failed, ${plain.format(s.interrupted)} interrupted` : s.turns ? "all completed" : "requests and their answers"));
@@ -120,9 +124,9 @@ function table(name, columns, rows) {
 			cells.map((cell, i) => el("td", { role: i ? "cell" : "rowheader", class: columns[i].n && "n", "data-label": i ? columns[i].name : undefined }, cell))))));
 }
 
-function meter(v, what) {
+function meter(v, what, kind) {
 	const w = Math.max(0, Math.min(1, v)) * 100;
-	return svg("svg", { class: "meter", viewBox: "0 0 100 6", preserveAspectRatio: "none", role: "img", "aria-label": `${what} ${percent(v)}` },
+	return svg("svg", { class: kind ? "meter " + kind : "meter", viewBox: "0 0 100 6", preserveAspectRatio: "none", role: "img", "aria-label": `${what} ${percent(v)}` },
 		svg("rect", { width: 100, height: 6, rx: 2 }), svg("rect", { width: w, height: 6, rx: 2 }));
 }
 
@@ -146,7 +150,7 @@ function showGroups(today) {
 			[(s.read_estimated > 0 ? "~" : "") + percent(share(s.billed.read, prompt(s.billed))), el("span", { class: "sub" }, `of ${tokens(prompt(s.billed))}`)],
 			[plain.format(s.turns), el("span", { class: "sub" }, s.failed + s.interrupted ? count(s.failed + s.interrupted, "error") : s.unpriced ? count(s.unpriced, "unpriced", "unpriced") : "")],
 		];
-		if (observed) cells.splice(2, 0, [amount(w, w.would), el("span", { class: "sub" }, percent(share(w.would, w.own)))]);
+		if (observed) cells.splice(2, 0, s.would_save ? [amount(w, w.would), el("span", { class: "sub" }, percent(share(w.would, w.own)))] : [el("span", { class: "cold" }, "–")]);
 		return cells;
 	}));
 	const hints = [];
@@ -185,11 +189,11 @@ function showSessions(sessions) {
 			return [
 				[label(s.user || s.id), el("span", { class: "sub" }, [s.client, s.model].filter(Boolean).join(" · ")), el("span", { class: "sub" }, `${count(s.requests, "request")}${s.lineages > 1 ? ` in ${s.lineages} threads` : ""}, last ${clock(s.used)}`)],
 				[warmth(s)],
-				[percent(s.read), meter(s.read, "read from cache")],
+				[(s.estimated ? "~" : "") + percent(s.read), meter(s.read, "read from cache")],
 				[tokens(s.sent), el("span", { class: "sub" }, s.written > s.sent ? `~${tokens(s.written)} as written` : "as written")],
 				s.misses ? [causes[s.miss] || s.miss, el("span", { class: "sub" }, count(s.misses, "miss", "misses"))] : [el("span", { class: "cold" }, "none")],
 				[s.edits ? count(s.edits, "edit") : el("span", { class: "cold" }, "none"), el("span", { class: "sub" }, s.folded || s.regret ? `${plain.format(s.folded)} folded, missed ${count(s.regret, "time")}` : "")],
-				[el("span", { class: tone(s.saved) }, money(s.saved)), el("span", { class: "sub" }, s.observed ? `${money(s.would)} would be` : "")],
+				[el("span", { class: tone(s.saved) }, money(s.saved)), el("span", { class: "sub" }, s.observed ? `${money(s.would)} would be` : s.priced ? "" : "unpriced: input tokens")],
 			];
 		})));
 	tick();
@@ -199,7 +203,7 @@ function showBudgets(budgets) {
 	$("budgets").hidden = !budgets.length;
 	if (!budgets.length) return;
 	put("standings", table("Budgets", [{ name: "Person" }, { name: "Spent" }, { name: "Part", n: true }, { name: "Begins anew", n: true }], budgets.map((b) => [
-		[label(b.name), meter(b.share, "spent")],
+		[label(b.name), meter(b.share, "spent", b.share >= 1 ? "over" : b.share >= 0.8 && "near")],
 		[b.spent, el("span", { class: "sub" }, b.soft ? "soft: nothing is refused" : "")],
 		[el("span", { class: b.share >= 0.8 ? "loss" : "" }, percent(b.share)), el("span", { class: "sub" }, b.refused ? "requests are refused" : "")],
 		[new Date(b.ends).toLocaleDateString("en-GB", { day: "numeric", month: "short" }), el("span", { class: "sub" }, clock(b.ends))],
@@ -213,15 +217,15 @@ function showQueues(queues) {
 		el("div", { class: "slots", role: "img", "aria-label": `${q.running} of ${count(q.slots, "slot")} busy` }, Array.from({ length: Math.min(q.slots, 64) }, (_, i) => el("i", { class: i < q.running && "busy" }))),
 		el("p", {}, `${q.running} of ${count(q.slots, "slot")} busy, ${plain.format(q.waiting)} waiting`),
 		el("p", { class: "note" }, q.expected ? `a request that came now would wait about ${Math.ceil(q.expected)} s` : "a request that came now would run at once"),
-		q.people.length > 0 && el("p", { class: "note" }, q.people.map((p) => `${p.name}: ${p.running} running, ${p.waiting} waiting`).join("; ")))));
+		q.people.length > 0 && el("p", { class: "note" }, q.people.map((p) => `${p.name}: ${[p.running && p.running + " running", p.waiting && p.waiting + " waiting"].filter(Boolean).join(", ")}`).join("; ")))));
 }
 
 function showHealth(v) {
 	const k = v.keepalive;
-	const cards = v.health.map((h) => el("div", { class: "card" }, el("h3", {}, el("span", { class: "dot " + h.state }), h.name, h.state !== "ok" && el("span", { class: "note" }, h.state)), el("p", { class: "note" }, h.note)));
+	const cards = v.health.map((h) => el("div", { class: "card" }, el("h3", {}, el("span", { class: "dot " + h.state }), [h.name, h.of].filter(Boolean).join(" "), h.state !== "ok" && el("span", { class: "note" }, h.state)), el("p", { class: "note" }, h.note)));
 	cards.push(el("div", { class: "card" }, el("h3", {}, el("span", { class: "dot" + (k.pings || k.targets ? " ok" : "") }), "Keepalive"),
 		el("p", { class: "note" }, k.pings || k.targets
-			? `${count(k.targets, "idle conversation")} may be pinged. ${count(k.pings, "ping")} since the start cost ${tokens(k.cost)} and saved ${tokens(k.saved)} tok (uncached input tokens): ${tokens(k.saved - k.cost)} net.`
+			? `${count(k.targets, "idle conversation")} may be pinged. ` + (k.pings ? `${count(k.pings, "ping")} since the start cost ${tokens(k.cost)} and saved ${tokens(k.saved)} uncached input tokens: ${tokens(k.saved - k.cost)} net.` : "No ping since the start.")
 			: "No ping since the start. The option keepalive keeps caches warm while people think.")));
 	put("health", cards);
 }

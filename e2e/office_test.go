@@ -15,6 +15,7 @@
 package e2e
 
 import (
+	"bytes"
 	"context"
 	"database/sql"
 	"fmt"
@@ -169,7 +170,11 @@ func (o *office) model() http.HandlerFunc {
 			hosted(w, r)
 			return
 		}
-		_, _ = io.Copy(io.Discard, r.Body)
+		body, _ := io.ReadAll(r.Body)
+		read := 0
+		if bytes.Contains(body, []byte("Go on")) {
+			read = 20_900
+		}
 		if r.Header.Get("X-Hold-Up") != "" {
 			select {
 			case <-o.leave:
@@ -177,7 +182,8 @@ func (o *office) model() http.HandlerFunc {
 			}
 		}
 		w.Header().Set("Content-Type", "application/json")
-		_, _ = io.WriteString(w, `{"id":"c","object":"chat.completion","model":"qwen3-coder","choices":[{"index":0,"message":{"role":"assistant","content":"Done."},"finish_reason":"stop"}],"usage":{"prompt_tokens":21000,"completion_tokens":300,"total_tokens":21300}}`)
+		_, _ = fmt.Fprintf(w, `{"id":"c","object":"chat.completion","model":"qwen3-coder","choices":[{"index":0,"message":{"role":"assistant","content":"Done."},"finish_reason":"stop"}],
+			"usage":{"prompt_tokens":21000,"completion_tokens":300,"total_tokens":21300,"prompt_tokens_details":{"cached_tokens":%d}}}`, read)
 	}
 }
 

@@ -22,8 +22,8 @@ function dollars(v) {
 	const digits = v !== 0 && Math.abs(v) < 1 ? 4 : 2;
 	return (v < 0 ? "−$" : "$") + Math.abs(v).toLocaleString("en-US", { minimumFractionDigits: digits, maximumFractionDigits: digits });
 }
-const tokens = (v) => (Math.abs(v) < 10000 ? plain.format(Math.round(v)) : short.format(v));
-const percent = (v) => (100 * v).toLocaleString("en-US", { minimumFractionDigits: 1, maximumFractionDigits: 1 }) + " %";
+const tokens = (v) => (Math.abs(v) < 10000 ? plain.format(Math.round(v)) : short.format(v)).replace("-", "−");
+const percent = (v) => (100 * v).toLocaleString("en-US", { minimumFractionDigits: 1, maximumFractionDigits: 1 }).replace("-", "−") + " %";
 const count = (n, one, many) => plain.format(n) + " " + (n === 1 ? one : many || one + "s");
 const clock = (t) => new Date(t).toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit" });
 const share = (part, whole) => (whole ? part / whole : 0);
@@ -216,7 +216,7 @@ function showQueues(queues) {
 		el("h3", {}, q.name),
 		el("div", { class: "slots", role: "img", "aria-label": `${q.running} of ${count(q.slots, "slot")} busy` }, Array.from({ length: Math.min(q.slots, 64) }, (_, i) => el("i", { class: i < q.running && "busy" }))),
 		el("p", {}, `${q.running} of ${count(q.slots, "slot")} busy, ${plain.format(q.waiting)} waiting`),
-		el("p", { class: "note" }, q.expected ? `a request that came now would wait about ${Math.ceil(q.expected)} s` : "a request that came now would run at once"),
+		el("p", { class: "note" }, q.expected ? `a request that came now would wait about ${q.expected > 120 ? plain.format(Math.ceil(q.expected / 60)) + " min" : Math.ceil(q.expected) + " s"}` : "a request that came now would run at once"),
 		q.people.length > 0 && el("p", { class: "note" }, q.people.map((p) => `${p.name}: ${[p.running && p.running + " running", p.waiting && p.waiting + " waiting"].filter(Boolean).join(", ")}`).join("; ")))));
 }
 

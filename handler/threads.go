@@ -100,7 +100,7 @@ func (c *requestState) threads(r *http.Request) *threads {
 // carried returns the request if it may go over a WebSocket, nil if it may not.
 func (c *requestState) carried() *wire.View {
 	v := c.view
-	if c.site.carriers == nil || v.Format != wire.OpenAIResponses || v.Partial || !v.Stateless || !v.OffersTools() || !c.site.keeps(v.Format) {
+	if c.site.carriers == nil || !v.Traits().Sockets || v.Partial || !v.Stateless || !v.OffersTools() || !c.site.keeps(v.Format) {
 		return nil
 	}
 	return v

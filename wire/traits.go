@@ -101,6 +101,8 @@ type Traits struct {
 	// CompactPath is the end of the path under which the provider compacts a
 	// conversation, empty if it does not.
 	CompactPath string
+	// Sockets reports whether the provider takes its requests over a WebSocket, too.
+	Sockets bool
 }
 
 // Streams returns Framing, or the default.

@@ -15,11 +15,9 @@
 // Package letta is for agents of Letta, which keep their conversations themselves and
 // read no more of a request than the last message of the user.
 //
-// What stands behind is either the App Server, which stores responses and forks from
-// them: a request carries what is new and the id of the answer that it goes on from, and
-// all of it where the server does not know that answer. Or it is a server with the REST
-// API, where an agent is one conversation: the system prompt becomes a memory block of
-// it, and [Agents] knows which conversation it has.
+// What stands behind is the App Server, which stores responses and forks from them: a
+// request carries what is new and the id of the answer that it goes on from, and all of it
+// where the server does not know that answer.
 //
 // What an agent would pass over in silence is refused: tools of the client, their calls
 // and results, media besides images.

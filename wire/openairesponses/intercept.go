@@ -399,8 +399,10 @@ func toolResults(it *hidden.Iteration) []byte {
 }
 
 var items = flat.Format{
-	Sealed:  "encrypted_content",
-	Text:    func(item gjson.Result) string { return item.Get("content.0.text").Str + item.Get("content.0.refusal").Str },
+	Sealed: "encrypted_content",
+	Text: func(item gjson.Result) string {
+		return item.Get("content.0.text").Str + item.Get("content.0.refusal").Str
+	},
 	Results: toolResults,
 }
 

@@ -26,7 +26,7 @@ import (
 var (
 	codeBlock = regexp.MustCompile("(?s)```go\n(.*?)```")
 	pathName  = regexp.MustCompile(`\b[a-z_0-9]+(?:/[a-z_0-9]+)*(?:\.go\b|/)|\b[a-z_0-9]+(?:/[a-z_0-9]+)+\b`)
-	codeName  = regexp.MustCompile("\\b([a-z]+)\\.([A-Z][A-Za-z]+)\\b")
+	codeName  = regexp.MustCompile(`\b([a-z]+)\.([A-Z][A-Za-z]+)\b`)
 	testName  = regexp.MustCompile("`(Test[A-Z][A-Za-z]+)`")
 )
 

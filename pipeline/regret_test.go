@@ -68,8 +68,10 @@ func TestRegretsEditsThatFail(t *testing.T) {
 	}{
 		{"Claude Code", "Edit", edit(`{"file_path":%q,"old_string":"a","new_string":"b"}`), "<tool_use_error>String to replace not found in file.\nString: a</tool_use_error>", true, 1},
 		{"Codex", "apply_patch", string(content.Quote(patch(file))), "apply_patch verification failed: Failed to find expected lines in /src/file5.go:\nf5", false, 1},
-		{"Codex, by a program", "exec", `{"input":` + string(content.Quote("const r = await tools.apply_patch("+string(content.Quote(patch(file)))+");")) + `}`,
-			"Script failed\nWall time 0.0 seconds\nOutput:\n\nScript error:\napply_patch verification failed: Failed to find expected lines in /src/file5.go", false, 1},
+		{
+			"Codex, by a program", "exec", `{"input":` + string(content.Quote("const r = await tools.apply_patch("+string(content.Quote(patch(file)))+");")) + `}`,
+			"Script failed\nWall time 0.0 seconds\nOutput:\n\nScript error:\napply_patch verification failed: Failed to find expected lines in /src/file5.go", false, 1,
+		},
 		{"opencode", "edit", edit(`{"filePath":%q,"oldString":"a","newString":"b"}`), "Error: Could not find oldString in the file. It must match exactly, including whitespace, indentation, and line endings.", true, 1},
 		{"opencode before", "edit", edit(`{"filePath":%q,"oldString":"a","newString":"b"}`), "Error: oldString not found in content", true, 1},
 		{"pi", "edit", edit(`{"path":%q,"oldText":"a","newText":"b"}`), "Could not find the exact text in /src/file5.go. The old text must match exactly including all whitespace and newlines.", true, 1},

@@ -51,15 +51,15 @@ type part struct {
 }
 
 // refused is why a request cannot be passed on. It is read as a sentence.
-type refused string //nolint:errname // it is what the client is told
+type refused string
 
 func (r refused) Error() string { return string(r) }
 
 const (
-	noTools refused = "tools: an agent of Letta runs tools of its own, on its server, and takes none from clients: it would answer without them. " +
+	errTools refused = "tools: an agent of Letta runs tools of its own, on its server, and takes none from clients: it would answer without them. " +
 		"Attach tools to the agent, or send the request without tools"
-	noResults refused = "calls and results of tools: an agent of Letta takes texts and images, and would answer as if they were not there"
-	noMedia   refused = "an agent of Letta takes texts and images, and would answer as if the rest were not there: "
+	errResults refused = "calls and results of tools: an agent of Letta takes texts and images, and would answer as if they were not there"
+	errMedia   refused = "an agent of Letta takes texts and images, and would answer as if the rest were not there: "
 )
 
 // lists are the names of the list of what was said, by format.
@@ -99,7 +99,7 @@ func read(f wire.Format, body []byte) (*said, error) {
 		}
 	}
 	if tools && choice != "none" {
-		return nil, noTools
+		return nil, errTools
 	}
 	var err error
 	if list.Type == gjson.String {
@@ -121,7 +121,7 @@ func (s *said) take(item gjson.Result) error {
 	if kind := item.Get("type").Str; kind == "reasoning" {
 		return nil
 	} else if kind != "" && kind != "message" || item.Get("tool_calls.0").Exists() {
-		return noResults
+		return errResults
 	}
 	parts, err := read1(item.Get("content"))
 	if err != nil {
@@ -139,7 +139,7 @@ func (s *said) take(item gjson.Result) error {
 			}
 		}
 	default:
-		return noResults
+		return errResults
 	}
 	return nil
 }
@@ -158,7 +158,7 @@ func read1(content gjson.Result) (parts []part, err error) {
 		case "image_url", "input_image":
 			parts = append(parts, part{raw: p.Raw, image: true})
 		default:
-			err = noMedia + refused(kind)
+			err = errMedia + refused(kind)
 		}
 		return err == nil
 	})

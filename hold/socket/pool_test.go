@@ -23,8 +23,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"github.com/coder/websocket"
+
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/hold"
 	"github.com/caddy-llm-cache/caddy-llm-cache/layer"
@@ -232,13 +233,21 @@ func TestAnswer(t *testing.T) {
 		kind   string
 		want   string
 	}{
-		"stream": {true, []string{`{"type":"response.created"}`, "{\"type\":\"response.completed\",\r\n\"response\":{\"id\":\"r\"}}"}, 200, "text/event-stream; charset=utf-8",
-			"event: response.created\ndata: {\"type\":\"response.created\"}\n\nevent: response.completed\ndata: {\"type\":\"response.completed\",  \"response\":{\"id\":\"r\"}}\n\n"},
+		"stream": {
+			true,
+			[]string{`{"type":"response.created"}`, "{\"type\":\"response.completed\",\r\n\"response\":{\"id\":\"r\"}}"},
+			200, "text/event-stream; charset=utf-8",
+			"event: response.created\ndata: {\"type\":\"response.created\"}\n\nevent: response.completed\ndata: {\"type\":\"response.completed\",  \"response\":{\"id\":\"r\"}}\n\n",
+		},
 		"one piece":                   {false, []string{`{"type":"response.created"}`, `{"type":"response.completed","response":{"id":"r"}}`}, 200, "application/json", `{"id":"r"}`},
 		"refused":                     {true, []string{gone}, 429, "application/json", `{"error":{"code":"slow","message":"Slow \"down\"."}}`},
 		"refused by what is no error": {false, []string{`{"type":"error","status":200,"error":{}}`}, 500, "application/json", `{"error":{}}`},
-		"failed amid": {true, []string{`{"type":"response.created"}`, gone}, 200, "text/event-stream; charset=utf-8",
-			"event: response.created\ndata: {\"type\":\"response.created\"}\n\nevent: error\ndata: {\"type\":\"error\",\"code\":\"slow\",\"message\":\"Slow \\\"down\\\".\",\"param\":null}\n\n"},
+		"failed amid": {
+			true,
+			[]string{`{"type":"response.created"}`, gone},
+			200, "text/event-stream; charset=utf-8",
+			"event: response.created\ndata: {\"type\":\"response.created\"}\n\nevent: error\ndata: {\"type\":\"error\",\"code\":\"slow\",\"message\":\"Slow \\\"down\\\".\",\"param\":null}\n\n",
+		},
 	} {
 		w := httptest.NewRecorder()
 		a := newAnswer(w, c.stream)

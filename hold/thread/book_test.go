@@ -68,38 +68,56 @@ func TestWhole(t *testing.T) {
 		kept, more string
 		want       string // "" for nothing
 	}{
-		"all repeated": {wire.Anthropic,
+		"all repeated": {
+			wire.Anthropic,
 			`{"model":"m","system":"S","tools":[{"name":"T"}],"messages":[{"role":"user","content":"A"}],"thread":{"type":"create"}}`,
 			`{"model":"m","system":"S2","tools":[{"name":"T2"}],"messages":[{"role":"user","content":"C"}],"thread":{"type":"continue","previous_message_id":"h"}}`,
-			`{"model":"m","system":"S2","tools":[{"name":"T2"}],"messages":[{"role":"user","content":"A"},` + threadReply + `,{"role":"user","content":"C"}],"thread":{"type":"create"}}`},
-		"system and tools left out": {wire.Anthropic,
+			`{"model":"m","system":"S2","tools":[{"name":"T2"}],"messages":[{"role":"user","content":"A"},` + threadReply + `,{"role":"user","content":"C"}],"thread":{"type":"create"}}`,
+		},
+		"system and tools left out": {
+			wire.Anthropic,
 			`{"model":"m","system":"S","tools":[{"name":"T"}],"messages":[{"role":"user","content":"A"}],"thread":{"type":"create"}}`,
 			`{"model":"m","messages":[{"role":"user","content":"C"}],"thread":{"type":"continue","previous_message_id":"h"}}`,
-			`{"model":"m","messages":[{"role":"user","content":"A"},` + threadReply + `,{"role":"user","content":"C"}],"thread":{"type":"create"},"system":"S","tools":[{"name":"T"}]}`},
-		"without the markers of then": {wire.Anthropic,
+			`{"model":"m","messages":[{"role":"user","content":"A"},` + threadReply + `,{"role":"user","content":"C"}],"thread":{"type":"create"},"system":"S","tools":[{"name":"T"}]}`,
+		},
+		"without the markers of then": {
+			wire.Anthropic,
 			`{"model":"m","messages":[{"role":"user","content":[{"type":"text","text":"A","cache_control":{"type":"ephemeral"}},{"cache_control":{"type":"ephemeral"},"type":"text","text":"A2"}]}],"thread":{"type":"create"}}`,
 			`{"model":"m","messages":[{"role":"user","content":[{"type":"text","text":"C","cache_control":{"type":"ephemeral"}}]}],"thread":{"type":"continue","previous_message_id":"h"}}`,
-			`{"model":"m","messages":[{"role":"user","content":[{"type":"text","text":"A"},{"type":"text","text":"A2"}]},` + threadReply + `,{"role":"user","content":[{"type":"text","text":"C","cache_control":{"type":"ephemeral"}}]}],"thread":{"type":"create"}}`},
-		"thinking switched on": {wire.Anthropic,
+			`{"model":"m","messages":[{"role":"user","content":[{"type":"text","text":"A"},{"type":"text","text":"A2"}]},` + threadReply + `,{"role":"user","content":[{"type":"text","text":"C","cache_control":{"type":"ephemeral"}}]}],"thread":{"type":"create"}}`,
+		},
+		"thinking switched on": {
+			wire.Anthropic,
 			`{"model":"m","messages":[{"role":"user","content":"A"}],"thread":{"type":"create"}}`,
-			`{"model":"m","thinking":{"type":"adaptive"},"messages":[{"role":"user","content":"C"}],"thread":{"type":"continue","previous_message_id":"h"}}`, ""},
-		"thinking left out": {wire.Anthropic,
+			`{"model":"m","thinking":{"type":"adaptive"},"messages":[{"role":"user","content":"C"}],"thread":{"type":"continue","previous_message_id":"h"}}`, "",
+		},
+		"thinking left out": {
+			wire.Anthropic,
 			`{"model":"m","thinking":{"type":"adaptive"},"messages":[{"role":"user","content":"A"}],"thread":{"type":"create"}}`,
-			`{"model":"m","messages":[{"role":"user","content":"C"}],"thread":{"type":"continue","previous_message_id":"h"}}`, ""},
-		"a paused turn": {wire.Anthropic,
+			`{"model":"m","messages":[{"role":"user","content":"C"}],"thread":{"type":"continue","previous_message_id":"h"}}`, "",
+		},
+		"a paused turn": {
+			wire.Anthropic,
 			`{"model":"m","messages":[{"role":"user","content":"A"}],"thread":{"type":"create"}}`,
-			`{"model":"m","messages":[],"thread":{"type":"continue","previous_message_id":"h"}}`, ""},
-		"another answer": {wire.Anthropic,
+			`{"model":"m","messages":[],"thread":{"type":"continue","previous_message_id":"h"}}`, "",
+		},
+		"another answer": {
+			wire.Anthropic,
 			`{"model":"m","messages":[{"role":"user","content":"A"}],"thread":{"type":"create"}}`,
-			`{"model":"m","messages":[{"role":"user","content":"C"}],"thread":{"type":"continue","previous_message_id":"g"}}`, ""},
-		"items": {wire.OpenAIResponses,
+			`{"model":"m","messages":[{"role":"user","content":"C"}],"thread":{"type":"continue","previous_message_id":"g"}}`, "",
+		},
+		"items": {
+			wire.OpenAIResponses,
 			`{"model":"m","input":[{"role":"user","content":"A"}]}`,
 			`{"model":"m","previous_response_id":"h","input":[{"role":"user","content":"C"}]}`,
-			`{"model":"m","input":[{"role":"user","content":"A"},` + itemReply + `,{"role":"user","content":"C"}]}`},
-		"texts": {wire.OpenAIResponses,
+			`{"model":"m","input":[{"role":"user","content":"A"},` + itemReply + `,{"role":"user","content":"C"}]}`,
+		},
+		"texts": {
+			wire.OpenAIResponses,
 			`{"model":"m","input":"A"}`,
 			`{"model":"m","previous_response_id":"h","input":"C"}`,
-			`{"model":"m","input":[{"role":"user","content":"A"},` + itemReply + `,{"role":"user","content":"C"}]}`},
+			`{"model":"m","input":[{"role":"user","content":"A"},` + itemReply + `,{"role":"user","content":"C"}]}`,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			reply := threadReply
@@ -239,27 +257,41 @@ func TestDelta(t *testing.T) {
 		held int    // messages
 		want string // "" for none
 	}{
-		"what the client sent": {f: wire.Anthropic, held: 2,
+		"what the client sent": {
+			f: wire.Anthropic, held: 2,
 			body: `{"model":"m","messages":[{"role":"user","content":"` + long + `"},` + threadReply + `,{"role":"user","content":"C"}],"thread":{"type":"create"}}`,
 			own:  `{"messages": [{"role":"user","content":"C"}], "model":"m", "thread":{"type":"continue","previous_message_id":"h"}}`,
-			want: `{"messages": [{"role":"user","content":"C"}], "model":"m", "thread":{"type":"continue","previous_message_id":"h"}}`},
-		"edited": {f: wire.Anthropic, held: 2,
+			want: `{"messages": [{"role":"user","content":"C"}], "model":"m", "thread":{"type":"continue","previous_message_id":"h"}}`,
+		},
+		"edited": {
+			f: wire.Anthropic, held: 2,
 			body: `{"model":"m","messages":[{"role":"user","content":"` + long + `"},` + threadReply + `,{"role":"user","content":"C'"}],"thread":{"type":"create"}}`,
 			own:  `{"model":"m","messages":[{"role":"user","content":"C"}],"thread":{"type":"continue","previous_message_id":"h"}}`,
-			want: `{"model":"m","messages":[{"role":"user","content":"C'"}],"thread":{"type":"continue","previous_message_id":"h"}}`},
-		"all of it": {f: wire.Anthropic, held: 2,
+			want: `{"model":"m","messages":[{"role":"user","content":"C'"}],"thread":{"type":"continue","previous_message_id":"h"}}`,
+		},
+		"all of it": {
+			f: wire.Anthropic, held: 2,
 			body: `{"model":"m","system":"S","tools":[{"name":"T"}],"messages":[{"role":"user","content":"` + long + `"},` + threadReply + `,{"role":"user","content":"C"}]}`,
-			want: `{"model":"m","messages":[{"role":"user","content":"C"}],"thread":{"type":"continue","previous_message_id":"h"}}`},
-		"a marker too far in front": {f: wire.Anthropic, held: 2,
-			body: `{"model":"m","messages":[{"role":"user","content":[{"type":"text","text":"` + long + `","cache_control":{"type":"ephemeral"}}]},` + threadReply + `,{"role":"user","content":"C"}]}`},
-		"nothing new": {f: wire.Anthropic, held: 3,
-			body: `{"model":"m","messages":[{"role":"user","content":"` + long + `"},` + threadReply + `,{"role":"user","content":"C"}]}`},
-		"larger": {f: wire.OpenAIResponses, held: 1,
-			body: `{"model":"m","input":[{"role":"user"},{"role":"user","content":"C"}]}`},
-		"items": {f: wire.OpenAIResponses, held: 2,
+			want: `{"model":"m","messages":[{"role":"user","content":"C"}],"thread":{"type":"continue","previous_message_id":"h"}}`,
+		},
+		"a marker too far in front": {
+			f: wire.Anthropic, held: 2,
+			body: `{"model":"m","messages":[{"role":"user","content":[{"type":"text","text":"` + long + `","cache_control":{"type":"ephemeral"}}]},` + threadReply + `,{"role":"user","content":"C"}]}`,
+		},
+		"nothing new": {
+			f: wire.Anthropic, held: 3,
+			body: `{"model":"m","messages":[{"role":"user","content":"` + long + `"},` + threadReply + `,{"role":"user","content":"C"}]}`,
+		},
+		"larger": {
+			f: wire.OpenAIResponses, held: 1,
+			body: `{"model":"m","input":[{"role":"user"},{"role":"user","content":"C"}]}`,
+		},
+		"items": {
+			f: wire.OpenAIResponses, held: 2,
 			body: `{"model":"m","input":[{"role":"user","content":"` + long + `"},` + itemReply + `,{"role":"user","content":"C'"}]}`,
 			own:  `{"model":"m","previous_response_id":"h","input":"C"}`,
-			want: `{"model":"m","previous_response_id":"h","input":[{"role":"user","content":"C'"}]}`},
+			want: `{"model":"m","previous_response_id":"h","input":[{"role":"user","content":"C'"}]}`,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var own *hold.Own

@@ -219,7 +219,7 @@ func (o *office) remember(t *testing.T, now time.Time) {
 
 // yesterday makes up what people have asked for since then.
 func yesterday(now time.Time) (all []turn) {
-	random := rand.New(rand.NewPCG(3, 4)) //nolint:gosec // the same day every time
+	random := rand.New(rand.NewPCG(3, 4)) // the same day every time
 	for back := 23; back >= 1; back-- {
 		hour := now.Add(-time.Duration(back) * time.Hour).Truncate(time.Hour)
 		for _, p := range []struct {

@@ -23,16 +23,18 @@ const (
 	Origin    = "origin"
 	Threads   = "threads"
 	Responses = "responses"
+	WebSocket = "websocket"
+	Letta     = "letta"
 )
 
-var drivers = []string{Origin, Threads, Responses}
+var drivers = []string{Origin, Threads, Responses, WebSocket, Letta}
 
 // Of misses, those causes are there from the start that no upstream has words of its own for.
 var (
 	bytesSent = metric.Known(metric.CounterVec("hold_bytes_total", "Bytes of request bodies to upstreams that hold conversations: whole as they were, sent as they went over the wire.", "driver", "bytes"),
 		drivers, []string{"whole", "sent"})
 	decided = metric.Known(metric.CounterVec("hold_requests_total", "Requests to upstreams that hold conversations, by what was sent: delta, or the cause why it was the whole.", "driver", "sent"),
-		drivers, []string{"delta", string(Unknown), string(Bound), string(Diverged), string(InFlight), string(Larger), string(Refused)})
+		drivers, []string{"delta", string(Unknown), string(Bound), string(Diverged), string(InFlight), string(Lost), string(Larger), string(Refused)})
 	missed = metric.Known(metric.CounterVec("hold_misses_total", "Deltas that an upstream did not take, by cause.", "driver", "cause"),
 		drivers, []string{string(Foreign), string(Cut)})
 	resent = metric.CounterOf("hold_resends_total", "Wholes sent once more after a delta was not taken.", "driver", drivers...)

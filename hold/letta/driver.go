@@ -30,7 +30,7 @@ import (
 type driver struct{}
 
 // Name implements [hold.Driver].
-func (driver) Name() string { return "letta" }
+func (driver) Name() string { return hold.Letta }
 
 // Once implements [hold.Driver]. Each answer is a fork of its own, which stays.
 func (driver) Once() bool { return false }

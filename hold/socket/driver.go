@@ -45,7 +45,7 @@ type Driver struct{ *thread.Driver }
 func NewDriver() Driver { return Driver{thread.NewDriver(wire.OpenAIResponses)} }
 
 // Name implements [hold.Driver].
-func (Driver) Name() string { return "websocket" }
+func (Driver) Name() string { return hold.WebSocket }
 
 // Once implements [hold.Driver]: a connection keeps its last answer, and no other.
 func (Driver) Once() bool { return true }

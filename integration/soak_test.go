@@ -280,7 +280,12 @@ func soak(t *testing.T, d time.Duration, tally *soakTally) (states []weak.Pointe
 	var text string
 	p.adminDo(http.MethodGet, "/metrics", &text)
 	for line := range strings.Lines(text) {
-		if name, n, ok := strings.Cut(strings.TrimSpace(line), " "); ok && n != "0" && soakCounts.MatchString(name) {
+		line = strings.TrimSpace(line)
+		at := strings.LastIndexByte(line, ' ') // labels have spaces, too
+		if at < 0 {
+			continue
+		}
+		if name, n := line[:at], line[at+1:]; n != "0" && soakCounts.MatchString(name) {
 			t.Log(name, n)
 			if strings.Contains(name, "panic") {
 				t.Error("something of ours panicked")

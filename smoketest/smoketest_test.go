@@ -29,19 +29,18 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
-// obedient is a simulated model that says the word its system prompt names.
-func obedient() http.Handler {
-	return &simulator.Handler{
-		Cache: cachemodel.NewSimulator(cachemodel.SimulatorConfig{}),
-		Hooks: simulator.Hooks{Answer: func(_ context.Context, v *wire.View) *simulator.Answer {
-			for _, word := range []string{"MAPLE", "WILLOW"} {
-				if bytes.Contains(v.Raw, []byte("the one word "+word)) {
-					return &simulator.Answer{Blocks: []simulator.Block{{Type: simulator.Text, Text: word}}}
-				}
-			}
-			return &simulator.Answer{Blocks: []simulator.Block{{Type: simulator.Text, Text: "hello"}}}
-		}},
+// obedient is a simulated model, which says the word that its system prompt names.
+func obedient() *simulator.Handler {
+	return &simulator.Handler{Cache: cachemodel.NewSimulator(cachemodel.SimulatorConfig{})}
+}
+
+// deaf is one that says the same to everything.
+func deaf() *simulator.Handler {
+	h := obedient()
+	h.Hooks.Answer = func(context.Context, *wire.View) *simulator.Answer {
+		return &simulator.Answer{Blocks: []simulator.Block{{Type: simulator.Text, Text: "hello"}}}
 	}
+	return h
 }
 
 func run(t *testing.T, h http.Handler, f wire.Format) (faults map[string]string, table string) {
@@ -110,7 +109,7 @@ func TestFaults(t *testing.T) {
 		name, about, what string
 		h                 http.Handler
 	}{
-		{"deaf to the system prompt", "system and user", "not honoured", &simulator.Handler{Cache: cachemodel.NewSimulator(cachemodel.SimulatorConfig{})}},
+		{"deaf to the system prompt", "system and user", "not honoured", deaf()},
 		{"an older system prompt", "changed system", "the other system prompt", change(func(w http.ResponseWriter, body string) io.Writer {
 			return replacer{w, "WILLOW", "MAPLE"}
 		})},

@@ -21,7 +21,6 @@ import (
 	"time"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/hold"
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire/framing"
 )
 
@@ -51,7 +50,7 @@ func mark(h http.Header) string {
 // answer, by nothing.
 func (s *said) answer(w http.ResponseWriter, o *hold.Outcome, text string, now time.Time) error {
 	events := s.completion(o.Handle, text, now)
-	if s.format == wire.OpenAIResponses {
+	if s.items() {
 		events = s.response(o.Handle, text, now)
 	}
 	kind := "application/json"
@@ -62,7 +61,7 @@ func (s *said) answer(w http.ResponseWriter, o *hold.Outcome, text string, now t
 			name, _ := e["type"].(string)
 			body = framing.SSE{}.Append(body, name, mustJSON(e))
 		}
-		if s.format == wire.OpenAIChat {
+		if !s.items() {
 			body = framing.SSE{}.Append(body, "", []byte("[DONE]"))
 		}
 	} else {

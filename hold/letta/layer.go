@@ -67,7 +67,7 @@ type talk struct {
 func (t *talk) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 	p, ok := layer.Whole(r)
 	f, known := wire.Detect(r.Method, r.URL.Path)
-	if !ok || !known || f != wire.OpenAIResponses || layer.Coding(r.Header) != "" {
+	if !ok || !known || !f.Traits().FlatItems || layer.Coding(r.Header) != "" {
 		return t.next.ServeHTTP(w, r)
 	}
 	var said *said

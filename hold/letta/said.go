@@ -276,6 +276,9 @@ func (s *said) list(turns []turn) []byte {
 	return b.Bytes()
 }
 
+// items reports whether the format has items, as the Responses API does, in place of messages.
+func (s *said) items() bool { return s.format.Traits().FlatItems }
+
 // message writes a turn. Texts keep their bytes. Each says that it is a message: the App
 // Server passes over those that do not.
 func (s *said) message(b *bytes.Buffer, t *turn) {
@@ -284,7 +287,7 @@ func (s *said) message(b *bytes.Buffer, t *turn) {
 		role, kind = `"user"`, `"input_text"`
 	}
 	b.WriteByte('{')
-	if s.format == wire.OpenAIResponses {
+	if s.items() {
 		b.WriteString(`"type":"message",`)
 	} else {
 		kind = `"text"`

@@ -96,18 +96,20 @@ func startWitness(t *testing.T, upstream string) *witness {
 
 func (w *witness) watch(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		// An answer that begins before the proxy has seen the end of the request would have
+		// net/http close the request's body under it, which cuts the answer.
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			panic(http.ErrAbortHandler)
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
 		api := contract.Of(r)
 		if api == "" {
 			next.ServeHTTP(rw, r)
 			return
 		}
-		body, err := io.ReadAll(r.Body)
-		if err != nil {
-			panic(http.ErrAbortHandler)
-		}
 		// Noted before it goes on: what comes of it must find it here.
 		w.asked(api, decoded(body, r.Header.Get("Content-Encoding")))
-		r.Body = io.NopCloser(bytes.NewReader(body))
 		said := &recorder{ResponseWriter: rw, status: http.StatusOK}
 		ended := false
 		defer func() {

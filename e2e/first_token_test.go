@@ -36,7 +36,7 @@ import (
 
 // How long Claude Code waits for the first token of a real engine with one slot, with
 // llm_cache and with a translator that does no more than that: over ten turns of one
-// conversation, at the beginning of a second one, and where the billing line in front of
+// conversation, at the beginning of a second one in the same repository, and where the billing line in front of
 // the prompt differs with each request, as that of clients with an attestation does.
 func TestFirstToken(t *testing.T) {
 	if !*ablate {
@@ -61,16 +61,14 @@ func TestFirstToken(t *testing.T) {
 			if billed {
 				url = startBilling(t, url)
 			}
-			waited := func(r *repository, script []step) (all, first time.Duration) {
+			waited := func(u *user, prompt string, script []step) (all, first time.Duration) {
 				if err := e.Script(t.Context(), engineSteps(script)); err != nil {
 					t.Fatal(err)
 				}
 				if err := e.Reset(t.Context()); err != nil {
 					t.Fatal(err)
 				}
-				u := newUser(t, claudeCode{url: url}, r.dir)
-				u.patience = 15 * time.Minute
-				u.ask(t, firstPrompt, script)
+				u.ask(t, prompt, script)
 				list, err := e.Requests(t.Context())
 				if err != nil {
 					t.Fatal(err)
@@ -93,18 +91,20 @@ func TestFirstToken(t *testing.T) {
 				return all, first
 			}
 			r := newRepository(t, claudeCode{})
+			u := newUser(t, claudeCode{url: url}, r.dir)
+			u.patience = 15 * time.Minute
 			var script []step
 			for i := range 9 {
 				script = append(script, calls(r.bash(fmt.Sprintf("head -c 2000 src/a.go; echo %d", i))))
 			}
-			all, _ := waited(r, append(script, step{Text: "That is all."}))
+			all, _ := waited(u, firstPrompt, append(script, step{Text: "That is all."}))
 			if billed {
 				c.to.billed = all
 				continue
 			}
 			c.to.conversation = all
-			other := newRepository(t, claudeCode{})
-			_, c.to.second = waited(other, []step{calls(other.bash("ls")), {Text: "That is all."}})
+			u.asked = 0
+			_, c.to.second = waited(u, "What is in this repository?", []step{calls(r.bash("ls")), {Text: "That is all."}})
 		}
 	}
 	for _, row := range []struct {

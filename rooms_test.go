@@ -43,6 +43,7 @@ var rooms = []room{
 	{"barrier", nil, true},
 	{"transcript", []string{"wire"}, true},
 	{"sessioncache", []string{"lru", "wire"}, true},
+	{"pipeline/outlook", []string{"cachemodel", "pipeline/history", "pipeline/planner", "sessioncache", "wire"}, true},
 	{"pipeline", []string{"wire", "cachemodel", "sessioncache"}, true},
 	{"keepalive/pinger", []string{"audit", "errand", "keepalive", "layer", "metric", "option", "pipeline", "sessioncache", "wire"}, false},
 	{"keepalive", nil, true},

@@ -20,6 +20,7 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/history"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/outlook"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/planner"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/settings"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stage"
@@ -82,7 +83,7 @@ func (x *Exchange) Background(t *wire.Turn, limit int) *Background {
 	q := newPlanning()
 	defer q.release()
 	q.in.Moment = planner.Moment{Epoch: planner.NoEpoch, Loop: r.loop, Bound: r.bound, Begun: true, Regretted: r.regretted.share() > mostRegret}
-	q.in.Further = prior(l) // the next pause is near: what is folded late costs little
+	q.in.Further = outlook.Least(l) // the next pause is near: what is folded late costs little
 	q.gather(&r, l, minIdleFold, x.start)
 	q.needless(&r, estimator{&x.req.session.Calibration, rate(l)})
 	folds, from, process := planner.Idle(&q.in, &q.scratch, limit)

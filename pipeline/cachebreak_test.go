@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/outlook"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/settings"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
@@ -113,7 +114,7 @@ func TestCautionFollowsUsage(t *testing.T) {
 		t.Fatalf("caution %v", careful)
 	}
 	l.Requests = 100
-	if r := expect(s.s, x.req.View, l); r >= 100 {
+	if r := outlook.Further(s.s, x.req.View, l); r >= 100 {
 		t.Errorf("R is %v in spite of it", r)
 	}
 	for range 5 {
@@ -133,14 +134,14 @@ func TestFurtherFollowsTheTenant(t *testing.T) {
 	x := s.ask("m", "m", warmUsage)
 	l := lineageOf(t, s)
 	l.Requests = 12
-	alone := expect(s.s, x.req.View, l)
+	alone := outlook.Further(s.s, x.req.View, l)
 	for range 20 {
 		other := &sessioncache.Lineage{Kind: l.Kind}
 		for range 14 {
 			s.s.CountRequest(other)
 		}
 	}
-	if r := expect(s.s, x.req.View, l); r >= alone/2 {
+	if r := outlook.Further(s.s, x.req.View, l); r >= alone/2 {
 		t.Errorf("twenty conversations have ended at 14 requests, and %v more than 12 are expected; %v without them", r, alone)
 	}
 }

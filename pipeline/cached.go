@@ -19,6 +19,7 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/history"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/outlook"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
@@ -45,9 +46,9 @@ func newCached(h *history.History, rules *cachemodel.Rules, s *sessioncache.Sess
 		if rules.Regime == cachemodel.Markers {
 			longest = max(longest, rules.LongTTL)
 		}
-		return cached{forwarded: h.LastSaid(), cold: rules.TTL > 0 && s.Unseen > longest+margin(longest)}
+		return cached{forwarded: h.LastSaid(), cold: rules.TTL > 0 && s.Unseen > longest+outlook.Margin(longest)}
 	}
-	c := cached{forwarded: h.Known, cold: expired(h, rules, l, now)}
+	c := cached{forwarded: h.Known, cold: outlook.Expired(h.View, rules, l, now)}
 	if l.Settled <= h.Known {
 		c.settled = l.Settled
 	}
@@ -57,17 +58,3 @@ func newCached(h *history.History, rules *cachemodel.Rules, s *sessioncache.Sess
 	}
 	return c
 }
-
-// expired reports whether the cached prefix of a lineage has outlived its
-// lifetime for certain.
-func expired(h *history.History, rules *cachemodel.Rules, l *sessioncache.Lineage, now time.Time) bool {
-	ttl := l.TTL
-	if ttl == 0 {
-		ttl = rules.Lifetime(history.LongMarker(h.View))
-	}
-	return ttl > 0 && !l.Started.IsZero() && now.Sub(l.LastUse()) > ttl+margin(ttl)
-}
-
-// margin is how much longer than the lifetime a pause must be to count as
-// certain: clocks differ, and the request takes time to arrive.
-func margin(ttl time.Duration) time.Duration { return min(ttl/10, time.Minute) }

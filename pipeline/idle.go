@@ -20,6 +20,7 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/history"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/outlook"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/planner"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/settings"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stub"
@@ -86,7 +87,7 @@ func (x *Exchange) cold(l *sessioncache.Lineage, tool bool) float64 {
 	q := newPlanning()
 	defer q.release()
 	q.in.Moment = planner.Moment{Epoch: planner.NoEpoch, Loop: tool, Bound: r.bound, Begun: true, Regretted: r.regretted.share() > mostRegret}
-	q.in.Further = expect(x.req.session, x.req.View, l)
+	q.in.Further = outlook.Further(x.req.session, x.req.View, l)
 	q.gather(&r, l, stub.MinFold, x.start)
 	q.in.Warm = 0
 	cold := planner.Gain(&q.in, &q.scratch)

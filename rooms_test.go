@@ -73,6 +73,9 @@ var rooms = []room{
 	{"app", []string{"allowance", "audit", "barrier", "box", "cachemodel", "errand", "hold", "keepalive", "layer", "metric", "option", "page", "sessioncache", "tenant", "wire"}, false},
 	{"lingua", nil, true},
 	{"compressor", []string{"layer", "lingua", "metric", "option", "pipeline", "sessioncache", "wire"}, false},
+	{"handler/routes", nil, false},
+	{"handler/tracing", []string{"audit", "pipeline", "tenant", "upstream", "wire"}, false},
+	{"handler/intercept", []string{"layer", "metric", "pipeline", "sessioncache", "wire"}, false},
 	{"handler", []string{
 		"allowance", "app", "audit", "barrier", "box", "cachemodel", "compressor", "errand", "hold", "keepalive/pinger", "layer", "metric", "page", "pipeline", "sessioncache", "tenant",
 		"translate", "upstream", "wire",

@@ -24,6 +24,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/box"
 	"github.com/caddy-llm-cache/caddy-llm-cache/box/queue"
 	"github.com/caddy-llm-cache/caddy-llm-cache/box/warm"
+	"github.com/caddy-llm-cache/caddy-llm-cache/handler/tracing"
 	"github.com/caddy-llm-cache/caddy-llm-cache/hold"
 	"github.com/caddy-llm-cache/caddy-llm-cache/hold/relay"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
@@ -39,7 +40,7 @@ var chain = [...]struct {
 	takes purpose
 	layer func(p *passage, next caddyhttp.Handler) caddyhttp.Handler
 }{
-	{"span", conversing | aside, func(p *passage, next caddyhttp.Handler) caddyhttp.Handler { return p.span.layer(next) }},
+	{"span", conversing | aside, func(p *passage, next caddyhttp.Handler) caddyhttp.Handler { return p.span.Layer(next) }},
 	{"unkept ids", conversing | aside, func(p *passage, next caddyhttp.Handler) caddyhttp.Handler {
 		if !p.unkept {
 			return next
@@ -131,10 +132,10 @@ type passage struct {
 	format  wire.Format // the client's
 	session string      // public id of the session, which names the conversation to the upstream
 	tenant  sessioncache.Tenant
-	span    *span        // nil where nothing is traced
-	unkept  bool         // the client is told ids of answers that nobody keeps
-	prompt  *warm.Prompt // nil where no bases are kept warm
-	common  *float64     // told the share of the prompt that the upstream has been sent before
+	span    *tracing.Span // nil where nothing is traced
+	unkept  bool          // the client is told ids of answers that nobody keeps
+	prompt  *warm.Prompt  // nil where no bases are kept warm
+	common  *float64      // told the share of the prompt that the upstream has been sent before
 	ticket  queue.Ticket
 	place   *atomic.Pointer[box.Place] // told where the request stands in line
 	front   *front                     // nil where there is nothing to wait for

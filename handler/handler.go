@@ -35,6 +35,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/box/warm"
 	"github.com/caddy-llm-cache/caddy-llm-cache/compressor"
 	"github.com/caddy-llm-cache/caddy-llm-cache/errand"
+	"github.com/caddy-llm-cache/caddy-llm-cache/handler/routes"
 	"github.com/caddy-llm-cache/caddy-llm-cache/hold/relay"
 	"github.com/caddy-llm-cache/caddy-llm-cache/keepalive/pinger"
 	"github.com/caddy-llm-cache/caddy-llm-cache/metric"
@@ -197,9 +198,9 @@ type Handler struct {
 	// app `llm_cache` is configured to keep records. Default: true.
 	Audit *bool `json:"audit,omitempty"`
 
-	site   *site      // what it comes to
-	place  *place     // where it stands
-	lease  *app.Lease // what Cleanup gives back
+	site   *site         // what it comes to
+	place  *routes.Place // where it stands
+	lease  *app.Lease    // what Cleanup gives back
 	ledger *app.AuditLease
 }
 
@@ -253,7 +254,7 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	if s := h.site; s.warm != nil {
 		a.WhenInForce(func() { s.box().Begin(s.warm) })
 	}
-	h.place = newPlace(ctx, h)
+	h.place = routes.Of(ctx, h)
 	a.WhenInForce(h.place.Warn)
 	return nil
 }

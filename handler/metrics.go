@@ -53,6 +53,8 @@ var outcomes = [...]string{
 	outcomeCompleted, outcomeFailed, outcomeInterrupted, outcomePassed, outcomeNoRoom, outcomeRefused, outcomeBudget, outcomeUnheld,
 }
 
+var hiddenLost = metric.Counter("hidden_turns_lost_total", "Requests in which what had been hidden from the client could not be put back, because the client has changed the message that it belongs to.")
+
 var metrics = struct {
 	requests *prometheus.CounterVec
 	tokens   *prometheus.CounterVec

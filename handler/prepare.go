@@ -65,7 +65,7 @@ func (o *site) process(w http.ResponseWriter, r *http.Request, next caddyhttp.Ha
 		return passBody(w, r, o.unknown(r, unparsed, a.format).through(next), &a.Payload)
 	}
 	c.span = c.trace(r.Context())
-	defer c.span.end(r.Context(), c)
+	defer c.endSpan(r.Context())
 	defer o.noteHost(r.Context())
 	var to func(body []byte) *errand.Target
 	if o.keepalive != nil || o.warm != nil || o.fold != nil {

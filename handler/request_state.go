@@ -29,6 +29,8 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/audit"
 	"github.com/caddy-llm-cache/caddy-llm-cache/box"
 	"github.com/caddy-llm-cache/caddy-llm-cache/box/warm"
+	"github.com/caddy-llm-cache/caddy-llm-cache/handler/intercept"
+	"github.com/caddy-llm-cache/caddy-llm-cache/handler/tracing"
 	"github.com/caddy-llm-cache/caddy-llm-cache/hold"
 	"github.com/caddy-llm-cache/caddy-llm-cache/layer"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
@@ -64,7 +66,7 @@ type requestState struct {
 	account   *account
 	continued []continuation
 	logged    logged
-	span      *span // nil where nothing is traced
+	span      *tracing.Span // nil where nothing is traced
 	answered
 	boxed
 
@@ -198,8 +200,8 @@ func (c *requestState) pass(t *tap, w http.ResponseWriter, r *http.Request, next
 	defer func() {
 		if !returned {
 			c.settle(t, nil)
-			if r, ok := w.(*interceptor); ok {
-				r.spill()
+			if i, ok := w.(*intercept.Interceptor); ok {
+				i.Spill()
 			}
 			if t.Status != 0 {
 				_ = t.release()
@@ -212,21 +214,12 @@ func (c *requestState) pass(t *tap, w http.ResponseWriter, r *http.Request, next
 	return err
 }
 
-// abort cuts an answer that cannot come to its end: the client must not take it for
-// a whole one.
-func (c *requestState) abort(t *tap, err error) {
-	c.settle(t, err)
-	_ = t.FlushError()
-	layer.LogCut(c.site.up.Log, err)
-	panic(http.ErrAbortHandler)
-}
-
 // again sends what the exchange has in place of an edit that met a 400: the
 // client's original, as a rule. The client sees only the answer to that.
 func (c *requestState) again(w http.ResponseWriter, original *http.Request, next caddyhttp.Handler) error {
 	c.resent = true
 	layer.Resends.Inc()
-	c.span.event("llm_cache.resend")
+	c.span.Event("llm_cache.resend")
 	c.site.guard("giving up edits after a 400", c.ex.Rejected)
 	defer c.restore(original, c.substitute(original))
 	t := newTap(w, c, false)

@@ -33,6 +33,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/box/queue"
 	"github.com/caddy-llm-cache/caddy-llm-cache/box/warm"
 	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
+	"github.com/caddy-llm-cache/caddy-llm-cache/handler/tracing"
 	"github.com/caddy-llm-cache/caddy-llm-cache/hold"
 	"github.com/caddy-llm-cache/caddy-llm-cache/hold/letta"
 	"github.com/caddy-llm-cache/caddy-llm-cache/hold/relay"
@@ -61,7 +62,7 @@ type site struct {
 	headers HeaderMode
 	reach   app.Reach
 
-	conventions *conventions // of spans
+	conventions *tracing.Conventions // of spans
 
 	// What stands between the handler and the upstream, nil for what is not configured.
 
@@ -102,7 +103,7 @@ func (h *Handler) open(store *app.State, sink *app.Sink, prices *cachemodel.Tabl
 		Prices: prices,
 	})
 	s := &site{
-		store: store, up: up, now: now, named: h.SessionHeader, headers: h.Headers, conventions: conventionsInForce(),
+		store: store, up: up, now: now, named: h.SessionHeader, headers: h.Headers, conventions: tracing.InForce(),
 		records: records{sink: sink, policy: h.Policy, up: up},
 		notes:   notes{log: log, headers: up.Headers, met: &store.Strangers},
 		pipe:    pipeline.New(h.Options, up.Rules()),
@@ -170,7 +171,7 @@ func (o *site) whose(r *http.Request) tenant.Person {
 func (o *site) box() *warm.Box { return o.store.Boxes.Of(o.slots()) }
 
 // noteHost notes which server a request went to, if reverse_proxy has said so.
-func (o *site) noteHost(ctx context.Context) { o.reach.At(placeholder(ctx, upstreamHostPort)) }
+func (o *site) noteHost(ctx context.Context) { o.reach.At(upstream.Reached(ctx, upstream.HostPort)) }
 
 // guard runs f and keeps a panic in it from reaching the client's answer.
 func (o *site) guard(doing string, f func()) { layer.Guard(o.up.Log, doing, f) }

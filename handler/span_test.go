@@ -145,8 +145,8 @@ func BenchmarkSpan(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				c.span = c.trace(r.Context())
-				_ = c.span.layer(next).ServeHTTP(nil, r)
-				c.span.end(r.Context(), c)
+				_ = c.span.Layer(next).ServeHTTP(nil, r)
+				c.endSpan(r.Context())
 			}
 		})
 	}
@@ -159,11 +159,11 @@ func TestSpanOff(t *testing.T) {
 	r := request(growing(2<<10, 1)[0], "s")
 	if n := testing.AllocsPerRun(100, func() {
 		c.span = c.trace(r.Context())
-		if next := c.span.layer(endpoint); next == nil {
+		if next := c.span.Layer(endpoint); next == nil {
 			t.Error("no handler")
 		}
-		c.span.event("x")
-		c.span.end(r.Context(), c)
+		c.span.Event("x")
+		c.endSpan(r.Context())
 	}); n != 0 {
 		t.Errorf("%.0f allocations", n)
 	}

@@ -15,7 +15,6 @@
 package handler
 
 import (
-	"bytes"
 	"net/http"
 	"strconv"
 	"time"
@@ -24,12 +23,6 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/layer"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
-)
-
-const (
-	// holdAnswer bounds the JSON answer that is held so that its header can
-	// tell the cached tokens.
-	holdAnswer = 8 << 20
 )
 
 // tap is the writer of an answer. Bytes go to the client first and at once and
@@ -107,7 +100,7 @@ func (t *tap) observe(h http.Header) {
 	case layer.IsJSON(kind):
 		t.decode(false)
 		n, err := strconv.Atoi(h.Get("Content-Length"))
-		if err == nil && n > 0 && n <= holdAnswer && t.state.site.up.Headers {
+		if err == nil && n > 0 && n <= layer.MaxAnswer && t.state.site.up.Headers {
 			t.hold = n
 		}
 	}
@@ -131,7 +124,7 @@ func (t *tap) Take(p []byte) (int, error) {
 		}
 	}
 	if t.stream && !t.begun {
-		if t.begun = begins(p); document(p) {
+		if t.begun = layer.Begins(p); layer.IsDocument(p) {
 			t.stream = false
 			t.decode(false)
 		}
@@ -143,13 +136,6 @@ func (t *tap) Take(p []byte) (int, error) {
 	t.look(p[:n])
 	return n, err
 }
-
-// begins reports whether there is anything but white space.
-func begins(p []byte) bool { return len(bytes.TrimSpace(p)) > 0 }
-
-// document reports whether what an answer begins with is that of a JSON object, whatever
-// its Content-Type: no line of a stream of events begins so.
-func document(p []byte) bool { return bytes.HasPrefix(bytes.TrimSpace(p), []byte{'{'}) }
 
 // writeEvents keeps the last byte until the decoder has looked: no event is
 // complete without it, and a long one may be with the client before it is
@@ -256,8 +242,8 @@ func (t *tap) turn() *wire.Turn {
 	return turn
 }
 
-// isHeld reports whether the client has seen nothing of the answer yet.
 // Holds implements [layer.Interceptor].
 func (t *tap) Holds() bool { return !t.released }
 
+// isHeld reports whether there is an answer of which the client has seen nothing yet.
 func (t *tap) isHeld() bool { return t.Status != 0 && !t.released }

@@ -70,6 +70,13 @@ func IsJSON(mediaType string) bool {
 	return mediaType == "application/json" || strings.HasSuffix(mediaType, "+json")
 }
 
+// Begins reports whether an answer that was only white space begins with these bytes.
+func Begins(p []byte) bool { return len(bytes.TrimSpace(p)) > 0 }
+
+// IsDocument reports whether what an answer begins with is that of a JSON object, whatever
+// its Content-Type: no line of a stream of events begins so.
+func IsDocument(p []byte) bool { return bytes.HasPrefix(bytes.TrimSpace(p), []byte{'{'}) }
+
 // DecodeRequest undoes the content coding of a request. What decodes to more than limit
 // bytes is ErrTooLarge; what decodes to more than maxRatio times of what was sent and
 // to more than freeRatio is ErrBomb. Conversations shrink to a fifth, logs that say one

@@ -27,6 +27,9 @@ import (
 // MaxError bounds, in bytes, what is held of an answer that is an error.
 const MaxError = 64 << 10
 
+// MaxAnswer bounds, in bytes, what is held of an answer in one piece.
+const MaxAnswer = 8 << 20
+
 // Unreached says what an error of the handlers behind means to who waits
 // for an answer. They name no address.
 var Unreached = map[int]string{

@@ -12,7 +12,9 @@
 // See the License for the specific language governing permissions and
 // limitations under the License.
 
-package handler
+// Package routes looks at where a handler stands among the routes of a Caddy
+// configuration, and says why no request can reach it.
+package routes
 
 import (
 	"go.uber.org/zap"
@@ -21,20 +23,20 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 )
 
-// place looks at where a handler stands among the routes. Caddy tells a handler
+// Place is where a handler stands among the routes. Caddy tells a handler
 // nothing of its neighbours, and the routes are complete only once all of them have
 // been provisioned: at the start, or, where a configuration is merely validated, when
 // it is given up.
-type place struct {
+type Place struct {
 	http *caddyhttp.App
 	self caddyhttp.MiddlewareHandler
 	log  *zap.Logger
 	told bool
 }
 
-// newPlace returns the place of a handler that is being provisioned.
-func newPlace(ctx caddy.Context, self caddyhttp.MiddlewareHandler) *place {
-	p := &place{self: self, log: ctx.Logger()}
+// Of returns the place of a handler that is being provisioned.
+func Of(ctx caddy.Context, self caddyhttp.MiddlewareHandler) *Place {
+	p := &Place{self: self, log: ctx.Logger()}
 	for _, m := range ctx.Modules() {
 		if app, ok := m.(*caddyhttp.App); ok {
 			p.http = app
@@ -45,7 +47,7 @@ func newPlace(ctx caddy.Context, self caddyhttp.MiddlewareHandler) *place {
 
 // Warn says, once, why no request reaches the handler, or none what it is for. It
 // says nothing of handlers that other modules hold.
-func (p *place) Warn() {
+func (p *Place) Warn() {
 	if p == nil || p.http == nil || p.told {
 		return
 	}
@@ -100,7 +102,7 @@ func (s step) passesOn() bool {
 
 // around returns what a request meets before the handler and after it, and reports
 // whether the handler is among the routes.
-func (p *place) around(routes caddyhttp.RouteList) (front, behind []step, found bool) {
+func (p *Place) around(routes caddyhttp.RouteList) (front, behind []step, found bool) {
 	for i, route := range routes {
 		for j, h := range route.Handlers {
 			inFront, inBehind, here := p.in(h)
@@ -124,7 +126,7 @@ func (p *place) around(routes caddyhttp.RouteList) (front, behind []step, found 
 }
 
 // in is around of a handler that may be made of routes itself.
-func (p *place) in(h caddyhttp.MiddlewareHandler) (front, behind []step, found bool) {
+func (p *Place) in(h caddyhttp.MiddlewareHandler) (front, behind []step, found bool) {
 	if sub, ok := h.(*caddyhttp.Subroute); ok {
 		return p.around(sub.Routes)
 	}

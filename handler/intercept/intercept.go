@@ -12,7 +12,9 @@
 // See the License for the specific language governing permissions and
 // limitations under the License.
 
-package handler
+// Package intercept answers the calls that a model makes on the way to the client's
+// message, and makes one message of all that it says until then.
+package intercept
 
 import (
 	"bytes"
@@ -37,13 +39,29 @@ import (
 // after a call that was answered on the way.
 const maxContinuations = 3
 
-// interceptor stands between the upstream's answers and the tap, in conversations
+// Tap is what the client reads through, and what is asked of the request's handler.
+type Tap interface {
+	http.ResponseWriter
+	FlushError() error
+	// Pass runs the handlers behind, with w for their writer. Should they panic, it
+	// calls [Interceptor.Spill].
+	Pass(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error
+	// Abort cuts an answer that cannot come to its end, by a panic.
+	Abort(err error)
+	// Recall finds the text of a folded block that the client has dropped.
+	Recall(name string) (string, bool)
+	// GoesOn is told of each continuation, and what the model had asked for and got.
+	GoesOn(what string)
+}
+
+// Interceptor stands between the upstream's answers and the tap, in conversations
 // that have the expand tool. It keeps calls of that tool, and makes one message
 // of all answers to a request, so that the tap and the client see only that.
-type interceptor struct {
+type Interceptor struct {
 	layer.Answer // with a header of its own, if it is not the first
-	tap          *tap
-	state        *requestState
+	tap          Tap
+	exchange     *pipeline.Exchange
+	format       wire.Format
 	log          *zap.Logger
 	rewrite      *hidden.Interceptor
 	first        int // the status of the first answer
@@ -56,16 +74,24 @@ type interceptor struct {
 	failed       bool // a further answer is an error
 }
 
+// New returns what stands between the answers to a request in a format, and the tap.
+func New(tap Tap, x *pipeline.Exchange, format wire.Format, log *zap.Logger) *Interceptor {
+	r := &Interceptor{tap: tap, exchange: x, format: format, log: log}
+	r.Answer = layer.NewAnswer(tap, r)
+	r.rewrite = hidden.NewInterceptor(format, options(x))
+	return r
+}
+
 // WriteHeader implements [http.ResponseWriter]. Of an answer that is not the first the
 // client learns nothing that is only informational.
-func (r *interceptor) WriteHeader(status int) {
+func (r *Interceptor) WriteHeader(status int) {
 	if status >= http.StatusOK || !r.further {
 		r.Answer.WriteHeader(status)
 	}
 }
 
 // Begin implements [layer.Interceptor].
-func (r *interceptor) Begin(status int) {
+func (r *Interceptor) Begin(status int) {
 	if !r.further {
 		r.first = status
 	}
@@ -88,12 +114,12 @@ func (r *interceptor) Begin(status int) {
 }
 
 // Holds implements [layer.Interceptor].
-func (r *interceptor) Holds() bool { return r.whole }
+func (r *Interceptor) Holds() bool { return r.whole }
 
 // Take implements [layer.Interceptor].
-func (r *interceptor) Take(p []byte) (int, error) {
+func (r *Interceptor) Take(p []byte) (int, error) {
 	if r.stream && !r.begun {
-		if r.begun = begins(p); document(p) {
+		if r.begun = layer.Begins(p); layer.IsDocument(p) {
 			r.stream, r.whole, r.posed = false, true, true
 		}
 	}
@@ -103,7 +129,7 @@ func (r *interceptor) Take(p []byte) (int, error) {
 			return len(p), nil
 		}
 		r.body = append(r.body, p...)
-		if len(r.body) > holdAnswer {
+		if len(r.body) > layer.MaxAnswer {
 			return len(p), r.giveUp()
 		}
 		return len(p), nil
@@ -128,7 +154,7 @@ func (r *interceptor) Take(p []byte) (int, error) {
 
 // feed rewrites a piece of a stream. A panic in there ends the rewriting, not
 // the answer.
-func (r *interceptor) feed(p []byte) (out []byte, ok bool) {
+func (r *Interceptor) feed(p []byte) (out []byte, ok bool) {
 	defer func() {
 		if e := recover(); e != nil {
 			layer.Recovered(r.log, "rewriting an answer", e)
@@ -139,7 +165,7 @@ func (r *interceptor) feed(p []byte) (out []byte, ok bool) {
 }
 
 // giveUp lets an answer pass that is too long to be gathered.
-func (r *interceptor) giveUp() error {
+func (r *Interceptor) giveUp() error {
 	body := r.body
 	r.whole, r.body = false, nil
 	r.tap.WriteHeader(r.first)
@@ -149,90 +175,78 @@ func (r *interceptor) giveUp() error {
 
 // say tells the exchange what the client's message is made of, before the tap
 // sees its end.
-func (r *interceptor) say() {
+func (r *Interceptor) say() {
 	layer.Guard(r.log, "noting what was hidden", func() {
 		it := r.rewrite.Iteration()
 		for _, p := range it.Hidden() {
 			if p.Result == "" && it.Complete() {
-				r.state.answer(p)
+				r.answer(p)
 			}
 		}
-		r.state.ex.Say(r.rewrite.Iterations())
+		r.exchange.Say(r.rewrite.Iterations())
 	})
 }
+
+// Plain reports whether nothing was kept from the client so far.
+func (r *Interceptor) Plain() bool { return r.rewrite.Plain() }
 
 // answer answers a call that the client does not see.
-func (c *requestState) answer(p *hidden.Part) {
-	before := len(c.ex.Expansions)
-	c.ex.Answer(p, func(name string) (string, bool) {
-		return c.site.store.Blocks.Get(c.session, c.view.First(), name, c.site.now())
-	})
-	countExpansions(c.ex.Expansions[before:])
+func (r *Interceptor) answer(p *hidden.Part) {
+	before := len(r.exchange.Expansions)
+	r.exchange.Answer(p, r.tap.Recall)
+	count(r.exchange.Expansions[before:])
 }
 
-// keepFolded keeps texts that were folded in this request, for when the client itself
-// drops them from its history.
-func (c *requestState) keepFolded(all []pipeline.Block) {
-	for _, b := range all {
-		c.site.store.Blocks.Put(c.session, c.view.First(), b.Name, b.Text, c.site.now())
-	}
-}
-
-// passHiding is pass, in a conversation that has the expand tool: as long as an
-// answer holds nothing but calls that are answered on the way, the upstream is
-// asked to go on, and the client gets one message.
-func (c *requestState) passHiding(t *tap, r *http.Request, next caddyhttp.Handler) error {
-	rel := &interceptor{tap: t, state: c, log: c.site.up.Log}
-	rel.Answer = layer.NewAnswer(t, rel)
-	rel.rewrite = hidden.NewInterceptor(c.view.Format, c.interceptorOptions())
-	c.plain = rel.rewrite.Plain
-	again := r.Clone(r.Context())
-	if err := c.pass(t, rel, r, next); err != nil {
-		if rel.stream || rel.posed { // its length is not what the upstream said any more: nobody would see that it is cut
-			c.abort(t, err)
+// Serve hands a request on: as long as an answer holds nothing but calls that are
+// answered on the way, the upstream is asked to go on, and the client gets one message.
+func (r *Interceptor) Serve(request *http.Request, next caddyhttp.Handler) error {
+	again := request.Clone(request.Context())
+	if err := r.tap.Pass(r, request, next); err != nil {
+		if r.stream || r.posed { // its length is not what the upstream said any more: nobody would see that it is cut
+			r.tap.Abort(err)
 		}
 		return err
 	}
 	carried := 0
 	for n := 0; ; n++ {
-		if rel.whole && !rel.failed {
-			body := rel.body
-			out, done := rel.rewriteWhole(body)
+		if r.whole && !r.failed {
+			body := r.body
+			out, done := r.rewriteWhole(body)
 			if done {
-				return rel.finishWhole(out)
+				return r.finishWhole(out)
 			}
 		}
-		if rel.stream {
-			if err := rel.finishStream(); err != nil {
+		if r.stream {
+			if err := r.finishStream(); err != nil {
 				return err
 			}
 		}
-		if !rel.rewrite.Asks() {
+		if !r.rewrite.Asks() {
 			return nil
 		}
-		for _, p := range rel.rewrite.Iteration().Hidden() {
-			c.answer(p)
+		for _, p := range r.rewrite.Iteration().Hidden() {
+			r.answer(p)
 		}
 		if n == maxContinuations {
 			continuations.WithLabelValues(continuationLimit).Inc()
-			return rel.close()
+			return r.close()
 		}
-		c.went(c.ex.Expansions[carried:])
-		carried = len(c.ex.Expansions)
-		switch err := c.goOn(rel, again, next); {
-		case err != nil && rel.rewrite.Ended():
+		r.tap.GoesOn(told(r.exchange.Expansions[carried:]))
+		carried = len(r.exchange.Expansions)
+		switch err := r.goOn(again, next); {
+		case err != nil && r.rewrite.Ended():
 			return err
-		case err != nil || rel.failed:
-			return rel.fail(err)
+		case err != nil || r.failed:
+			return r.fail(err)
 		}
 	}
 }
 
-func (c *requestState) interceptorOptions() hidden.Options {
-	o := hidden.Options{Hide: c.ex.CallsExpand, LastUsage: c.ex.LastUsage()}
-	if c.ex.Stubs() {
-		o.Hold = c.ex.Writes
-		o.Judge = func(_, arguments string) bool { return c.ex.Misled(arguments) }
+func options(x *pipeline.Exchange) hidden.Options {
+	o := hidden.Options{Hide: x.CallsExpand, LastUsage: x.LastUsage()}
+	if x.Stubs() {
+		o.Hold = x.Writes
+		o.Judge = func(_, arguments string) bool { return x.Misled(arguments) }
 	}
 	return o
 }
@@ -241,26 +255,26 @@ func (c *requestState) interceptorOptions() hidden.Options {
 var errContinuation = errors.New("continuing an answer")
 
 // goOn asks the upstream to go on.
-func (c *requestState) goOn(rel *interceptor, original *http.Request, next caddyhttp.Handler) error {
-	body, err := c.ex.Continue(rel.rewrite.Iterations())
+func (r *Interceptor) goOn(original *http.Request, next caddyhttp.Handler) error {
+	body, err := r.exchange.Continue(r.rewrite.Iterations())
 	if err != nil {
 		return fmt.Errorf("%w: %w", errContinuation, err)
 	}
-	r := original.Clone(original.Context())
+	request := original.Clone(original.Context())
 	p := &layer.Payload{Data: body}
-	r.ContentLength, r.TransferEncoding = int64(len(body)), nil
-	r.Header["Content-Length"] = []string{strconv.Itoa(len(body))}
-	p.Attach(r)
-	rel.rewrite.Next()
-	rel.further, rel.Own, rel.Status, rel.body = true, http.Header{}, 0, nil
+	request.ContentLength, request.TransferEncoding = int64(len(body)), nil
+	request.Header["Content-Length"] = []string{strconv.Itoa(len(body))}
+	p.Attach(request)
+	r.rewrite.Next()
+	r.further, r.Own, r.Status, r.body = true, http.Header{}, 0, nil
 	answered := false
 	defer func() {
 		// A client may leave as soon as it has the end of the answer.
-		if answered || rel.rewrite.Ended() {
+		if answered || r.rewrite.Ended() {
 			continuations.WithLabelValues(continuationAnswered).Inc()
 		}
 	}()
-	if err := c.pass(rel.tap, rel, layer.Isolate(r, rel), next); err != nil {
+	if err := r.tap.Pass(r, layer.Isolate(request, r), next); err != nil {
 		return err
 	}
 	answered = true
@@ -268,14 +282,14 @@ func (c *requestState) goOn(rel *interceptor, original *http.Request, next caddy
 }
 
 // rewriteWhole reads an answer in one piece.
-func (r *interceptor) rewriteWhole(body []byte) (out []byte, done bool) {
+func (r *Interceptor) rewriteWhole(body []byte) (out []byte, done bool) {
 	out, done = body, true
 	layer.Guard(r.log, "rewriting an answer", func() { out, done = r.rewrite.Whole(body) })
 	return out, done
 }
 
 // finishWhole gives the client its answer in one piece.
-func (r *interceptor) finishWhole(out []byte) error {
+func (r *Interceptor) finishWhole(out []byte) error {
 	if r.rewrite.Ended() {
 		r.say()
 	}
@@ -296,7 +310,7 @@ func (r *interceptor) finishWhole(out []byte) error {
 
 // finishStream gives the client the last event of a stream that does not end in a
 // blank line.
-func (r *interceptor) finishStream() error {
+func (r *Interceptor) finishStream() error {
 	var out []byte
 	layer.Guard(r.log, "rewriting the end of an answer", func() { out = r.rewrite.End() })
 	if len(out) == 0 {
@@ -312,7 +326,7 @@ func (r *interceptor) finishStream() error {
 }
 
 // close ends the client's message where the model would not stop asking.
-func (r *interceptor) close() error {
+func (r *Interceptor) close() error {
 	if r.whole {
 		out := r.rewrite.CloseWhole()
 		return r.finishWhole(out)
@@ -327,10 +341,10 @@ func (r *interceptor) close() error {
 
 // fail tells the client that a continuation failed: by an error in the stream,
 // or, where it has seen nothing, by the upstream's own answer.
-func (r *interceptor) fail(err error) error {
+func (r *Interceptor) fail(err error) error {
 	continuations.WithLabelValues(continuationFailed).Inc()
 	if r.posed { // the client has seen a header
-		r.state.abort(r.tap, errors.Join(errContinuation, err))
+		r.tap.Abort(errors.Join(errContinuation, err))
 	}
 	if !r.stream {
 		if err != nil {
@@ -363,9 +377,9 @@ func (r *interceptor) fail(err error) error {
 	return err
 }
 
-// spill gives the client what there is of an answer that is cut, and the event
+// Spill gives the client what there is of an answer that is cut, and the event
 // that says so where it waits for a continuation.
-func (r *interceptor) spill() {
+func (r *Interceptor) Spill() {
 	switch {
 	case r.whole && !r.further:
 		r.whole = false
@@ -382,7 +396,7 @@ func (r *interceptor) spill() {
 
 // failure is the event that tells of a failed continuation. Where the upstream
 // did not say why, it is the one after which clients try again.
-func (r *interceptor) failure(err error) []byte {
+func (r *Interceptor) failure(err error) []byte {
 	kind, text := "overloaded_error", "The upstream did not go on with its answer."
 	switch {
 	case err != nil:
@@ -390,7 +404,7 @@ func (r *interceptor) failure(err error) []byte {
 			kind, text = "timeout_error", "The upstream did not go on with its answer in time."
 		}
 	case len(bytes.TrimSpace(r.body)) > 0:
-		d := wire.NewDecoder(r.state.view.Format, false)
+		d := wire.NewDecoder(r.format, false)
 		d.Feed(r.body)
 		if t := d.Turn(); t.Failed() {
 			kind, text = t.ErrorType, t.ErrorMessage

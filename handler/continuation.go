@@ -1,0 +1,102 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package handler
+
+import (
+	"net/http"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/audit"
+	"github.com/caddy-llm-cache/caddy-llm-cache/handler/intercept"
+	"github.com/caddy-llm-cache/caddy-llm-cache/layer"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
+)
+
+// passHiding is pass, in a conversation that has the expand tool.
+func (c *requestState) passHiding(t *tap, r *http.Request, next caddyhttp.Handler) error {
+	i := intercept.New(t, c.ex, c.view.Format, c.site.up.Log)
+	c.plain = i.Plain
+	return i.Serve(r, next)
+}
+
+// Pass implements [intercept.Tap].
+func (t *tap) Pass(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
+	return t.state.pass(t, w, r, next)
+}
+
+// Abort implements [intercept.Tap]: the client must not take the answer for a whole one.
+func (t *tap) Abort(err error) {
+	t.state.settle(t, err)
+	_ = t.FlushError()
+	layer.LogCut(t.log, err)
+	panic(http.ErrAbortHandler)
+}
+
+// Recall implements [intercept.Tap].
+func (t *tap) Recall(name string) (string, bool) {
+	c := t.state
+	return c.site.store.Blocks.Get(c.session, c.view.First(), name, c.site.now())
+}
+
+// keepFolded keeps texts that were folded in this request, for when the client itself
+// drops them from its history.
+func (c *requestState) keepFolded(all []pipeline.Block) {
+	for _, b := range all {
+		c.site.store.Blocks.Put(c.session, c.view.First(), b.Name, b.Text, c.site.now())
+	}
+}
+
+// continuation is one request by which the upstream was asked to go on.
+type continuation struct {
+	at     time.Time
+	reason string // what the model had asked for, and got
+}
+
+// GoesOn implements [intercept.Tap].
+func (t *tap) GoesOn(what string) {
+	c := t.state
+	c.continued = append(c.continued, continuation{time.Now(), what})
+	c.span.Event("llm_cache.expand", attribute.String("llm_cache.texts", what))
+}
+
+// apart puts continuations on record by themselves, and takes what they cost out
+// of the turn's record: the client's own bytes would not have cost it. The
+// client's side, all answers included, stays with the turn.
+func (a *account) apart(c *requestState) {
+	turn := a.record
+	for i, b := range c.ex.Continuations() {
+		if i >= len(c.continued) {
+			return
+		}
+		k, end := &c.continued[i], time.Now()
+		if i+1 < len(c.continued) {
+			end = c.continued[i+1].at
+		}
+		rec := &audit.Record{
+			ID: audit.NewID(k.at), At: k.at, Turns: 1, Kind: audit.KindExpand, Tenant: turn.Tenant, User: turn.User, Session: turn.Session, Lineage: turn.Lineage,
+			Client: turn.Client, Model: turn.Model, ClientFormat: turn.ClientFormat, UpstreamFormat: turn.UpstreamFormat, Policy: turn.Policy, Stream: turn.Stream,
+			Billed: tokens(b.Actual), Cost: b.Cost, USD: b.Dollars, Outcome: audit.Completed, Reason: k.reason, Status: turn.Status, Total: end.Sub(k.at),
+		}
+		t := &turn.Billed
+		t.Uncached, t.Write5m, t.Write1h = t.Uncached-rec.Billed.Uncached, t.Write5m-rec.Billed.Write5m, t.Write1h-rec.Billed.Write1h
+		t.Read, t.Output = t.Read-rec.Billed.Read, t.Output-rec.Billed.Output
+		turn.Cost, turn.USD = turn.Cost-rec.Cost, turn.USD-rec.USD
+		a.sink.Put(rec)
+	}
+}

@@ -1,0 +1,56 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package tracing
+
+import (
+	"os"
+	"strings"
+
+	"go.opentelemetry.io/otel/attribute"
+)
+
+// Conventions are the names of the OpenTelemetry conventions for generative AI that
+// differ between two versions of them. Never both are used: whoever sums up what they
+// do not know would count twice.
+type Conventions struct {
+	schema     string
+	cacheWrite attribute.Key
+	compacted  attribute.Key // "": has no name
+}
+
+var (
+	// version141 are those of version 1.41, the last in the general conventions.
+	version141 = &Conventions{
+		schema:     "https://opentelemetry.io/schemas/1.41.0",
+		cacheWrite: "gen_ai.usage.cache_creation.input_tokens",
+	}
+	// latest are those of the repository that they have moved to.
+	latest = &Conventions{
+		schema:     "https://opentelemetry.io/schemas/gen-ai-dev/1.42.0-dev",
+		cacheWrite: "gen_ai.usage.cache_write.input_tokens",
+		compacted:  "gen_ai.conversation.compacted",
+	}
+)
+
+// InForce are those that the environment asks for, as the conventions' own rule
+// for transitions has it.
+func InForce() *Conventions {
+	for name := range strings.SplitSeq(os.Getenv("OTEL_SEMCONV_STABILITY_OPT_IN"), ",") {
+		if strings.TrimSpace(name) == "gen_ai_latest_experimental" {
+			return latest
+		}
+	}
+	return version141
+}

@@ -1,0 +1,38 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package upstream
+
+import (
+	"context"
+
+	"github.com/caddyserver/caddy/v2"
+)
+
+// Where a request went in the end, as reverse_proxy says it.
+const (
+	Host     = "http.reverse_proxy.upstream.host"
+	Port     = "http.reverse_proxy.upstream.port"
+	HostPort = "http.reverse_proxy.upstream.hostport"
+)
+
+// Reached returns one of these, "" if reverse_proxy has not said so.
+func Reached(ctx context.Context, what string) string {
+	repl, ok := ctx.Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
+	if !ok {
+		return ""
+	}
+	s, _ := repl.GetString(what)
+	return s
+}

@@ -63,7 +63,7 @@ var rooms = []room{
 	{"hold/relay", []string{"hold", "layer", "option", "wire"}, false},
 	{"hold/socket", []string{"hold", "layer", "metric", "wire"}, false},
 	{"hold/origin", []string{"hold", "layer", "lru", "metric", "option", "sessioncache", "tenant", "translate", "wire"}, false},
-	{"hold/letta", []string{"hold", "layer", "lru", "metric", "option", "sessioncache", "translate", "upstream", "wire"}, false},
+	{"hold/letta", []string{"hold", "layer", "lru", "metric", "option", "sessioncache", "tenant", "translate", "upstream", "wire"}, false},
 	{"hold", []string{"lru", "metric", "sessioncache", "wire"}, true}, // hold/edge and hold/delta, too
 	{"box/warm", []string{
 		"audit", "box", "errand", "layer", "metric", "option", "sessioncache", "tenant", "translate", "upstream", "wire",

@@ -28,6 +28,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/box/overlay"
+	"github.com/caddy-llm-cache/caddy-llm-cache/hold/letta"
 	"github.com/caddy-llm-cache/caddy-llm-cache/keepalive/pinger"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
@@ -38,6 +39,7 @@ import (
 //	GET    /llm_cache/sessions/{id}   one
 //	GET    /llm_cache/keepalive       what is kept alive, and what pings came to
 //	DELETE /llm_cache/sessions/{id}   forget one; its next request starts anew
+//	GET    /llm_cache/agents          the agents of Letta that conversations have
 //	GET    /llm_cache/                the live page
 //
 // A page holds `limit` sessions, 100 by default and 1000 at most, in the order in
@@ -65,6 +67,7 @@ func (a *Admin) Routes() []caddy.AdminRoute {
 		{Pattern: "GET /llm_cache/sessions", Handler: caddy.AdminHandlerFunc(a.list)},
 		{Pattern: "GET /llm_cache/sessions/{id}", Handler: caddy.AdminHandlerFunc(a.get)},
 		{Pattern: "GET /llm_cache/keepalive", Handler: caddy.AdminHandlerFunc(a.keepalive)},
+		{Pattern: "GET /llm_cache/agents", Handler: caddy.AdminHandlerFunc(a.agents)},
 		{Pattern: "GET /llm_cache/", Handler: caddy.AdminHandlerFunc(showPage)},
 		{Pattern: "DELETE /llm_cache/sessions/{id}", Handler: caddy.AdminHandlerFunc(a.remove)},
 	}
@@ -198,6 +201,16 @@ func (*Admin) keepalive(w http.ResponseWriter, _ *http.Request) error {
 	return answer(w, struct {
 		Stores []pinger.Report `json:"stores"`
 	}{reports})
+}
+
+func (*Admin) agents(w http.ResponseWriter, _ *http.Request) error {
+	all := []letta.Report{}
+	for _, s := range Open() {
+		all = append(all, s.Agents.Report(time.Now())...)
+	}
+	return answer(w, struct {
+		Agents []letta.Report `json:"agents"`
+	}{all})
 }
 
 func (*Admin) remove(w http.ResponseWriter, r *http.Request) error {

@@ -29,6 +29,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+	"github.com/caddy-llm-cache/caddy-llm-cache/tenant"
 )
 
 // keyName is the file in Caddy's data directory from which all keys are derived that
@@ -36,6 +37,16 @@ import (
 // and folded texts are sealed with, and that tenants are hashed with on record. What is
 // only compared within a process, such as the seeds of hash tables, is made anew by each.
 const keyName = "key"
+
+// LastingKey returns a key for a purpose that outlives the process. Where none is to be
+// had it is one that does not, and the error says why.
+func LastingKey(purpose string) (*tenant.Key, error) {
+	key, err := findKey("", "", purpose)
+	if err != nil {
+		_, _ = rand.Read(key[:]) // never fails
+	}
+	return &tenant.Key{Secret: key}, err
+}
 
 // findKey finds the key for a purpose: one that the configuration gives, or that in a
 // file, which is made if need be; by default one derived from the one in Caddy's data

@@ -27,6 +27,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/box/overlay"
 	"github.com/caddy-llm-cache/caddy-llm-cache/box/warm"
 	"github.com/caddy-llm-cache/caddy-llm-cache/errand"
+	"github.com/caddy-llm-cache/caddy-llm-cache/hold/letta"
 	"github.com/caddy-llm-cache/caddy-llm-cache/hold/relay"
 	"github.com/caddy-llm-cache/caddy-llm-cache/keepalive/pinger"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
@@ -63,6 +64,8 @@ type State struct {
 	Overlays *overlay.Store
 	// Holds is what upstreams hold.
 	Holds relay.Engines
+	// Agents are those of Letta that conversations have.
+	Agents letta.Agents
 	// Upstreams are those that sites in force stand in front of.
 	Upstreams Upstreams
 	// Strangers are the clients whose requests could not be read.

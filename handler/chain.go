@@ -95,7 +95,7 @@ var chain = [...]struct {
 			}, nil)
 	}},
 	{"letta", conversing, func(p *passage, next caddyhttp.Handler) caddyhttp.Handler {
-		return p.site.letta.Layer(next, p.held)
+		return p.site.letta.Layer(next, p.held, p.named)
 	}},
 	{"hold", conversing | pinging | folding, func(p *passage, next caddyhttp.Handler) caddyhttp.Handler {
 		if p.site.hold == nil {
@@ -131,6 +131,7 @@ type passage struct {
 	purpose
 	format  wire.Format // the client's
 	session string      // public id of the session, which names the conversation to the upstream
+	named   string      // what the client calls it, where that is of use
 	tenant  sessioncache.Tenant
 	span    *tracing.Span // nil where nothing is traced
 	unkept  bool          // the client is told ids of answers that nobody keeps

@@ -79,6 +79,9 @@ func (o *site) process(w http.ResponseWriter, r *http.Request, next caddyhttp.Ha
 		site: o, purpose: conversing, format: a.format, session: c.session.ID(), tenant: c.tenant, unkept: c.rethread != nil, span: c.span,
 		prompt: c.prompt, common: &c.common, ticket: c.ticket(r), place: &c.place,
 	}
+	if o.letta != nil {
+		p.named = namedID(r.Header, o.named, c.view)
+	}
 	if o.isAside(c, r) {
 		p.purpose = aside
 	}

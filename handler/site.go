@@ -112,7 +112,7 @@ func (h *Handler) open(store *app.State, sink *app.Sink, prices *cachemodel.Tabl
 	}
 	s.pipe.Target = up.Target
 	s.hold, s.holds = store.Holds.Open(h.Hold, now), h.Hold
-	s.letta = letta.Open(&store.Holds, h.Hold, up, now)
+	s.letta = letta.Open(&store.Holds, &store.Agents, h.Hold, up, agentNames(up), now)
 	s.sockets = listen(up)
 	if h.Hold != nil && h.Hold.WebSocket {
 		s.carriers = socket.NewPool(now)

@@ -20,14 +20,15 @@ import (
 
 // The drivers, by their names in metrics.
 const (
-	Origin    = "origin"
-	Threads   = "threads"
-	Responses = "responses"
-	WebSocket = "websocket"
-	Letta     = "letta"
+	Origin      = "origin"
+	Threads     = "threads"
+	Responses   = "responses"
+	WebSocket   = "websocket"
+	Letta       = "letta"
+	LettaAgents = "letta_agents"
 )
 
-var drivers = []string{Origin, Threads, Responses, WebSocket, Letta}
+var drivers = []string{Origin, Threads, Responses, WebSocket, Letta, LettaAgents}
 
 // Of misses, those causes are there from the start that no upstream has words of its own for.
 var (

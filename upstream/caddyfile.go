@@ -43,6 +43,12 @@ import (
 //		cache_min_tokens <tokens>
 //		context_window   <tokens>
 //		region           <region> [<host>]
+//		agents {
+//			embedding <model>
+//			block     <label>
+//			tools     <names...>
+//			limit     <number>
+//		}
 //	}
 //
 // region has the signer aws sign requests for Amazon Bedrock in that region, for the
@@ -76,6 +82,7 @@ func (u *Upstream) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 		"cache_min_tokens":   option.Checked(option.Number(&u.CacheMinTokens), u.Validate),
 		"context_window":     option.Checked(option.Number(&u.ContextWindow), u.Validate),
 		"region":             region(&u.SignerRaw),
+		"agents":             u.agents,
 	})
 }
 

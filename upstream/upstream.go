@@ -110,6 +110,10 @@ type Upstream struct {
 	// signature. Default: nobody.
 	SignerRaw json.RawMessage `json:"signer,omitempty" caddy:"namespace=llm_cache.signers inline_key=provider"`
 
+	// Agents has Letta's REST API spoken to, that of Letta Cloud and of old servers, where
+	// each conversation gets an agent of its own. Only for letta. Default: its App Server.
+	Agents *Agents `json:"agents,omitempty"`
+
 	signer Signer
 }
 
@@ -134,6 +138,9 @@ func (u *Upstream) Validate() error {
 		}
 	}
 	if err := u.validateCompat(); err != nil {
+		return err
+	}
+	if err := u.Agents.validate(u); err != nil {
 		return err
 	}
 	if ttl := time.Duration(u.CacheTTL); ttl != 0 && (ttl < time.Second || ttl > 30*24*time.Hour) {

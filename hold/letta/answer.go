@@ -90,39 +90,10 @@ func mustJSON(v any) []byte {
 
 // response is an answer of the Responses API, event by event; the last one has all of it.
 func (s *said) response(id, text string, now time.Time) (events []object) {
-	state := func(status string, output ...object) object {
-		if output == nil {
-			output = []object{}
-		}
-		return object{"id": id, "object": "response", "created_at": now.Unix(), "status": status, "model": s.model, "output": output, "error": nil, "usage": nil}
-	}
-	emit := func(kind string, members object) {
-		members["type"], members["sequence_number"] = kind, len(events)
-		events = append(events, members)
-	}
-	emit("response.created", object{"response": state("in_progress")})
-	if text == "" {
-		emit("response.completed", object{"response": state("completed")})
-		return events
-	}
-	part := object{"type": "output_text", "text": text, "annotations": []any{}}
-	item := func(status string, content ...object) object {
-		if content == nil {
-			content = []object{}
-		}
-		return object{"type": "message", "id": "msg_again", "status": status, "role": "assistant", "content": content}
-	}
-	at := func(members object) object {
-		members["output_index"], members["content_index"], members["item_id"] = 0, 0, "msg_again"
-		return members
-	}
-	emit("response.output_item.added", object{"output_index": 0, "item": item("in_progress")})
-	emit("response.content_part.added", at(object{"part": object{"type": "output_text", "text": "", "annotations": []any{}}}))
-	emit("response.output_text.delta", at(object{"delta": text}))
-	emit("response.output_text.done", at(object{"text": text}))
-	emit("response.content_part.done", at(object{"part": part}))
-	emit("response.output_item.done", object{"output_index": 0, "item": item("completed", part)})
-	emit("response.completed", object{"response": state("completed", item("completed", part))})
+	a := speaker{id: id, model: s.model, at: now, emit: func(e object) { events = append(events, e) }}
+	a.begin()
+	a.say(text)
+	a.end("completed", nil)
 	return events
 }
 

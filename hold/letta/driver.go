@@ -27,30 +27,45 @@ import (
 
 // driver puts requests against a conversation that the App Server has stored: with the
 // id of its last answer, from which the server forks.
-type driver struct{}
+type driver struct {
+	agents bool // the conversation is that of an agent of its own
+}
 
 // Name implements [hold.Driver].
-func (driver) Name() string { return hold.Letta }
+func (d driver) Name() string {
+	if d.agents {
+		return hold.LettaAgents
+	}
+	return hold.Letta
+}
 
 // Once implements [hold.Driver]. Each answer is a fork of its own, which stays.
 func (driver) Once() bool { return false }
 
-// request is what is to be held of what was said.
-func (s *said) request() (*hold.Request, error) {
+// request is what is to be held of what was said. An agent of its own can be given
+// another system prompt, so that each request carries it; to the App Server it goes with
+// the first, and a conversation is bound to it.
+func (s *said) request(agents bool) (*hold.Request, error) {
 	whole, err := s.with(s.whole(), s.system())
 	if err != nil {
 		return nil, err
 	}
 	r := &hold.Request{Body: whole, View: &wire.View{Format: s.format, Raw: whole}, History: s.history()}
 	if last := s.turns[len(s.turns)-1:]; last[0].user {
-		if r.Last, err = s.with(last, nil); err != nil {
+		var system []byte
+		if agents {
+			system = s.system()
+		}
+		if r.Last, err = s.with(last, system); err != nil {
 			return nil, err
 		}
 	}
 	h := sha256.New()
 	h.Write([]byte(s.model))
 	h.Write([]byte{0})
-	h.Write(s.system())
+	if !agents {
+		h.Write(s.system())
+	}
 	copy(r.Bound[:], h.Sum(nil))
 	return r, nil
 }
@@ -81,7 +96,7 @@ func (driver) Delta(base *hold.Base, r *hold.Request) ([]byte, int) {
 func (driver) Dress(http.Header, hold.Key, *hold.Base, []byte) {}
 
 // misses are the codes of the errors after which all is to be sent.
-var misses = map[string]bool{"response_not_found": true, "previous_response_not_found": true, "unsupported_backend": true}
+var misses = map[string]bool{unknownResponse: true, "previous_response_not_found": true, "unsupported_backend": true}
 
 // Read implements [hold.Driver].
 func (driver) Read(delta bool, status int, _ http.Header, body []byte) (v hold.Verdict) {

@@ -25,6 +25,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/hold"
 	"github.com/caddy-llm-cache/caddy-llm-cache/hold/relay"
 	"github.com/caddy-llm-cache/caddy-llm-cache/layer"
+	"github.com/caddy-llm-cache/caddy-llm-cache/tenant"
 	"github.com/caddy-llm-cache/caddy-llm-cache/translate"
 	"github.com/caddy-llm-cache/caddy-llm-cache/upstream"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
@@ -34,26 +35,38 @@ import (
 type Site struct {
 	engine  *hold.Engine
 	headers bool // answers say how their requests went
-	log     *zap.Logger
-	now     func() time.Time
+	// What is there where conversations have agents of their own, options nil elsewhere.
+	options *upstream.Agents
+	agents  *Agents
+	names   *tenant.Key // by which agents are found again
+	bounds  bounds
+
+	log *zap.Logger
+	now func() time.Time
 }
 
 // Open returns the site of an upstream, nil if that is no Letta that is spoken to as
-// this package does.
-func Open(engines *relay.Engines, o *relay.Options, up *upstream.Profile, now func() time.Time) *Site {
+// this package does. names makes the names of agents; it should outlive the process.
+func Open(engines *relay.Engines, agents *Agents, o *relay.Options, up *upstream.Profile, names *tenant.Key, now func() time.Time) *Site {
 	if up.Name() != "letta" || up.Format != "" {
 		return nil
 	}
-	return &Site{engine: engines.Of(driver{}, o, now), headers: up.Headers, log: up.Log, now: now}
+	s := &Site{engine: engines.Of(driver{up.Agents != nil}, o, now), headers: up.Headers, log: up.Log, now: now, options: up.Agents, agents: agents, names: names}
+	s.bounds = bounds{most: upstream.DefaultAgentLimit, life: o.Limits().Life, now: now}
+	if s.options != nil && s.options.Limit > 0 {
+		s.bounds.most = s.options.Limit
+	}
+	return s
 }
 
 // Layer returns next with what Letta needs before it. of says of which conversation a
-// request is. A site of nil returns next itself.
-func (s *Site) Layer(next caddyhttp.Handler, of func(*http.Request) hold.Key) caddyhttp.Handler {
+// request is, name how the client calls its session, "" for not at all. A site of nil
+// returns next itself.
+func (s *Site) Layer(next caddyhttp.Handler, of func(*http.Request) hold.Key, name string) caddyhttp.Handler {
 	if s == nil {
 		return next
 	}
-	return &talk{s, next, of}
+	return &talk{s, next, of, name}
 }
 
 // talk is the layer.
@@ -61,6 +74,7 @@ type talk struct {
 	*Site
 	next caddyhttp.Handler
 	of   func(*http.Request) hold.Key
+	name string
 }
 
 // ServeHTTP implements caddyhttp.Handler. What is not understood passes.
@@ -75,7 +89,7 @@ func (t *talk) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 	var err error
 	layer.Guard(t.log, "reading a request for Letta", func() {
 		if said, err = read(f, p.Data); said != nil {
-			request, err = said.request()
+			request, err = said.request(t.options != nil)
 		}
 	})
 	if why, ok := err.(refused); ok { //nolint:errorlint // it is never wrapped
@@ -85,7 +99,11 @@ func (t *talk) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 		return t.next.ServeHTTP(w, r)
 	}
 	request.Mark = mark(r.Header)
-	k := t.of(r)
+	k, next := t.of(r), own(t.next)
+	if t.options != nil {
+		k.Lineage = said.begins() // whatever the system prompt is
+		next = &rest{t.Site, t.next, conversation{k.Side, k.Session, k.Lineage}, t.name}
+	}
 	if o, all := t.engine.Answered(k, request); o != nil {
 		switch {
 		case all: // there is nothing to answer
@@ -96,5 +114,5 @@ func (t *talk) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 	}
 	defer layer.ReplaceOutgoing(r, p.Data, request.Body)()
 	of := func(*http.Request, []byte) (hold.Key, *hold.Request) { return k, request }
-	return relay.Layer(own(t.next), t.engine, t.headers, of, nil).ServeHTTP(w, r)
+	return relay.Layer(next, t.engine, t.headers, of, nil).ServeHTTP(w, r)
 }

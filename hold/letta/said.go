@@ -206,6 +206,17 @@ func (t *turn) hash() (out wire.Hash) {
 	return out
 }
 
+// begins tells a conversation from others by its model and by what was said first.
+func (s *said) begins() (out wire.Hash) {
+	h := sha256.New()
+	h.Write([]byte(s.model))
+	h.Write([]byte{0})
+	first := s.turns[0].hash()
+	h.Write(first[:])
+	copy(out[:], h.Sum(nil))
+	return out
+}
+
 // history are the hashes of all that was said.
 func (s *said) history() []wire.Hash {
 	out := make([]wire.Hash, len(s.turns))

@@ -111,6 +111,14 @@ func ValidateLimits(memory int64, ttl caddy.Duration) error {
 	return nil
 }
 
+// Limits returns the bounds of options, which may be nil, with their defaults.
+func (o *Options) Limits() hold.Limits {
+	if o == nil {
+		o = new(Options)
+	}
+	return Limits(o.Memory, o.TTL)
+}
+
 // Limits returns the bounds, with their defaults.
 func Limits(memory int64, ttl caddy.Duration) hold.Limits {
 	l := hold.Limits{Memory: memory, Life: time.Duration(ttl)}
@@ -162,7 +170,7 @@ func (e *Engines) Open(o *Options, now func() time.Time) *hold.Engine {
 	if o == nil || !o.Origin {
 		return nil
 	}
-	l := Limits(o.Memory, o.TTL)
+	l := o.Limits()
 	return opened(e, edge.Name, l, func() *hold.Engine { return hold.New(edge.New(), l, now) })
 }
 
@@ -176,10 +184,7 @@ func (e *Engines) Threads(o *Options, f wire.Format, now func() time.Time) (*hol
 	if !thread.Kept(f) {
 		return nil, nil
 	}
-	if o == nil {
-		o = new(Options)
-	}
-	l := Limits(o.Memory, o.TTL)
+	l := o.Limits()
 	book := opened(e, "book", l, func() *thread.Book { return thread.NewBook(l, now) })
 	if f.Traits().Threads {
 		l.Life = min(l.Life, threadLife)
@@ -189,16 +194,13 @@ func (e *Engines) Threads(o *Options, f wire.Format, now func() time.Time) (*hol
 
 // Sockets returns the engine for conversations that providers keep with a connection.
 func (e *Engines) Sockets(o *Options, now func() time.Time) *hold.Engine {
-	l := Limits(o.Memory, o.TTL)
+	l := o.Limits()
 	return opened(e, "websocket", l, func() *hold.Engine { return hold.New(socket.NewDriver(), l, now) })
 }
 
 // Of returns the engine of a driver for options.
 func (e *Engines) Of(d hold.Driver, o *Options, now func() time.Time) *hold.Engine {
-	if o == nil {
-		o = new(Options)
-	}
-	l := Limits(o.Memory, o.TTL)
+	l := o.Limits()
 	return opened(e, d.Name(), l, func() *hold.Engine { return hold.New(d, l, now) })
 }
 

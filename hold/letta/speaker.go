@@ -1,0 +1,111 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package letta
+
+import (
+	"strings"
+	"time"
+)
+
+// speaker puts an answer into the events of the Responses API: one message, as it comes.
+type speaker struct {
+	id, model string
+	at        time.Time
+	usage     object // nil for none
+	emit      func(object)
+
+	sent int // events
+	text strings.Builder
+}
+
+// message is how the one item of the answer is called.
+const message = "msg_again"
+
+func (s *speaker) send(kind string, members object) {
+	members["type"], members["sequence_number"] = kind, s.sent
+	s.sent++
+	s.emit(members)
+}
+
+// state is the answer as a whole.
+func (s *speaker) state(status string, output ...object) object {
+	if output == nil {
+		output = []object{}
+	}
+	var usage any
+	if s.usage != nil {
+		usage = s.usage
+	}
+	return object{
+		"id": s.id, "object": "response", "created_at": s.at.Unix(), "status": status, "model": s.model, "output": output,
+		"error": nil, "incomplete_details": nil, "usage": usage,
+	}
+}
+
+// item is the message, with what it says by now.
+func (s *speaker) item(status string, content ...object) object {
+	if content == nil {
+		content = []object{}
+	}
+	return object{"type": "message", "id": message, "status": status, "role": "assistant", "content": content}
+}
+
+func (s *speaker) part() object {
+	return object{"type": "output_text", "text": s.text.String(), "annotations": []any{}}
+}
+
+// within says of which part of which item an event is.
+func within(members object) object {
+	members["output_index"], members["content_index"], members["item_id"] = 0, 0, message
+	return members
+}
+
+func (s *speaker) begin() {
+	s.send("response.created", object{"response": s.state("in_progress")})
+}
+
+// say adds to the text.
+func (s *speaker) say(text string) {
+	if text == "" {
+		return
+	}
+	if s.text.Len() == 0 {
+		s.send("response.output_item.added", object{"output_index": 0, "item": s.item("in_progress")})
+		s.send("response.content_part.added", within(object{"part": s.part()}))
+	}
+	s.text.WriteString(text)
+	s.send("response.output_text.delta", within(object{"delta": text}))
+}
+
+// end ends the answer, in a status, with what that status says besides.
+func (s *speaker) end(status string, members object) {
+	var output []object
+	if s.text.Len() > 0 {
+		ended := "completed"
+		if status != ended {
+			ended = "incomplete"
+		}
+		part := s.part()
+		output = append(output, s.item(ended, part))
+		s.send("response.output_text.done", within(object{"text": s.text.String()}))
+		s.send("response.content_part.done", within(object{"part": part}))
+		s.send("response.output_item.done", object{"output_index": 0, "item": output[0]})
+	}
+	state := s.state(status, output...)
+	for name, value := range members {
+		state[name] = value
+	}
+	s.send("response."+status, object{"response": state})
+}

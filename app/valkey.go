@@ -77,10 +77,10 @@ type ValkeyStore struct {
 	TLS *ValkeyTLS `json:"tls,omitempty"`
 	// KeyPrefix begins the names of all keys at the server. Default: llm_cache:
 	KeyPrefix string `json:"key_prefix,omitempty"`
-	// Timeout is how long a request waits for the server at most, each time that it
-	// asks: when it comes, before an edit is sent for the first time, and before the
-	// end of its answer. After a failure no request waits for a second. Between 1ms and 1s.
-	// Default: 5ms.
+	// Timeout is how long a request waits for the server at most, all of its waits
+	// together: when it comes, before an edit is sent for the first time, and before the
+	// end of its answer. If the server takes longer than that for one of them no request
+	// waits for a second. Between 1ms and 1s. Default: 5ms.
 	Timeout caddy.Duration `json:"timeout,omitempty"`
 	// TTL is how long a session is kept after its last request. At least 1m.
 	// Default: 24h.

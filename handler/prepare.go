@@ -205,15 +205,16 @@ func (o *site) prepare(r *http.Request, format wire.Format, raw, body []byte) (c
 		view = whole
 	}
 	view.Address(r.URL.Path, r.URL.RawQuery)
-	session = o.store.Acquire(o.sessionKey(r, tenant, view))
-	c = &requestState{site: o, view: view, session: session, raw: raw, tenant: tenant, person: o.whose(r), host: r.Host, began: time.Now(), rethread: rethread, own: own, all: o.tellsAll(r.Header)}
+	store := sessioncache.ForRequest(o.store.Store)
+	session = store.Acquire(o.sessionKey(r, tenant, view))
+	c = &requestState{site: o, view: view, store: store, session: session, raw: raw, tenant: tenant, person: o.whose(r), host: r.Host, began: time.Now(), rethread: rethread, own: own, all: o.tellsAll(r.Header)}
 	session.SetLifetime(o.store.Keeper.Lifetime(o.keepalive, r, tenant))
 	at := o.now()
 	c.ex = o.pipe.Begin(view, session, at)
-	if store, ok := o.store.Store.(sessioncache.Claimer); ok && !c.ex.Claim(store) {
+	if claimer, ok := store.(sessioncache.Claimer); ok && !c.ex.Claim(claimer) {
 		c.ex.Abandon() // another process was faster: its edits count
 		c.ex = o.pipe.Begin(view, session, at)
-		c.ex.Claim(store)
+		c.ex.Claim(claimer)
 	}
 	if c.ex.Lost {
 		hiddenLost.Inc()

@@ -47,6 +47,7 @@ var markRelated = [][]byte{[]byte("cache_control"), []byte("prompt_cache_breakpo
 type requestState struct {
 	site      *site
 	view      *wire.View
+	store     sessioncache.Store // as this request uses it
 	session   *sessioncache.Session
 	tenant    sessioncache.Tenant
 	person    tenant.Person
@@ -300,7 +301,7 @@ func (c *requestState) hold() {
 // publish has other processes see what the conversation has become, where the store is
 // one that they share.
 func (c *requestState) publish() {
-	if store, ok := c.site.store.Store.(sessioncache.Publisher); ok {
+	if store, ok := c.store.(sessioncache.Publisher); ok {
 		store.Publish(c.session)
 	}
 }

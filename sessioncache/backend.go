@@ -58,6 +58,9 @@ type Record struct {
 	Tenant Tenant
 	// Answers are the answers that the session is found by.
 	Answers []Digest
+	// Known are those of the answers that the session was last kept with, as far as can
+	// be told. A backend may leave them as they are.
+	Known []Digest
 	// Used is when the session was last used.
 	Used time.Time
 	// Snapshot is what to keep: sealed, and nothing that a backend needs to

@@ -84,7 +84,7 @@ type Durable struct {
 	stop  chan struct{} // closed to end the writing
 	done  chan struct{} // closed when it has ended
 
-	changes uint64 // of runs, when they were last written
+	own own
 }
 
 // job is something to write at once.
@@ -160,53 +160,41 @@ func (d *Durable) failed(what string, err error) {
 func (d *Durable) rests() bool { return d.Begin() != nil || time.Now().UnixNano() < d.tired.Load() }
 
 // Acquire implements Store.
-func (d *Durable) Acquire(k Key) *Session {
+func (d *Durable) Acquire(k Key) *Session { return d.acquireIn(d.patience(), k) }
+
+func (d *Durable) acquireIn(p *patience, k Key) *Session {
 	if d.Begin() == nil && d.shared != nil {
-		return d.acquireShared(k)
+		return d.acquireShared(p, k)
 	}
 	if digest := k.Digest(); !d.has(k, string(digest[:])) {
-		d.fetch(k, digest)
+		d.fetch(p, k, digest)
 	}
 	return d.Memory.Acquire(k)
 }
 
 // fetch has a session in memory that only the backend has, if it is there in time.
-func (d *Durable) fetch(k Key, digest Digest) {
+func (d *Durable) fetch(p *patience, k Key, digest Digest) {
 	if s := d.waiting(string(digest[:])); s != nil {
 		d.adopt(s)
 		return
 	}
-	if d.rests() {
-		return
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), d.o.Budget)
-	defer cancel()
 	found := make(chan *Session, 1)
-	go func() {
-		defer close(found)
-		defer d.recovered("load")
-		if s := d.load(ctx, k, digest); s != nil {
-			found <- s
-		}
-	}()
+	d.within(p, "load", func(ctx context.Context) error {
+		s, err := d.load(ctx, k, digest)
+		found <- s
+		return err
+	})
 	select {
 	case s := <-found:
 		if s != nil {
 			d.adopt(s)
 		}
-	case <-ctx.Done():
-		d.failed("load", ctx.Err())
+	default: // nobody waits for it any more
 	}
 }
 
 // errPanicked is what an operation that panics is taken to have failed with.
 var errPanicked = errors.New("recovered from a panic")
-
-func (d *Durable) recovered(what string) {
-	if p := recover(); p != nil {
-		d.failed(what, fmt.Errorf("%w: %T", errPanicked, p))
-	}
-}
 
 // waiting makes a session again that is yet to be written, and is not in memory any
 // more.
@@ -230,12 +218,11 @@ func (d *Durable) waiting(digest string) *Session {
 }
 
 // load reads a session: the one in which an answer was given, or the one of the key.
-func (d *Durable) load(ctx context.Context, k Key, digest Digest) *Session {
+func (d *Durable) load(ctx context.Context, k Key, digest Digest) (*Session, error) {
 	if !k.Answer.IsZero() {
 		of, ok, err := d.back.Answered(ctx, answered(k.Tenant, k.Upstream, k.Answer))
 		if err != nil {
-			d.failed("load", err)
-			return nil
+			return nil, err
 		}
 		if ok {
 			digest = of
@@ -244,21 +231,26 @@ func (d *Durable) load(ctx context.Context, k Key, digest Digest) *Session {
 	return d.read(ctx, digest)
 }
 
-func (d *Durable) read(ctx context.Context, digest Digest) *Session {
+func (d *Durable) read(ctx context.Context, digest Digest) (*Session, error) {
 	sealed, err := d.back.Load(ctx, digest)
-	if err != nil {
-		d.failed("load", err)
-		return nil
-	}
-	if sealed == nil {
-		return nil
+	if err != nil || sealed == nil {
+		return nil, err
 	}
 	s, err := d.unseal(digest, sealed)
 	if err != nil { // it is gone once the conversation is written anew
 		d.o.Failed("restore", err)
-		return nil
+		return nil, nil
 	}
 	s.runs = &d.runs
+	return s, nil
+}
+
+// sought is a session that somebody asks for who is no request.
+func (d *Durable) sought(ctx context.Context, digest Digest) *Session {
+	s, err := d.read(ctx, digest)
+	if err != nil {
+		d.failed("load", err)
+	}
 	return s
 }
 
@@ -289,11 +281,15 @@ func (d *Durable) note(s *Session) {
 
 // Claim implements Claimer.
 func (d *Durable) Claim(s *Session, m Match, v *wire.View, states []State, as func(*Lineage)) bool {
+	return d.claimIn(d.patience(), s, m, v, states, as)
+}
+
+func (d *Durable) claimIn(p *patience, s *Session, m Match, v *wire.View, states []State, as func(*Lineage)) bool {
 	if d.rests() {
 		return true
 	}
 	if d.shared != nil {
-		return d.claimShared(s, m, v, states, as)
+		return d.claimShared(p, s, m, v, states, as)
 	}
 	s.Lock()
 	l := s.claim(m, v, states, as)
@@ -302,14 +298,16 @@ func (d *Durable) Claim(s *Session, m Match, v *wire.View, states []State, as fu
 	s.Unlock()
 	j := job{record: d.record(s, snapshot), of: s, done: make(chan error, 1)}
 	s.claimed.Store(true)
-	d.do("claim", j)
+	d.do(p, "claim", j)
 	return true
 }
 
-// do has something written at once, and waits for it a moment.
-func (d *Durable) do(what string, j job) {
-	timer := time.NewTimer(d.o.Budget)
+// do has something written at once, and waits for it as long as there is patience.
+func (d *Durable) do(p *patience, what string, j job) {
+	begun := time.Now()
+	timer := time.NewTimer(p.rest())
 	defer timer.Stop()
+	defer func() { p.left.Add(-int64(time.Since(begun))) }()
 	select {
 	case d.jobs <- j:
 	case <-d.done:
@@ -356,7 +354,7 @@ func (d *Durable) Find(id string) *Session {
 	if !ok {
 		return nil
 	}
-	return d.read(ctx, digest)
+	return d.sought(ctx, digest)
 }
 
 func (d *Durable) named(ctx context.Context, id string) (digest Digest, ok bool) {
@@ -390,13 +388,13 @@ func (d *Durable) Delete(id string) *Session {
 	defer cancel()
 	digest, ok := d.named(ctx, id)
 	if s == nil && ok {
-		if s = d.read(ctx, digest); s == nil { // it cannot be read, and goes all the same
+		if s = d.sought(ctx, digest); s == nil { // it cannot be read, and goes all the same
 			s = &Session{digest: string(digest[:]), id: id, runs: &d.runs}
 		}
 		s.gone.Store(true)
 	}
 	if s != nil {
-		d.do("delete", job{record: Record{Digest: Digest([]byte(s.digest))}, done: make(chan error, 1)})
+		d.do(d.patience(), "delete", job{record: Record{Digest: Digest([]byte(s.digest))}, done: make(chan error, 1)})
 	}
 	return s
 }

@@ -18,8 +18,6 @@ import (
 	"context"
 	"errors"
 	"time"
-
-	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/packed"
 )
 
 // write writes what is to be written, until the store is closed.
@@ -135,7 +133,7 @@ func (d *Durable) flush(last bool) {
 			d.at(<-d.jobs)
 		}
 	}
-	d.saveStore(last)
+	d.saveOwn(last)
 }
 
 func (d *Durable) saveAll(sessions []*Session) error {
@@ -180,58 +178,4 @@ func (d *Durable) publishAll(sessions []*Session) error {
 		}
 	}
 	return nil
-}
-
-// saveStore writes what the store itself remembers. Only at its end nothing is missing
-// that it has been told.
-func (d *Durable) saveStore(last bool) {
-	snapshot, changes := d.runs.Snapshot(nil)
-	if changes == d.changes && !last {
-		return
-	}
-	since := time.Time{}
-	if last {
-		since = d.Memory.Stats().Since
-	}
-	w := packed.Writer{Out: append([]byte{}, snapshotForm)}
-	w.Time(since, time.Time{})
-	w.Out = append(w.Out, snapshot...)
-	var own Digest
-	r := Record{Digest: own, Used: time.Now(), Snapshot: d.seal.Seal(nil, nil, w.Out, own[:])} //nolint:gosec // the cipher makes its own nonce
-	if err := d.save([]Record{r}); err != nil {
-		d.failed("save", err)
-		return
-	}
-	d.changes = changes
-}
-
-// remember reads what the store itself had remembered when the process ended.
-func (d *Durable) remember() {
-	ctx, cancel := context.WithTimeout(context.Background(), longest)
-	defer cancel()
-	var own Digest
-	sealed, err := d.back.Load(ctx, own)
-	if err != nil {
-		d.failed("load", err)
-		return
-	}
-	if sealed == nil {
-		return
-	}
-	plain, err := d.seal.Open(nil, nil, sealed, own[:])
-	if err == nil && (len(plain) == 0 || plain[0] != snapshotForm) {
-		err = ErrNewer
-	}
-	if err != nil {
-		d.o.Failed("restore", err)
-		return
-	}
-	r := packed.Reader{In: plain[1:]}
-	since := r.Time(time.Time{})
-	if d.runs.Restore(&r); r.Bad {
-		d.o.Failed("restore", ErrSnapshot)
-	}
-	if !since.IsZero() && since.Before(d.Memory.stats.Since) {
-		d.Memory.stats.Since = since
-	}
 }

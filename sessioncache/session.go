@@ -49,9 +49,10 @@ type Session struct {
 	merges   uint64      // how often it was merged with another process's
 	saved    uint64      // a hash of the snapshot that was published last
 	// turn is held by who exchanges the session with a shared backend, before the
-	// session's own lock. It guards version.
+	// session's own lock. It guards version and told.
 	turn     sync.Mutex
-	version  Version // what the backend held at the last exchange
+	version  Version  // what the backend held at the last exchange
+	told     []Digest // the answers that it was last given
 	created  time.Time
 	lineages []*Lineage // most recently used first
 	next     int

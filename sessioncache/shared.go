@@ -17,8 +17,8 @@ package sessioncache
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math/rand/v2"
+	"sync"
 	"time"
 
 	"github.com/zeebo/xxh3"
@@ -69,53 +69,27 @@ const attempts = 4
 // errContended says that others were always faster.
 var errContended = errors.New("others write the session all the time")
 
-// within does something with the backend, for which nobody waits longer than the
-// budget.
-func (d *Durable) within(what string, f func(context.Context) error) {
-	if d.rests() {
-		return
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), d.o.Budget)
-	done := make(chan error, 1)
-	go func() {
-		defer cancel()
-		var err error
-		defer func() {
-			if p := recover(); p != nil {
-				err = fmt.Errorf("%w: %T", errPanicked, p)
-			}
-			done <- err
-		}()
-		err = f(ctx)
-	}()
-	err := context.DeadlineExceeded
-	select {
-	case err = <-done:
-	case <-ctx.Done():
-		select { // it ends with what is done, too
-		case err = <-done:
-		default:
-		}
-	}
-	if err != nil {
-		d.failed(what, err)
-	}
-}
-
 // acquireShared pins the session of a key as the last of all processes has left it.
-func (d *Durable) acquireShared(k Key) *Session {
+func (d *Durable) acquireShared(p *patience, k Key) *Session {
 	digest := k.Digest()
 	if !k.Answer.IsZero() && !d.has(k, "") {
-		d.within("load", func(ctx context.Context) error {
+		found := make(chan Digest, 1)
+		d.within(p, "load", func(ctx context.Context) error {
 			of, ok, err := d.shared.Answered(ctx, answered(k.Tenant, k.Upstream, k.Answer))
 			if ok && err == nil {
-				digest = of
+				found <- of
 			}
 			return err
 		})
+		select {
+		case digest = <-found:
+		default:
+		}
 	}
 	s := d.acquire(k, string(digest[:]))
-	d.within("load", func(ctx context.Context) error { return d.refresh(ctx, s) })
+	if p.rest() > 0 {
+		d.within(p, "load", func(ctx context.Context) error { return d.refresh(ctx, s) })
+	}
 	if !s.deleted.Load() {
 		return s
 	}
@@ -167,11 +141,13 @@ func (d *Durable) takeIn(s *Session, sealed []byte, now Version) bool {
 }
 
 // Publish implements Publisher.
-func (d *Durable) Publish(s *Session) {
+func (d *Durable) Publish(s *Session) { d.publishIn(d.patience(), s) }
+
+func (d *Durable) publishIn(p *patience, s *Session) {
 	if d.Begin() != nil || d.shared == nil || s.Gone() {
 		return
 	}
-	d.within("save", func(ctx context.Context) error { return d.publish(ctx, s) })
+	d.within(p, "save", func(ctx context.Context) error { return d.publish(ctx, s) })
 }
 
 // publish writes a session, if there is anything new in it. What others have written
@@ -213,12 +189,14 @@ func (d *Durable) publish(ctx context.Context, s *Session) error {
 // swap writes a record of a session, or takes in what others have written.
 func (d *Durable) swap(ctx context.Context, s *Session, r Record) (ok bool, err error) {
 	next := NewVersion()
+	r.Known = s.told
 	sealed, now, err := d.shared.Swap(ctx, r, s.version, next)
 	if err != nil {
+		s.told = nil
 		return false, err
 	}
 	if now == next {
-		s.version = next
+		s.version, s.told = next, r.Answers
 		return true, nil
 	}
 	d.takeIn(s, sealed, now)
@@ -228,7 +206,10 @@ func (d *Durable) swap(ctx context.Context, s *Session, r Record) (ok bool, err 
 // claimShared has what a request is about to be sent with known to others. It reports
 // false if another process has forwarded some of its blocks in another form, or has
 // them forwarded now: that form is in the session then.
-func (d *Durable) claimShared(s *Session, m Match, v *wire.View, states []State, as func(*Lineage)) bool {
+func (d *Durable) claimShared(p *patience, s *Session, m Match, v *wire.View, states []State, as func(*Lineage)) bool {
+	if p.rest() == 0 { // nobody could be told who was first
+		return true
+	}
 	var base []State
 	s.Lock()
 	stale := false
@@ -243,31 +224,41 @@ func (d *Durable) claimShared(s *Session, m Match, v *wire.View, states []State,
 	}
 	inCommon := m.Common
 	lost := make(chan bool, 1)
-	d.within("claim", func(ctx context.Context) error {
+	var request use // the request's memory goes to others once it is over
+	d.within(p, "claim", func(ctx context.Context) error {
 		s.turn.Lock()
 		defer s.turn.Unlock()
 		for range attempts {
-			s.Lock()
-			l := s.claim(m, v, states, as)
-			snapshot := s.snapshot(nil, s.withClaims(l))
-			s.Unlock()
-			if s.deleted.Load() {
+			var l *Lineage
+			var snapshot []byte
+			if !request.use(func() {
+				s.Lock()
+				defer s.Unlock()
+				l = s.claim(m, v, states, as)
+				snapshot = s.snapshot(nil, s.withClaims(l))
+			}) || s.deleted.Load() {
 				return nil
 			}
 			ok, err := d.swap(ctx, s, d.record(s, snapshot))
 			if err != nil {
 				return err
 			}
-			s.Lock()
 			if ok {
+				s.Lock()
+				defer s.Unlock()
 				s.keepClaim(l)
 				s.claimed.Store(true)
-				s.Unlock()
 				return nil
 			}
-			m = s.Match(v)
-			disagree := s.disagrees(v, base, inCommon, states)
-			s.Unlock()
+			disagree := false
+			if !request.use(func() {
+				s.Lock()
+				defer s.Unlock()
+				m = s.Match(v)
+				disagree = s.disagrees(v, base, inCommon, states)
+			}) {
+				return nil
+			}
 			if disagree {
 				lost <- true
 				return nil
@@ -275,6 +266,7 @@ func (d *Durable) claimShared(s *Session, m Match, v *wire.View, states []State,
 		}
 		return errContended
 	})
+	request.end()
 	select {
 	case <-lost:
 		return false
@@ -283,12 +275,35 @@ func (d *Durable) claimShared(s *Session, m Match, v *wire.View, states []State,
 	}
 }
 
+// use is of something that is there for as long as somebody waits.
+type use struct {
+	mu   sync.Mutex
+	over bool
+}
+
+// use does something with it. It reports false if it is too late.
+func (u *use) use(f func()) bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.over {
+		return false
+	}
+	f()
+	return true
+}
+
+func (u *use) end() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.over = true
+}
+
 // Owns implements Publisher.
 func (d *Durable) Owns(s *Session, lineage int) bool {
 	if d.Begin() != nil || d.shared == nil {
 		return true
 	}
-	d.within("load", func(ctx context.Context) error { return d.refresh(ctx, s) })
+	d.within(d.patience(), "load", func(ctx context.Context) error { return d.refresh(ctx, s) })
 	s.Lock()
 	defer s.Unlock()
 	l := s.Lineage(lineage)

@@ -133,3 +133,68 @@ func TestMergesAfterFailure(t *testing.T) {
 		t.Errorf("lengths of conversations: %v", lengths)
 	}
 }
+
+// How many requests conversations have run all processes learn from each, and from those
+// that are gone.
+func TestCountsTogether(t *testing.T) {
+	const kind = 7
+	count := func(store sessioncache.Store, conversations int) *sessioncache.Session {
+		s := store.Acquire(sharedKey)
+		s.Lock()
+		defer s.Unlock()
+		for range conversations {
+			l := &sessioncache.Lineage{Kind: kind}
+			for range 12 {
+				s.CountRequest(l)
+			}
+		}
+		return s
+	}
+	expects := func(s *sessioncache.Session) (float64, bool) {
+		s.Lock()
+		defer s.Unlock()
+		return s.ExpectedRemaining(kind, nil)
+	}
+	alone, err := sessioncache.NewMemory(sessioncache.MemoryOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer alone.Close()
+	want, ok := expects(count(alone, 12))
+	if !ok {
+		t.Fatal("twelve conversations are too few to tell")
+	}
+	shelf := new(storetest.SharedShelf)
+	open := func() *sessioncache.Durable {
+		d, err := sessioncache.NewDurable(func() (sessioncache.Backend, error) { return shelf, nil }, sessioncache.DurableOptions{
+			Interval: time.Millisecond, Budget: time.Minute,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = d.Close() })
+		return d
+	}
+	one, other := open(), open()
+	a, b := count(one, 6), count(other, 6)
+	knows := func(who string, s *sessioncache.Session) {
+		t.Helper()
+		for end := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+			got, ok := expects(s)
+			if ok && got == want {
+				return
+			}
+			if time.Now().After(end) {
+				t.Fatalf("%s expects %g more requests (%t), not %g", who, got, ok, want)
+			}
+		}
+	}
+	knows("one", a)
+	knows("the other", b)
+	for _, d := range []*sessioncache.Durable{one, other} {
+		if err := d.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	knows("who comes later", open().Acquire(sharedKey))
+}

@@ -70,7 +70,7 @@ func (b *bench) flood(ctx context.Context) error {
 }
 
 func (b *bench) floodOne(ctx context.Context, dir, policy, name, coding string, body []byte, status int) error {
-	t, err := startTarget(ctx, b.binary, dir, policy, b.upstream.addr)
+	t, err := startTarget(ctx, b.binary, dir, policy, "", b.upstream.addr)
 	if err != nil {
 		return err
 	}

@@ -18,6 +18,7 @@
 //
 //	go run ./bench                     # all tables, a few minutes
 //	go run ./bench -only cost -rounds 9
+//	go run ./bench -only stores -stores memory,disk,valkey
 //	go run ./bench -only flood -policies cost_aware   # memory, by request only
 //
 // It builds ./cmd/caddy of the module above, or takes the binary in -caddy.
@@ -49,6 +50,7 @@ type bench struct {
 	profiles string // where profiles stay, empty for nowhere
 	rounds   int
 	policies []string
+	kinds    []string // of stores
 	only     []string
 	loads    []load
 	upstream *upstream
@@ -85,13 +87,14 @@ func main() {
 func run(ctx context.Context) error {
 	b := &bench{}
 	policies := flag.String("policies", "cost_aware,eager", "policies to measure, with commas")
+	stores := flag.String("stores", "memory,disk,valkey", "stores to measure in the stores table, with commas")
 	only := flag.String("only", "cost,throughput,stream", "tables to make, with commas")
 	traffic := flag.String("traffic", "", "`part` of the names of the traffic to measure, as \"1 MB\"; all if empty")
 	flag.StringVar(&b.binary, "caddy", "", "Caddy `binary`; built from the module above if empty")
 	flag.StringVar(&b.profiles, "profiles", "", "`folder` in which the profiles of the profile table are left")
 	flag.IntVar(&b.rounds, "rounds", 7, "`times` that each measurement is taken; the median counts")
 	flag.Parse()
-	b.policies, b.only = strings.Split(*policies, ","), strings.Split(*only, ",")
+	b.policies, b.kinds, b.only = strings.Split(*policies, ","), strings.Split(*stores, ","), strings.Split(*only, ",")
 	for _, l := range loads {
 		if strings.Contains(l.name, *traffic) {
 			b.loads = append(b.loads, l)
@@ -118,7 +121,7 @@ func run(ctx context.Context) error {
 	}
 	defer b.upstream.close()
 	for i, policy := range append([]string{""}, b.policies...) {
-		t, err := startTarget(ctx, b.binary, filepath.Join(dir, strconv.Itoa(i)), policy, b.upstream.addr)
+		t, err := startTarget(ctx, b.binary, filepath.Join(dir, strconv.Itoa(i)), policy, "", b.upstream.addr)
 		if err != nil {
 			return err
 		}
@@ -129,7 +132,7 @@ func run(ctx context.Context) error {
 	for _, table := range []struct {
 		name string
 		make func(context.Context) error
-	}{{"cost", b.cost}, {"throughput", b.throughput}, {"stream", b.stream}, {"flood", b.flood}, {"profile", b.profile}} {
+	}{{"cost", b.cost}, {"throughput", b.throughput}, {"stream", b.stream}, {"stores", b.stores}, {"flood", b.flood}, {"profile", b.profile}} {
 		if !slices.Contains(b.only, table.name) {
 			continue
 		}

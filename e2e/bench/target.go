@@ -32,8 +32,8 @@ type target struct {
 }
 
 // startTarget starts a Caddy with llm_cache under a policy, or without it if
-// the policy is empty.
-func startTarget(ctx context.Context, binary, dir, policy, upstream string) (*target, error) {
+// the policy is empty. Global are options of Caddy as a whole.
+func startTarget(ctx context.Context, binary, dir, policy, global, upstream string) (*target, error) {
 	addrs, err := caddy.FreeAddrs(2)
 	if err != nil {
 		return nil, err
@@ -56,13 +56,14 @@ func startTarget(ctx context.Context, binary, dir, policy, upstream string) (*ta
 	log {
 		level ERROR
 	}
+	%s
 }
 http://%s {
 	bind 127.0.0.1
 	%s
 	reverse_proxy %s
 }
-`, addrs[1], t.addr, directive, upstream))
+`, addrs[1], global, t.addr, directive, upstream))
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", t.name, err)
 	}

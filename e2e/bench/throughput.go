@@ -26,24 +26,34 @@ import (
 // connections are busy at once.
 const connections = 8
 
-// turnsPerRound is how often the Caddys take turns in a round, so that a machine that grows
-// slower or faster meanwhile does so for all of them.
-const turnsPerRound = 6
+// course is how a race is run.
+type course struct {
+	// turns is how often the Caddys take turns in a round, so that a machine that
+	// grows slower or faster meanwhile does so for all of them.
+	turns int
+	// volume is how many times a load's requests a Caddy gets in a round.
+	volume int
+}
 
 // throughput measures requests a second with all connections busy, in
 // conversations that were begun before: agents begin one and continue it for
 // hundreds of requests.
 func (b *bench) throughput(ctx context.Context) error {
-	heading(fmt.Sprintf("Throughput, %d connections", connections), "traffic", "Caddy", "requests/s", "ratio to bare")
+	return b.race(ctx, fmt.Sprintf("Throughput, %d connections", connections), "ratio to bare", b.targets, course{turns: 6, volume: 4})
+}
+
+// race prints what throughput each of some Caddys has, and its ratio to that of the first.
+func (b *bench) race(ctx context.Context, title, ratioTo string, targets []*target, c course) error {
+	heading(title, "traffic", "Caddy", "requests/s", ratioTo)
 	for i := range b.loads {
 		l := &b.loads[i]
 		tape, key := b.newTape(l)
-		each := max(1, l.requests*4/connections/turnsPerRound/(tape.TurnsOf(l.to)-tape.TurnsOf(l.from)))
-		rates := make([][]float64, len(b.targets))
+		each := max(1, l.requests*c.volume/connections/c.turns/(tape.TurnsOf(l.to)-tape.TurnsOf(l.from)))
+		rates := make([][]float64, len(targets))
 		for round := range b.rounds + 1 {
-			sums := make([]pace, len(b.targets))
-			for slice := range turnsPerRound {
-				for j, t := range b.targets {
+			sums := make([]pace, len(targets))
+			for slice := range c.turns {
+				for j, t := range targets {
 					p, err := storm(ctx, t, func(c *client, n int) []*talk {
 						talks := make([]*talk, each)
 						for k := range talks {
@@ -64,7 +74,7 @@ func (b *bench) throughput(ctx context.Context) error {
 				}
 			}
 		}
-		for j, t := range b.targets {
+		for j, t := range targets {
 			ratios := make([]float64, b.rounds)
 			for r := range ratios {
 				ratios[r] = rates[j][r] / rates[0][r]

@@ -39,8 +39,23 @@ const (
 // Those that are still running count as far as they have come.
 type Runs struct {
 	mu      sync.Mutex
-	kinds   map[Like]*[len(milestones)]int
+	kinds   map[Like]*reached
 	changes uint64
+}
+
+// reached are the numbers of conversations that have come to the milestones.
+type reached struct {
+	all  counts // that are known of
+	own  counts // those of them that were noted here since the last snapshot
+	told counts // those of them that a snapshot tells of which is not kept yet
+}
+
+type counts [len(milestones)]int
+
+func (c *counts) add(o *counts) {
+	for i := range c {
+		c[i] += o[i]
+	}
 }
 
 // Like are conversations that may be judged by each other.
@@ -62,11 +77,9 @@ func (r *Runs) Note(k Like, n int) {
 		}
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		reached := r.kinds[k]
-		if reached == nil {
-			reached = new([len(milestones)]int)
+		if r.kinds[k] == nil {
 			if r.kinds == nil {
-				r.kinds = make(map[Like]*[len(milestones)]int)
+				r.kinds = make(map[Like]*reached)
 			}
 			for old := range r.kinds {
 				if len(r.kinds) < maxKinds {
@@ -74,52 +87,83 @@ func (r *Runs) Note(k Like, n int) {
 				}
 				delete(r.kinds, old)
 			}
-			r.kinds[k] = reached
+			r.kinds[k] = new(reached)
 		}
-		reached[i]++
+		r.kinds[k].all[i]++
+		r.kinds[k].own[i]++
 		r.changes++
 		return
 	}
 }
 
-// Snapshot appends what is remembered, and returns how often it has changed.
+// Snapshot appends what is remembered, and returns how often it has changed. Once the
+// snapshot is kept, [Runs.Kept] is to be called.
 func (r *Runs) Snapshot(dst []byte) (out []byte, changes uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	w := packed.Writer{Out: dst}
 	w.Uint(uint64(len(r.kinds)))
-	for k, reached := range r.kinds {
+	for k, at := range r.kinds {
 		w.Out = append(w.Out, k.Tenant[:]...)
 		w.Uint(uint64(k.Kind))
-		w.Uint(uint64(len(reached)))
-		for _, n := range reached {
+		w.Uint(uint64(len(at.all)))
+		for _, n := range at.all {
 			w.Uint(uint64(n))
 		}
+		at.told.add(&at.own)
+		at.own = counts{}
 	}
 	return w.Out, r.changes
 }
 
-// Restore reads what was remembered.
+// Kept says that what the last snapshot tells is where others find it.
+func (r *Runs) Kept() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, at := range r.kinds {
+		at.told = counts{}
+	}
+}
+
+// Restore reads what was remembered, here or elsewhere. What was noted here and is not
+// kept yet counts besides.
 func (r *Runs) Restore(from *packed.Reader) {
 	n := from.Count(len(Like{}.Tenant))
-	kinds := make(map[Like]*[len(milestones)]int, min(n, maxKinds))
+	kinds := make(map[Like]*reached, min(n, maxKinds))
 	for range min(n, maxKinds) {
 		var k Like
 		copy(k.Tenant[:], from.Take(len(k.Tenant)))
 		k.Kind = uint32(from.Small(1<<32 - 1))
-		reached := new([len(milestones)]int)
+		at := new(reached)
 		for i := range from.Count(1) {
-			if n := from.Small(1 << 40); i < len(reached) {
-				reached[i] = n
+			if n := from.Small(1 << 40); i < len(at.all) {
+				at.all[i] = n
 			}
 		}
-		kinds[k] = reached
+		kinds[k] = at
 	}
-	if !from.Bad {
-		r.mu.Lock()
-		r.kinds = kinds
-		r.mu.Unlock()
+	if from.Bad {
+		return
 	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for k, old := range r.kinds {
+		if old.own == (counts{}) && old.told == (counts{}) {
+			continue
+		}
+		at := kinds[k]
+		if at == nil {
+			if len(kinds) >= maxKinds {
+				continue
+			}
+			at = new(reached)
+			kinds[k] = at
+		}
+		at.own, at.told = old.own, old.told
+		at.all.add(&old.own)
+		at.all.add(&old.told)
+	}
+	r.kinds = kinds
 }
 
 // Further returns how many more requests such conversations have run on average
@@ -127,10 +171,11 @@ func (r *Runs) Restore(from *packed.Reader) {
 func (r *Runs) Further(k Like, n int) (float64, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	reached := r.kinds[k]
-	if reached == nil {
+	of := r.kinds[k]
+	if of == nil {
 		return 0, false
 	}
+	reached := &of.all
 	at := 0
 	for at+1 < len(milestones) && milestones[at+1] <= n {
 		at++

@@ -22,12 +22,14 @@ package valkey
 
 import (
 	"context"
+	"crypto/sha1" //nolint:gosec // scripts are called by it
 	"crypto/tls"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -120,7 +122,8 @@ func connect(o *Options) (valkey.Client, error) {
 	options := valkey.ClientOption{
 		InitAddress: o.Addresses, ShuffleInit: true, ForceSingleClient: !o.Cluster && o.Master == "",
 		Username: o.Username, Password: o.Password, SelectDB: o.DB, TLSConfig: o.TLS, Dialer: dialer, ClientName: "llm_cache",
-		ConnWriteTimeout: unresponsive, ReadBufferEachConn: buffer, WriteBufferEachConn: buffer,
+		PipelineMultiplex: -1, // one connection: what requests ask at the same time goes together
+		ConnWriteTimeout:  unresponsive, ReadBufferEachConn: buffer, WriteBufferEachConn: buffer,
 		DisableCache: true, // a version that is asked for is never an old one
 	}
 	if o.Master != "" {
@@ -213,21 +216,21 @@ func secret(ctx context.Context, c valkey.Client, prefix string, proposed [sessi
 
 // The fields of a session's hash: v is its version, d the snapshot, n its name, and a
 // are the answers that it is found by.
-var (
-	fetch = valkey.NewLuaScript(`
+const swapScript = `
 local v = redis.call('HGET', KEYS[1], 'v')
-if not v then return {} end
-if v == ARGV[1] then return {v} end
-return {v, redis.call('HGET', KEYS[1], 'd')}`)
-
-	swap = valkey.NewLuaScript(`
-local there = redis.call('HMGET', KEYS[1], 'v', 'd', 'a')
-local v, d = there[1], there[2]
-if v and ARGV[1] ~= '*' and v ~= ARGV[1] and (ARGV[1] ~= '0' or d ~= '') then return {v, d} end
+if v and v ~= ARGV[1] and ARGV[1] ~= '*' then
+  local d = redis.call('HGET', KEYS[1], 'd')
+  if ARGV[1] ~= '0' or d ~= '' then return {v, d} end
+end
 redis.call('HSET', KEYS[1], 'v', ARGV[2], 'd', ARGV[3], 'a', ARGV[4], 'n', ARGV[5])
 redis.call('PEXPIRE', KEYS[1], ARGV[6])
-return {ARGV[2], '', there[3] or ''}`)
-)
+return {ARGV[2], '', v or ''}`
+
+// swapSum is how a server calls the script.
+var swapSum = func() string {
+	sum := sha1.Sum([]byte(swapScript)) //nolint:gosec // it is theirs
+	return hex.EncodeToString(sum[:])
+}()
 
 // anything is the version of a session whose place is taken whatever it is.
 const anything = "*"
@@ -252,26 +255,19 @@ func (v *Valkey) use() (valkey.Client, error) {
 	return *c, nil
 }
 
-// exec runs a script, which returns a version, a snapshot, and something else.
-func (v *Valkey) exec(ctx context.Context, script *valkey.Lua, d sessioncache.Digest, args ...string) (now sessioncache.Version, snapshot []byte, more string, err error) {
-	c, err := v.use()
-	if err != nil {
-		return 0, nil, "", err
-	}
-	out, err := script.Exec(ctx, c, []string{v.key(beginning(d))}, args).ToArray()
+// versioned reads what is at a key: its version, its snapshot, and more if there is more.
+func versioned(r valkey.ValkeyResult) (now sessioncache.Version, snapshot []byte, more string, err error) {
+	out, err := r.ToArray()
 	if err != nil {
 		return 0, nil, "", fmt.Errorf("valkey: %w", err)
 	}
-	if len(out) == 0 {
+	if len(out) == 0 || out[0].IsNil() {
 		return 0, nil, "", nil
 	}
-	text, err := out[0].ToString()
-	if err == nil {
-		var n uint64
-		n, err = strconv.ParseUint(text, 16, 64)
-		now = sessioncache.Version(n)
+	if now, err = version(&out[0]); err != nil {
+		return 0, nil, "", err
 	}
-	if err == nil && len(out) > 1 {
+	if len(out) > 1 && !out[1].IsNil() {
 		snapshot, err = out[1].AsBytes()
 	}
 	if err == nil && len(out) > 2 {
@@ -283,9 +279,42 @@ func (v *Valkey) exec(ctx context.Context, script *valkey.Lua, d sessioncache.Di
 	return now, snapshot, more, nil
 }
 
-// Fetch implements [sessioncache.Shared].
+func version(m *valkey.ValkeyMessage) (sessioncache.Version, error) {
+	text, err := m.ToString()
+	if err != nil {
+		return 0, fmt.Errorf("valkey: %w", err)
+	}
+	n, err := strconv.ParseUint(text, 16, 64)
+	if err != nil {
+		return 0, fmt.Errorf("valkey: %w", err)
+	}
+	return sessioncache.Version(n), nil
+}
+
+// Fetch implements [sessioncache.Shared]. As long as nobody else has a session the
+// snapshot is not even asked for.
 func (v *Valkey) Fetch(ctx context.Context, d sessioncache.Digest, have sessioncache.Version) ([]byte, sessioncache.Version, error) {
-	now, snapshot, _, err := v.exec(ctx, fetch, d, form(have))
+	c, err := v.use()
+	if err != nil {
+		return nil, 0, err
+	}
+	key := v.key(beginning(d))
+	if have != 0 {
+		m, err := c.Do(ctx, c.B().Hget().Key(key).Field("v").Build()).ToMessage()
+		if valkey.IsValkeyNil(err) {
+			return nil, 0, nil
+		}
+		if err != nil {
+			return nil, 0, fmt.Errorf("valkey: %w", err)
+		}
+		if now, err := version(&m); err != nil || now == have {
+			return nil, now, err
+		}
+	}
+	now, snapshot, _, err := versioned(c.Do(ctx, c.B().Hmget().Key(key).Field("v", "d").Build()))
+	if now == have {
+		return nil, now, err
+	}
 	return snapshot, now, err
 }
 
@@ -298,36 +327,62 @@ func (v *Valkey) Swap(ctx context.Context, r sessioncache.Record, have, next ses
 // out before it: each so many times.
 const allAnswers = 32
 
+// swap writes a session, and by which answers it is found, in one go. Of a session that
+// others were faster to write an answer may be left that is not among its own: it does
+// not count.
 func (v *Valkey) swap(ctx context.Context, r *sessioncache.Record, have string, next sessioncache.Version) ([]byte, sessioncache.Version, error) {
-	answers := make([]byte, 0, len(r.Answers)*len(r.Digest))
-	for _, a := range r.Answers {
-		answers = append(answers, a[:]...)
-	}
-	ttl := v.ttl.Load()
-	now, snapshot, before, err := v.exec(ctx, swap, r.Digest, have, form(next), valkey.BinaryString(r.Snapshot),
-		valkey.BinaryString(answers), valkey.BinaryString(r.Digest[:]), strconv.FormatInt(ttl, 10))
-	if err != nil || now != next || len(r.Answers) == 0 {
-		return snapshot, now, err
-	}
-	if rand.N(allAnswers) == 0 { //nolint:gosec // no secret
-		before = ""
-	}
 	c, err := v.use()
 	if err != nil {
 		return nil, 0, err
 	}
-	var sets []valkey.Completed
+	var few [8]valkey.Completed
+	ttl, known := v.ttl.Load(), r.Known
+	if rand.N(allAnswers) == 0 { //nolint:gosec // no secret
+		known = nil
+	}
+	answers := make([]byte, 0, len(r.Answers)*len(r.Digest))
+	all := append(few[:0], valkey.Completed{})
 	for _, a := range r.Answers {
-		if !contains(before, a) {
-			sets = append(sets, c.B().Set().Key(v.answer(a)).Value(valkey.BinaryString(r.Digest[:])).PxMilliseconds(ttl).Build())
+		answers = append(answers, a[:]...)
+		if !slices.Contains(known, a) {
+			all = append(all, v.found(c, a, r.Digest, ttl))
 		}
 	}
-	for _, res := range c.DoMulti(ctx, sets...) {
+	key := v.key(beginning(r.Digest))
+	args := []string{
+		have, form(next), valkey.BinaryString(r.Snapshot), valkey.BinaryString(answers), valkey.BinaryString(r.Digest[:]), strconv.FormatInt(ttl, 10),
+	}
+	all[0] = c.B().Evalsha().Sha1(swapSum).Numkeys(1).Key(key).Arg(args...).Build()
+	results := c.DoMulti(ctx, all...)
+	swapped := results[0]
+	if e, ok := valkey.IsValkeyErr(swapped.Error()); ok && e.IsNoScript() {
+		swapped = c.Do(ctx, c.B().Eval().Script(swapScript).Numkeys(1).Key(key).Arg(args...).Build())
+	}
+	now, snapshot, before, err := versioned(swapped)
+	if err != nil || now != next {
+		return snapshot, now, err
+	}
+	results = results[1:]
+	if before == "" && len(known) > 0 { // the server has lost the others, too
+		all = all[:0]
+		for _, a := range r.Answers {
+			if slices.Contains(known, a) {
+				all = append(all, v.found(c, a, r.Digest, ttl))
+			}
+		}
+		results = append(results, c.DoMulti(ctx, all...)...)
+	}
+	for _, res := range results {
 		if err := res.Error(); err != nil {
 			return nil, 0, fmt.Errorf("valkey: %w", err)
 		}
 	}
 	return nil, now, nil
+}
+
+// found has a session found by an answer.
+func (v *Valkey) found(c valkey.Client, answer, d sessioncache.Digest, ttl int64) valkey.Completed {
+	return c.B().Set().Key(v.answer(answer)).Value(valkey.BinaryString(d[:])).PxMilliseconds(ttl).Build()
 }
 
 // contains reports whether a digest is among several in a row.

@@ -94,6 +94,36 @@ func TestRunsOut(t *testing.T) {
 	}
 }
 
+// Answers that are known to be at the server are written again where it has lost them.
+func TestKnownAnswers(t *testing.T) {
+	m := miniredis.RunT(t)
+	v := open(t, m)
+	defer v.Close()
+	r := sessioncache.Record{Digest: sessioncache.Digest{1}, Answers: []sessioncache.Digest{{2}, {3}}, Snapshot: []byte("x")}
+	have := sessioncache.Version(0)
+	write := func() {
+		t.Helper()
+		next := sessioncache.NewVersion()
+		if _, now, err := v.Swap(t.Context(), r, have, next); err != nil || now != next {
+			t.Fatalf("version %d, not %d: %v", now, next, err)
+		}
+		have, r.Known = next, r.Answers
+	}
+	for i, lost := range []bool{false, true} {
+		if lost {
+			m.FlushAll()
+		}
+		write()
+		r.Answers = append([]sessioncache.Digest{{byte(4 + i)}}, r.Answers...)
+		write()
+		for _, a := range r.Answers {
+			if d, ok, err := v.Answered(t.Context(), a); err != nil || !ok || d != r.Digest {
+				t.Errorf("lost %t: answer %x is of %x, %t: %v", lost, a, d, ok, err)
+			}
+		}
+	}
+}
+
 // All who come to a server have one secret, and put it back where it was lost.
 func TestSecret(t *testing.T) {
 	m := miniredis.RunT(t)

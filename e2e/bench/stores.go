@@ -1,0 +1,105 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/e2e/internal/caddy"
+	"github.com/caddy-llm-cache/caddy-llm-cache/e2e/internal/redis"
+)
+
+// longTurns are long against the second for which what has changed waits to be written:
+// each store bears most of that in its own turn.
+var longTurns = course{turns: 2, volume: 16}
+
+// stores measures what it costs that sessions outlive the process: throughput as in the
+// throughput table, over the stores instead of the policies. A Redis server is started
+// for the one that needs it, and shares the processors.
+func (b *bench) stores(ctx context.Context) error {
+	var targets []*target
+	for _, kind := range b.kinds {
+		options := kind
+		if kind == "valkey" {
+			s, err := startRedis(ctx, filepath.Join(b.dir, "redis"))
+			if err != nil {
+				return err
+			}
+			defer s.Kill()
+			// A store that nobody waits for costs nothing: on a machine without a free
+			// processor that is what the default would come to.
+			options = fmt.Sprintf("valkey {\n\t\t\taddress %s\n\t\t\ttimeout 1s\n\t\t}", s.Addr)
+		}
+		t, err := startTarget(ctx, b.binary, filepath.Join(b.dir, "store "+kind), "cost_aware", "llm_cache {\n\t\tstore "+options+"\n\t}", b.upstream.addr)
+		if err != nil {
+			return err
+		}
+		defer t.stop()
+		t.name = kind
+		targets = append(targets, t)
+	}
+	if err := b.race(ctx, fmt.Sprintf("Stores, %d connections", connections), "ratio to "+targets[0].name, targets, longTurns); err != nil {
+		return err
+	}
+	for _, t := range targets {
+		if err := t.stored(ctx); err != nil {
+			return fmt.Errorf("%s: %w", t.name, err)
+		}
+	}
+	return nil
+}
+
+func startRedis(ctx context.Context, dir string) (*redis.Server, error) {
+	addrs, err := caddy.FreeAddrs(1)
+	if err != nil {
+		return nil, err
+	}
+	s, err := redis.New(dir, addrs[0])
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+	defer cancel()
+	return s, s.Start(ctx)
+}
+
+// stored returns an error if the target's store has failed to do anything.
+func (t *target) stored(ctx context.Context) error {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+t.process.Admin+"/metrics", nil)
+	if err != nil {
+		return err
+	}
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return fmt.Errorf("metrics: %w", err)
+	}
+	defer resp.Body.Close()
+	lines := bufio.NewScanner(resp.Body)
+	for lines.Scan() {
+		if s := lines.Text(); strings.HasPrefix(s, "caddy_llm_cache_store_errors_total{") && !strings.HasSuffix(s, " 0") {
+			err = fmt.Errorf("what was measured is a store that fails: %s", s)
+		}
+	}
+	if lines.Err() != nil {
+		return fmt.Errorf("metrics: %w", lines.Err())
+	}
+	return err
+}

@@ -1,0 +1,149 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package sessioncache
+
+import (
+	"context"
+	"time"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/packed"
+)
+
+// exchangeEvery is the number of intervals after which processes that share a backend
+// tell one another how many requests conversations have run.
+const exchangeEvery = 10
+
+// own is what a durable store knows of the record that is its own, in which it keeps how
+// many requests conversations have run. Once the store writes, that goroutine has it.
+type own struct {
+	changes   uint64    // of what is remembered, when it was last written
+	version   Version   // of what was last read from a backend that is shared
+	tried     Version   // of what was last written there, as far as can be told
+	exchanged time.Time // when that was
+}
+
+// ownRecord makes the record. Only at the end of the process nothing is missing that
+// the store has been told.
+func (d *Durable) ownRecord(last bool) (r Record, changes uint64) {
+	since := time.Time{}
+	if last {
+		since = d.Memory.Stats().Since
+	}
+	w := packed.Writer{Out: append([]byte{}, snapshotForm)}
+	w.Time(since, time.Time{})
+	w.Out, changes = d.runs.Snapshot(w.Out)
+	r.Used, r.Snapshot = time.Now(), d.seal.Seal(nil, nil, w.Out, r.Digest[:]) //nolint:gosec // the cipher makes its own nonce
+	return r, changes
+}
+
+// saveOwn writes the record.
+func (d *Durable) saveOwn(last bool) {
+	if d.shared != nil {
+		d.exchange(last)
+		return
+	}
+	r, changes := d.ownRecord(last)
+	if changes == d.own.changes && !last {
+		return
+	}
+	if err := d.save([]Record{r}); err != nil {
+		d.failed("save", err)
+		return
+	}
+	d.own.changes = changes
+	d.runs.Kept()
+}
+
+// exchange takes in what others have counted, and adds to that what was counted here.
+func (d *Durable) exchange(last bool) {
+	if !last && time.Since(d.own.exchanged) < exchangeEvery*d.o.Interval {
+		return
+	}
+	d.own.exchanged = time.Now()
+	err := d.guarded(func(ctx context.Context) error {
+		there, now, err := d.shared.Fetch(ctx, Digest{}, d.own.version)
+		for range attempts {
+			if err != nil {
+				return err
+			}
+			if now == d.own.tried && now != 0 { // it had come to that
+				d.runs.Kept()
+			}
+			if now != d.own.version && now != 0 {
+				d.recall(there)
+				d.own.version = now
+			}
+			r, changes := d.ownRecord(last)
+			if changes == d.own.changes && !last {
+				return nil
+			}
+			d.own.tried = NewVersion()
+			there, now, err = d.shared.Swap(ctx, r, d.own.version, d.own.tried)
+			if err == nil && now == d.own.tried {
+				d.own.version, d.own.changes = now, changes
+				d.runs.Kept()
+				return nil
+			}
+		}
+		return nil // others are faster, and will be slower once
+	})
+	if err != nil {
+		d.failed("save", err)
+	}
+}
+
+// remember reads the record when the store begins.
+func (d *Durable) remember() {
+	ctx, cancel := context.WithTimeout(context.Background(), longest)
+	defer cancel()
+	var sealed []byte
+	var err error
+	if d.shared != nil {
+		sealed, d.own.version, err = d.shared.Fetch(ctx, Digest{}, 0)
+	} else {
+		sealed, err = d.back.Load(ctx, Digest{})
+	}
+	if err != nil {
+		d.failed("load", err)
+		return
+	}
+	if since := d.recall(sealed); !since.IsZero() && since.Before(d.Memory.stats.Since) {
+		d.Memory.stats.Since = since
+	}
+}
+
+// recall reads what the record tells, and returns since when the process that wrote it
+// at its end had been told everything.
+func (d *Durable) recall(sealed []byte) (since time.Time) {
+	if len(sealed) == 0 {
+		return since
+	}
+	var own Digest
+	plain, err := d.seal.Open(nil, nil, sealed, own[:])
+	if err == nil && (len(plain) == 0 || plain[0] != snapshotForm) {
+		err = ErrNewer
+	}
+	if err != nil {
+		d.o.Failed("restore", err)
+		return since
+	}
+	r := packed.Reader{In: plain[1:]}
+	since = r.Time(time.Time{})
+	if d.runs.Restore(&r); r.Bad {
+		d.o.Failed("restore", ErrSnapshot)
+		return time.Time{}
+	}
+	return since
+}

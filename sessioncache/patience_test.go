@@ -1,0 +1,150 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package sessioncache_test
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/storetest"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
+
+// sluggish is a backend that others use as well, and that takes its time.
+type sluggish struct {
+	storetest.SharedShelf
+	takes time.Duration
+	asked atomic.Int64
+}
+
+func (s *sluggish) pause(ctx context.Context) error {
+	s.asked.Add(1)
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(s.takes):
+		return nil
+	}
+}
+
+func (s *sluggish) Answered(ctx context.Context, answer sessioncache.Digest) (sessioncache.Digest, bool, error) {
+	if err := s.pause(ctx); err != nil {
+		return sessioncache.Digest{}, false, err
+	}
+	return s.SharedShelf.Answered(ctx, answer)
+}
+
+func (s *sluggish) Fetch(ctx context.Context, d sessioncache.Digest, have sessioncache.Version) ([]byte, sessioncache.Version, error) {
+	if err := s.pause(ctx); err != nil {
+		return nil, 0, err
+	}
+	return s.SharedShelf.Fetch(ctx, d, have)
+}
+
+func (s *sluggish) Swap(ctx context.Context, r sessioncache.Record, have, next sessioncache.Version) ([]byte, sessioncache.Version, error) {
+	if err := s.pause(ctx); err != nil {
+		return nil, 0, err
+	}
+	return s.SharedShelf.Swap(ctx, r, have, next)
+}
+
+// However often a request asks the backend, it waits no longer than the budget, all
+// waits together. What nobody waits for is done all the same; what takes longer than the
+// budget by itself has the next requests not wait at all, for a second.
+func TestOneBudgetForARequest(t *testing.T) {
+	const budget = 5 * time.Millisecond
+	for _, c := range []struct {
+		name         string
+		takes, waits time.Duration
+		asked        int64 // operations of one request
+		failed       bool
+	}{
+		{"fast", time.Millisecond, 4 * time.Millisecond, 4, false},
+		{"slow", 2 * time.Millisecond, budget, 4, false},
+		{"slower", 4 * time.Millisecond, budget, 3, false}, // too late for a claim
+		{"paused", time.Hour, budget, 1, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				back := new(sluggish)
+				var failures atomic.Int64
+				store, err := sessioncache.NewDurable(func() (sessioncache.Backend, error) { return back, nil }, sessioncache.DurableOptions{
+					Interval: time.Hour, Budget: budget, Failed: func(string, error) { failures.Add(1) },
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer store.Close()
+				if err := store.Begin(); err != nil {
+					t.Fatal(err)
+				}
+				back.takes = c.takes
+				expect := func(what, id string, waits time.Duration, asked int64) {
+					back.asked.Store(0)
+					if waited := visit(t, store, id); waited != waits || back.asked.Load() != asked {
+						t.Errorf("%s: it waits %s for %d operations, not %s for %d", what, waited, back.asked.Load(), waits, asked)
+					}
+				}
+				expect("the first request", "one", c.waits, c.asked)
+				if kept, _ := back.Usage(); (failures.Load() > 0) != c.failed || (kept == 1) == c.failed {
+					t.Errorf("%d failures, %d sessions are kept", failures.Load(), kept)
+				}
+				if c.failed {
+					expect("the next one", "two", 0, 0)
+					time.Sleep(time.Second)
+				}
+				expect("one more", "three", c.waits, c.asked)
+			})
+		})
+	}
+}
+
+// visit is what a request does to a store. It returns how long it waits.
+func visit(t *testing.T, store sessioncache.Store, id string) (waited time.Duration) {
+	t.Helper()
+	v, err := wire.Parse(wire.Anthropic, []byte(`{"model":"m","messages":[`+firstMessage+`]}`), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	clock := func(f func()) {
+		begun := time.Now()
+		f()
+		waited += time.Since(begun)
+		time.Sleep(100 * time.Millisecond) // what a request does besides
+	}
+	k := sharedKey
+	k.ID, k.Answer = id, wire.AnswerID("the answer before "+id)
+	store = sessioncache.ForRequest(store)
+	var s *sessioncache.Session
+	clock(func() { s = store.Acquire(k) })
+	s.Lock()
+	m := s.Match(v)
+	s.Unlock()
+	states := sessioncache.NewStates(len(v.MessageBlocks()))
+	clock(func() {
+		store.(sessioncache.Claimer).Claim(s, m, v, states, func(*sessioncache.Lineage) {})
+	})
+	s.Lock()
+	s.CountRequest(s.Commit(m, v, states))
+	s.Unlock()
+	store.Hold(s)
+	clock(func() { store.(sessioncache.Publisher).Publish(s) })
+	store.Release(s)
+	return waited
+}

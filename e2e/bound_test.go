@@ -70,7 +70,7 @@ func thinkOverKills(t *testing.T, store string) (refused, folded int64) {
 	if err := os.WriteFile(file, text, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	model := startNode(t, "memory", "llm_cache_simulator "+file)
+	model := startNode(t, "memory", "llm_cache_simulator {\n\t\tscript "+file+"\n\t}")
 	var refusals, folds atomic.Int64
 	proxy := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: model.addr})
 	proxy.ModifyResponse = func(r *http.Response) error {

@@ -97,7 +97,10 @@ func thinkOverKills(t *testing.T, store string) (refused, folded int64) {
 		if turn%2 == 1 {
 			n.dies(t)
 		}
-		answer := think(t, n, messages)
+		answer, ok := think(t, n, messages)
+		if !ok {
+			break
+		}
 		messages += `,{"role":"assistant","content":` + string(answer.Content) + `}`
 		result := `"Go on."`
 		if answer.StopReason == "tool_use" {
@@ -120,7 +123,8 @@ type answer struct {
 	StopReason string          `json:"stop_reason"`
 }
 
-func think(t *testing.T, n *fleetNode, messages string) (a answer) {
+// think returns the answer to messages; false if the model refuses them.
+func think(t *testing.T, n *fleetNode, messages string) (a answer, ok bool) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+n.addr+"/v1/messages", strings.NewReader(
 		`{"model":"claude-opus-5-5","max_tokens":1000,"thinking":{"type":"adaptive"},"system":"You are an agent.","tools":[{"name":"Read","input_schema":{"type":"object"}}],"messages":[`+messages+`]}`))
@@ -137,11 +141,14 @@ func think(t *testing.T, n *fleetNode, messages string) (a answer) {
 	}
 	defer resp.Body.Close()
 	b, err := io.ReadAll(resp.Body)
+	if err == nil && resp.StatusCode == http.StatusBadRequest && bytes.Contains(b, []byte("Invalid `signature` in `thinking` block")) {
+		return a, false
+	}
 	if err != nil || resp.StatusCode != http.StatusOK {
 		t.Fatalf("%s: %v: %.300s", resp.Status, err, b)
 	}
 	if err := json.Unmarshal(b, &a); err != nil {
 		t.Fatal(err)
 	}
-	return a
+	return a, true
 }

@@ -35,6 +35,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
 	"github.com/caddy-llm-cache/caddy-llm-cache/compressor"
 	"github.com/caddy-llm-cache/caddy-llm-cache/handler"
+	"github.com/caddy-llm-cache/caddy-llm-cache/hold/relay"
 	"github.com/caddy-llm-cache/caddy-llm-cache/keepalive/pinger"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/settings"
 	"github.com/caddy-llm-cache/caddy-llm-cache/replay/harm"
@@ -55,6 +56,8 @@ type arm struct {
 	worker    *compressor.Worker // leaves words out, nil if none are
 	expanding bool               // the model asks for what it was not shown
 	thread    *threading         // nil if the client sends everything
+	holds     bool               // the upstream holds conversations
+	changed   bool               // the last request came there other than the client wrote it, where bytes do not tell
 	errors    atomic.Int64       // errors that the handler has logged
 	result    Result
 	watch     func(time.Time, *Step) // told of each request when it is over, if set
@@ -114,6 +117,9 @@ func newArm(policy settings.Policy, profile cachemodel.Profile, o *Options) (*ar
 		_ = store.Close()
 		return nil, err
 	}
+	if hold := a.handler.Hold; hold != nil {
+		a.holds = hold.WebSocket || hold.Threads == relay.On || hold.Threads == relay.Auto
+	}
 	a.handler.Policy, a.handler.Planner.Need, a.handler.Planner.Harm = policy, o.need, o.Harm
 	switch {
 	case !o.KeepAlive:
@@ -147,7 +153,7 @@ func (a *arm) logger() *zap.Logger {
 
 // parse reads what has arrived upstream.
 func (a *arm) parse(_ context.Context, f wire.Format, body []byte) (*wire.View, error) {
-	if a.sent = body; a.thread == nil || gjson.GetBytes(body, "thread").Type == gjson.Null { // else it is not yet whole
+	if a.sent = body; a.thread == nil && !a.holds || gjson.GetBytes(body, "thread").Type == gjson.Null { // else it is not yet whole
 		a.attempts++
 	}
 	if bytes.Equal(body, a.request.body) {
@@ -185,10 +191,14 @@ func (a *arm) run(ctx context.Context, c *request) error {
 	logged := a.errors.Load()
 	w := &sink{header: http.Header{}}
 	var err error
-	if a.thread != nil {
+	switch {
+	case a.thread != nil:
 		w, err = a.sendThreaded(ctx, c)
-	} else {
+	default:
 		err = a.serve(ctx, c, c.header.Clone(), c.body, w)
+		if err == nil && a.holds && w.status == http.StatusOK {
+			_, err = a.whole(c)
+		}
 	}
 	if err != nil {
 		return err
@@ -230,12 +240,17 @@ func (a *arm) note(c *request, w *sink, troubled bool) {
 	if !c.refused && (a.refused != nil || w.status != http.StatusOK) {
 		res.Rejected++
 	}
-	if a.thread != nil && a.thread.changed || a.thread == nil && !bytes.Equal(a.sent, c.body) {
+	held := a.thread != nil || a.holds
+	if held && a.changed || !held && !bytes.Equal(a.sent, c.body) {
 		res.Changed++
 	}
 	// A request that the handler gave up on carries none of its headers.
 	if troubled || (a.policy != settings.Off && w.header.Get("X-Llm-Cache-Session") == "") {
 		res.FailedOpen++
+	}
+	if as, whole, wire, ok := wentAs(w.header.Get("X-Llm-Cache-Held")); ok {
+		res.Held = sum(res.Held, map[string]int{as: 1})
+		res.Whole, res.Wire = res.Whole+whole, res.Wire+wire
 	}
 	fired := transforms(w.header)
 	res.Fired = sum(res.Fired, fired)
@@ -260,6 +275,29 @@ func transforms(h http.Header) map[string]int {
 		}
 	}
 	return out
+}
+
+// wentAs reads how a request went to an upstream that holds conversations from the header
+// that tells it.
+func wentAs(held string) (as string, whole, wire int64, ok bool) {
+	for i, field := range strings.Split(held, "; ") {
+		name, value, _ := strings.Cut(field, "=")
+		n, _ := strconv.ParseInt(value, 10, 64)
+		switch {
+		case i == 0:
+			as = name
+		case name == "cause":
+			as = value
+		case name == "sent":
+			wire = n
+		case name == "whole":
+			whole = n
+		}
+	}
+	if as != "delta" {
+		wire = whole
+	}
+	return as, whole, wire, held != ""
 }
 
 // harm counts the edits that quote what was not shown.

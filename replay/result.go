@@ -71,6 +71,14 @@ type Result struct {
 	Continued int `json:"continued,omitempty"`
 	// Replayed: see Continued.
 	Replayed int `json:"replayed,omitempty"`
+	// Held counts requests to an upstream that holds the conversation, by what was sent:
+	// delta, or the cause why it was the whole. Whole and Wire are the bytes of their
+	// bodies, as they were and as they went over the wire, by the handler's own account.
+	Held map[string]int `json:"held,omitempty"`
+	// Whole: see Held.
+	Whole int64 `json:"whole_bytes,omitempty"`
+	// Wire: see Held.
+	Wire int64 `json:"wire_bytes,omitempty"`
 	// Resent counts the requests that were sent a second time.
 	Resent int `json:"resent"`
 	// Expanded counts the calls by which an expanding model got folded text back.
@@ -173,6 +181,7 @@ func (r *Result) Add(o *Result) {
 	r.Words.add(&o.Words)
 	r.Edits += o.Edits
 	r.Harmed += o.Harmed
+	r.Held, r.Whole, r.Wire = sum(r.Held, o.Held), r.Whole+o.Whole, r.Wire+o.Wire
 	r.Refusals, r.Fired = sum(r.Refusals, o.Refusals), sum(r.Fired, o.Fired)
 }
 

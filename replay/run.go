@@ -214,6 +214,9 @@ func (d *drive) replay(ctx context.Context, o *Options) (err error) {
 	}
 	defer func() {
 		for _, a := range d.arms {
+			if a.holds { // connections
+				err = errors.Join(err, a.handler.Cleanup())
+			}
 			err = errors.Join(err, a.store.Close())
 		}
 		d.arms = nil

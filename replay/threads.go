@@ -19,6 +19,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 
 	"github.com/tidwall/gjson"
 
@@ -32,8 +33,6 @@ import (
 type threading struct {
 	before *wire.View // of the last request, whole
 	answer string     // the id of the answer to it
-
-	changed bool // the last request came to the model other than the client wrote it
 }
 
 // goesOn returns what is new in a request, nil if it does not go on from the last answer.
@@ -97,24 +96,54 @@ func (a *arm) sendThreaded(ctx context.Context, c *request) (*sink, error) {
 	}
 }
 
-// remembers reports a request of which the model has not got all messages.
-func (a *arm) remembers(c *request) error {
+// whole reports a request of which the model has not got all messages, and returns what
+// it has got.
+func (a *arm) whole(c *request) (*wire.View, error) {
 	v, err := wire.Parse(a.profile.Format, a.sent, nil)
 	if err != nil {
-		return fmt.Errorf("replay: what has arrived: %w", err)
+		return nil, fmt.Errorf("replay: what has arrived: %w", err)
 	}
 	if got, want := len(v.Messages), len(c.view.Messages); got != want {
-		return fmt.Errorf("replay: the model got %d messages of %d", got, want)
+		return nil, fmt.Errorf("replay: the model got %d messages of %d", got, want)
+	}
+	a.changed = a.differs(v, c.view)
+	return v, nil
+}
+
+// differs reports whether the model got something else than the client said. Over a
+// WebSocket it has its own answers, whose ids are not those of the recording.
+func (a *arm) differs(got, said *wire.View) bool {
+	if len(got.Blocks) != len(said.Blocks) {
+		return true
+	}
+	same := func(a, b wire.Block) bool { return a.Hash == b.Hash }
+	if !slices.EqualFunc(got.Blocks[:said.System], said.Blocks[:said.System], same) {
+		return true
+	}
+	from := said.System
+	for _, m := range said.Messages {
+		end := int(m.End)
+		own := m.Role == wire.RoleAssistant && a.thread == nil && a.handler.Hold.WebSocket
+		if !own && !slices.EqualFunc(got.Blocks[from:end], said.Blocks[from:end], same) {
+			return true
+		}
+		from = end
+	}
+	return false
+}
+
+// remembers reports a request of which the model has not got all, as the client wrote it
+// but for what the handler has changed behind the system prompt.
+func (a *arm) remembers(c *request) error {
+	v, err := a.whole(c)
+	if err != nil {
+		return err
 	}
 	if len(v.Blocks) < c.view.System || len(v.Blocks) > len(c.view.Blocks) {
 		return errOther
 	}
-	a.thread.changed = len(v.Blocks) != len(c.view.Blocks)
-	for i := range v.Blocks {
-		if v.Blocks[i].Hash == c.view.Blocks[i].Hash {
-			continue
-		}
-		if a.thread.changed = true; i < c.view.System {
+	for i := range min(c.view.System, len(v.Blocks)) {
+		if v.Blocks[i].Hash != c.view.Blocks[i].Hash {
 			return errOther
 		}
 	}

@@ -123,7 +123,9 @@ func seed(v *wire.View, r Rules) wire.Hash {
 // salt hashes the members of the request that change how the messages are
 // rendered, but neither tools nor system: tool_choice, thinking, effort and the
 // output's form, context management, and whether there are images at all. A local
-// engine knows nothing but the prompt, and so do some APIs.
+// engine knows nothing but the prompt, and so do some APIs. OpenAI's choice of tools is
+// not among the causes that it names for a prefix that was not found (prompt caching
+// guide, "diagnostics").
 func salt(v *wire.View, r Rules) wire.Hash {
 	if r.Regime == KV || v.Traits().OptionsOutsidePrompt {
 		return wire.Hash{}
@@ -135,7 +137,11 @@ func salt(v *wire.View, r Rules) wire.Hash {
 			break
 		}
 	}
-	return hashOf(compact(v, v.ToolChoice), compact(v, v.Thinking), output(v), compact(v, v.ContextManagement), images)
+	choice := ""
+	if v.Traits().NoCalls == "" {
+		choice = compact(v, v.ToolChoice)
+	}
+	return hashOf(choice, compact(v, v.Thinking), output(v), compact(v, v.ContextManagement), images)
 }
 
 // output is the output_config without an effort that says what is the default.

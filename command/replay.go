@@ -108,6 +108,7 @@ comparison.
 	cmd.Flags().Bool("background", false, "Fold on local boxes while nobody waits")
 	cmd.Flags().Float64("speed", 500, "How many tokens of a prompt the box of --background reads in a second")
 	cmd.Flags().Bool("expanding", false, "Have the model call the expand tool for folded text before it quotes it")
+	cmd.Flags().Bool("summaries", false, "Have Codex ask for a summary, without its tools, where a recorded conversation was compacted")
 	cmd.Flags().Bool("json", false, "Print the report as JSON")
 	return cmd
 }
@@ -136,6 +137,7 @@ func replayMain(cmd *cobra.Command, f caddycmd.Flags) (int, error) {
 	}
 	line := &progressLine{w: cmd.ErrOrStderr(), what: "replayed %d of %d requests"}
 	o.Progress, o.KeepAlive, o.Expanding = line.show, f.Bool("keepalive"), f.Bool("expanding")
+	o.Summaries = f.Bool("summaries")
 	if f.Bool("background") {
 		if o.Background = f.Float64("speed"); o.Background <= 0 {
 			return caddy.ExitCodeFailedStartup, fmt.Errorf("speed: %v is not above zero", o.Background)

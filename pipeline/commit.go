@@ -68,8 +68,9 @@ func (x *Exchange) join(t *wire.Turn) {
 	if !x.answered(prev) {
 		countReferences(x.req.States, t)
 	}
+	tools := definitions(x.req.View, prev)
 	l := x.req.session.Commit(x.match, x.req.View, x.req.States)
-	x.lineage = l
+	x.lineage, l.Tools = l, tools
 	l.Frozen = l.Frozen || x.refusal.frozen
 	l.Observe(x.Policy == settings.Observe)
 	l.Departed = x.Policy == settings.Observe && (x.computed || x.before.departed)

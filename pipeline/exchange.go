@@ -84,7 +84,7 @@ func (x *Exchange) settle(markers []wire.Edit) {
 	r := x.req
 	x.Interceptor = Interceptor{Lost: r.lost, req: r, prompt: &x.Prompt}
 	x.change = changed(r)
-	x.marks, x.computed = markers, len(markers) > 0 || r.long || r.edited()
+	x.marks, x.computed = markers, len(markers) > 0 || r.long || r.tools != nil || r.edited()
 	var original sessioncache.Sizes
 	x.sizing, original = measure(r)
 	x.Prompt.estimate(r, x.match.Lineage, &x.sizing, &original)

@@ -74,7 +74,11 @@ func (p *Pipeline) Begin(v *wire.View, s *sessioncache.Session, now time.Time) *
 	s.Lock()
 	defer s.Unlock()
 	m := s.Match(v)
-	sealed := p.Target != nil && !v.Traits().KeepsAnswers && p.Target(v.Format).Traits().KeepsAnswers
+	upstream := v.Format
+	if p.Target != nil {
+		upstream = p.Target(v.Format)
+	}
+	sealed := !v.Traits().KeepsAnswers && upstream.Traits().KeepsAnswers
 	both := new(struct { // in one piece of memory
 		exchange Exchange
 		request  request
@@ -100,6 +104,7 @@ func (p *Pipeline) Begin(v *wire.View, s *sessioncache.Session, now time.Time) *
 		x.settle(nil)
 		return x
 	}
+	r.redefine(m, upstream)
 	learn.Blocks(&r.History)
 	r.regrets(m.Lineage)
 	r.admit()

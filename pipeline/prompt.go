@@ -64,12 +64,15 @@ type Fired struct {
 func (p *Prompt) make(r *request, markers []wire.Edit) (impossible bool) {
 	p.Markers, p.Fired = len(markers), fired(r, len(markers))
 	edits := r.edits(markers)
-	if len(edits) == 0 && !r.long || r.o.Policy == settings.Observe {
+	if len(edits) == 0 && !r.long && r.tools == nil || r.o.Policy == settings.Observe {
 		return false
 	}
 	body, err := r.View.Splice(edits)
 	if err == nil {
 		body, err = r.lengthenAuto(body)
+	}
+	if err == nil {
+		body, err = r.redefined(body)
 	}
 	if err != nil {
 		p.Err, impossible = err, true
@@ -119,7 +122,7 @@ func (p *Prompt) OnlyMarks() bool {
 // that, no more than the tool that its prompts begin with. The original alone would
 // break the prefix.
 func (r *request) committed() ([]wire.Edit, []byte) {
-	r.long = false
+	r.long, r.tools = false, nil
 	for i := range r.fresh {
 		r.undo(i)
 	}
@@ -144,15 +147,20 @@ func (r *request) committed() ([]wire.Edit, []byte) {
 
 // fired counts edits by stage, in the order of the stages.
 func fired(r *request, markers int) []Fired {
-	names := [...]string{stage.Admission, stage.Thinking, stage.Narration, stage.ToolResults, stage.Prune, stage.Replaced, stage.Inputs, stage.Compress, stage.Expand, stage.Breakpoints}
+	names := [...]string{stage.Admission, stage.Thinking, stage.Narration, stage.ToolResults, stage.Prune, stage.Replaced, stage.Inputs, stage.Compress, stage.Expand, stage.Tools, stage.Breakpoints}
+	const expand, tools = len(names) - 3, len(names) - 2
 	counts := [len(names)]int{len(names) - 1: markers}
 	var tokens [len(names)]float64
 	if r.expand == expandDeclared {
-		counts[len(names)-2]++
+		counts[expand]++
+	}
+	if r.tools != nil {
+		counts[tools] = 1
+		tokens[tools] = -r.session.Calibration.PerByte(wire.KindToolDef) * float64(len(r.tools))
 	}
 	for i := range r.States {
 		if r.States[i].Inserted != nil {
-			counts[len(names)-2]++
+			counts[expand]++
 		}
 		if e := r.States[i].Edit; e != nil {
 			for j, name := range names {

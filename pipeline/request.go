@@ -53,6 +53,9 @@ type request struct {
 	words  *Compress
 	wanted []int
 	took   time.Duration
+	// tools are those that a request for a summary left out and that it goes out with,
+	// nil for none.
+	tools []byte
 	// expand says what is done about the expand tool; lost reports that what was
 	// said on the way to the client's last message could not be put back.
 	expand    expandTool

@@ -43,6 +43,7 @@ type drive struct {
 	conversation *recording.Conversation
 	profile      cachemodel.Profile
 	start        time.Time
+	summaries    bool // Codex asks for some
 	progress     func()
 	results      []Result // one for each policy, in their order
 
@@ -136,6 +137,13 @@ func (d *drive) part(ctx context.Context, t *recording.Trace) error {
 			return fmt.Errorf("%s: %w", t.Where(), err)
 		}
 		d.progress()
+	}
+	if s, ok := client.(agent.Summarizer); ok && d.summaries && t.Header.Part < t.Header.Parts {
+		at := d.now.Add(unrecorded)
+		if err := d.send(ctx, &request{body: s.Summary(), at: at, end: at, answer: last}); err != nil {
+			return fmt.Errorf("%s: summary: %w", t.Where(), err)
+		}
+		d.now = at
 	}
 	return nil
 }

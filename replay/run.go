@@ -60,6 +60,9 @@ type Options struct {
 	// Threads has the client keep its conversation in a thread at the provider, where
 	// that has threads, and send what is new.
 	Threads bool
+	// Summaries has Codex ask for a summary, without its tools, where a recorded
+	// conversation was compacted: the recordings leave that out.
+	Summaries bool
 	// Background, if above zero, lets the handler fold while nobody waits, by its
 	// defaults or as its options say, and is the number of tokens that the box
 	// reads in a second.
@@ -107,7 +110,7 @@ func Run(ctx context.Context, conversations []*recording.Conversation, o Options
 	total := 0
 	for _, p := range profiles {
 		for _, c := range conversations {
-			d := &drive{conversation: c, profile: p, start: o.Start}
+			d := &drive{conversation: c, profile: p, start: o.Start, summaries: o.Summaries}
 			if o.Optimum != nil {
 				d.past = optimum.New(p.Rules(), *o.Optimum)
 			}
@@ -166,7 +169,7 @@ func NewBench(o Options) (*Bench, error) {
 
 // Replay replays a conversation and calls progress after each of its requests.
 func (b *Bench) Replay(ctx context.Context, c *recording.Conversation, p cachemodel.Profile, progress func()) (*Result, error) {
-	d := &drive{conversation: c, profile: p, start: b.o.Start, progress: progress}
+	d := &drive{conversation: c, profile: p, start: b.o.Start, summaries: b.o.Summaries, progress: progress}
 	if err := d.replay(ctx, &b.o); err != nil {
 		return nil, err
 	}

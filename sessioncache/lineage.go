@@ -41,6 +41,10 @@ type Lineage struct {
 	Folding
 	Misses
 	Hidden
+	// Tools are the definitions of its tools as the last request that had some had
+	// them, a JSON array: for requests that leave them out. Nil where none are kept.
+	// They do not change and are gone with the process.
+	Tools []byte
 	// Model is the model of the last request.
 	Model string
 	// Kind is the kind of conversation, see [Kind].
@@ -435,11 +439,11 @@ func (l *Lineage) supersededBy(v *wire.View, n int) bool {
 func (l *Lineage) inherit(parent *Lineage) {
 	l.Observed, l.Departed, l.Frozen, l.TTL = parent.Observed, parent.Departed, parent.Frozen, parent.TTL
 	l.Diverged, l.Front = parent.Diverged, parent.Front
-	l.Expand, l.Expanded = parent.Expand, parent.Expanded
+	l.Expand, l.Expanded, l.Tools = parent.Expand, parent.Expanded, parent.Tools
 }
 
 func (l *Lineage) size() int64 {
-	n := int64(unsafe.Sizeof(*l)) + int64(cap(l.Ends))*int64(unsafe.Sizeof(End{})) + int64(cap(l.States))*int64(unsafe.Sizeof(State{}))
+	n := int64(unsafe.Sizeof(*l)) + int64(cap(l.Ends))*int64(unsafe.Sizeof(End{})) + int64(cap(l.States))*int64(unsafe.Sizeof(State{})) + int64(cap(l.Tools))
 	if l.known != nil {
 		n += int64(l.known.Size())
 	}

@@ -85,6 +85,10 @@ type Traits struct {
 	// OptionsOutsidePrompt: the choice of tools, thinking and the form of the answer
 	// do not change how the prompt is rendered.
 	OptionsOutsidePrompt bool
+	// NoCalls is the value of tool_choice that has the model call none of the tools it
+	// is offered, empty where it stands elsewhere, or where another choice changes how
+	// the messages are read.
+	NoCalls string
 	// Surroundings: clients put a message of their own in front of the first prompt
 	// that tells of the day and the place, and write it anew when they resume.
 	Surroundings bool

@@ -186,7 +186,11 @@ func salt(v *wire.View, r *cachemodel.Rules) uint64 {
 		return 0
 	}
 	h := uint64(0)
-	for _, span := range [...]rawjson.Span{v.ToolChoice, v.Thinking, v.OutputConfig, v.ContextManagement} {
+	choice := v.ToolChoice
+	if v.Traits().NoCalls != "" {
+		choice = rawjson.Span{}
+	}
+	for _, span := range [...]rawjson.Span{choice, v.Thinking, v.OutputConfig, v.ContextManagement} {
 		h = mix(h, xxhash.Sum64(v.Bytes(span)))
 	}
 	for i := range v.Blocks {

@@ -27,6 +27,7 @@ const (
 	Inputs      = "fold_inputs"
 	Compress    = "compress"
 	Expand      = "expand"
+	Tools       = "tools"
 	Breakpoints = "breakpoints"
 )
 

@@ -18,6 +18,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"slices"
 	"strconv"
 
 	"github.com/tidwall/gjson"
@@ -30,7 +31,9 @@ import (
 // part, and at the end of the body notes in an order that changes.
 type codex struct {
 	head, tail []byte
-	session    string
+	// bare is the tail without tools.
+	bare    []byte
+	session string
 	// items are all items, with commas between.
 	items []byte
 	part  string // what ids begin with
@@ -61,8 +64,10 @@ func newCodex(s setting, model string) *codex {
 	if len(s.tools) > 0 {
 		tail = append(tail, `],"tool_choice":"auto","parallel_tool_calls":true`...)
 	}
-	tail = append(tail, `,"reasoning":{"effort":"medium"},"store":false,"include":["reasoning.encrypted_content"],"prompt_cache_key":`...)
-	c.tail = append(append(tail, quote(s.session)...), `,"client_metadata":`...)
+	rest := append([]byte(`,"reasoning":{"effort":"medium"},"store":false,"include":["reasoning.encrypted_content"],"prompt_cache_key":`), quote(s.session)...)
+	rest = append(rest, `,"client_metadata":`...)
+	c.tail = append(tail, rest...)
+	c.bare = append([]byte(`],"tools":[],"tool_choice":"auto","parallel_tool_calls":false`), rest...)
 	return c
 }
 
@@ -174,11 +179,22 @@ func (c *codex) parts(blocks []json.RawMessage) {
 	c.items = append(c.items, ']')
 }
 
-func (c *codex) Body() []byte {
+func (c *codex) Body() []byte { return c.body(c.items, c.tail) }
+
+// summons is how Codex asks for a summary.
+const summons = `{"type":"message","id":"msg_compact","role":"user","content":[{"type":"input_text","text":"You are performing a CONTEXT CHECKPOINT COMPACTION. Create a handoff summary for another LLM that will resume the task."}]}`
+
+// Summary implements [Summarizer].
+func (c *codex) Summary() []byte {
+	items := append(append(slices.Clip(c.items), ','), summons...)
+	return c.body(items, c.bare)
+}
+
+func (c *codex) body(items, tail []byte) []byte {
 	c.sent++
 	notes := []string{`"session_id":` + string(quote(c.session)), `"turn_id":"` + strconv.Itoa(c.sent) + `"`}
 	first, second := c.sent%2, (c.sent+1)%2
-	b := make([]byte, 0, len(c.head)+len(c.items)+len(c.tail)+128)
-	b = append(append(append(b, c.head...), c.items...), c.tail...)
+	b := make([]byte, 0, len(c.head)+len(items)+len(tail)+128)
+	b = append(append(append(b, c.head...), items...), tail...)
 	return append(b, `{`+notes[first]+`,`+notes[second]+`}}`...)
 }

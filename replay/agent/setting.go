@@ -37,6 +37,12 @@ type Agent interface {
 	Body() []byte
 }
 
+// Summarizer is an agent that asks for a summary by a request of its own shape.
+type Summarizer interface {
+	// Summary returns a request for a summary of all that was said.
+	Summary() []byte
+}
+
 // tool is what little is known of a tool: its name, and a description that
 // stands in for the one that was not recorded.
 type tool struct{ name, description string }

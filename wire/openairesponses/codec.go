@@ -35,7 +35,7 @@ func (Codec) Traits() wire.Traits {
 	return wire.Traits{
 		Breakpoints: true, KeepsAnswers: true, FlatItems: true, TextType: "input_text",
 		Heartbeat:       "event: response.in_progress\ndata: {\"type\":\"response.in_progress\",\"response\":{\"object\":\"response\",\"status\":\"in_progress\"}}\n\n",
-		HeartbeatWithin: true, CompactPath: "/responses/compact", Sockets: true,
+		HeartbeatWithin: true, CompactPath: "/responses/compact", Sockets: true, NoCalls: `"none"`,
 	}
 }
 

@@ -1,0 +1,90 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package pipeline
+
+import (
+	"bytes"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/history"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/settings"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/hidden"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/rawjson"
+)
+
+// Some clients leave their tools out where they ask for a summary of the conversation
+// (Codex's local compaction, Zed). The provider reads tools in front of everything else:
+// without them, nothing of the conversation is found in its cache, and the longest prompt
+// of all is read anew. So the tools of the conversation go back in, and the model is told
+// to call none.
+
+// mostDefinitions bounds the tools of a conversation that are kept, in bytes.
+const mostDefinitions = 256 << 10
+
+// redefine gives a request for a summary the tools back that its conversation has had, if
+// that finds the conversation in the cache of an upstream that reads a format.
+func (r *request) redefine(m sessioncache.Match, upstream wire.Format) {
+	v, l := r.View, m.Lineage
+	if l == nil || len(l.Tools) == 0 || r.o.Policy == settings.Observe || !omits(v, upstream) ||
+		r.cold || r.turned || l.Model != v.Model || m.Common < l.Len() || !history.Compacts(v) {
+		return
+	}
+	if _, system := l.Known().Front(); !sameBlocks(system, v.Blocks[:v.System]) {
+		return
+	}
+	r.tools = l.Tools
+	if l.Expand {
+		tool := hidden.DeclareTool(v.Format, ExpandTool, expandDescription, expandSchema)
+		r.tools = bytes.Join([][]byte{l.Tools[:len(l.Tools)-1], append(tool, ']')}, []byte(","))
+	}
+}
+
+// omits reports whether a request offers no tools, and may be given some.
+func omits(v *wire.View, upstream wire.Format) bool {
+	return !v.OffersTools() && v.Thread.Empty() && v.Traits().NoCalls != "" && upstream.Traits().NoCalls != ""
+}
+
+// redefined puts the tools into the body.
+func (r *request) redefined(body []byte) ([]byte, error) {
+	if r.tools == nil {
+		return body, nil
+	}
+	return wire.Patch(body, wire.Member{Name: "tools", Value: r.tools}, wire.Member{Name: "tool_choice", Value: []byte(r.View.Traits().NoCalls)})
+}
+
+// definitions returns the tools of a conversation as they are to be kept: those of the
+// request, or those that it had if the request has none. They are copied where they are
+// others than before. The session is locked.
+func definitions(v *wire.View, before *sessioncache.Lineage) []byte {
+	if v.Tools == 0 || v.Partial {
+		if before == nil {
+			return nil
+		}
+		return before.Tools
+	}
+	last := v.Tools - 1
+	span := rawjson.Span{Start: v.Blocks[0].Span.Start, End: v.Blocks[last].Span.End}
+	if v.Traits().NoCalls == "" || span.Len() > mostDefinitions {
+		return nil
+	}
+	if before != nil && before.Tools != nil {
+		if tools, _ := before.Known().Front(); sameBlocks(tools, v.Blocks[:v.Tools]) {
+			return before.Tools
+		}
+	}
+	out := append(make([]byte, 0, span.Len()+2), '[')
+	return append(append(out, v.Bytes(span)...), ']')
+}

@@ -1,0 +1,125 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package pipeline
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/settings"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
+
+// summary asks for one in the words of Codex.
+const summary = `{"type":"message","role":"user","content":[{"type":"input_text","text":"You are performing a CONTEXT CHECKPOINT COMPACTION. Create a handoff summary."}]}`
+
+const (
+	shell      = `{"type":"function","name":"shell"}`
+	otherTools = `[` + shell + `,{"type":"function","name":"view_image"}]`
+)
+
+// responses is a request of the Responses API after so many turns.
+func responses(t *testing.T, turns int, more, tools, instructions, model string) *wire.View {
+	t.Helper()
+	items := []string{`{"type":"message","role":"user","content":[{"type":"input_text","text":"Fix the build."}]}`}
+	for i := range turns {
+		items = append(items, fmt.Sprintf(`{"type":"message","role":"assistant","content":[{"type":"output_text","text":"Step %d."}]}`, i),
+			fmt.Sprintf(`{"type":"message","role":"user","content":[{"type":"input_text","text":"Go on, %d."}]}`, i))
+	}
+	if more != "" {
+		items = append(items, more)
+	}
+	v, err := wire.Parse(wire.OpenAIResponses, []byte(`{"model":"`+model+`","instructions":"`+instructions+`","input":[`+strings.Join(items, ",")+
+		`],"tools":`+tools+`,"tool_choice":"auto","store":false}`), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+// A request for a summary that leaves the tools out gets those that the conversation has
+// had, and nothing else does.
+func TestSummaryKeepsTools(t *testing.T) {
+	const own = `[` + shell + `]`
+	for name, c := range map[string]struct {
+		tools, more, instructions, model string
+		after                            time.Duration
+		policy                           settings.Policy
+		upstream                         wire.Format
+		want                             string
+	}{
+		"a summary":                     {tools: `[]`, want: own},
+		"one that has its tools":        {tools: otherTools, want: otherTools},
+		"a title":                       {tools: `[]`, more: strings.Replace(summary, "CONTEXT CHECKPOINT COMPACTION", "short title", 1), want: `[]`},
+		"other instructions":            {tools: `[]`, instructions: "Summarise.", want: `[]`},
+		"another model":                 {tools: `[]`, model: "gpt-5-mini", want: `[]`},
+		"when the cache is cold":        {tools: `[]`, after: time.Hour, want: `[]`},
+		"where edits are only computed": {tools: `[]`, policy: settings.Observe, want: `[]`},
+		"where a choice of tools changes how messages are read": {tools: `[]`, upstream: wire.Anthropic, want: `[]`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m, err := sessioncache.NewMemory(sessioncache.MemoryOptions{MaxBytes: 1 << 24})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer m.Close()
+			if c.policy == "" {
+				c.policy = settings.CostAware
+			}
+			p := New(settings.Options{Policy: c.policy}, func(string, time.Time) cachemodel.Rules {
+				return cachemodel.Rules{Regime: cachemodel.Automatic, Write: 1, Read: 0.1, TTL: 5 * time.Minute, MinTokens: 1024}
+			})
+			p.Target = func(f wire.Format) wire.Format {
+				if c.upstream != "" {
+					return c.upstream
+				}
+				return f
+			}
+			s, at := m.Acquire(sessioncache.Key{ID: "a"}), time.Unix(0, 0)
+			for turns := range 3 {
+				x := p.Begin(responses(t, turns, "", own, "Be brief.", "gpt-5"), s, at)
+				x.Commit(&wire.Turn{Done: true, Usage: wire.Usage{Uncached: 100, Read: 4000, Reported: true}}, at)
+				x.Close()
+			}
+			if c.more == "" {
+				c.more = summary
+			}
+			if c.instructions == "" {
+				c.instructions = "Be brief."
+			}
+			if c.model == "" {
+				c.model = "gpt-5"
+			}
+			x := p.Begin(responses(t, 3, c.more, c.tools, c.instructions, c.model), s, at.Add(c.after))
+			defer x.Abandon()
+			got, choice := gjson.GetBytes(x.Body, "tools").Raw, gjson.GetBytes(x.Body, "tool_choice").Str
+			if given := c.want == own; got != c.want || (choice == "none") != given || x.Edited != given {
+				t.Errorf("tools %s, choice %s, edited %t; want tools %s", got, choice, x.Edited, c.want)
+			}
+			if c.want == own && x.SentTokens <= x.OriginalTokens {
+				t.Errorf("%d tokens are sent of %d, tools included", x.SentTokens, x.OriginalTokens)
+			}
+			if x.Rejected(); string(x.Body) != string(x.req.View.Raw) {
+				t.Errorf("after a rejection: %s", x.Body)
+			}
+		})
+	}
+}

@@ -242,6 +242,9 @@ func (t *tap) editRelated() bool {
 	if err != nil {
 		return false
 	}
+	if t.state.ex.GivesTools() { // and any bound that they may have broken
+		return true
+	}
 	words := layer.EditRelated
 	if t.state.ex.OnlyMarks() {
 		words = markRelated

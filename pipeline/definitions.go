@@ -34,6 +34,10 @@ import (
 // mostDefinitions bounds the tools of a conversation that are kept, in bytes.
 const mostDefinitions = 256 << 10
 
+// fits is the share of the window up to which the last prompt and its answer leave room
+// for tools and a summary.
+const fits = 0.9
+
 // redefine gives a request for a summary the tools back that its conversation has had, if
 // that finds the conversation in the cache of an upstream that reads a format.
 func (r *request) redefine(m sessioncache.Match, upstream wire.Format) {
@@ -45,12 +49,18 @@ func (r *request) redefine(m sessioncache.Match, upstream wire.Format) {
 	if _, system := l.Known().Front(); !sameBlocks(system, v.Blocks[:v.System]) {
 		return
 	}
+	if w := r.rules.ContextWindow; w > 0 && float64(l.Last.Prompt()+l.Last.Output) > fits*float64(w) {
+		return
+	}
 	r.tools = l.Tools
 	if l.Expand {
 		tool := hidden.DeclareTool(v.Format, ExpandTool, expandDescription, expandSchema)
 		r.tools = bytes.Join([][]byte{l.Tools[:len(l.Tools)-1], append(tool, ']')}, []byte(","))
 	}
 }
+
+// GivesTools reports whether the request goes out with tools that the client left out.
+func (x *Exchange) GivesTools() bool { return x.req.tools != nil }
 
 // omits reports whether a request offers no tools, and may be given some.
 func omits(v *wire.View, upstream wire.Format) bool {

@@ -50,9 +50,10 @@ type Idle struct {
 	// Cold is what the planner expects to gain more if it finds the cache cold:
 	// history is then folded for nothing. In uncached input tokens.
 	Cold float64
-	// Spent is what the conversation has cost, and Kept what pings have saved in
-	// it, less what they cost.
-	Spent, Kept float64
+	// Spent is what the conversation has cost, Saved what it has cost less than the
+	// client's own bytes would have, and Kept what pings have saved in it, less what
+	// they cost.
+	Spent, Saved, Kept float64
 }
 
 // Committed returns the number of the conversation that Commit made the request
@@ -123,7 +124,7 @@ func (x *Exchange) Idle(t *wire.Turn) (Idle, bool) {
 		Cold:    x.cold(l, tool),
 		Lineage: l.ID(), Rules: x.req.rules, Lifetime: lifetime, Long: long,
 		Prompt: t.Usage.Prompt(), Tool: tool, Question: asks(t.Text),
-		Prompts: prompts, Pauses: l.Pauses, Spent: l.Spent, Kept: l.Kept,
+		Prompts: prompts, Pauses: l.Pauses, Spent: l.Spent, Saved: l.Cost.ClientUnits - l.Cost.Units, Kept: l.Kept,
 	}, true
 }
 

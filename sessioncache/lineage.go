@@ -231,6 +231,13 @@ type State struct {
 	// Replaced is the number of bytes in an edit's input that say what it
 	// replaced, at most 65,535.
 	Replaced uint16
+	// Sampled is the number of lines of the block that are looked for in later
+	// blocks, Again how many were found there, each as often as it was.
+	Sampled uint8
+	// Again: see Sampled.
+	Again uint8
+	// Source is the share of its lines that look like source code, in sixteenths.
+	Source uint8
 	// Class is what kind of call the block is, or answers.
 	Class Class
 	// Whole reports whether the call reads a file from beginning to end.

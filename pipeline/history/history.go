@@ -44,6 +44,8 @@ type History struct {
 	Callees []int32
 	// Compared are the bytes of the blocks that others were compared with.
 	Compared int
+	// Probed counts the lines that were looked for in other blocks.
+	Probed int
 
 	Texts   []string       // of the new blocks, as far as they were decoded
 	looked  int            // message blocks that are looked into, plus one; 0 if that was not counted

@@ -63,6 +63,7 @@ func Blocks(h *history.History) {
 			}
 			if b.Body.Len() >= stub.MinTrait && s.Trait == "" && stub.Foldable(input) {
 				s.Trait = k.Input(c.Argument, input)
+				again(h, k, i)
 			}
 			if c.Class == sessioncache.ClassEdit && b.Body.Len() >= stub.MinFold {
 				s.Replaced = uint16(min(toolcall.ReplacedBytes(input), math.MaxUint16))
@@ -83,6 +84,8 @@ func Blocks(h *history.History) {
 			}
 			if b.Body.Len() >= stub.MinTrait && s.Trait == "" && !h.Unread(i) {
 				s.Trait = resultTrait(h, k, i)
+				s.Source = k.Source()
+				again(h, k, i)
 			}
 		}
 	}
@@ -114,3 +117,20 @@ func resultTrait(h *history.History, k *reference.Maker, i int) sessioncache.Tra
 	}
 	return k.Result(h.View.Text(h.Blocks[i].ID), argument, h.Text(i))
 }
+
+// again samples the lines of a new block and notes in the blocks in front of it those that
+// they hold as well: nobody needs these from there any more.
+func again(h *history.History, k *reference.Maker, i int) {
+	lines := k.Sampled()
+	h.States[i].Sampled = uint8(len(lines))
+	for j := i - 1; j >= 0 && len(lines) > 0 && h.Probed < mostProbed; j-- {
+		if s := &h.States[j]; s.Sampled > 0 && s.Trait != "" {
+			h.Probed += len(lines)
+			s.Again += uint8(min(reference.Holding(s.Trait, lines), math.MaxUint8-int(s.Again)))
+		}
+	}
+}
+
+// mostProbed bounds how often the lines of new blocks are looked for in those in front of
+// them in one request: for all lines of the longest recorded conversation.
+const mostProbed = 1 << 22

@@ -44,7 +44,7 @@ const (
 	TermUnused         // answers in a row that did not refer to it
 	TermUses           // answers that did
 	TermSize           // its size in units of 256 bytes
-	TermForm           // 1 whole file, 2 by shell, 4 a file of tests
+	TermForm           // 1 whole file, 2 by shell, 4 a file of tests, 8 found by a search
 	TermEdits          // edits of its file so far
 	TermEditAge        // turns since the last of them
 	TermEdited         // edits of its file since the block
@@ -55,6 +55,9 @@ const (
 	TermNow            // turns of the conversation so far
 	TermPrompts        // prompts of a person so far
 	TermLate           // the share of all edits that were of files at rest, in sixteenths
+	TermSource         // the share of its lines that look like source code, in sixteenths
+	TermAgain          // the share of its lines that later blocks hold, in eighths
+	TermRate           // edits so far, of a hundred turns
 	Terms
 )
 
@@ -218,7 +221,9 @@ func (a *Appraisal) characterise(s *sessioncache.State, b *wire.Block, f *file, 
 	x[TermAge], x[TermIdle] = Bin(age), Bin(age)
 	x[TermUnused], x[TermUses] = Bin(min(int(s.Unused), age)), Bin(int(s.Used))
 	x[TermSize] = Bin(b.Body.Len() / 256)
-	x[TermForm] = flag(s.Whole, 1) | flag(s.Shell, 2) | flag(s.Test, 4)
+	x[TermForm] = flag(s.Whole, 1) | flag(s.Shell, 2) | flag(s.Test, 4) | flag(s.Class == sessioncache.ClassSearch, 8)
+	x[TermSource], x[TermAgain] = s.Source, again(s)
+	x[TermRate] = Bin(100 * by.edits / max(1, int(now)))
 	x[TermTasks] = Bin(int(end.Task - s.Task))
 	x[TermEditAge] = Bins - 1
 	x[TermNow], x[TermPrompts], x[TermLate] = Bin(int(now)), Bin(int(end.Task)), Bins-1
@@ -235,6 +240,15 @@ func (a *Appraisal) characterise(s *sessioncache.State, b *wire.Block, f *file, 
 	}
 	x[TermEdited], x[TermReads], x[TermWhole] = Bin(f.edited), Bin(f.read), Bin(f.whole)
 	x[TermTouches] = Bin(f.calls)
+}
+
+// again is the share of a block's lines that later blocks hold, in eighths; the last bin
+// is for blocks without lines that were looked for.
+func again(s *sessioncache.State) uint8 {
+	if s.Sampled == 0 {
+		return Bins - 1
+	}
+	return uint8(min(Bins-2, 8*int(s.Again)/int(s.Sampled)))
 }
 
 // Bins is the number of bins of a term.

@@ -15,7 +15,9 @@
 package reference
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/content"
@@ -24,10 +26,36 @@ import (
 
 func TestLinesAreTheQuotableOnes(t *testing.T) {
 	line := "a line that is long enough to be quoted"
-	want := []uint64{content.Hash(line), content.Hash(line), content.Hash(line), content.Hash(line)}
-	got := appendLines(nil, "  "+line+"\r\nshort\n\n  12→"+line+"\n13\t"+line+"\n14: "+line)
-	if !slices.Equal(got, want) {
-		t.Errorf("%x, want %x", got, want)
+	code := "call(one, another_one, and_more);"
+	var want []uint64
+	for range 9 {
+		want = append(want, content.Hash(line))
+	}
+	want = append(want, content.Hash(code))
+	got, source := appendLines(nil, "  "+line+"\r\nshort\n\n  12→"+line+"\n13\t"+line+"\n14: "+line+
+		"\n+    "+line+"\n-"+line+"\nsrc/lock file.rs:12\nsrc/lock.rs:12:  "+line+"\n13-  "+line+"\n  +"+line+"\n"+code)
+	if !slices.Equal(got, want) || source != 1 {
+		t.Errorf("%x, %d of source, want %x, 1", got, source, want)
+	}
+}
+
+func TestLinesShownAgain(t *testing.T) {
+	k := NewMaker()
+	defer k.Release()
+	var text strings.Builder
+	for i := range 200 {
+		fmt.Fprintf(&text, "line %d of a file that is long enough\n", i)
+	}
+	trait := k.Result("id", "", text.String())
+	first := slices.Clone(k.Sampled())
+	k.Result("id", "", text.String()+"one more line that stands only here\n")
+	again := k.Sampled()
+	if n := Holding(trait, again); len(first) < 20 || n < len(first) || len(again) > len(first)+1 {
+		t.Errorf("of %d and %d sampled lines %d are held", len(first), len(again), n)
+	}
+	other := k.Result("id", "", strings.ReplaceAll(text.String(), "file", "book"))
+	if n := Holding(other, first); n > len(first)/4 {
+		t.Errorf("%d of %d lines are held by a text that has none", n, len(first))
 	}
 }
 

@@ -108,7 +108,9 @@ func Shows(t sessioncache.Trait, text string) bool {
 
 // Maker makes traits, in memory that is used again.
 type Maker struct {
-	lines []uint64 // of one block at a time
+	lines   []uint64 // of one block at a time
+	source  int      // those of them that look like source code
+	sampled []uint64
 }
 
 var makers = sync.Pool{New: func() any { return new(Maker) }}
@@ -123,7 +125,7 @@ func (k *Maker) Release() { makers.Put(k) }
 // the lines of its text.
 func (k *Maker) Result(id, argument, text string) sessioncache.Trait {
 	var few [mostTerms]uint64
-	k.lines = appendLines(k.lines[:0], text)
+	k.lines, k.source = appendLines(k.lines[:0], text)
 	return newTrait(appendTerms(append(few[:0], content.Hash(id)), argument), k.lines)
 }
 
@@ -132,8 +134,41 @@ func (k *Maker) Input(argument string, input gjson.Result) sessioncache.Trait {
 	var few [mostTerms]uint64
 	m := Mention{lines: k.lines[:0], unread: true}
 	m.value(input, 0)
-	k.lines = m.lines
+	k.lines, k.source = m.lines, 0
 	return newTrait(appendTerms(few[:0], argument), k.lines)
+}
+
+// Source is the share of the last block's quotable lines that look like source code, in
+// sixteenths, up to 15.
+func (k *Maker) Source() uint8 { return uint8(min(15, 16*k.source/max(1, len(k.lines)))) }
+
+// Of the lines of a block one in so many is sampled, up to mostSampled.
+const (
+	sampleStride = 4
+	mostSampled  = 48
+)
+
+// Sampled returns some of the lines of the last block: the same line is sampled in every
+// block that has it, or in none. They are good until the next trait is made.
+func (k *Maker) Sampled() []uint64 {
+	k.sampled = k.sampled[:0]
+	for _, h := range k.lines {
+		if h>>32%sampleStride == 0 && len(k.sampled) < mostSampled {
+			k.sampled = append(k.sampled, h)
+		}
+	}
+	return k.sampled
+}
+
+// Holding counts those of some lines that the block of a trait holds.
+func Holding(t sessioncache.Trait, lines []uint64) (n int) {
+	filter := t[1+8*int(t[0]):]
+	for _, line := range lines {
+		if inBloom(filter, line) {
+			n++
+		}
+	}
+	return n
 }
 
 // term returns the first of the terms.

@@ -22,7 +22,7 @@ import (
 )
 
 // printers are commands that print files.
-var printers = []string{"cat", "sed", "head", "tail", "nl", "less", "awk", "bat", "git show", "git diff", "git blame", "Get-Content"}
+var printers = []string{"cat", "sed", "head", "tail", "nl", "less", "awk", "bat", "git show", "git diff", "git blame", "gh pr diff", "Get-Content"}
 
 // finders are commands that look for files or lines.
 var finders = []string{"grep", "rg", "find", "ls", "fd", "tree", "ag", "git grep", "git log", "git status", "wc", "file", "stat"}
@@ -34,47 +34,64 @@ var fillers = []string{"cd", "set", "export", "source", ".", "echo", "printf", "
 var interpreters = []string{"python", "python3", "node", "ruby", "perl", "uv run python"}
 
 // command looks into a shell command: what prints files is a read, what looks
-// for them a search, and what writes them, in place or anew, an edit or a write. The
-// first of several commands that says anything counts.
+// for them a search, and what writes them, in place or anew, an edit or a write. Of
+// several commands the first that prints or writes a file counts, or else the first that
+// says anything; what stands behind a pipe only sees what that has printed.
 func (c *Call) command() {
 	line := newCommandLine(c.Argument)
+	behind, told := false, false
 	for {
 		part, piped, ok := line.next()
 		if !ok {
 			return
 		}
-		if part == "" || starts(part, fillers) && !redirects(part) {
+		filter := behind
+		behind = piped
+		if part = strings.TrimPrefix(strings.TrimPrefix(part, "do "), "then "); filter || part == "" || starts(part, fillers) && !redirects(part) {
 			continue
 		}
-		switch {
-		case (starts(part, []string{"sed"}) || starts(part, []string{"perl"})) && inPlace(part):
-			c.Class = sessioncache.ClassEdit
-		case redirects(part) && starts(part, []string{"cat", "tee", "echo", "printf"}):
-			c.Class = sessioncache.ClassWrite
-			part = part[strings.LastIndexByte(part, '>')+1:]
-		case starts(part, interpreters):
-			if !writes(c.Argument) {
-				return
-			}
-			c.Class, part = sessioncache.ClassEdit, c.Argument
-		case starts(part, printers):
-			c.Class = sessioncache.ClassRead
-			c.Whole = !piped && starts(part, []string{"cat", "nl", "bat"})
-		case starts(part, finders):
-			c.Class = sessioncache.ClassSearch
-		default:
-			return
+		class, text := c.part(part)
+		if class == sessioncache.ClassSearch && !told {
+			c.Class, c.Path = class, pathIn(text, false)
 		}
-		for word := range content.Words(part) {
-			if strings.ContainsAny(word, "/.") && len(word) > 3 && word[0] != '-' {
-				c.Path = word
-				if c.Class == sessioncache.ClassEdit && len(part) == len(c.Argument) {
-					break // the rest is a script
-				}
-			}
+		if class == sessioncache.ClassSearch || class == sessioncache.ClassCommand {
+			told = true
+			continue
 		}
+		c.Class, c.Path = class, pathIn(text, class == sessioncache.ClassEdit && len(text) == len(c.Argument))
+		c.Whole = class == sessioncache.ClassRead && !piped && !told && line.rest == "" && starts(part, []string{"cat", "nl", "bat"})
 		return
 	}
+}
+
+// part says what one command of a line does, and where it names the file.
+func (c *Call) part(part string) (class sessioncache.Class, text string) {
+	switch {
+	case (starts(part, []string{"sed"}) || starts(part, []string{"perl"})) && inPlace(part):
+		return sessioncache.ClassEdit, part
+	case redirects(part) && starts(part, []string{"cat", "tee", "echo", "printf"}):
+		return sessioncache.ClassWrite, part[strings.LastIndexByte(part, '>')+1:]
+	case starts(part, interpreters) && writes(c.Argument):
+		return sessioncache.ClassEdit, c.Argument
+	case starts(part, printers):
+		return sessioncache.ClassRead, part
+	case starts(part, finders):
+		return sessioncache.ClassSearch, part
+	}
+	return sessioncache.ClassCommand, part
+}
+
+// pathIn returns the last word of a command that may name a file, the first if the
+// rest is a script.
+func pathIn(part string, first bool) (file string) {
+	for word := range content.Words(part) {
+		if strings.ContainsAny(word, "/.") && len(word) > 3 && word[0] != '-' {
+			if file = word; first {
+				break
+			}
+		}
+	}
+	return file
 }
 
 // inPlace reports whether a command of sed or perl changes files.

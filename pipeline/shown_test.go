@@ -1,0 +1,81 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package pipeline
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/settings"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
+
+// shown is a conversation of commands and what they have shown.
+func shown(t *testing.T, outputs ...string) *wire.View {
+	t.Helper()
+	messages := []string{`{"role":"user","content":"go on"}`}
+	for i, o := range outputs {
+		text, err := json.Marshal(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		messages = append(messages, fmt.Sprintf(`{"role":"assistant","content":[{"type":"tool_use","id":"t%d","name":"bash","input":{"command":"make %d"}}]}`, i, i),
+			fmt.Sprintf(`{"role":"user","content":[{"type":"tool_result","tool_use_id":"t%d","content":%s}]}`, i, text))
+	}
+	v, err := wire.Parse(wire.Anthropic, []byte(`{"model":"m","tools":[{"name":"bash"}],"messages":[`+strings.Join(messages, ",")+`]}`), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+func fiveMinutes(string, time.Time) cachemodel.Rules {
+	return cachemodel.Rules{Regime: cachemodel.Markers, Markers: 4, LookBack: 20, Write: 1.25, Read: 0.1, TTL: 5 * time.Minute, MinTokens: 1024}
+}
+
+func source(from, to int) string {
+	var s strings.Builder
+	for i := from; i < to; i++ {
+		fmt.Fprintf(&s, "\tresult = append(result, compute(%d))\n", i)
+	}
+	return s.String()
+}
+
+// What later blocks show again is found in those in front of them, whatever commands
+// have shown it.
+func TestShownAgain(t *testing.T) {
+	m, err := sessioncache.NewMemory(sessioncache.MemoryOptions{MaxBytes: 1 << 24})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	p := New(settings.Options{Policy: settings.Observe}, fiveMinutes)
+	x := p.Begin(shown(t, source(0, 200), source(1000, 1200), "git diff\n+"+strings.ReplaceAll(source(0, 200), "\n", "\n+")), m.Acquire(sessioncache.Key{ID: "a"}), time.Unix(0, 0))
+	defer x.Abandon()
+	var got []string
+	for i := range x.History().States {
+		if s := &x.History().States[i]; s.Trait != "" {
+			got = append(got, fmt.Sprintf("%t %t %d", s.Sampled > 20, 8*int(s.Again) >= 7*int(s.Sampled), s.Source))
+		}
+	}
+	if want := "true true 15, true false 15, true false 15"; strings.Join(got, ", ") != want {
+		t.Errorf("%s, want %s", strings.Join(got, ", "), want)
+	}
+}

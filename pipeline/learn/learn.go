@@ -132,5 +132,6 @@ func again(h *history.History, k *reference.Maker, i int) {
 }
 
 // mostProbed bounds how often the lines of new blocks are looked for in those in front of
-// them in one request: for all lines of the longest recorded conversation.
-const mostProbed = 1 << 22
+// them in one request, some tens of milliseconds: a conversation that grows takes a few
+// thousandths of that, a long one that the process has not seen all of it.
+const mostProbed = 1 << 20

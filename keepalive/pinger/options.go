@@ -24,6 +24,7 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/keepalive"
 	"github.com/caddy-llm-cache/caddy-llm-cache/option"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
 )
 
 // Options ask for pings: requests that do nothing but keep the cache of an
@@ -48,7 +49,8 @@ type Options struct {
 	// Default: 20000.
 	Floor *int `json:"floor,omitempty"`
 	// Stake is the share of what a conversation has cost so far, by which its
-	// pings may cost more than they have saved. Default: 0.1.
+	// pings may cost more than they have saved. Default: 0.1, but no more than keeps
+	// the conversation from becoming dearer than without us by 4 %.
 	Stake *float64 `json:"stake,omitempty"`
 	// Tier says what is done where the long lifetime of the cache, an hour, has
 	// proved cheaper for a tenant than the short one with its pings: "report"
@@ -97,6 +99,19 @@ func (k *Options) Validate() error {
 		return fmt.Errorf("stake: %v is not between 0 and 10", *k.Stake)
 	}
 	return nil
+}
+
+// dearest is the share by which pings that nobody comes back for may make a conversation
+// dearer than its client's own bytes, unless an operator says what they may lose.
+const dearest = 0.04
+
+// stake is what the pings of a conversation may cost more than they have saved.
+func (k *Options) stake(idle *pipeline.Idle) float64 {
+	if k.Stake != nil {
+		return *k.Stake*idle.Spent + idle.Kept
+	}
+	own := idle.Spent + idle.Saved
+	return min(defaultStake*idle.Spent+idle.Kept, dearest*own+idle.Saved+min(0, idle.Kept))
 }
 
 // every is the time to the next ping for a cache of some lifetime.

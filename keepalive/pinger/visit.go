@@ -155,7 +155,7 @@ func (v *Visit) target(a *Answered) *keepalive.Target {
 		Prompt:   u.Prompt() - u.Uncached,
 		Cold:     idle.Cold,
 		Write:    write, Read: rules.Read, Dollars: rules.At(int(idle.Prompt)).Input / 1e6,
-		Stake: or(o.Stake, defaultStake)*idle.Spent + idle.Kept,
+		Stake: o.stake(&idle),
 		Payload: &conversation{Target: a.Target(body), session: v.session, lineage: idle.Lineage, price: func(u wire.Usage) (cost, dollars float64) {
 			return rules.Cost(u) + rules.CostOutput(u), rules.Dollars(u)
 		}},

@@ -1,0 +1,46 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package pinger
+
+import (
+	"math"
+	"testing"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
+)
+
+// Pings that nobody comes back for make no conversation dearer than its client's own bytes
+// by more than a bound, and take what has been saved in it up to the share and no further;
+// what an operator says counts alone.
+func TestStake(t *testing.T) {
+	share := 0.2
+	for name, c := range map[string]struct {
+		options Options
+		idle    pipeline.Idle
+		stake   float64
+	}{
+		"nothing saved":          {idle: pipeline.Idle{Spent: 1000}, stake: 40},
+		"something saved":        {idle: pipeline.Idle{Spent: 1000, Saved: 50}, stake: 92},
+		"much saved: the share":  {idle: pipeline.Idle{Spent: 1000, Saved: 500}, stake: 100},
+		"pings have paid":        {idle: pipeline.Idle{Spent: 1000, Saved: 500, Kept: 200}, stake: 300},
+		"pings have lost":        {idle: pipeline.Idle{Spent: 1000, Saved: 50, Kept: -40}, stake: 52},
+		"dearer than without us": {idle: pipeline.Idle{Spent: 1000, Saved: -30}, stake: 8.8},
+		"a share of one's own":   {Options{Stake: &share}, pipeline.Idle{Spent: 1000, Saved: -30, Kept: -40}, 160},
+	} {
+		if got := c.options.stake(&c.idle); math.Abs(got-c.stake) > 1e-9 {
+			t.Errorf("%s: %g, not %g", name, got, c.stake)
+		}
+	}
+}

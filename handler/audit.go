@@ -20,6 +20,8 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/caddy-llm-cache/caddy-llm-cache/app"
 	"github.com/caddy-llm-cache/caddy-llm-cache/audit"
 	"github.com/caddy-llm-cache/caddy-llm-cache/errand"
@@ -32,9 +34,10 @@ import (
 
 // records counts requests and puts them on record.
 type records struct {
-	sink   *app.Sink // nil for no records
-	policy settings.Policy
-	up     *upstream.Profile
+	sink     *app.Sink // nil for no records
+	policy   settings.Policy
+	up       *upstream.Profile
+	outcomes map[string]prometheus.Counter
 }
 
 // account is the record of a turn on its way to the audit store.

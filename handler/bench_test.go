@@ -135,3 +135,23 @@ func BenchmarkServeHTTP(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkFirstRequest measures a long conversation that nobody has seen before, as after
+// a restart: all of it is read and hashed.
+func BenchmarkFirstRequest(b *testing.B) {
+	for _, size := range []int{2 << 10, 200 << 10, 1 << 20} {
+		b.Run(fmt.Sprintf("%dKB", size>>10), func(b *testing.B) {
+			h := attached(b, settings.Options{})
+			body := growing(size, 1)[0]
+			name := bytes.Index(body, []byte("Fix the build."))
+			b.ReportAllocs()
+			b.SetBytes(int64(len(body)))
+			for i := 0; b.Loop(); i++ {
+				copy(body[name:], fmt.Sprintf("%014d", i)) // another one
+				if err := h.ServeHTTP(&sink{http.Header{}}, request(body, strconv.Itoa(i)), endpoint); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

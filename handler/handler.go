@@ -246,7 +246,6 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	h.site.reach.At(h.Upstream.Name()) // until a request tells
 	l.State.Upstreams.Add(&h.site.reach)
 	h.site.people, h.site.budgets = a.People(), a.Budgets
-	h.site.records.announce()
 	h.site.up.Announce()
 	if err := h.site.loadSides(ctx, h); err != nil {
 		return fmt.Errorf("side_requests: %w", err)

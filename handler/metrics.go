@@ -19,6 +19,7 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/metric"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/settings"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stage"
 )
 
@@ -82,15 +83,40 @@ var metrics = struct {
 		0.000025, 0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.05),
 }
 
-// announce has the counters of a site there before its first request.
-func (o *records) announce() {
+// outcomesOf returns the counters of a site's requests, by how they end. They are there
+// before its first request, and need not be found with each.
+func outcomesOf(p settings.Policy) map[string]prometheus.Counter {
+	all := make(map[string]prometheus.Counter, len(outcomes))
 	for _, outcome := range outcomes {
-		metrics.requests.WithLabelValues(string(o.policy), outcome)
+		all[outcome] = metrics.requests.WithLabelValues(string(p), outcome)
 	}
+	return all
 }
 
-func (o *records) count(outcome string) {
-	metrics.requests.WithLabelValues(string(o.policy), outcome).Inc()
+func (o *records) count(outcome string) { o.outcomes[outcome].Inc() }
+
+// buckets are the counters of tokens, found once.
+var buckets = struct{ uncached, write5m, write1h, read, output, removed prometheus.Counter }{
+	uncached: metrics.tokens.WithLabelValues("uncached"),
+	write5m:  metrics.tokens.WithLabelValues("write_5m"),
+	write1h:  metrics.tokens.WithLabelValues("write_1h"),
+	read:     metrics.tokens.WithLabelValues("read"),
+	output:   metrics.tokens.WithLabelValues("output"),
+	removed:  metrics.tokens.WithLabelValues("removed"),
+}
+
+// signs are the counters of regret, found once.
+var signs = struct{ expand, reread, edit prometheus.Counter }{
+	expand: metrics.regret.WithLabelValues("expand"),
+	reread: metrics.regret.WithLabelValues("reread"),
+	edit:   metrics.regret.WithLabelValues("edit"),
+}
+
+// add counts what there is: most of what is counted is nothing, most of the time.
+func add[N int | int64](c prometheus.Counter, n N) {
+	if n > 0 {
+		c.Add(float64(n))
+	}
 }
 
 // countRequest counts what is known before a request is handed on.
@@ -110,14 +136,12 @@ func (c *requestState) countTokens() {
 		metrics.breaks.WithLabelValues(string(cause)).Inc()
 	}
 	g := &c.ex.Regret
-	metrics.regret.WithLabelValues("expand").Add(float64(g.Expanded))
-	metrics.regret.WithLabelValues("reread").Add(float64(g.Reread))
-	metrics.regret.WithLabelValues("edit").Add(float64(g.Failed))
-	if n := c.ex.Compressed.Tokens; n > 0 && c.ex.Edited {
-		metrics.words.Add(float64(n))
-	}
-	if n := c.saved(); n > 0 && c.ex.Edited {
-		metrics.tokens.WithLabelValues("removed").Add(float64(n))
+	add(signs.expand, g.Expanded)
+	add(signs.reread, g.Reread)
+	add(signs.edit, g.Failed)
+	if c.ex.Edited {
+		add(metrics.words, c.ex.Compressed.Tokens)
+		add(buckets.removed, c.saved())
 	}
 	if c.turn == nil {
 		return
@@ -128,13 +152,10 @@ func (c *requestState) countTokens() {
 	if !c.turn.Usage.Reported {
 		return
 	}
-	u := c.turn.Usage
-	for _, b := range [...]struct {
-		name string
-		n    int64
-	}{{"uncached", u.Uncached}, {"write_5m", u.Write5m}, {"write_1h", u.Write1h}, {"read", u.Read}, {"output", u.Output}} {
-		if b.n > 0 {
-			metrics.tokens.WithLabelValues(b.name).Add(float64(b.n))
-		}
-	}
+	u := &c.turn.Usage
+	add(buckets.uncached, u.Uncached)
+	add(buckets.write5m, u.Write5m)
+	add(buckets.write1h, u.Write1h)
+	add(buckets.read, u.Read)
+	add(buckets.output, u.Output)
 }

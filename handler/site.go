@@ -104,7 +104,7 @@ func (h *Handler) open(store *app.State, sink *app.Sink, prices *cachemodel.Tabl
 	})
 	s := &site{
 		store: store, up: up, now: now, named: h.SessionHeader, headers: h.Headers, conventions: tracing.InForce(),
-		records: records{sink: sink, policy: h.Policy, up: up},
+		records: records{sink: sink, policy: h.Policy, up: up, outcomes: outcomesOf(h.Policy)},
 		notes:   notes{log: log, headers: up.Headers, met: &store.Strangers},
 		pipe:    pipeline.New(h.Options, up.Rules()),
 		queue:   h.Queue, heartbeat: h.Heartbeat, keepalive: h.KeepAlive,

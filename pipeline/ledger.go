@@ -15,8 +15,6 @@
 package pipeline
 
 import (
-	"slices"
-
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/settings"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stage"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
@@ -103,7 +101,12 @@ func (r *request) keep(m sessioncache.Match) {
 
 // edited reports whether any block is to go out other than it came.
 func (r *request) edited() bool {
-	return slices.ContainsFunc(r.States, func(s sessioncache.State) bool { return s.Edit != nil })
+	for i := range r.States {
+		if r.States[i].Edit != nil {
+			return true
+		}
+	}
+	return false
 }
 
 // edits lists what to do with the bytes: the ledger of this request and the

@@ -169,7 +169,15 @@ func (p parser) content(s rawjson.Span, section wire.Section, role wire.Role) in
 // blockMembers are the members of a content block that mean something here.
 type blockMembers struct {
 	kind, text, thinking, data, id, useID, name, input, content, isError, marker rawjson.Span
+
+	// all are all of them, in order, where they are no more than blocks have: count says
+	// how many there are.
+	all   [6]member
+	count int
 }
+
+// member is a member of an object, without the quotes of its key.
+type member struct{ key, value rawjson.Span }
 
 // slot returns where to keep the member of a name.
 func (m *blockMembers) slot(key []byte) *rawjson.Span {
@@ -207,10 +215,15 @@ func (p parser) block(at int, section wire.Section, role wire.Role, message int3
 	m := rawjson.Walk(p.Body, at)
 	for m.Next() {
 		slot := f.slot(m.Key)
+		key := rawjson.Span{Start: int32(m.From + 1), End: int32(m.From + 1 + len(m.Key))}
 		value := m.Skip()
 		if m.Bad {
 			break
 		}
+		if f.count < len(f.all) {
+			f.all[f.count] = member{key, value}
+		}
+		f.count++
 		if slot == nil {
 			continue
 		}
@@ -277,20 +290,29 @@ func (p parser) hash(b *wire.Block, f *blockMembers) {
 		b.Hash = h.Sum()
 		return
 	}
-	// A KindOther has its type in the members; the others have it in the kind.
-	m := rawjson.Walk(p.Body, int(b.Span.Start))
-	for m.Next() {
-		key := m.Key
-		value := m.Skip()
-		switch string(key) {
-		case "cache_control":
-			continue
-		case "type":
-			if b.Kind != wire.KindOther && b.Kind != wire.KindServerTool {
-				continue
-			}
+	if f.count <= len(f.all) {
+		for _, m := range f.all[:f.count] {
+			p.hashMember(b.Kind, m.key.Of(p.Body), m.value)
 		}
-		h.Member(key, value.Of(p.Body))
+	} else {
+		for m := rawjson.Walk(p.Body, int(b.Span.Start)); m.Next(); {
+			key := m.Key
+			p.hashMember(b.Kind, key, m.Skip())
+		}
 	}
 	b.Hash = h.Sum()
+}
+
+// hashMember adds a member of a block to its hash. A KindOther has its type in the
+// members; the others have it in the kind.
+func (p parser) hashMember(kind wire.Kind, key []byte, value rawjson.Span) {
+	switch string(key) {
+	case "cache_control":
+		return
+	case "type":
+		if kind != wire.KindOther && kind != wire.KindServerTool {
+			return
+		}
+	}
+	p.Hasher.Member(key, value.Of(p.Body))
 }

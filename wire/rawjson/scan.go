@@ -17,6 +17,7 @@ package rawjson
 import (
 	"bytes"
 	"encoding/binary"
+	"math/bits"
 	"strings"
 	"unsafe"
 
@@ -102,7 +103,7 @@ func checkString(b []byte, i int) int {
 	if i < 0 || i >= len(b) || b[i] != '"' {
 		return -1
 	}
-	for i++; i < len(b); i++ {
+	for i = plain(b, i+1); i < len(b); i = plain(b, i+1) {
 		switch c := b[i]; {
 		case c == '"':
 			return i + 1
@@ -126,6 +127,26 @@ func checkString(b []byte, i int) int {
 		}
 	}
 	return -1
+}
+
+// plain returns the index behind the bytes at an index that stand for themselves in a
+// string: the first quote, backslash or control character, or the end. A byte less what it
+// is looked for borrows from the next only where it is found, so that the first of those
+// in a word is never wrong.
+func plain(b []byte, i int) int {
+	const ones, highs = 0x0101010101010101, 0x8080808080808080
+	for len(b)-i >= 8 {
+		w := binary.LittleEndian.Uint64(b[i:])
+		quote, backslash := w^ones*'"', w^ones*'\\'
+		if found := ((quote-ones)&^quote | (backslash-ones)&^backslash | (w-ones*' ')&^w) & highs; found != 0 {
+			return i + bits.TrailingZeros64(found)/8
+		}
+		i += 8
+	}
+	for i < len(b) && b[i] >= ' ' && b[i] != '"' && b[i] != '\\' {
+		i++
+	}
+	return i
 }
 
 func isHex(c byte) bool {

@@ -59,16 +59,19 @@ func init() {
 var costs = metric.CounterOf("cost_usd_total", "Cost of turns in US dollars where prices are known: actual; client, of the clients' own bytes; would, of the turns as the policy observe would have them, and of the others as they were.", "kind",
 	"actual", "client", "would")
 
+// Each of them, found once.
+var costActual, costClient, costWould = costs.WithLabelValues("actual"), costs.WithLabelValues("client"), costs.WithLabelValues("would")
+
 // countCost counts what a turn has cost in US dollars, what the client's own bytes would
 // have, and what edits that were only computed would have saved.
 func countCost(actual, client, wouldSave float64) {
 	if would := actual - wouldSave; would > 0 {
-		costs.WithLabelValues("would").Add(would)
+		costWould.Add(would)
 	}
 	if actual > 0 {
-		costs.WithLabelValues("actual").Add(actual)
+		costActual.Add(actual)
 	}
 	if client > 0 {
-		costs.WithLabelValues("client").Add(client)
+		costClient.Add(client)
 	}
 }

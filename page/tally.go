@@ -45,6 +45,7 @@ type Tally struct {
 	began    time.Time // of the counting
 	seeded   bool      // what was on record before it began is counted, too
 	day      time.Time
+	ends     time.Time // the day
 	total    audit.Sum
 	people   map[string]*audit.Sum
 	clients  map[string]*audit.Sum
@@ -81,12 +82,15 @@ func NewTally(now func() time.Time) *Tally {
 // turnOver begins a new day if it is time. The tally is locked.
 func (t *Tally) turnOver() {
 	now := t.now()
+	if !now.Before(t.day) && now.Before(t.ends) {
+		return
+	}
 	y, m, d := now.Date()
 	day := time.Date(y, m, d, 0, 0, 0, 0, now.Location())
 	if day.Equal(t.day) {
 		return
 	}
-	t.day, t.total = day, audit.Sum{}
+	t.day, t.ends, t.total = day, time.Date(y, m, d+1, 0, 0, 0, 0, now.Location()), audit.Sum{}
 	t.people, t.clients, t.models = map[string]*audit.Sum{}, map[string]*audit.Sum{}, map[string]*audit.Sum{}
 }
 

@@ -100,15 +100,17 @@ func Parse(f Format, body []byte, recall func(first Hash) *Known) (*View, error)
 	}
 	p := parsers.Get().(*Parser)
 	*p = Parser{
-		Body: body, room: MaxElements, recall: recall, codec: known.codec, traits: &known.traits, Hasher: p.Hasher,
-		View: &View{Format: f, Raw: body, MaxTokens: -1, traits: &known.traits},
+		Body: body, room: MaxElements, recall: recall, codec: known.codec, traits: &known.traits, Hasher: p.Hasher, desk: p.desk,
+		View: &View{Format: f, Raw: body, MaxTokens: -1, Messages: p.desk.messages, traits: &known.traits},
+
+		Blocks: p.desk.blocks, raw: p.desk.raw,
 	}
 	v := p.View
 	err := p.run()
 	if p.room < 0 || len(v.Blocks) > MaxElements { // blocks that are recalled are not counted
 		err = ErrCrowded
 	}
-	*p = Parser{Hasher: p.Hasher}
+	*p = Parser{Hasher: p.Hasher, desk: p.desk}
 	parsers.Put(p)
 	if err != nil {
 		return nil, err
@@ -116,8 +118,7 @@ func Parse(f Format, body []byte, recall func(first Hash) *Known) (*View, error)
 	return v, nil
 }
 
-// parsers are idle, with nothing in them but the memory of a hash. One that panics does
-// not come back.
+// parsers are idle, with nothing in them but memory. One that panics does not come back.
 var parsers = sync.Pool{New: func() any { return new(Parser) }}
 
 // Parser builds a View. Its methods return the index behind what they read, or
@@ -133,6 +134,7 @@ type Parser struct {
 
 	codec  Codec
 	traits *Traits
+	desk   desk // what of a conversation that is not known is gathered in
 
 	// Blocks gathers message blocks from index front on; the tools and system
 	// blocks, which may come later in the bytes, are put before them.
@@ -142,6 +144,23 @@ type Parser struct {
 	firstTurn     int      // messages in front of the first answer
 	grown         bool     // the last message has grown since it was hashed
 	tools, system part
+}
+
+// desk is memory for blocks and messages as long as nobody knows how many there will be.
+type desk struct {
+	blocks   []Block
+	messages []Message
+	raw      []uint64
+}
+
+// mostDesk bounds the blocks for which a desk keeps room.
+const mostDesk = 8 << 10
+
+// clear makes room for the next conversation, where the last has gathered so much.
+func (d *desk) clear(blocks []Block, messages []Message, raw []uint64) {
+	if cap(blocks) <= mostDesk {
+		d.blocks, d.messages, d.raw = blocks[:0], messages[:0], raw[:0]
+	}
 }
 
 // Add adds a block of the message or system prompt that is being read.
@@ -471,19 +490,29 @@ func (p *Parser) unread(s *part) bool {
 func (p *Parser) assemble() {
 	v := p.View
 	v.Tools, v.System = len(p.tools.blocks), len(p.tools.blocks)+len(p.system.blocks)
-	if v.System != p.front {
-		blocks := make([]Block, v.System+len(p.Blocks)-p.front)
+	gathered := p.known == nil
+	if gathered || v.System != p.front {
+		n := v.System + len(p.Blocks) - p.front
+		blocks := blockSlices.Make(n)[:n]
 		copy(blocks[v.System:], p.Blocks[p.front:])
 		for i := range v.Messages {
 			v.Messages[i].First += int32(v.System - p.front)
 			v.Messages[i].End += int32(v.System - p.front)
 		}
-		p.Blocks = blocks
+		v.Blocks = blocks
+	} else {
+		v.Blocks = trim(p.Blocks)
 	}
-	p.tools.put(p.Blocks)
-	p.system.put(p.Blocks[v.Tools:])
-	// These live as long as the conversation.
-	v.Blocks, v.Messages, p.raw = trim(p.Blocks), trim(v.Messages), trim(p.raw)
+	p.tools.put(v.Blocks)
+	p.system.put(v.Blocks[v.Tools:])
+	if gathered {
+		messages, raw := v.Messages, p.raw
+		v.Messages = append(messageSlices.Make(len(messages)), messages...)
+		p.raw = append(rawSlices.Make(len(raw)), raw...)
+		p.desk.clear(p.Blocks, messages, raw)
+	} else { // these live as long as the conversation
+		v.Messages, p.raw = trim(v.Messages), trim(p.raw)
+	}
 	var first []Block
 	if len(v.Messages) > 0 {
 		first = v.Blocks[v.Messages[0].First:v.Messages[max(p.firstTurn, 1)-1].End]

@@ -25,6 +25,15 @@ type earlier struct {
 	known    int // so many blocks are in it
 	contents map[uint64][]int32
 	files    map[uint64][]int32
+	slab     []int32 // room for the first of each list, which most have no more than
+}
+
+// add adds the block that comes next to a list.
+func (e *earlier) add(list []int32) []int32 {
+	if list == nil && len(e.slab) > 0 {
+		list, e.slab = e.slab[:0:1], e.slab[1:]
+	}
+	return append(list, int32(e.known))
 }
 
 // learned puts the blocks in front of i into it, and reports whether it is in use.
@@ -34,15 +43,18 @@ func (h *History) learned(i int) bool {
 		return false
 	}
 	if e.contents == nil {
-		e.contents, e.files = map[uint64][]int32{}, map[uint64][]int32{}
+		n := len(h.Blocks) / 4
+		e.contents, e.files, e.slab = make(map[uint64][]int32, n), make(map[uint64][]int32, n), make([]int32, 2*n)
 	}
 	for ; e.known < i; e.known++ {
 		s := &h.States[e.known]
-		if c := e.contents[s.Content]; s.Content != 0 && len(c) <= MostAlike {
-			e.contents[s.Content] = append(c, int32(e.known))
+		if s.Content != 0 {
+			if c := e.contents[s.Content]; len(c) <= MostAlike {
+				e.contents[s.Content] = e.add(c)
+			}
 		}
 		if s.Path != 0 {
-			e.files[s.Path] = append(e.files[s.Path], int32(e.known))
+			e.files[s.Path] = e.add(e.files[s.Path])
 		}
 	}
 	return true

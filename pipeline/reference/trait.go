@@ -18,6 +18,7 @@ package reference
 
 import (
 	"encoding/binary"
+	"math/bits"
 	"path"
 	"strings"
 	"sync"
@@ -71,8 +72,11 @@ func newTrait(terms, lines []uint64) sessioncache.Trait {
 	return sessioncache.Trait(unsafe.String(unsafe.SliceData(t), len(t))) // nothing else holds the bytes
 }
 
+// probeAt is the bit that a probe of a hash falls on: its share of all hashes is the
+// bit's share of all bits.
 func probeAt(h, probe uint64, bytes int) uint64 {
-	return (h + probe*(h>>32|1)) % uint64(bytes*8)
+	at, _ := bits.Mul64(h+probe*(h<<32|1), uint64(bytes*8))
+	return at
 }
 
 func inBloom(filter sessioncache.Trait, h uint64) bool {

@@ -28,12 +28,12 @@ import (
 const mostInput = 1 << 20
 
 // Input returns the input of a call as an object, see [Decoded]; nothing for one that
-// no model has written.
+// no model has written. It is good as long as the body is.
 func Input(body []byte) gjson.Result {
 	if len(body) > mostInput {
 		return gjson.Result{}
 	}
-	return Decoded(gjson.ParseBytes(body))
+	return Decoded(gjson.Parse(rawjson.View(body)))
 }
 
 // Decoded returns the input of a call as an object: in the OpenAI formats it is

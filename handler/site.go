@@ -160,11 +160,14 @@ func (o *site) loadSides(ctx caddy.Context, h *Handler) error {
 
 // whose tells who is behind a request: by the key of the records, which outlives the
 // process, or else by that of the sessions.
-func (o *site) whose(r *http.Request) tenant.Person {
+func (o *site) whose(r *http.Request) tenant.Person { return o.people.Of(r, o.persons()) }
+
+// persons is the key by which people are told apart.
+func (o *site) persons() *tenant.Key {
 	if s := o.records.sink; s != nil {
-		return o.people.Of(r, s.Key())
+		return s.Key()
 	}
-	return o.people.Of(r, &o.store.Key)
+	return &o.store.Key
 }
 
 // box finds what is known of the box behind the site.

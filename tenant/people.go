@@ -30,6 +30,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
@@ -169,6 +170,24 @@ func (p *People) Of(r *http.Request, k *Key) Person {
 	hex.Encode(digits[:], sum[:hashDigits/2])
 	hash := wire.Intern(digits[:])
 	return Person{Hash: hash, Name: p.name(r, hash)}
+}
+
+// OfTenant is [People.Of] where it is known already whose the request is, by whatever key
+// of a process: what tells tenants apart tells who they are.
+func (p *People) OfTenant(r *http.Request, k *Key, t sessioncache.Tenant) Person {
+	at := &k.people[t[0]]
+	if known := at.Load(); known != nil && known.tenant == t {
+		return Person{Hash: known.hash, Name: p.name(r, known.hash)}
+	}
+	person := p.Of(r, k)
+	at.Store(&knownPerson{t, person.Hash})
+	return person
+}
+
+// knownPerson is the person behind a tenant.
+type knownPerson struct {
+	tenant sessioncache.Tenant
+	hash   string
 }
 
 func (p *People) name(r *http.Request, hash string) string {

@@ -18,6 +18,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -31,7 +32,7 @@ import (
 // TestPeople: one key is one person by whatever header it comes, and keys, hashes,
 // placeholders and a file name people.
 func TestPeople(t *testing.T) {
-	key := &Key{Secret: [32]byte{7}}
+	key, tenants := &Key{Secret: [32]byte{7}}, &Key{Secret: [32]byte{9}}
 	of := func(p *People, user, target string, headers ...string) Person {
 		r := httptest.NewRequest(http.MethodPost, target, nil)
 		for i := 0; i < len(headers); i += 2 {
@@ -44,7 +45,17 @@ func TestPeople(t *testing.T) {
 			}
 			return user, key == "http.auth.user.id" && user != ""
 		})
-		return p.Of(r.WithContext(context.WithValue(r.Context(), caddy.ReplacerCtxKey, repl)), key)
+		r = r.WithContext(context.WithValue(r.Context(), caddy.ReplacerCtxKey, repl))
+		who := p.Of(r, key)
+		for range 2 { // found, and found again
+			if got := p.OfTenant(r, key, tenants.Of(r)); got != who {
+				t.Errorf("%s %v: %+v by the tenant, %+v by the request", target, headers, got, who)
+			}
+		}
+		return who
+	}
+	for i := range 1000 { // more than are remembered
+		of(nil, "", "/", "X-Api-Key", fmt.Sprint("sk-", i))
 	}
 	anna := of(nil, "", "/", "Authorization", "Bearer sk-anna")
 	if anna.Name != anna.Hash || len(anna.Hash) != 16 {

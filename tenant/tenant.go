@@ -26,6 +26,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
@@ -47,7 +48,8 @@ type Key struct {
 	// Secret is the key. It is not to change once it has been used.
 	Secret [32]byte
 
-	macs sync.Pool // of *mac: to set one up costs more than to use it
+	macs   sync.Pool                        // of *mac: to set one up costs more than to use it
+	people [256]atomic.Pointer[knownPerson] // those who asked last, by their tenant
 }
 
 // mac is a hash in the making.

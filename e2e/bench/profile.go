@@ -28,10 +28,16 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/e2e/internal/conversation"
 )
 
-// profiled is how long each profile takes.
-const profiled = 8 * time.Second
+const (
+	// profiled is how long each profile takes.
+	profiled = 8 * time.Second
+	// profiledRounds is for how many rounds of the load's requests it lasts, at most.
+	profiledRounds = 10
+)
 
 // part is a share of what a request costs, told by a frame of the stacks in which it is
 // spent. The first part of which any frame is found counts.
@@ -78,7 +84,7 @@ func (b *bench) profile(ctx context.Context) error {
 				return err
 			}
 			defer c.close()
-			if spent[j], err = b.profileOf(ctx, newTalks(c, &b.loads[i], tape, key)); err != nil {
+			if spent[j], err = b.profileOf(ctx, c, &b.loads[i], tape, key); err != nil {
 				return fmt.Errorf("%s: %s: %w", b.loads[i].name, t.name, err)
 			}
 		}
@@ -93,32 +99,33 @@ func (b *bench) profile(ctx context.Context) error {
 	return nil
 }
 
-// profileOf returns what the parts of one request take.
-func (b *bench) profileOf(ctx context.Context, talks *talks) (map[string]time.Duration, error) {
-	if _, err := talks.round(ctx); err != nil { // warms up
-		return nil, err
+// profileOf returns what the parts of one known request take. The conversations are begun
+// before, as many as grow for about as long as the profile takes.
+func (b *bench) profileOf(ctx context.Context, c *client, l *load, tape *conversation.Tape, key string) (map[string]time.Duration, error) {
+	talks := make([]*talk, 1+profiledRounds*l.requests/(tape.TurnsOf(l.to)-tape.TurnsOf(l.from)))
+	for i := range talks {
+		talks[i] = newTalk(c, l, tape, key, fmt.Sprintf("%s profiled %d", l.name, i))
+		if err := talks[i].next(); err != nil {
+			return nil, err
+		}
 	}
 	file, done := filepath.Join(b.dir, "cpu.pprof"), make(chan error, 1)
-	go func() { done <- fetchProfile(ctx, talks.target.process.Admin, file) }()
+	go func() { done <- fetchProfile(ctx, c.target.process.Admin, file) }()
+	time.Sleep(profiled / 40) // until it runs
 	requests := 0
-	for ended := false; !ended; {
-		for _, k := range talks.all {
+	for _, k := range talks {
+		for !k.begins() && len(done) == 0 {
 			if err := k.next(); err != nil {
 				return nil, err
 			}
 			requests++
 		}
-		select {
-		case err := <-done:
-			if err != nil {
-				return nil, err
-			}
-			ended = true
-		default:
-		}
+	}
+	if err := <-done; err != nil {
+		return nil, err
 	}
 	if b.profiles != "" {
-		name := strings.NewReplacer(" ", "_", ",", "").Replace(talks.load.name + " " + talks.target.name + ".pprof")
+		name := strings.NewReplacer(" ", "_", ",", "").Replace(l.name + " " + c.target.name + ".pprof")
 		if err := copyFile(file, filepath.Join(b.profiles, name)); err != nil {
 			return nil, err
 		}

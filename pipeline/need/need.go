@@ -88,6 +88,7 @@ type Scratch struct {
 	known []Appraisal
 	files map[uint64]int32 // where in store
 	store []file
+	about []int32 // where in store the file of each block is, plus one; 0 for none
 	habit habit
 }
 
@@ -115,15 +116,15 @@ func (r *Scratch) Clear() bool {
 	return true
 }
 
-// of returns what is known of a file. It is good until another one is asked for.
-func (r *Scratch) of(path uint64) *file {
+// of finds a file in the store.
+func (r *Scratch) of(path uint64) int32 {
 	i, ok := r.files[path]
 	if !ok {
 		i = int32(len(r.store))
 		r.store = append(r.store, file{})
 		r.files[path] = i
 	}
-	return &r.store[i]
+	return i
 }
 
 // Appraise looks at each block that is wanted, all if wanted is nil. What it
@@ -142,8 +143,8 @@ func (r *Scratch) Appraise(h *history.History, wanted func(i int) bool) []Apprai
 			continue
 		}
 		var f *file
-		if s.File != 0 {
-			f = r.of(s.File)
+		if at := r.about[i]; at > 0 {
+			f = &r.store[at-1]
 		}
 		if wanted == nil || wanted(i) {
 			out[i].characterise(s, b, f, r.habit, end)
@@ -167,13 +168,19 @@ func shows(s *sessioncache.State, b *wire.Block) bool {
 
 // survey goes through the conversation from its beginning.
 func (r *Scratch) survey(h *history.History) {
-	r.habit = habit{}
+	r.habit, r.about = habit{}, history.Zeroed(r.about, len(h.States))
+	var last uint64 // a result is about the file of its call, right in front of it
+	var at int32
 	for i := range h.States {
 		s, b := &h.States[i], &h.Blocks[i]
 		if s.File == 0 || s.Class == sessioncache.ClassNone {
 			continue
 		}
-		f := r.of(s.File)
+		if s.File != last {
+			last, at = s.File, r.of(s.File)
+		}
+		r.about[i] = at + 1
+		f := &r.store[at]
 		if changes(s, b) {
 			if r.habit.edits++; f.calls > 0 && s.Turn-f.last >= rest {
 				r.habit.late++

@@ -212,40 +212,11 @@ func move(blocks []Block, by int32) {
 	}
 }
 
-// recallSection recognises the value of tools or system at b[at] and returns
-// the index behind it, or 0.
-func (p *Parser) recallSection(s *part, at int) int {
-	k := p.known
-	if k == nil || at < 0 || s.known {
-		return 0
-	}
-	old, from, to := &k.system, k.nTools, k.nSystem
-	if s == &p.tools {
-		old, from, to = &k.tools, 0, k.nTools
-	}
-	end := at + old.span.Len()
-	if old.span.Empty() || end > len(p.Body) || rawHash(p.Body[at:end]) != old.hash {
-		return 0
-	}
-	*s = part{
-		section: section{rawjson.Span{Start: int32(at), End: int32(end)}, old.hash},
-		blocks:  k.blocks[from:to:to], by: int32(at) - old.span.Start, known: true,
-	}
-	p.View.Recalled += to - from
-	return end
-}
-
-// part is the tools or the system prompt on the way into a view.
-type part struct {
-	section
-	blocks []Block
-	by     int32 // how far they still have to be moved
-	known  bool  // they are those of the Known
-}
-
-// put copies the blocks to their place.
-func (s *part) put(to []Block) {
-	if copy(to, s.blocks); s.by != 0 {
-		move(to[:len(s.blocks)], s.by)
-	}
+// recognition is how a parser recognises a conversation, and has it recognised later.
+type recognition struct {
+	recall    func(Hash) *Known
+	known     *Known   // what was recalled
+	raw       []uint64 // seeded hash of each message's bytes
+	firstTurn int      // messages in front of the first answer
+	grown     bool     // the last message has grown since it was hashed
 }

@@ -16,7 +16,6 @@ package wire
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"math"
 	"strconv"
@@ -26,57 +25,6 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire/rawjson"
 )
-
-// The reasons why a body is not read. None of them holds any content.
-var (
-	// ErrSyntax says that the body is not one well-formed JSON object, or is
-	// nested too deeply.
-	ErrSyntax = errors.New("not a well-formed JSON object")
-	// ErrDuplicate says that a body holds a member twice that decides what the
-	// request as a whole means, so that two readers could understand it
-	// differently.
-	ErrDuplicate = errors.New("a member stands twice")
-	// ErrShape says that the body is JSON, but not a request of its format.
-	ErrShape = errors.New("not a request of this format")
-	// ErrCrowded says that the body has more than [MaxElements] entries, or is
-	// [Crowded] with values.
-	ErrCrowded = errors.New("more messages, blocks, parts or values than are read")
-	// ErrFormat says that the format is none that this package reads.
-	ErrFormat = errors.New("unknown format")
-)
-
-// MaxElements bounds the entries of a request that are read: messages, blocks,
-// their parts, tools. The longest recorded conversation has 665, one that fills a
-// context of a million tokens some ten thousand; each costs us a hundred bytes, and
-// some five hundred where it is translated, and the client two.
-const MaxElements = 1 << 15
-
-// maxValues bounds the values in a body, whatever they are part of. The longest recorded
-// conversation has some ten thousand, and a context of a million tokens has no room for
-// as many; each costs some hundred nanoseconds of everyone who looks for a member among
-// them.
-const maxValues = 1 << 20
-
-// Crowded reports whether a body may hold more values than are read: it has more commas
-// and opening brackets, wherever they stand. Those in strings count, too: inputs and
-// results are JSON in strings, which is looked into, and a text with as many is longer
-// than any context.
-func Crowded(body []byte) bool {
-	if len(body) <= maxValues {
-		return false
-	}
-	const step = 16 << 10 // in the processor's nearest cache
-	n := 0
-	for ; n <= maxValues && n+len(body) > maxValues; body = body[min(step, len(body)):] {
-		part := body[:min(step, len(body))]
-		for i := range separators {
-			n += bytes.Count(part, separators[i:i+1])
-		}
-	}
-	return n > maxValues
-}
-
-var separators = []byte(",{[")
 
 // Parse reads a body as a view. An error means that the body is not one that
 // can be edited safely; it should be passed on as it is.
@@ -100,10 +48,10 @@ func Parse(f Format, body []byte, recall func(first Hash) *Known) (*View, error)
 	}
 	p := parsers.Get().(*Parser)
 	*p = Parser{
-		Body: body, room: MaxElements, recall: recall, codec: known.codec, traits: &known.traits, Hasher: p.Hasher, desk: p.desk,
-		View: &View{Format: f, Raw: body, MaxTokens: -1, Messages: p.desk.messages, traits: &known.traits},
+		Body: body, room: MaxElements, codec: known.codec, traits: &known.traits, Hasher: p.Hasher, desk: p.desk,
+		View: &View{Format: f, Raw: body, Wanted: Wanted{MaxTokens: -1}, Messages: p.desk.messages, traits: &known.traits},
 
-		Blocks: p.desk.blocks, raw: p.desk.raw,
+		Blocks: p.desk.blocks, recognition: recognition{recall: recall, raw: p.desk.raw},
 	}
 	v := p.View
 	err := p.run()
@@ -126,8 +74,6 @@ var parsers = sync.Pool{New: func() any { return new(Parser) }}
 type Parser struct {
 	Body   []byte
 	View   *View
-	recall func(Hash) *Known
-	known  *Known
 	Hasher Hasher
 	err    error
 	room   int // for so many more entries
@@ -140,10 +86,9 @@ type Parser struct {
 	// blocks, which may come later in the bytes, are put before them.
 	Blocks        []Block
 	front         int
-	raw           []uint64 // seeded hash of each message's bytes
-	firstTurn     int      // messages in front of the first answer
-	grown         bool     // the last message has grown since it was hashed
 	tools, system part
+
+	recognition
 }
 
 // desk is memory for blocks and messages as long as nobody knows how many there will be.
@@ -311,71 +256,6 @@ func (p *Parser) name(s rawjson.Span) string {
 // IsNull reports whether a value is null.
 func IsNull(b []byte, s rawjson.Span) bool { return string(s.Of(b)) == "null" }
 
-// cacheOptions reads what a request to OpenAI says of its cache.
-func (p *Parser) cacheOptions(s rawjson.Span) {
-	if s.Empty() || p.Body[s.Start] != '{' {
-		return
-	}
-	options := gjson.ParseBytes(s.Of(p.Body))
-	if ttl := options.Get("ttl"); ttl.Type == gjson.String {
-		p.View.Retention = Intern([]byte(ttl.Str))
-	}
-	p.View.Prewarms = p.View.Prewarms || options.Get("prewarm").Type == gjson.True
-}
-
-// refers reports whether a member of a Responses request names what the provider
-// is to put before the input.
-func (p *Parser) refers(s rawjson.Span) bool {
-	return p.traits.KeepsAnswers && !s.Empty() && !IsNull(p.Body, s)
-}
-
-// thread reads the member by which a conversation over the Messages API is kept
-// at the provider, or goes on from an answer that is. A kind that is not known
-// is taken for the latter: what the model will see may be elsewhere.
-func (p *Parser) thread(s rawjson.Span) {
-	if !p.traits.Threads || s.Empty() || IsNull(p.Body, s) {
-		return
-	}
-	p.View.Thread = s
-	thread := gjson.ParseBytes(s.Of(p.Body))
-	if thread.Get("type").Str != "create" {
-		p.View.Partial, p.View.Continues = true, thread.Get("previous_message_id").Str
-	}
-}
-
-// session finds the conversation id of Claude Code (a JSON object in a string
-// in metadata.user_id, in older versions user_…_session_<id>) or of OpenAI.
-func (p *Parser) session(metadata, cacheKey, conversation rawjson.Span) string {
-	if !cacheKey.Empty() {
-		if key := p.Text(cacheKey); key != "" {
-			return key
-		}
-	}
-	if p.refers(conversation) {
-		if p.Body[conversation.Start] == '{' {
-			return gjson.GetBytes(conversation.Of(p.Body), "id").String()
-		}
-		return p.Text(conversation)
-	}
-	if metadata.Empty() || p.Body[metadata.Start] != '{' {
-		return ""
-	}
-	user := gjson.GetBytes(metadata.Of(p.Body), "user_id").String()
-	if len(user) == 0 {
-		return ""
-	}
-	if user[0] == '{' {
-		return gjson.Get(user, "session_id").String()
-	}
-	const sep = "_session_"
-	for i := len(user) - len(sep); i > 0; i-- {
-		if user[i:i+len(sep)] == sep {
-			return user[i+len(sep):]
-		}
-	}
-	return ""
-}
-
 // Elements walks the entries of an array, as far as there is room for them.
 func (p *Parser) Elements(at int) rawjson.Elements {
 	e := rawjson.List(p.Body, at)
@@ -425,65 +305,6 @@ func (p *Parser) Messages(at int, by MessageReader) int {
 		p.firstTurn = len(p.View.Messages)
 	}
 	return e.End
-}
-
-// section skips the value of tools or system, without a look at it if it is
-// known already.
-func (p *Parser) section(m *rawjson.Members, s *part) {
-	if end := p.recallSection(s, m.At); end > 0 {
-		m.At = end
-		return
-	}
-	s.span = m.Skip()
-}
-
-// sections reads tools and system, or recognises them where they stand in front
-// of the messages.
-func (p *Parser) sections() error {
-	if s := &p.tools; p.unread(s) {
-		e := p.Elements(int(s.span.Start))
-		for e.Next() {
-			at, n := e.At, len(s.blocks)
-			if e.At = p.codec.Tool(p, at); e.At > 0 {
-				continue
-			}
-			var b Block
-			if b, e.At = p.Opaque(at, Block{Kind: KindToolDef, Section: SectionTools, Message: -1}); e.At < 0 {
-				return p.err
-			}
-			s.blocks = append(s.blocks[:n], b)
-		}
-		if e.Bad {
-			return fmt.Errorf("%w: tools is not an array", ErrShape)
-		}
-		s.hash = rawHash(s.span.Of(p.Body))
-	}
-	if s := &p.system; p.unread(s) {
-		n := len(p.Blocks)
-		p.codec.System(p, s.span)
-		if p.err != nil && p.Shut(int(s.span.Start), n, SectionSystem, RoleSystem, -1) < 0 {
-			return p.err
-		}
-		if len(p.Blocks) > n {
-			p.attribute(&p.Blocks[n])
-		}
-		s.blocks = append(s.blocks, p.Blocks[n:]...)
-		p.Blocks = p.Blocks[:n]
-		s.hash = rawHash(s.span.Of(p.Body))
-	}
-	return nil
-}
-
-// unread reports whether a section is there and neither read nor recognised.
-func (p *Parser) unread(s *part) bool {
-	if s.known || s.span.Empty() {
-		return false
-	}
-	if IsNull(p.Body, s.span) {
-		s.span = rawjson.Span{}
-		return false
-	}
-	return p.recallSection(s, int(s.span.Start)) != int(s.span.End)
 }
 
 // assemble puts tools and system before the message blocks.

@@ -53,12 +53,49 @@ type View struct {
 	// in messages, so System equals Tools there. Some clients of the Responses
 	// API have all tools in messages, see [View.OffersTools].
 	Tools, System int
-	// Model is the model asked for. In Gemini it stands in the path, see
-	// [View.Address].
-	Model string
 	// Session is the conversation id that the body carries, if any: the
 	// session_id in metadata.user_id, prompt_cache_key, or conversation.
 	Session string
+
+	Addressed
+	Wanted
+	Kept
+	Caching
+
+	// Recalled counts the blocks that were recognised from a [Known] and not
+	// scanned again.
+	Recalled int
+
+	known  *Known
+	traits *Traits
+}
+
+// Addressed is what some formats say in the path, and others in the body, see
+// [View.Address].
+type Addressed struct {
+	// Model is the model asked for.
+	Model string
+	// Vertex tells that a model of Google's is asked for at Vertex AI.
+	Vertex bool
+	// Stream reports whether the answer is to be streamed.
+	Stream bool
+	// Array tells that a streamed answer is to be one JSON array.
+	Array bool
+}
+
+// Wanted is what answer is asked for.
+type Wanted struct {
+	// MaxTokens is the bound on the answer, -1 if absent.
+	MaxTokens int
+	// ToolChoice, Thinking and OutputConfig are the JSON values of the members
+	// of these names (reasoning_effort in place of thinking in OpenAI chat;
+	// reasoning and text in place of the last two in the Responses API;
+	// toolConfig, thinkingConfig and the response's schema in Gemini).
+	ToolChoice, Thinking, OutputConfig rawjson.Span
+}
+
+// Kept is what the provider is to keep of the conversation, has kept, or is to drop.
+type Kept struct {
 	// Partial tells that the provider is to put before the messages what the
 	// body only refers to (previous_response_id, conversation, cachedContent, a
 	// thread that goes on): what the model will see is not all here.
@@ -76,26 +113,15 @@ type View struct {
 	// Stateless tells that the provider is not to keep the answer, so that no
 	// later request can refer to it (Responses and Interactions API, store: false).
 	Stateless bool
-	// Vertex tells that a model of Google's is asked for at Vertex AI, see [View.Address].
-	Vertex bool
-	// Array tells that a streamed answer is to be one JSON array, see
-	// [View.Address].
-	Array bool
-	// Stream reports whether the answer is to be streamed; in Gemini see
-	// [View.Address].
-	Stream bool
-	// MaxTokens is the bound on the answer, -1 if absent.
-	MaxTokens int
-	// ToolChoice, Thinking and OutputConfig are the JSON values of the members
-	// of these names (reasoning_effort in place of thinking in OpenAI chat;
-	// reasoning and text in place of the last two in the Responses API;
-	// toolConfig, thinkingConfig and the response's schema in Gemini).
-	ToolChoice, Thinking, OutputConfig rawjson.Span
+	// ContextManagement is the value of a top-level context_management.
+	ContextManagement rawjson.Span
+}
+
+// Caching is what the client asks of the provider's cache, besides markers of blocks.
+type Caching struct {
 	// AutoMarker is the value of a top-level cache_control: the provider then
 	// marks the last cacheable block itself and one slot is taken.
 	AutoMarker rawjson.Span
-	// ContextManagement is the value of a top-level context_management.
-	ContextManagement rawjson.Span
 	// Retention is for how long the client asks an OpenAI model to keep the prefix, as
 	// prompt_cache_retention (in_memory, 24h) or the ttl of prompt_cache_options (30m,
 	// 12h) says. Empty leaves it to the provider.
@@ -103,12 +129,6 @@ type View struct {
 	// Prewarms reports that no answer is asked for, only that the prompt be cached:
 	// max_tokens of 0 (Messages API), or prewarm in prompt_cache_options.
 	Prewarms bool
-	// Recalled counts the blocks that were recognised from a [Known] and not
-	// scanned again.
-	Recalled int
-
-	known  *Known
-	traits *Traits
 }
 
 // Traits returns the facts about the view's format, which must not be changed.

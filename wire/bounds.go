@@ -1,0 +1,71 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package wire
+
+import (
+	"bytes"
+	"errors"
+)
+
+// The reasons why a body is not read. None of them holds any content.
+var (
+	// ErrSyntax says that the body is not one well-formed JSON object, or is
+	// nested too deeply.
+	ErrSyntax = errors.New("not a well-formed JSON object")
+	// ErrDuplicate says that a body holds a member twice that decides what the
+	// request as a whole means, so that two readers could understand it
+	// differently.
+	ErrDuplicate = errors.New("a member stands twice")
+	// ErrShape says that the body is JSON, but not a request of its format.
+	ErrShape = errors.New("not a request of this format")
+	// ErrCrowded says that the body has more than [MaxElements] entries, or is
+	// [Crowded] with values.
+	ErrCrowded = errors.New("more messages, blocks, parts or values than are read")
+	// ErrFormat says that the format is none that this package reads.
+	ErrFormat = errors.New("unknown format")
+)
+
+// MaxElements bounds the entries of a request that are read: messages, blocks,
+// their parts, tools. The longest recorded conversation has 665, one that fills a
+// context of a million tokens some ten thousand; each costs us a hundred bytes, and
+// some five hundred where it is translated, and the client two.
+const MaxElements = 1 << 15
+
+// maxValues bounds the values in a body, whatever they are part of. The longest recorded
+// conversation has some ten thousand, and a context of a million tokens has no room for
+// as many; each costs some hundred nanoseconds of everyone who looks for a member among
+// them.
+const maxValues = 1 << 20
+
+// Crowded reports whether a body may hold more values than are read: it has more commas
+// and opening brackets, wherever they stand. Those in strings count, too: inputs and
+// results are JSON in strings, which is looked into, and a text with as many is longer
+// than any context.
+func Crowded(body []byte) bool {
+	if len(body) <= maxValues {
+		return false
+	}
+	const step = 16 << 10 // in the processor's nearest cache
+	n := 0
+	for ; n <= maxValues && n+len(body) > maxValues; body = body[min(step, len(body)):] {
+		part := body[:min(step, len(body))]
+		for i := range separators {
+			n += bytes.Count(part, separators[i:i+1])
+		}
+	}
+	return n > maxValues
+}
+
+var separators = []byte(",{[")

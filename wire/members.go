@@ -1,0 +1,86 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package wire
+
+import (
+	"github.com/tidwall/gjson"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/rawjson"
+)
+
+// cacheOptions reads what a request to OpenAI says of its cache.
+func (p *Parser) cacheOptions(s rawjson.Span) {
+	if s.Empty() || p.Body[s.Start] != '{' {
+		return
+	}
+	options := gjson.ParseBytes(s.Of(p.Body))
+	if ttl := options.Get("ttl"); ttl.Type == gjson.String {
+		p.View.Retention = Intern([]byte(ttl.Str))
+	}
+	p.View.Prewarms = p.View.Prewarms || options.Get("prewarm").Type == gjson.True
+}
+
+// refers reports whether a member of a Responses request names what the provider
+// is to put before the input.
+func (p *Parser) refers(s rawjson.Span) bool {
+	return p.traits.KeepsAnswers && !s.Empty() && !IsNull(p.Body, s)
+}
+
+// thread reads the member by which a conversation over the Messages API is kept
+// at the provider, or goes on from an answer that is. A kind that is not known
+// is taken for the latter: what the model will see may be elsewhere.
+func (p *Parser) thread(s rawjson.Span) {
+	if !p.traits.Threads || s.Empty() || IsNull(p.Body, s) {
+		return
+	}
+	p.View.Thread = s
+	thread := gjson.ParseBytes(s.Of(p.Body))
+	if thread.Get("type").Str != "create" {
+		p.View.Partial, p.View.Continues = true, thread.Get("previous_message_id").Str
+	}
+}
+
+// session finds the conversation id of Claude Code (a JSON object in a string
+// in metadata.user_id, in older versions user_…_session_<id>) or of OpenAI.
+func (p *Parser) session(metadata, cacheKey, conversation rawjson.Span) string {
+	if !cacheKey.Empty() {
+		if key := p.Text(cacheKey); key != "" {
+			return key
+		}
+	}
+	if p.refers(conversation) {
+		if p.Body[conversation.Start] == '{' {
+			return gjson.GetBytes(conversation.Of(p.Body), "id").String()
+		}
+		return p.Text(conversation)
+	}
+	if metadata.Empty() || p.Body[metadata.Start] != '{' {
+		return ""
+	}
+	user := gjson.GetBytes(metadata.Of(p.Body), "user_id").String()
+	if len(user) == 0 {
+		return ""
+	}
+	if user[0] == '{' {
+		return gjson.Get(user, "session_id").String()
+	}
+	const sep = "_session_"
+	for i := len(user) - len(sep); i > 0; i-- {
+		if user[i:i+len(sep)] == sep {
+			return user[i+len(sep):]
+		}
+	}
+	return ""
+}

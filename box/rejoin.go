@@ -109,7 +109,10 @@ func (l *rejoining) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 		rejoined.WithLabelValues("rejoined").Inc()
 		return l.follow(w, r, k)
 	}
-	k := &work{key: key, tenant: l.tenant, request: int64(len(p.Data)), home: l.Detached, more: make(chan struct{}), begun: !l.Queued}
+	k := &work{
+		key: key, more: make(chan struct{}), head: head{begun: !l.Queued},
+		rent: rent{home: l.Detached, tenant: l.tenant, request: int64(len(p.Data))},
+	}
 	k.Answer = layer.NewAnswer(nil, k)
 	k.Own = make(http.Header)
 	k.room.L = &k.mu
@@ -183,30 +186,50 @@ func (l *rejoining) follow(w http.ResponseWriter, r *http.Request, k *work) erro
 type work struct {
 	layer.Answer // its header is filled by the handlers behind
 
-	key     workKey
+	key    workKey
+	cancel context.CancelCauseFunc
+
+	mu   sync.Mutex
+	more chan struct{} // closed when there is more
+	room sync.Cond     // the client has taken something, or nobody will
+	rent
+	head
+	tape
+	ending
+	flushed bool
+	over    bool        // nobody will ask any more
+	grace   *time.Timer // runs while no client waits
+}
+
+// rent is what is accounted for at home.
+type rent struct {
+	home    *Detached
 	tenant  sessioncache.Tenant
 	request int64 // length of its body
-	home    *Detached
-	cancel  context.CancelCauseFunc
+	kept    int64
+}
 
-	mu       sync.Mutex
-	more     chan struct{} // closed when there is more
-	room     sync.Cond     // the client has taken something, or nobody will
-	sent     http.Header   // as it stood when the status came
-	status   int
-	body     []byte // of the answer, from start on
-	start    int
-	taken    int   // what the client has of the answer
-	kept     int64 // what is accounted for at home
-	parted   bool  // the answer is no longer kept from its beginning
-	flushed  bool
-	begun    bool // it has a slot, or needs none
-	wait     time.Duration
+// head is how an answer begins.
+type head struct {
+	begun  bool // the work has a slot, or needs none
+	wait   time.Duration
+	status int
+	sent   http.Header // as it stood when the status came
+}
+
+// tape is the body of an answer, or what the client has not had of it yet.
+type tape struct {
+	body   []byte // from start on
+	start  int
+	taken  int  // what the client has of it
+	parted bool // it is no longer kept from its beginning
+}
+
+// ending is how the work ended.
+type ending struct {
 	ended    bool
-	over     bool // nobody will ask any more
 	err      error
 	panicked any
-	grace    *time.Timer // runs while no client waits
 }
 
 func (k *work) run(log *zap.Logger, next caddyhttp.Handler, r *http.Request) {
@@ -296,11 +319,11 @@ func (k *work) drop() {
 	k.start = k.taken
 }
 
-func (k *work) reserve(n int64) bool {
-	if !k.home.reserve(k.tenant, n) {
+func (r *rent) reserve(n int64) bool {
+	if !r.home.reserve(r.tenant, n) {
 		return false
 	}
-	k.kept += n
+	r.kept += n
 	return true
 }
 

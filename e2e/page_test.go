@@ -16,7 +16,6 @@ package e2e
 
 import (
 	"bufio"
-	"context"
 	"encoding/json"
 	"fmt"
 	"html/template"
@@ -29,89 +28,16 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
-	"github.com/chromedp/cdproto/emulation"
-	"github.com/chromedp/cdproto/log"
-	"github.com/chromedp/cdproto/network"
-	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 )
 
 // largestPage is what the page may weigh in all, in bytes.
 const largestPage = 150 << 10
-
-// needBrowser returns the path of a browser, or skips the test.
-func needBrowser(t *testing.T) string {
-	t.Helper()
-	for _, name := range []string{os.Getenv("LLM_CACHE_BROWSER"), "chromium-headless-shell", "chromium"} {
-		if path, err := exec.LookPath(name); err == nil {
-			return path
-		}
-	}
-	lacking(t, "a browser: set LLM_CACHE_BROWSER to the path of Chromium or its headless shell")
-	return ""
-}
-
-// tab is a page in a browser, and what went wrong on it.
-type tab struct {
-	context.Context
-	mu    sync.Mutex
-	wrong []string
-	bytes map[string]int64 // by the address of what was loaded, streams left out
-	hosts map[string]bool
-}
-
-func openTab(t *testing.T, browser, zone string) *tab {
-	t.Helper()
-	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(browser), chromedp.NoSandbox,
-		chromedp.Flag("disable-dev-shm-usage", true), chromedp.UserDataDir(t.TempDir()), chromedp.Env("TZ="+zone))
-	ctx, cancel := chromedp.NewExecAllocator(t.Context(), options...)
-	t.Cleanup(cancel)
-	ctx, cancel = chromedp.NewContext(ctx)
-	t.Cleanup(cancel)
-	if err := chromedp.Run(ctx); err != nil { // the browser ends with the context of the first run
-		t.Fatal(err)
-	}
-	p := &tab{Context: ctx, bytes: map[string]int64{}, hosts: map[string]bool{}}
-	addresses := map[network.RequestID]string{}
-	chromedp.ListenTarget(ctx, func(e any) {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		switch e := e.(type) {
-		case *runtime.EventExceptionThrown:
-			p.wrong = append(p.wrong, e.ExceptionDetails.Error())
-		case *runtime.EventConsoleAPICalled:
-			if e.Type == runtime.APITypeError || e.Type == runtime.APITypeWarning {
-				p.wrong = append(p.wrong, fmt.Sprintf("console: %s", e.Args[0].Value))
-			}
-		case *log.EventEntryAdded: // violations of the policy are told here
-			p.wrong = append(p.wrong, fmt.Sprintf("%s: %s %s", e.Entry.Level, e.Entry.Text, e.Entry.URL))
-		case *network.EventRequestWillBeSent:
-			addresses[e.RequestID] = e.Request.URL
-			if u, err := url.Parse(e.Request.URL); err == nil && u.Scheme != "data" {
-				p.hosts[u.Host] = true
-			}
-		case *network.EventLoadingFinished:
-			p.bytes[addresses[e.RequestID]] += int64(e.EncodedDataLength)
-		}
-	})
-	return p
-}
-
-func (p *tab) run(t *testing.T, doing string, actions ...chromedp.Action) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(p.Context, time.Minute)
-	defer cancel()
-	if err := chromedp.Run(ctx, actions...); err != nil {
-		t.Fatalf("%s: %v", doing, err)
-	}
-}
 
 // spends is a conversation of a person: of so many turns, with a result of several KB in
 // each.
@@ -174,128 +100,6 @@ func (s *stack) dashboard(t *testing.T) string {
 		t.Fatal(line, err, err2)
 	}
 	return at.Host
-}
-
-// screens are those at which a page is looked at, from a phone to a wall.
-var screens = []struct {
-	name       string
-	wide, high int64
-}{{"phone", 360, 800}, {"tablet", 820, 1180}, {"desk", 1440, 900}, {"wall", 1920, 1080}}
-
-// viewer looks at pages in a browser, and leaves pictures of them in a folder if there is one.
-type viewer struct {
-	*tab
-	axe   string // the script
-	shots string
-}
-
-func newViewer(t *testing.T, zone string) *viewer {
-	t.Helper()
-	browser := needBrowser(t)
-	axe := os.Getenv("LLM_CACHE_AXE")
-	if axe == "" {
-		lacking(t, "axe-core: set LLM_CACHE_AXE to the path of axe.min.js")
-	}
-	script, err := os.ReadFile(axe)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &viewer{openTab(t, browser, zone), string(script), os.Getenv("LLM_CACHE_SCREENSHOTS")}
-}
-
-// open goes to a page, and waits until an element is there.
-func (v *viewer) open(t *testing.T, address, until string) {
-	t.Helper()
-	v.run(t, address, log.Enable(), network.Enable(), network.SetCacheDisabled(true), chromedp.Navigate(address), chromedp.WaitReady(until, chromedp.ByQuery),
-		chromedp.ActionFunc(func(ctx context.Context) error {
-			_, wrong, err := runtime.Evaluate(v.axe).Do(ctx)
-			if wrong != nil {
-				return wrong
-			}
-			return err
-		}))
-}
-
-// look looks at the page that is open on all screens, in themes.
-func (v *viewer) look(t *testing.T, name string, themes ...string) {
-	t.Helper()
-	for _, screen := range screens {
-		for _, theme := range themes {
-			var scroll, wide int64
-			var found string
-			var shot []byte
-			actions := []chromedp.Action{
-				chromedp.ActionFunc(func(ctx context.Context) error {
-					return emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: theme}}).Do(ctx)
-				}), chromedp.EmulateViewport(screen.wide, screen.high),
-				chromedp.Evaluate(`document.documentElement.scrollWidth`, &scroll), chromedp.Evaluate(`innerWidth`, &wide),
-				chromedp.Evaluate(`axe.run().then((r) => JSON.stringify(r.violations.filter((v) => v.impact === "serious" || v.impact === "critical").map((v) => [v.id, v.nodes.slice(0, 3).map((n) => n.html + " " + n.failureSummary)])))`, &found,
-					func(p *runtime.EvaluateParams) *runtime.EvaluateParams { return p.WithAwaitPromise(true) }),
-			}
-			if v.shots != "" {
-				actions = append(actions, chromedp.FullScreenshot(&shot, 100))
-			}
-			v.run(t, name, actions...)
-			if scroll > wide {
-				t.Errorf("%s on a %s: %d pixels wide", name, screen.name, scroll)
-			}
-			if found != "[]" {
-				t.Errorf("%s on a %s, %s: axe found %s", name, screen.name, theme, found)
-			}
-			v.keep(t, name+"-"+screen.name+"-"+theme, shot)
-		}
-	}
-}
-
-// keep leaves a picture.
-func (v *viewer) keep(t *testing.T, name string, shot []byte) {
-	t.Helper()
-	if v.shots == "" {
-		return
-	}
-	if err := os.WriteFile(filepath.Join(v.shots, name+".png"), shot, 0o600); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// text is what an element shows.
-func (v *viewer) text(t *testing.T, element string) (text string) {
-	t.Helper()
-	v.run(t, element, chromedp.Text(element, &text, chromedp.ByQuery))
-	return text
-}
-
-// await waits until the page says that something is so.
-func (v *viewer) await(t *testing.T, what string) {
-	t.Helper()
-	v.run(t, what, chromedp.Poll(what, nil, chromedp.WithPollingTimeout(30*time.Second)))
-}
-
-// fine fails the test if anything has gone wrong on the pages, or another host was asked.
-func (v *viewer) fine(t *testing.T, hosts ...string) {
-	t.Helper()
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	for _, w := range v.wrong {
-		t.Error(w)
-	}
-	for host := range v.hosts {
-		if !slices.Contains(hosts, host) {
-			t.Errorf("it asked %s", host)
-		}
-	}
-}
-
-// weighs returns how many bytes were loaded from a host, streams left out.
-func (v *viewer) weighs(host string) (all int64) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	for address, n := range v.bytes {
-		if strings.HasPrefix(address, "http://"+host) && !strings.HasSuffix(address, "events") {
-			all += n
-		}
-	}
-	return all
 }
 
 // TestPageEmpty: before the first request the page says what it will show.

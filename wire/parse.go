@@ -122,6 +122,20 @@ func (p *Parser) Fail(err error) int {
 	return -1
 }
 
+// Keep takes the value of a member into its slot, nil for one that does not matter. A
+// member that stands twice ends the reading.
+func (p *Parser) Keep(m *rawjson.Members, slot *rawjson.Span) {
+	value := m.Skip()
+	switch {
+	case m.Bad || slot == nil:
+	case !slot.Empty():
+		p.Fail(ErrDuplicate)
+		m.Bad = true
+	default:
+		*slot = value
+	}
+}
+
 // Bits for the top-level members that must not stand twice: they say what is
 // asked of whom. Of all others the last counts.
 const (

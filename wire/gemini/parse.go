@@ -196,17 +196,7 @@ func (p parser) envelope(at int) (role, parts rawjson.Span, end int) {
 		case "parts":
 			slot = &parts
 		}
-		value := m.Skip()
-		if m.Bad {
-			break
-		}
-		if slot == nil {
-			continue
-		}
-		if !slot.Empty() {
-			return role, parts, p.Fail(wire.ErrDuplicate)
-		}
-		*slot = value
+		p.Keep(&m, slot)
 	}
 	if m.Bad {
 		return role, parts, p.Fail(fmt.Errorf("%w: a content is not an object", wire.ErrShape))
@@ -287,17 +277,7 @@ func (p parser) part(at int, section wire.Section, role wire.Role, message int32
 	m := rawjson.Walk(p.Body, at)
 	for m.Next() {
 		slot, _ := f.slot(m.Key)
-		value := m.Skip()
-		if m.Bad {
-			break
-		}
-		if slot == nil {
-			continue
-		}
-		if !slot.Empty() {
-			return p.Fail(wire.ErrDuplicate)
-		}
-		*slot = value
+		p.Keep(&m, slot)
 	}
 	if m.Bad {
 		return p.Fail(wire.ErrSyntax)

@@ -281,17 +281,7 @@ func (p parser) part(at int, role wire.Role, index int32) int {
 		case "text":
 			slot = &text
 		}
-		value := m.Skip()
-		if m.Bad {
-			break
-		}
-		if slot == nil {
-			continue
-		}
-		if !slot.Empty() {
-			return p.Fail(wire.ErrDuplicate)
-		}
-		*slot = value
+		p.Keep(&m, slot)
 	}
 	if m.Bad {
 		return p.Fail(wire.ErrSyntax)

@@ -95,17 +95,7 @@ func (p parser) Message(at int) int {
 		case "tool_call_id":
 			slot = &f.callID
 		}
-		value := m.Skip()
-		if m.Bad {
-			break
-		}
-		if slot == nil {
-			continue
-		}
-		if !slot.Empty() {
-			return p.Fail(wire.ErrDuplicate)
-		}
-		*slot = value
+		p.Keep(&m, slot)
 	}
 	if m.Bad {
 		return p.Fail(wire.ErrSyntax)
@@ -224,17 +214,7 @@ func (p parser) part(at int, role wire.Role, index int32) int {
 		case "cache_control":
 			slot = &b.Marker
 		}
-		value := m.Skip()
-		if m.Bad {
-			break
-		}
-		if slot == nil {
-			continue
-		}
-		if !slot.Empty() {
-			return p.Fail(wire.ErrDuplicate)
-		}
-		*slot = value
+		p.Keep(&m, slot)
 	}
 	if m.Bad {
 		return p.Fail(wire.ErrSyntax)

@@ -333,17 +333,7 @@ func (p parser) part(at int, role wire.Role, index int32) int {
 		case "prompt_cache_breakpoint":
 			slot = &b.Marker
 		}
-		value := m.Skip()
-		if m.Bad {
-			break
-		}
-		if slot == nil {
-			continue
-		}
-		if !slot.Empty() {
-			return p.Fail(wire.ErrDuplicate)
-		}
-		*slot = value
+		p.Keep(&m, slot)
 	}
 	if m.Bad {
 		return p.Fail(wire.ErrSyntax)

@@ -101,14 +101,14 @@ func (x *Exchange) would(r billing.Request) *billing.Request {
 		return nil
 	}
 	if s.Hypothetical == nil {
-		if !x.computed {
+		if !x.proposed.computed {
 			return nil
 		}
 		s.Hypothetical = s.Counterfactual.Clone()
 	}
 	w := r
-	w.Sent, w.Marks, w.Long, w.Cache = true, x.marks, x.req.long, s.Hypothetical
-	w.Markers, w.Diverged = len(x.marks), x.departed()
+	w.Sent, w.Marks, w.Long, w.Cache = true, x.proposed.marks, x.req.long, s.Hypothetical
+	w.Markers, w.Diverged = len(x.proposed.marks), x.departed()
 	w.Removed = int64(x.SentTokens - x.OriginalTokens)
 	w.Previous.Common = min(r.Previous.Common, x.change.broken)
 	return &w

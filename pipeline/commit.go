@@ -73,7 +73,7 @@ func (x *Exchange) join(t *wire.Turn) {
 	x.lineage, l.Tools = l, tools
 	l.Frozen = l.Frozen || x.refusal.frozen
 	l.Observe(x.Policy == settings.Observe)
-	l.Departed = x.Policy == settings.Observe && (x.computed || x.before.departed)
+	l.Departed = x.Policy == settings.Observe && (x.proposed.computed || x.before.departed)
 	l.Model = x.req.View.Model
 	if !l.Beyond {
 		l.Kind = sessioncache.Kind(x.req.View)

@@ -39,26 +39,39 @@ type Exchange struct {
 	// Lineage numbers the conversation within its session, -1 for one that
 	// begins with this request and was not committed yet.
 	Lineage int
-	// Break says, once the exchange is committed, why the upstream's cache held
-	// less than expected, NoBreak if it did not.
-	Break Break
-	// Regret counts, once the exchange is committed, the signs that the model has
-	// missed folded text.
-	Regret Regret
+	// Lesson is what it has taught, once it is committed.
+	Lesson
 
-	req     *request
-	match   sessioncache.Match
-	start   time.Time
-	lineage *sessioncache.Lineage // what Join or Commit made it part of
-	before  before
-	change  change
-	// marks are the markers that were proposed, and computed reports whether there are
-	// any, or edits.
-	marks    []wire.Edit
-	computed bool
+	req   *request
+	start time.Time
+	standing
+	change   change
+	proposed proposed
 	sizing   sizing
 	account  account
 	refusal  refusal
+}
+
+// Lesson is what a turn has taught about the conversation.
+type Lesson struct {
+	// Break says why the upstream's cache held less than expected, NoBreak if it did
+	// not.
+	Break Break
+	// Regret counts the signs that the model has missed folded text.
+	Regret Regret
+}
+
+// standing is where an exchange stands among those of its conversation.
+type standing struct {
+	match   sessioncache.Match
+	before  before
+	lineage *sessioncache.Lineage // what Join or Commit made it part of
+}
+
+// proposed is what there is to send besides the client's own bytes.
+type proposed struct {
+	marks    []wire.Edit // the markers
+	computed bool        // there are markers, or edits
 }
 
 // change is how far the edits that were made in a request reach.
@@ -84,7 +97,7 @@ func (x *Exchange) settle(markers []wire.Edit) {
 	r := x.req
 	x.Interceptor = Interceptor{Lost: r.lost, req: r, prompt: &x.Prompt}
 	x.change = changed(r)
-	x.marks, x.computed = markers, len(markers) > 0 || r.long || r.tools != nil || r.edited()
+	x.proposed = proposed{markers, len(markers) > 0 || r.long || r.tools != nil || r.edited()}
 	var original sessioncache.Sizes
 	x.sizing, original = measure(r)
 	x.Prompt.estimate(r, x.match.Lineage, &x.sizing, &original)

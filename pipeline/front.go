@@ -69,5 +69,5 @@ func (x *Exchange) Front() (prefix wire.Hash, lifetime time.Duration, ok bool) {
 
 // marked reports whether a block goes out with a marker.
 func (x *Exchange) marked(i int) bool {
-	return !x.req.View.Blocks[i].Marker.Empty() || slices.ContainsFunc(x.marks, func(e wire.Edit) bool { return e.Block == i })
+	return !x.req.View.Blocks[i].Marker.Empty() || slices.ContainsFunc(x.proposed.marks, func(e wire.Edit) bool { return e.Block == i })
 }

@@ -29,6 +29,9 @@ type ledger struct {
 	// broken is the first message that differs from what the upstream has
 	// cached, because of a fresh edit in it or in the results of its calls.
 	broken int32
+	// turned reports that the edits of the conversation were only computed so far and
+	// will be sent from now on, or the other way round.
+	turned bool
 }
 
 // smallGain is the saving in bytes below which an edit that throws away cached

@@ -36,23 +36,10 @@ type request struct {
 	ledger
 	place
 	zones zones
-	// turned reports that the edits of the conversation were only computed so far and
-	// will be sent from now on, or the other way round.
-	turned bool
-	// bound reports whether what the model has thought is bound to what stood
-	// before it: by the provider's checks, or because it is left out otherwise.
-	bound bool
-	// sealed reports whether thinking goes upstream as reasoning items of the
-	// Responses API, and is treated as they are: what was sent is sent again.
-	sealed bool
+	thoughts
 	// answer is the first block of the last answer.
 	answer int
-	// words says which texts words are left out of, nil for none; wanted are those
-	// of which it is not known yet which words, and took is how long it took for
-	// those that are shortened now.
-	words  *Compress
-	wanted []int
-	took   time.Duration
+	leaving
 	// tools are those that a request for a summary left out and that it goes out with,
 	// nil for none.
 	tools []byte
@@ -61,6 +48,26 @@ type request struct {
 	expand    expandTool
 	lost      bool
 	regretted regretted
+}
+
+// thoughts is what has to be known of the model's thinking.
+type thoughts struct {
+	// bound reports whether what the model has thought is bound to what stood
+	// before it: by the provider's checks, or because it is left out otherwise.
+	bound bool
+	// sealed reports whether thinking goes upstream as reasoning items of the
+	// Responses API, and is treated as they are: what was sent is sent again.
+	sealed bool
+}
+
+// leaving is what words are left out of.
+type leaving struct {
+	// words says which texts words are left out of, nil for none; wanted are those
+	// of which it is not known yet which words, and took is how long it took for
+	// those that are shortened now.
+	words  *Compress
+	wanted []int
+	took   time.Duration
 }
 
 // place is where cache markers go.
@@ -75,7 +82,7 @@ type place struct {
 func newRequest(r *request, o *settings.Options, rules cachemodel.Rules, v *wire.View, s *sessioncache.Session, m sessioncache.Match, sealed bool, now time.Time) *request {
 	*r = request{
 		History: history.History{View: v, Blocks: v.MessageBlocks(), Known: m.Common, Learned: m.Common},
-		o:       o, rules: rules, session: s, run: findRun(v), ledger: ledger{broken: math.MaxInt32}, zones: newZones(&o.Zones, v), sealed: sealed,
+		o:       o, rules: rules, session: s, run: findRun(v), ledger: ledger{broken: math.MaxInt32}, zones: newZones(&o.Zones, v), thoughts: thoughts{sealed: sealed},
 	}
 	r.States = sessioncache.NewStates(len(r.Blocks))
 	r.bound = rules.BindsThinking || rules.BindsReasoning && r.lastReasoning() >= 0

@@ -25,6 +25,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/app"
 	"github.com/caddy-llm-cache/caddy-llm-cache/audit"
 	"github.com/caddy-llm-cache/caddy-llm-cache/errand"
+	"github.com/caddy-llm-cache/caddy-llm-cache/handler/tracing"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/settings"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stage"
 	"github.com/caddy-llm-cache/caddy-llm-cache/tenant"
@@ -34,10 +35,11 @@ import (
 
 // records counts requests and puts them on record.
 type records struct {
-	sink     *app.Sink // nil for no records
-	policy   settings.Policy
-	up       *upstream.Profile
-	outcomes map[string]prometheus.Counter
+	sink        *app.Sink // nil for no records
+	policy      settings.Policy
+	up          *upstream.Profile
+	outcomes    map[string]prometheus.Counter
+	conventions *tracing.Conventions // of spans
 }
 
 // account is the record of a turn on its way to the audit store.

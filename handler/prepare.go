@@ -207,7 +207,10 @@ func (o *site) prepare(r *http.Request, format wire.Format, raw, body []byte) (c
 	view.Address(r.URL.Path, r.URL.RawQuery)
 	store := sessioncache.ForRequest(o.store.Store)
 	session = store.Acquire(o.sessionKey(r, tenant, view))
-	c = &requestState{site: o, view: view, store: store, session: session, raw: raw, tenant: tenant, person: o.people.OfTenant(r, o.persons(), tenant), host: r.Host, began: time.Now(), rethread: rethread, own: own, all: o.tellsAll(r.Header)}
+	c = &requestState{
+		site: o, view: view, store: store, session: session, asker: asker{tenant: tenant, person: o.people.OfTenant(r, o.persons(), tenant), host: r.Host},
+		bodies: bodies{raw: raw, rethread: rethread, own: own}, telling: telling{all: o.tellsAll(r.Header)}, books: books{began: time.Now()},
+	}
 	session.SetLifetime(o.store.Keeper.Lifetime(o.keepalive, r, tenant))
 	at := o.now()
 	c.ex = o.pipe.Begin(view, session, at)

@@ -45,37 +45,58 @@ var markRelated = [][]byte{[]byte("cache_control"), []byte("prompt_cache_breakpo
 // requestState is one request that is being processed, from its edits to the end of
 // its answer.
 type requestState struct {
-	site      *site
-	view      *wire.View
-	store     sessioncache.Store // as this request uses it
-	session   *sessioncache.Session
-	tenant    sessioncache.Tenant
-	person    tenant.Person
-	client    string    // the program that asks
-	host      string    // that it asks
-	began     time.Time // by the clock of the records
-	ex        *pipeline.Exchange
-	raw       []byte         // the body as the client sent it
-	rethread  func()         // undoes that the request does not ask for a thread, nil if it never did
-	own       *hold.Own      // the body as the client sent it, if that goes on from an answer and the view is of the whole
-	out       *layer.Payload // the body that goes upstream
-	overhead  time.Duration
-	trailers  bool        // the client takes trailers
-	all       bool        // the answer's headers tell all values
-	told      [1]string   // the one header otherwise
-	plain     func() bool // nil where nothing is hidden from the client
-	account   *account
-	continued []continuation
-	logged    logged
-	span      *tracing.Span // nil where nothing is traced
+	site     *site
+	view     *wire.View
+	store    sessioncache.Store // as this request uses it
+	session  *sessioncache.Session
+	ex       *pipeline.Exchange
+	overhead time.Duration
+	plain    func() bool // nil where nothing is hidden from the client
+	asker
+	bodies
+	telling
+	books
 	answered
 	boxed
 
 	// What most requests need once, in the same piece of memory.
 
-	passage           passage
-	first             tap
-	sending, original layer.Payload
+	passage passage
+	first   tap
+}
+
+// asker is who asks.
+type asker struct {
+	tenant sessioncache.Tenant
+	person tenant.Person
+	client string // the program
+	host   string // that it asks
+}
+
+// bodies are the forms of a request's body.
+type bodies struct {
+	raw      []byte         // as the client sent it
+	rethread func()         // undoes that the request does not ask for a thread, nil if it never did
+	own      *hold.Own      // as the client sent it, if that goes on from an answer and the view is of the whole
+	out      *layer.Payload // goes upstream
+	sending  layer.Payload  // is out, the first time
+	original layer.Payload  // is raw, for whoever reads the request afterwards
+}
+
+// telling is what the answer's headers are to tell.
+type telling struct {
+	trailers bool      // the client takes trailers
+	all      bool      // the headers tell all values
+	told     [1]string // the one header otherwise
+}
+
+// books are what is written down about a request.
+type books struct {
+	began     time.Time // by the clock of the records
+	account   *account
+	continued []continuation
+	logged    logged
+	span      *tracing.Span // nil where nothing is traced
 }
 
 // arrived is what a request came with besides its body.

@@ -56,32 +56,45 @@ type site struct {
 	pipe    *pipeline.Pipeline
 	up      *upstream.Profile
 	now     func() time.Time
+	reach   app.Reach
+	clients
+
+	// What stands between the handler and the upstream, nil for what is not configured.
+
+	barrier   time.Duration // 0 for no barrier
+	keepalive *pinger.Options
+	words     *words                      // nil where no words are left out
+	sides     caddyhttp.MiddlewareHandler // nil where side requests go to the upstream
+	boxing
+	holding
+}
+
+// clients is how those who ask are told apart, and what they are told.
+type clients struct {
 	people  *tenant.People
 	budgets []allowance.Budget
 	named   string // the request header that names the conversation
 	headers HeaderMode
-	reach   app.Reach
+}
 
-	conventions *tracing.Conventions // of spans
-
-	// What stands between the handler and the upstream, nil for what is not configured.
-
+// boxing is what a box has between itself and those who share it.
+type boxing struct {
 	queue     *box.Queue
-	barrier   time.Duration       // 0 for no barrier
 	slots     func() *queue.Queue // opens it with the first request
 	overlay   *box.Overlay
 	rejoin    box.Rejoin
 	heartbeat *box.Heartbeat
-	keepalive *pinger.Options
 	warm      *warm.Site
 	fold      *idlefold.Site
-	hold      *hold.Engine
-	sockets   *websocket.Server
-	holds     *relay.Options
-	carriers  *socket.Pool // nil where nothing goes over WebSockets
-	letta     *letta.Site
-	words     *words                      // nil where no words are left out
-	sides     caddyhttp.MiddlewareHandler // nil where side requests go to the upstream
+}
+
+// holding is how conversations are held: by the upstream, and for clients by us.
+type holding struct {
+	holds    *relay.Options
+	hold     *hold.Engine
+	letta    *letta.Site
+	carriers *socket.Pool      // nil where nothing goes over WebSockets
+	sockets  *websocket.Server // those of clients
 }
 
 // open fills in defaults and returns what the configuration comes to.
@@ -103,12 +116,14 @@ func (h *Handler) open(store *app.State, sink *app.Sink, prices *cachemodel.Tabl
 		Prices: prices,
 	})
 	s := &site{
-		store: store, up: up, now: now, named: h.SessionHeader, headers: h.Headers, conventions: tracing.InForce(),
-		records: records{sink: sink, policy: h.Policy, up: up, outcomes: outcomesOf(h.Policy)},
+		store: store, up: up, now: now, keepalive: h.KeepAlive,
+		records: records{sink: sink, policy: h.Policy, up: up, outcomes: outcomesOf(h.Policy), conventions: tracing.InForce()},
 		notes:   notes{log: log, headers: up.Headers, met: &store.Strangers},
 		pipe:    pipeline.New(h.Options, up.Rules()),
-		queue:   h.Queue, heartbeat: h.Heartbeat, keepalive: h.KeepAlive,
-		rejoin: box.Rejoin{Detached: &store.Detached, Queued: h.Queue != nil, Log: log},
+		clients: clients{named: h.SessionHeader, headers: h.Headers},
+		boxing: boxing{
+			queue: h.Queue, heartbeat: h.Heartbeat, rejoin: box.Rejoin{Detached: &store.Detached, Queued: h.Queue != nil, Log: log},
+		},
 	}
 	s.pipe.Target = up.Target
 	s.hold, s.holds = store.Holds.Open(h.Hold, now), h.Hold

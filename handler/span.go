@@ -22,7 +22,7 @@ import (
 
 // trace begins the span of the request, nil where nothing is traced.
 func (c *requestState) trace(ctx context.Context) *tracing.Span {
-	return c.site.conventions.Begin(ctx, func() tracing.Request {
+	return c.site.records.conventions.Begin(ctx, func() tracing.Request {
 		return tracing.Request{
 			View: c.view, Exchange: c.ex, Upstream: c.site.up, Person: c.person, Session: c.session.ID(), Began: c.began,
 		}

@@ -204,8 +204,9 @@ func (*Admin) keepalive(w http.ResponseWriter, _ *http.Request) error {
 }
 
 func (*Admin) agents(w http.ResponseWriter, _ *http.Request) error {
-	all := []letta.Report{}
-	for _, s := range Open() {
+	stores := Open()
+	all := make([]letta.Report, 0, len(stores))
+	for _, s := range stores {
 		all = append(all, s.Agents.Report(time.Now())...)
 	}
 	return answer(w, struct {

@@ -18,6 +18,7 @@ import (
 	"net/http"
 	"os"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/e2e/internal/contract"
@@ -137,6 +138,34 @@ func converseClient(t *testing.T, make func(url string) client, cache string, up
 	r.check(t)
 	_, held := u.client.(threads)
 	s.one(t, len(first)+len(second), upstream, held && upstream != contract.Anthropic)
+	if held && upstream == contract.Anthropic {
+		s.goesOn(t, len(first)+len(second)-2) // of each task the first request is whole
+	}
+}
+
+// goesOn checks that so many requests or more were part of a thread and said no more than
+// what was new: as the client wrote them, as the server got them, and as the client was told.
+func (s *stack) goesOn(t *testing.T, atLeast int) {
+	t.Helper()
+	count := func(w *witness) (n, messages, told int) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		for _, r := range w.threaded {
+			if r.goesOn {
+				n, messages = n+1, max(messages, r.messages)
+				if strings.HasPrefix(r.held, "delta; ") {
+					told++
+				}
+			}
+		}
+		return n, messages, told
+	}
+	sent, most, told := count(s.clients)
+	got, mostGot, _ := count(s.upstream)
+	if sent < atLeast || got < sent || told != sent || mostGot != most { // a task that goes on whole may be known, too
+		t.Errorf("the client went on %d times, by %d messages at most, and was told of %d; the server saw %d, by %d; want %d or more", sent, most, told, got, mostGot, atLeast)
+	}
+	t.Logf("%d requests went on in a thread, by %d messages at most", sent, most)
 }
 
 // asFunctions returns the steps with calls of functions in the place of calls that

@@ -30,6 +30,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/tidwall/gjson"
+
 	"github.com/caddy-llm-cache/caddy-llm-cache/e2e/internal/contract"
 )
 
@@ -43,6 +45,14 @@ type witness struct {
 	// what is wrong with requests and answers, each with one in which it is.
 	requests, answers map[fault]*evidence
 	prompts           []prompt
+	threaded          []threaded
+}
+
+// threaded is a request that is part of a thread, and what the client was told of it.
+type threaded struct {
+	goesOn   bool
+	messages int
+	held     string // how it went upstream
 }
 
 // fault is something wrong with what an API gets or says.
@@ -109,8 +119,19 @@ func (w *witness) watch(next http.Handler) http.Handler {
 			return
 		}
 		// Noted before it goes on: what comes of it must find it here.
-		w.asked(api, decoded(body, r.Header.Get("Content-Encoding")))
+		body = decoded(body, r.Header.Get("Content-Encoding"))
+		w.asked(api, body)
 		said := &recorder{ResponseWriter: rw, status: http.StatusOK}
+		if kind := gjson.GetBytes(body, "thread.type").Str; kind != "" {
+			said.begun = func() { // before the client has any of the answer
+				if said.status != http.StatusOK {
+					return
+				}
+				w.mu.Lock()
+				defer w.mu.Unlock()
+				w.threaded = append(w.threaded, threaded{kind == "continue", int(gjson.GetBytes(body, "messages.#").Int()), rw.Header().Get("X-Llm-Cache-Held")})
+			}
+		}
 		ended := false
 		defer func() {
 			reply := contract.Reply{
@@ -129,12 +150,16 @@ type recorder struct {
 	http.ResponseWriter
 	status int
 	body   bytes.Buffer
+	begun  func() // nil for nothing to do
 }
 
 func (r *recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }
 
 func (r *recorder) WriteHeader(status int) {
-	r.status = status
+	if r.status = status; r.begun != nil && status >= http.StatusOK {
+		r.begun()
+		r.begun = nil
+	}
 	r.ResponseWriter.WriteHeader(status)
 }
 

@@ -141,8 +141,13 @@ func (c *threader) whole() string {
 	return workHead + strings.Repeat("Runs a command. ", 2000) + `","input_schema":{"type":"object"}}],`
 }
 
+// body names the answer before it a second time, as Claude Code does.
 func (c *threader) body(id, head, messages string) string {
-	return strings.Replace(threadBody(id, head, messages), `"max_tokens"`, fmt.Sprintf(`"stream":%t,"thinking":{"type":"adaptive"},"max_tokens"`, c.stream), 1)
+	before := "null"
+	if id != "" {
+		before = `"` + id + `"`
+	}
+	return strings.Replace(threadBody(id, head, messages), `"max_tokens"`, fmt.Sprintf(`"stream":%t,"thinking":{"type":"adaptive"},"diagnostics":{"previous_message_id":%s},"max_tokens"`, c.stream, before), 1)
 }
 
 func (c *threader) send(body string) (response, string) {

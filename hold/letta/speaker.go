@@ -15,6 +15,7 @@
 package letta
 
 import (
+	"maps"
 	"strings"
 	"time"
 )
@@ -104,8 +105,6 @@ func (s *speaker) end(status string, members object) {
 		s.send("response.output_item.done", object{"output_index": 0, "item": output[0]})
 	}
 	state := s.state(status, output...)
-	for name, value := range members {
-		state[name] = value
-	}
+	maps.Copy(state, members)
 	s.send("response."+status, object{"response": state})
 }

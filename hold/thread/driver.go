@@ -85,7 +85,7 @@ func Request(f wire.Format, body []byte, v *wire.View, own *hold.Own) *hold.Requ
 
 // free are the members of a request that may differ between the requests of a thread.
 var free = map[string]bool{
-	"messages": true, "system": true, "tools": true, "thread": true, "stream": true, "max_tokens": true, "metadata": true, "cache_control": true,
+	"messages": true, "system": true, "tools": true, "thread": true, "stream": true, "max_tokens": true, "metadata": true, "diagnostics": true, "cache_control": true,
 }
 
 // bound is a hash of what a thread is bound to: all but what is [free], the tools and the

@@ -218,10 +218,9 @@ func secret(ctx context.Context, c valkey.Client, prefix string, proposed [sessi
 // are the answers that it is found by.
 const swapScript = `
 local v = redis.call('HGET', KEYS[1], 'v')
-if v and v ~= ARGV[1] and ARGV[1] ~= '*' then
-  local d = redis.call('HGET', KEYS[1], 'd')
-  if ARGV[1] ~= '0' or d ~= '' then return {v, d} end
-end -- else it is nobody's, or this one's
+if v and v ~= ARGV[1] and ARGV[1] ~= '*' and (ARGV[1] ~= '0' or redis.call('HGET', KEYS[1], 'd') ~= '') then
+  return {v, redis.call('HGET', KEYS[1], 'd')}
+end
 redis.call('HSET', KEYS[1], 'v', ARGV[2], 'd', ARGV[3], 'a', ARGV[4], 'n', ARGV[5])
 redis.call('PEXPIRE', KEYS[1], ARGV[6])
 return {ARGV[2], '', v or ''}`

@@ -247,6 +247,7 @@ func read(ctx context.Context, c valkey.Client) (counts, error) {
 			n.cpu += x
 		}
 	}
+	n.by["hget"] -= n.by["evalsha"] + n.by["eval"] // which call it once each, more often only in conflicts
 	for _, sent := range sentByNodes {
 		n.commands += n.by[sent]
 	}
@@ -254,7 +255,7 @@ func read(ctx context.Context, c valkey.Client) (counts, error) {
 }
 
 // sentByNodes are the commands that nodes send; scripts run others.
-var sentByNodes = []string{"evalsha", "eval", "set", "get"}
+var sentByNodes = []string{"evalsha", "eval", "set", "get", "hget", "hmget"}
 
 // less tells which commands there were since, for each of n.
 func (c counts) less(before counts, n float64) string {

@@ -39,22 +39,22 @@ import (
 // line is what lies between an edge and an origin: it counts, and can break.
 type line struct {
 	net.Listener
-	to       string
+	to       atomic.Value  // the address at its end
 	up       atomic.Int64  // bytes towards the origin
 	cutAfter atomic.Int64  // cuts what goes there next, behind so many bytes or in front of the last ones
 	rate     int64         // bytes a second towards the origin, 0 for any number
 	delay    time.Duration // each way
 }
 
-// newLine returns a line to an address.
-func newLine(t testing.TB, to string, rate int64, delay time.Duration) *line {
+// newLine returns a line that leads nowhere yet.
+func newLine(t testing.TB, rate int64, delay time.Duration) *line {
 	t.Helper()
 	var c net.ListenConfig
 	listener, err := c.Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := &line{Listener: listener, to: to, rate: rate, delay: delay}
+	l := &line{Listener: listener, rate: rate, delay: delay}
 	t.Cleanup(func() { _ = l.Close() })
 	go func() {
 		for {
@@ -71,7 +71,7 @@ func newLine(t testing.TB, to string, rate int64, delay time.Duration) *line {
 func (l *line) carry(c net.Conn) {
 	defer c.Close()
 	var dial net.Dialer
-	o, err := dial.DialContext(context.Background(), "tcp", l.to)
+	o, err := dial.DialContext(context.Background(), "tcp", l.to.Load().(string))
 	if err != nil {
 		return
 	}
@@ -137,7 +137,6 @@ func (l *line) pipe(to io.Writer, from io.Reader, up bool) error {
 type edgeAndOrigin struct {
 	*proxy
 	line    *line
-	origin  string
 	towards string // where the edge believes it
 	policy  string // options of the edge
 	model   *upstream
@@ -149,21 +148,24 @@ func twoSites(t testing.TB, model *upstream) *edgeAndOrigin { return apart(t, mo
 // apart starts them on a line of so many bytes a second to the origin, and so long.
 func apart(t testing.TB, model *upstream, rate int64, delay time.Duration) *edgeAndOrigin {
 	t.Helper()
-	s := &edgeAndOrigin{model: model, origin: loopback.Address(t), policy: "policy observe\nhold origin"}
-	s.line = newLine(t, s.origin, rate, delay)
+	s := &edgeAndOrigin{model: model, policy: "policy observe\nhold origin"}
+	s.line = newLine(t, rate, delay)
 	s.towards = s.line.Addr().String()
 	s.proxy = &proxy{t: t, client: &http.Client{Transport: asksAll{&http.Transport{DisableCompression: true, DisableKeepAlives: true}}}}
-	s.addr, s.admin = loopback.Address(t), loopback.Address(t)
-	s.host = s.addr
+	s.host = "127.0.0.1:80" // the same conversation, wherever it is served
 	s.load(s.sites("llm_cache_origin"))
 	t.Cleanup(func() { _ = caddy.Stop() })
 	return s
 }
 
-// sites is the configuration of both; behind is what stands in front of the model.
+// sites is the configuration of both, at addresses of their own, see [proxy.reload]; behind
+// is what stands in front of the model.
 func (s *edgeAndOrigin) sites(behind string) []byte {
+	s.move()
+	origin := loopback.Address(s.t)
+	s.line.to.Store(origin)
 	return s.config("llm_cache {\n"+s.policy+"\n}\nreverse_proxy "+s.towards,
-		"http://"+s.origin+" {\n"+behind+"\nreverse_proxy "+s.model.Listener.Addr().String()+"\n}")
+		"http://"+origin+" {\n"+behind+"\nreverse_proxy "+s.model.Listener.Addr().String()+"\n}")
 }
 
 // ask sends a body and returns what the model got, and how.

@@ -62,6 +62,7 @@ func TestSmoketestOverEdge(t *testing.T) {
 	}
 
 	s.load(s.sites("header /x X-Y z")) // no origin there
+	o.URL = "http://" + s.addr
 	if lines, err = o.Run(t.Context()); err != nil {
 		t.Fatal(err)
 	}

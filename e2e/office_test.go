@@ -126,7 +126,7 @@ handle {
   user sk-eve eve
   user sk-ci nightly-build
   budget anna $40 day
-  budget ben $8 day
+  budget ben $6 day
   budget nightly-build 20000000 day soft
   budget * $400 month
  }`, 1)
@@ -278,6 +278,31 @@ func yesterday(now time.Time) (all []turn) {
 		}
 	}
 	return all
+}
+
+// TestOfficeDay: whatever the hour of the test, ben has spent what he may in a day, and
+// nobody else has.
+func TestOfficeDay(t *testing.T) {
+	limits := map[any]float64{"anna": 40, "ben": 6, "dora": 400, "frank": 400}
+	start := time.Date(2026, 11, 23, 0, 5, 0, 0, time.UTC)
+	for at := start; at.Before(start.AddDate(1, 0, 0)); at = at.Add(73*time.Hour + 10*time.Minute) {
+		now := at.In(afternoon(at))
+		spent := map[any]float64{}
+		for _, r := range yesterday(now) {
+			when, err := time.Parse("2006-01-02 15:04:05.000000", r["at"].(string))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if when.In(now.Location()).Day() == now.Day() {
+				spent[r["user_id"]] += r["usd"].(float64)
+			}
+		}
+		for who, most := range limits {
+			if refused := spent[who] >= most; refused != (who == "ben") {
+				t.Errorf("at %s %s has spent $%.2f of $%.2f", now, who, spent[who], most)
+			}
+		}
+	}
 }
 
 // work has people hold their conversations, and some of them wait for the box until the

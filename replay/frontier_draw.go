@@ -48,6 +48,7 @@ type plot struct {
 	f          *Frontier
 	harm, cost svg.Axis
 	profiles   []string
+	eager      bool // drawn for a profile
 }
 
 // Draw draws the frontier as an SVG: cost against harm, one curve for each
@@ -83,8 +84,10 @@ func (p *plot) key(y float64) {
 	}
 	p.Circle(x, y, 3.6, outlined(svg.InkQuiet))
 	next("by risk")
-	p.square(svg.At(x, y), svg.InkQuiet)
-	next("eager")
+	if p.eager {
+		p.square(svg.At(x, y), svg.InkQuiet)
+		next("eager")
+	}
 	p.plus(svg.At(x, y))
 	next("off")
 	if len(p.f.Optima) > 0 {
@@ -255,6 +258,7 @@ func (p *plot) reference(profile, ink string) {
 	if r := p.under(profile, settings.Eager); r != nil {
 		if at := p.place(r); at.X <= plotRight && at.Y >= plotTop && at.Y <= plotBottom {
 			p.square(at, ink)
+			p.eager = true
 		}
 	}
 }

@@ -87,6 +87,14 @@ func TestFrontierDrawing(t *testing.T) {
 	if elements["rect"] != 1+1+1 { // the paper, eager in the key, and the one that is not too far away
 		t.Errorf("elements %v", elements)
 	}
+	f.References = f.References[:2] // of those that are too far away alone there is nothing to explain
+	drawing.Reset()
+	if err := f.Draw(&drawing); err != nil {
+		t.Fatal(err)
+	}
+	if elements, _ := svgtest.WellFormed(t, drawing.Bytes()); elements["rect"] != 1 {
+		t.Errorf("a key to what is not drawn: %v", elements)
+	}
 	if strings.Contains(texts, "optimum −25.0 %") {
 		t.Errorf("too much in %s", texts)
 	}

@@ -22,7 +22,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"sync"
 
@@ -151,7 +150,7 @@ func (a *App) Provision(ctx caddy.Context) error {
 	if a.people, err = tenant.NewPeople(a.Users, a.UsersFile); err != nil {
 		return err
 	}
-	if a.prices, err = readPrices(a.PricesFile); err != nil {
+	if a.prices, err = cachemodel.ReadPrices(a.PricesFile); err != nil {
 		return fmt.Errorf("prices: %w", err)
 	}
 	a.site = func() (any, error) { return ctx.AppIfConfigured("http") }
@@ -196,22 +195,6 @@ func (a *App) People() *tenant.People { return a.people }
 
 // Prices are those of models.
 func (a *App) Prices() *cachemodel.Table { return a.prices }
-
-// readPrices returns the built-in table with the models of a file, "" for none.
-func readPrices(file string) (*cachemodel.Table, error) {
-	if file == "" {
-		return cachemodel.BuiltIn(), nil
-	}
-	text, err := os.ReadFile(file)
-	if err != nil {
-		return nil, err
-	}
-	t, err := cachemodel.ReadTable(file, string(text))
-	if err != nil {
-		return nil, err
-	}
-	return cachemodel.BuiltIn().With(t), nil
-}
 
 // Share takes one more share of the store.
 func (a *App) Share() (*Lease, error) {

@@ -92,7 +92,7 @@ func (t *Table) Lookup(provider, model string, at time.Time) Rules {
 		return r
 	case "gemini":
 		return t.gemini(provider, n, at)
-	case "":
+	case "", "other":
 		if row, ok := t.find("other", n.model, at); ok {
 			r := row.rules
 			r.Regime, r.TTL = Automatic, memoryTTL

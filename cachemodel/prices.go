@@ -17,6 +17,7 @@ package cachemodel
 import (
 	_ "embed"
 	"fmt"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -56,6 +57,23 @@ func (t *Table) With(o *Table) *Table { return &Table{rows: o.rows, over: t} }
 
 // BuiltIn is the table of this module.
 func BuiltIn() *Table { return builtIn() }
+
+// ReadPrices returns the built-in table with the models of a file in front of it, or the
+// table alone for "".
+func ReadPrices(file string) (*Table, error) {
+	if file == "" {
+		return BuiltIn(), nil
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	t, err := ReadTable(file, string(text))
+	if err != nil {
+		return nil, err
+	}
+	return BuiltIn().With(t), nil
+}
 
 // hosts are the providers of which there may be rows.
 var hosts = []string{"anthropic", "bedrock", "vertex", "openai", "azure", "gemini", "other"}

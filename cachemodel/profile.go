@@ -15,6 +15,7 @@
 package cachemodel
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -46,6 +47,8 @@ type Profile struct {
 	// fixed budget instead, the API refuses answers without thinking at places
 	// where the recorded conversations hold them.
 	Adaptive bool
+	// Prices are those of models. Default: the built-in table.
+	Prices *Table
 }
 
 var profiles = []Profile{
@@ -112,7 +115,9 @@ func ProfileByName(name string) (Profile, error) {
 }
 
 // Rules returns the rules of the profile's model on the day of [Collected].
-func (p Profile) Rules() Rules { return Lookup(p.Provider, p.Model, Collected) }
+func (p Profile) Rules() Rules {
+	return cmp.Or(p.Prices, BuiltIn()).Lookup(p.Provider, p.Model, Collected)
+}
 
 // Config returns the configuration of a simulator for the profile. It answers
 // by the profile's rules, whichever time its calls tell and whichever model

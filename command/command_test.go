@@ -18,6 +18,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -158,6 +159,48 @@ func TestExplainCommand(t *testing.T) {
 	} {
 		if _, _, err := command(append([]string{"explain"}, args...)...); err == nil {
 			t.Errorf("%v: no error", args)
+		}
+	}
+}
+
+// TestPricesFlag: simulated providers and the handler go by the prices of a file, and one
+// that cannot be read is refused with the line.
+func TestPricesFlag(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "prices")
+	write := func(row string) {
+		t.Helper()
+		if err := os.WriteFile(file, []byte("# what we pay\n"+row+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	total := func(args ...string) replay.Result {
+		t.Helper()
+		out, _, err := command(append(append([]string{"replay", "--json"}, args...), agentsFolder)...)
+		var r replay.Report
+		if err != nil || json.Unmarshal([]byte(out), &r) != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		return r.Runs[0].Total
+	}
+	// Where reading costs what processing does, folding old results pays at once.
+	write("anthropic claude-sonnet-4-6 - 3 15 - - - 1024 - 1000000 keeps")
+	list, own := total(), total("--prices", file)
+	if own.BaseCost <= list.BaseCost {
+		t.Errorf("the client's own bytes cost %v at prices without a cache, %v at list prices", own.BaseCost, list.BaseCost)
+	}
+	if own.Sent.Prompt() >= list.Sent.Prompt() {
+		t.Errorf("the handler sent %d tokens at prices without a cache, %d at list prices", own.Sent.Prompt(), list.Sent.Prompt())
+	}
+	if out, _, err := command("explain", "--json", "--prices", file, boats); err != nil || !json.Valid([]byte(out)) {
+		t.Errorf("explain: %v: %s", err, out)
+	}
+	write("anthropic claude-sonnet-4-6 - ten 15 - - - 1024 - 1000000 keeps")
+	for _, args := range [][]string{{"replay", boats}, {"explain", boats}, {"estimate", agentsFolder}} {
+		if _, _, err := command(append(args, "--prices", file)...); err == nil || !strings.Contains(err.Error(), file+`:2: price "ten"`) {
+			t.Errorf("%v: %v", args, err)
+		}
+		if _, _, err := command(append(args, "--prices", file+"s")...); err == nil {
+			t.Errorf("%v without the file passed", args)
 		}
 	}
 }

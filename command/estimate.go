@@ -65,6 +65,7 @@ The command fails if there is no conversation.
 	}
 	cmd.Flags().String("policy", string(settings.CostAware), "Policy: observe, eager, cost_aware")
 	cmd.Flags().String("options", "", "Further options of the handler, as JSON")
+	pricesFlag(cmd)
 	cmd.Flags().Int("requests", drawnRequests, "How many requests to simulate at most, 0 for all")
 	cmd.Flags().Bool("json", false, "Print the estimate as JSON")
 	return cmd
@@ -104,6 +105,10 @@ func estimateMain(cmd *cobra.Command, f caddycmd.Flags) error {
 			return fmt.Errorf("options: not valid JSON")
 		}
 		o.Handler = []byte(s)
+	}
+	var err error
+	if o.Prices, err = prices(f); err != nil {
+		return err
 	}
 	found, err := sources(f.Args())
 	if err != nil {

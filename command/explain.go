@@ -60,6 +60,7 @@ With --svg the conversation is drawn too.
 	cmd.Flags().String("profile", cachemodel.Profiles()[0], "Simulated provider: "+strings.Join(cachemodel.Profiles(), ", "))
 	cmd.Flags().String("policy", string(settings.CostAware), "Policy: off, observe, eager, cost_aware")
 	cmd.Flags().String("options", "", "Further options of the handler, as JSON")
+	pricesFlag(cmd)
 	cmd.Flags().String("svg", "", "File to draw the conversation to")
 	cmd.Flags().Bool("json", false, "Print the timeline as JSON")
 	return cmd

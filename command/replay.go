@@ -94,6 +94,7 @@ comparison.
 	cmd.Flags().String("profile", cachemodel.Profiles()[0], "Simulated providers: "+strings.Join(cachemodel.Profiles(), ", "))
 	cmd.Flags().String("policy", string(settings.CostAware), "Policies: off, observe, eager, cost_aware")
 	cmd.Flags().String("options", "", "Further options of the handler, as JSON")
+	pricesFlag(cmd)
 	cmd.Flags().Bool("optimum", false, "Tell the best possible result too: folding old tool results with hindsight, without harm")
 	cmd.Flags().Int("optimum-over", 500, "The length in characters above which --optimum folds")
 	cmd.Flags().Int("optimum-hot", 4, "The number of turns at the end that --optimum leaves alone")
@@ -212,7 +213,9 @@ func options(f caddycmd.Flags) (replay.Options, error) {
 		}
 		o.Handler = []byte(s)
 	}
-	return o, nil
+	var err error
+	o.Prices, err = prices(f)
+	return o, err
 }
 
 // list splits names at commas; "all" stands for all.

@@ -79,7 +79,7 @@ func attached(tb testing.TB, o settings.Options) *Handler {
 		tb.Fatal(err)
 	}
 	h := &Handler{Options: o}
-	if _, err := h.Attach(store, zap.NewNop(), time.Now); err != nil {
+	if _, err := h.Attach(store, nil, zap.NewNop(), time.Now); err != nil {
 		tb.Fatal(err)
 	}
 	return h

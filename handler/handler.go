@@ -33,6 +33,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/box/idlefold"
 	"github.com/caddy-llm-cache/caddy-llm-cache/box/overlay"
 	"github.com/caddy-llm-cache/caddy-llm-cache/box/warm"
+	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
 	"github.com/caddy-llm-cache/caddy-llm-cache/compressor"
 	"github.com/caddy-llm-cache/caddy-llm-cache/errand"
 	"github.com/caddy-llm-cache/caddy-llm-cache/handler/routes"
@@ -259,12 +260,13 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 }
 
 // Attach makes the handler ready to serve outside of a Caddy configuration, on
-// a store and a clock of the caller's, and returns what belongs to them. It takes the
-// place of Provision in replays and benchmarks; the store stays the caller's to close.
-func (h *Handler) Attach(store sessioncache.Store, logger *zap.Logger, now func() time.Time) (*app.State, error) {
+// a store, prices (nil: the built-in table) and a clock of the caller's, and returns what
+// belongs to them. It takes the place of Provision in replays and benchmarks; the store
+// stays the caller's to close.
+func (h *Handler) Attach(store sessioncache.Store, prices *cachemodel.Table, logger *zap.Logger, now func() time.Time) (*app.State, error) {
 	s := app.NewState(store, nil)
 	s.Keeper.Attach(now)
-	h.site = h.open(s, nil, nil, logger, now)
+	h.site = h.open(s, nil, prices, logger, now)
 	return s, h.Validate()
 }
 

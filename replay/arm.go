@@ -135,7 +135,7 @@ func newArm(policy settings.Policy, profile cachemodel.Profile, o *Options) (*ar
 	if a.speed = o.Background; o.Threads && profile.Format.Traits().Threads {
 		a.thread = new(threading)
 	}
-	if a.state, err = a.handler.Attach(store, a.logger(), func() time.Time { return a.clock }); err != nil {
+	if a.state, err = a.handler.Attach(store, profile.Prices, a.logger(), func() time.Time { return a.clock }); err != nil {
 		_ = store.Close()
 		return nil, fmt.Errorf("replay: %w", err)
 	}

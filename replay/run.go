@@ -80,6 +80,8 @@ type Options struct {
 	// Harm, if set, is the planner's price of harm.
 	Harm *planner.Harm
 	need *need.Model // of the conversation at hand, nil for the default
+	// Prices are those of models. Default: the built-in table.
+	Prices *cachemodel.Table
 	// Start is when the conversations begin; prices depend on it. Default:
 	// 2026-11-20 00:00 UTC.
 	Start time.Time
@@ -205,6 +207,7 @@ func (o *Options) defaults() ([]cachemodel.Profile, error) {
 		if err != nil {
 			return nil, err
 		}
+		p.Prices = o.Prices
 		profiles = append(profiles, p)
 	}
 	return profiles, nil

@@ -15,6 +15,7 @@
 package upstream
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -186,11 +187,7 @@ func (u *Upstream) Redacted() *Upstream {
 
 // Rules returns the cache rules of the upstream as a function of the model.
 func (p *Profile) Rules() func(model string, at time.Time) cachemodel.Rules {
-	table := p.Prices
-	if table == nil {
-		table = cachemodel.BuiltIn()
-	}
-	return remembered(p.lookup(table))
+	return remembered(p.lookup(cmp.Or(p.Prices, cachemodel.BuiltIn())))
 }
 
 // rulesOf are the rules of a model on a day: prices change at midnight, in UTC.

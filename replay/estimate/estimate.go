@@ -68,6 +68,8 @@ type Estimate struct {
 	Total Group `json:"total"`
 	// Projects are they by project and agent, the dearest first.
 	Projects []*Group `json:"projects"`
+	// Unpriced are the models without a known price, that with the most tokens first.
+	Unpriced []Unpriced `json:"unpriced,omitempty"`
 	// Lengths are they by their number of requests.
 	Lengths []*Group `json:"lengths"`
 	// Median is the cost of the conversation in the middle as a multiple of what it
@@ -101,6 +103,14 @@ type Group struct {
 	Drawn int `json:"drawn"`
 }
 
+// Unpriced is a model of which no price is known.
+type Unpriced struct {
+	// Model is its name.
+	Model string `json:"model"`
+	// Tokens are those of its prompts as billed, which are in no sum of dollars.
+	Tokens int64 `json:"tokens"`
+}
+
 // Share is what part of the cost is saved, in the simulated conversations.
 func (g *Group) Share() float64 { return 1 - g.Simulated.CostRatio() }
 
@@ -131,8 +141,9 @@ func (o Options) Run(ctx context.Context, sources []transcript.Source) (*Estimat
 		return nil, err
 	}
 	defer bench.Close()
+	o.Prices = cmp.Or(o.Prices, cachemodel.BuiltIn())
 	e := &Estimate{}
-	talks := e.read(ctx, sources, o)
+	talks := e.read(ctx, sources, &o)
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -165,7 +176,7 @@ func each[T any](ctx context.Context, workers int, things []T, do func(T)) {
 }
 
 // read reads all transcripts once, for what was billed, and keeps nothing else.
-func (e *Estimate) read(ctx context.Context, sources []transcript.Source, o Options) []*talk {
+func (e *Estimate) read(ctx context.Context, sources []transcript.Source, o *Options) []*talk {
 	var mu sync.Mutex
 	var talks []*talk
 	groups := map[[2]string]*Group{}
@@ -195,7 +206,7 @@ func (e *Estimate) read(ctx context.Context, sources []transcript.Source, o Opti
 			) bool {
 				return t.requests <= l.upTo
 			})]
-			e.count(t, one)
+			e.count(t, one, o.Prices)
 			talks = append(talks, t)
 		}
 		if o.Reading != nil {
@@ -213,6 +224,7 @@ func (e *Estimate) read(ctx context.Context, sources []transcript.Source, o Opti
 			g.Paid += t.paid
 		}
 	}
+	slices.SortFunc(e.Unpriced, func(a, b Unpriced) int { return cmp.Or(cmp.Compare(b.Tokens, a.Tokens), cmp.Compare(a.Model, b.Model)) })
 	slices.SortFunc(e.Projects, func(a, b *Group) int {
 		return cmp.Or(cmp.Compare(b.Paid, a.Paid), cmp.Compare(b.Tokens, a.Tokens), cmp.Compare(a.Project, b.Project), cmp.Compare(a.Agent, b.Agent))
 	})
@@ -220,7 +232,7 @@ func (e *Estimate) read(ctx context.Context, sources []transcript.Source, o Opti
 }
 
 // count notes what a transcript itself tells.
-func (e *Estimate) count(t *talk, s *transcript.Session) {
+func (e *Estimate) count(t *talk, s *transcript.Session, prices *cachemodel.Table) {
 	e.UnknownLines += s.Unknown
 	if e.Since.IsZero() || s.Started.Before(e.Since) {
 		e.Since = s.Started
@@ -228,7 +240,7 @@ func (e *Estimate) count(t *talk, s *transcript.Session) {
 	if s.Started.After(e.Until) {
 		e.Until = s.Started
 	}
-	rules := cachemodel.Lookup("", s.Model, s.Started)
+	rules := prices.Lookup("", s.Model, s.Started)
 	for _, p := range s.Parts {
 		for _, c := range p.Calls {
 			if c.Usage == nil {
@@ -239,6 +251,14 @@ func (e *Estimate) count(t *talk, s *transcript.Session) {
 			t.paid += rules.Dollars(u)
 		}
 	}
+	if rules.Input > 0 || t.tokens == 0 {
+		return
+	}
+	i := slices.IndexFunc(e.Unpriced, func(u Unpriced) bool { return u.Model == s.Model })
+	if i < 0 {
+		i, e.Unpriced = len(e.Unpriced), append(e.Unpriced, Unpriced{Model: s.Model})
+	}
+	e.Unpriced[i].Tokens += t.tokens
 }
 
 // promptBilled is a recorded bill without the answer.
@@ -292,7 +312,7 @@ func (e *Estimate) simulate(ctx context.Context, bench *replay.Bench, drawn []*t
 	var mu sync.Mutex
 	longest := slices.SortedStableFunc(slices.Values(drawn), func(a, b *talk) int { return cmp.Compare(b.requests, a.requests) })
 	each(ctx, o.Workers, longest, func(t *talk) {
-		r, err := t.simulate(ctx, bench, progress)
+		r, err := t.simulate(ctx, bench, o.Prices, progress)
 		if err != nil {
 			mu.Lock()
 			defer mu.Unlock()
@@ -306,7 +326,7 @@ func (e *Estimate) simulate(ctx context.Context, bench *replay.Bench, drawn []*t
 	return ctx.Err()
 }
 
-func (t *talk) simulate(ctx context.Context, bench *replay.Bench, progress func()) (*replay.Result, error) {
+func (t *talk) simulate(ctx context.Context, bench *replay.Bench, prices *cachemodel.Table, progress func()) (*replay.Result, error) {
 	sessions, err := t.source.Read()
 	if err != nil {
 		return nil, err
@@ -315,13 +335,15 @@ func (t *talk) simulate(ctx context.Context, bench *replay.Bench, progress func(
 		return nil, fmt.Errorf("it has become shorter")
 	}
 	s := sessions[t.session]
-	return bench.Replay(ctx, recording.FromTranscript(s), profileOf(s), progress)
+	return bench.Replay(ctx, recording.FromTranscript(s), profileOf(s, prices), progress)
 }
 
 // profileOf is the provider and the client of a conversation: its own model, asked
 // in the format that its agents speak to it.
-func profileOf(s *transcript.Session) cachemodel.Profile {
-	p := cachemodel.Profile{Name: s.Model, Provider: cachemodel.Lookup("", s.Model, s.Started).Provider, Model: s.Model, Format: wire.OpenAIChat, Adaptive: true}
+func profileOf(s *transcript.Session, prices *cachemodel.Table) cachemodel.Profile {
+	p := cachemodel.Profile{
+		Name: s.Model, Provider: prices.Lookup("", s.Model, s.Started).Provider, Model: s.Model, Format: wire.OpenAIChat, Adaptive: true, Prices: prices,
+	}
 	switch p.Provider {
 	case "anthropic", "bedrock", "vertex":
 		p.Format, p.LongTTL = wire.Anthropic, s.LongCaches()

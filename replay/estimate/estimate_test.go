@@ -15,8 +15,16 @@
 package estimate
 
 import (
+	"bytes"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
+	"github.com/caddy-llm-cache/caddy-llm-cache/replay"
 	"github.com/caddy-llm-cache/caddy-llm-cache/transcript"
 )
 
@@ -64,5 +72,63 @@ func TestEstimate(t *testing.T) {
 	}
 	if again.Total.Saved != few.Total.Saved {
 		t.Errorf("saved %v, then %v", few.Total.Saved, again.Total.Saved)
+	}
+}
+
+// TestUnpriced: a model without a price is named, and the table of a caller may have one.
+func TestUnpriced(t *testing.T) {
+	folder := t.TempDir()
+	if err := os.CopyFS(folder, os.DirFS("../../transcript/testdata/codex")); err != nil {
+		t.Fatal(err)
+	}
+	err := filepath.WalkDir(folder, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		return os.WriteFile(path, bytes.ReplaceAll(text, []byte(`"gpt-6.1-sol"`), []byte(`"kimi-k9"`)), 0o600)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sources, err := transcript.Scan(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := Options{}.Run(t.Context(), sources)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(e.Unpriced) != 1 || e.Unpriced[0] != (Unpriced{"kimi-k9", e.Total.Tokens}) || e.Total.Tokens == 0 || e.Total.Paid != 0 {
+		t.Errorf("unpriced: %+v, of %+v", e.Unpriced, e.Total)
+	}
+	if text := e.notes(); len(text) != 1 || !strings.HasPrefix(text[0], "No price is known of kimi-k9 (") {
+		t.Errorf("notes: %q", text)
+	}
+
+	own, err := cachemodel.ReadTable("mine", "other kimi-k9 - 0.5 2 - - 0.05 - - 262144 -")
+	if err != nil {
+		t.Fatal(err)
+	}
+	priced, err := Options{Options: replay.Options{Prices: cachemodel.BuiltIn().With(own)}}.Run(t.Context(), sources)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(priced.Unpriced) != 0 || priced.Total.Paid <= 0 || len(priced.notes()) != 0 {
+		t.Errorf("with a price: %+v", priced)
+	}
+	// It is simulated by these rules, by which reading costs a tenth: without a price it is
+	// taken for a model of a box, where only processing counts.
+	for _, s := range []*replay.Result{&e.Total.Simulated, &priced.Total.Simulated} {
+		reads := 0.0
+		if s == &priced.Total.Simulated {
+			reads = 0.1
+		}
+		if want := float64(s.Base.Uncached) + reads*float64(s.Base.Read); s.Base.Read == 0 || math.Abs(s.BaseCost-want) > 1e-6*want {
+			t.Errorf("%+v: %v expected", s, want)
+		}
 	}
 }

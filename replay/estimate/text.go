@@ -15,10 +15,12 @@
 package estimate
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
 	"math"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/replay"
@@ -29,6 +31,9 @@ const all = "total"
 
 // shownProjects bounds the rows of a table.
 const shownProjects = 20
+
+// shownModels bounds the models without a price that are named.
+const shownModels = 5
 
 // WriteJSON writes the estimate as JSON.
 func (e *Estimate) WriteJSON(w io.Writer) error {
@@ -85,6 +90,17 @@ Harm: file edits that quote text which the model had not been shown, of all such
 
 func (e *Estimate) notes() []string {
 	var out []string
+	if len(e.Unpriced) > 0 {
+		names := make([]string, 0, shownModels+1)
+		for i, u := range e.Unpriced {
+			if i == shownModels {
+				names = append(names, fmt.Sprintf("%d more", len(e.Unpriced)-i))
+				break
+			}
+			names = append(names, fmt.Sprintf("%s (%.1fM)", cmp.Or(u.Model, "a model without a name"), float64(u.Tokens)/1e6))
+		}
+		out = append(out, fmt.Sprintf("No price is known of %s: their prompts are in no sum of dollars. Those of hosted models can be given in a file: --prices.", strings.Join(names, ", ")))
+	}
 	if e.Unreadable > 0 {
 		out = append(out, fmt.Sprintf("%d transcripts could not be read.", e.Unreadable))
 	}

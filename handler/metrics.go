@@ -73,7 +73,7 @@ var metrics = struct {
 		stage.Admission, stage.Thinking, stage.Narration, stage.ToolResults, stage.Prune, stage.Replaced, stage.Inputs, stage.Compress, stage.Expand, stage.Tools, stage.Breakpoints),
 	breaks: metric.CounterOf("breaks_total", "Requests for which the upstream's cache held less than expected, by cause.", "cause",
 		string(pipeline.BreakExpired), string(pipeline.BreakModel), string(pipeline.BreakTools), string(pipeline.BreakSystem),
-		string(pipeline.BreakMessages), string(pipeline.BreakEdit), string(pipeline.BreakUnknown)),
+		string(pipeline.BreakMessages), string(pipeline.BreakServerEdit), string(pipeline.BreakEdit), string(pipeline.BreakUnknown)),
 	regret: metric.CounterOf("regret_total", "Signs that models have missed folded text: they asked for it (expand), read its file again (reread), or an edit did not find its place (edit).", "sign",
 		"expand", "reread", "edit"),
 	words: metric.Counter("compress_saved_tokens_total", "Tokens by which words that were left out have shortened prompts, as estimated."),

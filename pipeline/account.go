@@ -35,7 +35,7 @@ func (x *Exchange) Bill(t *wire.Turn) billing.Bill {
 	}
 	x.req.session.Lock()
 	defer x.req.session.Unlock()
-	x.account.bill, x.account.billed = x.charge(t.Usage), true
+	x.account.bill, x.account.billed = x.charge(t), true
 	return x.account.bill
 }
 
@@ -55,8 +55,11 @@ func (x *Exchange) Continuations() (out []billing.Bill) {
 //
 // As long as a conversation has gone out in the client's own bytes, the two
 // sides of the bill are the same by definition.
-func (x *Exchange) charge(u wire.Usage) billing.Bill {
-	actual, client := u, u
+//
+// So they are where the provider has cut the history itself: it would have cut that of
+// the client's own bytes, too, and what it would have found of it is not known.
+func (x *Exchange) charge(t *wire.Turn) billing.Bill {
+	actual, client, u := t.Usage, t.Usage, t.Held()
 	l := x.match.Lineage
 	if x.req.View.Partial { // blocks say nothing of what the provider holds
 		if l != nil {
@@ -80,7 +83,7 @@ func (x *Exchange) charge(u wire.Usage) billing.Bill {
 	}
 	would := x.would(r)
 	own, front := billing.Counterfactual(r, u)
-	if x.account.front = front; x.Edited || r.Diverged {
+	if x.account.front = front; (x.Edited || r.Diverged) && !t.Final.Reported && !x.cutByServer(t) {
 		client = own
 	}
 	bill := billing.New(&x.req.rules, actual, client)

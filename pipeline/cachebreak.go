@@ -40,6 +40,9 @@ const (
 	BreakSystem Break = "system"
 	// BreakMessages: the client wrote earlier messages anew.
 	BreakMessages Break = "messages"
+	// BreakServerEdit: the provider itself left other parts of the history out than
+	// before, as the client asked it to, or summed it up.
+	BreakServerEdit Break = "server_edit"
 	// BreakEdit: an edit of ours changed what had been sent.
 	BreakEdit Break = "edit"
 	// BreakUnknown: nothing that can be seen from here.
@@ -54,12 +57,36 @@ const held = 0.7
 // attribute says why a request found less in the cache than the last request of
 // its lineage left there. It compares the usage reported with the last one, and
 // the request with what is remembered of the last.
-func (x *Exchange) attribute(u wire.Usage) Break {
+func (x *Exchange) attribute(u wire.Usage, t *wire.Turn) Break {
 	left := x.before.left
 	if u.Prompt() == 0 || left < int64(max(x.req.rules.MinTokens, 1)) || float64(u.Read) >= held*float64(left) {
 		return NoBreak
 	}
+	switch cause := x.before.cause; cause {
+	case BreakEdit, BreakMessages, BreakUnknown:
+		if x.cutByServer(t) {
+			return BreakServerEdit
+		}
+	default:
+	}
 	return x.before.cause
+}
+
+// cutByServer reports whether the provider has cut the history otherwise than in the
+// request before: what stands behind the cut was not to be found, whatever was sent.
+func (x *Exchange) cutByServer(t *wire.Turn) bool {
+	return t.Compacted || t.Cleared != (wire.Cleared{}) && t.Cleared != x.cleared()
+}
+
+// cleared is what the provider had left out of the request before.
+func (x *Exchange) cleared() wire.Cleared {
+	if x.lineage != nil {
+		return x.before.cleared
+	}
+	if l := x.match.Lineage; l != nil {
+		return l.Cleared
+	}
+	return wire.Cleared{}
 }
 
 // left says what the last request of a lineage has left in the cache, and the

@@ -51,7 +51,8 @@ type before struct {
 	departed  bool
 	left      int64 // tokens that the last request left in the cache
 	cause     Break // why they are not there, if they are not
-	requests  int   // of the lineage, this one included
+	cleared   wire.Cleared
+	requests  int // of the lineage, this one included
 }
 
 func (x *Exchange) join(t *wire.Turn) {
@@ -62,6 +63,7 @@ func (x *Exchange) join(t *wire.Turn) {
 	prev := x.match.Lineage
 	x.before = before{diverged: x.diverged(), departed: x.departed()}
 	if prev != nil {
+		x.before.cleared = prev.Cleared
 		x.before.last, x.before.continued = prev.Last, x.match.Common == prev.Len()
 		x.before.left, x.before.cause = x.left(prev)
 	}
@@ -124,13 +126,13 @@ func (x *Exchange) Commit(t *wire.Turn, now time.Time) {
 	defer x.req.session.Unlock()
 	x.join(t)
 	l := x.lineage
-	usage := t.Usage
+	found, usage := t.Usage, t.Held()
 	if x.said != nil {
-		usage = x.first
+		found, usage = x.first, x.first
 	}
-	x.Break = x.attribute(usage)
+	x.Break = x.attribute(found, t)
 	if !x.account.billed && t.Usage.Prompt() > 0 {
-		x.account.bill, x.account.billed = x.charge(t.Usage), true
+		x.account.bill, x.account.billed = x.charge(t), true
 	}
 	bill := &x.account.bill
 	l.Cost.Add(bill.Cost, bill.ClientCost, bill.Dollars, bill.ClientDollars)
@@ -148,7 +150,11 @@ func (x *Exchange) Commit(t *wire.Turn, now time.Time) {
 	if x.Break != NoBreak {
 		l.Broke(string(x.Break))
 	}
-	x.learnCost(l, usage)
+	cut := x.cutByServer(t)
+	if !cut {
+		x.learnCost(l, usage)
+	}
+	l.Cleared = t.Cleared
 	l.Last, l.Total = usage, l.Total.Add(t.Usage)
 	x.spend(l, t.Usage)
 	switch {
@@ -165,7 +171,7 @@ func (x *Exchange) Commit(t *wire.Turn, now time.Time) {
 		return
 	}
 	l.Estimate = x.sizing.estimate
-	if b := &x.before; b.continued && !x.change.deep && b.last.Prompt() > 0 {
+	if b := &x.before; b.continued && !x.change.deep && !cut && b.last.Prompt() > 0 {
 		x.req.session.Calibration.Learn(&x.sizing.grown, usage.Prompt()-b.last.Prompt())
 	}
 }

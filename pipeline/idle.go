@@ -99,7 +99,8 @@ func (x *Exchange) cold(l *sessioncache.Lineage, tool bool) float64 {
 // Idle describes the conversation once Commit was called. It reports false
 // where keeping the cache gains nothing for certain: side requests and
 // sub-agents, requests for a summary, conversations that never read from the
-// cache, and providers whose caches a request does not keep alive.
+// cache, and providers whose caches a request does not keep alive. A request that the
+// provider has answered with a summary would have it sum up once more.
 func (x *Exchange) Idle(t *wire.Turn) (Idle, bool) {
 	if x.lineage == nil || x.req.rules.Regime != cachemodel.Markers || !x.req.View.OffersTools() || history.Compacts(x.req.View) {
 		return Idle{}, false
@@ -107,7 +108,7 @@ func (x *Exchange) Idle(t *wire.Turn) (Idle, bool) {
 	x.req.session.Lock()
 	defer x.req.session.Unlock()
 	l := x.lineage
-	if l.Requests < 2 || l.Total.Read == 0 || t.Usage.Prompt() == 0 || !x.req.session.Main(l) {
+	if l.Requests < 2 || l.Total.Read == 0 || t.Usage.Prompt() == 0 || t.Compacted || !x.req.session.Main(l) {
 		return Idle{}, false
 	}
 	long := history.LongMarker(x.req.View)

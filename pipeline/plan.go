@@ -25,6 +25,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/planner"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stub"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
 // planning is what one plan is made of: what the planner is told, and memory to
@@ -121,9 +122,14 @@ func (p *planning) blocks(r *request, l *sessioncache.Lineage, e estimator, leas
 	if some {
 		known = p.need.Appraise(&r.History, func(i int) bool { return cuts[i] != (cut{}) })
 	}
+	gone := leftOut(l)
 	for i, c := range cuts {
 		b, kind := &in.Blocks[i], r.Blocks[i].Kind
 		b.Tokens = e.tokens(kind, r.Sent(i))
+		if kind == wire.KindToolResult && gone > 0 {
+			gone--
+			continue
+		}
 		if c == (cut{}) {
 			continue
 		}
@@ -132,4 +138,14 @@ func (p *planning) blocks(r *request, l *sessioncache.Lineage, e estimator, leas
 			b.Need = outlook.Need(l, r.States[i].Class, r.careful(i, r.o.Planner.Need.Need(&known[i])))
 		}
 	}
+}
+
+// leftOut is the number of tool results, from the first on, that the provider leaves out
+// itself, so that folding them gains nothing. Where the client excludes tools from that,
+// it is other results, and fewer folds than there could be.
+func leftOut(l *sessioncache.Lineage) int64 {
+	if l == nil {
+		return 0
+	}
+	return l.Cleared.ToolUses
 }

@@ -114,6 +114,9 @@ type Warmth struct {
 type Spending struct {
 	// Last is the usage of the last request, Total that of all of them.
 	Last, Total wire.Usage
+	// Cleared is what the provider has left out of the last prompt by itself. It is not
+	// stored.
+	Cleared wire.Cleared
 	// Estimate is what the last request was estimated at before its usage
 	// was known; with Last it corrects the next estimate.
 	Estimate int

@@ -87,6 +87,17 @@ var answers = map[string]wire.Turn{
 	"anthropic_iterations.sse": {
 		ID: "msg_01", Model: "claude-opus-5-5", Text: "Hi", StopReason: "end_turn", Done: true,
 		Usage: wire.Usage{Uncached: 43000, Write5m: 100, Write1h: 400, Read: 160000, Output: 4500, Reported: true},
+		Final: wire.Usage{Uncached: 23000, Write5m: 500, Output: 1000, Reported: true}, Compacted: true,
+	},
+	"anthropic_compacted.json": {
+		ID: "msg_04", Model: "claude-opus-5-5", StopReason: "compaction", Done: true,
+		Usage: wire.Usage{Uncached: 20000, Read: 160000, Output: 3500, Reported: true},
+		Final: wire.Usage{Reported: true}, Compacted: true,
+	},
+	"anthropic_cleared.sse": {
+		ID: "msg_01", Model: "claude-sonnet-4-6", Text: "Hi", StopReason: "end_turn", Done: true,
+		Usage:   wire.Usage{Uncached: 12, Write5m: 4000, Read: 20000, Output: 3, Reported: true},
+		Cleared: wire.Cleared{ToolUses: 8, Thinking: 3, Tokens: 65000},
 	},
 	"anthropic_iterations_partial.sse": {
 		ID: "msg_01", Model: "claude-opus-5-5", Text: "Hi", StopReason: "end_turn", Done: true,

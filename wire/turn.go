@@ -42,6 +42,18 @@ func (u Usage) Add(o Usage) Usage {
 	return Usage{u.Uncached + o.Uncached, u.Write5m + o.Write5m, u.Write1h + o.Write1h, u.Read + o.Read, u.Output + o.Output, u.Reported || o.Reported}
 }
 
+// Cleared is what a provider has left out of a prompt by itself, because the client asked
+// for it (context_management of the Messages API). Clients go on to send all of their
+// history, so that each answer tells it anew.
+type Cleared struct {
+	// ToolUses counts the calls whose results were left out, the oldest ones.
+	ToolUses int64
+	// Thinking counts the turns whose thinking was.
+	Thinking int64
+	// Tokens is what that took of the prompt.
+	Tokens int64
+}
+
 // Call is a tool call in an answer.
 type Call struct {
 	// ID is the id of the call.
@@ -82,6 +94,15 @@ type Turn struct {
 	Calls []Call
 	// Usage is the final usage.
 	Usage Usage
+	// Final is the part of Usage that the last call of the model took for the
+	// conversation itself, where the provider made several and tells them apart: for a
+	// compaction, an advisor, a fallback. Without Reported there was one.
+	Final Usage
+	// Cleared is what the provider has left out of the prompt by itself.
+	Cleared Cleared
+	// Compacted reports whether the provider has summed up the conversation within the
+	// answer: what stands in front of the summary is in no further prompt.
+	Compacted bool
 	// StopReason is the format's own word for why the answer ended.
 	StopReason string
 	// ErrorType and ErrorMessage are set when the answer is, or ends in, an error.
@@ -94,6 +115,14 @@ type Turn struct {
 	// Timing is how long it took. Decoders leave it empty; whoever feeds them
 	// holds the clock.
 	Timing Timing
+}
+
+// Held returns the usage of the prompt from which the next request goes on.
+func (t *Turn) Held() Usage {
+	if t.Final.Reported {
+		return t.Final
+	}
+	return t.Usage
 }
 
 // Failed reports whether the answer is an error.

@@ -15,6 +15,8 @@
 package anthropic
 
 import (
+	"strings"
+
 	"github.com/tidwall/gjson"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
@@ -28,7 +30,7 @@ type answer struct{ *wire.Answer }
 // and events of other types are skipped: the documentation asks clients to
 // tolerate new ones.
 func (a answer) event(root gjson.Result, name string) bool {
-	var kind, index, delta, block, message, usage gjson.Result
+	var kind, index, delta, block, message, usage, management gjson.Result
 	root.ForEach(func(key, value gjson.Result) bool {
 		switch key.Str {
 		case "type":
@@ -43,6 +45,8 @@ func (a answer) event(root gjson.Result, name string) bool {
 			first(&message, value)
 		case "usage":
 			first(&usage, value)
+		case "context_management":
+			first(&management, value)
 		}
 		return true
 	})
@@ -53,12 +57,13 @@ func (a answer) event(root gjson.Result, name string) bool {
 		a.block(block, index.Int())
 	case "message_start":
 		a.Identify(message.Get("id").Str, message.Get("model").Str)
-		a.Turn.Usage = readUsage(a.Turn.Usage, message.Get("usage"))
+		a.usage(message.Get("usage"))
 	case "message_delta":
 		if s := delta.Get("stop_reason").Str; s != "" {
 			a.Turn.StopReason = a.Keep(s)
 		}
-		a.Turn.Usage = readUsage(a.Turn.Usage, usage)
+		a.usage(usage)
+		a.management(management)
 	case "message_stop":
 		return true
 	case "content_block_stop", "ping":
@@ -114,6 +119,8 @@ func (a answer) block(block gjson.Result, index int64) {
 		a.Write(&a.Thinking, block.Get("thinking").Str)
 	case "redacted_thinking":
 		a.Begun = true
+	case "compaction":
+		a.Turn.Compacted = true
 	case "tool_use":
 		if c := a.Open(index, block.Get("id").Str, block.Get("name").Str); c != nil {
 			c.Initial = a.Keep(block.Get("input").Raw)
@@ -133,7 +140,9 @@ func (a answer) message(root gjson.Result) {
 		case "stop_reason":
 			a.Turn.StopReason = a.Keep(value.Str)
 		case "usage":
-			a.Turn.Usage = readUsage(a.Turn.Usage, value)
+			a.usage(value)
+		case "context_management":
+			a.management(value)
 		case "content":
 			message = true
 			a.content(value)
@@ -152,6 +161,56 @@ func (a answer) content(content gjson.Result) {
 		index++
 		return !a.Broken
 	})
+}
+
+// management reads what the provider has left out of the prompt.
+func (a answer) management(v gjson.Result) {
+	if !v.IsObject() {
+		return
+	}
+	var c wire.Cleared
+	v.Get("applied_edits").ForEach(func(_, e gjson.Result) bool {
+		c.ToolUses = min(c.ToolUses+wire.Count(e.Get("cleared_tool_uses")), wire.MaxCount)
+		c.Thinking = min(c.Thinking+wire.Count(e.Get("cleared_thinking_turns")), wire.MaxCount)
+		c.Tokens = min(c.Tokens+wire.Count(e.Get("cleared_input_tokens")), wire.MaxCount)
+		return true
+	})
+	a.Turn.Cleared = c
+}
+
+// usage takes in a usage object, and which part of it was for the last call.
+func (a answer) usage(u gjson.Result) {
+	a.Turn.Usage = readUsage(a.Turn.Usage, u)
+	if list := u.Get("iterations"); list.IsArray() {
+		a.Turn.Final = finalUsage(list, a.Turn.Usage)
+	}
+}
+
+// finalUsage returns the usage of the last call that was for the conversation itself:
+// none if the answer ended with a compaction. It is not reported if there was but one
+// call, or if the list is not part of the total.
+func finalUsage(list gjson.Result, total wire.Usage) wire.Usage {
+	var final, sum wire.Usage
+	apart, n := false, 0
+	list.ForEach(func(_, u gjson.Result) bool {
+		one := buckets(u, wire.Usage{})
+		sum = sum.Add(one)
+		switch kind := u.Get("type").Str; {
+		case kind == "compaction":
+			final, apart = wire.Usage{}, true
+		case strings.HasPrefix(kind, "advisor"):
+			apart = true
+		default:
+			final, apart = one, apart || n > 0
+			n++
+		}
+		return sum.Prompt() <= wire.MaxCount
+	})
+	if !apart || sum.Prompt() != total.Prompt() {
+		return wire.Usage{}
+	}
+	final.Reported = true
+	return final
 }
 
 // readUsage takes in a usage object. Those of a stream are cumulative, so

@@ -1,0 +1,166 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package pipeline
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/settings"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
+
+// reply sends what has been added and commits it with an answer.
+func (s *script) reply(t wire.Turn) *Exchange {
+	s.t.Helper()
+	v, err := wire.Parse(s.format, []byte(s.body()), nil)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	x := s.p.Begin(v, s.s, s.now)
+	t.Text, t.Done = "unrelated words", true
+	x.Commit(&t, s.now)
+	s.now = s.now.Add(10 * time.Second)
+	return x
+}
+
+// TestServerEdits: what the provider cuts of the history is the cause of what is not
+// found behind it, once.
+func TestServerEdits(t *testing.T) {
+	eight, nine := wire.Cleared{ToolUses: 8, Tokens: 50000}, wire.Cleared{ToolUses: 9, Tokens: 56000}
+	for _, c := range []struct {
+		name   string
+		policy settings.Policy
+		before wire.Cleared
+		pause  time.Duration
+		answer wire.Turn
+		want   Break
+	}{
+		{name: "cut for the first time", answer: wire.Turn{Usage: coldUsage, Cleared: eight}, want: BreakServerEdit},
+		{name: "cut further", before: eight, answer: wire.Turn{Usage: coldUsage, Cleared: nine}, want: BreakServerEdit},
+		{name: "cut as before", before: eight, answer: wire.Turn{Usage: coldUsage, Cleared: eight}, want: BreakUnknown},
+		{name: "no longer cut", before: eight, answer: wire.Turn{Usage: coldUsage}, want: BreakUnknown},
+		{name: "cut behind what is read", answer: wire.Turn{Usage: warmUsage, Cleared: eight}, want: NoBreak},
+		{name: "cut when all is cold", pause: time.Hour, answer: wire.Turn{Usage: coldUsage, Cleared: eight}, want: BreakExpired},
+		{name: "summed up", answer: wire.Turn{Usage: coldUsage, Compacted: true}, want: BreakServerEdit},
+		{name: "cut, and folded by us", policy: settings.Eager, answer: wire.Turn{Usage: coldUsage, Cleared: eight}, want: BreakServerEdit},
+		{name: "folded by us", policy: settings.Eager, answer: wire.Turn{Usage: coldUsage}, want: BreakEdit},
+	} {
+		if c.policy == "" {
+			c.policy = settings.Observe
+		}
+		s := newScript(t, settings.Options{Policy: c.policy}, keeping)
+		s.prompt("Fix the bug.")
+		s.run(0, 9, false)
+		s.reply(wire.Turn{Usage: warmUsage, Cleared: c.before})
+		s.turn(9, "/src/file9.go", long("f9"))
+		s.now = s.now.Add(c.pause)
+		x := s.reply(c.answer)
+		if x.Break != c.want {
+			t.Errorf("%s: %q instead of %q", c.name, x.Break, c.want)
+		}
+		if l := lineageOf(t, s); l.Cleared != c.answer.Cleared || l.Breaks[string(c.want)] != min(len(c.want), 1) {
+			t.Errorf("%s: the conversation has %+v, %v", c.name, l.Cleared, l.Breaks)
+		}
+		if c.want == BreakServerEdit {
+			s.turn(10, "/src/file10.go", long("f10"))
+			if x := s.reply(wire.Turn{Usage: wire.Usage{Read: 10000, Write5m: 800, Reported: true}, Cleared: c.answer.Cleared}); x.Break != NoBreak {
+				t.Errorf("%s: the request after it: %q", c.name, x.Break)
+			}
+		}
+	}
+}
+
+// TestServerEditIsNobodysFault: a miss behind a cut of the provider's is on both sides of
+// the bill, and teaches the planner nothing about its folds.
+func TestServerEditIsNobodysFault(t *testing.T) {
+	for _, cleared := range []wire.Cleared{{}, {ToolUses: 8, Tokens: 50000}} {
+		s := newScript(t, settings.Options{Policy: settings.Eager}, keeping)
+		s.prompt("Fix the bug.")
+		s.run(0, 9, false)
+		s.reply(wire.Turn{Usage: warmUsage})
+		l := lineageOf(t, s)
+		s.turn(9, "/src/file9.go", long("f9"))
+		answer := wire.Turn{Usage: coldUsage, Cleared: cleared}
+		v, err := wire.Parse(s.format, []byte(s.body()), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		x := s.p.Begin(v, s.s, s.now)
+		x.Decision.Folded, x.Decision.Rewritten = 1, 100
+		b := x.Bill(&answer)
+		x.Commit(&answer, s.now)
+		if blamed := cleared == (wire.Cleared{}); (b.Cost != b.ClientCost) != blamed || (l.Caution > 1) != blamed || !x.Edited {
+			t.Errorf("%+v: cost %v, the client's own %v, caution %v", cleared, b.Cost, b.ClientCost, l.Caution)
+		}
+	}
+}
+
+// TestCompactionByServer: all calls of the model are billed, and the conversation goes on
+// from the prompt of the last.
+func TestCompactionByServer(t *testing.T) {
+	sum := wire.Usage{Uncached: 20000, Read: 160000, Write5m: 23000, Output: 4500, Reported: true}
+	final := wire.Usage{Write5m: 23000, Output: 1000, Reported: true}
+	s := newScript(t, settings.Options{Policy: settings.Eager}, keeping)
+	s.prompt("Fix the bug.")
+	s.run(0, 9, false)
+	s.reply(wire.Turn{Usage: wire.Usage{Read: 150000, Write5m: 10000, Reported: true}})
+	answer := wire.Turn{Usage: sum, Final: final, Compacted: true}
+	x := s.reply(answer)
+	l := lineageOf(t, s)
+	if b := x.Bill(&answer); x.Break != NoBreak || b.Actual != sum || b.Cost != b.ClientCost || l.Last != final || l.Total.Output != sum.Output {
+		t.Errorf("break %q, %+v, last %+v", x.Break, b, l.Last)
+	}
+	if _, ok := x.Idle(&answer); ok {
+		t.Error("a ping would have the conversation summed up once more")
+	}
+	s.turn(9, "/src/file9.go", long("f9"))
+	next := wire.Turn{Usage: wire.Usage{Read: 22000, Write5m: 3000, Reported: true}}
+	if x := s.reply(next); x.Break != NoBreak {
+		t.Errorf("the request after it: %q", x.Break)
+	} else if _, ok := x.Idle(&next); !ok {
+		t.Error("the conversation is kept alive no more")
+	}
+}
+
+// TestClearedIsNotFolded: folding what the provider leaves out itself gains nothing.
+func TestClearedIsNotFolded(t *testing.T) {
+	folds := func(cleared wire.Cleared) (folded []int) {
+		s := newScript(t, settings.Options{}, keeping)
+		s.prompt("Fix the bug.")
+		for i := range 20 {
+			s.turn(i, fmt.Sprintf("/src/file%d.go", i), long(fmt.Sprint("f", i)))
+		}
+		s.reply(wire.Turn{Usage: wire.Usage{Write5m: 40000, Reported: true}, Cleared: cleared})
+		s.turn(20, "/src/file20.go", long("f20"))
+		s.now = s.now.Add(time.Hour) // cold: folding is free
+		x := s.reply(wire.Turn{Usage: wire.Usage{Write5m: 20000, Reported: true}, Cleared: cleared})
+		result := 0
+		for i := range x.req.Blocks {
+			if x.req.Blocks[i].Kind == wire.KindToolResult {
+				if x.req.States[i].Edit != nil {
+					folded = append(folded, result)
+				}
+				result++
+			}
+		}
+		return folded
+	}
+	all, rest := folds(wire.Cleared{}), folds(wire.Cleared{ToolUses: 8, Tokens: 5000})
+	if len(all) == 0 || all[0] >= 8 || len(rest) == 0 || rest[0] < 8 {
+		t.Errorf("folded: %v, and %v where the first eight are left out", all, rest)
+	}
+}

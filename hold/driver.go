@@ -24,6 +24,9 @@ import (
 type Request struct {
 	// Body is all of it.
 	Body []byte
+	// Sums are the hashes of its pieces, as the driver has made them in Delta. None for
+	// drivers that compare nothing by them.
+	Sums []wire.Hash
 	// Bound is a hash of what a handle is bound to besides the history: the model, the
 	// tools, options. Zero for drivers whose handles are bound to nothing.
 	Bound wire.Hash

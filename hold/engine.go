@@ -196,7 +196,7 @@ func (t *Turn) Hold(v Verdict) {
 	}
 	if t.Request.View == nil { // else the hashes are all that is compared
 		front := t.inherit()
-		b.Body = append(front, t.Request.Body[len(front):]...)
+		b.Body, b.Sums = append(front, t.Request.Body[len(front):]...), t.Request.Sums
 	}
 	t.put(b)
 }
@@ -207,7 +207,7 @@ func (t *Turn) Refuse() { t.put(new(Base)) }
 
 // put takes in what the upstream holds.
 func (t *Turn) put(b *Base) {
-	size := int64(overhead + cap(b.Body) + len(b.History)*len(wire.Hash{}))
+	size := int64(overhead + cap(b.Body) + (len(b.History)+len(b.Sums))*len(wire.Hash{}))
 	if b.prior != nil {
 		size += int64(len(b.prior.History) * len(wire.Hash{}))
 	}

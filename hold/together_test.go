@@ -17,6 +17,8 @@ package hold_test
 import (
 	"bytes"
 	"fmt"
+	"math/rand/v2"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -61,4 +63,58 @@ func TestTogether(t *testing.T) {
 		})
 	}
 	all.Wait()
+}
+
+// TestPieces: bodies of many pieces are made to the byte, wherever they have changed,
+// and what has not been changed is not sent.
+func TestPieces(t *testing.T) {
+	e := hold.New(edge.New(), hold.Limits{Memory: 8 << 20, Life: time.Hour}, time.Now)
+	noise := rand.New(rand.NewPCG(1, 2))
+	text := func(n int) (b []byte) {
+		for range n {
+			b = append(b, byte(noise.Uint32()))
+		}
+		return b
+	}
+	body := text(300 << 10)
+	var kept []byte // by the upstream
+	for i := range 200 {
+		at, was := noise.IntN(len(body)), len(kept)
+		switch next := bytes.Clone(body); i % 6 {
+		case 0: // as it was
+		case 1:
+			body = append(next, text(20<<10)...)
+		case 2:
+			next[at] ^= 1
+			body = next
+		case 3:
+			body = slices.Insert(next, at, text(100)...)
+		case 4:
+			body = slices.Delete(next, at, min(at+10<<10, len(next)))
+		case 5: // to where pieces meet
+			body = next[:max(1, len(next)>>16)<<16]
+		}
+		turn := e.Begin(key(1, "s", 1), &hold.Request{Body: body})
+		switch {
+		case i == 0:
+			if turn.Delta != nil {
+				t.Fatal("the first is a difference")
+			}
+		case turn.Delta == nil:
+			t.Fatalf("%d: %d bytes after %d go whole: %s", i, len(body), was, turn.Cause)
+		default:
+			if got, err := delta.Make(kept, turn.Delta, 1<<24); err != nil || !bytes.Equal(got, body) {
+				t.Fatalf("%d: another body: %v", i, err)
+			}
+			if n := (was + 1<<16 - 1) >> 16; i > 1 && len(turn.Base.Sums) != n {
+				t.Errorf("%d: %d hashes of %d pieces are known", i, len(turn.Base.Sums), n)
+			}
+			if len(turn.Delta) > 21<<10 {
+				t.Errorf("%d: a difference of %d bytes", i, len(turn.Delta))
+			}
+		}
+		kept = body
+		turn.Hold(hold.Verdict{Handle: fmt.Sprint(i)})
+		turn.End()
+	}
 }

@@ -55,8 +55,10 @@ func body(turns, marked int) []byte {
 	return b.Bytes()
 }
 
+const seed = delta.Seed(7)
+
 func program(dst, base, body []byte) []byte {
-	p, _ := delta.Append(dst, base, body)
+	p, _ := seed.Append(dst, seed.Text(base), seed.Text(body))
 	return p
 }
 
@@ -82,8 +84,11 @@ func TestMake(t *testing.T) {
 		{"becomes empty", long, nil, 100},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			p, front := delta.Append([]byte("before"), test.base, test.body)
+			p, front := seed.Append([]byte("before"), seed.Text(test.base), seed.Text(test.body))
 			p = p[len("before"):]
+			if q, n := seed.Append(nil, delta.Text{Body: test.base}, seed.Text(test.body)); n != front || !bytes.Equal(p, q) {
+				t.Errorf("compared by hashes they share %d bytes, by themselves %d", front, n)
+			}
 			if !bytes.Equal(test.base[:front], test.body[:front]) || front < min(len(test.base), len(test.body)) && test.base[front] == test.body[front] {
 				t.Errorf("they do not begin with the same %d bytes", front)
 			}
@@ -124,8 +129,9 @@ func TestHostile(t *testing.T) {
 	}
 	bomb := z.EncodeAll(make([]byte, 1<<28), nil)
 	head := func(size, base, steps uint64) []byte {
-		p := binary.AppendUvarint([]byte("llm\x01"), size)
-		sum := xxh3.Hash128(make([]byte, 10)).Bytes()
+		p := binary.LittleEndian.AppendUint64(binary.AppendUvarint([]byte("llm\x02"), size), uint64(seed))
+		sum := xxh3.Hash128Seed(make([]byte, 10), uint64(seed)).Bytes()
+		sum = xxh3.Hash128Seed(sum[:], uint64(seed)).Bytes()
 		return binary.AppendUvarint(binary.AppendUvarint(append(p, sum[:]...), base), steps)
 	}
 	literal := func(n uint64, coding byte, raw ...byte) []byte {
@@ -134,8 +140,10 @@ func TestHostile(t *testing.T) {
 	}
 	for name, p := range map[string][]byte{
 		"empty":                   nil,
-		"no head":                 []byte("llm\x01"),
-		"no hash":                 []byte("llm\x01\x05abc"),
+		"no head":                 []byte("llm\x02"),
+		"no seed":                 []byte("llm\x02\x05abc"),
+		"no hash":                 []byte("llm\x02\x05" + strings.Repeat("a", 8+15)),
+		"of another version":      append([]byte("llm\x01"), literal(10, 0, make([]byte, 10)...)[4:]...),
 		"many steps":              head(10, 0, 1<<40),
 		"a copy beyond the base":  append(head(10, 3, 1), 20, 0, 0, 0),
 		"a copy from beyond":      append(head(10, 3, 1), 20, 4, 0, 0),
@@ -207,8 +215,9 @@ func BenchmarkAppend(b *testing.B) {
 	b.Run("known", func(b *testing.B) {
 		b.SetBytes(int64(len(next)))
 		var dst []byte
+		before := seed.Text(base)
 		for b.Loop() {
-			dst = program(dst[:0], base, next)
+			dst, _ = seed.Append(dst[:0], before, seed.Text(next))
 		}
 		b.ReportMetric(float64(len(dst)), "wire-B")
 	})

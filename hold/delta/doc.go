@@ -20,10 +20,17 @@
 // program is, as a rule, three steps long. Where more has changed, as after a fold,
 // what is left between the two ends is looked for in the base as well.
 //
-// A program is a head (four bytes of magic, the length of the body, its XXH3-128, the
-// length of the base, the number of steps), the steps (a length whose lowest bit says
-// literal; of a copy the offset in the base), and all literals one behind the other
-// (their length, a byte that says whether zstd stands around them, and they). Numbers
-// are varints. The hash guards against mistakes. It need not withstand an attack:
-// whoever can send a program can send a body.
+// A program is a head (four bytes of magic, the length of the body, the seed of its hash
+// and the hash, the length of the base, the number of steps), the steps (a length whose
+// lowest bit says literal; of a copy the offset in the base), and all literals one behind
+// the other (their length, a byte that says whether zstd stands around them, and they).
+// Numbers are varints but for the seed, which is eight bytes, the lowest first.
+//
+// A body's hash is the XXH3-128 of those of its pieces of 64 KiB, all with the same seed.
+// Whoever writes programs keeps the hashes of the base's pieces and so finds what it
+// shares with the next body while that is hashed, without reading the base: each body is
+// read once, and all of it. What differs by a byte would have to have the same hash to go
+// unnoticed; with a seed that only the two sides know, nobody can bring that about who has
+// a say in what bodies contain. At the side that makes the body, the hash guards against
+// mistakes: whoever can send a program can send a body.
 package delta

@@ -23,12 +23,12 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 	"github.com/klauspost/compress/zstd"
-	"github.com/zeebo/xxh3"
 )
 
 const (
-	magic = "llm\x01"
+	magic = "llm\x02"
 	// plain and packed say how literals are written.
 	plain, packed = 0, 1
 	// fewest is how many literals are worth packing, in bytes.
@@ -52,17 +52,18 @@ var packer = sync.OnceValue(func() *zstd.Encoder {
 	return e
 })
 
-// Append appends the program that makes body of base, which may be empty. front is how
-// many bytes both begin with.
-func Append(dst, base, body []byte) (program []byte, front int) {
-	front = prefix(base, body)
-	sum := xxh3.Hash128(body).Bytes()
+// Append appends the program that makes body, a text of the seed's, of base, another one
+// or none. shared is how many bytes both begin with.
+func (s Seed) Append(dst []byte, base, body Text) (program []byte, shared int) {
+	shared = front(base, body)
+	sum := s.sum(body)
 	var few [16]step
-	steps := match(few[:0], base, body, front)
+	steps := match(few[:0], base.Body, body.Body, shared)
 	dst = append(dst, magic...)
-	dst = binary.AppendUvarint(dst, uint64(len(body)))
+	dst = binary.AppendUvarint(dst, uint64(len(body.Body)))
+	dst = binary.LittleEndian.AppendUint64(dst, uint64(s))
 	dst = append(dst, sum[:]...)
-	dst = binary.AppendUvarint(dst, uint64(len(base)))
+	dst = binary.AppendUvarint(dst, uint64(len(base.Body)))
 	dst = binary.AppendUvarint(dst, uint64(len(steps)))
 	said := 0
 	for _, s := range steps {
@@ -74,7 +75,7 @@ func Append(dst, base, body []byte) (program []byte, front int) {
 		dst = binary.AppendUvarint(dst, uint64(s.len)<<1)
 		dst = binary.AppendUvarint(dst, uint64(s.from))
 	}
-	return appendLiterals(dst, steps, body, said), front
+	return appendLiterals(dst, steps, body.Body, said), shared
 }
 
 // appendLiterals appends those of a body, said bytes in all.
@@ -128,12 +129,10 @@ func Make(base, program []byte, most int64) ([]byte, error) {
 	r := reader{program}
 	r.magic()
 	_, _ = r.number(int(size))
-	var sum [16]byte
-	ok := copy(sum[:], r.rest) == len(sum)
+	seed, sum, ok := r.sum()
 	if !ok {
 		return nil, ErrProgram
 	}
-	r.rest = r.rest[len(sum):]
 	if n, ok := r.number(len(base)); !ok || n != len(base) {
 		return nil, ErrProgram
 	}
@@ -154,7 +153,7 @@ func Make(base, program []byte, most int64) ([]byte, error) {
 		body = append(body, literals[:s.len]...)
 		literals = literals[s.len:]
 	}
-	if xxh3.Hash128(body).Bytes() != sum {
+	if seed.sum(seed.Text(body)) != sum {
 		return nil, ErrHash
 	}
 	return body, nil
@@ -167,6 +166,16 @@ func (r *reader) magic() bool {
 	rest, ok := bytes.CutPrefix(r.rest, []byte(magic))
 	r.rest = rest
 	return ok
+}
+
+// sum reads the hash of the body, and with what seed it was made.
+func (r *reader) sum() (seed Seed, sum wire.Hash, ok bool) {
+	if len(r.rest) < 8+len(sum) {
+		return 0, sum, false
+	}
+	seed = Seed(binary.LittleEndian.Uint64(r.rest))
+	r.rest = r.rest[8+copy(sum[:], r.rest[8:]):]
+	return seed, sum, true
 }
 
 // number reads one up to most.

@@ -72,10 +72,13 @@ var reasons = []string{UnknownBase, BadDelta, BadHash, NoRoom}
 const headers = 128
 
 // Driver writes programs for an origin.
-type Driver struct{ id string }
+type Driver struct {
+	id   string
+	seed delta.Seed
+}
 
 // New returns a driver with a name of its own.
-func New() *Driver { return &Driver{rand.Text()} }
+func New() *Driver { return &Driver{rand.Text(), delta.NewSeed()} }
 
 // Name implements [hold.Driver].
 func (*Driver) Name() string { return hold.Origin }
@@ -84,12 +87,14 @@ func (*Driver) Name() string { return hold.Origin }
 func (*Driver) Once() bool { return false }
 
 // Delta implements [hold.Driver].
-func (*Driver) Delta(base *hold.Base, r *hold.Request) (program []byte, front int) {
-	var from []byte
+func (d *Driver) Delta(base *hold.Base, r *hold.Request) (program []byte, front int) {
+	var from delta.Text
 	if base != nil {
-		from = base.Body
+		from = delta.Text{Body: base.Body, Sums: base.Sums}
 	}
-	program, front = delta.Append(make([]byte, 0, 4<<10), from, r.Body)
+	to := d.seed.Text(r.Body)
+	r.Sums = to.Sums
+	program, front = d.seed.Append(make([]byte, 0, 4<<10), from, to)
 	if len(program)+headers >= len(r.Body) {
 		return nil, front
 	}

@@ -23,8 +23,9 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 	"github.com/klauspost/compress/zstd"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
 const (

@@ -131,6 +131,11 @@ func (d *drive) part(ctx context.Context, t *recording.Trace) error {
 			answer := &next.Messages[0]
 			agent.Sign(next.Messages[:1])
 			r.answer = recorded(answer)
+			if client, ok := client.(agent.Itemizer); ok {
+				for i, item := range client.Items(answer) {
+					r.answer.Blocks[i].Item = item
+				}
+			}
 			r.edits = harm.Quotes(answer)
 		}
 		if err := d.send(ctx, r); err != nil {

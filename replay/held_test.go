@@ -39,9 +39,9 @@ func TestHeld(t *testing.T) {
 	}
 }
 
-// Over a WebSocket recordings would tell nothing of costs: the model has its own answers
-// there, whose items have other ids than the recorded ones, and where all is sent again (a
-// fold, a connection that is too old) the simulated cache finds none of them.
+// The same with recordings. Over a WebSocket the model has its own answers, to the byte
+// those that the client sends back: where all is sent again (a fold, a connection that is
+// too old) the simulated cache finds them.
 func TestRecordedHeld(t *testing.T) {
 	if testing.Short() {
 		t.Skip("replays tens of megabytes twice")
@@ -52,8 +52,9 @@ func TestRecordedHeld(t *testing.T) {
 			some = append(some, f)
 		}
 	}
-	threads := holding[0]
-	held(t, Options{Profiles: []string{threads.profile}}, threads.options, some...)
+	for _, c := range holding {
+		t.Run(c.name, func(t *testing.T) { held(t, Options{Profiles: []string{c.profile}}, c.options, some...) })
+	}
 }
 
 func held(t *testing.T, o Options, options string, paths ...string) {

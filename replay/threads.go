@@ -110,8 +110,7 @@ func (a *arm) whole(c *request) (*wire.View, error) {
 	return v, nil
 }
 
-// differs reports whether the model got something else than the client said. Over a
-// WebSocket it has its own answers, whose ids are not those of the recording.
+// differs reports whether the model got something else than the client said.
 func (a *arm) differs(got, said *wire.View) bool {
 	if len(got.Blocks) != len(said.Blocks) {
 		return true
@@ -123,8 +122,7 @@ func (a *arm) differs(got, said *wire.View) bool {
 	from := said.System
 	for _, m := range said.Messages {
 		end := int(m.End)
-		own := m.Role == wire.RoleAssistant && a.thread == nil && a.handler.Hold.WebSocket
-		if !own && !slices.EqualFunc(got.Blocks[from:end], said.Blocks[from:end], same) {
+		if !slices.EqualFunc(got.Blocks[from:end], said.Blocks[from:end], same) {
 			return true
 		}
 		from = end

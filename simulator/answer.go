@@ -64,6 +64,9 @@ type Block struct {
 	// custom tool of the Responses API a JSON string.
 	ID, Name string
 	Input    json.RawMessage
+	// Item is the block as an item of the Responses API, for clients that are known to
+	// send it back so. Default: made of the above, with an id of its own.
+	Item json.RawMessage
 }
 
 // Failure is an error of the API.

@@ -50,6 +50,17 @@ type responsesItem struct {
 	Name      string           `json:"name,omitempty"`
 	Arguments *string          `json:"arguments,omitempty"`
 	Input     *string          `json:"input,omitempty"`
+
+	whole json.RawMessage // in its place, if set
+}
+
+// MarshalJSON implements json.Marshaler.
+func (i responsesItem) MarshalJSON() ([]byte, error) {
+	if i.whole != nil {
+		return i.whole, nil
+	}
+	type made responsesItem
+	return encode(made(i)), nil
 }
 
 type responsesPart struct {
@@ -100,6 +111,7 @@ func (responses) items(c *exchange) []responsesItem {
 	for i := range c.answer.Blocks {
 		b := &c.answer.Blocks[i]
 		id := c.id + strconv.Itoa(i)
+		from := len(items)
 		switch b.Type {
 		case Thinking:
 			item := responsesItem{ID: "rs_" + id, Type: "reasoning", Summary: &[]responsesPart{{Type: "summary_text", Text: b.Text}}}
@@ -123,6 +135,9 @@ func (responses) items(c *exchange) []responsesItem {
 				ID: "msg_" + id, Type: "message", Status: "completed", Role: "assistant",
 				Content: &[]responsesPart{{Type: "output_text", Text: b.Text, Annotations: &[]int{}}},
 			})
+		}
+		if b.Item != nil {
+			items[from].ID, items[from].whole = gjson.GetBytes(b.Item, "id").Str, b.Item
 		}
 	}
 	return items
@@ -208,6 +223,7 @@ func (r responses) events(c *exchange) [][]byte {
 	for i := range items {
 		item := &items[i]
 		open := *item
+		open.whole = nil
 		if open.Status != "" {
 			open.Status = "in_progress"
 		}

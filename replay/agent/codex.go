@@ -90,6 +90,16 @@ func (c *codex) begin(kind, prefix string) {
 	c.items = append(c.items, `{"type":"`+kind+`","id":"`+prefix+`_`+c.part+strconv.Itoa(c.ids)+`"`...)
 }
 
+// Items implements [Itemizer].
+func (c *codex) Items(answer *recording.Message) (all []json.RawMessage) {
+	next := codex{part: c.part, ids: c.ids}
+	next.assistant(answer)
+	for _, item := range gjson.Parse("[" + string(next.items) + "]").Array() {
+		all = append(all, json.RawMessage(item.Raw))
+	}
+	return all
+}
+
 // assistant appends an answer. Thinking that led to nothing is not kept: the API
 // wants something behind it.
 func (c *codex) assistant(m *recording.Message) {

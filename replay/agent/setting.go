@@ -37,6 +37,13 @@ type Agent interface {
 	Body() []byte
 }
 
+// Itemizer is an agent that sends answers back as the items that they came in.
+type Itemizer interface {
+	// Items are those in which it will send an answer, in order. What it will not send
+	// is at the end of the answer, and left out.
+	Items(answer *recording.Message) []json.RawMessage
+}
+
 // Summarizer is an agent that asks for a summary by a request of its own shape.
 type Summarizer interface {
 	// Summary returns a request for a summary of all that was said.

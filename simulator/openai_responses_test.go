@@ -15,6 +15,7 @@
 package simulator
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"reflect"
@@ -107,5 +108,23 @@ func TestResponsesInput(t *testing.T) {
 	}
 	if w := post(h, "/v1/responses", strings.Replace(front, `"type":"custom_tool_call_output"`, `"type":"message","role":"user"`, 1)+`]}`); w.Code != 400 {
 		t.Errorf("a call without output: %d %s", w.Code, w.Body)
+	}
+}
+
+// TestResponsesItem: an item that is given is answered as it is, streamed and not.
+func TestResponsesItem(t *testing.T) {
+	const item = `{"type":"message","id":"msg_ab1","role":"assistant","content":[{"type":"output_text","text":"I <look>."}]}`
+	for _, stream := range []bool{false, true} {
+		h := &Handler{Cache: newCache(t, "openai-responses"), Hooks: Hooks{Answer: func(context.Context, *wire.View) *Answer {
+			return &Answer{Blocks: []Block{{Type: Text, Text: "I <look>.", Item: json.RawMessage(item)}}}
+		}}}
+		w := post(h, "/v1/responses", fmt.Sprintf(`{"model":"m","stream":%t,"input":"go"}`, stream))
+		if got := turn(t, wire.OpenAIResponses, stream, w); got.Text != "I <look>." {
+			t.Errorf("text %q", got.Text)
+		}
+		times := map[bool]int{false: 1, true: 2}[stream] // when it is done, and at the end
+		if n := strings.Count(w.Body.String(), item); n != times {
+			t.Errorf("streamed %t: the item came %d times:\n%s", stream, n, w.Body)
+		}
 	}
 }

@@ -16,11 +16,14 @@ package agent
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"io"
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/tidwall/gjson"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/recordings"
@@ -117,4 +120,39 @@ func splice(t *testing.T, v *wire.View) int {
 func calls(v *wire.View, message int32) bool {
 	m := &v.Messages[message]
 	return slices.ContainsFunc(v.Blocks[m.First:m.End], func(b wire.Block) bool { return b.Kind == wire.KindToolUse })
+}
+
+// TestCodexItems: what an answer is said to be sent back as, is what the next request
+// has of it.
+func TestCodexItems(t *testing.T) {
+	c := newCodex(setting{session: "s"}, "gpt-x")
+	var said, answer recording.Message
+	for m, text := range map[*recording.Message]string{
+		&said: `{"role":"user","content":[{"type":"text","text":"Count the boats."}]}`,
+		&answer: `{"role":"assistant","content":[{"type":"thinking","thinking":"Boats, \u003cthen\u003e.","signature":"Zw=="},{"type":"text","text":"Counting."},` +
+			`{"type":"tool_use","id":"b1","name":"bash","input":{"command":"ls"}},{"type":"thinking","thinking":"Done?","signature":"aA=="}]}`,
+	} {
+		if err := json.Unmarshal([]byte(text), m); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.Add([]recording.Message{said})
+	before := bytes.Clone(c.items)
+	items := c.Items(&answer)
+	if !bytes.Equal(c.items, before) {
+		t.Error("asking has changed what was said")
+	}
+	c.Add([]recording.Message{answer})
+	var want []string
+	for _, item := range gjson.Parse("[" + string(c.items) + "]").Array()[1:] {
+		want = append(want, item.Raw)
+	}
+	if len(items) != 3 || len(want) != 3 {
+		t.Fatalf("%d items, and %d were sent", len(items), len(want))
+	}
+	for i := range want {
+		if string(items[i]) != want[i] {
+			t.Errorf("%s was sent as %s", items[i], want[i])
+		}
+	}
 }

@@ -113,6 +113,7 @@ type answered struct {
 	status    int  // of the answer, 0 where none came
 	denied    bool // the credential was refused
 	joined    bool // the request is part of its conversation
+	untold    bool // others do not know of it yet
 	resent    bool
 	estimated bool // the usage's cached tokens are our estimate
 }
@@ -311,8 +312,16 @@ func (c *requestState) join(t *tap) {
 	c.site.guard("joining a conversation", func() {
 		c.ex.Join(t.turn())
 		c.hold()
-		c.publish()
+		c.untold = true
 	})
+}
+
+// tell publishes a conversation that was joined, unless it was settled by the same piece
+// of the answer: most answers end in one, and others need to see it once.
+func (c *requestState) tell() {
+	if c.untold {
+		c.site.guard("joining a conversation", c.publish)
+	}
 }
 
 // hold keeps the session, once, from the first answer on.
@@ -325,6 +334,7 @@ func (c *requestState) hold() {
 // publish has other processes see what the conversation has become, where the store is
 // one that they share.
 func (c *requestState) publish() {
+	c.untold = false
 	if store, ok := c.store.(sessioncache.Publisher); ok {
 		store.Publish(c.session)
 	}

@@ -181,6 +181,7 @@ func (t *tap) look(p []byte) {
 	if t.stream && t.dec.Ended() {
 		t.state.settle(t, nil)
 	}
+	t.state.tell()
 }
 
 // end tells the decoder that the answer came to its end and was not cut.

@@ -48,6 +48,7 @@ type Session struct {
 	pending  []*Lineage  // what was claimed, and nothing has come of yet
 	merges   uint64      // how often it was merged with another process's
 	saved    uint64      // a hash of the snapshot that was published last
+	length   int         // of the last snapshot
 	// turn is held by who exchanges the session with a shared backend, before the
 	// session's own lock. It guards version and told.
 	turn     sync.Mutex

@@ -38,6 +38,9 @@ import (
 // snapshotForm is the form that is written.
 const snapshotForm = 1
 
+// snapshotHead is about what a snapshot takes for all but blocks.
+const snapshotHead = 512
+
 // The reasons why a snapshot is not read.
 var (
 	// ErrSnapshot says that it is damaged.
@@ -85,6 +88,8 @@ const (
 func (s *Session) Snapshot(dst []byte) []byte { return s.snapshot(dst, s.lineages) }
 
 func (s *Session) snapshot(dst []byte, lineages []*Lineage) []byte {
+	before := len(dst)
+	dst = slices.Grow(dst, s.length+s.length/8+snapshotHead) // conversations grow by little
 	w := snapshotWriter{Writer: packed.Writer{Out: append(dst, snapshotForm)}, edits: map[*Edit]uint64{}}
 	w.Out = append(w.Out, s.tenant[:]...)
 	w.Text(s.upstream)
@@ -107,6 +112,7 @@ func (s *Session) snapshot(dst []byte, lineages []*Lineage) []byte {
 	for i, l := range lineages {
 		w.lineage(l, lineages[:i])
 	}
+	s.length = len(w.Out) - before
 	return w.Out
 }
 

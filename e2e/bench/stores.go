@@ -59,6 +59,12 @@ func (b *bench) stores(ctx context.Context) error {
 	if err := b.race(ctx, fmt.Sprintf("Stores, %d connections", connections), "ratio to "+targets[0].name, targets, longTurns); err != nil {
 		return err
 	}
+	if b.profiles != "" { // where the stores differ
+		b.targets = targets
+		if err := b.profile(ctx); err != nil {
+			return err
+		}
+	}
 	for _, t := range targets {
 		if err := t.stored(ctx); err != nil {
 			return fmt.Errorf("%s: %w", t.name, err)

@@ -42,14 +42,15 @@ func (b *bench) throughput(ctx context.Context) error {
 	return b.race(ctx, fmt.Sprintf("Throughput, %d connections", connections), "ratio to bare", b.targets, course{turns: 6, volume: 4})
 }
 
-// race prints what throughput each of some Caddys has, and its ratio to that of the first.
+// race prints what throughput each of some Caddys has, its ratio to that of the first, and
+// the processor time that a Caddy itself takes for a request.
 func (b *bench) race(ctx context.Context, title, ratioTo string, targets []*target, c course) error {
-	heading(title, "traffic", "Caddy", "requests/s", ratioTo)
+	heading(title, "traffic", "Caddy", "requests/s", ratioTo, "Caddy's processor, µs")
 	for i := range b.loads {
 		l := &b.loads[i]
 		tape, key := b.newTape(l)
 		each := max(1, l.requests*c.volume/connections/c.turns/(tape.TurnsOf(l.to)-tape.TurnsOf(l.from)))
-		rates := make([][]float64, len(targets))
+		rates, costs := make([][]float64, len(targets)), make([][]float64, len(targets))
 		for round := range b.rounds + 1 {
 			sums := make([]pace, len(targets))
 			for slice := range c.turns {
@@ -66,11 +67,13 @@ func (b *bench) race(ctx context.Context, title, ratioTo string, targets []*targ
 					}
 					sums[j].requests += p.requests
 					sums[j].took += p.took
+					sums[j].cpu += p.cpu
 				}
 			}
 			if round > 0 { // the first warms up
 				for j := range sums {
 					rates[j] = append(rates[j], sums[j].rate())
+					costs[j] = append(costs[j], sums[j].cost())
 				}
 			}
 		}
@@ -83,20 +86,24 @@ func (b *bench) race(ctx context.Context, title, ratioTo string, targets []*targ
 			if j > 0 {
 				ratio = fmt.Sprintf("%.2f", median(ratios))
 			}
-			row(l.name, t.name, fmt.Sprintf("%.0f", median(rates[j])), ratio)
+			row(l.name, t.name, fmt.Sprintf("%.0f", median(rates[j])), ratio, fmt.Sprintf("%.0f", median(costs[j])))
 		}
 	}
 	return nil
 }
 
-// pace is how many requests were answered in what time.
+// pace is how many requests were answered in what time, and what processor time of the
+// Caddy that took.
 type pace struct {
-	requests int64
-	took     time.Duration
+	requests  int64
+	took, cpu time.Duration
 }
 
 // rate returns the requests a second.
 func (p pace) rate() float64 { return float64(p.requests) / p.took.Seconds() }
+
+// cost returns the microseconds of the processor that a request took.
+func (p pace) cost() float64 { return float64(p.cpu.Microseconds()) / float64(p.requests) }
 
 // storm lets every connection run its conversations, one after the other, to
 // their end.
@@ -120,23 +127,27 @@ func storm(ctx context.Context, t *target, talksOf func(c *client, n int) []*tal
 		count atomic.Int64
 	)
 	errs := make([]error, len(fleet), len(fleet)+1)
-	start := time.Now()
-	for i, talks := range fleet {
-		wg.Go(func() {
-			for _, k := range talks {
-				for !k.begins() && ctx.Err() == nil {
-					if errs[i] = k.next(); errs[i] != nil {
-						return
+	var took time.Duration
+	cpu, err := t.cpu(func() error {
+		start := time.Now()
+		defer func() { took = time.Since(start) }()
+		for i, talks := range fleet {
+			wg.Go(func() {
+				for _, k := range talks {
+					for !k.begins() && ctx.Err() == nil {
+						if errs[i] = k.next(); errs[i] != nil {
+							return
+						}
+						count.Add(1)
 					}
-					count.Add(1)
 				}
-			}
-		})
-	}
-	wg.Wait()
-	took := time.Since(start)
-	if err := errors.Join(append(errs, ctx.Err())...); err != nil {
+			})
+		}
+		wg.Wait()
+		return errors.Join(append(errs, ctx.Err())...)
+	})
+	if err != nil {
 		return pace{}, err
 	}
-	return pace{count.Load(), took}, nil
+	return pace{count.Load(), took, cpu}, nil
 }

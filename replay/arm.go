@@ -234,8 +234,10 @@ func (a *arm) note(c *request, w *sink, troubled bool) {
 	res := &a.result
 	res.Calls++
 	res.Resent += a.attempts - 1 - a.asked
-	res.Sent = res.Sent.Add(a.usage)
-	res.Cost += a.profile.Rules().Cost(a.usage)
+	if !c.refused { // else there is nothing that its cost could be compared with
+		res.Sent = res.Sent.Add(a.usage)
+		res.Cost += a.profile.Rules().Cost(a.usage)
+	}
 	res.MaxPrompt = max(res.MaxPrompt, a.usage.Prompt())
 	if !c.refused && (a.refused != nil || w.status != http.StatusOK) {
 		res.Rejected++

@@ -39,7 +39,7 @@ type Result struct {
 	Calls int `json:"calls"`
 
 	// BaseCost and Cost are the costs of the client's own bytes and of what
-	// the handler sent.
+	// the handler sent, of requests that the provider does not refuse in the former.
 	BaseCost float64 `json:"base_cost"`
 	// Cost: see BaseCost.
 	Cost float64 `json:"cost"`

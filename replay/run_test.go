@@ -25,6 +25,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/settings"
 	"github.com/caddy-llm-cache/caddy-llm-cache/replay/recording"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
 func replayed(t *testing.T, o Options, paths ...string) *Report {
@@ -164,5 +165,15 @@ func TestRefusedAnyway(t *testing.T) {
 	a := arm{result: Result{}, policy: settings.CostAware, refused: &cachemodel.APIError{}}
 	if a.note(&request{}, &sink{header: http.Header{}}, false); a.result.Rejected != 1 || len(a.result.Violations()) == 0 {
 		t.Errorf("refused for our edits: %+v", a.result)
+	}
+	for _, refused := range []bool{true, false} {
+		a := arm{policy: settings.CostAware, usage: wire.Usage{Uncached: 1000}}
+		a.note(&request{refused: refused}, &sink{header: http.Header{}, status: http.StatusOK}, false)
+		if r := &a.result; (r.Cost == 0) != refused || (r.Sent.Prompt() == 0) != refused {
+			t.Errorf("refused %t in the client's own bytes, it cost %.0f for %d tokens", refused, r.Cost, r.Sent.Prompt())
+		}
+	}
+	if n := (&Step{Cost: 1000}).saving(); n != 0 {
+		t.Errorf("refused in the client's own bytes, it saved %.0f", n)
 	}
 }

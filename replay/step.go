@@ -127,9 +127,9 @@ func (s *Step) follow(before *Step, at time.Duration) {
 }
 
 // saving is what the request cost less than the client's own bytes. One that was
-// refused saves nothing.
+// refused, as it is or in these, saves nothing.
 func (s *Step) saving() float64 {
-	if s.Refused {
+	if s.Refused || s.BaseCost == 0 {
 		return 0
 	}
 	return s.BaseCost - s.Cost

@@ -47,6 +47,7 @@ import (
 type bench struct {
 	binary   string
 	dir      string // for what does not stay
+	model    string // that leaves words out
 	profiles string // where profiles stay, empty for nowhere
 	rounds   int
 	policies []string
@@ -92,6 +93,7 @@ func run(ctx context.Context) error {
 	traffic := flag.String("traffic", "", "`part` of the names of the traffic to measure, as \"1 MB\"; all if empty")
 	flag.StringVar(&b.binary, "caddy", "", "Caddy `binary`; built from the module above if empty")
 	flag.StringVar(&b.profiles, "profiles", "", "`folder` in which the profiles of the profile table are left")
+	flag.StringVar(&b.model, "model", "", "`folder` of the model of the compress table")
 	flag.IntVar(&b.rounds, "rounds", 7, "`times` that each measurement is taken; the median counts")
 	flag.Parse()
 	b.policies, b.kinds, b.only = strings.Split(*policies, ","), strings.Split(*stores, ","), strings.Split(*only, ",")
@@ -132,7 +134,7 @@ func run(ctx context.Context) error {
 	for _, table := range []struct {
 		name string
 		make func(context.Context) error
-	}{{"cost", b.cost}, {"throughput", b.throughput}, {"stream", b.stream}, {"stores", b.stores}, {"flood", b.flood}, {"profile", b.profile}} {
+	}{{"cost", b.cost}, {"throughput", b.throughput}, {"stream", b.stream}, {"stores", b.stores}, {"compress", b.compress}, {"flood", b.flood}, {"profile", b.profile}} {
 		if !slices.Contains(b.only, table.name) {
 			continue
 		}

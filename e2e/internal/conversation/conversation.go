@@ -68,6 +68,8 @@ type Size struct {
 	Result int
 	// Thinking reports whether the assistant thinks aloud.
 	Thinking bool
+	// Prose reports whether results are paragraphs instead of code.
+	Prose bool
 }
 
 // The sizes that occur: a chat of a few lines, and an agent's session.
@@ -154,7 +156,11 @@ func (t *Tape) add(text *author) {
 	if text.IntN(10) < 4 {
 		length = t.size.Result * 2
 	}
-	result := quote(text.code(length))
+	said := text.code
+	if t.size.Prose {
+		said = text.prose
+	}
+	result := quote(said(length))
 
 	u := turn{start: len(t.flat), answer: a}
 	t.flat = append(t.flat, ',')

@@ -225,6 +225,7 @@ func (w *Worker) one() bool {
 	}
 	texts.WithLabelValues(outcome).Inc()
 	w.well(ctx, c)
+	_ = p.pause(ctx) // texts with nothing to leave out are many, and have not paused
 	return true
 }
 
@@ -258,9 +259,16 @@ func (w *Worker) well(ctx context.Context, c Compressor) {
 const (
 	// quiet is how long no request must have come or ended for the worker to go on.
 	quiet = 20 * time.Millisecond
-	// patience is how long it waits for that, as a multiple of the time it works.
+	// patience is how long it waits for that, as a multiple of the time it works, and for
+	// quiet at least.
 	patience = 50
 )
+
+// busy reports whether requests come.
+func (w *Worker) busy() bool {
+	last := time.Duration(w.last.Load())
+	return last != 0 && time.Since(w.start)-last < quiet
+}
 
 // pace keeps a run to the worker's share.
 type pace struct {
@@ -280,10 +288,7 @@ func (p *pace) pause(ctx context.Context) error {
 		share := w.share
 		w.mu.Unlock()
 		w.sleep(time.Duration(float64(d) * (1/share - 1)))
-		for waited := time.Duration(0); waited < patience*d && ctx.Err() == nil; waited += quiet {
-			if time.Since(w.start)-time.Duration(w.last.Load()) >= quiet {
-				break
-			}
+		for waited := time.Duration(0); waited < max(patience*d, quiet) && w.busy() && ctx.Err() == nil; waited += quiet {
 			w.sleep(quiet)
 		}
 	}

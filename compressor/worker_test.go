@@ -20,6 +20,7 @@ import (
 	"errors"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -97,6 +98,36 @@ func TestWorker(t *testing.T) {
 		}
 		if w.Offer(jobFor(9, nil)) {
 			t.Error("a worker that is gone takes texts")
+		}
+	})
+}
+
+// TestIdleTexts says that texts with nothing to leave out do not keep the worker going
+// while requests come.
+func TestIdleTexts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorker()
+		w.serving, w.queue.limit = []Compressor{new(slow)}, defaultQueue
+		time.Sleep(time.Second)
+		const most = 10
+		var done atomic.Int64
+		for n := range byte(most) {
+			j := jobFor(n, func(pipeline.Shortened) { done.Add(1) })
+			j.Text = "{}"
+			w.Touch()
+			w.Offer(j)
+		}
+		for want := 1; want <= most; want++ {
+			synctest.Wait()
+			if done := done.Load(); done != int64(want) {
+				t.Fatalf("%d of %d texts are done after %d pauses", done, most, want-1)
+			}
+			time.Sleep(quiet / 2)
+			w.Touch()
+			time.Sleep(quiet / 2)
+		}
+		if err := w.Destruct(); err != nil {
+			t.Fatal(err)
 		}
 	})
 }

@@ -171,6 +171,7 @@ var notHere = []struct{ begins, why string }{
 	{"LLM_CACHE_KEY=… caddy llm-cache smoketest", "needs a model that does what it is told; tested in smoketest"},
 	{"caddy llm-cache lingua", "needs a model; tested in lingua and compressor"},
 	{`caddy llm-cache replay --options '{"compress"`, "needs a model"},
+	{"caddy llm-cache replay --keepalive --folds-by repo", "needs recordings that name their repository; tested in replay"},
 	{"curl -s https://llm.example.com", "needs a box"},
 	{"curl -si http://localhost:4000/v1/messages …", "is shortened"},
 }

@@ -109,7 +109,7 @@ func (c *codex) assistant(m *recording.Message) {
 			last = i
 		}
 	}
-	for i := range m.Content[:last+1] {
+	for i := range m.Content[:min(last+1, len(m.Content))] {
 		switch b := &m.Content[i]; b.Type {
 		case "text":
 			c.begin("message", "msg")

@@ -138,6 +138,9 @@ func TestCodexItems(t *testing.T) {
 	}
 	c.Add([]recording.Message{said})
 	before := bytes.Clone(c.items)
+	if items := c.Items(&recording.Message{Role: "assistant"}); len(items) > 0 {
+		t.Errorf("of an answer without content: %s", items)
+	}
 	items := c.Items(&answer)
 	if !bytes.Equal(c.items, before) {
 		t.Error("asking has changed what was said")

@@ -29,8 +29,9 @@
 // A body's hash is the XXH3-128 of those of its pieces of 64 KiB, all with the same seed.
 // Whoever writes programs keeps the hashes of the base's pieces and so finds what it
 // shares with the next body while that is hashed, without reading the base: each body is
-// read once, and all of it. What differs by a byte would have to have the same hash to go
-// unnoticed; with a seed that only the two sides know, nobody can bring that about who has
-// a say in what bodies contain. At the side that makes the body, the hash guards against
-// mistakes: whoever can send a program can send a body.
+// read once, and all of it. A piece that differs from the base's would have to have its
+// hash to go unnoticed, by both sides. With a seed that only they know nobody can foresee
+// hashes who has a say in what bodies contain; that XXH3 withstands an attack is not
+// known, and need not be: a base is of one conversation, and whoever can send a program
+// can send a body.
 package delta

@@ -26,7 +26,7 @@ import (
 // piece is how many bytes of a body are hashed at once. Both sides have to know it.
 const piece = 64 << 10
 
-// Seed makes hashes that nobody can foresee, so that nobody can make two bodies look the
+// Seed makes hashes that nobody can foresee, so that bodies are not easily made to look the
 // same to those who compare them by their hashes.
 type Seed uint64
 

@@ -40,7 +40,11 @@ func (t *turn) add(parts []Part) {
 // pairs keeps calls and their results together on the way from formats that let
 // results come late, split over several messages, or under an id that an earlier
 // call has had, to formats that do not. It knows calls by the client's ids.
-type pairs map[string]pair
+type pairs struct {
+	of map[string]pair
+	// twins are results, by the client's ids, of which other calls still wait for one.
+	twins []Part
+}
 
 // pair is what is known of a client's id.
 type pair struct {
@@ -55,25 +59,25 @@ type call struct {
 
 // call notes a call in a turn and returns the id that it goes by: its own, unless
 // an earlier call has it.
-func (p pairs) call(id string, at int) string {
-	was, taken := p[id]
+func (p *pairs) call(id string, at int) string {
+	was, taken := p.of[id]
 	own := id
 	for taken {
 		was.twins++
 		own = id + "_" + strconv.Itoa(was.twins+1)
-		_, taken = p[own]
+		_, taken = p.of[own]
 	}
 	if own != id {
-		p[own] = pair{} // nobody else is to have it
+		p.of[own] = pair{} // nobody else is to have it
 	}
 	was.open = append(was.open, call{own, at})
-	p[id] = was
+	p.of[id] = was
 	return own
 }
 
 // calls gives the calls among some parts the ids that they go by. The parts
 // themselves are not changed.
-func (p pairs) calls(parts []Part, at int) []Part {
+func (p *pairs) calls(parts []Part, at int) []Part {
 	copied := false
 	for i := range parts {
 		if parts[i].Kind != CallPart {
@@ -93,17 +97,20 @@ func (p pairs) calls(parts []Part, at int) []Part {
 
 // results puts the results among some parts behind their calls, and returns what
 // is said besides. What answers a call a second time is no result any more.
-func (p pairs) results(out []turn, parts []Part) (rest []Part) {
+func (p *pairs) results(out []turn, parts []Part) (rest []Part) {
 	if !slices.ContainsFunc(parts, isResult) {
 		return parts
 	}
 	for i, part := range parts {
-		of, known := p[part.ID]
+		of, known := p.of[part.ID]
 		answers := isResult(part) && known
 		if answers && len(of.open) > 0 {
 			answered := of.open[0]
 			of.open = of.open[1:]
-			p[part.ID] = of
+			p.of[part.ID] = of
+			if len(of.open) > 0 {
+				p.twins = append(p.twins, part)
+			}
 			part.ID = answered.id
 			out[answered.turn].results = wire.Append(out[answered.turn].results, part)
 			continue
@@ -122,6 +129,22 @@ func (p pairs) results(out []turn, parts []Part) (rest []Part) {
 		}
 	}
 	return rest
+}
+
+// over ends a round of results: those of a call are also the results of the calls that were
+// made under its id and got none of their own, as they are where the format comes from.
+func (p *pairs) over(out []turn) {
+	for _, part := range p.twins {
+		of := p.of[part.ID]
+		id := part.ID
+		for _, c := range of.open {
+			part.ID = c.id
+			out[c.turn].results = wire.Append(out[c.turn].results, part)
+		}
+		of.open = nil
+		p.of[id] = of
+	}
+	p.twins = p.twins[:0]
 }
 
 func isResult(p Part) bool { return p.Kind == ResultPart }

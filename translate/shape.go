@@ -31,7 +31,7 @@ import (
 func (w *Writer) shape() []Message {
 	in := w.Request.Messages
 	out := make([]turn, 0, len(in))
-	pairs := make(pairs)
+	pairs := pairs{of: make(map[string]pair)}
 	w.Called = make(map[string]ToolName)
 	for i, m := range in {
 		parts := w.carried(m)
@@ -41,6 +41,7 @@ func (w *Writer) shape() []Message {
 		empty := len(parts) == 0
 		switch m.Role {
 		case Assistant:
+			pairs.over(out)
 			at := len(out)
 			if joins(out, Assistant) {
 				at--
@@ -78,6 +79,7 @@ func (w *Writer) shape() []Message {
 		}
 		out = append(out, turn{Message: Message{Role: role, Parts: parts}})
 	}
+	pairs.over(out)
 	return w.ended(behind(w.finished(out)))
 }
 

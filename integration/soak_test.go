@@ -52,6 +52,8 @@ var soakSites = []struct{ name, directives string }{
 	{"expand", "llm_cache {\npolicy eager\nzones {\nfrozen 0\nhot 1\nmin_messages 0\n}\nprune {\nafter 1\n}\n}"},
 	{"to_chat", "llm_cache {\nupstream openai {\nformat openai_chat\n}\n}"},
 	{"to_anthropic", "llm_cache {\nupstream anthropic\n}"},
+	{"held_socket", "llm_cache {\nupstream openai\nhold websocket on\n}"},
+	{"held_thread", "llm_cache {\nupstream anthropic\nhold threads on\n}"},
 	{"box", "llm_cache {\nupstream mlx_lm\nqueue {\nslots 6\nwaiting 1000\npatience 1m\n}\nrejoin 1s\nidle_folding\n}"},
 }
 
@@ -153,6 +155,30 @@ func (s *soakTally) failed(sites ...string) (n, of int) {
 		}
 	}
 	return n, of
+}
+
+// compare checks that over sites of ours no more fails than over the first, which is bare
+// Caddy, and that nothing half passes for whole.
+func (s *soakTally) compare(t *testing.T, sites []string) {
+	t.Helper()
+	for _, site := range sites {
+		n, of := s.failed(site)
+		t.Logf("%-24s %6d requests, %5.2f %% failed: %v", site, of, 100*float64(n)/float64(max(of, 1)), s.counts[site])
+		if n := s.counts[site]["half an answer for a whole one"]; n > 0 && site != sites[0] {
+			t.Errorf("%s: %d times half an answer passed for a whole one", site, n)
+		}
+	}
+	n, of := s.failed(sites[1:]...)
+	bare, ofBare := s.failed(sites[0])
+	if of == 0 || ofBare == 0 {
+		t.Errorf("%d requests, %d over bare Caddy", of, ofBare)
+	}
+	share, shareBare := float64(n)/float64(max(of, 1)), float64(bare)/float64(max(ofBare, 1))
+	t.Logf("ours %d of %d (%.2f %%), bare %d of %d (%.2f %%)", n, of, 100*share, bare, ofBare, 100*shareBare)
+	chance := 3 * math.Sqrt(shareBare*(1-shareBare)/float64(max(min(of, ofBare), 1))) // whom a kill strikes
+	if share > 1.25*shareBare+chance+0.01 {
+		t.Errorf("%.2f %% of requests failed, over bare Caddy %.2f %%", 100*share, 100*shareBare)
+	}
 }
 
 // soaking is one client.
@@ -261,6 +287,9 @@ func soak(t *testing.T, d time.Duration, tally *soakTally) (states []weak.Pointe
 	for i := range 10 {
 		group.Go(func() { (&soaking{p.addr, tally}).run(ctx, i) })
 	}
+	for i, kind := range []string{"socket", "socket", "thread", "thread"} {
+		group.Go(func() { (&soaking{p.addr, tally}).converse(ctx, i, kind) })
+	}
 	reload, kill := time.NewTicker(time.Second), time.NewTicker(3700*time.Millisecond)
 	defer reload.Stop()
 	defer kill.Stop()
@@ -329,8 +358,8 @@ func rests() (heap uint64, goroutines int) {
 	return heap, goroutines
 }
 
-// TestSoak has clients of four formats at work over all kinds of sites, with a
-// reload each second, an upstream that is killed, clients that leave and slow
+// TestSoak has clients of four formats, over WebSockets and in threads, too, at work over all
+// kinds of sites, with a reload each second, an upstream that is killed, clients that leave and slow
 // readers: no more fails than over bare Caddy, nothing half passes for whole, and
 // in the end the process holds what it did before.
 //
@@ -357,29 +386,19 @@ func TestSoak(t *testing.T) {
 		}
 	}
 
-	var ours []string
+	var posted []string
 	for _, s := range soakSites {
-		n, of := tally.failed(s.name)
-		t.Logf("%-13s %6d requests, %5.2f %% failed: %v", s.name, of, 100*float64(n)/float64(max(of, 1)), tally.counts[s.name])
-		if of == 0 {
-			t.Errorf("no request over %s", s.name)
-		}
-		if s.name != "bare" {
-			ours = append(ours, s.name)
-			if n := tally.counts[s.name]["half an answer for a whole one"]; n > 0 {
-				t.Errorf("%s: %d times half an answer passed for a whole one", s.name, n)
-			}
-		}
+		posted = append(posted, s.name)
 	}
-	n, of := tally.failed(ours...)
-	bare, ofBare := tally.failed("bare")
-	share, shareBare := float64(n)/float64(max(of, 1)), float64(bare)/float64(max(ofBare, 1))
-	t.Logf("ours %d of %d (%.2f %%), bare %d of %d (%.2f %%)", n, of, 100*share, bare, ofBare, 100*shareBare)
+	tally.compare(t, posted)
+	for kind, sites := range heldSites {
+		over := make([]string, len(sites))
+		for i, site := range sites {
+			over[i] = kind + " over " + site
+		}
+		tally.compare(t, over)
+	}
 	t.Logf("heap %.1f MiB before, %.1f after; goroutines %d before, %d after", float64(heap)/(1<<20), float64(heapAfter)/(1<<20), goroutines, goroutinesAfter)
-	chance := 3 * math.Sqrt(shareBare*(1-shareBare)/float64(max(min(of, ofBare), 1))) // whom a kill strikes
-	if share > 1.25*shareBare+chance+0.01 {
-		t.Errorf("%.2f %% of requests failed, over bare Caddy %.2f %%", 100*share, 100*shareBare)
-	}
 	if heapAfter > heap+heap/2+(4<<20) {
 		t.Errorf("%d MiB are held, %d before", heapAfter>>20, heap>>20)
 	}

@@ -180,7 +180,7 @@ func (e entries) billBreakpoints(p *prompt, r Rules, at time.Time) bill {
 // message, unless prompt_cache_options asks for explicit ones only, and the
 // latest explicit ones as far as there is room.
 func openAIBreakpoints(p *prompt, r Rules) []breakpoint {
-	v, room, long := p.view, r.Markers, p.view.Retention == "12h"
+	v, room, long := p.view, r.Markers, p.view.Caching.Retention == "12h"
 	if len(p.block) == 0 {
 		return nil
 	}

@@ -43,7 +43,7 @@ func geminiError(e *APIError) *APIError {
 // the turn behind it, as many as there are, and that the calls of the current
 // turn are signed. Contents of one side in a row count as one turn.
 func validateGemini(v *wire.View, r Rules) *APIError {
-	if v.Partial { // what stands in front is not known
+	if v.Conversation.Partial { // what stands in front is not known
 		return nil
 	}
 	calls := 0 // of the turn before

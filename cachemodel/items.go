@@ -25,7 +25,7 @@ import (
 // in front of what it led to. Of a conversation that the provider holds only the
 // end is here, and calls may stand in it by reference.
 func validateResponses(v *wire.View) *APIError {
-	hidden := v.Partial
+	hidden := v.Conversation.Partial
 	calls := make(map[string]bool) // and whether they are answered
 	var order []string
 	for i := range v.Blocks {
@@ -68,7 +68,7 @@ func outputName(v *wire.View, b *wire.Block) string {
 // validateInteractions checks that each call of the Interactions API has its result
 // somewhere behind it and each result its call, in requests that hold both.
 func validateInteractions(v *wire.View) *APIError {
-	if v.Partial {
+	if v.Conversation.Partial {
 		return nil
 	}
 	refuse := func(e *APIError) *APIError {

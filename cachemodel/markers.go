@@ -60,8 +60,8 @@ func markers(v *wire.View, r Rules) ([]marker, *APIError) {
 		count++
 		marks = append(marks, marker{i, long})
 	}
-	if !v.AutoMarker.Empty() {
-		long, err := markerTTL(v, v.AutoMarker, "cache_control")
+	if !v.Caching.AutoMarker.Empty() {
+		long, err := markerTTL(v, v.Caching.AutoMarker, "cache_control")
 		if err != nil {
 			return nil, err
 		}

@@ -115,7 +115,7 @@ func (p *past) check(c Call, r Rules) (found, *APIError) {
 			return found{}, err
 		}
 	}
-	drops := member(v, v.Thinking, "block_binding.prefix_mismatch_behavior") == "drop_block"
+	drops := member(v, v.Reply.Thinking, "block_binding.prefix_mismatch_behavior") == "drop_block"
 	f.blocks = make([]wire.Hash, 0, len(v.Blocks))
 	var at, turn history // now, and at the start of the message
 	message, conv := int32(-1), p.conversations[f.conversation]

@@ -139,14 +139,14 @@ func salt(v *wire.View, r Rules) wire.Hash {
 	}
 	choice := ""
 	if v.Traits().NoCalls == "" {
-		choice = compact(v, v.ToolChoice)
+		choice = compact(v, v.Reply.ToolChoice)
 	}
-	return hashOf(choice, compact(v, v.Thinking), output(v), compact(v, v.ContextManagement), images)
+	return hashOf(choice, compact(v, v.Reply.Thinking), output(v), compact(v, v.Conversation.ContextManagement), images)
 }
 
 // output is the output_config without an effort that says what is the default.
 func output(v *wire.View) string {
-	s := compact(v, v.OutputConfig)
+	s := compact(v, v.Reply.OutputConfig)
 	if s == `{"effort":"high"}` || s == `{}` || s == `null` {
 		return ""
 	}

@@ -196,10 +196,10 @@ func (r Rules) Asked(v *wire.View) Rules {
 	switch {
 	case v.Vertex && r.Provider == "gemini" && r.SignsCalls:
 		r.MinTokens = max(r.MinTokens, vertexMin)
-	case v.Retention == "" || r.LongTTL == 0:
-	case r.Regime == Automatic && v.Retention == "24h", r.Regime == Breakpoints && v.Retention == "12h":
+	case v.Caching.Retention == "" || r.LongTTL == 0:
+	case r.Regime == Automatic && v.Caching.Retention == "24h", r.Regime == Breakpoints && v.Caching.Retention == "12h":
 		r.TTL, r.Write = r.LongTTL, r.Write1h
-	case r.Regime == Automatic && (v.Retention == "in_memory" || v.Retention == "in-memory"):
+	case r.Regime == Automatic && (v.Caching.Retention == "in_memory" || v.Caching.Retention == "in-memory"):
 		r.TTL = memoryTTL
 	}
 	return r

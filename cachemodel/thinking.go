@@ -24,7 +24,7 @@ import (
 // demanded.
 func validateThinking(v *wire.View, r Rules) *APIError {
 	manual := manualThinking(v)
-	switch choice := member(v, v.ToolChoice, "type"); {
+	switch choice := member(v, v.Reply.ToolChoice, "type"); {
 	case choice != "tool" && choice != "any":
 	case r.RefusesForcedTools:
 		return invalid(`tool_choice: type "tool" and "any" are not supported for this model.`)
@@ -77,7 +77,7 @@ func manualOrder(v *wire.View, last int) *APIError {
 }
 
 // manualThinking reports whether the request asks for thinking with a fixed budget.
-func manualThinking(v *wire.View) bool { return member(v, v.Thinking, "type") == "enabled" }
+func manualThinking(v *wire.View) bool { return member(v, v.Reply.Thinking, "type") == "enabled" }
 
 // inToolLoop reports whether the request goes on with a turn: its last message, but
 // for those of the system, holds a tool result.

@@ -68,7 +68,7 @@ func (o *records) begin(at time.Time, who tenant.Person, client string, v *wire.
 	rec := &audit.Record{
 		ID: audit.NewID(at), At: at, Turns: 1, Kind: audit.KindTurn,
 		Tenant: who.Hash, User: who.Name, Client: client,
-		Model: v.Model, ClientFormat: string(v.Format), UpstreamFormat: string(o.up.Target(v.Format)), Policy: string(o.policy), Stream: v.Stream,
+		Model: v.Model, ClientFormat: string(v.Format), UpstreamFormat: string(o.up.Target(v.Format)), Policy: string(o.policy), Stream: v.Reply.Stream,
 	}
 	if !tools {
 		rec.Kind = audit.KindSide

@@ -56,7 +56,7 @@ func (c *requestState) front(r *http.Request) *front {
 	}
 	return &front{
 		key:      barrier.Key{Tenant: c.tenant, Upstream: o.upstreamKey(r), Model: c.view.Model, Prefix: prefix},
-		lifetime: lifetime, leads: c.view.Stream, at: o.now(),
+		lifetime: lifetime, leads: c.view.Reply.Stream, at: o.now(),
 	}
 }
 

@@ -48,7 +48,7 @@ func (o *site) bounded() bool { return len(o.budgets) > 0 && o.records.sink != n
 // most is what a request may cost at most, as far as can be told before.
 func (c *requestState) most() allowance.Spent {
 	rules := c.ex.Rules()
-	answer := c.view.MaxTokens
+	answer := c.view.Reply.MaxTokens
 	if answer <= 0 {
 		answer = longestAnswer
 	}

@@ -176,13 +176,13 @@ func (o *site) prepare(r *http.Request, format wire.Format, raw, body []byte) (c
 
 	tenant := o.store.Key.Of(r)
 	view, err := o.parse(format, body, tenant)
-	if err == nil && !view.Thread.Empty() && !o.up.Holds(format) {
-		if view.Partial {
+	if err == nil && !view.Conversation.Thread.Empty() && !o.up.Holds(format) {
+		if view.Conversation.Partial {
 			return nil, bypass{err: upstream.ErrUnheld, view: view}
 		}
 		if raw, rethread, err = upstream.Unthread(r, raw, body); err == nil {
 			if view, err = o.parse(format, raw, tenant); err == nil {
-				view.Unthreaded = true
+				view.Conversation.Unthreaded = true
 			}
 		}
 	}

@@ -396,7 +396,7 @@ func (c *requestState) heartbeat(w http.ResponseWriter, r *http.Request) *box.Al
 	if every == 0 {
 		return nil
 	}
-	return box.Stream{Every: every, Open: open, Events: c.view.Stream, Format: c.view.Format, Agent: r.UserAgent(), Stamp: func(to http.Header) {
+	return box.Stream{Every: every, Open: open, Events: c.view.Reply.Stream, Format: c.view.Format, Agent: r.UserAgent(), Stamp: func(to http.Header) {
 		switch {
 		case !c.site.up.Headers:
 		case c.all:

@@ -35,7 +35,7 @@ func (o *site) sessionKey(r *http.Request, tenant sessioncache.Tenant, v *wire.V
 		return k
 	}
 	k.ID = beginning(v)
-	if k.Answer = wire.AnswerID(v.Continues); k.Answer.IsZero() {
+	if k.Answer = wire.AnswerID(v.Conversation.Continues); k.Answer.IsZero() {
 		k.Answer = v.FirstAnswer()
 	}
 	return k

@@ -52,7 +52,7 @@ func (o *site) keeps(f wire.Format) bool {
 // and accounted for as if the client had sent all of it; nil if what stands before is
 // not known.
 func (o *site) joined(r *http.Request, tenant sessioncache.Tenant, v *wire.View) (*wire.View, *hold.Own) {
-	if !v.Partial || v.Continues == "" || !o.keeps(v.Format) {
+	if !v.Conversation.Partial || v.Conversation.Continues == "" || !o.keeps(v.Format) {
 		return nil, nil
 	}
 	_, book := o.store.Holds.Threads(o.holds, v.Format, o.now)
@@ -61,20 +61,20 @@ func (o *site) joined(r *http.Request, tenant sessioncache.Tenant, v *wire.View)
 		return nil, nil
 	}
 	whole, err := o.parse(v.Format, body, tenant)
-	if err != nil || whole.Partial || !whole.OffersTools() {
+	if err != nil || whole.Conversation.Partial || !whole.OffersTools() {
 		return nil, nil
 	}
-	return whole, &hold.Own{Handle: v.Continues, Body: v.Raw, Items: thread.Items(v)}
+	return whole, &hold.Own{Handle: v.Conversation.Continues, Body: v.Raw, Items: thread.Items(v)}
 }
 
 // threads returns how the request goes to a provider that keeps its conversation, nil if
 // that is none of ours.
 func (c *requestState) threads(r *http.Request) *threads {
 	v := c.view
-	if v.Partial || !v.OffersTools() || !c.site.keeps(v.Format) {
+	if v.Conversation.Partial || !v.OffersTools() || !c.site.keeps(v.Format) {
 		return nil
 	}
-	wanted := c.own != nil || !v.Thread.Empty() || v.Traits().KeepsAnswers && !v.Stateless && !hasAnswer(v)
+	wanted := c.own != nil || !v.Conversation.Thread.Empty() || v.Traits().KeepsAnswers && !v.Conversation.Stateless && !hasAnswer(v)
 	if !wanted && !(v.Traits().Threads && c.site.holds.Threaded(len(v.Raw))) {
 		return nil
 	}
@@ -100,7 +100,7 @@ func (c *requestState) threads(r *http.Request) *threads {
 // carried returns the request if it may go over a WebSocket, nil if it may not.
 func (c *requestState) carried() *wire.View {
 	v := c.view
-	if c.site.carriers == nil || !v.Traits().Sockets || v.Partial || !v.Stateless || !v.OffersTools() || !c.site.keeps(v.Format) {
+	if c.site.carriers == nil || !v.Traits().Sockets || v.Conversation.Partial || !v.Conversation.Stateless || !v.OffersTools() || !c.site.keeps(v.Format) {
 		return nil
 	}
 	return v

@@ -79,7 +79,7 @@ var foldedName = regexp.MustCompile(`\[\[llm_cache:folded ([0-9a-f]{8}): `)
 // soakModel answers as a model does: mostly at length, now and then by asking for
 // what was folded.
 func soakModel(_ context.Context, v *wire.View) *simulator.Answer {
-	if v.MaxTokens == 0 && v.Format == wire.Anthropic {
+	if v.Reply.MaxTokens == 0 && v.Format == wire.Anthropic {
 		return nil
 	}
 	names := foldedName.FindAllSubmatch(v.Raw, -1)

@@ -61,7 +61,7 @@ func (x *Exchange) Continuations() (out []billing.Bill) {
 func (x *Exchange) charge(t *wire.Turn) billing.Bill {
 	actual, client, u := t.Usage, t.Usage, t.Held()
 	l := x.match.Lineage
-	if x.req.View.Partial { // blocks say nothing of what the provider holds
+	if x.req.View.Conversation.Partial { // blocks say nothing of what the provider holds
 		if l != nil {
 			client.Read += int64(l.Less)
 		}

@@ -67,7 +67,7 @@ type Background struct {
 // pointless. Process is at most limit, 0 for any.
 func (x *Exchange) Background(t *wire.Turn, limit int) *Background {
 	l := x.lineage
-	if l == nil || x.Policy != settings.CostAware || x.refusal.frozen || x.req.rules.Regime != cachemodel.KV || x.req.View.Partial ||
+	if l == nil || x.Policy != settings.CostAware || x.refusal.frozen || x.req.rules.Regime != cachemodel.KV || x.req.View.Conversation.Partial ||
 		!x.req.View.OffersTools() || history.Compacts(x.req.View) {
 		return nil
 	}

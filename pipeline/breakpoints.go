@@ -59,13 +59,13 @@ func (r *request) breakpoints() []wire.Edit {
 		}
 	}
 	free := r.rules.Markers - len(marked)
-	if !r.View.AutoMarker.Empty() {
+	if !r.View.Caching.AutoMarker.Empty() {
 		free--
 	}
 	var edits []wire.Edit
 	place := func(i int) bool {
 		i = r.markable(i)
-		if free <= 0 || i < 0 || !r.View.Blocks[i].Marker.Empty() || i < r.View.System && !r.View.Thread.Empty() {
+		if free <= 0 || i < 0 || !r.View.Blocks[i].Marker.Empty() || i < r.View.System && !r.View.Conversation.Thread.Empty() {
 			return false
 		}
 		for j := range edits {
@@ -77,7 +77,7 @@ func (r *request) breakpoints() []wire.Edit {
 		free--
 		return true
 	}
-	if len(marked) == 0 && r.View.AutoMarker.Empty() {
+	if len(marked) == 0 && r.View.Caching.AutoMarker.Empty() {
 		if o.Mode != stage.On && r.Known == 0 && (!toolcall.Serves(r.View) || history.Compacts(r.View)) {
 			return nil
 		}
@@ -195,7 +195,7 @@ func (r *request) markable(i int) int {
 // behind it, else of the last before it, so that markers of the long lifetime
 // keep standing before those of the short one.
 func (r *request) tier(marked []int, at int) []byte {
-	long := r.long || history.IsLong(r.View.Bytes(r.View.AutoMarker))
+	long := r.long || history.IsLong(r.View.Bytes(r.View.Caching.AutoMarker))
 	for _, m := range marked {
 		long = r.long || history.IsLong(r.View.Bytes(r.View.Blocks[m].Marker))
 		if m > at {

@@ -92,7 +92,7 @@ func (x *Exchange) cleared() wire.Cleared {
 // left says what the last request of a lineage has left in the cache, and the
 // reason for it if this one does not find it there.
 func (x *Exchange) left(prev *sessioncache.Lineage) (left int64, cause Break) {
-	if x.req.View.Partial {
+	if x.req.View.Conversation.Partial {
 		return 0, NoBreak
 	}
 	left = prev.Last.Prompt()

@@ -52,7 +52,7 @@ func newCached(h *history.History, rules *cachemodel.Rules, s *sessioncache.Sess
 	if l.Settled <= h.Known {
 		c.settled = l.Settled
 	}
-	if l.Beyond && !h.View.Partial && !c.cold {
+	if l.Beyond && !h.View.Conversation.Partial && !c.cold {
 		c.held = max(h.LastSaid(), h.Known)
 		c.forwarded = c.held
 	}

@@ -163,9 +163,9 @@ func (x *Exchange) Commit(t *wire.Turn, now time.Time) {
 	case t.Usage.Write5m > 0:
 		l.TTL = x.req.rules.Lifetime(false)
 	}
-	if x.Policy == settings.Observe || x.req.View.Partial {
+	if x.Policy == settings.Observe || x.req.View.Conversation.Partial {
 		l.Estimate = 0 // what was estimated is not all of what was sent
-		if x.Policy == settings.Observe && !x.req.View.Partial {
+		if x.Policy == settings.Observe && !x.req.View.Conversation.Partial {
 			l.Estimate = x.sizing.original
 		}
 		return
@@ -178,10 +178,10 @@ func (x *Exchange) Commit(t *wire.Turn, now time.Time) {
 
 // noteAnswers notes the answers by which later requests find the conversation.
 func noteAnswers(l *sessioncache.Lineage, v *wire.View, t *wire.Turn) {
-	if l.Reply = (wire.Hash{}); !v.Thread.Empty() || v.Unthreaded || v.Traits().KeepsAnswers && !v.Stateless {
+	if l.Reply = (wire.Hash{}); !v.Conversation.Thread.Empty() || v.Conversation.Unthreaded || v.Traits().KeepsAnswers && !v.Conversation.Stateless {
 		l.Reply = wire.AnswerID(t.ID)
 	}
-	if v.Partial || !l.First.IsZero() {
+	if v.Conversation.Partial || !l.First.IsZero() {
 		return
 	}
 	if l.First = v.FirstAnswer(); l.First.IsZero() {

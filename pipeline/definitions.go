@@ -64,7 +64,7 @@ func (x *Exchange) GivesTools() bool { return x.req.tools != nil }
 
 // omits reports whether a request offers no tools, and may be given some.
 func omits(v *wire.View, upstream wire.Format) bool {
-	return !v.OffersTools() && v.Thread.Empty() && v.Traits().NoCalls != "" && upstream.Traits().NoCalls != ""
+	return !v.OffersTools() && v.Conversation.Thread.Empty() && v.Traits().NoCalls != "" && upstream.Traits().NoCalls != ""
 }
 
 // redefined puts the tools into the body.
@@ -79,7 +79,7 @@ func (r *request) redefined(body []byte) ([]byte, error) {
 // request, or those that it had if the request has none. They are copied where they are
 // others than before. The session is locked.
 func definitions(v *wire.View, before *sessioncache.Lineage) []byte {
-	if v.Tools == 0 || v.Partial {
+	if v.Tools == 0 || v.Conversation.Partial {
 		if before == nil {
 			return nil
 		}

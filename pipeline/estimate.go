@@ -45,7 +45,7 @@ func (p *Prompt) estimate(r *request, l *sessioncache.Lineage, s *sizing, origin
 	s.original = r.session.Calibration.Tokens(original)
 	p.OriginalTokens = int(scale * float64(s.original))
 	p.SentTokens = int(scale * float64(s.estimate))
-	if r.View.Partial {
+	if r.View.Conversation.Partial {
 		p.reckon(r, l)
 	}
 }

@@ -113,7 +113,7 @@ func (x *Exchange) settle(markers []wire.Edit) {
 // blocks in another form: what to send must be decided anew.
 func (x *Exchange) Claim(store sessioncache.Claimer) bool {
 	r := x.req
-	if !x.Edited || x.refusal.frozen || r.View.Partial || !x.adds() {
+	if !x.Edited || x.refusal.frozen || r.View.Conversation.Partial || !x.adds() {
 		return true
 	}
 	return store.Claim(r.session, x.match, r.View, r.States, func(l *sessioncache.Lineage) {

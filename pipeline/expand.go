@@ -107,12 +107,12 @@ func (r *request) folds() bool {
 
 // refers reports whether the next request may refer to this one's answer in place
 // of a history, which then cannot be folded.
-func refers(v *wire.View) bool { return v.Traits().KeepsAnswers && !v.Stateless }
+func refers(v *wire.View) bool { return v.Traits().KeepsAnswers && !v.Conversation.Stateless }
 
 // forced reports whether the request makes the model call a tool, or wants the
 // arguments of its calls in pieces.
 func forced(v *wire.View) bool {
-	choice := v.Bytes(v.ToolChoice)
+	choice := v.Bytes(v.Reply.ToolChoice)
 	if len(choice) == 0 {
 		return false
 	}

@@ -29,7 +29,7 @@ import (
 func (r *request) lengthens(l *sessioncache.Lineage) bool {
 	wanted := r.session.Lifetime
 	if wanted == sessioncache.LifetimeAsked || r.rules.Regime != cachemodel.Markers || r.rules.LongTTL == 0 ||
-		!r.View.Traits().Markers || !r.View.OffersTools() || !r.View.Thread.Empty() || chosen(r.View) {
+		!r.View.Traits().Markers || !r.View.OffersTools() || !r.View.Conversation.Thread.Empty() || chosen(r.View) {
 		return false
 	}
 	if l != nil && l.TTL == r.rules.LongTTL && !r.cold {
@@ -50,7 +50,7 @@ func chosen(v *wire.View) bool {
 			return true
 		}
 	}
-	return names(v.Bytes(v.AutoMarker)) || !open
+	return names(v.Bytes(v.Caching.AutoMarker)) || !open
 }
 
 var longTTL = wire.Member{Name: "ttl", Value: []byte(`"1h"`)}
@@ -75,10 +75,10 @@ func (r *request) lengthened(edits []wire.Edit) []wire.Edit {
 
 // lengthenAuto gives the marker of the whole request the long lifetime.
 func (r *request) lengthenAuto(body []byte) ([]byte, error) {
-	if !r.long || r.View.AutoMarker.Empty() {
+	if !r.long || r.View.Caching.AutoMarker.Empty() {
 		return body, nil
 	}
-	value, err := wire.Patch(r.View.Bytes(r.View.AutoMarker), longTTL)
+	value, err := wire.Patch(r.View.Bytes(r.View.Caching.AutoMarker), longTTL)
 	if err != nil {
 		return nil, err
 	}

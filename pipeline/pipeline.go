@@ -90,15 +90,15 @@ func (p *Pipeline) Begin(v *wire.View, s *sessioncache.Session, now time.Time) *
 	x.Body = v.Raw
 	r.Decode()
 	defer r.Release()
-	if !v.Partial {
+	if !v.Conversation.Partial {
 		r.declare(m)
 		r.reinsert(m)
 	}
-	if v.Partial || m.Lineage != nil && m.Lineage.Frozen {
+	if v.Conversation.Partial || m.Lineage != nil && m.Lineage.Frozen {
 		learn.Blocks(&r.History)
 		r.keep(m)
-		x.refusal.frozen = !v.Partial
-		if v.Partial {
+		x.refusal.frozen = !v.Conversation.Partial
+		if v.Conversation.Partial {
 			x.Decision = planner.Decision{Epoch: planner.NoEpoch, Reason: "the provider holds the history"}
 		}
 		x.settle(nil)

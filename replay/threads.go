@@ -78,7 +78,7 @@ func (a *arm) sendThreaded(ctx context.Context, c *request) (*sink, error) {
 		}
 		header := c.header.Clone()
 		header.Set("Anthropic-Beta", thread.Beta)
-		w := &sink{header: http.Header{}, answer: wire.NewDecoder(a.profile.Format, c.view.Stream)}
+		w := &sink{header: http.Header{}, answer: wire.NewDecoder(a.profile.Format, c.view.Reply.Stream)}
 		if err := a.serve(ctx, c, header, body, w); err != nil {
 			return nil, err
 		}

@@ -83,7 +83,7 @@ type Held struct {
 	// shorter than what the client wrote.
 	Less int
 	// Reply is a hash of the id of the last answer where a request may go on from
-	// it, see [wire.View.Continues]; First is that of [wire.View.FirstAnswer]. Zero
+	// it, see [wire.Conversation.Continues]; First is that of [wire.View.FirstAnswer]. Zero
 	// for none.
 	Reply, First wire.Hash
 }

@@ -149,7 +149,7 @@ type Match struct {
 func (s *Session) Match(v *wire.View) Match {
 	var best, branch Match
 	blocks := v.MessageBlocks()
-	if v.Partial {
+	if v.Conversation.Partial {
 		best = s.continued(v)
 		best.merges = s.merges
 		return best
@@ -179,7 +179,7 @@ func (s *Session) Match(v *wire.View) Match {
 // continued finds the lineage that a request goes on with by what it refers to: an
 // answer, or else whatever the session is about.
 func (s *Session) continued(v *wire.View) Match {
-	reply := wire.AnswerID(v.Continues)
+	reply := wire.AnswerID(v.Conversation.Continues)
 	for _, l := range s.lineages {
 		if !reply.IsZero() && l.Reply == reply || reply.IsZero() && l.Partial {
 			return Match{Lineage: l}
@@ -205,14 +205,14 @@ func common(a, b []wire.Block) int {
 // known.
 func (s *Session) Commit(m Match, v *wire.View, states []State) *Lineage {
 	l := m.Lineage
-	if l == nil || !s.has(l) || !v.Partial && !l.supersededBy(v, m.Common) {
+	if l == nil || !s.has(l) || !v.Conversation.Partial && !l.supersededBy(v, m.Common) {
 		var parent *Lineage
 		if l != nil {
 			parent = l
 		}
 		l = s.begin(parent, v)
 	}
-	if l.Beyond = v.Partial && !l.Partial && l.known != nil; l.Beyond {
+	if l.Beyond = v.Conversation.Partial && !l.Partial && l.known != nil; l.Beyond {
 		s.touch(l)
 		return l
 	}
@@ -221,7 +221,7 @@ func (s *Session) Commit(m Match, v *wire.View, states []State) *Lineage {
 		l.known.Recycle()
 	}
 	l.known, l.left, l.restored, l.claimed = v.Known(), false, false, false
-	l.Partial = v.Partial
+	l.Partial = v.Conversation.Partial
 	l.States = states
 	if s.outlives {
 		describe(v, states)

@@ -230,10 +230,10 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, name wire.Format
 		fail(w, f, *c.answer.Failure, id)
 		return
 	}
-	if run.FirstByte(h.now(ctx)); c.answer.Truncate == 0 && !view.Thread.Empty() {
+	if run.FirstByte(h.now(ctx)); c.answer.Truncate == 0 && !view.Conversation.Thread.Empty() {
 		end("msg_"+id, anthropic{}.reply(c))
 	}
-	if keeps && c.answer.Truncate == 0 && !view.Stateless {
+	if keeps && c.answer.Truncate == 0 && !view.Conversation.Stateless {
 		h.stored.keep(r, c)
 	}
 	h.done(ctx, c.usage, nil)
@@ -253,7 +253,7 @@ func read(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 
 // write sends the answer, or as much of it as is asked for.
 func (h *Handler) write(w http.ResponseWriter, r *http.Request, f format, c *exchange) {
-	if !c.view.Stream {
+	if !c.view.Reply.Stream {
 		b := f.JSON(c)
 		if c.answer.Truncate > 0 {
 			w.Header().Set("Content-Length", strconv.Itoa(len(b)))
@@ -297,7 +297,7 @@ func (h *Handler) answer(ctx context.Context, c *exchange) *Answer {
 			return a
 		}
 	}
-	if c.view.Prewarms || c.view.MaxTokens == 0 { // asks to fill the cache, not for an answer
+	if c.view.Caching.Prewarms || c.view.Reply.MaxTokens == 0 { // asks to fill the cache, not for an answer
 		return &Answer{StopReason: "max_tokens"}
 	}
 	if a := h.Script.answer(c.view); a != nil {

@@ -30,10 +30,10 @@ const deepestSchema = 8
 // "" if it wants none. Clients that ask a model to decide something try again and
 // again when the answer cannot be read.
 func inShape(v *wire.View) string {
-	if v.OutputConfig.Empty() {
+	if v.Reply.OutputConfig.Empty() {
 		return ""
 	}
-	schema := spoken[v.Format].schema(gjson.ParseBytes(v.Bytes(v.OutputConfig)))
+	schema := spoken[v.Format].schema(gjson.ParseBytes(v.Bytes(v.Reply.OutputConfig)))
 	if !schema.IsObject() {
 		return ""
 	}

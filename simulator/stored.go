@@ -38,16 +38,16 @@ type stored struct {
 // open makes a request whole that goes on from a stored response, any number of times.
 // What the input of a response was is put in front; instructions and tools are not.
 func (s *stored) open(r *http.Request, v *wire.View) ([]byte, *Failure) {
-	if !v.Partial || v.Continues == "" {
+	if !v.Conversation.Partial || v.Conversation.Continues == "" {
 		return v.Raw, nil
 	}
 	s.mu.Lock()
-	items, ok := s.kept[[2]string{credential(r), v.Continues}]
+	items, ok := s.kept[[2]string{credential(r), v.Conversation.Continues}]
 	s.mu.Unlock()
 	if !ok {
 		return nil, &Failure{
 			Status: http.StatusBadRequest, Code: "previous_response_not_found", Param: "previous_response_id",
-			Message: "Previous response with id '" + v.Continues + "' not found.",
+			Message: "Previous response with id '" + v.Conversation.Continues + "' not found.",
 		}
 	}
 	input := between(items, itemsOf(v.Raw))

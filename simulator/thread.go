@@ -63,7 +63,7 @@ var unthreaded = []string{"fallbacks"}
 
 // unsupported refuses a request of a thread for the members that it has of those.
 func (h *Handler) unsupported(v *wire.View) *Failure {
-	if v.Thread.Empty() {
+	if v.Conversation.Thread.Empty() {
 		return nil
 	}
 	f := threadFailure(http.StatusBadRequest, "thread_unsupported_request", "")
@@ -87,7 +87,7 @@ func marked(v *wire.View) bool {
 // returned function is told the answer's id and the answer as a message before it is
 // given out, and that there was none in the end. Without a thread in the request there is nothing to do.
 func (t *threads) open(r *http.Request, v *wire.View, at time.Time) (body []byte, end func(id string, reply []byte), _ *Failure) {
-	if v.Thread.Empty() {
+	if v.Conversation.Thread.Empty() {
 		return v.Raw, func(string, []byte) {}, nil
 	}
 	if !strings.Contains(strings.Join(r.Header["Anthropic-Beta"], ","), threadsBeta) {
@@ -101,7 +101,7 @@ func (t *threads) open(r *http.Request, v *wire.View, at time.Time) (body []byte
 			}
 		}
 	}
-	switch kind := gjson.GetBytes(v.Bytes(v.Thread), "type").Str; kind {
+	switch kind := gjson.GetBytes(v.Bytes(v.Conversation.Thread), "type").Str; kind {
 	case "create":
 		body, err := wire.Patch(v.Raw, wire.Member{Name: "thread"})
 		if err != nil {
@@ -109,7 +109,7 @@ func (t *threads) open(r *http.Request, v *wire.View, at time.Time) (body []byte
 		}
 		return body, keep(body), nil
 	case "continue":
-		return t.goOn([2]string{owner, v.Continues}, v, at, keep)
+		return t.goOn([2]string{owner, v.Conversation.Continues}, v, at, keep)
 	default:
 		return nil, nil, threadFailure(http.StatusBadRequest, "", "thread.type: Input should be 'create' or 'continue'")
 	}

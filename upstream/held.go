@@ -81,7 +81,7 @@ func ProvidersOnly(v *wire.View) Unheld {
 		return ""
 	}
 	found := Unheld("")
-	edits := gjson.ParseBytes(v.ContextManagement.Of(v.Raw))
+	edits := gjson.ParseBytes(v.Conversation.ContextManagement.Of(v.Raw))
 	if edits.IsObject() {
 		edits = edits.Get("edits")
 	}

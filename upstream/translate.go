@@ -134,7 +134,7 @@ func (t *translation) rename(in translate.Incoming) (*translate.Outgoing, error)
 	if err != nil {
 		return out, nil //nolint:nilerr // what is not understood passes untouched
 	}
-	out.Stream = view.Stream
+	out.Stream = view.Reply.Stream
 	if name := t.p.Upstream.Model(view.Model); name != view.Model {
 		value, err := json.Marshal(name)
 		if err != nil {

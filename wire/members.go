@@ -27,9 +27,9 @@ func (p *Parser) cacheOptions(s rawjson.Span) {
 	}
 	options := gjson.ParseBytes(s.Of(p.Body))
 	if ttl := options.Get("ttl"); ttl.Type == gjson.String {
-		p.View.Retention = Intern([]byte(ttl.Str))
+		p.View.Caching.Retention = Intern([]byte(ttl.Str))
 	}
-	p.View.Prewarms = p.View.Prewarms || options.Get("prewarm").Type == gjson.True
+	p.View.Caching.Prewarms = p.View.Caching.Prewarms || options.Get("prewarm").Type == gjson.True
 }
 
 // refers reports whether a member of a Responses request names what the provider
@@ -45,10 +45,10 @@ func (p *Parser) thread(s rawjson.Span) {
 	if !p.traits.Threads || s.Empty() || IsNull(p.Body, s) {
 		return
 	}
-	p.View.Thread = s
+	p.View.Conversation.Thread = s
 	thread := gjson.ParseBytes(s.Of(p.Body))
 	if thread.Get("type").Str != "create" {
-		p.View.Partial, p.View.Continues = true, thread.Get("previous_message_id").Str
+		p.View.Conversation.Partial, p.View.Conversation.Continues = true, thread.Get("previous_message_id").Str
 	}
 }
 

@@ -49,7 +49,7 @@ func Parse(f Format, body []byte, recall func(first Hash) *Known) (*View, error)
 	p := parsers.Get().(*Parser)
 	*p = Parser{
 		Body: body, room: MaxElements, codec: known.codec, traits: &known.traits, Hasher: p.Hasher, desk: p.desk,
-		View: &View{Format: f, Raw: body, Wanted: Wanted{MaxTokens: -1}, Messages: p.desk.messages, traits: &known.traits},
+		View: &View{Format: f, Raw: body, Reply: Reply{MaxTokens: -1}, Messages: p.desk.messages, traits: &known.traits},
 
 		Blocks: p.desk.blocks, recognition: recognition{recall: recall, raw: p.desk.raw},
 	}
@@ -174,26 +174,26 @@ func (p *Parser) run() error {
 			p.section(&m, &p.tools)
 		case "stream":
 			s := m.Skip()
-			bit, p.View.Stream = seenStream, m.At > 0 && string(s.Of(p.Body)) == "true"
+			bit, p.View.Reply.Stream = seenStream, m.At > 0 && string(s.Of(p.Body)) == "true"
 		case "max_tokens", "max_completion_tokens":
 			s := m.Skip()
 			if n, err := strconv.Atoi(string(s.Of(p.Body))); err == nil {
-				p.View.MaxTokens = n
-				p.View.Prewarms = p.View.Prewarms || n == 0 && p.traits.Markers
+				p.View.Reply.MaxTokens = n
+				p.View.Caching.Prewarms = p.View.Caching.Prewarms || n == 0 && p.traits.Markers
 			}
 		case "tool_choice":
-			p.View.ToolChoice = m.Skip()
+			p.View.Reply.ToolChoice = m.Skip()
 		case "thinking", "reasoning_effort":
-			p.View.Thinking = m.Skip()
+			p.View.Reply.Thinking = m.Skip()
 		case "output_config", "response_format":
-			p.View.OutputConfig = m.Skip()
+			p.View.Reply.OutputConfig = m.Skip()
 		case "cache_control":
-			p.View.AutoMarker = m.Skip()
+			p.View.Caching.AutoMarker = m.Skip()
 		case "context_management":
-			p.View.ContextManagement = m.Skip()
+			p.View.Conversation.ContextManagement = m.Skip()
 		case "prompt_cache_retention":
-			if s := m.Skip(); p.View.Retention == "" {
-				p.View.Retention = p.name(s)
+			if s := m.Skip(); p.View.Caching.Retention == "" {
+				p.View.Caching.Retention = p.name(s)
 			}
 		case "prompt_cache_options":
 			p.cacheOptions(m.Skip())
@@ -205,17 +205,17 @@ func (p *Parser) run() error {
 			s := m.Skip()
 			bit = seenPrevious
 			if p.refers(s) {
-				p.View.Partial, p.View.Continues = true, p.Text(s)
+				p.View.Conversation.Partial, p.View.Conversation.Continues = true, p.Text(s)
 			}
 		case "conversation":
 			bit, conversation = seenConversation, m.Skip()
-			p.View.Partial = p.View.Partial || p.refers(conversation)
+			p.View.Conversation.Partial = p.View.Conversation.Partial || p.refers(conversation)
 		case "thread":
 			bit = seenThread
 			p.thread(m.Skip())
 		case "store":
 			s := m.Skip()
-			p.View.Stateless = p.traits.KeepsAnswers && m.At > 0 && string(s.Of(p.Body)) == "false"
+			p.View.Conversation.Stateless = p.traits.KeepsAnswers && m.At > 0 && string(s.Of(p.Body)) == "false"
 		default:
 			if s := m.Skip(); !m.Bad {
 				p.codec.Member(p, m.Key, s)
@@ -235,11 +235,11 @@ func (p *Parser) run() error {
 	if m.Bad || rawjson.SkipSpace(p.Body, m.End) != len(p.Body) {
 		return ErrSyntax
 	}
-	if seen&seenMessages == 0 || len(p.View.Messages) == 0 && !p.View.Partial {
+	if seen&seenMessages == 0 || len(p.View.Messages) == 0 && !p.View.Conversation.Partial {
 		return fmt.Errorf("%w: no messages", ErrShape)
 	}
-	if IsNull(p.Body, p.View.AutoMarker) {
-		p.View.AutoMarker = rawjson.Span{}
+	if IsNull(p.Body, p.View.Caching.AutoMarker) {
+		p.View.Caching.AutoMarker = rawjson.Span{}
 	}
 	p.View.Model = p.name(model)
 	p.View.Session = p.session(metadata, cacheKey, conversation)

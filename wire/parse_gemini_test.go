@@ -110,16 +110,16 @@ func TestParseGemini(t *testing.T) {
 	if got := outline(v); got != want {
 		t.Errorf("got\n%swant\n%s", got, want)
 	}
-	if v.Tools != 3 || v.System != 4 || v.MaxTokens != 7 || v.Text(v.ToolChoice) != `{"functionCallingConfig":{"mode":"AUTO"}}` ||
-		v.Text(v.Thinking) != `{"includeThoughts":true}` || v.Text(v.OutputConfig) != `{"type":"object"}` {
+	if v.Tools != 3 || v.System != 4 || v.Reply.MaxTokens != 7 || v.Text(v.Reply.ToolChoice) != `{"functionCallingConfig":{"mode":"AUTO"}}` ||
+		v.Text(v.Reply.Thinking) != `{"includeThoughts":true}` || v.Text(v.Reply.OutputConfig) != `{"type":"object"}` {
 		t.Errorf("settings: %+v", v)
 	}
-	if v.Model != "" || v.Stream {
-		t.Errorf("the body says nothing of model %q and stream %t", v.Model, v.Stream)
+	if v.Model != "" || v.Reply.Stream {
+		t.Errorf("the body says nothing of model %q and stream %t", v.Model, v.Reply.Stream)
 	}
 	v.Address("/v1beta/models/gemini-3.1-pro:streamGenerateContent", "")
-	if v.Model != "gemini-3.1-pro" || !v.Stream {
-		t.Errorf("the path says model %q and stream %t", v.Model, v.Stream)
+	if v.Model != "gemini-3.1-pro" || !v.Reply.Stream {
+		t.Errorf("the path says model %q and stream %t", v.Model, v.Reply.Stream)
 	}
 	snake := strings.NewReplacer("systemInstruction", "system_instruction", "functionDeclarations", "function_declarations", "toolConfig", "tool_config",
 		"generationConfig", "generation_config", "maxOutputTokens", "max_output_tokens", "thinkingConfig", "thinking_config", "responseJsonSchema", "response_json_schema",
@@ -150,8 +150,8 @@ func TestParseGeminiRefuses(t *testing.T) {
 		`{"cachedContent":"cachedContents/x","contents":[{"parts":[{"text":"a"}]}]}`:                true,
 		`{"contents":[{"parts":[{"text":"a"}]}],"cached_content":"cachedContents/x","labels":null}`: true,
 	} {
-		if v := mustParse(t, wire.Gemini, body); v.Partial != partial {
-			t.Errorf("%s: a part of the prompt is stored: %t", body, v.Partial)
+		if v := mustParse(t, wire.Gemini, body); v.Conversation.Partial != partial {
+			t.Errorf("%s: a part of the prompt is stored: %t", body, v.Conversation.Partial)
 		}
 	}
 	// A tool may answer with any keys.

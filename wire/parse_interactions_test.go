@@ -61,7 +61,7 @@ func TestParseInteractions(t *testing.T) {
 	if got := outline(v); got != want {
 		t.Errorf("got\n%swant\n%s", got, want)
 	}
-	if v.Model != "gemini-3.1-pro" || !v.Stream || !v.Stateless || v.Partial || v.MaxTokens != 77 || v.Text(v.Thinking) != `"low"` || v.OutputConfig.Empty() || v.ToolChoice.Empty() {
+	if v.Model != "gemini-3.1-pro" || !v.Reply.Stream || !v.Conversation.Stateless || v.Conversation.Partial || v.Reply.MaxTokens != 77 || v.Text(v.Reply.Thinking) != `"low"` || v.Reply.OutputConfig.Empty() || v.Reply.ToolChoice.Empty() {
 		t.Errorf("settings: %+v", v)
 	}
 	if len(v.Messages) != 5 || !hidden.Possible(v) {
@@ -155,12 +155,12 @@ func TestInteractionsPartial(t *testing.T) {
 		`"previous_interaction_id":null`: false, `"background":false`: false, `"agent":null`: false, `"store":true`: false, `"labels":{}`: false,
 	} {
 		v := mustParse(t, wire.Interactions, `{"input":"a",`+member+`}`)
-		if v.Partial != want {
-			t.Errorf("%s: partial %t", member, v.Partial)
+		if v.Conversation.Partial != want {
+			t.Errorf("%s: partial %t", member, v.Conversation.Partial)
 		}
 	}
-	if v := mustParse(t, wire.Interactions, `{"input":"a","previous_interaction_id":"v1_a"}`); v.Continues != "v1_a" {
-		t.Errorf("goes on from %q", v.Continues)
+	if v := mustParse(t, wire.Interactions, `{"input":"a","previous_interaction_id":"v1_a"}`); v.Conversation.Continues != "v1_a" {
+		t.Errorf("goes on from %q", v.Conversation.Continues)
 	}
 }
 

@@ -57,7 +57,7 @@ func TestParseResponses(t *testing.T) {
 	if got := outline(v); got != want {
 		t.Errorf("got\n%swant\n%s", got, want)
 	}
-	if v.Session != "0198-a" || v.Model != "gpt-6.1-sol" || !v.Stream || v.Partial || !v.OffersTools() || v.Thinking.Empty() || v.OutputConfig.Empty() {
+	if v.Session != "0198-a" || v.Model != "gpt-6.1-sol" || !v.Reply.Stream || v.Conversation.Partial || !v.OffersTools() || v.Reply.Thinking.Empty() || v.Reply.OutputConfig.Empty() {
 		t.Errorf("settings: %+v", v)
 	}
 	roles := make([]wire.Role, len(v.Messages))
@@ -171,11 +171,11 @@ func TestResponsesPartial(t *testing.T) {
 		`{"conversation":{"id":"conv_2"},"input":"a","prompt_cache_key":"k"}`:       {true, "k"},
 		`{"input":[{"type":"item_reference","id":"x"}],"previous_response_id":"r"}`: {true, ""},
 	} {
-		if v := mustParse(t, wire.OpenAIResponses, body); v.Partial != want.partial || v.Session != want.session {
-			t.Errorf("%s: partial %t, session %q", body, v.Partial, v.Session)
+		if v := mustParse(t, wire.OpenAIResponses, body); v.Conversation.Partial != want.partial || v.Session != want.session {
+			t.Errorf("%s: partial %t, session %q", body, v.Conversation.Partial, v.Session)
 		}
 	}
-	if v := mustParse(t, wire.Anthropic, `{"messages":[{"role":"user","content":"a"}],"conversation":"x","previous_response_id":"y"}`); v.Partial || v.Session != "" {
+	if v := mustParse(t, wire.Anthropic, `{"messages":[{"role":"user","content":"a"}],"conversation":"x","previous_response_id":"y"}`); v.Conversation.Partial || v.Session != "" {
 		t.Error("members of another format count")
 	}
 }

@@ -78,7 +78,7 @@ func TestParseAnthropic(t *testing.T) {
 	if got := outline(v); got != want {
 		t.Errorf("got\n%swant\n%s", got, want)
 	}
-	if v.Model != "claude-opus-4-6" || v.Session != "abc" || !v.Stream || v.MaxTokens != 7 || v.Tools != 1 || v.System != 2 || v.AutoMarker.Empty() {
+	if v.Model != "claude-opus-4-6" || v.Session != "abc" || !v.Reply.Stream || v.Reply.MaxTokens != 7 || v.Tools != 1 || v.System != 2 || v.Caching.AutoMarker.Empty() {
 		t.Errorf("settings: %+v", v)
 	}
 	if len(v.Messages) != 5 || v.Messages[3].First != v.Messages[3].End || v.Messages[3].Role != wire.RoleSystem {
@@ -103,7 +103,7 @@ func TestParseOpenAIChat(t *testing.T) {
 	if got := outline(v); got != want {
 		t.Errorf("got\n%swant\n%s", got, want)
 	}
-	if v.Session != "k1" || v.MaxTokens != 5 || v.Tools != 1 || v.System != 1 {
+	if v.Session != "k1" || v.Reply.MaxTokens != 5 || v.Tools != 1 || v.System != 1 {
 		t.Errorf("settings: %+v", v)
 	}
 }

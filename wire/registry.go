@@ -31,7 +31,7 @@ type Codec interface {
 	Traits() Traits
 	// Match reports whether a POST to a path asks a model for an answer.
 	Match(path string) bool
-	// ForcesCall reports whether a choice of tools, the value of [View.ToolChoice],
+	// ForcesCall reports whether a choice of tools, the value of [Reply.ToolChoice],
 	// makes the model call one, or wants the arguments of its calls in pieces.
 	ForcesCall(choice gjson.Result) bool
 	requestReader

@@ -41,6 +41,10 @@ type Message struct {
 type View struct {
 	// Format is the wire format of the body.
 	Format Format
+	// Model is the model asked for.
+	Model string
+	// Vertex tells that a model of Google's is asked for at Vertex AI.
+	Vertex bool
 	// Raw is the body, as the client sent it (after content decoding).
 	Raw []byte
 	// Blocks are all blocks in prompt order: tools, system, messages.
@@ -57,10 +61,10 @@ type View struct {
 	// session_id in metadata.user_id, prompt_cache_key, or conversation.
 	Session string
 
-	Addressed
-	Wanted
-	Kept
-	Caching
+	// Reply, Conversation and Caching are what the client asks for beside the prompt.
+	Reply        Reply
+	Conversation Conversation
+	Caching      Caching
 
 	// Recalled counts the blocks that were recognised from a [Known] and not
 	// scanned again.
@@ -70,21 +74,12 @@ type View struct {
 	traits *Traits
 }
 
-// Addressed is what some formats say in the path, and others in the body, see
-// [View.Address].
-type Addressed struct {
-	// Model is the model asked for.
-	Model string
-	// Vertex tells that a model of Google's is asked for at Vertex AI.
-	Vertex bool
+// Reply is what answer is asked for.
+type Reply struct {
 	// Stream reports whether the answer is to be streamed.
 	Stream bool
 	// Array tells that a streamed answer is to be one JSON array.
 	Array bool
-}
-
-// Wanted is what answer is asked for.
-type Wanted struct {
 	// MaxTokens is the bound on the answer, -1 if absent.
 	MaxTokens int
 	// ToolChoice, Thinking and OutputConfig are the JSON values of the members
@@ -94,8 +89,8 @@ type Wanted struct {
 	ToolChoice, Thinking, OutputConfig rawjson.Span
 }
 
-// Kept is what the provider is to keep of the conversation, has kept, or is to drop.
-type Kept struct {
+// Conversation is what the provider is to keep of the conversation, has kept, or is to drop.
+type Conversation struct {
 	// Partial tells that the provider is to put before the messages what the
 	// body only refers to (previous_response_id, conversation, cachedContent, a
 	// thread that goes on): what the model will see is not all here.
@@ -148,8 +143,8 @@ func (v *View) Address(path, query string) {
 		return
 	}
 	if base, model, stream, ok := a.Address(path); ok {
-		v.Model, v.Stream, v.Vertex = model, stream, strings.Contains(base, "/publishers/google/")
-		v.Array = v.Format.Array(stream, query)
+		v.Model, v.Reply.Stream, v.Vertex = model, stream, strings.Contains(base, "/publishers/google/")
+		v.Reply.Array = v.Format.Array(stream, query)
 	}
 }
 
@@ -168,7 +163,7 @@ func (v *View) MessageBlocks() []Block { return v.Blocks[v.System:] }
 
 // InheritsTools reports whether tools may be offered that the request does not repeat:
 // a thread goes on with those that it began with, cachedContent holds its own.
-func (v *View) InheritsTools() bool { return v.Partial && !v.Traits().KeepsAnswers }
+func (v *View) InheritsTools() bool { return v.Conversation.Partial && !v.Traits().KeepsAnswers }
 
 // OffersTools reports whether the request offers the model any tool.
 func (v *View) OffersTools() bool {

@@ -276,7 +276,7 @@ func (d *draft) tools(known, now []tool, notes []note, m matched, next *lineage,
 	if d.q.Rules.ToolOrder {
 		var added []tool
 		front, added = arrange(known, now)
-		if d.q.Rules.LateTools && m.common > 0 && !bytes.Contains(d.v.Bytes(d.v.ToolChoice), []byte(`"name"`)) {
+		if d.q.Rules.LateTools && m.common > 0 && !bytes.Contains(d.v.Bytes(d.v.Reply.ToolChoice), []byte(`"name"`)) {
 			added = d.late(added, notes, add)
 		}
 		front = append(front, added...)

@@ -88,7 +88,7 @@ func (s *Store) Begin(c Conversation, q Request) (*Exchange, error) {
 	if err != nil {
 		return nil, err
 	}
-	if v.Partial || len(v.Messages) == 0 {
+	if v.Conversation.Partial || len(v.Messages) == 0 {
 		return nil, ErrPartial
 	}
 	d := newDraft(v, q)

@@ -80,7 +80,7 @@ func (names *Conventions) Begin(ctx context.Context, request func() Request) *Sp
 		attribute.String("gen_ai.operation.name", operation),
 		attribute.String("gen_ai.provider.name", up.Provider(v.Format)),
 		attribute.String("gen_ai.request.model", v.Model),
-		attribute.Bool("gen_ai.request.stream", v.Stream),
+		attribute.Bool("gen_ai.request.stream", v.Reply.Stream),
 		attribute.String("gen_ai.conversation.id", c.Session),
 		attribute.String("user.hash", c.Person.Hash),
 		attribute.String("llm_cache.policy", string(c.Exchange.Policy)),
@@ -89,8 +89,8 @@ func (names *Conventions) Begin(ctx context.Context, request func() Request) *Sp
 	if c.Person.Name != c.Person.Hash {
 		attributes = append(attributes, attribute.String("user.name", c.Person.Name))
 	}
-	if v.MaxTokens > 0 {
-		attributes = append(attributes, attribute.Int("gen_ai.request.max_tokens", v.MaxTokens))
+	if v.Reply.MaxTokens > 0 {
+		attributes = append(attributes, attribute.Int("gen_ai.request.max_tokens", v.Reply.MaxTokens))
 	}
 	tracer := parent.TracerProvider().Tracer(tracerName, trace.WithSchemaURL(names.schema))
 	_, s := tracer.Start(ctx, operation+" "+v.Model, trace.WithSpanKind(trace.SpanKindClient), trace.WithTimestamp(c.Began), trace.WithAttributes(attributes...))

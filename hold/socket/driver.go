@@ -55,7 +55,7 @@ func (Driver) Once() bool { return true }
 // view goes with it, if it is known.
 func (p *Pool) Request(body []byte, v *wire.View) *hold.Request {
 	r := thread.Request(wire.OpenAIResponses, body, v, nil)
-	if r == nil || !r.View.Stateless || gjson.GetBytes(body, "background").Bool() {
+	if r == nil || !r.View.Conversation.Stateless || gjson.GetBytes(body, "background").Bool() {
 		return nil
 	}
 	r.Bound, r.Plain, r.Lost = bound(body), body, p.lost

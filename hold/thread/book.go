@@ -106,7 +106,7 @@ func (b *Book) Drop(s hold.Side, id string) {
 // kept what stands before, or if it is not certain what the provider would make of it.
 func (b *Book) Whole(s hold.Side, v *wire.View, most int64) []byte {
 	b.mu.Lock()
-	e := b.kept.Get(page{s, v.Continues})
+	e := b.kept.Get(page{s, v.Conversation.Continues})
 	if e == nil || !e.Value.until.After(b.now()) {
 		b.mu.Unlock()
 		return nil

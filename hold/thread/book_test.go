@@ -297,7 +297,7 @@ func TestDelta(t *testing.T) {
 			var own *hold.Own
 			if c.own != "" {
 				v := view(t, c.f, c.own)
-				own = &hold.Own{Handle: v.Continues, Body: v.Raw, Items: Items(v)}
+				own = &hold.Own{Handle: v.Conversation.Continues, Body: v.Raw, Items: Items(v)}
 			}
 			r := Request(c.f, []byte(c.body), nil, own)
 			if r == nil {

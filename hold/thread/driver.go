@@ -68,10 +68,10 @@ func Request(f wire.Format, body []byte, v *wire.View, own *hold.Own) *hold.Requ
 			return nil
 		}
 	}
-	if v.Partial || len(v.Messages) == 0 {
+	if v.Conversation.Partial || len(v.Messages) == 0 {
 		return nil
 	}
-	all := f.Traits().Threads && v.Thread.Empty()
+	all := f.Traits().Threads && v.Conversation.Thread.Empty()
 	r := &hold.Request{Body: body, View: v, Own: own, Bound: bound(v), History: history(v, all || !f.Traits().Threads)}
 	if all {
 		var err error
@@ -161,7 +161,7 @@ func reaches(v *wire.View, from int) bool {
 			marked = i
 		}
 	}
-	if !v.AutoMarker.Empty() {
+	if !v.Caching.AutoMarker.Empty() {
 		marked = len(v.Blocks) - 1
 	}
 	return marked < 0 || marked >= first && marked-int(v.Messages[max(from-1, 0)].First) <= lookBack

@@ -28,7 +28,7 @@ import (
 // for all of it, so for them there is no cheap ping. Source: Anthropic's
 // documentation of prompt caching, on filling a cache in advance.
 func pingBody(v *wire.View, sent []byte) ([]byte, bool) {
-	if len(sent) == 0 || v.Partial || gjson.GetBytes(v.Bytes(v.Thinking), "type").Str == "enabled" {
+	if len(sent) == 0 || v.Conversation.Partial || gjson.GetBytes(v.Bytes(v.Reply.Thinking), "type").Str == "enabled" {
 		return nil, false
 	}
 	if !markedEnd(v) {
@@ -38,12 +38,12 @@ func pingBody(v *wire.View, sent []byte) ([]byte, bool) {
 		}
 	}
 	most := "0"
-	choice := gjson.GetBytes(v.Bytes(v.ToolChoice), "type").Str
-	if choice == "any" || choice == "tool" || gjson.GetBytes(v.Bytes(v.OutputConfig), "format").Exists() {
+	choice := gjson.GetBytes(v.Bytes(v.Reply.ToolChoice), "type").Str
+	if choice == "any" || choice == "tool" || gjson.GetBytes(v.Bytes(v.Reply.OutputConfig), "format").Exists() {
 		most = "1"
 	}
 	members := []wire.Member{{Name: "max_tokens", Value: []byte(most)}, {Name: "thread"}}
-	if v.Stream {
+	if v.Reply.Stream {
 		members = append(members, wire.Member{Name: "stream", Value: []byte("false")})
 	}
 	body, err := wire.Patch(sent, members...)
@@ -52,7 +52,7 @@ func pingBody(v *wire.View, sent []byte) ([]byte, bool) {
 
 // markedEnd reports whether the last message carries a cache marker.
 func markedEnd(v *wire.View) bool {
-	if !v.AutoMarker.Empty() {
+	if !v.Caching.AutoMarker.Empty() {
 		return true
 	}
 	return len(v.Messages) > 0 && marked(v, len(v.Messages)-1)

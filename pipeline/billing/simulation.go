@@ -174,8 +174,8 @@ func newSimulation(r Request) *simulation {
 	last := len(s.points) - 1
 	if r.Rules.Regime == cachemodel.Breakpoints && last >= 0 {
 		s.marks = append(s.marks[:0], ask{at: last})
-	} else if !v.AutoMarker.Empty() && last >= 0 {
-		s.marks = append(s.marks, ask{last, r.Long || history.IsLong(v.Bytes(v.AutoMarker))})
+	} else if !v.Caching.AutoMarker.Empty() && last >= 0 {
+		s.marks = append(s.marks, ask{last, r.Long || history.IsLong(v.Bytes(v.Caching.AutoMarker))})
 	}
 	return s
 }
@@ -186,11 +186,11 @@ func salt(v *wire.View, r *cachemodel.Rules) uint64 {
 		return 0
 	}
 	h := uint64(0)
-	choice := v.ToolChoice
+	choice := v.Reply.ToolChoice
 	if v.Traits().NoCalls != "" {
 		choice = rawjson.Span{}
 	}
-	for _, span := range [...]rawjson.Span{choice, v.Thinking, v.OutputConfig, v.ContextManagement} {
+	for _, span := range [...]rawjson.Span{choice, v.Reply.Thinking, v.Reply.OutputConfig, v.Conversation.ContextManagement} {
 		h = mix(h, xxhash.Sum64(v.Bytes(span)))
 	}
 	for i := range v.Blocks {

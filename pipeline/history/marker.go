@@ -27,7 +27,7 @@ func LongMarker(v *wire.View) bool {
 			return true
 		}
 	}
-	return IsLong(v.Bytes(v.AutoMarker))
+	return IsLong(v.Bytes(v.Caching.AutoMarker))
 }
 
 // IsLong reports whether a cache marker asks for the long lifetime.

@@ -139,7 +139,7 @@ func (Codec) Document(a *wire.Answer, root gjson.Result) { answer{a}.read(root) 
 func (Codec) Usage(known wire.Usage, u gjson.Result) wire.Usage { return readUsage(known, u) }
 
 // Hides implements [hidden.Codec].
-func (Codec) Hides(v *wire.View) bool { return !v.Array } // a stream that is one array cannot go on
+func (Codec) Hides(v *wire.View) bool { return !v.Reply.Array } // a stream that is one array cannot go on
 
 // Intercept implements [hidden.Codec].
 func (Codec) Intercept(r *hidden.Message) hidden.Interception {

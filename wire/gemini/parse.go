@@ -68,7 +68,7 @@ func (p parser) member(key []byte, value rawjson.Span) {
 			p.config(value)
 		}
 	case "cachedContent", "cached_content":
-		p.View.Partial = p.View.Partial || !wire.IsNull(p.Body, value)
+		p.View.Conversation.Partial = p.View.Conversation.Partial || !wire.IsNull(p.Body, value)
 	}
 }
 
@@ -81,12 +81,12 @@ func (p parser) config(s rawjson.Span) {
 		switch string(key) {
 		case "maxOutputTokens", "max_output_tokens":
 			if n, err := strconv.Atoi(string(value.Of(p.Body))); err == nil {
-				p.View.MaxTokens = n
+				p.View.Reply.MaxTokens = n
 			}
 		case "thinkingConfig", "thinking_config":
-			p.View.Thinking = value
+			p.View.Reply.Thinking = value
 		case "responseSchema", "response_schema", "responseJsonSchema", "response_json_schema":
-			p.View.OutputConfig = value
+			p.View.Reply.OutputConfig = value
 		}
 	}
 }

@@ -46,7 +46,7 @@ func codec(f wire.Format) Codec {
 // [Codec.Hides].
 func Possible(v *wire.View) bool {
 	i := codec(v.Format)
-	return i != nil && v.Thread.Empty() && i.Hides(v)
+	return i != nil && v.Conversation.Thread.Empty() && i.Hides(v)
 }
 
 // DeclareTool is [Codec.DeclareTool] of a format that has it.

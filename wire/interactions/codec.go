@@ -88,7 +88,7 @@ func (Codec) Usage(known wire.Usage, u gjson.Result) wire.Usage { return readUsa
 // Hides implements [hidden.Codec]. What is hidden goes among the client's steps: an
 // input that is a text or a content has no place for it.
 func (Codec) Hides(v *wire.View) bool {
-	if v.Partial || len(v.Messages) == 0 {
+	if v.Conversation.Partial || len(v.Messages) == 0 {
 		return false
 	}
 	first := &v.Messages[0]

@@ -71,7 +71,7 @@ func (p parser) member(key []byte, value rawjson.Span) {
 		}
 	case "cached_content", "agent", "agent_config", "environment", "continuation_token", "background", "webhook_config":
 		v := string(value.Of(p.Body))
-		p.View.Partial = p.View.Partial || v != "null" && v != "false"
+		p.View.Conversation.Partial = p.View.Conversation.Partial || v != "null" && v != "false"
 	}
 }
 
@@ -84,12 +84,12 @@ func (p parser) config(s rawjson.Span) {
 		switch string(key) {
 		case "max_output_tokens":
 			if n, err := strconv.Atoi(string(value.Of(p.Body))); err == nil {
-				p.View.MaxTokens = n
+				p.View.Reply.MaxTokens = n
 			}
 		case "thinking_level":
-			p.View.Thinking = value
+			p.View.Reply.Thinking = value
 		case "tool_choice":
-			p.View.ToolChoice = value
+			p.View.Reply.ToolChoice = value
 		}
 	}
 }

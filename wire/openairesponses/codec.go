@@ -108,7 +108,7 @@ func (Codec) Usage(known wire.Usage, u gjson.Result) wire.Usage { return readUsa
 
 // Hides implements [hidden.Codec].
 func (Codec) Hides(v *wire.View) bool {
-	return !v.Partial && len(v.Messages) > 0 && v.Raw[v.Messages[0].Span.Start] == '{'
+	return !v.Conversation.Partial && len(v.Messages) > 0 && v.Raw[v.Messages[0].Span.Start] == '{'
 }
 
 // Intercept implements [hidden.Codec].

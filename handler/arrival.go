@@ -48,7 +48,7 @@ type arrival struct {
 // arrival begins one.
 func (o *site) arrival(f wire.Format) *arrival {
 	n := o.up.Forms(f)
-	if o.overlay.Watches() {
+	if o.sharing.overlay.Watches() {
 		n++
 	}
 	return &arrival{format: f, share: *budget.Bodies.Open(), most: o.up.MaxBody, layers: n, log: o.up.Log}

@@ -43,7 +43,7 @@ const (
 )
 
 // bounded reports whether there are budgets to keep here.
-func (o *site) bounded() bool { return len(o.budgets) > 0 && o.records.sink != nil }
+func (o *site) bounded() bool { return len(o.clients.budgets) > 0 && o.records.sink != nil }
 
 // most is what a request may cost at most, as far as can be told before.
 func (c *requestState) most() allowance.Spent {
@@ -62,7 +62,7 @@ func (c *requestState) most() allowance.Spent {
 // where a budget is spent.
 func (o *site) afford(w http.ResponseWriter, who tenant.Person, format wire.Format, most allowance.Spent) (*allowance.Reservation, bool, error) {
 	now := time.Now()
-	r, v := o.records.sink.Spending.Reserve(o.budgets, who.Hash, who.Name, most, now)
+	r, v := o.records.sink.Spending.Reserve(o.clients.budgets, who.Hash, who.Name, most, now)
 	if v.Budget != nil && (v.Refused || v.Share >= warnFrom) {
 		w.Header().Set(headerBudget, fmt.Sprintf("%s, until %s", v.String(), v.Ends.Format(time.RFC3339)))
 	}

@@ -48,10 +48,10 @@ var chain = [...]struct {
 		return upstream.Unkept(next)
 	}},
 	{"rejoin", conversing, func(p *passage, next caddyhttp.Handler) caddyhttp.Handler {
-		return p.site.rejoin.Layer(next, p.tenant)
+		return p.site.sharing.rejoin.Layer(next, p.tenant)
 	}},
 	{"queue", conversing | unparsed | unlooked, func(p *passage, next caddyhttp.Handler) caddyhttp.Handler {
-		return p.site.queue.Layer(next, p.site.slots, p.format, p.ticket, p.place)
+		return p.site.sharing.queue.Layer(next, p.site.sharing.slots, p.format, p.ticket, p.place)
 	}},
 	{"write barrier", conversing, func(p *passage, next caddyhttp.Handler) caddyhttp.Handler {
 		return p.site.barred(next, p.front)
@@ -60,7 +60,7 @@ var chain = [...]struct {
 		return p.site.up.Translate(next, p.format, p.session)
 	}},
 	{"overlay", conversing | folding, func(p *passage, next caddyhttp.Handler) caddyhttp.Handler {
-		return p.site.overlay.Layer(next, p.format, box.Conversation{
+		return p.site.sharing.overlay.Layer(next, p.format, box.Conversation{
 			Session: p.session, Tenant: p.tenant, Ahead: p.purpose == folding, Common: p.common,
 		})
 	}},
@@ -88,20 +88,20 @@ var chain = [...]struct {
 		if p.carried == nil {
 			return next
 		}
-		pool := p.site.carriers
-		return relay.Layer(pool.Layer(next, p.held), p.site.store.Holds.Sockets(p.site.holds, p.site.now), p.site.up.Headers,
+		pool := p.site.holding.carriers
+		return relay.Layer(pool.Layer(next, p.held), p.site.store.Holds.Sockets(p.site.holding.options, p.site.now), p.site.up.Headers,
 			func(r *http.Request, body []byte) (hold.Key, *hold.Request) {
 				return p.held(r), pool.Request(body, p.carried)
 			}, nil)
 	}},
 	{"letta", conversing, func(p *passage, next caddyhttp.Handler) caddyhttp.Handler {
-		return p.site.letta.Layer(next, p.held, p.named)
+		return p.site.holding.letta.Layer(next, p.held, p.named)
 	}},
 	{"hold", conversing | pinging | folding, func(p *passage, next caddyhttp.Handler) caddyhttp.Handler {
-		if p.site.hold == nil {
+		if p.site.holding.engine == nil {
 			return next
 		}
-		return relay.Layer(next, p.site.hold, p.site.up.Headers, func(r *http.Request, body []byte) (hold.Key, *hold.Request) {
+		return relay.Layer(next, p.site.holding.engine, p.site.up.Headers, func(r *http.Request, body []byte) (hold.Key, *hold.Request) {
 			return p.held(r), &hold.Request{Body: body}
 		}, nil)
 	}},

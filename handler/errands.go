@@ -45,10 +45,10 @@ func (o *site) sends(next caddyhttp.Handler) *errand.Site {
 			s.Logged |= errand.Ping
 		}
 	}
-	if o.warm != nil {
+	if o.sharing.warm != nil {
 		s.Sends |= errand.WarmUp
 	}
-	if o.fold != nil {
+	if o.sharing.fold != nil {
 		s.Sends |= errand.Fold
 	}
 	return s
@@ -99,7 +99,7 @@ func (o *site) recorded(next caddyhttp.Handler, p *warm.Prompt) caddyhttp.Handle
 	if p == nil {
 		return next
 	}
-	return o.warm.Layer(next, o.box, p)
+	return o.sharing.warm.Layer(next, o.box, p)
 }
 
 // ended reports whether the answer has come to a proper end.
@@ -119,10 +119,10 @@ func (c *requestState) warmed(to func(body []byte) *errand.Target) {
 // foldIdly has the box read what can be folded now that the answer is over.
 func (c *requestState) foldIdly(to func(body []byte) *errand.Target) {
 	o := c.site
-	if o.fold == nil || !c.ended() || c.resent {
+	if o.sharing.fold == nil || !c.ended() || c.resent {
 		return
 	}
-	f := o.fold.Plan(&idlefold.Answered{
+	f := o.sharing.fold.Plan(&idlefold.Answered{
 		Exchange: c.ex, View: c.view, Turn: c.turn, Session: c.session.ID(), Tenant: c.tenant, Target: to, Keep: c.keepFolded,
 	})
 	switch {

@@ -246,13 +246,13 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	h.site = h.open(l.State, sink, a.Prices(), ctx.Logger(), time.Now)
 	h.site.reach.At(h.Upstream.Name()) // until a request tells
 	l.State.Upstreams.Add(&h.site.reach)
-	h.site.people, h.site.budgets = a.People(), a.Budgets
+	h.site.clients.people, h.site.clients.budgets = a.People(), a.Budgets
 	h.site.up.Announce()
 	if err := h.site.loadSides(ctx, h); err != nil {
 		return fmt.Errorf("side_requests: %w", err)
 	}
-	if s := h.site; s.warm != nil {
-		a.WhenInForce(func() { s.box().Begin(s.warm) })
+	if s := h.site; s.sharing.warm != nil {
+		a.WhenInForce(func() { s.box().Begin(s.sharing.warm) })
 	}
 	h.place = routes.Of(ctx, h)
 	a.WhenInForce(h.place.Warn)
@@ -339,8 +339,8 @@ func (h *Handler) Validate() error {
 func (h *Handler) Cleanup() error {
 	h.place.Warn() // where the configuration was only validated
 	if h.site != nil {
-		h.site.sockets.Close()
-		h.site.carriers.Close()
+		h.site.holding.sockets.Close()
+		h.site.holding.carriers.Close()
 	}
 	err := errors.Join(h.ledger.Release(), h.Compress.Cleanup())
 	h.ledger = nil

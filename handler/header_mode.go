@@ -37,7 +37,7 @@ const headerMode = "X-Llm-Cache-Headers"
 
 // tellsAll reports whether the answer to a request tells all values, if any.
 func (o *site) tellsAll(h http.Header) bool {
-	return o.headers == HeadersFull || len(h[headerMode]) > 0 && h[headerMode][0] == string(HeadersFull)
+	return o.clients.headers == HeadersFull || len(h[headerMode]) > 0 && h[headerMode][0] == string(HeadersFull)
 }
 
 // headerBrief tells in one structured field (RFC 9651) what is asked for most, in the

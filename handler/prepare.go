@@ -68,10 +68,10 @@ func (o *site) process(w http.ResponseWriter, r *http.Request, next caddyhttp.Ha
 	defer c.endSpan(r.Context())
 	defer o.noteHost(r.Context())
 	var to func(body []byte) *errand.Target
-	if o.keepalive != nil || o.warm != nil || o.fold != nil {
+	if o.keepalive != nil || o.sharing.warm != nil || o.sharing.fold != nil {
 		to = c.targets(r, next)
 	}
-	if o.warm != nil {
+	if o.sharing.warm != nil {
 		c.prompt = &warm.Prompt{Tenant: c.tenant, View: c.view, Side: isSide(r.Header)}
 	}
 	p := &c.passage
@@ -79,8 +79,8 @@ func (o *site) process(w http.ResponseWriter, r *http.Request, next caddyhttp.Ha
 		site: o, purpose: conversing, format: a.format, session: c.session.ID(), tenant: c.tenant, unkept: c.rethread != nil, span: c.span,
 		prompt: c.prompt, common: &c.common, ticket: c.ticket(r), place: &c.place,
 	}
-	if o.letta != nil {
-		p.named = namedID(r.Header, o.named, c.view)
+	if o.holding.letta != nil {
+		p.named = namedID(r.Header, o.clients.named, c.view)
 	}
 	if o.isAside(c, r) {
 		p.purpose = aside
@@ -208,7 +208,7 @@ func (o *site) prepare(r *http.Request, format wire.Format, raw, body []byte) (c
 	store := sessioncache.ForRequest(o.store.Store)
 	session = store.Acquire(o.sessionKey(r, tenant, view))
 	c = &requestState{
-		site: o, view: view, store: store, session: session, asker: asker{tenant: tenant, person: o.people.OfTenant(r, o.persons(), tenant), host: r.Host},
+		site: o, view: view, store: store, session: session, asker: asker{tenant: tenant, person: o.clients.people.OfTenant(r, o.persons(), tenant), host: r.Host},
 		bodies: bodies{raw: raw, rethread: rethread, own: own}, telling: telling{all: o.tellsAll(r.Header)}, books: books{began: time.Now()},
 	}
 	session.SetLifetime(o.store.Keeper.Lifetime(o.keepalive, r, tenant))

@@ -163,7 +163,7 @@ func (c *requestState) recycle(r *http.Request) {
 	if c.coded(r) && c.own == nil {
 		wire.Recycle(c.view.Raw)
 	}
-	if c.site.fold == nil { // which goes on with them
+	if c.site.sharing.fold == nil { // which goes on with them
 		c.ex.Close()
 	}
 }
@@ -392,7 +392,7 @@ func (c *requestState) estimate() {
 
 // heartbeat returns the writer for a stream, nil if the client gets no signs of life.
 func (c *requestState) heartbeat(w http.ResponseWriter, r *http.Request) *box.Alive {
-	every, open := c.site.heartbeat.Intervals(c.site.up.Upstream)
+	every, open := c.site.sharing.heartbeat.Intervals(c.site.up.Upstream)
 	if every == 0 {
 		return nil
 	}

@@ -57,7 +57,7 @@ type site struct {
 	up      *upstream.Profile
 	now     func() time.Time
 	reach   app.Reach
-	clients
+	clients clients
 
 	// What stands between the handler and the upstream, nil for what is not configured.
 
@@ -65,8 +65,8 @@ type site struct {
 	keepalive *pinger.Options
 	words     *words                      // nil where no words are left out
 	sides     caddyhttp.MiddlewareHandler // nil where side requests go to the upstream
-	boxing
-	holding
+	sharing   sharing
+	holding   holding
 }
 
 // clients is how those who ask are told apart, and what they are told.
@@ -77,8 +77,8 @@ type clients struct {
 	headers HeaderMode
 }
 
-// boxing is what a box has between itself and those who share it.
-type boxing struct {
+// sharing is what a box has between itself and those who share it.
+type sharing struct {
 	queue     *box.Queue
 	slots     func() *queue.Queue // opens it with the first request
 	overlay   *box.Overlay
@@ -90,8 +90,8 @@ type boxing struct {
 
 // holding is how conversations are held: by the upstream, and for clients by us.
 type holding struct {
-	holds    *relay.Options
-	hold     *hold.Engine
+	options  *relay.Options
+	engine   *hold.Engine
 	letta    *letta.Site
 	carriers *socket.Pool      // nil where nothing goes over WebSockets
 	sockets  *websocket.Server // those of clients
@@ -121,43 +121,56 @@ func (h *Handler) open(store *app.State, sink *app.Sink, prices *cachemodel.Tabl
 		notes:   notes{log: log, headers: up.Headers, met: &store.Strangers},
 		pipe:    pipeline.New(h.Options, up.Rules()),
 		clients: clients{named: h.SessionHeader, headers: h.Headers},
-		boxing: boxing{
-			queue: h.Queue, heartbeat: h.Heartbeat, rejoin: box.Rejoin{Detached: &store.Detached, Queued: h.Queue != nil, Log: log},
-		},
 	}
 	s.pipe.Target = up.Target
-	s.hold, s.holds = store.Holds.Open(h.Hold, now), h.Hold
-	s.letta = letta.Open(&store.Holds, &store.Agents, h.Hold, up, agentNames(up), now)
-	s.sockets = listen(up)
-	if h.Hold != nil && h.Hold.WebSocket {
-		s.carriers = socket.NewPool(now)
-	}
-	s.slots = sync.OnceValue(func() *queue.Queue { return store.Queues.Open(h.Queue, h.Upstream.Name()) })
-	s.overlay = &box.Overlay{
-		Rules: h.Overlay, Observe: h.Policy == settings.Observe, Upstream: up, Store: store.Overlays, Log: log, Now: now,
-		Warn: func(r *http.Request, format wire.Format, err error) {
-			s.notes.warn(r, format, bypass{reason: box.ReasonOverlay, err: err})
-		},
-	}
+	s.holding = h.holding(store, up, now)
+	s.share(h, log)
 	if s.barrier = defaultBarrier; h.WriteBarrier != nil {
 		s.barrier = time.Duration(*h.WriteBarrier)
 	}
+	s.leaveOut(h.Compress)
+	return s
+}
+
+// holding opens what conversations are held with.
+func (h *Handler) holding(store *app.State, up *upstream.Profile, now func() time.Time) holding {
+	g := holding{
+		options: h.Hold, engine: store.Holds.Open(h.Hold, now),
+		letta:   letta.Open(&store.Holds, &store.Agents, h.Hold, up, agentNames(up), now),
+		sockets: listen(up),
+	}
+	if h.Hold != nil && h.Hold.WebSocket {
+		g.carriers = socket.NewPool(now)
+	}
+	return g
+}
+
+// share sets up what stands between a box and those who share it.
+func (o *site) share(h *Handler, log *zap.Logger) {
+	s, store, up := &o.sharing, o.store, o.up
+	s.queue, s.heartbeat = h.Queue, h.Heartbeat
+	s.slots = sync.OnceValue(func() *queue.Queue { return store.Queues.Open(h.Queue, h.Upstream.Name()) })
+	s.overlay = &box.Overlay{
+		Rules: h.Overlay, Observe: h.Policy == settings.Observe, Upstream: up, Store: store.Overlays, Log: log, Now: o.now,
+		Warn: func(r *http.Request, format wire.Format, err error) {
+			o.notes.warn(r, format, bypass{reason: box.ReasonOverlay, err: err})
+		},
+	}
+	s.rejoin = box.Rejoin{Detached: &store.Detached, Queued: h.Queue != nil, Log: log}
 	switch {
 	case h.Rejoin != nil:
 		s.rejoin.Grace = time.Duration(*h.Rejoin)
 	case h.Upstream.Local():
 		s.rejoin.Grace = box.DefaultGrace
 	}
-	s.leaveOut(h.Compress)
 	if h.Warm != nil && h.Queue != nil {
-		s.warm = &warm.Site{Options: h.Warm, Queue: h.Queue.SharedName(h.Upstream.Name()), Upstream: up, Log: log, Now: now}
+		s.warm = &warm.Site{Options: h.Warm, Queue: h.Queue.SharedName(h.Upstream.Name()), Upstream: up, Log: log, Now: o.now}
 	}
 	if h.IdleFolding != nil {
 		s.fold = &idlefold.Site{
-			Options: h.IdleFolding, Upstream: up, Queue: s.slots, Carrier: &store.Carrier, Pin: store.Pin, Unpin: store.Unpin, Log: log, Now: now,
+			Options: h.IdleFolding, Upstream: up, Queue: s.slots, Carrier: &store.Carrier, Pin: store.Pin, Unpin: store.Unpin, Log: log, Now: o.now,
 		}
 	}
-	return s
 }
 
 // loadSides loads the handler of side requests.
@@ -175,7 +188,7 @@ func (o *site) loadSides(ctx caddy.Context, h *Handler) error {
 
 // whose tells who is behind a request: by the key of the records, which outlives the
 // process, or else by that of the sessions.
-func (o *site) whose(r *http.Request) tenant.Person { return o.people.Of(r, o.persons()) }
+func (o *site) whose(r *http.Request) tenant.Person { return o.clients.people.Of(r, o.persons()) }
 
 // persons is the key by which people are told apart.
 func (o *site) persons() *tenant.Key {
@@ -186,7 +199,7 @@ func (o *site) persons() *tenant.Key {
 }
 
 // box finds what is known of the box behind the site.
-func (o *site) box() *warm.Box { return o.store.Boxes.Of(o.slots()) }
+func (o *site) box() *warm.Box { return o.store.Boxes.Of(o.sharing.slots()) }
 
 // noteHost notes which server a request went to, if reverse_proxy has said so.
 func (o *site) noteHost(ctx context.Context) { o.reach.At(upstream.Reached(ctx, upstream.HostPort)) }

@@ -69,7 +69,7 @@ func (o *site) serveSocket(w http.ResponseWriter, r *http.Request, next caddyhtt
 	}
 	sockets.Inc()
 	defer sockets.Dec()
-	o.sockets.Accept(w, r, func(w http.ResponseWriter, post *http.Request) error {
+	o.holding.sockets.Accept(w, r, func(w http.ResponseWriter, post *http.Request) error {
 		messages.Inc()
 		return o.serveMessage(w, alone(post, w, r), next)
 	})

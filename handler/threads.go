@@ -55,7 +55,7 @@ func (o *site) joined(r *http.Request, tenant sessioncache.Tenant, v *wire.View)
 	if !v.Conversation.Partial || v.Conversation.Continues == "" || !o.keeps(v.Format) {
 		return nil, nil
 	}
-	_, book := o.store.Holds.Threads(o.holds, v.Format, o.now)
+	_, book := o.store.Holds.Threads(o.holding.options, v.Format, o.now)
 	body := book.Whole(o.side(r, tenant), v, o.up.MaxBody)
 	if body == nil {
 		return nil, nil
@@ -75,12 +75,12 @@ func (c *requestState) threads(r *http.Request) *threads {
 		return nil
 	}
 	wanted := c.own != nil || !v.Conversation.Thread.Empty() || v.Traits().KeepsAnswers && !v.Conversation.Stateless && !hasAnswer(v)
-	if !wanted && !(v.Traits().Threads && c.site.holds.Threaded(len(v.Raw))) {
+	if !wanted && !(v.Traits().Threads && c.site.holding.options.Threaded(len(v.Raw))) {
 		return nil
 	}
 	t := &threads{view: v, own: c.own}
 	var book *thread.Book
-	if t.engine, book = c.site.store.Holds.Threads(c.site.holds, v.Format, c.site.now); !wanted {
+	if t.engine, book = c.site.store.Holds.Threads(c.site.holding.options, v.Format, c.site.now); !wanted {
 		return t
 	}
 	from := ""
@@ -100,7 +100,7 @@ func (c *requestState) threads(r *http.Request) *threads {
 // carried returns the request if it may go over a WebSocket, nil if it may not.
 func (c *requestState) carried() *wire.View {
 	v := c.view
-	if c.site.carriers == nil || !v.Traits().Sockets || v.Conversation.Partial || !v.Conversation.Stateless || !v.OffersTools() || !c.site.keeps(v.Format) {
+	if c.site.holding.carriers == nil || !v.Traits().Sockets || v.Conversation.Partial || !v.Conversation.Stateless || !v.OffersTools() || !c.site.keeps(v.Format) {
 		return nil
 	}
 	return v

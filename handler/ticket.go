@@ -22,7 +22,7 @@ import (
 
 // ticket is a request's claim to a slot.
 func (c *requestState) ticket(r *http.Request) queue.Ticket {
-	if c.site.queue == nil {
+	if c.site.sharing.queue == nil {
 		return queue.Ticket{}
 	}
 	first := c.view.First()
@@ -36,7 +36,7 @@ func (c *requestState) ticket(r *http.Request) queue.Ticket {
 // sideTicket is the claim of a request that is no part of a conversation, as
 // far as we know.
 func (o *site) sideTicket(r *http.Request) queue.Ticket {
-	if o.queue == nil {
+	if o.sharing.queue == nil {
 		return queue.Ticket{}
 	}
 	return queue.Ticket{Person: o.whose(r).Name, Side: true}

@@ -131,10 +131,10 @@ func (a *arrival) settle(c *requestState) {
 	sent := len(a.body())
 	if c != nil {
 		n += int64(c.view.Known().Size())
-		if c.own != nil {
+		if c.body.own != nil {
 			n += int64(cap(c.view.Raw))
 		}
-		if c.ex.Edited || c.own != nil {
+		if c.ex.Edited || c.body.own != nil {
 			n += int64(cap(c.ex.Body))
 			sent = len(c.ex.Body)
 		}

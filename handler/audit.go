@@ -56,10 +56,10 @@ func (c *requestState) open(r *http.Request) {
 	if s == nil {
 		return
 	}
-	rec := c.site.records.begin(c.began, c.person, c.client, c.view, c.ex.OffersTools())
+	rec := c.site.records.begin(c.books.began, c.asker.person, c.asker.client, c.view, c.ex.OffersTools())
 	rec.Session, rec.Lineage, rec.Policy = c.session.ID(), c.ex.Lineage, string(c.ex.Policy)
 	rec.OriginalTokens, rec.SentTokens, rec.Queue = int64(c.ex.OriginalTokens), int64(c.sent()), c.overhead
-	c.account = &account{s, s.Begin(rec), rec}
+	c.books.account = &account{s, s.Begin(rec), rec}
 }
 
 // begin begins the record of a request: who asks for what. A client's
@@ -108,21 +108,21 @@ func (o *site) errand(r *http.Request, rec *audit.Record, u wire.Usage) {
 
 // count counts a turn that is over, on record or not.
 func (c *requestState) count(outcome string) {
-	b := c.ex.Bill(c.turn)
+	b := c.ex.Bill(c.ending.turn)
 	r := audit.Record{
-		At: c.began, Turns: 1, Kind: audit.KindTurn, Tenant: c.person.Hash, User: c.person.Name, Session: c.session.ID(), Client: c.client,
+		At: c.books.began, Turns: 1, Kind: audit.KindTurn, Tenant: c.asker.person.Hash, User: c.asker.person.Name, Session: c.session.ID(), Client: c.asker.client,
 		Model: c.view.Model, Policy: string(c.ex.Policy), Outcome: outcome, OriginalTokens: int64(c.ex.OriginalTokens), SentTokens: int64(c.sent()),
 		Billed: tokens(b.Actual), ClientBilled: tokens(b.Client), Cost: b.Cost, ClientCost: b.ClientCost, USD: b.Dollars, ClientUSD: b.ClientDollars,
 		WouldSave: b.WouldSave, WouldSaveUSD: b.WouldSaveDollars, Folded: int64(c.ex.Decision.Folded), Regret: int64(c.ex.Regret.Sum()),
 	}
-	if c.estimated {
+	if c.ending.estimated {
 		r.ReadEstimated = r.Billed.Read
 	}
-	l := &c.logged
+	l := &c.books.logged
 	l.settled, l.outcome, l.saved = true, outcome, int64(c.saved())
-	l.prompt, l.cached, l.output, l.cachedGuessed = r.Billed.Prompt(), r.Billed.Read, r.Billed.Output, c.estimated
+	l.prompt, l.cached, l.output, l.cachedGuessed = r.Billed.Prompt(), r.Billed.Read, r.Billed.Output, c.ending.estimated
 	l.priced, l.cost, l.own = b.ClientDollars > 0, b.Dollars, b.ClientDollars
-	app.Count(&r, c.host)
+	app.Count(&r, c.asker.host)
 	c.site.records.sink.Spend(&r)
 }
 
@@ -134,7 +134,7 @@ func (a *account) close(c *requestState, outcome string, status int) {
 	defer a.sink.Unpin()
 	defer func() { a.sink = nil }()
 	r := a.record
-	r.Outcome, r.Status, r.Resent = outcome, status, c.resent
+	r.Outcome, r.Status, r.Resent = outcome, status, c.ending.resent
 	r.Total = time.Since(r.At)
 	x := c.ex
 	r.Lineage, r.SentTokens = x.Lineage, int64(c.sent())
@@ -151,20 +151,20 @@ func (a *account) close(c *requestState, outcome string, status int) {
 	r.Epoch, r.Reason = string(d.Epoch), d.Reason
 	r.Folded, r.Removed, r.Rewritten = int64(d.Folded), int64(d.Removed), int64(d.Rewritten)
 	r.Break, r.Regret = string(x.Break), int64(x.Regret.Sum())
-	b := x.Bill(c.turn)
+	b := x.Bill(c.ending.turn)
 	r.Billed, r.ClientBilled = tokens(b.Actual), tokens(b.Client)
 	r.Cost, r.ClientCost, r.USD, r.ClientUSD = b.Cost, b.ClientCost, b.Dollars, b.ClientDollars
 	r.WouldSave, r.WouldSaveUSD = b.WouldSave, b.WouldSaveDollars
 	a.apart(c)
-	if c.estimated {
+	if c.ending.estimated {
 		r.ReadEstimated = r.Billed.Read
 	}
-	if t := c.turn; t != nil {
+	if t := c.ending.turn; t != nil {
 		r.StopReason = t.StopReason
 		r.FirstByte, r.FirstToken, r.LastToken = t.Timing.FirstByte, t.Timing.FirstToken, t.Timing.LastToken
 	}
 	if a.sink.Content() {
-		r.Content = content(c.view, c.turn)
+		r.Content = content(c.view, c.ending.turn)
 	}
 	a.sink.End(a.turn, r)
 }

@@ -83,7 +83,7 @@ func BenchmarkRecord(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				c.open(r)
-				c.account.close(c, outcomeCompleted, http.StatusOK)
+				c.books.account.close(c, outcomeCompleted, http.StatusOK)
 			}
 		})
 	}

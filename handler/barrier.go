@@ -55,7 +55,7 @@ func (c *requestState) front(r *http.Request) *front {
 		return nil
 	}
 	return &front{
-		key:      barrier.Key{Tenant: c.tenant, Upstream: o.upstreamKey(r), Model: c.view.Model, Prefix: prefix},
+		key:      barrier.Key{Tenant: c.asker.tenant, Upstream: o.upstreamKey(r), Model: c.view.Model, Prefix: prefix},
 		lifetime: lifetime, leads: c.view.Reply.Stream, at: o.now(),
 	}
 }

@@ -24,6 +24,7 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/allowance"
 	"github.com/caddy-llm-cache/caddy-llm-cache/layer"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
 	"github.com/caddy-llm-cache/caddy-llm-cache/tenant"
 	"github.com/caddy-llm-cache/caddy-llm-cache/translate"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
@@ -45,14 +46,14 @@ const (
 // bounded reports whether there are budgets to keep here.
 func (o *site) bounded() bool { return len(o.clients.budgets) > 0 && o.records.sink != nil }
 
-// most is what a request may cost at most, as far as can be told before.
-func (c *requestState) most() allowance.Spent {
-	rules := c.ex.Rules()
-	answer := c.view.Reply.MaxTokens
+// mostOf is what a request may cost at most, as far as can be told before.
+func mostOf(x *pipeline.Exchange, asked *wire.Reply) allowance.Spent {
+	rules := x.Rules()
+	answer := asked.MaxTokens
 	if answer <= 0 {
 		answer = longestAnswer
 	}
-	prompt := wire.Usage{Uncached: int64(promptMargin * float64(max(c.ex.OriginalTokens, c.ex.SentTokens)))}
+	prompt := wire.Usage{Uncached: int64(promptMargin * float64(max(x.OriginalTokens, x.SentTokens)))}
 	all := wire.Usage{Output: int64(answer)}
 	units := float64(prompt.Uncached)*max(1, rules.Write, rules.Write1h) + rules.CostOutput(all)
 	return allowance.Spent{Dollars: units * rules.Input / 1e6, Tokens: prompt.Uncached + all.Output}

@@ -61,14 +61,14 @@ func (w *words) arrives() {
 // leaveOut has the worker look at the texts of the request, once it was answered.
 func (c *requestState) leaveOut() {
 	w := c.site.words
-	if w == nil || !c.ended() || c.resent {
+	if w == nil || !c.ending.ended() || c.ending.resent {
 		return
 	}
 	c.site.guard("looking for prose", func() {
 		s, blocks, now := c.session, c.site.store.Blocks, c.site.now
 		c.ex.Unread(func(block wire.Hash, text string) bool {
 			j := compressor.Job{
-				ID: compressor.ID{Session: s.ID(), Block: block}, Tenant: c.tenant, Text: text,
+				ID: compressor.ID{Session: s.ID(), Block: block}, Tenant: c.asker.tenant, Text: text,
 				Done: func(r pipeline.Shortened) { blocks.Put(s, block, w.name, pack(r), now()) },
 			}
 			w.options.Fill(&j)
@@ -96,7 +96,7 @@ func unpack(s string) (pipeline.Shortened, bool) {
 // compressed says what words that were left out come to, "" if none were.
 func (c *requestState) compressed() string {
 	x := &c.ex.Compressed
-	if x.Texts == 0 || c.resent {
+	if x.Texts == 0 || c.ending.resent {
 		return ""
 	}
 	return "texts=" + strconv.Itoa(x.Texts) + "; saved_tokens=" + strconv.Itoa(x.Tokens) + "; ms=" + strconv.FormatInt(x.Took.Milliseconds(), 10)

@@ -71,8 +71,8 @@ type continuation struct {
 // GoesOn implements [intercept.Tap].
 func (t *tap) GoesOn(what string) {
 	c := t.state
-	c.continued = append(c.continued, continuation{time.Now(), what})
-	c.span.Event("llm_cache.expand", attribute.String("llm_cache.texts", what))
+	c.books.continued = append(c.books.continued, continuation{time.Now(), what})
+	c.books.span.Event("llm_cache.expand", attribute.String("llm_cache.texts", what))
 }
 
 // apart puts continuations on record by themselves, and takes what they cost out
@@ -81,12 +81,12 @@ func (t *tap) GoesOn(what string) {
 func (a *account) apart(c *requestState) {
 	turn := a.record
 	for i, b := range c.ex.Continuations() {
-		if i >= len(c.continued) {
+		if i >= len(c.books.continued) {
 			return
 		}
-		k, end := &c.continued[i], time.Now()
-		if i+1 < len(c.continued) {
-			end = c.continued[i+1].at
+		k, end := &c.books.continued[i], time.Now()
+		if i+1 < len(c.books.continued) {
+			end = c.books.continued[i+1].at
 		}
 		rec := &audit.Record{
 			ID: audit.NewID(k.at), At: k.at, Turns: 1, Kind: audit.KindExpand, Tenant: turn.Tenant, User: turn.User, Session: turn.Session, Lineage: turn.Lineage,

@@ -59,7 +59,7 @@ func (o *site) sends(next caddyhttp.Handler) *errand.Site {
 func (c *requestState) targets(r *http.Request, next caddyhttp.Handler) func(body []byte) *errand.Target {
 	return func(body []byte) *errand.Target {
 		t := errand.NewTarget(r, body, c.view.Format, c.view.Model)
-		t.Person = c.person
+		t.Person = c.asker.person
 		if c.site.store.Keeper.Manual() {
 			t.Direct(c.site, next)
 		}
@@ -81,13 +81,13 @@ func (c *requestState) visits(r *http.Request, to func(body []byte) *errand.Targ
 	}
 	return func() {
 		a := &pinger.Answered{
-			Request: r, View: c.view, Turn: c.turn, Tenant: c.tenant, Denied: c.denied, Resent: c.resent, Target: to, Log: c.site.up.Log,
+			Request: r, View: c.view, Turn: c.ending.turn, Tenant: c.asker.tenant, Denied: c.ending.denied, Resent: c.ending.resent, Target: to, Log: c.site.up.Log,
 		}
-		if c.out != nil {
-			a.Sent = c.out.Bytes()
+		if c.body.out != nil {
+			a.Sent = c.body.out.Bytes()
 		}
-		if c.account != nil {
-			a.Recorded = c.account.record.Tenant
+		if c.books.account != nil {
+			a.Recorded = c.books.account.record.Tenant
 		}
 		v.Leave(a)
 	}
@@ -103,27 +103,27 @@ func (o *site) recorded(next caddyhttp.Handler, p *warm.Prompt) caddyhttp.Handle
 }
 
 // ended reports whether the answer has come to a proper end.
-func (a *answered) ended() bool { return a.turn != nil && a.turn.Done && !a.turn.Failed() }
+func (a *ending) ended() bool { return a.turn != nil && a.turn.Done && !a.turn.Failed() }
 
 // warmed counts a use of the base that the prompt began with, once it was answered.
 func (c *requestState) warmed(to func(body []byte) *errand.Target) {
-	if c.prompt == nil || !c.ended() {
+	if c.boxed.prompt == nil || !c.ending.ended() {
 		return
 	}
 	o := c.site
 	o.guard("remembering how a prompt begins", func() {
-		o.box().Answered(c.prompt, o.now(), o.up.Reports() && c.ex.Vanished(c.turn), to)
+		o.box().Answered(c.boxed.prompt, o.now(), o.up.Reports() && c.ex.Vanished(c.ending.turn), to)
 	})
 }
 
 // foldIdly has the box read what can be folded now that the answer is over.
 func (c *requestState) foldIdly(to func(body []byte) *errand.Target) {
 	o := c.site
-	if o.sharing.fold == nil || !c.ended() || c.resent {
+	if o.sharing.fold == nil || !c.ending.ended() || c.ending.resent {
 		return
 	}
 	f := o.sharing.fold.Plan(&idlefold.Answered{
-		Exchange: c.ex, View: c.view, Turn: c.turn, Session: c.session.ID(), Tenant: c.tenant, Target: to, Keep: c.keepFolded,
+		Exchange: c.ex, View: c.view, Turn: c.ending.turn, Session: c.session.ID(), Tenant: c.asker.tenant, Target: to, Keep: c.keepFolded,
 	})
 	switch {
 	case f == nil:

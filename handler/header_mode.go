@@ -52,16 +52,16 @@ func (c *requestState) brief() string {
 	b = append(append(b, c.session.ID()...), '"')
 	b = strconv.AppendInt(append(b, "; tokens="...), int64(c.sent()), 10)
 	b = strconv.AppendInt(append(b, "; saved="...), int64(c.saved()), 10)
-	if c.turn != nil && c.turn.Usage.Reported {
-		b = strconv.AppendInt(append(b, "; read="...), c.turn.Usage.Read, 10)
-		if c.estimated {
+	if c.ending.turn != nil && c.ending.turn.Usage.Reported {
+		b = strconv.AppendInt(append(b, "; read="...), c.ending.turn.Usage.Read, 10)
+		if c.ending.estimated {
 			b = append(b, "; estimated"...)
 		}
 	}
 	if e := c.ex.Decision.Epoch; e != "" {
 		b = append(append(b, "; epoch="...), e...)
 	}
-	if c.resent {
+	if c.ending.resent {
 		b = append(b, "; resent"...)
 	}
 	return string(b)

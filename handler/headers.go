@@ -41,7 +41,7 @@ const (
 // sent returns the estimate of what went upstream, which is the original
 // after a resend.
 func (c *requestState) sent() int {
-	if c.resent {
+	if c.ending.resent {
 		return c.ex.OriginalTokens
 	}
 	return c.ex.SentTokens
@@ -57,7 +57,7 @@ func (c *requestState) reduction() string {
 }
 
 func (c *requestState) transforms() string {
-	if c.resent {
+	if c.ending.resent {
 		return "none;resent"
 	}
 	if len(c.ex.Fired) == 0 {
@@ -76,11 +76,11 @@ func (c *requestState) transforms() string {
 }
 
 // cached returns what the upstream read from its cache, once it has said so.
-func (c *requestState) cached() (string, bool) {
-	if c.turn == nil || !c.turn.Usage.Reported {
+func (e *ending) cached() (string, bool) {
+	if e.turn == nil || !e.turn.Usage.Reported {
 		return "", false
 	}
-	return strconv.FormatInt(c.turn.Usage.Read, 10), true
+	return strconv.FormatInt(e.turn.Usage.Read, 10), true
 }
 
 // stamp writes the headers of an answer, at the moment when it is released.
@@ -91,16 +91,16 @@ func (c *requestState) stamp(h http.Header, t *tap) {
 	delete(h, headerCached) // another llm_cache upstream may have set it
 	delete(h, headerEstimated)
 	delete(h, headerBrief)
-	if c.all {
+	if c.telling.all {
 		c.stampAll(h)
 	} else {
-		c.told[0] = c.brief()
-		h[headerBrief] = c.told[:]
+		c.telling.told[0] = c.brief()
+		h[headerBrief] = c.telling.told[:]
 		if c.ex.Err != nil {
 			h[headerBypass] = []string{reasonSplice}
 		}
 	}
-	if _, ok := c.cached(); !ok && c.wantsTrailer(t) {
+	if _, ok := c.ending.cached(); !ok && c.telling.trailer(t) {
 		h.Add("Trailer", headerCached)
 	}
 }
@@ -129,30 +129,31 @@ func (c *requestState) stampAll(h http.Header) {
 		set(headerBypass, reasonSplice)
 	}
 	set(headerOverhead, strconv.FormatInt(c.overhead.Microseconds(), 10))
-	if n, ok := c.cached(); ok {
+	if n, ok := c.ending.cached(); ok {
 		set(headerCached, n)
-		if c.estimated {
+		if c.ending.estimated {
 			set(headerEstimated, "1")
 		}
 	}
 }
 
-func (c *requestState) wantsTrailer(t *tap) bool {
-	return c.trailers && t.dec != nil && len(t.Header()["Content-Length"]) == 0
+// trailer reports whether what is known at the end of the answer is told there.
+func (t *telling) trailer(of *tap) bool {
+	return t.trailers && of.dec != nil && len(of.Header()["Content-Length"]) == 0
 }
 
 // stampTrailer writes the trailer that stamp announced.
 func (c *requestState) stampTrailer(t *tap) {
-	if !c.site.up.Headers || !c.wantsTrailer(t) {
+	if !c.site.up.Headers || !c.telling.trailer(t) {
 		return
 	}
 	h := t.ResponseWriter.Header()
 	if !slices.Contains(h["Trailer"], headerCached) { // it was a header
 		return
 	}
-	if n, ok := c.cached(); ok {
+	if n, ok := c.ending.cached(); ok {
 		h[headerCached] = []string{n}
-		if c.estimated {
+		if c.ending.estimated {
 			h[http.TrailerPrefix+headerEstimated] = []string{"1"}
 		}
 	}
@@ -186,7 +187,7 @@ func (c *requestState) placeholder(key string) (any, bool) {
 	case "overhead_us":
 		return c.overhead.Microseconds(), true
 	case "cached_tokens":
-		n, _ := c.cached()
+		n, _ := c.ending.cached()
 		return n, true
 	}
 	return nil, false

@@ -15,12 +15,15 @@
 package handler
 
 import (
+	"time"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/metric"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/settings"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stage"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
 // How a request ended.
@@ -120,39 +123,43 @@ func add[N int | int64](c prometheus.Counter, n N) {
 }
 
 // countRequest counts what is known before a request is handed on.
-func (c *requestState) countRequest() {
-	metrics.overhead.Observe(c.overhead.Seconds())
-	if !c.ex.Edited {
+func countRequest(x *pipeline.Exchange, overhead time.Duration) {
+	metrics.overhead.Observe(overhead.Seconds())
+	if !x.Edited {
 		return
 	}
-	for _, f := range c.ex.Fired {
+	for _, f := range x.Fired {
 		metrics.edits.WithLabelValues(f.Stage).Add(float64(f.Count))
 	}
 }
 
-// countTokens counts what is known after the answer.
-func (c *requestState) countTokens() {
-	if cause := c.ex.Break; cause != pipeline.NoBreak {
+// countLesson counts what the answer has taught, and what edits have saved.
+func countLesson(x *pipeline.Exchange, saved int) {
+	if cause := x.Break; cause != pipeline.NoBreak {
 		metrics.breaks.WithLabelValues(string(cause)).Inc()
 	}
-	g := &c.ex.Regret
+	g := &x.Regret
 	add(signs.expand, g.Expanded)
 	add(signs.reread, g.Reread)
 	add(signs.edit, g.Failed)
-	if c.ex.Edited {
-		add(metrics.words, c.ex.Compressed.Tokens)
-		add(buckets.removed, c.saved())
+	if x.Edited {
+		add(metrics.words, x.Compressed.Tokens)
+		add(buckets.removed, saved)
 	}
-	if c.turn == nil {
+}
+
+// countAnswer counts what an answer cost, nil for none.
+func countAnswer(t *wire.Turn) {
+	if t == nil {
 		return
 	}
-	if d := c.turn.Timing.FirstToken; d > 0 {
+	if d := t.Timing.FirstToken; d > 0 {
 		metrics.first.Observe(d.Seconds())
 	}
-	if !c.turn.Usage.Reported {
+	if !t.Usage.Reported {
 		return
 	}
-	u := &c.turn.Usage
+	u := &t.Usage
 	add(buckets.uncached, u.Uncached)
 	add(buckets.write5m, u.Write5m)
 	add(buckets.write1h, u.Write1h)

@@ -64,7 +64,7 @@ func (o *site) process(w http.ResponseWriter, r *http.Request, next caddyhttp.Ha
 		o.records.count(outcomePassed)
 		return passBody(w, r, o.unknown(r, unparsed, a.format).through(next), &a.Payload)
 	}
-	c.span = c.trace(r.Context())
+	c.books.span = c.trace(r.Context())
 	defer c.endSpan(r.Context())
 	defer o.noteHost(r.Context())
 	var to func(body []byte) *errand.Target
@@ -72,12 +72,12 @@ func (o *site) process(w http.ResponseWriter, r *http.Request, next caddyhttp.Ha
 		to = c.targets(r, next)
 	}
 	if o.sharing.warm != nil {
-		c.prompt = &warm.Prompt{Tenant: c.tenant, View: c.view, Side: isSide(r.Header)}
+		c.boxed.prompt = &warm.Prompt{Tenant: c.asker.tenant, View: c.view, Side: isSide(r.Header)}
 	}
 	p := &c.passage
 	*p = passage{
-		site: o, purpose: conversing, format: a.format, session: c.session.ID(), tenant: c.tenant, unkept: c.rethread != nil, span: c.span,
-		prompt: c.prompt, common: &c.common, ticket: c.ticket(r), place: &c.place,
+		site: o, purpose: conversing, format: a.format, session: c.session.ID(), tenant: c.asker.tenant, unkept: c.body.rethread != nil, span: c.books.span,
+		prompt: c.boxed.prompt, common: &c.boxed.common, ticket: c.ticket(r), place: &c.boxed.place,
 	}
 	if o.holding.letta != nil {
 		p.named = namedID(r.Header, o.clients.named, c.view)
@@ -90,12 +90,12 @@ func (o *site) process(w http.ResponseWriter, r *http.Request, next caddyhttp.Ha
 	}
 	p.front = c.front(r)
 	next = p.through(next)
-	if c.rethread != nil {
-		defer c.rethread()
+	if c.body.rethread != nil {
+		defer c.body.rethread()
 	}
 	defer c.release()
 	if o.bounded() {
-		reserved, refused, err := o.afford(w, c.person, a.format, c.most())
+		reserved, refused, err := o.afford(w, c.asker.person, a.format, mostOf(c.ex, &c.view.Reply))
 		if refused {
 			o.guard("giving up a request", c.ex.Abandon)
 			return err
@@ -209,7 +209,7 @@ func (o *site) prepare(r *http.Request, format wire.Format, raw, body []byte) (c
 	session = store.Acquire(o.sessionKey(r, tenant, view))
 	c = &requestState{
 		site: o, view: view, store: store, session: session, asker: asker{tenant: tenant, person: o.clients.people.OfTenant(r, o.persons(), tenant), host: r.Host},
-		bodies: bodies{raw: raw, rethread: rethread, own: own}, telling: telling{all: o.tellsAll(r.Header)}, books: books{began: time.Now()},
+		body: bodies{raw: raw, rethread: rethread, own: own}, telling: telling{all: o.tellsAll(r.Header)}, books: books{began: time.Now()},
 	}
 	session.SetLifetime(o.store.Keeper.Lifetime(o.keepalive, r, tenant))
 	at := o.now()
@@ -281,9 +281,9 @@ func (c *requestState) announce(r *http.Request) {
 	ctx := r.Context()
 	caddyhttp.SetVar(ctx, "llm_session", c.session.ID())
 	caddyhttp.SetVar(ctx, "llm_lineage", c.view.First())
-	c.logged = logged{session: c.session.ID(), user: c.person.Name, model: c.view.Model}
+	c.books.logged = logged{session: c.session.ID(), user: c.asker.person.Name, model: c.view.Model}
 	if extra, ok := ctx.Value(caddyhttp.ExtraLogFieldsCtxKey).(*caddyhttp.ExtraLogFields); ok {
-		extra.Set(zap.Inline(&c.logged))
+		extra.Set(zap.Inline(&c.books.logged))
 	}
 	if repl, ok := ctx.Value(caddy.ReplacerCtxKey).(*caddy.Replacer); ok {
 		repl.Map(c.placeholder)

@@ -52,12 +52,12 @@ type requestState struct {
 	ex       *pipeline.Exchange
 	overhead time.Duration
 	plain    func() bool // nil where nothing is hidden from the client
-	asker
-	bodies
-	telling
-	books
-	answered
-	boxed
+	asker    asker
+	body     bodies
+	telling  telling
+	books    books
+	ending   ending
+	boxed    boxed
 
 	// What most requests need once, in the same piece of memory.
 
@@ -106,8 +106,8 @@ type arrived struct {
 	coding []string
 }
 
-// answered is how a request was answered.
-type answered struct {
+// ending is how a request was answered.
+type ending struct {
 	turn      *wire.Turn // set by settle
 	settled   bool
 	status    int  // of the answer, 0 where none came
@@ -131,13 +131,13 @@ func (c *requestState) serve(w http.ResponseWriter, r *http.Request, next caddyh
 	if c.ex.Edited {
 		original = r.Clone(r.Context()) // what next does to r must not show in a second pass
 	}
-	c.trailers = httpguts.HeaderValuesContainsToken(r.Header["Te"], "trailers")
+	c.telling.trailers = httpguts.HeaderValuesContainsToken(r.Header["Te"], "trailers")
 	c.announce(r)
 	defer c.restore(r, c.substitute(r))
 
 	c.overhead = time.Since(started)
-	c.countRequest()
-	c.client = audit.ClientName(first(r.Header, "User-Agent"))
+	countRequest(c.ex, c.overhead)
+	c.asker.client = audit.ClientName(first(r.Header, "User-Agent"))
 	c.site.guard("opening a record", func() { c.open(r) })
 	t := newTap(w, c, c.ex.Edited)
 	err := c.forward(t, r, next)
@@ -152,15 +152,15 @@ func (c *requestState) serve(w http.ResponseWriter, r *http.Request, next caddyh
 // once nothing can read them any more: after an answer without an error, which no
 // error route will look at.
 func (c *requestState) recycle(r *http.Request) {
-	if c.resent {
+	if c.ending.resent {
 		return
 	}
 	r.Body, r.GetBody = http.NoBody, nil
-	c.out.Recycle()
-	if c.ex.Edited && c.own == nil {
-		wire.Recycle(c.raw)
+	c.body.out.Recycle()
+	if c.ex.Edited && c.body.own == nil {
+		wire.Recycle(c.body.raw)
 	}
-	if c.coded(r) && c.own == nil {
+	if c.coded(r) && c.body.own == nil {
 		wire.Recycle(c.view.Raw)
 	}
 	if c.site.sharing.fold == nil { // which goes on with them
@@ -177,32 +177,32 @@ func (c *requestState) substitute(r *http.Request) arrived {
 	came := arrived{r.Header, r.ContentLength, r.TransferEncoding}
 	r.Header = layer.ClonePlain(came.header) // handlers behind may write into the values
 	delete(r.Header, headerMode)
-	if c.out == nil {
-		c.out = &c.sending
+	if c.body.out == nil {
+		c.body.out = &c.body.sending
 	} else { // somebody may still be sending the first
-		c.out = new(layer.Payload)
+		c.body.out = new(layer.Payload)
 	}
-	if !c.ex.Edited && c.own == nil {
-		c.out.Data = c.raw
+	if !c.ex.Edited && c.body.own == nil {
+		c.body.out.Data = c.body.raw
 		if c.coded(r) {
-			c.out.Plain = c.view.Raw
+			c.body.out.Plain = c.view.Raw
 		}
 	} else {
-		c.out.Data = c.ex.Body
+		c.body.out.Data = c.ex.Body
 		r.ContentLength, r.TransferEncoding = int64(len(c.ex.Body)), nil
 		r.Header["Content-Length"] = []string{strconv.Itoa(len(c.ex.Body))}
 		delete(r.Header, "Content-Encoding")
 		delete(r.Header, "Transfer-Encoding")
 	}
-	c.out.Attach(r)
+	c.body.out.Attach(r)
 	return came
 }
 
 // restore puts back what the client has sent, for the access log and for error routes.
 func (c *requestState) restore(r *http.Request, came arrived) {
 	r.Header, r.ContentLength, r.TransferEncoding = came.header, came.length, came.coding
-	c.original.Data = c.raw
-	c.original.Attach(r)
+	c.body.original.Data = c.body.raw
+	c.body.original.Attach(r)
 }
 
 // forward runs the handlers behind this one, and sees to calls that are answered
@@ -240,9 +240,9 @@ func (c *requestState) pass(t *tap, w http.ResponseWriter, r *http.Request, next
 // again sends what the exchange has in place of an edit that met a 400: the
 // client's original, as a rule. The client sees only the answer to that.
 func (c *requestState) again(w http.ResponseWriter, original *http.Request, next caddyhttp.Handler) error {
-	c.resent = true
+	c.ending.resent = true
 	layer.Resends.Inc()
-	c.span.Event("llm_cache.resend")
+	c.books.span.Event("llm_cache.resend")
 	c.site.guard("giving up edits after a 400", c.ex.Rejected)
 	defer c.restore(original, c.substitute(original))
 	t := newTap(w, c, false)
@@ -305,21 +305,21 @@ func (c *requestState) finish(ctx context.Context, t *tap, err error) error {
 // it stopped. In chat completions and Gemini what it costs comes later, or the end of
 // the stream does, and there are clients that do not wait for it.
 func (c *requestState) join(t *tap) {
-	if c.joined || c.settled || t.Status/100 != 2 || c.plain != nil && !c.plain() {
+	if c.ending.joined || c.ending.settled || t.Status/100 != 2 || c.plain != nil && !c.plain() {
 		return
 	}
-	c.joined = true
+	c.ending.joined = true
 	c.site.guard("joining a conversation", func() {
 		c.ex.Join(t.turn())
 		c.hold()
-		c.untold = true
+		c.ending.untold = true
 	})
 }
 
 // tell publishes a conversation that was joined, unless it was settled by the same piece
 // of the answer: most answers end in one, and others need to see it once.
 func (c *requestState) tell() {
-	if c.untold {
+	if c.ending.untold {
 		c.site.guard("joining a conversation", c.publish)
 	}
 }
@@ -334,7 +334,7 @@ func (c *requestState) hold() {
 // publish has other processes see what the conversation has become, where the store is
 // one that they share.
 func (c *requestState) publish() {
-	c.untold = false
+	c.ending.untold = false
 	if store, ok := c.store.(sessioncache.Publisher); ok {
 		store.Publish(c.session)
 	}
@@ -343,20 +343,22 @@ func (c *requestState) publish() {
 // settle tells the session how the exchange ended, once. An answer of which nothing but
 // its price was missing has ended.
 func (c *requestState) settle(t *tap, err error) {
-	if c.settled {
+	if c.ending.settled {
 		return
 	}
-	c.settled = true
-	c.status = t.Status
-	c.denied = t.Status == http.StatusUnauthorized || t.Status == http.StatusForbidden
+	c.ending.settled = true
+	c.ending.status = t.Status
+	c.ending.denied = t.Status == http.StatusUnauthorized || t.Status == http.StatusForbidden
 	outcome := outcomeInterrupted
 	c.site.guard("settling an exchange", func() {
-		c.turn = t.turn()
-		c.ex.Correct(c.turn)
-		c.estimate()
-		if err == nil && t.Status/100 == 2 && c.turn != nil && (c.turn.Done || c.joined) && !c.turn.Failed() {
+		c.ending.turn = t.turn()
+		c.ex.Correct(c.ending.turn)
+		if !c.site.up.Reports() {
+			c.ending.estimate(c.boxed.common)
+		}
+		if err == nil && t.Status/100 == 2 && c.ending.turn != nil && (c.ending.turn.Done || c.ending.joined) && !c.ending.turn.Failed() {
 			outcome = outcomeCompleted
-			c.ex.Commit(c.turn, c.site.now())
+			c.ex.Commit(c.ending.turn, c.site.now())
 			c.hold()
 			c.publish()
 			c.keepFolded(c.ex.Folded())
@@ -371,23 +373,24 @@ func (c *requestState) settle(t *tap, err error) {
 	if c.passage.purpose == conversing { // side requests may go elsewhere
 		c.site.reach.Note(t.Status != 0, err)
 	}
-	c.countTokens()
+	countLesson(c.ex, c.saved())
+	countAnswer(c.ending.turn)
 	c.site.guard("closing a record", func() {
 		c.count(outcome)
-		c.account.close(c, outcome, t.Status)
+		c.books.account.close(c, outcome, t.Status)
 	})
 }
 
 // estimate puts what the upstream is likely to have found in its cache into a
 // usage that does not say: the share of the prompt that it had been sent before.
-func (c *requestState) estimate() {
-	if c.site.up.Reports() || c.turn == nil || !c.turn.Usage.Reported || c.turn.Usage.Read > 0 {
+func (e *ending) estimate(common float64) {
+	if e.turn == nil || !e.turn.Usage.Reported || e.turn.Usage.Read > 0 {
 		return
 	}
-	u := &c.turn.Usage
-	read := min(int64(c.common*float64(u.Prompt())), u.Uncached)
+	u := &e.turn.Usage
+	read := min(int64(common*float64(u.Prompt())), u.Uncached)
 	u.Read, u.Uncached = read, u.Uncached-read
-	c.estimated = true
+	e.estimated = true
 }
 
 // heartbeat returns the writer for a stream, nil if the client gets no signs of life.
@@ -399,12 +402,12 @@ func (c *requestState) heartbeat(w http.ResponseWriter, r *http.Request) *box.Al
 	return box.Stream{Every: every, Open: open, Events: c.view.Reply.Stream, Format: c.view.Format, Agent: r.UserAgent(), Stamp: func(to http.Header) {
 		switch {
 		case !c.site.up.Headers:
-		case c.all:
+		case c.telling.all:
 			to[headerSession], to[headerPolicy] = []string{c.session.ID()}, []string{string(c.ex.Policy)}
 		default:
 			to[headerBrief] = []string{c.brief()}
 		}
-		if p := c.place.Load(); p != nil {
+		if p := c.boxed.place.Load(); p != nil {
 			p.Stamp(to)
 		}
 	}}.Begin(w)

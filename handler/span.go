@@ -24,19 +24,19 @@ import (
 func (c *requestState) trace(ctx context.Context) *tracing.Span {
 	return c.site.records.conventions.Begin(ctx, func() tracing.Request {
 		return tracing.Request{
-			View: c.view, Exchange: c.ex, Upstream: c.site.up, Person: c.person, Session: c.session.ID(), Began: c.began,
+			View: c.view, Exchange: c.ex, Upstream: c.site.up, Person: c.asker.person, Session: c.session.ID(), Began: c.books.began,
 		}
 	})
 }
 
 // endSpan ends it.
 func (c *requestState) endSpan(ctx context.Context) {
-	if c.span == nil {
+	if c.books.span == nil {
 		return
 	}
-	l := &c.logged
-	c.span.End(ctx, &tracing.Answer{
-		Exchange: c.ex, Sent: c.sent(), Stages: c.transforms(), Overhead: c.overhead, Outcome: l.outcome, Status: c.status, Turn: c.turn,
+	l := &c.books.logged
+	c.books.span.End(ctx, &tracing.Answer{
+		Exchange: c.ex, Sent: c.sent(), Stages: c.transforms(), Overhead: c.overhead, Outcome: l.outcome, Status: c.ending.status, Turn: c.ending.turn,
 		Cost: l.cost, ClientCost: l.own, Priced: l.priced,
 	})
 }

@@ -141,11 +141,11 @@ func BenchmarkSpan(b *testing.B) {
 				r, _ = traced(tracer, r)
 			}
 			c, _ := attached(b, settings.Options{}).site.prepare(r, wire.Anthropic, body, body)
-			c.status, c.turn = http.StatusOK, &wire.Turn{ID: "msg_1", Model: "claude-opus-4-6", StopReason: "end_turn", Usage: wire.Usage{Reported: true, Read: 1234}}
+			c.ending.status, c.ending.turn = http.StatusOK, &wire.Turn{ID: "msg_1", Model: "claude-opus-4-6", StopReason: "end_turn", Usage: wire.Usage{Reported: true, Read: 1234}}
 			b.ReportAllocs()
 			for b.Loop() {
-				c.span = c.trace(r.Context())
-				_ = c.span.Layer(next).ServeHTTP(nil, r)
+				c.books.span = c.trace(r.Context())
+				_ = c.books.span.Layer(next).ServeHTTP(nil, r)
 				c.endSpan(r.Context())
 			}
 		})
@@ -158,11 +158,11 @@ func TestSpanOff(t *testing.T) {
 	c := &requestState{site: h.site}
 	r := request(growing(2<<10, 1)[0], "s")
 	if n := testing.AllocsPerRun(100, func() {
-		c.span = c.trace(r.Context())
-		if next := c.span.Layer(endpoint); next == nil {
+		c.books.span = c.trace(r.Context())
+		if next := c.books.span.Layer(endpoint); next == nil {
 			t.Error("no handler")
 		}
-		c.span.Event("x")
+		c.books.span.Event("x")
 		c.endSpan(r.Context())
 	}); n != 0 {
 		t.Errorf("%.0f allocations", n)

@@ -354,7 +354,7 @@ func TestLateRequest(t *testing.T) {
 // TestTiming: the moments of an answer come in their order, and all of them.
 func TestTiming(t *testing.T) {
 	h := attached(t, settings.Options{})
-	c := &requestState{site: h.site, session: new(sessioncache.Session), ex: new(pipeline.Exchange), view: &wire.View{Format: wire.Anthropic}, answered: answered{settled: true}, overhead: 1}
+	c := &requestState{site: h.site, session: new(sessioncache.Session), ex: new(pipeline.Exchange), view: &wire.View{Format: wire.Anthropic}, ending: ending{settled: true}, overhead: 1}
 	tp := newTap(&recorder{ResponseRecorder: httptest.NewRecorder()}, c, false)
 	tp.Header().Set("Content-Type", "text/event-stream")
 	for _, e := range []string{

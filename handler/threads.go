@@ -74,20 +74,20 @@ func (c *requestState) threads(r *http.Request) *threads {
 	if v.Conversation.Partial || !v.OffersTools() || !c.site.keeps(v.Format) {
 		return nil
 	}
-	wanted := c.own != nil || !v.Conversation.Thread.Empty() || v.Traits().KeepsAnswers && !v.Conversation.Stateless && !hasAnswer(v)
+	wanted := c.body.own != nil || !v.Conversation.Thread.Empty() || v.Traits().KeepsAnswers && !v.Conversation.Stateless && !hasAnswer(v)
 	if !wanted && !(v.Traits().Threads && c.site.holding.options.Threaded(len(v.Raw))) {
 		return nil
 	}
-	t := &threads{view: v, own: c.own}
+	t := &threads{view: v, own: c.body.own}
 	var book *thread.Book
 	if t.engine, book = c.site.store.Holds.Threads(c.site.holding.options, v.Format, c.site.now); !wanted {
 		return t
 	}
 	from := ""
-	if c.own != nil {
-		from = c.own.Handle
+	if c.body.own != nil {
+		from = c.body.own.Handle
 	}
-	side := c.site.side(r, c.tenant)
+	side := c.site.side(r, c.asker.tenant)
 	t.heard = func(h hold.Verdict) {
 		book.Keep(side, h.Handle, from, v, h.Reply)
 		if v.Traits().Threads { // an answer of a thread is gone on from once

@@ -27,7 +27,7 @@ func (c *requestState) ticket(r *http.Request) queue.Ticket {
 	}
 	first := c.view.First()
 	return queue.Ticket{
-		Person:  c.person.Name,
+		Person:  c.asker.person.Name,
 		Lineage: c.session.ID() + first.String(),
 		Side:    !c.ex.OffersTools() || isSide(r.Header),
 	}

@@ -143,7 +143,7 @@ func run(ctx context.Context) error {
 	memory := 0.0
 	for i := range *people {
 		d := keyOf(i).Digest()
-		bytes, err := server.Do(ctx, server.B().MemoryUsage().Key(prefix+"{"+hex.EncodeToString(d[:8])+"}").Build()).AsInt64()
+		bytes, err := server.Do(ctx, server.B().MemoryUsage().Key(prefix+"session:{"+hex.EncodeToString(d[:8])+"}").Build()).AsInt64()
 		if err != nil {
 			return err
 		}
@@ -247,7 +247,7 @@ func read(ctx context.Context, c valkey.Client) (counts, error) {
 			n.cpu += x
 		}
 	}
-	n.by["hget"] -= n.by["evalsha"] + n.by["eval"] // which call it once each, more often only in conflicts
+	n.by["getrange"] -= n.by["evalsha"] + n.by["eval"] // which call it once each
 	for _, sent := range sentByNodes {
 		n.commands += n.by[sent]
 	}
@@ -255,7 +255,7 @@ func read(ctx context.Context, c valkey.Client) (counts, error) {
 }
 
 // sentByNodes are the commands that nodes send; scripts run others.
-var sentByNodes = []string{"evalsha", "eval", "set", "get", "hget", "hmget"}
+var sentByNodes = []string{"evalsha", "eval", "set", "get", "getrange"}
 
 // less tells which commands there were since, for each of n.
 func (c counts) less(before counts, n float64) string {

@@ -15,8 +15,8 @@
 // Package valkey keeps sessions at a Valkey or Redis server, which several processes
 // share.
 //
-// A session is one hash, under a key that ends in the first eight bytes of its name, in
-// braces: whatever is done with it is done by one node of a cluster. Beside it there
+// A session is one string, see entry, under a key with the first eight bytes of its name
+// in braces: whatever is done with it is done by one node of a cluster. Beside it there
 // is a string for each answer that sessions are found by. Everything runs out by itself.
 package valkey
 
@@ -24,6 +24,7 @@ import (
 	"context"
 	"crypto/sha1" //nolint:gosec // scripts are called by it
 	"crypto/tls"
+	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -214,16 +215,19 @@ func secret(ctx context.Context, c valkey.Client, prefix string, proposed [sessi
 	return there, nil
 }
 
-// The fields of a session's hash: v is its version, d the snapshot, n its name, and a
-// are the answers that it is found by.
-const swapScript = `
-local v = redis.call('HGET', KEYS[1], 'v')
-if v and v ~= ARGV[1] and ARGV[1] ~= '*' and (ARGV[1] ~= '0' or redis.call('HGET', KEYS[1], 'd') ~= '') then
-  return {v, redis.call('HGET', KEYS[1], 'd')}
+// swapScript has what was written aside, KEYS[2], take the place of a session, KEYS[1], if
+// that is of version ARGV[1], or not there. '*' stands for any version; an empty one, of
+// who knows of none, for a session that was deleted, too. Otherwise what is there is
+// returned, and what was written aside is gone. The snapshot itself never passes through
+// Lua, which would copy it several times.
+var swapScript = fmt.Sprintf(`
+local v = redis.call('GETRANGE', KEYS[1], 0, 7)
+if v ~= '' and v ~= ARGV[1] and ARGV[1] ~= '*' and (ARGV[1] ~= '' or redis.call('STRLEN', KEYS[1]) > %d) then
+  redis.call('DEL', KEYS[2])
+  return redis.call('GET', KEYS[1])
 end
-redis.call('HSET', KEYS[1], 'v', ARGV[2], 'd', ARGV[3], 'a', ARGV[4], 'n', ARGV[5])
-redis.call('PEXPIRE', KEYS[1], ARGV[6])
-return {ARGV[2], '', v or ''}`
+redis.call('RENAME', KEYS[2], KEYS[1])
+return v == '' and 0 or 1`, headSize)
 
 // swapSum is how a server calls the script.
 var swapSum = func() string {
@@ -234,10 +238,21 @@ var swapSum = func() string {
 // anything is the version of a session whose place is taken whatever it is.
 const anything = "*"
 
-func form(v sessioncache.Version) string { return strconv.FormatUint(uint64(v), 16) }
+func form(v sessioncache.Version) string {
+	if v == 0 {
+		return ""
+	}
+	return string(binary.BigEndian.AppendUint64(nil, uint64(v)))
+}
 
+// key is where a session is.
 func (v *Valkey) key(begins [8]byte) string {
-	return v.o.Prefix + "{" + hex.EncodeToString(begins[:]) + "}"
+	return v.o.Prefix + "session:{" + hex.EncodeToString(begins[:]) + "}"
+}
+
+// aside is where a version of a session waits to take its place.
+func aside(key string, next sessioncache.Version) string {
+	return key + ":" + strconv.FormatUint(uint64(next), 16)
 }
 
 func (v *Valkey) answer(d sessioncache.Digest) string {
@@ -254,43 +269,17 @@ func (v *Valkey) use() (valkey.Client, error) {
 	return *c, nil
 }
 
-// versioned reads what is at a key: its version, its snapshot, and more if there is more.
-func versioned(r valkey.ValkeyResult) (now sessioncache.Version, snapshot []byte, more string, err error) {
-	out, err := r.ToArray()
+// get asks for the first bytes of what is at a key, all of them if last is negative.
+// There are none of what is not there.
+func get(ctx context.Context, c valkey.Client, key string, last int64) ([]byte, error) {
+	all, err := c.Do(ctx, c.B().Getrange().Key(key).Start(0).End(last).Build()).AsBytes()
 	if err != nil {
-		return 0, nil, "", fmt.Errorf("valkey: %w", err)
+		return nil, fmt.Errorf("valkey: %w", err)
 	}
-	if len(out) == 0 || out[0].IsNil() {
-		return 0, nil, "", nil
-	}
-	if now, err = version(&out[0]); err != nil {
-		return 0, nil, "", err
-	}
-	if len(out) > 1 && !out[1].IsNil() {
-		snapshot, err = out[1].AsBytes()
-	}
-	if err == nil && len(out) > 2 {
-		more, err = out[2].ToString()
-	}
-	if err != nil {
-		return 0, nil, "", fmt.Errorf("valkey: %w", err)
-	}
-	return now, snapshot, more, nil
+	return all, nil
 }
 
-func version(m *valkey.ValkeyMessage) (sessioncache.Version, error) {
-	text, err := m.ToString()
-	if err != nil {
-		return 0, fmt.Errorf("valkey: %w", err)
-	}
-	n, err := strconv.ParseUint(text, 16, 64)
-	if err != nil {
-		return 0, fmt.Errorf("valkey: %w", err)
-	}
-	return sessioncache.Version(n), nil
-}
-
-// Fetch implements [sessioncache.Shared]. As long as nobody else has a session the
+// Fetch implements [sessioncache.Shared]. As long as nobody else has changed a session the
 // snapshot is not even asked for.
 func (v *Valkey) Fetch(ctx context.Context, d sessioncache.Digest, have sessioncache.Version) ([]byte, sessioncache.Version, error) {
 	c, err := v.use()
@@ -299,22 +288,20 @@ func (v *Valkey) Fetch(ctx context.Context, d sessioncache.Digest, have sessionc
 	}
 	key := v.key(beginning(d))
 	if have != 0 {
-		m, err := c.Do(ctx, c.B().Hget().Key(key).Field("v").Build()).ToMessage()
-		if valkey.IsValkeyNil(err) {
-			return nil, 0, nil
-		}
-		if err != nil {
-			return nil, 0, fmt.Errorf("valkey: %w", err)
-		}
-		if now, err := version(&m); err != nil || now == have {
+		all, err := get(ctx, c, key, versionSize-1)
+		if now := version(all); err != nil || now == 0 || now == have {
 			return nil, now, err
 		}
 	}
-	now, snapshot, _, err := versioned(c.Do(ctx, c.B().Hmget().Key(key).Field("v", "d").Build()))
-	if now == have {
-		return nil, now, err
+	all, err := get(ctx, c, key, -1)
+	if err != nil || len(all) == 0 {
+		return nil, 0, err
 	}
-	return snapshot, now, err
+	e := unpack(all)
+	if e.version == have {
+		return nil, have, nil
+	}
+	return e.snapshot, e.version, nil
 }
 
 // Swap implements [sessioncache.Shared].
@@ -326,9 +313,10 @@ func (v *Valkey) Swap(ctx context.Context, r sessioncache.Record, have, next ses
 // out before it: each so many times.
 const allAnswers = 32
 
-// swap writes a session, and by which answers it is found, in one go. Of a session that
-// others were faster to write an answer may be left that is not among its own: it does
-// not count.
+// swap writes a session, and by which answers it is found, in one go: aside at first, from
+// where the script moves it. What of that is interrupted runs out like everything else.
+// Of a session that others were faster to write an answer may be left that is not among
+// its own: it does not count.
 func (v *Valkey) swap(ctx context.Context, r *sessioncache.Record, have string, next sessioncache.Version) ([]byte, sessioncache.Version, error) {
 	c, err := v.use()
 	if err != nil {
@@ -339,30 +327,42 @@ func (v *Valkey) swap(ctx context.Context, r *sessioncache.Record, have string, 
 	if rand.N(allAnswers) == 0 { //nolint:gosec // no secret
 		known = nil
 	}
-	answers := make([]byte, 0, len(r.Answers)*len(r.Digest))
-	all := append(few[:0], valkey.Completed{})
+	key := v.key(beginning(r.Digest))
+	staged := aside(key, next)
+	all := append(few[:0],
+		c.B().Set().Key(staged).Value(valkey.BinaryString(pack(r, next))).PxMilliseconds(ttl).Build(),
+		c.B().Evalsha().Sha1(swapSum).Numkeys(2).Key(key, staged).Arg(have).Build())
 	for _, a := range r.Answers {
-		answers = append(answers, a[:]...)
 		if !slices.Contains(known, a) {
 			all = append(all, v.found(c, a, r.Digest, ttl))
 		}
 	}
-	key := v.key(beginning(r.Digest))
-	args := []string{
-		have, form(next), valkey.BinaryString(r.Snapshot), valkey.BinaryString(answers), valkey.BinaryString(r.Digest[:]), strconv.FormatInt(ttl, 10),
-	}
-	all[0] = c.B().Evalsha().Sha1(swapSum).Numkeys(1).Key(key).Arg(args...).Build()
 	results := c.DoMulti(ctx, all...)
-	swapped := results[0]
+	if err := results[0].Error(); err != nil {
+		return nil, 0, fmt.Errorf("valkey: %w", err)
+	}
+	swapped := results[1]
 	if e, ok := valkey.IsValkeyErr(swapped.Error()); ok && e.IsNoScript() {
-		swapped = c.Do(ctx, c.B().Eval().Script(swapScript).Numkeys(1).Key(key).Arg(args...).Build())
+		swapped = c.Do(ctx, c.B().Eval().Script(swapScript).Numkeys(2).Key(key, staged).Arg(have).Build())
 	}
-	now, snapshot, before, err := versioned(swapped)
-	if err != nil || now != next {
-		return snapshot, now, err
+	said, err := swapped.ToMessage()
+	if err != nil {
+		return nil, 0, fmt.Errorf("valkey: %w", err)
 	}
-	results = results[1:]
-	if before == "" && len(known) > 0 { // the server has lost the others, too
+	if said.IsString() {
+		other, err := said.AsBytes()
+		if err != nil {
+			return nil, 0, fmt.Errorf("valkey: %w", err)
+		}
+		e := unpack(other)
+		return e.snapshot, e.version, nil
+	}
+	before, err := said.AsInt64()
+	if err != nil {
+		return nil, 0, fmt.Errorf("valkey: %w", err)
+	}
+	results = results[2:]
+	if before == 0 && len(known) > 0 { // the server has lost the others, too
 		all = all[:0]
 		for _, a := range r.Answers {
 			if slices.Contains(known, a) {
@@ -376,22 +376,12 @@ func (v *Valkey) swap(ctx context.Context, r *sessioncache.Record, have string, 
 			return nil, 0, fmt.Errorf("valkey: %w", err)
 		}
 	}
-	return nil, now, nil
+	return nil, next, nil
 }
 
 // found has a session found by an answer.
 func (v *Valkey) found(c valkey.Client, answer, d sessioncache.Digest, ttl int64) valkey.Completed {
 	return c.B().Set().Key(v.answer(answer)).Value(valkey.BinaryString(d[:])).PxMilliseconds(ttl).Build()
-}
-
-// contains reports whether a digest is among several in a row.
-func contains(all string, d sessioncache.Digest) bool {
-	for ; len(all) >= len(d); all = all[len(d):] {
-		if all[:len(d)] == string(d[:]) {
-			return true
-		}
-	}
-	return false
 }
 
 // Load implements [sessioncache.Backend].
@@ -417,11 +407,8 @@ func (v *Valkey) Answered(ctx context.Context, answer sessioncache.Digest) (d se
 		return d, false, fmt.Errorf("valkey: %w", err)
 	}
 	copy(d[:], b)
-	answers, err := c.Do(ctx, c.B().Hget().Key(v.key(beginning(d))).Field("a").Build()).ToString()
-	if err != nil && !valkey.IsValkeyNil(err) {
-		return d, false, fmt.Errorf("valkey: %w", err)
-	}
-	return d, contains(answers, answer), nil
+	e, err := v.begun(ctx, c, beginning(d))
+	return d, e.has(answer), err
 }
 
 // Named implements [sessioncache.Backend].
@@ -430,17 +417,14 @@ func (v *Valkey) Named(ctx context.Context, begins [8]byte) (d sessioncache.Dige
 	if err != nil {
 		return d, false, err
 	}
-	fields, err := c.Do(ctx, c.B().Hmget().Key(v.key(begins)).Field("n", "d").Build()).ToArray()
-	if err != nil || len(fields) != 2 {
-		return d, false, err
-	}
-	name, err := fields[0].AsBytes()
-	if err != nil || len(name) != len(d) {
-		return d, false, nil //nolint:nilerr // there is no such field
-	}
-	snapshot, err := fields[1].AsBytes()
-	copy(d[:], name)
-	return d, err == nil && len(snapshot) > 0, nil
+	e, err := v.begun(ctx, c, begins)
+	return e.name, len(e.snapshot) > 0, err
+}
+
+// begun reads a session's head, with its answers and the first bytes of the snapshot.
+func (v *Valkey) begun(ctx context.Context, c valkey.Client, begins [8]byte) (entry, error) {
+	all, err := get(ctx, c, v.key(begins), int64(headSize+mostAnswers*digestSize))
+	return unpack(all), err
 }
 
 // Save implements [sessioncache.Backend].

@@ -1,0 +1,163 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package valkey
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/valkey-io/valkey-go"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+)
+
+// asideKeys are the keys of what waits to take a session's place.
+func asideKeys(m *miniredis.Miniredis) (out []string) {
+	for _, key := range m.Keys() {
+		if strings.Contains(key, "}:") {
+			out = append(out, key)
+		}
+	}
+	return out
+}
+
+func swaps(t *testing.T, v *Valkey, snapshot string, have, next sessioncache.Version, wins bool) {
+	t.Helper()
+	r := sessioncache.Record{Digest: sessioncache.Digest{1}, Snapshot: []byte(snapshot)}
+	if _, now, err := v.Swap(t.Context(), r, have, next); err != nil || (now == next) != wins {
+		t.Fatalf("%q: version %d of %d: %v", snapshot, now, next, err)
+	}
+}
+
+func is(t *testing.T, v *Valkey, want string, version sessioncache.Version) {
+	t.Helper()
+	if got, now, err := v.Fetch(t.Context(), sessioncache.Digest{1}, 0); err != nil || string(got) != want || now != version {
+		t.Errorf("%q of version %d, not %q of %d: %v", got, now, want, version, err)
+	}
+}
+
+// Nothing is left aside of what has taken its place, nor of what came too late.
+func TestNothingIsLeftAside(t *testing.T) {
+	m := miniredis.RunT(t)
+	v := open(t, m)
+	defer v.Close()
+	swaps(t, v, "one", 0, 1, true)
+	swaps(t, v, "late", 0, 2, false)
+	swaps(t, v, "two", 1, 3, true)
+	if left := asideKeys(m); len(left) > 0 {
+		t.Errorf("left: %q", left)
+	}
+	is(t, v, "two", 3)
+}
+
+// A process that ends between writing a version aside and having it take its place
+// changes nothing, and what it leaves runs out.
+func TestInterruptedAside(t *testing.T) {
+	m := miniredis.RunT(t)
+	v := open(t, m)
+	defer v.Close()
+	swaps(t, v, "one", 0, 1, true)
+	key := v.key([8]byte{1})
+	c, err := v.use()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := sessioncache.Record{Digest: sessioncache.Digest{1}, Snapshot: []byte("interrupted")}
+	if err := c.Do(t.Context(), c.B().Set().Key(aside(key, 2)).Value(valkey.BinaryString(pack(&r, 2))).PxMilliseconds(time.Hour.Milliseconds()).Build()).Error(); err != nil {
+		t.Fatal(err)
+	}
+	is(t, v, "one", 1)
+	swaps(t, v, "three", 1, 3, true)
+	is(t, v, "three", 3)
+	if len(asideKeys(m)) != 1 {
+		t.Errorf("aside: %q", asideKeys(m))
+	}
+	m.FastForward(2 * time.Hour)
+	if left := m.Keys(); len(left) > 0 {
+		t.Errorf("left: %q", left)
+	}
+}
+
+// What was written aside and is gone before it takes its place leaves the session as it
+// was: the server may evict anything at any time.
+func TestEvictedAside(t *testing.T) {
+	m := miniredis.RunT(t)
+	v := open(t, m)
+	defer v.Close()
+	swaps(t, v, "one", 0, 1, true)
+	key := v.key([8]byte{1})
+	c, err := v.use()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Do(t.Context(), c.B().Eval().Script(swapScript).Numkeys(2).Key(key, aside(key, 2)).Arg(form(1)).Build()).Error(); err == nil {
+		t.Error("what is not there has taken the place of a session")
+	}
+	is(t, v, "one", 1)
+	swaps(t, v, "two", 1, 2, true)
+}
+
+// A server that was started anew, or flushed of its scripts, is given the script again.
+func TestForgottenScript(t *testing.T) {
+	m := miniredis.RunT(t)
+	v := open(t, m)
+	defer v.Close()
+	c, err := v.use()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range sessioncache.Version(3) {
+		swaps(t, v, "x", i, i+1, true)
+		if err := c.Do(t.Context(), c.B().ScriptFlush().Build()).Error(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if left := asideKeys(m); len(left) > 0 {
+		t.Errorf("left: %q", left)
+	}
+}
+
+// What is damaged costs its session only: it counts as deleted, or cannot be opened, and
+// is written anew.
+func TestDamagedEntry(t *testing.T) {
+	for name, damaged := range map[string]string{
+		"short": "abc", "a version": "abcdefgh", "no head": "abcdefghijklmnop", "fewer answers": "abcdefgh0123456789abcdef\xff0123456789abcdefgh",
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := miniredis.RunT(t)
+			v := open(t, m)
+			defer v.Close()
+			if err := m.Set(v.key([8]byte{1}), damaged); err != nil {
+				t.Fatal(err)
+			}
+			_, now, err := v.Fetch(t.Context(), sessioncache.Digest{1}, 0)
+			if err != nil {
+				t.Error(err)
+			}
+			for _, f := range []func() error{
+				func() error { _, _, err := v.Answered(t.Context(), sessioncache.Digest{2}); return err },
+				func() error { _, _, err := v.Named(t.Context(), [8]byte{1}); return err },
+			} {
+				if err := f(); err != nil {
+					t.Error(err)
+				}
+			}
+			swaps(t, v, "anew", now, 7, true)
+			is(t, v, "anew", 7)
+		})
+	}
+}

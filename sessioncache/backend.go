@@ -79,6 +79,12 @@ type Claimer interface {
 	Claim(s *Session, m Match, v *wire.View, states []State, as func(*Lineage)) bool
 }
 
+// named is what an answer is named.
+type named struct {
+	answer wire.Hash
+	digest Digest
+}
+
 // answered names an answer among those of a tenant at an upstream.
 func answered(t Tenant, upstream string, answer wire.Hash) (d Digest) {
 	h := sha256.New()

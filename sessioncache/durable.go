@@ -22,9 +22,9 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"sync/atomic"
 	"time"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/breaker"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
@@ -78,11 +78,11 @@ type Durable struct {
 	saving  map[string]*Session // being written
 	ended   bool
 
-	tired atomic.Int64 // until when nobody waits, in Unix nanoseconds
-	jobs  chan job
-	begun chan struct{} // closed once there is a backend
-	stop  chan struct{} // closed to end the writing
-	done  chan struct{} // closed when it has ended
+	breaker *breaker.Breaker
+	jobs    chan job
+	begun   chan struct{} // closed once there is a backend
+	stop    chan struct{} // closed to end the writing
+	done    chan struct{} // closed when it has ended
 
 	own own
 }
@@ -126,7 +126,7 @@ func NewDurable(open func() (Backend, error), o DurableOptions) (*Durable, error
 	}
 	m.outlives = true
 	return &Durable{
-		Memory: m, open: open, o: o, seal: seal, unsaved: map[string]*Session{}, saving: map[string]*Session{},
+		Memory: m, open: open, o: o, seal: seal, breaker: breaker.New(o.Budget, rest, o.Failed), unsaved: map[string]*Session{}, saving: map[string]*Session{},
 		jobs: make(chan job, mostClaims), begun: make(chan struct{}), stop: make(chan struct{}), done: make(chan struct{}),
 	}, nil
 }
@@ -150,20 +150,17 @@ func (d *Durable) Begin() error {
 // errClosed says that the store was closed before it was used.
 var errClosed = errors.New("the store is closed")
 
-// failed notes that the backend failed. Nobody waits for it for a while.
-func (d *Durable) failed(what string, err error) {
-	d.tired.Store(time.Now().Add(rest).UnixNano())
-	d.o.Failed(what, err)
-}
-
 // rests reports whether nobody is to wait for the backend.
-func (d *Durable) rests() bool { return d.Begin() != nil || time.Now().UnixNano() < d.tired.Load() }
+func (d *Durable) rests() bool { return d.Begin() != nil || d.breaker.Rests() }
 
 // Acquire implements Store.
-func (d *Durable) Acquire(k Key) *Session { return d.acquireIn(d.patience(), k) }
+func (d *Durable) Acquire(k Key) *Session { return d.acquireIn(d.breaker.Patience(), k) }
 
-func (d *Durable) acquireIn(p *patience, k Key) *Session {
-	if d.Begin() == nil && d.shared != nil {
+func (d *Durable) acquireIn(p *breaker.Patience, k Key) *Session {
+	if d.Begin() != nil {
+		return d.Memory.Acquire(k)
+	}
+	if d.shared != nil {
 		return d.acquireShared(p, k)
 	}
 	if digest := k.Digest(); !d.has(k, string(digest[:])) {
@@ -173,13 +170,13 @@ func (d *Durable) acquireIn(p *patience, k Key) *Session {
 }
 
 // fetch has a session in memory that only the backend has, if it is there in time.
-func (d *Durable) fetch(p *patience, k Key, digest Digest) {
+func (d *Durable) fetch(p *breaker.Patience, k Key, digest Digest) {
 	if s := d.waiting(string(digest[:])); s != nil {
 		d.adopt(s)
 		return
 	}
 	found := make(chan *Session, 1)
-	d.within(p, "load", func(ctx context.Context) error {
+	d.breaker.Within(p, "load", func(ctx context.Context) error {
 		s, err := d.load(ctx, k, digest)
 		found <- s
 		return err
@@ -192,9 +189,6 @@ func (d *Durable) fetch(p *patience, k Key, digest Digest) {
 	default: // nobody waits for it any more
 	}
 }
-
-// errPanicked is what an operation that panics is taken to have failed with.
-var errPanicked = errors.New("recovered from a panic")
 
 // waiting makes a session again that is yet to be written, and is not in memory any
 // more.
@@ -249,7 +243,7 @@ func (d *Durable) read(ctx context.Context, digest Digest) (*Session, error) {
 func (d *Durable) sought(ctx context.Context, digest Digest) *Session {
 	s, err := d.read(ctx, digest)
 	if err != nil {
-		d.failed("load", err)
+		d.breaker.Failed("load", err)
 	}
 	return s
 }
@@ -281,10 +275,10 @@ func (d *Durable) note(s *Session) {
 
 // Claim implements Claimer.
 func (d *Durable) Claim(s *Session, m Match, v *wire.View, states []State, as func(*Lineage)) bool {
-	return d.claimIn(d.patience(), s, m, v, states, as)
+	return d.claimIn(d.breaker.Patience(), s, m, v, states, as)
 }
 
-func (d *Durable) claimIn(p *patience, s *Session, m Match, v *wire.View, states []State, as func(*Lineage)) bool {
+func (d *Durable) claimIn(p *breaker.Patience, s *Session, m Match, v *wire.View, states []State, as func(*Lineage)) bool {
 	if d.rests() {
 		return true
 	}
@@ -303,41 +297,46 @@ func (d *Durable) claimIn(p *patience, s *Session, m Match, v *wire.View, states
 }
 
 // do has something written at once, and waits for it as long as there is patience.
-func (d *Durable) do(p *patience, what string, j job) {
+func (d *Durable) do(p *breaker.Patience, what string, j job) {
 	begun := time.Now()
-	timer := time.NewTimer(p.rest())
+	timer := time.NewTimer(p.Rest())
 	defer timer.Stop()
-	defer func() { p.left.Add(-int64(time.Since(begun))) }()
+	defer p.Waited(begun)
 	select {
 	case d.jobs <- j:
 	case <-d.done:
 		return
 	case <-timer.C:
-		d.failed(what, context.DeadlineExceeded)
+		d.breaker.Failed(what, context.DeadlineExceeded)
 		return
 	}
 	select {
 	case err := <-j.done:
 		if err != nil {
-			d.failed(what, err)
+			d.breaker.Failed(what, err)
 		}
 	case <-d.done:
 	case <-timer.C:
-		d.failed(what, context.DeadlineExceeded)
+		d.breaker.Failed(what, context.DeadlineExceeded)
 	}
 }
 
-// record seals a snapshot.
+// record seals a snapshot, which is recycled.
 func (d *Durable) record(s *Session, snapshot []byte) Record {
 	digest := Digest([]byte(s.digest))
 	r := Record{Digest: digest, Tenant: s.tenant, Used: time.Now(), Snapshot: d.seal.Seal(nil, nil, snapshot, digest[:])} //nolint:gosec // the cipher makes its own nonce
+	wire.Recycle(snapshot)
 	s.Lock()
 	defer s.Unlock()
 	for _, l := range s.lineages {
-		for _, h := range [...]wire.Hash{l.Reply, l.First} {
-			if !h.IsZero() {
-				r.Answers = append(r.Answers, answered(s.tenant, s.upstream, h))
+		for i, h := range [...]wire.Hash{l.Reply, l.First} {
+			if h.IsZero() {
+				continue
 			}
+			if l.named[i].answer != h {
+				l.named[i] = named{h, answered(s.tenant, s.upstream, h)}
+			}
+			r.Answers = append(r.Answers, l.named[i].digest)
 		}
 	}
 	return r
@@ -364,7 +363,7 @@ func (d *Durable) named(ctx context.Context, id string) (digest Digest, ok bool)
 	}
 	digest, ok, err = d.back.Named(ctx, [8]byte(b))
 	if err != nil {
-		d.failed("load", err)
+		d.breaker.Failed("load", err)
 		return digest, false
 	}
 	return digest, ok && digest != Digest{}
@@ -394,7 +393,7 @@ func (d *Durable) Delete(id string) *Session {
 		s.gone.Store(true)
 	}
 	if s != nil {
-		d.do(d.patience(), "delete", job{record: Record{Digest: Digest([]byte(s.digest))}, done: make(chan error, 1)})
+		d.do(d.breaker.Patience(), "delete", job{record: Record{Digest: Digest([]byte(s.digest))}, done: make(chan error, 1)})
 	}
 	return s
 }
@@ -432,6 +431,7 @@ func (d *Durable) Close() error {
 		d.err = errClosed
 		close(d.done)
 	})
+	defer d.breaker.Close()
 	if d.back == nil {
 		return d.Memory.Close()
 	}

@@ -18,6 +18,8 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/breaker"
 )
 
 // write writes what is to be written, until the store is closed.
@@ -75,7 +77,7 @@ const longest = 30 * time.Second
 func (d *Durable) guarded(f func(context.Context) error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			err = errPanicked
+			err = breaker.ErrPanicked
 		}
 	}()
 	limit := longest
@@ -126,7 +128,7 @@ func (d *Durable) flush(last bool) {
 		clear(d.saving)
 		d.mu.Unlock()
 		if err != nil {
-			d.failed("save", err)
+			d.breaker.Failed("save", err)
 			return
 		}
 		for len(d.jobs) > 0 {

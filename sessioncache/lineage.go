@@ -32,7 +32,8 @@ type Lineage struct {
 	// restored reports whether the last request was one of a process that has ended:
 	// of its blocks only what a snapshot holds is known.
 	restored bool
-	claimed  bool // no answer to the last request is known of
+	claimed  bool     // no answer to the last request is known of
+	named    [2]named // its Reply and its First
 
 	Ledger
 	Held

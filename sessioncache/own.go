@@ -59,7 +59,7 @@ func (d *Durable) saveOwn(last bool) {
 		return
 	}
 	if err := d.save([]Record{r}); err != nil {
-		d.failed("save", err)
+		d.breaker.Failed("save", err)
 		return
 	}
 	d.own.changes = changes
@@ -100,7 +100,7 @@ func (d *Durable) exchange(last bool) {
 		return nil // others are faster, and will be slower once
 	})
 	if err != nil {
-		d.failed("save", err)
+		d.breaker.Failed("save", err)
 	}
 }
 
@@ -116,7 +116,7 @@ func (d *Durable) remember() {
 		sealed, err = d.back.Load(ctx, Digest{})
 	}
 	if err != nil {
-		d.failed("load", err)
+		d.breaker.Failed("load", err)
 		return
 	}
 	if since := d.recall(sealed); !since.IsZero() && since.Before(d.Memory.stats.Since) {

@@ -23,6 +23,7 @@ import (
 
 	"github.com/zeebo/xxh3"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/breaker"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
@@ -70,11 +71,11 @@ const attempts = 4
 var errContended = errors.New("others write the session all the time")
 
 // acquireShared pins the session of a key as the last of all processes has left it.
-func (d *Durable) acquireShared(p *patience, k Key) *Session {
+func (d *Durable) acquireShared(p *breaker.Patience, k Key) *Session {
 	digest := k.Digest()
 	if !k.Answer.IsZero() && !d.has(k, "") {
 		found := make(chan Digest, 1)
-		d.within(p, "load", func(ctx context.Context) error {
+		d.breaker.Within(p, "load", func(ctx context.Context) error {
 			of, ok, err := d.shared.Answered(ctx, answered(k.Tenant, k.Upstream, k.Answer))
 			if ok && err == nil {
 				found <- of
@@ -87,8 +88,8 @@ func (d *Durable) acquireShared(p *patience, k Key) *Session {
 		}
 	}
 	s := d.acquire(k, string(digest[:]))
-	if p.rest() > 0 {
-		d.within(p, "load", func(ctx context.Context) error { return d.refresh(ctx, s) })
+	if p.Rest() > 0 {
+		d.breaker.Within(p, "load", func(ctx context.Context) error { return d.refresh(ctx, s) })
 	}
 	if !s.deleted.Load() {
 		return s
@@ -141,13 +142,13 @@ func (d *Durable) takeIn(s *Session, sealed []byte, now Version) bool {
 }
 
 // Publish implements Publisher.
-func (d *Durable) Publish(s *Session) { d.publishIn(d.patience(), s) }
+func (d *Durable) Publish(s *Session) { d.publishIn(d.breaker.Patience(), s) }
 
-func (d *Durable) publishIn(p *patience, s *Session) {
+func (d *Durable) publishIn(p *breaker.Patience, s *Session) {
 	if d.Begin() != nil || d.shared == nil || s.Gone() {
 		return
 	}
-	d.within(p, "save", func(ctx context.Context) error { return d.publish(ctx, s) })
+	d.breaker.Within(p, "save", func(ctx context.Context) error { return d.publish(ctx, s) })
 }
 
 // publish writes a session, if there is anything new in it. What others have written
@@ -166,6 +167,7 @@ func (d *Durable) publish(ctx context.Context, s *Session) error {
 		same := sum == s.saved
 		s.Unlock()
 		if same || s.deleted.Load() || !accepted && s.version == 0 {
+			wire.Recycle(snapshot)
 			return nil
 		}
 		r := Record{Digest: Digest([]byte(s.digest)), Tenant: s.tenant, Used: time.Now()}
@@ -206,8 +208,8 @@ func (d *Durable) swap(ctx context.Context, s *Session, r Record) (ok bool, err 
 // claimShared has what a request is about to be sent with known to others. It reports
 // false if another process has forwarded some of its blocks in another form, or has
 // them forwarded now: that form is in the session then.
-func (d *Durable) claimShared(p *patience, s *Session, m Match, v *wire.View, states []State, as func(*Lineage)) bool {
-	if p.rest() == 0 { // nobody could be told who was first
+func (d *Durable) claimShared(p *breaker.Patience, s *Session, m Match, v *wire.View, states []State, as func(*Lineage)) bool {
+	if p.Rest() == 0 { // nobody could be told who was first
 		return true
 	}
 	var base []State
@@ -225,7 +227,7 @@ func (d *Durable) claimShared(p *patience, s *Session, m Match, v *wire.View, st
 	inCommon := m.Common
 	lost := make(chan bool, 1)
 	var request use // the request's memory goes to others once it is over
-	d.within(p, "claim", func(ctx context.Context) error {
+	d.breaker.Within(p, "claim", func(ctx context.Context) error {
 		s.turn.Lock()
 		defer s.turn.Unlock()
 		for range attempts {
@@ -303,7 +305,7 @@ func (d *Durable) Owns(s *Session, lineage int) bool {
 	if d.Begin() != nil || d.shared == nil {
 		return true
 	}
-	d.within(d.patience(), "load", func(ctx context.Context) error { return d.refresh(ctx, s) })
+	d.breaker.Within(d.breaker.Patience(), "load", func(ctx context.Context) error { return d.refresh(ctx, s) })
 	s.Lock()
 	defer s.Unlock()
 	l := s.Lineage(lineage)

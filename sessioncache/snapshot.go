@@ -87,10 +87,14 @@ const (
 // locked.
 func (s *Session) Snapshot(dst []byte) []byte { return s.snapshot(dst, s.lineages) }
 
+// snapshot does, of some lineages. Without a slice to append to it takes one that may be
+// recycled.
 func (s *Session) snapshot(dst []byte, lineages []*Lineage) []byte {
 	before := len(dst)
-	dst = slices.Grow(dst, s.length+s.length/8+snapshotHead) // conversations grow by little
-	w := snapshotWriter{Writer: packed.Writer{Out: append(dst, snapshotForm)}, edits: map[*Edit]uint64{}}
+	if dst == nil {
+		dst = wire.Buffer(s.length + s.length/8 + snapshotHead) // conversations grow by little
+	}
+	w := snapshotWriter{Writer: packed.Writer{Out: append(dst, snapshotForm)}}
 	w.Out = append(w.Out, s.tenant[:]...)
 	w.Text(s.upstream)
 	w.Time(s.created, time.Time{})
@@ -279,6 +283,9 @@ func (w *snapshotWriter) edit(e *Edit) {
 	w.Uint(n)
 	if known {
 		return
+	}
+	if w.edits == nil {
+		w.edits = map[*Edit]uint64{}
 	}
 	w.edits[e] = uint64(len(w.edits) + 1)
 	w.Name(e.Stage)

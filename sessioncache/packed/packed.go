@@ -19,6 +19,7 @@ package packed
 import (
 	"encoding/binary"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
@@ -29,7 +30,8 @@ type Writer struct {
 	// Out is what was written.
 	Out []byte
 
-	names map[string]uint64 // words that were written, by their numbers
+	names []string // words that were written, a handful
+	few   [8]string
 }
 
 // Uint writes a number, the smaller the shorter.
@@ -71,15 +73,15 @@ func (w *Writer) Text(s string) {
 
 // Name writes a word that may come again: its number, or zero and the word.
 func (w *Writer) Name(s string) {
-	n, known := w.names[s]
-	w.Uint(n)
-	if known {
+	n := slices.Index(w.names, s) + 1
+	w.Uint(uint64(n))
+	if n > 0 {
 		return
 	}
 	if w.names == nil {
-		w.names = map[string]uint64{}
+		w.names = w.few[:0]
 	}
-	w.names[s] = uint64(len(w.names) + 1)
+	w.names = append(w.names, s)
 	w.Text(s)
 }
 

@@ -20,6 +20,7 @@ import (
 	"slices"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
 // entry is a session as the server has it: its version, its name, the answers that it is
@@ -42,13 +43,13 @@ const (
 	mostAnswers = 255
 )
 
-// pack makes of a record what the server keeps.
+// pack makes of a record what the server keeps, which may be recycled.
 func pack(r *sessioncache.Record, version sessioncache.Version) []byte {
 	answers := r.Answers[:min(len(r.Answers), mostAnswers)]
 	if len(r.Snapshot) == 0 {
 		answers = nil
 	}
-	b := make([]byte, 0, headSize+len(answers)*digestSize+len(r.Snapshot))
+	b := wire.Buffer(headSize + len(answers)*digestSize + len(r.Snapshot))
 	b = binary.BigEndian.AppendUint64(b, uint64(version))
 	b = append(b, r.Digest[:]...)
 	b = append(b, byte(len(answers)))

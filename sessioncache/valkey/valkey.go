@@ -39,6 +39,7 @@ import (
 	"github.com/valkey-io/valkey-go"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
 // Options configure the use of a server.
@@ -327,10 +328,10 @@ func (v *Valkey) swap(ctx context.Context, r *sessioncache.Record, have string, 
 	if rand.N(allAnswers) == 0 { //nolint:gosec // no secret
 		known = nil
 	}
-	key := v.key(beginning(r.Digest))
+	key, value := v.key(beginning(r.Digest)), pack(r, next)
 	staged := aside(key, next)
 	all := append(few[:0],
-		c.B().Set().Key(staged).Value(valkey.BinaryString(pack(r, next))).PxMilliseconds(ttl).Build(),
+		c.B().Set().Key(staged).Value(valkey.BinaryString(value)).PxMilliseconds(ttl).Build(),
 		c.B().Evalsha().Sha1(swapSum).Numkeys(2).Key(key, staged).Arg(have).Build())
 	for _, a := range r.Answers {
 		if !slices.Contains(known, a) {
@@ -341,6 +342,7 @@ func (v *Valkey) swap(ctx context.Context, r *sessioncache.Record, have string, 
 	if err := results[0].Error(); err != nil {
 		return nil, 0, fmt.Errorf("valkey: %w", err)
 	}
+	wire.Recycle(value) // it was written, and is not written again
 	swapped := results[1]
 	if e, ok := valkey.IsValkeyErr(swapped.Error()); ok && e.IsNoScript() {
 		swapped = c.Do(ctx, c.B().Eval().Script(swapScript).Numkeys(2).Key(key, staged).Arg(have).Build())

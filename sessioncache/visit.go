@@ -15,11 +15,7 @@
 package sessioncache
 
 import (
-	"context"
-	"fmt"
-	"sync/atomic"
-	"time"
-
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/breaker"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
@@ -39,64 +35,10 @@ func ForRequest(s Store) Store {
 	return s
 }
 
-// patience is how long somebody may still wait for the backend.
-type patience struct{ left atomic.Int64 }
-
-func (d *Durable) patience() *patience {
-	p := new(patience)
-	p.left.Store(int64(d.o.Budget))
-	return p
-}
-
-// rest is what is left of it, never less than nothing.
-func (p *patience) rest() time.Duration { return time.Duration(max(p.left.Load(), 0)) }
-
-// wait waits until something is done, or there is no patience left.
-func (p *patience) wait(done <-chan struct{}) {
-	left := p.rest()
-	if left == 0 {
-		return
-	}
-	begun := time.Now()
-	timer := time.NewTimer(left)
-	defer timer.Stop()
-	select {
-	case <-done:
-	case <-timer.C:
-	}
-	p.left.Add(-int64(time.Since(begun)))
-}
-
-// within does something with the backend. Who runs out of patience does not wait for the
-// end of it; what takes longer than the budget has failed.
-func (d *Durable) within(p *patience, what string, f func(context.Context) error) {
-	if d.rests() {
-		return
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), d.o.Budget)
-	inTime := context.AfterFunc(ctx, func() { d.failed(what, context.DeadlineExceeded) })
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		defer cancel()
-		var err error
-		defer func() {
-			if p := recover(); p != nil {
-				err = fmt.Errorf("%w: %T", errPanicked, p)
-			}
-			if inTime() && err != nil {
-				d.failed(what, err)
-			}
-		}()
-		err = f(ctx)
-	}()
-	p.wait(done)
-}
-
 // visit is a durable store as one request uses it.
 type visit struct {
 	*Durable
-	patience *patience
+	patience *breaker.Patience
 }
 
 var (
@@ -106,7 +48,7 @@ var (
 )
 
 // ForRequest implements Budgeted.
-func (d *Durable) ForRequest() Store { return visit{d, d.patience()} }
+func (d *Durable) ForRequest() Store { return visit{d, d.breaker.Patience()} }
 
 // Acquire implements Store.
 func (v visit) Acquire(k Key) *Session { return v.acquireIn(v.patience, k) }

@@ -1,0 +1,124 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package breaker
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+const (
+	budget = 5 * time.Millisecond
+	rest   = time.Second
+)
+
+// told is what a breaker was told of failures.
+type told []error
+
+func use(t *testing.T, f func(b *Breaker, told *told)) {
+	synctest.Test(t, func(*testing.T) {
+		failures := new(told)
+		b := New(budget, rest, func(_ string, err error) { *failures = append(*failures, err) })
+		defer b.Close()
+		f(b, failures)
+	})
+}
+
+// What fails, panics or takes too long has nobody wait for a while, and what comes after
+// its time does not count once more.
+func TestFailures(t *testing.T) {
+	boom := errors.New("boom")
+	for name, c := range map[string]struct {
+		does   func(context.Context) error
+		why    error
+		waited time.Duration
+	}{
+		"fails":    {func(context.Context) error { return boom }, boom, 0},
+		"panics":   {func(context.Context) error { panic("boom") }, ErrPanicked, 0},
+		"stops":    {func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }, context.DeadlineExceeded, budget},
+		"too late": {func(context.Context) error { time.Sleep(2 * budget); return boom }, context.DeadlineExceeded, budget},
+	} {
+		t.Run(name, func(t *testing.T) {
+			use(t, func(b *Breaker, failures *told) {
+				begun := time.Now()
+				b.Within(b.Patience(), "do", c.does)
+				if waited := time.Since(begun); waited != c.waited || !b.Rests() {
+					t.Errorf("it waits %s, rests: %t", waited, b.Rests())
+				}
+				b.Within(b.Patience(), "do", func(context.Context) error { t.Error("it is asked while it rests"); return nil })
+				time.Sleep(rest)
+				if len(*failures) != 1 || !errors.Is((*failures)[0], c.why) {
+					t.Errorf("failures: %v", *failures)
+				}
+				did := false
+				b.Within(b.Patience(), "do", func(context.Context) error { did = true; return nil })
+				if !did || b.Rests() {
+					t.Errorf("done: %t, rests: %t", did, b.Rests())
+				}
+			})
+		})
+	}
+}
+
+// Contexts made of an operation's end with it.
+func TestContextsEnd(t *testing.T) {
+	use(t, func(b *Breaker, _ *told) {
+		var inner, late context.Context
+		b.Within(b.Patience(), "do", func(ctx context.Context) error {
+			var cancel context.CancelFunc
+			inner, cancel = context.WithCancel(ctx)
+			context.AfterFunc(inner, cancel)
+			if _, ok := ctx.Deadline(); !ok || ctx.Err() != nil {
+				t.Error("it is over from the beginning, or has no end")
+			}
+			return nil
+		})
+		b.Within(b.Patience(), "do", func(ctx context.Context) error { late = ctx; <-ctx.Done(); return nil })
+		synctest.Wait()
+		if !errors.Is(inner.Err(), context.Canceled) || !errors.Is(late.Err(), context.DeadlineExceeded) {
+			t.Errorf("%v, %v", inner.Err(), late.Err())
+		}
+	})
+}
+
+// Operations do not wait for one another, however many there are, and none is kept from
+// being done by those that do not end.
+func TestSideBySide(t *testing.T) {
+	use(t, func(b *Breaker, _ *told) {
+		var took []time.Duration
+		done := make(chan time.Duration)
+		for range 3 * mostIdle {
+			go func() {
+				begun := time.Now()
+				b.Within(b.Patience(), "do", func(context.Context) error { time.Sleep(budget / 2); return nil })
+				done <- time.Since(begun)
+			}()
+		}
+		for range 3 * mostIdle {
+			took = append(took, <-done)
+		}
+		if slices.Max(took) != budget/2 {
+			t.Errorf("the last took %s", slices.Max(took))
+		}
+		synctest.Wait()
+		if n := b.idle.Load(); n != mostIdle {
+			t.Errorf("%d wait for work", n)
+		}
+	})
+}

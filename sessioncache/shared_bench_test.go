@@ -1,0 +1,67 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package sessioncache_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/storetest"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
+
+// BenchmarkSharedTurn is what a turn of a conversation costs in this process where the
+// store is shared: to ask whether others have changed the session, and to publish it.
+func BenchmarkSharedTurn(b *testing.B) {
+	for _, blocks := range []int{4, 100, 1000} {
+		b.Run(fmt.Sprintf("%d blocks", blocks), func(b *testing.B) {
+			d, err := sessioncache.NewDurable(func() (sessioncache.Backend, error) { return &storetest.SharedShelf{}, nil }, sessioncache.DurableOptions{Budget: time.Minute})
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer d.Close()
+			var messages strings.Builder
+			for i := range blocks {
+				fmt.Fprintf(&messages, `{"role":"%s","content":"%d"},`, []string{"user", "assistant"}[i%2], i)
+			}
+			v, err := wire.Parse(wire.Anthropic, []byte(`{"model":"m","messages":[`+messages.String()+`{"role":"user","content":"last"}]}`), nil)
+			if err != nil {
+				b.Fatal(err)
+			}
+			key := sessioncache.Key{Tenant: sessioncache.Tenant{1}, Upstream: "u", ID: "s"}
+			b.ReportAllocs()
+			for b.Loop() {
+				store := sessioncache.ForRequest(d)
+				s := store.Acquire(key)
+				s.Lock()
+				match := s.Match(v)
+				states := sessioncache.NewStates(len(v.MessageBlocks()))
+				if match.Lineage != nil {
+					states = match.Lineage.States
+				}
+				l := s.Commit(match, v, states)
+				l.Requests++ // as every turn changes something
+				l.First = wire.AnswerID("first")
+				s.Unlock()
+				store.Hold(s)
+				store.(sessioncache.Publisher).Publish(s)
+				store.Release(s)
+			}
+		})
+	}
+}

@@ -16,12 +16,13 @@ package pipeline
 
 import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/calibration"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
 // estimator turns bytes of a conversation into tokens.
 type estimator struct {
-	calibration *sessioncache.Calibration
+	calibration *calibration.Calibration
 	rate        float64 // what the last usage of the conversation corrects it by
 }
 
@@ -40,7 +41,7 @@ func rate(l *sessioncache.Lineage) float64 {
 
 // estimate says how long the prompt is, as the client sent it and as it is sent. The
 // session is locked.
-func (p *Prompt) estimate(r *request, l *sessioncache.Lineage, s *sizing, original *sessioncache.Sizes) {
+func (p *Prompt) estimate(r *request, l *sessioncache.Lineage, s *sizing, original *calibration.Sizes) {
 	scale := rate(l)
 	s.original = r.session.Calibration.Tokens(original)
 	p.OriginalTokens = int(scale * float64(s.original))
@@ -56,7 +57,7 @@ func (p *Prompt) reckon(r *request, l *sessioncache.Lineage) {
 	if l == nil || l.Last.Prompt() == 0 {
 		return
 	}
-	var more sessioncache.Sizes
+	var more calibration.Sizes
 	for _, b := range r.View.MessageBlocks() {
 		more.Add(b.Kind, b.Span.Len())
 	}
@@ -66,14 +67,14 @@ func (p *Prompt) reckon(r *request, l *sessioncache.Lineage) {
 
 // sizing is the size of a prompt, by kinds of blocks, and what it is estimated at.
 type sizing struct {
-	sent     sessioncache.Sizes // of what is sent
-	grown    sessioncache.Sizes // of what is new in it
-	estimate int                // of sent, in tokens, before correction
-	original int                // of the client's, too
+	sent     calibration.Sizes // of what is sent
+	grown    calibration.Sizes // of what is new in it
+	estimate int               // of sent, in tokens, before correction
+	original int               // of the client's, too
 }
 
 // measure sums up the sizes of what is sent, and of the original.
-func measure(r *request) (s sizing, original sessioncache.Sizes) {
+func measure(r *request) (s sizing, original calibration.Sizes) {
 	for i := range r.View.Blocks {
 		b := &r.View.Blocks[i]
 		n := b.Span.Len()

@@ -22,6 +22,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/planner"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/settings"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/calibration"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
@@ -98,7 +99,7 @@ func (x *Exchange) settle(markers []wire.Edit) {
 	x.Interceptor = Interceptor{Lost: r.lost, req: r, prompt: &x.Prompt}
 	x.change = changed(r)
 	x.proposed = proposed{markers, len(markers) > 0 || r.long || r.tools != nil || r.edited()}
-	var original sessioncache.Sizes
+	var original calibration.Sizes
 	x.sizing, original = measure(r)
 	x.Prompt.estimate(r, x.match.Lineage, &x.sizing, &original)
 	x.Compressed = r.compressed(x.match.Lineage)

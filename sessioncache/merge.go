@@ -35,7 +35,7 @@ func (s *Session) merge(other *Session) {
 		s.created, s.Unseen, s.Lifetime = other.created, other.Unseen, other.Lifetime
 		s.Counterfactual = other.Counterfactual
 	} else {
-		s.Counterfactual.merge(&other.Counterfactual)
+		s.Counterfactual.Merge(&other.Counterfactual)
 	}
 	merged := make([]*Lineage, 0, len(s.lineages))
 	for _, o := range other.lineages {

@@ -15,7 +15,6 @@
 package sessioncache
 
 import (
-	"math"
 	"time"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/packed"
@@ -40,14 +39,10 @@ func Restore(d Digest, snapshot []byte) (*Session, error) {
 	s.next = r.Small(1 << 40)
 	s.Lifetime = Lifetime(r.Small(uint64(LifetimeLong)))
 	s.Unseen = time.Duration(r.Int())
-	r.calibration(&s.Calibration)
-	for range r.Count(8) {
-		s.Counterfactual.entries = append(s.Counterfactual.entries, CounterfactualEntry{
-			Prefix: r.Fixed(), Blocks: r.Small(1 << 30), Tokens: r.Int(), At: r.Time(s.created), TTL: time.Duration(r.Int()),
-		})
-	}
+	s.Calibration.Restore(&r.Reader)
+	s.Counterfactual.Restore(&r.Reader, s.created)
 	n := r.Count(1)
-	if len(s.Counterfactual.entries) > maxEntries || n > maxLineages {
+	if n > maxLineages {
 		r.Fail()
 	}
 	for range n {
@@ -60,22 +55,6 @@ func Restore(d Digest, snapshot []byte) (*Session, error) {
 		return nil, ErrSnapshot
 	}
 	return s, nil
-}
-
-func (r *snapshotReader) calibration(c *Calibration) {
-	if c.learned = r.Bool(); !c.learned {
-		return
-	}
-	c.weights = prior
-	for i := range r.Count(1) {
-		x := r.Float()
-		if math.Abs(x) > math.MaxFloat32 {
-			r.Fail()
-		}
-		if i < len(c.weights) {
-			c.weights[i] = float32(x)
-		}
-	}
 }
 
 func (r *snapshotReader) lineage(before []*Lineage) *Lineage {

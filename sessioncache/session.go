@@ -23,6 +23,8 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/calibration"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/counterfactual"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/runs"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
@@ -62,12 +64,12 @@ type Session struct {
 	// see [Session.SetLifetime].
 	Lifetime Lifetime
 	// Calibration turns bytes into tokens for this conversation.
-	Calibration Calibration
+	Calibration calibration.Calibration
 	// Counterfactual is what the upstream would hold of the client's own bytes.
-	Counterfactual Counterfactual
+	Counterfactual counterfactual.Cache
 	// Hypothetical is what it would hold of what edits that are only computed
 	// would have made of them; nil where none are.
-	Hypothetical *Counterfactual
+	Hypothetical *counterfactual.Cache
 	// Unseen is how long, when the session was made, the store had been
 	// remembering everything. A conversation that begins here with a long
 	// history has been idle at least that long, or came from elsewhere.
@@ -335,10 +337,7 @@ func (s *Session) recall(first wire.Hash) *wire.Known {
 // size is the memory that the session holds, in bytes.
 func (s *Session) size() int64 {
 	n := int64(unsafe.Sizeof(*s)) + 200 + // the store's own index entries
-		int64(cap(s.Counterfactual.entries))*int64(unsafe.Sizeof(CounterfactualEntry{}))
-	if s.Hypothetical != nil {
-		n += int64(cap(s.Hypothetical.entries)) * int64(unsafe.Sizeof(CounterfactualEntry{}))
-	}
+		s.Counterfactual.Size() + s.Hypothetical.Size()
 	for _, l := range s.lineages {
 		n += l.size()
 	}

@@ -101,34 +101,14 @@ func (s *Session) snapshot(dst []byte, lineages []*Lineage) []byte {
 	w.Uint(uint64(s.next))
 	w.Uint(uint64(s.Lifetime))
 	w.Int(int64(s.Unseen))
-	w.calibration(&s.Calibration)
-	entries := s.Counterfactual.entries
-	w.Uint(uint64(len(entries)))
-	for i := range entries {
-		e := &entries[i]
-		w.Fixed(e.Prefix)
-		w.Uint(uint64(e.Blocks))
-		w.Int(e.Tokens)
-		w.Time(e.At, s.created)
-		w.Int(int64(e.TTL))
-	}
+	s.Calibration.Snapshot(&w.Writer)
+	s.Counterfactual.Snapshot(&w.Writer, s.created)
 	w.Uint(uint64(len(lineages)))
 	for i, l := range lineages {
 		w.lineage(l, lineages[:i])
 	}
 	s.length = len(w.Out) - before
 	return w.Out
-}
-
-func (w *snapshotWriter) calibration(c *Calibration) {
-	w.Bool(c.learned)
-	if !c.learned {
-		return
-	}
-	w.Uint(uint64(len(c.weights)))
-	for _, x := range c.weights {
-		w.Float(float64(x))
-	}
 }
 
 func (w *snapshotWriter) lineage(l *Lineage, before []*Lineage) {

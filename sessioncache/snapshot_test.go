@@ -24,6 +24,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/calibration"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/counterfactual"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/runs"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire/hidden"
@@ -80,10 +82,10 @@ func rich(t testing.TB) (*Session, *wire.View) {
 	branch.known, branch.States = v.Known(), states[:2]
 	branch.Partial, branch.Observed, branch.Beyond, branch.Less = true, true, true, 11
 	s.Lifetime = LifetimeLong
-	var grown Sizes
+	var grown calibration.Sizes
 	grown.Add(wire.KindText, 4000)
 	s.Calibration.Learn(&grown, 2000)
-	s.Counterfactual.Put(CounterfactualEntry{Prefix: 1 << 60, Blocks: 3, Tokens: 99, At: l.Started, TTL: time.Hour})
+	s.Counterfactual.Put(counterfactual.Entry{Prefix: 1 << 60, Blocks: 3, Tokens: 99, At: l.Started, TTL: time.Hour})
 	return s, v
 }
 

@@ -18,7 +18,7 @@ import (
 	"time"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
-	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/counterfactual"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
@@ -117,7 +117,7 @@ func (s *simulation) lookBack() (f found) {
 
 // position returns the number of positions of an entry that is a prefix of the
 // request, 0 if it is none.
-func (s *simulation) position(e *sessioncache.CounterfactualEntry) int {
+func (s *simulation) position(e *counterfactual.Entry) int {
 	// Blocks that are left out of the prompt stand in front.
 	for n := min(e.Blocks, len(s.points)); n > 0; n-- {
 		p := &s.points[n-1]
@@ -217,5 +217,5 @@ func (s *simulation) has(at int) bool {
 
 func (s *simulation) put(at int, tokens int64, ttl time.Duration) {
 	p := &s.points[at]
-	s.Cache.Put(sessioncache.CounterfactualEntry{Prefix: p.prefix, Blocks: p.blocks, Tokens: tokens, At: s.Start, TTL: ttl})
+	s.Cache.Put(counterfactual.Entry{Prefix: p.prefix, Blocks: p.blocks, Tokens: tokens, At: s.Start, TTL: ttl})
 }

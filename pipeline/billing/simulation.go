@@ -25,6 +25,8 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/content"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/history"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/calibration"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/counterfactual"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire/rawjson"
 )
@@ -41,9 +43,9 @@ type Request struct {
 	// Rules are those of the upstream's cache.
 	Rules *cachemodel.Rules
 	// Calibration estimates tokens.
-	Calibration *sessioncache.Calibration
+	Calibration *calibration.Calibration
 	// Cache is what the upstream would hold of the client's own bytes.
-	Cache *sessioncache.Counterfactual
+	Cache *counterfactual.Cache
 	// Previous is the request that it continues.
 	Previous Previous
 	// Removed is the number of tokens that edits have taken out of the prompt.

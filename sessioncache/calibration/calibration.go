@@ -12,9 +12,15 @@
 // See the License for the specific language governing permissions and
 // limitations under the License.
 
-package sessioncache
+// Package calibration estimates tokens from bytes.
+package calibration
 
-import "github.com/caddy-llm-cache/caddy-llm-cache/wire"
+import (
+	"math"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/packed"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
 
 // Calibration estimates tokens from bytes, by kind of block. It begins with
 // what was measured on recorded conversations and learns from each usage that
@@ -86,5 +92,34 @@ func (c *Calibration) Learn(grown *Sizes, tokens int64) {
 		}
 		w := c.weights[k] + step*float32(n)
 		c.weights[k] = min(max(w, prior[k]/4), prior[k]*4)
+	}
+}
+
+// Snapshot writes what was learned.
+func (c *Calibration) Snapshot(w *packed.Writer) {
+	w.Bool(c.learned)
+	if !c.learned {
+		return
+	}
+	w.Uint(uint64(len(c.weights)))
+	for _, x := range c.weights {
+		w.Float(float64(x))
+	}
+}
+
+// Restore reads what [Calibration.Snapshot] wrote, be it for fewer kinds of blocks, or more.
+func (c *Calibration) Restore(r *packed.Reader) {
+	if c.learned = r.Bool(); !c.learned {
+		return
+	}
+	c.weights = prior
+	for i := range r.Count(1) {
+		x := r.Float()
+		if math.Abs(x) > math.MaxFloat32 {
+			r.Fail()
+		}
+		if i < len(c.weights) {
+			c.weights[i] = float32(x)
+		}
 	}
 }

@@ -19,6 +19,7 @@
 //	go run ./bench                     # all tables, a few minutes
 //	go run ./bench -only cost -rounds 9
 //	go run ./bench -only stores -stores memory,disk,valkey
+//	go run ./bench -only trouble -traffic "Claude Code, 200 KB"   # the server of a store down
 //	go run ./bench -only flood -policies cost_aware   # memory, by request only
 //
 // It builds ./cmd/caddy of the module above, or takes the binary in -caddy.
@@ -134,7 +135,7 @@ func run(ctx context.Context) error {
 	for _, table := range []struct {
 		name string
 		make func(context.Context) error
-	}{{"cost", b.cost}, {"throughput", b.throughput}, {"stream", b.stream}, {"stores", b.stores}, {"compress", b.compress}, {"flood", b.flood}, {"profile", b.profile}} {
+	}{{"cost", b.cost}, {"throughput", b.throughput}, {"stream", b.stream}, {"stores", b.stores}, {"trouble", b.trouble}, {"compress", b.compress}, {"flood", b.flood}, {"profile", b.profile}} {
 		if !slices.Contains(b.only, table.name) {
 			continue
 		}

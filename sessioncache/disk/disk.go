@@ -74,6 +74,11 @@ type Disk struct {
 	path string
 	log  func(string, error)
 
+	// turn is held by who changes the file, before mu, which is held for no longer than a
+	// look at what is in the file takes: requests of new sessions do not wait for those
+	// that are written.
+	turn sync.Mutex
+
 	mu      sync.Mutex
 	max     int64
 	ttl     time.Duration
@@ -217,11 +222,14 @@ func (d *Disk) renew(why error) error {
 	return d.open()
 }
 
-// mend begins a new file where the one in use turns out to be damaged. The lock is held.
+// mend begins a new file where the one in use turns out to be damaged. Whoever calls has
+// the turn.
 func (d *Disk) mend(err error) error {
 	if !damaged(err) {
 		return err
 	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	_ = d.db.Close()
 	return errors.Join(err, d.renew(err))
 }
@@ -313,8 +321,8 @@ func (d *Disk) Named(_ context.Context, begins [8]byte) (sessioncache.Digest, bo
 
 // Save implements [sessioncache.Backend].
 func (d *Disk) Save(ctx context.Context, records []sessioncache.Record) error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
+	d.turn.Lock()
+	defer d.turn.Unlock()
 	if err := d.save(ctx, records); err != nil {
 		return fmt.Errorf("sessions: %w", d.mend(err))
 	}
@@ -349,6 +357,17 @@ func (d *Disk) save(ctx context.Context, records []sessioncache.Record) error {
 	if err := tx.Commit(); err != nil {
 		return err
 	}
+	d.saved(records, gone)
+	if len(gone) > 0 {
+		_, err = d.db.ExecContext(ctx, "PRAGMA incremental_vacuum(1000)")
+	}
+	return err
+}
+
+// saved notes what is in the file now.
+func (d *Disk) saved(records []sessioncache.Record, gone []sessioncache.Digest) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	for i := range records {
 		d.enter(&records[i], int64(len(records[i].Snapshot)))
 	}
@@ -357,17 +376,16 @@ func (d *Disk) save(ctx context.Context, records []sessioncache.Record) error {
 			d.drop(e)
 		}
 	}
-	if len(gone) > 0 {
-		_, err = d.db.ExecContext(ctx, "PRAGMA incremental_vacuum(1000)")
-	}
-	return err
 }
 
 // limit deletes what is too old, and what is too much once records are in: of the
 // tenant that holds most, what it has not used for longest.
 func (d *Disk) limit(ctx context.Context, tx *sql.Tx, records []sessioncache.Record) (gone []sessioncache.Digest, err error) {
+	d.mu.Lock()
+	most, ttl := d.max, d.ttl
+	d.mu.Unlock()
 	saved := make(map[sessioncache.Digest]bool, len(records))
-	bytes := d.kept.Bytes()
+	bytes := d.kept.Bytes() // what is kept changes in this turn only
 	for i := range records {
 		saved[records[i].Digest] = true
 		bytes += sizeOf(int64(len(records[i].Snapshot)))
@@ -383,7 +401,7 @@ func (d *Disk) limit(ctx context.Context, tx *sql.Tx, records []sessioncache.Rec
 	}
 	now := time.Now()
 	for e := range d.kept.Oldest() {
-		if now.Sub(e.Value.used) <= d.ttl {
+		if now.Sub(e.Value.used) <= ttl {
 			break
 		}
 		if saved[e.Key] || e.Key == (sessioncache.Digest{}) {
@@ -394,7 +412,7 @@ func (d *Disk) limit(ctx context.Context, tx *sql.Tx, records []sessioncache.Rec
 			return nil, err
 		}
 	}
-	if bytes <= d.max {
+	if bytes <= most {
 		return gone, nil
 	}
 	heaviest, ok := d.kept.Heaviest()
@@ -402,7 +420,7 @@ func (d *Disk) limit(ctx context.Context, tx *sql.Tx, records []sessioncache.Rec
 		return gone, nil
 	}
 	for e := range d.kept.OldestOf(heaviest) {
-		if bytes <= d.max-d.max/64 { // some room at once, for the next
+		if bytes <= most-most/64 { // some room at once, for the next
 			break
 		}
 		if saved[e.Key] || e.Key == (sessioncache.Digest{}) {
@@ -417,16 +435,15 @@ func (d *Disk) limit(ctx context.Context, tx *sql.Tx, records []sessioncache.Rec
 
 // Delete implements [sessioncache.Backend].
 func (d *Disk) Delete(ctx context.Context, digest sessioncache.Digest) error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	e := d.kept.Get(digest)
-	if e == nil {
+	d.turn.Lock()
+	defer d.turn.Unlock()
+	if d.kept.Get(digest) == nil {
 		return nil
 	}
 	if _, err := d.db.ExecContext(ctx, "DELETE FROM sessions WHERE digest = ?", digest[:]); err != nil {
 		return fmt.Errorf("sessions: %w", d.mend(err))
 	}
-	d.drop(e)
+	d.saved(nil, []sessioncache.Digest{digest})
 	return nil
 }
 
@@ -439,7 +456,7 @@ func (d *Disk) Usage() (sessions int, bytes int64) {
 
 // Close implements [sessioncache.Backend].
 func (d *Disk) Close() error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
+	d.turn.Lock()
+	defer d.turn.Unlock()
 	return d.db.Close()
 }

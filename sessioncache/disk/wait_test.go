@@ -1,0 +1,63 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package disk
+
+import (
+	"path/filepath"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+)
+
+// Whoever asks for a session that is not in the file does not wait for those that are
+// being written, which takes long where the medium is slow.
+func TestNewSessionsDoNotWait(t *testing.T) {
+	d, err := Open(Options{Path: filepath.Join(t.TempDir(), "sessions.db"), MaxBytes: 1 << 20, TTL: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	only, err := d.db.Conn(t.Context()) // the file's one connection
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() {
+		done <- d.Save(t.Context(), []sessioncache.Record{{Digest: sessioncache.Digest{1}, Used: time.Now(), Answers: []sessioncache.Digest{{2}}, Snapshot: []byte("x")}})
+	}()
+	for d.db.Stats().WaitCount == 0 { // until it is being written
+		runtime.Gosched()
+	}
+	if snapshot, err := d.Load(t.Context(), sessioncache.Digest{3}); snapshot != nil || err != nil {
+		t.Errorf("%q, %v", snapshot, err)
+	}
+	if _, ok, err := d.Answered(t.Context(), sessioncache.Digest{2}); ok || err != nil {
+		t.Errorf("an answer that is not written yet: %t, %v", ok, err)
+	}
+	if n, _ := d.Usage(); n != 0 {
+		t.Errorf("%d sessions", n)
+	}
+	if err := only.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	if snapshot, err := d.Load(t.Context(), sessioncache.Digest{1}); string(snapshot) != "x" || err != nil {
+		t.Errorf("%q, %v", snapshot, err)
+	}
+}

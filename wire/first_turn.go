@@ -47,7 +47,7 @@ func firstTurnAt(raw uint64) *atomic.Pointer[firstTurn] {
 // recallFirstTurn asks for what is known of the conversation whose messages begin at e, if its
 // first turn was read before.
 func (p *Parser) recallFirstTurn(e rawjson.Elements) {
-	if p.recall == nil {
+	if p.recognition.recall == nil {
 		return
 	}
 	start, end, n := e.At, 0, 0
@@ -68,14 +68,14 @@ func (p *Parser) recallFirstTurnAt(raw uint64, messages int) {
 	if o == nil || o.raw != raw {
 		return
 	}
-	if p.adopt(o.first); p.known != nil {
-		p.firstTurn = messages
+	if p.adopt(o.first); p.recognition.known != nil {
+		p.recognition.firstTurn = messages
 	}
 }
 
 // noteFirstTurn notes by which hash the conversation is recalled whose first turn has been read.
 func (p *Parser) noteFirstTurn(first Hash) {
-	m := p.View.Messages[:p.firstTurn]
+	m := p.View.Messages[:p.recognition.firstTurn]
 	raw := rawHash(p.Body[m[0].Span.Start:m[len(m)-1].Span.End])
 	firstTurnAt(raw).Store(&firstTurn{raw, first})
 }

@@ -34,8 +34,8 @@ func (p *Parser) Items(at int, by ItemReader) int {
 		span := rawjson.Span{Start: int32(at), End: int32(end)}
 		p.Add(p.Plain(span, SectionMessages, RoleUser, 0))
 		p.View.Messages = Append(p.View.Messages, Message{Span: span, Content: span, Role: RoleUser, End: 1})
-		p.raw = append(p.raw, rawHash(span.Of(p.Body)))
-		p.firstTurn = 1
+		p.recognition.raw = append(p.recognition.raw, rawHash(span.Of(p.Body)))
+		p.recognition.firstTurn = 1
 		return end
 	}
 	e := p.Elements(at)
@@ -52,8 +52,8 @@ func (p *Parser) Items(at int, by ItemReader) int {
 		return p.Fail(ErrSyntax)
 	}
 	p.seal()
-	if p.firstTurn == 0 {
-		p.firstTurn = len(p.View.Messages)
+	if p.recognition.firstTurn == 0 {
+		p.recognition.firstTurn = len(p.View.Messages)
 	}
 	return e.End
 }
@@ -62,10 +62,10 @@ func (p *Parser) Items(at int, by ItemReader) int {
 // of them what is known of the conversation is asked for; it returns the index behind
 // what of it is recognised, or 0.
 func (p *Parser) Answered(at int) int {
-	if p.firstTurn > 0 {
+	if p.recognition.firstTurn > 0 {
 		return 0
 	}
-	if p.firstTurn = len(p.View.Messages); p.firstTurn == 0 {
+	if p.recognition.firstTurn = len(p.View.Messages); p.recognition.firstTurn == 0 {
 		return 0
 	}
 	p.remember()
@@ -82,7 +82,7 @@ func (p *Parser) joins(r Role) bool {
 // index behind them, or 0.
 func (p *Parser) recallItems(at int) int {
 	i := len(p.View.Messages)
-	if p.known == nil || i >= len(p.known.messages) || p.joins(p.known.messages[i].Role) {
+	if p.recognition.known == nil || i >= len(p.recognition.known.messages) || p.joins(p.recognition.known.messages[i].Role) {
 		return 0
 	}
 	p.seal()
@@ -91,21 +91,21 @@ func (p *Parser) recallItems(at int) int {
 
 // seal hashes the bytes of the last message, if items have joined it.
 func (p *Parser) seal() {
-	if !p.grown {
+	if !p.recognition.grown {
 		return
 	}
 	n := len(p.View.Messages) - 1
-	p.raw[n], p.grown = rawHash(p.View.Messages[n].Span.Of(p.Body)), false
+	p.recognition.raw[n], p.recognition.grown = rawHash(p.View.Messages[n].Span.Of(p.Body)), false
 }
 
 // Enter begins a message with an item, or adds the item to the last one.
 func (p *Parser) Enter(role Role, span rawjson.Span) {
 	if p.joins(role) {
 		m := &p.View.Messages[len(p.View.Messages)-1]
-		m.Span.End, m.Content.End, p.grown = span.End, span.End, true
+		m.Span.End, m.Content.End, p.recognition.grown = span.End, span.End, true
 		return
 	}
 	p.seal()
 	p.View.Messages = Append(p.View.Messages, Message{Span: span, Content: span, First: int32(len(p.Blocks)), Role: role})
-	p.raw = append(p.raw, rawHash(span.Of(p.Body)))
+	p.recognition.raw = append(p.recognition.raw, rawHash(span.Of(p.Body)))
 }

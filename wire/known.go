@@ -140,7 +140,7 @@ func (v *View) First() Hash { return v.known.First() }
 // remember asks for what is known, once that has been read by which a
 // conversation is recalled.
 func (p *Parser) remember() {
-	if p.recall == nil || p.known != nil || len(p.Blocks) == p.front {
+	if p.recognition.recall == nil || p.recognition.known != nil || len(p.Blocks) == p.front {
 		return
 	}
 	first := hashBlocks(p.Blocks[p.front:])
@@ -152,13 +152,13 @@ func (p *Parser) remember() {
 
 // adopt takes up what is known of the conversation, if anything is.
 func (p *Parser) adopt(first Hash) {
-	p.known = p.recall(first)
-	if p.known == nil || p.known.format != p.View.Format {
-		p.known = nil
+	p.recognition.known = p.recognition.recall(first)
+	if p.recognition.known == nil || p.recognition.known.format != p.View.Format {
+		p.recognition.known = nil
 		return
 	}
 	// Room for what is known and a little more, tools and system in front.
-	k := p.known
+	k := p.recognition.known
 	n := k.nSystem + len(p.Blocks)
 	blocks := blockSlices.Make(max(len(k.blocks), n) + 8)[:n]
 	copy(blocks[k.nSystem:], p.Blocks)
@@ -169,13 +169,13 @@ func (p *Parser) adopt(first Hash) {
 		messages[i].End += int32(p.front)
 	}
 	p.View.Messages = messages
-	p.raw = append(rawSlices.Make(len(k.messages)+4), p.raw...)
+	p.recognition.raw = append(rawSlices.Make(len(k.messages)+4), p.recognition.raw...)
 }
 
 // recallMessage recognises message i at b[at] and returns the index behind it,
 // or 0.
 func (p *Parser) recallMessage(i, at int) int {
-	k := p.known
+	k := p.recognition.known
 	if k == nil || i >= len(k.messages) {
 		return 0
 	}
@@ -190,7 +190,7 @@ func (p *Parser) recallMessage(i, at int) int {
 		Span: old.Span.Shift(by), Content: old.Content.Shift(by),
 		First: first, End: int32(len(p.Blocks)), Role: old.Role,
 	})
-	p.raw = append(p.raw, k.raw[i])
+	p.recognition.raw = append(p.recognition.raw, k.raw[i])
 	return end
 }
 

@@ -88,7 +88,7 @@ type Parser struct {
 	front         int
 	tools, system part
 
-	recognition
+	recognition recognition
 }
 
 // desk is memory for blocks and messages as long as nobody knows how many there will be.
@@ -290,8 +290,8 @@ func (p *Parser) Messages(at int, by MessageReader) int {
 		switch {
 		case i == 0:
 			p.recallFirstTurn(e)
-		case p.firstTurn == 0 && p.answers(e.At):
-			p.firstTurn = i
+		case p.recognition.firstTurn == 0 && p.answers(e.At):
+			p.recognition.firstTurn = i
 			p.remember()
 		}
 		if end := p.recallMessage(i, e.At); end > 0 {
@@ -309,14 +309,14 @@ func (p *Parser) Messages(at int, by MessageReader) int {
 		msg := &p.View.Messages[i]
 		msg.Span = rawjson.Span{Start: int32(start), End: int32(end)}
 		msg.End = int32(len(p.Blocks))
-		p.raw = Append(p.raw, rawHash(p.Body[start:end]))
+		p.recognition.raw = Append(p.recognition.raw, rawHash(p.Body[start:end]))
 		e.At = end
 	}
 	if e.Bad {
 		return p.Fail(ErrSyntax)
 	}
-	if p.firstTurn == 0 {
-		p.firstTurn = len(p.View.Messages)
+	if p.recognition.firstTurn == 0 {
+		p.recognition.firstTurn = len(p.View.Messages)
 	}
 	return e.End
 }
@@ -325,7 +325,7 @@ func (p *Parser) Messages(at int, by MessageReader) int {
 func (p *Parser) assemble() {
 	v := p.View
 	v.Tools, v.System = len(p.tools.blocks), len(p.tools.blocks)+len(p.system.blocks)
-	gathered := p.known == nil
+	gathered := p.recognition.known == nil
 	if gathered || v.System != p.front {
 		n := v.System + len(p.Blocks) - p.front
 		blocks := blockSlices.Make(n)[:n]
@@ -341,19 +341,19 @@ func (p *Parser) assemble() {
 	p.tools.put(v.Blocks)
 	p.system.put(v.Blocks[v.Tools:])
 	if gathered {
-		messages, raw := v.Messages, p.raw
+		messages, raw := v.Messages, p.recognition.raw
 		v.Messages = append(messageSlices.Make(len(messages)), messages...)
-		p.raw = append(rawSlices.Make(len(raw)), raw...)
+		p.recognition.raw = append(rawSlices.Make(len(raw)), raw...)
 		p.desk.clear(p.Blocks, messages, raw)
 	} else { // these live as long as the conversation
-		v.Messages, p.raw = trim(v.Messages), trim(p.raw)
+		v.Messages, p.recognition.raw = trim(v.Messages), trim(p.recognition.raw)
 	}
 	var first []Block
 	if len(v.Messages) > 0 {
-		first = v.Blocks[v.Messages[0].First:v.Messages[max(p.firstTurn, 1)-1].End]
+		first = v.Blocks[v.Messages[0].First:v.Messages[max(p.recognition.firstTurn, 1)-1].End]
 	}
 	v.known = &Known{
-		format: v.Format, blocks: v.Blocks, messages: v.Messages, raw: p.raw,
+		format: v.Format, blocks: v.Blocks, messages: v.Messages, raw: p.recognition.raw,
 		tools: p.tools.section, system: p.system.section, nTools: v.Tools, nSystem: v.System, first: hashBlocks(first),
 	}
 }

@@ -97,7 +97,7 @@ func (p *Parser) unread(s *part) bool {
 // recallSection recognises the value of tools or system at b[at] and returns
 // the index behind it, or 0.
 func (p *Parser) recallSection(s *part, at int) int {
-	k := p.known
+	k := p.recognition.known
 	if k == nil || at < 0 || s.known {
 		return 0
 	}

@@ -94,7 +94,7 @@ func (o *Detached) release(t sessioncache.Tenant, n int64) {
 func (o *Detached) add(k *work) (oldest *work) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	share := o.of(k.tenant)
+	share := o.of(k.rent.tenant)
 	o.works[k.key] = k
 	share.works = append(share.works, k)
 	if len(share.works) > mostDetached {
@@ -135,8 +135,8 @@ func (o *Detached) forget(k *work) {
 	if o.works[k.key] == k { // else another request like it was left
 		delete(o.works, k.key)
 	}
-	if share := o.tenants[k.tenant]; share != nil {
+	if share := o.tenants[k.rent.tenant]; share != nil {
 		share.works = slices.DeleteFunc(share.works, func(other *work) bool { return other == k })
 	}
-	o.tidy(k.tenant)
+	o.tidy(k.rent.tenant)
 }

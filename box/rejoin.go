@@ -192,10 +192,11 @@ type work struct {
 	mu   sync.Mutex
 	more chan struct{} // closed when there is more
 	room sync.Cond     // the client has taken something, or nobody will
-	rent
-	head
-	tape
-	ending
+
+	rent    rent
+	head    head
+	tape    tape
+	ending  ending
 	flushed bool
 	over    bool        // nobody will ask any more
 	grace   *time.Timer // runs while no client waits
@@ -242,7 +243,7 @@ func (k *work) run(log *zap.Logger, next caddyhttp.Handler, r *http.Request) {
 		k.cancel(nil)
 		k.mu.Lock()
 		defer k.mu.Unlock()
-		k.err, k.panicked, k.ended = err, p, true
+		k.ending.err, k.ending.panicked, k.ending.ended = err, p, true
 		k.wake()
 	}()
 	err = next.ServeHTTP(k, r)
@@ -266,7 +267,7 @@ func (k *work) WriteHeader(status int) {
 func (k *work) Begin(status int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.status, k.sent = status, k.Own.Clone()
+	k.head.status, k.head.sent = status, k.Own.Clone()
 	k.wake()
 }
 
@@ -277,21 +278,21 @@ func (k *work) Holds() bool { return true }
 func (k *work) Take(p []byte) (int, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if !k.parted && !k.keeps(len(p)) {
-		k.parted = true
+	if !k.tape.parted && !k.keeps(len(p)) {
+		k.tape.parted = true
 		k.drop()
 		if k.grace != nil { // who comes back cannot be given all of it
 			k.settle("given_up")
 			k.close(errNobodyCame)
 		}
 	}
-	for k.parted && !k.over && k.start+len(k.body)-k.taken > window {
+	for k.tape.parted && !k.over && k.tape.ahead() > window {
 		k.room.Wait()
 	}
 	if k.over {
 		return 0, errClientLeft
 	}
-	k.body = append(k.body, p...)
+	k.tape.body = append(k.tape.body, p...)
 	k.wake()
 	return len(p), nil
 }
@@ -299,24 +300,37 @@ func (k *work) Take(p []byte) (int, error) {
 // keeps reports whether so many bytes more of the answer may be kept. The lock is
 // held.
 func (k *work) keeps(n int) bool {
-	n += len(k.body)
-	kept := k.kept
+	n += len(k.tape.body)
+	kept := k.rent.kept
 	if k.grace != nil {
-		kept -= k.request
+		kept -= k.rent.request
 	}
-	return n <= mostAnswer && (int64(n) <= kept || k.reserve(max(int64(n)-kept, window)))
+	return n <= mostAnswer && (int64(n) <= kept || k.rent.reserve(max(int64(n)-kept, window)))
 }
 
 // drop forgets what the client has of an answer that is not kept. The lock is
 // held.
 func (k *work) drop() {
-	if !k.parted || k.over {
-		return
+	if k.tape.parted && !k.over {
+		k.tape.drop()
 	}
-	if k.body = k.body[k.taken-k.start:]; len(k.body) == 0 {
-		k.body = nil
+}
+
+// ahead is by how much the answer is ahead of the client.
+func (t *tape) ahead() int { return t.start + len(t.body) - t.taken }
+
+// rest is what comes behind so much of the answer.
+func (t *tape) rest(at int) []byte {
+	rest := t.body[at-t.start:]
+	return rest[:len(rest):len(rest)]
+}
+
+// drop forgets what the client has.
+func (t *tape) drop() {
+	if t.body = t.body[t.taken-t.start:]; len(t.body) == 0 {
+		t.body = nil
 	}
-	k.start = k.taken
+	t.start = t.taken
 }
 
 func (r *rent) reserve(n int64) bool {
@@ -341,8 +355,8 @@ func (k *work) FlushError() error {
 func (k *work) Waited(d time.Duration) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.wait += d
-	k.begun = true
+	k.head.wait += d
+	k.head.begun = true
 }
 
 // part is what there is of an answer.
@@ -362,7 +376,7 @@ type part struct {
 func (k *work) took(at int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.taken = at
+	k.tape.taken = at
 	k.drop()
 	k.room.Signal()
 }
@@ -371,10 +385,9 @@ func (k *work) took(at int) {
 func (k *work) after(at int, begun bool) part {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	rest := k.body[at-k.start:]
-	p := part{status: k.status, bytes: rest[:len(rest):len(rest)], flush: k.flushed, waited: k.wait, ended: k.ended, err: k.err, panicked: k.panicked, more: k.more}
+	p := part{status: k.head.status, bytes: k.tape.rest(at), flush: k.flushed, waited: k.head.wait, ended: k.ending.ended, err: k.ending.err, panicked: k.ending.panicked, more: k.more}
 	if !begun {
-		p.header = k.sent.Clone()
+		p.header = k.head.sent.Clone()
 	}
 	return p
 }
@@ -382,7 +395,7 @@ func (k *work) after(at int, begun bool) part {
 // trailers copies what came after the header. The work must have ended.
 func (k *work) trailers(to http.Header) {
 	for name, values := range k.Own {
-		if _, before := k.sent[name]; !before || !slices.Equal(values, k.sent[name]) {
+		if _, before := k.head.sent[name]; !before || !slices.Equal(values, k.head.sent[name]) {
 			to[name] = values
 		}
 	}
@@ -398,9 +411,9 @@ func (k *work) end(cause error) {
 // close is end with the lock held.
 func (k *work) close(cause error) {
 	k.cancel(cause)
-	k.over, k.body, k.start, k.taken = true, nil, 0, 0
-	k.home.release(k.tenant, k.kept)
-	k.kept = 0
+	k.over, k.tape = true, tape{parted: k.tape.parted}
+	k.rent.home.release(k.rent.tenant, k.rent.kept)
+	k.rent.kept = 0
 	k.room.Signal()
 }
 
@@ -415,8 +428,8 @@ func (k *work) detach(grace time.Duration) {
 func (k *work) leave(grace time.Duration) (oldest *work) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if !k.begun || k.parted || !k.promising() || !k.reserve(k.request) {
-		if k.begun && k.promising() {
+	if !k.head.begun || k.tape.parted || !k.promising() || !k.rent.reserve(k.rent.request) {
+		if k.head.begun && k.promising() {
 			rejoined.WithLabelValues("given_up").Inc()
 		}
 		k.close(errClientLeft)
@@ -424,7 +437,7 @@ func (k *work) leave(grace time.Duration) (oldest *work) {
 	}
 	alone.Inc()
 	k.grace = time.AfterFunc(grace, func() { layer.Background("giving up a request", k.giveUp) })
-	return k.home.add(k)
+	return k.rent.home.add(k)
 }
 
 // giveUp ends work that nobody has rejoined.
@@ -435,7 +448,7 @@ func (k *work) giveUp() {
 		return
 	}
 	outcome := "given_up"
-	if k.ended {
+	if k.ending.ended {
 		outcome = "finished"
 	}
 	k.settle(outcome)
@@ -446,7 +459,7 @@ func (k *work) giveUp() {
 func (k *work) settle(outcome string) {
 	k.grace.Stop()
 	k.grace = nil
-	k.home.remove(k)
+	k.rent.home.remove(k)
 	alone.Dec()
 	rejoined.WithLabelValues(outcome).Inc()
 }
@@ -454,7 +467,7 @@ func (k *work) settle(outcome string) {
 // promising reports whether the work is worth to be waited for: it has not failed.
 // The lock is held.
 func (k *work) promising() bool {
-	return k.panicked == nil && k.err == nil && (k.status == 0 || k.status/100 == 2)
+	return k.ending.panicked == nil && k.ending.err == nil && (k.head.status == 0 || k.head.status/100 == 2)
 }
 
 // rejoin takes up work that a client has left. It fails if that is too late: the
@@ -473,8 +486,8 @@ func (k *work) rejoin() bool {
 	k.grace.Stop()
 	k.grace = nil
 	alone.Dec()
-	k.home.release(k.tenant, k.request)
-	k.kept -= k.request
-	k.taken = 0
+	k.rent.home.release(k.rent.tenant, k.rent.request)
+	k.rent.kept -= k.rent.request
+	k.tape.taken = 0
 	return true
 }

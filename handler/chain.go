@@ -17,13 +17,11 @@ package handler
 import (
 	"net/http"
 	"slices"
-	"sync/atomic"
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/box"
 	"github.com/caddy-llm-cache/caddy-llm-cache/box/queue"
-	"github.com/caddy-llm-cache/caddy-llm-cache/box/warm"
 	"github.com/caddy-llm-cache/caddy-llm-cache/handler/tracing"
 	"github.com/caddy-llm-cache/caddy-llm-cache/hold"
 	"github.com/caddy-llm-cache/caddy-llm-cache/hold/relay"
@@ -51,7 +49,7 @@ var chain = [...]struct {
 		return p.site.sharing.rejoin.Layer(next, p.tenant)
 	}},
 	{"queue", conversing | unparsed | unlooked, func(p *passage, next caddyhttp.Handler) caddyhttp.Handler {
-		return p.site.sharing.queue.Layer(next, p.site.sharing.slots, p.format, p.ticket, p.place)
+		return p.site.sharing.queue.Layer(next, p.site.sharing.slots, p.format, p.ticket, &p.boxed.place)
 	}},
 	{"write barrier", conversing, func(p *passage, next caddyhttp.Handler) caddyhttp.Handler {
 		return p.site.barred(next, p.front)
@@ -61,11 +59,11 @@ var chain = [...]struct {
 	}},
 	{"overlay", conversing | folding, func(p *passage, next caddyhttp.Handler) caddyhttp.Handler {
 		return p.site.sharing.overlay.Layer(next, p.format, box.Conversation{
-			Session: p.session, Tenant: p.tenant, Ahead: p.purpose == folding, Common: p.common,
+			Session: p.session, Tenant: p.tenant, Ahead: p.purpose == folding, Common: &p.boxed.common,
 		})
 	}},
 	{"prefix recorder", conversing, func(p *passage, next caddyhttp.Handler) caddyhttp.Handler {
-		return p.site.recorded(next, p.prompt)
+		return p.site.recorded(next, p.boxed.prompt)
 	}},
 	{"compat", conversing | aside | unparsed | folding | warming, func(p *passage, next caddyhttp.Handler) caddyhttp.Handler {
 		return p.site.up.Compat(next, p.format)
@@ -135,13 +133,11 @@ type passage struct {
 	tenant  sessioncache.Tenant
 	span    *tracing.Span // nil where nothing is traced
 	unkept  bool          // the client is told ids of answers that nobody keeps
-	prompt  *warm.Prompt  // nil where no bases are kept warm
-	common  *float64      // told the share of the prompt that the upstream has been sent before
+	boxed   *boxed        // told what the box makes of it
 	ticket  queue.Ticket
-	place   *atomic.Pointer[box.Place] // told where the request stands in line
-	front   *front                     // nil where there is nothing to wait for
-	threads *threads                   // nil where the provider keeps nothing of it
-	carried *wire.View                 // of a request that may go over a WebSocket, as the client wrote it, nil for another
+	front   *front     // nil where there is nothing to wait for
+	threads *threads   // nil where the provider keeps nothing of it
+	carried *wire.View // of a request that may go over a WebSocket, as the client wrote it, nil for another
 }
 
 // held says of which conversation a request is, to whoever holds it.
@@ -162,5 +158,5 @@ func (p *passage) through(next caddyhttp.Handler) caddyhttp.Handler {
 
 // unknown is the passage of a client's request that is of no conversation we know.
 func (o *site) unknown(r *http.Request, e purpose, format wire.Format) *passage {
-	return &passage{site: o, purpose: e, format: format, ticket: o.sideTicket(r), place: new(atomic.Pointer[box.Place])}
+	return &passage{site: o, purpose: e, format: format, ticket: o.sideTicket(r), boxed: new(boxed)}
 }

@@ -28,7 +28,7 @@ import (
 // sends is what requests of our own find here.
 func (o *site) sends(next caddyhttp.Handler) *errand.Site {
 	s := &errand.Site{Upstream: o.up, Next: next, Record: o.errand, Layers: func(e *errand.Errand) caddyhttp.Handler {
-		p := &passage{site: o, format: e.Client, session: e.Session, tenant: e.Tenant}
+		p := &passage{site: o, format: e.Client, session: e.Session, tenant: e.Tenant, boxed: new(boxed)}
 		switch e.Kind {
 		case errand.Ping:
 			p.purpose = pinging

@@ -77,7 +77,7 @@ func (o *site) process(w http.ResponseWriter, r *http.Request, next caddyhttp.Ha
 	p := &c.passage
 	*p = passage{
 		site: o, purpose: conversing, format: a.format, session: c.session.ID(), tenant: c.asker.tenant, unkept: c.body.rethread != nil, span: c.books.span,
-		prompt: c.boxed.prompt, common: &c.boxed.common, ticket: c.ticket(r), place: &c.boxed.place,
+		boxed: &c.boxed, ticket: c.ticket(r),
 	}
 	if o.holding.letta != nil {
 		p.named = namedID(r.Header, o.clients.named, c.view)

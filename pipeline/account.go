@@ -110,7 +110,7 @@ func (x *Exchange) would(r billing.Request) *billing.Request {
 		s.Hypothetical = s.Counterfactual.Clone()
 	}
 	w := r
-	w.Sent, w.Marks, w.Long, w.Cache = true, x.proposed.marks, x.req.long, s.Hypothetical
+	w.Sent, w.Marks, w.Long, w.Cache = true, x.proposed.marks, x.req.marking.long, s.Hypothetical
 	w.Markers, w.Diverged = len(x.proposed.marks), x.departed()
 	w.Removed = int64(x.SentTokens - x.OriginalTokens)
 	w.Previous.Common = min(r.Previous.Common, x.change.broken)

@@ -24,7 +24,7 @@ import (
 // admit runs admission over the blocks that are new.
 func (r *request) admit() {
 	short := beyondMinimum(r.View, r.rules.MinTokens)
-	r.o.Admission.Edit(&r.History, max(r.Known, r.held), short, r.rules.Regime == cachemodel.KV, r.admitted)
+	r.o.Admission.Edit(&r.History, max(r.Known, r.cached.held), short, r.rules.Regime == cachemodel.KV, r.admitted)
 }
 
 // admitted puts what admission makes of a block into the ledger.
@@ -39,7 +39,7 @@ func (r *request) admitted(i int, value []byte) {
 // presumed reports whether a block of a conversation that this process has not
 // seen was probably forwarded with the same edit before, by a process that had
 // the same options. In a run of tool calls its thinking may be bound to that.
-func (r *request) presumed(i int) bool { return r.Known == 0 && i < r.forwarded && r.loop }
+func (r *request) presumed(i int) bool { return r.Known == 0 && i < r.cached.forwarded && r.run.loop }
 
 // beyondMinimum returns the first message block in front of which there is,
 // cautiously estimated, as much as the upstream caches at all. What stands before

@@ -77,12 +77,12 @@ func (x *Exchange) Background(t *wire.Turn, limit int) *Background {
 		return nil
 	}
 	r := *x.req
-	r.States, r.fresh, r.broken = slices.Clone(x.req.States), nil, math.MaxInt32
+	r.States, r.ledger.fresh, r.ledger.broken = slices.Clone(x.req.States), nil, math.MaxInt32
 	r.Texts = nil
-	r.forwarded, r.Known, r.cold, r.loop = len(r.Blocks), len(r.Blocks), false, len(t.Calls) > 0
+	r.cached.forwarded, r.Known, r.cached.cold, r.run.loop = len(r.Blocks), len(r.Blocks), false, len(t.Calls) > 0
 	q := newPlanning()
 	defer q.release()
-	q.in.Moment = planner.Moment{Epoch: planner.NoEpoch, Loop: r.loop, Bound: r.bound, Begun: true, Regretted: r.regretted.share() > mostRegret}
+	q.in.Moment = planner.Moment{Epoch: planner.NoEpoch, Loop: r.run.loop, Bound: r.thoughts.bound, Begun: true, Regretted: r.regretted.share() > mostRegret}
 	q.in.Further = outlook.Least(l) // the next pause is near: what is folded late costs little
 	q.gather(&r, l, minIdleFold, x.start)
 	q.needless(&r, estimator{&x.req.session.Calibration, rate(l)})
@@ -93,7 +93,7 @@ func (x *Exchange) Background(t *wire.Turn, limit int) *Background {
 	b := &Background{x: x, front: from, hot: r.hot(), Process: process, requests: l.Requests}
 	b.Blocks, b.Removed = r.fold(folds)
 	r.compress() // what stands behind is read anew
-	if len(r.fresh) == 0 || b.Removed < minIdleTokens || float64(b.Removed) < minIdle*q.in.Total {
+	if len(r.ledger.fresh) == 0 || b.Removed < minIdleTokens || float64(b.Removed) < minIdle*q.in.Total {
 		return nil
 	}
 	body, err := x.req.View.Splice(r.edits(nil))
@@ -101,8 +101,8 @@ func (x *Exchange) Background(t *wire.Turn, limit int) *Background {
 		return nil
 	}
 	b.Body = body
-	b.folds = make(map[int]*sessioncache.Edit, len(r.fresh))
-	for i := range r.fresh {
+	b.folds = make(map[int]*sessioncache.Edit, len(r.ledger.fresh))
+	for i := range r.ledger.fresh {
 		b.folds[i] = r.States[i].Edit
 		if stub.Folded(r.States[i].Edit) && r.expand != expandNone {
 			b.texts = append(b.texts, Block{r.stubName(i), stub.Original(r.View, &r.Blocks[i])})

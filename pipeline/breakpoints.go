@@ -85,9 +85,9 @@ func (r *request) breakpoints() []wire.Edit {
 		place(r.View.System - 1)
 	}
 	if i := r.frontier(); i > 0 && place(r.View.System+i-1) {
-		r.stake = i
+		r.marking.stake = i
 	}
-	if n := r.rules.LookBack; n > 0 && r.Known > 0 && r.forwarded == r.Known && r.positions(r.Known-1) > n {
+	if n := r.rules.LookBack; n > 0 && r.Known > 0 && r.cached.forwarded == r.Known && r.positions(r.Known-1) > n {
 		place(r.View.System + r.Known - 1)
 	}
 	return edits
@@ -116,7 +116,7 @@ func (r *request) explicit() []wire.Edit {
 	if free <= 0 || i < 0 || !r.Blocks[i].Marker.Empty() {
 		return nil
 	}
-	r.stake = i + 1
+	r.marking.stake = i + 1
 	return []wire.Edit{{Block: r.View.System + i, Op: wire.OpMark, Value: []byte(`{"mode":"explicit"}`)}}
 }
 
@@ -126,10 +126,10 @@ func (r *request) explicit() []wire.Edit {
 // builds on, or the end of what the last fold left, from where the next begins.
 func (r *request) frontier() int {
 	if r.o.Policy != settings.Eager {
-		if r.at > 0 {
-			return r.at
+		if r.marking.at > 0 {
+			return r.marking.at
 		}
-		return r.settled
+		return r.cached.settled
 	}
 	if r.zones == (zones{}) {
 		return 0
@@ -195,9 +195,9 @@ func (r *request) markable(i int) int {
 // behind it, else of the last before it, so that markers of the long lifetime
 // keep standing before those of the short one.
 func (r *request) tier(marked []int, at int) []byte {
-	long := r.long || history.IsLong(r.View.Bytes(r.View.Caching.AutoMarker))
+	long := r.marking.long || history.IsLong(r.View.Bytes(r.View.Caching.AutoMarker))
 	for _, m := range marked {
-		long = r.long || history.IsLong(r.View.Bytes(r.View.Blocks[m].Marker))
+		long = r.marking.long || history.IsLong(r.View.Bytes(r.View.Blocks[m].Marker))
 		if m > at {
 			break
 		}

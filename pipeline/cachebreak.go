@@ -102,7 +102,7 @@ func (x *Exchange) left(prev *sessioncache.Lineage) (left int64, cause Break) {
 	tools, system := prev.Known().Front()
 	v := x.req.View
 	switch {
-	case x.req.cold:
+	case x.req.cached.cold:
 		return left, BreakExpired
 	case prev.Model != v.Model:
 		return left, BreakModel

@@ -210,7 +210,7 @@ func (x *Exchange) spend(l *sessioncache.Lineage, u wire.Usage) {
 	}
 	// What stands in front of the messages is found where nothing deeper is, and
 	// written again where it has gone.
-	if at, known := l.Marked(0); !known || x.Break != NoBreak || d.Folded > 0 && x.req.at == 0 || x.start.Sub(at) >= x.req.rules.Lifetime(l.TTL > x.req.rules.TTL) {
+	if at, known := l.Marked(0); !known || x.Break != NoBreak || d.Folded > 0 && x.req.marking.at == 0 || x.start.Sub(at) >= x.req.rules.Lifetime(l.TTL > x.req.rules.TTL) {
 		l.Mark(0, x.start)
 	}
 	if x.match.Common > 0 && x.match.Common <= x.change.broken {

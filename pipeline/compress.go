@@ -88,7 +88,7 @@ const spared = 4
 
 // compress puts what is left of texts in their place.
 func (r *request) compress() {
-	if r.words == nil || len(r.States) == 0 {
+	if r.omission.words == nil || len(r.States) == 0 {
 		return
 	}
 	last := r.States[len(r.States)-1].Turn
@@ -97,9 +97,9 @@ func (r *request) compress() {
 		if s.Turn+spared > last || !r.anew(i) || !r.zones.middle(b) || !r.open(i) || !r.wordy(i) {
 			continue
 		}
-		short, ok := r.words.Find(r.session, b.Hash)
+		short, ok := r.omission.words.Find(r.session, b.Hash)
 		if !ok {
-			r.wanted = append(r.wanted, i)
+			r.omission.wanted = append(r.omission.wanted, i)
 		}
 		if short.Text == "" {
 			continue
@@ -107,7 +107,7 @@ func (r *request) compress() {
 		text := stub.Shortened(r.View, i, r.stubName(i), r.Text(i), r.back(i), short.Text)
 		if value := content.Quote(text); len(value)+stage.MinGain <= r.Size(i) {
 			r.set(i, stage.Compress, wire.OpReplace, value)
-			r.took += short.Took
+			r.omission.took += short.Took
 		}
 	}
 }
@@ -116,7 +116,7 @@ func (r *request) compress() {
 // say.
 func (r *request) wordy(i int) bool {
 	b := &r.Blocks[i]
-	if b.Body.Len() < r.words.MinBytes || r.States[i].Pinned || b.Has(wire.FlagError) || b.Has(wire.FlagMedia) || b.Has(wire.FlagSigned) {
+	if b.Body.Len() < r.omission.words.MinBytes || r.States[i].Pinned || b.Has(wire.FlagError) || b.Has(wire.FlagMedia) || b.Has(wire.FlagSigned) {
 		return false
 	}
 	kind := ProseResults
@@ -136,7 +136,7 @@ func (r *request) wordy(i int) bool {
 			return false
 		}
 	}
-	return slices.Contains(r.words.Kinds, kind)
+	return slices.Contains(r.omission.words.Kinds, kind)
 }
 
 // Unread calls f, behind an answer, with the texts of the request about which nothing is
@@ -144,14 +144,14 @@ func (r *request) wordy(i int) bool {
 // looked up in vain. It ends when f returns false.
 func (x *Exchange) Unread(f func(block wire.Hash, text string) bool) {
 	r := x.req
-	if r == nil || r.words == nil || x.lineage == nil {
+	if r == nil || r.omission.words == nil || x.lineage == nil {
 		return
 	}
 	r.session.Lock()
 	defer r.session.Unlock()
 	offer := func(i int) bool {
 		b := &r.Blocks[i]
-		if _, ok := r.words.Find(r.session, b.Hash); ok {
+		if _, ok := r.omission.words.Find(r.session, b.Hash); ok {
 			return true
 		}
 		return f(b.Hash, content.Of(r.View, b))
@@ -161,7 +161,7 @@ func (x *Exchange) Unread(f func(block wire.Hash, text string) bool) {
 			return
 		}
 	}
-	for _, i := range r.wanted {
+	for _, i := range r.omission.wanted {
 		if i < r.Known && !offer(i) {
 			return
 		}
@@ -170,7 +170,7 @@ func (x *Exchange) Unread(f func(block wire.Hash, text string) bool) {
 
 // compressed sums up what is shortened. The session is locked.
 func (r *request) compressed(l *sessioncache.Lineage) (c Compressed) {
-	if r.words == nil {
+	if r.omission.words == nil {
 		return c
 	}
 	e, tokens := estimator{&r.session.Calibration, rate(l)}, 0.0
@@ -180,6 +180,6 @@ func (r *request) compressed(l *sessioncache.Lineage) (c Compressed) {
 			tokens += e.tokens(r.Blocks[i].Kind, r.Blocks[i].Body.Len()-len(edit.Value))
 		}
 	}
-	c.Tokens, c.Took = int(tokens), r.took
+	c.Tokens, c.Took = int(tokens), r.omission.took
 	return c
 }

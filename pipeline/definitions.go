@@ -43,7 +43,7 @@ const fits = 0.9
 func (r *request) redefine(m sessioncache.Match, upstream wire.Format) {
 	v, l := r.View, m.Lineage
 	if l == nil || len(l.Tools) == 0 || r.o.Policy == settings.Observe || !omits(v, upstream) ||
-		r.cold || r.turned || l.Model != v.Model || m.Common < l.Len() || !history.Compacts(v) {
+		r.cached.cold || r.ledger.turned || l.Model != v.Model || m.Common < l.Len() || !history.Compacts(v) {
 		return
 	}
 	if _, system := l.Known().Front(); !sameBlocks(system, v.Blocks[:v.System]) {

@@ -85,9 +85,9 @@ type change struct {
 
 // changed sums up the edits of a request.
 func changed(r *request) change {
-	c := change{broken: len(r.Blocks), settled: r.hot(), stake: r.stake}
-	for i := range r.fresh {
-		c.deep = c.deep || i < r.forwarded
+	c := change{broken: len(r.Blocks), settled: r.hot(), stake: r.marking.stake}
+	for i := range r.ledger.fresh {
+		c.deep = c.deep || i < r.cached.forwarded
 		c.broken = min(c.broken, i)
 	}
 	return c
@@ -98,7 +98,7 @@ func (x *Exchange) settle(markers []wire.Edit) {
 	r := x.req
 	x.Interceptor = Interceptor{Lost: r.lost, req: r, prompt: &x.Prompt}
 	x.change = changed(r)
-	x.proposed = proposed{markers, len(markers) > 0 || r.long || r.tools != nil || r.edited()}
+	x.proposed = proposed{markers, len(markers) > 0 || r.marking.long || r.tools != nil || r.edited()}
 	var original calibration.Sizes
 	x.sizing, original = measure(r)
 	x.Prompt.estimate(r, x.match.Lineage, &x.sizing, &original)
@@ -178,4 +178,4 @@ func (x *Exchange) Rules() cachemodel.Rules { return x.req.rules }
 func (x *Exchange) History() *history.History { return &x.req.History }
 
 // Loops reports whether the request continues a run of tool calls.
-func (x *Exchange) Loops() bool { return x.req.loop }
+func (x *Exchange) Loops() bool { return x.req.run.loop }

@@ -73,7 +73,7 @@ func (r *request) declare(m sessioncache.Match) {
 		return
 	}
 	var wants bool
-	if l := m.Lineage; l != nil && !(r.cold && !r.rules.BindsThinking) {
+	if l := m.Lineage; l != nil && !(r.cached.cold && !r.rules.BindsThinking) {
 		wants = l.Expand
 	} else {
 		wants = o.Mode == stage.On || !refers(r.View) && r.rules.Regime != cachemodel.KV && instructions(r.View) >= minInstructions && toolcall.Serves(r.View)
@@ -102,7 +102,7 @@ func instructions(v *wire.View) (n int) {
 
 // folds reports whether anything can be folded under the options.
 func (r *request) folds() bool {
-	return r.words != nil || r.o.Prune.Mode != stage.Off || r.o.Policy != settings.Eager && (r.o.Planner.FoldInputs == nil || *r.o.Planner.FoldInputs)
+	return r.omission.words != nil || r.o.Prune.Mode != stage.Off || r.o.Policy != settings.Eager && (r.o.Planner.FoldInputs == nil || *r.o.Planner.FoldInputs)
 }
 
 // refers reports whether the next request may refer to this one's answer in place

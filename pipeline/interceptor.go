@@ -188,7 +188,7 @@ func (c *Interceptor) Folded() (out []Block) {
 	if !c.prompt.Edited || r == nil || r.expand == expandNone {
 		return nil
 	}
-	for i := range r.fresh {
+	for i := range r.ledger.fresh {
 		if !stub.Folded(r.States[i].Edit) {
 			continue
 		}

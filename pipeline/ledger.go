@@ -46,7 +46,7 @@ func (r *request) may(i int) bool {
 
 // anew reports whether the upstream reads a block anew, whatever is done to it.
 func (r *request) anew(i int) bool {
-	return i >= r.forwarded || r.cold || r.Blocks[i].Message >= r.broken
+	return i >= r.cached.forwarded || r.cached.cold || r.Blocks[i].Message >= r.ledger.broken
 }
 
 // pays reports whether an edit that saves some bytes should be made now. Under
@@ -59,29 +59,29 @@ func (r *request) pays(m stage.Mode, i, saving int) bool {
 
 // free reports whether an edit of a block throws nothing away that is cached.
 func (r *request) free(i int) bool {
-	return i >= r.Known || r.cold || r.Blocks[i].Message >= r.broken
+	return i >= r.Known || r.cached.cold || r.Blocks[i].Message >= r.ledger.broken
 }
 
 // set enters an edit of a block in the ledger.
 func (r *request) set(i int, name string, op wire.Op, value []byte) {
-	if r.fresh == nil {
-		r.fresh = make(map[int]*sessioncache.Edit)
+	if r.ledger.fresh == nil {
+		r.ledger.fresh = make(map[int]*sessioncache.Edit)
 	}
-	if _, again := r.fresh[i]; !again {
-		r.fresh[i] = r.States[i].Edit
+	if _, again := r.ledger.fresh[i]; !again {
+		r.ledger.fresh[i] = r.States[i].Edit
 	}
 	r.States[i].Edit = &sessioncache.Edit{Stage: name, Op: op, Value: value}
 	message := r.Blocks[i].Message
 	if r.Blocks[i].Kind == wire.KindToolResult && message > 0 {
 		message-- // the calls are all that stands between
 	}
-	r.broken = min(r.broken, message)
+	r.ledger.broken = min(r.ledger.broken, message)
 }
 
 // undo takes a fresh edit back.
 func (r *request) undo(i int) {
-	r.States[i].Edit = r.fresh[i]
-	delete(r.fresh, i)
+	r.States[i].Edit = r.ledger.fresh[i]
+	delete(r.ledger.fresh, i)
 }
 
 // keep takes every edit back but those that thinking has seen: where it is bound
@@ -98,7 +98,7 @@ func (r *request) keep(m sessioncache.Match) {
 			}
 		}
 	}
-	r.fresh = nil
+	r.ledger.fresh = nil
 	r.withdraw(m)
 }
 

@@ -32,10 +32,10 @@ func (r *request) lengthens(l *sessioncache.Lineage) bool {
 		!r.View.Traits().Markers || !r.View.OffersTools() || !r.View.Conversation.Thread.Empty() || chosen(r.View) {
 		return false
 	}
-	if l != nil && l.TTL == r.rules.LongTTL && !r.cold {
+	if l != nil && l.TTL == r.rules.LongTTL && !r.cached.cold {
 		return true
 	}
-	return wanted == sessioncache.LifetimeLong && (r.cold || l == nil && r.forwarded == 0)
+	return wanted == sessioncache.LifetimeLong && (r.cached.cold || l == nil && r.cached.forwarded == 0)
 }
 
 // chosen reports whether the client names a lifetime, or caches nothing.
@@ -58,7 +58,7 @@ var longTTL = wire.Member{Name: "ttl", Value: []byte(`"1h"`)}
 // lengthened adds the edits that give the client's own markers the long
 // lifetime.
 func (r *request) lengthened(edits []wire.Edit) []wire.Edit {
-	if !r.long {
+	if !r.marking.long {
 		return edits
 	}
 	for i := range r.View.Blocks {
@@ -75,7 +75,7 @@ func (r *request) lengthened(edits []wire.Edit) []wire.Edit {
 
 // lengthenAuto gives the marker of the whole request the long lifetime.
 func (r *request) lengthenAuto(body []byte) ([]byte, error) {
-	if !r.long || r.View.Caching.AutoMarker.Empty() {
+	if !r.marking.long || r.View.Caching.AutoMarker.Empty() {
 		return body, nil
 	}
 	value, err := wire.Patch(r.View.Bytes(r.View.Caching.AutoMarker), longTTL)

@@ -84,7 +84,7 @@ func (p *Pipeline) Begin(v *wire.View, s *sessioncache.Session, now time.Time) *
 		request  request
 	})
 	r := newRequest(&both.request, &p.options, p.rules(v.Model, now).Asked(v), v, s, m, sealed, now)
-	r.words = p.Compress
+	r.omission.words = p.Compress
 	x := &both.exchange
 	x.Policy, x.req, x.match, x.start, x.Lineage = p.options.Policy, r, m, now, m.Lineage.ID()
 	x.Body = v.Raw
@@ -114,7 +114,7 @@ func (p *Pipeline) Begin(v *wire.View, s *sessioncache.Session, now time.Time) *
 	for _, run := range p.stages {
 		run(r)
 	}
-	r.long = r.lengthens(m.Lineage)
+	r.marking.long = r.lengthens(m.Lineage)
 	x.settle(r.breakpoints())
 	return x
 }

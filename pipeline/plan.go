@@ -62,7 +62,7 @@ func (r *request) plan(l *sessioncache.Lineage, now time.Time) planner.Decision 
 		q.gather(r, l, stub.MinFold, now)
 	}
 	p := planner.Make(&q.in, &q.scratch)
-	r.at = p.Entry
+	r.marking.at = p.Entry
 	if len(p.Folds) > 0 {
 		p.Folded, p.Removed = r.fold(p.Folds)
 	}
@@ -71,9 +71,9 @@ func (r *request) plan(l *sessioncache.Lineage, now time.Time) planner.Decision 
 
 // moment says where in its conversation the request stands.
 func (r *request) moment(l *sessioncache.Lineage) planner.Moment {
-	m := planner.Moment{Epoch: planner.NoEpoch, Loop: r.loop, Bound: r.bound, Begun: l != nil, Regretted: r.regretted.share() > mostRegret}
+	m := planner.Moment{Epoch: planner.NoEpoch, Loop: r.run.loop, Bound: r.thoughts.bound, Begun: l != nil, Regretted: r.regretted.share() > mostRegret}
 	switch {
-	case r.cold:
+	case r.cached.cold:
 		m.Epoch = planner.Cold
 	case l != nil && l.Model != r.View.Model && r.rules.Regime != cachemodel.KV:
 		m.Epoch = planner.ModelChanged
@@ -93,12 +93,12 @@ func (p *planning) gather(r *request, l *sessioncache.Lineage, least int, now ti
 		in.Harm = *r.o.Planner.Harm
 	}
 	in.Past = outlook.Past(l)
-	in.Warm, in.Forwarded = r.forwarded, r.forwarded
+	in.Warm, in.Forwarded = r.cached.forwarded, r.cached.forwarded
 	if in.Epoch == planner.Cold || in.Epoch == planner.ModelChanged {
 		in.Warm = 0
 	}
 	in.Anywhere = r.rules.Regime == cachemodel.KV || r.rules.Regime == cachemodel.Automatic
-	if in.Entries = in.Entries[:0]; !r.turned {
+	if in.Entries = in.Entries[:0]; !r.ledger.turned {
 		in.Entries = outlook.Entries(in.Entries, l, r.rules.TTL, now)
 	}
 	in.Lapsed = !in.Anywhere && outlook.Lapsed(l, r.rules.TTL, now)

@@ -64,7 +64,7 @@ type Fired struct {
 func (p *Prompt) make(r *request, markers []wire.Edit) (impossible bool) {
 	p.Markers, p.Fired = len(markers), fired(r, len(markers))
 	edits := r.edits(markers)
-	if len(edits) == 0 && !r.long && r.tools == nil || r.o.Policy == settings.Observe {
+	if len(edits) == 0 && !r.marking.long && r.tools == nil || r.o.Policy == settings.Observe {
 		return false
 	}
 	body, err := r.View.Splice(edits)
@@ -122,8 +122,8 @@ func (p *Prompt) OnlyMarks() bool {
 // that, no more than the tool that its prompts begin with. The original alone would
 // break the prefix.
 func (r *request) committed() ([]wire.Edit, []byte) {
-	r.long, r.tools = false, nil
-	for i := range r.fresh {
+	r.marking.long, r.tools = false, nil
+	for i := range r.ledger.fresh {
 		r.undo(i)
 	}
 	for range 2 {

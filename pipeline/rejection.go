@@ -30,7 +30,7 @@ func (x *Exchange) Rejected() {
 	defer x.req.session.Unlock()
 	x.refusal = refusal{rejected: true, frozen: true}
 	x.req.keep(x.match)
-	x.req.long, x.req.tools = false, nil
+	x.req.marking.long, x.req.tools = false, nil
 	x.change.deep = true // what was estimated is not what was sent
 	x.again(x.req)
 }

@@ -31,15 +31,17 @@ type request struct {
 	o       *settings.Options
 	rules   cachemodel.Rules
 	session *sessioncache.Session
-	cached
-	run
-	ledger
-	place
-	zones zones
-	thoughts
+
+	cached   cached
+	run      run
+	ledger   ledger
+	marking  marking
+	zones    zones
+	thoughts thoughts
+	omission omission
+
 	// answer is the first block of the last answer.
 	answer int
-	leaving
 	// tools are those that a request for a summary left out and that it goes out with,
 	// nil for none.
 	tools []byte
@@ -60,8 +62,8 @@ type thoughts struct {
 	sealed bool
 }
 
-// leaving is what words are left out of.
-type leaving struct {
+// omission is which words are left out, and of what.
+type omission struct {
 	// words says which texts words are left out of, nil for none; wanted are those
 	// of which it is not known yet which words, and took is how long it took for
 	// those that are shortened now.
@@ -70,8 +72,8 @@ type leaving struct {
 	took   time.Duration
 }
 
-// place is where cache markers go.
-type place struct {
+// marking is where cache markers go.
+type marking struct {
 	// at is the end of the cache entry that a fold in this request builds on,
 	// and stake the place from which the next fold is expected to begin.
 	at, stake int
@@ -85,7 +87,7 @@ func newRequest(r *request, o *settings.Options, rules cachemodel.Rules, v *wire
 		o:       o, rules: rules, session: s, run: findRun(v), ledger: ledger{broken: math.MaxInt32}, zones: newZones(&o.Zones, v), thoughts: thoughts{sealed: sealed},
 	}
 	r.States = sessioncache.NewStates(len(r.Blocks))
-	r.bound = rules.BindsThinking || rules.BindsReasoning && r.lastReasoning() >= 0
+	r.thoughts.bound = rules.BindsThinking || rules.BindsReasoning && r.lastReasoning() >= 0
 	r.answer = r.LastAnswer()
 	l := m.Lineage
 	r.cached = newCached(&r.History, &rules, s, l, now)
@@ -105,7 +107,7 @@ func newRequest(r *request, o *settings.Options, rules cachemodel.Rules, v *wire
 		}
 	}
 	if l.Observed != only {
-		r.settled, r.turned = 0, true
+		r.cached.settled, r.ledger.turned = 0, true
 	}
 	return r
 }

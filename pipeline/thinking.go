@@ -29,8 +29,8 @@ func (r *request) stripThinking() {
 		return
 	}
 	end := r.LastAnswer()
-	if !r.View.Traits().ServersVary && r.loop {
-		end = min(end, r.task)
+	if !r.View.Traits().ServersVary && r.run.loop {
+		end = min(end, r.run.task)
 	}
 	for i := range r.Blocks[:end] {
 		if !history.IsThinking(&r.Blocks[i]) || r.Removed(i) {
@@ -45,7 +45,7 @@ func (r *request) stripThinking() {
 
 // strips reports whether thinking may be removed at all.
 func (r *request) strips() bool {
-	return r.o.StripThinking.Mode == stage.On || r.o.StripThinking.Mode != stage.Off && !r.sealed
+	return r.o.StripThinking.Mode == stage.On || r.o.StripThinking.Mode != stage.Off && !r.thoughts.sealed
 }
 
 // removable reports whether a block can go without leaving an empty message.
@@ -60,7 +60,7 @@ func (r *request) removable(i int) bool {
 // behind it along, which providers allow between two tasks, or is taken back.
 func (r *request) bindThinking() {
 	r.bindReasoning()
-	if !r.rules.BindsThinking || len(r.fresh) == 0 {
+	if !r.rules.BindsThinking || len(r.ledger.fresh) == 0 {
 		return
 	}
 	for {
@@ -68,16 +68,16 @@ func (r *request) bindThinking() {
 		if first > last {
 			return
 		}
-		if !r.loop && r.stripBehind(first) {
+		if !r.run.loop && r.stripBehind(first) {
 			return
 		}
 		// The edits before the last thinking that has to stay cannot be made.
-		for i := range r.fresh {
+		for i := range r.ledger.fresh {
 			if i <= last && !history.IsThinking(&r.Blocks[i]) {
 				r.undo(i)
 			}
 		}
-		if r.loop {
+		if r.run.loop {
 			return
 		}
 	}
@@ -89,11 +89,11 @@ func (r *request) bindThinking() {
 // 2026). Between two tasks that is what other providers' clients do themselves;
 // in a run of tool calls the edits are taken back.
 func (r *request) bindReasoning() {
-	if !r.rules.BindsReasoning || !r.loop || len(r.fresh) == 0 {
+	if !r.rules.BindsReasoning || !r.run.loop || len(r.ledger.fresh) == 0 {
 		return
 	}
 	last := r.lastReasoning()
-	for i := range r.fresh {
+	for i := range r.ledger.fresh {
 		if i < last {
 			r.undo(i)
 		}
@@ -104,7 +104,7 @@ func (r *request) bindReasoning() {
 // becomes one is one.
 func (r *request) lastReasoning() int {
 	for i := len(r.Blocks) - 1; i >= 0; i-- {
-		if r.Blocks[i].Kind == wire.KindReasoning || r.sealed && history.IsThinking(&r.Blocks[i]) {
+		if r.Blocks[i].Kind == wire.KindReasoning || r.thoughts.sealed && history.IsThinking(&r.Blocks[i]) {
 			return i
 		}
 	}
@@ -115,7 +115,7 @@ func (r *request) lastReasoning() int {
 // not count: it is not part of what later thinking is bound to.
 func (r *request) firstFresh() int {
 	first := len(r.Blocks)
-	for i := range r.fresh {
+	for i := range r.ledger.fresh {
 		if i < first && !history.IsThinking(&r.Blocks[i]) {
 			first = i
 		}

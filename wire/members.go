@@ -20,6 +20,16 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire/rawjson"
 )
 
+// Names turns a table of what a format calls its top-level members, and what [Parse]
+// does, into one that is looked up without allocating.
+func Names(called map[string]string) map[string][]byte {
+	names := make(map[string][]byte, len(called))
+	for name, like := range called {
+		names[name] = []byte(like)
+	}
+	return names
+}
+
 // cacheOptions reads what a request to OpenAI says of its cache.
 func (p *Parser) cacheOptions(s rawjson.Span) {
 	if s.Empty() || p.Body[s.Start] != '{' {

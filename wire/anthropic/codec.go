@@ -79,7 +79,7 @@ func (Codec) Member(*wire.Parser, []byte, rawjson.Span) {}
 func (Codec) Messages(p *wire.Parser, at int) int { return p.Messages(at, parser{p}) }
 
 // Tool implements [wire.Codec].
-func (Codec) Tool(p *wire.Parser, at int) int { return parser{p}.tool(at) }
+func (Codec) Tool(p *wire.Parser, at int) int { return p.Tool(at, &tools) }
 
 // System implements [wire.Codec].
 func (Codec) System(p *wire.Parser, value rawjson.Span) {

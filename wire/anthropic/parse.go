@@ -30,47 +30,8 @@ var (
 // parser reads requests of the Messages API.
 type parser struct{ *wire.Parser }
 
-// tool reads one entry of tools.
-func (p parser) tool(at int) int {
-	b := wire.Block{Kind: wire.KindToolDef, Section: wire.SectionTools, Message: -1}
-	m := rawjson.Walk(p.Body, at)
-	p.Hasher.Begin(wire.SectionTools, wire.RoleNone, wire.KindToolDef)
-	for m.Next() {
-		key := m.Key
-		value := m.Skip()
-		if m.Bad {
-			break
-		}
-		switch string(key) {
-		case "cache_control":
-			if !b.Marker.Empty() {
-				return p.Fail(wire.ErrDuplicate)
-			}
-			b.Marker = value
-			continue
-		case "name":
-			if !b.Name.Empty() {
-				return p.Fail(wire.ErrDuplicate)
-			}
-			b.Name = rawjson.Unquoted(p.Body, value)
-		case "defer_loading":
-			if string(value.Of(p.Body)) == "true" {
-				b.Flags |= wire.FlagDeferred
-			}
-		}
-		p.Hasher.Member(key, value.Of(p.Body))
-	}
-	if m.Bad {
-		return p.Fail(fmt.Errorf("%w: a tool is not an object", wire.ErrShape))
-	}
-	if wire.IsNull(p.Body, b.Marker) {
-		b.Marker = rawjson.Span{}
-	}
-	b.Span = rawjson.Span{Start: int32(at), End: int32(m.End)}
-	b.Hash = p.Hasher.Sum()
-	p.AddTool(b)
-	return m.End
-}
+// tools are definitions.
+var tools = wire.ToolMembers{Marker: "cache_control", Defers: true}
 
 // Message reads one entry of messages.
 func (p parser) Message(at int) int {

@@ -106,7 +106,7 @@ func (Codec) Address(path string) (base, model string, stream, ok bool) {
 }
 
 // Name implements [wire.Codec].
-func (Codec) Name(key []byte) []byte { return likeName(key) }
+func (Codec) Name(key []byte) []byte { return names[string(key)] }
 
 // Member implements [wire.Codec].
 func (Codec) Member(p *wire.Parser, key []byte, value rawjson.Span) {

@@ -34,30 +34,14 @@ import (
 // the same as none.
 var skipSignature = [...]string{`"skip_thought_signature_validator"`, `"context_engineering_is_the_way_to_go"`}
 
-// The names that the Messages API has for members of a Gemini request.
-var (
-	likeMessages   = []byte("messages")
-	likeSystem     = []byte("system")
-	likeTools      = []byte("tools")
-	likeToolChoice = []byte("tool_choice")
-)
+// names are those that the Messages API has for members of a Gemini request.
+var names = wire.Names(map[string]string{
+	"contents": "messages", "systemInstruction": "system", "system_instruction": "system", "tools": "tools",
+	"toolConfig": "tool_choice", "tool_config": "tool_choice",
+})
 
 // parser reads requests of the Gemini API.
 type parser struct{ *wire.Parser }
-
-func likeName(key []byte) []byte {
-	switch string(key) {
-	case "contents":
-		return likeMessages
-	case "systemInstruction", "system_instruction":
-		return likeSystem
-	case "tools":
-		return likeTools
-	case "toolConfig", "tool_config":
-		return likeToolChoice
-	}
-	return nil
-}
 
 // member reads a member of the top level that has no like in the Messages
 // API.

@@ -46,7 +46,7 @@ func (Codec) ForcesCall(choice gjson.Result) bool {
 }
 
 // Name implements [wire.Codec].
-func (Codec) Name(key []byte) []byte { return likeName(key) }
+func (Codec) Name(key []byte) []byte { return names[string(key)] }
 
 // Member implements [wire.Codec].
 func (Codec) Member(p *wire.Parser, key []byte, value rawjson.Span) { parser{p}.member(key, value) }
@@ -60,7 +60,7 @@ func (Codec) Messages(p *wire.Parser, at int) int {
 }
 
 // Tool implements [wire.Codec].
-func (Codec) Tool(p *wire.Parser, at int) int { return parser{p}.tool(at) }
+func (Codec) Tool(p *wire.Parser, at int) int { return p.Tool(at, &tools) }
 
 // System implements [wire.Codec].
 func (Codec) System(p *wire.Parser, value rawjson.Span) {

@@ -15,47 +15,17 @@
 package interactions
 
 import (
-	"fmt"
 	"strconv"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire/rawjson"
 )
 
-// The names that top-level members have in [wire.Parse].
-var (
-	nameMessages     = []byte("messages")
-	nameSystem       = []byte("system")
-	nameTools        = []byte("tools")
-	nameModel        = []byte("model")
-	nameStream       = []byte("stream")
-	nameOutputConfig = []byte("output_config")
-	namePrevious     = []byte("previous_response_id")
-	nameStore        = []byte("store")
-)
-
-// likeName renames the top-level members.
-func likeName(key []byte) []byte {
-	switch string(key) {
-	case "model":
-		return nameModel
-	case "input":
-		return nameMessages
-	case "system_instruction":
-		return nameSystem
-	case "tools":
-		return nameTools
-	case "stream":
-		return nameStream
-	case "response_format":
-		return nameOutputConfig
-	case "previous_interaction_id":
-		return namePrevious
-	case "store":
-		return nameStore
-	}
-	return nil
-}
+// names are those that top-level members have in [wire.Parse].
+var names = wire.Names(map[string]string{
+	"model": "model", "input": "messages", "system_instruction": "system", "tools": "tools", "stream": "stream",
+	"response_format": "output_config", "previous_interaction_id": "previous_response_id", "store": "store",
+})
 
 // parser reads requests.
 type parser struct{ *wire.Parser }
@@ -94,37 +64,5 @@ func (p parser) config(s rawjson.Span) {
 	}
 }
 
-// tool reads one entry of tools. A tool that the provider runs has its type for a name.
-func (p parser) tool(at int) int {
-	b := wire.Block{Kind: wire.KindToolDef, Section: wire.SectionTools, Message: -1}
-	var kind rawjson.Span
-	m := rawjson.Walk(p.Body, at)
-	p.Hasher.Begin(b.Section, b.Role, b.Kind)
-	for m.Next() {
-		key := m.Key
-		value := m.Skip()
-		if m.Bad {
-			break
-		}
-		switch string(key) {
-		case "name":
-			if !b.Name.Empty() {
-				return p.Fail(wire.ErrDuplicate)
-			}
-			b.Name = rawjson.Unquoted(p.Body, value)
-		case "type":
-			kind = rawjson.Unquoted(p.Body, value)
-		}
-		p.Hasher.Member(key, value.Of(p.Body))
-	}
-	if m.Bad {
-		return p.Fail(fmt.Errorf("%w: a tool is not an object", wire.ErrShape))
-	}
-	if b.Name.Empty() {
-		b.Name = kind
-	}
-	b.Span = rawjson.Span{Start: int32(at), End: int32(m.End)}
-	b.Hash = p.Hasher.Sum()
-	p.AddTool(b)
-	return m.End
-}
+// tools are definitions.
+var tools = wire.ToolMembers{Typed: true}

@@ -16,7 +16,6 @@ package interactions
 
 import (
 	"bytes"
-	"fmt"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire/rawjson"
@@ -70,25 +69,13 @@ var (
 // Item reads one step of an input, or one content of an input that is the user's alone.
 func (p parser) Item(at int) int {
 	var f stepMembers
-	closed := false
-	m := rawjson.Walk(p.Body, at)
+	m := p.Members(at)
 	for m.Next() {
-		slot := f.slot(m.Key)
-		value := m.Skip()
-		if m.Bad {
-			break
-		}
-		if slot == nil {
-			continue
-		}
-		closed = closed || !slot.Empty()
-		*slot = value
+		m.Keep(f.slot(m.Key))
 	}
-	end := m.End
-	if closed = closed || m.Bad; closed {
-		if end = rawjson.SkipValue(p.Body, at); end < 0 || p.Body[at] != '{' {
-			return p.Fail(wire.ErrSyntax)
-		}
+	end, closed := p.EndOf(&m)
+	if end < 0 {
+		return -1
 	}
 	kind := f.kind.Of(p.Body)
 	role := stepRole(kind)
@@ -104,11 +91,11 @@ func (p parser) Item(at int) int {
 	case closed:
 		p.Shut(at, n, wire.SectionMessages, role, index)
 	case isContent(kind):
-		if p.part(at, role, index) < 0 && p.Shut(at, n, wire.SectionMessages, role, index) < 0 {
+		if p.Part(at, role, index) < 0 && p.Shut(at, n, wire.SectionMessages, role, index) < 0 {
 			return -1
 		}
 	case string(kind) == `"user_input"`, string(kind) == `"model_output"`:
-		if !p.output(&f, span, role, index) && p.Shut(at, n, wire.SectionMessages, role, index) < 0 {
+		if !p.Say(wire.Spoken{Item: span, Content: f.content, Role: role}, p) && p.Shut(at, n, wire.SectionMessages, role, index) < 0 {
 			return -1
 		}
 	default:
@@ -160,15 +147,7 @@ func (p parser) whole(kind []byte, f *stepMembers, span rawjson.Span, role wire.
 	case bytes.HasSuffix(kind, suffixCall), bytes.HasSuffix(kind, suffixResult):
 		b.Kind = wire.KindServerTool // the provider runs it itself
 	}
-	h := &p.Hasher
-	h.Begin(b.Section, b.Role, b.Kind)
-	m := rawjson.Walk(p.Body, int(b.Span.Start))
-	for m.Next() {
-		key := m.Key
-		value := m.Skip()
-		h.Member(key, value.Of(p.Body))
-	}
-	b.Hash = h.Sum()
+	p.HashMembers(&b, func(_, _ []byte) bool { return true })
 	return b
 }
 
@@ -179,7 +158,7 @@ func (p parser) result(b *wire.Block, s rawjson.Span) bool {
 		return false
 	}
 	switch c := p.Body[s.Start]; {
-	case c == '[' && !p.contentsOnly(s), c != '[' && c != '"' && c != '{':
+	case c == '[' && !p.OnlyParts(s, isContent), c != '[' && c != '"' && c != '{':
 		return false
 	case s.Len() == 2:
 		b.Flags |= wire.FlagEmpty
@@ -197,96 +176,16 @@ func (p parser) result(b *wire.Block, s rawjson.Span) bool {
 	return true
 }
 
-// contentsOnly reports whether a value is an array of contents.
-func (p parser) contentsOnly(s rawjson.Span) bool {
-	e := p.Elements(int(s.Start))
-	for e.Next() {
-		content := false
-		m := rawjson.Walk(p.Body, e.At)
-		for m.Next() {
-			key := string(m.Key)
-			value := m.Skip()
-			if key == "type" {
-				content = isContent(value.Of(p.Body))
-			}
-		}
-		if m.Bad || !content {
-			return false
-		}
-		e.At = m.End
-	}
-	return !e.Bad
-}
+// contents are what is said in a step.
+var contents = wire.PartMembers{Notes: []string{"annotations"}}
 
-// output reads the content of what the user or the model has said. A step of the model
-// that holds one content is its block, so that it can be taken out as a whole.
-func (p parser) output(f *stepMembers, span rawjson.Span, role wire.Role, index int32) bool {
-	if f.content.Empty() || wire.IsNull(p.Body, f.content) {
-		return true
-	}
-	c := p.Body[f.content.Start]
-	switch {
-	case c != '"' && c != '[':
-		p.Fail(fmt.Errorf("%w: content is neither text nor contents", wire.ErrShape))
-		return false
-	case role != wire.RoleAssistant:
-		p.View.Messages[index].Content = f.content
-	}
-	if c == '"' {
-		b := p.Plain(f.content, wire.SectionMessages, role, index)
-		if role == wire.RoleAssistant {
-			b.Span, b.Flags = span, b.Flags&^wire.FlagString
-		}
-		p.Add(b)
-		return true
-	}
-	first := len(p.Blocks)
-	e := p.Elements(int(f.content.Start))
-	for e.Next() {
-		at, n := e.At, len(p.Blocks)
-		if e.At = p.part(at, role, index); e.At < 0 {
-			if e.At = p.Shut(at, n, wire.SectionMessages, role, index); e.At < 0 {
-				return false
-			}
-		}
-	}
-	if e.Bad {
-		p.Fail(wire.ErrSyntax)
-		return false
-	}
-	if role != wire.RoleAssistant {
-		return true
-	}
-	parts := p.Blocks[first:]
-	if len(parts) == 1 {
-		parts[0].Span = span
-		return true
-	}
-	for i := range parts {
-		parts[i].Flags |= wire.FlagPart
-	}
-	return true
-}
-
-// part reads one content.
-func (p parser) part(at int, role wire.Role, index int32) int {
+// Part reads one content.
+func (p parser) Part(at int, role wire.Role, index int32) int {
 	b := wire.Block{Section: wire.SectionMessages, Role: role, Message: index}
-	var kind, text rawjson.Span
-	m := rawjson.Walk(p.Body, at)
-	for m.Next() {
-		var slot *rawjson.Span
-		switch string(m.Key) {
-		case "type":
-			slot = &kind
-		case "text":
-			slot = &text
-		}
-		p.Keep(&m, slot)
+	kind, text, end := contents.Read(p.Parser, at, &b)
+	if end < 0 {
+		return -1
 	}
-	if m.Bad {
-		return p.Fail(wire.ErrSyntax)
-	}
-	b.Span = rawjson.Span{Start: int32(at), End: int32(m.End)}
 	switch string(kind.Of(p.Body)) {
 	case `"text"`:
 		b.Kind, b.Body = wire.KindText, text
@@ -298,30 +197,7 @@ func (p parser) part(at int, role wire.Role, index int32) int {
 	case `"document"`:
 		b.Kind = wire.KindDocument
 	}
-	p.hashPart(&b)
+	contents.Hash(p.Parser, &b)
 	p.Add(b)
-	return m.End
-}
-
-// hashPart sets the canonical hash of a content: a text counts like a plain one.
-func (p parser) hashPart(b *wire.Block) {
-	h := &p.Hasher
-	h.Begin(b.Section, b.Role, b.Kind)
-	m := rawjson.Walk(p.Body, int(b.Span.Start))
-	for m.Next() {
-		key := m.Key
-		value := m.Skip()
-		switch string(key) {
-		case "type":
-			if b.Kind != wire.KindOther {
-				continue
-			}
-		case "annotations": // of an answer, which clients may send back or not
-			if s := value.Of(p.Body); string(s) == "[]" || string(s) == "null" {
-				continue
-			}
-		}
-		h.Member(key, value.Of(p.Body))
-	}
-	b.Hash = h.Sum()
+	return end
 }

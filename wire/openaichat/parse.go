@@ -198,30 +198,16 @@ func (p parser) content(f *messageMembers, role wire.Role, index int32) bool {
 	return true
 }
 
+// parts are those of a content.
+var parts = wire.PartMembers{Marker: "cache_control"}
+
 // part reads a part of a content: a text, which may be marked at some hosts, or
 // something that is never edited.
 func (p parser) part(at int, role wire.Role, index int32) int {
 	b := wire.Block{Section: wire.SectionMessages, Role: role, Message: index}
-	var kind, text rawjson.Span
-	m := rawjson.Walk(p.Body, at)
-	for m.Next() {
-		var slot *rawjson.Span
-		switch string(m.Key) {
-		case "type":
-			slot = &kind
-		case "text":
-			slot = &text
-		case "cache_control":
-			slot = &b.Marker
-		}
-		p.Keep(&m, slot)
-	}
-	if m.Bad {
-		return p.Fail(wire.ErrSyntax)
-	}
-	b.Span = rawjson.Span{Start: int32(at), End: int32(m.End)}
-	if wire.IsNull(p.Body, b.Marker) {
-		b.Marker = rawjson.Span{}
+	kind, text, end := parts.Read(p.Parser, at, &b)
+	if end < 0 {
+		return -1
 	}
 	if string(kind.Of(p.Body)) == `"text"` {
 		b.Kind, b.Body = wire.KindText, text
@@ -229,19 +215,9 @@ func (p parser) part(at int, role wire.Role, index int32) int {
 			b.Flags |= wire.FlagEmpty
 		}
 	}
-	h := &p.Hasher
-	h.Begin(b.Section, b.Role, b.Kind)
-	m = rawjson.Walk(p.Body, at)
-	for m.Next() {
-		key := m.Key
-		value := m.Skip()
-		if string(key) != "cache_control" && (b.Kind == wire.KindOther || string(key) != "type") {
-			h.Member(key, value.Of(p.Body))
-		}
-	}
-	b.Hash = h.Sum()
+	parts.Hash(p.Parser, &b)
 	p.Add(b)
-	return m.End
+	return end
 }
 
 // call reads one entry of tool_calls.

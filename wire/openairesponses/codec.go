@@ -72,7 +72,7 @@ func (c Codec) Base(body []byte) []wire.Member {
 }
 
 // Name implements [wire.Codec].
-func (Codec) Name(key []byte) []byte { return likeName(key) }
+func (Codec) Name(key []byte) []byte { return names[string(key)] }
 
 // Member implements [wire.Codec].
 func (Codec) Member(*wire.Parser, []byte, rawjson.Span) {}
@@ -81,7 +81,7 @@ func (Codec) Member(*wire.Parser, []byte, rawjson.Span) {}
 func (Codec) Messages(p *wire.Parser, at int) int { return p.Items(at, parser{p}) }
 
 // Tool implements [wire.Codec].
-func (Codec) Tool(p *wire.Parser, at int) int { return parser{p}.tool(at) }
+func (Codec) Tool(p *wire.Parser, at int) int { return p.Tool(at, &tools) }
 
 // System implements [wire.Codec].
 func (Codec) System(p *wire.Parser, value rawjson.Span) {

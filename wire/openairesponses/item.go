@@ -16,7 +16,6 @@ package openairesponses
 
 import (
 	"bytes"
-	"fmt"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire/rawjson"
@@ -68,25 +67,13 @@ var (
 // Item reads one item of input.
 func (p parser) Item(at int) int {
 	var f itemMembers
-	closed := false
-	m := rawjson.Walk(p.Body, at)
+	m := p.Members(at)
 	for m.Next() {
-		slot := f.slot(m.Key)
-		value := m.Skip()
-		if m.Bad {
-			break
-		}
-		if slot == nil {
-			continue
-		}
-		closed = closed || !slot.Empty()
-		*slot = value
+		m.Keep(f.slot(m.Key))
 	}
-	end := m.End
-	if closed = closed || m.Bad; closed {
-		if end = rawjson.SkipValue(p.Body, at); end < 0 || p.Body[at] != '{' {
-			return p.Fail(wire.ErrSyntax)
-		}
+	end, closed := p.EndOf(&m)
+	if end < 0 {
+		return -1
 	}
 	kind := f.kind.Of(p.Body)
 	if len(kind) == 0 || string(kind) == "null" {
@@ -110,15 +97,14 @@ func (p parser) Item(at int) int {
 	case closed || role == wire.RoleNone:
 		p.Shut(at, n, wire.SectionMessages, role, index)
 	case string(kind) == `"message"`:
-		if !p.messageItem(&f, span, role, index) && p.Shut(at, n, wire.SectionMessages, role, index) < 0 {
+		if !p.message(&f, span, role) && p.Shut(at, n, wire.SectionMessages, role, index) < 0 {
 			return -1
 		}
 	case string(kind) == `"additional_tools"` && !f.tools.Empty() && p.Body[f.tools.Start] == '[':
 		e := p.Elements(int(f.tools.Start))
 		for e.Next() {
-			var b wire.Block
-			tool := e.At
-			if b, e.At = p.toolItem(tool, wire.SectionMessages, role, index); e.At < 0 {
+			tool, b := e.At, wire.Block{Section: wire.SectionMessages, Role: role, Message: index}
+			if e.At = tools.Read(p.Parser, tool, &b); e.At < 0 {
 				if b, e.At = p.Opaque(tool, wire.Block{Kind: wire.KindToolDef, Section: wire.SectionMessages, Role: role, Message: index}); e.At < 0 {
 					return -1
 				}
@@ -209,44 +195,14 @@ func (p parser) outputItem(b *wire.Block, output rawjson.Span) {
 
 // partsOnly reports whether a value is an array of content parts.
 func (p parser) partsOnly(s rawjson.Span) bool {
-	if p.Body[s.Start] != '[' {
-		return false
-	}
-	e := p.Elements(int(s.Start))
-	for e.Next() {
-		part := false
-		m := rawjson.Walk(p.Body, e.At)
-		for m.Next() {
-			key := string(m.Key)
-			value := m.Skip()
-			if key == "type" {
-				part = bytes.HasPrefix(value.Of(p.Body), []byte(`"input_`))
-			}
-		}
-		if m.Bad || !part {
-			return false
-		}
-		e.At = m.End
-	}
-	return !e.Bad
+	return p.OnlyParts(s, func(kind []byte) bool { return bytes.HasPrefix(kind, []byte(`"input_`)) })
 }
 
 // hashItem sets the canonical hash of an item whose members are known to be
 // well formed. Ids that clients draw anew, and what clients note for
 // themselves, are left out; the id of a reference is what it says.
 func (p parser) hashItem(b *wire.Block, reference bool) {
-	h := &p.Hasher
-	h.Begin(b.Section, b.Role, b.Kind)
-	m := rawjson.Walk(p.Body, int(b.Span.Start))
-	for m.Next() {
-		key := m.Key
-		value := m.Skip()
-		if isNote(key) && (!reference || string(key) != "id") {
-			continue
-		}
-		h.Member(key, value.Of(p.Body))
-	}
-	b.Hash = h.Sum()
+	p.HashMembers(b, func(key, _ []byte) bool { return !isNote(key) || reference && string(key) == "id" })
 }
 
 // isNote reports whether a member of an item says nothing to the model. Codex
@@ -255,53 +211,14 @@ func isNote(key []byte) bool {
 	return string(key) == "id" || string(key) == "status" || bytes.HasPrefix(key, []byte("internal_chat_message_metadata"))
 }
 
-// messageItem reads the content of a message.
-func (p parser) messageItem(f *itemMembers, span rawjson.Span, role wire.Role, index int32) bool {
-	if f.content.Empty() || wire.IsNull(p.Body, f.content) {
-		return true
-	}
-	c := p.Body[f.content.Start]
-	switch {
-	case c != '"' && c != '[':
-		p.Fail(fmt.Errorf("%w: content is neither text nor parts", wire.ErrShape))
-		return false
-	case role != wire.RoleAssistant:
-		p.View.Messages[index].Content = f.content
-	}
-	if c == '"' {
-		b := p.Plain(f.content, wire.SectionMessages, role, index)
-		if role == wire.RoleAssistant {
-			b.Span, b.Flags = span, b.Flags&^wire.FlagString
-			p.addPhase(&b, f)
-		}
-		p.Add(b)
-		return true
-	}
-	first := len(p.Blocks)
-	e := p.Elements(int(f.content.Start))
-	for e.Next() {
-		at, n := e.At, len(p.Blocks)
-		if e.At = p.part(at, role, index); e.At < 0 {
-			if e.At = p.Shut(at, n, wire.SectionMessages, role, index); e.At < 0 {
-				return false
-			}
-		}
-	}
-	if e.Bad {
-		p.Fail(wire.ErrSyntax)
+// message reads the content of a message.
+func (p parser) message(f *itemMembers, span rawjson.Span, role wire.Role) bool {
+	n := len(p.Blocks)
+	if !p.Say(wire.Spoken{Item: span, Content: f.content, Role: role}, p) {
 		return false
 	}
-	if role != wire.RoleAssistant {
-		return true
-	}
-	parts := p.Blocks[first:]
-	if len(parts) == 1 { // the item is the block
-		parts[0].Span = span
-		p.addPhase(&parts[0], f)
-		return true
-	}
-	for i := range parts {
-		parts[i].Flags |= wire.FlagPart
+	if role == wire.RoleAssistant && len(p.Blocks) == n+1 {
+		p.addPhase(&p.Blocks[n], f)
 	}
 	return true
 }
@@ -318,29 +235,15 @@ func (p parser) addPhase(b *wire.Block, f *itemMembers) {
 	b.Hash = p.Hasher.Sum()
 }
 
-// part reads one part of the content of a message.
-func (p parser) part(at int, role wire.Role, index int32) int {
+// parts are those of a message's content.
+var parts = wire.PartMembers{Marker: "prompt_cache_breakpoint", Notes: []string{"annotations", "logprobs"}}
+
+// Part reads one part of the content of a message.
+func (p parser) Part(at int, role wire.Role, index int32) int {
 	b := wire.Block{Section: wire.SectionMessages, Role: role, Message: index}
-	var kind, text rawjson.Span
-	m := rawjson.Walk(p.Body, at)
-	for m.Next() {
-		var slot *rawjson.Span
-		switch string(m.Key) {
-		case "type":
-			slot = &kind
-		case "text":
-			slot = &text
-		case "prompt_cache_breakpoint":
-			slot = &b.Marker
-		}
-		p.Keep(&m, slot)
-	}
-	if m.Bad {
-		return p.Fail(wire.ErrSyntax)
-	}
-	b.Span = rawjson.Span{Start: int32(at), End: int32(m.End)}
-	if wire.IsNull(p.Body, b.Marker) {
-		b.Marker = rawjson.Span{}
+	kind, text, end := parts.Read(p.Parser, at, &b)
+	if end < 0 {
+		return -1
 	}
 	switch string(kind.Of(p.Body)) {
 	case `"input_text"`, `"output_text"`, `"text"`:
@@ -353,32 +256,7 @@ func (p parser) part(at int, role wire.Role, index int32) int {
 	case `"input_file"`:
 		b.Kind = wire.KindDocument
 	}
-	p.hashPart(&b)
+	parts.Hash(p.Parser, &b)
 	p.Add(b)
-	return m.End
-}
-
-// hashPart sets the canonical hash of a part: a text counts like a plain one.
-func (p parser) hashPart(b *wire.Block) {
-	h := &p.Hasher
-	h.Begin(b.Section, b.Role, b.Kind)
-	m := rawjson.Walk(p.Body, int(b.Span.Start))
-	for m.Next() {
-		key := m.Key
-		value := m.Skip()
-		switch string(key) {
-		case "prompt_cache_breakpoint":
-			continue
-		case "type":
-			if b.Kind != wire.KindOther {
-				continue
-			}
-		case "annotations", "logprobs": // of an answer, which clients may send back or not
-			if s := value.Of(p.Body); string(s) == "[]" || string(s) == "null" {
-				continue
-			}
-		}
-		h.Member(key, value.Of(p.Body))
-	}
-	b.Hash = h.Sum()
+	return end
 }

@@ -134,9 +134,9 @@ func (a *arrival) settle(c *requestState) {
 		if c.body.own != nil {
 			n += int64(cap(c.view.Raw))
 		}
-		if c.ex.Edited || c.body.own != nil {
-			n += int64(cap(c.ex.Body))
-			sent = len(c.ex.Body)
+		if c.ex.Prompt.Edited || c.body.own != nil {
+			n += int64(cap(c.ex.Prompt.Body))
+			sent = len(c.ex.Prompt.Body)
 		}
 	}
 	a.share.Settle(n + a.layers*int64(sent))

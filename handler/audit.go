@@ -58,7 +58,7 @@ func (c *requestState) open(r *http.Request) {
 	}
 	rec := c.site.records.begin(c.books.began, c.asker.person, c.asker.client, c.view, c.ex.OffersTools())
 	rec.Session, rec.Lineage, rec.Policy = c.session.ID(), c.ex.Lineage, string(c.ex.Policy)
-	rec.OriginalTokens, rec.SentTokens, rec.Queue = int64(c.ex.OriginalTokens), int64(c.sent()), c.overhead
+	rec.OriginalTokens, rec.SentTokens, rec.Queue = int64(c.ex.Prompt.OriginalTokens), int64(c.sent()), c.overhead
 	c.books.account = &account{s, s.Begin(rec), rec}
 }
 
@@ -111,9 +111,9 @@ func (c *requestState) count(outcome string) {
 	b := c.ex.Bill(c.ending.turn)
 	r := audit.Record{
 		At: c.books.began, Turns: 1, Kind: audit.KindTurn, Tenant: c.asker.person.Hash, User: c.asker.person.Name, Session: c.session.ID(), Client: c.asker.client,
-		Model: c.view.Model, Policy: string(c.ex.Policy), Outcome: outcome, OriginalTokens: int64(c.ex.OriginalTokens), SentTokens: int64(c.sent()),
+		Model: c.view.Model, Policy: string(c.ex.Policy), Outcome: outcome, OriginalTokens: int64(c.ex.Prompt.OriginalTokens), SentTokens: int64(c.sent()),
 		Billed: tokens(b.Actual), ClientBilled: tokens(b.Client), Cost: b.Cost, ClientCost: b.ClientCost, USD: b.Dollars, ClientUSD: b.ClientDollars,
-		WouldSave: b.WouldSave, WouldSaveUSD: b.WouldSaveDollars, Folded: int64(c.ex.Decision.Folded), Regret: int64(c.ex.Regret.Sum()),
+		WouldSave: b.WouldSave, WouldSaveUSD: b.WouldSaveDollars, Folded: int64(c.ex.Decision.Folded), Regret: int64(c.ex.Lesson.Regret.Sum()),
 	}
 	if c.ending.estimated {
 		r.ReadEstimated = r.Billed.Read
@@ -138,19 +138,19 @@ func (a *account) close(c *requestState, outcome string, status int) {
 	r.Total = time.Since(r.At)
 	x := c.ex
 	r.Lineage, r.SentTokens = x.Lineage, int64(c.sent())
-	if len(x.Fired) > 0 {
-		r.Edits = make([]audit.Edits, len(x.Fired))
-		for i, f := range x.Fired {
+	if len(x.Prompt.Fired) > 0 {
+		r.Edits = make([]audit.Edits, len(x.Prompt.Fired))
+		for i, f := range x.Prompt.Fired {
 			r.Edits[i] = audit.Edits{Stage: f.Stage, Count: f.Count, Tokens: f.Tokens}
 			if f.Stage == stage.Compress {
-				r.Edits[i].Tokens, r.Edits[i].Millis = x.Compressed.Tokens, x.Compressed.Took.Milliseconds()
+				r.Edits[i].Tokens, r.Edits[i].Millis = x.Prompt.Compressed.Tokens, x.Prompt.Compressed.Took.Milliseconds()
 			}
 		}
 	}
 	d := &x.Decision
 	r.Epoch, r.Reason = string(d.Epoch), d.Reason
 	r.Folded, r.Removed, r.Rewritten = int64(d.Folded), int64(d.Removed), int64(d.Rewritten)
-	r.Break, r.Regret = string(x.Break), int64(x.Regret.Sum())
+	r.Break, r.Regret = string(x.Lesson.Break), int64(x.Lesson.Regret.Sum())
 	b := x.Bill(c.ending.turn)
 	r.Billed, r.ClientBilled = tokens(b.Actual), tokens(b.Client)
 	r.Cost, r.ClientCost, r.USD, r.ClientUSD = b.Cost, b.ClientCost, b.Dollars, b.ClientDollars

@@ -53,7 +53,7 @@ func mostOf(x *pipeline.Exchange, asked *wire.Reply) allowance.Spent {
 	if answer <= 0 {
 		answer = longestAnswer
 	}
-	prompt := wire.Usage{Uncached: int64(promptMargin * float64(max(x.OriginalTokens, x.SentTokens)))}
+	prompt := wire.Usage{Uncached: int64(promptMargin * float64(max(x.Prompt.OriginalTokens, x.Prompt.SentTokens)))}
 	all := wire.Usage{Output: int64(answer)}
 	units := float64(prompt.Uncached)*max(1, rules.Write, rules.Write1h) + rules.CostOutput(all)
 	return allowance.Spent{Dollars: units * rules.Input / 1e6, Tokens: prompt.Uncached + all.Output}

@@ -95,7 +95,7 @@ func unpack(s string) (pipeline.Shortened, bool) {
 
 // compressed says what words that were left out come to, "" if none were.
 func (c *requestState) compressed() string {
-	x := &c.ex.Compressed
+	x := &c.ex.Prompt.Compressed
 	if x.Texts == 0 || c.ending.resent {
 		return ""
 	}

@@ -30,7 +30,7 @@ import (
 
 // passHiding is pass, in a conversation that has the expand tool.
 func (c *requestState) passHiding(t *tap, r *http.Request, next caddyhttp.Handler) error {
-	i := intercept.New(t, c.ex, c.view.Format, c.site.up.Log)
+	i := intercept.New(t, &c.ex.Interceptor, c.view.Format, c.site.up.Log)
 	c.plain = i.Plain
 	return i.Serve(r, next)
 }

@@ -42,29 +42,29 @@ const (
 // after a resend.
 func (c *requestState) sent() int {
 	if c.ending.resent {
-		return c.ex.OriginalTokens
+		return c.ex.Prompt.OriginalTokens
 	}
-	return c.ex.SentTokens
+	return c.ex.Prompt.SentTokens
 }
 
-func (c *requestState) saved() int { return c.ex.OriginalTokens - c.sent() }
+func (c *requestState) saved() int { return c.ex.Prompt.OriginalTokens - c.sent() }
 
 func (c *requestState) reduction() string {
-	if c.ex.OriginalTokens <= 0 {
+	if c.ex.Prompt.OriginalTokens <= 0 {
 		return "0.0"
 	}
-	return strconv.FormatFloat(100*float64(c.saved())/float64(c.ex.OriginalTokens), 'f', 1, 64)
+	return strconv.FormatFloat(100*float64(c.saved())/float64(c.ex.Prompt.OriginalTokens), 'f', 1, 64)
 }
 
 func (c *requestState) transforms() string {
 	if c.ending.resent {
 		return "none;resent"
 	}
-	if len(c.ex.Fired) == 0 {
+	if len(c.ex.Prompt.Fired) == 0 {
 		return "none"
 	}
 	var b strings.Builder
-	for i, f := range c.ex.Fired {
+	for i, f := range c.ex.Prompt.Fired {
 		if i > 0 {
 			b.WriteString(", ")
 		}
@@ -96,7 +96,7 @@ func (c *requestState) stamp(h http.Header, t *tap) {
 	} else {
 		c.telling.told[0] = c.brief()
 		h[headerBrief] = c.telling.told[:]
-		if c.ex.Err != nil {
+		if c.ex.Prompt.Err != nil {
 			h[headerBypass] = []string{reasonSplice}
 		}
 	}
@@ -114,7 +114,7 @@ func (c *requestState) stampAll(h http.Header) {
 	}
 	set(headerSession, c.session.ID())
 	set(headerPolicy, string(c.ex.Policy))
-	set(headerOriginal, strconv.Itoa(c.ex.OriginalTokens))
+	set(headerOriginal, strconv.Itoa(c.ex.Prompt.OriginalTokens))
 	set(headerSent, strconv.Itoa(c.sent()))
 	set(headerSaved, strconv.Itoa(c.saved()))
 	set(headerReduction, c.reduction())
@@ -125,7 +125,7 @@ func (c *requestState) stampAll(h http.Header) {
 	if c.ex.Decision.Epoch != "" {
 		set(headerDecision, c.ex.Decision.String())
 	}
-	if c.ex.Err != nil {
+	if c.ex.Prompt.Err != nil {
 		set(headerBypass, reasonSplice)
 	}
 	set(headerOverhead, strconv.FormatInt(c.overhead.Microseconds(), 10))
@@ -171,7 +171,7 @@ func (c *requestState) placeholder(key string) (any, bool) {
 	case "policy":
 		return string(c.ex.Policy), true
 	case "original_tokens":
-		return c.ex.OriginalTokens, true
+		return c.ex.Prompt.OriginalTokens, true
 	case "sent_tokens":
 		return c.sent(), true
 	case "saved_tokens":

@@ -125,25 +125,25 @@ func add[N int | int64](c prometheus.Counter, n N) {
 // countRequest counts what is known before a request is handed on.
 func countRequest(x *pipeline.Exchange, overhead time.Duration) {
 	metrics.overhead.Observe(overhead.Seconds())
-	if !x.Edited {
+	if !x.Prompt.Edited {
 		return
 	}
-	for _, f := range x.Fired {
+	for _, f := range x.Prompt.Fired {
 		metrics.edits.WithLabelValues(f.Stage).Add(float64(f.Count))
 	}
 }
 
 // countLesson counts what the answer has taught, and what edits have saved.
 func countLesson(x *pipeline.Exchange, saved int) {
-	if cause := x.Break; cause != pipeline.NoBreak {
+	if cause := x.Lesson.Break; cause != pipeline.NoBreak {
 		metrics.breaks.WithLabelValues(string(cause)).Inc()
 	}
-	g := &x.Regret
+	g := &x.Lesson.Regret
 	add(signs.expand, g.Expanded)
 	add(signs.reread, g.Reread)
 	add(signs.edit, g.Failed)
-	if x.Edited {
-		add(metrics.words, x.Compressed.Tokens)
+	if x.Prompt.Edited {
+		add(metrics.words, x.Prompt.Compressed.Tokens)
 		add(buckets.removed, saved)
 	}
 }

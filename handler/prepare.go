@@ -219,12 +219,12 @@ func (o *site) prepare(r *http.Request, format wire.Format, raw, body []byte) (c
 		c.ex = o.pipe.Begin(view, session, at)
 		c.ex.Claim(claimer)
 	}
-	if c.ex.Lost {
+	if c.ex.Interceptor.Lost {
 		hiddenLost.Inc()
 	}
-	if c.ex.Err != nil {
+	if c.ex.Prompt.Err != nil {
 		layer.FailOpen(reasonSplice)
-		o.notes.warn(r, format, bypass{reason: reasonSplice, err: c.ex.Err})
+		o.notes.warn(r, format, bypass{reason: reasonSplice, err: c.ex.Prompt.Err})
 	}
 	return c, why
 }

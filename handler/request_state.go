@@ -128,7 +128,7 @@ type boxed struct {
 // serve hands the request on and sees its answer to the client.
 func (c *requestState) serve(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler, started time.Time) error {
 	var original *http.Request
-	if c.ex.Edited {
+	if c.ex.Prompt.Edited {
 		original = r.Clone(r.Context()) // what next does to r must not show in a second pass
 	}
 	c.telling.trailers = httpguts.HeaderValuesContainsToken(r.Header["Te"], "trailers")
@@ -139,7 +139,7 @@ func (c *requestState) serve(w http.ResponseWriter, r *http.Request, next caddyh
 	countRequest(c.ex, c.overhead)
 	c.asker.client = audit.ClientName(first(r.Header, "User-Agent"))
 	c.site.guard("opening a record", func() { c.open(r) })
-	t := newTap(w, c, c.ex.Edited)
+	t := newTap(w, c, c.ex.Prompt.Edited)
 	err := c.forward(t, r, next)
 	if err != nil || !t.isHeld() || !t.editRelated() {
 		return c.finish(r.Context(), t, err)
@@ -157,7 +157,7 @@ func (c *requestState) recycle(r *http.Request) {
 	}
 	r.Body, r.GetBody = http.NoBody, nil
 	c.body.out.Recycle()
-	if c.ex.Edited && c.body.own == nil {
+	if c.ex.Prompt.Edited && c.body.own == nil {
 		wire.Recycle(c.body.raw)
 	}
 	if c.coded(r) && c.body.own == nil {
@@ -182,15 +182,15 @@ func (c *requestState) substitute(r *http.Request) arrived {
 	} else { // somebody may still be sending the first
 		c.body.out = new(layer.Payload)
 	}
-	if !c.ex.Edited && c.body.own == nil {
+	if !c.ex.Prompt.Edited && c.body.own == nil {
 		c.body.out.Data = c.body.raw
 		if c.coded(r) {
 			c.body.out.Plain = c.view.Raw
 		}
 	} else {
-		c.body.out.Data = c.ex.Body
-		r.ContentLength, r.TransferEncoding = int64(len(c.ex.Body)), nil
-		r.Header["Content-Length"] = []string{strconv.Itoa(len(c.ex.Body))}
+		c.body.out.Data = c.ex.Prompt.Body
+		r.ContentLength, r.TransferEncoding = int64(len(c.ex.Prompt.Body)), nil
+		r.Header["Content-Length"] = []string{strconv.Itoa(len(c.ex.Prompt.Body))}
 		delete(r.Header, "Content-Encoding")
 		delete(r.Header, "Transfer-Encoding")
 	}
@@ -208,7 +208,7 @@ func (c *requestState) restore(r *http.Request, came arrived) {
 // forward runs the handlers behind this one, and sees to calls that are answered
 // on the way if there may be any.
 func (c *requestState) forward(t *tap, r *http.Request, next caddyhttp.Handler) error {
-	if c.ex.Intercepts() {
+	if c.ex.Interceptor.Intercepts() {
 		return c.passHiding(t, r, next)
 	}
 	return c.pass(t, t, r, next)
@@ -268,7 +268,7 @@ func (t *tap) editRelated() bool {
 		return true
 	}
 	words := layer.EditRelated
-	if t.state.ex.OnlyMarks() {
+	if t.state.ex.Prompt.OnlyMarks() {
 		words = markRelated
 	}
 	for _, word := range words {
@@ -352,7 +352,7 @@ func (c *requestState) settle(t *tap, err error) {
 	outcome := outcomeInterrupted
 	c.site.guard("settling an exchange", func() {
 		c.ending.turn = t.turn()
-		c.ex.Correct(c.ending.turn)
+		c.ex.Interceptor.Correct(c.ending.turn)
 		if !c.site.up.Reports() {
 			c.ending.estimate(c.boxed.common)
 		}
@@ -361,7 +361,7 @@ func (c *requestState) settle(t *tap, err error) {
 			c.ex.Commit(c.ending.turn, c.site.now())
 			c.hold()
 			c.publish()
-			c.keepFolded(c.ex.Folded())
+			c.keepFolded(c.ex.Interceptor.Folded())
 			return
 		}
 		if err != nil || t.Status/100 != 2 {

@@ -42,8 +42,8 @@ func (x *Exchange) Bill(t *wire.Turn) billing.Bill {
 // Continuations returns what each continuation of the turn cost. It is part of
 // [Exchange.Bill].
 func (x *Exchange) Continuations() (out []billing.Bill) {
-	for i := 1; i < len(x.said); i++ {
-		b := billing.New(&x.req.rules, x.said[i].Usage, wire.Usage{})
+	for i := 1; i < len(x.Interceptor.said); i++ {
+		b := billing.New(&x.req.rules, x.Interceptor.said[i].Usage, wire.Usage{})
 		out = append(out, billing.Bill{Actual: b.Actual, Cost: b.Cost, Dollars: b.Dollars})
 	}
 	return out
@@ -60,30 +60,30 @@ func (x *Exchange) Continuations() (out []billing.Bill) {
 // the client's own bytes, too, and what it would have found of it is not known.
 func (x *Exchange) charge(t *wire.Turn) billing.Bill {
 	actual, client, u := t.Usage, t.Usage, t.Held()
-	l := x.match.Lineage
+	l := x.standing.match.Lineage
 	if x.req.View.Conversation.Partial { // blocks say nothing of what the provider holds
 		if l != nil {
 			client.Read += int64(l.Less)
 		}
 		return billing.New(&x.req.rules, actual, client)
 	}
-	if x.said != nil { // the client's own request would have been one
-		u = x.first
+	if x.Interceptor.said != nil { // the client's own request would have been one
+		u = x.Interceptor.first
 		u.Output = actual.Output
 	}
 	r := billing.Request{
 		View: x.req.View, States: x.req.States, Start: x.start, Rules: &x.req.rules, Calibration: &x.req.session.Calibration, Cache: &x.req.session.Counterfactual,
-		Markers: x.Markers, Diverged: x.diverged(),
+		Markers: x.Prompt.Markers, Diverged: x.diverged(),
 	}
 	if l != nil {
-		r.Previous = billing.Previous{Front: l.Front, Started: l.Started, Common: x.match.Common}
+		r.Previous = billing.Previous{Front: l.Front, Started: l.Started, Common: x.standing.match.Common}
 	}
-	if x.Edited && x.SentTokens > 0 {
-		r.Removed = int64(x.OriginalTokens - x.SentTokens)
+	if x.Prompt.Edited && x.Prompt.SentTokens > 0 {
+		r.Removed = int64(x.Prompt.OriginalTokens - x.Prompt.SentTokens)
 	}
 	would := x.would(r)
 	own, front := billing.Counterfactual(r, u)
-	if x.account.front = front; (x.Edited || r.Diverged) && !t.Final.Reported && !x.cutByServer(t) {
+	if x.account.front = front; (x.Prompt.Edited || r.Diverged) && !t.Final.Reported && !x.cutByServer(t) {
 		client = own
 	}
 	bill := billing.New(&x.req.rules, actual, client)
@@ -112,7 +112,7 @@ func (x *Exchange) would(r billing.Request) *billing.Request {
 	w := r
 	w.Sent, w.Marks, w.Long, w.Cache = true, x.proposed.marks, x.req.marking.long, s.Hypothetical
 	w.Markers, w.Diverged = len(x.proposed.marks), x.departed()
-	w.Removed = int64(x.SentTokens - x.OriginalTokens)
+	w.Removed = int64(x.Prompt.SentTokens - x.Prompt.OriginalTokens)
 	w.Previous.Common = min(r.Previous.Common, x.change.broken)
 	return &w
 }
@@ -120,19 +120,19 @@ func (x *Exchange) would(r billing.Request) *billing.Request {
 // departed reports whether what would have gone upstream before this request is other
 // than the client's own bytes.
 func (x *Exchange) departed() bool {
-	if x.lineage != nil {
-		return x.before.departed
+	if x.standing.lineage != nil {
+		return x.standing.before.departed
 	}
-	return x.match.Lineage != nil && x.match.Lineage.Departed
+	return x.standing.match.Lineage != nil && x.standing.match.Lineage.Departed
 }
 
 // diverged reports whether what went upstream before this request was other than
 // the client's own bytes at the client's own times: edits, or pings that kept the
 // cache warm.
 func (x *Exchange) diverged() bool {
-	if x.lineage != nil {
-		return x.before.diverged
+	if x.standing.lineage != nil {
+		return x.standing.before.diverged
 	}
-	l := x.match.Lineage
+	l := x.standing.match.Lineage
 	return l != nil && (l.Diverged || !l.Warmed.IsZero())
 }

@@ -61,7 +61,7 @@ func TestBillOfEditedTurns(t *testing.T) {
 			s.now = s.now.Add(10 * time.Minute)
 		}
 		x, b := s.billed(wire.Usage{Write5m: int64(2000 + 100*i), Read: 100, Output: 50})
-		if !x.Edited {
+		if !x.Prompt.Edited {
 			before = b
 			continue
 		}

@@ -78,11 +78,11 @@ func TestAdmissionIsReplayed(t *testing.T) {
 			if got := count(x, stage.Admission); got != i+1 {
 				t.Fatalf("%s: request %d: %d results admitted", policy, i, got)
 			}
-			if !strings.Contains(string(x.Body), `"1→\tline number 1 of a file \n2→`) {
+			if !strings.Contains(string(x.Prompt.Body), `"1→\tline number 1 of a file \n2→`) {
 				t.Fatalf("%s: request %d: the padding stays", policy, i)
 			}
 			if before != nil {
-				if shared, of := prefix(t, before.Body, x.Body); shared != of {
+				if shared, of := prefix(t, before.Prompt.Body, x.Prompt.Body); shared != of {
 					t.Fatalf("%s: request %d: %d of %d blocks stay", policy, i, shared, of)
 				}
 			}
@@ -108,11 +108,11 @@ func TestAdmissionAfterRestart(t *testing.T) {
 		again := newScript(t, admitting(settings.CostAware), rules)
 		again.messages = s.messages
 		b := again.send(wire.Turn{Done: true})
-		if string(a.Body) != string(b.Body) {
+		if string(a.Prompt.Body) != string(b.Prompt.Body) {
 			t.Errorf("binds thinking %t: not the same after a restart", rules.BindsThinking)
 		}
-		if count(b, stage.Admission) != 5 || !strings.Contains(string(b.Body), "[llm_cache: same content as the result of Read /src/1.go above (t1), 41 lines]") {
-			t.Errorf("binds thinking %t: %v\n%s", rules.BindsThinking, b.Fired, b.Body)
+		if count(b, stage.Admission) != 5 || !strings.Contains(string(b.Prompt.Body), "[llm_cache: same content as the result of Read /src/1.go above (t1), 41 lines]") {
+			t.Errorf("binds thinking %t: %v\n%s", rules.BindsThinking, b.Prompt.Fired, b.Prompt.Body)
 		}
 	}
 }
@@ -125,14 +125,14 @@ func TestAdmissionLeavesForwardedResults(t *testing.T) {
 	s.prompt("Fix the bug.")
 	s.send(wire.Turn{Text: "I read.", Done: true})
 	s.result(0, "Read", readInput, read(40))
-	if x := s.send(s.answer); x.Edited {
-		t.Fatalf("edited although off: %v", x.Fired)
+	if x := s.send(s.answer); x.Prompt.Edited {
+		t.Fatalf("edited although off: %v", x.Prompt.Fired)
 	}
 	s.p = New(admitting(settings.CostAware), s.p.rules)
 	s.result(1, "Read", readInput, read(50))
 	x := s.send(s.answer)
-	if count(x, stage.Admission) != 1 || !strings.Contains(string(x.Body), `"     1→\tline`) || !strings.Contains(string(x.Body), `"1→\tline`) {
-		t.Errorf("%v\n%s", x.Fired, x.Body)
+	if count(x, stage.Admission) != 1 || !strings.Contains(string(x.Prompt.Body), `"     1→\tline`) || !strings.Contains(string(x.Prompt.Body), `"1→\tline`) {
+		t.Errorf("%v\n%s", x.Prompt.Fired, x.Prompt.Body)
 	}
 }
 
@@ -141,8 +141,8 @@ func TestAdmissionIsObserved(t *testing.T) {
 	s.prompt("Fix the bug.")
 	s.result(0, "Read", readInput, read(40))
 	x := s.send(s.answer)
-	if x.Edited || string(x.Body) != s.body() || count(x, stage.Admission) != 1 || x.SentTokens >= x.OriginalTokens {
-		t.Errorf("edited %t, %v, %d of %d tokens", x.Edited, x.Fired, x.SentTokens, x.OriginalTokens)
+	if x.Prompt.Edited || string(x.Prompt.Body) != s.body() || count(x, stage.Admission) != 1 || x.Prompt.SentTokens >= x.Prompt.OriginalTokens {
+		t.Errorf("edited %t, %v, %d of %d tokens", x.Prompt.Edited, x.Prompt.Fired, x.Prompt.SentTokens, x.Prompt.OriginalTokens)
 	}
 }
 
@@ -169,10 +169,10 @@ func TestAdmissionOfForms(t *testing.T) {
 		s.prompt("Fix the bug.")
 		s.result(0, c.tool, c.input, c.content)
 		switch x := s.send(s.answer); {
-		case c.want == "" && x.Edited:
-			t.Errorf("%s: edited: %s", c.name, x.Body)
-		case !strings.Contains(string(x.Body), c.want):
-			t.Errorf("%s: got %s", c.name, x.Body)
+		case c.want == "" && x.Prompt.Edited:
+			t.Errorf("%s: edited: %s", c.name, x.Prompt.Body)
+		case !strings.Contains(string(x.Prompt.Body), c.want):
+			t.Errorf("%s: got %s", c.name, x.Prompt.Body)
 		}
 	}
 }
@@ -187,14 +187,14 @@ func TestRereads(t *testing.T) {
 	s.send(s.answer)
 	s.result(1, "Read", readInput, string(content.Quote(readFile(40)+"\n<system-reminder>\n90 tokens left\n</system-reminder>\n")))
 	x := s.send(s.answer)
-	if !strings.Contains(string(x.Body), pointer) {
-		t.Fatalf("no pointer: %s", x.Body)
+	if !strings.Contains(string(x.Prompt.Body), pointer) {
+		t.Fatalf("no pointer: %s", x.Prompt.Body)
 	}
 	s.result(2, "Read", readInput, read(41)) // another content
 	s.result(3, "Read", readInput, read(40)) // points to the first, not to the pointer
 	x = s.send(s.answer)
-	if n := strings.Count(string(x.Body), pointer); n != 2 {
-		t.Fatalf("%d pointers: %s", n, x.Body)
+	if n := strings.Count(string(x.Prompt.Body), pointer); n != 2 {
+		t.Fatalf("%d pointers: %s", n, x.Prompt.Body)
 	}
 	// Once the first is folded, the next one goes out itself.
 	lineage := lineageOf(t, s)
@@ -205,12 +205,12 @@ func TestRereads(t *testing.T) {
 	}
 	s.result(4, "Read", readInput, read(40))
 	x = s.send(s.answer)
-	if n := strings.Count(string(x.Body), pointer); n != 2 || !strings.Contains(string(x.Body), "[pruned]") {
-		t.Fatalf("%d pointers: %s", n, x.Body)
+	if n := strings.Count(string(x.Prompt.Body), pointer); n != 2 || !strings.Contains(string(x.Prompt.Body), "[pruned]") {
+		t.Fatalf("%d pointers: %s", n, x.Prompt.Body)
 	}
 	s.result(5, "Read", readInput, read(40))
-	if x = s.send(s.answer); !strings.Contains(string(x.Body), "above (t4), 40 lines]") {
-		t.Fatalf("no pointer to the last: %s", x.Body)
+	if x = s.send(s.answer); !strings.Contains(string(x.Prompt.Body), "above (t4), 40 lines]") {
+		t.Fatalf("no pointer to the last: %s", x.Prompt.Body)
 	}
 }
 
@@ -223,14 +223,14 @@ func TestAdmissionBelowTheMinimum(t *testing.T) {
 	s.prompt("Fix the bug.")
 	s.send(wire.Turn{Text: "I read.", Done: true})
 	s.result(0, "Read", readInput, read(60))
-	if x := s.send(s.answer); x.Edited {
-		t.Errorf("edited: %v", x.Fired)
+	if x := s.send(s.answer); x.Prompt.Edited {
+		t.Errorf("edited: %v", x.Prompt.Fired)
 	}
 	s.result(1, "Bash", `{"command":"echo"}`, string(content.Quote(strings.Repeat("a line that says something\n", 200))))
 	s.send(s.answer)
 	s.result(2, "Read", readInput, read(60))
 	if x := s.send(s.answer); count(x, stage.Admission) == 0 {
-		t.Errorf("not edited: %s", x.Body)
+		t.Errorf("not edited: %s", x.Prompt.Body)
 	}
 }
 
@@ -257,20 +257,20 @@ func TestOverlaps(t *testing.T) {
 	x := s.send(s.answer)
 	want := `1→line number 1 of a file\n[llm_cache: 37 lines as in the result of Read /src/a.go above (t0)]\n39→line number 39 of a file\n40→changed\n` +
 		`41→line number 41 of a file\n[llm_cache: 38 lines as in the result of Read /src/a.go above (t0)]\n80→line number 80 of a file\n81→`
-	if !strings.Contains(string(x.Body), want) {
-		t.Fatalf("got %s", x.Body)
+	if !strings.Contains(string(x.Prompt.Body), want) {
+		t.Fatalf("got %s", x.Prompt.Body)
 	}
 	// A read that relies on another shows only what it goes out with.
 	s.result(2, "Read", readInput, string(content.Quote(changed(20, 90, 40))))
 	x = s.send(s.answer)
-	if n := strings.Count(string(x.Body), "as in the result of Read /src/a.go above (t0)]"); n != 4 || !strings.Contains(string(x.Body), "[llm_cache: 18 lines as in") {
-		t.Fatalf("%d notes: %s", n, x.Body)
+	if n := strings.Count(string(x.Prompt.Body), "as in the result of Read /src/a.go above (t0)]"); n != 4 || !strings.Contains(string(x.Prompt.Body), "[llm_cache: 18 lines as in") {
+		t.Fatalf("%d notes: %s", n, x.Prompt.Body)
 	}
 	// Another file shows nothing of this one.
 	s.result(3, "Read", `{"file_path":"/src/b.go"}`, string(content.Quote(changed(1, 70, 0))))
 	x = s.send(s.answer)
-	if n := strings.Count(string(x.Body), "as in the result"); n != 4 {
-		t.Fatalf("%d notes: %s", n, x.Body)
+	if n := strings.Count(string(x.Prompt.Body), "as in the result"); n != 4 {
+		t.Fatalf("%d notes: %s", n, x.Prompt.Body)
 	}
 	// Once the first read is folded, the next one goes out itself.
 	lineage := lineageOf(t, s)
@@ -281,8 +281,8 @@ func TestOverlaps(t *testing.T) {
 	}
 	s.result(4, "Read", readInput, string(content.Quote(changed(1, 80, 40))))
 	x = s.send(s.answer)
-	if n := strings.Count(string(x.Body), "as in the result of Read /src/a.go above (t0)]"); n != 4 || !strings.Contains(string(x.Body), "[pruned]") {
-		t.Fatalf("%d notes: %s", n, x.Body)
+	if n := strings.Count(string(x.Prompt.Body), "as in the result of Read /src/a.go above (t0)]"); n != 4 || !strings.Contains(string(x.Prompt.Body), "[pruned]") {
+		t.Fatalf("%d notes: %s", n, x.Prompt.Body)
 	}
 }
 
@@ -304,8 +304,8 @@ func TestOverlapsOfWrittenFiles(t *testing.T) {
 		s.send(s.answer)
 		s.result(1, "Read", readInput, string(content.Quote(numbered.String())))
 		x := s.send(s.answer)
-		if got := strings.Contains(string(x.Body), "58 lines as in the call of Write /src/a.go above (t0)]"); got != (tool == "Write") {
-			t.Errorf("%s: %s", tool, x.Body)
+		if got := strings.Contains(string(x.Prompt.Body), "58 lines as in the call of Write /src/a.go above (t0)]"); got != (tool == "Write") {
+			t.Errorf("%s: %s", tool, x.Prompt.Body)
 		}
 	}
 }
@@ -342,13 +342,13 @@ func TestReplaced(t *testing.T) {
 			*last = strings.Replace(*last, `"type":"tool_result"`, `"type":"tool_result","is_error":true`, 1)
 		}
 		x := s.send(s.answer)
-		if c.want == "" && x.Edited || !strings.Contains(string(x.Body), c.want) {
-			t.Errorf("%s: got %s", c.name, x.Body)
+		if c.want == "" && x.Prompt.Edited || !strings.Contains(string(x.Prompt.Body), c.want) {
+			t.Errorf("%s: got %s", c.name, x.Prompt.Body)
 		}
-		sent, _, _ := strings.Cut(string(x.Body), `,"cache_control"`)
+		sent, _, _ := strings.Cut(string(x.Prompt.Body), `,"cache_control"`)
 		s.result(1, "Bash", `{"command":"true"}`, `"ok"`)
-		if x = s.send(s.answer); !strings.HasPrefix(string(x.Body), sent) {
-			t.Errorf("%s: not the same again: %s", c.name, x.Body)
+		if x = s.send(s.answer); !strings.HasPrefix(string(x.Prompt.Body), sent) {
+			t.Errorf("%s: not the same again: %s", c.name, x.Prompt.Body)
 		}
 	}
 }
@@ -365,8 +365,8 @@ func TestReplacedInFrontOfThinking(t *testing.T) {
 		s.send(wire.Turn{Text: "I edit.", Done: true})
 		s.add(`{"role":"assistant","content":[` + content + `]}`)
 		s.add(`{"role":"user","content":[{"type":"tool_result","tool_use_id":"t0","content":"done"}]}`)
-		if x := s.send(wire.Turn{}); x.Edited != (name == "in front") {
-			t.Errorf("%s: %s", name, x.Body)
+		if x := s.send(wire.Turn{}); x.Prompt.Edited != (name == "in front") {
+			t.Errorf("%s: %s", name, x.Prompt.Body)
 		}
 	}
 }
@@ -387,10 +387,10 @@ func TestNotesAreNotWritten(t *testing.T) {
 		"18 lines that this call has replaced]":                                  false,
 	} {
 		p := hidden.Part{Name: "Write", Arguments: `{"content":` + string(content.Quote(text)) + `}`}
-		if got := x.Misled(p.Arguments); got != want {
+		if got := x.Interceptor.Misled(p.Arguments); got != want {
 			t.Errorf("%q: %t", text, got)
 		} else if got {
-			if x.refuse(&p); !p.Failed || !strings.Contains(p.Result, "[llm_cache: 18 lines that this call has replaced]") {
+			if x.Interceptor.refuse(&p); !p.Failed || !strings.Contains(p.Result, "[llm_cache: 18 lines that this call has replaced]") {
 				t.Errorf("%q is answered by %q", text, p.Result)
 			}
 		}
@@ -403,8 +403,8 @@ func TestReplacedOnABox(t *testing.T) {
 	s.prompt("Fix the bug.")
 	s.send(wire.Turn{Text: "I edit.", Done: true})
 	s.result(0, "Edit", `{"file_path":"/src/a.go","old_string":`+string(content.Quote(strings.Repeat("a line of code\n", 20)))+`,"new_string":"b"}`, `"done"`)
-	if x := s.send(s.answer); x.Edited {
-		t.Errorf("got %s", x.Body)
+	if x := s.send(s.answer); x.Prompt.Edited {
+		t.Errorf("got %s", x.Prompt.Body)
 	}
 }
 
@@ -435,7 +435,7 @@ func TestRereadKeepsWhatItPointsTo(t *testing.T) {
 	s.result(9, "Read", readInput, read(200))
 	s.now = s.now.Add(time.Hour) // cold: all may be folded that nobody refers to
 	x := s.send(wire.Turn{})
-	if !strings.Contains(string(x.Body), "same content as the result of Read") || !strings.Contains(string(x.Body), "line number 100 of a file") {
-		t.Errorf("%v\n%s", x.Fired, x.Body)
+	if !strings.Contains(string(x.Prompt.Body), "same content as the result of Read") || !strings.Contains(string(x.Prompt.Body), "line number 100 of a file") {
+		t.Errorf("%v\n%s", x.Prompt.Fired, x.Prompt.Body)
 	}
 }

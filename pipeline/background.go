@@ -66,7 +66,7 @@ type Background struct {
 // where that is nothing, or where the rules of the upstream's cache make it
 // pointless. Process is at most limit, 0 for any.
 func (x *Exchange) Background(t *wire.Turn, limit int) *Background {
-	l := x.lineage
+	l := x.standing.lineage
 	if l == nil || x.Policy != settings.CostAware || x.refusal.frozen || x.req.rules.Regime != cachemodel.KV || x.req.View.Conversation.Partial ||
 		!x.req.View.OffersTools() || history.Compacts(x.req.View) {
 		return nil
@@ -116,7 +116,7 @@ func (x *Exchange) Background(t *wire.Turn, limit int) *Background {
 // current reports whether the exchange is the last of its lineage. The session is
 // locked.
 func (x *Exchange) current() bool {
-	l := x.lineage
+	l := x.standing.lineage
 	return len(l.States) > 0 && len(l.States) == len(x.req.States) && &l.States[0] == &x.req.States[0] && !l.Frozen
 }
 
@@ -124,7 +124,7 @@ func (x *Exchange) current() bool {
 func (b *Background) Current() bool {
 	b.x.req.session.Lock()
 	defer b.x.req.session.Unlock()
-	return b.x.current() && b.x.lineage.Requests == b.requests
+	return b.x.current() && b.x.standing.lineage.Requests == b.requests
 }
 
 // Commit makes the fold part of the conversation, once the upstream has read it:
@@ -134,7 +134,7 @@ func (b *Background) Commit(u wire.Usage) bool {
 	x := b.x
 	x.req.session.Lock()
 	defer x.req.session.Unlock()
-	l := x.lineage
+	l := x.standing.lineage
 	if !x.current() || l.Requests != b.requests {
 		return false
 	}

@@ -45,8 +45,8 @@ func TestBreakpoints(t *testing.T) {
 		s.marker = c.marker
 		s.prompt("Fix the bug. " + long)
 		s.run(0, c.turns, false)
-		if x := s.send(wire.Turn{Done: true}); x.Markers != c.markers {
-			t.Errorf("%s: %d markers, want %d", c.name, x.Markers, c.markers)
+		if x := s.send(wire.Turn{Done: true}); x.Prompt.Markers != c.markers {
+			t.Errorf("%s: %d markers, want %d", c.name, x.Prompt.Markers, c.markers)
 		}
 	}
 }
@@ -68,7 +68,7 @@ func TestFirstTurn(t *testing.T) {
 				t.Fatal(err)
 			}
 			x := s.p.Begin(v, s.s, s.now)
-			sent, err := wire.Parse(wire.Anthropic, x.Body, nil)
+			sent, err := wire.Parse(wire.Anthropic, x.Prompt.Body, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -98,8 +98,8 @@ func TestNoMarkersBelowTheMinimum(t *testing.T) {
 	s := newScript(t, settings.Options{Breakpoints: settings.Breakpoints{Mode: stage.On}, Expand: settings.Expand{Mode: stage.Off}}, keeping)
 	s.marker = ""
 	s.prompt("Fix the bug.")
-	if x := s.send(wire.Turn{Done: true}); x.Edited {
-		t.Errorf("edited: %v", x.Fired)
+	if x := s.send(wire.Turn{Done: true}); x.Prompt.Edited {
+		t.Errorf("edited: %v", x.Prompt.Fired)
 	}
 }
 
@@ -120,7 +120,7 @@ func TestBreakpointOnThePreviousEnd(t *testing.T) {
 	s.add(`{"role":"user","content":[` + strings.Join(texts, ",") + `]}`)
 	x := s.send(wire.Turn{Done: true})
 	want := strings.TrimSuffix(end, "}]}") + s.marker + "}]}"
-	if x.Markers != 1 || !strings.Contains(string(x.Body), want) {
-		t.Errorf("%d markers: %s", x.Markers, x.Body)
+	if x.Prompt.Markers != 1 || !strings.Contains(string(x.Prompt.Body), want) {
+		t.Errorf("%d markers: %s", x.Prompt.Markers, x.Prompt.Body)
 	}
 }

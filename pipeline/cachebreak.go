@@ -58,18 +58,18 @@ const held = 0.7
 // its lineage left there. It compares the usage reported with the last one, and
 // the request with what is remembered of the last.
 func (x *Exchange) attribute(u wire.Usage, t *wire.Turn) Break {
-	left := x.before.left
+	left := x.standing.before.left
 	if u.Prompt() == 0 || left < int64(max(x.req.rules.MinTokens, 1)) || float64(u.Read) >= held*float64(left) {
 		return NoBreak
 	}
-	switch cause := x.before.cause; cause {
+	switch cause := x.standing.before.cause; cause {
 	case BreakEdit, BreakMessages, BreakUnknown:
 		if x.cutByServer(t) {
 			return BreakServerEdit
 		}
 	default:
 	}
-	return x.before.cause
+	return x.standing.before.cause
 }
 
 // cutByServer reports whether the provider has cut the history otherwise than in the
@@ -80,10 +80,10 @@ func (x *Exchange) cutByServer(t *wire.Turn) bool {
 
 // cleared is what the provider had left out of the request before.
 func (x *Exchange) cleared() wire.Cleared {
-	if x.lineage != nil {
-		return x.before.cleared
+	if x.standing.lineage != nil {
+		return x.standing.before.cleared
 	}
-	if l := x.match.Lineage; l != nil {
+	if l := x.standing.match.Lineage; l != nil {
 		return l.Cleared
 	}
 	return wire.Cleared{}
@@ -110,9 +110,9 @@ func (x *Exchange) left(prev *sessioncache.Lineage) (left int64, cause Break) {
 		return left, BreakTools
 	case !sameBlocks(system, v.Blocks[v.Tools:v.System]):
 		return left, BreakSystem
-	case x.change.deep && x.Edited && x.change.broken <= x.match.Common:
+	case x.change.deep && x.Prompt.Edited && x.change.broken <= x.standing.match.Common:
 		return left, BreakEdit
-	case x.match.Common < prev.Len():
+	case x.standing.match.Common < prev.Len():
 		return left, BreakMessages
 	}
 	return left, BreakUnknown
@@ -122,7 +122,7 @@ func (x *Exchange) left(prev *sessioncache.Lineage) (left int64, cause Break) {
 // upstream must have had in its cache was there, and that it cannot be seen from
 // here why: it was restarted, or its model was unloaded.
 func (x *Exchange) Vanished(t *wire.Turn) bool {
-	return x.Break == BreakUnknown && x.req.rules.Regime == cachemodel.KV && t.Usage.Read == 0
+	return x.Lesson.Break == BreakUnknown && x.req.rules.Regime == cachemodel.KV && t.Usage.Read == 0
 }
 
 func sameBlocks(a, b []wire.Block) bool {

@@ -73,8 +73,8 @@ func TestCacheBreaks(t *testing.T) {
 		s.turn(5, "/src/file5.go", long("f5"))
 		s.now = s.now.Add(c.pause)
 		x := s.ask(c.from, c.to, c.usage)
-		if x.Break != c.want {
-			t.Errorf("%s: %q instead of %q", c.name, x.Break, c.want)
+		if x.Lesson.Break != c.want {
+			t.Errorf("%s: %q instead of %q", c.name, x.Lesson.Break, c.want)
 		}
 		var noted int
 		for _, l := range s.s.Report(s.now).Lineages {
@@ -94,8 +94,8 @@ func TestBreakByEdit(t *testing.T) {
 	s.run(0, 9, false)
 	s.ask("m", "m", warmUsage)
 	s.turn(9, "/src/file9.go", long("f9"))
-	if x := s.ask("m", "m", coldUsage); x.Break != BreakEdit {
-		t.Errorf("%q, %v", x.Break, x.Fired)
+	if x := s.ask("m", "m", coldUsage); x.Lesson.Break != BreakEdit {
+		t.Errorf("%q, %v", x.Lesson.Break, x.Prompt.Fired)
 	}
 }
 

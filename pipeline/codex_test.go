@@ -76,21 +76,21 @@ func (r *responsesTurns) send(members string) *Exchange {
 		r.t.Fatal(err)
 	}
 	x := r.p.Begin(v, r.s, r.now)
-	if x.Err != nil {
-		r.t.Fatal(x.Err)
+	if x.Prompt.Err != nil {
+		r.t.Fatal(x.Prompt.Err)
 	}
-	sent, err := wire.Parse(wire.OpenAIResponses, x.Body, nil)
+	sent, err := wire.Parse(wire.OpenAIResponses, x.Prompt.Body, nil)
 	if err != nil {
-		r.t.Fatalf("not readable: %v: %s", err, x.Body)
+		r.t.Fatalf("not readable: %v: %s", err, x.Prompt.Body)
 	}
 	if _, refused := cachemodel.NewSimulator(cachemodel.SimulatorConfig{}).Begin(cachemodel.Call{View: sent, At: r.now}); refused != nil {
 		r.t.Fatalf("refused: %v", refused)
 	}
-	if a, b := strings.Count(body, `"encrypted_content"`), strings.Count(string(x.Body), `"encrypted_content"`); a != b {
+	if a, b := strings.Count(body, `"encrypted_content"`), strings.Count(string(x.Prompt.Body), `"encrypted_content"`); a != b {
 		r.t.Fatalf("%d of %d reasoning items are left", b, a)
 	}
 	r.sent++
-	x.Commit(&wire.Turn{ID: fmt.Sprintf("resp_%d", r.sent), Text: "Let me look.", Done: true, Usage: wire.Usage{Uncached: int64(len(x.Body) / 4), Output: 9, Reported: true}}, r.now.Add(time.Second))
+	x.Commit(&wire.Turn{ID: fmt.Sprintf("resp_%d", r.sent), Text: "Let me look.", Done: true, Usage: wire.Usage{Uncached: int64(len(x.Prompt.Body) / 4), Output: 9, Reported: true}}, r.now.Add(time.Second))
 	r.now = r.now.Add(10 * time.Second)
 	return x
 }
@@ -115,11 +115,11 @@ func TestCodexAdmission(t *testing.T) {
 		`{\"chunk_id\":\"001eef\",\"wall_time_seconds\":1.5,\"exit_code\":0,\"output\":`,
 		`"output":"[llm_cache: same content as the result of exec cat a.go above (c2), 20 lines]"`,
 	} {
-		if !strings.Contains(string(x.Body), want) {
-			t.Errorf("%d: %s is not in\n%s", i, want, x.Body)
+		if !strings.Contains(string(x.Prompt.Body), want) {
+			t.Errorf("%d: %s is not in\n%s", i, want, x.Prompt.Body)
 		}
 	}
-	if strings.Count(string(x.Body), "one line of a file") != 20 {
+	if strings.Count(string(x.Prompt.Body), "one line of a file") != 20 {
 		t.Error("the file stands in there not just once")
 	}
 }
@@ -140,10 +140,10 @@ func TestCodexEager(t *testing.T) {
 		r.send("")
 	}
 	x := r.send("")
-	if !strings.Contains(string(x.Body), stub.Frame) || !strings.Contains(string(x.Body), "exec cat f1.go, 80 lines") {
-		t.Errorf("no output was pruned: %s", x.Body)
+	if !strings.Contains(string(x.Prompt.Body), stub.Frame) || !strings.Contains(string(x.Prompt.Body), "exec cat f1.go, 80 lines") {
+		t.Errorf("no output was pruned: %s", x.Prompt.Body)
 	}
-	if strings.Count(string(x.Body), "Let me look.") != 8 {
+	if strings.Count(string(x.Prompt.Body), "Let me look.") != 8 {
 		t.Error("what stands behind reasoning was removed")
 	}
 	for i := range r.items {
@@ -152,7 +152,7 @@ func TestCodexEager(t *testing.T) {
 		}
 	}
 	r.now = r.now.Add(time.Hour)
-	if x = r.send(""); strings.Count(string(x.Body), "Let me look.") >= 16 {
+	if x = r.send(""); strings.Count(string(x.Prompt.Body), "Let me look.") >= 16 {
 		t.Error("no announcement was removed")
 	}
 }
@@ -166,13 +166,13 @@ func TestBindReasoning(t *testing.T) {
 	r.prompt("go")
 	for n := range 8 {
 		r.turn(n, fmt.Sprintf("cat f%d.go", n), strings.Repeat(fmt.Sprintf("\ta line of file %d\n", n), 80))
-		if x := r.send(""); strings.Contains(string(x.Body), "pruned") {
+		if x := r.send(""); strings.Contains(string(x.Prompt.Body), "pruned") {
 			t.Fatalf("request %d: pruned in front of reasoning of the running task", n)
 		}
 	}
 	r.final()
 	r.prompt("and now?")
-	if x := r.send(""); !strings.Contains(string(x.Body), stub.Frame) {
+	if x := r.send(""); !strings.Contains(string(x.Prompt.Body), stub.Frame) {
 		t.Error("not pruned between two tasks")
 	}
 }
@@ -199,8 +199,8 @@ func TestThinkingThatBecomesReasoning(t *testing.T) {
 			s.prompt("Now the tests.")
 			s.now = s.now.Add(48 * time.Hour)
 			x := s.send(wire.Turn{Done: true})
-			if n := count(x, stage.Thinking); (n == 0) != c.stays || !x.Edited {
-				t.Errorf("%s, %s: %d thoughts removed: %v", c.name, policy, n, x.Fired)
+			if n := count(x, stage.Thinking); (n == 0) != c.stays || !x.Prompt.Edited {
+				t.Errorf("%s, %s: %d thoughts removed: %v", c.name, policy, n, x.Prompt.Fired)
 			}
 		}
 	}
@@ -212,7 +212,7 @@ func TestThinkingThatBecomesReasoning(t *testing.T) {
 	s.prompt("Fix the bug.")
 	for i, x := range s.run(0, 12, true) {
 		if n := count(x, stage.ToolResults) + count(x, stage.Prune) + count(x, stage.Narration); n > 0 {
-			t.Fatalf("request %d: edited in front of reasoning of the running task: %v", i, x.Fired)
+			t.Fatalf("request %d: edited in front of reasoning of the running task: %v", i, x.Prompt.Fired)
 		}
 	}
 }
@@ -233,8 +233,8 @@ func TestExplicitBreakpoint(t *testing.T) {
 			r.turn(n, fmt.Sprintf("cat f%d.go", n), strings.Repeat(fmt.Sprintf("\ta line of file %d\n", n), 80))
 			r.send("")
 		}
-		if x := r.send(""); strings.Contains(string(x.Body), mark) != c.want || c.want && x.Markers != 1 {
-			t.Errorf("%+v: %d markers in %s", c, x.Markers, x.Body)
+		if x := r.send(""); strings.Contains(string(x.Prompt.Body), mark) != c.want || c.want && x.Prompt.Markers != 1 {
+			t.Errorf("%+v: %d markers in %s", c, x.Prompt.Markers, x.Prompt.Body)
 		}
 	}
 }
@@ -246,7 +246,7 @@ func TestPartialIsUntouched(t *testing.T) {
 	for n := range 3 {
 		r.items = []string{fmt.Sprintf(`{"type":"function_call_output","call_id":"c%d","output":%s}`, n, content.Quote(output))}
 		x := r.send(fmt.Sprintf(`,"previous_response_id":"resp_%d","tools":[{"type":"function","name":"a"}]`, n))
-		if x.Edited || x.Decision.Reason == "" || len(x.Fired) > 0 {
+		if x.Prompt.Edited || x.Decision.Reason == "" || len(x.Prompt.Fired) > 0 {
 			t.Errorf("request %d: %+v", n, x)
 		}
 	}

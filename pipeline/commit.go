@@ -26,12 +26,12 @@ import (
 
 // Close notes, after Commit, that nothing of the exchange is used any more.
 func (x *Exchange) Close() {
-	if x.lineage == nil {
+	if x.standing.lineage == nil {
 		return
 	}
 	x.req.session.Lock()
 	defer x.req.session.Unlock()
-	x.req.session.Leave(x.lineage, x.req.View)
+	x.req.session.Leave(x.standing.lineage, x.req.View)
 }
 
 // Join makes the request part of the conversation as soon as the model has said all
@@ -56,26 +56,26 @@ type before struct {
 }
 
 func (x *Exchange) join(t *wire.Turn) {
-	if x.lineage != nil {
+	if x.standing.lineage != nil {
 		return
 	}
 	x.freeze()
-	prev := x.match.Lineage
-	x.before = before{diverged: x.diverged(), departed: x.departed()}
+	prev := x.standing.match.Lineage
+	x.standing.before = before{diverged: x.diverged(), departed: x.departed()}
 	if prev != nil {
-		x.before.cleared = prev.Cleared
-		x.before.last, x.before.continued = prev.Last, x.match.Common == prev.Len()
-		x.before.left, x.before.cause = x.left(prev)
+		x.standing.before.cleared = prev.Cleared
+		x.standing.before.last, x.standing.before.continued = prev.Last, x.standing.match.Common == prev.Len()
+		x.standing.before.left, x.standing.before.cause = x.left(prev)
 	}
 	if !x.answered(prev) {
 		countReferences(x.req.States, t)
 	}
 	tools := definitions(x.req.View, prev)
-	l := x.req.session.Commit(x.match, x.req.View, x.req.States)
-	x.lineage, l.Tools = l, tools
+	l := x.req.session.Commit(x.standing.match, x.req.View, x.req.States)
+	x.standing.lineage, l.Tools = l, tools
 	l.Frozen = l.Frozen || x.refusal.frozen
 	l.Observe(x.Policy == settings.Observe)
-	l.Departed = x.Policy == settings.Observe && (x.proposed.computed || x.before.departed)
+	l.Departed = x.Policy == settings.Observe && (x.proposed.computed || x.standing.before.departed)
 	l.Model = x.req.View.Model
 	if !l.Beyond {
 		l.Kind = sessioncache.Kind(x.req.View)
@@ -83,19 +83,19 @@ func (x *Exchange) join(t *wire.Turn) {
 	noteAnswers(l, x.req.View, t)
 	x.Lineage = l.ID()
 	if !l.Beyond {
-		l.Less = max(x.OriginalTokens-x.SentTokens, 0)
+		l.Less = max(x.Prompt.OriginalTokens-x.Prompt.SentTokens, 0)
 		if x.Policy == settings.Observe {
 			l.Less = 0
 		}
 	}
-	l.Diverged = l.Diverged || x.Edited || x.before.diverged
+	l.Diverged = l.Diverged || x.Prompt.Edited || x.standing.before.diverged
 	// A request that forces a call, or offers no tools, goes without the tool
 	// and leaves it to the conversation.
 	l.Expand = x.req.expand == expandDeclared || prev != nil && prev.Expand && x.req.expand == expandNone
-	l.Said, l.Unsaid = x.said, false
-	x.learnExpansions(l)
-	x.Regret = x.req.regretted.fresh
-	x.Regret.Expanded = len(x.asked)
+	l.Said, l.Unsaid = x.Interceptor.said, false
+	x.Interceptor.learnExpansions(l)
+	x.Lesson.Regret = x.req.regretted.fresh
+	x.Lesson.Regret.Expanded = len(x.Interceptor.asked)
 	if x.Decision.Epoch != "" {
 		l.Decision = x.Decision.String()
 	}
@@ -106,16 +106,16 @@ func (x *Exchange) join(t *wire.Turn) {
 		l.Pauses++
 	}
 	l.Started = x.start
-	l.OriginalTokens += int64(x.OriginalTokens)
-	l.SentTokens += int64(x.SentTokens)
-	x.before.requests = l.Requests
+	l.OriginalTokens += int64(x.Prompt.OriginalTokens)
+	l.SentTokens += int64(x.Prompt.SentTokens)
+	x.standing.before.requests = l.Requests
 }
 
 // answered reports whether the last request of the conversation was the same, and got an
 // answer, as where a client asks again that has lost the connection: what comes now is
 // no further one.
 func (x *Exchange) answered(prev *sessioncache.Lineage) bool {
-	return prev != nil && !prev.Claimed() && x.match.Common == prev.Len() && prev.Len() == len(x.req.States)
+	return prev != nil && !prev.Claimed() && x.standing.match.Common == prev.Len() && prev.Len() == len(x.req.States)
 }
 
 // Commit makes the request and its answer part of the conversation, if [Exchange.Join]
@@ -125,19 +125,19 @@ func (x *Exchange) Commit(t *wire.Turn, now time.Time) {
 	x.req.session.Lock()
 	defer x.req.session.Unlock()
 	x.join(t)
-	l := x.lineage
+	l := x.standing.lineage
 	found, usage := t.Usage, t.Held()
-	if x.said != nil {
-		found, usage = x.first, x.first
+	if x.Interceptor.said != nil {
+		found, usage = x.Interceptor.first, x.Interceptor.first
 	}
-	x.Break = x.attribute(found, t)
+	x.Lesson.Break = x.attribute(found, t)
 	if !x.account.billed && t.Usage.Prompt() > 0 {
 		x.account.bill, x.account.billed = x.charge(t), true
 	}
 	bill := &x.account.bill
 	l.Cost.Add(bill.Cost, bill.ClientCost, bill.Dollars, bill.ClientDollars)
 	l.Cost.WouldSave, l.Cost.WouldSaveUSD = l.Cost.WouldSave+bill.WouldSave, l.Cost.WouldSaveUSD+bill.WouldSaveDollars
-	if l.Requests != x.before.requests { // the next request was quicker than the usage
+	if l.Requests != x.standing.before.requests { // the next request was quicker than the usage
 		l.Total = l.Total.Add(t.Usage)
 		return
 	}
@@ -147,8 +147,8 @@ func (x *Exchange) Commit(t *wire.Turn, now time.Time) {
 	if t.Usage.Prompt() == 0 {
 		return
 	}
-	if x.Break != NoBreak {
-		l.Broke(string(x.Break))
+	if x.Lesson.Break != NoBreak {
+		l.Broke(string(x.Lesson.Break))
 	}
 	cut := x.cutByServer(t)
 	if !cut {
@@ -171,7 +171,7 @@ func (x *Exchange) Commit(t *wire.Turn, now time.Time) {
 		return
 	}
 	l.Estimate = x.sizing.estimate
-	if b := &x.before; b.continued && !x.change.deep && !cut && b.last.Prompt() > 0 {
+	if b := &x.standing.before; b.continued && !x.change.deep && !cut && b.last.Prompt() > 0 {
 		x.req.session.Calibration.Learn(&x.sizing.grown, usage.Prompt()-b.last.Prompt())
 	}
 }
@@ -198,7 +198,7 @@ func (x *Exchange) spend(l *sessioncache.Lineage, u wire.Usage) {
 		return
 	}
 	d := &x.Decision
-	l.Staked -= float64(x.OriginalTokens-x.SentTokens) * x.req.rules.Read
+	l.Staked -= float64(x.Prompt.OriginalTokens-x.Prompt.SentTokens) * x.req.rules.Read
 	if d.Folded > 0 {
 		l.Staked += float64(d.Rewritten) * (x.req.rules.Write - x.req.rules.Read)
 		l.Settled = x.change.settled
@@ -210,11 +210,11 @@ func (x *Exchange) spend(l *sessioncache.Lineage, u wire.Usage) {
 	}
 	// What stands in front of the messages is found where nothing deeper is, and
 	// written again where it has gone.
-	if at, known := l.Marked(0); !known || x.Break != NoBreak || d.Folded > 0 && x.req.marking.at == 0 || x.start.Sub(at) >= x.req.rules.Lifetime(l.TTL > x.req.rules.TTL) {
+	if at, known := l.Marked(0); !known || x.Lesson.Break != NoBreak || d.Folded > 0 && x.req.marking.at == 0 || x.start.Sub(at) >= x.req.rules.Lifetime(l.TTL > x.req.rules.TTL) {
 		l.Mark(0, x.start)
 	}
-	if x.match.Common > 0 && x.match.Common <= x.change.broken {
-		l.Mark(x.match.Common, x.start) // found, and so refreshed
+	if x.standing.match.Common > 0 && x.standing.match.Common <= x.change.broken {
+		l.Mark(x.standing.match.Common, x.start) // found, and so refreshed
 	}
 	l.Mark(len(x.req.States), x.start)
 }

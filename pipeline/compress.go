@@ -144,7 +144,7 @@ func (r *request) wordy(i int) bool {
 // looked up in vain. It ends when f returns false.
 func (x *Exchange) Unread(f func(block wire.Hash, text string) bool) {
 	r := x.req
-	if r == nil || r.omission.words == nil || x.lineage == nil {
+	if r == nil || r.omission.words == nil || x.standing.lineage == nil {
 		return
 	}
 	r.session.Lock()

@@ -134,7 +134,7 @@ func TestCompress(t *testing.T) {
 		}
 		s.calling(999, "Read", `{"file_path":"/z"}`, "I see.", "few", false)
 		x, again := s.unread()
-		body := string(x.Body)
+		body := string(x.Prompt.Body)
 		got := ""
 		for _, what := range []string{"edit", "error", "fetch", "grep", "last", "make", "prompt", "read", "said"} {
 			if strings.Contains(body, `\nshort `+what+`"`) {
@@ -145,8 +145,8 @@ func TestCompress(t *testing.T) {
 			t.Errorf("%s: words were left out of %q, want %q", name, got, c.want)
 		}
 		n := len(strings.Fields(c.want))
-		if count(x, stage.Compress) != n && name != "observed" || x.Compressed.Texts != count(x, stage.Compress) || n > 0 && (x.Compressed.Tokens <= 0 || x.Compressed.Took != time.Duration(n)*time.Second) {
-			t.Errorf("%s: %+v, %v", name, x.Compressed, x.Fired)
+		if count(x, stage.Compress) != n && name != "observed" || x.Prompt.Compressed.Texts != count(x, stage.Compress) || n > 0 && (x.Prompt.Compressed.Tokens <= 0 || x.Prompt.Compressed.Took != time.Duration(n)*time.Second) {
+			t.Errorf("%s: %+v, %v", name, x.Prompt.Compressed, x.Prompt.Fired)
 		}
 		if c.unknown != (len(again) > 0) {
 			t.Errorf("%s: %d texts are offered again", name, len(again))
@@ -159,7 +159,7 @@ func TestCompress(t *testing.T) {
 		s.calling(1000, "Read", `{"file_path":"/y"}`, "I see.", "few", false)
 		y, _ := s.unread()
 		before, _, _ := strings.Cut(body, s.marker+"}]}]")
-		if name != "observed" && !strings.HasPrefix(string(y.Body), before) {
+		if name != "observed" && !strings.HasPrefix(string(y.Prompt.Body), before) {
 			t.Errorf("%s: the prefix has changed", name)
 		}
 	}

@@ -110,15 +110,15 @@ func TestSummaryKeepsTools(t *testing.T) {
 			}
 			x := p.Begin(responses(t, 3, c.more, c.tools, c.instructions, c.model), s, at.Add(c.after))
 			defer x.Abandon()
-			got, choice := gjson.GetBytes(x.Body, "tools").Raw, gjson.GetBytes(x.Body, "tool_choice").Str
-			if given := c.want == own; got != c.want || (choice == "none") != given || x.Edited != given {
-				t.Errorf("tools %s, choice %s, edited %t; want tools %s", got, choice, x.Edited, c.want)
+			got, choice := gjson.GetBytes(x.Prompt.Body, "tools").Raw, gjson.GetBytes(x.Prompt.Body, "tool_choice").Str
+			if given := c.want == own; got != c.want || (choice == "none") != given || x.Prompt.Edited != given {
+				t.Errorf("tools %s, choice %s, edited %t; want tools %s", got, choice, x.Prompt.Edited, c.want)
 			}
-			if c.want == own && x.SentTokens <= x.OriginalTokens {
-				t.Errorf("%d tokens are sent of %d, tools included", x.SentTokens, x.OriginalTokens)
+			if c.want == own && x.Prompt.SentTokens <= x.Prompt.OriginalTokens {
+				t.Errorf("%d tokens are sent of %d, tools included", x.Prompt.SentTokens, x.Prompt.OriginalTokens)
 			}
-			if x.Rejected(); string(x.Body) != string(x.req.View.Raw) {
-				t.Errorf("after a rejection: %s", x.Body)
+			if x.Rejected(); string(x.Prompt.Body) != string(x.req.View.Raw) {
+				t.Errorf("after a rejection: %s", x.Prompt.Body)
 			}
 		})
 	}

@@ -30,9 +30,9 @@ import (
 // answer. Its methods are called by one goroutine at a time.
 type Exchange struct {
 	// Prompt is what to send.
-	Prompt
+	Prompt Prompt
 	// Interceptor answers the calls that are kept from the client.
-	Interceptor
+	Interceptor Interceptor
 	// Policy is the policy in force.
 	Policy settings.Policy
 	// Decision says why history was edited or left alone.
@@ -41,11 +41,12 @@ type Exchange struct {
 	// begins with this request and was not committed yet.
 	Lineage int
 	// Lesson is what it has taught, once it is committed.
-	Lesson
+	Lesson Lesson
 
 	req   *request
 	start time.Time
-	standing
+
+	standing standing
 	change   change
 	proposed proposed
 	sizing   sizing
@@ -101,9 +102,9 @@ func (x *Exchange) settle(markers []wire.Edit) {
 	x.proposed = proposed{markers, len(markers) > 0 || r.marking.long || r.tools != nil || r.edited()}
 	var original calibration.Sizes
 	x.sizing, original = measure(r)
-	x.Prompt.estimate(r, x.match.Lineage, &x.sizing, &original)
-	x.Compressed = r.compressed(x.match.Lineage)
-	if x.make(r, markers) {
+	x.Prompt.estimate(r, x.standing.match.Lineage, &x.sizing, &original)
+	x.Prompt.Compressed = r.compressed(x.standing.match.Lineage)
+	if x.Prompt.make(r, markers) {
 		x.change.deep = true // what was estimated is not what was sent
 	}
 }
@@ -114,10 +115,10 @@ func (x *Exchange) settle(markers []wire.Edit) {
 // blocks in another form: what to send must be decided anew.
 func (x *Exchange) Claim(store sessioncache.Claimer) bool {
 	r := x.req
-	if !x.Edited || x.refusal.frozen || r.View.Conversation.Partial || !x.adds() {
+	if !x.Prompt.Edited || x.refusal.frozen || r.View.Conversation.Partial || !x.adds() {
 		return true
 	}
-	return store.Claim(r.session, x.match, r.View, r.States, func(l *sessioncache.Lineage) {
+	return store.Claim(r.session, x.standing.match, r.View, r.States, func(l *sessioncache.Lineage) {
 		l.Observed, l.Diverged = false, true
 		l.Model, l.Kind = r.View.Model, sessioncache.Kind(r.View)
 		l.Expand = r.expand == expandDeclared || l.Expand && r.expand == expandNone
@@ -127,7 +128,7 @@ func (x *Exchange) Claim(store sessioncache.Claimer) bool {
 // adds reports whether a request goes out with edits that its conversation has not
 // committed to.
 func (x *Exchange) adds() bool {
-	r, l := x.req, x.match.Lineage
+	r, l := x.req, x.standing.match.Lineage
 	x.req.session.Lock()
 	defer x.req.session.Unlock()
 	if l == nil && r.expand == expandDeclared {
@@ -138,7 +139,7 @@ func (x *Exchange) adds() bool {
 		if s.Edit == nil && s.Inserted == nil {
 			continue
 		}
-		if l == nil || i >= min(x.match.Common, len(l.States)) || l.States[i].Edit != s.Edit || l.States[i].Inserted != s.Inserted {
+		if l == nil || i >= min(x.standing.match.Common, len(l.States)) || l.States[i].Edit != s.Edit || l.States[i].Inserted != s.Inserted {
 			return true
 		}
 	}
@@ -151,7 +152,7 @@ func (x *Exchange) OffersTools() bool {
 	if v := x.req.View; v.OffersTools() || !v.InheritsTools() {
 		return v.OffersTools()
 	}
-	l := x.match.Lineage
+	l := x.standing.match.Lineage
 	return l == nil || l.Partial || l.Kind>>16 > 0
 }
 
@@ -161,10 +162,10 @@ func (x *Exchange) Summarizes() bool { return x.req != nil && history.Compacts(x
 // Continues returns the number of the conversation that the request takes up
 // again; false where it begins one.
 func (x *Exchange) Continues() (lineage int, ok bool) {
-	if x.match.Lineage == nil {
+	if x.standing.match.Lineage == nil {
 		return 0, false
 	}
-	return x.match.Lineage.ID(), true
+	return x.standing.match.Lineage.ID(), true
 }
 
 // Start is when the request began, by the clock it was given.

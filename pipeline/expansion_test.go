@@ -38,7 +38,7 @@ var anyStub = regexp.MustCompile(`\[\[llm_cache:folded ([0-9a-f]{8}(?:\.[0-9]+)?
 // answered has an exchange answer a call.
 func answered(x *Exchange, arguments string, recall func(string) (string, bool)) hidden.Part {
 	p := hidden.Part{Name: ExpandTool, Arguments: arguments}
-	x.Answer(&p, recall)
+	x.Interceptor.Answer(&p, recall)
 	return p
 }
 
@@ -56,17 +56,17 @@ func TestExpandInMessages(t *testing.T) {
 	for n := range 8 {
 		r.turn(n, fmt.Sprintf("cat f%d.go", n), strings.Repeat(fmt.Sprintf("\ta line of file %d\n", n), 80))
 		x = r.send(members)
-		item := gjson.GetBytes(x.Body, "input.0").Raw
+		item := gjson.GetBytes(x.Prompt.Body, "input.0").Raw
 		if first == "" {
 			first = item
 		}
-		if item != first || gjson.Get(item, "tools.#").Int() != 3 || gjson.Get(item, "tools.2.name").Str != ExpandTool || gjson.GetBytes(x.Body, "tools").Exists() {
+		if item != first || gjson.Get(item, "tools.#").Int() != 3 || gjson.Get(item, "tools.2.name").Str != ExpandTool || gjson.GetBytes(x.Prompt.Body, "tools").Exists() {
 			t.Fatalf("request %d begins with %s", n, item)
 		}
 	}
-	stub := anyStub.FindSubmatch(x.Body)
+	stub := anyStub.FindSubmatch(x.Prompt.Body)
 	if stub == nil {
-		t.Fatalf("nothing is folded in %s", x.Body)
+		t.Fatalf("nothing is folded in %s", x.Prompt.Body)
 	}
 	name := string(stub[1])
 	var whole []string
@@ -93,8 +93,8 @@ func TestExpandNotInMessages(t *testing.T) {
 		r := newResponses(t, o, automatic)
 		r.items[0] = item
 		r.prompt("go")
-		if x := r.send(`,"store":false`); strings.Count(string(x.Body), ExpandTool) != strings.Count(item, ExpandTool) {
-			t.Errorf("%s: %s", name, x.Body)
+		if x := r.send(`,"store":false`); strings.Count(string(x.Prompt.Body), ExpandTool) != strings.Count(item, ExpandTool) {
+			t.Errorf("%s: %s", name, x.Prompt.Body)
 		}
 	}
 }
@@ -108,13 +108,13 @@ func TestExpandOfDroppedInput(t *testing.T) {
 	r.items[0] = strings.Replace(r.items[0], `"tools":[`, `"tools":[{"type":"function","name":"mcp__cachelane__expand"},`, 1)
 	r.prompt("go")
 	x := r.send("")
-	x.Edited = true // the client offers the tool, so that there is nothing to declare
+	x.Prompt.Edited = true // the client offers the tool, so that there is nothing to declare
 	for name, want := range map[string]string{
 		"0123abcd": written, "0123abcd.1": strings.Repeat("x", 200), "0123abcd.2": strings.Repeat("y", 200),
 		"0123abcd.3": "", "0123abcd.": "", "89abcdef": "", "89abcdef.1": "",
 	} {
 		p := hidden.Part{Name: "mcp__cachelane__expand", Arguments: `{"ids":["` + name + `"]}`}
-		x.Answer(&p, recall)
+		x.Interceptor.Answer(&p, recall)
 		if want == "" {
 			if !p.Failed || !strings.HasPrefix(p.Result, "Unknown block") {
 				t.Errorf("%s: got %q", name, p.Result)
@@ -132,12 +132,12 @@ func TestWrites(t *testing.T) {
 		"Write", "Edit", "MultiEdit", "Bash", "exec", "apply_patch", "local_shell", "str_replace_based_edit_tool", "search_replace", "find_and_replace",
 		"truncate", "duplicate", "createThread", "notify", "review", "open", "", "_read", "mcp__files__read",
 	} {
-		if !x.Writes(name) {
+		if !x.Interceptor.Writes(name) {
 			t.Errorf("%q is not held", name)
 		}
 	}
 	for _, name := range []string{"Read", "read_file", "ReadManyFiles", "Grep", "glob", "list_directory", "view", "search"} {
-		if x.Writes(name) {
+		if x.Interceptor.Writes(name) {
 			t.Errorf("%q is held", name)
 		}
 	}
@@ -149,7 +149,7 @@ func TestImpossibleEdits(t *testing.T) {
 	s := newScript(t, settings.Options{Expand: settings.Expand{Mode: stage.On}}, cachemodel.Lookup("anthropic", "claude-opus-4-6", time.Now()))
 	s.prompt("Go.")
 	s.turn(1, "/a", "text")
-	if x := s.send(wire.Turn{Done: true}); !bytes.Contains(x.Body, []byte(ExpandTool)) {
+	if x := s.send(wire.Turn{Done: true}); !bytes.Contains(x.Prompt.Body, []byte(ExpandTool)) {
 		t.Fatal("the tool was not declared")
 	}
 	s.s.Lock()
@@ -165,7 +165,7 @@ func TestImpossibleEdits(t *testing.T) {
 		t.Fatal(err)
 	}
 	x := s.p.Begin(v, s.s, s.now)
-	if x.Err == nil || !x.Edited || !bytes.Contains(x.Body, []byte(ExpandTool)) || !json.Valid(x.Body) || !x.Intercepts() {
-		t.Errorf("error %v, edited %t: %s", x.Err, x.Edited, x.Body)
+	if x.Prompt.Err == nil || !x.Prompt.Edited || !bytes.Contains(x.Prompt.Body, []byte(ExpandTool)) || !json.Valid(x.Prompt.Body) || !x.Interceptor.Intercepts() {
+		t.Errorf("error %v, edited %t: %s", x.Prompt.Err, x.Prompt.Edited, x.Prompt.Body)
 	}
 }

@@ -93,7 +93,7 @@ func TestRefusalWhereThinkingIsBound(t *testing.T) {
 	s.final("Done.")
 	s.prompt("Now the tests.")
 	first := s.send(wire.Turn{Done: true})
-	if !first.Edited {
+	if !first.Prompt.Edited {
 		t.Fatal("nothing was edited")
 	}
 	for i := range 8 {
@@ -107,17 +107,17 @@ func TestRefusalWhereThinkingIsBound(t *testing.T) {
 		t.Fatal(err)
 	}
 	x := s.p.Begin(v, s.s, s.now)
-	fresh := string(x.Body)
+	fresh := string(x.Prompt.Body)
 	x.Rejected()
-	if !x.Edited || string(x.Body) == fresh || string(x.Body) == s.body() {
+	if !x.Prompt.Edited || string(x.Prompt.Body) == fresh || string(x.Prompt.Body) == s.body() {
 		t.Error("neither the edits that were seen, nor without the new ones")
 	}
-	if shared, of := prefix(t, first.Body, x.Body); shared != of {
+	if shared, of := prefix(t, first.Prompt.Body, x.Prompt.Body); shared != of {
 		t.Errorf("only %d of %d blocks are as they were seen", shared, of)
 	}
 	x.Commit(&wire.Turn{Done: true}, s.now.Add(time.Second))
 	s.turn(200, "/docs/a.md", long("d"), "another thought")
-	if y := s.send(wire.Turn{Done: true}); !y.Edited || y.Markers != 0 {
+	if y := s.send(wire.Turn{Done: true}); !y.Prompt.Edited || y.Prompt.Markers != 0 {
 		t.Error("the edits that were seen are not repeated, or there are new ones")
 	}
 }

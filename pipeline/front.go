@@ -33,7 +33,7 @@ const charsPerToken = 4
 func (x *Exchange) Front() (prefix wire.Hash, lifetime time.Duration, ok bool) {
 	r := x.req
 	v, rules := r.View, &r.rules
-	if x.match.Lineage != nil || v.Conversation.Partial || !v.Conversation.Thread.Empty() || !v.OffersTools() || rules.TTL == 0 || rules.Read >= rules.Write {
+	if x.standing.match.Lineage != nil || v.Conversation.Partial || !v.Conversation.Thread.Empty() || !v.OffersTools() || rules.TTL == 0 || rules.Read >= rules.Write {
 		return prefix, 0, false
 	}
 	end := v.System

@@ -69,8 +69,8 @@ func begin(t *testing.T, o settings.Options, body []byte) (*Exchange, *wire.View
 	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	p := New(o, func(model string, at time.Time) cachemodel.Rules { return cachemodel.Lookup("", model, at) })
 	x := p.Begin(v, s, now)
-	if x.Err != nil {
-		t.Fatal(x.Err)
+	if x.Prompt.Err != nil {
+		t.Fatal(x.Prompt.Err)
 	}
 	return x, v
 }
@@ -147,7 +147,7 @@ func TestGeminiRerun(t *testing.T) {
 	call := functionCall("run_shell_command", "", `{"command":"make"}`, `,"thoughtSignature":"c2ln"`)
 	body := geminiRequest(model(call) + tools(functionResponse("run_shell_command", "", output(17))) + model(call) + tools(functionResponse("run_shell_command", "", output(4711))))
 	x, _ := begin(t, settings.Options{}, body)
-	if got := string(x.Body); !strings.Contains(got, "PGID: 17") || strings.Contains(got, "PGID: 4711") || !strings.Contains(got, "same content as the result of run_shell_command make above, ") {
+	if got := string(x.Prompt.Body); !strings.Contains(got, "PGID: 17") || strings.Contains(got, "PGID: 4711") || !strings.Contains(got, "same content as the result of run_shell_command make above, ") {
 		t.Errorf("sent %s", got)
 	}
 }
@@ -167,20 +167,20 @@ func TestGeminiEager(t *testing.T) {
 		model(`{"text":"Done."}`) + tools(`{"text":"more"}`) + model(`{"text":"Yes."}`) + tools(`{"text":"thanks"}`))
 	x, v := begin(t, o, body)
 	for _, kept := range []string{signed, said, image, `"name":"shot","response":{"output":"`, `{"name":"stat","response":{"output":"`} {
-		if !bytes.Contains(x.Body, []byte(kept)) {
-			t.Errorf("%s is lost in %s", kept, x.Body)
+		if !bytes.Contains(x.Prompt.Body, []byte(kept)) {
+			t.Errorf("%s is lost in %s", kept, x.Prompt.Body)
 		}
 	}
 	for _, gone := range []string{thought, `{"text":"Let me write it."}`, "c line 30", "b line 30", "many lines of an answer that is an object\",\"many"} {
-		if bytes.Contains(x.Body, []byte(gone)) {
-			t.Errorf("%s is left in %s", gone, x.Body)
+		if bytes.Contains(x.Prompt.Body, []byte(gone)) {
+			t.Errorf("%s is left in %s", gone, x.Prompt.Body)
 		}
 	}
-	w, err := wire.Parse(wire.Gemini, x.Body, nil)
+	w, err := wire.Parse(wire.Gemini, x.Prompt.Body, nil)
 	if err != nil || len(w.Blocks) != len(v.Blocks)-2 {
 		t.Errorf("%v", err)
 	}
-	if again, _ := begin(t, o, body); !bytes.Equal(again.Body, x.Body) {
+	if again, _ := begin(t, o, body); !bytes.Equal(again.Prompt.Body, x.Prompt.Body) {
 		t.Error("a second process does something else")
 	}
 }

@@ -59,22 +59,22 @@ type Idle struct {
 // Committed returns the number of the conversation that Commit made the request
 // part of; false before, or if it was not committed.
 func (x *Exchange) Committed() (int, bool) {
-	if x.lineage == nil {
+	if x.standing.lineage == nil {
 		return 0, false
 	}
-	return x.lineage.ID(), true
+	return x.standing.lineage.ID(), true
 }
 
 // Replaced returns the conversations of the session in whose place one has
 // begun with this request: the client has summed up its history, or begun
 // anew. Sub-agents do not count; they have tools of their own.
 func (x *Exchange) Replaced() (lineages []int) {
-	if x.lineage == nil || x.match.Lineage != nil || !x.req.View.OffersTools() {
+	if x.standing.lineage == nil || x.standing.match.Lineage != nil || !x.req.View.OffersTools() {
 		return nil
 	}
 	x.req.session.Lock()
 	defer x.req.session.Unlock()
-	return x.req.session.SameTools(x.lineage)
+	return x.req.session.SameTools(x.standing.lineage)
 }
 
 // cold is what the planner would gain more by finding the cache cold. The
@@ -102,12 +102,12 @@ func (x *Exchange) cold(l *sessioncache.Lineage, tool bool) float64 {
 // cache, and providers whose caches a request does not keep alive. A request that the
 // provider has answered with a summary would have it sum up once more.
 func (x *Exchange) Idle(t *wire.Turn) (Idle, bool) {
-	if x.lineage == nil || x.req.rules.Regime != cachemodel.Markers || !x.req.View.OffersTools() || history.Compacts(x.req.View) {
+	if x.standing.lineage == nil || x.req.rules.Regime != cachemodel.Markers || !x.req.View.OffersTools() || history.Compacts(x.req.View) {
 		return Idle{}, false
 	}
 	x.req.session.Lock()
 	defer x.req.session.Unlock()
-	l := x.lineage
+	l := x.standing.lineage
 	if l.Requests < 2 || l.Total.Read == 0 || t.Usage.Prompt() == 0 || t.Compacted || !x.req.session.Main(l) {
 		return Idle{}, false
 	}
@@ -140,7 +140,7 @@ func asks(text string) bool {
 func (x *Exchange) Kept(net float64) {
 	x.req.session.Lock()
 	defer x.req.session.Unlock()
-	if x.lineage != nil {
-		x.lineage.Kept += net
+	if x.standing.lineage != nil {
+		x.standing.lineage.Kept += net
 	}
 }

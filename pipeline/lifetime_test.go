@@ -37,7 +37,7 @@ func TestLongLifetime(t *testing.T) {
 			u.Write5m, u.Write1h = 0, 1000
 		}
 		x := s.send(wire.Turn{Text: "unrelated", Done: true, Usage: u})
-		marked, long := strings.Count(string(x.Body), `"cache_control"`), strings.Count(string(x.Body), `"type":"ephemeral","ttl":"1h"`)
+		marked, long := strings.Count(string(x.Prompt.Body), `"cache_control"`), strings.Count(string(x.Prompt.Body), `"type":"ephemeral","ttl":"1h"`)
 		if got := map[bool]string{true: "1h", false: "5m"}[long > 0]; got != want || long != 0 && long != marked {
 			t.Errorf("request %d: %d of %d markers are long, want %s", n, long, marked, want)
 		}
@@ -78,7 +78,7 @@ func TestLongLifetimeFromTheStart(t *testing.T) {
 	}
 	x := s.p.Begin(v, s.s, s.now)
 	x.Abandon()
-	if want := strings.Replace(body, `"ephemeral"`, `"ephemeral","ttl":"1h"`, 1); string(x.Body) != want || !x.Edited {
-		t.Errorf("sent %s", x.Body)
+	if want := strings.Replace(body, `"ephemeral"`, `"ephemeral","ttl":"1h"`, 1); string(x.Prompt.Body) != want || !x.Prompt.Edited {
+		t.Errorf("sent %s", x.Prompt.Body)
 	}
 }

@@ -86,8 +86,8 @@ func (p *Pipeline) Begin(v *wire.View, s *sessioncache.Session, now time.Time) *
 	r := newRequest(&both.request, &p.options, p.rules(v.Model, now).Asked(v), v, s, m, sealed, now)
 	r.omission.words = p.Compress
 	x := &both.exchange
-	x.Policy, x.req, x.match, x.start, x.Lineage = p.options.Policy, r, m, now, m.Lineage.ID()
-	x.Body = v.Raw
+	x.Policy, x.req, x.standing.match, x.start, x.Lineage = p.options.Policy, r, m, now, m.Lineage.ID()
+	x.Prompt.Body = v.Raw
 	r.Decode()
 	defer r.Release()
 	if !v.Conversation.Partial {

@@ -116,11 +116,11 @@ func (s *script) send(answer wire.Turn) *Exchange {
 		s.t.Fatal(err)
 	}
 	x := s.p.Begin(v, s.s, s.now)
-	if x.Err != nil {
-		s.t.Fatal(x.Err)
+	if x.Prompt.Err != nil {
+		s.t.Fatal(x.Prompt.Err)
 	}
-	if !json.Valid(x.Body) {
-		s.t.Fatalf("not JSON: %s", x.Body)
+	if !json.Valid(x.Prompt.Body) {
+		s.t.Fatalf("not JSON: %s", x.Prompt.Body)
 	}
 	if answer.Done {
 		x.Commit(&answer, s.now.Add(5*time.Second))
@@ -155,7 +155,7 @@ func (s *script) run(from, n int, thoughts bool) []*Exchange {
 }
 
 func count(x *Exchange, stage string) int {
-	for _, f := range x.Fired {
+	for _, f := range x.Prompt.Fired {
 		if f.Stage == stage {
 			return f.Count
 		}
@@ -196,7 +196,7 @@ func TestEagerFiresInTheMiddleOnly(t *testing.T) {
 			t.Errorf("request %d: %d sentences removed, want %d", i, got, want)
 		}
 	}
-	last := string(xs[11].Body)
+	last := string(xs[11].Prompt.Body)
 	for _, want := range []string{`[Compacted: 60 lines, `, `f2 line 0 of`, `f1 line 59`, `f8 line 59`} {
 		if !strings.Contains(last, want) {
 			t.Errorf("%q is missing", want)
@@ -214,9 +214,9 @@ func TestEagerIsStableBehindTheFrontier(t *testing.T) {
 	s.prompt("Fix the bug.")
 	xs := s.run(0, 14, false)
 	for i := 1; i < len(xs); i++ {
-		shared, of := prefix(t, xs[i-1].Body, xs[i].Body)
-		if i > 8 && (of-shared > 4*3 || xs[i].Markers != 1) {
-			t.Errorf("request %d: shares %d of %d blocks, %d markers", i, shared, of, xs[i].Markers)
+		shared, of := prefix(t, xs[i-1].Prompt.Body, xs[i].Prompt.Body)
+		if i > 8 && (of-shared > 4*3 || xs[i].Prompt.Markers != 1) {
+			t.Errorf("request %d: shares %d of %d blocks, %d markers", i, shared, of, xs[i].Prompt.Markers)
 		}
 	}
 }
@@ -229,8 +229,8 @@ func TestRetryGivesTheSameBytes(t *testing.T) {
 		s.now = s.now.Add(time.Hour) // cold
 		a := s.send(wire.Turn{})     // fails
 		b := s.send(wire.Turn{Done: true})
-		if !a.Edited || string(a.Body) != string(b.Body) {
-			t.Errorf("%s: the retry differs (edited %t)", policy, a.Edited)
+		if !a.Prompt.Edited || string(a.Prompt.Body) != string(b.Prompt.Body) {
+			t.Errorf("%s: the retry differs (edited %t)", policy, a.Prompt.Edited)
 		}
 	}
 }
@@ -239,26 +239,26 @@ func TestCostAware(t *testing.T) {
 	s := newScript(t, settings.Options{Expand: settings.Expand{Mode: stage.Off}}, keeping)
 	s.prompt("Fix the bug.")
 	for i, x := range s.run(0, 12, true) {
-		if x.Edited {
-			t.Fatalf("request %d was edited while warm: %v", i, x.Fired)
+		if x.Prompt.Edited {
+			t.Fatalf("request %d was edited while warm: %v", i, x.Prompt.Fired)
 		}
 	}
 	s.now = s.now.Add(4 * time.Minute)
-	if x := s.send(wire.Turn{Done: true}); x.Edited {
+	if x := s.send(wire.Turn{Done: true}); x.Prompt.Edited {
 		t.Fatal("edited although still warm")
 	}
 	s.now = s.now.Add(7 * time.Minute)
 	x := s.send(wire.Turn{Done: true})
 	if count(x, stage.Prune) < 8 || count(x, stage.Narration) < 8 || x.Decision.Epoch != planner.Cold || x.Decision.Folded != count(x, stage.Prune) {
-		t.Fatalf("cold: %v, %+v", x.Fired, x.Decision)
+		t.Fatalf("cold: %v, %+v", x.Prompt.Fired, x.Decision)
 	}
 	// In an open run of calls thinking has to stay.
 	if count(x, stage.Thinking) != 0 {
-		t.Errorf("thinking of the open run was removed: %v", x.Fired)
+		t.Errorf("thinking of the open run was removed: %v", x.Prompt.Fired)
 	}
 	s.turn(50, "/src/other.go", long("other"))
 	y := s.send(wire.Turn{Done: true})
-	if shared, of := prefix(t, x.Body, y.Body); shared != of {
+	if shared, of := prefix(t, x.Prompt.Body, y.Prompt.Body); shared != of {
 		t.Errorf("warm again, but only %d of %d blocks stayed", shared, of)
 	}
 }
@@ -275,8 +275,8 @@ func TestUnseenHistoryIsLeftAlone(t *testing.T) {
 		for i := range 12 {
 			s.turn(i, fmt.Sprintf("/src/file%d.go", i), long(fmt.Sprint("f", i)))
 		}
-		if x := s.send(wire.Turn{Done: true}); x.Edited != c.want {
-			t.Errorf("watching for %s: edited = %t", c.unseen, x.Edited)
+		if x := s.send(wire.Turn{Done: true}); x.Prompt.Edited != c.want {
+			t.Errorf("watching for %s: edited = %t", c.unseen, x.Prompt.Edited)
 		}
 	}
 }
@@ -288,16 +288,16 @@ func TestObserveSendsTheOriginal(t *testing.T) {
 	s.now = s.now.Add(time.Hour)
 	body := s.body()
 	x := s.send(wire.Turn{Done: true})
-	if x.Edited || string(x.Body) != body {
+	if x.Prompt.Edited || string(x.Prompt.Body) != body {
 		t.Error("the body was changed")
 	}
-	if len(x.Fired) == 0 || x.SentTokens >= x.OriginalTokens {
-		t.Errorf("nothing was observed: %v, %d of %d tokens", x.Fired, x.SentTokens, x.OriginalTokens)
+	if len(x.Prompt.Fired) == 0 || x.Prompt.SentTokens >= x.Prompt.OriginalTokens {
+		t.Errorf("nothing was observed: %v, %d of %d tokens", x.Prompt.Fired, x.Prompt.SentTokens, x.Prompt.OriginalTokens)
 	}
 	// Under another policy, what was only observed has not been sent.
 	s.p = New(settings.Options{}, s.p.rules)
-	if x := s.send(wire.Turn{Done: true}); x.Edited {
-		t.Errorf("observed edits were replayed: %v", x.Fired)
+	if x := s.send(wire.Turn{Done: true}); x.Prompt.Edited {
+		t.Errorf("observed edits were replayed: %v", x.Prompt.Fired)
 	}
 }
 
@@ -308,16 +308,16 @@ func TestThinkingBoundToItsPast(t *testing.T) {
 	s.prompt("Fix the bug.")
 	for i, x := range s.run(0, 12, true) {
 		if n := count(x, stage.ToolResults) + count(x, stage.Prune) + count(x, stage.Narration); n > 0 {
-			t.Fatalf("request %d: edited in an open run: %v", i, x.Fired)
+			t.Fatalf("request %d: edited in an open run: %v", i, x.Prompt.Fired)
 		}
 	}
 	s.final("Done.")
 	s.prompt("Now the tests.")
 	x := s.send(wire.Turn{Done: true})
 	if count(x, stage.ToolResults)+count(x, stage.Prune) == 0 {
-		t.Fatalf("not edited between two tasks: %v", x.Fired)
+		t.Fatalf("not edited between two tasks: %v", x.Prompt.Fired)
 	}
-	v, err := wire.Parse(wire.Anthropic, x.Body, nil)
+	v, err := wire.Parse(wire.Anthropic, x.Prompt.Body, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -332,7 +332,7 @@ func TestThinkingBoundToItsPast(t *testing.T) {
 	// New thinking has seen the edits; it stays, and they stay.
 	s.turn(60, "/src/new.go", long("new"), "new thought")
 	y := s.send(wire.Turn{Done: true})
-	if shared, of := prefix(t, x.Body, y.Body); shared != of || !strings.Contains(string(y.Body), "new thought") {
+	if shared, of := prefix(t, x.Prompt.Body, y.Prompt.Body); shared != of || !strings.Contains(string(y.Prompt.Body), "new thought") {
 		t.Errorf("shares %d of %d", shared, of)
 	}
 }
@@ -352,7 +352,7 @@ func TestPruneCountsReferences(t *testing.T) {
 		x = s.send(answer)
 		s.turn(i, fmt.Sprintf("/src/file%d.go", i), long(fmt.Sprint("f", i)))
 	}
-	body := string(x.Body)
+	body := string(x.Prompt.Body)
 	for i, want := range map[int]bool{0: false, 1: false, 2: true, 3: false, 4: false, 5: true, 6: true, 7: true, 8: false} {
 		if got := strings.Contains(body, fmt.Sprintf("Read /src/file%d.go, 60 lines", i)); got != want {
 			t.Errorf("result %d pruned: %t, want %t", i, got, want)
@@ -369,7 +369,7 @@ func TestResultsThatStay(t *testing.T) {
 	s.add(`{"role":"assistant","content":[{"type":"tool_use","id":"m1","name":"Shot","input":{}},{"type":"tool_use","id":"m2","name":"Run","input":{"command":"make"}}]}`)
 	s.add(`{"role":"user","content":[{"type":"tool_result","tool_use_id":"m1","content":[` + image + `,{"type":"text","text":` + text + `}]},{"type":"tool_result","tool_use_id":"m2","is_error":true,"content":` + text + `}]}`)
 	xs := s.run(10, 8, false)
-	body := string(xs[7].Body)
+	body := string(xs[7].Prompt.Body)
 	if !strings.Contains(body, `},`+image+`]},{"type":"tool_result","tool_use_id":"m2","is_error":true,"content":`+text) {
 		t.Errorf("an image or an error was changed: %s", body)
 	}

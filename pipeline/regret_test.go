@@ -50,7 +50,7 @@ func (s *script) regret(name, input, result string, failed bool) Regret {
 	}
 	s.add(fmt.Sprintf(`{"role":"assistant","content":[{"type":"tool_use","id":"r%d","name":%q,"input":%s}]}`, n, name, input))
 	s.add(fmt.Sprintf(`{"role":"user","content":[{"type":"tool_result","tool_use_id":"r%d"%s,"content":%s}]}`, n, flag, content.Quote(result)))
-	return s.send(wire.Turn{Text: "unrelated", Done: true}).Regret
+	return s.send(wire.Turn{Text: "unrelated", Done: true}).Lesson.Regret
 }
 
 func patch(file string) string {
@@ -167,7 +167,7 @@ func TestRegretRaisesCare(t *testing.T) {
 	if x := s.send(wire.Turn{Text: "unrelated", Done: true}); x.Decision.Folded != 0 || x.Decision.Epoch != planner.NoEpoch {
 		t.Errorf("it folds on: %s", x.Decision.String())
 	}
-	if x := s.p.Begin(parsed(t, s), s.s, s.now); !strings.Contains(string(x.Body), stub.Frame) {
+	if x := s.p.Begin(parsed(t, s), s.s, s.now); !strings.Contains(string(x.Prompt.Body), stub.Frame) {
 		t.Error("what was folded did not stay so")
 	}
 }

@@ -29,10 +29,10 @@ func (x *Exchange) Rejected() {
 	x.req.session.Lock()
 	defer x.req.session.Unlock()
 	x.refusal = refusal{rejected: true, frozen: true}
-	x.req.keep(x.match)
+	x.req.keep(x.standing.match)
 	x.req.marking.long, x.req.tools = false, nil
 	x.change.deep = true // what was estimated is not what was sent
-	x.again(x.req)
+	x.Prompt.again(x.req)
 }
 
 // Cleared notes, after Rejected, that the upstream refused what it got in the
@@ -42,7 +42,7 @@ func (x *Exchange) Cleared() { x.refusal = refusal{} }
 // freeze has the conversation left alone, once it is clear that an edit of ours
 // was refused. The session is locked.
 func (x *Exchange) freeze() {
-	l := x.match.Lineage
+	l := x.standing.match.Lineage
 	if l == nil || !x.refusal.rejected {
 		return
 	}
@@ -63,11 +63,11 @@ func (x *Exchange) Abandon() {
 	}
 	x.req.session.Lock()
 	defer x.req.session.Unlock()
-	if x.match.Lineage != nil {
+	if x.standing.match.Lineage != nil {
 		x.freeze()
 		return
 	}
-	l := x.req.session.Commit(x.match, x.req.View, x.req.States)
+	l := x.req.session.Commit(x.standing.match, x.req.View, x.req.States)
 	l.Frozen = true
 	l.Created, l.Started, l.Model = x.start, x.start, x.req.View.Model
 }

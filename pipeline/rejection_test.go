@@ -30,16 +30,16 @@ func TestRefusedEditsFreezeTheLineage(t *testing.T) {
 		t.Fatal(err)
 	}
 	x := s.p.Begin(v, s.s, s.now)
-	if !x.Edited {
+	if !x.Prompt.Edited {
 		t.Fatal("nothing to refuse")
 	}
 	x.Rejected()
-	if x.Edited || string(x.Body) != s.body() {
+	if x.Prompt.Edited || string(x.Prompt.Body) != s.body() {
 		t.Error("the body is not the original")
 	}
 	x.Commit(&wire.Turn{Done: true}, s.now)
 	s.turn(70, "/src/z.go", long("z"))
-	if y := s.send(wire.Turn{Done: true}); y.Edited || y.Markers != 0 {
+	if y := s.send(wire.Turn{Done: true}); y.Prompt.Edited || y.Prompt.Markers != 0 {
 		t.Error("edited again")
 	}
 }
@@ -55,14 +55,14 @@ func TestAcquittedEdits(t *testing.T) {
 		t.Fatal(err)
 	}
 	x := s.p.Begin(v, s.s, s.now)
-	edited := string(x.Body)
+	edited := string(x.Prompt.Body)
 	x.Rejected()
-	if x.Edited {
+	if x.Prompt.Edited {
 		t.Fatal("the body is not the original")
 	}
 	x.Cleared()
 	x.Abandon()
-	if y := s.send(wire.Turn{Done: true}); !y.Edited || string(y.Body) != edited {
+	if y := s.send(wire.Turn{Done: true}); !y.Prompt.Edited || string(y.Prompt.Body) != edited {
 		t.Error("not edited as before")
 	}
 	for _, l := range s.s.Report(s.now).Lineages {
@@ -87,7 +87,7 @@ func TestRefusedFirstRequest(t *testing.T) {
 	x := s.p.Begin(v, s.s, s.now)
 	x.Rejected()
 	x.Abandon()
-	if y := s.send(wire.Turn{Done: true}); y.Edited {
+	if y := s.send(wire.Turn{Done: true}); y.Prompt.Edited {
 		t.Error("edited again")
 	}
 }

@@ -95,16 +95,16 @@ func (p *process) send(body []byte, answer wire.Turn, at time.Time, before func(
 	}
 	s := p.store.Acquire(restoreKey)
 	x := p.p.Begin(v, s, at)
-	if x.Err != nil {
-		p.t.Fatal(x.Err)
+	if x.Prompt.Err != nil {
+		p.t.Fatal(x.Prompt.Err)
 	}
 	if c, ok := p.store.(sessioncache.Claimer); ok {
 		x.Claim(c)
 	}
 	if before != nil && !before() {
-		return x.Body
+		return x.Prompt.Body
 	}
-	prompt := int64(len(x.Body) / 4)
+	prompt := int64(len(x.Prompt.Body) / 4)
 	answer.Usage = wire.Usage{Read: min(p.last, prompt), Write5m: max(prompt-p.last, 0), Output: 100, Reported: true}
 	p.last, p.blocks = prompt, len(v.Blocks)
 	x.Commit(&answer, at.Add(5*time.Second))
@@ -112,7 +112,7 @@ func (p *process) send(body []byte, answer wire.Turn, at time.Time, before func(
 		shared.Publish(s)
 	}
 	p.store.Release(s)
-	return x.Body
+	return x.Prompt.Body
 }
 
 // replayed is a recorded conversation, request by request.

@@ -69,16 +69,16 @@ func TestServerEdits(t *testing.T) {
 		s.turn(9, "/src/file9.go", long("f9"))
 		s.now = s.now.Add(c.pause)
 		x := s.reply(c.answer)
-		if x.Break != c.want {
-			t.Errorf("%s: %q instead of %q", c.name, x.Break, c.want)
+		if x.Lesson.Break != c.want {
+			t.Errorf("%s: %q instead of %q", c.name, x.Lesson.Break, c.want)
 		}
 		if l := lineageOf(t, s); l.Cleared != c.answer.Cleared || l.Breaks[string(c.want)] != min(len(c.want), 1) {
 			t.Errorf("%s: the conversation has %+v, %v", c.name, l.Cleared, l.Breaks)
 		}
 		if c.want == BreakServerEdit {
 			s.turn(10, "/src/file10.go", long("f10"))
-			if x := s.reply(wire.Turn{Usage: wire.Usage{Read: 10000, Write5m: 800, Reported: true}, Cleared: c.answer.Cleared}); x.Break != NoBreak {
-				t.Errorf("%s: the request after it: %q", c.name, x.Break)
+			if x := s.reply(wire.Turn{Usage: wire.Usage{Read: 10000, Write5m: 800, Reported: true}, Cleared: c.answer.Cleared}); x.Lesson.Break != NoBreak {
+				t.Errorf("%s: the request after it: %q", c.name, x.Lesson.Break)
 			}
 		}
 	}
@@ -103,7 +103,7 @@ func TestServerEditIsNobodysFault(t *testing.T) {
 		x.Decision.Folded, x.Decision.Rewritten = 1, 100
 		b := x.Bill(&answer)
 		x.Commit(&answer, s.now)
-		if blamed := cleared == (wire.Cleared{}); (b.Cost != b.ClientCost) != blamed || (l.Caution > 1) != blamed || !x.Edited {
+		if blamed := cleared == (wire.Cleared{}); (b.Cost != b.ClientCost) != blamed || (l.Caution > 1) != blamed || !x.Prompt.Edited {
 			t.Errorf("%+v: cost %v, the client's own %v, caution %v", cleared, b.Cost, b.ClientCost, l.Caution)
 		}
 	}
@@ -121,16 +121,16 @@ func TestCompactionByServer(t *testing.T) {
 	answer := wire.Turn{Usage: sum, Final: final, Compacted: true}
 	x := s.reply(answer)
 	l := lineageOf(t, s)
-	if b := x.Bill(&answer); x.Break != NoBreak || b.Actual != sum || b.Cost != b.ClientCost || l.Last != final || l.Total.Output != sum.Output {
-		t.Errorf("break %q, %+v, last %+v", x.Break, b, l.Last)
+	if b := x.Bill(&answer); x.Lesson.Break != NoBreak || b.Actual != sum || b.Cost != b.ClientCost || l.Last != final || l.Total.Output != sum.Output {
+		t.Errorf("break %q, %+v, last %+v", x.Lesson.Break, b, l.Last)
 	}
 	if _, ok := x.Idle(&answer); ok {
 		t.Error("a ping would have the conversation summed up once more")
 	}
 	s.turn(9, "/src/file9.go", long("f9"))
 	next := wire.Turn{Usage: wire.Usage{Read: 22000, Write5m: 3000, Reported: true}}
-	if x := s.reply(next); x.Break != NoBreak {
-		t.Errorf("the request after it: %q", x.Break)
+	if x := s.reply(next); x.Lesson.Break != NoBreak {
+		t.Errorf("the request after it: %q", x.Lesson.Break)
 	} else if _, ok := x.Idle(&next); !ok {
 		t.Error("the conversation is kept alive no more")
 	}

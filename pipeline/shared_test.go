@@ -121,7 +121,7 @@ func TestFirstClaimWins(t *testing.T) {
 	}
 	x, _ := begin(one)
 	y, s := begin(other) // before the first has claimed anything
-	if bytes.Equal(x.Body, y.Body) || !x.Edited || !y.Edited {
+	if bytes.Equal(x.Prompt.Body, y.Prompt.Body) || !x.Prompt.Edited || !y.Prompt.Edited {
 		t.Fatal("both decide alike: nothing is tested")
 	}
 	if !x.Claim(one.store.(sessioncache.Claimer)) {

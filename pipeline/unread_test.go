@@ -43,7 +43,7 @@ func TestResultsBehindMuchText(t *testing.T) {
 		if n := count(x, stage.Admission); n != 3 {
 			t.Errorf("%s: %d results are edited, want the three in front", name, n)
 		}
-		body := string(x.Body)
+		body := string(x.Prompt.Body)
 		for lines, whole := range map[int]bool{50: false, 90_000: false, 91_000: false, 92_000: true, 60: true} {
 			if strings.Contains(body, `"content":`+read(lines)) != whole {
 				t.Errorf("%s: of %d lines, whole: %t", name, lines, !whole)

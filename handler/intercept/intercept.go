@@ -60,7 +60,7 @@ type Tap interface {
 type Interceptor struct {
 	layer.Answer // with a header of its own, if it is not the first
 	tap          Tap
-	exchange     *pipeline.Exchange
+	calls        *pipeline.Interceptor
 	format       wire.Format
 	log          *zap.Logger
 	rewrite      *hidden.Interceptor
@@ -75,10 +75,10 @@ type Interceptor struct {
 }
 
 // New returns what stands between the answers to a request in a format, and the tap.
-func New(tap Tap, x *pipeline.Exchange, format wire.Format, log *zap.Logger) *Interceptor {
-	r := &Interceptor{tap: tap, exchange: x, format: format, log: log}
+func New(tap Tap, calls *pipeline.Interceptor, format wire.Format, log *zap.Logger) *Interceptor {
+	r := &Interceptor{tap: tap, calls: calls, format: format, log: log}
 	r.Answer = layer.NewAnswer(tap, r)
-	r.rewrite = hidden.NewInterceptor(format, options(x))
+	r.rewrite = hidden.NewInterceptor(format, options(calls))
 	return r
 }
 
@@ -183,7 +183,7 @@ func (r *Interceptor) say() {
 				r.answer(p)
 			}
 		}
-		r.exchange.Say(r.rewrite.Iterations())
+		r.calls.Say(r.rewrite.Iterations())
 	})
 }
 
@@ -192,9 +192,9 @@ func (r *Interceptor) Plain() bool { return r.rewrite.Plain() }
 
 // answer answers a call that the client does not see.
 func (r *Interceptor) answer(p *hidden.Part) {
-	before := len(r.exchange.Expansions)
-	r.exchange.Answer(p, r.tap.Recall)
-	count(r.exchange.Expansions[before:])
+	before := len(r.calls.Expansions)
+	r.calls.Answer(p, r.tap.Recall)
+	count(r.calls.Expansions[before:])
 }
 
 // Serve hands a request on: as long as an answer holds nothing but calls that are
@@ -231,8 +231,8 @@ func (r *Interceptor) Serve(request *http.Request, next caddyhttp.Handler) error
 			continuations.WithLabelValues(continuationLimit).Inc()
 			return r.close()
 		}
-		r.tap.GoesOn(told(r.exchange.Expansions[carried:]))
-		carried = len(r.exchange.Expansions)
+		r.tap.GoesOn(told(r.calls.Expansions[carried:]))
+		carried = len(r.calls.Expansions)
 		switch err := r.goOn(again, next); {
 		case err != nil && r.rewrite.Ended():
 			return err
@@ -242,11 +242,11 @@ func (r *Interceptor) Serve(request *http.Request, next caddyhttp.Handler) error
 	}
 }
 
-func options(x *pipeline.Exchange) hidden.Options {
-	o := hidden.Options{Hide: x.CallsExpand, LastUsage: x.LastUsage()}
-	if x.Stubs() {
-		o.Hold = x.Writes
-		o.Judge = func(_, arguments string) bool { return x.Misled(arguments) }
+func options(calls *pipeline.Interceptor) hidden.Options {
+	o := hidden.Options{Hide: calls.CallsExpand, LastUsage: calls.LastUsage()}
+	if calls.Stubs() {
+		o.Hold = calls.Writes
+		o.Judge = func(_, arguments string) bool { return calls.Misled(arguments) }
 	}
 	return o
 }
@@ -256,7 +256,7 @@ var errContinuation = errors.New("continuing an answer")
 
 // goOn asks the upstream to go on.
 func (r *Interceptor) goOn(original *http.Request, next caddyhttp.Handler) error {
-	body, err := r.exchange.Continue(r.rewrite.Iterations())
+	body, err := r.calls.Continue(r.rewrite.Iterations())
 	if err != nil {
 		return fmt.Errorf("%w: %w", errContinuation, err)
 	}

@@ -94,7 +94,7 @@ func (names *Conventions) Begin(ctx context.Context, request func() Request) *Sp
 	}
 	tracer := parent.TracerProvider().Tracer(tracerName, trace.WithSchemaURL(names.schema))
 	_, s := tracer.Start(ctx, operation+" "+v.Model, trace.WithSpanKind(trace.SpanKindClient), trace.WithTimestamp(c.Began), trace.WithAttributes(attributes...))
-	if d := &c.Exchange.Decision; d.Folded > 0 && c.Exchange.Edited {
+	if d := &c.Exchange.Decision; d.Folded > 0 && c.Exchange.Prompt.Edited {
 		s.AddEvent("llm_cache.fold", trace.WithAttributes(
 			attribute.String("llm_cache.epoch", string(d.Epoch)), attribute.Int("llm_cache.blocks", d.Folded),
 			attribute.Int("llm_cache.removed_tokens", d.Removed), attribute.Int("llm_cache.rewritten_tokens", d.Rewritten)))
@@ -155,13 +155,13 @@ func (s *Span) End(ctx context.Context, a *Answer) {
 	x := a.Exchange
 	attributes := make([]attribute.KeyValue, 0, 24)
 	attributes = append(attributes,
-		attribute.Int("llm_cache.tokens.original", x.OriginalTokens), attribute.Int("llm_cache.tokens.sent", a.Sent),
+		attribute.Int("llm_cache.tokens.original", x.Prompt.OriginalTokens), attribute.Int("llm_cache.tokens.sent", a.Sent),
 		attribute.String("llm_cache.stages", a.Stages), attribute.Float64("llm_cache.overhead", a.Overhead.Seconds()))
 	if x.Decision.Epoch != "" {
 		attributes = append(attributes, attribute.String("llm_cache.decision", x.Decision.String()))
 	}
-	if x.Break != "" {
-		attributes = append(attributes, attribute.String("llm_cache.break", string(x.Break)))
+	if x.Lesson.Break != "" {
+		attributes = append(attributes, attribute.String("llm_cache.break", string(x.Lesson.Break)))
 	}
 	if a.Priced {
 		attributes = append(attributes, attribute.Float64("llm_cache.cost.usd", a.Cost), attribute.Float64("llm_cache.cost.client_usd", a.ClientCost))

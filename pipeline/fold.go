@@ -47,7 +47,7 @@ func (r *request) foldable(i int) int {
 		// Where thinking is bound to its past, bindThinking takes away what the
 		// other edits invalidate, and nothing else may go.
 		if r.rules.BindsThinking || !r.strips() || s.Edit != nil ||
-			i >= r.answer || r.run.loop && i >= r.run.task || !r.removable(i) {
+			i >= r.run.answer || r.run.loop && i >= r.run.task || !r.removable(i) {
 			return 0
 		}
 		return b.Span.Len()

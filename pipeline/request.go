@@ -40,8 +40,6 @@ type request struct {
 	thoughts thoughts
 	omission omission
 
-	// answer is the first block of the last answer.
-	answer int
 	// tools are those that a request for a summary left out and that it goes out with,
 	// nil for none.
 	tools []byte
@@ -88,7 +86,7 @@ func newRequest(r *request, o *settings.Options, rules cachemodel.Rules, v *wire
 	}
 	r.States = sessioncache.NewStates(len(r.Blocks))
 	r.thoughts.bound = rules.BindsThinking || rules.BindsReasoning && r.lastReasoning() >= 0
-	r.answer = r.LastAnswer()
+	r.run.answer = r.LastAnswer()
 	l := m.Lineage
 	r.cached = newCached(&r.History, &rules, s, l, now)
 	if l == nil {

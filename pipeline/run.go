@@ -21,6 +21,8 @@ import (
 
 // run is a run of tool calls that the model is in the middle of.
 type run struct {
+	// answer is the first block of the last answer.
+	answer int
 	// loop reports whether it is in one.
 	loop bool
 	// task is the first block of it, or the number of blocks.

@@ -42,8 +42,8 @@ const (
 // open at a time, and it is closed before the next one opens. Upstreams may
 // interleave calls; what comes before its block's turn is held.
 type Flow struct {
-	Answer
-	to AnswerWriter
+	Answer Answer
+	to     AnswerWriter
 	// Asked is what the client asked for.
 	Asked *Answering
 	// Client is the client's format.
@@ -64,13 +64,13 @@ type Flow struct {
 
 // Begin starts the answer, once. Readers call it as soon as they know its id.
 func (f *Flow) Begin(id, model string) {
-	if f.Started || f.Ended {
+	if f.Answer.Started || f.Ended {
 		return
 	}
-	f.Started = true
-	f.ID, f.Model = f.answerID(strings.Clone(id)), strings.Clone(model)
+	f.Answer.Started = true
+	f.Answer.ID, f.Answer.Model = f.answerID(strings.Clone(id)), strings.Clone(model)
 	if f.Asked.Model != "" {
-		f.Model = f.Asked.Model
+		f.Answer.Model = f.Asked.Model
 	}
 	f.to.Start(&f.Answer)
 }
@@ -110,11 +110,11 @@ func (f *Flow) Text(s string) {
 
 // cut notes that a stop sequence was met: what follows was never asked for.
 func (f *Flow) cut() {
-	if f.stops.Hit == "" || f.stop == StopSequence {
+	if f.stops.Hit == "" || f.Answer.stop == StopSequence {
 		return
 	}
 	f.Stopped(StopSequence)
-	f.Sequence = string(rawjson.Escaped(f.stops.Hit))
+	f.Answer.Sequence = string(rawjson.Escaped(f.stops.Hit))
 }
 
 // uncut passes on what was held back for it might have been the beginning of a
@@ -267,12 +267,12 @@ func (f *Flow) Stopped(r StopReason) {
 		return
 	}
 	f.complete()
-	f.stop = r
+	f.Answer.stop = r
 }
 
 // over tells that nothing more of the answer is wanted.
 func (f *Flow) over() bool {
-	return f.Ended || f.Asked.Empty || f.stop == StopSequence && f.stops.Hit != ""
+	return f.Ended || f.Asked.Empty || f.Answer.stop == StopSequence && f.stops.Hit != ""
 }
 
 func (f *Flow) complete() {
@@ -292,7 +292,7 @@ func (f *Flow) End() {
 	f.uncut()
 	f.complete()
 	if f.Asked.Empty {
-		f.stop = StopLength
+		f.Answer.stop = StopLength
 	}
 	f.Ended = true
 	f.to.Finish(&f.Answer)
@@ -337,7 +337,7 @@ func (f *Flow) tail() *Block {
 // push puts a block behind those that are open.
 func (f *Flow) push(b *Block) *Block {
 	f.Begin("", "")
-	f.Written = true
+	f.Answer.Written = true
 	if t := f.tail(); t != nil && t.Kind != CallBlock {
 		t.Done = true
 	}

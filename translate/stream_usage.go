@@ -25,11 +25,11 @@ func (f *Flow) Count(u gjson.Result) {
 	if !u.IsObject() {
 		return
 	}
-	f.Usage = wire.ReadUsage(f.from, f.Usage, u.Raw)
+	f.Answer.Usage = wire.ReadUsage(f.from, f.Answer.Usage, u.Raw)
 	f.counted = f.counted || u.Get("prompt_tokens").Int()+u.Get("completion_tokens").Int() > 0
 	for _, path := range [...]string{"completion_tokens_details.reasoning_tokens", "output_tokens_details.reasoning_tokens", "thoughtsTokenCount", "total_thought_tokens"} {
-		if n := u.Get(path).Int(); n > 0 && n <= f.Usage.Output {
-			f.Reasoning = n
+		if n := u.Get(path).Int(); n > 0 && n <= f.Answer.Usage.Output {
+			f.Answer.Reasoning = n
 		}
 	}
 }
@@ -37,7 +37,7 @@ func (f *Flow) Count(u gjson.Result) {
 // CountTimings takes what a llama.cpp server says in the place of a usage.
 func (f *Flow) CountTimings(t gjson.Result) {
 	if t.IsObject() && !f.counted {
-		f.Usage = wire.ReadTimings(t.Raw)
+		f.Answer.Usage = wire.ReadTimings(t.Raw)
 	}
 }
 
@@ -45,10 +45,10 @@ func (f *Flow) CountTimings(t gjson.Result) {
 // of its tokens, and those that were in the cache.
 func (f *Flow) PromptProgress(p gjson.Result) {
 	total, cached := p.Get("total").Int(), p.Get("cache").Int()
-	if !p.IsObject() || f.Started || f.counted || total <= 0 || total > longestPrompt || cached < 0 || cached > total {
+	if !p.IsObject() || f.Answer.Started || f.counted || total <= 0 || total > longestPrompt || cached < 0 || cached > total {
 		return
 	}
-	f.Usage = wire.Usage{Uncached: total - cached, Read: cached, Reported: true}
+	f.Answer.Usage = wire.Usage{Uncached: total - cached, Read: cached, Reported: true}
 }
 
 // longestPrompt is more tokens than any prompt has.

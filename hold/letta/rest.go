@@ -338,7 +338,7 @@ func (v *visit) talk(w http.ResponseWriter) error {
 		return err
 	}
 	if s.ended {
-		v.last, v.prompt = s.id, told
+		v.last, v.prompt = s.speaker.id, told
 	}
 	return nil
 }

@@ -31,11 +31,11 @@ import (
 // Responses API. What the agent thinks, and does with its tools, stays with it.
 type spoken struct {
 	layer.Answer
-	speaker
-	stream *framing.SSEFramer // nil for an answer in one piece, and for an error
-	body   []byte             // of that
-	out    []byte
-	last   object // the last event
+	speaker speaker
+	stream  *framing.SSEFramer // nil for an answer in one piece, and for an error
+	body    []byte             // of that
+	out     []byte
+	last    object // the last event
 
 	said  string // the message that was spoken last
 	stop  string // why the agent has stopped
@@ -48,7 +48,7 @@ func newSpoken(w http.ResponseWriter, by speaker) *spoken {
 	s := &spoken{speaker: by}
 	s.Answer = layer.NewAnswer(w, s)
 	s.Apart()
-	s.emit = func(e object) {
+	s.speaker.emit = func(e object) {
 		if s.last = e; s.stream != nil {
 			s.out = framing.SSE{}.Append(s.out, e["type"].(string), mustJSON(e))
 		}
@@ -66,7 +66,7 @@ func (s *spoken) Begin(status int) {
 	delete(h, "Content-Length")
 	h["Content-Type"] = []string{"text/event-stream; charset=utf-8"}
 	s.Send()
-	s.begin()
+	s.speaker.begin()
 }
 
 // Holds implements [layer.Interceptor].
@@ -119,11 +119,11 @@ func (s *spoken) hear(m gjson.Result) {
 			return
 		}
 		id := m.Get("id").Str
-		if s.text.Len() > 0 && id != s.said {
+		if s.speaker.text.Len() > 0 && id != s.said {
 			text = "\n\n" + text
 		}
 		s.said = id
-		s.say(text)
+		s.speaker.say(text)
 	case "stop_reason":
 		s.stop = m.Get("stop_reason").Str
 	case "usage_statistics":
@@ -141,7 +141,7 @@ func (s *spoken) hear(m gjson.Result) {
 
 // spend notes what the answer has taken.
 func (s *spoken) spend(u gjson.Result) {
-	s.usage = object{
+	s.speaker.usage = object{
 		"input_tokens": u.Get("prompt_tokens").Int(), "output_tokens": u.Get("completion_tokens").Int(), "total_tokens": u.Get("total_tokens").Int(),
 		"input_tokens_details":  object{"cached_tokens": u.Get("cached_input_tokens").Int()},
 		"output_tokens_details": object{"reasoning_tokens": u.Get("reasoning_tokens").Int()},
@@ -156,12 +156,12 @@ func (s *spoken) close() {
 	}
 	switch {
 	case s.fault != "":
-		s.end("failed", object{"error": object{"code": "server_error", "message": s.fault}})
+		s.speaker.end("failed", object{"error": object{"code": "server_error", "message": s.fault}})
 		return
 	case s.stop == "max_tokens_exceeded":
-		s.end("incomplete", object{"incomplete_details": object{"reason": "max_output_tokens"}})
+		s.speaker.end("incomplete", object{"incomplete_details": object{"reason": "max_output_tokens"}})
 	default:
-		s.end("completed", nil)
+		s.speaker.end("completed", nil)
 	}
 	s.ended = true
 }
@@ -195,7 +195,7 @@ func (s *spoken) finish() error {
 	if !rawjson.ValidBytes(s.body) || layer.Coding(s.Header()) != "" {
 		return &refusal{translate.Failure{Status: http.StatusBadGateway, Message: "the server's answer is not one that can be read"}}
 	}
-	s.begin()
+	s.speaker.begin()
 	all := gjson.ParseBytes(s.body)
 	all.Get("messages").ForEach(func(_, m gjson.Result) bool {
 		s.hear(m)

@@ -25,12 +25,12 @@ import (
 // bill works out how the client's own bytes would have been billed in place of u,
 // and notes what they would have written.
 func (s *simulation) bill(u wire.Usage) wire.Usage {
-	s.total = u.Prompt() + s.Removed
+	s.total = u.Prompt() + s.request.Removed
 	if len(s.points) == 0 {
 		return wire.Usage{Uncached: s.total, Output: u.Output, Reported: true}
 	}
 	var out wire.Usage
-	switch s.Rules.Regime {
+	switch s.request.Rules.Regime {
 	case cachemodel.Markers, cachemodel.Breakpoints:
 		out = s.billMarkers(u)
 	default:
@@ -70,11 +70,11 @@ func (s *simulation) tokens(n int, f found) int64 {
 
 // billMarkers reads and writes at breakpoints, as cachemodel's simulator does.
 func (s *simulation) billMarkers(u wire.Usage) wire.Usage {
-	r := s.Rules
+	r := s.request.Rules
 	f := s.lookBack()
 	// What was read in front of the first edit would have been read anyway, as
 	// long as no marker of ours had a part in it.
-	if s.Markers == 0 && u.Read > f.tokens && !s.Diverged && u.Read <= s.tokens(s.edited, f) {
+	if s.request.Markers == 0 && u.Read > f.tokens && !s.request.Diverged && u.Read <= s.tokens(s.edited, f) {
 		f.tokens = u.Read
 	}
 	long, last := f.tokens, f.tokens
@@ -98,8 +98,8 @@ func (s *simulation) billMarkers(u wire.Usage) wire.Usage {
 
 // lookBack finds the longest entry that a breakpoint of the request leads to.
 func (s *simulation) lookBack() (f found) {
-	r, at := s.Rules, s.Start
-	entries := s.Cache.Entries()
+	r, at := s.request.Rules, s.request.Start
+	entries := s.request.Cache.Entries()
 	best := -1
 	for i := range entries {
 		e := &entries[i]
@@ -163,21 +163,21 @@ const granularity = 128
 // billPrefix reads the longest known prefix, wherever it ends: what the request
 // shares with the one that it continues, or else with one of the session.
 func (s *simulation) billPrefix() wire.Usage {
-	r, last, end := s.Rules, &s.Previous, len(s.points)
+	r, last, end := s.request.Rules, &s.request.Previous, len(s.points)
 	var f found
-	entries := s.Cache.Entries()
+	entries := s.request.Cache.Entries()
 	for i := range entries {
 		e := &entries[i]
-		if n := s.position(e); n > f.positions && e.Live(s.Start) {
+		if n := s.position(e); n > f.positions && e.Live(s.request.Start) {
 			f = found{n, min(e.Tokens, s.total)}
 		}
 	}
 	if last.Common > 0 && s.front < end {
 		// Every prefix of the last request is known, if the front is the same.
 		front := s.points[s.front].prefix
-		if last.Front == front && (r.TTL == 0 || s.Start.Sub(last.Started) < r.TTL) {
+		if last.Front == front && (r.TTL == 0 || s.request.Start.Sub(last.Started) < r.TTL) {
 			n := s.front
-			for n < end && s.points[n].blocks <= s.View.System+last.Common {
+			for n < end && s.points[n].blocks <= s.request.View.System+last.Common {
 				n++
 			}
 			if n > f.positions {
@@ -205,11 +205,11 @@ func (s *simulation) billPrefix() wire.Usage {
 // has reports whether there is an entry that ends at a position.
 func (s *simulation) has(at int) bool {
 	p := &s.points[at]
-	entries := s.Cache.Entries()
+	entries := s.request.Cache.Entries()
 	for i := range entries {
 		e := &entries[i]
 		if e.Prefix == p.prefix && e.Blocks == p.blocks {
-			return e.Live(s.Start)
+			return e.Live(s.request.Start)
 		}
 	}
 	return false
@@ -217,5 +217,5 @@ func (s *simulation) has(at int) bool {
 
 func (s *simulation) put(at int, tokens int64, ttl time.Duration) {
 	p := &s.points[at]
-	s.Cache.Put(counterfactual.Entry{Prefix: p.prefix, Blocks: p.blocks, Tokens: tokens, At: s.Start, TTL: ttl})
+	s.request.Cache.Put(counterfactual.Entry{Prefix: p.prefix, Blocks: p.blocks, Tokens: tokens, At: s.request.Start, TTL: ttl})
 }

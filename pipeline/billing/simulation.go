@@ -96,12 +96,12 @@ func Counterfactual(r Request, u wire.Usage) (client wire.Usage, front uint64) {
 
 // simulation is one request of a client as the upstream's cache would see it.
 type simulation struct {
-	Request
-	points []point // one for each block that is in the prompt
-	marks  []ask   // where the client asks for an entry, in order
-	front  int     // positions of tools and system prompt
-	edited int     // positions in front of the first edit of ours
-	total  int64
+	request Request
+	points  []point // one for each block that is in the prompt
+	marks   []ask   // where the client asks for an entry, in order
+	front   int     // positions of tools and system prompt
+	edited  int     // positions in front of the first edit of ours
+	total   int64
 }
 
 // point is the end of a block.
@@ -127,7 +127,7 @@ func (s *simulation) release() {
 func newSimulation(r Request) *simulation {
 	v := r.View
 	s := simulations.Get().(*simulation)
-	s.Request, s.edited = r, -1
+	s.request, s.edited = r, -1
 	var weights [wire.Kinds]float64
 	for k := range weights {
 		weights[k] = r.Calibration.PerByte(wire.Kind(k))

@@ -113,7 +113,7 @@ func (a *streamReader) reason(f *translate.Flow, delta gjson.Result) {
 	if reason == "" {
 		return
 	}
-	f.Sequence = strings.Clone(rawjson.Inner(delta.Get("stop_sequence")))
+	f.Answer.Sequence = strings.Clone(rawjson.Inner(delta.Get("stop_sequence")))
 	f.Stopped(stops[reason])
 }
 

@@ -119,7 +119,7 @@ func (w *streamWriter) Fail(f *translate.Failure) {
 // Ping is a comment before the message has begun: clients count the bytes of
 // either, but do not expect an event there.
 func (w *streamWriter) Ping() {
-	if !w.flow.Started {
+	if !w.flow.Answer.Started {
 		w.Raw(": ping")
 		w.End()
 		return

@@ -40,7 +40,7 @@ func (g *streamReader) Event(f *translate.Flow, _ string, root gjson.Result) {
 		return
 	}
 	f.Count(usage)
-	if !f.Started {
+	if !f.Answer.Started {
 		f.Begin(strings.Clone(root.Get("responseId").Str), strings.Clone(root.Get("modelVersion").Str))
 	}
 	candidates.ForEach(func(_, candidate gjson.Result) bool {

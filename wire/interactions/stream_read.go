@@ -46,7 +46,7 @@ func (r *streamReader) Event(f *translate.Flow, name string, root gjson.Result) 
 		f.Begin(strings.Clone(m.Get("id").Str), strings.Clone(m.Get("model").Str))
 	case "interaction.status_update":
 		f.Count(root.Get("usage"))
-		if f.Started {
+		if f.Answer.Started {
 			f.Ping()
 		}
 	case "interaction.completed":
@@ -114,7 +114,7 @@ func (r *streamReader) stop(f *translate.Flow, at int64) {
 func (r *streamReader) end(f *translate.Flow, m gjson.Result) {
 	f.Count(m.Get("usage"))
 	f.Begin(strings.Clone(m.Get("id").Str), strings.Clone(m.Get("model").Str))
-	if !f.Written {
+	if !f.Answer.Written {
 		for i, s := range said(m.Get("steps")) {
 			r.begin(f, s, int64(i))
 			r.stop(f, int64(i))

@@ -72,7 +72,7 @@ func (c *streamReader) answer(f *translate.Flow, root gjson.Result, from string)
 	f.CountTimings(timings)
 	f.PromptProgress(progress)
 	// The first chunk of some servers holds nothing yet, not even an id.
-	if !f.Started && (id != "" || choices.Get("0").Exists()) {
+	if !f.Answer.Started && (id != "" || choices.Get("0").Exists()) {
 		f.Begin(strings.Clone(id), strings.Clone(model))
 	}
 	choices.ForEach(func(_, choice gjson.Result) bool {
@@ -152,7 +152,7 @@ func (c *streamReader) delta(f *translate.Flow, delta gjson.Result, whole bool) 
 		f.Text(rawjson.Inner(content))
 	}
 	if s := rawjson.Inner(refusal); s != "" {
-		f.Refused = true
+		f.Answer.Refused = true
 		f.Text(s)
 	}
 	if calls.IsArray() {

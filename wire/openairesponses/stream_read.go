@@ -39,7 +39,7 @@ func (r *streamReader) Event(f *translate.Flow, name string, root gjson.Result) 
 		f.Text(rawjson.Inner(root.Get("delta")))
 	case "response.refusal.delta":
 		r.texts = mark(r.texts, at)
-		f.Refused = true
+		f.Answer.Refused = true
 		f.Text(rawjson.Inner(root.Get("delta")))
 	case "response.reasoning_summary_text.delta", "response.reasoning_text.delta":
 		r.thoughts = mark(r.thoughts, at)
@@ -60,7 +60,7 @@ func (r *streamReader) Event(f *translate.Flow, name string, root gjson.Result) 
 	case "response.failed":
 		f.FailWith(root.Get("response"))
 	case "response.in_progress", "response.queued", "keepalive":
-		if f.Started {
+		if f.Answer.Started {
 			f.Ping()
 		}
 	default:
@@ -97,7 +97,7 @@ func (r *streamReader) item(f *translate.Flow, item gjson.Result, at int64) {
 			item.Get("content").ForEach(func(_, part gjson.Result) bool {
 				f.Text(rawjson.Inner(part.Get("text")))
 				if s := rawjson.Inner(part.Get("refusal")); s != "" {
-					f.Refused = true
+					f.Answer.Refused = true
 					f.Text(s)
 				}
 				return true
@@ -136,7 +136,7 @@ func (r *streamReader) item(f *translate.Flow, item gjson.Result, at int64) {
 func (r *streamReader) end(f *translate.Flow, m gjson.Result) {
 	f.Count(m.Get("usage"))
 	f.Begin(strings.Clone(m.Get("id").Str), strings.Clone(m.Get("model").Str))
-	if !f.Written { // some servers stream nothing but the end
+	if !f.Answer.Written { // some servers stream nothing but the end
 		r.output(f, m.Get("output"))
 	}
 	switch m.Get("incomplete_details.reason").Str {

@@ -104,18 +104,27 @@ type Block struct {
 	Signature string
 	Redacted  bool // Signature is the data of a redacted_thinking block
 
-	index    int64  // of a call, as the upstream counts
-	Initial  string // the arguments, if none are streamed, escaped
-	GivenID  bool   // the upstream gave the id
-	Custom   bool   // the arguments are free text
+	Call     Call   // what it is as a call
 	Item     string // the id of the item that it is (openai_responses)
 	Content  []byte // what was written, where a writer needs it again
 	held     []byte // what came before the block's turn
-	args     rawjson.ObjectEnd
-	Filled   bool // something came
+	Filled   bool   // something came
 	opened   bool
 	Done     bool // nothing more will come
 	explicit bool // the upstream says itself when the block ends
+}
+
+// Call is what a block is as a call.
+type Call struct {
+	// Initial are the arguments, if none are streamed, escaped.
+	Initial string
+	// GivenID: the upstream gave the id.
+	GivenID bool
+	// Custom: the arguments are free text.
+	Custom bool
+
+	index int64 // as the upstream counts
+	args  rawjson.ObjectEnd
 }
 
 // StopReason is why an answer ended.

@@ -25,7 +25,7 @@ func (x *callIndex) add(b *Block) {
 	if x.at == nil {
 		x.at = map[int64]*Block{}
 	}
-	x.at[b.index] = b
+	x.at[b.Call.index] = b
 }
 
 // take reports whether no call had an id before.

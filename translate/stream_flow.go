@@ -173,7 +173,7 @@ func (f *Flow) Call(index int64, id, name, signature string, explicit bool) *Blo
 		f.fail(&Failure{Message: "the upstream's answer has too many tool calls"})
 		return nil
 	}
-	b := &Block{Kind: CallBlock, index: index, Name: name, Signature: signature, explicit: explicit, Place: len(f.calls)}
+	b := &Block{Kind: CallBlock, Call: Call{index: index}, Name: name, Signature: signature, explicit: explicit, Place: len(f.calls)}
 	f.identify(b, id)
 	f.calls = append(f.calls, b)
 	f.index.add(b)
@@ -190,7 +190,7 @@ func (f *Flow) Call(index int64, id, name, signature string, explicit bool) *Blo
 // answer has got already would leave their results to be told apart by nothing.
 func (f *Flow) identify(b *Block, id string) {
 	if id != "" && f.index.take(id) {
-		b.ID, b.GivenID = id, true
+		b.ID, b.Call.GivenID = id, true
 	}
 }
 
@@ -211,7 +211,7 @@ func (f *Flow) Arguments(b *Block, s string) {
 	if s == "" || f.Ended || b.Done {
 		return
 	}
-	b.args.Read(s)
+	b.Call.args.Read(s)
 	f.fill(b, s)
 }
 
@@ -220,7 +220,7 @@ func (f *Flow) Name(b *Block, id, name string) {
 	if b.opened || f.Ended {
 		return
 	}
-	if !b.GivenID {
+	if !b.Call.GivenID {
 		f.identify(b, strings.Clone(id))
 	}
 	if b.Name == "" && name != "" {
@@ -367,7 +367,7 @@ func (f *Flow) fill(b *Block, s string) {
 func (f *Flow) settleParked(all bool) {
 	for len(f.parked) > 0 {
 		b := f.parked[0]
-		if !b.Done && !all && (b.explicit || !b.args.Complete()) {
+		if !b.Done && !all && (b.explicit || !b.Call.args.Complete()) {
 			return
 		}
 		b.Done = true
@@ -387,7 +387,7 @@ func (f *Flow) advance() {
 			}
 			f.open(b)
 		}
-		if !b.Done && len(f.queue) > 1 && !b.explicit && b.args.Complete() {
+		if !b.Done && len(f.queue) > 1 && !b.explicit && b.Call.args.Complete() {
 			b.Done = true
 		}
 		if !b.Done {

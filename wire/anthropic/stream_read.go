@@ -74,7 +74,7 @@ func (a *streamReader) block(f *translate.Flow, block gjson.Result, index int64,
 		}
 		// The input of a block that is about to be filled is empty.
 		if input := block.Get("input").Raw; whole || input != "{}" && input != "" {
-			b.Initial = string(rawjson.Escaped(input))
+			b.Call.Initial = string(rawjson.Escaped(input))
 		}
 		if whole {
 			a.closeCall(f, b)
@@ -88,7 +88,7 @@ func (a *streamReader) block(f *translate.Flow, block gjson.Result, index int64,
 
 func (a *streamReader) closeCall(f *translate.Flow, b *translate.Block) {
 	if !b.Filled {
-		f.Arguments(b, b.Initial)
+		f.Arguments(b, b.Call.Initial)
 	}
 	f.EndCall(b)
 }

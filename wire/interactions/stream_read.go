@@ -89,7 +89,7 @@ func (r *streamReader) begin(f *translate.Flow, s gjson.Result, at int64) {
 	case "function_call":
 		b := f.Call(at, strings.Clone(s.Get("id").Str), strings.Clone(s.Get("name").Str), "", true)
 		if args := s.Get("arguments"); b != nil && args.IsObject() {
-			b.Initial = string(rawjson.Escaped(args.Raw))
+			b.Call.Initial = string(rawjson.Escaped(args.Raw))
 		}
 	}
 }
@@ -98,7 +98,7 @@ func (r *streamReader) begin(f *translate.Flow, s gjson.Result, at int64) {
 func (r *streamReader) stop(f *translate.Flow, at int64) {
 	if b := f.Find(at); b != nil && !b.Done {
 		if !b.Filled {
-			f.Arguments(b, b.Initial)
+			f.Arguments(b, b.Call.Initial)
 		}
 		f.EndCall(b)
 		return

@@ -190,7 +190,7 @@ func (c *streamReader) calls(f *translate.Flow, list gjson.Result, whole bool) {
 			b = f.Last()
 		}
 		name, signature := function.Get("name").Str, item.Get("extra_content.google.thought_signature").Str
-		if b == nil || id != "" && b.GivenID && id != b.ID {
+		if b == nil || id != "" && b.Call.GivenID && id != b.ID {
 			at := position
 			if index.Exists() {
 				at = index.Int()

@@ -45,7 +45,7 @@ func (r *streamReader) Event(f *translate.Flow, name string, root gjson.Result) 
 		r.thoughts = mark(r.thoughts, at)
 		f.Thinking(rawjson.Inner(root.Get("delta")))
 	case "response.function_call_arguments.delta":
-		if b := f.Find(at); b != nil && !b.Custom {
+		if b := f.Find(at); b != nil && !b.Call.Custom {
 			f.Arguments(b, rawjson.Inner(root.Get("delta")))
 		}
 	case "response.output_item.added":
@@ -82,7 +82,7 @@ func (r *streamReader) open(f *translate.Flow, item gjson.Result, at int64) *tra
 	case "function_call", "custom_tool_call":
 		b := f.Call(at, strings.Clone(item.Get("call_id").Str), strings.Clone(item.Get("name").Str), "", true)
 		if b != nil {
-			b.Custom = kind == "custom_tool_call"
+			b.Call.Custom = kind == "custom_tool_call"
 		}
 		return b
 	}
@@ -123,7 +123,7 @@ func (r *streamReader) item(f *translate.Flow, item gjson.Result, at int64) {
 			}
 		}
 		switch {
-		case b.Custom && !b.Filled:
+		case b.Call.Custom && !b.Filled:
 			f.Arguments(b, string(rawjson.Escaped(`{"input":`+item.Get("input").Raw+`}`)))
 		case !b.Filled:
 			f.Arguments(b, translate.ArgumentsText(item.Get("arguments")))

@@ -34,19 +34,14 @@ type interception struct {
 
 func (r *interception) Next() { r.blocks = nil }
 
-// openBlock is a block of a Messages stream that is open, or an item of a
-// Responses stream.
+// openBlock is a block of a stream that is open.
 type openBlock struct {
-	index  int64
-	client int  // the client's index, -1 as long as the client has not got it
-	hidden bool // answered on the way
-	held   bool // to be judged
-	start  string
-	kind   string
+	hidden.Entry
+	start string
+	kind  string
 	// What came by deltas: the insides of JSON strings, and the text of input.
 	text, thinking, signature, input strings.Builder
 	citations                        []byte
-	frames                           [][]byte // data of the events kept back
 }
 
 // DeclareTool implements [hidden.Codec].
@@ -125,7 +120,7 @@ func (r *interception) Flush() {
 
 func (r *interception) block(index int64) *openBlock {
 	for _, b := range r.blocks {
-		if b.index == index {
+		if b.Index == index {
 			return b
 		}
 	}
@@ -138,21 +133,18 @@ func (r *interception) startBlock(f hidden.Event) {
 		r.showBeyond(f)
 		return
 	}
-	r.Begun++
-	b := &openBlock{index: f.Root.Get("index").Int(), client: -1, start: strings.Clone(start.Raw), kind: strings.Clone(start.Get("type").Str)}
+	b := &openBlock{start: strings.Clone(start.Raw), kind: strings.Clone(start.Get("type").Str)}
 	b.text.WriteString(rawjson.Inner(start.Get("text")))
 	b.thinking.WriteString(rawjson.Inner(start.Get("thinking")))
 	b.signature.WriteString(rawjson.Inner(start.Get("signature")))
+	hides, holds := false, false
 	if b.kind == "tool_use" {
 		name := start.Get("name").Str
-		b.hidden = r.Options.Hide(name)
-		b.held = !b.hidden && r.Options.Hold(name)
+		hides = r.Options.Hide(name)
+		holds = !hides && r.Options.Hold(name)
 	}
+	b.Entry = r.Open(f.Root.Get("index").Int(), hides, holds)
 	r.blocks = append(r.blocks, b)
-	if !b.hidden && !b.held {
-		b.client = r.Visible
-		r.Visible++
-	}
 	r.show(b, f)
 }
 
@@ -162,25 +154,21 @@ func (r *interception) showBeyond(f hidden.Event) {
 		r.Pass(f.Event)
 		return
 	}
-	r.renumber(f.Data, int(f.Root.Get("index").Int())+r.Shift())
+	r.renumber(f.Root, int(f.Root.Get("index").Int())+r.Shift())
 }
 
 // show hands an event of a block on, under the client's index.
 func (r *interception) show(b *openBlock, f hidden.Event) {
 	switch {
-	case b.hidden:
-	case b.held:
-		r.Keep(len(f.Data))
-		b.frames = append(b.frames, bytes.Clone(f.Data))
-	case int64(b.client) == b.index:
+	case !r.Shows(&b.Entry, f):
+	case int64(b.Client) == b.Index:
 		r.Pass(f.Event)
 	default:
-		r.renumber(f.Data, b.client)
+		r.renumber(f.Root, b.Client)
 	}
 }
 
-func (r *interception) renumber(data []byte, index int) {
-	root := gjson.ParseBytes(data)
+func (r *interception) renumber(root gjson.Result, index int) {
 	r.Put(root.Get("type").Str, rawjson.Rewrite(root, nil, map[string][]byte{"index": strconv.AppendInt(nil, int64(index), 10)}))
 }
 
@@ -213,15 +201,8 @@ func (r *interception) stopBlock(b *openBlock) {
 		return
 	}
 	p := b.part()
-	if b.held {
-		b.held = false
-		if b.hidden = r.Options.Judge(p.Name, p.Arguments); !b.hidden {
-			r.release(b)
-		}
-		b.frames = nil
-	}
-	p.Hidden = b.hidden
-	if !rawjson.Valid(p.Arguments) || b.hidden && !gjson.Parse(p.Arguments).IsObject() {
+	r.Judge(&b.Entry, &p, func(f hidden.Event) { r.renumber(f.Root, b.Client) })
+	if !rawjson.Valid(p.Arguments) || b.Hidden && !gjson.Parse(p.Arguments).IsObject() {
 		b.input.Reset() // what is no object cannot be repeated
 		p.Raw = b.part().Raw
 	}
@@ -231,28 +212,16 @@ func (r *interception) stopBlock(b *openBlock) {
 	b.forget()
 }
 
-// release shows the client a block that was kept back.
-func (r *interception) release(b *openBlock) {
-	b.client = r.Visible
-	r.Visible++
-	for _, data := range b.frames {
-		r.renumber(data, b.client)
-	}
-}
-
 func (r *interception) Spill() {
 	for _, b := range r.blocks {
-		if b.held {
-			b.held = false
-			r.release(b)
-		}
+		r.Release(&b.Entry, func(f hidden.Event) { r.renumber(f.Root, b.Client) })
 		b.forget()
 	}
 }
 
 // forget drops what came by deltas.
 func (b *openBlock) forget() {
-	*b = openBlock{index: b.index, client: b.client, hidden: b.hidden, held: b.held, start: b.start, kind: b.kind}
+	*b = openBlock{Entry: b.Entry, start: b.start, kind: b.kind}
 }
 
 // part is a complete block as it stands in a request; its Raw is nil if the

@@ -39,12 +39,7 @@ func (r *interception) Next() { r.steps = nil }
 
 // openStep is a step of a stream.
 type openStep struct {
-	index  int64
-	client int      // the client's index, -1 as long as the client has not got it
-	hidden bool     // answered on the way
-	held   bool     // to be judged
-	frames [][]byte // data of the events kept back
-
+	hidden.Entry
 	start []byte // the step as it began
 	// What has come of it since: the insides of strings, but for the arguments.
 	text, signature, arguments strings.Builder
@@ -105,7 +100,7 @@ func (r *interception) Event(f hidden.Event) {
 func (r *interception) step(root gjson.Result) *openStep {
 	index := root.Get("index").Int()
 	for _, b := range r.steps {
-		if b.index == index {
+		if b.Index == index {
 			return b
 		}
 	}
@@ -118,13 +113,8 @@ func (r *interception) openStep(root gjson.Result) *openStep {
 	if !r.Keep(hidden.BlockSize + len(step.Raw)) {
 		return nil
 	}
-	r.Begun++
-	b := &openStep{index: root.Get("index").Int(), client: -1, start: []byte(step.Raw)}
-	b.hidden, b.held = r.entry(step)
-	if !b.hidden && !b.held {
-		b.client = r.Visible
-		r.Visible++
-	}
+	hides, holds := r.entry(step)
+	b := &openStep{Entry: r.Open(root.Get("index").Int(), hides, holds), start: []byte(step.Raw)}
 	r.steps = append(r.steps, b)
 	return b
 }
@@ -201,14 +191,10 @@ func (r *interception) showStep(b *openStep, f hidden.Event) {
 	switch {
 	case b == nil && r.Full && f.Root.Get("index").Exists():
 		index := f.Root.Get("index").Int()
-		r.tell(f, &openStep{index: index, client: int(index) + r.Shift()})
+		r.tell(f, &openStep{Entry: hidden.Entry{Index: index, Client: int(index) + r.Shift()}})
 	case b == nil:
 		r.Pass(f.Event)
-	case b.hidden:
-	case b.held:
-		r.Keep(len(f.Data))
-		b.frames = append(b.frames, bytes.Clone(f.Data))
-	default:
+	case r.Shows(&b.Entry, f):
 		r.tell(f, b)
 	}
 }
@@ -220,45 +206,25 @@ func (r *interception) closeStep(b *openStep) {
 	}
 	b.closed = true
 	p := partOf(gjson.ParseBytes(b.whole()))
-	if b.held {
-		b.held = false
-		if b.hidden = r.Options.Judge(p.Name, p.Arguments); !b.hidden {
-			r.releaseStep(b)
-		}
-		b.frames = nil
-	}
-	p.Hidden = b.hidden
+	r.Judge(&b.Entry, &p, func(f hidden.Event) { r.tell(f, b) })
 	if r.Keep(len(p.Raw) + len(p.Arguments)) {
 		r.Now.Parts = append(r.Now.Parts, p)
 	}
 }
 
-// releaseStep shows the client a step that was kept back.
-func (r *interception) releaseStep(b *openStep) {
-	b.client = r.Visible
-	r.Visible++
-	for _, data := range b.frames {
-		r.tell(hidden.Event{Root: gjson.ParseBytes(data)}, b)
-	}
-}
-
 func (r *interception) Spill() {
 	for _, b := range r.steps {
-		if b.held {
-			b.held = false
-			r.releaseStep(b)
-			b.frames = nil
-		}
+		r.Release(&b.Entry, func(f hidden.Event) { r.tell(f, b) })
 	}
 }
 
 // tell puts an event out under the client's number of the step.
 func (r *interception) tell(f hidden.Event, b *openStep) {
-	if int64(b.client) == b.index && f.Raw != nil {
+	if int64(b.Client) == b.Index && f.Raw != nil {
 		r.Pass(f.Event)
 		return
 	}
-	r.Put(f.Root.Get("event_type").Str, rawjson.Rewrite(f.Root, nil, map[string][]byte{"index": strconv.AppendInt(nil, int64(b.client), 10)}))
+	r.Put(f.Root.Get("event_type").Str, rawjson.Rewrite(f.Root, nil, map[string][]byte{"index": strconv.AppendInt(nil, int64(b.Client), 10)}))
 }
 
 // last reads the last event.

@@ -41,13 +41,7 @@ type interception struct {
 func (r *interception) Next() { r.items = nil }
 
 // openItem is an item of a stream.
-type openItem struct {
-	index  int64
-	client int      // the client's index, -1 as long as the client has not got it
-	hidden bool     // answered on the way
-	held   bool     // to be judged
-	frames [][]byte // data of the events kept back
-}
+type openItem struct{ hidden.Entry }
 
 // head is what the first event of a stream says of the answer.
 type head struct{ id, created, model string }
@@ -118,7 +112,7 @@ func (r *interception) Event(f hidden.Event) {
 
 func (r *interception) item(index int64) *openItem {
 	for _, b := range r.items {
-		if b.index == index {
+		if b.Index == index {
 			return b
 		}
 	}
@@ -131,14 +125,8 @@ func (r *interception) openItem(root gjson.Result) *openItem {
 	if !r.Keep(hidden.BlockSize) {
 		return nil
 	}
-	r.Begun++
-	item := root.Get("item")
-	b := &openItem{index: root.Get("output_index").Int(), client: -1}
-	b.hidden, b.held = r.entry(item)
-	if !b.hidden && !b.held {
-		b.client = r.Visible
-		r.Visible++
-	}
+	hides, holds := r.entry(root.Get("item"))
+	b := &openItem{r.Open(root.Get("output_index").Int(), hides, holds)}
 	r.items = append(r.items, b)
 	return b
 }
@@ -162,14 +150,10 @@ func (r *interception) showItem(b *openItem, f hidden.Event) {
 	switch {
 	case b == nil && r.Full && f.Root.Get("output_index").Exists():
 		index := f.Root.Get("output_index").Int()
-		r.tell(f, &openItem{index: index, client: int(index) + r.Shift()})
+		r.tell(f, &openItem{hidden.Entry{Index: index, Client: int(index) + r.Shift()}})
 	case b == nil:
 		r.tell(f, nil)
-	case b.hidden:
-	case b.held:
-		r.Keep(len(f.Data))
-		b.frames = append(b.frames, bytes.Clone(f.Data))
-	default:
+	case r.Shows(&b.Entry, f):
 		r.tell(f, b)
 	}
 }
@@ -177,35 +161,15 @@ func (r *interception) showItem(b *openItem, f hidden.Event) {
 // closeItem makes a part of an item that is complete.
 func (r *interception) closeItem(b *openItem, item gjson.Result) {
 	p := partOf(item)
-	if b.held {
-		b.held = false
-		if b.hidden = r.Options.Judge(p.Name, p.Arguments); !b.hidden {
-			r.releaseItem(b)
-		}
-		b.frames = nil
-	}
-	p.Hidden = b.hidden
+	r.Judge(&b.Entry, &p, func(f hidden.Event) { r.tell(f, b) })
 	if r.Keep(len(p.Raw) + len(p.Arguments)) {
 		r.Now.Parts = append(r.Now.Parts, p)
 	}
 }
 
-// releaseItem shows the client an item that was kept back.
-func (r *interception) releaseItem(b *openItem) {
-	b.client = r.Visible
-	r.Visible++
-	for _, data := range b.frames {
-		r.tell(hidden.Event{Root: gjson.ParseBytes(data)}, b)
-	}
-}
-
 func (r *interception) Spill() {
 	for _, b := range r.items {
-		if b.held {
-			b.held = false
-			r.releaseItem(b)
-			b.frames = nil
-		}
+		r.Release(&b.Entry, func(f hidden.Event) { r.tell(f, b) })
 	}
 }
 
@@ -228,8 +192,8 @@ func (r *interception) tell(f hidden.Event, b *openItem) {
 		}
 		r.sequence++
 	}
-	if b != nil && int64(b.client) != b.index {
-		set("output_index", int64(b.client))
+	if b != nil && int64(b.Client) != b.Index {
+		set("output_index", int64(b.Client))
 	}
 	if with == nil && f.Raw != nil {
 		r.Pass(f.Event)

@@ -68,11 +68,11 @@ func TestExpandInFormats(t *testing.T) {
 		return m
 	}
 	for _, c := range []struct {
-		name    string
-		answers [][]piece // NAME stands for the stub's
-		client  []piece   // the client's message
-		next    remark
-		woven   []remark
+		name       string
+		answers    [][]piece // NAME stands for the stub's
+		client     []piece   // the client's message
+		next       remark
+		reinserted []remark
 	}{
 		{
 			"expand only",
@@ -181,19 +181,19 @@ func TestExpandInFormats(t *testing.T) {
 					if len(requests) != 1+len(c.answers) {
 						t.Fatalf("the upstream got %d requests", len(requests))
 					}
-					woven := slices.Clone(c.woven)
+					reinserted := slices.Clone(c.reinserted)
 					if g.format == wire.Gemini && c.name == "mixed, behind" { // in the order of the calls
-						woven[1].pieces = []piece{result1.pieces[0], {"result", "call_e", file}}
+						reinserted[1].pieces = []piece{result1.pieces[0], {"result", "call_e", file}}
 					}
 					continued := g.outline(t, requests[len(requests)-1].body)
 					before := len(g.outline(t, requests[1].body)) // the rest may be folded further
 					more := []remark{{"model", c.client}, c.next}
-					g.expect(t, p, u, history(5, more...), woven, stream)
+					g.expect(t, p, u, history(5, more...), reinserted, stream)
 					if last := g.outline(t, u.last().body); len(c.answers) > 1 && !slices.Equal(last[before:len(continued)], continued[before:]) {
 						t.Errorf("the upstream saw\n%s\nand then\n%s", lines(continued), lines(last))
 					}
 					again := []remark{{"model", []piece{text("Last.")}}, prompt2}
-					g.expect(t, p, u, history(5, append(more, again...)...), append(slices.Clone(woven), again...), stream)
+					g.expect(t, p, u, history(5, append(more, again...)...), append(slices.Clone(reinserted), again...), stream)
 				})
 			}
 		}

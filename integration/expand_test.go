@@ -34,13 +34,13 @@ func TestExpandShapes(t *testing.T) {
 	result1 := `{"role":"user","content":[{"type":"tool_result","tool_use_id":"toolu_x","content":"new"}]}`
 	prompt := `{"role":"user","content":"And now?"}`
 	for _, c := range []struct {
-		name    string
-		answers []func(name string) said
-		want    []string // blocks of the client
-		reason  string
-		message string // the client's next messages
-		next    string
-		woven   func(name string) string // what stands for them upstream
+		name       string
+		answers    []func(name string) said
+		want       []string // blocks of the client
+		reason     string
+		message    string // the client's next messages
+		next       string
+		reinserted func(name string) string // what stands for them upstream
 	}{
 		{
 			"expand only",
@@ -192,25 +192,25 @@ func TestExpandShapes(t *testing.T) {
 					t.Fatalf("the upstream got %d requests", len(requests))
 				}
 				read(t, p.post("/v1/messages", agent(5, stream, `{"role":"assistant","content":[`+c.message+`]}`, c.next)))
-				woven := c.woven(name)
+				reinserted := c.reinserted(name)
 				for _, id := range []string{"toolu_e", "toolu_f", "toolu_1", "toolu_2", "toolu_3"} {
-					woven = strings.ReplaceAll(woven, "RESULT("+id+")", `{"role":"user","content":[{"type":"tool_result","tool_use_id":"`+id+`","content":"`+fileZero+`"}]}`)
+					reinserted = strings.ReplaceAll(reinserted, "RESULT("+id+")", `{"role":"user","content":[{"type":"tool_result","tool_use_id":"`+id+`","content":"`+fileZero+`"}]}`)
 				}
 				last := u.last().body
-				if !gjson.Valid(last) || !strings.Contains(last, woven) {
-					t.Fatalf("upstream got\n%s\nwant in it\n%s", short(last), short(woven))
+				if !gjson.Valid(last) || !strings.Contains(last, reinserted) {
+					t.Fatalf("upstream got\n%s\nwant in it\n%s", short(last), short(reinserted))
 				}
 				// What the upstream was sent to go on stands in later requests.
 				if len(c.answers) > 1 && c.name != "too often" {
 					cont := requests[len(requests)-1].body
 					messages := gjson.Get(cont, "messages").Raw
-					at := strings.LastIndex(messages, woven[:min(len(woven), 60)])
-					if at < 0 || !strings.HasPrefix(woven, messages[at:len(messages)-1]) {
-						t.Errorf("the upstream saw\n%s\nand then\n%s", short(messages), short(woven))
+					at := strings.LastIndex(messages, reinserted[:min(len(reinserted), 60)])
+					if at < 0 || !strings.HasPrefix(reinserted, messages[at:len(messages)-1]) {
+						t.Errorf("the upstream saw\n%s\nand then\n%s", short(messages), short(reinserted))
 					}
 				}
 				read(t, p.post("/v1/messages", agent(5, stream, `{"role":"assistant","content":[`+c.message+`]}`, c.next, `{"role":"assistant","content":`+quoted("Last.")+`}`, prompt)))
-				if again := u.last().body; !strings.Contains(again, woven) || !gjson.Valid(again) {
+				if again := u.last().body; !strings.Contains(again, reinserted) || !gjson.Valid(again) {
 					t.Errorf("one request later it is gone:\n%s", short(again))
 				}
 			})

@@ -61,7 +61,7 @@ func (n bertNormalizer) normalize(s string) string {
 	return string(b)
 }
 
-// plain tells whether s holds nothing but ASCII that stays as it is, or is
+// plain reports whether s holds nothing but ASCII that stays as it is, or is
 // white space in any case.
 func plain(s string) bool {
 	for i := range len(s) {

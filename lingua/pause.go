@@ -24,7 +24,7 @@ func WithPause(ctx context.Context, f func(context.Context) error) context.Conte
 	return context.WithValue(ctx, pauseKey{}, f)
 }
 
-// pause waits where a run is to, and tells whether it is to end.
+// pause waits where a run is to, and reports whether it is to end.
 func pause(ctx context.Context) error {
 	if f, ok := ctx.Value(pauseKey{}).(func(context.Context) error); ok {
 		if err := f(ctx); err != nil {

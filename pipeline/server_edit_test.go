@@ -103,7 +103,7 @@ func TestServerEditIsNobodysFault(t *testing.T) {
 		x.Decision.Folded, x.Decision.Rewritten = 1, 100
 		b := x.Bill(&answer)
 		x.Commit(&answer, s.now)
-		if blamed := cleared == (wire.Cleared{}); (b.Cost != b.ClientCost) != blamed || (l.Caution > 1) != blamed || !x.Prompt.Edited {
+		if rejected := cleared == (wire.Cleared{}); (b.Cost != b.ClientCost) != rejected || (l.Caution > 1) != rejected || !x.Prompt.Edited {
 			t.Errorf("%+v: cost %v, the client's own %v, caution %v", cleared, b.Cost, b.ClientCost, l.Caution)
 		}
 	}

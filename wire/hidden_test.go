@@ -31,16 +31,16 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire/vertex"
 )
 
-var relayOptions = hidden.Options{
+var interceptOptions = hidden.Options{
 	Hide:  func(name string) bool { return name == "Now" || name == "now" },
 	Hold:  func(name string) bool { return name == "Bash" || name == "bash" },
 	Judge: func(_, arguments string) bool { return strings.Contains(arguments, "stub") },
 }
 
-// relayed feeds answers, one after the other as long as the relay asks, in
+// intercepted feeds answers, one after the other as long as the interceptor asks, in
 // pieces, and returns what the client got.
-func relayed(f wire.Format, piece int, answers ...[]byte) (string, *hidden.Interceptor) {
-	r := hidden.NewInterceptor(f, relayOptions)
+func intercepted(f wire.Format, piece int, answers ...[]byte) (string, *hidden.Interceptor) {
+	r := hidden.NewInterceptor(f, interceptOptions)
 	var out bytes.Buffer
 	buffer := make([]byte, piece) // used again for each, as a proxy does
 	for i, a := range answers {
@@ -81,7 +81,7 @@ func TestRelayPasses(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, _ := relayed(f, 7, b)
+		got, _ := intercepted(f, 7, b)
 		want := string(b)
 		if strings.Contains(want, `"Now"`) || strings.Contains(want, `"now"`) || strings.Contains(strings.ToLower(want), `"bash"`) {
 			if strings.Contains(got, `"Now"`) || strings.Contains(got, `"now"`) {
@@ -110,7 +110,7 @@ func TestRelayKeepsItsOwn(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		whole := hidden.NewInterceptor(f, relayOptions)
+		whole := hidden.NewInterceptor(f, interceptOptions)
 		whole.Feed(b)
 		want := whole.Iterations()
 		ways := map[wire.Format][]byte{f: b}
@@ -122,7 +122,7 @@ func TestRelayKeepsItsOwn(t *testing.T) {
 				complete[f]++
 			}
 			for _, piece := range []int{1, 7, 64, 500, len(b)} {
-				if _, r := relayed(f, piece, b); !reflect.DeepEqual(r.Iterations(), want) {
+				if _, r := intercepted(f, piece, b); !reflect.DeepEqual(r.Iterations(), want) {
 					t.Errorf("%s in %s in pieces of %d:\n got %+v\nwant %+v", file, f, piece, r.Iterations(), want)
 				}
 			}
@@ -160,14 +160,14 @@ func TestRelayBedrock(t *testing.T) {
 		`data: {"type":"message_stop"}`, "",
 	}, "\n\n"))
 	rest := []byte(strings.ReplaceAll(strings.ReplaceAll(string(call), `"name":"Now"`, `"name":"Read"`), "Hm.", "Good."))
-	want, _ := relayed(wire.Anthropic, 7, call, rest)
+	want, _ := intercepted(wire.Anthropic, 7, call, rest)
 	for _, piece := range []int{1, 7, 5000} {
-		got, r := relayed(bedrock.Format, piece, chunked(call), chunked(rest))
+		got, r := intercepted(bedrock.Format, piece, chunked(call), chunked(rest))
 		if !r.Ended() || got != string(chunked([]byte(want))) || strings.Contains(want, "Now") {
 			t.Errorf("in pieces of %d: %q, want the chunks of %q", piece, got, want)
 		}
 	}
-	_, r := relayed(bedrock.Format, 7, chunked(call)[:200])
+	_, r := intercepted(bedrock.Format, 7, chunked(call)[:200])
 	d := wire.NewDecoder(bedrock.Format, true)
 	d.Feed(r.Failure("overloaded_error", "No room."))
 	if turn := d.Turn(); turn.ErrorType != "serviceUnavailableException" || turn.ErrorMessage != "No room." || turn.Done {
@@ -227,7 +227,7 @@ func TestRelayChat(t *testing.T) {
 		for _, a := range c.answers {
 			answers = append(answers, []byte(a))
 		}
-		got, r := relayed(wire.OpenAIChat, 1<<20, answers...)
+		got, r := intercepted(wire.OpenAIChat, 1<<20, answers...)
 		turn := decode(wire.OpenAIChat, true, []byte(got), 1<<20)
 		if turn.Text != c.content || len(turn.Calls) != c.calls || !turn.Done || turn.Usage.Prompt() != c.prompt || turn.ID != "c1" {
 			t.Fatalf("%s: %+v from\n%s", c.name, turn, got)
@@ -262,7 +262,7 @@ func TestRelayChat(t *testing.T) {
 	}
 }
 
-var relayFormats = []wire.Format{wire.Anthropic, wire.OpenAIChat, wire.OpenAIResponses, wire.Gemini, wire.Interactions}
+var interceptFormats = []wire.Format{wire.Anthropic, wire.OpenAIChat, wire.OpenAIResponses, wire.Gemini, wire.Interactions}
 
 // FuzzRelaySplit cuts streams anywhere: the client gets the same bytes, and
 // every piece of data that it gets is JSON if the upstream's was.
@@ -273,7 +273,7 @@ func FuzzRelaySplit(f *testing.F) {
 		if err != nil {
 			f.Fatal(err)
 		}
-		for n, format := range relayFormats {
+		for n, format := range interceptFormats {
 			if answerFormat(filepath.Base(file)) == format {
 				f.Add(b, uint8(n), 1+i)
 				f.Add(bytes.ReplaceAll(b, []byte("\n"), []byte("\r\n")), uint8(n), 1+i)
@@ -283,10 +283,10 @@ func FuzzRelaySplit(f *testing.F) {
 	}
 	f.Add([]byte(chatCall+chatEnd), uint8(1), 3)
 	f.Fuzz(func(t *testing.T, answer []byte, n uint8, piece int) {
-		format := relayFormats[int(n)%len(relayFormats)]
-		want, r := relayed(format, max(len(answer), 1), answer, answer)
+		format := interceptFormats[int(n)%len(interceptFormats)]
+		want, r := intercepted(format, max(len(answer), 1), answer, answer)
 		for _, piece := range []int{1, max(piece, 1)} {
-			if got, _ := relayed(format, piece, answer, answer); got != want {
+			if got, _ := intercepted(format, piece, answer, answer); got != want {
 				t.Fatalf("in pieces of %d:\n got %q\nwant %q", piece, got, want)
 			}
 		}

@@ -27,10 +27,10 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
-// shadowed replays a conversation under a policy and returns what its client's
+// counterfactual replays a conversation under a policy and returns what its client's
 // own bytes have cost, prompts only: by the simulated provider that got them,
 // and by the account that the handler keeps from the answers to what it sent.
-func shadowed(t *testing.T, c *recording.Conversation, profile cachemodel.Profile, policy settings.Policy) (exact, shadow, actual float64) {
+func counterfactual(t *testing.T, c *recording.Conversation, profile cachemodel.Profile, policy settings.Policy) (exact, client, actual float64) {
 	t.Helper()
 	d := &drive{conversation: c, profile: profile, start: defaultStart, progress: func() {}}
 	a, err := newArm(policy, profile, new(Options))
@@ -48,7 +48,7 @@ func shadowed(t *testing.T, c *recording.Conversation, profile cachemodel.Profil
 	for _, s := range a.store.Page(sessioncache.Newest, 1000) {
 		for _, l := range s.Report(time.Time{}).Lineages {
 			requests += l.Requests
-			shadow += l.Cost.ClientUnits - output(l.Total.Output)
+			client += l.Cost.ClientUnits - output(l.Total.Output)
 			actual += l.Cost.Units - output(l.Total.Output)
 		}
 	}
@@ -58,7 +58,7 @@ func shadowed(t *testing.T, c *recording.Conversation, profile cachemodel.Profil
 	if math.Abs(actual-a.result.Cost) > 1e-6*a.result.Cost {
 		t.Errorf("%s: what was sent cost %.0f, on the account are %.0f", c.Name, a.result.Cost, actual)
 	}
-	return d.baseline.cost, shadow, actual
+	return d.baseline.cost, client, actual
 }
 
 // The account of what the client's own bytes would have cost agrees with a
@@ -79,18 +79,18 @@ func TestShadowAccount(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var exact, shadow, actual float64
+		var exact, client, actual float64
 		line := func(of string, e, s, a float64) {
 			t.Logf("%-12s %-28s cost %+6.1f %%, by the account %+6.1f %%; error of the client's side %+5.2f %%", name, of, 100*(a/e-1), 100*(a/s-1), 100*(s/e-1))
 		}
 		for _, c := range conversations {
-			e, s, a := shadowed(t, c, profile, settings.CostAware)
-			exact, shadow, actual = exact+e, shadow+s, actual+a
+			e, s, a := counterfactual(t, c, profile, settings.CostAware)
+			exact, client, actual = exact+e, client+s, actual+a
 			line(c.Name, e, s, a)
 		}
-		line("all", exact, shadow, actual)
-		if math.Abs(shadow/exact-1) > within {
-			t.Errorf("%s: the client's side is off by %+.2f %%", name, 100*(shadow/exact-1))
+		line("all", exact, client, actual)
+		if math.Abs(client/exact-1) > within {
+			t.Errorf("%s: the client's side is off by %+.2f %%", name, 100*(client/exact-1))
 		}
 	}
 }
@@ -107,7 +107,7 @@ func TestShadowAccountOfOwnBytes(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, c := range conversations {
-			if e, s, _ := shadowed(t, c, profile, settings.Observe); math.Abs(s-e) > 1e-6*e {
+			if e, s, _ := counterfactual(t, c, profile, settings.Observe); math.Abs(s-e) > 1e-6*e {
 				t.Errorf("%s, %s: %.0f instead of %.0f though nothing was edited", name, c.Name, s, e)
 			}
 		}

@@ -181,22 +181,28 @@ func (d *adjusting) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 	if !d.format.Traits().ServersVary || d.p.compat.answers != reasoningAlias {
 		return d.next.ServeHTTP(w, r)
 	}
-	a := newRenamedAnswer(w)
-	cut := true
-	defer func() {
-		if cut {
-			a.spill()
-		}
-	}()
-	err = d.next.ServeHTTP(a, r)
-	cut = false
-	if err == nil {
-		return a.finish()
+	return newEditedAnswer(w, `"`+reasoningAlias+`"`, appendRenamed).serve(d.next, r)
+}
+
+// appendRenamed appends an object of chat completions in which thinking, if it goes by the
+// name reasoning, is called reasoning_content.
+func appendRenamed(out, object []byte, stream bool) []byte {
+	at := "choices.0.message"
+	if stream {
+		at = "choices.0.delta"
 	}
-	if !a.json { // else nothing was sent, and nothing but the error will be
-		a.spill()
+	said := gjson.GetBytes(object, at)
+	value := said.Get(reasoningAlias)
+	if !value.Exists() || value.Index == 0 || said.Get(reasoningContent).Exists() {
+		return append(out, object...)
 	}
-	return err
+	key := bytes.LastIndex(object[:value.Index], []byte(`"`+reasoningAlias+`"`))
+	if key < 0 {
+		return append(out, object...)
+	}
+	out = append(out, object[:key]...)
+	out = append(out, `"`+reasoningContent+`"`...)
+	return append(out, object[key+len(reasoningAlias)+2:]...)
 }
 
 // values resolves a request's placeholders to JSON, nil where they have no value: what is

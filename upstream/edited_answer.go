@@ -20,29 +20,51 @@ import (
 	"net/http"
 	"strconv"
 
-	"github.com/tidwall/gjson"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/layer"
 )
 
-// renamedAnswer passes an answer of chat completions on in which thinking goes by
-// the name reasoning, and calls it reasoning_content. Lines pass as soon as
-// they are complete; a JSON answer is held until it is.
-type renamedAnswer struct {
+// editedAnswer passes an answer on in which objects are edited: an answer in one piece, or
+// the data of events. Lines pass as soon as they are complete; a JSON answer is held until
+// it is.
+type editedAnswer struct {
 	layer.Answer
 	held   []byte // an unfinished line, or a JSON answer
 	stream bool
 	json   bool
+	// edit appends an object as it is to be, word is what lines hold that it is for.
+	edit func(out, object []byte, stream bool) []byte
+	word []byte
 }
 
-func newRenamedAnswer(w http.ResponseWriter) *renamedAnswer {
-	a := new(renamedAnswer)
+func newEditedAnswer(w http.ResponseWriter, word string, edit func(out, object []byte, stream bool) []byte) *editedAnswer {
+	a := &editedAnswer{edit: edit, word: []byte(word)}
 	a.Answer = layer.NewAnswer(w, a)
 	return a
 }
 
+// serve has a handler answer.
+func (a *editedAnswer) serve(next caddyhttp.Handler, r *http.Request) error {
+	cut := true
+	defer func() {
+		if cut {
+			a.spill()
+		}
+	}()
+	err := next.ServeHTTP(a, r)
+	cut = false
+	if err == nil {
+		return a.finish()
+	}
+	if !a.json { // else nothing was sent, and nothing but the error will be
+		a.spill()
+	}
+	return err
+}
+
 // Begin implements [layer.Interceptor].
-func (a *renamedAnswer) Begin(status int) {
+func (a *editedAnswer) Begin(status int) {
 	h := a.Header()
 	if status/100 == 2 && layer.Coding(h) == "" {
 		kind := layer.MediaType(h.Get("Content-Type"))
@@ -58,10 +80,10 @@ func (a *renamedAnswer) Begin(status int) {
 }
 
 // Holds implements [layer.Interceptor].
-func (a *renamedAnswer) Holds() bool { return a.json }
+func (a *editedAnswer) Holds() bool { return a.json }
 
 // Take implements [layer.Interceptor].
-func (a *renamedAnswer) Take(p []byte) (int, error) {
+func (a *editedAnswer) Take(p []byte) (int, error) {
 	switch {
 	case a.json:
 		a.held = append(a.held, p...)
@@ -88,11 +110,11 @@ func (a *renamedAnswer) Take(p []byte) (int, error) {
 		lines = append(a.held, lines...)
 	}
 	rest := bytes.Clone(p[end:])
-	if bytes.Contains(lines, []byte(`"reasoning"`)) {
+	if bytes.Contains(lines, a.word) {
 		var out []byte
 		for len(lines) > 0 {
 			n := bytes.IndexAny(lines, "\r\n") + 1 // the last one is whole
-			out = appendRenamed(out, lines[:n], "choices.0.delta")
+			out = a.line(out, lines[:n])
 			lines = lines[n:]
 		}
 		lines = out
@@ -102,38 +124,26 @@ func (a *renamedAnswer) Take(p []byte) (int, error) {
 	return n, err
 }
 
-func (a *renamedAnswer) flush(p []byte) error {
+func (a *editedAnswer) flush(p []byte) error {
 	a.held = nil
 	_, err := a.ResponseWriter.Write(p)
 	return err
 }
 
-// appendRenamed appends a JSON text, or a line of an event with one, in which the
-// object at a path calls reasoning by its other name.
-func appendRenamed(out, line []byte, at string) []byte {
-	start := bytes.IndexByte(line, '{')
-	if start < 0 {
+// line appends a line of a stream, of which an object is edited.
+func (a *editedAnswer) line(out, line []byte) []byte {
+	start, end := bytes.IndexByte(line, '{'), bytes.LastIndexByte(line, '}')+1
+	if start < 0 || end < start {
 		return append(out, line...)
 	}
-	object := gjson.GetBytes(line[start:], at)
-	value := object.Get(reasoningAlias)
-	if !value.Exists() || value.Index == 0 || object.Get(reasoningContent).Exists() {
-		return append(out, line...)
-	}
-	key := bytes.LastIndex(line[:start+value.Index], []byte(`"`+reasoningAlias+`"`))
-	if key < 0 {
-		return append(out, line...)
-	}
-	out = append(out, line[:key]...)
-	out = append(out, `"`+reasoningContent+`"`...)
-	return append(out, line[key+len(reasoningAlias)+2:]...)
+	return append(a.edit(append(out, line[:start]...), line[start:end], true), line[end:]...)
 }
 
 // finish ends an answer that has not been cut.
-func (a *renamedAnswer) finish() error {
+func (a *editedAnswer) finish() error {
 	if a.json {
 		a.json = false
-		a.held = appendRenamed(nil, a.held, "choices.0.message")
+		a.held = a.edit(nil, a.held, false)
 		if h := a.Header(); len(h["Content-Length"]) > 0 {
 			h["Content-Length"] = []string{strconv.Itoa(len(a.held))}
 		}
@@ -148,7 +158,7 @@ func (a *renamedAnswer) finish() error {
 }
 
 // spill gives the client what there is of an answer that was cut, as it came.
-func (a *renamedAnswer) spill() {
+func (a *editedAnswer) spill() {
 	if a.json {
 		a.json = false
 		a.Send()

@@ -73,7 +73,7 @@ var metrics = struct {
 	tokens: metric.CounterOf("tokens_total", "Tokens by bucket: uncached, write_5m, write_1h, read and output as upstreams reported them, removed as estimated.", "bucket",
 		"uncached", "write_5m", "write_1h", "read", "output", "removed"),
 	edits: metric.CounterOf("edits_total", "Edits in requests sent, those repeated from earlier requests included, by stage.", "stage",
-		stage.Admission, stage.Thinking, stage.Narration, stage.ToolResults, stage.Prune, stage.Replaced, stage.Inputs, stage.Compress, stage.Expand, stage.Tools, stage.Breakpoints),
+		stage.All[:]...),
 	breaks: metric.CounterOf("breaks_total", "Requests for which the upstream's cache held less than expected, by cause.", "cause",
 		string(pipeline.BreakExpired), string(pipeline.BreakModel), string(pipeline.BreakTools), string(pipeline.BreakSystem),
 		string(pipeline.BreakMessages), string(pipeline.BreakServerEdit), string(pipeline.BreakEdit), string(pipeline.BreakUnknown)),

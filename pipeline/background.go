@@ -85,7 +85,7 @@ func (x *Exchange) Background(t *wire.Turn, limit int) *Background {
 	q.in.Moment = planner.Moment{Epoch: planner.NoEpoch, Loop: r.run.loop, Bound: r.thoughts.bound, Begun: true, Regretted: r.regretted.share() > mostRegret}
 	q.in.Further = outlook.Least(l) // the next pause is near: what is folded late costs little
 	q.gather(&r, l, minIdleFold, x.start)
-	q.needless(&r, estimator{&x.req.session.Calibration, rate(l)})
+	q.needless(&r, outlook.NewEstimator(&x.req.session.Calibration, l))
 	folds, from, process := planner.Idle(&q.in, &q.scratch, limit)
 	if len(folds) == 0 {
 		return nil
@@ -156,11 +156,11 @@ func (b *Background) Commit(u wire.Usage) bool {
 func (b *Background) Texts() []Block { return b.texts }
 
 // needless lists what nobody needs any more, however little it is.
-func (q *planning) needless(r *request, e estimator) {
+func (q *planning) needless(r *request, e outlook.Estimator) {
 	for i := range q.in.Blocks {
 		if free := r.needless(i); free > 0 {
 			b := &q.in.Blocks[i]
-			b.Whole, b.Part, b.Need = e.tokens(r.Blocks[i].Kind, free), 0, 0
+			b.Whole, b.Part, b.Need = e.Tokens(r.Blocks[i].Kind, free), 0, 0
 		}
 	}
 }

@@ -131,7 +131,7 @@ func (r *request) frontier() int {
 		}
 		return r.cached.settled
 	}
-	if r.zones == (zones{}) {
+	if r.zones == (history.Zones{}) {
 		return 0
 	}
 	return r.hot()
@@ -139,10 +139,10 @@ func (r *request) frontier() int {
 
 // hot returns the number of blocks in front of the hot tail.
 func (r *request) hot() int {
-	if r.zones == (zones{}) {
+	if r.zones == (history.Zones{}) {
 		return 0
 	}
-	return int(r.View.Messages[r.zones.end].First) - r.View.System
+	return int(r.View.Messages[r.zones.End].First) - r.View.System
 }
 
 // positions counts the positions from a message block to the end, both

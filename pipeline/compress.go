@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/content"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/outlook"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stage"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stub"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
@@ -94,7 +95,7 @@ func (r *request) compress() {
 	last := r.States[len(r.States)-1].Turn
 	for i := range r.Blocks {
 		b, s := &r.Blocks[i], &r.States[i]
-		if s.Turn+spared > last || !r.anew(i) || !r.zones.middle(b) || !r.open(i) || !r.wordy(i) {
+		if s.Turn+spared > last || !r.anew(i) || !r.zones.Middle(b) || !r.open(i) || !r.wordy(i) {
 			continue
 		}
 		short, ok := r.omission.words.Find(r.session, b.Hash)
@@ -173,11 +174,11 @@ func (r *request) compressed(l *sessioncache.Lineage) (c Compressed) {
 	if r.omission.words == nil {
 		return c
 	}
-	e, tokens := estimator{&r.session.Calibration, rate(l)}, 0.0
+	e, tokens := outlook.NewEstimator(&r.session.Calibration, l), 0.0
 	for i := range r.States {
 		if edit := r.States[i].Edit; edit != nil && edit.Stage == stage.Compress {
 			c.Texts++
-			tokens += e.tokens(r.Blocks[i].Kind, r.Blocks[i].Body.Len()-len(edit.Value))
+			tokens += e.Tokens(r.Blocks[i].Kind, r.Blocks[i].Body.Len()-len(edit.Value))
 		}
 	}
 	c.Tokens, c.Took = int(tokens), r.omission.took

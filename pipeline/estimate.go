@@ -15,34 +15,16 @@
 package pipeline
 
 import (
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/outlook"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/calibration"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
-// estimator turns bytes of a conversation into tokens.
-type estimator struct {
-	calibration *calibration.Calibration
-	rate        float64 // what the last usage of the conversation corrects it by
-}
-
-// tokens estimates some bytes of a kind of block.
-func (e *estimator) tokens(k wire.Kind, bytes int) float64 {
-	return e.rate * e.calibration.PerByte(k) * float64(bytes)
-}
-
-// rate corrects estimates by what the last request of a lineage really took.
-func rate(l *sessioncache.Lineage) float64 {
-	if l == nil || l.Estimate == 0 || l.Last.Prompt() == 0 {
-		return 1
-	}
-	return min(max(float64(l.Last.Prompt())/float64(l.Estimate), 0.25), 4)
-}
-
 // estimate says how long the prompt is, as the client sent it and as it is sent. The
 // session is locked.
 func (p *Prompt) estimate(r *request, l *sessioncache.Lineage, s *sizing, original *calibration.Sizes) {
-	scale := rate(l)
+	scale := outlook.Rate(l)
 	s.original = r.session.Calibration.Tokens(original)
 	p.OriginalTokens = int(scale * float64(s.original))
 	p.SentTokens = int(scale * float64(s.estimate))

@@ -28,7 +28,7 @@ import (
 // is not to be folded.
 func (r *request) foldable(i int) int {
 	b, s := &r.Blocks[i], &r.States[i]
-	if !r.zones.middle(b) || s.Pinned {
+	if !r.zones.Middle(b) || s.Pinned {
 		return 0
 	}
 	switch b.Kind {
@@ -91,7 +91,7 @@ func (r *request) inputs(i int) bool {
 // can quote.
 func (r *request) replaced(i int) int {
 	s := &r.States[i]
-	if r.Blocks[i].Kind != wire.KindToolUse || s.Edit != nil || !r.zones.middle(&r.Blocks[i]) || !r.inputs(i) {
+	if r.Blocks[i].Kind != wire.KindToolUse || s.Edit != nil || !r.zones.Middle(&r.Blocks[i]) || !r.inputs(i) {
 		return 0
 	}
 	return int(s.Replaced) - stub.Length/2

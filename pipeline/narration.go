@@ -52,7 +52,7 @@ func (r *request) stripNarration() {
 func (r *request) announces(i int) bool {
 	b, under := &r.Blocks[i], *r.o.StripNarration.Under
 	if b.Kind != wire.KindText || b.Role != wire.RoleAssistant || b.Body.Len() < 3 || b.Body.Len() > 6*under ||
-		r.States[i].Edit != nil || !b.Marker.Empty() || !r.zones.middle(b) || !besideCall(&r.History, i) || !r.View.Removable(r.View.System+i) {
+		r.States[i].Edit != nil || !b.Marker.Empty() || !r.zones.Middle(b) || !besideCall(&r.History, i) || !r.View.Removable(r.View.System+i) {
 		return false
 	}
 	raw := r.View.Bytes(b.Body)

@@ -102,18 +102,18 @@ func (p *planning) gather(r *request, l *sessioncache.Lineage, least int, now ti
 		in.Entries = outlook.Entries(in.Entries, l, r.rules.TTL, now)
 	}
 	in.Lapsed = !in.Anywhere && outlook.Lapsed(l, r.rules.TTL, now)
-	p.blocks(r, l, estimator{&r.session.Calibration, rate(l)}, least)
+	p.blocks(r, l, outlook.NewEstimator(&r.session.Calibration, l), least)
 }
 
 // blocks lists the message blocks, and sums up the prompt.
-func (p *planning) blocks(r *request, l *sessioncache.Lineage, e estimator, least int) {
+func (p *planning) blocks(r *request, l *sessioncache.Lineage, e outlook.Estimator, least int) {
 	in := &p.in
 	in.Base, in.Total = 0, 0
 	for i := range r.View.Blocks {
 		if i == r.View.System {
 			in.Base = in.Total
 		}
-		in.Total += e.tokens(r.View.Blocks[i].Kind, r.View.Blocks[i].Span.Len())
+		in.Total += e.Tokens(r.View.Blocks[i].Kind, r.View.Blocks[i].Span.Len())
 	}
 	in.Blocks = history.Zeroed(in.Blocks, len(r.Blocks))
 	cuts, some := r.cuts(p.cuts, least)
@@ -125,7 +125,7 @@ func (p *planning) blocks(r *request, l *sessioncache.Lineage, e estimator, leas
 	gone := leftOut(l)
 	for i, c := range cuts {
 		b, kind := &in.Blocks[i], r.Blocks[i].Kind
-		b.Tokens = e.tokens(kind, r.Sent(i))
+		b.Tokens = e.Tokens(kind, r.Sent(i))
 		if kind == wire.KindToolResult && gone > 0 {
 			gone--
 			continue
@@ -133,7 +133,7 @@ func (p *planning) blocks(r *request, l *sessioncache.Lineage, e estimator, leas
 		if c == (cut{}) {
 			continue
 		}
-		b.Whole, b.Part = e.tokens(kind, c.all), e.tokens(kind, c.part)
+		b.Whole, b.Part = e.Tokens(kind, c.all), e.Tokens(kind, c.part)
 		if !history.IsThinking(&r.Blocks[i]) {
 			b.Need = outlook.Need(l, r.States[i].Class, r.careful(i, r.o.Planner.Need.Need(&known[i])))
 		}

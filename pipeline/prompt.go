@@ -35,7 +35,7 @@ type Prompt struct {
 	// SentTokens is what would have been sent.
 	OriginalTokens, SentTokens int
 	// Fired are the stages that did something, markers included.
-	Fired []Fired
+	Fired []stage.Fired
 	// Compressed is what words that were left out come to.
 	Compressed Compressed
 	// Markers is the number of cache markers added.
@@ -46,17 +46,6 @@ type Prompt struct {
 
 	edits []wire.Edit // that Body was made by
 	stubs bool        // Body holds stubs
-}
-
-// Fired counts what one stage did in one request.
-type Fired struct {
-	// Stage is the stage's name, as in the configuration.
-	Stage string
-	// Count is the number of its edits in the request that goes upstream,
-	// those replayed from the ledger included.
-	Count int
-	// Tokens is what they take out of it, estimated; below zero where they make it longer.
-	Tokens int
 }
 
 // make applies the edits of a request. Where they contradict each other, it applies
@@ -145,42 +134,23 @@ func (r *request) committed() ([]wire.Edit, []byte) {
 	return nil, nil
 }
 
-// fired counts edits by stage, in the order of the stages.
-func fired(r *request, markers int) []Fired {
-	names := [...]string{stage.Admission, stage.Thinking, stage.Narration, stage.ToolResults, stage.Prune, stage.Replaced, stage.Inputs, stage.Compress, stage.Expand, stage.Tools, stage.Breakpoints}
-	const expand, tools = len(names) - 3, len(names) - 2
-	counts := [len(names)]int{len(names) - 1: markers}
-	var tokens [len(names)]float64
+// fired counts edits by stage.
+func fired(r *request, markers int) []stage.Fired {
+	var t stage.Tally
+	t.Add(stage.Breakpoints, markers, 0)
 	if r.expand == expandDeclared {
-		counts[expand]++
+		t.Add(stage.Expand, 1, 0)
 	}
 	if r.tools != nil {
-		counts[tools] = 1
-		tokens[tools] = -r.session.Calibration.PerByte(wire.KindToolDef) * float64(len(r.tools))
+		t.Add(stage.Tools, 1, -r.session.Calibration.PerByte(wire.KindToolDef)*float64(len(r.tools)))
 	}
 	for i := range r.States {
 		if r.States[i].Inserted != nil {
-			counts[expand]++
+			t.Add(stage.Expand, 1, 0)
 		}
 		if e := r.States[i].Edit; e != nil {
-			for j, name := range names {
-				if name == e.Stage {
-					counts[j]++
-					b := &r.Blocks[i]
-					n := b.Span.Len()
-					if e.Op != wire.OpRemove {
-						n = b.Body.Len() - len(e.Value)
-					}
-					tokens[j] += r.session.Calibration.PerByte(b.Kind) * float64(n)
-				}
-			}
+			t.Edit(e, &r.Blocks[i], &r.session.Calibration)
 		}
 	}
-	var out []Fired
-	for j, n := range counts {
-		if n > 0 {
-			out = append(out, Fired{names[j], n, int(tokens[j])})
-		}
-	}
-	return out
+	return t.Fired()
 }

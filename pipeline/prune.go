@@ -36,7 +36,7 @@ func (r *request) prune() {
 	for i := range r.Blocks {
 		b := &r.Blocks[i]
 		t := r.States[i].Trait
-		if t == "" || r.States[i].Pinned || b.Kind != wire.KindToolResult || int(r.States[i].Unused) < after || b.Has(wire.FlagError) || !r.zones.middle(b) || !r.may(i) {
+		if t == "" || r.States[i].Pinned || b.Kind != wire.KindToolResult || int(r.States[i].Unused) < after || b.Has(wire.FlagError) || !r.zones.Middle(b) || !r.may(i) {
 			continue
 		}
 		if e := r.States[i].Edit; e != nil && e.Stage == stage.Prune || r.Size(i) < stub.MinTrait || !r.pays(o.Mode, i, r.Size(i)-minStub) {

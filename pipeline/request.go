@@ -36,7 +36,7 @@ type request struct {
 	run      run
 	ledger   ledger
 	marking  marking
-	zones    zones
+	zones    history.Zones
 	thoughts thoughts
 	omission omission
 
@@ -82,7 +82,7 @@ type marking struct {
 func newRequest(r *request, o *settings.Options, rules cachemodel.Rules, v *wire.View, s *sessioncache.Session, m sessioncache.Match, sealed bool, now time.Time) *request {
 	*r = request{
 		History: history.History{View: v, Blocks: v.MessageBlocks(), Known: m.Common, Learned: m.Common},
-		o:       o, rules: rules, session: s, run: findRun(v), ledger: ledger{broken: math.MaxInt32}, zones: newZones(&o.Zones, v), thoughts: thoughts{sealed: sealed},
+		o:       o, rules: rules, session: s, run: findRun(v), ledger: ledger{broken: math.MaxInt32}, zones: history.NewZones(v, *o.Zones.Frozen, *o.Zones.Hot, *o.Zones.MinMessages), thoughts: thoughts{sealed: sealed},
 	}
 	r.States = sessioncache.NewStates(len(r.Blocks))
 	r.thoughts.bound = rules.BindsThinking || rules.BindsReasoning && r.lastReasoning() >= 0

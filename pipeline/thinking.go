@@ -25,7 +25,7 @@ import (
 // middle, and never in an open run of tool calls where the provider wants the
 // thinking of that run back (Messages API, "Preserving thinking blocks").
 func (r *request) stripThinking() {
-	if !r.strips() || r.zones == (zones{}) {
+	if !r.strips() || r.zones == (history.Zones{}) {
 		return
 	}
 	end := r.LastAnswer()

@@ -36,7 +36,7 @@ func (r *request) compactToolResults() {
 	for i := range r.Blocks {
 		b := &r.Blocks[i]
 		if b.Kind != wire.KindToolResult || !r.open(i) || r.Size(i) <= over ||
-			b.Has(wire.FlagError) || !r.zones.middle(b) || !r.may(i) || r.Unread(i) {
+			b.Has(wire.FlagError) || !r.zones.Middle(b) || !r.may(i) || r.Unread(i) {
 			continue
 		}
 		text := content.Unheaded(r.Text(i))

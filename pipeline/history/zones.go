@@ -12,38 +12,36 @@
 // See the License for the specific language governing permissions and
 // limitations under the License.
 
-package pipeline
+package history
 
-import (
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/settings"
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
-)
+import "github.com/caddy-llm-cache/caddy-llm-cache/wire"
 
-// zones are the bounds of the middle of a conversation, in messages: what
-// stands before begin is frozen, what stands from end on is hot.
-type zones struct{ begin, end int }
+// Zones are the bounds of the middle of a conversation, in messages: what stands before
+// Begin is frozen, what stands from End on is hot.
+type Zones struct{ Begin, End int }
 
-func newZones(o *settings.Zones, v *wire.View) zones {
-	if len(v.Messages) < *o.MinMessages {
-		return zones{}
+// NewZones finds the middle between the first turns, which are frozen, and the last, which
+// are hot. There is none in conversations of fewer messages than least.
+func NewZones(v *wire.View, frozen, hot, least int) Zones {
+	if len(v.Messages) < least {
+		return Zones{}
 	}
-	frozen, hot := *o.Frozen, *o.Hot
-	z := zones{begin: len(v.Messages), end: len(v.Messages)}
+	z := Zones{Begin: len(v.Messages), End: len(v.Messages)}
 	n := 0 // turns
 	for i := 0; i < len(v.Messages) && n <= frozen; i++ {
 		if turns(v, i) {
-			z.begin = i
+			z.Begin = i
 			n++
 		}
 	}
 	for i := len(v.Messages) - 1; i >= 0 && hot > 0; i-- {
 		if turns(v, i) {
-			z.end = i
+			z.End = i
 			hot--
 		}
 	}
-	if n <= frozen || z.end <= z.begin {
-		return zones{}
+	if n <= frozen || z.End <= z.Begin {
+		return Zones{}
 	}
 	return z
 }
@@ -53,7 +51,7 @@ func turns(v *wire.View, i int) bool {
 	return v.Messages[i].Role == wire.RoleAssistant && (i == 0 || v.Messages[i-1].Role != wire.RoleAssistant)
 }
 
-// middle reports whether a block stands between the frozen head and the hot tail.
-func (z zones) middle(b *wire.Block) bool {
-	return int(b.Message) >= z.begin && int(b.Message) < z.end
+// Middle reports whether a block stands between the frozen head and the hot tail.
+func (z Zones) Middle(b *wire.Block) bool {
+	return int(b.Message) >= z.Begin && int(b.Message) < z.End
 }

@@ -1,0 +1,70 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package stage
+
+import (
+	"slices"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/calibration"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
+
+// Fired counts what one stage did in one request.
+type Fired struct {
+	// Stage is the stage's name, as in the configuration.
+	Stage string
+	// Count is the number of its edits in the request that goes upstream,
+	// those replayed from the ledger included.
+	Count int
+	// Tokens is what they take out of it, estimated; below zero where they make it longer.
+	Tokens int
+}
+
+// All are the stages in their order.
+var All = [...]string{Admission, Thinking, Narration, ToolResults, Prune, Replaced, Inputs, Compress, Expand, Tools, Breakpoints}
+
+// Tally sums up what the stages did.
+type Tally struct {
+	counts [len(All)]int
+	tokens [len(All)]float64
+}
+
+// Add notes edits of a stage, and the tokens that they take out.
+func (t *Tally) Add(name string, edits int, tokens float64) {
+	if i := slices.Index(All[:], name); i >= 0 {
+		t.counts[i] += edits
+		t.tokens[i] += tokens
+	}
+}
+
+// Edit notes the edit of a block.
+func (t *Tally) Edit(e *sessioncache.Edit, b *wire.Block, c *calibration.Calibration) {
+	n := b.Span.Len()
+	if e.Op != wire.OpRemove {
+		n = b.Body.Len() - len(e.Value)
+	}
+	t.Add(e.Stage, 1, c.PerByte(b.Kind)*float64(n))
+}
+
+// Fired lists the stages that did something.
+func (t *Tally) Fired() (out []Fired) {
+	for i, n := range t.counts {
+		if n > 0 {
+			out = append(out, Fired{All[i], n, int(t.tokens[i])})
+		}
+	}
+	return out
+}

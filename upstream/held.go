@@ -81,16 +81,9 @@ func ProvidersOnly(v *wire.View) Unheld {
 		return ""
 	}
 	found := Unheld("")
-	edits := gjson.ParseBytes(v.Conversation.ContextManagement.Of(v.Raw))
-	if edits.IsObject() {
-		edits = edits.Get("edits")
+	if m := v.Management(); m.Compacts {
+		found = "context_management"
 	}
-	edits.ForEach(func(_, e gjson.Result) bool {
-		if strings.HasPrefix(e.Get("type").Str, compact) {
-			found = "context_management"
-		}
-		return found == ""
-	})
 	for i := range v.Blocks {
 		if b := v.Bytes(v.Blocks[i].Span); found == "" && len(b) > 0 && b[0] == '{' && strings.HasPrefix(gjson.GetBytes(b, "type").Str, compact) {
 			found = "compaction"

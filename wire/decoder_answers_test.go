@@ -97,7 +97,7 @@ var answers = map[string]wire.Turn{
 	"anthropic_cleared.sse": {
 		ID: "msg_01", Model: "claude-sonnet-4-6", Text: "Hi", StopReason: "end_turn", Done: true,
 		Usage:   wire.Usage{Uncached: 12, Write5m: 4000, Read: 20000, Output: 3, Reported: true},
-		Cleared: wire.Cleared{ToolUses: 8, Thinking: 3, Tokens: 65000},
+		Cleared: wire.Cleared{ToolUses: 8, Thinking: 3, Tokens: 65000, ThinkingTokens: 15000},
 	},
 	"anthropic_iterations_partial.sse": {
 		ID: "msg_01", Model: "claude-opus-5-5", Text: "Hi", StopReason: "end_turn", Done: true,

@@ -191,6 +191,8 @@ func (p *Parser) run() error {
 			p.View.Caching.AutoMarker = m.Skip()
 		case "context_management":
 			p.View.Conversation.ContextManagement = m.Skip()
+		case "compaction":
+			p.View.Conversation.Compaction = m.Skip()
 		case "prompt_cache_retention":
 			if s := m.Skip(); p.View.Caching.Retention == "" {
 				p.View.Caching.Retention = p.name(s)

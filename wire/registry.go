@@ -114,6 +114,16 @@ type Marker interface {
 	Mark(v *View, b *Block, value []byte) ([]Cut, error)
 }
 
+// Manager is a [Codec] of a format whose clients may have the provider shorten a history
+// that has grown long.
+type Manager interface {
+	// Management reads the value of a [Conversation.ContextManagement].
+	Management(value gjson.Result) Management
+	// Applied returns an answer in one piece, or the data of an event of a stream, with
+	// what was cleared of its prompt, where that is the place to say so.
+	Applied(data []byte, c Cleared) []byte
+}
+
 // registered is what is known of a format.
 type registered struct {
 	format Format

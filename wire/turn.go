@@ -50,8 +50,9 @@ type Cleared struct {
 	ToolUses int64
 	// Thinking counts the turns whose thinking was.
 	Thinking int64
-	// Tokens is what that took of the prompt.
-	Tokens int64
+	// Tokens is what that took of the prompt, ThinkingTokens the part of it that was
+	// thinking.
+	Tokens, ThinkingTokens int64
 }
 
 // Call is a tool call in an answer.

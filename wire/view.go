@@ -108,8 +108,9 @@ type Conversation struct {
 	// Stateless tells that the provider is not to keep the answer, so that no
 	// later request can refer to it (Responses and Interactions API, store: false).
 	Stateless bool
-	// ContextManagement is the value of a top-level context_management.
-	ContextManagement rawjson.Span
+	// ContextManagement and Compaction are the values of top-level members of these
+	// names: what to do about a history that has grown long, see [View.Management].
+	ContextManagement, Compaction rawjson.Span
 }
 
 // Caching is what the client asks of the provider's cache, besides markers of blocks.

@@ -170,9 +170,12 @@ func (a answer) management(v gjson.Result) {
 	}
 	var c wire.Cleared
 	v.Get("applied_edits").ForEach(func(_, e gjson.Result) bool {
+		thinking, tokens := wire.Count(e.Get("cleared_thinking_turns")), wire.Count(e.Get("cleared_input_tokens"))
 		c.ToolUses = min(c.ToolUses+wire.Count(e.Get("cleared_tool_uses")), wire.MaxCount)
-		c.Thinking = min(c.Thinking+wire.Count(e.Get("cleared_thinking_turns")), wire.MaxCount)
-		c.Tokens = min(c.Tokens+wire.Count(e.Get("cleared_input_tokens")), wire.MaxCount)
+		c.Thinking = min(c.Thinking+thinking, wire.MaxCount)
+		if c.Tokens = min(c.Tokens+tokens, wire.MaxCount); thinking > 0 {
+			c.ThinkingTokens = min(c.ThinkingTokens+tokens, wire.MaxCount)
+		}
 		return true
 	})
 	a.Turn.Cleared = c

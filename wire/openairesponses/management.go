@@ -1,0 +1,35 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package openairesponses
+
+import (
+	"strings"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
+
+// Management implements [wire.Manager]. The Responses API compacts, and clears nothing.
+func (Codec) Management(value gjson.Result) (m wire.Management) {
+	value.ForEach(func(_, e gjson.Result) bool {
+		m.Compacts = m.Compacts || strings.HasPrefix(e.Get("type").Str, "compact")
+		return true
+	})
+	return m
+}
+
+// Applied implements [wire.Manager].
+func (Codec) Applied(data []byte, _ wire.Cleared) []byte { return data }

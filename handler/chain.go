@@ -45,6 +45,12 @@ var chain = [...]struct {
 		}
 		return upstream.Unkept(next)
 	}},
+	{"applied edits", conversing | aside, func(p *passage, next caddyhttp.Handler) caddyhttp.Handler {
+		if p.cleared == nil {
+			return next
+		}
+		return p.site.up.Applied(next, p.format, p.cleared)
+	}},
 	{"rejoin", conversing, func(p *passage, next caddyhttp.Handler) caddyhttp.Handler {
 		return p.site.sharing.rejoin.Layer(next, p.tenant)
 	}},
@@ -131,9 +137,10 @@ type passage struct {
 	session string      // public id of the session, which names the conversation to the upstream
 	named   string      // what the client calls it, where that is of use
 	tenant  sessioncache.Tenant
-	span    *tracing.Span // nil where nothing is traced
-	unkept  bool          // the client is told ids of answers that nobody keeps
-	boxed   *boxed        // told what the box makes of it
+	span    *tracing.Span        // nil where nothing is traced
+	unkept  bool                 // the client is told ids of answers that nobody keeps
+	boxed   *boxed               // told what the box makes of it
+	cleared func() *wire.Cleared // what of the prompt is cleared on the client's order, nil where it has given none
 	ticket  queue.Ticket
 	front   *front     // nil where there is nothing to wait for
 	threads *threads   // nil where the provider keeps nothing of it

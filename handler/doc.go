@@ -24,6 +24,7 @@
 //	          ▷ chain.go     the layers, in this order
 //	                ─ span
 //	                ─ unkept ids
+//	                ─ applied edits
 //	                ─ rejoin
 //	                ─ queue
 //	                ─ write barrier

@@ -79,6 +79,9 @@ func (o *site) process(w http.ResponseWriter, r *http.Request, next caddyhttp.Ha
 		site: o, purpose: conversing, format: a.format, session: c.session.ID(), tenant: c.asker.tenant, unkept: c.body.rethread != nil, span: c.books.span,
 		boxed: &c.boxed, ticket: c.ticket(r),
 	}
+	if c.ex.Prompt.Applied != nil {
+		p.cleared = func() *wire.Cleared { return c.ex.Prompt.Applied } // nil once edits are given up
+	}
 	if o.holding.letta != nil {
 		p.named = namedID(r.Header, o.clients.named, c.view)
 	}

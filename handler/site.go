@@ -122,7 +122,7 @@ func (h *Handler) open(store *app.State, sink *app.Sink, prices *cachemodel.Tabl
 		pipe:    pipeline.New(h.Options, up.Rules()),
 		clients: clients{named: h.SessionHeader, headers: h.Headers},
 	}
-	s.pipe.Target = up.Target
+	s.pipe.Target, s.pipe.Manages = up.Target, up.Manages
 	s.holding = h.holding(store, up, now)
 	s.share(h, log)
 	if s.barrier = defaultBarrier; h.WriteBarrier != nil {

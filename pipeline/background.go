@@ -68,7 +68,7 @@ type Background struct {
 func (x *Exchange) Background(t *wire.Turn, limit int) *Background {
 	l := x.standing.lineage
 	if l == nil || x.Policy != settings.CostAware || x.refusal.frozen || x.req.rules.Regime != cachemodel.KV || x.req.View.Conversation.Partial ||
-		!x.req.View.OffersTools() || history.Compacts(x.req.View) {
+		!x.req.View.OffersTools() || history.Compacts(x.req.View) || x.req.orders.given.Cuts() {
 		return nil
 	}
 	x.req.session.Lock()

@@ -104,6 +104,7 @@ func (x *Exchange) settle(markers []wire.Edit) {
 	x.sizing, original = measure(r)
 	x.Prompt.estimate(r, x.standing.match.Lineage, &x.sizing, &original)
 	x.Prompt.Compressed = r.compressed(x.standing.match.Lineage)
+	x.Prompt.Applied = r.applied(x.standing.match.Lineage)
 	if x.Prompt.make(r, markers) {
 		x.change.deep = true // what was estimated is not what was sent
 	}

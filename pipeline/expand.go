@@ -76,7 +76,7 @@ func (r *request) declare(m sessioncache.Match) {
 	if l := m.Lineage; l != nil && !(r.cached.cold && !r.rules.BindsThinking) {
 		wants = l.Expand
 	} else {
-		wants = o.Mode == stage.On || !refers(r.View) && r.rules.Regime != cachemodel.KV && instructions(r.View) >= minInstructions && toolcall.Serves(r.View)
+		wants = !r.orders.given.Cuts() && (o.Mode == stage.On || !refers(r.View) && r.rules.Regime != cachemodel.KV && instructions(r.View) >= minInstructions && toolcall.Serves(r.View))
 	}
 	if wants {
 		r.expand = expandDeclared

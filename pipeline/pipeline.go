@@ -32,6 +32,10 @@ type Pipeline struct {
 	// as it comes.
 	Target func(client wire.Format) wire.Format
 
+	// Manages reports whether the upstream does what clients of a format ask to be done
+	// about a history that has grown long, see [wire.View.Management]. Default: it does.
+	Manages func(client wire.Format) bool
+
 	// Compress leaves words out of prose. Default: nil, all words stay.
 	Compress *Compress
 
@@ -84,7 +88,7 @@ func (p *Pipeline) Begin(v *wire.View, s *sessioncache.Session, now time.Time) *
 		request  request
 	})
 	r := newRequest(&both.request, &p.options, p.rules(v.Model, now).Asked(v), v, s, m, sealed, now)
-	r.omission.words = p.Compress
+	r.omission.words, r.orders = p.Compress, orders{v.Management(), p.Manages != nil && !p.Manages(v.Format)}
 	x := &both.exchange
 	x.Policy, x.req, x.standing.match, x.start, x.Lineage = p.options.Policy, r, m, now, m.Lineage.ID()
 	x.Prompt.Body = v.Raw
@@ -107,12 +111,17 @@ func (p *Pipeline) Begin(v *wire.View, s *sessioncache.Session, now time.Time) *
 	r.redefine(m, upstream)
 	learn.Blocks(&r.History)
 	r.regrets(m.Lineage)
-	r.admit()
-	if p.options.Policy != settings.Eager {
-		x.Decision = r.plan(m.Lineage, now)
-	}
-	for _, run := range p.stages {
-		run(r)
+	r.clear(m.Lineage)
+	if r.orders.given.Cuts() {
+		x.Decision = r.ordered()
+	} else {
+		r.admit()
+		if p.options.Policy != settings.Eager {
+			x.Decision = r.plan(m.Lineage, now)
+		}
+		for _, run := range p.stages {
+			run(r)
+		}
 	}
 	r.marking.long = r.lengthens(m.Lineage)
 	x.settle(r.breakpoints())

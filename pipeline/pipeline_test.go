@@ -41,6 +41,7 @@ type script struct {
 	s        *sessioncache.Session
 	format   wire.Format
 	marker   string // what the client puts on its last block
+	head     string // further members of its requests
 	now      time.Time
 	messages []string
 	answer   wire.Turn
@@ -104,7 +105,7 @@ func (s *script) final(text string) {
 func (s *script) body() string {
 	n := len(s.messages) - 1
 	last := strings.TrimSuffix(s.messages[n], "}]}") + s.marker + "}]}"
-	return `{"model":"m","messages":[` + strings.Join(append(s.messages[:n:n], last), ",") + `],"system":[{"type":"text","text":"You are helpful."` + s.marker + `}],"tools":[{"name":"Read"}]}`
+	return `{"model":"m",` + s.head + `"messages":[` + strings.Join(append(s.messages[:n:n], last), ",") + `],"system":[{"type":"text","text":"You are helpful."` + s.marker + `}],"tools":[{"name":"Read"}]}`
 }
 
 // send sends what has been added as one request and commits it; the answer is

@@ -38,6 +38,9 @@ type Prompt struct {
 	Fired []stage.Fired
 	// Compressed is what words that were left out come to.
 	Compressed Compressed
+	// Applied is what is cleared in Body because the client has ordered it, nil where
+	// it has not, or where that is the upstream's to do.
+	Applied *wire.Cleared
 	// Markers is the number of cache markers added.
 	Markers int
 	// Err is set when the edits could not be applied, and so none were but those
@@ -81,6 +84,7 @@ func (p *Prompt) make(r *request, markers []wire.Edit) (impossible bool) {
 // reset takes every edit out: the original is sent.
 func (p *Prompt) reset(r *request) {
 	p.Body, p.Edited, p.Fired, p.Markers, p.Compressed = r.View.Raw, false, nil, 0, Compressed{}
+	p.Applied = nil
 	p.SentTokens = p.OriginalTokens
 }
 

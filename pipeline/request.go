@@ -34,6 +34,7 @@ type request struct {
 
 	cached   cached
 	run      run
+	orders   orders
 	ledger   ledger
 	marking  marking
 	zones    history.Zones

@@ -53,7 +53,8 @@ var sections = []section{{
 		"speak and the client's has said nothing (before a conversation that begins with the model or is nothing but a system prompt, in the\n" +
 		"place of an empty message, and at the end of one that the model ends, for a Claude that takes no prefill) the user says \"Go on.\".\n" +
 		"Results stand behind their calls, wherever the client put them; a call whose ID an earlier call has had goes by another one\n" +
-		"(`a`, `a_2`); messages of the model in a row are one.",
+		"(`a`, `a_2`); messages of the model in a row are one. What clients of the Messages API order to be cleared (`context_management`) is\n" +
+		"done before a request is translated, see [planner.md](planner.md#cleared-on-the-clients-order).",
 	rows: featureRows(),
 }, {
 	title: "Answers",

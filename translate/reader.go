@@ -294,8 +294,8 @@ func (r *Reader) Thinking(t rawjson.Text, proof string) Part {
 	return p
 }
 
-// ContextManagement reads what the provider is to do about a long conversation.
-// Who has it clear something can do without; who has it compact relies on that.
+// ContextManagement reads what only the provider can do about a long conversation. Who has
+// it compact relies on that.
 func (r *Reader) ContextManagement(key string, v, edits rawjson.Value) error {
 	for _, e := range edits.Elements() {
 		if strings.HasPrefix(e.Member("type").Str(), "compact") {

@@ -15,6 +15,8 @@
 package upstream
 
 import (
+	"slices"
+
 	"go.uber.org/zap"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
@@ -73,6 +75,12 @@ func (p *Profile) Understands(client wire.Format) bool { return p.speaks(p.Targe
 // unstated upstream says so itself.
 func (p *Profile) Holds(client wire.Format) bool {
 	return p.Target(client) == client && !p.Local()
+}
+
+// Manages reports whether the upstream gets what a client asks its provider to do about a
+// history that has grown long, in the client's own words.
+func (p *Profile) Manages(client wire.Format) bool {
+	return p.Target(client) == client && (p.compat == nil || !slices.Contains(p.compat.drop, "context_management"))
 }
 
 // Verbatim reports whether requests in a format go out as they are, if nothing is

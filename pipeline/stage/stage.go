@@ -26,6 +26,7 @@ const (
 	Replaced    = "fold_replaced"
 	Inputs      = "fold_inputs"
 	Compress    = "compress"
+	Clearing    = "clear"
 	Expand      = "expand"
 	Tools       = "tools"
 	Breakpoints = "breakpoints"

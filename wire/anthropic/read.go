@@ -75,7 +75,9 @@ func (r *reader) request(body rawjson.Value) error {
 				err = r.Refuse(key, translate.CannotCompact)
 			}
 		case "context_management":
-			err = r.ContextManagement(key, v, v.Member("edits"))
+			if !clears(v) {
+				err = r.ContextManagement(key, v, v.Member("edits"))
+			}
 		case "thread":
 			if !v.Absent() && v.Member("type").Str() != "create" {
 				err = r.Refuse(key, translate.NotStored)

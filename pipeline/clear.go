@@ -1,0 +1,61 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package pipeline
+
+import (
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/clearing"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/outlook"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/planner"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/settings"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stage"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
+
+// orders is what the client has ordered to be done about its long history.
+type orders struct {
+	given wire.Management
+	// ours reports whether it is for us to do, because the upstream does not.
+	ours bool
+}
+
+// clear carries out what is ordered, if it is for us to do.
+func (r *request) clear(l *sessioncache.Lineage) {
+	if !r.orders.ours {
+		return
+	}
+	clearing.Edit(&r.History, &r.orders.given, outlook.NewEstimator(&r.session.Calibration, l).Tokens, func(i int, op wire.Op, value []byte) {
+		r.set(i, stage.Clearing, op, value)
+	})
+	if r.rules.BindsThinking {
+		r.bindThinking()
+	}
+}
+
+// ordered is the decision where the client has said itself what the model is to read of its
+// history: nothing else is taken out of it.
+func (r *request) ordered() planner.Decision {
+	return planner.Decision{Epoch: planner.NoEpoch, Reason: "the client says what is cleared", Folded: len(r.ledger.fresh)}
+}
+
+// applied is what is cleared in the request on the client's order, by us; nil where there
+// is nothing to tell it. The session is locked.
+func (r *request) applied(l *sessioncache.Lineage) *wire.Cleared {
+	if !r.orders.ours || r.orders.given.Results == nil && r.orders.given.Thinking == 0 || r.o.Policy == settings.Observe {
+		return nil
+	}
+	c := clearing.Sum(&r.History, outlook.NewEstimator(&r.session.Calibration, l).Tokens)
+	return &c
+}

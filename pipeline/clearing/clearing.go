@@ -1,0 +1,178 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+// Package clearing does to a history what its client has asked the provider to do, where
+// the upstream is another one: the results of old calls give way to a placeholder, and the
+// thinking of old tasks goes.
+//
+// What is cleared stays cleared, in the same bytes, for as long as the conversation lasts:
+// a request is looked at as it would go out, with all that was cleared before. So nothing
+// is cleared anew until the prompt has grown beyond the trigger again, and in between all
+// of it is found in the upstream's cache.
+package clearing
+
+import (
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/content"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/history"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stage"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
+
+// Placeholder is what stands in the place of a result. The Messages API documents that
+// there is one, not how it reads: this is how coding agents word it that clear results
+// themselves.
+const Placeholder = "[Old tool result content cleared]"
+
+var placeholder, noInput = content.Quote(Placeholder), []byte("{}")
+
+// Estimate says how many tokens some bytes of a kind of block take.
+type Estimate func(k wire.Kind, bytes int) float64
+
+// Enter puts an edit of a block into the ledger.
+type Enter func(i int, op wire.Op, value []byte)
+
+// use is a call and its result.
+type use struct{ call, result int }
+
+// Edit clears what is to be cleared in a request.
+func Edit(h *history.History, m *wire.Management, tokens Estimate, enter Enter) {
+	if m.Thinking > 0 {
+		clearThinking(h, m.Thinking, enter)
+	}
+	if m.Results != nil {
+		clearResults(h, m.Results, tokens, enter)
+	}
+}
+
+func clearResults(h *history.History, c *wire.Clearing, tokens Estimate, enter Enter) {
+	uses := usesOf(h)
+	if !triggered(h, c, uses, tokens) {
+		return
+	}
+	old := uses[:max(len(uses)-c.Keep, 0)]
+	type edit struct {
+		block int
+		value []byte
+	}
+	var edits []edit
+	gain := 0.0
+	propose := func(i int, value []byte) {
+		if less := h.Size(i) - len(value); less > 0 {
+			edits = append(edits, edit{i, value})
+			gain += tokens(h.Blocks[i].Kind, less)
+		}
+	}
+	unread := h.LastSaid() // what stands behind, the model has not read
+	for _, u := range old {
+		tool := ""
+		if u.call >= 0 {
+			tool = h.View.Text(h.Blocks[u.call].Name)
+		}
+		if u.result > unread || c.Excludes(tool) || u.call < 0 && len(c.Exclude) > 0 {
+			continue
+		}
+		if !cleared(h, u.result) {
+			propose(u.result, placeholder)
+		}
+		if u.call >= 0 && c.ClearsInput(tool) && !h.Blocks[u.call].Has(wire.FlagSigned) && !cleared(h, u.call) {
+			propose(u.call, noInput)
+		}
+	}
+	if gain <= 0 || gain < float64(c.AtLeast) {
+		return
+	}
+	for _, e := range edits {
+		enter(e.block, wire.OpReplace, e.value)
+	}
+}
+
+// triggered reports whether the prompt, as it would go out, is so long that results are
+// to be cleared. Calls count whose results are still there.
+func triggered(h *history.History, c *wire.Clearing, uses []use, tokens Estimate) bool {
+	if c.Calls > 0 {
+		n := int64(0)
+		for _, u := range uses {
+			if !cleared(h, u.result) {
+				n++
+			}
+		}
+		return n > c.Calls
+	}
+	sum := 0.0
+	for i := range h.View.Blocks[:h.View.System] {
+		b := &h.View.Blocks[i]
+		sum += tokens(b.Kind, b.Span.Len())
+	}
+	for i := range h.Blocks {
+		sum += tokens(h.Blocks[i].Kind, h.Sent(i))
+	}
+	return sum > float64(c.Tokens)
+}
+
+// usesOf lists the results and the calls that they answer.
+func usesOf(h *history.History) (uses []use) {
+	for i := range h.Blocks {
+		if b := &h.Blocks[i]; b.Kind == wire.KindToolResult && !h.Removed(i) {
+			uses = append(uses, use{h.Call(i), i})
+		}
+	}
+	return uses
+}
+
+// clearThinking removes the thinking of all tasks but the last that have any. A task is
+// what a person asks for, with all calls that it takes.
+func clearThinking(h *history.History, keep int, enter Enter) {
+	task, tasks := uint16(0), 0
+	for i := len(h.Blocks) - 1; i >= 0; i-- {
+		if !history.IsThinking(&h.Blocks[i]) {
+			continue
+		}
+		if t := h.States[i].Task; tasks == 0 || t != task {
+			task, tasks = t, tasks+1
+		}
+		if b := &h.Blocks[i]; tasks > keep && !h.Removed(i) && b.Marker.Empty() && !b.Has(wire.FlagSigned) && !h.Alone(i) {
+			enter(i, wire.OpRemove, nil)
+		}
+	}
+}
+
+// cleared reports whether a block was cleared before.
+func cleared(h *history.History, i int) bool {
+	e := h.States[i].Edit
+	return e != nil && e.Stage == stage.Clearing
+}
+
+// Sum says what is cleared in a request, in the words of an answer's applied edits.
+func Sum(h *history.History, tokens Estimate) (c wire.Cleared) {
+	task, some := uint16(0), false
+	for i := range h.Blocks {
+		if !cleared(h, i) {
+			continue
+		}
+		b := &h.Blocks[i]
+		n := int64(tokens(b.Kind, b.Span.Len()-h.Sent(i)))
+		c.Tokens += n
+		switch {
+		case b.Kind == wire.KindToolResult:
+			c.ToolUses++
+		case history.IsThinking(b):
+			c.ThinkingTokens += n
+			if t := h.States[i].Task; !some || t != task {
+				task, some = t, true
+				c.Thinking++
+			}
+		}
+	}
+	return c
+}

@@ -140,9 +140,9 @@ func (p *planning) blocks(r *request, l *sessioncache.Lineage, e outlook.Estimat
 	}
 }
 
-// leftOut is the number of tool results, from the first on, that the provider leaves out
-// itself, so that folding them gains nothing. Where the client excludes tools from that,
-// it is other results, and fewer folds than there could be.
+// leftOut is the number of tool results, from the first on, that the upstream leaves out
+// without being asked to in the request, so that folding them gains nothing: where the
+// client asks for it, nothing is folded at all.
 func leftOut(l *sessioncache.Lineage) int64 {
 	if l == nil {
 		return 0

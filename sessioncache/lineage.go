@@ -115,8 +115,8 @@ type Warmth struct {
 type Spending struct {
 	// Last is the usage of the last request, Total that of all of them.
 	Last, Total wire.Usage
-	// Cleared is what the provider has left out of the last prompt by itself. It is not
-	// stored.
+	// Cleared is what was left out of the last prompt because the client has ordered it,
+	// by the provider as a rule.
 	Cleared wire.Cleared
 	// Estimate is what the last request was estimated at before its usage
 	// was known; with Last it corrects the next estimate.

@@ -31,7 +31,7 @@ func Restore(d Digest, snapshot []byte) (*Session, error) {
 	if snapshot[0] > snapshotForm {
 		return nil, ErrNewer
 	}
-	r := snapshotReader{Reader: packed.Reader{In: snapshot[1:]}}
+	r := snapshotReader{Reader: packed.Reader{In: snapshot[1:]}, form: snapshot[0]}
 	s := &Session{digest: string(d[:]), id: publicID(string(d[:])), outlives: true}
 	copy(s.tenant[:], r.Take(len(s.tenant)))
 	s.upstream = r.Text()
@@ -75,6 +75,7 @@ func (r *snapshotReader) lineage(before []*Lineage) *Lineage {
 		l.Ends = append(l.Ends, End{r.Small(wire.MaxElements), r.Time(l.Created)})
 	}
 	l.Last, l.Total = r.usage(), r.usage()
+	l.Cleared = r.cleared()
 	l.Estimate = int(r.Int())
 	l.OriginalTokens, l.SentTokens = r.Int(), r.Int()
 	l.Cost = Cost{Units: r.Float(), ClientUnits: r.Float(), USD: r.Float(), ClientUSD: r.Float()}
@@ -206,4 +207,11 @@ func (r *snapshotReader) edit() *Edit {
 
 func (r *snapshotReader) usage() wire.Usage {
 	return wire.Usage{Uncached: r.Int(), Write5m: r.Int(), Write1h: r.Int(), Read: r.Int(), Output: r.Int(), Reported: r.Bool()}
+}
+
+func (r *snapshotReader) cleared() (c wire.Cleared) {
+	if r.form >= formCleared && r.Bool() {
+		c = wire.Cleared{ToolUses: r.Int(), Thinking: r.Int(), Tokens: r.Int(), ThinkingTokens: r.Int()}
+	}
+	return c
 }

@@ -35,8 +35,14 @@ import (
 // folded elsewhere are left out. No credential is in it, nor a text but that of our
 // stubs and notes, with the name of the call that they stand for.
 
-// snapshotForm is the form that is written.
-const snapshotForm = 1
+// The forms. The second tells what the provider has left out, too.
+const (
+	formFirst = 1 + iota
+	formCleared
+
+	// snapshotForm is the one that is written.
+	snapshotForm = formCleared
+)
 
 // snapshotHead is about what a snapshot takes for all but blocks.
 const snapshotHead = 512
@@ -56,6 +62,7 @@ type snapshotWriter struct {
 
 type snapshotReader struct {
 	packed.Reader
+	form  byte
 	edits []*Edit
 }
 
@@ -135,6 +142,7 @@ func (w *snapshotWriter) lineage(l *Lineage, before []*Lineage) {
 	// Spending
 	w.usage(&l.Last)
 	w.usage(&l.Total)
+	w.cleared(&l.Cleared)
 	w.Int(int64(l.Estimate))
 	w.Int(l.OriginalTokens)
 	w.Int(l.SentTokens)
@@ -278,4 +286,13 @@ func (w *snapshotWriter) usage(u *wire.Usage) {
 		w.Int(n)
 	}
 	w.Bool(u.Reported)
+}
+
+func (w *snapshotWriter) cleared(c *wire.Cleared) {
+	if w.Bool(*c != wire.Cleared{}); *c == (wire.Cleared{}) {
+		return
+	}
+	for _, n := range [...]int64{c.ToolUses, c.Thinking, c.Tokens, c.ThinkingTokens} {
+		w.Int(n)
+	}
 }

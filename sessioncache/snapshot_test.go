@@ -18,6 +18,7 @@ import (
 	"bytes"
 	"errors"
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -72,6 +73,7 @@ func rich(t testing.TB) (*Session, *wire.View) {
 	l.Last = wire.Usage{Uncached: 1, Write5m: 2, Write1h: 3, Read: 4, Output: 5, Reported: true}
 	l.Total, l.Estimate, l.OriginalTokens, l.SentTokens, l.Spent, l.Front = l.Last.Add(l.Last), 6, 7, 8, 9.5, 1<<63+1
 	l.Cost.Add(1, 2, 3, 4)
+	l.Cleared = wire.Cleared{ToolUses: 8, Thinking: 3, Tokens: 65000, ThinkingTokens: 15000}
 	l.Decision, l.Settled, l.Staked, l.Removed, l.Caution = "why", 2, 3.5, 4.5, 2
 	l.Broke("model")
 	l.Broke("expired")
@@ -143,25 +145,31 @@ func TestSnapshot(t *testing.T) {
 	}
 }
 
-// What the first version has written is read for ever.
-func TestSnapshotOfTheFirstForm(t *testing.T) {
-	path := filepath.Join("testdata", "snapshot-1")
-	s, _ := rich(t)
-	if *update {
-		if err := os.WriteFile(path, snapshotOf(s), 0o600); err != nil {
+// What any version has written is read for ever.
+func TestSnapshotsOfAllForms(t *testing.T) {
+	for form := range byte(snapshotForm) {
+		form++
+		path := filepath.Join("testdata", fmt.Sprint("snapshot-", form))
+		s, _ := rich(t)
+		if *update && form == snapshotForm {
+			if err := os.WriteFile(path, snapshotOf(s), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		old, err := os.ReadFile(path)
+		if err != nil {
 			t.Fatal(err)
 		}
-	}
-	old, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	again, err := Restore(Digest([]byte(s.digest)), old)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if a, b := snapshotOf(again), snapshotOf(s); !bytes.Equal(a, b) {
-		t.Errorf("it is read as another session:\n%x\n%x", a, b)
+		again, err := Restore(Digest([]byte(s.digest)), old)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if form < formCleared {
+			s.lineages[0].Cleared = wire.Cleared{}
+		}
+		if a, b := snapshotOf(again), snapshotOf(s); !bytes.Equal(a, b) || old[0] != form {
+			t.Errorf("form %d is read as another session:\n%x\n%x", form, a, b)
+		}
 	}
 }
 
@@ -188,7 +196,14 @@ func TestSnapshotsThatAreNotRead(t *testing.T) {
 func FuzzRestore(f *testing.F) {
 	s, v := rich(f)
 	f.Add(snapshotOf(s))
-	f.Add([]byte{snapshotForm})
+	for form := range byte(snapshotForm + 1) {
+		f.Add([]byte{form})
+	}
+	first, err := os.ReadFile(filepath.Join("testdata", "snapshot-1"))
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(first)
 	f.Fuzz(func(t *testing.T, snapshot []byte) {
 		s, err := Restore(Digest{1}, snapshot)
 		if err != nil {

@@ -78,9 +78,9 @@ func (p *Profile) Holds(client wire.Format) bool {
 }
 
 // Manages reports whether the upstream gets what a client asks its provider to do about a
-// history that has grown long, in the client's own words.
+// history that has grown long, in the client's own words, or makes its prompts itself.
 func (p *Profile) Manages(client wire.Format) bool {
-	return p.Target(client) == client && (p.compat == nil || !slices.Contains(p.compat.drop, "context_management"))
+	return p.Stateful() || p.Target(client) == client && (p.compat == nil || !slices.Contains(p.compat.drop, "context_management"))
 }
 
 // Verbatim reports whether requests in a format go out as they are, if nothing is

@@ -82,7 +82,7 @@ func (x *Exchange) Background(t *wire.Turn, limit int) *Background {
 	r.cached.forwarded, r.Known, r.cached.cold, r.run.loop = len(r.Blocks), len(r.Blocks), false, len(t.Calls) > 0
 	q := newPlanning()
 	defer q.release()
-	q.in.Moment = planner.Moment{Epoch: planner.NoEpoch, Loop: r.run.loop, Bound: r.thoughts.bound, Begun: true, Regretted: r.regretted.share() > mostRegret}
+	q.in.Moment = planner.Moment{Epoch: planner.NoEpoch, Loop: r.run.loop, Bound: r.thoughts.bound, Begun: true, Regretted: r.regretted.TooMuch()}
 	q.in.Further = outlook.Least(l) // the next pause is near: what is folded late costs little
 	q.gather(&r, l, minIdleFold, x.start)
 	q.needless(&r, outlook.NewEstimator(&x.req.session.Calibration, l))

@@ -94,7 +94,7 @@ func (x *Exchange) join(t *wire.Turn) {
 	l.Expand = x.req.expand == expandDeclared || prev != nil && prev.Expand && x.req.expand == expandNone
 	l.Said, l.Unsaid = x.Interceptor.said, false
 	x.Interceptor.learnExpansions(l)
-	x.Lesson.Regret = x.req.regretted.fresh
+	x.Lesson.Regret = x.req.regretted.Fresh
 	x.Lesson.Regret.Expanded = len(x.Interceptor.asked)
 	if x.Decision.Epoch != "" {
 		l.Decision = x.Decision.String()

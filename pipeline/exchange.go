@@ -20,6 +20,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/history"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/planner"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/regret"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/settings"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/calibration"
@@ -60,7 +61,7 @@ type Lesson struct {
 	// not.
 	Break Break
 	// Regret counts the signs that the model has missed folded text.
-	Regret Regret
+	Regret regret.Signs
 }
 
 // standing is where an exchange stands among those of its conversation.

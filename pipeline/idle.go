@@ -87,7 +87,7 @@ func (x *Exchange) cold(l *sessioncache.Lineage, tool bool) float64 {
 	r.run.loop = tool
 	q := newPlanning()
 	defer q.release()
-	q.in.Moment = planner.Moment{Epoch: planner.NoEpoch, Loop: tool, Bound: r.thoughts.bound, Begun: true, Regretted: r.regretted.share() > mostRegret}
+	q.in.Moment = planner.Moment{Epoch: planner.NoEpoch, Loop: tool, Bound: r.thoughts.bound, Begun: true, Regretted: r.regretted.TooMuch()}
 	q.in.Further = outlook.Further(x.req.session, x.req.View, l)
 	q.gather(&r, l, stub.MinFold, x.start)
 	q.in.Warm = 0

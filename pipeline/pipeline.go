@@ -20,6 +20,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/learn"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/planner"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/regret"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/settings"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
@@ -110,7 +111,9 @@ func (p *Pipeline) Begin(v *wire.View, s *sessioncache.Session, now time.Time) *
 	}
 	r.redefine(m, upstream)
 	learn.Blocks(&r.History)
-	r.regrets(m.Lineage)
+	if l := m.Lineage; l != nil && !l.Observed && p.options.Policy != settings.Observe {
+		r.regretted = regret.Look(&r.History, l)
+	}
 	r.clear(m.Lineage)
 	if r.orders.given.Cuts() {
 		x.Decision = r.ordered()

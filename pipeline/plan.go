@@ -71,7 +71,7 @@ func (r *request) plan(l *sessioncache.Lineage, now time.Time) planner.Decision 
 
 // moment says where in its conversation the request stands.
 func (r *request) moment(l *sessioncache.Lineage) planner.Moment {
-	m := planner.Moment{Epoch: planner.NoEpoch, Loop: r.run.loop, Bound: r.thoughts.bound, Begun: l != nil, Regretted: r.regretted.share() > mostRegret}
+	m := planner.Moment{Epoch: planner.NoEpoch, Loop: r.run.loop, Bound: r.thoughts.bound, Begun: l != nil, Regretted: r.regretted.TooMuch()}
 	switch {
 	case r.cached.cold:
 		m.Epoch = planner.Cold
@@ -87,7 +87,7 @@ func (r *request) moment(l *sessioncache.Lineage) planner.Moment {
 // are worth folding if that saves so many bytes.
 func (p *planning) gather(r *request, l *sessioncache.Lineage, least int, now time.Time) {
 	in := &p.in
-	in.Care = r.o.Planner.Care() * (1 + caredFor*r.regretted.share())
+	in.Care = r.o.Planner.Care() * r.regretted.Care()
 	in.Prices = outlook.Prices(&r.rules, l)
 	if in.Harm = planner.HarmAt(outlook.Market(&r.rules, l)); r.o.Planner.Harm != nil {
 		in.Harm = *r.o.Planner.Harm
@@ -135,7 +135,7 @@ func (p *planning) blocks(r *request, l *sessioncache.Lineage, e outlook.Estimat
 		}
 		b.Whole, b.Part = e.Tokens(kind, c.all), e.Tokens(kind, c.part)
 		if !history.IsThinking(&r.Blocks[i]) {
-			b.Need = outlook.Need(l, r.States[i].Class, r.careful(i, r.o.Planner.Need.Need(&known[i])))
+			b.Need = outlook.Need(l, r.States[i].Class, r.regretted.Need(&r.History, i, r.o.Planner.Need.Need(&known[i])))
 		}
 	}
 }

@@ -21,6 +21,7 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/content"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/planner"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/regret"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/settings"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stub"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
@@ -42,7 +43,7 @@ func behind(t *testing.T, o settings.Options) *script {
 }
 
 // regret adds a call and its result, and returns what is regretted because of it.
-func (s *script) regret(name, input, result string, failed bool) Regret {
+func (s *script) regret(name, input, result string, failed bool) regret.Signs {
 	n := len(s.messages)
 	flag := ""
 	if failed {
@@ -84,7 +85,7 @@ func TestRegretsEditsThatFail(t *testing.T) {
 		{"of a file that was never folded", "Edit", `{"file_path":"/src/other.go","old_string":"a","new_string":"b"}`, "<tool_use_error>String to replace not found in file.</tool_use_error>", true, 0},
 	} {
 		s := behind(t, settings.Options{})
-		if got := s.regret(c.tool, c.input, c.result, c.failed); got != (Regret{Failed: c.want}) {
+		if got := s.regret(c.tool, c.input, c.result, c.failed); got != (regret.Signs{Failed: c.want}) {
 			t.Errorf("%s: %+v, want %d", c.agent, got, c.want)
 		}
 	}
@@ -100,13 +101,13 @@ func TestRegretsReads(t *testing.T) {
 	if got := s.regret("Read", `{"file_path":"/src/file6.go","offset":900,"limit":60}`, long("further down"), false); got.Sum() != 0 {
 		t.Errorf("lines that were not folded: %+v", got)
 	}
-	if got := s.regret("Read", input, long("f5"), false); got != (Regret{Reread: 1}) {
+	if got := s.regret("Read", input, long("f5"), false); got != (regret.Signs{Reread: 1}) {
 		t.Errorf("%+v", got)
 	}
 	if got := s.regret("Read", input, long("f5"), false); got.Sum() != 0 {
 		t.Errorf("once more, as it is shown: %+v", got)
 	}
-	if got := s.regret("Bash", `{"command":"cat src/file7.go"}`, long("f7"), false); got != (Regret{Reread: 1}) {
+	if got := s.regret("Bash", `{"command":"cat src/file7.go"}`, long("f7"), false); got != (regret.Signs{Reread: 1}) {
 		t.Errorf("by a shell: %+v", got)
 	}
 	if l := s.s.Report(s.now).Lineages[0]; l.Regret != 2 {
@@ -135,7 +136,7 @@ func TestRegretRaisesCare(t *testing.T) {
 		defer x.Abandon()
 		for i := range x.req.States {
 			if x.req.States[i].File != 0 && strings.Contains(string(v.Bytes(x.req.Blocks[i].Body)), fmt.Sprintf("f%d line", file)) {
-				return x.req.careful(i, 0.01)
+				return x.req.regretted.Need(&x.req.History, i, 0.01)
 			}
 		}
 		t.Fatalf("no file %d", file)
@@ -155,8 +156,8 @@ func TestRegretRaisesCare(t *testing.T) {
 		if x.Decision.Reason == "what was folded was missed" {
 			break
 		}
-		if over := x.req.regretted.share() > mostRegret; over {
-			t.Fatalf("%d of %d were missed: %s", missed, x.req.regretted.folded, x.Decision.String())
+		if over := x.req.regretted.TooMuch(); over {
+			t.Fatalf("%d were missed: %s", missed, x.Decision.String())
 		}
 		s.regret("Read", fmt.Sprintf(`{"file_path":"/src/file%d.go"}`, missed+5), long(fmt.Sprint("f", missed+5)), false)
 	}

@@ -20,6 +20,7 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/history"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/regret"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/settings"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
@@ -46,9 +47,10 @@ type request struct {
 	tools []byte
 	// expand says what is done about the expand tool; lost reports that what was
 	// said on the way to the client's last message could not be put back.
-	expand    expandTool
-	lost      bool
-	regretted regretted
+	expand expandTool
+	lost   bool
+	// regretted is what was folded and missed.
+	regretted regret.Found
 }
 
 // thoughts is what has to be known of the model's thinking.

@@ -12,23 +12,23 @@
 // See the License for the specific language governing permissions and
 // limitations under the License.
 
-package pipeline
+// Package regret finds the signs in a conversation that its model has missed folded text.
+package regret
 
 import (
 	"strings"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/history"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/reference"
-	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/settings"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stage"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stub"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
-// Regret counts the signs in a turn that the model has missed folded text.
-type Regret struct {
-	// Expanded counts the blocks that it has asked for again.
+// Signs counts the signs in a turn.
+type Signs struct {
+	// Expanded counts the blocks that the model has asked for again.
 	Expanded int
 	// Reread counts the reads that show a folded text of their file once more. Agents
 	// read files again for other reasons, too.
@@ -39,18 +39,26 @@ type Regret struct {
 }
 
 // Sum is how many there are in all.
-func (g *Regret) Sum() int { return g.Expanded + g.Reread + g.Failed }
+func (g *Signs) Sum() int { return g.Expanded + g.Reread + g.Failed }
 
-// regretted is what a conversation shows of texts that were folded and missed.
-type regretted struct {
-	fresh  Regret   // in the new blocks
+// Found is what a conversation shows of texts that were folded and missed.
+type Found struct {
+	// Fresh are the signs in the new blocks.
+	Fresh Signs
+
 	missed int      // in all of them
 	folded int      // blocks that are folded
 	files  []uint64 // that missed texts are of, once for each time
 }
 
 // share is what part of the folds was missed. Of the first few it says little.
-func (g *regretted) share() float64 { return float64(g.missed) / float64(g.folded+fewFolds) }
+func (g *Found) share() float64 { return float64(g.missed) / float64(g.folded+fewFolds) }
+
+// TooMuch reports whether so many folds were missed that nothing more is to be folded.
+func (g *Found) TooMuch() bool { return g.share() > mostRegret }
+
+// Care is how many times the need of all blocks counts.
+func (g *Found) Care() float64 { return 1 + caredFor*g.share() }
 
 const (
 	// fewFolds are counted besides those that were made.
@@ -62,26 +70,22 @@ const (
 	caredFor = 10
 )
 
-// regrets looks through the new blocks for signs that folded text was missed, and sums
-// up those of the conversation.
-func (r *request) regrets(l *sessioncache.Lineage) {
-	if l == nil || l.Observed || r.o.Policy == settings.Observe {
-		return
-	}
-	g := &r.regretted
-	for i := range r.States {
-		s := &r.States[i]
+// Look looks through the new blocks for signs that folded text was missed, notes them
+// there, and sums up those of the conversation.
+func Look(h *history.History, l *sessioncache.Lineage) (g Found) {
+	for i := range h.States {
+		s := &h.States[i]
 		if stub.Folded(s.Edit) {
 			g.folded++
 		}
-		if i >= r.Known && r.Blocks[i].Kind == wire.KindToolResult && g.folded > 0 {
+		if i >= h.Known && h.Blocks[i].Kind == wire.KindToolResult && g.folded > 0 {
 			switch {
-			case r.rereads(i):
+			case rereads(h, i):
 				s.Regret = true
-				g.fresh.Reread++
-			case r.fails(i):
+				g.Fresh.Reread++
+			case fails(h, i):
 				s.Regret = true
-				g.fresh.Failed++
+				g.Fresh.Failed++
 			}
 		}
 		if s.Regret {
@@ -92,25 +96,26 @@ func (r *request) regrets(l *sessioncache.Lineage) {
 	for _, n := range l.Expanded {
 		g.missed += int(n)
 	}
+	return g
 }
 
 // rereads reports whether a result shows a folded text of its file once more.
-func (r *request) rereads(i int) bool {
-	s := &r.States[i]
-	if s.Class != sessioncache.ClassRead || r.Blocks[i].Has(wire.FlagError) || s.Trait == "" {
+func rereads(h *history.History, i int) bool {
+	s := &h.States[i]
+	if s.Class != sessioncache.ClassRead || h.Blocks[i].Has(wire.FlagError) || s.Trait == "" {
 		return false
 	}
-	j := r.folded(i)
-	return j >= 0 && reference.Shows(r.States[j].Trait, r.Text(i))
+	j := folded(h, i)
+	return j >= 0 && reference.Shows(h.States[j].Trait, h.Text(i))
 }
 
 // fails reports whether a result says that an edit did not find its place, in a file of
 // which a text is folded.
-func (r *request) fails(i int) bool {
-	if r.States[i].Class != sessioncache.ClassEdit || r.folded(i) < 0 {
+func fails(h *history.History, i int) bool {
+	if h.States[i].Class != sessioncache.ClassEdit || folded(h, i) < 0 {
 		return false
 	}
-	text := r.Text(i)
+	text := h.Text(i)
 	text = text[:min(len(text), 1000)]
 	for _, words := range misplaced {
 		if strings.Contains(text, words) {
@@ -135,13 +140,13 @@ var misplaced = [...]string{
 
 // folded finds the block in front of another that is folded and was the last to show
 // its file: none behind it shows all of it. It is -1 if there is none.
-func (r *request) folded(i int) int {
-	file := r.States[i].File
+func folded(h *history.History, i int) int {
+	file := h.States[i].File
 	if file == 0 {
 		return -1
 	}
 	for j := i - 1; j >= 0; j-- {
-		s, b := &r.States[j], &r.Blocks[j]
+		s, b := &h.States[j], &h.Blocks[j]
 		switch {
 		case s.File != file || b.Has(wire.FlagError):
 		case s.Class == sessioncache.ClassRead && b.Kind == wire.KindToolResult, s.Class == sessioncache.ClassWrite && b.Kind == wire.KindToolUse:
@@ -158,10 +163,10 @@ func (r *request) folded(i int) int {
 	return -1
 }
 
-// careful raises the need of a block by the texts of its file that were missed.
-func (r *request) careful(i int, need float64) float64 {
-	for _, file := range r.regretted.files {
-		if file != 0 && file == r.States[i].File && !history.IsThinking(&r.Blocks[i]) {
+// Need raises the need of a block by the texts of its file that were missed.
+func (g *Found) Need(h *history.History, i int, need float64) float64 {
+	for _, file := range g.files {
+		if file != 0 && file == h.States[i].File && !history.IsThinking(&h.Blocks[i]) {
 			need *= 2
 		}
 	}

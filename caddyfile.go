@@ -112,6 +112,7 @@ func parseApp(d *caddyfile.Dispenser, existing any) (any, error) {
 //		planner {
 //			risk        <number>
 //			fold_inputs on|off
+//			give_back on|off
 //		}
 //		translate         on|off
 //		buffer_tool_calls on|off|joined
@@ -216,6 +217,7 @@ func parseHandler(helper httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, err
 			return option.Block(d, "planner", option.Options{
 				"risk":        option.Checked(option.Fraction(&h.Planner.Risk), h.Options.Validate),
 				"fold_inputs": option.OnOff(&h.Planner.FoldInputs),
+				"give_back":   option.OnOff(&h.Planner.GiveBack),
 			})
 		},
 		"translate":         option.OnOff(&h.Translate),

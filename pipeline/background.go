@@ -104,7 +104,7 @@ func (x *Exchange) Background(t *wire.Turn, limit int) *Background {
 	b.folds = make(map[int]*sessioncache.Edit, len(r.ledger.fresh))
 	for i := range r.ledger.fresh {
 		b.folds[i] = r.States[i].Edit
-		if stub.Folded(r.States[i].Edit) && r.expand != expandNone {
+		if stub.Folded(r.States[i].Edit) && r.offer.expand != expandNone {
 			b.texts = append(b.texts, Block{r.stubName(i), stub.Original(r.View, &r.Blocks[i])})
 		}
 	}

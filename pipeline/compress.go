@@ -122,7 +122,7 @@ func (r *request) wordy(i int) bool {
 	}
 	kind := ProseResults
 	switch {
-	case b.Kind == wire.KindText && b.Role == wire.RoleAssistant && r.expand != expandNone:
+	case b.Kind == wire.KindText && b.Role == wire.RoleAssistant && r.offer.expand != expandNone:
 		kind = ProseAnswers // which nobody can call again
 	case b.Kind != wire.KindToolResult:
 		return false

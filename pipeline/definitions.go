@@ -52,15 +52,15 @@ func (r *request) redefine(m sessioncache.Match, upstream wire.Format) {
 	if w := r.rules.ContextWindow; w > 0 && float64(l.Last.Prompt()+l.Last.Output) > fits*float64(w) {
 		return
 	}
-	r.tools = l.Tools
+	r.offer.tools = l.Tools
 	if l.Expand {
 		tool := hidden.DeclareTool(v.Format, ExpandTool, expandDescription, expandSchema)
-		r.tools = bytes.Join([][]byte{l.Tools[:len(l.Tools)-1], append(tool, ']')}, []byte(","))
+		r.offer.tools = bytes.Join([][]byte{l.Tools[:len(l.Tools)-1], append(tool, ']')}, []byte(","))
 	}
 }
 
 // GivesTools reports whether the request goes out with tools that the client left out.
-func (x *Exchange) GivesTools() bool { return x.req.tools != nil }
+func (x *Exchange) GivesTools() bool { return x.req.offer.tools != nil }
 
 // omits reports whether a request offers no tools, and may be given some.
 func omits(v *wire.View, upstream wire.Format) bool {
@@ -69,10 +69,10 @@ func omits(v *wire.View, upstream wire.Format) bool {
 
 // redefined puts the tools into the body.
 func (r *request) redefined(body []byte) ([]byte, error) {
-	if r.tools == nil {
+	if r.offer.tools == nil {
 		return body, nil
 	}
-	return wire.Patch(body, wire.Member{Name: "tools", Value: r.tools}, wire.Member{Name: "tool_choice", Value: []byte(r.View.Traits().NoCalls)})
+	return wire.Patch(body, wire.Member{Name: "tools", Value: r.offer.tools}, wire.Member{Name: "tool_choice", Value: []byte(r.View.Traits().NoCalls)})
 }
 
 // definitions returns the tools of a conversation as they are to be kept: those of the

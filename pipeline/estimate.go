@@ -82,7 +82,7 @@ func measure(r *request) (s sizing, original calibration.Sizes) {
 	if e, ok := r.declaration(); ok {
 		s.sent.Add(wire.KindToolDef, len(e.Value))
 	}
-	s.sent.Add(wire.KindToolDef, len(r.tools))
+	s.sent.Add(wire.KindToolDef, len(r.offer.tools))
 	s.estimate = r.session.Calibration.Tokens(&s.sent)
 	return s, original
 }

@@ -100,7 +100,7 @@ func (x *Exchange) settle(markers []wire.Edit) {
 	r := x.req
 	x.Interceptor = Interceptor{Lost: r.lost, req: r, prompt: &x.Prompt}
 	x.change = changed(r)
-	x.proposed = proposed{markers, len(markers) > 0 || r.marking.long || r.tools != nil || r.edited()}
+	x.proposed = proposed{markers, len(markers) > 0 || r.marking.long || r.offer.tools != nil || r.edited()}
 	var original calibration.Sizes
 	x.sizing, original = measure(r)
 	x.Prompt.estimate(r, x.standing.match.Lineage, &x.sizing, &original)
@@ -123,7 +123,7 @@ func (x *Exchange) Claim(store sessioncache.Claimer) bool {
 	return store.Claim(r.session, x.standing.match, r.View, r.States, func(l *sessioncache.Lineage) {
 		l.Observed, l.Diverged = false, true
 		l.Model, l.Kind = r.View.Model, sessioncache.Kind(r.View)
-		l.Expand = r.expand == expandDeclared || l.Expand && r.expand == expandNone
+		l.Expand = r.offer.expand == expandDeclared || l.Expand && r.offer.expand == expandNone
 	})
 }
 
@@ -133,7 +133,7 @@ func (x *Exchange) adds() bool {
 	r, l := x.req, x.standing.match.Lineage
 	x.req.session.Lock()
 	defer x.req.session.Unlock()
-	if l == nil && r.expand == expandDeclared {
+	if l == nil && r.offer.expand == expandDeclared {
 		return true
 	}
 	for i := range r.States {

@@ -67,7 +67,7 @@ func (r *request) declare(m sessioncache.Match) {
 	}
 	switch {
 	case offered:
-		r.expand = expandOffered
+		r.offer.expand = expandOffered
 		return
 	case forced(r.View):
 		return
@@ -79,7 +79,7 @@ func (r *request) declare(m sessioncache.Match) {
 		wants = !r.orders.given.Cuts() && (o.Mode == stage.On || !refers(r.View) && r.rules.Regime != cachemodel.KV && instructions(r.View) >= minInstructions && toolcall.Serves(r.View))
 	}
 	if wants {
-		r.expand = expandDeclared
+		r.offer.expand = expandDeclared
 	}
 }
 
@@ -122,7 +122,7 @@ func forced(v *wire.View) bool {
 
 // declaration is the edit that puts the tool behind the client's own.
 func (r *request) declaration() (wire.Edit, bool) {
-	if r.expand != expandDeclared {
+	if r.offer.expand != expandDeclared {
 		return wire.Edit{}, false
 	}
 	value := hidden.DeclareTool(r.View.Format, ExpandTool, expandDescription, expandSchema)
@@ -209,11 +209,11 @@ func (r *request) withdraw(m sessioncache.Match) {
 	l := m.Lineage
 	if r.rules.BindsThinking && l != nil && !l.Observed {
 		if !l.Expand {
-			r.expand = expandNone
+			r.offer.expand = expandNone
 		}
 		return
 	}
-	r.expand = expandNone
+	r.offer.expand = expandNone
 	for i := range r.States {
 		r.States[i].Inserted = nil
 	}

@@ -124,7 +124,7 @@ func (c *Interceptor) expansion(name string, recall func(string) (string, bool),
 
 // tool is the name of the tool that the model knows.
 func (r *request) tool() string {
-	if r.expand == expandOffered {
+	if r.offer.expand == expandOffered {
 		for i := range toolcall.Definitions(r.View) {
 			for _, name := range r.o.Expand.Known() {
 				if r.View.Text(r.View.Blocks[i].Name) == name {
@@ -139,7 +139,7 @@ func (r *request) tool() string {
 // back says how the model gets the text of a stub.
 func (r *request) back(i int) string {
 	switch {
-	case r.expand != expandNone:
+	case r.offer.expand != expandNone:
 		return ExpandTool + " returns it."
 	case r.Call(i) >= 0:
 		return "Run the call again to see it."

@@ -58,14 +58,14 @@ func (c *Interceptor) CallsExpand(name string) bool {
 	case !c.Intercepts():
 		return false
 	case name == ExpandTool:
-		return c.req.expand == expandDeclared
+		return c.req.offer.expand == expandDeclared
 	}
 	return slices.Contains(c.req.o.Expand.Known(), name)
 }
 
 // Intercepts reports whether the answer may hold calls that are answered on the
 // way.
-func (c *Interceptor) Intercepts() bool { return c.prompt.Edited && c.req.expand != expandNone }
+func (c *Interceptor) Intercepts() bool { return c.prompt.Edited && c.req.offer.expand != expandNone }
 
 // Continue returns the body that asks the upstream to go on after an answer and
 // the answers before it to the same request: what was sent, with all of them
@@ -147,7 +147,7 @@ func (c *Interceptor) noted(arguments string) string {
 		}
 		note := []byte(arguments[:end+1])
 		for i := range c.req.States {
-			if e := c.req.States[i].Edit; e != nil && e.Stage == stage.Admission && bytes.Contains(e.Value, note) {
+			if e := c.req.States[i].Edit; e != nil && (e.Stage == stage.Admission || e.Stage == stage.GiveBack) && bytes.Contains(e.Value, note) {
 				return string(note)
 			}
 		}
@@ -185,7 +185,7 @@ func (c *Interceptor) refuse(p *hidden.Part) {
 // keeps them beyond the client's own history.
 func (c *Interceptor) Folded() (out []Block) {
 	r := c.req
-	if !c.prompt.Edited || r == nil || r.expand == expandNone {
+	if !c.prompt.Edited || r == nil || r.offer.expand == expandNone {
 		return nil
 	}
 	for i := range r.ledger.fresh {

@@ -120,6 +120,7 @@ func (p *Pipeline) Begin(v *wire.View, s *sessioncache.Session, now time.Time) *
 	} else {
 		r.admit()
 		if p.options.Policy != settings.Eager {
+			r.giveBack(m.Lineage)
 			x.Decision = r.plan(m.Lineage, now)
 		}
 		for _, run := range p.stages {

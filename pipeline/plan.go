@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/giveback"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/history"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/need"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/outlook"
@@ -89,9 +90,7 @@ func (p *planning) gather(r *request, l *sessioncache.Lineage, least int, now ti
 	in := &p.in
 	in.Care = r.o.Planner.Care() * r.regretted.Care()
 	in.Prices = outlook.Prices(&r.rules, l)
-	if in.Harm = planner.HarmAt(outlook.Market(&r.rules, l)); r.o.Planner.Harm != nil {
-		in.Harm = *r.o.Planner.Harm
-	}
+	in.Harm = outlook.Harm(r.o.Planner.Harm, &r.rules, l)
 	in.Past = outlook.Past(l)
 	in.Warm, in.Forwarded = r.cached.forwarded, r.cached.forwarded
 	if in.Epoch == planner.Cold || in.Epoch == planner.ModelChanged {
@@ -119,10 +118,12 @@ func (p *planning) blocks(r *request, l *sessioncache.Lineage, e outlook.Estimat
 	cuts, some := r.cuts(p.cuts, least)
 	p.cuts = cuts
 	var known []need.Appraisal
+	var returned map[int][]int
 	if some {
-		known = p.need.Appraise(&r.History, func(i int) bool { return cuts[i] != (cut{}) })
+		returned = giveback.Returned(&r.History, r.stubName)
+		known = p.need.Appraise(&r.History, func(i int) bool { return cuts[i] != (cut{}) || len(returned) > 0 && stub.Folded(r.States[i].Edit) })
 	}
-	gone := leftOut(l)
+	gone := outlook.LeftOut(l)
 	for i, c := range cuts {
 		b, kind := &in.Blocks[i], r.Blocks[i].Kind
 		b.Tokens = e.Tokens(kind, r.Sent(i))
@@ -135,17 +136,15 @@ func (p *planning) blocks(r *request, l *sessioncache.Lineage, e outlook.Estimat
 		}
 		b.Whole, b.Part = e.Tokens(kind, c.all), e.Tokens(kind, c.part)
 		if !history.IsThinking(&r.Blocks[i]) {
-			b.Need = outlook.Need(l, r.States[i].Class, r.regretted.Need(&r.History, i, r.o.Planner.Need.Need(&known[i])))
+			b.Need = r.need(l, i, &known[i])
+			for _, j := range returned[i] {
+				b.Need = 1 - (1-b.Need)*(1-r.need(l, j, &known[j]))
+			}
 		}
 	}
 }
 
-// leftOut is the number of tool results, from the first on, that the upstream leaves out
-// without being asked to in the request, so that folding them gains nothing: where the
-// client asks for it, nothing is folded at all.
-func leftOut(l *sessioncache.Lineage) int64 {
-	if l == nil {
-		return 0
-	}
-	return l.Cleared.ToolUses
+// need is the chance that the agent will need a block again.
+func (r *request) need(l *sessioncache.Lineage, i int, a *need.Appraisal) float64 {
+	return outlook.Need(l, r.States[i].Class, r.regretted.Need(&r.History, i, r.o.Planner.Need.Need(a)))
 }

@@ -56,7 +56,7 @@ type Prompt struct {
 func (p *Prompt) make(r *request, markers []wire.Edit) (impossible bool) {
 	p.Markers, p.Fired = len(markers), fired(r, len(markers))
 	edits := r.edits(markers)
-	if len(edits) == 0 && !r.marking.long && r.tools == nil || r.o.Policy == settings.Observe {
+	if len(edits) == 0 && !r.marking.long && r.offer.tools == nil || r.o.Policy == settings.Observe {
 		return false
 	}
 	body, err := r.View.Splice(edits)
@@ -115,7 +115,7 @@ func (p *Prompt) OnlyMarks() bool {
 // that, no more than the tool that its prompts begin with. The original alone would
 // break the prefix.
 func (r *request) committed() ([]wire.Edit, []byte) {
-	r.marking.long, r.tools = false, nil
+	r.marking.long, r.offer.tools = false, nil
 	for i := range r.ledger.fresh {
 		r.undo(i)
 	}
@@ -134,7 +134,7 @@ func (r *request) committed() ([]wire.Edit, []byte) {
 	for i := range r.States {
 		r.States[i].Edit, r.States[i].Inserted = nil, nil
 	}
-	r.expand = expandNone
+	r.offer.expand = expandNone
 	return nil, nil
 }
 
@@ -142,11 +142,11 @@ func (r *request) committed() ([]wire.Edit, []byte) {
 func fired(r *request, markers int) []stage.Fired {
 	var t stage.Tally
 	t.Add(stage.Breakpoints, markers, 0)
-	if r.expand == expandDeclared {
+	if r.offer.expand == expandDeclared {
 		t.Add(stage.Expand, 1, 0)
 	}
-	if r.tools != nil {
-		t.Add(stage.Tools, 1, -r.session.Calibration.PerByte(wire.KindToolDef)*float64(len(r.tools)))
+	if r.offer.tools != nil {
+		t.Add(stage.Tools, 1, -r.session.Calibration.PerByte(wire.KindToolDef)*float64(len(r.offer.tools)))
 	}
 	for i := range r.States {
 		if r.States[i].Inserted != nil {

@@ -30,7 +30,7 @@ func (x *Exchange) Rejected() {
 	defer x.req.session.Unlock()
 	x.refusal = refusal{rejected: true, frozen: true}
 	x.req.keep(x.standing.match)
-	x.req.marking.long, x.req.tools = false, nil
+	x.req.marking.long, x.req.offer.tools = false, nil
 	x.change.deep = true // what was estimated is not what was sent
 	x.Prompt.again(x.req)
 }

@@ -41,14 +41,11 @@ type request struct {
 	zones    history.Zones
 	thoughts thoughts
 	omission omission
+	offer    offer
 
-	// tools are those that a request for a summary left out and that it goes out with,
-	// nil for none.
-	tools []byte
-	// expand says what is done about the expand tool; lost reports that what was
-	// said on the way to the client's last message could not be put back.
-	expand expandTool
-	lost   bool
+	// lost reports that what was said on the way to the client's last message could
+	// not be put back.
+	lost bool
 	// regretted is what was folded and missed.
 	regretted regret.Found
 }
@@ -71,6 +68,14 @@ type omission struct {
 	words  *Compress
 	wanted []int
 	took   time.Duration
+}
+
+// offer is which tools the request goes out with besides its own.
+type offer struct {
+	// tools are those that a request for a summary left out, nil for none.
+	tools []byte
+	// expand says what is done about the expand tool.
+	expand expandTool
 }
 
 // marking is where cache markers go.

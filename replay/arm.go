@@ -61,6 +61,7 @@ type arm struct {
 	errors    atomic.Int64       // errors that the handler has logged
 	result    Result
 	watch     func(time.Time, *Step) // told of each request when it is over, if set
+	watched   func(*Watched)         // the same, see [Options]
 
 	// What follows belongs to the request that is under way.
 	clock    time.Time
@@ -96,11 +97,27 @@ type request struct {
 	history []byte
 }
 
+// Watched is one request that is over.
+type Watched struct {
+	// View is what the client wrote, Sent the body that went upstream.
+	View *wire.View
+	// Sent: see View.
+	Sent []byte
+	// Answer is the recorded answer, Edits the lines that each of its edits quotes.
+	Answer *simulator.Answer
+	// Edits: see Answer.
+	Edits [][]string
+	// At is when it was sent, Cost what its prompt came to.
+	At time.Time
+	// Cost: see At.
+	Cost float64
+}
+
 // storeBytes bounds the sessions of one arm: a conversation and some room.
 const storeBytes = 64 << 20
 
 func newArm(policy settings.Policy, profile cachemodel.Profile, o *Options) (*arm, error) {
-	a := &arm{expanding: o.Expanding, policy: policy, profile: profile, result: Result{Profile: profile.Name, Policy: policy}}
+	a := &arm{watched: o.Watch, expanding: o.Expanding, policy: policy, profile: profile, result: Result{Profile: profile.Name, Policy: policy}}
 	a.up = &simulator.Handler{Cache: cachemodel.NewSimulator(profile.Config()), Hooks: simulator.Hooks{
 		Now:    func(context.Context) time.Time { return a.clock },
 		Answer: a.answer,
@@ -259,6 +276,9 @@ func (a *arm) note(c *request, w *sink, troubled bool) {
 	harm := a.harm(c, c.edits)
 	res.Edits += len(c.edits)
 	res.Harmed += harm
+	if a.watched != nil {
+		a.watched(&Watched{View: c.view, Sent: a.sent, Answer: c.answer, Edits: c.edits, At: c.at, Cost: a.profile.Rules().Cost(a.usage)})
+	}
 	if a.watch != nil {
 		a.watch(c.at, a.step(c, w, fired, harm))
 	}

@@ -80,6 +80,9 @@ type Options struct {
 	// Harm, if set, is the planner's price of harm.
 	Harm *planner.Harm
 	need *need.Model // of the conversation at hand, nil for the default
+	// Watch, if set, is told of each request when it is over, from the goroutine that
+	// replays its conversation.
+	Watch func(*Watched)
 	// Prices are those of models. Default: the built-in table.
 	Prices *cachemodel.Table
 	// Start is when the conversations begin; prices depend on it. Default:

@@ -29,7 +29,8 @@ type source struct {
 
 func newSource(v *wire.View) *source { return &source{v: v, blocks: v.MessageBlocks()} }
 
-// body is what an edit of a block is made of.
+// body is what an edit of a block is made of, but one that makes it longer, by what stood
+// in front: all bodies are needed for that.
 func (s *source) body(i int) []byte { return s.v.Bytes(s.blocks[i].Body) }
 
 // all is what an insertion at a block is made of: it brings back what stood in front.
@@ -46,7 +47,11 @@ func describe(v *wire.View, states []State) {
 	from := newSource(v)
 	for i := range states[:min(len(states), len(from.blocks))] {
 		if e := states[i].Edit; e != nil && e.recipe == nil && len(e.Value) > 0 {
-			e.recipe = recipe.Make(e.Value, from.body(i))
+			if len(e.Value) > len(from.body(i)) {
+				e.recipe = recipe.Make(e.Value, from.all(i))
+			} else {
+				e.recipe = recipe.Make(e.Value, from.body(i))
+			}
 		}
 		if w := states[i].Inserted; w != nil {
 			for j := range w.Inserts {
@@ -67,7 +72,11 @@ func (l *Lineage) resolve(v *wire.View, common int) {
 		s := &l.States[i]
 		if e := s.Edit; e != nil && e.Value == nil && e.recipe != nil {
 			s.Edit = nil
-			if value, ok := recipe.Cook(e.recipe, from.body(i)); ok {
+			value, ok := recipe.Cook(e.recipe, from.body(i))
+			if !ok {
+				value, ok = recipe.Cook(e.recipe, from.all(i))
+			}
+			if ok {
 				s.Edit = &Edit{Stage: e.Stage, Op: e.Op, Value: value, recipe: e.recipe}
 			}
 		}

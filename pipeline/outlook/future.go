@@ -18,6 +18,7 @@
 package outlook
 
 import (
+	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/planner"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
@@ -79,4 +80,22 @@ func Need(l *sessioncache.Lineage, c sessioncache.Class, need float64) float64 {
 		return need
 	}
 	return min(1, need*float64(1+2*int(l.Expanded[c])))
+}
+
+// LeftOut is the number of tool results, from the first on, that the upstream leaves out
+// without being asked to in the request, so that folding them gains nothing: where the
+// client asks for it, nothing is folded at all.
+func LeftOut(l *sessioncache.Lineage) int64 {
+	if l == nil {
+		return 0
+	}
+	return l.Cleared.ToolUses
+}
+
+// Harm is the price of harm: one that was asked for, or that of the upstream.
+func Harm(asked *planner.Harm, rules *cachemodel.Rules, l *sessioncache.Lineage) planner.Harm {
+	if asked != nil {
+		return *asked
+	}
+	return planner.HarmAt(Market(rules, l))
 }

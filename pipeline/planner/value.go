@@ -43,6 +43,13 @@ func (in *Input) appraise(s *Scratch) (candidates int) {
 	return candidates
 }
 
+// Returns reports whether a folded text is worth being shown once more, at the end of
+// the prompt, where it is needed with some chance: what is behind the end is written
+// anyway, and the text is read from then on.
+func Returns(tokens, chance, further float64, p Prices, h Harm) bool {
+	return chance*(turnCost+h.of(tokens, max(p.Read, leastRead))) > tokens*(p.Write+p.Read*further)
+}
+
 // choose enters what folding a block is worth, whole or in part, whichever is
 // more, and reports whether it is worth anything.
 func (s *Scratch) choose(i int, b *Block, value func(tokens, need float64) float64) bool {

@@ -15,6 +15,8 @@
 package reference
 
 import (
+	"iter"
+	"slices"
 	"strings"
 	"sync"
 
@@ -48,6 +50,15 @@ func NewMention(t *wire.Turn) *Mention {
 		} else {
 			m.value(gjson.Parse(c.Arguments), 0)
 		}
+	}
+	return m
+}
+
+// Named takes in which words some texts hold.
+func Named(texts iter.Seq[string]) *Mention {
+	m := mentions.Get().(*Mention)
+	for s := range texts {
+		m.words(s)
 	}
 	return m
 }
@@ -100,16 +111,31 @@ func (m *Mention) words(s string) {
 
 // Of reports whether the answer refers to a block.
 func (m *Mention) Of(t sessioncache.Trait) bool {
-	terms, filter := t[1:1+8*int(t[0])], t[1+8*int(t[0]):]
-	for ; terms != ""; terms = terms[8:] {
+	return m.Names(t) || slices.ContainsFunc(m.lines, func(line uint64) bool { return Holds(t, line) })
+}
+
+// Names reports whether a block is referred to by its ID, or by a file that its call names.
+func (m *Mention) Names(t sessioncache.Trait) bool {
+	for terms := t[1 : 1+8*int(t[0])]; terms != ""; terms = terms[8:] {
 		if m.terms.has(term(terms)) {
-			return true
-		}
-	}
-	for _, line := range m.lines {
-		if inBloom(filter, line) {
 			return true
 		}
 	}
 	return false
 }
+
+// Quoted returns hashes of the quotable lines in a value, as far as they are compared.
+func Quoted(v gjson.Result) []uint64 {
+	m := Mention{unread: true}
+	m.value(v, 0)
+	return m.lines
+}
+
+// Lines returns hashes of all quotable lines of a text.
+func Lines(text string) []uint64 {
+	lines, _ := appendLines(nil, text)
+	return lines
+}
+
+// Holds reports whether a block holds a line, with a small chance to be wrong.
+func Holds(t sessioncache.Trait, line uint64) bool { return inBloom(t[1+8*int(t[0]):], line) }

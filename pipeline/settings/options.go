@@ -126,6 +126,9 @@ type Planner struct {
 	// FoldInputs lets the planner fold what old calls have written into files,
 	// too. Default: true.
 	FoldInputs *bool `json:"fold_inputs,omitempty"`
+	// GiveBack puts a folded text behind the newest tool result, where the conversation
+	// shows that the model is about to need it. Default: true.
+	GiveBack *bool `json:"give_back,omitempty"`
 	// Need tells how likely a text is needed again. It is for those who test other
 	// models than the one that comes with the module, which is the default.
 	Need *need.Model `json:"-"`

@@ -34,7 +34,7 @@ type Fired struct {
 }
 
 // All are the stages in their order.
-var All = [...]string{Admission, Thinking, Narration, ToolResults, Prune, Replaced, Inputs, Compress, Clearing, Expand, Tools, Breakpoints}
+var All = [...]string{Admission, Thinking, Narration, ToolResults, Prune, Replaced, Inputs, Compress, Clearing, GiveBack, Expand, Tools, Breakpoints}
 
 // Tally sums up what the stages did.
 type Tally struct {

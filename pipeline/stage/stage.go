@@ -27,6 +27,7 @@ const (
 	Inputs      = "fold_inputs"
 	Compress    = "compress"
 	Clearing    = "clear"
+	GiveBack    = "give_back"
 	Expand      = "expand"
 	Tools       = "tools"
 	Breakpoints = "breakpoints"

@@ -54,14 +54,21 @@ const (
 // shortRecipe is so short that none is looked for that is shorter.
 const shortRecipe = 64
 
+// longest is how long a value may be that a body makes, lest a recipe that is damaged, or
+// somebody else's, takes any amount of memory.
+func longest(body []byte) int { return 2*len(body) + MostOwn }
+
 // Make makes the recipe of a value from the body of its block. It is empty, but not nil,
-// where the value holds too much that is not of the body.
+// where the value holds too much that is not of the body, or the body too many times.
 func Make(value, body []byte) []byte {
+	if len(value) > longest(body) {
+		return none
+	}
 	recipe := appendRecipe(append(binary.LittleEndian.AppendUint32(nil, sumOf(value)), fromBody), value, body)
 	if len(recipe) > 0 && len(recipe) <= shortRecipe {
 		return recipe
 	}
-	if bare := unpadded(body); len(bare) < len(body) {
+	if bare := unpadded(body); len(bare) < len(body) && len(value) <= longest(bare) {
 		other := appendRecipe(append(binary.LittleEndian.AppendUint32(nil, sumOf(value)), fromUnpadded), value, bare)
 		if len(other) > 0 && (len(recipe) == 0 || len(other) < len(recipe)) {
 			return other
@@ -163,7 +170,7 @@ func Cook(recipe, body []byte) ([]byte, bool) {
 			rest, from = rest[k:], body[at:]
 			end = at + int64(length)
 		}
-		if length > uint64(len(from)) || uint64(len(value))+length > uint64(2*len(body)+MostOwn) {
+		if length > uint64(len(from)) || uint64(len(value))+length > uint64(longest(body)) {
 			return nil, false
 		}
 		value = append(value, from[:length]...)

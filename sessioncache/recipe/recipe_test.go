@@ -49,10 +49,11 @@ func TestRecipeOfAnotherBody(t *testing.T) {
 // FuzzRecipe: a value is what its recipe makes of the body, and no recipe does harm.
 func FuzzRecipe(f *testing.F) {
 	f.Add([]byte(`"some text of a block, which is long enough"`), []byte(`"of a block, which is long"`), []byte{1, 2, 3, 4, 0, 7, 0})
+	f.Add([]byte(`"a piece of text, often"`), bytes.Repeat([]byte("a piece of text, often; "), 400), []byte{})
 	f.Fuzz(func(t *testing.T, body, value, recipe []byte) {
 		Cook(recipe, body)
 		r := Make(value, body)
-		if got, ok := Cook(r, body); len(r) > 0 && (!ok && len(value) <= 2*len(body)+MostOwn || ok && !bytes.Equal(got, value)) {
+		if got, ok := Cook(r, body); len(r) > 0 && (!ok || !bytes.Equal(got, value)) {
 			t.Fatalf("%q of %q: %q", value, body, got)
 		}
 	})

@@ -1,0 +1,40 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package pipeline
+
+import (
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/giveback"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/outlook"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/planner"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stage"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
+
+// giveBack puts folded texts that the agent is about to need behind the newest result. Where
+// edits are only observed it is computed, too: what they would save is less by it.
+func (r *request) giveBack(l *sessioncache.Lineage) {
+	if l == nil || r.o.Planner.GiveBack != nil && !*r.o.Planner.GiveBack || !r.View.OffersTools() {
+		return
+	}
+	further, prices := outlook.Further(r.session, r.View, l), outlook.Prices(&r.rules, l)
+	e := outlook.NewEstimator(&r.session.Calibration, l)
+	s := giveback.Search{History: &r.History, Name: r.stubName, Worth: func(bytes int, chance float64) bool {
+		return planner.Returns(e.Tokens(wire.KindToolResult, bytes), chance, further, prices, outlook.Harm(r.o.Planner.Harm, &r.rules, l))
+	}}
+	if i, value := s.Edit(max(r.Known, r.cached.forwarded)); i >= 0 {
+		r.set(i, stage.GiveBack, wire.OpReplace, value)
+	}
+}

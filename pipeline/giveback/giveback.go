@@ -1,0 +1,222 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+// Package giveback finds folded texts that the agent is about to need again, and puts
+// them behind the newest tool result: nothing that was sent is written anew.
+package giveback
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/admission"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/content"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/history"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stage"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stub"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/toolcall"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
+
+// Frame is what a text that is given back begins with, followed by the name that its
+// stub has.
+const Frame = "[[llm_cache:returned "
+
+// most bounds what one request gives back, in bytes, and mostTexts how many texts: what
+// stands between them is ours, and a recipe holds little of that.
+const (
+	most      = 96 << 10
+	mostTexts = 12
+)
+
+// Search looks for folded texts to give back.
+type Search struct {
+	*history.History
+	// Name is the name of a block in its stub.
+	Name func(i int) string
+	// Worth reports whether a text of so many bytes is worth being given back where it
+	// is needed with some chance.
+	Worth func(bytes int, chance float64) bool
+
+	given []string         // names of what was given back before
+	lines map[int][]uint64 // hashes of the lines of blocks, sorted
+}
+
+// Edit finds the result behind which texts are given back, of those from a block on, and
+// what it goes out with then; -1 if nothing is given back.
+func (s *Search) Edit(from int) (carrier int, value []byte) {
+	if !slices.ContainsFunc(s.States[:s.Known], func(x sessioncache.State) bool { return folded(&x) }) {
+		return -1, nil
+	}
+	for carrier = len(s.Blocks) - 1; carrier >= from && !s.carries(carrier); carrier-- {
+	}
+	if carrier < from {
+		return -1, nil
+	}
+	for i := range s.States {
+		s.given = append(s.given, names(&s.States[i])...)
+	}
+	var text []byte
+	n := 0
+	for _, i := range s.due() {
+		original := verbatim(s.View, &s.Blocks[i])
+		if len(original) > 0 && len(text)+len(original) <= most && n < mostTexts {
+			n++
+			title := content.Quote(fmt.Sprintf("\n\n%s%s: %s, folded above. Edits since are not in it.]]\n", Frame, s.Name(i), s.what(i)))
+			text = append(append(text, inner(title)...), original...)
+		}
+	}
+	if text == nil {
+		return -1, nil
+	}
+	value = s.View.Bytes(s.Blocks[carrier].Body)
+	if e := s.States[carrier].Edit; e != nil {
+		value = e.Value
+	}
+	return carrier, behind(value, text)
+}
+
+// folded reports whether a block is folded whole.
+func folded(s *sessioncache.State) bool {
+	return s.Trait != "" && s.Edit != nil && (s.Edit.Stage == stage.Prune || s.Edit.Stage == stage.Inputs)
+}
+
+// carries reports whether something can be put behind a result.
+func (s *Search) carries(i int) bool {
+	b, e := &s.Blocks[i], s.States[i].Edit
+	if b.Kind != wire.KindToolResult || b.Has(wire.FlagMedia) || b.Body.Empty() || e != nil && (e.Stage != stage.Admission || admission.Points(e)) {
+		return false
+	}
+	switch body := s.View.Bytes(b.Body); body[0] {
+	case '"':
+		return true
+	case '[':
+		last := gjson.ParseBytes(body).Array()
+		return len(last) > 0 && content.IsText(last[len(last)-1])
+	}
+	return false
+}
+
+// behind puts the inside of a JSON string behind the content of a result.
+func behind(value, text []byte) []byte {
+	if value[0] == '"' {
+		return append(append(slices.Clone(value[:len(value)-1]), text...), '"')
+	}
+	parts := gjson.ParseBytes(value).Array()
+	out := append(slices.Clone(value[:len(value)-1]), `,{"type":`...)
+	out = append(append(out, parts[len(parts)-1].Get("type").Raw...), `,"text":"`...)
+	return append(append(out, text...), `"}]`...)
+}
+
+// names are those of the texts that were given back behind a result.
+func names(x *sessioncache.State) (names []string) {
+	if x.Edit == nil || x.Edit.Stage != stage.GiveBack {
+		return nil
+	}
+	for rest := string(x.Edit.Value); ; {
+		var ok bool
+		if _, rest, ok = strings.Cut(rest, Frame); !ok {
+			return names
+		}
+		names = append(names, rest[:min(stub.IDLen, len(rest))])
+	}
+}
+
+// Returned tells which folded blocks were given back behind which results.
+func Returned(h *history.History, name func(i int) string) (blocks map[int][]int) {
+	var known map[string]int
+	for i := range h.States {
+		for _, n := range names(&h.States[i]) {
+			if known == nil {
+				blocks, known = map[int][]int{}, map[string]int{}
+				for j := range h.States {
+					if folded(&h.States[j]) {
+						known[name(j)] = j
+					}
+				}
+			}
+			if j, ok := known[n]; ok {
+				blocks[i] = append(blocks[i], j)
+			}
+		}
+	}
+	return blocks
+}
+
+// what says what a text is.
+func (s *Search) what(i int) string {
+	j := i
+	if s.Blocks[i].Kind == wire.KindToolResult {
+		j = s.Call(i)
+	}
+	if j < 0 {
+		return "tool result"
+	}
+	return strings.ReplaceAll(toolcall.Describe(s.View, &s.Blocks[j]), "]]", "] ]")
+}
+
+// written is the text of a block: of a call what it wrote.
+func written(v *wire.View, b *wire.Block) string {
+	if b.Kind == wire.KindToolResult {
+		return content.Of(v, b)
+	}
+	var out []string
+	toolcall.LongStrings(toolcall.Decoded(toolcall.Input(v.Bytes(b.Body))), 0, func(key string, x gjson.Result) {
+		if !toolcall.IsReplaced(key) && utf8.ValidString(x.Str) {
+			out = append(out, x.Str)
+		}
+	})
+	return strings.Join(out, "\n")
+}
+
+// verbatim is what written is, as the client has it in JSON, so that a recipe can say where
+// it stands; none of a call whose input is JSON within a string.
+func verbatim(v *wire.View, b *wire.Block) (out []byte) {
+	add := func(x gjson.Result) {
+		if x.Type != gjson.String || !utf8.ValidString(x.Raw) {
+			return
+		}
+		if len(out) > 0 {
+			out = append(out, `\n`...)
+		}
+		out = append(out, inner([]byte(x.Raw))...)
+	}
+	body := gjson.ParseBytes(v.Bytes(b.Body))
+	switch {
+	case b.Kind == wire.KindToolUse:
+		toolcall.LongStrings(toolcall.Input(v.Bytes(b.Body)), 0, func(key string, x gjson.Result) {
+			if !toolcall.IsReplaced(key) {
+				add(x)
+			}
+		})
+	case body.IsArray():
+		body.ForEach(func(_, part gjson.Result) bool {
+			if content.IsText(part) {
+				add(part.Get("text"))
+			}
+			return true
+		})
+	default:
+		add(body)
+	}
+	return out
+}
+
+// inner is a JSON string without its quotes.
+func inner(quoted []byte) []byte { return quoted[1 : len(quoted)-1] }

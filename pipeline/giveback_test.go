@@ -1,0 +1,99 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package pipeline
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/content"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/giveback"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/settings"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stage"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
+
+// call adds a call and its result, and sends what follows.
+func (s *script) call(name, input, result string) *Exchange {
+	n := len(s.messages)
+	s.add(fmt.Sprintf(`{"role":"assistant","content":[{"type":"tool_use","id":"g%d","name":%q,"input":%s}]}`, n, name, input))
+	s.add(fmt.Sprintf(`{"role":"user","content":[{"type":"tool_result","tool_use_id":"g%d","content":%s}]}`, n, content.Quote(result)))
+	return s.send(wire.Turn{Text: "unrelated", Done: true})
+}
+
+// returned counts the texts in a body that were given back.
+func returned(x *Exchange) int { return bytes.Count(x.Prompt.Body, []byte(giveback.Frame)) }
+
+// What an agent is about to work on comes back where the prompt is new, and stays there.
+func TestFoldsComeBack(t *testing.T) {
+	const line = "f5 line 7 of the file with some text"
+	edit := fmt.Sprintf(`{"file_path":"/src/other.go","old_string":%q,"new_string":"b"}`, line)
+	for name, c := range map[string]struct {
+		tool, input, result string
+		want                int
+	}{
+		"a result names the file":           {"Bash", `{"command":"go test ./src/"}`, "--- FAIL: TestIt\n    /src/file5.go:12: got 1, want 2", 1},
+		"a result names it from elsewhere":  {"Grep", `{"pattern":"x"}`, "src/file5.go:12: x", 1},
+		"an edit quotes it":                 {"Edit", edit, "<tool_use_error>String to replace not found in file.</tool_use_error>", 1},
+		"an edit quotes what is not folded": {"Edit", `{"file_path":"/src/other.go","old_string":"a line that stood nowhere before","new_string":"b"}`, "done", 0},
+		"it is read again":                  {"Read", `{"file_path":"/src/file5.go"}`, "/src/file5.go\n" + long("f5"), 0},
+		"a result names another file":       {"Bash", `{"command":"ls"}`, "/src/file99.go", 0},
+		"the call names it":                 {"Bash", `{"command":"rm /src/file5.go"}`, "done", 0},
+	} {
+		s := behind(t, settings.Options{})
+		before := s.p.Begin(parsed(t, s), s.s, s.now)
+		before.Abandon()
+		x := s.call(c.tool, c.input, c.result)
+		if got := returned(x); got != c.want {
+			t.Errorf("%s: %d texts are given back, want %d", name, got, c.want)
+			continue
+		}
+		if c.want == 0 {
+			continue
+		}
+		at := bytes.Index(x.Prompt.Body, []byte(giveback.Frame))
+		if !strings.Contains(string(x.Prompt.Body[at:]), line) {
+			t.Errorf("%s: it is another text: %.300s", name, x.Prompt.Body[at:])
+		}
+		if end := bytes.LastIndex(x.Prompt.Body, []byte(`"role":"assistant"`)); at < end {
+			t.Errorf("%s: it stands at %d, in front of the last answer at %d", name, at, end)
+		}
+		if i := bytes.LastIndex(before.Prompt.Body, []byte(`"role":"user"`)); !bytes.Equal(unmarked(before.Prompt.Body[:i]), unmarked(x.Prompt.Body)[:len(unmarked(before.Prompt.Body[:i]))]) {
+			t.Errorf("%s: what stands in front has changed", name)
+		}
+		fired := 0
+		for _, f := range x.Prompt.Fired {
+			if f.Stage == stage.GiveBack {
+				fired += f.Count
+			}
+		}
+		again := s.call("Bash", `{"command":"go vet"}`, "/src/file5.go:12: the same once more")
+		if fired != 1 || returned(again) != 1 || !bytes.HasPrefix(unmarked(again.Prompt.Body), unmarked(x.Prompt.Body)[:at]) {
+			t.Errorf("%s: %d fired, %d texts afterwards", name, fired, returned(again))
+		}
+	}
+	off := false
+	s := behind(t, settings.Options{Planner: settings.Planner{GiveBack: &off}})
+	if n := returned(s.call("Grep", `{"pattern":"x"}`, "src/file5.go:12: x")); n != 0 {
+		t.Errorf("%d are given back though it is off", n)
+	}
+}
+
+// unmarked is a body without markers.
+func unmarked(body []byte) []byte {
+	return bytes.ReplaceAll(body, []byte(`,"cache_control":{"type":"ephemeral"}`), nil)
+}

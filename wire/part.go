@@ -14,7 +14,11 @@
 
 package wire
 
-import "github.com/caddy-llm-cache/caddy-llm-cache/wire/rawjson"
+import (
+	"slices"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/rawjson"
+)
 
 // PartMembers says which members of a part are more, or less, than what it says.
 type PartMembers struct {
@@ -68,14 +72,7 @@ func (n *PartMembers) Hash(p *Parser, b *Block) {
 
 func (n *PartMembers) marks(key []byte) bool { return n.Marker != "" && string(key) == n.Marker }
 
-func (n *PartMembers) notes(key []byte) bool {
-	for _, name := range n.Notes {
-		if string(key) == name {
-			return true
-		}
-	}
-	return false
-}
+func (n *PartMembers) notes(key []byte) bool { return slices.Contains(n.Notes, string(key)) }
 
 // HashMembers sets the canonical hash of a block that is an object, by those of its
 // members that count.

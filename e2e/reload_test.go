@@ -20,7 +20,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"net/http"
 	"strings"
 	"sync"
@@ -95,8 +94,10 @@ func TestReloadUnderLoad(t *testing.T) {
 	for i := range sessions {
 		counted[sessions[i].ID] = sessions[i].requests()
 	}
-	if !maps.Equal(counted, sent) {
-		t.Errorf("sessions count %v requests, sent were %v", counted, sent)
+	for id := range sent {
+		if counted[id] != sent[id] {
+			t.Errorf("session %q counts %d requests, sent were %d", id, counted[id], sent[id])
+		}
 	}
 	generation := front[len(front)-1].Answer.Get("X-Generation")
 	if generation != fmt.Sprint(reloads-1) {

@@ -133,7 +133,8 @@ func TestThreadsFolded(t *testing.T) {
 // TestResponsesFolded: the same for what goes on from stored responses.
 func TestResponsesFolded(t *testing.T) {
 	k := newKeeper(t)
-	p := start(t, coldAfter(k, "openai", "1h"))
+	warm := strings.Replace(coldAfter(k, "openai", "1h"), "expand off", "planner {\nrisk 0.25\n}\nexpand off", 1)
+	p := start(t, warm)
 	id, call, turn := "", "", 0
 	next := func() (held string) {
 		t.Helper()
@@ -167,7 +168,7 @@ func TestResponsesFolded(t *testing.T) {
 	if !strings.HasPrefix(held, "whole; cause=diverged") || gjson.Get(k.last().body, "previous_response_id").Exists() || len(folded.Raw) > whole {
 		t.Fatalf("cold it went as %s, with %d bytes of input, before %d", held, len(folded.Raw), whole)
 	}
-	p.reload(coldAfter(k, "openai", "1h"))
+	p.reload(warm)
 	for range 3 {
 		if held := next(); !strings.HasPrefix(held, "delta") {
 			t.Errorf("then %s", held)

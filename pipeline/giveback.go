@@ -32,7 +32,7 @@ func (r *request) giveBack(l *sessioncache.Lineage) {
 	further, prices := outlook.Further(r.session, r.View, l), outlook.Prices(&r.rules, l)
 	e := outlook.NewEstimator(&r.session.Calibration, l)
 	s := giveback.Search{History: &r.History, Name: r.stubName, Worth: func(bytes int, chance float64) bool {
-		return planner.Returns(e.Tokens(wire.KindToolResult, bytes), chance, further, prices, outlook.Harm(r.o.Planner.Harm, &r.rules, l))
+		return planner.Returns(e.Tokens(wire.KindToolResult, bytes), chance, further, prices, *r.o.Planner.Harm)
 	}}
 	if i, value := s.Edit(max(r.Known, r.cached.forwarded)); i >= 0 {
 		r.set(i, stage.GiveBack, wire.OpReplace, value)

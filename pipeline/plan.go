@@ -90,7 +90,7 @@ func (p *planning) gather(r *request, l *sessioncache.Lineage, least int, now ti
 	in := &p.in
 	in.Care = r.o.Planner.Care() * r.regretted.Care()
 	in.Prices = outlook.Prices(&r.rules, l)
-	in.Harm = outlook.Harm(r.o.Planner.Harm, &r.rules, l)
+	in.Harm = *r.o.Planner.Harm
 	in.Past = outlook.Past(l)
 	in.Warm, in.Forwarded = r.cached.forwarded, r.cached.forwarded
 	if in.Epoch == planner.Cold || in.Epoch == planner.ModelChanged {

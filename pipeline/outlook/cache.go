@@ -34,23 +34,6 @@ func Prices(r *cachemodel.Rules, l *sessioncache.Lineage) planner.Prices {
 	return p
 }
 
-// Market is where a conversation is held, as far as the price of harm goes.
-func Market(r *cachemodel.Rules, l *sessioncache.Lineage) planner.Market {
-	switch {
-	case r.Regime == cachemodel.KV:
-		return planner.Box
-	case r.BindsThinking:
-		return planner.Binding
-	case r.Regime == cachemodel.Breakpoints:
-		return planner.Breakpoints
-	case r.Regime == cachemodel.Automatic:
-		return planner.Automatic
-	case l != nil && r.LongTTL > 0 && l.TTL == r.LongTTL:
-		return planner.LongMarkers
-	}
-	return planner.Markers
-}
-
 // Entries appends where the cache entries of a conversation end that are alive
 // for certain.
 func Entries(ends []int, l *sessioncache.Lineage, ttl time.Duration, now time.Time) []int {

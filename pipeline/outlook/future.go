@@ -18,7 +18,6 @@
 package outlook
 
 import (
-	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/planner"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
@@ -90,12 +89,4 @@ func LeftOut(l *sessioncache.Lineage) int64 {
 		return 0
 	}
 	return l.Cleared.ToolUses
-}
-
-// Harm is the price of harm: one that was asked for, or that of the upstream.
-func Harm(asked *planner.Harm, rules *cachemodel.Rules, l *sessioncache.Lineage) planner.Harm {
-	if asked != nil {
-		return *asked
-	}
-	return planner.HarmAt(Market(rules, l))
 }

@@ -39,32 +39,9 @@ func (h *Harm) of(tokens, read float64) float64 {
 // nothing, but harm is harm.
 const leastRead = 0.025
 
-// Market is a kind of upstream, as far as the price of harm goes.
-type Market uint8
-
-// The markets.
-const (
-	Markers     Market = iota // markers of five minutes
-	LongMarkers               // markers of an hour
-	Binding                   // thinking is bound to what stood before it
-	Breakpoints               // writing has a price, and any prefix is found
-	Automatic                 // writing is free, and any prefix is found
-	Box                       // reading is free
-)
-
-// prices were chosen by go run ./lab/price on recorded conversations, those of each
-// owner of repositories with a need model that had not seen them: the lowest of those
-// tried at which no more than one edit in a hundred was harmed, one in two hundred on
-// boxes. Those of markers and of bound thinking were chosen with folds that come back, the others without. See
-// docs/replay.md and docs/planner.md.
-var prices = [...]Harm{
-	Markers:     {2e6, 4000},
-	LongMarkers: {6e6, 4000},
-	Binding:     {4e6, 4000},
-	Breakpoints: {7e6, 4000},
-	Automatic:   {8e6, 4000},
-	Box:         {8e6, 4000},
-}
-
-// HarmAt is the price of harm at a kind of upstream.
-func HarmAt(m Market) Harm { return prices[m] }
+// DefaultHarm was chosen by go run ./lab/price on recorded conversations, those of each
+// owner of repositories with a need model that had not seen them: the lowest price of
+// those tried at which no more than one edit in a hundred was harmed, and one in fifty of
+// each agent, one in two hundred on boxes. It came to the same for all kinds of upstreams.
+// See docs/replay.md and docs/planner.md.
+var DefaultHarm = Harm{2e6, 4000}

@@ -133,7 +133,7 @@ type Planner struct {
 	// models than the one that comes with the module, which is the default.
 	Need *need.Model `json:"-"`
 	// Harm is the price of a folded text that is needed. It is for those who measure
-	// other prices than those of [planner.HarmAt], which are the default.
+	// other prices than [planner.DefaultHarm], which is the default.
 	Harm *planner.Harm `json:"-"`
 }
 
@@ -168,6 +168,7 @@ func (o Options) WithDefaults() Options {
 		*n.option = cmp.Or(*n.option, &n.value)
 	}
 	o.Planner.Need = cmp.Or(o.Planner.Need, need.Default)
+	o.Planner.Harm = cmp.Or(o.Planner.Harm, &planner.DefaultHarm)
 	return o
 }
 

@@ -59,7 +59,7 @@ func TestMatrix(t *testing.T) {
 	for _, c := range []row{
 		cli("Claude Code", contract.Anthropic, contract.Responses, func(url string) client { return claudeCode{url: url} }),
 		cli("Claude Code, threads", contract.Anthropic, contract.Chat, func(url string) client { return threads{claudeCode{url: url}} }),
-		cli("Codex", contract.Responses, contract.Anthropic, func(url string) client { return codex{url: url} }),
+		cli("Codex", contract.Responses, contract.Gemini, func(url string) client { return codex{url: url} }),
 		cli("opencode, Messages", contract.Anthropic, contract.Gemini, func(url string) client { return opencode{url: url, provider: "anthropic", model: "claude-sonnet-4-5"} }),
 		cli("opencode, chat completions", contract.Chat, "", func(url string) client { return opencode{url: url, provider: "box", model: "qwen3-coder"} }),
 		cli("opencode, Responses", contract.Responses, "", func(url string) client { return opencode{url: url, provider: "openai", model: "gpt-5"} }),

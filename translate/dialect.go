@@ -79,6 +79,8 @@ type Rules struct {
 	Dots      bool // see NameLimit
 	// IDLimit is the longest id of a call, 0 for ids that may be anything.
 	IDLimit int
+	// LongestID is the longest id of a call that clients take, 0 for any.
+	LongestID int
 	// IDPrefix is what the ids of answers begin with, if anything.
 	IDPrefix string
 	// SignedCalls: a call has a place for its signature.

@@ -103,6 +103,7 @@ type Block struct {
 	// Signature is known when the block is closed, at a call when it is opened.
 	Signature string
 	Redacted  bool // Signature is the data of a redacted_thinking block
+	SignsCall bool // Signature is that of the call behind the block
 
 	Call     Call   // what it is as a call
 	Item     string // the id of the item that it is (openai_responses)

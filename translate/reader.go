@@ -294,6 +294,24 @@ func (r *Reader) Thinking(t rawjson.Text, proof string) Part {
 	return p
 }
 
+// SignCall gives a call the signature that the reasoning in front of it has carried.
+// Reasoning that holds nothing else goes.
+func (r *Reader) SignCall(p *Part) {
+	n := len(r.Request.Messages)
+	if n == 0 || r.Request.Messages[n-1].Role != Assistant {
+		return
+	}
+	parts := r.Request.Messages[n-1].Parts
+	at := len(parts) - 1
+	if at < 0 || !parts[at].Proof().Call {
+		return
+	}
+	p.Signature = parts[at].Sealed.Data
+	if parts[at].Sealed = nil; parts[at].Text.Empty() {
+		r.Request.Messages[n-1].Parts = parts[:at]
+	}
+}
+
 // ContextManagement reads what only the provider can do about a long conversation. Who has
 // it compact relies on that.
 func (r *Reader) ContextManagement(key string, v, edits rawjson.Value) error {

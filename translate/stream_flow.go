@@ -142,14 +142,18 @@ func (f *Flow) more(kind BlockKind, s string) {
 // Sign gives the thinking that is being written its signature. Thinking that
 // shows no text has a block all the same.
 func (f *Flow) Sign(id, signature string, redacted bool) {
-	if f.over() || signature == "" {
+	f.sign(Block{Kind: ThinkingBlock, ID: id, Signature: signature, Redacted: redacted})
+}
+
+func (f *Flow) sign(as Block) {
+	if f.over() || as.Signature == "" {
 		return
 	}
 	b := f.tail()
-	if b == nil || b.Kind != ThinkingBlock || b.Done || redacted {
-		b = f.push(&Block{Kind: ThinkingBlock, ID: id, Signature: signature, Redacted: redacted})
+	if b == nil || b.Kind != ThinkingBlock || b.Done || as.Redacted {
+		b = f.push(&as)
 	}
-	b.ID, b.Signature = id, signature
+	b.ID, b.Signature, b.SignsCall = as.ID, as.Signature, as.SignsCall
 	b.Done = true
 	f.advance()
 }
@@ -172,6 +176,10 @@ func (f *Flow) Call(index int64, id, name, signature string, explicit bool) *Blo
 	if len(f.calls) == maxCalls {
 		f.fail(&Failure{Message: "the upstream's answer has too many tool calls"})
 		return nil
+	}
+	if f.tooLong(id, signature) {
+		f.sign(Block{Kind: ThinkingBlock, Signature: signature, SignsCall: true})
+		signature = ""
 	}
 	b := &Block{Kind: CallBlock, Call: Call{index: index}, Name: name, Signature: signature, explicit: explicit, Place: len(f.calls)}
 	f.identify(b, id)
@@ -239,7 +247,7 @@ func (f *Flow) Seal(b *Block, text string) string {
 	if f.Own() {
 		return b.Signature
 	}
-	return seal.Sealed{Format: f.from, ID: b.ID, Text: text, Data: b.Signature, Redacted: b.Redacted}.Seal()
+	return seal.Sealed{Format: f.from, ID: b.ID, Text: text, Data: b.Signature, Redacted: b.Redacted, Call: b.SignsCall}.Seal()
 }
 
 // CallID returns the id that the client gets for a call.
@@ -248,6 +256,15 @@ func (f *Flow) CallID(b *Block) string {
 		return b.ID
 	}
 	return seal.ID(b.ID, b.Signature)
+}
+
+// ownID is the length of the ids that are made here, at most.
+const ownID = 40
+
+// tooLong reports whether the client would not take the id of a call with its signature in it.
+func (f *Flow) tooLong(id, signature string) bool {
+	rules := dialectOf(f.Client).rules
+	return rules.LongestID > 0 && !rules.SignedCalls && signature != "" && max(len(id), ownID)+len(seal.ID("", signature)) > rules.LongestID
 }
 
 // EndCall tells that a call is complete.

@@ -208,7 +208,7 @@ func (w *Writer) Arguments(p Part) rawjson.Value {
 
 // Own reports whether sealed reasoning is of the upstream's own format.
 func (w *Writer) Own(p Part) bool {
-	return p.Sealed != nil && p.Sealed.Format == w.To && p.Sealed.Data != ""
+	return p.Sealed != nil && p.Sealed.Format == w.To && p.Sealed.Data != "" && !p.Sealed.Call
 }
 
 // dropThinking lists reasoning that the upstream could not read.

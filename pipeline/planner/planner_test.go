@@ -274,6 +274,7 @@ func TestIdle(t *testing.T) {
 		{[]Block{output(800, 0.02), output(800, 0.002), kept(300)}, 0, "1", 1, 400},
 	} {
 		in := warm(c.blocks...)
+		in.Harm = DefaultHarm
 		folds, from, process := Idle(&in, new(Scratch), c.limit)
 		if got := folded(folds); got != c.want || from != c.from || process != c.process {
 			t.Errorf("%v, limit %d: folds [%s] from %d, %d to read; want [%s] from %d, %d", c.blocks, c.limit, got, from, process, c.want, c.from, c.process)

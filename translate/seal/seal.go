@@ -40,7 +40,8 @@ import (
 //     message's reasoning_details, as OpenRouter has it.
 //
 // The signature of a function call of Gemini goes into the call's id instead,
-// see [ID].
+// see [ID], or, where clients take no ids of that length, into reasoning in front
+// of the call.
 type Sealed struct {
 	// Format is the format of the upstream that wrote it.
 	Format wire.Format `json:"llm_cache"`
@@ -52,6 +53,8 @@ type Sealed struct {
 	Data string `json:"data,omitempty"`
 	// Redacted tells that Data is that of a redacted_thinking block.
 	Redacted bool `json:"redacted,omitempty"`
+	// Call tells that Data is the signature of the call behind it.
+	Call bool `json:"call,omitempty"`
 }
 
 // Prefix is how every sealed string begins: `{"llm_cache"` in base64.

@@ -29,7 +29,7 @@ func (Codec) Rules() translate.Rules {
 		},
 		Reasoning: "reasoning.effort", Output: "text.format", Parallel: "parallel_tool_calls", Choice: "tool_choice",
 		Strict: "tools[].strict", Thinking: "input[].encrypted_content", Marker: "input[].content[].prompt_cache_breakpoint",
-		NameLimit: 64, IDLimit: 64, IDPrefix: "resp", NarrowsOfficial: true, LongestUser: 64, LeastTokens: 16, EndsThinking: true,
+		NameLimit: 64, IDLimit: 64, LongestID: 256, IDPrefix: "resp", NarrowsOfficial: true, LongestUser: 64, LeastTokens: 16, EndsThinking: true,
 		Headers: openai.Headers, Provider: "openai", Faults: openai.Faults,
 	}
 }

@@ -222,6 +222,7 @@ func (r reader) item(kind string, item rawjson.Value, results bool) error {
 		} else {
 			p.Input = translate.CallInput(item.Member("arguments"))
 		}
+		r.SignCall(&p)
 		r.Join(translate.Assistant, p)
 	case "function_call_output", "custom_tool_call_output":
 		r.DropOthers(item, "type", "id", "call_id", "output", "status")

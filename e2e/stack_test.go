@@ -26,6 +26,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -44,6 +45,8 @@ type stack struct {
 	// resends is how many turns are to be sent again without their edits.
 	resends int
 	socket  bool // see setup
+	// repeated has the sessions of requests that were sent again after a reset.
+	repeated sync.Map
 	// clients and upstream see what goes in and out, unless setup.unwatched.
 	clients, upstream *witness
 }

@@ -336,6 +336,7 @@ func TestEngineRestartWarming(t *testing.T) {
 	})
 	b.killed(t, func() {
 		withoutEngine()
+		// This one, or the one that was tried after it.
 		b.counts(t, `caddy_llm_cache_warmups_total{outcome="unreachable"}`, cut)
 	})
 	w := b.warmed(t)

@@ -102,8 +102,7 @@ type Block struct {
 	ID, Name string
 	// Signature is known when the block is closed, at a call when it is opened.
 	Signature string
-	Redacted  bool // Signature is the data of a redacted_thinking block
-	SignsCall bool // Signature is that of the call behind the block
+	Signs     Signs // what Signature is
 
 	Call     Call   // what it is as a call
 	Item     string // the id of the item that it is (openai_responses)
@@ -114,6 +113,16 @@ type Block struct {
 	Done     bool // nothing more will come
 	explicit bool // the upstream says itself when the block ends
 }
+
+// Signs is what the signature of a block is.
+type Signs uint8
+
+// What signatures are.
+const (
+	SignsBlock    Signs = iota // the block's own
+	SignsRedacted              // the data of a redacted_thinking block
+	SignsCall                  // that of the call behind the block
+)
 
 // Call is what a block is as a call.
 type Call struct {

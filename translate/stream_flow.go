@@ -142,7 +142,11 @@ func (f *Flow) more(kind BlockKind, s string) {
 // Sign gives the thinking that is being written its signature. Thinking that
 // shows no text has a block all the same.
 func (f *Flow) Sign(id, signature string, redacted bool) {
-	f.sign(Block{Kind: ThinkingBlock, ID: id, Signature: signature, Redacted: redacted})
+	signs := SignsBlock
+	if redacted {
+		signs = SignsRedacted
+	}
+	f.sign(Block{Kind: ThinkingBlock, ID: id, Signature: signature, Signs: signs})
 }
 
 func (f *Flow) sign(as Block) {
@@ -150,10 +154,10 @@ func (f *Flow) sign(as Block) {
 		return
 	}
 	b := f.tail()
-	if b == nil || b.Kind != ThinkingBlock || b.Done || as.Redacted {
+	if b == nil || b.Kind != ThinkingBlock || b.Done || as.Signs == SignsRedacted {
 		b = f.push(&as)
 	}
-	b.ID, b.Signature, b.SignsCall = as.ID, as.Signature, as.SignsCall
+	b.ID, b.Signature, b.Signs = as.ID, as.Signature, as.Signs
 	b.Done = true
 	f.advance()
 }
@@ -178,7 +182,7 @@ func (f *Flow) Call(index int64, id, name, signature string, explicit bool) *Blo
 		return nil
 	}
 	if f.tooLong(id, signature) {
-		f.sign(Block{Kind: ThinkingBlock, Signature: signature, SignsCall: true})
+		f.sign(Block{Kind: ThinkingBlock, Signature: signature, Signs: SignsCall})
 		signature = ""
 	}
 	b := &Block{Kind: CallBlock, Call: Call{index: index}, Name: name, Signature: signature, explicit: explicit, Place: len(f.calls)}
@@ -247,7 +251,7 @@ func (f *Flow) Seal(b *Block, text string) string {
 	if f.Own() {
 		return b.Signature
 	}
-	return seal.Sealed{Format: f.from, ID: b.ID, Text: text, Data: b.Signature, Redacted: b.Redacted, Call: b.SignsCall}.Seal()
+	return seal.Sealed{Format: f.from, ID: b.ID, Text: text, Data: b.Signature, Redacted: b.Signs == SignsRedacted, Call: b.Signs == SignsCall}.Seal()
 }
 
 // CallID returns the id that the client gets for a call.

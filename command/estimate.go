@@ -22,9 +22,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/caddyserver/caddy/v2"
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/subcommand"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/settings"
 	"github.com/caddy-llm-cache/caddy-llm-cache/replay/estimate"
 	"github.com/caddy-llm-cache/caddy-llm-cache/transcript"
@@ -54,14 +54,7 @@ most, and applied to the rest in proportion.
 
 The command fails if there is no conversation.
 `,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return caddycmd.WrapCommandFuncForCobra(func(f caddycmd.Flags) (int, error) {
-				if err := estimateMain(cmd, f); err != nil {
-					return caddy.ExitCodeFailedStartup, err
-				}
-				return caddy.ExitCodeSuccess, nil
-			})(cmd, args)
-		},
+		RunE: subcommand.Run(estimateMain),
 	}
 	cmd.Flags().String("policy", string(settings.CostAware), "Policy: observe, eager, cost_aware")
 	cmd.Flags().String("options", "", "Further options of the handler, as JSON")

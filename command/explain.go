@@ -22,10 +22,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/caddyserver/caddy/v2"
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/subcommand"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/settings"
 	"github.com/caddy-llm-cache/caddy-llm-cache/replay"
 	"github.com/caddy-llm-cache/caddy-llm-cache/replay/recording"
@@ -51,11 +51,7 @@ first: 12.0k→3.0k.
 With --svg the conversation is drawn too.
 `,
 		Args: cobra.MinimumNArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return caddycmd.WrapCommandFuncForCobra(func(f caddycmd.Flags) (int, error) {
-				return explainMain(cmd, f)
-			})(cmd, args)
-		},
+		RunE: subcommand.Run(explainMain),
 	}
 	cmd.Flags().String("profile", cachemodel.Profiles()[0], "Simulated provider: "+strings.Join(cachemodel.Profiles(), ", "))
 	cmd.Flags().String("policy", string(settings.CostAware), "Policy: off, observe, eager, cost_aware")
@@ -66,31 +62,31 @@ With --svg the conversation is drawn too.
 	return cmd
 }
 
-func explainMain(cmd *cobra.Command, f caddycmd.Flags) (int, error) {
+func explainMain(cmd *cobra.Command, f caddycmd.Flags) error {
 	o, err := options(f)
 	if err != nil {
-		return caddy.ExitCodeFailedStartup, err
+		return err
 	}
 	if len(o.Profiles) != 1 || len(o.Policies) != 1 {
-		return caddy.ExitCodeFailedStartup, fmt.Errorf("explain: takes one profile and one policy")
+		return fmt.Errorf("explain: takes one profile and one policy")
 	}
 	conversations, err := recording.Find(f.Args()...)
 	if err != nil {
-		return caddy.ExitCodeFailedStartup, err
+		return err
 	}
 	if len(conversations) != 1 {
-		return caddy.ExitCodeFailedStartup, fmt.Errorf("explain: takes one conversation, not %d", len(conversations))
+		return fmt.Errorf("explain: takes one conversation, not %d", len(conversations))
 	}
 	line := &progressLine{w: cmd.ErrOrStderr(), what: "replayed %d of %d requests"}
 	o.Progress = line.show
 	t, err := replay.Explain(cmd.Context(), conversations[0], o)
 	line.clear()
 	if err != nil {
-		return caddy.ExitCodeFailedStartup, err
+		return err
 	}
 	if path := f.String("svg"); path != "" {
 		if err := save(path, t.Draw); err != nil {
-			return caddy.ExitCodeFailedStartup, err
+			return err
 		}
 	}
 	write := t.WriteText
@@ -98,9 +94,9 @@ func explainMain(cmd *cobra.Command, f caddycmd.Flags) (int, error) {
 		write = t.WriteJSON
 	}
 	if err := write(cmd.OutOrStdout()); err != nil {
-		return caddy.ExitCodeFailedStartup, err
+		return err
 	}
-	return caddy.ExitCodeSuccess, nil
+	return nil
 }
 
 // save writes a drawing to a file.

@@ -20,8 +20,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/caddyserver/caddy/v2"
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/subcommand"
 )
 
 func importCommand() *cobra.Command {
@@ -34,14 +35,7 @@ and writes each as recordings, a file for each part between two compactions. Wha
 looks like a key or a token is replaced, unless --redact=false; nothing else is:
 the recordings hold what was said and read.
 `,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return caddycmd.WrapCommandFuncForCobra(func(f caddycmd.Flags) (int, error) {
-				if err := importMain(cmd, f); err != nil {
-					return caddy.ExitCodeFailedStartup, err
-				}
-				return caddy.ExitCodeSuccess, nil
-			})(cmd, args)
-		},
+		RunE: subcommand.Run(importMain),
 	}
 	cmd.Flags().String("out", "", "Folder to write the recordings to; it is made if need be")
 	cmd.Flags().Bool("redact", true, "Replace what looks like a key or a token")

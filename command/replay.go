@@ -27,10 +27,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/caddyserver/caddy/v2"
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/subcommand"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/settings"
 	"github.com/caddy-llm-cache/caddy-llm-cache/replay"
 	"github.com/caddy-llm-cache/caddy-llm-cache/replay/optimum"
@@ -85,11 +85,7 @@ cost against harm is drawn, one curve for each profile, with eager and off for
 comparison.
 `,
 		Args: cobra.MinimumNArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return caddycmd.WrapCommandFuncForCobra(func(f caddycmd.Flags) (int, error) {
-				return replayMain(cmd, f)
-			})(cmd, args)
-		},
+		RunE: subcommand.Run(replayMain),
 	}
 	cmd.Flags().String("profile", cachemodel.Profiles()[0], "Simulated providers: "+strings.Join(cachemodel.Profiles(), ", "))
 	cmd.Flags().String("policy", string(settings.CostAware), "Policies: off, observe, eager, cost_aware")
@@ -114,10 +110,10 @@ comparison.
 	return cmd
 }
 
-func replayMain(cmd *cobra.Command, f caddycmd.Flags) (int, error) {
+func replayMain(cmd *cobra.Command, f caddycmd.Flags) error {
 	o, err := options(f)
 	if err != nil {
-		return caddy.ExitCodeFailedStartup, err
+		return err
 	}
 	if f.Bool("optimum") {
 		o.Optimum = &optimum.Options{Over: f.Int("optimum-over"), Hot: f.Int("optimum-hot"), Inputs: f.Bool("optimum-inputs")}
@@ -134,14 +130,14 @@ func replayMain(cmd *cobra.Command, f caddycmd.Flags) (int, error) {
 		err = fmt.Errorf("folds-by: %q is not repo", by)
 	}
 	if err != nil {
-		return caddy.ExitCodeFailedStartup, err
+		return err
 	}
 	line := &progressLine{w: cmd.ErrOrStderr(), what: "replayed %d of %d requests"}
 	o.Progress, o.KeepAlive, o.Expanding = line.show, f.Bool("keepalive"), f.Bool("expanding")
 	o.Summaries = f.Bool("summaries")
 	if f.Bool("background") {
 		if o.Background = f.Float64("speed"); o.Background <= 0 {
-			return caddy.ExitCodeFailedStartup, fmt.Errorf("speed: %v is not above zero", o.Background)
+			return fmt.Errorf("speed: %v is not above zero", o.Background)
 		}
 	}
 	var report findings
@@ -152,19 +148,19 @@ func replayMain(cmd *cobra.Command, f caddycmd.Flags) (int, error) {
 	}
 	line.clear()
 	if err != nil {
-		return caddy.ExitCodeFailedStartup, err
+		return err
 	}
 	write := report.WriteText
 	if f.Bool("json") {
 		write = report.WriteJSON
 	}
 	if err := write(cmd.OutOrStdout()); err != nil {
-		return caddy.ExitCodeFailedStartup, err
+		return err
 	}
 	if v := report.Violations(); len(v) > 0 {
-		return caddy.ExitCodeFailedStartup, fmt.Errorf("%d results against the rules, the first: %s", len(v), v[0])
+		return fmt.Errorf("%d results against the rules, the first: %s", len(v), v[0])
 	}
-	return caddy.ExitCodeSuccess, nil
+	return nil
 }
 
 // findings is what a replay or a sweep has found out.

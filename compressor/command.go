@@ -30,6 +30,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/subcommand"
 	"github.com/caddy-llm-cache/caddy-llm-cache/lingua"
 )
 
@@ -49,14 +50,7 @@ a token classifier such as Microsoft's LLMLingua-2 ones, or that of a server
 (docs/lingua.md). With --text the shortened text alone is printed.
 `,
 		Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return caddycmd.WrapCommandFuncForCobra(func(f caddycmd.Flags) (int, error) {
-				if err := run(cmd, f, args[0]); err != nil {
-					return caddy.ExitCodeFailedStartup, err
-				}
-				return caddy.ExitCodeSuccess, nil
-			})(cmd, args)
-		},
+		RunE: subcommand.Run(run),
 	}
 	cmd.Flags().String("model", "", "Folder of a model to run in the process")
 	cmd.Flags().String("server", "", "URL of a server to ask instead")
@@ -71,7 +65,7 @@ a token classifier such as Microsoft's LLMLingua-2 ones, or that of a server
 // longest is the longest text that the command reads.
 const longest = 16 << 20
 
-func run(cmd *cobra.Command, f caddycmd.Flags, path string) error {
+func run(cmd *cobra.Command, f caddycmd.Flags) error {
 	colored, err := colorful(f.String("color"), cmd.OutOrStdout())
 	if err != nil {
 		return err
@@ -84,7 +78,7 @@ func run(cmd *cobra.Command, f caddycmd.Flags, path string) error {
 		return err
 	}
 	defer done()
-	text, err := read(cmd.InOrStdin(), path)
+	text, err := read(cmd.InOrStdin(), f.Arg(0))
 	if err != nil {
 		return err
 	}

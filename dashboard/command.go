@@ -32,6 +32,8 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/subcommand"
 )
 
 // folder is where the page lies on the admin endpoint.
@@ -52,14 +54,9 @@ For a team there is the directive llm_cache_dashboard, behind the site's own
 authentication.
 `,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return caddycmd.WrapCommandFuncForCobra(func(f caddycmd.Flags) (int, error) {
-				if err := serve(cmd, f.String("admin"), f.String("listen")); err != nil {
-					return caddy.ExitCodeFailedStartup, err
-				}
-				return caddy.ExitCodeSuccess, nil
-			})(cmd, args)
-		},
+		RunE: subcommand.Run(func(cmd *cobra.Command, f caddycmd.Flags) error {
+			return serve(cmd, f.String("admin"), f.String("listen"))
+		}),
 	}
 	cmd.Flags().String("admin", caddy.DefaultAdminListen, "Address of the admin API")
 	cmd.Flags().String("listen", "127.0.0.1:2020", "Where to serve the page: an address of this machine's own")

@@ -35,6 +35,7 @@ import (
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/subcommand"
 	"github.com/caddy-llm-cache/caddy-llm-cache/simulator"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
@@ -54,14 +55,10 @@ Nothing leaves the machine. The conversation is made up and regular; what your o
 would save is told by estimate.
 `,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return caddycmd.WrapCommandFuncForCobra(func(caddycmd.Flags) (int, error) {
-				if _, err := Run(cmd.Context(), cmd.OutOrStdout()); err != nil {
-					return caddy.ExitCodeFailedStartup, err
-				}
-				return caddy.ExitCodeSuccess, nil
-			})(cmd, args)
-		},
+		RunE: subcommand.Run(func(cmd *cobra.Command, _ caddycmd.Flags) error {
+			_, err := Run(cmd.Context(), cmd.OutOrStdout())
+			return err
+		}),
 	}
 }
 

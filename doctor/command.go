@@ -23,9 +23,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig"
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/subcommand"
 )
 
 // Command returns the subcommand `doctor` of `caddy llm-cache`.
@@ -45,14 +46,7 @@ itself would send. No model is asked, and nothing is changed.
 The command fails if it finds anything.
 `,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return caddycmd.WrapCommandFuncForCobra(func(f caddycmd.Flags) (int, error) {
-				if err := run(cmd, f); err != nil {
-					return caddy.ExitCodeFailedStartup, err
-				}
-				return caddy.ExitCodeSuccess, nil
-			})(cmd, args)
-		},
+		RunE: subcommand.Run(run),
 	}
 	cmd.Flags().String("config", "", "Caddyfile, or configuration in JSON (./Caddyfile, if there is one)")
 	cmd.Flags().Bool("offline", false, "Leave out what takes connections")

@@ -27,6 +27,7 @@ import (
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/app"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/subcommand"
 )
 
 // Command returns the subcommand `report` of `caddy llm-cache`.
@@ -45,14 +46,7 @@ connection string or URL; by default the SQLite file in Caddy's data directory.
 With --html a page with charts is written, too. It needs nothing but itself.
 `,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return caddycmd.WrapCommandFuncForCobra(func(f caddycmd.Flags) (int, error) {
-				if err := run(cmd, f); err != nil {
-					return caddy.ExitCodeFailedStartup, err
-				}
-				return caddy.ExitCodeSuccess, nil
-			})(cmd, args)
-		},
+		RunE: subcommand.Run(run),
 	}
 	cmd.Flags().String("since", "7d", "How far back to look, such as 24h or 30d")
 	cmd.Flags().String("by", "user", "What to group by: user, model, client, session, day")

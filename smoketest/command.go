@@ -22,9 +22,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/caddyserver/caddy/v2"
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/subcommand"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
@@ -47,14 +47,7 @@ alone, so that it does not stand in the list of processes.
 The command fails if anything is wrong.
 `,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return caddycmd.WrapCommandFuncForCobra(func(f caddycmd.Flags) (int, error) {
-				if err := run(cmd, f); err != nil {
-					return caddy.ExitCodeFailedStartup, err
-				}
-				return caddy.ExitCodeSuccess, nil
-			})(cmd, args)
-		},
+		RunE: subcommand.Run(run),
 	}
 	cmd.Flags().String("url", "", "Base URL of the site")
 	cmd.Flags().String("model", "", "Model")

@@ -30,6 +30,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/subcommand"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
@@ -54,16 +55,11 @@ cannot be reached, as behind a proxy on another machine. It never fails; where t
 is nothing to tell, it says so.
 `,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return caddycmd.WrapCommandFuncForCobra(func(f caddycmd.Flags) (int, error) {
-				line := Line(cmd.Context(), f.String("admin"), f.String("session"), passed(cmd.InOrStdin()), time.Now())
-				_, err := fmt.Fprintln(cmd.OutOrStdout(), line)
-				if err != nil {
-					return caddy.ExitCodeFailedStartup, err
-				}
-				return caddy.ExitCodeSuccess, nil
-			})(cmd, args)
-		},
+		RunE: subcommand.Run(func(cmd *cobra.Command, f caddycmd.Flags) error {
+			line := Line(cmd.Context(), f.String("admin"), f.String("session"), passed(cmd.InOrStdin()), time.Now())
+			_, err := fmt.Fprintln(cmd.OutOrStdout(), line)
+			return err
+		}),
 	}
 	cmd.Flags().String("admin", caddy.DefaultAdminListen, "Address of the admin API")
 	cmd.Flags().String("session", "", "The session to tell of, as in the header X-Llm-Cache. Default: the one used last")

@@ -61,7 +61,9 @@ func (w *streamWriter) Open(b *translate.Block) {
 }
 
 // opaque reports whether the block is redacted_thinking of Anthropic's own.
-func (w *streamWriter) opaque(b *translate.Block) bool { return b.Signs == translate.SignsRedacted && w.flow.Own() }
+func (w *streamWriter) opaque(b *translate.Block) bool {
+	return b.Signs == translate.SignsRedacted && w.flow.Own()
+}
 
 func (w *streamWriter) Delta(b *translate.Block, text string) {
 	w.SSE("content_block_delta")

@@ -58,26 +58,32 @@ func (a answer) read(root gjson.Result, from, event string) {
 // choice reads a choice. The turn is the first one where the client asked
 // for several.
 func (a answer) choice(choice gjson.Result, from string) {
-	var index int64
-	var delta, finish gjson.Result
-	choice.ForEach(func(key, value gjson.Result) bool {
-		switch key.Str {
-		case "index":
-			index = value.Int()
-		case "finish_reason":
-			finish = value
-		case from:
-			delta = value
-		}
-		return true
-	})
-	if index != 0 {
+	delta, finish, first := members(choice, from)
+	if !first {
 		return
 	}
 	a.delta(delta, from == "message")
 	if finish.Str != "" {
 		a.Turn.StopReason = a.Keep(finish.Str)
 	}
+}
+
+// members returns what a choice holds under a name, and why it has ended. It reports whether the
+// choice is the first one.
+func members(choice gjson.Result, name string) (delta, finish gjson.Result, first bool) {
+	var index int64
+	choice.ForEach(func(key, value gjson.Result) bool {
+		switch key.Str {
+		case "index":
+			index = value.Int()
+		case "finish_reason":
+			finish = value
+		case name:
+			delta = value
+		}
+		return true
+	})
+	return delta, finish, index == 0
 }
 
 // delta reads a message, or the fragment of one.

@@ -83,20 +83,8 @@ func (c *streamReader) answer(f *translate.Flow, root gjson.Result, from string)
 }
 
 func (c *streamReader) choice(f *translate.Flow, choice gjson.Result, from string) {
-	var index int64
-	var delta, finish gjson.Result
-	choice.ForEach(func(key, value gjson.Result) bool {
-		switch key.Str {
-		case "index":
-			index = value.Int()
-		case "finish_reason":
-			finish = value
-		case from:
-			delta = value
-		}
-		return true
-	})
-	if index != 0 {
+	delta, finish, first := members(choice, from)
+	if !first {
 		return
 	}
 	c.delta(f, delta, from == "message")

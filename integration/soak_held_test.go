@@ -56,6 +56,9 @@ func (s *soaking) converse(ctx context.Context, n int, kind string) {
 	}
 }
 
+// socketTools are an agent's, without which nothing is ever expanded.
+var socketTools = `"tools":[{"type":"function","name":"Read","description":` + js(longTool) + `,"parameters":{"type":"object"}}],`
+
 // overSocket has a conversation in the WebSocket mode of the Responses API. A connection
 // that is closed between two requests is no failure: clients dial anew and send all.
 func (s *soaking) overSocket(ctx context.Context, site, who string) {
@@ -87,7 +90,7 @@ func (s *soaking) overSocket(ctx context.Context, site, who string) {
 		if leaves {
 			defer time.AfterFunc(time.Duration(rand.IntN(50))*time.Millisecond, cancel).Stop()
 		}
-		last, heard, err := exchange(ctx, ws, request)
+		last, heard, err := exchange(ctx, ws, strings.Replace(request, `"input":`, socketTools+`"input":`, 1))
 		switch {
 		case err != nil && !heard && previous != "" && ctx.Err() == nil: // closed since the last answer
 			_ = ws.CloseNow()

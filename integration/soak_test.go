@@ -15,6 +15,7 @@
 package integration_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -77,13 +78,13 @@ var soakCounts = regexp.MustCompile(`^caddy_llm_cache_(pings_total|continuations
 var foldedName = regexp.MustCompile(`\[\[llm_cache:folded ([0-9a-f]{8}): `)
 
 // soakModel answers as a model does: mostly at length, now and then by asking for
-// what was folded.
+// what was folded, if it has the tool for that.
 func soakModel(_ context.Context, v *wire.View) *simulator.Answer {
 	if v.Reply.MaxTokens == 0 && v.Format == wire.Anthropic {
 		return nil
 	}
 	names := foldedName.FindAllSubmatch(v.Raw, -1)
-	if len(names) > 0 && rand.IntN(4) == 0 {
+	if len(names) > 0 && bytes.Contains(v.Raw, []byte(`"name":"llm_cache_expand"`)) && rand.IntN(4) == 0 {
 		return &simulator.Answer{Blocks: []simulator.Block{{
 			Type: simulator.ToolUse, ID: fmt.Sprint("call_", rand.Uint32()), Name: "llm_cache_expand",
 			Input: []byte(fmt.Sprintf(`{"ids":[%q]}`, names[rand.IntN(len(names))][1])),

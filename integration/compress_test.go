@@ -24,6 +24,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -240,9 +241,9 @@ func TestCompress(t *testing.T) {
 func TestCompressorDies(t *testing.T) {
 	u := newUpstream(t, answerMessage)
 	release := make(chan struct{})
-	var asked int
+	var asked atomic.Int32
 	c := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if asked++; asked == 1 {
+		if asked.Add(1) == 1 {
 			select {
 			case <-release:
 			case <-r.Context().Done():

@@ -42,6 +42,6 @@ const leastRead = 0.025
 // DefaultHarm was chosen by go run ./lab/price on recorded conversations, those of each
 // owner of repositories with a need model that had not seen them: the lowest price of
 // those tried at which no more than one edit in a hundred was harmed, and one in fifty of
-// each agent, one in two hundred on boxes. It came to the same for all kinds of upstreams.
+// each agent, one in two hundred on boxes, whatever the upstream.
 // See docs/replay.md and docs/planner.md.
 var DefaultHarm = Harm{2e6, 4000}

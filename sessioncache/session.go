@@ -190,6 +190,38 @@ func (s *Session) continued(v *wire.View) Match {
 	return Match{}
 }
 
+// awaits reports whether a request is the one that follows the last request of one of the
+// conversations, which came to this process: between the two there is one answer.
+func (s *Session) awaits(v *wire.View) bool {
+	s.Lock()
+	defer s.Unlock()
+	if v.Conversation.Partial {
+		l := s.continued(v).Lineage
+		return l != nil && !l.restored && !l.Reply.IsZero()
+	}
+	blocks := v.MessageBlocks()
+	for _, l := range s.lineages {
+		if l.Partial || l.restored {
+			continue
+		}
+		n := len(l.chain())
+		if n > 0 && common(blocks, l.chain()) == n && answers(blocks[n:]) == 1 {
+			return true
+		}
+	}
+	return false
+}
+
+// answers is how often the model has answered in a part of a conversation.
+func answers(blocks []wire.Block) (n int) {
+	for i, b := range blocks {
+		if b.Role == wire.RoleAssistant && (i == 0 || blocks[i-1].Role != wire.RoleAssistant) {
+			n++
+		}
+	}
+	return n
+}
+
 func common(a, b []wire.Block) int {
 	n := min(len(a), len(b))
 	for i := range n {

@@ -43,6 +43,15 @@ type Shared interface {
 	Swap(ctx context.Context, r Record, have, next Version) (other []byte, now Version, err error)
 }
 
+// Watcher is a [Shared] backend that is told what other processes change.
+type Watcher interface {
+	Shared
+	// Unchanged reports whether a session still has a version, as far as the backend
+	// was told: of a change it may hear a moment after it was made. It asks nobody.
+	// False if the backend cannot tell.
+	Unchanged(d Digest, have Version) bool
+}
+
 // Version names what a [Shared] backend keeps of a session at some time. Versions are
 // random: one that is not ours is never taken for it, not even once the server has lost
 // what it had. 0 is that of nothing.
@@ -73,21 +82,15 @@ var errContended = errors.New("others write the session all the time")
 // acquireShared pins the session of a key as the last of all processes has left it.
 func (d *Durable) acquireShared(p *breaker.Patience, k Key) *Session {
 	digest := k.Digest()
-	if !k.Answer.IsZero() && !d.has(k, "") {
-		found := make(chan Digest, 1)
-		d.breaker.Within(p, "load", func(ctx context.Context) error {
-			of, ok, err := d.shared.Answered(ctx, answered(k.Tenant, k.Upstream, k.Answer))
-			if ok && err == nil {
-				found <- of
-			}
-			return err
-		})
-		select {
-		case digest = <-found:
-		default:
-		}
-	}
 	s := d.acquire(k, string(digest[:]))
+	if p.Rest() == 0 || d.current(s, k.Request) {
+		return s
+	}
+	if of, ok := d.answeredIn(p, k); ok && string(of[:]) != s.digest {
+		digest = of
+		d.letGo(s)
+		s = d.acquire(k, string(digest[:]))
+	}
 	if p.Rest() > 0 {
 		d.breaker.Within(p, "load", func(ctx context.Context) error { return d.refresh(ctx, s) })
 	}
@@ -96,6 +99,42 @@ func (d *Durable) acquireShared(p *breaker.Patience, k Key) *Session {
 	}
 	d.letGo(s)
 	return d.acquire(k, string(digest[:]))
+}
+
+// answeredIn asks in which session the answer was given that a key goes on from, unless
+// it is one that is known here.
+func (d *Durable) answeredIn(p *breaker.Patience, k Key) (Digest, bool) {
+	if k.Answer.IsZero() || d.has(k, "") {
+		return Digest{}, false
+	}
+	found := make(chan Digest, 1)
+	d.breaker.Within(p, "load", func(ctx context.Context) error {
+		of, ok, err := d.shared.Answered(ctx, answered(k.Tenant, k.Upstream, k.Answer))
+		if ok && err == nil {
+			found <- of
+		}
+		return err
+	})
+	select {
+	case of := <-found:
+		return of, true
+	default:
+		return Digest{}, false
+	}
+}
+
+// current reports whether nobody need be asked what others have made of a session: the
+// last answer in the request is the next to what this process has seen of the
+// conversation, so that no other one has answered in between; and of requests that were
+// made elsewhere and came to nothing the backend would have been told long ago.
+func (d *Durable) current(s *Session, v *wire.View) bool {
+	w, ok := d.shared.(Watcher)
+	if !ok || v == nil || !s.turn.TryLock() {
+		return false
+	}
+	version := s.version
+	s.turn.Unlock()
+	return w.Unchanged(Digest([]byte(s.digest)), version) && s.awaits(v)
 }
 
 // refresh has a session take in what others have made of it. An answer may come too

@@ -198,3 +198,46 @@ func TestCountsTogether(t *testing.T) {
 	}
 	knows("who comes later", open().Acquire(sharedKey))
 }
+
+// Nobody is asked about a session where only this process can have answered last.
+func TestAsksWhereOthersMayHaveAnswered(t *testing.T) {
+	const (
+		said  = `,{"role":"assistant","content":"two"},{"role":"user","content":"three"}`
+		again = `,{"role":"assistant","content":"four"},{"role":"user","content":"five"}`
+	)
+	for name, c := range map[string]struct {
+		elsewhere string // what another process was asked meanwhile
+		request   string
+		asks      bool
+	}{
+		"the next":                      {request: firstMessage + said},
+		"sent again":                    {request: firstMessage, asks: true},
+		"two answers later":             {request: firstMessage + said + again, asks: true},
+		"another conversation":          {request: sideMessage + said, asks: true},
+		"written anew":                  {request: `{"role":"user","content":"One"}` + said, asks: true},
+		"answered elsewhere":            {elsewhere: firstMessage + said, request: firstMessage + said + again, asks: true},
+		"sent again elsewhere":          {elsewhere: firstMessage, request: firstMessage + said, asks: true},
+		"beside it, elsewhere":          {elsewhere: sideMessage, request: firstMessage + said, asks: true},
+		"went on in two answers, alone": {request: firstMessage + `,{"role":"assistant","content":"a"},{"role":"assistant","content":"b"},{"role":"user","content":"c"}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			shelf := new(storetest.SharedShelf)
+			one, other := sharing(t, shelf), sharing(t, shelf)
+			converse(t, one, firstMessage)
+			if c.elsewhere != "" {
+				converse(t, other, c.elsewhere)
+			}
+			v, err := wire.Parse(wire.Anthropic, []byte(`{"model":"m","messages":[`+c.request+`]}`), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			before := shelf.Fetches
+			k := sharedKey
+			k.Request = v
+			one.Release(one.Acquire(k))
+			if asked := shelf.Fetches > before; asked != c.asks {
+				t.Errorf("asked: %t", asked)
+			}
+		})
+	}
+}

@@ -40,6 +40,9 @@ type Key struct {
 	// [Lineage.Reply] and [Lineage.First]. If a session of the tenant at the
 	// upstream has it, that is the session, whatever the ID. Zero for none.
 	Answer wire.Hash
+	// Request is what the session is wanted for. A store that other processes share
+	// tells by it whether one of them can have changed the session. Optional.
+	Request *wire.View
 }
 
 // Digest names a session in a store, and in what outlives the process. It is one way,

@@ -190,7 +190,9 @@ func (c *talk) turn(n *node) (waited time.Duration, blocks int) {
 		waited += time.Since(begun)
 	}
 	var s *sessioncache.Session
-	clock(func() { s = n.store.Acquire(c.key) })
+	k := c.key
+	k.Request = v
+	clock(func() { s = n.store.Acquire(k) })
 	x := n.pipe.Begin(v, s, time.Now())
 	clock(func() {
 		for !x.Claim(n.store) {

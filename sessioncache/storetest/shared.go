@@ -18,6 +18,7 @@ import (
 	"context"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
@@ -28,7 +29,7 @@ func Shared(t *testing.T, open func(t *testing.T) sessioncache.Shared) {
 	t.Helper()
 	Backend(t, func(t *testing.T) sessioncache.Backend { return open(t) })
 	for name, test := range map[string]func(t *testing.T, one, other sessioncache.Shared){
-		"Swaps": swaps, "DeletedElsewhere": deletedElsewhere, "FirstWins": firstWins,
+		"Swaps": swaps, "DeletedElsewhere": deletedElsewhere, "FirstWins": firstWins, "Told": told,
 	} {
 		t.Run(name, func(t *testing.T) {
 			one, other := open(t), open(t)
@@ -147,4 +148,43 @@ func firstWins(t *testing.T, one, other sessioncache.Shared) {
 			t.Fatalf("%d have won", won)
 		}
 	}
+}
+
+// Who is told of changes knows of those of others in the end, and his own leave him where
+// he was.
+func told(t *testing.T, one, other sessioncache.Shared) {
+	a, ok := one.(sessioncache.Watcher)
+	if !ok {
+		t.Skip("it is not told of changes")
+	}
+	if a.Unchanged(digest(1), 0) || a.Unchanged(digest(1), 1) {
+		t.Error("a session is unchanged that is not there")
+	}
+	_, first, _ := swap(t, one, record(1, "one"), 0)
+	if !a.Unchanged(digest(1), first) {
+		t.Skip("where it keeps sessions nobody tells it of changes")
+	}
+	_, second, _ := swap(t, one, record(1, "two"), first)
+	if !a.Unchanged(digest(1), second) || a.Unchanged(digest(1), first) {
+		t.Error("what was written oneself is not known")
+	}
+	fetches(t, other, 1, 0, "two")
+	_, third, _ := swap(t, other, record(1, "three"), second)
+	changes := func(what string, v sessioncache.Version) {
+		t.Helper()
+		for a.Unchanged(digest(1), v) {
+			if t.Context().Err() != nil {
+				t.Fatalf("nobody says that it was %s", what)
+			}
+			time.Sleep(time.Millisecond)
+		}
+	}
+	changes("written elsewhere", second)
+	if fetches(t, one, 1, second, "three") != third || !a.Unchanged(digest(1), third) {
+		t.Error("what was read is not known")
+	}
+	if err := other.Delete(t.Context(), digest(1)); err != nil {
+		t.Fatal(err)
+	}
+	changes("deleted elsewhere", third)
 }

@@ -22,14 +22,26 @@ import (
 )
 
 // SharedShelf is a [sessioncache.Shared] in memory, for several stores at once.
-type SharedShelf struct{ Shelf }
+type SharedShelf struct {
+	Shelf
+	// Fetches is how often Fetch was called.
+	Fetches int
+}
 
-var _ sessioncache.Shared = (*SharedShelf)(nil)
+var _ sessioncache.Watcher = (*SharedShelf)(nil)
+
+// Unchanged implements [sessioncache.Watcher].
+func (s *SharedShelf) Unchanged(d sessioncache.Digest, have sessioncache.Version) bool {
+	end, err := s.begin()
+	defer end()
+	return err == nil && have != 0 && s.versions[d] == have
+}
 
 // Fetch implements [sessioncache.Shared].
 func (s *SharedShelf) Fetch(_ context.Context, d sessioncache.Digest, have sessioncache.Version) ([]byte, sessioncache.Version, error) {
 	end, err := s.begin()
 	defer end()
+	s.Fetches++
 	now := s.versions[d]
 	if err != nil || now == have {
 		return nil, now, err

@@ -18,6 +18,8 @@
 // A session is one string, see entry, under a key with the first eight bytes of its name
 // in braces: whatever is done with it is done by one node of a cluster. Beside it there
 // is a string for each answer that sessions are found by. Everything runs out by itself.
+// Where the server says who changes what was read, see watch, sessions need not be asked
+// for again and again.
 package valkey
 
 import (
@@ -73,12 +75,13 @@ type Valkey struct {
 	o       Options
 	ttl     atomic.Int64
 	client  atomic.Pointer[valkey.Client] // nil while there was no connection yet
-	reached chan struct{}                 // closed once there was one
+	watch   watch
+	reached chan struct{} // closed once there was one
 	end     context.CancelFunc
 	done    sync.WaitGroup
 }
 
-var _ sessioncache.Shared = (*Valkey)(nil)
+var _ sessioncache.Watcher = (*Valkey)(nil)
 
 // ErrUnreached says that there has been no connection yet.
 var ErrUnreached = errors.New("no connection yet")
@@ -101,6 +104,7 @@ func Open(o Options) *Valkey {
 	}
 	ctx, end := context.WithCancel(context.Background())
 	v := &Valkey{o: o, end: end, reached: make(chan struct{})}
+	v.watch.prefix = v.sessions()
 	v.SetTTL(o.TTL)
 	v.done.Go(func() { v.attend(ctx) })
 	return v
@@ -119,14 +123,16 @@ func (v *Valkey) Reached(ctx context.Context) bool {
 	}
 }
 
-func connect(o *Options) (valkey.Client, error) {
+// connect connects to a server, which is asked to say who changes what was read, if
+// somebody is to be told. Not every server can do that.
+func connect(o *Options, told func([]valkey.ValkeyMessage)) (c valkey.Client, tells bool, err error) {
 	dialer := net.Dialer{Timeout: dialTimeout, KeepAlive: time.Second}
 	options := valkey.ClientOption{
 		InitAddress: o.Addresses, ShuffleInit: true, ForceSingleClient: !o.Cluster && o.Master == "",
 		Username: o.Username, Password: o.Password, SelectDB: o.DB, TLSConfig: o.TLS, Dialer: dialer, ClientName: "llm_cache",
 		PipelineMultiplex: -1, // one connection: what requests ask at the same time goes together
 		ConnWriteTimeout:  unresponsive, ReadBufferEachConn: buffer, WriteBufferEachConn: buffer,
-		DisableCache: true, // a version that is asked for is never an old one
+		DisableCache: told == nil, OnInvalidations: told, ClientTrackingOptions: []string{"NOLOOP"},
 	}
 	if o.Master != "" {
 		options.Sentinel = valkey.SentinelOption{
@@ -134,19 +140,23 @@ func connect(o *Options) (valkey.Client, error) {
 			TopologyRefreshInterval: 5 * time.Second,
 		}
 	}
-	c, err := valkey.NewClient(options)
-	if err != nil {
-		return nil, fmt.Errorf("valkey: %w", err)
+	c, err = valkey.NewClient(options)
+	if errors.Is(err, valkey.ErrNoCache) {
+		return connect(o, nil)
 	}
-	return c, nil
+	if err != nil {
+		return nil, false, fmt.Errorf("valkey: %w", err)
+	}
+	return c, told != nil, nil
 }
 
 // attend connects, be it late, and sees that the secret is there.
 func (v *Valkey) attend(ctx context.Context) {
 	told := false
 	for {
-		c, err := connect(&v.o)
+		c, tells, err := connect(&v.o, v.watch.told)
 		if err == nil {
+			v.watch.on.Store(tells)
 			v.client.Store(&c)
 			close(v.reached)
 			break
@@ -190,7 +200,7 @@ func pause(ctx context.Context, d time.Duration) bool {
 // Secret returns the secret that all who share a server have. If there is none it is
 // the one proposed from then on.
 func Secret(ctx context.Context, o *Options, proposed [sessioncache.KeySize]byte) (there [sessioncache.KeySize]byte, err error) {
-	c, err := connect(o)
+	c, _, err := connect(o, nil)
 	if err != nil {
 		return there, err
 	}
@@ -246,9 +256,12 @@ func form(v sessioncache.Version) string {
 	return string(binary.BigEndian.AppendUint64(nil, uint64(v)))
 }
 
+// sessions is what the keys of all sessions begin with.
+func (v *Valkey) sessions() string { return v.o.Prefix + "session:{" }
+
 // key is where a session is.
 func (v *Valkey) key(begins [8]byte) string {
-	return v.o.Prefix + "session:{" + hex.EncodeToString(begins[:]) + "}"
+	return v.sessions() + hex.EncodeToString(begins[:]) + "}"
 }
 
 // aside is where a version of a session waits to take its place.
@@ -288,9 +301,11 @@ func (v *Valkey) Fetch(ctx context.Context, d sessioncache.Digest, have sessionc
 		return nil, 0, err
 	}
 	key := v.key(beginning(d))
+	v.watch.begin(beginning(d))
 	if have != 0 {
 		all, err := get(ctx, c, key, versionSize-1)
 		if now := version(all); err != nil || now == 0 || now == have {
+			v.watch.read(beginning(d), now)
 			return nil, now, err
 		}
 	}
@@ -299,6 +314,7 @@ func (v *Valkey) Fetch(ctx context.Context, d sessioncache.Digest, have sessionc
 		return nil, 0, err
 	}
 	e := unpack(all)
+	v.watch.read(beginning(d), e.version)
 	if e.version == have {
 		return nil, have, nil
 	}
@@ -332,7 +348,9 @@ func (v *Valkey) swap(ctx context.Context, r *sessioncache.Record, have string, 
 	staged := aside(key, next)
 	all := append(few[:0],
 		c.B().Set().Key(staged).Value(valkey.BinaryString(value)).PxMilliseconds(ttl).Build(),
-		c.B().Evalsha().Sha1(swapSum).Numkeys(2).Key(key, staged).Arg(have).Build())
+		c.B().Evalsha().Sha1(swapSum).Numkeys(2).Key(key, staged).Arg(have).Build(),
+		c.B().Getrange().Key(key).Start(0).End(versionSize-1).Build()) // who has not read it is told of no change
+	v.watch.begin(beginning(r.Digest))
 	for _, a := range r.Answers {
 		if !slices.Contains(known, a) {
 			all = append(all, v.found(c, a, r.Digest, ttl))
@@ -363,7 +381,10 @@ func (v *Valkey) swap(ctx context.Context, r *sessioncache.Record, have string, 
 	if err != nil {
 		return nil, 0, fmt.Errorf("valkey: %w", err)
 	}
-	results = results[2:]
+	if b, err := results[2].AsBytes(); err == nil && version(b) == next {
+		v.watch.wrote(beginning(r.Digest), next)
+	}
+	results = results[3:]
 	if before == 0 && len(known) > 0 { // the server has lost the others, too
 		all = all[:0]
 		for _, a := range r.Answers {

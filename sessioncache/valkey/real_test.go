@@ -1,0 +1,103 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package valkey
+
+import (
+	"net"
+	"os/exec"
+	"testing"
+	"time"
+
+	"github.com/valkey-io/valkey-go"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/storetest"
+)
+
+// realServer starts a server that says what changes, as the one of the other tests does
+// not. It returns where that is.
+func realServer(t *testing.T) string {
+	t.Helper()
+	program, err := exec.LookPath("valkey-server")
+	if err != nil {
+		program, err = exec.LookPath("redis-server")
+	}
+	if err != nil {
+		t.Skip("neither Valkey nor Redis is installed")
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := l.Addr().String()
+	_ = l.Close()
+	_, port, _ := net.SplitHostPort(addr)
+	cmd := exec.CommandContext(t.Context(), program, "--port", port, "--bind", "127.0.0.1", "--dir", t.TempDir(), "--save", "", "--loglevel", "warning")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Wait() }) // the context is over before
+	return addr
+}
+
+func openReal(t *testing.T, addr, prefix string) *Valkey {
+	t.Helper()
+	v := Open(Options{Addresses: []string{addr}, Prefix: prefix, TTL: time.Hour})
+	reached(t, v)
+	return v
+}
+
+func TestConformsAtRealServer(t *testing.T) {
+	addr := realServer(t)
+	storetest.Shared(t, func(t *testing.T) sessioncache.Shared { return openReal(t, addr, t.Name()+":") })
+}
+
+// Who loses what says what changes, or whose server forgets everything, trusts nothing
+// that he knew.
+func TestToldNoMore(t *testing.T) {
+	addr := realServer(t)
+	v := openReal(t, addr, "t:")
+	defer v.Close()
+	c, err := valkey.NewClient(valkey.ClientOption{InitAddress: []string{addr}, DisableCache: true, ForceSingleClient: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	r := sessioncache.Record{Digest: sessioncache.Digest{1}, Snapshot: []byte("x")}
+	have := sessioncache.Version(0)
+	for _, trouble := range [][]string{{"CLIENT", "KILL", "TYPE", "normal"}, {"FLUSHALL"}, {"DEL", v.key(beginning(r.Digest))}, {"SET", v.key(beginning(r.Digest)), "something else"}} {
+		for { // over a connection that may have to be made anew
+			next := sessioncache.NewVersion()
+			if _, _, err := v.Swap(t.Context(), r, have, next); err == nil && v.Unchanged(r.Digest, next) {
+				have = next
+				break
+			}
+			have, _ = 0, c.Do(t.Context(), c.B().Del().Key(v.key(beginning(r.Digest))).Build())
+			if t.Context().Err() != nil {
+				t.Fatalf("before %s: what was written is not known", trouble)
+			}
+			time.Sleep(time.Millisecond)
+		}
+		if err := c.Do(t.Context(), c.B().Arbitrary(trouble...).Build()).Error(); err != nil {
+			t.Fatal(err)
+		}
+		for v.Unchanged(r.Digest, have) {
+			if t.Context().Err() != nil {
+				t.Fatalf("after %s: the session is still taken for what it was", trouble)
+			}
+			time.Sleep(time.Millisecond)
+		}
+	}
+}

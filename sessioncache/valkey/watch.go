@@ -1,0 +1,98 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package valkey
+
+import (
+	"encoding/hex"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/valkey-io/valkey-go"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+)
+
+// watch knows which sessions are at the server as this process has last seen them. The
+// server says who changes one, or that it tells no more, and forgets it with that: so
+// there are no more of them than it watches for us.
+type watch struct {
+	prefix string
+	on     atomic.Bool // the server tells
+
+	mu       sync.Mutex
+	versions map[[8]byte]sessioncache.Version // 0 of those that are being asked for
+}
+
+// begin comes before a session is read or written: what is told from then on counts.
+func (w *watch) begin(b [8]byte) {
+	if !w.on.Load() {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.versions == nil {
+		w.versions = map[[8]byte]sessioncache.Version{}
+	}
+	w.versions[b] = 0
+}
+
+// read notes which version was read, unless another one was written meanwhile.
+func (w *watch) read(b [8]byte, v sessioncache.Version) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if had, ok := w.versions[b]; ok && had == 0 {
+		w.versions[b] = v
+	}
+}
+
+// wrote notes which version was written, and read back.
+func (w *watch) wrote(b [8]byte, v sessioncache.Version) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if _, ok := w.versions[b]; ok {
+		w.versions[b] = v
+	}
+}
+
+// told gets the keys of what others have changed, or nil where anything may have
+// changed. No answer is read while it runs.
+func (w *watch) told(keys []valkey.ValkeyMessage) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if keys == nil {
+		clear(w.versions)
+		return
+	}
+	for _, k := range keys {
+		key, err := k.ToString()
+		rest, ok := strings.CutPrefix(key, w.prefix)
+		var b [8]byte
+		if err != nil || !ok || len(rest) != 2*len(b)+1 {
+			continue
+		}
+		if _, err := hex.Decode(b[:], []byte(rest[:2*len(b)])); err == nil {
+			delete(w.versions, b)
+		}
+	}
+}
+
+// Unchanged implements [sessioncache.Watcher].
+func (v *Valkey) Unchanged(d sessioncache.Digest, have sessioncache.Version) bool {
+	w := &v.watch
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return have != 0 && w.versions[beginning(d)] == have
+}

@@ -57,12 +57,18 @@ var (
 	ErrNewer = errors.New("written by a newer program")
 )
 
-// form is the number of the tables' form, in user_version.
-const form = 1
+// The forms of the table, in user_version. What is in the first one is taken over.
+const (
+	formIndexed = 1 + iota // digests were the primary key
+	formNumbered
+
+	form = formNumbered // the one that is written
+)
 
 const tables = `
 CREATE TABLE IF NOT EXISTS sessions (
-	digest   BLOB PRIMARY KEY,
+	id       INTEGER PRIMARY KEY,
+	digest   BLOB NOT NULL,
 	tenant   BLOB NOT NULL,
 	used     INTEGER NOT NULL,
 	answers  BLOB NOT NULL,
@@ -78,6 +84,7 @@ type Disk struct {
 	// look at what is in the file takes: requests of new sessions do not wait for those
 	// that are written.
 	turn sync.Mutex
+	next int64 // the id of the next new session, which the turn guards
 
 	mu      sync.Mutex
 	max     int64
@@ -89,6 +96,7 @@ type Disk struct {
 
 // row is what is known of a session without a look into the file.
 type row struct {
+	id      int64 // in the file
 	used    time.Time
 	answers []sessioncache.Digest
 }
@@ -176,21 +184,31 @@ func (d *Disk) read() error {
 	if version > form {
 		return ErrNewer
 	}
+	if version == formIndexed {
+		if _, err := tx.Exec("ALTER TABLE sessions RENAME TO indexed"); err != nil {
+			return err
+		}
+	}
 	if _, err := tx.Exec(tables); err != nil {
 		return err
+	}
+	if version == formIndexed {
+		if _, err := tx.Exec("INSERT INTO sessions (digest, tenant, used, answers, snapshot) SELECT digest, tenant, used, answers, snapshot FROM indexed; DROP TABLE indexed"); err != nil {
+			return err
+		}
 	}
 	if _, err := tx.Exec(fmt.Sprintf("PRAGMA user_version = %d", form)); err != nil {
 		return err
 	}
-	rows, err := tx.Query("SELECT digest, tenant, used, answers, length(snapshot) FROM sessions ORDER BY used")
+	rows, err := tx.Query("SELECT id, digest, tenant, used, answers, length(snapshot) FROM sessions ORDER BY used")
 	if err != nil {
 		return err
 	}
 	defer rows.Close()
 	for rows.Next() {
 		var digest, tenant, answers []byte
-		var used, size int64
-		if err := rows.Scan(&digest, &tenant, &used, &answers, &size); err != nil {
+		var id, used, size int64
+		if err := rows.Scan(&id, &digest, &tenant, &used, &answers, &size); err != nil {
 			return err
 		}
 		r := sessioncache.Record{Used: time.Unix(0, used)}
@@ -199,7 +217,8 @@ func (d *Disk) read() error {
 		for ; len(answers) >= len(r.Digest); answers = answers[len(r.Digest):] {
 			r.Answers = append(r.Answers, sessioncache.Digest(answers[:len(r.Digest)]))
 		}
-		d.enter(&r, size)
+		d.enter(&r, id, size)
+		d.next = max(d.next, id+1)
 	}
 	if err := rows.Err(); err != nil {
 		return err
@@ -248,11 +267,11 @@ func sizeOf(bytes int64) int64 {
 }
 
 // enter notes a session that is in the file. The lock is held.
-func (d *Disk) enter(r *sessioncache.Record, bytes int64) {
+func (d *Disk) enter(r *sessioncache.Record, id, bytes int64) {
 	if old := d.kept.Get(r.Digest); old != nil {
 		d.unlink(r.Digest, old.Value)
 	}
-	d.kept.Put(r.Digest, r.Tenant, &row{r.Used, r.Answers}, sizeOf(bytes))
+	d.kept.Put(r.Digest, r.Tenant, &row{id, r.Used, r.Answers}, sizeOf(bytes))
 	for _, a := range r.Answers {
 		d.answers[a] = r.Digest
 	}
@@ -283,13 +302,14 @@ func (d *Disk) SetLimits(maxBytes int64, ttl time.Duration) {
 func (d *Disk) Load(ctx context.Context, digest sessioncache.Digest) ([]byte, error) {
 	d.mu.Lock()
 	e := d.kept.Get(digest)
-	db, old := d.db, e != nil && digest != sessioncache.Digest{} && time.Since(e.Value.used) > d.ttl
-	d.mu.Unlock()
-	if e == nil || old {
+	if e == nil || digest != (sessioncache.Digest{}) && time.Since(e.Value.used) > d.ttl {
+		d.mu.Unlock()
 		return nil, nil
 	}
+	db, id := d.db, e.Value.id
+	d.mu.Unlock()
 	var snapshot []byte
-	err := db.QueryRowContext(ctx, "SELECT snapshot FROM sessions WHERE digest = ?", digest[:]).Scan(&snapshot)
+	err := db.QueryRowContext(ctx, "SELECT snapshot FROM sessions WHERE id = ? AND digest = ?", id, digest[:]).Scan(&snapshot)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, nil
 	}
@@ -335,18 +355,19 @@ func (d *Disk) save(ctx context.Context, records []sessioncache.Record) error {
 		return err
 	}
 	defer tx.Rollback() //nolint:errcheck // after a commit it does nothing
-	put, err := tx.PrepareContext(ctx, "INSERT OR REPLACE INTO sessions (digest, tenant, used, answers, snapshot) VALUES (?, ?, ?, ?, ?)")
+	put, err := tx.PrepareContext(ctx, "INSERT OR REPLACE INTO sessions (id, digest, tenant, used, answers, snapshot) VALUES (?, ?, ?, ?, ?, ?)")
 	if err != nil {
 		return err
 	}
 	defer put.Close()
+	ids := d.ids(records)
 	for i := range records {
 		r := &records[i]
 		answers := make([]byte, 0, len(r.Answers)*len(r.Digest))
 		for _, a := range r.Answers {
 			answers = append(answers, a[:]...)
 		}
-		if _, err := put.ExecContext(ctx, r.Digest[:], r.Tenant[:], r.Used.UnixNano(), answers, r.Snapshot); err != nil {
+		if _, err := put.ExecContext(ctx, ids[r.Digest], r.Digest[:], r.Tenant[:], r.Used.UnixNano(), answers, r.Snapshot); err != nil {
 			return err
 		}
 	}
@@ -357,19 +378,35 @@ func (d *Disk) save(ctx context.Context, records []sessioncache.Record) error {
 	if err := tx.Commit(); err != nil {
 		return err
 	}
-	d.saved(records, gone)
+	d.saved(records, ids, gone)
 	if len(gone) > 0 {
 		_, err = d.db.ExecContext(ctx, "PRAGMA incremental_vacuum(1000)")
 	}
 	return err
 }
 
+// ids says where records are in the file, or come to be. Digests are found in memory: an
+// index of them would have a page written for almost each session, as they are random.
+func (d *Disk) ids(records []sessioncache.Record) map[sessioncache.Digest]int64 {
+	ids := make(map[sessioncache.Digest]int64, len(records))
+	for i := range records {
+		digest := records[i].Digest
+		if e := d.kept.Get(digest); e != nil {
+			ids[digest] = e.Value.id
+		} else if _, ok := ids[digest]; !ok {
+			ids[digest] = d.next
+			d.next++
+		}
+	}
+	return ids
+}
+
 // saved notes what is in the file now.
-func (d *Disk) saved(records []sessioncache.Record, gone []sessioncache.Digest) {
+func (d *Disk) saved(records []sessioncache.Record, ids map[sessioncache.Digest]int64, gone []sessioncache.Digest) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for i := range records {
-		d.enter(&records[i], int64(len(records[i].Snapshot)))
+		d.enter(&records[i], ids[records[i].Digest], int64(len(records[i].Snapshot)))
 	}
 	for _, digest := range gone {
 		if e := d.kept.Get(digest); e != nil {
@@ -396,7 +433,7 @@ func (d *Disk) limit(ctx context.Context, tx *sql.Tx, records []sessioncache.Rec
 	drop := func(e *lru.Entry[sessioncache.Digest, sessioncache.Tenant, *row]) error {
 		gone = append(gone, e.Key)
 		bytes -= e.Size()
-		_, err := tx.ExecContext(ctx, "DELETE FROM sessions WHERE digest = ?", e.Key[:])
+		_, err := tx.ExecContext(ctx, "DELETE FROM sessions WHERE id = ?", e.Value.id)
 		return err
 	}
 	now := time.Now()
@@ -437,13 +474,14 @@ func (d *Disk) limit(ctx context.Context, tx *sql.Tx, records []sessioncache.Rec
 func (d *Disk) Delete(ctx context.Context, digest sessioncache.Digest) error {
 	d.turn.Lock()
 	defer d.turn.Unlock()
-	if d.kept.Get(digest) == nil {
+	e := d.kept.Get(digest)
+	if e == nil {
 		return nil
 	}
-	if _, err := d.db.ExecContext(ctx, "DELETE FROM sessions WHERE digest = ?", digest[:]); err != nil {
+	if _, err := d.db.ExecContext(ctx, "DELETE FROM sessions WHERE id = ?", e.Value.id); err != nil {
 		return fmt.Errorf("sessions: %w", d.mend(err))
 	}
-	d.saved(nil, []sessioncache.Digest{digest})
+	d.saved(nil, nil, []sessioncache.Digest{digest})
 	return nil
 }
 

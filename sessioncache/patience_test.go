@@ -43,11 +43,11 @@ func (s *sluggish) pause(ctx context.Context) error {
 	}
 }
 
-func (s *sluggish) Answered(ctx context.Context, answer sessioncache.Digest) (sessioncache.Digest, bool, error) {
+func (s *sluggish) Seek(ctx context.Context, answer, d sessioncache.Digest, have sessioncache.Version) (sessioncache.Digest, []byte, sessioncache.Version, error) {
 	if err := s.pause(ctx); err != nil {
-		return sessioncache.Digest{}, false, err
+		return d, nil, 0, err
 	}
-	return s.SharedShelf.Answered(ctx, answer)
+	return s.SharedShelf.Seek(ctx, answer, d, have)
 }
 
 func (s *sluggish) Fetch(ctx context.Context, d sessioncache.Digest, have sessioncache.Version) ([]byte, sessioncache.Version, error) {
@@ -75,9 +75,9 @@ func TestOneBudgetForARequest(t *testing.T) {
 		asked        int64 // operations of one request
 		failed       bool
 	}{
-		{"fast", time.Millisecond, 4 * time.Millisecond, 4, false},
-		{"slow", 2 * time.Millisecond, budget, 4, false},
-		{"slower", 4 * time.Millisecond, budget, 3, false}, // too late for a claim
+		{"fast", time.Millisecond, 3 * time.Millisecond, 3, false},
+		{"slow", 2 * time.Millisecond, budget, 3, false},
+		{"slower", 4 * time.Millisecond, budget, 3, false},
 		{"paused", time.Hour, budget, 1, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {

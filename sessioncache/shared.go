@@ -36,6 +36,9 @@ type Shared interface {
 	// is still the one that the caller has. A session that was deleted has a
 	// version, and an empty snapshot; one that is not there has version 0.
 	Fetch(ctx context.Context, d Digest, have Version) (snapshot []byte, now Version, err error)
+	// Seek returns in which session an answer was given, as Answered does, and nothing
+	// else if that is not d; if it was given in none, d, and what Fetch does.
+	Seek(ctx context.Context, answer, d Digest, have Version) (of Digest, snapshot []byte, now Version, err error)
 	// Swap keeps a record, as version next, in the place of version have, or where
 	// there is nothing. Otherwise it changes nothing and returns what is there, as
 	// Fetch does. A session that was deleted is nothing to those who have none. An
@@ -83,44 +86,23 @@ var errContended = errors.New("others write the session all the time")
 func (d *Durable) acquireShared(p *breaker.Patience, k Key) *Session {
 	digest := k.Digest()
 	s := d.acquire(k, string(digest[:]))
-	if p.Rest() == 0 || d.current(s, k.Request) {
+	if d.current(s, k.Request) {
 		return s
 	}
-	if of, ok := d.answeredIn(p, k); ok && string(of[:]) != s.digest {
-		digest = of
-		d.letGo(s)
-		s = d.acquire(k, string(digest[:]))
+	var answer Digest
+	if !k.Answer.IsZero() && !d.has(k, "") {
+		answer = answered(k.Tenant, k.Upstream, k.Answer)
 	}
-	if p.Rest() > 0 {
-		d.breaker.Within(p, "load", func(ctx context.Context) error { return d.refresh(ctx, s) })
+	if of := d.refreshIn(p, s, answer); of != s.digest {
+		d.letGo(s)
+		s = d.acquire(k, of)
+		d.refreshIn(p, s, Digest{})
 	}
 	if !s.deleted.Load() {
 		return s
 	}
 	d.letGo(s)
-	return d.acquire(k, string(digest[:]))
-}
-
-// answeredIn asks in which session the answer was given that a key goes on from, unless
-// it is one that is known here.
-func (d *Durable) answeredIn(p *breaker.Patience, k Key) (Digest, bool) {
-	if k.Answer.IsZero() || d.has(k, "") {
-		return Digest{}, false
-	}
-	found := make(chan Digest, 1)
-	d.breaker.Within(p, "load", func(ctx context.Context) error {
-		of, ok, err := d.shared.Answered(ctx, answered(k.Tenant, k.Upstream, k.Answer))
-		if ok && err == nil {
-			found <- of
-		}
-		return err
-	})
-	select {
-	case of := <-found:
-		return of, true
-	default:
-		return Digest{}, false
-	}
+	return d.acquire(k, s.digest)
 }
 
 // current reports whether nobody need be asked what others have made of a session: the
@@ -137,20 +119,47 @@ func (d *Durable) current(s *Session, v *wire.View) bool {
 	return w.Unchanged(Digest([]byte(s.digest)), version) && s.awaits(v)
 }
 
-// refresh has a session take in what others have made of it. An answer may come too
-// late for who has asked, and is then taken in all the same.
-func (d *Durable) refresh(ctx context.Context, s *Session) error {
+// refreshIn has a session take in what others have made of it, unless an answer is looked
+// for that was given in another one, which it returns. What comes too late for who has
+// asked is taken in all the same.
+func (d *Durable) refreshIn(p *breaker.Patience, s *Session, answer Digest) (of string) {
+	if p.Rest() == 0 {
+		return s.digest
+	}
+	elsewhere := make(chan Digest, 1)
+	d.breaker.Within(p, "load", func(ctx context.Context) error {
+		of, err := d.refresh(ctx, s, answer)
+		if err == nil && string(of[:]) != s.digest {
+			elsewhere <- of
+		}
+		return err
+	})
+	select {
+	case of := <-elsewhere:
+		return string(of[:])
+	default:
+		return s.digest
+	}
+}
+
+func (d *Durable) refresh(ctx context.Context, s *Session, answer Digest) (of Digest, err error) {
 	s.turn.Lock()
 	defer s.turn.Unlock()
+	of = Digest([]byte(s.digest))
 	if d.rests() { // others have waited in vain meanwhile
-		return nil
+		return of, nil
 	}
-	sealed, now, err := d.shared.Fetch(ctx, Digest([]byte(s.digest)), s.version)
-	if err != nil || now == s.version || now == 0 {
-		return err
+	var sealed []byte
+	var now Version
+	if answer != (Digest{}) {
+		of, sealed, now, err = d.shared.Seek(ctx, answer, of, s.version)
+	} else {
+		sealed, now, err = d.shared.Fetch(ctx, of, s.version)
 	}
-	d.takeIn(s, sealed, now)
-	return nil
+	if err == nil && string(of[:]) == s.digest && now != s.version && now != 0 {
+		d.takeIn(s, sealed, now)
+	}
+	return of, err
 }
 
 // takeIn merges what others have written into a session. It reports false if that was
@@ -344,7 +353,10 @@ func (d *Durable) Owns(s *Session, lineage int) bool {
 	if d.Begin() != nil || d.shared == nil {
 		return true
 	}
-	d.breaker.Within(d.breaker.Patience(), "load", func(ctx context.Context) error { return d.refresh(ctx, s) })
+	d.breaker.Within(d.breaker.Patience(), "load", func(ctx context.Context) error {
+		_, err := d.refresh(ctx, s, Digest{})
+		return err
+	})
 	s.Lock()
 	defer s.Unlock()
 	l := s.Lineage(lineage)

@@ -29,7 +29,7 @@ func Shared(t *testing.T, open func(t *testing.T) sessioncache.Shared) {
 	t.Helper()
 	Backend(t, func(t *testing.T) sessioncache.Backend { return open(t) })
 	for name, test := range map[string]func(t *testing.T, one, other sessioncache.Shared){
-		"Swaps": swaps, "DeletedElsewhere": deletedElsewhere, "FirstWins": firstWins, "Told": told,
+		"Swaps": swaps, "DeletedElsewhere": deletedElsewhere, "FirstWins": firstWins, "Told": told, "Seeks": seeks,
 	} {
 		t.Run(name, func(t *testing.T) {
 			one, other := open(t), open(t)
@@ -187,4 +187,29 @@ func told(t *testing.T, one, other sessioncache.Shared) {
 		t.Fatal(err)
 	}
 	changes("deleted elsewhere", third)
+}
+
+func seeks(t *testing.T, one, other sessioncache.Shared) {
+	_, first, _ := swap(t, one, record(1, "one", 1), 0)
+	_, second, _ := swap(t, one, record(2, "two", 2), 0)
+	for name, c := range map[string]struct {
+		answer, in byte
+		have       sessioncache.Version
+		of         byte
+		want       string
+		now        sessioncache.Version
+	}{
+		"an answer of the session":            {1, 1, 0, 1, "one", first},
+		"nothing new":                         {1, 1, first, 1, "", first},
+		"an older one is known":               {1, 1, second, 1, "one", first},
+		"an answer of another session":        {2, 1, first, 2, "", 0},
+		"no answer":                           {3, 1, 0, 1, "one", first},
+		"no answer, and no session":           {3, 3, 0, 3, "", 0},
+		"an answer elsewhere, and no session": {1, 3, 0, 1, "", 0},
+	} {
+		of, snapshot, now, err := other.Seek(t.Context(), digest(100+c.answer), digest(c.in), c.have)
+		if err != nil || of != digest(c.of) || string(snapshot) != c.want || now != c.now {
+			t.Errorf("%s: %q of %x in version %d, not %q of session %d in version %d: %v", name, snapshot, of[:1], now, c.want, c.of, c.now, err)
+		}
+	}
 }

@@ -49,6 +49,16 @@ func (s *SharedShelf) Fetch(_ context.Context, d sessioncache.Digest, have sessi
 	return bytes.Clone(s.records[d].Snapshot), now, nil
 }
 
+// Seek implements [sessioncache.Shared].
+func (s *SharedShelf) Seek(ctx context.Context, answer, d sessioncache.Digest, have sessioncache.Version) (of sessioncache.Digest, snapshot []byte, now sessioncache.Version, err error) {
+	of, ok, err := s.Answered(ctx, answer)
+	if err != nil || ok && of != d {
+		return of, nil, 0, err
+	}
+	snapshot, now, err = s.Fetch(ctx, d, have)
+	return d, snapshot, now, err
+}
+
 // Swap implements [sessioncache.Shared].
 func (s *SharedShelf) Swap(_ context.Context, r sessioncache.Record, have, next sessioncache.Version) ([]byte, sessioncache.Version, error) {
 	end, err := s.begin()

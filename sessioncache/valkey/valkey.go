@@ -283,10 +283,14 @@ func (v *Valkey) use() (valkey.Client, error) {
 	return *c, nil
 }
 
-// get asks for the first bytes of what is at a key, all of them if last is negative.
-// There are none of what is not there.
-func get(ctx context.Context, c valkey.Client, key string, last int64) ([]byte, error) {
-	all, err := c.Do(ctx, c.B().Getrange().Key(key).Start(0).End(last).Build()).AsBytes()
+// part asks for the first bytes of a session, all of them if last is negative. There are
+// none of what is not there.
+func (v *Valkey) part(c valkey.Client, begins [8]byte, last int64) valkey.Completed {
+	return c.B().Getrange().Key(v.key(begins)).Start(0).End(last).Build()
+}
+
+func (v *Valkey) get(ctx context.Context, c valkey.Client, begins [8]byte, last int64) ([]byte, error) {
+	all, err := c.Do(ctx, v.part(c, begins, last)).AsBytes()
 	if err != nil {
 		return nil, fmt.Errorf("valkey: %w", err)
 	}
@@ -300,16 +304,15 @@ func (v *Valkey) Fetch(ctx context.Context, d sessioncache.Digest, have sessionc
 	if err != nil {
 		return nil, 0, err
 	}
-	key := v.key(beginning(d))
 	v.watch.begin(beginning(d))
 	if have != 0 {
-		all, err := get(ctx, c, key, versionSize-1)
+		all, err := v.get(ctx, c, beginning(d), versionSize-1)
 		if now := version(all); err != nil || now == 0 || now == have {
 			v.watch.read(beginning(d), now)
 			return nil, now, err
 		}
 	}
-	all, err := get(ctx, c, key, -1)
+	all, err := v.get(ctx, c, beginning(d), -1)
 	if err != nil || len(all) == 0 {
 		return nil, 0, err
 	}
@@ -349,7 +352,7 @@ func (v *Valkey) swap(ctx context.Context, r *sessioncache.Record, have string, 
 	all := append(few[:0],
 		c.B().Set().Key(staged).Value(valkey.BinaryString(value)).PxMilliseconds(ttl).Build(),
 		c.B().Evalsha().Sha1(swapSum).Numkeys(2).Key(key, staged).Arg(have).Build(),
-		c.B().Getrange().Key(key).Start(0).End(versionSize-1).Build()) // who has not read it is told of no change
+		v.part(c, beginning(r.Digest), versionSize-1)) // who has not read it is told of no change
 	v.watch.begin(beginning(r.Digest))
 	for _, a := range r.Answers {
 		if !slices.Contains(known, a) {
@@ -416,13 +419,48 @@ func (v *Valkey) Load(ctx context.Context, d sessioncache.Digest) ([]byte, error
 	return snapshot, err
 }
 
+// Seek implements [sessioncache.Shared]. Both questions go in one message: as a rule there
+// is no such answer.
+func (v *Valkey) Seek(ctx context.Context, answer, d sessioncache.Digest, have sessioncache.Version) (of sessioncache.Digest, snapshot []byte, now sessioncache.Version, err error) {
+	c, err := v.use()
+	if err != nil {
+		return d, nil, 0, err
+	}
+	last := int64(-1)
+	if have != 0 {
+		last = versionSize - 1
+	}
+	v.watch.begin(beginning(d))
+	results := c.DoMulti(ctx, c.B().Get().Key(v.answer(answer)).Build(), v.part(c, beginning(d), last))
+	of, ok, err := v.given(ctx, c, answer, results[0])
+	if err != nil || ok && of != d {
+		return of, nil, 0, err
+	}
+	all, err := results[1].AsBytes()
+	if err != nil {
+		return d, nil, 0, fmt.Errorf("valkey: %w", err)
+	}
+	e := unpack(all)
+	if have != 0 && e.version != have && e.version != 0 {
+		snapshot, now, err = v.Fetch(ctx, d, have)
+		return d, snapshot, now, err
+	}
+	v.watch.read(beginning(d), e.version)
+	return d, e.snapshot, e.version, nil
+}
+
 // Answered implements [sessioncache.Backend].
 func (v *Valkey) Answered(ctx context.Context, answer sessioncache.Digest) (d sessioncache.Digest, ok bool, err error) {
 	c, err := v.use()
 	if err != nil {
 		return d, false, err
 	}
-	b, err := c.Do(ctx, c.B().Get().Key(v.answer(answer)).Build()).AsBytes()
+	return v.given(ctx, c, answer, c.Do(ctx, c.B().Get().Key(v.answer(answer)).Build()))
+}
+
+// given returns in which session an answer was given, if that still says so itself.
+func (v *Valkey) given(ctx context.Context, c valkey.Client, answer sessioncache.Digest, there valkey.ValkeyResult) (d sessioncache.Digest, ok bool, err error) {
+	b, err := there.AsBytes()
 	if valkey.IsValkeyNil(err) || err == nil && len(b) != len(d) {
 		return d, false, nil
 	}
@@ -446,7 +484,7 @@ func (v *Valkey) Named(ctx context.Context, begins [8]byte) (d sessioncache.Dige
 
 // begun reads a session's head, with its answers and the first bytes of the snapshot.
 func (v *Valkey) begun(ctx context.Context, c valkey.Client, begins [8]byte) (entry, error) {
-	all, err := get(ctx, c, v.key(begins), int64(headSize+mostAnswers*digestSize))
+	all, err := v.get(ctx, c, begins, int64(headSize+mostAnswers*digestSize))
 	return unpack(all), err
 }
 

@@ -23,6 +23,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"syscall"
 	"testing"
 	"time"
@@ -141,6 +142,7 @@ func needClient(t *testing.T, c client) string {
 func newUser(t *testing.T, c client, dir string) *user {
 	t.Helper()
 	u := &user{client: c, path: needClient(t, c), home: t.TempDir(), dir: dir}
+	t.Cleanup(func() { endLeftBehind(t, u.home) })
 	for name, text := range c.files() {
 		path := filepath.Join(u.home, name)
 		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
@@ -205,6 +207,32 @@ func (u *user) start(ctx context.Context, prompt string) *exec.Cmd {
 // leave gives the client a prompt and ends it before it has an answer, when the
 // context is over.
 func (u *user) leave(ctx context.Context, prompt string) { _ = u.start(ctx, prompt).Run() }
+
+// endLeftBehind ends what a client leaves running, as Cline does with its hub, and returns
+// when nothing can write into its home any more, which is removed next.
+func endLeftBehind(t *testing.T, home string) {
+	t.Helper()
+	mark := []byte("\x00HOME=" + home + "\x00")
+	for range 500 {
+		left := 0
+		environs, _ := filepath.Glob("/proc/[0-9]*/environ")
+		for _, path := range environs {
+			environ, err := os.ReadFile(path) // nothing, of a process that has ended
+			if err != nil || !bytes.Contains(slices.Concat([]byte{0}, environ), mark) {
+				continue
+			}
+			if pid, err := strconv.Atoi(filepath.Base(filepath.Dir(path))); err == nil {
+				_ = syscall.Kill(pid, syscall.SIGKILL)
+				left++
+			}
+		}
+		if left == 0 {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Errorf("what runs with HOME=%s does not end", home)
+}
 
 func tail(b []byte) []byte { return b[max(0, len(b)-4000):] }
 

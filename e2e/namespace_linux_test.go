@@ -20,7 +20,6 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
-	"strconv"
 	"syscall"
 	"unsafe"
 )
@@ -59,9 +58,7 @@ func inNamespace() (code int, moved bool) {
 		fmt.Fprintln(os.Stderr, "no network namespace, tests that need one will be skipped:", err)
 		return 0, false
 	}
-	space := networkOf(cmd.Process.Pid)
 	err := cmd.Wait()
-	endAllIn(space)
 	var exit *exec.ExitError
 	switch {
 	case err == nil:
@@ -71,25 +68,6 @@ func inNamespace() (code int, moved bool) {
 	}
 	fmt.Fprintln(os.Stderr, err)
 	return 1, true
-}
-
-// networkOf names the network namespace of a process.
-func networkOf(pid int) string {
-	space, _ := os.Readlink(fmt.Sprintf("/proc/%d/ns/net", pid))
-	return space
-}
-
-// endAllIn ends what clients leave running in the namespace, as Cline does with its hub.
-func endAllIn(space string) {
-	if space == "" || space == networkOf(os.Getpid()) {
-		return
-	}
-	entries, _ := os.ReadDir("/proc")
-	for _, e := range entries {
-		if pid, err := strconv.Atoi(e.Name()); err == nil && networkOf(pid) == space {
-			_ = syscall.Kill(pid, syscall.SIGKILL)
-		}
-	}
 }
 
 const capNetAdmin = 12 // CAP_NET_ADMIN, which may raise an interface

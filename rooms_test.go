@@ -15,9 +15,11 @@
 package llmcache
 
 import (
+	"bytes"
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"iter"
 	"os"
 	"path/filepath"
 	"slices"
@@ -116,26 +118,34 @@ func TestRooms(t *testing.T) {
 	}
 }
 
+// mostLines is what somebody reads in a day.
+const mostLines = 4000
+
+// A package that has grown larger has a room in it that wants a door of its own.
+func TestSmallPackages(t *testing.T) {
+	lines := map[string]int{}
+	for path := range sources(t) {
+		b, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines[filepath.ToSlash(filepath.Dir(path))] += bytes.Count(b, []byte("\n"))
+	}
+	for own, n := range lines {
+		if n > mostLines {
+			t.Errorf("%s has %d lines, of %d at most", own, n, mostLines)
+		}
+	}
+}
+
 // imported returns what the packages of this module import, by their folders. Tests do not count.
 func imported(t *testing.T) map[string]map[string]bool {
 	t.Helper()
 	found := map[string]map[string]bool{}
-	if err := filepath.WalkDir(".", func(path string, e fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		if e.IsDir() {
-			if _, err := os.Stat(filepath.Join(path, "go.mod")); path != "." && (err == nil || strings.HasPrefix(e.Name(), ".") || e.Name() == "testdata") {
-				return fs.SkipDir
-			}
-			return nil
-		}
-		if !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
-			return nil
-		}
+	for path := range sources(t) {
 		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ImportsOnly)
 		if err != nil {
-			return err
+			t.Fatal(err)
 		}
 		own := filepath.ToSlash(filepath.Dir(path))
 		if found[own] == nil {
@@ -144,11 +154,30 @@ func imported(t *testing.T) map[string]map[string]bool {
 		for _, spec := range file.Imports {
 			found[own][strings.Trim(spec.Path.Value, `"`)] = true
 		}
-		return nil
-	}); err != nil {
-		t.Fatal(err)
 	}
 	return found
+}
+
+// sources are the files of this module that are no tests.
+func sources(t *testing.T) iter.Seq[string] {
+	t.Helper()
+	return func(yield func(string) bool) {
+		if err := filepath.WalkDir(".", func(path string, e fs.DirEntry, err error) error {
+			switch {
+			case err != nil:
+				return err
+			case e.IsDir():
+				if _, err := os.Stat(filepath.Join(path, "go.mod")); path != "." && (err == nil || strings.HasPrefix(e.Name(), ".") || e.Name() == "testdata") {
+					return fs.SkipDir
+				}
+			case strings.HasSuffix(path, ".go") && !strings.HasSuffix(path, "_test.go") && !yield(path):
+				return fs.SkipAll
+			}
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 // within reports whether a package is in a room.

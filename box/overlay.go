@@ -34,6 +34,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 	"github.com/caddy-llm-cache/caddy-llm-cache/upstream"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/decode"
 )
 
 // ReasonOverlay says that a request went out without its overlay.
@@ -186,7 +187,7 @@ type overlaidAnswer struct {
 	layer.Answer // with a header apart from the client's as long as it may be dropped
 	o            *overlaying
 	x            *overlay.Exchange
-	dec          *wire.Decoder
+	dec          *decode.Decoder
 	stream       bool
 	held         []byte
 	holds        bool
@@ -203,9 +204,9 @@ func (a *overlaidAnswer) Begin(status int) {
 	if status/100 == 2 && layer.Coding(h) == "" {
 		switch kind := layer.MediaType(h.Get("Content-Type")); {
 		case kind == "text/event-stream":
-			a.stream, a.dec = true, wire.NewDecoder(a.o.format, true)
+			a.stream, a.dec = true, decode.New(a.o.format, true)
 		case layer.IsJSON(kind):
-			a.dec = wire.NewDecoder(a.o.format, false)
+			a.dec = decode.New(a.o.format, false)
 		}
 	}
 	if status/100 == 2 {

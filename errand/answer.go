@@ -20,6 +20,7 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/layer"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/decode"
 )
 
 // longestAnswer bounds what is kept of an answer to be read.
@@ -58,7 +59,7 @@ func (a *Answer) Flush() {}
 
 // Turn reads the answer, in a format.
 func (a *Answer) Turn(f wire.Format) *wire.Turn {
-	d := wire.NewDecoder(f, layer.IsStream(layer.MediaType(a.header.Get("Content-Type"))))
+	d := decode.New(f, layer.IsStream(layer.MediaType(a.header.Get("Content-Type"))))
 	d.Feed(a.body.Bytes())
 	return d.Turn()
 }

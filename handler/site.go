@@ -46,6 +46,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/tenant"
 	"github.com/caddy-llm-cache/caddy-llm-cache/upstream"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	_ "github.com/caddy-llm-cache/caddy-llm-cache/wire/formats" // which is spoken here
 )
 
 // site is what a handler's configuration comes to.

@@ -23,6 +23,7 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/layer"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/decode"
 )
 
 // tap is the writer of an answer. Bytes go to the client first and at once and
@@ -36,8 +37,8 @@ type tap struct {
 	// released: what a first pass sets must not show in the answer of a second
 	state    *requestState
 	log      *zap.Logger
-	dec      *wire.Decoder // nil where there is nothing to read
-	reads    wire.Decoder
+	dec      *decode.Decoder // nil where there is nothing to read
+	reads    decode.Decoder
 	stream   bool // dec reads events
 	begun    bool // the first byte of the answer that says anything was there
 	held     []byte

@@ -26,8 +26,8 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
 	_ "github.com/caddy-llm-cache/caddy-llm-cache/signers/aws"
 	"github.com/caddy-llm-cache/caddy-llm-cache/simulator"
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire/bedrock"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/decode"
 )
 
 // elsewhere is Claude at those who resell it.
@@ -224,7 +224,7 @@ func TestBedrockSignature(t *testing.T) {
 			if res.StatusCode != http.StatusOK || res.Header.Get("X-Llm-Cache-Transforms") == "none" {
 				t.Fatalf("status %d: %s; %v", res.StatusCode, answer, res.Header)
 			}
-			d := wire.NewDecoder(bedrock.Format, path == c.stream)
+			d := decode.New(bedrock.Format, path == c.stream)
 			if d.Feed(answer); !d.Done() || !strings.Contains(d.Turn().Text, "simulated model") {
 				t.Errorf("answer %q", answer)
 			}

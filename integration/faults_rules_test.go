@@ -22,6 +22,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/decode"
 )
 
 // outcome is what a client gets.
@@ -90,7 +91,7 @@ func (o outcome) same(b outcome) (bool, string) {
 
 // turnIn is what a client of a format reads in an answer.
 func turnIn(f wire.Format, stream bool, body string, cut bool) *wire.Turn {
-	d := wire.NewDecoder(f, stream)
+	d := decode.New(f, stream)
 	d.Feed([]byte(strings.TrimPrefix(body, "\xEF\xBB\xBF")))
 	if !cut {
 		d.End()

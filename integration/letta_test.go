@@ -28,6 +28,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/decode"
 )
 
 // appServer does what Letta's App Server does with Responses: it reads items that say
@@ -209,7 +210,7 @@ func (c *lettaClient) send(headers ...string) (text, held string) {
 		c.t.Fatalf("%v, %v: %s", res.Status, err, raw)
 	}
 	f, _ := wire.Detect(http.MethodPost, c.path)
-	d := wire.NewDecoder(f, c.stream)
+	d := decode.New(f, c.stream)
 	d.Feed(raw)
 	d.End()
 	turn := d.Turn()

@@ -41,6 +41,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/loopback"
 	"github.com/caddy-llm-cache/caddy-llm-cache/simulator"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/decode"
 )
 
 // soakTime is how long TestSoak goes on, unless LLM_CACHE_SOAK says otherwise.
@@ -211,7 +212,7 @@ func (s *soaking) turn(ctx context.Context, client *http.Client, site string, g 
 		return
 	}
 	defer res.Body.Close()
-	d := wire.NewDecoder(g.format, stream)
+	d := decode.New(g.format, stream)
 	piece := make([]byte, 32<<10)
 	if slow {
 		piece = piece[:512]

@@ -25,6 +25,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/decode"
 )
 
 // behind is a site whose upstream is stated.
@@ -58,7 +59,7 @@ func stream(events ...string) func(http.ResponseWriter, *http.Request, int) {
 }
 
 func turnOf(f wire.Format, stream bool, body string) *wire.Turn {
-	d := wire.NewDecoder(f, stream)
+	d := decode.New(f, stream)
 	d.Feed([]byte(body))
 	return d.Turn()
 }

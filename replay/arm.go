@@ -42,6 +42,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 	"github.com/caddy-llm-cache/caddy-llm-cache/simulator"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/decode"
 )
 
 // arm sends one conversation through a handler of its own, under one policy,
@@ -344,8 +345,8 @@ func (a *arm) harm(c *request, edits [][]string) int {
 type sink struct {
 	header  http.Header
 	status  int
-	answer  *wire.Decoder // reads it, if set
-	failure []byte        // an error, then
+	answer  *decode.Decoder // reads it, if set
+	failure []byte          // an error, then
 }
 
 func (w *sink) Header() http.Header { return w.header }

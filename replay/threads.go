@@ -25,6 +25,7 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/hold/thread"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/decode"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire/rawjson"
 )
 
@@ -78,7 +79,7 @@ func (a *arm) sendThreaded(ctx context.Context, c *request) (*sink, error) {
 		}
 		header := c.header.Clone()
 		header.Set("Anthropic-Beta", thread.Beta)
-		w := &sink{header: http.Header{}, answer: wire.NewDecoder(a.profile.Format, c.view.Reply.Stream)}
+		w := &sink{header: http.Header{}, answer: decode.New(a.profile.Format, c.view.Reply.Stream)}
 		if err := a.serve(ctx, c, header, body, w); err != nil {
 			return nil, err
 		}

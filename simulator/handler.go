@@ -38,6 +38,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/hold/websocket"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire/bedrock"
+	_ "github.com/caddy-llm-cache/caddy-llm-cache/wire/formats" // which is spoken here
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire/vertex"
 )
 

@@ -26,6 +26,7 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/decode"
 )
 
 func newCache(t testing.TB, profile string) *cachemodel.Simulator {
@@ -49,7 +50,7 @@ func turn(t *testing.T, f wire.Format, stream bool, w *httptest.ResponseRecorder
 	if w.Code != http.StatusOK {
 		t.Fatalf("status %d: %s", w.Code, w.Body)
 	}
-	d := wire.NewDecoder(f, stream)
+	d := decode.New(f, stream)
 	d.Feed(w.Body.Bytes())
 	turn := d.Turn()
 	if !turn.Done {

@@ -24,6 +24,7 @@ import (
 	"testing"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/decode"
 )
 
 // In order, the step depends on what was answered before, and a step that fails
@@ -144,7 +145,7 @@ func TestScriptTruncates(t *testing.T) {
 			t.Fatal(err)
 		}
 		var cut bool
-		d := wire.NewDecoder(wire.Anthropic, stream)
+		d := decode.New(wire.Anthropic, stream)
 		for buf := make([]byte, 512); ; {
 			n, err := resp.Body.Read(buf)
 			d.Feed(buf[:n])

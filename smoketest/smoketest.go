@@ -29,6 +29,7 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/layer"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/decode"
 	_ "github.com/caddy-llm-cache/caddy-llm-cache/wire/formats" // all of them
 )
 
@@ -166,7 +167,7 @@ func (o *Options) ask(ctx context.Context, l *Line, p *prompt) *answer {
 	}
 	defer res.Body.Close()
 	l.Status = res.StatusCode
-	d := wire.NewDecoder(o.Format, p.stream)
+	d := decode.New(o.Format, p.stream)
 	raw, err := io.ReadAll(res.Body)
 	l.MS = time.Since(began).Milliseconds()
 	if err != nil {
@@ -207,7 +208,7 @@ func (o *Options) last(raw []byte) bool {
 	if end < 0 {
 		return true
 	}
-	before := wire.NewDecoder(o.Format, true)
+	before := decode.New(o.Format, true)
 	before.Feed(raw[:end+2])
 	return !before.Ended()
 }

@@ -141,7 +141,7 @@ func answerRows() []row {
 			for i, body := range toolsSaid[upstream] {
 				stream := i == 0
 				out, _ := run(upstream, client, translate.Answering{Stream: stream, Usage: true}, []byte(body))
-				turn := decode(client, stream, out)
+				turn := decoded(client, stream, out)
 				if !turn.Done || !check(t, client, upstream, turn, string(out)) {
 					t.Errorf("%s: %s from %s: %+v of\n%s", name, client, upstream, turn, out)
 				}
@@ -247,7 +247,7 @@ func errorInStream(t *testing.T, client, upstream wire.Format) string {
 		wire.Interactions:    `{"event_type":"error","error":{"code":"unavailable","message":"Overloaded"}}`,
 	}[upstream]
 	out, _ := run(upstream, client, translate.Answering{Stream: true}, []byte(head+"\n\n"+streamed(fault)))
-	if turn := decode(client, true, out); turn.ErrorMessage != "Overloaded" || turn.Done && client != wire.Gemini {
+	if turn := decoded(client, true, out); turn.ErrorMessage != "Overloaded" || turn.Done && client != wire.Gemini {
 		t.Errorf("%s from %s: %+v of\n%s", client, upstream, turn, out)
 	}
 	return works
@@ -275,7 +275,7 @@ func tooLongPrompt(t *testing.T, client, upstream wire.Format) string {
 func staysCut(t *testing.T, client, upstream wire.Format) string {
 	all := toolsSaid[upstream][0]
 	out, s := run(upstream, client, translate.Answering{Stream: true}, []byte(all[:len(all)*3/4]))
-	if turn := decode(client, true, out); turn.Done || s.Ended() || len(out) == 0 {
+	if turn := decoded(client, true, out); turn.Done || s.Ended() || len(out) == 0 {
 		t.Errorf("%s from %s: %+v of\n%s", client, upstream, turn, out)
 	}
 	return "stays cut"

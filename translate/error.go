@@ -20,6 +20,8 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
 // Failure is an error of an API: the answer to a request, or the end of a
@@ -201,4 +203,47 @@ func (f *Failure) tooLong() bool {
 		break
 	}
 	return found
+}
+
+// Words are how an API calls a fault: the HTTP status, the type or state, and the code.
+type Words struct {
+	// Status is the HTTP status.
+	Status int
+	// Type is the name of the type or state, Code that of the code if the API has any.
+	Type, Code string
+}
+
+// In returns how the client's API calls the failure. A status of the upstream
+// that fits as well stays.
+func (f *Failure) In(to wire.Format) Words {
+	f.complete()
+	w := dialectOf(to).rules.Faults[f.fault]
+	switch f.fault {
+	case FaultOverloaded, FaultContext, FaultBilling, FaultRate:
+	default:
+		if f.Status >= 400 && f.Status <= 599 && f.Status != StatusOverloaded {
+			w.Status = f.Status
+		}
+	}
+	return w
+}
+
+// Text returns the message as the client's API would word it, where clients go
+// by the wording: they compact a conversation that has become too long.
+func (f *Failure) Text(to wire.Format) string {
+	if f.fault != FaultContext {
+		return f.Message
+	}
+	return dialectOf(to).TooLong(f.Message, f.tokens, f.limit)
+}
+
+// Write returns the failure as an answer of the client's API.
+func (f *Failure) Write(to wire.Format) (status int, body []byte) {
+	w := f.In(to)
+	return w.Status, f.Append(nil, to)
+}
+
+// Append appends the body of the failure, which is on one line.
+func (f *Failure) Append(b []byte, to wire.Format) []byte {
+	return dialectOf(to).AppendFailure(b, f, f.In(to), f.Text(to))
 }

@@ -23,6 +23,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/answers"
 	"github.com/caddy-llm-cache/caddy-llm-cache/translate"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire/framing"
@@ -46,13 +47,13 @@ func hold(f wire.Format, data []byte, cuts ...int) []byte {
 // TestHold: the turn stays the same, each call's arguments come in one event,
 // and however the stream is cut the same bytes come out.
 func TestHold(t *testing.T) {
-	for _, f := range answerFiles(t) {
-		if !f.stream {
+	for _, f := range answers.All(t) {
+		if !f.Stream {
 			continue
 		}
-		t.Run(f.name, func(t *testing.T) {
-			out := hold(f.format, f.data)
-			got, want := decode(f.format, true, out), decode(f.format, true, f.data)
+		t.Run(f.Name, func(t *testing.T) {
+			out := hold(f.Format, f.Data)
+			got, want := decoded(f.Format, true, out), decoded(f.Format, true, f.Data)
 			if !want.Done { // what was held stays held
 				got.Calls, want.Calls = nil, nil
 			}
@@ -72,12 +73,12 @@ func TestHold(t *testing.T) {
 				})
 			})
 			for call, n := range pieces {
-				if n != 1 && f.name != "anthropic_server_tool.sse" {
+				if n != 1 && f.Name != "anthropic_server_tool.sse" {
 					t.Errorf("call %s comes in %d pieces:\n%s", call, n, out)
 				}
 			}
-			for i := 0; i < len(f.data); i += 1 + len(f.data)/100 {
-				if cut := hold(f.format, f.data, i); !bytes.Equal(cut, out) {
+			for i := 0; i < len(f.Data); i += 1 + len(f.Data)/100 {
+				if cut := hold(f.Format, f.Data, i); !bytes.Equal(cut, out) {
 					t.Fatalf("cut at %d:\n%s\nwant\n%s", i, cut, out)
 				}
 			}
@@ -108,10 +109,10 @@ func TestHoldStreamsText(t *testing.T) {
 
 // FuzzHold: no stream makes it panic, lose text or end what has no end.
 func FuzzHold(f *testing.F) {
-	for _, a := range answerFiles(f) {
+	for _, a := range answers.All(f) {
 		for i, format := range translate.Formats() {
-			if a.format == format {
-				f.Add(a.data, uint8(i), uint16(len(a.data)/3))
+			if a.Format == format {
+				f.Add(a.Data, uint8(i), uint16(len(a.Data)/3))
 			}
 		}
 	}
@@ -121,8 +122,8 @@ func FuzzHold(f *testing.F) {
 		if again := hold(fm, data, min(int(cut), len(data))); !bytes.Equal(out, again) {
 			t.Fatalf("cut: %q, want %q", again, out)
 		}
-		want := decode(fm, true, data)
-		got := decode(fm, true, out)
+		want := decoded(fm, true, data)
+		got := decoded(fm, true, out)
 		if got.Done && !want.Done {
 			t.Fatalf("an end was made up: %q of %q", out, data)
 		}

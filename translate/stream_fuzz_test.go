@@ -18,6 +18,7 @@ import (
 	"bytes"
 	"testing"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/answers"
 	"github.com/caddy-llm-cache/caddy-llm-cache/translate"
 	"github.com/caddy-llm-cache/caddy-llm-cache/translate/seal"
 )
@@ -26,11 +27,11 @@ import (
 // is well formed, in the order of the client's format, the same for any cut,
 // and has an end only if the upstream's answer had one.
 func FuzzStream(f *testing.F) {
-	for _, a := range answerFiles(f) {
+	for _, a := range answers.All(f) {
 		for i, from := range translate.Formats() {
-			if from == a.format {
-				f.Add(a.data, uint8(i), uint8(i+1), uint16(len(a.data)/2), true, false)
-				f.Add(a.data, uint8(i), uint8(i+2), uint16(7), a.stream, true)
+			if from == a.Format {
+				f.Add(a.Data, uint8(i), uint8(i+1), uint16(len(a.Data)/2), true, false)
+				f.Add(a.Data, uint8(i), uint8(i+2), uint16(7), a.Stream, true)
 			}
 		}
 	}
@@ -48,7 +49,7 @@ func FuzzStream(f *testing.F) {
 		if cutOut, _ := run(source, client, asked, data, at); !bytes.Equal(cutOut, whole) {
 			t.Fatalf("cut at %d:\n%s\nwant\n%s", at, cutOut, whole)
 		}
-		turn := decode(client, stream, whole)
+		turn := decoded(client, stream, whole)
 		if turn.Done && !s.Ended() {
 			t.Fatalf("an answer without an end got one:\n%s", whole)
 		}
@@ -62,9 +63,9 @@ func FuzzStream(f *testing.F) {
 
 // FuzzFailure: whatever the body of an error is, the client gets one of its own.
 func FuzzFailure(f *testing.F) {
-	for _, a := range answerFiles(f) {
-		if !a.stream {
-			f.Add(a.data, uint8(0), uint8(1), 400)
+	for _, a := range answers.All(f) {
+		if !a.Stream {
+			f.Add(a.Data, uint8(0), uint8(1), 400)
 		}
 	}
 	f.Add([]byte("<html>"), uint8(1), uint8(0), 502)
@@ -75,7 +76,7 @@ func FuzzFailure(f *testing.F) {
 		if got < 400 || got > 599 {
 			t.Fatalf("status %d", got)
 		}
-		turn := decode(client, false, body)
+		turn := decoded(client, false, body)
 		if !turn.Failed() || turn.ErrorMessage == "" {
 			t.Fatalf("%+v of %s", turn, body)
 		}
@@ -101,23 +102,23 @@ func FuzzSealed(f *testing.F) {
 // BenchmarkStream measures a stream of one text, thinking or call delta after
 // the other, event by event as they come from a connection.
 func BenchmarkStream(b *testing.B) {
-	for _, a := range answerFiles(b) {
-		switch a.name {
+	for _, a := range answers.All(b) {
+		switch a.Name {
 		case "anthropic_thinking.sse", "openai_llama_server.sse", "responses_tools.sse", "gemini_calls.sse":
 		default:
 			continue
 		}
-		events := bytes.SplitAfter(a.data, []byte("\n\n"))
+		events := bytes.SplitAfter(a.Data, []byte("\n\n"))
 		middle := deltas(events)
 		for _, to := range translate.Formats() {
-			b.Run(string(a.format)+"_to_"+string(to), func(b *testing.B) {
-				s := translate.NewStream(a.format, to, &translate.Answering{Stream: true, Usage: true})
+			b.Run(string(a.Format)+"_to_"+string(to), func(b *testing.B) {
+				s := translate.NewStream(a.Format, to, &translate.Answering{Stream: true, Usage: true})
 				b.ReportAllocs()
 				i := 0
 				for b.Loop() {
 					if i%10000 == 0 { // writers of whole items keep what they wrote
 						b.StopTimer()
-						s = translate.NewStream(a.format, to, &translate.Answering{Stream: true, Usage: true})
+						s = translate.NewStream(a.Format, to, &translate.Answering{Stream: true, Usage: true})
 						for _, e := range events[:middle] {
 							s.Feed(e)
 						}

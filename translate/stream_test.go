@@ -18,54 +18,16 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/answers"
 	"github.com/caddy-llm-cache/caddy-llm-cache/translate"
 	"github.com/caddy-llm-cache/caddy-llm-cache/translate/seal"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/decode"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire/framing"
 )
-
-// answerFile is a recorded or hand-made answer of an upstream.
-type answerFile struct {
-	name   string
-	format wire.Format
-	stream bool
-	data   []byte
-}
-
-// answerFiles are the answers that package wire's decoders are tested with.
-func answerFiles(tb testing.TB) (files []answerFile) {
-	tb.Helper()
-	paths, err := filepath.Glob("../wire/testdata/answers/*")
-	if err != nil || len(paths) < 40 {
-		tb.Fatalf("%d answers, %v", len(paths), err)
-	}
-	for _, path := range paths {
-		name := filepath.Base(path)
-		f := answerFile{name: name, stream: strings.HasSuffix(name, ".sse")}
-		for _, p := range []struct {
-			prefix string
-			format wire.Format
-		}{{"anthropic_", wire.Anthropic}, {"responses_", wire.OpenAIResponses}, {"openai_responses", wire.OpenAIResponses}, {"gemini_", wire.Gemini}, {"interactions_", wire.Interactions}, {"openai_", wire.OpenAIChat}} {
-			if strings.HasPrefix(name, p.prefix) {
-				f.format = p.format
-				break
-			}
-		}
-		if f.format == "" {
-			tb.Fatalf("whose answer is %s?", name)
-		}
-		if f.data, err = os.ReadFile(path); err != nil {
-			tb.Fatal(err)
-		}
-		files = append(files, f)
-	}
-	return files
-}
 
 // run translates an answer, cut into pieces at the given places.
 func run(from, to wire.Format, asked translate.Answering, data []byte, cuts ...int) ([]byte, *translate.Stream) {
@@ -83,8 +45,8 @@ func run(from, to wire.Format, asked translate.Answering, data []byte, cuts ...i
 	return append(out, s.Close(false)...), s
 }
 
-func decode(f wire.Format, stream bool, data []byte) *wire.Turn {
-	d := wire.NewDecoder(f, stream)
+func decoded(f wire.Format, stream bool, data []byte) *wire.Turn {
+	d := decode.New(f, stream)
 	d.Feed(data)
 	d.End()
 	return d.Turn()
@@ -390,17 +352,17 @@ func portable(t *wire.Turn) *wire.Turn {
 // same turn from the translation as the upstream's does from the original,
 // however the bytes are cut.
 func TestAnswers(t *testing.T) {
-	for _, f := range answerFiles(t) {
-		want := portable(decode(f.format, f.stream, f.data))
+	for _, f := range answers.All(t) {
+		want := portable(decoded(f.Format, f.Stream, f.Data))
 		for _, to := range translate.Formats() {
 			for _, stream := range []bool{true, false} {
 				for _, buffer := range []bool{false, true} {
 					if buffer && !stream {
 						continue
 					}
-					t.Run(fmt.Sprintf("%s/%s/%v/%v", f.name, to, stream, buffer), func(t *testing.T) {
+					t.Run(fmt.Sprintf("%s/%s/%v/%v", f.Name, to, stream, buffer), func(t *testing.T) {
 						asked := translate.Answering{Stream: stream, Usage: true, Seed: "s", BufferCalls: buffer}
-						out, s := run(f.format, to, asked, f.data)
+						out, s := run(f.Format, to, asked, f.Data)
 						if err := wellFormedOutput(to, stream, out); err != nil {
 							t.Fatalf("%v in\n%s", err, out)
 						}
@@ -414,10 +376,10 @@ func TestAnswers(t *testing.T) {
 							}
 							return
 						}
-						same(t, decode(to, stream, out), want)
-						back, _ := run(to, f.format, translate.Answering{Stream: stream, Usage: true, Seed: "s"}, out)
-						if f.format != to {
-							same(t, decode(f.format, stream, back), want)
+						same(t, decoded(to, stream, out), want)
+						back, _ := run(to, f.Format, translate.Answering{Stream: stream, Usage: true, Seed: "s"}, out)
+						if f.Format != to {
+							same(t, decoded(f.Format, stream, back), want)
 						}
 						if t.Failed() {
 							t.Logf("output:\n%s\nand back:\n%s", out, back)
@@ -438,7 +400,7 @@ func failed(t *testing.T, s *translate.Stream, to wire.Format, stream bool, out 
 		}
 		_, out = f.Write(to)
 	}
-	got := decode(to, stream, out)
+	got := decoded(to, stream, out)
 	// A stream of Gemini's that is nothing but an error is a JSON value, and whole.
 	if !got.Failed() || got.Done && stream && to != wire.Gemini || got.ErrorMessage != want.ErrorMessage {
 		t.Errorf("%+v, want %+v; output %s", got, want, out)
@@ -456,7 +418,7 @@ func TestGeminiFailure(t *testing.T) {
 	if !strings.HasSuffix(string(out), want) {
 		t.Errorf("the stream ends in\n%s", out)
 	}
-	if turn := decode(wire.Gemini, true, out); turn.Text != "Hm." || turn.ErrorMessage != "Overloaded" || turn.Done {
+	if turn := decoded(wire.Gemini, true, out); turn.Text != "Hm." || turn.ErrorMessage != "Overloaded" || turn.Done {
 		t.Errorf("%+v of\n%s", turn, out)
 	}
 	out, _ = run(wire.Anthropic, wire.Gemini, translate.Answering{Stream: true, Array: true}, data)
@@ -467,20 +429,20 @@ func TestGeminiFailure(t *testing.T) {
 
 // TestSplits: any cut gives the same bytes.
 func TestSplits(t *testing.T) {
-	for _, f := range answerFiles(t) {
+	for _, f := range answers.All(t) {
 		for _, to := range translate.Formats() {
 			asked := translate.Answering{Stream: true, Usage: true, Seed: "s"}
-			whole, _ := run(f.format, to, asked, f.data)
-			single := make([]int, len(f.data))
+			whole, _ := run(f.Format, to, asked, f.Data)
+			single := make([]int, len(f.Data))
 			for i := range single {
 				single[i] = i
 			}
-			if out, _ := run(f.format, to, asked, f.data, single...); !bytes.Equal(out, whole) {
-				t.Errorf("%s to %s byte by byte:\n%s\nwant\n%s", f.name, to, out, whole)
+			if out, _ := run(f.Format, to, asked, f.Data, single...); !bytes.Equal(out, whole) {
+				t.Errorf("%s to %s byte by byte:\n%s\nwant\n%s", f.Name, to, out, whole)
 			}
-			for i := 1; i < len(f.data); i += 1 + len(f.data)/200 {
-				if out, _ := run(f.format, to, asked, f.data, i); !bytes.Equal(out, whole) {
-					t.Fatalf("%s to %s cut at %d:\n%s\nwant\n%s", f.name, to, i, out, whole)
+			for i := 1; i < len(f.Data); i += 1 + len(f.Data)/200 {
+				if out, _ := run(f.Format, to, asked, f.Data, i); !bytes.Equal(out, whole) {
+					t.Fatalf("%s to %s cut at %d:\n%s\nwant\n%s", f.Name, to, i, out, whole)
 				}
 			}
 		}

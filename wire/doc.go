@@ -21,6 +21,6 @@
 // the edited spans is the client's: key order, number forms, escapes, unknown
 // fields and white space survive, and nothing is ever encoded again.
 //
-// The answer's side is read by a [Decoder], which is fed the bytes of a stream
-// or of a JSON answer as they pass and yields a [Turn].
+// An [Answer] is what has come of one so far, a [Turn] what it says: package decode reads
+// it as its bytes pass.
 package wire

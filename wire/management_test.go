@@ -19,6 +19,7 @@ import (
 	"testing"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/decode"
 )
 
 func TestManagement(t *testing.T) {
@@ -88,7 +89,7 @@ func TestApplied(t *testing.T) {
 			t.Errorf("%s becomes %s", c.answer, got)
 		}
 	}
-	d := wire.NewDecoder(wire.Anthropic, false)
+	d := decode.New(wire.Anthropic, false)
 	d.Feed(codec.Applied([]byte(`{"type":"message","id":"m","content":[]}`), both))
 	d.End()
 	if got := d.Turn().Cleared; got != both {

@@ -17,8 +17,6 @@ package wire_test
 import (
 	"errors"
 	"net/http"
-	"os"
-	"reflect"
 	"strings"
 	"testing"
 
@@ -268,26 +266,5 @@ func FuzzSpliceGemini(f *testing.F) {
 			t.Fatalf("not readable a second time: %v", err)
 		}
 		sameViews(t, v, again)
-	})
-}
-
-func FuzzDecoderSplitGemini(f *testing.F) {
-	for i, name := range []string{"text.sse", "calls.sse", "cut.sse", "array.json", "array_cut.json", "array_error.json", "response.json", "error_body.json"} {
-		b, err := os.ReadFile("testdata/answers/gemini_" + name)
-		if err != nil {
-			f.Fatal(err)
-		}
-		f.Add(b, i%2 == 0, 1+i)
-	}
-	f.Fuzz(func(t *testing.T, answer []byte, stream bool, piece int) {
-		want := decode(wire.Gemini, stream, answer, max(len(answer), 1))
-		for _, piece := range []int{1, max(piece, 1)} {
-			if got := decode(wire.Gemini, stream, answer, piece); !reflect.DeepEqual(got, want) {
-				t.Errorf("in pieces of %d:\n got %+v\nwant %+v", piece, got, want)
-			}
-		}
-		if u := want.Usage; min(u.Uncached, u.Read, u.Output) < 0 || u.Write5m+u.Write1h != 0 {
-			t.Errorf("usage %+v", u)
-		}
 	})
 }

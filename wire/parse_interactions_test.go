@@ -17,8 +17,6 @@ package wire_test
 import (
 	"errors"
 	"net/http"
-	"os"
-	"reflect"
 	"strings"
 	"testing"
 
@@ -244,27 +242,6 @@ func FuzzInteractions(f *testing.F) {
 				t.Fatalf("not readable with something in mind: %v", err)
 			}
 			sameViews(t, v, again)
-		}
-	})
-}
-
-func FuzzDecoderSplitInteractions(f *testing.F) {
-	for i, name := range []string{"text.sse", "calls.sse", "cut.sse", "error.sse", "failed.sse", "object.json", "object_failed.json", "error_body.json"} {
-		b, err := os.ReadFile("testdata/answers/interactions_" + name)
-		if err != nil {
-			f.Fatal(err)
-		}
-		f.Add(b, i%2 == 0, 1+i)
-	}
-	f.Fuzz(func(t *testing.T, answer []byte, stream bool, piece int) {
-		want := decode(wire.Interactions, stream, answer, max(len(answer), 1))
-		for _, piece := range []int{1, max(piece, 1)} {
-			if got := decode(wire.Interactions, stream, answer, piece); !reflect.DeepEqual(got, want) {
-				t.Errorf("in pieces of %d:\n got %+v\nwant %+v", piece, got, want)
-			}
-		}
-		if u := want.Usage; min(u.Uncached, u.Read, u.Write5m, u.Write1h, u.Output) < 0 {
-			t.Errorf("usage %+v", u)
 		}
 	})
 }

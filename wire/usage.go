@@ -19,7 +19,7 @@ import "github.com/tidwall/gjson"
 // ReadUsage adds what an answer says about its own cost to what is known of it.
 // The object is the JSON of the member that holds the counts: usage, or
 // usageMetadata in the Gemini format. Its counts are bounded and put into
-// exclusive buckets, as a [Decoder] does.
+// exclusive buckets, as those of a stream are.
 func ReadUsage(f Format, known Usage, object string) Usage {
 	if c := f.Codec(); c != nil {
 		return c.Usage(known, gjson.Parse(object))

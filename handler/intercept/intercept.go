@@ -32,6 +32,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/layer"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/decode"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire/hidden"
 )
 
@@ -404,7 +405,7 @@ func (r *Interceptor) failure(err error) []byte {
 			kind, text = "timeout_error", "The upstream did not go on with its answer in time."
 		}
 	case len(bytes.TrimSpace(r.body)) > 0:
-		d := wire.NewDecoder(r.format, false)
+		d := decode.New(r.format, false)
 		d.Feed(r.body)
 		if t := d.Turn(); t.Failed() {
 			kind, text = t.ErrorType, t.ErrorMessage

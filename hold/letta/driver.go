@@ -22,6 +22,7 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/hold"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/decode"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire/rawjson"
 )
 
@@ -108,13 +109,13 @@ func (driver) Read(delta bool, status int, _ http.Header, body []byte) (v hold.V
 
 // Hear implements [hold.Driver].
 func (driver) Hear(r *hold.Request, stream bool) hold.Ear {
-	return &ear{of: r, decoder: wire.NewDecoder(wire.OpenAIResponses, stream), stream: stream}
+	return &ear{of: r, decoder: decode.New(wire.OpenAIResponses, stream), stream: stream}
 }
 
 // ear listens for the end of an answer.
 type ear struct {
 	of      *hold.Request
-	decoder *wire.Decoder
+	decoder *decode.Decoder
 	stream  bool
 	body    []byte
 }

@@ -21,6 +21,7 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/hold"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/decode"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire/hidden"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire/rawjson"
 )
@@ -31,7 +32,7 @@ const longestReply = 8 << 20
 // ear reads an answer word for word.
 type ear struct {
 	of     *hold.Request
-	turn   *wire.Decoder
+	turn   *decode.Decoder
 	words  *hidden.Interceptor
 	stream bool
 	body   []byte
@@ -42,7 +43,7 @@ type ear struct {
 func (d *Driver) Hear(r *hold.Request, stream bool) hold.Ear {
 	never := func(string) bool { return false }
 	return &ear{
-		of: r, stream: stream, turn: wire.NewDecoder(d.format, stream),
+		of: r, stream: stream, turn: decode.New(d.format, stream),
 		words: hidden.NewInterceptor(d.format, hidden.Options{Hide: never}),
 	}
 }

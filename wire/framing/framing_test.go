@@ -230,7 +230,7 @@ func FuzzFramings(f *testing.F) {
 			f.Add(byte(i), []byte(s), 3)
 		}
 	}
-	recorded, _ := filepath.Glob("../testdata/answers/*.sse")
+	recorded, _ := filepath.Glob("../../internal/answers/testdata/*.sse")
 	for _, path := range recorded {
 		if data, err := os.ReadFile(path); err == nil && len(data) < 64<<10 {
 			f.Add(byte(0), data, 100)

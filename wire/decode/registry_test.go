@@ -12,6 +12,6 @@
 // See the License for the specific language governing permissions and
 // limitations under the License.
 
-package handler
+package decode_test
 
-import _ "github.com/caddy-llm-cache/caddy-llm-cache/wire/formats" // which is spoken here
+import _ "github.com/caddy-llm-cache/caddy-llm-cache/wire/formats"

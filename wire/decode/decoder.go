@@ -12,13 +12,15 @@
 // See the License for the specific language governing permissions and
 // limitations under the License.
 
-package wire
+// Package decode reads answers, streams or JSON, as their bytes pass.
+package decode
 
 import (
 	"bytes"
 
 	"github.com/tidwall/gjson"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire/framing"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire/rawjson"
 )
@@ -29,15 +31,15 @@ import (
 // in what the model wrote, it stops reading and the turn is never done. The
 // cost is linear in the bytes fed. A Decoder belongs to one goroutine.
 type Decoder struct {
-	codec  Codec // nil for a format that is not known
-	traits *Traits
+	codec  wire.Codec // nil for a format that is not known
+	traits *wire.Traits
 	stream bool
 	form   answerForm
 	sse    framing.SSEFramer // what events is for nearly all streams
 	events framing.Framer
 	emit   func(framing.Event)
 	doc    framing.Document
-	answer Answer
+	answer wire.Answer
 	same   eventTemplate
 }
 
@@ -52,18 +54,18 @@ const (
 	answerFinished                   // nothing more to read, for better or worse
 )
 
-// NewDecoder returns a decoder for an answer in format f. The flag stream says
+// New returns a decoder for an answer in format f. The flag stream says
 // whether to expect server-sent events, by the Content-Type of the response;
 // an answer that plainly begins as the other form is read as that. Of a format
 // that this package does not read it knows nothing but the end.
-func NewDecoder(f Format, stream bool) *Decoder {
+func New(f wire.Format, stream bool) *Decoder {
 	d := new(Decoder)
 	d.Begin(f, stream)
 	return d
 }
 
-// Begin makes d what [NewDecoder] returns.
-func (d *Decoder) Begin(f Format, stream bool) {
+// Begin makes d what [New] returns.
+func (d *Decoder) Begin(f wire.Format, stream bool) {
 	*d = Decoder{codec: f.Codec(), traits: f.Traits(), stream: stream}
 	d.emit = d.event
 }
@@ -123,7 +125,7 @@ func (d *Decoder) Stopped() bool {
 	return d.answer.Turn.StopReason != "" && !d.answer.Turn.Failed()
 }
 
-// Done reports whether the answer has come to its proper end, see [Turn.Done].
+// Done reports whether the answer has come to its proper end, see [wire.Turn.Done].
 func (d *Decoder) Done() bool { return d.answer.Turn.Done }
 
 // Ended reports whether the terminal event of a stream has come, behind which
@@ -139,7 +141,7 @@ func (d *Decoder) Begun() bool { return d.answer.Begun }
 
 // Turn returns what is known of the answer so far. It may be called at any
 // time and costs no copy of the texts.
-func (d *Decoder) Turn() *Turn { return d.answer.snapshot() }
+func (d *Decoder) Turn() *wire.Turn { return d.answer.Snapshot() }
 
 // event reads one event of a stream.
 func (d *Decoder) event(e framing.Event) {
@@ -173,7 +175,7 @@ func (d *Decoder) event(e framing.Event) {
 	if d.codec == nil || d.codec.Silent(e.Name) {
 		return
 	}
-	d.answer.writes, d.answer.opens = 0, 0
+	d.answer.Added = wire.Added{}
 	text := rawjson.View(data)
 	if !rawjson.Valid(text) {
 		d.stop()
@@ -190,7 +192,8 @@ func (d *Decoder) event(e framing.Event) {
 	case end:
 		d.finish()
 	default:
-		d.same.learn(data, &d.answer)
+		d.same.learn(data, d.answer.Added)
+		d.answer.Added = wire.Added{}
 	}
 }
 

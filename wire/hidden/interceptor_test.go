@@ -12,20 +12,20 @@
 // See the License for the specific language governing permissions and
 // limitations under the License.
 
-package wire_test
+package hidden_test
 
 import (
 	"bytes"
-	"os"
-	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
 
 	"github.com/tidwall/gjson"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/answers"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire/bedrock"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/decode"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire/framing"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire/hidden"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire/vertex"
@@ -66,32 +66,30 @@ func intercepted(f wire.Format, piece int, answers ...[]byte) (string, *hidden.I
 	return out.String(), r
 }
 
+func decoded(f wire.Format, stream string) *wire.Turn {
+	d := decode.New(f, true)
+	d.Feed([]byte(stream))
+	return d.Turn()
+}
+
 // What need not be changed passes in its own bytes.
 func TestRelayPasses(t *testing.T) {
-	files, err := filepath.Glob("testdata/answers/*.sse")
-	if err != nil || len(files) == 0 {
-		t.Fatal("no answers", err)
-	}
-	for _, file := range files {
-		f := answerFormat(filepath.Base(file))
+	for _, a := range answers.Streams(t) {
+		f, b := a.Format, a.Data
 		if _, ok := f.Codec().(hidden.Codec); !ok {
 			continue
-		}
-		b, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
 		}
 		got, _ := intercepted(f, 7, b)
 		want := string(b)
 		if strings.Contains(want, `"Now"`) || strings.Contains(want, `"now"`) || strings.Contains(strings.ToLower(want), `"bash"`) {
 			if strings.Contains(got, `"Now"`) || strings.Contains(got, `"now"`) {
-				t.Errorf("%s: the hidden call is shown", file)
+				t.Errorf("%s: the hidden call is shown", a.Name)
 			}
 			continue
 		}
 		// Calls that servers do not number get their numbers.
-		if got != want && (f != wire.OpenAIChat || !strings.Contains(want, "tool_calls") || !reflect.DeepEqual(decode(f, true, []byte(got), 1<<20), decode(f, true, []byte(want), 1<<20))) {
-			t.Errorf("%s changed:\n%s\nwant\n%s", file, got, want)
+		if got != want && (f != wire.OpenAIChat || !strings.Contains(want, "tool_calls") || !reflect.DeepEqual(decoded(f, got), decoded(f, want))) {
+			t.Errorf("%s changed:\n%s\nwant\n%s", a.Name, got, want)
 		}
 	}
 }
@@ -99,17 +97,9 @@ func TestRelayPasses(t *testing.T) {
 // What is known of an answer at its end does not depend on the pieces in which it
 // came, nor on what has become of them.
 func TestRelayKeepsItsOwn(t *testing.T) {
-	files, err := filepath.Glob("testdata/answers/*.sse")
-	if err != nil || len(files) == 0 {
-		t.Fatal("no answers", err)
-	}
 	complete := map[wire.Format]int{}
-	for _, file := range files {
-		f := answerFormat(filepath.Base(file))
-		b, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+	for _, a := range answers.Streams(t) {
+		f, b := a.Format, a.Data
 		whole := hidden.NewInterceptor(f, interceptOptions)
 		whole.Feed(b)
 		want := whole.Iterations()
@@ -123,7 +113,7 @@ func TestRelayKeepsItsOwn(t *testing.T) {
 			}
 			for _, piece := range []int{1, 7, 64, 500, len(b)} {
 				if _, r := intercepted(f, piece, b); !reflect.DeepEqual(r.Iterations(), want) {
-					t.Errorf("%s in %s in pieces of %d:\n got %+v\nwant %+v", file, f, piece, r.Iterations(), want)
+					t.Errorf("%s in %s in pieces of %d:\n got %+v\nwant %+v", a.Name, f, piece, r.Iterations(), want)
 				}
 			}
 		}
@@ -168,7 +158,7 @@ func TestRelayBedrock(t *testing.T) {
 		}
 	}
 	_, r := intercepted(bedrock.Format, 7, chunked(call)[:200])
-	d := wire.NewDecoder(bedrock.Format, true)
+	d := decode.New(bedrock.Format, true)
 	d.Feed(r.Failure("overloaded_error", "No room."))
 	if turn := d.Turn(); turn.ErrorType != "serviceUnavailableException" || turn.ErrorMessage != "No room." || turn.Done {
 		t.Errorf("failure reads as %+v", turn)
@@ -228,7 +218,7 @@ func TestRelayChat(t *testing.T) {
 			answers = append(answers, []byte(a))
 		}
 		got, r := intercepted(wire.OpenAIChat, 1<<20, answers...)
-		turn := decode(wire.OpenAIChat, true, []byte(got), 1<<20)
+		turn := decoded(wire.OpenAIChat, got)
 		if turn.Text != c.content || len(turn.Calls) != c.calls || !turn.Done || turn.Usage.Prompt() != c.prompt || turn.ID != "c1" {
 			t.Fatalf("%s: %+v from\n%s", c.name, turn, got)
 		}
@@ -267,14 +257,10 @@ var interceptFormats = []wire.Format{wire.Anthropic, wire.OpenAIChat, wire.OpenA
 // FuzzRelaySplit cuts streams anywhere: the client gets the same bytes, and
 // every piece of data that it gets is JSON if the upstream's was.
 func FuzzRelaySplit(f *testing.F) {
-	files, _ := filepath.Glob("testdata/answers/*.sse")
-	for i, file := range files {
-		b, err := os.ReadFile(file)
-		if err != nil {
-			f.Fatal(err)
-		}
+	for i, a := range answers.Streams(f) {
+		b := a.Data
 		for n, format := range interceptFormats {
-			if answerFormat(filepath.Base(file)) == format {
+			if a.Format == format {
 				f.Add(b, uint8(n), 1+i)
 				f.Add(bytes.ReplaceAll(b, []byte("\n"), []byte("\r\n")), uint8(n), 1+i)
 				f.Add(bytes.TrimRight(bytes.ReplaceAll(b, []byte("\n"), []byte("\r")), "\r"), uint8(n), 1+i)
@@ -296,36 +282,4 @@ func FuzzRelaySplit(f *testing.F) {
 			}
 		}
 	})
-}
-
-// Insertions stand beside all other edits of a message.
-func TestInsert(t *testing.T) {
-	const body = `{"messages":[{"role":"user","content":"a"},{"role":"assistant","content":[{"type":"text","text":"b"}, {"type":"thinking","thinking":"c","signature":"s"},{"type":"text","text":"d"}]},{"content":"e","role":"user"}],"tools":[{"name":"t"}]}`
-	v, err := wire.Parse(wire.Anthropic, []byte(body), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, c := range []struct {
-		name  string
-		edits []wire.Edit
-		want  string
-	}{
-		{"tool", []wire.Edit{{0, wire.OpAfter, []byte(`{"name":"u"}`)}}, strings.Replace(body, `{"name":"t"}`, `{"name":"t"},{"name":"u"}`, 1)},
-		{"split", []wire.Edit{{3, wire.OpBefore, []byte(`1`)}, {3, wire.OpSplit, []byte(`2`)}, {3, wire.OpRemove, nil}}, strings.Replace(body, `{"type":"text","text":"b"}, {"type":"thinking","thinking":"c","signature":"s"},`, `{"type":"text","text":"b"},1]},2,{"role":"assistant","content":[`, 1)},
-		{"before all", []wire.Edit{{2, wire.OpSplit, []byte(`2`)}, {2, wire.OpRemove, nil}}, strings.Replace(body, `{"role":"assistant","content":[{"type":"text","text":"b"}, `, `2,{"role":"assistant","content":[`, 1)},
-		{"string", []wire.Edit{{5, wire.OpBefore, []byte(`1`)}, {5, wire.OpMark, []byte(`{}`)}}, strings.Replace(body, `{"content":"e","role":"user"}`, `{"content":[1,{"type":"text","text":"e","cache_control":{}}],"role":"user"}`, 1)},
-		{"messages", []wire.Edit{{2, wire.OpBeforeMessage, []byte(`1`)}, {5, wire.OpAfterMessage, []byte(`2`)}}, strings.Replace(strings.Replace(body, `{"role":"assistant"`, `1,{"role":"assistant"`, 1), `"role":"user"}]`, `"role":"user"},2]`, 1)},
-	} {
-		got, err := v.Splice(c.edits)
-		want := c.want
-		if c.name == "split" || c.name == "before all" { // blanks between elements go
-			want = strings.ReplaceAll(want, "}, {", "},{")
-		}
-		if err != nil || string(got) != want {
-			t.Errorf("%s: %v\n%s\nwant\n%s", c.name, err, got, want)
-		}
-	}
-	if _, err := v.Splice([]wire.Edit{{1, wire.OpSplit, nil}, {1, wire.OpRemove, nil}}); err == nil {
-		t.Error("a message without content was made")
-	}
 }

@@ -44,10 +44,15 @@ type Answer struct {
 	Ended          bool               // a Gemini answer told why it ended
 	Broken         bool               // a bound was exceeded
 
-	// What was done since these were last set to zero, and what was written last.
-	writes, opens int
-	to            *strings.Builder
-	written       string
+	// Added is what came since it was last set to zero.
+	Added Added
+}
+
+// Added is what an event adds to an answer.
+type Added struct {
+	Texts, Calls int              // how many
+	To           *strings.Builder // where the last text went
+	Text         string           // that text, good as long as the bytes of the event are
 }
 
 // AnswerCall is a tool call whose arguments are still coming.
@@ -59,8 +64,8 @@ type AnswerCall struct {
 	Free      bool // they are free text
 }
 
-// snapshot returns the turn as far as it is known.
-func (a *Answer) snapshot() *Turn {
+// Snapshot returns the turn as far as it is known.
+func (a *Answer) Snapshot() *Turn {
 	t := a.Turn
 	t.Text, t.Thinking = a.Text.String(), a.Thinking.String()
 	if len(a.Calls) > 0 {
@@ -88,8 +93,8 @@ func (a *Answer) Write(to *strings.Builder, s string) {
 		return
 	}
 	a.Begun = true
-	a.writes++
-	a.to, a.written = to, s
+	a.Added.Texts++
+	a.Added.To, a.Added.Text = to, s
 	to.WriteString(s)
 }
 
@@ -118,7 +123,7 @@ func (a *Answer) Open(index int64, id, name string) *AnswerCall {
 		a.Broken = true
 		return nil
 	}
-	a.opens++
+	a.Added.Calls++
 	c := &AnswerCall{index: index, ID: a.Keep(id), Name: a.Keep(name)}
 	a.Calls = append(a.Calls, c)
 	a.Begun = true

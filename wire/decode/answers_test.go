@@ -12,22 +12,21 @@
 // See the License for the specific language governing permissions and
 // limitations under the License.
 
-package wire_test
+package decode_test
 
 import (
 	"bytes"
-	"os"
-	"path/filepath"
 	"reflect"
 	"slices"
-	"strings"
 	"testing"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/answers"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/decode"
 )
 
-// answers are the files in testdata/answers and what each says.
-var answers = map[string]wire.Turn{
+// turns are what the recorded answers say.
+var turns = map[string]wire.Turn{
 	"anthropic_text.sse": {
 		ID: "msg_01", Model: "claude-opus-5-5", Text: "Hello, “world”\n\t😀 done \\ \"quoted\"", StopReason: "end_turn", Done: true,
 		Usage: wire.Usage{Uncached: 12, Write5m: 340, Read: 5600, Output: 21, Reported: true},
@@ -305,27 +304,10 @@ var answers = map[string]wire.Turn{
 	"interactions_error_body.json":    {ErrorType: "invalid_request", ErrorMessage: "The legacy Interactions API schema is no longer supported.", Done: true},
 }
 
-// answerFormats are the formats that are decoded.
-var answerFormats = []wire.Format{wire.Anthropic, wire.OpenAIChat, wire.OpenAIResponses, wire.Gemini, wire.Interactions}
-
-func answerFormat(name string) wire.Format {
-	switch {
-	case strings.HasPrefix(name, "responses"):
-		return wire.OpenAIResponses
-	case strings.HasPrefix(name, "openai"):
-		return wire.OpenAIChat
-	case strings.HasPrefix(name, "gemini"):
-		return wire.Gemini
-	case strings.HasPrefix(name, "interactions"):
-		return wire.Interactions
-	}
-	return wire.Anthropic
-}
-
-// decode feeds an answer in pieces, each in a buffer that is overwritten once
+// decoded feeds an answer in pieces, each in a buffer that is overwritten once
 // it was fed, so that whatever was kept without a copy shows.
-func decode(f wire.Format, stream bool, answer []byte, piece int) *wire.Turn {
-	d := wire.NewDecoder(f, stream)
+func decoded(f wire.Format, stream bool, answer []byte, piece int) *wire.Turn {
+	d := decode.New(f, stream)
 	d.Feed(nil)
 	for p := range slices.Chunk(answer, piece) {
 		p = bytes.Clone(p)
@@ -338,25 +320,25 @@ func decode(f wire.Format, stream bool, answer []byte, piece int) *wire.Turn {
 }
 
 func TestDecoderAnswers(t *testing.T) {
-	files, err := filepath.Glob("testdata/answers/*")
-	if err != nil || len(files) != len(answers) {
-		t.Fatalf("%d files for %d answers (%v)", len(files), len(answers), err)
+	recorded := answers.All(t)
+	if len(recorded) != len(turns) {
+		t.Fatalf("%d files for %d answers", len(recorded), len(turns))
 	}
-	for name, want := range answers {
-		t.Run(name, func(t *testing.T) {
-			b, err := os.ReadFile(filepath.Join("testdata", "answers", name))
-			if err != nil {
-				t.Fatal(err)
+	for _, a := range recorded {
+		t.Run(a.Name, func(t *testing.T) {
+			want, ok := turns[a.Name]
+			if !ok {
+				t.Fatal("nobody says what it is")
 			}
-			forms := map[string][]byte{"as it is": b}
-			if strings.HasSuffix(name, ".sse") {
-				forms["with crlf"] = bytes.ReplaceAll(b, []byte("\n"), []byte("\r\n"))
-				forms["with cr"] = bytes.ReplaceAll(b, []byte("\n"), []byte("\r"))
+			forms := map[string][]byte{"as it is": a.Data}
+			if a.Stream {
+				forms["with crlf"] = bytes.ReplaceAll(a.Data, []byte("\n"), []byte("\r\n"))
+				forms["with cr"] = bytes.ReplaceAll(a.Data, []byte("\n"), []byte("\r"))
 			}
 			for form, b := range forms {
 				for _, piece := range []int{len(b), 1, 7, 100} {
 					for _, stream := range []bool{true, false} { // the content decides
-						if got := decode(answerFormat(name), stream, b, piece); !reflect.DeepEqual(*got, want) {
+						if got := decoded(a.Format, stream, b, piece); !reflect.DeepEqual(*got, want) {
 							t.Errorf("%s, stream %v, in pieces of %d:\n got %+v\nwant %+v", form, stream, piece, *got, want)
 						}
 					}

@@ -12,19 +12,19 @@
 // See the License for the specific language governing permissions and
 // limitations under the License.
 
-package wire_test
+package decode_test
 
 import (
 	"bytes"
 	"fmt"
-	"os"
-	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/answers"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/decode"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire/rawjson"
 )
 
@@ -73,7 +73,7 @@ func TestDecoderStops(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			for _, piece := range []int{1 << 20, 11} {
-				got := decode(c.format, c.stream, []byte(c.answer), piece)
+				got := decoded(c.format, c.stream, []byte(c.answer), piece)
 				if got.Done {
 					t.Errorf("in pieces of %d: done", piece)
 				}
@@ -110,7 +110,7 @@ func TestDecoderTolerates(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			for _, piece := range []int{len(c.answer), 13} {
-				got := decode(c.format, c.stream, []byte(c.answer), piece)
+				got := decoded(c.format, c.stream, []byte(c.answer), piece)
 				if got.Text != c.text || got.Done != c.done || got.Calls != nil {
 					t.Errorf("in pieces of %d: got %q, done %v, calls %v; want %q, done %v", piece, got.Text, got.Done, got.Calls, c.text, c.done)
 				}
@@ -139,7 +139,7 @@ func TestDecoderProgress(t *testing.T) {
 		{"document", wire.OpenAIChat, false, "{\"choices\":[{\"message\":{\"content\":\"a\"}}]", "}", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			d := wire.NewDecoder(c.format, c.stream)
+			d := decode.New(c.format, c.stream)
 			d.Feed([]byte(c.silent))
 			if d.Begun() || d.Done() {
 				t.Fatalf("before the first token: begun %v, done %v", d.Begun(), d.Done())
@@ -168,7 +168,7 @@ func TestDecoderProgress(t *testing.T) {
 
 // A turn taken midway stays what it was.
 func TestDecoderTurnMidway(t *testing.T) {
-	d := wire.NewDecoder(wire.Anthropic, true)
+	d := decode.New(wire.Anthropic, true)
 	d.Feed([]byte("data: {\"type\":\"content_block_start\",\"index\":1,\"content_block\":{\"type\":\"tool_use\",\"id\":\"a\",\"name\":\"b\",\"input\":{}}}\n\n"))
 	d.Feed(fmt.Appendf(nil, anthropicText, "one"))
 	midway := d.Turn()
@@ -191,7 +191,7 @@ func TestDecoderBounds(t *testing.T) {
 			"thinking":  "data: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"type\":\"thinking_delta\",\"thinking\":\"" + large + "\"}}\n\n",
 			"arguments": "data: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"type\":\"input_json_delta\",\"partial_json\":\"" + large + "\"}}\n\n",
 		} {
-			d := wire.NewDecoder(wire.Anthropic, true)
+			d := decode.New(wire.Anthropic, true)
 			d.Feed([]byte("data: {\"type\":\"content_block_start\",\"index\":0,\"content_block\":{\"type\":\"tool_use\",\"id\":\"\",\"name\":\"\",\"input\":{}}}\n\n"))
 			for range 40 {
 				d.Feed([]byte(event))
@@ -207,7 +207,7 @@ func TestDecoderBounds(t *testing.T) {
 		}
 	})
 	t.Run("calls", func(t *testing.T) {
-		d := wire.NewDecoder(wire.OpenAIChat, true)
+		d := decode.New(wire.OpenAIChat, true)
 		for i := range wire.MaxCalls + 1 {
 			if !d.Streams() && i > 0 {
 				t.Fatalf("stopped at %d", i)
@@ -220,7 +220,7 @@ func TestDecoderBounds(t *testing.T) {
 		}
 	})
 	t.Run("event", func(t *testing.T) {
-		d := wire.NewDecoder(wire.Anthropic, true)
+		d := decode.New(wire.Anthropic, true)
 		d.Feed(fmt.Appendf(nil, anthropicText, "hello"))
 		d.Feed([]byte("data: {\"type\":\"x\",\"y\":\""))
 		for range 33 {
@@ -232,7 +232,7 @@ func TestDecoderBounds(t *testing.T) {
 		}
 	})
 	t.Run("document", func(t *testing.T) {
-		d := wire.NewDecoder(wire.OpenAIChat, false)
+		d := decode.New(wire.OpenAIChat, false)
 		d.Feed([]byte("{\"choices\":[{\"message\":{\"content\":\""))
 		for range 33 {
 			d.Feed([]byte(large))
@@ -243,7 +243,7 @@ func TestDecoderBounds(t *testing.T) {
 		}
 	})
 	t.Run("counts", func(t *testing.T) {
-		d := wire.NewDecoder(wire.Anthropic, false)
+		d := decode.New(wire.Anthropic, false)
 		huge := "{\"input_tokens\":9e18,\"cache_read_input_tokens\":9e18,\"cache_creation\":{\"ephemeral_1h_input_tokens\":9e18,\"ephemeral_5m_input_tokens\":-1},\"output_tokens\":9e18}"
 		d.Feed([]byte("{\"usage\":{\"iterations\":[" + strings.Repeat(huge+",", 1000) + huge + "]}}"))
 		u := d.Turn().Usage
@@ -254,23 +254,15 @@ func TestDecoderBounds(t *testing.T) {
 }
 
 func FuzzDecoderSplit(f *testing.F) {
-	files, err := filepath.Glob("testdata/answers/*")
-	if err != nil || len(files) == 0 {
-		f.Fatal("no answers to begin with", err)
-	}
-	for i, file := range files {
-		b, err := os.ReadFile(file)
-		if err != nil {
-			f.Fatal(err)
-		}
-		format := slices.Index(answerFormats, answerFormat(filepath.Base(file)))
-		f.Add(b, uint8(format), i%2 == 0, 1+i)
+	formats := wire.Formats()
+	for i, a := range answers.All(f) {
+		f.Add(a.Data, uint8(slices.Index(formats, a.Format)), i%2 == 0, 1+i)
 	}
 	f.Fuzz(func(t *testing.T, answer []byte, f uint8, stream bool, piece int) {
-		format := answerFormats[int(f)%len(answerFormats)]
-		want := decode(format, stream, answer, max(len(answer), 1))
+		format := formats[int(f)%len(formats)]
+		want := decoded(format, stream, answer, max(len(answer), 1))
 		for _, piece := range []int{1, max(piece, 1)} {
-			if got := decode(format, stream, answer, piece); !reflect.DeepEqual(got, want) {
+			if got := decoded(format, stream, answer, piece); !reflect.DeepEqual(got, want) {
 				t.Errorf("in pieces of %d:\n got %+v\nwant %+v", piece, got, want)
 			}
 		}
@@ -279,13 +271,15 @@ func FuzzDecoderSplit(f *testing.F) {
 		}
 		if u := want.Usage; min(u.Uncached, u.Write5m, u.Write1h, u.Read, u.Output) < 0 {
 			t.Errorf("negative usage %+v", u)
+		} else if format == wire.Gemini && u.Write5m+u.Write1h != 0 {
+			t.Errorf("usage %+v", u)
 		}
 	})
 }
 
 // decodeApart decodes an answer without what each event tells of the next ones.
 func decodeApart(f wire.Format, stream bool, answer []byte) *wire.Turn {
-	d := wire.NewDecoder(f, stream)
+	d := decode.New(f, stream)
 	for line := range bytes.Lines(answer) {
 		d.Forget()
 		d.Feed(line)
@@ -347,14 +341,14 @@ func TestDecoderRefrains(t *testing.T) {
 		{"filled up with escapes", wire.OpenAIChat, func(s string) string {
 			return `{"choices":[{"index":0,"delta":{"content":"word"}}],"obfuscation":"` + s + `"}`
 		}, []string{"one", "two", `\n`, "four", `\q`, "six"}, 1},
-		{"too long to keep", wire.Anthropic, anthropic, []string{strings.Repeat("long ", wire.LongestTemplate/5), "two", "three"}, 1},
+		{"too long to keep", wire.Anthropic, anthropic, []string{strings.Repeat("long ", decode.LongestTemplate/5), "two", "three"}, 1},
 		{"broken escape", wire.Anthropic, anthropic, []string{"one", "two", `\q`, "four"}, 1},
 		{"open escape", wire.Anthropic, anthropic, []string{"one", "two", `\`, "four"}, 1},
 		{"control character", wire.Anthropic, anthropic, []string{"one", "two", "\x01", "four"}, 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var stream bytes.Buffer
-			d := wire.NewDecoder(c.format, true)
+			d := decode.New(c.format, true)
 			alike := 0
 			for _, s := range c.texts {
 				data := c.event(s)
@@ -389,11 +383,11 @@ func BenchmarkDecoderEvent(b *testing.B) {
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			event := []byte(c.event)
-			d := wire.NewDecoder(c.format, true)
+			d := decode.New(c.format, true)
 			b.ReportAllocs()
 			for n := 0; b.Loop(); n++ {
 				if n%4096 == 0 {
-					d = wire.NewDecoder(c.format, true)
+					d = decode.New(c.format, true)
 				}
 				d.Feed(event)
 			}
@@ -411,7 +405,7 @@ func BenchmarkDecoderDocument(b *testing.B) {
 			b.SetBytes(int64(len(answer)))
 			b.ReportAllocs()
 			for b.Loop() {
-				d := wire.NewDecoder(wire.OpenAIChat, false)
+				d := decode.New(wire.OpenAIChat, false)
 				for p := range slices.Chunk(answer, piece) {
 					d.Feed(p)
 				}
@@ -430,7 +424,7 @@ func BenchmarkDecoderStream(b *testing.B) {
 			b.SetBytes(int64(len(stream)))
 			b.ReportAllocs()
 			for b.Loop() {
-				d := wire.NewDecoder(wire.Anthropic, true)
+				d := decode.New(wire.Anthropic, true)
 				for p := range slices.Chunk(stream, piece) {
 					d.Feed(p)
 				}

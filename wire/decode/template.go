@@ -12,7 +12,7 @@
 // See the License for the specific language governing permissions and
 // limitations under the License.
 
-package wire
+package decode
 
 import (
 	"bytes"
@@ -22,6 +22,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire/rawjson"
 )
 
@@ -59,10 +60,10 @@ const longestTemplate = 8 << 10
 // learn makes the event that was just read the pattern of the next ones, if all
 // it did was to add to a text, and that text stands in it without escapes. Whatever
 // else it told, of the answer's id or of the usage so far, it would only tell again.
-func (r *eventTemplate) learn(data []byte, a *Answer) {
-	text := a.written
-	r.to, a.written = nil, ""
-	if a.writes != 1 || a.opens > 0 || len(data) > longestTemplate {
+func (r *eventTemplate) learn(data []byte, a wire.Added) {
+	text := a.Text
+	r.to = nil
+	if a.Texts != 1 || a.Calls > 0 || len(data) > longestTemplate {
 		return
 	}
 	at := uintptr(unsafe.Pointer(unsafe.StringData(text))) - uintptr(unsafe.Pointer(unsafe.SliceData(data)))
@@ -85,7 +86,7 @@ func (r *eventTemplate) learn(data []byte, a *Answer) {
 		}
 	}
 	slices.SortFunc(r.gaps, func(a, b gap) int { return a.from - b.from })
-	r.to = a.to
+	r.to = a.To
 }
 
 // text returns the text of an event of the pattern; ok is false for any other event.

@@ -37,6 +37,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/layer/budget"
 	"github.com/caddy-llm-cache/caddy-llm-cache/metric"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/secret"
 	"github.com/caddy-llm-cache/caddy-llm-cache/tenant"
 )
 
@@ -120,7 +121,7 @@ type Store interface {
 // sessions are found again by other processes. Without it each process has its own.
 type Secretive interface {
 	// Secret returns the key. It is asked for once a store is opened.
-	Secret() [sessioncache.KeySize]byte
+	Secret() secret.Key
 }
 
 // Beginner is a [Store] that opens something when a configuration starts, not yet when
@@ -220,7 +221,7 @@ func (a *App) open() (*State, error) {
 	if k, ok := a.store.(Secretive); ok {
 		s.Key.Secret = k.Secret()
 	} else if a.Originals != nil {
-		s.Key.Secret = sessioncache.DeriveKey(a.Originals.key, "tenants")
+		s.Key.Secret = a.Originals.key.Derive("tenants")
 	}
 	return s, nil
 }

@@ -31,7 +31,7 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/audit"
 	"github.com/caddy-llm-cache/caddy-llm-cache/layer"
-	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/secret"
 	"github.com/caddy-llm-cache/caddy-llm-cache/tenant"
 )
 
@@ -225,7 +225,7 @@ func (l *lateStore) Close() error {
 // auditKey is the key that tenants are hashed with on record: the one that an earlier
 // version has made a file for, or else one derived from the key of everything. Where
 // that fails it is one that only this process knows.
-func auditKey(own, all string) (key [32]byte, err error) {
+func auditKey(own, all string) (key secret.Key, err error) {
 	b, err := os.ReadFile(own)
 	switch {
 	case err == nil && len(b) == len(key):
@@ -235,7 +235,7 @@ func auditKey(own, all string) (key [32]byte, err error) {
 		err = fmt.Errorf("%s holds %d bytes, not %d", own, len(b), len(key))
 	case errors.Is(err, os.ErrNotExist):
 		if key, err = obtainKey(all); err == nil {
-			return sessioncache.DeriveKey(key, "audit"), nil
+			return key.Derive("audit"), nil
 		}
 	}
 	_, _ = rand.Read(key[:]) // never fails

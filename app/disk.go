@@ -30,6 +30,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/option"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/disk"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/secret"
 )
 
 // Defaults of the disk store.
@@ -68,7 +69,7 @@ type DiskStore struct {
 	// directory.
 	KeyFile string `json:"key_file,omitempty"`
 
-	key    [sessioncache.KeySize]byte // what Provision has found
+	key    secret.Key // what Provision has found
 	logger *zap.Logger
 }
 
@@ -119,13 +120,13 @@ func (s *DiskStore) Validate() error {
 
 // Identity implements Store.
 func (s *DiskStore) Identity() string {
-	id := sessioncache.DeriveKey(s.key, "identity")
+	id := s.key.Derive("identity")
 	return s.Path + " " + hex.EncodeToString(id[:8])
 }
 
 // Secret is what tenants are told apart by, in every process that has the key.
-func (s *DiskStore) Secret() [sessioncache.KeySize]byte {
-	return sessioncache.DeriveKey(s.key, "tenants")
+func (s *DiskStore) Secret() secret.Key {
+	return s.key.Derive("tenants")
 }
 
 // Open implements Store. The file is opened when the configuration starts.

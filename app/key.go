@@ -28,7 +28,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/secret"
 	"github.com/caddy-llm-cache/caddy-llm-cache/tenant"
 )
 
@@ -51,7 +51,7 @@ func LastingKey(purpose string) (*tenant.Key, error) {
 // findKey finds the key for a purpose: one that the configuration gives, or that in a
 // file, which is made if need be; by default one derived from the one in Caddy's data
 // directory, unless an earlier version has made a file for the purpose.
-func findKey(text, file, purpose string) (key [sessioncache.KeySize]byte, err error) {
+func findKey(text, file, purpose string) (key secret.Key, err error) {
 	if text != "" {
 		text, err := caddy.NewReplacer().ReplaceOrErr(text, true, true)
 		if err != nil {
@@ -66,7 +66,7 @@ func findKey(text, file, purpose string) (key [sessioncache.KeySize]byte, err er
 		key, err = obtainKey(file)
 	} else if key, err = readKey(filepath.Join(dataDir(), purpose+".key")); errors.Is(err, fs.ErrNotExist) {
 		if key, err = obtainKey(filepath.Join(dataDir(), keyName)); err == nil {
-			key = sessioncache.DeriveKey(key, purpose)
+			key = key.Derive(purpose)
 		}
 	}
 	if err != nil {
@@ -76,16 +76,16 @@ func findKey(text, file, purpose string) (key [sessioncache.KeySize]byte, err er
 }
 
 // obtainKey reads a file with a key, or makes it.
-func obtainKey(file string) (key [sessioncache.KeySize]byte, err error) {
+func obtainKey(file string) (key secret.Key, err error) {
 	if key, err = readKey(file); errors.Is(err, fs.ErrNotExist) {
 		key, err = makeKey(file)
 	}
 	return key, err
 }
 
-var errKeyForm = fmt.Errorf("no %d bytes in hexadecimal or base64", sessioncache.KeySize)
+var errKeyForm = fmt.Errorf("no %d bytes in hexadecimal or base64", len(secret.Key{}))
 
-func parseKey(text string) (key [sessioncache.KeySize]byte, err error) {
+func parseKey(text string) (key secret.Key, err error) {
 	text = strings.TrimSpace(text)
 	raw, err := hex.DecodeString(text)
 	if err != nil {
@@ -98,7 +98,7 @@ func parseKey(text string) (key [sessioncache.KeySize]byte, err error) {
 	return key, nil
 }
 
-func readKey(path string) (key [sessioncache.KeySize]byte, err error) {
+func readKey(path string) (key secret.Key, err error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return key, err
@@ -118,7 +118,7 @@ func readKey(path string) (key [sessioncache.KeySize]byte, err error) {
 
 // makeKey makes a file with a new key. Should another process be faster, its key
 // counts.
-func makeKey(path string) (key [sessioncache.KeySize]byte, err error) {
+func makeKey(path string) (key secret.Key, err error) {
 	_, _ = rand.Read(key[:]) // never fails
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return key, err

@@ -26,8 +26,8 @@ import (
 	"github.com/caddyserver/caddy/v2"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/layer"
-	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/originals"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/secret"
 )
 
 // Originals keep the texts that were folded on disk, besides in memory, so that
@@ -55,7 +55,7 @@ type Originals struct {
 	// least 1m. Default: 24h.
 	TTL caddy.Duration `json:"ttl,omitempty"`
 
-	key [sessioncache.KeySize]byte // what prepare has found
+	key secret.Key // what prepare has found
 }
 
 const (
@@ -108,7 +108,7 @@ func (o *Originals) identity() string {
 	if o == nil {
 		return ""
 	}
-	id := sessioncache.DeriveKey(o.key, "identity")
+	id := o.key.Derive("identity")
 	return " " + hex.EncodeToString(id[:8]) + " " + o.Folder
 }
 

@@ -36,6 +36,7 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/option"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/secret"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/valkey"
 )
 
@@ -97,8 +98,8 @@ type ValkeyStore struct {
 	// key there; so whoever can read all of the server can open what is sealed.
 	KeyFile string `json:"key_file,omitempty"`
 
-	key     [sessioncache.KeySize]byte // what Provision has found
-	atStore bool                       // it is the one at the server
+	key     secret.Key // what Provision has found
+	atStore bool       // it is the one at the server
 	options valkey.Options
 	logger  *zap.Logger
 }
@@ -247,7 +248,7 @@ func (s *ValkeyStore) shareKey(ctx context.Context) error {
 }
 
 // keepKey writes a key to a file, in the place of what is there.
-func keepKey(path string, key [sessioncache.KeySize]byte) error {
+func keepKey(path string, key secret.Key) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
 	}
@@ -293,13 +294,13 @@ func (s *ValkeyStore) Identity() string {
 	said := *s
 	said.TTL, said.Memory, said.Password, said.SentinelPassword = 0, 0, s.options.Password, s.options.SentinelPassword
 	text, _ := json.Marshal(&said) //nolint:gosec // of texts and numbers only, and hashed
-	id := sessioncache.DeriveKey(s.key, "identity "+string(text))
+	id := s.key.Derive("identity " + string(text))
 	return strings.Join(s.options.Addresses, ",") + " " + hex.EncodeToString(id[:8])
 }
 
 // Secret is what tenants are told apart by, in every process that has the key.
-func (s *ValkeyStore) Secret() [sessioncache.KeySize]byte {
-	return sessioncache.DeriveKey(s.key, "tenants")
+func (s *ValkeyStore) Secret() secret.Key {
+	return s.key.Derive("tenants")
 }
 
 // Open implements Store. The server is asked for when the configuration starts.

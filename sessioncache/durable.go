@@ -16,7 +16,6 @@ package sessioncache
 
 import (
 	"context"
-	"crypto/aes"
 	"crypto/cipher"
 	"encoding/hex"
 	"errors"
@@ -25,6 +24,7 @@ import (
 	"time"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/breaker"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/secret"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
@@ -34,7 +34,7 @@ type DurableOptions struct {
 	// or have been idle for too long are only kept by the backend from then on.
 	Memory MemoryOptions
 	// Key seals what the backend gets. Without it nothing is read.
-	Key [KeySize]byte
+	Key secret.Key
 	// Interval is how long what has changed waits to be written, but for edits, which
 	// are written before they are forwarded. Default: 1s.
 	Interval time.Duration
@@ -111,12 +111,7 @@ func NewDurable(open func() (Backend, error), o DurableOptions) (*Durable, error
 	if o.Failed == nil {
 		o.Failed = func(string, error) {}
 	}
-	key := DeriveKey(o.Key, "snapshots")
-	block, err := aes.NewCipher(key[:])
-	if err != nil {
-		return nil, fmt.Errorf("sealing snapshots: %w", err)
-	}
-	seal, err := cipher.NewGCMWithRandomNonce(block)
+	seal, err := o.Key.Derive("snapshots").Seal()
 	if err != nil {
 		return nil, fmt.Errorf("sealing snapshots: %w", err)
 	}

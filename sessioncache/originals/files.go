@@ -15,10 +15,9 @@
 package originals
 
 import (
-	"crypto/aes"
+	"bytes"
 	"crypto/cipher"
 	"crypto/hmac"
-	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -34,6 +33,7 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/lru"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/secret"
 )
 
 // tenantShare is the part of all bytes that one tenant may take: one in so many.
@@ -45,7 +45,7 @@ type FilesOptions struct {
 	// process may use it at a time.
 	Folder string
 	// Key encrypts them. Without it nothing can be read, names included.
-	Key [sessioncache.KeySize]byte
+	Key secret.Key
 	// MaxBytes bounds all files together; a tenant may take a quarter of it.
 	MaxBytes int64
 	// TTL is how long a text is kept after it was last put or asked for.
@@ -109,12 +109,8 @@ var blockPath = regexp.MustCompile(`^[0-9a-f]{32}/([0-9a-f]{32}-)?[0-9a-f]{64}$`
 // OpenFiles opens a folder of folded texts. Files that are none of its own
 // are left alone, and told to Log.
 func OpenFiles(o FilesOptions, now time.Time) (*Files, error) {
-	key, names := sessioncache.DeriveKey(o.Key, "texts"), sessioncache.DeriveKey(o.Key, "names")
-	block, err := aes.NewCipher(key[:])
-	if err != nil {
-		return nil, fmt.Errorf("folded texts: %w", err)
-	}
-	seal, err := cipher.NewGCM(block)
+	names := o.Key.Derive("names")
+	seal, err := o.Key.Derive("texts").Seal()
 	if err != nil {
 		return nil, fmt.Errorf("folded texts: %w", err)
 	}
@@ -318,12 +314,7 @@ func (f *Files) touch(path string, now time.Time) bool {
 }
 
 func (f *Files) save(j *blockJob) (int64, error) {
-	nonce := make([]byte, f.seal.NonceSize())
-	if _, err := rand.Read(nonce); err != nil {
-		return 0, err
-	}
-	out := append([]byte(fileMagic), nonce...)
-	out = f.seal.Seal(out, nonce, []byte(j.text), sealed(j.path))
+	out := f.seal.Seal([]byte(fileMagic), nil, []byte(j.text), sealed(j.path))
 	path := filepath.Join(f.folder, j.path)
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return 0, err
@@ -377,11 +368,11 @@ func (f *Files) load(path string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	head := len(fileMagic) + f.seal.NonceSize()
-	if len(raw) < head || string(raw[:len(fileMagic)]) != fileMagic {
+	body, ok := bytes.CutPrefix(raw, []byte(fileMagic))
+	if !ok {
 		return "", errNotOurs
 	}
-	text, err := f.seal.Open(nil, raw[len(fileMagic):head], raw[head:], sealed(path))
+	text, err := f.seal.Open(nil, nil, body, sealed(path))
 	if err != nil {
 		return "", errNotOurs
 	}

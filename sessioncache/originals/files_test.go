@@ -28,6 +28,7 @@ import (
 	"time"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/secret"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
@@ -86,7 +87,7 @@ func written(t *testing.T, folder string) map[string][]byte {
 // What one process has put, the next one finds, by the same key, in the same
 // place and for as long as it may be kept; nothing of it can be read in the files.
 func TestFiles(t *testing.T) {
-	o := FilesOptions{Folder: filepath.Join(t.TempDir(), "a", "b"), Key: [sessioncache.KeySize]byte{7}}
+	o := FilesOptions{Folder: filepath.Join(t.TempDir(), "a", "b"), Key: secret.Key{7}}
 	b, _ := opened(t, o, filesAt)
 	b.Put(one, scope, "01234567", "a secret text", filesAt)
 	b.Put(one, scope, "01234567", "a secret text", filesAt) // there already
@@ -188,7 +189,7 @@ func TestFilesThatAreNone(t *testing.T) {
 		"gone": {os.Remove, 7, "", "", false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			o := FilesOptions{Folder: t.TempDir(), Key: [sessioncache.KeySize]byte{7}}
+			o := FilesOptions{Folder: t.TempDir(), Key: secret.Key{7}}
 			b, _ := opened(t, o, filesAt)
 			b.Put(one, scope, "01234567", text, filesAt)
 			if err := b.Close(); err != nil {
@@ -204,7 +205,7 @@ func TestFilesThatAreNone(t *testing.T) {
 					}
 				}
 			}
-			o.Key = [sessioncache.KeySize]byte{c.key}
+			o.Key = secret.Key{c.key}
 			b, logged := opened(t, o, filesAt)
 			expect := func(when, want string) {
 				t.Helper()

@@ -41,6 +41,7 @@ import (
 	"github.com/valkey-io/valkey-go"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/secret"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
@@ -65,7 +66,7 @@ type Options struct {
 	// TTL is how long a session is kept after its last request.
 	TTL time.Duration
 	// Secret is put back where the server has lost it. Zero for none.
-	Secret [sessioncache.KeySize]byte
+	Secret secret.Key
 	// Log gets what an operator should know. Optional.
 	Log func(message string, err error)
 }
@@ -172,13 +173,13 @@ func (v *Valkey) attend(ctx context.Context) {
 	if told {
 		v.o.Log("the server is reached", nil)
 	}
-	if v.o.Secret == ([sessioncache.KeySize]byte{}) {
+	if v.o.Secret == (secret.Key{}) {
 		return
 	}
 	told = false
 	for {
 		client := *v.client.Load()
-		if there, err := secret(ctx, client, v.o.Prefix, v.o.Secret); err == nil && there != v.o.Secret && !told {
+		if there, err := agree(ctx, client, v.o.Prefix, v.o.Secret); err == nil && there != v.o.Secret && !told {
 			told = true
 			v.o.Log("another secret is at the server: sessions are not shared with those who have it, until this configuration is loaded anew", nil)
 		}
@@ -199,18 +200,18 @@ func pause(ctx context.Context, d time.Duration) bool {
 
 // Secret returns the secret that all who share a server have. If there is none it is
 // the one proposed from then on.
-func Secret(ctx context.Context, o *Options, proposed [sessioncache.KeySize]byte) (there [sessioncache.KeySize]byte, err error) {
+func Secret(ctx context.Context, o *Options, proposed secret.Key) (there secret.Key, err error) {
 	c, _, err := connect(o, nil)
 	if err != nil {
 		return there, err
 	}
 	defer c.Close()
-	return secret(ctx, c, o.Prefix, proposed)
+	return agree(ctx, c, o.Prefix, proposed)
 }
 
 var errSecret = errors.New("what the server has for a secret is none")
 
-func secret(ctx context.Context, c valkey.Client, prefix string, proposed [sessioncache.KeySize]byte) (there [sessioncache.KeySize]byte, err error) {
+func agree(ctx context.Context, c valkey.Client, prefix string, proposed secret.Key) (there secret.Key, err error) {
 	key := prefix + "secret"
 	if err := c.Do(ctx, c.B().Set().Key(key).Value(valkey.BinaryString(proposed[:])).Nx().Build()).Error(); err != nil && !valkey.IsValkeyNil(err) {
 		return there, fmt.Errorf("valkey: %w", err)

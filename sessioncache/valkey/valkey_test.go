@@ -24,6 +24,7 @@ import (
 	"github.com/alicebob/miniredis/v2"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/secret"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/storetest"
 )
 
@@ -128,11 +129,11 @@ func TestKnownAnswers(t *testing.T) {
 func TestSecret(t *testing.T) {
 	m := miniredis.RunT(t)
 	o := Options{Addresses: []string{m.Addr()}, Prefix: "t:", TTL: time.Hour}
-	first, err := Secret(t.Context(), &o, [sessioncache.KeySize]byte{1})
-	if err != nil || first != ([sessioncache.KeySize]byte{1}) {
+	first, err := Secret(t.Context(), &o, secret.Key{1})
+	if err != nil || first != (secret.Key{1}) {
 		t.Fatalf("%x, %v", first, err)
 	}
-	second, err := Secret(t.Context(), &o, [sessioncache.KeySize]byte{2})
+	second, err := Secret(t.Context(), &o, secret.Key{2})
 	if err != nil || second != first {
 		t.Fatalf("%x, %v", second, err)
 	}
@@ -146,7 +147,7 @@ func TestSecret(t *testing.T) {
 		}
 		time.Sleep(time.Millisecond)
 	}
-	if again, err := Secret(t.Context(), &o, [sessioncache.KeySize]byte{3}); err != nil || again != first {
+	if again, err := Secret(t.Context(), &o, secret.Key{3}); err != nil || again != first {
 		t.Errorf("%x, %v", again, err)
 	}
 }
@@ -180,12 +181,12 @@ func TestPassword(t *testing.T) {
 	m.RequireAuth("right")
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	if _, err := Secret(ctx, &Options{Addresses: []string{m.Addr()}, Password: "wrong-and-secret"}, [sessioncache.KeySize]byte{1}); err == nil {
+	if _, err := Secret(ctx, &Options{Addresses: []string{m.Addr()}, Password: "wrong-and-secret"}, secret.Key{1}); err == nil {
 		t.Error("a wrong password is accepted")
 	} else if s := err.Error(); len(s) == 0 || strings.Contains(s, "wrong-and-secret") {
 		t.Errorf("%q", s)
 	}
-	if _, err := Secret(ctx, &Options{Addresses: []string{m.Addr()}, Password: "right"}, [sessioncache.KeySize]byte{1}); err != nil {
+	if _, err := Secret(ctx, &Options{Addresses: []string{m.Addr()}, Password: "right"}, secret.Key{1}); err != nil {
 		t.Error(err)
 	}
 }

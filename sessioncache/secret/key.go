@@ -1,0 +1,51 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+// Package secret has the keys that what lies on a disk or at a server is sealed with.
+package secret
+
+import (
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/hkdf"
+	"crypto/sha256"
+	"fmt"
+)
+
+// Key is a key. The zero Key stands for none.
+type Key [32]byte
+
+// Derive makes a key for one purpose.
+func (k Key) Derive(purpose string) (out Key) {
+	derived, err := hkdf.Key(sha256.New, k[:], nil, "llm_cache "+purpose, len(out))
+	if err != nil {
+		panic(err) // only for lengths that this is not
+	}
+	copy(out[:], derived)
+	return out
+}
+
+// Seal returns what seals with the key: AES in Galois/Counter Mode, which makes its own
+// nonces.
+func (k Key) Seal() (cipher.AEAD, error) {
+	block, err := aes.NewCipher(k[:])
+	if err != nil {
+		return nil, fmt.Errorf("making a seal: %w", err)
+	}
+	seal, err := cipher.NewGCMWithRandomNonce(block)
+	if err != nil {
+		return nil, fmt.Errorf("making a seal: %w", err)
+	}
+	return seal, nil
+}

@@ -74,7 +74,7 @@ func (r *interception) Event(f hidden.Event) {
 			return
 		}
 		if delta := f.Root.Get("delta"); kind == "content_block_delta" && r.Keep(len(delta.Raw)) {
-			r.Now.Opaque = !b.gather(delta) || r.Now.Opaque
+			r.Now.Opaque = !b.gather(r.Message, delta) || r.Now.Opaque
 		}
 		r.show(b, f)
 		if kind == "content_block_stop" {
@@ -174,14 +174,14 @@ func (r *interception) renumber(root gjson.Result, index int) {
 
 // gather keeps what a delta adds to a block. It reports false for a delta that
 // it does not know.
-func (b *openBlock) gather(d gjson.Result) bool {
+func (b *openBlock) gather(m *hidden.Message, d gjson.Result) bool {
 	switch d.Get("type").Str {
 	case "text_delta":
-		b.text.WriteString(rawjson.Inner(d.Get("text")))
+		m.Write(&b.text, d.Get("text"))
 	case "thinking_delta":
-		b.thinking.WriteString(rawjson.Inner(d.Get("thinking")))
+		m.Write(&b.thinking, d.Get("thinking"))
 	case "signature_delta":
-		b.signature.WriteString(rawjson.Inner(d.Get("signature")))
+		m.Write(&b.signature, d.Get("signature"))
 	case "input_json_delta":
 		b.input.WriteString(d.Get("partial_json").Str)
 	case "citations_delta":

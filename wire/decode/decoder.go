@@ -40,7 +40,7 @@ type Decoder struct {
 	emit   func(framing.Event)
 	doc    framing.Document
 	answer wire.Answer
-	same   eventTemplate
+	same   Template
 }
 
 // answerForm is the form that an answer has turned out to have.
@@ -166,7 +166,7 @@ func (d *Decoder) event(e framing.Event) {
 	}
 	// What is kept of the text is copied: it is gone when this returns.
 	if text, ok := d.same.text(data); ok {
-		d.answer.Write(d.same.to, text)
+		d.answer.Write(d.same.To, text)
 		if d.answer.Broken {
 			d.stop()
 		}
@@ -192,7 +192,7 @@ func (d *Decoder) event(e framing.Event) {
 	case end:
 		d.finish()
 	default:
-		d.same.learn(data, d.answer.Added)
+		d.same.Learn(data, d.answer.Added)
 		d.answer.Added = wire.Added{}
 	}
 }

@@ -26,7 +26,7 @@ func (d *Decoder) Streams() bool { return d.form == answerStream }
 func (d *Decoder) HeldDocument() int { return d.doc.Held() }
 
 // Forget forgets what the last event tells of the next ones.
-func (d *Decoder) Forget() { d.same = eventTemplate{} }
+func (d *Decoder) Forget() { d.same = Template{} }
 
 // Alike reports whether an event is read by the one before.
 func (d *Decoder) Alike(data []byte) bool {

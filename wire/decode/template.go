@@ -26,14 +26,15 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire/rawjson"
 )
 
-// eventTemplate is what the events of a stream have in common while the model writes:
+// Template is what the events of a stream have in common while the model writes:
 // hundreds follow each other that differ in the text only, and in what says nothing
 // of the answer, see fillers. What the others say of such an event is known from the
 // first, so that only its text has to be read.
-type eventTemplate struct {
+type Template struct {
+	// To is where the text goes, nil for no template.
+	To    *strings.Builder
 	event []byte
-	gaps  []gap            // in order, one of them the text
-	to    *strings.Builder // nil for no template
+	gaps  []gap // in order, one of them the text
 }
 
 // gap is where events of a template differ: inside the quotes of a string, or in a number.
@@ -57,12 +58,12 @@ var fillers = [...]struct {
 // longestTemplate bounds the events that are kept, in bytes.
 const longestTemplate = 8 << 10
 
-// learn makes the event that was just read the pattern of the next ones, if all
+// Learn makes the event that was just read the pattern of the next ones, if all
 // it did was to add to a text, and that text stands in it without escapes. Whatever
 // else it told, of the answer's id or of the usage so far, it would only tell again.
-func (r *eventTemplate) learn(data []byte, a wire.Added) {
+func (r *Template) Learn(data []byte, a wire.Added) {
 	text := a.Text
-	r.to = nil
+	r.To = nil
 	if a.Texts != 1 || a.Calls > 0 || len(data) > longestTemplate {
 		return
 	}
@@ -86,16 +87,15 @@ func (r *eventTemplate) learn(data []byte, a wire.Added) {
 		}
 	}
 	slices.SortFunc(r.gaps, func(a, b gap) int { return a.from - b.from })
-	r.to = a.To
+	r.To = a.To
 }
 
-// text returns the text of an event of the pattern; ok is false for any other event.
-// The text is good as long as the data is.
-func (r *eventTemplate) text(data []byte) (text string, ok bool) {
-	if r.to == nil {
+// Quoted returns the text of an event of the pattern as the JSON string that it stands in;
+// ok is false for any other event. The text is good as long as the data is.
+func (r *Template) Quoted(data []byte) (quoted string, ok bool) {
+	if r.To == nil {
 		return "", false
 	}
-	var quoted string
 	at, done := 0, 0
 	for i := range r.gaps {
 		g := &r.gaps[i]
@@ -109,17 +109,26 @@ func (r *eventTemplate) text(data []byte) (text string, ok bool) {
 			return "", false
 		}
 		if g.text {
-			text, quoted = rawjson.View(data[at:at+n]), rawjson.View(data[at-1:at+n+1])
+			quoted = rawjson.View(data[at-1 : at+n+1])
 		}
 		at += n
 	}
 	if !bytes.Equal(data[at:], r.event[done:]) {
 		return "", false
 	}
-	if strings.IndexByte(text, '\\') < 0 {
-		return text, true
+	return quoted, strings.IndexByte(quoted, '\\') < 0 || rawjson.Valid(quoted)
+}
+
+// text returns the text of an event of the pattern, as Quoted does.
+func (r *Template) text(data []byte) (text string, ok bool) {
+	quoted, ok := r.Quoted(data)
+	switch {
+	case !ok:
+		return "", false
+	case strings.IndexByte(quoted, '\\') < 0:
+		return quoted[1 : len(quoted)-1], true
 	}
-	return gjson.Parse(quoted).Str, rawjson.Valid(quoted)
+	return gjson.Parse(quoted).Str, true
 }
 
 // gapLen returns the length of the digits or of the inside of the string that b begins

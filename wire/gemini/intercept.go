@@ -190,7 +190,7 @@ func (r *interception) gather(part gjson.Result) {
 	}
 	r.pieces.kind = kind
 	if r.Keep(len(part.Raw)) {
-		r.pieces.text.WriteString(rawjson.Inner(part.Get("text")))
+		r.Write(&r.pieces.text, part.Get("text"))
 	}
 }
 

@@ -18,10 +18,12 @@ package hidden
 
 import (
 	"bytes"
+	"strings"
 
 	"github.com/tidwall/gjson"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/decode"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire/framing"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire/rawjson"
 )
@@ -41,6 +43,8 @@ type Interceptor struct {
 	by     Interception
 	frames framing.Framer
 	emit   func(framing.Event)
+	same   decode.Template
+	beside int  // what events of the template take beside their text, see [Message.Keep]
 	broken bool // an event is too long to be read: all passes
 }
 
@@ -52,15 +56,16 @@ type Message struct {
 	Past    []Iteration // the answers before the one that comes now
 	Now     Iteration
 	out     []byte
-	passed  bool   // the last event passed as it came
-	Held    bool   // the iteration has ended, and its end was kept back
-	Ended   bool   // the message has ended
-	Full    bool   // the answer is too long to be remembered: nothing more is hidden
-	size    int    // bytes remembered
-	Begun   int    // blocks, items or calls of the iteration that were told apart
-	Visible int    // blocks or calls that the client has
-	ID      string // of the message
-	Last    []byte // the event that was kept back
+	passed  bool       // the last event passed as it came
+	Held    bool       // the iteration has ended, and its end was kept back
+	Ended   bool       // the message has ended
+	Full    bool       // the answer is too long to be remembered: nothing more is hidden
+	size    int        // bytes remembered
+	added   wire.Added // by the event that is read
+	Begun   int        // blocks, items or calls of the iteration that were told apart
+	Visible int        // blocks or calls that the client has
+	ID      string     // of the message
+	Last    []byte     // the event that was kept back
 }
 
 // Interception is what a format makes of one message for the client, and what it
@@ -175,7 +180,7 @@ func (r *Interceptor) fill() {
 	if r.m.Full {
 		return
 	}
-	r.m.Full, r.m.Now.Opaque = true, true
+	r.m.Full, r.m.Now.Opaque, r.same.To = true, true, nil
 	r.by.Spill()
 	r.m.Now.Parts = nil
 }
@@ -201,6 +206,12 @@ func (r *Interceptor) frame(f framing.Event) {
 		return
 	}
 	f.Data = data
+	if quoted, ok := r.same.Quoted(data); ok {
+		r.m.Keep(r.beside + len(quoted))
+		r.same.To.WriteString(quoted[1 : len(quoted)-1])
+		r.m.Pass(f)
+		return
+	}
 	of := Event{Event: f}
 	if data[0] == '{' {
 		text := rawjson.View(data)
@@ -210,7 +221,33 @@ func (r *Interceptor) frame(f framing.Event) {
 		}
 		of.Root = gjson.Parse(text)
 	}
-	r.by.Event(of)
+	r.read(of)
+}
+
+// read has an event read. If all that it did was to add to a text, and it passed, others like
+// it need not be.
+func (r *Interceptor) read(f Event) {
+	m := &r.m
+	size, begun, visible, parts := m.size, m.Begun, m.Visible, len(m.Now.Parts)
+	m.added = wire.Added{}
+	r.by.Event(f)
+	if !m.passed || m.Now.StopReason != "" || m.Begun != begun || m.Visible != visible || len(m.Now.Parts) != parts {
+		m.added = wire.Added{}
+	}
+	r.same.Learn(f.Data, m.added)
+	r.beside = m.size - size - len(m.added.Text) - len(`""`)
+	m.added = wire.Added{}
+}
+
+// Write adds a string of an event to a text, which is the inside of a JSON string.
+func (r *Message) Write(to *strings.Builder, s gjson.Result) {
+	text := rawjson.Inner(s)
+	if text == "" {
+		return
+	}
+	to.WriteString(text)
+	r.added.Texts++
+	r.added.To, r.added.Text = to, text
 }
 
 // Pass puts an event out as it came.
@@ -249,7 +286,7 @@ func (r *Message) Iterations() []Iteration {
 func (r *Interceptor) Next() {
 	r.m.Past = append(r.m.Past, r.m.Now)
 	r.m.Now = Iteration{Opaque: r.m.Full}
-	r.frames = r.m.framing.Framer()
+	r.frames, r.same.To = r.m.framing.Framer(), nil
 	r.by.Next()
 	r.m.Begun = 0
 	r.m.Held = false

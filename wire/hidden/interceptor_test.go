@@ -16,6 +16,7 @@ package hidden_test
 
 import (
 	"bytes"
+	"fmt"
 	"reflect"
 	"strings"
 	"testing"
@@ -64,6 +65,84 @@ func intercepted(f wire.Format, piece int, answers ...[]byte) (string, *hidden.I
 		out.Write(r.Close())
 	}
 	return out.String(), r
+}
+
+// interceptedApart does what intercepted does, without what each event tells of the next ones.
+func interceptedApart(f wire.Format, answers ...[]byte) (string, *hidden.Interceptor) {
+	r := hidden.NewInterceptor(f, interceptOptions)
+	var out bytes.Buffer
+	for i, a := range answers {
+		if i > 0 {
+			if !r.Asks() {
+				break
+			}
+			r.Next()
+		}
+		for _, b := range a {
+			r.Forget()
+			out.Write(r.Feed([]byte{b}))
+		}
+		r.Forget()
+		out.Write(r.End())
+	}
+	if r.Asks() {
+		out.Write(r.Close())
+	}
+	return out.String(), r
+}
+
+// Text is added to what came before without a look at all of its event, if that is like the
+// one before: where nothing is put out in other bytes, nor kept back.
+func TestRelayAlike(t *testing.T) {
+	anthropic := func(at int, kind, key, s string) string {
+		return fmt.Sprintf(`{"type":"content_block_delta","index":%d,"delta":{"type":%q,%q:%q}}`, at, kind, key, s)
+	}
+	open := func(at int, block string) string {
+		return fmt.Sprintf(`{"type":"content_block_start","index":%d,"content_block":%s}`, at, block)
+	}
+	chat := func(delta, more string) string {
+		return `{"id":"c","object":"chat.completion.chunk","choices":[{"index":0,"delta":` + delta + `,"finish_reason":null}]` + more + `}`
+	}
+	gemini := func(parts string) string { return `{"candidates":[{"content":{"parts":[` + parts + `]}}]}` }
+	for _, c := range []struct {
+		name   string
+		format wire.Format
+		events []string
+		want   string // which events are read by the one before
+	}{
+		{"text", wire.Anthropic, []string{open(0, `{"type":"text","text":""}`), anthropic(0, "text_delta", "text", "a"), anthropic(0, "text_delta", "text", "b\n\u00e9"), anthropic(0, "text_delta", "text", "")}, "..!!"},
+		{"thinking, then text", wire.Anthropic, []string{open(0, `{"type":"thinking","thinking":""}`), anthropic(0, "thinking_delta", "thinking", "a"), anthropic(0, "thinking_delta", "thinking", "b"), open(1, `{"type":"text","text":""}`), anthropic(1, "text_delta", "text", "c"), anthropic(0, "thinking_delta", "thinking", "b")}, "..!..."},
+		{"arguments", wire.Anthropic, []string{open(0, `{"type":"tool_use","name":"Read","input":{}}`), anthropic(0, "input_json_delta", "partial_json", "{"), anthropic(0, "input_json_delta", "partial_json", "}")}, "..."},
+		{"hidden", wire.Anthropic, []string{open(0, `{"type":"tool_use","name":"Now","input":{}}`), open(1, `{"type":"text","text":""}`), anthropic(1, "text_delta", "text", "a"), anthropic(1, "text_delta", "text", "b")}, "...."},
+		{"chat", wire.OpenAIChat, []string{chat(`{"role":"assistant","content":"a"}`, ""), chat(`{"content":"a"}`, ""), chat(`{"content":"b"}`, ""), chat(`{"content":"b"}`, `,"usage":{"prompt_tokens":1}`)}, "..!."},
+		{"chat, padded", wire.OpenAIChat, []string{chat(`{"content":"a"}`, `,"obfuscation":"xyz"`), chat(`{"content":"b"}`, `,"obfuscation":"v"`)}, ".!"},
+		{"chat, reasoning as well", wire.OpenAIChat, []string{chat(`{"content":"a","reasoning":"b"}`, ""), chat(`{"content":"a","reasoning":"b"}`, "")}, ".."},
+		{"chat, the end", wire.OpenAIChat, []string{strings.Replace(chat(`{"content":"a"}`, ""), "null", `"stop"`, 1), strings.Replace(chat(`{"content":"b"}`, ""), "null", `"stop"`, 1)}, ".."},
+		{"gemini", wire.Gemini, []string{gemini(`{"text":"a"}`), gemini(`{"text":"b"}`), gemini(`{"text":"b","thought":true}`), gemini(`{"text":"a"},{"text":"b"}`)}, ".!.."},
+		{"steps", wire.Interactions, []string{`{"event_type":"step.start","index":0,"step":{"type":"model_output"}}`, `{"event_type":"step.delta","index":0,"delta":{"type":"text","text":"a"}}`, `{"event_type":"step.delta","index":0,"delta":{"type":"text","text":"b"}}`}, "..!"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := hidden.NewInterceptor(c.format, interceptOptions)
+			got := ""
+			for _, e := range c.events {
+				if r.Alike([]byte(e)) {
+					got += "!"
+				} else {
+					got += "."
+				}
+				r.Feed([]byte("data: " + e + "\n\n"))
+			}
+			if got != c.want {
+				t.Errorf("%s, want %s", got, c.want)
+			}
+			stream := []byte("data: " + strings.Join(c.events, "\n\ndata: ") + "\n\n")
+			said, one := intercepted(c.format, len(stream), stream)
+			told, other := interceptedApart(c.format, stream)
+			if said != told || one.Size() != other.Size() || !reflect.DeepEqual(one.Iterations(), other.Iterations()) {
+				t.Errorf("%s\n%+v\nwant\n%s\n%+v", said, one.Iterations(), told, other.Iterations())
+			}
+		})
+	}
 }
 
 func decoded(f wire.Format, stream string) *wire.Turn {
@@ -275,6 +354,9 @@ func FuzzRelaySplit(f *testing.F) {
 			if got, _ := intercepted(format, piece, answer, answer); got != want {
 				t.Fatalf("in pieces of %d:\n got %q\nwant %q", piece, got, want)
 			}
+		}
+		if got, apart := interceptedApart(format, answer, answer); got != want || apart.Size() != r.Size() || !reflect.DeepEqual(apart.Iterations(), r.Iterations()) {
+			t.Errorf("event by event:\n got %q %+v\nwant %q %+v", got, apart.Iterations(), want, r.Iterations())
 		}
 		for _, it := range r.Iterations() {
 			if it.Complete() && len(it.Hidden()) > 0 && !gjson.ValidBytes(append(append([]byte{'['}, hidden.Continuation(format, &it)...), ']')) {

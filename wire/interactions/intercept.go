@@ -133,11 +133,11 @@ func (r *interception) entry(step gjson.Result) (hidden, held bool) {
 func (r *interception) gather(b *openStep, delta gjson.Result) {
 	switch delta.Get("type").Str {
 	case "text":
-		b.text.WriteString(rawjson.Inner(delta.Get("text")))
+		r.Write(&b.text, delta.Get("text"))
 	case "thought_summary":
-		b.text.WriteString(rawjson.Inner(delta.Get("content.text")))
+		r.Write(&b.text, delta.Get("content.text"))
 	case "thought_signature":
-		b.signature.WriteString(rawjson.Inner(delta.Get("signature")))
+		r.Write(&b.signature, delta.Get("signature"))
 	case "arguments_delta":
 		b.arguments.WriteString(delta.Get("arguments").Str)
 	case "text_annotation_delta":

@@ -187,7 +187,7 @@ func (r *interception) gather(delta gjson.Result) (says bool) {
 		switch k.Str {
 		case "content":
 			if kept {
-				r.chat.content.WriteString(rawjson.Inner(v))
+				r.Write(&r.chat.content, v)
 			}
 			r.Now.Opaque = r.Now.Opaque || v.IsArray()
 			says = says || v.Type == gjson.String && v.Str != ""
@@ -196,7 +196,7 @@ func (r *interception) gather(delta gjson.Result) (says bool) {
 				r.chat.reasoningKey = strings.Clone(k.Str)
 			}
 			if kept && r.chat.reasoningKey == k.Str {
-				r.chat.reasoning.WriteString(rawjson.Inner(v))
+				r.Write(&r.chat.reasoning, v)
 			}
 			says = says || v.Type == gjson.String && v.Str != ""
 		case "refusal":

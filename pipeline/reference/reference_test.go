@@ -16,11 +16,13 @@ package reference
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/content"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
@@ -85,5 +87,62 @@ func TestMentionsAreClean(t *testing.T) {
 			t.Errorf("%q: %t", text, got)
 		}
 		m.Release()
+	}
+}
+
+func TestHoldingCountsWhatHolds(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	for n := range 40 {
+		lines := randomLines(r, n)
+		trait, asked := newTrait([]uint64{1, 2}, lines), append(randomLines(r, 400), lines...)
+		want := 0
+		for _, line := range asked {
+			if Holds(trait, line) {
+				want++
+			}
+		}
+		if got := Holding(trait, asked); got != want || got < n {
+			t.Errorf("of %d lines and 400 others %d, want %d", n, got, want)
+		}
+	}
+}
+
+// BenchmarkHolding looks 24 lines up in each of 240 blocks, as the first request of a long
+// conversation does for each of its blocks.
+func BenchmarkHolding(b *testing.B) {
+	r := rand.New(rand.NewPCG(1, 2))
+	traits := make([]sessioncache.Trait, 240)
+	for i := range traits {
+		traits[i] = newTrait([]uint64{1, 2}, randomLines(r, 60+r.IntN(80)))
+	}
+	lines := randomLines(r, 24*1000)
+	i := 0
+	for b.Loop() {
+		for _, t := range traits {
+			Holding(t, lines[i:i+24])
+		}
+		i = (i + 24) % len(lines)
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*len(traits)*24), "ns/line")
+}
+
+func randomLines(r *rand.Rand, n int) []uint64 {
+	lines := make([]uint64, n)
+	for i := range lines {
+		lines[i] = r.Uint64()
+	}
+	return lines
+}
+
+func BenchmarkLines(b *testing.B) {
+	var text strings.Builder
+	for i := range 4000 {
+		fmt.Fprintf(&text, "%6d\t%s\n", i, []string{"", "}", "	if err := store.Put(ctx, key, value); err != nil {", "		return fmt.Errorf(\"put %s: %w\", key, err)",
+			"	// A comment of some length stands in front of it.", "	slices.Sort(names)"}[i%6])
+	}
+	b.SetBytes(int64(text.Len()))
+	var hashes []uint64
+	for b.Loop() {
+		hashes, _ = appendLines(hashes[:0], text.String())
 	}
 }

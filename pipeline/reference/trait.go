@@ -164,13 +164,16 @@ func (k *Maker) Sampled() []uint64 {
 	return k.sampled
 }
 
-// Holding counts those of some lines that the block of a trait holds.
+// Holding counts those of some lines that the block of a trait holds. It makes all probes of
+// each: whether a bit is set is chance, and a wrongly guessed branch on it costs more.
 func Holding(t sessioncache.Trait, lines []uint64) (n int) {
 	filter := t[1+8*int(t[0]):]
-	for _, line := range lines {
-		if inBloom(filter, line) {
-			n++
-		}
+	if len(filter) == 0 {
+		return 0
+	}
+	for _, h := range lines {
+		a, b, c := probeAt(h, 0, len(filter)), probeAt(h, 1, len(filter)), probeAt(h, 2, len(filter))
+		n += int(filter[a/8] >> (a % 8) & (filter[b/8] >> (b % 8)) & (filter[c/8] >> (c % 8)) & 1)
 	}
 	return n
 }

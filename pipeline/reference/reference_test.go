@@ -137,8 +137,10 @@ func randomLines(r *rand.Rand, n int) []uint64 {
 func BenchmarkLines(b *testing.B) {
 	var text strings.Builder
 	for i := range 4000 {
-		fmt.Fprintf(&text, "%6d\t%s\n", i, []string{"", "}", "	if err := store.Put(ctx, key, value); err != nil {", "		return fmt.Errorf(\"put %s: %w\", key, err)",
-			"	// A comment of some length stands in front of it.", "	slices.Sort(names)"}[i%6])
+		fmt.Fprintf(&text, "%6d\t%s\n", i, []string{
+			"", "}", "	if err := store.Put(ctx, key, value); err != nil {", "		return fmt.Errorf(\"put %s: %w\", key, err)",
+			"	// A comment of some length stands in front of it.", "	slices.Sort(names)",
+		}[i%6])
 	}
 	b.SetBytes(int64(text.Len()))
 	var hashes []uint64

@@ -49,10 +49,10 @@ type part struct {
 var parts = []part{
 	{"garbage collection", []string{"runtime.gcBgMarkWorker", "runtime.gcAssistAlloc", "runtime.bgsweep", "runtime.bgscavenge", "runtime.gcStart"}},
 	{"headers of the answer", []string{"requestState).stamp"}},
-	{"metrics and day's account", []string{"prometheus.", "requestState).count", "handler.(*records).count", "app.Count"}},
+	{"metrics and day's account", []string{"prometheus.", "requestState).count", "app.Count"}},
 	{"audit", []string{"requestState).open", "handler.(*account)", "/audit."}},
 	{"commit", []string{"pipeline.(*Exchange).Commit", "pipeline.(*Exchange).Join"}},
-	{"answer read", []string{"wire.(*Decoder)"}},
+	{"answer read", []string{"decode.(*Decoder)"}},
 	{"body read", []string{"handler.(*arrival)", "layer.Read"}},
 	{"parse and hash", []string{"handler.(*site).parse"}},
 	{"planner", []string{"/planner."}},
@@ -70,6 +70,9 @@ var parts = []part{
 // each Caddy under the same load. Samples know no system call that sleeps, and a
 // part behind reverse_proxy's frames is counted where it is named first.
 func (b *bench) profile(ctx context.Context) error {
+	if err := checkParts(ctx, b.binary); err != nil {
+		return err
+	}
 	heads := append(make([]string, 0, 2+len(b.targets)), "traffic", "part")
 	for _, t := range b.targets {
 		heads = append(heads, t.name+": µs")
@@ -94,6 +97,23 @@ func (b *bench) profile(ctx context.Context) error {
 				cells = append(cells, fmt.Sprintf("%.1f", float64(s[p.name])/float64(time.Microsecond)))
 			}
 			row(cells...)
+		}
+	}
+	return nil
+}
+
+// checkParts returns an error if a frame of the parts names no function of the binary: a
+// function that was renamed would be counted as another part without a word.
+func checkParts(ctx context.Context, binary string) error {
+	symbols, err := exec.CommandContext(ctx, "go", "tool", "nm", binary).CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("go tool nm %s: %w\n%s", binary, err, symbols)
+	}
+	for _, p := range parts {
+		for _, f := range p.frames {
+			if !bytes.Contains(symbols, []byte(f)) {
+				return fmt.Errorf("%s: no function is named %q any more", p.name, f)
+			}
 		}
 	}
 	return nil

@@ -37,6 +37,7 @@ func Blocks(h *history.History) {
 	}
 	k := reference.NewMaker()
 	defer k.Release()
+	front := newSeeker(h)
 	var calls map[string]int // by id, where a search among few would not do
 	if len(h.Blocks)-h.Learned > history.FewBlocks {
 		calls = make(map[string]int)
@@ -63,7 +64,7 @@ func Blocks(h *history.History) {
 			}
 			if b.Body.Len() >= stub.MinTrait && s.Trait == "" && stub.Foldable(input) {
 				s.Trait = k.Input(c.Argument, input)
-				again(h, k, i)
+				front.again(k, i)
 			}
 			if c.Class == sessioncache.ClassEdit && b.Body.Len() >= stub.MinFold {
 				s.Replaced = uint16(min(toolcall.ReplacedBytes(input), math.MaxUint16))
@@ -85,7 +86,7 @@ func Blocks(h *history.History) {
 			if b.Body.Len() >= stub.MinTrait && s.Trait == "" && !h.Unread(i) {
 				s.Trait = resultTrait(h, k, i)
 				s.Source = k.Source()
-				again(h, k, i)
+				front.again(k, i)
 			}
 		}
 	}
@@ -118,20 +119,59 @@ func resultTrait(h *history.History, k *reference.Maker, i int) sessioncache.Tra
 	return k.Result(h.View.Text(h.Blocks[i].ID), argument, h.Text(i))
 }
 
-// again samples the lines of a new block and notes in the blocks in front of it those that
-// they hold as well: nobody needs these from there any more.
-func again(h *history.History, k *reference.Maker, i int) {
-	lines := k.Sampled()
-	h.States[i].Sampled = uint8(len(lines))
-	for j := i - 1; j >= 0 && len(lines) > 0 && h.Probed < mostProbed; j-- {
-		if s := &h.States[j]; s.Sampled > 0 && s.Trait != "" {
-			h.Probed += len(lines)
-			s.Again += uint8(min(reference.Holding(s.Trait, lines), math.MaxUint8-int(s.Again)))
-		}
+// seeker finds the lines of new blocks in those in front of them.
+type seeker struct {
+	h     *history.History
+	index *reference.Index // of those in front, nil where few are new
+}
+
+// newSeeker returns one for the new blocks of a conversation.
+func newSeeker(h *history.History) seeker {
+	s := seeker{h: h}
+	if len(h.Blocks)-h.Learned <= history.FewBlocks {
+		return s
+	}
+	s.index = new(reference.Index)
+	for j := range h.States[:h.Learned] {
+		s.add(j)
+	}
+	return s
+}
+
+// add puts a block among those in front.
+func (s *seeker) add(j int) {
+	if b := &s.h.States[j]; s.index != nil && b.Sampled > 0 && b.Trait != "" {
+		s.index.Add(b.Trait, j)
 	}
 }
 
+// again samples the lines of a new block and notes in the blocks in front of it those that
+// they hold as well: nobody needs these from there any more.
+func (s *seeker) again(k *reference.Maker, i int) {
+	h, lines := s.h, k.Sampled()
+	h.States[i].Sampled = uint8(len(lines))
+	defer s.add(i)
+	if s.index == nil {
+		for j := i - 1; j >= 0 && len(lines) > 0 && h.Probed < mostProbed; j-- {
+			if b := &h.States[j]; b.Sampled > 0 && b.Trait != "" {
+				h.Probed += len(lines)
+				note(b, reference.Holding(b.Trait, lines))
+			}
+		}
+		return
+	}
+	for _, line := range lines {
+		if h.Probed >= mostProbed {
+			return
+		}
+		h.Probed += s.index.Shelves()
+		s.index.Holding(line, func(j int) { note(&h.States[j], 1) })
+	}
+}
+
+// note counts lines of a block that were found again.
+func note(b *sessioncache.State, n int) { b.Again += uint8(min(n, math.MaxUint8-int(b.Again))) }
+
 // mostProbed bounds how often the lines of new blocks are looked for in those in front of
-// them in one request, some tens of milliseconds: a conversation that grows takes a few
-// thousandths of that, a long one that the process has not seen all of it.
+// them in one request, some milliseconds.
 const mostProbed = 1 << 20

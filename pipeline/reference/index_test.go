@@ -1,0 +1,54 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package reference
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+)
+
+// TestIndex: the index finds a line where looking at each block does, its false finds included.
+func TestIndex(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	var x Index
+	var traits []sessioncache.Trait
+	var lines []uint64
+	for i := range 300 {
+		own := make([]uint64, r.IntN(90)) // none, too
+		for j := range own {
+			own[j] = r.Uint64()
+		}
+		traits = append(traits, newTrait([]uint64{uint64(i)}[:i%2], own))
+		x.Add(traits[i], i)
+		lines = append(lines, own[:min(len(own), 5)]...)
+	}
+	held := 0
+	for _, line := range append(lines, 0, 1, 1<<63) {
+		found := map[int]int{}
+		x.Holding(line, func(id int) { found[id]++ })
+		for i, trait := range traits {
+			if n := Holding(trait, []uint64{line}); n != found[i] {
+				t.Fatalf("line %x: block %d holds it %d times, found %d times", line, i, n, found[i])
+			} else {
+				held += n
+			}
+		}
+	}
+	if held < len(lines) || x.Shelves() < 300/64 {
+		t.Errorf("%d of %d lines are held, on %d shelves", held, len(lines), x.Shelves())
+	}
+}

@@ -43,7 +43,7 @@ func (t *tap) Pass(w http.ResponseWriter, r *http.Request, next caddyhttp.Handle
 // Abort implements [intercept.Tap]: the client must not take the answer for a whole one.
 func (t *tap) Abort(err error) {
 	t.state.settle(t, err)
-	_ = t.FlushError()
+	t.flushAll()
 	layer.LogCut(t.log, err)
 	panic(http.ErrAbortHandler)
 }

@@ -228,7 +228,7 @@ func (c *requestState) pass(t *tap, w http.ResponseWriter, r *http.Request, next
 			}
 			if t.Status != 0 {
 				_ = t.release()
-				_ = t.FlushError()
+				t.flushAll()
 			}
 		}
 	}()
@@ -282,6 +282,7 @@ func (t *tap) editRelated() bool {
 // finish ends a pass that was not cut. The session learns of the answer before
 // the client has the last of it, so that the next request finds it known.
 func (c *requestState) finish(ctx context.Context, t *tap, err error) error {
+	t.flushes.Settle()
 	if err == nil {
 		t.end()
 	}
@@ -290,7 +291,7 @@ func (c *requestState) finish(ctx context.Context, t *tap, err error) error {
 		t.Join()
 		if err != nil {
 			c.stamp(t.ResponseWriter.Header(), t)
-			return c.unreached(ctx, t.ResponseWriter, err)
+			return layer.FailUnreached(ctx, t.ResponseWriter, c.view.Format, c.site.up.Log, err)
 		}
 		return nil
 	}

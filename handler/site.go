@@ -59,6 +59,7 @@ type site struct {
 	now     func() time.Time
 	reach   app.Reach
 	clients clients
+	headers layer.Headers // that wait to be flushed
 
 	// What stands between the handler and the upstream, nil for what is not configured.
 

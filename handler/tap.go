@@ -46,6 +46,7 @@ type tap struct {
 	resend   bool
 	weigh    bool // a 400 is held to see whether it says the same as the first
 	released bool
+	flushes  layer.Flushes
 	// sent is when the request was handed on; timing counts from there.
 	sent   time.Time
 	timing wire.Timing
@@ -133,23 +134,31 @@ func (t *tap) Take(p []byte) (int, error) {
 	if t.stream && len(p) > 1 {
 		return t.writeEvents(p)
 	}
-	n, err := t.ResponseWriter.Write(p)
+	n, err := t.write(p)
 	t.look(p[:n])
 	return n, err
 }
 
+// atOnce is how long a piece of a stream may be, in bytes, that waits in the server's
+// buffer until it is flushed, however it is written: net/http has 2 KiB for it.
+const atOnce = 2 << 10
+
 // writeEvents keeps the last byte until the decoder has looked: no event is
 // complete without it, and a long one may be with the client before it is
-// flushed.
+// flushed. Short ones are with nobody before, and are written whole.
 func (t *tap) writeEvents(p []byte) (int, error) {
+	if len(p) <= atOnce {
+		t.look(p)
+		return t.write(p)
+	}
 	last := len(p) - 1
-	n, err := t.ResponseWriter.Write(p[:last])
+	n, err := t.write(p[:last])
 	if err != nil {
 		t.look(p[:n])
 		return n, err
 	}
 	t.look(p)
-	m, err := t.ResponseWriter.Write(p[last:])
+	m, err := t.write(p[last:])
 	return n + m, err
 }
 
@@ -226,7 +235,7 @@ func (t *tap) release() error {
 	if len(held) == 0 {
 		return nil
 	}
-	_, err := t.ResponseWriter.Write(held)
+	_, err := t.write(held)
 	wire.Recycle(held)
 	return err
 }
@@ -242,6 +251,32 @@ func (t *tap) turn() *wire.Turn {
 	turn := t.dec.Turn()
 	turn.Timing = t.timing
 	return turn
+}
+
+// write writes bytes of the body to the client.
+func (t *tap) write(p []byte) (int, error) {
+	t.flushes.Wrote()
+	return t.ResponseWriter.Write(p)
+}
+
+// FlushError implements what [http.ResponseController] looks for.
+func (t *tap) FlushError() error {
+	if t.released && !t.flushes.Due(t.ResponseWriter, t.stream, &t.state.site.headers) {
+		return nil
+	}
+	return t.Answer.FlushError()
+}
+
+// flushAll sends all there is, before the answer is cut.
+func (t *tap) flushAll() {
+	t.flushes.Settle()
+	_ = t.Answer.FlushError()
+}
+
+// Header implements [http.ResponseWriter].
+func (t *tap) Header() http.Header {
+	t.flushes.Settle()
+	return t.Answer.Header()
 }
 
 // Holds implements [layer.Interceptor].

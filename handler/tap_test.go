@@ -86,6 +86,50 @@ func TestReadFrom(t *testing.T) {
 	}
 }
 
+// TestHeaderWithBody: the header of a stream that is flushed by itself, as reverse_proxy
+// does, goes out with the first bytes of the body, or without them if they do not come.
+func TestHeaderWithBody(t *testing.T) {
+	event := `data: {"type":"message_start","message":{"id":"a"}}` + "\n\n"
+	for _, late := range []bool{false, true} {
+		w := &signal{recorder: &recorder{ResponseRecorder: httptest.NewRecorder()}, flushes: make(chan string, 9)}
+		h := attached(t, settings.Options{})
+		err := h.ServeHTTP(w, request([]byte(body), "s"), caddyhttp.HandlerFunc(func(to http.ResponseWriter, _ *http.Request) error {
+			to.Header().Set("Content-Type", "text/event-stream")
+			to.WriteHeader(http.StatusOK)
+			c := http.NewResponseController(to)
+			if err := c.Flush(); err != nil {
+				return err
+			}
+			if late {
+				if so := <-w.flushes; so != "" {
+					t.Errorf("flushed with %q", so)
+				}
+			}
+			if _, err := io.WriteString(to, event); err != nil {
+				return err
+			}
+			return errors.Join(c.Flush(), c.Flush())
+		}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if so := <-w.flushes; so != event || len(w.flushes) > 0 {
+			t.Errorf("late %t: flushed with %q, and %d times more", late, so, len(w.flushes))
+		}
+	}
+}
+
+// signal is a client's connection that tells what each flush sends.
+type signal struct {
+	*recorder
+	flushes chan string
+}
+
+func (s *signal) FlushError() error {
+	s.flushes <- s.Body.String()
+	return nil
+}
+
 // watcher is a client that looks at every byte when it comes.
 type watcher struct {
 	*recorder

@@ -15,10 +15,14 @@
 package layer
 
 import (
+	"context"
+	"errors"
 	"net/http"
 	"strconv"
 
 	"go.uber.org/zap"
+
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/translate"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
@@ -50,6 +54,23 @@ func Fail(w http.ResponseWriter, format wire.Format, f *translate.Failure) error
 	w.WriteHeader(status)
 	_, err := w.Write(body)
 	return err
+}
+
+// FailUnreached answers, as the client's own API would, that there was no answer: Caddy
+// itself says so by a status without a body, which clients show as it is. Where the
+// server has error routes, they are to answer, and the error goes on to them. w has
+// not been written to.
+func FailUnreached(ctx context.Context, w http.ResponseWriter, format wire.Format, l *zap.Logger, err error) error {
+	e, ok := errors.AsType[caddyhttp.HandlerError](err)
+	if !ok || Unreached[e.StatusCode] == "" || ctx.Err() != nil {
+		return err
+	}
+	srv, ok := ctx.Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server)
+	if !ok || srv == nil || srv.Errors != nil && len(srv.Errors.Routes) > 0 {
+		return err
+	}
+	l.Error("no answer from upstream", zap.Int("status", e.StatusCode), zap.Error(e.Err))
+	return Fail(w, format, &translate.Failure{Status: e.StatusCode, Message: Unreached[e.StatusCode]})
 }
 
 // LogCut logs why an answer is cut short. It says no more than Caddy's own log does.

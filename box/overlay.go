@@ -86,6 +86,13 @@ func (o *Overlay) Layer(next caddyhttp.Handler, client wire.Format, c Conversati
 	if !o.Watches() {
 		return next
 	}
+	return o.layer(next, client, c)
+}
+
+// layer makes the layer, where there is one: apart, so that nothing is allocated for others.
+//
+//go:noinline
+func (o *Overlay) layer(next caddyhttp.Handler, client wire.Format, c Conversation) caddyhttp.Handler {
 	return &overlaying{Overlay: o, Conversation: c, next: next, format: o.Upstream.Target(client)}
 }
 

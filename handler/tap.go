@@ -185,11 +185,12 @@ func (t *tap) look(p []byte) {
 	}()
 	t.dec.Feed(p)
 	t.clock()
-	if t.stream && t.dec.Stopped() {
-		t.state.join(t)
-	}
-	if t.stream && t.dec.Ended() {
+	switch {
+	case !t.stream:
+	case t.dec.Ended(): // which joins, too
 		t.state.settle(t, nil)
+	case t.dec.Stopped():
+		t.state.join(t)
 	}
 	t.state.tell()
 }

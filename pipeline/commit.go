@@ -97,7 +97,7 @@ func (x *Exchange) join(t *wire.Turn) {
 	x.Lesson.Regret = x.req.regretted.Fresh
 	x.Lesson.Regret.Expanded = len(x.Interceptor.asked)
 	if x.Decision.Epoch != "" {
-		l.Decision = x.Decision.String()
+		l.Decision = x.Decision.Update(l.Decision)
 	}
 	if x.req.session.CountRequest(l); l.Requests == 1 {
 		l.Created = x.start

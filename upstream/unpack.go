@@ -137,18 +137,25 @@ func (u *unpacker) end(do func([]byte) error) error {
 // unpacking is the layer next to the upstream: an answer of a model that comes
 // packed though it was asked not to is unpacked event by event, for the client and
 // for all that look at it on the way.
-type unpacking struct{ next caddyhttp.Handler }
+type unpacking struct {
+	next  caddyhttp.Handler
+	first unpackedAnswer // most requests have no other
+}
 
 // Unpack returns next with the unpacking before it.
-func Unpack(next caddyhttp.Handler) caddyhttp.Handler { return unpacking{next} }
+func Unpack(next caddyhttp.Handler) caddyhttp.Handler { return &unpacking{next: next} }
 
 // ServeHTTP implements caddyhttp.Handler. An answer shorter than it said it would be
 // is cut, whoever made it: what stands in front may give it another length.
-func (u unpacking) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
+func (u *unpacking) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 	if !layer.AsksPlain(r.Header) {
 		return u.next.ServeHTTP(w, r)
 	}
-	a := new(unpackedAnswer)
+	a := &u.first
+	if a.taken { // by the request before, as where an answer goes on
+		a = new(unpackedAnswer)
+	}
+	a.taken = true
 	a.Answer = layer.NewAnswer(w, a)
 	defer a.stop()
 	cut := true
@@ -175,6 +182,7 @@ type unpackedAnswer struct {
 	layer.Answer
 	unpacker *unpacker // nil if it is not
 	held     []byte    // what came before it was clear
+	taken    bool      // somebody has it
 	clear    bool      // the header is gone
 	left     int64     // how much is missing of the length that its header gives
 }

@@ -63,7 +63,10 @@ type Decision struct {
 }
 
 // String renders the decision as it stands in the X-Llm-Cache-Decision header.
-func (d *Decision) String() string {
+func (d *Decision) String() string { return d.Update("") }
+
+// Update returns what String does, in the memory of what it was before if that is the same.
+func (d *Decision) Update(before string) string {
 	var few [192]byte
 	b := append(append(few[:0], "epoch="...), d.Epoch...)
 	for _, n := range [...]struct {
@@ -76,6 +79,9 @@ func (d *Decision) String() string {
 	b = strconv.AppendFloat(append(b, "; gain="...), d.Gain, 'f', 0, 64)
 	if d.Reason != "" {
 		b = strconv.AppendQuote(append(b, "; reason="...), d.Reason)
+	}
+	if string(b) == before {
+		return before
 	}
 	return string(b)
 }

@@ -18,8 +18,11 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
+	"slices"
+	"strings"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/e2e/internal/conversation"
 )
@@ -42,11 +45,21 @@ func dial(t *target) (*client, error) {
 
 func (c *client) close() { _ = c.conn.Close() }
 
+// clientHeaders are in each request.
+var clientHeaders = map[string]string{"Content-Type": "application/json", "X-Api-Key": "bench", "Anthropic-Version": "2023-06-01"}
+
+var clientLines = func() string {
+	var b strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(clientHeaders)) {
+		fmt.Fprintf(&b, "%s: %s\r\n", name, clientHeaders[name])
+	}
+	return b.String()
+}()
+
 // send posts a body and returns the answer with its body unread. Headers are
 // lines that end in CRLF.
 func (c *client) send(path, headers string, body net.Buffers, length int) (*http.Response, error) {
-	head := fmt.Appendf(nil, "POST %s HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nX-Api-Key: bench\r\nAnthropic-Version: 2023-06-01\r\nContent-Length: %d\r\n%s\r\n",
-		path, c.target.addr, length, headers)
+	head := fmt.Appendf(nil, "POST %s HTTP/1.1\r\nHost: %s\r\n%sContent-Length: %d\r\n%s\r\n", path, c.target.addr, clientLines, length, headers)
 	pieces := append(net.Buffers{head}, body...)
 	if _, err := pieces.WriteTo(c.conn); err != nil {
 		return nil, fmt.Errorf("send: %w", err)
@@ -65,6 +78,19 @@ func (c *client) send(path, headers string, body net.Buffers, length int) (*http
 	return resp, nil
 }
 
+// exchange posts a body and reads the answer to its end.
+func (c *client) exchange(path, headers string, body net.Buffers, length int) error {
+	resp, err := c.send(path, headers, body, length)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if _, err := io.Copy(io.Discard, resp.Body); err != nil {
+		return fmt.Errorf("answer: %w", err)
+	}
+	return nil
+}
+
 // talk is one conversation after the other over a client.
 type talk struct {
 	client *client
@@ -80,7 +106,7 @@ type talk struct {
 
 func (b *bench) newTape(l *load) (*conversation.Tape, string) {
 	t := conversation.NewTape(l.shape, l.size, l.to)
-	return t, b.upstream.add(t)
+	return t, b.upstream.add(t, l.shape)
 }
 
 func newTalk(c *client, l *load, t *conversation.Tape, key, name string) *talk {
@@ -102,13 +128,5 @@ func (k *talk) next() error {
 	}
 	body, length := k.tape.Body(fmt.Sprintf("%s-%d", k.name, k.count), k.turns, true)
 	headers := fmt.Sprintf("%s: %s\r\n%s: %d\r\n%s: %d\r\n%s: true\r\n", headerTape, k.key, headerTurns, k.turns, headerLength, length, headerStream)
-	resp, err := k.client.send(k.load.shape.Path(), headers, body, length)
-	if err != nil {
-		return err
-	}
-	defer resp.Body.Close()
-	if _, err := io.Copy(io.Discard, resp.Body); err != nil {
-		return fmt.Errorf("answer: %w", err)
-	}
-	return nil
+	return k.client.exchange(k.load.shape.Path(), headers, body, length)
 }

@@ -16,15 +16,26 @@
 // request, throughput, and the delay of streamed events, each against the same
 // Caddy with a bare reverse_proxy, on the same machine and in turns.
 //
-//	go run ./bench                     # all tables, a few minutes
+//	go run ./bench                     # the first three tables, a few minutes
 //	go run ./bench -only cost -rounds 9
+//	go run ./bench -only throughput -traffic "2 KB"
+//	go run ./bench -only stream
+//	go run ./bench -only crowd -policies cost_aware                # 200 streams at once
+//	go run ./bench -only layers -policies cost_aware               # translation, overlay, expand, deltas
+//	go run ./bench -only wrk -policies cost_aware                  # a foreign driver and this one
+//	go run ./bench -only regress -policies cost_aware -before FILE # fails if an older Caddy was faster
+//	go run ./bench -only growth -policies cost_aware | tee growth.md; go -C .. run ./lab/growth "$PWD/growth.md" >../docs/growth.svg
+//	go run ./bench -only live -policies cost_aware -sessions 10000
+//	go run ./bench -only flood -policies cost_aware                # memory of large bodies
 //	go run ./bench -only stores -stores memory,disk,valkey
-//	go run ./bench -only trouble -traffic "Claude Code, 200 KB"   # the server of a store down
-//	go run ./bench -only flood -policies cost_aware   # memory, by request only
+//	go run ./bench -only trouble -traffic "Claude Code, 200 KB"    # the server of a store down
+//	go run ./bench -only compress -model FOLDER
+//	go run ./bench -only profile -policies cost_aware -profiles FOLDER
 //
 // It builds ./cmd/caddy of the module above, or takes the binary in -caddy.
 // The model is a handler in this process that answers at once. All traffic
-// stays on the loopback interface.
+// stays on the loopback interface. Numbers in parentheses are what the median
+// lies between with a confidence of 95 %, or the extremes of fewer than six rounds.
 package main
 
 import (
@@ -47,10 +58,14 @@ import (
 // bench is one run of the program.
 type bench struct {
 	binary   string
+	before   string // an older one, for the regress table
 	dir      string // for what does not stay
 	model    string // that leaves words out
 	profiles string // where profiles stay, empty for nowhere
 	rounds   int
+	sessions int // of the live table
+	margin   float64
+	traffic  string // part of the names of what is measured
 	policies []string
 	kinds    []string // of stores
 	only     []string
@@ -91,17 +106,25 @@ func run(ctx context.Context) error {
 	policies := flag.String("policies", "cost_aware,eager", "policies to measure, with commas")
 	stores := flag.String("stores", "memory,disk,valkey", "stores to measure in the stores table, with commas")
 	only := flag.String("only", "cost,throughput,stream", "tables to make, with commas")
-	traffic := flag.String("traffic", "", "`part` of the names of the traffic to measure, as \"1 MB\"; all if empty")
+	flag.StringVar(&b.traffic, "traffic", "", "`part` of the names of the traffic to measure, as \"1 MB\"; all if empty")
 	flag.StringVar(&b.binary, "caddy", "", "Caddy `binary`; built from the module above if empty")
 	flag.StringVar(&b.profiles, "profiles", "", "`folder` in which the profiles of the profile table are left")
 	flag.StringVar(&b.model, "model", "", "`folder` of the model of the compress table")
 	flag.IntVar(&b.rounds, "rounds", 7, "`times` that each measurement is taken; the median counts")
+	flag.StringVar(&b.before, "before", "", "Caddy `binary` that the regress table compares with")
+	flag.Float64Var(&b.margin, "margin", 0.03, "`part` of its throughput that a load may lose in the regress table")
+	flag.IntVar(&b.sessions, "sessions", 10_000, "`number` of sessions in the live table")
+	flag.Usage = usage
 	flag.Parse()
 	b.policies, b.kinds, b.only = strings.Split(*policies, ","), strings.Split(*stores, ","), strings.Split(*only, ",")
 	for _, l := range loads {
-		if strings.Contains(l.name, *traffic) {
+		if strings.Contains(l.name, b.traffic) {
 			b.loads = append(b.loads, l)
 		}
+	}
+
+	if err := known(b.only); err != nil {
+		return err
 	}
 
 	dir, err := os.MkdirTemp("", "llm_cache-bench-")
@@ -132,15 +155,12 @@ func run(ctx context.Context) error {
 		b.targets = append(b.targets, t)
 	}
 	fmt.Printf("%s, %d processors (%s), %s, medians of %d rounds\n", time.Now().UTC().Format(time.DateOnly), runtime.NumCPU(), cpuModel(), runtime.Version(), b.rounds)
-	for _, table := range []struct {
-		name string
-		make func(context.Context) error
-	}{{"cost", b.cost}, {"throughput", b.throughput}, {"stream", b.stream}, {"stores", b.stores}, {"trouble", b.trouble}, {"compress", b.compress}, {"flood", b.flood}, {"profile", b.profile}} {
-		if !slices.Contains(b.only, table.name) {
+	for _, t := range tables {
+		if !slices.Contains(b.only, t.name) {
 			continue
 		}
-		if err := table.make(ctx); err != nil {
-			return fmt.Errorf("%s: %w", table.name, err)
+		if err := t.make(b, ctx); err != nil {
+			return fmt.Errorf("%s: %w", t.name, err)
 		}
 	}
 	return nil

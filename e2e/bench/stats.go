@@ -16,6 +16,7 @@ package main
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -31,6 +32,51 @@ func quantile[T ~int64 | ~float64](v []T, q float64) T {
 }
 
 func median[T ~int64 | ~float64](v []T) T { return quantile(v, 0.5) }
+
+// interval returns what the median of what was drawn lies between, with a confidence of
+// 95 % or more: the ranks beyond which it is in one case of twenty at most, whatever the
+// distribution. Of fewer than six values there is none: both ends are returned as they are.
+func interval(v []float64) (low, high float64) {
+	if len(v) == 0 {
+		return 0, 0
+	}
+	v = slices.Sorted(slices.Values(v))
+	rank, left, chance := 0, 0.05, math.Pow(0.5, float64(len(v)))
+	for k := 0; ; k++ { // chance: that k of them are below the median
+		if left -= 2 * chance; left < 0 {
+			break
+		}
+		rank, chance = k, chance*float64(len(v)-k)/float64(k+1)
+	}
+	return v[rank], v[len(v)-1-rank]
+}
+
+// within is the median of ratios and its interval.
+func within(v []float64) string { return spread("%.2f", v) }
+
+// spread writes a median and its interval, each number in a format.
+func spread(format string, v []float64) string {
+	low, high := interval(v)
+	return fmt.Sprintf(format+" ("+format+" to "+format+")", median(v), low, high)
+}
+
+// ratios returns a / b, round by round.
+func ratios[T ~int64 | ~float64](a, b []T) []float64 {
+	out := make([]float64, len(a))
+	for i := range a {
+		out[i] = float64(a[i]) / float64(b[i])
+	}
+	return out
+}
+
+// inMS returns durations in milliseconds.
+func inMS(v []time.Duration) []float64 {
+	out := make([]float64, len(v))
+	for i, d := range v {
+		out[i] = float64(d) / float64(time.Millisecond)
+	}
+	return out
+}
 
 // differences returns a - b, round by round.
 func differences(a, b []time.Duration) []time.Duration {

@@ -35,11 +35,14 @@ type course struct {
 	volume int
 }
 
+// fairTurns are short against what a machine's speed changes in.
+var fairTurns = course{turns: 6, volume: 4}
+
 // throughput measures requests a second with all connections busy, in
 // conversations that were begun before: agents begin one and continue it for
 // hundreds of requests.
 func (b *bench) throughput(ctx context.Context) error {
-	return b.race(ctx, fmt.Sprintf("Throughput, %d connections", connections), "ratio to bare", b.targets, course{turns: 6, volume: 4})
+	return b.race(ctx, fmt.Sprintf("Throughput, %d connections", connections), "ratio to bare", b.targets, fairTurns)
 }
 
 // race prints what throughput each of some Caddys has, its ratio to that of the first, and
@@ -47,49 +50,57 @@ func (b *bench) throughput(ctx context.Context) error {
 func (b *bench) race(ctx context.Context, title, ratioTo string, targets []*target, c course) error {
 	heading(title, "traffic", "Caddy", "requests/s", ratioTo, "Caddy's processor, µs")
 	for i := range b.loads {
-		l := &b.loads[i]
-		tape, key := b.newTape(l)
-		each := max(1, l.requests*c.volume/connections/c.turns/(tape.TurnsOf(l.to)-tape.TurnsOf(l.from)))
-		rates, costs := make([][]float64, len(targets)), make([][]float64, len(targets))
-		for round := range b.rounds + 1 {
-			sums := make([]pace, len(targets))
-			for slice := range c.turns {
-				for j, t := range targets {
-					p, err := storm(ctx, t, func(c *client, n int) []*talk {
-						talks := make([]*talk, each)
-						for k := range talks {
-							talks[k] = newTalk(c, l, tape, key, fmt.Sprintf("%s busy %d.%d.%d.%d", l.name, round, slice, n, k))
-						}
-						return talks
-					})
-					if err != nil {
-						return fmt.Errorf("%s: %s: %w", l.name, t.name, err)
-					}
-					sums[j].requests += p.requests
-					sums[j].took += p.took
-					sums[j].cpu += p.cpu
-				}
-			}
-			if round > 0 { // the first warms up
-				for j := range sums {
-					rates[j] = append(rates[j], sums[j].rate())
-					costs[j] = append(costs[j], sums[j].cost())
-				}
-			}
+		lanes, err := b.run(ctx, &b.loads[i], targets, c)
+		if err != nil {
+			return err
 		}
 		for j, t := range targets {
-			ratios := make([]float64, b.rounds)
-			for r := range ratios {
-				ratios[r] = rates[j][r] / rates[0][r]
-			}
 			ratio := ""
 			if j > 0 {
-				ratio = fmt.Sprintf("%.2f", median(ratios))
+				ratio = within(ratios(lanes[j].rates, lanes[0].rates))
 			}
-			row(l.name, t.name, fmt.Sprintf("%.0f", median(rates[j])), ratio, fmt.Sprintf("%.0f", median(costs[j])))
+			row(b.loads[i].name, t.name, fmt.Sprintf("%.0f", median(lanes[j].rates)), ratio, fmt.Sprintf("%.0f", median(lanes[j].costs)))
 		}
 	}
 	return nil
+}
+
+// lane is how one Caddy fared in a race: requests a second and microseconds of its
+// processor for each, by rounds.
+type lane struct{ rates, costs []float64 }
+
+// run has some Caddys take turns with a load.
+func (b *bench) run(ctx context.Context, l *load, targets []*target, c course) ([]lane, error) {
+	tape, key := b.newTape(l)
+	each := max(1, l.requests*c.volume/connections/c.turns/(tape.TurnsOf(l.to)-tape.TurnsOf(l.from)))
+	lanes := make([]lane, len(targets))
+	for round := range b.rounds + 1 {
+		sums := make([]pace, len(targets))
+		for slice := range c.turns {
+			for j, t := range targets {
+				p, err := storm(ctx, t, func(c *client, n int) []*talk {
+					talks := make([]*talk, each)
+					for k := range talks {
+						talks[k] = newTalk(c, l, tape, key, fmt.Sprintf("%s busy %d.%d.%d.%d", l.name, round, slice, n, k))
+					}
+					return talks
+				})
+				if err != nil {
+					return nil, fmt.Errorf("%s: %s: %w", l.name, t.name, err)
+				}
+				sums[j].requests += p.requests
+				sums[j].took += p.took
+				sums[j].cpu += p.cpu
+			}
+		}
+		if round > 0 { // the first warms up
+			for j := range sums {
+				lanes[j].rates = append(lanes[j].rates, sums[j].rate())
+				lanes[j].costs = append(lanes[j].costs, sums[j].cost())
+			}
+		}
+	}
+	return lanes, nil
 }
 
 // pace is how many requests were answered in what time, and what processor time of the

@@ -35,6 +35,8 @@ const (
 	headerLength = "X-Bench-Length"
 	headerStream = "X-Bench-Stream"
 	headerStatus = "X-Bench-Status"
+	headerRate   = "X-Bench-Rate"  // of the events of a crowd's stream, in a second
+	headerProof  = "X-Bench-Proof" // has the request be kept for arrived
 )
 
 // upstream is a model that answers at once.
@@ -43,7 +45,21 @@ type upstream struct {
 	server *http.Server
 
 	mu    sync.RWMutex
-	tapes []*conversation.Tape
+	tapes []*reel
+	last  arrival
+}
+
+// arrival is a request as it reached the model.
+type arrival struct {
+	path string
+	body []byte
+}
+
+// reel is a tape and what shape it is of.
+type reel struct {
+	*conversation.Tape
+	shape  conversation.Shape
+	retold sync.Map // *remark, by turns
 }
 
 func newUpstream() (*upstream, error) {
@@ -60,14 +76,30 @@ func newUpstream() (*upstream, error) {
 func (u *upstream) close() { _ = u.server.Close() }
 
 // add registers a tape and returns the value of headerTape that asks for it.
-func (u *upstream) add(t *conversation.Tape) string {
+func (u *upstream) add(t *conversation.Tape, shape conversation.Shape) string {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.tapes = append(u.tapes, t)
+	u.tapes = append(u.tapes, &reel{Tape: t, shape: shape})
 	return strconv.Itoa(len(u.tapes) - 1)
 }
 
+// arrived returns the last request that came with headerProof.
+func (u *upstream) arrived() arrival {
+	u.mu.RLock()
+	defer u.mu.RUnlock()
+	return u.last
+}
+
 func (u *upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Header.Get(headerProof) != "" {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			return // the client went away
+		}
+		u.mu.Lock()
+		u.last = arrival{r.URL.Path, body}
+		u.mu.Unlock()
+	}
 	if _, err := io.Copy(io.Discard, r.Body); err != nil {
 		return // the client went away
 	}
@@ -77,8 +109,12 @@ func (u *upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.WriteString(w, `{"type":"error","error":{"type":"authentication_error","message":"invalid x-api-key"}}`)
 		return
 	}
-	if r.Header.Get(headerStream) == "clocked" {
+	switch r.Header.Get(headerStream) {
+	case "clocked":
 		clockedStream(w)
+		return
+	case "crowd":
+		crowdStream(w, r)
 		return
 	}
 	tape, _ := strconv.Atoi(r.Header.Get(headerTape))
@@ -87,6 +123,10 @@ func (u *upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	u.mu.RLock()
 	t := u.tapes[tape]
 	u.mu.RUnlock()
+	if t.shape == conversation.Chat && r.URL.Path == conversation.Claude.Path() {
+		t.retell(w, turns, length) // the request was translated
+		return
+	}
 	stream := r.Header.Get(headerStream) == "true"
 	w.Header().Set("Content-Type", "application/json")
 	if stream {

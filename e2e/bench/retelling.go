@@ -1,0 +1,110 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+)
+
+// remark is what a model says in one answer.
+type remark struct {
+	text            string
+	id, name, input string // of the call behind it
+}
+
+// errRemark says that an answer is not as tapes write it.
+var errRemark = errors.New("not an answer with a text and a call")
+
+// heard reads an answer in chat completions.
+func heard(answer []byte) (*remark, error) {
+	var a struct {
+		Choices []struct {
+			Message struct {
+				Content   string
+				ToolCalls []struct {
+					ID       string
+					Function struct{ Name, Arguments string }
+				} `json:"tool_calls"`
+			}
+		}
+	}
+	if err := json.Unmarshal(answer, &a); err != nil {
+		return nil, fmt.Errorf("answer %.80q: %w", answer, err)
+	}
+	if len(a.Choices) != 1 || len(a.Choices[0].Message.ToolCalls) != 1 {
+		return nil, fmt.Errorf("answer %.80q: %w", answer, errRemark)
+	}
+	m := &a.Choices[0].Message
+	call := &m.ToolCalls[0]
+	return &remark{m.Content, call.ID, call.Function.Name, call.Function.Arguments}, nil
+}
+
+// retell answers in Messages what a tape of chat completions says, so that the client gets
+// after translation what it will send back.
+func (r *reel) retell(w http.ResponseWriter, turns, length int) {
+	kept, ok := r.retold.Load(turns)
+	if !ok {
+		said, err := heard(r.Answer(turns, length, false))
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+			return
+		}
+		kept, _ = r.retold.LoadOrStore(turns, said)
+	}
+	w.Header().Set("Content-Type", "text/event-stream; charset=utf-8")
+	_, _ = w.Write(kept.(*remark).messages(length / 4))
+}
+
+// messages writes a stream of Messages after a prompt of so many tokens, the last 256 of
+// which are new, as tapes have it. Tapes hold nothing that Go quotes otherwise than JSON.
+func (r *remark) messages(prompt int) []byte {
+	cached := max(0, prompt-256)
+	half := len(r.input) / 2
+	return fmt.Appendf(nil, `event: message_start
+data: {"type":"message_start","message":{"id":"msg_%[1]s","type":"message","role":"assistant","model":"claude-opus-4-6","content":[],"stop_reason":null,"stop_sequence":null,"usage":{"input_tokens":8,"cache_creation_input_tokens":%[2]d,"cache_read_input_tokens":%[3]d,"output_tokens":120}}}
+
+event: content_block_start
+data: {"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}
+
+event: content_block_delta
+data: {"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":%[4]s}}
+
+event: content_block_stop
+data: {"type":"content_block_stop","index":0}
+
+event: content_block_start
+data: {"type":"content_block_start","index":1,"content_block":{"type":"tool_use","id":"%[1]s","name":%[5]s,"input":{}}}
+
+event: content_block_delta
+data: {"type":"content_block_delta","index":1,"delta":{"type":"input_json_delta","partial_json":%[6]s}}
+
+event: content_block_delta
+data: {"type":"content_block_delta","index":1,"delta":{"type":"input_json_delta","partial_json":%[7]s}}
+
+event: content_block_stop
+data: {"type":"content_block_stop","index":1}
+
+event: message_delta
+data: {"type":"message_delta","delta":{"stop_reason":"tool_use","stop_sequence":null},"usage":{"output_tokens":120}}
+
+event: message_stop
+data: {"type":"message_stop"}
+
+`, r.id, prompt-cached, cached, strconv.Quote(r.text), strconv.Quote(r.name), strconv.Quote(r.input[:half]), strconv.Quote(r.input[half:]))
+}

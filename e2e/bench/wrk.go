@@ -1,0 +1,210 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	// wrkTurn is how long each driver loads a Caddy before the next one's turn.
+	wrkTurn = time.Second
+	// wrkTurns is how often they take turns in a round.
+	wrkTurns = 2
+	// wrkAt is the turn of the conversation whose request is sent over and over: it has
+	// one answer in it at least.
+	wrkAt = 1
+)
+
+var (
+	errWrk      = errors.New("wrk is not installed (Debian package wrk)")
+	errWrkLoad  = errors.New("wrk had answers that are none")
+	errWrkPrint = errors.New("not what wrk prints")
+)
+
+// wrk measures the same with a foreign driver and with this one: one body, sent over and
+// over, and how far apart the two see llm_cache from bare.
+func (b *bench) wrk(ctx context.Context) error {
+	path, err := exec.LookPath("wrk")
+	if err != nil {
+		return fmt.Errorf("%w: %w", errWrk, err)
+	}
+	heading(fmt.Sprintf("Throughput by two drivers, %d connections, one body", connections), "traffic", "Caddy",
+		"requests/s, wrk", "ratio to bare, wrk", "requests/s, bench", "ratio to bare, bench", "apart, points")
+	for i := range b.loads {
+		l := &b.loads[i]
+		post, err := b.newPost(l, filepath.Join(b.dir, fmt.Sprint("wrk ", i)))
+		if err != nil {
+			return err
+		}
+		theirs, ours := make([][]float64, len(b.targets)), make([][]float64, len(b.targets))
+		for round := range b.rounds + 1 {
+			foreign, own := make([]float64, len(b.targets)), make([]float64, len(b.targets))
+			for range wrkTurns {
+				for j, t := range b.targets {
+					rate, err := post.byWrk(ctx, path, t)
+					if err != nil {
+						return fmt.Errorf("%s: %s: wrk: %w", l.name, t.name, err)
+					}
+					foreign[j] += rate / wrkTurns
+					if rate, err = post.byBench(ctx, t); err != nil {
+						return fmt.Errorf("%s: %s: %w", l.name, t.name, err)
+					}
+					own[j] += rate / wrkTurns
+				}
+			}
+			if round > 0 { // the first warms up
+				for j := range b.targets {
+					theirs[j], ours[j] = append(theirs[j], foreign[j]), append(ours[j], own[j])
+				}
+			}
+		}
+		for j, t := range b.targets {
+			foreign, own, apart := "", "", ""
+			if j > 0 {
+				a, b := ratios(theirs[j], theirs[0]), ratios(ours[j], ours[0])
+				foreign, own, apart = within(a), within(b), spread("%+.1f", points(a, b))
+			}
+			row(l.name, t.name, fmt.Sprintf("%.0f", median(theirs[j])), foreign, fmt.Sprintf("%.0f", median(ours[j])), own, apart)
+		}
+	}
+	return nil
+}
+
+// points returns by how many hundredths a is above b, round by round.
+func points(a, b []float64) []float64 {
+	out := make([]float64, len(a))
+	for i := range a {
+		out[i] = 100 * (a[i] - b[i])
+	}
+	return out
+}
+
+// post is one request, and the files by which wrk sends it.
+type post struct {
+	path   string
+	script string
+	names  []string // of headers
+	values []string
+	body   []byte
+}
+
+// newPost takes a request from the middle of a load.
+func (b *bench) newPost(l *load, dir string) (*post, error) {
+	tape, key := b.newTape(l)
+	turn := max(wrkAt, (tape.TurnsOf(l.from)+tape.TurnsOf(l.to))/2)
+	pieces, length := tape.Body(l.name+", one body", turn, true)
+	p := &post{
+		path:   l.shape.Path(),
+		script: filepath.Join(dir, "post.lua"),
+		names:  []string{headerTape, headerTurns, headerLength, headerStream},
+		values: []string{key, strconv.Itoa(turn), strconv.Itoa(length), "true"},
+		body:   bytes.Join(pieces, nil),
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	body := filepath.Join(dir, "body.json")
+	if err := os.WriteFile(body, p.body, 0o600); err != nil {
+		return nil, err
+	}
+	return p, os.WriteFile(p.script, []byte(p.lua(body)), 0o600)
+}
+
+// lua is a script by which wrk sends what is in a file.
+func (p *post) lua(body string) string {
+	var s strings.Builder
+	fmt.Fprintf(&s, "local file = assert(io.open(%q, \"rb\"))\nwrk.method = \"POST\"\nwrk.body = file:read(\"*a\")\nfile:close()\n", body)
+	header := func(name, value string) { fmt.Fprintf(&s, "wrk.headers[%q] = %q\n", name, value) }
+	for i, name := range p.names {
+		header(name, p.values[i])
+	}
+	for name, value := range clientHeaders {
+		header(name, value)
+	}
+	return s.String()
+}
+
+// byWrk returns the requests a second that wrk makes.
+func (p *post) byWrk(ctx context.Context, wrk string, t *target) (float64, error) {
+	out, err := exec.CommandContext(ctx, wrk, "-t1", "-c"+strconv.Itoa(connections), fmt.Sprintf("-d%ds", int(wrkTurn.Seconds())),
+		"-s", p.script, "http://"+t.addr+p.path).CombinedOutput()
+	if err != nil {
+		return 0, fmt.Errorf("%w\n%s", err, out)
+	}
+	return wrkRate(string(out))
+}
+
+var (
+	wrkPrinted = regexp.MustCompile(`(?m)^Requests/sec: +([0-9.]+)$`)
+	wrkFailed  = regexp.MustCompile(`(?m)^ *(Non-2xx|Socket errors).*$`)
+)
+
+// wrkRate reads the requests a second out of what wrk prints.
+func wrkRate(out string) (float64, error) {
+	if failed := wrkFailed.FindString(out); failed != "" {
+		return 0, fmt.Errorf("%w: %s", errWrkLoad, strings.TrimSpace(failed))
+	}
+	found := wrkPrinted.FindStringSubmatch(out)
+	if found == nil {
+		return 0, fmt.Errorf("%w: %q", errWrkPrint, out)
+	}
+	return strconv.ParseFloat(found[1], 64)
+}
+
+// byBench returns the requests a second that this program makes.
+func (p *post) byBench(ctx context.Context, t *target) (float64, error) {
+	var (
+		wg      sync.WaitGroup
+		count   atomic.Int64
+		headers strings.Builder
+	)
+	for i, name := range p.names {
+		fmt.Fprintf(&headers, "%s: %s\r\n", name, p.values[i])
+	}
+	errs := make([]error, connections)
+	begun := time.Now()
+	for i := range errs {
+		wg.Go(func() {
+			c, err := dial(t)
+			if err != nil {
+				errs[i] = err
+				return
+			}
+			defer c.close()
+			for time.Since(begun) < wrkTurn && ctx.Err() == nil {
+				if errs[i] = c.exchange(p.path, headers.String(), net.Buffers{p.body}, len(p.body)); errs[i] != nil {
+					return
+				}
+				count.Add(1)
+			}
+		})
+	}
+	wg.Wait()
+	return float64(count.Load()) / time.Since(begun).Seconds(), errors.Join(append(errs, ctx.Err())...)
+}

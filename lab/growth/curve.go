@@ -1,0 +1,126 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+)
+
+// What conversations grow by.
+const (
+	byTurns = "turns"
+	byBytes = "bytes"
+)
+
+// point is a length of conversations and what a request costs there.
+type point struct {
+	turns, kb, ms float64
+}
+
+// curve is what requests cost through one Caddy.
+type curve struct {
+	by, caddy string
+	points    []point
+	slope     string // ms for each 1,000 turns or MB, as printed
+	ratio     string // of the slope to bare's, empty for bare itself
+}
+
+var (
+	errEmpty = errors.New("no table of growth")
+	errSlope = errors.New("a slope of nothing that was measured")
+)
+
+// read reads the curves from the two tables, in their order.
+func read(in io.Reader) ([]*curve, error) {
+	var all []*curve
+	of := func(by, caddy string) *curve {
+		for _, c := range all {
+			if c.by == by && c.caddy == caddy {
+				return c
+			}
+		}
+		return nil
+	}
+	lines := bufio.NewScanner(in)
+	for n := 1; lines.Scan(); n++ {
+		cells := cellsOf(lines.Text())
+		if len(cells) == 0 || cells[0] != byTurns && cells[0] != byBytes {
+			continue
+		}
+		switch c := of(cells[0], cells[1]); len(cells) {
+		case 6: // by, Caddy, turn, KB, CPU, added CPU
+			p, err := pointOf(cells[2:5])
+			if err != nil {
+				return nil, fmt.Errorf("line %d: %w", n, err)
+			}
+			if c == nil {
+				c = &curve{by: cells[0], caddy: cells[1]}
+				all = append(all, c)
+			}
+			c.points = append(c.points, p)
+		case 4: // by, Caddy, slope, its ratio
+			if c == nil {
+				return nil, fmt.Errorf("line %d: %q: %w", n, cells[1], errSlope)
+			}
+			c.slope, c.ratio = cells[2], cells[3]
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return nil, err
+	}
+	if len(all) == 0 {
+		return nil, errEmpty
+	}
+	return all, nil
+}
+
+// cellsOf returns the cells of a row of Markdown, two at least, or none.
+func cellsOf(line string) []string {
+	inner, ok := strings.CutPrefix(strings.TrimSpace(line), "|")
+	if !ok || !strings.HasSuffix(inner, "|") {
+		return nil
+	}
+	cells := strings.Split(strings.TrimSuffix(inner, "|"), "|")
+	if len(cells) < 2 {
+		return nil
+	}
+	for i, c := range cells {
+		cells[i] = strings.TrimSpace(c)
+	}
+	return cells
+}
+
+// errScale says that a number has no place where each step is ten times the one before.
+var errScale = errors.New("not above zero")
+
+func pointOf(cells []string) (point, error) {
+	var v [3]float64
+	for i, c := range cells {
+		f, err := strconv.ParseFloat(c, 64)
+		if err != nil {
+			return point{}, fmt.Errorf("number %q: %w", c, err)
+		}
+		if !(f > 0) {
+			return point{}, fmt.Errorf("number %q: %w", c, errScale)
+		}
+		v[i] = f
+	}
+	return point{v[0], v[1], v[2]}, nil
+}

@@ -34,13 +34,16 @@ import (
 )
 
 // growing is a conversation of about size bytes and how it grows, turn by turn.
-func growing(size, steps int) [][]byte {
+func growing(size, steps int) [][]byte { return growingBy(min(size/600+1, 40), size, steps) }
+
+// growingBy is growing with results of so many lines.
+func growingBy(lines, size, steps int) [][]byte {
 	var b bytes.Buffer
 	b.WriteString(`{"model":"claude-opus-4-6","max_tokens":1000,"system":[{"type":"text","text":"You are an agent.","cache_control":{"type":"ephemeral"}}],"messages":[{"role":"user","content":"Fix the build."}`)
 	var bodies [][]byte
 	for i := 0; len(bodies) < steps; i++ {
 		fmt.Fprintf(&b, `,{"role":"assistant","content":[{"type":"text","text":"Reading on."},{"type":"tool_use","id":"toolu_%d","name":"Read","input":{"file_path":"/src/file%d.go"}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"toolu_%d","content":"`, i, i, i)
-		for line := range min(size/600+1, 40) {
+		for line := range lines {
 			fmt.Fprintf(&b, `%d: func name%d(a, b int) (int, error) { return a*%d + b, nil }\n`, line, i, line)
 		}
 		b.WriteString(`"}]}`)
@@ -133,6 +136,31 @@ func BenchmarkServeHTTP(b *testing.B) {
 			h := attached(b, settings.Options{Policy: policy})
 			run(string(policy), func(w http.ResponseWriter, r *http.Request) error { return h.ServeHTTP(w, r, endpoint) })
 		}
+	}
+}
+
+// BenchmarkTurns measures known requests of conversations by how many turns they have, each
+// a call and a result of one line.
+func BenchmarkTurns(b *testing.B) {
+	for _, turns := range []int{10, 100, 500, 2000} {
+		b.Run(strconv.Itoa(turns), func(b *testing.B) {
+			bodies := growingBy(1, turns*330, 64)
+			h := attached(b, settings.Options{})
+			b.ReportAllocs()
+			for i := 0; b.Loop(); i++ {
+				step := i % (len(bodies) - 1)
+				if step == 0 { // another conversation, begun outside of the measurement
+					b.StopTimer()
+					if err := h.ServeHTTP(&sink{http.Header{}}, request(bodies[0], strconv.Itoa(i)), endpoint); err != nil {
+						b.Fatal(err)
+					}
+					b.StartTimer()
+				}
+				if err := h.ServeHTTP(&sink{http.Header{}}, request(bodies[step+1], strconv.Itoa(i-step)), endpoint); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
 	}
 }
 

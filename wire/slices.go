@@ -15,25 +15,41 @@
 package wire
 
 import (
+	"math/bits"
 	"slices"
 	"sync"
 )
 
 // Slices keeps slices that are done with, to be used again: what is remembered of
 // a conversation is made anew with every request, from what was remembered
-// before. There is one pool for each multiple of slicesStep, so that little of
-// what lives as long as a conversation is spare room. The zero value is ready to
+// before. There is one pool for each size of slices, see sizeOf. The zero value is ready to
 // use.
 type Slices[T any] struct {
-	pools   [64]sync.Pool
+	pools   [209]sync.Pool
 	headers sync.Pool // what slices stand in while they are in a pool
 }
 
-const slicesStep = 32
+// Sizes up to slicesLinear elements are multiples of slicesStep, larger ones have a
+// sixteenth of spare room at most: it lives as long as a conversation.
+const (
+	slicesStep   = 32
+	slicesLinear = 64 * slicesStep
+)
+
+// sizeOf returns the size of a slice for n elements, and which of all sizes that is.
+func sizeOf(n int) (size, class int) {
+	if n <= slicesLinear {
+		class = (n + slicesStep - 1) / slicesStep
+		return class * slicesStep, class
+	}
+	shift := bits.Len(uint(n-1)) - 5
+	steps := (n + 1<<shift - 1) >> shift // 17 to 32
+	return steps << shift, 48 + 16*(shift-7) + steps
+}
 
 // Make returns an empty slice with room for at least n elements, all zero.
 func (s *Slices[T]) Make(n int) []T {
-	class := (n + slicesStep - 1) / slicesStep
+	size, class := sizeOf(n)
 	if class < len(s.pools) {
 		if h, ok := s.pools[class].Get().(*[]T); ok {
 			v := *h
@@ -42,13 +58,13 @@ func (s *Slices[T]) Make(n int) []T {
 			return v
 		}
 	}
-	return make([]T, 0, class*slicesStep)
+	return make([]T, 0, size)
 }
 
 // Recycle takes a slice back. Nothing may use it from here on.
 func (s *Slices[T]) Recycle(v []T) {
-	class := cap(v) / slicesStep
-	if class == 0 || class >= len(s.pools) || cap(v) != class*slicesStep {
+	size, class := sizeOf(cap(v))
+	if class == 0 || class >= len(s.pools) || cap(v) != size {
 		return
 	}
 	clear(v[:cap(v)])

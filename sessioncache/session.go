@@ -27,6 +27,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/counterfactual"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/runs"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/reuse"
 )
 
 // maxLineages bounds the conversations in one session. Beyond it the one not
@@ -270,7 +271,7 @@ func (s *Session) Commit(m Match, v *wire.View, states []State) *Lineage {
 // place. The session must be locked.
 func (s *Session) Leave(l *Lineage, v *wire.View) { l.left = l.left || l.known == v.Known() }
 
-var stateSlices wire.Slices[State]
+var stateSlices reuse.Slices[State]
 
 // NewStates returns n zero states, to be committed.
 func NewStates(n int) []State { return stateSlices.Make(n)[:n] }

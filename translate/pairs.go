@@ -18,7 +18,7 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/reuse"
 )
 
 // turn is a message on its way to the upstream, and the results of the calls in
@@ -34,7 +34,7 @@ func (t *turn) add(parts []Part) {
 	if !t.grown {
 		t.Parts, t.grown = slices.Clip(t.Parts), true
 	}
-	t.Parts = wire.Append(t.Parts, parts...)
+	t.Parts = reuse.Append(t.Parts, parts...)
 }
 
 // pairs keeps calls and their results together on the way from formats that let
@@ -112,7 +112,7 @@ func (p *pairs) results(out []turn, parts []Part) (rest []Part) {
 				p.twins = append(p.twins, part)
 			}
 			part.ID = answered.id
-			out[answered.turn].results = wire.Append(out[answered.turn].results, part)
+			out[answered.turn].results = reuse.Append(out[answered.turn].results, part)
 			continue
 		}
 		if rest == nil {
@@ -139,7 +139,7 @@ func (p *pairs) over(out []turn) {
 		id := part.ID
 		for _, c := range of.open {
 			part.ID = c.id
-			out[c.turn].results = wire.Append(out[c.turn].results, part)
+			out[c.turn].results = reuse.Append(out[c.turn].results, part)
 		}
 		of.open = nil
 		p.of[id] = of

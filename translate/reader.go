@@ -24,6 +24,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/translate/seal"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire/rawjson"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/reuse"
 )
 
 // Reader fills a [Request].
@@ -107,7 +108,7 @@ func (r *Reader) Elements(v rawjson.Value) iter.Seq2[int, rawjson.Value] {
 }
 
 // Add keeps parts of the list that is being read.
-func (r *Reader) Add(parts ...Part) { r.Parts = wire.Append(r.Parts, parts...) }
+func (r *Reader) Add(parts ...Part) { r.Parts = reuse.Append(r.Parts, parts...) }
 
 // Gather returns the parts that were added since there were n of them, nil for none.
 func (r *Reader) Gather(n int) []Part {
@@ -268,14 +269,14 @@ func (r *Reader) Stops(v rawjson.Value) {
 // Message appends a message. An empty one of the user still asks for an answer.
 func (r *Reader) Message(role Role, parts []Part) {
 	if len(parts) > 0 || role == User {
-		r.Request.Messages = wire.Append(r.Request.Messages, Message{Role: role, Parts: parts})
+		r.Request.Messages = reuse.Append(r.Request.Messages, Message{Role: role, Parts: parts})
 	}
 }
 
 // Join appends parts to the last message if it is of the same role.
 func (r *Reader) Join(role Role, parts ...Part) {
 	if n := len(r.Request.Messages); n > 0 && r.Request.Messages[n-1].Role == role {
-		r.Request.Messages[n-1].Parts = wire.Append(r.Request.Messages[n-1].Parts, parts...)
+		r.Request.Messages[n-1].Parts = reuse.Append(r.Request.Messages[n-1].Parts, parts...)
 		return
 	}
 	r.Message(role, parts)

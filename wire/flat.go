@@ -14,7 +14,10 @@
 
 package wire
 
-import "github.com/caddy-llm-cache/caddy-llm-cache/wire/rawjson"
+import (
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/rawjson"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/reuse"
+)
 
 // ItemReader reads one item of a flat list, which begins a message or belongs to the
 // one before it, see [Parser.Enter].
@@ -33,7 +36,7 @@ func (p *Parser) Items(at int, by ItemReader) int {
 		}
 		span := rawjson.Span{Start: int32(at), End: int32(end)}
 		p.Add(p.Plain(span, SectionMessages, RoleUser, 0))
-		p.View.Messages = Append(p.View.Messages, Message{Span: span, Content: span, Role: RoleUser, End: 1})
+		p.View.Messages = reuse.Append(p.View.Messages, Message{Span: span, Content: span, Role: RoleUser, End: 1})
 		p.recognition.raw = append(p.recognition.raw, rawHash(span.Of(p.Body)))
 		p.recognition.firstTurn = 1
 		return end
@@ -106,6 +109,6 @@ func (p *Parser) Enter(role Role, span rawjson.Span) {
 		return
 	}
 	p.seal()
-	p.View.Messages = Append(p.View.Messages, Message{Span: span, Content: span, First: int32(len(p.Blocks)), Role: role})
+	p.View.Messages = reuse.Append(p.View.Messages, Message{Span: span, Content: span, First: int32(len(p.Blocks)), Role: role})
 	p.recognition.raw = append(p.recognition.raw, rawHash(span.Of(p.Body)))
 }

@@ -23,6 +23,7 @@ import (
 	"github.com/zeebo/xxh3"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire/rawjson"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/reuse"
 )
 
 // Known is what a parse leaves behind for the next request of the same
@@ -32,7 +33,8 @@ type Known struct {
 	format          Format
 	blocks          []Block
 	messages        []Message
-	raw             []uint64
+	raw             []uint64 // of each message's bytes
+	runs            []uint64 // of those of all whole runs of messages
 	tools, system   section
 	nTools, nSystem int
 	first           Hash
@@ -40,9 +42,9 @@ type Known struct {
 }
 
 var (
-	blockSlices   Slices[Block]
-	messageSlices Slices[Message]
-	rawSlices     Slices[uint64]
+	blockSlices   reuse.Slices[Block]
+	messageSlices reuse.Slices[Message]
+	rawSlices     reuse.Slices[uint64]
 )
 
 // Hold keeps the memory of a Known from being recycled until Release.
@@ -65,7 +67,8 @@ func (k *Known) Recycle() {
 	blockSlices.Recycle(k.blocks)
 	messageSlices.Recycle(k.messages)
 	rawSlices.Recycle(k.raw)
-	k.blocks, k.messages, k.raw = nil, nil, nil
+	rawSlices.Recycle(k.runs)
+	k.blocks, k.messages, k.raw, k.runs = nil, nil, nil, nil
 }
 
 // section is the whole value of tools or system.
@@ -130,7 +133,7 @@ func (k *Known) Blocks() (blocks []Block, tools, system int) {
 // Size returns the memory that the Known holds, in bytes.
 func (k *Known) Size() int {
 	return int(unsafe.Sizeof(*k)) + cap(k.blocks)*int(unsafe.Sizeof(Block{})) +
-		cap(k.messages)*int(unsafe.Sizeof(Message{})) + cap(k.raw)*8
+		cap(k.messages)*int(unsafe.Sizeof(Message{})) + (cap(k.raw)+cap(k.runs))*8
 }
 
 // First returns the hash of the conversation's first turn, see [Known.First]; zero if
@@ -170,6 +173,9 @@ func (p *Parser) adopt(first Hash) {
 	}
 	p.View.Messages = messages
 	p.recognition.raw = append(rawSlices.Make(len(k.messages)+4), p.recognition.raw...)
+	if len(k.messages) >= runLength {
+		p.recognition.runs = rawSlices.Make(len(k.runs) + 1)
+	}
 }
 
 // recallMessage recognises message i at b[at] and returns the index behind it,
@@ -217,6 +223,7 @@ type recognition struct {
 	recall    func(Hash) *Known
 	known     *Known   // what was recalled
 	raw       []uint64 // seeded hash of each message's bytes
+	runs      []uint64 // and of those of each whole run
 	firstTurn int      // messages in front of the first answer
 	grown     bool     // the last message has grown since it was hashed
 }

@@ -24,6 +24,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire/rawjson"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/reuse"
 )
 
 // Parse reads a body as a view. An error means that the body is not one that
@@ -109,10 +110,10 @@ func (d *desk) clear(blocks []Block, messages []Message, raw []uint64) {
 }
 
 // Add adds a block of the message or system prompt that is being read.
-func (p *Parser) Add(b Block) { p.Blocks = Append(p.Blocks, b) }
+func (p *Parser) Add(b Block) { p.Blocks = reuse.Append(p.Blocks, b) }
 
 // AddTool adds a tool definition.
-func (p *Parser) AddTool(b Block) { p.tools.blocks = Append(p.tools.blocks, b) }
+func (p *Parser) AddTool(b Block) { p.tools.blocks = reuse.Append(p.tools.blocks, b) }
 
 // Fail ends the reading, for the first reason that it is given, and returns -1.
 func (p *Parser) Fail(err error) int {
@@ -296,12 +297,17 @@ func (p *Parser) Messages(at int, by MessageReader) int {
 			p.recognition.firstTurn = i
 			p.remember()
 		}
-		if end := p.recallMessage(i, e.At); end > 0 {
+		if end := p.recallRun(i, e.At); end > 0 {
 			e.At = end
 			continue
 		}
+		if end := p.recallMessage(i, e.At); end > 0 {
+			e.At = end
+			p.noteRun()
+			continue
+		}
 		start, first := e.At, len(p.Blocks)
-		p.View.Messages = Append(p.View.Messages, Message{First: int32(first)})
+		p.View.Messages = reuse.Append(p.View.Messages, Message{First: int32(first)})
 		end := by.Message(start)
 		if end < 0 {
 			if end = p.shutMessage(start, first); end < 0 {
@@ -311,7 +317,8 @@ func (p *Parser) Messages(at int, by MessageReader) int {
 		msg := &p.View.Messages[i]
 		msg.Span = rawjson.Span{Start: int32(start), End: int32(end)}
 		msg.End = int32(len(p.Blocks))
-		p.recognition.raw = Append(p.recognition.raw, rawHash(p.Body[start:end]))
+		p.recognition.raw = reuse.Append(p.recognition.raw, rawHash(p.Body[start:end]))
+		p.noteRun()
 		e.At = end
 	}
 	if e.Bad {
@@ -355,7 +362,7 @@ func (p *Parser) assemble() {
 		first = v.Blocks[v.Messages[0].First:v.Messages[max(p.recognition.firstTurn, 1)-1].End]
 	}
 	v.known = &Known{
-		format: v.Format, blocks: v.Blocks, messages: v.Messages, raw: p.recognition.raw,
+		format: v.Format, blocks: v.Blocks, messages: v.Messages, raw: p.recognition.raw, runs: p.recognition.runs,
 		tools: p.tools.section, system: p.system.section, nTools: v.Tools, nSystem: v.System, first: hashBlocks(first),
 	}
 }

@@ -95,6 +95,12 @@ type Conversation struct {
 	// body only refers to (previous_response_id, conversation, cachedContent, a
 	// thread that goes on): what the model will see is not all here.
 	Partial bool
+	// Unthreaded tells that the client asked for a thread, and that this was taken out
+	// of Raw: whoever does so sets it.
+	Unthreaded bool
+	// Stateless tells that the provider is not to keep the answer, so that no
+	// later request can refer to it (Responses and Interactions API, store: false).
+	Stateless bool
 	// Continues is the id of the answer that a Partial body goes on from, where it
 	// names one: previous_response_id, previous_interaction_id, or previous_message_id
 	// of a thread.
@@ -102,12 +108,6 @@ type Conversation struct {
 	// Thread is the value of a top-level thread (Messages API): the provider is
 	// asked to keep the conversation, or, if Partial, to go on with one it keeps.
 	Thread rawjson.Span
-	// Unthreaded tells that the client asked for a thread, and that this was taken out
-	// of Raw: whoever does so sets it.
-	Unthreaded bool
-	// Stateless tells that the provider is not to keep the answer, so that no
-	// later request can refer to it (Responses and Interactions API, store: false).
-	Stateless bool
 	// ContextManagement and Compaction are the values of top-level members of these
 	// names: what to do about a history that has grown long, see [View.Management].
 	ContextManagement, Compaction rawjson.Span

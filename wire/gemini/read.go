@@ -22,8 +22,8 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/translate"
 	"github.com/caddy-llm-cache/caddy-llm-cache/translate/seal"
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire/rawjson"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/reuse"
 )
 
 // reader reads requests.
@@ -289,7 +289,7 @@ func (r *reader) answer(parts []translate.Part) {
 			r.extend(&said[last], p.Text)
 			continue
 		}
-		said = wire.Append(said, p)
+		said = reuse.Append(said, p)
 	}
 	r.Request.Messages[n-1].Parts = said
 }

@@ -12,7 +12,8 @@
 // See the License for the specific language governing permissions and
 // limitations under the License.
 
-package wire
+// Package reuse keeps the memory of slices that are done with, for those that come.
+package reuse
 
 import (
 	"math/bits"

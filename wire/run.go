@@ -1,0 +1,56 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package wire
+
+import "github.com/caddy-llm-cache/caddy-llm-cache/wire/rawjson"
+
+// runLength is the number of messages that are recognised at once. The last messages of a
+// request, in which clients move markers, are looked at one by one.
+const runLength = 32
+
+// recallRun recognises a run of messages that begins with message i at b[at], and what
+// stands between them, and returns the index behind it, or 0.
+func (p *Parser) recallRun(i, at int) int {
+	k := p.recognition.known
+	n := i / runLength
+	if k == nil || i%runLength != 0 || n >= len(k.runs) || n != len(p.recognition.runs) {
+		return 0
+	}
+	old := k.messages[i : i+runLength]
+	end := at + int(old[runLength-1].Span.End-old[0].Span.Start)
+	if end > len(p.Body) || rawHash(p.Body[at:end]) != k.runs[n] {
+		return 0
+	}
+	by, moved := int32(at)-old[0].Span.Start, int32(len(p.Blocks))-old[0].First
+	p.take(k.blocks[old[0].First:old[runLength-1].End], by)
+	for _, m := range old {
+		p.View.Messages = append(p.View.Messages, Message{
+			Span: m.Span.Shift(by), Content: m.Content.Shift(by), First: m.First + moved, End: m.End + moved, Role: m.Role,
+		})
+	}
+	p.recognition.raw = append(p.recognition.raw, k.raw[i:i+runLength]...)
+	p.recognition.runs = append(p.recognition.runs, k.runs[n])
+	return end
+}
+
+// noteRun notes the bytes of a run that the last message has completed.
+func (p *Parser) noteRun() {
+	all := p.View.Messages
+	if len(all) != (len(p.recognition.runs)+1)*runLength {
+		return
+	}
+	run := rawjson.Span{Start: all[len(all)-runLength].Span.Start, End: all[len(all)-1].Span.End}
+	p.recognition.runs = append(p.recognition.runs, rawHash(run.Of(p.Body)))
+}

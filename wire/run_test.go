@@ -1,0 +1,72 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package wire_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
+
+// TestRecallRuns: messages that are recognised many at a time, or were until something in
+// them changed, give the view that reading them gives.
+func TestRecallRuns(t *testing.T) {
+	for format, answers := range map[wire.Format]string{wire.Anthropic: "assistant", wire.OpenAIChat: "assistant", wire.Gemini: "model"} {
+		content, list := `"content":"%s %d."`, "messages"
+		if format == wire.Gemini {
+			content, list = `"parts":[{"text":"%s %d."}]`, "contents"
+		}
+		body := func(messages int, between string) string {
+			all := make([]string, messages)
+			for i := range all {
+				all[i] = fmt.Sprintf(`{"role":"%s",`+content+`}`, [...]string{"user", answers}[i%2], format, i)
+			}
+			return `{"model":"m","` + list + `":[` + strings.Join(all, between+",") + `]}`
+		}
+		long := body(101, "")
+		changed := func(message int, to string) string {
+			return strings.Replace(long, fmt.Sprintf(" %d.", message), to, 1)
+		}
+		for _, next := range []struct {
+			name, body string
+			recalled   int // messages, at least
+		}{
+			{"the same", long, 100},
+			{"grown", body(131, ""), 100},
+			{"much grown", body(301, ""), 100},
+			{"shorter", body(51, ""), 50},
+			{"moved", strings.Replace(body(103, ""), `{"model"`, `{"x":[1,2],"model"`, 1), 100},
+			{"one is longer", changed(40, " 40 and more."), 99},
+			{"one has another letter", changed(40, " 41."), 99},
+			{"the first of a run is longer", changed(64, " 64 and more."), 99},
+			{"spaces between them", body(101, " "), 100},
+		} {
+			known := mustParse(t, format, long).Known()
+			for range 2 { // what was recognised is recognised again
+				v, err := wire.Parse(format, []byte(next.body), func(wire.Hash) *wire.Known { return known })
+				if err != nil {
+					t.Fatal(err)
+				}
+				sameViews(t, v, mustParse(t, format, next.body))
+				if v.Recalled < next.recalled {
+					t.Errorf("%s, %s: %d of %d messages recognised, want %d", format, next.name, v.Recalled, len(v.Messages), next.recalled)
+				}
+				known = v.Known()
+			}
+		}
+	}
+}

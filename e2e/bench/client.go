@@ -16,6 +16,7 @@ package main
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -23,6 +24,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/e2e/internal/conversation"
 )
@@ -129,4 +131,24 @@ func (k *talk) next() error {
 	body, length := k.tape.Body(fmt.Sprintf("%s-%d", k.name, k.count), k.turns, true)
 	headers := fmt.Sprintf("%s: %s\r\n%s: %d\r\n%s: %d\r\n%s: true\r\n", headerTape, k.key, headerTurns, k.turns, headerLength, length, headerStream)
 	return k.client.exchange(k.load.shape.Path(), headers, body, length)
+}
+
+// atOnce has n clients of a target do something at the same time, each over a connection
+// of its own.
+func atOnce(t *target, n int, do func(c *client, i int) error) error {
+	var wg sync.WaitGroup
+	errs := make([]error, n)
+	for i := range n {
+		wg.Go(func() {
+			c, err := dial(t)
+			if err != nil {
+				errs[i] = err
+				return
+			}
+			defer c.close()
+			errs[i] = do(c, i)
+		})
+	}
+	wg.Wait()
+	return errors.Join(errs...)
 }

@@ -15,11 +15,9 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"path/filepath"
 	"strings"
 
@@ -78,18 +76,12 @@ func (b *bench) compress(ctx context.Context) error {
 
 // looked is the number of texts that the target's worker is through with.
 func (t *target) looked(ctx context.Context) (sum float64, err error) {
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+t.process.Admin+"/metrics", nil)
+	lines, err := t.metrics(ctx)
 	if err != nil {
 		return 0, err
 	}
-	resp, err := http.DefaultClient.Do(r)
-	if err != nil {
-		return 0, fmt.Errorf("metrics: %w", err)
-	}
-	defer resp.Body.Close()
-	lines := bufio.NewScanner(resp.Body)
-	for lines.Scan() {
-		s, ok := strings.CutPrefix(lines.Text(), "caddy_llm_cache_compress_texts_total{outcome=\"")
+	for _, line := range lines {
+		s, ok := strings.CutPrefix(line, "caddy_llm_cache_compress_texts_total{outcome=\"")
 		outcome, value, _ := strings.Cut(s, "\"} ")
 		if !ok || outcome != "shortened" && outcome != "left" {
 			continue
@@ -100,5 +92,5 @@ func (t *target) looked(ctx context.Context) (sum float64, err error) {
 		}
 		sum += n
 	}
-	return sum, lines.Err()
+	return sum, nil
 }

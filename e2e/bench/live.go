@@ -19,7 +19,6 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -121,30 +120,17 @@ func (r *residence) tell(ctx context.Context, name string, sessions int) error {
 
 // fill has every session begun one turn before its last, and go on once.
 func fill(ctx context.Context, t *target, l *load, tape *conversation.Tape, key string, sessions int) error {
-	var (
-		wg   sync.WaitGroup
-		next atomic.Int64
-	)
-	errs := make([]error, connections)
-	for i := range errs {
-		wg.Go(func() {
-			c, err := dial(t)
-			if err != nil {
-				errs[i] = err
-				return
+	var next atomic.Int64
+	return atOnce(t, connections, func(c *client, _ int) error {
+		for n := next.Add(1); n <= int64(sessions) && ctx.Err() == nil; n = next.Add(1) {
+			k := newTalk(c, l, tape, key, fmt.Sprintf("%s live %d", l.name, n))
+			k.from, k.to, k.turns = liveTurns-1, liveTurns, liveTurns
+			if err := errors.Join(k.next(), k.next()); err != nil {
+				return err
 			}
-			defer c.close()
-			for n := next.Add(1); n <= int64(sessions) && ctx.Err() == nil; n = next.Add(1) {
-				k := newTalk(c, l, tape, key, fmt.Sprintf("%s live %d", l.name, n))
-				k.from, k.to, k.turns = liveTurns-1, liveTurns, liveTurns
-				if errs[i] = errors.Join(k.next(), k.next()); errs[i] != nil {
-					return
-				}
-			}
-		})
-	}
-	wg.Wait()
-	return errors.Join(append(errs, ctx.Err())...)
+		}
+		return ctx.Err()
+	})
 }
 
 func mb(bytes int64) string { return fmt.Sprintf("%.0f", float64(bytes)/(1<<20)) }

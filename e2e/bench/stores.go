@@ -15,10 +15,8 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"fmt"
-	"net/http"
 	"path/filepath"
 	"strings"
 	"time"
@@ -89,23 +87,11 @@ func startRedis(ctx context.Context, dir string) (*redis.Server, error) {
 
 // stored returns an error if the target's store has failed to do anything.
 func (t *target) stored(ctx context.Context) error {
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+t.process.Admin+"/metrics", nil)
-	if err != nil {
-		return err
-	}
-	resp, err := http.DefaultClient.Do(r)
-	if err != nil {
-		return fmt.Errorf("metrics: %w", err)
-	}
-	defer resp.Body.Close()
-	lines := bufio.NewScanner(resp.Body)
-	for lines.Scan() {
-		if s := lines.Text(); strings.HasPrefix(s, "caddy_llm_cache_store_errors_total{") && !strings.HasSuffix(s, " 0") {
+	lines, err := t.metrics(ctx)
+	for _, s := range lines {
+		if strings.HasPrefix(s, "caddy_llm_cache_store_errors_total{") && !strings.HasSuffix(s, " 0") {
 			err = fmt.Errorf("what was measured is a store that fails: %s", s)
 		}
-	}
-	if lines.Err() != nil {
-		return fmt.Errorf("metrics: %w", lines.Err())
 	}
 	return err
 }

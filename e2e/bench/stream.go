@@ -18,11 +18,10 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
-	"sync"
 	"time"
 )
 
@@ -59,25 +58,12 @@ func (b *bench) stream(ctx context.Context) error {
 
 // streams reads n streams at once, each over a connection of its own.
 func streams(t *target, n int, read func(c *client, i int) ([]time.Duration, error)) ([]time.Duration, error) {
-	var wg sync.WaitGroup
-	delays, errs := make([][]time.Duration, n), make([]error, n)
-	for i := range n {
-		wg.Go(func() {
-			c, err := dial(t)
-			if err != nil {
-				errs[i] = err
-				return
-			}
-			defer c.close()
-			delays[i], errs[i] = read(c, i)
-		})
-	}
-	wg.Wait()
-	var all []time.Duration
-	for _, d := range delays {
-		all = append(all, d...)
-	}
-	return all, errors.Join(errs...)
+	delays := make([][]time.Duration, n)
+	err := atOnce(t, n, func(c *client, i int) (err error) {
+		delays[i], err = read(c, i)
+		return err
+	})
+	return slices.Concat(delays...), err
 }
 
 // clocked asks for a stream whose events tell when they were sent and returns

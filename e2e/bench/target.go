@@ -15,13 +15,9 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"fmt"
-	"net/http"
 	"os"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/e2e/internal/caddy"
@@ -122,26 +118,6 @@ func (t *target) settle(ctx context.Context) (time.Duration, error) {
 		}
 	}
 	return sum, nil
-}
-
-// gauge returns the value of a metric, which is given with its labels.
-func (t *target) gauge(ctx context.Context, name string) (float64, error) {
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+t.process.Admin+"/metrics", nil)
-	if err != nil {
-		return 0, err
-	}
-	resp, err := http.DefaultClient.Do(r)
-	if err != nil {
-		return 0, fmt.Errorf("metrics: %w", err)
-	}
-	defer resp.Body.Close()
-	lines := bufio.NewScanner(resp.Body)
-	for lines.Scan() {
-		if value, ok := strings.CutPrefix(lines.Text(), name+" "); ok {
-			return strconv.ParseFloat(value, 64)
-		}
-	}
-	return 0, fmt.Errorf("metrics: no %s", name)
 }
 
 func (t *target) stop() {

@@ -26,7 +26,6 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -180,31 +179,21 @@ func wrkRate(out string) (float64, error) {
 // byBench returns the requests a second that this program makes.
 func (p *post) byBench(ctx context.Context, t *target) (float64, error) {
 	var (
-		wg      sync.WaitGroup
 		count   atomic.Int64
 		headers strings.Builder
 	)
 	for i, name := range p.names {
 		fmt.Fprintf(&headers, "%s: %s\r\n", name, p.values[i])
 	}
-	errs := make([]error, connections)
 	begun := time.Now()
-	for i := range errs {
-		wg.Go(func() {
-			c, err := dial(t)
-			if err != nil {
-				errs[i] = err
-				return
+	err := atOnce(t, connections, func(c *client, _ int) error {
+		for time.Since(begun) < wrkTurn && ctx.Err() == nil {
+			if err := c.exchange(p.path, headers.String(), net.Buffers{p.body}, len(p.body)); err != nil {
+				return err
 			}
-			defer c.close()
-			for time.Since(begun) < wrkTurn && ctx.Err() == nil {
-				if errs[i] = c.exchange(p.path, headers.String(), net.Buffers{p.body}, len(p.body)); errs[i] != nil {
-					return
-				}
-				count.Add(1)
-			}
-		})
-	}
-	wg.Wait()
-	return float64(count.Load()) / time.Since(begun).Seconds(), errors.Join(append(errs, ctx.Err())...)
+			count.Add(1)
+		}
+		return ctx.Err()
+	})
+	return float64(count.Load()) / time.Since(begun).Seconds(), err
 }

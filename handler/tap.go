@@ -27,7 +27,7 @@ import (
 )
 
 // tap is the writer of an answer. Bytes go to the client first and at once and
-// are looked at afterwards. Two kinds of answers are held until they are
+// are looked at afterwards, or before they are flushed. Two kinds of answers are held until they are
 // complete: a 400 that an edit of ours may have caused, and a JSON answer of
 // known length, whose header is to tell what was read from the cache. Nothing is
 // ever added to a stream: Gemini's clients break at any comment or event that is

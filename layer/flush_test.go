@@ -52,7 +52,7 @@ func TestFlushes(t *testing.T) {
 	} {
 		var (
 			f   Flushes
-			all Headers
+			all = Headers{waiting: []*loneHeader{{}}} // the first sets the timer: there is none
 			w   = newFlushed()
 			now int
 		)

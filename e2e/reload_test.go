@@ -20,6 +20,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"sync"
@@ -126,7 +127,9 @@ const sessionHeader = "X-Llm-Cache-Session"
 
 // asked is ask that returns the headers of the answer. Like the SDKs it tries again if
 // the connection breaks before an answer: the kernel resets what still waits to be
-// accepted when a listener is replaced, and no handler hears of it.
+// accepted when a listener is replaced, and no handler hears of it. A client that is
+// still writing then may be told that its connection is closed: its own reader has met
+// the reset, and closed it.
 func (s *stack) asked(ctx context.Context, tape *conversation.Tape, name string, turns int) (http.Header, error) {
 	for try := range 3 {
 		pieces, length := tape.Body(name, turns, true)
@@ -140,7 +143,7 @@ func (s *stack) asked(ctx context.Context, tape *conversation.Tape, name string,
 		req.Header.Set("X-Session-Id", name)
 		req.Header.Set("X-Llm-Cache-Headers", "full")
 		resp, err := fresh.Do(req)
-		if errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) {
+		if errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) || errors.Is(err, net.ErrClosed) {
 			continue
 		}
 		if err != nil {

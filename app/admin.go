@@ -31,6 +31,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/hold/letta"
 	"github.com/caddy-llm-cache/caddy-llm-cache/keepalive/pinger"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/summary"
 )
 
 // Admin serves the sessions on Caddy's admin API:
@@ -80,7 +81,7 @@ func showPage(w http.ResponseWriter, r *http.Request) error {
 
 // sessionReport is what an operator may see of a session.
 type sessionReport struct {
-	sessioncache.SessionReport
+	summary.Session
 	// Overlay is what is known of its prompts to a box, one entry for each
 	// conversation that was overlaid, most recently used first.
 	Overlay []overlay.Report `json:"overlay,omitempty"`

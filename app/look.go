@@ -26,6 +26,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/audit"
 	"github.com/caddy-llm-cache/caddy-llm-cache/page"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/summary"
 )
 
 // shownSessions bounds the sessions on the page.
@@ -100,10 +101,10 @@ func Health() []page.Health {
 }
 
 // sessionOf sums a session up.
-func sessionOf(r sessioncache.SessionReport) page.Session {
+func sessionOf(r summary.Session) page.Session {
 	s := page.Session{ID: r.ID, Whose: today.Whose(r.ID), Used: r.Created, Lineages: len(r.Lineages)}
 	var read, prompt int64
-	var cost sessioncache.Cost
+	var cost summary.Cost
 	for i := range r.Lineages {
 		l := &r.Lineages[i]
 		s.Requests += l.Requests

@@ -143,7 +143,7 @@ func (b *Background) Commit(u wire.Usage) bool {
 	}
 	l.Settled = b.hot
 	l.Removed += float64(b.Removed)
-	l.Cut(b.front)
+	l.Ends.Cut(b.front)
 	if u.Prompt() > 0 {
 		// What the next request finds is what this one has left there.
 		u.Output = 0

@@ -194,7 +194,7 @@ func noteAnswers(l *sessioncache.Lineage, v *wire.View, t *wire.Turn) {
 func (x *Exchange) spend(l *sessioncache.Lineage, u wire.Usage) {
 	l.Spent += x.req.rules.Cost(u)
 	if l.Beyond { // it is read and written as it was told
-		l.Mark(l.Len(), x.start)
+		l.Ends.Mark(l.Len(), x.start)
 		return
 	}
 	d := &x.Decision
@@ -203,20 +203,20 @@ func (x *Exchange) spend(l *sessioncache.Lineage, u wire.Usage) {
 		l.Staked += float64(d.Rewritten) * (x.req.rules.Write - x.req.rules.Read)
 		l.Settled = x.change.settled
 		l.Removed += float64(d.Removed)
-		l.Cut(x.change.broken)
+		l.Ends.Cut(x.change.broken)
 	}
 	if x.change.stake > 0 {
-		l.Mark(x.change.stake, x.start)
+		l.Ends.Mark(x.change.stake, x.start)
 	}
 	// What stands in front of the messages is found where nothing deeper is, and
 	// written again where it has gone.
-	if at, known := l.Marked(0); !known || x.Lesson.Break != NoBreak || d.Folded > 0 && x.req.marking.at == 0 || x.start.Sub(at) >= x.req.rules.Lifetime(l.TTL > x.req.rules.TTL) {
-		l.Mark(0, x.start)
+	if at, known := l.Ends.Marked(0); !known || x.Lesson.Break != NoBreak || d.Folded > 0 && x.req.marking.at == 0 || x.start.Sub(at) >= x.req.rules.Lifetime(l.TTL > x.req.rules.TTL) {
+		l.Ends.Mark(0, x.start)
 	}
 	if x.standing.match.Common > 0 && x.standing.match.Common <= x.change.broken {
-		l.Mark(x.standing.match.Common, x.start) // found, and so refreshed
+		l.Ends.Mark(x.standing.match.Common, x.start) // found, and so refreshed
 	}
-	l.Mark(len(x.req.States), x.start)
+	l.Ends.Mark(len(x.req.States), x.start)
 }
 
 // countReferences raises the K counters of the blocks that the answer does not refer to,

@@ -15,10 +15,11 @@
 package sessioncache
 
 import (
-	"slices"
 	"time"
 	"unsafe"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/ends"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/summary"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire/hidden"
 )
@@ -108,7 +109,7 @@ type Warmth struct {
 	TTL time.Duration
 	// Ends are the block counts at which the upstream is expected to hold a
 	// cache entry, with the time at which it was last written or read.
-	Ends []End
+	Ends ends.Ends
 }
 
 // Spending is what the requests of a conversation have taken and cost.
@@ -124,7 +125,7 @@ type Spending struct {
 	// OriginalTokens and SentTokens sum up the estimates of all requests.
 	OriginalTokens, SentTokens int64
 	// Cost is what all requests have cost.
-	Cost Cost
+	Cost summary.Cost
 	// Spent is what all prompts have cost by the usage reported, in units of one
 	// uncached input token.
 	Spent float64
@@ -180,30 +181,6 @@ func (l *Lineage) Observe(only bool) {
 	}
 	l.Observed, l.Departed = only, false
 	l.Settled, l.Staked, l.Removed, l.Ends = 0, 0, 0, nil
-}
-
-// Cost is what requests have cost, and what the client's own bytes would have
-// cost in their place, answers included.
-type Cost struct {
-	// Units and ClientUnits are in units of one uncached input token.
-	Units       float64 `json:"units"`
-	ClientUnits float64 `json:"client_units"`
-	// USD and ClientUSD are in US dollars, 0 where prices are not known.
-	USD       float64 `json:"usd"`
-	ClientUSD float64 `json:"client_usd"`
-	// WouldSave and WouldSaveUSD are what edits that were only computed would
-	// have saved, net, since the process began.
-	WouldSave float64 `json:"would_save,omitempty"`
-	// WouldSaveUSD: see WouldSave.
-	WouldSaveUSD float64 `json:"would_save_usd,omitempty"`
-}
-
-// Add adds the cost of a request.
-func (c *Cost) Add(units, clientUnits, usd, clientUSD float64) {
-	c.Units += units
-	c.ClientUnits += clientUnits
-	c.USD += usd
-	c.ClientUSD += clientUSD
 }
 
 // State is what is remembered of one message block.
@@ -312,38 +289,6 @@ func ClassNames() []string { return classNames[:] }
 // String returns the name of the class as it stands in metrics and reports.
 func (c Class) String() string { return classNames[c] }
 
-// End is a place in a conversation at which the upstream holds a cache entry.
-type End struct {
-	// Blocks is the number of message blocks in front of it.
-	Blocks int
-	// At is when the entry was last written or read.
-	At time.Time
-}
-
-// maxEnds bounds the entries that are remembered.
-const maxEnds = 512
-
-// Mark notes that an entry was written or read at some place.
-func (l *Lineage) Mark(blocks int, at time.Time) {
-	for i := range l.Ends {
-		if l.Ends[i].Blocks == blocks {
-			l.Ends[i].At = at
-			return
-		}
-	}
-	if len(l.Ends) == maxEnds {
-		oldest := 0
-		for i := range l.Ends {
-			if l.Ends[i].At.Before(l.Ends[oldest].At) {
-				oldest = i
-			}
-		}
-		l.Ends[oldest] = End{blocks, at}
-		return
-	}
-	l.Ends = append(l.Ends, End{blocks, at})
-}
-
 // Broke notes that the upstream's cache held less than expected.
 func (l *Lineage) Broke(reason string) {
 	if l.Breaks == nil {
@@ -351,21 +296,6 @@ func (l *Lineage) Broke(reason string) {
 	}
 	l.Break = reason
 	l.Breaks[reason]++
-}
-
-// Marked returns when the entry that ends at a block count was last written or read.
-func (l *Lineage) Marked(blocks int) (at time.Time, known bool) {
-	for i := range l.Ends {
-		if l.Ends[i].Blocks == blocks {
-			return l.Ends[i].At, true
-		}
-	}
-	return time.Time{}, false
-}
-
-// Cut forgets the entries behind some place, whose prefix has changed.
-func (l *Lineage) Cut(blocks int) {
-	l.Ends = slices.DeleteFunc(l.Ends, func(e End) bool { return e.Blocks > blocks })
 }
 
 // Edit is one entry of the ledger. It is immutable and replayed byte for byte.
@@ -377,6 +307,10 @@ type Edit struct {
 	Value []byte
 
 	recipe []byte // how to make Value of the block's body
+}
+
+func (e *Edit) size() int64 {
+	return int64(unsafe.Sizeof(*e)) + int64(cap(e.Value)+cap(e.recipe))
 }
 
 // Trait is what a block can be recognised by in an answer, without its content.
@@ -454,7 +388,7 @@ func (l *Lineage) inherit(parent *Lineage) {
 }
 
 func (l *Lineage) size() int64 {
-	n := int64(unsafe.Sizeof(*l)) + int64(cap(l.Ends))*int64(unsafe.Sizeof(End{})) + int64(cap(l.States))*int64(unsafe.Sizeof(State{})) + int64(cap(l.Tools))
+	n := int64(unsafe.Sizeof(*l)) + l.Ends.Size() + int64(cap(l.States))*int64(unsafe.Sizeof(State{})) + int64(cap(l.Tools))
 	if l.known != nil {
 		n += int64(l.known.Size())
 	}
@@ -463,7 +397,7 @@ func (l *Lineage) size() int64 {
 	}
 	for i := range l.States {
 		if e := l.States[i].Edit; e != nil {
-			n += int64(unsafe.Sizeof(*e)) + int64(cap(e.Value)+cap(e.recipe))
+			n += e.size()
 		}
 		n += int64(l.States[i].Inserted.Size())
 		n += int64(len(l.States[i].Trait))

@@ -94,6 +94,7 @@ type Memory struct {
 	firsts   map[firstTurn]*Session               // by the conversation's first turn
 	said     map[firstTurn]*Session               // by the conversation's answers, see Key.Answer
 	stats    Stats
+	settling *time.Timer // when those that nobody uses are packed
 	closed   bool
 }
 
@@ -138,6 +139,9 @@ func NewMemory(o MemoryOptions) (*Memory, error) {
 		return nil, fmt.Errorf("opening the session cache: %w", err)
 	}
 	m.clock = clock
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.settling = time.AfterFunc(quiet/2, m.settle)
 	return m, nil
 }
 
@@ -461,6 +465,7 @@ func (m *Memory) Close() error {
 	m.mu.Lock()
 	closed := m.closed
 	m.closed = true
+	m.settling.Stop()
 	m.newest.Init()
 	m.sessions, m.firsts, m.said = map[string]*Session{}, map[firstTurn]*Session{}, map[firstTurn]*Session{}
 	m.held = lru.New[uint64, Tenant, *Session]()

@@ -19,44 +19,22 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
-// source is what the values of edits and insertions are made of, in one request.
-type source struct {
-	v      *wire.View
-	blocks []wire.Block
-	bodies []byte // of all blocks up to and with one
-	upTo   int
-}
-
-func newSource(v *wire.View) *source { return &source{v: v, blocks: v.MessageBlocks()} }
-
-// body is what an edit of a block is made of, but one that makes it longer, by what stood
-// in front: all bodies are needed for that.
-func (s *source) body(i int) []byte { return s.v.Bytes(s.blocks[i].Body) }
-
-// all is what an insertion at a block is made of: it brings back what stood in front.
-func (s *source) all(i int) []byte {
-	for ; s.upTo <= i; s.upTo++ {
-		s.bodies = append(s.bodies, s.body(s.upTo)...)
-	}
-	return s.bodies
-}
-
 // describe makes the recipes of the edits and insertions that have none, while
 // their blocks can be read. The session must be locked.
 func describe(v *wire.View, states []State) {
-	from := newSource(v)
-	for i := range states[:min(len(states), len(from.blocks))] {
+	from := recipe.From(v)
+	for i := range states[:min(len(states), from.Len())] {
 		if e := states[i].Edit; e != nil && e.recipe == nil && len(e.Value) > 0 {
-			if len(e.Value) > len(from.body(i)) {
-				e.recipe = recipe.Make(e.Value, from.all(i))
+			if len(e.Value) > len(from.Body(i)) {
+				e.recipe = recipe.Make(e.Value, from.All(i))
 			} else {
-				e.recipe = recipe.Make(e.Value, from.body(i))
+				e.recipe = recipe.Make(e.Value, from.Body(i))
 			}
 		}
 		if w := states[i].Inserted; w != nil {
 			for j := range w.Inserts {
 				if in := &w.Inserts[j]; in.recipe == nil {
-					in.recipe = recipe.Make(in.Value, from.all(i))
+					in.recipe = recipe.Make(in.Value, from.All(i))
 				}
 			}
 		}
@@ -67,21 +45,21 @@ func describe(v *wire.View, states []State) {
 // request holds their blocks. What cannot be made is forgotten. The session must be
 // locked.
 func (l *Lineage) resolve(v *wire.View, common int) {
-	from := newSource(v)
+	from := recipe.From(v)
 	for i := range l.States[:min(common, len(l.States))] {
 		s := &l.States[i]
 		if e := s.Edit; e != nil && e.Value == nil && e.recipe != nil {
 			s.Edit = nil
-			value, ok := recipe.Cook(e.recipe, from.body(i))
+			value, ok := recipe.Cook(e.recipe, from.Body(i))
 			if !ok {
-				value, ok = recipe.Cook(e.recipe, from.all(i))
+				value, ok = recipe.Cook(e.recipe, from.All(i))
 			}
 			if ok {
 				s.Edit = &Edit{Stage: e.Stage, Op: e.Op, Value: value, recipe: e.recipe}
 			}
 		}
 		if w := s.Inserted; w != nil && w.Inserts[0].Value == nil {
-			s.Inserted = w.resolve(from.all(i))
+			s.Inserted = w.resolve(from.All(i))
 		}
 	}
 }

@@ -19,91 +19,14 @@ import (
 	"maps"
 	"time"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/summary"
 )
 
-// SessionReport is what an operator may see of a session: ids, counters, sizes
-// and warmth, no content.
-type SessionReport struct {
-	// ID is the public id, as in the X-Llm-Cache header.
-	ID string `json:"id"`
-	// Upstream is the upstream of the session.
-	Upstream string `json:"upstream"`
-	// Created is when the session was first seen.
-	Created time.Time `json:"created"`
-	// Bytes is the memory that it holds.
-	Bytes int64 `json:"bytes"`
-	// Lineages are its conversations, most recently used first.
-	Lineages []LineageReport `json:"lineages"`
-}
-
-// LineageReport is what an operator may see of one conversation.
-type LineageReport struct {
-	// ID numbers the conversations of a session.
-	ID int `json:"id"`
-	// Model is the model of the last request.
-	Model string `json:"model"`
-	// Requests counts requests that ended well.
-	Requests int `json:"requests"`
-	// Blocks is the number of message blocks of the last request.
-	Blocks int `json:"blocks"`
-	// Created is the start of the first request.
-	Created time.Time `json:"created"`
-	// Started is the start of the last request.
-	Started time.Time `json:"started"`
-	// Warmed is the start of the last ping that found the prefix cached.
-	Warmed *time.Time `json:"warmed,omitempty"`
-	// Pauses and Kept: see [Lineage].
-	Pauses int     `json:"pauses"`
-	Kept   float64 `json:"kept"`
-	// TTLSeconds is the lifetime that the upstream gave the prefix, 0 if unknown.
-	TTLSeconds float64 `json:"ttl_seconds"`
-	// Warm reports whether the prefix is expected to be cached upstream now.
-	Warm bool `json:"warm"`
-	// Observed and Frozen: see [Lineage].
-	Observed bool `json:"observed"`
-	Frozen   bool `json:"frozen"`
-	// Less is by how many tokens the last prompt was shorter than the client wrote
-	// it, estimated.
-	Less int `json:"less,omitempty"`
-	// Decision says why the history in the last request was folded or left alone.
-	Decision string `json:"decision,omitempty"`
-	// Breaks counts the requests for which the upstream's cache held less than
-	// expected, by reason: expired, model, tools, system, messages, edit, unknown.
-	Breaks map[string]int `json:"cache_breaks,omitempty"`
-	// LastBreak is the reason of the last of them.
-	LastBreak string `json:"last_cache_break,omitempty"`
-	// Caution is how many times dearer than planned folds have turned out lately.
-	Caution float64 `json:"caution,omitempty"`
-	// Expanded counts the folded blocks that the model has asked for again, by
-	// the class of the tool whose text it was.
-	Expanded map[string]int `json:"expanded,omitempty"`
-	// Regret counts the signs that the model has missed folded text: what it asked for
-	// again, read again, or did not find the place of in an edit.
-	Regret int `json:"regret,omitempty"`
-	// OriginalTokens and SentTokens sum up the prompts as the client sent
-	// them and as they went upstream, estimated.
-	OriginalTokens int64 `json:"original_tokens"`
-	SentTokens     int64 `json:"sent_tokens"`
-	// Last is the usage of the last request, Total that of all of them.
-	Last  wire.Usage `json:"last_usage"`
-	Total wire.Usage `json:"total_usage"`
-	// Cost is what all requests have cost, against the client's own bytes.
-	Cost Cost `json:"cost"`
-	// Ledger counts the edits in force by stage, and the bytes that stand in
-	// for what was edited.
-	Ledger      map[string]int `json:"ledger"`
-	LedgerBytes int            `json:"ledger_bytes"`
-	// Unused counts prunable blocks by the number of answers in a row that
-	// did not refer to them; the last entry holds all above.
-	Unused []int `json:"unused"`
-}
-
 // Report returns the operator's view of the session at a moment.
-func (s *Session) Report(now time.Time) SessionReport {
+func (s *Session) Report(now time.Time) summary.Session {
 	s.Lock()
 	defer s.Unlock()
-	r := SessionReport{ID: s.id, Upstream: s.upstream, Created: s.created, Bytes: s.size(), Lineages: make([]LineageReport, 0, len(s.lineages))}
+	r := summary.Session{ID: s.id, Upstream: s.upstream, Created: s.created, Bytes: s.size(), Lineages: make([]summary.Lineage, 0, len(s.lineages))}
 	for _, l := range s.lineages {
 		r.Lineages = append(r.Lineages, l.report(now))
 	}
@@ -125,8 +48,8 @@ func (s *Session) Used() (last time.Time, warm func(now time.Time) bool) {
 // usualTTL is taken for the lifetime of a prefix that is not known.
 const usualTTL = 5 * time.Minute
 
-func (l *Lineage) report(now time.Time) LineageReport {
-	r := LineageReport{
+func (l *Lineage) report(now time.Time) summary.Lineage {
+	r := summary.Lineage{
 		ID: l.id, Model: l.Model, Requests: l.Requests, Blocks: len(l.States), Created: l.Created, Started: l.Started,
 		TTLSeconds: l.TTL.Seconds(), Warm: l.Warm(now, usualTTL), Observed: l.Observed, Frozen: l.Frozen, Less: l.Less, Decision: l.Decision,
 		OriginalTokens: l.OriginalTokens, SentTokens: l.SentTokens, Last: l.Last, Total: l.Total, Cost: l.Cost,
@@ -155,7 +78,7 @@ func (l *Lineage) report(now time.Time) LineageReport {
 			r.Ledger[st.Edit.Stage]++
 			r.LedgerBytes += len(st.Edit.Value)
 		}
-		if st.Trait != "" {
+		if st.Trait != "" || st.Unused > 0 { // which it has is not kept of those that nobody uses
 			r.Unused[min(int(st.Unused), len(r.Unused)-1)]++
 		}
 	}

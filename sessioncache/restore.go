@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/packed"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/summary"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
@@ -71,14 +72,12 @@ func (r *snapshotReader) lineage(before []*Lineage) *Lineage {
 	l.Pauses = r.Small(1 << 40)
 	l.Kept = r.Float()
 	l.TTL = time.Duration(r.Int())
-	for range r.Count(2) {
-		l.Ends = append(l.Ends, End{r.Small(wire.MaxElements), r.Time(l.Created)})
-	}
+	l.Ends.Restore(&r.Reader, l.Created)
 	l.Last, l.Total = r.usage(), r.usage()
 	l.Cleared = r.cleared()
 	l.Estimate = int(r.Int())
 	l.OriginalTokens, l.SentTokens = r.Int(), r.Int()
-	l.Cost = Cost{Units: r.Float(), ClientUnits: r.Float(), USD: r.Float(), ClientUSD: r.Float()}
+	l.Cost = summary.Cost{Units: r.Float(), ClientUnits: r.Float(), USD: r.Float(), ClientUSD: r.Float()}
 	l.Spent = r.Float()
 	l.Front = r.Fixed()
 	l.Decision = r.Text()
@@ -179,6 +178,10 @@ func (r *snapshotReader) states(l *Lineage) {
 		if bits&stateInserted == 0 {
 			continue
 		}
+		if r.pack != nil {
+			s.Inserted, r.pack.inserted = r.pack.inserted[0], r.pack.inserted[1:]
+			continue
+		}
 		w := new(Inserted)
 		for range r.Count(2) {
 			op := wire.Op(r.Small(uint64(wire.OpAfterMessage)))
@@ -192,12 +195,16 @@ func (r *snapshotReader) states(l *Lineage) {
 	}
 }
 
-func (r *snapshotReader) edit() *Edit {
+func (r *snapshotReader) edit() (e *Edit) {
+	if r.pack != nil {
+		e, r.pack.edits = r.pack.edits[0], r.pack.edits[1:]
+		return e
+	}
 	n := r.Small(uint64(len(r.edits)))
 	if n > 0 {
 		return r.edits[n-1]
 	}
-	e := &Edit{Stage: r.Name(), Op: wire.Op(r.Small(uint64(wire.OpAfterMessage)))}
+	e = &Edit{Stage: r.Name(), Op: wire.Op(r.Small(uint64(wire.OpAfterMessage)))}
 	if recipe := r.Bytes(); len(recipe) > 0 {
 		e.recipe = append([]byte{}, recipe...)
 	}

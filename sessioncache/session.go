@@ -35,7 +35,7 @@ import (
 const maxLineages = 16
 
 // Session is all traffic of one client conversation. Its lineages are read and
-// changed only while it is locked.
+// changed only while it is locked, and packed while nobody uses it.
 type Session struct {
 	sync.Mutex
 
@@ -43,15 +43,16 @@ type Session struct {
 	id       string
 	upstream string
 	tenant   Tenant
-	runs     *runs.Runs  // of the store
-	outlives bool        // snapshots are taken of it
-	claimed  atomic.Bool // there is a snapshot from before its first commit
-	deleted  atomic.Bool // none is to be written any more
-	warmed   atomic.Bool // it was pinged since the process began
-	pending  []*Lineage  // what was claimed, and nothing has come of yet
-	merges   uint64      // how often it was merged with another process's
-	saved    uint64      // a hash of the snapshot that was published last
-	length   int         // of the last snapshot
+	runs     *runs.Runs           // of the store
+	outlives bool                 // snapshots are taken of it
+	claimed  atomic.Bool          // there is a snapshot from before its first commit
+	deleted  atomic.Bool          // none is to be written any more
+	warmed   atomic.Bool          // it was pinged since the process began
+	pending  []*Lineage           // what was claimed, and nothing has come of yet
+	merges   uint64               // how often it was merged with another process's
+	saved    uint64               // a hash of the snapshot that was published last
+	length   int                  // of the last snapshot
+	packed   atomic.Pointer[pack] // nil while somebody uses it
 	// turn is held by who exchanges the session with a shared backend, before the
 	// session's own lock. It guards version and told.
 	turn     sync.Mutex
@@ -299,7 +300,7 @@ func (s *Session) KeepWarm(id int, at time.Time) {
 	}
 	l.Warmed = at
 	s.warmed.Store(true)
-	l.Mark(l.Len(), at)
+	l.Ends.Mark(l.Len(), at)
 }
 
 // SameTools returns the numbers of the other conversations of the session that
@@ -370,7 +371,7 @@ func (s *Session) recall(first wire.Hash) *wire.Known {
 // size is the memory that the session holds, in bytes.
 func (s *Session) size() int64 {
 	n := int64(unsafe.Sizeof(*s)) + 200 + // the store's own index entries
-		s.Counterfactual.Size() + s.Hypothetical.Size()
+		s.Counterfactual.Size() + s.Hypothetical.Size() + s.packed.Load().size()
 	for _, l := range s.lineages {
 		n += l.size()
 	}

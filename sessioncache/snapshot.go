@@ -58,12 +58,14 @@ var (
 type snapshotWriter struct {
 	packed.Writer
 	edits map[*Edit]uint64 // those that were written, by their numbers
+	pack  *pack            // takes edits and insertions as they are; nil to have them written
 }
 
 type snapshotReader struct {
 	packed.Reader
 	form  byte
 	edits []*Edit
+	pack  *pack // has the edits and insertions; nil to have them read
 }
 
 // Properties of a lineage, by bits.
@@ -134,11 +136,7 @@ func (w *snapshotWriter) lineage(l *Lineage, before []*Lineage) {
 	w.Uint(uint64(l.Pauses))
 	w.Float(l.Kept)
 	w.Int(int64(l.TTL))
-	w.Uint(uint64(len(l.Ends)))
-	for i := range l.Ends {
-		w.Uint(uint64(l.Ends[i].Blocks))
-		w.Time(l.Ends[i].At, l.Created)
-	}
+	l.Ends.Snapshot(&w.Writer, l.Created)
 	// Spending
 	w.usage(&l.Last)
 	w.usage(&l.Total)
@@ -218,8 +216,8 @@ func (w *snapshotWriter) states(l *Lineage) {
 	w.Uint(uint64(len(l.States)))
 	for i := range l.States {
 		s := &l.States[i]
-		edit := s.Edit != nil && (len(s.Edit.Value) == 0 || len(s.Edit.recipe) > 0)
-		inserted := s.Inserted.outlives()
+		edit := s.Edit != nil && (w.pack != nil || len(s.Edit.Value) == 0 || len(s.Edit.recipe) > 0)
+		inserted := s.Inserted != nil && (w.pack != nil || s.Inserted.outlives())
 		w.Out = append(w.Out, byte(bit(s.Unused > 0, stateUnused)|bit(s.Pinned, statePinned)|bit(s.Relies, stateRelies)|
 			bit(s.Content != 0, stateContent)|bit(edit, stateEdit)|bit(inserted, stateInserted)|bit(s.Used > 0, stateUsed)|bit(s.Regret, stateRegret)))
 		if s.Unused > 0 {
@@ -234,7 +232,9 @@ func (w *snapshotWriter) states(l *Lineage) {
 		if edit {
 			w.edit(s.Edit)
 		}
-		if inserted {
+		if inserted && w.pack != nil {
+			w.pack.inserted = append(w.pack.inserted, s.Inserted)
+		} else if inserted {
 			w.Uint(uint64(len(s.Inserted.Inserts)))
 			for _, in := range s.Inserted.Inserts {
 				w.Uint(uint64(in.Op))
@@ -254,7 +254,7 @@ func bit(set bool, b uint64) uint64 {
 
 // outlives reports whether all that is put in can be made again.
 func (w *Inserted) outlives() bool {
-	if w == nil || len(w.Inserts) == 0 {
+	if len(w.Inserts) == 0 {
 		return false
 	}
 	for i := range w.Inserts {
@@ -267,6 +267,10 @@ func (w *Inserted) outlives() bool {
 
 // edit writes an edit, or its number if it was written before.
 func (w *snapshotWriter) edit(e *Edit) {
+	if w.pack != nil {
+		w.pack.edits = append(w.pack.edits, e)
+		return
+	}
 	n, known := w.edits[e]
 	w.Uint(n)
 	if known {

@@ -68,8 +68,8 @@ func rich(t testing.TB) (*Session, *wire.View) {
 	l.Model, l.Kind, l.Requests, l.Frozen, l.Diverged, l.Expand = "m", 1<<16|1, 9, true, true, true
 	l.Created, l.Started, l.Warmed = s.created, s.created.Add(time.Minute), s.created.Add(2*time.Minute)
 	l.TTL, l.Pauses, l.Kept = time.Hour, 2, 1.5
-	l.Mark(2, l.Started)
-	l.Mark(3, l.Warmed)
+	l.Ends.Mark(2, l.Started)
+	l.Ends.Mark(3, l.Warmed)
 	l.Last = wire.Usage{Uncached: 1, Write5m: 2, Write1h: 3, Read: 4, Output: 5, Reported: true}
 	l.Total, l.Estimate, l.OriginalTokens, l.SentTokens, l.Spent, l.Front = l.Last.Add(l.Last), 6, 7, 8, 9.5, 1<<63+1
 	l.Cost.Add(1, 2, 3, 4)

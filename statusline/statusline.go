@@ -31,7 +31,7 @@ import (
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/subcommand"
-	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/summary"
 )
 
 // patience is how long a status line may take.
@@ -92,7 +92,7 @@ func Line(ctx context.Context, admin, session string, of *Client, now time.Time)
 }
 
 // latest is the conversation used last.
-func latest(sessions []sessioncache.SessionReport) (last *sessioncache.LineageReport) {
+func latest(sessions []summary.Session) (last *summary.Lineage) {
 	for i := range sessions {
 		for j := range sessions[i].Lineages {
 			if l := &sessions[i].Lineages[j]; l.Requests > 0 && (last == nil || l.Started.After(last.Started)) {
@@ -104,7 +104,7 @@ func latest(sessions []sessioncache.SessionReport) (last *sessioncache.LineageRe
 }
 
 // ask gets a page of sessions, or one.
-func ask(ctx context.Context, admin, path string, query url.Values) ([]sessioncache.SessionReport, error) {
+func ask(ctx context.Context, admin, path string, query url.Values) ([]summary.Session, error) {
 	u := url.URL{Scheme: "http", Host: strings.TrimPrefix(admin, "http://"), Path: path, RawQuery: query.Encode()}
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
 	if err != nil {
@@ -122,10 +122,10 @@ func ask(ctx context.Context, admin, path string, query url.Values) ([]sessionca
 		return nil, fmt.Errorf("status %d", answer.StatusCode)
 	}
 	var page struct {
-		Sessions []sessioncache.SessionReport `json:"sessions"`
+		Sessions []summary.Session `json:"sessions"`
 	}
 	if path != "/llm_cache/sessions" {
-		page.Sessions = make([]sessioncache.SessionReport, 1)
+		page.Sessions = make([]summary.Session, 1)
 		return page.Sessions, decode(answer.Body, &page.Sessions[0])
 	}
 	return page.Sessions, decode(answer.Body, &page)
@@ -136,7 +136,7 @@ func decode(from io.Reader, into any) error {
 }
 
 // tell says how a conversation fares.
-func tell(l *sessioncache.LineageReport, now time.Time) string {
+func tell(l *summary.Lineage, now time.Time) string {
 	out := []string{"cache " + countdown(l, now)}
 	if n := l.Total.Prompt(); n > 0 {
 		out = append(out, fmt.Sprintf("read %.0f %%", 100*float64(l.Total.Read)/float64(n)))
@@ -155,7 +155,7 @@ func tell(l *sessioncache.LineageReport, now time.Time) string {
 }
 
 // countdown is how long the cache holds.
-func countdown(l *sessioncache.LineageReport, now time.Time) string {
+func countdown(l *summary.Lineage, now time.Time) string {
 	if l.TTLSeconds <= 0 {
 		if l.Warm {
 			return "warm"

@@ -61,7 +61,7 @@ func Lapsed(l *sessioncache.Lineage, ttl time.Duration, now time.Time) bool {
 	if l.TTL != 0 {
 		ttl = l.TTL
 	}
-	at, known := l.Marked(0)
+	at, known := l.Ends.Marked(0)
 	return known && now.Sub(at) >= ttl-Margin(ttl)
 }
 

@@ -1,0 +1,58 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+
+package ends
+
+import (
+	"testing"
+	"time"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/packed"
+)
+
+func at(minutes int) time.Time { return time.Unix(int64(60*minutes), 0) }
+
+func TestEnds(t *testing.T) {
+	var e Ends
+	for i := range most {
+		e.Mark(i, at(i+1))
+	}
+	e.Mark(3, at(0)) // the same entry, and the oldest now
+	e.Mark(most, at(most+1))
+	if _, known := e.Marked(3); known || len(e) != most {
+		t.Errorf("%d entries are known, the oldest: %t", len(e), known)
+	}
+	if got, known := e.Marked(most); !known || !got.Equal(at(most+1)) {
+		t.Errorf("marked %s, %t", got, known)
+	}
+	e.Cut(10)
+	if len(e) != 10 {
+		t.Errorf("%d entries are left of 10", len(e))
+	}
+
+	var w packed.Writer
+	e.Snapshot(&w, at(1))
+	var again Ends
+	r := packed.Reader{In: w.Out}
+	again.Restore(&r, at(1))
+	if r.Bad || len(r.In) > 0 || len(again) != len(e) || cap(again) > 2*len(e) {
+		t.Fatalf("%v comes back as %v", e, again)
+	}
+	for i := range e {
+		if again[i].Blocks != e[i].Blocks || !again[i].At.Equal(e[i].At) {
+			t.Errorf("%v comes back as %v", e[i], again[i])
+		}
+	}
+}

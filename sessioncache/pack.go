@@ -1,0 +1,138 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package sessioncache
+
+import (
+	"slices"
+	"time"
+	"unsafe"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/counterfactual"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/packed"
+)
+
+// quiet is how long nobody uses a session before it is packed. Who comes back later has
+// waited for longer than it takes to read the request anew.
+const quiet = time.Minute
+
+// pack is what a session that nobody uses keeps of its blocks: what a snapshot would, in
+// a tenth of the memory. Edits and insertions stay as they are; all else is found out anew from
+// the next request, as it is after a restart.
+type pack struct {
+	bytes    []byte
+	edits    []*Edit
+	inserted []*Inserted
+}
+
+// Lock locks the session, and unpacks it.
+func (s *Session) Lock() {
+	s.Mutex.Lock()
+	if s.packed.Load() != nil {
+		s.unpack()
+	}
+}
+
+// pack packs the session, which must be locked.
+func (s *Session) pack() {
+	p := new(pack)
+	w := snapshotWriter{Writer: packed.Writer{Out: make([]byte, 0, s.length)}, pack: p}
+	s.Counterfactual.Snapshot(&w.Writer, s.created)
+	for i, l := range s.lineages {
+		l.Ends.Snapshot(&w.Writer, l.Created)
+		w.chain(l, s.lineages[:i])
+		w.states(l)
+	}
+	for _, l := range s.lineages { // once no other is written by its blocks
+		if l.left {
+			stateSlices.Recycle(l.States)
+			l.known.Recycle()
+		}
+		l.known, l.States, l.Ends, l.left, l.restored = nil, nil, nil, false, true
+	}
+	s.Counterfactual = counterfactual.Cache{}
+	p.bytes = slices.Clone(w.Out)
+	s.packed.Store(p)
+}
+
+// unpack makes of a packed session what it was, but for what the next request tells.
+func (s *Session) unpack() {
+	p := s.packed.Swap(nil)
+	r := snapshotReader{Reader: packed.Reader{In: p.bytes}, form: snapshotForm, pack: p}
+	s.Counterfactual.Restore(&r.Reader, s.created)
+	for i, l := range s.lineages {
+		l.Ends.Restore(&r.Reader, l.Created)
+		r.chain(l, s.lineages[:i])
+		r.states(l)
+	}
+}
+
+// size is the memory that the pack takes, in bytes.
+func (p *pack) size() (n int64) {
+	if p == nil {
+		return 0
+	}
+	for _, e := range p.edits {
+		n += e.size()
+	}
+	for _, in := range p.inserted {
+		n += int64(in.Size())
+	}
+	return n + int64(unsafe.Sizeof(*p)) + int64(cap(p.bytes)) + 8*int64(cap(p.edits)+cap(p.inserted))
+}
+
+// settle packs the sessions that nobody has used for a while, and comes again.
+func (m *Memory) settle() {
+	now := time.Now()
+	var settled []*Session
+	m.mu.Lock()
+	for e := m.newest.Front(); e != nil; e = e.Next() {
+		if s := e.Value.(*Session); s.packed.Load() == nil && s.unused(now) {
+			settled = append(settled, s)
+		}
+	}
+	m.mu.Unlock()
+	for _, s := range settled {
+		m.pack(s, now)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !m.closed {
+		m.settling.Reset(quiet / 2)
+	}
+}
+
+// unused reports whether nobody uses the session, nor has for a while. The store must be
+// locked.
+func (s *Session) unused(now time.Time) bool {
+	return s.pins == 0 && !s.gone.Load() && now.Sub(s.last) >= quiet
+}
+
+// pack packs a session unless somebody has begun to use it. Who begins to now unpacks it.
+func (m *Memory) pack(s *Session, now time.Time) {
+	s.Mutex.Lock()
+	defer s.Mutex.Unlock()
+	m.mu.Lock()
+	unused := s.unused(now)
+	m.mu.Unlock()
+	if !unused || s.packed.Load() != nil {
+		return
+	}
+	s.pack()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !s.gone.Load() {
+		m.held.Resize(s.entry, s.size())
+	}
+}

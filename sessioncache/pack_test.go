@@ -1,0 +1,209 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package sessioncache
+
+import (
+	"bytes"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
+
+// A packed session has all that would outlive the process, and its edits as they are,
+// whether or not they could be made again.
+func TestPack(t *testing.T) {
+	s, v := rich(t)
+	s.Lock()
+	l := s.lineages[0]
+	edit, inserted := l.States[2].Edit, l.States[2].Inserted
+	l.States[0].Edit = &Edit{Stage: "overlay", Op: wire.OpReplace, Value: []byte(secretText)} // of nothing that the client has sent
+	s.Unlock()
+	before := snapshotOf(s)
+
+	s.Lock()
+	unpacked := s.size()
+	s.pack()
+	if s.size() >= unpacked || s.lineages[0].States != nil || s.lineages[0].known != nil {
+		t.Errorf("packed, it takes %d bytes of %d", s.size(), unpacked)
+	}
+	s.Unlock()
+
+	if after := snapshotOf(s); !bytes.Equal(before, after) {
+		t.Errorf("packed, it was\n%x\nand is\n%x", before, after)
+	}
+	s.Lock()
+	defer s.Unlock()
+	m := s.Match(v)
+	if m.Lineage != l || m.Common != 3 || !l.Restored() || len(l.Said) != 1 {
+		t.Errorf("the conversation does not go on: %+v", m)
+	}
+	if st := l.States; st[2].Edit != edit || st[2].Inserted != inserted || st[0].Edit == nil || string(st[0].Edit.Value) != secretText {
+		t.Error("edits and insertions are not what they were")
+	}
+	if s.packed.Load() != nil {
+		t.Error("it is packed while it is locked")
+	}
+}
+
+// Sessions are packed when nobody has used them for a while, and never while somebody
+// does. They take less memory, and go on.
+func TestUnusedSessionsArePacked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := open(t, MemoryOptions{})
+		defer m.Close()
+		rests, used := made(t, m, 1, "rests"), made(t, m, 1, "used")
+		m.Acquire(Key{Tenant: Tenant{1}, ID: "used"})
+		full := m.Stats().Bytes
+		time.Sleep(quiet - time.Second)
+		if rests.packed.Load() != nil {
+			t.Error("packed before its time")
+		}
+		time.Sleep(quiet)
+		synctest.Wait()
+		if rests.packed.Load() == nil || used.packed.Load() != nil {
+			t.Errorf("packed: %t, while in use: %t", rests.packed.Load() != nil, used.packed.Load() != nil)
+		}
+		if m.Stats().Bytes >= full {
+			t.Errorf("they took %d bytes, and take %d", full, m.Stats().Bytes)
+		}
+
+		first := view(t, user1, nil).First()
+		if m.Recall(Tenant{1}, first) == nil { // the newer one's, which is not packed
+			t.Error("nothing is recalled")
+		}
+		if s := m.Acquire(Key{Tenant: Tenant{1}, ID: "rests"}); s != rests {
+			t.Fatal("it is another session")
+		}
+		l := rests.lineages[0]
+		if commit(rests, view(t, user1+answer1+user2, m.recall(1))) != l || l.Requests != 2 || l.Restored() {
+			t.Error("the conversation does not go on")
+		}
+		m.Release(rests)
+		m.Release(used)
+		if m.Stats().Bytes <= full {
+			t.Error("what was unpacked is not accounted for")
+		}
+		time.Sleep(2 * quiet)
+		synctest.Wait()
+		if rests.packed.Load() == nil || used.packed.Load() == nil {
+			t.Error("they are not packed again")
+		}
+	})
+}
+
+// recall recalls what is known of a tenant's conversations.
+func (m *Memory) recall(tenant byte) func(wire.Hash) *wire.Known {
+	return func(h wire.Hash) *wire.Known { return m.Recall(Tenant{tenant}, h) }
+}
+
+// Packing meets requests at any moment, and takes nothing from them.
+func TestPackMeetsRequests(t *testing.T) {
+	m := open(t, MemoryOptions{})
+	defer m.Close()
+	done := make(chan struct{})
+	var packer sync.WaitGroup
+	packed := 0
+	packer.Go(func() {
+		for {
+			select {
+			case <-done:
+				return
+			default:
+			}
+			for _, s := range m.Page(Newest, 8) {
+				m.pack(s, time.Now().Add(quiet))
+				if s.packed.Load() != nil {
+					packed++
+				}
+			}
+		}
+	})
+	var clients sync.WaitGroup
+	for i := range 4 {
+		clients.Go(func() {
+			k := Key{Tenant: Tenant{byte(i)}, ID: fmt.Sprint(i)}
+			messages := user1
+			for turn := range 60 {
+				s := m.Acquire(k)
+				v := view(t, messages, m.recall(byte(i)))
+				v.Known().Hold()
+				l := commit(s, v)
+				s.Lock()
+				s.Leave(l, v)
+				if l.Requests != turn+1 || l.Len() != len(v.MessageBlocks()) || len(s.lineages) != 1 {
+					t.Errorf("turn %d: %d requests of %d blocks in %d conversations", turn, l.Requests, l.Len(), len(s.lineages))
+				}
+				s.Unlock()
+				v.Known().Release()
+				m.Release(s)
+				messages += answer1 + user2
+			}
+		})
+	}
+	clients.Wait()
+	close(done)
+	packer.Wait()
+	if packed == 0 {
+		t.Error("nothing was packed")
+	}
+}
+
+// What a session takes while nobody uses it: the bar is 32 KiB for a hundred turns, all
+// that a process needs besides included.
+func TestPackedSize(t *testing.T) {
+	m := open(t, MemoryOptions{})
+	defer m.Close()
+	messages := user1
+	for i := range 100 {
+		messages += fmt.Sprintf(`,{"role":"assistant","content":[{"type":"text","text":"Let me look."},{"type":"tool_use","id":"t%d","name":"Read","input":{}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"t%d","content":"text %d"}]}`, i, i, i)
+	}
+	s := m.Acquire(Key{ID: "s"})
+	l := commit(s, view(t, messages, nil))
+	s.Lock()
+	for i := range 100 {
+		l.Ends.Mark(3*i, time.Now())
+		l.States[3*i].Content = uint64(i)
+	}
+	before := s.size()
+	s.pack()
+	after := s.size()
+	s.Unlock()
+	t.Logf("%d bytes, packed %d", before, after)
+	if after > 12<<10 {
+		t.Errorf("%d bytes", after)
+	}
+}
+
+func BenchmarkPack(b *testing.B) {
+	m := open(b, MemoryOptions{})
+	defer m.Close()
+	messages := user1
+	for i := range 100 {
+		messages += fmt.Sprintf(`,{"role":"assistant","content":[{"type":"text","text":"Let me look."},{"type":"tool_use","id":"t%d","name":"Read","input":{}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"t%d","content":"text %d"}]}`, i, i, i)
+	}
+	s := m.Acquire(Key{ID: "s"})
+	commit(s, view(b, messages, nil))
+	b.ReportAllocs()
+	for b.Loop() {
+		s.Mutex.Lock()
+		s.pack()
+		s.unpack()
+		s.Unlock()
+	}
+}

@@ -22,6 +22,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/tidwall/gjson"
@@ -182,6 +183,46 @@ func answerOf(message json.RawMessage) wire.Turn {
 // Over recorded conversations: what a process sends that was restarted at any time is
 // what one sends that never was, to the byte.
 func TestRestartedProcessGoesOnTheSame(t *testing.T) {
+	goOnTheSame(t, func(t *testing.T, goOn func(outlives bool, happens func(*process))) {
+		var sizes []float64 // bytes of a snapshot, for each block
+		goOn(true, func(p *process) {
+			p.restart()
+			if size := p.size(); size > 0 {
+				sizes = append(sizes, size)
+			}
+		})
+		slices.Sort(sizes)
+		t.Logf("bytes a block: median %.1f, 95 %% below %.1f, worst %.1f", sizes[len(sizes)/2], sizes[len(sizes)*95/100], sizes[len(sizes)-1])
+		if worst := sizes[len(sizes)-1]; worst > 100 {
+			t.Errorf("a snapshot takes %.1f bytes a block", worst)
+		}
+	})
+}
+
+// What sessions send that were packed while nobody used them is what others send, too.
+func TestUnusedSessionsGoOnTheSame(t *testing.T) {
+	goOnTheSame(t, func(t *testing.T, goOn func(outlives bool, happens func(*process))) {
+		synctest.Test(t, func(t *testing.T) {
+			packed := 0
+			goOn(false, func(p *process) {
+				before := p.store.Stats().Bytes
+				time.Sleep(2 * time.Minute)
+				synctest.Wait()
+				if p.store.Stats().Bytes < before {
+					packed++
+				}
+			})
+			if packed == 0 {
+				t.Error("nothing was packed")
+			}
+			t.Logf("packed %d times", packed)
+		})
+	})
+}
+
+// goOnTheSame sends recorded conversations through a process to which something happens
+// now and then, and through one to which nothing does.
+func goOnTheSame(t *testing.T, test func(t *testing.T, goOn func(outlives bool, happens func(*process)))) {
 	conversations := readRecorded(t)
 	most := 250
 	if testing.Short() {
@@ -190,45 +231,44 @@ func TestRestartedProcessGoesOnTheSame(t *testing.T) {
 	for half, name := range []string{"binding", "keeping"} { // each has its own half of the conversations
 		rules := map[string]cachemodel.Rules{"binding": binding, "keeping": keeping}[name]
 		t.Run(name, func(t *testing.T) {
-			folded, restarts, requests := 0, 0, 0
-			var sizes []float64 // bytes of a snapshot, for each block
-			for n, c := range conversations {
-				if n%2 != half {
-					continue
-				}
-				random := rand.New(rand.NewPCG(1, uint64(n)))
-				never, again := newProcess(t, rules, nil), newProcess(t, rules, new(storetest.Shelf))
-				r := replayedOf(c, most)
-				for i, body := range r.bodies {
-					if random.IntN(4) == 0 {
-						again.restart()
-						restarts++
-						if size := again.size(); size > 0 {
-							sizes = append(sizes, size)
+			test(t, func(outlives bool, happens func(*process)) {
+				folded, happened, requests := 0, 0, 0
+				for n, c := range conversations {
+					if n%2 != half {
+						continue
+					}
+					random := rand.New(rand.NewPCG(1, uint64(n)))
+					never := newProcess(t, rules, nil)
+					never.store.Acquire(restoreKey) // in use all the time
+					var shelf *storetest.Shelf
+					if outlives {
+						shelf = new(storetest.Shelf)
+					}
+					again := newProcess(t, rules, shelf)
+					r := replayedOf(c, most)
+					for i, body := range r.bodies {
+						if random.IntN(4) == 0 {
+							happens(again)
+							happened++
+						}
+						want := never.send(body, r.answers[i], r.at[i], nil)
+						got := again.send(body, r.answers[i], r.at[i], nil)
+						if !bytes.Equal(got, want) {
+							t.Fatalf("%s, request %d: %s", c.file, i, difference(got, want))
+						}
+						requests++
+						if bytes.Count(got, []byte("[[llm_cache:folded")) > 1 { // one is in the tool
+							folded++
 						}
 					}
-					want := never.send(body, r.answers[i], r.at[i], nil)
-					got := again.send(body, r.answers[i], r.at[i], nil)
-					if !bytes.Equal(got, want) {
-						t.Fatalf("%s, request %d: %s", c.file, i, difference(got, want))
-					}
-					requests++
-					if bytes.Count(got, []byte("[[llm_cache:folded")) > 1 { // one is in the tool
-						folded++
-					}
+					_ = never.store.Close()
+					_ = again.store.Close()
 				}
-				_ = never.store.Close()
-				_ = again.store.Close()
-			}
-			if folded == 0 || restarts == 0 {
-				t.Fatalf("%d requests, %d with folds, %d restarts", requests, folded, restarts)
-			}
-			slices.Sort(sizes)
-			t.Logf("%d requests, %d with folds, %d restarts; bytes a block: median %.1f, 95 %% below %.1f, worst %.1f",
-				requests, folded, restarts, sizes[len(sizes)/2], sizes[len(sizes)*95/100], sizes[len(sizes)-1])
-			if worst := sizes[len(sizes)-1]; worst > 100 {
-				t.Errorf("a snapshot takes %.1f bytes a block", worst)
-			}
+				if folded == 0 || happened == 0 {
+					t.Fatalf("%d requests, %d with folds, %d times something happened", requests, folded, happened)
+				}
+				t.Logf("%d requests, %d with folds, %d times something happened", requests, folded, happened)
+			})
 		})
 	}
 }

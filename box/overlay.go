@@ -148,6 +148,7 @@ func (o *overlaying) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 		original = r.Clone(r.Context()) // what next does to r must not show in a second pass
 	}
 	restore := layer.ReplaceOutgoing(r, body, x.Body)
+	layer.SetView(r, x.View)
 	err = o.next.ServeHTTP(a, r)
 	restore()
 	if err != nil {

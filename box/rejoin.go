@@ -16,15 +16,15 @@ package box
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
-	"io"
+	"hash/maphash"
 	"maps"
 	"net/http"
 	"slices"
 	"sync"
 	"time"
 
+	"github.com/zeebo/xxh3"
 	"go.uber.org/zap"
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
@@ -68,8 +68,14 @@ var (
 	alone = metric.Gauge("detached", "Requests kept for a client that left.")
 )
 
-// workKey names a request: its tenant, where it goes, and its body.
-type workKey [sha256.Size]byte
+// workKey names a request: its tenant, where it goes, and its body. The hash is keyed, so
+// that nobody can make two requests look the same.
+type workKey struct {
+	tenant sessioncache.Tenant
+	hash   xxh3.Uint128
+}
+
+var workSeed = maphash.String(maphash.MakeSeed(), "work")
 
 // rejoining sends requests on such that they outlive their client.
 type rejoining struct {
@@ -124,15 +130,13 @@ func (l *rejoining) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 	return l.follow(w, r, k)
 }
 
-func workOf(r *http.Request, tenant sessioncache.Tenant, body []byte) (key workKey) {
-	sum := sha256.New()
-	sum.Write(tenant[:])
+func workOf(r *http.Request, tenant sessioncache.Tenant, body []byte) workKey {
+	h := xxh3.NewSeed(workSeed)
 	for _, field := range []string{r.Method, r.Host, r.URL.RequestURI()} {
-		_, _ = io.WriteString(sum, field+"\x00")
+		_, _ = h.WriteString(field + "\x00")
 	}
-	sum.Write(body)
-	sum.Sum(key[:0])
-	return key
+	_, _ = h.Write(body)
+	return workKey{tenant, h.Sum128()}
 }
 
 // follow passes on what the work has brought and brings, until its end or until

@@ -31,6 +31,7 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/settings"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+	"github.com/caddy-llm-cache/caddy-llm-cache/upstream"
 )
 
 // growing is a conversation of about size bytes and how it grows, turn by turn.
@@ -159,6 +160,60 @@ func BenchmarkTurns(b *testing.B) {
 				if err := h.ServeHTTP(&sink{http.Header{}}, request(bodies[step+1], strconv.Itoa(i-step)), endpoint); err != nil {
 					b.Fatal(err)
 				}
+			}
+		})
+	}
+}
+
+// chat is growingBy in chat completions.
+func chat(size, steps int) [][]byte {
+	var b bytes.Buffer
+	b.WriteString(`{"model":"gpt-5.2","max_completion_tokens":1000,"messages":[{"role":"system","content":"You are an agent."},{"role":"user","content":"Fix the build."}`)
+	var bodies [][]byte
+	for i := 0; len(bodies) < steps; i++ {
+		fmt.Fprintf(&b, `,{"role":"assistant","content":"Reading on.","tool_calls":[{"id":"call_%d","type":"function","function":{"name":"Read","arguments":"{\"file_path\":\"/src/file%d.go\"}"}}]},{"role":"tool","tool_call_id":"call_%d","content":"`, i, i, i)
+		for line := range 40 {
+			fmt.Fprintf(&b, `%d: func name%d(a, b int) (int, error) { return a*%d + b, nil }\n`, line, i, line)
+		}
+		b.WriteString(`"}`)
+		if b.Len() >= size {
+			bodies = append(bodies, append(bytes.Clone(b.Bytes()), `],"stream":true}`...))
+		}
+	}
+	return bodies
+}
+
+// BenchmarkLayers measures known requests through what stands between the handler and
+// other upstreams than the client's own.
+func BenchmarkLayers(b *testing.B) {
+	bodies := chat(200<<10, 16)
+	for _, preset := range []string{"openai", "anthropic", "mlx_lm"} {
+		b.Run(preset, func(b *testing.B) {
+			store, err := sessioncache.NewMemory(sessioncache.MemoryOptions{})
+			if err != nil {
+				b.Fatal(err)
+			}
+			h := &Handler{Upstream: &upstream.Upstream{Preset: preset}}
+			if _, err := h.Attach(store, nil, zap.NewNop(), time.Now); err != nil {
+				b.Fatal(err)
+			}
+			serve := func(body []byte, session int) {
+				r := request(body, strconv.Itoa(session))
+				r.URL.Path = "/v1/chat/completions"
+				if err := h.ServeHTTP(&sink{http.Header{}}, r, endpoint); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportAllocs()
+			b.SetBytes(int64(len(bodies[0])))
+			for i := 0; b.Loop(); i++ {
+				step := i % (len(bodies) - 1)
+				if step == 0 { // another conversation, begun outside of the measurement
+					b.StopTimer()
+					serve(bodies[0], i)
+					b.StartTimer()
+				}
+				serve(bodies[step+1], i-step)
 			}
 		})
 	}

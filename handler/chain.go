@@ -61,7 +61,7 @@ var chain = [...]struct {
 		return p.site.barred(next, p.front)
 	}},
 	{"translate", conversing | aside | unparsed | pinging | folding, func(p *passage, next caddyhttp.Handler) caddyhttp.Handler {
-		return p.site.up.Translate(next, p.format, p.session)
+		return p.site.up.Translate(next, p.format, p.session, p.view)
 	}},
 	{"overlay", conversing | folding, func(p *passage, next caddyhttp.Handler) caddyhttp.Handler {
 		return p.site.sharing.overlay.Layer(next, p.format, box.Conversation{
@@ -89,13 +89,13 @@ var chain = [...]struct {
 		}, p.threads.heard)
 	}},
 	{"websocket", conversing, func(p *passage, next caddyhttp.Handler) caddyhttp.Handler {
-		if p.carried == nil {
+		if !p.carried {
 			return next
 		}
 		pool := p.site.holding.carriers
 		return relay.Layer(pool.Layer(next, p.held), p.site.store.Holds.Sockets(p.site.holding.options, p.site.now), p.site.up.Headers,
 			func(r *http.Request, body []byte) (hold.Key, *hold.Request) {
-				return p.held(r), pool.Request(body, p.carried)
+				return p.held(r), pool.Request(body, p.view)
 			}, nil)
 	}},
 	{"letta", conversing, func(p *passage, next caddyhttp.Handler) caddyhttp.Handler {
@@ -144,7 +144,8 @@ type passage struct {
 	ticket  queue.Ticket
 	front   *front     // nil where there is nothing to wait for
 	threads *threads   // nil where the provider keeps nothing of it
-	carried *wire.View // of a request that may go over a WebSocket, as the client wrote it, nil for another
+	view    *wire.View // of the request as the client wrote it, nil where nobody has read it
+	carried bool       // it may go over a WebSocket
 }
 
 // held says of which conversation a request is, to whoever holds it.

@@ -32,6 +32,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 	"github.com/caddy-llm-cache/caddy-llm-cache/upstream"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/reuse"
 )
 
 // release ends a request's hold on its session. What requests have left of one that
@@ -77,7 +78,7 @@ func (o *site) process(w http.ResponseWriter, r *http.Request, next caddyhttp.Ha
 	p := &c.passage
 	*p = passage{
 		site: o, purpose: conversing, format: a.format, session: c.session.ID(), tenant: c.asker.tenant, unkept: c.body.rethread != nil, span: c.books.span,
-		boxed: &c.boxed, ticket: c.ticket(r),
+		boxed: &c.boxed, ticket: c.ticket(r), view: c.view,
 	}
 	if c.ex.Prompt.Applied != nil {
 		p.cleared = func() *wire.Cleared { return c.ex.Prompt.Applied } // nil once edits are given up
@@ -272,7 +273,7 @@ func (o *site) upstreamKey(r *http.Request) string {
 	if host := b[at:]; bytes.IndexFunc(host, isUpper) >= 0 {
 		b = append(b[:at], bytes.ToLower(host)...)
 	}
-	return wire.Intern(append(b, wire.Base(path)...))
+	return reuse.Intern(append(b, wire.Base(path)...))
 }
 
 // isUpper reports whether a character may have another in lower case.

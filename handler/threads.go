@@ -97,13 +97,10 @@ func (c *requestState) threads(r *http.Request) *threads {
 	return t
 }
 
-// carried returns the request if it may go over a WebSocket, nil if it may not.
-func (c *requestState) carried() *wire.View {
+// carried reports whether the request may go over a WebSocket.
+func (c *requestState) carried() bool {
 	v := c.view
-	if c.site.holding.carriers == nil || !v.Traits().Sockets || v.Conversation.Partial || !v.Conversation.Stateless || !v.OffersTools() || !c.site.keeps(v.Format) {
-		return nil
-	}
-	return v
+	return c.site.holding.carriers != nil && v.Traits().Sockets && !v.Conversation.Partial && v.Conversation.Stateless && v.OffersTools() && c.site.keeps(v.Format)
 }
 
 // hasAnswer reports whether a request holds an answer of the model's: a client that has

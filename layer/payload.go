@@ -34,6 +34,8 @@ type Payload struct {
 	// Undone why it could not be.
 	Plain  []byte
 	Undone error
+	// View is what was read of Data in the upstream's format, nil if nobody has.
+	View *wire.View
 
 	begun bool          // somebody has first
 	first payloadReader // spares most requests to make one
@@ -126,6 +128,22 @@ func Whole(r *http.Request) (*Payload, bool) {
 		return nil, false
 	}
 	return p.Payload, true
+}
+
+// View is what was read of the body that a request has now, in some format; nil if nobody
+// has.
+func View(r *http.Request, format wire.Format) *wire.View {
+	if p, ok := Whole(r); ok && p.View != nil && p.View.Format == format {
+		return p.View
+	}
+	return nil
+}
+
+// SetView tells those behind what was read of the body that a request has now.
+func SetView(r *http.Request, v *wire.View) {
+	if p, ok := Whole(r); ok {
+		p.View = v
+	}
 }
 
 // SetBody makes body the request's, to be read again as often as a transport

@@ -31,7 +31,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/reuse"
 )
 
 // User tells by what a person is known.
@@ -168,7 +168,7 @@ func (p *People) Of(r *http.Request, k *Key) Person {
 	sum := k.hash(r, appendPerson)
 	var digits [hashDigits]byte
 	hex.Encode(digits[:], sum[:hashDigits/2])
-	hash := wire.Intern(digits[:])
+	hash := reuse.Intern(digits[:])
 	return Person{Hash: hash, Name: p.name(r, hash)}
 }
 

@@ -53,7 +53,7 @@ type step struct {
 }
 
 func (r *Reader) read(in Incoming) error {
-	if wire.Crowded(in.Body) {
+	if rawjson.Crowded(in.Body) {
 		return wire.ErrCrowded
 	}
 	body := rawjson.Value(in.Body).Trim()

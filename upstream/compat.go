@@ -176,7 +176,7 @@ func (d *adjusting) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 		return d.next.ServeHTTP(w, r) //nolint:nilerr // what is not understood passes untouched
 	}
 	out := body
-	layer.Guard(d.p.Log, "adjusting a request", func() { out = d.p.compat.apply(d.format, body, values(r)) })
+	layer.Guard(d.p.Log, "adjusting a request", func() { out = d.p.compat.apply(d.format, body, layer.View(r, d.format), values(r)) })
 	defer layer.ReplaceOutgoing(r, body, out)()
 	if !d.format.Traits().ServersVary || d.p.compat.answers != reasoningAlias {
 		return d.next.ServeHTTP(w, r)
@@ -234,26 +234,25 @@ func values(r *http.Request) func(string) []byte {
 	}
 }
 
-// apply returns the body to send, body itself if it is right as it is.
-func (d *compat) apply(format wire.Format, body []byte, resolve func(string) []byte) []byte {
+// apply returns the body to send, body itself if it is right as it is. The view is what is
+// known of it, nil for nothing.
+func (d *compat) apply(format wire.Format, body []byte, view *wire.View, resolve func(string) []byte) []byte {
+	if named, changed := d.names(format, body, view); changed {
+		body, view = named, nil
+	}
+	object, err := wire.ReadObject(body, view)
+	if err != nil {
+		return body
+	}
 	members := make([]wire.Member, 0, len(d.drop)+len(d.body)+2)
 	for _, name := range d.drop {
 		members = append(members, wire.Member{Name: name})
 	}
 	if format.Traits().ServersVary {
-		bounded := false
-		for m := rawjson.Walk(body, 0); m.Next(); {
-			name, value := m.Key, m.Skip().Of(body)
-			switch string(name) {
-			case "stream_options":
-				if options := gjson.ParseBytes(value); options.IsObject() && !options.Get("include_usage").Exists() {
-					members = append(members, wire.Member{Name: "stream_options"}) // mlx_lm.server takes the one option for granted
-				}
-			case "max_tokens", "max_completion_tokens":
-				bounded = true
-			}
+		if options := gjson.ParseBytes(object.Value("stream_options")); options.IsObject() && !options.Get("include_usage").Exists() {
+			members = append(members, wire.Member{Name: "stream_options"}) // mlx_lm.server takes the one option for granted
 		}
-		if d.maxTokens > 0 && !bounded {
+		if d.maxTokens > 0 && object.Value("max_tokens") == nil && object.Value("max_completion_tokens") == nil {
 			members = append(members, wire.Member{Name: "max_tokens", Value: fmt.Append(nil, d.maxTokens)})
 		}
 	}
@@ -266,11 +265,11 @@ func (d *compat) apply(format wire.Format, body []byte, resolve func(string) []b
 		}
 		members = append(slices.DeleteFunc(members, func(o wire.Member) bool { return o.Name == m.name }), wire.Member{Name: m.name, Value: value})
 	}
-	out, err := wire.Patch(body, members...)
+	out, err := object.Patch(members...)
 	if err != nil {
 		return body
 	}
-	return d.names(format, out)
+	return out
 }
 
 func isReasoning(b *wire.Block) bool { return b.Kind == wire.KindThinking && b.Has(wire.FlagMember) }
@@ -299,7 +298,7 @@ func (d *compat) reasoningCuts(v *wire.View, i int, other string) []wire.Cut {
 
 // names puts the thinking of earlier turns under the name that the upstream
 // reads, and takes markers out that it does not.
-func (d *compat) names(format wire.Format, body []byte) []byte {
+func (d *compat) names(format wire.Format, body []byte, view *wire.View) (out []byte, changed bool) {
 	other, thinking := "", false
 	if format.Traits().ServersVary {
 		switch d.reasoning {
@@ -308,34 +307,33 @@ func (d *compat) names(format wire.Format, body []byte) []byte {
 		case reasoningAlias:
 			other = reasoningContent
 		}
-		thinking = other != "" && bytes.Contains(body, []byte(`"`+other+`"`)) || d.reasoning == reasoningNone
+		thinking = other != "" && (view != nil || bytes.Contains(body, []byte(`"`+other+`"`))) || d.reasoning == reasoningNone
 	}
-	markers := !d.cacheControl && bytes.Contains(body, []byte(`"cache_control"`))
+	markers := !d.cacheControl && (view != nil || bytes.Contains(body, []byte(`"cache_control"`)))
 	if !thinking && !markers {
-		return body
+		return nil, false
 	}
-	v, err := wire.Parse(format, body, nil)
-	if err != nil {
-		return body
+	if view == nil {
+		var err error
+		if view, err = wire.Parse(format, body, nil); err != nil {
+			return nil, false
+		}
 	}
 	var cuts []wire.Cut
-	for i := range v.Blocks {
-		b := &v.Blocks[i]
+	for i := range view.Blocks {
+		b := &view.Blocks[i]
 		if thinking && isReasoning(b) {
-			cuts = append(cuts, d.reasoningCuts(v, i, other)...)
+			cuts = append(cuts, d.reasoningCuts(view, i, other)...)
 		}
 		if markers && !b.Marker.Empty() {
-			if c, ok := v.Unmark(i); ok {
+			if c, ok := view.Unmark(i); ok {
 				cuts = append(cuts, c)
 			}
 		}
 	}
 	if len(cuts) == 0 {
-		return body
+		return nil, false
 	}
 	out, err := wire.Replace(body, cuts)
-	if err != nil {
-		return body
-	}
-	return out
+	return out, err == nil
 }

@@ -69,27 +69,21 @@ func (u Unheld) Error() string { return string(u) + ": only the provider's own A
 
 // ProvidersOnly returns what a request asks of its provider alone, "" for nothing.
 func ProvidersOnly(v *wire.View) Unheld {
-	for _, name := range []string{"compaction", "container", "conversation"} {
-		if bytes.Contains(v.Raw, []byte(`"`+name+`"`)) {
-			if m := gjson.GetBytes(v.Raw, name); m.Exists() && m.Type != gjson.Null {
-				return Unheld(name)
-			}
-		}
+	if h := v.Conversation.Held; h != 0 {
+		return Unheld(h.String())
 	}
-	const compact = "compact"
-	if !bytes.Contains(v.Raw, []byte(`"`+compact)) {
-		return ""
-	}
-	found := Unheld("")
 	if m := v.Management(); m.Compacts {
-		found = "context_management"
+		return "context_management"
 	}
 	for i := range v.Blocks {
-		if b := v.Bytes(v.Blocks[i].Span); found == "" && len(b) > 0 && b[0] == '{' && strings.HasPrefix(gjson.GetBytes(b, "type").Str, compact) {
-			found = "compaction"
+		if v.Blocks[i].Kind != wire.KindOther {
+			continue
+		}
+		if b := v.Bytes(v.Blocks[i].Span); len(b) > 0 && b[0] == '{' && strings.HasPrefix(gjson.GetBytes(b, "type").Str, "compact") {
+			return "compaction"
 		}
 	}
-	return found
+	return ""
 }
 
 // Refuse answers a request that asks for it.

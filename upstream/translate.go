@@ -54,16 +54,18 @@ type translation struct {
 	next     caddyhttp.Handler
 	from, to wire.Format // the client's format and the upstream's
 	key      string      // names the conversation to the upstream
+	view     *wire.View  // of the client's request, nil for what nobody has read
 }
 
 // Translate returns next with a translation before it, or next itself where there is
-// nothing to translate. key names the conversation to the upstream.
-func (p *Profile) Translate(next caddyhttp.Handler, client wire.Format, key string) caddyhttp.Handler {
+// nothing to translate. key names the conversation to the upstream. View is that of the
+// client's request, which may have been edited since; nil for what nobody has read.
+func (p *Profile) Translate(next caddyhttp.Handler, client wire.Format, key string, view *wire.View) caddyhttp.Handler {
 	to := p.Target(client)
 	if to == client && !p.Renames() && !p.buffers() {
 		return next
 	}
-	return &translation{p: p, next: next, from: client, to: to, key: key}
+	return &translation{p: p, next: next, from: client, to: to, key: key, view: view}
 }
 
 // ServeHTTP implements caddyhttp.Handler. What the client is told of a request
@@ -130,7 +132,10 @@ func (t *translation) rename(in translate.Incoming) (*translate.Outgoing, error)
 		}
 		return out, nil
 	}
-	view, err := wire.Parse(t.from, in.Body, nil)
+	view, err := t.view, error(nil)
+	if view == nil {
+		view, err = wire.Parse(t.from, in.Body, nil)
+	}
 	if err != nil {
 		return out, nil //nolint:nilerr // what is not understood passes untouched
 	}

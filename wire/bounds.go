@@ -14,10 +14,7 @@
 
 package wire
 
-import (
-	"bytes"
-	"errors"
-)
+import "errors"
 
 // The reasons why a body is not read. None of them holds any content.
 var (
@@ -31,7 +28,7 @@ var (
 	// ErrShape says that the body is JSON, but not a request of its format.
 	ErrShape = errors.New("not a request of this format")
 	// ErrCrowded says that the body has more than [MaxElements] entries, or is
-	// [Crowded] with values.
+	// [rawjson.Crowded] with values.
 	ErrCrowded = errors.New("more messages, blocks, parts or values than are read")
 	// ErrFormat says that the format is none that this package reads.
 	ErrFormat = errors.New("unknown format")
@@ -42,30 +39,3 @@ var (
 // context of a million tokens some ten thousand; each costs us a hundred bytes, and
 // some five hundred where it is translated, and the client two.
 const MaxElements = 1 << 15
-
-// maxValues bounds the values in a body, whatever they are part of. The longest recorded
-// conversation has some ten thousand, and a context of a million tokens has no room for
-// as many; each costs some hundred nanoseconds of everyone who looks for a member among
-// them.
-const maxValues = 1 << 20
-
-// Crowded reports whether a body may hold more values than are read: it has more commas
-// and opening brackets, wherever they stand. Those in strings count, too: inputs and
-// results are JSON in strings, which is looked into, and a text with as many is longer
-// than any context.
-func Crowded(body []byte) bool {
-	if len(body) <= maxValues {
-		return false
-	}
-	const step = 16 << 10 // in the processor's nearest cache
-	n := 0
-	for ; n <= maxValues && n+len(body) > maxValues; body = body[min(step, len(body)):] {
-		part := body[:min(step, len(body))]
-		for i := range separators {
-			n += bytes.Count(part, separators[i:i+1])
-		}
-	}
-	return n > maxValues
-}
-
-var separators = []byte(",{[")

@@ -18,6 +18,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire/rawjson"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/reuse"
 )
 
 // Names turns a table of what a format calls its top-level members, and what [Parse]
@@ -37,7 +38,7 @@ func (p *Parser) cacheOptions(s rawjson.Span) {
 	}
 	options := gjson.ParseBytes(s.Of(p.Body))
 	if ttl := options.Get("ttl"); ttl.Type == gjson.String {
-		p.View.Caching.Retention = Intern([]byte(ttl.Str))
+		p.View.Caching.Retention = reuse.Intern([]byte(ttl.Str))
 	}
 	p.View.Caching.Prewarms = p.View.Caching.Prewarms || options.Get("prewarm").Type == gjson.True
 }
@@ -46,6 +47,25 @@ func (p *Parser) cacheOptions(s rawjson.Span) {
 // is to put before the input.
 func (p *Parser) refers(s rawjson.Span) bool {
 	return p.traits.KeepsAnswers && !s.Empty() && !IsNull(p.Body, s)
+}
+
+// Held is a top-level member that refers to what only the provider's own API has: its name,
+// empty for none.
+type Held uint8
+
+const (
+	heldCompaction Held = 1 + iota
+	heldContainer
+	heldConversation
+)
+
+// String returns the member's name.
+func (h Held) String() string { return [...]string{"", "compaction", "container", "conversation"}[h] }
+
+func (p *Parser) holds(h Held, s rawjson.Span) {
+	if !s.Empty() && !IsNull(p.Body, s) {
+		p.View.Conversation.Held = h
+	}
 }
 
 // thread reads the member by which a conversation over the Messages API is kept
@@ -93,4 +113,13 @@ func (p *Parser) session(metadata, cacheKey, conversation rawjson.Span) string {
 		}
 	}
 	return ""
+}
+
+// ForcesCall reads the choice of a format in which it is a word, or an object of a
+// type.
+func ForcesCall(choice gjson.Result) bool {
+	if choice.IsObject() {
+		choice = choice.Get("type")
+	}
+	return choice.Str != "" && choice.Str != "auto" && choice.Str != "none"
 }

@@ -40,7 +40,7 @@ func Parse(f Format, body []byte, recall func(first Hash) *Known) (*View, error)
 	if len(body) > math.MaxInt32 {
 		return nil, fmt.Errorf("%w: longer than 2 GiB", ErrShape)
 	}
-	if Crowded(body) {
+	if rawjson.Crowded(body) {
 		return nil, ErrCrowded
 	}
 	known := lookup(f)
@@ -194,6 +194,7 @@ func (p *Parser) run() error {
 			p.View.Conversation.ContextManagement = m.Skip()
 		case "compaction":
 			p.View.Conversation.Compaction = m.Skip()
+			p.holds(heldCompaction, p.View.Conversation.Compaction)
 		case "prompt_cache_retention":
 			if s := m.Skip(); p.View.Caching.Retention == "" {
 				p.View.Caching.Retention = p.name(s)
@@ -213,6 +214,9 @@ func (p *Parser) run() error {
 		case "conversation":
 			bit, conversation = seenConversation, m.Skip()
 			p.View.Conversation.Partial = p.View.Conversation.Partial || p.refers(conversation)
+			p.holds(heldConversation, conversation)
+		case "container":
+			p.holds(heldContainer, m.Skip())
 		case "thread":
 			bit = seenThread
 			p.thread(m.Skip())
@@ -267,7 +271,7 @@ func (p *Parser) name(s rawjson.Span) string {
 	if inside.Empty() || bytes.IndexByte(inside.Of(p.Body), '\\') >= 0 {
 		return p.Text(s)
 	}
-	return Intern(inside.Of(p.Body))
+	return reuse.Intern(inside.Of(p.Body))
 }
 
 // IsNull reports whether a value is null.

@@ -65,6 +65,8 @@ type Exchange struct {
 	Body []byte
 	// Edited reports that it is a new one.
 	Edited bool
+	// View is what was read of Body.
+	View *wire.View
 	// Common is the share, in bytes, of what goes upstream that has gone
 	// upstream in the same place before, or was answered there: 0 to 1.
 	Common float64
@@ -128,6 +130,7 @@ func (s *Store) Begin(c Conversation, q Request) (*Exchange, error) {
 		x.Body, x.Edited = body, true
 	}
 	next.sent, next.shown = piecesOf(out, q.Markers), out.Known()
+	x.View = out
 	x.compare()
 	return x, nil
 }

@@ -193,7 +193,7 @@ func (d *draft) uncount(i int) {
 			continue
 		}
 		raw := d.body(j)
-		if raw[0] != '"' || !bytes.Contains(raw, []byte(" tokens left</total_tokens>")) {
+		if raw[0] != '"' || !bytes.Contains(raw, []byte("</total_tokens>")) { // it is rare that something begins so
 			continue
 		}
 		text := textOf(raw)

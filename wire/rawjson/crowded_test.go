@@ -12,7 +12,7 @@
 // See the License for the specific language governing permissions and
 // limitations under the License.
 
-package wire
+package rawjson
 
 import (
 	"bytes"
@@ -40,23 +40,6 @@ func TestCrowdedCounts(t *testing.T) {
 		}
 		if got := Crowded([]byte(body)); got != (n > maxValues) {
 			t.Errorf("%s: %t with %d values", name, got, n)
-		}
-	}
-}
-
-// TestIntern: what is the same is one string, whatever fell into its place in between.
-func TestIntern(t *testing.T) {
-	b := []byte("claude-opus-5-5")
-	if s := Intern(b); s != "claude-opus-5-5" {
-		t.Fatal(s)
-	}
-	if n := testing.AllocsPerRun(100, func() { Intern(b) }); n > 0 {
-		t.Errorf("%v allocations", n)
-	}
-	for i := range 4 * len(names) {
-		other := strings.Repeat("n", i%300)
-		if s := Intern([]byte(other)); s != other {
-			t.Fatal(s, other)
 		}
 	}
 }

@@ -12,15 +12,26 @@
 // See the License for the specific language governing permissions and
 // limitations under the License.
 
-package wire
+package reuse
 
-import "github.com/tidwall/gjson"
+import (
+	"strings"
+	"testing"
+)
 
-// ForcesCall reads the choice of a format in which it is a word, or an object of a
-// type.
-func ForcesCall(choice gjson.Result) bool {
-	if choice.IsObject() {
-		choice = choice.Get("type")
+// TestIntern: what is the same is one string, whatever fell into its place in between.
+func TestIntern(t *testing.T) {
+	b := []byte("claude-opus-5-5")
+	if s := Intern(b); s != "claude-opus-5-5" {
+		t.Fatal(s)
 	}
-	return choice.Str != "" && choice.Str != "auto" && choice.Str != "none"
+	if n := testing.AllocsPerRun(100, func() { Intern(b) }); n > 0 {
+		t.Errorf("%v allocations", n)
+	}
+	for i := range 4 * len(names) {
+		other := strings.Repeat("n", i%300)
+		if s := Intern([]byte(other)); s != other {
+			t.Fatal(s, other)
+		}
+	}
 }

@@ -12,13 +12,18 @@
 // See the License for the specific language governing permissions and
 // limitations under the License.
 
-package wire
+package reuse
 
-import "sync/atomic"
+import (
+	"hash/maphash"
+	"sync/atomic"
+)
 
 // names are strings that come with request after request, as those of models and
 // hosts: one copy serves them all. The newest of those that fall into a place has it.
 var names [1024]atomic.Pointer[string]
+
+var seed = maphash.MakeSeed()
 
 // longestName bounds the strings that are kept, in bytes.
 const longestName = 256
@@ -29,7 +34,7 @@ func Intern(b []byte) string {
 	if len(b) > longestName {
 		return string(b)
 	}
-	at := &names[rawHash(b)%uint64(len(names))]
+	at := &names[maphash.Bytes(seed, b)%uint64(len(names))]
 	if s := at.Load(); s != nil && *s == string(b) {
 		return *s
 	}

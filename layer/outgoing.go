@@ -54,12 +54,16 @@ func ReplaceOutgoing(r *http.Request, old, body []byte) (restore func()) {
 	r.ContentLength, r.TransferEncoding = int64(len(body)), nil
 	p := &Payload{Data: body}
 	p.Attach(r)
-	own := len(body) == 0 || len(old) == 0 || &old[0] != &body[0]
 	return func() {
 		r.Header, r.ContentLength, r.TransferEncoding = header, length, coding
 		r.Body, r.GetBody = before, getBody
-		if own {
+		if !Same(old, body) {
 			p.Recycle()
 		}
 	}
+}
+
+// Same reports whether two bodies are one.
+func Same(a, b []byte) bool {
+	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
 }

@@ -84,7 +84,7 @@ func (t *translation) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 		return layer.Fail(w, t.from, translate.Refusal(err))
 	}
 	a := newTranslatedAnswer(w, t, out, t.asked(out, r.URL.RawQuery))
-	defer t.substitute(r, out)()
+	defer t.substitute(r, body, out)()
 	if err := a.serve(t.next, r); err != nil {
 		t.count(translationFailed)
 		return a.fault(err)
@@ -153,11 +153,11 @@ func (t *translation) rename(in translate.Incoming) (*translate.Outgoing, error)
 	return out, nil
 }
 
-// substitute makes the request the upstream's. The returned function puts back
-// what was there before, for the access log, error routes and a second pass.
-func (t *translation) substitute(r *http.Request, out *translate.Outgoing) (restore func()) {
+// substitute makes the request, whose body was another, the upstream's. The returned function
+// puts back what was there before, for the access log, error routes and a second pass.
+func (t *translation) substitute(r *http.Request, body []byte, out *translate.Outgoing) (restore func()) {
 	header, length, coding, address, uri := r.Header, r.ContentLength, r.TransferEncoding, r.URL, r.RequestURI
-	body, getBody := r.Body, r.GetBody
+	before, getBody := r.Body, r.GetBody
 	r.Header = maps.Clone(header)
 	translate.Headers(t.from, t.to, r.Header, address.RawQuery)
 	layer.AskPlain(r.Header)
@@ -174,8 +174,8 @@ func (t *translation) substitute(r *http.Request, out *translate.Outgoing) (rest
 	p.Attach(r)
 	return func() {
 		r.Header, r.ContentLength, r.TransferEncoding, r.URL, r.RequestURI = header, length, coding, address, uri
-		r.Body, r.GetBody = body, getBody
-		if t.from != t.to {
+		r.Body, r.GetBody = before, getBody
+		if !layer.Same(out.Body, body) {
 			p.Recycle()
 		}
 	}

@@ -145,7 +145,11 @@ func (t *translation) rename(in translate.Incoming) (*translate.Outgoing, error)
 		if err != nil {
 			return nil, fmt.Errorf("model: %w", err)
 		}
-		if out.Body, err = wire.Patch(in.Body, wire.Member{Name: "model", Value: value}); err != nil {
+		object, err := wire.ReadObject(in.Body, view)
+		if err == nil {
+			out.Body, err = object.Patch(wire.Member{Name: "model", Value: value})
+		}
+		if err != nil {
 			return nil, fmt.Errorf("model: %w", err)
 		}
 		out.Model = view.Model

@@ -127,6 +127,11 @@ func run(ctx context.Context) error {
 		return err
 	}
 
+	if b.profiles != "" {
+		if err := os.MkdirAll(b.profiles, 0o755); err != nil {
+			return err
+		}
+	}
 	dir, err := os.MkdirTemp("", "llm_cache-bench-")
 	if err != nil {
 		return err

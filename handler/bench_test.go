@@ -21,6 +21,7 @@ import (
 	"io"
 	"net/http"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -64,17 +65,23 @@ func (s *sink) WriteHeader(int)             {}
 
 var answerBytes = []byte(`{"id":"msg_1","type":"message","role":"assistant","model":"claude-opus-4-6","content":[{"type":"text","text":"Done."}],"stop_reason":"end_turn","usage":{"input_tokens":3,"cache_creation_input_tokens":40,"cache_read_input_tokens":1234,"output_tokens":5}}`)
 
+var chatAnswer = []byte(`{"id":"chatcmpl-1","object":"chat.completion","model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"Done."},"finish_reason":"stop"}],"usage":{"prompt_tokens":1277,"completion_tokens":5,"prompt_tokens_details":{"cached_tokens":1234}}}`)
+
 // endpoint reads the request and answers, as a proxy in front of a model would.
-var endpoint = caddyhttp.HandlerFunc(func(w http.ResponseWriter, r *http.Request) error {
-	if _, err := io.Copy(io.Discard, r.Body); err != nil {
+var endpoint = answering(answerBytes)
+
+func answering(answer []byte) caddyhttp.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		if _, err := io.Copy(io.Discard, r.Body); err != nil {
+			return err
+		}
+		w.Header()["Content-Type"] = []string{"application/json"}
+		w.Header()["Content-Length"] = []string{strconv.Itoa(len(answer))}
+		w.WriteHeader(http.StatusOK)
+		_, err := w.Write(answer)
 		return err
 	}
-	w.Header()["Content-Type"] = []string{"application/json"}
-	w.Header()["Content-Length"] = []string{strconv.Itoa(len(answerBytes))}
-	w.WriteHeader(http.StatusOK)
-	_, err := w.Write(answerBytes)
-	return err
-})
+}
 
 func attached(tb testing.TB, o settings.Options) *Handler {
 	tb.Helper()
@@ -186,20 +193,28 @@ func chat(size, steps int) [][]byte {
 // BenchmarkLayers measures known requests through what stands between the handler and
 // other upstreams than the client's own.
 func BenchmarkLayers(b *testing.B) {
-	bodies := chat(200<<10, 16)
-	for _, preset := range []string{"openai", "anthropic", "mlx_lm"} {
-		b.Run(preset, func(b *testing.B) {
+	of := map[string][][]byte{"/v1/chat/completions": chat(200<<10, 16), "/v1/messages": growing(200<<10, 16)}
+	for _, c := range []struct {
+		path, preset string
+		answer       []byte
+	}{
+		{"/v1/chat/completions", "openai", chatAnswer}, {"/v1/chat/completions", "anthropic", answerBytes}, {"/v1/chat/completions", "mlx_lm", chatAnswer},
+		{"/v1/messages", "mlx_lm", chatAnswer},
+	} {
+		endpoint := answering(c.answer)
+		bodies := of[c.path]
+		b.Run(strings.TrimPrefix(c.path, "/v1/")+" to "+c.preset, func(b *testing.B) {
 			store, err := sessioncache.NewMemory(sessioncache.MemoryOptions{})
 			if err != nil {
 				b.Fatal(err)
 			}
-			h := &Handler{Upstream: &upstream.Upstream{Preset: preset}}
+			h := &Handler{Upstream: &upstream.Upstream{Preset: c.preset}}
 			if _, err := h.Attach(store, nil, zap.NewNop(), time.Now); err != nil {
 				b.Fatal(err)
 			}
 			serve := func(body []byte, session int) {
 				r := request(body, strconv.Itoa(session))
-				r.URL.Path = "/v1/chat/completions"
+				r.URL.Path = c.path
 				if err := h.ServeHTTP(&sink{http.Header{}}, r, endpoint); err != nil {
 					b.Fatal(err)
 				}

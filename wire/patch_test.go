@@ -67,6 +67,53 @@ func TestPatch(t *testing.T) {
 	}
 }
 
+// What is known of a body spares reading its messages once more, and changes nothing.
+func TestObjectOfView(t *testing.T) {
+	for _, body := range []string{
+		`{"model":"m","messages":[{"role":"user","content":"[1]"}],"stream":true}`,
+		`{ "messages" : [ {"role":"user","content":[{"type":"text","text":"]"}]} , {"role":"assistant","content":"ok"} ] , "model":"m" }`,
+		`{"tools":[{"name":"t"}],"messages":[{"role":"user","content":"a"}],"metadata":{"messages":[{"role":"user"}]}}`,
+	} {
+		holdToView(t, Anthropic, []byte(body))
+		holdToView(t, OpenAIChat, []byte(body))
+	}
+	v, err := Parse(Anthropic, []byte(`{"messages":[{"role":"user","content":"a"}]}`), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o, err := ReadObject([]byte(`{"messages":[{"role":"user","content":"b"}]}`), v) // of another body, as long
+	if err != nil || string(o.Value("messages")) != `[{"role":"user","content":"b"}]` {
+		t.Errorf("%s, %v", o.Value("messages"), err)
+	}
+}
+
+// holdToView compares the members of a body that is read with its view and without.
+func holdToView(t *testing.T, format Format, body []byte) {
+	t.Helper()
+	v, err := Parse(format, body, nil)
+	if err != nil {
+		return
+	}
+	plain, err := ReadObject(body, nil)
+	if err != nil {
+		t.Fatalf("%s is read as a request, and is no object: %v", body, err)
+	}
+	if known, err := ReadObject(body, v); err != nil || !reflect.DeepEqual(known, plain) {
+		t.Errorf("%s: with its view %+v, %v; without %+v", body, known, err, plain)
+	}
+}
+
+func FuzzObjectOfView(f *testing.F) {
+	f.Add(`{"model":"m","messages":[{"role":"user","content":"a"}]}`)
+	f.Add(`{"model":"m","input":[{"role":"user","content":"a"},{"type":"compaction"}]}`)
+	f.Add(`{"contents":[{"role":"user","parts":[{"text":"a"}]}]}`)
+	f.Fuzz(func(t *testing.T, body string) {
+		for _, format := range Formats() {
+			holdToView(t, format, []byte(body))
+		}
+	})
+}
+
 func FuzzPatch(f *testing.F) {
 	f.Add(`{"a":1,"b":{"a":2},"c":[]}`)
 	f.Add(` { "max_tokens" : 5 } `)

@@ -80,7 +80,11 @@ func (d *draft) plan(share func(*base) *base, m matched, next *lineage) error {
 		now = nil
 	}
 	system := d.system()
-	front, first := d.pins(system), d.pins(d.opening())
+	var before, beforeFirst []pin
+	if m.lineage != nil {
+		before, beforeFirst = m.lineage.base.system, m.lineage.first
+	}
+	front, first := d.pins(system, before), d.pins(d.opening(), beforeFirst)
 	next.base = nil
 	var notes []note
 	if m.lineage != nil {
@@ -103,7 +107,7 @@ func (d *draft) plan(share func(*base) *base, m matched, next *lineage) error {
 	next.first = d.pinFirst(m, first)
 	var add note
 	if d.q.Rules.Pins {
-		d.pinned(next, system, places(front, first), notes, &add)
+		d.pinned(next, system, front, first, notes, &add)
 	}
 	if ok && d.v.Tools > 0 {
 		d.tools(known, now, notes, m, next, &add)
@@ -172,19 +176,25 @@ func (d *draft) body(i int) []byte {
 	return d.v.Bytes(d.v.Blocks[i].Body)
 }
 
-func (d *draft) pins(blocks []int) []pin {
+// pins are the texts of blocks, most of which are as they were before.
+func (d *draft) pins(blocks []int, before []pin) []pin {
 	all := make([]pin, 0, len(blocks))
-	for _, i := range blocks {
+	for n, i := range blocks {
 		raw := d.body(i)
-		if len(raw) > mostSurveyed {
+		switch {
+		case n < len(before) && bytes.Equal(raw, before[n].raw):
+			all = append(all, pin{before[n].hash, raw})
+		case len(raw) > mostSurveyed:
 			all = append(all, pin{d.v.Blocks[i].Hash, raw})
-			continue
+		default:
+			sum := sha256.Sum256([]byte(textOf(raw)))
+			all = append(all, pin{wire.Hash(sum[:len(wire.Hash{})]), raw})
 		}
-		sum := sha256.Sum256([]byte(textOf(raw)))
-		all = append(all, pin{wire.Hash(sum[:len(wire.Hash{})]), raw})
 	}
 	return all
 }
+
+func samePin(a, b pin) bool { return a.hash == b.hash }
 
 func clonePins(all []pin) []pin {
 	all = slices.Clone(all)
@@ -233,18 +243,25 @@ func places(system, first []pin) (all []string) {
 
 // pinned puts the texts back as they first stood, and notes what they now say of
 // the surroundings, which is to be told instead.
-func (d *draft) pinned(next *lineage, system []int, now []string, notes []note, add *note) {
-	told := places(next.base.system, next.first)
-	for _, n := range notes {
-		if n.told != nil {
-			told = n.told
-		}
-	}
+func (d *draft) pinned(next *lineage, system []int, front, first []pin, notes []note, add *note) {
 	for j, i := range system {
 		d.pin(i, next.base.system[j])
 	}
 	for j, i := range d.opening() {
 		d.pin(i, next.first[j])
+	}
+	var told []string
+	for _, n := range notes {
+		if n.told != nil {
+			told = n.told
+		}
+	}
+	if told == nil && slices.EqualFunc(front, next.base.system, samePin) && slices.EqualFunc(first, next.first, samePin) {
+		return
+	}
+	now := places(front, first)
+	if told == nil {
+		told = places(next.base.system, next.first)
 	}
 	if slices.Equal(now, told) {
 		return

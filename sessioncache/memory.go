@@ -42,7 +42,8 @@ const (
 type MemoryOptions struct {
 	// MaxBytes bounds the memory of all sessions together. Beyond it the tenant
 	// that holds most loses those that it has not used for longest. Default: 640
-	// MiB: ten thousand conversations of a hundred turns.
+	// MiB: ten thousand conversations of a hundred turns in use at once, or six times as
+	// many that nobody has used for a minute.
 	MaxBytes int64
 	// IdleTTL is how long a session is remembered after its last request.
 	// Default: 3 hours.

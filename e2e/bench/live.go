@@ -27,8 +27,9 @@ import (
 
 const (
 	liveTurns = 100
-	// liveRest is how long a collection of garbage that nothing asks for may take.
-	liveRest = 150 * time.Second
+	// liveRest is how long it may take until unused sessions are packed, garbage is collected
+	// that nobody asks for, and what that frees is given back.
+	liveRest = 5 * time.Minute
 )
 
 // errSessions says that not all sessions are held at once.

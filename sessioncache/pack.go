@@ -76,6 +76,9 @@ func (s *Session) unpack() {
 		r.chain(l, s.lineages[:i])
 		r.states(l)
 	}
+	if r.Bad { // no session is like that; this one begins anew
+		s.lineages = nil
+	}
 }
 
 // size is the memory that the pack takes, in bytes.

@@ -164,17 +164,21 @@ func TestPackMeetsRequests(t *testing.T) {
 	}
 }
 
+func hundredTurns() string {
+	messages := user1
+	for i := range 100 {
+		messages += fmt.Sprintf(`,{"role":"assistant","content":[{"type":"text","text":"Let me look."},{"type":"tool_use","id":"t%d","name":"Read","input":{}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"t%d","content":"text %d"}]}`, i, i, i)
+	}
+	return messages
+}
+
 // What a session takes while nobody uses it: the bar is 32 KiB for a hundred turns, all
 // that a process needs besides included.
 func TestPackedSize(t *testing.T) {
 	m := open(t, MemoryOptions{})
 	defer m.Close()
-	messages := user1
-	for i := range 100 {
-		messages += fmt.Sprintf(`,{"role":"assistant","content":[{"type":"text","text":"Let me look."},{"type":"tool_use","id":"t%d","name":"Read","input":{}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"t%d","content":"text %d"}]}`, i, i, i)
-	}
 	s := m.Acquire(Key{ID: "s"})
-	l := commit(s, view(t, messages, nil))
+	l := commit(s, view(t, hundredTurns(), nil))
 	s.Lock()
 	for i := range 100 {
 		l.Ends.Mark(3*i, time.Now())
@@ -193,12 +197,8 @@ func TestPackedSize(t *testing.T) {
 func BenchmarkPack(b *testing.B) {
 	m := open(b, MemoryOptions{})
 	defer m.Close()
-	messages := user1
-	for i := range 100 {
-		messages += fmt.Sprintf(`,{"role":"assistant","content":[{"type":"text","text":"Let me look."},{"type":"tool_use","id":"t%d","name":"Read","input":{}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"t%d","content":"text %d"}]}`, i, i, i)
-	}
 	s := m.Acquire(Key{ID: "s"})
-	commit(s, view(b, messages, nil))
+	commit(s, view(b, hundredTurns(), nil))
 	b.ReportAllocs()
 	for b.Loop() {
 		s.Mutex.Lock()

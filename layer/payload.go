@@ -133,7 +133,7 @@ func Whole(r *http.Request) (*Payload, bool) {
 // View is what was read of the body that a request has now, in some format; nil if nobody
 // has.
 func View(r *http.Request, format wire.Format) *wire.View {
-	if p, ok := Whole(r); ok && p.View != nil && p.View.Format == format {
+	if p, ok := Whole(r); ok && p.View != nil && p.View.Format == format && Same(p.View.Raw, p.Data) {
 		return p.View
 	}
 	return nil

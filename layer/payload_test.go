@@ -56,3 +56,33 @@ func TestPayload(t *testing.T) {
 		t.Errorf("a late copy got %d bytes, %v", n, err)
 	}
 }
+
+// What was read of a body is known as long as the request has that body, and of no other.
+func TestView(t *testing.T) {
+	body := []byte(`{"model":"m"}`)
+	v := &wire.View{Format: wire.OpenAIChat, Raw: body}
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://example.com", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	SetBody(r, body)
+	if View(r, wire.OpenAIChat) != nil {
+		t.Error("known, and nobody has read it")
+	}
+	SetView(r, v)
+	if View(r, wire.OpenAIChat) != v || View(r, wire.Anthropic) != nil {
+		t.Error("it is not known in its format, or in another")
+	}
+	restore := ReplaceOutgoing(r, body, []byte(`{"model":"n"}`))
+	if View(r, wire.OpenAIChat) != nil {
+		t.Error("what was read of one body is told of another")
+	}
+	SetView(r, v)
+	if View(r, wire.OpenAIChat) != nil {
+		t.Error("what was read of one body is noted of another")
+	}
+	restore()
+	if View(r, wire.OpenAIChat) != v {
+		t.Error("the first body is back, and not what was read of it")
+	}
+}

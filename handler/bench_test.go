@@ -198,7 +198,9 @@ func BenchmarkLayers(b *testing.B) {
 		path, preset string
 		answer       []byte
 	}{
-		{"/v1/chat/completions", "openai", chatAnswer}, {"/v1/chat/completions", "anthropic", answerBytes}, {"/v1/chat/completions", "mlx_lm", chatAnswer},
+		{"/v1/chat/completions", "openai", chatAnswer},
+		{"/v1/chat/completions", "anthropic", answerBytes},
+		{"/v1/chat/completions", "mlx_lm", chatAnswer},
 		{"/v1/messages", "mlx_lm", chatAnswer},
 	} {
 		endpoint := answering(c.answer)

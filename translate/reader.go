@@ -41,6 +41,7 @@ type Reader struct {
 	Hosted  string
 	scratch []byte
 	entries int // that were read
+	index   rawjson.Index
 	// Parts are those of the lists that are being read, each list's behind those of
 	// the list that it stands in.
 	Parts []Part
@@ -99,13 +100,19 @@ func (r *Reader) Leave() { r.at = r.at[:len(r.at)-1] }
 // many of them: what they become takes more memory than they do.
 func (r *Reader) Elements(v rawjson.Value) iter.Seq2[int, rawjson.Value] {
 	return func(yield func(int, rawjson.Value) bool) {
-		for i, e := range v.Elements() {
+		for i, e := range r.index.Elements(v) {
 			if r.entries++; r.entries > wire.MaxElements || !yield(i, e) {
 				return
 			}
 		}
 	}
 }
+
+// Members yields the members of an object of the request.
+func (r *Reader) Members(v rawjson.Value) iter.Seq2[string, rawjson.Value] { return r.index.Members(v) }
+
+// Member returns a member of an object of the request, nil if there is none.
+func (r *Reader) Member(v rawjson.Value, name string) rawjson.Value { return r.index.Member(v, name) }
 
 // Add keeps parts of the list that is being read.
 func (r *Reader) Add(parts ...Part) { r.Parts = reuse.Append(r.Parts, parts...) }
@@ -176,7 +183,7 @@ func (r *Reader) DropUsed(field string, v rawjson.Value) {
 // DropOthers lists the members of an object that are in use, but none of those
 // known.
 func (r *Reader) DropOthers(v rawjson.Value, known ...string) {
-	for key, m := range v.Members() {
+	for key, m := range r.Members(v) {
 		if r.Spell != nil {
 			key = r.Spell(key)
 		}

@@ -102,13 +102,14 @@ func Convert(from, to wire.Format, in Incoming, o Options) (*Outgoing, error) {
 
 // Read reads a request of any format. The result points into in.Body.
 func Read(from wire.Format, in Incoming) (*Request, error) {
-	if err := WellFormed(in.Body); err != nil {
-		return nil, err
+	index, ok := rawjson.IndexObject(in.Body)
+	if !ok {
+		return nil, errNotObject
 	}
 	if dialectOf(from) == nil {
 		return nil, fmt.Errorf("translate from %q: no such format", from)
 	}
-	r := Reader{Request: &Request{Format: from}, from: dialectOf(from)}
+	r := Reader{Request: &Request{Format: from}, from: dialectOf(from), index: index}
 	if err := r.read(in); err != nil {
 		return nil, err
 	}
@@ -134,11 +135,13 @@ func Write(to wire.Format, q *Request, in Incoming, o Options) (*Outgoing, error
 	return out, nil
 }
 
+var errNotObject = fmt.Errorf("%w: not a JSON object, or nested too deeply", ErrBody)
+
 // WellFormed reports whether a body is one JSON object that is not nested too
 // deeply.
 func WellFormed(b []byte) error {
 	if !rawjson.ValidObject(rawjson.View(b)) {
-		return fmt.Errorf("%w: not a JSON object, or nested too deeply", ErrBody)
+		return errNotObject
 	}
 	return nil
 }

@@ -34,7 +34,7 @@ func (r *reader) request(body rawjson.Value) error {
 	q := r.Request
 	q.IncludeUsage = true
 	var tools rawjson.Value
-	for key, v := range body.Members() {
+	for key, v := range r.Members(body) {
 		var err error
 		switch key {
 		case "model":
@@ -241,7 +241,7 @@ func (r *reader) messages(v rawjson.Value) error {
 		r.Enter("messages", i)
 		var role string
 		var content rawjson.Value
-		for key, f := range m.Members() {
+		for key, f := range r.Members(m) {
 			switch key {
 			case "role":
 				role = f.Str()
@@ -286,7 +286,7 @@ func (r *reader) block(b rawjson.Value) (err error) {
 	var kind string
 	var source, content, title, data rawjson.Value
 	var signature string
-	for key, v := range b.Members() {
+	for key, v := range r.Members(b) {
 		switch key {
 		case "type":
 			kind = v.Str()

@@ -47,7 +47,7 @@ func (r *reader) request(body rawjson.Value, in translate.Incoming) error {
 		return fmt.Errorf("%w: its path names no model", translate.ErrBody)
 	}
 	q.Model, q.Stream = model, stream
-	for key, v := range body.Members() {
+	for key, v := range r.Members(body) {
 		var err error
 		switch key {
 		case "contents":
@@ -58,7 +58,7 @@ func (r *reader) request(body rawjson.Value, in translate.Incoming) error {
 				q.System = []translate.Part{{Text: v.Text()}}
 			} else {
 				r.DropOthers(v, "role", "parts")
-				q.System, err = r.parts(v.Member("parts"), 0)
+				q.System, err = r.parts(r.Member(v, "parts"), 0)
 			}
 			r.Leave()
 		case "tools":
@@ -255,11 +255,11 @@ func (r *reader) contents(v rawjson.Value) error {
 	for i, c := range r.Elements(v) {
 		r.Enter("contents", i)
 		r.DropOthers(c, "role", "parts")
-		parts, err := r.parts(c.Member("parts"), i)
+		parts, err := r.parts(r.Member(c, "parts"), i)
 		if err != nil {
 			return err
 		}
-		switch c.Member("role").Str() {
+		switch r.Member(c, "role").Str() {
 		case "user", "function", "tool", "":
 			r.Message(translate.User, parts)
 		case "model":
@@ -319,7 +319,7 @@ func (r *reader) parts(v rawjson.Value, content int) ([]translate.Part, error) {
 		var signature string
 		var call, response, inline, file rawjson.Value
 		thought, known := false, false
-		for key, m := range v.Members() {
+		for key, m := range r.Members(v) {
 			switch camel(key) {
 			case "text":
 				p.Text, known = m.Text(), true
@@ -427,9 +427,9 @@ func member(v rawjson.Value, name string) rawjson.Value {
 
 // call reads a call. Where it has no id, its place makes one.
 func (r *reader) call(v rawjson.Value, content, part int) (translate.Part, error) {
-	p := translate.Part{Kind: translate.CallPart, ID: v.Member("id").Str(), Input: translate.CallInput(v.Member("args"))}
+	p := translate.Part{Kind: translate.CallPart, ID: r.Member(v, "id").Str(), Input: translate.CallInput(r.Member(v, "args"))}
 	r.DropIn("functionCall", v, "id", "name", "args")
-	p.Tool.Name = v.Member("name").Str()
+	p.Tool.Name = r.Member(v, "name").Str()
 	if p.Tool.Name == "" {
 		return p, r.Malformed("functionCall.name")
 	}
@@ -444,18 +444,18 @@ func (r *reader) call(v rawjson.Value, content, part int) (translate.Part, error
 // open one of its name.
 func (r *reader) response(v rawjson.Value, content int) (translate.Part, error) {
 	r.DropIn("functionResponse", v, "id", "name", "response", "parts")
-	id, name := v.Member("id").Str(), v.Member("name").Str()
+	id, name := r.Member(v, "id").Str(), r.Member(v, "name").Str()
 	id, ok := r.pending.answer(id, name)
 	if !ok {
 		return translate.Part{}, r.Refuse("functionResponse", "it answers no call before it")
 	}
 	p := translate.Part{Kind: translate.ResultPart, ID: id, Tool: translate.ToolName{Name: name}}
-	t, failed := result(v.Member("response"))
+	t, failed := result(r.Member(v, "response"))
 	p.Failed = failed
 	if !t.Empty() {
 		p.Content = []translate.Part{{Text: t}}
 	}
-	media, err := r.parts(v.Member("parts"), content)
+	media, err := r.parts(r.Member(v, "parts"), content)
 	if err != nil {
 		return p, err
 	}

@@ -29,7 +29,7 @@ func (r reader) request(body rawjson.Value) error {
 	q := r.Request
 	q.IncludeUsage = true
 	var in rawjson.Value
-	for key, v := range body.Members() {
+	for key, v := range r.Members(body) {
 		var err error
 		switch key {
 		case "model":
@@ -112,7 +112,7 @@ func (r reader) config(v rawjson.Value) error {
 func (r reader) choice(path string, v rawjson.Value) error {
 	c, mode := &r.Request.Choice, v
 	r.DropIn(path, v, "allowed_tools")
-	if allowed := v.Member("allowed_tools"); allowed.IsObject() {
+	if allowed := r.Member(v, "allowed_tools"); allowed.IsObject() {
 		r.DropIn(path+".allowed_tools", allowed, "mode", "tools")
 		for _, name := range r.Elements(allowed.Member("tools")) {
 			c.Tools = append(c.Tools, translate.ToolName{Name: name.Str()})
@@ -155,12 +155,12 @@ func (r reader) textFormat(v rawjson.Value) error {
 		return nil
 	}
 	o := &r.Request.Output
-	switch v.Member("type").Str() {
+	switch r.Member(v, "type").Str() {
 	case "text":
 		r.DropOthers(v, "type", "mime_type", "schema")
-		if schema := v.Member("schema").Used(); schema != nil {
+		if schema := r.Member(v, "schema").Used(); schema != nil {
 			*o = translate.Output{Kind: "schema", Schema: schema}
-		} else if v.Member("mime_type").Str() == "application/json" {
+		} else if r.Member(v, "mime_type").Str() == "application/json" {
 			o.Kind = "json"
 		}
 	case "audio", "image", "video":
@@ -213,7 +213,7 @@ func (r reader) input(v rawjson.Value) error {
 	var contents, results bool // stood in front
 	for i, s := range r.Elements(v) {
 		r.Enter("input", i)
-		kind := s.Member("type").Str()
+		kind := r.Member(s, "type").Str()
 		content := kinds[kind]
 		if content {
 			n := len(r.Parts)
@@ -243,7 +243,7 @@ func (r reader) step(kind string, s rawjson.Value, results bool) error {
 	switch kind {
 	case "user_input", "model_output":
 		r.DropOthers(s, "type", "content")
-		parts, err := r.Content("content", s.Member("content"), r.part)
+		parts, err := r.Content("content", r.Member(s, "content"), r.part)
 		switch {
 		case err != nil:
 			return err
@@ -257,17 +257,17 @@ func (r reader) step(kind string, s rawjson.Value, results bool) error {
 		r.Join(translate.Assistant, r.thought(s))
 	case "function_call":
 		r.DropOthers(s, "type", "id", "name", "arguments")
-		p := translate.Part{Kind: translate.CallPart, Input: translate.CallInput(s.Member("arguments"))}
-		p.ID, p.Signature = seal.OpenID(s.Member("id").Str())
-		if p.Tool.Name = s.Member("name").Str(); p.Tool.Name == "" {
+		p := translate.Part{Kind: translate.CallPart, Input: translate.CallInput(r.Member(s, "arguments"))}
+		p.ID, p.Signature = seal.OpenID(r.Member(s, "id").Str())
+		if p.Tool.Name = r.Member(s, "name").Str(); p.Tool.Name == "" {
 			return r.Malformed("name")
 		}
 		r.Join(translate.Assistant, p)
 	case "function_result":
 		r.DropOthers(s, "type", "call_id", "name", "is_error", "result")
-		p := translate.Part{Kind: translate.ResultPart, Failed: s.Member("is_error").IsTrue(), Tool: translate.ToolName{Name: s.Member("name").Str()}}
-		p.ID, _ = seal.OpenID(s.Member("call_id").Str())
-		if v := s.Member("result"); v.IsObject() {
+		p := translate.Part{Kind: translate.ResultPart, Failed: r.Member(s, "is_error").IsTrue(), Tool: translate.ToolName{Name: r.Member(s, "name").Str()}}
+		p.ID, _ = seal.OpenID(r.Member(s, "call_id").Str())
+		if v := r.Member(s, "result"); v.IsObject() {
 			p.Content = []translate.Part{{Text: rawjson.Escaped(string(v))}}
 		} else {
 			var err error
@@ -291,33 +291,33 @@ func (r reader) step(kind string, s rawjson.Value, results bool) error {
 // thought reads a thought: its text is the summary.
 func (r reader) thought(s rawjson.Value) translate.Part {
 	var t rawjson.Text
-	for i, c := range r.Elements(s.Member("summary")) {
+	for i, c := range r.Elements(r.Member(s, "summary")) {
 		r.Enter("summary", i)
 		r.DropOthers(c, "type", "text")
 		r.Leave()
-		if piece := c.Member("text").Text(); !piece.Empty() {
+		if piece := r.Member(c, "text").Text(); !piece.Empty() {
 			if !t.Empty() {
 				t = append(t[:len(t):len(t)], `\n\n`...)
 			}
 			t = append(t[:len(t):len(t)], piece...)
 		}
 	}
-	return r.Thinking(t, s.Member("signature").Str())
+	return r.Thinking(t, r.Member(s, "signature").Str())
 }
 
 // part reads one content.
 func (r reader) part(v rawjson.Value) error {
-	kind := v.Member("type").Str()
+	kind := r.Member(v, "type").Str()
 	if kind == "text" {
 		r.DropOthers(v, "type", "text", "annotations")
-		r.Add(translate.Part{Text: v.Member("text").Text()})
+		r.Add(translate.Part{Text: r.Member(v, "text").Text()})
 		return nil
 	}
 	if !kinds[kind] {
 		return r.Refuse("type", "unknown kind of content")
 	}
 	r.DropOthers(v, "type", "data", "uri", "mime_type")
-	m := &translate.Media{Field: r.Path("type"), Type: v.Member("mime_type").Str(), Data: v.Member("data").Text(), URL: v.Member("uri").Text()}
+	m := &translate.Media{Field: r.Path("type"), Type: r.Member(v, "mime_type").Str(), Data: r.Member(v, "data").Text(), URL: r.Member(v, "uri").Text()}
 	if m.Type == "" {
 		if m.Type = kind + "/*"; kind == "document" {
 			m.Type = "application/pdf"

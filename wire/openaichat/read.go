@@ -27,7 +27,7 @@ type reader struct{ openai.Reader }
 
 func (r reader) request(body rawjson.Value) error {
 	q := r.Request
-	for key, v := range body.Members() {
+	for key, v := range r.Members(body) {
 		var err error
 		switch key {
 		case "model":
@@ -35,7 +35,7 @@ func (r reader) request(body rawjson.Value) error {
 		case "stream":
 			q.Stream = v.IsTrue()
 		case "stream_options":
-			q.IncludeUsage = v.Member("include_usage").IsTrue()
+			q.IncludeUsage = r.Member(v, "include_usage").IsTrue()
 			r.DropIn(key, v, "include_usage")
 		case "messages":
 			err = r.messages(v)
@@ -59,12 +59,12 @@ func (r reader) request(body rawjson.Value) error {
 		case "reasoning_effort":
 			r.Effort(v.Str())
 		case "reasoning": // OpenRouter's
-			r.Effort(v.Member("effort").Str())
-			if n, ok := v.Member("max_tokens").Int(); ok {
+			r.Effort(r.Member(v, "effort").Str())
+			if n, ok := r.Member(v, "max_tokens").Int(); ok {
 				q.Reasoning.Mode, q.Reasoning.Budget = "on", n
 			}
 		case "response_format":
-			err = r.Format(key, v, v.Member("json_schema"))
+			err = r.Format(key, v, r.Member(v, "json_schema"))
 		case "n":
 			if n, ok := v.Int(); ok && n != 1 {
 				err = r.Refuse(key, translate.OneAnswer)
@@ -129,8 +129,8 @@ func (r reader) tools(v rawjson.Value) error {
 			}
 		case "custom":
 			c := t.Member("custom")
-			tool.Custom, tool.Name = true, c.Member("name").Str()
-			tool.Description, tool.Format = c.Member("description").Text(), c.Member("format").Used()
+			tool.Custom, tool.Name = true, r.Member(c, "name").Str()
+			tool.Description, tool.Format = r.Member(c, "description").Text(), r.Member(c, "format").Used()
 		default:
 			r.Drop("type")
 			r.Hosted = r.Path("type")
@@ -151,13 +151,13 @@ func (r reader) choice(v rawjson.Value) error {
 	if v.IsString() {
 		return r.Mode(v.Str())
 	}
-	switch v.Member("type").Str() {
+	switch r.Member(v, "type").Str() {
 	case "function":
-		c.Mode, c.Tools = "any", []translate.ToolName{{Name: v.Member("function").Member("name").Str()}}
+		c.Mode, c.Tools = "any", []translate.ToolName{{Name: r.Member(v, "function").Member("name").Str()}}
 	case "custom":
-		c.Mode, c.Tools = "any", []translate.ToolName{{Name: v.Member("custom").Member("name").Str(), Custom: true}}
+		c.Mode, c.Tools = "any", []translate.ToolName{{Name: r.Member(v, "custom").Member("name").Str(), Custom: true}}
 	case "allowed_tools":
-		a := v.Member("allowed_tools")
+		a := r.Member(v, "allowed_tools")
 		for _, t := range r.Elements(a.Member("tools")) {
 			name := translate.ToolName{Name: t.Member("function").Member("name").Str()}
 			if custom := t.Member("custom"); custom.IsObject() {
@@ -228,7 +228,7 @@ type message struct {
 }
 
 func (r reader) members(m rawjson.Value, f *message) error {
-	for key, v := range m.Members() {
+	for key, v := range r.Members(m) {
 		switch key {
 		case "role":
 			f.role = v.Str()
@@ -274,18 +274,18 @@ func (r reader) assistant(f message, content []translate.Part) ([]translate.Part
 		r.Enter("tool_calls", i)
 		p := translate.Part{Kind: translate.CallPart}
 		r.DropOthers(c, "id", "index", "type", "function", "custom", "extra_content")
-		r.DropIn("function", c.Member("function"), "name", "arguments")
-		p.ID, p.Signature = seal.OpenID(c.Member("id").Str())
-		if s := c.Member("extra_content").Member("google").Member("thought_signature"); s.IsString() {
+		r.DropIn("function", r.Member(c, "function"), "name", "arguments")
+		p.ID, p.Signature = seal.OpenID(r.Member(c, "id").Str())
+		if s := r.Member(c, "extra_content").Member("google").Member("thought_signature"); s.IsString() {
 			p.Signature = s.Str()
 		}
-		if custom := c.Member("custom"); custom.IsObject() {
+		if custom := r.Member(c, "custom"); custom.IsObject() {
 			p.Tool = translate.ToolName{Name: custom.Member("name").Str(), Custom: true}
 			p.Text = custom.Member("input").Text()
 		} else {
-			function := c.Member("function")
-			p.Tool.Name = function.Member("name").Str()
-			p.Input = translate.CallInput(function.Member("arguments"))
+			function := r.Member(c, "function")
+			p.Tool.Name = r.Member(function, "name").Str()
+			p.Input = translate.CallInput(r.Member(function, "arguments"))
 		}
 		if p.Tool.Name == "" {
 			return nil, r.Malformed("function.name")
@@ -323,31 +323,31 @@ func (r reader) content(v rawjson.Value) ([]translate.Part, error) {
 }
 
 func (r reader) part(v rawjson.Value) error {
-	p := translate.Part{Cache: v.Member("cache_control").Used()}
+	p := translate.Part{Cache: r.Member(v, "cache_control").Used()}
 	r.DropOthers(v, "type", "text", "refusal", "image_url", "input_audio", "file", "cache_control", "prompt_cache_breakpoint")
-	if p.Cache == nil && v.Member("prompt_cache_breakpoint").IsObject() {
+	if p.Cache == nil && r.Member(v, "prompt_cache_breakpoint").IsObject() {
 		p.Cache = rawjson.Value(`{"type":"ephemeral"}`)
 	}
-	kind := v.Member("type").Str()
+	kind := r.Member(v, "type").Str()
 	var err error
 	switch kind {
 	case "text":
-		p.Text = v.Member("text").Text()
+		p.Text = r.Member(v, "text").Text()
 	case "refusal":
-		p.Text = v.Member("refusal").Text()
+		p.Text = r.Member(v, "refusal").Text()
 	case "image_url":
-		image := v.Member("image_url")
+		image := r.Member(v, "image_url")
 		p.Media = &translate.Media{Detail: image.Member("detail").Used()}
 		err = r.Media(&p, image.Member("url"), "image/*", "image_url")
 	case "input_audio":
-		audio := v.Member("input_audio")
+		audio := r.Member(v, "input_audio")
 		p.Kind = translate.MediaPart
 		p.Media = &translate.Media{Field: r.Path("input_audio"), Type: "audio/" + audio.Member("format").Str(), Data: audio.Member("data").Text()}
 		if p.Media.Data.Empty() {
 			err = r.Malformed("input_audio.data")
 		}
 	case "file":
-		file := v.Member("file")
+		file := r.Member(v, "file")
 		p.Media = &translate.Media{Name: file.Member("filename").Text()}
 		err = r.Media(&p, file.Member("file_data"), "application/pdf", "file")
 	default:

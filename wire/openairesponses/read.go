@@ -30,7 +30,7 @@ func (r reader) request(body rawjson.Value) error {
 	q := r.Request
 	q.IncludeUsage = true
 	var in, tools rawjson.Value
-	for key, v := range body.Members() {
+	for key, v := range r.Members(body) {
 		var err error
 		switch key {
 		case "model":
@@ -117,11 +117,11 @@ func (r reader) choice(v rawjson.Value) error {
 		return r.Mode(v.Str())
 	}
 	c := &r.Request.Choice
-	switch kind := v.Member("type").Str(); kind {
+	switch kind := r.Member(v, "type").Str(); kind {
 	case "function", "custom":
 		c.Mode, c.Tools = "any", []translate.ToolName{toolName(v, kind)}
 	case "allowed_tools":
-		for _, t := range r.Elements(v.Member("tools")) {
+		for _, t := range r.Elements(r.Member(v, "tools")) {
 			r.Allow(toolName(t, t.Member("type").Str()))
 		}
 		return r.Allowed(v)
@@ -184,8 +184,8 @@ func (r reader) input(v rawjson.Value) error {
 	results := false
 	for i, item := range r.Elements(v) {
 		r.Enter("input", i)
-		kind := item.Member("type").Str()
-		if kind == "" && item.Member("role").IsString() {
+		kind := r.Member(item, "type").Str()
+		if kind == "" && r.Member(item, "role").IsString() {
 			kind = "message"
 		}
 		result := strings.HasSuffix(kind, "call_output")
@@ -206,30 +206,30 @@ func (r reader) item(kind string, item rawjson.Value, results bool) error {
 		return r.message(item)
 	case "additional_tools":
 		r.DropOthers(item, "type", "id", "role", "tools", "status")
-		return r.tools(item.Member("tools"), "")
+		return r.tools(r.Member(item, "tools"), "")
 	case "reasoning":
 		r.DropOthers(item, "type", "id", "summary", "content", "encrypted_content", "status")
 		r.Join(translate.Assistant, r.reasoning(item))
 	case "function_call", "custom_tool_call":
 		r.DropOthers(item, "type", "id", "call_id", "namespace", "name", "arguments", "input", "status")
 		p := translate.Part{Kind: translate.CallPart, Tool: toolName(item, kind)}
-		p.ID, p.Signature = seal.OpenID(item.Member("call_id").Str())
+		p.ID, p.Signature = seal.OpenID(r.Member(item, "call_id").Str())
 		if p.Tool.Name == "" {
 			return r.Malformed("name")
 		}
 		if p.Tool.Custom {
-			p.Text = item.Member("input").Text()
+			p.Text = r.Member(item, "input").Text()
 		} else {
-			p.Input = translate.CallInput(item.Member("arguments"))
+			p.Input = translate.CallInput(r.Member(item, "arguments"))
 		}
 		r.SignCall(&p)
 		r.Join(translate.Assistant, p)
 	case "function_call_output", "custom_tool_call_output":
 		r.DropOthers(item, "type", "id", "call_id", "output", "status")
 		p := translate.Part{Kind: translate.ResultPart}
-		p.ID, _ = seal.OpenID(item.Member("call_id").Str())
+		p.ID, _ = seal.OpenID(r.Member(item, "call_id").Str())
 		var err error
-		if p.Content, err = r.Content("output", item.Member("output"), r.part); err != nil {
+		if p.Content, err = r.Content("output", r.Member(item, "output"), r.part); err != nil {
 			return err
 		}
 		if results {
@@ -254,11 +254,11 @@ func (r reader) item(kind string, item rawjson.Value, results bool) error {
 
 func (r reader) message(item rawjson.Value) error {
 	r.DropOthers(item, "type", "id", "role", "content", "status")
-	parts, err := r.Content("content", item.Member("content"), r.part)
+	parts, err := r.Content("content", r.Member(item, "content"), r.part)
 	if err != nil {
 		return err
 	}
-	switch item.Member("role").Str() {
+	switch r.Member(item, "role").Str() {
 	case "system", "developer":
 		if len(r.Request.Messages) == 0 {
 			r.Request.System = append(r.Request.System, parts...)
@@ -283,7 +283,7 @@ func (r reader) reasoning(item rawjson.Value) translate.Part {
 	var t rawjson.Text
 	for _, list := range []string{"summary", "content"} {
 		for _, s := range r.Elements(item.Member(list)) {
-			if piece := s.Member("text").Text(); !piece.Empty() {
+			if piece := r.Member(s, "text").Text(); !piece.Empty() {
 				if !t.Empty() {
 					t = append(t[:len(t):len(t)], `\n\n`...)
 				}
@@ -294,30 +294,30 @@ func (r reader) reasoning(item rawjson.Value) translate.Part {
 			break
 		}
 	}
-	return r.Thinking(t, item.Member("encrypted_content").Str())
+	return r.Thinking(t, r.Member(item, "encrypted_content").Str())
 }
 
 func (r reader) part(v rawjson.Value) error {
 	var p translate.Part
 	var err error
 	r.DropOthers(v, "type", "text", "refusal", "annotations", "logprobs", "image_url", "detail", "filename", "file_url", "file_data", "file_id", "prompt_cache_breakpoint")
-	if v.Member("prompt_cache_breakpoint").IsObject() {
+	if r.Member(v, "prompt_cache_breakpoint").IsObject() {
 		p.Cache = rawjson.Value(`{"type":"ephemeral"}`)
 	}
-	switch v.Member("type").Str() {
+	switch r.Member(v, "type").Str() {
 	case "input_text", "output_text", "text", "summary_text":
-		p.Text = v.Member("text").Text()
+		p.Text = r.Member(v, "text").Text()
 	case "refusal":
-		p.Text = v.Member("refusal").Text()
+		p.Text = r.Member(v, "refusal").Text()
 	case "input_image":
-		p.Media = &translate.Media{Detail: v.Member("detail").Used()}
-		err = r.Media(&p, v.Member("image_url"), "image/*", "image_url")
+		p.Media = &translate.Media{Detail: r.Member(v, "detail").Used()}
+		err = r.Media(&p, r.Member(v, "image_url"), "image/*", "image_url")
 	case "input_file":
-		p.Media = &translate.Media{Name: v.Member("filename").Text()}
-		if url := v.Member("file_url"); url.IsString() {
+		p.Media = &translate.Media{Name: r.Member(v, "filename").Text()}
+		if url := r.Member(v, "file_url"); url.IsString() {
 			err = r.Media(&p, url, "application/pdf", "file_url")
 		} else {
-			err = r.Media(&p, v.Member("file_data"), "application/pdf", "file_data")
+			err = r.Media(&p, r.Member(v, "file_data"), "application/pdf", "file_data")
 		}
 	default:
 		err = r.Refuse("type", "unknown kind of content")

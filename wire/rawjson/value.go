@@ -22,57 +22,16 @@ import (
 	"strconv"
 	"unicode/utf16"
 	"unicode/utf8"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/reuse"
 )
 
 // Value is a JSON value as the client wrote it. All functions here take
 // for granted that it is well formed.
 type Value []byte
 
-// skipString returns the index behind the string whose quote stands at i, or
-// the end of b if it is not closed.
-func skipString(b []byte, i int) int {
-	if end := SkipString(b, i); end >= 0 {
-		return end
-	}
-	return len(b)
-}
-
 // ends are the bytes between which a value goes on.
 var ends = [256]bool{'"': true, '{': true, '[': true, '}': true, ']': true, ',': true, ' ': true, '\n': true, '\t': true, '\r': true}
-
-// skipValue returns the index behind the value that begins at i.
-func skipValue(b []byte, i int) int {
-	depth := 0
-	for i < len(b) {
-		if !ends[b[i]] {
-			i = SkipDigits(b, i+1) // there are numbers of millions of digits
-			continue
-		}
-		switch b[i] {
-		case '"':
-			i = skipString(b, i)
-			if depth == 0 {
-				return i
-			}
-			continue
-		case '{', '[':
-			depth++
-		case '}', ']':
-			if depth == 0 {
-				return i
-			}
-			if depth--; depth == 0 {
-				return i + 1
-			}
-		case ',', ' ', '\n', '\t', '\r':
-			if depth == 0 {
-				return i
-			}
-		}
-		i++
-	}
-	return i
-}
 
 // Trim returns the value without white space around it.
 func (v Value) Trim() Value { return Value(bytes.Trim(v, " \n\t\r")) }
@@ -111,54 +70,13 @@ func (v Value) Used() Value {
 }
 
 // Members yields the members of an object, nothing for any other value.
-func (v Value) Members() iter.Seq2[string, Value] {
-	return func(yield func(string, Value) bool) {
-		if !v.IsObject() {
-			return
-		}
-		for i := SkipSpace(v, 1); i < len(v) && v[i] == '"'; {
-			end := skipString(v, i)
-			key := Text(v[i+1 : end-1])
-			start := SkipSpace(v, SkipSpace(v, end)+1)
-			end = skipValue(v, start)
-			if !yield(key.Decoded(), v[start:end]) {
-				return
-			}
-			if i = SkipSpace(v, end); i < len(v) && v[i] == ',' {
-				i = SkipSpace(v, i+1)
-			}
-		}
-	}
-}
+func (v Value) Members() iter.Seq2[string, Value] { return (*Index)(nil).Members(v) }
 
 // Elements yields the elements of an array, nothing for any other value.
-func (v Value) Elements() iter.Seq2[int, Value] {
-	return func(yield func(int, Value) bool) {
-		if !v.IsArray() {
-			return
-		}
-		n := 0
-		for i := SkipSpace(v, 1); i < len(v) && v[i] != ']'; n++ {
-			end := skipValue(v, i)
-			if !yield(n, v[i:end]) {
-				return
-			}
-			if i = SkipSpace(v, end); i < len(v) && v[i] == ',' {
-				i = SkipSpace(v, i+1)
-			}
-		}
-	}
-}
+func (v Value) Elements() iter.Seq2[int, Value] { return (*Index)(nil).Elements(v) }
 
 // Member returns a member of an object, nil if there is none.
-func (v Value) Member(name string) Value {
-	for key, value := range v.Members() {
-		if key == name {
-			return value
-		}
-	}
-	return nil
-}
+func (v Value) Member(name string) Value { return (*Index)(nil).Member(v, name) }
 
 // Text returns what stands between a string's quotes, escapes kept.
 func (v Value) Text() Text {
@@ -196,6 +114,14 @@ func (t Text) Decoded() string {
 		return string(t)
 	}
 	return string(t.AppendDecoded(make([]byte, 0, len(t))))
+}
+
+// name is the text decoded: that of a member, which comes again and again.
+func (t Text) name() string {
+	if bytes.IndexByte(t, '\\') < 0 {
+		return reuse.Intern(t)
+	}
+	return t.Decoded()
 }
 
 // AppendDecoded undoes the escapes. Half a surrogate pair, which has no UTF-8

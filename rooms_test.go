@@ -40,7 +40,8 @@ type room struct {
 // read, tested and fuzzed alone.
 var rooms = []room{
 	{"wire/framing", nil, true},
-	{"wire/rawjson", []string{"wire/framing"}, true},
+	{"wire/reuse", nil, true},
+	{"wire/rawjson", []string{"wire/framing", "wire/reuse"}, true},
 	{"wire/", []string{"translate", "wire"}, true}, // a folder a format
 	{"wire", nil, true},
 	{"translate", []string{"wire"}, true},

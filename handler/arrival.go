@@ -42,7 +42,7 @@ type arrival struct {
 	most   int64 // bytes that the body may have
 	layers int64 // forms that are made behind the edits
 	log    *zap.Logger
-	why    bypass // where undone is set
+	why    bypass // where the coding could not be undone
 }
 
 // arrival begins one.
@@ -76,12 +76,12 @@ func (a *arrival) receive(w http.ResponseWriter, r *http.Request) (err error) {
 		sent += layer.ZstdWindow
 	}
 	layer.Guard(a.log, "decoding a request", func() {
-		a.Undone = errUndecoded
-		a.Plain, a.Undone = layer.DecodeRequest(coding, a.Data, a.most, func(_, room int) error {
+		a.Decoded(nil, errUndecoded)
+		a.Decoded(layer.DecodeRequest(coding, a.Data, a.most, func(_, room int) error {
 			return a.share.Grow(r.Context(), sent+a.forms()*int64(room))
-		})
+		}))
 	})
-	switch err := a.Undone; {
+	switch err := a.Undone(); {
 	case err == nil:
 		return nil
 	case errors.Is(err, layer.ErrTooLarge), errors.Is(err, layer.ErrNoRoom), r.Context().Err() != nil:
@@ -119,15 +119,15 @@ func (a *arrival) forms() int64 { return 2 + a.layers }
 
 // body returns the body, decoded.
 func (a *arrival) body() []byte {
-	if a.Plain != nil {
-		return a.Plain
+	if plain := a.Plain(); plain != nil {
+		return plain
 	}
 	return a.Data
 }
 
 // settle makes the share what the request takes now that its edits are known.
 func (a *arrival) settle(c *requestState) {
-	n := int64(cap(a.Data) + cap(a.Plain))
+	n := int64(cap(a.Data) + cap(a.Plain()))
 	sent := len(a.body())
 	if c != nil {
 		n += int64(c.view.Known().Size())
@@ -154,8 +154,10 @@ func (o *site) passUnread(w http.ResponseWriter, r *http.Request, next caddyhttp
 	budget.PassedUnread()
 	o.notes.pass(w, r, a.format, bypass{reason: reasonNoRoom, err: layer.ErrNoRoom})
 	o.records.count(outcomePassed)
-	wire.Recycle(a.Plain)
-	a.Plain = nil
+	if plain := a.Plain(); plain != nil {
+		wire.Recycle(plain)
+		a.Decoded(nil, a.Undone())
+	}
 	a.share.Settle(int64(cap(a.Data)))
 	r.Body, r.GetBody = &unread{a: a, rest: r.Body, begun: bytes.NewReader(a.Data)}, nil
 	return o.unknown(r, unlooked, a.format).through(next).ServeHTTP(w, r)

@@ -46,8 +46,8 @@ func (o *site) serveCount(w http.ResponseWriter, r *http.Request, f wire.Format)
 		return layer.Fail(w, f, &translate.Failure{Status: http.StatusServiceUnavailable, Message: "too many large requests at once, try again later"})
 	case err != nil:
 		return err
-	case a.Undone != nil:
-		return layer.Fail(w, f, translate.Refusal(a.Undone))
+	case a.Undone() != nil:
+		return layer.Fail(w, f, translate.Refusal(a.Undone()))
 	}
 	n, err := 0, errors.New("the tokens could not be counted")
 	o.guard("counting tokens", func() { n, err = estimate(f, a.body()) })

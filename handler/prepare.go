@@ -53,7 +53,7 @@ func (o *site) process(w http.ResponseWriter, r *http.Request, next caddyhttp.Ha
 	started := time.Now()
 	o.words.arrives()
 	c, why := (*requestState)(nil), a.why
-	if a.Undone == nil {
+	if a.Undone() == nil {
 		c, why = o.prepare(r, a.format, a.Data, a.body())
 	}
 	if why.view != nil {

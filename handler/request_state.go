@@ -185,7 +185,7 @@ func (c *requestState) substitute(r *http.Request) arrived {
 	if !c.ex.Prompt.Edited && c.body.own == nil {
 		c.body.out.Data = c.body.raw
 		if c.coded(r) {
-			c.body.out.Plain = c.view.Raw
+			c.body.out.Decoded(c.view.Raw, nil)
 		}
 	} else {
 		c.body.out.Data = c.ex.Prompt.Body

@@ -27,8 +27,8 @@ import (
 func Outgoing(r *http.Request, limit int64) ([]byte, error) {
 	var raw []byte
 	if p, ok := Whole(r); ok {
-		if p.Plain != nil || p.Undone != nil {
-			return p.Plain, p.Undone
+		if plain, undone := p.Plain(), p.Undone(); plain != nil || undone != nil {
+			return plain, undone
 		}
 		raw = p.Data
 	} else if r.Body != nil {

@@ -30,16 +30,46 @@ type Payload struct {
 	mu sync.Mutex
 	// Data is the body as it is sent.
 	Data []byte
-	// Plain is Data without its content coding where that was undone already, and
-	// Undone why it could not be.
-	Plain  []byte
-	Undone error
-	// View is what was read of Data in the upstream's format, nil if nobody has.
-	View *wire.View
 
-	begun bool          // somebody has first
-	first payloadReader // spares most requests to make one
+	known *knowledge    // nil where nothing is
+	first payloadReader // spares most requests to make one; it has no payload as long as nobody has it
 	get   func() (io.ReadCloser, error)
+}
+
+// knowledge is what is known of a payload, of which most need nothing.
+type knowledge struct {
+	plain  []byte
+	undone error
+	view   *wire.View
+}
+
+func (p *Payload) know() *knowledge {
+	if p.known == nil {
+		p.known = new(knowledge)
+	}
+	return p.known
+}
+
+// Decoded notes what Data is without its content coding, or why that could not be undone.
+func (p *Payload) Decoded(plain []byte, undone error) {
+	p.know().plain, p.know().undone = plain, undone
+}
+
+// Plain returns Data without its content coding where that was undone already.
+func (p *Payload) Plain() []byte {
+	if p.known == nil {
+		return nil
+	}
+	return p.known.plain
+}
+
+// Undone returns why the content coding could not be undone, nil where it was, or there
+// is none.
+func (p *Payload) Undone() error {
+	if p.known == nil {
+		return nil
+	}
+	return p.known.undone
 }
 
 // Attach makes the payload the request's body, to be read again as often as a
@@ -55,11 +85,11 @@ func (p *Payload) Attach(r *http.Request) {
 		p.get = func() (io.ReadCloser, error) { return &payloadReader{Payload: p}, nil }
 	}
 	r.GetBody = p.get
-	if p.begun {
+	if p.first.Payload != nil {
 		r.Body = &payloadReader{Payload: p}
 		return
 	}
-	p.begun, p.first.Payload = true, p
+	p.first.Payload = p
 	r.Body = &p.first
 }
 
@@ -133,8 +163,12 @@ func Whole(r *http.Request) (*Payload, bool) {
 // View is what was read of the body that a request has now, in some format; nil if nobody
 // has.
 func View(r *http.Request, format wire.Format) *wire.View {
-	if p, ok := Whole(r); ok && p.View != nil && p.View.Format == format && Same(p.View.Raw, p.Data) {
-		return p.View
+	p, ok := Whole(r)
+	if !ok || p.known == nil {
+		return nil
+	}
+	if v := p.known.view; v != nil && v.Format == format && Same(v.Raw, p.Data) {
+		return v
 	}
 	return nil
 }
@@ -142,7 +176,7 @@ func View(r *http.Request, format wire.Format) *wire.View {
 // SetView tells those behind what was read of the body that a request has now.
 func SetView(r *http.Request, v *wire.View) {
 	if p, ok := Whole(r); ok {
-		p.View = v
+		p.know().view = v
 	}
 }
 

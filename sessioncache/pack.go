@@ -123,7 +123,13 @@ func (s *Session) unused(now time.Time) bool {
 }
 
 // pack packs a session unless somebody has begun to use it. Who begins to now unpacks it.
+// One that cannot be packed is forgotten: a panic would take the process with it.
 func (m *Memory) pack(s *Session, now time.Time) {
+	defer func() {
+		if recover() != nil {
+			m.strike(s)
+		}
+	}()
 	s.Mutex.Lock()
 	defer s.Mutex.Unlock()
 	m.mu.Lock()

@@ -112,6 +112,23 @@ func (m *Memory) recall(tenant byte) func(wire.Hash) *wire.Known {
 	return func(h wire.Hash) *wire.Known { return m.Recall(Tenant{tenant}, h) }
 }
 
+// What goes wrong with one session while nobody asks costs that session.
+func TestPackPanics(t *testing.T) {
+	m := open(t, MemoryOptions{})
+	defer m.Close()
+	bad, good := made(t, m, 1, "bad"), made(t, m, 1, "good")
+	bad.lineages = append(bad.lineages, nil)
+	for _, s := range []*Session{bad, good} {
+		m.pack(s, time.Now().Add(quiet))
+	}
+	if !bad.Gone() || good.Gone() || good.packed.Load() == nil || m.Stats().Sessions != 1 {
+		t.Errorf("gone: %t and %t, %d sessions", bad.Gone(), good.Gone(), m.Stats().Sessions)
+	}
+	if !bad.Mutex.TryLock() {
+		t.Error("it is locked for ever")
+	}
+}
+
 // Packing meets requests at any moment, and takes nothing from them.
 func TestPackMeetsRequests(t *testing.T) {
 	m := open(t, MemoryOptions{})

@@ -28,7 +28,7 @@ import (
 const quiet = time.Minute
 
 // pack is what a session that nobody uses keeps of its blocks: what a snapshot would, in
-// a tenth of the memory. Edits and insertions stay as they are; all else is found out anew from
+// a sixth of the memory. Edits and insertions stay as they are; all else is found out anew from
 // the next request, as it is after a restart.
 type pack struct {
 	bytes    []byte
@@ -38,11 +38,14 @@ type pack struct {
 
 // Lock locks the session, and unpacks it.
 func (s *Session) Lock() {
-	s.Mutex.Lock()
+	s.mu.Lock()
 	if s.packed.Load() != nil {
 		s.unpack()
 	}
 }
+
+// Unlock unlocks it.
+func (s *Session) Unlock() { s.mu.Unlock() }
 
 // pack packs the session, which must be locked.
 func (s *Session) pack() {
@@ -130,8 +133,8 @@ func (m *Memory) pack(s *Session, now time.Time) {
 			m.strike(s)
 		}
 	}()
-	s.Mutex.Lock()
-	defer s.Mutex.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	m.mu.Lock()
 	unused := s.unused(now)
 	m.mu.Unlock()

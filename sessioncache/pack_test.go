@@ -112,6 +112,29 @@ func (m *Memory) recall(tenant byte) func(wire.Hash) *wire.Known {
 	return func(h wire.Hash) *wire.Known { return m.Recall(Tenant{tenant}, h) }
 }
 
+// The live page and the admin API ask for many sessions every few seconds: to look at them
+// leaves them as they are.
+func TestLookLeavesSessionsPacked(t *testing.T) {
+	s, v := rich(t)
+	full := s.Report(time.Now())
+	at, _ := s.Used()
+	s.Lock()
+	s.pack()
+	s.Unlock()
+	look := s.Report(time.Now())
+	if used, _ := s.Used(); s.packed.Load() == nil || !used.Equal(at) {
+		t.Errorf("packed: %t, used at %s, not at %s", s.packed.Load() != nil, used, at)
+	}
+	if look.Bytes >= full.Bytes || len(look.Lineages) != 2 || look.Lineages[0].Ledger["prune"] != 1 || look.Lineages[0].Blocks != full.Lineages[0].Blocks {
+		t.Errorf("%+v is told, and unpacked %+v", look, full)
+	}
+	s.Lock()
+	defer s.Unlock()
+	if m := s.Match(v); m.Common != 3 || m.Lineage.States[2].Edit == nil {
+		t.Errorf("the conversation does not go on: %+v", m)
+	}
+}
+
 // What goes wrong with one session while nobody asks costs that session.
 func TestPackPanics(t *testing.T) {
 	m := open(t, MemoryOptions{})
@@ -124,7 +147,7 @@ func TestPackPanics(t *testing.T) {
 	if !bad.Gone() || good.Gone() || good.packed.Load() == nil || m.Stats().Sessions != 1 {
 		t.Errorf("gone: %t and %t, %d sessions", bad.Gone(), good.Gone(), m.Stats().Sessions)
 	}
-	if !bad.Mutex.TryLock() {
+	if !bad.mu.TryLock() {
 		t.Error("it is locked for ever")
 	}
 }
@@ -218,7 +241,7 @@ func BenchmarkPack(b *testing.B) {
 	commit(s, view(b, hundredTurns(), nil))
 	b.ReportAllocs()
 	for b.Loop() {
-		s.Mutex.Lock()
+		s.mu.Lock()
 		s.pack()
 		s.unpack()
 		s.Unlock()

@@ -22,21 +22,27 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/summary"
 )
 
-// Report returns the operator's view of the session at a moment.
+// Report returns the operator's view of the session at a moment. To look at one that is
+// packed leaves it so.
 func (s *Session) Report(now time.Time) summary.Session {
-	s.Lock()
-	defer s.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	r := summary.Session{ID: s.id, Upstream: s.upstream, Created: s.created, Bytes: s.size(), Lineages: make([]summary.Lineage, 0, len(s.lineages))}
+	if s.packed.Load() != nil {
+		s.unpack()
+		defer s.pack()
+	}
 	for _, l := range s.lineages {
 		r.Lineages = append(r.Lineages, l.report(now))
 	}
 	return r
 }
 
-// Used is when its last request began, or the last ping that kept it warm.
+// Used is when its last request began, or the last ping that kept it warm. It asks for
+// nothing that is packed.
 func (s *Session) Used() (last time.Time, warm func(now time.Time) bool) {
-	s.Lock()
-	defer s.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if len(s.lineages) == 0 {
 		return s.created, func(time.Time) bool { return false }
 	}

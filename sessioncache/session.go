@@ -37,7 +37,7 @@ const maxLineages = 16
 // Session is all traffic of one client conversation. Its lineages are read and
 // changed only while it is locked, and packed while nobody uses it.
 type Session struct {
-	sync.Mutex
+	mu sync.Mutex // see [Session.Lock]
 
 	digest   string
 	id       string

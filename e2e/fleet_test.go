@@ -48,6 +48,7 @@ type fleet struct {
 	model   *fleetModel
 	retries atomic.Int64 // requests that a node did not answer
 	begun   sync.Map     // those that it may have read, by fleetCall
+	answers sync.Map     // fleetAnswer by fleetCall
 }
 
 // fleetNode is one of them. It is killed and started anew in the same folder.
@@ -57,6 +58,22 @@ type fleetNode struct {
 	mu      sync.Mutex
 	process *caddy.Process
 	loads   int
+	deaths  []time.Time
+}
+
+// fleetAnswer says who has answered a call, and when.
+type fleetAnswer struct {
+	by *fleetNode
+	at time.Time
+}
+
+// untold reports whether its node died before it can be relied on to have told others: it
+// does so a millisecond later, if it has a processor.
+func (a fleetAnswer) untold() bool {
+	const soon = 50 * time.Millisecond
+	a.by.mu.Lock()
+	defer a.by.mu.Unlock()
+	return slices.ContainsFunc(a.by.deaths, func(death time.Time) bool { return death.Sub(a.at).Abs() < soon })
 }
 
 // startFleet starts so many Caddys, which keep sessions in a store and edit by a policy.
@@ -121,6 +138,7 @@ func (n *fleetNode) start(t *testing.T) {
 func (n *fleetNode) dies(t *testing.T) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	n.deaths = append(n.deaths, time.Now())
 	n.process.Kill()
 	n.start(t)
 }
@@ -154,6 +172,7 @@ func (f *fleet) ask(ctx context.Context, talk *fleetTalk, call int) error {
 		n := f.nodes[rand.IntN(len(f.nodes))]
 		var retry bool
 		if retry, err = f.askOne(ctx, n, talk, call); !retry {
+			f.answers.Store(fleetCall{talk, call}, fleetAnswer{n, time.Now()})
 			return err
 		}
 		f.retries.Add(1)
@@ -289,10 +308,12 @@ const fleetKey = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e
 // Several Caddys over one Redis, any of which gets the next request of recorded
 // conversations; now and then one is killed, and one gets a new configuration. No
 // request fails, and what the model gets is what it gets from a single Caddy that never
-// stopped, to the byte, up to a call that was read or answered and asked again.
+// stopped, to the byte, up to a call that was read or answered and asked again, or the next to
+// one that was answered in the moment in which its node was killed.
 //
 // LLM_CACHE_FLEET is for how long it goes on, with all recordings. Without it a few of
-// them are sent once.
+// them are sent once. By how long so many have been cost_aware folds others sooner or later,
+// which Caddys tell one another each ten seconds only: then its costs are compared.
 func TestFleetSendsWhatOneSends(t *testing.T) {
 	needCaddy(t)
 	long, err := time.ParseDuration(cmp.Or(os.Getenv("LLM_CACHE_FLEET"), "0s"))
@@ -310,13 +331,13 @@ func TestFleetSendsWhatOneSends(t *testing.T) {
 	}{{2, "cost_aware"}, {4, "cost_aware"}, {4, "eager"}} {
 		t.Run(fmt.Sprintf("%d %s", c.size, c.policy), func(t *testing.T) {
 			for begun, seed := time.Now(), uint64(1); seed == 1 || time.Since(begun) < long && !t.Failed(); seed++ {
-				compareFleet(t, c.size, c.policy, talks, seed)
+				compareFleet(t, c.size, c.policy, talks, seed, long == 0 || c.policy == "eager")
 			}
 		})
 	}
 }
 
-func compareFleet(t *testing.T, size int, policy string, talks []*fleetTalk, seed uint64) {
+func compareFleet(t *testing.T, size int, policy string, talks []*fleetTalk, seed uint64, bytewise bool) {
 	const (
 		killEvery   = 60 // calls
 		reloadEvery = 25
@@ -348,12 +369,14 @@ func compareFleet(t *testing.T, size int, policy string, talks []*fleetTalk, see
 			}
 			// What was answered twice counts twice for what it refers to, as it would have
 			// if one Caddy had been asked again; so does what was claimed by a node that
-			// ended before it sent it.
+			// ended before it sent it, and what was answered by a node that ended at once.
 			_, begun := f.begun.Load(fleetCall{talk, call})
-			again = again || begun || len(got) > 1
+			answer, _ := f.answers.Load(fleetCall{talk, call - 1})
+			before, ok := answer.(fleetAnswer)
+			again = again || begun || len(got) > 1 || ok && before.untold()
 			if !slices.ContainsFunc(got, func(b []byte) bool { return !bytes.Equal(b, want[0]) }) {
 				same++
-			} else if !again {
+			} else if !again && bytewise {
 				t.Fatalf("%s, call %d: %s", talk.name, call, firstDifference(want[0], got))
 			}
 		}
@@ -364,7 +387,7 @@ func compareFleet(t *testing.T, size int, policy string, talks []*fleetTalk, see
 	if folds == 0 || killed.Load() == 0 || loaded.Load() == 0 {
 		t.Error("nothing was tested")
 	}
-	if same < all/2 {
+	if same < all/2 && bytewise {
 		t.Errorf("only %d of %d are the same", same, all)
 	}
 	if many > one*1.01 {

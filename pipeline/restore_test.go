@@ -109,10 +109,10 @@ func (p *process) send(body []byte, answer wire.Turn, at time.Time, before func(
 	answer.Usage = wire.Usage{Read: min(p.last, prompt), Write5m: max(prompt-p.last, 0), Output: 100, Reported: true}
 	p.last, p.blocks = prompt, len(v.Blocks)
 	x.Commit(&answer, at.Add(5*time.Second))
-	if shared, ok := p.store.(sessioncache.Publisher); ok {
-		shared.Publish(s)
-	}
 	p.store.Release(s)
+	if shared, ok := p.store.(*sessioncache.Durable); ok && p.shelf == nil {
+		shared.Flush() // between two turns there is time for it
+	}
 	return x.Prompt.Body
 }
 

@@ -36,7 +36,8 @@ type DurableOptions struct {
 	// Key seals what the backend gets. Without it nothing is read.
 	Key secret.Key
 	// Interval is how long what has changed waits to be written, but for edits, which
-	// are written before they are forwarded. Default: 1s.
+	// are written before they are forwarded, and for what others are to see at once. What
+	// could not be written is tried again as often. Default: 1s.
 	Interval time.Duration
 	// Budget is how long a request waits for the backend at most. Default: 50ms.
 	Budget time.Duration
@@ -53,6 +54,8 @@ const (
 	// batch is the number of sessions that are written together, while those who
 	// claim something wait.
 	batch = 32
+	// gather is how long what is to be written soon waits for more to go with it.
+	gather = time.Millisecond
 	// mostUnsaved bounds the sessions that wait to be written while that fails.
 	mostUnsaved = 1 << 14
 	// mostClaims bounds the claims that wait to be written.
@@ -80,6 +83,8 @@ type Durable struct {
 
 	breaker *breaker.Breaker
 	jobs    chan job
+	soon    chan struct{} // holds one where something is to be written soon
+	flushes chan chan struct{}
 	begun   chan struct{} // closed once there is a backend
 	stop    chan struct{} // closed to end the writing
 	done    chan struct{} // closed when it has ended
@@ -122,7 +127,7 @@ func NewDurable(open func() (Backend, error), o DurableOptions) (*Durable, error
 	m.outlives = true
 	return &Durable{
 		Memory: m, open: open, o: o, seal: seal, breaker: breaker.New(o.Budget, rest, o.Failed), unsaved: map[string]*Session{}, saving: map[string]*Session{},
-		jobs: make(chan job, mostClaims), begun: make(chan struct{}), stop: make(chan struct{}), done: make(chan struct{}),
+		jobs: make(chan job, mostClaims), soon: make(chan struct{}, 1), flushes: make(chan chan struct{}), begun: make(chan struct{}), stop: make(chan struct{}), done: make(chan struct{}),
 	}, nil
 }
 
@@ -402,6 +407,16 @@ func (d *Durable) Stats() Stats {
 	default:
 	}
 	return st
+}
+
+// Flush has everything written that has changed, and waits for it.
+func (d *Durable) Flush() {
+	done := make(chan struct{})
+	select {
+	case d.flushes <- done:
+		<-done
+	case <-d.done:
+	}
 }
 
 // Backend is what the store keeps its sessions in, nil if there is none.

@@ -16,7 +16,6 @@ package sessioncache
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/breaker"
@@ -27,12 +26,23 @@ func (d *Durable) write() {
 	defer close(d.done)
 	tick := time.NewTicker(d.o.Interval)
 	defer tick.Stop()
+	var gathered <-chan time.Time // nil while nothing is to be written soon
 	for {
 		select {
 		case j := <-d.jobs:
 			d.at(j)
+		case <-d.soon:
+			if gathered == nil {
+				gathered = time.After(gather)
+			}
+		case <-gathered:
+			gathered = nil
+			d.flush(false)
 		case <-tick.C:
 			d.flush(false)
+		case done := <-d.flushes:
+			d.flush(false)
+			close(done)
 		case <-d.stop:
 			for len(d.jobs) > 0 {
 				d.at(<-d.jobs)
@@ -160,24 +170,4 @@ func (d *Durable) saveAll(sessions []*Session) error {
 		records = append(records, d.record(s, snapshot))
 	}
 	return d.save(records)
-}
-
-// publishAll writes what was not published at once, or could not be.
-func (d *Durable) publishAll(sessions []*Session) error {
-	for _, s := range sessions {
-		if s.deleted.Load() {
-			continue
-		}
-		var err error
-		for range attempts { // connections break one by one
-			err = d.guarded(func(ctx context.Context) error { return d.publish(ctx, s) })
-			if err == nil || errors.Is(err, context.DeadlineExceeded) {
-				break
-			}
-		}
-		if err != nil && !errors.Is(err, errContended) {
-			return err
-		}
-	}
-	return nil
 }

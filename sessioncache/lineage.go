@@ -15,11 +15,9 @@
 package sessioncache
 
 import (
-	"time"
 	"unsafe"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/ends"
-	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/summary"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/account"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire/hidden"
 )
@@ -37,11 +35,11 @@ type Lineage struct {
 	named    [2]named // its Reply and its First
 
 	Ledger
-	Held
-	Warmth
-	Spending
-	Folding
-	Misses
+	account.Held
+	account.Warmth
+	account.Spending
+	account.Folding
+	account.Misses
 	Hidden
 	// Tools are the definitions of its tools as the last request that had some had
 	// them, a JSON array: for requests that leave them out. Nil where none are kept.
@@ -70,93 +68,6 @@ type Ledger struct {
 	// Diverged reports whether what was sent has not always been the client's own
 	// bytes.
 	Diverged bool
-}
-
-// Held is what the provider holds of a conversation, so that a request need not
-// carry it.
-type Held struct {
-	// Partial reports whether the requests hold the end of the conversation only:
-	// the provider has the rest.
-	Partial bool
-	// Beyond reports whether the provider has been told more than the last whole
-	// request, to which States belong: further requests held the end only.
-	Beyond bool
-	// Less is by how many tokens what the provider holds of the conversation is
-	// shorter than what the client wrote.
-	Less int
-	// Reply is a hash of the id of the last answer where a request may go on from
-	// it, see [wire.Conversation.Continues]; First is that of [wire.View.FirstAnswer]. Zero
-	// for none.
-	Reply, First wire.Hash
-}
-
-// Warmth is when the prefix of a conversation was last read or written upstream,
-// and where entries of it end.
-type Warmth struct {
-	// Created and Started are the starts of the first and the last of the requests.
-	// Cache lifetimes count from the start of a request.
-	Created, Started time.Time
-	// Warmed is the start of the last ping that found the prefix cached, zero
-	// if there was none. It prolongs the lifetime as a request does.
-	Warmed time.Time
-	// Pauses counts the pauses longer than the lifetime that the conversation
-	// has come back from.
-	Pauses int
-	// Kept is what pings in them have saved, less what all pings have cost, in
-	// units of one uncached input token.
-	Kept float64
-	// TTL is the lifetime that the upstream gave the prefix, 0 if unknown.
-	TTL time.Duration
-	// Ends are the block counts at which the upstream is expected to hold a
-	// cache entry, with the time at which it was last written or read.
-	Ends ends.Ends
-}
-
-// Spending is what the requests of a conversation have taken and cost.
-type Spending struct {
-	// Last is the usage of the last request, Total that of all of them.
-	Last, Total wire.Usage
-	// Cleared is what was left out of the last prompt because the client has ordered it,
-	// by the provider as a rule.
-	Cleared wire.Cleared
-	// Estimate is what the last request was estimated at before its usage
-	// was known; with Last it corrects the next estimate.
-	Estimate int
-	// OriginalTokens and SentTokens sum up the estimates of all requests.
-	OriginalTokens, SentTokens int64
-	// Cost is what all requests have cost.
-	Cost summary.Cost
-	// Spent is what all prompts have cost by the usage reported, in units of one
-	// uncached input token.
-	Spent float64
-	// Front is a hash of the client's last prompt up to its first message block.
-	Front uint64
-}
-
-// Folding is what has come of the planner's decisions.
-type Folding struct {
-	// Decision says, in a form for people, why the last request was edited or
-	// left alone.
-	Decision string
-	// Settled is the number of blocks that the last fold looked at: what it
-	// left of them is expected to stay.
-	Settled int
-	// Staked is what folds of cached history were expected to cost at first, less
-	// what they have saved since, in units of one uncached input token.
-	Staked float64
-	// Removed is the number of tokens that folds have taken out.
-	Removed float64
-	// Caution is how many times dearer than planned folds have turned out lately,
-	// 0 or 1 where they cost what was planned.
-	Caution float64
-}
-
-// Misses are the requests for which the upstream's cache held less than expected.
-type Misses struct {
-	// Break is the reason of the last of them.
-	Break string
-	// Breaks counts them by reason.
-	Breaks map[string]int
 }
 
 // Hidden is what passes between the model and the proxy without the client.
@@ -289,15 +200,6 @@ func ClassNames() []string { return classNames[:] }
 // String returns the name of the class as it stands in metrics and reports.
 func (c Class) String() string { return classNames[c] }
 
-// Broke notes that the upstream's cache held less than expected.
-func (l *Lineage) Broke(reason string) {
-	if l.Breaks == nil {
-		l.Breaks = make(map[string]int)
-	}
-	l.Break = reason
-	l.Breaks[reason]++
-}
-
 // Edit is one entry of the ledger. It is immutable and replayed byte for byte.
 type Edit struct {
 	// Stage is the name of the stage that made it.
@@ -345,24 +247,6 @@ func (l *Lineage) chain() []wire.Block {
 		return nil
 	}
 	return l.known.Chain()
-}
-
-// Warm reports whether the prefix is expected to be cached upstream at a time.
-// Unknown lifetimes count as ttl.
-func (l *Lineage) Warm(at time.Time, ttl time.Duration) bool {
-	if l.TTL > 0 {
-		ttl = l.TTL
-	}
-	return ttl == 0 || at.Sub(l.LastUse()) <= ttl
-}
-
-// LastUse is when the lifetime of the cached prefix last began anew: at the
-// start of the last request, or of a ping since.
-func (l *Lineage) LastUse() time.Time {
-	if l.Warmed.After(l.Started) {
-		return l.Warmed
-	}
-	return l.Started
 }
 
 // supersededBy reports whether a request that shares n blocks with the lineage

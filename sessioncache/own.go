@@ -89,8 +89,10 @@ func (d *Durable) exchange(last bool) {
 			if changes == d.own.changes && !last {
 				return nil
 			}
-			d.own.tried = NewVersion()
-			there, now, err = d.shared.Swap(ctx, r, d.own.version, d.own.tried)
+			w := &Swap{Record: r, Have: d.own.version, Next: NewVersion()}
+			d.own.tried = w.Next
+			d.shared.Swap(ctx, []*Swap{w})
+			there, now, err = w.Other, w.Now, w.Err
 			if err == nil && now == d.own.tried {
 				d.own.version, d.own.changes = now, changes
 				d.runs.Kept()
@@ -111,6 +113,7 @@ func (d *Durable) remember() {
 	var sealed []byte
 	var err error
 	if d.shared != nil {
+		d.own.exchanged = time.Now()
 		sealed, d.own.version, err = d.shared.Fetch(ctx, Digest{}, 0)
 	} else {
 		sealed, err = d.back.Load(ctx, Digest{})

@@ -57,16 +57,20 @@ func (s *sluggish) Fetch(ctx context.Context, d sessioncache.Digest, have sessio
 	return s.SharedShelf.Fetch(ctx, d, have)
 }
 
-func (s *sluggish) Swap(ctx context.Context, r sessioncache.Record, have, next sessioncache.Version) ([]byte, sessioncache.Version, error) {
+func (s *sluggish) Swap(ctx context.Context, swaps []*sessioncache.Swap) {
 	if err := s.pause(ctx); err != nil {
-		return nil, 0, err
+		for _, w := range swaps {
+			w.Err = err
+		}
+		return
 	}
-	return s.SharedShelf.Swap(ctx, r, have, next)
+	s.SharedShelf.Swap(ctx, swaps)
 }
 
 // However often a request asks the backend, it waits no longer than the budget, all
-// waits together. What nobody waits for is done all the same; what takes longer than the
-// budget by itself has the next requests not wait at all, for a second.
+// waits together, and for what it publishes not at all. What nobody waits for is done all the
+// same; what takes longer than the budget by itself has the next requests not wait at all, for
+// a second.
 func TestOneBudgetForARequest(t *testing.T) {
 	const budget = 5 * time.Millisecond
 	for _, c := range []struct {
@@ -75,10 +79,10 @@ func TestOneBudgetForARequest(t *testing.T) {
 		asked        int64 // operations of one request
 		failed       bool
 	}{
-		{"fast", time.Millisecond, 3 * time.Millisecond, 3, false},
-		{"slow", 2 * time.Millisecond, budget, 3, false},
+		{"fast", time.Millisecond, 2 * time.Millisecond, 3, false},
+		{"slow", 2 * time.Millisecond, 4 * time.Millisecond, 3, false},
 		{"slower", 4 * time.Millisecond, budget, 3, false},
-		{"paused", time.Hour, budget, 1, true},
+		{"paused", time.Hour, budget, 2, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -107,7 +111,7 @@ func TestOneBudgetForARequest(t *testing.T) {
 				}
 				if c.failed {
 					expect("the next one", "two", 0, 0)
-					time.Sleep(time.Second)
+					time.Sleep(3 * time.Second) // what is written twice is a second late each time, then one more
 				}
 				expect("one more", "three", c.waits, c.asked)
 			})

@@ -54,10 +54,10 @@ type Session struct {
 	length   int                  // of the last snapshot
 	packed   atomic.Pointer[pack] // nil while somebody uses it
 	// turn is held by who exchanges the session with a shared backend, before the
-	// session's own lock. It guards version and told.
+	// session's own lock. It guards told, and who writes version has it.
 	turn     sync.Mutex
-	version  Version  // what the backend held at the last exchange
-	told     []Digest // the answers that it was last given
+	version  atomic.Uint64 // what the backend held at the last exchange, a Version
+	told     []Digest      // the answers that it was last given
 	created  time.Time
 	lineages []*Lineage // most recently used first
 	next     int
@@ -212,6 +212,31 @@ func (s *Session) awaits(v *wire.View) bool {
 		}
 	}
 	return false
+}
+
+// misses reports whether a request holds one answer more than the next to what the session
+// knows of the conversation: it was given elsewhere, or never in full.
+func (s *Session) misses(v *wire.View) bool {
+	if v == nil {
+		return false
+	}
+	s.Lock()
+	defer s.Unlock()
+	if v.Conversation.Partial {
+		l := s.continued(v).Lineage
+		return v.Conversation.Continues != "" && (l == nil || l.claimed)
+	}
+	blocks := v.MessageBlocks()
+	n, next := 0, 0 // of a conversation that nobody knows
+	for _, l := range s.lineages {
+		if c := common(blocks, l.chain()); !l.Partial && c > n {
+			n, next = c, 1
+			if l.claimed && c == len(l.chain()) {
+				next = 0
+			}
+		}
+	}
+	return answers(blocks[n:]) == next+1
 }
 
 // answers is how often the model has answered in a part of a conversation.

@@ -18,7 +18,6 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
-	"sync"
 	"time"
 
 	"github.com/zeebo/xxh3"
@@ -39,11 +38,23 @@ type Shared interface {
 	// Seek returns in which session an answer was given, as Answered does, and nothing
 	// else if that is not d; if it was given in none, d, and what Fetch does.
 	Seek(ctx context.Context, answer, d Digest, have Version) (of Digest, snapshot []byte, now Version, err error)
-	// Swap keeps a record, as version next, in the place of version have, or where
-	// there is nothing. Otherwise it changes nothing and returns what is there, as
-	// Fetch does. A session that was deleted is nothing to those who have none. An
-	// empty snapshot deletes it.
-	Swap(ctx context.Context, r Record, have, next Version) (other []byte, now Version, err error)
+	// Swap keeps records of several sessions, each by itself: in the place of the version
+	// that it says, or where there is nothing. Otherwise it changes nothing of that
+	// session, and tells what is there, as Fetch does. A session that was deleted is
+	// nothing to those who have none. An empty snapshot deletes it.
+	Swap(ctx context.Context, swaps []*Swap)
+}
+
+// Swap is a record for the place of what a [Shared] backend keeps, and what has come of it.
+type Swap struct {
+	Record
+	// Have is the version whose place is taken, Next that of the record.
+	Have, Next Version
+	// Now is the version that is there afterwards, and Other its snapshot unless it is
+	// Next. Err is why neither is known.
+	Now   Version
+	Other []byte
+	Err   error
 }
 
 // Watcher is a [Shared] backend that is told what other processes change.
@@ -65,9 +76,9 @@ func NewVersion() Version { return Version(rand.Uint64() | 1) } //nolint:gosec /
 
 // Publisher is a [Store] that other processes share.
 type Publisher interface {
-	// Publish has others see what a session has become, once a request was
-	// committed in it and before the client has the last of the answer: its next
-	// request may come to another process. It waits no longer than a moment.
+	// Publish has others see what a session has become, once a request was committed
+	// in it: its next request may come to another process. It does not wait for that:
+	// who gets a request that holds an answer which he does not know of waits for it.
 	Publish(s *Session)
 	// Owns reports whether a conversation's last request came to this process, as
 	// far as can be told: who had it keeps it warm.
@@ -82,7 +93,12 @@ const attempts = 4
 // errContended says that others were always faster.
 var errContended = errors.New("others write the session all the time")
 
-// acquireShared pins the session of a key as the last of all processes has left it.
+// mostLag bounds how long a request waits for what another process is about to write.
+const mostLag = 50 * time.Millisecond
+
+// acquireShared pins the session of a key as the last of all processes has left it. That one
+// may be about to write it: whoever misses an answer that the request holds asks again, for
+// as long as there is something left to wait for a claim with.
 func (d *Durable) acquireShared(p *breaker.Patience, k Key) *Session {
 	digest := k.Digest()
 	s := d.acquire(k, string(digest[:]))
@@ -93,16 +109,23 @@ func (d *Durable) acquireShared(p *breaker.Patience, k Key) *Session {
 	if !k.Answer.IsZero() && !d.has(k, "") {
 		answer = answered(k.Tenant, k.Upstream, k.Answer)
 	}
-	if of := d.refreshIn(p, s, answer); of != s.digest {
-		d.letGo(s)
-		s = d.acquire(k, of)
-		d.refreshIn(p, s, Digest{})
+	least := p.Rest() - min(d.o.Budget/2, mostLag)
+	for {
+		if of := d.refreshIn(p, s, answer); of != s.digest {
+			d.letGo(s)
+			s = d.acquire(k, of)
+			answer = Digest{}
+			d.refreshIn(p, s, answer)
+		}
+		if s.deleted.Load() {
+			d.letGo(s)
+			return d.acquire(k, s.digest)
+		}
+		if !s.misses(k.Request) || p.Rest() <= least || d.rests() {
+			return s
+		}
+		p.Pause(gather)
 	}
-	if !s.deleted.Load() {
-		return s
-	}
-	d.letGo(s)
-	return d.acquire(k, s.digest)
 }
 
 // current reports whether nobody need be asked what others have made of a session: the
@@ -111,12 +134,7 @@ func (d *Durable) acquireShared(p *breaker.Patience, k Key) *Session {
 // made elsewhere and came to nothing the backend would have been told long ago.
 func (d *Durable) current(s *Session, v *wire.View) bool {
 	w, ok := d.shared.(Watcher)
-	if !ok || v == nil || !s.turn.TryLock() {
-		return false
-	}
-	version := s.version
-	s.turn.Unlock()
-	return w.Unchanged(Digest([]byte(s.digest)), version) && s.awaits(v)
+	return ok && v != nil && w.Unchanged(Digest([]byte(s.digest)), Version(s.version.Load())) && s.awaits(v)
 }
 
 // refreshIn has a session take in what others have made of it, unless an answer is looked
@@ -151,12 +169,13 @@ func (d *Durable) refresh(ctx context.Context, s *Session, answer Digest) (of Di
 	}
 	var sealed []byte
 	var now Version
+	have := Version(s.version.Load())
 	if answer != (Digest{}) {
-		of, sealed, now, err = d.shared.Seek(ctx, answer, of, s.version)
+		of, sealed, now, err = d.shared.Seek(ctx, answer, of, have)
 	} else {
-		sealed, now, err = d.shared.Fetch(ctx, of, s.version)
+		sealed, now, err = d.shared.Fetch(ctx, of, have)
 	}
-	if err == nil && string(of[:]) == s.digest && now != s.version && now != 0 {
+	if err == nil && string(of[:]) == s.digest && now != have && now != 0 {
 		d.takeIn(s, sealed, now)
 	}
 	return of, err
@@ -166,16 +185,16 @@ func (d *Durable) refresh(ctx context.Context, s *Session, answer Digest) (of Di
 // deleted. Whoever calls has the session's turn.
 func (d *Durable) takeIn(s *Session, sealed []byte, now Version) bool {
 	if len(sealed) == 0 {
-		if s.version != 0 { // else it was deleted before there was this one
+		if s.version.Load() != 0 { // else it was deleted before there was this one
 			s.deleted.Store(true)
 			d.Memory.strike(s)
 			return false
 		}
-		s.version = now
+		s.version.Store(uint64(now))
 		return true
 	}
 	digest := Digest([]byte(s.digest))
-	s.version = now
+	s.version.Store(uint64(now))
 	other, err := d.unseal(digest, sealed)
 	if err != nil { // it is gone once the conversation is written anew
 		d.o.Failed("restore", err)
@@ -190,13 +209,57 @@ func (d *Durable) takeIn(s *Session, sealed []byte, now Version) bool {
 }
 
 // Publish implements Publisher.
-func (d *Durable) Publish(s *Session) { d.publishIn(d.breaker.Patience(), s) }
-
-func (d *Durable) publishIn(p *breaker.Patience, s *Session) {
-	if d.Begin() != nil || d.shared == nil || s.Gone() {
+func (d *Durable) Publish(s *Session) {
+	if d.Begin() != nil || d.shared == nil {
 		return
 	}
-	d.breaker.Within(p, "save", func(ctx context.Context) error { return d.publish(ctx, s) })
+	d.note(s)
+	select {
+	case d.soon <- struct{}{}:
+	default: // it is to be written already
+	}
+}
+
+// publishAll writes sessions together, each if there is anything new in it.
+func (d *Durable) publishAll(sessions []*Session) error {
+	var all []*exchange
+	var alone []*Session // what is with the backend at the moment, or others were faster to write
+	for _, s := range sessions {
+		if s.deleted.Load() {
+			continue
+		}
+		if !s.turn.TryLock() {
+			alone = append(alone, s)
+			continue
+		}
+		if x := d.news(s); x != nil {
+			all = append(all, x)
+		} else {
+			s.turn.Unlock()
+		}
+	}
+	err := d.swapAll(all)
+	for _, x := range all {
+		if !x.won {
+			alone = append(alone, x.of)
+		}
+		x.of.turn.Unlock()
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	for _, s := range alone {
+		for range attempts { // connections break one by one
+			err = d.guarded(func(ctx context.Context) error { return d.publish(ctx, s) })
+			if err == nil || errors.Is(err, context.DeadlineExceeded) {
+				break
+			}
+		}
+		if err != nil && !errors.Is(err, errContended) {
+			return err
+		}
+	}
+	return nil
 }
 
 // publish writes a session, if there is anything new in it. What others have written
@@ -205,52 +268,102 @@ func (d *Durable) publish(ctx context.Context, s *Session) error {
 	s.turn.Lock()
 	defer s.turn.Unlock()
 	for range attempts {
-		s.Lock()
-		accepted := len(s.lineages) > 0
-		var snapshot []byte
-		if accepted {
-			snapshot = s.snapshot(nil, s.withClaims(nil))
-		}
-		sum := xxh3.Hash(snapshot)
-		same := sum == s.saved
-		s.Unlock()
-		if same || s.deleted.Load() || !accepted && s.version == 0 {
-			wire.Recycle(snapshot)
+		x := d.news(s)
+		if x == nil {
 			return nil
 		}
-		r := Record{Digest: Digest([]byte(s.digest)), Tenant: s.tenant, Used: time.Now()}
-		if accepted { // else what was claimed was refused
-			r = d.record(s, snapshot)
-		}
-		ok, err := d.swap(ctx, s, r)
-		if err != nil {
+		if err := d.swap(ctx, x); x.won || err != nil {
 			return err
-		}
-		if ok {
-			s.Lock()
-			s.saved = sum
-			s.Unlock()
-			return nil
 		}
 	}
 	return errContended
 }
 
-// swap writes a record of a session, or takes in what others have written.
-func (d *Durable) swap(ctx context.Context, s *Session, r Record) (ok bool, err error) {
-	next := NewVersion()
+// exchange is a session on its way to a shared backend. Whoever sends it has its turn.
+type exchange struct {
+	Swap
+	of  *Session
+	sum uint64 // of the snapshot; 0 of one of which nobody is to be reminded
+	won bool
+}
+
+// news is what is to be written of a session, nil if that is nothing. Whoever calls has its
+// turn.
+func (d *Durable) news(s *Session) *exchange {
+	s.Lock()
+	accepted := len(s.lineages) > 0
+	var snapshot []byte
+	if accepted {
+		snapshot = s.snapshot(nil, s.withClaims(nil))
+	}
+	sum := xxh3.Hash(snapshot)
+	same := sum == s.saved
+	s.Unlock()
+	if same || s.deleted.Load() || !accepted && s.version.Load() == 0 {
+		wire.Recycle(snapshot)
+		return nil
+	}
+	r := Record{Digest: Digest([]byte(s.digest)), Tenant: s.tenant, Used: time.Now()}
+	if accepted { // else what was claimed was refused
+		r = d.record(s, snapshot)
+	}
+	return newExchange(s, r, sum)
+}
+
+func newExchange(s *Session, r Record, sum uint64) *exchange {
 	r.Known = s.told
-	sealed, now, err := d.shared.Swap(ctx, r, s.version, next)
-	if err != nil {
+	return &exchange{Swap: Swap{Record: r, Have: Version(s.version.Load()), Next: NewVersion()}, of: s, sum: sum}
+}
+
+// swap writes a record of a session, or takes in what others have written.
+func (d *Durable) swap(ctx context.Context, x *exchange) error {
+	d.shared.Swap(ctx, []*Swap{&x.Swap})
+	return d.came(x)
+}
+
+// swapAll does so with several sessions, and returns the last of the errors.
+func (d *Durable) swapAll(all []*exchange) (err error) {
+	if len(all) == 0 {
+		return nil
+	}
+	swaps := make([]*Swap, len(all))
+	for i, x := range all {
+		swaps[i] = &x.Swap
+	}
+	failed := d.guarded(func(ctx context.Context) error {
+		d.shared.Swap(ctx, swaps)
+		return nil
+	})
+	for _, x := range all {
+		if failed != nil {
+			x.Err = failed
+		}
+		if e := d.guarded(func(context.Context) error { return d.came(x) }); e != nil {
+			err = e
+		}
+	}
+	return err
+}
+
+// came has a session be what has come of an exchange.
+func (d *Durable) came(x *exchange) error {
+	s := x.of
+	if x.Err != nil {
 		s.told = nil
-		return false, err
+		return x.Err
 	}
-	if now == next {
-		s.version, s.told = next, r.Answers
-		return true, nil
+	if x.Now != x.Next {
+		d.takeIn(s, x.Other, x.Now)
+		return nil
 	}
-	d.takeIn(s, sealed, now)
-	return false, nil
+	x.won, s.told = true, x.Answers
+	s.version.Store(uint64(x.Next))
+	if x.sum != 0 {
+		s.Lock()
+		s.saved = x.sum
+		s.Unlock()
+	}
+	return nil
 }
 
 // claimShared has what a request is about to be sent with known to others. It reports
@@ -274,14 +387,14 @@ func (d *Durable) claimShared(p *breaker.Patience, s *Session, m Match, v *wire.
 	}
 	inCommon := m.Common
 	lost := make(chan bool, 1)
-	var request use // the request's memory goes to others once it is over
+	var request breaker.Loan // the request's memory goes to others once it is over
 	d.breaker.Within(p, "claim", func(ctx context.Context) error {
 		s.turn.Lock()
 		defer s.turn.Unlock()
 		for range attempts {
 			var l *Lineage
 			var snapshot []byte
-			if !request.use(func() {
+			if !request.Use(func() {
 				s.Lock()
 				defer s.Unlock()
 				l = s.claim(m, v, states, as)
@@ -289,11 +402,11 @@ func (d *Durable) claimShared(p *breaker.Patience, s *Session, m Match, v *wire.
 			}) || s.deleted.Load() {
 				return nil
 			}
-			ok, err := d.swap(ctx, s, d.record(s, snapshot))
-			if err != nil {
+			x := newExchange(s, d.record(s, snapshot), 0)
+			if err := d.swap(ctx, x); err != nil {
 				return err
 			}
-			if ok {
+			if x.won {
 				s.Lock()
 				defer s.Unlock()
 				s.keepClaim(l)
@@ -301,7 +414,7 @@ func (d *Durable) claimShared(p *breaker.Patience, s *Session, m Match, v *wire.
 				return nil
 			}
 			disagree := false
-			if !request.use(func() {
+			if !request.Use(func() {
 				s.Lock()
 				defer s.Unlock()
 				m = s.Match(v)
@@ -316,36 +429,13 @@ func (d *Durable) claimShared(p *breaker.Patience, s *Session, m Match, v *wire.
 		}
 		return errContended
 	})
-	request.end()
+	request.End()
 	select {
 	case <-lost:
 		return false
 	default:
 		return true
 	}
-}
-
-// use is of something that is there for as long as somebody waits.
-type use struct {
-	mu   sync.Mutex
-	over bool
-}
-
-// use does something with it. It reports false if it is too late.
-func (u *use) use(f func()) bool {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if u.over {
-		return false
-	}
-	f()
-	return true
-}
-
-func (u *use) end() {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	u.over = true
 }
 
 // Owns implements Publisher.

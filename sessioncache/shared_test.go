@@ -17,6 +17,7 @@ package sessioncache_test
 import (
 	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
@@ -29,8 +30,13 @@ var sharedKey = sessioncache.Key{Tenant: sessioncache.Tenant{1}, Upstream: "u", 
 // sharing is a store over a backend that others use as well.
 func sharing(t *testing.T, shelf *storetest.SharedShelf) *sessioncache.Durable {
 	t.Helper()
+	return sharingWithin(t, shelf, time.Minute)
+}
+
+func sharingWithin(t *testing.T, shelf *storetest.SharedShelf, budget time.Duration) *sessioncache.Durable {
+	t.Helper()
 	d, err := sessioncache.NewDurable(func() (sessioncache.Backend, error) { return shelf, nil }, sessioncache.DurableOptions{
-		Interval: time.Hour, Budget: time.Minute,
+		Interval: time.Hour, Budget: budget,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -39,8 +45,15 @@ func sharing(t *testing.T, shelf *storetest.SharedShelf) *sessioncache.Durable {
 	return d
 }
 
-// converse has an upstream accept a request with one more message.
+// converse has an upstream accept a request with one more message, and others know of it.
 func converse(t *testing.T, d *sessioncache.Durable, messages string) (*sessioncache.Session, *sessioncache.Lineage) {
+	t.Helper()
+	s, l := commit(t, d, messages)
+	d.Flush()
+	return s, l
+}
+
+func commit(t *testing.T, d *sessioncache.Durable, messages string) (*sessioncache.Session, *sessioncache.Lineage) {
 	t.Helper()
 	v, err := wire.Parse(wire.Anthropic, []byte(`{"model":"m","messages":[`+messages+`]}`), nil)
 	if err != nil {
@@ -56,6 +69,21 @@ func converse(t *testing.T, d *sessioncache.Durable, messages string) (*sessionc
 	d.Publish(s)
 	d.Release(s)
 	return s, l
+}
+
+// claim has a request begin that makes a new edit.
+func claim(t *testing.T, d *sessioncache.Durable, messages string) {
+	t.Helper()
+	v, err := wire.Parse(wire.Anthropic, []byte(`{"model":"m","messages":[`+messages+`]}`), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := d.Acquire(sharedKey)
+	defer d.Release(s)
+	s.Lock()
+	m := s.Match(v)
+	s.Unlock()
+	d.Claim(s, m, v, sessioncache.NewStates(len(v.MessageBlocks())), func(*sessioncache.Lineage) {})
 }
 
 const (
@@ -240,4 +268,97 @@ func TestAsksWhereOthersMayHaveAnswered(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A request that holds one answer more than others have told of waits until they do, for as
+// long as some patience is left to claim with; nobody else waits.
+func TestWaitsForTheLastAnswer(t *testing.T) {
+	const (
+		budget = 10 * time.Millisecond
+		said   = `,{"role":"assistant","content":"two"},{"role":"user","content":"three"}`
+		again  = `,{"role":"assistant","content":"four"},{"role":"user","content":"five"}`
+		more   = `,{"role":"assistant","content":"six"},{"role":"user","content":"seven"}`
+	)
+	for name, c := range map[string]struct {
+		told, published string // what was asked elsewhere: long ago, and just now
+		claimed         bool   // what was asked just now had a new edit
+		request         string
+		knows           bool
+		waits           time.Duration
+	}{
+		"the first answer":              {published: firstMessage, request: firstMessage + said, knows: true, waits: time.Millisecond},
+		"a later one":                   {told: firstMessage, published: firstMessage + said, request: firstMessage + said + again, knows: true, waits: time.Millisecond},
+		"of what was claimed":           {published: firstMessage, claimed: true, request: firstMessage + said, knows: true, waits: time.Millisecond},
+		"the next":                      {told: firstMessage, request: firstMessage + said, knows: true},
+		"sent again":                    {told: firstMessage + said, request: firstMessage + said, knows: true},
+		"nobody has given it":           {told: firstMessage, request: firstMessage + said + again, waits: budget / 2},
+		"nobody has given two":          {told: firstMessage, request: firstMessage + said + again + more},
+		"a conversation from elsewhere": {request: firstMessage + said + again},
+		"one that begins":               {request: firstMessage},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				shelf := new(storetest.SharedShelf)
+				one, other := sharingWithin(t, shelf, budget), sharingWithin(t, shelf, budget)
+				if c.told != "" {
+					converse(t, one, c.told)
+				}
+				if c.claimed {
+					claim(t, one, c.published)
+				}
+				if c.published != "" {
+					commit(t, one, c.published)
+				}
+				k := sharedKey
+				var err error
+				if k.Request, err = wire.Parse(wire.Anthropic, []byte(`{"model":"m","messages":[`+c.request+`]}`), nil); err != nil {
+					t.Fatal(err)
+				}
+				begun := time.Now()
+				s := sessioncache.ForRequest(other).Acquire(k)
+				if waited := time.Since(begun); waited < c.waits || waited > c.waits+time.Millisecond || waited > 0 && c.waits == 0 {
+					t.Errorf("it waits %s, not %s", waited, c.waits)
+				}
+				s.Lock()
+				m := s.Match(k.Request)
+				s.Unlock()
+				if knows := m.Lineage != nil && m.Common >= len(k.Request.MessageBlocks())-2; knows != c.knows {
+					t.Errorf("it knows what came before: %t", knows)
+				}
+				other.Release(s)
+				_, _ = one.Close(), other.Close()
+			})
+		})
+	}
+}
+
+// What requests publish at the same time is written in one message.
+func TestPublishesTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		back := new(sluggish)
+		d, err := sessioncache.NewDurable(func() (sessioncache.Backend, error) { return back, nil }, sessioncache.DurableOptions{Interval: time.Hour})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer d.Close()
+		v, err := wire.Parse(wire.Anthropic, []byte(`{"model":"m","messages":[`+firstMessage+`]}`), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, id := range []string{"a", "b", "c", "a"} {
+			k := sharedKey
+			k.ID = id
+			s := d.Acquire(k)
+			s.Lock()
+			s.CountRequest(s.Commit(s.Match(v), v, sessioncache.NewStates(1)))
+			s.Unlock()
+			d.Publish(s)
+			d.Release(s)
+		}
+		back.asked.Store(0)
+		time.Sleep(100 * time.Millisecond)
+		if kept, _ := back.Usage(); kept != 3 || back.asked.Load() != 1 {
+			t.Errorf("%d sessions are kept, in %d messages", kept, back.asked.Load())
+		}
+	})
 }

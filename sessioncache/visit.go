@@ -57,6 +57,3 @@ func (v visit) Acquire(k Key) *Session { return v.acquireIn(v.patience, k) }
 func (v visit) Claim(s *Session, m Match, of *wire.View, states []State, as func(*Lineage)) bool {
 	return v.claimIn(v.patience, s, m, of, states, as)
 }
-
-// Publish implements Publisher.
-func (v visit) Publish(s *Session) { v.publishIn(v.patience, s) }

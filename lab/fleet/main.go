@@ -207,6 +207,7 @@ func (c *talk) turn(n *node) (waited time.Duration, blocks int) {
 	x.Commit(&wire.Turn{ID: "msg_" + id, Done: true, Usage: wire.Usage{Read: int64(min(c.last, prompt)), Write5m: int64(max(prompt-c.last, 0)), Output: 80, Reported: true}}, time.Now())
 	c.last = prompt
 	clock(func() { n.store.Hold(s); n.store.Publish(s) })
+	n.store.Flush() // that takes less than whatever comes between two turns
 	n.store.Release(s)
 	fmt.Fprintf(&c.messages, `,{"role":"assistant","content":[{"type":"text","text":"I look at %s."},{"type":"tool_use","id":"%s","name":"Read","input":{"file_path":"%s"}}]}`, path, id, path)
 	fmt.Fprintf(&c.messages, `,{"role":"user","content":[{"type":"tool_result","tool_use_id":"%s","content":"`, id)

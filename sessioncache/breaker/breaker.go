@@ -85,6 +85,12 @@ func (p *Patience) Rest() time.Duration { return time.Duration(max(p.left.Load()
 // Waited notes that it was waited since a moment.
 func (p *Patience) Waited(since time.Time) { p.left.Add(-int64(time.Since(since))) }
 
+// Pause waits for a time, if there is so much patience left.
+func (p *Patience) Pause(d time.Duration) {
+	time.Sleep(min(d, p.Rest()))
+	p.left.Add(-int64(d))
+}
+
 // wait waits until an operation is over, or there is no patience left.
 func (p *Patience) wait(o *operation) {
 	left := p.Rest()

@@ -42,12 +42,12 @@ func Shared(t *testing.T, open func(t *testing.T) sessioncache.Shared) {
 
 func swap(t *testing.T, b sessioncache.Shared, r sessioncache.Record, have sessioncache.Version) (other string, now sessioncache.Version, won bool) {
 	t.Helper()
-	next := sessioncache.NewVersion()
-	snapshot, now, err := b.Swap(t.Context(), r, have, next)
-	if err != nil {
-		t.Fatal(err)
+	w := &sessioncache.Swap{Record: r, Have: have, Next: sessioncache.NewVersion()}
+	b.Swap(t.Context(), []*sessioncache.Swap{w})
+	if w.Err != nil {
+		t.Fatal(w.Err)
 	}
-	return string(snapshot), now, now == next
+	return string(w.Other), w.Now, w.Now == w.Next
 }
 
 func fetches(t *testing.T, b sessioncache.Shared, n byte, have sessioncache.Version, want string) sessioncache.Version {
@@ -91,6 +91,20 @@ func swaps(t *testing.T, one, other sessioncache.Shared) {
 	if _, _, won = swap(t, one, record(2, "from before"), first); !won { // the server has lost it
 		t.Error("a session that is lost cannot be written again")
 	}
+	all := []*sessioncache.Swap{
+		{Record: record(1, "three"), Have: second, Next: 31}, {Record: record(2, "in ignorance"), Next: 32}, {Record: record(3, "new"), Next: 33},
+	}
+	one.Swap(t.Context(), all)
+	for i, won := range []bool{true, false, true} {
+		if w := all[i]; w.Err != nil || (w.Now == w.Next) != won {
+			t.Errorf("of several at once, session %d has version %d, not %d: %v", i+1, w.Now, w.Next, w.Err)
+		}
+	}
+	if other := string(all[1].Other); other != "from before" {
+		t.Errorf("of several at once, session 2 is %q", other)
+	}
+	fetches(t, other, 1, 0, "three")
+	fetches(t, other, 3, 0, "new")
 }
 
 // What one deletes is gone for the other that has it, and nothing for who has nothing.
@@ -131,14 +145,14 @@ func firstWins(t *testing.T, one, other sessioncache.Shared) {
 		won := 0
 		for i := range 8 {
 			wait.Go(func() {
-				next := sessioncache.NewVersion()
-				_, now, err := []sessioncache.Shared{one, other}[i%2].Swap(context.Background(), record(1, "x"), have, next)
+				w := &sessioncache.Swap{Record: record(1, "x"), Have: have, Next: sessioncache.NewVersion()}
+				[]sessioncache.Shared{one, other}[i%2].Swap(context.Background(), []*sessioncache.Swap{w})
 				mu.Lock()
 				defer mu.Unlock()
-				if err != nil {
-					t.Error(err)
+				if w.Err != nil {
+					t.Error(w.Err)
 				}
-				if now == next {
+				if w.Now == w.Next {
 					won++
 				}
 			})

@@ -60,18 +60,21 @@ func (s *SharedShelf) Seek(ctx context.Context, answer, d sessioncache.Digest, h
 }
 
 // Swap implements [sessioncache.Shared].
-func (s *SharedShelf) Swap(_ context.Context, r sessioncache.Record, have, next sessioncache.Version) ([]byte, sessioncache.Version, error) {
+func (s *SharedShelf) Swap(_ context.Context, swaps []*sessioncache.Swap) {
 	end, err := s.begin()
 	defer end()
-	if err != nil {
-		return nil, 0, err
+	for _, w := range swaps {
+		now, snapshot := s.versions[w.Digest], s.records[w.Digest].Snapshot
+		switch {
+		case err != nil:
+			w.Err = err
+		case now != 0 && now != w.Have && (w.Have != 0 || len(snapshot) > 0):
+			w.Other, w.Now = bytes.Clone(snapshot), now
+		default:
+			s.put(&w.Record, w.Next)
+			w.Now = w.Next
+		}
 	}
-	now, snapshot := s.versions[r.Digest], s.records[r.Digest].Snapshot
-	if now != 0 && now != have && (have != 0 || len(snapshot) > 0) {
-		return bytes.Clone(snapshot), now, nil
-	}
-	s.put(&r, next)
-	return nil, next, nil
 }
 
 // Save implements [sessioncache.Backend].

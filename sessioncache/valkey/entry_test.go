@@ -38,8 +38,10 @@ func asideKeys(m *miniredis.Miniredis) (out []string) {
 func swaps(t *testing.T, v *Valkey, snapshot string, have, next sessioncache.Version, wins bool) {
 	t.Helper()
 	r := sessioncache.Record{Digest: sessioncache.Digest{1}, Snapshot: []byte(snapshot)}
-	if _, now, err := v.Swap(t.Context(), r, have, next); err != nil || (now == next) != wins {
-		t.Fatalf("%q: version %d of %d: %v", snapshot, now, next, err)
+	w := &sessioncache.Swap{Record: r, Have: have, Next: next}
+	v.Swap(t.Context(), []*sessioncache.Swap{w})
+	if w.Err != nil || (w.Now == next) != wins {
+		t.Fatalf("%q: version %d of %d: %v", snapshot, w.Now, next, w.Err)
 	}
 }
 
@@ -159,5 +161,33 @@ func TestDamagedEntry(t *testing.T) {
 			swaps(t, v, "anew", now, 7, true)
 			is(t, v, "anew", 7)
 		})
+	}
+}
+
+// Until what this process writes is read back, the session is what it was before; what
+// others change meanwhile is told all the same.
+func TestWritingChangesNothing(t *testing.T) {
+	v := new(Valkey)
+	w, b := &v.watch, [8]byte{1}
+	w.on.Store(true)
+	unchanged := func(have sessioncache.Version) bool { return v.Unchanged(sessioncache.Digest{1}, have) }
+	w.writes(b)
+	if unchanged(1) || unchanged(0) {
+		t.Error("a session is known that is being written for the first time")
+	}
+	w.wrote(b, 1)
+	w.writes(b)
+	if !unchanged(1) || unchanged(2) {
+		t.Error("a session that is being written is not what it was")
+	}
+	w.wrote(b, 2)
+	if unchanged(1) || !unchanged(2) {
+		t.Error("what was written is not known")
+	}
+	w.writes(b)
+	w.told(nil)
+	w.wrote(b, 3)
+	if unchanged(2) || unchanged(3) {
+		t.Error("what was told while it was written is forgotten")
 	}
 }

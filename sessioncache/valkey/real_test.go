@@ -79,9 +79,9 @@ func TestToldNoMore(t *testing.T) {
 	have := sessioncache.Version(0)
 	for _, trouble := range [][]string{{"CLIENT", "KILL", "TYPE", "normal"}, {"FLUSHALL"}, {"DEL", v.key(beginning(r.Digest))}, {"SET", v.key(beginning(r.Digest)), "something else"}} {
 		for { // over a connection that may have to be made anew
-			next := sessioncache.NewVersion()
-			if _, _, err := v.Swap(t.Context(), r, have, next); err == nil && v.Unchanged(r.Digest, next) {
-				have = next
+			w := &sessioncache.Swap{Record: r, Have: have, Next: sessioncache.NewVersion()}
+			if v.Swap(t.Context(), []*sessioncache.Swap{w}); w.Err == nil && v.Unchanged(r.Digest, w.Next) {
+				have = w.Next
 				break
 			}
 			have, _ = 0, c.Do(t.Context(), c.B().Del().Key(v.key(beginning(r.Digest))).Build())

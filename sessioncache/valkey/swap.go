@@ -49,51 +49,93 @@ var swapSum = func() string {
 }()
 
 // anything is the version of a session whose place is taken whatever it is.
-const anything = "*"
-
-// Swap implements [sessioncache.Shared].
-func (v *Valkey) Swap(ctx context.Context, r sessioncache.Record, have, next sessioncache.Version) ([]byte, sessioncache.Version, error) {
-	return v.swap(ctx, &r, form(have), next)
-}
+func anything(sessioncache.Version) string { return "*" }
 
 // allAnswers is how often all answers of a session are written again, lest they run
 // out before it: each so many times.
 const allAnswers = 32
 
-// swap writes a session, and by which answers it is found, in one go: aside at first, from
-// where the script moves it. What of that is interrupted runs out like everything else.
+// Swap implements [sessioncache.Shared].
+func (v *Valkey) Swap(ctx context.Context, swaps []*sessioncache.Swap) { v.swap(ctx, swaps, form) }
+
+// swap writes sessions, and by which answers they are found, in one go: aside at first, from
+// where the script moves them. What of that is interrupted runs out like everything else.
 // Of a session that others were faster to write an answer may be left that is not among
 // its own: it does not count.
-func (v *Valkey) swap(ctx context.Context, r *sessioncache.Record, have string, next sessioncache.Version) ([]byte, sessioncache.Version, error) {
+func (v *Valkey) swap(ctx context.Context, swaps []*sessioncache.Swap, have func(sessioncache.Version) string) {
 	c, err := v.use()
 	if err != nil {
-		return nil, 0, err
+		for _, s := range swaps {
+			s.Err = err
+		}
+		return
 	}
-	var few [8]valkey.Completed
-	ttl, known := v.ttl.Load(), r.Known
+	var few [8]swapping
+	var fewCommands [32]valkey.Completed
+	all, commands := few[:0], fewCommands[:0]
+	for _, s := range swaps {
+		w := swapping{v: v, c: c, s: s, have: have(s.Have), ttl: v.ttl.Load(), known: s.Known, from: len(commands)}
+		commands = w.append(commands)
+		w.to = len(commands)
+		all = append(all, w)
+	}
+	results := c.DoMulti(ctx, commands...)
+	for i := range all {
+		w := &all[i]
+		w.s.Other, w.s.Now, w.s.Err = w.came(ctx, results[w.from:w.to])
+	}
+}
+
+// swapping is a swap on its way.
+type swapping struct {
+	v     *Valkey
+	c     valkey.Client
+	s     *sessioncache.Swap
+	have  string
+	ttl   int64
+	known []sessioncache.Digest // answers that need not be written
+
+	key, staged string
+	value       []byte
+	from, to    int // its commands
+}
+
+// append adds its commands to others.
+func (w *swapping) append(commands []valkey.Completed) []valkey.Completed {
 	if rand.N(allAnswers) == 0 { //nolint:gosec // no secret
-		known = nil
+		w.known = nil
 	}
-	key, value := v.key(beginning(r.Digest)), pack(r, next)
-	staged := aside(key, next)
-	all := append(few[:0],
-		c.B().Set().Key(staged).Value(valkey.BinaryString(value)).PxMilliseconds(ttl).Build(),
-		c.B().Evalsha().Sha1(swapSum).Numkeys(2).Key(key, staged).Arg(have).Build(),
-		v.part(c, beginning(r.Digest), versionSize-1)) // who has not read it is told of no change
-	v.watch.begin(beginning(r.Digest))
-	for _, a := range r.Answers {
-		if !slices.Contains(known, a) {
-			all = append(all, v.found(c, a, r.Digest, ttl))
+	name := beginning(w.s.Digest)
+	w.key, w.value = w.v.key(name), pack(&w.s.Record, w.s.Next)
+	w.staged = aside(w.key, w.s.Next)
+	commands = append(commands,
+		w.c.B().Set().Key(w.staged).Value(valkey.BinaryString(w.value)).PxMilliseconds(w.ttl).Build(),
+		w.c.B().Evalsha().Sha1(swapSum).Numkeys(2).Key(w.key, w.staged).Arg(w.have).Build(),
+		w.v.part(w.c, name, versionSize-1)) // who has not read it is told of no change
+	w.v.watch.writes(name)
+	return w.found(commands, false)
+}
+
+// found adds the commands that have the session found by its answers, those that are
+// known to be there or the others.
+func (w *swapping) found(commands []valkey.Completed, known bool) []valkey.Completed {
+	for _, a := range w.s.Answers {
+		if slices.Contains(w.known, a) == known {
+			commands = append(commands, w.c.B().Set().Key(w.v.answer(a)).Value(valkey.BinaryString(w.s.Digest[:])).PxMilliseconds(w.ttl).Build())
 		}
 	}
-	results := c.DoMulti(ctx, all...)
+	return commands
+}
+
+// came reads what has come of it.
+func (w *swapping) came(ctx context.Context, results []valkey.ValkeyResult) (other []byte, now sessioncache.Version, err error) {
 	if err := results[0].Error(); err != nil {
 		return nil, 0, fmt.Errorf("valkey: %w", err)
 	}
-	wire.Recycle(value) // it was written, and is not written again
+	wire.Recycle(w.value) // it was written, and is not written again
 	swapped := results[1]
 	if e, ok := valkey.IsValkeyErr(swapped.Error()); ok && e.IsNoScript() {
-		swapped = c.Do(ctx, c.B().Eval().Script(swapScript).Numkeys(2).Key(key, staged).Arg(have).Build())
+		swapped = w.c.Do(ctx, w.c.B().Eval().Script(swapScript).Numkeys(2).Key(w.key, w.staged).Arg(w.have).Build())
 	}
 	said, err := swapped.ToMessage()
 	if err != nil {
@@ -111,28 +153,17 @@ func (v *Valkey) swap(ctx context.Context, r *sessioncache.Record, have string, 
 	if err != nil {
 		return nil, 0, fmt.Errorf("valkey: %w", err)
 	}
-	if b, err := results[2].AsBytes(); err == nil && version(b) == next {
-		v.watch.wrote(beginning(r.Digest), next)
+	if b, err := results[2].AsBytes(); err == nil && version(b) == w.s.Next {
+		w.v.watch.wrote(beginning(w.s.Digest), w.s.Next)
 	}
 	results = results[3:]
-	if before == 0 && len(known) > 0 { // the server has lost the others, too
-		all = all[:0]
-		for _, a := range r.Answers {
-			if slices.Contains(known, a) {
-				all = append(all, v.found(c, a, r.Digest, ttl))
-			}
-		}
-		results = append(results, c.DoMulti(ctx, all...)...)
+	if before == 0 && len(w.known) > 0 { // the server has lost the others, too
+		results = append(results, w.c.DoMulti(ctx, w.found(nil, true)...)...)
 	}
 	for _, res := range results {
 		if err := res.Error(); err != nil {
 			return nil, 0, fmt.Errorf("valkey: %w", err)
 		}
 	}
-	return nil, next, nil
-}
-
-// found has a session found by an answer.
-func (v *Valkey) found(c valkey.Client, answer, d sessioncache.Digest, ttl int64) valkey.Completed {
-	return c.B().Set().Key(v.answer(answer)).Value(valkey.BinaryString(d[:])).PxMilliseconds(ttl).Build()
+	return nil, w.s.Next, nil
 }

@@ -378,9 +378,14 @@ func (v *Valkey) begun(ctx context.Context, c valkey.Client, begins [8]byte) (en
 
 // Save implements [sessioncache.Backend].
 func (v *Valkey) Save(ctx context.Context, records []sessioncache.Record) error {
-	for i := range records {
-		if _, _, err := v.swap(ctx, &records[i], anything, sessioncache.NewVersion()); err != nil {
-			return err
+	swaps := make([]*sessioncache.Swap, len(records))
+	for i, r := range records {
+		swaps[i] = &sessioncache.Swap{Record: r, Next: sessioncache.NewVersion()}
+	}
+	v.swap(ctx, swaps, anything)
+	for _, s := range swaps {
+		if s.Err != nil {
+			return s.Err
 		}
 	}
 	return nil
@@ -389,8 +394,7 @@ func (v *Valkey) Save(ctx context.Context, records []sessioncache.Record) error 
 // Delete implements [sessioncache.Backend]. For those who have the session, what is left
 // says that it was deleted.
 func (v *Valkey) Delete(ctx context.Context, d sessioncache.Digest) error {
-	_, _, err := v.swap(ctx, &sessioncache.Record{Digest: d}, anything, sessioncache.NewVersion())
-	return err
+	return v.Save(ctx, []sessioncache.Record{{Digest: d}})
 }
 
 // Usage implements [sessioncache.Backend]. To count what is at a server is its own

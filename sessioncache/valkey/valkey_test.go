@@ -104,11 +104,12 @@ func TestKnownAnswers(t *testing.T) {
 	have := sessioncache.Version(0)
 	write := func() {
 		t.Helper()
-		next := sessioncache.NewVersion()
-		if _, now, err := v.Swap(t.Context(), r, have, next); err != nil || now != next {
-			t.Fatalf("version %d, not %d: %v", now, next, err)
+		w := &sessioncache.Swap{Record: r, Have: have, Next: sessioncache.NewVersion()}
+		v.Swap(t.Context(), []*sessioncache.Swap{w})
+		if w.Err != nil || w.Now != w.Next {
+			t.Fatalf("version %d, not %d: %v", w.Now, w.Next, w.Err)
 		}
-		have, r.Known = next, r.Answers
+		have, r.Known = w.Next, r.Answers
 	}
 	for i, lost := range []bool{false, true} {
 		if lost {

@@ -36,17 +36,29 @@ type watch struct {
 	versions map[[8]byte]sessioncache.Version // 0 of those that are being asked for
 }
 
-// begin comes before a session is read or written: what is told from then on counts.
+// begin comes before a session is read: what is told from then on counts.
 func (w *watch) begin(b [8]byte) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.set(b, 0)
+}
+
+// writes comes before a session is written. Until that is read back the version before
+// counts.
+func (w *watch) writes(b [8]byte) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.set(b, w.versions[b])
+}
+
+func (w *watch) set(b [8]byte, v sessioncache.Version) {
 	if !w.on.Load() {
 		return
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	if w.versions == nil {
 		w.versions = map[[8]byte]sessioncache.Version{}
 	}
-	w.versions[b] = 0
+	w.versions[b] = v
 }
 
 // read notes which version was read, unless another one was written meanwhile.

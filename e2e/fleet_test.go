@@ -339,8 +339,9 @@ func TestFleetSendsWhatOneSends(t *testing.T) {
 
 func compareFleet(t *testing.T, size int, policy string, talks []*fleetTalk, seed uint64, bytewise bool) {
 	const (
-		killEvery   = 60 // calls
+		killEvery   = 60 // calls, each in the moment after an answer: far more is lost than by a crash each ten seconds
 		reloadEvery = 25
+		mostCost    = 1.03 // of what one alone costs
 	)
 	alone := startModel(t, talks)
 	startFleet(t, 1, "disk {\n\t\t\tkey "+fleetKey+"\n\t\t}", policy, alone).runs(t, talks, seed, func(int64) {})
@@ -390,7 +391,7 @@ func compareFleet(t *testing.T, size int, policy string, talks []*fleetTalk, see
 	if same < all/2 && bytewise {
 		t.Errorf("only %d of %d are the same", same, all)
 	}
-	if many > one*1.01 {
+	if many > one*mostCost {
 		t.Errorf("they cost %.0f, one alone %.0f", many, one)
 	}
 }

@@ -17,6 +17,7 @@ package sessioncache
 import (
 	"slices"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/chain"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
@@ -75,7 +76,7 @@ func (s *Session) keepClaim(l *Lineage) {
 // lineageID is the number of a lineage which begins with a request.
 func (s *Session) lineageID(v *wire.View) int {
 	for _, l := range s.pending {
-		if s.Lineage(l.id) == nil && sameChain(l.chain(), v.MessageBlocks()) {
+		if s.Lineage(l.id) == nil && chain.Same(l.chain(), v.MessageBlocks()) {
 			return l.id
 		}
 	}
@@ -84,10 +85,8 @@ func (s *Session) lineageID(v *wire.View) int {
 
 // claims reports whether a lineage is what the session itself has claimed.
 func (s *Session) claims(o *Lineage) bool {
-	return slices.ContainsFunc(s.pending, func(l *Lineage) bool { return l.id == o.id && sameChain(l.chain(), o.chain()) })
+	return slices.ContainsFunc(s.pending, func(l *Lineage) bool { return l.id == o.id && chain.Same(l.chain(), o.chain()) })
 }
-
-func sameChain(a, b []wire.Block) bool { return len(a) == len(b) && common(a, b) == len(a) }
 
 // fulfil forgets what was claimed of a lineage that was committed. The session must be
 // locked.

@@ -18,6 +18,7 @@ import (
 	"bytes"
 	"slices"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/chain"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
@@ -74,21 +75,16 @@ func (s *Session) sameAs(o *Lineage) *Lineage {
 		return l
 	}
 	a, b := l.chain(), o.chain()
-	if n := common(a, b); !answersBehind(a, n) || !answersBehind(b, n) {
+	if n := chain.Common(a, b); chain.Answers(a[n:]) == 0 || chain.Answers(b[n:]) == 0 {
 		return l
 	}
 	return nil
 }
 
-// answersBehind reports whether a chain holds an answer behind its first n blocks.
-func answersBehind(chain []wire.Block, n int) bool {
-	return slices.ContainsFunc(chain[n:], func(b wire.Block) bool { return b.Role == wire.RoleAssistant })
-}
-
 // merge takes in what another process has made of the conversation.
 func (l *Lineage) merge(o *Lineage) {
 	a, b := l.chain(), o.chain()
-	n := common(a, b)
+	n := chain.Common(a, b)
 	if l.restored || len(b) > len(a) || len(b) == len(a) && o.Started.After(l.Started) {
 		if !l.restored || len(b) >= len(a) || o.Started.After(l.Started) {
 			id := l.id

@@ -24,6 +24,7 @@ import (
 	"unsafe"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/calibration"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/chain"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/counterfactual"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/runs"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
@@ -162,7 +163,7 @@ func (s *Session) Match(v *wire.View) Match {
 		if l.Partial {
 			continue
 		}
-		n := common(blocks, l.chain())
+		n := chain.Common(blocks, l.chain())
 		if n > best.Common && l.supersededBy(v, n) {
 			best = Match{Lineage: l, Common: n}
 		}
@@ -207,7 +208,7 @@ func (s *Session) awaits(v *wire.View) bool {
 			continue
 		}
 		n := len(l.chain())
-		if n > 0 && common(blocks, l.chain()) == n && answers(blocks[n:]) == 1 {
+		if n > 0 && chain.Common(blocks, l.chain()) == n && chain.Answers(blocks[n:]) == 1 {
 			return true
 		}
 	}
@@ -229,34 +230,14 @@ func (s *Session) misses(v *wire.View) bool {
 	blocks := v.MessageBlocks()
 	n, next := 0, 0 // of a conversation that nobody knows
 	for _, l := range s.lineages {
-		if c := common(blocks, l.chain()); !l.Partial && c > n {
+		if c := chain.Common(blocks, l.chain()); !l.Partial && c > n {
 			n, next = c, 1
 			if l.claimed && c == len(l.chain()) {
 				next = 0
 			}
 		}
 	}
-	return answers(blocks[n:]) == next+1
-}
-
-// answers is how often the model has answered in a part of a conversation.
-func answers(blocks []wire.Block) (n int) {
-	for i, b := range blocks {
-		if b.Role == wire.RoleAssistant && (i == 0 || blocks[i-1].Role != wire.RoleAssistant) {
-			n++
-		}
-	}
-	return n
-}
-
-func common(a, b []wire.Block) int {
-	n := min(len(a), len(b))
-	for i := range n {
-		if a[i].Hash != b[i].Hash {
-			return i
-		}
-	}
-	return n
+	return chain.Answers(blocks[n:]) == next+1
 }
 
 // Commit makes a request part of the session: it grows the lineage that it

@@ -23,6 +23,7 @@ import (
 	"github.com/zeebo/xxh3"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/breaker"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/chain"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
@@ -98,11 +99,12 @@ const mostLag = 50 * time.Millisecond
 
 // acquireShared pins the session of a key as the last of all processes has left it. That one
 // may be about to write it: whoever misses an answer that the request holds asks again, for
-// as long as there is something left to wait for a claim with.
+// as long as there is something left to wait for a claim with. Where a conversation begins
+// nothing of it is anywhere; what there is besides is taken in when it is published.
 func (d *Durable) acquireShared(p *breaker.Patience, k Key) *Session {
 	digest := k.Digest()
 	s := d.acquire(k, string(digest[:]))
-	if d.current(s, k.Request) {
+	if k.Request != nil && (chain.Begins(k.Request) || d.current(s, k.Request)) {
 		return s
 	}
 	var answer Digest
@@ -134,7 +136,7 @@ func (d *Durable) acquireShared(p *breaker.Patience, k Key) *Session {
 // made elsewhere and came to nothing the backend would have been told long ago.
 func (d *Durable) current(s *Session, v *wire.View) bool {
 	w, ok := d.shared.(Watcher)
-	return ok && v != nil && w.Unchanged(Digest([]byte(s.digest)), Version(s.version.Load())) && s.awaits(v)
+	return ok && w.Unchanged(Digest([]byte(s.digest)), Version(s.version.Load())) && s.awaits(v)
 }
 
 // refreshIn has a session take in what others have made of it, unless an answer is looked
@@ -240,26 +242,20 @@ func (d *Durable) publishAll(sessions []*Session) error {
 	}
 	err := d.swapAll(all)
 	for _, x := range all {
-		if !x.won {
+		if !x.won && x.Err == nil {
 			alone = append(alone, x.of)
 		}
 		x.of.turn.Unlock()
 	}
-	if errors.Is(err, context.DeadlineExceeded) {
-		return err
-	}
 	for _, s := range alone {
-		for range attempts { // connections break one by one
+		if err == nil {
 			err = d.guarded(func(ctx context.Context) error { return d.publish(ctx, s) })
-			if err == nil || errors.Is(err, context.DeadlineExceeded) {
-				break
-			}
 		}
-		if err != nil && !errors.Is(err, errContended) {
-			return err
+		if errors.Is(err, errContended) {
+			err = nil
 		}
 	}
-	return nil
+	return err
 }
 
 // publish writes a session, if there is anything new in it. What others have written
@@ -321,22 +317,39 @@ func (d *Durable) swap(ctx context.Context, x *exchange) error {
 	return d.came(x)
 }
 
-// swapAll does so with several sessions, and returns the last of the errors.
+// swapAll does so with several sessions. Connections break one by one: what was lost with
+// them is sent again, unless it has taken long.
 func (d *Durable) swapAll(all []*exchange) (err error) {
-	if len(all) == 0 {
-		return nil
+	begun := time.Now()
+	for try := 0; len(all) > 0 && try < attempts && time.Since(begun) < rest; try++ {
+		err = d.swapOnce(all)
+		all = failed(all)
 	}
+	return err
+}
+
+func failed(all []*exchange) (left []*exchange) {
+	for _, x := range all {
+		if x.Err != nil {
+			left = append(left, x)
+		}
+	}
+	return left
+}
+
+func (d *Durable) swapOnce(all []*exchange) (err error) {
 	swaps := make([]*Swap, len(all))
 	for i, x := range all {
+		x.Err = nil
 		swaps[i] = &x.Swap
 	}
-	failed := d.guarded(func(ctx context.Context) error {
+	lost := d.guarded(func(ctx context.Context) error {
 		d.shared.Swap(ctx, swaps)
 		return nil
 	})
 	for _, x := range all {
-		if failed != nil {
-			x.Err = failed
+		if lost != nil {
+			x.Err = lost
 		}
 		if e := d.guarded(func(context.Context) error { return d.came(x) }); e != nil {
 			err = e

@@ -15,6 +15,7 @@
 package sessioncache_test
 
 import (
+	"cmp"
 	"errors"
 	"testing"
 	"testing/synctest"
@@ -234,12 +235,15 @@ func TestAsksWhereOthersMayHaveAnswered(t *testing.T) {
 		again = `,{"role":"assistant","content":"four"},{"role":"user","content":"five"}`
 	)
 	for name, c := range map[string]struct {
+		before    string // what this process was asked; the first message if empty
 		elsewhere string // what another process was asked meanwhile
 		request   string
 		asks      bool
 	}{
 		"the next":                      {request: firstMessage + said},
-		"sent again":                    {request: firstMessage, asks: true},
+		"the first":                     {request: firstMessage},
+		"the first, elsewhere too":      {elsewhere: firstMessage, request: firstMessage},
+		"sent again":                    {before: firstMessage + said, request: firstMessage + said, asks: true},
 		"two answers later":             {request: firstMessage + said + again, asks: true},
 		"another conversation":          {request: sideMessage + said, asks: true},
 		"written anew":                  {request: `{"role":"user","content":"One"}` + said, asks: true},
@@ -251,7 +255,7 @@ func TestAsksWhereOthersMayHaveAnswered(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			shelf := new(storetest.SharedShelf)
 			one, other := sharing(t, shelf), sharing(t, shelf)
-			converse(t, one, firstMessage)
+			converse(t, one, cmp.Or(c.before, firstMessage))
 			if c.elsewhere != "" {
 				converse(t, other, c.elsewhere)
 			}

@@ -20,6 +20,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/chain"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/packed"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
@@ -190,7 +191,7 @@ func (w *snapshotWriter) chain(l *Lineage, before []*Lineage) {
 			continue
 		}
 		there, _, _ := o.known.Blocks()
-		if n := common(blocks, there); n > shared {
+		if n := chain.Common(blocks, there); n > shared {
 			which, shared = i, n
 		}
 	}

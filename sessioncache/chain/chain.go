@@ -1,0 +1,54 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+// Package chain compares conversations by their chains of blocks.
+package chain
+
+import (
+	"slices"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
+
+// Common is the number of blocks with which two chains begin alike.
+func Common(a, b []wire.Block) int {
+	n := min(len(a), len(b))
+	for i := range n {
+		if a[i].Hash != b[i].Hash {
+			return i
+		}
+	}
+	return n
+}
+
+// Same reports whether two chains are the same.
+func Same(a, b []wire.Block) bool { return len(a) == len(b) && Common(a, b) == len(a) }
+
+// Answers is how often the model has answered in a part of a chain.
+func Answers(blocks []wire.Block) (n int) {
+	for i, b := range blocks {
+		if b.Role == wire.RoleAssistant && (i == 0 || blocks[i-1].Role != wire.RoleAssistant) {
+			n++
+		}
+	}
+	return n
+}
+
+// Begins reports whether a request begins a conversation, and holds nothing yet that would
+// ever be edited: no answer, and no result.
+func Begins(v *wire.View) bool {
+	return !v.Conversation.Partial && !slices.ContainsFunc(v.MessageBlocks(), func(b wire.Block) bool {
+		return b.Role == wire.RoleAssistant || b.Kind == wire.KindToolResult
+	})
+}

@@ -25,13 +25,14 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/audit"
 	"github.com/caddy-llm-cache/caddy-llm-cache/page"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/summary"
 )
 
 // full is a store that has let go of sessions.
 type full struct{ sessioncache.Store }
 
-func (full) Stats() sessioncache.Stats {
-	return sessioncache.Stats{Sessions: 9, Bytes: 1 << 20, MaxBytes: 1 << 20, Evicted: 5}
+func (full) Stats() summary.Stats {
+	return summary.Stats{Sessions: 9, Bytes: 1 << 20, MaxBytes: 1 << 20, Evicted: 5}
 }
 
 // TestHealthOfStores: that a store lets go of what was used longest ago is no trouble; that

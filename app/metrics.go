@@ -21,6 +21,7 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/metric"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/summary"
 )
 
 // storeErrors counts what the session store failed to do beyond the process.
@@ -71,12 +72,12 @@ func init() { // which keeps these out of the order in which variables begin
 			return sum
 		})
 	}
-	sessions := func(name, help string, value func(sessioncache.Stats) float64) {
+	sessions := func(name, help string, value func(summary.Stats) float64) {
 		states(name, help, func(s *State) float64 { return value(s.Stats()) })
 	}
-	sessions("sessions", "Sessions held.", func(s sessioncache.Stats) float64 { return float64(s.Sessions) })
-	sessions("store_bytes", "Estimated bytes that sessions take.", func(s sessioncache.Stats) float64 { return float64(s.Bytes) })
-	sessions("store_kept_sessions", "Sessions that outlive the process.", func(s sessioncache.Stats) float64 { return float64(s.Kept) })
-	sessions("store_kept_bytes", "Estimated bytes that they take where they are kept.", func(s sessioncache.Stats) float64 { return float64(s.KeptBytes) })
+	sessions("sessions", "Sessions held.", func(s summary.Stats) float64 { return float64(s.Sessions) })
+	sessions("store_bytes", "Estimated bytes that sessions take.", func(s summary.Stats) float64 { return float64(s.Bytes) })
+	sessions("store_kept_sessions", "Sessions that outlive the process.", func(s summary.Stats) float64 { return float64(s.Kept) })
+	sessions("store_kept_bytes", "Estimated bytes that they take where they are kept.", func(s summary.Stats) float64 { return float64(s.KeptBytes) })
 	states("ping_targets", "Idle conversations that may be pinged.", func(s *State) float64 { return float64(s.Keeper.Targets()) })
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/reference"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/settings"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/chain"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
@@ -78,7 +79,7 @@ func (x *Exchange) join(t *wire.Turn) {
 	l.Departed = x.Policy == settings.Observe && (x.proposed.computed || x.standing.before.departed)
 	l.Model = x.req.View.Model
 	if !l.Beyond {
-		l.Kind = sessioncache.Kind(x.req.View)
+		l.Kind = chain.Kind(x.req.View)
 	}
 	noteAnswers(l, x.req.View, t)
 	x.Lineage = l.ID()

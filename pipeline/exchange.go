@@ -24,6 +24,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/settings"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/calibration"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/chain"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
@@ -122,7 +123,7 @@ func (x *Exchange) Claim(store sessioncache.Claimer) bool {
 	}
 	return store.Claim(r.session, x.standing.match, r.View, r.States, func(l *sessioncache.Lineage) {
 		l.Observed, l.Diverged = false, true
-		l.Model, l.Kind = r.View.Model, sessioncache.Kind(r.View)
+		l.Model, l.Kind = r.View.Model, chain.Kind(r.View)
 		l.Expand = r.offer.expand == expandDeclared || l.Expand && r.offer.expand == expandNone
 	})
 }

@@ -25,6 +25,7 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/breaker"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/secret"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/summary"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
@@ -399,7 +400,7 @@ func (d *Durable) Delete(id string) *Session {
 }
 
 // Stats implements Store.
-func (d *Durable) Stats() Stats {
+func (d *Durable) Stats() summary.Stats {
 	st := d.Memory.Stats()
 	select {
 	case <-d.begun:

@@ -84,19 +84,23 @@ func (d *Durable) at(j job) {
 const longest = 30 * time.Second
 
 // guarded runs an operation of the backend that may panic.
-func (d *Durable) guarded(f func(context.Context) error) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = breaker.ErrPanicked
-		}
-	}()
+func (d *Durable) guarded(f func(context.Context) error) error {
 	limit := longest
 	if d.shared != nil { // another try is better than to wait
 		limit = rest
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
-	return f(ctx)
+	return recovered(func() error { return f(ctx) })
+}
+
+func recovered(f func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = breaker.ErrPanicked
+		}
+	}()
+	return f()
 }
 
 func (d *Durable) save(records []Record) error {

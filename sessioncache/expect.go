@@ -16,17 +16,11 @@ package sessioncache
 
 import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/runs"
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
 // minRun is the number of requests from which on a conversation says something
 // about how long such conversations get.
 const minRun = 8
-
-// Kind tells kinds of conversations of one client apart: the main thread from
-// sub-agents and side requests, by the number of tools and of blocks in front of
-// the messages.
-func Kind(v *wire.View) uint32 { return uint32(v.Tools)<<16 | uint32(v.System)&0xffff }
 
 // Usual returns how many requests the other conversations of that kind in the
 // session have run on average, such as those that a compaction has ended. It

@@ -47,7 +47,7 @@ type Lineage struct {
 	Tools []byte
 	// Model is the model of the last request.
 	Model string
-	// Kind is the kind of conversation, see [Kind].
+	// Kind is the kind of conversation, see [chain.Kind].
 	Kind uint32
 	// Requests counts requests that ended well.
 	Requests int

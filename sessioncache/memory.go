@@ -25,6 +25,7 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/lru"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/runs"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/summary"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
@@ -94,7 +95,7 @@ type Memory struct {
 	newest   list.List                            // of *Session held, the newest first
 	firsts   map[firstTurn]*Session               // by the conversation's first turn
 	said     map[firstTurn]*Session               // by the conversation's answers, see Key.Answer
-	stats    Stats
+	stats    summary.Stats
 	settling *time.Timer // when those that nobody uses are packed
 	closed   bool
 }
@@ -450,7 +451,7 @@ func (m *Memory) expired(s *Session) {
 }
 
 // Stats implements Store.
-func (m *Memory) Stats() Stats {
+func (m *Memory) Stats() summary.Stats {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	st := m.stats

@@ -20,8 +20,6 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/zeebo/xxh3"
-
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/breaker"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/chain"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
@@ -183,200 +181,27 @@ func (d *Durable) refresh(ctx context.Context, s *Session, answer Digest) (of Di
 	return of, err
 }
 
-// takeIn merges what others have written into a session. It reports false if that was
-// deleted. Whoever calls has the session's turn.
-func (d *Durable) takeIn(s *Session, sealed []byte, now Version) bool {
+// takeIn merges what others have written into a session, or forgets it if they have
+// deleted it. Whoever calls has the session's turn.
+func (d *Durable) takeIn(s *Session, sealed []byte, now Version) {
+	had := s.version.Swap(uint64(now))
 	if len(sealed) == 0 {
-		if s.version.Load() != 0 { // else it was deleted before there was this one
+		if had != 0 { // else it was deleted before there was this one
 			s.deleted.Store(true)
 			d.Memory.strike(s)
-			return false
 		}
-		s.version.Store(uint64(now))
-		return true
+		return
 	}
-	digest := Digest([]byte(s.digest))
-	s.version.Store(uint64(now))
-	other, err := d.unseal(digest, sealed)
+	other, err := d.unseal(Digest([]byte(s.digest)), sealed)
 	if err != nil { // it is gone once the conversation is written anew
 		d.o.Failed("restore", err)
-		return true
+		return
 	}
 	s.Lock()
 	s.merge(other)
 	s.saved = 0
 	s.Unlock()
 	d.Memory.takeUp(s)
-	return true
-}
-
-// Publish implements Publisher.
-func (d *Durable) Publish(s *Session) {
-	if d.Begin() != nil || d.shared == nil {
-		return
-	}
-	d.note(s)
-	select {
-	case d.soon <- struct{}{}:
-	default: // it is to be written already
-	}
-}
-
-// publishAll writes sessions together, each if there is anything new in it.
-func (d *Durable) publishAll(sessions []*Session) error {
-	var all []*exchange
-	var alone []*Session // what is with the backend at the moment, or others were faster to write
-	for _, s := range sessions {
-		if s.deleted.Load() {
-			continue
-		}
-		if !s.turn.TryLock() {
-			alone = append(alone, s)
-			continue
-		}
-		if x := d.news(s); x != nil {
-			all = append(all, x)
-		} else {
-			s.turn.Unlock()
-		}
-	}
-	err := d.swapAll(all)
-	for _, x := range all {
-		if !x.won && x.Err == nil {
-			alone = append(alone, x.of)
-		}
-		x.of.turn.Unlock()
-	}
-	for _, s := range alone {
-		if err == nil {
-			err = d.guarded(func(ctx context.Context) error { return d.publish(ctx, s) })
-		}
-		if errors.Is(err, errContended) {
-			err = nil
-		}
-	}
-	return err
-}
-
-// publish writes a session, if there is anything new in it. What others have written
-// since it was read is merged with it.
-func (d *Durable) publish(ctx context.Context, s *Session) error {
-	s.turn.Lock()
-	defer s.turn.Unlock()
-	for range attempts {
-		x := d.news(s)
-		if x == nil {
-			return nil
-		}
-		if err := d.swap(ctx, x); x.won || err != nil {
-			return err
-		}
-	}
-	return errContended
-}
-
-// exchange is a session on its way to a shared backend. Whoever sends it has its turn.
-type exchange struct {
-	Swap
-	of  *Session
-	sum uint64 // of the snapshot; 0 of one of which nobody is to be reminded
-	won bool
-}
-
-// news is what is to be written of a session, nil if that is nothing. Whoever calls has its
-// turn.
-func (d *Durable) news(s *Session) *exchange {
-	s.Lock()
-	accepted := len(s.lineages) > 0
-	var snapshot []byte
-	if accepted {
-		snapshot = s.snapshot(nil, s.withClaims(nil))
-	}
-	sum := xxh3.Hash(snapshot)
-	same := sum == s.saved
-	s.Unlock()
-	if same || s.deleted.Load() || !accepted && s.version.Load() == 0 {
-		wire.Recycle(snapshot)
-		return nil
-	}
-	r := Record{Digest: Digest([]byte(s.digest)), Tenant: s.tenant, Used: time.Now()}
-	if accepted { // else what was claimed was refused
-		r = d.record(s, snapshot)
-	}
-	return newExchange(s, r, sum)
-}
-
-func newExchange(s *Session, r Record, sum uint64) *exchange {
-	r.Known = s.told
-	return &exchange{Swap: Swap{Record: r, Have: Version(s.version.Load()), Next: NewVersion()}, of: s, sum: sum}
-}
-
-// swap writes a record of a session, or takes in what others have written.
-func (d *Durable) swap(ctx context.Context, x *exchange) error {
-	d.shared.Swap(ctx, []*Swap{&x.Swap})
-	return d.came(x)
-}
-
-// swapAll does so with several sessions. Connections break one by one: what was lost with
-// them is sent again, unless it has taken long.
-func (d *Durable) swapAll(all []*exchange) (err error) {
-	begun := time.Now()
-	for try := 0; len(all) > 0 && try < attempts && time.Since(begun) < rest; try++ {
-		err = d.swapOnce(all)
-		all = failed(all)
-	}
-	return err
-}
-
-func failed(all []*exchange) (left []*exchange) {
-	for _, x := range all {
-		if x.Err != nil {
-			left = append(left, x)
-		}
-	}
-	return left
-}
-
-func (d *Durable) swapOnce(all []*exchange) (err error) {
-	swaps := make([]*Swap, len(all))
-	for i, x := range all {
-		x.Err = nil
-		swaps[i] = &x.Swap
-	}
-	lost := d.guarded(func(ctx context.Context) error {
-		d.shared.Swap(ctx, swaps)
-		return nil
-	})
-	for _, x := range all {
-		if lost != nil {
-			x.Err = lost
-		}
-		if e := d.guarded(func(context.Context) error { return d.came(x) }); e != nil {
-			err = e
-		}
-	}
-	return err
-}
-
-// came has a session be what has come of an exchange.
-func (d *Durable) came(x *exchange) error {
-	s := x.of
-	if x.Err != nil {
-		s.told = nil
-		return x.Err
-	}
-	if x.Now != x.Next {
-		d.takeIn(s, x.Other, x.Now)
-		return nil
-	}
-	x.won, s.told = true, x.Answers
-	s.version.Store(uint64(x.Next))
-	if x.sum != 0 {
-		s.Lock()
-		s.saved = x.sum
-		s.Unlock()
-	}
-	return nil
 }
 
 // claimShared has what a request is about to be sent with known to others. It reports

@@ -18,8 +18,8 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"math"
-	"time"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/summary"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
@@ -95,29 +95,8 @@ type Store interface {
 	// their numbers: at most so many, of those with a number below before.
 	Page(before uint64, most int) []*Session
 	// Stats returns counters.
-	Stats() Stats
+	Stats() summary.Stats
 	// Close releases what the store holds. Sessions acquired before may still
 	// be used and released.
 	Close() error
-}
-
-// Stats are the counters of a store.
-type Stats struct {
-	// Sessions and Bytes are what is held now.
-	Sessions int   `json:"sessions"`
-	Bytes    int64 `json:"bytes"`
-	// MaxBytes is the bound.
-	MaxBytes int64 `json:"max_bytes"`
-	// Kept and KeptBytes are the sessions that outlive the process, and what they take
-	// where they are kept; 0 in a store that keeps none.
-	Kept      int   `json:"kept,omitempty"`
-	KeptBytes int64 `json:"kept_bytes,omitempty"`
-	// Created, Evicted and Expired count sessions that were accepted, pushed out
-	// for want of room, and forgotten for idleness.
-	Created uint64 `json:"created"`
-	Evicted uint64 `json:"evicted"`
-	Expired uint64 `json:"expired"`
-	// Since is the moment from which on nothing was forgotten but for
-	// idleness: the start, or the last eviction.
-	Since time.Time `json:"since"`
 }

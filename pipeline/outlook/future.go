@@ -20,6 +20,7 @@ package outlook
 import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/planner"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/chain"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
@@ -27,7 +28,7 @@ import (
 // conversations of the tenant have run, if there were enough; or else by what is
 // usual in the session, if that is more than the prior.
 func Further(s *sessioncache.Session, v *wire.View, l *sessioncache.Lineage) float64 {
-	kind := sessioncache.Kind(v)
+	kind := chain.Kind(v)
 	if further, ok := s.ExpectedRemaining(kind, l); ok {
 		return max(2, further/Caution(l))
 	}

@@ -12,7 +12,8 @@
 // See the License for the specific language governing permissions and
 // limitations under the License.
 
-// Package chain compares conversations by their chains of blocks.
+// Package chain compares conversations by their chains of blocks, and tells kinds of them
+// apart.
 package chain
 
 import (
@@ -52,3 +53,8 @@ func Begins(v *wire.View) bool {
 		return b.Role == wire.RoleAssistant || b.Kind == wire.KindToolResult
 	})
 }
+
+// Kind tells kinds of conversations of one client apart: the main thread from
+// sub-agents and side requests, by the number of tools and of blocks in front of
+// the messages.
+func Kind(v *wire.View) uint32 { return uint32(v.Tools)<<16 | uint32(v.System)&0xffff }

@@ -121,3 +121,24 @@ func (c *Cost) Add(units, clientUnits, usd, clientUSD float64) {
 	c.USD += usd
 	c.ClientUSD += clientUSD
 }
+
+// Stats are the counters of a store.
+type Stats struct {
+	// Sessions and Bytes are what is held now.
+	Sessions int   `json:"sessions"`
+	Bytes    int64 `json:"bytes"`
+	// MaxBytes is the bound.
+	MaxBytes int64 `json:"max_bytes"`
+	// Kept and KeptBytes are the sessions that outlive the process, and what they take
+	// where they are kept; 0 in a store that keeps none.
+	Kept      int   `json:"kept,omitempty"`
+	KeptBytes int64 `json:"kept_bytes,omitempty"`
+	// Created, Evicted and Expired count sessions that were accepted, pushed out
+	// for want of room, and forgotten for idleness.
+	Created uint64 `json:"created"`
+	Evicted uint64 `json:"evicted"`
+	Expired uint64 `json:"expired"`
+	// Since is the moment from which on nothing was forgotten but for
+	// idleness: the start, or the last eviction.
+	Since time.Time `json:"since"`
+}

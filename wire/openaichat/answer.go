@@ -137,9 +137,9 @@ func (a answer) toolCalls(list gjson.Result, whole bool) {
 		if !item.IsObject() {
 			return true
 		}
-		id, function := item.Get("id").Str, item.Get("function")
+		m := readCall(item)
+		id, index := m.id, m.index
 		var c *wire.AnswerCall
-		index := item.Get("index")
 		switch {
 		case whole:
 		case index.Exists():
@@ -152,7 +152,7 @@ func (a answer) toolCalls(list gjson.Result, whole bool) {
 			if index.Exists() {
 				at = index.Int()
 			}
-			if c = a.Open(at, id, function.Get("name").Str); c == nil {
+			if c = a.Open(at, id, m.name); c == nil {
 				return false
 			}
 		}
@@ -160,11 +160,40 @@ func (a answer) toolCalls(list gjson.Result, whole bool) {
 			c.ID = a.Keep(id)
 		}
 		if c.Name == "" {
-			c.Name = a.Keep(function.Get("name").Str)
+			c.Name = a.Keep(m.name)
 		}
-		a.Write(&c.Arguments, wire.ArgumentsText(function.Get("arguments")))
+		a.Write(&c.Arguments, m.arguments)
 		return !a.Broken
 	})
+}
+
+// call are the members of a tool call, or of a fragment of one.
+type call struct {
+	index               gjson.Result
+	id, name, arguments string
+}
+
+func readCall(item gjson.Result) (c call) {
+	item.ForEach(func(key, value gjson.Result) bool {
+		switch key.Str {
+		case "index":
+			c.index = value
+		case "id":
+			c.id = value.Str
+		case "function":
+			value.ForEach(func(key, value gjson.Result) bool {
+				switch key.Str {
+				case "name":
+					c.name = value.Str
+				case "arguments":
+					c.arguments = wire.ArgumentsText(value)
+				}
+				return true
+			})
+		}
+		return true
+	})
+	return c
 }
 
 // count takes in a usage object, and notes that there was one.
@@ -184,35 +213,58 @@ func readUsage(known wire.Usage, u gjson.Result) wire.Usage {
 	if !u.IsObject() {
 		return known
 	}
-	details := u.Get("prompt_tokens_details")
-	prompt, output := wire.Count(u.Get("prompt_tokens")), wire.Count(u.Get("completion_tokens"))
-	read := max(
-		wire.Count(details.Get("cached_tokens")),
-		wire.Count(u.Get("cached_tokens")),
-		wire.Count(u.Get("prompt_cache_hit_tokens")),
-		wire.Count(u.Get("cache_read_input_tokens")),
-	)
-	write := max(
-		wire.Count(details.Get("cache_write_tokens")),
-		wire.Count(details.Get("cache_creation_tokens")),
-		wire.Count(u.Get("cache_creation_input_tokens")),
-	)
-	if prompt+output == 0 {
+	var c counts
+	u.ForEach(func(key, value gjson.Result) bool {
+		switch key.Str {
+		case "prompt_tokens":
+			c.prompt = wire.Count(value)
+		case "completion_tokens":
+			c.output = wire.Count(value)
+		case "total_tokens":
+			c.total = wire.Count(value)
+		case "cached_tokens", "prompt_cache_hit_tokens", "cache_read_input_tokens":
+			c.read = max(c.read, wire.Count(value))
+		case "cache_creation_input_tokens":
+			c.write = max(c.write, wire.Count(value))
+		case "prompt_tokens_details":
+			c.details(value)
+		}
+		return true
+	})
+	if c.prompt+c.output == 0 {
 		return known
 	}
-	read = min(read, prompt)
-	write = min(write, prompt-read)
-	hour := min(openai.LongWrites(details), write)
+	read := min(c.read, c.prompt)
+	write := min(c.write, c.prompt-read)
+	hour := min(c.hour, write)
 	return wire.Usage{
-		Uncached: prompt - read - write,
+		Uncached: c.prompt - read - write,
 		Write5m:  write - hour,
 		Write1h:  hour,
 		Read:     read,
 		// Some vendors leave reasoning out of completion_tokens, none leaves
 		// it out of the total.
-		Output:   max(output, wire.Count(u.Get("total_tokens"))-prompt),
+		Output:   max(c.output, c.total-c.prompt),
 		Reported: true,
 	}
+}
+
+// counts are the members of a usage object, by what they mean.
+type counts struct{ prompt, output, total, read, write, hour int64 }
+
+// details reads what there is to say of the prompt.
+func (c *counts) details(details gjson.Result) {
+	details.ForEach(func(key, value gjson.Result) bool {
+		switch key.Str {
+		case "cached_tokens":
+			c.read = max(c.read, wire.Count(value))
+		case "cache_write_tokens", "cache_creation_tokens":
+			c.write = max(c.write, wire.Count(value))
+		case "cache_write_tokens_details", "cache_write_1h_tokens":
+			c.hour = openai.LongWrites(details)
+		}
+		return true
+	})
 }
 
 // timings takes the usage from the timings of llama-server, which come with

@@ -1,0 +1,202 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package sessioncache
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/zeebo/xxh3"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
+
+// Publish implements Publisher.
+func (d *Durable) Publish(s *Session) {
+	if d.Begin() != nil || d.shared == nil {
+		return
+	}
+	d.note(s)
+	select {
+	case d.soon <- struct{}{}:
+	default: // it is to be written already
+	}
+}
+
+// publishAll writes sessions together, each if there is anything new in it.
+func (d *Durable) publishAll(sessions []*Session) error {
+	var all []*exchange
+	var alone []*Session // what is with the backend at the moment, or others were faster to write
+	for _, s := range sessions {
+		if s.deleted.Load() {
+			continue
+		}
+		if !s.turn.TryLock() {
+			alone = append(alone, s)
+			continue
+		}
+		var x *exchange
+		if err := recovered(func() error { x = d.news(s); return nil }); err != nil {
+			d.o.Failed("save", err)
+		}
+		if x == nil {
+			s.turn.Unlock()
+			continue
+		}
+		all = append(all, x)
+	}
+	err := d.swapAll(all)
+	for _, x := range all {
+		if !x.won && x.Err == nil {
+			alone = append(alone, x.of)
+		}
+		x.of.turn.Unlock()
+	}
+	for _, s := range alone {
+		if err == nil {
+			err = d.guarded(func(ctx context.Context) error { return d.publish(ctx, s) })
+		}
+		if errors.Is(err, errContended) {
+			err = nil
+		}
+	}
+	return err
+}
+
+// publish writes a session, if there is anything new in it. What others have written
+// since it was read is merged with it.
+func (d *Durable) publish(ctx context.Context, s *Session) error {
+	s.turn.Lock()
+	defer s.turn.Unlock()
+	for range attempts {
+		x := d.news(s)
+		if x == nil {
+			return nil
+		}
+		if err := d.swap(ctx, x); x.won || err != nil {
+			return err
+		}
+	}
+	return errContended
+}
+
+// exchange is a session on its way to a shared backend. Whoever sends it has its turn.
+type exchange struct {
+	Swap
+	of  *Session
+	sum uint64 // of the snapshot; 0 of one of which nobody is to be reminded
+	won bool
+}
+
+// news is what is to be written of a session, nil if that is nothing. Whoever calls has its
+// turn.
+func (d *Durable) news(s *Session) *exchange {
+	snapshot, sum, same := s.draft()
+	if same || s.deleted.Load() || snapshot == nil && s.version.Load() == 0 {
+		wire.Recycle(snapshot)
+		return nil
+	}
+	r := Record{Digest: Digest([]byte(s.digest)), Tenant: s.tenant, Used: time.Now()}
+	if snapshot != nil { // else what was claimed was refused
+		r = d.record(s, snapshot)
+	}
+	return newExchange(s, r, sum)
+}
+
+// draft makes a snapshot, nil if nothing was accepted yet, and reports whether it is the
+// same as what was published last.
+func (s *Session) draft() (snapshot []byte, sum uint64, same bool) {
+	s.Lock()
+	defer s.Unlock()
+	if len(s.lineages) > 0 {
+		snapshot = s.snapshot(nil, s.withClaims(nil))
+	}
+	sum = xxh3.Hash(snapshot)
+	return snapshot, sum, sum == s.saved
+}
+
+func newExchange(s *Session, r Record, sum uint64) *exchange {
+	r.Known = s.told
+	return &exchange{Swap: Swap{Record: r, Have: Version(s.version.Load()), Next: NewVersion()}, of: s, sum: sum}
+}
+
+// swap writes a record of a session, or takes in what others have written.
+func (d *Durable) swap(ctx context.Context, x *exchange) error {
+	d.shared.Swap(ctx, []*Swap{&x.Swap})
+	return d.came(x)
+}
+
+// swapAll does so with several sessions. Connections break one by one: what was lost with
+// them is sent again, unless it has taken long.
+func (d *Durable) swapAll(all []*exchange) (err error) {
+	begun := time.Now()
+	for try := 0; len(all) > 0 && try < attempts && time.Since(begun) < rest; try++ {
+		err = d.swapOnce(all)
+		all = failed(all)
+	}
+	return err
+}
+
+func failed(all []*exchange) (left []*exchange) {
+	for _, x := range all {
+		if x.Err != nil {
+			left = append(left, x)
+		}
+	}
+	return left
+}
+
+func (d *Durable) swapOnce(all []*exchange) (err error) {
+	swaps := make([]*Swap, len(all))
+	for i, x := range all {
+		x.Err = nil
+		swaps[i] = &x.Swap
+	}
+	lost := d.guarded(func(ctx context.Context) error {
+		d.shared.Swap(ctx, swaps)
+		return nil
+	})
+	for _, x := range all {
+		if lost != nil {
+			x.Err = lost
+		}
+		if e := recovered(func() error { return d.came(x) }); e != nil {
+			err = e
+		}
+	}
+	return err
+}
+
+// came has a session be what has come of an exchange.
+func (d *Durable) came(x *exchange) error {
+	s := x.of
+	if x.Err != nil {
+		s.told = nil
+		return x.Err
+	}
+	if x.Now != x.Next {
+		d.takeIn(s, x.Other, x.Now)
+		return nil
+	}
+	x.won, s.told = true, x.Answers
+	s.version.Store(uint64(x.Next))
+	if x.sum != 0 {
+		s.Lock()
+		s.saved = x.sum
+		s.Unlock()
+	}
+	return nil
+}

@@ -93,7 +93,7 @@ const attempts = 4
 var errContended = errors.New("others write the session all the time")
 
 // mostLag bounds how long a request waits for what another process is about to write.
-const mostLag = 50 * time.Millisecond
+const mostLag = 100 * time.Millisecond
 
 // acquireShared pins the session of a key as the last of all processes has left it. That one
 // may be about to write it: whoever misses an answer that the request holds asks again, for

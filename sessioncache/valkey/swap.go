@@ -32,7 +32,8 @@ import (
 // that is of version ARGV[1], or not there. '*' stands for any version; an empty one, of
 // who knows of none, for a session that was deleted, too. Otherwise what is there is
 // returned, and what was written aside is gone. The snapshot itself never passes through
-// Lua, which would copy it several times.
+// Lua, which would copy it several times. Who has not read what he has written is told of no
+// change of it: so it is read.
 var swapScript = fmt.Sprintf(`
 local v = redis.call('GETRANGE', KEYS[1], 0, 7)
 if v ~= '' and v ~= ARGV[1] and ARGV[1] ~= '*' and (ARGV[1] ~= '' or redis.call('STRLEN', KEYS[1]) > %d) then
@@ -40,6 +41,7 @@ if v ~= '' and v ~= ARGV[1] and ARGV[1] ~= '*' and (ARGV[1] ~= '' or redis.call(
   return redis.call('GET', KEYS[1])
 end
 redis.call('RENAME', KEYS[2], KEYS[1])
+redis.call('GETRANGE', KEYS[1], 0, 0)
 return v == '' and 0 or 1`, headSize)
 
 // swapSum is how a server calls the script.
@@ -110,8 +112,7 @@ func (w *swapping) append(commands []valkey.Completed) []valkey.Completed {
 	w.staged = aside(w.key, w.s.Next)
 	commands = append(commands,
 		w.c.B().Set().Key(w.staged).Value(valkey.BinaryString(w.value)).PxMilliseconds(w.ttl).Build(),
-		w.c.B().Evalsha().Sha1(swapSum).Numkeys(2).Key(w.key, w.staged).Arg(w.have).Build(),
-		w.v.part(w.c, name, versionSize-1)) // who has not read it is told of no change
+		w.c.B().Evalsha().Sha1(swapSum).Numkeys(2).Key(w.key, w.staged).Arg(w.have).Build())
 	w.v.watch.writes(name)
 	return w.found(commands, false)
 }
@@ -153,10 +154,8 @@ func (w *swapping) came(ctx context.Context, results []valkey.ValkeyResult) (oth
 	if err != nil {
 		return nil, 0, fmt.Errorf("valkey: %w", err)
 	}
-	if b, err := results[2].AsBytes(); err == nil && version(b) == w.s.Next {
-		w.v.watch.wrote(beginning(w.s.Digest), w.s.Next)
-	}
-	results = results[3:]
+	w.v.watch.wrote(beginning(w.s.Digest), w.s.Next)
+	results = results[2:]
 	if before == 0 && len(w.known) > 0 { // the server has lost the others, too
 		results = append(results, w.c.DoMulti(ctx, w.found(nil, true)...)...)
 	}

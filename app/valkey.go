@@ -79,9 +79,10 @@ type ValkeyStore struct {
 	// KeyPrefix begins the names of all keys at the server. Default: llm_cache:
 	KeyPrefix string `json:"key_prefix,omitempty"`
 	// Timeout is how long a request waits for the server at most, all of its waits
-	// together: when it comes, before an edit is sent for the first time, and before the
-	// end of its answer. If the server takes longer than that for one of them no request
-	// waits for a second. Between 1ms and 1s. Default: 5ms.
+	// together: when it comes, and before an edit is sent for the first time. For what
+	// another Caddy has answered and is about to tell, it waits half of that, and 100 ms
+	// at most. If the server takes longer than that for one of them no request waits for
+	// a second. Between 1ms and 1s. Default: 5ms.
 	Timeout caddy.Duration `json:"timeout,omitempty"`
 	// TTL is how long a session is kept after its last request. At least 1m.
 	// Default: 24h.

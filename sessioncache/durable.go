@@ -412,6 +412,9 @@ func (d *Durable) Stats() summary.Stats {
 
 // Flush has everything written that has changed, and waits for it.
 func (d *Durable) Flush() {
+	if d.Begin() != nil {
+		return
+	}
 	done := make(chan struct{})
 	select {
 	case d.flushes <- done:

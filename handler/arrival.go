@@ -30,6 +30,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/layer/budget"
 	"github.com/caddy-llm-cache/caddy-llm-cache/translate"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/reuse"
 )
 
 // arrival is a request's body on its way in, and the memory that is held for it: as
@@ -155,7 +156,7 @@ func (o *site) passUnread(w http.ResponseWriter, r *http.Request, next caddyhttp
 	o.notes.pass(w, r, a.format, bypass{reason: reasonNoRoom, err: layer.ErrNoRoom})
 	o.records.count(outcomePassed)
 	if plain := a.Plain(); plain != nil {
-		wire.Recycle(plain)
+		reuse.Recycle(plain)
 		a.Decoded(nil, a.Undone())
 	}
 	a.share.Settle(int64(cap(a.Data)))
@@ -177,7 +178,7 @@ func (u *unread) Read(p []byte) (int, error) {
 			return n, nil
 		}
 		u.begun = nil
-		wire.Recycle(u.a.Data)
+		reuse.Recycle(u.a.Data)
 		u.a.Data = nil
 		u.a.share.Settle(0)
 	}

@@ -37,6 +37,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 	"github.com/caddy-llm-cache/caddy-llm-cache/tenant"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/reuse"
 )
 
 // markRelated are those of [layer.EditRelated] that name what a marker of the cache can break.
@@ -158,10 +159,10 @@ func (c *requestState) recycle(r *http.Request) {
 	r.Body, r.GetBody = http.NoBody, nil
 	c.body.out.Recycle()
 	if c.ex.Prompt.Edited && c.body.own == nil {
-		wire.Recycle(c.body.raw)
+		reuse.Recycle(c.body.raw)
 	}
 	if c.coded(r) && c.body.own == nil {
-		wire.Recycle(c.view.Raw)
+		reuse.Recycle(c.view.Raw)
 	}
 	if c.site.sharing.fold == nil { // which goes on with them
 		c.ex.Close()

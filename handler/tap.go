@@ -24,6 +24,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/layer"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire/decode"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/reuse"
 )
 
 // tap is the writer of an answer. Bytes go to the client first and at once and
@@ -164,7 +165,7 @@ func (t *tap) writeEvents(p []byte) (int, error) {
 
 func (t *tap) keep(p []byte) {
 	if t.held == nil && t.Status != http.StatusBadRequest {
-		t.held = wire.Buffer(min(t.hold, layer.FirstBuffer))
+		t.held = reuse.Buffer(min(t.hold, layer.FirstBuffer))
 	}
 	t.held = append(t.held, p...)
 	t.look(p)
@@ -237,7 +238,7 @@ func (t *tap) release() error {
 		return nil
 	}
 	_, err := t.write(held)
-	wire.Recycle(held)
+	reuse.Recycle(held)
 	return err
 }
 

@@ -22,7 +22,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/reuse"
 )
 
 const (
@@ -97,8 +97,8 @@ func readAll(r io.Reader, size, limit int64, pay Toll) ([]byte, error) {
 		}
 		if room > cap(buf) {
 			old := buf
-			buf = append(wire.Buffer(room), old...)
-			wire.Recycle(old)
+			buf = append(reuse.Buffer(room), old...)
+			reuse.Recycle(old)
 			room = cap(buf)
 		}
 		n, err := r.Read(buf[len(buf):cap(buf)])

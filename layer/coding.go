@@ -26,7 +26,7 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/reuse"
 )
 
 // Coding returns the one content coding of a message, "" for none.
@@ -115,11 +115,11 @@ func Decode(coding string, raw []byte, limit int64, pay Toll) ([]byte, error) {
 	}
 	buf, err := readAll(io.LimitReader(r, limit+1), min(int64(len(raw))*4, limit), limit+1, pay)
 	if err != nil {
-		wire.Recycle(buf)
+		reuse.Recycle(buf)
 		return nil, fmt.Errorf("decoding %s: %w", coding, err)
 	}
 	if int64(len(buf)) > limit {
-		wire.Recycle(buf)
+		reuse.Recycle(buf)
 		return nil, tooLarge(limit)
 	}
 	return buf, nil

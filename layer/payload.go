@@ -20,6 +20,7 @@ import (
 	"sync"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/reuse"
 )
 
 // Payload is a body in memory that is taken back, and its memory used again,
@@ -108,7 +109,7 @@ func (p *Payload) Recycle() {
 	data := p.Data
 	p.Data = nil
 	p.mu.Unlock()
-	wire.Recycle(data)
+	reuse.Recycle(data)
 }
 
 type payloadReader struct {

@@ -22,12 +22,13 @@ import (
 	"testing"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/reuse"
 )
 
 // A body can be read again and again while the request lasts, and not at all
 // once its memory has been given back.
 func TestPayload(t *testing.T) {
-	data := append(wire.Buffer(5000), bytes.Repeat([]byte("abcde"), 1000)...)
+	data := append(reuse.Buffer(5000), bytes.Repeat([]byte("abcde"), 1000)...)
 	p := &Payload{Data: data}
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://example.com", nil)
 	if err != nil {

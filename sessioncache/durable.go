@@ -27,6 +27,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/secret"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/summary"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/reuse"
 )
 
 // DurableOptions configure a durable store.
@@ -326,7 +327,7 @@ func (d *Durable) do(p *breaker.Patience, what string, j job) {
 func (d *Durable) record(s *Session, snapshot []byte) Record {
 	digest := Digest([]byte(s.digest))
 	r := Record{Digest: digest, Tenant: s.tenant, Used: time.Now(), Snapshot: d.seal.Seal(nil, nil, snapshot, digest[:])} //nolint:gosec // the cipher makes its own nonce
-	wire.Recycle(snapshot)
+	reuse.Recycle(snapshot)
 	s.Lock()
 	defer s.Unlock()
 	for _, l := range s.lineages {

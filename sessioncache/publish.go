@@ -17,11 +17,12 @@ package sessioncache
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/zeebo/xxh3"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/reuse"
 )
 
 // Publish implements Publisher.
@@ -106,7 +107,7 @@ type exchange struct {
 func (d *Durable) news(s *Session) *exchange {
 	snapshot, sum, same := s.draft()
 	if same || s.deleted.Load() || snapshot == nil && s.version.Load() == 0 {
-		wire.Recycle(snapshot)
+		reuse.Recycle(snapshot)
 		return nil
 	}
 	r := Record{Digest: Digest([]byte(s.digest)), Tenant: s.tenant, Used: time.Now()}
@@ -142,21 +143,12 @@ func (d *Durable) swap(ctx context.Context, x *exchange) error {
 // swapAll does so with several sessions. Connections break one by one: what was lost with
 // them is sent again, unless it has taken long.
 func (d *Durable) swapAll(all []*exchange) (err error) {
-	begun := time.Now()
-	for try := 0; len(all) > 0 && try < attempts && time.Since(begun) < rest; try++ {
-		err = d.swapOnce(all)
-		all = failed(all)
+	begun, left := time.Now(), slices.Clone(all)
+	for try := 0; len(left) > 0 && try < attempts && time.Since(begun) < rest; try++ {
+		err = d.swapOnce(left)
+		left = slices.DeleteFunc(left, func(x *exchange) bool { return x.Err == nil })
 	}
 	return err
-}
-
-func failed(all []*exchange) (left []*exchange) {
-	for _, x := range all {
-		if x.Err != nil {
-			left = append(left, x)
-		}
-	}
-	return left
 }
 
 func (d *Durable) swapOnce(all []*exchange) (err error) {

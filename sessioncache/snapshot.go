@@ -23,6 +23,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/chain"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/packed"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/reuse"
 )
 
 // A snapshot is a session as it outlives the process. It begins with the number of its
@@ -102,7 +103,7 @@ func (s *Session) Snapshot(dst []byte) []byte { return s.snapshot(dst, s.lineage
 func (s *Session) snapshot(dst []byte, lineages []*Lineage) []byte {
 	before := len(dst)
 	if dst == nil {
-		dst = wire.Buffer(s.length + s.length/8 + snapshotHead) // conversations grow by little
+		dst = reuse.Buffer(s.length + s.length/8 + snapshotHead) // conversations grow by little
 	}
 	w := snapshotWriter{Writer: packed.Writer{Out: append(dst, snapshotForm)}}
 	w.Out = append(w.Out, s.tenant[:]...)

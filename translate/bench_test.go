@@ -21,6 +21,7 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/translate"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/reuse"
 )
 
 // longBody returns a request of Claude Code's shape of at least size bytes.
@@ -56,7 +57,7 @@ func BenchmarkConvert(b *testing.B) {
 					if err != nil {
 						b.Fatal(err)
 					}
-					wire.Recycle(out.Body)
+					reuse.Recycle(out.Body)
 				}
 			})
 		}

@@ -39,7 +39,7 @@ type Incoming struct {
 // translate its answer back.
 type Outgoing struct {
 	// Body is the body to send. It is Incoming.Body itself where both formats
-	// are the same, else new memory that [wire.Recycle] takes back.
+	// are the same, else new memory that [reuse.Recycle] takes back.
 	Body []byte
 	// Path is the path of the upstream's endpoint. What stood before the
 	// client's endpoint stays before it.

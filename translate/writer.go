@@ -20,6 +20,7 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire/rawjson"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/reuse"
 )
 
 // Writer makes a body out of a [Request]. Members come first, the messages last.
@@ -60,7 +61,7 @@ func newWriter(to wire.Format, q *Request, o Options, room int) *Writer {
 	if o.Model != nil {
 		w.Model = o.Model(q.Model)
 	}
-	w.Body = wire.Buffer(room + room/8 + 1024)
+	w.Body = reuse.Buffer(room + room/8 + 1024)
 	w.Tools = w.allowed()
 	for _, t := range w.Tools {
 		w.Names.Upstream(t.ToolName)

@@ -20,6 +20,7 @@ import (
 	"slices"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire/rawjson"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/reuse"
 )
 
 // ErrEdit says that an edit asks for what would not be a valid request.
@@ -101,7 +102,7 @@ func join(raw []byte, cuts []Cut) ([]byte, error) {
 		}
 		size += len(c.With) - int(c.End-c.Start)
 	}
-	out := Buffer(size)
+	out := reuse.Buffer(size)
 	at := int32(0)
 	for _, c := range cuts {
 		out = append(out, raw[at:c.Start]...)

@@ -61,7 +61,7 @@ type Request struct {
 // nothing, so that the same request gives the same bytes again.
 type Exchange struct {
 	// Body is the body to send: that of the request, or a new one that
-	// [wire.Recycle] takes.
+	// [reuse.Recycle] takes.
 	Body []byte
 	// Edited reports that it is a new one.
 	Edited bool

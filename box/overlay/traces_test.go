@@ -27,6 +27,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/box/overlay"
 	"github.com/caddy-llm-cache/caddy-llm-cache/translate"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/reuse"
 )
 
 // Recorded conversations go on, request by request, from what was sent before: in
@@ -178,7 +179,7 @@ func BenchmarkBegin(b *testing.B) {
 				}
 				x.Commit(&wire.Turn{Done: true}, false)
 				if x.Edited {
-					wire.Recycle(x.Body)
+					reuse.Recycle(x.Body)
 				}
 			}
 		})

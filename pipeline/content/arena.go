@@ -17,7 +17,7 @@ package content
 import (
 	"sync"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/reuse"
 )
 
 // Arena is memory for the texts that are decoded for one request, used again by
@@ -47,7 +47,7 @@ func Open() *Arena {
 // Close ends the use of the texts, so that others can write there.
 func (p *Arena) Close() {
 	for _, b := range p.more {
-		wire.Recycle(b)
+		reuse.Recycle(b)
 	}
 	clear(p.more)
 	p.more, p.free = p.more[:0], nil
@@ -60,7 +60,7 @@ func (p *Arena) take(n int) []byte {
 		return make([]byte, n)
 	}
 	if n > len(p.free) {
-		b := wire.Buffer(max(n, arenaStep))
+		b := reuse.Buffer(max(n, arenaStep))
 		p.more, p.free = append(p.more, b), b[:cap(b)]
 	}
 	out := p.free[:n:n]

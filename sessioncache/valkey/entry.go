@@ -20,7 +20,7 @@ import (
 	"slices"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/reuse"
 )
 
 // entry is a session as the server has it: its version, its name, the answers that it is
@@ -49,7 +49,7 @@ func pack(r *sessioncache.Record, version sessioncache.Version) []byte {
 	if len(r.Snapshot) == 0 {
 		answers = nil
 	}
-	b := wire.Buffer(headSize + len(answers)*digestSize + len(r.Snapshot))
+	b := reuse.Buffer(headSize + len(answers)*digestSize + len(r.Snapshot))
 	b = binary.BigEndian.AppendUint64(b, uint64(version))
 	b = append(b, r.Digest[:]...)
 	b = append(b, byte(len(answers)))

@@ -25,7 +25,7 @@ import (
 	"github.com/valkey-io/valkey-go"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/reuse"
 )
 
 // swapScript has what was written aside, KEYS[2], take the place of a session, KEYS[1], if
@@ -133,7 +133,7 @@ func (w *swapping) came(ctx context.Context, results []valkey.ValkeyResult) (oth
 	if err := results[0].Error(); err != nil {
 		return nil, 0, fmt.Errorf("valkey: %w", err)
 	}
-	wire.Recycle(w.value) // it was written, and is not written again
+	reuse.Recycle(w.value) // it was written, and is not written again
 	swapped := results[1]
 	if e, ok := valkey.IsValkeyErr(swapped.Error()); ok && e.IsNoScript() {
 		swapped = w.c.Do(ctx, w.c.B().Eval().Script(swapScript).Numkeys(2).Key(w.key, w.staged).Arg(w.have).Build())

@@ -12,7 +12,7 @@
 // See the License for the specific language governing permissions and
 // limitations under the License.
 
-package wire
+package reuse
 
 import (
 	"math/bits"
@@ -20,13 +20,17 @@ import (
 )
 
 // Bodies are large and short-lived: without reuse they would make up most of
-// what the garbage collector has to do. There is one pool for each power of two.
+// what the garbage collector has to do. There is one pool for each power of two, and
+// a shelf for what is larger.
 const (
 	smallestBuffer = 12 // 4 KiB
 	largestBuffer  = 23 // 8 MiB
 )
 
-var buffers [largestBuffer + 1]sync.Pool
+var (
+	buffers [largestBuffer + 1]sync.Pool
+	large   shelf
+)
 
 // headers keeps what slices stand in while they are in a pool.
 var headers sync.Pool
@@ -35,7 +39,7 @@ var headers sync.Pool
 func Buffer(n int) []byte {
 	class := max(bits.Len(uint(max(n, 1)-1)), smallestBuffer)
 	if class > largestBuffer {
-		return make([]byte, 0, n)
+		return large.take(n)
 	}
 	if h, ok := buffers[class].Get().(*[]byte); ok {
 		b := (*h)[:0]
@@ -50,7 +54,11 @@ func Buffer(n int) []byte {
 // anything that points into it, from here on.
 func Recycle(b []byte) {
 	class := bits.Len(uint(cap(b))) - 1
-	if class < smallestBuffer || class > largestBuffer || cap(b) != 1<<class {
+	if class >= largestBuffer && cap(b) > 1<<largestBuffer {
+		large.put(b)
+		return
+	}
+	if class < smallestBuffer || cap(b) != 1<<class {
 		return
 	}
 	h, ok := headers.Get().(*[]byte)

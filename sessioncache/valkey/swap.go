@@ -21,6 +21,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 
 	"github.com/valkey-io/valkey-go"
 
@@ -28,20 +29,30 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire/reuse"
 )
 
-// swapScript has what was written aside, KEYS[2], take the place of a session, KEYS[1], if
-// that is of version ARGV[1], or not there. '*' stands for any version; an empty one, of
-// who knows of none, for a session that was deleted, too. Otherwise what is there is
-// returned, and what was written aside is gone. The snapshot itself never passes through
-// Lua, which would copy it several times. Who has not read what he has written is told of no
-// change of it: so it is read.
+// inline is how large a session may be, in bytes, that is written by the script itself. A
+// larger one is written aside before, and moved: Lua would copy it several times.
+const inline = 8 << 10
+
+// swapScript has a session, KEYS[1], be what was written aside, KEYS[2], or where there is
+// no such key be ARGV[2], for ARGV[3] milliseconds, if it is of version ARGV[1], or not
+// there. '*' stands for any version; an empty one, of who knows of none, for a session that
+// was deleted, too. Otherwise what is there is returned, and what was written aside is gone.
+// Who has not read what he has written is told of no change of it: so it is read. Numbers
+// are strings, which Redis need not format.
 var swapScript = fmt.Sprintf(`
-local v = redis.call('GETRANGE', KEYS[1], 0, 7)
+local v = redis.call('GETRANGE', KEYS[1], '0', '7')
 if v ~= '' and v ~= ARGV[1] and ARGV[1] ~= '*' and (ARGV[1] ~= '' or redis.call('STRLEN', KEYS[1]) > %d) then
-  redis.call('DEL', KEYS[2])
+  if KEYS[2] then
+    redis.call('DEL', KEYS[2])
+  end
   return redis.call('GET', KEYS[1])
 end
-redis.call('RENAME', KEYS[2], KEYS[1])
-redis.call('GETRANGE', KEYS[1], 0, 0)
+if KEYS[2] then
+  redis.call('RENAME', KEYS[2], KEYS[1])
+else
+  redis.call('SET', KEYS[1], ARGV[2], 'PX', ARGV[3])
+end
+redis.call('GETRANGE', KEYS[1], '0', '0')
 return v == '' and 0 or 1`, headSize)
 
 // swapSum is how a server calls the script.
@@ -60,8 +71,8 @@ const allAnswers = 32
 // Swap implements [sessioncache.Shared].
 func (v *Valkey) Swap(ctx context.Context, swaps []*sessioncache.Swap) { v.swap(ctx, swaps, form) }
 
-// swap writes sessions, and by which answers they are found, in one go: aside at first, from
-// where the script moves them. What of that is interrupted runs out like everything else.
+// swap writes sessions, and by which answers they are found, in one go; large ones aside at
+// first, from where the script moves them. What of that is interrupted runs out like everything else.
 // Of a session that others were faster to write an answer may be left that is not among
 // its own: it does not count.
 func (v *Valkey) swap(ctx context.Context, swaps []*sessioncache.Swap, have func(sessioncache.Version) string) {
@@ -97,7 +108,7 @@ type swapping struct {
 	ttl   int64
 	known []sessioncache.Digest // answers that need not be written
 
-	key, staged string
+	key, staged string // staged is empty where the script writes the session itself
 	value       []byte
 	from, to    int // its commands
 }
@@ -109,12 +120,22 @@ func (w *swapping) append(commands []valkey.Completed) []valkey.Completed {
 	}
 	name := beginning(w.s.Digest)
 	w.key, w.value = w.v.key(name), pack(&w.s.Record, w.s.Next)
-	w.staged = aside(w.key, w.s.Next)
-	commands = append(commands,
-		w.c.B().Set().Key(w.staged).Value(valkey.BinaryString(w.value)).PxMilliseconds(w.ttl).Build(),
-		w.c.B().Evalsha().Sha1(swapSum).Numkeys(2).Key(w.key, w.staged).Arg(w.have).Build())
+	if len(w.value) > inline {
+		w.staged = aside(w.key, w.s.Next)
+		commands = append(commands, w.c.B().Set().Key(w.staged).Value(valkey.BinaryString(w.value)).PxMilliseconds(w.ttl).Build())
+	}
+	keys, args := w.call()
+	commands = append(commands, w.c.B().Evalsha().Sha1(swapSum).Numkeys(int64(len(keys))).Key(keys...).Arg(args...).Build())
 	w.v.watch.writes(name)
 	return w.found(commands, false)
+}
+
+// call returns what the script is called with.
+func (w *swapping) call() (keys, args []string) {
+	if w.staged != "" {
+		return []string{w.key, w.staged}, []string{w.have}
+	}
+	return []string{w.key}, []string{w.have, valkey.BinaryString(w.value), strconv.FormatInt(w.ttl, 10)}
 }
 
 // found adds the commands that have the session found by its answers, those that are
@@ -130,18 +151,22 @@ func (w *swapping) found(commands []valkey.Completed, known bool) []valkey.Compl
 
 // came reads what has come of it.
 func (w *swapping) came(ctx context.Context, results []valkey.ValkeyResult) (other []byte, now sessioncache.Version, err error) {
-	if err := results[0].Error(); err != nil {
-		return nil, 0, fmt.Errorf("valkey: %w", err)
+	if w.staged != "" {
+		if err := results[0].Error(); err != nil {
+			return nil, 0, fmt.Errorf("valkey: %w", err)
+		}
+		results = results[1:]
 	}
-	reuse.Recycle(w.value) // it was written, and is not written again
-	swapped := results[1]
+	swapped := results[0]
 	if e, ok := valkey.IsValkeyErr(swapped.Error()); ok && e.IsNoScript() {
-		swapped = w.c.Do(ctx, w.c.B().Eval().Script(swapScript).Numkeys(2).Key(w.key, w.staged).Arg(w.have).Build())
+		keys, args := w.call()
+		swapped = w.c.Do(ctx, w.c.B().Eval().Script(swapScript).Numkeys(int64(len(keys))).Key(keys...).Arg(args...).Build())
 	}
 	said, err := swapped.ToMessage()
 	if err != nil {
 		return nil, 0, fmt.Errorf("valkey: %w", err)
 	}
+	reuse.Recycle(w.value) // it was written, and is not written again
 	if said.IsString() {
 		other, err := said.AsBytes()
 		if err != nil {
@@ -155,7 +180,7 @@ func (w *swapping) came(ctx context.Context, results []valkey.ValkeyResult) (oth
 		return nil, 0, fmt.Errorf("valkey: %w", err)
 	}
 	w.v.watch.wrote(beginning(w.s.Digest), w.s.Next)
-	results = results[2:]
+	results = results[1:]
 	if before == 0 && len(w.known) > 0 { // the server has lost the others, too
 		results = append(results, w.c.DoMulti(ctx, w.found(nil, true)...)...)
 	}

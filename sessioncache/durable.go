@@ -326,7 +326,8 @@ func (d *Durable) do(p *breaker.Patience, what string, j job) {
 // record seals a snapshot, which is recycled.
 func (d *Durable) record(s *Session, snapshot []byte) Record {
 	digest := Digest([]byte(s.digest))
-	r := Record{Digest: digest, Tenant: s.tenant, Used: time.Now(), Snapshot: d.seal.Seal(nil, nil, snapshot, digest[:])} //nolint:gosec // the cipher makes its own nonce
+	sealed := d.seal.Seal(reuse.Buffer(len(snapshot)+d.seal.Overhead()), nil, snapshot, digest[:]) //nolint:gosec // the cipher makes its own nonce
+	r := Record{Digest: digest, Tenant: s.tenant, Used: time.Now(), Snapshot: sealed}
 	reuse.Recycle(snapshot)
 	s.Lock()
 	defer s.Unlock()

@@ -64,6 +64,7 @@ func (d *Durable) publishAll(sessions []*Session) error {
 		if !x.won && x.Err == nil {
 			alone = append(alone, x.of)
 		}
+		reuse.Recycle(x.Snapshot)
 		x.of.turn.Unlock()
 	}
 	for _, s := range alone {
@@ -87,7 +88,9 @@ func (d *Durable) publish(ctx context.Context, s *Session) error {
 		if x == nil {
 			return nil
 		}
-		if err := d.swap(ctx, x); x.won || err != nil {
+		err := d.swap(ctx, x)
+		reuse.Recycle(x.Snapshot)
+		if x.won || err != nil {
 			return err
 		}
 	}

@@ -40,7 +40,8 @@ type Shared interface {
 	// Swap keeps records of several sessions, each by itself: in the place of the version
 	// that it says, or where there is nothing. Otherwise it changes nothing of that
 	// session, and tells what is there, as Fetch does. A session that was deleted is
-	// nothing to those who have none. An empty snapshot deletes it.
+	// nothing to those who have none. An empty snapshot deletes it. The memory of the
+	// snapshots is used for others once it has returned.
 	Swap(ctx context.Context, swaps []*Swap)
 }
 

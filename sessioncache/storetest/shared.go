@@ -16,6 +16,7 @@ package storetest
 
 import (
 	"context"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -91,8 +92,9 @@ func swaps(t *testing.T, one, other sessioncache.Shared) {
 	if _, _, won = swap(t, one, record(2, "from before"), first); !won { // the server has lost it
 		t.Error("a session that is lost cannot be written again")
 	}
+	large := strings.Repeat("three ", 10_000) // with small ones
 	all := []*sessioncache.Swap{
-		{Record: record(1, "three"), Have: second, Next: 31}, {Record: record(2, "in ignorance"), Next: 32}, {Record: record(3, "new"), Next: 33},
+		{Record: record(1, large), Have: second, Next: 31}, {Record: record(2, "in ignorance"), Next: 32}, {Record: record(3, "new"), Next: 33},
 	}
 	one.Swap(t.Context(), all)
 	for i, won := range []bool{true, false, true} {
@@ -103,8 +105,11 @@ func swaps(t *testing.T, one, other sessioncache.Shared) {
 	if other := string(all[1].Other); other != "from before" {
 		t.Errorf("of several at once, session 2 is %q", other)
 	}
-	fetches(t, other, 1, 0, "three")
+	third := fetches(t, other, 1, 0, large)
 	fetches(t, other, 3, 0, "new")
+	if got, now, won := swap(t, other, record(1, "late"), second); won || got != large || now != third {
+		t.Errorf("what came too late for a large session: %d bytes of version %d, not %d", len(got), now, third)
+	}
 }
 
 // What one deletes is gone for the other that has it, and nothing for who has nothing.

@@ -113,5 +113,7 @@ func (s *SharedShelf) put(r *sessioncache.Record, version sessioncache.Version) 
 		delete(s.records, r.Digest)
 		return
 	}
-	s.records[r.Digest] = *r
+	kept := *r
+	kept.Snapshot = bytes.Clone(r.Snapshot)
+	s.records[r.Digest] = kept
 }

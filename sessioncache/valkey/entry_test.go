@@ -52,18 +52,21 @@ func is(t *testing.T, v *Valkey, want string, version sessioncache.Version) {
 	}
 }
 
+// large makes a snapshot one that is written aside.
+func large(snapshot string) string { return snapshot + strings.Repeat(".", inline) }
+
 // Nothing is left aside of what has taken its place, nor of what came too late.
 func TestNothingIsLeftAside(t *testing.T) {
 	m := miniredis.RunT(t)
 	v := open(t, m)
 	defer v.Close()
-	swaps(t, v, "one", 0, 1, true)
-	swaps(t, v, "late", 0, 2, false)
-	swaps(t, v, "two", 1, 3, true)
+	swaps(t, v, large("one"), 0, 1, true)
+	swaps(t, v, large("late"), 0, 2, false)
+	swaps(t, v, large("two"), 1, 3, true)
 	if left := asideKeys(m); len(left) > 0 {
 		t.Errorf("left: %q", left)
 	}
-	is(t, v, "two", 3)
+	is(t, v, large("two"), 3)
 }
 
 // A process that ends between writing a version aside and having it take its place
@@ -72,19 +75,19 @@ func TestInterruptedAside(t *testing.T) {
 	m := miniredis.RunT(t)
 	v := open(t, m)
 	defer v.Close()
-	swaps(t, v, "one", 0, 1, true)
+	swaps(t, v, large("one"), 0, 1, true)
 	key := v.key([8]byte{1})
 	c, err := v.use()
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := sessioncache.Record{Digest: sessioncache.Digest{1}, Snapshot: []byte("interrupted")}
+	r := sessioncache.Record{Digest: sessioncache.Digest{1}, Snapshot: []byte(large("interrupted"))}
 	if err := c.Do(t.Context(), c.B().Set().Key(aside(key, 2)).Value(valkey.BinaryString(pack(&r, 2))).PxMilliseconds(time.Hour.Milliseconds()).Build()).Error(); err != nil {
 		t.Fatal(err)
 	}
-	is(t, v, "one", 1)
-	swaps(t, v, "three", 1, 3, true)
-	is(t, v, "three", 3)
+	is(t, v, large("one"), 1)
+	swaps(t, v, large("three"), 1, 3, true)
+	is(t, v, large("three"), 3)
 	if len(asideKeys(m)) != 1 {
 		t.Errorf("aside: %q", asideKeys(m))
 	}
@@ -100,7 +103,7 @@ func TestEvictedAside(t *testing.T) {
 	m := miniredis.RunT(t)
 	v := open(t, m)
 	defer v.Close()
-	swaps(t, v, "one", 0, 1, true)
+	swaps(t, v, large("one"), 0, 1, true)
 	key := v.key([8]byte{1})
 	c, err := v.use()
 	if err != nil {
@@ -109,8 +112,8 @@ func TestEvictedAside(t *testing.T) {
 	if err := c.Do(t.Context(), c.B().Eval().Script(swapScript).Numkeys(2).Key(key, aside(key, 2)).Arg(form(1)).Build()).Error(); err == nil {
 		t.Error("what is not there has taken the place of a session")
 	}
-	is(t, v, "one", 1)
-	swaps(t, v, "two", 1, 2, true)
+	is(t, v, large("one"), 1)
+	swaps(t, v, large("two"), 1, 2, true)
 }
 
 // A server that was started anew, or flushed of its scripts, is given the script again.

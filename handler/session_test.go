@@ -15,6 +15,7 @@
 package handler
 
 import (
+	"crypto/rand"
 	"fmt"
 	"io"
 	"net/http"
@@ -165,8 +166,9 @@ func TestConversationsSideBySide(t *testing.T) {
 		_, err := w.Write(answer)
 		return err
 	})
+	run := rand.Text() // sessions outlive a handler that others follow
 	body := func(prompt string, turns int) []byte {
-		b := fmt.Appendf(nil, `{"model":"gpt-6","messages":[{"role":"system","content":"You are an agent."},{"role":"user","content":%q}`, prompt)
+		b := fmt.Appendf(nil, `{"model":"gpt-6","messages":[{"role":"system","content":"You are agent %s."},{"role":"user","content":%q}`, run, prompt)
 		for i := range turns {
 			b = fmt.Appendf(b, `,{"role":"assistant","content":"Done."},{"role":"user","content":"%s, part %d"}`, prompt, i)
 		}

@@ -40,7 +40,7 @@ type Backend interface {
 	Named(ctx context.Context, begins [8]byte) (Digest, bool, error)
 	// Save keeps records in the place of those of their names, all of them or
 	// none. Once it has returned without an error, they outlive the process, however
-	// that ends.
+	// that ends. In any case the memory of their snapshots is used for others then.
 	Save(ctx context.Context, records []Record) error
 	// Delete forgets a session, so that it is not found any more.
 	Delete(ctx context.Context, d Digest) error

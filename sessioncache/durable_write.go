@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/breaker"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/reuse"
 )
 
 // write writes what is to be written, until the store is closed.
@@ -161,11 +162,8 @@ func (d *Durable) saveAll(sessions []*Session) error {
 		if s.deleted.Load() {
 			continue
 		}
-		s.Lock()
-		snapshot := s.snapshot(nil, s.withClaims(nil))
-		accepted := len(s.lineages) > 0
-		s.Unlock()
-		if !accepted { // what was claimed was refused
+		snapshot, _, _ := s.draft()
+		if snapshot == nil { // what was claimed was refused
 			if err := d.guarded(func(ctx context.Context) error { return d.back.Delete(ctx, Digest([]byte(s.digest))) }); err != nil {
 				return err
 			}
@@ -173,5 +171,9 @@ func (d *Durable) saveAll(sessions []*Session) error {
 		}
 		records = append(records, d.record(s, snapshot))
 	}
-	return d.save(records)
+	err := d.save(records)
+	for i := range records {
+		reuse.Recycle(records[i].Snapshot)
+	}
+	return err
 }

@@ -88,6 +88,7 @@ func (s *Shelf) Save(_ context.Context, records []sessioncache.Record) error {
 		s.records = map[sessioncache.Digest]sessioncache.Record{}
 	}
 	for _, r := range records {
+		r.Snapshot = bytes.Clone(r.Snapshot)
 		s.records[r.Digest] = r
 		s.Saves++
 	}

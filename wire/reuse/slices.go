@@ -12,7 +12,7 @@
 // See the License for the specific language governing permissions and
 // limitations under the License.
 
-// Package reuse keeps the memory of slices that are done with, for those that come, and of
+// Package reuse keeps the memory of bodies and slices that are done with, for those that come, and of
 // strings that come again.
 package reuse
 

@@ -251,7 +251,9 @@ func read(ctx context.Context, c valkey.Client) (counts, error) {
 			n.cpu += x
 		}
 	}
-	n.by["getrange"] -= 2 * (n.by["evalsha"] + n.by["eval"]) // which call it twice each, as a rule
+	scripts := n.by["evalsha"] + n.by["eval"]
+	n.by["getrange"] -= 2 * scripts // which call it twice each, as a rule
+	n.by["set"] -= scripts - n.by["rename"]
 	for _, sent := range sentByNodes {
 		n.commands += n.by[sent]
 	}

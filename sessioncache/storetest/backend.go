@@ -54,6 +54,9 @@ func save(t *testing.T, b sessioncache.Backend, records ...sessioncache.Record) 
 	if err := b.Save(t.Context(), records); err != nil {
 		t.Fatal(err)
 	}
+	for i := range records { // their memory is used for others
+		clear(records[i].Snapshot)
+	}
 }
 
 func loads(t *testing.T, b sessioncache.Backend, n byte, want string) {

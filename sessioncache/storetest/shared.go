@@ -45,6 +45,7 @@ func swap(t *testing.T, b sessioncache.Shared, r sessioncache.Record, have sessi
 	t.Helper()
 	w := &sessioncache.Swap{Record: r, Have: have, Next: sessioncache.NewVersion()}
 	b.Swap(t.Context(), []*sessioncache.Swap{w})
+	clear(r.Snapshot) // its memory is used for others
 	if w.Err != nil {
 		t.Fatal(w.Err)
 	}

@@ -40,19 +40,25 @@ type shelf struct {
 
 // take returns an empty slice with room for at least n bytes.
 func (s *shelf) take(n int) []byte {
+	if b := s.smallest(n); b != nil {
+		return b
+	}
+	return make([]byte, 0, (n+shelfStep-1)/shelfStep*shelfStep)
+}
+
+// smallest takes the smallest that has room for n bytes, nil if none has.
+func (s *shelf) smallest(n int) (b []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var best *[]byte
+	var from *[]byte
 	for i := range s.kept {
-		if b := &s.kept[i]; cap(*b) >= n && (best == nil || cap(*b) < cap(*best)) {
-			best = b
+		if k := &s.kept[i]; cap(*k) >= n && (from == nil || cap(*k) < cap(*from)) {
+			from = k
 		}
 	}
-	if best == nil {
-		return make([]byte, 0, (n+shelfStep-1)/shelfStep*shelfStep)
+	if from != nil {
+		b, *from = *from, nil
 	}
-	b := *best
-	*best = nil
 	return b
 }
 

@@ -162,7 +162,10 @@ func (d *Durable) saveAll(sessions []*Session) error {
 		if s.deleted.Load() {
 			continue
 		}
-		snapshot, _, _ := s.draft()
+		snapshot, _, same := d.draft(s)
+		if same {
+			continue
+		}
 		if snapshot == nil { // what was claimed was refused
 			if err := d.guarded(func(ctx context.Context) error { return d.back.Delete(ctx, Digest([]byte(s.digest))) }); err != nil {
 				return err

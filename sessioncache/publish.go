@@ -49,10 +49,7 @@ func (d *Durable) publishAll(sessions []*Session) error {
 			alone = append(alone, s)
 			continue
 		}
-		var x *exchange
-		if err := recovered(func() error { x = d.news(s); return nil }); err != nil {
-			d.o.Failed("save", err)
-		}
+		x := d.news(s)
 		if x == nil {
 			s.turn.Unlock()
 			continue
@@ -108,7 +105,7 @@ type exchange struct {
 // news is what is to be written of a session, nil if that is nothing. Whoever calls has its
 // turn.
 func (d *Durable) news(s *Session) *exchange {
-	snapshot, sum, same := s.draft()
+	snapshot, sum, same := d.draft(s)
 	if same || s.deleted.Load() || snapshot == nil && s.version.Load() == 0 {
 		reuse.Recycle(snapshot)
 		return nil
@@ -121,15 +118,22 @@ func (d *Durable) news(s *Session) *exchange {
 }
 
 // draft makes a snapshot, nil if nothing was accepted yet, and reports whether it is the
-// same as what was published last.
-func (s *Session) draft() (snapshot []byte, sum uint64, same bool) {
-	s.Lock()
-	defer s.Unlock()
-	if len(s.lineages) > 0 {
-		snapshot = s.snapshot(nil, s.withClaims(nil))
+// same as what was published last. One that cannot be made is: others are written.
+func (d *Durable) draft(s *Session) (snapshot []byte, sum uint64, same bool) {
+	err := recovered(func() error {
+		s.Lock()
+		defer s.Unlock()
+		if len(s.lineages) > 0 {
+			snapshot = s.snapshot(nil, s.withClaims(nil))
+		}
+		sum = xxh3.Hash(snapshot)
+		same = sum == s.saved
+		return nil
+	})
+	if err != nil {
+		d.o.Failed("save", err)
 	}
-	sum = xxh3.Hash(snapshot)
-	return snapshot, sum, sum == s.saved
+	return snapshot, sum, same || err != nil
 }
 
 func newExchange(s *Session, r Record, sum uint64) *exchange {

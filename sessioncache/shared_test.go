@@ -56,11 +56,16 @@ func converse(t *testing.T, d *sessioncache.Durable, messages string) (*sessionc
 
 func commit(t *testing.T, d *sessioncache.Durable, messages string) (*sessioncache.Session, *sessioncache.Lineage) {
 	t.Helper()
+	return commitTo(t, d, sharedKey, messages)
+}
+
+func commitTo(t *testing.T, d *sessioncache.Durable, k sessioncache.Key, messages string) (*sessioncache.Session, *sessioncache.Lineage) {
+	t.Helper()
 	v, err := wire.Parse(wire.Anthropic, []byte(`{"model":"m","messages":[`+messages+`]}`), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := d.Acquire(sharedKey)
+	s := d.Acquire(k)
 	s.Lock()
 	l := s.Commit(s.Match(v), v, sessioncache.NewStates(len(v.MessageBlocks())))
 	s.CountRequest(l)

@@ -42,9 +42,9 @@ type Known struct {
 }
 
 var (
-	blockSlices   reuse.Slices[Block]
-	messageSlices reuse.Slices[Message]
-	rawSlices     reuse.Slices[uint64]
+	blockSlices   = reuse.Slices[Block]{Plain: true}
+	messageSlices = reuse.Slices[Message]{Plain: true}
+	rawSlices     = reuse.Slices[uint64]{Plain: true}
 )
 
 // Hold keeps the memory of a Known from being recycled until Release.
@@ -185,28 +185,34 @@ func (p *Parser) recallMessage(i, at int) int {
 	if k == nil || i >= len(k.messages) {
 		return 0
 	}
-	old := &k.messages[i]
-	end := at + old.Span.Len()
+	end := at + k.messages[i].Span.Len()
 	if end > len(p.Body) || rawHash(p.Body[at:end]) != k.raw[i] {
 		return 0
 	}
-	by, first := int32(at)-old.Span.Start, int32(len(p.Blocks))
-	p.take(k.blocks[old.First:old.End], by)
-	p.View.Messages = append(p.View.Messages, Message{
-		Span: old.Span.Shift(by), Content: old.Content.Shift(by),
-		First: first, End: int32(len(p.Blocks)), Role: old.Role,
-	})
+	p.take(k.messages[i:i+1], at)
 	p.recognition.raw = append(p.recognition.raw, k.raw[i])
 	return end
 }
 
-// take appends known blocks, moved by some bytes.
-func (p *Parser) take(blocks []Block, by int32) {
-	n := len(p.Blocks)
-	p.Blocks = append(p.Blocks, blocks...)
-	p.View.Recalled += len(blocks)
-	if by != 0 {
-		move(p.Blocks[n:], by)
+// take appends known messages and their blocks, which now stand at b[at].
+func (p *Parser) take(known []Message, at int) {
+	k, blocks, messages := p.recognition.known, len(p.Blocks), len(p.View.Messages)
+	first := known[0].First
+	p.Blocks = append(p.Blocks, k.blocks[first:known[len(known)-1].End]...)
+	p.View.Messages = append(p.View.Messages, known...)
+	p.View.Recalled += len(p.Blocks) - blocks
+	if by := int32(at) - known[0].Span.Start; by != 0 {
+		move(p.Blocks[blocks:], by)
+		for i := range known {
+			m := &p.View.Messages[messages+i]
+			m.Span, m.Content = m.Span.Shift(by), m.Content.Shift(by)
+		}
+	}
+	if by := int32(blocks) - first; by != 0 {
+		for i := range known {
+			m := &p.View.Messages[messages+i]
+			m.First, m.End = m.First+by, m.End+by
+		}
 	}
 }
 

@@ -33,13 +33,7 @@ func (p *Parser) recallRun(i, at int) int {
 	if end > len(p.Body) || rawHash(p.Body[at:end]) != k.runs[n] {
 		return 0
 	}
-	by, moved := int32(at)-old[0].Span.Start, int32(len(p.Blocks))-old[0].First
-	p.take(k.blocks[old[0].First:old[runLength-1].End], by)
-	for _, m := range old {
-		p.View.Messages = append(p.View.Messages, Message{
-			Span: m.Span.Shift(by), Content: m.Content.Shift(by), First: m.First + moved, End: m.End + moved, Role: m.Role,
-		})
-	}
+	p.take(old, at)
 	p.recognition.raw = append(p.recognition.raw, k.raw[i:i+runLength]...)
 	p.recognition.runs = append(p.recognition.runs, k.runs[n])
 	return end

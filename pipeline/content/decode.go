@@ -74,27 +74,29 @@ func Decode(p *Arena, v *wire.View, b *wire.Block, unwrap func(string) string) s
 func Unquote(raw []byte) string { return (*Arena)(nil).unquote(raw) }
 
 // unquote decodes a JSON string into the arena. In the long texts of tool results there is an
-// escape every few bytes: what stands between two is copied in words of eight
-// bytes, in which a backslash shows by its bits.
+// escape in every line, and in many lines every few bytes: what follows an escape is looked at in
+// a word of eight bytes, in which a backslash shows by its bits, and only then searched.
 func (p *Arena) unquote(raw []byte) string {
 	s := raw[1 : len(raw)-1]
-	i := bytes.IndexByte(s, '\\')
-	if i < 0 {
-		i = len(s)
-	}
 	out := p.take(len(s)) // never shorter than what is left of s
-	n := copy(out, s[:i])
+	i, n := 0, 0
 	for i < len(s) {
 		if s[i] != '\\' || i+1 == len(s) {
-			if i+8 > len(s) {
-				out[n] = s[i]
-				i, n = i+1, n+1
-				continue
+			plain := 0
+			if i+8 <= len(s) {
+				word := binary.LittleEndian.Uint64(s[i:])
+				binary.LittleEndian.PutUint64(out[n:], word)
+				if plain = backslashAt(word); plain < 8 {
+					i, n = i+plain, n+plain
+					continue
+				}
 			}
-			word := binary.LittleEndian.Uint64(s[i:])
-			binary.LittleEndian.PutUint64(out[n:], word)
-			plain := backslashAt(word)
-			i, n = i+plain, n+plain
+			if rest := bytes.IndexByte(s[i+plain:], '\\'); rest < 0 || i+plain+rest+1 == len(s) {
+				plain = len(s) - i
+			} else {
+				plain += rest
+			}
+			i, n = i+plain, n+copy(out[n:], s[i:i+plain])
 			continue
 		}
 		switch c := s[i+1]; c {

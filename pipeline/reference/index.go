@@ -50,9 +50,9 @@ func (x *Index) Add(t sessioncache.Trait, id int) {
 	s := &of.all[len(of.all)-1]
 	own := uint64(1) << len(s.ids)
 	s.ids = append(s.ids, int32(id))
-	for i := range len(filter) {
-		for b := filter[i]; b != 0; b &= b - 1 {
-			s.words[8*i+bits.TrailingZeros8(b)] |= own
+	for i := 0; i < len(filter); i += 8 {
+		for b := word(filter[i:]); b != 0; b &= b - 1 {
+			s.words[8*i+bits.TrailingZeros64(b)] |= own
 		}
 	}
 }

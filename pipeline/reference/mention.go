@@ -117,7 +117,7 @@ func (m *Mention) Of(t sessioncache.Trait) bool {
 // Names reports whether a block is referred to by its ID, or by a file that its call names.
 func (m *Mention) Names(t sessioncache.Trait) bool {
 	for terms := t[1 : 1+8*int(t[0])]; terms != ""; terms = terms[8:] {
-		if m.terms.has(term(terms)) {
+		if m.terms.has(word(terms)) {
 			return true
 		}
 	}

@@ -178,8 +178,8 @@ func Holding(t sessioncache.Trait, lines []uint64) (n int) {
 	return n
 }
 
-// term returns the first of the terms.
-func term(t sessioncache.Trait) uint64 {
+// word returns the first of the words that a trait is made of: terms, and those of the filter.
+func word(t sessioncache.Trait) uint64 {
 	_ = t[7]
 	return uint64(t[0]) | uint64(t[1])<<8 | uint64(t[2])<<16 | uint64(t[3])<<24 |
 		uint64(t[4])<<32 | uint64(t[5])<<40 | uint64(t[6])<<48 | uint64(t[7])<<56

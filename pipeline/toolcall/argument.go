@@ -15,6 +15,7 @@
 package toolcall
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/tidwall/gjson"
@@ -32,29 +33,77 @@ func Describe(v *wire.View, call *wire.Block) string {
 	return name
 }
 
-// arguments are the members of tool inputs that say what a call was about, the
-// most telling first.
-var arguments = []string{"file_path", "filePath", "absolute_path", "notebook_path", "path", "dir_path", "filename", "url", "command", "cmd", "pattern", "query"}
-
 // Argument returns the most telling argument of a call.
 func Argument(input gjson.Result) string {
-	input = freeText(Decoded(input))
-	if _, file := patchIn(input); file != "" {
-		return file
+	in := read(input)
+	return in.tells()
+}
+
+// input is what a call is made with, read once.
+type input struct {
+	// Result is the object, or free text: all that a custom tool takes. Clients of APIs
+	// without such tools send it as the only member of an object.
+	gjson.Result
+	// argument is the most telling member, and file the one that names a file.
+	argument, file gjson.Result
+	// part reports whether it is about a part of the file.
+	part bool
+	// patch reports whether it holds a patch, and patched is the first file in that.
+	patch   bool
+	patched string
+}
+
+// arguments are the members of tool inputs that say what a call was about, the
+// most telling first.
+var arguments = []string{"file_path", "filePath", "absolute_path", "notebook_path", "path", "filename", "dir_path", "url", "command", "cmd", "pattern", "query"}
+
+// files of the arguments, the first so many, name a file.
+const files = 6
+
+// read reads the input of a call in one pass over its members.
+func read(of gjson.Result) input {
+	in := input{Result: Decoded(of)}
+	if in.IsObject() {
+		var only gjson.Result
+		members, told, named := 0, len(arguments), files
+		in.ForEach(func(key, v gjson.Result) bool {
+			members++
+			switch key.Str {
+			case "offset", "limit", "view_range", "start_line":
+				in.part = true
+				return true
+			case "input":
+				only = v
+			}
+			i := slices.Index(arguments, key.Str)
+			if i >= 0 && i < told && (v.Type == gjson.String || v.IsArray()) {
+				told, in.argument = i, v
+			}
+			if i >= 0 && i < named && v.Type == gjson.String {
+				named, in.file = i, v
+			}
+			return true
+		})
+		if members == 1 && only.Type == gjson.String {
+			in.Result = only
+		}
 	}
-	if input.Type == gjson.String {
-		if commands := CommandsIn(input.Str); len(commands) > 0 {
+	in.patch, in.patched = patchIn(in.Result)
+	return in
+}
+
+// tells returns the most telling argument.
+func (in *input) tells() string {
+	switch {
+	case in.patched != "":
+		return in.patched
+	case in.Type == gjson.String:
+		if commands := CommandsIn(in.Str); len(commands) > 0 {
 			return strings.Join(commands, "\n")
 		}
-		return input.Str
+		return in.Str
+	case in.argument.IsArray():
+		return ShellLine(in.argument)
 	}
-	for _, name := range arguments {
-		switch v := input.Get(name); {
-		case v.Type == gjson.String:
-			return v.Str
-		case v.IsArray():
-			return ShellLine(v)
-		}
-	}
-	return ""
+	return in.argument.Str
 }

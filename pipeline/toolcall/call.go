@@ -72,17 +72,17 @@ var classes = []struct {
 
 // Understand says what a call does from its name and its input.
 func Understand(name string, input gjson.Result) Call {
-	input = freeText(Decoded(input))
-	c := Call{Class: ClassOf(name), Argument: Argument(input)}
-	switch patch, path := patchIn(input); {
-	case patch:
-		c.Class, c.Path = sessioncache.ClassEdit, path
+	in := read(input)
+	c := Call{Class: ClassOf(name), Argument: in.tells()}
+	switch {
+	case in.patch:
+		c.Class, c.Path = sessioncache.ClassEdit, in.patched
 		return c
-	case input.Type != gjson.String:
-	case len(CommandsIn(input.Str)) > 0:
+	case in.Type != gjson.String:
+	case len(CommandsIn(in.Str)) > 0:
 		c.Class = sessioncache.ClassCommand
 	default:
-		if paths := literalsIn(input.Str, "path"); len(paths) > 0 {
+		if paths := literalsIn(in.Str, "path"); len(paths) > 0 {
 			c.Path = paths[0]
 		}
 		return c
@@ -92,14 +92,7 @@ func Understand(name string, input gjson.Result) Call {
 		c.command()
 		return c
 	}
-	for _, key := range []string{"file_path", "filePath", "absolute_path", "notebook_path", "path", "filename"} {
-		if v := input.Get(key); v.Type == gjson.String {
-			c.Path = v.Str
-			break
-		}
-	}
-	c.Whole = c.Class == sessioncache.ClassRead && !input.Get("offset").Exists() && !input.Get("limit").Exists() &&
-		!input.Get("view_range").Exists() && !input.Get("start_line").Exists()
+	c.Path, c.Whole = in.file.Str, c.Class == sessioncache.ClassRead && !in.part
 	return c
 }
 

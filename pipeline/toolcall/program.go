@@ -46,26 +46,6 @@ func Decoded(input gjson.Result) gjson.Result {
 	return gjson.Parse(input.Str)
 }
 
-// freeText returns the free text of a custom tool where that stands as the only
-// member of an object, as clients of APIs without such tools send it.
-func freeText(input gjson.Result) gjson.Result {
-	if !input.IsObject() {
-		return input
-	}
-	text, members := input.Get("input"), 0
-	if text.Type != gjson.String {
-		return input
-	}
-	input.ForEach(func(_, _ gjson.Result) bool {
-		members++
-		return members < 2
-	})
-	if members > 1 {
-		return input
-	}
-	return text
-}
-
 // ShellLine returns a command that is given as a list of words: the script, if
 // they are a shell and a script for it, else the words.
 func ShellLine(list gjson.Result) string {

@@ -27,6 +27,10 @@ import (
 // before. There is one pool for each size of slices, see sizeOf. The zero value is ready to
 // use.
 type Slices[T any] struct {
+	// Plain says that elements hold no pointers, and that none is read that was not
+	// written: they are left as they were. Default: false, they are zero.
+	Plain bool
+
 	pools   [209]sync.Pool
 	headers sync.Pool // what slices stand in while they are in a pool
 }
@@ -49,7 +53,7 @@ func sizeOf(n int) (size, class int) {
 	return steps << shift, 48 + 16*(shift-7) + steps
 }
 
-// Make returns an empty slice with room for at least n elements, all zero.
+// Make returns an empty slice with room for at least n elements, all zero if they are not Plain.
 func (s *Slices[T]) Make(n int) []T {
 	size, class := sizeOf(n)
 	if class < len(s.pools) {
@@ -69,7 +73,9 @@ func (s *Slices[T]) Recycle(v []T) {
 	if class == 0 || class >= len(s.pools) || cap(v) != size {
 		return
 	}
-	clear(v[:cap(v)])
+	if !s.Plain {
+		clear(v[:cap(v)])
+	}
 	h, ok := s.headers.Get().(*[]T)
 	if !ok {
 		h = new([]T)

@@ -34,13 +34,13 @@ var onPath = []string{
 
 // wide are structs with more fields, and why they may have them.
 var wide = map[string]string{
-	"wire.Traits":            "a table: a line a fact, a literal a format",
-	"translate.Rules":        "a table: a line a fact, a literal a dialect",
-	"pipeline/planner.Input": "what the planner is given, in four groups that one table of tests fills in",
-	"sessioncache.Durable":   "a store: where it opens, what it writes, and when",
-	"sessioncache.Lineage":   "a conversation, in seven groups, as snapshots have it",
-	"sessioncache.Session":   "a session, as snapshots have it",
-	"sessioncache.State":     "a record of one block, packed by size",
+	"wire.Traits":              "a table: a line a fact, a literal a format",
+	"translate.Rules":          "a table: a line a fact, a literal a dialect",
+	"pipeline/planner.Input":   "what the planner is given, in four groups that one table of tests fills in",
+	"sessioncache.Durable":     "a store: where it opens, what it writes, and when",
+	"sessioncache.Lineage":     "a conversation, in seven groups, as snapshots have it",
+	"sessioncache.Session":     "a session, as snapshots have it",
+	"sessioncache/block.State": "a record of one block, packed by size",
 }
 
 // structType is a struct that was found.

@@ -20,11 +20,12 @@ import (
 	"net/http"
 	"strconv"
 
+	"github.com/zeebo/xxh3"
+
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp/reverseproxy"
-	"github.com/zeebo/xxh3"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )

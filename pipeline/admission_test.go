@@ -25,6 +25,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/settings"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stage"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/block"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire/hidden"
 )
@@ -200,7 +201,7 @@ func TestRereads(t *testing.T) {
 	lineage := lineageOf(t, s)
 	for i := range lineage.States {
 		if st := &lineage.States[i]; st.Edit != nil && st.Content != 0 && !strings.Contains(string(st.Edit.Value), "same content") && strings.Contains(string(st.Edit.Value), "tokens left") {
-			st.Edit = &sessioncache.Edit{Stage: stage.Prune, Op: wire.OpReplace, Value: []byte(`"[pruned]"`)}
+			st.Edit = &block.Edit{Stage: stage.Prune, Op: wire.OpReplace, Value: []byte(`"[pruned]"`)}
 		}
 	}
 	s.result(4, "Read", readInput, read(40))
@@ -275,8 +276,8 @@ func TestOverlaps(t *testing.T) {
 	// Once the first read is folded, the next one goes out itself.
 	lineage := lineageOf(t, s)
 	for i := range lineage.States {
-		if st := &lineage.States[i]; st.Class == sessioncache.ClassRead && st.Turn < 3 && st.Content != 0 && !st.Relies {
-			st.Edit = &sessioncache.Edit{Stage: stage.Prune, Op: wire.OpReplace, Value: []byte(`"[pruned]"`)}
+		if st := &lineage.States[i]; st.Class == block.ClassRead && st.Turn < 3 && st.Content != 0 && !st.Relies {
+			st.Edit = &block.Edit{Stage: stage.Prune, Op: wire.OpReplace, Value: []byte(`"[pruned]"`)}
 		}
 	}
 	s.result(4, "Read", readInput, string(content.Quote(changed(1, 80, 40))))

@@ -17,7 +17,7 @@ package pipeline
 import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stage"
-	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/block"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
@@ -30,7 +30,7 @@ func (r *request) admit() {
 // admitted puts what admission makes of a block into the ledger.
 func (r *request) admitted(i int, value []byte) {
 	if r.presumed(i) {
-		r.States[i].Edit = &sessioncache.Edit{Stage: stage.Admission, Op: wire.OpReplace, Value: value}
+		r.States[i].Edit = &block.Edit{Stage: stage.Admission, Op: wire.OpReplace, Value: value}
 		return
 	}
 	r.set(i, stage.Admission, wire.OpReplace, value)

@@ -25,7 +25,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/settings"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stage"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stub"
-	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/block"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
@@ -54,7 +54,7 @@ type Background struct {
 	Blocks, Removed, Process int
 
 	x        *Exchange
-	folds    map[int]*sessioncache.Edit
+	folds    map[int]*block.Edit
 	texts    []Block
 	front    int // blocks in front of the first fold
 	hot      int
@@ -101,7 +101,7 @@ func (x *Exchange) Background(t *wire.Turn, limit int) *Background {
 		return nil
 	}
 	b.Body = body
-	b.folds = make(map[int]*sessioncache.Edit, len(r.ledger.fresh))
+	b.folds = make(map[int]*block.Edit, len(r.ledger.fresh))
 	for i := range r.ledger.fresh {
 		b.folds[i] = r.States[i].Edit
 		if stub.Folded(r.States[i].Edit) && r.offer.expand != expandNone {

@@ -21,6 +21,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/reference"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/settings"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/block"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/chain"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
@@ -222,7 +223,7 @@ func (x *Exchange) spend(l *sessioncache.Lineage, u wire.Usage) {
 
 // countReferences raises the K counters of the blocks that the answer does not refer to,
 // and resets those that it does refer to.
-func countReferences(states []sessioncache.State, t *wire.Turn) {
+func countReferences(states []block.State, t *wire.Turn) {
 	var m *reference.Mention
 	for i := range states {
 		s := &states[i]

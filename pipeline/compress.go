@@ -24,6 +24,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stage"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stub"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/block"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
@@ -128,10 +129,10 @@ func (r *request) wordy(i int) bool {
 		return false
 	default:
 		switch r.States[i].Class {
-		case sessioncache.ClassOther:
-		case sessioncache.ClassRead:
+		case block.ClassOther:
+		case block.ClassRead:
 			kind = ProseFiles
-		case sessioncache.ClassSearch, sessioncache.ClassCommand:
+		case block.ClassSearch, block.ClassCommand:
 			kind = ProseOutput
 		default:
 			return false

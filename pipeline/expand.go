@@ -25,6 +25,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stage"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/toolcall"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/block"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire/hidden"
 )
@@ -157,13 +158,13 @@ func (r *request) reinsert(m sessioncache.Match) {
 		s := &r.States[e.Block-r.View.System]
 		switch e.Op {
 		case wire.OpReplace, wire.OpRemove:
-			s.Edit = &sessioncache.Edit{Stage: stage.Expand, Op: e.Op, Value: e.Value}
+			s.Edit = &block.Edit{Stage: stage.Expand, Op: e.Op, Value: e.Value}
 		default:
-			var inserts []sessioncache.Insert
+			var inserts []block.Insert
 			if s.Inserted != nil {
 				inserts = s.Inserted.Inserts
 			}
-			s.Inserted = &sessioncache.Inserted{Inserts: append(inserts[:len(inserts):len(inserts)], sessioncache.Insert{Op: e.Op, Value: e.Value})}
+			s.Inserted = &block.Inserted{Inserts: append(inserts[:len(inserts):len(inserts)], block.Insert{Op: e.Op, Value: e.Value})}
 		}
 	}
 }
@@ -183,7 +184,7 @@ func (r *request) forgetThinking(message int) {
 	m := &r.View.Messages[message]
 	for i := int(m.First) - r.View.System; i < int(m.End)-r.View.System; i++ {
 		if history.IsThinking(&r.Blocks[i]) && r.removable(i) {
-			r.States[i].Edit = &sessioncache.Edit{Stage: stage.Expand, Op: wire.OpRemove}
+			r.States[i].Edit = &block.Edit{Stage: stage.Expand, Op: wire.OpRemove}
 		}
 	}
 }

@@ -23,7 +23,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/content"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stub"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/toolcall"
-	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/block"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire/hidden"
 )
@@ -31,7 +31,7 @@ import (
 // Expansion is one block that the model has asked for again.
 type Expansion struct {
 	// Class is the kind of call whose text it was.
-	Class sessioncache.Class
+	Class block.Class
 	// Bytes is the size of what was returned.
 	Bytes int
 	// Part reports whether only a part was asked for.
@@ -100,7 +100,7 @@ func (c *Interceptor) expansion(name string, recall func(string) (string, bool),
 		e.Class = r.States[i].Class
 	case recall != nil && len(id) == stub.IDLen:
 		text, ok = recall(id)
-		output, e.Class = content.Unwrap(text), sessioncache.ClassOther
+		output, e.Class = content.Unwrap(text), block.ClassOther
 	}
 	if ok && parted && (i < 0 || r.Blocks[i].Kind == wire.KindToolUse) {
 		text, ok = stub.Part(text, part)

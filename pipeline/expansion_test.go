@@ -28,7 +28,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/settings"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stage"
-	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/block"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire/hidden"
 )
@@ -155,7 +155,7 @@ func TestImpossibleEdits(t *testing.T) {
 	s.s.Lock()
 	l := s.s.Lineage(0)
 	for i := range l.States {
-		l.States[i].Edit = &sessioncache.Edit{Stage: stage.Prune, Op: wire.OpRemove} // calls and results, too
+		l.States[i].Edit = &block.Edit{Stage: stage.Prune, Op: wire.OpRemove} // calls and results, too
 	}
 	s.s.Unlock()
 	s.final("Done.")

@@ -20,7 +20,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/planner"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stage"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stub"
-	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/block"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
@@ -83,7 +83,7 @@ func (r *request) cuts(in []cut, least int) (cuts []cut, some bool) {
 func (r *request) inputs(i int) bool {
 	s := &r.States[i]
 	return (r.o.Planner.FoldInputs == nil || *r.o.Planner.FoldInputs) && s.Trait != "" && !r.Blocks[i].Has(wire.FlagSigned) &&
-		(s.Class == sessioncache.ClassEdit || s.Class == sessioncache.ClassWrite)
+		(s.Class == block.ClassEdit || s.Class == block.ClassWrite)
 }
 
 // replaced returns the bytes that folding only what a call has replaced would
@@ -133,7 +133,7 @@ func (r *request) fold(folds []planner.Fold) (blocks, tokens int) {
 
 // preview is the number of first lines that the stub of a result keeps.
 func (r *request) preview(i int) int {
-	if r.States[i].Class == sessioncache.ClassRead {
+	if r.States[i].Class == block.ClassRead {
 		return 0
 	}
 	return *r.o.Prune.Preview

@@ -27,6 +27,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stage"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/toolcall"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/block"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
@@ -120,16 +121,16 @@ func TestGeminiTools(t *testing.T) {
 			functionCall("replace", "", `{"file_path":"/a.go","old_string":"a","new_string":"b"}`, "")+","+functionCall("write_file", "", `{"file_path":"/b.go","content":"c"}`, "")+","+
 			functionCall("run_shell_command", "", `{"command":"make test"}`, "")+","+functionCall("search_file_content", "", `{"pattern":"x"}`, "")+","+
 			functionCall("glob", "", `{"pattern":"*.go"}`, "")+","+functionCall("list_directory", "", `{"dir_path":"/d"}`, "")+","+functionCall("write_todos", "", `{}`, ""))))
-	want := []sessioncache.State{
-		{Class: sessioncache.ClassRead, Path: content.Hash("/a.go"), Whole: true},
-		{Class: sessioncache.ClassRead, Path: content.Hash("/a.go")},
-		{Class: sessioncache.ClassEdit, Path: content.Hash("/a.go")},
-		{Class: sessioncache.ClassWrite, Path: content.Hash("/b.go")},
-		{Class: sessioncache.ClassCommand},
-		{Class: sessioncache.ClassSearch},
-		{Class: sessioncache.ClassSearch},
-		{Class: sessioncache.ClassSearch},
-		{Class: sessioncache.ClassOther},
+	want := []block.State{
+		{Class: block.ClassRead, Path: content.Hash("/a.go"), Whole: true},
+		{Class: block.ClassRead, Path: content.Hash("/a.go")},
+		{Class: block.ClassEdit, Path: content.Hash("/a.go")},
+		{Class: block.ClassWrite, Path: content.Hash("/b.go")},
+		{Class: block.ClassCommand},
+		{Class: block.ClassSearch},
+		{Class: block.ClassSearch},
+		{Class: block.ClassSearch},
+		{Class: block.ClassOther},
 	}
 	for i, w := range want {
 		if got := x.req.States[1+i]; got.Class != w.Class || got.Path != w.Path || got.Whole != w.Whole {

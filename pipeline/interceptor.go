@@ -27,6 +27,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stub"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/toolcall"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/block"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire/hidden"
 )
@@ -120,7 +121,7 @@ func (c *Interceptor) Stubs() bool { return c.prompt.stubs }
 // of a name tells less.
 func (c *Interceptor) Writes(name string) bool {
 	switch toolcall.ClassOf(name) {
-	case sessioncache.ClassRead, sessioncache.ClassSearch:
+	case block.ClassRead, block.ClassSearch:
 		return !slices.Contains(lookers, verb(name))
 	}
 	return true

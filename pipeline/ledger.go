@@ -18,6 +18,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/settings"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stage"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/block"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
@@ -25,7 +26,7 @@ import (
 type ledger struct {
 	// fresh are the edits made in this request, by block: what the state was
 	// before. Deep edits can be taken back as long as nothing was sent.
-	fresh map[int]*sessioncache.Edit
+	fresh map[int]*block.Edit
 	// broken is the first message that differs from what the upstream has
 	// cached, because of a fresh edit in it or in the results of its calls.
 	broken int32
@@ -65,12 +66,12 @@ func (r *request) free(i int) bool {
 // set enters an edit of a block in the ledger.
 func (r *request) set(i int, name string, op wire.Op, value []byte) {
 	if r.ledger.fresh == nil {
-		r.ledger.fresh = make(map[int]*sessioncache.Edit)
+		r.ledger.fresh = make(map[int]*block.Edit)
 	}
 	if _, again := r.ledger.fresh[i]; !again {
 		r.ledger.fresh[i] = r.States[i].Edit
 	}
-	r.States[i].Edit = &sessioncache.Edit{Stage: name, Op: op, Value: value}
+	r.States[i].Edit = &block.Edit{Stage: name, Op: op, Value: value}
 	message := r.Blocks[i].Message
 	if r.Blocks[i].Kind == wire.KindToolResult && message > 0 {
 		message-- // the calls are all that stands between

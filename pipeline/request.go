@@ -23,6 +23,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/regret"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/settings"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/block"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
@@ -92,7 +93,7 @@ func newRequest(r *request, o *settings.Options, rules cachemodel.Rules, v *wire
 		History: history.History{View: v, Blocks: v.MessageBlocks(), Known: m.Common, Learned: m.Common},
 		o:       o, rules: rules, session: s, run: findRun(v), ledger: ledger{broken: math.MaxInt32}, zones: history.NewZones(v, *o.Zones.Frozen, *o.Zones.Hot, *o.Zones.MinMessages), thoughts: thoughts{sealed: sealed},
 	}
-	r.States = sessioncache.NewStates(len(r.Blocks))
+	r.States = block.NewStates(len(r.Blocks))
 	r.thoughts.bound = rules.BindsThinking || rules.BindsReasoning && r.lastReasoning() >= 0
 	r.run.answer = r.LastAnswer()
 	l := m.Lineage

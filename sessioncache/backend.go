@@ -19,6 +19,7 @@ import (
 	"crypto/sha256"
 	"time"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/block"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
@@ -76,7 +77,7 @@ type Claimer interface {
 	// conversation. It waits no longer than a moment, and fails in silence. It
 	// returns false if another process was faster: what that one sends is in the
 	// session now, and what the request is sent with must be decided anew.
-	Claim(s *Session, m Match, v *wire.View, states []State, as func(*Lineage)) bool
+	Claim(s *Session, m Match, v *wire.View, states []block.State, as func(*Lineage)) bool
 }
 
 // named is what an answer is named.

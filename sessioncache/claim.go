@@ -17,6 +17,7 @@ package sessioncache
 import (
 	"slices"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/block"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/chain"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
@@ -26,8 +27,8 @@ const mostPending = maxLineages
 
 // claim is the lineage that a request would make if it were committed. It shares
 // nothing with the request. The session must be locked.
-func (s *Session) claim(m Match, v *wire.View, states []State, as func(*Lineage)) *Lineage {
-	describe(v, states)
+func (s *Session) claim(m Match, v *wire.View, states []block.State, as func(*Lineage)) *Lineage {
+	block.Describe(v, states)
 	l := &Lineage{id: s.lineageID(v)}
 	if m.Lineage != nil && m.Lineage.supersededBy(v, m.Common) {
 		*l = *m.Lineage

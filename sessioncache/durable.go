@@ -23,6 +23,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/block"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/breaker"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/secret"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/summary"
@@ -276,11 +277,11 @@ func (d *Durable) note(s *Session) {
 }
 
 // Claim implements Claimer.
-func (d *Durable) Claim(s *Session, m Match, v *wire.View, states []State, as func(*Lineage)) bool {
+func (d *Durable) Claim(s *Session, m Match, v *wire.View, states []block.State, as func(*Lineage)) bool {
 	return d.claimIn(d.breaker.Patience(), s, m, v, states, as)
 }
 
-func (d *Durable) claimIn(p *breaker.Patience, s *Session, m Match, v *wire.View, states []State, as func(*Lineage)) bool {
+func (d *Durable) claimIn(p *breaker.Patience, s *Session, m Match, v *wire.View, states []block.State, as func(*Lineage)) bool {
 	if d.rests() {
 		return true
 	}

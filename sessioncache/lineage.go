@@ -18,6 +18,7 @@ import (
 	"unsafe"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/account"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/block"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire/hidden"
 )
@@ -56,7 +57,7 @@ type Lineage struct {
 // Ledger is what a conversation has committed to doing with its blocks.
 type Ledger struct {
 	// States has one entry for each message block of the last request.
-	States []State
+	States []block.State
 	// Observed reports whether the edits in States were computed, but never sent.
 	Observed bool
 	// Departed reports whether what would have been sent has not always been the
@@ -81,7 +82,7 @@ type Hidden struct {
 	// Unsaid reports whether there were such answers that are not known any more.
 	Unsaid bool
 	// Expanded counts the blocks that the model has asked for again, by class.
-	Expanded [Classes]uint16
+	Expanded [block.Classes]uint16
 }
 
 // Observe says whether edits are only computed from now on. What was to come of those
@@ -93,132 +94,6 @@ func (l *Lineage) Observe(only bool) {
 	l.Observed, l.Departed = only, false
 	l.Settled, l.Staked, l.Removed, l.Ends = 0, 0, 0, nil
 }
-
-// State is what is remembered of one message block.
-type State struct {
-	// Edit is what the lineage has committed to doing with the block, nil if
-	// it goes out as it came.
-	Edit *Edit
-	// Trait is how to recognise a reference to the block, empty for blocks
-	// that are never pruned.
-	Trait Trait
-	// Path is a hash of the file that a call, or the call that a result
-	// answers, is about; 0 if it is about none.
-	Path uint64
-	// File is a hash of the last two names of that path: calls from different
-	// folders name a file differently.
-	File uint64
-	// Content is a hash of the text of a tool result that a later one may be
-	// equal to, 0 if none was taken.
-	Content uint64
-	// Inserted is what is put beside the block in every request, nil if nothing
-	// is: what was said on the way to a message of the client.
-	Inserted *Inserted
-	// Unused is the number of answers in a row that did not refer to it.
-	Unused uint16
-	// Used is the number of answers that did, up to 65,535.
-	Used uint16
-	// Turn and Task count the answers and the prompts of a person before it.
-	Turn, Task uint16
-	// Replaced is the number of bytes in an edit's input that say what it
-	// replaced, at most 65,535.
-	Replaced uint16
-	// Sampled is the number of lines of the block that are looked for in later
-	// blocks, Again how many were found there, each as often as it was.
-	Sampled uint8
-	// Again: see Sampled.
-	Again uint8
-	// Source is the share of its lines that look like source code, in sixteenths.
-	Source uint8
-	// Class is what kind of call the block is, or answers.
-	Class Class
-	// Whole reports whether the call reads a file from beginning to end.
-	Whole bool
-	// Shell reports whether the call is made through a shell.
-	Shell bool
-	// Test reports whether the file is one of tests, by its name.
-	Test bool
-	// Relies reports whether a result was admitted with less than its text, because
-	// earlier blocks about the same file show the rest.
-	Relies bool
-	// Pinned reports whether the model has asked for the block after it was folded.
-	Pinned bool
-	// Regret reports whether a result shows that folded text was missed: the file was
-	// read again, or an edit of it did not find its place.
-	Regret bool
-}
-
-// Inserted is what stands upstream beside what the client holds. It is immutable
-// and replayed byte for byte.
-type Inserted struct {
-	// Inserts are the insertions, in order.
-	Inserts []Insert
-}
-
-// Insert is one insertion at a block.
-type Insert struct {
-	// Op and Value are as in [wire.Edit].
-	Op    wire.Op
-	Value []byte
-
-	recipe []byte // how to make Value of the bodies up to its block
-}
-
-// Size is the number of bytes that are put in.
-func (w *Inserted) Size() (n int) {
-	if w == nil {
-		return 0
-	}
-	for _, i := range w.Inserts {
-		n += len(i.Value)
-	}
-	return n
-}
-
-// Class is what a tool call does, as far as its name and arguments tell.
-type Class uint8
-
-// The classes. ClassNone is a block that neither is a call nor answers one.
-const (
-	ClassNone Class = iota
-	ClassOther
-	ClassRead
-	ClassEdit
-	ClassWrite
-	ClassSearch
-	ClassCommand
-)
-
-// Classes is the number of classes, for arrays indexed by Class.
-const Classes = int(ClassCommand) + 1
-
-var classNames = [Classes]string{"none", "other", "read", "edit", "write", "search", "command"}
-
-// ClassNames returns the names of all classes.
-func ClassNames() []string { return classNames[:] }
-
-// String returns the name of the class as it stands in metrics and reports.
-func (c Class) String() string { return classNames[c] }
-
-// Edit is one entry of the ledger. It is immutable and replayed byte for byte.
-type Edit struct {
-	// Stage is the name of the stage that made it.
-	Stage string
-	// Op and Value are as in [wire.Edit].
-	Op    wire.Op
-	Value []byte
-
-	recipe []byte // how to make Value of the block's body
-}
-
-func (e *Edit) size() int64 {
-	return int64(unsafe.Sizeof(*e)) + int64(cap(e.Value)+cap(e.recipe))
-}
-
-// Trait is what a block can be recognised by in an answer, without its content.
-// How, the pipeline says. Very many are held: a string is one piece of memory,
-// into which the garbage collector need not look.
-type Trait string
 
 // Len returns the number of message blocks of the last request.
 func (l *Lineage) Len() int { return len(l.States) }
@@ -232,7 +107,7 @@ func (l *Lineage) ID() int {
 }
 
 // Restored reports whether the last request was one of a process that has ended: but
-// for edits and counters, what [State] says of its blocks is to be found out anew.
+// for edits and counters, what [block.State] says of its blocks is to be found out anew.
 func (l *Lineage) Restored() bool { return l.restored }
 
 // Claimed reports whether the last request was one of another process, or of one that has
@@ -272,7 +147,7 @@ func (l *Lineage) inherit(parent *Lineage) {
 }
 
 func (l *Lineage) size() int64 {
-	n := int64(unsafe.Sizeof(*l)) + l.Ends.Size() + int64(cap(l.States))*int64(unsafe.Sizeof(State{})) + int64(cap(l.Tools))
+	n := int64(unsafe.Sizeof(*l)) + l.Ends.Size() + int64(cap(l.States))*int64(unsafe.Sizeof(block.State{})) + int64(cap(l.Tools))
 	if l.known != nil {
 		n += int64(l.known.Size())
 	}
@@ -281,7 +156,7 @@ func (l *Lineage) size() int64 {
 	}
 	for i := range l.States {
 		if e := l.States[i].Edit; e != nil {
-			n += e.size()
+			n += e.Size()
 		}
 		n += int64(l.States[i].Inserted.Size())
 		n += int64(len(l.States[i].Trait))

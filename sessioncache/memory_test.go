@@ -20,6 +20,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/block"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
@@ -44,7 +45,7 @@ func TestMemoryOfManySessions(t *testing.T) {
 		l := commit(s, last)
 		for j := range l.States { // a hundred results of forty lines each
 			if last.MessageBlocks()[j].Kind == wire.KindToolResult {
-				l.States[j].Trait = Trait(make([]byte, 1+8*(3+7)))
+				l.States[j].Trait = block.Trait(make([]byte, 1+8*(3+7)))
 			}
 		}
 		m.Release(s)

@@ -15,9 +15,9 @@
 package sessioncache
 
 import (
-	"bytes"
 	"slices"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/block"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/chain"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
@@ -95,7 +95,7 @@ func (l *Lineage) merge(o *Lineage) {
 	}
 	for i := range min(n, len(l.States), len(o.States)) {
 		mine, theirs := &l.States[i], &o.States[i]
-		if sameEdit(mine.Edit, theirs.Edit) && sameInserts(mine.Inserted, theirs.Inserted) {
+		if mine.Edit.Same(theirs.Edit) && mine.Inserted.Same(theirs.Inserted) {
 			continue
 		}
 		if !l.restored { // requests on their way have the others
@@ -109,43 +109,20 @@ func (l *Lineage) merge(o *Lineage) {
 	}
 }
 
-func sameEdit(a, b *Edit) bool {
-	if a == nil || b == nil || a == b {
-		return a == b
-	}
-	return a.Op == b.Op && sameValue(a.Value, b.Value, a.recipe, b.recipe)
-}
-
-func sameInserts(a, b *Inserted) bool {
-	if a == nil || b == nil || a == b {
-		return a == b
-	}
-	return slices.EqualFunc(a.Inserts, b.Inserts, func(a, b Insert) bool { return a.Op == b.Op && sameValue(a.Value, b.Value, a.recipe, b.recipe) })
-}
-
-// sameValue compares two values, or the recipes of them where they are yet to be made:
-// those begin with a hash of the value.
-func sameValue(a, b, recipeA, recipeB []byte) bool {
-	if len(recipeA) > 4 && len(recipeB) > 4 {
-		return bytes.Equal(recipeA[:4], recipeB[:4])
-	}
-	return bytes.Equal(a, b)
-}
-
 // disagrees reports whether another process has committed to sending blocks of a
 // request in another form than these states: base are the edits that both began from,
 // of so many blocks in common. The session must be locked.
-func (s *Session) disagrees(v *wire.View, base []State, inCommon int, states []State) bool {
+func (s *Session) disagrees(v *wire.View, base []block.State, inCommon int, states []block.State) bool {
 	m := s.Match(v)
 	if m.Lineage == nil {
 		return false
 	}
 	theirs := m.Lineage.States
 	for i := range min(m.Common, len(theirs), len(states)) {
-		if sameEdit(theirs[i].Edit, states[i].Edit) && sameInserts(theirs[i].Inserted, states[i].Inserted) {
+		if theirs[i].Edit.Same(states[i].Edit) && theirs[i].Inserted.Same(states[i].Inserted) {
 			continue
 		}
-		if i >= min(inCommon, len(base)) || !sameEdit(theirs[i].Edit, base[i].Edit) || !sameInserts(theirs[i].Inserted, base[i].Inserted) {
+		if i >= min(inCommon, len(base)) || !theirs[i].Edit.Same(base[i].Edit) || !theirs[i].Inserted.Same(base[i].Inserted) {
 			return true
 		}
 	}

@@ -19,6 +19,7 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/block"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/counterfactual"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/packed"
 )
@@ -32,8 +33,8 @@ const quiet = time.Minute
 // the next request, as it is after a restart.
 type pack struct {
 	bytes    []byte
-	edits    []*Edit
-	inserted []*Inserted
+	edits    []*block.Edit
+	inserted []*block.Inserted
 }
 
 // Lock locks the session, and unpacks it.
@@ -59,7 +60,7 @@ func (s *Session) pack() {
 	}
 	for _, l := range s.lineages { // once no other is written by its blocks
 		if l.left {
-			stateSlices.Recycle(l.States)
+			block.Recycle(l.States)
 			l.known.Recycle()
 		}
 		l.known, l.States, l.Ends, l.left, l.restored = nil, nil, nil, false, true
@@ -90,7 +91,7 @@ func (p *pack) size() (n int64) {
 		return 0
 	}
 	for _, e := range p.edits {
-		n += e.size()
+		n += e.Size()
 	}
 	for _, in := range p.inserted {
 		n += int64(in.Size())

@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/block"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/storetest"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
@@ -140,7 +141,7 @@ func visit(t *testing.T, store sessioncache.Store, id string) (waited time.Durat
 	s.Lock()
 	m := s.Match(v)
 	s.Unlock()
-	states := sessioncache.NewStates(len(v.MessageBlocks()))
+	states := block.NewStates(len(v.MessageBlocks()))
 	clock(func() {
 		store.(sessioncache.Claimer).Claim(s, m, v, states, func(*sessioncache.Lineage) {})
 	})

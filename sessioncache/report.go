@@ -19,6 +19,7 @@ import (
 	"maps"
 	"time"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/block"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/summary"
 )
 
@@ -72,7 +73,7 @@ func (l *Lineage) report(now time.Time) summary.Lineage {
 			if r.Expanded == nil {
 				r.Expanded = make(map[string]int)
 			}
-			r.Expanded[Class(class).String()] = int(n)
+			r.Expanded[block.Class(class).String()] = int(n)
 		}
 	}
 	for i := range l.States {

@@ -17,6 +17,7 @@ package sessioncache
 import (
 	"time"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/block"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/packed"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/summary"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
@@ -154,7 +155,7 @@ func (r *snapshotReader) states(l *Lineage) {
 		r.Fail()
 		return
 	}
-	l.States = make([]State, n)
+	l.States = make([]block.State, n)
 	for i := range l.States {
 		s := &l.States[i]
 		b := r.Take(1)
@@ -182,10 +183,10 @@ func (r *snapshotReader) states(l *Lineage) {
 			s.Inserted, r.pack.inserted = r.pack.inserted[0], r.pack.inserted[1:]
 			continue
 		}
-		w := new(Inserted)
+		w := new(block.Inserted)
 		for range r.Count(2) {
 			op := wire.Op(r.Small(uint64(wire.OpAfterMessage)))
-			w.Inserts = append(w.Inserts, Insert{Op: op, recipe: append([]byte{}, r.Bytes()...)})
+			w.Inserts = append(w.Inserts, block.Insert{Op: op, Recipe: append([]byte{}, r.Bytes()...)})
 		}
 		if len(w.Inserts) == 0 {
 			r.Fail()
@@ -195,7 +196,7 @@ func (r *snapshotReader) states(l *Lineage) {
 	}
 }
 
-func (r *snapshotReader) edit() (e *Edit) {
+func (r *snapshotReader) edit() (e *block.Edit) {
 	if r.pack != nil {
 		e, r.pack.edits = r.pack.edits[0], r.pack.edits[1:]
 		return e
@@ -204,9 +205,9 @@ func (r *snapshotReader) edit() (e *Edit) {
 	if n > 0 {
 		return r.edits[n-1]
 	}
-	e = &Edit{Stage: r.Name(), Op: wire.Op(r.Small(uint64(wire.OpAfterMessage)))}
+	e = &block.Edit{Stage: r.Name(), Op: wire.Op(r.Small(uint64(wire.OpAfterMessage)))}
 	if recipe := r.Bytes(); len(recipe) > 0 {
-		e.recipe = append([]byte{}, recipe...)
+		e.Recipe = append([]byte{}, recipe...)
 	}
 	r.edits = append(r.edits, e)
 	return e

@@ -23,12 +23,12 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/block"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/calibration"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/chain"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/counterfactual"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/runs"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
-	"github.com/caddy-llm-cache/caddy-llm-cache/wire/reuse"
 )
 
 // maxLineages bounds the conversations in one session. Beyond it the one not
@@ -175,7 +175,7 @@ func (s *Session) Match(v *wire.View) Match {
 		best = branch
 	}
 	if l := best.Lineage; l != nil && l.restored {
-		l.resolve(v, best.Common)
+		block.Resolve(v, l.States[:min(best.Common, len(l.States))])
 	}
 	best.merges = s.merges
 	return best
@@ -245,7 +245,7 @@ func (s *Session) misses(v *wire.View) bool {
 // session must be locked. States are kept, not copied; those of a request whose
 // history the provider holds are dropped where a whole request of the lineage is
 // known.
-func (s *Session) Commit(m Match, v *wire.View, states []State) *Lineage {
+func (s *Session) Commit(m Match, v *wire.View, states []block.State) *Lineage {
 	l := m.Lineage
 	if l == nil || !s.has(l) || !v.Conversation.Partial && !l.supersededBy(v, m.Common) {
 		var parent *Lineage
@@ -259,14 +259,14 @@ func (s *Session) Commit(m Match, v *wire.View, states []State) *Lineage {
 		return l
 	}
 	if l.left {
-		stateSlices.Recycle(l.States)
+		block.Recycle(l.States)
 		l.known.Recycle()
 	}
 	l.known, l.left, l.restored, l.claimed = v.Known(), false, false, false
 	l.Partial = v.Conversation.Partial
 	l.States = states
 	if s.outlives {
-		describe(v, states)
+		block.Describe(v, states)
 	}
 	s.touch(l)
 	s.fulfil(l)
@@ -277,11 +277,6 @@ func (s *Session) Commit(m Match, v *wire.View, states []State) *Lineage {
 // states no longer: they may be recycled once another request has taken its
 // place. The session must be locked.
 func (s *Session) Leave(l *Lineage, v *wire.View) { l.left = l.left || l.known == v.Known() }
-
-var stateSlices reuse.Slices[State]
-
-// NewStates returns n zero states, to be committed.
-func NewStates(n int) []State { return stateSlices.Make(n)[:n] }
 
 // Lineage returns the conversation of a number, nil if there is none. The
 // session must be locked.

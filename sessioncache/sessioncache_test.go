@@ -21,6 +21,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/block"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
@@ -47,7 +48,7 @@ func commit(s *Session, v *wire.View) *Lineage {
 	s.Lock()
 	defer s.Unlock()
 	m := s.Match(v)
-	states := make([]State, len(v.MessageBlocks()))
+	states := make([]block.State, len(v.MessageBlocks()))
 	if m.Lineage != nil {
 		copy(states, m.Lineage.States[:m.Common])
 	}

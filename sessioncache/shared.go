@@ -20,6 +20,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/block"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/breaker"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/chain"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
@@ -208,11 +209,11 @@ func (d *Durable) takeIn(s *Session, sealed []byte, now Version) {
 // claimShared has what a request is about to be sent with known to others. It reports
 // false if another process has forwarded some of its blocks in another form, or has
 // them forwarded now: that form is in the session then.
-func (d *Durable) claimShared(p *breaker.Patience, s *Session, m Match, v *wire.View, states []State, as func(*Lineage)) bool {
+func (d *Durable) claimShared(p *breaker.Patience, s *Session, m Match, v *wire.View, states []block.State, as func(*Lineage)) bool {
 	if p.Rest() == 0 { // nobody could be told who was first
 		return true
 	}
-	var base []State
+	var base []block.State
 	s.Lock()
 	stale := false
 	if m.merges != s.merges { // since it was decided what to send

@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/block"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/storetest"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
@@ -50,7 +51,7 @@ func BenchmarkSharedTurn(b *testing.B) {
 				s := store.Acquire(key)
 				s.Lock()
 				match := s.Match(v)
-				states := sessioncache.NewStates(len(v.MessageBlocks()))
+				states := block.NewStates(len(v.MessageBlocks()))
 				if match.Lineage != nil {
 					states = match.Lineage.States
 				}

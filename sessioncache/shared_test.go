@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/block"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/storetest"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
@@ -67,7 +68,7 @@ func commitTo(t *testing.T, d *sessioncache.Durable, k sessioncache.Key, message
 	}
 	s := d.Acquire(k)
 	s.Lock()
-	l := s.Commit(s.Match(v), v, sessioncache.NewStates(len(v.MessageBlocks())))
+	l := s.Commit(s.Match(v), v, block.NewStates(len(v.MessageBlocks())))
 	s.CountRequest(l)
 	l.Started = time.Now()
 	s.Unlock()
@@ -89,7 +90,7 @@ func claim(t *testing.T, d *sessioncache.Durable, messages string) {
 	s.Lock()
 	m := s.Match(v)
 	s.Unlock()
-	d.Claim(s, m, v, sessioncache.NewStates(len(v.MessageBlocks())), func(*sessioncache.Lineage) {})
+	d.Claim(s, m, v, block.NewStates(len(v.MessageBlocks())), func(*sessioncache.Lineage) {})
 }
 
 const (
@@ -359,7 +360,7 @@ func TestPublishesTogether(t *testing.T) {
 			k.ID = id
 			s := d.Acquire(k)
 			s.Lock()
-			s.CountRequest(s.Commit(s.Match(v), v, sessioncache.NewStates(1)))
+			s.CountRequest(s.Commit(s.Match(v), v, block.NewStates(1)))
 			s.Unlock()
 			d.Publish(s)
 			d.Release(s)

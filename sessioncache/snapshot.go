@@ -20,6 +20,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/block"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/chain"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/packed"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
@@ -59,14 +60,14 @@ var (
 
 type snapshotWriter struct {
 	packed.Writer
-	edits map[*Edit]uint64 // those that were written, by their numbers
-	pack  *pack            // takes edits and insertions as they are; nil to have them written
+	edits map[*block.Edit]uint64 // those that were written, by their numbers
+	pack  *pack                  // takes edits and insertions as they are; nil to have them written
 }
 
 type snapshotReader struct {
 	packed.Reader
 	form  byte
-	edits []*Edit
+	edits []*block.Edit
 	pack  *pack // has the edits and insertions; nil to have them read
 }
 
@@ -218,8 +219,8 @@ func (w *snapshotWriter) states(l *Lineage) {
 	w.Uint(uint64(len(l.States)))
 	for i := range l.States {
 		s := &l.States[i]
-		edit := s.Edit != nil && (w.pack != nil || len(s.Edit.Value) == 0 || len(s.Edit.recipe) > 0)
-		inserted := s.Inserted != nil && (w.pack != nil || s.Inserted.outlives())
+		edit := s.Edit != nil && (w.pack != nil || s.Edit.Outlives())
+		inserted := s.Inserted != nil && (w.pack != nil || s.Inserted.Outlives())
 		w.Out = append(w.Out, byte(bit(s.Unused > 0, stateUnused)|bit(s.Pinned, statePinned)|bit(s.Relies, stateRelies)|
 			bit(s.Content != 0, stateContent)|bit(edit, stateEdit)|bit(inserted, stateInserted)|bit(s.Used > 0, stateUsed)|bit(s.Regret, stateRegret)))
 		if s.Unused > 0 {
@@ -240,7 +241,7 @@ func (w *snapshotWriter) states(l *Lineage) {
 			w.Uint(uint64(len(s.Inserted.Inserts)))
 			for _, in := range s.Inserted.Inserts {
 				w.Uint(uint64(in.Op))
-				w.Bytes(in.recipe)
+				w.Bytes(in.Recipe)
 			}
 		}
 	}
@@ -254,21 +255,8 @@ func bit(set bool, b uint64) uint64 {
 	return 0
 }
 
-// outlives reports whether all that is put in can be made again.
-func (w *Inserted) outlives() bool {
-	if len(w.Inserts) == 0 {
-		return false
-	}
-	for i := range w.Inserts {
-		if len(w.Inserts[i].recipe) == 0 {
-			return false
-		}
-	}
-	return true
-}
-
 // edit writes an edit, or its number if it was written before.
-func (w *snapshotWriter) edit(e *Edit) {
+func (w *snapshotWriter) edit(e *block.Edit) {
 	if w.pack != nil {
 		w.pack.edits = append(w.pack.edits, e)
 		return
@@ -279,12 +267,12 @@ func (w *snapshotWriter) edit(e *Edit) {
 		return
 	}
 	if w.edits == nil {
-		w.edits = map[*Edit]uint64{}
+		w.edits = map[*block.Edit]uint64{}
 	}
 	w.edits[e] = uint64(len(w.edits) + 1)
 	w.Name(e.Stage)
 	w.Uint(uint64(e.Op))
-	w.Bytes(e.recipe)
+	w.Bytes(e.Recipe)
 }
 
 func (w *snapshotWriter) usage(u *wire.Usage) {

@@ -25,6 +25,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/block"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/calibration"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/counterfactual"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/runs"
@@ -57,12 +58,12 @@ func rich(t testing.TB) (*Session, *wire.View) {
 	}
 	s.Lock()
 	defer s.Unlock()
-	states := NewStates(3)
+	states := block.NewStates(3)
 	states[1].Unused, states[2].Unused = 1, 300
-	states[2] = State{
-		Edit:    &Edit{Stage: "prune", Op: wire.OpReplace, Value: []byte(`"[[llm_cache:folded 1f3a9c27: Read /a]]\n` + text[:100] + `"`)},
+	states[2] = block.State{
+		Edit:    &block.Edit{Stage: "prune", Op: wire.OpReplace, Value: []byte(`"[[llm_cache:folded 1f3a9c27: Read /a]]\n` + text[:100] + `"`)},
 		Content: 42, Pinned: true, Relies: true,
-		Inserted: &Inserted{Inserts: []Insert{{Op: wire.OpAfter, Value: []byte(`{"type":"text","text":"` + text[:200] + `"}`)}}},
+		Inserted: &block.Inserted{Inserts: []block.Insert{{Op: wire.OpAfter, Value: []byte(`{"type":"text","text":"` + text[:200] + `"}`)}}},
 	}
 	l := s.Commit(Match{}, v, states)
 	l.Model, l.Kind, l.Requests, l.Frozen, l.Diverged, l.Expand = "m", 1<<16|1, 9, true, true, true
@@ -79,7 +80,7 @@ func rich(t testing.TB) (*Session, *wire.View) {
 	l.Broke("expired")
 	l.Reply, l.First = wire.AnswerID("msg_2"), wire.AnswerID("msg_1")
 	l.Said = []hidden.Iteration{{Parts: []hidden.Part{{Raw: []byte(`"` + secretText + `"`)}}}}
-	l.Expanded[ClassRead] = 3
+	l.Expanded[block.ClassRead] = 3
 	branch := s.begin(l, v)
 	branch.known, branch.States = v.Known(), states[:2]
 	branch.Partial, branch.Observed, branch.Beyond, branch.Less = true, true, true, 11
@@ -139,7 +140,7 @@ func TestSnapshot(t *testing.T) {
 	if again.Calibration != s.Calibration || again.Unseen != s.Unseen || again.Lifetime != s.Lifetime {
 		t.Error("the session is another")
 	}
-	again.Commit(m, v, NewStates(3))
+	again.Commit(m, v, block.NewStates(3))
 	if l.Restored() {
 		t.Error("it is restored for ever")
 	}
@@ -221,6 +222,6 @@ func FuzzRestore(f *testing.F) {
 		s.Lock()
 		defer s.Unlock()
 		m := s.Match(v)
-		s.Commit(m, v, NewStates(len(v.MessageBlocks())))
+		s.Commit(m, v, block.NewStates(len(v.MessageBlocks())))
 	})
 }

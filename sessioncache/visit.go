@@ -15,6 +15,7 @@
 package sessioncache
 
 import (
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/block"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/breaker"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
@@ -54,6 +55,6 @@ func (d *Durable) ForRequest() Store { return visit{d, d.breaker.Patience()} }
 func (v visit) Acquire(k Key) *Session { return v.acquireIn(v.patience, k) }
 
 // Claim implements Claimer.
-func (v visit) Claim(s *Session, m Match, of *wire.View, states []State, as func(*Lineage)) bool {
+func (v visit) Claim(s *Session, m Match, of *wire.View, states []block.State, as func(*Lineage)) bool {
 	return v.claimIn(v.patience, s, m, of, states, as)
 }

@@ -25,7 +25,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/toolcall"
 	"github.com/caddy-llm-cache/caddy-llm-cache/replay"
 	"github.com/caddy-llm-cache/caddy-llm-cache/replay/harm"
-	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/block"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
@@ -150,7 +150,7 @@ func (f *finding) signs(v *wire.View, blocks []wire.Block) {
 					x.first[m] = f.k
 				}
 			}
-			changes := c.Class == sessioncache.ClassEdit || c.Class == sessioncache.ClassWrite
+			changes := c.Class == block.ClassEdit || c.Class == block.ClassWrite
 			same := c.Path != "" && path.Base(c.Path) == x.file
 			note(edited, same && changes)
 			note(called, same && !changes)

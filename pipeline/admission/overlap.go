@@ -24,7 +24,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/content"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/history"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/toolcall"
-	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/block"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
@@ -57,7 +57,7 @@ type place struct{ passage, line int }
 // there are none.
 func overlap(h *history.History, i int, text string) string {
 	s := &h.States[i]
-	if s.Class != sessioncache.ClassRead || s.Path == 0 || len(text) < minOverlap {
+	if s.Class != block.ClassRead || s.Path == 0 || len(text) < minOverlap {
 		return ""
 	}
 	passages := passages(h, i)
@@ -127,7 +127,7 @@ func passages(h *history.History, i int) []passage {
 		h.Compared += h.Blocks[j].Body.Len()
 		switch h.Blocks[j].Kind {
 		case wire.KindToolResult:
-			if h.States[j].Class == sessioncache.ClassRead && visible(h, j) && pointable(&h.Blocks[j]) {
+			if h.States[j].Class == block.ClassRead && visible(h, j) && pointable(&h.Blocks[j]) {
 				out = append(out, passage{j, bareLines(shown(h, j))})
 			}
 		case wire.KindToolUse:

@@ -25,7 +25,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/history"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stage"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/toolcall"
-	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/block"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
@@ -41,7 +41,7 @@ const minReplaced = 160
 // calls stay as they are.
 func replaced(h *history.History, i int) []byte {
 	b, s := &h.Blocks[i], &h.States[i]
-	if s.Class != sessioncache.ClassEdit || s.Edit != nil || s.Replaced < minReplaced ||
+	if s.Class != block.ClassEdit || s.Edit != nil || s.Replaced < minReplaced ||
 		b.Has(wire.FlagSigned) || thoughtBehind(h, i) {
 		return nil
 	}

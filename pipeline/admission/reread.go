@@ -22,7 +22,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/history"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stage"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/toolcall"
-	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/block"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
@@ -64,7 +64,7 @@ func visible(h *history.History, j int) bool {
 
 // Points reports whether an edit makes a block point to an earlier one, whose
 // text it relies on.
-func Points(e *sessioncache.Edit) bool {
+func Points(e *block.Edit) bool {
 	return e != nil && e.Stage == stage.Admission && bytes.HasPrefix(e.Value, []byte(`"`+pointerMark))
 }
 

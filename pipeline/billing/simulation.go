@@ -24,7 +24,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/content"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/history"
-	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/block"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/calibration"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/counterfactual"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
@@ -37,7 +37,7 @@ type Request struct {
 	// View is the client's request.
 	View *wire.View
 	// States is what is remembered of its message blocks: the edits of them.
-	States []sessioncache.State
+	States []block.State
 	// Start is when it began, by the client's own clock.
 	Start time.Time
 	// Rules are those of the upstream's cache.

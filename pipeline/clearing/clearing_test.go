@@ -23,7 +23,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/history"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/learn"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stage"
-	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/block"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 	_ "github.com/caddy-llm-cache/caddy-llm-cache/wire/formats"
 )
@@ -64,7 +64,7 @@ func conversation(t *testing.T, edits string, tasks ...[]call) *history.History 
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := &history.History{View: v, Blocks: v.MessageBlocks(), States: sessioncache.NewStates(len(v.MessageBlocks()))}
+	h := &history.History{View: v, Blocks: v.MessageBlocks(), States: block.NewStates(len(v.MessageBlocks()))}
 	learn.Blocks(h)
 	return h
 }
@@ -73,7 +73,7 @@ func conversation(t *testing.T, edits string, tasks ...[]call) *history.History 
 func order(h *history.History) {
 	m := h.View.Management()
 	Edit(h, &m, perFour, func(i int, op wire.Op, value []byte) {
-		h.States[i].Edit = &sessioncache.Edit{Stage: stage.Clearing, Op: op, Value: value}
+		h.States[i].Edit = &block.Edit{Stage: stage.Clearing, Op: op, Value: value}
 	})
 }
 

@@ -24,7 +24,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/admission"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/reference"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/toolcall"
-	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/block"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
@@ -53,7 +53,7 @@ func (s *Search) due() (blocks []int) {
 	m := reference.Named(s.results)
 	defer m.Release()
 	for i := range s.Known {
-		if x := &s.States[i]; folded(x) && x.File != 0 && (x.Class == sessioncache.ClassRead || s.Blocks[i].Kind == wire.KindToolUse) && m.Names(x.Trait) {
+		if x := &s.States[i]; folded(x) && x.File != 0 && (x.Class == block.ClassRead || s.Blocks[i].Kind == wire.KindToolUse) && m.Names(x.Trait) {
 			take(i, named)
 		}
 	}
@@ -79,7 +79,7 @@ func (s *Search) shown(i int) bool {
 		if x.File != file || folded(x) || b.Has(wire.FlagError) {
 			continue
 		}
-		if x.Whole && x.Class == sessioncache.ClassRead && b.Kind == wire.KindToolResult || x.Class == sessioncache.ClassWrite && b.Kind == wire.KindToolUse {
+		if x.Whole && x.Class == block.ClassRead && b.Kind == wire.KindToolResult || x.Class == block.ClassWrite && b.Kind == wire.KindToolUse {
 			return true
 		}
 	}
@@ -89,7 +89,7 @@ func (s *Search) shown(i int) bool {
 // quotes are the folded blocks of which an edit quotes a line that nothing else shows.
 func (s *Search) quotes(call int) iter.Seq[int] {
 	return func(yield func(int) bool) {
-		if c := s.States[call].Class; c != sessioncache.ClassEdit && c != sessioncache.ClassCommand {
+		if c := s.States[call].Class; c != block.ClassEdit && c != block.ClassCommand {
 			return
 		}
 		for _, line := range reference.Quoted(lined(toolcall.Input(s.View.Bytes(s.Blocks[call].Body)))) {

@@ -30,7 +30,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stage"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stub"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/toolcall"
-	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/block"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
@@ -61,7 +61,7 @@ type Search struct {
 // Edit finds the result behind which texts are given back, of those from a block on, and
 // what it goes out with then; -1 if nothing is given back.
 func (s *Search) Edit(from int) (carrier int, value []byte) {
-	if !slices.ContainsFunc(s.States[:s.Known], func(x sessioncache.State) bool { return folded(&x) }) {
+	if !slices.ContainsFunc(s.States[:s.Known], func(x block.State) bool { return folded(&x) }) {
 		return -1, nil
 	}
 	for carrier = len(s.Blocks) - 1; carrier >= from && !s.carries(carrier); carrier-- {
@@ -93,7 +93,7 @@ func (s *Search) Edit(from int) (carrier int, value []byte) {
 }
 
 // folded reports whether a block is folded whole.
-func folded(s *sessioncache.State) bool {
+func folded(s *block.State) bool {
 	return s.Trait != "" && s.Edit != nil && (s.Edit.Stage == stage.Prune || s.Edit.Stage == stage.Inputs)
 }
 
@@ -125,7 +125,7 @@ func behind(value, text []byte) []byte {
 }
 
 // names are those of the texts that were given back behind a result.
-func names(x *sessioncache.State) (names []string) {
+func names(x *block.State) (names []string) {
 	if x.Edit == nil || x.Edit.Stage != stage.GiveBack {
 		return nil
 	}

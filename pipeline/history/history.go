@@ -19,7 +19,7 @@ package history
 import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/content"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/toolcall"
-	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/block"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
@@ -32,7 +32,7 @@ type History struct {
 	// Blocks are its message blocks.
 	Blocks []wire.Block
 	// States is what is remembered of each of them.
-	States []sessioncache.State
+	States []block.State
 	// Known is the number of blocks that stood in the last request too.
 	Known int
 	// Learned is the number of blocks of which all is remembered that can be. It is

@@ -24,7 +24,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/reference"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stub"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/toolcall"
-	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/block"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
@@ -66,7 +66,7 @@ func Blocks(h *history.History) {
 				s.Trait = k.Input(c.Argument, input)
 				front.again(k, i)
 			}
-			if c.Class == sessioncache.ClassEdit && b.Body.Len() >= stub.MinFold {
+			if c.Class == block.ClassEdit && b.Body.Len() >= stub.MinFold {
 				s.Replaced = uint16(min(toolcall.ReplacedBytes(input), math.MaxUint16))
 			}
 			if calls != nil && !b.ID.Empty() {
@@ -81,7 +81,7 @@ func Blocks(h *history.History) {
 				c := &h.States[j]
 				s.Class, s.Path, s.File, s.Whole, s.Shell, s.Test = c.Class, c.Path, c.File, c.Whole, c.Shell, c.Test
 			} else {
-				s.Class, s.Path, s.File, s.Whole, s.Shell, s.Test = sessioncache.ClassNone, 0, 0, false, false, false
+				s.Class, s.Path, s.File, s.Whole, s.Shell, s.Test = block.ClassNone, 0, 0, false, false, false
 			}
 			if b.Body.Len() >= stub.MinTrait && s.Trait == "" && !h.Unread(i) {
 				s.Trait = resultTrait(h, k, i)
@@ -111,7 +111,7 @@ func newCall(h *history.History, i int, calls map[string]int) int {
 }
 
 // resultTrait makes the trait by which a later answer can be seen to refer to a result.
-func resultTrait(h *history.History, k *reference.Maker, i int) sessioncache.Trait {
+func resultTrait(h *history.History, k *reference.Maker, i int) block.Trait {
 	argument := ""
 	if j := h.Call(i); j >= 0 {
 		argument = toolcall.Argument(toolcall.Input(h.View.Bytes(h.Blocks[j].Body)))
@@ -170,7 +170,7 @@ func (s *seeker) again(k *reference.Maker, i int) {
 }
 
 // note counts lines of a block that were found again.
-func note(b *sessioncache.State, n int) { b.Again += uint8(min(n, math.MaxUint8-int(b.Again))) }
+func note(b *block.State, n int) { b.Again += uint8(min(n, math.MaxUint8-int(b.Again))) }
 
 // mostProbed bounds how often the lines of new blocks are looked for in those in front of
 // them in one request, some milliseconds.

@@ -21,7 +21,7 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/admission"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/history"
-	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/block"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
@@ -139,7 +139,7 @@ func (r *Scratch) Appraise(h *history.History, wanted func(i int) bool) []Apprai
 	end := &h.States[len(h.States)-1]
 	for i := len(h.Blocks) - 1; i >= 0; i-- {
 		s, b := &h.States[i], &h.Blocks[i]
-		if s.Class == sessioncache.ClassNone {
+		if s.Class == block.ClassNone {
 			continue
 		}
 		var f *file
@@ -157,13 +157,13 @@ func (r *Scratch) Appraise(h *history.History, wanted func(i int) bool) []Apprai
 }
 
 // changes reports whether a block is a call that edits or writes a file.
-func changes(s *sessioncache.State, b *wire.Block) bool {
-	return b.Kind == wire.KindToolUse && (s.Class == sessioncache.ClassEdit || s.Class == sessioncache.ClassWrite)
+func changes(s *block.State, b *wire.Block) bool {
+	return b.Kind == wire.KindToolUse && (s.Class == block.ClassEdit || s.Class == block.ClassWrite)
 }
 
 // shows reports whether a block is a result that shows a file.
-func shows(s *sessioncache.State, b *wire.Block) bool {
-	return b.Kind == wire.KindToolResult && s.Class == sessioncache.ClassRead && !b.Has(wire.FlagError)
+func shows(s *block.State, b *wire.Block) bool {
+	return b.Kind == wire.KindToolResult && s.Class == block.ClassRead && !b.Has(wire.FlagError)
 }
 
 // survey goes through the conversation from its beginning.
@@ -173,7 +173,7 @@ func (r *Scratch) survey(h *history.History) {
 	var at int32
 	for i := range h.States {
 		s, b := &h.States[i], &h.Blocks[i]
-		if s.File == 0 || s.Class == sessioncache.ClassNone {
+		if s.File == 0 || s.Class == block.ClassNone {
 			continue
 		}
 		if s.File != last {
@@ -196,12 +196,12 @@ func (r *Scratch) survey(h *history.History) {
 }
 
 // pass leaves a block behind on the way to the beginning.
-func (f *file) pass(s *sessioncache.State, b *wire.Block) {
+func (f *file) pass(s *block.State, b *wire.Block) {
 	f.touched = max(f.touched, s.Turn)
 	switch {
 	case changes(s, b):
 		f.edited++
-		if s.Class == sessioncache.ClassWrite {
+		if s.Class == block.ClassWrite {
 			f.whole++
 		}
 	case shows(s, b) && s.Relies:
@@ -216,11 +216,11 @@ func (f *file) pass(s *sessioncache.State, b *wire.Block) {
 	}
 }
 
-func (a *Appraisal) characterise(s *sessioncache.State, b *wire.Block, f *file, by habit, end *sessioncache.State) {
+func (a *Appraisal) characterise(s *block.State, b *wire.Block, f *file, by habit, end *block.State) {
 	switch {
 	case b.Kind == wire.KindToolUse:
 		a.Group = GroupInputs
-	case s.Class == sessioncache.ClassRead:
+	case s.Class == block.ClassRead:
 		a.Group = GroupReads
 	}
 	now, x := end.Turn, &a.X
@@ -228,7 +228,7 @@ func (a *Appraisal) characterise(s *sessioncache.State, b *wire.Block, f *file, 
 	x[TermAge], x[TermIdle] = Bin(age), Bin(age)
 	x[TermUnused], x[TermUses] = Bin(min(int(s.Unused), age)), Bin(int(s.Used))
 	x[TermSize] = Bin(b.Body.Len() / 256)
-	x[TermForm] = flag(s.Whole, 1) | flag(s.Shell, 2) | flag(s.Test, 4) | flag(s.Class == sessioncache.ClassSearch, 8)
+	x[TermForm] = flag(s.Whole, 1) | flag(s.Shell, 2) | flag(s.Test, 4) | flag(s.Class == block.ClassSearch, 8)
 	x[TermSource], x[TermAgain] = s.Source, again(s)
 	x[TermRate] = Bin(100 * by.edits / max(1, int(now)))
 	x[TermTasks] = Bin(int(end.Task - s.Task))
@@ -251,7 +251,7 @@ func (a *Appraisal) characterise(s *sessioncache.State, b *wire.Block, f *file, 
 
 // again is the share of a block's lines that later blocks hold, in eighths; the last bin
 // is for blocks without lines that were looked for.
-func again(s *sessioncache.State) uint8 {
+func again(s *block.State) uint8 {
 	if s.Sampled == 0 {
 		return Bins - 1
 	}

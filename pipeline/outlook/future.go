@@ -20,6 +20,7 @@ package outlook
 import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/planner"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/block"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/chain"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
@@ -75,7 +76,7 @@ func Caution(l *sessioncache.Lineage) float64 {
 
 // Need raises the need of a block by what the model has asked for again of
 // its like.
-func Need(l *sessioncache.Lineage, c sessioncache.Class, need float64) float64 {
+func Need(l *sessioncache.Lineage, c block.Class, need float64) float64 {
 	if l == nil {
 		return need
 	}

@@ -17,7 +17,7 @@ package reference
 import (
 	"math/bits"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/block"
 )
 
 // Index finds those of many blocks that hold a line, as [Holding] does one block at a time.
@@ -38,7 +38,7 @@ type shelf struct {
 }
 
 // Add adds the block of a trait under a number.
-func (x *Index) Add(t sessioncache.Trait, id int) {
+func (x *Index) Add(t block.Trait, id int) {
 	filter := t[1+8*int(t[0]):]
 	if len(filter) == 0 {
 		return

@@ -18,14 +18,14 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/block"
 )
 
 // TestIndex: the index finds a line where looking at each block does, its false finds included.
 func TestIndex(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	var x Index
-	var traits []sessioncache.Trait
+	var traits []block.Trait
 	var lines []uint64
 	for i := range 300 {
 		own := make([]uint64, r.IntN(90)) // none, too

@@ -23,7 +23,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/content"
-	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/block"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
@@ -110,12 +110,12 @@ func (m *Mention) words(s string) {
 }
 
 // Of reports whether the answer refers to a block.
-func (m *Mention) Of(t sessioncache.Trait) bool {
+func (m *Mention) Of(t block.Trait) bool {
 	return m.Names(t) || slices.ContainsFunc(m.lines, func(line uint64) bool { return Holds(t, line) })
 }
 
 // Names reports whether a block is referred to by its ID, or by a file that its call names.
-func (m *Mention) Names(t sessioncache.Trait) bool {
+func (m *Mention) Names(t block.Trait) bool {
 	for terms := t[1 : 1+8*int(t[0])]; terms != ""; terms = terms[8:] {
 		if m.terms.has(word(terms)) {
 			return true
@@ -138,4 +138,4 @@ func Lines(text string) []uint64 {
 }
 
 // Holds reports whether a block holds a line, with a small chance to be wrong.
-func Holds(t sessioncache.Trait, line uint64) bool { return inBloom(t[1+8*int(t[0]):], line) }
+func Holds(t block.Trait, line uint64) bool { return inBloom(t[1+8*int(t[0]):], line) }

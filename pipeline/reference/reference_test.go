@@ -22,7 +22,7 @@ import (
 	"testing"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/content"
-	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/block"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
@@ -111,7 +111,7 @@ func TestHoldingCountsWhatHolds(t *testing.T) {
 // conversation does for each of its blocks.
 func BenchmarkHolding(b *testing.B) {
 	r := rand.New(rand.NewPCG(1, 2))
-	traits := make([]sessioncache.Trait, 240)
+	traits := make([]block.Trait, 240)
 	for i := range traits {
 		traits[i] = newTrait([]uint64{1, 2}, randomLines(r, 60+r.IntN(80)))
 	}

@@ -27,7 +27,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/content"
-	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/block"
 )
 
 // mostTerms bounds the terms of a trait.
@@ -54,7 +54,7 @@ func appendTerms(terms []uint64, argument string) []uint64 {
 // the terms, the terms, and a Bloom filter of the lines with about ten bits for
 // each and three probes. One line in sixty is taken for a quotation wrongly,
 // which only keeps a block longer.
-func newTrait(terms, lines []uint64) sessioncache.Trait {
+func newTrait(terms, lines []uint64) block.Trait {
 	words := (len(lines)*10 + 63) / 64
 	t := make([]byte, 1, 1+8*(len(terms)+words))
 	t[0] = byte(len(terms))
@@ -69,7 +69,7 @@ func newTrait(terms, lines []uint64) sessioncache.Trait {
 		}
 	}
 	t = t[:cap(t)]
-	return sessioncache.Trait(unsafe.String(unsafe.SliceData(t), len(t))) // nothing else holds the bytes
+	return block.Trait(unsafe.String(unsafe.SliceData(t), len(t))) // nothing else holds the bytes
 }
 
 // probeAt is the bit that a probe of a hash falls on: its share of all hashes is the
@@ -79,7 +79,7 @@ func probeAt(h, probe uint64, bytes int) uint64 {
 	return at
 }
 
-func inBloom(filter sessioncache.Trait, h uint64) bool {
+func inBloom(filter block.Trait, h uint64) bool {
 	if len(filter) == 0 {
 		return false
 	}
@@ -94,7 +94,7 @@ func inBloom(filter sessioncache.Trait, h uint64) bool {
 
 // Shows reports whether half of the quotable lines of a text, or more, stand in the block
 // of a trait.
-func Shows(t sessioncache.Trait, text string) bool {
+func Shows(t block.Trait, text string) bool {
 	if t == "" {
 		return false
 	}
@@ -127,14 +127,14 @@ func (k *Maker) Release() { makers.Put(k) }
 
 // Result makes the trait of a result: by the id and the argument of its call, and by
 // the lines of its text.
-func (k *Maker) Result(id, argument, text string) sessioncache.Trait {
+func (k *Maker) Result(id, argument, text string) block.Trait {
 	var few [mostTerms]uint64
 	k.lines, k.source = appendLines(k.lines[:0], text)
 	return newTrait(appendTerms(append(few[:0], content.Hash(id)), argument), k.lines)
 }
 
 // Input makes the trait of what a call has written.
-func (k *Maker) Input(argument string, input gjson.Result) sessioncache.Trait {
+func (k *Maker) Input(argument string, input gjson.Result) block.Trait {
 	var few [mostTerms]uint64
 	m := Mention{lines: k.lines[:0], unread: true}
 	m.value(input, 0)
@@ -166,7 +166,7 @@ func (k *Maker) Sampled() []uint64 {
 
 // Holding counts those of some lines that the block of a trait holds. It makes all probes of
 // each: whether a bit is set is chance, and a wrongly guessed branch on it costs more.
-func Holding(t sessioncache.Trait, lines []uint64) (n int) {
+func Holding(t block.Trait, lines []uint64) (n int) {
 	filter := t[1+8*int(t[0]):]
 	if len(filter) == 0 {
 		return 0
@@ -179,7 +179,7 @@ func Holding(t sessioncache.Trait, lines []uint64) (n int) {
 }
 
 // word returns the first of the words that a trait is made of: terms, and those of the filter.
-func word(t sessioncache.Trait) uint64 {
+func word(t block.Trait) uint64 {
 	_ = t[7]
 	return uint64(t[0]) | uint64(t[1])<<8 | uint64(t[2])<<16 | uint64(t[3])<<24 |
 		uint64(t[4])<<32 | uint64(t[5])<<40 | uint64(t[6])<<48 | uint64(t[7])<<56

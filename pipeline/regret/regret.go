@@ -23,6 +23,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stage"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stub"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/block"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
@@ -102,7 +103,7 @@ func Look(h *history.History, l *sessioncache.Lineage) (g Found) {
 // rereads reports whether a result shows a folded text of its file once more.
 func rereads(h *history.History, i int) bool {
 	s := &h.States[i]
-	if s.Class != sessioncache.ClassRead || h.Blocks[i].Has(wire.FlagError) || s.Trait == "" {
+	if s.Class != block.ClassRead || h.Blocks[i].Has(wire.FlagError) || s.Trait == "" {
 		return false
 	}
 	j := folded(h, i)
@@ -112,7 +113,7 @@ func rereads(h *history.History, i int) bool {
 // fails reports whether a result says that an edit did not find its place, in a file of
 // which a text is folded.
 func fails(h *history.History, i int) bool {
-	if h.States[i].Class != sessioncache.ClassEdit || folded(h, i) < 0 {
+	if h.States[i].Class != block.ClassEdit || folded(h, i) < 0 {
 		return false
 	}
 	text := h.Text(i)
@@ -149,14 +150,14 @@ func folded(h *history.History, i int) int {
 		s, b := &h.States[j], &h.Blocks[j]
 		switch {
 		case s.File != file || b.Has(wire.FlagError):
-		case s.Class == sessioncache.ClassRead && b.Kind == wire.KindToolResult, s.Class == sessioncache.ClassWrite && b.Kind == wire.KindToolUse:
+		case s.Class == block.ClassRead && b.Kind == wire.KindToolResult, s.Class == block.ClassWrite && b.Kind == wire.KindToolUse:
 			if stub.Folded(s.Edit) {
 				return j
 			}
-			if s.Whole || s.Class == sessioncache.ClassWrite {
+			if s.Whole || s.Class == block.ClassWrite {
 				return -1
 			}
-		case s.Class == sessioncache.ClassEdit && b.Kind == wire.KindToolUse && stub.Folded(s.Edit) && s.Edit.Stage != stage.Replaced:
+		case s.Class == block.ClassEdit && b.Kind == wire.KindToolUse && stub.Folded(s.Edit) && s.Edit.Stage != stage.Replaced:
 			return j
 		}
 	}

@@ -17,7 +17,7 @@ package stage
 import (
 	"slices"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/block"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/calibration"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
@@ -51,7 +51,7 @@ func (t *Tally) Add(name string, edits int, tokens float64) {
 }
 
 // Edit notes the edit of a block.
-func (t *Tally) Edit(e *sessioncache.Edit, b *wire.Block, c *calibration.Calibration) {
+func (t *Tally) Edit(e *block.Edit, b *wire.Block, c *calibration.Calibration) {
 	n := b.Span.Len()
 	if e.Op != wire.OpRemove {
 		n = b.Body.Len() - len(e.Value)

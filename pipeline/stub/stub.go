@@ -28,6 +28,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stage"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/toolcall"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/block"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
@@ -85,7 +86,7 @@ func Input(name, s string) string {
 }
 
 // Folded reports whether an edit puts stubs into a block, or one in its place.
-func Folded(e *sessioncache.Edit) bool {
+func Folded(e *block.Edit) bool {
 	return e != nil && (e.Stage == stage.Prune || e.Stage == stage.Inputs || e.Stage == stage.Replaced || e.Stage == stage.Compress)
 }
 

@@ -22,13 +22,13 @@ import (
 
 	"github.com/tidwall/gjson"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/block"
 )
 
 // Call is what is understood of a tool call.
 type Call struct {
 	// Class is what it does.
-	Class sessioncache.Class
+	Class block.Class
 	// Path is the file that it is about, "" if it is about none.
 	Path string
 	// Whole reports whether it reads the file from beginning to end.
@@ -43,31 +43,31 @@ type Call struct {
 // counts.
 var classes = []struct {
 	part  string
-	class sessioncache.Class
+	class block.Class
 }{
-	{"todo", sessioncache.ClassOther},
-	{"notebookread", sessioncache.ClassRead},
-	{"edit", sessioncache.ClassEdit},
-	{"replace", sessioncache.ClassEdit},
-	{"patch", sessioncache.ClassEdit},
-	{"stdin", sessioncache.ClassCommand},
-	{"write", sessioncache.ClassWrite},
-	{"create_file", sessioncache.ClassWrite},
-	{"grep", sessioncache.ClassSearch},
-	{"glob", sessioncache.ClassSearch},
-	{"search", sessioncache.ClassSearch},
-	{"find", sessioncache.ClassSearch},
-	{"list", sessioncache.ClassSearch},
-	{"bash", sessioncache.ClassCommand},
-	{"shell", sessioncache.ClassCommand},
-	{"exec", sessioncache.ClassCommand},
-	{"command", sessioncache.ClassCommand},
-	{"terminal", sessioncache.ClassCommand},
-	{"run", sessioncache.ClassCommand},
-	{"read", sessioncache.ClassRead},
-	{"view", sessioncache.ClassRead},
-	{"open", sessioncache.ClassRead},
-	{"cat", sessioncache.ClassRead},
+	{"todo", block.ClassOther},
+	{"notebookread", block.ClassRead},
+	{"edit", block.ClassEdit},
+	{"replace", block.ClassEdit},
+	{"patch", block.ClassEdit},
+	{"stdin", block.ClassCommand},
+	{"write", block.ClassWrite},
+	{"create_file", block.ClassWrite},
+	{"grep", block.ClassSearch},
+	{"glob", block.ClassSearch},
+	{"search", block.ClassSearch},
+	{"find", block.ClassSearch},
+	{"list", block.ClassSearch},
+	{"bash", block.ClassCommand},
+	{"shell", block.ClassCommand},
+	{"exec", block.ClassCommand},
+	{"command", block.ClassCommand},
+	{"terminal", block.ClassCommand},
+	{"run", block.ClassCommand},
+	{"read", block.ClassRead},
+	{"view", block.ClassRead},
+	{"open", block.ClassRead},
+	{"cat", block.ClassRead},
 }
 
 // Understand says what a call does from its name and its input.
@@ -76,35 +76,35 @@ func Understand(name string, input gjson.Result) Call {
 	c := Call{Class: ClassOf(name), Argument: in.tells()}
 	switch {
 	case in.patch:
-		c.Class, c.Path = sessioncache.ClassEdit, in.patched
+		c.Class, c.Path = block.ClassEdit, in.patched
 		return c
 	case in.Type != gjson.String:
 	case len(CommandsIn(in.Str)) > 0:
-		c.Class = sessioncache.ClassCommand
+		c.Class = block.ClassCommand
 	default:
 		if paths := literalsIn(in.Str, "path"); len(paths) > 0 {
 			c.Path = paths[0]
 		}
 		return c
 	}
-	if c.Class == sessioncache.ClassCommand {
+	if c.Class == block.ClassCommand {
 		c.Shell = true
 		c.command()
 		return c
 	}
-	c.Path, c.Whole = in.file.Str, c.Class == sessioncache.ClassRead && !in.part
+	c.Path, c.Whole = in.file.Str, c.Class == block.ClassRead && !in.part
 	return c
 }
 
 // ClassOf says what calls of a tool do, as far as its name says.
-func ClassOf(name string) sessioncache.Class {
+func ClassOf(name string) block.Class {
 	name = strings.ToLower(name)
 	for _, k := range classes {
 		if strings.Contains(name, k.part) {
 			return k.class
 		}
 	}
-	return sessioncache.ClassOther
+	return block.ClassOther
 }
 
 // Tail returns the last two names of a path, by which calls from different folders

@@ -19,7 +19,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/block"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
@@ -47,7 +47,7 @@ func Serves(v *wire.View) bool {
 
 func works(tool string) bool {
 	switch ClassOf(tool) {
-	case sessioncache.ClassRead, sessioncache.ClassCommand, sessioncache.ClassEdit:
+	case block.ClassRead, block.ClassCommand, block.ClassEdit:
 		return true
 	}
 	return false

@@ -18,7 +18,7 @@ import (
 	"strings"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/content"
-	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/block"
 )
 
 // printers are commands that print files.
@@ -51,34 +51,34 @@ func (c *Call) command() {
 			continue
 		}
 		class, text := c.part(part)
-		if class == sessioncache.ClassSearch && !told {
+		if class == block.ClassSearch && !told {
 			c.Class, c.Path = class, pathIn(text, false)
 		}
-		if class == sessioncache.ClassSearch || class == sessioncache.ClassCommand {
+		if class == block.ClassSearch || class == block.ClassCommand {
 			told = true
 			continue
 		}
-		c.Class, c.Path = class, pathIn(text, class == sessioncache.ClassEdit && len(text) == len(c.Argument))
-		c.Whole = class == sessioncache.ClassRead && !piped && !told && line.rest == "" && starts(part, []string{"cat", "nl", "bat"})
+		c.Class, c.Path = class, pathIn(text, class == block.ClassEdit && len(text) == len(c.Argument))
+		c.Whole = class == block.ClassRead && !piped && !told && line.rest == "" && starts(part, []string{"cat", "nl", "bat"})
 		return
 	}
 }
 
 // part says what one command of a line does, and where it names the file.
-func (c *Call) part(part string) (class sessioncache.Class, text string) {
+func (c *Call) part(part string) (class block.Class, text string) {
 	switch {
 	case (starts(part, []string{"sed"}) || starts(part, []string{"perl"})) && inPlace(part):
-		return sessioncache.ClassEdit, part
+		return block.ClassEdit, part
 	case redirects(part) && starts(part, []string{"cat", "tee", "echo", "printf"}):
-		return sessioncache.ClassWrite, part[strings.LastIndexByte(part, '>')+1:]
+		return block.ClassWrite, part[strings.LastIndexByte(part, '>')+1:]
 	case starts(part, interpreters) && writes(c.Argument):
-		return sessioncache.ClassEdit, c.Argument
+		return block.ClassEdit, c.Argument
 	case starts(part, printers):
-		return sessioncache.ClassRead, part
+		return block.ClassRead, part
 	case starts(part, finders):
-		return sessioncache.ClassSearch, part
+		return block.ClassSearch, part
 	}
-	return sessioncache.ClassCommand, part
+	return block.ClassCommand, part
 }
 
 // pathIn returns the last word of a command that may name a file, the first if the

@@ -20,6 +20,7 @@ import (
 	"testing"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/block"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
@@ -69,7 +70,7 @@ func commit(t *testing.T, store sessioncache.Store, s *sessioncache.Session, blo
 		return nil
 	}
 	s.Lock()
-	l := s.Commit(s.Match(v), v, sessioncache.NewStates(blocks))
+	l := s.Commit(s.Match(v), v, block.NewStates(blocks))
 	s.CountRequest(l)
 	s.Unlock()
 	store.Hold(s)

@@ -25,6 +25,7 @@ import (
 	"github.com/alicebob/miniredis/v2"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/block"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
@@ -115,7 +116,7 @@ func TestServerInTrouble(t *testing.T) {
 				if i > 0 && match.Lineage == nil {
 					t.Errorf("request %d: the conversation is not known", i)
 				}
-				l := s.Commit(match, v, sessioncache.NewStates(len(v.MessageBlocks())))
+				l := s.Commit(match, v, block.NewStates(len(v.MessageBlocks())))
 				s.CountRequest(l)
 				s.Unlock()
 				store.Hold(s)

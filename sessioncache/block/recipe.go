@@ -12,50 +12,49 @@
 // See the License for the specific language governing permissions and
 // limitations under the License.
 
-package sessioncache
+package block
 
 import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/recipe"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
-// describe makes the recipes of the edits and insertions that have none, while
-// their blocks can be read. The session must be locked.
-func describe(v *wire.View, states []State) {
+// Describe makes the recipes of the edits and insertions that have none, while their
+// blocks can be read in a request.
+func Describe(v *wire.View, states []State) {
 	from := recipe.From(v)
 	for i := range states[:min(len(states), from.Len())] {
-		if e := states[i].Edit; e != nil && e.recipe == nil && len(e.Value) > 0 {
+		if e := states[i].Edit; e != nil && e.Recipe == nil && len(e.Value) > 0 {
 			if len(e.Value) > len(from.Body(i)) {
-				e.recipe = recipe.Make(e.Value, from.All(i))
+				e.Recipe = recipe.Make(e.Value, from.All(i))
 			} else {
-				e.recipe = recipe.Make(e.Value, from.Body(i))
+				e.Recipe = recipe.Make(e.Value, from.Body(i))
 			}
 		}
 		if w := states[i].Inserted; w != nil {
 			for j := range w.Inserts {
-				if in := &w.Inserts[j]; in.recipe == nil {
-					in.recipe = recipe.Make(in.Value, from.All(i))
+				if in := &w.Inserts[j]; in.Recipe == nil {
+					in.Recipe = recipe.Make(in.Value, from.All(i))
 				}
 			}
 		}
 	}
 }
 
-// resolve makes the values of edits and insertions that were restored, as far as a
-// request holds their blocks. What cannot be made is forgotten. The session must be
-// locked.
-func (l *Lineage) resolve(v *wire.View, common int) {
+// Resolve makes the values of edits and insertions that were restored, as far as a
+// request holds their blocks. What cannot be made is forgotten.
+func Resolve(v *wire.View, states []State) {
 	from := recipe.From(v)
-	for i := range l.States[:min(common, len(l.States))] {
-		s := &l.States[i]
-		if e := s.Edit; e != nil && e.Value == nil && e.recipe != nil {
+	for i := range states {
+		s := &states[i]
+		if e := s.Edit; e != nil && e.Value == nil && e.Recipe != nil {
 			s.Edit = nil
-			value, ok := recipe.Cook(e.recipe, from.Body(i))
+			value, ok := recipe.Cook(e.Recipe, from.Body(i))
 			if !ok {
-				value, ok = recipe.Cook(e.recipe, from.All(i))
+				value, ok = recipe.Cook(e.Recipe, from.All(i))
 			}
 			if ok {
-				s.Edit = &Edit{Stage: e.Stage, Op: e.Op, Value: value, recipe: e.recipe}
+				s.Edit = &Edit{Stage: e.Stage, Op: e.Op, Value: value, Recipe: e.Recipe}
 			}
 		}
 		if w := s.Inserted; w != nil && w.Inserts[0].Value == nil {
@@ -67,11 +66,11 @@ func (l *Lineage) resolve(v *wire.View, common int) {
 func (w *Inserted) resolve(body []byte) *Inserted {
 	out := &Inserted{Inserts: make([]Insert, len(w.Inserts))}
 	for j, in := range w.Inserts {
-		value, ok := recipe.Cook(in.recipe, body)
+		value, ok := recipe.Cook(in.Recipe, body)
 		if !ok {
 			return nil
 		}
-		out.Inserts[j] = Insert{Op: in.Op, Value: value, recipe: in.recipe}
+		out.Inserts[j] = Insert{Op: in.Op, Value: value, Recipe: in.Recipe}
 	}
 	return out
 }

@@ -39,8 +39,9 @@ func Blocks(h *history.History) {
 	defer k.Release()
 	front := newSeeker(h)
 	var calls map[string]int // by id, where a search among few would not do
+	var arguments []string   // of these calls
 	if len(h.Blocks)-h.Learned > history.FewBlocks {
-		calls = make(map[string]int)
+		calls, arguments = make(map[string]int), make([]string, len(h.Blocks)-h.Learned)
 		h.Callees = make([]int32, len(h.Blocks)-h.Learned)
 	}
 	for i := h.Learned; i < len(h.Blocks); i++ {
@@ -69,8 +70,11 @@ func Blocks(h *history.History) {
 			if c.Class == block.ClassEdit && b.Body.Len() >= stub.MinFold {
 				s.Replaced = uint16(min(toolcall.ReplacedBytes(input), math.MaxUint16))
 			}
-			if calls != nil && !b.ID.Empty() {
-				calls[h.View.Text(b.ID)] = i
+			if calls != nil {
+				arguments[i-h.Learned] = c.Argument
+				if !b.ID.Empty() {
+					calls[h.View.Text(b.ID)] = i
+				}
 			}
 		case wire.KindToolResult:
 			j := newCall(h, i, calls)
@@ -84,7 +88,7 @@ func Blocks(h *history.History) {
 				s.Class, s.Path, s.File, s.Whole, s.Shell, s.Test = block.ClassNone, 0, 0, false, false, false
 			}
 			if b.Body.Len() >= stub.MinTrait && s.Trait == "" && !h.Unread(i) {
-				s.Trait = resultTrait(h, k, i)
+				s.Trait = k.Result(h.View.Text(b.ID), argument(h, i, arguments), h.Text(i))
 				s.Source = k.Source()
 				front.again(k, i)
 			}
@@ -110,13 +114,16 @@ func newCall(h *history.History, i int, calls map[string]int) int {
 	return toolcall.Of(h.View, i)
 }
 
-// resultTrait makes the trait by which a later answer can be seen to refer to a result.
-func resultTrait(h *history.History, k *reference.Maker, i int) block.Trait {
-	argument := ""
-	if j := h.Call(i); j >= 0 {
-		argument = toolcall.Argument(toolcall.Input(h.View.Bytes(h.Blocks[j].Body)))
+// argument returns what the call was about that a result answers, as far as it is among the known.
+func argument(h *history.History, i int, known []string) string {
+	switch j := h.Call(i); {
+	case j < 0:
+		return ""
+	case known != nil && j >= h.Learned:
+		return known[j-h.Learned]
+	default:
+		return toolcall.Argument(toolcall.Input(h.View.Bytes(h.Blocks[j].Body)))
 	}
-	return k.Result(h.View.Text(h.Blocks[i].ID), argument, h.Text(i))
 }
 
 // seeker finds the lines of new blocks in those in front of them.

@@ -20,6 +20,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/content"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire/rawjson"
 )
 
@@ -30,10 +31,13 @@ const mostInput = 1 << 20
 // Input returns the input of a call as an object, see [Decoded]; nothing for one that
 // no model has written. It is good as long as the body is.
 func Input(body []byte) gjson.Result {
-	if len(body) > mostInput {
+	switch {
+	case len(body) > mostInput:
 		return gjson.Result{}
+	case len(body) > 1 && body[0] == '"':
+		return Decoded(gjson.Result{Type: gjson.String, Raw: rawjson.View(body), Str: content.Unquote(body)})
 	}
-	return Decoded(gjson.Parse(rawjson.View(body)))
+	return gjson.Parse(rawjson.View(body))
 }
 
 // Decoded returns the input of a call as an object: in the OpenAI formats it is

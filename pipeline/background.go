@@ -84,7 +84,8 @@ func (x *Exchange) Background(t *wire.Turn, limit int) *Background {
 	defer q.release()
 	q.in.Moment = planner.Moment{Epoch: planner.NoEpoch, Loop: r.run.loop, Bound: r.thoughts.bound, Begun: true, Regretted: r.regretted.TooMuch()}
 	q.in.Further = outlook.Least(l) // the next pause is near: what is folded late costs little
-	q.gather(&r, l, minIdleFold, x.start)
+	q.cut(&r, minIdleFold)
+	q.gather(&r, l, x.start)
 	q.needless(&r, outlook.NewEstimator(&x.req.session.Calibration, l))
 	folds, from, process := planner.Idle(&q.in, &q.scratch, limit)
 	if len(folds) == 0 {

@@ -87,9 +87,12 @@ func (x *Exchange) cold(l *sessioncache.Lineage, tool bool) float64 {
 	r.run.loop = tool
 	q := newPlanning()
 	defer q.release()
+	if !q.cut(&r, stub.MinFold) {
+		return 0
+	}
 	q.in.Moment = planner.Moment{Epoch: planner.NoEpoch, Loop: tool, Bound: r.thoughts.bound, Begun: true, Regretted: r.regretted.TooMuch()}
 	q.in.Further = outlook.Further(x.req.session, x.req.View, l)
-	q.gather(&r, l, stub.MinFold, x.start)
+	q.gather(&r, l, x.start)
 	q.in.Warm = 0
 	cold := planner.Gain(&q.in, &q.scratch)
 	q.in.Warm = len(r.Blocks)

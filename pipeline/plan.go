@@ -60,7 +60,10 @@ func (r *request) plan(l *sessioncache.Lineage, now time.Time) planner.Decision 
 	q.in.Moment = r.moment(l)
 	q.in.Further = further
 	if q.in.Refuses() == "" {
-		q.gather(r, l, stub.MinFold, now)
+		if !q.cut(r, stub.MinFold) {
+			return planner.Leave(further, planner.NothingToFold).Decision
+		}
+		q.gather(r, l, now)
 	}
 	p := planner.Make(&q.in, &q.scratch)
 	r.marking.at = p.Entry
@@ -84,9 +87,15 @@ func (r *request) moment(l *sessioncache.Lineage) planner.Moment {
 	return m
 }
 
-// gather says what there is to know of the conversation: of its blocks, those that
-// are worth folding if that saves so many bytes.
-func (p *planning) gather(r *request, l *sessioncache.Lineage, least int, now time.Time) {
+// cut finds the blocks that are worth folding if that saves so many bytes, and reports
+// whether there are any.
+func (p *planning) cut(r *request, least int) (some bool) {
+	p.cuts, some = r.cuts(p.cuts, least)
+	return some
+}
+
+// gather says what there is to know of the conversation, after cut.
+func (p *planning) gather(r *request, l *sessioncache.Lineage, now time.Time) {
 	in := &p.in
 	in.Care = r.o.Planner.Care() * r.regretted.Care()
 	in.Prices = outlook.Prices(&r.rules, l)
@@ -101,11 +110,11 @@ func (p *planning) gather(r *request, l *sessioncache.Lineage, least int, now ti
 		in.Entries = outlook.Entries(in.Entries, l, r.rules.TTL, now)
 	}
 	in.Lapsed = !in.Anywhere && outlook.Lapsed(l, r.rules.TTL, now)
-	p.blocks(r, l, outlook.NewEstimator(&r.session.Calibration, l), least)
+	p.blocks(r, l, outlook.NewEstimator(&r.session.Calibration, l))
 }
 
 // blocks lists the message blocks, and sums up the prompt.
-func (p *planning) blocks(r *request, l *sessioncache.Lineage, e outlook.Estimator, least int) {
+func (p *planning) blocks(r *request, l *sessioncache.Lineage, e outlook.Estimator) {
 	in := &p.in
 	in.Base, in.Total = 0, 0
 	for i := range r.View.Blocks {
@@ -115,16 +124,10 @@ func (p *planning) blocks(r *request, l *sessioncache.Lineage, e outlook.Estimat
 		in.Total += e.Tokens(r.View.Blocks[i].Kind, r.View.Blocks[i].Span.Len())
 	}
 	in.Blocks = history.Zeroed(in.Blocks, len(r.Blocks))
-	cuts, some := r.cuts(p.cuts, least)
-	p.cuts = cuts
-	var known []need.Appraisal
-	var returned map[int][]int
-	if some {
-		returned = giveback.Returned(&r.History, r.stubName)
-		known = p.need.Appraise(&r.History, func(i int) bool { return cuts[i] != (cut{}) || len(returned) > 0 && stub.Folded(r.States[i].Edit) })
-	}
+	returned := giveback.Returned(&r.History, r.stubName)
+	known := p.need.Appraise(&r.History, func(i int) bool { return p.cuts[i] != (cut{}) || len(returned) > 0 && stub.Folded(r.States[i].Edit) })
 	gone := outlook.LeftOut(l)
-	for i, c := range cuts {
+	for i, c := range p.cuts {
 		b, kind := &in.Blocks[i], r.Blocks[i].Kind
 		b.Tokens = e.Tokens(kind, r.Sent(i))
 		if kind == wire.KindToolResult && gone > 0 {

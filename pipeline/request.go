@@ -93,15 +93,18 @@ func newRequest(r *request, o *settings.Options, rules cachemodel.Rules, v *wire
 		History: history.History{View: v, Blocks: v.MessageBlocks(), Known: m.Common, Learned: m.Common},
 		o:       o, rules: rules, session: s, run: findRun(v), ledger: ledger{broken: math.MaxInt32}, zones: history.NewZones(v, *o.Zones.Frozen, *o.Zones.Hot, *o.Zones.MinMessages), thoughts: thoughts{sealed: sealed},
 	}
-	r.States = block.NewStates(len(r.Blocks))
+	l := m.Lineage
+	var known []block.State
+	if l != nil {
+		known = l.States[:min(m.Common, len(l.States))]
+	}
+	r.States = block.NewStates(len(r.Blocks), known...)
 	r.thoughts.bound = rules.BindsThinking || rules.BindsReasoning && r.lastReasoning() >= 0
 	r.run.answer = r.LastAnswer()
-	l := m.Lineage
 	r.cached = newCached(&r.History, &rules, s, l, now)
 	if l == nil {
 		return r
 	}
-	n := copy(r.States, l.States[:min(m.Common, len(l.States))])
 	if l.Restored() {
 		r.Learned = 0
 	}
@@ -109,7 +112,7 @@ func newRequest(r *request, o *settings.Options, rules cachemodel.Rules, v *wire
 	if l.Observed != only || only && !l.Departed {
 		// What was only observed was never sent, and the other way round. Nor is it
 		// known in the next process what the upstream would hold of it.
-		for i := range n {
+		for i := range known {
 			r.States[i].Edit = nil
 		}
 	}

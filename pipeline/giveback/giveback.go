@@ -61,7 +61,7 @@ type Search struct {
 // Edit finds the result behind which texts are given back, of those from a block on, and
 // what it goes out with then; -1 if nothing is given back.
 func (s *Search) Edit(from int) (carrier int, value []byte) {
-	if !slices.ContainsFunc(s.States[:s.Known], func(x block.State) bool { return folded(&x) }) {
+	if !s.folded() {
 		return -1, nil
 	}
 	for carrier = len(s.Blocks) - 1; carrier >= from && !s.carries(carrier); carrier-- {
@@ -90,6 +90,16 @@ func (s *Search) Edit(from int) (carrier int, value []byte) {
 		value = e.Value
 	}
 	return carrier, behind(value, text)
+}
+
+// folded reports whether any block of the last request is folded whole.
+func (s *Search) folded() bool {
+	for i := range s.States[:s.Known] {
+		if folded(&s.States[i]) {
+			return true
+		}
+	}
+	return false
 }
 
 // folded reports whether a block is folded whole.

@@ -16,6 +16,9 @@ package planner
 
 import "math"
 
+// NothingToFold is the reason where no block is worth folding.
+const NothingToFold = "nothing to fold"
+
 // Refuses says why nothing is folded at a moment, whatever the history, "" if
 // something may be.
 func (m *Moment) Refuses() string {
@@ -35,7 +38,7 @@ func Make(in *Input, s *Scratch) Plan {
 		return p.nothing(reason)
 	}
 	if p.Candidates = in.appraise(s); p.Candidates == 0 {
-		return p.nothing("nothing to fold")
+		return p.nothing(NothingToFold)
 	}
 	from, rewritten, gain := in.best(s)
 	p.Gain, p.Rewritten = gain, int(rewritten)

@@ -79,11 +79,17 @@ type State struct {
 // into which the garbage collector need not look.
 type Trait string
 
-var states reuse.Slices[State]
+var states = reuse.Slices[State]{Plain: true}
 
-// NewStates returns the states of n blocks of which nothing is known. Once the session has
+// NewStates returns the states of n blocks, of which the first are known. Once the session has
 // them they are recycled when another request has taken their place.
-func NewStates(n int) []State { return states.Make(n)[:n] }
+func NewStates(n int, known ...State) []State {
+	all := states.Make(n)
+	all = all[:cap(all)]
+	clear(all[copy(all[:n], known):])
+	return all[:n]
+}
 
-// Recycle takes states back. Nothing may use them from here on.
+// Recycle takes states back. Nothing may use them from here on. What they refer to is let go
+// when they are used again, or with the next collections of garbage.
 func Recycle(of []State) { states.Recycle(of) }

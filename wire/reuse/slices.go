@@ -27,8 +27,8 @@ import (
 // before. There is one pool for each size of slices, see sizeOf. The zero value is ready to
 // use.
 type Slices[T any] struct {
-	// Plain says that elements hold no pointers, and that none is read that was not
-	// written: they are left as they were. Default: false, they are zero.
+	// Plain says that no element is read that was not written: they are left as they
+	// were. Default: false, they are zero.
 	Plain bool
 
 	pools   [209]sync.Pool

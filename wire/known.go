@@ -34,7 +34,7 @@ type Known struct {
 	blocks          []Block
 	messages        []Message
 	raw             []uint64 // of each message's bytes
-	runs            []uint64 // of those of all whole runs of messages
+	runs            []run    // of all whole runs of messages
 	tools, system   section
 	nTools, nSystem int
 	first           Hash
@@ -45,6 +45,7 @@ var (
 	blockSlices   = reuse.Slices[Block]{Plain: true}
 	messageSlices = reuse.Slices[Message]{Plain: true}
 	rawSlices     = reuse.Slices[uint64]{Plain: true}
+	runSlices     = reuse.Slices[run]{Plain: true}
 )
 
 // Hold keeps the memory of a Known from being recycled until Release.
@@ -67,7 +68,7 @@ func (k *Known) Recycle() {
 	blockSlices.Recycle(k.blocks)
 	messageSlices.Recycle(k.messages)
 	rawSlices.Recycle(k.raw)
-	rawSlices.Recycle(k.runs)
+	runSlices.Recycle(k.runs)
 	k.blocks, k.messages, k.raw, k.runs = nil, nil, nil, nil
 }
 
@@ -133,7 +134,7 @@ func (k *Known) Blocks() (blocks []Block, tools, system int) {
 // Size returns the memory that the Known holds, in bytes.
 func (k *Known) Size() int {
 	return int(unsafe.Sizeof(*k)) + cap(k.blocks)*int(unsafe.Sizeof(Block{})) +
-		cap(k.messages)*int(unsafe.Sizeof(Message{})) + (cap(k.raw)+cap(k.runs))*8
+		cap(k.messages)*int(unsafe.Sizeof(Message{})) + cap(k.raw)*8 + cap(k.runs)*int(unsafe.Sizeof(run{}))
 }
 
 // First returns the hash of the conversation's first turn, see [Known.First]; zero if
@@ -174,7 +175,7 @@ func (p *Parser) adopt(first Hash) {
 	p.View.Messages = messages
 	p.recognition.raw = append(rawSlices.Make(len(k.messages)+4), p.recognition.raw...)
 	if len(k.messages) >= runLength {
-		p.recognition.runs = rawSlices.Make(len(k.runs) + 1)
+		p.recognition.runs = runSlices.Make(len(k.runs) + 1)
 	}
 }
 
@@ -229,7 +230,7 @@ type recognition struct {
 	recall    func(Hash) *Known
 	known     *Known   // what was recalled
 	raw       []uint64 // seeded hash of each message's bytes
-	runs      []uint64 // and of those of each whole run
+	runs      []run    // and those of each whole run
 	firstTurn int      // messages in front of the first answer
 	grown     bool     // the last message has grown since it was hashed
 }

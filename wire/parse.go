@@ -40,9 +40,6 @@ func Parse(f Format, body []byte, recall func(first Hash) *Known) (*View, error)
 	if len(body) > math.MaxInt32 {
 		return nil, fmt.Errorf("%w: longer than 2 GiB", ErrShape)
 	}
-	if rawjson.Crowded(body) {
-		return nil, ErrCrowded
-	}
 	known := lookup(f)
 	if known == nil {
 		return nil, fmt.Errorf("%w: %q", ErrFormat, f)
@@ -78,6 +75,8 @@ type Parser struct {
 	Hasher Hasher
 	err    error
 	room   int // for so many more entries
+
+	weighed bool // see weigh
 
 	codec  Codec
 	traits *Traits
@@ -304,6 +303,9 @@ func (p *Parser) Messages(at int, by MessageReader) int {
 		if end := p.recallRun(i, e.At); end > 0 {
 			e.At = end
 			continue
+		}
+		if !p.weigh(e.At) {
+			return -1
 		}
 		if end := p.recallMessage(i, e.At); end > 0 {
 			e.At = end

@@ -20,6 +20,12 @@ import "github.com/caddy-llm-cache/caddy-llm-cache/wire/rawjson"
 // request, in which clients move markers, are looked at one by one.
 const runLength = 32
 
+// run is what is remembered of a run.
+type run struct {
+	raw    uint64 // seeded hash of its bytes
+	values int    // see [rawjson.Values]; -1 if that was not counted
+}
+
 // recallRun recognises a run of messages that begins with message i at b[at], and what
 // stands between them, and returns the index behind it, or 0.
 func (p *Parser) recallRun(i, at int) int {
@@ -30,7 +36,7 @@ func (p *Parser) recallRun(i, at int) int {
 	}
 	old := k.messages[i : i+runLength]
 	end := at + int(old[runLength-1].Span.End-old[0].Span.Start)
-	if end > len(p.Body) || rawHash(p.Body[at:end]) != k.runs[n] {
+	if end > len(p.Body) || rawHash(p.Body[at:end]) != k.runs[n].raw {
 		return 0
 	}
 	p.take(old, at)
@@ -45,6 +51,37 @@ func (p *Parser) noteRun() {
 	if len(all) != (len(p.recognition.runs)+1)*runLength {
 		return
 	}
-	run := rawjson.Span{Start: all[len(all)-runLength].Span.Start, End: all[len(all)-1].Span.End}
-	p.recognition.runs = append(p.recognition.runs, rawHash(run.Of(p.Body)))
+	bytes := spanOf(all[len(all)-runLength:]).Of(p.Body)
+	p.recognition.runs = append(p.recognition.runs, run{rawHash(bytes), -1})
+}
+
+// spanOf is where messages in a row stand.
+func spanOf(m []Message) rawjson.Span {
+	return rawjson.Span{Start: m[0].Span.Start, End: m[len(m)-1].Span.End}
+}
+
+// weigh fails a body that holds more values than are read, before any message is that is not
+// known: what stands at b[at]. Of long conversations only what is new is counted.
+func (p *Parser) weigh(at int) bool {
+	if p.weighed || len(p.Body) <= rawjson.MaxValues {
+		return true
+	}
+	p.weighed = true
+	front, left := 0, rawjson.MaxValues
+	if runs := p.recognition.runs; len(runs) > 0 {
+		front = int(p.View.Messages[0].Span.Start)
+		for i := range runs {
+			if runs[i].values < 0 {
+				runs[i].values = rawjson.Values(spanOf(p.View.Messages[i*runLength:][:runLength]).Of(p.Body))
+			}
+			left -= runs[i].values
+		}
+		left -= rawjson.Values(p.Body[:front])
+		front = at
+	}
+	if rawjson.Exceeds(p.Body[front:], left) {
+		p.Fail(ErrCrowded)
+		return false
+	}
+	return true
 }

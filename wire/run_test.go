@@ -15,11 +15,13 @@
 package wire_test
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/rawjson"
 )
 
 // TestRecallRuns: messages that are recognised many at a time, or were until something in
@@ -68,5 +70,41 @@ func TestRecallRuns(t *testing.T) {
 				known = v.Known()
 			}
 		}
+	}
+}
+
+// TestCrowdedByWhatIsNew: a conversation that has come to hold too many values is refused,
+// whoever of its messages was counted with an earlier request.
+func TestCrowdedByWhatIsNew(t *testing.T) {
+	const each = 10_000 // values a message, and somewhat more bytes
+	body := func(messages int) string {
+		var b strings.Builder
+		b.WriteString(`{"model":"m","messages":[{"role":"user","content":"Begin."}`)
+		for i := range messages {
+			fmt.Fprintf(&b, `,{"role":"%s","content":"%d%s"}`, [...]string{"assistant", "user"}[i%2], i, strings.Repeat(",", each))
+		}
+		return b.String() + `]}`
+	}
+	most := rawjson.MaxValues / (each + 10)
+	var known *wire.Known
+	parse := func(messages int) error {
+		v, err := wire.Parse(wire.Anthropic, []byte(body(messages)), func(wire.Hash) *wire.Known { return known })
+		if err == nil {
+			known = v.Known()
+		}
+		return err
+	}
+	for n := 60; n <= most; n += 4 {
+		if err := parse(n); err != nil {
+			t.Fatalf("%d messages of %d values: %v", n, each, err)
+		}
+	}
+	for range 2 {
+		if err := parse(most + 2); !errors.Is(err, wire.ErrCrowded) {
+			t.Errorf("%d messages of %d values: %v", most+2, each, err)
+		}
+	}
+	if err := parse(most - 1); err != nil {
+		t.Errorf("fewer again: %v", err)
 	}
 }

@@ -25,12 +25,12 @@ func TestCrowdedCounts(t *testing.T) {
 	separator := func(n int) string { return strings.Repeat(",{[", n/3+1)[:n] }
 	text := func(n int) string { return strings.Repeat("x", n) }
 	for name, body := range map[string]string{
-		"as many as may be": separator(maxValues),
-		"one more":          separator(maxValues + 1),
-		"behind text":       text(3<<20) + separator(maxValues+1),
-		"in front of text":  separator(maxValues+1) + text(3<<20),
-		"around text":       separator(maxValues) + text(70<<10) + separator(1),
-		"nearly":            separator(maxValues) + text(5<<20),
+		"as many as may be": separator(MaxValues),
+		"one more":          separator(MaxValues + 1),
+		"behind text":       text(3<<20) + separator(MaxValues+1),
+		"in front of text":  separator(MaxValues+1) + text(3<<20),
+		"around text":       separator(MaxValues) + text(70<<10) + separator(1),
+		"nearly":            separator(MaxValues) + text(5<<20),
 		"text":              text(4 << 20),
 		"short":             separator(100),
 	} {
@@ -38,7 +38,7 @@ func TestCrowdedCounts(t *testing.T) {
 		for _, c := range separators {
 			n += bytes.Count([]byte(body), []byte{c})
 		}
-		if got := Crowded([]byte(body)); got != (n > maxValues) {
+		if got := Crowded([]byte(body)); got != (n > MaxValues) {
 			t.Errorf("%s: %t with %d values", name, got, n)
 		}
 	}

@@ -71,7 +71,9 @@ func measure(r *request) (s sizing, original calibration.Sizes) {
 				n += len(e.Value) - b.Body.Len()
 			}
 			w := r.States[j].Inserted.Size()
-			s.sent.Add(wire.KindToolResult, w)
+			if w > 0 {
+				s.sent.Add(wire.KindToolResult, w)
+			}
 			if j >= r.Known {
 				s.grown.Add(b.Kind, n)
 				s.grown.Add(wire.KindToolResult, w)

@@ -64,6 +64,9 @@ type cut struct{ all, part int }
 func (r *request) cuts(in []cut, least int) (cuts []cut, some bool) {
 	cuts = history.Zeroed(in, len(r.Blocks))
 	for i := range r.Blocks {
+		if r.Blocks[i].Span.Len() < least && r.States[i].Edit == nil {
+			continue // most are short
+		}
 		c := cut{r.foldable(i), r.replaced(i)}
 		if c.all < least {
 			c.all = 0

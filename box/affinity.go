@@ -20,7 +20,7 @@ import (
 	"net/http"
 	"strconv"
 
-	"github.com/zeebo/xxh3"
+	"github.com/cespare/xxhash/v2"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
@@ -160,10 +160,13 @@ func (c candidate) or(o candidate) candidate {
 // box's rank does not depend on which others there are. A session's sub-agents
 // have conversations, and so caches, of their own.
 func weight(u *reverseproxy.Upstream, session string, first wire.Hash) uint64 {
-	var few [256]byte
-	all := append(append(few[:0], u.Dial...), 0)
-	all = append(append(all, session...), first[:]...)
-	return xxh3.Hash(all)
+	var d xxhash.Digest
+	d.Reset()
+	_, _ = d.WriteString(u.Dial)
+	_, _ = d.Write([]byte{0})
+	_, _ = d.WriteString(session)
+	_, _ = d.Write(first[:])
+	return d.Sum64()
 }
 
 // anyOf chooses an available upstream at random, nil if there is none.

@@ -23,7 +23,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/zeebo/xxh3"
+	"github.com/cespare/xxhash/v2"
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
@@ -193,7 +193,7 @@ func (t *translation) count(outcome string) {
 func (t *translation) asked(out *translate.Outgoing, query string) *translate.Answering {
 	a := &translate.Answering{
 		Stream: out.Stream, Usage: out.IncludeUsage, Names: out.Names, Stop: out.Stop, Empty: out.Empty,
-		BufferCalls: t.p.buffers(), JoinCalls: t.p.JoinCalls, Created: time.Now().Unix(), Seed: strconv.FormatUint(xxh3.Hash(out.Body), 36),
+		BufferCalls: t.p.buffers(), JoinCalls: t.p.JoinCalls, Created: time.Now().Unix(), Seed: strconv.FormatUint(xxhash.Sum64(out.Body), 36),
 		Array: t.from.Array(out.Stream, query),
 	}
 	if t.p.Upstream.Model(out.Model) != out.Model {

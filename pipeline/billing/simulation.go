@@ -19,7 +19,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/zeebo/xxh3"
+	"github.com/cespare/xxhash/v2"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/content"
@@ -155,7 +155,7 @@ func newSimulation(r Request) *simulation {
 				if e.Op == wire.OpRemove {
 					continue
 				}
-				hash, length = xxh3.Hash(e.Value), length+len(e.Value)-b.Body.Len()
+				hash, length = xxhash.Sum64(e.Value), length+len(e.Value)-b.Body.Len()
 			}
 		}
 		prefix = mix(prefix, hash)
@@ -193,7 +193,7 @@ func salt(v *wire.View, r *cachemodel.Rules) uint64 {
 		choice = rawjson.Span{}
 	}
 	for _, span := range [...]rawjson.Span{choice, v.Reply.Thinking, v.Reply.OutputConfig, v.Conversation.ContextManagement} {
-		h = mix(h, xxh3.Hash(v.Bytes(span)))
+		h = mix(h, xxhash.Sum64(v.Bytes(span)))
 	}
 	for i := range v.Blocks {
 		if b := &v.Blocks[i]; b.Kind == wire.KindImage || b.Has(wire.FlagMedia) {

@@ -18,12 +18,12 @@ import (
 	"iter"
 	"strings"
 
-	"github.com/zeebo/xxh3"
+	"github.com/cespare/xxhash/v2"
 )
 
 // Hash is the same in every process: what it decides must not change with a
-// restart.
-func Hash(s string) uint64 { return xxh3.HashString(s) }
+// restart. It says which lines are sampled, too, and so what every replay has measured.
+func Hash(s string) uint64 { return xxhash.Sum64String(s) }
 
 // inWord says of each byte whether paths and words are made of it. What is not
 // ASCII parts words, as quotation marks and arrows do.

@@ -114,13 +114,14 @@ func newCall(h *history.History, i int, calls map[string]int) int {
 	return toolcall.Of(h.View, i)
 }
 
-// argument returns what the call was about that a result answers, as far as it is among the known.
-func argument(h *history.History, i int, known []string) string {
+// argument returns what the call was about that a result answers. Those of the new calls were
+// noted where there are many.
+func argument(h *history.History, i int, noted []string) string {
 	switch j := h.Call(i); {
 	case j < 0:
 		return ""
-	case known != nil && j >= h.Learned:
-		return known[j-h.Learned]
+	case noted != nil && j >= h.Learned:
+		return noted[j-h.Learned]
 	default:
 		return toolcall.Argument(toolcall.Input(h.View.Bytes(h.Blocks[j].Body)))
 	}

@@ -118,7 +118,8 @@ func (d *Durable) news(s *Session) *exchange {
 }
 
 // draft makes a snapshot, nil if nothing was accepted yet, and reports whether it is the
-// same as what was published last. One that cannot be made is: others are written.
+// same as what was published last. One that cannot be made counts as the same, so that it
+// keeps no other from being written.
 func (d *Durable) draft(s *Session) (snapshot []byte, sum uint64, same bool) {
 	err := recovered(func() error {
 		s.Lock()

@@ -1,0 +1,45 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package block
+
+import "testing"
+
+// TestNewStates: memory that is used again holds nothing of those who had it before.
+func TestNewStates(t *testing.T) {
+	for range 100 { // the pool may have lost it
+		old := NewStates(30)
+		for i := range old {
+			old[i] = State{Trait: "of another", Used: 1}
+		}
+		Recycle(old)
+		known := []State{{Used: 2}, {Used: 3}}
+		states := NewStates(20, known...)
+		for i, s := range states[:cap(states)] {
+			want := State{}
+			if i < len(known) {
+				want = known[i]
+			}
+			if s != want {
+				t.Fatalf("block %d: %+v", i, s)
+			}
+		}
+		if len(states) != 20 {
+			t.Fatalf("%d states", len(states))
+		}
+		if fewer := NewStates(1, known...); len(fewer) != 1 || fewer[0] != known[0] {
+			t.Fatalf("more are known than there are blocks: %+v", fewer)
+		}
+	}
+}

@@ -29,7 +29,7 @@ type ItemReader interface {
 // user, or items. Items of the model in a row make one message, as do the
 // outputs of tools; every other item is a message of its own.
 func (p *Parser) Items(at int, by ItemReader) int {
-	if !p.weigh(at) {
+	if !p.weigh() {
 		return -1
 	}
 	if p.Body[at] == '"' {

@@ -249,6 +249,9 @@ func (p *Parser) run() error {
 	}
 	p.View.Model = p.name(model)
 	p.View.Session = p.session(metadata, cacheKey, conversation)
+	if !p.weigh() { // messages that were all known, or are no list
+		return p.err
+	}
 	if err := p.sections(); err != nil {
 		return err
 	}
@@ -304,7 +307,7 @@ func (p *Parser) Messages(at int, by MessageReader) int {
 			e.At = end
 			continue
 		}
-		if !p.weigh(e.At) {
+		if !p.weigh() {
 			return -1
 		}
 		if end := p.recallMessage(i, e.At); end > 0 {

@@ -60,26 +60,27 @@ func spanOf(m []Message) rawjson.Span {
 	return rawjson.Span{Start: m[0].Span.Start, End: m[len(m)-1].Span.End}
 }
 
-// weigh fails a body that holds more values than are read, before any message is that is not
-// known: what stands at b[at]. Of long conversations only what is new is counted.
-func (p *Parser) weigh(at int) bool {
+// weigh fails a body that holds more values than are read, before any message is that does not
+// stand in a known run. Of long conversations only what is behind such runs is counted.
+func (p *Parser) weigh() bool {
 	if p.weighed || len(p.Body) <= rawjson.MaxValues {
 		return true
 	}
 	p.weighed = true
-	front, left := 0, rawjson.MaxValues
+	rest, left := p.Body, rawjson.MaxValues
 	if runs := p.recognition.runs; len(runs) > 0 {
-		front = int(p.View.Messages[0].Span.Start)
+		known := p.View.Messages[:len(runs)*runLength]
 		for i := range runs {
 			if runs[i].values < 0 {
-				runs[i].values = rawjson.Values(spanOf(p.View.Messages[i*runLength:][:runLength]).Of(p.Body))
+				runs[i].values = rawjson.Values(spanOf(known[i*runLength:][:runLength]).Of(p.Body))
 			}
 			left -= runs[i].values
 		}
-		left -= rawjson.Values(p.Body[:front])
-		front = at
+		where := spanOf(known)
+		left -= rawjson.Values(p.Body[:where.Start])
+		rest = p.Body[where.End:]
 	}
-	if rawjson.Exceeds(p.Body[front:], left) {
+	if rawjson.Exceeds(rest, left) {
 		p.Fail(ErrCrowded)
 		return false
 	}

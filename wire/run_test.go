@@ -99,6 +99,14 @@ func TestCrowdedByWhatIsNew(t *testing.T) {
 			t.Fatalf("%d messages of %d values: %v", n, each, err)
 		}
 	}
+	for range 2 { // two runs, and nothing else that is new
+		if err := parse(63); err != nil {
+			t.Errorf("64 messages that are all known: %v", err)
+		}
+	}
+	if err := parse(most); err != nil {
+		t.Errorf("more again: %v", err)
+	}
 	for range 2 {
 		if err := parse(most + 2); !errors.Is(err, wire.ErrCrowded) {
 			t.Errorf("%d messages of %d values: %v", most+2, each, err)
@@ -106,5 +114,27 @@ func TestCrowdedByWhatIsNew(t *testing.T) {
 	}
 	if err := parse(most - 1); err != nil {
 		t.Errorf("fewer again: %v", err)
+	}
+}
+
+// TestCrowdedHoweverItStands: too many values are refused in every form in which a format
+// takes its messages, wherever in the body they are.
+func TestCrowdedHoweverItStands(t *testing.T) {
+	many := strings.Repeat(",", rawjson.MaxValues+1)
+	for format, bodies := range map[wire.Format][]string{
+		wire.Anthropic:       {`{"model":"m","messages":[{"role":"user","content":"%s"}]}`, `{"model":"m","messages":[{"role":"user","content":"x"}],"system":"%s"}`},
+		wire.OpenAIChat:      {`{"model":"m","messages":[{"role":"user","content":"%s"}]}`},
+		wire.OpenAIResponses: {`{"model":"m","input":"%s"}`, `{"model":"m","input":[{"role":"user","content":"%s"}]}`},
+		wire.Gemini:          {`{"contents":[{"role":"user","parts":[{"text":"%s"}]}]}`},
+		wire.Interactions:    {`{"model":"m","input":"%s"}`, `{"model":"m","input":[{"type":"text","text":"%s"}]}`, `{"model":"m","input":{"type":"text","text":"%s"}}`},
+	} {
+		for _, body := range bodies {
+			if _, err := wire.Parse(format, []byte(strings.Replace(body, "%s", "x", 1)), nil); err != nil {
+				t.Errorf("%s: %s: %v", format, body, err)
+			}
+			if _, err := wire.Parse(format, []byte(strings.Replace(body, "%s", many, 1)), nil); !errors.Is(err, wire.ErrCrowded) {
+				t.Errorf("%s: %s, with too many values: %v", format, body, err)
+			}
+		}
 	}
 }

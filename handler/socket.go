@@ -28,6 +28,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/layer"
 	"github.com/caddy-llm-cache/caddy-llm-cache/layer/budget"
 	"github.com/caddy-llm-cache/caddy-llm-cache/metric"
+	"github.com/caddy-llm-cache/caddy-llm-cache/translate"
 	"github.com/caddy-llm-cache/caddy-llm-cache/upstream"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
@@ -52,6 +53,9 @@ func listen(up *upstream.Profile) *websocket.Server {
 	return &websocket.Server{
 		MaxMessage: up.MaxBody, Kept: heard, Behind: up.Holds(wire.OpenAIResponses),
 		Open: func() websocket.Room { return budget.Bodies.Open() }, Background: layer.Background,
+		Failure: func(event []byte) (int, []byte) {
+			return translate.ReadFailure(wire.OpenAIResponses, 0, event).Write(wire.OpenAIResponses)
+		},
 	}
 }
 

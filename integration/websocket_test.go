@@ -247,6 +247,13 @@ func TestWebSocketErrors(t *testing.T) {
 		t.Errorf("one piece came as %v %s, %v", kinds, e, err)
 	}
 
+	// An error amid a stream has its own form there, and no status.
+	answer = func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		_, _ = io.WriteString(w, "event: error\ndata: {\"type\":\"error\",\"code\":\"rate_limit_exceeded\",\"message\":\"Slow down.\",\"param\":null}\n\n")
+	}
+	s.refused(socketCreate("", `"go"`), "rate_limit_exceeded", 429)
+
 	answer = func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")
 		_, _ = io.WriteString(w, "event: response.created\ndata: {\"type\":\"response.created\",\"response\":{\"id\":\"resp_2\"}}\n\n")

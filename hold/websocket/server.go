@@ -67,6 +67,10 @@ type Server struct {
 	// Strict has an answer that fails take what it went on from with it, as the provider
 	// does. Else a client may try again.
 	Strict bool
+	// Failure reads an error amid a stream, which has no status there and is written in
+	// another way: its status, and the body of an answer that says the same. Nil: it is
+	// passed on as it came.
+	Failure func(event []byte) (status int, body []byte)
 	// Background runs work of a connection and keeps a panic in it from ending the
 	// process; it reports whether the work came to its end. Nil: it is just run.
 	Background func(doing string, f func()) (ended bool)

@@ -27,6 +27,10 @@ import (
 
 	"github.com/coder/websocket"
 	"github.com/tidwall/gjson"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/translate"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+	_ "github.com/caddy-llm-cache/caddy-llm-cache/wire/formats"
 )
 
 // serving starts a server whose answers say, as text, the input that they are given to.
@@ -207,5 +211,32 @@ func TestAnswerIsKeptBeforeItIsTold(t *testing.T) {
 	close(forked)
 	if fork.Get("response.id").Str != "resp_2" {
 		t.Errorf("the fork got %s", fork)
+	}
+}
+
+// TestStreamedErrors: an error amid a stream comes in the words of a socket, of which clients
+// read the status.
+func TestStreamedErrors(t *testing.T) {
+	events := make(chan string, 1)
+	read := func(event []byte) (int, []byte) {
+		return translate.ReadFailure(wire.OpenAIResponses, 0, event).Write(wire.OpenAIResponses)
+	}
+	ws := serving(t, &Server{MaxMessage: 1 << 20, Kept: NewMemory(1 << 20), Failure: read}, func(w http.ResponseWriter, _ *http.Request) error {
+		w.Header().Set("Content-Type", "text/event-stream")
+		_, err := fmt.Fprintf(w, "event: error\ndata: %s\n\n", <-events)
+		return err
+	})()
+	for sent, want := range map[string]string{
+		`{"type":"error","code":"rate_limit_exceeded","message":"Slow down.","param":null,"sequence_number":3}`: `429 rate_limit_exceeded Slow down.`,
+		`{"type":"error","code":"invalid_prompt","message":"No.","param":null}`:                                 `400 invalid_prompt No.`,
+		`{"type":"error","error":{"type":"server_error","code":null,"message":"Broken."}}`:                      `500  Broken.`,
+		`{"type":"error","status":418,"error":{"code":"teapot","message":"Tea."}}`:                              `418 teapot Tea.`,
+	} {
+		events <- sent
+		e := exchange(t, ws, `{"type":"response.create","model":"m","stream_id":"a","input":"go"}`)
+		got := fmt.Sprint(e.Get("status"), " ", e.Get("error.code").Str, " ", e.Get("error.message").Str)
+		if e.Get("type").Str != "error" || e.Get("stream_id").Str != "a" || got != want {
+			t.Errorf("the client is told %s, want %s", e, want)
+		}
 	}
 }

@@ -276,6 +276,25 @@ func TestWebSocketErrors(t *testing.T) {
 	p.socket(t).refused(socketCreate("", `"go"`), "", 502)
 }
 
+// TestWebSocketPacked: what a handshake says of packed answers is not said of those that come
+// over the socket, not even for requests that are not understood.
+func TestWebSocketPacked(t *testing.T) {
+	u := newUpstream(t, func(w http.ResponseWriter, r *http.Request, _ int) {
+		const events = "data: {\"type\":\"response.completed\",\"response\":{\"id\":\"resp_1\",\"output\":[]}}\n\n"
+		w.Header().Set("Content-Type", "text/event-stream")
+		if !strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
+			_, _ = io.WriteString(w, events)
+			return
+		}
+		w.Header().Set("Content-Encoding", "gzip")
+		_, _ = io.WriteString(w, gzipped(t, events))
+	})
+	p := start(t, plain(u))
+	s := p.socket(t, "Accept-Encoding", "gzip, deflate")
+	s.ask(socketCreate("", `"go"`))
+	s.ask(`{"type":"response.create","model":"m","store":false,"tools":[],"tools":[],"input":"go"}`)
+}
+
 // TestWebSocketReload: a change of the configuration costs no answer: who waits gets it,
 // and connections that nobody waits on are closed, to come again.
 func TestWebSocketReload(t *testing.T) {

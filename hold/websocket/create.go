@@ -155,6 +155,7 @@ func post(r *http.Request, body []byte) *http.Request {
 	withoutBeta(r.Header)
 	r.Header["Content-Type"] = []string{"application/json"}
 	r.Header["Accept"] = []string{"text/event-stream"}
+	r.Header["Accept-Encoding"] = []string{"identity"} // events are read out of the answer
 	r.Header["Content-Length"] = []string{strconv.Itoa(len(body))}
 	r.GetBody = nil
 	r.Body = &onlyBody{Reader: *bytes.NewReader(body)}

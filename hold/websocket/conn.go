@@ -275,7 +275,11 @@ func (c *conn) answer(l *lane, r *create) {
 		case a.failed && c.server.Strict:
 			c.server.Kept.forget(from)
 		case !a.failed && known:
-			c.keep(l, &response{id: a.id, said: after(body, a.output)})
+			output := a.output
+			if c.server.Behind && !r.stored {
+				output = unkept(output)
+			}
+			c.keep(l, &response{id: a.id, said: after(body, output)})
 		}
 	}
 	if r.warms {

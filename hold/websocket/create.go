@@ -18,6 +18,7 @@ import (
 	"bytes"
 	"crypto/rand"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -138,6 +139,28 @@ func after(body []byte, output [][]byte) []byte {
 		all = append(all, o...)
 	}
 	return all
+}
+
+// unkept is an answer's output as a request can repeat it whose provider keeps nothing.
+// Reasoning that is not encrypted stands there for what it does not say, and is refused: it
+// goes, and the ids by which the provider would miss it.
+func unkept(output [][]byte) (out [][]byte) {
+	bare := func(item []byte) bool {
+		return gjson.GetBytes(item, "type").Str == "reasoning" && gjson.GetBytes(item, "encrypted_content").Str == ""
+	}
+	if !slices.ContainsFunc(output, bare) {
+		return output
+	}
+	for _, item := range output {
+		if bare(item) {
+			continue
+		}
+		if nameless, err := wire.Patch(item, wire.Member{Name: "id"}); err == nil {
+			item = nameless
+		}
+		out = append(out, item)
+	}
+	return out
 }
 
 // post is the request of a connection as a POST.

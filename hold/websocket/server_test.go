@@ -240,3 +240,42 @@ func TestStreamedErrors(t *testing.T) {
 		}
 	}
 }
+
+// TestReasoningElsewhere: a provider that keeps nothing refuses reasoning that does not say what
+// it stands for. So it is left out of what goes on, with the ids that point to it.
+func TestReasoningElsewhere(t *testing.T) {
+	const (
+		bare   = `{"type":"reasoning","id":"rs_1","summary":[]}`
+		sealed = `{"type":"reasoning","id":"rs_1","summary":[],"encrypted_content":"x"}`
+		call   = `{"type":"function_call","id":"fc_1","call_id":"c1","name":"f","arguments":"{}"}`
+	)
+	for name, test := range map[string]struct {
+		behind          bool
+		store, reasoned string
+		want            string
+	}{
+		"kept nowhere":                {true, "false", bare, `{"type":"function_call","call_id":"c1","name":"f","arguments":"{}"}`},
+		"encrypted":                   {true, "false", sealed, sealed + "," + call},
+		"kept by the provider":        {true, "true", bare, bare + "," + call},
+		"of a server that needs none": {false, "false", bare, bare + "," + call},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := &Server{MaxMessage: 1 << 20, Kept: NewMemory(1 << 20), Behind: test.behind}
+			ws := serving(t, s, func(w http.ResponseWriter, r *http.Request) error {
+				body, err := io.ReadAll(r.Body)
+				if err != nil {
+					return err
+				}
+				w.Header().Set("Content-Type", "text/event-stream")
+				_, err = fmt.Fprintf(w, "data: {\"type\":\"response.completed\",\"response\":{\"id\":\"resp_1\",\"input\":%s,\"output\":[%s,%s]}}\n\n", gjson.GetBytes(body, "input").Raw, test.reasoned, call)
+				return err
+			})()
+			exchange(t, ws, `{"type":"response.create","store":`+test.store+`,"input":[]}`)
+			const result = `{"type":"function_call_output","call_id":"c1","output":"1"}`
+			second := exchange(t, ws, `{"type":"response.create","store":`+test.store+`,"previous_response_id":"resp_1","input":[`+result+`]}`)
+			if got, want := second.Get("response.input").Raw, "["+test.want+","+result+"]"; got != want {
+				t.Errorf("the input is %s, want %s", got, want)
+			}
+		})
+	}
+}

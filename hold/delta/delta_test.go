@@ -20,6 +20,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -247,4 +248,22 @@ func BenchmarkAppend(b *testing.B) {
 			}
 		}
 	})
+}
+
+// TestSteps: what a program says takes no memory beyond the body that it makes, however many
+// steps it has.
+func TestSteps(t *testing.T) {
+	const n = 1 << 20
+	sum := xxh3.Hash128Seed(nil, uint64(seed)).Bytes()
+	p := binary.LittleEndian.AppendUint64([]byte("llm\x02\x00"), uint64(seed)) // of an empty body
+	p = binary.AppendUvarint(append(append(p, sum[:]...), 0), n)
+	p = append(p, bytes.Repeat([]byte{1}, n)...) // literals of nothing
+	p = append(p, 0, 0)
+	var before, behind runtime.MemStats
+	runtime.ReadMemStats(&before)
+	_, _ = delta.Make(nil, p, 1<<20)
+	runtime.ReadMemStats(&behind)
+	if got := behind.TotalAlloc - before.TotalAlloc; got > n {
+		t.Errorf("a program of %d bytes that makes nothing takes %d bytes", len(p), got)
+	}
 }

@@ -20,7 +20,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"sync"
 
 	"github.com/klauspost/compress/zstd"
@@ -137,8 +136,12 @@ func Make(base, program []byte, most int64) ([]byte, error) {
 	if n, ok := r.number(len(base)); !ok || n != len(base) {
 		return nil, ErrProgram
 	}
-	steps, said, err := r.steps(len(base), int(size))
-	if err != nil {
+	plan, said := r, 0
+	if err := r.steps(len(base), int(size), func(s step) {
+		if s.from < 0 {
+			said += s.len
+		}
+	}); err != nil {
 		return nil, err
 	}
 	literals, err := r.literals(said)
@@ -146,14 +149,14 @@ func Make(base, program []byte, most int64) ([]byte, error) {
 		return nil, err
 	}
 	body := make([]byte, 0, size)
-	for _, s := range steps {
+	_ = plan.steps(len(base), int(size), func(s step) { // as before
 		if s.from >= 0 {
 			body = append(body, base[s.from:s.from+s.len]...)
-			continue
+			return
 		}
 		body = append(body, literals[:s.len]...)
 		literals = literals[s.len:]
-	}
+	})
 	if seed.sum(seed.Text(body)) != sum {
 		return nil, ErrHash
 	}
@@ -189,32 +192,32 @@ func (r *reader) number(most int) (int, bool) {
 	return int(n), true
 }
 
-// steps reads steps that make size bytes of a base, and says how many are literals.
-func (r *reader) steps(base, size int) (steps []step, said int, err error) {
+// steps reads steps that make size bytes of a base, one after the other: kept, those of a
+// hostile program would take many times its own memory.
+func (r *reader) steps(base, size int, do func(step)) error {
 	count, ok := r.number(len(r.rest)) // each has a byte at least
 	if !ok {
-		return nil, 0, ErrProgram
+		return ErrProgram
 	}
-	steps = slices.Grow(steps, count)
 	left := size
 	for range count {
 		n, ok := r.number(left<<1 | 1)
 		if !ok || n>>1 > left {
-			return nil, 0, ErrProgram
+			return ErrProgram
 		}
 		s := step{-1, n >> 1}
 		left -= s.len
-		if n&1 == 1 {
-			said += s.len
-		} else if s.from, ok = r.number(base); !ok || s.len > base-s.from {
-			return nil, 0, ErrProgram
+		if n&1 == 0 {
+			if s.from, ok = r.number(base); !ok || s.len > base-s.from {
+				return ErrProgram
+			}
 		}
-		steps = append(steps, s)
+		do(s)
 	}
 	if left != 0 {
-		return nil, 0, ErrProgram
+		return ErrProgram
 	}
-	return steps, said, nil
+	return nil
 }
 
 var unpackers sync.Pool // of *zstd.Decoder

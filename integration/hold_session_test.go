@@ -84,3 +84,31 @@ func TestNamedSession(t *testing.T) {
 	p.reload(site)
 	ask(404, chat, `{"sessionId":"s 2","messages":[{"role":"user","content":"b"}]}`, "")
 }
+
+// TestNamedSessionElsewhere: a name is a name at one model and in one API. A client may well
+// give the same to all that it talks with for one task.
+func TestNamedSessionElsewhere(t *testing.T) {
+	a, b := newUpstream(t, answerMessage), newUpstream(t, answerMessage)
+	site := ""
+	for path, u := range map[string]*upstream{"a": a, "b": b} {
+		site += "handle_path /" + path + "/* {\nllm_cache_origin {\nsessions on\n}\nreverse_proxy " + u.Listener.Addr().String() + "\n}\n"
+	}
+	p := start(t, site)
+	ask := func(want int, path, body string) {
+		t.Helper()
+		if res := p.post(path, body, "X-Api-Key", "a"); res.StatusCode != want {
+			t.Fatalf("%s: status %d, want %d: %s", path, res.StatusCode, want, read(t, res))
+		}
+	}
+	const news = `{"sessionId":"build-7","messages":[{"role":"user","content":"on"}]}`
+	for _, path := range []string{"/a/v1/messages", "/b/v1/messages", "/a/v1/chat/completions"} {
+		ask(404, path, news)
+		ask(200, path, `{"sessionId":"build-7","model":"m","system":"`+path+`","messages":[{"role":"user","content":"go"}]}`)
+	}
+	for path, u := range map[string]*upstream{"/a/v1/messages": a, "/b/v1/messages": b, "/a/v1/chat/completions": a} {
+		ask(200, path, news)
+		if got := gjson.Get(u.last().body, "system").Str; got != path {
+			t.Errorf("what was said at %s reached the model behind what was said at %s", path, got)
+		}
+	}
+}

@@ -76,7 +76,7 @@ func (h *Handler) serveSession(w http.ResponseWriter, r *http.Request, next cadd
 		layer.SetBody(r, body)
 		return next.ServeHTTP(w, r)
 	}
-	e.of.name = id.Str
+	e.of.name = place(r, format) + " " + id.Str
 	var now *talk
 	if isWhole(body, list) {
 		now = begin(body)
@@ -93,6 +93,16 @@ func (h *Handler) serveSession(w http.ResponseWriter, r *http.Request, next cadd
 	}
 	count(session)
 	return e.answered(w, r, next, now)
+}
+
+// place is what a session's name is a name at. A client may give the same one to several
+// models, and to several of the APIs of one.
+func place(r *http.Request, format wire.Format) string {
+	path := r.URL.Path
+	if o, ok := r.Context().Value(caddyhttp.OriginalRequestCtxKey).(http.Request); ok && o.URL != nil {
+		path = o.URL.Path
+	}
+	return string(format) + " " + strings.ToLower(r.Host) + wire.Base(path)
 }
 
 // isWhole reports whether a request is more than what has come since the last.

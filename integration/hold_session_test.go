@@ -17,9 +17,12 @@ package integration_test
 import (
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/tidwall/gjson"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/layer/budget"
 )
 
 // TestNamedSession: who names a session sends what is new, and is told if it is not known.
@@ -110,5 +113,45 @@ func TestNamedSessionElsewhere(t *testing.T) {
 		if got := gjson.Get(u.last().body, "system").Str; got != path {
 			t.Errorf("what was said at %s reached the model behind what was said at %s", path, got)
 		}
+	}
+}
+
+// TestNamedSessionBounds: a session makes no larger bodies than any request may have, nor
+// takes memory for them that is not there.
+func TestNamedSessionBounds(t *testing.T) {
+	u := newUpstream(t, answerMessage)
+	p := start(t, "llm_cache_origin {\nsessions on\nmax_body 64KiB\n}\nreverse_proxy "+u.Listener.Addr().String())
+	ask := func(body string) (status int, answer string) {
+		res := p.post("/v1/messages", body, "X-Api-Key", "a")
+		return res.StatusCode, read(t, res)
+	}
+	long := `"messages":[{"role":"user","content":"` + strings.Repeat("x", 40<<10) + `"}]}`
+	if status, answer := ask(`{"sessionId":"s","model":"m","system":"S",` + long); status != http.StatusOK {
+		t.Fatalf("status %d: %s", status, answer)
+	}
+	status, answer := ask(`{"sessionId":"s",` + long)
+	if status != http.StatusRequestEntityTooLarge || len(u.requests()) != 1 || gjson.Get(answer, "error.type").Str == "" {
+		t.Errorf("status %d, %s; the model got %d bytes", status, answer, len(u.last().body))
+	}
+
+	room := budget.Bodies.Limit()
+	defer budget.Bodies.Resize(room)
+	budget.Bodies.Resize(32 << 10)
+	taken := budget.Bodies.Open()
+	defer taken.Close()
+	if err := taken.Grow(t.Context(), 8<<10); err != nil {
+		t.Fatal(err)
+	}
+	var all sync.WaitGroup
+	for _, body := range []string{`{"sessionId":"s","messages":[{"role":"user","content":"on"}]}`, `{"model":"m",` + long} {
+		all.Go(func() {
+			if status, answer := ask(body); status != http.StatusServiceUnavailable || gjson.Get(answer, "error.type").Str == "" {
+				t.Errorf("without room %d bytes are answered by %d, %s", len(body), status, answer)
+			}
+		})
+	}
+	all.Wait()
+	if n := len(u.requests()); n != 1 {
+		t.Errorf("the model was asked %d times", n)
 	}
 }

@@ -16,15 +16,19 @@ package origin
 
 import (
 	"bytes"
+	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/tidwall/gjson"
 	"github.com/zeebo/xxh3"
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/hold/edge"
 	"github.com/caddy-llm-cache/caddy-llm-cache/layer"
 	"github.com/caddy-llm-cache/caddy-llm-cache/layer/budget"
 	"github.com/caddy-llm-cache/caddy-llm-cache/translate"
@@ -68,7 +72,10 @@ func (h *Handler) serveSession(w http.ResponseWriter, r *http.Request, next cadd
 	e := &exchange{Handler: h, of: conversation{owner: owner{tenant: h.store.key.Of(r)}}, share: budget.Bodies.Open()}
 	defer e.share.Close()
 	body, err := e.read(w, r)
-	if err != nil {
+	switch {
+	case errors.Is(err, layer.ErrNoRoom):
+		return crowded(w, format)
+	case err != nil:
 		return err
 	}
 	id := gjson.GetBytes(body, sessionMember)
@@ -77,22 +84,39 @@ func (h *Handler) serveSession(w http.ResponseWriter, r *http.Request, next cadd
 		return next.ServeHTTP(w, r)
 	}
 	e.of.name = place(r, format) + " " + id.Str
-	var now *talk
-	if isWhole(body, list) {
-		now = begin(body)
-	} else {
-		before := e.store.talk(e.of)
-		if before == nil {
+	before, whole := new(talk), isWhole(body, list)
+	if !whole {
+		if before = e.store.talk(e.of); before == nil {
 			count(sessionLost)
 			return layer.Fail(w, format, &translate.Failure{Status: http.StatusNotFound, Message: "session not found: send the whole conversation, system prompt and tools included"})
 		}
+	}
+	if e.share.Grow(r.Context(), int64(cap(body)+2*(len(before.body)+len(body)))) != nil {
+		return crowded(w, format)
+	}
+	var now *talk
+	if whole {
+		now = begin(body)
+	} else {
 		now = before.goOn(body, list)
 	}
-	if now == nil {
+	switch {
+	case now == nil:
 		return layer.Fail(w, format, &translate.Failure{Status: http.StatusBadRequest, Message: list + ": a session's requests have a list of messages"})
+	case int64(len(now.body)) > h.MaxBody:
+		return layer.Fail(w, format, &translate.Failure{Status: http.StatusRequestEntityTooLarge, Message: fmt.Sprintf("the session has more than %d bytes: begin it anew with less", h.MaxBody)})
 	}
 	count(session)
 	return e.answered(w, r, next, now)
+}
+
+// crowded tells a client that there is no memory for its request. It cannot pass: what it
+// goes on from is known here only.
+func crowded(w http.ResponseWriter, format wire.Format) error {
+	count(edge.NoRoom)
+	return layer.Fail(w, format, &translate.Failure{
+		Status: http.StatusServiceUnavailable, RetryAfter: int(budget.Patience / time.Second), Message: "too many large requests at once, try again later",
+	})
 }
 
 // place is what a session's name is a name at. A client may give the same one to several

@@ -118,6 +118,11 @@ func (a *arrival) announced(r *http.Request, room int) int64 {
 // was sent, edited, and what the layers behind make of it.
 func (a *arrival) forms() int64 { return 2 + a.layers }
 
+// room makes room for a body of so many bytes that is made of a short one.
+func (a *arrival) room(r *http.Request, n int64) bool {
+	return n <= a.most && a.share.Grow(r.Context(), int64(cap(a.Data)+cap(a.Plain()))+a.forms()*n) == nil
+}
+
 // body returns the body, decoded.
 func (a *arrival) body() []byte {
 	if plain := a.Plain(); plain != nil {

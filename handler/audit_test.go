@@ -76,7 +76,7 @@ func BenchmarkRecord(b *testing.B) {
 		body := growing(size, 2)[1]
 		b.Run(byteSize(size), func(b *testing.B) {
 			r := request(body, "s")
-			c, _ := h.site.prepare(r, "anthropic", body, body)
+			c, _ := h.site.prepare(r, "anthropic", body, body, nil)
 			if c == nil {
 				b.Fatal("not prepared")
 			}

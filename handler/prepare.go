@@ -54,7 +54,7 @@ func (o *site) process(w http.ResponseWriter, r *http.Request, next caddyhttp.Ha
 	o.words.arrives()
 	c, why := (*requestState)(nil), a.why
 	if a.Undone() == nil {
-		c, why = o.prepare(r, a.format, a.Data, a.body())
+		c, why = o.prepare(r, a.format, a.Data, a.body(), a)
 	}
 	if why.view != nil {
 		return o.refuse(w, r, why)
@@ -159,10 +159,10 @@ func passBody(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler, p 
 	return nil
 }
 
-// prepare decides what becomes of a request, given its body as it was sent and
-// decoded. It returns nil, and why, where the original is to be forwarded untouched. A
-// panic in here costs the request nothing.
-func (o *site) prepare(r *http.Request, format wire.Format, raw, body []byte) (c *requestState, why bypass) {
+// prepare decides what becomes of a request, given its body as it was sent and decoded,
+// and the arrival that gives room for a larger one. It returns nil, and why, where the
+// original is to be forwarded untouched. A panic in here costs the request nothing.
+func (o *site) prepare(r *http.Request, format wire.Format, raw, body []byte, a *arrival) (c *requestState, why bypass) {
 	var session *sessioncache.Session
 	var rethread func()
 	defer func() {
@@ -204,7 +204,7 @@ func (o *site) prepare(r *http.Request, format wire.Format, raw, body []byte) (c
 			return nil, bypass{err: what, view: view}
 		}
 	}
-	whole, own := o.joined(r, tenant, view)
+	whole, own := o.joined(r, tenant, view, a)
 	if whole != nil {
 		view = whole
 	}

@@ -60,11 +60,11 @@ func TestRecycledUnderLoad(t *testing.T) {
 	}
 	for s := range sessions {
 		bodies := growing(4<<10+s<<10, steps+1)
-		c, _ := h.site.prepare(request(bodies[steps], fmt.Sprint(s)), "anthropic", bodies[steps], bodies[steps])
+		c, _ := h.site.prepare(request(bodies[steps], fmt.Sprint(s)), "anthropic", bodies[steps], bodies[steps], nil)
 		if c == nil {
 			t.Fatalf("session %d is not prepared", s)
 		}
-		cold, _ := attached(t, settings.Options{Policy: settings.Observe}).site.prepare(request(bodies[steps], ""), "anthropic", bodies[steps], bodies[steps])
+		cold, _ := attached(t, settings.Options{Policy: settings.Observe}).site.prepare(request(bodies[steps], ""), "anthropic", bodies[steps], bodies[steps], nil)
 		if cold == nil {
 			t.Fatalf("session %d is not prepared", s)
 		}

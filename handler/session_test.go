@@ -116,7 +116,7 @@ func TestSaid(t *testing.T) {
 	send := func(body string, turn wire.Turn) string {
 		t.Helper()
 		r := httptest.NewRequest(http.MethodPost, "http://a/v1/chat/completions", nil)
-		c, why := h.site.prepare(r, wire.OpenAIChat, []byte(body), []byte(body))
+		c, why := h.site.prepare(r, wire.OpenAIChat, []byte(body), []byte(body), nil)
 		if c == nil {
 			t.Fatal(why)
 		}
@@ -181,7 +181,7 @@ func TestConversationsSideBySide(t *testing.T) {
 			r.URL.Path = "/v1/chat/completions"
 			delete(r.Header, "X-Session-Id")
 			b := body(prompt, turns)
-			c, _ := h.site.prepare(r, wire.OpenAIChat, b, b)
+			c, _ := h.site.prepare(r, wire.OpenAIChat, b, b, nil)
 			if c == nil {
 				t.Fatalf("%s %d is not prepared", prompt, turns)
 			}

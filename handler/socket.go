@@ -53,8 +53,8 @@ func listen(up *upstream.Profile) *websocket.Server {
 	return &websocket.Server{
 		MaxMessage: up.MaxBody, Kept: heard, Behind: up.Holds(wire.OpenAIResponses),
 		Open: func() websocket.Room { return budget.Bodies.Open() }, Background: layer.Background,
-		Failure: func(event []byte) (int, []byte) {
-			return translate.ReadFailure(wire.OpenAIResponses, 0, event).Write(wire.OpenAIResponses)
+		Failure: func(e []byte) (int, []byte) {
+			return translate.ReadFailure(wire.OpenAIResponses, 0, e).Write(wire.OpenAIResponses)
 		},
 	}
 }

@@ -140,7 +140,7 @@ func BenchmarkSpan(b *testing.B) {
 			if on {
 				r, _ = traced(tracer, r)
 			}
-			c, _ := attached(b, settings.Options{}).site.prepare(r, wire.Anthropic, body, body)
+			c, _ := attached(b, settings.Options{}).site.prepare(r, wire.Anthropic, body, body, nil)
 			c.ending.status, c.ending.turn = http.StatusOK, &wire.Turn{ID: "msg_1", Model: "claude-opus-4-6", StopReason: "end_turn", Usage: wire.Usage{Reported: true, Read: 1234}}
 			b.ReportAllocs()
 			for b.Loop() {

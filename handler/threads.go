@@ -50,13 +50,13 @@ func (o *site) keeps(f wire.Format) bool {
 
 // joined makes a request whole that goes on from an answer, so that it is read, edited
 // and accounted for as if the client had sent all of it; nil if what stands before is
-// not known.
-func (o *site) joined(r *http.Request, tenant sessioncache.Tenant, v *wire.View) (*wire.View, *hold.Own) {
+// not known, or if there is no room for it.
+func (o *site) joined(r *http.Request, tenant sessioncache.Tenant, v *wire.View, a *arrival) (*wire.View, *hold.Own) {
 	if !v.Conversation.Partial || v.Conversation.Continues == "" || !o.keeps(v.Format) {
 		return nil, nil
 	}
 	_, book := o.store.Holds.Threads(o.holding.options, v.Format, o.now)
-	body := book.Whole(o.side(r, tenant), v, o.up.MaxBody)
+	body := book.Whole(o.side(r, tenant), v, func(n int64) bool { return a.room(r, n) })
 	if body == nil {
 		return nil, nil
 	}

@@ -30,6 +30,7 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/audit"
 	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
+	"github.com/caddy-llm-cache/caddy-llm-cache/layer/budget"
 	"github.com/caddy-llm-cache/caddy-llm-cache/simulator"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
@@ -405,5 +406,36 @@ func refusesState(t *testing.T, p *proxy, u *upstream) {
 				t.Errorf("%s %s: status %d, %s", path, body, res.StatusCode, got)
 			}
 		}
+	}
+}
+
+// TestThreadsBounds: what is made whole of a few bytes takes no memory that is not there. It
+// goes as the client sent it then.
+func TestThreadsBounds(t *testing.T) {
+	var held int64
+	u := newUpstream(t, func(w http.ResponseWriter, _ *http.Request, n int) {
+		held = budget.Bodies.Held()
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = fmt.Fprintf(w, `{"id":"resp_%d","object":"response","status":"completed","output":[{"type":"message","id":"m","role":"assistant","content":[{"type":"output_text","text":"Yes."}]}],"usage":{"input_tokens":1000,"output_tokens":5}}`, n)
+	})
+	p := start(t, behind(u, "openai"))
+	const tools = `"tools":[{"type":"function","name":"Bash","parameters":{"type":"object"}}],`
+	if res := p.post("/v1/responses", `{"model":"gpt-5.6",`+tools+`"input":"`+strings.Repeat("word ", 200<<10)+`"}`); res.StatusCode != http.StatusOK {
+		t.Fatal(read(t, res))
+	}
+	room := budget.Bodies.Limit()
+	defer budget.Bodies.Resize(room)
+	budget.Bodies.Resize(2 << 20)
+	taken := budget.Bodies.Open()
+	defer taken.Close()
+	if err := taken.Grow(t.Context(), 1<<20); err != nil {
+		t.Fatal(err)
+	}
+	body := `{"model":"gpt-5.6",` + tools + `"previous_response_id":"resp_1","input":"And?"}`
+	if res := p.post("/v1/responses", body); res.StatusCode != http.StatusOK || u.last().body != body {
+		t.Errorf("status %d, sent %.300s", res.StatusCode, u.last().body)
+	}
+	if held > 2<<20 {
+		t.Errorf("%d bytes were taken, of %d", held, 2<<20)
 	}
 }

@@ -103,8 +103,9 @@ func (b *Book) Drop(s hold.Side, id string) {
 }
 
 // Whole returns the whole of a request that goes on from an answer, nil if it is not
-// kept what stands before, or if it is not certain what the provider would make of it.
-func (b *Book) Whole(s hold.Side, v *wire.View, most int64) []byte {
+// kept what stands before, or if it is not certain what the provider would make of it, or
+// if there is no room for about so many bytes.
+func (b *Book) Whole(s hold.Side, v *wire.View, room func(n int64) bool) []byte {
 	b.mu.Lock()
 	e := b.kept.Get(page{s, v.Conversation.Continues})
 	if e == nil || !e.Value.until.After(b.now()) {
@@ -115,7 +116,7 @@ func (b *Book) Whole(s hold.Side, v *wire.View, most int64) []byte {
 	p := e.Value
 	p.until = b.now().Add(b.limits.Life)
 	b.mu.Unlock()
-	if int64(len(p.body)+len(p.reply)+len(v.Raw)) > most {
+	if !room(int64(len(p.body) + len(p.reply) + len(v.Raw))) {
 		return nil
 	}
 	return p.with(v)

@@ -51,6 +51,9 @@ func newBook(memory int64) *book {
 	return b
 }
 
+// upTo is room for so many bytes.
+func upTo(most int64) func(int64) bool { return func(n int64) bool { return n <= most } }
+
 func side(tenant byte, upstream string) hold.Side {
 	return hold.Side{Tenant: sessioncache.Tenant{tenant}, Upstream: upstream}
 }
@@ -126,16 +129,16 @@ func TestWhole(t *testing.T) {
 			}
 			b := newBook(1 << 20)
 			b.Keep(side(1, "u"), "h", "", view(t, c.f, c.kept), []byte(reply))
-			if got := b.Whole(side(1, "u"), view(t, c.f, c.more), 1<<20); string(got) != c.want {
+			if got := b.Whole(side(1, "u"), view(t, c.f, c.more), upTo(1<<20)); string(got) != c.want {
 				t.Errorf("got\n%s, want\n%s", got, c.want)
 			}
-			if got := b.Whole(side(2, "u"), view(t, c.f, c.more), 1<<20); got != nil {
+			if got := b.Whole(side(2, "u"), view(t, c.f, c.more), upTo(1<<20)); got != nil {
 				t.Errorf("another tenant got %s", got)
 			}
-			if got := b.Whole(side(1, "v"), view(t, c.f, c.more), 1<<20); got != nil {
+			if got := b.Whole(side(1, "v"), view(t, c.f, c.more), upTo(1<<20)); got != nil {
 				t.Errorf("another upstream got %s", got)
 			}
-			if got := b.Whole(side(1, "u"), view(t, c.f, c.more), 100); got != nil {
+			if got := b.Whole(side(1, "u"), view(t, c.f, c.more), upTo(100)); got != nil {
 				t.Errorf("what is larger than it may be is %s", got)
 			}
 		})
@@ -173,7 +176,7 @@ func TestBook(t *testing.T) {
 			b.Keep(side(1, "u"), "a", "", begin, []byte(threadReply))
 			b.Keep(side(1, "u"), "b", "", begin, []byte(threadReply))
 			b.now = b.now.Add(59 * time.Minute)
-			b.Whole(side(1, "u"), more("b"), 1<<20)
+			b.Whole(side(1, "u"), more("b"), upTo(1<<20))
 			b.now = b.now.Add(time.Minute)
 		}, "b"},
 		{"no room", 10_000, func(b *book) { // three have room
@@ -193,7 +196,7 @@ func TestBook(t *testing.T) {
 		c.do(b)
 		kept := ""
 		for _, id := range "abcdefgh" {
-			if b.Whole(side(1, "u"), more(string(id)), 1<<20) != nil {
+			if b.Whole(side(1, "u"), more(string(id)), upTo(1<<20)) != nil {
 				kept += string(id)
 			}
 		}

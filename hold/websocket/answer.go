@@ -126,7 +126,7 @@ func (a *answer) finish(object gjson.Result) {
 			a.output = append(a.output, asInput(item))
 		}
 	}
-	a.settle(a.id == "")
+	a.settle(a.id == "" || object.Get("status").Str == "failed")
 }
 
 // settle ends the answer.
@@ -188,7 +188,11 @@ func (a *answer) end() bool {
 	for i, item := range a.output {
 		a.say(map[string]any{"type": "response.output_item.done", "output_index": i, "item": json.RawMessage(item)})
 	}
-	a.say(map[string]any{"type": "response.completed", "response": json.RawMessage(object.Raw)})
+	status := object.Get("status").Str
+	if status != "failed" && status != "incomplete" {
+		status = "completed"
+	}
+	a.say(map[string]any{"type": "response." + status, "response": json.RawMessage(object.Raw)})
 	return true
 }
 

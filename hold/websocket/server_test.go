@@ -279,3 +279,29 @@ func TestReasoningElsewhere(t *testing.T) {
 		})
 	}
 }
+
+// TestWholeAnswers: an answer in one piece ends as it says, and what failed is nothing to go on
+// from.
+func TestWholeAnswers(t *testing.T) {
+	statuses := make(chan string, 1)
+	ws := serving(t, &Server{MaxMessage: 1 << 20, Kept: NewMemory(1 << 20)}, func(w http.ResponseWriter, _ *http.Request) error {
+		w.Header().Set("Content-Type", "application/json")
+		_, err := fmt.Fprintf(w, `{"id":"resp_1","object":"response","status":%q,"output":[]}`, <-statuses)
+		return err
+	})()
+	for _, status := range []string{"failed", "completed", "incomplete"} {
+		statuses <- status
+		if e := exchange(t, ws, `{"type":"response.create","model":"m","store":false,"input":"go"}`); e.Get("type").Str != "response."+status {
+			t.Errorf("an answer that is %s ends by %s", status, e)
+		}
+		statuses <- "completed"
+		e := exchange(t, ws, message("resp_1", "on"))
+		if found := e.Get("type").Str == "response.completed"; found == (status == "failed") {
+			t.Errorf("from an answer that is %s it goes on by %s", status, e)
+		}
+		select {
+		case <-statuses: // nobody was asked
+		default:
+		}
+	}
+}

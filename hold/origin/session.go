@@ -59,7 +59,7 @@ var lists = map[wire.Format]string{
 type talk struct {
 	body   []byte // the last request, whole
 	before []byte // what its news were put behind, nil where it came whole
-	news   uint64 // the hash of the request that brought them
+	news   uint64 // their hash
 }
 
 // serveSession serves a request that may name its session.
@@ -150,14 +150,16 @@ func begin(body []byte) *talk {
 }
 
 // goOn puts the news of a request behind what was said; nil if there is no list of them. The
-// same news once more stand for the same request: the client has not got its answer.
+// same news once more stand for the same request, whatever else it says: the client has not
+// got its answer, or not all of it.
 func (t *talk) goOn(body []byte, list string) *talk {
-	sum := xxh3.Hash(body)
+	news := gjson.GetBytes(body, list)
+	sum := xxh3.HashString(news.Raw)
 	before := t.body
 	if t.before != nil && t.news == sum {
 		before = t.before
 	}
-	said, news := gjson.GetBytes(before, list), gjson.GetBytes(body, list)
+	said := gjson.GetBytes(before, list)
 	if !said.IsArray() || !news.IsArray() {
 		return nil
 	}

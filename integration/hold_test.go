@@ -17,6 +17,8 @@ package integration_test
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -287,6 +289,23 @@ func TestHoldFaults(t *testing.T) {
 			}
 			s.expect("delta", conversation(23, false))
 		})
+	}
+}
+
+// TestHoldTooLarge: a body that is too large for the origin goes whole, and costs the other
+// conversations nothing.
+func TestHoldTooLarge(t *testing.T) {
+	s := twoSites(t, newUpstream(t, answerMessage))
+	s.load(s.sites("llm_cache_origin {\nmax_body 64KiB\n}"))
+	large := strings.Replace(conversation(40, false), "Fix the build.", "Write a book.", 1)
+	noise := make([]byte, 96<<10) // whose difference is too large itself
+	_, _ = rand.Read(noise)
+	larger := strings.Replace(conversation(20, false), "Fix the build.", hex.EncodeToString(noise), 1)
+	s.expect("whole; cause=new", conversation(20, false))
+	for n := 21; n < 24; n++ {
+		s.expect("delta", conversation(n, false))
+		s.expect("whole; cause=too-large", large)
+		s.expect("whole; cause=too-large", larger)
 	}
 }
 

@@ -64,9 +64,11 @@ const (
 	BadHash = "bad-hash"
 	// NoRoom: there is no memory to make it in.
 	NoRoom = "no-room"
+	// TooLarge: it is larger than the origin makes any.
+	TooLarge = "too-large"
 )
 
-var reasons = []string{UnknownBase, BadDelta, BadHash, NoRoom}
+var reasons = []string{UnknownBase, BadDelta, BadHash, NoRoom, TooLarge}
 
 // headers is what a program costs besides itself, in bytes.
 const headers = 128

@@ -215,6 +215,8 @@ func (e *exchange) make(w http.ResponseWriter, r *http.Request, next caddyhttp.H
 	switch {
 	case errors.Is(err, layer.ErrNoRoom):
 		return refuse(w, edge.NoRoom)
+	case errors.Is(err, layer.ErrTooLarge):
+		return tooLarge(w, err)
 	case err != nil:
 		return err
 	}
@@ -227,7 +229,7 @@ func (e *exchange) make(w http.ResponseWriter, r *http.Request, next caddyhttp.H
 	body, err := delta.Make(base, program, e.MaxBody)
 	switch {
 	case errors.Is(err, delta.ErrTooLarge):
-		return caddyhttp.Error(http.StatusRequestEntityTooLarge, err)
+		return tooLarge(w, caddyhttp.Error(http.StatusRequestEntityTooLarge, err))
 	case errors.Is(err, delta.ErrHash):
 		e.log.Error("a difference makes another body than it said", zap.Int64("bytes", size))
 		return refuse(w, edge.BadHash)
@@ -276,6 +278,13 @@ func refuse(w http.ResponseWriter, why string) error {
 	return nil
 }
 
+// tooLarge says so of a difference, or of the body that it makes: the whole will pass.
+func tooLarge(w http.ResponseWriter, err error) error {
+	count(edge.TooLarge)
+	w.Header()[edge.Delta] = []string{edge.TooLarge}
+	return err
+}
+
 // answer is the writer of the model's answer.
 type answer struct {
 	layer.Answer
@@ -308,7 +317,7 @@ const (
 
 var (
 	received = metric.CounterOf("origin_requests_total", "Requests of edges by what became of them: made, whole, passed, session, or why nothing could be made of a difference.", "result",
-		edge.Made, whole, passed, session, sessionLost, edge.UnknownBase, edge.BadDelta, edge.BadHash, edge.NoRoom)
+		edge.Made, whole, passed, session, sessionLost, edge.UnknownBase, edge.BadDelta, edge.BadHash, edge.NoRoom, edge.TooLarge)
 	heldBytes = metric.Gauge("origin_held_bytes", "Bytes of bodies that are kept for edges.")
 )
 

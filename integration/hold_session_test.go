@@ -83,6 +83,11 @@ func TestNamedSession(t *testing.T) {
 	ask(200, chat, `{"sessionId":"s 2","messages":[{"role":"user","content":"b"}]}`,
 		`{"model":"m","messages":[{"role":"system","content":"S"},{"role":"user","content":"a"},{"role":"user","content":"b"}]}`)
 
+	// A Responses request may begin with a text in the place of a list.
+	ask(200, "/v1/responses", `{"model":"m","instructions":"S","input":"a\u00e9","sessionId":"s 3"}`, `{"model":"m","instructions":"S","input":"a\u00e9"}`)
+	ask(200, "/v1/responses", `{"sessionId":"s 3","input":[{"role":"assistant","content":"Hi."},{"role":"user","content":"b"}]}`,
+		`{"model":"m","instructions":"S","input":[{"role":"user","content":"a\u00e9"},{"role":"assistant","content":"Hi."},{"role":"user","content":"b"}]}`)
+
 	// What names no session passes, and what a restart has forgotten is not made up.
 	ask(200, messages, `{"model":"m","messages":[{"role":"user","content":"h"}]}`, `{"model":"m","messages":[{"role":"user","content":"h"}]}`)
 	p.reload("reverse_proxy " + u.Listener.Addr().String())

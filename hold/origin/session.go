@@ -160,6 +160,9 @@ func (t *talk) goOn(body []byte, list string) *talk {
 		before = t.before
 	}
 	said := gjson.GetBytes(before, list)
+	if said.Type == gjson.String && list == "input" { // a text stands for what the user says
+		said = gjson.Parse(`[{"role":"user","content":` + said.Raw + `}]`)
+	}
 	if !said.IsArray() || !news.IsArray() {
 		return nil
 	}

@@ -50,8 +50,7 @@ func (x *Exchange) Continuations() (out []billing.Bill) {
 }
 
 // charge works the bill out and notes what the client's own bytes would have
-// left in the upstream's cache. The session is locked, and the lineage is as it
-// was before this request.
+// left in the upstream's cache. The session is locked.
 //
 // As long as a conversation has gone out in the client's own bytes, the two
 // sides of the bill are the same by definition.
@@ -60,9 +59,8 @@ func (x *Exchange) Continuations() (out []billing.Bill) {
 // the client's own bytes, too, and what it would have found of it is not known.
 func (x *Exchange) charge(t *wire.Turn) billing.Bill {
 	actual, client, u := t.Usage, t.Usage, t.Held()
-	l := x.standing.match.Lineage
 	if x.req.View.Conversation.Partial { // blocks say nothing of what the provider holds
-		if l != nil {
+		if l := x.standing.match.Lineage; l != nil {
 			client.Read += int64(l.Less)
 		}
 		return billing.New(&x.req.rules, actual, client)
@@ -73,10 +71,7 @@ func (x *Exchange) charge(t *wire.Turn) billing.Bill {
 	}
 	r := billing.Request{
 		View: x.req.View, States: x.req.States, Start: x.start, Rules: &x.req.rules, Calibration: &x.req.session.Calibration, Cache: &x.req.session.Counterfactual,
-		Markers: x.Prompt.Markers, Diverged: x.diverged(),
-	}
-	if l != nil {
-		r.Previous = billing.Previous{Front: l.Front, Started: l.Started, Common: x.standing.match.Common}
+		Markers: x.Prompt.Markers, Diverged: x.diverged(), Previous: x.previous(),
 	}
 	if x.Prompt.Edited && x.Prompt.SentTokens > 0 {
 		r.Removed = int64(x.Prompt.OriginalTokens - x.Prompt.SentTokens)
@@ -115,6 +110,15 @@ func (x *Exchange) would(r billing.Request) *billing.Request {
 	w.Removed = int64(x.Prompt.SentTokens - x.Prompt.OriginalTokens)
 	w.Previous.Common = min(r.Previous.Common, x.change.broken)
 	return &w
+}
+
+// previous is the request that this one continues.
+func (x *Exchange) previous() billing.Previous {
+	p, l := x.standing.before.previous, x.standing.match.Lineage
+	if x.standing.lineage == nil && l != nil {
+		p = billing.Previous{Front: l.Front, Started: l.Started, Common: x.standing.match.Common}
+	}
+	return p
 }
 
 // departed reports whether what would have gone upstream before this request is other

@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/billing"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/settings"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
@@ -82,6 +83,25 @@ func TestBillOfEditedTurns(t *testing.T) {
 	}
 	if edited < 5 {
 		t.Errorf("only %d turns were edited", edited)
+	}
+}
+
+// Where entries need no markers, a pause longer than the lifetime ends what the client's
+// own bytes would have left, too.
+func TestBillOfEditedTurnsWithoutMarkers(t *testing.T) {
+	rules := cachemodel.Rules{Regime: cachemodel.Automatic, Write: 1, Read: 0.1, TTL: 5 * time.Minute, MinTokens: 1024}
+	s := newScript(t, settings.Options{Policy: settings.Eager, Zones: settings.Zones{MinMessages: new(int)}}, rules)
+	s.prompt("Fix the build.")
+	for i := range 12 {
+		s.turn(i, fmt.Sprintf("/src/file%d.go", i), long(fmt.Sprint("f", i)))
+		cold := i == 10
+		if cold {
+			s.now = s.now.Add(10 * time.Minute)
+		}
+		x, b := s.billed(wire.Usage{Uncached: int64(2000 + 300*i), Output: 50})
+		if x.Prompt.Edited && i > 8 && (b.Client.Read == 0) != cold {
+			t.Errorf("turn %d: %+v", i, b.Client)
+		}
 	}
 }
 

@@ -80,13 +80,11 @@ func (x *Exchange) cutByServer(t *wire.Turn) bool {
 
 // cleared is what the provider had left out of the request before.
 func (x *Exchange) cleared() wire.Cleared {
-	if x.standing.lineage != nil {
-		return x.standing.before.cleared
+	c, l := x.standing.before.cleared, x.standing.match.Lineage
+	if x.standing.lineage == nil && l != nil {
+		c = l.Cleared
 	}
-	if l := x.standing.match.Lineage; l != nil {
-		return l.Cleared
-	}
-	return wire.Cleared{}
+	return c
 }
 
 // left says what the last request of a lineage has left in the cache, and the

@@ -18,6 +18,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/billing"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/reference"
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/settings"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
@@ -51,6 +52,7 @@ type before struct {
 	continued bool
 	diverged  bool
 	departed  bool
+	previous  billing.Previous
 	left      int64 // tokens that the last request left in the cache
 	cause     Break // why they are not there, if they are not
 	cleared   wire.Cleared
@@ -63,7 +65,7 @@ func (x *Exchange) join(t *wire.Turn) {
 	}
 	x.freeze()
 	prev := x.standing.match.Lineage
-	x.standing.before = before{diverged: x.diverged(), departed: x.departed()}
+	x.standing.before = before{diverged: x.diverged(), departed: x.departed(), previous: x.previous()}
 	if prev != nil {
 		x.standing.before.cleared = prev.Cleared
 		x.standing.before.last, x.standing.before.continued = prev.Last, x.standing.match.Common == prev.Len()

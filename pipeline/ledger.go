@@ -86,17 +86,16 @@ func (r *request) undo(i int) {
 }
 
 // keep takes every edit back but those that thinking has seen: where it is bound
-// to its past, the original would be refused as well.
+// to its past, the original would be refused as well. It goes by what the request began
+// with: its conversation may have gone on since, here or in another process.
 func (r *request) keep(m sessioncache.Match) {
+	seen := r.rules.BindsThinking && m.Lineage != nil && !m.Lineage.Observed
 	for i := range r.States {
-		e := r.States[i].Edit
-		r.States[i].Edit = nil
-		if l := m.Lineage; r.rules.BindsThinking && l != nil && !l.Observed {
-			if i < min(m.Common, len(l.States)) {
-				r.States[i].Edit = l.States[i].Edit
-			} else if e != nil && e.Stage == stage.Expand {
-				r.States[i].Edit = e
-			}
+		if _, made := r.ledger.fresh[i]; made {
+			r.undo(i)
+		}
+		if e := r.States[i].Edit; !seen || i >= r.Known && (e == nil || e.Stage != stage.Expand) {
+			r.States[i].Edit = nil
 		}
 	}
 	r.ledger.fresh = nil

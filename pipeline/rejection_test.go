@@ -15,9 +15,16 @@
 package pipeline
 
 import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/settings"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/storetest"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
@@ -90,4 +97,54 @@ func TestRefusedFirstRequest(t *testing.T) {
 	if y := s.send(wire.Turn{Done: true}); y.Prompt.Edited {
 		t.Error("edited again")
 	}
+}
+
+// readsOf is a request with so many calls that read files, after thinking.
+func readsOf(files int) []byte {
+	body := []byte(`{"model":"m","messages":[{"role":"user","content":"Fix the build."}`)
+	for i := range files {
+		body = fmt.Appendf(body, `,{"role":"assistant","content":[{"type":"thinking","thinking":"t","signature":"s%d"},{"type":"tool_use","id":"toolu_%d","name":"Read","input":{"file_path":"/src/file%d.go"}}]}`, i, i, i)
+		body = fmt.Appendf(body, `,{"role":"user","content":[{"type":"tool_result","tool_use_id":"toolu_%d","content":%q}]}`, i, strings.Repeat("a line of the file\n", 300))
+	}
+	return append(body, "]}"...)
+}
+
+// begun sends a conversation as far as so many files, and begins the request after that.
+func begun(p *process, files int) (*Exchange, *sessioncache.Session) {
+	for i := range files {
+		p.send(readsOf(i), wire.Turn{Done: true}, time.Unix(1e9+int64(i), 0), nil)
+	}
+	return next(p, files)
+}
+
+// next begins one request.
+func next(p *process, files int) (*Exchange, *sessioncache.Session) {
+	v, err := wire.Parse(wire.Anthropic, readsOf(files), nil)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	s := p.store.Acquire(restoreKey)
+	return p.p.Begin(v, s, time.Unix(1e9+int64(files), 0)), s
+}
+
+// What thinking has seen goes out as it did when the request began, although another
+// process has gone on with the conversation meanwhile.
+func TestRefusedWhileOthersGoOn(t *testing.T) {
+	shelf := new(storetest.SharedShelf)
+	one, other := node(t, binding, shelf), node(t, binding, shelf)
+	const files = 4
+	x, s := begun(one, files)
+	edit := x.req.States[6].Edit
+	if edit == nil || x.standing.match.Common <= 6 {
+		t.Fatal("nothing to keep")
+	}
+	for i := range 2 {
+		other.send(readsOf(files+i), wire.Turn{Done: true}, time.Unix(2e9, 0), nil)
+	}
+	one.store.Release(one.store.Acquire(restoreKey)) // which takes that in
+	x.Rejected()
+	if !json.Valid(x.Prompt.Body) || !bytes.Contains(x.Prompt.Body, edit.Value) {
+		t.Errorf("sent in its place: %s", x.Prompt.Body)
+	}
+	one.store.Release(s)
 }

@@ -46,6 +46,7 @@ func (x *Exchange) freeze() {
 	if l == nil || !x.refusal.rejected {
 		return
 	}
+	x.req.session.Refused(x.req.View)
 	l.Frozen = true
 	if !x.req.rules.BindsThinking {
 		for i := range l.States {

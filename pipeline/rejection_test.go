@@ -148,3 +148,20 @@ func TestRefusedWhileOthersGoOn(t *testing.T) {
 	}
 	one.store.Release(s)
 }
+
+// A conversation in which an edit was refused is left alone by the next process, too,
+// although the refused request was never answered.
+func TestRefusedEditsDoNotOutlive(t *testing.T) {
+	p := newProcess(t, keeping, new(storetest.Shelf))
+	x, s := begun(p, 4)
+	if !x.Prompt.Edited || !x.Claim(p.store.(sessioncache.Claimer)) {
+		t.Fatal("nothing to refuse")
+	}
+	x.Rejected()
+	x.Abandon()
+	p.store.Release(s)
+	p.restart()
+	if x, _ = next(p, 4); !x.refusal.frozen || x.Prompt.Edited {
+		t.Error("edited again")
+	}
+}

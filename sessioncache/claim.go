@@ -89,6 +89,12 @@ func (s *Session) claims(o *Lineage) bool {
 	return slices.ContainsFunc(s.pending, func(l *Lineage) bool { return l.id == o.id && chain.Same(l.chain(), o.chain()) })
 }
 
+// Refused forgets what was claimed for a request that was refused in that form. The session
+// must be locked.
+func (s *Session) Refused(v *wire.View) {
+	s.pending = slices.DeleteFunc(s.pending, func(l *Lineage) bool { return chain.Same(l.chain(), v.MessageBlocks()) })
+}
+
 // fulfil forgets what was claimed of a lineage that was committed. The session must be
 // locked.
 func (s *Session) fulfil(l *Lineage) {

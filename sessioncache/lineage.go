@@ -147,7 +147,7 @@ func (l *Lineage) inherit(parent *Lineage) {
 }
 
 func (l *Lineage) size() int64 {
-	n := int64(unsafe.Sizeof(*l)) + l.Ends.Size() + int64(cap(l.States))*int64(unsafe.Sizeof(block.State{})) + int64(cap(l.Tools))
+	n := int64(unsafe.Sizeof(*l)) + l.Ends.Size() + int64(cap(l.States))*int64(unsafe.Sizeof(block.State{})) + int64(cap(l.Tools)+len(l.Model))
 	if l.known != nil {
 		n += int64(l.known.Size())
 	}

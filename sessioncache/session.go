@@ -373,8 +373,10 @@ func (s *Session) recall(first wire.Hash) *wire.Known {
 func (s *Session) size() int64 {
 	n := int64(unsafe.Sizeof(*s)) + 200 + // the store's own index entries
 		s.Counterfactual.Size() + s.Hypothetical.Size() + s.packed.Load().size()
-	for _, l := range s.lineages {
-		n += l.size()
+	for _, lineages := range [...][]*Lineage{s.lineages, s.pending} {
+		for _, l := range lineages {
+			n += l.size()
+		}
 	}
 	return n
 }

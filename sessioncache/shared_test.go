@@ -17,9 +17,11 @@ package sessioncache_test
 import (
 	"cmp"
 	"errors"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+	"unsafe"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/block"
@@ -98,6 +100,24 @@ const (
 	moreMessages = firstMessage + `,{"role":"assistant","content":"two"},{"role":"user","content":"three"}`
 	sideMessage  = `{"role":"user","content":"a side request"}`
 )
+
+// What is claimed takes memory as long as nothing comes of it, and counts.
+func TestClaimsCount(t *testing.T) {
+	d := sharing(t, new(storetest.SharedShelf))
+	_, l := commit(t, d, firstMessage)
+	before := d.Stats().Bytes
+	const n = 1000
+	claim(t, d, moreMessages+strings.Repeat(`,{"role":"assistant","content":"a"},{"role":"user","content":"b"}`, n))
+	if got, least := d.Stats().Bytes-before, int64(2*n*int(unsafe.Sizeof(block.State{})+unsafe.Sizeof(wire.Block{}))); got < least {
+		t.Errorf("%d bytes more are accounted for, %d are held", got, least)
+	}
+	before = d.Stats().Bytes
+	l.Model = strings.Repeat("m", 5000)
+	d.Release(d.Acquire(sharedKey))
+	if got := d.Stats().Bytes - before; got < 5000 {
+		t.Errorf("of the name of a model %d bytes are accounted for", got)
+	}
+}
 
 // Who had the last request of a conversation owns it, be it that another process has
 // the others of the session.

@@ -247,7 +247,7 @@ func (s *Session) misses(v *wire.View) bool {
 // known.
 func (s *Session) Commit(m Match, v *wire.View, states []block.State) *Lineage {
 	l := m.Lineage
-	if l == nil || !s.has(l) || !v.Conversation.Partial && !l.supersededBy(v, m.Common) {
+	if l == nil || !s.has(l) || !v.Conversation.Partial && !l.supersededBy(v, chain.Common(v.MessageBlocks(), l.chain())) {
 		var parent *Lineage
 		if l != nil {
 			parent = l

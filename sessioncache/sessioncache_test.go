@@ -118,6 +118,25 @@ func TestLineages(t *testing.T) {
 	}
 }
 
+// Of two requests on their way at once that go on with a conversation in different ways,
+// none takes the place of the other, whichever is answered first.
+func TestWaysApart(t *testing.T) {
+	const reminded = `{"role":"user","content":[{"type":"text","text":"one"},{"type":"text","text":"a reminder"}]}`
+	s := open(t, MemoryOptions{}).Acquire(Key{ID: "s"})
+	commit(s, view(t, reminded, nil))
+	slow := view(t, reminded+answer1+user2, nil)
+	s.Lock()
+	m := s.Match(slow)
+	s.Unlock()
+	commit(s, view(t, user1+answer2+other2, nil)) // the client has left the reminder out
+	s.Lock()
+	defer s.Unlock()
+	s.Commit(m, slow, make([]block.State, 4))
+	if got := s.Match(view(t, user1+answer2+other2+answer1+user2, nil)); got.Common != 3 {
+		t.Errorf("of the way that was answered first %d blocks are known", got.Common)
+	}
+}
+
 // A conversation that is played once more under the same id grows a lineage of
 // its own, not one for each request.
 func TestReplayedConversation(t *testing.T) {

@@ -58,18 +58,14 @@ const held = 0.7
 // its lineage left there. It compares the usage reported with the last one, and
 // the request with what is remembered of the last.
 func (x *Exchange) attribute(u wire.Usage, t *wire.Turn) Break {
-	left := x.standing.before.left
+	left, cause := x.standing.before.left, x.standing.before.cause
 	if u.Prompt() == 0 || left < int64(max(x.req.rules.MinTokens, 1)) || float64(u.Read) >= held*float64(left) {
 		return NoBreak
 	}
-	switch cause := x.standing.before.cause; cause {
-	case BreakEdit, BreakMessages, BreakUnknown:
-		if x.cutByServer(t) {
-			return BreakServerEdit
-		}
-	default:
+	if (cause == BreakEdit || cause == BreakMessages || cause == BreakUnknown) && x.cutByServer(t) {
+		return BreakServerEdit
 	}
-	return x.standing.before.cause
+	return cause
 }
 
 // cutByServer reports whether the provider has cut the history otherwise than in the

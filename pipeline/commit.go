@@ -93,9 +93,7 @@ func (x *Exchange) join(t *wire.Turn) {
 		}
 	}
 	l.Diverged = l.Diverged || x.Prompt.Edited || x.standing.before.diverged
-	// A request that forces a call, or offers no tools, goes without the tool
-	// and leaves it to the conversation.
-	l.Expand = x.req.offer.expand == expandDeclared || prev != nil && prev.Expand && x.req.offer.expand == expandNone
+	l.Expand = x.req.offer.keeps(prev != nil && prev.Expand)
 	l.Said, l.Unsaid = x.Interceptor.said, false
 	x.Interceptor.learnExpansions(l)
 	x.Lesson.Regret = x.req.regretted.Fresh

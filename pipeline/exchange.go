@@ -124,7 +124,7 @@ func (x *Exchange) Claim(store sessioncache.Claimer) bool {
 	return store.Claim(r.session, x.standing.match, r.View, r.States, func(l *sessioncache.Lineage) {
 		l.Observed, l.Diverged = false, true
 		l.Model, l.Kind = r.View.Model, chain.Kind(r.View)
-		l.Expand = r.offer.expand == expandDeclared || l.Expand && r.offer.expand == expandNone
+		l.Expand = r.offer.keeps(l.Expand)
 	})
 }
 

@@ -49,13 +49,16 @@ const (
 	expandOffered             // offered by the client, under one of the names
 )
 
-// declare decides about the tool. A conversation that began with it keeps it,
-// and one that began without goes on without, until its cache is cold. For one
-// that this process has not seen the request alone decides: a process that has
+// declare decides about the tool. A conversation that began with it keeps it, whatever
+// the options say by now, and one that began without goes on without, until its cache is
+// cold. For one that this process has not seen the request alone decides: a process that has
 // forgotten it does the same again.
 func (r *request) declare(m sessioncache.Match) {
 	o := &r.o.Expand
-	if o.Mode == stage.Off || r.o.Policy == settings.Observe || toolcall.LastDefinition(r.View) < 0 || !hidden.Possible(r.View) || !r.folds() {
+	began := m.Lineage != nil && !(r.cached.cold && !r.rules.BindsThinking)
+	wants := began && m.Lineage.Expand
+	off := !wants && (o.Mode == stage.Off || !r.folds())
+	if r.o.Policy == settings.Observe || toolcall.LastDefinition(r.View) < 0 || !hidden.Possible(r.View) {
 		return
 	}
 	offered := false
@@ -64,7 +67,7 @@ func (r *request) declare(m sessioncache.Match) {
 		if name == ExpandTool {
 			return // another proxy's
 		}
-		offered = offered || slices.Contains(o.Known(), name)
+		offered = offered || !off && slices.Contains(o.Known(), name)
 	}
 	switch {
 	case offered:
@@ -73,15 +76,19 @@ func (r *request) declare(m sessioncache.Match) {
 	case forced(r.View):
 		return
 	}
-	var wants bool
-	if l := m.Lineage; l != nil && !(r.cached.cold && !r.rules.BindsThinking) {
-		wants = l.Expand
-	} else {
+	if !began && !off {
 		wants = !r.orders.given.Cuts() && (o.Mode == stage.On || !refers(r.View) && r.rules.Regime != cachemodel.KV && instructions(r.View) >= minInstructions && toolcall.Serves(r.View))
 	}
-	if wants {
+	if r.offer.without = !began && !wants; wants {
 		r.offer.expand = expandDeclared
 	}
+}
+
+// keeps reports whether the tool is part of a conversation after a request, of which it was
+// part before or not. One that forces a call, or offers no tools, goes without it and
+// leaves it to the conversation.
+func (f *offer) keeps(before bool) bool {
+	return f.expand == expandDeclared || before && f.expand == expandNone && !f.without
 }
 
 // minInstructions is the size in bytes of tools and system prompt from which an

@@ -169,3 +169,35 @@ func TestImpossibleEdits(t *testing.T) {
 		t.Errorf("error %v, edited %t: %s", x.Prompt.Err, x.Prompt.Edited, x.Prompt.Body)
 	}
 }
+
+// The tool stands in front of everything: what a conversation goes out with changes only
+// where nothing is cached, whatever the configuration says by now, and is settled then.
+func TestExpandStaysAsItWas(t *testing.T) {
+	on := settings.Options{Policy: settings.Eager, Expand: settings.Expand{Mode: stage.On}}
+	s := newScript(t, on, keeping)
+	s.prompt("go")
+	declared := func() bool {
+		x := s.send(wire.Turn{Done: true, Text: "unrelated words"})
+		s.turn(len(s.messages), "/src/a.go", "text")
+		return bytes.Contains(x.Prompt.Body, []byte(`"`+ExpandTool+`"`))
+	}
+	if !declared() {
+		t.Fatal("the tool is not declared")
+	}
+	off, nothing := on, on
+	off.Expand.Mode, nothing.Prune.Mode = stage.Off, stage.Off
+	for _, o := range []settings.Options{off, nothing} {
+		s.p = New(o, s.p.rules)
+		if !declared() {
+			t.Error("the tool is gone in the middle of a conversation")
+		}
+	}
+	s.now = s.now.Add(time.Hour)
+	if declared() {
+		t.Error("the tool is declared although nothing is folded")
+	}
+	s.p = New(on, s.p.rules)
+	if declared() {
+		t.Error("the tool is back in the middle of a conversation")
+	}
+}

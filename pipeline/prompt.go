@@ -131,9 +131,6 @@ func (r *request) committed() ([]wire.Edit, []byte) {
 			r.States[i].Edit, r.States[i].Inserted = nil, nil
 		}
 	}
-	for i := range r.States {
-		r.States[i].Edit, r.States[i].Inserted = nil, nil
-	}
 	r.offer.expand = expandNone
 	return nil, nil
 }

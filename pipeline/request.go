@@ -75,8 +75,10 @@ type omission struct {
 type offer struct {
 	// tools are those that a request for a summary left out, nil for none.
 	tools []byte
-	// expand says what is done about the expand tool.
-	expand expandTool
+	// expand says what is done about the expand tool, without that the conversation
+	// goes on without it.
+	expand  expandTool
+	without bool
 }
 
 // marking is where cache markers go.

@@ -102,9 +102,8 @@ func (a *Affinity) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 // Select implements reverseproxy.Selector.
 func (a *Affinity) Select(pool reverseproxy.UpstreamPool, r *http.Request, _ http.ResponseWriter) *reverseproxy.Upstream {
 	if t, ok := caddyhttp.GetVar(r.Context(), ReplicaVar).(*Replica); ok && t != nil { // one of ours, for each box
-		t.Of = len(pool)
-		if u := pool[t.Index%max(1, len(pool))]; u.Available() {
-			return u
+		if t.Of = len(pool); t.Of > 0 && pool[t.Index%t.Of].Available() {
+			return pool[t.Index%t.Of]
 		}
 		return nil
 	}

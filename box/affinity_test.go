@@ -113,3 +113,14 @@ func TestAffinityOfOtherRequests(t *testing.T) {
 		t.Errorf("an empty pool gave %v", u)
 	}
 }
+
+// Upstreams that are found out for each request may be none.
+func TestAffinityWithoutBoxes(t *testing.T) {
+	for _, turn := range []*Replica{nil, {Index: 1}} {
+		r := of("a", 0)
+		caddyhttp.SetVar(r.Context(), ReplicaVar, turn)
+		if u := new(Affinity).Select(nil, r, nil); u != nil {
+			t.Errorf("chosen: %v", u)
+		}
+	}
+}

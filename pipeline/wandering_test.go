@@ -1,0 +1,424 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package pipeline
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/settings"
+	"github.com/caddy-llm-cache/caddy-llm-cache/pipeline/stage"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/storetest"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
+)
+
+// wanderer is a client that makes conversations up as it goes.
+type wanderer struct {
+	*rand.Rand
+	talks []*talk
+	now   time.Time
+	calls int // so far
+}
+
+// talk is one of its conversations.
+type talk struct {
+	model    string
+	messages []string
+}
+
+func newWanderer(seed uint64) *wanderer {
+	return &wanderer{Rand: rand.New(rand.NewPCG(seed, 7)), now: time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)}
+}
+
+func (w *wanderer) code(lines int) string {
+	var b strings.Builder
+	for n := range lines {
+		fmt.Fprintf(&b, "%6d\tfunc f%d(x int) error { return call(x, %d) }\n", n+1, w.IntN(300), w.IntN(90))
+	}
+	return b.String()
+}
+
+func person(format string, args ...any) string {
+	return fmt.Sprintf(`{"role":"user","content":[{"type":"text","text":%q}]}`, fmt.Sprintf(format, args...))
+}
+
+// begin begins a conversation.
+func (w *wanderer) begin() *talk {
+	w.talks = append(w.talks, &talk{"m", []string{person("Fix bug %d.", w.IntN(100))}})
+	w.talks = w.talks[max(0, len(w.talks)-5):]
+	return w.talks[len(w.talks)-1]
+}
+
+// next chooses what to go on with, and in which way.
+func (w *wanderer) next() *talk {
+	if len(w.talks) == 0 {
+		return w.begin()
+	}
+	w.now = w.now.Add(time.Duration(w.IntN(30)) * time.Second)
+	if w.IntN(12) == 0 {
+		w.now = w.now.Add(7 * time.Minute) // nothing is cached any more
+	}
+	t := w.talks[w.IntN(len(w.talks))]
+	last := len(t.messages) - 1
+	switch w.IntN(30) {
+	case 0:
+		return w.begin()
+	case 1: // both ways are gone on with
+		fork := &talk{t.model, slices.Clone(t.messages)}
+		w.talks = append(w.talks, fork)
+		return fork
+	case 2: // a rewind
+		n := 2 * w.IntN(last/2+1)
+		if n > 0 && strings.Contains(t.messages[n-1], `"tool_use"`) {
+			n = 0
+		}
+		t.messages = append(t.messages[:n:n], person("Rather do %d.", w.IntN(1000)))
+	case 3: // a compaction
+		t.messages = []string{person("This session is being continued. Summary: %s", w.code(10))}
+	case 4: // thinking is switched off
+		for i, m := range t.messages {
+			if from := strings.Index(m, `{"type":"thinking"`); from >= 0 {
+				if end := strings.Index(m[from:], `},`); end > 0 {
+					t.messages[i] = m[:from] + m[from+end+2:]
+				}
+			}
+		}
+	case 5:
+		t.messages[last] = strings.TrimSuffix(t.messages[last], "]}") + fmt.Sprintf(`,{"type":"text","text":"<reminder %d>"}]}`, w.IntN(50))
+	case 6:
+		t.model = []string{"m", "n"}[w.IntN(2)]
+	}
+	return t
+}
+
+// body is the next request of a conversation.
+func (w *wanderer) body(t *talk) []byte {
+	const marker = `,"cache_control":{"type":"ephemeral"}`
+	n := len(t.messages) - 1
+	last := strings.TrimSuffix(t.messages[n], "}]}") + marker + "}]}"
+	return fmt.Appendf(nil, `{"model":%q,"system":[{"type":"text","text":%q%s}],"tools":[{"name":"Read"},{"name":"Edit"},{"name":"Bash"}],"messages":[%s]}`,
+		t.model, strings.Repeat("Be helpful. ", 900), marker, strings.Join(append(t.messages[:n:n], last), ","))
+}
+
+// answer makes up an answer, and what the client has of it and says to it.
+func (w *wanderer) answer() (turn wire.Turn, messages []string) {
+	w.calls++
+	turn.Done = true
+	var said, results []string
+	if w.IntN(2) == 0 {
+		turn.Thinking = fmt.Sprint("thought ", w.calls)
+		said = append(said, fmt.Sprintf(`{"type":"thinking","thinking":%q,"signature":"s%d"}`, turn.Thinking, w.calls))
+	}
+	turn.Text = []string{"Let me look at that.", w.code(3)}[w.IntN(2)]
+	said = append(said, fmt.Sprintf(`{"type":"text","text":%q}`, turn.Text))
+	for n := range w.IntN(3) {
+		id, path := fmt.Sprintf("toolu_%d_%d", w.calls, n), fmt.Sprintf("/src/file%d.go", w.IntN(8))
+		name, input, text := "Read", fmt.Sprintf(`{"file_path":%q}`, path), w.code(20+w.IntN(60))
+		switch w.IntN(4) {
+		case 0:
+			name, text = "Edit", "The file was updated."
+			input = fmt.Sprintf(`{"file_path":%q,"old_string":%q,"new_string":%q}`, path, w.code(8), w.code(8))
+		case 1:
+			name, input, text = "Bash", fmt.Sprintf(`{"command":"go test # %d"}`, w.calls), strings.Repeat("ok  \tpkg\t0.1s\n", w.IntN(60))+w.code(w.IntN(60))
+		}
+		turn.Calls = append(turn.Calls, wire.Call{ID: id, Name: name, Arguments: input})
+		said = append(said, fmt.Sprintf(`{"type":"tool_use","id":%q,"name":%q,"input":%s}`, id, name, input))
+		content := fmt.Sprintf("%q", text)
+		if w.IntN(3) == 0 {
+			content = `[{"type":"text","text":` + content + `}` + []string{"", `,{"type":"text","text":"more"}`, `,{"type":"image","source":{}}`}[w.IntN(3)] + `]`
+		}
+		results = append(results, fmt.Sprintf(`{"type":"tool_result","tool_use_id":%q,"content":%s,"is_error":%t}`, id, content, w.IntN(10) == 0))
+	}
+	if len(results) == 0 {
+		results = append(results, fmt.Sprintf(`{"type":"text","text":"Now do task %d, please."}`, w.IntN(1000)))
+	}
+	return turn, []string{`{"role":"assistant","content":[` + strings.Join(said, ",") + `]}`, `{"role":"user","content":[` + strings.Join(results, ",") + `]}`}
+}
+
+// used gives an answer a usage.
+func used(turn wire.Turn, x *Exchange) *wire.Turn {
+	prompt := int64(len(x.Prompt.Body) / 4)
+	turn.Usage = wire.Usage{Read: prompt / 2, Write5m: prompt - prompt/2, Output: 50, Reported: true}
+	return &turn
+}
+
+// begin begins a request.
+func (p *process) begin(k sessioncache.Key, body []byte, at time.Time) (*Exchange, *sessioncache.Session) {
+	v, err := wire.Parse(wire.Anthropic, bytes.Clone(body), func(first wire.Hash) *wire.Known { return p.store.Recall(k.Tenant, first) })
+	if err != nil {
+		panic(err)
+	}
+	k.Request = v
+	s := p.store.Acquire(k)
+	return p.p.Begin(v, s, at), s
+}
+
+// intact returns what was not to be done to a request.
+func intact(client []byte, x *Exchange) error {
+	if x.Prompt.Err != nil {
+		return x.Prompt.Err
+	}
+	if !json.Valid(x.Prompt.Body) {
+		return fmt.Errorf("not JSON: %s", x.Prompt.Body)
+	}
+	shape := func(body []byte) (out []string) {
+		gjson.GetBytes(body, "messages").ForEach(func(_, m gjson.Result) bool {
+			out = append(out, m.Get("role").Str)
+			n := 0
+			m.Get("content").ForEach(func(_, b gjson.Result) bool {
+				n++
+				if kind := b.Get("type").Str; kind == "tool_use" || kind == "tool_result" {
+					out = append(out, fmt.Sprint(b.Get("id"), b.Get("name"), b.Get("tool_use_id"), b.Get("is_error")))
+				}
+				return true
+			})
+			out = append(out, fmt.Sprint(n > 0))
+			return true
+		})
+		return out
+	}
+	if !slices.Equal(shape(client), shape(x.Prompt.Body)) {
+		return fmt.Errorf("of another shape: %s", x.Prompt.Body)
+	}
+	if n, own := bytes.Count(x.Prompt.Body, []byte(`"cache_control"`)), bytes.Count(client, []byte(`"cache_control"`)); n < own || n > 4 {
+		return fmt.Errorf("%d markers in place of %d", n, own)
+	}
+	return nil
+}
+
+// forms are the forms in which the blocks of a request go out.
+func forms(x *Exchange) (out []string) {
+	for i := range x.req.States {
+		s, form := &x.req.States[i], ""
+		if s.Edit != nil && x.Prompt.Edited {
+			form = fmt.Sprint(s.Edit.Op, string(s.Edit.Value))
+		}
+		out = append(out, fmt.Sprintf("%x %s", x.req.Blocks[i].Hash, form))
+	}
+	return out
+}
+
+var wanderings = map[string]cachemodel.Rules{
+	"keeping": keeping, "binding": binding, "kv": {Regime: cachemodel.KV, Write: 1, KeepsThinking: true},
+	"automatic": {Regime: cachemodel.Automatic, Write: 1, Read: 0.1, TTL: 5 * time.Minute, MinTokens: 1024, KeepsThinking: true},
+}
+
+// Over conversations that branch, go back, are summed up, and have several requests on
+// their way at once, with answers that are lost and edits that are refused: what was
+// sent of a conversation is sent again, but from where the request folds deeper, and a
+// request that comes again is sent in the same bytes; also once the options are others.
+func TestWanderingsStayAsTheyWereSent(t *testing.T) {
+	type sent struct {
+		forms  []string
+		at     time.Time
+		model  string
+		expand expandTool
+	}
+	for name, rules := range wanderings {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			edited, deep := 0, 0
+			for seed := range uint64(8) {
+				w, p := newWanderer(seed), newProcess(t, rules, nil)
+				o := settings.Options{Planner: settings.Planner{Need: hardly}}
+				p.p = New(o, p.p.rules)
+				last := map[int]sent{} // by lineage
+				var flying []func()
+				for step := range 150 {
+					c := w.next()
+					body := w.body(c)
+					if len(flying) == 0 && w.IntN(20) == 0 {
+						o.Policy = []settings.Policy{settings.CostAware, settings.Eager}[w.IntN(2)]
+						o.Prune.Mode = []stage.Mode{stage.Auto, stage.On, stage.Off}[w.IntN(3)]
+						o.Admission.Mode, o.StripThinking.Mode = o.Prune.Mode, o.Prune.Mode
+						p.p = New(o, p.p.rules)
+					}
+					x, s := p.begin(restoreKey, body, w.now)
+					again, _ := p.begin(restoreKey, body, w.now)
+					again.Abandon()
+					p.store.Release(s)
+					if !bytes.Equal(again.Prompt.Body, x.Prompt.Body) {
+						t.Fatalf("seed %d, step %d, again: %s", seed, step, difference(again.Prompt.Body, x.Prompt.Body))
+					}
+					if err := intact(body, x); err != nil {
+						t.Fatalf("seed %d, step %d: %v", seed, step, err)
+					}
+					was, known := last[x.Lineage]
+					if known && !x.refusal.frozen && was.model == c.model && (rules.TTL == 0 || w.now.Sub(was.at) < rules.TTL) {
+						now := forms(x)
+						for i := range min(len(now), len(was.forms), x.standing.match.Common, x.change.broken) {
+							if now[i] != was.forms[i] {
+								t.Fatalf("seed %d, step %d: block %d was sent as %s and is now %s", seed, step, i, was.forms[i], now[i])
+							}
+						}
+						if x.req.offer.expand != was.expand {
+							t.Fatalf("seed %d, step %d: the expand tool has come or gone", seed, step)
+						}
+					}
+					if x.Prompt.Edited {
+						edited++
+					}
+					if x.change.deep {
+						deep++
+					}
+					turn, messages := w.answer()
+					end, model := w.IntN(10), c.model
+					finish := func() {
+						switch end {
+						case 0:
+							x.Abandon()
+						case 1:
+							x.Rejected()
+							x.Commit(used(turn, x), w.now)
+						default:
+							x.Commit(used(turn, x), w.now)
+						}
+						if end > 0 {
+							last[x.Lineage] = sent{forms(x), x.start, model, x.req.offer.expand}
+						}
+						p.store.Release(s)
+					}
+					if w.IntN(8) == 0 {
+						flying = append(flying, finish)
+					} else if finish(); end > 0 {
+						c.messages = append(c.messages, messages...)
+					}
+					for len(flying) > 0 && w.IntN(2) == 0 {
+						flying[0]()
+						flying = flying[1:]
+					}
+				}
+				_ = p.store.Close()
+			}
+			if edited == 0 || deep == 0 && name != "kv" {
+				t.Errorf("%d requests were edited, %d of them deep", edited, deep)
+			}
+		})
+	}
+}
+
+// What a process sends that was restarted at any time in such conversations is what one
+// sends that never was.
+func TestRestartedWanderings(t *testing.T) {
+	for name, rules := range wanderings {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for seed := range uint64(4) {
+				w, both := newWanderer(seed), []*process{newProcess(t, rules, nil), newProcess(t, rules, new(storetest.Shelf))}
+				for _, p := range both {
+					p.p = New(settings.Options{Planner: settings.Planner{Need: hardly}}, p.p.rules)
+				}
+				both[0].store.Acquire(restoreKey) // in use all the time
+				for step := range 100 {
+					c := w.next()
+					if w.IntN(5) == 0 {
+						both[1].restart()
+					}
+					turn, messages := w.answer()
+					want := both[0].send(w.body(c), turn, w.now, nil)
+					if got := both[1].send(w.body(c), turn, w.now, nil); !bytes.Equal(got, want) {
+						t.Fatalf("seed %d, step %d: %s", seed, step, difference(got, want))
+					}
+					c.messages = append(c.messages, messages...)
+				}
+				for _, p := range both {
+					_ = p.store.Close()
+				}
+			}
+		})
+	}
+}
+
+// Requests of the same conversations at once, in two processes, while they are pinged,
+// published, looked at and deleted. It is for the race detector.
+func TestWanderingsAtOnce(t *testing.T) {
+	rules := keeping
+	shelf := new(storetest.SharedShelf)
+	nodes := []*process{node(t, rules, shelf), node(t, rules, shelf)}
+	after, hot := 3, 1
+	for _, n := range nodes {
+		n.p = New(settings.Options{Policy: settings.Eager, Prune: settings.Prune{After: &after}, Zones: settings.Zones{Frozen: new(int), Hot: &hot, MinMessages: new(int)}}, n.p.rules)
+	}
+	var all sync.WaitGroup
+	end := time.Now().Add(time.Second)
+	for g := range uint64(4) {
+		all.Go(func() {
+			own := rand.New(rand.NewPCG(g, 3))
+			for time.Now().Before(end) {
+				branch := own.Uint64N(3) // which others have, too
+				w := newWanderer(branch)
+				w.calls = 1000 * int(branch)
+				c := w.begin()
+				c.messages[0] = person("Fix the bug.")
+				for range 25 {
+					n := nodes[own.IntN(2)]
+					body := w.body(c)
+					x, s := n.begin(sessioncache.Key{Tenant: restoreKey.Tenant, Upstream: "u", ID: fmt.Sprint(own.IntN(2))}, body, time.Now())
+					store := n.store.(*sessioncache.Durable)
+					x.Claim(store)
+					if err := intact(body, x); err != nil {
+						t.Error(err)
+					}
+					turn, messages := w.answer()
+					switch own.IntN(10) {
+					case 0:
+						x.Abandon()
+					case 1:
+						x.Rejected()
+						x.Commit(used(turn, x), time.Now())
+					default:
+						x.Join(&turn)
+						store.Hold(s)
+						store.Publish(s)
+						x.Commit(used(turn, x), time.Now())
+						x.Idle(&turn)
+						x.Close()
+						store.Publish(s)
+					}
+					store.Release(s)
+					c.messages = append(c.messages, messages...)
+				}
+			}
+		})
+	}
+	all.Go(func() {
+		own := rand.New(rand.NewPCG(9, 9))
+		for time.Now().Before(end) {
+			store := nodes[own.IntN(2)].store.(*sessioncache.Durable)
+			for _, s := range store.Page(sessioncache.Newest, 10) {
+				s.KeepWarm(own.IntN(3), time.Now())
+				s.SetLifetime(sessioncache.Lifetime(own.IntN(3)))
+				s.Report(time.Now())
+				store.Owns(s, own.IntN(3))
+				if own.IntN(50) == 0 {
+					store.Delete(s.ID())
+				}
+			}
+			store.Flush()
+		}
+	})
+	all.Wait()
+}

@@ -18,6 +18,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -33,12 +34,12 @@ const migrationLock = 7236018430
 // contents of the schema llm_cache. Any number of processes may write to it.
 type Postgres struct {
 	pool     *pgxpool.Pool
-	migrated bool
+	migrated atomic.Bool
 }
 
 // OpenPostgres prepares connections to a database, by a connection string or
-// URL as libpq takes it. It does not connect: the first batch does, and makes the
-// tables if need be.
+// URL as libpq takes it. It does not connect: the first batch does, or whoever reads, and
+// makes the tables if need be.
 func OpenPostgres(dsn string) (*Postgres, error) {
 	cfg, err := pgxpool.ParseConfig(dsn)
 	if err != nil {
@@ -53,6 +54,27 @@ func OpenPostgres(dsn string) (*Postgres, error) {
 		return nil, fmt.Errorf("audit: %w", err)
 	}
 	return &Postgres{pool: pool}, nil
+}
+
+// ReadPostgres is OpenPostgres for those who only read: the tables are left as they are.
+func ReadPostgres(dsn string) (*Postgres, error) {
+	p, err := OpenPostgres(dsn)
+	if err == nil {
+		p.migrated.Store(true)
+	}
+	return p, err
+}
+
+// prepare makes the tables, or brings them up to date, if that was not done yet.
+func (p *Postgres) prepare(ctx context.Context) error {
+	if p.migrated.Load() {
+		return nil
+	}
+	if err := pgx.BeginFunc(ctx, p.pool, func(tx pgx.Tx) error { return p.migrate(ctx, tx) }); err != nil {
+		return fmt.Errorf("audit: %w", err)
+	}
+	p.migrated.Store(true)
+	return nil
 }
 
 func (p *Postgres) migrate(ctx context.Context, tx pgx.Tx) error {
@@ -90,11 +112,8 @@ func (p *Postgres) migrate(ctx context.Context, tx pgx.Tx) error {
 
 // Write implements Store.
 func (p *Postgres) Write(ctx context.Context, batch []*Record) error {
-	if !p.migrated {
-		if err := pgx.BeginFunc(ctx, p.pool, func(tx pgx.Tx) error { return p.migrate(ctx, tx) }); err != nil {
-			return fmt.Errorf("audit: %w", err)
-		}
-		p.migrated = true
+	if err := p.prepare(ctx); err != nil {
+		return err
 	}
 	rows := make([][]any, len(batch))
 	var contents [][]any
@@ -161,7 +180,7 @@ func (p *Postgres) copy(ctx context.Context, turns, contents [][]any, known bool
 
 // Prune implements Store. Contents go with their turns.
 func (p *Postgres) Prune(ctx context.Context, before time.Time) (int64, error) {
-	if !p.migrated {
+	if !p.migrated.Load() {
 		return 0, nil
 	}
 	tag, err := p.pool.Exec(ctx, "DELETE FROM llm_cache.turns WHERE at < $1", before)
@@ -173,6 +192,9 @@ func (p *Postgres) Prune(ctx context.Context, before time.Time) (int64, error) {
 
 // Each implements Source.
 func (p *Postgres) Each(ctx context.Context, since time.Time, f func(*Record) error) error {
+	if err := p.prepare(ctx); err != nil {
+		return err
+	}
 	rows, err := p.pool.Query(ctx, "SELECT "+columnList+" FROM llm_cache.turns WHERE at >= $1 ORDER BY at", since)
 	if err != nil {
 		return fmt.Errorf("audit: %w", err)

@@ -272,12 +272,42 @@ func TestMigratePostgres(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	count := func() (n int) {
+		t.Helper()
+		if err := p.Each(ctx, time.Time{}, func(*Record) error { n++; return nil }); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	if n := count(); n != 0 { // budgets read before anything is written
+		t.Errorf("%d records", n)
+	}
 	if err := p.Write(ctx, []*Record{sample(1)}); err != nil {
 		t.Fatal(err)
 	}
-	n := 0
-	if err := p.Each(ctx, time.Time{}, func(r *Record) error { n++; return nil }); err != nil || n != 1 {
-		t.Errorf("%d records, %v", n, err)
+	if n := count(); n != 1 {
+		t.Errorf("%d records", n)
+	}
+}
+
+// A database without our tables is one without records, to whoever opens it for writing; one
+// that is only read is left as it is.
+func TestEmptyPostgres(t *testing.T) {
+	p := postgres(t)
+	r, err := ReadPostgres(os.Getenv(dsnEnv))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	none := func(*Record) error { t.Error("a record"); return nil }
+	if err := r.Each(t.Context(), time.Time{}, none); err == nil {
+		t.Error("a reader has made the tables")
+	}
+	if err := p.Each(t.Context(), time.Time{}, none); err != nil {
+		t.Error(err)
+	}
+	if err := r.Each(t.Context(), time.Time{}, none); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -26,7 +26,7 @@ import (
 func Open(name string) (audit.Source, error) {
 	switch {
 	case strings.HasPrefix(name, "postgres://"), strings.HasPrefix(name, "postgresql://"), strings.Contains(name, "=") && strings.Contains(name, "dbname"):
-		return audit.OpenPostgres(name)
+		return audit.ReadPostgres(name)
 	case strings.HasSuffix(name, ".jsonl"):
 		return audit.ReadJSONL(name)
 	}

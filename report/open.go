@@ -25,7 +25,7 @@ import (
 // else a SQLite file.
 func Open(name string) (audit.Source, error) {
 	switch {
-	case strings.HasPrefix(name, "postgres://"), strings.HasPrefix(name, "postgresql://"), strings.Contains(name, "=") && strings.Contains(name, "dbname"):
+	case strings.HasPrefix(name, "postgres://"), strings.HasPrefix(name, "postgresql://"), strings.Contains(name, "=") && (strings.Contains(name, "dbname") || strings.Contains(name, "host=")):
 		return audit.ReadPostgres(name)
 	case strings.HasSuffix(name, ".jsonl"):
 		return audit.ReadJSONL(name)

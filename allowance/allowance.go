@@ -96,9 +96,9 @@ func (b *Budget) share(s Spent) float64 {
 func (b *Budget) ends(now time.Time) time.Time {
 	y, m, d := now.Date()
 	if b.Per == "month" {
-		return time.Date(y, m+1, 1, 0, 0, 0, 0, now.Location())
+		return begin(y, m+1, 1, now.Location())
 	}
-	return time.Date(y, m, d+1, 0, 0, 0, 0, now.Location())
+	return begin(y, m, d+1, now.Location())
 }
 
 // Spent is an amount.
@@ -120,25 +120,37 @@ type account struct {
 	open       int // reservations
 }
 
+// turnOver begins a day and a month when it is time, and where the clock was ahead, by more
+// than what it is set right by now and then, when they began.
 func (a *account) turnOver(now time.Time) {
-	if day := DayOf(now); a.day.Before(day) {
+	ahead := now.Add(24 * time.Hour)
+	if day := DayOf(now); a.day.Before(day) || a.day.After(ahead) {
 		a.day, a.ofDay = day, Spent{}
 	}
-	if month := MonthOf(now); a.month.Before(month) {
+	if month := MonthOf(now); a.month.Before(month) || a.month.After(ahead) {
 		a.month, a.ofMonth = month, Spent{}
 	}
 }
 
-// DayOf returns the midnight before a time.
+// begin returns when a day begins.
+func begin(y int, m time.Month, d int, in *time.Location) time.Time {
+	t := time.Date(y, m, d, 0, 0, 0, 0, in)
+	if t.Hour() == 23 { // of the day before: clocks are put forward at midnight
+		t = t.Add(time.Hour)
+	}
+	return t
+}
+
+// DayOf returns when the day of a time began.
 func DayOf(t time.Time) time.Time {
 	y, m, d := t.Date()
-	return time.Date(y, m, d, 0, 0, 0, 0, t.Location())
+	return begin(y, m, d, t.Location())
 }
 
 // MonthOf returns when the month of a time began.
 func MonthOf(t time.Time) time.Time {
 	y, m, _ := t.Date()
-	return time.Date(y, m, 1, 0, 0, 0, 0, t.Location())
+	return begin(y, m, 1, t.Location())
 }
 
 // Ledger is what people have spent. Its methods may be called concurrently.
@@ -168,11 +180,30 @@ func (l *Ledger) of(hash, name string, now time.Time) *account {
 	return a
 }
 
-// Add counts what has been spent at a time, without a reservation.
+// Add counts what has been spent at a time, without a reservation. Of who has spent nothing
+// nothing is kept.
 func (l *Ledger) Add(hash, name string, at time.Time, s Spent, now time.Time) {
+	if s == (Spent{}) {
+		return
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.of(hash, name, now).spend(at, s)
+}
+
+// Join counts what another ledger has counted in the same day and month.
+func (l *Ledger) Join(o *Ledger, now time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for name, from := range o.accounts {
+		a := l.of(name, name, now)
+		if from.day.Equal(a.day) {
+			a.ofDay.add(from.ofDay)
+		}
+		if from.month.Equal(a.month) {
+			a.ofMonth.add(from.ofMonth)
+		}
+	}
 }
 
 func (a *account) spend(at time.Time, s Spent) {

@@ -62,7 +62,46 @@ func TestLedger(t *testing.T) {
 	}
 }
 
-// TestBudgetValidate refuses what makes no sense.
+// A clock that was far ahead counts for no longer than it is.
+func TestClockSetBack(t *testing.T) {
+	var l Ledger
+	all := []Budget{{Dollars: 2}, {Dollars: 5, Per: "month"}}
+	now := time.Date(2026, 11, 26, 12, 0, 0, 0, time.UTC)
+	ahead := now.AddDate(0, 2, 0)
+	l.Add("a", "a", ahead, Spent{5, 10}, ahead)
+	if _, v := l.Reserve(all, "a", "a", Spent{}, now); v.Refused {
+		t.Errorf("what was spent in another month counts: %+v", v)
+	}
+	l.Add("a", "a", now, Spent{2, 10}, now)
+	if _, v := l.Reserve(all, "a", "a", Spent{}, now); !v.Refused || v.Spent.Dollars != 2 {
+		t.Errorf("nothing counts until the clock was right once: %+v", v)
+	}
+	midnight := time.Date(2026, 11, 27, 0, 0, 0, 0, time.UTC)
+	l.Add("a", "a", midnight, Spent{2, 10}, midnight)
+	if _, v := l.Reserve(all, "a", "a", Spent{}, midnight.Add(-time.Second)); !v.Refused {
+		t.Errorf("a clock that is set right by a second gives a day's budget anew: %+v", v)
+	}
+}
+
+// A day that begins at one, the clocks being put forward at midnight, does not begin the
+// day before.
+func TestDayWithoutMidnight(t *testing.T) {
+	chile, err := time.LoadLocation("America/Santiago")
+	if err != nil {
+		t.Skip(err)
+	}
+	var l Ledger
+	now := time.Date(2026, 9, 5, 23, 30, 0, 0, chile)
+	want := time.Date(2026, 9, 6, 1, 0, 0, 0, chile)
+	l.Add("a", "a", now, Spent{2, 10}, now)
+	if _, v := l.Reserve([]Budget{{Dollars: 2}}, "a", "a", Spent{}, now); !v.Ends.Equal(want) {
+		t.Errorf("at %s it begins anew at %s", now, v.Ends)
+	}
+	if day := DayOf(want.Add(time.Hour)); !day.Equal(want) {
+		t.Errorf("the day begins at %s", day)
+	}
+}
+
 // Strangers leave nothing behind.
 func TestStrangers(t *testing.T) {
 	var l Ledger
@@ -82,6 +121,10 @@ func TestStrangers(t *testing.T) {
 	if n := len(l.accounts); n != 0 {
 		t.Errorf("%d accounts are kept", n)
 	}
+	l.Add("d", "d", now, Spent{}, now) // nor where there are no budgets
+	if n := len(l.accounts); n != 0 {
+		t.Errorf("%d accounts are kept of who was refused", n)
+	}
 	l.Add("a", "a", now, Spent{1, 1}, now)
 	r, _ := l.Reserve([]Budget{{Dollars: 9}}, "a", "a", Spent{}, now)
 	if r.Settle(); len(l.accounts) != 1 {
@@ -89,6 +132,7 @@ func TestStrangers(t *testing.T) {
 	}
 }
 
+// TestBudgetValidate refuses what makes no sense.
 func TestBudgetValidate(t *testing.T) {
 	for _, b := range []Budget{{}, {Dollars: -1}, {Dollars: 1, Tokens: 1}, {Tokens: 1, Per: "week"}} {
 		if b.Validate() == nil {

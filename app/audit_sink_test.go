@@ -23,6 +23,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/allowance"
 	"github.com/caddy-llm-cache/caddy-llm-cache/audit"
 )
 
@@ -105,5 +106,47 @@ func TestLateRecord(t *testing.T) {
 	before := auditCounters.Dropped.Load()
 	if s.Pinned() != nil || auditCounters.Dropped.Load() != before+1 {
 		t.Error("a record was lost without a trace")
+	}
+}
+
+// cutSource is a store that breaks off in the middle of what is read, once.
+type cutSource struct {
+	audit.Store
+	records []audit.Record
+	cut     bool
+}
+
+func (s *cutSource) Each(_ context.Context, _ time.Time, f func(*audit.Record) error) error {
+	for i := range s.records {
+		if i == 1 && !s.cut {
+			s.cut = true
+			return os.ErrDeadlineExceeded
+		}
+		if err := f(&s.records[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (*cutSource) Close() error { return nil }
+
+// What was spent counts once, however often it has to be read.
+func TestBudgetsReadAgain(t *testing.T) {
+	at := time.Now()
+	source := &cutSource{records: []audit.Record{{At: at, Tenant: "a", User: "a", USD: 1}, {At: at, Tenant: "a", User: "anna", USD: 2}}}
+	sink := NewSink(func() (audit.Store, error) { return source, nil }, audit.Options{}, false, zap.NewNop())
+	sink.Spending.began = at.Add(time.Second)
+	t.Cleanup(func() { _ = sink.Destruct() })
+	a := &App{Budgets: []allowance.Budget{{Dollars: 10}}, ledger: &AuditLease{Sink: sink}}
+	if a.openBudgets() == nil {
+		t.Fatal("half of what was spent is enough")
+	}
+	if err := a.openBudgets(); err != nil {
+		t.Fatal(err)
+	}
+	all := sink.Spending.Standings(a.Budgets, time.Now())
+	if len(all) != 1 || all[0].Person != "anna" || all[0].Spent.Dollars != 3 {
+		t.Errorf("%+v", all)
 	}
 }

@@ -79,15 +79,17 @@ func (a *App) openBudgets() error {
 		return nil
 	}
 	now := time.Now()
+	var before allowance.Ledger // all of it counts, or nothing: it is read again after an error
 	err = source.Each(context.Background(), allowance.MonthOf(now), func(r *audit.Record) error {
 		if r.At.Before(s.began) {
-			s.Add(r.Tenant, r.User, r.At, spent(r), now)
+			before.Add(r.Tenant, r.User, r.At, spent(r), now)
 		}
 		return nil
 	})
 	if err != nil {
 		return fmt.Errorf("budgets: reading what was spent this month: %w", err)
 	}
+	s.Join(&before, now)
 	s.read = true
 	return nil
 }

@@ -72,7 +72,7 @@ func (d *dimension) countersOf(name string) *dimensionCounters {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	name = strings.ToValidUTF8(name, "\uFFFD")
+	name = strings.Clone(strings.ToValidUTF8(name, "\uFFFD")) // it may be a part of something long
 	if len(d.met) >= d.most && d.met[name] == nil {
 		name = page.Others // it is one more than the most
 	}

@@ -18,6 +18,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"unsafe"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/audit"
 	"github.com/caddy-llm-cache/caddy-llm-cache/page"
@@ -27,6 +28,14 @@ import (
 // breaks the metrics.
 func TestDimensionIsBounded(t *testing.T) {
 	d := newDimension("test_dimension", 3)
+	long := strings.Repeat("x", 1<<20)
+	d.count(long, &audit.Record{Turns: 1})
+	for name := range d.met {
+		if len(name) > longestName || unsafe.StringData(name) == unsafe.StringData(long) {
+			t.Errorf("a name of %d bytes stays in memory", len(long))
+		}
+	}
+	clear(d.met)
 	for i := range 5 {
 		d.count(strconv.Itoa(i), &audit.Record{Turns: 1, USD: -1})
 	}

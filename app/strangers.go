@@ -14,7 +14,10 @@
 
 package app
 
-import "sync"
+import (
+	"strings"
+	"sync"
+)
 
 // MostStrangers bounds the warnings of a process, and the memory for them: names of
 // clients are the clients' to choose.
@@ -37,6 +40,7 @@ func (s *Strangers) Meet(client, reason string) bool {
 	if s.met == nil {
 		s.met = make(map[[2]string]struct{})
 	}
+	k[0] = strings.Clone(client) // a part of a header, which may be long
 	s.met[k] = struct{}{}
 	return true
 }

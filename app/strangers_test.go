@@ -16,7 +16,9 @@ package app
 
 import (
 	"fmt"
+	"strings"
 	"testing"
+	"unsafe"
 )
 
 // Names of clients are the clients' to choose: no more than so many are remembered.
@@ -24,6 +26,13 @@ func TestStrangersAreBounded(t *testing.T) {
 	var s Strangers
 	if !s.Meet("a", "parse") || s.Meet("a", "parse") || !s.Meet("a", "decode") {
 		t.Error("a client is not met once for each reason")
+	}
+	long := strings.Repeat("x", 1<<20)
+	s.Meet(long[:64], "parse")
+	for k := range s.met {
+		if unsafe.StringData(k[0]) == unsafe.StringData(long) {
+			t.Error("all of a header stays in memory")
+		}
 	}
 	for i := range 10 * MostStrangers {
 		s.Meet(fmt.Sprint(i), "parse")

@@ -58,7 +58,7 @@ func ClientName(agent string) string {
 	if i := strings.IndexAny(agent, "/ ("); i > 0 {
 		agent = agent[:i]
 	}
-	return strings.ToLower(agent[:min(len(agent), longestClient)])
+	return strings.ToLower(strings.Clone(agent[:min(len(agent), longestClient)])) // a header may be of a megabyte
 }
 
 // TenantKey is the beginning of the key of a tenant by its name on record.

@@ -15,7 +15,10 @@
 package audit_test
 
 import (
+	"strings"
 	"testing"
+	"unicode/utf8"
+	"unsafe"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/audit"
 )
@@ -37,6 +40,21 @@ func TestClientNames(t *testing.T) {
 	} {
 		if got := audit.ClientName(agent); got != want {
 			t.Errorf("%q is %q, want %q", agent, got, want)
+		}
+	}
+}
+
+// What is kept of long names that clients send does not keep all of them in memory.
+func TestNamesAreBounded(t *testing.T) {
+	for of, name := range map[string]func(string) string{"client": audit.ClientName, "model": audit.Bounded} {
+		for _, sent := range []string{strings.Repeat("x", 1<<20), "short/" + strings.Repeat("x", 1<<20), "é\xff\x00" + strings.Repeat("é", 1<<20)} {
+			got := name(sent)
+			if len(got) > 256 || of == "model" && (!utf8.ValidString(got) || strings.Contains(got, "\x00")) {
+				t.Errorf("%s: %q", of, got)
+			}
+			if unsafe.StringData(got) == unsafe.StringData(sent) {
+				t.Errorf("%s: %.8q… stays in memory", of, sent)
+			}
 		}
 	}
 }

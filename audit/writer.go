@@ -190,7 +190,7 @@ func turns(records []*Record) (n int64) {
 // store cannot take would keep all others waiting.
 func (r *Record) clean() {
 	for _, s := range [...]*string{&r.User, &r.Client, &r.Model, &r.StopReason, &r.Reason, &r.Break} {
-		*s = clean(*s)
+		*s = Bounded(*s)
 	}
 	for _, f := range [...]*float64{&r.Cost, &r.ClientCost, &r.USD, &r.ClientUSD} {
 		if math.IsNaN(*f) || math.IsInf(*f, 0) {
@@ -199,9 +199,11 @@ func (r *Record) clean() {
 	}
 }
 
-func clean(s string) string {
+// Bounded makes a text that others have chosen fit for any store, and to be kept: whoever
+// sends megabytes for a name leaves none of them.
+func Bounded(s string) string {
 	if len(s) > longestText {
-		s = s[:longestText]
+		s = strings.Clone(s[:longestText])
 	}
 	return strings.ToValidUTF8(strings.ReplaceAll(s, "\x00", ""), "")
 }

@@ -68,7 +68,7 @@ func (o *records) begin(at time.Time, who tenant.Person, client string, v *wire.
 	rec := &audit.Record{
 		ID: audit.NewID(at), At: at, Turns: 1, Kind: audit.KindTurn,
 		Tenant: who.Hash, User: who.Name, Client: client,
-		Model: v.Model, ClientFormat: string(v.Format), UpstreamFormat: string(o.up.Target(v.Format)), Policy: string(o.policy), Stream: v.Reply.Stream,
+		Model: audit.Bounded(v.Model), ClientFormat: string(v.Format), UpstreamFormat: string(o.up.Target(v.Format)), Policy: string(o.policy), Stream: v.Reply.Stream,
 	}
 	if !tools {
 		rec.Kind = audit.KindSide
@@ -111,7 +111,7 @@ func (c *requestState) count(outcome string) {
 	b := c.ex.Bill(c.ending.turn)
 	r := audit.Record{
 		At: c.books.began, Turns: 1, Kind: audit.KindTurn, Tenant: c.asker.person.Hash, User: c.asker.person.Name, Session: c.session.ID(), Client: c.asker.client,
-		Model: c.view.Model, Policy: string(c.ex.Policy), Outcome: outcome, OriginalTokens: int64(c.ex.Prompt.OriginalTokens), SentTokens: int64(c.sent()),
+		Model: audit.Bounded(c.view.Model), Policy: string(c.ex.Policy), Outcome: outcome, OriginalTokens: int64(c.ex.Prompt.OriginalTokens), SentTokens: int64(c.sent()),
 		Billed: tokens(b.Actual), ClientBilled: tokens(b.Client), Cost: b.Cost, ClientCost: b.ClientCost, USD: b.Dollars, ClientUSD: b.ClientDollars,
 		WouldSave: b.WouldSave, WouldSaveUSD: b.WouldSaveDollars, Folded: int64(c.ex.Decision.Folded), Regret: int64(c.ex.Lesson.Regret.Sum()),
 	}

@@ -26,6 +26,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/audit"
 	"github.com/caddy-llm-cache/caddy-llm-cache/box/warm"
 	"github.com/caddy-llm-cache/caddy-llm-cache/errand"
 	"github.com/caddy-llm-cache/caddy-llm-cache/layer"
@@ -285,7 +286,7 @@ func (c *requestState) announce(r *http.Request) {
 	ctx := r.Context()
 	caddyhttp.SetVar(ctx, "llm_session", c.session.ID())
 	caddyhttp.SetVar(ctx, "llm_lineage", c.view.First())
-	c.books.logged = logged{session: c.session.ID(), user: c.asker.person.Name, model: c.view.Model}
+	c.books.logged = logged{session: c.session.ID(), user: c.asker.person.Name, model: audit.Bounded(c.view.Model)}
 	if extra, ok := ctx.Value(caddyhttp.ExtraLogFieldsCtxKey).(*caddyhttp.ExtraLogFields); ok {
 		extra.Set(zap.Inline(&c.books.logged))
 	}

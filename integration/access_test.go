@@ -16,6 +16,7 @@ package integration_test
 
 import (
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -23,6 +24,8 @@ import (
 	"time"
 
 	"github.com/tidwall/gjson"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/app"
 )
 
 // TestAccessLog: the line of a request says who asked, what it took and what it cost, and
@@ -90,5 +93,31 @@ func TestHealthSpeaks(t *testing.T) {
 	ask()
 	if code, word := health(); code != http.StatusServiceUnavailable || word != "failing" {
 		t.Errorf("three are: %d %s", code, word)
+	}
+}
+
+// TestLongNames: who sends megabytes for the name of a model, even without a key of worth, puts
+// them neither on the page nor in the access log.
+func TestLongNames(t *testing.T) {
+	u := newUpstream(t, func(w http.ResponseWriter, _ *http.Request, _ int) { w.WriteHeader(http.StatusUnauthorized) })
+	path := filepath.Join(t.TempDir(), "access.log")
+	p := start(t, "log {\n output file "+path+"\n}\n"+plain(u))
+	long := "long-name-" + strings.Repeat("x", 1<<20)
+	read(t, p.post("/v1/messages", strings.Replace(conversation(1, false), "claude-opus-4-6", long, 1), "X-Session-Id", "s"))
+	var page, log string
+	for range 300 {
+		w := httptest.NewRecorder()
+		app.Dashboard.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/data", nil))
+		b, _ := os.ReadFile(path)
+		if page, log = w.Body.String(), string(b); strings.Contains(page, long[:100]) && strings.Contains(log, "llm_model") {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	if !strings.Contains(page, long[:100]) || strings.Contains(page, long[:1000]) {
+		t.Errorf("the page has %d bytes", len(page))
+	}
+	if !strings.Contains(log, "llm_model") || strings.Contains(log, long[:1000]) {
+		t.Errorf("the access log has %d bytes", len(log))
 	}
 }

@@ -219,7 +219,7 @@ func (p *People) name(r *http.Request, hash string) string {
 // printable bounds a name, and takes out of it what could steer a terminal.
 func printable(name string) string {
 	if len(name) > longestName {
-		name = name[:longestName]
+		name = strings.Clone(name[:longestName]) // a header may be of a megabyte
 		for len(name) > 0 && !utf8.ValidString(name) {
 			name = name[:len(name)-1]
 		}

@@ -74,12 +74,12 @@ func (names *Conventions) Begin(ctx context.Context, request func() Request) *Sp
 	}
 	c := request()
 	up, v := c.Upstream, c.View
-	operation, target := up.Operation(v.Format), up.Target(v.Format)
+	operation, target, model := up.Operation(v.Format), up.Target(v.Format), audit.Bounded(v.Model)
 	attributes := make([]attribute.KeyValue, 0, 10)
 	attributes = append(attributes,
 		attribute.String("gen_ai.operation.name", operation),
 		attribute.String("gen_ai.provider.name", up.Provider(v.Format)),
-		attribute.String("gen_ai.request.model", v.Model),
+		attribute.String("gen_ai.request.model", model),
 		attribute.Bool("gen_ai.request.stream", v.Reply.Stream),
 		attribute.String("gen_ai.conversation.id", c.Session),
 		attribute.String("user.hash", c.Person.Hash),
@@ -93,7 +93,7 @@ func (names *Conventions) Begin(ctx context.Context, request func() Request) *Sp
 		attributes = append(attributes, attribute.Int("gen_ai.request.max_tokens", v.Reply.MaxTokens))
 	}
 	tracer := parent.TracerProvider().Tracer(tracerName, trace.WithSchemaURL(names.schema))
-	_, s := tracer.Start(ctx, operation+" "+v.Model, trace.WithSpanKind(trace.SpanKindClient), trace.WithTimestamp(c.Began), trace.WithAttributes(attributes...))
+	_, s := tracer.Start(ctx, operation+" "+model, trace.WithSpanKind(trace.SpanKindClient), trace.WithTimestamp(c.Began), trace.WithAttributes(attributes...))
 	if d := &c.Exchange.Decision; d.Folded > 0 && c.Exchange.Prompt.Edited {
 		s.AddEvent("llm_cache.fold", trace.WithAttributes(
 			attribute.String("llm_cache.epoch", string(d.Epoch)), attribute.Int("llm_cache.blocks", d.Folded),

@@ -21,6 +21,7 @@ import (
 	"cmp"
 	"fmt"
 	"iter"
+	"math"
 	"slices"
 	"sync"
 	"time"
@@ -53,7 +54,7 @@ type Budget struct {
 // Validate reports what makes no sense.
 func (b *Budget) Validate() error {
 	switch {
-	case b.Dollars < 0 || b.Tokens < 0 || b.Dollars > 0 == (b.Tokens > 0):
+	case b.Dollars < 0 || math.IsInf(b.Dollars, 1) || b.Tokens < 0 || b.Dollars > 0 == (b.Tokens > 0):
 		return fmt.Errorf("%s: either dollars or tokens above zero must be given", b.whose())
 	case b.Per != "" && b.Per != "day" && b.Per != "month":
 		return fmt.Errorf("%s: %q is neither day nor month", b.whose(), b.Per)

@@ -16,6 +16,7 @@ package box
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"net/http"
 	"strconv"
@@ -82,7 +83,7 @@ func (a *Affinity) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	d.Next() // the name of the policy
 	if d.NextArg() {
 		load, err := strconv.ParseFloat(d.Val(), 64)
-		if err != nil || load == 0 {
+		if err != nil || load == 0 || math.IsInf(load, 0) {
 			return d.Errf("llm_session: %q is not a number of at least 1", d.Val())
 		}
 		a.Load = load

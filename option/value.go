@@ -49,11 +49,13 @@ func Number(to **int) Option {
 	}, "a whole number")
 }
 
-// Fraction parses a number.
+// Fraction parses a number, which JSON has to be able to say.
 func Fraction(to **float64) Option {
 	return Parsed(func(s string) (err error) {
 		var f float64
-		f, err = strconv.ParseFloat(s, 64)
+		if f, err = strconv.ParseFloat(s, 64); math.IsInf(f, 0) {
+			err = strconv.ErrRange
+		}
 		*to = &f
 		return err
 	}, "a number")

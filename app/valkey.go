@@ -26,6 +26,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
@@ -385,7 +386,7 @@ func (s *ValkeyStore) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 		"password":          option.Word(&s.Password),
 		"sentinel_username": option.Checked(option.Word(&s.SentinelUsername), s.Validate),
 		"sentinel_password": option.Checked(option.Word(&s.SentinelPassword), s.Validate),
-		"db":                option.Checked(option.Count(&s.DB), s.Validate),
+		"db":                option.Checked(option.Parsed(func(v string) (err error) { s.DB, err = strconv.Atoi(v); return err }, "a whole number"), s.Validate),
 		"tls":               option.Once(func() bool { return s.TLS != nil }, s.parseTLS),
 		"key_prefix":        option.Word(&s.KeyPrefix),
 		"timeout":           option.Checked(option.Duration(&s.Timeout), s.Validate),

@@ -116,7 +116,7 @@ func Handler(admin string) (http.Handler, error) {
 			http.Error(w, "asked for by a foreign name", http.StatusForbidden)
 		case r.Method != http.MethodGet && r.Method != http.MethodHead:
 			http.Error(w, "it can only be looked at", http.StatusMethodNotAllowed)
-		case name == "sessions" || name == "keepalive": // of the endpoint, and no part of the page
+		case name != "" && name != "data" && name != "events" && !strings.HasPrefix(name, "page-"): // of the endpoint, and no part of the page
 			http.NotFound(w, r)
 		default:
 			proxy.ServeHTTP(w, r)

@@ -21,6 +21,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"regexp"
 	"time"
 )
 
@@ -74,14 +75,20 @@ func Examine(ctx context.Context, p Patient) (looked []string, findings []Findin
 	return e.looked, e.findings
 }
 
-// look notes that something has been examined.
-func (e *exam) look(what string, args ...any) {
-	e.looked = append(e.looked, fmt.Sprintf(what, args...))
+// userinfo is what stands before the host in a URL. What is found is shown to others who may
+// help, and base URLs and proxies have passwords in them.
+var userinfo = regexp.MustCompile(`(//)[^/@\s"]+@|[^/@\s"]+:[^/@\s"]+@`)
+
+func say(what string, args ...any) string {
+	return userinfo.ReplaceAllString(fmt.Sprintf(what, args...), "${1}xxxxx@")
 }
+
+// look notes that something has been examined.
+func (e *exam) look(what string, args ...any) { e.looked = append(e.looked, say(what, args...)) }
 
 // find notes that something is wrong.
 func (e *exam) find(about, what string, args ...any) {
-	e.findings = append(e.findings, Finding{about, fmt.Sprintf(what, args...)})
+	e.findings = append(e.findings, Finding{about, say(what, args...)})
 }
 
 // Write writes the result for people.

@@ -146,6 +146,8 @@ func TestFaults(t *testing.T) {
 		"Bedrock":                     {env: map[string]string{"ANTHROPIC_BASE_URL": "SITE", "CLAUDE_CODE_USE_BEDROCK": "1"}, want: "CLAUDE_CODE_USE_BEDROCK is set"},
 		"no caching":                  {env: map[string]string{"DISABLE_PROMPT_CACHING": "1"}, want: "DISABLE_PROMPT_CACHING"},
 		"two credentials":             {env: map[string]string{"ANTHROPIC_BASE_URL": "SITE", "ANTHROPIC_API_KEY": "k", "ANTHROPIC_AUTH_TOKEN": "t"}, want: "two credentials"},
+		"secrets in URLs":             {env: map[string]string{"ANTHROPIC_BASE_URL": "SITE", "HTTP_PROXY": "http://me:hunter2@proxy:3128"}, want: "by way of http://xxxxx@proxy:3128"},
+		"secrets without a scheme":    {env: map[string]string{"ANTHROPIC_BASE_URL": "me:hunter2@host"}, want: `is "xxxxx@host", which is no URL`},
 		"forward proxy":               {env: map[string]string{"ANTHROPIC_BASE_URL": "SITE", "HTTP_PROXY": "http://proxy:3128", "NO_PROXY": "localhost"}, want: "by way of http://proxy:3128"},
 		"Codex without /v1":           {files: map[string]string{".codex/config.toml": "model_provider = \"box\"\n[model_providers.box]\nbase_url = \"SITE\"\n"}, want: "adds no /v1"},
 		"Codex by chat":               {files: map[string]string{".codex/config.toml": "model_provider = \"box\"\n[model_providers.box]\nbase_url = \"SITE/v1\"\nwire_api = \"chat\"\n"}, want: "has given up"},

@@ -59,7 +59,8 @@ type App struct {
 	Users []tenant.User `json:"users,omitempty"`
 
 	// UsersFile is a file with more of them: a line each, what they are known by
-	// and the name. It is read when the configuration is loaded. Default: none.
+	// and the name. It may be named by placeholders, and is read when the configuration is
+	// loaded. Default: none.
 	UsersFile string `json:"users_file,omitempty"`
 
 	// Budgets bound what people may spend by day or month. They need an audit store
@@ -70,8 +71,8 @@ type App struct {
 	// built-in table (cachemodel/prices.txt): a line for a model from one day on, dollars
 	// for a million tokens. The models that it has take the place of those of the table;
 	// those of a provider that no preset is for, which finds prefixes by itself, stand
-	// under the provider "other". It is read when the configuration is loaded. Default:
-	// none.
+	// under the provider "other". It may be named by placeholders, and is read when the
+	// configuration is loaded. Default: none.
 	PricesFile string `json:"prices,omitempty"`
 
 	// KeepAlive bounds what the pings of all sites may cost. Default: money is
@@ -148,10 +149,10 @@ func (a *App) Provision(ctx caddy.Context) error {
 		return err
 	}
 	var err error
-	if a.people, err = tenant.NewPeople(a.Users, a.UsersFile); err != nil {
+	if a.people, err = tenant.NewPeople(a.Users, named(a.UsersFile)); err != nil {
 		return err
 	}
-	if a.prices, err = cachemodel.ReadPrices(a.PricesFile); err != nil {
+	if a.prices, err = cachemodel.ReadPrices(named(a.PricesFile)); err != nil {
 		return fmt.Errorf("prices: %w", err)
 	}
 	a.site = func() (any, error) { return ctx.AppIfConfigured("http") }

@@ -23,6 +23,8 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/caddyserver/caddy/v2"
+
 	"github.com/caddy-llm-cache/caddy-llm-cache/allowance"
 	"github.com/caddy-llm-cache/caddy-llm-cache/audit"
 )
@@ -48,6 +50,30 @@ func TestAuditKey(t *testing.T) {
 	}
 	if d, err := auditKey(own, all); err != nil || d != old {
 		t.Errorf("not the key of an earlier version: %v", err)
+	}
+}
+
+// Files are named by placeholders wherever files are named.
+func TestFilesByPlaceholders(t *testing.T) {
+	folder := t.TempDir()
+	t.Setenv("XDG_DATA_HOME", folder)
+	t.Setenv("LLM_CACHE_TEST_FOLDER", folder)
+	t.Chdir(folder)
+	for file, text := range map[string]string{"users": "sk-anna anna\n", "prices": "other my-model - 1 2 - - - - - - -\n"} {
+		if err := os.WriteFile(filepath.Join(folder, file), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const in = "{env.LLM_CACHE_TEST_FOLDER}/"
+	a := &App{UsersFile: in + "users", PricesFile: in + "prices", Originals: &Originals{Folder: in + "texts", KeyFile: in + "new/key"}}
+	ctx, cancel := caddy.NewContext(caddy.Context{Context: t.Context()})
+	defer cancel()
+	if err := a.Provision(ctx); err != nil {
+		t.Fatal(err)
+	}
+	defer a.Cleanup() //nolint:errcheck // it is over
+	if _, err := os.Stat(filepath.Join(folder, "new", "key")); err != nil || a.Originals.Folder != filepath.Join(folder, "texts") {
+		t.Errorf("%v, folder %s", err, a.Originals.Folder)
 	}
 }
 

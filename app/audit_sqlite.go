@@ -49,7 +49,7 @@ func (s *AuditSQLite) Provision(caddy.Context) error {
 	if s.Path == "" {
 		s.Path = DefaultAuditPath()
 	}
-	path, err := filepath.Abs(caddy.NewReplacer().ReplaceAll(s.Path, ""))
+	path, err := filepath.Abs(named(s.Path))
 	if err != nil {
 		return fmt.Errorf("path: %w", err)
 	}

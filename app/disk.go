@@ -64,9 +64,9 @@ type DiskStore struct {
 	// or base64. It may be a placeholder, such as {env.LLM_CACHE_KEY}. With another
 	// key all sessions begin anew. Default: that in KeyFile.
 	Key string `json:"key,omitempty"`
-	// KeyFile holds the key, in the same form. If there is no such file it is made,
-	// with a new key, for its owner only. Default: llm_cache/key in Caddy's data
-	// directory.
+	// KeyFile holds the key, in the same form. It may be named by placeholders. If there
+	// is no such file it is made, with a new key, for its owner only. Default:
+	// llm_cache/key in Caddy's data directory.
 	KeyFile string `json:"key_file,omitempty"`
 
 	key    secret.Key // what Provision has found
@@ -87,7 +87,7 @@ func (s *DiskStore) Provision(ctx caddy.Context) error {
 	if s.Path == "" {
 		s.Path = filepath.Join(dataDir(), "sessions.db")
 	}
-	path, err := filepath.Abs(caddy.NewReplacer().ReplaceAll(s.Path, ""))
+	path, err := filepath.Abs(named(s.Path))
 	if err != nil {
 		return fmt.Errorf("path: %w", err)
 	}

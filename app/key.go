@@ -63,7 +63,7 @@ func findKey(text, file, purpose string) (key secret.Key, err error) {
 		return key, nil
 	}
 	if file != "" {
-		key, err = obtainKey(file)
+		key, err = obtainKey(named(file))
 	} else if key, err = readKey(filepath.Join(dataDir(), purpose+".key")); errors.Is(err, fs.ErrNotExist) {
 		if key, err = obtainKey(filepath.Join(dataDir(), keyName)); err == nil {
 			key = key.Derive(purpose)
@@ -74,6 +74,9 @@ func findKey(text, file, purpose string) (key secret.Key, err error) {
 	}
 	return key, nil
 }
+
+// named is the file or folder that a configuration names, be it by placeholders.
+func named(path string) string { return caddy.NewReplacer().ReplaceAll(path, "") }
 
 // obtainKey reads a file with a key, or makes it.
 func obtainKey(file string) (key secret.Key, err error) {

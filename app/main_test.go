@@ -17,7 +17,12 @@ package app
 import (
 	"testing"
 
+	"github.com/caddyserver/caddy/v2"
+
 	"github.com/caddy-llm-cache/caddy-llm-cache/internal/caddyhome"
 )
 
-func TestMain(m *testing.M) { caddyhome.Main(m) }
+func TestMain(m *testing.M) {
+	caddy.RegisterModule(MemoryStore{})
+	caddyhome.Main(m)
+}

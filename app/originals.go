@@ -36,16 +36,16 @@ import (
 // key. Sessions keep their names over a restart then. A change of the folder or
 // the key begins all sessions anew. One process may use a folder at a time.
 type Originals struct {
-	// Folder is where the files lie. Default: llm_cache/originals in Caddy's data
-	// directory.
+	// Folder is where the files lie. It may hold placeholders. Default:
+	// llm_cache/originals in Caddy's data directory.
 	Folder string `json:"folder,omitempty"`
 	// Key encrypts them: 32 bytes in hexadecimal or base64. It may be a
 	// placeholder, such as {env.LLM_CACHE_KEY}. Default: that in KeyFile.
 	Key string `json:"key,omitempty"`
-	// KeyFile holds the key, in the same form. If there is no such file it is
-	// made, with a new key, for its owner only. Default: llm_cache/key in Caddy's
-	// data directory, which everything has a key of its own from; or
-	// llm_cache/originals.key, where an earlier version has made that.
+	// KeyFile holds the key, in the same form. It may be named by placeholders. If there
+	// is no such file it is made, with a new key, for its owner only. Default:
+	// llm_cache/key in Caddy's data directory, which everything has a key of its own
+	// from; or llm_cache/originals.key, where an earlier version has made that.
 	KeyFile string `json:"key_file,omitempty"`
 	// MaxSize is how many bytes all files may take, the ones not used for longest
 	// go first; one credential may fill a quarter. At least 1 MiB. Default:
@@ -91,6 +91,7 @@ func (o *Originals) prepare() error {
 	if o.Folder == "" {
 		o.Folder = filepath.Join(data, "originals")
 	}
+	o.Folder = named(o.Folder)
 	if o.MaxSize == 0 {
 		o.MaxSize = defaultOriginalsSize
 	}

@@ -95,9 +95,10 @@ type ValkeyStore struct {
 	// or base64, the same for all who share. It may be a placeholder, such as
 	// {env.LLM_CACHE_KEY}. Default: that in KeyFile.
 	Key string `json:"key,omitempty"`
-	// KeyFile holds the key, in the same form. If there is no such file it is made, with
-	// a new key, for its owner only. Default: the first who comes to the server leaves a
-	// key there; so whoever can read all of the server can open what is sealed.
+	// KeyFile holds the key, in the same form. It may be named by placeholders. If there
+	// is no such file it is made, with a new key, for its owner only. Default: the first
+	// who comes to the server leaves a key there; so whoever can read all of the server
+	// can open what is sealed.
 	KeyFile string `json:"key_file,omitempty"`
 
 	key     secret.Key // what Provision has found
@@ -109,10 +110,10 @@ type ValkeyStore struct {
 // ValkeyTLS says how connections to a server are encrypted.
 type ValkeyTLS struct {
 	// CA is a file with the certificates of the authorities that the server's must come
-	// from, in PEM. Default: those of the system.
+	// from, in PEM. It may be named by placeholders. Default: those of the system.
 	CA string `json:"ca,omitempty"`
-	// Certificate and Key are files with what this process proves itself by, in PEM.
-	// Default: it does not.
+	// Certificate and Key are files with what this process proves itself by, in PEM. They
+	// may be named by placeholders. Default: it does not.
 	Certificate string `json:"certificate,omitempty"`
 	// Key: see Certificate.
 	Key string `json:"key,omitempty"`
@@ -197,7 +198,7 @@ func (s *ValkeyStore) resolve() error {
 func (t *ValkeyTLS) config() (*tls.Config, error) {
 	c := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: t.ServerName, InsecureSkipVerify: t.Insecure} //nolint:gosec // only where it is asked for
 	if t.CA != "" {
-		pem, err := os.ReadFile(t.CA)
+		pem, err := os.ReadFile(named(t.CA))
 		if err != nil {
 			return nil, fmt.Errorf("ca: %w", err)
 		}
@@ -207,7 +208,7 @@ func (t *ValkeyTLS) config() (*tls.Config, error) {
 		}
 	}
 	if t.Certificate != "" {
-		pair, err := tls.LoadX509KeyPair(t.Certificate, t.Key)
+		pair, err := tls.LoadX509KeyPair(named(t.Certificate), named(t.Key))
 		if err != nil {
 			return nil, fmt.Errorf("cert: %w", err)
 		}

@@ -320,8 +320,8 @@ func (a *App) openAudit() error {
 	return nil
 }
 
-// adjustAudit applies this configuration's options to an audit sink that an earlier
-// one may have opened.
+// adjustAudit applies this configuration's options and budgets to an audit sink that an
+// earlier one may have opened.
 func (a *App) adjustAudit() {
 	if a.audit == nil {
 		return
@@ -329,4 +329,5 @@ func (a *App) adjustAudit() {
 	s := a.ledger.Sink
 	s.content.Store(a.audit.Settings().Content)
 	s.queue.SetOptions(a.auditOptions())
+	s.Spending.inForce.Store(&a.Budgets)
 }

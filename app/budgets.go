@@ -54,9 +54,6 @@ func spent(r *audit.Record) allowance.Spent {
 
 // openBudgets reads what was spent this month, before anybody may spend more.
 func (a *App) openBudgets() error {
-	if a.ledger != nil {
-		a.ledger.Sink.Spending.inForce.Store(&a.Budgets)
-	}
 	if len(a.Budgets) == 0 {
 		return nil
 	}

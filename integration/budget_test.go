@@ -17,11 +17,19 @@ package integration_test
 import (
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/caddyserver/caddy/v2"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/app"
 )
 
 // budgeted loads a site whose audit store and budgets are given in JSON.
@@ -103,6 +111,28 @@ func TestSoftBudget(t *testing.T) {
 	}
 	if said[0] != "" || said[1] != "" || !strings.HasPrefix(said[2], "2,564 tokens of 2,000 tokens a day, until ") {
 		t.Errorf("the answers say %q", said)
+	}
+}
+
+// TestBudgetsOfFailedReload: the page shows the budgets that are in force, not those of a
+// configuration that never was.
+func TestBudgetsOfFailedReload(t *testing.T) {
+	u := newUpstream(t, answerMessage)
+	p := start(t, "respond 204")
+	store := sqliteAt(filepath.Join(t.TempDir(), "audit.db"), "")
+	p.budgeted(u, store, `[{"tokens":20000}]`)
+	read(t, p.post("/v1/messages", conversation(1, false), "X-Api-Key", "sk-anna", "X-Session-Id", "s"))
+	bad := strings.NewReplacer(`"apps":{"llm_cache":{`, `"apps":{"llm_cache":{"budgets":[{"tokens":30000}],`, `"listen":[":`, `"listen":["192.0.2.1:`).Replace(string(p.auditing(plain(u), store)))
+	for range 8 { // the apps of a configuration start in any order
+		if caddy.Load([]byte(bad), true) == nil {
+			t.Fatal("it listens at 192.0.2.1")
+		}
+	}
+	time.Sleep(1100 * time.Millisecond) // the page is that old at most
+	w := httptest.NewRecorder()
+	app.Dashboard.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/data", nil))
+	if spent := gjson.Get(w.Body.String(), "budgets.0.spent").Str; !strings.HasSuffix(spent, " of 20,000 tokens a day") {
+		t.Errorf("the page says %q", spent)
 	}
 }
 

@@ -26,6 +26,7 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
+	"unicode"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/layer"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
@@ -65,8 +66,14 @@ type Line struct {
 	Faults []string `json:"faults,omitempty"`
 }
 
+// fault notes what is wrong, without what could steer a terminal: it may quote an answer.
 func (l *Line) fault(format string, args ...any) {
-	l.Faults = append(l.Faults, fmt.Sprintf(format, args...))
+	l.Faults = append(l.Faults, strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return -1
+		}
+		return r
+	}, fmt.Sprintf(format, args...)))
 }
 
 // answer is what a model said.

@@ -164,3 +164,14 @@ func (r replacer) Write(p []byte) (int, error) {
 	_, err := r.Writer.Write(bytes.ReplaceAll(p, []byte(r.old), []byte(r.with)))
 	return len(p), err
 }
+
+// What a server says does not steer the terminal.
+func TestEscapes(t *testing.T) {
+	_, table := run(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusBadGateway)
+		_, _ = io.WriteString(w, "\x1b]0;mine\x07no \x9b31msuch host")
+	}), wire.OpenAIChat)
+	if strings.ContainsAny(table, "\x1b\x07\u009b") || !strings.Contains(table, "such host") {
+		t.Errorf("%q", table)
+	}
+}

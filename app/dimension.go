@@ -62,8 +62,8 @@ func newDimension(name string, most int) *dimension {
 	}
 }
 
-// countersOf returns the counters of a name, or of all others.
-func (d *dimension) countersOf(name string) *dimensionCounters {
+// countersOf returns the counters of a name, or of all others where so many are told apart.
+func (d *dimension) countersOf(name string, most int) *dimensionCounters {
 	d.mu.RLock()
 	c := d.met[name]
 	d.mu.RUnlock()
@@ -73,7 +73,7 @@ func (d *dimension) countersOf(name string) *dimensionCounters {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	name = strings.Clone(strings.ToValidUTF8(name, "\uFFFD")) // it may be a part of something long
-	if len(d.met) >= d.most && d.met[name] == nil {
+	if len(d.met) >= most && d.met[name] == nil {
 		name = page.Others // it is one more than the most
 	}
 	if c = d.met[name]; c == nil {
@@ -104,7 +104,11 @@ func (d *dimension) count(name string, r *audit.Record) {
 	if len(name) > longestName {
 		name = name[:longestName]
 	}
-	c := d.countersOf(name)
+	most := d.most
+	if !r.Spent() {
+		most /= 2 // strangers leave room for those who are answered
+	}
+	c := d.countersOf(name, most)
 	c.turns.Add(float64(r.Turns))
 	c.actual.Add(max(0, r.USD))
 	c.client.Add(max(0, r.ClientUSD))

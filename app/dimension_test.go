@@ -37,10 +37,18 @@ func TestDimensionIsBounded(t *testing.T) {
 	}
 	clear(d.met)
 	for i := range 5 {
-		d.count(strconv.Itoa(i), &audit.Record{Turns: 1, USD: -1})
+		d.count(strconv.Itoa(i), &audit.Record{Turns: 1, USD: -1, Billed: audit.Tokens{Output: 1}})
 	}
 	d.count("\xff"+strings.Repeat("x", 500), &audit.Record{Turns: 1})
-	if len(d.met) != 4 || d.countersOf("4") != d.met[page.Others] || d.countersOf("0") != d.met["0"] {
+	if len(d.met) != 4 || d.countersOf("4", 3) != d.met[page.Others] || d.countersOf("0", 3) != d.met["0"] {
+		t.Errorf("met %v", d.met)
+	}
+	d = newDimension("test_strangers", 10)
+	for i := range 1000 { // who are refused
+		d.count("stranger "+strconv.Itoa(i), &audit.Record{Turns: 1})
+	}
+	d.count("anna", &audit.Record{Turns: 1, Billed: audit.Tokens{Output: 1}})
+	if d.met["anna"] == nil || d.met["stranger 0"] == nil || len(d.met) > 7 {
 		t.Errorf("met %v", d.met)
 	}
 	for host, want := range map[string]string{"LLM.example.com:8443": "llm.example.com", "llm.example.com": "llm.example.com", "[::1]:80": "[::1]", "[::1]": "[::1]", "": ""} {

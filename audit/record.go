@@ -224,5 +224,9 @@ type Record struct {
 	Content *Content `json:"content,omitempty"`
 }
 
+// Spent reports whether the upstream has said that it took any tokens. Whoever makes up keys
+// and names of models spends none.
+func (r *Record) Spent() bool { return r.Cost > 0 || r.Billed.Prompt()+r.Billed.Output > 0 }
+
 // Unpriced reports whether the model has no known price.
 func (r *Record) Unpriced() bool { return r.Cost > 0 && r.USD == 0 }

@@ -65,6 +65,14 @@ func TestTally(t *testing.T) {
 	if d := l.Today(); len(d.People) > mostNames+1 || d.Total.Turns != 2*mostNames {
 		t.Errorf("%d people are told apart", len(d.People))
 	}
+	now = now.Add(24 * time.Hour)
+	for i := range 2 * mostNames { // strangers who are refused
+		l.Add(&audit.Record{At: now, Turns: 1, User: fmt.Sprint("p", i), Tenant: "x"})
+	}
+	l.Add(turn(now, "anna", "f00d", 1, 2))
+	if d := l.Today(); d.Total.Turns != 2*mostNames+1 || d.People[0].Name != "anna" {
+		t.Errorf("strangers have left no room: %+v", d.People[0])
+	}
 }
 
 // past is a source of records.

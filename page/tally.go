@@ -120,24 +120,28 @@ func (t *Tally) count(r *audit.Record) {
 		return
 	}
 	t.total.Add(r)
-	of(t.people, r.User).Add(r)
-	of(t.clients, r.Client).Add(r)
-	of(t.models, r.Model).Add(r)
+	most := mostNames
+	if !r.Spent() {
+		most /= 2 // strangers leave room for those who are answered
+	}
+	of(t.people, r.User, most).Add(r)
+	of(t.clients, r.Client, most).Add(r)
+	of(t.models, r.Model, most).Add(r)
 	if r.User == r.Tenant {
 		return
 	}
 	if before := t.people[r.Tenant]; before != nil { // who had no name yet
-		of(t.people, r.User).Join(before)
+		of(t.people, r.User, most).Join(before)
 		delete(t.people, r.Tenant)
 	}
 }
 
-func of(sums map[string]*audit.Sum, name string) *audit.Sum {
+func of(sums map[string]*audit.Sum, name string, most int) *audit.Sum {
 	s := sums[name]
 	if s != nil {
 		return s
 	}
-	if len(sums) >= mostNames {
+	if len(sums) >= most {
 		if name = Others; sums[name] != nil {
 			return sums[name]
 		}

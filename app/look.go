@@ -134,7 +134,7 @@ func sessionOf(r summary.Session) page.Session {
 		return s
 	}
 	l := &r.Lineages[0]
-	s.Model, s.Used, s.Warm, s.Observed, s.Miss, s.Decision = l.Model, l.Started, l.Warm, l.Observed, l.LastBreak, l.Decision
+	s.Model, s.Used, s.Warm, s.Observed, s.Miss, s.Decision = audit.Bounded(l.Model), l.Started, l.Warm, l.Observed, l.LastBreak, l.Decision
 	s.Sent = l.Last.Prompt()
 	s.Written = s.Sent + int64(l.Less)
 	if l.TTLSeconds > 0 {

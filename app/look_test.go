@@ -17,6 +17,7 @@ package app
 import (
 	"errors"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -99,5 +100,13 @@ func TestUpstreams(t *testing.T) {
 	u.Remove(third)
 	if all := u.health(time.Now()); len(all) != 2 || all[1].State != page.OK {
 		t.Errorf("%+v", all)
+	}
+}
+
+// The page shows the beginning of what a client gives for the name of a model.
+func TestLongModelOnPage(t *testing.T) {
+	s := sessionOf(summary.Session{Lineages: []summary.Lineage{{Model: strings.Repeat("x", 1<<20)}}})
+	if n := len(s.Model); n == 0 || n > 256 {
+		t.Errorf("it shows %d bytes", n)
 	}
 }

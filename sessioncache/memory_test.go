@@ -17,6 +17,7 @@ package sessioncache
 import (
 	"fmt"
 	"runtime"
+	"strings"
 	"testing"
 	"time"
 
@@ -225,5 +226,13 @@ func TestPages(t *testing.T) {
 	}
 	if len(seen) != n {
 		t.Errorf("%d of %d sessions were listed", len(seen), n)
+	}
+}
+
+// A client may send megabytes for the name of a model, and a box take them: they count.
+func TestLongModelCounts(t *testing.T) {
+	l := &Lineage{Model: strings.Repeat("x", 1<<20)}
+	if n := l.size(); n < 1<<20 {
+		t.Errorf("it counts for %d bytes", n)
 	}
 }

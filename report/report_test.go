@@ -255,3 +255,18 @@ func TestCommand(t *testing.T) {
 		}
 	}
 }
+
+// What libpq takes for a connection string is one, with or without the name of a database.
+func TestOpenPostgres(t *testing.T) {
+	for _, name := range []string{"postgres://u@127.0.0.1:1/d", "postgresql://127.0.0.1:1", "host=127.0.0.1 port=1 user=u password=p", "dbname=d user=u"} {
+		s, err := Open(name)
+		if err != nil {
+			t.Errorf("%q: %v", name, err)
+			continue
+		}
+		if _, ok := s.(*audit.Postgres); !ok {
+			t.Errorf("%q is opened as %T", name, s)
+		}
+		_ = s.Close()
+	}
+}

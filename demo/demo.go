@@ -26,7 +26,6 @@ import (
 	"net"
 	"net/http"
 	"sync"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -126,8 +125,8 @@ func Run(ctx context.Context, w io.Writer) (Sum, error) {
 	defer func() { _ = caddy.Stop() }()
 
 	fmt.Fprintf(w, "Caddy with llm_cache listens on %s, a simulated provider behind it. Costs are of prompts to %s.\n\n", site, model)
-	table := tabwriter.NewWriter(w, 10, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(table, "request\tprompt\tsent\tread from cache\tclient's own\twith llm_cache\tsaved\t")
+	// Rows are printed as they happen, so that their widths are fixed beforehand.
+	fmt.Fprintln(w, "   request    prompt      sent  read from cache  client's own  with llm_cache     saved")
 	sum := Sum{}
 	for _, body := range conversation() {
 		if err := post(ctx, "http://"+one.Addr().String(), body); err != nil {
@@ -139,8 +138,8 @@ func Run(ctx context.Context, w io.Writer) (Sum, error) {
 		own, client := straight.told()
 		sent, actual := behind.told()
 		sum = Sum{sum.Requests + 1, client, actual}
-		fmt.Fprintf(table, "%d\t%d\t%d\t%d\t$%.4f\t$%.4f\t%.1f %%\t\n", sum.Requests, own.Prompt(), sent.Prompt(), sent.Read, client, actual, 100*(1-actual/client))
-		if err := table.Flush(); err != nil {
+		if _, err := fmt.Fprintf(w, "%10d%10d%10d%17d%14s%16s%8.1f %%\n", sum.Requests, own.Prompt(), sent.Prompt(), sent.Read,
+			fmt.Sprintf("$%.4f", client), fmt.Sprintf("$%.4f", actual), 100*(1-actual/client)); err != nil {
 			return sum, err
 		}
 	}

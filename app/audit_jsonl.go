@@ -24,6 +24,7 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/audit"
+	"github.com/caddy-llm-cache/caddy-llm-cache/option"
 )
 
 // AuditJSONL writes a record of every turn as a line of JSON to any of Caddy's
@@ -82,7 +83,7 @@ func (j *AuditJSONL) Open() (audit.Store, error) {
 //
 // Writers are those of Caddy's `log`, with their options.
 func (j *AuditJSONL) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
-	return j.unmarshalAudit(d, nil, map[string]auditOption{"output": j.output})
+	return j.unmarshalAudit(d, nil, option.Options{"output": j.output})
 }
 
 func (j *AuditJSONL) output(d *caddyfile.Dispenser) error {

@@ -23,6 +23,7 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/audit"
+	"github.com/caddy-llm-cache/caddy-llm-cache/option"
 )
 
 const (
@@ -101,97 +102,43 @@ func (r *Retention) keeps() time.Duration {
 	return time.Duration(r.Retention)
 }
 
-// auditOption parses the rest of an option whose name has been read.
-type auditOption func(d *caddyfile.Dispenser) error
-
 // unmarshalAudit parses the block of a store: its own options and those that
 // all share. The name of the store has not been consumed. argument, if not nil,
 // takes the one argument that may follow it.
-func (o *AuditOptions) unmarshalAudit(d *caddyfile.Dispenser, argument *string, own map[string]auditOption) error {
+func (o *AuditOptions) unmarshalAudit(d *caddyfile.Dispenser, argument *string, own option.Options) error {
 	d.Next() // the name of the store
 	name := d.Val()
 	if argument != nil && d.NextArg() {
 		*argument = d.Val()
 	}
-	if d.NextArg() {
-		return d.ArgErr()
-	}
-	own["content"] = one(func(s string) error {
-		o.Content = s == "on"
-		if s != "on" && s != "off" {
-			return fmt.Errorf("content: %q is not on or off", s)
+	own["content"] = option.Parsed(func(s string) error {
+		if o.Content = s == "on"; !o.Content && s != "off" {
+			return strconv.ErrSyntax
 		}
 		return nil
-	})
-	own["batch"] = one(func(s string) (err error) {
-		if o.Batch, err = strconv.Atoi(s); err != nil || o.Batch <= 0 {
-			return fmt.Errorf("batch: %q is not a whole number above zero", s)
-		}
-		return o.Validate()
-	})
-	own["interval"] = one(func(s string) error {
-		t, err := caddy.ParseDuration(s)
-		if err != nil || t <= 0 {
-			return fmt.Errorf("interval: %q is not a duration above zero", s)
-		}
-		o.Interval = caddy.Duration(t)
-		return o.Validate()
-	})
-	seen := make(map[string]bool)
-	for nesting := d.Nesting(); d.NextBlock(nesting); {
-		option := d.Val()
-		parse, ok := own[option]
-		if !ok {
-			return d.Errf("unrecognized option %q of audit %s", option, name)
-		}
-		if seen[option] {
-			return d.Errf("duplicate option %q of audit %s", option, name)
-		}
-		seen[option] = true
-		if err := parse(d); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// one parses the one value of an option.
-func one(parse func(string) error) auditOption {
-	return func(d *caddyfile.Dispenser) error {
-		var value string
-		if !d.AllArgs(&value) {
-			return d.ArgErr()
-		}
-		if err := parse(value); err != nil {
-			return d.WrapErr(err)
-		}
-		return nil
-	}
+	}, "on or off")
+	own["batch"] = option.Checked(option.Count(&o.Batch), o.Validate)
+	own["interval"] = option.Checked(option.Duration(&o.Interval), o.Validate)
+	return option.Alone(d, "audit "+name, own)
 }
 
 // retention parses the option of that name.
-func (r *Retention) retention() auditOption {
-	return one(func(s string) error {
+func (r *Retention) retention() option.Option {
+	return option.Checked(option.Parsed(func(s string) error {
 		if s == "forever" {
 			r.Retention = forever
 			return nil
 		}
 		t, err := caddy.ParseDuration(s)
-		if err != nil || t <= 0 {
-			return fmt.Errorf("retention: %q is neither a duration above zero nor forever", s)
+		if err == nil && t <= 0 {
+			err = strconv.ErrRange
 		}
 		r.Retention = caddy.Duration(t)
-		return r.Validate()
-	})
+		return err
+	}, "a duration above zero or forever"), r.Validate)
 }
 
 // once parses a text, unless the argument has given it already.
-func once(to *string) auditOption {
-	return one(func(s string) error {
-		if *to != "" || s == "" {
-			return fmt.Errorf("%q: given twice, or empty", s)
-		}
-		*to = s
-		return nil
-	})
+func once(to *string) option.Option {
+	return option.Once(func() bool { return *to != "" }, option.Word(to))
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/audit"
+	"github.com/caddy-llm-cache/caddy-llm-cache/option"
 )
 
 // AuditPostgres keeps a record of every turn in a PostgreSQL database, in a
@@ -78,7 +79,7 @@ func (p *AuditPostgres) KeepsFor() time.Duration { return p.keeps() }
 //		interval  <duration>
 //	}
 func (p *AuditPostgres) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
-	err := p.unmarshalAudit(d, &p.DSN, map[string]auditOption{
+	err := p.unmarshalAudit(d, &p.DSN, option.Options{
 		"dsn":       once(&p.DSN),
 		"retention": p.retention(),
 	})

@@ -23,6 +23,7 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/audit"
+	"github.com/caddy-llm-cache/caddy-llm-cache/option"
 )
 
 // AuditSQLite keeps a record of every turn in a SQLite file. `caddy llm-cache
@@ -84,7 +85,7 @@ func (s *AuditSQLite) KeepsFor() time.Duration { return s.keeps() }
 //		interval  <duration>
 //	}
 func (s *AuditSQLite) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
-	return s.unmarshalAudit(d, &s.Path, map[string]auditOption{
+	return s.unmarshalAudit(d, &s.Path, option.Options{
 		"path":      once(&s.Path),
 		"retention": s.retention(),
 	})

@@ -16,14 +16,12 @@ package app
 
 import (
 	"fmt"
-	"math"
 	"time"
-
-	"github.com/dustin/go-humanize"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/option"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
 
@@ -100,39 +98,8 @@ func (m *MemoryStore) options() sessioncache.MemoryOptions {
 //	}
 func (m *MemoryStore) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	d.Next() // the name of the store
-	if d.NextArg() {
-		return d.ArgErr()
-	}
-	seen := make(map[string]bool)
-	for nesting := d.Nesting(); d.NextBlock(nesting); {
-		option := d.Val()
-		if seen[option] {
-			return d.Errf("duplicate option %q", option)
-		}
-		seen[option] = true
-		var value string
-		if !d.AllArgs(&value) {
-			return d.ArgErr()
-		}
-		switch option {
-		case "max_size":
-			size, err := humanize.ParseBytes(value)
-			if err != nil || size == 0 || size > math.MaxInt64 {
-				return d.Errf("max_size: %q is not a size above zero", value)
-			}
-			m.MaxSize = int64(size)
-		case "idle_ttl":
-			ttl, err := caddy.ParseDuration(value)
-			if err != nil || ttl <= 0 {
-				return d.Errf("idle_ttl: %q is not a duration above zero", value)
-			}
-			m.IdleTTL = caddy.Duration(ttl)
-		default:
-			return d.Errf("unrecognized option %q of store memory", option)
-		}
-		if err := m.Validate(); err != nil {
-			return d.WrapErr(err)
-		}
-	}
-	return nil
+	return option.Alone(d, "store memory", option.Options{
+		"max_size": option.Checked(option.Size(&m.MaxSize), m.Validate),
+		"idle_ttl": option.Checked(option.Duration(&m.IdleTTL), m.Validate),
+	})
 }

@@ -51,24 +51,7 @@ func parseApp(d *caddyfile.Dispenser, existing any) (any, error) {
 // reverse_proxy. Every option may be left out. Syntax:
 //
 //	llm_cache [<matcher>] {
-//		upstream [<preset>] {
-//			format             anthropic|openai_chat|openai_responses|gemini
-//			model              <name> <name of the upstream>
-//			max_tokens_default <tokens>
-//			drop               [<members...>]
-//			body               <member> <json>
-//			reasoning          reasoning_content|reasoning|none
-//			cache_control      on|off
-//			breakpoints        on|off
-//			name_limit         <bytes>
-//			system_messages    in_place|folded
-//			reports_cache      on|off
-//			cache_ttl        <duration>
-//			cache_write      <multiple>
-//			cache_read       <multiple>
-//			cache_min_tokens <tokens>
-//			context_window   <tokens>
-//		}
+//		upstream [<preset>] { … }, see upstream.Upstream
 //		policy cost_aware|eager|observe|off
 //		zones {
 //			frozen       <turns>
@@ -134,8 +117,8 @@ func parseApp(d *caddyfile.Dispenser, existing any) (any, error) {
 //			patience <duration>
 //		}
 //		side_requests <address>... { … }, see parseSideRequests
-//		warm         { … }, see parseWarm
-//		idle_folding { … }, see parseIdleFolding
+//		warm         { … }, see warm.Options
+//		idle_folding { … }, see idlefold.Options
 //		heartbeat [on|off] {
 //			every <duration>
 //			open  <duration>
@@ -152,12 +135,10 @@ func parseApp(d *caddyfile.Dispenser, existing any) (any, error) {
 //		headers        compact|full|off
 //		health         <path>
 //		audit          on|off
-//		keepalive      { … }, see parseKeepAlive
+//		keepalive      { … }, see pinger.Options
 //	}
 //
-// Presets are anthropic, openai, gemini, mlx_lm, lm_studio, omlx, vllm_mlx,
-// rapid_mlx, mlx_openai_server, swift_lm, ollama, llama_cpp and letta. Multiples are of the price of an uncached input
-// token. What each option means and its default stand at the fields of
+// What each option means and its default stand at the fields of
 // handler.Handler, upstream.Upstream and settings.Options.
 func parseHandler(helper httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) {
 	d := helper.Dispenser
@@ -328,6 +309,7 @@ func orOff(to **caddy.Duration) option.Option {
 //
 //	expand [auto|on|off] {
 //		names <name>...
+//		usage summed|last
 //	}
 func expandOption(h *handler.Handler) option.Option {
 	return stage(h, "expand", &h.Expand.Mode, option.Options{

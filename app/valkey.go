@@ -77,7 +77,7 @@ type ValkeyStore struct {
 	DB int `json:"db,omitempty"`
 	// TLS has connections encrypted. Default: they are not.
 	TLS *ValkeyTLS `json:"tls,omitempty"`
-	// KeyPrefix begins the names of all keys at the server. Default: llm_cache:
+	// KeyPrefix begins the names of all keys at the server. Default: `llm_cache:`.
 	KeyPrefix string `json:"key_prefix,omitempty"`
 	// Timeout is how long a request waits for the server at most, all of its waits
 	// together: when it comes, and before an edit is sent for the first time. For what

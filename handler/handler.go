@@ -59,8 +59,9 @@ const (
 //
 // It reads POST requests that end in `/v1/messages` (Anthropic Messages), in
 // `/chat/completions` (OpenAI chat completions), in `/responses` (OpenAI
-// Responses), and in `:generateContent` or `:streamGenerateContent` behind a
-// model (Gemini). A WebSocket on `…/responses` is accepted, and each
+// Responses), in `:generateContent` or `:streamGenerateContent` behind a
+// model (Gemini), in `/interactions` (Gemini's Interactions API), and those of Claude
+// on Vertex AI and Amazon Bedrock. A WebSocket on `…/responses` is accepted, and each
 // `response.create` on it is treated as the POST of the whole conversation.
 // Everything else passes untouched and unread. A request that is
 // not understood passes untouched; a body over the bound is answered by 413.

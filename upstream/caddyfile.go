@@ -51,6 +51,7 @@ import (
 //		}
 //	}
 //
+// Multiples are of the price of an uncached input token.
 // region has the signer aws sign requests for Amazon Bedrock in that region, for the
 // host bedrock-runtime.<region>.amazonaws.com unless one is given.
 func (u *Upstream) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {

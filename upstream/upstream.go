@@ -71,8 +71,9 @@ type Upstream struct {
 	// Default: the preset's.
 	Reasoning string `json:"reasoning,omitempty"`
 	// CacheControl reports whether cache_control is kept on the way to
-	// openai_chat and to boxes. Default: true for anthropic and omlx, and where there
-	// is no preset.
+	// openai_chat and to boxes. Default: false in requests translated to openai_chat; in
+	// others true for anthropic, vertex, bedrock, omlx and letta, and where there is no
+	// preset.
 	CacheControl *bool `json:"cache_control,omitempty"`
 	// Breakpoints turns cache_control into prompt_cache_breakpoint in requests
 	// translated to OpenAI's formats, for models that take it (gpt-5.6 and

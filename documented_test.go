@@ -1,0 +1,164 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package llmcache
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/metric"
+)
+
+// TestOptionsAreDocumented: each option that a parser knows begins a line of a listing in docs/caddyfile.md, and each
+// that begins one is known.
+func TestOptionsAreDocumented(t *testing.T) {
+	known := optionNames(t)
+	if len(known) < 100 {
+		t.Fatalf("only %d options were found: %v", len(known), known)
+	}
+	page, err := os.ReadFile("docs/caddyfile.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, listing, _ := strings.Cut(string(page), "## Syntax\n")
+	listing, _, _ = strings.Cut(listing, "\n## ")
+	others := []string{"}", "llm_cache", "<options", "lb_policy"} // what begins a line there and is no option of a block
+	listed := map[string]bool{}
+	for line := range strings.Lines(listing) {
+		line, _, _ = strings.Cut(line, "#")
+		fields := strings.Fields(line)
+		if !strings.HasPrefix(line, "        ") || len(fields) == 0 || slices.Contains(others, fields[0]) || strings.HasPrefix(line, strings.Repeat(" ", 24)) {
+			continue // prose, directives, and what goes on from the line before
+		}
+		for name := range strings.SplitSeq(fields[0], "|") {
+			if listed[name] = true; !known[name] {
+				t.Errorf("docs/caddyfile.md lists %q, which no parser knows", name)
+			}
+		}
+	}
+	for name := range known {
+		if !listed[name] {
+			t.Errorf("docs/caddyfile.md does not list the option %q", name)
+		}
+	}
+}
+
+// optionNames are the names of all options: the keys of what is given to option.Block.
+func optionNames(t *testing.T) map[string]bool {
+	t.Helper()
+	names := map[string]bool{}
+	key := func(e ast.Expr) {
+		if s, ok := e.(*ast.BasicLit); ok && s.Kind == token.STRING {
+			name, _ := strconv.Unquote(s.Value)
+			names[name] = true
+		}
+	}
+	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") || strings.HasPrefix(path, "cmd") {
+			return err
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
+		if err != nil {
+			return err
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.CompositeLit:
+				if s, ok := n.Type.(*ast.SelectorExpr); ok && s.Sel.Name == "Options" && isNamed(s.X, "option") {
+					for _, e := range n.Elts {
+						key(e.(*ast.KeyValueExpr).Key)
+					}
+				}
+			case *ast.AssignStmt: // own["batch"] = …
+				if i, ok := n.Lhs[0].(*ast.IndexExpr); ok && isNamed(i.X, "own") {
+					key(i.Index)
+				}
+			}
+			return true
+		})
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return names
+}
+
+func isNamed(e ast.Expr, name string) bool {
+	i, ok := e.(*ast.Ident)
+	return ok && i.Name == name
+}
+
+// TestMetricsAreDocumented: each metric of a process that has no site yet stands in the texts, by its whole name or by what
+// stands behind caddy_llm_cache_, and each name in the texts is that of a metric.
+func TestMetricsAreDocumented(t *testing.T) {
+	reg := prometheus.NewRegistry()
+	if err := metric.Register(reg); err != nil {
+		t.Fatal(err)
+	}
+	families, err := reg.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	pages, err := filepath.Glob("docs/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var texts strings.Builder
+	for _, page := range pages {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		texts.Write(text)
+	}
+	const prefix = "caddy_llm_cache_"
+	// Those by policy, format, person, model or site are there once somebody has one.
+	known := map[string]bool{"requests_total": true, "translations_total": true}
+	for _, by := range []string{"person", "model", "site"} {
+		for _, what := range []string{"cost_usd", "tokens", "turns"} {
+			known[by+"_"+what+"_total"] = true
+		}
+	}
+	for _, f := range families {
+		if name, ours := strings.CutPrefix(f.GetName(), prefix); ours {
+			known[name] = true
+		}
+	}
+	if len(known) < 60 {
+		t.Fatalf("only %d metrics were found", len(known))
+	}
+	for name := range known {
+		if !regexp.MustCompile(`(` + prefix + "|[`_…])" + name + `\b`).MatchString(texts.String()) {
+			t.Errorf("%s%s is in none of the texts", prefix, name)
+		}
+	}
+	for _, m := range regexp.MustCompile(prefix+"([a-z0-9_]*[a-z0-9])\\b`?").FindAllStringSubmatch(texts.String(), -1) {
+		if !known[m[1]] && !strings.HasSuffix(m[0], "_") {
+			t.Errorf("the texts name %s%s, which is no metric", prefix, m[1])
+		}
+	}
+}

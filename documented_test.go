@@ -162,3 +162,20 @@ func TestMetricsAreDocumented(t *testing.T) {
 		}
 	}
 }
+
+// TestContainerGetsVariables: what the Caddyfile of the container takes from the environment is passed on to it.
+func TestContainerGetsVariables(t *testing.T) {
+	file, err := os.ReadFile("packaging/Caddyfile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	compose, err := os.ReadFile("packaging/compose.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range regexp.MustCompile(`\{\$(\w+)`).FindAllSubmatch(file, -1) {
+		if !strings.Contains(string(compose), "\n      "+string(m[1])+": ") {
+			t.Errorf("packaging/compose.yaml does not pass on %s", m[1])
+		}
+	}
+}

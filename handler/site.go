@@ -244,7 +244,7 @@ func (o *site) serve(w http.ResponseWriter, r *http.Request, next caddyhttp.Hand
 	if reason := unreadable(r.Header); reason != "" {
 		o.notes.pass(w, r, format, bypass{reason: reason})
 		o.records.count(outcomePassed)
-		return next.ServeHTTP(w, r)
+		return o.unknown(r, unlooked, format).through(next).ServeHTTP(w, r)
 	}
 	if err := o.up.Sealed(r); err != nil {
 		o.notes.pass(w, r, format, bypass{reason: reasonSigned, err: err})

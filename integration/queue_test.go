@@ -365,3 +365,27 @@ func TestEarlyStreamTellsItsPlace(t *testing.T) {
 		t.Errorf("%d, position %q, expected %q: %q", a.status, a.position, a.expected, a.body)
 	}
 }
+
+// TestQueueHoldsWhatCannotBeRead: what is passed on unread is work for the box all the same,
+// which does not go by the type that a client gives its body.
+func TestQueueHoldsWhatCannotBeRead(t *testing.T) {
+	b := newSlowBox(t)
+	p := start(t, queued(b, "slots 1\n waiting 3"))
+	for _, header := range [][]string{{"Content-Type", "text/plain"}, {"Content-Encoding", "br"}} {
+		var wg sync.WaitGroup
+		p.ask(t.Context(), &wg, "first", "a", withTools(1), new(asked))
+		if got := <-b.came; got != "first" {
+			t.Fatalf("%q came", got)
+		}
+		wg.Go(func() {
+			read(t, p.post("/v1/messages", conversation(1, false), append(header, "X-Session-Id", "second")...))
+		})
+		p.waits(1)
+		b.free <- struct{}{}
+		if got := <-b.came; got != "second" {
+			t.Fatalf("%q came", got)
+		}
+		b.free <- struct{}{}
+		wg.Wait()
+	}
+}

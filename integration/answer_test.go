@@ -442,3 +442,21 @@ func TestUnreachable(t *testing.T) {
 		})
 	}
 }
+
+// TestStreamThatBeginsWithWhiteSpace: what comes before the first event, where the type of
+// the answer does not say that it is a stream, costs the client nothing of it.
+func TestStreamThatBeginsWithWhiteSpace(t *testing.T) {
+	u := newUpstream(t, func(w http.ResponseWriter, _ *http.Request, _ int) {
+		w.Header().Set("Content-Type", "text/plain")
+		for _, piece := range append([]string{"\n"}, events...) {
+			_, _ = io.WriteString(w, piece)
+			w.(http.Flusher).Flush()
+			time.Sleep(5 * time.Millisecond) // or they come in one piece
+		}
+	})
+	p := start(t, "llm_cache {\n upstream anthropic\n}\nreverse_proxy "+u.Listener.Addr().String())
+	res := p.post("/v1/chat/completions", `{"model":"m","stream":true,"messages":[{"role":"user","content":"x"}]}`)
+	if turn := turnOf(wire.OpenAIChat, true, read(t, res)); !turn.Done || turn.Failed() {
+		t.Errorf("got %+v", turn)
+	}
+}

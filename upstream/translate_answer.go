@@ -221,11 +221,8 @@ func (a *translatedAnswer) clean(h http.Header) {
 
 // Take implements [layer.Interceptor].
 func (a *translatedAnswer) Take(p []byte) (int, error) {
-	if a.mode == answerWaits {
-		if a.recognise(p); a.mode == answerStreams {
-			p = append(a.held, p...) // white space
-			return len(p), a.send(a.feed(p))
-		}
+	if a.mode == answerWaits { // nothing but white space is held
+		a.recognise(p)
 	}
 	switch a.mode {
 	case answerStreams:

@@ -32,6 +32,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/layer"
 	"github.com/caddy-llm-cache/caddy-llm-cache/metric"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+	"github.com/caddy-llm-cache/caddy-llm-cache/upstream"
 )
 
 const (
@@ -126,6 +127,7 @@ func (l *rejoining) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 	k.cancel = cancel
 	req := layer.Isolate(r.Clone(detached), k)
 	p.Attach(req)
+	k.placeholders = req.Context()
 	go k.run(l.Log, l.next, req)
 	return l.follow(w, r, k)
 }
@@ -143,10 +145,12 @@ func workOf(r *http.Request, tenant sessioncache.Tenant, body []byte) workKey {
 // the client leaves.
 func (l *rejoining) follow(w http.ResponseWriter, r *http.Request, k *work) error {
 	at, begun := 0, false
+	defer func() { upstream.Tell(r.Context(), k.placeholders) }()
 	for {
 		part := k.after(at, begun)
 		if part.status != 0 && !begun {
 			begun = true
+			upstream.Tell(r.Context(), k.placeholders)
 			if part.waited > 0 {
 				layer.Waited(w, part.waited)
 			}
@@ -192,6 +196,8 @@ type work struct {
 
 	key    workKey
 	cancel context.CancelCauseFunc
+	// placeholders are those of the request on its way: where it went, for one.
+	placeholders context.Context //nolint:containedctx // of the request
 
 	mu   sync.Mutex
 	more chan struct{} // closed when there is more

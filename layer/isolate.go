@@ -17,6 +17,7 @@ package layer
 import (
 	"context"
 	"net/http"
+	"strings"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
@@ -24,7 +25,7 @@ import (
 
 // Isolate gives a request what a second pass through the same handlers needs
 // of its own: route groups, variables and placeholders, which begin as those
-// of the first pass.
+// of the first pass. What the client asked for stays what it was.
 func Isolate(r *http.Request, w http.ResponseWriter) *http.Request {
 	ctx := r.Context()
 	srv, ok := ctx.Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server)
@@ -32,10 +33,16 @@ func Isolate(r *http.Request, w http.ResponseWriter) *http.Request {
 		return r
 	}
 	repl := caddy.NewReplacer()
-	r = caddyhttp.PrepareRequest(r, repl, w, srv)
 	if before, ok := ctx.Value(caddy.ReplacerCtxKey).(*caddy.Replacer); ok {
-		repl.Map(before.Get)
+		repl.Map(func(name string) (any, bool) {
+			if !strings.HasPrefix(name, "http.request.orig_uri") {
+				return nil, false
+			}
+			return before.Get(name)
+		})
+		defer repl.Map(before.Get) // behind what the request says now
 	}
+	r = caddyhttp.PrepareRequest(r, repl, w, srv)
 	before, _ := ctx.Value(caddyhttp.VarsCtxKey).(map[string]any)
 	vars, _ := r.Context().Value(caddyhttp.VarsCtxKey).(map[string]any)
 	for k, v := range before {
@@ -43,8 +50,11 @@ func Isolate(r *http.Request, w http.ResponseWriter) *http.Request {
 			vars[k] = v
 		}
 	}
-	if extra := ctx.Value(caddyhttp.ExtraLogFieldsCtxKey); extra != nil {
-		r = r.WithContext(context.WithValue(r.Context(), caddyhttp.ExtraLogFieldsCtxKey, extra))
+	own := r.Context()
+	for _, key := range [...]caddy.CtxKey{caddyhttp.ExtraLogFieldsCtxKey, caddyhttp.OriginalRequestCtxKey} {
+		if value := ctx.Value(key); value != nil {
+			own = context.WithValue(own, key, value)
+		}
 	}
-	return r
+	return r.WithContext(own)
 }

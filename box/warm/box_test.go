@@ -240,6 +240,31 @@ func TestBoxGoesOnAfterAPanic(t *testing.T) {
 	}
 }
 
+// A slot that a conversation took while its base was due is left to the conversation.
+func TestBaseLeavesTakenSlots(t *testing.T) {
+	in := site(&Options{}, "llama_cpp")
+	x := boxes().Of(queue.New(queue.Limits{Slots: 2}))
+	x.site = in
+	b := &base{id: "b", to: targetOf(in), target: wire.OpenAIChat}
+	j := &job{base: b, slot: queue.AnySlot, turn: new(box.Replica)}
+	if outcome := x.send(t.Context(), j); outcome != warmRead || j.slot != 0 || len(x.due) != 1 || x.due[0].slot != 1 {
+		t.Fatalf("%s in slot %d, then %+v", outcome, j.slot, x.due)
+	}
+	turn, err := x.queue.Enter(queue.Ticket{Lineage: "a"})
+	if err != nil || turn.Wait(t.Context()) != nil || turn.Slot != 0 {
+		t.Fatalf("a request in slot %d: %v", turn.Slot, err)
+	}
+	turn.Leave()
+	for _, c := range []struct {
+		slot int
+		want string
+	}{{0, warmNeedless}, {1, warmRead}, {2, warmNeedless}} { // there are two
+		if outcome := x.send(t.Context(), &job{base: b, slot: c.slot, turn: new(box.Replica)}); outcome != c.want {
+			t.Errorf("slot %d: %s, want %s", c.slot, outcome, c.want)
+		}
+	}
+}
+
 // Requests with a base that is being sent may come, and bring another way for it.
 // The race detector looks on.
 func TestBaseIsSentWhileItChanges(t *testing.T) {

@@ -18,6 +18,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -49,7 +50,7 @@ const (
 	warmInterrupted = "interrupted" // somebody came
 	warmUnreachable = "unreachable" // the box is not there
 	warmRefused     = "refused"     // the site or the box answered with an error
-	warmNeedless    = "needless"    // all its slots are in use; it was not sent
+	warmNeedless    = "needless"    // its slots hold conversations; it was not sent
 )
 
 // longest bounds a warm-up: a slow machine reads 60,000 tokens in it.
@@ -84,12 +85,13 @@ func (x *Box) send(ctx context.Context, j *job) (outcome string) {
 		return warmInterrupted
 	}
 	defer s.Leave()
-	if j.slot == queue.AnySlot && site.Upstream.Slotted() {
-		bare := x.queue.Bare() // the others hold what conversations began with
-		if len(bare) == 0 {
+	if site.Upstream.Slotted() {
+		switch bare := x.queue.Bare(); { // the others hold what conversations began with
+		case len(bare) == 0, j.slot != queue.AnySlot && !slices.Contains(bare, j.slot):
 			return warmNeedless
+		case j.slot == queue.AnySlot:
+			x.spread(j, bare)
 		}
-		x.spread(j, bare)
 	}
 	at := site.Now()
 	e := &errand.Errand{Kind: errand.WarmUp, Target: j.to, Adapt: j.adapt, Bare: j.load}

@@ -66,8 +66,6 @@ type Conversation struct {
 	Tenant sessioncache.Tenant
 	// Ahead: no client has asked, and the conversation learns nothing.
 	Ahead bool
-	// Common is told the share of the prompt that the upstream has been sent before.
-	Common *float64
 }
 
 // overlaying lays the overlay over requests that have the upstream's format by
@@ -139,7 +137,7 @@ func (o *overlaying) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 		defer layer.ReplaceOutgoing(r, body, x.Body)()
 		return o.next.ServeHTTP(w, r)
 	}
-	*o.Common = x.Common
+	layer.Common(w, x.Common)
 	a := &overlaidAnswer{o: o, x: x}
 	a.Answer = layer.NewAnswer(w, a)
 	var original *http.Request

@@ -154,6 +154,7 @@ func (l *rejoining) follow(w http.ResponseWriter, r *http.Request, k *work) erro
 			if part.waited > 0 {
 				layer.Waited(w, part.waited)
 			}
+			layer.Common(w, part.common)
 			maps.Copy(w.Header(), part.header)
 			w.WriteHeader(part.status)
 		}
@@ -224,6 +225,7 @@ type rent struct {
 type head struct {
 	begun  bool // the work has a slot, or needs none
 	wait   time.Duration
+	common float64 // the share of the prompt that the box has been sent before
 	status int
 	sent   http.Header // as it stood when the status came
 }
@@ -369,6 +371,14 @@ func (k *work) Waited(d time.Duration) {
 	k.head.begun = true
 }
 
+// Common notes the share of the prompt that the box has been sent before, for whoever
+// gets the answer.
+func (k *work) Common(share float64) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.head.common = share
+}
+
 // part is what there is of an answer.
 type part struct {
 	status   int
@@ -376,6 +386,7 @@ type part struct {
 	bytes    []byte
 	flush    bool // the handlers behind want it to be seen
 	waited   time.Duration
+	common   float64
 	ended    bool
 	err      error
 	panicked any
@@ -395,7 +406,7 @@ func (k *work) took(at int) {
 func (k *work) after(at int, begun bool) part {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	p := part{status: k.head.status, bytes: k.tape.rest(at), flush: k.flushed, waited: k.head.wait, ended: k.ending.ended, err: k.ending.err, panicked: k.ending.panicked, more: k.more}
+	p := part{status: k.head.status, bytes: k.tape.rest(at), flush: k.flushed, waited: k.head.wait, common: k.head.common, ended: k.ending.ended, err: k.ending.err, panicked: k.ending.panicked, more: k.more}
 	if !begun {
 		p.header = k.head.sent.Clone()
 	}

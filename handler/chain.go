@@ -65,7 +65,7 @@ var chain = [...]struct {
 	}},
 	{"overlay", conversing | folding, func(p *passage, next caddyhttp.Handler) caddyhttp.Handler {
 		return p.site.sharing.overlay.Layer(next, p.format, box.Conversation{
-			Session: p.session, Tenant: p.tenant, Ahead: p.purpose == folding, Common: &p.boxed.common,
+			Session: p.session, Tenant: p.tenant, Ahead: p.purpose == folding,
 		})
 	}},
 	{"prefix recorder", conversing, func(p *passage, next caddyhttp.Handler) caddyhttp.Handler {

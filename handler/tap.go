@@ -75,6 +75,9 @@ func (t *tap) Waited(d time.Duration) {
 	t.sent = time.Now()
 }
 
+// Common is told the share of the prompt that the upstream has been sent before.
+func (t *tap) Common(share float64) { t.state.boxed.common = share }
+
 // Begin implements [layer.Interceptor].
 func (t *tap) Begin(status int) {
 	h := t.Header()

@@ -75,6 +75,40 @@ func TestRetryFindsTheWorkOfTheFirstTry(t *testing.T) {
 	}
 }
 
+// Who rejoins work is told the estimate of what the box has found in its cache, too.
+func TestRetryIsToldTheEstimate(t *testing.T) {
+	came, free := make(chan struct{}, 8), make(chan struct{}, 8)
+	u := newUpstream(t, func(w http.ResponseWriter, r *http.Request, n int) {
+		came <- struct{}{}
+		select {
+		case <-free:
+			answerChat(w, r, n)
+		case <-r.Context().Done():
+		}
+	})
+	p := start(t, behind(u, "lm_studio"))
+	free <- struct{}{}
+	if res := p.post("/v1/messages", conversation(1, false), "X-Api-Key", "a"); res.StatusCode != http.StatusOK {
+		t.Fatal(res.Status)
+	}
+	<-came
+	var wg sync.WaitGroup
+	ctx, leave := context.WithCancel(t.Context())
+	p.ask(ctx, &wg, "", "a", conversation(2, false), new(asked))
+	<-came
+	leave()
+	wg.Wait()
+	p.until("caddy_llm_cache_detached", 1)
+	free <- struct{}{}
+	res := p.post("/v1/messages", conversation(2, false), "X-Api-Key", "a")
+	if n := len(u.requests()); n != 2 {
+		t.Fatalf("%d requests came, want 2", n)
+	}
+	if h := res.Header; h.Get("X-Llm-Cache-Cached-Tokens-Estimated") != "1" || h.Get("X-Llm-Cache-Cached-Tokens") == "0" {
+		t.Errorf("%v", h)
+	}
+}
+
 // Work that nobody comes back for ends.
 func TestWorkIsGivenUp(t *testing.T) {
 	for _, rejoin := range []string{"off", "200ms"} {

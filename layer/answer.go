@@ -140,6 +140,18 @@ func Waited(w http.ResponseWriter, d time.Duration) {
 	}
 }
 
+// Common tells whoever asked for the answer which share of its prompt, 0 to 1, the
+// upstream has been sent before.
+func (a *Answer) Common(share float64) { Common(a.ResponseWriter, share) }
+
+// Common tells the writer of an answer which share of its prompt the upstream has been
+// sent before.
+func Common(w http.ResponseWriter, share float64) {
+	if t, ok := w.(interface{ Common(float64) }); ok {
+		t.Common(share)
+	}
+}
+
 // ReplaceHeader makes one header what another is.
 func ReplaceHeader(dst, src http.Header) {
 	clear(dst)

@@ -108,9 +108,9 @@ func Scan(paths ...string) ([]Source, error) {
 			return nil, fmt.Errorf("transcripts: %w", err)
 		}
 		if info.IsDir() {
-			found, err := scan(path)
+			found, err := walk(path, sniff)
 			if err != nil {
-				return nil, err
+				return nil, fmt.Errorf("transcripts: %w", err)
 			}
 			all = append(all, found...)
 			continue
@@ -127,26 +127,47 @@ func Scan(paths ...string) ([]Source, error) {
 	return sorted(all), nil
 }
 
-// sorted puts the sources in order, each once.
+// sorted puts the sources in order, each once. What newer versions of an agent keep in a
+// database counts there, and not in the files that it came from.
 func sorted(all []Source) []Source {
 	slices.SortFunc(all, func(a, b Source) int {
 		return cmp.Or(cmp.Compare(a.Agent, b.Agent), cmp.Compare(a.Path, b.Path), cmp.Compare(a.Session, b.Session))
 	})
-	return slices.Compact(all)
+	named := map[[2]string]bool{}
+	return slices.DeleteFunc(slices.Compact(all), func(s Source) bool {
+		key := [2]string{s.Agent, s.Session}
+		again := s.Session != "" && named[key]
+		named[key] = true
+		return again
+	})
 }
 
 // walk finds what an agent has in a folder, which need not be there.
 func (a *agent) walk(root string) ([]Source, error) {
+	return walk(root, func(path string, size int64) ([]Source, error) {
+		if !a.owns(path) {
+			return nil, nil
+		}
+		return a.sources(path, size)
+	})
+}
+
+// walk finds what is in the files below a folder. Both may be links to others; what is no
+// file is passed over, for nobody may ever write to a pipe.
+func walk(root string, in func(path string, size int64) ([]Source, error)) ([]Source, error) {
+	if target, err := filepath.EvalSymlinks(root); err == nil {
+		root = target
+	}
 	var out []Source
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() || !a.owns(path) {
+		if err != nil || d.IsDir() {
 			return skipUnreadable(err)
 		}
-		info, err := d.Info()
-		if err != nil {
+		info, err := os.Stat(path)
+		if err != nil || !info.Mode().IsRegular() {
 			return skipUnreadable(err)
 		}
-		found, err := a.sources(path, info.Size())
+		found, err := in(path, info.Size())
 		out = append(out, found...)
 		return skipUnreadable(err)
 	})
@@ -161,26 +182,6 @@ func (a *agent) sources(path string, size int64) ([]Source, error) {
 		return a.list(path)
 	}
 	return []Source{{Agent: a.name, Path: path, Bytes: size}}, nil
-}
-
-func scan(root string) ([]Source, error) {
-	var out []Source
-	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
-			return skipUnreadable(err)
-		}
-		info, err := d.Info()
-		if err != nil {
-			return skipUnreadable(err)
-		}
-		found, err := sniff(path, info.Size())
-		out = append(out, found...)
-		return skipUnreadable(err)
-	})
-	if err != nil {
-		return nil, fmt.Errorf("transcripts: %w", err)
-	}
-	return out, nil
 }
 
 // sniffed is how much of a file tells whose it is.

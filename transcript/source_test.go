@@ -1,0 +1,82 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package transcript
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// Folders and files may be links, as people have them who keep their settings elsewhere.
+func TestLinks(t *testing.T) {
+	at, linked := home(t), t.TempDir()
+	if err := os.Mkdir(filepath.Join(linked, ".claude"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, folder := range []string{".claude/projects", ".codex"} {
+		if err := os.Symlink(filepath.Join(at, folder), filepath.Join(linked, folder)); err != nil {
+			t.Skip(err)
+		}
+	}
+	for name, find := range map[string]func() ([]Source, error){
+		"the agents' folders": func() ([]Source, error) { return Discover(linked, nil) },
+		"a folder": func() ([]Source, error) {
+			return Scan(filepath.Join(linked, ".claude/projects"), filepath.Join(linked, ".codex"))
+		},
+	} {
+		sources, err := find()
+		if err != nil || len(sources) != 2 {
+			t.Errorf("%s: %+v, %v", name, sources, err)
+		}
+	}
+}
+
+// What is no file is passed over: who reads from a pipe waits for somebody to write.
+func TestPipes(t *testing.T) {
+	folder := t.TempDir()
+	if err := exec.CommandContext(t.Context(), "mkfifo", filepath.Join(folder, "x.jsonl")).Run(); err != nil {
+		t.Skip(err)
+	}
+	done := make(chan []Source)
+	go func() {
+		sources, _ := Scan(folder)
+		done <- sources
+	}()
+	select {
+	case sources := <-done:
+		if len(sources) > 0 {
+			t.Errorf("%+v", sources)
+		}
+	case <-time.After(10 * time.Second):
+		t.Fatal("waits for somebody to write")
+	}
+}
+
+// Conversations of opencode stand in its database and, where an older version has left
+// them, in files besides. They count once.
+func TestOpencodeAfterItsMigration(t *testing.T) {
+	both, files := opencodeHome(t, false), opencodeHome(t, true)
+	const folder = ".local/share/opencode"
+	if err := os.CopyFS(filepath.Join(both, folder), os.DirFS(filepath.Join(files, folder))); err != nil {
+		t.Fatal(err)
+	}
+	sources, err := Discover(both, nil)
+	if err != nil || len(sources) != 1 || filepath.Base(sources[0].Path) != "opencode.db" {
+		t.Errorf("%+v, %v", sources, err)
+	}
+}

@@ -32,7 +32,8 @@ import (
 
 // Conversation is one recorded session: all its traces in order of time.
 type Conversation struct {
-	// Name is short and tells conversations apart: agent and session.
+	// Name is short and tells conversations apart: the agent, and how the session's id
+	// begins, or all of it where that is not enough.
 	Name string
 	// Session is the session id.
 	Session string
@@ -95,6 +96,15 @@ func Find(paths ...string) ([]*Conversation, error) {
 		return nil, err
 	}
 	all = append(all, grouped...)
+	named := map[string]int{}
+	for _, c := range all {
+		named[c.Name]++
+	}
+	for _, c := range all {
+		if named[c.Name] > 1 {
+			c.Name = c.Agent + "-" + c.Session
+		}
+	}
 	sort.Slice(all, func(i, j int) bool { return all[i].Name < all[j].Name })
 	return all, nil
 }

@@ -48,7 +48,7 @@ type Options struct {
 // Estimate is what the handler would have saved in conversations that were held
 // without it.
 type Estimate struct {
-	// Since and Until are when the first and the last conversation began.
+	// Since and Until are when the first and the last conversation began, of those that say.
 	Since time.Time `json:"since"`
 	// Until: see Since.
 	Until time.Time `json:"until"`
@@ -234,7 +234,7 @@ func (e *Estimate) read(ctx context.Context, sources []transcript.Source, o *Opt
 // count notes what a transcript itself tells.
 func (e *Estimate) count(t *talk, s *transcript.Session, prices *cachemodel.Table) {
 	e.UnknownLines += s.Unknown
-	if e.Since.IsZero() || s.Started.Before(e.Since) {
+	if e.Since.IsZero() || !s.Started.IsZero() && s.Started.Before(e.Since) {
 		e.Since = s.Started
 	}
 	if s.Started.After(e.Until) {

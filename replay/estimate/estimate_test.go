@@ -75,6 +75,39 @@ func TestEstimate(t *testing.T) {
 	}
 }
 
+// A conversation that does not say when it began says nothing of the time.
+func TestTimesAreThoseThatAreTold(t *testing.T) {
+	folder := t.TempDir()
+	for name, at := range map[string]string{"a": `"timestamp":"2026-11-22T17:28:33Z",`, "b": ""} {
+		text := `{"parentUuid":null,` + at + `"sessionId":"` + name + `","type":"user","message":{"role":"user","content":"Hi"},"uuid":"1"}
+{"parentUuid":"1",` + at + `"sessionId":"` + name + `","type":"assistant","message":{"id":"m","role":"assistant","content":[{"type":"text","text":"Hello."}]},"uuid":"2"}`
+		if err := os.WriteFile(filepath.Join(folder, name+".jsonl"), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []struct{ paths, want string }{
+		{"a b", "2 conversations with 2 requests, begun from 2026-11-22 to 2026-11-22, 0 MB\n"},
+		{"b", "1 conversations with 1 requests, 0 MB\n"},
+	} {
+		var paths []string
+		for _, name := range strings.Fields(c.paths) {
+			paths = append(paths, filepath.Join(folder, name+".jsonl"))
+		}
+		sources, err := transcript.Scan(paths...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e, err := Options{Options: replay.Options{Workers: 1}}.Run(t.Context(), sources)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var b strings.Builder
+		if err := e.WriteText(&b); err != nil || !strings.HasPrefix(b.String(), c.want) {
+			t.Errorf("%s: %.100q, %v", c.paths, b.String(), err)
+		}
+	}
+}
+
 // TestUnpriced: a model without a price is named, and the table of a caller may have one.
 func TestUnpriced(t *testing.T) {
 	folder := t.TempDir()

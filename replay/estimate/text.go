@@ -45,8 +45,11 @@ func (e *Estimate) WriteJSON(w io.Writer) error {
 // WriteText writes the estimate as tables.
 func (e *Estimate) WriteText(w io.Writer) error {
 	t := &e.Total
-	fmt.Fprintf(w, "%d conversations with %d requests, begun from %s to %s, %.0f MB\n", t.Conversations, t.Requests,
-		e.Since.Format("2006-01-02"), e.Until.Format("2006-01-02"), float64(e.Bytes)/1e6)
+	begun := ""
+	if !e.Since.IsZero() {
+		begun = e.Since.Format(", begun from 2006-01-02") + e.Until.Format(" to 2006-01-02")
+	}
+	fmt.Fprintf(w, "%d conversations with %d requests%s, %.0f MB\n", t.Conversations, t.Requests, begun, float64(e.Bytes)/1e6)
 	if t.Drawn < t.Conversations {
 		fmt.Fprintf(w, "Simulated: %d of them with %d requests, drawn by a hash of their ids; the rest is in proportion (--requests 0 simulates all).\n", t.Drawn, t.Simulated.Calls)
 	}

@@ -143,7 +143,8 @@ type Match struct {
 	// lineage too, from the first on.
 	Common int
 
-	merges uint64 // how often the session had been merged with another's
+	merges uint64      // how often the session had been merged with another's
+	last   *wire.Known // the lineage's last request then
 }
 
 // Match finds the lineage that a request continues: of those whose place it
@@ -174,11 +175,23 @@ func (s *Session) Match(v *wire.View) Match {
 	if best.Lineage == nil {
 		best = branch
 	}
-	if l := best.Lineage; l != nil && l.restored {
-		block.Resolve(v, l.States[:min(best.Common, len(l.States))])
+	if l := best.Lineage; l != nil {
+		if l.restored {
+			block.Resolve(v, l.States[:min(best.Common, len(l.States))])
+		}
+		best.last = l.known
 	}
 	best.merges = s.merges
 	return best
+}
+
+// common is what a request has in common with its lineage by now: another request may have
+// taken the place of the last since they were matched.
+func (m *Match) common(v *wire.View) int {
+	if m.Lineage.known == m.last {
+		return m.Common
+	}
+	return chain.Common(v.MessageBlocks(), m.Lineage.chain())
 }
 
 // continued finds the lineage that a request goes on with by what it refers to: an
@@ -247,7 +260,7 @@ func (s *Session) misses(v *wire.View) bool {
 // known.
 func (s *Session) Commit(m Match, v *wire.View, states []block.State) *Lineage {
 	l := m.Lineage
-	if l == nil || !s.has(l) || !v.Conversation.Partial && !l.supersededBy(v, chain.Common(v.MessageBlocks(), l.chain())) {
+	if l == nil || !s.has(l) || !v.Conversation.Partial && !l.supersededBy(v, m.common(v)) {
 		var parent *Lineage
 		if l != nil {
 			parent = l

@@ -66,6 +66,7 @@ type Engine struct {
 	held   *lru.Cache[Key, sessioncache.Tenant, *entry]
 	newest map[talk]Key // the conversation of a session that was held last
 	at     map[Side]int // how many are held
+	sweep  Sweep
 }
 
 // entry is what is known of one conversation.
@@ -220,6 +221,7 @@ func (t *Turn) put(b *Base) {
 	if before := e.held.Get(t.Key); before != nil {
 		e.drop(before)
 	}
+	e.sweep.In(e.limits.Life, &e.mu, e.expire)
 	e.held.Put(t.Key, t.Key.Tenant, &entry{key: t.Key, base: b, until: e.now().Add(e.limits.Life)}, size)
 	e.newest[talk{t.Key.Side, t.Key.Session}] = t.Key
 	e.at[t.Key.Side]++
@@ -275,15 +277,17 @@ func (t *Turn) End() {
 
 // The methods below are called with the lock held.
 
-// expire forgets what is held no longer.
-func (e *Engine) expire() {
+// expire forgets what is held no longer, and returns how long the next still is: 0 if
+// nothing is left.
+func (e *Engine) expire() time.Duration {
 	now := e.now()
 	for old := range e.held.Oldest() {
 		if old.Value.until.After(now) {
-			return
+			return old.Value.until.Sub(now)
 		}
 		e.drop(old)
 	}
+	return 0
 }
 
 // trim makes room: whoever holds most gives of it first.

@@ -39,6 +39,8 @@ type store struct {
 	mu   sync.Mutex
 	kept *lru.Cache[handle, sessioncache.Tenant, *kept]
 	last map[conversation][]string // the ids of its bodies, in order
+
+	sweep hold.Sweep
 }
 
 // handle names a body.
@@ -144,6 +146,7 @@ func (s *store) add(k handle, v *kept, bytes int) {
 	size := int64(bytes + overhead)
 	s.kept.Put(k, k.tenant, v, size)
 	heldBytes.Add(float64(size))
+	s.sweep.In(s.limits.Life, &s.mu, s.expire)
 	for s.kept.Bytes() > s.limits.Memory {
 		of, _ := s.kept.Heaviest()
 		for old := range s.kept.OldestOf(of) {
@@ -153,15 +156,17 @@ func (s *store) add(k handle, v *kept, bytes int) {
 	}
 }
 
-// expire forgets what nobody has used.
-func (s *store) expire() {
+// expire forgets what nobody has used, and returns how long the next stays: 0 if nothing
+// is left.
+func (s *store) expire() time.Duration {
 	now := s.now()
 	for old := range s.kept.Oldest() {
 		if old.Value.until.After(now) {
-			return
+			return old.Value.until.Sub(now)
 		}
 		s.drop(old)
 	}
+	return 0
 }
 
 func (s *store) drop(old *lru.Entry[handle, sessioncache.Tenant, *kept]) {

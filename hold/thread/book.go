@@ -35,8 +35,9 @@ type Book struct {
 	limits hold.Limits
 	now    func() time.Time
 
-	mu   sync.Mutex
-	kept *lru.Cache[page, sessioncache.Tenant, *past]
+	mu    sync.Mutex
+	kept  *lru.Cache[page, sessioncache.Tenant, *past]
+	sweep hold.Sweep
 }
 
 // page is where an answer stands.
@@ -72,12 +73,8 @@ func (b *Book) Keep(s hold.Side, id, from string, v *wire.View, reply []byte) {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for old := range b.kept.Oldest() {
-		if old.Value.until.After(b.now()) {
-			break
-		}
-		b.kept.Drop(old)
-	}
+	b.expire()
+	b.sweep.In(b.limits.Life, &b.mu, b.expire)
 	if before := b.kept.Get(page{s, from}); before != nil { // a client may go on from it once more, but not from what it went on from
 		if old := b.kept.Get(page{s, before.Value.from}); old != nil {
 			b.kept.Drop(old)
@@ -91,6 +88,19 @@ func (b *Book) Keep(s hold.Side, id, from string, v *wire.View, reply []byte) {
 			break
 		}
 	}
+}
+
+// expire forgets what nobody has gone on from, and returns how long the next stays: 0 if
+// nothing is left. It is called with the lock held.
+func (b *Book) expire() time.Duration {
+	now := b.now()
+	for old := range b.kept.Oldest() {
+		if old.Value.until.After(now) {
+			return old.Value.until.Sub(now)
+		}
+		b.kept.Drop(old)
+	}
+	return 0
 }
 
 // Drop forgets an answer, from which nothing goes on any more.

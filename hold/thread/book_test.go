@@ -20,6 +20,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/tidwall/gjson"
@@ -207,6 +208,21 @@ func TestBook(t *testing.T) {
 			t.Errorf("%s: %d bytes of %d", c.name, n, c.memory)
 		}
 	}
+}
+
+// A book that nobody opens any more holds no prompts when their time is over.
+func TestKeptNoLonger(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := NewBook(hold.Limits{Memory: 1 << 20, Life: time.Hour}, time.Now)
+		b.Keep(side(1, "u"), "a", "", view(t, wire.Anthropic, `{"model":"m","messages":[{"role":"user","content":"A"}],"thread":{"type":"create"}}`), []byte(threadReply))
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		if n := b.kept.Len(); n > 0 {
+			t.Errorf("%d conversations are kept", n)
+		}
+	})
 }
 
 // TestEchoed: an answer that a client writes anew is the one that was given; one that says

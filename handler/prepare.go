@@ -172,10 +172,10 @@ func (o *site) prepare(r *http.Request, format wire.Format, raw, body []byte, a 
 			if session != nil {
 				o.store.Release(session)
 			}
-			if rethread != nil {
-				rethread()
-			}
 			c, why = nil, bypass{reason: layer.Panic}
+		}
+		if c == nil && rethread != nil {
+			rethread()
 		}
 	}()
 
@@ -192,16 +192,10 @@ func (o *site) prepare(r *http.Request, format wire.Format, raw, body []byte, a 
 		}
 	}
 	if err != nil {
-		if rethread != nil {
-			rethread()
-		}
 		return nil, bypass{reason: reasonParse, err: err}
 	}
 	if o.up.Target(format) == format && !o.up.Holds(format) {
 		if what := upstream.ProvidersOnly(view); what != "" {
-			if rethread != nil {
-				rethread()
-			}
 			return nil, bypass{err: what, view: view}
 		}
 	}

@@ -116,7 +116,7 @@ func (x *Exchange) would(r billing.Request) *billing.Request {
 func (x *Exchange) previous() billing.Previous {
 	p, l := x.standing.before.previous, x.standing.match.Lineage
 	if x.standing.lineage == nil && l != nil {
-		p = billing.Previous{Front: l.Front, Started: l.Started, Common: x.standing.match.Common}
+		p = billing.Previous{Front: l.Front, Ago: x.start.Sub(l.Started), Common: x.standing.match.Common}
 	}
 	return p
 }

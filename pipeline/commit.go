@@ -52,11 +52,11 @@ type before struct {
 	continued bool
 	diverged  bool
 	departed  bool
+	requests  int32 // of the lineage, this one included
 	previous  billing.Previous
 	left      int64 // tokens that the last request left in the cache
 	cause     Break // why they are not there, if they are not
 	cleared   wire.Cleared
-	requests  int // of the lineage, this one included
 }
 
 func (x *Exchange) join(t *wire.Turn) {
@@ -110,7 +110,7 @@ func (x *Exchange) join(t *wire.Turn) {
 	l.Started = x.start
 	l.OriginalTokens += int64(x.Prompt.OriginalTokens)
 	l.SentTokens += int64(x.Prompt.SentTokens)
-	x.standing.before.requests = l.Requests
+	x.standing.before.requests = int32(l.Requests)
 }
 
 // answered reports whether the last request of the conversation was the same, and got an
@@ -139,7 +139,7 @@ func (x *Exchange) Commit(t *wire.Turn, now time.Time) {
 	bill := &x.account.bill
 	l.Cost.Add(bill.Cost, bill.ClientCost, bill.Dollars, bill.ClientDollars)
 	l.Cost.WouldSave, l.Cost.WouldSaveUSD = l.Cost.WouldSave+bill.WouldSave, l.Cost.WouldSaveUSD+bill.WouldSaveDollars
-	if l.Requests != x.standing.before.requests { // the next request was quicker than the usage
+	if int32(l.Requests) != x.standing.before.requests { // the next request was quicker than the usage
 		l.Total = l.Total.Add(t.Usage)
 		return
 	}

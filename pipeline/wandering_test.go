@@ -231,6 +231,7 @@ var wanderings = map[string]cachemodel.Rules{
 // sent of a conversation is sent again, but from where the request folds deeper, and a
 // request that comes again is sent in the same bytes; also once the options are others.
 func TestWanderingsStayAsTheyWereSent(t *testing.T) {
+	t.Parallel()
 	type sent struct {
 		forms  []string
 		at     time.Time
@@ -323,6 +324,7 @@ func TestWanderingsStayAsTheyWereSent(t *testing.T) {
 // What a process sends that was restarted at any time in such conversations is what one
 // sends that never was.
 func TestRestartedWanderings(t *testing.T) {
+	t.Parallel()
 	for name, rules := range wanderings {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

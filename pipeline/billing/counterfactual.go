@@ -175,7 +175,7 @@ func (s *simulation) billPrefix() wire.Usage {
 	if last.Common > 0 && s.front < end {
 		// Every prefix of the last request is known, if the front is the same.
 		front := s.points[s.front].prefix
-		if last.Front == front && (r.TTL == 0 || s.request.Start.Sub(last.Started) < r.TTL) {
+		if last.Front == front && (r.TTL == 0 || last.Ago < r.TTL) {
 			n := s.front
 			for n < end && s.points[n].blocks <= s.request.View.System+last.Common {
 				n++

@@ -69,8 +69,8 @@ type Request struct {
 type Previous struct {
 	// Front is a hash of its prompt up to its first message block.
 	Front uint64
-	// Started is when it began.
-	Started time.Time
+	// Ago is how long before this one it began.
+	Ago time.Duration
 	// Common is the number of message blocks that stood in it too, 0 if there was
 	// none.
 	Common int

@@ -217,5 +217,8 @@ func pair(before, after int64) string {
 // thousands writes a number of tokens in thousands.
 func thousands(n int64) string { return fmt.Sprintf("%.1fk", float64(n)/1000) }
 
-// Change writes a ratio as a difference in percent.
-func Change(ratio float64) string { return fmt.Sprintf("%+.1f%%", 100*(ratio-1)) }
+// Change writes a ratio as a difference in percent. What is too small to be written has
+// no direction that matters.
+func Change(ratio float64) string {
+	return strings.Replace(fmt.Sprintf("%+.1f%%", 100*(ratio-1)), "-0.0%", "+0.0%", 1)
+}

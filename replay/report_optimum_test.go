@@ -24,6 +24,14 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/replay/optimum"
 )
 
+func TestChange(t *testing.T) {
+	for ratio, want := range map[float64]string{1: "+0.0%", 0.9999: "+0.0%", 1.0001: "+0.0%", 0.9: "-10.0%", 0.999: "-0.1%", 1.25: "+25.0%", optimum.Ratio(0, 0): "+0.0%"} {
+		if got := Change(ratio); got != want {
+			t.Errorf("%v: %s, want %s", ratio, got, want)
+		}
+	}
+}
+
 // On conversations: less is possible at chosen moments than at any, more with
 // inputs, and never more than nothing is lost.
 func TestOptimum(t *testing.T) {

@@ -16,11 +16,14 @@ package statusline
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"strings"
 	"time"
+
+	"github.com/tidwall/gjson"
 )
 
 // Client is what Claude Code passes to the command of its status line, as far as it is
@@ -38,12 +41,31 @@ type PromptCache struct {
 	// Warm reports whether the cache held when the line was asked for.
 	Warm bool `json:"warm"`
 	// ExpiresAt is when it ends, in Unix seconds; nil where that is not known.
-	ExpiresAt *int64 `json:"expires_at"`
+	ExpiresAt *float64 `json:"expires_at"`
 	// HitRatio is the share of the prompts that was read from it, 0 to 1; nil before an
 	// answer has told.
 	HitRatio *float64 `json:"hit_ratio"`
 	// LastMissCause is why it last held less than expected.
-	LastMissCause *string `json:"last_miss_cause"`
+	LastMissCause Causes `json:"last_miss_cause"`
+}
+
+// Causes are why a cache held less than expected, in words.
+type Causes string
+
+// UnmarshalJSON takes a name, or an object with a list of them.
+func (c *Causes) UnmarshalJSON(raw []byte) error {
+	said := gjson.ParseBytes(raw)
+	if said.IsObject() {
+		said = said.Get("causes")
+	}
+	var all []string
+	for _, cause := range said.Array() {
+		if cause.Type == gjson.String && cause.Str != "" {
+			all = append(all, strings.ReplaceAll(cause.Str, "_", " "))
+		}
+	}
+	*c = Causes(strings.Join(all, ", "))
+	return nil
 }
 
 const (
@@ -64,7 +86,9 @@ func passed(in io.Reader) *Client {
 	got := make(chan *Client, 1)
 	go func() {
 		c := new(Client)
-		if json.NewDecoder(io.LimitReader(in, longestInput)).Decode(c) != nil {
+		err := json.NewDecoder(io.LimitReader(in, longestInput)).Decode(c)
+		// What another version says in another way is passed over, and all else read.
+		if _, odd := errors.AsType[*json.UnmarshalTypeError](err); err != nil && !(odd && c.SessionID != "") {
 			c = nil
 		}
 		got <- c
@@ -81,8 +105,8 @@ func passed(in io.Reader) *Client {
 func (c *PromptCache) tell(now time.Time) string {
 	cache := "cold"
 	switch {
-	case c.Warm && c.ExpiresAt != nil:
-		cache = remaining(time.Unix(*c.ExpiresAt, 0).Sub(now))
+	case c.Warm && c.ExpiresAt != nil && *c.ExpiresAt > 0:
+		cache = remaining(time.Unix(int64(*c.ExpiresAt), 0).Sub(now))
 	case c.Warm:
 		cache = "warm"
 	}
@@ -90,8 +114,8 @@ func (c *PromptCache) tell(now time.Time) string {
 	if c.HitRatio != nil {
 		out = append(out, fmt.Sprintf("read %.0f %%", 100**c.HitRatio))
 	}
-	if c.LastMissCause != nil && *c.LastMissCause != "" {
-		out = append(out, "last miss: "+strings.ReplaceAll(*c.LastMissCause, "_", " "))
+	if c.LastMissCause != "" {
+		out = append(out, "last miss: "+string(c.LastMissCause))
 	}
 	return strings.Join(out, " · ")
 }

@@ -86,6 +86,11 @@ func TestLineOfAClient(t *testing.T) {
 		{`,"prompt_cache":{"warm":true,"expires_at":1767269021,"hit_ratio":0.934,"last_miss_cause":"ttl_expired"}`, "cache 3:41 · read 93 % · last miss: ttl expired"},
 		{`,"prompt_cache":{"warm":true,"expires_at":null,"hit_ratio":null,"last_miss_cause":null}`, "cache warm"},
 		{`,"prompt_cache":{"warm":false,"expires_at":1,"hit_ratio":0}`, "cache cold · read 0 %"},
+		{`,"prompt_cache":{"warm":true,"last_miss_at":1,"last_miss_cause":{"causes":["tools_changed","ttl_expired_5m"]},"misses":2}`, "cache warm · last miss: tools changed, ttl expired 5m"},
+		{`,"prompt_cache":{"warm":true,"last_miss_cause":{"causes":"unknown"}}`, "cache warm · last miss: unknown"},
+		{`,"prompt_cache":{"warm":true,"last_miss_cause":{"causes":[]}}`, "cache warm"},
+		{`,"prompt_cache":{"warm":true,"last_miss_cause":7,"expires_at":1767269021.5}`, "cache 3:41"},
+		{`,"prompt_cache":{"warm":true,"expires_at":"2026-01-01T12:03:41Z","hit_ratio":0.5}`, "cache warm · read 50 %"}, // of a kind that is not known
 		{``, "llm_cache: no conversation yet"},
 	} {
 		if got := Line(t.Context(), admin, "", in(c.cache), now); got != c.want {

@@ -20,6 +20,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"net/url"
 	"strings"
@@ -142,9 +143,13 @@ func tell(l *summary.Lineage, now time.Time) string {
 		out = append(out, fmt.Sprintf("read %.0f %%", 100*float64(l.Total.Read)/float64(n)))
 	}
 	if c := l.Cost; c.ClientUnits > 0 {
-		saved := fmt.Sprintf("saved %.0f %%", 100*(1-c.Units/c.ClientUnits))
+		saved := fmt.Sprintf("saved %.0f %%", math.Round(100*(1-c.Units/c.ClientUnits))+0) // never -0
 		if c.ClientUSD > 0 {
-			saved += fmt.Sprintf(" $%.2f", c.ClientUSD-c.USD)
+			cents, sign := math.Round(100*(c.ClientUSD-c.USD)), ""
+			if cents < 0 {
+				sign = "-"
+			}
+			saved += fmt.Sprintf(" %s$%.2f", sign, math.Abs(cents)/100)
 		}
 		out = append(out, saved)
 	}

@@ -37,6 +37,8 @@ func TestLine(t *testing.T) {
 		{page(lineage("11:50:00", `,"ttl_seconds":300`)), "cache cold"},
 		{page(lineage("11:50:00", `,"ttl_seconds":300,"warm":true,"warmed":"2026-01-01T11:59:00Z"`)), "cache 4:00"},
 		{page(lineage("11:00:00", `,"warm":true,"cost":{"units":80,"client_units":100}`)), "cache warm · saved 20 %"},
+		{page(lineage("11:00:00", `,"warm":true,"cost":{"units":100.1,"client_units":100,"usd":1.001,"client_usd":1}`)), "cache warm · saved 0 % $0.00"},
+		{page(lineage("11:00:00", `,"warm":true,"cost":{"units":120,"client_units":100,"usd":1.2,"client_usd":1}`)), "cache warm · saved -20 % -$0.20"},
 		{page(), "llm_cache: no conversation yet"},
 		{`{"sessions":[],"total":0}`, "llm_cache: no conversation yet"},
 		{`nonsense`, "llm_cache: no answer from ADMIN"},

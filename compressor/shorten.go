@@ -73,16 +73,17 @@ func Shorten(ctx context.Context, c Compressor, text string, rate float64, least
 // kept marks the bytes of a text that stand in words to keep, as far as the compressor
 // says so of any part of them, or does not know them at all.
 func kept(text string, words []lingua.Word) []bool {
-	lower := strings.ToLower(text)
-	if len(lower) != len(text) {
-		lower = text
+	low := strings.ToLower
+	lower := low(text)
+	if len(lower) != len(text) { // the places would not be the same
+		lower, low = text, func(s string) string { return s }
 	}
 	const dropped = 1 // and not kept; what is 0 the compressor has not named
 	said := make([]byte, len(text))
 	at := 0
 	for _, w := range words {
-		s := strings.TrimSpace(w.Text)
-		i := strings.Index(lower[at:min(len(lower), at+sight+len(s))], strings.ToLower(s))
+		s := low(strings.TrimSpace(w.Text))
+		i := strings.Index(lower[at:min(len(lower), at+sight+len(s))], s)
 		if s == "" || i < 0 {
 			continue
 		}

@@ -118,6 +118,17 @@ func TestShorten(t *testing.T) {
 }
 
 // FuzzShorten: what is left are the text's own words in their order, and its other lines.
+// Signs whose lower case is of another length are words like others.
+func TestKeptOfSignsThatShrink(t *testing.T) {
+	const kelvin = "\u212a" // three bytes, and one in lower case
+	for _, text := range []string{kelvin + " k", "the " + kelvin, kelvin + kelvin + " and kk"} {
+		keep := kept(text, everySecond(text))
+		if len(keep) != len(text) || keep[0] != stays(strings.Fields(text)[0]) {
+			t.Errorf("%q: %v", text, keep)
+		}
+	}
+}
+
 func FuzzShorten(f *testing.F) {
 	f.Add(paragraph, uint8(1))
 	f.Add("é è "+paragraph+"```\ncode\n"+paragraph, uint8(3))

@@ -15,6 +15,7 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"net/http"
@@ -90,7 +91,7 @@ func on(value string) bool { return value != "" && value != "0" && value != "fal
 func (e *exam) claudeCode(ctx context.Context) {
 	const about = "Claude Code"
 	env := func(name string) string { return e.Getenv(name) }
-	path := filepath.Join(e.Home, ".claude", "settings.json")
+	path := filepath.Join(cmp.Or(e.Getenv("CLAUDE_CONFIG_DIR"), filepath.Join(e.Home, ".claude")), "settings.json")
 	if raw, err := os.ReadFile(path); err == nil {
 		e.look("%s", path)
 		if !json.Valid(raw) {
@@ -143,11 +144,7 @@ var tomlString = regexp.MustCompile(`(?m)^\s*(\[[^\]]*\]|[a-z_]+\s*=\s*["'][^"'\
 
 func (e *exam) codex(ctx context.Context) {
 	const about = "Codex"
-	folder := e.Getenv("CODEX_HOME")
-	if folder == "" {
-		folder = filepath.Join(e.Home, ".codex")
-	}
-	path := filepath.Join(folder, "config.toml")
+	path := filepath.Join(cmp.Or(e.Getenv("CODEX_HOME"), filepath.Join(e.Home, ".codex")), "config.toml")
 	raw, err := os.ReadFile(path)
 	if err != nil {
 		return

@@ -142,6 +142,7 @@ func TestFaults(t *testing.T) {
 		"no scheme":                   {env: map[string]string{"ANTHROPIC_BASE_URL": "localhost:8080"}, want: "is no URL"},
 		"passed by":                   {env: map[string]string{"ANTHROPIC_BASE_URL": "https://api.anthropic.com"}, want: "pass llm_cache by"},
 		"settings go before":          {env: map[string]string{"ANTHROPIC_BASE_URL": "http://other"}, files: map[string]string{".claude/settings.json": `{"env":{"ANTHROPIC_BASE_URL":"SITE"}}`}, want: "goes before http://other"},
+		"settings elsewhere":          {env: map[string]string{"CLAUDE_CONFIG_DIR": "HOME/work"}, files: map[string]string{".claude/settings.json": `{}`, "work/settings.json": `{"env":`}, want: "work/settings.json is no valid JSON"},
 		"settings broken":             {files: map[string]string{".claude/settings.json": `{"env":`}, want: "no valid JSON"},
 		"Bedrock":                     {env: map[string]string{"ANTHROPIC_BASE_URL": "SITE", "CLAUDE_CODE_USE_BEDROCK": "1"}, want: "CLAUDE_CODE_USE_BEDROCK is set"},
 		"no caching":                  {env: map[string]string{"DISABLE_PROMPT_CACHING": "1"}, want: "DISABLE_PROMPT_CACHING"},

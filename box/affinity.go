@@ -120,7 +120,7 @@ func (a *Affinity) Select(pool reverseproxy.UpstreamPool, r *http.Request, _ htt
 			continue
 		}
 		c := candidate{u, weight(u, session, first)}
-		if u.NumRequests() < bound {
+		if float64(u.NumRequests()) < bound {
 			best = best.or(c)
 		}
 		spare = spare.or(c)
@@ -132,7 +132,7 @@ func (a *Affinity) Select(pool reverseproxy.UpstreamPool, r *http.Request, _ htt
 }
 
 // bound is the number of requests in flight from which on a box is passed over.
-func (a *Affinity) bound(pool reverseproxy.UpstreamPool) int {
+func (a *Affinity) bound(pool reverseproxy.UpstreamPool) float64 {
 	n, busy := 0, 1 // with this one
 	for _, u := range pool {
 		if u.Available() {
@@ -140,7 +140,7 @@ func (a *Affinity) bound(pool reverseproxy.UpstreamPool) int {
 			busy += u.NumRequests()
 		}
 	}
-	return max(1, int(a.Load*float64(busy)/float64(max(n, 1))))
+	return max(1, math.Floor(a.Load*float64(busy)/float64(max(n, 1))))
 }
 
 // candidate is a box with its rank for one conversation.

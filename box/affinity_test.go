@@ -17,6 +17,7 @@ package box
 import (
 	"context"
 	"fmt"
+	"math"
 	"net/http"
 	"strconv"
 	"testing"
@@ -111,6 +112,20 @@ func TestAffinityOfOtherRequests(t *testing.T) {
 	}
 	if u := a.Select(nil, of("one", 0), nil); u != nil {
 		t.Errorf("an empty pool gave %v", u)
+	}
+	replica := of("", 0)
+	caddyhttp.SetVar(replica.Context(), ReplicaVar, new(Replica))
+	if u := a.Select(nil, replica, nil); u != nil {
+		t.Errorf("an empty pool gave %v", u)
+	}
+}
+
+// However large the load may be, no box is passed over for it.
+func TestAffinityOfAnyLoad(t *testing.T) {
+	for _, load := range []float64{1e9, 1e300, math.Inf(1)} {
+		if got := (&Affinity{Load: load}).bound(boxes(2)); got < 1e8 {
+			t.Errorf("load %v: a box is passed over from %v requests on", load, got)
+		}
 	}
 }
 

@@ -112,6 +112,23 @@ func TestStreamsAtWorkGetNoSigns(t *testing.T) {
 	})
 }
 
+// Lines may end in CR LF, as those of servers in Python do.
+func TestSignsBetweenLinesOfTwoBytes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, w := livelyCall(t, wire.OpenAIChat, nil, "")
+		begin(a)
+		for _, piece := range []string{"data: {}\r\n", "\r", "\n"} {
+			_, _ = io.WriteString(a, piece)
+			time.Sleep(defaultEvery + time.Second)
+			synctest.Wait()
+		}
+		_ = a.End(nil)
+		if got, want := w.Body.String(), "data: {}\r\n\r\n"+comment; got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	})
+}
+
 // Nothing may stand within an event, however long its second half takes.
 func TestNoSignWithinAnEvent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

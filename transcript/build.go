@@ -41,6 +41,16 @@ type said struct {
 	// copied marks an answer of another conversation, which this one goes on from:
 	// nobody asked for it again.
 	copied bool
+	// of is the message that it was copied from, nil for none.
+	of *said
+}
+
+// origin is the message as it was first said.
+func (m *said) origin() *said {
+	if m.of != nil {
+		return m.of
+	}
+	return m
 }
 
 func newBuilder(id string) *builder {
@@ -92,7 +102,7 @@ func (b *builder) part(head ...*said) {
 	b.now = nil
 	for _, m := range head {
 		c := *m
-		c.blocks, c.copied = slices.Clone(m.blocks), true
+		c.blocks, c.copied, c.of = slices.Clone(m.blocks), true, m.origin()
 		b.now = append(b.now, &c)
 	}
 }

@@ -34,12 +34,12 @@ func knowsPi(start []byte) bool {
 type piFile struct {
 	*builder
 	model string
-	after map[string]int // how many messages there were once a line had been read
+	after map[string][]*said // the messages once a line had been read
 	tip   string
 }
 
 func readPi(each records) []*Session {
-	f := &piFile{builder: newBuilder(""), after: map[string]int{}}
+	f := &piFile{builder: newBuilder(""), after: map[string][]*said{}}
 	unknown := each(f.record)
 	return []*Session{f.end(unknown)}
 }
@@ -48,10 +48,10 @@ func (f *piFile) record(line gjson.Result) bool {
 	id, parent := line.Get("id").String(), line.Get("parentId").String()
 	kind := line.Get("type").String()
 	if kind != "session" && id != "" {
-		if n, known := f.after[parent]; parent != f.tip && known && n < len(f.now) {
-			f.part(f.now[:n]...)
+		if branch, known := f.after[parent]; parent != f.tip && known && !f.on(branch) {
+			f.part(branch...)
 		}
-		defer func() { f.tip, f.after[id] = id, len(f.now) }()
+		defer func() { f.tip, f.after[id] = id, f.now[:len(f.now):len(f.now)] }()
 	}
 	at := moment(line.Get("timestamp").String())
 	switch kind {
@@ -73,10 +73,16 @@ func (f *piFile) record(line gjson.Result) bool {
 	return true
 }
 
+// on reports whether a branch is that under way, as far as it has come.
+func (f *piFile) on(branch []*said) bool {
+	n := len(branch)
+	return n == len(f.now) && (n == 0 || branch[n-1].origin() == f.now[n-1].origin())
+}
+
 // kept are the messages from an entry on, which a compaction leaves as they are.
 func (f *piFile) kept(first string) []*said {
-	n, known := f.after[first]
-	if !known || n < 1 || n > len(f.now) {
+	n := len(f.after[first])
+	if n < 1 || n > len(f.now) {
 		return nil
 	}
 	return f.now[n-1:]

@@ -346,6 +346,27 @@ func TestPi(t *testing.T) {
 	}
 }
 
+// A person may go from branch to branch: what was said in one is not in the other.
+func TestPiGoesBackToALeftBranch(t *testing.T) {
+	line := func(id, parent, role, text string) string {
+		return `{"type":"message","id":"` + id + `","parentId":"` + parent + `","timestamp":"2026-01-01T00:00:00Z","message":{"role":"` + role + `","content":"` + text + `"}}`
+	}
+	head := `{"type":"session","version":3,"id":"s","timestamp":"2026-01-01T00:00:00Z","cwd":"/p"}`
+	var got []string
+	for _, s := range file(t, head, line("1", "", "user", "go"), line("2", "1", "assistant", "yes"), line("3", "2", "user", "left"), line("4", "3", "assistant", "l"),
+		line("5", "2", "user", "right"), line("6", "5", "assistant", "r"),
+		line("7", "4", "user", "more"), line("8", "7", "assistant", "m"), // the left one goes on
+		line("9", "6", "user", "end"), line("10", "9", "assistant", "e"), // and the right one
+		line("11", "10", "user", "fin"), line("12", "11", "assistant", "f")) {
+		for _, p := range s.Parts {
+			got = append(got, saidIn(p))
+		}
+	}
+	if want := []string{"go | yes left", "go yes right", "go yes left l more", "go yes right r end | e fin"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
 func TestGeminiDocument(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "session.json")
 	doc := `{"sessionId":"s","projectHash":"h","messages":[{"id":"1","timestamp":"2026-01-01T00:00:01Z","type":"user","content":"go"},` +

@@ -119,8 +119,13 @@ func (list) Close() error { return nil }
 // TestNumbers: amounts are written as people write them.
 func TestNumbers(t *testing.T) {
 	priced := &Sum{ClientUSD: 1}
-	for v, want := range map[float64]string{0: "$0.00", -0.5: "-$0.5000", 0.99999: "$1.00", 12.345: "$12.35", 12345.6: "$12,345.60", -1234: "-$1,234.00"} {
+	for v, want := range map[float64]string{0: "$0.00", -0.5: "-$0.5000", -1e-9: "$0.0000", -0.0001: "-$0.0001", 0.99999: "$1.00", 12.345: "$12.35", 12345.6: "$12,345.60", -1234: "-$1,234.00"} {
 		if got := money(priced, v); got != want {
+			t.Errorf("%g is %s, not %s", v, got, want)
+		}
+	}
+	for v, want := range map[float64]string{-1e-9: "0.0 %", 0: "0.0 %", -0.001: "-0.1 %", 0.5: "50.0 %"} {
+		if got := percent(v); got != want {
 			t.Errorf("%g is %s, not %s", v, got, want)
 		}
 	}

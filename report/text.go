@@ -18,6 +18,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"strings"
 	"text/tabwriter"
 
@@ -115,6 +116,9 @@ func money(s *Sum, v float64) string {
 	if v < 0 {
 		sign, v = "-", -v
 	}
+	if v < 0.00005 { // written as nothing, which has no sign
+		sign = ""
+	}
 	if v != 0 && v < 0.99995 {
 		digits = 4
 	}
@@ -138,7 +142,9 @@ func tokens(v float64) string {
 	return fmt.Sprintf("%.0f", v)
 }
 
-func percent(v float64) string { return fmt.Sprintf("%.1f %%", 100*v) }
+func percent(v float64) string {
+	return fmt.Sprintf("%.1f %%", math.Round(1000*v)/10+0) // never -0.0
+}
 
 // WriteJSON writes the summary as JSON.
 func (s *Summary) WriteJSON(w io.Writer) error {

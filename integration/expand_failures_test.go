@@ -87,6 +87,19 @@ func TestExpandFailures(t *testing.T) {
 			}
 		}
 	})
+	t.Run("packed error", func(t *testing.T) {
+		p, u := folding(t, false, func(n string, at int, _ *http.Request) said {
+			if at == 1 {
+				return said{sayText("Let me look."), sayExpand("toolu_e", n)}
+			}
+			return nil
+		})
+		p.reload(pruning(u) + " {\n @busy status 529\n handle_response @busy {\n header Content-Encoding gzip\n copy_response\n }\n}")
+		res := p.post("/v1/messages", agent(5, false))
+		if got := res.Header.Get("Content-Encoding"); res.StatusCode != 529 || got != "gzip" {
+			t.Errorf("got %d, coding %q", res.StatusCode, got)
+		}
+	})
 	t.Run("cut", func(t *testing.T) {
 		p, _ := folding(t, true, func(n string, at int, _ *http.Request) said {
 			if at == 1 {

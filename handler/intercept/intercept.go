@@ -352,7 +352,7 @@ func (r *Interceptor) fail(err error) error {
 			return err
 		}
 		h := r.tap.Header()
-		for _, name := range []string{"Content-Type", "Retry-After"} {
+		for _, name := range []string{"Content-Type", "Content-Encoding", "Retry-After"} {
 			if v := r.Own[name]; v != nil {
 				h[name] = v
 			}

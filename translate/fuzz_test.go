@@ -48,7 +48,10 @@ func FuzzConvert(f *testing.F) {
 func TestConvertMangled(t *testing.T) {
 	wrong := []string{"null", "true", "0", "-1.5e3", `""`, `"x\ud800\u0000\""`, "[]", "{}", `[null,"a",{}]`, `{"type":"text","role":"user"}`}
 	for _, seed := range clientBodies {
-		for _, at := range values(seed.body) {
+		for i, at := range values(seed.body) {
+			if testing.Short() && i%8 > 0 {
+				continue
+			}
 			for _, w := range wrong {
 				convertAll(t, translate.Formats()[seed.format], []byte(seed.body[:at[0]]+w+seed.body[at[1]:]))
 			}

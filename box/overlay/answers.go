@@ -22,6 +22,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tidwall/gjson"
+
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
@@ -128,12 +130,18 @@ func (d *draft) restore(msg *wire.Message, a *answer, same, returns bool) bool {
 		case thinking < 0 && (returns || a.dropped):
 			a.dropped, a.differs = true, true
 			at := msg.Span.Start + 1
-			member := append(append([]byte(`"reasoning_content":`), quote(a.thinking)...), ',')
-			d.cuts = append(d.cuts, wire.Cut{Start: at, End: at, With: member})
+			cut := wire.Cut{Start: at, End: at, With: append(append([]byte(`"reasoning_content":`), quote(a.thinking)...), ',')}
+			if null := gjson.GetBytes(d.v.Bytes(msg.Span), "reasoning_content"); null.Exists() {
+				cut.Start = msg.Span.Start + int32(null.Index)
+				cut.End, cut.With = cut.Start+int32(len(null.Raw)), quote(a.thinking)
+			}
+			d.cuts = append(d.cuts, cut)
 		case thinking >= 0:
 			b := &d.v.Blocks[thinking]
-			if text := textOf(d.v.Bytes(b.Body)); text != a.thinking && strings.TrimSpace(text) == strings.TrimSpace(a.thinking) {
-				changes[thinking] = value{b.Body, quote(a.thinking)}
+			text := textOf(d.v.Bytes(b.Body))
+			dropped := text == "" && (returns || a.dropped)
+			if dropped || text != a.thinking && strings.TrimSpace(text) == strings.TrimSpace(a.thinking) {
+				changes[thinking], a.dropped = value{b.Body, quote(a.thinking)}, a.dropped || dropped
 			}
 		}
 	}

@@ -354,6 +354,20 @@ func TestThinkingThatWasStripped(t *testing.T) {
 	}
 }
 
+// A client that sends nothing in the place of thinking has dropped it, and has a member of
+// that name.
+func TestThinkingThatIsNothing(t *testing.T) {
+	for _, nothing := range []string{`null`, `""`} {
+		c := newClient(t, Box)
+		c.send(chat("S", toolA, hello), wire.Turn{Text: "Hi", Thinking: "Hm."})
+		said := `{"role":"assistant","reasoning_content":` + nothing + `,"content":"Hi"}`
+		want := strings.Replace(said, nothing, `"Hm."`, 1)
+		for _, body := range []string{chat("S", toolA, hello, said, hello), chat("S", toolA, hello, said, hello, `{"role":"assistant","content":"Yes"}`, hello)} {
+			wants(t, c.send(body, wire.Turn{Text: "Yes"}), want)
+		}
+	}
+}
+
 func TestDivergence(t *testing.T) {
 	none := Switches{}
 	for _, s := range []struct {

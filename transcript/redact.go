@@ -21,14 +21,14 @@ import (
 
 // secret is what looks like a key: those of known makers by what they begin with,
 // tokens of three parts, private keys, and what is named a key, a token, a secret or
-// a password.
-var secret = regexp.MustCompile(`\b(?:sk-[A-Za-z0-9_-]{16,}|(?:gh[pousr]|github_pat)_[A-Za-z0-9_]{20,}|glpat-[A-Za-z0-9_-]{16,}|xox[abprs]-[A-Za-z0-9-]{10,}|` +
+// a password. In front of it may stand the end of a colour, or of a line, as JSON has it.
+var secret = regexp.MustCompile(`(\\[nrt]|\[[0-9;]*m|\b)(?:sk-[A-Za-z0-9_-]{16,}|(?:gh[pousr]|github_pat)_[A-Za-z0-9_]{20,}|glpat-[A-Za-z0-9_-]{16,}|xox[abprs]-[A-Za-z0-9-]{10,}|` +
 	`A[KS]IA[0-9A-Z]{16}|AIza[0-9A-Za-z_-]{30,}|hf_[A-Za-z0-9]{20,}|npm_[A-Za-z0-9]{30,}|(?:rk|pk|sk)_(?:live|test)_[A-Za-z0-9]{16,}|` +
 	`eyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,})` +
 	`|-----BEGIN [A-Z ]*PRIVATE KEY-----(?:[^-]|-[^-])*-----END [A-Z ]*PRIVATE KEY-----`)
 
 // named is a value behind a name that says what it is. The value is its second group.
-var named = regexp.MustCompile(`(?i)((?:api[_-]?key|access[_-]?key|secret|token|passw(?:or)?d|authorization|bearer)[A-Za-z0-9_]{0,20}(?:\\*["'])?\s{0,2}[:= ]\s{0,2}(?:\\*["'])?(?:bearer )?)([A-Za-z0-9+/_.~=-]{20,})`)
+var named = regexp.MustCompile(`(?i)((?:api[_-]?key|access[_-]?key|secret|token|passw(?:or)?d|authorization|bearer)[A-Za-z0-9_]{0,20}(?:\\*["'])?\s{0,2}[:= ]\s{0,2}(?:\\*["'])?(?:(?:bearer|basic) )?)([A-Za-z0-9+/_.~=-]{20,})`)
 
 const redacted = "REDACTED"
 
@@ -66,7 +66,7 @@ func (b Block) redact() Block {
 }
 
 func redactText(s string) string {
-	return named.ReplaceAllString(secret.ReplaceAllString(s, redacted), "${1}"+redacted)
+	return named.ReplaceAllString(secret.ReplaceAllString(s, "${1}"+redacted), "${1}"+redacted)
 }
 
 // redactJSON does the same within JSON. What would no longer be JSON becomes a

@@ -470,6 +470,10 @@ func TestRedact(t *testing.T) {
 		{`export API_KEY="abcdefghijklmnopqrstuvwx"`, `export API_KEY="REDACTED"`},
 		{"Authorization: Bearer abcdefghijklmnopqrstuvwx", "Authorization: Bearer REDACTED"},
 		{"-----BEGIN RSA PRIVATE KEY-----\nMII\n-----END RSA PRIVATE KEY-----", "REDACTED"},
+		{"Authorization: Basic dXNlcjpzdXBlcnNlY3JldHBhc3N3b3Jk", "Authorization: Basic REDACTED"},
+		{"a\\nsk-ant-api03-abcdefghijklmnop", "a\\nREDACTED"},
+		{"\x1b[1;32mghp_abcdefghijklmnopqrstuvwxyz0123\x1b[0m", "\x1b[1;32mREDACTED\x1b[0m"},
+		{"task-abcdefghijklmnopqrstuvwx", "task-abcdefghijklmnopqrstuvwx"},
 		{"func tokenize(s string) []string", "func tokenize(s string) []string"},
 		{"commit 0123456789abcdef0123456789abcdef01234567", "commit 0123456789abcdef0123456789abcdef01234567"},
 	} {
@@ -480,14 +484,14 @@ func TestRedact(t *testing.T) {
 	p := &Part{Calls: []*Call{{Messages: []Message{
 		{Role: "user", Content: []Block{textBlock("use sk-ant-api03-abcdefghijklmnop")}},
 		{Role: "assistant", Content: []Block{thinkingBlock("sk-ant-api03-abcdefghijklmnop", "signature")[0], callBlock("sk-id", "Bash", `{"command":"export K=sk-ant-api03-abcdefghijklmnop"}`)}},
-		{Role: "user", Content: []Block{resultBlock("sk-id", quoted("sk-ant-api03-abcdefghijklmnop"), true)}},
+		{Role: "user", Content: []Block{resultBlock("sk-id", quoted("a line\nsk-ant-api03-abcdefghijklmnop\n\tghp_abcdefghijklmnopqrstuvwxyz0123"), true)}},
 	}}}}
 	p.Redact()
 	var b bytes.Buffer
 	if err := p.Write(&b); err != nil {
 		t.Fatal(err)
 	}
-	if s := b.String(); strings.Contains(s, "sk-ant") || strings.Count(s, redacted) != 4 || !strings.Contains(s, `"is_error":true`) || !strings.Contains(s, `"signature":"signature"`) {
+	if s := b.String(); strings.Contains(s, "sk-ant") || strings.Contains(s, "ghp_") || strings.Count(s, redacted) != 5 || !strings.Contains(s, `"is_error":true`) || !strings.Contains(s, `"signature":"signature"`) {
 		t.Errorf("redacted: %s", s)
 	}
 }

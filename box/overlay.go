@@ -233,10 +233,13 @@ func (a *overlaidAnswer) Holds() bool { return a.holds }
 // Take implements [layer.Interceptor].
 func (a *overlaidAnswer) Take(p []byte) (int, error) {
 	if a.holds {
-		if room := layer.MaxError - len(a.held); room > 0 {
-			a.held = append(a.held, p[:min(room, len(p))]...)
+		if len(a.held) > layer.MaxError { // it is dropped
+			return len(p), nil
 		}
-		return len(p), nil
+		if a.held = append(a.held, p...); len(a.held) <= layer.MaxError || a.refused() {
+			return len(p), nil
+		}
+		return len(p), a.finish() // the rest follows
 	}
 	// The conversation is up to date before anybody has seen the end of the
 	// answer: the next request may come at once.

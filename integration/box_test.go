@@ -19,6 +19,7 @@ import (
 	"io"
 	"net/http"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -211,15 +212,18 @@ func TestOverlayRefused(t *testing.T) {
 	if u.last().body != body {
 		t.Errorf("again: %s", u.last().body)
 	}
-	// An error that has nothing to do with it passes.
-	u2 := newUpstream(t, func(w http.ResponseWriter, _ *http.Request, _ int) {
-		w.Header().Set("Content-Type", "application/json")
-		w.WriteHeader(http.StatusBadRequest)
-		_, _ = io.WriteString(w, `{"error":{"message":"out of memory"}}`)
-	})
-	p.reload(behind(u2, "llama_cpp"))
-	if res := p.post("/v1/chat/completions", strings.Replace(body, `"x"`, `"y"`, 1)); res.StatusCode != http.StatusBadRequest || !strings.Contains(read(t, res), "out of memory") || len(u2.requests()) != 1 {
-		t.Errorf("status %d, %d requests", res.StatusCode, len(u2.requests()))
+	// An error that has nothing to do with it passes, all of it.
+	for _, says := range []string{`{"error":{"message":"out of memory"}}`, `{"error":{"message":"out of memory","at":"` + strings.Repeat("0", 100_000) + `"}}`} {
+		u2 := newUpstream(t, func(w http.ResponseWriter, _ *http.Request, _ int) {
+			w.Header().Set("Content-Type", "application/json")
+			w.Header().Set("Content-Length", strconv.Itoa(len(says)))
+			w.WriteHeader(http.StatusBadRequest)
+			_, _ = io.WriteString(w, says)
+		})
+		p.reload(behind(u2, "llama_cpp"))
+		if res := p.post("/v1/chat/completions", strings.Replace(body, `"x"`, `"y"`, 1)); res.StatusCode != http.StatusBadRequest || read(t, res) != says || len(u2.requests()) != 1 {
+			t.Errorf("status %d, %d requests", res.StatusCode, len(u2.requests()))
+		}
 	}
 }
 

@@ -118,7 +118,7 @@ type Alive struct {
 	stream  bool      // what the upstream writes is a stream of events
 	failure []byte    // its error, where the stream was open already
 	ended   bool
-	tail    [3]byte // the last bytes written
+	tail    [2]byte // the last bytes written, without \r
 	begun   bool    // an event of the upstream has passed
 }
 
@@ -129,7 +129,7 @@ func (b Stream) Begin(w http.ResponseWriter) *Alive {
 	}
 	a := &Alive{
 		format: b.Format, codex: strings.HasPrefix(b.Agent, "codex"), every: b.Every, stamp: b.Stamp,
-		last: time.Now(), tail: [3]byte{1: '\n', 2: '\n'},
+		last: time.Now(), tail: [2]byte{'\n', '\n'},
 	}
 	a.Answer = layer.NewAnswer(w, a)
 	a.Apart()
@@ -163,12 +163,13 @@ func (a *Alive) Begin(status int) {
 	if a.opened {
 		return
 	}
-	a.Send()
 	if a.stream {
+		delete(a.Header(), "Content-Length") // signs of life come on top
 		a.timer.Reset(a.every)
 	} else {
 		a.timer.Stop()
 	}
+	a.Send()
 }
 
 // Holds implements [layer.Interceptor]. The lock is held.
@@ -188,8 +189,10 @@ func (a *Alive) Take(p []byte) (int, error) {
 	if n > 0 {
 		a.last, a.begun = time.Now(), true
 	}
-	for _, b := range p[max(0, n-len(a.tail)):n] {
-		a.tail = [...]byte{a.tail[1], a.tail[2], b}
+	for _, b := range p[max(0, n-4):n] {
+		if b != '\r' { // lines end in \n or in \r\n
+			a.tail[0], a.tail[1] = a.tail[1], b
+		}
 	}
 	return n, err
 }
@@ -221,7 +224,7 @@ func (a *Alive) tick() {
 	if a.status == 0 && !a.opened {
 		a.open()
 	}
-	if a.between() {
+	if between := a.tail == [2]byte{'\n', '\n'}; between { // never within an event
 		_, err := io.WriteString(a.ResponseWriter, a.sign())
 		if err != nil || http.NewResponseController(a.ResponseWriter).Flush() != nil {
 			return // the client is gone
@@ -229,11 +232,6 @@ func (a *Alive) tick() {
 		a.last = time.Now()
 	}
 	a.timer.Reset(a.every)
-}
-
-// between reports whether an event has ended and no other has begun.
-func (a *Alive) between() bool {
-	return a.tail[1] == '\n' && a.tail[2] == '\n' || a.tail == [...]byte{'\n', '\r', '\n'}
 }
 
 // open begins the stream before the upstream does.

@@ -169,8 +169,13 @@ func (p *Place) Stamp(h http.Header) {
 	h.Set("X-Llm-Cache-Queue-Expected-Ms", strconv.FormatInt(p.expected.Milliseconds(), 10))
 }
 
+// readAhead bounds, in bytes, what is read of a request's body before it waits. The server
+// sees that a client leaves only once it has read all that the client has sent.
+const readAhead = 64 << 10
+
 // ServeHTTP implements caddyhttp.Handler.
 func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
+	_, _ = layer.ReadAhead(r, readAhead)
 	q := g.slots()
 	turn, err := q.Enter(g.ticket)
 	h := w.Header()

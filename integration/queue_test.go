@@ -366,6 +366,35 @@ func TestEarlyStreamTellsItsPlace(t *testing.T) {
 	}
 }
 
+// TestQueueForgetsStrangersWhoLeave: who leaves gives up the place, whatever was asked for.
+func TestQueueForgetsStrangersWhoLeave(t *testing.T) {
+	b := newSlowBox(t)
+	p := start(t, queued(b, "slots 1\n waiting 3"))
+	var wg sync.WaitGroup
+	p.ask(t.Context(), &wg, "first", "a", withTools(1), new(asked))
+	<-b.came
+	ctx, leave := context.WithCancel(t.Context())
+	wg.Go(func() {
+		req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+p.addr+"/v1/embeddings", strings.NewReader(`{"input":"x"}`))
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		if res, err := p.client.Do(req); err == nil {
+			t.Error("the model works on two requests at a time")
+			_ = res.Body.Close()
+		}
+	})
+	p.waits(1)
+	leave()
+	p.waits(0)
+	b.free <- struct{}{}
+	wg.Wait()
+	if n := len(b.requests()); n != 1 {
+		t.Errorf("%d requests came, want one", n)
+	}
+}
+
 // TestQueueHoldsWhatCannotBeRead: what is passed on unread is work for the box all the same,
 // which does not go by the type that a client gives its body.
 func TestQueueHoldsWhatCannotBeRead(t *testing.T) {

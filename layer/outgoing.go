@@ -15,6 +15,7 @@
 package layer
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"maps"
@@ -39,6 +40,31 @@ func Outgoing(r *http.Request, limit int64) ([]byte, error) {
 		SetBody(r, raw)
 	}
 	return DecodeRequest(Coding(r.Header), raw, limit, nil)
+}
+
+// ReadAhead returns the body of a request in the bytes in which it goes out, up to limit
+// bytes. Where there is an error, the body is as it was for whoever reads it next.
+func ReadAhead(r *http.Request, limit int64) ([]byte, error) {
+	if p, ok := Whole(r); ok {
+		return p.Data, nil
+	}
+	if r.Body == nil {
+		return nil, nil
+	}
+	whole := r.Body
+	raw, err := io.ReadAll(io.LimitReader(whole, limit+1))
+	if err == nil && int64(len(raw)) > limit {
+		err = ErrTooLarge
+	}
+	if err != nil {
+		r.Body = struct {
+			io.Reader
+			io.Closer
+		}{io.MultiReader(bytes.NewReader(raw), whole), whole}
+		return nil, fmt.Errorf("reading request body: %w", err)
+	}
+	SetBody(r, raw)
+	return raw, nil
 }
 
 // ReplaceOutgoing puts a body in the place of the one that [Outgoing] returned. The

@@ -18,7 +18,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"net/http"
 	"strings"
@@ -102,7 +101,7 @@ func (s signing) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 	if bearer(r.Header) || s.p.signer.Ready(r.Context()) != nil {
 		return s.next.ServeHTTP(w, r)
 	}
-	body, err := outgoing(r, s.p.MaxBody)
+	body, err := layer.ReadAhead(r, s.p.MaxBody)
 	if err != nil {
 		return s.next.ServeHTTP(w, r) //nolint:nilerr // too long to be signed, or cut
 	}
@@ -120,28 +119,4 @@ func (s signing) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 func bearer(h http.Header) bool {
 	scheme, _, _ := strings.Cut(h.Get("Authorization"), " ")
 	return strings.EqualFold(scheme, "bearer")
-}
-
-// outgoing returns the body of a request in the bytes in which it goes out.
-func outgoing(r *http.Request, limit int64) ([]byte, error) {
-	if p, ok := layer.Whole(r); ok {
-		return p.Data, nil
-	}
-	if r.Body == nil {
-		return nil, nil
-	}
-	whole := r.Body
-	raw, err := io.ReadAll(io.LimitReader(whole, limit+1))
-	if err == nil && int64(len(raw)) > limit {
-		err = layer.ErrTooLarge
-	}
-	if err != nil {
-		r.Body = struct {
-			io.Reader
-			io.Closer
-		}{io.MultiReader(strings.NewReader(string(raw)), whole), whole}
-		return nil, fmt.Errorf("reading request body: %w", err)
-	}
-	layer.SetBody(r, raw)
-	return raw, nil
 }

@@ -172,7 +172,8 @@ func (u unkept) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 }
 
 // unkeptAnswer passes an answer on under another id. The id stands in the first
-// event of a stream: what comes until then is held, and all of a JSON answer.
+// event of a stream but for pings, of which no line is held longer than it takes to be
+// whole. All of a JSON answer is held.
 type unkeptAnswer struct {
 	layer.Answer
 	held []byte
@@ -202,37 +203,32 @@ func (a *unkeptAnswer) Take(p []byte) (int, error) {
 		return a.ResponseWriter.Write(p)
 	}
 	a.held = append(a.held, p...)
-	if a.rename() || len(a.held) > largestAnswer {
+	if len(a.held) > largestAnswer {
 		return len(p), a.finish()
 	}
-	return len(p), nil
+	end := bytes.LastIndexByte(a.held, '\n') + 1
+	if a.json || end == 0 {
+		return len(p), nil
+	}
+	for line := range bytes.Lines(a.held[:end]) {
+		if object := bytes.IndexByte(line, '{'); object >= 0 && renameID(line[object:], a.at) {
+			return len(p), a.finish()
+		}
+	}
+	lines := a.held[:end]
+	a.held = bytes.Clone(a.held[end:])
+	_, err := a.ResponseWriter.Write(lines)
+	return len(p), err
 }
 
-// rename changes the id if it is complete, and reports whether it need not be waited
-// for any longer.
-func (a *unkeptAnswer) rename() bool {
-	if a.json {
-		return false
-	}
-	for at := 0; ; {
-		end := bytes.IndexByte(a.held[at:], '\n')
-		if end < 0 {
-			return false
-		}
-		if object := bytes.IndexByte(a.held[at:at+end], '{'); object >= 0 {
-			renameID(a.held[at+object:at+end], a.at)
-			return true
-		}
-		at += end + 1
-	}
-}
-
-// renameID changes the id at a path of an object in its place.
-func renameID(object []byte, at string) {
+// renameID changes the id at a path of an object in its place, and reports whether there is
+// one.
+func renameID(object []byte, at string) bool {
 	id := gjson.GetBytes(object, at)
 	if strings.HasPrefix(id.Raw, `"`+keptID) && id.Index > 0 {
 		copy(object[id.Index+1:], unkeptID)
 	}
+	return id.Exists()
 }
 
 // finish passes on what is held.

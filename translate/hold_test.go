@@ -107,6 +107,32 @@ func TestHoldStreamsText(t *testing.T) {
 	}
 }
 
+// TestHoldTexts: the text of a call arrives whole whatever kind of call it is, and where a
+// server sends an object in its place.
+func TestHoldTexts(t *testing.T) {
+	for _, c := range []struct {
+		at, want string
+		entries  []string
+	}{
+		{"custom.input", "*** Begin\n\"x\"", []string{`"id":"a","type":"custom","custom":{"name":"patch","input":""}`, `"custom":{"input":"*** Begin\n"}`, `"custom":{"input":"\"x\""}`}},
+		{"function.arguments", `{"a":1}`, []string{`"id":"a","type":"function","function":{"name":"f","arguments":{"a":1}}`}},
+		{"type", "strange", []string{`"id":"a","type":"strange"`}},
+	} {
+		for _, joined := range []bool{false, true} {
+			h := translate.NewHold(wire.OpenAIChat, joined)
+			var out []byte
+			for _, e := range c.entries {
+				out = append(out, h.Feed([]byte(`data: {"id":"c","choices":[{"index":0,"delta":{"tool_calls":[{"index":0,`+e+"}]}}]}\n\n"))...)
+			}
+			out = append(out, h.Feed([]byte(`data: {"id":"c","choices":[{"index":0,"delta":{},"finish_reason":"tool_calls"}]}`+"\n\ndata: [DONE]\n\n"))...)
+			event, _, _ := strings.Cut(strings.TrimPrefix(string(out), "data: "), "\n\n")
+			if got := gjson.Get(event, "choices.0.delta.tool_calls.0."+c.at); !gjson.Valid(event) || got.Str != c.want {
+				t.Errorf("%s, joined %t: %s", c.at, joined, out)
+			}
+		}
+	}
+}
+
 // FuzzHold: no stream makes it panic, lose text or end what has no end.
 func FuzzHold(f *testing.F) {
 	for _, a := range answers.All(f) {

@@ -97,7 +97,8 @@ func (h *holder) Event(o *translate.Buffer, name string, data []byte, root gjson
 // entry takes an entry of tool_calls. One that begins sends those before it on
 // their way, as far as they are complete.
 func (h *holder) entry(o *translate.Buffer, choice int64, entry gjson.Result, chunk []byte) {
-	index, args := entry.Get("index").Int(), rawjson.Inner(entry.Get("function.arguments"))
+	kind, text := textOf(entry)
+	index, args := entry.Get("index").Int(), translate.ArgumentsText(entry.Get(kind+"."+text))
 	id := entry.Get("id").Str
 	for i := len(h.open) - 1; i >= 0; i-- {
 		c := &h.open[i]
@@ -116,11 +117,26 @@ func (h *holder) entry(o *translate.Buffer, choice int64, entry gjson.Result, ch
 	h.open = append(h.open, c)
 }
 
-// whole returns the entry of a call with all its arguments.
+// textOf returns where an entry has the text of its call: in which member, and in which
+// member of that.
+func textOf(entry gjson.Result) (kind, text string) {
+	if entry.Get("custom").IsObject() {
+		return "custom", "input"
+	}
+	return "function", "arguments"
+}
+
+// whole returns the entry of a call with all its arguments. One that says nothing of a
+// call stays as it came.
 func (c *heldCall) whole() []byte {
+	kind, text := textOf(gjson.ParseBytes(c.entry))
+	call := gjson.GetBytes(c.entry, kind)
+	if !call.IsObject() {
+		return c.entry
+	}
 	arguments := append(append([]byte{'"'}, c.args...), '"')
-	function := translate.ReplaceMembers([]byte(gjson.GetBytes(c.entry, "function").Raw), wire.Member{Name: "arguments", Value: arguments})
-	return translate.ReplaceMembers(c.entry, wire.Member{Name: "function", Value: function})
+	whole := translate.ReplaceMembers([]byte(call.Raw), wire.Member{Name: text, Value: arguments})
+	return translate.ReplaceMembers(c.entry, wire.Member{Name: kind, Value: whole})
 }
 
 // join returns the calls of a choice as an array, nil if there are none.

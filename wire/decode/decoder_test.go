@@ -435,3 +435,21 @@ func BenchmarkDecoderStream(b *testing.B) {
 		})
 	}
 }
+
+// TestFreeText: calls of tools with free text are read in chat completions, too.
+func TestFreeText(t *testing.T) {
+	want := []wire.Call{{ID: "a", Name: "patch", Arguments: "one\ntwo", Free: true}}
+	call := func(members string) string { return `{"index":0,` + members + `}` }
+	for stream, data := range map[bool]string{
+		false: `{"choices":[{"index":0,"message":{"tool_calls":[` + call(`"id":"a","type":"custom","custom":{"name":"patch","input":"one\ntwo"}`) + `]},"finish_reason":"tool_calls"}]}`,
+		true: `data: {"choices":[{"index":0,"delta":{"tool_calls":[` + call(`"id":"a","type":"custom","custom":{"name":"patch","input":""}`) + "]}}]}\n\n" +
+			`data: {"choices":[{"index":0,"delta":{"tool_calls":[` + call(`"custom":{"input":"one\n"}`) + "]}}]}\n\n" +
+			`data: {"choices":[{"index":0,"delta":{"tool_calls":[` + call(`"custom":{"input":"two"}`) + "]}}]}\n\ndata: [DONE]\n\n",
+	} {
+		d := decode.New(wire.OpenAIChat, stream)
+		d.Feed([]byte(data))
+		if got := d.Turn(); !got.Done || !reflect.DeepEqual(got.Calls, want) {
+			t.Errorf("stream %t: %+v", stream, got)
+		}
+	}
+}

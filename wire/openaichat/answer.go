@@ -155,6 +155,7 @@ func (a answer) toolCalls(list gjson.Result, whole bool) {
 			if c = a.Open(at, id, m.name); c == nil {
 				return false
 			}
+			c.Free = m.free
 		}
 		if c.ID == "" {
 			c.ID = a.Keep(id)
@@ -171,6 +172,7 @@ func (a answer) toolCalls(list gjson.Result, whole bool) {
 type call struct {
 	index               gjson.Result
 	id, name, arguments string
+	free                bool // the arguments are free text
 }
 
 func readCall(item gjson.Result) (c call) {
@@ -180,12 +182,13 @@ func readCall(item gjson.Result) (c call) {
 			c.index = value
 		case "id":
 			c.id = value.Str
-		case "function":
+		case "function", "custom":
+			c.free = c.free || key.Str == "custom" && value.IsObject()
 			value.ForEach(func(key, value gjson.Result) bool {
 				switch key.Str {
 				case "name":
 					c.name = value.Str
-				case "arguments":
+				case "arguments", "input":
 					c.arguments = wire.ArgumentsText(value)
 				}
 				return true

@@ -21,6 +21,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/tidwall/gjson"
 
@@ -361,6 +362,24 @@ func TestPackedTranslation(t *testing.T) {
 	res := p.post("/v1/chat/completions", `{"model":"m","messages":[{"role":"user","content":"x"}]}`)
 	if turn := turnOf(wire.OpenAIChat, false, read(t, res)); !turn.Done || turn.Text != "Done." || res.Header.Get("Content-Encoding") != "" {
 		t.Errorf("%+v", turn)
+	}
+}
+
+// TestSpaceBeforeStream: a stream that its type does not name, and that begins with white
+// space in a piece of its own, is one all the same.
+func TestSpaceBeforeStream(t *testing.T) {
+	u := newUpstream(t, func(w http.ResponseWriter, _ *http.Request, _ int) {
+		w.Header().Set("Content-Type", "text/plain")
+		for _, e := range append([]string{"\n"}, chatEvents...) {
+			_, _ = io.WriteString(w, e+"\n\n")
+			w.(http.Flusher).Flush()
+			time.Sleep(5 * time.Millisecond) // so that it comes as a piece of its own
+		}
+	})
+	p := start(t, behind(u, "mlx_lm"))
+	got := read(t, p.post("/v1/messages", conversation(0, true)))
+	if turn := turnOf(wire.Anthropic, true, got); !turn.Done || turn.Text != `I "look".` {
+		t.Errorf("turn is %+v of\n%s", turn, got)
 	}
 }
 

@@ -88,6 +88,10 @@ func TestRequests(t *testing.T) {
 		body: requestFeatureBody("image in a result", wire.Anthropic),
 		want: []string{`"content":"The content of this result follows."},{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:image/png;base64,`},
 	}, {
+		name: "what follows is the content of its own result alone", from: wire.Anthropic, to: wire.OpenAIChat,
+		body: `{"model":"m","messages":[` + question + `,{"role":"assistant","content":[{"type":"tool_use","id":"a","name":"f","input":{}},{"type":"tool_use","id":"b","name":"f","input":{}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"a","content":[{"type":"image","source":{"type":"base64","media_type":"image/png","data":"AAAA"}}]},{"type":"tool_result","tool_use_id":"b"}]}]}`,
+		want: []string{`"tool_call_id":"a","content":"The content of this result follows."},{"role":"tool","tool_call_id":"b","content":""},{"role":"user",`},
+	}, {
 		name: "results in the order of the calls, one for each", from: wire.Anthropic, to: wire.Gemini, model: "gemini-3.1-pro",
 		body: `{"model":"m","messages":[` + question + `,{"role":"assistant","content":[{"type":"tool_use","id":"1","name":"f","input":{}},{"type":"tool_use","id":"2","name":"g","input":{}},{"type":"tool_use","id":"3","name":"h","input":{}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"3","content":"c"},{"type":"tool_result","tool_use_id":"1","content":[{"type":"text","text":"{\"k\": 1.0}"}]}]}]}`,
 		want: []string{

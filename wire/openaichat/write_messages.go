@@ -82,7 +82,7 @@ func (w writer) results(parts []translate.Part) (rest []translate.Part, err erro
 		w.Open('{')
 		w.Str("role", "tool")
 		w.Str("tool_call_id", w.CallID(p.ID))
-		content := make([]translate.Part, 0, len(p.Content)+len(notes))
+		content, before := make([]translate.Part, 0, len(p.Content)+len(notes)), len(media)
 		for _, c := range p.Content {
 			if c, _ = translate.Textual(c); c.Kind == translate.MediaPart {
 				media = append(media, c)
@@ -90,7 +90,7 @@ func (w writer) results(parts []translate.Part) (rest []translate.Part, err erro
 			}
 			content = append(content, c)
 		}
-		if len(content) == 0 && len(media) > 0 {
+		if len(content) == 0 && len(media) > before {
 			content = append(content, translate.Part{Text: rawjson.Text("The content of this result follows.")})
 		}
 		if i == last {

@@ -92,6 +92,14 @@ func TestRequests(t *testing.T) {
 		body: `{"model":"m","messages":[` + question + `,{"role":"assistant","content":[{"type":"tool_use","id":"a","name":"f","input":{}},{"type":"tool_use","id":"b","name":"f","input":{}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"a","content":[{"type":"image","source":{"type":"base64","media_type":"image/png","data":"AAAA"}}]},{"type":"tool_result","tool_use_id":"b"}]}]}`,
 		want: []string{`"tool_call_id":"a","content":"The content of this result follows."},{"role":"tool","tool_call_id":"b","content":""},{"role":"user",`},
 	}, {
+		name: "stop sequences of white space are not for Anthropic", from: wire.OpenAIChat, to: wire.Anthropic, o: translate.Options{Official: true},
+		body: `{"model":"m","stop":["\n\n","END",""],"messages":[` + question + `]}`,
+		want: []string{`"stop_sequences":["END"]`},
+	}, {
+		name: "nor are they its only ones", from: wire.OpenAIChat, to: wire.Anthropic, o: translate.Options{Official: true},
+		body: `{"model":"m","stop":"\n","messages":[` + question + `]}`,
+		not:  []string{"stop"},
+	}, {
 		name: "results in the order of the calls, one for each", from: wire.Anthropic, to: wire.Gemini, model: "gemini-3.1-pro",
 		body: `{"model":"m","messages":[` + question + `,{"role":"assistant","content":[{"type":"tool_use","id":"1","name":"f","input":{}},{"type":"tool_use","id":"2","name":"g","input":{}},{"type":"tool_use","id":"3","name":"h","input":{}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"3","content":"c"},{"type":"tool_result","tool_use_id":"1","content":[{"type":"text","text":"{\"k\": 1.0}"}]}]}]}`,
 		want: []string{
@@ -396,6 +404,16 @@ func TestHeaders(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestBlankStops: an answer is cut at stop sequences that the provider would refuse.
+func TestBlankStops(t *testing.T) {
+	body := `{"model":"m","stop":["\n\n","END"],"messages":[` + question + `]}`
+	for official, want := range map[bool][]string{true: {"\n\n", "END"}, false: nil} {
+		if out := convert(t, wire.OpenAIChat, wire.Anthropic, body, "", translate.Options{Official: official}); !slices.Equal(out.Stop, want) {
+			t.Errorf("official %t: %q, want %q", official, out.Stop, want)
+		}
 	}
 }
 

@@ -56,8 +56,8 @@ func (w *writer) request() error {
 			w.Value(p) // lists it
 		}
 	}
-	if len(q.Stop) > 0 {
-		w.Texts("stop_sequences", w.Stops(len(q.Stop)))
+	if stop := w.stops(); len(stop) > 0 {
+		w.Texts("stop_sequences", stop)
 	}
 	if user := w.Value(translate.UserID); user != nil {
 		w.Member("metadata", append(append(rawjson.Value(`{"user_id":`), user...), '}'))
@@ -89,6 +89,18 @@ func (w *writer) request() error {
 	}
 	w.Close(']')
 	return nil
+}
+
+// stops returns the stop sequences to send. The provider refuses those of white space
+// only: the answer is cut at them here.
+func (w *writer) stops() []rawjson.Text {
+	all := w.Request.Stop
+	told := slices.DeleteFunc(slices.Clone(all), func(s rawjson.Text) bool { return strings.TrimSpace(s.Decoded()) == "" })
+	if len(told) == len(all) || !w.Options.Official {
+		return all
+	}
+	w.Stops(0)
+	return told
 }
 
 // thinking is how a Claude model is asked to think.

@@ -100,6 +100,10 @@ func TestRequests(t *testing.T) {
 		body: `{"model":"m","stop":"\n","messages":[` + question + `]}`,
 		not:  []string{"stop"},
 	}, {
+		name: "a schema has properties, which OpenAI demands", from: wire.Anthropic, to: wire.OpenAIResponses,
+		body: `{"model":"m","tools":[{"name":"f","input_schema":{"type":"object"}},{"name":"g","input_schema":{"additionalProperties":false}},{"name":"h","input_schema":{"type":"object","properties":{"a":{}}}},{"name":"i"}],"messages":[` + question + `]}`,
+		want: []string{`"f","parameters":{"type":"object","properties":{}}`, `"g","parameters":{"type":"object","additionalProperties":false,"properties":{}}`, `"h","parameters":{"type":"object","properties":{"a":{}}}`, `"i","parameters":{"type":"object","properties":{}}`},
+	}, {
 		name: "results in the order of the calls, one for each", from: wire.Anthropic, to: wire.Gemini, model: "gemini-3.1-pro",
 		body: `{"model":"m","messages":[` + question + `,{"role":"assistant","content":[{"type":"tool_use","id":"1","name":"f","input":{}},{"type":"tool_use","id":"2","name":"g","input":{}},{"type":"tool_use","id":"3","name":"h","input":{}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"3","content":"c"},{"type":"tool_result","tool_use_id":"1","content":[{"type":"text","text":"{\"k\": 1.0}"}]}]}]}`,
 		want: []string{
@@ -222,7 +226,7 @@ func TestRequests(t *testing.T) {
 	}, {
 		name: "deferred tools come last, as results refer to them", from: wire.Anthropic, to: wire.OpenAIChat,
 		body: clientBodies[0].body,
-		want: []string{`"name":"WebFetch","parameters":{"type":"object"}}}],"messages"`, `"content":"Loaded tool: WebFetch`},
+		want: []string{`"name":"WebFetch","parameters":{"type":"object","properties":{}}}}],"messages"`, `"content":"Loaded tool: WebFetch`},
 		not:  []string{"DeferredToolPlaceholder", "thinking"},
 	}, {
 		name: "Gemini's schemas", from: wire.Gemini, to: wire.Anthropic,

@@ -16,6 +16,7 @@ package translate_test
 
 import (
 	"encoding/base64"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -76,5 +77,33 @@ func TestLongSignature(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestSeveralThoughts: all that the model has thought before a call comes back, in its
+// order, from clients that keep thoughts.
+func TestSeveralThoughts(t *testing.T) {
+	blocks := []string{
+		`{"type":"thinking","thinking":"one","signature":"c2lnMQ=="}`, `{"type":"redacted_thinking","data":"cmVk"}`,
+		`{"type":"thinking","thinking":"two","signature":"c2lnMg=="}`, `{"type":"tool_use","id":"toolu_1","name":"f","input":{}}`,
+	}
+	events := []string{`{"type":"message_start","message":{"id":"msg_1","model":"m","usage":{"input_tokens":1,"output_tokens":1}}}`}
+	for i, b := range blocks {
+		events = append(events, fmt.Sprintf(`{"type":"content_block_start","index":%d,"content_block":%s}`, i, b), fmt.Sprintf(`{"type":"content_block_stop","index":%d}`, i))
+	}
+	events = append(events, `{"type":"message_delta","delta":{"stop_reason":"tool_use"},"usage":{"output_tokens":9}}`, `{"type":"message_stop"}`)
+	whole, _ := run(wire.Anthropic, wire.Gemini, translate.Answering{}, []byte(`{"id":"msg_1","model":"m","content":[`+strings.Join(blocks, ",")+`],"stop_reason":"tool_use"}`))
+	told, _ := run(wire.Anthropic, wire.Gemini, translate.Answering{Stream: true}, []byte(streamed(events...)))
+	var contents []string
+	for line := range strings.SplitSeq(string(told), "\n\n") {
+		if content := gjson.Get(strings.TrimPrefix(line, "data: "), "candidates.0.content"); content.Exists() {
+			contents = append(contents, content.Raw)
+		}
+	}
+	for name, said := range map[string]string{"whole": gjson.GetBytes(whole, "candidates.0.content").Raw, "streamed": strings.Join(contents, ",")} {
+		out := convert(t, wire.Gemini, wire.Anthropic, `{"contents":[{"role":"user","parts":[{"text":"x"}]},`+said+`,{"role":"user","parts":[{"functionResponse":{"id":"toolu_1","name":"f","response":{"output":"r"}}}]}]}`, "claude-opus-4-5", translate.Options{Official: true})
+		if got, want := gjson.GetBytes(out.Body, "messages.1.content").Raw, "["+strings.Join(blocks, ",")+"]"; got != want {
+			t.Errorf("%s: %s, want %s of %s", name, got, want, said)
+		}
 	}
 }

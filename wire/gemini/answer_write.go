@@ -29,6 +29,13 @@ func appendAnswer(b []byte, c *translate.Collected) []byte {
 		}
 		first = false
 	}
+	seal := func() {
+		if sealed != "" {
+			comma()
+			b = appendSealed(b, sealed)
+		}
+		sealed = ""
+	}
 	for _, p := range c.Blocks {
 		switch p.Kind {
 		case translate.CallBlock:
@@ -41,24 +48,19 @@ func appendAnswer(b []byte, c *translate.Collected) []byte {
 			b = append(b, p.Content...)
 			b = append(b, `"}`...)
 		default:
+			seal() // of the thought before, which no call has got
 			if len(p.Content) > 0 {
 				comma()
 				b = append(b, `{"text":"`...)
 				b = append(b, p.Content...)
 				b = append(b, `","thought":true}`...)
 			}
-			sealed = c.Flow.Seal(p, rawjson.Plain(rawjson.View(p.Content)))
-			if c.Flow.Own() && sealed != "" {
-				comma()
-				b = appendSealed(b, sealed)
-				sealed = ""
+			if sealed = c.Flow.Seal(p, rawjson.Plain(rawjson.View(p.Content))); c.Flow.Own() {
+				seal()
 			}
 		}
 	}
-	if sealed != "" {
-		comma()
-		b = appendSealed(b, sealed)
-	}
+	seal()
 	if first {
 		b = append(b, `{"text":""}`...)
 	}

@@ -61,7 +61,24 @@ func (w *streamWriter) endEvent() {
 	}
 }
 
-func (w *streamWriter) Open(*translate.Block) {}
+// Open tells the proof of a thought that another one follows, before that: the call gets
+// the last one's.
+func (w *streamWriter) Open(b *translate.Block) {
+	if b.Kind == translate.ThinkingBlock {
+		w.seal()
+	}
+}
+
+// seal writes the proof of the thinking before.
+func (w *streamWriter) seal() {
+	if w.sealed == "" {
+		return
+	}
+	w.chunk()
+	w.Buf = appendSealed(w.Buf, w.sealed)
+	w.endChunk()
+	w.sealed = ""
+}
 
 func (w *streamWriter) Delta(b *translate.Block, text string) {
 	if b.Kind != translate.TextBlock {
@@ -83,14 +100,9 @@ func (w *streamWriter) Delta(b *translate.Block, text string) {
 func (w *streamWriter) Close(b *translate.Block) {
 	switch b.Kind {
 	case translate.ThinkingBlock:
-		w.sealed = w.flow.Seal(b, rawjson.Plain(rawjson.View(b.Content)))
-		if w.sealed == "" || !w.flow.Own() {
-			return
+		if w.sealed = w.flow.Seal(b, rawjson.Plain(rawjson.View(b.Content))); w.flow.Own() {
+			w.seal()
 		}
-		w.chunk()
-		w.Buf = appendSealed(w.Buf, w.sealed)
-		w.endChunk()
-		w.sealed = ""
 	case translate.CallBlock:
 		w.chunk()
 		w.Buf = appendCall(w.Buf, w.flow, b, w.sealed)

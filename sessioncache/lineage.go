@@ -29,9 +29,10 @@ type Lineage struct {
 	id    int
 	known *wire.Known
 	left  bool // see [Session.Leave]
-	// restored reports whether the last request was one of a process that has ended:
-	// of its blocks only what a snapshot holds is known.
+	// restored reports whether of its blocks only what a snapshot holds is known: the last
+	// request was one of another process, or nobody has used the session for a while.
 	restored bool
+	here     bool     // the last request came to this process
 	claimed  bool     // no answer to the last request is known of
 	named    [2]named // its Reply and its First
 
@@ -106,8 +107,8 @@ func (l *Lineage) ID() int {
 	return l.id
 }
 
-// Restored reports whether the last request was one of a process that has ended: but
-// for edits and counters, what [block.State] says of its blocks is to be found out anew.
+// Restored reports whether, but for edits and counters, what [block.State] says of the
+// blocks of the last request is to be found out anew.
 func (l *Lineage) Restored() bool { return l.restored }
 
 // Claimed reports whether the last request was one of another process, or of one that has

@@ -85,8 +85,8 @@ func (s *Session) sameAs(o *Lineage) *Lineage {
 func (l *Lineage) merge(o *Lineage) {
 	a, b := l.chain(), o.chain()
 	n := chain.Common(a, b)
-	if l.restored || len(b) > len(a) || len(b) == len(a) && o.Started.After(l.Started) {
-		if !l.restored || len(b) >= len(a) || o.Started.After(l.Started) {
+	if !l.here || len(b) > len(a) || len(b) == len(a) && o.Started.After(l.Started) {
+		if l.here || len(b) >= len(a) || o.Started.After(l.Started) {
 			id := l.id
 			*l = *o
 			l.id = id

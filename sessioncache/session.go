@@ -213,11 +213,11 @@ func (s *Session) awaits(v *wire.View) bool {
 	defer s.Unlock()
 	if v.Conversation.Partial {
 		l := s.continued(v).Lineage
-		return l != nil && !l.restored && !l.Reply.IsZero()
+		return l != nil && l.here && !l.Reply.IsZero()
 	}
 	blocks := v.MessageBlocks()
 	for _, l := range s.lineages {
-		if l.Partial || l.restored {
+		if l.Partial || !l.here {
 			continue
 		}
 		n := len(l.chain())
@@ -267,6 +267,7 @@ func (s *Session) Commit(m Match, v *wire.View, states []block.State) *Lineage {
 		}
 		l = s.begin(parent, v)
 	}
+	l.here = true
 	if l.Beyond = v.Conversation.Partial && !l.Partial && l.known != nil; l.Beyond {
 		s.touch(l)
 		return l

@@ -290,7 +290,7 @@ func (d *Durable) Owns(s *Session, lineage int) bool {
 	s.Lock()
 	defer s.Unlock()
 	l := s.Lineage(lineage)
-	return l != nil && !l.restored
+	return l != nil && l.here
 }
 
 // unseal makes a session of what a backend has kept.

@@ -140,6 +140,32 @@ func TestOwnsWhatCameLast(t *testing.T) {
 	}
 }
 
+// It owns it still when nobody has used it for so long that it was packed: a conversation
+// is kept warm after minutes.
+func TestOwnsWhatIsPacked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		shelf := new(storetest.SharedShelf)
+		one, other := sharing(t, shelf), sharing(t, shelf)
+		a, l := converse(t, one, firstMessage)
+		b := other.Acquire(sharedKey)
+		other.Release(b)
+		before := one.Stats().Bytes
+		time.Sleep(4 * time.Minute)
+		synctest.Wait()
+		if one.Stats().Bytes >= before {
+			t.Fatal("it is not packed")
+		}
+		if !one.Owns(a, l.ID()) {
+			t.Error("nobody owns the conversation any more")
+		}
+		if other.Owns(b, l.ID()) {
+			t.Error("it is owned by whom it never came to")
+		}
+		_ = one.Close()
+		_ = other.Close()
+	})
+}
+
 // What one process deletes the other forgets.
 func TestDeletedForAll(t *testing.T) {
 	shelf := new(storetest.SharedShelf)

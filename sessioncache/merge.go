@@ -45,8 +45,8 @@ func (s *Session) merge(other *Session) {
 		}
 		l := s.sameAs(o)
 		if l == nil {
-			if slices.ContainsFunc(s.lineages, func(x *Lineage) bool { return x.id == o.id }) {
-				o.id = s.next
+			if x := s.Lineage(o.id); x != nil { // the number is the other's, who wrote it first
+				x.id = s.next
 				s.next++
 			}
 			merged = append(merged, o)
@@ -65,7 +65,7 @@ func (s *Session) merge(other *Session) {
 }
 
 // sameAs is the lineage that another process goes on with under some number, nil if
-// there is none: they began as one, and none has left out an answer of the other.
+// there is none: they begin alike, and none has left out an answer of the other.
 func (s *Session) sameAs(o *Lineage) *Lineage {
 	l := s.Lineage(o.id)
 	if l == nil || l.Partial != o.Partial {
@@ -75,7 +75,7 @@ func (s *Session) sameAs(o *Lineage) *Lineage {
 		return l
 	}
 	a, b := l.chain(), o.chain()
-	if n := chain.Common(a, b); chain.Answers(a[n:]) == 0 || chain.Answers(b[n:]) == 0 {
+	if n := chain.Common(a, b); n >= min(1, len(a), len(b)) && (chain.Answers(a[n:]) == 0 || chain.Answers(b[n:]) == 0) {
 		return l
 	}
 	return nil

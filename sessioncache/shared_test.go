@@ -68,6 +68,7 @@ func commitTo(t *testing.T, d *sessioncache.Durable, k sessioncache.Key, message
 	if err != nil {
 		t.Fatal(err)
 	}
+	k.Request = v
 	s := d.Acquire(k)
 	s.Lock()
 	l := s.Commit(s.Match(v), v, block.NewStates(len(v.MessageBlocks())))
@@ -213,6 +214,42 @@ func TestMergesAfterFailure(t *testing.T) {
 	if len(lengths) != 1 || lengths[3] != 2 {
 		t.Errorf("lengths of conversations: %v", lengths)
 	}
+}
+
+// Conversations that begin in different processes under one number stay apart, and each
+// keeps the number under which it was written first.
+func TestBeginsApart(t *testing.T) {
+	const other = `{"role":"user","content":"another"}`
+	shelf := new(storetest.SharedShelf)
+	nodes := []*sessioncache.Durable{sharing(t, shelf), sharing(t, shelf)}
+	converse(t, nodes[0], firstMessage)
+	converse(t, nodes[1], sideMessage) // nobody is asked of what begins
+	said, answer := []string{firstMessage, sideMessage, other}, `,{"role":"assistant","content":"yes"},{"role":"user","content":"go on"}`
+	converse(t, nodes[0], said[2])
+	for round := range 4 {
+		for i := range said {
+			said[i] += answer
+			s, l := converse(t, nodes[(i+round)%2], said[i])
+			if want := round + 2; l.Requests != want {
+				t.Errorf("round %d: conversation %d has run %d requests, not %d", round, i, l.Requests, want)
+			}
+			if n := lineages(s); n != len(said) {
+				t.Errorf("round %d: there are %d conversations, not %d", round, n, len(said))
+			}
+		}
+	}
+}
+
+// lineages counts the conversations of a session.
+func lineages(s *sessioncache.Session) (n int) {
+	s.Lock()
+	defer s.Unlock()
+	for id := range 100 {
+		if s.Lineage(id) != nil {
+			n++
+		}
+	}
+	return n
 }
 
 // How many requests conversations have run all processes learn from each, and from those

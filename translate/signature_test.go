@@ -107,3 +107,27 @@ func TestSeveralThoughts(t *testing.T) {
 		}
 	}
 }
+
+// TestThoughtsOnce: Google's SDKs keep a content for each chunk of a stream, thoughts too. What
+// the call behind them holds is the same text.
+func TestThoughtsOnce(t *testing.T) {
+	told, _ := run(wire.OpenAIChat, wire.Gemini, translate.Answering{Stream: true}, []byte(streamed(
+		`{"id":"c","choices":[{"index":0,"delta":{"reasoning_content":"Hm "}}]}`,
+		`{"id":"c","choices":[{"index":0,"delta":{"reasoning_content":"so."}}]}`,
+		`{"id":"c","choices":[{"index":0,"delta":{"content":"Look."}}]}`,
+		`{"id":"c","choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":"{}"}}]}}]}`,
+		`{"id":"c","choices":[{"index":0,"delta":{},"finish_reason":"tool_calls"}]}`, `[DONE]`)))
+	var contents, parts []string
+	for line := range strings.SplitSeq(string(told), "\n\n") {
+		if content := gjson.Get(strings.TrimPrefix(line, "data: "), "candidates.0.content"); content.Exists() {
+			contents = append(contents, content.Raw)
+			parts = append(parts, content.Get("parts.0").Raw)
+		}
+	}
+	for name, said := range map[string]string{"one content": `{"role":"model","parts":[` + strings.Join(parts, ",") + `]}`, "a content each": strings.Join(contents, ",")} {
+		out := convert(t, wire.Gemini, wire.OpenAIChat, `{"contents":[{"role":"user","parts":[{"text":"x"}]},`+said+`,{"role":"user","parts":[{"functionResponse":{"id":"a","name":"f","response":{"output":"r"}}}]}]}`, "qwen", translate.Options{})
+		if got := gjson.GetBytes(out.Body, "messages.1"); got.Get("reasoning_content").Str != "Hm so." || got.Get("content").Str != "Look." {
+			t.Errorf("%s: %s", name, got)
+		}
+	}
+}

@@ -22,6 +22,7 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/translate"
 	"github.com/caddy-llm-cache/caddy-llm-cache/translate/seal"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire/rawjson"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire/reuse"
 )
@@ -272,6 +273,11 @@ func (r *reader) contents(v rawjson.Value) error {
 	if r.pending.open > 0 {
 		return r.Refuse("contents", "a call of a tool has no result")
 	}
+	for i := range r.Request.Messages {
+		if m := &r.Request.Messages[i]; m.Role == translate.Assistant {
+			m.Parts = once(m.Parts)
+		}
+	}
 	return nil
 }
 
@@ -312,7 +318,6 @@ func goesOn(said, p *translate.Part) bool {
 
 func (r *reader) parts(v rawjson.Value, content int) ([]translate.Part, error) {
 	n := len(r.Parts)
-	bare := n // behind the thoughts that have been looked for
 	for i, v := range r.Elements(v) {
 		r.Enter("parts", i)
 		var p translate.Part
@@ -367,7 +372,7 @@ func (r *reader) parts(v rawjson.Value, content int) ([]translate.Part, error) {
 				err = r.Refuse("fileData", translate.ForeignFile)
 			}
 		case thought && foreign:
-			bare = r.withThinking(bare, sealed)
+			r.Add(keptThought(sealed))
 			r.Leave()
 			continue
 		case thought:
@@ -378,7 +383,7 @@ func (r *reader) parts(v rawjson.Value, content int) ([]translate.Part, error) {
 		}
 		switch {
 		case foreign:
-			bare = r.withThinking(bare, sealed)
+			r.Add(keptThought(sealed))
 		case !thought:
 			p.Signature = signature
 		}
@@ -388,31 +393,36 @@ func (r *reader) parts(v rawjson.Value, content int) ([]translate.Part, error) {
 	return r.Gather(n), nil
 }
 
-// withThinking adds reasoning that a client kept on the call behind it. The
-// client may still have the text as thoughts of its own, whose place it takes: those
-// behind the last call and behind bare, which it returns for the next one.
-func (r *reader) withThinking(bare int, s seal.Sealed) int {
-	p := translate.Part{Kind: translate.ThinkingPart, Text: rawjson.Escaped(s.Text), Sealed: &s}
-	if s.Text == "" {
-		r.Add(p)
-		return bare
-	}
-	from := len(r.Parts)
-	for from > bare && r.Parts[from-1].Kind != translate.CallPart {
-		from--
-	}
+// keptThought is reasoning that a client kept on the call behind it.
+func keptThought(s seal.Sealed) translate.Part {
+	return translate.Part{Kind: translate.ThinkingPart, Text: rawjson.Escaped(s.Text), Sealed: &s}
+}
+
+// once returns what the model said with each thought in one place. A client may still have
+// the text of reasoning that it kept on a call as thoughts of its own, in the same content or in
+// those before: those since the last call, and since the last such reasoning, which takes
+// their place.
+func once(said []translate.Part) []translate.Part {
 	own := func(p translate.Part) bool {
-		return p.Kind == translate.ThinkingPart && p.Sealed.Data == ""
+		return p.Kind == translate.ThinkingPart && p.Sealed.Data == "" && p.Sealed.Format == wire.Gemini
 	}
-	at := slices.IndexFunc(r.Parts[from:], own)
-	if at < 0 {
-		r.Add(p)
-		return len(r.Parts)
+	out, at := said[:0], -1 // where the first of them is
+	for _, p := range said {
+		switch {
+		case p.Kind == translate.CallPart:
+			at = -1
+		case own(p) && at < 0:
+			at = len(out)
+		case p.Kind == translate.ThinkingPart && p.Sealed.Format != wire.Gemini && !p.Text.Empty():
+			if at >= 0 {
+				out = append(out[:at], slices.DeleteFunc(out[at:], own)...)
+				out, at = slices.Insert(out, at, p), -1
+				continue
+			}
+		}
+		out = append(out, p)
 	}
-	at += from
-	r.Parts = append(r.Parts[:at], slices.DeleteFunc(r.Parts[at:], own)...)
-	r.Parts = slices.Insert(r.Parts, at, p)
-	return len(r.Parts)
+	return out
 }
 
 // member returns a member in either spelling.

@@ -181,8 +181,8 @@ func (l *Ledger) of(hash, name string, now time.Time) *account {
 	return a
 }
 
-// Add counts what has been spent at a time, without a reservation. Of who has spent nothing
-// nothing is kept.
+// Add counts what has been spent at a time, without a reservation. It keeps nothing of who
+// has spent nothing.
 func (l *Ledger) Add(hash, name string, at time.Time, s Spent, now time.Time) {
 	if s == (Spent{}) {
 		return

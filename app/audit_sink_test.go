@@ -71,7 +71,7 @@ func TestFilesByPlaceholders(t *testing.T) {
 	if err := a.Provision(ctx); err != nil {
 		t.Fatal(err)
 	}
-	defer a.Cleanup() //nolint:errcheck // it is over
+	defer a.Cleanup()
 	if _, err := os.Stat(filepath.Join(folder, "new", "key")); err != nil || a.Originals.Folder != filepath.Join(folder, "texts") {
 		t.Errorf("%v, folder %s", err, a.Originals.Folder)
 	}

@@ -90,7 +90,7 @@ func TestTimesAreThoseThatAreTold(t *testing.T) {
 		{"b", "1 conversations with 1 requests, 0 MB\n"},
 	} {
 		var paths []string
-		for _, name := range strings.Fields(c.paths) {
+		for name := range strings.FieldsSeq(c.paths) {
 			paths = append(paths, filepath.Join(folder, name+".jsonl"))
 		}
 		sources, err := transcript.Scan(paths...)

@@ -87,9 +87,9 @@ func (l *Lineage) merge(o *Lineage) {
 	n := chain.Common(a, b)
 	if !l.here || len(b) > len(a) || len(b) == len(a) && o.Started.After(l.Started) {
 		if l.here || len(b) >= len(a) || o.Started.After(l.Started) {
-			id := l.id
+			id, frozen := l.id, l.Frozen || o.Frozen
 			*l = *o
-			l.id = id
+			l.id, l.Frozen = id, frozen
 		}
 		return
 	}

@@ -240,6 +240,28 @@ func TestBeginsApart(t *testing.T) {
 	}
 }
 
+// A conversation that is not edited any more stays so, whatever others write meanwhile.
+func TestFrozenStaysFrozen(t *testing.T) {
+	shelf := new(storetest.SharedShelf)
+	one, other := sharing(t, shelf), sharing(t, shelf)
+	a, l := converse(t, one, firstMessage)
+	b := other.Acquire(sharedKey)
+	b.Lock()
+	b.Lineage(l.ID()).Frozen = true // its next request was refused there
+	b.Unlock()
+	a.KeepWarm(l.ID(), time.Now())
+	one.Publish(a)
+	one.Flush()
+	other.Release(b)
+	other.Flush()
+	s := sharing(t, shelf).Acquire(sharedKey)
+	s.Lock()
+	defer s.Unlock()
+	if !s.Lineage(l.ID()).Frozen {
+		t.Error("it is edited again")
+	}
+}
+
 // lineages counts the conversations of a session.
 func lineages(s *sessioncache.Session) (n int) {
 	s.Lock()

@@ -86,7 +86,17 @@ func (s *Session) lineageID(v *wire.View) int {
 
 // claims reports whether a lineage is what the session itself has claimed.
 func (s *Session) claims(o *Lineage) bool {
-	return slices.ContainsFunc(s.pending, func(l *Lineage) bool { return l.id == o.id && chain.Same(l.chain(), o.chain()) })
+	return o.claimed && slices.ContainsFunc(s.pending, func(l *Lineage) bool { return l.id == o.id && chain.Same(l.chain(), o.chain()) })
+}
+
+// answeredElsewhere forgets what was claimed of a lineage that another process, which knew of
+// the claim, has had an answer to, or has gone on with.
+func (s *Session) answeredElsewhere(o *Lineage) {
+	s.pending = slices.DeleteFunc(s.pending, func(l *Lineage) bool {
+		mine, theirs := l.chain(), o.chain()
+		n := chain.Common(mine, theirs)
+		return l.id == o.id && (n == len(mine) && !o.claimed || chain.Answers(mine[n:]) == 0 && chain.Answers(theirs[n:]) > 0)
+	})
 }
 
 // Refused forgets what was claimed for a request that was refused in that form. The session

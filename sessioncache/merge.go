@@ -43,6 +43,7 @@ func (s *Session) merge(other *Session) {
 		if s.claims(o) {
 			continue
 		}
+		s.answeredElsewhere(o)
 		l := s.sameAs(o)
 		if l == nil {
 			if x := s.Lineage(o.id); x != nil { // the number is the other's, who wrote it first

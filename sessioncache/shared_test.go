@@ -240,6 +240,33 @@ func TestBeginsApart(t *testing.T) {
 	}
 }
 
+// What was claimed for a request that came to nothing does not stand in the way of what
+// another process has made of the conversation since.
+func TestClaimsEndElsewhere(t *testing.T) {
+	const answer = `,{"role":"assistant","content":"yes"},{"role":"user","content":"go on"}`
+	for name, further := range map[string][]string{"answered": nil, "gone on": {moreMessages + answer}} {
+		t.Run(name, func(t *testing.T) {
+			shelf := new(storetest.SharedShelf)
+			one, other := sharing(t, shelf), sharing(t, shelf)
+			converse(t, one, firstMessage)
+			claim(t, one, moreMessages) // it is lost, and sent again to another process
+			claim(t, other, moreMessages)
+			_, l := converse(t, other, moreMessages)
+			for _, messages := range further {
+				converse(t, other, messages)
+			}
+			converse(t, one, sideMessage)
+			s := sharing(t, shelf).Acquire(sharedKey)
+			s.Lock()
+			defer s.Unlock()
+			blocks, requests := 3+2*len(further), 2+len(further)
+			if got := s.Lineage(l.ID()); got.Len() != blocks || got.Claimed() || got.Requests != requests {
+				t.Errorf("it is written with %d blocks of %d and %d requests of %d, claimed: %t", got.Len(), blocks, got.Requests, requests, got.Claimed())
+			}
+		})
+	}
+}
+
 // A conversation that is not edited any more stays so, whatever others write meanwhile.
 func TestFrozenStaysFrozen(t *testing.T) {
 	shelf := new(storetest.SharedShelf)

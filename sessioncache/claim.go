@@ -84,6 +84,17 @@ func (s *Session) lineageID(v *wire.View) int {
 	return s.next
 }
 
+// begunElsewhere is what another process has claimed for the same request, which no answer to
+// is known of, nil if there is none.
+func (s *Session) begunElsewhere(v *wire.View) *Lineage {
+	for _, l := range s.lineages {
+		if l.claimed && !v.Conversation.Partial && chain.Same(l.chain(), v.MessageBlocks()) {
+			return l
+		}
+	}
+	return nil
+}
+
 // claims reports whether a lineage is what the session itself has claimed.
 func (s *Session) claims(o *Lineage) bool {
 	return o.claimed && slices.ContainsFunc(s.pending, func(l *Lineage) bool { return l.id == o.id && chain.Same(l.chain(), o.chain()) })

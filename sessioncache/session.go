@@ -187,11 +187,11 @@ func (s *Session) Match(v *wire.View) Match {
 
 // common is what a request has in common with its lineage by now: another request may have
 // taken the place of the last since they were matched.
-func (m *Match) common(v *wire.View) int {
-	if m.Lineage.known == m.last {
+func (m *Match) common(l *Lineage, v *wire.View) int {
+	if l == m.Lineage && l.known == m.last {
 		return m.Common
 	}
-	return chain.Common(v.MessageBlocks(), m.Lineage.chain())
+	return chain.Common(v.MessageBlocks(), l.chain())
 }
 
 // continued finds the lineage that a request goes on with by what it refers to: an
@@ -260,7 +260,10 @@ func (s *Session) misses(v *wire.View) bool {
 // known.
 func (s *Session) Commit(m Match, v *wire.View, states []block.State) *Lineage {
 	l := m.Lineage
-	if l == nil || !s.has(l) || !v.Conversation.Partial && !l.supersededBy(v, m.common(v)) {
+	if l == nil {
+		l = s.begunElsewhere(v)
+	}
+	if l == nil || !s.has(l) || !v.Conversation.Partial && !l.supersededBy(v, m.common(l, v)) {
 		var parent *Lineage
 		if l != nil {
 			parent = l

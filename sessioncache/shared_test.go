@@ -240,6 +240,35 @@ func TestBeginsApart(t *testing.T) {
 	}
 }
 
+// A conversation that two processes begin at the same moment is one.
+func TestBeginsTwice(t *testing.T) {
+	shelf := new(storetest.SharedShelf)
+	one, other := sharing(t, shelf), sharing(t, shelf)
+	converse(t, one, sideMessage)
+	claim(t, one, firstMessage)
+	v, err := wire.Parse(wire.Anthropic, []byte(`{"model":"m","messages":[`+firstMessage+`]}`), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	k := sharedKey
+	k.Request = v
+	s := other.Acquire(k)
+	s.Lock()
+	m, states := s.Match(v), block.NewStates(len(v.MessageBlocks()))
+	s.Unlock()
+	if !other.Claim(s, m, v, states, func(*sessioncache.Lineage) {}) {
+		t.Fatal("both send the same, and the second has lost")
+	}
+	s.Lock()
+	l := s.Commit(m, v, states)
+	s.Unlock()
+	other.Release(s)
+	other.Flush()
+	if n := lineages(s); n != 2 || l.Claimed() {
+		t.Errorf("there are %d conversations of 2, claimed: %t", n, l.Claimed())
+	}
+}
+
 // What was claimed for a request that came to nothing does not stand in the way of what
 // another process has made of the conversation since.
 func TestClaimsEndElsewhere(t *testing.T) {

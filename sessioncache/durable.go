@@ -82,6 +82,7 @@ type Durable struct {
 	mu      sync.Mutex
 	unsaved map[string]*Session // changed since they were last written
 	saving  map[string]*Session // being written
+	doomed  map[Digest]struct{} // yet to be deleted
 	ended   bool
 
 	breaker *breaker.Breaker
@@ -98,7 +99,7 @@ type Durable struct {
 // job is something to write at once.
 type job struct {
 	record Record
-	of     *Session // nil to delete
+	of     *Session // nil to delete what is doomed
 	done   chan error
 }
 
@@ -129,7 +130,7 @@ func NewDurable(open func() (Backend, error), o DurableOptions) (*Durable, error
 	}
 	m.outlives = true
 	return &Durable{
-		Memory: m, open: open, o: o, seal: seal, breaker: breaker.New(o.Budget, rest, o.Failed), unsaved: map[string]*Session{}, saving: map[string]*Session{},
+		Memory: m, open: open, o: o, seal: seal, breaker: breaker.New(o.Budget, rest, o.Failed), unsaved: map[string]*Session{}, saving: map[string]*Session{}, doomed: map[Digest]struct{}{},
 		jobs: make(chan job, mostClaims), soon: make(chan struct{}, 1), flushes: make(chan chan struct{}), begun: make(chan struct{}), stop: make(chan struct{}), done: make(chan struct{}),
 	}, nil
 }
@@ -396,8 +397,11 @@ func (d *Durable) Delete(id string) *Session {
 		}
 		s.gone.Store(true)
 	}
-	if s != nil {
-		d.do(d.breaker.Patience(), "delete", job{record: Record{Digest: Digest([]byte(s.digest))}, done: make(chan error, 1)})
+	if s != nil && d.Begin() == nil {
+		d.mu.Lock()
+		d.doomed[Digest([]byte(s.digest))] = struct{}{}
+		d.mu.Unlock()
+		d.do(d.breaker.Patience(), "delete", job{done: make(chan error, 1)})
 	}
 	return s
 }

@@ -16,6 +16,8 @@ package sessioncache
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/breaker"
@@ -60,9 +62,10 @@ func (d *Durable) at(j job) {
 	for len(d.jobs) > 0 && len(waiting) < batch {
 		waiting = append(waiting, <-d.jobs)
 	}
+	erased := d.erase() // before anything is written under the same keys
 	for len(waiting) > 0 {
 		if waiting[0].of == nil {
-			waiting[0].done <- d.guarded(func(ctx context.Context) error { return d.back.Delete(ctx, waiting[0].record.Digest) })
+			waiting[0].done <- erased
 			waiting = waiting[1:]
 			continue
 		}
@@ -79,6 +82,22 @@ func (d *Durable) at(j job) {
 		}
 		waiting = waiting[n:]
 	}
+}
+
+// erase deletes what is doomed. What cannot be deleted now is tried again.
+func (d *Durable) erase() error {
+	d.mu.Lock()
+	doomed := slices.Collect(maps.Keys(d.doomed))
+	d.mu.Unlock()
+	for _, digest := range doomed {
+		if err := d.guarded(func(ctx context.Context) error { return d.back.Delete(ctx, digest) }); err != nil {
+			return err
+		}
+		d.mu.Lock()
+		delete(d.doomed, digest)
+		d.mu.Unlock()
+	}
+	return nil
 }
 
 // longest bounds what one operation may take: nobody waits for it, but for the end.
@@ -114,6 +133,11 @@ func (d *Durable) save(records []Record) error {
 // flush writes what has changed, and what conversations have come to. Those who claim
 // something need not wait for all of it.
 func (d *Durable) flush(last bool) {
+	if err := d.erase(); err != nil {
+		if d.breaker.Failed("delete", err); !last {
+			return
+		}
+	}
 	for {
 		d.mu.Lock()
 		for digest, s := range d.unsaved {

@@ -186,6 +186,35 @@ func TestDeletedForAll(t *testing.T) {
 	}
 }
 
+// What is deleted while the backend is down does not come back with it.
+func TestDeletedWhileDown(t *testing.T) {
+	shelf := new(storetest.SharedShelf)
+	one, other := sharing(t, shelf), sharing(t, shelf)
+	a, _ := converse(t, one, firstMessage)
+	b, l := converse(t, other, moreMessages)
+	shelf.Fail = func() error { return errors.New("down") }
+	b.KeepWarm(l.ID(), time.Now())
+	if one.Delete(a.ID()) != a {
+		t.Fatal("it is not deleted")
+	}
+	one.Flush() // in vain
+	shelf.Fail = nil
+	one.Flush()
+	for name, d := range map[string]*sessioncache.Durable{"who has deleted it": one, "who comes later": sharing(t, shelf)} {
+		if d.Find(a.ID()) != nil {
+			t.Errorf("%s finds it again", name)
+		}
+	}
+	other.Publish(b)
+	other.Flush()
+	if sharing(t, shelf).Find(a.ID()) != nil {
+		t.Error("who had it writes it again")
+	}
+	if _, l := converse(t, one, firstMessage); l.Requests != 1 || sharing(t, shelf).Find(a.ID()) == nil {
+		t.Error("it cannot begin anew")
+	}
+}
+
 // Two processes that went on by themselves while the backend failed are one again: the
 // longer conversation counts, and none is lost.
 func TestMergesAfterFailure(t *testing.T) {

@@ -135,6 +135,7 @@ func (d *Durable) save(records []Record) error {
 func (d *Durable) flush(last bool) {
 	if err := d.erase(); err != nil {
 		if d.breaker.Failed("delete", err); !last {
+			d.thin()
 			return
 		}
 	}
@@ -168,6 +169,7 @@ func (d *Durable) flush(last bool) {
 		d.mu.Unlock()
 		if err != nil {
 			d.breaker.Failed("save", err)
+			d.thin()
 			return
 		}
 		for len(d.jobs) > 0 {
@@ -175,6 +177,32 @@ func (d *Durable) flush(last bool) {
 		}
 	}
 	d.saveOwn(last)
+}
+
+// thin forgets what waits for better times and is in memory no more, but for as much as a
+// part of the room there is.
+func (d *Durable) thin() {
+	var gone []*Session
+	d.mu.Lock()
+	for _, s := range d.unsaved {
+		if s.Gone() {
+			gone = append(gone, s)
+		}
+	}
+	d.mu.Unlock()
+	room := d.Memory.Stats().MaxBytes / 4
+	for _, s := range gone {
+		s.Lock()
+		room -= s.size()
+		s.Unlock()
+		if room < 0 {
+			d.mu.Lock()
+			if d.unsaved[s.digest] == s {
+				delete(d.unsaved, s.digest)
+			}
+			d.mu.Unlock()
+		}
+	}
 }
 
 func (d *Durable) saveAll(sessions []*Session) error {

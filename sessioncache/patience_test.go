@@ -16,6 +16,9 @@ package sessioncache_test
 
 import (
 	"context"
+	"errors"
+	"strconv"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -152,4 +155,29 @@ func visit(t *testing.T, store sessioncache.Store, id string) (waited time.Durat
 	clock(func() { store.(sessioncache.Publisher).Publish(s) })
 	store.Release(s)
 	return waited
+}
+
+// What memory had no room for waits for a backend that is down, but not all of it: that
+// would be memory without a bound.
+func TestWaitsWithinBounds(t *testing.T) {
+	const sessions = 300
+	shelf := &storetest.Shelf{Fail: func() error { return errors.New("down") }}
+	d, err := sessioncache.NewDurable(func() (sessioncache.Backend, error) { return shelf, nil }, sessioncache.DurableOptions{
+		Memory: sessioncache.MemoryOptions{MaxBytes: sessioncache.MinMaxBytes}, Interval: time.Hour,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	long := firstMessage + strings.Repeat(`,{"role":"assistant","content":"a"},{"role":"user","content":"b"}`, 50)
+	for i := range sessions {
+		commitTo(t, d, sessioncache.Key{Tenant: sessioncache.Tenant{1}, Upstream: "u", ID: strconv.Itoa(i)}, long)
+	}
+	d.Flush()
+	held := d.Stats().Sessions
+	shelf.Fail = nil
+	d.Flush()
+	if n := len(shelf.Records()); n < held || n > 2*held+1 || 3*held > sessions {
+		t.Errorf("of %d sessions memory holds %d, and %d have waited", sessions, held, n)
+	}
 }

@@ -354,6 +354,61 @@ func TestRestartedWanderings(t *testing.T) {
 	}
 }
 
+// ask begins a request as a handler does: what another process has claimed first counts.
+func (p *process) ask(body []byte, at time.Time) (*Exchange, *sessioncache.Session) {
+	x, s := p.begin(restoreKey, body, at)
+	if c, ok := p.store.(sessioncache.Claimer); ok && !x.Claim(c) {
+		x.Abandon()
+		x = p.p.Begin(x.req.View, s, at)
+		x.Claim(c)
+	}
+	return x, s
+}
+
+// Several processes of which now and then one is killed send what one process would, however
+// conversations begin, branch and are refused.
+func TestWanderingFleets(t *testing.T) {
+	for name, rules := range wanderings {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for seed := range uint64(6) {
+				w, shelf := newWanderer(seed), new(storetest.SharedShelf)
+				begin := func(p *process) *process {
+					p.p = New(settings.Options{Policy: settings.Eager}, p.p.rules)
+					return p
+				}
+				alone := begin(newProcess(t, rules, nil))
+				alone.store.Acquire(restoreKey) // in use all the time
+				nodes := []*process{begin(node(t, rules, shelf)), begin(node(t, rules, shelf)), begin(node(t, rules, shelf))}
+				for step := range 100 {
+					c := w.next()
+					body, at := w.body(c), w.IntN(len(nodes))
+					if w.IntN(10) == 0 { // killed
+						nodes[at] = begin(node(t, rules, shelf))
+					}
+					turn, messages := w.answer()
+					refused := w.IntN(15) == 0
+					var sent [2][]byte
+					for i, p := range []*process{alone, nodes[at]} {
+						x, s := p.ask(body, w.now)
+						if sent[i] = x.Prompt.Body; refused {
+							x.Rejected()
+						}
+						x.Commit(used(turn, x), w.now)
+						p.store.Release(s)
+					}
+					nodes[at].store.(*sessioncache.Durable).Flush()
+					if !bytes.Equal(sent[0], sent[1]) {
+						t.Fatalf("seed %d, step %d: %s", seed, step, difference(sent[1], sent[0]))
+					}
+					c.messages = append(c.messages, messages...)
+				}
+				_ = alone.store.Close()
+			}
+		})
+	}
+}
+
 // Requests of the same conversations at once, in two processes, while they are pinged,
 // published, looked at and deleted. It is for the race detector.
 func TestWanderingsAtOnce(t *testing.T) {

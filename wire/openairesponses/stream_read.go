@@ -41,6 +41,8 @@ func (r *streamReader) Event(f *translate.Flow, name string, root gjson.Result) 
 		r.texts = mark(r.texts, at)
 		f.Answer.Refused = true
 		f.Text(rawjson.Inner(root.Get("delta")))
+	case "response.reasoning_summary_part.added":
+		r.paragraph(f, at)
 	case "response.reasoning_summary_text.delta", "response.reasoning_text.delta":
 		r.thoughts = mark(r.thoughts, at)
 		f.Thinking(rawjson.Inner(root.Get("delta")))
@@ -65,6 +67,13 @@ func (r *streamReader) Event(f *translate.Flow, name string, root gjson.Result) 
 		}
 	default:
 		f.FailIf(name, root)
+	}
+}
+
+// paragraph begins a part of a summary: an empty line sets it apart from the one before.
+func (r *streamReader) paragraph(f *translate.Flow, at int64) {
+	if r.thoughts[at] {
+		f.Thinking(`\n\n`)
 	}
 }
 
@@ -108,6 +117,8 @@ func (r *streamReader) item(f *translate.Flow, item gjson.Result, at int64) {
 		if !r.thoughts[at] {
 			for _, list := range [...]string{"summary", "content"} {
 				item.Get(list).ForEach(func(_, part gjson.Result) bool {
+					r.paragraph(f, at)
+					r.thoughts = mark(r.thoughts, at)
 					f.Thinking(rawjson.Inner(part.Get("text")))
 					return true
 				})

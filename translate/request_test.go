@@ -279,6 +279,10 @@ func TestUnsupported(t *testing.T) {
 	if !errors.As(err, &refused) || refused.Field != "input[1].type" || strings.Contains(err.Error(), "secret") {
 		t.Errorf("got %v", err)
 	}
+	_, err = translate.Convert(wire.OpenAIResponses, wire.OpenAIChat, translate.Incoming{Body: []byte(`{"model":"m","input":[{"id":"msg_1"},{"role":"user","content":"Hi"}]}`)}, translate.Options{})
+	if !errors.As(err, &refused) || refused.Reason != translate.NotStored {
+		t.Errorf("a reference without a type: got %v", err)
+	}
 	for _, body := range []string{``, `[]`, `{`, `{"a":}`, `{} {}`, strings.Repeat(`{"a":[`, 400), `{"model":"m"}`} {
 		if _, err := translate.Convert(wire.Anthropic, wire.OpenAIChat, translate.Incoming{Body: []byte(body)}, translate.Options{}); !errors.Is(err, translate.ErrBody) {
 			t.Errorf("%.20q: got %v", body, err)

@@ -237,7 +237,7 @@ func (r reader) item(kind string, item rawjson.Value, results bool) error {
 		} else {
 			r.Message(translate.User, []translate.Part{p})
 		}
-	case "item_reference":
+	case "item_reference", "": // a reference need not say what it is
 		return r.Refuse("type", translate.NotStored)
 	case "compaction", "compaction_summary", "compaction_trigger", "context_compaction":
 		return r.Refuse("type", translate.ForeignCompaction)

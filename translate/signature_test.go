@@ -131,3 +131,16 @@ func TestThoughtsOnce(t *testing.T) {
 		}
 	}
 }
+
+// TestEncryptedReasoning: what an upstream of chat completions has encrypted comes back to it,
+// with a text and without.
+func TestEncryptedReasoning(t *testing.T) {
+	for _, text := range []string{"", `"reasoning":"Hm.",`} {
+		answer := `{"id":"c","choices":[{"index":0,"message":{"role":"assistant",` + text + `"content":"Yes.","reasoning_details":[{"type":"reasoning.encrypted","id":"r1","data":"ZW5j"}]},"finish_reason":"stop"}]}`
+		whole, _ := run(wire.OpenAIChat, wire.Anthropic, translate.Answering{}, []byte(answer))
+		out := convert(t, wire.Anthropic, wire.OpenAIChat, `{"model":"m","messages":[`+question+`,{"role":"assistant","content":`+gjson.GetBytes(whole, "content").Raw+`},`+question+`]}`, "", translate.Options{})
+		if got := gjson.GetBytes(out.Body, "messages.1.reasoning_details").Raw; got != `[{"type":"reasoning.encrypted","data":"ZW5j","id":"r1"}]` {
+			t.Errorf("%q: %s of %s", text, out.Body, whole)
+		}
+	}
+}

@@ -208,8 +208,8 @@ func (w writer) assistant(parts []translate.Part) error {
 	}
 	if len(thinking) > 0 {
 		w.Joined("reasoning_content", thinking)
-		w.details(parts)
 	}
+	w.details(parts)
 	switch {
 	case len(said) > 0:
 		// Only text of the user can be a breakpoint.
@@ -243,23 +243,38 @@ func unmarked(parts []translate.Part) []translate.Part {
 	return parts
 }
 
-// details writes Claude's signatures for gateways that lead to Claude.
+// details writes what came sealed with reasoning: what the upstream itself has encrypted,
+// and Claude's signatures for gateways that lead to Claude.
 func (w writer) details(parts []translate.Part) {
-	if !w.Options.CacheControl {
-		return
-	}
-	w.Key("reasoning_details")
-	w.Open('[')
+	begun := false
 	for _, p := range parts {
-		if s := p.Proof(); p.Kind == translate.ThinkingPart && s.Format == wire.Anthropic && !s.Redacted && s.Data != "" {
-			w.Open('{')
+		s := p.Proof()
+		signed := w.Options.CacheControl && s.Format == wire.Anthropic && !s.Redacted && s.Data != ""
+		if p.Kind != translate.ThinkingPart || !signed && (w.Options.Official || !w.Own(p)) {
+			continue
+		}
+		if !begun {
+			w.Key("reasoning_details")
+			w.Open('[')
+			begun = true
+		}
+		w.Open('{')
+		if signed {
 			w.Str("type", "reasoning.text")
 			w.Text("text", p.Text)
 			w.Str("signature", s.Data)
-			w.Close('}')
+		} else {
+			w.Str("type", "reasoning.encrypted")
+			w.Str("data", s.Data)
+			if s.ID != "" {
+				w.Str("id", s.ID)
+			}
 		}
+		w.Close('}')
 	}
-	w.Close(']')
+	if begun {
+		w.Close(']')
+	}
 }
 
 func (w writer) calls(parts []translate.Part) {

@@ -100,6 +100,14 @@ func TestRequests(t *testing.T) {
 		body: `{"model":"m","stop":"\n","messages":[` + question + `]}`,
 		not:  []string{"stop"},
 	}, {
+		name: "the objects of an answer are closed, which Anthropic demands", from: wire.Gemini, to: wire.Anthropic, o: translate.Options{Official: true},
+		body: `{"contents":[{"parts":[{"text":"Hi"}]}],"generationConfig":{"responseMimeType":"application/json","responseSchema":{"type":"OBJECT","properties":{"type":{"type":"STRING"},"list":{"type":"ARRAY","items":{"type":"OBJECT","nullable":true,"properties":{}}}},"required":["type"]}}}`,
+		want: []string{`"schema":{"type":"object","properties":{"type":{"type":"string"},"list":{"type":"array","items":{"type":["object","null"],"properties":{},"additionalProperties":false}}},"required":["type"],"additionalProperties":false}`},
+	}, {
+		name: "what a schema says of others stays", from: wire.OpenAIChat, to: wire.Anthropic, o: translate.Options{Official: true},
+		body: `{"model":"m","response_format":{"type":"json_schema","json_schema":{"name":"n","schema":{"type":"object", "properties":{"additionalProperties":{"$ref":"#/$defs/a"}},"additionalProperties":true,"$defs":{"a":{"anyOf":[{"type":"object"},{"const":1.0}]}}}}},"messages":[` + question + `]}`,
+		want: []string{`"schema":{"type":"object","properties":{"additionalProperties":{"$ref":"#/$defs/a"}},"additionalProperties":true,"$defs":{"a":{"anyOf":[{"type":"object","additionalProperties":false},{"const":1.0}]}}}`},
+	}, {
 		name: "a schema has properties, which OpenAI demands", from: wire.Anthropic, to: wire.OpenAIResponses,
 		body: `{"model":"m","tools":[{"name":"f","input_schema":{"type":"object"}},{"name":"g","input_schema":{"additionalProperties":false}},{"name":"h","input_schema":{"type":"object","properties":{"a":{}}}},{"name":"i"}],"messages":[` + question + `]}`,
 		want: []string{`"f","parameters":{"type":"object","properties":{}}`, `"g","parameters":{"type":"object","additionalProperties":false,"properties":{}}`, `"h","parameters":{"type":"object","properties":{"a":{}}}`, `"i","parameters":{"type":"object","properties":{}}`},

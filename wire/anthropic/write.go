@@ -210,6 +210,9 @@ func (w *writer) output(t *thinking) {
 			w.Key("format")
 			w.Open('{')
 			w.Str("type", "json_schema")
+			if w.Options.Official {
+				o.Schema = closed(o.Schema)
+			}
 			w.Member("schema", o.Schema)
 			w.Close('}')
 		}

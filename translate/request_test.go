@@ -108,6 +108,11 @@ func TestRequests(t *testing.T) {
 		body: `{"model":"m","response_format":{"type":"json_schema","json_schema":{"name":"n","schema":{"type":"object", "properties":{"additionalProperties":{"$ref":"#/$defs/a"}},"additionalProperties":true,"$defs":{"a":{"anyOf":[{"type":"object"},{"const":1.0}]}}}}},"messages":[` + question + `]}`,
 		want: []string{`"schema":{"type":"object","properties":{"additionalProperties":{"$ref":"#/$defs/a"}},"additionalProperties":true,"$defs":{"a":{"anyOf":[{"type":"object","additionalProperties":false},{"const":1.0}]}}}`},
 	}, {
+		name: "strict mode of OpenAI's own is for what it takes in it", from: wire.Anthropic, to: wire.OpenAIResponses, model: "gpt-5.2", o: translate.Options{Official: true},
+		body:    `{"model":"m","output_config":{"format":{"type":"json_schema","schema":{"type":"object","properties":{"a":{"type":"string"},"b":{"type":"string"}},"required":["a"],"additionalProperties":false}}},"tools":[{"name":"f","strict":true,"input_schema":{"type":"object","properties":{"a":{"anyOf":[{"type":"object","properties":{"b":{}},"additionalProperties":false}]}},"required":["a"],"additionalProperties":false}},{"name":"g","strict":true,"input_schema":{"type":"object","properties":{"a":{"type":"string"}},"required":["a"],"additionalProperties":false}}],"messages":[` + question + `]}`,
+		want:    []string{`"additionalProperties":false}}},"store"`, `"name":"f","parameters":{"type":"object","properties":{"a":{"anyOf":[{"type":"object","properties":{"b":{}},"additionalProperties":false}]}},"required":["a"],"additionalProperties":false},"strict":false}`, `"additionalProperties":false},"strict":true}]`},
+		dropped: []string{"tools[].strict"},
+	}, {
 		name: "a schema has properties, which OpenAI demands", from: wire.Anthropic, to: wire.OpenAIResponses,
 		body: `{"model":"m","tools":[{"name":"f","input_schema":{"type":"object"}},{"name":"g","input_schema":{"additionalProperties":false}},{"name":"h","input_schema":{"type":"object","properties":{"a":{}}}},{"name":"i"}],"messages":[` + question + `]}`,
 		want: []string{`"f","parameters":{"type":"object","properties":{}}`, `"g","parameters":{"type":"object","additionalProperties":false,"properties":{}}`, `"h","parameters":{"type":"object","properties":{"a":{}}}`, `"i","parameters":{"type":"object","properties":{}}`},

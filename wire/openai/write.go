@@ -60,9 +60,24 @@ func (w Writer) SchemaNames(o translate.Output) {
 	if o.Schema != nil {
 		w.Member("schema", o.Schema)
 	}
-	if o.Strict != nil {
+	if o.Strict != nil && (!o.Strict.IsTrue() || w.Strict(o.Strict, o.Schema)) {
 		w.Member("strict", o.Strict)
 	}
+}
+
+// Strict reports whether a schema goes out in strict mode. Where the client's provider takes
+// more in it than OpenAI, the schema counts without.
+func (w Writer) Strict(wanted, schema rawjson.Value) bool {
+	return wanted.IsTrue() && (!w.Options.Official || w.Client.Provider == w.Rules.Provider || strictly(schema))
+}
+
+// StrictTool is Strict for a tool.
+func (w Writer) StrictTool(t translate.Tool) bool {
+	strict := w.Strict(t.Strict, translate.ObjectSchema(t.Schema))
+	if t.Strict.IsTrue() && !strict {
+		w.Drop(w.Client.Strict)
+	}
+	return strict
 }
 
 // Mode returns the APIs' name of a choice of tools.

@@ -107,7 +107,7 @@ func (w writer) tools() {
 			w.Text("description", description)
 		}
 		w.Member("parameters", translate.ObjectSchema(schema))
-		if t.Strict.IsTrue() {
+		if w.StrictTool(t) {
 			w.Bool("strict", true)
 		}
 		w.Close('}')

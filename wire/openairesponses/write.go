@@ -119,7 +119,7 @@ func (w writer) tools() {
 				w.Text("description", t.Description)
 			}
 			w.Member("parameters", translate.ObjectSchema(t.Schema))
-			w.Bool("strict", t.Strict.IsTrue()) // unset would mean true here
+			w.Bool("strict", w.StrictTool(t)) // unset would mean true here
 		}
 		w.DropCache(t.Cache, translate.InTools)
 		w.Close('}')

@@ -1,0 +1,64 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package openai
+
+import "github.com/caddy-llm-cache/caddy-llm-cache/wire/rawjson"
+
+// strictly reports whether OpenAI takes a schema in strict mode: each object in it requires all of
+// its properties and has no others, which the strict modes of other providers do not ask for
+// (https://platform.openai.com/docs/guides/structured-outputs#supported-schemas).
+func strictly(v rawjson.Value) bool {
+	var properties rawjson.Value
+	object, closed, required := false, false, map[string]bool{}
+	for key, m := range v.Members() {
+		ok := true
+		switch key {
+		case "type":
+			object = object || m.Str() == "object"
+			for _, t := range m.Elements() {
+				object = object || t.Str() == "object"
+			}
+		case "additionalProperties":
+			closed = string(m) == "false"
+		case "required":
+			for _, name := range m.Elements() {
+				required[name.Str()] = true
+			}
+		case "properties":
+			properties = m
+		case "items":
+			ok = strictly(m)
+		case "anyOf":
+			for _, s := range m.Elements() {
+				ok = ok && strictly(s)
+			}
+		case "$defs", "definitions":
+			for _, s := range m.Members() {
+				ok = ok && strictly(s)
+			}
+		case "allOf", "oneOf", "not", "if", "patternProperties", "dependentRequired", "dependentSchemas":
+			ok = false
+		}
+		if !ok {
+			return false
+		}
+	}
+	for name, s := range properties.Members() {
+		if !required[name] || !strictly(s) {
+			return false
+		}
+	}
+	return closed || !object
+}

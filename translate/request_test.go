@@ -113,6 +113,14 @@ func TestRequests(t *testing.T) {
 		want:    []string{`"additionalProperties":false}}},"store"`, `"name":"f","parameters":{"type":"object","properties":{"a":{"anyOf":[{"type":"object","properties":{"b":{}},"additionalProperties":false}]}},"required":["a"],"additionalProperties":false},"strict":false}`, `"additionalProperties":false},"strict":true}]`},
 		dropped: []string{"tools[].strict"},
 	}, {
+		name: "models that do not reason have nothing to encrypt", from: wire.Anthropic, to: wire.OpenAIResponses, model: "gpt-4.1-mini", o: translate.Options{Official: true},
+		body: `{"model":"m","messages":[` + question + `]}`,
+		want: []string{`"store":false,"input":`},
+	}, {
+		name: "a model of another name may", from: wire.Anthropic, to: wire.OpenAIResponses, model: "ours", o: translate.Options{Official: true},
+		body: `{"model":"m","messages":[` + question + `]}`,
+		want: []string{`"store":false,"include":["reasoning.encrypted_content"],"input":`},
+	}, {
 		name: "a schema has properties, which OpenAI demands", from: wire.Anthropic, to: wire.OpenAIResponses,
 		body: `{"model":"m","tools":[{"name":"f","input_schema":{"type":"object"}},{"name":"g","input_schema":{"additionalProperties":false}},{"name":"h","input_schema":{"type":"object","properties":{"a":{}}}},{"name":"i"}],"messages":[` + question + `]}`,
 		want: []string{`"f","parameters":{"type":"object","properties":{}}`, `"g","parameters":{"type":"object","additionalProperties":false,"properties":{}}`, `"h","parameters":{"type":"object","properties":{"a":{}}}`, `"i","parameters":{"type":"object","properties":{}}`},

@@ -28,6 +28,18 @@ func Reasons(model string) bool {
 	return false
 }
 
+// Plain reports whether a model is known not to reason: it then refuses to encrypt reasoning. A
+// model of another name may do so.
+func Plain(model string) bool {
+	model = strings.TrimPrefix(model[strings.LastIndexByte(model, '/')+1:], "ft:")
+	for _, prefix := range []string{"gpt-3.5", "gpt-4", "chatgpt-", "gpt-5-chat"} {
+		if strings.HasPrefix(model, prefix) {
+			return true
+		}
+	}
+	return false
+}
+
 // efforts are the efforts of reasoning that a model of OpenAI knows.
 func efforts(model string) []string {
 	model = model[strings.LastIndexByte(model, '/')+1:]

@@ -47,7 +47,9 @@ func (w writer) request() error {
 	}
 	w.text()
 	w.Bool("store", false)
-	w.Member("include", rawjson.Value(`["reasoning.encrypted_content"]`))
+	if !w.Options.Official || !openai.Plain(w.Model) {
+		w.Member("include", rawjson.Value(`["reasoning.encrypted_content"]`))
+	}
 	if q.Stream {
 		w.Bool("stream", true)
 	}

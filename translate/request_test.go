@@ -121,6 +121,10 @@ func TestRequests(t *testing.T) {
 		body: `{"model":"m","messages":[` + question + `]}`,
 		want: []string{`"store":false,"include":["reasoning.encrypted_content"],"input":`},
 	}, {
+		name: "a budget of null is none", from: wire.Gemini, to: wire.Anthropic, model: "claude-opus-5", o: translate.Options{Official: true},
+		body: `{"contents":[{"parts":[{"text":"Hi"}]}],"generationConfig":{"thinkingConfig":{"thinkingBudget":null,"includeThoughts":true}}}`,
+		not:  []string{`"thinking"`},
+	}, {
 		name: "a schema has properties, which OpenAI demands", from: wire.Anthropic, to: wire.OpenAIResponses,
 		body: `{"model":"m","tools":[{"name":"f","input_schema":{"type":"object"}},{"name":"g","input_schema":{"additionalProperties":false}},{"name":"h","input_schema":{"type":"object","properties":{"a":{}}}},{"name":"i"}],"messages":[` + question + `]}`,
 		want: []string{`"f","parameters":{"type":"object","properties":{}}`, `"g","parameters":{"type":"object","additionalProperties":false,"properties":{}}`, `"h","parameters":{"type":"object","properties":{"a":{}}}`, `"i","parameters":{"type":"object","properties":{}}`},

@@ -157,7 +157,8 @@ func (r *reader) thinking(v rawjson.Value) {
 		case "includeThoughts":
 			g.Show = m.IsTrue()
 		case "thinkingBudget":
-			switch n, _ := m.Int(); {
+			switch n, ok := m.Int(); {
+			case !ok:
 			case n == 0:
 				g.Mode = "off"
 			case n < 0:

@@ -44,18 +44,27 @@ type front struct {
 	at       time.Time
 }
 
+// barredVar marks a request that has been at a barrier: at the next one it would wait for
+// itself. So it would where it comes to another server of the process over the network, but
+// that the server is part of the key.
+const barredVar = "llm_barred"
+
 // front returns the new prefix that the request has in common with its twins, nil for none.
 func (c *requestState) front(r *http.Request) *front {
 	o := c.site
-	if o.barrier == 0 || o.up.Local() {
+	if o.barrier == 0 || o.up.Local() || caddyhttp.GetVar(r.Context(), barredVar) != nil {
 		return nil
 	}
 	prefix, lifetime, ok := c.ex.Front()
 	if !ok {
 		return nil
 	}
+	server := ""
+	if s, ok := r.Context().Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server); ok && s != nil {
+		server = s.Name()
+	}
 	return &front{
-		key:      barrier.Key{Tenant: c.asker.tenant, Upstream: o.upstreamKey(r), Model: c.view.Model, Prefix: prefix},
+		key:      barrier.Key{Tenant: c.asker.tenant, Upstream: server + " " + o.upstreamKey(r), Model: c.view.Model, Prefix: prefix},
 		lifetime: lifetime, leads: c.view.Reply.Stream, at: o.now(),
 	}
 }
@@ -67,6 +76,7 @@ func (o *site) barred(next caddyhttp.Handler, f *front) caddyhttp.Handler {
 	}
 	return caddyhttp.HandlerFunc(func(w http.ResponseWriter, r *http.Request) error {
 		began := time.Now()
+		caddyhttp.SetVar(r.Context(), barredVar, true)
 		barrierWaiting.Inc()
 		flight, out := o.store.Barrier.Enter(r.Context(), f.key, f.leads, f.at, f.lifetime, o.barrier)
 		barrierWaiting.Dec()

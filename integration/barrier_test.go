@@ -18,12 +18,15 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"io"
+	"net/http"
 	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
+	"github.com/caddy-llm-cache/caddy-llm-cache/internal/loopback"
 	"github.com/caddy-llm-cache/caddy-llm-cache/simulator"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
@@ -102,4 +105,27 @@ func TestWriteBarrier(t *testing.T) {
 		t.Errorf("%d tokens of a known prefix are read", found)
 	}
 	arm("", "", twins)
+}
+
+// TestBarrierBehindABarrier: a request that comes to a second site of the process, in the
+// same route or over the network, does not wait there for itself.
+func TestBarrierBehindABarrier(t *testing.T) {
+	u := newUpstream(t, func(w http.ResponseWriter, _ *http.Request, _ int) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		_, _ = io.WriteString(w, strings.Join(events, ""))
+	})
+	p := start(t, "respond 204")
+	second := loopback.Address(t)
+	port := second[strings.LastIndex(second, ":"):]
+	for name, behind := range map[string]string{"in a row": "llm_cache\nreverse_proxy " + u.Listener.Addr().String(), "over the network": "reverse_proxy " + second} {
+		p.move()
+		p.load(p.config("llm_cache {\n policy observe\n}\n"+behind, "http://"+port+" {\nllm_cache\nreverse_proxy "+u.Listener.Addr().String()+"\n}"))
+		before := p.metric(`caddy_llm_cache_write_barrier_total{outcome="expired"}`)
+		body := fmt.Sprintf(`{"model":"claude-opus-5-5","max_tokens":1000,"stream":true,"tools":[{"name":"Read","input_schema":{"type":"object"}}],`+
+			`"system":[{"type":"text","text":%q,"cache_control":{"type":"ephemeral"}}],"messages":[{"role":"user","content":"Go."}]}`, strings.Repeat(rand.Text()+" ", 400))
+		read(t, p.post("/v1/messages", body))
+		if n := p.metric(`caddy_llm_cache_write_barrier_total{outcome="expired"}`) - before; n != 0 {
+			t.Errorf("%s: %v requests have waited in vain", name, n)
+		}
+	}
 }

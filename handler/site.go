@@ -241,15 +241,14 @@ func (o *site) serve(w http.ResponseWriter, r *http.Request, next caddyhttp.Hand
 		}
 		return next.ServeHTTP(w, r)
 	}
-	if reason := unreadable(r.Header); reason != "" {
-		o.notes.pass(w, r, format, bypass{reason: reason})
+	why := bypass{reason: unreadable(r.Header)}
+	if err := o.up.Sealed(r); err != nil && why.reason == "" {
+		why = bypass{reason: reasonSigned, err: err}
+	}
+	if why.reason != "" {
+		o.notes.pass(w, r, format, why)
 		o.records.count(outcomePassed)
 		return o.unknown(r, unlooked, format).through(next).ServeHTTP(w, r)
-	}
-	if err := o.up.Sealed(r); err != nil {
-		o.notes.pass(w, r, format, bypass{reason: reasonSigned, err: err})
-		o.records.count(outcomePassed)
-		return next.ServeHTTP(w, r)
 	}
 	if !o.store.Pin() { // the configuration is gone and this request came late
 		o.notes.pass(w, r, format, bypass{reason: reasonStore})

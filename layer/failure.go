@@ -47,7 +47,7 @@ func Fail(w http.ResponseWriter, format wire.Format, f *translate.Failure) error
 	status, body := f.Write(format)
 	h := w.Header()
 	h["Content-Type"] = []string{"application/json"}
-	h["Content-Length"] = []string{strconv.Itoa(len(body))}
+	delete(h, "Content-Length") // the server knows it; who puts other words in the place of these need not
 	if f.RetryAfter > 0 && h.Get("Retry-After") == "" {
 		h.Set("Retry-After", strconv.Itoa(f.RetryAfter))
 	}

@@ -19,8 +19,6 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"strconv"
-	"time"
 
 	"go.uber.org/zap"
 
@@ -28,7 +26,6 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/layer"
 	"github.com/caddy-llm-cache/caddy-llm-cache/layer/budget"
-	"github.com/caddy-llm-cache/caddy-llm-cache/translate"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire/reuse"
 )
@@ -154,8 +151,7 @@ func (o *site) passUnread(w http.ResponseWriter, r *http.Request, next caddyhttp
 	if !o.up.Verbatim(a.format) {
 		budget.Refused()
 		o.records.count(outcomeNoRoom)
-		w.Header().Set("Retry-After", strconv.Itoa(int(budget.Patience/time.Second)))
-		return layer.Fail(w, a.format, &translate.Failure{Status: http.StatusServiceUnavailable, Message: "too many large requests at once, try again later"})
+		return budget.Fail(w, a.format)
 	}
 	budget.PassedUnread()
 	o.notes.pass(w, r, a.format, bypass{reason: reasonNoRoom, err: layer.ErrNoRoom})

@@ -19,7 +19,6 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
-	"time"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
 	"github.com/caddy-llm-cache/caddy-llm-cache/layer"
@@ -42,8 +41,7 @@ func (o *site) serveCount(w http.ResponseWriter, r *http.Request, f wire.Format)
 	defer a.share.Close()
 	switch err := a.receive(w, r); {
 	case errors.Is(err, layer.ErrNoRoom):
-		w.Header().Set("Retry-After", strconv.Itoa(int(budget.Patience/time.Second)))
-		return layer.Fail(w, f, &translate.Failure{Status: http.StatusServiceUnavailable, Message: "too many large requests at once, try again later"})
+		return budget.Fail(w, f)
 	case err != nil:
 		return err
 	case a.Undone() != nil:
@@ -56,8 +54,7 @@ func (o *site) serveCount(w http.ResponseWriter, r *http.Request, f wire.Format)
 	}
 	body := f.Codec().(wire.TokenCounter).CountAnswer(n) //nolint:forcetypeassert // else nobody would have asked
 	header := w.Header()
-	header["Content-Type"] = []string{"application/json"}
-	header["Content-Length"] = []string{strconv.Itoa(len(body))}
+	header["Content-Type"], header["Content-Length"] = []string{"application/json"}, []string{strconv.Itoa(len(body))}
 	if o.up.Headers {
 		header[headerGuess] = []string{"1"}
 	}

@@ -21,7 +21,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/tidwall/gjson"
 	"github.com/zeebo/xxh3"
@@ -114,9 +113,7 @@ func (h *Handler) serveSession(w http.ResponseWriter, r *http.Request, next cadd
 // goes on from is known here only.
 func crowded(w http.ResponseWriter, format wire.Format) error {
 	count(edge.NoRoom)
-	return layer.Fail(w, format, &translate.Failure{
-		Status: http.StatusServiceUnavailable, RetryAfter: int(budget.Patience / time.Second), Message: "too many large requests at once, try again later",
-	})
+	return budget.Fail(w, format)
 }
 
 // place is what a session's name is a name at. A client may give the same one to several

@@ -18,11 +18,14 @@ package budget
 import (
 	"container/list"
 	"context"
+	"net/http"
 	"runtime/debug"
 	"sync"
 	"time"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/layer"
+	"github.com/caddy-llm-cache/caddy-llm-cache/translate"
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
 const (
@@ -290,4 +293,12 @@ func (b *Budget) sweep() {
 			b.shrink(s, s.arrived)
 		}
 	}
+}
+
+// Fail tells a client in its own API's words that there is no room for its request, and
+// when to come again. w has not been written to.
+func Fail(w http.ResponseWriter, format wire.Format) error {
+	return layer.Fail(w, format, &translate.Failure{
+		Status: http.StatusServiceUnavailable, RetryAfter: int(Patience / time.Second), Message: "too many large requests at once, try again later",
+	})
 }

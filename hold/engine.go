@@ -66,7 +66,7 @@ type Engine struct {
 	held   *lru.Cache[Key, sessioncache.Tenant, *entry]
 	newest map[talk]Key // the conversation of a session that was held last
 	at     map[Side]int // how many are held
-	sweep  Sweep
+	sweeps bool         // what has run out is forgotten
 }
 
 // entry is what is known of one conversation.
@@ -221,7 +221,10 @@ func (t *Turn) put(b *Base) {
 	if before := e.held.Get(t.Key); before != nil {
 		e.drop(before)
 	}
-	e.sweep.In(e.limits.Life, &e.mu, e.expire)
+	if !e.sweeps {
+		e.sweeps = true
+		Sweep(e, e.limits.Life, (*Engine).sweep)
+	}
 	e.held.Put(t.Key, t.Key.Tenant, &entry{key: t.Key, base: b, until: e.now().Add(e.limits.Life)}, size)
 	e.newest[talk{t.Key.Side, t.Key.Session}] = t.Key
 	e.at[t.Key.Side]++
@@ -273,6 +276,15 @@ func (t *Turn) End() {
 	t.engine.mu.Lock()
 	defer t.engine.mu.Unlock()
 	t.from.flying--
+}
+
+// sweep is expire when its time has come.
+func (e *Engine) sweep() time.Duration {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	next := e.expire()
+	e.sweeps = next > 0
+	return next
 }
 
 // The methods below are called with the lock held.

@@ -15,27 +15,22 @@
 package hold
 
 import (
-	"sync"
 	"time"
+	"weak"
 )
 
-// Sweep forgets what has run out although nobody asks any more: prompts stay in memory no
-// longer than they may. The zero value is ready to use.
-type Sweep struct{ set bool }
-
-// In has expire called after some time, unless that is set already. It is called with the
-// lock held, as expire will be, which says after what time to call it again: 0 for never.
-func (s *Sweep) In(d time.Duration, lock sync.Locker, expire func() time.Duration) {
-	if s.set {
-		return
-	}
-	s.set = true
+// Sweep has expire called after some time, and again after as long as that returns, until
+// it is 0: prompts stay in memory no longer than they may, although nobody asks any more.
+// What is not used otherwise is not kept in memory for this.
+func Sweep[T any](of *T, d time.Duration, expire func(*T) time.Duration) {
+	kept := weak.Make(of)
 	time.AfterFunc(d, func() {
-		lock.Lock()
-		defer lock.Unlock()
-		s.set = false
-		if next := expire(); next > 0 {
-			s.In(next, lock, expire)
+		of := kept.Value()
+		if of == nil {
+			return
+		}
+		if next := expire(of); next > 0 {
+			Sweep(of, next, expire)
 		}
 	})
 }

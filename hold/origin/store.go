@@ -40,7 +40,7 @@ type store struct {
 	kept *lru.Cache[handle, sessioncache.Tenant, *kept]
 	last map[conversation][]string // the ids of its bodies, in order
 
-	sweep hold.Sweep
+	sweeps bool // what has run out is forgotten
 }
 
 // handle names a body.
@@ -140,13 +140,25 @@ func (s *store) Destruct() error {
 	return nil
 }
 
+// sweep is expire when its time has come.
+func (s *store) sweep() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	next := s.expire()
+	s.sweeps = next > 0
+	return next
+}
+
 // add takes something in and makes room for it: whoever has most gives way first. It is
 // called with the lock held, as are expire and drop.
 func (s *store) add(k handle, v *kept, bytes int) {
 	size := int64(bytes + overhead)
 	s.kept.Put(k, k.tenant, v, size)
 	heldBytes.Add(float64(size))
-	s.sweep.In(s.limits.Life, &s.mu, s.expire)
+	if !s.sweeps {
+		s.sweeps = true
+		hold.Sweep(s, s.limits.Life, (*store).sweep)
+	}
 	for s.kept.Bytes() > s.limits.Memory {
 		of, _ := s.kept.Heaviest()
 		for old := range s.kept.OldestOf(of) {

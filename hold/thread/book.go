@@ -35,9 +35,9 @@ type Book struct {
 	limits hold.Limits
 	now    func() time.Time
 
-	mu    sync.Mutex
-	kept  *lru.Cache[page, sessioncache.Tenant, *past]
-	sweep hold.Sweep
+	mu     sync.Mutex
+	kept   *lru.Cache[page, sessioncache.Tenant, *past]
+	sweeps bool // what has run out is forgotten
 }
 
 // page is where an answer stands.
@@ -74,7 +74,10 @@ func (b *Book) Keep(s hold.Side, id, from string, v *wire.View, reply []byte) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.expire()
-	b.sweep.In(b.limits.Life, &b.mu, b.expire)
+	if !b.sweeps {
+		b.sweeps = true
+		hold.Sweep(b, b.limits.Life, (*Book).sweep)
+	}
 	if before := b.kept.Get(page{s, from}); before != nil { // a client may go on from it once more, but not from what it went on from
 		if old := b.kept.Get(page{s, before.Value.from}); old != nil {
 			b.kept.Drop(old)
@@ -101,6 +104,15 @@ func (b *Book) expire() time.Duration {
 		b.kept.Drop(old)
 	}
 	return 0
+}
+
+// sweep is expire when its time has come.
+func (b *Book) sweep() time.Duration {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	next := b.expire()
+	b.sweeps = next > 0
+	return next
 }
 
 // Drop forgets an answer, from which nothing goes on any more.

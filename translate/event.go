@@ -104,14 +104,14 @@ type Block struct {
 	Signature string
 	Signs     Signs // what Signature is
 
-	Call     Call   // what it is as a call
-	Item     string // the id of the item that it is (openai_responses)
-	Content  []byte // what was written, where a writer needs it again
-	held     []byte // what came before the block's turn
-	Filled   bool   // something came
-	opened   bool
-	Done     bool // nothing more will come
-	explicit bool // the upstream says itself when the block ends
+	Call    Call   // what it is as a call
+	Item    string // the id of the item that it is (openai_responses)
+	Content []byte // what was written, where a writer needs it again
+	held    []byte // what came before the block's turn
+	Filled  bool   // something came
+	Late    bool   // it stands behind text
+	opened  bool
+	Done    bool // nothing more will come
 }
 
 // Signs is what the signature of a block is.
@@ -133,8 +133,9 @@ type Call struct {
 	// Custom: the arguments are free text.
 	Custom bool
 
-	index int64 // as the upstream counts
-	args  rawjson.ObjectEnd
+	explicit bool  // the upstream says itself when it ends
+	index    int64 // as the upstream counts
+	args     rawjson.ObjectEnd
 }
 
 // StopReason is why an answer ended.

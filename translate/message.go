@@ -15,8 +15,6 @@
 package translate
 
 import (
-	"slices"
-
 	"github.com/caddy-llm-cache/caddy-llm-cache/translate/seal"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire/rawjson"
 )
@@ -37,20 +35,6 @@ type Message struct {
 	Role Role
 	// Parts are what is said.
 	Parts []Part
-}
-
-// misplaced reports whether a part stands where its role may not have it: only the model
-// thinks and calls, and results come from the user.
-func (m Message) misplaced() bool {
-	return slices.ContainsFunc(m.Parts, func(p Part) bool {
-		switch p.Kind {
-		case ThinkingPart, CallPart:
-			return m.Role != Assistant
-		case ResultPart:
-			return m.Role != User
-		}
-		return false
-	})
 }
 
 // PartKind says what a part is.

@@ -74,11 +74,13 @@ func (r *Reader) read(in Incoming) error {
 	return r.sides()
 }
 
-// sides checks that only the model calls and only the user answers.
+// sides checks that only the model thinks and calls, and only the user answers.
 func (r *Reader) sides() error {
 	for _, m := range r.Request.Messages {
 		for _, p := range m.Parts {
 			switch {
+			case m.Role != Assistant && p.Kind == ThinkingPart:
+				return fmt.Errorf("%w: a thought that is not the model's", ErrBody)
 			case m.Role != Assistant && p.Kind == CallPart:
 				return fmt.Errorf("%w: a call of a tool that is not the model's", ErrBody)
 			case m.Role != User && p.Kind == ResultPart:

@@ -144,3 +144,30 @@ func TestEncryptedReasoning(t *testing.T) {
 		}
 	}
 }
+
+// TestPlacesOfThoughts: reasoning comes back in front of the text that it stood in front of, and
+// behind the text that it stood behind, from clients that keep neither place.
+func TestPlacesOfThoughts(t *testing.T) {
+	const text, call = `{"type":"text","text":"T"}`, `{"type":"tool_use","id":"toolu_1","name":"f","input":{}}`
+	const bare, thought, redacted = `{"type":"thinking","thinking":"","signature":"c2lnMQ=="}`, `{"type":"thinking","thinking":"two","signature":"c2lnMg=="}`, `{"type":"redacted_thinking","data":"cmVk"}`
+	for _, blocks := range []string{
+		bare + "," + text + "," + call,
+		thought + "," + text + "," + call,
+		text + "," + bare + "," + call,
+		redacted + "," + text + "," + thought + "," + call,
+		bare + "," + redacted + "," + text + "," + call,
+	} {
+		answer := `{"id":"msg_1","model":"m","content":[` + blocks + `],"stop_reason":"tool_use"}`
+		chat, _ := run(wire.Anthropic, wire.OpenAIChat, translate.Answering{}, []byte(answer))
+		whole, _ := run(wire.Anthropic, wire.Gemini, translate.Answering{}, []byte(answer))
+		content := gjson.GetBytes(whole, "candidates.0.content").Raw
+		for name, out := range map[string]*translate.Outgoing{
+			"chat":   convert(t, wire.OpenAIChat, wire.Anthropic, `{"model":"m","messages":[`+question+`,`+gjson.GetBytes(chat, "choices.0.message").Raw+`,{"role":"tool","tool_call_id":"toolu_1","content":"r"}]}`, "claude-opus-5", translate.Options{Official: true}),
+			"gemini": convert(t, wire.Gemini, wire.Anthropic, `{"contents":[{"role":"user","parts":[{"text":"x"}]},`+content+`,{"role":"user","parts":[{"functionResponse":{"id":"toolu_1","name":"f","response":{"output":"r"}}}]}]}`, "claude-opus-5", translate.Options{Official: true}),
+		} {
+			if got := gjson.GetBytes(out.Body, "messages.1.content").Raw; got != "["+blocks+"]" {
+				t.Errorf("%s: %s, want %s", name, got, blocks)
+			}
+		}
+	}
+}

@@ -53,6 +53,7 @@ type Flow struct {
 	calls  []*Block // all calls
 	index  callIndex
 	parked []*Block // calls that are held until they are complete
+	said   bool     // the last block is text
 	held   int
 	kept   int // by the writer, about, in bytes
 	stops  Stops
@@ -185,7 +186,7 @@ func (f *Flow) Call(index int64, id, name, signature string, explicit bool) *Blo
 		f.sign(Block{Kind: ThinkingBlock, Signature: signature, Signs: SignsCall})
 		signature = ""
 	}
-	b := &Block{Kind: CallBlock, Call: Call{index: index}, Name: name, Signature: signature, explicit: explicit, Place: len(f.calls)}
+	b := &Block{Kind: CallBlock, Call: Call{index: index, explicit: explicit}, Name: name, Signature: signature, Place: len(f.calls)}
 	f.identify(b, id)
 	f.calls = append(f.calls, b)
 	f.index.add(b)
@@ -251,7 +252,7 @@ func (f *Flow) Seal(b *Block, text string) string {
 	if f.Own() {
 		return b.Signature
 	}
-	return seal.Sealed{Format: f.from, ID: b.ID, Text: text, Data: b.Signature, Redacted: b.Signs == SignsRedacted, Call: b.Signs == SignsCall}.Seal()
+	return seal.Sealed{Format: f.from, ID: b.ID, Text: text, Data: b.Signature, Redacted: b.Signs == SignsRedacted, Call: b.Signs == SignsCall, Late: b.Late}.Seal()
 }
 
 // CallID returns the id that the client gets for a call.
@@ -362,6 +363,7 @@ func (f *Flow) push(b *Block) *Block {
 	if t := f.tail(); t != nil && t.Kind != CallBlock {
 		t.Done = true
 	}
+	b.Late, f.said = f.said, b.Kind == TextBlock
 	f.queue = append(f.queue, b)
 	f.keep(blockWeight + len(b.ID) + len(b.Name) + len(b.Signature))
 	f.advance()
@@ -388,7 +390,7 @@ func (f *Flow) fill(b *Block, s string) {
 func (f *Flow) settleParked(all bool) {
 	for len(f.parked) > 0 {
 		b := f.parked[0]
-		if !b.Done && !all && (b.explicit || !b.Call.args.Complete()) {
+		if !b.Done && !all && (b.Call.explicit || !b.Call.args.Complete()) {
 			return
 		}
 		b.Done = true
@@ -408,7 +410,7 @@ func (f *Flow) advance() {
 			}
 			f.open(b)
 		}
-		if !b.Done && len(f.queue) > 1 && !b.explicit && b.Call.args.Complete() {
+		if !b.Done && len(f.queue) > 1 && !b.Call.explicit && b.Call.args.Complete() {
 			b.Done = true
 		}
 		if !b.Done {

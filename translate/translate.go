@@ -113,9 +113,6 @@ func Read(from wire.Format, in Incoming) (*Request, error) {
 	if err := r.read(in); err != nil {
 		return nil, err
 	}
-	if slices.ContainsFunc(r.Request.Messages, Message.misplaced) {
-		return nil, fmt.Errorf("%w: a thought, a call or a result stands with another role than its own", ErrBody)
-	}
 	return r.Request, nil
 }
 

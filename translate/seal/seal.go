@@ -55,6 +55,8 @@ type Sealed struct {
 	Redacted bool `json:"redacted,omitempty"`
 	// Call tells that Data is the signature of the call behind it.
 	Call bool `json:"call,omitempty"`
+	// Late tells that it stood behind text, for clients that do not keep its place.
+	Late bool `json:"late,omitempty"`
 }
 
 // Prefix is how every sealed string begins: `{"llm_cache"` in base64.

@@ -402,24 +402,30 @@ func keptThought(s seal.Sealed) translate.Part {
 // once returns what the model said with each thought in one place. A client may still have
 // the text of reasoning that it kept on a call as thoughts of its own, in the same content or in
 // those before: those since the last call, and since the last such reasoning, which takes
-// their place.
+// their place. Without those it stands before the text, unless it came late.
 func once(said []translate.Part) []translate.Part {
 	own := func(p translate.Part) bool {
 		return p.Kind == translate.ThinkingPart && p.Sealed.Data == "" && p.Sealed.Format == wire.Gemini
 	}
-	out, at := said[:0], -1 // where the first of them is
+	out, at, from := said[:0], -1, 0 // where the first of them is, and since where
 	for _, p := range said {
 		switch {
 		case p.Kind == translate.CallPart:
-			at = -1
+			at, from = -1, len(out)+1
 		case own(p) && at < 0:
 			at = len(out)
-		case p.Kind == translate.ThinkingPart && p.Sealed.Format != wire.Gemini && !p.Text.Empty():
-			if at >= 0 {
+		case p.Kind == translate.ThinkingPart && p.Sealed.Format != wire.Gemini:
+			switch {
+			case at >= 0 && !p.Text.Empty():
 				out = append(out[:at], slices.DeleteFunc(out[at:], own)...)
-				out, at = slices.Insert(out, at, p), -1
-				continue
+			case !p.Sealed.Late:
+				at = from
+			default:
+				at = len(out)
 			}
+			out = slices.Insert(out, at, p)
+			at, from = -1, len(out)
+			continue
 		}
 		out = append(out, p)
 	}

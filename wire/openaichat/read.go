@@ -266,10 +266,20 @@ func (r reader) members(m rawjson.Value, f *message) error {
 func (r reader) assistant(f message, content []translate.Part) ([]translate.Part, error) {
 	n := len(r.Parts)
 	r.reasoning(f)
+	thoughts := r.Gather(n)
+	think := func(late bool) {
+		for _, p := range thoughts {
+			if p.Proof().Late == late {
+				r.Add(p)
+			}
+		}
+	}
+	think(false)
 	r.Add(content...)
 	if f.no.IsString() {
 		r.Add(translate.Part{Text: f.no.Text()})
 	}
+	think(true)
 	for i, c := range r.Elements(f.calls) {
 		r.Enter("tool_calls", i)
 		p := translate.Part{Kind: translate.CallPart}

@@ -335,7 +335,7 @@ func (w writer) response(p translate.Part) {
 }
 
 // structured returns a text that is a JSON object, unless reading it back would
-// take it for the wrapper of a text.
+// take it for the wrapper of a text, or the API would round a number in it.
 func structured(t rawjson.Text) rawjson.Value {
 	if len(t) < 2 || t[0] != '{' || t[len(t)-1] != '}' {
 		return nil
@@ -344,10 +344,33 @@ func structured(t rawjson.Text) rawjson.Value {
 	if translate.WellFormed(b) != nil {
 		return nil
 	}
-	if _, only := soleText(b); only != nil || b.Absent() {
+	if _, only := soleText(b); only != nil || b.Absent() || rounds(b) {
 		return nil
 	}
 	return b
+}
+
+// rounds reports whether there may be a number in JSON that is no other one as a float of 64
+// bits, which is all that the API knows.
+func rounds(b rawjson.Value) bool {
+	const exact = 15 // digits that every such float can hold
+	for i, digits := 0, 0; i < len(b); i++ {
+		switch c := b[i]; {
+		case c == '"':
+			i = rawjson.SkipString(b, i) - 1
+		case c >= '0' && c <= '9':
+			if digits++; digits > exact {
+				return true
+			}
+			continue
+		case c == '.':
+			continue
+		case c == 'e' && digits > 0, c == 'E':
+			return true
+		}
+		digits = 0
+	}
+	return false
 }
 
 func (w writer) media(p translate.Part) error {

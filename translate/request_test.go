@@ -129,6 +129,10 @@ func TestRequests(t *testing.T) {
 		body: `{"model":"m","messages":[` + question + `,{"role":"assistant","content":[{"type":"tool_use","id":"1","name":"f","input":{}},{"type":"tool_use","id":"2","name":"f","input":{}},{"type":"tool_use","id":"3","name":"f","input":{}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"1","content":"{\"id\":[12345678901234567]}"},{"type":"tool_result","tool_use_id":"2","content":"{\"n\":1e400}"},{"type":"tool_result","tool_use_id":"3","content":"{\"12345678901234567\":-1234567.890123,\"e\":true}"}]}]}`,
 		want: []string{`"response":{"output":"{\"id\":[12345678901234567]}"}`, `"response":{"output":"{\"n\":1e400}"}`, `"response":{"12345678901234567":-1234567.890123,"e":true}`},
 	}, {
+		name: "what stands alone needs no brackets at Gemini", from: wire.Gemini, to: wire.OpenAIChat,
+		body: `{"system_instruction":{"parts":{"text":"Be kind"}},"contents":{"parts":{"text":"Hi"}},"tools":{"function_declarations":{"name":"f"}}}`,
+		want: []string{`[{"role":"system","content":"Be kind"},{"role":"user","content":"Hi"}]`, `"name":"f"`},
+	}, {
 		name: "a schema has properties, which OpenAI demands", from: wire.Anthropic, to: wire.OpenAIResponses,
 		body: `{"model":"m","tools":[{"name":"f","input_schema":{"type":"object"}},{"name":"g","input_schema":{"additionalProperties":false}},{"name":"h","input_schema":{"type":"object","properties":{"a":{}}}},{"name":"i"}],"messages":[` + question + `]}`,
 		want: []string{`"f","parameters":{"type":"object","properties":{}}`, `"g","parameters":{"type":"object","additionalProperties":false,"properties":{}}`, `"h","parameters":{"type":"object","properties":{"a":{}}}`, `"i","parameters":{"type":"object","properties":{}}`},

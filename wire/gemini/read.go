@@ -16,6 +16,7 @@ package gemini
 
 import (
 	"fmt"
+	"iter"
 	"slices"
 	"strconv"
 	"strings"
@@ -175,7 +176,7 @@ func (r *reader) thinking(v rawjson.Value) {
 }
 
 func (r *reader) tools(v rawjson.Value) error {
-	for i, group := range r.Elements(v) {
+	for i, group := range r.list(v) {
 		r.Enter("tools", i)
 		for key, m := range group.Members() {
 			if camel(key) != "functionDeclarations" {
@@ -193,7 +194,7 @@ func (r *reader) tools(v rawjson.Value) error {
 }
 
 func (r *reader) declarations(v rawjson.Value) error {
-	for i, f := range r.Elements(v) {
+	for i, f := range r.list(v) {
 		r.Enter("functionDeclarations", i)
 		var tool translate.Tool
 		for name, m := range f.Members() {
@@ -250,11 +251,11 @@ func (r *reader) choice(v rawjson.Value) error {
 }
 
 func (r *reader) contents(v rawjson.Value) error {
-	if !v.IsArray() {
+	if !v.IsArray() && !v.IsObject() {
 		return r.Malformed("contents")
 	}
 	r.Request.Messages = []translate.Message{}
-	for i, c := range r.Elements(v) {
+	for i, c := range r.list(v) {
 		r.Enter("contents", i)
 		r.DropOthers(c, "role", "parts")
 		parts, err := r.parts(r.Member(c, "parts"), i)
@@ -317,9 +318,17 @@ func goesOn(said, p *translate.Part) bool {
 		p.Signature+said.Signature+a.Data+b.Data == "" && a.Format == b.Format
 }
 
+// list yields the elements of an array, or the only one, which needs no brackets.
+func (r *reader) list(v rawjson.Value) iter.Seq2[int, rawjson.Value] {
+	if v.IsObject() {
+		return func(yield func(int, rawjson.Value) bool) { yield(0, v) }
+	}
+	return r.Elements(v)
+}
+
 func (r *reader) parts(v rawjson.Value, content int) ([]translate.Part, error) {
 	n := len(r.Parts)
-	for i, v := range r.Elements(v) {
+	for i, v := range r.list(v) {
 		r.Enter("parts", i)
 		var p translate.Part
 		var signature string

@@ -368,6 +368,7 @@ func (p *process) ask(body []byte, at time.Time) (*Exchange, *sessioncache.Sessi
 // Several processes of which now and then one is killed send what one process would, however
 // conversations begin, branch and are refused.
 func TestWanderingFleets(t *testing.T) {
+	t.Parallel()
 	for name, rules := range wanderings {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -383,7 +383,8 @@ func TestSoak(t *testing.T) {
 	states = append(states, soak(t, d, tally)...)
 	heapAfter, goroutinesAfter := rests()
 	for i, s := range states {
-		// Who waits for a handshake or an answer has a timer, of half a minute at most.
+		// Go's runtime may keep a timer that was stopped until its time, and with it the
+		// request that it was of: for half a minute, where that was a WebSocket's handshake.
 		for end := time.Now().Add(time.Minute); s.Value() != nil && time.Now().Before(end); runtime.GC() {
 			time.Sleep(100 * time.Millisecond)
 		}

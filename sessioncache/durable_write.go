@@ -134,16 +134,16 @@ func (d *Durable) save(records []Record) error {
 // something need not wait for all of it.
 func (d *Durable) flush(last bool) {
 	if err := d.erase(); err != nil {
-		if d.breaker.Failed("delete", err); !last {
-			d.thin()
-			return
-		}
+		d.breaker.Failed("delete", err)
 	}
 	for {
 		d.mu.Lock()
 		for digest, s := range d.unsaved {
 			if len(d.saving) == batch {
 				break
+			}
+			if _, doomed := d.doomed[Digest([]byte(digest))]; doomed { // it would be deleted later
+				continue
 			}
 			delete(d.unsaved, digest)
 			d.saving[digest] = s

@@ -16,6 +16,7 @@ package sessioncache_test
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -212,6 +213,30 @@ func TestDeletedWhileDown(t *testing.T) {
 	}
 	if _, l := converse(t, one, firstMessage); l.Requests != 1 || sharing(t, shelf).Find(a.ID()) == nil {
 		t.Error("it cannot begin anew")
+	}
+}
+
+// undeletable is a backend that cannot delete.
+type undeletable struct{ *storetest.Shelf }
+
+func (undeletable) Delete(context.Context, sessioncache.Digest) error { return errors.New("read-only") }
+
+// What cannot be deleted does not keep anything else from being written.
+func TestUndeletableKeepsNobody(t *testing.T) {
+	shelf := new(storetest.Shelf)
+	d, err := sessioncache.NewDurable(func() (sessioncache.Backend, error) { return undeletable{shelf}, nil }, sessioncache.DurableOptions{Interval: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	a, _ := converse(t, d, firstMessage)
+	d.Delete(a.ID())
+	k := sharedKey
+	k.ID = "another"
+	commitTo(t, d, k, firstMessage)
+	before := shelf.Saves
+	if d.Flush(); shelf.Saves == before {
+		t.Error("nothing is written any more")
 	}
 }
 

@@ -130,7 +130,9 @@ func parseApp(d *caddyfile.Dispenser, existing any) (any, error) {
 //			ttl    <duration>
 //		}
 //		session_header <name>
-//		tenant         <placeholder>...
+//		tenant         <placeholder>... {
+//			ignore_credentials
+//		}
 //		max_body       <size>
 //		headers        compact|full|off
 //		health         <path>
@@ -204,7 +206,7 @@ func parseHandler(helper httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, err
 		"translate":         option.OnOff(&h.Translate),
 		"buffer_tool_calls": parseBufferToolCalls(h),
 		"session_header":    alone(option.Word(&h.SessionHeader), func() handler.Handler { return handler.Handler{SessionHeader: h.SessionHeader} }),
-		"tenant":            alone(option.AtLeastOne(option.Names(&h.Tenant)), func() handler.Handler { return handler.Handler{Tenant: h.Tenant} }),
+		"tenant":            tenantOption(h),
 		"max_body":          alone(option.Size(&h.MaxBody), func() handler.Handler { return handler.Handler{MaxBody: h.MaxBody} }),
 		"headers":           alone(option.Word(&h.Headers), func() handler.Handler { return handler.Handler{Headers: h.Headers} }),
 		"queue":             option.Guest(&h.Queue),
@@ -321,6 +323,23 @@ func expandOption(h *handler.Handler) option.Option {
 			return nil
 		}, h.Options.Validate),
 		"usage": option.Checked(option.Word(&h.Expand.Usage), h.Options.Validate),
+	})
+}
+
+// tenantOption parses the option tenant of the handler. Syntax:
+//
+//	tenant <placeholder>... {
+//		ignore_credentials
+//	}
+func tenantOption(h *handler.Handler) option.Option {
+	names := option.AtLeastOne(option.Names(&h.Tenant))
+	return alone(func(d *caddyfile.Dispenser) error {
+		if err := names(d); err != nil {
+			return err
+		}
+		return option.Block(d, "tenant", option.Options{"ignore_credentials": option.Flag(&h.IgnoreCredentials)})
+	}, func() handler.Handler {
+		return handler.Handler{Tenant: h.Tenant, IgnoreCredentials: h.IgnoreCredentials}
 	})
 }
 

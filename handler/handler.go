@@ -111,6 +111,13 @@ type Handler struct {
 	// the credentials alone.
 	Tenant []string `json:"tenant,omitempty"`
 
+	// IgnoreCredentials has Tenant count in place of credentials, for those that are
+	// renewed: the token of a login lasts hours, and who gets a new one stays who they
+	// are. Each value has to be one placeholder, of what others cannot know or choose. A
+	// request in which one of them is empty is told apart by its credentials, too.
+	// Default: false.
+	IgnoreCredentials bool `json:"ignore_credentials,omitempty"`
+
 	// MaxBody is the size in bytes that a request body may have, as sent and
 	// after decoding its Content-Encoding. Larger ones are answered by 413.
 	// At most 1 GiB. Default: 33554432 (32 MiB).
@@ -276,26 +283,22 @@ func (h *Handler) Validate() error {
 	if err := h.Options.Validate(); err != nil {
 		return err
 	}
-	if err := h.Upstream.Validate(); err != nil {
-		return fmt.Errorf("upstream: %w", err)
+	for _, part := range [...]struct {
+		name string
+		of   interface{ Validate() error }
+	}{
+		{"upstream", h.Upstream}, {"compress", h.Compress}, {"overlay", h.Overlay}, {"queue", h.Queue}, {"warm", h.Warm},
+		{"idle_folding", h.IdleFolding}, {"heartbeat", h.Heartbeat}, {"hold", h.Hold}, {"keepalive", h.KeepAlive},
+	} {
+		if err := part.of.Validate(); err != nil {
+			return fmt.Errorf("%s: %w", part.name, err)
+		}
 	}
-	if err := h.Compress.Validate(); err != nil {
-		return fmt.Errorf("compress: %w", err)
-	}
-	if err := h.Overlay.Validate(); err != nil {
-		return fmt.Errorf("overlay: %w", err)
-	}
-	if err := h.Queue.Validate(); err != nil {
-		return fmt.Errorf("queue: %w", err)
-	}
-	if err := h.Warm.Validate(); err != nil {
-		return fmt.Errorf("warm: %w", err)
+	if err := tenant.Validate(h.Tenant, h.IgnoreCredentials); err != nil {
+		return fmt.Errorf("tenant: %w", err)
 	}
 	if h.Warm != nil && h.Queue == nil {
 		return errors.New("warm: needs queue, which knows when the box is idle")
-	}
-	if err := h.IdleFolding.Validate(); err != nil {
-		return fmt.Errorf("idle_folding: %w", err)
 	}
 	if h.IdleFolding != nil && h.Queue == nil {
 		return errors.New("idle_folding: needs queue, which knows when nobody waits")
@@ -305,15 +308,6 @@ func (h *Handler) Validate() error {
 	}
 	if d := h.WriteBarrier; d != nil && (*d < 0 || time.Duration(*d) > longestBarrier) {
 		return fmt.Errorf("write_barrier: %s is not between 0 and %s", time.Duration(*d), longestBarrier)
-	}
-	if err := h.Heartbeat.Validate(); err != nil {
-		return fmt.Errorf("heartbeat: %w", err)
-	}
-	if err := h.Hold.Validate(); err != nil {
-		return fmt.Errorf("hold: %w", err)
-	}
-	if err := tenant.Validate(h.Tenant); err != nil {
-		return fmt.Errorf("tenant: %w", err)
 	}
 	if h.MaxBody < 0 || h.MaxBody > largestMaxBody {
 		return fmt.Errorf("max_body: %d is not between 1 and %d bytes", h.MaxBody, largestMaxBody)
@@ -325,9 +319,6 @@ func (h *Handler) Validate() error {
 	}
 	if h.SessionHeader != "" && !httpguts.ValidHeaderFieldName(h.SessionHeader) {
 		return fmt.Errorf("session_header: %q is not a header name", h.SessionHeader)
-	}
-	if err := h.KeepAlive.Validate(); err != nil {
-		return fmt.Errorf("keepalive: %w", err)
 	}
 	if h.Health != "" && !strings.HasPrefix(h.Health, "/") {
 		return fmt.Errorf("health: %q does not begin with a slash", h.Health)
@@ -358,7 +349,7 @@ func (h *Handler) Cleanup() error {
 
 // ServeHTTP implements caddyhttp.MiddlewareHandler.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
-	tenant.Name(r, h.Tenant)
+	tenant.Name(r, h.Tenant, h.IgnoreCredentials)
 	if e := errand.Of(r); e != nil {
 		return e.Arrive(w, r, h.site.sends(next))
 	}

@@ -87,6 +87,28 @@ func TestStrangersPushNobodyOut(t *testing.T) {
 	known("in the next request", 2)
 }
 
+// TestRenewedToken: who is known by something else than a token goes on in the conversation
+// after it was renewed, and no one else does.
+func TestRenewedToken(t *testing.T) {
+	u := newUpstream(t, answerMessage)
+	p := start(t, "llm_cache {\ntenant {http.request.header.X-Team-Key} {\nignore_credentials\n}\n}\nreverse_proxy "+u.Listener.Addr().String())
+	session := func(token, key string, turns int) string {
+		res := p.post("/v1/messages", conversation(turns, false), "Authorization", "Bearer "+token, "X-Team-Key", key, "X-Session-Id", "s")
+		read(t, res)
+		return res.Header.Get("X-Llm-Cache-Session")
+	}
+	annas := session("a1", "anna's secret", 1)
+	if again := session("a2", "anna's secret", 2); annas == "" || again != annas {
+		t.Errorf("with another token the session is %s, it was %s", again, annas)
+	}
+	if bens := session("a2", "ben's secret", 2); bens == annas {
+		t.Error("another person has come into the session by a token")
+	}
+	if none := session("a1", "", 2); none == annas || none == session("a2", "", 2) {
+		t.Error("who is known by nothing but a token is taken for another")
+	}
+}
+
 // TestSessionPages: the admin API lists sessions in pages, each of them once.
 func TestSessionPages(t *testing.T) {
 	u := newUpstream(t, answerMessage)

@@ -111,6 +111,17 @@ func OnOff(to **bool) Option {
 	}, "on or off")
 }
 
+// Flag is set by being there.
+func Flag(to *bool) Option {
+	return func(d *caddyfile.Dispenser) error {
+		if d.NextArg() {
+			return d.ArgErr()
+		}
+		*to = true
+		return nil
+	}
+}
+
 // Parsed reads the one value of an option.
 func Parsed(parse func(string) error, what string) Option {
 	return func(d *caddyfile.Dispenser) error {

@@ -28,7 +28,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/caddyserver/caddy/v2"
-	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire/reuse"
@@ -281,7 +280,7 @@ func soleKey(r *http.Request) (key string, one bool) {
 // key is the same in every header. It is taken for one in Authorization.
 func appendPerson(b []byte, r *http.Request) []byte {
 	key, ok := soleKey(r)
-	if !ok {
+	if !ok || whose(r).alone {
 		return appendCredentials(b, r)
 	}
 	b = append(append(b, "Bearer "...), key...)
@@ -290,17 +289,4 @@ func appendPerson(b []byte, r *http.Request) []byte {
 		b = AppendField(b, "")
 	}
 	return appendNamed(b, r)
-}
-
-// appendNamed appends whose a request is besides its credentials.
-func appendNamed(b []byte, r *http.Request) []byte {
-	if whose, ok := caddyhttp.GetVar(r.Context(), namedVar).(string); ok {
-		b = append(b, whose...)
-	}
-	if repl, ok := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer); ok {
-		if user, ok := repl.GetString("http.auth.user.id"); ok {
-			b = AppendField(b, user)
-		}
-	}
-	return b
 }

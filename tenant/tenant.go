@@ -18,18 +18,13 @@ package tenant
 import (
 	"crypto/hmac"
 	"crypto/sha256"
-	"fmt"
 	"hash"
 	"net/http"
 	"net/url"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
-
-	"github.com/caddyserver/caddy/v2"
-	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
@@ -86,18 +81,11 @@ func (k *Key) Of(r *http.Request) (t sessioncache.Tenant) {
 	return t
 }
 
-// authenticated is the user that Caddy has authenticated, "" for none.
-func authenticated(r *http.Request) string {
-	repl, ok := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
-	if !ok {
-		return ""
-	}
-	user, _ := repl.GetString("http.auth.user.id")
-	return user
-}
-
 // appendCredentials appends what tells tenants apart.
 func appendCredentials(b []byte, r *http.Request) []byte {
+	if whose(r).alone {
+		return appendNamed(b, r)
+	}
 	for _, name := range credentials {
 		for _, v := range r.Header[name] {
 			b = AppendField(b, lasting(v))
@@ -115,47 +103,6 @@ func lasting(v string) string {
 		v, _, _ = strings.Cut(v, "/")
 	}
 	return v
-}
-
-// namedVar is where a request says whose it is, besides its credentials.
-const namedVar = "llm_tenant"
-
-// Name notes whose a request is besides, by placeholders.
-func Name(r *http.Request, by []string) {
-	if len(by) == 0 {
-		return
-	}
-	repl, ok := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
-	if !ok {
-		return
-	}
-	fields, empty := AppendField(nil, "tenant"), true
-	for _, t := range by {
-		v := repl.ReplaceAll(t, "")
-		fields, empty = AppendField(fields, v), empty && v == ""
-	}
-	if !empty {
-		caddyhttp.SetVar(r.Context(), namedVar, string(fields))
-	}
-}
-
-// Validate reports what is the same for every request.
-func Validate(by []string) error {
-	for _, t := range by {
-		if !placeholders.MatchString(t) {
-			return fmt.Errorf("%q is the same for every request: it holds no placeholder", t)
-		}
-	}
-	return nil
-}
-
-var placeholders = regexp.MustCompile(`\{[^{}]+\}`)
-
-// Differs reports whether a value with placeholders may be another for each request.
-func Differs(value string) bool {
-	return slices.ContainsFunc(placeholders.FindAllString(value, -1), func(p string) bool {
-		return !slices.ContainsFunc([]string{"{env.", "{file.", "{system."}, func(same string) bool { return strings.HasPrefix(p, same) })
-	})
 }
 
 // appendQuery appends the credentials in a query, where Gemini takes them too.

@@ -22,6 +22,7 @@ import (
 	"testing"
 
 	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 )
@@ -78,5 +79,76 @@ func TestTenant(t *testing.T) {
 	other := &Key{Secret: [32]byte{1}}
 	if r := httptest.NewRequest(http.MethodPost, "/", nil); other.Of(r) == s.Of(r) {
 		t.Error("two stores hash alike")
+	}
+}
+
+// TestIgnoredCredentials: where what placeholders say counts alone, a renewed token changes
+// nothing and nobody is taken for another; where one of them says nothing, tokens count.
+func TestIgnoredCredentials(t *testing.T) {
+	s := new(Key)
+	_, _ = rand.Read(s.Secret[:])
+	person := new(People)
+	type who struct {
+		tenant sessioncache.Tenant
+		person Person
+	}
+	of := func(user, team, token string, alone bool, by ...string) who {
+		r := httptest.NewRequest(http.MethodPost, "/", nil)
+		r.Header.Set("Authorization", token)
+		repl := caddy.NewReplacer()
+		repl.Set("user", user)
+		repl.Set("team", team)
+		ctx := context.WithValue(r.Context(), caddy.ReplacerCtxKey, repl)
+		r = r.WithContext(context.WithValue(ctx, caddyhttp.VarsCtxKey, map[string]any{}))
+		Name(r, by, alone)
+		tenant := s.Of(r)
+		return who{tenant, person.OfTenant(r, s, tenant)}
+	}
+	anna := of("anna", "red", "Bearer 1", true, "{user}", "{team}")
+	if again := of("anna", "red", "Bearer 2", true, "{user}", "{team}"); again != anna {
+		t.Error("a renewed token makes another tenant or person")
+	}
+	seen := map[sessioncache.Tenant]int{}
+	for i, w := range []who{
+		anna,
+		of("ben", "red", "Bearer 1", true, "{user}", "{team}"),
+		of("anna", "blue", "Bearer 1", true, "{user}", "{team}"),
+		of("anna", "red", "Bearer 1", true, "{team}", "{user}"),
+		of("anna", "red", "Bearer 1", true, "{user}"),
+		of("anna", "anna", "Bearer 1", true, "{team}"),
+		of("anna", "red", "Bearer 1", false, "{user}", "{team}"),
+		of("anna", "red", "Bearer 2", false, "{user}", "{team}"),
+		of("anna", "red", "", false, "{user}", "{team}"),
+		of("anna", "", "Bearer 1", true, "{user}", "{team}"),
+		of("anna", "", "Bearer 2", true, "{user}", "{team}"),
+		of("", "", "Bearer 1", true, "{user}", "{team}"),
+		of("", "", "Bearer 2", true, "{user}", "{team}"),
+		of("", "", "tenant alone\x00{user}\x00{team}\x00anna\x00red", true, "{user}", "{team}"),
+	} {
+		if j, ok := seen[w.tenant]; ok {
+			t.Errorf("cases %d and %d are one tenant", i, j)
+		}
+		seen[w.tenant] = i
+	}
+}
+
+func TestValidate(t *testing.T) {
+	for _, c := range []struct {
+		by        []string
+		alone, ok bool
+	}{
+		{nil, false, true},
+		{[]string{"{user}"}, false, true},
+		{[]string{"everybody"}, false, false},
+		{[]string{"{user}@{host}"}, false, true},
+		{nil, true, false},
+		{[]string{"{user}", "{host}"}, true, true},
+		{[]string{"{user}@{host}"}, true, false},
+		{[]string{"{user} "}, true, false},
+		{[]string{"{user}", "{env.TEAM}"}, true, false},
+	} {
+		if err := Validate(c.by, c.alone); (err == nil) != c.ok {
+			t.Errorf("%q, alone %t: %v", c.by, c.alone, err)
+		}
 	}
 }

@@ -1,0 +1,121 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package tenant
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+)
+
+// namedVar is where a request says whose it is, by placeholders.
+const namedVar = "llm_tenant"
+
+// named is whose a request is by what placeholders say, besides its credentials or alone.
+type named struct {
+	fields string
+	alone  bool
+}
+
+func whose(r *http.Request) named {
+	n, _ := caddyhttp.GetVar(r.Context(), namedVar).(named)
+	return n
+}
+
+// Name notes whose a request is by placeholders: besides its credentials or, where alone is
+// asked for and each of them says something, whatever those are.
+func Name(r *http.Request, by []string, alone bool) {
+	if len(by) == 0 {
+		return
+	}
+	repl, ok := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
+	if !ok {
+		return
+	}
+	values, empty := make([]string, len(by)), 0
+	for i, t := range by {
+		if values[i] = repl.ReplaceAll(t, ""); values[i] == "" {
+			empty++
+		}
+	}
+	if empty == len(by) {
+		return
+	}
+	n := named{alone: alone && empty == 0}
+	fields := AppendField(nil, "tenant")
+	if n.alone { // two handlers that ask for other things never mean the same by one answer
+		fields = AppendField(nil, "tenant alone")
+		values = slices.Concat(by, values)
+	}
+	for _, v := range values {
+		fields = AppendField(fields, v)
+	}
+	n.fields = string(fields)
+	caddyhttp.SetVar(r.Context(), namedVar, n)
+}
+
+// ErrNobody says that credentials are not to count, and nothing else is there that does.
+var ErrNobody = errors.New("ignore_credentials: no placeholder says whose requests are")
+
+// Validate reports what is the same for every request, and what is to take the place of
+// credentials and may be so: a text around placeholders says something where they do not.
+func Validate(by []string, alone bool) error {
+	if alone && len(by) == 0 {
+		return ErrNobody
+	}
+	for _, t := range by {
+		switch {
+		case !placeholders.MatchString(t):
+			return fmt.Errorf("%q is the same for every request: it holds no placeholder", t)
+		case alone && (placeholders.FindString(t) != t || !Differs(t)):
+			return fmt.Errorf("ignore_credentials: %q is not one placeholder that differs from request to request", t)
+		}
+	}
+	return nil
+}
+
+var placeholders = regexp.MustCompile(`\{[^{}]+\}`)
+
+// Differs reports whether a value with placeholders may be another for each request.
+func Differs(value string) bool {
+	return slices.ContainsFunc(placeholders.FindAllString(value, -1), func(p string) bool {
+		return !slices.ContainsFunc([]string{"{env.", "{file.", "{system."}, func(same string) bool { return strings.HasPrefix(p, same) })
+	})
+}
+
+// authenticated is the user that Caddy has authenticated, "" for none.
+func authenticated(r *http.Request) string {
+	repl, ok := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
+	if !ok {
+		return ""
+	}
+	user, _ := repl.GetString("http.auth.user.id")
+	return user
+}
+
+// appendNamed appends whose a request is besides its credentials.
+func appendNamed(b []byte, r *http.Request) []byte {
+	b = append(b, whose(r).fields...)
+	if user := authenticated(r); user != "" {
+		b = AppendField(b, user)
+	}
+	return b
+}

@@ -264,6 +264,38 @@ func TestCostAware(t *testing.T) {
 	}
 }
 
+// A rewind goes out as its conversation did, although a side request has begun alike since.
+func TestRewindBehindASideRequest(t *testing.T) {
+	s := newScript(t, settings.Options{}, keeping)
+	s.prompt("Fix the bug.")
+	s.run(0, 12, false)
+	s.now = s.now.Add(7 * time.Minute)
+	x := s.send(wire.Turn{Done: true})
+	if count(x, stage.Prune) == 0 {
+		t.Fatalf("nothing is folded: %v", x.Prompt.Fired)
+	}
+	all := s.messages
+	s.messages = all[:1:1]
+	s.prompt("What is this about?")
+	if y := s.send(wire.Turn{Text: "A bug.", Done: true}); y.Lineage == x.Lineage {
+		t.Fatal("the side request goes on with the conversation")
+	}
+	n := len(all) - 4
+	s.messages = all[:n:n]
+	s.prompt("Rather look elsewhere.")
+	y := s.send(wire.Turn{Text: "Well.", Done: true})
+	if shared, of := prefix(t, y.Prompt.Body, x.Prompt.Body); shared != of-1 || count(y, stage.Prune) == 0 {
+		t.Errorf("%d blocks of %d go out as they did: %v", shared, of-1, y.Prompt.Fired)
+	}
+	s.final("Well.")
+	s.prompt("Go on.")
+	if z := s.send(wire.Turn{Done: true}); z.Lineage != y.Lineage {
+		t.Error("the rewind does not go on")
+	} else if shared, of := prefix(t, y.Prompt.Body, z.Prompt.Body); shared != of {
+		t.Errorf("shares %d of %d blocks", shared, of)
+	}
+}
+
 // A history that this process never saw may be warm upstream.
 func TestUnseenHistoryIsLeftAlone(t *testing.T) {
 	for _, c := range []struct {

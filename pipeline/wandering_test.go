@@ -41,6 +41,9 @@ type wanderer struct {
 	talks []*talk
 	now   time.Time
 	calls int // so far
+	// asides has it begin as a conversation of its has begun: with side requests, and with
+	// prompts that are sent once more. Of what begins no other process is asked.
+	asides bool
 }
 
 // talk is one of its conversations.
@@ -110,6 +113,15 @@ func (w *wanderer) next() *talk {
 		t.messages[last] = strings.TrimSuffix(t.messages[last], "]}") + fmt.Sprintf(`,{"type":"text","text":"<reminder %d>"}]}`, w.IntN(50))
 	case 6:
 		t.model = []string{"m", "n"}[w.IntN(2)]
+	case 7:
+		if w.asides {
+			t = &talk{t.model, []string{t.messages[0], person("Find a title for %d.", w.IntN(1000))}}
+			w.talks = append(w.talks, t)
+		}
+	case 8:
+		if w.asides {
+			t.messages = t.messages[:2*w.IntN(last/2+1)+1]
+		}
 	}
 	return t
 }
@@ -244,6 +256,7 @@ func TestWanderingsStayAsTheyWereSent(t *testing.T) {
 			edited, deep := 0, 0
 			for seed := range uint64(8) {
 				w, p := newWanderer(seed), newProcess(t, rules, nil)
+				w.asides = true
 				o := settings.Options{Planner: settings.Planner{Need: hardly}}
 				p.p = New(o, p.p.rules)
 				last := map[int]sent{} // by lineage
@@ -330,6 +343,7 @@ func TestRestartedWanderings(t *testing.T) {
 			t.Parallel()
 			for seed := range uint64(4) {
 				w, both := newWanderer(seed), []*process{newProcess(t, rules, nil), newProcess(t, rules, new(storetest.Shelf))}
+				w.asides = true
 				for _, p := range both {
 					p.p = New(settings.Options{Planner: settings.Planner{Need: hardly}}, p.p.rules)
 				}

@@ -30,9 +30,11 @@ const mostPending = maxLineages
 func (s *Session) claim(m Match, v *wire.View, states []block.State, as func(*Lineage)) *Lineage {
 	block.Describe(v, states)
 	l := &Lineage{id: s.lineageID(v)}
-	if m.Lineage != nil && m.Lineage.supersededBy(v, m.Common) {
-		*l = *m.Lineage
-	} else if m.Lineage != nil {
+	place := s.takes(&m, v)
+	if place != nil {
+		*l = *place
+	}
+	if m.Lineage != nil && m.Lineage != place {
 		l.inherit(m.Lineage)
 	}
 	blocks, tools, system := v.Known().Blocks()

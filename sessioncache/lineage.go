@@ -15,6 +15,7 @@
 package sessioncache
 
 import (
+	"time"
 	"unsafe"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/account"
@@ -140,8 +141,9 @@ func (l *Lineage) supersededBy(v *wire.View, n int) bool {
 }
 
 // inherit takes over what holds for the whole conversation from the lineage
-// that a new one branches off.
+// that this one branches off. What is known of another chain in its place goes.
 func (l *Lineage) inherit(parent *Lineage) {
+	l.Ends, l.Warmed, l.Folding = nil, time.Time{}, account.Folding{}
 	l.Observed, l.Departed, l.Frozen, l.TTL = parent.Observed, parent.Departed, parent.Frozen, parent.TTL
 	l.Diverged, l.Front = parent.Diverged, parent.Front
 	l.Expand, l.Expanded, l.Tools = parent.Expand, parent.Expanded, parent.Tools

@@ -143,37 +143,43 @@ type Match struct {
 	// lineage too, from the first on.
 	Common int
 
+	// place is the lineage whose place the request takes, nil if it begins one of its own:
+	// another than Lineage where a rewind takes that of a side request.
+	place  *Lineage
 	merges uint64      // how often the session had been merged with another's
 	last   *wire.Known // the lineage's last request then
 }
 
-// Match finds the lineage that a request continues: of those whose place it
-// would take, the one with the longest common chain of blocks; failing that, the
-// one with the longest common chain at all, from which it then branches off. The
-// session must be locked. Requests whose history the provider holds continue one
-// another without a common block.
+// Match finds the lineage that a request continues: the one with the longest common
+// chain of blocks, which the upstream has in its cache as that has sent them. A request that
+// does not take its place branches off from it, and takes that of the one with which, among
+// those that would give way, it has most in common. The session must be locked. Requests
+// whose history the provider holds continue one another without a common block.
 func (s *Session) Match(v *wire.View) Match {
-	var best, branch Match
+	var best Match
 	blocks := v.MessageBlocks()
 	if v.Conversation.Partial {
 		best = s.continued(v)
 		best.merges = s.merges
 		return best
 	}
+	taken := 0 // blocks in common with best.place
 	for _, l := range s.lineages {
 		if l.Partial {
 			continue
 		}
 		n := chain.Common(blocks, l.chain())
-		if n > best.Common && l.supersededBy(v, n) {
-			best = Match{Lineage: l, Common: n}
+		if n > taken && l.supersededBy(v, n) {
+			best.place, taken = l, n
 		}
-		if n > branch.Common {
-			branch = Match{Lineage: l, Common: n}
+		if n > best.Common {
+			best.Lineage, best.Common = l, n
 		}
 	}
-	if best.Lineage == nil {
-		best = branch
+	// Answers that only begin alike are two: the model has given this one to the request whose
+	// place is taken, and what it has thought is bound to the edits of that.
+	if p := best.place; p != nil && p != best.Lineage && !chain.Answered(blocks, best.Lineage.chain(), taken, best.Common) {
+		best.Lineage, best.Common = p, taken
 	}
 	if l := best.Lineage; l != nil {
 		if l.restored {
@@ -194,13 +200,22 @@ func (m *Match) common(l *Lineage, v *wire.View) int {
 	return chain.Common(v.MessageBlocks(), l.chain())
 }
 
+// takes is the lineage whose place a request takes by now, nil if there is none.
+func (s *Session) takes(m *Match, v *wire.View) *Lineage {
+	l := m.place
+	if l == nil || !s.has(l) || !v.Conversation.Partial && !l.supersededBy(v, m.common(l, v)) {
+		return nil
+	}
+	return l
+}
+
 // continued finds the lineage that a request goes on with by what it refers to: an
 // answer, or else whatever the session is about.
 func (s *Session) continued(v *wire.View) Match {
 	reply := wire.AnswerID(v.Conversation.Continues)
 	for _, l := range s.lineages {
 		if !reply.IsZero() && l.Reply == reply || reply.IsZero() && l.Partial {
-			return Match{Lineage: l}
+			return Match{Lineage: l, place: l}
 		}
 	}
 	return Match{}
@@ -254,21 +269,20 @@ func (s *Session) misses(v *wire.View) bool {
 }
 
 // Commit makes a request part of the session: it grows the lineage that it
-// continues, or begins a new one where the client went another way. The
-// session must be locked. States are kept, not copied; those of a request whose
-// history the provider holds are dropped where a whole request of the lineage is
-// known.
+// continues, or branches off where the client went another way, into a new one or the
+// place of one that gives way. The session must be locked. States are kept, not copied;
+// those of a request whose history the provider holds are dropped where a whole request of
+// the lineage is known.
 func (s *Session) Commit(m Match, v *wire.View, states []block.State) *Lineage {
-	l := m.Lineage
-	if l == nil {
+	l := s.takes(&m, v)
+	switch {
+	case m.Lineage == nil:
 		l = s.begunElsewhere(v)
+	case l != nil && l != m.Lineage:
+		l.inherit(m.Lineage)
 	}
-	if l == nil || !s.has(l) || !v.Conversation.Partial && !l.supersededBy(v, m.common(l, v)) {
-		var parent *Lineage
-		if l != nil {
-			parent = l
-		}
-		l = s.begin(parent, v)
+	if l == nil {
+		l = s.begin(m.Lineage, v)
 	}
 	l.here = true
 	if l.Beyond = v.Conversation.Partial && !l.Partial && l.known != nil; l.Beyond {

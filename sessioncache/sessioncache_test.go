@@ -118,6 +118,99 @@ func TestLineages(t *testing.T) {
 	}
 }
 
+// rewound returns a session with a conversation and a side request that begins like it.
+func rewound(t *testing.T) (s *Session, main, side *Lineage) {
+	t.Helper()
+	s = open(t, MemoryOptions{}).Acquire(Key{ID: "s"})
+	commit(s, view(t, user1, nil))
+	commit(s, view(t, user1+answer1+user2, nil))
+	main = commit(s, view(t, user1+answer1+user2+answer2+user2, nil))
+	side = commit(s, view(t, user1+`,{"role":"user","content":"title?"}`, nil))
+	if main == side || len(s.lineages) != 2 {
+		t.Fatal("the side request has no lineage of its own")
+	}
+	return s, main, side
+}
+
+// A rewind is known by all that it has in common with its conversation, although a side
+// request that begins alike is the one that goes.
+func TestRewindBehindASideRequest(t *testing.T) {
+	s, main, side := rewound(t)
+	main.Expand, side.Frozen, side.Settled = true, true, 2
+	side.Ends.Mark(2, time.Now())
+	side.Warmed = time.Now()
+	s.Lock()
+	m := s.Match(view(t, user1+answer1+other2, nil))
+	s.Unlock()
+	if m.Lineage != main || m.Common != 2 {
+		t.Errorf("lineage %d has %d blocks in common", m.Lineage.ID(), m.Common)
+	}
+	l := commit(s, view(t, user1+answer1+other2, nil))
+	if l != side || len(s.lineages) != 2 || l.Len() != 3 || main.Len() != 5 {
+		t.Errorf("of %d lineages the rewind is %d, with %d blocks, and the conversation has %d", len(s.lineages), l.ID(), l.Len(), main.Len())
+	}
+	if !l.Expand || l.Frozen || l.Settled != 0 || len(l.Ends) != 0 || !l.Warmed.IsZero() {
+		t.Error("what held for the side request holds for the rewind")
+	}
+	if next := commit(s, view(t, user1+answer1+other2+answer1+user2, nil)); next != l {
+		t.Error("the rewind does not go on")
+	}
+	if next := commit(s, view(t, user1+answer1+user2+answer2+user2+answer1+user2, nil)); next != main {
+		t.Error("the conversation does not go on where it was left")
+	}
+}
+
+// What is claimed for a request has the number that the request gets once it is committed.
+func TestClaimsTakeTheSamePlace(t *testing.T) {
+	s, main, side := rewound(t)
+	main.Expand = true
+	v := view(t, user1+answer1+other2, nil)
+	claimed := func(m Match) *Lineage {
+		return s.claim(m, v, make([]block.State, 3), func(*Lineage) {})
+	}
+	s.Lock()
+	m := s.Match(v)
+	if l := claimed(m); l.id != side.id || !l.Expand || side.Expand {
+		t.Errorf("lineage %d is claimed", l.id)
+	}
+	s.Unlock()
+	commit(s, view(t, user1+answer2+user2, nil)) // the side request's place is taken meanwhile
+	s.Lock()
+	defer s.Unlock()
+	claim := claimed(m)
+	if l := s.Commit(m, v, make([]block.State, 3)); l == main || l == side || l.id != claim.id || len(s.lineages) != 3 {
+		t.Errorf("of %d lineages %d is claimed, and %d committed", len(s.lineages), claim.id, l.id)
+	}
+}
+
+// A prompt that is sent once more may get an answer that only begins like the first: the
+// request after that goes on with the second, which the model's thoughts have seen.
+func TestAnswersThatBeginAlike(t *testing.T) {
+	const (
+		first = `,{"role":"assistant","content":[{"type":"text","text":"Let me see."},{"type":"tool_use","id":"a","name":"Read","input":{}}]}` +
+			`,{"role":"user","content":[{"type":"tool_result","tool_use_id":"a","content":"text"}]}`
+		second = `,{"role":"assistant","content":[{"type":"text","text":"Let me see."},{"type":"tool_use","id":"b","name":"Read","input":{}}]}` +
+			`,{"role":"user","content":[{"type":"tool_result","tool_use_id":"b","content":"text"}]}`
+		brief = `,{"role":"assistant","content":"Let me see."}` + other2 + answer2 + user2
+	)
+	for name, c := range map[string]struct{ was, next string }{
+		"two calls": {first, second}, "no second call": {first, brief}, "no first call": {brief, second},
+	} {
+		s := open(t, MemoryOptions{}).Acquire(Key{ID: "s"})
+		commit(s, view(t, user1, nil))
+		main := commit(s, view(t, user1+c.was, nil))
+		again := commit(s, view(t, user1, nil))
+		if again == main {
+			t.Fatal("a rewind took the place of what it left out")
+		}
+		s.Lock()
+		if m := s.Match(view(t, user1+c.next, nil)); m.Lineage != again || m.Common != 1 {
+			t.Errorf("%s: lineage %d has %d blocks in common", name, m.Lineage.ID(), m.Common)
+		}
+		s.Unlock()
+	}
+}
+
 // Of two requests on their way at once that go on with a conversation in different ways,
 // none takes the place of the other, whichever is answered first.
 func TestWaysApart(t *testing.T) {

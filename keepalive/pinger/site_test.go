@@ -121,12 +121,23 @@ const keeping = `, "keepalive": {"stake": 10}`
 func (k *kept) ask(turns int) string {
 	k.t.Helper()
 	var b strings.Builder
-	b.WriteString(`{"model":"claude-sonnet-4-6", "max_tokens":1000,"tools":[{"name":"Read","input_schema":{"type":"object"}}],"messages":[{"role":"user","content":"Go on."}`)
 	for i := range turns {
-		fmt.Fprintf(&b, `,{"role":"assistant","content":"Shall I?"},{"role":"user","content":[{"type":"text","text":"Yes, %d.","cache_control":{"type":"ephemeral"}}]}`, i)
+		fmt.Fprintf(&b, answered, fmt.Sprintf("Yes, %d.", i))
 	}
-	b.WriteString(`],"stream":false}`)
-	r, _ := http.NewRequest(http.MethodPost, "http://"+k.addr+"/v1/messages", strings.NewReader(b.String()))
+	return k.send(b.String())
+}
+
+// answered is an answer, and what the client says to it.
+const (
+	answered = `,{"role":"assistant","content":"Shall I?"}` + told
+	told     = `,{"role":"user","content":[{"type":"text","text":%q,"cache_control":{"type":"ephemeral"}}]}`
+)
+
+// send sends a request with these messages behind the first.
+func (k *kept) send(messages string) string {
+	k.t.Helper()
+	body := `{"model":"claude-sonnet-4-6", "max_tokens":1000,"tools":[{"name":"Read","input_schema":{"type":"object"}}],"messages":[{"role":"user","content":"Go on."}` + messages + `],"stream":false}`
+	r, _ := http.NewRequest(http.MethodPost, "http://"+k.addr+"/v1/messages", strings.NewReader(body))
 	r.Host = k.host
 	r.Header.Set("X-Api-Key", k.key)
 	r.Header.Set("Authorization", "Bearer "+k.key)
@@ -141,7 +152,7 @@ func (k *kept) ask(turns int) string {
 	}
 	_, _ = io.Copy(io.Discard, res.Body)
 	res.Body.Close()
-	return b.String()
+	return body
 }
 
 // pings are the bodies that arrived with max_tokens 0.
@@ -242,6 +253,22 @@ func TestPingsStop(t *testing.T) {
 			k.wantPings(1, "after an hour and a half")
 		})
 	}
+}
+
+// A side request whose place a rewind has taken is not pinged any more, be the rewind pinged
+// or not.
+func TestNoPingOfWhatGaveWay(t *testing.T) {
+	k := newKept(t)
+	k.load(keeping, "")
+	k.ask(2)
+	k.usage = `{"input_tokens":3,"cache_read_input_tokens":90000,"output_tokens":5}`
+	for range 2 {
+		k.send(fmt.Sprintf(told, "Find a title."))
+	}
+	k.usage = `{"input_tokens":3,"cache_read_input_tokens":30000,"output_tokens":5}`
+	k.send(fmt.Sprintf(answered, "No."))
+	advance(wait)
+	k.wantPings(0, "after a rewind")
 }
 
 // The process ends, or the machine slept for a day: nothing is sent. What a

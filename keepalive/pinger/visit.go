@@ -107,6 +107,9 @@ func (v *Visit) Leave(a *Answered) {
 		for _, n := range v.ex.Replaced() {
 			s.Drop(keepalive.ID{Session: v.session.ID(), Lineage: n})
 		}
+		if v.entered && lineage != v.idle.Lineage { // it branched off: what stood in its place has ended
+			s.Drop(keepalive.ID{Session: v.session.ID(), Lineage: lineage})
+		}
 		if v.pause != nil {
 			v.account(a)
 		}

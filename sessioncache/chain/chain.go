@@ -46,6 +46,22 @@ func Answers(blocks []wire.Block) (n int) {
 	return n
 }
 
+// Answered reports whether two chains that part behind n blocks have a whole answer in common
+// behind the first blocks.
+func Answered(a, b []wire.Block, first, n int) bool {
+	if says(a, n) || says(b, n) { // the last one goes on differently
+		for n > first && says(a, n-1) {
+			n--
+		}
+	}
+	return Answers(a[first:n]) > 0
+}
+
+// says reports whether the model has said a block.
+func says(blocks []wire.Block, i int) bool {
+	return i < len(blocks) && blocks[i].Role == wire.RoleAssistant
+}
+
 // Begins reports whether a request begins a conversation, and holds nothing yet that would
 // ever be edited: no answer, and no result.
 func Begins(v *wire.View) bool {

@@ -140,6 +140,26 @@ func (l *Lineage) supersededBy(v *wire.View, n int) bool {
 	return true
 }
 
+// spoken is what a request has in common with the lineage, but for the end of a message that
+// would say nothing without what was taken out of it: there the lineage goes on with more, such
+// as the call that a text had announced.
+func (l *Lineage) spoken(v *wire.View, n int) int {
+	if n == 0 || n > len(l.States) {
+		return n
+	}
+	blocks := v.MessageBlocks()
+	m := &v.Messages[blocks[n-1].Message]
+	out := n
+	for i := int(m.First) - v.System; i < int(m.End)-v.System; i++ {
+		if i < n && l.States[i].Edit != nil && l.States[i].Edit.Op == wire.OpRemove {
+			out = min(out, i)
+		} else if k := blocks[i].Kind; k != wire.KindThinking && k != wire.KindRedactedThinking {
+			return n
+		}
+	}
+	return out
+}
+
 // inherit takes over what holds for the whole conversation from the lineage
 // that this one branches off. What is known of another chain in its place goes.
 func (l *Lineage) inherit(parent *Lineage) {

@@ -182,6 +182,9 @@ func (s *Session) Match(v *wire.View) Match {
 		best.Lineage, best.Common = p, taken
 	}
 	if l := best.Lineage; l != nil {
+		if best.Common = l.spoken(v, best.Common); best.Common == 0 {
+			return Match{merges: s.merges}
+		}
 		if l.restored {
 			block.Resolve(v, l.States[:min(best.Common, len(l.States))])
 		}

@@ -183,6 +183,47 @@ func TestClaimsTakeTheSamePlace(t *testing.T) {
 	}
 }
 
+// A request that leaves out the call beside an announcement has nothing of that message in
+// common with the conversation in which the announcement was taken out: it would be left empty.
+func TestNoMessageIsLeftEmpty(t *testing.T) {
+	const (
+		thought = `{"type":"thinking","thinking":"Hm.","signature":"s"},`
+		says    = `{"type":"text","text":"Let me see."}`
+		calls   = `,{"type":"tool_use","id":"a","name":"Read","input":{}}`
+		result  = `,{"role":"user","content":[{"type":"tool_result","tool_use_id":"a","content":"text"}]}`
+	)
+	answer := func(blocks string) string { return `,{"role":"assistant","content":[` + blocks + `]}` }
+	for name, c := range map[string]struct {
+		was, next string
+		common    int
+	}{
+		"call left out":          {says + calls, says, 1},
+		"behind thinking":        {thought + says + calls, thought + says, 2},
+		"another call":           {says + calls, says + `,{"type":"tool_use","id":"b","name":"Read","input":{}}`, 2},
+		"more text in its place": {says + calls, says + `,{"type":"text","text":"No."}`, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := open(t, MemoryOptions{}).Acquire(Key{ID: "s"})
+			v := view(t, user1+answer(c.was)+result+answer1+user2, nil)
+			states := make([]block.State, len(v.MessageBlocks()))
+			for i, b := range v.MessageBlocks() {
+				if b.Kind == wire.KindText && b.Role == wire.RoleAssistant && i < 3 {
+					states[i].Edit = &block.Edit{Op: wire.OpRemove}
+				}
+			}
+			s.Lock()
+			defer s.Unlock()
+			l := s.Commit(s.Match(v), v, states)
+			if m := s.Match(v); m.Lineage != l || m.Common != len(states) {
+				t.Errorf("of %d blocks of the same request %d are known", len(states), m.Common)
+			}
+			if m := s.Match(view(t, user1+answer(c.next)+other2, nil)); m.Lineage != l || m.Common != c.common {
+				t.Errorf("%d blocks are in common, want %d", m.Common, c.common)
+			}
+		})
+	}
+}
+
 // A prompt that is sent once more may get an answer that only begins like the first: the
 // request after that goes on with the second, which the model's thoughts have seen.
 func TestAnswersThatBeginAlike(t *testing.T) {

@@ -19,6 +19,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -34,6 +35,9 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/storetest"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
+
+// cleared is what a client clears of a result.
+var cleared = regexp.MustCompile(`("tool_use_id":"\w*","content":)("[^"\\]*(\\.[^"\\]*)*"|\[.*?\]),"is_error"`)
 
 // wanderer is a client that makes conversations up as it goes.
 type wanderer struct {
@@ -121,6 +125,17 @@ func (w *wanderer) next() *talk {
 	case 8:
 		if w.asides {
 			t.messages = t.messages[:2*w.IntN(last/2+1)+1]
+		}
+	case 9: // the client clears an old result
+		if i := 2 * w.IntN(last/2+1); strings.Contains(t.messages[i], `"tool_result"`) {
+			t.messages[i] = cleared.ReplaceAllString(t.messages[i], `$1"[Old tool result content cleared]","is_error"`)
+		}
+	case 10: // the last answer is interrupted before its calls
+		if from := 0; last > 0 {
+			if from = strings.Index(t.messages[last-1], `,{"type":"tool_use"`); from > 0 {
+				t.messages[last-1] = t.messages[last-1][:from] + "]}"
+				t.messages[last] = person("[Request interrupted by user] Rather do %d.", w.IntN(1000))
+			}
 		}
 	}
 	return t

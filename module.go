@@ -25,6 +25,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp/reverseproxy"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/app"
+	"github.com/caddy-llm-cache/caddy-llm-cache/app/crowd"
 	"github.com/caddy-llm-cache/caddy-llm-cache/box"
 	"github.com/caddy-llm-cache/caddy-llm-cache/command"
 	"github.com/caddy-llm-cache/caddy-llm-cache/compressor"
@@ -71,7 +72,7 @@ var (
 	_ caddy.Provisioner           = (*handler.Handler)(nil)
 	_ caddy.Validator             = (*handler.Handler)(nil)
 	_ caddy.CleanerUpper          = (*handler.Handler)(nil)
-	_ app.Site                    = (*handler.Handler)(nil)
+	_ crowd.Site                  = (*handler.Handler)(nil)
 	_ caddyhttp.MiddlewareHandler = (*handler.Handler)(nil)
 
 	_ caddy.Provisioner           = (*origin.Handler)(nil)

@@ -32,11 +32,13 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/allowance"
+	"github.com/caddy-llm-cache/caddy-llm-cache/app/crowd"
 	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
 	"github.com/caddy-llm-cache/caddy-llm-cache/keepalive/pinger"
 	"github.com/caddy-llm-cache/caddy-llm-cache/layer/budget"
 	"github.com/caddy-llm-cache/caddy-llm-cache/metric"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/originals"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/secret"
 	"github.com/caddy-llm-cache/caddy-llm-cache/tenant"
 )
@@ -92,6 +94,7 @@ type App struct {
 	store Store
 	key   string
 	lease *Lease
+	files *originals.Files // that wait to take the place of others
 
 	began  []func() // once it has come into force
 	audit  AuditStore
@@ -171,7 +174,11 @@ func (a *App) Provision(ctx caddy.Context) error {
 	if err := a.Originals.prepare(); err != nil {
 		return fmt.Errorf("originals: %w", err)
 	}
-	a.key = string(v.(caddy.Module).CaddyModule().ID) + " " + store.Identity() + a.Originals.identity()
+	a.key = string(v.(caddy.Module).CaddyModule().ID) + " " + store.Identity()
+	switch store.(type) {
+	case *MemoryStore, *DiskStore: // one memory, wherever its sessions are kept besides
+		a.key = "memory"
+	}
 	a.logger = ctx.Logger()
 	if a.lease, err = a.Share(); err != nil {
 		return err
@@ -218,11 +225,12 @@ func (a *App) open() (*State, error) {
 		return nil, errors.Join(err, files.Close())
 	}
 	s := NewState(store, files)
+	s.folder = a.Originals.folder()
 	// Sessions are known again after a restart.
 	if k, ok := a.store.(Secretive); ok {
-		s.Key.Secret = k.Secret()
+		s.secret = k.Secret()
 	} else if a.Originals != nil {
-		s.Key.Secret = a.Originals.key.Derive("tenants")
+		s.secret = a.Originals.key.Derive("tenants")
 	}
 	return s, nil
 }
@@ -247,6 +255,10 @@ func (a *App) Start() error {
 			return fmt.Errorf("opening the session store: %w", err)
 		}
 	}
+	a.lease.State.Tenants() // which are told apart like that from now on
+	if err := a.openOriginals(); err != nil {
+		return err
+	}
 	if err := a.openAudit(); err != nil {
 		return err
 	}
@@ -269,7 +281,9 @@ func (a *App) govern() {
 	if err := a.store.Adjust(s.Store); err != nil {
 		a.logger.Error("adjusting the session store", zap.Error(err))
 	}
-	a.Originals.adjust(s)
+	if err := a.adjustOriginals(); err != nil {
+		a.logger.Error("moving folded texts", zap.Error(err))
+	}
 	budget.Bodies.Resize(cmp.Or(a.BodiesInFlight, budget.Default))
 	s.Carrier.Use(a.server)
 	s.Keeper.Use(a.KeepAlive)
@@ -279,7 +293,9 @@ func (a *App) govern() {
 	for _, f := range a.began {
 		f()
 	}
-	a.warnOfOneForAll()
+	if a.http != nil {
+		crowd.Warn(a.http, a.logger)
+	}
 }
 
 // Stop hands over to the configuration that was started after this one. Without
@@ -312,7 +328,7 @@ func (a *App) Stop() error {
 // configuration that fails after they have started.
 func (a *App) Cleanup() error {
 	_ = a.Stop()
-	err := a.ledger.Release()
+	err := errors.Join(a.ledger.Release(), a.files.Close())
 	a.ledger = nil
 	if a.lease == nil { // Provision failed before it took one
 		return err

@@ -15,9 +15,9 @@
 package app
 
 import (
-	"encoding/hex"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"sync/atomic"
 	"time"
@@ -30,6 +30,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/option"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/disk"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/local"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/secret"
 )
 
@@ -61,15 +62,17 @@ type DiskStore struct {
 	// 671088640 (640 MiB).
 	Memory int64 `json:"memory,omitempty"`
 	// Key seals what is in the file, and tells tenants apart: 32 bytes in hexadecimal
-	// or base64. It may be a placeholder, such as {env.LLM_CACHE_KEY}. With another
-	// key all sessions begin anew. Default: that in KeyFile.
+	// or base64. It may be a placeholder, such as {env.LLM_CACHE_KEY}. A process
+	// that is started with another key begins all sessions anew; one that runs when it
+	// changes goes on with those that it has. Default: that in KeyFile.
 	Key string `json:"key,omitempty"`
 	// KeyFile holds the key, in the same form. It may be named by placeholders. If there
 	// is no such file it is made, with a new key, for its owner only. Default:
 	// llm_cache/key in Caddy's data directory.
 	KeyFile string `json:"key_file,omitempty"`
 
-	key    secret.Key // what Provision has found
+	key    secret.Key            // what Provision has found
+	next   *sessioncache.Durable // the file, while it waits to take the place of another
 	logger *zap.Logger
 }
 
@@ -119,19 +122,30 @@ func (s *DiskStore) Validate() error {
 }
 
 // Identity implements Store.
-func (s *DiskStore) Identity() string {
-	id := s.key.Derive("identity")
-	return s.Path + " " + hex.EncodeToString(id[:8])
-}
+func (s *DiskStore) Identity() string { return s.Path }
 
-// Secret is what tenants are told apart by, in every process that has the key.
+// Secret is what tenants are told apart by where the file does not say otherwise.
 func (s *DiskStore) Secret() secret.Key {
 	return s.key.Derive("tenants")
 }
 
-// Open implements Store. The file is opened when the configuration starts.
+// Open implements Store. The file is opened when the configuration starts, or by its first
+// request.
 func (s *DiskStore) Open() (sessioncache.Store, error) {
-	t := &trouble{logger: s.logger, where: s.Path}
+	store, err := local.Open(s.memory())
+	if err != nil {
+		return nil, err // not a nil store in an interface
+	}
+	d, err := s.durable(store)
+	if err != nil {
+		return nil, err
+	}
+	return store, store.Move(local.Place{Name: s.Path, Durable: d})
+}
+
+// durable makes what keeps the sessions of a store in the file.
+func (s *DiskStore) durable(store *local.Store) (*sessioncache.Durable, error) {
+	t := &trouble{logger: s.logger, where: s.Path, store: store}
 	return t.durable(func() (sessioncache.Backend, error) {
 		d, err := disk.Open(disk.Options{Path: s.Path, MaxBytes: s.MaxSize, TTL: time.Duration(s.TTL), Log: func(message string, err error) {
 			storeFailed(t.store, "damaged")
@@ -141,37 +155,84 @@ func (s *DiskStore) Open() (sessioncache.Store, error) {
 			return nil, err // not a nil file in an interface
 		}
 		return d, nil
-	}, sessioncache.DurableOptions{Memory: s.memory(), Key: s.key})
+	}, sessioncache.DurableOptions{Over: store.Memory, Key: s.key})
 }
 
-// Begin opens the file of a store. It fails where to do without would be a mistake:
-// the file is in use, or of a newer version. Otherwise sessions are kept in memory.
+// Begin opens the file, unless a configuration before has it open. It fails where to do
+// without would be a mistake: the file is in use, or of a newer version. Otherwise
+// sessions are kept in memory.
 func (s *DiskStore) Begin(store sessioncache.Store) error {
-	d, ok := store.(*sessioncache.Durable)
+	l, ok := store.(*local.Store)
 	if !ok {
 		return fmt.Errorf("%T is no disk store", store)
 	}
-	err := d.Begin()
-	if errors.Is(err, disk.ErrInUse) || errors.Is(err, disk.ErrNewer) {
+	at := l.Place()
+	d, err := at.Durable, errElsewhere
+	if sameFile(at.Name, s.Path) {
+		err = d.Begin()
+	}
+	if err != nil && !refusing(err) { // it may work now
+		if d, err = s.durable(l); err != nil {
+			return err
+		}
+		s.next, err = d, d.Begin()
+	}
+	if refusing(err) {
 		return err
 	}
 	if err != nil {
 		storeFailed(store, "open")
-		s.logger.Error("sessions are kept in memory only, until Caddy is started anew", zap.Error(err))
+		s.logger.Error("sessions are kept in memory only, until the configuration is loaded anew", zap.Error(err))
 	}
 	return nil
 }
 
-// Adjust implements Store.
+// errElsewhere says that sessions are kept in another file, or in none.
+var errElsewhere = errors.New("sessions are kept elsewhere")
+
+// refusing reports whether to do without the file would be a mistake.
+func refusing(err error) bool { return errors.Is(err, disk.ErrInUse) || errors.Is(err, disk.ErrNewer) }
+
+// sameFile reports whether two paths name one file.
+func sameFile(a, b string) bool {
+	if a == b {
+		return true
+	}
+	x, err := os.Stat(a)
+	if err != nil {
+		return false
+	}
+	y, err := os.Stat(b)
+	return err == nil && os.SameFile(x, y)
+}
+
+// Adjust implements Store. What was opened by Begin takes the place of what was before.
 func (s *DiskStore) Adjust(store sessioncache.Store) error {
-	d, ok := store.(*sessioncache.Durable)
+	l, ok := store.(*local.Store)
 	if !ok {
 		return fmt.Errorf("%T is no disk store", store)
+	}
+	var err error
+	if s.next != nil {
+		err = l.Move(local.Place{Name: s.Path, Durable: s.next})
+		s.next = nil
+	}
+	d := l.Place().Durable
+	if d.Begin() == nil {
+		worksAgain(store)
 	}
 	if f, ok := d.Backend().(*disk.Disk); ok {
 		f.SetLimits(s.MaxSize, time.Duration(s.TTL))
 	}
-	return d.SetLimits(s.memory())
+	return errors.Join(err, d.SetKey(s.key), l.SetLimits(s.memory()))
+}
+
+// Cleanup closes the file that a configuration has opened which did not come into force.
+func (s *DiskStore) Cleanup() error {
+	if s.next == nil {
+		return nil
+	}
+	return s.next.Close()
 }
 
 func (s *DiskStore) memory() sessioncache.MemoryOptions {
@@ -191,14 +252,13 @@ type trouble struct {
 const tellAgain = 10 * time.Minute
 
 // durable is a store that tells of its trouble.
-func (t *trouble) durable(open func() (sessioncache.Backend, error), o sessioncache.DurableOptions) (sessioncache.Store, error) {
+func (t *trouble) durable(open func() (sessioncache.Backend, error), o sessioncache.DurableOptions) (*sessioncache.Durable, error) {
 	o.Failed = t.failed
-	store, err := sessioncache.NewDurable(open, o)
-	if err != nil {
-		return nil, err // not a nil store in an interface
+	d, err := sessioncache.NewDurable(open, o)
+	if err == nil && t.store == nil {
+		t.store = d
 	}
-	t.store = store
-	return store, nil
+	return d, err
 }
 
 func (t *trouble) failed(what string, err error) {

@@ -15,6 +15,7 @@
 package app
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -23,6 +24,7 @@ import (
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/option"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/local"
 )
 
 // shortestIdleTTL is about the shortest pause of a person.
@@ -74,16 +76,21 @@ func (m *MemoryStore) Identity() string { return "" }
 
 // Open implements Store.
 func (m *MemoryStore) Open() (sessioncache.Store, error) {
-	return sessioncache.NewMemory(m.options())
+	store, err := local.Open(m.options())
+	if err != nil {
+		return nil, err // not a nil store in an interface
+	}
+	return store, nil
 }
 
 // Adjust implements Store.
 func (m *MemoryStore) Adjust(s sessioncache.Store) error {
-	memory, ok := s.(*sessioncache.Memory)
+	l, ok := s.(*local.Store)
 	if !ok {
 		return fmt.Errorf("%T is no memory store", s)
 	}
-	return memory.SetLimits(m.options())
+	worksAgain(s)
+	return errors.Join(l.Move(local.Place{}), l.SetLimits(m.options()))
 }
 
 func (m *MemoryStore) options() sessioncache.MemoryOptions {

@@ -29,7 +29,7 @@ var storeErrors = metric.CounterOf("store_errors_total", "What the store of sess
 	"open", "load", "save", "claim", "delete", "restore", "damaged")
 
 // troubleTime is for how long a store is said to fail after it did. One that could not be
-// opened fails for good.
+// opened fails until a configuration opens it.
 const troubleTime = time.Minute
 
 // failed is what a store failed to do last.
@@ -45,6 +45,13 @@ func storeFailed(store sessioncache.Store, operation string) {
 	storeErrors.WithLabelValues(operation).Inc()
 	if last, ok := lastFailed.Load(store); !ok || last.(*failed).operation != "open" {
 		lastFailed.Store(store, &failed{operation, time.Now()})
+	}
+}
+
+// worksAgain forgets that a store could not be opened: it is open now, or not needed.
+func worksAgain(store sessioncache.Store) {
+	if last, ok := lastFailed.Load(store); ok && last.(*failed).operation == "open" {
+		lastFailed.CompareAndDelete(store, last)
 	}
 }
 

@@ -15,7 +15,6 @@
 package app
 
 import (
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -33,8 +32,9 @@ import (
 // Originals keep the texts that were folded on disk, besides in memory, so that
 // what a client has dropped from its history comes back after a restart, too. The
 // files are encrypted; nothing in them or in their names can be read without the
-// key. Sessions keep their names over a restart then. A change of the folder or
-// the key begins all sessions anew. One process may use a folder at a time.
+// key. Sessions keep their names over a restart then. A process that is started with
+// another folder or key does not find what was kept before; one that runs when they
+// change has what is in memory lie there, too. One process may use a folder at a time.
 type Originals struct {
 	// Folder is where the files lie. It may hold placeholders. Default:
 	// llm_cache/originals in Caddy's data directory.
@@ -103,17 +103,15 @@ func (o *Originals) prepare() error {
 	return err
 }
 
-// identity names the state that these originals belong to: sessions are known
-// by names that come from the key.
-func (o *Originals) identity() string {
+// folder is where the files lie, "" for nowhere.
+func (o *Originals) folder() string {
 	if o == nil {
 		return ""
 	}
-	id := o.key.Derive("identity")
-	return " " + hex.EncodeToString(id[:8]) + " " + o.Folder
+	return o.Folder
 }
 
-// open opens the files and gives a state its key, before it is used.
+// open opens the files.
 func (o *Originals) open(logger *zap.Logger) (*originals.Files, error) {
 	if o == nil {
 		return nil, nil
@@ -129,10 +127,30 @@ func (o *Originals) open(logger *zap.Logger) (*originals.Files, error) {
 	}, time.Now())
 }
 
-// adjust applies the bounds of this configuration to files that an earlier one
-// may have opened.
-func (o *Originals) adjust(s *State) {
-	if o != nil {
-		s.Blocks.SetLimits(o.MaxSize, time.Duration(o.TTL), time.Now())
+// openOriginals opens the files, unless a configuration before has them open.
+func (a *App) openOriginals() (err error) {
+	running.Lock()
+	defer running.Unlock()
+	if a.Originals.folder() != a.lease.State.folder {
+		if a.files, err = a.Originals.open(a.logger); err != nil {
+			return fmt.Errorf("originals: %w", err)
+		}
 	}
+	return nil
+}
+
+// adjustOriginals has texts kept as this configuration says. Those in memory come to lie
+// in its files.
+func (a *App) adjustOriginals() error {
+	s, o := a.lease.State, a.Originals
+	var err error
+	if o.folder() != s.folder {
+		err = s.Blocks.Move(a.files)
+		s.folder, a.files = o.folder(), nil
+	}
+	if o == nil {
+		return err
+	}
+	s.Blocks.SetLimits(o.MaxSize, time.Duration(o.TTL), time.Now())
+	return errors.Join(err, s.Blocks.SetKey(o.key))
 }

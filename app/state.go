@@ -17,6 +17,7 @@ package app
 import (
 	"crypto/rand"
 	"errors"
+	"sync"
 	"sync/atomic"
 
 	"github.com/caddyserver/caddy/v2"
@@ -31,7 +32,9 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/hold/relay"
 	"github.com/caddy-llm-cache/caddy-llm-cache/keepalive/pinger"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/local"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/originals"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/secret"
 	"github.com/caddy-llm-cache/caddy-llm-cache/tenant"
 )
 
@@ -44,8 +47,6 @@ var states = caddy.NewUsagePool()
 // on it has ended.
 type State struct {
 	sessioncache.Store
-	// Key tells tenants apart.
-	Key tenant.Key
 	// Blocks are the texts that were folded.
 	Blocks *originals.Store
 	// Carrier takes requests of our own through the sites in force.
@@ -75,12 +76,29 @@ type State struct {
 
 	pins    atomic.Int64 // one for the configurations, one for each request
 	learned atomic.Bool  // what stands on record
+	name    string       // of the state among others
+	folder  string       // of the files of folded texts, which the configurations that run guard
+
+	naming sync.Once
+	secret secret.Key // by which tenants are told apart, unless the store knows better
+	key    tenant.Key
+}
+
+// Tenants tells tenants apart, in the same way as long as the state is open.
+func (s *State) Tenants() *tenant.Key {
+	s.naming.Do(func() {
+		s.key.Secret = s.secret
+		if l, ok := s.Store.(*local.Store); ok {
+			s.key.Secret = l.Names(s.secret)
+		}
+	})
+	return &s.key
 }
 
 // NewState returns a state that keeps folded texts in files, too, if there are any.
 func NewState(store sessioncache.Store, files *originals.Files) *State {
 	s := &State{Store: store, Blocks: originals.New(files), Overlays: overlay.NewStore()}
-	_, _ = rand.Read(s.Key.Secret[:]) // never fails
+	_, _ = rand.Read(s.secret[:]) // never fails
 	s.Keeper = pinger.New(&s.Carrier)
 	s.Keeper.Shared, _ = store.(sessioncache.Publisher)
 	s.Boxes.Carrier, s.Boxes.Pin, s.Boxes.Unpin = &s.Carrier, s.Pin, s.Unpin
@@ -107,6 +125,7 @@ func (s *State) Unpin() error {
 	if s.pins.Add(-1) > 0 {
 		return nil
 	}
+	left.CompareAndDelete(s.name, s)
 	s.rest()
 	lastFailed.Delete(s.Store)
 	return errors.Join(s.Blocks.Close(), s.Close())
@@ -120,8 +139,14 @@ func (s *State) Forget(session *sessioncache.Session) {
 	s.Blocks.Forget(session)
 }
 
+// left are the states that requests use, and no configuration any more, by their names.
+var left sync.Map // of *State
+
 // Destruct implements caddy.Destructor.
-func (s *State) Destruct() error { return s.Unpin() }
+func (s *State) Destruct() error {
+	left.Store(s.name, s)
+	return s.Unpin()
+}
 
 // Lease is one configuration's share of a state.
 type Lease struct {
@@ -131,13 +156,18 @@ type Lease struct {
 	key string
 }
 
-// acquire takes a share of the state under key and opens it if there is none.
+// acquire takes a share of the state under key and opens it if there is none. One that
+// requests still use is in the way of another: it has its files open.
 func acquire(key string, open func() (*State, error)) (*Lease, error) {
 	v, _, err := states.LoadOrNew(key, func() (caddy.Destructor, error) {
+		if s, ok := left.LoadAndDelete(key); ok && s.(*State).Pin() {
+			return s.(*State), nil
+		}
 		s, err := open()
 		if err != nil {
 			return nil, err // not a nil state in an interface
 		}
+		s.name = key
 		return s, nil
 	})
 	if err != nil {

@@ -316,13 +316,17 @@ func (s *ValkeyStore) Open() (sessioncache.Store, error) {
 	o.Log = func(message string, err error) {
 		s.logger.Warn(message, zap.Strings("addresses", o.Addresses), zap.Error(err))
 	}
-	return t.durable(func() (sessioncache.Backend, error) {
+	d, err := t.durable(func() (sessioncache.Backend, error) {
 		v := valkey.Open(o)
 		ctx, cancel := context.WithTimeout(context.Background(), awaited)
 		defer cancel()
 		v.Reached(ctx) // else nothing would be known of before until later
 		return v, nil
 	}, sessioncache.DurableOptions{Memory: s.memory(), Key: s.key, Budget: time.Duration(s.Timeout)})
+	if err != nil {
+		return nil, err // not a nil store in an interface
+	}
+	return d, nil
 }
 
 // Begin implements Beginner. It waits a moment for the server.

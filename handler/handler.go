@@ -362,5 +362,5 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 	return h.site.serve(w, r, next)
 }
 
-// ByCredentials implements [app.Site].
+// ByCredentials implements [crowd.Site].
 func (h *Handler) ByCredentials() bool { return len(h.Tenant) == 0 && h.Policy != settings.Off }

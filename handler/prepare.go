@@ -138,7 +138,7 @@ func (c *requestState) attend(w http.ResponseWriter, r *http.Request, next caddy
 func (o *site) refuse(w http.ResponseWriter, r *http.Request, why bypass) error {
 	o.records.count(outcomeUnheld)
 	o.guard("putting a refusal on record", func() {
-		session := o.store.Acquire(o.sessionKey(r, o.store.Key.Of(r), why.view))
+		session := o.store.Acquire(o.sessionKey(r, o.store.Tenants().Of(r), why.view))
 		defer o.store.Release(session)
 		o.records.refused(r, o.whose(r), why.view, session.ID())
 	})
@@ -179,7 +179,7 @@ func (o *site) prepare(r *http.Request, format wire.Format, raw, body []byte, a 
 		}
 	}()
 
-	tenant := o.store.Key.Of(r)
+	tenant := o.store.Tenants().Of(r)
 	view, err := o.parse(format, body, tenant)
 	if err == nil && !view.Conversation.Thread.Empty() && !o.up.Holds(format) {
 		if view.Conversation.Partial {

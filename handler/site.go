@@ -197,7 +197,7 @@ func (o *site) persons() *tenant.Key {
 	if s := o.records.sink; s != nil {
 		return s.Key()
 	}
-	return &o.store.Key
+	return o.store.Tenants()
 }
 
 // box finds what is known of the box behind the site.

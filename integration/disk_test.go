@@ -24,10 +24,13 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/tidwall/gjson"
 
 	"github.com/caddyserver/caddy/v2"
+
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/disk"
 )
 
 // binder is an upstream that binds thinking: it refuses a thought before which anything
@@ -166,10 +169,17 @@ func TestRestartWithDisk(t *testing.T) {
 	}
 }
 
-// Reloads keep the file open, and a second process is told why it cannot have it.
+// Reloads keep the file open. One that fails, as a file in use by another process has it
+// fail, leaves the configuration before with its store.
 func TestDiskOverReloads(t *testing.T) {
 	u := newUpstream(t, answerMessage)
-	file := filepath.Join(t.TempDir(), "sessions.db")
+	dir := t.TempDir()
+	file, used := filepath.Join(dir, "sessions.db"), filepath.Join(dir, "used.db")
+	other, err := disk.Open(disk.Options{Path: used, MaxBytes: 1 << 20, TTL: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
 	p := start(t, "respond 204")
 	p.host = "127.0.0.1:80" // the same conversation, wherever it is served
 	for turn := range 3 {
@@ -179,12 +189,113 @@ func TestDiskOverReloads(t *testing.T) {
 	if s := p.sessions(); len(s) != 1 || s[0].requests() != 3 {
 		t.Errorf("sessions are %v", s)
 	}
-	other := strings.Replace(fmt.Sprintf(onDisk(file), p.admin, p.addr, plain(u)), "path "+file, "path "+file+"\nkey "+strings.Repeat("ab", 32), 1)
-	if err := caddy.Load(p.adapt(other), true); err == nil || !strings.Contains(err.Error(), "in use by another process") {
-		t.Errorf("the same file under another key: %v", err)
+	config := fmt.Sprintf(onDisk(file), p.admin, p.addr, plain(u))
+	key := "path " + file + "\nkey " + strings.Repeat("ab", 32)
+	for name, bad := range map[string]string{
+		"a file in use":             strings.Replace(config, "path "+file, "path "+used, 1),
+		"another key, no listener":  strings.Replace(strings.Replace(config, "path "+file, key, 1), "http://"+p.addr, "http://192.0.2.1:1 {\nbind 192.0.2.1\n}\nhttp://"+p.addr, 1),
+		"another file, no listener": strings.Replace(strings.Replace(config, "path "+file, "path "+file+".other", 1), "http://"+p.addr, "http://192.0.2.1:1 {\nbind 192.0.2.1\n}\nhttp://"+p.addr, 1),
+	} {
+		err := caddy.Load(p.adapt(bad), true)
+		if err == nil || name == "a file in use" && !strings.Contains(err.Error(), "in use by another process") {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 	p.post("/v1/messages", conversation(3, false), "X-Session-Id", "one")
 	if s := p.sessions(); len(s) != 1 || s[0].requests() != 4 {
+		t.Errorf("sessions are %v", s)
+	}
+	if err := caddy.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	p.startOnDisk(file, plain(u))
+	p.post("/v1/messages", conversation(4, false), "X-Session-Id", "one")
+	if s := p.sessions(); len(s) != 1 || s[0].requests() != 5 {
+		t.Errorf("after a restart sessions are %v", s)
+	}
+}
+
+// What a process has when the key, the file or the store changes outlives it like what
+// comes after: under the new key, in the new file.
+func TestRestartAfterChanges(t *testing.T) {
+	dir := t.TempDir()
+	in := func(name, key string) string {
+		return "store disk {\npath " + filepath.Join(dir, name) + "\nkey " + strings.Repeat(key, 64) + "\n}"
+	}
+	for name, c := range map[string][2]string{
+		"another key":     {in("a.db", "a"), in("a.db", "b")},
+		"another file":    {in("b.db", "a"), in("c.db", "a")},
+		"both":            {in("d.db", "a"), in("e.db", "b")},
+		"memory and disk": {"store memory", in("f.db", "a")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			u := newBinder(t)
+			p := start(t, "respond 204")
+			p.host = "127.0.0.1:80"
+			ask := func(turn int) {
+				t.Helper()
+				if res := p.post("/v1/messages", thoughtful(turn), "X-Session-Id", "one", "X-Api-Key", "secret-key"); res.StatusCode != http.StatusOK {
+					t.Fatalf("turn %d: status %d", turn, res.StatusCode)
+				}
+			}
+			load := func(options string) {
+				t.Helper()
+				p.move()
+				p.load(p.optioned(options, eager(u.upstream)))
+			}
+			load(c[0])
+			for turn := range 6 {
+				ask(turn)
+			}
+			load(c[1])
+			if name == "memory and disk" { // what was folded in memory only is described with the next request
+				ask(6)
+			}
+			if err := caddy.Stop(); err != nil {
+				t.Fatal(err)
+			}
+			load(c[1])
+			for turn := 7; turn < 10; turn++ {
+				ask(turn)
+			}
+			if u.refused > 0 {
+				t.Errorf("%d requests were refused", u.refused)
+			}
+			if s := p.sessions(); len(s) != 1 || s[0].requests() < 9 {
+				t.Errorf("sessions are %v", s)
+			}
+		})
+	}
+}
+
+// A store that a stream still uses, and no configuration any more, is there for the next one.
+func TestReloadDuringAStream(t *testing.T) {
+	seen := make(chan struct{})
+	u := newUpstream(t, func(w http.ResponseWriter, r *http.Request, n int) {
+		if n > 1 {
+			answerMessage(w, r, n)
+			return
+		}
+		w.Header().Set("Content-Type", "text/event-stream")
+		_, _ = io.WriteString(w, events[0])
+		w.(http.Flusher).Flush()
+		<-seen
+		_, _ = io.WriteString(w, strings.Join(events[1:], ""))
+	})
+	file := filepath.Join(t.TempDir(), "sessions.db")
+	p := start(t, "respond 204")
+	p.host = "127.0.0.1:80"
+	p.startOnDisk(file, plain(u))
+	stream := p.post("/v1/messages", conversation(1, true), "X-Session-Id", "one")
+	p.reload("respond 204")
+	p.startOnDisk(file, plain(u))
+	p.startOnDisk(file+".other", plain(u))
+	close(seen)
+	if got := read(t, stream); got != strings.Join(events, "") {
+		t.Errorf("the stream is %q", got)
+	}
+	p.post("/v1/messages", conversation(2, false), "X-Session-Id", "one")
+	if s := p.sessions(); len(s) != 1 || s[0].requests() != 2 {
 		t.Errorf("sessions are %v", s)
 	}
 }

@@ -16,7 +16,6 @@ package sessioncache
 
 import (
 	"context"
-	"crypto/cipher"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -36,6 +35,10 @@ type DurableOptions struct {
 	// Memory bounds the sessions that are held in memory. Those that are pushed out
 	// or have been idle for too long are only kept by the backend from then on.
 	Memory MemoryOptions
+	// Over is a memory that holds sessions already, which another store may be over, too;
+	// it stays the caller's to close. Nothing is written of its own before [Durable.Take].
+	// Default: nil, for a new one.
+	Over *Memory
 	// Key seals what the backend gets. Without it nothing is read.
 	Key secret.Key
 	// Interval is how long what has changed waits to be written, but for edits, which
@@ -76,13 +79,14 @@ type Durable struct {
 	back   Backend // nil if there is none
 	shared Shared  // the same, if other processes use it, too
 
-	o    DurableOptions
-	seal cipher.AEAD
+	o     DurableOptions
+	seals *secret.Seals
 
 	mu      sync.Mutex
 	unsaved map[string]*Session // changed since they were last written
 	saving  map[string]*Session // being written
 	doomed  map[Digest]struct{} // yet to be deleted
+	names   secret.Key          // see Names
 	ended   bool
 
 	breaker *breaker.Breaker
@@ -120,17 +124,19 @@ func NewDurable(open func() (Backend, error), o DurableOptions) (*Durable, error
 	if o.Failed == nil {
 		o.Failed = func(string, error) {}
 	}
-	seal, err := o.Key.Derive("snapshots").Seal()
+	seals, err := secret.NewSeals("snapshots", o.Key)
 	if err != nil {
 		return nil, fmt.Errorf("sealing snapshots: %w", err)
 	}
-	m, err := NewMemory(o.Memory)
-	if err != nil {
-		return nil, err
+	m := o.Over
+	if m == nil {
+		if m, err = NewMemory(o.Memory); err != nil {
+			return nil, err
+		}
 	}
-	m.outlives = true
+	m.outlast()
 	return &Durable{
-		Memory: m, open: open, o: o, seal: seal, breaker: breaker.New(o.Budget, rest, o.Failed), unsaved: map[string]*Session{}, saving: map[string]*Session{}, doomed: map[Digest]struct{}{},
+		Memory: m, open: open, o: o, seals: seals, breaker: breaker.New(o.Budget, rest, o.Failed), unsaved: map[string]*Session{}, saving: map[string]*Session{}, doomed: map[Digest]struct{}{},
 		jobs: make(chan job, mostClaims), soon: make(chan struct{}, 1), flushes: make(chan chan struct{}), begun: make(chan struct{}), stop: make(chan struct{}), done: make(chan struct{}),
 	}, nil
 }
@@ -144,7 +150,9 @@ func (d *Durable) Begin() error {
 			return
 		}
 		d.shared, _ = d.back.(Shared)
-		d.remember()
+		if d.Memory.Stats().Sessions == 0 { // else it is the memory that counts
+			d.remember()
+		}
 		close(d.begun)
 		go d.write()
 	})
@@ -328,7 +336,7 @@ func (d *Durable) do(p *breaker.Patience, what string, j job) {
 // record seals a snapshot, which is recycled.
 func (d *Durable) record(s *Session, snapshot []byte) Record {
 	digest := Digest([]byte(s.digest))
-	sealed := d.seal.Seal(reuse.Buffer(len(snapshot)+d.seal.Overhead()), nil, snapshot, digest[:]) //nolint:gosec // the cipher makes its own nonce
+	sealed := d.seals.Seal(reuse.Buffer(len(snapshot)+d.seals.Overhead()), snapshot, digest[:])
 	r := Record{Digest: digest, Tenant: s.tenant, Used: time.Now(), Snapshot: sealed}
 	reuse.Recycle(snapshot)
 	s.Lock()
@@ -439,7 +447,7 @@ func (d *Durable) Backend() Backend {
 }
 
 // Close writes what is yet to be written, and ends the use of the backend.
-func (d *Durable) Close() error {
+func (d *Durable) Close() (err error) {
 	d.mu.Lock()
 	ended := d.ended
 	d.ended = true
@@ -453,15 +461,20 @@ func (d *Durable) Close() error {
 		close(d.done)
 	})
 	defer d.breaker.Close()
-	if d.back == nil {
-		return d.Memory.Close()
+	if d.back != nil {
+		if d.owns() {
+			d.mu.Lock()
+			for _, s := range d.every((*Session).touched) {
+				d.unsaved[s.digest] = s
+			}
+			d.mu.Unlock()
+		}
+		close(d.stop)
+		<-d.done
+		err = d.back.Close()
 	}
-	for _, s := range d.touched() {
-		d.mu.Lock()
-		d.unsaved[s.digest] = s
-		d.mu.Unlock()
+	if d.o.Over == nil {
+		err = errors.Join(err, d.Memory.Close())
 	}
-	close(d.stop)
-	<-d.done
-	return errors.Join(d.back.Close(), d.Memory.Close())
+	return err
 }

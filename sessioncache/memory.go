@@ -81,8 +81,6 @@ func (o *MemoryOptions) defaults() error {
 type Memory struct {
 	clock *ristretto.Cache[uint64, *Session]
 	runs  runs.Runs
-	// outlives reports whether snapshots are taken of the sessions. It never changes.
-	outlives bool
 	// use is held for reading while the cache is changed and for writing while
 	// it is closed: Ristretto panics when it is changed after that. It is
 	// never taken while mu is held.
@@ -97,6 +95,7 @@ type Memory struct {
 	said     map[firstTurn]*Session               // by the conversation's answers, see Key.Answer
 	stats    summary.Stats
 	settling *time.Timer // when those that nobody uses are packed
+	outlives bool        // snapshots are taken of the sessions
 	closed   bool
 }
 
@@ -189,11 +188,19 @@ func (m *Memory) acquire(k Key, digest string) *Session {
 		s = nil
 	}
 	if s == nil {
-		s = &Session{digest: digest, id: publicID(digest), upstream: k.Upstream, tenant: k.Tenant, runs: &m.runs, outlives: m.outlives, created: now, Unseen: now.Sub(m.stats.Since)}
+		s = &Session{digest: digest, id: publicID(digest), upstream: k.Upstream, tenant: k.Tenant, runs: &m.runs, created: now, Unseen: now.Sub(m.stats.Since)}
 		m.sessions[digest] = s
 	}
+	s.outlives.Store(m.outlives)
 	s.pins++
 	return s
+}
+
+// outlast has sessions be such as snapshots can be taken of, with their next requests.
+func (m *Memory) outlast() {
+	m.mu.Lock()
+	m.outlives = true
+	m.mu.Unlock()
 }
 
 // adopt takes in a session that was restored, unless there is one under its key.
@@ -340,17 +347,20 @@ func (m *Memory) unpin(s *Session) {
 	}
 }
 
-// touched are the sessions that were kept warm since they were last released.
-func (m *Memory) touched() (out []*Session) {
+// every returns the sessions that are held, the newest first, of which something is true.
+func (m *Memory) every(is func(*Session) bool) (out []*Session) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for e := m.newest.Front(); e != nil; e = e.Next() {
-		if s := e.Value.(*Session); s.warmed.Load() {
+		if s := e.Value.(*Session); is(s) {
 			out = append(out, s)
 		}
 	}
 	return out
 }
+
+// touched reports whether a session was kept warm since it was last released.
+func (s *Session) touched() bool { return s.warmed.Load() }
 
 // evict takes sessions out until the rest fits: of the tenant that holds most, those
 // not used for longest. So a tenant, however many sessions it makes, pushes out its

@@ -16,9 +16,11 @@ package sessioncache
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/packed"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/secret"
 )
 
 // exchangeEvery is the number of intervals after which processes that share a backend
@@ -28,10 +30,11 @@ const exchangeEvery = 10
 // own is what a durable store knows of the record that is its own, in which it keeps how
 // many requests conversations have run. Once the store writes, that goroutine has it.
 type own struct {
-	changes   uint64    // of what is remembered, when it was last written
-	version   Version   // of what was last read from a backend that is shared
-	tried     Version   // of what was last written there, as far as can be told
-	exchanged time.Time // when that was
+	stale     atomic.Bool // it is to be written although nothing was counted
+	changes   uint64      // of what is remembered, when it was last written
+	version   Version     // of what was last read from a backend that is shared
+	tried     Version     // of what was last written there, as far as can be told
+	exchanged time.Time   // when that was
 }
 
 // ownRecord makes the record. Only at the end of the process nothing is missing that
@@ -44,7 +47,12 @@ func (d *Durable) ownRecord(last bool) (r Record, changes uint64) {
 	w := packed.Writer{Out: append([]byte{}, snapshotForm)}
 	w.Time(since, time.Time{})
 	w.Out, changes = d.runs.Snapshot(w.Out)
-	r.Used, r.Snapshot = time.Now(), d.seal.Seal(nil, nil, w.Out, r.Digest[:]) //nolint:gosec // the cipher makes its own nonce
+	if d.shared == nil {
+		d.mu.Lock()
+		w.Out = append(w.Out, d.names[:]...)
+		d.mu.Unlock()
+	}
+	r.Used, r.Snapshot = time.Now(), d.seals.Seal(nil, w.Out, r.Digest[:])
 	return r, changes
 }
 
@@ -54,11 +62,16 @@ func (d *Durable) saveOwn(last bool) {
 		d.exchange(last)
 		return
 	}
+	if !d.owns() {
+		return
+	}
+	stale := d.own.stale.Swap(false)
 	r, changes := d.ownRecord(last)
-	if changes == d.own.changes && !last {
+	if changes == d.own.changes && !last && !stale {
 		return
 	}
 	if err := d.save([]Record{r}); err != nil {
+		d.own.stale.Store(stale)
 		d.breaker.Failed("save", err)
 		return
 	}
@@ -134,7 +147,7 @@ func (d *Durable) recall(sealed []byte) (since time.Time) {
 		return since
 	}
 	var own Digest
-	plain, err := d.seal.Open(nil, nil, sealed, own[:])
+	plain, err := d.seals.Open(sealed, own[:])
 	if err == nil && (len(plain) == 0 || plain[0] != snapshotForm) {
 		err = ErrNewer
 	}
@@ -147,6 +160,9 @@ func (d *Durable) recall(sealed []byte) (since time.Time) {
 	if d.runs.Restore(&r); r.Bad {
 		d.o.Failed("restore", ErrSnapshot)
 		return time.Time{}
+	}
+	if d.shared == nil && len(r.In) == len(d.names) {
+		d.names = secret.Key(r.In)
 	}
 	return since
 }

@@ -45,7 +45,7 @@ type Session struct {
 	upstream string
 	tenant   Tenant
 	runs     *runs.Runs           // of the store
-	outlives bool                 // snapshots are taken of it
+	outlives atomic.Bool          // snapshots are taken of it
 	claimed  atomic.Bool          // there is a snapshot from before its first commit
 	deleted  atomic.Bool          // none is to be written any more
 	warmed   atomic.Bool          // it was pinged since the process began
@@ -299,7 +299,7 @@ func (s *Session) Commit(m Match, v *wire.View, states []block.State) *Lineage {
 	l.known, l.left, l.restored, l.claimed = v.Known(), false, false, false
 	l.Partial = v.Conversation.Partial
 	l.States = states
-	if s.outlives {
+	if s.outlives.Load() {
 		block.Describe(v, states)
 	}
 	s.touch(l)

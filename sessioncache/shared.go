@@ -295,7 +295,7 @@ func (d *Durable) Owns(s *Session, lineage int) bool {
 
 // unseal makes a session of what a backend has kept.
 func (d *Durable) unseal(digest Digest, sealed []byte) (*Session, error) {
-	snapshot, err := d.seal.Open(nil, nil, sealed, digest[:])
+	snapshot, err := d.seals.Open(sealed, digest[:])
 	if err != nil {
 		return nil, err
 	}

@@ -17,9 +17,6 @@ package originals
 import (
 	"bytes"
 	"crypto/cipher"
-	"crypto/hmac"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -63,10 +60,9 @@ type FilesOptions struct {
 type Files struct {
 	folder string
 	log    func(file string, err error)
-	seal   cipher.AEAD
-	names  []byte // the key of names
 
 	mu     sync.Mutex
+	keys   []keys // the first is the one in use, the others those before it
 	max    int64
 	ttl    time.Duration
 	files  *lru.Cache[string, string, time.Time] // by path and tenant: when they were last used
@@ -75,9 +71,11 @@ type Files struct {
 	// to be written, with the number of forgets there had been by then.
 	forgotten map[string]uint64
 	forgets   uint64
+	rewriting int // see putAll
 
-	jobs chan blockJob
-	done chan struct{}
+	jobs      chan blockJob
+	done      chan struct{}
+	rewritten sync.WaitGroup
 }
 
 // blockFile is a file, by its path in the folder: the tenant's and its own name.
@@ -89,6 +87,7 @@ type blockFile struct {
 
 type blockJob struct {
 	path, text string
+	seal       cipher.AEAD
 	at         time.Time
 	forgets    uint64 // so many had been when it was put
 }
@@ -109,13 +108,12 @@ var blockPath = regexp.MustCompile(`^[0-9a-f]{32}/([0-9a-f]{32}-)?[0-9a-f]{64}$`
 // OpenFiles opens a folder of folded texts. Files that are none of its own
 // are left alone, and told to Log.
 func OpenFiles(o FilesOptions, now time.Time) (*Files, error) {
-	names := o.Key.Derive("names")
-	seal, err := o.Key.Derive("texts").Seal()
+	k, err := newKeys(o.Key)
 	if err != nil {
-		return nil, fmt.Errorf("folded texts: %w", err)
+		return nil, err
 	}
 	f := &Files{
-		folder: o.Folder, log: o.Log, seal: seal, names: names[:], max: o.MaxBytes, ttl: o.TTL,
+		folder: o.Folder, log: o.Log, keys: []keys{k}, max: o.MaxBytes, ttl: o.TTL,
 		files: lru.New[string, string, time.Time](), forgotten: make(map[string]uint64),
 		jobs: make(chan blockJob, waitingJobs), done: make(chan struct{}),
 	}
@@ -194,49 +192,31 @@ func (f *Files) Close() error {
 		close(f.jobs)
 	}
 	<-f.done
+	f.rewritten.Wait()
 	return nil
-}
-
-// name is a keyed hash.
-func (f *Files) name(values ...[]byte) []byte {
-	mac := hmac.New(sha256.New, f.names)
-	for _, v := range values {
-		mac.Write(v)
-		mac.Write([]byte{0}) // digests and names are of fixed length but one
-	}
-	return mac.Sum(nil)
-}
-
-// prefix is how the paths of all texts of a session begin.
-func (f *Files) prefix(session string, t sessioncache.Tenant) string {
-	return filepath.Join(hex.EncodeToString(f.name([]byte("tenant"), t[:])[:16]),
-		hex.EncodeToString(f.name([]byte("session"), t[:], []byte(session))[:16])) + "-"
-}
-
-// path is where a text lies.
-func (f *Files) path(k blockKey, t sessioncache.Tenant) string {
-	return f.prefix(k.session, t) + hex.EncodeToString(f.name([]byte("text"), t[:], k.scope[:], []byte(k.name), []byte(k.session)))
 }
 
 // forget removes all texts of a session, and those that wait to be written.
 func (f *Files) forget(session string, t sessioncache.Tenant) {
-	prefix := f.prefix(session, t)
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for e := range f.files.OldestOf(filepath.Dir(prefix)) {
-		if strings.HasPrefix(e.Key, prefix) {
-			f.drop(e)
-		}
-	}
 	f.forgets++
-	f.forgotten[prefix] = f.forgets
+	for i := range f.keys {
+		prefix := f.keys[i].prefix(session, t)
+		for e := range f.files.OldestOf(filepath.Dir(prefix)) {
+			if strings.HasPrefix(e.Key, prefix) {
+				f.drop(e)
+			}
+		}
+		f.forgotten[prefix] = f.forgets
+	}
 }
 
 // unwanted reports whether a text was forgotten while it waited. The lock is held.
 func (f *Files) unwanted(j *blockJob) bool {
 	prefix, _, _ := strings.Cut(j.path, "-")
 	at, ok := f.forgotten[prefix+"-"]
-	if len(f.jobs) == 0 { // all that was put before is written
+	if len(f.jobs) == 0 && f.rewriting == 0 { // all that was put before is written
 		clear(f.forgotten)
 	}
 	return ok && j.forgets < at
@@ -250,19 +230,52 @@ func (f *Files) put(k blockKey, t sessioncache.Tenant, text string, now time.Tim
 		return
 	}
 	select {
-	case f.jobs <- blockJob{f.path(k, t), text, now, f.forgets}:
+	case f.jobs <- f.job(k, t, text, now):
 	default:
 		f.log("", errors.New("texts come faster than they are written"))
 	}
+}
+
+// job is the writing of a text under the key in use. The lock is held.
+func (f *Files) job(k blockKey, t sessioncache.Tenant, text string, at time.Time) blockJob {
+	in := &f.keys[0]
+	return blockJob{in.path(k, t), text, in.seal, at, f.forgets}
+}
+
+// putAll has all texts written that a memory holds, however many, unless the files are
+// closed.
+func (f *Files) putAll(texts []*lru.Entry[blockKey, sessioncache.Tenant, block]) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.closed {
+		return
+	}
+	all := make([]blockJob, 0, len(texts))
+	for _, e := range texts {
+		all = append(all, f.job(e.Key, e.Owner, e.Value.text, e.Value.at))
+	}
+	f.rewriting++
+	f.rewritten.Go(func() {
+		for i := range all {
+			f.do(&all[i])
+		}
+		f.mu.Lock()
+		f.rewriting--
+		f.mu.Unlock()
+	})
 }
 
 // write writes what waits until there is no more to come.
 func (f *Files) write() {
 	defer close(f.done)
 	for j := range f.jobs {
-		if err := f.keep(&j); err != nil {
-			f.log(j.path, err)
-		}
+		f.do(&j)
+	}
+}
+
+func (f *Files) do(j *blockJob) {
+	if err := f.keep(j); err != nil {
+		f.log(j.path, err)
 	}
 }
 
@@ -314,7 +327,7 @@ func (f *Files) touch(path string, now time.Time) bool {
 }
 
 func (f *Files) save(j *blockJob) (int64, error) {
-	out := f.seal.Seal([]byte(fileMagic), nil, []byte(j.text), sealed(j.path)) //nolint:gosec // the cipher makes its own nonce
+	out := j.seal.Seal([]byte(fileMagic), nil, []byte(j.text), sealed(j.path)) //nolint:gosec // the cipher makes its own nonce
 	path := filepath.Join(f.folder, j.path)
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return 0, err
@@ -344,26 +357,33 @@ func sealed(path string) []byte { return []byte(fileMagic + filepath.ToSlash(pat
 
 var errNotOurs = errors.New("corrupt, or under another key")
 
-// get reads a text.
+// get reads a text. One that lies under an earlier key is put anew.
 func (f *Files) get(k blockKey, t sessioncache.Tenant, now time.Time) (string, bool) {
-	path := f.path(k, t)
-	if !f.touch(path, now) {
-		return "", false
-	}
-	text, err := f.load(path)
-	if err != nil {
-		f.log(path, err)
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		if e := f.files.Get(path); e != nil {
-			f.drop(e)
+	known := f.known()
+	for i := range known {
+		path := known[i].path(k, t)
+		if !f.touch(path, now) {
+			continue
 		}
-		return "", false
+		text, err := f.load(path, known[i].seal)
+		if err != nil {
+			f.log(path, err)
+			f.mu.Lock()
+			if e := f.files.Get(path); e != nil {
+				f.drop(e)
+			}
+			f.mu.Unlock()
+			continue
+		}
+		if i > 0 {
+			f.put(k, t, text, now)
+		}
+		return text, true
 	}
-	return text, true
+	return "", false
 }
 
-func (f *Files) load(path string) (string, error) {
+func (f *Files) load(path string, seal cipher.AEAD) (string, error) {
 	raw, err := os.ReadFile(filepath.Join(f.folder, path))
 	if err != nil {
 		return "", err
@@ -372,7 +392,7 @@ func (f *Files) load(path string) (string, error) {
 	if !ok {
 		return "", errNotOurs
 	}
-	text, err := f.seal.Open(nil, nil, body, sealed(path))
+	text, err := seal.Open(nil, nil, body, sealed(path))
 	if err != nil {
 		return "", errNotOurs
 	}

@@ -279,7 +279,7 @@ func TestWritingPanics(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.seal = failingSeal{f.seal}
+	f.keys[0].seal = failingSeal{f.keys[0].seal}
 	b := New(f)
 	for _, text := range []string{"panic", "text"} {
 		b.Put(one, scope, text, text, filesAt)
@@ -302,4 +302,56 @@ func (s failingSeal) Seal(dst, nonce, plain, data []byte) []byte {
 		panic("quoted: " + string(plain))
 	}
 	return s.AEAD.Seal(dst, nonce, plain, data)
+}
+
+// Other files, and another key, lose nothing that the process has: what is in memory comes
+// to lie in them, and what lies under an earlier key is found and put anew.
+func TestMove(t *testing.T) {
+	dir := t.TempDir()
+	a := FilesOptions{Folder: filepath.Join(dir, "a"), Key: secret.Key{7}}
+	b := New(nil)
+	b.Put(one, scope, "early", "put before there were files", filesAt)
+	files := func(o FilesOptions) *Files {
+		o.MaxBytes, o.TTL = 1<<20, time.Hour
+		f, err := OpenFiles(o, filesAt)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return f
+	}
+	if err := b.Move(files(a)); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Close(); err != nil {
+		t.Fatal(err)
+	}
+	holds := func(b *Store, want ...string) {
+		t.Helper()
+		for _, name := range want {
+			if _, ok := b.Get(one, scope, name, filesAt); !ok {
+				t.Errorf("%s is lost", name)
+			}
+		}
+	}
+	b, _ = opened(t, a, filesAt)
+	holds(b, "early")
+	b.Put(one, scope, "later", "put under the first key", filesAt)
+	for range 2 {
+		if err := b.SetKey(secret.Key{8}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	holds(b, "early", "later")
+	if err := b.Close(); err != nil {
+		t.Fatal(err)
+	}
+	b, _ = opened(t, FilesOptions{Folder: a.Folder, Key: secret.Key{8}}, filesAt)
+	holds(b, "early", "later")
+	b.Forget(one)
+	if _, ok := b.Get(one, scope, "early", filesAt); ok {
+		t.Error("what was forgotten is there")
+	}
+	if err := b.Move(nil); err != nil {
+		t.Fatal(err)
+	}
 }

@@ -16,11 +16,14 @@
 package originals
 
 import (
+	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/caddy-llm-cache/caddy-llm-cache/lru"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache"
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/secret"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
@@ -41,7 +44,7 @@ const (
 type Store struct {
 	mu    sync.Mutex
 	texts *lru.Cache[blockKey, sessioncache.Tenant, block]
-	files *Files // where they are kept besides, nil for nowhere
+	files atomic.Pointer[Files] // where they are kept besides, nil for nowhere
 }
 
 // Owner is the session whose texts they are.
@@ -71,7 +74,39 @@ const blockOverhead = 250
 // New returns a store that is empty but for what the files hold, where
 // texts are kept besides. They may be nil.
 func New(files *Files) *Store {
-	return &Store{texts: lru.New[blockKey, sessioncache.Tenant, block](), files: files}
+	b := &Store{texts: lru.New[blockKey, sessioncache.Tenant, block]()}
+	b.files.Store(files)
+	return b
+}
+
+// Move has texts kept in other files from now on, or in none. Those in memory come to lie
+// there, too; what waits to be written to the files before is written.
+func (b *Store) Move(files *Files) error {
+	before := b.files.Swap(files)
+	b.rewrite()
+	return before.Close()
+}
+
+// SetKey has texts sealed under another key from now on, if they lie in files.
+func (b *Store) SetKey(key secret.Key) error {
+	files := b.files.Load()
+	if files == nil {
+		return nil
+	}
+	other, err := files.setKey(key)
+	if other {
+		b.rewrite()
+	}
+	return err
+}
+
+// rewrite puts all texts in memory into the files.
+func (b *Store) rewrite() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if files := b.files.Load(); files != nil {
+		files.putAll(slices.Collect(b.texts.Oldest()))
+	}
 }
 
 // Put keeps a text under its name. The scope is the hash of the conversation's
@@ -85,8 +120,8 @@ func (b *Store) Put(s Owner, scope wire.Hash, name, text string, now time.Time) 
 	if size > MaxTenantBytes {
 		return
 	}
-	if b.files != nil {
-		b.files.put(key, s.Tenant(), text, now)
+	if files := b.files.Load(); files != nil {
+		files.put(key, s.Tenant(), text, now)
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -108,10 +143,11 @@ func (b *Store) Put(s Owner, scope wire.Hash, name, text string, now time.Time) 
 // Get returns the text of a name in a conversation of a session.
 func (b *Store) Get(s Owner, scope wire.Hash, name string, now time.Time) (string, bool) {
 	key := blockKey{s.Digest(), scope, name}
-	if text, ok := b.remembered(key, now); ok || b.files == nil {
-		return text, ok
+	text, ok := b.remembered(key, now)
+	if files := b.files.Load(); !ok && files != nil {
+		return files.get(key, s.Tenant(), now)
 	}
-	return b.files.get(key, s.Tenant(), now)
+	return text, ok
 }
 
 func (b *Store) remembered(key blockKey, now time.Time) (string, bool) {
@@ -139,8 +175,8 @@ func (b *Store) Forget(s Owner) {
 		}
 	}
 	b.mu.Unlock()
-	if b.files != nil {
-		b.files.forget(s.Digest(), s.Tenant())
+	if files := b.files.Load(); files != nil {
+		files.forget(s.Digest(), s.Tenant())
 	}
 }
 
@@ -152,12 +188,12 @@ func (b *Store) Bytes() int64 {
 }
 
 // Close writes to the files what is yet to be written.
-func (b *Store) Close() error { return b.files.Close() }
+func (b *Store) Close() error { return b.files.Load().Close() }
 
 // SetLimits changes the bounds of the files, if there are any: the bytes of all
 // of them, and how long a text is kept.
 func (b *Store) SetLimits(maxBytes int64, ttl time.Duration, now time.Time) {
-	if b.files != nil {
-		b.files.setLimits(maxBytes, ttl, now)
+	if files := b.files.Load(); files != nil {
+		files.setLimits(maxBytes, ttl, now)
 	}
 }

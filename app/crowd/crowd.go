@@ -12,7 +12,8 @@
 // See the License for the specific language governing permissions and
 // limitations under the License.
 
-package app
+// Package crowd finds sites where everybody is one tenant.
+package crowd
 
 import (
 	"cmp"
@@ -36,24 +37,21 @@ import (
 // told are the sites that were warned of, once in a process.
 var told sync.Map
 
-// warnOfOneForAll warns of sites where everybody is one tenant.
-func (a *App) warnOfOneForAll() {
-	if a.http == nil {
-		return
-	}
-	for name, srv := range a.http.Servers {
+// Warn warns of the sites of a configuration where everybody is one tenant.
+func Warn(app *caddyhttp.App, logger *zap.Logger) {
+	for name, srv := range app.Servers {
 		w := sharing{named: srv.NamedRoutes, warn: func(header string) {
 			if _, before := told.LoadOrStore(name+" "+header, true); before {
 				return
 			}
-			a.logger.Warn("all requests are of one tenant, and share its sessions: a handler before llm_cache writes the same credential into each; say whose they are by its option tenant",
+			logger.Warn("all requests are of one tenant, and share its sessions: a handler before llm_cache writes the same credential into each; say whose they are by its option tenant",
 				zap.String("server", name), zap.String("header", header))
 		}}
 		w.routes(srv.Routes, way{})
 	}
 }
 
-// Site is what the app needs to know of a handler of its own.
+// Site is what is to be known of a handler of this module.
 type Site interface {
 	// ByCredentials reports whether it tells tenants apart by credentials alone.
 	ByCredentials() bool

@@ -1,0 +1,73 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package sessioncache
+
+import "github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/secret"
+
+// Names returns the key that tenants are told apart by, so that their sessions are found
+// again: the one that the backend was first used with, or else one that it is given. A
+// backend that several processes share keeps none.
+func (d *Durable) Names(first secret.Key) secret.Key {
+	_ = d.Begin()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.names == (secret.Key{}) {
+		d.names = first
+		d.own.stale.Store(true)
+	}
+	return d.names
+}
+
+// owns reports whether what is in memory is the store's to write: not as long as it only
+// may take over the memory of another one.
+func (d *Durable) owns() bool {
+	if d.o.Over == nil {
+		return true
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.names != (secret.Key{})
+}
+
+// Take has all sessions in memory written to the backend, whose tenants are told apart by
+// a key. It is called once nobody uses the store any more that was over them before.
+func (d *Durable) Take(names secret.Key) {
+	d.mu.Lock()
+	d.names = names
+	d.mu.Unlock()
+	d.noteAll()
+}
+
+// SetKey has what is in memory written anew, and all that follows, sealed under a key. What
+// is there under another one can be read for as long as the process remembers that.
+func (d *Durable) SetKey(key secret.Key) error {
+	other, err := d.seals.Use(key)
+	if other {
+		d.noteAll()
+	}
+	return err
+}
+
+// noteAll has all that is in memory written at once.
+func (d *Durable) noteAll() {
+	for _, s := range d.every(func(*Session) bool { return true }) {
+		d.note(s)
+	}
+	d.own.stale.Store(true)
+	select {
+	case d.soon <- struct{}{}:
+	default: // it is to be written already
+	}
+}

@@ -59,6 +59,7 @@ type Errand struct {
 	// Bare sends it on past the layers.
 	Bare bool
 
+	way     passed
 	site    *Site // that it came to
 	request *http.Request
 	status  int
@@ -92,7 +93,10 @@ func (e *Errand) Arrive(w http.ResponseWriter, r *http.Request, s *Site) error {
 	if s.Logged&e.Kind == 0 {
 		caddyhttp.SetVar(r.Context(), caddyhttp.LogSkipVar, true)
 	}
-	if s.Sends&e.Kind == 0 || e.Arrived() {
+	if !e.Arrived() && !e.leads(r, s) {
+		return s.Next.ServeHTTP(w, r)
+	}
+	if e.way.sends&e.Kind == 0 || e.Arrived() {
 		return caddyhttp.Error(http.StatusNotFound, ErrUnreached)
 	}
 	e.site, e.request = s, r

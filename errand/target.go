@@ -67,6 +67,8 @@ type Open struct {
 	Client wire.Format `json:"client"`
 	// Model is the one that the client asked for.
 	Model string `json:"model"`
+	// Way is how the request came to the handler.
+	Way Way `json:"way,omitzero"`
 }
 
 var packer = func() *zstd.Encoder {

@@ -57,8 +57,10 @@ func (o *site) sends(next caddyhttp.Handler) *errand.Site {
 // targets makes what is needed to send a body the way that r takes, to what is behind
 // the site. It is to be used when r is as it came.
 func (c *requestState) targets(r *http.Request, next caddyhttp.Handler) func(body []byte) *errand.Target {
+	way := errand.Passing(r)
 	return func(body []byte) *errand.Target {
 		t := errand.NewTarget(r, body, c.view.Format, c.view.Model)
+		t.Way = way
 		t.Person = c.asker.person
 		if c.site.store.Keeper.Manual() {
 			t.Direct(c.site, next)
@@ -75,7 +77,7 @@ func (o *site) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.
 
 // visits tells that the conversation is not idle until the returned function is called.
 func (c *requestState) visits(r *http.Request, to func(body []byte) *errand.Target) (leave func()) {
-	v := c.site.store.Keeper.Enter(c.site.keepalive, c.session, c.ex)
+	v := c.site.store.Keeper.Enter(c.site.keepalive, r, c.session, c.ex)
 	if v == nil {
 		return func() {}
 	}

@@ -350,7 +350,7 @@ func (h *Handler) Cleanup() error {
 // ServeHTTP implements caddyhttp.MiddlewareHandler.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
 	tenant.Name(r, h.Tenant, h.IgnoreCredentials)
-	if e := errand.Of(r); e != nil {
+	if e := errand.Of(r); e != nil && h.Policy != settings.Off {
 		return e.Arrive(w, r, h.site.sends(next))
 	}
 	if h.Health != "" && r.URL.Path == h.Health && (r.Method == http.MethodGet || r.Method == http.MethodHead) {

@@ -69,10 +69,7 @@ func (o *site) process(w http.ResponseWriter, r *http.Request, next caddyhttp.Ha
 	c.books.span = c.trace(r.Context())
 	defer c.endSpan(r.Context())
 	defer o.noteHost(r.Context())
-	var to func(body []byte) *errand.Target
-	if o.keepalive != nil || o.sharing.warm != nil || o.sharing.fold != nil {
-		to = c.targets(r, next)
-	}
+	to := c.targets(r, next)
 	if o.sharing.warm != nil {
 		c.boxed.prompt = &warm.Prompt{Tenant: c.asker.tenant, View: c.view, Side: isSide(r.Header)}
 	}

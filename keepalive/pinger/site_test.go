@@ -45,6 +45,8 @@ type kept struct {
 	up   *httptest.Server
 	dir  string
 
+	front   string // handlers in front of the site's own
+	reads   bool   // turns read files
 	session string
 	key     string
 	hook    func() // called while a request is at the upstream
@@ -107,12 +109,12 @@ func (k *kept) config(options, headers string) string {
 	"logging": {"logs": {"default": {"writer": {"output": "file", "filename": %q}}}},
 	"apps": {"http": {"grace_period": "100ms", "servers": {"srv0": {
 		"listen": [%q], "automatic_https": {"disable": true}, "logs": {},
-		"routes": [{"handle": [
+		"routes": [{"handle": [%s
 			{"handler": "llm_cache", "policy": "observe"%s},
 			{"handler": "reverse_proxy", "upstreams": [{"dial": %q}], "headers": {"request": {"set": {%s}}}}
 		]}]
 	}}}}
-}`, k.log, k.addr, options, k.up.Listener.Addr().String(), headers)
+}`, k.log, k.addr, k.front, options, k.up.Listener.Addr().String(), headers)
 }
 
 const keeping = `, "keepalive": {"stake": 10}`
@@ -122,6 +124,10 @@ func (k *kept) ask(turns int) string {
 	k.t.Helper()
 	var b strings.Builder
 	for i := range turns {
+		if k.reads {
+			fmt.Fprintf(&b, `,{"role":"assistant","content":[{"type":"tool_use","id":"t%d","name":"Read","input":{"file_path":"/src/%d.go"}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"t%d","content":"%s"}]}`,
+				i, i, i, strings.Repeat(fmt.Sprintf("line of file %d: xxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\n", i), 40))
+		}
 		fmt.Fprintf(&b, answered, fmt.Sprintf("Yes, %d.", i))
 	}
 	return k.send(b.String())
@@ -225,6 +231,70 @@ func TestPingsOfASite(t *testing.T) {
 		if !strings.Contains(line, `"msg":"handled request"`) && strings.Contains(line, secret) {
 			t.Errorf("a key in the log: %s", line)
 		}
+	}
+}
+
+// Of two handlers in a row, one of which may be an edge, each pause is pinged once, by
+// the last that serves the request, if either is to: with what it has sent.
+func TestPingsOfTwoHandlers(t *testing.T) {
+	const observe, eager, off = `"policy": "observe"`, `"policy": "eager", "zones": {"frozen": 0, "hot": 1, "min_messages": 0}`, `"policy": "off"`
+	for name, c := range map[string]struct {
+		front, own string
+		want       int
+	}{
+		"both":                    {observe + keeping, keeping, 1},
+		"the first":               {observe + keeping, "", 1},
+		"the second":              {observe, keeping, 1},
+		"neither":                 {observe, "", 0},
+		"behind one that is off":  {off, keeping, 1},
+		"before one that edits":   {eager + keeping, keeping, 1},
+		"only one that edits":     {eager + keeping, "", 1},
+		"behind one that edits":   {eager, keeping, 1},
+		"behind one that is away": {"", keeping, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			k := newKept(t)
+			k.reads = true
+			if c.front != "" {
+				k.front = `{"handler": "llm_cache", ` + c.front + `},`
+			}
+			k.load(c.own, "")
+			k.ask(7)
+			k.ask(8)
+			if edits := strings.Contains(c.front, "eager"); edits != strings.Contains(k.bodies[1], "[Compacted: ") {
+				t.Fatalf("upstream came %s", k.bodies[1])
+			}
+			want := strings.Replace(k.bodies[1], `"max_tokens":1000`, `"max_tokens":0`, 1)
+			advance(wait)
+			k.wantPings(c.want, "near the end of the lifetime")
+			k.load(c.own, "")
+			advance(wait)
+			k.wantPings(2*c.want, "after a reload")
+			for _, i := range k.pings() {
+				if k.bodies[i] != want {
+					t.Errorf("the ping is\n%s\nwant\n%s", k.bodies[i], want)
+				}
+			}
+			k.ask(9)
+			if sum := settled().Sum; c.want > 0 && sum.Saved <= 0 {
+				t.Errorf("the pings came to %+v", sum)
+			}
+			advance(wait)
+			k.wantPings(3*c.want, "after the client was back")
+			k.ask(10)
+			n := len(k.bodies)
+			k.front = ""
+			k.load(c.own, "")
+			advance(wait)
+			settled()
+			k.mu.Lock()
+			defer k.mu.Unlock()
+			for _, body := range k.bodies[n:] {
+				if body != "" && !strings.Contains(body, `"max_tokens":0`) {
+					t.Errorf("without the one in front came %s", body)
+				}
+			}
+		})
 	}
 }
 

@@ -19,6 +19,8 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
 	"github.com/caddy-llm-cache/caddy-llm-cache/audit"
 	"github.com/caddy-llm-cache/caddy-llm-cache/errand"
 	"github.com/caddy-llm-cache/caddy-llm-cache/keepalive"
@@ -50,21 +52,43 @@ type Visit struct {
 	ex      *pipeline.Exchange
 	idle    keepalive.ID // the conversation that goes on
 	entered bool
+	yielded bool               // to a handler behind, from which the body goes upstream
 	pause   *keepalive.Stretch // the one that this request ends
 }
 
-// Enter tells the schedule that a conversation goes on. The client has waited
-// for nothing: a ping in flight is canceled. Without options it returns nil.
-func (k *Keeper) Enter(o *Options, session *sessioncache.Session, x *pipeline.Exchange) *Visit {
+// visitVar holds the visit of the handler that stands in front of another one: the prompt
+// that is cached upstream is what the last of them sends.
+const visitVar = "llm_keepalive_visit"
+
+// Enter tells the schedule that a conversation goes on with a request. The client has
+// waited for nothing: a ping in flight is canceled. Without options, of its own handler or
+// one in front, it returns nil.
+func (k *Keeper) Enter(o *Options, r *http.Request, session *sessioncache.Session, x *pipeline.Exchange) *Visit {
+	front, _ := caddyhttp.GetVar(r.Context(), visitVar).(*Visit)
+	if o == nil && front != nil {
+		o = front.options
+	}
 	if o == nil {
 		return nil
 	}
 	v := &Visit{keeper: k, options: o, session: session, ex: x}
+	if front != nil {
+		front.yield()
+	}
 	if lineage, ok := x.Continues(); ok {
 		v.idle, v.entered = keepalive.ID{Session: session.ID(), Lineage: lineage}, true
-		v.pause = k.Schedule.Enter(v.idle, k.now())
+		if v.pause = k.Schedule.Enter(v.idle, k.now()); v.pause == nil && front != nil && front.idle == v.idle {
+			v.pause = front.pause
+		}
 	}
+	caddyhttp.SetVar(r.Context(), visitVar, v)
 	return v
+}
+
+// yield leaves the conversation to the handler behind.
+func (v *Visit) yield() {
+	v.keeper.Schedule.Leave(v.idle, v.entered, nil)
+	v.entered, v.yielded = false, true
 }
 
 // Answered is how a request was answered, and what a ping is made of.
@@ -93,6 +117,9 @@ type Answered struct {
 // Leave lets the conversation fall idle, once its client has the whole answer. It is
 // called once, whatever has become of the request.
 func (v *Visit) Leave(a *Answered) {
+	if v.yielded {
+		return
+	}
 	s := v.keeper.Schedule
 	var t *keepalive.Target
 	id := v.idle

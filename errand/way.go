@@ -1,0 +1,64 @@
+// Copyright 2026 The llm_cache Authors
+//
+// Licensed under the Apache License, Version 2.0 (the "License");
+// you may not use this file except in compliance with the License.
+// You may obtain a copy of the License at
+//
+//     http://www.apache.org/licenses/LICENSE-2.0
+//
+// Unless required by applicable law or agreed to in writing, software
+// distributed under the License is distributed on an "AS IS" BASIS,
+// WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+// See the License for the specific language governing permissions and
+// limitations under the License.
+
+package errand
+
+import (
+	"net/http"
+
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+)
+
+// Way is how a request came to a handler behind which an errand is to go upstream. Its
+// zero value is that of a handler with no other one in front.
+type Way struct {
+	// Behind is how many handlers of this module it had passed. Theirs is not to change
+	// what is sent: they have done so before.
+	Behind int `json:"behind,omitempty"`
+	// Path is what they have made of the path.
+	Path string `json:"path,omitempty"`
+}
+
+// behindVar counts the handlers that a request has come to.
+const behindVar = "llm_handlers"
+
+// Passing counts one more handler that a client's request has come to, and tells how.
+func Passing(r *http.Request) (w Way) {
+	w.Behind, _ = caddyhttp.GetVar(r.Context(), behindVar).(int)
+	if w.Behind > 0 {
+		w.Path = r.URL.Path
+	}
+	caddyhttp.SetVar(r.Context(), behindVar, w.Behind+1)
+	return w
+}
+
+// leads reports whether the way ends at a handler that the errand has come to. Kinds
+// that one in front sends on, the one behind does, too.
+func (e *Errand) leads(r *http.Request, s *Site) bool {
+	e.way.sends |= s.Sends
+	if e.way.behind < e.Way.Behind {
+		e.way.behind++
+		return false
+	}
+	if e.Way.Behind > 0 {
+		r.URL.Path, r.URL.RawPath = e.Way.Path, ""
+	}
+	return true
+}
+
+// passed is what lies behind an errand on its way.
+type passed struct {
+	behind int
+	sends  Kind
+}

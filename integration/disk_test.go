@@ -300,6 +300,35 @@ func TestReloadDuringAStream(t *testing.T) {
 	}
 }
 
+// A file that cannot be opened is tried again with each reload. What is in memory comes to
+// lie there then.
+func TestReloadOpensTheFile(t *testing.T) {
+	u := newUpstream(t, answerMessage)
+	folder := filepath.Join(t.TempDir(), "folder")
+	if err := os.WriteFile(folder, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(folder, "sessions.db")
+	p := start(t, "respond 204")
+	p.host = "127.0.0.1:80"
+	for turn := range 2 {
+		p.startOnDisk(file, plain(u))
+		p.post("/v1/messages", conversation(turn, false), "X-Session-Id", "one")
+	}
+	if err := os.Remove(folder); err != nil {
+		t.Fatal(err)
+	}
+	p.startOnDisk(file, plain(u))
+	if err := caddy.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	p.startOnDisk(file, plain(u))
+	p.post("/v1/messages", conversation(2, false), "X-Session-Id", "one")
+	if s := p.sessions(); len(s) != 1 || s[0].requests() != 3 {
+		t.Errorf("sessions are %v", s)
+	}
+}
+
 // A folder in which nothing can be written, a full disk and a damaged file cost no
 // request.
 func TestDiskThatFails(t *testing.T) {

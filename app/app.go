@@ -99,6 +99,7 @@ type App struct {
 	began  []func() // once it has come into force
 	audit  AuditStore
 	ledger *AuditLease
+	spent  *allowance.Ledger // what openBudgets has read
 	logger *zap.Logger
 
 	people  *tenant.People

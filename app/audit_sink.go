@@ -29,6 +29,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/allowance"
 	"github.com/caddy-llm-cache/caddy-llm-cache/audit"
 	"github.com/caddy-llm-cache/caddy-llm-cache/layer"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/secret"
@@ -55,12 +56,13 @@ type Sink struct {
 	key     func() *tenant.Key
 	// Spending is what people have spent, for their budgets.
 	Spending *spending
+	budgets  atomic.Pointer[[]allowance.Budget] // those in force
 }
 
 // NewSink returns a queue of records and the store behind it, which is opened when the
 // first batch is due.
 func NewSink(open func() (audit.Store, error), o audit.Options, content bool, logger *zap.Logger) *Sink {
-	s := &Sink{store: &lateStore{open: open}, logger: logger, Spending: &spending{began: time.Now()}}
+	s := &Sink{store: &lateStore{open: open}, logger: logger, Spending: newSpending()}
 	s.queue = audit.NewQueue(s.store, o, &auditCounters)
 	s.content.Store(content)
 	s.key = sync.OnceValue(func() *tenant.Key {
@@ -284,8 +286,13 @@ func (a *App) ShareAudit() (*AuditLease, error) {
 		return nil, nil
 	}
 	key := string(a.audit.(caddy.Module).CaddyModule().ID) + " " + a.audit.Identity()
+	before := spentSoFar()
 	v, _, err := sinks.LoadOrNew(key, func() (caddy.Destructor, error) {
-		return NewSink(a.audit.Open, a.auditOptions(), a.audit.Settings().Content, a.logger), nil
+		s := NewSink(a.audit.Open, a.auditOptions(), a.audit.Settings().Content, a.logger)
+		if before != nil {
+			s.Spending = before
+		}
+		return s, nil
 	})
 	if err != nil {
 		return nil, fmt.Errorf("opening the audit store: %w", err)
@@ -329,5 +336,5 @@ func (a *App) adjustAudit() {
 	s := a.ledger.Sink
 	s.content.Store(a.audit.Settings().Content)
 	s.queue.SetOptions(a.auditOptions())
-	s.Spending.inForce.Store(&a.Budgets)
+	a.adjustBudgets()
 }

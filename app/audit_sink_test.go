@@ -171,6 +171,7 @@ func TestBudgetsReadAgain(t *testing.T) {
 	if err := a.openBudgets(); err != nil {
 		t.Fatal(err)
 	}
+	a.adjustBudgets()
 	all := sink.Spending.Standings(a.Budgets, time.Now())
 	if len(all) != 1 || all[0].Person != "anna" || all[0].Spent.Dollars != 3 {
 		t.Errorf("%+v", all)

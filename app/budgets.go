@@ -20,7 +20,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
@@ -30,14 +29,27 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/page"
 )
 
-// spending is what people have spent, as far as a sink's store knows.
+// spending is what people have spent. Sinks whose configurations follow one another have it
+// in common: another store gives nothing back.
 type spending struct {
 	allowance.Ledger
 	began time.Time
-	seed  sync.Mutex
-	read  bool // what was on record before it began is counted
 
-	inForce atomic.Pointer[[]allowance.Budget]
+	seed sync.Mutex
+	read map[string]bool // the stores whose records from before it began are counted
+}
+
+func newSpending() *spending { return &spending{began: time.Now(), read: map[string]bool{}} }
+
+// spentSoFar is what was spent under the configuration in force, nil if it has no audit
+// store.
+func spentSoFar() *spending {
+	running.Lock()
+	defer running.Unlock()
+	if len(running.apps) == 0 || running.apps[0].ledger == nil {
+		return nil
+	}
+	return running.apps[0].ledger.Sink.Spending
 }
 
 // Spend counts a turn, or a request of ours, against the budgets of whoever it was for.
@@ -52,7 +64,8 @@ func spent(r *audit.Record) allowance.Spent {
 	return allowance.Spent{Dollars: r.USD, Tokens: r.Billed.Prompt() + r.Billed.Output}
 }
 
-// openBudgets reads what was spent this month, before anybody may spend more.
+// openBudgets reads what was spent this month. It counts once the configuration is in
+// force: one that fails changes nothing.
 func (a *App) openBudgets() error {
 	if len(a.Budgets) == 0 {
 		return nil
@@ -72,11 +85,11 @@ func (a *App) openBudgets() error {
 	s := sink.Spending
 	s.seed.Lock()
 	defer s.seed.Unlock()
-	if s.read {
+	if s.read[a.ledger.key] {
 		return nil
 	}
 	now := time.Now()
-	var before allowance.Ledger // all of it counts, or nothing: it is read again after an error
+	before := new(allowance.Ledger) // all of it counts, or nothing: it is read again after an error
 	err = source.Each(context.Background(), allowance.MonthOf(now), func(r *audit.Record) error {
 		if r.At.Before(s.began) {
 			before.Add(r.Tenant, r.User, r.At, spent(r), now)
@@ -86,16 +99,28 @@ func (a *App) openBudgets() error {
 	if err != nil {
 		return fmt.Errorf("budgets: reading what was spent this month: %w", err)
 	}
-	s.Join(&before, now)
-	s.read = true
+	a.spent = before
 	return nil
+}
+
+// adjustBudgets has what openBudgets has read count.
+func (a *App) adjustBudgets() {
+	a.ledger.Sink.budgets.Store(&a.Budgets)
+	s := a.ledger.Sink.Spending
+	s.seed.Lock()
+	defer s.seed.Unlock()
+	if a.spent != nil && !s.read[a.ledger.key] {
+		s.Join(a.spent, time.Now())
+		s.read[a.ledger.key] = true
+	}
+	a.spent = nil
 }
 
 // standings are those that the page shows.
 func standings(now time.Time) []page.Budget {
 	out := []page.Budget{}
 	for _, s := range openSinks() {
-		all := s.Spending.inForce.Load()
+		all := s.budgets.Load()
 		if all == nil || len(*all) == 0 {
 			continue
 		}

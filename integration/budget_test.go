@@ -95,6 +95,28 @@ func TestBudget(t *testing.T) {
 	}
 }
 
+// Another audit store gives nothing back of what was spent, and what is read of it counts
+// once, however often it comes into force.
+func TestBudgetsOverStores(t *testing.T) {
+	u := newUpstream(t, answerMessage)
+	p := start(t, "respond 204")
+	dir := t.TempDir()
+	stores := [...]string{sqliteAt(filepath.Join(dir, "a.db"), ""), sqliteAt(filepath.Join(dir, "b.db"), "")}
+	const most = 10 // as in TestBudget
+	asked := 0
+	for i, n := range [...]int{4, 3, 2, 3} {
+		p.budgeted(u, stores[i%2], `[{"person":"anna","dollars":0.01,"per":"month"}]`)
+		for range n {
+			asked++
+			res := p.post("/v1/messages", conversation(1, false), "X-Api-Key", "sk-anna", "X-Session-Id", "s")
+			read(t, res)
+			if ok := res.StatusCode == http.StatusOK; ok != (asked <= most) {
+				t.Errorf("request %d: %s", asked, res.Status)
+			}
+		}
+	}
+}
+
 // TestSoftBudget: a soft budget warns and refuses nothing.
 func TestSoftBudget(t *testing.T) {
 	u := newUpstream(t, answerMessage)

@@ -282,6 +282,7 @@ func (a *App) govern() {
 	if err := a.store.Adjust(s.Store); err != nil {
 		a.logger.Error("adjusting the session store", zap.Error(err))
 	}
+	s.tell()
 	if err := a.adjustOriginals(); err != nil {
 		a.logger.Error("moving folded texts", zap.Error(err))
 	}

@@ -79,20 +79,26 @@ type State struct {
 	name    string       // of the state among others
 	folder  string       // of the files of folded texts, which the configurations that run guard
 
-	naming sync.Once
-	secret secret.Key // by which tenants are told apart, unless the store knows better
-	key    tenant.Key
+	naming  sync.Once
+	secret  secret.Key // by which tenants are told apart, unless the store knows better
+	tenants atomic.Pointer[tenant.Key]
 }
 
-// Tenants tells tenants apart, in the same way as long as the state is open.
+// Tenants tells tenants apart, in the same way as long as there are sessions.
 func (s *State) Tenants() *tenant.Key {
-	s.naming.Do(func() {
-		s.key.Secret = s.secret
-		if l, ok := s.Store.(*local.Store); ok {
-			s.key.Secret = l.Names(s.secret)
-		}
-	})
-	return &s.key
+	s.naming.Do(s.tell)
+	return s.tenants.Load()
+}
+
+// tell has tenants told apart as the store says.
+func (s *State) tell() {
+	names := s.secret
+	if l, ok := s.Store.(*local.Store); ok {
+		names = l.Names(names)
+	}
+	if now := s.tenants.Load(); now == nil || now.Secret != names {
+		s.tenants.Store(&tenant.Key{Secret: names})
+	}
 }
 
 // NewState returns a state that keeps folded texts in files, too, if there are any.

@@ -268,6 +268,30 @@ func TestRestartAfterChanges(t *testing.T) {
 	}
 }
 
+// A file that comes into use while nothing is in memory is read as at a start.
+func TestReloadToAFile(t *testing.T) {
+	u := newUpstream(t, answerMessage)
+	file := filepath.Join(t.TempDir(), "sessions.db")
+	p := start(t, "respond 204")
+	p.host = "127.0.0.1:80"
+	ask := func(turn int) {
+		p.post("/v1/messages", conversation(turn, false), "X-Session-Id", "one")
+	}
+	p.startOnDisk(file, plain(u))
+	ask(1)
+	if err := caddy.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	p.reload(plain(u))
+	for turn := 2; turn < 4; turn++ {
+		p.startOnDisk(file, plain(u))
+		ask(turn)
+	}
+	if s := p.sessions(); len(s) != 1 || s[0].requests() != 3 {
+		t.Errorf("sessions are %v", s)
+	}
+}
+
 // A store that a stream still uses, and no configuration any more, is there for the next one.
 func TestReloadDuringAStream(t *testing.T) {
 	seen := make(chan struct{})

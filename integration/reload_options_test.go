@@ -81,7 +81,6 @@ func TestReloadOfOptions(t *testing.T) {
 					t.Fatalf("%s is refused: %v", names[turn/3], err)
 				}
 			}
-			// Turns repeat nothing that was said before a reload.
 			if res := p.post("/v1/messages", thoughtful(turn), "X-Session-Id", t.Name(), "X-Api-Key", "secret-key"); res.StatusCode != http.StatusOK {
 				t.Fatalf("turn %d: status %d", turn, res.StatusCode)
 			}

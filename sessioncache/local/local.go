@@ -65,8 +65,8 @@ func (s *Store) Place() Place {
 	return s.place
 }
 
-// Names returns the key that tenants are told apart by, as long as the store is open: the
-// one that its place was first used with, or else one that it is given.
+// Names returns the key that tenants are told apart by, as long as there are sessions in
+// memory: the one that the place was first used with, or else one that it is given.
 func (s *Store) Names(first secret.Key) secret.Key {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -85,6 +85,9 @@ func (s *Store) Move(to Place) error {
 	s.mu.Lock() // which waits for those who use the place
 	before := s.place
 	s.place = to
+	if to.Durable != nil && s.names != (secret.Key{}) && s.Memory.Stats().Sessions == 0 {
+		s.names = to.Durable.Names(s.names) // nothing here has names yet
+	}
 	names := s.names
 	s.mu.Unlock()
 	if to.Durable != nil && names != (secret.Key{}) {

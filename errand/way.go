@@ -30,16 +30,19 @@ type Way struct {
 	Path string `json:"path,omitempty"`
 }
 
-// behindVar counts the handlers that a request has come to.
+// behindVar counts the handlers that a request has passed, where there were any.
 const behindVar = "llm_handlers"
 
-// Passing counts one more handler that a client's request has come to, and tells how.
+// Passing tells how a client's request has come to a handler, and counts that. Each handler
+// says which conversation it is before the next one is asked.
 func Passing(r *http.Request) (w Way) {
-	w.Behind, _ = caddyhttp.GetVar(r.Context(), behindVar).(int)
-	if w.Behind > 0 {
-		w.Path = r.URL.Path
+	ctx := r.Context()
+	if caddyhttp.GetVar(ctx, "llm_lineage") == nil {
+		return w
 	}
-	caddyhttp.SetVar(r.Context(), behindVar, w.Behind+1)
+	before, _ := caddyhttp.GetVar(ctx, behindVar).(int)
+	w = Way{Behind: before + 1, Path: r.URL.Path}
+	caddyhttp.SetVar(ctx, behindVar, w.Behind)
 	return w
 }
 

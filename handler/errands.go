@@ -56,8 +56,7 @@ func (o *site) sends(next caddyhttp.Handler) *errand.Site {
 
 // targets makes what is needed to send a body the way that r takes, to what is behind
 // the site. It is to be used when r is as it came.
-func (c *requestState) targets(r *http.Request, next caddyhttp.Handler) func(body []byte) *errand.Target {
-	way := errand.Passing(r)
+func (c *requestState) targets(r *http.Request, next caddyhttp.Handler, way errand.Way) func(body []byte) *errand.Target {
 	return func(body []byte) *errand.Target {
 		t := errand.NewTarget(r, body, c.view.Format, c.view.Model)
 		t.Way = way

@@ -69,7 +69,10 @@ func (o *site) process(w http.ResponseWriter, r *http.Request, next caddyhttp.Ha
 	c.books.span = c.trace(r.Context())
 	defer c.endSpan(r.Context())
 	defer o.noteHost(r.Context())
-	to := c.targets(r, next)
+	var to func(body []byte) *errand.Target
+	if way := errand.Passing(r); o.keepalive != nil || o.sharing.warm != nil || o.sharing.fold != nil || way.Behind > 0 {
+		to = c.targets(r, next, way)
+	}
 	if o.sharing.warm != nil {
 		c.boxed.prompt = &warm.Prompt{Tenant: c.asker.tenant, View: c.view, Side: isSide(r.Header)}
 	}

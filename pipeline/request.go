@@ -41,12 +41,12 @@ type request struct {
 	marking  marking
 	zones    history.Zones
 	thoughts thoughts
+	// lost reports that what was said on the way to the client's last message could
+	// not be put back. It lies where it takes no room.
+	lost     bool
 	omission omission
 	offer    offer
 
-	// lost reports that what was said on the way to the client's last message could
-	// not be put back.
-	lost bool
 	// regretted is what was folded and missed.
 	regretted regret.Found
 }

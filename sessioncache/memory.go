@@ -91,8 +91,8 @@ type Memory struct {
 	sessions map[string]*Session                  // by digest: those held, and those in use
 	held     *lru.Cache[uint64, Tenant, *Session] // those held, by number
 	newest   list.List                            // of *Session held, the newest first
-	firsts   map[firstTurn]*Session               // by the conversation's first turn
-	said     map[firstTurn]*Session               // by the conversation's answers, see Key.Answer
+	firsts   turns                                // by the conversation's first turn
+	said     turns                                // by the conversation's answers, see Key.Answer
 	stats    summary.Stats
 	settling *time.Timer // when those that nobody uses are packed
 	outlives bool        // snapshots are taken of the sessions
@@ -123,7 +123,7 @@ func NewMemory(o MemoryOptions) (*Memory, error) {
 	if err := o.defaults(); err != nil {
 		return nil, err
 	}
-	m := &Memory{opts: o, sessions: map[string]*Session{}, held: lru.New[uint64, Tenant, *Session](), firsts: map[firstTurn]*Session{}, said: map[firstTurn]*Session{}}
+	m := &Memory{opts: o, sessions: map[string]*Session{}, held: lru.New[uint64, Tenant, *Session](), firsts: turns{}, said: turns{}}
 	m.stats.Since = time.Now()
 	clock, err := ristretto.NewCache(&ristretto.Config[uint64, *Session]{
 		// The counters only decide what Ristretto evicts, and it is never let
@@ -162,7 +162,7 @@ func (m *Memory) SetLimits(o MemoryOptions) error {
 // Recall implements Store.
 func (m *Memory) Recall(t Tenant, first wire.Hash) *wire.Known {
 	m.mu.Lock()
-	s := m.firsts[firstTurn{t, first}]
+	s := m.firsts.Find(t, first)
 	m.mu.Unlock()
 	if s == nil {
 		return nil
@@ -256,7 +256,7 @@ func (m *Memory) answered(k Key) *Session {
 	if k.Answer.IsZero() {
 		return nil
 	}
-	if s := m.said[firstTurn{k.Tenant, k.Answer}]; s != nil && s.upstream == k.Upstream {
+	if s := m.said.Find(k.Tenant, k.Answer); s != nil && s.upstream == k.Upstream {
 		return s
 	}
 	return nil
@@ -479,7 +479,7 @@ func (m *Memory) Close() error {
 	m.closed = true
 	m.settling.Stop()
 	m.newest.Init()
-	m.sessions, m.firsts, m.said = map[string]*Session{}, map[firstTurn]*Session{}, map[firstTurn]*Session{}
+	m.sessions, m.firsts, m.said = map[string]*Session{}, turns{}, turns{}
 	m.held = lru.New[uint64, Tenant, *Session]()
 	m.mu.Unlock()
 	if !closed {

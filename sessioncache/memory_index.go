@@ -15,16 +15,12 @@
 package sessioncache
 
 import (
-	"slices"
-
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/index"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
-// firstTurn is a tenant's conversation by its first turn.
-type firstTurn struct {
-	tenant Tenant
-	hash   wire.Hash
-}
+// turns are a tenant's sessions by turns of their conversations.
+type turns = index.Index[Tenant, wire.Hash, *Session]
 
 // indexed is room for what few sessions have more of.
 type indexed struct{ firsts, said [4]wire.Hash }
@@ -49,28 +45,8 @@ func (s *Session) held(by *indexed) (bytes int64, firsts, said []wire.Hash) {
 // index makes the session findable by the first turns of its conversations, and by
 // their answers.
 func (m *Memory) index(s *Session, firsts, said []wire.Hash) {
-	s.firsts = reindex(m.firsts, s, s.firsts, firsts)
-	s.said = reindex(m.said, s, s.said, said)
-}
-
-func reindex(by map[firstTurn]*Session, s *Session, old, hashes []wire.Hash) []wire.Hash {
-	if slices.Equal(old, hashes) {
-		for _, h := range old {
-			if k := (firstTurn{s.tenant, h}); by[k] != s {
-				by[k] = s
-			}
-		}
-		return old
-	}
-	for _, h := range old {
-		if k := (firstTurn{s.tenant, h}); by[k] == s {
-			delete(by, k)
-		}
-	}
-	for _, h := range hashes {
-		by[firstTurn{s.tenant, h}] = s
-	}
-	return append(old[:0], hashes...)
+	s.firsts = m.firsts.Move(s.tenant, s, s.firsts, firsts)
+	s.said = m.said.Move(s.tenant, s, s.said, said)
 }
 
 // Find implements Store.

@@ -19,7 +19,6 @@ import (
 	"maps"
 	"time"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/block"
 	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/summary"
 )
 
@@ -61,33 +60,11 @@ func (l *Lineage) report(now time.Time) summary.Lineage {
 		TTLSeconds: l.TTL.Seconds(), Warm: l.Warm(now, usualTTL), Observed: l.Observed, Frozen: l.Frozen, Less: l.Less, Decision: l.Decision,
 		OriginalTokens: l.OriginalTokens, SentTokens: l.SentTokens, Last: l.Last, Total: l.Total, Cost: l.Cost,
 		Breaks: maps.Clone(l.Breaks), LastBreak: l.Break, Caution: l.Caution,
-		Ledger: map[string]int{}, Unused: make([]int, 8),
 	}
 	if r.Pauses, r.Kept = l.Pauses, l.Kept; !l.Warmed.IsZero() {
 		warmed := l.Warmed
 		r.Warmed = &warmed
 	}
-	for class, n := range l.Expanded {
-		r.Regret += int(n)
-		if n > 0 {
-			if r.Expanded == nil {
-				r.Expanded = make(map[string]int)
-			}
-			r.Expanded[block.Class(class).String()] = int(n)
-		}
-	}
-	for i := range l.States {
-		st := &l.States[i]
-		if st.Regret {
-			r.Regret++
-		}
-		if st.Edit != nil {
-			r.Ledger[st.Edit.Stage]++
-			r.LedgerBytes += len(st.Edit.Value)
-		}
-		if st.Trait != "" || st.Unused > 0 { // which it has is not kept of those that nobody uses
-			r.Unused[min(int(st.Unused), len(r.Unused)-1)]++
-		}
-	}
+	r.Count(l.States, l.Expanded[:])
 	return r
 }

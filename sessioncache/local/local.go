@@ -144,7 +144,7 @@ func (s *Store) Stats() (st summary.Stats) {
 
 // Claim implements [sessioncache.Claimer].
 func (s *Store) Claim(x *sessioncache.Session, m sessioncache.Match, v *wire.View, states []block.State, as func(*sessioncache.Lineage)) bool {
-	return s.ForRequest().(*visit).Claim(x, m, v, states, as)
+	return (&visit{Store: s}).Claim(x, m, v, states, as)
 }
 
 // Close implements [sessioncache.Store].
@@ -159,8 +159,13 @@ type visit struct {
 	as sessioncache.Store // what it is to the request
 }
 
-// ForRequest implements [sessioncache.Budgeted].
-func (s *Store) ForRequest() sessioncache.Store { return &visit{Store: s} }
+// ForRequest implements [sessioncache.Budgeted]. Memory alone is waited for by nobody.
+func (s *Store) ForRequest() sessioncache.Store {
+	if s.Place().Durable == nil {
+		return s
+	}
+	return &visit{Store: s}
+}
 
 // now is the store as the request uses it at the moment. The place is not to change meanwhile.
 func (v *visit) now(s sessioncache.Store) sessioncache.Store {

@@ -18,6 +18,7 @@ package summary
 import (
 	"time"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/sessioncache/block"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 )
 
@@ -96,6 +97,34 @@ type Lineage struct {
 	// Unused counts prunable blocks by the number of answers in a row that
 	// did not refer to them; the last entry holds all above.
 	Unused []int `json:"unused"`
+}
+
+// Count counts what is remembered of the blocks, and how often the model has asked for those
+// of each class.
+func (l *Lineage) Count(states []block.State, expanded []uint16) {
+	l.Ledger, l.Unused = map[string]int{}, make([]int, 8)
+	for class, n := range expanded {
+		l.Regret += int(n)
+		if n > 0 {
+			if l.Expanded == nil {
+				l.Expanded = make(map[string]int)
+			}
+			l.Expanded[block.Class(class).String()] = int(n)
+		}
+	}
+	for i := range states {
+		st := &states[i]
+		if st.Regret {
+			l.Regret++
+		}
+		if st.Edit != nil {
+			l.Ledger[st.Edit.Stage]++
+			l.LedgerBytes += len(st.Edit.Value)
+		}
+		if st.Trait != "" || st.Unused > 0 { // which it has is not kept of those that nobody uses
+			l.Unused[min(int(st.Unused), len(l.Unused)-1)]++
+		}
+	}
 }
 
 // Cost is what requests have cost, and what the client's own bytes would have

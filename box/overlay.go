@@ -280,6 +280,12 @@ func (a *overlaidAnswer) refused() bool {
 
 // finish ends an answer that has not been cut.
 func (a *overlaidAnswer) finish() error {
+	if a.stream && a.dec != nil {
+		layer.Guard(a.o.Log, "reading the end of an upstream's answer", func() {
+			a.dec.End()
+			a.settle()
+		})
+	}
 	if a.holds {
 		held := a.held
 		a.release()

@@ -61,5 +61,6 @@ func (a *Answer) Flush() {}
 func (a *Answer) Turn(f wire.Format) *wire.Turn {
 	d := decode.New(f, layer.IsStream(layer.MediaType(a.header.Get("Content-Type"))))
 	d.Feed(a.body.Bytes())
+	d.End()
 	return d.Turn()
 }

@@ -202,7 +202,10 @@ func (t *tap) look(p []byte) {
 // end tells the decoder that the answer came to its end and was not cut.
 func (t *tap) end() {
 	if t.dec != nil {
-		layer.Guard(t.log, "decoding the end of an answer", t.dec.End)
+		layer.Guard(t.log, "decoding the end of an answer", func() {
+			t.dec.End()
+			t.clock()
+		})
 	}
 }
 

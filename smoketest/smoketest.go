@@ -181,8 +181,7 @@ func (o *Options) ask(ctx context.Context, l *Line, p *prompt) *answer {
 		l.fault("the answer broke off: %v", err)
 		return nil
 	}
-	d.Feed(raw)
-	d.End()
+	d.Feed(append(raw, "\n\n"...)) // a blank line may be missing, the terminal event may not
 	turn := d.Turn()
 	switch {
 	case res.StatusCode != http.StatusOK:

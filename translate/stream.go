@@ -35,7 +35,7 @@ type AnswerReader interface {
 	Whole(f *Flow, root gjson.Result)
 	// Done is told of `data: [DONE]`.
 	Done(f *Flow)
-	// EOF is told that the stream has come to a clean end.
+	// EOF is told that the stream has come to a clean end, behind a whole event.
 	EOF(f *Flow)
 }
 
@@ -120,13 +120,17 @@ func (s *Stream) Close(cut bool) []byte {
 		s.document()
 		return s.out.Buf
 	}
-	// Some servers leave out the blank line behind their last event. Half of one is none.
+	// Some servers leave out the blank line behind their last event. Half of one is a cut.
+	half := false
 	s.events.End(func(e framing.Event) {
-		if data := bytes.TrimSpace(e.Data); string(data) == "[DONE]" || rawjson.ValidBytes(data) {
+		data := bytes.TrimSpace(e.Data)
+		if half = len(data) > 0 && string(data) != "[DONE]" && !rawjson.ValidBytes(data); !half {
 			s.event(e)
 		}
 	})
-	s.read.EOF(&s.flow)
+	if !half {
+		s.read.EOF(&s.flow)
+	}
 	return s.out.Buf
 }
 

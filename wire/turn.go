@@ -109,9 +109,10 @@ type Turn struct {
 	// ErrorType and ErrorMessage are set when the answer is, or ends in, an error.
 	ErrorType, ErrorMessage string
 	// Done tells that the answer came to its proper end: the terminal event of
-	// a stream (in Gemini, which has none, a reason why it ended), or a whole
-	// JSON value. A cut stream is never done, nor is one
-	// that ends in an error; an error in a JSON body is whole, see Failed.
+	// a stream (in Gemini, which has none, a reason why it ended), a clean end behind
+	// the reason why the model stopped, or a whole JSON value. A cut stream is never
+	// done, nor is one that ends in an error; an error in a JSON body is whole, see
+	// Failed.
 	Done bool
 	// Timing is how long it took. Decoders leave it empty; whoever feeds them
 	// holds the clock.

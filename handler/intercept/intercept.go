@@ -313,12 +313,13 @@ func (r *Interceptor) finishWhole(out []byte) error {
 // blank line.
 func (r *Interceptor) finishStream() error {
 	var out []byte
+	ended := r.rewrite.Ended()
 	layer.Guard(r.log, "rewriting the end of an answer", func() { out = r.rewrite.End() })
+	if r.rewrite.Ended() && !ended {
+		r.say()
+	}
 	if len(out) == 0 {
 		return nil
-	}
-	if r.rewrite.Ended() {
-		r.say()
 	}
 	if _, err := r.tap.Write(out); err != nil {
 		return err

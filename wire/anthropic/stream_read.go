@@ -24,8 +24,11 @@ import (
 )
 
 // streamReader reads answers of the Messages API. Blocks of tools that the
-// provider runs itself are left out: no other format has them.
-type streamReader struct{}
+// provider runs itself are left out: no other format has them. A stream that has said why it
+// ended is complete when it is over, with or without a message_stop.
+type streamReader struct {
+	finished bool
+}
 
 func (a *streamReader) Event(f *translate.Flow, name string, root gjson.Result) {
 	switch translate.EventType(root, name) {
@@ -113,6 +116,7 @@ func (a *streamReader) reason(f *translate.Flow, delta gjson.Result) {
 	if reason == "" {
 		return
 	}
+	a.finished = true
 	f.Answer.Sequence = strings.Clone(rawjson.Inner(delta.Get("stop_sequence")))
 	f.Stopped(stops[reason])
 }
@@ -149,4 +153,8 @@ func (a *streamReader) Whole(f *translate.Flow, root gjson.Result) {
 
 func (a *streamReader) Done(*translate.Flow) {}
 
-func (a *streamReader) EOF(*translate.Flow) {}
+func (a *streamReader) EOF(f *translate.Flow) {
+	if a.finished {
+		f.End()
+	}
+}

@@ -112,10 +112,14 @@ func (d *Decoder) recognise(first byte) {
 
 // End tells that the stream came to its end and was not cut: an event that it broke
 // off in counts if it is whole, for some servers leave out the blank line behind
-// their last one.
+// their last one; and the answer is done if the model has said why it stopped, for
+// some leave out the terminal event.
 func (d *Decoder) End() {
 	if d.form == answerStream {
 		d.events.End(d.emit)
+	}
+	if d.form == answerStream && d.Stopped() {
+		d.answer.Turn.Done = true
 	}
 }
 

@@ -166,6 +166,40 @@ func TestDecoderProgress(t *testing.T) {
 	}
 }
 
+// A stream that has said why the model stopped is done at its clean end, and not before:
+// what it costs may follow. One that breaks off in an event is not.
+func TestDecoderUnmarkedEnd(t *testing.T) {
+	const (
+		stop    = "event: message_delta\ndata: {\"type\":\"message_delta\",\"delta\":{\"stop_reason\":\"end_turn\"},\"usage\":{\"output_tokens\":3}}\n\n"
+		reason  = "data: {\"id\":\"c\",\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\n"
+		failure = "data: {\"error\":{\"message\":\"x\"}}\n\n"
+	)
+	for _, c := range []struct {
+		name   string
+		format wire.Format
+		answer string
+		done   bool
+	}{
+		{"chat", wire.OpenAIChat, fmt.Sprintf(chatText, "a") + reason, true},
+		{"chat without a blank line", wire.OpenAIChat, fmt.Sprintf(chatText, "a") + strings.TrimSpace(reason), true},
+		{"chat without a reason", wire.OpenAIChat, fmt.Sprintf(chatText, "a"), false},
+		{"chat, half an event", wire.OpenAIChat, fmt.Sprintf(chatText, "a") + reason + "data: {\"usa", false},
+		{"chat, an error", wire.OpenAIChat, fmt.Sprintf(chatText, "a") + reason + failure, false},
+		{"messages", wire.Anthropic, fmt.Sprintf(anthropicText, "a") + stop, true},
+		{"messages without a reason", wire.Anthropic, fmt.Sprintf(anthropicText, "a"), false},
+		{"responses", wire.OpenAIResponses, fmt.Sprintf(responsesText, "a"), false},
+	} {
+		d := decode.New(c.format, true)
+		d.Feed([]byte(c.answer))
+		if d.Done() {
+			t.Errorf("%s: done before its end", c.name)
+		}
+		if d.End(); d.Done() != c.done || d.Turn().Text != "a" {
+			t.Errorf("%s: %+v", c.name, d.Turn())
+		}
+	}
+}
+
 // A turn taken midway stays what it was.
 func TestDecoderTurnMidway(t *testing.T) {
 	d := decode.New(wire.Anthropic, true)

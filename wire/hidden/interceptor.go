@@ -144,13 +144,15 @@ func (r *Interceptor) Feed(p []byte) []byte {
 }
 
 // End takes the end of a stream and returns what the client is to get of an event
-// that it broke off in: some servers leave out the blank line behind their last one.
+// that it broke off in: some servers leave out the blank line behind their last one,
+// and some the terminal event. The message has ended then if the model said why.
 func (r *Interceptor) End() []byte {
 	r.m.out = r.m.out[:0]
 	r.frames.End(r.emit)
 	if _, ok := r.m.framing.(framing.SSE); ok && r.m.Held && len(r.m.out) > 0 && !bytes.HasSuffix(r.m.out, []byte("\n\n")) {
 		r.m.out = append(r.m.out, "\n\n"...) // more will follow
 	}
+	r.m.Ended = r.m.Ended || r.m.Now.StopReason != "" && !r.m.Held
 	return r.m.out
 }
 

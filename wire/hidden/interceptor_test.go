@@ -266,6 +266,32 @@ data: {"id":"c2","object":"chat.completion.chunk","model":"m","choices":[{"index
 
 `
 
+// Where the upstream leaves out the terminal event, the message ends with the stream that
+// has said why the model stopped, and with no other.
+func TestRelayUnmarkedEnd(t *testing.T) {
+	const done = "data: [DONE]\n\n"
+	read, end := strings.ReplaceAll(chatRead, "INDEX", "0"), strings.TrimSuffix(chatEnd, done)
+	for name, c := range map[string]struct {
+		answers []string
+		ended   bool
+	}{
+		"hidden, then visible": {[]string{chatCall + end, read + end}, true},
+		"mixed":                {[]string{chatCall + strings.ReplaceAll(chatRead, "INDEX", "1") + end}, true},
+		"visible":              {[]string{read + end}, true},
+		"no reason":            {[]string{read}, false},
+		"hidden, no reason":    {[]string{chatCall + end, read}, false},
+	} {
+		var answers [][]byte
+		for _, a := range c.answers {
+			answers = append(answers, []byte(a))
+		}
+		got, r := intercepted(wire.OpenAIChat, 1<<20, answers...)
+		if r.Ended() != c.ended || len(r.Iterations()) != len(answers) || c.ended && strings.Contains(got, done) {
+			t.Errorf("%s: ended %t after %d answers:\n%s", name, r.Ended(), len(r.Iterations()), got)
+		}
+	}
+}
+
 // A chat client sees one message under one id, and its message is taken apart
 // again in the next request.
 func TestRelayChat(t *testing.T) {

@@ -24,8 +24,11 @@ import (
 )
 
 // streamReader reads answers of chat completions, in the dialects that servers
-// speak. Choices beyond the first are left out: no other format has them.
-type streamReader struct{}
+// speak. Choices beyond the first are left out: no other format has them. A stream that
+// has said why it ended is complete when it is over: many servers leave out [DONE].
+type streamReader struct {
+	finished bool
+}
 
 func (c *streamReader) Event(f *translate.Flow, name string, root gjson.Result) {
 	if !c.answer(f, root, "delta") {
@@ -95,6 +98,7 @@ func (c *streamReader) choice(f *translate.Flow, choice gjson.Result, from strin
 	if !ok {
 		stop = translate.StopEnd
 	}
+	c.finished = true
 	f.Stopped(stop)
 }
 
@@ -195,4 +199,8 @@ func (c *streamReader) calls(f *translate.Flow, list gjson.Result, whole bool) {
 
 func (c *streamReader) Done(f *translate.Flow) { f.End() }
 
-func (c *streamReader) EOF(*translate.Flow) {}
+func (c *streamReader) EOF(f *translate.Flow) {
+	if c.finished {
+		f.End()
+	}
+}

@@ -76,6 +76,11 @@ type Outcome struct {
 	Mark string
 }
 
+// goesBy reports whether a handle is that of what is held, or of what that went on from.
+func (b *Base) goesBy(handle string) bool {
+	return b.Handle == handle || b.prior != nil && b.prior.goesBy(handle)
+}
+
 // before reports why what is held is not what the request begins with, "" if it is.
 func (b *Base) before(r *Request) Cause {
 	if b.Bound != r.Bound {

@@ -268,6 +268,17 @@ func (t *Turn) Miss(why Cause) {
 	t.Delta, t.Cause = nil, why
 }
 
+// Forget forgets what a tenant has under a handle: its client has had that deleted.
+func (e *Engine) Forget(s Side, handle string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for old := range e.held.OldestOf(s.Tenant) {
+		if old.Key.Side == s && old.Value.base.goesBy(handle) {
+			e.drop(old)
+		}
+	}
+}
+
 // End ends the turn.
 func (t *Turn) End() {
 	if t.from == nil {

@@ -152,6 +152,23 @@ func TestMiss(t *testing.T) {
 	b.expect(sister, "abceg", "", hold.Unknown).End()
 }
 
+// TestForget: what a client has had deleted is not gone on from, that of others is.
+func TestForget(t *testing.T) {
+	b := newBench(t, false, 1<<20)
+	for _, k := range []hold.Key{key(1, "s", 1), key(1, "r", 2), key(2, "s", 1)} {
+		turn := b.Begin(k, &hold.Request{Body: []byte("ab"), History: hashes("ab")})
+		turn.Hold(hold.Verdict{Handle: "h" + string(rune('0'+k.Lineage[0]))})
+		turn.End()
+	}
+	b.Forget(hold.Side{Tenant: sessioncache.Tenant{1}, Upstream: "v"}, "h1")
+	b.Forget(hold.Side{Tenant: sessioncache.Tenant{1}, Upstream: "u"}, "h")
+	b.expect(key(1, "s", 1), "abc", "h1: c", "").End()
+	b.Forget(hold.Side{Tenant: sessioncache.Tenant{1}, Upstream: "u"}, "h1")
+	b.expect(key(1, "r", 2), "abc", "h2: c", "").End()
+	b.expect(key(2, "s", 1), "abc", "h1: c", "").End()
+	b.expect(key(1, "s", 1), "abc", "all: abc", "").End()
+}
+
 // TestOnce: a handle that is good for once is used by one request at a time.
 func TestOnce(t *testing.T) {
 	b := newBench(t, true, 1<<20)

@@ -121,6 +121,30 @@ func (s *Agents) give(k conversation, a *agent, b bounds) {
 	<-a.turn
 }
 
+// Forget has nothing go on any more from an answer that an agent of a tenant's has given, which
+// empties it before it is used again. One that is at work is about to give another.
+func (s *Agents) Forget(side hold.Side, id string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.known == nil || id == "" {
+		return
+	}
+	for e := range s.known.OldestOf(side.Tenant) {
+		a := e.Value
+		if e.Key.Side != side {
+			continue
+		}
+		select {
+		case a.turn <- struct{}{}:
+			if a.last == id {
+				a.last, a.dirty = "", true
+			}
+			<-a.turn
+		default:
+		}
+	}
+}
+
 // claim makes an agent that was found at the server that of a conversation, unless it is
 // another's.
 func (s *Agents) claim(a *agent, id string) bool {

@@ -204,6 +204,14 @@ func (e *Engines) Of(d hold.Driver, o *Options, now func() time.Time) *hold.Engi
 	return opened(e, d.Name(), l, func() *hold.Engine { return hold.New(d, l, now) })
 }
 
+// Forget forgets an answer of a tenant's wherever it is held, under whichever limits.
+func (e *Engines) Forget(s hold.Side, id string) {
+	e.byLimits.Range(func(_, v any) bool {
+		v.(interface{ Forget(s hold.Side, id string) }).Forget(s, id) //nolint:forcetypeassert // a book or an engine
+		return true
+	})
+}
+
 type opening struct {
 	name string
 	hold.Limits

@@ -167,6 +167,19 @@ func (p *Pool) retire(c *conn) {
 	}
 }
 
+// Forget closes the connection that keeps an answer of a tenant's, which its client has had
+// deleted.
+func (p *Pool) Forget(s hold.Side, handle string) {
+	if p == nil {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if c := p.last[handle]; c != nil && c.Side == s && !c.busy {
+		p.drop(c)
+	}
+}
+
 // lose forgets a connection and closes it.
 func (p *Pool) lose(c *conn) {
 	p.mu.Lock()

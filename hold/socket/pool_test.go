@@ -163,6 +163,25 @@ func TestPool(t *testing.T) {
 	b.want(3, 0, "", 1, "s", "", `{"stream":true,"n":8}`, "Authorization", "a")
 }
 
+// TestPoolForget: a connection that keeps what its client has had deleted is closed, and
+// nobody else can have that done.
+func TestPoolForget(t *testing.T) {
+	b := newBench(t)
+	b.want(1, 0, "", 1, "s", "", `{"stream":true,"n":1}`)
+	b.pool.Forget(hold.Side{Tenant: sessioncache.Tenant{2}, Upstream: "u"}, "resp_1")
+	b.pool.Forget(hold.Side{Tenant: sessioncache.Tenant{1}, Upstream: "v"}, "resp_1")
+	b.pool.Forget(hold.Side{Tenant: sessioncache.Tenant{1}, Upstream: "u"}, "resp_2")
+	if b.pool.lost("resp_1") {
+		t.Error("another's request has closed the connection")
+	}
+	b.pool.Forget(hold.Side{Tenant: sessioncache.Tenant{1}, Upstream: "u"}, "resp_1")
+	if !b.pool.lost("resp_1") {
+		t.Error("the answer is kept")
+	}
+	b.want(1, 0, lost, 1, "s", "resp_1", `{"stream":true,"n":2}`)
+	(*Pool)(nil).Forget(hold.Side{}, "resp_1")
+}
+
 // TestPoolBounds: the one that has waited longest gives way; where all are busy, and behind
 // the end of a configuration, requests are posted.
 func TestPoolBounds(t *testing.T) {

@@ -52,6 +52,7 @@ type past struct {
 	list  rawjson.Span // its messages, without the brackets
 	reply []byte       // the answer as it stands among the messages of the next request
 	from  string       // the answer that the request went on from
+	line  hold.Line    // that one, and those in front of it
 	until time.Time
 }
 
@@ -78,12 +79,17 @@ func (b *Book) Keep(s hold.Side, id, from string, v *wire.View, reply []byte) {
 		b.sweeps = true
 		hold.Sweep(b, b.limits.Life, (*Book).sweep)
 	}
-	if before := b.kept.Get(page{s, from}); before != nil { // a client may go on from it once more, but not from what it went on from
+	before := b.kept.Get(page{s, from})
+	switch {
+	case before != nil: // a client may go on from it once more, but not from what it went on from
+		p.line = before.Value.line.After(from)
 		if old := b.kept.Get(page{s, before.Value.from}); old != nil {
 			b.kept.Drop(old)
 		}
+	case from != "": // it was forgotten meanwhile, and stands in the request
+		return
 	}
-	b.kept.Put(page{s, id}, s.Tenant, p, int64(cap(p.body)+cap(p.reply)+len(id)+512))
+	b.kept.Put(page{s, id}, s.Tenant, p, int64(cap(p.body)+cap(p.reply)+8*len(p.line)+len(id)+512))
 	for b.kept.Bytes() > b.limits.Memory {
 		of, _ := b.kept.Heaviest()
 		for old := range b.kept.OldestOf(of) {
@@ -121,6 +127,18 @@ func (b *Book) Drop(s hold.Side, id string) {
 	defer b.mu.Unlock()
 	if e := b.kept.Get(page{s, id}); e != nil {
 		b.kept.Drop(e)
+	}
+}
+
+// Forget forgets an answer that its client has had deleted, and all that went on from it:
+// it stands there, too.
+func (b *Book) Forget(s hold.Side, id string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for old := range b.kept.OldestOf(s.Tenant) {
+		if old.Key.Side == s && (old.Key.answer == id || old.Value.line.Has(id)) {
+			b.kept.Drop(old)
+		}
 	}
 }
 

@@ -173,6 +173,32 @@ func TestBook(t *testing.T) {
 			b.Keep(side(1, "u"), "b", "a", begin, []byte(threadReply))
 			b.Keep(side(1, "u"), "c", "b", begin, []byte(threadReply))
 		}, "bc"},
+		{"forgotten", 1 << 20, func(b *book) {
+			b.Keep(side(1, "u"), "a", "", begin, []byte(threadReply))
+			b.Keep(side(1, "u"), "b", "", begin, []byte(threadReply))
+			b.Keep(side(1, "u"), "c", "", begin, []byte(threadReply))
+			b.Forget(side(1, "u"), "a")
+			b.Forget(side(2, "u"), "b")
+			b.Forget(side(1, "v"), "b")
+			b.Forget(side(1, "u"), "")
+			b.Forget(side(1, "u"), "x")
+		}, "bc"},
+		{"forgotten with what went on from it", 1 << 20, func(b *book) {
+			for _, kept := range []string{"a", "ba", "cb", "dc", "e"} { // a is not kept any more, and stands in d
+				b.Keep(side(1, "u"), kept[:1], kept[1:], begin, []byte(threadReply))
+			}
+			b.Forget(side(1, "u"), "a")
+		}, "e"},
+		{"forgotten, not what it went on from", 1 << 20, func(b *book) {
+			b.Keep(side(1, "u"), "a", "", begin, []byte(threadReply))
+			b.Keep(side(1, "u"), "b", "a", begin, []byte(threadReply))
+			b.Forget(side(1, "u"), "b")
+		}, "a"},
+		{"forgotten while the next was on its way", 1 << 20, func(b *book) {
+			b.Keep(side(1, "u"), "a", "", begin, []byte(threadReply))
+			b.Forget(side(1, "u"), "a")
+			b.Keep(side(1, "u"), "b", "a", begin, []byte(threadReply))
+		}, ""},
 		{"unused for too long", 1 << 20, func(b *book) {
 			b.Keep(side(1, "u"), "a", "", begin, []byte(threadReply))
 			b.Keep(side(1, "u"), "b", "", begin, []byte(threadReply))

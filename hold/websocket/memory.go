@@ -15,8 +15,10 @@
 package websocket
 
 import (
+	"net/http"
 	"sync"
 
+	"github.com/caddy-llm-cache/caddy-llm-cache/hold"
 	"github.com/caddy-llm-cache/caddy-llm-cache/lru"
 )
 
@@ -39,14 +41,15 @@ func NewMemory(most int64) *Memory {
 // response is an answer that a client may go on from.
 type response struct {
 	id   string
-	said []byte // the items that go in front of the next request, with commas between them
+	line hold.Line // the answers that it went on from
+	said []byte    // the items that go in front of the next request, with commas between them
 }
 
 // keep takes an answer in.
 func (m *Memory) keep(r *response, of *conn) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.kept.Put(r, of, struct{}{}, int64(overhead+cap(r.said)))
+	m.kept.Put(r, of, struct{}{}, int64(overhead+cap(r.said)+8*len(r.line)))
 	for m.kept.Bytes() > m.most {
 		who, _ := m.kept.Heaviest()
 		for old := range m.kept.OldestOf(who) {
@@ -78,6 +81,21 @@ func (m *Memory) forget(r *response) {
 	if e := m.kept.Get(r); e != nil {
 		m.kept.Drop(e)
 	}
+}
+
+// Forget drops an answer that its client has had deleted, and all that went on from it, in
+// the connections whose handshake is mine, and reports whether there was any: whoever goes
+// on from it is told that it is not found.
+func (m *Memory) Forget(id string, mine func(handshake *http.Request) bool) (found bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for e := range m.kept.Oldest() {
+		if r := e.Key; (r.id == id || r.line.Has(id)) && mine(e.Owner.request) {
+			found = found || r.id == id
+			m.kept.Drop(e)
+		}
+	}
+	return found
 }
 
 // Held returns the bytes that are kept.

@@ -18,10 +18,12 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/coder/websocket"
+	"golang.org/x/net/http/httpguts"
 )
 
 const (
@@ -80,6 +82,23 @@ type Server struct {
 	mu     sync.Mutex
 	open   map[*conn]struct{}
 	closed bool
+}
+
+// Asked reports whether a request asks for a WebSocket to the Responses API, as Codex does
+// before it tries POST.
+func Asked(r *http.Request) bool {
+	return r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, "/responses") &&
+		httpguts.HeaderValuesContainsToken(r.Header["Upgrade"], "websocket")
+}
+
+// Refuse answers 426, the one status that makes Codex fall back to POST at once.
+func Refuse(w http.ResponseWriter) error {
+	w.Header().Set("Upgrade", "HTTP/1.1")
+	w.Header().Set("Connection", "Upgrade")
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.WriteHeader(http.StatusUpgradeRequired)
+	_, err := w.Write([]byte("Upgrade Required\n"))
+	return err
 }
 
 // Upgrades reports whether the handshake of a request is one that can be answered.

@@ -83,6 +83,7 @@ var rooms = []room{
 	{"compressor", []string{"internal/subcommand", "layer", "lingua", "metric", "option", "pipeline", "sessioncache", "wire"}, false},
 	{"handler/routes", nil, false},
 	{"handler/tracing", []string{"audit", "pipeline", "tenant", "upstream", "wire"}, false},
+	{"handler/kept", []string{"cachemodel", "layer", "translate", "upstream", "wire"}, false},
 	{"handler/intercept", []string{"layer", "metric", "pipeline", "sessioncache", "wire"}, false},
 	{"handler", []string{
 		"allowance", "app", "audit", "barrier", "box", "cachemodel", "compressor", "errand", "hold", "keepalive/pinger", "layer", "metric", "page", "pipeline", "sessioncache", "tenant",

@@ -16,11 +16,10 @@ package handler
 
 import (
 	"errors"
-	"fmt"
 	"net/http"
 	"strconv"
 
-	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
+	"github.com/caddy-llm-cache/caddy-llm-cache/handler/kept"
 	"github.com/caddy-llm-cache/caddy-llm-cache/layer"
 	"github.com/caddy-llm-cache/caddy-llm-cache/layer/budget"
 	"github.com/caddy-llm-cache/caddy-llm-cache/translate"
@@ -48,7 +47,7 @@ func (o *site) serveCount(w http.ResponseWriter, r *http.Request, f wire.Format)
 		return layer.Fail(w, f, translate.Refusal(a.Undone()))
 	}
 	n, err := 0, errors.New("the tokens could not be counted")
-	o.guard("counting tokens", func() { n, err = estimate(f, a.body()) })
+	o.guard("counting tokens", func() { n, err = kept.Tokens(f, a.body()) })
 	if err != nil {
 		return layer.Fail(w, f, translate.Refusal(err))
 	}
@@ -60,25 +59,4 @@ func (o *site) serveCount(w http.ResponseWriter, r *http.Request, f wire.Format)
 	}
 	_, err = w.Write(body)
 	return err
-}
-
-// estimate returns about how many tokens the prompt of a request has.
-func estimate(f wire.Format, body []byte) (n int, err error) {
-	in := translate.Incoming{Body: body}
-	if c, ok := f.Codec().(wire.TokenCounter); ok {
-		in.Body, in.Path = c.CountedRequest(body)
-	}
-	if _, err := translate.Read(f, in); err != nil {
-		return 0, fmt.Errorf("counting tokens: %w", err)
-	}
-	view, err := wire.Parse(f, in.Body, nil)
-	if err != nil {
-		return len(in.Body) / 4, nil //nolint:nilerr // a request that is not understood goes upstream, too
-	}
-	for i := range view.Blocks {
-		if b := &view.Blocks[i]; !b.Has(wire.FlagDeferred) {
-			n += cachemodel.Tokens(view, b)
-		}
-	}
-	return n, nil
 }

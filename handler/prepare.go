@@ -252,11 +252,18 @@ func (m *memory) recall(first wire.Hash) *wire.Known {
 // upstreamKey tells conversations at one upstream from those at another: by
 // the preset and by the base URL under which the client knows it. A model that
 // stands in the path is not part of that.
-func (o *site) upstreamKey(r *http.Request) string {
-	path := r.URL.Path
+func (o *site) upstreamKey(r *http.Request) string { return o.upstreamKeyAt(r, knownPath(r)) }
+
+// knownPath is the path under which the client knows what it asks.
+func knownPath(r *http.Request) string {
 	if o, ok := r.Context().Value(caddyhttp.OriginalRequestCtxKey).(http.Request); ok && o.URL != nil {
-		path = o.URL.Path
+		return o.URL.Path
 	}
+	return r.URL.Path
+}
+
+// upstreamKeyAt is upstreamKey for another path.
+func (o *site) upstreamKeyAt(r *http.Request, path string) string {
 	preset := "inferred"
 	if u := o.up.Upstream; u != nil && u.Preset != "" {
 		preset = u.Preset

@@ -33,6 +33,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/box/queue"
 	"github.com/caddy-llm-cache/caddy-llm-cache/box/warm"
 	"github.com/caddy-llm-cache/caddy-llm-cache/cachemodel"
+	"github.com/caddy-llm-cache/caddy-llm-cache/handler/kept"
 	"github.com/caddy-llm-cache/caddy-llm-cache/handler/tracing"
 	"github.com/caddy-llm-cache/caddy-llm-cache/hold"
 	"github.com/caddy-llm-cache/caddy-llm-cache/hold/letta"
@@ -47,6 +48,7 @@ import (
 	"github.com/caddy-llm-cache/caddy-llm-cache/upstream"
 	"github.com/caddy-llm-cache/caddy-llm-cache/wire"
 	_ "github.com/caddy-llm-cache/caddy-llm-cache/wire/formats" // which is spoken here
+	"github.com/caddy-llm-cache/caddy-llm-cache/wire/resource"
 )
 
 // site is what a handler's configuration comes to.
@@ -218,7 +220,7 @@ func (o *site) unpin() {
 
 // serve serves a client's request.
 func (o *site) serve(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
-	if isResponsesSocket(r) {
+	if websocket.Asked(r) {
 		return o.serveSocket(w, r, next)
 	}
 	if f, ok := o.up.CompactsElsewhere(r); ok {
@@ -238,6 +240,9 @@ func (o *site) serve(w http.ResponseWriter, r *http.Request, next caddyhttp.Hand
 	if !ok || !o.up.Understands(format) || caddyhttp.IsIncremental(r.Header) {
 		if r.Method == http.MethodPost { // work for the box, whatever it is
 			next = o.unknown(r, unlooked, format).through(next)
+		}
+		if x, is := resource.Find(r.Method, r.URL.Path); is && !ok {
+			next = kept.Layer(next, o.up, x, func() bool { return o.forget(r, &x) })
 		}
 		return next.ServeHTTP(w, r)
 	}

@@ -18,9 +18,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"strings"
-
-	"golang.org/x/net/http/httpguts"
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
@@ -59,17 +56,10 @@ func listen(up *upstream.Profile) *websocket.Server {
 	}
 }
 
-// isResponsesSocket reports whether the request asks for a WebSocket to the
-// Responses API, as Codex does before it tries POST.
-func isResponsesSocket(r *http.Request) bool {
-	return r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, "/responses") &&
-		httpguts.HeaderValuesContainsToken(r.Header["Upgrade"], "websocket")
-}
-
 // serveSocket answers a client's socket until it is closed.
 func (o *site) serveSocket(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
 	if !o.up.Understands(wire.OpenAIResponses) || !websocket.Upgrades(w, r) {
-		return refuseSocket(w)
+		return websocket.Refuse(w)
 	}
 	sockets.Inc()
 	defer sockets.Dec()
@@ -111,16 +101,5 @@ func (o *site) serveMessage(w http.ResponseWriter, r *http.Request, next caddyht
 		}
 		return &websocket.RefusalError{Status: e.StatusCode, Message: message}
 	}
-	return err
-}
-
-// refuseSocket answers 426, the one status that makes Codex fall back to POST
-// at once.
-func refuseSocket(w http.ResponseWriter) error {
-	w.Header().Set("Upgrade", "HTTP/1.1")
-	w.Header().Set("Connection", "Upgrade")
-	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	w.WriteHeader(http.StatusUpgradeRequired)
-	_, err := w.Write([]byte("Upgrade Required\n"))
 	return err
 }

@@ -136,7 +136,9 @@ func (s *restServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	rest, ok := strings.CutPrefix(r.URL.Path, "/v1/agents/")
 	if !ok {
-		s.t.Errorf("%s %s", r.Method, r.URL)
+		if r.Method != http.MethodDelete { // of what the client takes for a stored answer
+			s.t.Errorf("%s %s", r.Method, r.URL)
+		}
 		fail(http.StatusNotFound, "Not Found")
 		return
 	}

@@ -34,6 +34,8 @@ type Failure struct {
 	Type, Code string
 	// Message is the upstream's text.
 	Message string
+	// Modelless: what is missing is no model.
+	Modelless bool
 	// RetryAfter is how many seconds to wait, 0 if the upstream did not say so
 	// in the body.
 	RetryAfter int

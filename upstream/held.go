@@ -105,7 +105,7 @@ func (p *Profile) CompactsElsewhere(r *http.Request) (f wire.Format, ok bool) {
 
 // RefuseCompact answers as an API that compacts no conversations.
 func RefuseCompact(w http.ResponseWriter, f wire.Format) error {
-	return layer.Fail(w, f, &translate.Failure{Status: http.StatusNotFound, Message: f.Traits().CompactPath + ": the upstream compacts no conversations"})
+	return layer.Fail(w, f, &translate.Failure{Status: http.StatusNotFound, Message: f.Traits().CompactPath + ": the upstream compacts no conversations", Modelless: true})
 }
 
 // Unthread takes the request to keep the conversation out of a request: the body

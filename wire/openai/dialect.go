@@ -94,9 +94,10 @@ func (Dialect) TooLong(message string, tokens, limit int64) string {
 	return message
 }
 
-// Code returns the code of a failure, that of the upstream where the API has none.
+// Code returns the code of a failure, that of the upstream where the API has none. The code of
+// what is missing is that of a model.
 func Code(f *translate.Failure, w translate.Words) string {
-	if w.Code == "" {
+	if w.Code == "" || f.Modelless && w.Status == http.StatusNotFound {
 		return f.Code
 	}
 	return w.Code

@@ -101,6 +101,8 @@ type Conversation struct {
 	// Stateless tells that the provider is not to keep the answer, so that no
 	// later request can refer to it (Responses and Interactions API, store: false).
 	Stateless bool
+	// Background tells that the client will fetch the answer later, from the provider.
+	Background bool
 	// Held tells that it refers to what only the provider's own API has.
 	Held Held
 	// Continues is the id of the answer that a Partial body goes on from, where it

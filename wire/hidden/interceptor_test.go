@@ -266,6 +266,25 @@ data: {"id":"c2","object":"chat.completion.chunk","model":"m","choices":[{"index
 
 `
 
+// TestPossible: calls cannot be hidden in an answer that the client fetches where nobody
+// stands between, nor in one that goes on from what is not here.
+func TestPossible(t *testing.T) {
+	const input = `"input":[{"role":"user","content":"Hi"}]`
+	for body, want := range map[string]bool{
+		`{"model":"m",` + input + `}`: true, `{"model":"m","store":false,` + input + `}`: true, `{"model":"m","background":false,` + input + `}`: true,
+		`{"model":"m","background":null,` + input + `}`: true, `{"model":"m","background":true,` + input + `}`: false,
+		`{"model":"m","background":true,"stream":true,` + input + `}`: false, `{"model":"m","previous_response_id":"resp_1",` + input + `}`: false,
+	} {
+		v, err := wire.Parse(wire.OpenAIResponses, []byte(body), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := hidden.Possible(v); got != want {
+			t.Errorf("%s: %t", body, got)
+		}
+	}
+}
+
 // Where the upstream leaves out the terminal event, the message ends with the stream that
 // has said why the model stopped, and with no other.
 func TestRelayUnmarkedEnd(t *testing.T) {

@@ -75,7 +75,11 @@ func (c Codec) Base(body []byte) []wire.Member {
 func (Codec) Name(key []byte) []byte { return names[string(key)] }
 
 // Member implements [wire.Codec].
-func (Codec) Member(*wire.Parser, []byte, rawjson.Span) {}
+func (Codec) Member(p *wire.Parser, key []byte, value rawjson.Span) {
+	if string(key) == "background" && value.Len() == len("true") {
+		p.View.Conversation.Background = string(value.Of(p.Body)) == "true"
+	}
+}
 
 // Messages implements [wire.Codec].
 func (Codec) Messages(p *wire.Parser, at int) int { return p.Items(at, parser{p}) }
@@ -108,7 +112,7 @@ func (Codec) Usage(known wire.Usage, u gjson.Result) wire.Usage { return readUsa
 
 // Hides implements [hidden.Codec].
 func (Codec) Hides(v *wire.View) bool {
-	return !v.Conversation.Partial && len(v.Messages) > 0 && v.Raw[v.Messages[0].Span.Start] == '{'
+	return !v.Conversation.Partial && !v.Conversation.Background && len(v.Messages) > 0 && v.Raw[v.Messages[0].Span.Start] == '{'
 }
 
 // Intercept implements [hidden.Codec].

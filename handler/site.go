@@ -242,7 +242,7 @@ func (o *site) serve(w http.ResponseWriter, r *http.Request, next caddyhttp.Hand
 			next = o.unknown(r, unlooked, format).through(next)
 		}
 		if x, is := resource.Find(r.Method, r.URL.Path); is && !ok {
-			next = kept.Layer(next, o.up, x, func() bool { return o.forget(r, &x) })
+			next = kept.Layer(next, o.up, x, o.forgets(r, &x))
 		}
 		return next.ServeHTTP(w, r)
 	}

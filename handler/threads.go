@@ -43,14 +43,17 @@ func (o *site) side(r *http.Request, tenant sessioncache.Tenant) hold.Side {
 	return hold.Side{Tenant: tenant, Upstream: o.upstreamKey(r)}
 }
 
-// forget forgets an answer that its client has had deleted wherever it is held for the client,
-// and reports whether that was for a client's WebSocket, where nobody else keeps it.
-func (o *site) forget(r *http.Request, x *resource.Resource) bool {
+// forgets returns what forgets an answer that its client has had deleted wherever it is held
+// for the client, and reports whether that was for a client's WebSocket, where nobody else
+// keeps it. It must be made of the request as it came.
+func (o *site) forgets(r *http.Request, x *resource.Resource) func() bool {
 	side := hold.Side{Tenant: o.store.Tenants().Of(r), Upstream: o.upstreamKeyAt(r, x.Collection(knownPath(r)))}
-	o.store.Holds.Forget(side, x.ID)
-	o.holding.carriers.Forget(side, x.ID)
-	o.store.Agents.Forget(side, x.ID)
-	return heard.Forget(x.ID, func(r *http.Request) bool { return o.side(r, o.store.Tenants().Of(r)) == side })
+	return func() bool {
+		o.store.Holds.Forget(side, x.ID)
+		o.holding.carriers.Forget(side, x.ID)
+		o.store.Agents.Forget(side, x.ID)
+		return heard.Forget(x.ID, func(r *http.Request) bool { return o.side(r, o.store.Tenants().Of(r)) == side })
+	}
 }
 
 // keeps reports whether a provider may keep conversations of a format as they go out from

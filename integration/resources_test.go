@@ -255,6 +255,38 @@ func TestDeleted(t *testing.T) {
 	known("a", id, true)
 }
 
+// TestDeletedSigned: requests without a body are signed with the operator's key as well, and
+// what is deleted so is forgotten for whoever has asked.
+func TestDeletedSigned(t *testing.T) {
+	t.Setenv("AWS_ACCESS_KEY_ID", "AKIDOPERATOR")
+	t.Setenv("AWS_SECRET_ACCESS_KEY", "operator's secret")
+	t.Setenv("AWS_SESSION_TOKEN", "")
+	t.Setenv("AWS_EC2_METADATA_DISABLED", "true")
+	u := newUpstream(t, func(w http.ResponseWriter, r *http.Request, _ int) { answerResponse(w, r, 0) })
+	p := start(t, "llm_cache {\nupstream {\nformat openai_responses\nregion eu-central-1\n}\n}\nreverse_proxy "+u.Listener.Addr().String())
+	ask := func(previous string) string {
+		res := p.post("/v1/responses", `{"model":"gpt-5.6",`+previous+`"tools":[{"type":"function","name":"Bash","parameters":{"type":"object"}}],"input":[{"role":"user","content":"Hi"}]}`, "X-Api-Key", "a")
+		read(t, res)
+		return res.Header.Get("X-Llm-Cache-Held")
+	}
+	const previous = `"previous_response_id":"resp_1",`
+	ask("")
+	if ask(previous) == "" {
+		t.Error("the answer is not known")
+	}
+	for _, method := range []string{http.MethodGet, http.MethodDelete} {
+		if status, body := p.do(method, "/v1/responses/resp_1", "X-Api-Key", "a"); status != http.StatusOK || body != completed {
+			t.Errorf("%s: %d %s", method, status, body)
+		}
+		if got := u.last(); got.method != method || !strings.HasPrefix(got.header.Get("Authorization"), "AWS4-HMAC-SHA256 Credential=AKIDOPERATOR/") {
+			t.Errorf("%s went as %+v", method, got)
+		}
+	}
+	if held := ask(previous); held != "" {
+		t.Errorf("the answer is known: %s", held)
+	}
+}
+
 // TestDeletedFromAgents: an agent of Letta's does not go on from what its client has had
 // deleted: it is emptied, and told all that the client says.
 func TestDeletedFromAgents(t *testing.T) {

@@ -16,6 +16,7 @@ package thread
 
 import (
 	"bytes"
+	"maps"
 	"sync"
 	"time"
 
@@ -37,8 +38,15 @@ type Book struct {
 
 	mu     sync.Mutex
 	kept   *lru.Cache[page, sessioncache.Tenant, *past]
-	sweeps bool // what has run out is forgotten
+	gone   map[page]time.Time // what was to be forgotten, until nothing that goes on from it can be on its way
+	sweeps bool               // what has run out is forgotten
 }
+
+const (
+	// mostGone bounds what is remembered of what was forgotten, longestAnswer is for how long.
+	mostGone      = 10_000
+	longestAnswer = time.Hour
+)
 
 // page is where an answer stands.
 type page struct {
@@ -58,7 +66,7 @@ type past struct {
 
 // NewBook returns an empty one.
 func NewBook(l hold.Limits, now func() time.Time) *Book {
-	return &Book{limits: l, now: now, kept: lru.New[page, sessioncache.Tenant, *past]()}
+	return &Book{limits: l, now: now, kept: lru.New[page, sessioncache.Tenant, *past](), gone: map[page]time.Time{}}
 }
 
 // Keep keeps a conversation under the id of its last answer. The view is of the whole
@@ -75,19 +83,18 @@ func (b *Book) Keep(s hold.Side, id, from string, v *wire.View, reply []byte) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.expire()
+	if b.isGone(page{s, id}) || b.isGone(page{s, from}) { // the client has had it deleted meanwhile
+		return
+	}
 	if !b.sweeps {
 		b.sweeps = true
 		hold.Sweep(b, b.limits.Life, (*Book).sweep)
 	}
-	before := b.kept.Get(page{s, from})
-	switch {
-	case before != nil: // a client may go on from it once more, but not from what it went on from
+	if before := b.kept.Get(page{s, from}); before != nil { // a client may go on from it once more, but not from what it went on from
 		p.line = before.Value.line.After(from)
 		if old := b.kept.Get(page{s, before.Value.from}); old != nil {
 			b.kept.Drop(old)
 		}
-	case from != "": // it was forgotten meanwhile, and stands in the request
-		return
 	}
 	b.kept.Put(page{s, id}, s.Tenant, p, int64(cap(p.body)+cap(p.reply)+8*len(p.line)+len(id)+512))
 	for b.kept.Bytes() > b.limits.Memory {
@@ -135,12 +142,27 @@ func (b *Book) Drop(s hold.Side, id string) {
 func (b *Book) Forget(s hold.Side, id string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	now := b.now()
+	maps.DeleteFunc(b.gone, func(_ page, until time.Time) bool { return !until.After(now) })
+	b.leave(page{s, id})
 	for old := range b.kept.OldestOf(s.Tenant) {
 		if old.Key.Side == s && (old.Key.answer == id || old.Value.line.Has(id)) {
+			b.leave(old.Key)
 			b.kept.Drop(old)
 		}
 	}
 }
+
+// leave has nothing kept any more of what is on its way under a page or goes on from it. It
+// is called with the lock held.
+func (b *Book) leave(p page) {
+	if p.answer != "" && len(b.gone) < mostGone {
+		b.gone[p] = b.now().Add(longestAnswer)
+	}
+}
+
+// isGone reports whether what stands on a page was to be forgotten.
+func (b *Book) isGone(p page) bool { return b.gone[p].After(b.now()) }
 
 // Whole returns the whole of a request that goes on from an answer, nil if it is not
 // kept what stands before, or if it is not certain what the provider would make of it, or

@@ -198,7 +198,20 @@ func TestBook(t *testing.T) {
 			b.Keep(side(1, "u"), "a", "", begin, []byte(threadReply))
 			b.Forget(side(1, "u"), "a")
 			b.Keep(side(1, "u"), "b", "a", begin, []byte(threadReply))
+			b.Keep(side(1, "u"), "c", "x", begin, []byte(threadReply)) // x had no room
+		}, "c"},
+		{"forgotten while the one behind it was on its way", 1 << 20, func(b *book) {
+			b.Keep(side(1, "u"), "a", "", begin, []byte(threadReply))
+			b.Keep(side(1, "u"), "b", "a", begin, []byte(threadReply))
+			b.Forget(side(1, "u"), "a")
+			b.Keep(side(1, "u"), "c", "b", begin, []byte(threadReply))
 		}, ""},
+		{"forgotten while it was on its way", 1 << 20, func(b *book) {
+			b.Forget(side(1, "u"), "a")
+			b.Forget(side(2, "u"), "b")
+			b.Keep(side(1, "u"), "a", "", begin, []byte(threadReply))
+			b.Keep(side(1, "u"), "b", "", begin, []byte(threadReply))
+		}, "b"},
 		{"unused for too long", 1 << 20, func(b *book) {
 			b.Keep(side(1, "u"), "a", "", begin, []byte(threadReply))
 			b.Keep(side(1, "u"), "b", "", begin, []byte(threadReply))
